@@ -1,0 +1,102 @@
+# hlosh — one non-recursive Makefile. `make help` lists the targets. V=1 shows the commands.
+#
+#   make            build/hlosh            make demo     from a bare Debian to the main job's report
+#   make check      the whole test suite   make asan     the same build under ASan and UBSan (`make asan check`)
+#
+# Optional libraries are found by scripts/probe.sh, which writes $(B)/config.mk and prints a table; what is missing
+# leaves its feature out (HAVE_x = 0), never breaks the build. EDITLINE=libedit builds without GNU readline.
+
+ifneq ($(filter asan,$(MAKECMDGOALS)),)
+  VARIANT := asan
+endif
+VARIANT ?= release
+B ?= build$(if $(filter-out release,$(VARIANT)),/$(VARIANT))
+CC ?= gcc
+CCACHE := $(shell command -v ccache 2>/dev/null)
+EDITLINE ?= readline
+PREFIX ?= /usr/local
+NPROC := $(shell nproc 2>/dev/null || echo 2)
+
+# C17, read as gnu2x so that [[nodiscard]] makes a dropped status a warning.
+CSTD := -std=gnu2x
+WARN := -Wall -Wextra -Wshadow -Wconversion -Wstrict-prototypes -Wmissing-prototypes -Wundef -Wwrite-strings -Wvla \
+        -Wimplicit-fallthrough $(if $(WERROR),-Werror)
+OPT_release := -O2 -g1
+OPT_debug   := -O0 -g
+OPT_asan    := -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer
+CFLAGS  ?= $(OPT_$(VARIANT))
+# No implicit multiply-add: the evaluator's results must not depend on the compiler's mood.
+BASEFLAGS := $(CSTD) $(WARN) -D_GNU_SOURCE -I. -MMD -MP -fno-math-errno -ffp-contract=off -pthread
+LDFLAGS += $(if $(filter asan,$(VARIANT)),-fsanitize=address$(,)undefined) -pthread
+, := ,
+
+.DEFAULT_GOAL := all
+.PHONY: all help deps doctor demo check check-passes check-gpu asan bench peers fuzz install dist clean lint config unit bless
+
+-include $(B)/config.mk
+$(B)/config.mk: scripts/probe.sh Makefile
+	@mkdir -p $(B)
+	@EDITLINE=$(EDITLINE) CC="$(CC)" sh scripts/probe.sh $@
+
+SRC_core     := $(wildcard core/*.c)
+SRC_passes   := $(wildcard passes/*.c)
+SRC_backends := $(wildcard backends/*.c backends/interp/*.c backends/cpu/*.c backends/pjrt/*.c backends/gpu/*.c) $(if $(filter 1,$(HAVE_LLVM)),$(wildcard backends/emit/*.c))
+SRC_profiler := $(wildcard profiler/*.c)
+SRC_viz      := $(wildcard viz/*.c)
+SRC_repl     := $(filter-out repl/main.c,$(wildcard repl/*.c))
+LIB_SRC := $(SRC_core) $(SRC_passes) $(SRC_backends) $(SRC_profiler) $(SRC_viz) $(SRC_repl)
+LIB_OBJ := $(LIB_SRC:%.c=$(B)/%.o)
+DRIVERS := $(patsubst tests/drivers/%.c,%,$(wildcard tests/drivers/*.c))
+UNITS   := $(patsubst tests/unit/%.c,%,$(wildcard tests/unit/*.c))
+
+Q := $(if $(V),,@)
+say = $(if $(V),,@printf '  %-5s %s\n' $(1) $(2))
+
+all: $(B)/hlosh $(DRIVERS:%=$(B)/tests/%)
+
+$(B)/libhlosh.a: $(LIB_OBJ)
+	$(call say,AR,$@)
+	$(Q)rm -f $@ && ar rcs $@ $^
+$(B)/hlosh: $(B)/repl/main.o $(B)/libhlosh.a
+	$(call say,LINK,$@)
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -rdynamic -o $@ $< $(B)/libhlosh.a $(LIBS)
+$(B)/tests/%: $(B)/tests/drivers/%.o $(B)/libhlosh.a
+	@mkdir -p $(@D)
+	$(call say,LINK,$@)
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $< $(B)/libhlosh.a $(LIBS)
+$(B)/unit/%: $(B)/tests/unit/%.o $(B)/libhlosh.a
+	@mkdir -p $(@D)
+	$(call say,LINK,$@)
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $< $(B)/libhlosh.a $(LIBS) $(LIBS_CMOCKA)
+$(B)/%.o: %.c $(B)/config.mk
+	@mkdir -p $(@D)
+	$(call say,CC,$<)
+	$(Q)$(CCACHE) $(CC) $(BASEFLAGS) $(CFLAGS) $(CONFIG_CFLAGS) $(CFLAGS_$(subst /,_,$(dir $<))) -c -o $@ $<
+
+-include $(LIB_OBJ:.o=.d) $(B)/repl/main.d $(DRIVERS:%=$(B)/tests/drivers/%.d) $(UNITS:%=$(B)/tests/unit/%.d)
+
+unit: $(UNITS:%=$(B)/unit/%)
+
+help:  ## this list
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 22
+deps:  ## installs the Debian packages that the build and the tests use (root or sudo)
+	@sh scripts/deps.sh
+doctor: $(B)/config.mk  ## what was found, and the fix for each gap
+	@cat $(B)/config.txt
+	@test -x $(B)/hlosh && $(B)/hlosh -c doctor || true
+demo:  ## bare machine -> installed, built, and the main job on real input
+	@sh scripts/demo.sh
+check:  ## the whole test suite; ends with "N passed, N failed, N skipped"
+	@sh scripts/deps.sh --if-missing
+	@$(MAKE) --no-print-directory VARIANT=$(VARIANT) B=$(B) check-built
+check-built: all unit
+	@B=$(B) sh tests/run
+asan:  ## builds (and with `make asan check`, tests) under ASan and UBSan
+	@$(MAKE) --no-print-directory VARIANT=asan B=build/asan all
+lint:  ## include arrows, forbidden calls, headers that stand alone
+	@CC="$(CC)" sh scripts/lint.sh
+install: all  ## into $(DESTDIR)$(PREFIX)
+	install -D -m755 $(B)/hlosh $(DESTDIR)$(PREFIX)/bin/hlosh
+	mkdir -p $(DESTDIR)$(PREFIX)/share/hlosh && cp -r examples $(DESTDIR)$(PREFIX)/share/hlosh/
+clean:  ## removes build/
+	rm -rf build

@@ -1,0 +1,34 @@
+// cost.h — what an instruction costs, by XLA's HloCostAnalysis rules, and how much memory a module needs.
+// All of these are estimates from shapes; no clock is read here.
+#ifndef HLO_COST_H
+#define HLO_COST_H
+
+#include "core/ir.h"
+
+typedef struct hlo_cost { double flops, transcendentals, bytes_read, bytes_written; } hlo_cost;   // bytes() = read + written
+
+typedef struct hlo_cost_table {
+  u32 n; hlo_cost *by_id;          // per instruction id; loops multiplied by their trip count when it is known
+  double *times;                   // how often the instruction runs per execution of the entry
+  hlo_cost total;                  // entry computation, all called ones included
+  u32 kernels;                     // instructions that would be launched (not free, not inside a fusion)
+  u32 unknown;                     // custom-calls and data-dependent loops whose cost is not known
+} hlo_cost_table;
+
+// Cost of one instruction alone (a fusion: its operands and results move once, its body's flops add up).
+hlo_cost hlo_cost_instr(const hlo_instr *);
+hs_status hlo_cost_module(const hlo_module *, hlo_cost_table *out);
+void hlo_cost_free(hlo_cost_table *);
+i64 hlo_trip_count(const hlo_instr *while_instr);    // known trips, or -1
+
+// ---- memory (liveness.c) --------------------------------------------------------------------------------------
+typedef struct hlo_memory {
+  i64 argument_bytes, output_bytes, alias_bytes;     // alias: outputs that reuse donated arguments
+  i64 temp_bytes;                                    // peak of temporaries, best known schedule, buffers shared
+  i64 peak_bytes;                                    // arguments + outputs - alias + temps
+  u32 peak_at;                                       // id of the instruction at the peak
+} hlo_memory;
+// naive = true: every intermediate gets a buffer of its own, freed after its last use, nothing in place (the baseline).
+hs_status hlo_memory_estimate(const hlo_module *, bool naive, hlo_memory *out);
+
+#endif

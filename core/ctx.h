@@ -1,0 +1,15 @@
+// ctx.h — the session context: owner of interned strings and shapes. Modules of one context share them, so that
+// shapes of two modules compare by pointer. One thread at a time edits a context; reading needs no lock.
+#ifndef HLO_CTX_H
+#define HLO_CTX_H
+
+#include "core/shape.h"
+
+hlo_ctx *hlo_ctx_new(void);
+void hlo_ctx_free(hlo_ctx *);      // after every module of it is freed
+// The interned copy: equal strings give the same pointer; NUL-terminated.
+const char *hlo_intern(hlo_ctx *, const char *s, size_t n);
+const char *hlo_intern_str(hlo_ctx *, const char *s);
+hs_arena *hlo_ctx_arena(hlo_ctx *); // lives as long as the context
+
+#endif

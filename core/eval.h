@@ -1,0 +1,43 @@
+// eval.h — the meaning of HLO: a reference evaluator for every operation, written to be read. It is the referee for
+// passes, backends and constant folding.
+#ifndef HLO_EVAL_H
+#define HLO_EVAL_H
+
+#include "core/ir.h"
+
+typedef struct hlo_eval_options {
+  bool keep_denormals;           // default false: arithmetic flushes denormals as XLA:CPU does; moves keep bits
+  i64 max_bytes;                 // refuse when live values would exceed this; 0 = no limit
+  u32 nreplicas, npartitions;    // simulated devices for collectives; 0 = 1
+  u64 rng_seed;                  // for the rng opcode
+  // Called after every instruction of the entry (and of called computations) with its value; for captures and traces.
+  void (*observe)(void *arg, const hlo_instr *, const hlo_literal *); void *observe_arg;
+} hlo_eval_options;
+
+// Evaluates the entry computation. args: one literal per parameter (borrowed). *out is a new reference.
+// E_UNSUPPORTED names the opcode (diag subject) that is not covered; E_ELIDED when a {...} constant is needed.
+hs_status hlo_eval_module(const hlo_module *, u32 nargs, hlo_literal *const *args, const hlo_eval_options *, hlo_literal **out);
+hs_status hlo_eval_computation(const hlo_computation *, u32 nargs, hlo_literal *const *args, const hlo_eval_options *, hlo_literal **out);
+// One instruction on given operand values: constant folding.
+hs_status hlo_eval_instr(const hlo_instr *, u32 n, hlo_literal *const *operands, const hlo_eval_options *, hlo_literal **out);
+// Whether the evaluator covers the instruction; `why` (may be NULL) gets a short reason otherwise.
+bool hlo_eval_supports(const hlo_instr *, hs_buf *why);
+
+// ---- inputs (inputs.c) ------------------------------------------------------------------------------------------
+// The formula of NAME.args files ("arg K SHAPE uniform LO HI" ...); also what an absent file means.
+hs_status hlo_inputs_formula(hlo_ctx *, const hlo_module *, const char *args_text, size_t n, hlo_literal ***out, u32 *count);
+// Seeded random inputs as run_hlo_module makes them: floats in [-0.1, 0.2), indices in bounds, ...
+hs_status hlo_inputs_random(hlo_ctx *, const hlo_module *, u64 seed, hlo_literal ***out, u32 *count);
+void hlo_inputs_free(hlo_literal **, u32 count);
+// Replaces every elided constant by seeded random values or zeros (design: --elided=random|zeros).
+hs_status hlo_fill_elided(hlo_module *, bool zeros, u64 seed);
+
+// ---- comparison (compare.c) ---------------------------------------------------------------------------------------
+typedef struct hlo_tolerance { double abs, rel; } hlo_tolerance;
+// XLA's literal_comparison::Near: a mismatch has abs_err > abs AND rel_err > rel; integers and pred exact. E_DIFFER with a
+// full report (count, worst elements with indices, suggested tolerance) as its note.
+hs_status hlo_compare(const hlo_literal *expected, const hlo_literal *actual, hlo_tolerance);
+// The rule of NAME.expect files. E_DIFFER says which output and sample.
+hs_status hlo_compare_expect(const hlo_literal *actual, const char *expect_text, size_t n);
+
+#endif

@@ -1,0 +1,205 @@
+// ir.h — modules, computations, instructions, and the one way to change them.
+//
+// Reading: the structs below are open for reading. Instructions of a computation form a linked list in module order
+// (any order that puts operands first is valid; when the module is scheduled, list order IS the schedule). Operand
+// edges carry their use lists: every hlo_use is one (user, operand slot) pair linked into the list of its definition.
+// Ids are dense per module and never reused, so analyses are arrays indexed by id.
+//
+// Writing: only through the functions marked "edit". Each edit is recorded in the module's journal, which is what
+// makes versions cheap: a version is the list of edits since the one before it, undo walks that list backwards, redo
+// forwards, and a failed transaction rolls back to its start. A version costs what was edited, never a copy of the
+// module. Use lists and instruction lists are doubly linked and undone in reverse order, so undo restores them
+// exactly, order included. Dead instructions stay in the arena until the module is freed (undo needs them).
+// Never write a field of these structs directly.
+#ifndef HLO_IR_H
+#define HLO_IR_H
+
+#include "core/ctx.h"
+#include "core/ops.h"
+
+// One operand slot of a user; linked into its definition's use list.
+typedef struct hlo_use hlo_use;
+struct hlo_use {
+  hlo_instr *def;          // the operand
+  hlo_instr *user;
+  u32 slot;                // operand number within user
+  hlo_use *prev, *next;    // in def's use list
+};
+
+typedef struct hlo_instr_list { u32 n; hlo_instr *v[]; } hlo_instr_list;   // immutable, arena
+
+// Provenance: which instructions of the module as loaded this one stems from. A leaf names one source id; a node
+// joins two sets (shared, immutable). hlo_origins_collect flattens it. NULL: built by hand, no source.
+typedef struct hlo_provenance hlo_provenance;
+struct hlo_provenance { u32 source; const hlo_provenance *a, *b; };
+
+struct hlo_instr {
+  u32 id;
+  hlo_opcode opcode;
+  bool dead;                         // removed from its computation
+  u32 noperands;
+  u32 nuses;
+  u32 nctrl_succs;                   // how many instructions name this one as control predecessor
+  const char *name;                  // interned, without '%'
+  const hlo_shape *shape;
+  hlo_computation *parent;
+  hlo_use *operands;                 // noperands slots
+  hlo_use *first_use, *last_use;
+  hlo_instr *prev, *next;            // in parent's list
+  const hlo_attrs *attrs;
+  const hlo_instr_list *ctrl_preds;  // NULL when none
+  const hlo_provenance *provenance;
+};
+
+struct hlo_computation {
+  u32 id;
+  bool dead;
+  const char *name;
+  hlo_module *module;
+  hlo_instr *first, *last;           // instruction list
+  u32 ninstrs;
+  hlo_instr *root;
+  hlo_instr *const *params;          // by number; nparams entries (edit: hlo_add_parameter, hlo_remove_parameter)
+  u32 nparams;
+  hs_str execution_thread;           // empty or "main" by default
+  hlo_computation *prev, *next;      // in the module's list
+  u64 generation;                    // grows with every edit inside
+};
+
+typedef struct hlo_stack_frames {    // the tables FileNames .. StackFrames; ids are positions + 1
+  u32 nfiles; const hs_str *files;
+  u32 nfunctions; const hs_str *functions;
+  u32 nlocations; const struct hlo_file_location { i32 file, function, line, end_line, column, end_column; } *locations;
+  u32 nframes; const struct hlo_stack_frame { i32 location, parent; } *frames;   // parent 0: none
+} hlo_stack_frames;
+
+struct hlo_module {
+  hlo_ctx *ctx;
+  hs_arena arena;
+  const char *name;
+  hlo_computation *first, *last;     // computations in text order
+  u32 ncomputations;                 // live ones
+  hlo_computation *entry;
+  const hlo_attrs *attrs;            // module attributes
+  const hlo_stack_frames *frames;    // NULL when none
+  u32 next_instr_id, next_comp_id;   // ids are below these; size analyses by them
+  u64 generation;                    // grows with every edit
+  struct hlo_journal *journal;       // ir_journal.c
+  struct hlo_names *names;           // ir_names.c
+  void *unknown_fields;              // proto fields kept for writing back; NULL
+};
+
+#define hlo_for_each_instr(i, comp) for (hlo_instr *i = (comp)->first; i; i = i->next)
+#define hlo_for_each_instr_safe(i, comp) for (hlo_instr *i = (comp)->first, *i##_next_ = i ? i->next : NULL; i; i = i##_next_, i##_next_ = i ? i->next : NULL)
+#define hlo_for_each_comp(c, m) for (hlo_computation *c = (m)->first; c; c = c->next)
+#define hlo_for_each_use(u, i) for (hlo_use *u = (i)->first_use; u; u = u->next)
+
+// ---- reading ----------------------------------------------------------------------------------------------------
+static inline hlo_instr *hlo_operand(const hlo_instr *i, u32 k) { return i->operands[k].def; }
+static inline bool hlo_is_root(const hlo_instr *i) { return i->parent->root == i; }
+static inline bool hlo_is(const hlo_instr *i, hlo_opcode op) { return i->opcode == op; }
+bool hlo_is_scheduled(const hlo_module *);
+const hlo_attr *hlo_attr_get(const hlo_instr *, hlo_attr_id);                  // NULL when absent
+i64 hlo_attr_int(const hlo_instr *, hlo_attr_id, i64 absent);                  // INT, BOOL, ENUM
+hlo_ints hlo_attr_ints(const hlo_instr *, hlo_attr_id);                        // {0,NULL} when absent
+hs_str hlo_attr_str(const hlo_instr *, hlo_attr_id);
+hlo_computation *hlo_attr_comp(const hlo_instr *, hlo_attr_id);                // NULL when absent
+const void *hlo_attr_ptr(const hlo_instr *, hlo_attr_id);                      // struct kinds; NULL when absent
+const hlo_literal *hlo_constant_value(const hlo_instr *);                      // constants only; may be elided
+i64 hlo_param_number(const hlo_instr *);
+const hlo_metadata *hlo_metadata_of(const hlo_instr *);                        // NULL when absent
+// Every computation an instruction calls, in XLA's order; returns the count, fills at most cap.
+u32 hlo_called(const hlo_instr *, hlo_computation **out, u32 cap);
+bool hlo_calls(const hlo_instr *, const hlo_computation *);
+hlo_computation *hlo_fusion_comp(const hlo_instr *);                           // fusion, call, map, reduce...: calls or to_apply
+bool hlo_is_fusion_comp(const hlo_computation *);                              // called by a fusion
+bool hlo_has_side_effect(const hlo_instr *);                                   // recursively through called computations
+bool hlo_is_removable(const hlo_instr *);                                      // dce may drop it once unused (no users check)
+hlo_instr *hlo_find_instr(const hlo_module *, const char *name);               // without '%'; hashed
+hlo_computation *hlo_find_comp(const hlo_module *, const char *name);
+u32 hlo_instr_count(const hlo_module *);                                       // over all live computations
+// Operands-first order (XLA's MakeInstructionPostOrder); array in `a`, comp->ninstrs long.
+hlo_instr **hlo_post_order(const hlo_computation *, hs_arena *a);
+// Callees before callers, entry last (XLA's MakeComputationPostOrder); *n computations.
+hlo_computation **hlo_comp_post_order(const hlo_module *, hs_arena *a, u32 *n);
+// Source ids of an instruction, ascending, unique.
+hlo_ints hlo_origins_collect(const hlo_instr *, hs_arena *a);
+
+// ---- building and editing: every function below is an "edit" ------------------------------------------------------
+hlo_module *hlo_module_new(hlo_ctx *, const char *name);
+void hlo_module_free(hlo_module *);                                            // NULL is fine
+hlo_module *hlo_module_clone(const hlo_module *, const char *name);            // names, order, attributes, provenance kept; fresh journal
+
+hlo_computation *hlo_add_computation(hlo_module *, const char *name);          // appended; the name is made unique
+void hlo_remove_computation(hlo_computation *);                                // callers must be gone
+void hlo_set_entry(hlo_module *, hlo_computation *);
+void hlo_set_module_attr(hlo_module *, hlo_attr);
+void hlo_remove_module_attr(hlo_module *, hlo_attr_id);
+void hlo_set_stack_frames(hlo_module *, const hlo_stack_frames *);
+// Deep copy of a computation inside its module (called computations stay shared). `map` (may be NULL) receives
+// old id -> new instruction, sized by next_instr_id at the call.
+hlo_computation *hlo_clone_computation(hlo_computation *, const char *name, hlo_instr **map);
+hlo_computation *hlo_clone_computation_into(hlo_module *, const hlo_computation *, const char *name);  // from another module, called ones too
+
+// Adds an instruction at the end of the list (or before `before`, when not NULL). The name is made unique in the
+// module; NULL or "" derives it from the opcode. Attributes are set afterwards with hlo_set_attr.
+hlo_instr *hlo_add(hlo_computation *, hlo_opcode, const hlo_shape *, u32 n, hlo_instr *const *operands, const char *name);
+hlo_instr *hlo_add_before(hlo_instr *before, hlo_opcode, const hlo_shape *, u32 n, hlo_instr *const *operands, const char *name);
+hlo_instr *hlo_add_constant(hlo_computation *, hlo_literal *take, const char *name);      // takes the reference
+hlo_instr *hlo_add_parameter(hlo_computation *, i64 number, const hlo_shape *, const char *name);
+hlo_instr *hlo_add_gte(hlo_instr *tuple, i64 index);
+hlo_instr *hlo_add_tuple(hlo_computation *, u32 n, hlo_instr *const *elems);
+hlo_instr *hlo_add_broadcast(hlo_instr *operand, const hlo_shape *, u32 n, const i64 *dims);
+hlo_instr *hlo_add_call(hlo_computation *, hlo_opcode op, const hlo_shape *, hlo_attr_id which, hlo_computation *callee, u32 n, hlo_instr *const *operands);
+// Same opcode, attributes and provenance on other operands / shape (NULL: same), possibly in another computation.
+hlo_instr *hlo_clone_instr(hlo_computation *into, const hlo_instr *, const hlo_shape *, u32 n, hlo_instr *const *operands);
+
+void hlo_set_operand(hlo_instr *user, u32 slot, hlo_instr *def);
+void hlo_set_operands(hlo_instr *user, u32 n, hlo_instr *const *defs);         // changes the count too
+void hlo_set_shape(hlo_instr *, const hlo_shape *);
+void hlo_set_name(hlo_instr *, const char *name);                              // made unique
+void hlo_set_root(hlo_computation *, hlo_instr *);
+void hlo_set_attr(hlo_instr *, hlo_attr);                                      // value is copied shallowly; arrays must live in the module's arena
+void hlo_set_attr_int(hlo_instr *, hlo_attr_id, i64);
+void hlo_set_attr_ints(hlo_instr *, hlo_attr_id, u32 n, const i64 *);          // copies the array
+void hlo_set_attr_str(hlo_instr *, hlo_attr_id, hs_str);                       // copies the string
+void hlo_set_attr_comp(hlo_instr *, hlo_attr_id, hlo_computation *);
+void hlo_set_attr_ptr(hlo_instr *, hlo_attr_id, const void *arena_value);
+void hlo_remove_attr(hlo_instr *, hlo_attr_id);
+void hlo_copy_attrs(hlo_instr *to, const hlo_instr *from);                     // all of them, same module
+void hlo_set_ctrl_preds(hlo_instr *, u32 n, hlo_instr *const *preds);
+void hlo_set_execution_thread(hlo_computation *, hs_str);
+void hlo_move_before(hlo_instr *, hlo_instr *before);                          // NULL: to the end
+void hlo_set_param_number(hlo_instr *param, i64 number);
+void hlo_remove_parameter(hlo_computation *, i64 number);                      // unused; renumbers the later ones
+void hlo_add_provenance(hlo_instr *to, const hlo_instr *from);
+
+// All uses of `old` (root and control edges too) become uses of `now`; provenance of old joins now's; metadata is
+// handed over when now has none. `old` stays, unused.
+void hlo_replace_uses(hlo_instr *old, hlo_instr *now);
+// hlo_replace_uses, then removes `old` and every operand chain that thereby becomes dead and removable.
+void hlo_replace(hlo_instr *old, hlo_instr *now);
+void hlo_remove(hlo_instr *);                                                  // must have no uses and not be the root
+void hlo_remove_dead(hlo_instr *);                                             // removes it and newly dead operands, if unused and removable
+
+// ---- versions -----------------------------------------------------------------------------------------------------
+// The journal holds the edits since the last commit. commit hands them out as a delta (NULL when nothing changed);
+// a delta is applied or unapplied whole, in strict sequence. abort undoes what was not committed.
+typedef struct hlo_delta hlo_delta;
+size_t hlo_journal_mark(const hlo_module *);                 // position in the uncommitted journal
+void hlo_journal_rollback(hlo_module *, size_t mark);        // undo uncommitted edits back to mark
+bool hlo_changed_since(const hlo_module *, size_t mark);
+hlo_delta *hlo_commit(hlo_module *);
+void hlo_abort(hlo_module *);
+void hlo_delta_undo(hlo_module *, hlo_delta *);
+void hlo_delta_redo(hlo_module *, hlo_delta *);
+size_t hlo_delta_bytes(const hlo_delta *);
+void hlo_delta_free(hlo_module *, hlo_delta *);
+// A module that nobody will undo (a scratch clone) can drop its journal as it goes.
+void hlo_journal_disable(hlo_module *);
+
+// ---- whole-module helpers -------------------------------------------------------------------------------------------
+u64 hlo_fingerprint(const hlo_module *);        // structure, shapes, attributes, literals; names and annotations ignored
+u64 hlo_text_hash(const hlo_module *);          // names and annotations too: what the runner checks "changed" against
+
+#endif

@@ -1,0 +1,47 @@
+// text.h — HLO text in and out. Grammar and quirks: the parser follows XLA's HloParser, the printer HloModule::ToString.
+#ifndef HLO_TEXT_H
+#define HLO_TEXT_H
+
+#include "core/ir.h"
+
+typedef struct hlo_parse_options {
+  const char *file;             // for diagnostics; NULL: "<text>"
+  bool keep_missing_layouts;    // default false: shapes without a layout get the row-major one
+  u32 max_depth;                // nesting limit; 0 = 8192
+  u32 max_errors;               // stop after so many diagnostics; 0 = 20
+} hlo_parse_options;
+
+// Parses a whole module (or a header-less fragment, or a single instruction). `text` need not be NUL-terminated and is
+// not kept. On failure *out is NULL and the status holds every error found. The journal of the new module is empty.
+hs_status hlo_parse(hlo_ctx *, const char *text, size_t n, const hlo_parse_options *, hlo_module **out);
+// Reads a file of any known format (told by content: text, proto binary/text, .gz/.zst) through hlo_parse / proto.
+hs_status hlo_load_file(hlo_ctx *, const char *path, const hlo_parse_options *, hlo_module **out);
+// Pieces, for the shell: a shape, a literal of a given shape.
+hs_status hlo_parse_shape(hlo_ctx *, const char *text, size_t n, const hlo_shape **out);
+hs_status hlo_parse_literal(hlo_ctx *, const hlo_shape *, const char *text, size_t n, hlo_literal **out);
+// Adds one instruction line ("y = f32[4] add(a, b)" or without shape) to a computation being built by hand. The shape is
+// inferred when left out. Used by the builder commands.
+hs_status hlo_parse_instr_into(hlo_computation *, const char *text, size_t n, hlo_instr **out);
+
+// Option names are XLA's HloPrintOptions.
+typedef struct hlo_print_options {
+  bool print_large_constants, print_metadata, print_backend_config, print_operand_shape, print_operand_names, print_program_shape,
+       print_percent, print_control_dependencies, canonicalize_instruction_names, canonicalize_computations, include_layout_in_shapes,
+       print_result_shape, print_extra_attributes, syntax_sugar_async_ops, print_frontend_attributes, print_original_value,
+       compact_operands, compact_gte, print_ids, print_name_after_closing_brace, full_replica_groups, sort_backend_config, print_infeed_outfeed_config;
+  int subcomputations;          // 0 name only, 1 full bodies, 2 nothing
+  int index_interval;           // /*index=5*/; 0 = never
+  bool color;                   // ANSI colours (terminal only)
+} hlo_print_options;
+hlo_print_options hlo_print_default(void);        // HloPrintOptions()
+hlo_print_options hlo_print_short_parsable(void);
+hlo_print_options hlo_print_canonical(void);
+hlo_print_options hlo_print_full(void);           // default + print_large_constants: what save and report write
+
+void hlo_print_module(hs_buf *, const hlo_module *, const hlo_print_options *);
+void hlo_print_computation(hs_buf *, const hlo_computation *, const hlo_print_options *);
+void hlo_print_instr(hs_buf *, const hlo_instr *, const hlo_print_options *);     // one line, no newline, no indent
+void hlo_print_literal(hs_buf *, const hlo_literal *);                            // with its shape's element formats, all elements
+void hlo_print_attr_value(hs_buf *, const hlo_instr *, const hlo_attr *, const hlo_print_options *);  // what stands after '='
+
+#endif
