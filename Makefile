@@ -11,7 +11,9 @@ ifneq ($(filter asan,$(MAKECMDGOALS)),)
 endif
 VARIANT ?= release
 B ?= build$(if $(filter-out release,$(VARIANT)),/$(VARIANT))
-CC ?= gcc
+ifeq ($(origin CC),default)
+  CC := gcc
+endif
 CCACHE := $(shell command -v ccache 2>/dev/null)
 EDITLINE ?= readline
 PREFIX ?= /usr/local

@@ -1,0 +1,203 @@
+// base.c — allocation, arenas, text buffers, clock. An arena is a list of blocks that only grows; block sizes double
+// up to 1 MiB, so that a small module costs little and a large one few calls.
+#include "core/base.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+volatile sig_atomic_t hs_interrupted;
+
+// Sizes the program itself chose: running out here leaves nothing sensible to do but say so and stop.
+static void out_of_memory(size_t n) {
+  fprintf(stderr, "hlosh: out of memory (%zu bytes)\n", n);
+  _Exit(5);
+}
+
+void *hs_try_alloc(size_t n) { return malloc(n ? n : 1); }
+
+void *hs_alloc(size_t n) {
+  void *p = hs_try_alloc(n);
+  if (!p) out_of_memory(n);
+  return p;
+}
+
+void *hs_calloc(size_t n, size_t size) {
+  void *p = calloc(n ? n : 1, size ? size : 1);
+  if (!p) out_of_memory(n * size);
+  return p;
+}
+
+void *hs_realloc(void *p, size_t n) {
+  void *q = realloc(p, n ? n : 1);
+  if (!q) out_of_memory(n);
+  return q;
+}
+
+void hs_free(void *p) { free(p); }
+
+void *hs_grow_(void *p, size_t *cap, size_t elem) {
+  size_t next = *cap ? *cap * 2 : 8;
+  p = hs_realloc(p, next * elem);
+  *cap = next;
+  return p;
+}
+
+char *hs_strdup(const char *s) {
+  size_t n = strlen(s) + 1;
+  return memcpy(hs_alloc(n), s, n);
+}
+
+char *hs_format(const char *fmt, ...) {
+  va_list ap;
+  va_start(ap, fmt);
+  hs_buf b = {0};
+  hs_buf_vprintf(&b, fmt, ap);
+  va_end(ap);
+  return (char *)(uintptr_t)hs_buf_cstr(&b);
+}
+
+u64 hs_hash_bytes(const void *p, size_t n, u64 seed) {
+  const u8 *s = p;
+  u64 h = seed ^ (n * 0x9E3779B97F4A7C15ull);
+  while (n >= 8) {
+    u64 w;
+    memcpy(&w, s, 8);
+    h = (h ^ w) * 0xFF51AFD7ED558CCDull;
+    h ^= h >> 32;
+    s += 8;
+    n -= 8;
+  }
+  u64 w = 0;
+  if (n) memcpy(&w, s, n);
+  h = (h ^ w) * 0xC4CEB9FE1A85EC53ull;
+  return h ^ (h >> 29);
+}
+
+// ---- arena ----------------------------------------------------------------------------------------------------
+
+struct hs_arena_block {
+  struct hs_arena_block *next;
+  size_t cap, used;
+  _Alignas(16) u8 data[];
+};
+
+void *hs_arena_alloc(hs_arena *a, size_t n) {
+  n = (n + 15) & ~(size_t)15;
+  struct hs_arena_block *b = a->head;
+  if (HS_UNLIKELY(!b || b->cap - b->used < n)) {
+    size_t cap = b ? HS_MIN(b->cap * 2, (size_t)1 << 20) : 4096;
+    if (cap < n) cap = n;
+    struct hs_arena_block *fresh = hs_alloc(sizeof *fresh + cap);
+    fresh->cap = cap;
+    fresh->used = 0;
+    // A block made for one large object must not hide the room left in the current one.
+    if (b && cap == n && n > b->cap) {
+      fresh->next = b->next;
+      b->next = fresh;
+    } else {
+      fresh->next = b;
+      a->head = fresh;
+    }
+    b = fresh;
+  }
+  void *p = b->data + b->used;
+  b->used += n;
+  a->used += n;
+  return p;
+}
+
+void *hs_arena_zalloc(hs_arena *a, size_t n) { return memset(hs_arena_alloc(a, n), 0, n); }
+
+void *hs_arena_dup(hs_arena *a, const void *p, size_t n) {
+  void *q = hs_arena_alloc(a, n);
+  if (n) memcpy(q, p, n);
+  return q;
+}
+
+char *hs_arena_strndup(hs_arena *a, const char *s, size_t n) {
+  char *q = hs_arena_alloc(a, n + 1);
+  if (n) memcpy(q, s, n);
+  q[n] = 0;
+  return q;
+}
+
+void hs_arena_free(hs_arena *a) {
+  for (struct hs_arena_block *b = a->head, *next; b; b = next) {
+    next = b->next;
+    hs_free(b);
+  }
+  *a = (hs_arena){0};
+}
+
+// ---- text buffer ------------------------------------------------------------------------------------------------
+
+static void buf_reserve(hs_buf *b, size_t more) {
+  if (b->cap - b->n > more) return;
+  size_t cap = b->cap ? b->cap * 2 : 128;
+  while (cap - b->n <= more) cap *= 2;
+  b->p = hs_realloc(b->p, cap);
+  b->cap = cap;
+}
+
+void hs_buf_put(hs_buf *b, const char *s, size_t n) {
+  buf_reserve(b, n);
+  if (n) memcpy(b->p + b->n, s, n);
+  b->n += n;
+}
+
+void hs_buf_puts(hs_buf *b, const char *s) { hs_buf_put(b, s, strlen(s)); }
+
+void hs_buf_putc(hs_buf *b, char c) {
+  buf_reserve(b, 1);
+  b->p[b->n++] = c;
+}
+
+void hs_buf_i64(hs_buf *b, i64 v) {
+  char digits[24];
+  char *end = digits + sizeof digits, *p = end;
+  u64 u = v < 0 ? 0 - (u64)v : (u64)v;
+  do *--p = (char)('0' + u % 10);
+  while (u /= 10);
+  if (v < 0) *--p = '-';
+  hs_buf_put(b, p, (size_t)(end - p));
+}
+
+void hs_buf_vprintf(hs_buf *b, const char *fmt, va_list ap) {
+  va_list again;
+  va_copy(again, ap);
+  char small[256];
+  int n = vsnprintf(small, sizeof small, fmt, ap);
+  if (n >= 0 && (size_t)n < sizeof small) {
+    hs_buf_put(b, small, (size_t)n);
+  } else if (n >= 0) {
+    buf_reserve(b, (size_t)n + 1);
+    vsnprintf(b->p + b->n, (size_t)n + 1, fmt, again);
+    b->n += (size_t)n;
+  }
+  va_end(again);
+}
+
+void hs_buf_printf(hs_buf *b, const char *fmt, ...) {
+  va_list ap;
+  va_start(ap, fmt);
+  hs_buf_vprintf(b, fmt, ap);
+  va_end(ap);
+}
+
+void hs_buf_free(hs_buf *b) {
+  hs_free(b->p);
+  *b = (hs_buf){0};
+}
+
+const char *hs_buf_cstr(hs_buf *b) {
+  buf_reserve(b, 1);
+  b->p[b->n] = 0;
+  return b->p;
+}
+
+u64 hs_now_ns(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (u64)t.tv_sec * 1000000000ull + (u64)t.tv_nsec;
+}
