@@ -206,7 +206,7 @@ const hlo_shape *hlo_shape_token(hlo_ctx *c) { return hlo_shape_array(c, HLO_TOK
 const hlo_shape *hlo_shape_opaque(hlo_ctx *c) { return hlo_shape_array(c, HLO_OPAQUE, 0, NULL); }
 
 const hlo_shape *hlo_shape_tuple(hlo_ctx *c, u32 n, const hlo_shape *const *elems) {
-  return intern_shape(c, &(hlo_shape){.dtype = HLO_TUPLE, .nelems = n, .elems = elems});
+  return intern_shape(c, &(hlo_shape){.dtype = HLO_TUPLE_TYPE, .nelems = n, .elems = elems});
 }
 
 const hlo_shape *hlo_shape_buffer(hlo_ctx *c, const hlo_shape *content) {

@@ -10,7 +10,7 @@ const hlo_dtype_info hlo_dtypes[HLO_DTYPE_COUNT] = {
 
 hlo_dtype hlo_dtype_find(hs_str text) {
   for (int t = 1; t < HLO_DTYPE_COUNT; t++)
-    if (t != HLO_TUPLE && t != HLO_BUFFER && hs_str_eq(text, hs_str_of(hlo_dtypes[t].text))) return (hlo_dtype)t;
+    if (t != HLO_TUPLE_TYPE && t != HLO_BUFFER && hs_str_eq(text, hs_str_of(hlo_dtypes[t].text))) return (hlo_dtype)t;
   return HLO_DT_INVALID;
 }
 
@@ -146,7 +146,7 @@ void hlo_layout_print(hs_buf *b, const hlo_layout *l) {
 }
 
 void hlo_shape_print(hs_buf *b, const hlo_shape *s, bool with_layout) {
-  if (s->dtype == HLO_TUPLE) {
+  if (s->dtype == HLO_TUPLE_TYPE) {
     hs_buf_putc(b, '(');
     for (u32 k = 0; k < s->nelems; k++) {
       if (k) hs_buf_puts(b, ", ");

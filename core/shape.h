@@ -62,7 +62,7 @@ const hlo_layout *hlo_layout_default(hlo_ctx *, u32 rank);                      
 
 static inline bool hlo_shape_compatible(const hlo_shape *a, const hlo_shape *b) { return a->logical == b->logical; }
 static inline bool hlo_shape_is_array(const hlo_shape *s) { return hlo_dtype_is_array(s->dtype); }
-static inline bool hlo_shape_is_tuple(const hlo_shape *s) { return s->dtype == HLO_TUPLE; }
+static inline bool hlo_shape_is_tuple(const hlo_shape *s) { return s->dtype == HLO_TUPLE_TYPE; }
 static inline bool hlo_shape_is_scalar(const hlo_shape *s) { return hlo_shape_is_array(s) && s->rank == 0; }
 bool hlo_shape_same_dims(const hlo_shape *a, const hlo_shape *b);          // same rank, sizes and dynamism; types may differ
 bool hlo_shape_is_dynamic(const hlo_shape *s);                             // any dynamic dimension, recursively
