@@ -19,7 +19,14 @@ typedef struct hlo_cost_table {
 hlo_cost hlo_cost_instr(const hlo_instr *);
 hs_status hlo_cost_module(const hlo_module *, hlo_cost_table *out);
 void hlo_cost_free(hlo_cost_table *);
-i64 hlo_trip_count(const hlo_instr *while_instr);    // known trips, or -1
+// What XLA's HloCostAnalysis gives for the module: every loop counted once, -1 for each property of a custom-call.
+typedef struct hlo_xla_cost { double flops, transcendentals, bytes; } hlo_xla_cost;
+hlo_xla_cost hlo_cost_xla(const hlo_module *);
+
+// trip_count.c: how often a while loop runs, or -1. The pattern form looks at the code only, not at known_trip_count, and
+// also says which state element counts (0 for a scalar state), its first value and its step; the pointers may be NULL.
+i64 hlo_trip_count(const hlo_instr *while_instr);
+i64 hlo_trip_count_pattern(const hlo_instr *while_instr, i64 *element, i64 *start, i64 *stride);
 
 // ---- memory (liveness.c) --------------------------------------------------------------------------------------
 typedef struct hlo_memory {

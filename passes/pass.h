@@ -38,6 +38,9 @@ typedef struct pass_info {
   const char *xla_source;        // the XLA file that defines it
   pass_fn *run;
 } pass_info;
+#define PASS(function, name, summary, source) pass_fn pass_##function;
+#include "passes/passes.def"
+#undef PASS
 extern const pass_info pass_table[];
 extern const u32 pass_count;
 const pass_info *pass_find(const char *name);                 // exact first, then '-' and '_' alike

@@ -1,0 +1,247 @@
+// liveness.c — how much memory a module needs, by walking a schedule and keeping the bytes that are live.
+//
+// The schedule is the list order when the module says it is scheduled, else the post order. Every leaf of an
+// instruction's value is a buffer; tuple, get-tuple-element, bitcast and their like name buffers that exist already, a
+// while loop's result is its state, an in-place update or an elementwise operation takes over an operand's buffer when
+// that is its last use (what XLA's buffer assignment allows). A called computation needs its own peak on top of what is
+// live at the call; inside it, parameters and results belong to the caller. Fusions have no buffers inside.
+//
+// The naive figure is the baseline: one buffer per intermediate, freed after its last use, nothing shared or in place.
+#include "core/cost.h"
+
+#define NONE UINT32_MAX
+
+typedef struct buffer {
+  i64 bytes;
+  u32 last;              // position of the last use
+  bool external;         // parameters and, outside the entry, results: the caller's memory
+} buffer;
+
+typedef struct plan {
+  const hlo_module *m;
+  hs_arena arena;
+  bool naive;
+  i64 *comp_peak;        // per computation id: temporaries at its peak
+  u32 **leaves;          // per instruction id: buffer of each leaf
+  u32 *position;         // per instruction id: place in its computation's schedule
+  HS_VEC(buffer) buffers;
+} plan;
+
+static i64 leaf_size(const hlo_shape *s, u32 k) { return hlo_shape_bytes(hlo_shape_leaf(s, k)); }
+
+static u32 leaf_offset(const hlo_shape *tuple, i64 index) {
+  u32 at = 0;
+  for (i64 k = 0; k < index && k < (i64)tuple->nelems; k++) at += hlo_shape_leaves(tuple->elems[k]);
+  return at;
+}
+
+static u32 fresh(plan *p, i64 bytes, u32 position) {
+  buffer b = {bytes, position, false};
+  hs_vec_push(&p->buffers, b);
+  return (u32)p->buffers.n - 1;
+}
+
+// Opcodes whose value is memory that another instruction made.
+static bool forwards(const hlo_instr *i) {
+  switch (i->opcode) {
+    case HLO_BITCAST: case HLO_OPT_BARRIER: case HLO_DOMAIN: case HLO_ADD_DEPENDENCY: case HLO_COPY_DONE: return true;
+    default: return false;
+  }
+}
+
+static const hlo_instr *fusion_root(const hlo_instr *i) {
+  const hlo_computation *c = i->opcode == HLO_FUSION ? hlo_fusion_comp(i) : NULL;
+  return c ? c->root : i;
+}
+
+// The operand whose buffer the result may take over, provided that nothing reads it later; NONE when there is none.
+static u32 in_place_operand(const hlo_instr *i, u32 leaf) {
+  const hlo_instr *r = fusion_root(i);
+  if (r->opcode == HLO_TUPLE && leaf < r->noperands) r = hlo_operand(r, leaf);
+  while (r->opcode == HLO_BITCAST || r->opcode == HLO_COPY) {
+    if (!r->noperands || r == i) break;
+    r = hlo_operand(r, 0);
+  }
+  if (r->opcode == HLO_DYNAMIC_UPDATE_SLICE || r->opcode == HLO_SCATTER) {
+    if (r == i) return leaf < i->noperands ? leaf : NONE;
+    const hlo_instr *target = hlo_operand(r, r->opcode == HLO_SCATTER ? HS_MIN(leaf, r->noperands - 1) : 0);
+    while (target->opcode == HLO_BITCAST) target = hlo_operand(target, 0);
+    return target->opcode == HLO_PARAMETER ? (u32)hlo_param_number(target) : NONE;
+  }
+  return NONE;
+}
+
+static bool elementwise_like(const hlo_instr *i) {
+  if (i->opcode == HLO_FUSION) return hlo_attr_int(i, HLO_ATTR_KIND, HLO_FUSION_KIND_LOOP) == HLO_FUSION_KIND_LOOP && !hlo_shape_is_tuple(i->shape);
+  return hlo_op_has(i->opcode, HLO_F_ELEMENTWISE);
+}
+
+// A loop fusion may overwrite an operand only if it reads it element by element.
+static bool reads_elementwise(const hlo_instr *i, u32 operand) {
+  if (i->opcode != HLO_FUSION) return true;
+  const hlo_computation *c = hlo_fusion_comp(i);
+  if (!c || operand >= c->nparams) return false;
+  hlo_for_each_use(u, c->params[operand])
+    if (!hlo_op_has(u->user->opcode, HLO_F_ELEMENTWISE) || u->user->shape->elements != i->shape->elements) return false;
+  return true;
+}
+
+static bool dies_at(const plan *p, u32 b, u32 position) { return !p->buffers.v[b].external && p->buffers.v[b].last == position; }
+
+static u32 reused(const plan *p, const hlo_instr *i, u32 leaf, u32 position) {
+  if (p->naive) return NONE;
+  u32 k = in_place_operand(i, leaf);
+  if (k != NONE && k < i->noperands && hlo_shape_leaves(hlo_operand(i, k)->shape) == 1) {
+    u32 b = p->leaves[hlo_operand(i, k)->id][0];
+    if (dies_at(p, b, position) && p->buffers.v[b].bytes == leaf_size(i->shape, leaf)) return b;
+  }
+  if (!elementwise_like(i)) return NONE;
+  for (k = 0; k < i->noperands; k++) {
+    if (hlo_shape_leaves(hlo_operand(i, k)->shape) != 1) continue;
+    u32 b = p->leaves[hlo_operand(i, k)->id][0];
+    if (dies_at(p, b, position) && p->buffers.v[b].bytes == leaf_size(i->shape, leaf) && reads_elementwise(i, k)) return b;
+  }
+  return NONE;
+}
+
+// Leaves that name existing buffers; false when the instruction makes its own.
+static bool alias_leaves(plan *p, const hlo_instr *i, u32 *out, u32 n) {
+  if (i->opcode == HLO_TUPLE) {
+    u32 at = 0;
+    for (u32 k = 0; k < i->noperands; k++) {
+      u32 m = hlo_shape_leaves(hlo_operand(i, k)->shape);
+      for (u32 l = 0; l < m && at < n; l++) out[at++] = p->leaves[hlo_operand(i, k)->id][l];
+    }
+    return true;
+  }
+  if (i->opcode == HLO_GET_TUPLE_ELEMENT) {
+    u32 at = leaf_offset(hlo_operand(i, 0)->shape, hlo_attr_int(i, HLO_ATTR_INDEX, 0));
+    for (u32 l = 0; l < n; l++) out[l] = p->leaves[hlo_operand(i, 0)->id][at + l];
+    return true;
+  }
+  if ((forwards(i) || (i->opcode == HLO_WHILE && !p->naive)) && hlo_shape_leaves(hlo_operand(i, 0)->shape) == n) {
+    for (u32 l = 0; l < n; l++) out[l] = p->leaves[hlo_operand(i, 0)->id][l];
+    return true;
+  }
+  return false;
+}
+
+static i64 callee_peak(const plan *p, const hlo_instr *i) {
+  if (i->opcode != HLO_WHILE && i->opcode != HLO_CALL && i->opcode != HLO_CONDITIONAL && i->opcode != HLO_ASYNC_START) return 0;
+  hlo_computation *v[64];
+  u32 n = HS_MIN(hlo_called(i, v, 64), 64u);
+  i64 most = 0;
+  for (u32 k = 0; k < n; k++) most = HS_MAX(most, p->comp_peak[v[k]->id]);
+  return most;
+}
+
+// Pass 1: which buffer each leaf is, and where each buffer is used last. `order` has n instructions.
+static void assign(plan *p, hlo_instr **order, u32 n) {
+  u32 *position = p->position;
+  for (u32 t = 0; t < n; t++) position[order[t]->id] = t;
+  for (u32 t = 0; t < n; t++) {
+    hlo_instr *i = order[t];
+    u32 leaves = hlo_shape_leaves(i->shape), *out = HS_NEW_ARRAY(&p->arena, u32, leaves + 1);
+    p->leaves[i->id] = out;
+    u32 last = t;
+    hlo_for_each_use(u, i) last = HS_MAX(last, position[u->user->id]);
+    if (!alias_leaves(p, i, out, leaves))
+      for (u32 l = 0; l < leaves; l++) {
+        u32 b = reused(p, i, l, t);
+        bool none = i->opcode == HLO_CONSTANT || i->opcode == HLO_PARAMETER;
+        out[l] = b != NONE ? b : fresh(p, leaf_size(i->shape, l), t);
+        if (none) p->buffers.v[out[l]].external = true;
+      }
+    for (u32 l = 0; l < leaves; l++) {
+      buffer *b = &p->buffers.v[out[l]];
+      b->last = HS_MAX(b->last, last);
+    }
+  }
+}
+
+typedef struct walk { i64 peak; u32 peak_at; } walk;
+
+static walk run_schedule(plan *p, const hlo_computation *c) {
+  p->buffers.n = 0;
+  u32 n = c->ninstrs;
+  hlo_instr **order;
+  if (hlo_is_scheduled(p->m)) {
+    order = HS_NEW_ARRAY(&p->arena, hlo_instr *, n + 1);
+    u32 t = 0;
+    hlo_for_each_instr(i, c) order[t++] = i;
+  } else {
+    order = hlo_post_order(c, &p->arena);
+  }
+  assign(p, order, n);
+  u32 nroot = hlo_shape_leaves(c->root->shape);
+  for (u32 l = 0; l < nroot; l++) p->buffers.v[p->leaves[c->root->id][l]].external = true;   // the caller's, or the output
+  // Buckets of buffers by last use, as linked lists.
+  u32 nb = (u32)p->buffers.n;
+  u32 *next = HS_NEW_ARRAY(&p->arena, u32, nb + 1), *head = HS_NEW_ARRAY(&p->arena, u32, n + 1);
+  bool *begun = HS_NEW_ARRAY(&p->arena, bool, nb + 1);
+  for (u32 t = 0; t <= n; t++) head[t] = NONE;
+  for (u32 b = 0; b < nb; b++) next[b] = head[p->buffers.v[b].last], head[p->buffers.v[b].last] = b;
+  walk w = {0, n ? order[0]->id : 0};
+  i64 live = 0;
+  for (u32 t = 0; t < n; t++) {
+    hlo_instr *i = order[t];
+    u32 leaves = hlo_shape_leaves(i->shape);
+    for (u32 l = 0; l < leaves; l++) {
+      u32 b = p->leaves[i->id][l];
+      if (begun[b]) continue;
+      begun[b] = true;
+      if (!p->buffers.v[b].external) live += p->buffers.v[b].bytes;
+    }
+    i64 now = live + callee_peak(p, i);
+    if (now > w.peak) w = (walk){now, i->id};
+    for (u32 b = head[t]; b != NONE; b = next[b])
+      if (begun[b] && !p->buffers.v[b].external) live -= p->buffers.v[b].bytes;
+  }
+  return w;
+}
+
+static i64 alias_bytes(const hlo_module *m) {
+  const hlo_attr *a = hlo_attrs_find(m->attrs, HLO_ATTR_INPUT_OUTPUT_ALIAS);
+  const hlo_aliases *v = a ? a->v.p : NULL;
+  i64 sum = 0;
+  for (u32 k = 0; v && k < v->n; k++) {
+    const hlo_shape *s = m->entry->root->shape;
+    for (u32 d = 0; d < v->v[k].out_index.n; d++) {
+      i64 at = v->v[k].out_index.v[d];
+      if (at < 0 || (u32)at >= s->nelems) return sum;
+      s = s->elems[at];
+    }
+    for (u32 l = 0, n = hlo_shape_leaves(s); l < n; l++) sum += leaf_size(s, l);
+  }
+  return sum;
+}
+
+hs_status hlo_memory_estimate(const hlo_module *m, bool naive, hlo_memory *out) {
+  *out = (hlo_memory){0};
+  plan p = {.m = m, .naive = naive};
+  p.comp_peak = HS_NEW_ARRAY(&p.arena, i64, m->next_comp_id + 1);
+  p.leaves = HS_NEW_ARRAY(&p.arena, u32 *, m->next_instr_id + 1);
+  p.position = HS_NEW_ARRAY(&p.arena, u32, m->next_instr_id + 1);
+  u32 n;
+  hlo_computation **comps = hlo_comp_post_order(m, &p.arena, &n);
+  bool *needed = HS_NEW_ARRAY(&p.arena, bool, m->next_comp_id + 1);
+  hlo_for_each_comp(c, m) hlo_for_each_instr(i, c) {
+    if (i->opcode != HLO_WHILE && i->opcode != HLO_CALL && i->opcode != HLO_CONDITIONAL && i->opcode != HLO_ASYNC_START) continue;
+    hlo_computation *v[64];
+    for (u32 k = 0, nv = HS_MIN(hlo_called(i, v, 64), 64u); k < nv; k++) needed[v[k]->id] = true;
+  }
+  for (u32 k = 0; k < n; k++) {
+    if (!needed[comps[k]->id] || comps[k] == m->entry) continue;
+    p.comp_peak[comps[k]->id] = run_schedule(&p, comps[k]).peak;
+  }
+  walk w = run_schedule(&p, m->entry);
+  out->temp_bytes = w.peak;
+  out->peak_at = w.peak_at;
+  for (u32 k = 0; k < m->entry->nparams; k++) out->argument_bytes += hlo_shape_bytes(m->entry->params[k]->shape);
+  out->output_bytes = hlo_shape_bytes(m->entry->root->shape);
+  out->alias_bytes = naive ? 0 : alias_bytes(m);
+  out->peak_bytes = out->argument_bytes + out->output_bytes - out->alias_bytes + out->temp_bytes;
+  hs_vec_free(&p.buffers);
+  hs_arena_free(&p.arena);
+  return HS_GOOD;
+}

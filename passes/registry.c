@@ -1,0 +1,89 @@
+// registry.c — the table of passes, made of passes.def, and what every pass may ask of its context: options, the
+// rewrite limit and notes.
+//
+// A pass is found by hlo-opt's exact spelling first; failing that, '-' and '_' count as the same character, so that
+// `pass constant-folding` and `pass constant_folding` both work.
+#include "passes/pass.h"
+
+#include <stdlib.h>
+
+const pass_info pass_table[] = {
+#define PASS(fn, name, summary, source) {name, summary, source, pass_##fn},
+#include "passes/passes.def"
+#undef PASS
+};
+const u32 pass_count = (u32)HS_COUNT(pass_table);
+
+static bool same_but_dashes(const char *a, const char *b) {
+  for (; *a && *b; a++, b++) {
+    char x = *a == '_' ? '-' : *a, y = *b == '_' ? '-' : *b;
+    if (x != y) return false;
+  }
+  return *a == *b;
+}
+
+const pass_info *pass_find(const char *name) {
+  for (u32 k = 0; k < pass_count; k++)
+    if (strcmp(pass_table[k].name, name) == 0) return &pass_table[k];
+  for (u32 k = 0; k < pass_count; k++)
+    if (same_but_dashes(pass_table[k].name, name)) return &pass_table[k];
+  return NULL;
+}
+
+hs_status pass_unknown(const char *name) {
+  const char *names[HS_COUNT(pass_table)];
+  for (u32 k = 0; k < pass_count; k++) names[k] = pass_table[k].name;
+  hs_status s = hs_fail_subject(HS_E_NO_PASS, name, "no pass is named '%s'", name);
+  const char *near = hs_nearest(name, names, pass_count);
+  return near ? hs_with_note(s, "did you mean '%s'?", near) : s;
+}
+
+static const char *option(const pass_ctx *c, const char *key) {
+  for (u32 k = 0; c->options && k < c->options->n; k++)
+    if (same_but_dashes(c->options->v[k].key, key)) return c->options->v[k].value;
+  return NULL;
+}
+
+bool pass_option_bool(const pass_ctx *c, const char *key, bool absent) {
+  const char *v = option(c, key);
+  if (!v) return absent;
+  return strcmp(v, "true") == 0 || strcmp(v, "1") == 0 || *v == '\0';
+}
+
+i64 pass_option_int(const pass_ctx *c, const char *key, i64 absent) {
+  const char *v = option(c, key);
+  if (!v) return absent;
+  char *end;
+  long long n = strtoll(v, &end, 10);
+  return *v && *end == '\0' ? (i64)n : absent;
+}
+
+bool pass_may_rewrite(pass_ctx *c) {
+  if (c->rewrite_limit >= 0 && c->rewrites >= c->rewrite_limit) return false;
+  c->rewrites++;
+  return true;
+}
+
+static void note(pass_ctx *c, const hlo_instr *i, const hlo_instr *other, bool done, const char *fmt, va_list ap) {
+  hs_buf b = {0};
+  hs_buf_vprintf(&b, fmt, ap);
+  pass_note n = {c->pass ? c->pass->name : "", i ? i->id : UINT32_MAX, other ? other->id : UINT32_MAX, done, hs_strdup(hs_buf_cstr(&b))};
+  hs_buf_free(&b);
+  hs_vec_push(c->notes, n);
+}
+
+void pass_note_done(pass_ctx *c, const hlo_instr *i, const hlo_instr *other, const char *fmt, ...) {
+  if (!c->notes) return;
+  va_list ap;
+  va_start(ap, fmt);
+  note(c, i, other, true, fmt, ap);
+  va_end(ap);
+}
+
+void pass_note_declined(pass_ctx *c, const hlo_instr *i, const hlo_instr *other, const char *fmt, ...) {
+  if (!c->notes) return;
+  va_list ap;
+  va_start(ap, fmt);
+  note(c, i, other, false, fmt, ap);
+  va_end(ap);
+}

@@ -1,0 +1,77 @@
+// runner.c — runs one pass as a transaction: mark the journal, time the pass, look what it touched, verify that, and
+// roll everything back when the pass or the verifier objects.
+//
+// "Changed" is what the edit API saw, not what the pass says: the module's generation moved. With verify_all the text
+// hash is compared as well, so that an edit that restores what was there does not count, and a change that went around
+// the edit API is reported as a bug of the pass.
+#include "passes/pass.h"
+
+pass_run_options pass_run_default(void) {
+  return (pass_run_options){.verify = true, .verify_all = false, .measure = true, .rewrite_limit = -1};
+}
+
+hs_status pass_measure(const hlo_module *m, pass_totals *out) {
+  *out = (pass_totals){.instructions = hlo_instr_count(m), .computations = m->ncomputations};
+  hlo_cost_table t;
+  HS_TRY(hlo_cost_module(m, &t));
+  out->kernels = t.kernels;
+  out->flops = t.total.flops;
+  out->bytes = t.total.bytes_read + t.total.bytes_written;
+  hlo_cost_free(&t);
+  hlo_memory mem;
+  HS_TRY(hlo_memory_estimate(m, false, &mem));
+  out->peak_bytes = mem.peak_bytes;
+  return HS_GOOD;
+}
+
+// Generations by computation id, so that only what moved is verified.
+static u64 *generations(const hlo_module *m, hs_arena *a) {
+  u64 *g = HS_NEW_ARRAY(a, u64, m->next_comp_id + 1);
+  hlo_for_each_comp(c, m) g[c->id] = c->generation + 1;
+  return g;
+}
+
+static hs_status verify_touched(const hlo_module *m, const u64 *before, u32 nbefore, const pass_run_options *o) {
+  if (o->verify_all) return hlo_verify(m, NULL);
+  hlo_for_each_comp(c, m)
+    if (c->id >= nbefore || before[c->id] != c->generation + 1) HS_TRY(hlo_verify_computation(c, NULL));
+  return HS_GOOD;
+}
+
+static hs_status failed(const pass_info *p, hlo_module *m, size_t mark, const char *what, hs_status cause) {
+  hlo_journal_rollback(m, mark);
+  if (cause.err && cause.err->code == HS_E_INTERRUPTED) return cause;
+  return hs_chain(hs_fail_subject(HS_E_PASS, p->name, "pass %s %s", p->name, what), cause);
+}
+
+hs_status pass_run(hlo_module *m, const pass_info *p, const pass_options *options, const pass_run_options *o, pass_result *out) {
+  *out = (pass_result){.pass = p->name};
+  if (o->measure) HS_TRY(pass_measure(m, &out->before));
+  hs_arena scratch = {0};
+  u32 ncomps = m->next_comp_id;
+  u64 *before = generations(m, &scratch), generation = m->generation;
+  u64 hash = o->verify_all ? hlo_text_hash(m) : 0;
+  size_t mark = hlo_journal_mark(m);
+  pass_ctx c = {.m = m, .options = options, .scratch = &scratch, .notes = o->notes, .pass = p, .rewrite_limit = o->rewrite_limit};
+
+  u64 start = hs_now_ns();
+  hs_status s = p->run(&c);
+  out->ms = (double)(hs_now_ns() - start) * 1e-6;
+  out->rewrites = c.rewrites;
+  out->changed = m->generation != generation;
+  if (!hs_ok(s)) s = failed(p, m, mark, "failed", s);
+  else if (o->verify_all && (hash != hlo_text_hash(m)) != out->changed) {
+    if (out->changed) out->changed = false;
+    else s = failed(p, m, mark, "changed the module without saying so", HS_GOOD);
+  }
+  if (hs_ok(s) && out->changed && (o->verify || o->verify_all)) {
+    s = verify_touched(m, before, ncomps, o);
+    if (!hs_ok(s)) s = failed(p, m, mark, "left an invalid module", s);
+  }
+  hs_arena_free(&scratch);
+  HS_TRY(s);
+  if (o->measure && out->changed) HS_TRY(pass_measure(m, &out->after));
+  else out->after = out->before;
+  if (o->progress) o->progress(o->progress_arg, out);
+  return HS_GOOD;
+}
