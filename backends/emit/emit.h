@@ -9,18 +9,22 @@
 
 #include "core/ir.h"
 
-// A compiled kernel: runs chunk `chunk` of `chunks`. bufs: every leaf buffer of the operands in order (tuple operands are
-// flattened), then every leaf of the result; all dense row-major in LOGICAL dimension order unless the shape carries another
-// layout, in which case physical order by minor_to_major. 64-byte aligned. scratch: per-call scratch of scratch_bytes.
+// A compiled kernel: fn runs chunk `chunk` of `chunks`; chunks are independent and may run in any order on any thread.
+// When finish_chunks > 0, finish runs afterwards in the same way (long reductions: partial results first, then their sum).
+// bufs: every leaf buffer of the operands in order (tuple operands are flattened), then every leaf of the result; all dense
+// row-major in LOGICAL dimension order unless the shape carries another layout, in which case physical order by
+// minor_to_major. 64-byte aligned. scratch: one block of scratch_bytes per call of the kernel, the same pointer for every
+// chunk and for finish; 64-byte aligned, contents undefined at the start. NULL when scratch_bytes is 0.
 typedef void emit_entry(void *const *bufs, i64 chunk, void *scratch);
 
 typedef struct emit_kernel {
   const hlo_instr *instr;
   const char *kind;            // schedule: "pointwise", "row-reduce", "column-reduce", "transpose", ...
-  i64 chunks;                  // independent pieces; 1 = serial
-  i64 scratch_bytes;           // per chunk in flight
-  i64 init_chunk;              // reserved, 0
+  i64 chunks;                  // independent pieces; 1 = serial; 0 = nothing to do (every output is empty)
+  i64 finish_chunks;           // pieces of the second phase; 0 = none
+  i64 scratch_bytes;           // per call
   emit_entry *fn;              // set by emit_finish
+  emit_entry *finish;          // set by emit_finish when finish_chunks > 0
 } emit_kernel;
 
 typedef struct emit_unit emit_unit;      // kernels compiled together
