@@ -1,0 +1,65 @@
+// backend.c — the table of backends and the questions that are the same for all of them.
+//
+// A backend is a `const backend backend_<symbol>` in its own folder; backends.def lists them and this file collects
+// them. Nothing here knows what a particular backend does.
+#include "backends/backend.h"
+
+#define BACKEND(symbol) extern const backend backend_##symbol;
+#include "backends/backends.def"
+#undef BACKEND
+
+const backend *const backend_table[] = {
+#define BACKEND(symbol) &backend_##symbol,
+#include "backends/backends.def"
+#undef BACKEND
+};
+const u32 backend_count = (u32)HS_COUNT(backend_table);
+
+const backend *backend_find(const char *name) {
+  for (u32 k = 0; k < backend_count; k++)
+    if (strcmp(backend_table[k]->name, name) == 0) return backend_table[k];
+  return NULL;
+}
+
+// Computations that a supported instruction swallows whole (a fusion's body, a comparator) are the business of
+// supports(); those that the backend executes step by step are walked here. `seen` is indexed by computation id.
+static hs_status check_computation(const backend *b, const hlo_computation *c, u8 *seen) {
+  if (seen[c->id]) return HS_GOOD;
+  seen[c->id] = 1;
+  hlo_for_each_instr(i, c) {
+    hs_buf why = {0};
+    if (!b->supports(i, &why)) {
+      hs_status s = hs_fail_subject(HS_E_UNSUPPORTED, hlo_op_text(i->opcode), "%s",
+                                    why.n ? hs_buf_cstr(&why) : hs_buf_cstr((hs_buf_printf(&why, "unsupported: %s", hlo_op_text(i->opcode)), &why)));
+      s = hs_with_note(s, "instruction %%%s, backend %s", i->name, b->name);
+      hs_buf_free(&why);
+      return s;
+    }
+    hs_buf_free(&why);
+    if (i->opcode != HLO_WHILE && i->opcode != HLO_CONDITIONAL && i->opcode != HLO_CALL) continue;
+    u32 n = hlo_called(i, NULL, 0);
+    hlo_computation **called = hs_alloc(sizeof *called * (n ? n : 1));
+    hlo_called(i, called, n);
+    hs_status s = HS_GOOD;
+    for (u32 k = 0; k < n && hs_ok(s); k++) s = check_computation(b, called[k], seen);
+    hs_free(called);
+    HS_TRY(s);
+  }
+  return HS_GOOD;
+}
+
+hs_status backend_check_module(const backend *b, const hlo_module *m) {
+  if (!m->entry) return hs_fail(HS_E_VERIFY, "the module has no entry computation");
+  u8 *seen = hs_calloc(m->next_comp_id + 1, 1);
+  hs_status s = check_computation(b, m->entry, seen);
+  hs_free(seen);
+  return s;
+}
+
+void backend_result_free(backend_result *r) {
+  if (!r) return;
+  hlo_literal_unref(r->outputs);
+  hs_free(r->timing.samples_ms);
+  hs_free(r->timing.kernel_ms);
+  *r = (backend_result){0};
+}

@@ -1,0 +1,358 @@
+// worker.c — shell side of the worker process: start, talk, watch, reap.
+//
+// The worker is this same program exec'ed with `--worker FD`: a fresh process image, because OpenMP and LLVM do not
+// survive a bare fork. It gets one end of a stream socket, a pipe for its stderr, and nothing else: every other
+// descriptor is closed. It leads its own process group, so Ctrl-C reaches the shell alone, which then decides.
+//
+// A call is one frame out and one frame back. While it is under way the shell polls four things: the socket, the
+// worker's stderr (its last lines go into error notes), Ctrl-C with the deadline, and the state of the process: a worker that
+// somebody stopped (SIGSTOP) for longer than STOPPED_MS counts as hung. However a call ends badly, the worker is
+// killed with SIGKILL (which works on stopped processes too) and reaped, so there are neither zombies nor late replies.
+#include "backends/worker.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "backends/worker_wire.h"
+
+enum { STOPPED_MS = 2000, HELLO_S = 20, POLL_MS = 50, TAIL = 4096 };
+
+struct worker {
+  char *exe;
+  pid_t pid;
+  int sock, errpipe;
+  u64 generation;
+  u64 stopped_since;          // ns; 0: not stopped
+  int exit_status;            // of waitpid, once reaped
+  char tail[TAIL]; size_t ntail;   // last bytes of its stderr
+};
+
+// ---- shared memory ----------------------------------------------------------------------------------------------
+
+hs_status worker_shm_new(size_t bytes, worker_shm *out) {
+  *out = (worker_shm){.fd = -1};
+  int fd = memfd_create("hlosh", MFD_CLOEXEC);
+  if (fd < 0) return hs_fail_errno(HS_E_IO, "shared memory");
+  size_t n = bytes ? bytes : 1;
+  if (ftruncate(fd, (off_t)n) != 0) { hs_status s = hs_fail_errno(HS_E_NO_MEMORY, "shared memory"); close(fd); return s; }
+  void *p = mmap(NULL, n, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  if (p == MAP_FAILED) { hs_status s = hs_fail_errno(HS_E_NO_MEMORY, "shared memory"); close(fd); return s; }
+  *out = (worker_shm){.fd = fd, .p = p, .bytes = n};
+  return HS_GOOD;
+}
+
+void worker_shm_free(worker_shm *m) {
+  if (m->p) munmap(m->p, m->bytes);
+  if (m->p && m->fd >= 0) close(m->fd);
+  *m = (worker_shm){.fd = -1};
+}
+
+// ---- life -----------------------------------------------------------------------------------------------------
+
+worker *worker_new(const char *exe) {
+  worker *w = hs_calloc(1, sizeof *w);
+  w->exe = hs_strdup(exe ? exe : "/proc/self/exe");
+  w->sock = w->errpipe = -1;
+  return w;
+}
+
+pid_t worker_pid(const worker *w) { return w->pid; }
+u64 worker_generation(const worker *w) { return w->generation; }
+
+// Keeps the last TAIL bytes of what the worker writes to stderr.
+static void drain_stderr(worker *w) {
+  char buf[1024];
+  ssize_t n;
+  while (w->errpipe >= 0 && (n = read(w->errpipe, buf, sizeof buf)) > 0) {
+    size_t k = (size_t)n;
+    if (w->ntail + k > TAIL) {
+      size_t drop = HS_MIN(w->ntail, w->ntail + k - TAIL);
+      memmove(w->tail, w->tail + drop, w->ntail - drop);
+      w->ntail -= drop;
+    }
+    memcpy(w->tail + w->ntail, buf, k);
+    w->ntail += k;
+  }
+}
+
+void worker_kill(worker *w) {
+  if (w->pid > 0) {
+    kill(w->pid, SIGKILL);
+    while (waitpid(w->pid, &w->exit_status, 0) < 0 && errno == EINTR) {}
+    drain_stderr(w);
+  }
+  if (w->sock >= 0) close(w->sock);
+  if (w->errpipe >= 0) close(w->errpipe);
+  w->sock = w->errpipe = -1;
+  w->pid = 0;
+  w->stopped_since = 0;
+}
+
+void worker_free(worker *w) {
+  if (!w) return;
+  worker_kill(w);
+  hs_free(w->exe);
+  hs_free(w);
+}
+
+// The thread pools' settings must be in the environment before the libraries load. Spin for about a millisecond
+// between kernels, then sleep: a spinning pool at an idle prompt would burn a core. BLAS stays on the calling thread.
+static const char *const worker_env[] = {"GOMP_SPINCOUNT=200000", "OPENBLAS_NUM_THREADS=1", "OMP_DYNAMIC=FALSE"};
+
+static char **make_env(void) {
+  size_t n = 0;
+  while (environ[n]) n++;
+  char **env = hs_alloc(sizeof *env * (n + HS_COUNT(worker_env) + 1));
+  memcpy(env, environ, sizeof *env * n);
+  for (size_t k = 0; k < HS_COUNT(worker_env); k++) {
+    size_t key = strcspn(worker_env[k], "=");
+    bool set = false;
+    for (size_t j = 0; environ[j] && !set; j++) set = strncmp(environ[j], worker_env[k], key + 1) == 0;
+    if (!set) env[n++] = (char *)(uintptr_t)worker_env[k];
+  }
+  env[n] = NULL;
+  return env;
+}
+
+// Descriptors in the child: 0 /dev/null, 1 and 2 the stderr pipe, 3 the socket, everything above closed.
+static hs_status spawn(worker *w, int child_sock, int child_err) {
+  posix_spawn_file_actions_t fa;
+  posix_spawnattr_t at;
+  posix_spawn_file_actions_init(&fa);
+  posix_spawnattr_init(&at);
+  posix_spawn_file_actions_addopen(&fa, 0, "/dev/null", O_RDONLY, 0);
+  posix_spawn_file_actions_adddup2(&fa, child_err, 1);
+  posix_spawn_file_actions_adddup2(&fa, child_err, 2);
+  posix_spawn_file_actions_adddup2(&fa, child_sock, 3);
+  posix_spawn_file_actions_addclosefrom_np(&fa, 4);
+  sigset_t none, dfl;
+  sigemptyset(&none);
+  sigemptyset(&dfl);
+  sigaddset(&dfl, SIGINT);
+  sigaddset(&dfl, SIGPIPE);
+  sigaddset(&dfl, SIGTERM);
+  posix_spawnattr_setsigmask(&at, &none);
+  posix_spawnattr_setsigdefault(&at, &dfl);
+  posix_spawnattr_setpgroup(&at, 0);
+  posix_spawnattr_setflags(&at, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETPGROUP);
+  char arg0[] = "hlosh", arg1[] = "--worker", arg2[] = "3";
+  char *argv[] = {arg0, arg1, arg2, NULL};
+  char **env = make_env();
+  pid_t pid;
+  int e = posix_spawn(&pid, w->exe, &fa, &at, argv, env);
+  hs_free(env);
+  posix_spawn_file_actions_destroy(&fa);
+  posix_spawnattr_destroy(&at);
+  if (e) return hs_fail(HS_E_WORKER, "the worker process could not be started: %s: %s", w->exe, strerror(e));
+  w->pid = pid;
+  w->generation++;
+  w->ntail = 0;
+  w->exit_status = 0;
+  return HS_GOOD;
+}
+
+// A descriptor below 5 would be overwritten by the dup2 calls of the child; move it out of the way.
+static int above_4(int fd) {
+  if (fd < 0 || fd > 4) return fd;
+  int up = fcntl(fd, F_DUPFD_CLOEXEC, 5);
+  close(fd);
+  return up;
+}
+
+hs_status worker_start(worker *w) {
+  if (w->pid > 0) return HS_GOOD;
+  int sv[2], pp[2];
+  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sv) != 0) return hs_fail_errno(HS_E_WORKER, "socketpair");
+  if (pipe2(pp, O_CLOEXEC) != 0) {
+    hs_status s = hs_fail_errno(HS_E_WORKER, "pipe");
+    close(sv[0]);
+    close(sv[1]);
+    return s;
+  }
+  sv[1] = above_4(sv[1]);
+  pp[1] = above_4(pp[1]);
+  w->sock = sv[0];
+  w->errpipe = pp[0];
+  fcntl(w->sock, F_SETFL, O_NONBLOCK);
+  fcntl(w->errpipe, F_SETFL, O_NONBLOCK);
+  hs_status s = spawn(w, sv[1], pp[1]);
+  close(sv[1]);
+  close(pp[1]);
+  if (!hs_ok(s)) { worker_kill(w); return s; }
+  return worker_call(w, "starting", WORKER_REQ_PING, NULL, 0, NULL, 0, HELLO_S, NULL, NULL);
+}
+
+// ---- a call -------------------------------------------------------------------------------------------------------
+
+typedef struct call {
+  worker *w;
+  const char *step;
+  u64 deadline_ns;       // absolute; 0: none
+  double deadline_s;
+} call;
+
+// The last lines of the worker's stderr as a note.
+static hs_status with_tail(const worker *w, hs_status s) {
+  size_t n = w->ntail;
+  while (n && (w->tail[n - 1] == '\n' || w->tail[n - 1] == ' ')) n--;
+  if (!n) return s;
+  size_t from = n, lines = 0;
+  while (from > 0 && lines < 6) if (w->tail[--from] == '\n') lines++;
+  if (lines == 6) from++;
+  return hs_with_note(s, "its last words: %.*s", (int)(n - from), w->tail + from);
+}
+
+// The socket is closed: the process has ended or is about to. Says how.
+static hs_status died(call *c) {
+  worker *w = c->w;
+  int st = 0;
+  pid_t r = 0;
+  for (int k = 0; k < 100 && r == 0; k++) {
+    r = waitpid(w->pid, &st, WNOHANG);
+    if (r == 0) poll(NULL, 0, 10);
+  }
+  if (r == w->pid) { drain_stderr(w); w->pid = 0; }
+  worker_kill(w);
+  if (r != 0 && WIFSIGNALED(st)) {
+    const char *name = sigabbrev_np(WTERMSIG(st));
+    return with_tail(w, hs_fail(HS_E_WORKER, "the worker died of SIG%s (%s) while %s", name ? name : "?", strsignal(WTERMSIG(st)), c->step));
+  }
+  if (r != 0 && WIFEXITED(st)) return with_tail(w, hs_fail(HS_E_WORKER, "the worker ended with status %d while %s", WEXITSTATUS(st), c->step));
+  return with_tail(w, hs_fail(HS_E_WORKER, "the worker closed its connection while %s and was killed", c->step));
+}
+
+// Notices a stopped worker; a stop shorter than STOPPED_MS is forgiven.
+static bool stopped_too_long(worker *w) {
+  siginfo_t si = {0};
+  if (waitid(P_PID, (id_t)w->pid, &si, WSTOPPED | WCONTINUED | WNOHANG) == 0 && si.si_pid == w->pid)
+    w->stopped_since = si.si_code == CLD_STOPPED ? hs_now_ns() : 0;
+  return w->stopped_since && hs_now_ns() - w->stopped_since > (u64)STOPPED_MS * 1000000u;
+}
+
+// Waits until the socket is ready for `events`; every reason to give up ends the worker.
+static hs_status await(call *c, short events) {
+  worker *w = c->w;
+  for (;;) {
+    struct pollfd p[2] = {{.fd = w->sock, .events = events}, {.fd = w->errpipe, .events = POLLIN}};
+    int n = poll(p, 2, POLL_MS);
+    if (hs_interrupted) {
+      worker_kill(w);
+      return hs_fail(HS_E_INTERRUPTED, "interrupted while %s; the worker was ended", c->step);
+    }
+    if (n > 0 && p[1].revents) {
+      drain_stderr(w);
+      if (!(p[1].revents & POLLIN) && !p[0].revents) poll(NULL, 0, 1);   // pipe closed: the socket's turn comes next
+    }
+    if (n > 0 && p[0].revents) return HS_GOOD;
+    if (c->deadline_ns && hs_now_ns() > c->deadline_ns) {
+      worker_kill(w);
+      return with_tail(w, hs_fail(HS_E_DEADLINE, "deadline of %g s passed while %s; the worker was ended", c->deadline_s, c->step));
+    }
+    if (stopped_too_long(w)) {
+      worker_kill(w);
+      return with_tail(w, hs_fail(HS_E_DEADLINE, "the worker was stopped by a signal for over %g s while %s; it was ended", STOPPED_MS / 1e3, c->step));
+    }
+  }
+}
+
+static hs_status send_all(call *c, const void *p, size_t n, const int *fds, u32 nfds) {
+  const char *at = p;
+  while (n) {
+    struct iovec io = {.iov_base = (void *)(uintptr_t)at, .iov_len = n};
+    union { char b[CMSG_SPACE(sizeof(int) * WORKER_MAX_FDS)]; struct cmsghdr align; } ctl;
+    struct msghdr msg = {.msg_iov = &io, .msg_iovlen = 1};
+    if (nfds) {
+      memset(&ctl, 0, sizeof ctl);
+      msg.msg_control = ctl.b;
+      msg.msg_controllen = CMSG_SPACE(sizeof(int) * nfds);
+      struct cmsghdr *h = CMSG_FIRSTHDR(&msg);
+      h->cmsg_level = SOL_SOCKET;
+      h->cmsg_type = SCM_RIGHTS;
+      h->cmsg_len = CMSG_LEN(sizeof(int) * nfds);
+      memcpy(CMSG_DATA(h), fds, sizeof(int) * nfds);
+    }
+    ssize_t k = sendmsg(c->w->sock, &msg, MSG_NOSIGNAL);
+    if (k > 0) { at += k; n -= (size_t)k; nfds = 0; continue; }
+    if (k < 0 && errno == EINTR) { HS_TRY(await(c, POLLOUT)); continue; }
+    if (k < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) { HS_TRY(await(c, POLLOUT)); continue; }
+    return died(c);
+  }
+  return HS_GOOD;
+}
+
+static hs_status receive_all(call *c, void *p, size_t n) {
+  char *at = p;
+  while (n) {
+    HS_TRY(await(c, POLLIN));
+    ssize_t k = recv(c->w->sock, at, n, 0);
+    if (k > 0) { at += k; n -= (size_t)k; continue; }
+    if (k < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR)) continue;
+    return died(c);
+  }
+  return HS_GOOD;
+}
+
+// The worker's own status, made a status here again.
+static hs_status remote_status(const worker_frame *f, const char *body) {
+  if (f->kind == HS_OK) return HS_GOOD;
+  hs_code code = f->kind < HS_CODE_COUNT ? (hs_code)f->kind : HS_E_INTERNAL;
+  hs_str msg = {body, f->text[0]}, note = {body + f->text[0], f->text[1]}, subject = {note.p + note.n, f->text[2]};
+  char *subj = subject.n ? hs_format("%.*s", (int)subject.n, subject.p) : NULL;
+  hs_status s = subj ? hs_fail_subject(code, subj, "%.*s", (int)msg.n, msg.p) : hs_fail(code, "%.*s", (int)msg.n, msg.p);
+  hs_free(subj);
+  return note.n ? hs_with_note(s, "%.*s", (int)note.n, note.p) : s;
+}
+
+hs_status worker_call(worker *w, const char *step, u32 kind, const void *payload, size_t n, const int *fds, u32 nfds,
+                      double deadline_s, void **reply, size_t *reply_n) {
+  if (reply) *reply = NULL;
+  if (reply_n) *reply_n = 0;
+  if (nfds > WORKER_MAX_FDS) return hs_fail(HS_E_INTERNAL, "%u descriptors in one request", nfds);
+  if (w->pid <= 0) HS_TRY(worker_start(w));
+  call c = {.w = w, .step = step, .deadline_s = deadline_s, .deadline_ns = deadline_s > 0 ? hs_now_ns() + (u64)(deadline_s * 1e9) : 0};
+  worker_frame f = {.magic = WORKER_MAGIC, .kind = kind, .nfds = nfds, .bytes = n};
+  HS_TRY(send_all(&c, &f, sizeof f, fds, nfds));
+  HS_TRY(send_all(&c, payload, n, NULL, 0));
+  HS_TRY(receive_all(&c, &f, sizeof f));
+  size_t texts = (size_t)f.text[0] + f.text[1] + f.text[2];
+  char *body = f.magic == WORKER_MAGIC && texts <= f.bytes ? hs_try_alloc(f.bytes + 1) : NULL;
+  if (!body) {
+    worker_kill(w);
+    return hs_fail(HS_E_WORKER, "the worker sent a bad reply while %s and was ended", step);
+  }
+  hs_status s = receive_all(&c, body, f.bytes);
+  if (hs_ok(s)) s = remote_status(&f, body);
+  drain_stderr(w);
+  if (hs_ok(s) && reply) {
+    memmove(body, body + texts, f.bytes - texts);
+    body[f.bytes - texts] = 0;
+    *reply = body;
+    if (reply_n) *reply_n = f.bytes - texts;
+  } else hs_free(body);
+  return s;
+}
+
+// ---- the session's worker -----------------------------------------------------------------------------------------
+
+static worker *session_worker;
+
+static void end_session_worker(void) {
+  worker_free(session_worker);
+  session_worker = NULL;
+}
+
+worker *worker_session(void) {
+  if (!session_worker) {
+    session_worker = worker_new(NULL);
+    atexit(end_session_worker);
+  }
+  return session_worker;
+}
