@@ -1,8 +1,8 @@
 // ir.h — modules, computations, instructions, and the one way to change them.
 //
-// Reading: the structs below are open for reading. Instructions of a computation form a linked list in module order
-// (any order that puts operands first is valid; when the module is scheduled, list order IS the schedule). Operand
-// edges carry their use lists: every hlo_use is one (user, operand slot) pair linked into the list of its definition.
+// Reading: the structs below are open for reading. Instructions of a computation form a linked list in order of creation,
+// which need NOT put operands first once passes have run: walk hlo_post_order for that. Only in a scheduled module is
+// list order the schedule. Operand edges carry their use lists: every hlo_use is one (user, operand slot) pair linked into the list of its definition.
 // Ids are dense per module and never reused, so analyses are arrays indexed by id.
 //
 // Writing: only through the functions marked "edit". Each edit is recorded in the module's journal, which is what
@@ -39,6 +39,7 @@ struct hlo_instr {
   bool dead;                         // removed from its computation
   u32 noperands;
   u32 nuses;
+  u32 visit;                         // scratch of the traversal in ir.c
   u32 nctrl_succs;                   // how many instructions name this one as control predecessor
   const char *name;                  // interned, without '%'
   const hlo_shape *shape;
@@ -84,6 +85,7 @@ struct hlo_module {
   const hlo_stack_frames *frames;    // NULL when none
   u32 next_instr_id, next_comp_id;   // ids are below these; size analyses by them
   u64 generation;                    // grows with every edit
+  u32 visit_epoch;                   // scratch of the traversal in ir.c
   struct hlo_journal *journal;       // ir_journal.c
   struct hlo_names *names;           // ir_names.c
   void *unknown_fields;              // proto fields kept for writing back; NULL
@@ -173,6 +175,7 @@ void hlo_move_before(hlo_instr *, hlo_instr *before);                          /
 void hlo_set_param_number(hlo_instr *param, i64 number);
 void hlo_remove_parameter(hlo_computation *, i64 number);                      // unused; renumbers the later ones
 void hlo_add_provenance(hlo_instr *to, const hlo_instr *from);
+void hlo_mark_sources(hlo_module *);                                           // every instruction without provenance becomes its own source (after loading)
 
 // All uses of `old` (root and control edges too) become uses of `now`; provenance of old joins now's; metadata is
 // handed over when now has none. `old` stays, unused.
@@ -197,6 +200,7 @@ size_t hlo_delta_bytes(const hlo_delta *);
 void hlo_delta_free(hlo_module *, hlo_delta *);
 // A module that nobody will undo (a scratch clone) can drop its journal as it goes.
 void hlo_journal_disable(hlo_module *);
+void hlo_journal_enable(hlo_module *);           // recording starts again, with nothing to undo before this point
 
 // ---- whole-module helpers -------------------------------------------------------------------------------------------
 u64 hlo_fingerprint(const hlo_module *);        // structure, shapes, attributes, literals; names and annotations ignored

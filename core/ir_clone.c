@@ -1,0 +1,91 @@
+// ir_clone.c — copies of computations and modules. Two passes each: make every instruction, then link the operands, because
+// list order need not put definitions first.
+#include "core/ir_journal.h"
+
+typedef struct comp_map { const hlo_module *from; hlo_module *into; hlo_computation **to; } comp_map;   // by id of the source
+
+static hlo_computation *map_comp(void *arg, hlo_computation *c) {
+  comp_map *map = arg;
+  if (!map->to[c->id]) map->to[c->id] = hlo_clone_computation_into(map->into, c, c->name);
+  return map->to[c->id];
+}
+
+// Copies the instructions of `from` into the empty `to`. `made` receives source id -> copy.
+static void copy_body(hlo_computation *to, const hlo_computation *from, comp_map *map, hlo_instr **made) {
+  hlo_module *m = to->module;
+  bool same = from->module == m;
+  hlo_for_each_instr(i, from) {
+    hlo_instr *r = hlo_add(to, i->opcode, i->shape, 0, NULL, i->name);
+    made[i->id] = r;
+    if (same) {
+      hlo_copy_attrs(r, i);
+    } else {
+      for (u32 k = 0; i->attrs && k < i->attrs->n; k++) hlo_set_attr(r, hlo_attr_clone(&m->arena, m->ctx, &i->attrs->v[k], map_comp, map));
+    }
+    r->provenance = i->provenance;
+  }
+  HS_VEC(hlo_instr *) ops = {0};
+  hlo_for_each_instr(i, from) {
+    ops.n = 0;
+    for (u32 k = 0; k < i->noperands; k++) hs_vec_push(&ops, made[hlo_operand(i, k)->id]);
+    if (ops.n) hlo_set_operands(made[i->id], (u32)ops.n, ops.v);
+    ops.n = 0;
+    for (u32 k = 0; i->ctrl_preds && k < i->ctrl_preds->n; k++) hs_vec_push(&ops, made[i->ctrl_preds->v[k]->id]);
+    if (ops.n) hlo_set_ctrl_preds(made[i->id], (u32)ops.n, ops.v);
+  }
+  hs_vec_free(&ops);
+  if (from->nparams) {
+    u32 cap = 1;   // power of two: hlo_add_parameter appends in place
+    while (cap < from->nparams) cap *= 2;
+    hlo_instr **params = HS_NEW_ARRAY(&m->arena, hlo_instr *, cap);
+    for (u32 k = 0; k < from->nparams; k++) params[k] = from->params[k] ? made[from->params[k]->id] : NULL;
+    hlo_set_params_(to, from->nparams, params);
+  }
+  if (from->root) hlo_set_root(to, made[from->root->id]);
+  if (from->execution_thread.n) hlo_set_execution_thread(to, from->execution_thread);
+}
+
+hlo_computation *hlo_clone_computation(hlo_computation *c, const char *name, hlo_instr **map) {
+  hlo_instr **made = map ? map : hs_calloc(c->module->next_instr_id, sizeof *made);
+  hlo_computation *r = hlo_add_computation(c->module, name ? name : c->name);
+  copy_body(r, c, NULL, made);
+  if (!map) hs_free(made);
+  return r;
+}
+
+hlo_computation *hlo_clone_computation_into(hlo_module *m, const hlo_computation *c, const char *name) {
+  comp_map map = {c->module, m, hs_calloc(c->module->next_comp_id, sizeof *map.to)};
+  hlo_instr **made = hs_calloc(c->module->next_instr_id, sizeof *made);
+  hlo_computation *r = hlo_add_computation(m, name ? name : c->name);
+  map.to[c->id] = r;
+  copy_body(r, c, &map, made);
+  hs_free(made);
+  hs_free(map.to);
+  return r;
+}
+
+hlo_module *hlo_module_clone(const hlo_module *m, const char *name) {
+  hlo_module *r = hlo_module_new(m->ctx, name ? name : m->name);
+  r->journal->off = true;   // nobody undoes the making of a copy
+  comp_map map = {m, r, hs_calloc(m->next_comp_id + 1, sizeof *map.to)};
+  hlo_instr **made = hs_calloc(m->next_instr_id + 1, sizeof *made);
+  hlo_for_each_comp(c, m) map.to[c->id] = hlo_add_computation(r, c->name);
+  hlo_for_each_comp(c, m) copy_body(map.to[c->id], c, &map, made);
+  if (m->entry) r->entry = map.to[m->entry->id];
+  for (u32 k = 0; m->attrs && k < m->attrs->n; k++) hlo_set_module_attr(r, hlo_attr_clone(&r->arena, r->ctx, &m->attrs->v[k], map_comp, &map));
+  if (m->frames) {
+    hlo_stack_frames *f = hs_arena_dup(&r->arena, m->frames, sizeof *f);
+    hs_str *files = hs_arena_dup(&r->arena, f->files, f->nfiles * sizeof *files), *functions = hs_arena_dup(&r->arena, f->functions, f->nfunctions * sizeof *functions);
+    for (u32 k = 0; k < f->nfiles; k++) files[k].p = hs_arena_strndup(&r->arena, files[k].p, files[k].n);
+    for (u32 k = 0; k < f->nfunctions; k++) functions[k].p = hs_arena_strndup(&r->arena, functions[k].p, functions[k].n);
+    f->files = files;
+    f->functions = functions;
+    f->locations = hs_arena_dup(&r->arena, f->locations, f->nlocations * sizeof *f->locations);
+    f->frames = hs_arena_dup(&r->arena, f->frames, f->nframes * sizeof *f->frames);
+    r->frames = f;
+  }
+  hs_free(made);
+  hs_free(map.to);
+  r->journal->off = false;
+  return r;
+}
