@@ -1,0 +1,79 @@
+// command.h — the command table and the dispatcher.
+//
+// commands.def has one row per command; usage lines, help, completion, arity errors and docs/commands.md come from it.
+// The dispatcher splits a line, finds the command, parses its arguments by the spec, checks what it needs, runs it,
+// commits or rolls back its edits, and sends its output where it belongs. A command is one function in cmd_<family>.c:
+// it reads its arguments, writes results with repl_say and repl_json_*, and returns a status.
+#ifndef REPL_COMMAND_H
+#define REPL_COMMAND_H
+
+#include "core/text.h"
+#include "repl/args.h"
+#include "repl/out.h"
+#include "repl/session.h"
+
+enum {
+  REPL_NEEDS_MODULE = 1 << 0,
+  REPL_MUTATES = 1 << 1,         // edits the current module; its edits become a version, or are rolled back
+  REPL_HIDDEN = 1 << 2,          // not listed by help (reached by other syntax)
+  REPL_PAGED = 1 << 3,           // long output goes through the pager on a terminal
+};
+
+typedef struct repl_command repl_command;
+
+// One invocation.
+typedef struct repl_cmd {
+  repl_session *s;
+  const repl_command *command;
+  repl_args args;
+  repl_out *out;
+  repl_json *doc;                // out->doc: NULL in text mode
+  hs_arena *scratch;             // freed after the command
+  repl_module *mod; hlo_module *m;   // the current module; NULL when there is none
+  const char *line;              // as typed: the label of a version
+  char *label;                   // a command may set another one (malloc'ed)
+  pass_log *log; pass_notes *notes;  // filled by pass commands; handed to the new version
+} repl_cmd;
+
+typedef hs_status repl_command_fn(repl_cmd *);
+struct repl_command { const char *name, *family; u32 needs; const char *spec, *summary, *example; repl_command_fn *fn; };
+extern const repl_command repl_commands[];
+extern const u32 repl_command_count;
+
+#define CMD(id, name, family, needs, spec, summary, example) repl_command_fn cmd_##id;
+#include "repl/commands.def"
+#undef CMD
+
+const repl_command *repl_command_find(const char *name);           // exact name only
+// Runs every command of a line (separated by `;`). The status is that of the first one that failed, already printed;
+// with keep_going the later ones run all the same.
+int repl_run_line(repl_session *, const char *line, size_t n);     // exit code; 0 ok
+// Reads commands from a file until its end or the first failure.
+hs_status repl_source_file(repl_session *, const char *path);
+int repl_run_text(repl_session *, const char *text, size_t n);     // many lines
+// True when `line` opens something that the next lines close: a pasted module, an open bracket of a definition.
+bool repl_wants_more(const char *text, size_t n);
+
+// Writes the commands chapter of the manual (markdown), generated from the table.
+void repl_write_manual(hs_buf *);
+
+// Tables that completion and help read too.
+typedef struct repl_example { const char *name, *summary, *text; } repl_example;
+extern const repl_example repl_examples[];
+extern const u32 repl_example_count;
+extern const u32 repl_setting_count;
+const char *repl_setting_name(u32 k);
+// `set NAME VALUE`, also behind command-line options.
+hs_status repl_set(repl_session *, const char *name, const char *value);
+
+// ---- for commands ---------------------------------------------------------------------------------------------------
+static inline const char *repl_arg(const repl_cmd *c, u32 k) { return k < c->args.npos ? c->args.pos[k] : NULL; }
+static inline const char *repl_flag(const repl_cmd *c, const char *name) { return repl_opt(&c->args, name); }
+hs_status repl_arg_int(const repl_cmd *, const char *what, const char *text, i64 least, i64 most, i64 *out);
+hs_status repl_arg_num(const repl_cmd *, const char *what, const char *text, double *out);
+hs_status repl_usage_error(const repl_cmd *, const char *fmt, ...) HS_PRINTF(2, 3);
+// The instruction or computation that argument k names; E_NO_OBJECT otherwise. Exactly one of the two is set.
+hs_status repl_arg_object(const repl_cmd *, u32 k, hlo_instr **instr, hlo_computation **comp);
+hs_status repl_arg_instr(const repl_cmd *, u32 k, hlo_instr **out);
+
+#endif

@@ -1,0 +1,104 @@
+// session.h — what the shell remembers: modules, the tree of versions of each, inputs, settings.
+//
+// A module is edited in place; its versions are the edits between them (ir.h). Version 0 is the module as loaded; every
+// mutating command that changes something adds a child of the current version. undo walks to the parent, redo to the
+// child last left, goto to any version (up to the common ancestor, then down). Branches are kept until the module goes.
+#ifndef REPL_SESSION_H
+#define REPL_SESSION_H
+
+#include "backends/backend.h"
+#include "passes/pass.h"
+#include "profiler/prof.h"
+
+typedef struct repl_version repl_version;
+struct repl_version {
+  u32 number;
+  repl_version *parent, *redo;     // redo: the child that `redo` goes to
+  hlo_delta *delta;                // edits from the parent; NULL for version 0
+  char *label;                     // the command that made it
+  char *mark;                      // name given by `mark`, or NULL
+  u32 pipeline_pos;                // position of `next` in the module's pipeline
+  pass_log log;                    // passes that ran to make it
+  pass_notes notes;                // why they did what they did
+};
+
+// A compiled module kept for the next run of the same version. `m` is a private copy: the session's moves on.
+typedef struct repl_exe {
+  const backend *be;
+  backend_exe *exe;
+  hlo_module *m;
+  u32 version;
+  bool per_instruction, allow_fallback;
+  u32 threads;
+  u64 fill_key;                    // how elided constants were filled
+} repl_exe;
+
+typedef struct repl_module {
+  u32 number;                      // 1, 2, ... as `modules` shows
+  hlo_module *m;
+  char *path;                      // file it came from; NULL when built by hand
+  bool elided;                     // has {...} constants
+  HS_VEC(repl_version *) versions; // by number
+  repl_version *at;
+  hlo_literal **inputs; u32 ninputs; char *inputs_from;   // NULL until asked for
+  repl_exe exe;
+  char *pipeline; hs_arena pipeline_arena; const char **steps; u32 nsteps, pos;   // for next / until / continue
+  hlo_computation *building;       // computation that NAME = op(...) adds to; NULL unless `new` made the module
+} repl_module;
+
+typedef enum repl_elided { REPL_ELIDED_ASK, REPL_ELIDED_RANDOM, REPL_ELIDED_ZEROS } repl_elided;
+
+typedef struct repl_settings {
+  u32 threads;                     // 0: all cores
+  u64 seed;
+  double deadline;                 // seconds for one compile or run; 0: none
+  double abs_error, rel_error;
+  bool verify;                     // after every pass
+  bool keep_denormals, allow_fallback;
+  bool keep_going;
+  repl_elided elided;
+  bool metadata, backend_config, show_fusions;
+  bool pager;
+} repl_settings;
+
+typedef struct repl_alias { char *name, *text; } repl_alias;
+
+typedef struct repl_session {
+  hlo_ctx *ctx;
+  HS_VEC(repl_module *) modules;
+  repl_module *current;            // NULL: none
+  u32 next_number;
+  repl_settings set;
+  const backend *be;
+  const prof_device *target;
+  HS_VEC(repl_alias) aliases;
+  bool json, color, color_err, interactive;
+  struct repl_out *out;            // of the running command
+  bool quit;
+  int exit_code;                   // of the first failed command
+  u32 depth;                       // nesting of source and alias
+} repl_session;
+
+repl_session *repl_session_new(void);
+void repl_session_free(repl_session *);
+// Takes the module (also on failure of nothing: it cannot fail) and makes it current.
+repl_module *repl_session_add(repl_session *, hlo_module *take, const char *path);
+void repl_session_remove(repl_session *, repl_module *);
+repl_module *repl_session_find(repl_session *, const char *number_or_name);   // NULL when unknown
+
+// Ends a transaction: the uncommitted edits become a version labelled `label` (NULL when nothing changed).
+repl_version *repl_commit(repl_module *, const char *label);
+void repl_goto(repl_module *, repl_version *);
+repl_version *repl_version_find(repl_module *, const char *number_or_mark);    // "3", "@3" or a mark; NULL when unknown
+// A free-standing copy of a version; the module is back where it was afterwards.
+hlo_module *repl_module_at(repl_module *, repl_version *);
+void repl_drop_exe(repl_module *);
+void repl_drop_inputs(repl_module *);
+
+// Instructions and computations by what users type: with or without '%', exact first, then ignoring case.
+hlo_instr *repl_find_instr(const hlo_module *, const char *name);
+hlo_computation *repl_find_comp(const hlo_module *, const char *name);
+// E_NO_OBJECT with the nearest names.
+hs_status repl_no_object(const hlo_module *, const char *name);
+
+#endif
