@@ -1,0 +1,187 @@
+// ir.c — the edit API and the journal: undo restores every list exactly, names are unique and freed by undo, clones are equal.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "core/ir.h"
+#include "core/text.h"
+
+static const char *const source =
+    "HloModule m\n"
+    "add { a = f32[] parameter(0) b = f32[] parameter(1) ROOT add = f32[] add(a, b) }\n"
+    "ENTRY e { x = f32[4,8] parameter(0) y = f32[4,8] parameter(1) s = f32[4,8] add(x, y) t = f32[4,8] multiply(s, s)\n"
+    "  z = f32[] constant(0) ROOT r = f32[4] reduce(t, z), dimensions={1}, to_apply=add }\n";
+
+typedef struct fixture { hlo_ctx *ctx; hlo_module *m; } fixture;
+
+static int setup(void **state) {
+  fixture *f = hs_calloc(1, sizeof *f);
+  f->ctx = hlo_ctx_new();
+  hs_status s = hlo_parse(f->ctx, source, strlen(source), NULL, &f->m);
+  if (s.err) {
+    hs_buf b = {0};
+    hs_status_render(s, &b, false);
+    print_error("%s", hs_buf_cstr(&b));
+    return -1;
+  }
+  *state = f;
+  return 0;
+}
+
+static int teardown(void **state) {
+  fixture *f = *state;
+  hlo_module_free(f->m);
+  hlo_ctx_free(f->ctx);
+  hs_free(f);
+  return 0;
+}
+
+static char *text(const hlo_module *m) {
+  hs_buf b = {0};
+  hlo_print_options o = hlo_print_full();
+  hlo_print_module(&b, m, &o);
+  hs_buf_cstr(&b);
+  return b.p;
+}
+
+// Walks every list both ways and counts: what the links say must agree with the counters.
+static void check_links(const hlo_module *m) {
+  hlo_for_each_comp(c, m) {
+    u32 n = 0;
+    hlo_for_each_instr(i, c) {
+      n++;
+      assert_true(!i->next || i->next->prev == i);
+      u32 uses = 0;
+      hlo_for_each_use(u, i) {
+        uses++;
+        assert_ptr_equal(u->def, i);
+        assert_ptr_equal(&u->user->operands[u->slot], u);
+        assert_false(u->user->dead);
+      }
+      assert_int_equal(uses, i->nuses);
+    }
+    assert_int_equal(n, c->ninstrs);
+  }
+}
+
+static void undo_restores_text_and_order(void **state) {
+  fixture *f = *state;
+  char *before = text(f->m);
+  hlo_instr *s = hlo_find_instr(f->m, "s"), *t = hlo_find_instr(f->m, "t"), *x = hlo_find_instr(f->m, "x");
+  assert_non_null(s);
+  hlo_instr *n = hlo_add(f->m->entry, HLO_NEGATE, s->shape, 1, &s, NULL);
+  hlo_set_operand(t, 0, n);
+  hlo_replace_uses(s, x);
+  hlo_remove_dead(hlo_find_instr(f->m, "y"));   // a parameter is never removed
+  hlo_set_attr_int(n, HLO_ATTR_INDEX, 3);
+  hlo_set_name(t, "renamed");
+  check_links(f->m);
+  char *after = text(f->m);
+  assert_string_not_equal(before, after);
+  hlo_delta *d = hlo_commit(f->m);
+  assert_non_null(d);
+  for (int round = 0; round < 3; round++) {
+    hlo_delta_undo(f->m, d);
+    check_links(f->m);
+    char *again = text(f->m);
+    assert_string_equal(before, again);
+    hs_free(again);
+    hlo_delta_redo(f->m, d);
+    check_links(f->m);
+    again = text(f->m);
+    assert_string_equal(after, again);
+    hs_free(again);
+  }
+  hlo_delta_free(f->m, d);
+  hs_free(before);
+  hs_free(after);
+}
+
+static void rollback_to_mark(void **state) {
+  fixture *f = *state;
+  hlo_instr *s = hlo_find_instr(f->m, "s");
+  hlo_add(f->m->entry, HLO_ABS, s->shape, 1, &s, NULL);
+  size_t mark = hlo_journal_mark(f->m);
+  u32 n = f->m->entry->ninstrs;
+  hlo_instr *fresh = hlo_add(f->m->entry, HLO_ABS, s->shape, 1, &s, NULL);
+  assert_string_equal(fresh->name, "abs.1");
+  assert_true(hlo_changed_since(f->m, mark));
+  hlo_journal_rollback(f->m, mark);
+  assert_int_equal(f->m->entry->ninstrs, n);
+  assert_null(hlo_find_instr(f->m, "abs.1"));
+  fresh = hlo_add(f->m->entry, HLO_ABS, s->shape, 1, &s, NULL);
+  assert_string_equal(fresh->name, "abs.1");   // the same pass run again gives the same names
+  hlo_abort(f->m);
+  check_links(f->m);
+}
+
+static void branches_of_parameters(void **state) {
+  fixture *f = *state;
+  const hlo_shape *s = hlo_shape_scalar(f->ctx, HLO_F32);
+  hlo_instr *a = hlo_add_parameter(f->m->entry, 2, s, "a");
+  hlo_delta *one = hlo_commit(f->m);
+  hlo_instr *b = hlo_add_parameter(f->m->entry, 3, s, "b");
+  hlo_delta *two = hlo_commit(f->m);
+  hlo_delta_undo(f->m, two);
+  hlo_instr *c = hlo_add_parameter(f->m->entry, 3, s, "c");
+  hlo_delta *three = hlo_commit(f->m);
+  assert_ptr_equal(f->m->entry->params[3], c);
+  hlo_delta_undo(f->m, three);
+  hlo_delta_redo(f->m, two);
+  assert_ptr_equal(f->m->entry->params[3], b);
+  assert_ptr_equal(f->m->entry->params[2], a);
+  hlo_delta_free(f->m, one);
+  hlo_delta_free(f->m, two);
+  hlo_delta_free(f->m, three);
+}
+
+static void clone_prints_the_same(void **state) {
+  fixture *f = *state;
+  hlo_module *copy = hlo_module_clone(f->m, NULL);
+  char *a = text(f->m), *b = text(copy);
+  assert_string_equal(a, b);
+  assert_true(hlo_fingerprint(f->m) == hlo_fingerprint(copy));
+  check_links(copy);
+  hs_free(a);
+  hs_free(b);
+  hlo_module_free(copy);
+}
+
+static void fingerprint_sees_structure_not_names(void **state) {
+  fixture *f = *state;
+  u64 before = hlo_fingerprint(f->m);
+  hlo_set_name(hlo_find_instr(f->m, "t"), "other");
+  assert_true(before == hlo_fingerprint(f->m));
+  hlo_set_operand(hlo_find_instr(f->m, "other"), 1, hlo_find_instr(f->m, "x"));
+  assert_false(before == hlo_fingerprint(f->m));
+}
+
+static void provenance_unites(void **state) {
+  fixture *f = *state;
+  hlo_mark_sources(f->m);
+  hlo_instr *s = hlo_find_instr(f->m, "s"), *t = hlo_find_instr(f->m, "t");
+  u32 ids[2] = {s->id, t->id};
+  hlo_instr *n = hlo_add(f->m->entry, HLO_NEGATE, s->shape, 1, &s, NULL);
+  hlo_add_provenance(n, s);
+  hlo_replace(t, n);
+  hs_arena a = {0};
+  hlo_ints o = hlo_origins_collect(n, &a);
+  assert_int_equal(o.n, 2);
+  assert_int_equal(o.v[0], HS_MIN(ids[0], ids[1]));
+  assert_int_equal(o.v[1], HS_MAX(ids[0], ids[1]));
+  hs_arena_free(&a);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test_setup_teardown(undo_restores_text_and_order, setup, teardown),
+      cmocka_unit_test_setup_teardown(rollback_to_mark, setup, teardown),
+      cmocka_unit_test_setup_teardown(branches_of_parameters, setup, teardown),
+      cmocka_unit_test_setup_teardown(clone_prints_the_same, setup, teardown),
+      cmocka_unit_test_setup_teardown(fingerprint_sees_structure_not_names, setup, teardown),
+      cmocka_unit_test_setup_teardown(provenance_unites, setup, teardown),
+  };
+  return cmocka_run_group_tests_name("ir", tests, NULL, NULL);
+}
