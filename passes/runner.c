@@ -4,7 +4,7 @@
 // "Changed" is what the edit API saw, not what the pass says: the module's generation moved. With verify_all the text
 // hash is compared as well, so that an edit that restores what was there does not count, and a change that went around
 // the edit API is reported as a bug of the pass.
-#include "passes/pass.h"
+#include "passes/util.h"
 
 pass_run_options pass_run_default(void) {
   return (pass_run_options){.verify = true, .verify_all = false, .measure = true, .rewrite_limit = -1};
@@ -29,6 +29,12 @@ static u64 *generations(const hlo_module *m, hs_arena *a) {
   u64 *g = HS_NEW_ARRAY(a, u64, m->next_comp_id + 1);
   hlo_for_each_comp(c, m) g[c->id] = c->generation + 1;
   return g;
+}
+
+// Passes append what they make; operands go before users again here.
+static void repair_touched(hlo_module *m, const u64 *before, u32 nbefore, hs_arena *a) {
+  hlo_for_each_comp(c, m)
+    if (c->id >= nbefore || before[c->id] != c->generation + 1) pass_repair_order(c, a);
 }
 
 static hs_status verify_touched(const hlo_module *m, const u64 *before, u32 nbefore, const pass_run_options *o) {
@@ -56,6 +62,7 @@ hs_status pass_run(hlo_module *m, const pass_info *p, const pass_options *option
 
   u64 start = hs_now_ns();
   hs_status s = p->run(&c);
+  if (hs_ok(s) && m->generation != generation) repair_touched(m, before, ncomps, &scratch);
   out->ms = (double)(hs_now_ns() - start) * 1e-6;
   out->rewrites = c.rewrites;
   out->changed = m->generation != generation;

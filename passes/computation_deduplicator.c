@@ -1,0 +1,65 @@
+// computation_deduplicator.c — callers of equal computations call the first of them (xla/hlo/transforms/
+// hlo_computation_deduplicator.cc). Works callees first, so that equal trees of calls fold from the leaves up. Entry,
+// fusion bodies (they belong to one fusion each) and computations with large constants stay.
+#include "passes/util.h"
+
+static bool has_large_constant(const hlo_computation *c) {
+  hlo_for_each_instr(i, c) if (i->opcode == HLO_CONSTANT && hlo_shape_is_array(i->shape) && i->shape->elements > 1024) return true;
+  return false;
+}
+
+static const hlo_attr *redirect(hlo_module *m, const hlo_attr *a, hlo_computation *const *to, hlo_attr *out) {
+  *out = *a;
+  if (hlo_attr_kind_of(a->id) == HLO_AK_COMP) {
+    if (!to[a->v.comp->id]) return NULL;
+    out->v.comp = to[a->v.comp->id];
+    return out;
+  }
+  if (hlo_attr_kind_of(a->id) != HLO_AK_COMPS) return NULL;
+  bool any = false;
+  hlo_computation **v = HS_NEW_ARRAY(&m->arena, hlo_computation *, a->v.comps.n);
+  for (u32 k = 0; k < a->v.comps.n; k++) {
+    v[k] = a->v.comps.v[k];
+    if (to[v[k]->id]) v[k] = to[v[k]->id], any = true;
+  }
+  out->v.comps.v = v;
+  return any ? out : NULL;
+}
+
+static void redirect_calls(hlo_module *m, hlo_computation *c, hlo_computation *const *to) {
+  hlo_for_each_instr(i, c) {
+    if (!hlo_op_has(i->opcode, HLO_F_CALLS)) continue;
+    const hlo_attrs *attrs = i->attrs;   // sets are immutable: edits make new ones
+    for (u32 k = 0; attrs && k < attrs->n; k++) {
+      hlo_attr now;
+      if (redirect(m, &attrs->v[k], to, &now)) hlo_set_attr(i, now);
+    }
+  }
+}
+
+hs_status pass_computation_deduplicator(pass_ctx *c) {
+  hlo_module *m = c->m;
+  u32 n;
+  hlo_computation **order = hlo_comp_post_order(m, c->scratch, &n), **kept = HS_NEW_ARRAY(c->scratch, hlo_computation *, n + 1);
+  hlo_computation **to = HS_NEW_ARRAY(c->scratch, hlo_computation *, m->next_comp_id + 1);
+  u64 *memo = HS_NEW_ARRAY(c->scratch, u64, m->next_comp_id + 1), *hash = HS_NEW_ARRAY(c->scratch, u64, n + 1);
+  bool any = false;
+  for (u32 k = 0; k < n; k++) {
+    hlo_computation *x = order[k];
+    if (any) redirect_calls(m, x, to);
+    if (x == m->entry || hlo_is_fusion_comp(x) || has_large_constant(x)) continue;
+    hash[k] = pass_comp_hash(x, memo);
+    for (u32 j = 0; j < k; j++) {
+      if (!kept[j] || hash[j] != hash[k] || !pass_comp_equal(kept[j], x, true, c->scratch)) continue;
+      if (!pass_may_rewrite(c)) return HS_GOOD;
+      pass_note_done(c, x->root, NULL, "computation %s equals %s", x->name, kept[j]->name);
+      to[x->id] = kept[j];
+      any = true;
+      break;
+    }
+    if (!to[x->id]) kept[k] = x;
+  }
+  for (u32 k = 0; k < n; k++)
+    if (to[order[k]->id]) hlo_remove_computation(order[k]);
+  return HS_GOOD;
+}

@@ -1,0 +1,79 @@
+// cse.c — common subexpression elimination by hashing (xla/service/hlo_cse.cc).
+//
+// Instructions are visited operands first; each is looked up in a hash table by opcode, shape, operands, attributes and
+// the structure of called computations. A hit replaces it, so that its users meet equal operands in the same sweep.
+// Commutative operands compare in either order. Side effects, random numbers and control edges are left alone;
+// constants compare by value. Options: layout_sensitive (default false).
+#include "passes/util.h"
+
+typedef struct table { hlo_instr **v; u32 mask, n; } table;
+
+static bool commutes(const hlo_instr *i) { return hlo_op_has(i->opcode, HLO_F_COMMUTATIVE) && i->noperands == 2; }
+
+static u64 hash_of(const hlo_instr *i, u64 *memo, bool layouts) {
+  u64 h = hs_mix(i->opcode, layouts ? i->shape->hash : i->shape->logical->hash);
+  if (i->opcode == HLO_CONSTANT) return hs_mix(h, hlo_literal_hash(hlo_constant_value(i)));
+  if (commutes(i)) {
+    u32 a = hlo_operand(i, 0)->id, b = hlo_operand(i, 1)->id;
+    h = hs_mix(hs_mix(h, HS_MIN(a, b)), HS_MAX(a, b));
+  } else {
+    for (u32 k = 0; k < i->noperands; k++) h = hs_mix(h, hlo_operand(i, k)->id);
+  }
+  return pass_attrs_hash(i, h, memo);
+}
+
+static bool same_operands(const hlo_instr *a, const hlo_instr *b) {
+  if (a->noperands != b->noperands) return false;
+  bool same = true;
+  for (u32 k = 0; same && k < a->noperands; k++) same = hlo_operand(a, k) == hlo_operand(b, k);
+  if (same || !commutes(a)) return same;
+  return hlo_operand(a, 0) == hlo_operand(b, 1) && hlo_operand(a, 1) == hlo_operand(b, 0);
+}
+
+static bool equal(const hlo_instr *a, const hlo_instr *b, bool layouts, hs_arena *scratch) {
+  if (a->opcode != b->opcode || a->shape->logical != b->shape->logical || (layouts && a->shape != b->shape)) return false;
+  if (a->opcode == HLO_CONSTANT) return hlo_literal_equal(hlo_constant_value(a), hlo_constant_value(b));
+  return same_operands(a, b) && pass_attrs_equal(a, b, layouts, scratch);
+}
+
+static bool eligible(const hlo_instr *i) {
+  if (i->ctrl_preds || i->nctrl_succs || hlo_op_has(i->opcode, HLO_F_ASYNC)) return false;
+  if (i->opcode == HLO_CONSTANT) return !hlo_literal_has_elided(hlo_constant_value(i));
+  if (i->noperands == 0) return i->opcode == HLO_IOTA || i->opcode == HLO_PARTITION_ID || i->opcode == HLO_REPLICA_ID;
+  return i->opcode != HLO_RNG && i->opcode != HLO_RNG_GET_AND_UPDATE_STATE && !hlo_has_side_effect(i);
+}
+
+static hs_status cse_computation(pass_ctx *c, hlo_computation *comp, u64 *memo, bool layouts) {
+  hlo_instr **order = hlo_post_order(comp, c->scratch);
+  u32 n = comp->ninstrs, cap = 16;
+  while (cap < n * 2) cap *= 2;
+  table t = {HS_NEW_ARRAY(c->scratch, hlo_instr *, cap), cap - 1, 0};
+  for (u32 k = 0; k < n; k++) {
+    hlo_instr *i = order[k];
+    if (i->dead || !eligible(i)) continue;
+    u32 slot = (u32)hash_of(i, memo, layouts) & t.mask;
+    while (t.v[slot] && (t.v[slot]->dead || !equal(t.v[slot], i, layouts, c->scratch))) slot = (slot + 1) & t.mask;
+    if (!t.v[slot]) {
+      t.v[slot] = i;
+      continue;
+    }
+    if (!pass_may_rewrite(c)) return HS_GOOD;
+    pass_note_done(c, i, t.v[slot], "same value as %s", t.v[slot]->name);
+    hlo_replace_uses(i, t.v[slot]);
+    if (!i->nuses && !hlo_is_root(i) && hlo_is_removable(i)) hlo_remove(i);
+  }
+  return HS_GOOD;
+}
+
+hs_status pass_cse(pass_ctx *c) {
+  u64 *memo = HS_NEW_ARRAY(c->scratch, u64, c->m->next_comp_id + 1);
+  bool layouts = pass_option_bool(c, "layout_sensitive", false);
+  u32 n;
+  hlo_computation **comps = hlo_comp_post_order(c->m, c->scratch, &n);
+  for (u32 k = 0; k < n; k++) {
+    HS_TRY(hs_poll());
+    HS_TRY(cse_computation(c, comps[k], memo, layouts));
+    memo[comps[k]->id] = 0;   // its structure may have changed
+  }
+  return HS_GOOD;
+}

@@ -1,0 +1,37 @@
+// tuple_simplifier.c — get-tuple-element of a tuple is the element; a tuple of all elements of one tuple, in order, is
+// that tuple (xla/hlo/transforms/simplifiers/tuple_simplifier.cc). Operands come first, so nested tuples fall in one
+// sweep. Option exclude_entry_computation.
+#include "passes/util.h"
+
+static hlo_instr *whole_tuple(const hlo_instr *t) {
+  hlo_instr *source = NULL;
+  for (u32 k = 0; k < t->noperands; k++) {
+    const hlo_instr *g = hlo_operand(t, k);
+    if (g->opcode != HLO_GET_TUPLE_ELEMENT || hlo_attr_int(g, HLO_ATTR_INDEX, -1) != (i64)k) return NULL;
+    if (source && hlo_operand(g, 0) != source) return NULL;
+    source = hlo_operand(g, 0);
+  }
+  return source && source->shape->nelems == t->noperands && source->shape == t->shape ? source : NULL;
+}
+
+hs_status pass_tuple_simplifier(pass_ctx *c) {
+  bool skip_entry = pass_option_bool(c, "exclude_entry_computation", false);
+  hlo_for_each_comp(comp, c->m) {
+    if (skip_entry && comp == c->m->entry) continue;
+    u32 n = comp->ninstrs;
+    hlo_instr **order = hlo_post_order(comp, c->scratch);
+    for (u32 k = 0; k < n; k++) {
+      hlo_instr *i = order[k], *now = NULL;
+      if (i->dead || i->nctrl_succs || i->ctrl_preds) continue;
+      if (i->opcode == HLO_GET_TUPLE_ELEMENT && hlo_operand(i, 0)->opcode == HLO_TUPLE)
+        now = hlo_operand(hlo_operand(i, 0), (u32)hlo_attr_int(i, HLO_ATTR_INDEX, 0));
+      else if (i->opcode == HLO_TUPLE)
+        now = whole_tuple(i);
+      if (!now || now->shape->logical != i->shape->logical) continue;
+      if (!pass_may_rewrite(c)) return HS_GOOD;
+      pass_note_done(c, i, now, i->opcode == HLO_TUPLE ? "rebuilds %s" : "is the tuple's element %s", now->name);
+      hlo_replace(i, now);
+    }
+  }
+  return HS_GOOD;
+}

@@ -1,0 +1,219 @@
+// util.c — see util.h.
+#include "passes/util.h"
+
+// Tables by instruction id that cover one computation only: their first id and how many, so that work on a small
+// computation of a large module stays small.
+typedef struct id_range { u32 lo, n; } id_range;
+static id_range ids_of(const hlo_computation *c) {
+  u32 lo = UINT32_MAX, hi = 0;
+  hlo_for_each_instr(i, c) lo = HS_MIN(lo, i->id), hi = HS_MAX(hi, i->id);
+  return lo > hi ? (id_range){0, 0} : (id_range){lo, hi - lo + 1};
+}
+
+// ---- order ----------------------------------------------------------------------------------------------------------
+typedef struct frame { hlo_instr *i; u32 next; } frame;
+
+static hlo_instr *nth_before(const hlo_instr *i, u32 k) {
+  if (k < i->noperands) return hlo_operand(i, k);
+  return i->ctrl_preds->v[k - i->noperands];
+}
+
+void pass_repair_order(hlo_computation *c, hs_arena *a) {
+  id_range r = ids_of(c);
+  u8 *state = HS_NEW_ARRAY(a, u8, r.n + 1) - r.lo;   // 0 not placed, 1 being placed, 2 placed
+  HS_VEC(frame) stack = {0};
+  for (hlo_instr *i = c->first, *next; i; i = next) {
+    next = i->next;
+    if (state[i->id] == 2) continue;
+    hs_vec_push(&stack, ((frame){i, 0}));
+    state[i->id] = 1;
+    while (stack.n) {
+      frame *f = &stack.v[stack.n - 1];
+      u32 n = f->i->noperands + (f->i->ctrl_preds ? f->i->ctrl_preds->n : 0);
+      while (f->next < n && (nth_before(f->i, f->next)->parent != c || state[nth_before(f->i, f->next)->id])) f->next++;
+      if (f->next < n) {
+        hlo_instr *x = nth_before(f->i, f->next);
+        state[x->id] = 1;
+        hs_vec_push(&stack, ((frame){x, 0}));
+        continue;
+      }
+      hlo_instr *x = f->i;
+      state[x->id] = 2;
+      (void)hs_vec_pop(&stack);
+      if (x != i) {
+        if (x == next) next = x->next;
+        hlo_move_before(x, i);
+      }
+    }
+  }
+  hs_vec_free(&stack);
+}
+
+// ---- inlining -------------------------------------------------------------------------------------------------------
+hlo_instr *pass_inline_at(hlo_instr *site, const hlo_computation *body, hlo_instr *const *args, hs_arena *a) {
+  id_range r = ids_of(body);
+  hlo_instr **map = HS_NEW_ARRAY(a, hlo_instr *, r.n + 1) - r.lo;
+  hlo_instr **order = hlo_post_order(body, a);
+  for (u32 t = 0; t < body->ninstrs; t++) {
+    hlo_instr *i = order[t];
+    if (i->opcode == HLO_PARAMETER) {
+      map[i->id] = args[hlo_param_number(i)];
+      continue;
+    }
+    hlo_instr **ops = HS_NEW_ARRAY(a, hlo_instr *, i->noperands + 1);
+    for (u32 k = 0; k < i->noperands; k++) ops[k] = map[hlo_operand(i, k)->id];
+    hlo_instr *x = hlo_clone_instr(site->parent, i, NULL, i->noperands, ops);
+    hlo_move_before(x, site);
+    if (i->ctrl_preds) {
+      hlo_instr **preds = HS_NEW_ARRAY(a, hlo_instr *, i->ctrl_preds->n);
+      for (u32 k = 0; k < i->ctrl_preds->n; k++) preds[k] = map[i->ctrl_preds->v[k]->id];
+      hlo_set_ctrl_preds(x, i->ctrl_preds->n, preds);
+    }
+    map[i->id] = x;
+  }
+  return map[body->root->id];
+}
+
+hlo_instr *pass_inline_call(hlo_instr *call, const hlo_computation *body, hlo_instr *const *args, hs_arena *a) {
+  hlo_instr *root = pass_inline_at(call, body, args, a);
+  hlo_replace(call, root);
+  return root;
+}
+
+void pass_called_all(const hlo_instr *i, hs_arena *a, hlo_computation ***v, u32 *n) {
+  *n = hlo_op_has(i->opcode, HLO_F_CALLS) ? hlo_called(i, NULL, 0) : 0;
+  *v = *n ? HS_NEW_ARRAY(a, hlo_computation *, *n) : NULL;
+  if (*n) hlo_called(i, *v, *n);
+}
+
+u32 *pass_caller_counts(const hlo_module *m, hs_arena *a) {
+  u32 *counts = HS_NEW_ARRAY(a, u32, m->next_comp_id + 2);
+  counts[0] = m->next_comp_id;
+  hlo_for_each_comp(c, m) hlo_for_each_instr(i, c) {
+    hlo_computation **v;
+    u32 n;
+    pass_called_all(i, a, &v, &n);
+    for (u32 k = 0; k < n; k++) counts[1 + v[k]->id]++;
+  }
+  return counts;
+}
+
+hlo_computation *pass_own_callee(hlo_instr *caller, hlo_attr_id which, u32 *counts) {
+  hlo_computation *c = hlo_attr_comp(caller, which);
+  if (c->id >= counts[0] || counts[1 + c->id] <= 1) return c;   // newer than the counts: made for this caller
+  counts[1 + c->id]--;
+  hlo_computation *mine = hlo_clone_computation(c, c->name, NULL);
+  hlo_set_attr_comp(caller, which, mine);
+  return mine;
+}
+
+// ---- structure ------------------------------------------------------------------------------------------------------
+static bool skip_calls(hlo_attr_id id) {
+  hlo_attr_kind k = hlo_attr_kind_of(id);
+  return hlo_attr_is_annotation(id) || k == HLO_AK_COMP || k == HLO_AK_COMPS;
+}
+
+u64 pass_attrs_hash(const hlo_instr *i, u64 seed, u64 *memo) {
+  u64 h = hlo_attrs_hash(i->attrs, seed, skip_calls);
+  if (!hlo_op_has(i->opcode, HLO_F_CALLS)) return h;
+  hlo_computation *v[16];
+  u32 n = hlo_called(i, v, 16);
+  for (u32 k = 0; k < HS_MIN(n, 16u); k++) h = hs_mix(h, pass_comp_hash(v[k], memo));
+  return hs_mix(h, n);
+}
+
+u64 pass_comp_hash(const hlo_computation *c, u64 *memo) {
+  if (memo && memo[c->id]) return memo[c->id];
+  hs_arena a = {0};
+  id_range r = ids_of(c);
+  u64 *h = HS_NEW_ARRAY(&a, u64, r.n + 1) - r.lo;
+  hlo_instr **order = hlo_post_order(c, &a);
+  for (u32 t = 0; t < c->ninstrs; t++) {
+    hlo_instr *i = order[t];
+    u64 x = hs_mix(i->opcode, i->shape->logical->hash);
+    for (u32 k = 0; k < i->noperands; k++) x = hs_mix(x, h[hlo_operand(i, k)->id]);
+    h[i->id] = pass_attrs_hash(i, x, memo);
+  }
+  u64 out = hs_mix(h[c->root->id], c->ninstrs) | 1;
+  hs_arena_free(&a);
+  if (memo) memo[c->id] = out;
+  return out;
+}
+
+bool pass_attrs_equal(const hlo_instr *a, const hlo_instr *b, bool layouts, hs_arena *scratch) {
+  if (a->attrs != b->attrs && !hlo_attrs_equal(a->attrs, b->attrs, skip_calls)) return false;
+  if (!hlo_op_has(a->opcode, HLO_F_CALLS)) return true;
+  hlo_computation **va, **vb;
+  u32 na, nb;
+  pass_called_all(a, scratch, &va, &na);
+  pass_called_all(b, scratch, &vb, &nb);
+  if (na != nb) return false;
+  for (u32 k = 0; k < na; k++)
+    if (!pass_comp_equal(va[k], vb[k], layouts, scratch)) return false;
+  return true;
+}
+
+bool pass_comp_equal(const hlo_computation *a, const hlo_computation *b, bool layouts, hs_arena *scratch) {
+  if (a == b) return true;
+  if (a->ninstrs != b->ninstrs || a->nparams != b->nparams || !hs_str_eq(a->execution_thread, b->execution_thread)) return false;
+  id_range r = ids_of(a);
+  u32 *twin = HS_NEW_ARRAY(scratch, u32, r.n + 1) - r.lo;   // id in a -> id in b, plus 1
+  for (u32 p = 0; p < a->nparams; p++) {
+    const hlo_shape *s = a->params[p]->shape, *t = b->params[p]->shape;
+    if (s != t && (layouts || s->logical != t->logical)) return false;
+    twin[a->params[p]->id] = b->params[p]->id + 1;
+  }
+  // Walks both from the root in lock step; what the root does not reach is side-effecting and compared by count only.
+  HS_VEC(const hlo_instr *) work = {0};
+  hs_vec_push(&work, a->root);
+  hs_vec_push(&work, b->root);
+  bool same = true;
+  u32 met = 0;
+  while (same && work.n) {
+    const hlo_instr *y = hs_vec_pop(&work), *x = hs_vec_pop(&work);
+    if (twin[x->id]) { same = twin[x->id] == y->id + 1; continue; }
+    twin[x->id] = y->id + 1;
+    met++;
+    same = x->opcode == y->opcode && x->noperands == y->noperands && (x->shape == y->shape || (!layouts && x->shape->logical == y->shape->logical)) &&
+           pass_attrs_equal(x, y, layouts, scratch);
+    for (u32 k = 0; same && k < x->noperands; k++) {
+      hs_vec_push(&work, hlo_operand(x, k));
+      hs_vec_push(&work, hlo_operand(y, k));
+    }
+  }
+  hs_vec_free(&work);
+  if (!same) return false;
+  if (met + a->nparams >= a->ninstrs) return true;
+  hlo_for_each_instr(i, a) if (!twin[i->id] && hlo_has_side_effect(i)) return false;
+  return true;
+}
+
+// ---- constants and small makers -------------------------------------------------------------------------------------
+const hlo_literal *pass_splat_constant(const hlo_instr *i) {
+  while (i->opcode == HLO_BROADCAST || i->opcode == HLO_RESHAPE || i->opcode == HLO_COPY) i = hlo_operand(i, 0);
+  const hlo_literal *l = i->opcode == HLO_CONSTANT ? hlo_constant_value(i) : NULL;
+  if (!l || l->elided || !hlo_shape_is_array(l->shape)) return NULL;
+  return l->shape->elements == 1 || hlo_literal_is_splat(l) ? l : NULL;
+}
+
+bool pass_is_splat_f64(const hlo_instr *i, double v) {
+  const hlo_literal *l = pass_splat_constant(i);
+  return l && l->shape->elements > 0 && hlo_literal_f64(l, 0) == v;
+}
+
+bool pass_const_i64(const hlo_instr *i, i64 *v) {
+  const hlo_literal *l = i->opcode == HLO_CONSTANT ? hlo_constant_value(i) : NULL;
+  if (!l || l->elided || !hlo_shape_is_array(l->shape) || l->shape->elements != 1) return false;
+  if (!hlo_dtype_is_integer(l->shape->dtype) && l->shape->dtype != HLO_PRED) return false;
+  *v = hlo_literal_i64(l, 0);
+  return true;
+}
+
+hlo_instr *pass_element(hlo_instr *tuple, i64 k) {
+  if (tuple->opcode == HLO_TUPLE && k >= 0 && (u32)k < tuple->noperands) return hlo_operand(tuple, (u32)k);
+  return hlo_add_gte(tuple, k);
+}
+
+const hlo_shape *pass_shape_as(const hlo_instr *like, hlo_dtype t) { return hlo_shape_with_dtype(like->parent->module->ctx, like->shape, t); }
+
+hlo_instr *pass_add_param(hlo_computation *c, i64 number, const hlo_shape *s) { return hlo_add_parameter(c, number, s, NULL); }

@@ -1,0 +1,44 @@
+// util.h — what several passes share: instruction order, inlining, ownership of called computations, equality of
+// computations by structure, and questions about scalar constants.
+#ifndef PASS_UTIL_H
+#define PASS_UTIL_H
+
+#include "passes/pass.h"
+
+// Puts operands before users again, moving as few instructions as possible. The runner calls it for every computation
+// that a pass touched, so passes may append freely; a pass that relies on list order itself uses hlo_post_order.
+void pass_repair_order(hlo_computation *, hs_arena *);
+
+// Copies body's instructions to just before `site`, parameter k standing for args[k]; returns the copy of the root
+// (args[k] itself when the root is parameter k).
+hlo_instr *pass_inline_at(hlo_instr *site, const hlo_computation *body, hlo_instr *const *args, hs_arena *);
+// Replaces a call-like instruction by its inlined callee. Control edges of the call move to the inlined root.
+hlo_instr *pass_inline_call(hlo_instr *call, const hlo_computation *body, hlo_instr *const *args, hs_arena *);
+
+// How many instructions call each computation (one that names it twice counts twice): element 0 is the number of ids
+// counted, element 1 + id the count.
+u32 *pass_caller_counts(const hlo_module *, hs_arena *);
+// The computation named by attribute `which`, cloned first when another instruction calls it too, so that it may be edited.
+hlo_computation *pass_own_callee(hlo_instr *caller, hlo_attr_id which, u32 *counts);
+void pass_called_all(const hlo_instr *, hs_arena *, hlo_computation ***v, u32 *n);
+
+// Structure of computations: equal up to names, instruction order and annotations. `memo` (may be NULL) is an array of
+// hashes by computation id, 0 = not known yet.
+u64 pass_comp_hash(const hlo_computation *, u64 *memo);
+bool pass_comp_equal(const hlo_computation *, const hlo_computation *, bool layouts, hs_arena *);
+bool pass_attrs_equal(const hlo_instr *, const hlo_instr *, bool layouts, hs_arena *);   // attributes, called computations by structure
+u64 pass_attrs_hash(const hlo_instr *, u64 seed, u64 *memo);
+
+// Scalar or splat constants (through broadcast and reshape of one).
+const hlo_literal *pass_splat_constant(const hlo_instr *);
+bool pass_is_splat_f64(const hlo_instr *, double v);
+bool pass_const_i64(const hlo_instr *, i64 *v);          // integer or pred constant of one element
+
+// get-tuple-element of a tuple looks through the tuple; else makes one.
+hlo_instr *pass_element(hlo_instr *tuple, i64 k);
+// Array shape with the dims of `like` (its layout too) and another element type.
+const hlo_shape *pass_shape_as(const hlo_instr *like, hlo_dtype);
+// A computation of two scalar parameters -> root made by the caller.
+hlo_instr *pass_add_param(hlo_computation *, i64 number, const hlo_shape *);
+
+#endif

@@ -1,0 +1,21 @@
+// zero_sized.c — arrays without elements need no computing: a constant takes their place
+// (xla/hlo/transforms/simplifiers/zero_sized_hlo_elimination.cc).
+#include "passes/util.h"
+
+hs_status pass_zero_sized_hlo_elimination(pass_ctx *c) {
+  hlo_for_each_comp(comp, c->m) {
+    if (hlo_is_fusion_comp(comp)) continue;
+    hlo_for_each_instr_safe(i, comp) {
+      if (i->opcode == HLO_CONSTANT || i->opcode == HLO_PARAMETER || !hlo_shape_is_array(i->shape) || i->shape->elements != 0) continue;
+      if (hlo_shape_is_dynamic(i->shape) || !hlo_is_removable(i)) continue;
+      if (!pass_may_rewrite(c)) return HS_GOOD;
+      pass_note_done(c, i, NULL, "no elements");
+      hlo_literal *l;
+      HS_TRY(hlo_literal_new(i->shape, &l));
+      hlo_instr *k = hlo_add_constant(comp, l, NULL);
+      if (k->shape != i->shape) hlo_set_shape(k, i->shape);
+      hlo_replace(i, k);
+    }
+  }
+  return HS_GOOD;
+}
