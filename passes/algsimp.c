@@ -1,0 +1,417 @@
+// algsimp.c — the algebraic simplifier's engine; the rules are in algsimp_*.c, one row each in algsimp_rules.def.
+//
+// A worklist, not sweeps: every instruction is visited once in operands-first order; a rewrite puts back what it made,
+// the users of what it replaced and the operands that lost a user. So the work is linear in the number of
+// rewrites. run_to_fixed_point=false visits only the instructions there were at the start, once, as XLA's pass does
+// when it is asked for a single sweep.
+//
+// Semantics follow XLA's AlgebraicSimplifier: x*0 stays for floating point, x+0 goes, division by a constant becomes
+// multiplication with its reciprocal, and rewrites that lose a NaN or an infinity need fast_math.
+// Rules of the game for every rewrite: instructions with control dependencies or dynamic shapes are left alone;
+// when layouts are final (layout_sensitive) a replacement must have the same layout; otherwise new values take the
+// layout of what they replace.
+#include "passes/algsimp.h"
+
+typedef struct alg_rule { hlo_opcode op; alg_rule_fn *fn; const char *name, *text; } alg_rule;
+static const alg_rule rules[] = {
+#define RULE(op, fn, text) {HLO_##op, pass_alg_##fn, #fn, text},
+#include "passes/algsimp_rules.def"
+#undef RULE
+};
+
+// ---- matching ---------------------------------------------------------------------------------------------------
+static const hlo_instr *through_broadcast(const hlo_instr *i) {
+  while (i->opcode == HLO_BROADCAST || ((i->opcode == HLO_RESHAPE || i->opcode == HLO_BITCAST) &&
+                                        hlo_operand(i, 0)->shape->dtype == i->shape->dtype))
+    i = hlo_operand(i, 0);
+  return i;
+}
+
+static const hlo_literal *splat_of(const hlo_instr *i) {
+  i = through_broadcast(i);
+  if (i->opcode != HLO_CONSTANT || !hlo_shape_is_array(i->shape) || i->shape->elements < 1) return NULL;
+  const hlo_literal *l = hlo_constant_value(i);
+  if (!l || l->elided || !(i->shape->elements == 1 || hlo_literal_is_splat(l))) return NULL;
+  return l;
+}
+
+bool pass_alg_all(const hlo_instr *i, double v) {
+  const hlo_literal *l = splat_of(i);
+  return l && !hlo_dtype_is_complex(l->shape->dtype) ? hlo_literal_f64(l, 0) == v
+         : l && hlo_literal_is_all_f64(l, v);
+}
+
+bool pass_alg_constant(const hlo_instr *i) {
+  while (i->opcode == HLO_BROADCAST) i = hlo_operand(i, 0);
+  return i->opcode == HLO_CONSTANT;
+}
+
+bool pass_alg_splat(const hlo_instr *i, double *v) {
+  const hlo_literal *l = splat_of(i);
+  if (!l || hlo_dtype_is_complex(l->shape->dtype)) return false;
+  *v = hlo_literal_f64(l, 0);
+  return true;
+}
+
+bool pass_alg_splat_int(const hlo_instr *i, i64 *v) {
+  const hlo_literal *l = splat_of(i);
+  if (!l || !(hlo_dtype_is_integer(l->shape->dtype) || l->shape->dtype == HLO_PRED)) return false;
+  *v = hlo_literal_i64(l, 0);
+  return true;
+}
+
+bool pass_alg_same(const hlo_instr *x, const hlo_instr *y) {
+  if (x == y) return true;
+  if (!hlo_shape_compatible(x->shape, y->shape) || x->opcode != y->opcode) return false;
+  if (x->opcode == HLO_CONSTANT) {
+    const hlo_literal *p = hlo_constant_value(x), *q = hlo_constant_value(y);
+    return p && q && !p->elided && !q->elided && hlo_literal_equal(p, q);
+  }
+  if (x->opcode == HLO_BROADCAST) {
+    hlo_ints d = alg_dims(x), e = alg_dims(y);
+    return d.n == e.n && !memcmp(d.v, e.v, d.n * sizeof *d.v) && pass_alg_same(hlo_operand(x, 0), hlo_operand(y, 0));
+  }
+  return false;
+}
+
+bool pass_alg_is_abs_like(const hlo_instr *i) {
+  double v;
+  switch (i->opcode) {
+    case HLO_ABS: return !alg_is_int(i);              // |INT_MIN| is negative
+    case HLO_MULTIPLY: return alg_is_float(i) && hlo_operand(i, 0) == hlo_operand(i, 1);
+    case HLO_POWER: return alg_is_float(i) && pass_alg_splat(hlo_operand(i, 1), &v) && v == 2.0;
+    case HLO_SQRT: case HLO_EXP: return alg_is_float(i);
+    default: return false;
+  }
+}
+
+bool pass_alg_has(hlo_ints s, i64 v) {
+  for (u32 k = 0; k < s.n; k++)
+    if (s.v[k] == v) return true;
+  return false;
+}
+
+bool pass_alg_sorted(u32 n, const i64 *v) {
+  for (u32 k = 1; k < n; k++)
+    if (v[k - 1] >= v[k]) return false;
+  return true;
+}
+
+u32 pass_alg_groups(const hlo_shape *from, const hlo_shape *to, alg_group *starts) {
+  u32 n = 0, f = 0, t = 0;
+  if (from->elements == 0 || to->elements == 0) return 0;
+  while (f < from->rank || t < to->rank) {
+    starts[n++] = (alg_group){f, t};
+    i64 pf = f < from->rank ? from->dims[f++] : 1, pt = t < to->rank ? to->dims[t++] : 1;
+    while (pf != pt) {
+      if (pf < pt && f < from->rank) pf *= from->dims[f++];
+      else if (t < to->rank) pt *= to->dims[t++];
+      else return 0;
+    }
+  }
+  starts[n] = (alg_group){f, t};
+  return n;
+}
+
+hlo_opcode pass_alg_reducer(const hlo_computation *c) {
+  if (!c || c->nparams != 2) return HLO_OP_INVALID;
+  const hlo_instr *r = c->root;
+  if (r->noperands != 2 || !hlo_op_has(r->opcode, HLO_F_ELEMENTWISE) || !hlo_op_has(r->opcode, HLO_F_COMMUTATIVE)) return HLO_OP_INVALID;
+  const hlo_instr *x = hlo_operand(r, 0), *y = hlo_operand(r, 1);
+  bool both = (x == c->params[0] && y == c->params[1]) || (x == c->params[1] && y == c->params[0]);
+  return both ? r->opcode : HLO_OP_INVALID;
+}
+
+bool pass_alg_is_identity(hlo_opcode op, const hlo_instr *v) {
+  hlo_dtype t = v->shape->dtype;
+  double x;
+  i64 k;
+  switch (op) {
+    case HLO_ADD: return pass_alg_all(v, 0);
+    case HLO_MULTIPLY: return pass_alg_all(v, 1);
+    case HLO_OR: case HLO_XOR: return pass_alg_all(v, 0);
+    case HLO_AND: return t == HLO_PRED ? pass_alg_all(v, 1) : pass_alg_splat_int(v, &k) && hlo_dtype_is_signed(t) && k == -1;
+    case HLO_MAXIMUM:
+      if (hlo_dtype_is_float(t)) return pass_alg_splat(v, &x) && x == -INFINITY;
+      if (t == HLO_PRED || hlo_dtype_is_unsigned(t)) return pass_alg_all(v, 0);
+      return pass_alg_splat_int(v, &k) && k == (hlo_dtype_bits(t) == 64 ? INT64_MIN : -((i64)1 << (hlo_dtype_bits(t) - 1)));
+    case HLO_MINIMUM:
+      if (hlo_dtype_is_float(t)) return pass_alg_splat(v, &x) && x == INFINITY;
+      if (t == HLO_PRED) return pass_alg_all(v, 1);
+      if (hlo_dtype_is_unsigned(t)) return hlo_dtype_bits(t) < 64 && pass_alg_splat_int(v, &k) && k == ((i64)1 << hlo_dtype_bits(t)) - 1;
+      return pass_alg_splat_int(v, &k) && k == (hlo_dtype_bits(t) == 64 ? INT64_MAX : ((i64)1 << (hlo_dtype_bits(t) - 1)) - 1);
+    default: return false;
+  }
+}
+
+// ---- building -----------------------------------------------------------------------------------------------------
+i64 *pass_alg_dims_new(alg *a, size_t n) { return HS_NEW_ARRAY(a->p->scratch, i64, n + 1); }
+
+const hlo_shape *pass_alg_shape(alg *a, hlo_dtype t, u32 rank, const i64 *dims) {
+  const hlo_shape *s = hlo_shape_array(a->m->ctx, t, rank, dims);
+  bool layouts = a->at->shape->layout || (a->at->noperands && hlo_operand(a->at, 0)->shape->layout);
+  return layouts ? hlo_shape_with_default_layout(a->m->ctx, s) : s;
+}
+
+hlo_instr *pass_alg_add(alg *a, hlo_opcode op, const hlo_shape *shape, u32 n, hlo_instr *const *operands) {
+  hlo_instr *i = hlo_add_before(a->at, op, shape, n, operands, NULL);
+  hlo_add_provenance(i, a->at);
+  const hlo_metadata *md = hlo_metadata_of(a->at);
+  if (md) hlo_set_attr_ptr(i, HLO_ATTR_METADATA, md);
+  return i;
+}
+
+hlo_instr *pass_alg_un(alg *a, hlo_opcode op, hlo_instr *x) { return pass_alg_add(a, op, x->shape, 1, &x); }
+
+hlo_instr *pass_alg_bin(alg *a, hlo_opcode op, hlo_instr *x, hlo_instr *y) {
+  return pass_alg_add(a, op, x->shape, 2, (hlo_instr *[]){x, y});
+}
+
+hlo_instr *pass_alg_compare(alg *a, int direction, hlo_instr *x, hlo_instr *y) {
+  hlo_instr *c = pass_alg_add(a, HLO_COMPARE, hlo_shape_with_dtype(a->m->ctx, x->shape, HLO_PRED), 2, (hlo_instr *[]){x, y});
+  hlo_set_attr_int(c, HLO_ATTR_DIRECTION, direction);
+  return c;
+}
+
+hlo_instr *pass_alg_select(alg *a, hlo_instr *p, hlo_instr *t, hlo_instr *f) {
+  return pass_alg_add(a, HLO_SELECT, t->shape, 3, (hlo_instr *[]){p, t, f});
+}
+
+hlo_instr *pass_alg_convert(alg *a, hlo_instr *x, hlo_dtype t) {
+  if (x->shape->dtype == t) return x;
+  return pass_alg_add(a, HLO_CONVERT, hlo_shape_with_dtype(a->m->ctx, x->shape, t), 1, &x);
+}
+
+hlo_instr *pass_alg_broadcast(alg *a, hlo_instr *x, const hlo_shape *shape, u32 n, const i64 *dims) {
+  hlo_instr *b = pass_alg_add(a, HLO_BROADCAST, shape, 1, &x);
+  hlo_set_attr_ints(b, HLO_ATTR_DIMENSIONS, n, dims);
+  return b;
+}
+
+hlo_instr *pass_alg_spread(alg *a, hlo_instr *x, const hlo_shape *shape) {
+  if (shape->rank == 0) return x;
+  return pass_alg_broadcast(a, x, hlo_shape_with_dtype(a->m->ctx, shape, x->shape->dtype), 0, NULL);
+}
+
+hlo_instr *pass_alg_reshape_to(alg *a, hlo_instr *x, const hlo_shape *shape) {
+  if (hlo_shape_compatible(x->shape, shape)) return x;
+  return pass_alg_add(a, HLO_RESHAPE, shape, 1, &x);
+}
+
+hlo_instr *pass_alg_reshape(alg *a, hlo_instr *x, u32 rank, const i64 *dims) {
+  return pass_alg_reshape_to(a, x, pass_alg_shape(a, x->shape->dtype, rank, dims));
+}
+
+hlo_instr *pass_alg_transpose(alg *a, hlo_instr *x, const i64 *perm) {
+  u32 n = x->shape->rank;
+  bool identity = true;
+  i64 *dims = pass_alg_dims_new(a, n);
+  for (u32 k = 0; k < n; k++) {
+    dims[k] = x->shape->dims[perm[k]];
+    identity &= perm[k] == (i64)k;
+  }
+  if (identity) return x;
+  hlo_instr *t = pass_alg_add(a, HLO_TRANSPOSE, pass_alg_shape(a, x->shape->dtype, n, dims), 1, &x);
+  hlo_set_attr_ints(t, HLO_ATTR_DIMENSIONS, n, perm);
+  return t;
+}
+
+hlo_instr *pass_alg_slice(alg *a, hlo_instr *x, const hlo_slice_dim *d) {
+  u32 n = x->shape->rank;
+  bool all = true;
+  i64 *dims = pass_alg_dims_new(a, n);
+  for (u32 k = 0; k < n; k++) {
+    i64 len = d[k].limit - d[k].start;
+    dims[k] = len <= 0 ? 0 : (len + d[k].stride - 1) / d[k].stride;
+    all &= dims[k] == x->shape->dims[k];
+  }
+  if (all) return x;
+  hlo_instr *s = pass_alg_add(a, HLO_SLICE, pass_alg_shape(a, x->shape->dtype, n, dims), 1, &x);
+  hlo_slices *v = HS_NEW(&a->m->arena, hlo_slices);
+  v->n = n;
+  v->v = hs_arena_dup(&a->m->arena, d, n * sizeof *d);
+  hlo_set_attr_ptr(s, HLO_ATTR_SLICE, v);
+  return s;
+}
+
+hlo_instr *pass_alg_pad(alg *a, hlo_instr *x, hlo_instr *value, const hlo_pad_dim *d) {
+  u32 n = x->shape->rank;
+  i64 *dims = pass_alg_dims_new(a, n);
+  for (u32 k = 0; k < n; k++) {
+    i64 e = x->shape->dims[k];
+    dims[k] = e + (e > 0 ? (e - 1) * d[k].interior : 0) + d[k].low + d[k].high;
+    if (dims[k] < 0) dims[k] = 0;
+  }
+  hlo_instr *s = pass_alg_add(a, HLO_PAD, pass_alg_shape(a, x->shape->dtype, n, dims), 2, (hlo_instr *[]){x, value});
+  hlo_padding *v = HS_NEW(&a->m->arena, hlo_padding);
+  v->n = n;
+  v->v = hs_arena_dup(&a->m->arena, d, n * sizeof *d);
+  hlo_set_attr_ptr(s, HLO_ATTR_PADDING, v);
+  return s;
+}
+
+hlo_instr *pass_alg_reverse(alg *a, hlo_instr *x, u32 n, const i64 *dims) {
+  if (n == 0) return x;
+  hlo_instr *r = pass_alg_un(a, HLO_REVERSE, x);
+  hlo_set_attr_ints(r, HLO_ATTR_DIMENSIONS, n, dims);
+  return r;
+}
+
+hlo_instr *pass_alg_concat(alg *a, u32 n, hlo_instr *const *parts, i64 dim) {
+  if (n == 1) return parts[0];
+  const hlo_shape *s = parts[0]->shape;
+  i64 *dims = pass_alg_dims_new(a, s->rank);
+  memcpy(dims, s->dims, s->rank * sizeof *dims);
+  for (u32 k = 1; k < n; k++) dims[dim] += parts[k]->shape->dims[dim];
+  hlo_instr *c = pass_alg_add(a, HLO_CONCATENATE, pass_alg_shape(a, s->dtype, s->rank, dims), n, parts);
+  hlo_set_attr_ints(c, HLO_ATTR_DIMENSIONS, 1, &dim);
+  return c;
+}
+
+hlo_instr *pass_alg_reduce(alg *a, hlo_instr *x, hlo_instr *init, u32 n, const i64 *dims, hlo_computation *f) {
+  const hlo_shape *s = x->shape;
+  i64 *kept = pass_alg_dims_new(a, s->rank);
+  u32 r = 0;
+  for (u32 k = 0; k < s->rank; k++)
+    if (!pass_alg_has((hlo_ints){n, dims}, k)) kept[r++] = s->dims[k];
+  hlo_instr *q = pass_alg_add(a, HLO_REDUCE, pass_alg_shape(a, s->dtype, r, kept), 2, (hlo_instr *[]){x, init});
+  hlo_set_attr_ints(q, HLO_ATTR_DIMENSIONS, n, dims);
+  hlo_set_attr_comp(q, HLO_ATTR_TO_APPLY, f);
+  return q;
+}
+
+hlo_instr *pass_alg_literal(alg *a, hlo_literal *take) {
+  hlo_instr *c = hlo_add_constant(a->at->parent, take, NULL);
+  hlo_move_before(c, a->at);
+  hlo_add_provenance(c, a->at);
+  return c;
+}
+
+hlo_instr *pass_alg_scalar(alg *a, hlo_dtype t, double v) { return pass_alg_literal(a, hlo_literal_scalar_f64(a->m->ctx, t, v)); }
+hlo_instr *pass_alg_scalar_int(alg *a, hlo_dtype t, i64 v) { return pass_alg_literal(a, hlo_literal_scalar_i64(a->m->ctx, t, v)); }
+hlo_instr *pass_alg_full(alg *a, const hlo_shape *s, double v) { return pass_alg_spread(a, pass_alg_scalar(a, s->dtype, v), s); }
+hlo_instr *pass_alg_full_int(alg *a, const hlo_shape *s, i64 v) { return pass_alg_spread(a, pass_alg_scalar_int(a, s->dtype, v), s); }
+
+// ---- the engine -----------------------------------------------------------------------------------------------------
+typedef struct work {
+  HS_VEC(hlo_instr *) queue;
+  size_t head;
+  HS_VEC(u8) queued;             // by instruction id
+} work;
+
+static void push(work *w, hlo_instr *i) {
+  while (w->queued.n <= i->id) hs_vec_push(&w->queued, 0);
+  if (i->dead || w->queued.v[i->id]) return;
+  w->queued.v[i->id] = 1;
+  hs_vec_push(&w->queue, i);
+}
+
+// What the rule made (ids from `first` on), operands before users.
+static void push_new(work *w, hlo_instr *i, u32 first) {
+  if (i->id < first || i->dead) return;
+  for (u32 k = 0; k < i->noperands; k++) push_new(w, hlo_operand(i, k), first);
+  push(w, i);
+}
+
+static void push_neighbours(work *w, hlo_instr *i) {
+  hlo_for_each_use(u, i) push(w, u->user);
+  for (u32 k = 0; k < i->noperands; k++) push(w, hlo_operand(i, k));
+}
+
+static bool eligible(const hlo_instr *i) {
+  if (i->ctrl_preds || i->nctrl_succs || i->opcode == HLO_PARAMETER || hlo_shape_is_dynamic(i->shape)) return false;
+  for (u32 k = 0; k < i->noperands; k++)
+    if (hlo_shape_is_dynamic(hlo_operand(i, k)->shape)) return false;
+  return true;
+}
+
+// Whether `now` may stand for `old` as far as layouts go; a new value takes old's shape when layouts are still open.
+static bool layouts_fit(const alg *a, const hlo_instr *old, hlo_instr *now, bool fresh) {
+  if (now->shape == old->shape) return true;
+  if (!a->layout_sensitive) {
+    if (fresh && hlo_shape_is_array(old->shape)) hlo_set_shape(now, old->shape);
+    return fresh || !(hlo_is_root(old) && old->parent == a->m->entry) || !old->shape->layout;
+  }
+  return false;
+}
+
+static const alg_rule *first_rule(hlo_opcode op) {
+  static u16 index[HLO_OPCODE_COUNT];        // 1 + position; the table never changes, so a race writes equal values
+  if (!index[rules[0].op])
+    for (u32 k = HS_COUNT(rules); k-- > 0;) index[rules[k].op] = (u16)(k + 1);
+  return index[op] ? &rules[index[op] - 1] : NULL;
+}
+
+// Tries the rules of i's opcode; *changed when one fired.
+static hs_status simplify_one(alg *a, hlo_instr *i, work *w, bool requeue, bool *changed) {
+  *changed = false;
+  for (const alg_rule *r = first_rule(i->opcode); r && r < rules + HS_COUNT(rules) && r->op == i->opcode; r++) {
+    u32 first = a->m->next_instr_id;
+    size_t mark = hlo_journal_mark(a->m);
+    a->at = i;
+    hlo_instr *now = r->fn(a, i);
+    if (!now) continue;
+    if (now == i) {
+      *changed = true;
+      if (!pass_may_rewrite(a->p)) return HS_GOOD;
+      pass_note_done(a->p, i, NULL, "%s", r->text);
+      if (requeue) push(w, i), push_neighbours(w, i);
+      return HS_GOOD;
+    }
+    bool fresh = now->id >= first;
+    if (!hlo_shape_compatible(now->shape, i->shape)) {
+      if (!fresh) continue;      // mixed precision: the operand has another element type
+      return hs_fail_subject(HS_E_INTERNAL, r->name, "algsimp: rule %s changed the shape of %%%s", r->name, i->name);
+    }
+    if (!layouts_fit(a, i, now, fresh)) {
+      pass_note_declined(a->p, i, now, "not simplified (%s): the layouts differ", r->text);
+      if (hlo_changed_since(a->m, mark)) hlo_journal_rollback(a->m, mark);
+      continue;
+    }
+    if (!pass_may_rewrite(a->p)) return HS_GOOD;
+    pass_note_done(a->p, now, i, "%s", r->text);
+    const hlo_attr *sharding = hlo_attr_get(i, HLO_ATTR_SHARDING);
+    if (sharding && fresh && !hlo_attr_get(now, HLO_ATTR_SHARDING)) hlo_set_attr(now, *sharding);
+    if (requeue) push_neighbours(w, i), push_new(w, now, first), push(w, now);
+    hlo_replace(i, now);
+    *changed = true;
+    return HS_GOOD;
+  }
+  return HS_GOOD;
+}
+
+hs_status pass_algsimp(pass_ctx *p) {
+  alg a = {.p = p, .m = p->m};
+  a.layout_sensitive = pass_option_bool(p, "layout_sensitive", pass_option_bool(p, "is_layout_sensitive", false));
+  a.fast_math = pass_option_bool(p, "fast_math", pass_option_bool(p, "enable_fast_math", false));
+  a.on_cpu = pass_option_bool(p, "executing_on_cpu", false);
+  a.dot_strength_reduction = pass_option_bool(p, "enable_dot_strength_reduction", false);
+  a.sink_broadcast = pass_option_bool(p, "enable_sink_broadcast", true);
+  bool fixed_point = pass_option_bool(p, "run_to_fixed_point", true);
+  u32 ncomps;
+  hlo_computation **comps = hlo_comp_post_order(p->m, p->scratch, &ncomps);
+  work w = {0};
+  for (u32 k = 0; k < ncomps; k++) {
+    if (hlo_is_fusion_comp(comps[k])) continue;
+    hlo_instr **order = hlo_post_order(comps[k], p->scratch);
+    for (u32 j = 0, n = comps[k]->ninstrs; j < n; j++) push(&w, order[j]);
+  }
+  // A backstop against two rules that undo each other; no rewrite sequence comes near it.
+  i64 budget = 1000 + 64 * (i64)w.queue.n;
+  hs_status s = HS_GOOD;
+  while (w.head < w.queue.n && budget > 0) {
+    hlo_instr *i = w.queue.v[w.head++];
+    w.queued.v[i->id] = 0;
+    if (i->dead || !eligible(i)) continue;
+    if (p->rewrite_limit >= 0 && p->rewrites >= p->rewrite_limit) break;
+    bool changed;
+    s = simplify_one(&a, i, &w, fixed_point, &changed);
+    if (hs_ok(s) && (w.head & 1023) == 0) s = hs_poll();
+    if (!hs_ok(s)) break;
+    budget -= changed;
+  }
+  if (budget <= 0) pass_note_declined(p, NULL, NULL, "stopped: too many rewrites, two rules undo each other");
+  hs_vec_free(&w.queue);
+  hs_vec_free(&w.queued);
+  return s;
+}

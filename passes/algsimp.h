@@ -1,0 +1,92 @@
+// algsimp.h — what the rule files of the algebraic simplifier share: the engine's state, the rule type, matchers and
+// builders. Private to passes/algsimp*.c.
+//
+// A rule looks at one instruction and returns
+//   NULL           no change (and nothing was built),
+//   another value  that replaces it (same logical shape), or
+//   the instruction itself, when it was edited in place.
+// New instructions go right before the one being simplified, so list order stays operands-first. Rules build nothing
+// before they are sure: the engine asks for permission before it calls them.
+#ifndef PASS_ALGSIMP_H
+#define PASS_ALGSIMP_H
+
+#include <math.h>
+
+#include "passes/pass.h"
+
+typedef struct alg {
+  pass_ctx *p;
+  hlo_module *m;
+  hlo_instr *at;                 // the instruction being simplified
+  bool layout_sensitive;         // layouts are final: replacements must keep them
+  bool fast_math;                // allow rewrites that lose NaN or infinity
+  bool on_cpu;                   // rewrites XLA makes for CPUs only
+  bool dot_strength_reduction;   // matrix-vector products become multiply + reduce
+  bool sink_broadcast;           // elementwise over equal broadcasts is done before broadcasting
+} alg;
+
+typedef hlo_instr *alg_rule_fn(alg *, hlo_instr *);
+#define ALG_RULE(fn) hlo_instr *pass_alg_##fn(alg *a, hlo_instr *i)
+#define RULE(op, fn, text) alg_rule_fn pass_alg_##fn;
+#include "passes/algsimp_rules.def"
+#undef RULE
+
+// ---- matching ---------------------------------------------------------------------------------------------------
+// Every element equals v: a constant, or a broadcast of one.
+bool pass_alg_all(const hlo_instr *, double v);
+// A constant, or a broadcast of a constant; pass_alg_splat wants one value and returns it (floats and ints as double).
+bool pass_alg_constant(const hlo_instr *);
+bool pass_alg_splat(const hlo_instr *, double *v);
+bool pass_alg_splat_int(const hlo_instr *, i64 *v);
+// Both compute the same value: one instruction, or equal constants/broadcasts of one scalar.
+bool pass_alg_same(const hlo_instr *, const hlo_instr *);
+// One user, which uses it once.
+static inline bool alg_one_use(const hlo_instr *i) { return i->nuses == 1 && !hlo_is_root(i); }
+static inline bool alg_is_float(const hlo_instr *i) { return hlo_dtype_is_float(i->shape->dtype); }
+static inline bool alg_is_int(const hlo_instr *i) { return hlo_dtype_is_integer(i->shape->dtype); }
+static inline bool alg_is_complex(const hlo_instr *i) { return hlo_dtype_is_complex(i->shape->dtype); }
+static inline bool alg_is_pred(const hlo_instr *i) { return i->shape->dtype == HLO_PRED; }
+// The operand of a one-operand instruction of this opcode, else NULL.
+static inline hlo_instr *alg_match(const hlo_instr *i, hlo_opcode op) { return i->opcode == op ? hlo_operand(i, 0) : NULL; }
+bool pass_alg_is_abs_like(const hlo_instr *);       // known to be >= 0 (or NaN): abs, x*x, x**even, constants
+
+// Dimension lists.
+static inline hlo_ints alg_dims(const hlo_instr *i) { return hlo_attr_ints(i, HLO_ATTR_DIMENSIONS); }
+bool pass_alg_has(hlo_ints, i64 v);
+bool pass_alg_sorted(u32 n, const i64 *v);
+// Splits two shapes of the same element count into groups of dimensions with equal products. starts: pairs
+// (first from-dimension, first to-dimension) of each group, plus the end pair. Returns the number of groups; 0 when
+// an extent is 0. `starts` holds at least from->rank + to->rank + 2 pairs.
+typedef struct alg_group { u32 from, to; } alg_group;
+u32 pass_alg_groups(const hlo_shape *from, const hlo_shape *to, alg_group *starts);
+
+// The scalar operation of a reducer (x, y) -> op(x, y), or HLO_OP_INVALID.
+hlo_opcode pass_alg_reducer(const hlo_computation *);
+bool pass_alg_is_identity(hlo_opcode reducer, const hlo_instr *value);
+
+// ---- building -----------------------------------------------------------------------------------------------------
+const hlo_shape *pass_alg_shape(alg *, hlo_dtype, u32 rank, const i64 *dims);    // with a layout when the module has them
+hlo_instr *pass_alg_add(alg *, hlo_opcode, const hlo_shape *, u32 n, hlo_instr *const *operands);
+hlo_instr *pass_alg_un(alg *, hlo_opcode, hlo_instr *);
+hlo_instr *pass_alg_bin(alg *, hlo_opcode, hlo_instr *, hlo_instr *);
+hlo_instr *pass_alg_compare(alg *, int direction, hlo_instr *, hlo_instr *);
+hlo_instr *pass_alg_select(alg *, hlo_instr *p, hlo_instr *t, hlo_instr *f);
+hlo_instr *pass_alg_convert(alg *, hlo_instr *, hlo_dtype);
+hlo_instr *pass_alg_broadcast(alg *, hlo_instr *, const hlo_shape *, u32 n, const i64 *dims);
+hlo_instr *pass_alg_reshape(alg *, hlo_instr *, u32 rank, const i64 *dims);      // the operand itself when nothing changes
+hlo_instr *pass_alg_reshape_to(alg *, hlo_instr *, const hlo_shape *);
+hlo_instr *pass_alg_transpose(alg *, hlo_instr *, const i64 *perm);
+hlo_instr *pass_alg_slice(alg *, hlo_instr *, const hlo_slice_dim *);            // the operand itself when it takes all
+hlo_instr *pass_alg_pad(alg *, hlo_instr *, hlo_instr *value, const hlo_pad_dim *);
+hlo_instr *pass_alg_reverse(alg *, hlo_instr *, u32 n, const i64 *dims);
+hlo_instr *pass_alg_concat(alg *, u32 n, hlo_instr *const *, i64 dim);
+hlo_instr *pass_alg_reduce(alg *, hlo_instr *, hlo_instr *init, u32 n, const i64 *dims, hlo_computation *);
+hlo_instr *pass_alg_literal(alg *, hlo_literal *take);
+hlo_instr *pass_alg_scalar(alg *, hlo_dtype, double v);
+hlo_instr *pass_alg_scalar_int(alg *, hlo_dtype, i64 v);
+hlo_instr *pass_alg_full(alg *, const hlo_shape *, double v);                    // broadcast of a scalar constant
+hlo_instr *pass_alg_full_int(alg *, const hlo_shape *, i64 v);
+hlo_instr *pass_alg_spread(alg *, hlo_instr *scalar, const hlo_shape *);         // broadcast of a scalar; itself when rank 0
+i64 *pass_alg_dims_new(alg *, size_t n);                                         // scratch
+
+#endif

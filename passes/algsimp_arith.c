@@ -1,0 +1,286 @@
+// algsimp_arith.c — addition, subtraction, multiplication, signs, minimum and maximum.
+//
+// Constants move to the right and are gathered there, so that constant folding finds them side by side. Nothing here
+// changes the value of a floating-point sum or product except by regrouping constants and common factors that are
+// powers of two, which is what XLA does too.
+#include "passes/algsimp.h"
+
+#define X hlo_operand(i, 0)
+#define Y hlo_operand(i, 1)
+
+static bool const_like(const hlo_instr *i) {
+  return i->opcode == HLO_CONSTANT || (i->opcode == HLO_BROADCAST && hlo_operand(i, 0)->opcode == HLO_CONSTANT);
+}
+
+// op(c1, c2) of two constants or broadcasts of scalar constants: computed before it is broadcast.
+static hlo_instr *merge_constants(alg *a, hlo_opcode op, hlo_instr *c1, hlo_instr *c2) {
+  const hlo_shape *shape = c1->shape;
+  if (c1->opcode == HLO_BROADCAST && c2->opcode == HLO_BROADCAST && hlo_operand(c1, 0)->shape->rank == 0 &&
+      hlo_operand(c2, 0)->shape->rank == 0)
+    return pass_alg_spread(a, pass_alg_bin(a, op, hlo_operand(c1, 0), hlo_operand(c2, 0)), shape);
+  return pass_alg_bin(a, op, c1, c2);
+}
+
+static bool mergeable(const hlo_instr *c1, const hlo_instr *c2) {
+  return const_like(c1) && const_like(c2) && c1->shape->dtype == c2->shape->dtype;
+}
+
+// ---- add ----------------------------------------------------------------------------------------------------------
+ALG_RULE(add_zero) {
+  (void)a;
+  return pass_alg_all(Y, 0) ? X : pass_alg_all(X, 0) ? Y : NULL;
+}
+
+ALG_RULE(constant_right) {
+  (void)a;
+  if (!const_like(X) || const_like(Y)) return NULL;
+  hlo_set_operands(i, 2, (hlo_instr *[]){Y, X});
+  return i;
+}
+
+// (A op C1) op C2 = A op (C1 op C2), for add and multiply
+ALG_RULE(regroup_constants) {
+  hlo_instr *in = X;
+  if (in->opcode != i->opcode || const_like(hlo_operand(in, 0)) || !mergeable(hlo_operand(in, 1), Y)) return NULL;
+  return pass_alg_bin(a, i->opcode, hlo_operand(in, 0), merge_constants(a, i->opcode, hlo_operand(in, 1), Y));
+}
+
+// (C1 - A) + C2 = (C1 + C2) - A
+ALG_RULE(add_sub_constants) {
+  hlo_instr *in = X;
+  if (in->opcode != HLO_SUBTRACT || const_like(hlo_operand(in, 1)) || !mergeable(hlo_operand(in, 0), Y)) return NULL;
+  return pass_alg_bin(a, HLO_SUBTRACT, merge_constants(a, HLO_ADD, hlo_operand(in, 0), Y), hlo_operand(in, 1));
+}
+
+// (A + C) + B = (A + B) + C: constants travel outwards
+ALG_RULE(add_constant_outwards) {
+  hlo_instr *in = X, *other = Y;
+  if (in->opcode != HLO_ADD || !const_like(hlo_operand(in, 1)) || in->nuses != 1) in = Y, other = X;
+  if (!alg_is_int(i) || in->opcode != HLO_ADD || !const_like(hlo_operand(in, 1)) || in->nuses != 1 || const_like(other)) return NULL;
+  return pass_alg_bin(a, HLO_ADD, pass_alg_bin(a, HLO_ADD, hlo_operand(in, 0), other), hlo_operand(in, 1));
+}
+
+// (A - B) + B = A; exact for integers only
+ALG_RULE(add_sub_same) {
+  if (!(alg_is_int(i) || (a->fast_math && !alg_is_pred(i)))) return NULL;
+  hlo_instr *x = X, *y = Y;
+  if (x->opcode == HLO_SUBTRACT && pass_alg_same(hlo_operand(x, 1), y)) return hlo_operand(x, 0);
+  if (y->opcode == HLO_SUBTRACT && pass_alg_same(hlo_operand(y, 1), x)) return hlo_operand(y, 0);
+  return NULL;
+}
+
+static bool power_of_two(const hlo_instr *c) {
+  double v;
+  int e;
+  return pass_alg_splat(c, &v) && v != 0 && isfinite(v) && fabs(frexp(v, &e)) == 0.5;
+}
+
+// A*C + B*C = (A + B)*C where that is exact: integers, or C a power of two
+ALG_RULE(factor_sum) {
+  hlo_instr *x = X, *y = Y;
+  if (x->opcode != HLO_MULTIPLY || y->opcode != HLO_MULTIPLY || !alg_one_use(x) || !alg_one_use(y) || x == y) return NULL;
+  if (alg_is_complex(i) || i->opcode == HLO_XOR) return NULL;
+  for (u32 p = 0; p < 2; p++)
+    for (u32 q = 0; q < 2; q++) {
+      hlo_instr *c = hlo_operand(x, p);
+      if (!pass_alg_same(c, hlo_operand(y, q)) || !(alg_is_int(i) || power_of_two(c))) continue;
+      hlo_instr *sum = pass_alg_bin(a, i->opcode, hlo_operand(x, 1 - p), hlo_operand(y, 1 - q));
+      return pass_alg_bin(a, HLO_MULTIPLY, sum, c);
+    }
+  return NULL;
+}
+
+// A + (-B) = A - B
+ALG_RULE(add_negate) {
+  if (!alg_is_float(i) && !alg_is_int(i)) return NULL;
+  if (Y->opcode == HLO_NEGATE && alg_one_use(Y) && !const_like(hlo_operand(Y, 0))) return pass_alg_bin(a, HLO_SUBTRACT, X, hlo_operand(Y, 0));
+  return NULL;
+}
+
+// ---- subtract -------------------------------------------------------------------------------------------------------
+ALG_RULE(sub_zero) {
+  (void)a;
+  return pass_alg_all(Y, 0) ? X : NULL;
+}
+
+ALG_RULE(sub_self) {
+  if (!pass_alg_same(X, Y) || !(alg_is_int(i) || a->fast_math)) return NULL;
+  return alg_is_complex(i) ? NULL : pass_alg_full(a, i->shape, 0);
+}
+
+// A - C = A + (-C)
+ALG_RULE(sub_constant) {
+  if (const_like(X) || !const_like(Y) || alg_is_pred(i)) return NULL;
+  hlo_instr *c = Y, *inner = c->opcode == HLO_BROADCAST ? hlo_operand(c, 0) : c;
+  hlo_instr *minus = pass_alg_un(a, HLO_NEGATE, inner);
+  if (c->opcode == HLO_BROADCAST) {
+    hlo_ints d = alg_dims(c);
+    minus = pass_alg_broadcast(a, minus, c->shape, d.n, d.v);
+  }
+  return pass_alg_bin(a, HLO_ADD, X, minus);
+}
+
+// (A + B) - A = B
+ALG_RULE(sub_add_same) {
+  if (!(alg_is_int(i) || (a->fast_math && !alg_is_pred(i))) || X->opcode != HLO_ADD) return NULL;
+  if (pass_alg_same(hlo_operand(X, 0), Y)) return hlo_operand(X, 1);
+  if (pass_alg_same(hlo_operand(X, 1), Y)) return hlo_operand(X, 0);
+  return NULL;
+}
+
+// A - (-B) = A + B
+ALG_RULE(sub_negate) {
+  return Y->opcode == HLO_NEGATE ? pass_alg_bin(a, HLO_ADD, X, hlo_operand(Y, 0)) : NULL;
+}
+
+// ---- multiply -------------------------------------------------------------------------------------------------------
+ALG_RULE(mul_one) {
+  (void)a;
+  return pass_alg_all(Y, 1) ? X : pass_alg_all(X, 1) ? Y : NULL;
+}
+
+ALG_RULE(mul_zero) {
+  (void)a;
+  if (!alg_is_int(i)) return NULL;
+  return pass_alg_all(Y, 0) ? Y : pass_alg_all(X, 0) ? X : NULL;
+}
+
+// A * -1 = -A
+ALG_RULE(mul_minus_one) {
+  i64 v;
+  if (!((alg_is_float(i) && pass_alg_all(Y, -1)) || (hlo_dtype_is_signed(i->shape->dtype) && pass_alg_splat_int(Y, &v) && v == -1))) return NULL;
+  return pass_alg_un(a, HLO_NEGATE, X);
+}
+
+// (-A) * (-B) = A * B
+ALG_RULE(mul_negatives) {
+  if (X->opcode != HLO_NEGATE || Y->opcode != HLO_NEGATE) return NULL;
+  return pass_alg_bin(a, HLO_MULTIPLY, hlo_operand(X, 0), hlo_operand(Y, 0));
+}
+
+// |A| * |A| = A * A
+ALG_RULE(mul_abs_self) {
+  if (X != Y || X->opcode != HLO_ABS || hlo_dtype_is_complex(hlo_operand(X, 0)->shape->dtype)) return NULL;
+  return pass_alg_bin(a, HLO_MULTIPLY, hlo_operand(X, 0), hlo_operand(X, 0));
+}
+
+// sqrt(A) * sqrt(A) = |A|, rsqrt(A) * rsqrt(A) = 1/|A|
+ALG_RULE(mul_sqrt_self) {
+  if (X != Y || !alg_is_float(i)) return NULL;
+  if (X->opcode == HLO_SQRT) return pass_alg_un(a, HLO_ABS, hlo_operand(X, 0));
+  if (X->opcode != HLO_RSQRT) return NULL;
+  return pass_alg_bin(a, HLO_DIVIDE, pass_alg_full(a, i->shape, 1), pass_alg_un(a, HLO_ABS, hlo_operand(X, 0)));
+}
+
+// exp(A) * exp(B) = exp(A + B)
+ALG_RULE(mul_exp) {
+  if (X->opcode != HLO_EXP || Y->opcode != HLO_EXP) return NULL;
+  return pass_alg_un(a, HLO_EXP, pass_alg_bin(a, HLO_ADD, hlo_operand(X, 0), hlo_operand(Y, 0)));
+}
+
+// (A * C1) * (B * C2) = (A * B) * (C1 * C2)
+ALG_RULE(mul_chain) {
+  hlo_instr *x = X, *y = Y;
+  if (x == y || x->opcode != HLO_MULTIPLY || y->opcode != HLO_MULTIPLY || !alg_one_use(x) || !alg_one_use(y)) return NULL;
+  if (const_like(hlo_operand(x, 0)) || const_like(hlo_operand(y, 0)) || !mergeable(hlo_operand(x, 1), hlo_operand(y, 1))) return NULL;
+  hlo_instr *ab = pass_alg_bin(a, HLO_MULTIPLY, hlo_operand(x, 0), hlo_operand(y, 0));
+  return pass_alg_bin(a, HLO_MULTIPLY, ab, merge_constants(a, HLO_MULTIPLY, hlo_operand(x, 1), hlo_operand(y, 1)));
+}
+
+// A * convert(pred) = select(pred, A, 0); with a float A this drops a NaN or infinity times zero, as XLA does
+ALG_RULE(mul_pred) {
+  for (u32 k = 0; k < 2; k++) {
+    hlo_instr *c = hlo_operand(i, k), *v = hlo_operand(i, 1 - k);
+    if (c->opcode != HLO_CONVERT || hlo_operand(c, 0)->shape->dtype != HLO_PRED || alg_is_complex(i)) continue;
+    return pass_alg_select(a, hlo_operand(c, 0), v, pass_alg_full(a, i->shape, 0));
+  }
+  return NULL;
+}
+
+// ---- signs ------------------------------------------------------------------------------------------------------------
+ALG_RULE(negate_negate) {
+  (void)a;
+  return X->opcode == HLO_NEGATE ? hlo_operand(X, 0) : NULL;
+}
+
+// -(A - B) = B - A; not for floats, where it turns -0 into +0
+ALG_RULE(negate_sub) {
+  if (!alg_is_int(i) || X->opcode != HLO_SUBTRACT || !alg_one_use(X)) return NULL;
+  return pass_alg_bin(a, HLO_SUBTRACT, hlo_operand(X, 1), hlo_operand(X, 0));
+}
+
+ALG_RULE(abs_nonnegative) {
+  (void)a;
+  return hlo_dtype_is_unsigned(i->shape->dtype) || pass_alg_is_abs_like(X) ? X : NULL;
+}
+
+ALG_RULE(abs_negate) {
+  return X->opcode == HLO_NEGATE ? pass_alg_add(a, HLO_ABS, i->shape, 1, (hlo_instr *[]){hlo_operand(X, 0)}) : NULL;
+}
+
+// Rounding what is already whole.
+ALG_RULE(round_twice) {
+  (void)a;
+  switch (X->opcode) {
+    case HLO_FLOOR: case HLO_CEIL: case HLO_ROUND_AFZ: case HLO_ROUND_EVEN: return X;
+    default: return NULL;
+  }
+}
+
+// ---- minimum, maximum ---------------------------------------------------------------------------------------------------
+ALG_RULE(minmax_self) {
+  (void)a;
+  return pass_alg_same(X, Y) ? X : NULL;
+}
+
+// max(max(A, B), B) = max(A, B), any order
+ALG_RULE(minmax_nested) {
+  (void)a;
+  for (u32 k = 0; k < 2; k++) {
+    hlo_instr *in = hlo_operand(i, k), *o = hlo_operand(i, 1 - k);
+    if (in->opcode == i->opcode && (hlo_operand(in, 0) == o || hlo_operand(in, 1) == o)) return in;
+  }
+  return NULL;
+}
+
+// max(A, lowest) = A and max(A, highest) = highest (the latter not for floats: NaN); the same for min
+ALG_RULE(minmax_bound) {
+  (void)a;
+  hlo_opcode other = i->opcode == HLO_MAXIMUM ? HLO_MINIMUM : HLO_MAXIMUM;
+  for (u32 k = 0; k < 2; k++) {
+    hlo_instr *c = hlo_operand(i, k), *v = hlo_operand(i, 1 - k);
+    if (pass_alg_is_identity(i->opcode, c)) return v;
+    if (!alg_is_float(i) && pass_alg_is_identity(other, c)) return c;
+  }
+  return NULL;
+}
+
+// max(min(A, C1), C2) with C2 <= C1 is clamp(C2, A, C1); so is min(max(A, C2), C1)
+ALG_RULE(minmax_clamp) {
+  bool max_outside = i->opcode == HLO_MAXIMUM;
+  hlo_instr *in = X;
+  if (in->opcode != (max_outside ? HLO_MINIMUM : HLO_MAXIMUM) || alg_is_complex(i)) return NULL;
+  hlo_instr *lo = max_outside ? Y : hlo_operand(in, 1), *hi = max_outside ? hlo_operand(in, 1) : Y;
+  double l, h;
+  if (!pass_alg_splat(lo, &l) || !pass_alg_splat(hi, &h) || !(l <= h) || alg_is_pred(i)) return NULL;
+  if (alg_is_int(i) && hlo_dtype_bits(i->shape->dtype) == 64) return NULL;      // a double does not tell them apart
+  return pass_alg_add(a, HLO_CLAMP, i->shape, 3, (hlo_instr *[]){lo, hlo_operand(in, 0), hi});
+}
+
+// ---- complex ----------------------------------------------------------------------------------------------------------
+ALG_RULE(complex_parts) {
+  (void)a;
+  if (X->opcode != HLO_REAL || Y->opcode != HLO_IMAG || hlo_operand(X, 0) != hlo_operand(Y, 0)) return NULL;
+  return hlo_operand(X, 0);
+}
+
+ALG_RULE(real_of) {
+  (void)a;
+  if (X->opcode == HLO_COMPLEX) return hlo_operand(X, 0);
+  return alg_is_complex(X) ? NULL : X;
+}
+
+ALG_RULE(imag_of) {
+  if (X->opcode == HLO_COMPLEX) return hlo_operand(X, 1);
+  return alg_is_complex(X) ? NULL : pass_alg_full(a, i->shape, 0);
+}

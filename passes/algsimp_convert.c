@@ -1,0 +1,66 @@
+// algsimp_convert.c — conversions between element types, and reinterpretations of bits.
+#include "passes/algsimp.h"
+
+#define X hlo_operand(i, 0)
+
+// Every value of `from` exists in `to`.
+static bool widening(hlo_dtype from, hlo_dtype to) {
+  static const struct { hlo_dtype t; int mantissa, emin, emax; } floats[] = {
+      {HLO_F16, 11, -24, 16}, {HLO_BF16, 8, -133, 128}, {HLO_F32, 24, -149, 128}, {HLO_F64, 53, -1074, 1024}};
+  if (from == to) return true;
+  int bf = hlo_dtype_bits(from), bt = hlo_dtype_bits(to);
+  if (from == HLO_PRED) return hlo_dtype_is_integer(to) || hlo_dtype_is_float(to);
+  if (hlo_dtype_is_integer(from) && hlo_dtype_is_integer(to)) {
+    if (hlo_dtype_is_signed(from)) return hlo_dtype_is_signed(to) && bt >= bf;
+    return hlo_dtype_is_signed(to) ? bt > bf : bt >= bf;
+  }
+  int f = -1, t = -1;
+  for (int k = 0; k < (int)HS_COUNT(floats); k++) {
+    if (floats[k].t == from) f = k;
+    if (floats[k].t == to) t = k;
+  }
+  if (t >= 0 && hlo_dtype_is_integer(from)) return bf - hlo_dtype_is_signed(from) <= floats[t].mantissa && bf < floats[t].emax;
+  if (f < 0 || t < 0) return false;
+  return floats[t].mantissa >= floats[f].mantissa && floats[t].emin <= floats[f].emin && floats[t].emax >= floats[f].emax;
+}
+
+ALG_RULE(convert_same) {
+  (void)a;
+  return X->shape->dtype == i->shape->dtype ? X : NULL;
+}
+
+// convert(convert(A, T), U): A when U is A's type and T holds all of it; one conversion when T only widens
+ALG_RULE(convert_pair) {
+  if (X->opcode != HLO_CONVERT) return NULL;
+  hlo_instr *src = hlo_operand(X, 0);
+  hlo_dtype s = src->shape->dtype, mid = X->shape->dtype, to = i->shape->dtype;
+  if (!widening(s, mid)) return NULL;
+  if (s == to) return src;
+  // pred and integers to anything go through one step; a float cast to an integer type must not change its rounding.
+  return pass_alg_add(a, HLO_CONVERT, i->shape, 1, &src);
+}
+
+ALG_RULE(bitcast_convert_same) {
+  (void)a;
+  return X->shape->dtype == i->shape->dtype ? X : NULL;
+}
+
+ALG_RULE(bitcast_convert_pair) {
+  if (X->opcode != HLO_BITCAST_CONVERT) return NULL;
+  hlo_instr *src = hlo_operand(X, 0);
+  if (hlo_shape_compatible(src->shape, i->shape)) return src;
+  return pass_alg_add(a, HLO_BITCAST_CONVERT, i->shape, 1, &src);
+}
+
+// reduce-precision to the type's own width changes nothing
+ALG_RULE(reduce_precision_noop) {
+  (void)a;
+  i64 e = hlo_attr_int(i, HLO_ATTR_EXPONENT_BITS, 0), m = hlo_attr_int(i, HLO_ATTR_MANTISSA_BITS, 0);
+  switch (i->shape->dtype) {
+    case HLO_F16: return e == 5 && m == 10 ? X : NULL;
+    case HLO_BF16: return e == 8 && m == 7 ? X : NULL;
+    case HLO_F32: return e == 8 && m == 23 ? X : NULL;
+    case HLO_F64: return e == 11 && m == 52 ? X : NULL;
+    default: return NULL;
+  }
+}

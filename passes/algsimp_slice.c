@@ -1,0 +1,356 @@
+// algsimp_slice.c — slice, concatenate, pad and their dynamic forms.
+#include "passes/algsimp.h"
+
+#define X hlo_operand(i, 0)
+#define Y hlo_operand(i, 1)
+
+static const hlo_slice_dim *slice_dims(const hlo_instr *i) { return ((const hlo_slices *)hlo_attr_ptr(i, HLO_ATTR_SLICE))->v; }
+static const hlo_pad_dim *pad_dims(const hlo_instr *i) { return ((const hlo_padding *)hlo_attr_ptr(i, HLO_ATTR_PADDING))->v; }
+static hlo_slice_dim *slices_new(alg *a, u32 n) { return HS_NEW_ARRAY(a->p->scratch, hlo_slice_dim, n + 1); }
+static hlo_pad_dim *pads_new(alg *a, u32 n) { return HS_NEW_ARRAY(a->p->scratch, hlo_pad_dim, n + 1); }
+
+// ---- slice ------------------------------------------------------------------------------------------------------------
+ALG_RULE(slice_noop) {
+  (void)a;
+  return hlo_shape_compatible(X->shape, i->shape) ? X : NULL;
+}
+
+ALG_RULE(slice_slice) {
+  if (X->opcode != HLO_SLICE) return NULL;
+  const hlo_slice_dim *o = slice_dims(i), *n = slice_dims(X);
+  hlo_slice_dim *d = slices_new(a, i->shape->rank);
+  for (u32 k = 0; k < i->shape->rank; k++) {
+    d[k].start = n[k].start + o[k].start * n[k].stride;
+    d[k].stride = n[k].stride * o[k].stride;
+    i64 count = i->shape->dims[k];
+    d[k].limit = count > 0 ? d[k].start + (count - 1) * d[k].stride + 1 : d[k].start;
+  }
+  return pass_alg_slice(a, hlo_operand(X, 0), d);
+}
+
+// slice(broadcast(A)): slice A along its own dimensions, then broadcast to the smaller shape
+ALG_RULE(slice_broadcast) {
+  if (X->opcode != HLO_BROADCAST) return NULL;
+  hlo_ints map = alg_dims(X);
+  const hlo_slice_dim *s = slice_dims(i);
+  hlo_instr *src = hlo_operand(X, 0);
+  hlo_slice_dim *d = slices_new(a, map.n);
+  for (u32 k = 0; k < map.n; k++) d[k] = s[map.v[k]];
+  return pass_alg_broadcast(a, pass_alg_slice(a, src, d), i->shape, map.n, map.v);
+}
+
+// slice(concatenate(..)) that stays within one operand, or within a run of them
+ALG_RULE(slice_concat) {
+  if (X->opcode != HLO_CONCATENATE) return NULL;
+  i64 dim = alg_dims(X).v[0], at = 0;
+  const hlo_slice_dim *s = slice_dims(i);
+  for (u32 k = 0; k < X->noperands; k++) {
+    hlo_instr *part = hlo_operand(X, k);
+    i64 len = part->shape->dims[dim];
+    if (s[dim].start >= at && s[dim].limit <= at + len) {
+      hlo_slice_dim *d = slices_new(a, i->shape->rank);
+      memcpy(d, s, i->shape->rank * sizeof *d);
+      d[dim].start -= at, d[dim].limit -= at;
+      return pass_alg_slice(a, part, d);
+    }
+    at += len;
+  }
+  return NULL;
+}
+
+// slice(pad(A, v)): all of it padding, or all of it A
+ALG_RULE(slice_pad) {
+  if (X->opcode != HLO_PAD) return NULL;
+  const hlo_slice_dim *s = slice_dims(i);
+  const hlo_pad_dim *p = pad_dims(X);
+  hlo_instr *src = hlo_operand(X, 0);
+  bool inside = true;
+  hlo_slice_dim *d = slices_new(a, i->shape->rank);
+  for (u32 k = 0; k < i->shape->rank; k++) {
+    i64 e = src->shape->dims[k], end = p[k].low + e + (e > 0 ? (e - 1) * p[k].interior : 0);
+    if (i->shape->dims[k] > 0 && (s[k].start >= end || s[k].limit <= p[k].low)) return pass_alg_spread(a, hlo_operand(X, 1), i->shape);
+    inside &= p[k].interior == 0 && s[k].start >= p[k].low && s[k].limit <= end;
+    d[k] = (hlo_slice_dim){s[k].start - p[k].low, s[k].limit - p[k].low, s[k].stride};
+  }
+  return inside ? pass_alg_slice(a, src, d) : NULL;
+}
+
+// slice(reshape(A)) = reshape(slice(A)) when the reshape only adds or drops extents of 1
+ALG_RULE(slice_reshape) {
+  if (X->opcode != HLO_RESHAPE || !alg_one_use(X)) return NULL;
+  hlo_instr *src = hlo_operand(X, 0);
+  const hlo_shape *from = src->shape, *to = X->shape;
+  const hlo_slice_dim *s = slice_dims(i);
+  hlo_slice_dim *d = slices_new(a, from->rank);
+  u32 f = 0, t = 0;
+  for (;;) {
+    while (f < from->rank && from->dims[f] == 1) d[f++] = (hlo_slice_dim){0, 1, 1};
+    while (t < to->rank && to->dims[t] == 1 && s[t].start == 0 && s[t].limit == 1) t++;
+    if (f == from->rank || t == to->rank) break;
+    if (from->dims[f] != to->dims[t]) return NULL;
+    d[f++] = s[t++];
+  }
+  if (f != from->rank || t != to->rank) return NULL;
+  return pass_alg_reshape_to(a, pass_alg_slice(a, src, d), i->shape);
+}
+
+// slice(iota) across other dimensions is a smaller iota
+ALG_RULE(slice_iota) {
+  if (X->opcode != HLO_IOTA) return NULL;
+  i64 dim = hlo_attr_int(X, HLO_ATTR_IOTA_DIMENSION, 0);
+  const hlo_slice_dim *s = slice_dims(i);
+  if (s[dim].start != 0 || (s[dim].stride != 1 && i->shape->dims[dim] > 1)) return NULL;
+  hlo_instr *n = pass_alg_add(a, HLO_IOTA, i->shape, 0, NULL);
+  hlo_set_attr_int(n, HLO_ATTR_IOTA_DIMENSION, dim);
+  return n;
+}
+
+// slice(reverse(A)) = reverse(slice(A)), counting from the other end
+ALG_RULE(slice_reverse) {
+  if (X->opcode != HLO_REVERSE) return NULL;
+  hlo_instr *src = hlo_operand(X, 0);
+  hlo_ints r = alg_dims(X);
+  const hlo_slice_dim *s = slice_dims(i);
+  hlo_slice_dim *d = slices_new(a, i->shape->rank);
+  for (u32 k = 0; k < i->shape->rank; k++) {
+    d[k] = s[k];
+    if (!pass_alg_has(r, k)) continue;
+    i64 e = src->shape->dims[k], count = i->shape->dims[k];
+    i64 last = s[k].start + (count > 0 ? (count - 1) * s[k].stride : 0);
+    d[k].start = count > 0 ? e - 1 - last : 0;
+    d[k].limit = count > 0 ? e - s[k].start : 0;
+  }
+  return pass_alg_reverse(a, pass_alg_slice(a, src, d), r.n, r.v);
+}
+
+// ---- concatenate --------------------------------------------------------------------------------------------------------
+ALG_RULE(concat_single) {
+  (void)a;
+  return i->noperands == 1 ? X : NULL;
+}
+
+// Operands without elements go; nested concatenations along the same dimension open up
+ALG_RULE(concat_flatten) {
+  i64 dim = alg_dims(i).v[0];
+  u32 n = 0, total = 0;
+  bool change = false;
+  for (u32 k = 0; k < i->noperands; k++) {
+    hlo_instr *o = hlo_operand(i, k);
+    bool nested = o->opcode == HLO_CONCATENATE && alg_dims(o).v[0] == dim && o->nuses == 1 && !a->layout_sensitive;
+    change |= nested || o->shape->dims[dim] == 0;
+    total += nested ? o->noperands : 1;
+  }
+  if (!change) return NULL;
+  hlo_instr **parts = HS_NEW_ARRAY(a->p->scratch, hlo_instr *, total);
+  for (u32 k = 0; k < i->noperands; k++) {
+    hlo_instr *o = hlo_operand(i, k);
+    bool nested = o->opcode == HLO_CONCATENATE && alg_dims(o).v[0] == dim && o->nuses == 1 && !a->layout_sensitive;
+    for (u32 j = 0; nested && j < o->noperands; j++) parts[n++] = hlo_operand(o, j);
+    if (!nested && o->shape->dims[dim] != 0) parts[n++] = o;
+  }
+  if (n == 0) return X;
+  return pass_alg_concat(a, n, parts, dim);
+}
+
+// Two neighbours that are adjacent slices of one array
+static bool adjacent(const hlo_instr *x, const hlo_instr *y, i64 dim) {
+  if (x->opcode != HLO_SLICE || y->opcode != HLO_SLICE || hlo_operand(x, 0) != hlo_operand(y, 0)) return false;
+  const hlo_slice_dim *p = slice_dims(x), *q = slice_dims(y);
+  for (u32 k = 0; k < x->shape->rank; k++) {
+    if (p[k].stride != 1 || q[k].stride != 1) return false;
+    if (k == dim ? p[k].limit != q[k].start : p[k].start != q[k].start || p[k].limit != q[k].limit) return false;
+  }
+  return true;
+}
+
+ALG_RULE(concat_slices) {
+  i64 dim = alg_dims(i).v[0];
+  hlo_instr **parts = HS_NEW_ARRAY(a->p->scratch, hlo_instr *, i->noperands);
+  u32 n = 0, k = 0;
+  bool any = false;
+  for (u32 j = 1; j < i->noperands; j++) any |= adjacent(hlo_operand(i, j - 1), hlo_operand(i, j), dim);
+  if (!any) return NULL;
+  while (k < i->noperands) {
+    u32 e = k + 1;
+    while (e < i->noperands && adjacent(hlo_operand(i, e - 1), hlo_operand(i, e), dim)) e++;
+    parts[n] = hlo_operand(i, k);
+    if (e > k + 1) {
+      hlo_slice_dim *d = slices_new(a, i->shape->rank);
+      memcpy(d, slice_dims(parts[n]), i->shape->rank * sizeof *d);
+      d[dim].limit = slice_dims(hlo_operand(i, e - 1))[dim].limit;
+      parts[n] = pass_alg_slice(a, hlo_operand(parts[n], 0), d);
+    }
+    n++, k = e;
+  }
+  return pass_alg_concat(a, n, parts, dim);
+}
+
+// A concatenation of one operand with itself along an extent of 1 repeats it: a broadcast
+ALG_RULE(concat_same) {
+  i64 dim = alg_dims(i).v[0];
+  if (i->noperands < 2 || X->shape->dims[dim] != 1) return NULL;
+  for (u32 k = 1; k < i->noperands; k++)
+    if (hlo_operand(i, k) != X) return NULL;
+  i64 *dims = pass_alg_dims_new(a, i->shape->rank), *map = pass_alg_dims_new(a, i->shape->rank);
+  u32 n = 0;
+  for (u32 k = 0; k < i->shape->rank; k++)
+    if (k != dim) dims[n] = i->shape->dims[k], map[n++] = k;
+  return pass_alg_broadcast(a, pass_alg_reshape(a, X, n, dims), i->shape, n, map);
+}
+
+// concatenate(A, broadcast(v)) = pad(A, v), on either side
+ALG_RULE(concat_pad) {
+  if (i->noperands != 2) return NULL;
+  i64 dim = alg_dims(i).v[0];
+  for (u32 k = 0; k < 2; k++) {
+    hlo_instr *b = hlo_operand(i, k), *v = hlo_operand(i, 1 - k);
+    if (b->opcode != HLO_BROADCAST || hlo_operand(b, 0)->shape->rank != 0 || v->opcode == HLO_BROADCAST) continue;
+    hlo_pad_dim *d = pads_new(a, i->shape->rank);
+    *(k == 0 ? &d[dim].low : &d[dim].high) = b->shape->dims[dim];
+    return pass_alg_pad(a, v, hlo_operand(b, 0), d);
+  }
+  return NULL;
+}
+
+// ---- pad --------------------------------------------------------------------------------------------------------------
+ALG_RULE(pad_zero) {
+  (void)a;
+  const hlo_pad_dim *p = pad_dims(i);
+  for (u32 k = 0; k < i->shape->rank; k++)
+    if (p[k].low || p[k].high || (p[k].interior && X->shape->dims[k] > 1)) return NULL;
+  return X;
+}
+
+ALG_RULE(pad_empty) {
+  return X->shape->elements == 0 ? pass_alg_spread(a, Y, i->shape) : NULL;
+}
+
+// pad(broadcast(v), v) = broadcast(v)
+ALG_RULE(pad_same) {
+  if (X->opcode != HLO_BROADCAST || hlo_operand(X, 0)->shape->rank != 0 || !pass_alg_same(hlo_operand(X, 0), Y)) return NULL;
+  return pass_alg_spread(a, Y, i->shape);
+}
+
+// Negative amounts: pad without them, then slice
+ALG_RULE(pad_negative) {
+  const hlo_pad_dim *p = pad_dims(i);
+  bool negative = false;
+  u32 n = i->shape->rank;
+  hlo_pad_dim *q = pads_new(a, n);
+  hlo_slice_dim *s = slices_new(a, n);
+  for (u32 k = 0; k < n; k++) {
+    negative |= p[k].low < 0 || p[k].high < 0;
+    q[k] = (hlo_pad_dim){HS_MAX(p[k].low, 0), HS_MAX(p[k].high, 0), p[k].interior};
+    i64 start = HS_MAX(-p[k].low, 0);
+    s[k] = (hlo_slice_dim){start, start + i->shape->dims[k], 1};
+  }
+  if (!negative) return NULL;
+  bool padded = false;
+  for (u32 k = 0; k < n; k++) padded |= q[k].low || q[k].high || q[k].interior;
+  return pass_alg_slice(a, padded ? pass_alg_pad(a, X, Y, q) : X, s);
+}
+
+// pad(pad(A, v), v): one pad, unless the outer spreads the inner padding apart
+ALG_RULE(pad_pad) {
+  if (X->opcode != HLO_PAD || !pass_alg_same(hlo_operand(X, 1), Y)) return NULL;
+  const hlo_pad_dim *p = pad_dims(i), *q = pad_dims(X);
+  hlo_pad_dim *d = pads_new(a, i->shape->rank);
+  for (u32 k = 0; k < i->shape->rank; k++) {
+    if (p[k].interior || p[k].low < 0 || p[k].high < 0 || q[k].low < 0 || q[k].high < 0) return NULL;
+    d[k] = (hlo_pad_dim){p[k].low + q[k].low, p[k].high + q[k].high, q[k].interior};
+  }
+  return pass_alg_pad(a, hlo_operand(X, 0), Y, d);
+}
+
+// ---- dynamic-slice, dynamic-update-slice ------------------------------------------------------------------------------------
+// The indices as constants, clamped; false when one is not constant. `size` is the slice's extents.
+static bool constant_start(const hlo_instr *i, u32 first, const hlo_shape *whole, const hlo_shape *part, i64 *start) {
+  for (u32 k = 0; k < whole->rank; k++) {
+    if (whole->dims[k] == part->dims[k]) {
+      start[k] = 0;
+      continue;
+    }
+    if (i->noperands != first + whole->rank || !pass_alg_splat_int(hlo_operand(i, first + k), &start[k])) return false;
+    if (hlo_dtype_is_unsigned(hlo_operand(i, first + k)->shape->dtype) && start[k] < 0) start[k] = INT64_MAX;
+    start[k] = HS_MAX(0, HS_MIN(start[k], whole->dims[k] - part->dims[k]));
+  }
+  return true;
+}
+
+ALG_RULE(dslice_noop) {
+  (void)a;
+  return hlo_shape_compatible(X->shape, i->shape) ? X : NULL;
+}
+
+ALG_RULE(dslice_constant) {
+  i64 *start = pass_alg_dims_new(a, i->shape->rank);
+  if (!constant_start(i, 1, X->shape, i->shape, start)) return NULL;
+  hlo_slice_dim *d = slices_new(a, i->shape->rank);
+  for (u32 k = 0; k < i->shape->rank; k++) d[k] = (hlo_slice_dim){start[k], start[k] + i->shape->dims[k], 1};
+  return pass_alg_slice(a, X, d);
+}
+
+// dynamic-slice(broadcast(A)): slice A along its own dimensions only
+ALG_RULE(dslice_broadcast) {
+  if (X->opcode != HLO_BROADCAST || i->noperands != 1 + i->shape->rank) return NULL;
+  hlo_ints map = alg_dims(X);
+  hlo_instr *src = hlo_operand(X, 0);
+  i64 *sizes = pass_alg_dims_new(a, map.n);
+  hlo_instr **ops = HS_NEW_ARRAY(a->p->scratch, hlo_instr *, map.n + 1);
+  ops[0] = src;
+  bool whole = true;
+  for (u32 k = 0; k < map.n; k++) {
+    ops[k + 1] = hlo_operand(i, 1 + (u32)map.v[k]);
+    sizes[k] = i->shape->dims[map.v[k]];
+    whole &= sizes[k] == src->shape->dims[k];
+  }
+  hlo_instr *part = src;
+  if (!whole) {
+    part = pass_alg_add(a, HLO_DYNAMIC_SLICE, pass_alg_shape(a, i->shape->dtype, map.n, sizes), map.n + 1, ops);
+    hlo_set_attr_ints(part, HLO_ATTR_DYNAMIC_SLICE_SIZES, map.n, sizes);
+  }
+  return pass_alg_broadcast(a, part, i->shape, map.n, map.v);
+}
+
+// Indices along dimensions that are taken whole are zero anyway
+ALG_RULE(dslice_trivial_index) {
+  if (i->noperands != 1 + i->shape->rank) return NULL;
+  bool change = false;
+  for (u32 k = 0; k < i->shape->rank; k++) {
+    hlo_instr *x = hlo_operand(i, 1 + k);
+    if (X->shape->dims[k] != i->shape->dims[k] || pass_alg_all(x, 0) || x->opcode == HLO_CONSTANT) continue;
+    hlo_set_operand(i, 1 + k, pass_alg_scalar_int(a, x->shape->dtype, 0));
+    change = true;
+  }
+  return change ? i : NULL;
+}
+
+ALG_RULE(dus_whole) {
+  (void)a;
+  return hlo_shape_compatible(Y->shape, i->shape) ? Y : NULL;
+}
+
+ALG_RULE(dus_empty) {
+  (void)a;
+  return Y->shape->elements == 0 ? X : NULL;
+}
+
+// Writing back what was read from the same place
+ALG_RULE(dus_of_dslice) {
+  (void)a;
+  hlo_instr *s = Y;
+  if (s->opcode != HLO_DYNAMIC_SLICE || hlo_operand(s, 0) != X || s->noperands != i->noperands - 1) return NULL;
+  for (u32 k = 1; k < s->noperands; k++)
+    if (!pass_alg_same(hlo_operand(s, k), hlo_operand(i, k + 1))) return NULL;
+  return X;
+}
+
+// Overwriting one constant place of a broadcast scalar: padding with that scalar
+ALG_RULE(dus_of_splat) {
+  if (X->opcode != HLO_BROADCAST || hlo_operand(X, 0)->shape->rank != 0) return NULL;
+  i64 *start = pass_alg_dims_new(a, i->shape->rank);
+  if (!constant_start(i, 2, i->shape, Y->shape, start)) return NULL;
+  hlo_pad_dim *d = pads_new(a, i->shape->rank);
+  for (u32 k = 0; k < i->shape->rank; k++) d[k] = (hlo_pad_dim){start[k], i->shape->dims[k] - Y->shape->dims[k] - start[k], 0};
+  return pass_alg_pad(a, Y, hlo_operand(X, 0), d);
+}

@@ -1,0 +1,112 @@
+// The algebraic simplifier, rule by rule: each case is a small module, the instruction count or root it must end with.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "passes/pass.h"
+
+static hlo_module *m;
+static hlo_computation *e;
+
+static int setup(void **state) {
+  (void)state;
+  m = hlo_module_new(hlo_ctx_new(), "t");
+  e = hlo_add_computation(m, "main");
+  hlo_set_entry(m, e);
+  return 0;
+}
+
+static int teardown(void **state) {
+  (void)state;
+  hlo_ctx *c = m->ctx;
+  hlo_module_free(m);
+  hlo_ctx_free(c);
+  return 0;
+}
+
+static hlo_instr *param(hlo_dtype t, u32 rank, const i64 *dims) {
+  return hlo_add_parameter(e, e->nparams, hlo_shape_array(m->ctx, t, rank, dims), NULL);
+}
+
+static hlo_instr *simplify(hlo_instr *root) {
+  hlo_set_root(e, root);
+  pass_run_options o = pass_run_default();
+  o.verify = o.measure = false;
+  pass_result r;
+  hs_status s = pass_run(m, pass_find("algsimp"), NULL, &o, &r);
+  assert_true(hs_ok(s));
+  return e->root;
+}
+
+static void add_zero(void **state) {
+  (void)state;
+  hlo_instr *x = param(HLO_F32, 1, (i64[]){8});
+  assert_ptr_equal(simplify(hlo_build_binary(HLO_ADD, hlo_build_full(e, x->shape, 0), x)), x);
+}
+
+static void float_times_zero_stays(void **state) {
+  (void)state;
+  hlo_instr *x = param(HLO_F32, 1, (i64[]){8});
+  assert_int_equal(simplify(hlo_build_binary(HLO_MULTIPLY, x, hlo_build_full(e, x->shape, 0)))->opcode, HLO_MULTIPLY);
+}
+
+static void int_times_zero(void **state) {
+  (void)state;
+  hlo_instr *x = param(HLO_S32, 1, (i64[]){8});
+  assert_int_equal(simplify(hlo_build_binary(HLO_MULTIPLY, x, hlo_build_full(e, x->shape, 0)))->opcode, HLO_BROADCAST);
+}
+
+static void transposes_compose(void **state) {
+  (void)state;
+  hlo_instr *x = param(HLO_F32, 3, (i64[]){2, 3, 4});
+  hlo_instr *t = hlo_build_transpose(hlo_build_transpose(x, (i64[]){1, 2, 0}), (i64[]){2, 0, 1});
+  assert_ptr_equal(simplify(t), x);
+}
+
+static void reduce_of_broadcast(void **state) {
+  (void)state;
+  hlo_instr *x = param(HLO_F32, 1, (i64[]){4});
+  hlo_instr *b = hlo_build_broadcast(x, 2, (i64[]){4, 8}, (i64[]){0});
+  hlo_computation *add = hlo_build_scalar_computation(m, HLO_ADD, HLO_F32);
+  hlo_instr *r = simplify(hlo_build_reduce(b, hlo_build_scalar_f64(e, HLO_F32, 0), 1, (i64[]){1}, add));
+  assert_int_equal(r->opcode, HLO_MULTIPLY);
+  assert_ptr_equal(hlo_operand(r, 0), x);
+}
+
+static void slice_of_concat(void **state) {
+  (void)state;
+  hlo_instr *x = param(HLO_F32, 1, (i64[]){4}), *y = param(HLO_F32, 1, (i64[]){6});
+  hlo_instr *c = hlo_build_concatenate(2, (hlo_instr *[]){x, y}, 0);
+  hlo_instr *r = simplify(hlo_build_slice(c, (i64[]){4}, (i64[]){10}, (i64[]){1}));
+  assert_ptr_equal(r, y);
+}
+
+static void division_by_eight(void **state) {
+  (void)state;
+  hlo_instr *x = param(HLO_U32, 1, (i64[]){4});
+  assert_int_equal(simplify(hlo_build_binary(HLO_DIVIDE, x, hlo_build_full(e, x->shape, 8)))->opcode, HLO_SHIFT_RIGHT_LOGICAL);
+}
+
+static void rewrite_limit(void **state) {
+  (void)state;
+  hlo_instr *x = param(HLO_F32, 0, NULL);
+  hlo_instr *r = hlo_build_unary(HLO_NEGATE, hlo_build_unary(HLO_NEGATE, x));
+  hlo_set_root(e, r);
+  pass_run_options o = pass_run_default();
+  o.verify = o.measure = false;
+  o.rewrite_limit = 0;
+  pass_result res;
+  hs_status s = pass_run(m, pass_find("algsimp"), NULL, &o, &res);
+  assert_true(hs_ok(s));
+  assert_false(res.changed);
+  assert_ptr_equal(e->root, r);
+}
+
+int main(void) {
+#define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+  const struct CMUnitTest tests[] = {T(add_zero), T(float_times_zero_stays), T(int_times_zero), T(transposes_compose), T(reduce_of_broadcast),
+                                     T(slice_of_concat), T(division_by_eight), T(rewrite_limit)};
+  return cmocka_run_group_tests_name("algsimp", tests, NULL, NULL);
+}
