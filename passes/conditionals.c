@@ -1,0 +1,224 @@
+// conditionals.c — fewer and plainer conditionals.
+//
+// simplify-conditional (xla/service/conditional_simplifier.cc): a constant predicate picks its branch; equal branches are
+//   one; branches that only pass values on become selects; result elements that nobody reads are dropped.
+// conditional-to-select (xla/service/conditional_to_select.cc): inside functions applied to scalars (map, reduce, sort ...)
+//   both branches are computed and a select picks.
+// conditional-canonicalizer (xla/service/conditional_canonicalizer.cc): operands and results of branches become tuples.
+#include "passes/util.h"
+
+// Number of the branch that a constant predicate takes, or -1. Out of range means the last one.
+static i64 constant_branch(const hlo_instr *i, u32 nbranches) {
+  i64 v;
+  if (!pass_const_i64(hlo_operand(i, 0), &v)) return -1;
+  if (hlo_operand(i, 0)->shape->dtype == HLO_PRED) return v ? 0 : 1;
+  return v < 0 || v >= (i64)nbranches ? (i64)nbranches - 1 : v;
+}
+
+static bool pure(const hlo_computation *c) {
+  hlo_for_each_instr(i, c) if (hlo_has_side_effect(i) || i->ctrl_preds) return false;
+  return true;
+}
+
+// Only moves values: nothing is computed by running it although its result is not used.
+static bool passes_values_on(const hlo_computation *c) {
+  hlo_for_each_instr(i, c) {
+    if (i->opcode != HLO_PARAMETER && i->opcode != HLO_TUPLE && i->opcode != HLO_GET_TUPLE_ELEMENT && i->opcode != HLO_CONSTANT) return false;
+    if (i->opcode == HLO_CONSTANT && i->shape->elements > 1) return false;
+  }
+  return true;
+}
+
+static hlo_instr *select_tree(hlo_instr *pred, hlo_instr *t, hlo_instr *f, hs_arena *a) {
+  if (t == f) return t;
+  if (hlo_shape_is_tuple(t->shape)) {
+    u32 n = t->shape->nelems;
+    hlo_instr **e = HS_NEW_ARRAY(a, hlo_instr *, n + 1);
+    for (u32 k = 0; k < n; k++) e[k] = select_tree(pred, pass_element(t, k), pass_element(f, k), a);
+    return hlo_add_tuple(pred->parent, n, e);
+  }
+  hlo_instr *p = pred;
+  if (t->shape->rank) {
+    p = hlo_add_broadcast(pred, hlo_shape_with_dtype(pred->parent->module->ctx, t->shape, HLO_PRED), 0, NULL);
+  }
+  hlo_instr *ops[] = {p, t, f};
+  return hlo_add(pred->parent, HLO_SELECT, t->shape, 3, ops, NULL);
+}
+
+static bool selectable(const hlo_shape *s) {
+  if (!hlo_shape_is_tuple(s)) return hlo_shape_is_array(s);
+  for (u32 k = 0; k < s->nelems; k++)
+    if (!selectable(s->elems[k])) return false;
+  return true;
+}
+
+// Both branches at the conditional's place, then a select.
+static bool to_select(pass_ctx *c, hlo_instr *i, hlo_computation *const *branches) {
+  if (hlo_operand(i, 0)->shape->dtype != HLO_PRED || !selectable(i->shape) || i->ctrl_preds || i->nctrl_succs) return false;
+  if (!pass_may_rewrite(c)) return false;
+  hlo_instr *t_arg = hlo_operand(i, 1), *f_arg = hlo_operand(i, 2);
+  hlo_instr *t = pass_inline_at(i, branches[0], &t_arg, c->scratch), *f = pass_inline_at(i, branches[1], &f_arg, c->scratch);
+  hlo_replace(i, select_tree(hlo_operand(i, 0), t, f, c->scratch));
+  return true;
+}
+
+// Drops result elements that nobody reads: every user is a get-tuple-element.
+static bool trim_results(pass_ctx *c, hlo_instr *i, u32 *counts) {
+  if (!hlo_shape_is_tuple(i->shape) || hlo_is_root(i) || !i->shape->nelems) return false;
+  u32 n = i->shape->nelems, live = 0;
+  bool *used = HS_NEW_ARRAY(c->scratch, bool, n);
+  hlo_for_each_use(u, i) {
+    if (u->user->opcode != HLO_GET_TUPLE_ELEMENT) return false;
+    i64 k = hlo_attr_int(u->user, HLO_ATTR_INDEX, 0);
+    if (!used[k]) used[k] = true, live++;
+  }
+  if (live == n || !i->nuses) return false;
+  hlo_computation **b;
+  u32 nb;
+  pass_called_all(i, c->scratch, &b, &nb);
+  for (u32 k = 0; k < nb; k++) {
+    // A branch that others call too is left to flatten-call-graph.
+    if (b[k]->id >= counts[0] || counts[1 + b[k]->id] > 1 || b[k]->root->opcode != HLO_TUPLE) return false;
+  }
+  if (!pass_may_rewrite(c)) return false;
+  pass_note_done(c, i, NULL, "%u of %u result elements unused", n - live, n);
+  i64 *number = HS_NEW_ARRAY(c->scratch, i64, n), at = 0;
+  for (u32 k = 0; k < n; k++) number[k] = used[k] ? at++ : -1;
+  hlo_instr *root = NULL;
+  for (u32 k = 0; k < nb; k++) {
+    hlo_instr *old = b[k]->root, **e = HS_NEW_ARRAY(c->scratch, hlo_instr *, n);
+    for (u32 j = 0; j < n; j++)
+      if (used[j]) e[number[j]] = hlo_operand(old, j);
+    root = hlo_add_tuple(b[k], live, e);
+    hlo_set_root(b[k], root);
+    hlo_remove_dead(old);
+  }
+  hlo_set_shape(i, root->shape);
+  hlo_for_each_use(u, i) hlo_set_attr_int(u->user, HLO_ATTR_INDEX, number[hlo_attr_int(u->user, HLO_ATTR_INDEX, 0)]);
+  return true;
+}
+
+static void simplify(pass_ctx *c, hlo_instr *i, u32 *counts) {
+  hlo_computation **b;
+  u32 n;
+  pass_called_all(i, c->scratch, &b, &n);
+  if (n == 0 || i->noperands != n + 1) return;
+  i64 taken = n == 1 ? 0 : constant_branch(i, n);
+  if (i->ctrl_preds || i->nctrl_succs) { pass_note_declined(c, i, NULL, "it has control dependencies"); return; }
+  if (taken >= 0) {
+    if (!pass_may_rewrite(c)) return;
+    pass_note_done(c, i, NULL, "always takes branch %lld", (long long)taken);
+    hlo_instr *arg = hlo_operand(i, (u32)taken + 1);
+    pass_inline_call(i, b[taken], &arg, c->scratch);
+    return;
+  }
+  bool same = true;
+  for (u32 k = 1; same && k < n; k++) same = hlo_operand(i, k + 1) == hlo_operand(i, 1) && pass_comp_equal(b[0], b[k], true, c->scratch);
+  if (same && pure(b[0])) {
+    if (!pass_may_rewrite(c)) return;
+    pass_note_done(c, i, NULL, "its branches are equal");
+    hlo_instr *arg = hlo_operand(i, 1);
+    pass_inline_call(i, b[0], &arg, c->scratch);
+    return;
+  }
+  if (n == 2 && passes_values_on(b[0]) && passes_values_on(b[1]) && to_select(c, i, b)) return;
+  trim_results(c, i, counts);
+}
+
+static hs_status for_each_conditional(pass_ctx *c, hlo_computation *comp, u32 *counts, void (*f)(pass_ctx *, hlo_instr *, u32 *)) {
+  hlo_instr **v = HS_NEW_ARRAY(c->scratch, hlo_instr *, comp->ninstrs + 1);
+  u32 n = 0;
+  hlo_for_each_instr(i, comp) if (i->opcode == HLO_CONDITIONAL) v[n++] = i;
+  for (u32 k = 0; k < n; k++) {
+    HS_TRY(hs_poll());
+    if (!v[k]->dead) f(c, v[k], counts);
+  }
+  return HS_GOOD;
+}
+
+hs_status pass_simplify_conditional(pass_ctx *c) {
+  u32 n, *counts = pass_caller_counts(c->m, c->scratch);
+  hlo_computation **comps = hlo_comp_post_order(c->m, c->scratch, &n);
+  for (u32 x = 0; x < n; x++) HS_TRY(for_each_conditional(c, comps[x], counts, simplify));
+  return HS_GOOD;
+}
+
+static void embedded_to_select(pass_ctx *c, hlo_instr *i, u32 *counts) {
+  (void)counts;
+  hlo_computation **b;
+  u32 n;
+  pass_called_all(i, c->scratch, &b, &n);
+  if (n != 2 || i->noperands != 3) { pass_note_declined(c, i, NULL, "it has %u branches", n); return; }
+  if (!pure(b[0]) || !pure(b[1])) { pass_note_declined(c, i, NULL, "a branch has a side effect"); return; }
+  if (to_select(c, i, b)) pass_note_done(c, i, NULL, "both branches computed, then selected");
+}
+
+hs_status pass_conditional_to_select(pass_ctx *c) {
+  u32 n;
+  hlo_computation **comps = hlo_comp_post_order(c->m, c->scratch, &n);
+  bool *embedded = HS_NEW_ARRAY(c->scratch, bool, c->m->next_comp_id + 1);
+  for (u32 x = n; x-- > 0;) {   // callers first: what an applied function calls is applied too
+    hlo_for_each_instr(i, comps[x]) {
+      bool control = i->opcode == HLO_CALL || i->opcode == HLO_WHILE || i->opcode == HLO_CONDITIONAL || i->opcode == HLO_ASYNC_START || i->opcode == HLO_FUSION;
+      hlo_computation **b;
+      u32 nb;
+      pass_called_all(i, c->scratch, &b, &nb);
+      for (u32 k = 0; k < nb; k++)
+        if (!control || embedded[comps[x]->id]) embedded[b[k]->id] = true;
+    }
+  }
+  for (u32 x = 0; x < n; x++)
+    if (embedded[comps[x]->id]) HS_TRY(for_each_conditional(c, comps[x], NULL, embedded_to_select));
+  return HS_GOOD;
+}
+
+static void wrap_parameter(hlo_computation *b, const hlo_shape *tuple, hs_arena *a) {
+  hlo_instr *p = b->params[0];
+  hlo_use **uses = HS_NEW_ARRAY(a, hlo_use *, p->nuses + 1);
+  u32 n = 0;
+  hlo_for_each_use(u, p) uses[n++] = u;
+  const bool root = hlo_is_root(p);
+  hlo_set_shape(p, tuple);
+  hlo_instr *g = hlo_add_gte(p, 0);
+  for (u32 k = 0; k < n; k++) hlo_set_operand(uses[k]->user, uses[k]->slot, g);
+  if (root) hlo_set_root(b, g);
+}
+
+static void canonicalize(pass_ctx *c, hlo_instr *i, u32 *counts) {
+  hlo_computation **b;
+  u32 n;
+  pass_called_all(i, c->scratch, &b, &n);
+  bool wrap_result = !hlo_shape_is_tuple(i->shape), wrap_any = wrap_result;
+  for (u32 k = 0; k < n && k + 1 < i->noperands; k++) wrap_any |= !hlo_shape_is_tuple(hlo_operand(i, k + 1)->shape);
+  if (!wrap_any || i->noperands != n + 1) return;
+  for (u32 k = 0; k < n; k++)
+    if (b[k]->id >= counts[0] || counts[1 + b[k]->id] > 1) { pass_note_declined(c, i, NULL, "%s has other callers", b[k]->name); return; }
+  if (!pass_may_rewrite(c)) return;
+  pass_note_done(c, i, NULL, "operands and results wrapped in tuples");
+  for (u32 k = 0; k < n; k++) {
+    hlo_instr *arg = hlo_operand(i, k + 1);
+    if (!hlo_shape_is_tuple(arg->shape)) {
+      hlo_instr *t = hlo_add_tuple(i->parent, 1, &arg);
+      hlo_move_before(t, i);
+      hlo_set_operand(i, k + 1, t);
+      wrap_parameter(b[k], t->shape, c->scratch);
+    }
+    if (wrap_result) hlo_set_root(b[k], hlo_add_tuple(b[k], 1, &b[k]->root));
+  }
+  if (!wrap_result) return;
+  hlo_use **uses = HS_NEW_ARRAY(c->scratch, hlo_use *, i->nuses + 1);
+  u32 nu = 0;
+  hlo_for_each_use(u, i) uses[nu++] = u;
+  const hlo_shape *old = i->shape;
+  hlo_set_shape(i, hlo_shape_tuple(c->m->ctx, 1, &old));
+  hlo_instr *g = hlo_add_gte(i, 0);
+  for (u32 k = 0; k < nu; k++) hlo_set_operand(uses[k]->user, uses[k]->slot, g);
+  if (hlo_is_root(i)) hlo_set_root(i->parent, g);
+}
+
+hs_status pass_conditional_canonicalizer(pass_ctx *c) {
+  u32 n, *counts = pass_caller_counts(c->m, c->scratch);
+  hlo_computation **comps = hlo_comp_post_order(c->m, c->scratch, &n);
+  for (u32 x = 0; x < n; x++) HS_TRY(for_each_conditional(c, comps[x], counts, canonicalize));
+  return HS_GOOD;
+}

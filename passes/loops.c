@@ -1,0 +1,135 @@
+// loops.c — see loops.h. All edits are in place: the loop keeps its computations and its name.
+#include "passes/loops.h"
+
+bool pass_loop_of(pass_ctx *c, hlo_instr *w, pass_loop *out) {
+  *out = (pass_loop){.w = w, .body = hlo_attr_comp(w, HLO_ATTR_BODY), .cond = hlo_attr_comp(w, HLO_ATTR_CONDITION)};
+  if (!out->body || !out->cond || out->body->nparams != 1 || out->cond->nparams != 1) return false;
+  if (!hlo_shape_is_tuple(w->shape)) {
+    pass_note_declined(c, w, NULL, "its state is not a tuple");
+    return false;
+  }
+  if (w->ctrl_preds || w->nctrl_succs) {
+    pass_note_declined(c, w, NULL, "it has control dependencies");
+    return false;
+  }
+  out->n = w->shape->nelems;
+  hlo_instr *in = hlo_operand(w, 0);
+  out->in = in->opcode == HLO_TUPLE ? in : NULL;
+  return true;
+}
+
+void pass_loop_own(pass_loop *l, u32 *counts) {
+  l->body = pass_own_callee(l->w, HLO_ATTR_BODY, counts);
+  l->cond = pass_own_callee(l->w, HLO_ATTR_CONDITION, counts);
+}
+
+bool pass_loop_invariant(const pass_loop *l, u32 k) {
+  const hlo_instr *r = l->body->root;
+  if (r->opcode == HLO_PARAMETER) return true;
+  if (r->opcode != HLO_TUPLE || k >= r->noperands) return false;
+  const hlo_instr *g = hlo_operand(r, k);
+  return g->opcode == HLO_GET_TUPLE_ELEMENT && hlo_operand(g, 0) == l->body->params[0] && hlo_attr_int(g, HLO_ATTR_INDEX, -1) == (i64)k;
+}
+
+// Uses of `tuple` other than get-tuple-element read a tuple rebuilt from its elements.
+static void read_by_element(hlo_instr *tuple, hs_arena *a) {
+  bool whole = hlo_is_root(tuple);
+  hlo_for_each_use(u, tuple) whole |= u->user->opcode != HLO_GET_TUPLE_ELEMENT;
+  if (!whole) return;
+  u32 n = tuple->shape->nelems, nu = 0;
+  hlo_use **uses = HS_NEW_ARRAY(a, hlo_use *, tuple->nuses + 1);
+  hlo_for_each_use(u, tuple) if (u->user->opcode != HLO_GET_TUPLE_ELEMENT) uses[nu++] = u;
+  hlo_instr **elems = HS_NEW_ARRAY(a, hlo_instr *, n + 1);
+  for (u32 k = 0; k < n; k++) elems[k] = hlo_add_gte(tuple, k);
+  hlo_instr *t = hlo_add_tuple(tuple->parent, n, elems);
+  if (t->shape != tuple->shape) hlo_set_shape(t, tuple->shape);
+  for (u32 k = 0; k < nu; k++) hlo_set_operand(uses[k]->user, uses[k]->slot, t);
+  if (hlo_is_root(tuple)) hlo_set_root(tuple->parent, t);
+}
+
+hlo_instr *pass_loop_normalize(pass_loop *l, hs_arena *a) {
+  read_by_element(l->body->params[0], a);
+  read_by_element(l->cond->params[0], a);
+  hlo_instr *root = l->body->root;
+  if (root->opcode == HLO_TUPLE) return root;
+  hlo_instr **elems = HS_NEW_ARRAY(a, hlo_instr *, l->n + 1);
+  for (u32 k = 0; k < l->n; k++) elems[k] = hlo_add_gte(root, k);
+  root = hlo_add_tuple(l->body, l->n, elems);
+  hlo_set_root(l->body, root);
+  return root;
+}
+
+// The while's operand as a tuple instruction.
+static hlo_instr *initial_tuple(pass_loop *l, hs_arena *a) {
+  if (l->in) return l->in;
+  hlo_instr *in = hlo_operand(l->w, 0), **elems = HS_NEW_ARRAY(a, hlo_instr *, l->n + 1);
+  for (u32 k = 0; k < l->n; k++) elems[k] = hlo_add_gte(in, k);
+  return l->in = hlo_add_tuple(l->w->parent, l->n, elems);
+}
+
+static void set_state_shape(pass_loop *l, hlo_instr *in) {
+  hlo_set_operand(l->w, 0, in);
+  hlo_set_shape(l->w, in->shape);
+  hlo_set_shape(l->body->params[0], in->shape);
+  hlo_set_shape(l->cond->params[0], in->shape);
+  l->in = in;
+  l->n = in->shape->nelems;
+}
+
+static hlo_instr *extended(const hlo_instr *tuple, u32 n, hlo_instr *const *more, hs_arena *a) {
+  hlo_instr **elems = HS_NEW_ARRAY(a, hlo_instr *, tuple->noperands + n + 1);
+  for (u32 k = 0; k < tuple->noperands; k++) elems[k] = hlo_operand(tuple, k);
+  memcpy(elems + tuple->noperands, more, n * sizeof *more);
+  return hlo_add_tuple(tuple->parent, tuple->noperands + n, elems);
+}
+
+void pass_loop_widen(pass_loop *l, u32 n, hlo_instr *const *values, hlo_instr **in, hs_arena *a) {
+  hlo_instr *root = pass_loop_normalize(l, a), *old_in = initial_tuple(l, a);
+  read_by_element(l->w, a);
+  u32 at = l->n;
+  hlo_instr *wide = extended(old_in, n, values, a);
+  hlo_move_before(wide, l->w);
+  set_state_shape(l, wide);
+  for (u32 k = 0; k < n; k++) in[k] = hlo_add_gte(l->body->params[0], at + k);
+  hlo_instr *now = extended(root, n, in, a);
+  hlo_set_root(l->body, now);
+  hlo_remove_dead(root);
+  hlo_remove_dead(old_in);
+}
+
+static hlo_instr *reduced(hlo_instr *tuple, const bool *keep, hs_arena *a) {
+  hlo_instr **elems = HS_NEW_ARRAY(a, hlo_instr *, tuple->noperands + 1);
+  u32 n = 0;
+  for (u32 k = 0; k < tuple->noperands; k++)
+    if (keep[k]) elems[n++] = hlo_operand(tuple, k);
+  return hlo_add_tuple(tuple->parent, n, elems);
+}
+
+static void renumber_readers(hlo_instr *tuple, const i64 *number) {
+  for (hlo_use *u = tuple->first_use, *next; u; u = next) {
+    next = u->next;
+    i64 k = hlo_attr_int(u->user, HLO_ATTR_INDEX, 0);
+    if (number[k] < 0) {
+      if (!u->user->nuses && !hlo_is_root(u->user)) hlo_remove(u->user);
+    } else if (number[k] != k) {
+      hlo_set_attr_int(u->user, HLO_ATTR_INDEX, number[k]);
+    }
+  }
+}
+
+void pass_loop_narrow(pass_loop *l, const bool *keep, hs_arena *a) {
+  hlo_instr *root = pass_loop_normalize(l, a), *old_in = initial_tuple(l, a);
+  read_by_element(l->w, a);
+  i64 *number = HS_NEW_ARRAY(a, i64, l->n + 1), n = 0;
+  for (u32 k = 0; k < l->n; k++) number[k] = keep[k] ? n++ : -1;
+  hlo_instr *in = reduced(old_in, keep, a);
+  hlo_move_before(in, l->w);
+  hlo_instr *now = reduced(root, keep, a);
+  hlo_set_root(l->body, now);
+  hlo_remove_dead(root);
+  set_state_shape(l, in);
+  renumber_readers(l->body->params[0], number);
+  renumber_readers(l->cond->params[0], number);
+  renumber_readers(l->w, number);
+  hlo_remove_dead(old_in);
+}

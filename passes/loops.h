@@ -1,0 +1,29 @@
+// loops.h — editing the state of a while loop: reading its shape, adding elements that pass through, dropping elements.
+#ifndef PASS_LOOPS_H
+#define PASS_LOOPS_H
+
+#include "passes/util.h"
+
+typedef struct pass_loop {
+  hlo_instr *w;                      // the while
+  hlo_computation *body, *cond;
+  hlo_instr *in;                     // the tuple that it starts from; NULL when that is not a tuple instruction
+  u32 n;                             // state elements
+} pass_loop;
+
+// False (with a note) when the loop's state is not a tuple, or the loop is tied to others by control edges.
+bool pass_loop_of(pass_ctx *, hlo_instr *w, pass_loop *out);
+// Makes body and condition this loop's own (cloned when another instruction calls them).
+void pass_loop_own(pass_loop *, u32 *counts);
+// Whether the body passes element k through unchanged.
+bool pass_loop_invariant(const pass_loop *, u32 k);
+// Makes parameter and root uses element-wise: the parameter is read through get-tuple-element only, and the body's root
+// is a tuple instruction. Returns that tuple.
+hlo_instr *pass_loop_normalize(pass_loop *, hs_arena *);
+// Adds n values of the loop's computation to the state; in[k] receives the body's reader of values[k].
+void pass_loop_widen(pass_loop *, u32 n, hlo_instr *const *values, hlo_instr **in, hs_arena *);
+// Keeps the elements with keep[k]; readers of dropped ones must be gone from body and condition (other than the body's
+// own passing through), and from the users of the loop.
+void pass_loop_narrow(pass_loop *, const bool *keep, hs_arena *);
+
+#endif

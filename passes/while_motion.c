@@ -1,0 +1,193 @@
+// while_motion.c — moving values across the border of a while loop.
+//
+// while-loop-invariant-code-motion (xla/service/while_loop_invariant_code_motion.cc): what a body computes from
+//   invariant state alone is computed once, before the loop, and passed in as a new invariant element. Data movement and
+//   constants are not worth a place in the state on their own; they are copied out when something that is worth it needs
+//   them. Options: hoist_constants, hoist_size_inflation_ratio (percent).
+// while-loop-constant-sinking (xla/service/while_loop_constant_sinking.cc): an invariant element that starts as a constant
+//   (or a broadcast of one) is replaced by that constant inside the loop, where other passes can use it.
+#include "passes/loops.h"
+
+static bool worth_hoisting_alone(const pass_ctx *c, const hlo_instr *i) {
+  switch (i->opcode) {
+    case HLO_BITCAST: case HLO_BROADCAST: case HLO_IOTA: case HLO_RESHAPE: case HLO_REVERSE: case HLO_SLICE: case HLO_TRANSPOSE:
+    case HLO_TUPLE: case HLO_GET_TUPLE_ELEMENT: return false;
+    case HLO_CONSTANT: return pass_option_bool(c, "hoist_constants", false);
+    default: return true;
+  }
+}
+
+static bool may_move(const hlo_instr *i) {
+  return i->opcode != HLO_PARAMETER && !i->ctrl_preds && !i->nctrl_succs && !hlo_op_has(i->opcode, HLO_F_ASYNC) && !hlo_has_side_effect(i) &&
+         i->opcode != HLO_RNG && i->opcode != HLO_PARTITION_ID && i->opcode != HLO_OPT_BARRIER && !hlo_shape_is_tuple(i->shape) &&
+         (hlo_shape_is_array(i->shape));
+}
+
+static bool inflates(pass_ctx *c, const hlo_instr *i) {
+  i64 percent = pass_option_int(c, "hoist_size_inflation_ratio", -1);
+  if (percent < 0 || i->opcode == HLO_CONSTANT) return false;
+  i64 in = 0;
+  for (u32 k = 0; k < i->noperands; k++) in += hlo_shape_bytes(hlo_operand(i, k)->shape);
+  return (double)hlo_shape_bytes(i->shape) * 100 > (double)in * (double)percent;
+}
+
+typedef struct mover {
+  pass_ctx *c;
+  pass_loop *l;
+  hlo_instr **out;      // per instruction id of the body: its copy before the loop
+  bool *invariant;
+} mover;
+
+// Copies an invariant instruction and its operands to before the loop.
+static hlo_instr *hoist(mover *m, hlo_instr *top) {
+  HS_VEC(hlo_instr *) stack = {0};
+  hs_vec_push(&stack, top);
+  while (stack.n) {
+    hlo_instr *i = stack.v[stack.n - 1];
+    if (m->out[i->id]) { (void)hs_vec_pop(&stack); continue; }
+    if (i->opcode == HLO_GET_TUPLE_ELEMENT && hlo_operand(i, 0)->opcode == HLO_PARAMETER) {
+      m->out[i->id] = pass_element(hlo_operand(m->l->w, 0), hlo_attr_int(i, HLO_ATTR_INDEX, 0));
+      continue;
+    }
+    bool ready = true;
+    for (u32 k = 0; k < i->noperands; k++)
+      if (!m->out[hlo_operand(i, k)->id]) { hs_vec_push(&stack, hlo_operand(i, k)); ready = false; }
+    if (!ready) continue;
+    hlo_instr **ops = HS_NEW_ARRAY(m->c->scratch, hlo_instr *, i->noperands + 1);
+    for (u32 k = 0; k < i->noperands; k++) ops[k] = m->out[hlo_operand(i, k)->id];
+    m->out[i->id] = hlo_clone_instr(m->l->w->parent, i, NULL, i->noperands, ops);
+    hlo_move_before(m->out[i->id], m->l->w);
+  }
+  hs_vec_free(&stack);
+  return m->out[top->id];
+}
+
+static hs_status hoist_loop(pass_ctx *c, hlo_instr *w, u32 *counts) {
+  pass_loop l;
+  if (!pass_loop_of(c, w, &l)) return HS_GOOD;
+  if (l.body->root->opcode != HLO_TUPLE) { pass_note_declined(c, w, NULL, "its body does not end in a tuple"); return HS_GOOD; }
+  i64 trips = hlo_trip_count(w);
+  if (trips >= 0 && trips <= 1) { pass_note_declined(c, w, NULL, "it runs %lld times", (long long)trips); return HS_GOOD; }
+  u32 limit = c->m->next_instr_id, nfound = 0;
+  bool *invariant = HS_NEW_ARRAY(c->scratch, bool, limit + 1);
+  hlo_instr **order = hlo_post_order(l.body, c->scratch), **found = HS_NEW_ARRAY(c->scratch, hlo_instr *, l.body->ninstrs + 1);
+  for (u32 t = 0; t < l.body->ninstrs; t++) {
+    hlo_instr *i = order[t];
+    if (i->opcode == HLO_GET_TUPLE_ELEMENT && hlo_operand(i, 0)->opcode == HLO_PARAMETER) {
+      invariant[i->id] = pass_loop_invariant(&l, (u32)hlo_attr_int(i, HLO_ATTR_INDEX, 0)) && hlo_shape_is_array(i->shape);
+      continue;
+    }
+    if (!may_move(i)) continue;
+    bool all = true;
+    for (u32 k = 0; k < i->noperands; k++) all &= invariant[hlo_operand(i, k)->id];
+    if (!all || inflates(c, i)) continue;
+    invariant[i->id] = true;
+  }
+  // The frontier: invariant values that something which stays reads.
+  for (u32 t = 0; t < l.body->ninstrs; t++) {
+    hlo_instr *i = order[t];
+    if (!invariant[i->id] || !worth_hoisting_alone(c, i)) continue;
+    bool needed = false;
+    hlo_for_each_use(u, i) needed |= !invariant[u->user->id] || !worth_hoisting_alone(c, u->user);
+    if (needed) found[nfound++] = i;
+  }
+  if (!nfound) return HS_GOOD;
+  u32 take = 0;
+  while (take < nfound && pass_may_rewrite(c)) take++;
+  if (!take) return HS_GOOD;
+  hlo_computation *shared = l.body;
+  pass_loop_own(&l, counts);
+  if (shared != l.body) return hoist_loop(c, w, counts);   // the copy has its own ids
+  mover m = {c, &l, HS_NEW_ARRAY(c->scratch, hlo_instr *, limit + 1), invariant};
+  hlo_instr **values = HS_NEW_ARRAY(c->scratch, hlo_instr *, take), **in = HS_NEW_ARRAY(c->scratch, hlo_instr *, take);
+  for (u32 k = 0; k < take; k++) {
+    values[k] = hoist(&m, found[k]);
+    pass_note_done(c, found[k], w, "invariant, computed before the loop");
+  }
+  pass_loop_widen(&l, take, values, in, c->scratch);
+  for (u32 k = 0; k < take; k++) hlo_replace(found[k], in[k]);
+  return HS_GOOD;
+}
+
+hs_status pass_while_loop_invariant_code_motion(pass_ctx *c) {
+  u32 n, *counts = pass_caller_counts(c->m, c->scratch);
+  hlo_computation **comps = hlo_comp_post_order(c->m, c->scratch, &n);
+  for (u32 k = 0; k < n; k++) {
+    hlo_for_each_instr_safe(i, comps[k]) {
+      if (i->opcode == HLO_WHILE) HS_TRY(hoist_loop(c, i, counts));
+      HS_TRY(hs_poll());
+    }
+  }
+  return HS_GOOD;
+}
+
+// The constant (or broadcast of one) that element k starts from.
+static hlo_instr *initial_constant(const pass_loop *l, u32 k) {
+  hlo_instr *i = l->in ? hlo_operand(l->in, k) : NULL;
+  if (!i || !hlo_shape_is_array(i->shape)) return NULL;
+  if (i->opcode == HLO_CONSTANT) return i;
+  return i->opcode == HLO_BROADCAST && hlo_operand(i, 0)->opcode == HLO_CONSTANT ? i : NULL;
+}
+
+static hlo_instr *copy_constant(hlo_computation *into, const hlo_instr *k) {
+  if (k->opcode == HLO_CONSTANT) return hlo_clone_instr(into, k, NULL, 0, NULL);
+  hlo_instr *scalar = hlo_clone_instr(into, hlo_operand(k, 0), NULL, 0, NULL);
+  return hlo_clone_instr(into, k, NULL, 1, &scalar);
+}
+
+// Readers of element k in one computation, apart from the root's own passing through.
+static u32 sink_into(hlo_computation *comp, u32 k, const hlo_instr *constant, bool count_only) {
+  u32 n = 0;
+  hlo_instr *copy = NULL;
+  hlo_instr *root = comp->root;
+  for (hlo_use *u = comp->params[0]->first_use, *next; u; u = next) {
+    next = u->next;
+    hlo_instr *g = u->user;
+    if (g->opcode != HLO_GET_TUPLE_ELEMENT || hlo_attr_int(g, HLO_ATTR_INDEX, -1) != (i64)k) continue;
+    for (hlo_use *v = g->first_use, *after; v; v = after) {
+      after = v->next;
+      if (v->user == root && root->opcode == HLO_TUPLE && v->slot == k) continue;
+      n++;
+      if (count_only) continue;
+      if (!copy) {
+        copy = copy_constant(comp, constant);
+        hlo_move_before(copy, comp->first);
+        if (copy->opcode == HLO_BROADCAST) hlo_move_before(hlo_operand(copy, 0), copy);
+        hlo_add_provenance(copy, g);
+      }
+      hlo_set_operand(v->user, v->slot, copy);
+    }
+    if (hlo_is_root(g)) {
+      n++;
+      if (!count_only) {
+        if (!copy) copy = copy_constant(comp, constant);
+        hlo_set_root(comp, copy);
+      }
+    }
+  }
+  return n;
+}
+
+hs_status pass_while_loop_constant_sinking(pass_ctx *c) {
+  u32 n, *counts = pass_caller_counts(c->m, c->scratch);
+  bool broadcasts = pass_option_bool(c, "sink_broadcast_of_constants", true);
+  hlo_computation **comps = hlo_comp_post_order(c->m, c->scratch, &n);
+  // Outer loops first: their constants reach the inner loops' initial values.
+  for (u32 x = n; x-- > 0;) {
+    hlo_for_each_instr_safe(w, comps[x]) {
+      pass_loop l;
+      if (w->opcode != HLO_WHILE || !pass_loop_of(c, w, &l) || l.body->root->opcode != HLO_TUPLE) continue;
+      for (u32 k = 0; k < l.n; k++) {
+        hlo_instr *constant = initial_constant(&l, k);
+        if (!constant || (!broadcasts && constant->opcode == HLO_BROADCAST) || !pass_loop_invariant(&l, k)) continue;
+        if (sink_into(l.body, k, constant, true) + sink_into(l.cond, k, constant, true) == 0) continue;
+        if (!pass_may_rewrite(c)) return HS_GOOD;
+        pass_loop_own(&l, counts);
+        pass_note_done(c, w, constant, "element %u is the constant %s inside the loop", k, constant->name);
+        sink_into(l.body, k, constant, false);
+        sink_into(l.cond, k, constant, false);
+      }
+    }
+  }
+  return HS_GOOD;
+}
