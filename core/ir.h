@@ -167,6 +167,7 @@ void hlo_set_attr_ints(hlo_instr *, hlo_attr_id, u32 n, const i64 *);          /
 void hlo_set_attr_str(hlo_instr *, hlo_attr_id, hs_str);                       // copies the string
 void hlo_set_attr_comp(hlo_instr *, hlo_attr_id, hlo_computation *);
 void hlo_set_attr_ptr(hlo_instr *, hlo_attr_id, const void *arena_value);
+void hlo_set_attrs(hlo_instr *, u32 n, const hlo_attr *sorted);                // all at once, replacing the old set; ordered by id, each once
 void hlo_remove_attr(hlo_instr *, hlo_attr_id);
 void hlo_copy_attrs(hlo_instr *to, const hlo_instr *from);                     // all of them, same module
 void hlo_set_ctrl_preds(hlo_instr *, u32 n, hlo_instr *const *preds);

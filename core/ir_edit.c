@@ -215,6 +215,18 @@ void hlo_set_attr(hlo_instr *i, hlo_attr a) {
   SET_PTR(m, i->parent, i->attrs, hlo_attrs_with(&m->arena, i->attrs, &a));
 }
 
+void hlo_set_attrs(hlo_instr *i, u32 n, const hlo_attr *sorted) {
+  hlo_module *m = module_of(i);
+  hlo_attrs *fresh = NULL;
+  if (n) {
+    fresh = hs_arena_alloc(&m->arena, sizeof *fresh + n * sizeof *fresh->v);
+    fresh->n = n;
+    memcpy(fresh->v, sorted, n * sizeof *sorted);
+    for (u32 k = 0; k < n; k++) hold_literal(m, &fresh->v[k]);
+  }
+  SET_PTR(m, i->parent, i->attrs, fresh);
+}
+
 void hlo_set_attr_int(hlo_instr *i, hlo_attr_id id, i64 v) { hlo_set_attr(i, (hlo_attr){.id = id, .v.i = v}); }
 
 void hlo_set_attr_ints(hlo_instr *i, hlo_attr_id id, u32 n, const i64 *v) {

@@ -1,0 +1,116 @@
+// load.c — files to modules. The format is told by content, never by the name: HLO text, gzip and zstd around it, and the
+// neighbours of HLO that people have at hand, which get a note how to make HLO of them.
+#include "core/compress.h"
+#include "core/text.h"
+
+#include <fcntl.h>
+#include <errno.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+typedef struct view { char *p; size_t n; bool mapped; } view;
+
+static void drop(view *v) {
+  if (v->mapped) munmap(v->p, v->n); else hs_free(v->p);
+  *v = (view){0};
+}
+
+static hs_status read_stream(int fd, const char *path, view *out) {
+  size_t cap = 0;
+  for (;;) {
+    if (out->n == cap) out->p = hs_realloc(out->p, cap = cap ? cap * 2 : 1 << 16);
+    ssize_t got = read(fd, out->p + out->n, cap - out->n);
+    if (got == 0) return HS_GOOD;
+    if (got < 0 && errno != EINTR) return hs_fail_errno(HS_E_IO, path);
+    if (got > 0) out->n += (size_t)got;
+    HS_TRY(hs_poll());
+  }
+}
+
+static hs_status view_file(const char *path, view *out) {
+  *out = (view){0};
+  if (strcmp(path, "-") == 0) return read_stream(0, "standard input", out);
+  int fd = open(path, O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return hs_fail_errno(HS_E_IO, path);
+  struct stat st;
+  hs_status s = HS_GOOD;
+  if (fstat(fd, &st) != 0) {
+    s = hs_fail_errno(HS_E_IO, path);
+  } else if (S_ISDIR(st.st_mode)) {
+    s = hs_fail(HS_E_IO, "%s is a directory", path);
+  } else if (S_ISREG(st.st_mode) && st.st_size > 0) {
+    void *p = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE | MAP_POPULATE, fd, 0);
+    if (p == MAP_FAILED) s = hs_fail_errno(HS_E_IO, path);
+    else *out = (view){p, (size_t)st.st_size, true};
+  } else {
+    s = read_stream(fd, path, out);
+  }
+  close(fd);
+  return s;
+}
+
+static bool contains(const char *p, size_t n, const char *word) { return memmem(p, n, word, strlen(word)) != NULL; }
+
+// What the bytes are, when they are not HLO; NULL when they may be.
+static hs_status check_foreign(const char *path, const char *p, size_t n) {
+  size_t head = HS_MIN(n, 8192u);
+  while (head && (*p == ' ' || *p == '\n' || *p == '\r' || *p == '\t')) p++, head--;
+  if (head >= 4 && memcmp(p, "ML\xEFR", 4) == 0)
+    return hs_with_note(hs_fail(HS_E_FORMAT, "%s is MLIR bytecode", path), "convert it: stablehlo-translate --deserialize, or stablehlo-opt, then "
+                        "xla-translate --mlir-hlo-to-hlo-text");
+  if (head >= 4 && memcmp(p, "\x89PNG", 4) == 0) return hs_fail(HS_E_FORMAT, "%s is a PNG image", path);
+  if (head >= 4 && memcmp(p, "\x7F" "ELF", 4) == 0) return hs_fail(HS_E_FORMAT, "%s is an ELF binary", path);
+  if (head >= 2 && memcmp(p, "PK", 2) == 0) return hs_with_note(hs_fail(HS_E_FORMAT, "%s is a zip archive", path), "unpack it and load the HLO inside");
+  if (head >= 8 && memcmp(p, "\x83\xAF\x70\xD1\x0D\x88\x4A\x3F", 8) == 0)
+    return hs_with_note(hs_fail(HS_E_FORMAT, "%s is a riegeli record file", path), "XLA writes it for unoptimized snapshots (--xla_dump_hlo_unoptimized_snapshots); "
+                        "dump with --xla_dump_hlo_as_text or --xla_dump_hlo_as_proto instead");
+  if (head && memchr(p, 0, head)) return HS_GOOD;   // binary: a proto
+  const char *mlir = contains(p, head, "stablehlo.") ? "StableHLO" : contains(p, head, "mhlo.") ? "MHLO" : contains(p, head, "func.func") || contains(p, head, "module @")
+                     ? "MLIR" : NULL;
+  bool hlo = head >= 9 && memcmp(p, "HloModule", 9) == 0;
+  if (mlir && !hlo)
+    return hs_with_note(hs_fail(HS_E_FORMAT, "%s is %s text, not HLO", path, mlir),
+                        "get HLO from JAX: jax.jit(f).lower(...).compiler_ir('hlo').as_hlo_text(); or run with XLA_FLAGS=--xla_dump_to=DIR --xla_dump_hlo_as_text; "
+                        "or xla-translate --mlir-hlo-to-hlo-text FILE");
+  if (!hlo && contains(p, head, "node {") && contains(p, head, "op: \""))
+    return hs_with_note(hs_fail(HS_E_FORMAT, "%s is a TensorFlow GraphDef", path),
+                        "get HLO from TensorFlow: f.experimental_get_compiler_ir(...)(stage='hlo'), or run with XLA_FLAGS=--xla_dump_to=DIR");
+  return HS_GOOD;
+}
+
+static bool is_binary(const char *p, size_t n) {
+  size_t head = HS_MIN(n, 4096u);
+  for (size_t i = 0; i < head; i++) {
+    u8 c = (u8)p[i];
+    if (c < 32 && c != '\n' && c != '\r' && c != '\t' && c != '\f' && c != '\v') return true;
+  }
+  return false;
+}
+
+static hs_status load_bytes(hlo_ctx *ctx, const char *path, const char *p, size_t n, const hlo_parse_options *o, hlo_module **out) {
+  HS_TRY(check_foreign(path, p, n));
+  if (is_binary(p, n) && !(n >= 9 && memcmp(p, "HloModule", 9) == 0))
+    return hs_with_note(hs_fail(HS_E_FORMAT, "%s is binary and of no known format", path), "hlosh reads HLO text, also compressed by gzip or zstd");
+  return hlo_parse(ctx, p, n, o, out);
+}
+
+hs_status hlo_load_file(hlo_ctx *ctx, const char *path, const hlo_parse_options *o, hlo_module **out) {
+  *out = NULL;
+  view v;
+  hlo_parse_options opt = o ? *o : (hlo_parse_options){0};
+  if (!opt.file) opt.file = path;
+  hs_status s = view_file(path, &v);
+  if (hs_ok(s) && hlo_is_compressed(v.p, v.n)) {
+    char *p;
+    size_t n;
+    s = hlo_decompress(v.p, v.n, (size_t)8 << 30, &p, &n);
+    if (hs_ok(s)) {
+      drop(&v);
+      v = (view){p, n, false};
+    }
+  }
+  if (hs_ok(s)) s = load_bytes(ctx, path, v.p, v.n, &opt, out);
+  drop(&v);
+  return s;
+}

@@ -1,0 +1,74 @@
+// parse.h — what the files of the text parser share (parse*.c); nobody else includes it.
+//
+// Everything is built through ir.h while reading. What one instruction collects (operands, attributes) lies on stacks in
+// the parser, not in C frames, so that nesting costs little C stack. Attribute values go straight into the module's arena.
+#ifndef HLO_PARSE_H
+#define HLO_PARSE_H
+
+#include "core/lex.h"
+#include "core/text.h"
+#include "core/verify.h"
+
+// A name in scope. Scopes nest (inline computations); a shadowed entry is restored when its scope ends.
+typedef struct hlo_binding { hs_str name; u64 hash; u32 scope; bool poisoned; void *what; } hlo_binding;
+typedef struct hlo_bindings { hlo_binding *v; size_t n, cap; HS_VEC(hlo_binding) shadowed; } hlo_bindings;
+
+typedef struct hlo_shape_memo { const char *p; u32 n; u32 hash; const hlo_shape *shape; } hlo_shape_memo;
+
+typedef struct hlo_parser {
+  hlo_lex lex;
+  hlo_ctx *ctx;
+  hlo_module *m;
+  hlo_parse_options opt;
+  hlo_computation *comp;            // being filled
+  u32 scope, next_scope, inline_depth;
+  hlo_bindings instrs, comps;
+  HS_VEC(hlo_instr *) operands;     // stack
+  HS_VEC(hlo_attr) attrs;           // stack
+  HS_VEC(const hlo_shape *) shapes; // stack
+  HS_VEC(i64) ints;                 // scratch, reset by its user
+  hlo_shape_memo *memo; size_t memo_n, memo_cap;
+  bool single;                      // a single instruction: unknown names become parameters
+  bool into;                        // adding to a computation made by hand
+  HS_VEC(hlo_instr *) ctrl;
+} hlo_parser;
+
+#define LX (&P->lex)
+
+// parse_shape.c: a shape with its layout; NULL when an error was recorded
+const hlo_shape *hlo_read_shape(hlo_parser *P);
+bool hlo_shape_follows(hlo_parser *P);                    // does a shape start at the cursor?
+// parse_literal.c
+bool hlo_read_literal(hlo_parser *P, const hlo_shape *, hlo_literal **out);
+// parse_sharding.c
+bool hlo_read_sharding(hlo_parser *P, const hlo_sharding **out);
+bool hlo_read_replica_groups(hlo_parser *P, const hlo_replica_groups **out);
+// parse_attr.c: the value behind "name=" of an instruction or module attribute
+bool hlo_read_attr(hlo_parser *P, hlo_opcode op, hlo_attr *a);
+bool hlo_read_metadata(hlo_parser *P, const hlo_metadata **out);
+bool hlo_attr_droppable(hlo_opcode op, const hlo_attr *a);   // a default that XLA would not print
+bool hlo_read_ints(hlo_parser *P, char open, char close, hlo_ints *out);   // arena copy
+hlo_ints hlo_keep_ints(hlo_parser *P, size_t mark);       // moves P->ints from mark into the arena
+bool hlo_read_frames(hlo_parser *P);                      // FileNames .. StackFrames
+// parse.c
+bool hlo_read_comp(hlo_parser *P, hlo_computation **out); // name of a computation, or an inline one
+bool hlo_read_instr_name(hlo_parser *P, hlo_instr **out); // an instruction of the same computation
+void *hlo_lookup(hlo_bindings *, u32 scope, hs_str name, bool *poisoned);
+// parse_op.c: checks and completes what was read, per opcode
+typedef struct hlo_rhs {
+  hlo_opcode op;
+  const hlo_shape *shape;           // written shape; NULL when left out
+  const char *at, *op_at;
+  hs_str op_text;
+  size_t operands, attrs, ctrl;     // marks on the parser's stacks
+  hlo_literal *literal;             // constant
+  i64 number;                       // parameter
+  int sugar;                        // 0, or 's' 'u' 'd' for X-start, X-update, X-done of any opcode
+} hlo_rhs;
+bool hlo_complete_rhs(hlo_parser *P, hlo_rhs *r);
+bool hlo_make_instr(hlo_parser *P, hlo_rhs *r, hs_str name, hlo_instr **out);
+// parse_async.c: X-start, X-update, X-done for an opcode X without such forms of its own
+bool hlo_async_opcode(hlo_rhs *r);
+bool hlo_make_async(hlo_parser *P, hlo_rhs *r, hs_str name, hlo_instr **out);
+
+#endif

@@ -1,0 +1,242 @@
+// parse_op.c — what an opcode asks of the text beyond its row in ops.def: operand counts, rules that XLA checks while
+// reading, attributes that are implied, and the shape when it is left out.
+#include "core/parse.h"
+
+#include <stdio.h>
+
+static hlo_instr **operands_of(hlo_parser *P, const hlo_rhs *r, u32 *n) {
+  *n = (u32)(P->operands.n - r->operands);
+  return P->operands.v + r->operands;
+}
+
+static hlo_attr *attr_of(hlo_parser *P, const hlo_rhs *r, hlo_attr_id id) {
+  for (size_t k = r->attrs; k < P->attrs.n; k++)
+    if (P->attrs.v[k].id == id) return &P->attrs.v[k];
+  return NULL;
+}
+
+static void imply(hlo_parser *P, const hlo_rhs *r, hlo_attr a) {
+  if (attr_of(P, r, a.id)) return;
+  hs_vec_push(&P->attrs, a);
+  size_t k = P->attrs.n - 1;
+  for (; k > r->attrs && P->attrs.v[k - 1].id > a.id; k--) P->attrs.v[k] = P->attrs.v[k - 1];
+  P->attrs.v[k] = a;
+}
+
+static void forget(hlo_parser *P, const hlo_rhs *r, hlo_attr_id id) {
+  hlo_attr *a = attr_of(P, r, id);
+  if (!a) return;
+  memmove(a, a + 1, (size_t)(P->attrs.v + P->attrs.n - a - 1) * sizeof *a);
+  P->attrs.n--;
+}
+
+static bool shapes_error(hlo_parser *P, const hlo_rhs *r, const char *text, const hlo_shape *a, const hlo_shape *b) {
+  hs_buf x = {0}, y = {0};
+  hlo_shape_print(&x, a, false);
+  hlo_shape_print(&y, b, false);
+  hlo_lex_error(LX, HS_E_SHAPE, r->op_at, "%s %s and operand shape %s", text, hs_buf_cstr(&x), hs_buf_cstr(&y));
+  hs_buf_free(&x);
+  hs_buf_free(&y);
+  return false;
+}
+
+// ---- rules of single opcodes ------------------------------------------------------------------------------------------
+static bool check_conditional(hlo_parser *P, const hlo_rhs *r, u32 n, hlo_instr **ops) {
+  if (!n) return hlo_lex_error(LX, HS_E_ARITY, r->op_at, "expects at least one operand");
+  const hlo_shape *p = ops[0]->shape;
+  if (!hlo_shape_is_scalar(p)) return hlo_lex_error(LX, HS_E_SHAPE, r->op_at, "The first operand must be a scalar");
+  bool pred = p->dtype == HLO_PRED;
+  if (!pred && p->dtype != HLO_S32) return hlo_lex_error(LX, HS_E_SHAPE, r->op_at, "The first operand must be a scalar of PRED or S32");
+  bool two = attr_of(P, r, HLO_ATTR_TRUE_COMPUTATION) || attr_of(P, r, HLO_ATTR_FALSE_COMPUTATION), many = attr_of(P, r, HLO_ATTR_BRANCH_COMPUTATIONS);
+  if (pred && many) return hlo_lex_error(LX, HS_E_ATTR, r->op_at, "unexpected attribute \"branch_computations\"");
+  if (!pred && two) return hlo_lex_error(LX, HS_E_ATTR, r->op_at, "unexpected attribute \"true_computation\"");
+  if (pred && (!attr_of(P, r, HLO_ATTR_TRUE_COMPUTATION) || !attr_of(P, r, HLO_ATTR_FALSE_COMPUTATION)))
+    return hlo_lex_error(LX, HS_E_ATTR, r->op_at, "attribute %s is expected but not seen",
+                         attr_of(P, r, HLO_ATTR_TRUE_COMPUTATION) ? "false_computation" : "true_computation");
+  if (!pred && !many) return hlo_lex_error(LX, HS_E_ATTR, r->op_at, "attribute branch_computations is expected but not seen");
+  return true;
+}
+
+static bool check_one_dimension(hlo_parser *P, const hlo_rhs *r) {
+  const hlo_attr *a = attr_of(P, r, HLO_ATTR_DIMENSIONS);
+  return !a || a->v.ints.n == 1 || hlo_lex_error(LX, HS_E_ATTR, r->op_at, "expects exactly one dimension in dimensions");
+}
+
+static bool check_reshape(hlo_parser *P, const hlo_rhs *r, hlo_instr **ops) {
+  const hlo_shape *from = ops[0]->shape, *to = r->shape;
+  if (!to || !hlo_shape_is_array(from) || !hlo_shape_is_array(to)) return true;
+  bool same = from->elements == to->elements;
+  if (same) return true;
+  return shapes_error(P, r, "expects the same number of elements in result shape", to, from);
+}
+
+static bool check_custom_call(hlo_parser *P, const hlo_rhs *r, u32 n) {
+  const hlo_attr *a = attr_of(P, r, HLO_ATTR_OPERAND_LAYOUT_CONSTRAINTS);
+  const hlo_shapes *c = a ? a->v.p : NULL;
+  if (c && c->n != n) return hlo_lex_error(LX, HS_E_ATTR, r->op_at, "Expected %u operand layout constraints, %u given", n, c->n);
+  hlo_attr *apply = attr_of(P, r, HLO_ATTR_TO_APPLY);
+  if (!apply) return true;
+  if (attr_of(P, r, HLO_ATTR_CALLED_COMPUTATIONS))
+    return hlo_lex_error(LX, HS_E_ATTR, r->op_at, "A single instruction can't have both to_apply and called_computations");
+  hlo_computation *one = apply->v.comp;
+  forget(P, r, HLO_ATTR_TO_APPLY);
+  imply(P, r, (hlo_attr){.id = HLO_ATTR_CALLED_COMPUTATIONS, .v.comps = {1, hs_arena_dup(LX->arena, &one, sizeof one)}});
+  return true;
+}
+
+static void complete_compare(hlo_parser *P, const hlo_rhs *r, hlo_instr **ops) {
+  const hlo_attr *a = attr_of(P, r, HLO_ATTR_COMPARE_TYPE);
+  if (!a) return;
+  hlo_dtype t = ops[0]->shape->dtype;
+  i64 usual = hlo_dtype_is_float(t) || hlo_dtype_is_complex(t) ? HLO_COMPARE_TYPE_FLOAT : hlo_dtype_is_signed(t) ? HLO_COMPARE_TYPE_SIGNED : HLO_COMPARE_TYPE_UNSIGNED;
+  if (a->v.i == usual) forget(P, r, HLO_ATTR_COMPARE_TYPE);
+}
+
+static bool start_shape_ok(const hlo_shape *s) {
+  return hlo_shape_is_tuple(s) && s->nelems >= 2 && hlo_shape_is_tuple(s->elems[0]);
+}
+
+static bool check_async(hlo_parser *P, const hlo_rhs *r, u32 n, hlo_instr **ops) {
+  static const char form[] = "AsyncStart and AsyncUpdate expect the shape to be in the form of ((operand0_shape, operand1_shape, ...), output_shape, ...)";
+  if (r->op != HLO_ASYNC_DONE && r->shape && !start_shape_ok(r->shape)) return hlo_lex_error(LX, HS_E_SHAPE, r->op_at, "%s", form);
+  if (r->op == HLO_ASYNC_START) return true;
+  if (n == 0) return hlo_lex_error(LX, HS_E_ARITY, r->op_at, "No operand found for AsyncUpdate and AsyncDone");
+  if (hlo_is(ops[0], HLO_ASYNC_DONE)) return hlo_lex_error(LX, HS_E_VERIFY, r->op_at, "AsyncUpdate and AsyncDone cannot have AsyncDone as operand.");
+  const hlo_instr *chain = ops[0];
+  while (hlo_is(chain, HLO_ASYNC_UPDATE) && chain->noperands) chain = hlo_operand(chain, 0);
+  const hlo_attr *calls = attr_of(P, r, HLO_ATTR_CALLS);
+  if (calls && hlo_is(chain, HLO_ASYNC_START) && hlo_attr_comp(chain, HLO_ATTR_CALLS) != calls->v.comp)
+    return hlo_lex_error(LX, HS_E_ATTR, r->op_at, "Expect async wrapped computation to be %s, but got %s", hlo_attr_comp(chain, HLO_ATTR_CALLS)->name,
+                         calls->v.comp->name);
+  forget(P, r, HLO_ATTR_CALLS);
+  return true;
+}
+
+// send and recv: the channel of -done is that of the operand.
+static bool check_channel(hlo_parser *P, const hlo_rhs *r, hlo_instr **ops) {
+  const hlo_attr *mine = attr_of(P, r, HLO_ATTR_CHANNEL_ID);
+  hlo_opcode want = r->op == HLO_SEND_DONE ? HLO_SEND : HLO_RECV;
+  if (!hlo_is(ops[0], want)) return true;
+  const hlo_attr *its = hlo_attr_get(ops[0], HLO_ATTR_CHANNEL_ID);
+  if (mine && its && mine->v.i != its->v.i) return hlo_lex_error(LX, HS_E_ATTR, r->op_at, "channel_id differs from that of the operand");
+  return true;
+}
+
+static bool check_op(hlo_parser *P, hlo_rhs *r) {
+  u32 n;
+  hlo_instr **ops = operands_of(P, r, &n);
+  hlo_attr yes = {.v.i = 1}, no = {.v.i = 0};
+  switch (r->op) {
+  case HLO_CONDITIONAL: return check_conditional(P, r, n, ops);
+  case HLO_CONCATENATE: case HLO_SORT: case HLO_GET_DIMENSION_SIZE: case HLO_SET_DIMENSION_SIZE: return check_one_dimension(P, r);
+  case HLO_ALL_REDUCE: case HLO_ALL_REDUCE_START: case HLO_RAGGED_ALL_TO_ALL:
+  case HLO_COLLECTIVE_BROADCAST: case HLO_ALL_TO_ALL: case HLO_ALL_GATHER: case HLO_ALL_GATHER_START: case HLO_REDUCE_SCATTER: {
+    bool dim = r->op == HLO_ALL_GATHER || r->op == HLO_ALL_GATHER_START || r->op == HLO_REDUCE_SCATTER || r->op == HLO_ALL_TO_ALL;
+    if (dim && !check_one_dimension(P, r)) return false;
+    imply(P, r, (hlo_attr){.id = HLO_ATTR_REPLICA_GROUPS, .v.p = HS_NEW(LX->arena, hlo_replica_groups)});
+    no.id = HLO_ATTR_HAS_DYNAMIC_ROOT;
+    if (r->op == HLO_COLLECTIVE_BROADCAST) imply(P, r, no);
+    return true;
+  }
+  case HLO_RESHAPE: return check_reshape(P, r, ops);
+  case HLO_DYNAMIC_RESHAPE: return n == 0 || check_reshape(P, r, ops);
+  case HLO_REDUCE: case HLO_REDUCE_WINDOW:
+    return (n >= 2 && n % 2 == 0) || hlo_lex_error(LX, HS_E_ARITY, r->op_at, "expects an even number of operands, at least 2, but has %u operands", n);
+  case HLO_SCATTER: return n % 2 == 1 || hlo_lex_error(LX, HS_E_ARITY, r->op_at, "expects an odd number of operands, but has %u operands", n);
+  case HLO_CONVOLUTION: return n >= 2 || hlo_lex_error(LX, HS_E_ARITY, r->op_at, "expects 2 operands, but has %u operands", n);
+  case HLO_MAP: forget(P, r, HLO_ATTR_DIMENSIONS); return true;
+  case HLO_SCAN: no.id = HLO_ATTR_IS_ASSOCIATIVE; return imply(P, r, no), check_one_dimension(P, r);
+  case HLO_TOPK:
+    yes.id = HLO_ATTR_LARGEST;
+    imply(P, r, yes);
+    yes.id = HLO_ATTR_IS_STABLE;
+    return imply(P, r, yes), true;
+  case HLO_TUPLE:
+    if (r->shape && (!hlo_shape_is_tuple(r->shape) || r->shape->nelems != n))
+      return hlo_lex_error(LX, HS_E_ARITY, r->op_at, "tuple shape has %u elements, but the tuple has %u operands", r->shape->nelems, n);
+    return true;
+  case HLO_CUSTOM_CALL: return check_custom_call(P, r, n);
+  case HLO_COMPARE: return complete_compare(P, r, ops), true;
+  case HLO_SEND: r->shape = NULL; return true;
+  case HLO_SEND_DONE: case HLO_RECV_DONE: return check_channel(P, r, ops);
+  case HLO_INFEED:
+    return !r->shape || (hlo_shape_is_tuple(r->shape) && r->shape->nelems == 2) || hlo_lex_error(LX, HS_E_SHAPE, r->op_at, "infeed must have a non-empty tuple shape");
+  case HLO_ASYNC_START: case HLO_ASYNC_UPDATE: case HLO_ASYNC_DONE: return check_async(P, r, n, ops);
+  default: return true;
+  }
+}
+
+// ---- joining the parts ----------------------------------------------------------------------------------------------------
+static bool infer(hlo_parser *P, hlo_rhs *r) {
+  u32 n, na = (u32)(P->attrs.n - r->attrs);
+  hlo_instr **ops = operands_of(P, r, &n);
+  size_t mark = P->shapes.n;
+  for (u32 k = 0; k < n; k++) hs_vec_push(&P->shapes, ops[k]->shape);
+  hlo_attrs *attrs = hs_alloc(sizeof *attrs + na * sizeof *attrs->v);
+  attrs->n = na;
+  if (na) memcpy(attrs->v, P->attrs.v + r->attrs, na * sizeof *attrs->v);
+  bool ok = hlo_lex_status(LX, hlo_infer_shape(P->ctx, r->op, n, P->shapes.v ? P->shapes.v + mark : NULL, attrs, NULL, &r->shape), r->op_at);
+  hs_free(attrs);
+  P->shapes.n = mark;
+  if (ok) {
+    bool keep = r->op == HLO_TUPLE || r->op == HLO_GET_TUPLE_ELEMENT;   // their layouts come from the operands
+    if (keep && r->op == HLO_TUPLE) {
+      const hlo_shape **elems = hs_alloc((n + 1) * sizeof *elems);
+      for (u32 k = 0; k < n; k++) elems[k] = ops[k]->shape;
+      r->shape = hlo_shape_tuple(P->ctx, n, elems);
+      hs_free(elems);
+    } else if (keep) {
+      r->shape = ops[0]->shape->elems[attr_of(P, r, HLO_ATTR_INDEX)->v.i];
+    } else if (!P->opt.keep_missing_layouts) {
+      r->shape = hlo_shape_with_default_layout(P->ctx, r->shape);
+    }
+  }
+  return ok;
+}
+
+bool hlo_complete_rhs(hlo_parser *P, hlo_rhs *r) {
+  if (r->sugar) return true;
+  u32 n;
+  operands_of(P, r, &n);
+  int arity = hlo_ops[r->op].arity;
+  if (arity != HLO_VARIADIC && n != (u32)arity) return hlo_lex_error(LX, HS_E_ARITY, r->op_at, "expects %d operands, but has %u operands", arity, n);
+  if (!check_op(P, r)) return false;
+  if (r->shape) return true;
+  if (!hlo_ops[r->op].inferable && r->op != HLO_SEND)
+    return hlo_lex_error(LX, HS_E_SHAPE, r->op_at, "cannot infer shape for opcode: %s", hlo_op_text(r->op));
+  return infer(P, r);
+}
+
+bool hlo_make_instr(hlo_parser *P, hlo_rhs *r, hs_str name, hlo_instr **out) {
+  if (r->sugar) return hlo_make_async(P, r, name, out);
+  u32 n, na = (u32)(P->attrs.n - r->attrs);
+  hlo_instr **ops = operands_of(P, r, &n);
+  char text[512];
+  size_t len = HS_MIN(name.n, sizeof text - 1);
+  const char *want = text;
+  if (name.n >= sizeof text) {
+    want = hlo_intern(P->ctx, name.p, name.n);
+  } else if (len) {
+    memcpy(text, name.p, len);
+    text[len] = 0;
+  } else {
+    snprintf(text, sizeof text, "%s.anon", hlo_op_text(r->op));
+  }
+  if (r->op == HLO_PARAMETER) {
+    if (r->number < P->comp->nparams && P->comp->params[r->number])
+      return hlo_lex_error(LX, HS_E_VERIFY, r->op_at, "Duplicate parameter number %lld", (long long)r->number);
+    *out = hlo_add_parameter(P->comp, r->number, r->shape, want);
+    for (u32 k = 0; k < na; k++) hlo_set_attr(*out, P->attrs.v[r->attrs + k]);
+  } else if (r->op == HLO_CONSTANT) {
+    *out = hlo_add_constant(P->comp, r->literal, want);
+    r->literal = NULL;
+    for (u32 k = 0; k < na; k++) hlo_set_attr(*out, P->attrs.v[r->attrs + k]);
+  } else {
+    *out = hlo_add(P->comp, r->op, r->shape, n, ops, want);
+    if (na) hlo_set_attrs(*out, na, P->attrs.v + r->attrs);
+    hlo_attr *l = attr_of(P, r, HLO_ATTR_LITERAL);
+    if (l) hlo_literal_unref(l->v.literal);   // the module holds its own reference now
+  }
+  if (P->ctrl.n > r->ctrl) hlo_set_ctrl_preds(*out, (u32)(P->ctrl.n - r->ctrl), P->ctrl.v + r->ctrl);
+  return true;
+}

@@ -1,0 +1,263 @@
+// parse_shape.c — shapes and layouts. The same shape is written many times in a module, so an array shape is looked up
+// by its very characters first; only a spelling not seen before is read in detail and interned.
+#include "core/parse.h"
+
+static bool read_dims(hlo_parser *P, u32 *rank, i64 *dims, bool *dynamic) {
+  *rank = 0;
+  if (!hlo_expect(LX, '[', "in the shape")) return false;
+  if (hlo_accept(LX, ']')) return true;
+  do {
+    if (*rank == HLO_MAX_RANK) return hlo_lex_error(LX, HS_E_LIMIT, NULL, "rank above %d", HLO_MAX_RANK);
+    i64 v = HLO_UNBOUNDED;
+    bool dyn = true;
+    const char *at = (hlo_skip(LX), LX->p);
+    if (!hlo_accept(LX, '?')) {
+      dyn = hlo_accept_text(LX, "<=");
+      if (!hlo_int(LX, &v)) return false;
+      if (v < 0) return hlo_lex_error(LX, HS_E_SYNTAX, at, "expects a dimension size of 0 or more");
+    }
+    dims[*rank] = v;
+    dynamic[(*rank)++] = dyn;
+  } while (hlo_accept(LX, ','));
+  return hlo_expect(LX, ']', "at the end of the dimensions");
+}
+
+// '(' int ')' behind a one-letter layout part.
+static bool read_part(hlo_parser *P, i64 *out) { return hlo_expect(LX, '(', "in the layout") && hlo_int(LX, out) && hlo_expect(LX, ')', "in the layout"); }
+
+static bool part(hlo_parser *P, const char *word) {
+  hs_str id = hlo_peek_ident(LX);
+  size_t n = strlen(word);
+  if (id.n != n || memcmp(id.p, word, n) != 0) return false;
+  LX->p += n;
+  return true;
+}
+
+static bool read_tiles(hlo_parser *P, hlo_layout *l) {
+  hlo_tile tiles[32];
+  for (l->ntiles = 0; hlo_peek(LX) == '('; l->ntiles++) {
+    if (l->ntiles == HS_COUNT(tiles)) return hlo_lex_error(LX, HS_E_LIMIT, NULL, "more than 32 tiles");
+    LX->p++;
+    size_t mark = P->ints.n;
+    do {
+      i64 v = HLO_UNBOUNDED;
+      if (!hlo_accept(LX, '*') && !hlo_int(LX, &v)) return false;
+      hs_vec_push(&P->ints, v);
+    } while (hlo_accept(LX, ','));
+    if (!hlo_expect(LX, ')', "at the end of the tile")) return false;
+    hlo_ints t = hlo_keep_ints(P, mark);
+    tiles[l->ntiles] = (hlo_tile){t.n, t.v};
+  }
+  if (!l->ntiles) return hlo_lex_error(LX, HS_E_SYNTAX, NULL, "expects '(' to start tile dimensions");
+  l->tiles = hs_arena_dup(LX->arena, tiles, l->ntiles * sizeof *tiles);
+  return true;
+}
+
+static bool read_splits(hlo_parser *P, hlo_layout *l) {
+  hlo_split splits[32];
+  for (l->nsplits = 0; hlo_peek(LX) == '('; l->nsplits++) {
+    if (l->nsplits == HS_COUNT(splits)) return hlo_lex_error(LX, HS_E_LIMIT, NULL, "more than 32 split configurations");
+    LX->p++;
+    i64 dim, v;
+    if (!hlo_int(LX, &dim) || !hlo_expect(LX, ':', "in the split configuration")) return false;
+    size_t mark = P->ints.n;
+    do {
+      if (!hlo_int(LX, &v)) return false;
+      hs_vec_push(&P->ints, v);
+    } while (hlo_accept(LX, ','));
+    if (!hlo_expect(LX, ')', "at the end of the split configuration")) return false;
+    hlo_ints t = hlo_keep_ints(P, mark);
+    splits[l->nsplits] = (hlo_split){dim, t.n, t.v};
+  }
+  l->splits = hs_arena_dup(LX->arena, splits, l->nsplits * sizeof *splits);
+  return true;
+}
+
+static bool read_unsigned_type(hlo_parser *P, hlo_dtype *out) {
+  if (!hlo_expect(LX, '(', "in the layout")) return false;
+  const char *at = (hlo_skip(LX), LX->p);
+  *out = hlo_dtype_find(hlo_ident(LX));
+  if (!hlo_dtype_is_unsigned(*out)) return hlo_lex_error(LX, HS_E_LAYOUT, at, "expects an unsigned integer type");
+  return hlo_expect(LX, ')', "in the layout");
+}
+
+// D(...) is checked and dropped: sparse layouts are gone from the language.
+static bool read_dim_levels(hlo_parser *P) {
+  if (!hlo_expect(LX, '(', "in the layout")) return false;
+  do {
+    hs_str id = hlo_ident(LX);
+    if (id.n != 1 || !memchr("DCSH", id.p[0], 4))
+      return hlo_lex_error(LX, HS_E_LAYOUT, id.p, "expected a DimLevelType abbreviation (D, C, S, or H)");
+    hlo_accept(LX, '+');
+    hlo_accept(LX, '~');
+  } while (hlo_accept(LX, ','));
+  return hlo_expect(LX, ')', "at the end of the dimension levels");
+}
+
+static bool read_layout_parts(hlo_parser *P, hlo_layout *l) {
+  if (part(P, "D") && !read_dim_levels(P)) return false;
+  if (part(P, "T") && !read_tiles(P, l)) return false;
+  if (part(P, "L") && !read_part(P, &l->tail_alignment)) return false;
+  if (hlo_accept(LX, '#') && !read_unsigned_type(P, &l->index_type)) return false;
+  if (hlo_accept(LX, '*') && !read_unsigned_type(P, &l->pointer_type)) return false;
+  if (part(P, "E") && !read_part(P, &l->element_bits)) return false;
+  if (part(P, "S") && !read_part(P, &l->memory_space)) return false;
+  if (part(P, "SC") && !read_splits(P, l)) return false;
+  if (part(P, "P")) return hlo_lex_error(LX, HS_E_LAYOUT, NULL, "Layout has physical shape, but is not for a sparse array");
+  if (part(P, "M") && !read_part(P, &l->metadata_prefix)) return false;
+  return true;
+}
+
+static bool layout_follows(hlo_parser *P) {
+  if (hlo_peek(LX) != '{') return false;
+  const char *at = LX->p++;
+  char c = hlo_peek(LX);
+  bool yes = hlo_is_ch(c, HLO_CH_DIGIT) || c == ':' || (c == '-' && hlo_is_ch(hlo_at(LX, 1), HLO_CH_DIGIT));
+  LX->p = at;
+  return yes;
+}
+
+static bool read_layout(hlo_parser *P, hlo_dtype type, u32 rank, const hlo_layout **out) {
+  const char *at = LX->p++;
+  i64 order[HLO_MAX_RANK];
+  bool seen[HLO_MAX_RANK] = {0};
+  hlo_layout l = {.tail_alignment = 1, .minor_to_major = order};
+  if (hlo_peek(LX) != ':') {
+    do {
+      if (l.rank == HLO_MAX_RANK) return hlo_lex_error(LX, HS_E_LIMIT, NULL, "rank above %d", HLO_MAX_RANK);
+      if (!hlo_int(LX, &order[l.rank])) return false;
+      l.rank++;
+    } while (hlo_accept(LX, ','));
+  }
+  if (hlo_accept(LX, ':') && !read_layout_parts(P, &l)) return false;
+  if (!hlo_expect(LX, '}', "at the end of the layout")) return false;
+  if (l.rank != rank)
+    return hlo_lex_error(LX, HS_E_LAYOUT, at, "Dimensions size is %u, but minor to major size is %u.", rank, l.rank);
+  for (u32 i = 0; i < rank; i++) {
+    if (order[i] < 0 || order[i] >= rank || seen[order[i]])
+      return hlo_lex_error(LX, HS_E_LAYOUT, at, "the layout's minor_to_major is no permutation of the dimensions");
+    seen[order[i]] = true;
+  }
+  if (!hlo_dtype_is_array(type)) return *out = NULL, true;
+  *out = hlo_layout_intern(P->ctx, &l);
+  return true;
+}
+
+static const hlo_shape *read_array(hlo_parser *P, hlo_dtype type) {
+  u32 rank;
+  i64 dims[HLO_MAX_RANK];
+  bool dynamic[HLO_MAX_RANK];
+  const char *at = LX->p;
+  if (!read_dims(P, &rank, dims, dynamic)) return NULL;
+  const hlo_layout *layout = NULL;
+  bool laid_out = layout_follows(P);
+  if (laid_out && !read_layout(P, type, rank, &layout)) return NULL;
+  if (!hlo_dtype_is_array(type)) {
+    if (rank) return hlo_lex_error(LX, HS_E_SHAPE, at, "%s has no dimensions", hlo_dtype_text(type)), NULL;
+    return type == HLO_TOKEN ? hlo_shape_token(P->ctx) : hlo_shape_opaque(P->ctx);
+  }
+  if (!hlo_lex_status(LX, hlo_shape_check_limits(type, rank, dims), at)) return NULL;
+  if (!laid_out && !P->opt.keep_missing_layouts) layout = hlo_layout_default(P->ctx, rank);
+  return hlo_shape_dynamic(P->ctx, type, rank, dims, dynamic, layout);
+}
+
+// ---- memo -----------------------------------------------------------------------------------------------------------
+// End of the plain spelling type[...] or type[...]{...} without blanks inside braces; NULL when not so simple.
+static const char *spelling_end(const hlo_parser *P, const char *p) {
+  const char *end = P->lex.end;
+  while (p < end && *p != ']') {
+    if (*p == '\n' || *p == '/') return NULL;
+    p++;
+  }
+  if (p == end) return NULL;
+  p++;
+  if (end - p < 2 || (*p != '{' && *p != ' ')) return p;
+  if (*p == ' ') {   // blanks before a layout: read in detail
+    const char *q = p;
+    while (q < end && *q == ' ') q++;
+    return q < end && (*q == '{' || *q == '/') ? NULL : p;
+  }
+  if (!hlo_is_ch(p[1], HLO_CH_DIGIT) && p[1] != ':') return hlo_is_ch(p[1], HLO_CH_SPACE) ? NULL : p;
+  while (p < end && *p != '}') p++;
+  return p == end ? NULL : p + 1;
+}
+
+static void memo_grow(hlo_parser *P) {
+  size_t cap = P->memo_cap ? P->memo_cap * 2 : 256;
+  hlo_shape_memo *v = hs_calloc(cap, sizeof *v);
+  for (size_t i = 0; i < P->memo_cap; i++) {
+    if (!P->memo[i].shape) continue;
+    size_t k = P->memo[i].hash & (cap - 1);
+    while (v[k].shape) k = (k + 1) & (cap - 1);
+    v[k] = P->memo[i];
+  }
+  hs_free(P->memo);
+  P->memo = v;
+  P->memo_cap = cap;
+}
+
+static const hlo_shape *read_array_memo(hlo_parser *P, const char *start, hlo_dtype type) {
+  const char *stop = spelling_end(P, LX->p);
+  if (!stop) return read_array(P, type);
+  if (P->memo_n * 2 >= P->memo_cap) memo_grow(P);
+  u32 n = (u32)(stop - start), hash = (u32)hs_hash_bytes(start, n, 0);
+  size_t k = hash & (P->memo_cap - 1);
+  for (; P->memo[k].shape; k = (k + 1) & (P->memo_cap - 1)) {
+    const hlo_shape_memo *e = &P->memo[k];
+    if (e->hash == hash && e->n == n && memcmp(e->p, start, n) == 0) return LX->p = stop, e->shape;
+  }
+  const hlo_shape *s = read_array(P, type);
+  if (s && LX->p == stop) {
+    P->memo[k] = (hlo_shape_memo){start, n, hash, s};
+    P->memo_n++;
+  }
+  return s;
+}
+
+bool hlo_shape_follows(hlo_parser *P) {
+  if (hlo_peek(LX) == '(') return true;
+  hs_str id = hlo_peek_ident(LX);
+  if (id.n == 0 || id.n > 16) return false;
+  if (id.n == 1 && id.p[0] == 'b') return id.p + 1 < LX->end && id.p[1] == '(';
+  return hlo_dtype_find(id) != HLO_DT_INVALID;
+}
+
+const hlo_shape *hlo_read_shape(hlo_parser *P) {
+  const hlo_shape *s = NULL;
+  if (!hlo_lex_enter(LX)) return NULL;
+  char c = hlo_peek(LX);
+  if (c == '(') {
+    LX->p++;
+    size_t mark = P->shapes.n;
+    bool ok = true;
+    if (!hlo_accept(LX, ')')) {
+      do {
+        const hlo_shape *e = hlo_read_shape(P);
+        ok = e != NULL;
+        if (ok) hs_vec_push(&P->shapes, e);
+      } while (ok && hlo_accept(LX, ','));
+      ok = ok && hlo_expect(LX, ')', "at the end of tuple shape");
+    }
+    if (ok) s = hlo_shape_tuple(P->ctx, (u32)(P->shapes.n - mark), P->shapes.v + mark);
+    P->shapes.n = mark;
+  } else {
+    const char *start = LX->p;
+    hs_str id = hlo_ident(LX);
+    hlo_dtype type = id.n && id.n <= 16 ? hlo_dtype_find(id) : HLO_DT_INVALID;
+    if (id.n == 1 && id.p[0] == 'b' && hlo_at(LX, 0) == '(') {
+      LX->p++;
+      const hlo_shape *content = hlo_read_shape(P);
+      if (content && hlo_expect(LX, ')', "at the end of buffer shape")) {
+        if (hlo_shape_is_array(content)) s = hlo_shape_buffer(P->ctx, content);
+        else hlo_lex_error(LX, HS_E_SHAPE, start, "a buffer holds an array");
+      }
+    } else if (type == HLO_DT_INVALID) {
+      LX->p = start;
+      hlo_lex_error(LX, HS_E_SYNTAX, start, "expected primitive type, saw %.*s", (int)HS_MIN(id.n, 40u), id.p);
+    } else {
+      s = read_array_memo(P, start, type);
+    }
+  }
+  hlo_lex_leave(LX);
+  return s;
+}

@@ -1,0 +1,325 @@
+// print.c — modules, computations and instructions as XLA prints them (HloModule::ToString and HloPrintOptions).
+//
+// Order: computations callees first, instructions operands first (or the schedule), attributes as listed in ops.def and
+// then the common ones. Both orders are XLA's own depth-first ones, so what XLA printed comes back byte for byte.
+#include "core/print.h"
+
+// ---- options ----------------------------------------------------------------------------------------------------------
+hlo_print_options hlo_print_default(void) {
+  return (hlo_print_options){.print_metadata = true, .print_backend_config = true, .print_operand_names = true, .print_program_shape = true,
+                             .print_percent = true, .print_control_dependencies = true, .include_layout_in_shapes = true, .print_result_shape = true,
+                             .print_extra_attributes = true, .syntax_sugar_async_ops = true, .print_frontend_attributes = true,
+                             .print_original_value = true, .print_ids = true, .print_infeed_outfeed_config = true, .index_interval = 5};
+}
+
+hlo_print_options hlo_print_short_parsable(void) {
+  hlo_print_options o = hlo_print_default();
+  o.print_large_constants = true;
+  o.print_metadata = o.print_program_shape = o.print_percent = o.print_control_dependencies = false;
+  o.index_interval = 0;
+  return o;
+}
+
+hlo_print_options hlo_print_canonical(void) {
+  hlo_print_options o = hlo_print_default();
+  o.print_metadata = o.print_backend_config = o.print_operand_names = o.print_program_shape = o.print_percent = o.print_control_dependencies = false;
+  o.print_operand_shape = o.canonicalize_instruction_names = true;
+  o.subcomputations = 1;
+  o.index_interval = 0;
+  return o;
+}
+
+hlo_print_options hlo_print_full(void) {
+  hlo_print_options o = hlo_print_default();
+  o.print_large_constants = true;
+  return o;
+}
+
+// ---- names ---------------------------------------------------------------------------------------------------------------
+void hlo_put_name(hlo_printer *p, const char *name) {
+  if (p->o->print_percent) hs_buf_putc(p->b, '%');
+  size_t n = strlen(name);
+  if (!p->o->print_ids) n = strcspn(name, ".");
+  hs_buf_put(p->b, name, n);
+}
+
+static void put_instr_name(hlo_printer *p, const hlo_instr *i) {
+  u32 k = p->canonical ? p->canonical[i->id] : 0;
+  if (!k) {
+    hlo_put_name(p, i->name);
+    return;
+  }
+  hs_buf_puts(p->b, p->o->print_percent ? "%tmp_" : "tmp_");
+  hs_buf_i64(p->b, k - 1);
+}
+
+// ---- operands ------------------------------------------------------------------------------------------------------------
+static bool folded_gte(const hlo_printer *p, const hlo_instr *i) { return p->o->compact_gte && hlo_is(i, HLO_GET_TUPLE_ELEMENT) && !hlo_is_root(i); }
+
+static void put_operand(hlo_printer *p, const hlo_instr *o) {
+  const hlo_print_options *opt = p->o;
+  bool names = opt->print_operand_names || p->canonical;
+  if (opt->print_operand_shape) {
+    hlo_shape_print(p->b, o->shape, opt->include_layout_in_shapes);
+    if (names) hs_buf_putc(p->b, ' ');
+  }
+  if (!names) return;
+  i64 path[64];
+  u32 n = 0;
+  while (folded_gte(p, o) && n < HS_COUNT(path)) {
+    path[n++] = hlo_attr_int(o, HLO_ATTR_INDEX, 0);
+    o = hlo_operand(o, 0);
+  }
+  put_instr_name(p, o);
+  while (n) hs_buf_printf(p->b, "#%lld", (long long)path[--n]);
+}
+
+static void put_operands(hlo_printer *p, const hlo_instr *i) {
+  hs_buf *b = p->b;
+  if (hlo_is(i, HLO_CONSTANT)) {
+    const hlo_literal *l = hlo_constant_value(i);
+    bool small = l && hlo_shape_is_array(l->shape) && l->shape->elements <= 10;
+    if (!l || (l->elided && hlo_shape_is_array(l->shape)) || !(small || p->o->print_large_constants)) hs_buf_puts(b, "{...}");
+    else hlo_put_literal(b, l);
+    return;
+  }
+  if (hlo_is(i, HLO_PARAMETER)) {
+    hs_buf_i64(b, hlo_param_number(i));
+    return;
+  }
+  u32 shown = p->o->compact_operands && i->noperands > 4 ? 4 : i->noperands;
+  for (u32 k = 0; k < shown; k++) {
+    if (k) hs_buf_puts(b, ", ");
+    if (k && p->o->index_interval > 0 && k % (u32)p->o->index_interval == 0) hs_buf_printf(b, "/*index=%u*/", k);
+    put_operand(p, hlo_operand(i, k));
+  }
+  if (shown < i->noperands) hs_buf_printf(b, ", ...(+%u)", i->noperands - shown);
+}
+
+// ---- attributes ----------------------------------------------------------------------------------------------------------
+static void put_key(hlo_printer *p, hlo_attr_id id) {
+  hs_buf_puts(p->b, ", ");
+  hs_buf_puts(p->b, hlo_attr_text(id));
+  hs_buf_putc(p->b, '=');
+}
+
+static void put_iota_dims(hlo_printer *p, const hlo_instr *i) {
+  hs_buf_putc(p->b, '{');
+  for (u32 k = 0; k < i->shape->rank; k++) hs_buf_printf(p->b, "%s%u", k ? "," : "", k);
+  hs_buf_putc(p->b, '}');
+}
+
+// What XLA prints even when the attribute is not set.
+static const char *absent_text(const hlo_instr *i, hlo_attr_id id) {
+  switch (id) {
+  case HLO_ATTR_REPLICA_GROUPS: return "{}";
+  case HLO_ATTR_HAS_DYNAMIC_ROOT:
+  case HLO_ATTR_IS_ASSOCIATIVE: return "false";
+  case HLO_ATTR_LARGEST: return "true";
+  case HLO_ATTR_IS_STABLE: return hlo_is(i, HLO_TOPK) ? "true" : NULL;
+  case HLO_ATTR_LHS_CONTRACTING_DIMS:
+  case HLO_ATTR_RHS_CONTRACTING_DIMS: return "{}";
+  default: return NULL;
+  }
+}
+
+static void put_own_attrs(hlo_printer *p, const hlo_instr *i) {
+  for (const hlo_op_attr *a = hlo_ops[i->opcode].attrs; a->id; a++) {
+    const hlo_attr *v = hlo_attr_get(i, a->id);
+    hlo_attr_kind kind = hlo_attr_kind_of(a->id);
+    if ((kind == HLO_AK_COMP || kind == HLO_AK_COMPS) && p->o->subcomputations == 2) continue;
+    if ((a->id == HLO_ATTR_INFEED_CONFIG || a->id == HLO_ATTR_OUTFEED_CONFIG) && !p->o->print_infeed_outfeed_config) continue;
+    if (hlo_is(i, HLO_MAP) && a->id == HLO_ATTR_DIMENSIONS) {
+      put_key(p, a->id);
+      put_iota_dims(p, i);
+    } else if (v) {
+      put_key(p, a->id);
+      hlo_put_attr(p, i, v);
+    } else {
+      const char *text = absent_text(i, a->id);
+      if (!text) continue;
+      put_key(p, a->id);
+      hs_buf_puts(p->b, text);
+    }
+  }
+}
+
+static void put_common(hlo_printer *p, const hlo_instr *i, hlo_attr_id id, bool on) {
+  const hlo_attr *a = on ? hlo_attr_get(i, id) : NULL;
+  if (!a) return;
+  put_key(p, id);
+  hlo_put_attr(p, i, a);
+}
+
+static void put_attrs(hlo_printer *p, const hlo_instr *i) {
+  const hlo_print_options *o = p->o;
+  if (o->print_extra_attributes) {
+    put_own_attrs(p, i);
+    put_common(p, i, HLO_ATTR_SHARDING, true);
+    put_common(p, i, HLO_ATTR_FRONTEND_ATTRIBUTES, o->print_frontend_attributes);
+    if (o->print_control_dependencies && i->ctrl_preds && i->ctrl_preds->n) {
+      put_key(p, HLO_ATTR_CONTROL_PREDECESSORS);
+      hlo_put_attr(p, i, &(hlo_attr){.id = HLO_ATTR_CONTROL_PREDECESSORS});
+    }
+    put_common(p, i, HLO_ATTR_STATISTICS, true);
+    put_common(p, i, HLO_ATTR_RESULT_ACCURACY, true);
+  }
+  put_common(p, i, HLO_ATTR_ORIGIN, o->print_original_value);
+  const hlo_metadata *m = hlo_metadata_of(i);
+  put_common(p, i, HLO_ATTR_METADATA, o->print_metadata && m && hlo_metadata_prints(m));
+  put_common(p, i, HLO_ATTR_BACKEND_CONFIG, o->print_backend_config);
+}
+
+static void put_instr(hlo_printer *p, const hlo_instr *i, bool anonymous) {
+  hs_buf *b = p->b;
+  if (!anonymous) {
+    put_instr_name(p, i);
+    hs_buf_puts(b, " = ");
+  }
+  if (p->o->print_result_shape) {
+    hlo_shape_print(b, i->shape, p->o->include_layout_in_shapes);
+    hs_buf_putc(b, ' ');
+  }
+  hs_buf_puts(b, hlo_op_text(i->opcode));
+  hs_buf_putc(b, '(');
+  put_operands(p, i);
+  hs_buf_putc(b, ')');
+  put_attrs(p, i);
+}
+
+// ---- computations ----------------------------------------------------------------------------------------------------------
+static void put_pad(hlo_printer *p, int n) {
+  for (int k = 0; k < n; k++) hs_buf_puts(p->b, "  ");
+}
+
+static void put_body(hlo_printer *p, const hlo_computation *c) {
+  hs_arena scratch = {0};
+  u32 n = c->ninstrs;
+  hlo_instr **order = NULL;
+  if (!hlo_is_scheduled(c->module) || hlo_is_fusion_comp(c)) {
+    order = hlo_post_order(c, &scratch);
+  } else {
+    order = HS_NEW_ARRAY(&scratch, hlo_instr *, n);
+    u32 k = 0;
+    hlo_for_each_instr(i, c) order[k++] = i;
+  }
+  const u32 *outer = p->canonical;
+  if (p->o->canonicalize_instruction_names) {
+    u32 *names = HS_NEW_ARRAY(&scratch, u32, c->module->next_instr_id);
+    for (u32 k = 0; k < n; k++) names[order[k]->id] = k + 1;
+    p->canonical = names;
+  }
+  hs_buf_puts(p->b, "{\n");
+  for (u32 k = 0; k < n; k++) {
+    if (folded_gte(p, order[k])) continue;
+    put_pad(p, p->indent + 1);
+    if (hlo_is_root(order[k])) hs_buf_puts(p->b, "ROOT ");
+    p->indent++;
+    put_instr(p, order[k], false);
+    p->indent--;
+    hs_buf_putc(p->b, '\n');
+  }
+  put_pad(p, p->indent);
+  hs_buf_putc(p->b, '}');
+  p->canonical = outer;
+  hs_arena_free(&scratch);
+}
+
+void hlo_print_comp_body(hlo_printer *p, const hlo_computation *c) {
+  put_pad(p, p->indent);
+  put_body(p, c);
+}
+
+static void put_computation(hlo_printer *p, const hlo_computation *c) {
+  hs_buf *b = p->b;
+  if (c == c->module->entry) hs_buf_puts(b, "ENTRY ");
+  if (p->o->print_ids || p->o->subcomputations != 1) {
+    hlo_put_name(p, c->name);
+    hs_buf_putc(b, ' ');
+  }
+  if (p->o->print_program_shape) {
+    hs_buf_putc(b, '(');
+    for (u32 k = 0; k < c->nparams; k++) {
+      hs_buf_printf(b, "%s%s: ", k ? ", " : "", c->params[k]->name);
+      hlo_shape_print(b, c->params[k]->shape, false);
+    }
+    hs_buf_puts(b, ") -> ");
+    hlo_shape_print(b, c->root->shape, false);
+    hs_buf_putc(b, ' ');
+  }
+  put_body(p, c);
+  if (p->o->print_name_after_closing_brace && c->ninstrs > 5) hs_buf_printf(b, " // %s", c->name);
+  if (c->execution_thread.n && !hs_str_eq(c->execution_thread, HS_STR("main")))
+    hs_buf_printf(b, ", execution_thread=\"%.*s\"", (int)c->execution_thread.n, c->execution_thread.p);
+}
+
+// ---- the module --------------------------------------------------------------------------------------------------------------
+static void put_module_attrs(hlo_printer *p, const hlo_module *m) {
+  static const hlo_attr_id order[] = {HLO_ATTR_IS_SCHEDULED, HLO_ATTR_INPUT_OUTPUT_ALIAS, HLO_ATTR_BUFFER_DONOR, HLO_ATTR_ALIAS_PASSTHROUGH_PARAMS,
+      HLO_ATTR_ENTRY_COMPUTATION_LAYOUT, HLO_ATTR_ALLOW_SPMD_PARAMETERS, HLO_ATTR_ALLOW_SPMD_OUTPUT, HLO_ATTR_REPLICA_COUNT, HLO_ATTR_NUM_PARTITIONS,
+      HLO_ATTR_FRONTEND_ATTRIBUTES, HLO_ATTR_ORIGIN_RECOVERY_TABLE, HLO_ATTR_DEBUG_ATTRIBUTES};
+  for (size_t k = 0; k < HS_COUNT(order); k++) {
+    const hlo_attr *a = hlo_attrs_find(m->attrs, order[k]);
+    if (!a) continue;
+    if (hlo_attr_kind_of(a->id) == HLO_AK_BOOLS && a->v.ints.n == 1 && !a->v.ints.v[0]) continue;
+    if (a->id == HLO_ATTR_DEBUG_ATTRIBUTES) hs_buf_puts(p->b, ",\ndebug_attributes=");
+    else put_key(p, a->id);
+    hlo_put_attr(p, NULL, a);
+  }
+}
+
+static void put_frames(hs_buf *b, const hlo_stack_frames *f) {
+  hs_buf_puts(b, "\n\nFileNames\n");
+  for (u32 k = 0; k < f->nfiles; k++) {
+    hs_buf_printf(b, "%u \"", k + 1);
+    hlo_put_escaped(b, f->files[k]);
+    hs_buf_puts(b, "\"\n");
+  }
+  hs_buf_puts(b, "\nFunctionNames\n");
+  for (u32 k = 0; k < f->nfunctions; k++) {
+    hs_buf_printf(b, "%u \"", k + 1);
+    hlo_put_escaped(b, f->functions[k]);
+    hs_buf_puts(b, "\"\n");
+  }
+  hs_buf_puts(b, "\nFileLocations\n");
+  for (u32 k = 0; k < f->nlocations; k++)
+    hs_buf_printf(b, "%u {file_name_id=%d function_name_id=%d line=%d end_line=%d column=%d end_column=%d}\n", k + 1, f->locations[k].file,
+                  f->locations[k].function, f->locations[k].line, f->locations[k].end_line, f->locations[k].column, f->locations[k].end_column);
+  hs_buf_puts(b, "\nStackFrames\n");
+  for (u32 k = 0; k < f->nframes; k++) hs_buf_printf(b, "%u {file_location_id=%d parent_frame_id=%d}\n", k + 1, f->frames[k].location, f->frames[k].parent + 1);
+}
+
+static hlo_printer printer(hs_buf *b, const hlo_print_options *o) { return (hlo_printer){.b = b, .o = o}; }
+
+void hlo_print_module(hs_buf *b, const hlo_module *m, const hlo_print_options *o) {
+  hlo_print_options def = hlo_print_default();
+  if (!o) o = &def;
+  hlo_printer p = printer(b, o);
+  hs_buf_puts(b, "HloModule ");
+  if (o->print_ids) hs_buf_puts(b, m->name);
+  put_module_attrs(&p, m);
+  if (m->frames && o->print_metadata) put_frames(b, m->frames);
+  hs_buf_puts(b, "\n\n");
+  hs_arena scratch = {0};
+  u32 n = 0;
+  hlo_computation **order = hlo_comp_post_order(m, &scratch, &n);
+  for (u32 k = 0; k < n; k++) {
+    if (o->subcomputations == 1 && order[k] != m->entry) continue;
+    put_computation(&p, order[k]);
+    hs_buf_puts(b, "\n\n");
+  }
+  hs_arena_free(&scratch);
+}
+
+void hlo_print_computation(hs_buf *b, const hlo_computation *c, const hlo_print_options *o) {
+  hlo_print_options def = hlo_print_default();
+  hlo_printer p = printer(b, o ? o : &def);
+  put_computation(&p, c);
+  hs_buf_putc(b, '\n');
+}
+
+void hlo_print_instr(hs_buf *b, const hlo_instr *i, const hlo_print_options *o) {
+  hlo_print_options def = hlo_print_default();
+  hlo_printer p = printer(b, o ? o : &def);
+  put_instr(&p, i, p.o->canonicalize_instruction_names);
+}
