@@ -1,0 +1,140 @@
+// buffers.c — who may write where.
+//
+// optimize_input_output_buffer_alias (xla/hlo/transforms/simplifiers/optimize_input_output_buffer_alias.cc): an argument
+//   that the module declares as a donor may hold an output of the same shape; the pairs are written into
+//   input_output_alias. Option registered_buffer_donor_only (true as in XLA:CPU).
+// copy-insertion, thin form (xla/service/copy_insertion.cc): values that two owners would write get a copy. The outputs of
+//   the entry own their buffers, so a parameter, a constant or a value that is returned twice is copied; the state of a
+//   while loop is written in place, so what goes in and is used elsewhere, too, is copied. Elements that the loop passes
+//   through unchanged are not written and need none.
+#include "passes/loops.h"
+
+// ---- aliases --------------------------------------------------------------------------------------------------------
+hs_status pass_optimize_input_output_buffer_alias(pass_ctx *c) {
+  hlo_module *m = c->m;
+  const hlo_attr *da = hlo_attrs_find(m->attrs, HLO_ATTR_BUFFER_DONOR), *aa = hlo_attrs_find(m->attrs, HLO_ATTR_INPUT_OUTPUT_ALIAS);
+  const hlo_aliases *donors = da ? da->v.p : NULL, *have = aa ? aa->v.p : NULL;
+  if (!donors || !donors->n) return HS_GOOD;
+  const hlo_shape *out = m->entry->root->shape;
+  u32 nout = hlo_shape_is_tuple(out) ? out->nelems : 1, n = have ? have->n : 0;
+  hlo_alias_entry *v = HS_NEW_ARRAY(&m->arena, hlo_alias_entry, n + nout);
+  if (n) memcpy(v, have->v, n * sizeof *v);
+  u32 nd = 0;
+  hlo_alias_entry *rest = HS_NEW_ARRAY(&m->arena, hlo_alias_entry, donors->n);
+  bool *taken = HS_NEW_ARRAY(c->scratch, bool, nout + 1);
+  for (u32 k = 0; k < n; k++) {
+    i64 at = v[k].out_index.n ? v[k].out_index.v[0] : 0;
+    if (at >= 0 && at < (i64)nout) taken[at] = true;
+  }
+  u32 before = n;
+  for (u32 d = 0; d < donors->n; d++) {
+    const hlo_alias_entry *e = &donors->v[d];
+    const hlo_shape *s = e->param >= 0 && e->param < (i64)m->entry->nparams ? m->entry->params[e->param]->shape : NULL;
+    for (u32 k = 0; s && k < e->param_index.n; k++) s = e->param_index.v[k] >= 0 && (u32)e->param_index.v[k] < s->nelems ? s->elems[e->param_index.v[k]] : NULL;
+    bool used = false;
+    for (u32 o = 0; s && o < nout && !used; o++) {
+      const hlo_shape *os = hlo_shape_is_tuple(out) ? out->elems[o] : out;
+      if (taken[o] || os != s || !hlo_shape_is_array(s) || !pass_may_rewrite(c)) continue;
+      taken[o] = used = true;
+      i64 at = o;
+      v[n] = *e;
+      v[n].out_index = hlo_shape_is_tuple(out) ? (hlo_ints){1, hs_arena_dup(&m->arena, &at, sizeof at)} : (hlo_ints){0, NULL};
+      v[n++].must = false;
+    }
+    if (!used) rest[nd++] = *e;
+  }
+  if (n == before) return HS_GOOD;
+  pass_note_done(c, m->entry->root, NULL, "%u outputs written over donated arguments", n - before);
+  hlo_aliases *now = HS_NEW(&m->arena, hlo_aliases), *left = HS_NEW(&m->arena, hlo_aliases);
+  *now = (hlo_aliases){n, v};
+  *left = (hlo_aliases){nd, rest};
+  hlo_set_module_attr(m, (hlo_attr){.id = HLO_ATTR_INPUT_OUTPUT_ALIAS, .v.p = now});
+  if (nd) hlo_set_module_attr(m, (hlo_attr){.id = HLO_ATTR_BUFFER_DONOR, .v.p = left});
+  else hlo_remove_module_attr(m, HLO_ATTR_BUFFER_DONOR);
+  return HS_GOOD;
+}
+
+// ---- copies -----------------------------------------------------------------------------------------------------------
+// The instruction that made the memory of a value.
+static hlo_instr *origin(hlo_instr *i) {
+  for (;;) {
+    if (i->opcode == HLO_BITCAST || i->opcode == HLO_OPT_BARRIER || i->opcode == HLO_DOMAIN || i->opcode == HLO_ADD_DEPENDENCY) i = hlo_operand(i, 0);
+    else if (i->opcode == HLO_GET_TUPLE_ELEMENT && hlo_operand(i, 0)->opcode == HLO_TUPLE) i = hlo_operand(hlo_operand(i, 0), (u32)hlo_attr_int(i, HLO_ATTR_INDEX, 0));
+    else return i;
+  }
+}
+
+static bool not_owned(const hlo_instr *o) {
+  if (o->opcode == HLO_GET_TUPLE_ELEMENT && hlo_operand(o, 0)->opcode == HLO_PARAMETER) return true;
+  return o->opcode == HLO_PARAMETER || o->opcode == HLO_CONSTANT || o->opcode == HLO_IOTA;
+}
+
+static hlo_instr *copy_of(hlo_instr *x, hlo_instr *before) {
+  hlo_instr *k = hlo_add(x->parent, HLO_COPY, x->shape, 1, &x, NULL);
+  hlo_add_provenance(k, x);
+  if (before) hlo_move_before(k, before);
+  return k;
+}
+
+static bool aliased_output(const hlo_module *m, u32 out, const hlo_instr *o) {
+  const hlo_attr *a = hlo_attrs_find(m->attrs, HLO_ATTR_INPUT_OUTPUT_ALIAS);
+  const hlo_aliases *v = a ? a->v.p : NULL;
+  for (u32 k = 0; v && k < v->n; k++)
+    if ((v->v[k].out_index.n ? v->v[k].out_index.v[0] : 0) == (i64)out && o->opcode == HLO_PARAMETER && v->v[k].param == hlo_param_number(o)) return true;
+  return false;
+}
+
+static void copy_outputs(pass_ctx *c) {
+  hlo_computation *e = c->m->entry;
+  hlo_instr *root = e->root;
+  if (root->opcode == HLO_TUPLE) {
+    for (u32 k = 0; k < root->noperands; k++) {
+      hlo_instr *x = hlo_operand(root, k), *o = origin(x);
+      if (!hlo_shape_is_array(x->shape)) continue;
+      bool twice = false;
+      for (u32 j = 0; j < k; j++) twice |= origin(hlo_operand(root, j)) == o;
+      if ((!not_owned(o) && !twice) || aliased_output(c->m, k, o) || o->opcode == HLO_IOTA || !pass_may_rewrite(c)) continue;
+      pass_note_done(c, x, root, twice ? "returned twice" : "an output may not be a parameter or constant");
+      hlo_set_operand(root, k, copy_of(x, root));
+    }
+  } else if (hlo_shape_is_array(root->shape) && not_owned(origin(root)) && origin(root)->opcode != HLO_IOTA && !aliased_output(c->m, 0, origin(root)) && pass_may_rewrite(c)) {
+    pass_note_done(c, root, NULL, "an output may not be a parameter or constant");
+    hlo_set_root(e, copy_of(root, NULL));
+  }
+}
+
+static void copy_loop_state(pass_ctx *c, hlo_instr *w) {
+  pass_loop l;
+  if (!pass_loop_of(c, w, &l) || !l.in) return;
+  for (u32 k = 0; k < l.n; k++) {
+    hlo_instr *x = hlo_operand(l.in, k), *o = origin(x);
+    if (!hlo_shape_is_array(x->shape) || pass_loop_invariant(&l, k)) continue;
+    u32 readers = o->nuses;
+    bool twice = false;
+    for (u32 j = 0; j < l.n; j++) twice |= j != k && origin(hlo_operand(l.in, j)) == o;
+    if (!not_owned(o) && !twice && readers <= 1) continue;
+    if (!pass_may_rewrite(c)) return;
+    pass_note_done(c, x, w, "written by the loop and used elsewhere");
+    hlo_instr *k2 = copy_of(x, w);
+    if (l.in->nuses > 1) {
+      hlo_instr **e = HS_NEW_ARRAY(c->scratch, hlo_instr *, l.n);
+      for (u32 j = 0; j < l.n; j++) e[j] = hlo_operand(l.in, j);
+      l.in = hlo_add_tuple(w->parent, l.n, e);
+      hlo_set_shape(l.in, w->shape);
+      hlo_set_operand(w, 0, l.in);
+    }
+    hlo_set_operand(l.in, k, k2);
+  }
+}
+
+hs_status pass_copy_insertion(pass_ctx *c) {
+  hlo_for_each_comp(comp, c->m) {
+    if (hlo_is_fusion_comp(comp)) continue;
+    hlo_instr **v = HS_NEW_ARRAY(c->scratch, hlo_instr *, comp->ninstrs + 1);
+    u32 n = 0;
+    hlo_for_each_instr(i, comp) if (i->opcode == HLO_WHILE) v[n++] = i;
+    for (u32 k = 0; k < n; k++) copy_loop_state(c, v[k]);
+  }
+  copy_outputs(c);
+  return HS_GOOD;
+}

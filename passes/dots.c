@@ -1,0 +1,171 @@
+// dots.c — canonical forms of dot.
+//
+// dot_decomposer (xla/service/dot_decomposer.cc): every dot becomes [batch..., M?, K] x [batch..., K, N?] with batch
+//   dimensions first and in order and one contracting dimension, by transposing and reshaping operands and result.
+// dot_dimension_merger (xla/hlo/transforms/simplifiers/dot_dimension_merger.cc): batch dimensions that are neighbours in
+//   both operands and in memory become one.
+#include "passes/util.h"
+
+static bool contains(hlo_ints v, i64 d) {
+  for (u32 k = 0; k < v.n; k++)
+    if (v.v[k] == d) return true;
+  return false;
+}
+
+static bool leading(hlo_ints batch) {
+  for (u32 k = 0; k < batch.n; k++)
+    if (batch.v[k] != (i64)k) return false;
+  return true;
+}
+
+typedef struct dot_dims { hlo_ints lb, lc, rb, rc; } dot_dims;
+static dot_dims dims_of(const hlo_instr *d) {
+  return (dot_dims){hlo_attr_ints(d, HLO_ATTR_LHS_BATCH_DIMS), hlo_attr_ints(d, HLO_ATTR_LHS_CONTRACTING_DIMS), hlo_attr_ints(d, HLO_ATTR_RHS_BATCH_DIMS),
+                    hlo_attr_ints(d, HLO_ATTR_RHS_CONTRACTING_DIMS)};
+}
+
+static bool canonical(const hlo_instr *d) {
+  dot_dims x = dims_of(d);
+  if (x.lc.n != 1 || x.lb.n + 2 < hlo_operand(d, 0)->shape->rank || x.rb.n + 2 < hlo_operand(d, 1)->shape->rank) return false;
+  return leading(x.lb) && leading(x.rb);
+}
+
+// Operand as [batch..., first group product, second group product]; a group without dimensions and not `must` is left out.
+static hlo_instr *arranged(hlo_instr *x, hlo_ints batch, hlo_ints contracting, bool contracting_last, bool *has_free) {
+  const hlo_shape *s = x->shape;
+  i64 perm[HLO_MAX_RANK], dims[HLO_MAX_RANK], free_size = 1, depth = 1;
+  u32 n = 0, nd = 0, nfree = 0;
+  for (u32 k = 0; k < batch.n; k++) perm[n++] = batch.v[k], dims[nd++] = s->dims[batch.v[k]];
+  for (int pass = 0; pass < 2; pass++) {
+    if ((pass == 0) != contracting_last) {
+      for (u32 k = 0; k < contracting.n; k++) perm[n++] = contracting.v[k], depth *= s->dims[contracting.v[k]];
+    } else {
+      for (u32 d = 0; d < s->rank; d++)
+        if (!contains(batch, d) && !contains(contracting, d)) perm[n++] = d, free_size *= s->dims[d], nfree++;
+    }
+  }
+  *has_free = nfree > 0;
+  if (contracting_last) {
+    if (nfree) dims[nd++] = free_size;
+    dims[nd++] = depth;
+  } else {
+    dims[nd++] = depth;
+    if (nfree) dims[nd++] = free_size;
+  }
+  return hlo_build_reshape(hlo_build_transpose(x, perm), nd, dims);
+}
+
+static void decompose(pass_ctx *c, hlo_instr *d) {
+  dot_dims x = dims_of(d);
+  bool lfree, rfree;
+  hlo_instr *l = arranged(hlo_operand(d, 0), x.lb, x.lc, true, &lfree), *r = arranged(hlo_operand(d, 1), x.rb, x.rc, false, &rfree);
+  u32 nb = x.lb.n, rank = 0;
+  i64 dims[HLO_MAX_RANK], iota[HLO_MAX_RANK];
+  for (u32 k = 0; k < nb; k++) iota[k] = k, dims[rank++] = l->shape->dims[k];
+  if (lfree) dims[rank++] = l->shape->dims[nb];
+  if (rfree) dims[rank++] = r->shape->dims[nb + 1];
+  const hlo_shape *s = hlo_shape_array(c->m->ctx, d->shape->dtype, rank, dims);
+  if (d->shape->layout || d->shape->rank == 0) s = hlo_shape_fill_layout(c->m->ctx, s);
+  hlo_instr *ops[] = {l, r}, *now = hlo_clone_instr(d->parent, d, s, 2, ops);
+  i64 lc = lfree ? nb + 1 : nb, rc = nb;
+  if (nb) {
+    hlo_set_attr_ints(now, HLO_ATTR_LHS_BATCH_DIMS, nb, iota);
+    hlo_set_attr_ints(now, HLO_ATTR_RHS_BATCH_DIMS, nb, iota);
+  }
+  hlo_set_attr_ints(now, HLO_ATTR_LHS_CONTRACTING_DIMS, 1, &lc);
+  hlo_set_attr_ints(now, HLO_ATTR_RHS_CONTRACTING_DIMS, 1, &rc);
+  hlo_instr *back = hlo_build_reshape(now, d->shape->rank, d->shape->dims);
+  if (back->shape != d->shape) hlo_set_shape(back, d->shape);
+  hlo_replace(d, back);
+}
+
+static bool plain_dot(const hlo_instr *i) {
+  return i->opcode == HLO_DOT && !hlo_shape_is_dynamic(i->shape) && !hlo_shape_is_dynamic(hlo_operand(i, 0)->shape) && !hlo_shape_is_dynamic(hlo_operand(i, 1)->shape) &&
+         !hlo_attr_get(i, HLO_ATTR_SPARSITY_CONFIG);
+}
+
+hs_status pass_dot_decomposer(pass_ctx *c) {
+  hlo_for_each_comp(comp, c->m) {
+    if (hlo_is_fusion_comp(comp)) continue;
+    hlo_for_each_instr_safe(i, comp) {
+      if (!plain_dot(i) || canonical(i)) continue;
+      if (!pass_may_rewrite(c)) return HS_GOOD;
+      pass_note_done(c, i, NULL, "brought to [batch, M, K] x [batch, K, N]");
+      decompose(c, i);
+    }
+  }
+  return HS_GOOD;
+}
+
+// ---- merging batch dimensions -----------------------------------------------------------------------------------------
+// Dimensions from..from+n-1 of s lie next to each other in memory, in order.
+static bool adjacent(const hlo_shape *s, i64 from, u32 n) {
+  if (!s->layout) return true;
+  for (u32 k = 0; k + 1 < n; k++) {
+    bool found = false;
+    for (u32 m = 0; m + 1 < s->rank; m++) found |= s->layout->minor_to_major[m] == from + (i64)k + 1 && s->layout->minor_to_major[m + 1] == from + (i64)k;
+    if (!found) return false;
+  }
+  return true;
+}
+
+static bool consecutive(hlo_ints v) {
+  for (u32 k = 1; k < v.n; k++)
+    if (v.v[k] != v.v[k - 1] + 1) return false;
+  return true;
+}
+
+static const hlo_shape *merged_shape(hlo_ctx *ctx, const hlo_shape *s, i64 from, u32 n) {
+  i64 dims[HLO_MAX_RANK], order[HLO_MAX_RANK], product = 1;
+  u32 rank = 0, m = 0;
+  for (u32 k = 0; k < n; k++) product *= s->dims[from + k];
+  for (i64 d = 0; d < s->rank; d++) {
+    if (d == from) dims[rank++] = product;
+    else if (d < from || d >= from + (i64)n) dims[rank++] = s->dims[d];
+  }
+  const hlo_shape *out = hlo_shape_array(ctx, s->dtype, rank, dims);
+  if (!s->layout) return out;
+  for (u32 k = 0; k < s->rank; k++) {
+    i64 d = s->layout->minor_to_major[k];
+    if (d > from && d < from + (i64)n) continue;
+    order[m++] = d > from ? d - (n - 1) : d;
+  }
+  hlo_layout l = *s->layout;
+  l.rank = rank, l.minor_to_major = order;
+  return hlo_shape_with_layout(ctx, out, hlo_layout_intern(ctx, &l));
+}
+
+static void shift_dims(hlo_instr *i, hlo_attr_id id, i64 from, u32 n) {
+  hlo_ints v = hlo_attr_ints(i, id);
+  i64 now[HLO_MAX_RANK];
+  for (u32 k = 0; k < v.n; k++) now[k] = v.v[k] > from ? v.v[k] - (n - 1) : v.v[k];
+  hlo_set_attr_ints(i, id, v.n, now);
+}
+
+hs_status pass_dot_dimension_merger(pass_ctx *c) {
+  hlo_for_each_comp(comp, c->m) {
+    hlo_for_each_instr_safe(i, comp) {
+      if (!plain_dot(i)) continue;
+      dot_dims x = dims_of(i);
+      u32 n = x.lb.n;
+      if (n < 2) continue;
+      hlo_instr *l = hlo_operand(i, 0), *r = hlo_operand(i, 1);
+      if (!consecutive(x.lb) || !consecutive(x.rb)) { pass_note_declined(c, i, NULL, "batch dimensions are not consecutive"); continue; }
+      if (!adjacent(l->shape, x.lb.v[0], n) || !adjacent(r->shape, x.rb.v[0], n) || !adjacent(i->shape, 0, n)) {
+        pass_note_declined(c, i, NULL, "batch dimensions are not neighbours in memory");
+        continue;
+      }
+      if (!pass_may_rewrite(c)) return HS_GOOD;
+      pass_note_done(c, i, NULL, "%u batch dimensions became one", n);
+      const hlo_shape *ls = merged_shape(c->m->ctx, l->shape, x.lb.v[0], n), *rs = merged_shape(c->m->ctx, r->shape, x.rb.v[0], n);
+      hlo_instr *ops[] = {hlo_add(comp, HLO_RESHAPE, ls, 1, &l, NULL), hlo_add(comp, HLO_RESHAPE, rs, 1, &r, NULL)};
+      hlo_instr *d = hlo_clone_instr(comp, i, merged_shape(c->m->ctx, i->shape, 0, n), 2, ops);
+      shift_dims(d, HLO_ATTR_LHS_CONTRACTING_DIMS, x.lb.v[0], n);
+      shift_dims(d, HLO_ATTR_RHS_CONTRACTING_DIMS, x.rb.v[0], n);
+      hlo_set_attr_ints(d, HLO_ATTR_LHS_BATCH_DIMS, 1, &x.lb.v[0]);
+      hlo_set_attr_ints(d, HLO_ATTR_RHS_BATCH_DIMS, 1, &x.rb.v[0]);
+      hlo_replace(i, hlo_add(comp, HLO_RESHAPE, i->shape, 1, &d, NULL));
+    }
+  }
+  return HS_GOOD;
+}
