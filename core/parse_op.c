@@ -146,11 +146,7 @@ static bool check_op(hlo_parser *P, hlo_rhs *r) {
   case HLO_CONVOLUTION: return n >= 2 || hlo_lex_error(LX, HS_E_ARITY, r->op_at, "expects 2 operands, but has %u operands", n);
   case HLO_MAP: forget(P, r, HLO_ATTR_DIMENSIONS); return true;
   case HLO_SCAN: no.id = HLO_ATTR_IS_ASSOCIATIVE; return imply(P, r, no), check_one_dimension(P, r);
-  case HLO_TOPK:
-    yes.id = HLO_ATTR_LARGEST;
-    imply(P, r, yes);
-    yes.id = HLO_ATTR_IS_STABLE;
-    return imply(P, r, yes), true;
+  case HLO_TOPK: yes.id = HLO_ATTR_LARGEST; return imply(P, r, yes), true;
   case HLO_TUPLE:
     if (r->shape && (!hlo_shape_is_tuple(r->shape) || r->shape->nelems != n))
       return hlo_lex_error(LX, HS_E_ARITY, r->op_at, "tuple shape has %u elements, but the tuple has %u operands", r->shape->nelems, n);

@@ -1,7 +1,9 @@
 // print.c — modules, computations and instructions as XLA prints them (HloModule::ToString and HloPrintOptions).
 //
-// Order: computations callees first, instructions operands first (or the schedule), attributes as listed in ops.def and
-// then the common ones. Both orders are XLA's own depth-first ones, so what XLA printed comes back byte for byte.
+// Order: computations in the module's order, but callees in front of their callers; instructions operands first as in XLA's
+// MakeInstructionPostOrder, or the schedule; attributes as listed in ops.def and then the common ones. XLA orders
+// computations by the instruction lists it happens to have in memory, which its text does not show: keeping the module's
+// order is what makes the text of an optimized module come back byte for byte.
 #include "core/print.h"
 
 // ---- options ----------------------------------------------------------------------------------------------------------
@@ -110,13 +112,12 @@ static void put_iota_dims(hlo_printer *p, const hlo_instr *i) {
 }
 
 // What XLA prints even when the attribute is not set.
-static const char *absent_text(const hlo_instr *i, hlo_attr_id id) {
+static const char *absent_text(hlo_attr_id id) {
   switch (id) {
   case HLO_ATTR_REPLICA_GROUPS: return "{}";
   case HLO_ATTR_HAS_DYNAMIC_ROOT:
   case HLO_ATTR_IS_ASSOCIATIVE: return "false";
   case HLO_ATTR_LARGEST: return "true";
-  case HLO_ATTR_IS_STABLE: return hlo_is(i, HLO_TOPK) ? "true" : NULL;
   case HLO_ATTR_LHS_CONTRACTING_DIMS:
   case HLO_ATTR_RHS_CONTRACTING_DIMS: return "{}";
   default: return NULL;
@@ -136,7 +137,7 @@ static void put_own_attrs(hlo_printer *p, const hlo_instr *i) {
       put_key(p, a->id);
       hlo_put_attr(p, i, v);
     } else {
-      const char *text = absent_text(i, a->id);
+      const char *text = absent_text(a->id);
       if (!text) continue;
       put_key(p, a->id);
       hs_buf_puts(p->b, text);
@@ -289,6 +290,44 @@ static void put_frames(hs_buf *b, const hlo_stack_frames *f) {
   for (u32 k = 0; k < f->nframes; k++) hs_buf_printf(b, "%u {file_location_id=%d parent_frame_id=%d}\n", k + 1, f->frames[k].location, f->frames[k].parent + 1);
 }
 
+// Module order, callees first. An explicit stack: call chains may be long.
+static hlo_computation **print_order(const hlo_module *m, hs_arena *a, u32 *n) {
+  hlo_computation **order = HS_NEW_ARRAY(a, hlo_computation *, m->ncomputations + 1);
+  u8 *state = HS_NEW_ARRAY(a, u8, m->next_comp_id + 1);   // 1 on the stack, 2 in the order
+  HS_VEC(struct { hlo_computation *c; hlo_instr *at; }) stack = {0};
+  HS_VEC(hlo_computation *) called = {0};
+  *n = 0;
+  hlo_for_each_comp(root, m) {
+    if (state[root->id]) continue;
+    state[root->id] = 1;
+    hs_vec_push(&stack, ((__typeof__(*stack.v)){root, root->first}));
+    while (stack.n) {
+      __typeof__(stack.v) top = &stack.v[stack.n - 1];
+      hlo_instr *i = top->at;
+      while (i && !hlo_op_has(i->opcode, HLO_F_CALLS)) i = i->next;
+      if (!i) {
+        state[top->c->id] = 2;
+        order[(*n)++] = top->c;
+        stack.n--;
+        continue;
+      }
+      top->at = i->next;
+      u32 k = hlo_called(i, NULL, 0);
+      called.n = 0;
+      while (called.cap < k) hs_vec_push(&called, NULL);
+      hlo_called(i, called.v, k);
+      while (k-- > 0) {   // the first one ends on top
+        if (!called.v[k] || state[called.v[k]->id]) continue;
+        state[called.v[k]->id] = 1;
+        hs_vec_push(&stack, ((__typeof__(*stack.v)){called.v[k], called.v[k]->first}));
+      }
+    }
+  }
+  hs_vec_free(&stack);
+  hs_vec_free(&called);
+  return order;
+}
+
 static hlo_printer printer(hs_buf *b, const hlo_print_options *o) { return (hlo_printer){.b = b, .o = o}; }
 
 void hlo_print_module(hs_buf *b, const hlo_module *m, const hlo_print_options *o) {
@@ -302,7 +341,7 @@ void hlo_print_module(hs_buf *b, const hlo_module *m, const hlo_print_options *o
   hs_buf_puts(b, "\n\n");
   hs_arena scratch = {0};
   u32 n = 0;
-  hlo_computation **order = hlo_comp_post_order(m, &scratch, &n);
+  hlo_computation **order = print_order(m, &scratch, &n);
   for (u32 k = 0; k < n; k++) {
     if (o->subcomputations == 1 && order[k] != m->entry) continue;
     put_computation(&p, order[k]);
