@@ -1,0 +1,345 @@
+// fusion.c — producer into consumer fusion: which instructions become one kernel.
+//
+// One fusion is one kernel: the code generator never fuses again. The plan is made from users to producers. A producer
+// either joins every kernel that reads it, so that it never exists in memory, or it is materialized and starts a kernel
+// of its own. It joins when that is legal for each of them and the time saved is positive:
+//
+//     saved = launch + (write it + read it in each kernel) / bandwidth - (evaluations beyond the first, reads of its inputs)
+//
+// Bandwidth is that of the cache level the value would live in. Joining all or none keeps the plan free of cycles and
+// of half-fused values; scalar constants, iota and broadcast scalars are the exception: they join whoever takes them.
+//
+// How often a member is evaluated follows from its index classes (fusion.h): readers that use the same index share one
+// evaluation; a broadcast, slice or pad in between makes another class. Values that depend on outer loops only are
+// evaluated once per outer iteration, which the code generator does by hoisting.
+//
+// What the code generator may count on, and what backends/emit must take:
+//   pointwise kernels    one root of any dims; members elementwise, broadcast, reshape, transpose, slice, reverse, pad,
+//                        concatenate, iota, dynamic-slice, gather, scalar constants. A transpose that moves the minor
+//                        dimension of a large array is only ever a root, never below another instruction.
+//   reductions           one reduce (also variadic, as the root) over pointwise members, then possibly a pointwise epilogue
+//                        of exactly the reduction's dimensions, reading parameters and the reduction's result:
+//                        the scale of a mean, + bias. kind=kInput; all others kLoop.
+//   multi-output         made by multi_output_fusion.c: a tuple of same-dims pointwise roots, or of sibling reductions.
+#include "passes/fusion.h"
+
+#include <math.h>
+
+const double pass_fusion_launch_ns = 1200;
+
+double pass_fusion_move_ns(double bytes) { return bytes / (bytes <= 256e3 ? 60.0 : bytes <= 8e6 ? 30.0 : 12.0); }
+
+static bool scalar_like(const hlo_instr *i) { return hlo_shape_is_array(i->shape) && i->shape->elements == 1; }
+
+bool pass_fusion_expensive(const hlo_instr *i) {
+  if (i->opcode == HLO_DIVIDE || i->opcode == HLO_REMAINDER || i->opcode == HLO_REDUCE || i->opcode == HLO_GATHER) return true;
+  return hlo_op_has(i->opcode, HLO_F_TRANSCENDENTAL);
+}
+
+double pass_fusion_eval_ns(const hlo_instr *i) {
+  double width = (double)HS_MAX(hlo_dtype_bits(i->shape->dtype), 8) / 32.0;
+  switch (i->opcode) {
+    case HLO_BROADCAST: case HLO_RESHAPE: case HLO_BITCAST: case HLO_IOTA: case HLO_CONSTANT: case HLO_SLICE: case HLO_REVERSE:
+    case HLO_TRANSPOSE: return 0.01 * width;
+    case HLO_PAD: case HLO_CONCATENATE: case HLO_DYNAMIC_SLICE: return 0.1 * width;
+    case HLO_SQRT: case HLO_RSQRT: case HLO_DIVIDE: return (hlo_dtype_is_integer(i->shape->dtype) ? 1.5 : 0.2) * width;
+    case HLO_REMAINDER: case HLO_POWER: case HLO_ATAN2: return 2.0 * width;
+    case HLO_GATHER: return 1.5;
+    default: return (hlo_op_has(i->opcode, HLO_F_TRANSCENDENTAL) ? 0.7 : 0.04) * width;
+  }
+}
+
+static bool moves_minor(const hlo_instr *t) {
+  hlo_ints p = hlo_attr_ints(t, HLO_ATTR_DIMENSIONS);
+  for (u32 k = p.n; k-- > 0;)
+    if (t->shape->dims[k] != 1) {
+      // The last real dimension of the result must be the last real one of the operand.
+      for (i64 j = hlo_operand(t, 0)->shape->rank - 1; j > p.v[k]; j--)
+        if (hlo_operand(t, 0)->shape->dims[j] != 1) return true;
+      return false;
+    }
+  return false;
+}
+
+fusion_role pass_fusion_role(const hlo_instr *i) {
+  if (i->ctrl_preds || i->nctrl_succs || hlo_shape_is_dynamic(i->shape)) return FUSION_OPAQUE;
+  for (u32 k = 0; k < i->noperands; k++)
+    if (!hlo_shape_is_array(hlo_operand(i, k)->shape) || hlo_shape_is_dynamic(hlo_operand(i, k)->shape)) return FUSION_OPAQUE;
+  if (i->opcode == HLO_REDUCE) return FUSION_REDUCE;
+  if (!hlo_shape_is_array(i->shape)) return FUSION_OPAQUE;
+  switch (i->opcode) {
+    case HLO_CONSTANT: return i->shape->elements == 1 && hlo_constant_value(i) && !hlo_constant_value(i)->elided ? FUSION_POINT : FUSION_OPAQUE;
+    case HLO_STOCHASTIC_CONVERT: return FUSION_OPAQUE;
+    case HLO_BROADCAST: case HLO_RESHAPE: case HLO_TRANSPOSE: case HLO_SLICE: case HLO_REVERSE: case HLO_PAD: case HLO_CONCATENATE:
+    case HLO_IOTA: case HLO_DYNAMIC_SLICE: case HLO_GATHER: return FUSION_POINT;
+    case HLO_BITCAST: case HLO_BITCAST_CONVERT:
+      return hlo_operand(i, 0)->shape->dtype == i->shape->dtype || hlo_shape_same_dims(hlo_operand(i, 0)->shape, i->shape) ? FUSION_POINT : FUSION_OPAQUE;
+    default: return hlo_op_has(i->opcode, HLO_F_ELEMENTWISE) ? FUSION_POINT : FUSION_OPAQUE;
+  }
+}
+
+// ---- index classes ------------------------------------------------------------------------------------------------------
+// Operand dimensions are the first dimensions of the result: the value changes with outer loops only.
+static double hoisted_evals(const hlo_instr *b) {
+  hlo_ints d = hlo_attr_ints(b, HLO_ATTR_DIMENSIONS);
+  i64 last = -1;
+  double n = 1;
+  for (u32 k = 0; k < d.n; k++) last = HS_MAX(last, d.v[k]);
+  for (i64 k = 0; k <= last; k++) n *= (double)b->shape->dims[k];
+  return n;
+}
+
+static bool degenerate_reshape(const hlo_shape *a, const hlo_shape *b) {
+  u32 i = 0, j = 0;
+  for (;;) {
+    while (i < a->rank && a->dims[i] == 1) i++;
+    while (j < b->rank && b->dims[j] == 1) j++;
+    if (i == a->rank || j == b->rank) return i == a->rank && j == b->rank;
+    if (a->dims[i++] != b->dims[j++]) return false;
+  }
+}
+
+// The class in which user `u` (in class c) reads operand `slot`.
+static fusion_class class_below(const hlo_instr *u, u32 slot, fusion_class c) {
+  const hlo_instr *p = hlo_operand(u, slot);
+  double share = u->shape->elements > 0 && hlo_shape_is_array(u->shape) ? (double)p->shape->elements / (double)u->shape->elements : 1;
+  fusion_class r = c;
+  if (p->shape->elements == 1) return (fusion_class){.hash = 1, .evals = 1, .aligned = false};
+  if (hlo_op_has(u->opcode, HLO_F_ELEMENTWISE) || u->opcode == HLO_BITCAST_CONVERT) return r;
+  if ((u->opcode == HLO_RESHAPE || u->opcode == HLO_BITCAST) && degenerate_reshape(p->shape, u->shape)) return r;
+  r.hash = hs_mix(hs_mix(c.hash, u->opcode), hs_mix(p->shape->serial, u->shape->serial));
+  if (u->opcode == HLO_CONCATENATE) r.hash = hs_mix(r.hash, u->id * 64 + slot);
+  else r.hash = hs_mix(r.hash, hlo_attrs_hash(u->attrs, slot, hlo_attr_is_annotation));
+  if (u->opcode == HLO_DYNAMIC_SLICE || u->opcode == HLO_GATHER) r.hash = hs_mix(r.hash, u->id);
+  r.aligned = false;
+  switch (u->opcode) {
+    case HLO_BROADCAST: if (c.aligned) r.evals = HS_MIN(c.evals, hoisted_evals(u)); break;
+    case HLO_CONCATENATE: case HLO_PAD: r.evals = c.evals * HS_MIN(share, 1.0); break;
+    case HLO_REDUCE: r.evals = (double)p->shape->elements, r.aligned = true; break;
+    default: break;
+  }
+  return r;
+}
+
+// ---- the plan --------------------------------------------------------------------------------------------------------------
+typedef struct planner {
+  pass_ctx *p;
+  hs_arena *a;
+  fusion_members *where;         // by instruction id: the kernels that compute it
+  u32 nwhere;
+  HS_VEC(fusion_kernel *) kernels;
+} planner;
+
+static void join(planner *f, hlo_instr *i, const fusion_member *m) {
+  fusion_members *w = &f->where[i->id];
+  if (w->n == w->cap) {
+    u32 cap = w->cap ? w->cap * 2 : 2;
+    fusion_member *v = HS_NEW_ARRAY(f->a, fusion_member, cap);
+    if (w->n) memcpy(v, w->v, w->n * sizeof *v);
+    w->v = v, w->cap = cap;
+  }
+  w->v[w->n++] = *m;
+  fusion_kernel *k = m->kernel;
+  hs_vec_push(&k->members, i);
+  k->ops += i->opcode == HLO_CONSTANT ? 0 : HS_MAX(m->n, 1);
+  if (pass_fusion_expensive(i)) k->expensive += HS_MAX(m->n, 1);
+  if (i->opcode == HLO_REDUCE) k->reduce = i;
+}
+
+static void start_kernel(planner *f, hlo_instr *i) {
+  fusion_kernel *k = HS_NEW(f->a, fusion_kernel);
+  k->root = i;
+  hs_vec_push(&f->kernels, k);
+  double evals = hlo_shape_is_array(i->shape) ? (double)i->shape->elements : (double)i->shape->elems[0]->elements;
+  fusion_member m = {.kernel = k, .n = 1, .c = {{.hash = 0, .evals = evals, .aligned = true}}};
+  join(f, i, &m);
+}
+
+static const fusion_member *in_kernel(const planner *f, const hlo_instr *i, const fusion_kernel *k) {
+  if (i->id >= f->nwhere) return NULL;
+  const fusion_members *w = &f->where[i->id];
+  for (u32 j = 0; j < w->n; j++)
+    if (w->v[j].kernel == k) return &w->v[j];
+  return NULL;
+}
+
+// Inputs that kernel k reads, with `extra` (may be NULL) counted as a member.
+static u32 count_inputs(const planner *f, const fusion_kernel *k, const hlo_instr *extra) {
+  const hlo_instr *seen[2 * FUSION_MAX_INPUTS];
+  u32 n = 0;
+  for (size_t j = 0; j <= k->members.n; j++) {
+    const hlo_instr *m = j < k->members.n ? k->members.v[j] : extra;
+    for (u32 o = 0; m && o < m->noperands; o++) {
+      const hlo_instr *d = hlo_operand(m, o);
+      if (d == extra || in_kernel(f, d, k)) continue;
+      u32 t = 0;
+      while (t < n && seen[t] != d) t++;
+      if (t == n && n < HS_COUNT(seen)) seen[n++] = d;
+    }
+  }
+  return n;
+}
+
+// The classes in which kernel k would read p; false when there are too many.
+static bool classes_of(const planner *f, const hlo_instr *p, fusion_kernel *k, fusion_member *out) {
+  *out = (fusion_member){.kernel = k};
+  hlo_for_each_use(u, p) {
+    const fusion_member *m = in_kernel(f, u->user, k);
+    for (u32 j = 0; m && j < m->n; j++) {
+      fusion_class c = class_below(u->user, u->slot, m->c[j]);
+      u32 t = 0;
+      while (t < out->n && out->c[t].hash != c.hash) t++;
+      if (t == out->n && out->n == FUSION_MAX_CLASSES) return false;
+      if (t == out->n) out->c[out->n++] = c;
+      else out->c[t].evals = HS_MAX(out->c[t].evals, c.evals);
+    }
+  }
+  return true;
+}
+
+static double evals_of(const fusion_member *m) {
+  double n = 0;
+  for (u32 j = 0; j < m->n; j++) n += m->c[j].evals;
+  return n;
+}
+
+static bool same_space(const hlo_instr *a, const hlo_instr *b) {
+  return hlo_shape_is_array(a->shape) && hlo_shape_is_array(b->shape) && degenerate_reshape(a->shape, b->shape);
+}
+
+// Whether p may be computed inside k at all; the refusal is noted.
+static bool legal(planner *f, const hlo_instr *p, fusion_kernel *k, fusion_member *m) {
+  if (!classes_of(f, p, k, m)) {
+    pass_note_declined(f->p, p, k->root, "not fused: read at more than %d different places", FUSION_MAX_CLASSES);
+    return false;
+  }
+  if (k->ops + m->n > FUSION_MAX_OPS || (pass_fusion_expensive(p) && k->expensive + m->n > FUSION_MAX_EXPENSIVE)) {
+    pass_note_declined(f->p, p, k->root, "not fused: the kernel has %u operations already", k->ops);
+    return false;
+  }
+  if (p->opcode == HLO_CONSTANT || p->opcode == HLO_IOTA) return true;
+  u32 inputs = count_inputs(f, k, p);
+  if (inputs > FUSION_MAX_INPUTS && inputs > count_inputs(f, k, NULL)) {
+    pass_note_declined(f->p, p, k->root, "not fused: the kernel would read %u arrays", inputs);
+    return false;
+  }
+  if (p->opcode == HLO_REDUCE) {
+    if (!hlo_shape_is_array(p->shape)) return false;
+    if (k->reduce || m->n != 1 || !same_space(p, k->root) || (!m->c[0].aligned && p->shape->elements > 1)) {
+      pass_note_declined(f->p, p, k->root, k->reduce ? "not fused: the kernel has a reduction already"
+                                                     : "not fused: the reduction's result is read by more than a pointwise epilogue");
+      return false;
+    }
+    return true;
+  }
+  if (p->opcode == HLO_TRANSPOSE && p->shape->elements > 16384 && moves_minor(p)) {
+    pass_note_declined(f->p, p, k->root, "not fused: transposed read of %lld elements", (long long)p->shape->elements);
+    return false;
+  }
+  double evals = evals_of(m), n = HS_MAX((double)p->shape->elements, 1);
+  if (pass_fusion_expensive(p) && evals > n && evals > 64) {
+    pass_note_declined(f->p, p, k->root, "not fused: would recompute %s %.0fx", hlo_op_text(p->opcode), ceil(evals / n));
+    return false;
+  }
+  return true;
+}
+
+static bool free_to_copy(const hlo_instr *p) {
+  return p->opcode == HLO_CONSTANT || p->opcode == HLO_IOTA || (p->opcode == HLO_BROADCAST && scalar_like(hlo_operand(p, 0)));
+}
+
+// Nanoseconds saved by computing p inside its n kernels instead of in one of its own.
+static double saving(planner *f, const hlo_instr *p, u32 n, const fusion_member *m) {
+  double bytes = (double)hlo_shape_bytes(p->shape), evals = 0, in_bytes = 0, extra_reads = 0;
+  double elements = HS_MAX((double)p->shape->elements, 1);
+  for (u32 o = 0; o < p->noperands; o++) in_bytes += (double)hlo_shape_bytes(hlo_operand(p, o)->shape);
+  for (u32 j = 0; j < n; j++) {
+    evals += evals_of(&m[j]);
+    for (u32 o = 0; o < p->noperands; o++)
+      if (!in_kernel(f, hlo_operand(p, o), m[j].kernel)) extra_reads += (double)hlo_shape_bytes(hlo_operand(p, o)->shape);
+  }
+  double reads = HS_MIN(in_bytes, p->opcode == HLO_SLICE || p->opcode == HLO_DYNAMIC_SLICE ? bytes : in_bytes);
+  double apart = pass_fusion_launch_ns + pass_fusion_move_ns(reads) + pass_fusion_move_ns(bytes) * (1 + n);
+  double inside = pass_fusion_move_ns(HS_MIN(extra_reads, reads * n)) + HS_MAX(0, evals - elements) * pass_fusion_eval_ns(p);
+  return apart - inside;
+}
+
+// Puts p into the kernels of all its users, or gives it one of its own.
+static void place(planner *f, hlo_instr *p) {
+  fusion_role role = pass_fusion_role(p);
+  if (role == FUSION_OPAQUE || (p->nuses == 0 && !hlo_is_root(p))) return;
+  HS_VEC(fusion_kernel *) targets = {0};
+  bool opaque_user = hlo_is_root(p);
+  hlo_for_each_use(u, p) {
+    const fusion_members *w = u->user->id < f->nwhere ? &f->where[u->user->id] : NULL;
+    if (!w || w->n == 0) opaque_user = true;
+    for (u32 j = 0; w && j < w->n; j++) {
+      size_t t = 0;
+      while (t < targets.n && targets.v[t] != w->v[j].kernel) t++;
+      if (t == targets.n) hs_vec_push(&targets, w->v[j].kernel);
+    }
+  }
+  fusion_member *m = HS_NEW_ARRAY(f->a, fusion_member, targets.n + 1);
+  u32 ok = 0;
+  bool all = !opaque_user, copy = free_to_copy(p);
+  if (all || copy)
+    for (size_t t = 0; t < targets.n && (all || copy); t++) {
+      if (legal(f, p, targets.v[t], &m[ok])) ok++;
+      else all = false;
+    }
+  if (all && targets.n > 1 && pass_fusion_expensive(p) && p->shape->elements > 64) {
+    pass_note_declined(f->p, p, NULL, "not fused: %zu kernels would each compute %s", targets.n, hlo_op_text(p->opcode));
+    all = false;
+  }
+  if (all && !copy) {
+    double ns = saving(f, p, ok, m);
+    if (ns <= 0) {
+      pass_note_declined(f->p, p, targets.v[0]->root, "not fused: would lose %.1f us", -ns * 1e-3);
+      all = false;
+    }
+  }
+  if (all || copy)
+    for (u32 t = 0; t < ok; t++) join(f, p, &m[t]);
+  if (!all && p->opcode != HLO_CONSTANT) start_kernel(f, p);
+  hs_vec_free(&targets);
+}
+
+// ---- carrying it out ---------------------------------------------------------------------------------------------------------
+static bool worth_a_fusion(const fusion_kernel *k) {
+  for (size_t j = 1; j < k->members.n; j++)
+    if (k->members.v[j]->opcode != HLO_CONSTANT) return true;
+  return false;
+}
+
+static hs_status fuse_computation(pass_ctx *p, hlo_computation *c) {
+  hs_arena a = {0};
+  planner f = {.p = p, .a = &a, .nwhere = p->m->next_instr_id};
+  f.where = HS_NEW_ARRAY(&a, fusion_members, f.nwhere + 1);
+  u32 n = c->ninstrs;
+  hlo_instr **order = hlo_post_order(c, &a);
+  for (u32 k = n; k-- > 0;) place(&f, order[k]);
+  // Producers' kernels first: a fusion then reads the fusions made before it. Kernels were started users first.
+  hs_status s = HS_GOOD;
+  for (size_t k = f.kernels.n; k-- > 0 && hs_ok(s);) {
+    fusion_kernel *q = f.kernels.v[k];
+    s = hs_poll();
+    if (!hs_ok(s) || !worth_a_fusion(q) || !pass_may_rewrite(p)) continue;
+    i64 kind = q->reduce ? HLO_FUSION_KIND_INPUT : HLO_FUSION_KIND_LOOP;
+    hlo_instr *root = q->root, **members = HS_NEW_ARRAY(&a, hlo_instr *, q->members.n);
+    for (size_t j = 0; j < q->members.n; j++) members[j] = q->members.v[q->members.n - 1 - j];
+    hlo_instr *fusion = pass_fusion_build(p->m, &a, (u32)q->members.n, members, 1, &root, kind, root);
+    pass_note_done(p, fusion, NULL, "fused %zu instructions into one kernel%s", q->members.n, q->reduce ? " around a reduction" : "");
+    hlo_replace(root, fusion);
+  }
+  for (size_t k = 0; k < f.kernels.n; k++) hs_vec_free(&f.kernels.v[k]->members);
+  hs_vec_free(&f.kernels);
+  hs_arena_free(&a);
+  return s;
+}
+
+hs_status pass_fusion(pass_ctx *p) {
+  u32 n;
+  hlo_computation **comps = pass_fusion_computations(p->m, p->scratch, &n);
+  for (u32 k = 0; k < n; k++) HS_TRY(fuse_computation(p, comps[k]));
+  return HS_GOOD;
+}
