@@ -258,13 +258,17 @@ ALG_RULE(minmax_bound) {
 // max(min(A, C1), C2) with C2 <= C1 is clamp(C2, A, C1); so is min(max(A, C2), C1)
 ALG_RULE(minmax_clamp) {
   bool max_outside = i->opcode == HLO_MAXIMUM;
-  hlo_instr *in = X;
-  if (in->opcode != (max_outside ? HLO_MINIMUM : HLO_MAXIMUM) || alg_is_complex(i)) return NULL;
-  hlo_instr *lo = max_outside ? Y : hlo_operand(in, 1), *hi = max_outside ? hlo_operand(in, 1) : Y;
-  double l, h;
-  if (!pass_alg_splat(lo, &l) || !pass_alg_splat(hi, &h) || !(l <= h) || alg_is_pred(i)) return NULL;
+  hlo_opcode inner = max_outside ? HLO_MINIMUM : HLO_MAXIMUM;
+  hlo_instr *in = X->opcode == inner ? X : Y, *c = in == X ? Y : X;
+  if (in->opcode != inner || alg_is_complex(i) || alg_is_pred(i)) return NULL;
   if (alg_is_int(i) && hlo_dtype_bits(i->shape->dtype) == 64) return NULL;      // a double does not tell them apart
-  return pass_alg_add(a, HLO_CLAMP, i->shape, 3, (hlo_instr *[]){lo, hlo_operand(in, 0), hi});
+  double l, h;
+  for (u32 k = 0; k < 2; k++) {
+    hlo_instr *v = hlo_operand(in, k), *d = hlo_operand(in, 1 - k), *lo = max_outside ? c : d, *hi = max_outside ? d : c;
+    if (!pass_alg_splat(lo, &l) || !pass_alg_splat(hi, &h) || !(l <= h)) continue;
+    return pass_alg_add(a, HLO_CLAMP, i->shape, 3, (hlo_instr *[]){lo, v, hi});
+  }
+  return NULL;
 }
 
 // ---- complex ----------------------------------------------------------------------------------------------------------

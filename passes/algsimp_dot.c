@@ -81,11 +81,14 @@ ALG_RULE(dot_multiply) {
   return as_multiply(a, i, d, false);
 }
 
-// A matrix-vector or vector-vector product as multiply + reduce; worth it only without a library call
+// A vector-vector product as multiply + reduce, which fuses with what made the vectors; a matrix-vector product only
+// where no library takes it
 ALG_RULE(dot_reduce) {
   dot_dims d = dims_of(i);
   u32 lfree = X->shape->rank - d.lb.n - d.lc.n, rfree = Y->shape->rank - d.rb.n - d.rc.n;
-  if (!a->dot_strength_reduction || !plain(i) || (lfree && rfree) || !alg_is_float(i)) return NULL;
+  bool vectors = X->shape->rank == 1 && Y->shape->rank == 1;
+  if (!(vectors || a->dot_strength_reduction) || !plain(i) || (lfree && rfree) || alg_is_pred(i)) return NULL;
+  if (hlo_dtype_bits(i->shape->dtype) < 32 || X->shape->dtype != Y->shape->dtype) return NULL;    // the sum would be too narrow
   return as_multiply(a, i, d, true);
 }
 

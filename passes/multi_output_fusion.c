@@ -93,13 +93,6 @@ static bool path(merger *g, hlo_instr *a, hlo_instr *b, bool skip_edge) {
 }
 
 // ---- merging --------------------------------------------------------------------------------------------------------------
-static hlo_instr *input(hlo_computation *body, instrs *in, hlo_instr *d) {
-  for (size_t j = 0; j < in->n; j++)
-    if (in->v[j] == d) return body->params[j];
-  hs_vec_push(in, d);
-  return hlo_add_parameter(body, (i64)in->n - 1, d->shape, NULL);
-}
-
 // The same computation already in the body, or NULL.
 static hlo_instr *existing(hlo_computation *body, const hlo_instr *like, hlo_instr *const *ops) {
   hlo_for_each_instr(b, body) {
@@ -114,6 +107,15 @@ static hlo_instr *existing(hlo_computation *body, const hlo_instr *like, hlo_ins
 static hlo_instr *copy_in(hlo_computation *body, const hlo_instr *i, hlo_instr *const *ops) {
   hlo_instr *e = existing(body, i, ops);
   return e ? e : hlo_clone_instr(body, i, NULL, i->noperands, ops);
+}
+
+// What stands for d in the body: a parameter, or a copy when d is a scalar constant.
+static hlo_instr *input(hlo_computation *body, instrs *in, hlo_instr *d) {
+  if (d->opcode == HLO_CONSTANT && d->shape->elements == 1) return copy_in(body, d, NULL);
+  for (size_t j = 0; j < in->n; j++)
+    if (in->v[j] == d) return body->params[j];
+  hs_vec_push(in, d);
+  return hlo_add_parameter(body, (i64)in->n - 1, d->shape, NULL);
 }
 
 // Copies kernel k's work into the body; reads of `made` (may be NULL) take `made_as`. Fills out[] with its results.

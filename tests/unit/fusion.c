@@ -1,0 +1,124 @@
+// Fusion: which programs become one kernel, which producers stay in memory, and that the reasons are recorded.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "core/text.h"
+#include "passes/pass.h"
+
+#define HEAD "HloModule m\nadd { a = f32[] parameter(0) b = f32[] parameter(1) ROOT r = f32[] add(a, b) }\nENTRY e {\n"
+
+static hlo_module *m;
+static pass_notes notes;
+
+// Kernels that would be launched by the entry: everything but parameters, constants, tuples and elements.
+static u32 kernels_after(const char *body, const char *pipeline) {
+  hlo_ctx *ctx = hlo_ctx_new();
+  hs_buf b = {0};
+  hs_buf_printf(&b, "%s%s}\n", HEAD, body);
+  hs_status s = hlo_parse(ctx, b.p, b.n, NULL, &m);
+  hs_buf_free(&b);
+  if (!hs_ok(s)) hs_status_render(s, &b, false), print_error("%s\n", hs_buf_cstr(&b));
+  assert_true(hs_ok(s));
+  pass_run_options o = pass_run_default();
+  o.measure = false;
+  o.verify = o.verify_all = true;
+  o.notes = &notes;
+  pass_log log = {0};
+  s = pipeline_run(m, pipeline, &o, &log);
+  hs_vec_free(&log);
+  if (!hs_ok(s)) hs_status_render(s, &b, false), print_error("%s\n", hs_buf_cstr(&b));
+  assert_true(hs_ok(s));
+  hs_buf_free(&b);
+  u32 n = 0;
+  hlo_for_each_instr(i, m->entry) n += i->opcode != HLO_PARAMETER && i->opcode != HLO_CONSTANT && i->opcode != HLO_TUPLE && i->opcode != HLO_GET_TUPLE_ELEMENT;
+  return n;
+}
+
+static bool noted(const char *text) {
+  for (size_t k = 0; k < notes.n; k++)
+    if (strstr(notes.v[k].text, text)) return true;
+  return false;
+}
+
+static int teardown(void **state) {
+  (void)state;
+  hlo_ctx *c = m->ctx;
+  hlo_module_free(m);
+  hlo_ctx_free(c);
+  for (size_t k = 0; k < notes.n; k++) hs_free(notes.v[k].text);
+  hs_vec_free(&notes);
+  return 0;
+}
+
+#define PIPE "algsimp,dce,fusion,dce"
+#define ONE(name, body)                                            \
+  static void name(void **state) {                                 \
+    (void)state;                                                   \
+    assert_int_equal(kernels_after(body, PIPE), 1);                \
+  }
+
+ONE(sum_of_product, "x = f32[64,32] parameter(0) y = f32[64,32] parameter(1) z = f32[64,32] parameter(2) p = f32[64,32] multiply(y, z)\n"
+                    "q = f32[64,32] add(x, p) c = f32[] constant(0) ROOT t = f32[] reduce(q, c), dimensions={0,1}, to_apply=add\n")
+ONE(relu_squared, "x = f32[1024] parameter(0) c = f32[] constant(0) z = f32[1024] broadcast(c), dimensions={} k = f32[] constant(3)\n"
+                  "three = f32[1024] broadcast(k), dimensions={} r = f32[1024] maximum(x, z) q = f32[1024] multiply(r, r) ROOT t = f32[1024] add(q, three)\n")
+ONE(mean_of_relu_squared, "x = f32[1024] parameter(0) c = f32[] constant(0) z = f32[1024] broadcast(c), dimensions={} r = f32[1024] maximum(x, z)\n"
+                          "q = f32[1024] multiply(r, r) s = f32[] reduce(q, c), dimensions={0}, to_apply=add n = f32[] constant(1024) ROOT t = f32[] divide(s, n)\n")
+ONE(polynomial, "x = f32[512] parameter(0) k = f32[] constant(2) two = f32[512] broadcast(k), dimensions={} c = f32[] constant(1)\n"
+                "one = f32[512] broadcast(c), dimensions={} q = f32[512] multiply(x, x) l = f32[512] multiply(two, x) s = f32[512] add(q, l) ROOT t = f32[512] add(s, one)\n")
+ONE(sine_plus_exp, "x = f32[4096] parameter(0) s = f32[4096] sine(x) v = f32[4096] exponential(x) ROOT t = f32[4096] add(s, v)\n")
+
+static void exponential_not_recomputed(void **state) {
+  (void)state;
+  // The broadcast along the rows would evaluate the exponential once per row.
+  u32 n = kernels_after("x = f32[512] parameter(0) y = f32[512,512] parameter(1) v = f32[512] exponential(x) b = f32[512,512] broadcast(v), dimensions={1}\n"
+                        "ROOT t = f32[512,512] multiply(b, y)\n", PIPE);
+  assert_int_equal(n, 2);
+  assert_true(noted("not fused: would recompute exponential 512x"));
+}
+
+static void shared_expensive_producer(void **state) {
+  (void)state;
+  u32 n = kernels_after("x = f32[4096] parameter(0) v = f32[4096] exponential(x) s = f32[4096] sine(v) c = f32[] constant(0)\n"
+                        "q = f32[] reduce(v, c), dimensions={0}, to_apply=add ROOT t = (f32[4096], f32[]) tuple(s, q)\n", PIPE);
+  assert_int_equal(n, 3);
+  assert_true(noted("2 kernels would each compute exponential"));
+}
+
+static void shared_cheap_producer(void **state) {
+  (void)state;
+  u32 n = kernels_after("x = f32[65536] parameter(0) y = f32[65536] parameter(1) v = f32[65536] add(x, y) s = f32[65536] sine(v) c = f32[65536] cosine(v)\n"
+                        "ROOT t = (f32[65536], f32[65536]) tuple(s, c)\n", PIPE);
+  assert_int_equal(n, 2);
+}
+
+static void sibling_reductions(void **state) {
+  (void)state;
+  u32 n = kernels_after("x = f32[64,128] parameter(0) c = f32[] constant(0) q = f32[64,128] multiply(x, x) s = f32[64] reduce(x, c), dimensions={1}, to_apply=add\n"
+                        "v = f32[64] reduce(q, c), dimensions={1}, to_apply=add ROOT t = (f32[64], f32[64]) tuple(s, v)\n", PIPE ",multi_output_fusion,dce");
+  assert_int_equal(n, 1);
+}
+
+static void kept_producer_joins_consumer(void **state) {
+  (void)state;
+  u32 n = kernels_after("x = f32[4096] parameter(0) v = f32[4096] exponential(x) s = f32[4096] sine(v) ROOT t = (f32[4096], f32[4096]) tuple(v, s)\n",
+                        PIPE ",multi_output_fusion,dce");
+  assert_int_equal(n, 1);
+}
+
+static void dots_stay_apart(void **state) {
+  (void)state;
+  u32 n = kernels_after("x = f32[64,64] parameter(0) y = f32[64,64] parameter(1) v = f32[64,64] negate(x) d = f32[64,64] dot(v, y), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n"
+                        "ROOT t = f32[64,64] tanh(d)\n", PIPE);
+  assert_int_equal(n, 3);
+}
+
+int main(void) {
+#define T(f) cmocka_unit_test_teardown(f, teardown)
+  const struct CMUnitTest tests[] = {T(sum_of_product), T(relu_squared), T(mean_of_relu_squared), T(polynomial), T(sine_plus_exp),
+                                     T(exponential_not_recomputed), T(shared_expensive_producer), T(shared_cheap_producer), T(sibling_reductions),
+                                     T(kept_producer_joins_consumer), T(dots_stay_apart)};
+  return cmocka_run_group_tests_name("fusion", tests, NULL, NULL);
+}
