@@ -1,0 +1,265 @@
+// golden.h — NAME.golden files: what real XLA made of a module (format: corpus/GOLDENS.md), read and compared.
+//
+// Tolerances follow that page's table. What it derives from "the terms" is taken from the evaluator itself: while the
+// module runs, the observer below gathers per instruction the largest value that went into a sum, a product or a
+// polynomial, and the bounds are built from those.
+#ifndef TESTS_GOLDEN_H
+#define TESTS_GOLDEN_H
+
+#include "core/eval.h"
+#include "core/text.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+typedef struct golden_item { i64 path[8]; u32 depth; bool out; hs_str shape, value; } golden_item;
+typedef struct golden {
+  char status[32];
+  const char *status_text;
+  bool reassoc, lowacc, badinit;
+  golden_item *items; u32 n;
+} golden;
+
+static char *read_whole(const char *path, size_t *n) {
+  FILE *f = fopen(path, "rb");
+  if (!f) return NULL;
+  size_t cap = 1 << 16;
+  char *p = hs_alloc(cap + 1);
+  *n = 0;
+  for (size_t got; (got = fread(p + *n, 1, cap - *n, f)) > 0;) {
+    *n += got;
+    if (*n == cap) p = hs_realloc(p, (cap *= 2) + 1);
+  }
+  fclose(f);
+  p[*n] = 0;
+  return p;
+}
+
+// Parses in place: the item strings point into `text`.
+static golden golden_parse(char *text) {
+  golden g = {0};
+  u32 cap = 0;
+  for (char *line = text, *next; line && *line; line = next) {
+    next = strchr(line, '\n');
+    if (next) *next++ = 0;
+    if (strncmp(line, "status ", 7) == 0) {
+      snprintf(g.status, sizeof g.status, "%.*s", (int)HS_MIN(strcspn(line + 7, " "), 31u), line + 7);
+      g.status_text = line + 7;
+    }
+    g.reassoc |= strcmp(line, "reassoc 1") == 0;
+    g.lowacc |= strcmp(line, "lowacc 1") == 0;
+    g.badinit |= strcmp(line, "badinit 1") == 0;
+    bool arg = strncmp(line, "arg ", 4) == 0, out = strncmp(line, "out ", 4) == 0 || strncmp(line, "out.", 4) == 0;
+    if (!arg && !out) continue;
+    golden_item it = {.out = out};
+    char *p = line + 3 + arg;
+    if (out && *p == '.') p++;
+    while (*p >= '0' && *p <= '9' && it.depth < 8) {
+      it.path[it.depth++] = strtoll(p, &p, 10);
+      if (*p == '.') p++;
+    }
+    while (*p == ' ') p++;
+    size_t n = strcspn(p, " ");
+    it.shape = (hs_str){p, n};
+    p += n;
+    while (*p == ' ') p++;
+    it.value = hs_str_of(p);
+    if (g.n == cap) g.items = hs_realloc(g.items, (cap = cap ? cap * 2 : 16) * sizeof *g.items);
+    g.items[g.n++] = it;
+  }
+  return g;
+}
+
+// A dynamic shape's literal holds the elements in use: its dimensions are those of the braces.
+static hs_status golden_literal(hlo_ctx *ctx, hs_str shape_text, hs_str value, hlo_literal **out) {
+  const hlo_shape *s;
+  HS_TRY(hlo_parse_shape(ctx, shape_text.p, shape_text.n, &s));
+  if (hlo_shape_is_dynamic(s)) {
+    i64 dims[HLO_MAX_RANK] = {0}, seen[HLO_MAX_RANK + 1] = {0};
+    u32 level = 0;
+    bool any[HLO_MAX_RANK + 1] = {0};
+    for (size_t k = 0; k < value.n; k++) {
+      char c = value.p[k];
+      if (c == '{' && level < s->rank) { if (level) any[level] = true; level++; seen[level] = 0; any[level] = false; }
+      else if (c == '}' && level) { dims[level - 1] = any[level] ? seen[level] + 1 : 0; level--; }
+      else if (c == ',' && level) seen[level]++;
+      else if (c != ' ' && level) any[level] = true;
+    }
+    s = hlo_shape_array(ctx, s->dtype, s->rank, dims);
+  }
+  return hlo_parse_literal(ctx, s, value.p, value.n, out);
+}
+
+// ---- arguments -----------------------------------------------------------------------------------------------------------
+static hs_status golden_arg(hlo_ctx *ctx, const golden *g, const hlo_shape *s, i64 *path, u32 depth, hlo_literal **out) {
+  if (hlo_shape_is_tuple(s) && depth < 8) {
+    hlo_literal **kids = hs_calloc(s->nelems + 1, sizeof *kids);
+    hs_status st = HS_GOOD;
+    u32 n = 0;
+    for (; n < s->nelems && hs_ok(st); n++) {
+      path[depth] = n;
+      st = golden_arg(ctx, g, s->elems[n], path, depth + 1, &kids[n]);
+      if (!hs_ok(st)) break;
+    }
+    if (hs_ok(st)) *out = hlo_literal_tuple(s, s->nelems, kids);
+    else for (u32 k = 0; k < n; k++) hlo_literal_unref(kids[k]);
+    hs_free(kids);
+    return st;
+  }
+  for (u32 k = 0; k < g->n; k++) {
+    const golden_item *it = &g->items[k];
+    if (!it->out && it->depth == depth && memcmp(it->path, path, depth * sizeof *path) == 0) return golden_literal(ctx, it->shape, it->value, out);
+  }
+  return hs_fail(HS_E_INPUT, "the golden has no argument %lld", (long long)path[0]);
+}
+
+// ---- tolerances -------------------------------------------------------------------------------------------------------------
+typedef struct golden_bounds { double sum_abs, trans_max, product_max; bool lowacc, trans, divide, fma; } golden_bounds;
+
+static double type_eps(hlo_dtype t) {
+  switch (hlo_dtype_real_part(t)) {
+  case HLO_F64: return 0x1p-52;
+  case HLO_F32: return 0x1p-23;
+  case HLO_F16: return 0x1p-10;
+  case HLO_BF16: return 0x1p-7;
+  default: return 0x1p-3;
+  }
+}
+
+static double max_abs(const hlo_literal *l) {
+  double m = 0;
+  if (hlo_shape_is_tuple(l->shape)) {
+    for (u32 k = 0; k < l->nchildren; k++) m = fmax(m, max_abs(l->children[k]));
+    return m;
+  }
+  if (!l->data || !hlo_shape_is_array(l->shape)) return 0;
+  i64 n = l->shape->elements;
+  bool complex = hlo_dtype_is_complex(l->shape->dtype);
+  hlo_dtype part = hlo_dtype_real_part(l->shape->dtype);
+  size_t size = hlo_dtype_storage(part);
+  for (i64 k = 0; k < (complex ? 2 * n : n); k++) {
+    double v = complex ? hlo_elem_to_f64(part, (const char *)l->data + (size_t)k * size) : hlo_literal_f64(l, k);
+    if (isfinite(v)) m = fmax(m, fabs(v));
+  }
+  return m;
+}
+
+static i64 elements_of(const hlo_shape *s) { return hlo_shape_is_array(s) ? HS_MAX(s->elements, 1) : 1; }
+
+typedef struct golden_watch { golden_bounds b; double *value_max; u32 n; } golden_watch;
+
+static void golden_observe(void *arg, const hlo_instr *i, const hlo_literal *l) {
+  golden_watch *w = arg;
+  if (i->id >= w->n || hlo_literal_has_elided(l)) return;
+  double mine = max_abs(l);
+  w->value_max[i->id] = fmax(w->value_max[i->id], mine);
+  const hlo_shape *s = i->shape;
+  if (hlo_shape_is_tuple(s) && s->nelems) s = s->elems[0];
+  bool real = hlo_dtype_is_float(s->dtype) || hlo_dtype_is_complex(s->dtype);
+  if (!real) return;
+  double eps = type_eps(s->dtype), acc = HS_MIN(eps, 0x1p-23);
+  if (w->b.lowacc) acc = eps;
+  i64 terms = 0;
+  double largest = 0;
+  hlo_cost_class c = hlo_ops[i->opcode].cost;
+  if (i->noperands && (c == HLO_COST_REDUCE || c == HLO_COST_RWIN || c == HLO_COST_SCATTER || c == HLO_COST_SAS || c == HLO_COST_SCAN || c == HLO_COST_COLL || c == HLO_COST_FFT || c == HLO_COST_LINALG || c == HLO_COST_BNORM)) {
+    terms = HS_MAX(elements_of(hlo_operand(i, 0)->shape) / (c == HLO_COST_REDUCE ? elements_of(s) : 1), 1);
+    if (c == HLO_COST_SCATTER) terms = elements_of(hlo_operand(i, i->noperands - 1)->shape);
+    for (u32 k = 0; k < i->noperands; k++)
+      if (hlo_operand(i, k)->id < w->n) largest = fmax(largest, w->value_max[hlo_operand(i, k)->id]);
+    largest = fmax(largest, mine / (double)terms);
+    if (c == HLO_COST_LINALG) largest = fmax(largest, mine) * 16;
+  } else if (c == HLO_COST_DOT || c == HLO_COST_CONV) {
+    const hlo_shape *a = hlo_operand(i, 0)->shape, *b = hlo_operand(i, 1)->shape;
+    double per = sqrt((double)elements_of(a) / (double)elements_of(s) * (double)elements_of(b));   // contraction size of a dot
+    terms = c == HLO_COST_DOT ? (i64)HS_MAX(per, 1.0) : elements_of(b);
+    largest = w->value_max[hlo_operand(i, 0)->id] * w->value_max[hlo_operand(i, 1)->id];
+  }
+  if (terms) {
+    double n = w->b.lowacc ? (double)terms : sqrt((double)terms);
+    w->b.sum_abs = fmax(w->b.sum_abs, 4 * acc * n * largest * (double)terms);
+  }
+  if (hlo_op_has(i->opcode, HLO_F_TRANSCENDENTAL)) {
+    w->b.trans = true;
+    w->b.trans_max = fmax(w->b.trans_max, mine);
+  }
+  w->b.divide |= i->opcode == HLO_DIVIDE;
+  if (i->opcode == HLO_MULTIPLY) w->b.product_max = fmax(w->b.product_max, mine);
+  if (i->opcode == HLO_ADD || i->opcode == HLO_SUBTRACT)
+    for (u32 k = 0; k < i->noperands; k++) w->b.fma |= hlo_is(hlo_operand(i, k), HLO_MULTIPLY);
+}
+
+static bool close_enough(double want, double got, hlo_dtype t, const golden *g, const golden_bounds *b) {
+  if (isnan(want) || isnan(got)) return isnan(want) && isnan(got);
+  if (want == got) return true;
+  if (isinf(want) || isinf(got)) return false;
+  double eps = type_eps(t), err = fabs(want - got);
+  bool wide = t == HLO_F32 || t == HLO_F64 || hlo_dtype_is_complex(t);
+  double rel = 0, abs_tol = 0;
+  if (b->trans) {
+    rel = (wide ? 16 : 1) * eps;
+    abs_tol = rel * b->trans_max + (hlo_dtype_real_part(t) == HLO_F64 ? 0x1p-50 : wide ? 0x1p-22 : 0);
+  }
+  if (b->divide) rel = fmax(rel, eps);
+  if (b->fma) abs_tol += eps * b->product_max, rel = fmax(rel, eps);
+  if (g->reassoc || g->lowacc) {
+    abs_tol += b->sum_abs;
+    rel = fmax(rel, 4 * eps);
+  }
+  return err <= abs_tol + rel * fmax(fabs(want), fabs(got));
+}
+
+// ---- results ----------------------------------------------------------------------------------------------------------------
+static hs_status compare_leaf(const hlo_literal *want, const hlo_literal *got, const golden *g, const golden_bounds *b, const char *where) {
+  const hlo_shape *ws = want->shape, *gs = got->shape;
+  if (!hlo_shape_is_array(gs) || ws->dtype != gs->dtype || ws->rank != gs->rank) return hs_fail(HS_E_DIFFER, "%s: shapes differ", where);
+  for (u32 d = 0; d < ws->rank; d++)
+    if (ws->dims[d] != (got->dynamic_sizes ? got->dynamic_sizes[d] : gs->dims[d])) return hs_fail(HS_E_DIFFER, "%s: dimension %u differs", where, d);
+  i64 strides[HLO_MAX_RANK + 1];
+  hlo_row_major_strides(gs->rank, gs->dims, strides);
+  hlo_dtype part = hlo_dtype_real_part(ws->dtype);
+  size_t size = hlo_dtype_storage(part);
+  u32 parts = hlo_dtype_is_complex(ws->dtype) ? 2 : 1;
+  bool inexact = hlo_dtype_is_float(part);
+  i64 bad = 0, first = -1;
+  double first_want = 0, first_got = 0;
+  for (i64 k = 0; k < ws->elements; k++) {
+    i64 at = 0, rest = k;
+    for (u32 d = ws->rank; d-- > 0;) {
+      at += rest % HS_MAX(ws->dims[d], 1) * strides[d];
+      rest /= HS_MAX(ws->dims[d], 1);
+    }
+    for (u32 c = 0; c < parts; c++) {
+      const char *w = (const char *)want->data + ((size_t)k * parts + c) * size, *v = (const char *)got->data + ((size_t)at * parts + c) * size;
+      bool ok = inexact ? close_enough(hlo_elem_to_f64(part, w), hlo_elem_to_f64(part, v), ws->dtype, g, b) : memcmp(w, v, size) == 0;
+      if (ok || bad++) continue;
+      first = k;
+      first_want = hlo_elem_to_f64(part, w);
+      first_got = hlo_elem_to_f64(part, v);
+    }
+  }
+  if (!bad) return HS_GOOD;
+  return hs_fail(HS_E_DIFFER, "%s: %lld of %lld elements differ, first at %lld: want %.9g, got %.9g", where, (long long)bad, (long long)ws->elements,
+                 (long long)first, first_want, first_got);
+}
+
+static hs_status golden_compare(hlo_ctx *ctx, const golden *g, const hlo_literal *result, const golden_bounds *b) {
+  for (u32 k = 0; k < g->n; k++) {
+    const golden_item *it = &g->items[k];
+    if (!it->out) continue;
+    const hlo_literal *l = result;
+    for (u32 d = 0; d < it->depth && l; d++) l = it->path[d] < l->nchildren ? l->children[it->path[d]] : NULL;
+    if (!l) return hs_fail(HS_E_DIFFER, "the result has no such element");
+    char where[80] = "out";
+    for (u32 d = 0, n = 3; d < it->depth; d++) n += (u32)snprintf(where + n, sizeof where - n, ".%lld", (long long)it->path[d]);
+    hlo_literal *want;
+    HS_TRY(golden_literal(ctx, it->shape, it->value, &want));
+    hs_status s = compare_leaf(want, l, g, b, where);
+    hlo_literal_unref(want);
+    HS_TRY(s);
+  }
+  return HS_GOOD;
+}
+
+#endif
