@@ -1,6 +1,6 @@
 // cost.c — what an instruction costs, by the rules of XLA's HloCostAnalysis (xla/service/hlo_cost_analysis.cc).
 //
-// One rule per cost class of ops.def. Counts are exact doubles (XLA keeps them in float32). Two readings of the same
+// One rule per cost class of ops.def. Counts are exact doubles; XLA keeps its sums in float32, and so does its reading here. Two readings of the same
 // rules: ours multiplies a loop by its trip count and lists what it cannot know; XLA's counts a loop once and adds -1 for
 // every custom-call, so that its figures can be reproduced (hlo_cost_xla). Costs of called computations are kept per
 // computation, so that a shared callee is looked at once.
@@ -27,12 +27,26 @@ static hlo_cost plus(hlo_cost a, hlo_cost b, double times) {
   return a;
 }
 
+// XLA's sums: float32, in post order, bytes in one figure.
+static hlo_cost plus_f32(hlo_cost a, hlo_cost b) {
+  a.flops = (float)a.flops + (float)b.flops;
+  a.transcendentals = (float)a.transcendentals + (float)b.transcendentals;
+  a.bytes_read = (float)a.bytes_read + (float)(b.bytes_read + b.bytes_written);
+  return a;
+}
+
 static hlo_cost comp_cost(costing *k, const hlo_computation *c) {
   if (!c || c->id >= k->ncomps || k->state[c->id] == 1) return (hlo_cost){0};
   if (k->state[c->id] == 2) return k->comp[c->id];
   k->state[c->id] = 1;
   hlo_cost sum = {0};
-  hlo_for_each_instr(i, c) sum = plus(sum, cost_of(k, i), 1);
+  hs_arena a = {0};
+  hlo_instr **order = k->xla ? hlo_post_order(c, &a) : NULL;
+  if (k->xla)
+    for (u32 t = 0; t < c->ninstrs; t++) sum = plus_f32(sum, cost_of(k, order[t]));
+  else
+    hlo_for_each_instr(i, c) sum = plus(sum, cost_of(k, i), 1);
+  hs_arena_free(&a);
   k->state[c->id] = 2;
   return k->comp[c->id] = sum;
 }
@@ -45,11 +59,17 @@ static bool has_layout(const hlo_shape *s) {
 }
 
 // Bytes that XLA counts for one shape: a tuple is its table of pointers; dynamic arrays carry their sizes.
+static bool unbounded(const hlo_shape *s) {
+  for (u32 d = 0; d < s->rank; d++)
+    if (s->dims[d] == HLO_UNBOUNDED) return true;
+  return false;
+}
+
 static double shape_bytes(const hlo_shape *s) {
   if (hlo_shape_is_tuple(s)) return has_layout(s) ? (double)s->nelems * POINTER_BYTES : 0;
   if (!hlo_shape_is_array(s) || !has_layout(s)) return 0;
   double extra = s->dynamic && hlo_shape_is_dynamic(s) ? 4.0 * s->rank : 0;
-  return (double)hlo_shape_bytes(s) + extra;
+  return unbounded(s) ? extra : (double)hlo_shape_bytes(s) + extra;
 }
 
 static double leaf_bytes(const hlo_shape *s) {
@@ -59,13 +79,21 @@ static double leaf_bytes(const hlo_shape *s) {
   return sum;
 }
 
+static double leaf_elements(const hlo_shape *s) {
+  double sum = 0;
+  for (u32 k = 0, n = hlo_shape_leaves(s); k < n; k++) sum += (double)hlo_shape_leaf(s, k)->elements;
+  return sum;
+}
+
 static double elements(const hlo_shape *s) {
   while (hlo_shape_is_tuple(s) && s->nelems) s = s->elems[0];
+  if (unbounded(s)) return 0;
   return (double)s->elements;
 }
 
+// Operands that are tuples count as their tables; results as their leaves.
 static hlo_cost moved(const hlo_instr *i) {
-  hlo_cost c = {.bytes_written = shape_bytes(i->shape)};
+  hlo_cost c = {.bytes_written = leaf_bytes(i->shape)};
   for (u32 k = 0; k < i->noperands; k++) c.bytes_read += shape_bytes(hlo_operand(i, k)->shape);
   return c;
 }
@@ -78,17 +106,25 @@ static hlo_cost applied(costing *k, hlo_cost c, const hlo_computation *f, double
   return c;
 }
 
-static double dot_flops(const hlo_instr *i) {
+static double dot_flops(const costing *k, const hlo_instr *i) {
   const hlo_shape *l = hlo_operand(i, 0)->shape;
   hlo_ints dims = hlo_attr_ints(i, HLO_ATTR_LHS_CONTRACTING_DIMS), ragged = hlo_attr_ints(i, HLO_ATTR_LHS_RAGGED_DIMS);
   double depth = 1;
   for (u32 d = 0; d < dims.n; d++)
     if (dims.v[d] >= 0 && dims.v[d] < l->rank) depth *= (double)l->dims[dims.v[d]];
   double out = elements(i->shape);
-  // A ragged contracting dimension makes the groups a dimension of the result that is not work of its own.
-  if (i->opcode == HLO_RAGGED_DOT && ragged.n)
-    for (u32 d = 0; d < dims.n; d++)
-      if (dims.v[d] == ragged.v[0]) out /= HS_MAX(1.0, elements(hlo_operand(i, 2)->shape));
+  // Groups over the contracting dimension split its length among them; groups over rows leave each row with one. XLA
+  // divides the second case by the result's first dimension and does not see the first.
+  if (i->opcode == HLO_RAGGED_DOT && ragged.n) {
+    bool contracting = false, batch = false;
+    hlo_ints b = hlo_attr_ints(i, HLO_ATTR_LHS_BATCH_DIMS);
+    for (u32 d = 0; d < dims.n; d++) contracting |= dims.v[d] == ragged.v[0];
+    for (u32 d = 0; d < b.n; d++) batch |= b.v[d] == ragged.v[0];
+    double by = 1;
+    if (k->xla && !contracting && !batch && i->shape->rank) by = (double)i->shape->dims[0];
+    if (!k->xla && contracting) by = elements(hlo_operand(i, 2)->shape);
+    out /= HS_MAX(1.0, by);
+  }
   return 2 * out * depth;
 }
 
@@ -135,11 +171,35 @@ static double conv_flops(const hlo_instr *i) {
   return 2 * in * (double)o->dims[d->out_feature] * batch * n;
 }
 
+// The body runs once per step; XLA multiplies it by the elements of operand 1 instead.
+static double scan_steps(const costing *k, const hlo_instr *i) {
+  hlo_ints d = hlo_attr_ints(i, HLO_ATTR_DIMENSIONS);
+  const hlo_shape *x = i->noperands ? hlo_operand(i, 0)->shape : i->shape;
+  if (k->xla) return elements(i->noperands > 1 ? hlo_operand(i, 1)->shape : x);
+  return d.n && d.v[0] >= 0 && d.v[0] < x->rank ? (double)x->dims[d.v[0]] : 1;
+}
+
 static double window_elements(const hlo_instr *i) {
   const hlo_window *w = hlo_attr_ptr(i, HLO_ATTR_WINDOW);
   double n = 1;
   for (u32 k = 0; w && k < w->n; k++) n *= (double)w->v[k].size;
   return n;
+}
+
+// How often the reducer runs. A window of 2n-1 over a dimension of n, padded by n-1 on both sides, is a reduction whose
+// result is broadcast back; XLA counts it as that.
+static double window_applications(const hlo_instr *i, double out) {
+  const hlo_window *w = hlo_attr_ptr(i, HLO_ATTR_WINDOW);
+  const hlo_shape *s = hlo_operand(i, 0)->shape;
+  u32 wide = 0, at = 0;
+  for (u32 d = 0; w && d < w->n; d++)
+    if (w->v[d].size != 1) wide++, at = d;
+  if (wide == 1 && at < s->rank && hlo_shape_is_array(i->shape)) {
+    const hlo_window_dim *x = &w->v[at];
+    i64 n = s->dims[at];
+    if (n > 0 && x->size == 2 * n - 1 && x->pad_low == n - 1 && x->pad_high == n - 1 && x->stride == 1) return out / (double)n + (double)(n - 1);
+  }
+  return out * (window_elements(i) - 1);
 }
 
 static double log2_ceiling(double n) {
@@ -152,19 +212,23 @@ static double fft_flops(const hlo_instr *i) {
   hlo_ints len = hlo_attr_ints(i, HLO_ATTR_FFT_LENGTH);
   double logs = 1;
   for (u32 k = 0; k < len.n; k++) logs *= floor(log2((double)HS_MAX(len.v[k], 1)));
-  return 2 * 4 * logs * elements(i->shape);
+  return 2 * 4 * logs * elements(hlo_operand(i, 0)->shape);
 }
 
 // What a fusion (or a nested one) reads of one of its parameters: slices read only themselves, an in-place update reads
 // nothing of its target, all other users share one read.
-static double parameter_read(const hlo_instr *p, int depth) {
+static double parameter_read(const costing *k, const hlo_instr *p, int depth) {
   double sum = 0;
   bool shared = false;
   hlo_for_each_use(u, p) {
     const hlo_instr *x = u->user;
-    if (x->opcode == HLO_FUSION && depth < 32) {
+    if (x->opcode == HLO_GET_TUPLE_ELEMENT && depth < 32) {
+      sum += parameter_read(k, x, depth + 1);
+    } else if (x->opcode == HLO_FUSION && k->xla && hlo_is_root(x)) {
+      continue;
+    } else if (x->opcode == HLO_FUSION && depth < 32) {
       const hlo_computation *c = hlo_fusion_comp(x);
-      if (c && u->slot < c->nparams) sum += parameter_read(c->params[u->slot], depth + 1);
+      if (c && u->slot < c->nparams) sum += parameter_read(k, c->params[u->slot], depth + 1);
     } else if (x->opcode == HLO_SLICE || (x->opcode == HLO_DYNAMIC_SLICE && u->slot == 0)) {
       sum += shape_bytes(x->shape);
     } else if (x->opcode == HLO_DYNAMIC_UPDATE_SLICE && u->slot == 0) {
@@ -179,11 +243,11 @@ static double parameter_read(const hlo_instr *p, int depth) {
   return sum;
 }
 
-static double written_by(const hlo_instr *root) {
+static double written_by(const hlo_instr *root, const hlo_shape *s) {
   if (root->opcode == HLO_DYNAMIC_UPDATE_SLICE) return shape_bytes(hlo_operand(root, 1)->shape);
-  if (root->opcode != HLO_TUPLE) return leaf_bytes(root->shape);
+  if (root->opcode != HLO_TUPLE || s->nelems != root->noperands) return leaf_bytes(s);
   double sum = 0;
-  for (u32 k = 0; k < root->noperands; k++) sum += written_by(hlo_operand(root, k));
+  for (u32 k = 0; k < root->noperands; k++) sum += written_by(hlo_operand(root, k), s->elems[k]);
   return sum;
 }
 
@@ -191,9 +255,9 @@ static hlo_cost fusion_cost(costing *k, const hlo_instr *i) {
   const hlo_computation *f = hlo_fusion_comp(i);
   hlo_cost c = comp_cost(k, f);
   c.bytes_read = 0;
-  c.bytes_written = f ? written_by(f->root) : leaf_bytes(i->shape);
+  c.bytes_written = f ? written_by(f->root, i->shape) : leaf_bytes(i->shape);
   if (!f) return c;
-  for (u32 p = 0; p < f->nparams; p++) c.bytes_read += parameter_read(f->params[p], 0);
+  for (u32 p = 0; p < f->nparams; p++) c.bytes_read += parameter_read(k, f->params[p], 0);
   hlo_for_each_instr(x, f)
     if (x->opcode == HLO_CONSTANT && x->shape->elements > 1) c.bytes_read += shape_bytes(x->shape);
   return c;
@@ -205,6 +269,7 @@ static hlo_cost branches_cost(costing *k, const hlo_instr *i) {
   u32 n = HS_MIN(hlo_called(i, v, 64), 64u);
   for (u32 b = 0; b < n; b++) {
     hlo_cost one = comp_cost(k, v[b]);
+    if (b == 0) { c = one; continue; }
     c.flops = fmax(c.flops, one.flops);
     c.transcendentals = fmax(c.transcendentals, one.transcendentals);
     if (one.bytes_read + one.bytes_written > c.bytes_read + c.bytes_written) c.bytes_read = one.bytes_read, c.bytes_written = one.bytes_written;
@@ -238,7 +303,7 @@ static hlo_cost linalg_cost(const hlo_instr *i) {
 }
 
 static hlo_cost custom_cost(costing *k, const hlo_instr *i) {
-  if (k->xla) return (hlo_cost){-1, -1, -1, 0};
+  if (k->xla) return (hlo_cost){-1, 0, -1, 0};
   k->unknown++;
   hlo_cost c = {.bytes_written = leaf_bytes(i->shape)};
   for (u32 o = 0; o < i->noperands; o++) c.bytes_read += leaf_bytes(hlo_operand(i, o)->shape);
@@ -246,7 +311,21 @@ static hlo_cost custom_cost(costing *k, const hlo_instr *i) {
 }
 
 // Opcodes that only move or make data although their class is elementwise.
-static bool no_arithmetic(hlo_opcode op) { return op == HLO_IOTA || op == HLO_BITCAST_CONVERT || op == HLO_GET_DIMENSION_SIZE; }
+static bool no_arithmetic(hlo_opcode op) { return op == HLO_IOTA || op == HLO_GET_DIMENSION_SIZE; }
+
+// The elements stay where they are: only the names of the dimensions change.
+static bool transpose_is_bitcast(const hlo_instr *i) {
+  const hlo_shape *in = hlo_operand(i, 0)->shape, *out = i->shape;
+  hlo_ints perm = hlo_attr_ints(i, HLO_ATTR_DIMENSIONS);
+  if (!in->layout || !out->layout || perm.n != out->rank) return false;
+  i64 a[HLO_MAX_RANK], b[HLO_MAX_RANK];
+  u32 na = 0, nb = 0;
+  for (u32 k = 0; k < in->rank; k++)
+    if (in->dims[in->layout->minor_to_major[k]] != 1) a[na++] = in->layout->minor_to_major[k];
+  for (u32 k = 0; k < out->rank; k++)
+    if (out->dims[out->layout->minor_to_major[k]] != 1) b[nb++] = perm.v[out->layout->minor_to_major[k]];
+  return na == nb && memcmp(a, b, na * sizeof *a) == 0;
+}
 
 static double operand_bytes(const hlo_instr *i, u32 k) { return k < i->noperands ? shape_bytes(hlo_operand(i, k)->shape) : 0; }
 
@@ -276,6 +355,9 @@ static hlo_cost cost_of(costing *k, const hlo_instr *i) {
   switch (hlo_ops[i->opcode].cost) {
     case HLO_COST_FREE:
       if (i->opcode == HLO_TUPLE) return (hlo_cost){.bytes_written = shape_bytes(i->shape)};
+      // XLA counts these as if they moved their operands; they cost nothing when run.
+      if (k->xla && (i->opcode == HLO_OPT_BARRIER || i->opcode == HLO_SET_DIMENSION_SIZE || i->opcode == HLO_PARTITION_ID || i->opcode == HLO_REPLICA_ID)) return c;
+      if (k->xla && hlo_op_has(i->opcode, HLO_F_ASYNC)) return c;
       return (hlo_cost){0};
     case HLO_COST_EW:
       if (!no_arithmetic(i->opcode)) c.flops = out;
@@ -283,11 +365,13 @@ static hlo_cost cost_of(costing *k, const hlo_instr *i) {
     case HLO_COST_TRANS: c.transcendentals = out; return c;
     case HLO_COST_MOVE:
       if (i->opcode == HLO_SLICE) c.bytes_read = c.bytes_written;
+      if (i->opcode == HLO_OUTFEED) c.bytes_read = leaf_bytes(hlo_operand(i, 0)->shape);
+      if (i->opcode == HLO_TRANSPOSE && transpose_is_bitcast(i)) return (hlo_cost){0};
       return c;
-    case HLO_COST_DOT: c.flops = dot_flops(i); return c;
+    case HLO_COST_DOT: c.flops = dot_flops(k, i); return c;
     case HLO_COST_CONV: c.flops = conv_flops(i); return c;
     case HLO_COST_REDUCE: return applied(k, c, hlo_attr_comp(i, HLO_ATTR_TO_APPLY), elements(hlo_operand(i, 0)->shape) - out);
-    case HLO_COST_RWIN: return applied(k, c, hlo_attr_comp(i, HLO_ATTR_TO_APPLY), out * (window_elements(i) - 1));
+    case HLO_COST_RWIN: return applied(k, c, hlo_attr_comp(i, HLO_ATTR_TO_APPLY), window_applications(i, out));
     case HLO_COST_SAS: {
       double source = elements(hlo_operand(i, 1)->shape);
       c = applied(k, c, hlo_attr_comp(i, HLO_ATTR_SELECT), source * (window_elements(i) - 1));
@@ -298,7 +382,7 @@ static hlo_cost cost_of(costing *k, const hlo_instr *i) {
       if (i->opcode == HLO_SORT) c.flops = elements(hlo_operand(i, 0)->shape) * log2_ceiling(elements(hlo_operand(i, 0)->shape));
       return c;
     case HLO_COST_MAP: return applied(k, c, hlo_attr_comp(i, HLO_ATTR_TO_APPLY), out);
-    case HLO_COST_SCAN: return applied(k, c, hlo_attr_comp(i, HLO_ATTR_TO_APPLY), elements(hlo_operand(i, 0)->shape));
+    case HLO_COST_SCAN: return applied(k, c, hlo_attr_comp(i, HLO_ATTR_TO_APPLY), scan_steps(k, i));
     case HLO_COST_CALL:
       if (i->opcode == HLO_FUSION) return fusion_cost(k, i);
       return comp_cost(k, i->opcode == HLO_CALL ? hlo_attr_comp(i, HLO_ATTR_TO_APPLY) : hlo_attr_comp(i, HLO_ATTR_CALLS));
@@ -307,9 +391,9 @@ static hlo_cost cost_of(costing *k, const hlo_instr *i) {
     case HLO_COST_FFT: c.flops = fft_flops(i); return c;
     case HLO_COST_LINALG: return linalg_cost(i);
     case HLO_COST_BNORM: return c;
-    case HLO_COST_RNG: c.transcendentals = out; return c;
+    case HLO_COST_RNG: c.transcendentals = leaf_elements(i->shape); return c;
     case HLO_COST_COLL:
-      if (i->opcode == HLO_ALL_REDUCE || i->opcode == HLO_ALL_REDUCE_START || i->opcode == HLO_REDUCE_SCATTER) c.flops = out;
+      if (i->opcode == HLO_ALL_REDUCE || i->opcode == HLO_ALL_REDUCE_START) c.flops = leaf_elements(i->shape);
       return c;
     case HLO_COST_CUSTOM: return custom_cost(k, i);
   }
