@@ -1,0 +1,34 @@
+// view.h — which instructions a picture shows; private to viz/.
+#ifndef VIZ_VIEW_H
+#define VIZ_VIEW_H
+
+#include "viz/viz.h"
+
+enum { VIZ_DEFAULT_NODES = 400, VIZ_MAX_USERS = 16 };
+
+typedef enum view_mark { VIEW_ABSENT, VIEW_SHOWN, VIEW_CENTER } view_mark;
+
+typedef struct viz_view {
+  const hlo_computation *comp;
+  const hlo_instr **nodes; u32 n;       // in post-order of the computation
+  u8 *mark;                             // view_mark by instruction id
+  bool expand_fusions;
+  bool whole;                           // the whole computation, nothing left out
+  char *note;                           // what was left out; malloc'ed, NULL
+} viz_view;
+
+// Follows the options: a neighbourhood, or a computation (collapsed to what is near its root when it is too large).
+hs_status viz_view_make(const hlo_module *, const viz_options *, viz_view *out);
+void viz_view_free(viz_view *);
+static inline bool viz_shown(const viz_view *v, const hlo_instr *i) { return v->mark[i->id] != VIEW_ABSENT; }
+// Constants stand in their users' labels, unless one is the root or the centre itself.
+bool viz_is_inlined(const viz_view *, const hlo_instr *);
+// Some operand or user is not drawn.
+bool viz_is_cut(const viz_view *, const hlo_instr *);
+
+void viz_value_text(hs_buf *, const hlo_instr *constant);       // "3.5", "{1,2,3}", or its shape when long
+void viz_called_text(hs_buf *, const hlo_instr *);              // "to_apply add", "body region_1.2"; empty when none
+// Text with bytes that are not printable UTF-8 replaced, cut to `max` bytes.
+void viz_clean(hs_buf *, const char *s, size_t n, size_t max);
+
+#endif
