@@ -215,7 +215,8 @@ hs_status hlo_infer_scan(const infer_args *a, const hlo_shape **out) {
     }
     s = infer_array(a, res[i]->dtype, &d, &v[i]);
   }
-  if (hs_ok(s)) *out = hlo_shape_is_tuple(r) ? hlo_shape_tuple(a->ctx, nres, v) : v[0];
+  bool bare = !hlo_shape_is_tuple(r) || (nres == 1 && a->stated && !hlo_shape_is_tuple(a->stated));
+  if (hs_ok(s)) *out = bare ? v[0] : hlo_shape_tuple(a->ctx, nres, v);
   hs_free(v);
   return s;
 }
@@ -338,6 +339,15 @@ static hs_status check_updates(const hlo_shape *x, const hlo_shape *up, const in
   }
   return HS_GOOD;
 }
+static hs_status check_scatter_reducer(const infer_args *a, const hlo_computation *c, u32 n) {
+  hlo_dtype few[16], *types = n <= 16 ? few : hs_alloc(n * sizeof *types);
+  const hlo_shape *few_init[16], **init = n <= 16 ? few_init : hs_alloc(n * sizeof *init);
+  for (u32 i = 0; i < n; i++) types[i] = a->in[n + 1 + i]->dtype, init[i] = hlo_shape_scalar(a->ctx, a->in[i]->dtype);
+  hs_status s = infer_check_reducer(c, n, init, types);
+  if (types != few) hs_free(types);
+  if (init != few_init) hs_free(init);
+  return s;
+}
 hs_status hlo_infer_scatter(const infer_args *a, const hlo_shape **out) {
   hlo_computation *c;
   if (a->n < 3 || a->n % 2 == 0) return hs_fail(HS_E_ARITY, "scatter expects an odd number of operands, 3 or more, but has %u operands", a->n);
@@ -356,13 +366,6 @@ hs_status hlo_infer_scatter(const infer_args *a, const hlo_shape **out) {
     return hs_fail(HS_E_SHAPE, "Scatter index leaf dimension must be within [0, rank(scatter_indices) + 1). rank(scatter_indices) is %u and scatter index leaf dimension is %lld.", idx->rank, (long long)q.ivd);
   infer_dims batch = {0};
   batch_dims_of(idx, q.ivd, &batch);
-  hlo_dtype few[16], *types = n <= 16 ? few : hs_alloc(n * sizeof *types);
-  const hlo_shape *few_init[16], **init = n <= 16 ? few_init : hs_alloc(n * sizeof *init);
-  for (u32 i = 0; i < n; i++) types[i] = a->in[n + 1 + i]->dtype, init[i] = hlo_shape_scalar(a->ctx, a->in[i]->dtype);
-  hs_status s = infer_check_reducer(c, n, init, types);
-  if (types != few) hs_free(types);
-  if (init != few_init) hs_free(init);
-  HS_TRY(s);
   for (u32 i = 0; i < n; i++) {
     const hlo_shape *xi = a->in[i], *up = a->in[n + 1 + i];
     if (!infer_compatible(xi, x, INFER_ANY_TYPE)) return hs_fail(HS_E_SHAPE, "All operands of scatter must have the same dimensions; got %s and %s.", infer_text(x), infer_text(xi));
@@ -376,6 +379,7 @@ hs_status hlo_infer_scatter(const infer_args *a, const hlo_shape **out) {
     }
     HS_TRY(check_updates(xi, up, &batch, &q, win));
   }
+  HS_TRY(check_scatter_reducer(a, c, n));
   *out = pack(a, n, a->in);
   return HS_GOOD;
 }

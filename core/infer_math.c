@@ -160,7 +160,7 @@ static hs_status check_sparsity(const infer_args *a) {
   if (!sp) return HS_GOOD;
   const hlo_sparsity_side *side[2] = {&sp->lhs, &sp->rhs};
   for (int i = 0; i < 2; i++)
-    if (side[i]->present && side[i]->num_non_zero != 1) return hs_fail(HS_E_SHAPE, "Only 1:N sparsity is currently supported.");
+    if (side[i]->present && side[i]->num_non_zero <= 0) return hs_fail(HS_E_SHAPE, "Only 1:N sparsity is currently supported.");
   return HS_GOOD;
 }
 hs_status hlo_infer_convolution(const infer_args *a, const hlo_shape **out) {
@@ -226,7 +226,8 @@ hs_status hlo_infer_fft(const infer_args *a, const hlo_shape **out) {
     bool last = i + 1 == len.n, half = type == HLO_FFT_TYPE_IRFFT && last;
     if (len.v[i] < 0) return hs_fail(HS_E_SHAPE, "fft_length must not be negative; got %lld.", (long long)len.v[i]);
     i64 want = half && len.v[i] ? len.v[i] / 2 + 1 : len.v[i];
-    if (!infer_dims_fit(x->dims[lead + i], want))
+    bool whole = type == HLO_FFT_TYPE_FFT || type == HLO_FFT_TYPE_IFFT;   // XLA checks these two only when it runs them
+    if (!whole && !infer_dims_fit(x->dims[lead + i], want))
       return hs_fail(HS_E_SHAPE, "%s requires %s dimension to match %s, but dimension %u is %lld and should be %lld.", name, last ? "innermost" : "all but innermost",
                      half ? "fft_length/2+1" : "fft_length", lead + i, (long long)x->dims[lead + i], (long long)want);
     if (real_in && last && d.size[lead + i] != 0) d.size[lead + i] = len.v[i] / 2 + 1, d.dyn[lead + i] &= x->dims[lead + i] != HLO_UNBOUNDED;

@@ -227,7 +227,7 @@ static void check_alias(verifier *v, hlo_attr_id id) {
     NEED(v, NULL, in, "%s: parameter %lld has no element %s", hlo_attr_text(id), (long long)a->param, verify_index_text(a->param_index));
     NEED(v, NULL, !io || out, "%s: the result has no element %s", hlo_attr_text(id), verify_index_text(a->out_index));
     NEED(v, NULL, !io || (!hlo_shape_is_tuple(in) && !hlo_shape_is_tuple(out)) || in->logical == out->logical, "%s: %s is aliased with %s", hlo_attr_text(id), infer_text(in), infer_text(out));
-    NEED(v, NULL, !io || !hlo_shape_is_array(in) || !hlo_shape_is_array(out) || hlo_shape_is_dynamic(in) || hlo_shape_is_dynamic(out) || hlo_shape_bytes(in->logical) == hlo_shape_bytes(out->logical),
+    NEED(v, NULL, !io || !a->must || !hlo_shape_is_array(in) || !hlo_shape_is_array(out) || hlo_shape_is_dynamic(in) || hlo_shape_is_dynamic(out) || hlo_shape_bytes(in->logical) == hlo_shape_bytes(out->logical),
          "%s: parameter %lld, %s, and result %s, %s, differ in size", hlo_attr_text(id), (long long)a->param, infer_text(in), verify_index_text(a->out_index), infer_text(out));
     for (u32 j = 0; j < k; j++) {
       const hlo_alias_entry *b = &l->v[j];
@@ -239,30 +239,54 @@ static void check_alias(verifier *v, hlo_attr_id id) {
   }
 }
 
-// No computation may reach itself through calls (HLO has no recursion). Order: callees before callers.
-static bool mark_caller(const hlo_computation *c, const u32 *place, const hlo_computation **bad) {
-  hlo_for_each_instr(i, c) {
-    if (!hlo_op_has(i->opcode, HLO_F_CALLS)) continue;
-    hlo_computation *few[8], **all = few;
-    u32 n = hlo_called(i, few, HS_COUNT(few));
-    if (n > HS_COUNT(few)) all = hs_alloc(n * sizeof *all), hlo_called(i, all, n);
-    for (u32 k = 0; k < n && !*bad; k++)
-      if (all[k] && all[k]->module == c->module && !all[k]->dead && place[all[k]->id] >= place[c->id]) *bad = all[k];
-    if (all != few) hs_free(all);
-    if (*bad) return true;
+// No computation may reach itself through calls (HLO has no recursion): depth-first over the calls, three colours.
+typedef struct call_frame { const hlo_computation *c; const hlo_instr *at; } call_frame;
+typedef HS_VEC(call_frame) call_stack;
+enum { CALL_NEW, CALL_OPEN, CALL_DONE };
+
+// Opens what an instruction calls; returns a computation that is still open (a cycle), or NULL.
+static const hlo_computation *open_called(call_stack *stack, u8 *state, const hlo_instr *i) {
+  hlo_computation *few[8], **all = few;
+  u32 n = hlo_called(i, few, HS_COUNT(few));
+  if (n > HS_COUNT(few)) all = hs_alloc(n * sizeof *all), hlo_called(i, all, n);
+  const hlo_computation *cycle = NULL;
+  for (u32 k = 0; k < n && !cycle; k++) {
+    if (state[all[k]->id] == CALL_OPEN) cycle = all[k];
+    // One at a time: the frame below comes back to this instruction until all of its callees are done.
+    if (state[all[k]->id] == CALL_NEW) {
+      state[all[k]->id] = CALL_OPEN;
+      hs_vec_push(stack, ((call_frame){all[k], all[k]->first}));
+      break;
+    }
   }
-  return false;
+  if (all != few) hs_free(all);
+  return cycle;
 }
 static void check_recursion(verifier *v) {
-  hs_arena a = {0};
-  u32 n;
-  hlo_computation **order = hlo_comp_post_order(v->m, &a, &n);
-  u32 *place = HS_NEW_ARRAY(&a, u32, v->m->next_comp_id + 1);
-  for (u32 k = 0; k < n; k++) place[order[k]->id] = k;
-  const hlo_computation *bad = NULL;
-  for (u32 k = 0; k < n && !bad; k++)
-    if (mark_caller(order[k], place, &bad)) verify_report(v, NULL, "computation %s calls itself through %s; HLO has no recursion", bad->name, order[k]->name);
-  hs_arena_free(&a);
+  u8 *state = hs_calloc(v->m->next_comp_id + 1, 1);
+  call_stack stack = {0};
+  hlo_for_each_comp(top, v->m) {
+    if (state[top->id] != CALL_NEW) continue;
+    state[top->id] = CALL_OPEN;
+    hs_vec_push(&stack, ((call_frame){top, top->first}));
+    while (stack.n) {
+      size_t depth = stack.n;
+      const hlo_instr *i = stack.v[depth - 1].at;
+      if (!i) {
+        state[hs_vec_pop(&stack).c->id] = CALL_DONE;
+        continue;
+      }
+      const hlo_computation *cycle = hlo_op_has(i->opcode, HLO_F_CALLS) ? open_called(&stack, state, i) : NULL;
+      if (cycle) {
+        verify_report(v, i, "computation %s calls itself through %s; HLO has no recursion", cycle->name, i->parent->name);
+        goto done;
+      }
+      if (stack.n == depth) stack.v[depth - 1].at = i->next;
+    }
+  }
+done:
+  hs_vec_free(&stack);
+  hs_free(state);
 }
 
 static bool shape_has_buffer(const hlo_shape *s) {

@@ -5,11 +5,11 @@
 // they are replicas; with one they are partitions, replicas of every partition, or (use_global_device_ids) flattened ids.
 #include "core/verify_rules.h"
 
-typedef enum group_mode { MODE_REPLICA, MODE_PARTITION, MODE_BOTH, MODE_FLAT, MODE_BAD } group_mode;
+typedef enum group_mode { MODE_REPLICA, MODE_PARTITION, MODE_BOTH, MODE_FLAT } group_mode;
 
 static group_mode mode_of(const hlo_instr *i) {
   bool channel = hlo_attr_int(i, HLO_ATTR_CHANNEL_ID, 0) > 0, flat = hlo_attr_int(i, HLO_ATTR_USE_GLOBAL_DEVICE_IDS, 0) != 0;
-  if (!channel) return flat ? MODE_BAD : MODE_REPLICA;
+  if (!channel) return flat ? MODE_FLAT : MODE_REPLICA;
   bool has_flag = hlo_op_takes_attr(i->opcode, HLO_ATTR_USE_GLOBAL_DEVICE_IDS);
   return flat ? MODE_FLAT : has_flag ? MODE_BOTH : MODE_PARTITION;
 }
@@ -66,7 +66,6 @@ static void check_groups(verifier *v, const hlo_instr *i, i64 *group_size) {
   group_mode mode = mode_of(i);
   bool uniform;
   *group_size = 1;
-  NEED(v, i, mode != MODE_BAD, "Invalid combination: use_global_device_ids without a channel_id");
   if (!group_sizes(g, &size, &total, &uniform)) return;
   NEED(v, i, mode != MODE_FLAT || total, "Replica groups must be specified in flattened-id mode");
   if (!total) {
@@ -79,8 +78,10 @@ static void check_groups(verifier *v, const hlo_instr *i, i64 *group_size) {
     check_group_list(v, i, g, total);
     if (v->nerrors != before) return;
   }
-  *group_size = mode == MODE_BOTH ? size * parts : size;
-  NEED(v, i, uniform, "Replica groups expected to be of uniform size");
+  bool unknown = mode == MODE_BOTH && !hlo_attrs_find(v->m->attrs, HLO_ATTR_NUM_PARTITIONS);
+  *group_size = unknown ? 1 : mode == MODE_BOTH ? size * parts : size;
+  bool any_size = i->opcode == HLO_ALL_REDUCE || i->opcode == HLO_ALL_REDUCE_START || i->opcode == HLO_COLLECTIVE_BROADCAST;
+  NEED(v, i, uniform || any_size, "Replica groups expected to be of uniform size");
   if (v->o.ignore_group_counts) return;
   static const char *const names[] = {"kCrossReplica", "kCrossPartition", "kCrossReplicaAndPartition", "kFlattenedID"};
   static const char *const things[] = {"replicas", "partitions", "replicas", "flattened IDs"};
@@ -159,6 +160,8 @@ void verify_collective(verifier *v, const hlo_instr *i) {
     case HLO_ALL_TO_ALL:
       if (!hlo_attr_ints(i, HLO_ATTR_DIMENSIONS).n) {
         const hlo_replica_groups *g = hlo_attr_ptr(i, HLO_ATTR_REPLICA_GROUPS);
+        for (u32 k = 1; k < i->noperands; k++)
+          NEED(v, i, hlo_operand(i, k)->shape->layout == hlo_operand(i, 0)->shape->layout, "HLO all-to-all has operands with different shapes: the layouts of operand 0 and operand %u differ", k);
         NEED(v, i, !g || (g->form == HLO_GROUPS_LIST && !g->groups.n) || i->noperands == group, "hlo->operand_count() == split_count does not hold: %u operands, groups of %lld", i->noperands, (long long)group);
       }
       break;
@@ -265,7 +268,7 @@ static const char *sharding_error(const hlo_sharding *s, const hlo_shape *shape)
 }
 void verify_sharding(verifier *v, const hlo_instr *i) {
   const hlo_sharding *s = hlo_attr_ptr(i, HLO_ATTR_SHARDING);
-  if (!s || (hlo_shape_is_tuple(i->shape) && s->type != HLO_SH_TUPLE)) return;
+  if (!s || i->opcode == HLO_OUTFEED || (hlo_shape_is_tuple(i->shape) && s->type != HLO_SH_TUPLE)) return;
   const char *e = sharding_error(s, i->shape);
   NEED(v, i, !e, "Invalid sharding for instruction: %s", e);
 }

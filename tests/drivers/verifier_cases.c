@@ -1,0 +1,110 @@
+// verifier_cases.c — the verifier against XLA's own expectations.
+//
+//   verifier_cases DIR          rows of DIR/index.tsv with kind=verifier: the module must be accepted, or refused with
+//                               the given text in the message (a refusal with other words counts as agreement on the
+//                               verdict and is listed with -v)
+//   verifier_cases FILE.hlo...  each file must be accepted
+//
+// Last line: "verifier: P/T agree, W wording, C not checkable" or "accept: P/T". Cases that the test changes by C++ code, or
+// that name options without a counterpart here, are not checkable.
+#include "core/text.h"
+#include "core/verify.h"
+#include "tests/drivers/tsv.h"
+
+#include <sys/stat.h>
+
+static bool verbose;
+
+static hs_status check(const char *path, const hlo_verify_options *o, const char *config) {
+  hlo_ctx *ctx = hlo_ctx_new();
+  hlo_module *m = NULL;
+  hs_status s = hlo_load_file(ctx, path, NULL, &m);
+  static const struct { const char *text; hlo_attr_id id; } counts[] = {{"replica_count=", HLO_ATTR_REPLICA_COUNT}, {"num_partitions=", HLO_ATTR_NUM_PARTITIONS}};
+  for (size_t k = 0; k < HS_COUNT(counts) && m; k++) {
+    const char *at = config ? strstr(config, counts[k].text) : NULL;
+    if (at) hlo_set_module_attr(m, (hlo_attr){counts[k].id, {.i = atoll(at + strlen(counts[k].text))}});
+  }
+  if (hs_ok(s)) s = hlo_verify(m, o);
+  hlo_module_free(m);
+  hlo_ctx_free(ctx);
+  return s;
+}
+
+static bool has(const char *text, const char *part) { return strstr(text, part) != NULL; }
+
+// "a && b": every part must occur in one of the messages; "*": any message.
+static bool says(hs_status s, const char *want) {
+  if (strcmp(want, "*") == 0) return true;
+  hs_buf all = {0};
+  for (const hs_diag *d = s.err; d; d = d->next) hs_buf_puts(&all, d->message), hs_buf_putc(&all, '\n');
+  const char *text = hs_buf_cstr(&all);
+  bool ok = true;
+  char *copy = hs_strdup(want), *part = copy;
+  while (part && ok) {
+    char *amp = strstr(part, " && ");
+    if (amp) *amp = 0;
+    ok = has(text, part);
+    part = amp ? amp + 4 : NULL;
+  }
+  hs_free(copy);
+  hs_buf_free(&all);
+  return ok;
+}
+
+static int cases(const char *dir) {
+  char path[4096];
+  tsv t;
+  snprintf(path, sizeof path, "%s/index.tsv", dir);
+  if (!tsv_open(&t, path)) return fprintf(stderr, "cannot read %s\n", path), 2;
+  u32 pass = 0, total = 0, wording = 0, skipped = 0;
+  while (tsv_next(&t)) {
+    if (strcmp(tsv_get(&t, "kind"), "verifier") != 0) continue;
+    const char *name = tsv_get(&t, "name"), *opt = tsv_get(&t, "options"), *fix = tsv_get(&t, "fixture"), *want = tsv_get(&t, "error");
+    if (*tsv_get(&t, "edits") || has(opt, "SupportedUnboundedDynamicOp")) {
+      skipped++;
+      continue;
+    }
+    hlo_verify_options o = {
+        .layout_sensitive = has(fix, "verifier_layout_sensitive=true") || has(opt, "MakeLayoutSensitive") || has(opt, "LayoutSensitive=true"),
+        .disallow_mixed_precision = has(fix, "allow_mixed_precision_in_hlo_verifier=false"),
+        .broadcast_dims_ordered = has(opt, "VerifyBroadcastDimensionsOrder"),
+        .call_threads = has(opt, "VerifyCallNestedComputationThreadName"),
+        .no_host_memory = has(opt, "VerifyNoHostMemorySpace"),
+        .no_deadlocks = has(fix, "verify_no_collective_deadlocks=true"),
+        .reshape_is_bitcast = has(opt, "VerifyReshapeIsBitcast"),
+        .cpu_gpu = has(fix, "CpuGpuVerifierMetadata"),
+        .ignore_group_counts = has(fix, "WithCheckReplicaGroups(false)"),
+    };
+    total++;
+    snprintf(path, sizeof path, "%s/%s.hlo", dir, name);
+    hs_status s = check(path, &o, tsv_get(&t, "config"));
+    bool agree = hs_ok(s) == !*want;
+    pass += agree;
+    if (!agree) printf("FAIL %s: %s%s\n", name, hs_ok(s) ? "accepted, but should say " : "refused: ", hs_ok(s) ? want : s.err->message);
+    else if (*want && !says(s, want)) {
+      wording++;
+      if (verbose) printf("WORDING %s: %s\n  wanted: %s\n", name, s.err->message, want);
+    }
+    hs_status_drop(s);
+  }
+  tsv_close(&t);
+  printf("verifier: %u/%u agree, %u wording, %u not checkable\n", pass, total, wording, skipped);
+  return pass != total;
+}
+
+int main(int argc, char **argv) {
+  int first = 1;
+  while (first < argc && argv[first][0] == '-') verbose |= strcmp(argv[first++], "-v") == 0;
+  if (first >= argc) return fprintf(stderr, "usage: verifier_cases [-v] DIR | FILE.hlo...\n"), 2;
+  struct stat st;
+  if (argc == first + 1 && stat(argv[first], &st) == 0 && S_ISDIR(st.st_mode)) return cases(argv[first]);
+  u32 pass = 0;
+  for (int k = first; k < argc; k++) {
+    hs_status s = check(argv[k], NULL, NULL);
+    pass += hs_ok(s);
+    if (!hs_ok(s)) printf("FAIL %s: %s %s\n", argv[k], hs_code_text(s.err->code), s.err->message);
+    hs_status_drop(s);
+  }
+  printf("accept: %u/%d\n", pass, argc - first);
+  return (int)pass != argc - first;
+}
