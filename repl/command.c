@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #define MAX_DEPTH 25               // of source and alias
+#define MAX_NOTES 100000           // kept per version by passes that changed nothing
 #define MAX_LINE ((size_t)16 << 20)
 
 const repl_command repl_commands[] = {
@@ -160,8 +161,18 @@ static void settle(repl_cmd *c, bool ok) {
     hlo_abort(c->mod->m);
   } else {
     repl_version *v = repl_commit(c->mod, c->label ? c->label : c->line);
-    if (v && c->log) v->log = *c->log, *c->log = (pass_log){0};
-    if (v && c->notes) v->notes = *c->notes, *c->notes = (pass_notes){0};
+    if (v) {
+      v->log = *c->log;
+      v->notes = *c->notes;
+      *c->log = (pass_log){0};
+      *c->notes = (pass_notes){0};
+    } else {
+      // Nothing changed, but `why` wants to know what was declined.
+      for (size_t k = 0; k < c->notes->n && c->mod->at->notes.n < MAX_NOTES; k++) {
+        hs_vec_push(&c->mod->at->notes, c->notes->v[k]);
+        c->notes->v[k].text = NULL;
+      }
+    }
   }
 }
 
@@ -169,6 +180,9 @@ static hs_status check_needs(const repl_cmd *c) {
   if ((c->command->needs & REPL_NEEDS_MODULE) && !c->mod)
     return hs_with_note(hs_fail(HS_E_NO_MODULE, "%s: no module is loaded", c->command->name),
                         "load FILE reads one, example NAME makes one, new NAME starts one");
+  if (c->mod && !c->m->entry->root && (c->command->needs & REPL_NEEDS_MODULE) && !(c->command->needs & REPL_EMPTY_OK))
+    return hs_with_note(hs_fail(HS_E_VERIFY, "%s: %s has no instructions yet", c->command->name, c->m->name),
+                        "param NAME SHAPE adds a parameter, NAME = op(...) an instruction");
   return HS_GOOD;
 }
 

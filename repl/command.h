@@ -16,6 +16,7 @@ enum {
   REPL_NEEDS_MODULE = 1 << 0,
   REPL_MUTATES = 1 << 1,         // edits the current module; its edits become a version, or are rolled back
   REPL_HIDDEN = 1 << 2,          // not listed by help (reached by other syntax)
+  REPL_EMPTY_OK = 1 << 4,        // works on a module without instructions too
   REPL_PAGED = 1 << 3,           // long output goes through the pager on a terminal
 };
 

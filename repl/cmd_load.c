@@ -1,0 +1,285 @@
+// cmd_load.c — modules in and out: load, example, modules, use, close, save, a module pasted at the prompt.
+#include <dirent.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "core/verify.h"
+#include "repl/exec.h"
+
+static i64 parameter_bytes(const hlo_module *m) {
+  i64 n = 0;
+  for (u32 k = 0; m->entry && k < m->entry->nparams; k++) n += hlo_shape_bytes(m->entry->params[k]->shape);
+  return n;
+}
+
+// "(f32[8,128], f32[128]) -> f32[8]", cut after a few parameters.
+static void signature_text(hs_buf *b, const hlo_module *m) {
+  hs_buf_putc(b, '(');
+  for (u32 k = 0; k < m->entry->nparams; k++) {
+    if (k == 6 && m->entry->nparams > 8) { hs_buf_printf(b, ", %u more", m->entry->nparams - k); break; }
+    if (k) hs_buf_puts(b, ", ");
+    hlo_shape_print(b, m->entry->params[k]->shape, false);
+  }
+  hs_buf_puts(b, ") -> ");
+  size_t at = b->n;
+  hlo_shape_print(b, m->entry->root->shape, false);
+  if (b->n - at > 160) {
+    b->n = at;
+    if (hlo_shape_is_tuple(m->entry->root->shape)) hs_buf_printf(b, "(%u results)", m->entry->root->shape->nelems);
+    else hs_buf_puts(b, "...");
+  }
+}
+
+// The one line that a loaded module is greeted with.
+static hs_status announce(repl_cmd *c, const repl_module *mod) {
+  const hlo_module *m = mod->m;
+  hlo_cost_table cost;
+  HS_TRY(hlo_cost_module(m, &cost));
+  char bytes[32], flops[32];
+  hs_buf sig = {0};
+  signature_text(&sig, m);
+  u32 n = hlo_instr_count(m);
+  repl_say(c->out, "%s: %u instruction%s, parameters %s, %sFLOP, %s\n", m->name, n, n == 1 ? "" : "s",
+           repl_bytes(bytes, (double)parameter_bytes(m)), repl_count(flops, cost.total.flops), hs_buf_cstr(&sig));
+  if (c->doc) {
+    repl_json *j = repl_json_object(c->doc, "loaded");
+    repl_json_str(j, "name", m->name);
+    repl_json_int(j, "number", mod->number);
+    if (mod->path) repl_json_str(j, "file", mod->path);
+    repl_json_int(j, "instructions", n);
+    repl_json_int(j, "computations", m->ncomputations);
+    repl_json_int(j, "parameter_bytes", parameter_bytes(m));
+    repl_json_num(j, "flops", cost.total.flops);
+    repl_json_str(j, "signature", hs_buf_cstr(&sig));
+    repl_json_bool(j, "elided", mod->elided);
+    c->out->text.n = 0;
+  }
+  hs_buf_free(&sig);
+  hlo_cost_free(&cost);
+  if (mod->elided && c->s->set.elided == REPL_ELIDED_ASK)
+    repl_note(c->out, "%s has constants printed as {...}: time, speedup and estimate use seeded random values, "
+                      "run, check, report and save ask for --elided=random|zeros", m->name);
+  return HS_GOOD;
+}
+
+static hs_status accept(repl_cmd *c, hlo_module *m, const char *path) {
+  if (!m->entry || !m->entry->root) {
+    hs_status s = hs_fail(HS_E_VERIFY, "%s: the module has no entry computation", path ? path : m->name);
+    hlo_module_free(m);
+    return s;
+  }
+  return announce(c, repl_session_add(c->s, m, path));
+}
+
+// Several modules in one text, separated by lines `// -----` (hlo-opt's manner).
+static hs_status load_split(repl_cmd *c, const char *name, const char *text, size_t n) {
+  size_t at = 0;
+  while (at < n) {
+    const char *cut = at + 9 < n ? memmem(text + at, n - at, "\n// -----", 9) : NULL;
+    size_t end = cut ? (size_t)(cut - text) + 1 : n, k = at;
+    while (k < end && strchr(" \t\r\n", text[k])) k++;
+    if (k < end) {
+      hlo_module *m;
+      hlo_parse_options o = {.file = name};
+      HS_TRY(hlo_parse(c->s->ctx, text + at, end - at, &o, &m));
+      HS_TRY(accept(c, m, name));
+    }
+    if (!cut) break;
+    const char *nl = memchr(text + end, '\n', n - end);
+    at = nl ? (size_t)(nl - text) + 1 : n;
+  }
+  return HS_GOOD;
+}
+
+static bool has_separator(const char *path, hs_buf *text) {
+  struct stat st;
+  if (stat(path, &st) != 0 || st.st_size > (64 << 20)) return false;
+  hs_status s = repl_read_file(path, 0, text);
+  bool ok = hs_ok(s) && text->n && !memchr(text->p, 0, HS_MIN(text->n, (size_t)4096));
+  hs_status_drop(s);
+  return ok && memmem(text->p, text->n, "\n// -----", 9) != NULL;
+}
+
+// Standard input goes through an anonymous file, so that every format works from a pipe.
+static hs_status load_stdin(repl_cmd *c) {
+  hs_buf text = {0};
+  hs_status s = repl_read_file("/dev/stdin", 0, &text);
+  int fd = hs_ok(s) ? memfd_create("stdin", MFD_CLOEXEC) : -1;
+  if (hs_ok(s) && fd < 0) s = hs_fail_errno(HS_E_IO, "standard input");
+  for (size_t at = 0; hs_ok(s) && at < text.n;) {
+    ssize_t k = write(fd, text.p + at, text.n - at);
+    if (k <= 0) s = hs_fail_errno(HS_E_IO, "standard input");
+    else at += (size_t)k;
+  }
+  if (hs_ok(s)) {
+    char *path = hs_format("/proc/self/fd/%d", fd);
+    hlo_module *m;
+    hlo_parse_options o = {.file = "<stdin>"};
+    s = hlo_load_file(c->s->ctx, path, &o, &m);
+    hs_free(path);
+    if (hs_ok(s)) s = accept(c, m, NULL);
+  }
+  if (fd >= 0) close(fd);
+  hs_buf_free(&text);
+  return s;
+}
+
+static bool known_suffix(const char *name) {
+  static const char *const ends[] = {".hlo", ".txt", ".pb", ".pbtxt", ".textproto", ".gz", ".zst"};
+  size_t n = strlen(name);
+  for (size_t k = 0; k < HS_COUNT(ends); k++)
+    if (n > strlen(ends[k]) && strcmp(name + n - strlen(ends[k]), ends[k]) == 0) return true;
+  return false;
+}
+
+static int by_text(const void *a, const void *b) { return strcmp(*(const char *const *)a, *(const char *const *)b); }
+
+static hs_status list_folder(repl_cmd *c, const char *path) {
+  DIR *d = opendir(path);
+  if (!d) return hs_fail_errno(HS_E_IO, path);
+  HS_VEC(char *) names = {0};
+  for (struct dirent *e; (e = readdir(d)) != NULL;)
+    if (e->d_name[0] != '.' && known_suffix(e->d_name)) hs_vec_push(&names, hs_format("%s/%s", path, e->d_name));
+  closedir(d);
+  if (names.n) qsort(names.v, names.n, sizeof names.v[0], by_text);
+  repl_json *list = repl_json_array(c->doc, "files");
+  for (size_t k = 0; k < names.n; k++) {
+    struct stat st;
+    char bytes[32];
+    double size = stat(names.v[k], &st) == 0 ? (double)st.st_size : 0;
+    hs_buf b = {0};
+    repl_pad(&b, repl_bytes(bytes, size), -9);
+    if (!c->doc) repl_say(c->out, "%s  %s\n", hs_buf_cstr(&b), names.v[k]);
+    hs_buf_free(&b);
+    repl_json *j = repl_json_object(list, NULL);
+    repl_json_str(j, "file", names.v[k]);
+    repl_json_num(j, "bytes", size);
+    hs_free(names.v[k]);
+  }
+  size_t n = names.n;
+  hs_vec_free(&names);
+  if (!n) return hs_fail(HS_E_INPUT, "%s: no module files (.hlo .txt .pb .pbtxt) in this folder", path);
+  repl_note(c->out, "%zu file%s; load one of them by its name", n, n == 1 ? "" : "s");
+  return HS_GOOD;
+}
+
+static hs_status load_one(repl_cmd *c, const char *path) {
+  struct stat st;
+  if (strcmp(path, "-") == 0) return load_stdin(c);
+  if (stat(path, &st) == 0 && S_ISDIR(st.st_mode)) return list_folder(c, path);
+  hs_buf text = {0};
+  hs_status s;
+  if (has_separator(path, &text)) {
+    s = load_split(c, path, text.p, text.n);
+  } else {
+    hlo_module *m;
+    hlo_parse_options o = {.file = path};
+    s = hlo_load_file(c->s->ctx, path, &o, &m);
+    if (hs_ok(s)) s = accept(c, m, path);
+  }
+  hs_buf_free(&text);
+  return s;
+}
+
+hs_status cmd_load(repl_cmd *c) {
+  const char *how = repl_flag(c, "--elided");
+  if (how) HS_TRY(repl_set(c->s, "elided", how));
+  for (u32 k = 0; k < c->args.npos; k++) HS_TRY(load_one(c, c->args.pos[k]));
+  return HS_GOOD;
+}
+
+hs_status cmd_paste(repl_cmd *c) {
+  hlo_module *m;
+  hlo_parse_options o = {.file = "<paste>"};
+  HS_TRY(hlo_parse(c->s->ctx, c->args.raw, strlen(c->args.raw), &o, &m));
+  return accept(c, m, NULL);
+}
+
+hs_status cmd_example(repl_cmd *c) {
+  const char *name = repl_arg(c, 0);
+  repl_json *list = name ? NULL : repl_json_array(c->doc, "examples");
+  const char *names[32];
+  for (u32 k = 0; k < repl_example_count; k++) {
+    const repl_example *e = &repl_examples[k];
+    names[k] = e->name;
+    if (name && strcmp(e->name, name) == 0) {
+      hlo_module *m;
+      hlo_parse_options o = {.file = e->name};
+      HS_TRY(hlo_parse(c->s->ctx, e->text, strlen(e->text), &o, &m));
+      return accept(c, m, NULL);
+    }
+    if (name) continue;
+    if (!c->doc) repl_say(c->out, "%-10s %s\n", e->name, e->summary);
+    repl_json *j = repl_json_object(list, NULL);
+    repl_json_str(j, "name", e->name);
+    repl_json_str(j, "summary", e->summary);
+  }
+  if (!name) return HS_GOOD;
+  hs_status s = hs_fail(HS_E_USAGE, "example: there is none called %s", name);
+  const char *near = hs_nearest(name, names, repl_example_count);
+  return near ? hs_with_note(s, "did you mean %s?", near) : hs_with_note(s, "example lists them");
+}
+
+hs_status cmd_modules(repl_cmd *c) {
+  repl_json *list = repl_json_array(c->doc, "modules");
+  if (!c->s->modules.n && !c->doc) repl_say(c->out, "no module is loaded\n");
+  for (size_t k = 0; k < c->s->modules.n; k++) {
+    const repl_module *m = c->s->modules.v[k];
+    u32 n = hlo_instr_count(m->m);
+    if (!c->doc)
+      repl_say(c->out, "%c %2u  %s@%u  %u instructions, %zu version%s%s%s\n", m == c->s->current ? '*' : ' ', m->number, m->m->name,
+               m->at->number, n, m->versions.n, m->versions.n == 1 ? "" : "s", m->path ? "  " : "", m->path ? m->path : "");
+    repl_json *j = repl_json_object(list, NULL);
+    repl_json_int(j, "number", m->number);
+    repl_json_str(j, "name", m->m->name);
+    repl_json_int(j, "version", m->at->number);
+    repl_json_int(j, "versions", (i64)m->versions.n);
+    repl_json_int(j, "instructions", n);
+    repl_json_bool(j, "current", m == c->s->current);
+    if (m->path) repl_json_str(j, "file", m->path);
+  }
+  return HS_GOOD;
+}
+
+static hs_status module_arg(repl_cmd *c, const char *text, repl_module **out) {
+  *out = repl_session_find(c->s, text);
+  return *out ? HS_GOOD : hs_with_note(hs_fail(HS_E_NO_MODULE, "%s: no module %s", c->command->name, text), "modules lists them");
+}
+
+hs_status cmd_use(repl_cmd *c) {
+  repl_module *mod;
+  HS_TRY(module_arg(c, repl_arg(c, 0), &mod));
+  c->s->current = mod;
+  repl_json_str(c->doc, "name", mod->m->name);
+  if (!c->doc) repl_say(c->out, "%s@%u\n", mod->m->name, mod->at->number);
+  return HS_GOOD;
+}
+
+hs_status cmd_close(repl_cmd *c) {
+  repl_module *mod = c->mod;
+  if (repl_arg(c, 0)) HS_TRY(module_arg(c, repl_arg(c, 0), &mod));
+  if (mod == c->mod) c->mod = NULL, c->m = NULL;
+  repl_session_remove(c->s, mod);
+  return HS_GOOD;
+}
+
+hs_status cmd_save(repl_cmd *c) {
+  hlo_module *m;
+  HS_TRY(repl_runnable(c, NULL, true, &m));
+  hlo_print_options o = repl_flag(c, "--short") ? hlo_print_short_parsable() : hlo_print_full();
+  o.print_large_constants = true;
+  hs_buf b = {0};
+  hlo_print_module(&b, m, &o);
+  hlo_module_free(m);
+  if (b.n && b.p[b.n - 1] != '\n') hs_buf_putc(&b, '\n');
+  hs_status s = repl_write_file(repl_arg(c, 0), b.p, b.n, false);
+  if (hs_ok(s)) {
+    repl_json_str(c->doc, "file", repl_arg(c, 0));
+    repl_json_int(c->doc, "bytes", (i64)b.n);
+    repl_note(c->out, "wrote %s", repl_arg(c, 0));
+  }
+  hs_buf_free(&b);
+  return s;
+}

@@ -1,0 +1,186 @@
+// cmd_version.c — moving among versions: undo, redo, back, mark, goto, history, diff.
+#include <stdlib.h>
+
+#include "repl/command.h"
+#include "repl/diff.h"
+
+static hs_status say_here(repl_cmd *c) {
+  const repl_version *v = c->mod->at;
+  if (!c->doc) repl_say(c->out, "@%u%s%s  %s\n", v->number, v->mark ? " " : "", v->mark ? v->mark : "", v->label);
+  repl_json_str(c->doc, "label", v->label);
+  return HS_GOOD;
+}
+
+static hs_status count_arg(repl_cmd *c, i64 *n) {
+  *n = 1;
+  return repl_arg(c, 0) ? repl_arg_int(c, "N", repl_arg(c, 0), 1, INT32_MAX, n) : HS_GOOD;
+}
+
+hs_status cmd_undo(repl_cmd *c) {
+  i64 n;
+  HS_TRY(count_arg(c, &n));
+  if (!c->mod->at->parent) return hs_fail(HS_E_NO_HISTORY, "%s is as it was loaded: nothing to undo", c->m->name);
+  repl_version *to = c->mod->at;
+  while (n-- > 0 && to->parent) to = to->parent;
+  repl_goto(c->mod, to);
+  return say_here(c);
+}
+
+hs_status cmd_redo(repl_cmd *c) {
+  i64 n;
+  HS_TRY(count_arg(c, &n));
+  if (!c->mod->at->redo) return hs_fail(HS_E_NO_HISTORY, "nothing to redo from @%u", c->mod->at->number);
+  repl_version *to = c->mod->at;
+  while (n-- > 0 && to->redo) to = to->redo;
+  repl_goto(c->mod, to);
+  return say_here(c);
+}
+
+hs_status cmd_back(repl_cmd *c) {
+  i64 n;
+  HS_TRY(count_arg(c, &n));
+  repl_version *to = c->mod->at;
+  for (; n > 0; n--) {
+    bool stepped = strncmp(to->label, "next", 4) == 0 || strncmp(to->label, "until", 5) == 0 || strncmp(to->label, "continue", 8) == 0;
+    if (!stepped) break;
+    to = to->parent;
+  }
+  if (to == c->mod->at) return hs_with_note(hs_fail(HS_E_NO_HISTORY, "the current version was not made by next"), "undo goes back from any version");
+  repl_goto(c->mod, to);
+  HS_TRY(say_here(c));
+  if (!c->doc && c->mod->pos < c->mod->nsteps) repl_say(c->out, "[%u/%u] next: %s\n", c->mod->pos, c->mod->nsteps, c->mod->steps[c->mod->pos]);
+  return HS_GOOD;
+}
+
+hs_status cmd_mark(repl_cmd *c) {
+  const char *name = repl_arg(c, 0);
+  if (!name) {
+    repl_json *list = repl_json_object(c->doc, "marks");
+    for (size_t k = 0; k < c->mod->versions.n; k++) {
+      const repl_version *v = c->mod->versions.v[k];
+      if (!v->mark) continue;
+      if (!c->doc) repl_say(c->out, "@%u  %s\n", v->number, v->mark);
+      repl_json_int(list, v->mark, v->number);
+    }
+    return HS_GOOD;
+  }
+  if (*name == '@' || (*name >= '0' && *name <= '9')) return repl_usage_error(c, "a mark begins with a letter, not \"%c\"", *name);
+  for (size_t k = 0; k < c->mod->versions.n; k++) {
+    repl_version *v = c->mod->versions.v[k];
+    if (v->mark && strcmp(v->mark, name) == 0) hs_free(v->mark), v->mark = NULL;
+  }
+  hs_free(c->mod->at->mark);
+  c->mod->at->mark = hs_strdup(name);
+  return say_here(c);
+}
+
+static hs_status version_arg(repl_cmd *c, const char *text, repl_version **out) {
+  *out = repl_version_find(c->mod, text);
+  return *out ? HS_GOOD : hs_with_note(hs_fail(HS_E_NO_HISTORY, "%s has no version %s", c->m->name, text), "history shows them all");
+}
+
+hs_status cmd_goto(repl_cmd *c) {
+  repl_version *v;
+  HS_TRY(version_arg(c, repl_arg(c, 0), &v));
+  repl_goto(c->mod, v);
+  return say_here(c);
+}
+
+// ---- history --------------------------------------------------------------------------------------------------------------
+static void change_text(hs_buf *b, const repl_version *v) {
+  const pass_result *first = NULL, *last = NULL;
+  for (size_t k = 0; k < v->log.n; k++)
+    if (v->log.v[k].changed) {
+      if (!first) first = &v->log.v[k];
+      last = &v->log.v[k];
+    }
+  if (!first) return;
+  char x[32], y[32];
+  i64 di = (i64)last->after.instructions - (i64)first->before.instructions;
+  hs_buf_printf(b, "  %+lld instr", (long long)di);
+  if (first->before.peak_bytes != last->after.peak_bytes)
+    hs_buf_printf(b, "  peak %s -> %s", repl_bytes(x, (double)first->before.peak_bytes), repl_bytes(y, (double)last->after.peak_bytes));
+}
+
+// Children of v follow it; a straight line stays at one depth, branches are indented.
+static void draw(repl_cmd *c, repl_json *list, const repl_module *mod, const repl_version *v, u32 depth) {
+  while (v) {
+    hs_buf b = {0};
+    change_text(&b, v);
+    if (!c->doc)
+      repl_say(c->out, "%*s%c @%u%s%s  %s%s\n", (int)(2 * HS_MIN(depth, 30u)), "", v == mod->at ? '*' : ' ', v->number, v->mark ? " " : "",
+               v->mark ? v->mark : "", v->label, hs_buf_cstr(&b));
+    repl_json *j = repl_json_object(list, NULL);
+    repl_json_int(j, "version", v->number);
+    if (v->parent) repl_json_int(j, "parent", v->parent->number);
+    repl_json_str(j, "label", v->label);
+    if (v->mark) repl_json_str(j, "mark", v->mark);
+    repl_json_bool(j, "current", v == mod->at);
+    if (v->delta) repl_json_int(j, "bytes", (i64)hlo_delta_bytes(v->delta));
+    hs_buf_free(&b);
+    const repl_version *straight = NULL;
+    for (size_t k = v->number + 1; k < mod->versions.n; k++) {
+      const repl_version *child = mod->versions.v[k];
+      if (child->parent != v) continue;
+      if (straight) draw(c, list, mod, straight, depth + 1);   // an older branch; the newest goes on below
+      straight = child;
+    }
+    v = straight;
+  }
+}
+
+hs_status cmd_history(repl_cmd *c) {
+  repl_json *list = repl_json_array(c->doc, "versions");
+  draw(c, list, c->mod, c->mod->versions.v[0], 0);
+  return HS_GOOD;
+}
+
+// ---- diff -----------------------------------------------------------------------------------------------------------------
+static void print_version(repl_cmd *c, repl_version *v, hs_buf *out, u32 *ops) {
+  hlo_print_options o = hlo_print_default();
+  if (!repl_flag(c, "--full")) o.print_metadata = false;
+  repl_goto(c->mod, v);
+  hlo_print_module(out, c->m, &o);
+  hlo_for_each_comp(k, c->m)
+    hlo_for_each_instr(i, k) ops[i->opcode]++;
+}
+
+hs_status cmd_diff(repl_cmd *c) {
+  repl_module *mod = c->mod;
+  repl_version *here = mod->at, *a = here->parent, *b = here;
+  if (repl_arg(c, 0)) HS_TRY(version_arg(c, repl_arg(c, 0), &a));
+  if (repl_arg(c, 1)) HS_TRY(version_arg(c, repl_arg(c, 1), &b));
+  if (!a) return hs_fail(HS_E_NO_HISTORY, "%s is as it was loaded: nothing to compare with", c->m->name);
+  u32 *ops_a = HS_NEW_ARRAY(c->scratch, u32, HLO_OPCODE_COUNT), *ops_b = HS_NEW_ARRAY(c->scratch, u32, HLO_OPCODE_COUNT);
+  hs_buf ta = {0}, tb = {0}, d = {0};
+  u32 pos = mod->pos;
+  repl_version *redo = here->redo;
+  print_version(c, a, &ta, ops_a);
+  print_version(c, b, &tb, ops_b);
+  repl_goto(mod, here);
+  mod->pos = pos;
+  here->redo = redo;
+  repl_diff_stat stat;
+  repl_diff(ta.p ? ta.p : "", ta.n, tb.p ? tb.p : "", tb.n, 3, c->out->color, &d, &stat);
+  repl_json_int(c->doc, "from", a->number);
+  repl_json_int(c->doc, "to", b->number);
+  repl_json_int(c->doc, "lines_added", stat.added);
+  repl_json_int(c->doc, "lines_removed", stat.removed);
+  repl_json *ops = repl_json_object(c->doc, "opcodes");
+  if (!c->doc) {
+    repl_say(c->out, "@%u -> @%u: %u lines removed, %u added", a->number, b->number, stat.removed, stat.added);
+    for (int k = 0; k < HLO_OPCODE_COUNT; k++)
+      if (ops_a[k] != ops_b[k]) repl_say(c->out, "  %s %u -> %u", hlo_op_text((hlo_opcode)k), ops_a[k], ops_b[k]);
+    repl_say(c->out, "\n");
+  }
+  for (int k = 0; k < HLO_OPCODE_COUNT; k++)
+    if (ops_a[k] != ops_b[k]) repl_json_int(ops, hlo_op_text((hlo_opcode)k), (i64)ops_b[k] - (i64)ops_a[k]);
+  if (!repl_flag(c, "--summary")) {
+    repl_json_strn(c->doc, "diff", d.p ? d.p : "", d.n);
+    if (!c->doc && d.n) hs_buf_put(&c->out->text, d.p, d.n);
+  }
+  hs_buf_free(&ta);
+  hs_buf_free(&tb);
+  hs_buf_free(&d);
+  return HS_GOOD;
+}

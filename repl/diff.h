@@ -1,0 +1,11 @@
+// diff.h — line differences of two texts, as unified hunks.
+#ifndef REPL_DIFF_H
+#define REPL_DIFF_H
+
+#include "core/base.h"
+
+typedef struct repl_diff_stat { u32 added, removed; } repl_diff_stat;
+// Writes hunks ("@@ -a,n +b,m @@") with `context` unchanged lines around; nothing when the texts are equal.
+void repl_diff(const char *a, size_t na, const char *b, size_t nb, u32 context, bool color, hs_buf *out, repl_diff_stat *stat);
+
+#endif

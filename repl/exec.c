@@ -1,0 +1,213 @@
+// exec.c — modules made fit to run, their arguments, and compiled programs. See exec.h.
+#include "repl/exec.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+
+#include "repl/npy.h"
+
+static hs_status elided_policy(repl_cmd *c, bool insist, repl_elided *out) {
+  const char *how = repl_flag(c, "--elided");
+  *out = c->s->set.elided;
+  if (how && strcmp(how, "random") == 0) *out = REPL_ELIDED_RANDOM;
+  else if (how && strcmp(how, "zeros") == 0) *out = REPL_ELIDED_ZEROS;
+  else if (how) return repl_usage_error(c, "--elided is random or zeros, not \"%s\"", how);
+  if (*out != REPL_ELIDED_ASK) return HS_GOOD;
+  if (insist)
+    return hs_with_note(hs_fail(HS_E_ELIDED, "%s: %s has constants printed as {...}", c->command->name, c->m->name),
+                        "give --elided=random or --elided=zeros, or dump again with --xla_dump_large_constants");
+  *out = REPL_ELIDED_RANDOM;
+  repl_note(c->out, "warning: %s has constants printed as {...}; seeded random values stand in for them", c->m->name);
+  return HS_GOOD;
+}
+
+hs_status repl_runnable(repl_cmd *c, const repl_version *v, bool insist, hlo_module **out) {
+  repl_elided how = REPL_ELIDED_ASK;
+  if (c->mod->elided) HS_TRY(elided_policy(c, insist, &how));
+  hlo_module *m = repl_module_at(c->mod, v ? c->mod->versions.v[v->number] : c->mod->at);
+  hlo_journal_disable(m);
+  hs_status s = c->mod->elided ? hlo_fill_elided(m, how == REPL_ELIDED_ZEROS, c->s->set.seed) : HS_GOOD;
+  if (!hs_ok(s)) {
+    hlo_module_free(m);
+    return s;
+  }
+  *out = m;
+  return HS_GOOD;
+}
+
+// ---- arguments ------------------------------------------------------------------------------------------------------
+static void take_inputs(repl_module *mod, hlo_literal **v, u32 n, char *from) {
+  repl_drop_inputs(mod);
+  mod->inputs = v;
+  mod->ninputs = n;
+  mod->inputs_from = from;
+}
+
+hs_status repl_inputs_seed(repl_cmd *c, u64 seed) {
+  hlo_literal **v;
+  u32 n;
+  HS_TRY(hlo_inputs_random(c->s->ctx, c->m, seed, &v, &n));
+  take_inputs(c->mod, v, n, hs_format("random, seed %llu", (unsigned long long)seed));
+  return HS_GOOD;
+}
+
+hs_status repl_inputs_formula(repl_cmd *c, const char *path) {
+  hs_buf text = {0};
+  hlo_literal **v;
+  u32 n;
+  hs_status s = repl_read_file(path, (size_t)64 << 20, &text);
+  if (hs_ok(s)) s = hlo_inputs_formula(c->s->ctx, c->m, text.p ? text.p : "", text.n, &v, &n);
+  hs_buf_free(&text);
+  HS_TRY(s);
+  take_inputs(c->mod, v, n, hs_format("formula %s", path));
+  return HS_GOOD;
+}
+
+hs_status repl_inputs_npy(repl_cmd *c, u32 n, const char *const *paths) {
+  const hlo_computation *e = c->m->entry;
+  if (n != e->nparams) return hs_fail(HS_E_INPUT, "%u files for %u parameters", n, e->nparams);
+  hlo_literal **v = hs_calloc(n ? n : 1, sizeof *v);
+  hs_status s = HS_GOOD;
+  u32 k = 0;
+  for (; k < n && hs_ok(s); k++) s = repl_npy_read(paths[k], e->params[k]->shape, &v[k]);
+  if (!hs_ok(s)) {
+    for (u32 j = 0; j + 1 < k; j++) hlo_literal_unref(v[j]);
+    hs_free(v);
+    return s;
+  }
+  take_inputs(c->mod, v, n, hs_strdup("files"));
+  return HS_GOOD;
+}
+
+// "dir/x.hlo" -> "dir/x.args" when that is there.
+static char *args_beside(const char *path) {
+  if (!path) return NULL;
+  const char *slash = strrchr(path, '/'), *dot = strrchr(path, '.');
+  size_t n = dot && (!slash || dot > slash) ? (size_t)(dot - path) : strlen(path);
+  char *f = hs_format("%.*s.args", (int)n, path);
+  struct stat st;
+  if (stat(f, &st) == 0 && S_ISREG(st.st_mode)) return f;
+  hs_free(f);
+  return NULL;
+}
+
+// Arguments fit as long as the entry's parameters keep their shapes (layouts aside).
+static bool inputs_fit(const repl_module *mod) {
+  const hlo_computation *e = mod->m->entry;
+  if (!e || mod->ninputs != e->nparams) return false;
+  for (u32 k = 0; k < mod->ninputs; k++)
+    if (!hlo_shape_compatible(mod->inputs[k]->shape, e->params[k]->shape)) return false;
+  return true;
+}
+
+hs_status repl_inputs(repl_cmd *c) {
+  const char *seed = repl_flag(c, "--seed"), *formula = repl_flag(c, "--inputs");
+  if (formula) return repl_inputs_formula(c, formula);
+  if (seed) {
+    i64 v;
+    HS_TRY(repl_arg_int(c, "--seed", seed, 0, INT64_MAX / 2, &v));
+    return repl_inputs_seed(c, (u64)v);
+  }
+  if (c->mod->inputs && inputs_fit(c->mod)) return HS_GOOD;
+  if (c->mod->inputs) repl_note(c->out, "the entry's parameters changed: the inputs are made anew");
+  char *beside = args_beside(c->mod->path);
+  if (!beside) return repl_inputs_seed(c, c->s->set.seed);
+  hs_status s = repl_inputs_formula(c, beside);
+  hs_free(beside);
+  return s;
+}
+
+// ---- compiled programs ------------------------------------------------------------------------------------------------
+bool repl_allow_fallback(const repl_cmd *c) { return c->s->set.allow_fallback || repl_flag(c, "--allow-fallback"); }
+
+hs_status repl_compiled(repl_cmd *c, const backend *be, bool per_instruction, bool insist, repl_exe **out) {
+  repl_exe *x = &c->mod->exe;
+  u64 key = c->mod->elided ? hs_mix(c->s->set.seed, (u64)c->s->set.elided * 31 + (repl_flag(c, "--elided") ? (u64)repl_flag(c, "--elided")[0] : 0)) : 0;
+  if (x->exe && x->be == be && x->version == c->mod->at->number && x->per_instruction == per_instruction &&
+      x->threads == c->s->set.threads && x->allow_fallback == repl_allow_fallback(c) && x->fill_key == key) {
+    *out = x;
+    return HS_GOOD;
+  }
+  hlo_module *m;
+  HS_TRY(repl_runnable(c, NULL, insist, &m));
+  backend_options o = {.threads = c->s->set.threads, .per_instruction = per_instruction,
+                       .allow_fallback = repl_allow_fallback(c), .deadline_s = c->s->set.deadline};
+  backend_exe *exe;
+  hs_status s = be->compile(m, &o, &exe);
+  if (!hs_ok(s)) {
+    hlo_module_free(m);
+    return s;
+  }
+  repl_drop_exe(c->mod);
+  *x = (repl_exe){.be = be, .exe = exe, .m = m, .version = c->mod->at->number, .per_instruction = per_instruction,
+                  .allow_fallback = o.allow_fallback, .threads = o.threads, .fill_key = key};
+  *out = x;
+  return HS_GOOD;
+}
+
+// ---- values -----------------------------------------------------------------------------------------------------------
+static void say_summary(repl_out *o, const hlo_literal *v) {
+  double lo = INFINITY, hi = -INFINITY, sum = 0;
+  i64 nans = 0, infs = 0, n = v->shape->elements;
+  for (i64 k = 0; k < n; k++) {
+    double x = hlo_literal_f64(v, k);
+    if (isnan(x)) { nans++; continue; }
+    if (isinf(x)) infs++;
+    lo = fmin(lo, x);
+    hi = fmax(hi, x);
+    sum += x;
+  }
+  repl_say(o, "  %lld elements, min %g, max %g, mean %g", (long long)n, lo, hi, n > nans ? sum / (double)(n - nans) : 0);
+  if (nans) repl_say(o, ", %lld NaN", (long long)nans);
+  if (infs) repl_say(o, ", %lld infinite", (long long)infs);
+  repl_say(o, "\n");
+}
+
+void repl_say_literal(repl_out *o, const char *name, const hlo_literal *v, i64 limit) {
+  if (hlo_shape_is_tuple(v->shape)) {
+    for (u32 k = 0; k < v->nchildren; k++) {
+      char *child = hs_format("%s{%u}", name, k);
+      repl_say_literal(o, child, v->children[k], limit);
+      hs_free(child);
+    }
+    if (!v->nchildren) repl_say(o, "%s = ()\n", name);
+    return;
+  }
+  hs_buf b = {0};
+  hlo_shape_print(&b, v->shape, false);
+  repl_say(o, "%s = %s ", name, hs_buf_cstr(&b));
+  b.n = 0;
+  i64 n = v->shape->elements;
+  if (!hlo_shape_is_array(v->shape)) {
+    repl_say(o, "\n");
+  } else if (n <= limit) {
+    hlo_print_literal(&b, v);
+    repl_say(o, "%s\n", hs_buf_cstr(&b));
+  } else {
+    repl_say(o, "{");
+    for (i64 k = 0; k < limit; k++) repl_say(o, "%s%g", k ? ", " : "", hlo_literal_f64(v, k));
+    repl_say(o, ", ...}\n");
+    if (!hlo_dtype_is_complex(v->shape->dtype)) say_summary(o, v);
+  }
+  hs_buf_free(&b);
+}
+
+void repl_json_literal(repl_json *parent, const char *key, const hlo_literal *v, i64 limit) {
+  if (!parent) return;
+  repl_json *j = repl_json_object(parent, key);
+  hs_buf b = {0};
+  hlo_shape_print(&b, v->shape, false);
+  repl_json_str(j, "shape", hs_buf_cstr(&b));
+  hs_buf_free(&b);
+  if (hlo_shape_is_tuple(v->shape)) {
+    repl_json *list = repl_json_array(j, "elements");
+    for (u32 k = 0; k < v->nchildren; k++) repl_json_literal(list, NULL, v->children[k], limit);
+    return;
+  }
+  if (!hlo_shape_is_array(v->shape)) return;
+  repl_json *list = repl_json_array(j, "values");
+  i64 n = HS_MIN(v->shape->elements, limit);
+  for (i64 k = 0; k < n; k++) repl_json_num(list, NULL, hlo_literal_f64(v, k));
+  if (n < v->shape->elements) repl_json_bool(j, "cut", true);
+}
