@@ -12,6 +12,8 @@
 #include "repl/out.h"
 #include "repl/session.h"
 
+#define HLOSH_VERSION "0.1"
+
 enum {
   REPL_NEEDS_MODULE = 1 << 0,
   REPL_MUTATES = 1 << 1,         // edits the current module; its edits become a version, or are rolled back
