@@ -1,0 +1,72 @@
+// codegen.h — state of the code generator, shared by codegen.c (loops, memory), scalar_ops.c (operations) and vmath.c
+// (vector mathematics). The only headers of LLVM below backends/emit are included here.
+#ifndef EMIT_CODEGEN_H
+#define EMIT_CODEGEN_H
+
+#include "backends/emit/nest.h"
+#include <llvm-c/Core.h>
+
+#define CG_MAX_UNROLL 16
+#define CG_MAX_LEVELS 64
+
+typedef struct cg_loop {
+  u32 bit;                               // loop number; NEST_NONE for a loop over something else
+  LLVMBasicBlockRef header;
+  LLVMValueRef phi, start, last;         // runs while i <= last
+  i64 step;
+  bool guarded;                          // may run zero times
+  u32 ncarry; LLVMValueRef *carry_phi, *carry_init;
+} cg_loop;
+
+typedef struct cg_memo { LLVMValueRef v[CG_MAX_UNROLL]; u32 level; bool set; } cg_memo;
+
+typedef struct cg {
+  LLVMContextRef ctx;
+  LLVMModuleRef mod;
+  LLVMBuilderRef b;
+  nest *n;
+  const nest_stage *stage;
+  u32 vector_bytes;
+  LLVMTypeRef i1, i8, i16, i32, i64, f16, f32, f64, ptr;
+  LLVMValueRef fn, args, chunk, scratch, safe;   // safe: 64 zero bytes for loads whose guard is false
+  LLVMValueRef *bufs;                    // per nest buffer, loaded in the entry block
+  u32 level;                             // where code is being placed
+  u32 open;                              // number of open loops
+  LLVMBasicBlockRef ins[CG_MAX_LEVELS];  // end of the code at each level; unterminated
+  cg_loop loops[CG_MAX_LEVELS];          // loops[k] is the loop around level k; k >= 1
+  LLVMValueRef loop_val[NEST_MAX_LOOPS];
+  u32 loop_level[NEST_MAX_LOOPS];
+  u64 open_mask;
+  // lanes
+  u64 lane; u32 W, U;                    // loop bit mask of the lane loop (0: scalar code)
+  LLVMValueRef mask[CG_MAX_UNROLL];      // tail masks, or NULL
+  cg_memo *memo; HS_VEC(u32) memoed;
+  // reducer templates
+  const nest_group *tg; const LLVMValueRef *tacc, *telem; u32 tu, tskip;   // strides: value k of the application
+  cg_memo *tmemo; HS_VEC(u32) tmemoed;
+} cg;
+
+// scalar_ops.c: values are scalars or vectors of the representation type; types follow the arguments.
+LLVMTypeRef cg_rep(cg *, hlo_dtype);                     // pred i1, integers iN, f16/bf16/f32 float, f64 double
+LLVMTypeRef cg_mem(cg *, hlo_dtype);                     // pred i8, f16/bf16 i16
+LLVMTypeRef cg_like(LLVMValueRef v, LLVMTypeRef scalar); // scalar, or a vector of it as long as v
+LLVMValueRef cg_from_mem(cg *, hlo_dtype, LLVMValueRef);
+LLVMValueRef cg_to_mem(cg *, hlo_dtype, LLVMValueRef);
+LLVMValueRef cg_splat(cg *, LLVMValueRef scalar, u32 lanes);
+LLVMValueRef cg_const(cg *, hlo_dtype, const void *bits);
+LLVMValueRef cg_int(LLVMTypeRef like, i64 v);            // also splats
+LLVMValueRef cg_fp(LLVMTypeRef like, double v);
+LLVMValueRef cg_intrinsic(cg *, const char *name, u32 ntypes, LLVMTypeRef *types, u32 n, LLVMValueRef *args);
+LLVMValueRef cg_unary_intrinsic(cg *, const char *name, LLVMValueRef);
+LLVMValueRef cg_convert(cg *, hlo_dtype from, hlo_dtype to, LLVMValueRef);
+LLVMValueRef cg_op(cg *, const nest_node *, LLVMValueRef *args);
+LLVMValueRef cg_round(cg *, hlo_dtype, LLVMValueRef);    // to the precision of f16 or bf16
+LLVMValueRef cg_minmax(cg *, hlo_dtype, bool max, LLVMValueRef a, LLVMValueRef b);
+
+// vmath.c: NULL when there is no body for the operation. Values are float or double.
+LLVMValueRef cg_math(cg *, hlo_opcode, hlo_dtype, LLVMValueRef x, LLVMValueRef y);
+
+// codegen.c: adds function `name` for every stage's chunks.
+hs_status cg_kernel(LLVMContextRef, LLVMModuleRef, nest *, const char *name, u32 vector_bytes);
+
+#endif

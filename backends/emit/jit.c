@@ -1,0 +1,264 @@
+// jit.c — everything about LLVM that is not instructions: target machine, passes, object code, linking.
+//
+// Own threads, each with a context, a target machine and one module at a time (several kernels per module, because a
+// module costs about a millisecond by itself). Code generation runs outside ORC: LLVMTargetMachineEmitToMemoryBuffer,
+// then LLVMOrcLLJITAddObjectFile, which is the same call in every LLVM version and needs no thread-safe contexts.
+// The pass list is short because the code generator writes clean code: hoisted, in SSA form, unrolled.
+#include "backends/emit/unit.h"
+#include "backends/emit/codegen.h"
+
+#include <llvm-c/Analysis.h>
+#include <llvm-c/Error.h>
+#include <llvm-c/LLJIT.h>
+#include <llvm-c/Orc.h>
+#include <llvm-c/Support.h>
+#include <llvm-c/Target.h>
+#include <llvm-c/TargetMachine.h>
+#include <llvm-c/Transforms/PassBuilder.h>
+#include <pthread.h>
+
+#define KERNELS_PER_MODULE 8
+#define PASSES "function(early-cse,instcombine<no-verify-fixpoint>,early-cse)"
+
+bool emit_verify;
+
+struct emit_jit { LLVMOrcLLJITRef jit; };
+
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static char *host_cpu, *host_features;
+static void init_llvm(void) {
+  (void)LLVMInitializeNativeTarget();
+  (void)LLVMInitializeNativeAsmPrinter();
+  (void)LLVMInitializeNativeAsmParser();
+  host_cpu = LLVMGetHostCPUName();
+  host_features = LLVMGetHostCPUFeatures();
+  const char *args[] = {"hlosh", "-disable-lsr"};
+  LLVMParseCommandLineOptions(2, args, NULL);
+}
+
+u32 emit_vector_bytes(void) {
+  (void)pthread_once(&once, init_llvm);
+  if (strstr(host_features, "+avx512vl") && strstr(host_features, "+avx512bw") && strstr(host_features, "+avx512dq")) return 64;
+  return strstr(host_features, "+avx2") ? 32 : 16;
+}
+
+static hs_status llvm_failed(const char *what, LLVMErrorRef e) {
+  if (!e) return HS_GOOD;
+  char *m = LLVMGetErrorMessage(e);
+  hs_status s = hs_fail(HS_E_INTERNAL, "LLVM: %s: %s", what, m);
+  LLVMDisposeErrorMessage(m);
+  return s;
+}
+
+static hs_status target_machine(LLVMTargetMachineRef *out) {
+  char *triple = LLVMGetDefaultTargetTriple(), *err = NULL;
+  LLVMTargetRef t;
+  *out = NULL;
+  if (LLVMGetTargetFromTriple(triple, &t, &err)) {
+    hs_status s = hs_fail(HS_E_INTERNAL, "LLVM: %s", err);
+    LLVMDisposeMessage(err);
+    LLVMDisposeMessage(triple);
+    return s;
+  }
+  *out = LLVMCreateTargetMachine(t, triple, host_cpu, host_features, LLVMCodeGenLevelDefault, LLVMRelocPIC, LLVMCodeModelDefault);
+  LLVMDisposeMessage(triple);
+  return *out ? HS_GOOD : hs_fail(HS_E_INTERNAL, "LLVM: no target machine");
+}
+
+// ---- one module ------------------------------------------------------------------------------------------------------------------
+typedef struct context { LLVMContextRef ctx; LLVMTargetMachineRef tm; LLVMTargetDataRef layout; char *layout_text, *triple; } context;
+
+static hs_status context_open(context *c) {
+  *c = (context){0};
+  HS_TRY(target_machine(&c->tm));
+  c->ctx = LLVMContextCreate();
+  LLVMContextSetDiscardValueNames(c->ctx, true);
+  c->layout = LLVMCreateTargetDataLayout(c->tm);
+  c->layout_text = LLVMCopyStringRepOfTargetData(c->layout);
+  c->triple = LLVMGetTargetMachineTriple(c->tm);
+  return HS_GOOD;
+}
+
+static void context_close(context *c) {
+  if (c->layout_text) LLVMDisposeMessage(c->layout_text);
+  if (c->triple) LLVMDisposeMessage(c->triple);
+  if (c->layout) LLVMDisposeTargetData(c->layout);
+  if (c->tm) LLVMDisposeTargetMachine(c->tm);
+  if (c->ctx) LLVMContextDispose(c->ctx);
+}
+
+// Builds and optimizes one module of n bodies; a body that cannot be generated fails the whole call.
+static hs_status build_module(context *c, u32 n, emit_body *const *bodies, LLVMModuleRef *out) {
+  LLVMModuleRef m = LLVMModuleCreateWithNameInContext("hlosh", c->ctx);
+  LLVMSetDataLayout(m, c->layout_text);
+  LLVMSetTarget(m, c->triple);
+  hs_status s = HS_GOOD;
+  for (u32 k = 0; k < n && hs_ok(s); k++) s = cg_kernel(c->ctx, m, bodies[k]->n, bodies[k]->name, emit_vector_bytes());
+  if (hs_ok(s) && emit_verify) {
+    char *msg = NULL;
+    if (LLVMVerifyModule(m, LLVMReturnStatusAction, &msg)) s = hs_fail(HS_E_INTERNAL, "LLVM: invalid code: %s", msg);
+    LLVMDisposeMessage(msg);
+  }
+  if (hs_ok(s)) {
+    LLVMPassBuilderOptionsRef o = LLVMCreatePassBuilderOptions();
+    s = llvm_failed("passes", LLVMRunPasses(m, PASSES, c->tm, o));
+    LLVMDisposePassBuilderOptions(o);
+  }
+  if (!hs_ok(s)) {
+    LLVMDisposeModule(m);
+    return s;
+  }
+  *out = m;
+  return HS_GOOD;
+}
+
+static hs_status emit_object(context *c, LLVMModuleRef m, LLVMCodeGenFileType type, LLVMMemoryBufferRef *out) {
+  char *err = NULL;
+  if (!LLVMTargetMachineEmitToMemoryBuffer(c->tm, m, type, &err, out)) return HS_GOOD;
+  hs_status s = hs_fail(HS_E_INTERNAL, "LLVM: %s", err);
+  LLVMDisposeMessage(err);
+  return s;
+}
+
+// ---- threads ------------------------------------------------------------------------------------------------------------------------
+typedef struct job {
+  u32 nmodules, per, n;
+  emit_body *const *bodies;
+  LLVMMemoryBufferRef *objects;
+  hs_status *status;             // per module
+  u32 next;                      // atomic
+} job;
+
+static void *work(void *arg) {
+  job *j = arg;
+  context c;
+  hs_status s = context_open(&c);
+  for (;;) {
+    u32 k = __atomic_fetch_add(&j->next, 1, __ATOMIC_RELAXED);
+    if (k >= j->nmodules) break;
+    if (!hs_ok(s)) {
+      j->status[k] = hs_fail(HS_E_INTERNAL, "LLVM: no target machine");
+      continue;
+    }
+    u32 from = k * j->per, to = HS_MIN(from + j->per, j->n);
+    LLVMModuleRef m = NULL;
+    j->status[k] = build_module(&c, to - from, j->bodies + from, &m);
+    if (!m) continue;
+    j->status[k] = emit_object(&c, m, LLVMObjectFile, &j->objects[k]);
+    LLVMDisposeModule(m);
+  }
+  hs_status_drop(s);
+  context_close(&c);
+  return NULL;
+}
+
+hs_status emit_jit_compile(emit_jit *jit, u32 n, emit_body *const *bodies, u32 threads) {
+  if (n == 0) return HS_GOOD;
+  threads = HS_MIN(HS_MAX(threads, 1), 64);
+  job j = {.n = n, .bodies = bodies};
+  j.per = HS_MIN(KERNELS_PER_MODULE, (n + threads - 1) / threads);
+  j.nmodules = (n + j.per - 1) / j.per;
+  j.objects = hs_calloc(j.nmodules, sizeof *j.objects);
+  j.status = hs_calloc(j.nmodules, sizeof *j.status);
+  threads = HS_MIN(threads, j.nmodules);
+  pthread_t th[64];
+  u32 started = 0;
+  for (u32 k = 1; k < threads; k++)
+    if (pthread_create(&th[started], NULL, work, &j) == 0) started++;
+  (void)work(&j);
+  for (u32 k = 0; k < started; k++) (void)pthread_join(th[k], NULL);
+  hs_status s = HS_GOOD;
+  LLVMOrcJITDylibRef lib = LLVMOrcLLJITGetMainJITDylib(jit->jit);
+  for (u32 k = 0; k < j.nmodules; k++) {
+    if (!hs_ok(j.status[k])) {
+      if (hs_ok(s)) s = j.status[k];
+      else hs_status_drop(j.status[k]);
+      continue;
+    }
+    hs_status a = llvm_failed("adding object code", LLVMOrcLLJITAddObjectFile(jit->jit, lib, j.objects[k]));
+    if (hs_ok(s)) s = a;
+    else hs_status_drop(a);
+  }
+  for (u32 k = 0; k < n && hs_ok(s); k++) {
+    LLVMOrcExecutorAddress at = 0;
+    s = llvm_failed(bodies[k]->name, LLVMOrcLLJITLookup(jit->jit, &at, bodies[k]->name));
+    bodies[k]->fn = (emit_entry *)(uintptr_t)at;
+  }
+  hs_free(j.objects);
+  hs_free(j.status);
+  return s;
+}
+
+hs_status emit_jit_text(u32 n, emit_body *const *bodies, bool assembly, hs_buf *out) {
+  context c;
+  (void)pthread_once(&once, init_llvm);
+  hs_status s = context_open(&c);
+  LLVMModuleRef m = NULL;
+  if (hs_ok(s)) s = build_module(&c, n, bodies, &m);
+  if (hs_ok(s) && assembly) {
+    LLVMMemoryBufferRef b = NULL;
+    s = emit_object(&c, m, LLVMAssemblyFile, &b);
+    if (hs_ok(s)) {
+      hs_buf_put(out, LLVMGetBufferStart(b), LLVMGetBufferSize(b));
+      LLVMDisposeMemoryBuffer(b);
+    }
+  } else if (hs_ok(s)) {
+    char *text = LLVMPrintModuleToString(m);
+    hs_buf_puts(out, text);
+    LLVMDisposeMessage(text);
+  }
+  if (m) LLVMDisposeModule(m);
+  context_close(&c);
+  return s;
+}
+
+// ---- the JIT --------------------------------------------------------------------------------------------------------------------------
+hs_status emit_jit_new(emit_jit **out) {
+  (void)pthread_once(&once, init_llvm);
+  *out = NULL;
+  LLVMOrcLLJITRef j = NULL;
+  HS_TRY(llvm_failed("starting the JIT", LLVMOrcCreateLLJIT(&j, NULL)));
+  LLVMOrcDefinitionGeneratorRef g = NULL;
+  hs_status s = llvm_failed("process symbols", LLVMOrcCreateDynamicLibrarySearchGeneratorForProcess(&g, LLVMOrcLLJITGetGlobalPrefix(j), NULL, NULL));
+  if (!hs_ok(s)) {
+    (void)LLVMOrcDisposeLLJIT(j);
+    return s;
+  }
+  LLVMOrcJITDylibAddGenerator(LLVMOrcLLJITGetMainJITDylib(j), g);
+  *out = hs_calloc(1, sizeof **out);
+  (*out)->jit = j;
+  return HS_GOOD;
+}
+
+void emit_jit_free(emit_jit *j) {
+  if (!j) return;
+  LLVMErrorRef e = LLVMOrcDisposeLLJIT(j->jit);
+  if (e) LLVMConsumeError(e);
+  hs_free(j);
+}
+
+void emit_jit_warm_up(void) {
+  context c;
+  (void)pthread_once(&once, init_llvm);
+  hs_status s = context_open(&c);
+  if (hs_ok(s)) {
+    LLVMModuleRef m = LLVMModuleCreateWithNameInContext("warm", c.ctx);
+    LLVMSetDataLayout(m, c.layout_text);
+    LLVMSetTarget(m, c.triple);
+    LLVMValueRef f = LLVMAddFunction(m, "f", LLVMFunctionType(LLVMVoidTypeInContext(c.ctx), NULL, 0, false));
+    LLVMBuilderRef b = LLVMCreateBuilderInContext(c.ctx);
+    LLVMPositionBuilderAtEnd(b, LLVMAppendBasicBlockInContext(c.ctx, f, ""));
+    LLVMBuildRetVoid(b);
+    LLVMDisposeBuilder(b);
+    LLVMPassBuilderOptionsRef o = LLVMCreatePassBuilderOptions();
+    hs_status_drop(llvm_failed("passes", LLVMRunPasses(m, PASSES, c.tm, o)));
+    LLVMDisposePassBuilderOptions(o);
+    LLVMMemoryBufferRef buf = NULL;
+    hs_status w = emit_object(&c, m, LLVMObjectFile, &buf);
+    if (hs_ok(w)) LLVMDisposeMemoryBuffer(buf);
+    hs_status_drop(w);
+    LLVMDisposeModule(m);
+  }
+  hs_status_drop(s);
+  context_close(&c);
+}

@@ -1,0 +1,312 @@
+// schedule.c — loop transformations, then the choice of lanes, unrolling and the chunk grid.
+//
+// nest_simplify: loops that only appear through quotient and remainder are split, adjacent loops that every access
+// walks contiguously are merged into one. nest_schedule: decides per stage which loop runs in lanes, by a few rules on
+// strides, and cuts the outer loops into chunks. Everything depends on shapes alone: the same kernel has the same
+// chunks, hence the same bits, on any number of threads.
+#include "backends/emit/nest.h"
+
+// ---- rewriting every expression -------------------------------------------------------------------------------------------------
+typedef struct rewrite {
+  u32 var; const nest_expr *to;          // split: var becomes this
+  u32 p, q, m;                           // merge: p, q (adjacent, contiguous) become m; p == NEST_NONE when splitting
+} rewrite;
+
+static const nest_expr *apply_rewrite(nest *n, const nest_expr *e, const rewrite *r) {
+  const nest_expr *out = nest_const(n, e->c);
+  for (u32 i = 0; i < e->n; i++) {
+    u32 id = e->t[i].var;
+    const nest_var v = n->vars.v[id];
+    const nest_expr *t;
+    if (v.kind == NEST_DIV) t = nest_div(n, apply_rewrite(n, v.e, r), v.d);
+    else if (v.kind == NEST_MOD) t = nest_mod(n, apply_rewrite(n, v.e, r), v.d);
+    else if (r->p != NEST_NONE && id == r->p) continue;
+    else if (r->p != NEST_NONE && id == r->q) t = nest_of_var(n, r->m, 1);
+    else if (r->p == NEST_NONE && id == r->var) t = r->to;
+    else t = nest_of_var(n, id, 1);
+    out = nest_add(n, out, nest_mul(n, t, e->t[i].coef));
+  }
+  return out;
+}
+
+static void recompute_deps(nest *n) {
+  for (size_t g = 0; g < n->groups.n; g++) {
+    n->groups.v[g].mask = 0;
+    for (u32 k = 0; k < n->groups.v[g].nloops; k++) n->groups.v[g].mask |= 1ull << n->vars.v[n->groups.v[g].loops[k]].loop;
+  }
+  for (size_t i = 0; i < n->nodes.n; i++) {
+    nest_node *x = &n->nodes.v[i];
+    x->deps = nest_node_deps(n, x);
+  }
+}
+
+static void rewrite_all(nest *n, const rewrite *r) {
+  for (size_t i = 0; i < n->nodes.n; i++)
+    if (n->nodes.v[i].e) n->nodes.v[i].e = apply_rewrite(n, n->nodes.v[i].e, r);
+  for (size_t s = 0; s < n->stages.n; s++)
+    for (size_t k = 0; k < n->stages.v[s].stores.n; k++)
+      n->stages.v[s].stores.v[k].e = apply_rewrite(n, n->stages.v[s].stores.v[k].e, r);
+  recompute_deps(n);
+}
+
+// ---- splitting ----------------------------------------------------------------------------------------------------------------
+static bool replace_in(u32 *loops, u32 *n, u32 var, u32 k, const u32 *with) {
+  for (u32 i = 0; i < *n; i++) {
+    if (loops[i] != var) continue;
+    if (*n + k - 1 > NEST_MAX_LOOPS) return false;
+    memmove(loops + i + k, loops + i + 1, (*n - i - 1) * sizeof *loops);
+    memcpy(loops + i, with, k * sizeof *with);
+    *n += k - 1;
+    return true;
+  }
+  return false;
+}
+
+static bool is_innermost(const nest *n, u32 var) {
+  for (size_t s = 0; s < n->stages.n; s++)
+    if (n->stages.v[s].nloops && n->stages.v[s].loops[n->stages.v[s].nloops - 1] == var) return true;
+  for (size_t g = 0; g < n->groups.n; g++)
+    if (n->groups.v[g].nloops && n->groups.v[g].loops[n->groups.v[g].nloops - 1] == var) return true;
+  return false;
+}
+
+// An atom (x + 0) / d or (x + 0) % d over one loop whose extent d divides: the loop to split. Looks through atoms of atoms.
+static bool split_candidate(const nest *n, const nest_expr *e, u32 *var, i64 *d) {
+  for (u32 i = 0; i < e->n; i++) {
+    const nest_var *v = &n->vars.v[e->t[i].var];
+    if (v->kind != NEST_DIV && v->kind != NEST_MOD) continue;
+    const nest_expr *x = v->e;
+    if (x->n == 1 && x->c == 0 && x->t[0].coef == 1 && n->vars.v[x->t[0].var].kind == NEST_LOOP) {
+      i64 extent = n->vars.v[x->t[0].var].hi + 1;
+      if (extent % v->d == 0 && extent > v->d && !(is_innermost(n, x->t[0].var) && v->d < 16)) {
+        *var = x->t[0].var;
+        *d = v->d;
+        return true;
+      }
+    }
+    if (split_candidate(n, x, var, d)) return true;
+  }
+  return false;
+}
+
+static bool split_one(nest *n) {
+  u32 var = 0, hl[2];
+  i64 d = 0;
+  bool found = false;
+  for (size_t i = 0; i < n->nodes.n && !found; i++) found = n->nodes.v[i].e && split_candidate(n, n->nodes.v[i].e, &var, &d);
+  for (size_t s = 0; s < n->stages.n && !found; s++)
+    for (size_t k = 0; k < n->stages.v[s].stores.n && !found; k++) found = split_candidate(n, n->stages.v[s].stores.v[k].e, &var, &d);
+  if (!found) return false;
+  i64 extent = n->vars.v[var].hi + 1;
+  if (!nest_new_loop(n, extent / d, &hl[0]) || !nest_new_loop(n, d, &hl[1])) return false;
+  for (size_t s = 0; s < n->stages.n; s++) (void)replace_in(n->stages.v[s].loops, &n->stages.v[s].nloops, var, 2, hl);
+  for (size_t g = 0; g < n->groups.n; g++) (void)replace_in(n->groups.v[g].loops, &n->groups.v[g].nloops, var, 2, hl);
+  rewrite_all(n, &(rewrite){.var = var, .to = nest_add(n, nest_of_var(n, hl[0], d), nest_of_var(n, hl[1], 1)), .p = NEST_NONE});
+  return true;
+}
+
+// ---- merging --------------------------------------------------------------------------------------------------------------------
+static bool contiguous(const nest *n, const nest_expr *e, u32 p, u32 q, i64 nq) {
+  if (nest_coef(e, p) != nest_coef(e, q) * nq) return false;
+  for (u32 i = 0; i < e->n; i++) {
+    const nest_var *v = &n->vars.v[e->t[i].var];
+    if ((v->kind == NEST_DIV || v->kind == NEST_MOD) && !contiguous(n, v->e, p, q, nq)) return false;
+  }
+  return true;
+}
+
+// A guard on the outer loop alone says the same about the merged one, scaled: a <= p < b iff a*nq <= p*nq + q < b*nq.
+static bool scalable(const nest *n, const nest_node *x, u32 p, u32 q) {
+  (void)n;
+  return x->kind == NEST_GUARD && nest_coef(x->e, q) == 0 && nest_coef(x->e, p) == 1 && x->lo > -(1ll << 40) && x->hi < (1ll << 40);
+}
+
+static bool mergeable(const nest *n, u32 p, u32 q) {
+  i64 np = n->vars.v[p].hi + 1, nq = n->vars.v[q].hi + 1, all;
+  if (!hs_mul_ok(np, nq, &all)) return false;
+  for (size_t i = 0; i < n->nodes.n; i++) {
+    const nest_node *x = &n->nodes.v[i];
+    if (x->e && !contiguous(n, x->e, p, q, nq) && !scalable(n, x, p, q)) return false;
+  }
+  for (size_t s = 0; s < n->stages.n; s++)
+    for (size_t k = 0; k < n->stages.v[s].stores.n; k++)
+      if (!contiguous(n, n->stages.v[s].stores.v[k].e, p, q, nq)) return false;
+  return true;
+}
+
+static bool merge_in(nest *n, const u32 *loops, u32 nloops) {
+  for (u32 i = 0; i + 1 < nloops; i++) {
+    u32 p = loops[i], q = loops[i + 1], m;
+    if (!mergeable(n, p, q)) continue;
+    i64 np = n->vars.v[p].hi + 1, nq = n->vars.v[q].hi + 1;
+    if (!nest_new_loop(n, np * nq, &m)) return false;
+    for (size_t k = 0; k < n->nodes.n; k++) {
+      nest_node *x = &n->nodes.v[k];
+      if (!x->e || contiguous(n, x->e, p, q, nq)) continue;
+      x->e = nest_add(n, nest_mul(n, x->e, nq), nest_of_var(n, q, 1));
+      x->lo *= nq;
+      x->hi *= nq;
+    }
+    for (size_t s = 0; s < n->stages.n; s++) {
+      (void)replace_in(n->stages.v[s].loops, &n->stages.v[s].nloops, p, 1, &m);
+      (void)replace_in(n->stages.v[s].loops, &n->stages.v[s].nloops, q, 0, &m);
+    }
+    for (size_t g = 0; g < n->groups.n; g++) {
+      (void)replace_in(n->groups.v[g].loops, &n->groups.v[g].nloops, p, 1, &m);
+      (void)replace_in(n->groups.v[g].loops, &n->groups.v[g].nloops, q, 0, &m);
+    }
+    rewrite_all(n, &(rewrite){.p = p, .q = q, .m = m});
+    return true;
+  }
+  return false;
+}
+
+void nest_simplify(nest *n) {
+  recompute_deps(n);
+  while (split_one(n)) {}
+  for (bool more = true; more;) {
+    more = false;
+    for (size_t s = 0; s < n->stages.n && !more; s++) more = merge_in(n, n->stages.v[s].loops, n->stages.v[s].nloops);
+    for (size_t g = 0; g < n->groups.n && !more; g++) more = merge_in(n, n->groups.v[g].loops, n->groups.v[g].nloops);
+  }
+}
+
+// ---- what a stage does ------------------------------------------------------------------------------------------------------------
+typedef struct survey {
+  const nest *n;
+  u8 *seen;
+  u32 widest;                    // bytes of the widest value
+  double ops, bytes;             // per point of the stage, reductions included
+  bool groups, row;              // a reduction over the lane loop's points; its loads prefer the reduction's own loop
+  bool hoisted;                  // a reduction that does not vary over the last loop
+  u64 group_deps;
+  u64 last;                      // mask of the last loop
+  u32 last_var;
+} survey;
+
+static double op_weight(hlo_opcode op) {
+  switch (op) {
+  case HLO_EXP: case HLO_LOG: case HLO_TANH: case HLO_LOGISTIC: case HLO_EXPM1: case HLO_LOG1P: case HLO_ERF: case HLO_CBRT: return 20;
+  case HLO_SIN: case HLO_COSINE: case HLO_TAN: case HLO_POWER: case HLO_ATAN2: case HLO_REMAINDER: return 40;
+  case HLO_DIVIDE: case HLO_SQRT: case HLO_RSQRT: return 6;
+  default: return hlo_op_has(op, HLO_F_TRANSCENDENTAL) ? 40 : 1;
+  }
+}
+
+static void look(survey *s, u32 id, double times);
+
+static void look_expr(survey *s, const nest_expr *e, double times) {
+  for (u32 i = 0; i < e->n; i++) {
+    const nest_var *v = &s->n->vars.v[e->t[i].var];
+    if (v->kind == NEST_VALUE) look(s, v->node, times);
+    if (v->kind == NEST_DIV || v->kind == NEST_MOD) look_expr(s, v->e, times), s->ops += 4 * times;
+  }
+}
+
+static bool unit_in(const nest *n, const nest_expr *e, u32 var) {
+  i64 c = nest_coef(e, var);
+  for (u32 i = 0; i < e->n; i++) {
+    const nest_var *v = &n->vars.v[e->t[i].var];
+    if (v->kind != NEST_LOOP && (nest_deps(n, nest_of_var((nest *)n, e->t[i].var, 1)) & 1ull << n->vars.v[var].loop)) return false;
+  }
+  return c == 0 || c == 1 || c == -1;
+}
+
+static void look_group(survey *s, const nest_group *g, double times) {
+  const nest *n = s->n;
+  u64 deps = 0;
+  double inner = times;
+  for (u32 k = 0; k < g->nloops; k++) inner *= (double)(n->vars.v[g->loops[k]].hi + 1);
+  for (u32 k = 0; k < g->nacc; k++) deps |= n->nodes.v[g->out[k]].deps;
+  s->group_deps |= deps;
+  s->groups = true;
+  s->ops += inner;
+  if (!(deps & s->last)) s->hoisted = true;
+  for (u32 k = 0; k < g->nacc; k++) look(s, g->in[k], inner), look(s, g->init[k], times);
+  if (!(deps & s->last) || !g->free_order || g->nloops == 0) return;
+  u32 rv = g->loops[g->nloops - 1];
+  if (n->vars.v[rv].hi + 1 < 8) return;
+  // Row form where the lanes over the points would have to gather and those over the reduction need not.
+  u8 *own = hs_calloc(n->nodes.n, 1);
+  bool gathers = false, along = false;
+  u32 *stack = hs_alloc((n->nodes.n + g->nacc + 1) * 4 * sizeof *stack), top = 0;
+  for (u32 k = 0; k < g->nacc; k++) stack[top++] = g->in[k];
+  while (top) {
+    u32 id = stack[--top];
+    if (own[id]) continue;
+    own[id] = 1;
+    const nest_node *x = &n->nodes.v[id];
+    if (x->kind == NEST_LOAD && (x->deps & s->last)) gathers |= !unit_in(n, x->e, s->last_var);
+    if (x->kind == NEST_LOAD && (x->deps & g->mask)) along |= unit_in(n, x->e, rv) && nest_coef(x->e, rv) != 0;
+    for (u32 k = 0; k < x->nargs; k++)
+      if (!own[x->args[k]]) stack[top++] = x->args[k];
+  }
+  hs_free(own);
+  hs_free(stack);
+  if (gathers && along) s->row = true;
+}
+
+static void look(survey *s, u32 id, double times) {
+  if (id == NEST_NONE || s->seen[id]) return;
+  s->seen[id] = 1;
+  const nest_node *x = &s->n->nodes.v[id];
+  u32 w = x->dtype == HLO_PRED ? 1 : x->dtype == HLO_F16 || x->dtype == HLO_BF16 ? 4 : (u32)hlo_dtype_storage(x->dtype);
+  if (x->kind == NEST_INDEX) w = 4;
+  if (x->kind == NEST_OP && x->op == HLO_CONVERT && s->n->nodes.v[x->args[0]].kind == NEST_INDEX) s->seen[x->args[0]] = 1, look_expr(s, s->n->nodes.v[x->args[0]].e, times);
+  if (w > s->widest) s->widest = w;
+  if (x->kind == NEST_OP) s->ops += times * op_weight(x->op) * (hlo_dtype_storage(x->in) == 8 ? 2 : 1);
+  if (x->kind == NEST_LOAD) s->ops += times, s->bytes += times * (double)hlo_dtype_storage(x->dtype), look(s, x->guard, times);
+  if (x->e) look_expr(s, x->e, times);
+  for (u32 k = 0; k < x->nargs; k++) look(s, x->args[k], times);
+  if (x->kind == NEST_REDUCE) look_group(s, &s->n->groups.v[x->group], times);
+}
+
+// ---- the schedule -----------------------------------------------------------------------------------------------------------------
+#define CHUNK_NS 20000.0
+#define MAX_CHUNKS 128
+
+static i64 extent(const nest *n, u32 var) { return n->vars.v[var].hi + 1; }
+
+static void chunk_grid(const nest *n, nest_stage *st, const survey *s) {
+  double points = 1, lanes = st->vector || s->row ? st->lanes : 1;
+  for (u32 k = 0; k < st->nloops; k++) points *= (double)extent(n, st->loops[k]);
+  double ns = points * HS_MAX(s->ops * 0.4 / lanes, s->bytes * 0.1);
+  i64 want = (i64)HS_MIN(ns / CHUNK_NS, (double)MAX_CHUNKS);
+  u32 limit = st->nloops;
+  if (s->hoisted)                                      // cutting a loop inside the reduction's level would repeat it
+    while (limit > 0 && !(s->group_deps & 1ull << n->vars.v[st->loops[limit - 1]].loop)) limit--;
+  st->chunks = 1;
+  for (u32 k = 0; k < st->nloops; k++) {
+    i64 e = extent(n, st->loops[k]), pieces = k < limit ? HS_MIN(HS_MAX(want, 1), e) : 1;
+    i64 step = st->vector && k + 1 == st->nloops ? (i64)(st->lanes * st->unroll) : 1;
+    i64 block = (e + pieces - 1) / pieces;
+    block = (block + step - 1) / step * step;
+    st->block[k] = block;
+    st->split[k] = (e + block - 1) / block;
+    st->chunks *= st->split[k];
+    want = (want + st->split[k] - 1) / st->split[k];
+  }
+}
+
+void nest_schedule(nest *n, u32 vector_bytes) {
+  for (size_t i = 0; i < n->stages.n; i++) {
+    nest_stage *st = &n->stages.v[i];
+    survey s = {.n = n, .seen = hs_calloc(n->nodes.n + 1, 1), .widest = 1};
+    if (st->nloops) s.last_var = st->loops[st->nloops - 1], s.last = 1ull << n->vars.v[s.last_var].loop;
+    for (size_t k = 0; k < st->stores.n; k++) {
+      hlo_dtype t = n->bufs.v[st->stores.v[k].buf].dtype;
+      look(&s, st->stores.v[k].node, 1);
+      s.bytes += (double)hlo_dtype_storage(t);
+    }
+    i64 last = st->nloops ? extent(n, s.last_var) : 1;
+    st->vector = vector_bytes > 0 && st->nloops > 0 && last >= 4 && !s.row;
+    st->lanes = HS_MIN(64, HS_MAX(vector_bytes / HS_MAX(s.widest, 1), 2));
+    while (st->lanes > 4 && last * 2 <= st->lanes) st->lanes /= 2;
+    st->unroll = s.groups ? 4 : s.ops <= 8 ? 4 : s.ops <= 24 ? 2 : 1;
+    while (st->unroll > 1 && last < (i64)(st->unroll * st->lanes)) st->unroll /= 2;
+    st->kind = s.groups ? (s.hoisted ? "row-wise" : s.row || !st->vector ? "row-reduce" : "column-reduce") : st->vector ? "pointwise" : "scalar";
+    chunk_grid(n, st, &s);
+    if (!st->vector) st->lanes = st->unroll = 1;
+    hs_free(s.seen);
+  }
+}

@@ -1,0 +1,31 @@
+// unit.h — inside of backends/emit: the unit of compilation.
+#ifndef EMIT_UNIT_H
+#define EMIT_UNIT_H
+
+#include "backends/emit/emit.h"
+#include "backends/emit/nest.h"
+
+void nest_serialize(const nest *, hs_buf *);
+
+// One distinct function: the kernels that share it point here.
+typedef struct emit_body {
+  char name[24];
+  u64 hash;
+  hs_arena arena;
+  nest *n;
+  hs_buf key;
+  hs_status err;               // of its compilation
+  emit_entry *fn;
+} emit_body;
+
+// jit.c: what knows LLVM. Compiles bodies on threads and gives them their entry points.
+typedef struct emit_jit emit_jit;
+hs_status emit_jit_new(emit_jit **out);
+void emit_jit_free(emit_jit *);
+u32 emit_vector_bytes(void);                 // of this machine's widest registers worth using
+hs_status emit_jit_compile(emit_jit *, u32 n, emit_body *const *, u32 threads);
+hs_status emit_jit_text(u32 n, emit_body *const *, bool assembly, hs_buf *out);
+void emit_jit_warm_up(void);
+extern bool emit_verify;                     // run LLVM's verifier on every module (tests)
+
+#endif
