@@ -1,0 +1,337 @@
+// buffers.c — which value lives where.
+//
+// 1. Values take slots in order of definition. A result may take over an operand's slot when that operand dies at this
+//    very step and the kernel may work in place (cpu_may_share). Loop state, results of conditionals and donated arguments
+//    are *targets*: a value that must end up there takes the slot at once when the old content is dead by then, which
+//    makes dynamic-update-slice in a loop, and parameter updates of a training step, free of copies.
+// 2. What could not be placed is moved at the end of the block; large loop states exchange buffers with their new value
+//    instead (double buffering); then both slots stay reserved for as long as either is needed.
+// 3. Slots of temporaries get offsets in one arena: largest first, each at the smallest gap that fits among the slots
+//    whose live ranges overlap (the greedy-by-size heap simulation that XLA's GlobalDecreasingSizeBestFitHeap also uses).
+//
+// In the per-instruction baseline nothing is shared or done in place: one buffer per value, freed after its last use.
+#include <stdlib.h>
+
+#include "backends/cpu/cpu.h"
+
+enum { ALIGN = 64, SWAP_MIN = 1024 };
+#define FOREVER INT32_MAX
+
+// ---- may a kernel work in place? --------------------------------------------------------------------------------------
+
+static bool same_order(const hlo_shape *a, const hlo_shape *b) {
+  if (a->rank != b->rank || a->elements != b->elements) return false;
+  i64 sa[HLO_MAX_RANK], sb[HLO_MAX_RANK];
+  cpu_strides(a, sa);
+  cpu_strides(b, sb);
+  for (u32 d = 0; d < a->rank; d++) if (a->dims[d] != b->dims[d] || (a->dims[d] > 1 && sa[d] != sb[d])) return false;
+  return true;
+}
+
+static bool is_pointwise(const hlo_instr *i) {
+  return (hlo_op_has(i->opcode, HLO_F_ELEMENTWISE) || i->opcode == HLO_COPY || i->opcode == HLO_BITCAST_CONVERT) && hlo_shape_is_array(i->shape);
+}
+
+// Element k of every result depends on element k of fusion parameter `param` only: everything computed from the
+// parameter stays elementwise over the same dims up to the root.
+static bool fusion_pointwise_in(const hlo_computation *c, const hlo_instr *param) {
+  u8 *tainted = hs_calloc(c->module->next_instr_id + 1, 1);
+  tainted[param->id] = 1;
+  bool ok = true;
+  hlo_for_each_instr(i, c) {
+    bool t = false;
+    for (u32 k = 0; k < i->noperands; k++) t = t || tainted[hlo_operand(i, k)->id];
+    if (!t) continue;
+    tainted[i->id] = 1;
+    if (i->opcode == HLO_TUPLE && hlo_is_root(i)) continue;
+    if (!is_pointwise(i) || !same_order(i->shape, param->shape)) { ok = false; break; }
+  }
+  hs_free(tainted);
+  return ok;
+}
+
+bool cpu_may_share(const cpu_step *s, u32 in, u32 out) {
+  if (s->kind == CPU_STEP_RT) return in == out && (s->rt.inplace >> out & 1) != 0;
+  if (s->kind != CPU_STEP_EMIT || s->kernel->finish_chunks || strncmp(s->kernel->kind, "pointwise", 9) != 0) return false;
+  const hlo_instr *i = s->instr;
+  if (s->nvals != s->nin + 1 || s->nin != i->noperands) return false;   // one result, no tuples among the operands
+  const hlo_instr *o = hlo_operand(i, in);
+  if (!same_order(o->shape, i->shape)) return false;
+  if (i->opcode == HLO_FUSION) return fusion_pointwise_in(hlo_fusion_comp(i), hlo_fusion_comp(i)->params[in]);
+  return is_pointwise(i);
+}
+
+// ---- slots --------------------------------------------------------------------------------------------------------------
+
+typedef struct assign {
+  cpu_program *p;
+  u8 *target_taken;      // per value
+} assign;
+
+static cpu_value *value(assign *a, u32 v) { return &a->p->values.v[v]; }
+
+static void join(assign *a, u32 v, u32 slot) {
+  cpu_slot *s = &a->p->slots.v[slot];
+  cpu_value *x = value(a, v);
+  x->slot = slot;
+  s->start = HS_MIN(s->start, x->def);
+  s->end = HS_MAX(s->end, x->live_end);
+  s->bytes = HS_MAX(s->bytes, x->bytes);
+}
+
+static u32 new_slot(assign *a, u32 v) {
+  const cpu_value *x = value(a, v);
+  cpu_slot s = {.bytes = x->bytes, .start = x->def, .end = x->live_end, .kind = x->kind, .index = x->index, .data = x->data};
+  hs_vec_push(&a->p->slots, s);
+  u32 slot = (u32)a->p->slots.n - 1;
+  value(a, v)->slot = slot;
+  return slot;
+}
+
+// Whether value v, written at step pos, may take over the storage of target t, whose readers are inputs `ins` of the step
+// when they read at pos itself.
+static bool take_target(assign *a, u32 v, const cpu_step *s, u32 out) {
+  u32 t = value(a, v)->target;
+  if (t != CPU_NONE && value(a, t)->fresh && value(a, t)->bytes == value(a, v)->bytes) { join(a, v, value(a, t)->slot); return true; }
+  if (t == CPU_NONE || a->target_taken[t] || value(a, t)->slot == CPU_NONE || value(a, t)->bytes != value(a, v)->bytes) return false;
+  i32 pos = value(a, v)->def;
+  if (value(a, t)->last_use > pos) return false;
+  if (a->p->per_instruction && value(a, t)->last_use == pos) return false;
+  if (value(a, t)->last_use == pos && pos != value(a, t)->def)
+    for (u32 k = 0; k < s->nin; k++) {
+      u32 in = s->vals[k];
+      if (value(a, in)->slot != value(a, t)->slot) continue;
+      if (s->kind == CPU_STEP_WHILE ? k != out : !cpu_may_share(s, k, out)) return false;
+    }
+  a->target_taken[t] = 1;
+  join(a, v, value(a, t)->slot);
+  return true;
+}
+
+// An operand that dies here and may be overwritten.
+static bool take_operand(assign *a, u32 v, const cpu_step *s, u32 out) {
+  if (a->p->per_instruction || value(a, v)->bytes == 0) return false;
+  for (u32 k = 0; k < s->nin; k++) {
+    const cpu_value *in = value(a, s->vals[k]);
+    if (in->kind != CPU_TEMP || in->slot == CPU_NONE || in->bytes != value(a, v)->bytes) continue;
+    if (a->p->slots.v[in->slot].kind != CPU_TEMP || a->p->slots.v[in->slot].end != s->pos) continue;
+    bool ok = true;                   // every operand in that storage must allow it
+    for (u32 j = 0; j < s->nin && ok; j++)
+      if (value(a, s->vals[j])->slot == in->slot) ok = s->kind == CPU_STEP_WHILE ? j == out : cpu_may_share(s, j, out);
+    if (ok) { join(a, v, in->slot); return true; }
+  }
+  return false;
+}
+
+static void place(assign *a, u32 v, const cpu_step *s, u32 out) {
+  if (value(a, v)->slot != CPU_NONE) return;
+  if (take_target(a, v, s, out) || take_operand(a, v, s, out)) return;
+  new_slot(a, v);
+}
+
+static void assign_block(assign *a, cpu_block *b);
+
+static void assign_while(assign *a, cpu_step *s) {
+  u32 n = s->nin;
+  for (u32 k = 0; k < n; k++) {
+    u32 in = s->vals[n + k], result = s->vals[2 * n + k];
+    if (in == CPU_NONE) continue;
+    cpu_value *x = value(a, in), *r = value(a, result);
+    i32 end = r->def;                  // the step that ends the loop
+    i32 keep = x->last_use;            // what targets look at stays the last reader
+    x->live_end = HS_MAX(end, r->live_end);
+    x->target = r->target;
+    r->target = CPU_NONE;
+    place(a, in, s, k);
+    x->last_use = keep;
+    join(a, result, x->slot);
+  }
+  for (u32 j = 0; j < s->nblocks; j++) assign_block(a, &s->blocks[j]);
+}
+
+static void assign_block(assign *a, cpu_block *b) {
+  for (size_t k = 0; k < b->steps.n; k++) {
+    cpu_step *s = &b->steps.v[k];
+    if (s->kind == CPU_STEP_WHILE) { assign_while(a, s); continue; }
+    for (u32 j = s->nin; j < s->nvals; j++) place(a, s->vals[j], s, j - s->nin);
+    for (u32 j = 0; j < s->nblocks; j++) assign_block(a, &s->blocks[j]);
+    if (s->scratch_bytes) {
+      cpu_slot sc = {.bytes = s->scratch_bytes, .start = s->pos, .end = s->pos, .kind = CPU_TEMP, .index = CPU_NONE};
+      hs_vec_push(&a->p->slots, sc);
+      s->scratch_slot = (u32)a->p->slots.n - 1;
+    }
+  }
+}
+
+// ---- moves at the end of blocks -------------------------------------------------------------------------------------------
+
+static u32 slot_of(const cpu_program *p, u32 v) { return p->values.v[v].slot; }
+
+static bool is_destination(const cpu_program *p, const cpu_block *b, u32 slot, const cpu_move *except) {
+  for (size_t k = 0; k < b->moves.n; k++) if (&b->moves.v[k] != except && slot_of(p, b->moves.v[k].dst) == slot) return true;
+  return false;
+}
+
+static u32 readers_of(const cpu_program *p, const cpu_block *b, u32 slot) {
+  u32 n = 0;
+  for (size_t k = 0; k < b->moves.n; k++) n += slot_of(p, b->moves.v[k].src) == slot;
+  return n;
+}
+
+static bool may_swap(const cpu_program *p, const cpu_block *b, const cpu_move *m, u32 loop) {
+  const cpu_value *src = &p->values.v[m->src];
+  const cpu_slot *from = &p->slots.v[src->slot], *to = &p->slots.v[slot_of(p, m->dst)];
+  return src->kind == CPU_TEMP && src->loop == loop && src->bytes >= SWAP_MIN && from->kind == CPU_TEMP && to->kind == CPU_TEMP && !from->output &&
+         !to->output && !is_destination(p, b, src->slot, NULL) && readers_of(p, b, src->slot) == 1;
+}
+
+static void plan_moves(cpu_program *p, cpu_block *b, u32 loop) {
+  size_t n = 0;
+  for (size_t k = 0; k < b->moves.n; k++)       // moves onto themselves go
+    if (slot_of(p, b->moves.v[k].src) != slot_of(p, b->moves.v[k].dst) && p->values.v[b->moves.v[k].dst].bytes) b->moves.v[n++] = b->moves.v[k];
+  b->moves.n = n;
+  for (size_t k = 0; k < n; k++) {
+    cpu_move *m = &b->moves.v[k];
+    if (loop && may_swap(p, b, m, loop)) {
+      m->swap = true;
+      cpu_slot *x = &p->slots.v[slot_of(p, m->src)], *y = &p->slots.v[slot_of(p, m->dst)];
+      x->start = y->start = HS_MIN(x->start, y->start);
+      x->end = y->end = HS_MAX(x->end, y->end);
+      x->bytes = y->bytes = HS_MAX(x->bytes, y->bytes);
+      p->swaps = true;
+    } else if (is_destination(p, b, slot_of(p, m->src), m)) {
+      const cpu_slot *to = &p->slots.v[slot_of(p, m->dst)];
+      cpu_slot t = {.bytes = p->values.v[m->src].bytes, .start = to->start, .end = to->end, .kind = CPU_TEMP, .index = CPU_NONE};
+      hs_vec_push(&p->slots, t);
+      m->through_temp = true;
+      m->temp = (u32)p->slots.n - 1;
+    }
+  }
+}
+
+static void plan_block(cpu_program *p, cpu_block *b, u32 *loop) {
+  for (size_t k = 0; k < b->steps.n; k++) {
+    cpu_step *s = &b->steps.v[k];
+    if (s->kind == CPU_STEP_WHILE) {
+      u32 me = ++*loop;                         // loops are numbered in the order of their steps
+      plan_block(p, &s->blocks[0], loop);
+      plan_block(p, &s->blocks[1], loop);
+      plan_moves(p, &s->blocks[1], me);
+    } else for (u32 j = 0; j < s->nblocks; j++) { plan_block(p, &s->blocks[j], loop); plan_moves(p, &s->blocks[j], 0); }
+  }
+}
+
+// ---- offsets ------------------------------------------------------------------------------------------------------------
+
+static const cpu_program *sorting;
+static int by_size(const void *a, const void *b) {
+  u32 x = *(const u32 *)a, y = *(const u32 *)b;
+  size_t p = sorting->slots.v[x].bytes, q = sorting->slots.v[y].bytes;
+  return p != q ? (p < q ? 1 : -1) : x < y ? -1 : 1;
+}
+
+typedef struct span { size_t from, to; } span;
+static int by_offset(const void *a, const void *b) {
+  const span *x = a, *y = b;
+  return x->from != y->from ? (x->from < y->from ? -1 : 1) : 0;
+}
+
+static size_t align_up(size_t n) { return (n + ALIGN - 1) & ~(size_t)(ALIGN - 1); }
+
+// Smallest gap that fits among the placed slots alive at the same time.
+static size_t best_gap(const cpu_program *p, const u32 *placed, u32 n, const cpu_slot *s, span *busy) {
+  u32 m = 0;
+  for (u32 k = 0; k < n; k++) {
+    const cpu_slot *o = &p->slots.v[placed[k]];
+    if (o->start <= s->end && s->start <= o->end) busy[m++] = (span){o->offset, o->offset + align_up(o->bytes)};
+  }
+  qsort(busy, m, sizeof *busy, by_offset);
+  size_t at = 0, best = SIZE_MAX, best_size = SIZE_MAX, need = align_up(s->bytes);
+  for (u32 k = 0; k < m; k++) {
+    if (busy[k].from >= at + need && busy[k].from - at < best_size) { best = at; best_size = busy[k].from - at; }
+    at = HS_MAX(at, busy[k].to);
+  }
+  return best != SIZE_MAX ? best : at;
+}
+
+// Largest sum of live temporaries over all steps: what an allocator with no fragmentation would reach.
+static size_t live_peak(const cpu_program *p) {
+  i64 *delta = hs_calloc((size_t)p->npos + 2, sizeof *delta);
+  for (size_t k = 0; k < p->slots.n; k++) {
+    const cpu_slot *s = &p->slots.v[k];
+    if (s->kind != CPU_TEMP || s->output) continue;
+    delta[HS_MAX(s->start, 0)] += (i64)align_up(s->bytes);
+    delta[HS_MIN(s->end, p->npos) + 1] -= (i64)align_up(s->bytes);
+  }
+  i64 now = 0, peak = 0;
+  for (i32 k = 0; k <= p->npos; k++) { now += delta[k]; peak = HS_MAX(peak, now); }
+  hs_free(delta);
+  return (size_t)peak;
+}
+
+static void place_slots(cpu_program *p) {
+  u32 *order = hs_alloc(sizeof *order * (p->slots.n + 1)), n = 0, done = 0;
+  span *busy = hs_alloc(sizeof *busy * (p->slots.n + 1));
+  for (u32 k = 0; k < p->slots.n; k++) {
+    cpu_slot *s = &p->slots.v[k];
+    if (s->kind != CPU_TEMP || s->bytes == 0) continue;
+    if (s->output) { s->offset = p->out_bytes; p->out_bytes += align_up(s->bytes); }
+    else order[n++] = k;
+  }
+  sorting = p;
+  qsort(order, n, sizeof *order, by_size);
+  for (; done < n; done++) {
+    cpu_slot *s = &p->slots.v[order[done]];
+    s->offset = best_gap(p, order, done, s, busy);
+    p->temp_bytes = HS_MAX(p->temp_bytes, s->offset + align_up(s->bytes));
+  }
+  hs_free(busy);
+  hs_free(order);
+}
+
+hs_status cpu_assign(cpu_program *p) {
+  assign a = {.p = p, .target_taken = hs_calloc(p->values.n + 1, 1)};
+  for (u32 v = 0; v < p->values.n; v++)
+    if (p->values.v[v].kind != CPU_TEMP) new_slot(&a, v);
+  for (u32 k = 0; k < p->nouts; k++) {
+    cpu_value *v = &p->values.v[p->out_value[k]];
+    v->live_end = FOREVER;
+  }
+  assign_block(&a, &p->entry);
+  for (u32 v = 0; v < p->values.n; v++)          // written by a final move, or tokens
+    if (p->values.v[v].slot == CPU_NONE) new_slot(&a, v);
+  hs_free(a.target_taken);
+  for (u32 k = 0; k < p->nouts; k++) {
+    cpu_slot *s = &p->slots.v[p->values.v[p->out_value[k]].slot];
+    s->output = true;
+    if (s->kind == CPU_ARG) p->alias_bytes += p->values.v[p->out_value[k]].bytes;
+  }
+  u32 loop = 0;
+  plan_block(p, &p->entry, &loop);
+  plan_moves(p, &p->entry, 0);
+  for (u32 k = 0; k < p->nargs; k++) {
+    p->arg_offset[k] = p->arg_bytes;
+    p->slots.v[p->values.v[p->arg_value[k]].slot].offset = p->arg_bytes;
+    p->arg_bytes += align_up(p->values.v[p->arg_value[k]].bytes);
+  }
+  place_slots(p);
+  p->temp_live_bytes = live_peak(p);
+  return HS_GOOD;
+}
+
+// ---- dumps --------------------------------------------------------------------------------------------------------------
+
+void cpu_dump_buffers(const cpu_program *p, hs_buf *b) {
+  hs_buf_printf(b, "arguments %zu bytes, results %zu (%zu of them in donated arguments), temporaries %zu (live at once: %zu)\n", p->arg_bytes,
+                p->out_bytes + p->alias_bytes, p->alias_bytes, p->temp_bytes, p->temp_live_bytes);
+  hs_buf_puts(b, "  slot  area          offset        bytes  steps        values\n");
+  for (u32 k = 0; k < p->slots.n; k++) {
+    const cpu_slot *s = &p->slots.v[k];
+    static const char *const area[] = {"temp", "argument", "constant"};
+    hs_buf_printf(b, "%6u  %-8s %12zu %12zu  %d-", k, s->output && s->kind == CPU_TEMP ? "result" : area[s->kind], s->offset, s->bytes, HS_MAX(s->start, 0));
+    if (s->end == FOREVER) hs_buf_puts(b, "end "); else hs_buf_printf(b, "%d ", HS_MAX(s->end, 0));
+    for (u32 v = 0; v < p->values.n; v++)
+      if (p->values.v[v].slot == k) { hs_buf_putc(b, ' '); hlo_shape_print(b, p->values.v[v].shape, true); }
+    hs_buf_putc(b, '\n');
+  }
+}

@@ -1,0 +1,324 @@
+// cpu.c — shell side of the cpu backend: sends modules and arguments to the worker, gets results and figures back.
+//
+// No foreign code runs here. A compiled program keeps its compile request: when the worker has died and a new one runs,
+// the program is compiled again before its next run, silently.
+#include "backends/cpu/cpu.h"
+#include "core/text.h"
+
+struct backend_exe {
+  u64 id, generation;           // of the worker that has it
+  hs_arena arena;
+  hs_buf request;               // compile request
+  worker_shm constants;
+  double deadline_s;
+  u32 nargs; const hlo_shape **arg_shape;     // per parameter, tuples whole; in ctx
+  const hlo_shape *result;
+  backend_compiled info;
+};
+
+static u64 next_id = 1;
+
+static hs_status cpu_probe(void) {
+#if HAVE_LLVM
+  return HS_GOOD;
+#else
+  return hs_with_note(hs_fail(HS_E_NOT_BUILT, "this build has no LLVM"), "fix: apt-get install llvm-19-dev, then make");
+#endif
+}
+
+static bool has_dynamic_or_opaque(const hlo_instr *i) {
+  for (u32 k = 0, n = hlo_shape_leaves(i->shape); k < n; k++) {
+    const hlo_shape *s = hlo_shape_leaf(i->shape, k);
+    if (s->dtype == HLO_OPAQUE || s->dtype == HLO_BUFFER) return true;
+  }
+  return hlo_shape_is_dynamic(i->shape);
+}
+
+static bool native(const hlo_instr *i, hs_buf *why) {
+  switch (i->opcode) {
+  case HLO_PARAMETER: case HLO_CONSTANT: case HLO_AFTER_ALL: case HLO_WHILE: case HLO_CALL: return true;
+  case HLO_CONDITIONAL: return true;
+  default: break;
+  }
+  if (cpu_instr_is_alias(i) || cpu_rt_find(i)) return true;
+#if HAVE_LLVM
+  return emit_supports(i, why);
+#else
+  (void)why;
+  return false;
+#endif
+}
+
+static bool cpu_supports(const hlo_instr *i, hs_buf *why) {
+  hs_buf reason = {0};
+  if (!has_dynamic_or_opaque(i) && native(i, &reason)) { hs_buf_free(&reason); return true; }
+  if (why) {
+    hs_buf_printf(why, "unsupported: %s", hlo_op_text(i->opcode));
+    if (reason.n && !strstr(hs_buf_cstr(&reason), "unsupported: ")) hs_buf_printf(why, " (%s)", hs_buf_cstr(&reason));
+  }
+  hs_buf_free(&reason);
+  return false;
+}
+
+// ---- compile --------------------------------------------------------------------------------------------------------------
+
+static size_t align64(size_t n) { return (n + 63) & ~(size_t)63; }
+
+// Constants of every computation, in list order; the request names the computations.
+static hs_status pack_constants(const hlo_module *m, hs_buf *req, worker_shm *shm) {
+  size_t total = 0;
+  u32 ncomps = 0;
+  hlo_for_each_comp(c, m) {
+    ncomps++;
+    hlo_for_each_instr(i, c) {
+      if (i->opcode != HLO_CONSTANT) continue;
+      const hlo_literal *l = hlo_constant_value(i);
+      if (!l || hlo_literal_has_elided(l)) return hs_fail(HS_E_ELIDED, "%%%s is an elided constant", i->name);
+      if (hlo_shape_is_array(i->shape)) total = align64(total) + l->bytes;
+    }
+  }
+  HS_TRY(worker_shm_new(total, shm));
+  size_t at = 0;
+  cpu_put_u32(req, ncomps);
+  hlo_for_each_comp(c, m) {
+    cpu_put_str(req, c->name);
+    hlo_for_each_instr(i, c) {
+      if (i->opcode != HLO_CONSTANT || !hlo_shape_is_array(i->shape)) continue;
+      const hlo_literal *l = hlo_constant_value(i);
+      at = align64(at);
+      if (l->bytes) memcpy((char *)shm->p + at, l->data, l->bytes);
+      at += l->bytes;
+    }
+  }
+  return HS_GOOD;
+}
+
+static hs_status make_request(backend_exe *e, const hlo_module *m, const backend_options *o) {
+  cpu_put_i64(&e->request, (i64)e->id);
+  cpu_put_u32(&e->request, o->threads);
+  cpu_put_u32(&e->request, o->per_instruction);
+  cpu_put_u32(&e->request, o->allow_fallback);
+  hlo_print_options po = hlo_print_default();
+  po.print_large_constants = false;
+  po.print_metadata = false;
+  hs_buf text = {0};
+  hlo_print_module(&text, m, &po);
+  cpu_put_str(&e->request, hs_buf_cstr(&text));
+  hs_buf_free(&text);
+  return pack_constants(m, &e->request, &e->constants);
+}
+
+static void read_compiled(backend_exe *e, cpu_reader *r, const hlo_module *m, double wall_ms) {
+  backend_compiled *c = &e->info;
+  double inside = cpu_get_f64(r);
+  c->compile_ms = wall_ms > 0 ? wall_ms : inside;
+  c->compile_cpu_ms = cpu_get_f64(r);
+  c->compile_peak_bytes = cpu_get_i64(r);
+  c->argument_bytes = cpu_get_i64(r);
+  c->output_bytes = cpu_get_i64(r);
+  c->alias_bytes = cpu_get_i64(r);
+  c->temp_bytes = cpu_get_i64(r);
+  c->peak_bytes = c->argument_bytes + c->output_bytes - c->alias_bytes + c->temp_bytes;
+  c->fallbacks = cpu_get_u32(r);
+  c->nkernels = cpu_get_u32(r);
+  backend_kernel *k = HS_NEW_ARRAY(&e->arena, backend_kernel, c->nkernels + 1);
+  for (u32 j = 0; j < c->nkernels && !r->bad; j++) {
+    hs_str name = cpu_get_str(r), kind = cpu_get_str(r);
+    k[j].name = hs_arena_strndup(&e->arena, name.p, name.n);
+    k[j].kind = hs_arena_strndup(&e->arena, kind.p, kind.n);
+    const hlo_instr *i = hlo_find_instr(m, k[j].name);
+    k[j].instr = i ? i->id : CPU_NONE;
+    hlo_cost cost = i ? hlo_cost_instr(i) : (hlo_cost){0};
+    k[j].flops = cost.flops;
+    k[j].bytes = cost.bytes_read + cost.bytes_written;
+  }
+  c->kernels = k;
+}
+
+static hs_status send_compile(backend_exe *e, void **reply, size_t *n) {
+  worker *w = worker_session();
+  HS_TRY(worker_call(w, "compiling", WORKER_REQ_CPU_COMPILE, e->request.p, e->request.n, &e->constants.fd, 1, e->deadline_s, reply, n));
+  e->generation = worker_generation(w);
+  return HS_GOOD;
+}
+
+static void cpu_release(backend_exe *e) {
+  if (!e) return;
+  worker *w = worker_session();
+  if (e->generation && worker_pid(w) && worker_generation(w) == e->generation)
+    hs_status_drop(worker_call(w, "releasing", WORKER_REQ_CPU_RELEASE, &e->id, sizeof e->id, NULL, 0, 10, NULL, NULL));
+  worker_shm_free(&e->constants);
+  hs_buf_free(&e->request);
+  hs_arena_free(&e->arena);
+  hs_free(e);
+}
+
+static hs_status cpu_compile(const hlo_module *m, const backend_options *opt, backend_exe **out) {
+  static const backend_options defaults = {0};
+  const backend_options *o = opt ? opt : &defaults;
+  *out = NULL;
+  HS_TRY(cpu_probe());
+  if (!o->allow_fallback) HS_TRY(backend_check_module(backend_find("cpu"), m));
+  backend_exe *e = hs_calloc(1, sizeof *e);
+  e->id = next_id++;
+  e->constants.fd = -1;
+  e->deadline_s = o->deadline_s;
+  e->nargs = m->entry->nparams;
+  e->arg_shape = HS_NEW_ARRAY(&e->arena, const hlo_shape *, e->nargs + 1);
+  for (u32 k = 0; k < e->nargs; k++) e->arg_shape[k] = m->entry->params[k]->shape;
+  e->result = m->entry->root->shape;
+  hs_status s = worker_start(worker_session());
+  u64 t0 = hs_now_ns();
+  if (hs_ok(s)) s = make_request(e, m, o);
+  void *reply = NULL;
+  size_t n = 0;
+  if (hs_ok(s)) s = send_compile(e, &reply, &n);
+  if (!hs_ok(s)) { cpu_release(e); return s; }
+  cpu_reader r = {reply, n, false};
+  read_compiled(e, &r, m, (double)(hs_now_ns() - t0) / 1e6);
+  hs_free(reply);
+  *out = e;
+  return HS_GOOD;
+}
+
+static const backend_compiled *cpu_compiled(const backend_exe *e) { return &e->info; }
+
+// ---- run ------------------------------------------------------------------------------------------------------------------
+
+static size_t leaves_bytes(const hlo_shape *s) {
+  size_t n = 0;
+  for (u32 k = 0, m = hlo_shape_leaves(s); k < m; k++) n += align64(cpu_leaf_bytes(hlo_shape_leaf(s, k)));
+  return n;
+}
+
+static hs_status pack_leaves(const hlo_shape *s, const hlo_literal *l, char *base, size_t *at, u32 param) {
+  if (hlo_shape_is_tuple(s)) {
+    if (l->nchildren != s->nelems) return hs_fail(HS_E_INPUT, "argument %u is not the tuple that the parameter asks for", param);
+    for (u32 k = 0; k < s->nelems; k++) HS_TRY(pack_leaves(s->elems[k], l->children[k], base, at, param));
+    return HS_GOOD;
+  }
+  size_t n = cpu_leaf_bytes(s);
+  if (l->elided) return hs_fail(HS_E_ELIDED, "argument %u has no value", param);
+  if (n && (!l->data || l->bytes != n)) return hs_fail(HS_E_INPUT, "argument %u has %zu bytes, the parameter needs %zu", param, l->bytes, n);
+  if (n) memcpy(base + *at, l->data, n);
+  *at += align64(n);
+  return HS_GOOD;
+}
+
+static hs_status pack_arguments(const backend_exe *e, u32 nargs, hlo_literal *const *args, worker_shm *shm) {
+  if (nargs != e->nargs) return hs_fail(HS_E_INPUT, "%u arguments for %u parameters", nargs, e->nargs);
+  size_t total = 0, at = 0;
+  for (u32 k = 0; k < nargs; k++) total += leaves_bytes(e->arg_shape[k]);
+  HS_TRY(worker_shm_new(total, shm));
+  for (u32 k = 0; k < nargs; k++) {
+    hs_status s = pack_leaves(e->arg_shape[k], args[k], shm->p, &at, k);
+    if (!hs_ok(s)) { worker_shm_free(shm); return s; }
+  }
+  return HS_GOOD;
+}
+
+// Result literals point into the shared block; the last one to go unmaps it.
+typedef struct shared_block { worker_shm shm; int refs; } shared_block;
+
+static void drop_block(void *data, size_t bytes, void *arg) {
+  (void)data;
+  (void)bytes;
+  shared_block *b = arg;
+  if (--b->refs > 0) return;
+  worker_shm_free(&b->shm);
+  hs_free(b);
+}
+
+static hlo_literal *wrap_results(const hlo_shape *s, shared_block *b, size_t *at) {
+  if (hlo_shape_is_tuple(s)) {
+    hlo_literal **kids = hs_calloc(s->nelems + 1, sizeof *kids);
+    for (u32 k = 0; k < s->nelems; k++) kids[k] = wrap_results(s->elems[k], b, at);
+    hlo_literal *t = hlo_literal_tuple(s, s->nelems, kids);
+    hs_free(kids);
+    return t;
+  }
+  size_t n = cpu_leaf_bytes(s);
+  b->refs++;
+  hlo_literal *l = hlo_literal_wrap(s, (char *)b->shm.p + *at, n, drop_block, b);
+  *at += align64(n);
+  return l;
+}
+
+static void read_timing(cpu_reader *r, backend_timing *t) {
+  t->first_ms = cpu_get_f64(r);
+  t->transfer_ms = cpu_get_f64(r);
+  t->dispatch_ms = cpu_get_f64(r);
+  t->runs = cpu_get_u32(r);
+  if (r->bad || (size_t)t->runs * sizeof(double) > r->n) { t->runs = 0; return; }
+  t->samples_ms = hs_calloc(t->runs + 1, sizeof(double));
+  cpu_get(r, t->samples_ms, t->runs * sizeof(double));
+  t->nkernels = cpu_get_u32(r);
+  if (r->bad || (size_t)t->nkernels * sizeof(double) > r->n) t->nkernels = 0;
+  if (!t->nkernels) return;
+  t->kernel_ms = hs_calloc(t->nkernels, sizeof(double));
+  cpu_get(r, t->kernel_ms, t->nkernels * sizeof(double));
+}
+
+// Compiles again when the worker that had the program is gone.
+static hs_status ensure_compiled(backend_exe *e) {
+  worker *w = worker_session();
+  HS_TRY(worker_start(w));
+  if (worker_generation(w) == e->generation) return HS_GOOD;
+  HS_TRY(send_compile(e, NULL, NULL));
+  return HS_GOOD;
+}
+
+static hs_status cpu_run(backend_exe *e, u32 nargs, hlo_literal *const *args, const backend_run_options *opt, backend_result *out) {
+  static const backend_run_options once = {.min_runs = 1, .max_runs = 1, .want_outputs = true};
+  const backend_run_options *o = opt ? opt : &once;
+  *out = (backend_result){0};
+  worker_shm in = {.fd = -1};
+  HS_TRY(ensure_compiled(e));
+  HS_TRY(pack_arguments(e, nargs, args, &in));
+  shared_block *block = NULL;
+  hs_status s = HS_GOOD;
+  if (o->want_outputs) {
+    block = hs_calloc(1, sizeof *block);
+    block->refs = 1;
+    s = worker_shm_new(leaves_bytes(e->result), &block->shm);
+    if (!hs_ok(s)) { hs_free(block); worker_shm_free(&in); return s; }
+  }
+  hs_buf req = {0};
+  cpu_put_i64(&req, (i64)e->id);
+  cpu_put(&req, o, sizeof *o);
+  int fds[2] = {in.fd, block ? block->shm.fd : -1};
+  void *reply = NULL;
+  size_t n = 0;
+  s = worker_call(worker_session(), "running", WORKER_REQ_CPU_RUN, req.p, req.n, fds, block ? 2 : 1, e->deadline_s, &reply, &n);
+  hs_buf_free(&req);
+  worker_shm_free(&in);
+  if (hs_ok(s)) {
+    cpu_reader r = {reply, n, false};
+    read_timing(&r, &out->timing);
+    size_t at = 0;
+    if (block) out->outputs = wrap_results(e->result, block, &at);
+  }
+  if (block) drop_block(NULL, 0, block);
+  hs_free(reply);
+  return s;
+}
+
+static hs_status cpu_dump(backend_exe *e, const char *what, hs_buf *out) {
+  HS_TRY(ensure_compiled(e));
+  hs_buf req = {0};
+  cpu_put_i64(&req, (i64)e->id);
+  cpu_put_str(&req, what);
+  void *reply = NULL;
+  size_t n = 0;
+  hs_status s = worker_call(worker_session(), "dumping", WORKER_REQ_CPU_DUMP, req.p, req.n, NULL, 0, e->deadline_s, &reply, &n);
+  if (hs_ok(s)) hs_buf_put(out, reply, n);
+  hs_free(reply);
+  hs_buf_free(&req);
+  return s;
+}
+
+const backend backend_cpu = {
+  .name = "cpu", .summary = "LLVM code generation, oneDNN and LAPACK, in a worker process",
+  .probe = cpu_probe, .supports = cpu_supports, .compile = cpu_compile, .compiled = cpu_compiled,
+  .run = cpu_run, .dump = cpu_dump, .release = cpu_release,
+};

@@ -1,0 +1,54 @@
+// par.c — the one parallel loop of the cpu backend. Who implements the thread pool is hidden here (OpenMP, because
+// Debian's oneDNN brings the same pool: two pools that spin on the same cores ruin each other).
+//
+// Chunks are dealt out statically, in order: a kernel and the next one over the same rows then meet in the same core's
+// cache. Results never depend on the number of threads because each chunk computes the same thing whoever runs it.
+#include "backends/cpu/cpu.h"
+
+#if HAVE_OPENMP
+#include <omp.h>
+#endif
+#if defined(__x86_64__)
+#include <xmmintrin.h>
+#endif
+
+static u32 team = 1;
+
+// XLA:CPU flushes denormals, operands and results; MXCSR is per thread.
+static void flush_denormals(void) {
+#if defined(__x86_64__)
+  _mm_setcsr(_mm_getcsr() | 0x8040u);
+#elif defined(__aarch64__)
+  u64 fpcr;
+  __asm__ volatile("mrs %0, fpcr" : "=r"(fpcr));
+  __asm__ volatile("msr fpcr, %0" ::"r"(fpcr | (1u << 24)));
+#endif
+}
+
+u32 cpu_par_threads(void) { return team; }
+
+#if HAVE_OPENMP
+void cpu_par_begin(u32 threads) {
+  team = threads ? threads : (u32)omp_get_num_procs();
+  omp_set_num_threads((int)team);
+#pragma omp parallel
+  flush_denormals();
+}
+
+void cpu_par_end(void) { omp_pause_resource_all(omp_pause_soft); }
+
+void cpu_par_for(cpu_par_fn *fn, void *ctx, i64 chunks) {
+  if (chunks <= 1 || team == 1) {
+    for (i64 k = 0; k < chunks; k++) fn(ctx, k, 0);
+    return;
+  }
+#pragma omp parallel for schedule(static)
+  for (i64 k = 0; k < chunks; k++) fn(ctx, k, (u32)omp_get_thread_num());
+}
+#else
+void cpu_par_begin(u32 threads) { (void)threads; flush_denormals(); }
+void cpu_par_end(void) {}
+void cpu_par_for(cpu_par_fn *fn, void *ctx, i64 chunks) {
+  for (i64 k = 0; k < chunks; k++) fn(ctx, k, 0);
+}
+#endif

@@ -1,0 +1,163 @@
+// rt.c — the table of runtime kernels, and the relayouts around those that want row-major arrays.
+#include "backends/cpu/cpu.h"
+
+static const cpu_rt_kind kinds[] = {
+#define RT(OPCODE, name, any_layout, first) {HLO_##OPCODE, cpu_##name##_supports, cpu_##name##_prepare, any_layout, first},
+#include "backends/cpu/rt.def"
+#undef RT
+};
+
+const cpu_rt_kind *cpu_rt_find(const hlo_instr *i) {
+  for (size_t k = 0; k < HS_COUNT(kinds); k++)
+    if (kinds[k].opcode == i->opcode && kinds[k].supports(i)) return &kinds[k];
+  return NULL;
+}
+
+// ---- relayout: strided copy ---------------------------------------------------------------------------------------------
+
+typedef struct relayout_job {
+  char *dst; const char *src;
+  u32 rank;
+  i64 dims[HLO_MAX_RANK], ds[HLO_MAX_RANK], ss[HLO_MAX_RANK];   // strides in elements, outermost first
+  size_t elem;
+} relayout_job;
+
+// Copies the dims from `d` on. The two innermost are done in blocks, so that neither side is walked with a long stride
+// for more than a block.
+static void relayout_inner(const relayout_job *j, u32 d, i64 dst, i64 src) {
+  enum { B = 32 };
+  u32 left = j->rank - d;
+  if (left > 2) {
+    for (i64 k = 0; k < j->dims[d]; k++) relayout_inner(j, d + 1, dst + k * j->ds[d], src + k * j->ss[d]);
+    return;
+  }
+  i64 n = left == 2 ? j->dims[d] : 1, m = left ? j->dims[j->rank - 1] : 1;
+  i64 dn = left == 2 ? j->ds[d] : 0, sn = left == 2 ? j->ss[d] : 0, dm = left ? j->ds[j->rank - 1] : 0, sm = left ? j->ss[j->rank - 1] : 0;
+  if (dm == 1 && sm == 1) {
+    for (i64 a = 0; a < n; a++) memcpy(j->dst + (size_t)(dst + a * dn) * j->elem, j->src + (size_t)(src + a * sn) * j->elem, (size_t)m * j->elem);
+    return;
+  }
+#define BLOCKS(T)                                                                        \
+  for (i64 a0 = 0; a0 < n; a0 += B)                                                      \
+    for (i64 b0 = 0; b0 < m; b0 += B)                                                    \
+      for (i64 a = a0; a < HS_MIN(n, a0 + B); a++)                                       \
+        for (i64 b = b0; b < HS_MIN(m, b0 + B); b++)                                     \
+          ((T *)j->dst)[dst + a * dn + b * dm] = ((const T *)j->src)[src + a * sn + b * sm];
+  typedef struct { u64 v[2]; } wide;
+  switch (j->elem) {
+  case 1: BLOCKS(u8) break;
+  case 2: BLOCKS(u16) break;
+  case 4: BLOCKS(u32) break;
+  case 8: BLOCKS(u64) break;
+  default: BLOCKS(wide) break;
+  }
+#undef BLOCKS
+}
+
+static void relayout_chunk(void *ctx, i64 k, u32 thread) {
+  (void)thread;
+  const relayout_job *j = ctx;
+  relayout_inner(j, 1, k * j->ds[0], k * j->ss[0]);
+}
+
+void cpu_relayout(void *dst, const i64 *dst_strides, const void *src, const i64 *src_strides, u32 rank, const i64 *dims, size_t elem) {
+  relayout_job j = {.dst = dst, .src = src, .elem = elem};
+  i64 total = 1;
+  for (u32 d = 0; d < rank; d++) {
+    total *= dims[d];
+    if (dims[d] == 1) continue;
+    // Merge with the dim before when both sides are contiguous across the border.
+    if (j.rank && j.ds[j.rank - 1] == dst_strides[d] * dims[d] && j.ss[j.rank - 1] == src_strides[d] * dims[d]) {
+      j.dims[j.rank - 1] *= dims[d];
+      j.ds[j.rank - 1] = dst_strides[d];
+      j.ss[j.rank - 1] = src_strides[d];
+      continue;
+    }
+    j.dims[j.rank] = dims[d];
+    j.ds[j.rank] = dst_strides[d];
+    j.ss[j.rank] = src_strides[d];
+    j.rank++;
+  }
+  if (total == 0) return;
+  if (j.rank >= 3 && (size_t)total * elem > (256u << 10)) cpu_par_for(relayout_chunk, &j, j.dims[0]);
+  else relayout_inner(&j, 0, 0, 0);
+}
+
+// ---- wrapping -------------------------------------------------------------------------------------------------------------
+
+typedef struct wrapped {
+  cpu_rt inner;
+  u32 nin, n;                // leaves
+  const hlo_shape **shape;   // per leaf
+  i64 *at;                   // offset of its row-major copy in the scratch; -1: used as it is
+  i64 inner_scratch;
+  void **bufs;
+} wrapped;
+
+static hs_status run_wrapped(void *state, void *const *bufs, void *scratch) {
+  wrapped *w = state;
+  i64 phys[HLO_MAX_RANK], log[HLO_MAX_RANK];
+  for (u32 k = 0; k < w->n; k++) {
+    const hlo_shape *s = w->shape[k];
+    w->bufs[k] = w->at[k] < 0 ? bufs[k] : (char *)scratch + w->at[k];
+    if (w->at[k] < 0 || k >= w->nin) continue;
+    cpu_strides(s, phys);
+    hlo_row_major_strides(s->rank, s->dims, log);
+    cpu_relayout(w->bufs[k], log, bufs[k], phys, s->rank, s->dims, hlo_dtype_storage(s->dtype));
+  }
+  HS_TRY(w->inner.run(w->inner.state, w->bufs, (char *)scratch + w->inner_scratch));
+  for (u32 k = w->nin; k < w->n; k++) {
+    const hlo_shape *s = w->shape[k];
+    if (w->at[k] < 0) continue;
+    cpu_strides(s, phys);
+    hlo_row_major_strides(s->rank, s->dims, log);
+    cpu_relayout(bufs[k], phys, w->bufs[k], log, s->rank, s->dims, hlo_dtype_storage(s->dtype));
+  }
+  return HS_GOOD;
+}
+
+static void free_wrapped(void *state) {
+  wrapped *w = state;
+  cpu_rt_free(&w->inner);
+  hs_free(w->shape);
+  hs_free(w->at);
+  hs_free(w->bufs);
+  hs_free(w);
+}
+
+void cpu_rt_free(cpu_rt *rt) {
+  if (rt->state) { if (rt->release) rt->release(rt->state); else hs_free(rt->state); }
+  *rt = (cpu_rt){0};
+}
+
+static i64 align64(i64 n) { return (n + 63) & ~(i64)63; }
+
+hs_status cpu_rt_make(const hlo_instr *i, cpu_rt *out) {
+  *out = (cpu_rt){0};
+  const cpu_rt_kind *kind = cpu_rt_find(i);
+  if (!kind) return hs_fail_subject(HS_E_UNSUPPORTED, hlo_op_text(i->opcode), "unsupported: %s", hlo_op_text(i->opcode));
+  HS_TRY(kind->prepare(i, out));
+  u32 nin = 0, nout = hlo_shape_leaves(i->shape);
+  for (u32 k = 0; k < i->noperands; k++) nin += hlo_shape_leaves(hlo_operand(i, k)->shape);
+  wrapped *w = hs_calloc(1, sizeof *w);
+  *w = (wrapped){.inner = *out, .nin = nin, .n = nin + nout, .shape = hs_calloc(nin + nout + 1, sizeof *w->shape),
+                 .at = hs_calloc(nin + nout + 1, sizeof *w->at), .bufs = hs_calloc(nin + nout + 1, sizeof *w->bufs)};
+  u32 n = 0;
+  for (u32 k = 0; k < i->noperands; k++)
+    for (u32 j = 0, m = hlo_shape_leaves(hlo_operand(i, k)->shape); j < m; j++) w->shape[n++] = hlo_shape_leaf(hlo_operand(i, k)->shape, j);
+  for (u32 j = 0; j < nout; j++) w->shape[n++] = hlo_shape_leaf(i->shape, j);
+  i64 scratch = align64(out->scratch_bytes);
+  bool needed = false;
+  for (u32 k = 0; k < n; k++) {
+    bool plain = kind->any_layout || !hlo_shape_is_array(w->shape[k]) || hlo_shape_is_row_major(w->shape[k]);
+    w->at[k] = plain ? -1 : scratch;
+    if (!plain) { needed = true; scratch += align64((i64)cpu_leaf_bytes(w->shape[k])); }
+  }
+  if (!needed) {
+    w->inner = (cpu_rt){0};
+    free_wrapped(w);
+    return HS_GOOD;
+  }
+  *out = (cpu_rt){.kind = w->inner.kind, .state = w, .run = run_wrapped, .release = free_wrapped, .scratch_bytes = scratch};
+  return HS_GOOD;
+}

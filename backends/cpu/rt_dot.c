@@ -1,0 +1,415 @@
+// rt_dot.c — dot: oneDNN's matmul where it is good at it, own loops where it is not.
+//
+// Every dot is first brought to the form C[b,m,n] = sum over k of A[b,m,k] B[b,k,n] by grouping dims: batch, free and contracted
+// dims of each operand merge into one dim each when their strides nest, which covers nearly everything that occurs without
+// moving data. What does not merge is packed into scratch. Then, by type and size:
+//   f32, bf16, f16   oneDNN matmul (f32 accumulation); bf16/f16 that it lacks here are widened to f32 first
+//   M = 1 or N = 1   own loops at memory speed: the library is 2.5-4 times slower there
+//   small            own loops: a primitive costs more to call than the work
+//   other types      own loops over a compute type: f64, u32 (all narrow integers wrap alike), u64, c64, c128
+#include <complex.h>
+
+#include "backends/cpu/cpu.h"
+
+#if HAVE_DNNL
+#include <dnnl.h>
+#endif
+
+// One operand (or the result) in the collapsed form.
+typedef struct side { i64 b, r, c; bool packed; } side;   // strides of batch, row, column in elements
+
+typedef enum compute { C_F32, C_F64, C_U32, C_U64, C_C64, C_C128 } compute;
+
+typedef struct dot {
+  i64 B, M, N, K;
+  side a, b, c;
+  hlo_dtype ta, tb, tc;
+  compute ct;
+  // how to pack an operand or store the result when it does not collapse: dims and strides, grouped
+  u32 ra, rb, rc;
+  i64 da[HLO_MAX_RANK], sa[HLO_MAX_RANK], db[HLO_MAX_RANK], sb[HLO_MAX_RANK], dc[HLO_MAX_RANK], sc[HLO_MAX_RANK];
+  bool pack_a, pack_b, pack_c;       // through scratch, in the compute type
+  i64 at_a, at_b, at_c;              // scratch offsets
+#if HAVE_DNNL
+  dnnl_primitive_t prim;
+  dnnl_memory_t ma, mb, mc;
+#endif
+} dot;
+
+static bool is_small_float(hlo_dtype t) { return hlo_dtype_is_float(t) && t != HLO_F64; }
+
+bool cpu_dot_supports(const hlo_instr *i) {
+  hlo_dtype a = hlo_operand(i, 0)->shape->dtype, b = hlo_operand(i, 1)->shape->dtype, c = i->shape->dtype;
+  if (hlo_attr_get(i, HLO_ATTR_SPARSITY_CONFIG)) return false;
+  if (!hlo_dtype_is_array(a) || !hlo_dtype_is_array(b) || !hlo_dtype_is_array(c)) return false;
+  bool ca = hlo_dtype_is_complex(a), cb = hlo_dtype_is_complex(b), cc = hlo_dtype_is_complex(c);
+  if (ca != cb || cb != cc) return false;
+  bool fa = hlo_dtype_is_float(a) || ca, fb = hlo_dtype_is_float(b) || cb, fc = hlo_dtype_is_float(c) || cc;
+  return fa == fb && fb == fc;
+}
+
+static compute compute_type(hlo_dtype a, hlo_dtype b, hlo_dtype c) {
+  if (c == HLO_C64 && a == HLO_C64 && b == HLO_C64) return C_C64;
+  if (hlo_dtype_is_complex(c)) return C_C128;
+  if (is_small_float(a) && is_small_float(b) && is_small_float(c)) return C_F32;
+  if (hlo_dtype_is_float(c)) return C_F64;
+  return hlo_dtype_storage(c) == 8 ? C_U64 : C_U32;
+}
+
+static size_t compute_size(compute c) {
+  static const size_t n[] = {4, 8, 4, 8, 8, 16};
+  return n[c];
+}
+
+static hlo_dtype compute_dtype(compute c) {
+  static const hlo_dtype t[] = {HLO_F32, HLO_F64, HLO_U32, HLO_U64, HLO_C64, HLO_C128};
+  return t[c];
+}
+
+// ---- packing: strided elements of any type to a dense array of the compute type, and back -----------------------------
+
+static void widen(void *to, compute ct, const void *from, hlo_dtype t, i64 stride, i64 n) {
+  const char *f = from;
+  size_t e = hlo_dtype_storage(t);
+  for (i64 k = 0; k < n; k++, f += (size_t)stride * e) {
+    switch (ct) {
+    case C_F32: ((float *)to)[k] = t == HLO_F32 ? *(const float *)f : t == HLO_BF16 ? hlo_bf16_to_f32(*(const u16 *)f) : (float)hlo_elem_to_f64(t, f); break;
+    case C_F64: ((double *)to)[k] = hlo_elem_to_f64(t, f); break;
+    case C_U32: ((u32 *)to)[k] = (u32)hlo_elem_to_i64(t, f); break;
+    case C_U64: ((u64 *)to)[k] = (u64)hlo_elem_to_i64(t, f); break;
+    case C_C64: memcpy((char *)to + k * 8, f, 8); break;
+    case C_C128:
+      if (t == HLO_C128) memcpy((char *)to + k * 16, f, 16);
+      else { ((double *)to)[2 * k] = ((const float *)f)[0]; ((double *)to)[2 * k + 1] = ((const float *)f)[1]; }
+      break;
+    }
+  }
+}
+
+static void narrow(void *to, hlo_dtype t, i64 stride, const void *from, compute ct, i64 n) {
+  char *p = to;
+  size_t e = hlo_dtype_storage(t);
+  for (i64 k = 0; k < n; k++, p += (size_t)stride * e) {
+    switch (ct) {
+    case C_F32: if (t == HLO_F32) *(float *)p = ((const float *)from)[k]; else if (t == HLO_BF16) *(u16 *)p = hlo_f32_to_bf16(((const float *)from)[k]); else hlo_elem_from_f64(t, p, (double)((const float *)from)[k]); break;
+    case C_F64: hlo_elem_from_f64(t, p, ((const double *)from)[k]); break;
+    case C_U32: hlo_elem_from_i64(t, p, (i64)(i32)((const u32 *)from)[k]); break;
+    case C_U64: hlo_elem_from_i64(t, p, (i64)((const u64 *)from)[k]); break;
+    case C_C64: memcpy(p, (const char *)from + k * 8, 8); break;
+    case C_C128:
+      if (t == HLO_C128) memcpy(p, (const char *)from + k * 16, 16);
+      else { ((float *)p)[0] = (float)((const double *)from)[2 * k]; ((float *)p)[1] = (float)((const double *)from)[2 * k + 1]; }
+      break;
+    }
+  }
+}
+
+typedef struct pack_job { char *dense; char *array; hlo_dtype t; compute ct; u32 rank; const i64 *dims, *strides; bool store; i64 inner; } pack_job;
+
+static void pack_row(void *ctx, i64 row, u32 thread) {
+  (void)thread;
+  const pack_job *j = ctx;
+  i64 at = 0, r = row;
+  for (u32 d = j->rank - 1; d-- > 0;) { at += r % j->dims[d] * j->strides[d]; r /= j->dims[d]; }
+  char *dense = j->dense + (size_t)(row * j->inner) * compute_size(j->ct), *array = j->array + (size_t)at * hlo_dtype_storage(j->t);
+  if (j->store) narrow(array, j->t, j->strides[j->rank - 1], dense, j->ct, j->inner);
+  else widen(dense, j->ct, array, j->t, j->strides[j->rank - 1], j->inner);
+}
+
+static void pack(void *dense, void *array, hlo_dtype t, compute ct, u32 rank, const i64 *dims, const i64 *strides, bool store) {
+  if (rank == 0) { if (store) narrow(array, t, 1, dense, ct, 1); else widen(dense, ct, array, t, 1, 1); return; }
+  i64 rows = 1;
+  for (u32 d = 0; d + 1 < rank; d++) rows *= dims[d];
+  if (rows * dims[rank - 1] == 0) return;
+  pack_job j = {dense, array, t, ct, rank, dims, strides, store, dims[rank - 1]};
+  if (rows * dims[rank - 1] < 16384) for (i64 k = 0; k < rows; k++) pack_row(&j, k, 0);
+  else cpu_par_for(pack_row, &j, rows);
+}
+
+// ---- own loops --------------------------------------------------------------------------------------------------------------
+
+typedef struct gemm_job { const dot *d; const char *a, *b; char *c; i64 rows; } gemm_job;
+
+enum { NB = 64 };
+
+// Rows [m0, m1) of one batch. B's columns contiguous: accumulate whole rows of C; else dot products along k.
+#define DEFINE_GEMM(name, T)                                                                                   \
+  __attribute__((target_clones("default", "avx2,fma", "arch=skylake-avx512")))                                 \
+  static void name(const T *restrict a, const T *restrict b, T *restrict c, const dot *d, i64 m0, i64 m1) {    \
+    const i64 N = d->N, K = d->K;                                                                              \
+    if (d->b.c == 1 && N > 1) {                                                                                \
+      for (i64 m = m0; m < m1; m++)                                                                            \
+        for (i64 n0 = 0; n0 < N; n0 += NB) {                                                                   \
+          T acc[NB] = {0};                                                                                     \
+          i64 nn = HS_MIN(N - n0, (i64)NB);                                                                    \
+          for (i64 k = 0; k < K; k++) {                                                                        \
+            T x = a[m * d->a.r + k * d->a.c];                                                                  \
+            const T *row = b + k * d->b.r + n0;                                                                \
+            if (nn == NB) for (i64 n = 0; n < NB; n++) acc[n] += x * row[n];                                   \
+            else for (i64 n = 0; n < nn; n++) acc[n] += x * row[n];                                            \
+          }                                                                                                    \
+          for (i64 n = 0; n < nn; n++) c[m * d->c.r + (n0 + n) * d->c.c] = acc[n];                             \
+        }                                                                                                      \
+      return;                                                                                                  \
+    }                                                                                                          \
+    for (i64 m = m0; m < m1; m++)                                                                              \
+      for (i64 n = 0; n < N; n++) {                                                                            \
+        T acc[16] = {0}, s = 0;                                                                                \
+        i64 k = 0;                                                                                             \
+        if (d->a.c == 1 && d->b.r == 1)                                                                        \
+          for (const T *x = a + m * d->a.r, *y = b + n * d->b.c; k + 16 <= K; k += 16)                         \
+            for (int u = 0; u < 16; u++) acc[u] += x[k + u] * y[k + u];                                        \
+        for (; k < K; k++) s += a[m * d->a.r + k * d->a.c] * b[k * d->b.r + n * d->b.c];                       \
+        for (int w = 8; w; w /= 2) for (int u = 0; u < w; u++) acc[u] += acc[u + w];                           \
+        c[m * d->c.r + n * d->c.c] = s + acc[0];                                                               \
+      }                                                                                                        \
+  }
+DEFINE_GEMM(gemm_f32, float)
+DEFINE_GEMM(gemm_f64, double)
+DEFINE_GEMM(gemm_u32, u32)
+DEFINE_GEMM(gemm_u64, u64)
+#define DEFINE_GEMM_PLAIN(name, T)                                                                             \
+  static void name(const T *a, const T *b, T *c, const dot *d, i64 m0, i64 m1) {                               \
+    for (i64 m = m0; m < m1; m++)                                                                              \
+      for (i64 n = 0; n < d->N; n++) {                                                                         \
+        T s = 0;                                                                                               \
+        for (i64 k = 0; k < d->K; k++) s += a[m * d->a.r + k * d->a.c] * b[k * d->b.r + n * d->b.c];           \
+        c[m * d->c.r + n * d->c.c] = s;                                                                        \
+      }                                                                                                        \
+  }
+DEFINE_GEMM_PLAIN(gemm_c64, float complex)
+DEFINE_GEMM_PLAIN(gemm_c128, double complex)
+
+static void gemm_rows(void *ctx, i64 chunk, u32 thread) {
+  (void)thread;
+  const gemm_job *j = ctx;
+  const dot *d = j->d;
+  i64 per = (d->M + j->rows - 1) / j->rows, batch = chunk / per, m0 = chunk % per * j->rows, m1 = HS_MIN(d->M, m0 + j->rows);
+  size_t e = compute_size(d->ct);
+  const void *a = j->a + (size_t)(batch * d->a.b) * e, *b = j->b + (size_t)(batch * d->b.b) * e;
+  void *c = j->c + (size_t)(batch * d->c.b) * e;
+  switch (d->ct) {
+  case C_F32: gemm_f32(a, b, c, d, m0, m1); break;
+  case C_F64: gemm_f64(a, b, c, d, m0, m1); break;
+  case C_U32: gemm_u32(a, b, c, d, m0, m1); break;
+  case C_U64: gemm_u64(a, b, c, d, m0, m1); break;
+  case C_C64: gemm_c64(a, b, c, d, m0, m1); break;
+  case C_C128: gemm_c128(a, b, c, d, m0, m1); break;
+  }
+}
+
+static void own_gemm(const dot *d, const void *a, const void *b, void *c) {
+  i64 work = HS_MAX(d->N * d->K, (i64)1);
+  gemm_job j = {d, a, b, c, HS_MAX((i64)1, HS_MIN(d->M, (i64)65536 / work))};
+  i64 chunks = d->B * ((d->M + j.rows - 1) / j.rows);
+  if (d->B * d->M * work < 65536) for (i64 k = 0; k < chunks; k++) gemm_rows(&j, k, 0);
+  else cpu_par_for(gemm_rows, &j, chunks);
+}
+
+// ---- oneDNN -------------------------------------------------------------------------------------------------------------------
+
+#if HAVE_DNNL
+static bool dnnl_setup(dot *d, dnnl_data_type_t ta, dnnl_data_type_t tb, dnnl_data_type_t tc) {
+  dnnl_engine_t eng = cpu_dnnl_engine();
+  if (!eng) return false;
+  dnnl_memory_desc_t a, b, c;
+  dnnl_dims_t da = {d->B, d->M, d->K}, db = {d->B, d->K, d->N}, dc = {d->B, d->M, d->N};
+  dnnl_dims_t sa = {d->a.b, d->a.r, d->a.c}, sb = {d->b.b, d->b.r, d->b.c}, sc = {d->c.b, d->c.r, d->c.c};
+  int r = d->B == 1 ? 2 : 3, o = 3 - r;
+  if (dnnl_memory_desc_init_by_strides(&a, r, da + o, ta, sa + o) || dnnl_memory_desc_init_by_strides(&b, r, db + o, tb, sb + o) ||
+      dnnl_memory_desc_init_by_strides(&c, r, dc + o, tc, sc + o)) return false;
+  dnnl_matmul_desc_t md;
+  dnnl_primitive_desc_t pd = NULL;
+  if (dnnl_matmul_desc_init(&md, &a, &b, NULL, &c)) return false;
+  if (dnnl_primitive_desc_create(&pd, &md, NULL, eng, NULL)) return false;
+  const char *impl = NULL;
+  dnnl_primitive_desc_query(pd, dnnl_query_impl_info_str, 0, &impl);
+  bool ok = impl && !strstr(impl, "ref") && dnnl_primitive_create(&d->prim, pd) == dnnl_success;
+  dnnl_primitive_desc_destroy(pd);
+  if (!ok) return false;
+  dnnl_memory_create(&d->ma, &a, eng, DNNL_MEMORY_NONE);
+  dnnl_memory_create(&d->mb, &b, eng, DNNL_MEMORY_NONE);
+  dnnl_memory_create(&d->mc, &c, eng, DNNL_MEMORY_NONE);
+  return true;
+}
+
+static hs_status library_gemm(const dot *d, const void *a, const void *b, void *c) {
+  dnnl_memory_set_data_handle(d->ma, (void *)(uintptr_t)a);
+  dnnl_memory_set_data_handle(d->mb, (void *)(uintptr_t)b);
+  dnnl_memory_set_data_handle(d->mc, c);
+  dnnl_exec_arg_t args[] = {{DNNL_ARG_SRC, d->ma}, {DNNL_ARG_WEIGHTS, d->mb}, {DNNL_ARG_DST, d->mc}};
+  dnnl_status_t st = dnnl_primitive_execute(d->prim, cpu_dnnl_stream(), 3, args);
+  return st == dnnl_success ? HS_GOOD : hs_fail(HS_E_RUN, "oneDNN matmul failed with status %d", (int)st);
+}
+
+static bool dnnl_type(hlo_dtype t, dnnl_data_type_t *out) {
+  switch (t) {
+  case HLO_F32: *out = dnnl_f32; return true;
+  case HLO_BF16: *out = dnnl_bf16; return true;
+  default: return false;
+  }
+}
+#endif
+
+static void free_dot(void *state) {
+  dot *d = state;
+#if HAVE_DNNL
+  if (d->prim) dnnl_primitive_destroy(d->prim);
+  if (d->ma) dnnl_memory_destroy(d->ma);
+  if (d->mb) dnnl_memory_destroy(d->mb);
+  if (d->mc) dnnl_memory_destroy(d->mc);
+#endif
+  hs_free(d);
+}
+
+static hs_status run_dot(void *state, void *const *bufs, void *scratch) {
+  const dot *d = state;
+  char *s = scratch;
+  const void *a = bufs[0], *b = bufs[1];
+  void *c = bufs[2];
+  if (d->pack_a) { pack(s + d->at_a, bufs[0], d->ta, d->ct, d->ra, d->da, d->sa, false); a = s + d->at_a; }
+  if (d->pack_b) { pack(s + d->at_b, bufs[1], d->tb, d->ct, d->rb, d->db, d->sb, false); b = s + d->at_b; }
+  if (d->pack_c) c = s + d->at_c;
+#if HAVE_DNNL
+  if (d->prim) HS_TRY(library_gemm(d, a, b, c));
+  else
+#endif
+  own_gemm(d, a, b, c);
+  if (d->pack_c) pack(c, bufs[2], d->tc, d->ct, d->rc, d->dc, d->sc, true);
+  return HS_GOOD;
+}
+
+// ---- bringing a dot to the collapsed form -----------------------------------------------------------------------------------
+
+// Merges dims g[0..n) of strides into one: true with its extent and stride when they nest.
+static bool collapse(u32 n, const i64 *dims, const i64 *strides, i64 *extent, i64 *stride) {
+  i64 e = 1, s = 1;
+  bool any = false, ok = true;
+  for (u32 k = n; k-- > 0;) {
+    if (dims[k] == 1) continue;
+    if (!any) { s = strides[k]; any = true; }
+    else if (strides[k] != s * e) ok = false;
+    e *= dims[k];
+  }
+  *extent = e;
+  *stride = any ? s : 1;
+  return ok;
+}
+
+typedef struct groups { u32 n[3]; } groups;   // how many dims each of the three groups has
+
+// Strides of the three groups; false when some group does not nest (the caller then packs).
+static bool side_of(const i64 *dims, const i64 *strides, groups g, side *out, i64 *extents) {
+  bool ok = collapse(g.n[0], dims, strides, &extents[0], &out->b);
+  ok = collapse(g.n[1], dims + g.n[0], strides + g.n[0], &extents[1], &out->r) && ok;
+  return collapse(g.n[2], dims + g.n[0] + g.n[1], strides + g.n[0] + g.n[1], &extents[2], &out->c) && ok;
+}
+
+static bool listed(hlo_ints v, i64 x) {
+  for (u32 k = 0; k < v.n; k++) if (v.v[k] == x) return true;
+  return false;
+}
+
+static u32 put_dims(const hlo_shape *s, const i64 *strides, hlo_ints which, i64 *dims, i64 *out, u32 n) {
+  for (u32 k = 0; k < which.n; k++) { dims[n] = s->dims[which.v[k]]; out[n++] = strides[which.v[k]]; }
+  return n;
+}
+
+static u32 put_free(const hlo_shape *s, const i64 *strides, hlo_ints batch, hlo_ints contract, i64 *dims, i64 *out, u32 n) {
+  for (u32 k = 0; k < s->rank; k++)
+    if (!listed(batch, k) && !listed(contract, k)) { dims[n] = s->dims[k]; out[n++] = strides[k]; }
+  return n;
+}
+
+static void arrange(dot *d, const hlo_instr *i) {
+  const hlo_shape *a = hlo_operand(i, 0)->shape, *b = hlo_operand(i, 1)->shape, *c = i->shape;
+  hlo_ints ab = hlo_attr_ints(i, HLO_ATTR_LHS_BATCH_DIMS), ac = hlo_attr_ints(i, HLO_ATTR_LHS_CONTRACTING_DIMS);
+  hlo_ints bb = hlo_attr_ints(i, HLO_ATTR_RHS_BATCH_DIMS), bc = hlo_attr_ints(i, HLO_ATTR_RHS_CONTRACTING_DIMS);
+  i64 st[HLO_MAX_RANK], e[3];
+  cpu_strides(a, st);
+  u32 n1 = put_dims(a, st, ab, d->da, d->sa, 0), n2 = put_free(a, st, ab, ac, d->da, d->sa, n1);
+  d->ra = put_dims(a, st, ac, d->da, d->sa, n2);
+  groups ga = {{n1, n2 - n1, d->ra - n2}};
+  d->pack_a = !side_of(d->da, d->sa, ga, &d->a, e);
+  d->B = e[0]; d->M = e[1]; d->K = e[2];
+  cpu_strides(b, st);
+  n1 = put_dims(b, st, bb, d->db, d->sb, 0);
+  n2 = put_dims(b, st, bc, d->db, d->sb, n1);
+  d->rb = put_free(b, st, bb, bc, d->db, d->sb, n2);
+  groups gb = {{n1, n2 - n1, d->rb - n2}};
+  d->pack_b = !side_of(d->db, d->sb, gb, &d->b, e);
+  d->N = e[2];
+  cpu_strides(c, st);
+  d->rc = c->rank;
+  memcpy(d->dc, c->dims, c->rank * sizeof *d->dc);
+  memcpy(d->sc, st, c->rank * sizeof *d->sc);
+  groups gc = {{ab.n, ga.n[1], gb.n[2]}};
+  d->pack_c = !side_of(d->dc, d->sc, gc, &d->c, e);
+}
+
+static void dense_sides(dot *d) {
+  if (d->pack_a) d->a = (side){.b = d->M * d->K, .r = d->K, .c = 1};
+  if (d->pack_b) d->b = (side){.b = d->K * d->N, .r = d->N, .c = 1};
+  if (d->pack_c) d->c = (side){.b = d->M * d->N, .r = d->N, .c = 1};
+}
+
+// The library wants one of the two matrix strides to be 1; a dim of extent 1 may pretend.
+static bool library_side(side *s, i64 rows, i64 cols) {
+  if (cols == 1 && s->r != 1) s->c = 1;
+  else if (rows == 1 && s->c != 1) s->r = 1;
+  if (cols == 1 && s->c == 1 && s->r < 1) s->r = 1;
+  if (rows == 1 && s->c == 1) s->r = HS_MAX(s->r, cols);
+  return s->r == 1 || s->c == 1;
+}
+
+static bool use_library(const dot *d) {
+  if (d->ct != C_F32 || d->B * d->M * d->N * d->K == 0) return false;
+  if (d->M == 1 || d->N == 1) return false;
+  return d->M * d->N * d->K >= 8192;
+}
+
+static i64 align64(i64 n) { return (n + 63) & ~(i64)63; }
+
+hs_status cpu_dot_prepare(const hlo_instr *i, cpu_rt *out) {
+  dot *d = hs_calloc(1, sizeof *d);
+  d->ta = hlo_operand(i, 0)->shape->dtype;
+  d->tb = hlo_operand(i, 1)->shape->dtype;
+  d->tc = i->shape->dtype;
+  d->ct = compute_type(d->ta, d->tb, d->tc);
+  arrange(d, i);
+  *out = (cpu_rt){.kind = "dot", .state = d, .run = run_dot, .release = free_dot};
+  bool library = false;
+#if HAVE_DNNL
+  dnnl_data_type_t ta = dnnl_f32, tb = dnnl_f32, tc = dnnl_f32;
+  if (use_library(d)) {
+    dot try = *d;
+    bool narrow_ok = dnnl_type(d->ta, &ta) && dnnl_type(d->tb, &tb) && dnnl_type(d->tc, &tc) && ta == tb && !d->pack_a && !d->pack_b && !d->pack_c;
+    if (narrow_ok && library_side(&try.a, d->M, d->K) && library_side(&try.b, d->K, d->N) && try.c.c == 1 && dnnl_setup(&try, ta, tb, tc)) {
+      *d = try;
+      library = true;
+    } else {           // in f32, through packed copies where needed
+      d->pack_a |= d->ta != HLO_F32 || !library_side(&d->a, d->M, d->K);
+      d->pack_b |= d->tb != HLO_F32 || !library_side(&d->b, d->K, d->N);
+      d->pack_c |= d->tc != HLO_F32 || d->c.c != 1;
+      dense_sides(d);
+      library = dnnl_setup(d, dnnl_f32, dnnl_f32, dnnl_f32);
+    }
+    if (library) out->kind = "dot (oneDNN)";
+  }
+#endif
+  if (!library) {
+    hlo_dtype t = compute_dtype(d->ct);
+    bool s32ish = d->ct == C_U32, s64ish = d->ct == C_U64;
+    d->pack_a |= !(d->ta == t || (s32ish && d->ta == HLO_S32) || (s64ish && d->ta == HLO_S64));
+    d->pack_b |= !(d->tb == t || (s32ish && d->tb == HLO_S32) || (s64ish && d->tb == HLO_S64));
+    d->pack_c |= !(d->tc == t || (s32ish && d->tc == HLO_S32) || (s64ish && d->tc == HLO_S64));
+    dense_sides(d);
+    if (d->M == 1 || d->N == 1) out->kind = "dot (vector)";
+  }
+  i64 e = (i64)compute_size(d->ct), at = 0;
+  if (d->pack_a) { d->at_a = at; at += align64(d->B * d->M * d->K * e); }
+  if (d->pack_b) { d->at_b = at; at += align64(d->B * d->K * d->N * e); }
+  if (d->pack_c) { d->at_c = at; at += align64(d->B * d->M * d->N * e); }
+  out->scratch_bytes = at;
+  return HS_GOOD;
+}

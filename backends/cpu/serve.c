@@ -1,0 +1,355 @@
+// serve.c — worker side: requests to compile, run, dump and release programs, which are known by number.
+//
+// A compile request carries the module's text with large constants elided; their bytes come in shared memory, grouped by
+// computation in list order. A run request carries the arguments' leaves in one shared block, each 64-byte aligned; the
+// results go back in another. Both are copied into the program's own huge-page memory before the clock starts.
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "backends/cpu/cpu.h"
+#include "core/text.h"
+
+typedef struct served {
+  u64 id;
+  hlo_ctx *ctx;
+  hlo_module *m;
+  cpu_program *p;
+  u32 threads;
+} served;
+
+static HS_VEC(served *) programs;
+
+worker_handler cpu_serve_compile, cpu_serve_run, cpu_serve_dump, cpu_serve_release;
+
+static served *find(u64 id) {
+  for (size_t k = 0; k < programs.n; k++) if (programs.v[k]->id == id) return programs.v[k];
+  return NULL;
+}
+
+static void free_served(served *s) {
+  cpu_program_free(s->p);
+  hlo_module_free(s->m);
+  if (s->ctx) hlo_ctx_free(s->ctx);
+  hs_free(s);
+}
+
+typedef struct mapping { char *p; size_t n; } mapping;
+
+static hs_status map_fd(int fd, bool writable, mapping *out) {
+  struct stat st;
+  if (fstat(fd, &st) != 0) return hs_fail_errno(HS_E_IO, "shared memory");
+  void *p = mmap(NULL, (size_t)st.st_size, writable ? PROT_READ | PROT_WRITE : PROT_READ, MAP_SHARED, fd, 0);
+  if (p == MAP_FAILED) return hs_fail_errno(HS_E_NO_MEMORY, "shared memory");
+  *out = (mapping){p, (size_t)st.st_size};
+  return HS_GOOD;
+}
+
+static double process_cpu_ms(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+  return (double)t.tv_sec * 1e3 + (double)t.tv_nsec / 1e6;
+}
+
+// Peak resident set since the last reset, from the kernel's own counter.
+static i64 peak_rss(bool reset) {
+  if (reset) {
+    int fd = open("/proc/self/clear_refs", O_WRONLY);
+    if (fd >= 0) { (void)!write(fd, "5", 1); close(fd); }
+  }
+  FILE *f = fopen("/proc/self/status", "r");
+  long kb = -1;
+  char line[256];
+  while (f && fgets(line, sizeof line, f)) if (sscanf(line, "VmHWM: %ld", &kb) == 1) break;
+  if (f) fclose(f);
+  return kb < 0 ? -1 : (i64)kb * 1024;
+}
+
+// ---- compile --------------------------------------------------------------------------------------------------------------
+
+// Puts the bytes of every constant in its place; the text may have elided or rounded them.
+static hs_status load_constants(hlo_module *m, cpu_reader *r, const mapping *blob) {
+  size_t at = 0;
+  u32 ncomps = cpu_get_u32(r);
+  for (u32 k = 0; k < ncomps && !r->bad; k++) {
+    hs_str name = cpu_get_str(r);
+    char *z = hs_format("%.*s", (int)name.n, name.p);
+    hlo_computation *c = hlo_find_comp(m, z);
+    hs_free(z);
+    if (!c) return hs_fail(HS_E_INTERNAL, "the worker read no computation %.*s", (int)name.n, name.p);
+    hlo_for_each_instr(i, c) {
+      if (i->opcode != HLO_CONSTANT || !hlo_shape_is_array(i->shape)) continue;
+      size_t n = cpu_leaf_bytes(i->shape);
+      at = (at + 63) & ~(size_t)63;
+      if (at + n > blob->n) return hs_fail(HS_E_INTERNAL, "constants are missing");
+      hlo_literal *l;
+      HS_TRY(hlo_literal_new(i->shape, &l));
+      memcpy(l->data, blob->p + at, n);
+      at += n;
+      hlo_set_attr(i, (hlo_attr){.id = HLO_ATTR_LITERAL, .v.literal = l});
+    }
+  }
+  return r->bad ? hs_fail(HS_E_INTERNAL, "bad compile request") : HS_GOOD;
+}
+
+static hs_status build(served *s, cpu_reader *r, const mapping *blob, hs_buf *reply) {
+  s->id = (u64)cpu_get_i64(r);
+  s->threads = cpu_get_u32(r);
+  bool per_instruction = cpu_get_u32(r), fallback = cpu_get_u32(r);
+  hs_str text = cpu_get_str(r);
+  peak_rss(true);
+  double cpu0 = process_cpu_ms();
+  u64 t0 = hs_now_ns();
+  s->ctx = hlo_ctx_new();
+  worker_doing = "reading the module";
+  hlo_parse_options po = {.file = "<worker>"};
+  HS_TRY(hlo_parse(s->ctx, text.p, text.n, &po, &s->m));
+  hlo_journal_disable(s->m);
+  HS_TRY(load_constants(s->m, r, blob));
+  worker_doing = "generating code";
+  cpu_par_begin(s->threads);
+  hs_status st = cpu_lower(s->m, per_instruction, fallback, cpu_par_threads(), &s->p);
+  cpu_par_end();
+  HS_TRY(st);
+  const cpu_program *p = s->p;
+  cpu_put_f64(reply, (double)(hs_now_ns() - t0) / 1e6);
+  cpu_put_f64(reply, process_cpu_ms() - cpu0);
+  cpu_put_i64(reply, peak_rss(false));
+  size_t temp = per_instruction ? p->temp_live_bytes : p->temp_bytes;
+  const i64 sizes[] = {(i64)p->arg_bytes, (i64)(p->out_bytes + p->alias_bytes), (i64)p->alias_bytes, (i64)temp};
+  for (size_t k = 0; k < HS_COUNT(sizes); k++) cpu_put_i64(reply, sizes[k]);
+  cpu_put_u32(reply, p->fallbacks);
+  cpu_put_u32(reply, (u32)p->kernels.n);
+  for (size_t k = 0; k < p->kernels.n; k++) {
+    const cpu_step *e = p->kernels.v[k];
+    cpu_put_str(reply, e->instr->name);
+    cpu_put_str(reply, e->kind == CPU_STEP_EMIT ? e->kernel->kind : e->kind == CPU_STEP_RT ? e->rt.kind : "evaluator");
+  }
+  return HS_GOOD;
+}
+
+hs_status cpu_serve_compile(const void *payload, size_t n, const int *fds, u32 nfds, hs_buf *reply) {
+  if (nfds != 1) return hs_fail(HS_E_INTERNAL, "compile request without constants");
+  mapping blob;
+  HS_TRY(map_fd(fds[0], false, &blob));
+  cpu_reader r = {payload, n, false};
+  served *s = hs_calloc(1, sizeof *s);
+  hs_status st = build(s, &r, &blob, reply);
+  munmap(blob.p, blob.n);
+  if (!hs_ok(st)) { free_served(s); return st; }
+  hs_vec_push(&programs, s);
+  return HS_GOOD;
+}
+
+// ---- run ------------------------------------------------------------------------------------------------------------------
+
+// One argument leaf from the shared block (row-major) to its place (physical order).
+static void place_argument(const cpu_program *p, u32 k, const char *from) {
+  const hlo_shape *s = p->arg_shape[k];
+  char *to = (char *)p->area[1] + p->arg_offset[k];
+  if (!hlo_shape_is_array(s)) return;
+  if (hlo_shape_is_row_major(s)) { memcpy(to, from, cpu_leaf_bytes(s)); return; }
+  i64 a[HLO_MAX_RANK], b[HLO_MAX_RANK];
+  hlo_row_major_strides(s->rank, s->dims, a);
+  cpu_strides(s, b);
+  cpu_relayout(to, b, from, a, s->rank, s->dims, hlo_dtype_storage(s->dtype));
+}
+
+static void fetch_result(const cpu_program *p, u32 k, char *to) {
+  const hlo_shape *s = p->out_shape[k];
+  const void *from = p->addr[p->values.v[p->out_value[k]].slot];
+  if (!hlo_shape_is_array(s)) return;
+  if (hlo_shape_is_row_major(s)) { memcpy(to, from, cpu_leaf_bytes(s)); return; }
+  i64 a[HLO_MAX_RANK], b[HLO_MAX_RANK];
+  cpu_strides(s, a);
+  hlo_row_major_strides(s->rank, s->dims, b);
+  cpu_relayout(to, b, from, a, s->rank, s->dims, hlo_dtype_storage(s->dtype));
+}
+
+typedef struct session {
+  served *s;
+  mapping args;
+  size_t *from;             // offset of each argument leaf in the shared block
+} session;
+
+static void place_donated(const session *x) {
+  const cpu_program *p = x->s->p;
+  for (u32 k = 0; k < p->nargs; k++) if (p->arg_donated[k]) place_argument(p, k, x->args.p + x->from[k]);
+}
+
+static hs_status timed_run(const session *x, double *ms) {
+  place_donated(x);
+  u64 t0 = hs_now_ns();
+  hs_status st = cpu_exec_run(x->s->p);
+  *ms = (double)(hs_now_ns() - t0) / 1e6;
+  return st;
+}
+
+static hs_status measure(const session *x, const backend_run_options *o, hs_buf *samples, u32 *n) {
+  double total = 0, ms;
+  u32 max = HS_MAX(o->max_runs, 1u), min = HS_MIN(HS_MAX(o->min_runs, 1u), max);
+  for (u32 k = 0; k < o->warmup; k++) HS_TRY(timed_run(x, &ms));
+  for (*n = 0; *n < max;) {
+    HS_TRY(timed_run(x, &ms));
+    cpu_put_f64(samples, ms);
+    ++*n;
+    total += ms / 1e3;
+    if (*n >= min && total >= o->min_seconds) break;
+    if (o->max_seconds > 0 && total >= o->max_seconds) break;
+  }
+  return HS_GOOD;
+}
+
+static int by_ns(const void *a, const void *b) {
+  u64 x = *(const u64 *)a, y = *(const u64 *)b;
+  return x < y ? -1 : x > y;
+}
+
+// Median over a few runs of what each kernel took (all its executions in one run).
+static hs_status kernel_times(const session *x, hs_buf *out) {
+  enum { RUNS = 9 };
+  cpu_program *p = x->s->p;
+  size_t n = p->kernels.n;
+  u64 *ns = hs_calloc(n * RUNS + 1, sizeof *ns), one[RUNS];
+  hs_status st = HS_GOOD;
+  double ms;
+  u32 runs = 0;
+  u64 t0 = hs_now_ns();
+  for (; runs < RUNS && hs_ok(st) && (runs == 0 || hs_now_ns() - t0 < 2000000000u); runs++) {
+    p->kernel_ns = ns + runs * n;
+    st = timed_run(x, &ms);
+  }
+  p->kernel_ns = NULL;
+  for (size_t k = 0; k < n && hs_ok(st); k++) {
+    for (u32 r = 0; r < runs; r++) one[r] = ns[r * n + k];
+    qsort(one, runs, sizeof *one, by_ns);
+    cpu_put_f64(out, (double)one[runs / 2] / 1e6);
+  }
+  hs_free(ns);
+  return st;
+}
+
+static void nothing(void *ctx, i64 k, u32 thread) { (void)ctx; (void)k; (void)thread; }
+
+// What calling the program's kernels costs when they do nothing: one empty parallel loop per parallel kernel, an
+// indirect call for the others.
+static double dispatch_ms(const cpu_program *p) {
+  size_t parallel = 0;
+  for (size_t k = 0; k < p->kernels.n; k++) parallel += p->kernels.v[k]->kind != CPU_STEP_EMIT || p->kernels.v[k]->kernel->chunks > 1;
+  enum { N = 64 };
+  u64 best = UINT64_MAX;
+  for (int r = 0; r < 5; r++) {
+    u64 t0 = hs_now_ns();
+    for (int k = 0; k < N; k++) cpu_par_for(nothing, NULL, cpu_par_threads());
+    best = HS_MIN(best, hs_now_ns() - t0);
+  }
+  return ((double)best / N * (double)parallel + 5.0 * (double)(p->kernels.n - parallel)) / 1e6;
+}
+
+static hs_status run_session(session *x, const backend_run_options *o, const mapping *out, hs_buf *reply) {
+  cpu_program *p = x->s->p;
+  u64 t0 = hs_now_ns();
+  for (u32 k = 0; k < p->nargs; k++) place_argument(p, k, x->args.p + x->from[k]);
+  double transfer = (double)(hs_now_ns() - t0) / 1e6, first;
+  HS_TRY(timed_run(x, &first));
+  t0 = hs_now_ns();
+  size_t at = 0;
+  for (u32 k = 0; out->p && k < p->nouts; k++) {
+    size_t n = cpu_leaf_bytes(p->out_shape[k]);
+    if (at + n > out->n) return hs_fail(HS_E_INTERNAL, "result block too small");
+    fetch_result(p, k, out->p + at);
+    at += (n + 63) & ~(size_t)63;
+  }
+  transfer += (double)(hs_now_ns() - t0) / 1e6;
+  hs_buf samples = {0}, kernels = {0};
+  u32 runs = 0;
+  hs_status st = HS_GOOD;
+  if (o->warmup == 0 && o->max_runs <= 1 && !o->want_kernel_times) {
+    cpu_put_f64(&samples, first);
+    runs = 1;
+  } else st = measure(x, o, &samples, &runs);
+  if (hs_ok(st) && o->want_kernel_times) st = kernel_times(x, &kernels);
+  if (hs_ok(st)) {
+    cpu_put_f64(reply, first);
+    cpu_put_f64(reply, transfer);
+    cpu_put_f64(reply, dispatch_ms(p));
+    cpu_put_u32(reply, runs);
+    cpu_put(reply, samples.p, samples.n);
+    cpu_put_u32(reply, (u32)(kernels.n / sizeof(double)));
+    if (kernels.n) cpu_put(reply, kernels.p, kernels.n);
+  }
+  hs_buf_free(&samples);
+  hs_buf_free(&kernels);
+  return st;
+}
+
+// Descriptors: arguments, and results when they are wanted.
+hs_status cpu_serve_run(const void *payload, size_t n, const int *fds, u32 nfds, hs_buf *reply) {
+  cpu_reader r = {payload, n, false};
+  served *s = find((u64)cpu_get_i64(&r));
+  if (!s || nfds < 1) return hs_fail(HS_E_INTERNAL, "the worker has no such program");
+  backend_run_options o;
+  cpu_get(&r, &o, sizeof o);
+  session x = {.s = s};
+  HS_TRY(map_fd(fds[0], false, &x.args));
+  mapping out = {0};
+  hs_status st = nfds > 1 ? map_fd(fds[1], true, &out) : HS_GOOD;
+  x.from = hs_calloc(s->p->nargs + 1, sizeof *x.from);
+  size_t at = 0;
+  for (u32 k = 0; k < s->p->nargs; k++) {
+    x.from[k] = at;
+    at += (cpu_leaf_bytes(s->p->arg_shape[k]) + 63) & ~(size_t)63;
+  }
+  if (hs_ok(st) && at > x.args.n) st = hs_fail(HS_E_INTERNAL, "argument block too small");
+  if (hs_ok(st)) {
+    cpu_par_begin(s->threads);
+    st = run_session(&x, &o, &out, reply);
+    cpu_par_end();
+  }
+  hs_free(x.from);
+  munmap(x.args.p, x.args.n);
+  if (out.p) munmap(out.p, out.n);
+  return st;
+}
+
+// ---- the rest ---------------------------------------------------------------------------------------------------------------
+
+hs_status cpu_serve_dump(const void *payload, size_t n, const int *fds, u32 nfds, hs_buf *reply) {
+  (void)fds;
+  (void)nfds;
+  cpu_reader r = {payload, n, false};
+  served *s = find((u64)cpu_get_i64(&r));
+  hs_str what = cpu_get_str(&r);
+  if (!s) return hs_fail(HS_E_INTERNAL, "the worker has no such program");
+  if (hs_str_eq(what, HS_STR("buffers"))) cpu_dump_buffers(s->p, reply);
+  else if (hs_str_eq(what, HS_STR("schedule"))) cpu_dump_schedule(s->p, reply);
+#if HAVE_LLVM
+  if (hs_str_eq(what, HS_STR("schedule")) || hs_str_eq(what, HS_STR("llvm")) || hs_str_eq(what, HS_STR("asm"))) {
+    char *z = hs_format("%.*s", (int)what.n, what.p);
+    hs_status st = emit_dump(s->p->unit, z, reply);
+    hs_free(z);
+    return st;
+  }
+#endif
+  return reply->n ? HS_GOOD : hs_fail(HS_E_USAGE, "nothing to dump called %.*s", (int)what.n, what.p);
+}
+
+hs_status cpu_serve_release(const void *payload, size_t n, const int *fds, u32 nfds, hs_buf *reply) {
+  (void)fds;
+  (void)nfds;
+  (void)reply;
+  cpu_reader r = {payload, n, false};
+  u64 id = (u64)cpu_get_i64(&r);
+  for (size_t k = 0; k < programs.n; k++) {
+    if (programs.v[k]->id != id) continue;
+    free_served(programs.v[k]);
+    programs.v[k] = programs.v[--programs.n];
+    break;
+  }
+  return HS_GOOD;
+}
