@@ -1,0 +1,241 @@
+// scalar.c — see scalar.h. Values are kept as double or i64; every result is rounded to its own type, so that f32
+// arithmetic in double is exact where one rounding follows another (add, subtract, multiply, divide, square root).
+#include "backends/cpu/scalar.h"
+
+#include <math.h>
+
+enum { MAX_REGS = 96 };
+typedef union reg { double f; i64 i; } reg;
+typedef struct scalar_op { hlo_opcode op; hlo_dtype t, from; u8 a, b, c, to, direction; bool total; } scalar_op;
+
+struct cpu_scalar {
+  u32 nparams, nops, nresults;
+  hlo_dtype param_type[MAX_REGS], result_type[MAX_REGS];
+  u8 result[MAX_REGS];
+  u32 nregs;
+  reg init[MAX_REGS];         // constants in place
+  scalar_op ops[MAX_REGS];
+};
+
+static bool is_real(hlo_dtype t) { return hlo_dtype_is_float(t); }
+
+static bool op_ok(const hlo_instr *i) {
+  hlo_dtype t = i->shape->dtype;
+  if (!hlo_shape_is_scalar(i->shape) || hlo_dtype_is_complex(t)) return false;
+  for (u32 k = 0; k < i->noperands; k++) if (!hlo_shape_is_scalar(hlo_operand(i, k)->shape) || hlo_dtype_is_complex(hlo_operand(i, k)->shape->dtype)) return false;
+  switch (i->opcode) {
+  case HLO_PARAMETER: case HLO_ADD: case HLO_SUBTRACT: case HLO_MULTIPLY: case HLO_MAXIMUM: case HLO_MINIMUM:
+  case HLO_NEGATE: case HLO_ABS: case HLO_COMPARE: case HLO_SELECT: case HLO_CONVERT: case HLO_COPY: return true;
+  case HLO_CONSTANT: return hlo_constant_value(i) && !hlo_literal_has_elided(hlo_constant_value(i));
+  case HLO_DIVIDE: case HLO_SQRT: case HLO_EXP: case HLO_LOG: case HLO_FLOOR: case HLO_CEIL: case HLO_TANH: case HLO_POWER: return is_real(t);
+  case HLO_AND: case HLO_OR: case HLO_XOR: case HLO_NOT: return !is_real(t);
+  default: return false;
+  }
+}
+
+bool cpu_scalar_ok(const hlo_computation *c) {
+  if (!c || c->ninstrs > MAX_REGS - 1) return false;
+  hlo_for_each_instr(i, c) {
+    if (i->opcode == HLO_TUPLE && hlo_is_root(i)) continue;
+    if (!op_ok(i)) return false;
+  }
+  return true;
+}
+
+static reg load(hlo_dtype t, const void *p) {
+  reg r;
+  if (t == HLO_F32) r.f = (double)*(const float *)p;
+  else if (is_real(t)) r.f = hlo_elem_to_f64(t, p);
+  else r.i = hlo_elem_to_i64(t, p);
+  return r;
+}
+
+static void store(hlo_dtype t, void *p, reg r) {
+  if (t == HLO_F32) *(float *)p = (float)r.f;
+  else if (is_real(t)) hlo_elem_from_f64(t, p, r.f);
+  else hlo_elem_from_i64(t, p, r.i);
+}
+
+// The value a register has after passing through its type.
+static reg through(hlo_dtype t, reg r) {
+  u64 raw[2];
+  if (t == HLO_F64 || t == HLO_S64) return r;
+  if (t == HLO_F32) return (reg){.f = (double)(float)r.f};
+  store(t, raw, r);
+  return load(t, raw);
+}
+
+cpu_scalar *cpu_scalar_compile(const hlo_computation *c) {
+  if (!cpu_scalar_ok(c)) return NULL;
+  cpu_scalar *s = hs_calloc(1, sizeof *s);
+  u8 *at = hs_calloc(c->module->next_instr_id + 1, 1);
+  s->nparams = c->nparams;
+  for (u32 k = 0; k < c->nparams; k++) { at[c->params[k]->id] = (u8)s->nregs++; s->param_type[k] = c->params[k]->shape->dtype; }
+  hlo_for_each_instr(i, c) {
+    if (i->opcode == HLO_PARAMETER || i->opcode == HLO_TUPLE) continue;
+    u8 r = (u8)s->nregs++;
+    at[i->id] = r;
+    if (i->opcode == HLO_CONSTANT) { s->init[r] = load(i->shape->dtype, hlo_constant_value(i)->data); continue; }
+    scalar_op o = {.op = i->opcode, .t = i->shape->dtype, .from = hlo_operand(i, 0)->shape->dtype, .a = at[hlo_operand(i, 0)->id], .to = r};
+    if (i->noperands > 1) o.b = at[hlo_operand(i, 1)->id];
+    if (i->noperands > 2) o.c = at[hlo_operand(i, 2)->id];
+    if (i->opcode == HLO_COMPARE) {
+      o.direction = (u8)hlo_attr_int(i, HLO_ATTR_DIRECTION, 0);
+      o.total = hlo_attr_int(i, HLO_ATTR_COMPARE_TYPE, HLO_COMPARE_TYPE_FLOAT) == HLO_COMPARE_TYPE_TOTALORDER;
+    }
+    s->ops[s->nops++] = o;
+  }
+  const hlo_instr *root = c->root;
+  s->nresults = root->opcode == HLO_TUPLE ? root->noperands : 1;
+  for (u32 k = 0; k < s->nresults; k++) {
+    const hlo_instr *v = root->opcode == HLO_TUPLE ? hlo_operand(root, k) : root;
+    s->result[k] = at[v->id];
+    s->result_type[k] = v->shape->dtype;
+  }
+  hs_free(at);
+  return s;
+}
+
+void cpu_scalar_free(cpu_scalar *s) { hs_free(s); }
+
+static bool compare(const scalar_op *o, reg a, reg b) {
+  int lt, eq;
+  if (is_real(o->from) && o->total) {
+    u64 x, y;
+    x = cpu_order_key(HLO_F64, &a.f, false);
+    y = cpu_order_key(HLO_F64, &b.f, false);
+    lt = x < y;
+    eq = x == y;
+  } else if (is_real(o->from)) {
+    switch (o->direction) {
+    case HLO_DIRECTION_EQ: return a.f == b.f;
+    case HLO_DIRECTION_NE: return a.f != b.f;
+    case HLO_DIRECTION_GE: return a.f >= b.f;
+    case HLO_DIRECTION_GT: return a.f > b.f;
+    case HLO_DIRECTION_LE: return a.f <= b.f;
+    default: return a.f < b.f;
+    }
+  } else if (hlo_dtype_is_unsigned(o->from)) { lt = (u64)a.i < (u64)b.i; eq = a.i == b.i; }
+  else { lt = a.i < b.i; eq = a.i == b.i; }
+  switch (o->direction) {
+  case HLO_DIRECTION_EQ: return eq;
+  case HLO_DIRECTION_NE: return !eq;
+  case HLO_DIRECTION_GE: return !lt;
+  case HLO_DIRECTION_GT: return !lt && !eq;
+  case HLO_DIRECTION_LE: return lt || eq;
+  default: return lt;
+  }
+}
+
+static double fmax_nan(double a, double b) { return a != a ? a : b != b ? b : a > b ? a : a < b ? b : signbit(a) ? b : a; }
+static double fmin_nan(double a, double b) { return a != a ? a : b != b ? b : a < b ? a : a > b ? b : signbit(a) ? a : b; }
+
+static reg real_op(const scalar_op *o, reg a, reg b) {
+  switch (o->op) {
+  case HLO_ADD: return (reg){.f = a.f + b.f};
+  case HLO_SUBTRACT: return (reg){.f = a.f - b.f};
+  case HLO_MULTIPLY: return (reg){.f = a.f * b.f};
+  case HLO_DIVIDE: return (reg){.f = a.f / b.f};
+  case HLO_MAXIMUM: return (reg){.f = fmax_nan(a.f, b.f)};
+  case HLO_MINIMUM: return (reg){.f = fmin_nan(a.f, b.f)};
+  case HLO_NEGATE: return (reg){.f = -a.f};
+  case HLO_ABS: return (reg){.f = fabs(a.f)};
+  case HLO_SQRT: return (reg){.f = sqrt(a.f)};
+  case HLO_EXP: return (reg){.f = exp(a.f)};
+  case HLO_LOG: return (reg){.f = log(a.f)};
+  case HLO_TANH: return (reg){.f = tanh(a.f)};
+  case HLO_FLOOR: return (reg){.f = floor(a.f)};
+  case HLO_CEIL: return (reg){.f = ceil(a.f)};
+  case HLO_POWER: return (reg){.f = pow(a.f, b.f)};
+  default: return a;
+  }
+}
+
+static reg int_op(const scalar_op *o, reg a, reg b) {
+  bool u = hlo_dtype_is_unsigned(o->t);
+  bool less = u ? (u64)a.i < (u64)b.i : a.i < b.i;
+  switch (o->op) {
+  case HLO_ADD: return (reg){.i = (i64)((u64)a.i + (u64)b.i)};
+  case HLO_SUBTRACT: return (reg){.i = (i64)((u64)a.i - (u64)b.i)};
+  case HLO_MULTIPLY: return (reg){.i = (i64)((u64)a.i * (u64)b.i)};
+  case HLO_MAXIMUM: return less ? b : a;
+  case HLO_MINIMUM: return less ? a : b;
+  case HLO_NEGATE: return (reg){.i = (i64)(0 - (u64)a.i)};
+  case HLO_ABS: return (reg){.i = a.i < 0 && !u ? (i64)(0 - (u64)a.i) : a.i};
+  case HLO_AND: return (reg){.i = a.i & b.i};
+  case HLO_OR: return (reg){.i = a.i | b.i};
+  case HLO_XOR: return (reg){.i = a.i ^ b.i};
+  case HLO_NOT: return (reg){.i = o->t == HLO_PRED ? !a.i : ~a.i};
+  default: return a;
+  }
+}
+
+static reg convert(const scalar_op *o, reg a) {
+  bool rf = is_real(o->t), af = is_real(o->from);
+  if (rf == af) return a;
+  if (rf) return (reg){.f = hlo_dtype_is_unsigned(o->from) ? (double)(u64)a.i : (double)a.i};
+  if (o->t == HLO_PRED) return (reg){.i = a.f != 0};
+  // Saturates; NaN gives 0.
+  bool sg = hlo_dtype_is_signed(o->t);
+  double hi = ldexp(1.0, hlo_dtype_bits(o->t) - (sg ? 1 : 0)), lo = sg ? -hi : 0;
+  if (a.f != a.f) return (reg){.i = 0};
+  if (a.f >= hi) return (reg){.i = (i64)(~(u64)0 >> (64 - hlo_dtype_bits(o->t) + (sg ? 1 : 0)))};
+  if (a.f <= lo) return (reg){.i = sg ? -(i64)((u64)1 << (hlo_dtype_bits(o->t) - 1)) : 0};
+  return (reg){.i = sg ? (i64)a.f : (i64)(u64)a.f};
+}
+
+void cpu_scalar_run(const cpu_scalar *s, const void *const *params, void *const *results) {
+  reg r[MAX_REGS];
+  memcpy(r, s->init, s->nregs * sizeof *r);
+  for (u32 k = 0; k < s->nparams; k++) r[k] = load(s->param_type[k], params[k]);
+  for (u32 k = 0; k < s->nops; k++) {
+    const scalar_op *o = &s->ops[k];
+    reg v;
+    if (o->op == HLO_COMPARE) v.i = compare(o, r[o->a], r[o->b]);
+    else if (o->op == HLO_SELECT) v = r[o->a].i ? r[o->b] : r[o->c];
+    else if (o->op == HLO_CONVERT) v = through(o->t, convert(o, r[o->a]));
+    else v = through(o->t, is_real(o->t) ? real_op(o, r[o->a], r[o->b]) : int_op(o, r[o->a], r[o->b]));
+    r[o->to] = v;
+  }
+  for (u32 k = 0; k < s->nresults; k++) store(s->result_type[k], results[k], r[s->result[k]]);
+}
+
+cpu_combine cpu_combine_of(const hlo_computation *c) {
+  if (c->nparams != 2 || !hlo_shape_is_scalar(c->root->shape)) return CPU_COMB_OTHER;
+  const hlo_instr *r = c->root;
+  if (r == c->params[1]) return CPU_COMB_SECOND;
+  if (r->noperands != 2) return CPU_COMB_OTHER;
+  const hlo_instr *a = hlo_operand(r, 0), *b = hlo_operand(r, 1);
+  if (!((a == c->params[0] && b == c->params[1]) || (a == c->params[1] && b == c->params[0]))) return CPU_COMB_OTHER;
+  switch (r->opcode) {
+  case HLO_ADD: return CPU_COMB_ADD;
+  case HLO_MULTIPLY: return CPU_COMB_MUL;
+  case HLO_MINIMUM: return CPU_COMB_MIN;
+  case HLO_MAXIMUM: return CPU_COMB_MAX;
+  default: return CPU_COMB_OTHER;
+  }
+}
+
+bool cpu_has_order_key(hlo_dtype t) {
+  return t == HLO_F32 || t == HLO_F64 || t == HLO_F16 || t == HLO_BF16 || hlo_dtype_is_integer(t) || t == HLO_PRED;
+}
+
+u64 cpu_order_key(hlo_dtype t, const void *p, bool canonical) {
+  u64 b, sign, inf;
+  switch (t) {
+  case HLO_F32: b = *(const u32 *)p; sign = 0x80000000u; inf = 0x7f800000u; break;
+  case HLO_F64: b = *(const u64 *)p; sign = (u64)1 << 63; inf = (u64)0x7ff << 52; break;
+  case HLO_F16: b = *(const u16 *)p; sign = 0x8000; inf = 0x7c00; break;
+  case HLO_BF16: b = *(const u16 *)p; sign = 0x8000; inf = 0x7f80; break;
+  default: {
+    i64 v = hlo_elem_to_i64(t, p);
+    if (!hlo_dtype_is_signed(t)) return (u64)v;
+    return ((u64)v ^ (u64)1 << 63) >> (64 - HS_MAX(hlo_dtype_bits(t), 8));
+  }
+  }
+  if (canonical) {
+    if ((b & ~sign) == 0) b = 0;
+    else if ((b & ~sign) > inf) b = inf + 1;
+  }
+  return b & sign ? ~b & (sign | (sign - 1)) : b | sign;
+}
