@@ -266,8 +266,8 @@ static hs_status check_indexing(const hlo_shape *x, const hlo_shape *idx, const 
       return hs_fail(HS_E_SHAPE, "Invalid %s set in %s op; valid range is [0, %u), got: %s.", names[k], q->op[0] == 'S' ? "scatter" : "gather", x->rank, infer_ints_text(lists[k].n, lists[k].v));
   }
   for (u32 i = 0; i < q->batch.n; i++)
-    if (has(q->gone, q->batch.v[i]) || has(q->map, q->batch.v[i]))
-      return hs_fail(HS_E_SHAPE, "%s op: dimension %lld is in %s and in %s or %s.", q->op, (long long)q->batch.v[i], q->batch_name, q->gone_name, q->map_name);
+    if (has(q->gone, q->batch.v[i]))
+      return hs_fail(HS_E_SHAPE, "%s op: dimension %lld is in %s and in %s.", q->op, (long long)q->batch.v[i], q->batch_name, q->gone_name);
   if (repeats(q->idx_batch) || !within(q->idx_batch, idx->rank)) return hs_fail(HS_E_SHAPE, "Invalid %s set in %s op; got: %s.", q->idx_batch_name, q->op, infer_ints_text(q->idx_batch.n, q->idx_batch.v));
   if (has(q->idx_batch, q->ivd)) return hs_fail(HS_E_SHAPE, "%s op: %s must not hold index_vector_dim=%lld.", q->op, q->idx_batch_name, (long long)q->ivd);
   if (q->batch.n != q->idx_batch.n) return hs_fail(HS_E_SHAPE, "%s op: %s and %s must be of the same size; got %u and %u.", q->op, q->batch_name, q->idx_batch_name, q->batch.n, q->idx_batch.n);

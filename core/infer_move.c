@@ -142,6 +142,28 @@ static i64 element_count(const hlo_shape *s) {   // HLO_UNBOUNDED when a dimensi
     if (s->dims[i] == HLO_UNBOUNDED) return HLO_UNBOUNDED;
   return s->elements;
 }
+// Which result dimensions are dynamic when the text does not say: both dimension lists are cut into the smallest
+// segments of equal element count, and a dynamic dimension goes to its segment's only non-trivial result dimension, or
+// else to the most major one.
+static void reshape_dynamism(const hlo_shape *s, const hlo_shape *r, bool *dyn) {
+  u32 i = 0, k = 0;
+  while (i < s->rank || k < r->rank) {
+    u32 i0 = i, k0 = k;
+    i64 p = 1, q = 1;
+    bool any = false;
+    do {
+      if (k >= r->rank || (p <= q && i < s->rank)) any |= infer_dyn(s, i), p *= s->dims[i++];
+      else q *= r->dims[k++];
+    } while ((i < s->rank || k < r->rank) && (p != q || i == i0 || k == k0));
+    while (i < s->rank && s->dims[i] == 1) any |= infer_dyn(s, i++);
+    while (k < r->rank && r->dims[k] == 1) k++;
+    if (!any || k == k0) continue;
+    u32 big = 0, at = k0;
+    for (u32 j = k; j-- > k0;)
+      if (r->dims[j] != 1) big++, at = j;
+    dyn[big ? at : k0] = true;
+  }
+}
 hs_status hlo_infer_reshape(const infer_args *a, const hlo_shape **out) {
   if (!a->stated) return hlo_infer_stated(a, out);
   const hlo_shape *s = a->in[0], *r = a->stated;
@@ -152,6 +174,10 @@ hs_status hlo_infer_reshape(const infer_args *a, const hlo_shape **out) {
   if (from != HLO_UNBOUNDED && from != to)
     return hs_fail(HS_E_SHAPE, "Reshape operation has mismatched element counts: from=%lld (%s) to=%lld (%s).", (long long)from, infer_text(s), (long long)to, infer_text(r));
   *out = hlo_shape_with_dtype(a->ctx, r, s->dtype);
+  if (!s->dynamic || r->dynamic || from == HLO_UNBOUNDED || from <= 0) return HS_GOOD;
+  bool dyn[HLO_MAX_RANK] = {0};
+  reshape_dynamism(s, r, dyn);
+  *out = hlo_shape_dynamic(a->ctx, s->dtype, r->rank, r->dims, dyn, NULL);
   return HS_GOOD;
 }
 hs_status hlo_infer_dynamic_reshape(const infer_args *a, const hlo_shape **out) {

@@ -162,7 +162,7 @@ void verify_collective(verifier *v, const hlo_instr *i) {
         const hlo_replica_groups *g = hlo_attr_ptr(i, HLO_ATTR_REPLICA_GROUPS);
         for (u32 k = 1; k < i->noperands; k++)
           NEED(v, i, hlo_operand(i, k)->shape->layout == hlo_operand(i, 0)->shape->layout, "HLO all-to-all has operands with different shapes: the layouts of operand 0 and operand %u differ", k);
-        NEED(v, i, !g || (g->form == HLO_GROUPS_LIST && !g->groups.n) || i->noperands == group, "hlo->operand_count() == split_count does not hold: %u operands, groups of %lld", i->noperands, (long long)group);
+        NEED(v, i, !g || group == 1 || i->noperands == group, "hlo->operand_count() == split_count does not hold: %u operands, groups of %lld", i->noperands, (long long)group);
       }
       break;
     case HLO_COLLECTIVE_PERMUTE: case HLO_COLLECTIVE_PERMUTE_START:
