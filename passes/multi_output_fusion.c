@@ -7,8 +7,7 @@
 // A merge must not close a cycle: no path may lead from one kernel to the other except the edge that is merged. The
 // path search is bounded; when it gives up, nothing is merged.
 //
-// Afterwards the instruction list is put into operands-first order again. The algorithm follows XLA's
-// multi_output_fusion.cc in what it merges, not in how it ranks: here the shared bytes decide.
+// The algorithm follows XLA's multi_output_fusion.cc in what it merges, not in how it ranks.
 #include "passes/fusion.h"
 
 enum { PATH_LIMIT = 4000, MAX_OUTPUTS = 16 };
@@ -18,7 +17,6 @@ typedef struct merger {
   hs_arena *a;
   HS_VEC(u32) stamp;             // by instruction id, for the path search
   u32 now;
-  bool changed;
 } merger;
 
 typedef HS_VEC(hlo_instr *) instrs;
@@ -183,7 +181,6 @@ static hlo_instr *merge(merger *g, hlo_instr *x, hlo_instr *y, bool edge) {
   hs_vec_free(&in);
   redirect(y, f, nx);
   redirect(x, f, 0);
-  g->changed = true;
   return f;
 }
 
@@ -287,11 +284,6 @@ static hs_status merge_in(pass_ctx *p, hlo_computation *c) {
     if (order[k]->dead || order[k]->nuses < 2 || !hlo_shape_is_array(order[k]->shape) || order[k]->shape->elements < 2) continue;
     around(&g, order[k]);
     s = hs_poll();
-  }
-  if (g.changed) {
-    n = c->ninstrs;
-    order = hlo_post_order(c, &a);
-    for (u32 k = 0; k < n; k++) hlo_move_before(order[k], NULL);
   }
   hs_vec_free(&g.stamp);
   hs_arena_free(&a);
