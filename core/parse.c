@@ -179,6 +179,15 @@ static bool nested_follows(hlo_parser *P) {
   return yes;
 }
 
+// ShapeUtil::Compatible: layouts do not count, nor whether a dimension is dynamic.
+bool hlo_shapes_agree(const hlo_shape *a, const hlo_shape *b) {
+  if (a->logical == b->logical) return true;
+  if (a->dtype != b->dtype || a->rank != b->rank || a->nelems != b->nelems) return false;
+  for (u32 d = 0; d < a->rank; d++) if (a->dims[d] != b->dims[d]) return false;
+  for (u32 k = 0; k < a->nelems; k++) if (!hlo_shapes_agree(a->elems[k], b->elems[k])) return false;
+  return true;
+}
+
 static bool read_operand(hlo_parser *P, hlo_instr **out) {
   const hlo_shape *shape = NULL;
   char c = hlo_peek(LX);
@@ -187,7 +196,7 @@ static bool read_operand(hlo_parser *P, hlo_instr **out) {
     if (hlo_shape_follows(P)) {
       if (!(shape = hlo_read_shape(P))) return false;
       c = hlo_peek(LX);
-      if (P->single && (c == ',' || c == ')')) return operand_as_parameter(P, shape, (hs_str){0}, out);
+      if (P->single && !P->inline_depth && (c == ',' || c == ')')) return operand_as_parameter(P, shape, (hs_str){0}, out);
     }
     if (c != '%' && nested_follows(P)) {
       LX->p = at;
@@ -196,13 +205,13 @@ static bool read_operand(hlo_parser *P, hlo_instr **out) {
   }
   hs_str name;
   if (!hlo_name(LX, &name)) return false;
-  if (P->single && shape) {
+  if (P->single && !P->inline_depth && shape) {
     if (!operand_as_parameter(P, shape, name, out)) return false;
   } else if (!resolve(P, name, out)) {
     return false;
   }
   if (hlo_peek(LX) == '#' && !read_compact_gte(P, name, out)) return false;
-  if (shape && !hlo_shape_compatible(shape, (*out)->shape)) {
+  if (shape && !hlo_shapes_agree(shape, (*out)->shape)) {
     hs_buf a = {0}, b = {0};
     hlo_shape_print(&a, shape, true);
     hlo_shape_print(&b, (*out)->shape, true);
@@ -294,9 +303,9 @@ static void put_attr(hlo_parser *P, size_t mark, hlo_attr a) {
   P->attrs.v[k] = a;
 }
 
-static bool read_attrs(hlo_parser *P, hlo_rhs *r) {
+static bool read_attrs(hlo_parser *P, hlo_rhs *r, bool with_attrs) {
   u64 seen[(HLO_ATTR_COUNT + 63) / 64] = {0};
-  while (hlo_accept(LX, ',')) {
+  while (with_attrs && hlo_accept(LX, ',')) {
     hs_str key = hlo_ident(LX);
     if (!key.n || hlo_at(LX, 0) != '=') {
       LX->p = key.p;
@@ -304,6 +313,7 @@ static bool read_attrs(hlo_parser *P, hlo_rhs *r) {
     }
     LX->p++;
     hlo_attr a = {.id = find_attr(r->op, key)};
+    if (!a.id && (r->sugar || r->op == HLO_ASYNC_UPDATE || r->op == HLO_ASYNC_DONE)) a.id = find_attr(HLO_ASYNC_START, key);
     if (!a.id) {
       bool done;
       if (!skip_ignored(P, r->op, key, &done)) return false;
@@ -315,6 +325,7 @@ static bool read_attrs(hlo_parser *P, hlo_rhs *r) {
     if (!hlo_read_attr(P, r->op, &a)) return false;
     if (a.id != HLO_ATTR_CONTROL_PREDECESSORS && !hlo_attr_droppable(r->op, &a)) put_attr(P, r->attrs, a);
   }
+  if (r->sugar == 'u' || r->sugar == 'd') return true;
   for (const hlo_op_attr *a = hlo_ops[r->op].attrs; a->id; a++) {
     if (!a->required || seen[a->id / 64] >> (a->id % 64) & 1) continue;
     bool scalar_broadcast = r->op == HLO_BROADCAST && P->operands.n > r->operands && hlo_shape_is_scalar(P->operands.v[r->operands]->shape);
@@ -350,8 +361,7 @@ static bool read_rhs(hlo_parser *P, hs_str name, bool with_attrs, hlo_instr **ou
   r.at = (hlo_skip(LX), LX->p);
   bool ok = !hlo_shape_follows(P) || (r.shape = hlo_read_shape(P));
   ok = ok && read_opcode(P, &r) && read_operands(P, &r);
-  if (ok && with_attrs) ok = read_attrs(P, &r);
-  ok = ok && hlo_complete_rhs(P, &r) && hlo_make_instr(P, &r, name, out);
+  ok = ok && read_attrs(P, &r, with_attrs) && hlo_complete_rhs(P, &r) && hlo_make_instr(P, &r, name, out);
   if (!ok && r.literal) hlo_literal_unref(r.literal);
   for (size_t k = r.attrs; !ok && k < P->attrs.n; k++)
     if (P->attrs.v[k].id == HLO_ATTR_LITERAL) hlo_literal_unref(P->attrs.v[k].v.literal);
@@ -452,12 +462,8 @@ static bool read_signature(hlo_parser *P, const hlo_shape **result) {
   LX->p++;
   if (hlo_peek(LX) != ')') {
     do {
-      hlo_skip(LX);
-      const char *at = LX->p;
-      hs_str id = hlo_ident(LX);
-      if (!id.n || hlo_at(LX, 0) != ':') return hlo_lex_error(LX, HS_E_SYNTAX, at, "expects name directly followed by ':' in the signature");
-      LX->p++;
-      if (!hlo_read_shape(P)) return false;
+      hs_str name;   // a ':' belongs to the name and may be missing
+      if (!hlo_name(LX, &name) || !hlo_read_shape(P)) return false;
     } while (hlo_accept(LX, ','));
   }
   if (!hlo_expect(LX, ')', "at the end of the signature's parameters")) return false;
@@ -467,7 +473,7 @@ static bool read_signature(hlo_parser *P, const hlo_shape **result) {
 
 static bool check_result(hlo_parser *P, const hlo_shape *result, const char *at) {
   const hlo_instr *root = P->comp->root;
-  if (!result || !root || hlo_shape_compatible(result, root->shape)) return true;
+  if (!result || !root || hlo_shapes_agree(result, root->shape)) return true;
   hs_buf a = {0}, b = {0};
   hlo_shape_print(&a, result, false);
   hlo_shape_print(&b, root->shape, false);
@@ -596,19 +602,9 @@ static void read_single(hlo_parser *P) {
   P->comp = hlo_add_computation(P->m, "entry");
   P->scope = ++P->next_scope;
   bool is_root = hlo_accept_word(LX, "ROOT");
-  const char *at = (hlo_skip(LX), LX->p);
   hs_str name = {0};
   hlo_instr *i;
-  bool named = false;
-  if (!hlo_shape_follows(P) && !is_root) {   // name = rhs, or an opcode right away
-    bool percent = hlo_at(LX, 0) == '%';
-    LX->p += percent;
-    hs_str id = hlo_ident(LX);
-    char c = hlo_peek(LX);
-    named = c == '=' || percent || !id.n || hlo_op_find(id) == HLO_OP_INVALID;
-    LX->p = at;
-  }
-  if (named || is_root) {
+  if (is_root || !hlo_shape_follows(P)) {
     if (!hlo_name(LX, &name)) return;
     if (!hlo_accept(LX, '=')) {
       hlo_lex_error(LX, HS_E_SYNTAX, NULL, "expects '=' in instruction");
@@ -636,6 +632,7 @@ static void parser_free(hlo_parser *P) {
   hs_vec_free(&P->shapes);
   hs_vec_free(&P->ints);
   hs_vec_free(&P->ctrl);
+  hs_vec_free(&P->wrapped);
   hs_free(P->memo);
 }
 
@@ -664,6 +661,7 @@ hs_status hlo_parse(hlo_ctx *ctx, const char *text, size_t n, const hlo_parse_op
     }
     if (header || comps) read_module(P, header); else read_single(P);
   }
+  if (!LX->errors.err) hlo_check_wrapped(P);
   parser_free(P);
   hlo_journal_enable(m);
   if (LX->errors.err) {

@@ -6,7 +6,7 @@
 #define HLO_PARSE_H
 
 #include "core/lex.h"
-#include "core/text.h"
+#include "core/print.h"
 #include "core/verify.h"
 
 // A name in scope. Scopes nest (inline computations); a shadowed entry is restored when its scope ends.
@@ -14,6 +14,8 @@ typedef struct hlo_binding { hs_str name; u64 hash; u32 scope; bool poisoned; vo
 typedef struct hlo_bindings { hlo_binding *v; size_t n, cap; HS_VEC(hlo_binding) shadowed; } hlo_bindings;
 
 typedef struct hlo_shape_memo { const char *p; u32 n; u32 hash; const hlo_shape *shape; } hlo_shape_memo;
+
+typedef struct hlo_wrapped { hlo_instr *root; const char *at; } hlo_wrapped;   // of a computation made for X-start
 
 typedef struct hlo_parser {
   hlo_lex lex;
@@ -31,6 +33,7 @@ typedef struct hlo_parser {
   bool single;                      // a single instruction: unknown names become parameters
   bool into;                        // adding to a computation made by hand
   HS_VEC(hlo_instr *) ctrl;
+  HS_VEC(hlo_wrapped) wrapped;
 } hlo_parser;
 
 #define LX (&P->lex)
@@ -53,6 +56,7 @@ bool hlo_read_frames(hlo_parser *P);                      // FileNames .. StackF
 // parse.c
 bool hlo_read_comp(hlo_parser *P, hlo_computation **out); // name of a computation, or an inline one
 bool hlo_read_instr_name(hlo_parser *P, hlo_instr **out); // an instruction of the same computation
+bool hlo_shapes_agree(const hlo_shape *a, const hlo_shape *b);
 void *hlo_lookup(hlo_bindings *, u32 scope, hs_str name, bool *poisoned);
 // parse_op.c: checks and completes what was read, per opcode
 typedef struct hlo_rhs {
@@ -69,6 +73,7 @@ bool hlo_complete_rhs(hlo_parser *P, hlo_rhs *r);
 bool hlo_make_instr(hlo_parser *P, hlo_rhs *r, hs_str name, hlo_instr **out);
 // parse_async.c: X-start, X-update, X-done for an opcode X without such forms of its own
 bool hlo_async_opcode(hlo_rhs *r);
-bool hlo_make_async(hlo_parser *P, hlo_rhs *r, hs_str name, hlo_instr **out);
+bool hlo_make_async(hlo_parser *P, hlo_rhs *r, const char *want, hlo_instr **out);
+void hlo_check_wrapped(hlo_parser *P);
 
 #endif

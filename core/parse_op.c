@@ -65,8 +65,7 @@ static bool check_one_dimension(hlo_parser *P, const hlo_rhs *r) {
 static bool check_reshape(hlo_parser *P, const hlo_rhs *r, hlo_instr **ops) {
   const hlo_shape *from = ops[0]->shape, *to = r->shape;
   if (!to || !hlo_shape_is_array(from) || !hlo_shape_is_array(to)) return true;
-  bool same = from->elements == to->elements;
-  if (same) return true;
+  if (from->elements == to->elements) return true;
   return shapes_error(P, r, "expects the same number of elements in result shape", to, from);
 }
 
@@ -108,6 +107,13 @@ static bool check_async(hlo_parser *P, const hlo_rhs *r, u32 n, hlo_instr **ops)
   if (calls && hlo_is(chain, HLO_ASYNC_START) && hlo_attr_comp(chain, HLO_ATTR_CALLS) != calls->v.comp)
     return hlo_lex_error(LX, HS_E_ATTR, r->op_at, "Expect async wrapped computation to be %s, but got %s", hlo_attr_comp(chain, HLO_ATTR_CALLS)->name,
                          calls->v.comp->name);
+  const hlo_attr *thread = attr_of(P, r, HLO_ATTR_ASYNC_EXECUTION_THREAD);
+  hs_str have = hlo_is(chain, HLO_ASYNC_START) ? hlo_attr_str(chain, HLO_ATTR_ASYNC_EXECUTION_THREAD) : (hs_str){0};
+  if (!have.n) have = HS_STR("main");
+  if (thread && hlo_is(chain, HLO_ASYNC_START) && !hs_str_eq(thread->v.s, have))
+    return hlo_lex_error(LX, HS_E_ATTR, r->op_at, "Expect async_execution_thread to be %.*s, but got %.*s", (int)have.n, have.p, (int)thread->v.s.n,
+                         thread->v.s.p);
+  forget(P, r, HLO_ATTR_ASYNC_EXECUTION_THREAD);
   forget(P, r, HLO_ATTR_CALLS);
   return true;
 }
@@ -144,6 +150,9 @@ static bool check_op(hlo_parser *P, hlo_rhs *r) {
     return (n >= 2 && n % 2 == 0) || hlo_lex_error(LX, HS_E_ARITY, r->op_at, "expects an even number of operands, at least 2, but has %u operands", n);
   case HLO_SCATTER: return n % 2 == 1 || hlo_lex_error(LX, HS_E_ARITY, r->op_at, "expects an odd number of operands, but has %u operands", n);
   case HLO_CONVOLUTION: return n >= 2 || hlo_lex_error(LX, HS_E_ARITY, r->op_at, "expects 2 operands, but has %u operands", n);
+  case HLO_OUTFEED:
+    if (n) imply(P, r, (hlo_attr){.id = HLO_ATTR_OUTFEED_SHAPE, .v.shape = ops[0]->shape});
+    return true;
   case HLO_MAP: forget(P, r, HLO_ATTR_DIMENSIONS); return true;
   case HLO_SCAN: no.id = HLO_ATTR_IS_ASSOCIATIVE; return imply(P, r, no), check_one_dimension(P, r);
   case HLO_TOPK: yes.id = HLO_ATTR_LARGEST; return imply(P, r, yes), true;
@@ -191,9 +200,9 @@ static bool infer(hlo_parser *P, hlo_rhs *r) {
 }
 
 bool hlo_complete_rhs(hlo_parser *P, hlo_rhs *r) {
-  if (r->sugar) return true;
   u32 n;
   operands_of(P, r, &n);
+  if (r->sugar) return r->op != HLO_CUSTOM_CALL || r->sugar != 's' || check_custom_call(P, r, n);
   int arity = hlo_ops[r->op].arity;
   if (arity != HLO_VARIADIC && n != (u32)arity) return hlo_lex_error(LX, HS_E_ARITY, r->op_at, "expects %d operands, but has %u operands", arity, n);
   if (!check_op(P, r)) return false;
@@ -204,7 +213,6 @@ bool hlo_complete_rhs(hlo_parser *P, hlo_rhs *r) {
 }
 
 bool hlo_make_instr(hlo_parser *P, hlo_rhs *r, hs_str name, hlo_instr **out) {
-  if (r->sugar) return hlo_make_async(P, r, name, out);
   u32 n, na = (u32)(P->attrs.n - r->attrs);
   hlo_instr **ops = operands_of(P, r, &n);
   char text[512];
@@ -216,8 +224,9 @@ bool hlo_make_instr(hlo_parser *P, hlo_rhs *r, hs_str name, hlo_instr **out) {
     memcpy(text, name.p, len);
     text[len] = 0;
   } else {
-    snprintf(text, sizeof text, "%s.anon", hlo_op_text(r->op));
+    snprintf(text, sizeof text, "%.*s.anon", (int)HS_MIN(r->op_text.n, 100u), r->op_text.p);
   }
+  if (r->sugar) return hlo_make_async(P, r, want, out);
   if (r->op == HLO_PARAMETER) {
     if (r->number < P->comp->nparams && P->comp->params[r->number])
       return hlo_lex_error(LX, HS_E_VERIFY, r->op_at, "Duplicate parameter number %lld", (long long)r->number);

@@ -80,6 +80,12 @@ static bool read_mesh(hlo_parser *P, const hlo_mesh **out) {
   i64 sizes[HLO_MAX_RANK];
   while (hlo_peek(LX) != ']') {
     hs_str name;
+    const char *at = LX->p;
+    if (hlo_accept_word(LX, "device_ids")) {   // inside the brackets too
+      mesh->names = hs_arena_dup(LX->arena, names, mesh->naxes * sizeof *names);
+      mesh->sizes = hs_arena_dup(LX->arena, sizes, mesh->naxes * sizeof *sizes);
+      return read_device_ids(P, mesh, at) && hlo_expect(LX, ']', "at the end of the mesh");
+    }
     if (mesh->naxes == HLO_MAX_RANK) return hlo_lex_error(LX, HS_E_LIMIT, NULL, "more than %d mesh axes", HLO_MAX_RANK);
     if (!hlo_string_copy(LX, &name) || !hlo_expect(LX, '=', "behind the axis name") || !hlo_int(LX, &sizes[mesh->naxes])) return false;
     if (sizes[mesh->naxes] <= 0) return hlo_lex_error(LX, HS_E_ATTR, NULL, "a mesh axis has a positive size");
@@ -177,7 +183,7 @@ static bool read_named(hlo_parser *P, hlo_sharding *s) {
     s->device = s->mesh->device_id;
     return true;
   }
-  bool comma = hlo_accept(LX, ',');
+  hlo_accept(LX, ',');   // may be missing
   if (hlo_accept_word(LX, "replicated")) { s->named_whole = HLO_SH_REPLICATED; return true; }
   if (hlo_accept_word(LX, "manual")) { s->named_whole = HLO_SH_MANUAL; return true; }
   if (hlo_accept_word(LX, "unreduced")) {
@@ -185,7 +191,6 @@ static bool read_named(hlo_parser *P, hlo_sharding *s) {
     if (hlo_accept(LX, '=') && !(s->unreduced_op = reduction_op(P))) return hlo_lex_error(LX, HS_E_SYNTAX, NULL, "expects sum, max or min");
     return hlo_peek(LX) != '{' || read_axes(P, s->mesh, &s->unreduced_axes, NULL);
   }
-  if (!comma) return hlo_lex_error(LX, HS_E_SYNTAX, NULL, "expects ',' behind the mesh");
   hlo_dim_sharding dims[HLO_MAX_RANK];
   if (!hlo_expect(LX, '[', "in front of dimension shardings")) return false;
   while (hlo_peek(LX) != ']') {

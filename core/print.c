@@ -34,6 +34,7 @@ hlo_print_options hlo_print_canonical(void) {
 hlo_print_options hlo_print_full(void) {
   hlo_print_options o = hlo_print_default();
   o.print_large_constants = true;
+  o.syntax_sugar_async_ops = false;   // as HloModule::ToString: what was read comes back as it was
   return o;
 }
 
@@ -53,6 +54,37 @@ static void put_instr_name(hlo_printer *p, const hlo_instr *i) {
   }
   hs_buf_puts(p->b, p->o->print_percent ? "%tmp_" : "tmp_");
   hs_buf_i64(p->b, k - 1);
+}
+
+// ---- asynchronous short form ----------------------------------------------------------------------------------------------
+bool hlo_has_own_async(hlo_opcode op) {
+  return op == HLO_ALL_GATHER || op == HLO_ALL_REDUCE || op == HLO_COLLECTIVE_PERMUTE || op == HLO_COPY || op == HLO_RECV || op == HLO_SEND;
+}
+
+// The one operation that a computation holds besides its parameters; NULL when there is more.
+static const hlo_instr *wrapped_of(const hlo_computation *c) {
+  if (!c || !c->root || hlo_is(c->root, HLO_PARAMETER) || c->ninstrs != c->nparams + 1 || hlo_has_own_async(c->root->opcode)) return NULL;
+  for (u32 k = 0; k < c->root->noperands; k++)   // in order, each once: else the text would not say which goes where
+    if (hlo_operand(c->root, k) != (k < c->nparams ? c->params[k] : NULL)) return NULL;
+  return c->root;
+}
+
+// What an async instruction is printed as; NULL when in the long form.
+static const hlo_instr *sugar_of(const hlo_printer *p, const hlo_instr *i) {
+  if (!p->o->syntax_sugar_async_ops || p->o->subcomputations == 1) return NULL;
+  if (!hlo_is(i, HLO_ASYNC_START) && !hlo_is(i, HLO_ASYNC_UPDATE) && !hlo_is(i, HLO_ASYNC_DONE)) return NULL;
+  while (hlo_is(i, HLO_ASYNC_UPDATE) || hlo_is(i, HLO_ASYNC_DONE)) {
+    if (!i->noperands) return NULL;
+    i = hlo_operand(i, 0);
+  }
+  return hlo_is(i, HLO_ASYNC_START) ? wrapped_of(hlo_attr_comp(i, HLO_ATTR_CALLS)) : NULL;
+}
+
+// A computation that the short form stands for is not printed itself, unless it has other callers.
+static void mark_hidden(const hlo_printer *p, const hlo_module *m, u8 *hidden) {
+  if (!p->o->syntax_sugar_async_ops) return;
+  hlo_for_each_comp(c, m) hlo_for_each_instr(i, c)
+    if (hlo_is(i, HLO_ASYNC_START) && sugar_of(p, i)) hidden[hlo_attr_comp(i, HLO_ATTR_CALLS)->id] = 1;
 }
 
 // ---- operands ------------------------------------------------------------------------------------------------------------
@@ -124,11 +156,11 @@ static const char *absent_text(hlo_attr_id id) {
   }
 }
 
-static void put_own_attrs(hlo_printer *p, const hlo_instr *i) {
+static void put_own_attrs(hlo_printer *p, const hlo_instr *i, bool sugar) {
   for (const hlo_op_attr *a = hlo_ops[i->opcode].attrs; a->id; a++) {
     const hlo_attr *v = hlo_attr_get(i, a->id);
     hlo_attr_kind kind = hlo_attr_kind_of(a->id);
-    if ((kind == HLO_AK_COMP || kind == HLO_AK_COMPS) && p->o->subcomputations == 2) continue;
+    if ((kind == HLO_AK_COMP || kind == HLO_AK_COMPS) && (p->o->subcomputations == 2 || (sugar && hlo_op_has(i->opcode, HLO_F_ASYNC)))) continue;
     if ((a->id == HLO_ATTR_INFEED_CONFIG || a->id == HLO_ATTR_OUTFEED_CONFIG) && !p->o->print_infeed_outfeed_config) continue;
     if (hlo_is(i, HLO_MAP) && a->id == HLO_ATTR_DIMENSIONS) {
       put_key(p, a->id);
@@ -155,7 +187,9 @@ static void put_common(hlo_printer *p, const hlo_instr *i, hlo_attr_id id, bool 
 static void put_attrs(hlo_printer *p, const hlo_instr *i) {
   const hlo_print_options *o = p->o;
   if (o->print_extra_attributes) {
-    put_own_attrs(p, i);
+    const hlo_instr *inner = sugar_of(p, i);
+    put_own_attrs(p, i, inner != NULL);
+    if (inner && hlo_is(i, HLO_ASYNC_START)) put_own_attrs(p, inner, false);
     put_common(p, i, HLO_ATTR_SHARDING, true);
     put_common(p, i, HLO_ATTR_FRONTEND_ATTRIBUTES, o->print_frontend_attributes);
     if (o->print_control_dependencies && i->ctrl_preds && i->ctrl_preds->n) {
@@ -181,7 +215,9 @@ static void put_instr(hlo_printer *p, const hlo_instr *i, bool anonymous) {
     hlo_shape_print(b, i->shape, p->o->include_layout_in_shapes);
     hs_buf_putc(b, ' ');
   }
-  hs_buf_puts(b, hlo_op_text(i->opcode));
+  const hlo_instr *inner = sugar_of(p, i);
+  hs_buf_puts(b, hlo_op_text(inner ? inner->opcode : i->opcode));
+  if (inner) hs_buf_puts(b, hlo_op_text(i->opcode) + strlen("async"));
   hs_buf_putc(b, '(');
   put_operands(p, i);
   hs_buf_putc(b, ')');
@@ -266,6 +302,7 @@ static void put_module_attrs(hlo_printer *p, const hlo_module *m) {
     if (a->id == HLO_ATTR_DEBUG_ATTRIBUTES) hs_buf_puts(p->b, ",\ndebug_attributes=");
     else put_key(p, a->id);
     hlo_put_attr(p, NULL, a);
+    if (a->id == HLO_ATTR_ORIGIN_RECOVERY_TABLE) hs_buf_putc(p->b, '\n');
   }
 }
 
@@ -342,8 +379,10 @@ void hlo_print_module(hs_buf *b, const hlo_module *m, const hlo_print_options *o
   hs_arena scratch = {0};
   u32 n = 0;
   hlo_computation **order = print_order(m, &scratch, &n);
+  u8 *hidden = HS_NEW_ARRAY(&scratch, u8, m->next_comp_id + 1);
+  mark_hidden(&p, m, hidden);
   for (u32 k = 0; k < n; k++) {
-    if (o->subcomputations == 1 && order[k] != m->entry) continue;
+    if (hidden[order[k]->id] || (o->subcomputations == 1 && order[k] != m->entry)) continue;
     put_computation(&p, order[k]);
     hs_buf_puts(b, "\n\n");
   }

@@ -246,11 +246,11 @@ static void put_aliases(hs_buf *b, hlo_attr_kind kind, const hlo_aliases *a) {
     const hlo_alias_entry *e = &a->v[i];
     if (i) hs_buf_puts(b, ", ");
     if (kind != HLO_AK_DONORS) {
-      hlo_put_ints(b, '{', e->out_index, '}', ", ");
+      hlo_put_ints(b, '{', e->out_index, '}', ",");
       hs_buf_puts(b, ": ");
     }
     hs_buf_printf(b, "(%lld, ", (long long)e->param);
-    hlo_put_ints(b, '{', e->param_index, '}', ", ");
+    hlo_put_ints(b, '{', e->param_index, '}', ",");
     hs_buf_puts(b, kind != HLO_AK_IO_ALIAS ? ")" : e->must ? ", must-alias)" : ", may-alias)");
   }
   hs_buf_puts(b, outer ? " }" : "}");

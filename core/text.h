@@ -36,7 +36,7 @@ typedef struct hlo_print_options {
 hlo_print_options hlo_print_default(void);        // HloPrintOptions()
 hlo_print_options hlo_print_short_parsable(void);
 hlo_print_options hlo_print_canonical(void);
-hlo_print_options hlo_print_full(void);           // default + print_large_constants: what save and report write
+hlo_print_options hlo_print_full(void);           // HloModule::ToString with large constants: what save and report write
 
 void hlo_print_module(hs_buf *, const hlo_module *, const hlo_print_options *);
 void hlo_print_computation(hs_buf *, const hlo_computation *, const hlo_print_options *);

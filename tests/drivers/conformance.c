@@ -121,6 +121,7 @@ static char *status_line(hs_status s) {
 }
 
 static bool mentions(hs_status s, const char *text) {
+  if (strncmp(text, "error: ", 7) == 0) text += 7;   // the frame of XLA's message, not its wording
   for (const hs_diag *d = s.err; d; d = d->next)
     if (strstr(d->message, text) || (d->note && strstr(d->note, text))) return true;
   return false;
@@ -130,7 +131,7 @@ static hlo_print_options form_options(const char *form) {
   if (strcmp(form, "short") == 0) return hlo_print_short_parsable();
   if (strncmp(form, "canonical", 9) == 0) return hlo_print_canonical();
   hlo_print_options o = hlo_print_full();
-  o.print_operand_shape = strcmp(form, "long") == 0;
+  o.print_operand_shape = o.syntax_sugar_async_ops = strcmp(form, "long") == 0;
   return o;
 }
 
