@@ -34,9 +34,12 @@ static void say_instr(repl_cmd *c, const hlo_instr *i) {
 }
 
 hs_status cmd_param(repl_cmd *c) {
-  const char *text = repl_arg(c, 1);
+  hs_buf text = {0};   // a tuple's shape may hold blanks
+  for (u32 k = 1; k < c->args.npos; k++) hs_buf_puts(&text, c->args.pos[k]);
   const hlo_shape *shape;
-  HS_TRY(hlo_parse_shape(c->s->ctx, text, strlen(text), &shape));
+  hs_status s = hlo_parse_shape(c->s->ctx, text.p, text.n, &shape);
+  hs_buf_free(&text);
+  HS_TRY(s);
   const char *name = repl_arg(c, 0);
   if (hlo_find_instr(c->m, *name == '%' ? name + 1 : name))
     return hs_fail_subject(HS_E_REDEFINED, name, "%s is already defined", name);

@@ -61,7 +61,7 @@ static hs_status find_device(repl_cmd *c, const char *name, const prof_device **
 static void estimate_row(repl_cmd *c, const char *what, const char *key, const prof_device *d, const prof_estimate *e) {
   char t[32], p[32], f[32], b[32];
   if (!c->doc)
-    repl_say(c->out, "%-34s %10s %8u %10sFLOP %10s %10s\n", what, repl_time(t, e->time_s), e->kernels, repl_count(f, e->flops), repl_bytes(b, e->bytes),
+    repl_say(c->out, "%-34s %10s %8u %14s %10s %10s\n", what, repl_time(t, e->time_s), e->kernels, repl_flops(f, e->flops), repl_bytes(b, e->bytes),
              repl_bytes(p, (double)e->peak_bytes));
   repl_json *j = repl_json_object(c->doc, key);
   repl_json_str(j, "source", "estimated");
@@ -127,7 +127,7 @@ hs_status cmd_estimate(repl_cmd *c) {
 static void device_row(repl_cmd *c, repl_json *list, const prof_device *d) {
   char a[32], b[32], m[32];
   if (!c->doc)
-    repl_say(c->out, "%c %-8s %-28s %8sFLOP/s f32  %9s/s  %9s  launch %.2g us\n", d == c->s->target ? '*' : ' ', d->name, d->summary, repl_count(a, d->flops_f32),
+    repl_say(c->out, "%c %-8s %-28s %12s/s f32  %9s/s  %9s  launch %.2g us\n", d == c->s->target ? '*' : ' ', d->name, d->summary, repl_flops(a, d->flops_f32),
              repl_bytes(b, d->bandwidth), repl_bytes(m, (double)d->memory_bytes), d->launch_s * 1e6);
   repl_json *j = repl_json_object(list, NULL);
   repl_json_str(j, "name", d->name);
@@ -189,6 +189,7 @@ hs_status cmd_assert(repl_cmd *c) {
   if (!c->args.raw[n]) return s;
   repl_value left;
   hs_status ok = repl_eval(hs_arena_strndup(c->scratch, c->args.raw, n), &scope, &left);
+  while (n && c->args.raw[n - 1] == ' ') n--;
   if (hs_ok(ok)) s = hs_with_note(s, "%.*s is %.10g", (int)n, c->args.raw, left.number);
   hs_status_drop(ok);
   return s;

@@ -41,8 +41,8 @@ static hs_status announce(repl_cmd *c, const repl_module *mod) {
   hs_buf sig = {0};
   signature_text(&sig, m);
   u32 n = hlo_instr_count(m);
-  repl_say(c->out, "%s: %u instruction%s, parameters %s, %sFLOP, %s\n", m->name, n, n == 1 ? "" : "s",
-           repl_bytes(bytes, (double)parameter_bytes(m)), repl_count(flops, cost.total.flops), hs_buf_cstr(&sig));
+  repl_say(c->out, "%s: %u instruction%s, parameters %s, %s, %s\n", m->name, n, n == 1 ? "" : "s",
+           repl_bytes(bytes, (double)parameter_bytes(m)), repl_flops(flops, cost.total.flops), hs_buf_cstr(&sig));
   if (c->doc) {
     repl_json *j = repl_json_object(c->doc, "loaded");
     repl_json_str(j, "name", m->name);

@@ -91,7 +91,7 @@ static hs_status info_instr(repl_cmd *c, const hlo_instr *i) {
   repl_say(c->out, "opcode: %s\n", hlo_op_text(i->opcode));
   repl_say(c->out, "shape: %s (%s)\n", shape_text(c, i->shape), repl_bytes(size, (double)hlo_shape_bytes(i->shape)));
   repl_say(c->out, "computation: %s%s%s\n", i->parent->name, i->parent == c->m->entry ? " (entry)" : "", hlo_is_root(i) ? ", its root" : "");
-  repl_say(c->out, "cost: %sFLOP, %s moved (estimated)\n", repl_count(flops, cost.flops + cost.transcendentals),
+  repl_say(c->out, "cost: %s, %s moved (estimated)\n", repl_flops(flops, cost.flops + cost.transcendentals),
            repl_bytes(bytes, cost.bytes_read + cost.bytes_written));
   repl_json_str(c->doc, "instruction", i->name);
   repl_json_str(c->doc, "opcode", hlo_op_text(i->opcode));
@@ -256,7 +256,7 @@ hs_status cmd_stats(repl_cmd *c) {
   char b0[32], b1[32], b2[32], b3[32];
   if (!c->doc) {
     repl_say(c->out, "%s: %u instructions, %u computations, %u kernels\n", c->m->name, t.instructions, t.computations, t.kernels);
-    repl_say(c->out, "cost (estimated): %sFLOP, %s moved\n", repl_count(b0, t.flops), repl_bytes(b1, t.bytes));
+    repl_say(c->out, "cost (estimated): %s, %s moved\n", repl_flops(b0, t.flops), repl_bytes(b1, t.bytes));
     repl_say(c->out, "memory (estimated): arguments %s, outputs %s, temporaries %s, peak %s\n", repl_bytes(b0, (double)mem.argument_bytes),
              repl_bytes(b1, (double)mem.output_bytes), repl_bytes(b2, (double)mem.temp_bytes), repl_bytes(b3, (double)mem.peak_bytes));
     if (cost.unknown) repl_say(c->out, "%u custom-call%s or loops of unknown cost are not counted\n", cost.unknown, cost.unknown == 1 ? "" : "s");
@@ -273,7 +273,7 @@ hs_status cmd_stats(repl_cmd *c) {
     repl_json_int(list, hlo_op_text(ops[k].op), ops[k].n);
     if (c->doc) continue;
     repl_say(c->out, "%8u  %-24s", ops[k].n, hlo_op_text(ops[k].op));
-    if (ops[k].flops > 0) repl_say(c->out, "  %sFLOP", repl_count(b0, ops[k].flops));
+    if (ops[k].flops > 0) repl_say(c->out, "  %s", repl_flops(b0, ops[k].flops));
     repl_say(c->out, "\n");
   }
   hlo_cost_free(&cost);
@@ -310,7 +310,7 @@ static int by_weight(const void *a, const void *b) {
 
 static void cost_row(repl_cmd *c, repl_json *list, const hlo_instr *i, hlo_cost k) {
   char f[32], b[32];
-  if (!c->doc) repl_say(c->out, "%10sFLOP  %10s  %-16s %s\n", repl_count(f, k.flops + k.transcendentals), repl_bytes(b, k.bytes_read + k.bytes_written), hlo_op_text(i->opcode), i->name);
+  if (!c->doc) repl_say(c->out, "%14s  %10s  %-16s %s\n", repl_flops(f, k.flops + k.transcendentals), repl_bytes(b, k.bytes_read + k.bytes_written), hlo_op_text(i->opcode), i->name);
   repl_json *j = repl_json_object(list, NULL);
   repl_json_str(j, "name", i->name);
   repl_json_num(j, "flops", k.flops);
@@ -329,7 +329,7 @@ hs_status cmd_cost(repl_cmd *c) {
   HS_TRY(hlo_cost_module(c->m, &t));
   char f[32], b[32], x[32];
   if (!c->doc)
-    repl_say(c->out, "%sFLOP, %s transcendentals, %s moved, %u kernels (estimated)\n", repl_count(f, t.total.flops),
+    repl_say(c->out, "%s, %s transcendentals, %s moved, %u kernels (estimated)\n", repl_flops(f, t.total.flops),
              repl_count(x, t.total.transcendentals), repl_bytes(b, t.total.bytes_read + t.total.bytes_written), t.kernels);
   repl_json_num(c->doc, "flops", t.total.flops);
   repl_json_num(c->doc, "transcendentals", t.total.transcendentals);

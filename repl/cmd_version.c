@@ -97,12 +97,12 @@ static void change_text(hs_buf *b, const repl_version *v) {
   if (!first) return;
   char x[32], y[32];
   i64 di = (i64)last->after.instructions - (i64)first->before.instructions;
-  hs_buf_printf(b, "  %+lld instr", (long long)di);
+  if (di) hs_buf_printf(b, "  %+lld instr", (long long)di);
   if (first->before.peak_bytes != last->after.peak_bytes)
     hs_buf_printf(b, "  peak %s -> %s", repl_bytes(x, (double)first->before.peak_bytes), repl_bytes(y, (double)last->after.peak_bytes));
 }
 
-// Children of v follow it; a straight line stays at one depth, branches are indented.
+// Draws v and what came after it.
 static void draw(repl_cmd *c, repl_json *list, const repl_module *mod, const repl_version *v, u32 depth) {
   while (v) {
     hs_buf b = {0};
@@ -118,14 +118,12 @@ static void draw(repl_cmd *c, repl_json *list, const repl_module *mod, const rep
     repl_json_bool(j, "current", v == mod->at);
     if (v->delta) repl_json_int(j, "bytes", (i64)hlo_delta_bytes(v->delta));
     hs_buf_free(&b);
-    const repl_version *straight = NULL;
+    // The branch that `redo` follows goes on below, at the same depth; the others are drawn first, indented.
     for (size_t k = v->number + 1; k < mod->versions.n; k++) {
       const repl_version *child = mod->versions.v[k];
-      if (child->parent != v) continue;
-      if (straight) draw(c, list, mod, straight, depth + 1);   // an older branch; the newest goes on below
-      straight = child;
+      if (child->parent == v && child != v->redo) draw(c, list, mod, child, depth + 1);
     }
-    v = straight;
+    v = v->redo;
   }
 }
 
@@ -168,7 +166,7 @@ hs_status cmd_diff(repl_cmd *c) {
   repl_json_int(c->doc, "lines_removed", stat.removed);
   repl_json *ops = repl_json_object(c->doc, "opcodes");
   if (!c->doc) {
-    repl_say(c->out, "@%u -> @%u: %u lines removed, %u added", a->number, b->number, stat.removed, stat.added);
+    repl_say(c->out, "@%u -> @%u: -%u +%u lines", a->number, b->number, stat.removed, stat.added);
     for (int k = 0; k < HLO_OPCODE_COUNT; k++)
       if (ops_a[k] != ops_b[k]) repl_say(c->out, "  %s %u -> %u", hlo_op_text((hlo_opcode)k), ops_a[k], ops_b[k]);
     repl_say(c->out, "\n");

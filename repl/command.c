@@ -186,6 +186,19 @@ static hs_status check_needs(const repl_cmd *c) {
   return HS_GOOD;
 }
 
+// The label of a version: the command as typed, on one line, not longer than a screen is wide.
+static char *one_line(hs_arena *a, hs_str s) {
+  hs_buf b = {0};
+  for (size_t k = 0; k < s.n && b.n < 100; k++) {
+    bool space = isspace((unsigned char)s.p[k]);
+    if (!space) hs_buf_putc(&b, s.p[k]);
+    else if (b.n && b.p[b.n - 1] != ' ') hs_buf_putc(&b, ' ');
+  }
+  char *line = hs_arena_strndup(a, b.p ? b.p : "", b.n);
+  hs_buf_free(&b);
+  return line;
+}
+
 static int run_command(repl_session *s, const repl_command *command, hs_str rest, hs_str whole) {
   hs_arena scratch = {0};
   repl_out out = {.color = s->color, .color_err = s->color_err};
@@ -194,7 +207,7 @@ static int run_command(repl_session *s, const repl_command *command, hs_str rest
   pass_notes notes = {0};
   repl_cmd c = {.s = s, .command = command, .out = &out, .doc = out.doc, .scratch = &scratch, .mod = s->current,
                 .m = s->current ? s->current->m : NULL, .log = &log, .notes = &notes};
-  c.line = hs_arena_strndup(&scratch, whole.p, HS_MIN(whole.n, (size_t)200));
+  c.line = one_line(&scratch, whole);
   repl_out *outer = s->out;
   s->out = &out;
   hs_interrupted = 0;

@@ -143,8 +143,10 @@ repl_line_end repl_line_read(const char *prompt, hs_buf *out) {
   sigprocmask(SIG_SETMASK, &before, NULL);
   if (cancelled) return REPL_LINE_CANCELLED;
   if (!line_got) {
+#if !HAVE_READLINE   // readline has ended the line itself
     fputc('\n', stdout);
     fflush(stdout);
+#endif
     return REPL_LINE_EOF;
   }
   hs_buf_puts(out, line_got);

@@ -168,6 +168,12 @@ const char *repl_count(char buf[32], double v) {
   return buf;
 }
 
+const char *repl_flops(char buf[32], double v) {
+  static const char *const units[] = {" FLOP", " kFLOP", " MFLOP", " GFLOP", " TFLOP", " PFLOP", " EFLOP"};
+  scaled(buf, v, units, 1000, HS_COUNT(units));
+  return buf;
+}
+
 const char *repl_time(char buf[32], double s) {
   double a = fabs(s);
   if (a >= 1) snprintf(buf, 32, "%.3g s", s);

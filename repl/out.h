@@ -34,6 +34,7 @@ void repl_pad(hs_buf *, const char *text, int width);
 // "31.0 MB", "1.25 GFLOP"-style numbers: value scaled by 1000 with three significant digits.
 const char *repl_bytes(char buf[32], double bytes);
 const char *repl_count(char buf[32], double n);                      // 1234567 -> "1.23M"
+const char *repl_flops(char buf[32], double flops);                  // "1.25 GFLOP"
 const char *repl_time(char buf[32], double seconds);
 
 #endif

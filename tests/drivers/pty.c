@@ -1,0 +1,151 @@
+// pty.c — the shell at a terminal: prompt, Tab, history, Ctrl-C while typing and while a command runs, Ctrl-D. Each check
+// types at a pseudo-terminal and waits for what must appear.
+#include <errno.h>
+#include <fcntl.h>
+#include <ftw.h>
+#include <limits.h>
+#include <poll.h>
+#include <pty.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "core/base.h"
+
+static int master = -1, failures;
+static pid_t child;
+static hs_buf seen;
+static char home[] = "/tmp/hlosh-pty.XXXXXX", hlosh[PATH_MAX];
+
+static bool start(void) {
+  struct winsize ws = {.ws_row = 40, .ws_col = 120};
+  child = forkpty(&master, NULL, NULL, &ws);
+  if (child == 0) {
+    setenv("TERM", "xterm", 1);
+    setenv("NO_COLOR", "1", 1);
+    setenv("PAGER", "cat", 1);
+    setenv("HOME", home, 1);
+    setenv("INPUTRC", "/dev/null", 1);
+    unsetenv("XDG_STATE_HOME");
+    unsetenv("XDG_CONFIG_HOME");
+    execl(hlosh, "hlosh", (char *)NULL);
+    _exit(126);
+  }
+  seen.n = 0;
+  return child > 0;
+}
+
+// Reads until `text` appears after position `from`; false after `ms`.
+static bool wait_for(const char *text, int ms) {
+  u64 begin = hs_now_ns();
+  for (;;) {
+    if (seen.n && strstr(hs_buf_cstr(&seen), text)) return true;
+    int left = ms - (int)((hs_now_ns() - begin) / 1000000);
+    struct pollfd p = {.fd = master, .events = POLLIN};
+    if (left <= 0 || poll(&p, 1, left) <= 0) return false;
+    char block[4096];
+    ssize_t n = read(master, block, sizeof block);
+    if (n <= 0) return false;
+    for (ssize_t k = 0; k < n; k++)
+      if (block[k]) hs_buf_putc(&seen, block[k]);
+  }
+}
+
+static void type(const char *text) {
+  seen.n = 0;
+  if (write(master, text, strlen(text)) < 0) perror("pty");
+}
+
+static void expect(const char *what, const char *text, int ms) {
+  if (wait_for(text, ms)) return;
+  failures++;
+  printf("FAIL %s: \"%s\" did not appear; seen: \"%s\"\n", what, text, seen.n ? hs_buf_cstr(&seen) : "");
+}
+
+static void expect_exit(const char *what, int code) {
+  for (int k = 0; k < 100; k++) {
+    int status;
+    (void)wait_for("\001never\001", 20);   // keeps the terminal drained
+    usleep(20000);
+    if (waitpid(child, &status, WNOHANG) == child) {
+      if (!WIFEXITED(status) || WEXITSTATUS(status) != code) {
+        failures++;
+        printf("FAIL %s: wait status %x, expected exit %d\n", what, (unsigned)status, code);
+      }
+      close(master);
+      return;
+    }
+  }
+  failures++;
+  printf("FAIL %s: still running\n", what);
+  kill(child, SIGKILL);
+  waitpid(child, NULL, 0);
+  close(master);
+}
+
+static int remove_one(const char *path, const struct stat *st, int flag, struct FTW *f) {
+  (void)st, (void)flag, (void)f;
+  return remove(path);
+}
+
+int main(int argc, char **argv) {
+  (void)argc;
+  char self[PATH_MAX];
+  const char *env = getenv("HLOSH");
+  if (!realpath(argv[0], self)) return 2;
+  *strrchr(self, '/') = 0;
+  char guess[PATH_MAX + 16];
+  snprintf(guess, sizeof guess, "%s/../hlosh", self);
+  if (!realpath(env && *env ? env : guess, hlosh) || !mkdtemp(home)) return 2;
+
+  start();
+  expect("first prompt", "hlosh> ", 5000);
+  type("example mlp\r");
+  expect("prompt names module and version", "mlp@0> ", 5000);
+#if HAVE_READLINE || HAVE_EDIT
+  type("signa\t\r");
+  expect("Tab completes a command", "f32[32,64]{1,0}  8.19 kB", 5000);
+  type("info unu\t\r");
+  expect("Tab completes an instruction", "opcode: negate", 5000);
+  type("pass dc\t\r");
+  expect("Tab completes a pass, and the version moves", "mlp@1> ", 5000);
+  type("\x1b[A");
+  expect("arrow up recalls the last command", "pass dce", 2000);
+  type("\x03");
+  expect("Ctrl-C drops the line", "mlp@1> ", 2000);
+#endif
+  type("undo\r");
+  expect("undo", "mlp@0> ", 2000);
+  type("half a line\x03");
+  expect("Ctrl-C while typing gives a new prompt", "mlp@0> ", 2000);
+  type("!sleep 20\r");
+  usleep(300000);
+  u64 begin = hs_now_ns();
+  type("\x03");
+  expect("Ctrl-C while a command runs gives the prompt back", "mlp@0> ", 5000);
+  if (hs_now_ns() - begin > 3000000000ull) failures++, printf("FAIL Ctrl-C took longer than 3 s\n");
+  type("modules\r");
+  expect("the session is whole afterwards", "2 versions", 2000);
+  expect("and prompts", "mlp@0> ", 2000);
+  type("\x04");
+  expect_exit("Ctrl-D ends the session", 0);
+
+#if HAVE_READLINE || HAVE_EDIT
+  // A second session finds the history of the first.
+  start();
+  expect("second session", "hlosh> ", 5000);
+  type("\x1b[A");
+  expect("history is kept between sessions", "modules", 2000);
+  type("\x15quit\r");
+  expect_exit("quit", 0);
+#else
+  printf("SKIP Tab and history: no line editing library in this build\n");
+#endif
+  nftw(home, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+  hs_buf_free(&seen);
+  printf("pty: %s\n", failures ? "failed" : "ok");
+  return failures ? 1 : 0;
+}
