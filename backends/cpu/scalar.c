@@ -230,7 +230,8 @@ u64 cpu_order_key(hlo_dtype t, const void *p, bool canonical) {
   default: {
     i64 v = hlo_elem_to_i64(t, p);
     if (!hlo_dtype_is_signed(t)) return (u64)v;
-    return ((u64)v ^ (u64)1 << 63) >> (64 - HS_MAX(hlo_dtype_bits(t), 8));
+    int bits = HS_MAX(hlo_dtype_bits(t), 8);
+    return ((u64)v ^ (u64)1 << (bits - 1)) & (~(u64)0 >> (64 - bits));
   }
   }
   if (canonical) {
