@@ -8,9 +8,17 @@ const hlo_dtype_info hlo_dtypes[HLO_DTYPE_COUNT] = {
 #undef DTYPE
 };
 
+// The reader asks for every shape in a file: lengths are compared before bytes.
 hlo_dtype hlo_dtype_find(hs_str text) {
+  static const u8 lengths[HLO_DTYPE_COUNT] = {
+#define DTYPE(id, word, proto, bits, cls, storage) [HLO_##id] = sizeof(word) - 1,
+#include "core/dtype.def"
+#undef DTYPE
+  };
   for (int t = 1; t < HLO_DTYPE_COUNT; t++)
-    if (t != HLO_TUPLE_TYPE && t != HLO_BUFFER && hs_str_eq(text, hs_str_of(hlo_dtypes[t].text))) return (hlo_dtype)t;
+    if (lengths[t] == text.n && hlo_dtypes[t].text[0] == text.p[0] && memcmp(hlo_dtypes[t].text, text.p, text.n) == 0 &&
+        t != HLO_TUPLE_TYPE && t != HLO_BUFFER)
+      return (hlo_dtype)t;
   return HLO_DT_INVALID;
 }
 
