@@ -1,11 +1,302 @@
-// main.c — the program's entry: the worker loop when asked for it, else the shell.
+// main.c — options, signals, standard streams, and where commands come from: -c and -f in order, else a terminal, else
+// standard input. Results go to stdout, all else to stderr; the exit status is that of the first command that failed.
+#include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
 
 #include "backends/worker.h"
+#include "repl/command.h"
+#include "repl/line.h"
+
+static struct timespec first_interrupt;
+
+// Sets the flag that every long loop polls. A second Ctrl-C to a command that has not answered the first one for a
+// moment ends the program; nothing here but what a handler may do.
+static void on_sigint(int sig) {
+  (void)sig;
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  if (!hs_interrupted) {
+    hs_interrupted = 1;
+    first_interrupt = now;
+    return;
+  }
+  double since = (double)(now.tv_sec - first_interrupt.tv_sec) + (double)(now.tv_nsec - first_interrupt.tv_nsec) * 1e-9;
+  if (since > 0.2) _exit(130);
+}
+
+static void set_signals(void) {
+  struct sigaction sa = {.sa_handler = on_sigint};
+  sigemptyset(&sa.sa_mask);
+  sigaction(SIGINT, &sa, NULL);
+  struct sigaction ignore = {.sa_handler = SIG_IGN};
+  sigaction(SIGPIPE, &ignore, NULL);
+}
+
+// A closed standard stream would let the next opened file take its number. Each gets a descriptor that fails the
+// right way: reads see the end, writes fail.
+static void guard_streams(void) {
+  for (int fd = 0; fd <= 2; fd++)
+    if (fcntl(fd, F_GETFD) == -1 && errno == EBADF) {
+      int got = open("/dev/null", fd == 2 ? O_WRONLY : O_RDONLY);
+      (void)got;
+    }
+}
+
+typedef struct job { char kind; const char *value; } job;   // 'c' command, 'f' script, 'm' module file
+typedef struct options {
+  HS_VEC(job) jobs;
+  bool json, keep_going, no_rc, interactive;
+  const char *color, *elided;
+  HS_VEC(const char *) sets;
+} options;
+
+static void usage(FILE *f) {
+  fputs("usage: hlosh [FILE...] [-c 'CMD; CMD'] [-f SCRIPT] [--json] [--color=auto|always|never]\n"
+        "\n"
+        "  FILE            a module to load: HLO text or proto, also .gz and .zst; - is standard input\n"
+        "  -c COMMANDS     runs commands (separated by ;), then ends; may be repeated\n"
+        "  -f SCRIPT       runs the commands of a file, then ends; - is standard input\n"
+        "  -i              goes on interactively after -c and -f\n"
+        "  --json          one JSON document per command\n"
+        "  --color=WHEN    auto, always or never\n"
+        "  --keep-going    a failing command does not end a script\n"
+        "  --elided=HOW    constants printed as {...}: random or zeros\n"
+        "  --threads=N --seed=N --deadline=SECONDS and any other setting of `set`: --NAME=VALUE\n"
+        "  --no-rc         does not read the rc file\n"
+        "  -h, --help   -V, --version\n"
+        "\n"
+        "Without -c and -f commands are read from the terminal or from standard input. `help` lists them.\n"
+        "Exit status: 0 ok, 1 assertion failed, 2 usage, 3 input, 4 compile, 5 run, 6 results differ, 124 deadline, 130 Ctrl-C.\n",
+        f);
+}
+
+static int bad_option(const char *what, const char *arg) {
+  fprintf(stderr, "hlosh: %s %s\n", what, arg);
+  static const char *const known[] = {"--json", "--color", "--keep-going", "--elided", "--no-rc", "--help", "--version",
+                                      "--threads", "--seed", "--deadline"};
+  char *name = hs_strdup(arg);
+  char *eq = strchr(name, '=');
+  if (eq) *eq = 0;
+  const char *near = hs_nearest(name, known, HS_COUNT(known));
+  if (near) fprintf(stderr, "did you mean %s?\n", near);
+  hs_free(name);
+  fputs("usage: hlosh [FILE...] [-c 'CMD; CMD'] [-f SCRIPT] [--json] [--color=auto|always|never]; hlosh --help says more\n", stderr);
+  return 2;
+}
+
+static bool is_setting(const char *name, size_t n) {
+  for (u32 k = 0; k < repl_setting_count; k++)
+    if (strlen(repl_setting_name(k)) == n && memcmp(repl_setting_name(k), name, n) == 0) return true;
+  return false;
+}
+
+// -1: go on; otherwise the exit status.
+static int parse_options(int argc, char **argv, options *o) {
+  bool only_files = false;
+  for (int k = 1; k < argc; k++) {
+    const char *a = argv[k];
+    const char *eq = strchr(a, '=');
+    if (only_files || a[0] != '-' || !a[1]) {
+      job j = {'m', a};
+      hs_vec_push(&o->jobs, j);
+    } else if (strcmp(a, "--") == 0) {
+      only_files = true;
+    } else if (strcmp(a, "-h") == 0 || strcmp(a, "--help") == 0) {
+      usage(stdout);
+      return fflush(stdout) == 0 ? 0 : 3;
+    } else if (strcmp(a, "-V") == 0 || strcmp(a, "--version") == 0) {
+      puts("hlosh " HLOSH_VERSION);
+      return fflush(stdout) == 0 ? 0 : 3;
+    } else if (strcmp(a, "-c") == 0 || strcmp(a, "-e") == 0 || strcmp(a, "-f") == 0) {
+      if (k + 1 >= argc) return bad_option("nothing after", a);
+      job j = {a[1] == 'f' ? 'f' : 'c', argv[++k]};
+      hs_vec_push(&o->jobs, j);
+    } else if (strcmp(a, "-i") == 0) {
+      o->interactive = true;
+    } else if (strcmp(a, "--json") == 0) {
+      o->json = true;
+    } else if (strcmp(a, "--keep-going") == 0) {
+      o->keep_going = true;
+    } else if (strcmp(a, "--no-rc") == 0) {
+      o->no_rc = true;
+    } else if (strncmp(a, "--color=", 8) == 0) {
+      o->color = a + 8;
+    } else if (a[1] == '-' && eq && is_setting(a + 2, (size_t)(eq - a) - 2)) {
+      hs_vec_push(&o->sets, a + 2);
+    } else if (a[1] == '-' && !eq && k + 1 < argc && is_setting(a + 2, strlen(a) - 2)) {
+      hs_vec_push(&o->sets, hs_format("%s=%s", a + 2, argv[k + 1]));
+      k++;
+    } else {
+      return bad_option("unknown option", a);
+    }
+  }
+  return -1;
+}
+
+static int apply_options(repl_session *s, const options *o) {
+  const char *when = o->color ? o->color : "auto";
+  bool plain = (getenv("NO_COLOR") && *getenv("NO_COLOR")) || (getenv("TERM") && strcmp(getenv("TERM"), "dumb") == 0);
+  bool force = getenv("CLICOLOR_FORCE") && *getenv("CLICOLOR_FORCE") && strcmp(getenv("CLICOLOR_FORCE"), "0") != 0;
+  if (strcmp(when, "always") == 0) s->color = s->color_err = true;
+  else if (strcmp(when, "auto") == 0) {
+    s->color = (isatty(STDOUT_FILENO) && !plain) || force;
+    s->color_err = (isatty(STDERR_FILENO) && !plain) || force;
+  } else if (strcmp(when, "never") != 0) return bad_option("--color is auto, always or never, not", when);
+  if (o->json && !repl_json_built()) {
+    fputs("hlosh: --json: this build lacks cJSON (apt-get install libcjson-dev, then make)\n", stderr);
+    return hs_code_exit(HS_E_NOT_BUILT);
+  }
+  s->json = o->json;
+  s->set.keep_going = o->keep_going;
+  for (size_t k = 0; k < o->sets.n; k++) {
+    char *name = hs_strdup(o->sets.v[k]), *eq = strchr(name, '=');
+    *eq = 0;
+    hs_status st = repl_set(s, name, eq + 1);
+    repl_out out = {.color_err = s->color_err};
+    int code = hs_ok(st) ? 0 : hs_code_exit(st.err->code);
+    if (code) repl_print_status(&out, st);
+    hs_status_drop(st);
+    hs_free(name);
+    if (code) return code;
+  }
+  return 0;
+}
+
+static int load_module(repl_session *s, const char *path) {
+  hs_buf line = {0};
+  hs_buf_puts(&line, "load -- \"");
+  for (const char *p = path; *p; p++) {
+    if (*p == '"' || *p == '\\') hs_buf_putc(&line, '\\');
+    hs_buf_putc(&line, *p);
+  }
+  hs_buf_putc(&line, '"');
+  int code = repl_run_line(s, line.p, line.n);
+  hs_buf_free(&line);
+  return code;
+}
+
+static int report_status(repl_session *s, hs_status st) {
+  if (hs_ok(st)) return 0;
+  repl_out out = {.color_err = s->color_err};
+  int code = hs_code_exit(st.err->code);
+  repl_print_status(&out, st);
+  hs_status_drop(st);
+  if (!s->exit_code) s->exit_code = code;
+  return code;
+}
+
+// Commands from a stream that is no terminal, line by line as they come.
+static int run_stream(repl_session *s, FILE *f) {
+  int first = 0;
+  hs_buf text = {0};
+  char *line = NULL;
+  size_t cap = 0;
+  while (!s->quit) {
+    errno = 0;
+    ssize_t n = getline(&line, &cap, f);
+    if (n < 0 && errno == EINTR && !hs_interrupted) { clearerr(f); continue; }
+    if (n < 0) break;
+    hs_buf_put(&text, line, (size_t)n);
+    while (text.n && (text.p[text.n - 1] == '\n' || text.p[text.n - 1] == '\r')) text.n--;
+    if (repl_wants_more(text.p ? text.p : "", text.n)) { hs_buf_putc(&text, '\n'); continue; }
+    int code = repl_run_line(s, text.p ? text.p : "", text.n);
+    text.n = 0;
+    if (code && !first) first = code;
+    if (first && (!s->set.keep_going || hs_interrupted)) break;
+  }
+  if (text.n && !s->quit && (!first || s->set.keep_going)) {
+    int code = repl_run_line(s, text.p, text.n);
+    if (code && !first) first = code;
+  }
+  if (hs_interrupted && !s->exit_code) s->exit_code = hs_code_exit(HS_E_INTERRUPTED);
+  free(line);
+  hs_buf_free(&text);
+  return first;
+}
+
+static void prompt_text(const repl_session *s, hs_buf *b, bool more) {
+  b->n = 0;
+  if (more) { hs_buf_puts(b, "... "); return; }
+  if (!s->current) { hs_buf_puts(b, "hlosh> "); return; }
+  const char *name = s->current->m->name;
+  if (strlen(name) > 40) hs_buf_printf(b, "%.37s...@%u> ", name, s->current->at->number);
+  else hs_buf_printf(b, "%s@%u> ", name, s->current->at->number);
+}
+
+static void run_terminal(repl_session *s) {
+  s->interactive = true;
+  s->set.keep_going = false;
+  repl_line_open(s);
+  hs_buf prompt = {0}, text = {0};
+  while (!s->quit) {
+    bool more = text.n > 0;
+    prompt_text(s, &prompt, more);
+    repl_line_end end = repl_line_read(hs_buf_cstr(&prompt), &text);
+    if (end == REPL_LINE_EOF) break;
+    if (end == REPL_LINE_CANCELLED) { text.n = 0; continue; }
+    if (repl_wants_more(hs_buf_cstr(&text), text.n)) { hs_buf_putc(&text, '\n'); continue; }
+    repl_line_remember(hs_buf_cstr(&text));
+    repl_run_line(s, hs_buf_cstr(&text), text.n);
+    text.n = 0;
+    s->exit_code = 0;   // a session by hand ends well whatever was tried in it
+  }
+  repl_line_close();
+  hs_buf_free(&prompt);
+  hs_buf_free(&text);
+}
+
+static void run_rc(repl_session *s) {
+  const char *config = getenv("XDG_CONFIG_HOME"), *home = getenv("HOME");
+  char *path = config && *config == '/' ? hs_format("%s/hlosh/rc", config) : home && *home ? hs_format("%s/.config/hlosh/rc", home) : NULL;
+  if (path && access(path, R_OK) == 0) (void)report_status(s, repl_source_file(s, path));
+  hs_free(path);
+  s->exit_code = 0;
+}
+
+static void run_jobs(repl_session *s, const options *o, bool *scripted) {
+  for (size_t k = 0; k < o->jobs.n && !s->quit; k++) {
+    job j = o->jobs.v[k];
+    int code = 0;
+    if (j.kind == 'm') code = load_module(s, j.value);
+    else if (j.kind == 'c') code = repl_run_text(s, j.value, strlen(j.value));
+    else if (strcmp(j.value, "-") == 0) code = run_stream(s, stdin);
+    else {
+      code = report_status(s, repl_source_file(s, j.value));
+      if (!code) code = s->exit_code;
+    }
+    if (j.kind != 'm') *scripted = true;
+    if (code && !s->set.keep_going) { *scripted = true; return; }
+  }
+}
 
 int main(int argc, char **argv) {
   int status;
+  guard_streams();
   if (worker_entry(argc, argv, &status)) return status;
-  fputs("usage: hlosh [FILE...] [-c 'CMD; CMD'] [-f SCRIPT]\n", stderr);
-  return 2;
+  options o = {0};
+  int early = parse_options(argc, argv, &o);
+  if (early >= 0) return early;
+  set_signals();
+  repl_session *s = repl_session_new();
+  status = apply_options(s, &o);
+  if (!status) {
+    bool scripted = false;
+    bool tty = isatty(STDIN_FILENO) && isatty(STDOUT_FILENO);
+    if (!o.no_rc && tty) run_rc(s);
+    run_jobs(s, &o, &scripted);
+    if ((!scripted || o.interactive) && !s->quit) {
+      if (tty) run_terminal(s);
+      else if (!scripted) run_stream(s, stdin);
+    }
+    status = s->exit_code;
+  }
+  hs_vec_free(&o.jobs);
+  hs_vec_free(&o.sets);
+  repl_session_free(s);
+  return status;
 }
