@@ -21,7 +21,13 @@ static const char *const heat_ramp[] = {"#f5f5f5", "#f7d4cc", "#f8b2a3", "#f9a28
 
 enum { BIG_ELEMENTS = 4096, MAX_LABEL_SHAPE = 64, MAX_INLINED = 32, MAX_NAME = 96 };
 
-typedef struct dot_writer { hs_buf *b; const viz_view *v; const viz_options *o; hs_buf t; } dot_writer;   // t: scratch
+typedef struct dot_writer {
+  hs_buf *b;
+  const viz_view *v;
+  const viz_options *o;
+  const hlo_instr *fusion;     // whose body is being drawn
+  hs_buf t;                    // scratch
+} dot_writer;
 
 // ---- escaping -------------------------------------------------------------------------------------------------------
 static void html(hs_buf *b, const char *s, size_t n, size_t max) {
@@ -57,7 +63,7 @@ static paint paint_of(const dot_writer *w, const hlo_instr *i) {
     return (paint){heat_ramp[step], "#9e9e9e", step >= 6 ? "white" : "black"};
   }
   if (i->opcode == HLO_PARAMETER && i->shape->elements >= BIG_ELEMENTS) return paint_big_param;
-  if (i->opcode == HLO_BITCAST && !hlo_is_fusion_comp(i->parent)) return paints[HLO_COLOR_WHITE];
+  if (i->opcode == HLO_BITCAST && w->fusion) return paints[HLO_COLOR_GREEN];
   if (i->opcode == HLO_ASYNC_START || i->opcode == HLO_ASYNC_UPDATE || i->opcode == HLO_ASYNC_DONE) {
     const hlo_computation *c = hlo_attr_comp(i, HLO_ATTR_CALLS);
     if (c && c->root) return paints[hlo_ops[c->root->opcode].color];
@@ -87,6 +93,14 @@ static void label_opcode(dot_writer *w, const hlo_instr *i) {
   if (i->opcode == HLO_PARAMETER) {
     hs_buf_printf(w->b, "<b>Parameter %lld</b><br/>", (long long)hlo_param_number(i));
     html_str(w->b, i->name);
+    i64 k = hlo_param_number(i);
+    const hlo_instr *bound = w->fusion && k >= 0 && k < w->fusion->noperands ? hlo_operand(w->fusion, (u32)k) : NULL;
+    if (!bound || !viz_is_inlined(w->v, bound)) return;
+    w->t.n = 0;
+    viz_value_text(&w->t, bound);
+    hs_buf_puts(w->b, " = <i>");
+    html(w->b, hs_buf_cstr(&w->t), w->t.n, 80);
+    hs_buf_puts(w->b, "</i>");
     return;
   }
   hs_buf_puts(w->b, "<b>");
@@ -147,6 +161,11 @@ static void tooltip(dot_writer *w, const hlo_instr *i) {
   quoted(w->b, hs_buf_cstr(&w->t), w->t.n, 1200);
 }
 
+static void root_tag(dot_writer *w, const hlo_instr *i, const hlo_instr *from) {
+  if (!hlo_is_root(i) || i->parent != w->v->comp) return;
+  hs_buf_printf(w->b, "root%u [label=\"ROOT\", shape=circle, style=filled, fillcolor=\"#bcaaa4\", color=\"#8c7b75\", fontsize=9, margin=0, tooltip=\"root\"];\nn%u -> root%u [tooltip=\"root\"];\n", i->id,
+                from->id, i->id);
+}
 static void node(dot_writer *w, const hlo_instr *i) {
   paint p = paint_of(w, i);
   bool center = w->v->mark[i->id] == VIEW_CENTER && w->o->center, cut = viz_is_cut(w->v, i);
@@ -158,8 +177,7 @@ static void node(dot_writer *w, const hlo_instr *i) {
                 cut && !center ? ",dashed" : "", p.fill, cut && !center ? "#757575" : p.border, faded(i) && !center ? "#9e9e9e" : p.font);
   if (faded(i)) hs_buf_puts(w->b, ", fontsize=9, height=0.2, margin=\"0.05,0.02\"");
   hs_buf_puts(w->b, "];\n");
-  if (i->parent == w->v->comp && hlo_is_root(i))
-    hs_buf_printf(w->b, "root%u [label=\"ROOT\", shape=circle, style=filled, fillcolor=\"#bcaaa4\", color=\"#8c7b75\", fontsize=9, margin=0];\nn%u -> root%u [tooltip=\"root\"];\n", i->id, i->id, i->id);
+  root_tag(w, i, i);
 }
 
 // ---- fusions in place ---------------------------------------------------------------------------------------------------
@@ -167,14 +185,10 @@ static const hlo_computation *body_of(const viz_view *v, const hlo_instr *i) {
   const hlo_computation *c = v->expand_fusions && i->opcode == HLO_FUSION ? hlo_attr_comp(i, HLO_ATTR_CALLS) : NULL;
   return c && c->root ? c : NULL;
 }
-// A node's name in the text: bodies shared by several fusions need the fusion's id too, so a body is drawn only once,
-// by the first fusion that calls it.
+// A body shared by several fusions is drawn only once, by the first fusion that calls it.
 static bool draws_body(const viz_view *v, const hlo_instr *i) {
   const hlo_computation *c = body_of(v, i);
-  if (!c) return false;
-  for (u32 k = 0; k < v->n && v->nodes[k] != i; k++)
-    if (v->nodes[k]->opcode == HLO_FUSION && hlo_attr_comp(v->nodes[k], HLO_ATTR_CALLS) == c) return false;
-  return true;
+  return c && v->drawer[c->id] == i;
 }
 // The node that stands for a value: of a fusion drawn in place, its fused root.
 static const hlo_instr *drawn(const viz_view *v, const hlo_instr *i) { return draws_body(v, i) ? body_of(v, i)->root : i; }
@@ -207,9 +221,12 @@ static void cluster(dot_writer *w, const hlo_instr *f) {
   hs_buf_printf(w->b, "</b> (%s)>; tooltip=\"", hlo_enum_text(HLO_AK_ENUM_FUSION_KIND, hlo_attr_int(f, HLO_ATTR_KIND, 0)));
   tooltip(w, f);
   hs_buf_puts(w->b, "\";\n");
+  w->fusion = f;
   hlo_for_each_instr(i, c)
     if (!viz_is_inlined(w->v, i)) node(w, i);
+  w->fusion = NULL;
   hs_buf_puts(w->b, "}\n");
+  root_tag(w, f, c->root);
   fused_edges(w, c);
 }
 

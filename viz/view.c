@@ -121,9 +121,14 @@ hs_status viz_view_make(const hlo_module *m, const viz_options *o, viz_view *v) 
     total += body ? body->ninstrs : 1;
   }
   hs_arena_free(&a);
+  v->drawer = hs_calloc(m->next_comp_id + 1, sizeof *v->drawer);
   if (o->center && v->expand_fusions && total > limit) {
     v->expand_fusions = false;
     note(v, "fusion bodies are not drawn: with them the graph has %u nodes (limit %u)", total, limit);
+  }
+  for (u32 k = v->n; v->expand_fusions && k-- > 0;) {
+    const hlo_computation *body = v->nodes[k]->opcode == HLO_FUSION ? hlo_attr_comp(v->nodes[k], HLO_ATTR_CALLS) : NULL;
+    if (body && body->root) v->drawer[body->id] = v->nodes[k];
   }
   if (hs_interrupted) {
     viz_view_free(v);
@@ -134,12 +139,15 @@ hs_status viz_view_make(const hlo_module *m, const viz_options *o, viz_view *v) 
 void viz_view_free(viz_view *v) {
   hs_free(v->nodes);
   hs_free(v->mark);
+  hs_free(v->drawer);
   hs_free(v->note);
   *v = (viz_view){0};
 }
 
 bool viz_is_inlined(const viz_view *v, const hlo_instr *i) {
-  return i->opcode == HLO_CONSTANT && i->nuses && i->parent->root != i && v->mark[i->id] != VIEW_CENTER;
+  if (!i->nuses || i->parent->root == i || v->mark[i->id] == VIEW_CENTER) return false;
+  if (i->opcode == HLO_CONSTANT) return true;
+  return i->opcode == HLO_BROADCAST && i->parent != v->comp && hlo_operand(i, 0)->opcode == HLO_CONSTANT && hlo_operand(i, 0)->shape->rank == 0;
 }
 bool viz_is_cut(const viz_view *v, const hlo_instr *i) {
   if (v->whole || i->parent != v->comp) return false;
@@ -155,6 +163,7 @@ bool viz_is_cut(const viz_view *v, const hlo_instr *i) {
 
 // ---- text pieces shared by the writers ----------------------------------------------------------------------------------
 void viz_value_text(hs_buf *b, const hlo_instr *i) {
+  if (i->opcode == HLO_BROADCAST) i = hlo_operand(i, 0);
   const hlo_literal *l = hlo_constant_value(i);
   if (l && !l->elided && hlo_shape_is_array(i->shape) && i->shape->elements <= 8) {
     hs_buf t = {0};

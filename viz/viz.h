@@ -16,7 +16,7 @@ typedef struct viz_options {
 } viz_options;
 // Writes a DOT graph with XLA's colours. *note (malloc'ed, may be NULL) tells what was left out.
 hs_status viz_dot(const hlo_module *, const viz_options *, hs_buf *out, char **note);
-// Renders DOT to a file; the format is the extension (.svg .png .pdf .dot). Runs `dot` in a child, deadline in seconds.
+// Renders DOT to a file; the format is the extension (.svg .png .pdf .html .dot). Runs `dot` in a child, deadline in seconds.
 // E_RENDER when Graphviz is missing, fails or is too slow; E_IO when the disk is full (no half file is left behind).
 hs_status viz_render(const char *dot, size_t n, const char *path, double deadline_s);
 // Terminal drawing of a neighbourhood (`show`): one line per node, operands above, users below.
