@@ -344,17 +344,21 @@ bool hlo_string_copy(hlo_lex *L, hs_str *out) {
   return true;
 }
 
-// Length of the balanced {...} at p, 0 when it does not end.
-static size_t braced_length(const char *p, const char *end) {
+// Is the character at p behind an odd number of backslashes?
+static bool escaped(const char *start, const char *p) {
+  size_t n = 0;
+  while (p > start && p[-1] == '\\') p--, n++;
+  return n & 1;
+}
+
+size_t hlo_braced_length(const char *p, const char *end) {
   const char *s = p;
   int level = 0;
-  bool quoted = false;
   for (; p < end; p++) {
-    if (quoted) {
-      if (*p == '\\') p++;
-      else if (*p == '"') quoted = false;
-    } else if (*p == '"') {
-      quoted = true;
+    if (*p == '"') {
+      do {
+        if (!(p = memchr(p + 1, '"', (size_t)(end - p - 1)))) return 0;
+      } while (p[-1] == '\\' && escaped(s, p));
     } else if (*p == '{') {
       level++;
     } else if (*p == '}' && --level == 0) {
@@ -366,11 +370,11 @@ static size_t braced_length(const char *p, const char *end) {
 
 bool hlo_braced(hlo_lex *L, hs_str *out) {
   if (hlo_peek(L) != '{') return hlo_lex_error(L, HS_E_SYNTAX, NULL, "expects '{'");
-  size_t n = braced_length(L->p, L->end);
+  size_t n = hlo_braced_length(L->p, L->end);
   if (!n) return hlo_lex_error(L, HS_E_TOKEN, NULL, "unbalanced '{'");
   *out = (hs_str){L->p, n};
   L->p += n;
   return true;
 }
 
-bool hlo_is_braced(hs_str s) { return s.n >= 2 && s.p[0] == '{' && braced_length(s.p, s.p + s.n) == s.n; }
+bool hlo_is_braced(hs_str s) { return s.n >= 2 && s.p[0] == '{' && hlo_braced_length(s.p, s.p + s.n) == s.n; }

@@ -59,6 +59,7 @@ bool hlo_double(hlo_lex *, double *out);                  // int or decimal, inf
 bool hlo_string(hlo_lex *, hs_str *out, bool *owned);
 bool hlo_string_copy(hlo_lex *, hs_str *out);             // always in the arena
 bool hlo_braced(hlo_lex *, hs_str *out);                  // balanced {...} outside strings, braces included
+size_t hlo_braced_length(const char *p, const char *end); // of the balanced {...} at p; 0 when it does not end
 bool hlo_is_braced(hs_str s);                             // is the whole string one such value?
 
 // Records an error at `at` (NULL: at the cursor) unless one is pending; always false.

@@ -10,54 +10,77 @@
 #include <stdlib.h>
 
 // ---- names ----------------------------------------------------------------------------------------------------------
-static size_t binding_slot(const hlo_bindings *b, u64 hash, hs_str name) {
-  size_t k = (size_t)hash & (b->cap - 1);
-  while (b->v[k].name.p && !(b->v[k].hash == hash && hs_str_eq(b->v[k].name, name))) k = (k + 1) & (b->cap - 1);
-  return k;
+static hlo_bind_slot *binding_slot(const hlo_bindings *b, u32 hash, hs_str name) {
+  size_t k = hash & (b->cap - 1);
+  for (;; k = (k + 1) & (b->cap - 1)) {
+    hlo_bind_slot *s = &b->slots[k];
+    if (!s->at || (s->hash == hash && hs_str_eq(b->v.v[s->at - 1].name, name))) return s;
+  }
 }
 
 static void bindings_grow(hlo_bindings *b) {
-  hlo_bindings old = *b;
-  b->cap = old.cap ? old.cap * 2 : 1024;
-  b->v = hs_calloc(b->cap, sizeof *b->v);
-  for (size_t i = 0; i < old.cap; i++)
-    if (old.v[i].name.p) b->v[binding_slot(b, old.v[i].hash, old.v[i].name)] = old.v[i];
-  hs_free(old.v);
+  hlo_bind_slot *old = b->slots;
+  size_t old_cap = b->cap;
+  b->cap = old_cap ? old_cap * 2 : 1024;
+  b->slots = hs_calloc(b->cap, sizeof *b->slots);
+  for (size_t i = 0; i < old_cap; i++) {
+    if (!old[i].at) continue;
+    size_t k = old[i].hash & (b->cap - 1);
+    while (b->slots[k].at) k = (k + 1) & (b->cap - 1);
+    b->slots[k] = old[i];
+  }
+  hs_free(old);
 }
+
+static u32 name_hash(hs_str s) { return (u32)hs_hash_bytes(s.p, s.n, 0); }
 
 void *hlo_lookup(hlo_bindings *b, u32 scope, hs_str name, bool *poisoned) {
   *poisoned = false;
   if (!b->cap) return NULL;
-  const hlo_binding *e = &b->v[binding_slot(b, hs_hash_bytes(name.p, name.n, 0), name)];
-  if (!e->name.p || e->scope != scope) return NULL;
-  *poisoned = e->poisoned;
-  return e->what;
+  u32 at = binding_slot(b, name_hash(name), name)->at;
+  if (!at || b->v.v[at - 1].scope != scope) return NULL;
+  *poisoned = b->v.v[at - 1].poisoned;
+  return b->v.v[at - 1].what;
 }
 
 // False when the name is taken in this scope.
 static bool bind(hlo_bindings *b, u32 scope, bool nested, hs_str name, void *what, bool poisoned) {
-  if (b->n * 2 >= b->cap) bindings_grow(b);
-  u64 hash = hs_hash_bytes(name.p, name.n, 0);
-  hlo_binding *e = &b->v[binding_slot(b, hash, name)];
-  if (!e->name.p) b->n++;
-  else if (e->scope == scope) return e->poisoned;
-  else if (nested) hs_vec_push(&b->shadowed, *e);
-  *e = (hlo_binding){name, hash, scope, poisoned, what};
+  if (b->v.n * 2 >= b->cap) bindings_grow(b);
+  u32 hash = name_hash(name);
+  hlo_bind_slot *s = binding_slot(b, hash, name);
+  hlo_binding fresh = {name, what, scope, poisoned};
+  if (!s->at) {
+    hs_vec_push(&b->v, fresh);
+    *s = (hlo_bind_slot){hash, (u32)b->v.n};
+    return true;
+  }
+  hlo_binding *e = &b->v.v[s->at - 1];
+  if (e->scope == scope) return e->poisoned;
+  if (nested) hs_vec_push(&b->shadowed, ((hlo_shadow){s->at - 1, *e}));
+  *e = fresh;
   return true;
 }
 
 static void unshadow(hlo_bindings *b, size_t mark) {
   while (b->shadowed.n > mark) {
-    hlo_binding e = hs_vec_pop(&b->shadowed);
-    b->v[binding_slot(b, e.hash, e.name)] = e;
+    hlo_shadow s = hs_vec_pop(&b->shadowed);
+    b->v.v[s.at] = s.was;
   }
+}
+
+static void bindings_free(hlo_bindings *b) {
+  hs_free(b->slots);
+  hs_vec_free(&b->v);
+  hs_vec_free(&b->shadowed);
 }
 
 static void suggest(hlo_parser *P, const hlo_bindings *b, u32 scope, hs_str name) {
   HS_VEC(const char *) all = {0};
   char *word = hs_format("%.*s", (int)HS_MIN(name.n, 200u), name.p);
-  for (size_t i = 0; i < b->cap; i++)
-    if (b->v[i].name.p && b->v[i].scope == scope && b->v[i].what) hs_vec_push(&all, hlo_intern(P->ctx, b->v[i].name.p, b->v[i].name.n));
+  for (size_t i = 0; i < b->v.n; i++) {
+    const hlo_binding *e = &b->v.v[i];
+    if (e->scope == scope && e->what && !memchr(e->name.p, '#', e->name.n)) hs_vec_push(&all, hlo_intern(P->ctx, e->name.p, e->name.n));
+  }
   const char *near = hs_nearest(word, all.v, all.n);
   if (near) hlo_lex_note(LX, "did you mean %s?", near);
   hs_free(word);
@@ -247,16 +270,22 @@ static bool read_operands(hlo_parser *P, hlo_rhs *r) {
 static const hlo_attr_id common_attrs[] = {HLO_ATTR_METADATA, HLO_ATTR_SHARDING, HLO_ATTR_BACKEND_CONFIG, HLO_ATTR_FRONTEND_ATTRIBUTES,
                                            HLO_ATTR_CONTROL_PREDECESSORS, HLO_ATTR_STATISTICS, HLO_ATTR_ORIGIN};
 
+static const u8 attr_length[HLO_ATTR_COUNT] = {0,
+#define ATTR(id, text, kind) sizeof(text) - 1,
+#include "core/attrs.def"
+#undef ATTR
+};
+
+static bool attr_is(hlo_attr_id id, hs_str key) {
+  return attr_length[id] == key.n && memcmp(hlo_attr_text(id), key.p, key.n) == 0;
+}
+
 static hlo_attr_id find_attr(hlo_opcode op, hs_str key) {
-  for (size_t k = 0; k < HS_COUNT(common_attrs); k++) {
-    const char *t = hlo_attr_text(common_attrs[k]);
-    if (t[0] == key.p[0] && hs_str_eq(key, hs_str_of(t))) return common_attrs[k];
-  }
-  for (const hlo_op_attr *a = hlo_ops[op].attrs; a->id; a++) {
-    const char *t = hlo_attr_text(a->id);
-    if (t[0] == key.p[0] && hs_str_eq(key, hs_str_of(t))) return a->id;
-  }
-  return hlo_op_is_unary_math(op) && hs_str_eq(key, HS_STR("result_accuracy")) ? HLO_ATTR_RESULT_ACCURACY : HLO_ATTR_NONE;
+  for (size_t k = 0; k < HS_COUNT(common_attrs); k++)
+    if (attr_is(common_attrs[k], key)) return common_attrs[k];
+  for (const hlo_op_attr *a = hlo_ops[op].attrs; a->id; a++)
+    if (attr_is(a->id, key)) return a->id;
+  return hlo_op_is_unary_math(op) && attr_is(HLO_ATTR_RESULT_ACCURACY, key) ? HLO_ATTR_RESULT_ACCURACY : HLO_ATTR_NONE;
 }
 
 // Attributes that XLA reads and forgets.
@@ -322,7 +351,7 @@ static bool read_attrs(hlo_parser *P, hlo_rhs *r, bool with_attrs) {
     }
     if (seen[a.id / 64] >> (a.id % 64) & 1) return hlo_lex_error(LX, HS_E_ATTR, key.p, "attribute %.*s already exists", (int)key.n, key.p);
     seen[a.id / 64] |= (u64)1 << (a.id % 64);
-    if (!hlo_read_attr(P, r->op, &a)) return false;
+    if (!hlo_read_attr(P, &a)) return false;
     if (a.id != HLO_ATTR_CONTROL_PREDECESSORS && !hlo_attr_droppable(r->op, &a)) put_attr(P, r->attrs, a);
   }
   if (r->sugar == 'u' || r->sugar == 'd') return true;
@@ -537,7 +566,7 @@ static bool read_module_attrs(hlo_parser *P) {
       return false;
     }
     if (hlo_attrs_find(P->m->attrs, a.id)) return hlo_lex_error(LX, HS_E_ATTR, key.p, "attribute %.*s already exists", (int)key.n, key.p);
-    if (!hlo_read_attr(P, HLO_OP_INVALID, &a)) return false;
+    if (!hlo_read_attr(P, &a)) return false;
     if (!hlo_attr_droppable(HLO_OP_INVALID, &a)) hlo_set_module_attr(P->m, a);
   }
   return true;
@@ -623,17 +652,15 @@ static void read_single(hlo_parser *P) {
 }
 
 static void parser_free(hlo_parser *P) {
-  hs_free(P->instrs.v);
-  hs_free(P->comps.v);
-  hs_vec_free(&P->instrs.shadowed);
-  hs_vec_free(&P->comps.shadowed);
+  bindings_free(&P->instrs);
+  bindings_free(&P->comps);
   hs_vec_free(&P->operands);
   hs_vec_free(&P->attrs);
   hs_vec_free(&P->shapes);
   hs_vec_free(&P->ints);
   hs_vec_free(&P->ctrl);
   hs_vec_free(&P->wrapped);
-  hs_free(P->memo);
+  hs_free(P->memo.v);
 }
 
 static hlo_parser parser_new(hlo_ctx *ctx, hs_arena *arena, const char *text, size_t n, const hlo_parse_options *o) {

@@ -9,11 +9,16 @@
 #include "core/print.h"
 #include "core/verify.h"
 
-// A name in scope. Scopes nest (inline computations); a shadowed entry is restored when its scope ends.
-typedef struct hlo_binding { hs_str name; u64 hash; u32 scope; bool poisoned; void *what; } hlo_binding;
-typedef struct hlo_bindings { hlo_binding *v; size_t n, cap; HS_VEC(hlo_binding) shadowed; } hlo_bindings;
+// A name in scope. Scopes nest (inline computations); a shadowed entry is restored when its scope ends. The table holds
+// small slots (hash and position), the bindings lie densely beside it.
+typedef struct hlo_binding { hs_str name; void *what; u32 scope; bool poisoned; } hlo_binding;
+typedef struct hlo_bind_slot { u32 hash, at; } hlo_bind_slot;                   // at: index + 1 in v, 0 empty
+typedef struct hlo_shadow { u32 at; hlo_binding was; } hlo_shadow;
+typedef struct hlo_bindings { hlo_bind_slot *slots; size_t cap; HS_VEC(hlo_binding) v; HS_VEC(hlo_shadow) shadowed; } hlo_bindings;
 
-typedef struct hlo_shape_memo { const char *p; u32 n; u32 hash; const hlo_shape *shape; } hlo_shape_memo;
+// Values already read, by their very spelling: shapes and attribute values repeat a lot.
+typedef struct hlo_memo_slot { const char *p; const void *value; u32 n, hash; u32 kind; } hlo_memo_slot;
+typedef struct hlo_memo { hlo_memo_slot *v; size_t n, cap; } hlo_memo;
 
 typedef struct hlo_wrapped { hlo_instr *root; const char *at; } hlo_wrapped;   // of a computation made for X-start
 
@@ -29,7 +34,7 @@ typedef struct hlo_parser {
   HS_VEC(hlo_attr) attrs;           // stack
   HS_VEC(const hlo_shape *) shapes; // stack
   HS_VEC(i64) ints;                 // scratch, reset by its user
-  hlo_shape_memo *memo; size_t memo_n, memo_cap;
+  hlo_memo memo;
   bool single;                      // a single instruction: unknown names become parameters
   bool into;                        // adding to a computation made by hand
   HS_VEC(hlo_instr *) ctrl;
@@ -38,6 +43,9 @@ typedef struct hlo_parser {
 
 #define LX (&P->lex)
 
+// parse_memo.c: the slot of a spelling; its value is NULL when it is new
+hlo_memo_slot *hlo_memo_find(hlo_memo *, u32 kind, const char *p, size_t n);
+void hlo_memo_put(hlo_memo *, hlo_memo_slot *, u32 kind, const char *p, size_t n, const void *value);
 // parse_shape.c: a shape with its layout; NULL when an error was recorded
 const hlo_shape *hlo_read_shape(hlo_parser *P);
 bool hlo_shape_follows(hlo_parser *P);                    // does a shape start at the cursor?
@@ -47,7 +55,7 @@ bool hlo_read_literal(hlo_parser *P, const hlo_shape *, hlo_literal **out);
 bool hlo_read_sharding(hlo_parser *P, const hlo_sharding **out);
 bool hlo_read_replica_groups(hlo_parser *P, const hlo_replica_groups **out);
 // parse_attr.c: the value behind "name=" of an instruction or module attribute
-bool hlo_read_attr(hlo_parser *P, hlo_opcode op, hlo_attr *a);
+bool hlo_read_attr(hlo_parser *P, hlo_attr *a);
 bool hlo_read_metadata(hlo_parser *P, const hlo_metadata **out);
 bool hlo_attr_droppable(hlo_opcode op, const hlo_attr *a);   // a default that XLA would not print
 bool hlo_read_ints(hlo_parser *P, char open, char close, hlo_ints *out);   // arena copy

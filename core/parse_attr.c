@@ -499,8 +499,8 @@ static bool read_i32(hlo_parser *P, i32 *out) {
 }
 
 bool hlo_read_metadata(hlo_parser *P, const hlo_metadata **out) {
-  static const struct { const char *text; u8 kind; u16 offset; } fields[] = {   // kind: 0 string, 1 i32, 2 list, 3 ignored
-#define F(name, member, kind) {name, kind, offsetof(hlo_metadata, member)}
+  static const struct { const char *text; u8 length, kind; u16 offset; } fields[] = {   // kind: 0 string, 1 i32, 2 list, 3 bool and 4 int, ignored
+#define F(name, member, kind) {name, sizeof(name) - 1, kind, offsetof(hlo_metadata, member)}
       F("op_name", op_name, 0), F("op_type", op_type, 0), F("source_file", source_file, 0), F("source_line", source_line, 1),
       F("stack_frame_id", stack_frame_id, 1), F("source_end_line", source_end_line, 1), F("source_column", source_column, 1),
       F("source_end_column", source_end_column, 1), F("profile_type", profile_type, 2), F("deduplicated_name", deduplicated_name, 0),
@@ -514,7 +514,7 @@ bool hlo_read_metadata(hlo_parser *P, const hlo_metadata **out) {
   while (hlo_peek(LX) != '}') {
     hs_str key = hlo_ident(LX);
     size_t k = 0;
-    while (k < HS_COUNT(fields) && !hs_str_eq(key, hs_str_of(fields[k].text))) k++;
+    while (k < HS_COUNT(fields) && !(fields[k].length == key.n && memcmp(fields[k].text, key.p, key.n) == 0)) k++;
     if (k == HS_COUNT(fields)) return hlo_lex_error(LX, HS_E_ATTR, key.p, "unexpected attribute \"%.*s\" in metadata", (int)HS_MIN(key.n, 60u), key.p);
     if (!hlo_expect(LX, '=', "in metadata")) return false;
     void *to = (char *)m + fields[k].offset;
@@ -637,8 +637,31 @@ static bool read_shaped_literal(hlo_parser *P, hlo_literal **out) {   // literal
 }
 
 // ---- the table ------------------------------------------------------------------------------------------------------------
-bool hlo_read_attr(hlo_parser *P, hlo_opcode op, hlo_attr *a) {
-  (void)op;
+// Values that depend on nothing but their characters, begin with '{' and are worth finding again.
+static bool memorable(hlo_attr_kind kind) {
+  return kind == HLO_AK_METADATA || kind == HLO_AK_SHARDING || kind == HLO_AK_FRONTEND || kind == HLO_AK_BACKEND_CONFIG || kind == HLO_AK_SLICES ||
+         kind == HLO_AK_REPLICA_GROUPS || kind == HLO_AK_WINDOW || kind == HLO_AK_ORIGIN;
+}
+
+static bool read_value(hlo_parser *P, hlo_attr *a);
+
+bool hlo_read_attr(hlo_parser *P, hlo_attr *a) {
+  hlo_attr_kind kind = hlo_attr_kind_of(a->id);
+  if (!memorable(kind) || hlo_peek(LX) != '{') return read_value(P, a);
+  const char *start = LX->p;
+  size_t n = hlo_braced_length(start, LX->end);
+  if (!n) return read_value(P, a);
+  hlo_memo_slot *slot = hlo_memo_find(&P->memo, kind, start, n);
+  if (slot->value) {
+    a->v.p = slot->value;
+    return LX->p = start + n, true;
+  }
+  if (!read_value(P, a)) return false;
+  if (LX->p == start + n) hlo_memo_put(&P->memo, slot, kind, start, n, a->v.p);
+  return true;
+}
+
+static bool read_value(hlo_parser *P, hlo_attr *a) {
   hlo_attr_kind kind = hlo_attr_kind_of(a->id);
   switch (kind) {
   case HLO_AK_INT: return hlo_int(LX, &a->v.i);

@@ -165,13 +165,12 @@ static const hlo_shape *read_array(hlo_parser *P, hlo_dtype type) {
 // End of the plain spelling type[...] or type[...]{...} without blanks inside braces; NULL when not so simple.
 static const char *spelling_end(const hlo_parser *P, const char *p) {
   const char *end = P->lex.end;
-  while (p < end && *p != ']') {
-    if (*p == '\n' || *p == '/') return NULL;
-    p++;
-  }
-  if (p == end) return NULL;
+  while (p < end && hlo_is_ch(*p, HLO_CH_IDENT)) p++;
+  if (p == end || *p != '[') return NULL;
+  do p++; while (p < end && (hlo_is_ch(*p, HLO_CH_DIGIT) || *p == ',' || *p == '<' || *p == '=' || *p == '?'));
+  if (p == end || *p != ']') return NULL;
   p++;
-  if (end - p < 2 || (*p != '{' && *p != ' ')) return p;
+  if (end - p < 2 || (*p != '{' && *p != ' ')) return p < end && (*p == '\t' || *p == '\n' || *p == '\r' || *p == '/') ? NULL : p;
   if (*p == ' ') {   // blanks before a layout: read in detail
     const char *q = p;
     while (q < end && *q == ' ') q++;
@@ -182,35 +181,21 @@ static const char *spelling_end(const hlo_parser *P, const char *p) {
   return p == end ? NULL : p + 1;
 }
 
-static void memo_grow(hlo_parser *P) {
-  size_t cap = P->memo_cap ? P->memo_cap * 2 : 256;
-  hlo_shape_memo *v = hs_calloc(cap, sizeof *v);
-  for (size_t i = 0; i < P->memo_cap; i++) {
-    if (!P->memo[i].shape) continue;
-    size_t k = P->memo[i].hash & (cap - 1);
-    while (v[k].shape) k = (k + 1) & (cap - 1);
-    v[k] = P->memo[i];
+static const hlo_shape *read_array_memo(hlo_parser *P) {
+  const char *start = LX->p, *stop = spelling_end(P, start);
+  hlo_memo_slot *slot = NULL;
+  if (stop) {
+    slot = hlo_memo_find(&P->memo, HLO_AK_SHAPE, start, (size_t)(stop - start));
+    if (slot->value) return LX->p = stop, slot->value;
   }
-  hs_free(P->memo);
-  P->memo = v;
-  P->memo_cap = cap;
-}
-
-static const hlo_shape *read_array_memo(hlo_parser *P, const char *start, hlo_dtype type) {
-  const char *stop = spelling_end(P, LX->p);
-  if (!stop) return read_array(P, type);
-  if (P->memo_n * 2 >= P->memo_cap) memo_grow(P);
-  u32 n = (u32)(stop - start), hash = (u32)hs_hash_bytes(start, n, 0);
-  size_t k = hash & (P->memo_cap - 1);
-  for (; P->memo[k].shape; k = (k + 1) & (P->memo_cap - 1)) {
-    const hlo_shape_memo *e = &P->memo[k];
-    if (e->hash == hash && e->n == n && memcmp(e->p, start, n) == 0) return LX->p = stop, e->shape;
+  hs_str id = hlo_ident(LX);
+  hlo_dtype type = id.n && id.n <= 16 ? hlo_dtype_find(id) : HLO_DT_INVALID;
+  if (type == HLO_DT_INVALID) {
+    LX->p = start;
+    return hlo_lex_error(LX, HS_E_SYNTAX, start, "expected primitive type, saw %.*s", (int)HS_MIN(id.n, 40u), id.p), NULL;
   }
   const hlo_shape *s = read_array(P, type);
-  if (s && LX->p == stop) {
-    P->memo[k] = (hlo_shape_memo){start, n, hash, s};
-    P->memo_n++;
-  }
+  if (s && LX->p == stop) hlo_memo_put(&P->memo, slot, HLO_AK_SHAPE, start, (size_t)(stop - start), s);
   return s;
 }
 
@@ -218,6 +203,7 @@ bool hlo_shape_follows(hlo_parser *P) {
   if (hlo_peek(LX) == '(') return true;
   hs_str id = hlo_peek_ident(LX);
   if (id.n == 0 || id.n > 16) return false;
+  if (id.p + id.n < LX->end && id.p[id.n] == '[') return true;
   if (id.n == 1 && id.p[0] == 'b') return id.p + 1 < LX->end && id.p[1] == '(';
   return hlo_dtype_find(id) != HLO_DT_INVALID;
 }
@@ -242,20 +228,15 @@ const hlo_shape *hlo_read_shape(hlo_parser *P) {
     P->shapes.n = mark;
   } else {
     const char *start = LX->p;
-    hs_str id = hlo_ident(LX);
-    hlo_dtype type = id.n && id.n <= 16 ? hlo_dtype_find(id) : HLO_DT_INVALID;
-    if (id.n == 1 && id.p[0] == 'b' && hlo_at(LX, 0) == '(') {
-      LX->p++;
+    if (c == 'b' && hlo_at(LX, 1) == '(') {
+      LX->p += 2;
       const hlo_shape *content = hlo_read_shape(P);
       if (content && hlo_expect(LX, ')', "at the end of buffer shape")) {
         if (hlo_shape_is_array(content)) s = hlo_shape_buffer(P->ctx, content);
         else hlo_lex_error(LX, HS_E_SHAPE, start, "a buffer holds an array");
       }
-    } else if (type == HLO_DT_INVALID) {
-      LX->p = start;
-      hlo_lex_error(LX, HS_E_SYNTAX, start, "expected primitive type, saw %.*s", (int)HS_MIN(id.n, 40u), id.p);
     } else {
-      s = read_array_memo(P, start, type);
+      s = read_array_memo(P);
     }
   }
   hlo_lex_leave(LX);

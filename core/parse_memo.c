@@ -1,0 +1,36 @@
+// parse_memo.c — a table from spelling to value: what was read once is found again by its characters. Keys point into the
+// text being parsed; `kind` tells apart what the same characters would mean in different places.
+#include "core/parse.h"
+
+static void grow(hlo_memo *m) {
+  hlo_memo old = *m;
+  m->cap = old.cap ? old.cap * 2 : 512;
+  m->v = hs_calloc(m->cap, sizeof *m->v);
+  for (size_t i = 0; i < old.cap; i++) {
+    if (!old.v[i].value) continue;
+    size_t k = old.v[i].hash & (m->cap - 1);
+    while (m->v[k].value) k = (k + 1) & (m->cap - 1);
+    m->v[k] = old.v[i];
+  }
+  hs_free(old.v);
+}
+
+hlo_memo_slot *hlo_memo_find(hlo_memo *m, u32 kind, const char *p, size_t n) {
+  if (m->n * 2 >= m->cap) grow(m);
+  u32 hash = (u32)hs_hash_bytes(p, n, kind);
+  size_t k = hash & (m->cap - 1);
+  for (;; k = (k + 1) & (m->cap - 1)) {
+    hlo_memo_slot *e = &m->v[k];
+    if (!e->value) return e->hash = hash, e;
+    if (e->hash == hash && e->n == n && e->kind == kind && memcmp(e->p, p, n) == 0) return e;
+  }
+}
+
+// Reading the value may have grown the table meanwhile: the slot is looked up again when it is not the table's any more.
+void hlo_memo_put(hlo_memo *m, hlo_memo_slot *e, u32 kind, const char *p, size_t n, const void *value) {
+  if (n > UINT32_MAX) return;
+  if (e < m->v || e >= m->v + m->cap || e->value) e = hlo_memo_find(m, kind, p, n);
+  if (e->value) return;
+  *e = (hlo_memo_slot){p, value, (u32)n, e->hash, kind};
+  m->n++;
+}
