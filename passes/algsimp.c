@@ -386,6 +386,8 @@ hs_status pass_algsimp(pass_ctx *p) {
   a.fast_math = pass_option_bool(p, "fast_math", pass_option_bool(p, "enable_fast_math", false));
   a.on_cpu = pass_option_bool(p, "executing_on_cpu", false);
   a.dot_strength_reduction = pass_option_bool(p, "enable_dot_strength_reduction", false);
+  a.bitcasts = pass_option_bool(p, "replace_with_bitcast", true);
+  a.fold_converts = pass_option_bool(p, "use_convert_constant_folding", false);
   a.sink_broadcast = pass_option_bool(p, "enable_sink_broadcast", true);
   bool fixed_point = pass_option_bool(p, "run_to_fixed_point", true);
   u32 ncomps;

@@ -22,6 +22,8 @@ typedef struct alg {
   bool fast_math;                // allow rewrites that lose NaN or infinity
   bool on_cpu;                   // rewrites XLA makes for CPUs only
   bool dot_strength_reduction;   // matrix-vector products become multiply + reduce
+  bool bitcasts;                 // with final layouts: instructions that move nothing become bitcasts
+  bool fold_converts;            // converts of scalar constants are computed here
   bool sink_broadcast;           // elementwise over equal broadcasts is done before broadcasting
 } alg;
 

@@ -12,6 +12,11 @@ static bool const_like(const hlo_instr *i) {
   return i->opcode == HLO_CONSTANT || (i->opcode == HLO_BROADCAST && hlo_operand(i, 0)->opcode == HLO_CONSTANT);
 }
 
+// A constant, or a broadcast of a scalar one.
+static bool plain_const(const hlo_instr *i) {
+  return i->opcode == HLO_CONSTANT || (const_like(i) && hlo_operand(i, 0)->shape->rank == 0);
+}
+
 // op(c1, c2) of two constants or broadcasts of scalar constants: computed before it is broadcast.
 static hlo_instr *merge_constants(alg *a, hlo_opcode op, hlo_instr *c1, hlo_instr *c2) {
   const hlo_shape *shape = c1->shape;
@@ -22,7 +27,7 @@ static hlo_instr *merge_constants(alg *a, hlo_opcode op, hlo_instr *c1, hlo_inst
 }
 
 static bool mergeable(const hlo_instr *c1, const hlo_instr *c2) {
-  return const_like(c1) && const_like(c2) && c1->shape->dtype == c2->shape->dtype;
+  return plain_const(c1) && plain_const(c2) && c1->shape->dtype == c2->shape->dtype;
 }
 
 // ---- add ----------------------------------------------------------------------------------------------------------
@@ -41,7 +46,8 @@ ALG_RULE(constant_right) {
 // (A op C1) op C2 = A op (C1 op C2), for add and multiply
 ALG_RULE(regroup_constants) {
   hlo_instr *in = X;
-  if (in->opcode != i->opcode || const_like(hlo_operand(in, 0)) || !mergeable(hlo_operand(in, 1), Y)) return NULL;
+  if (in->opcode != i->opcode || !mergeable(hlo_operand(in, 1), Y)) return NULL;
+  if (const_like(hlo_operand(in, 0)) && (Y->opcode == HLO_CONSTANT || hlo_operand(in, 1)->opcode == HLO_CONSTANT)) return NULL;
   return pass_alg_bin(a, i->opcode, hlo_operand(in, 0), merge_constants(a, i->opcode, hlo_operand(in, 1), Y));
 }
 

@@ -92,20 +92,34 @@ ALG_RULE(dot_reduce) {
   return as_multiply(a, i, d, true);
 }
 
-// dot(transpose(A), transpose(B)) of matrices = transpose(dot(B, A))
+static bool swaps_last_two(const hlo_instr *t, u32 nb) {
+  if (t->opcode != HLO_TRANSPOSE || t->shape->rank != nb + 2) return false;
+  hlo_ints p = alg_dims(t);
+  for (u32 k = 0; k < nb; k++)
+    if (p.v[k] != k) return false;
+  return p.v[nb] == (i64)nb + 1;
+}
+
+// dot(transpose(A), transpose(B)) of matrices = transpose(dot(B, A)), also batches of them
 ALG_RULE(dot_transposes) {
   dot_dims d = dims_of(i);
-  if (X->opcode != HLO_TRANSPOSE || Y->opcode != HLO_TRANSPOSE || X->shape->rank != 2 || Y->shape->rank != 2) return NULL;
-  if (d.lb.n || d.lc.n != 1 || d.lc.v[0] != 1 || d.rc.v[0] != 0 || !plain(i)) return NULL;
-  i64 dims[2] = {i->shape->dims[1], i->shape->dims[0]};
-  hlo_instr *n = pass_alg_add(a, HLO_DOT, pass_alg_shape(a, i->shape->dtype, 2, dims), 2, (hlo_instr *[]){hlo_operand(Y, 0), hlo_operand(X, 0)});
+  u32 nb = d.lb.n;
+  if (!swaps_last_two(X, nb) || !swaps_last_two(Y, nb) || !plain(i)) return NULL;
+  if (d.lc.n != 1 || d.lc.v[0] != (i64)nb + 1 || d.rc.v[0] != (i64)nb) return NULL;
+  i64 *dims = pass_alg_dims_new(a, nb + 2), *perm = pass_alg_dims_new(a, nb + 2);
+  for (u32 k = 0; k < nb; k++) {
+    if (d.lb.v[k] != k || d.rb.v[k] != k) return NULL;
+    dims[k] = i->shape->dims[k], perm[k] = k;
+  }
+  dims[nb] = i->shape->dims[nb + 1], dims[nb + 1] = i->shape->dims[nb], perm[nb] = nb + 1, perm[nb + 1] = nb;
+  hlo_instr *n = pass_alg_add(a, HLO_DOT, pass_alg_shape(a, i->shape->dtype, nb + 2, dims), 2, (hlo_instr *[]){hlo_operand(Y, 0), hlo_operand(X, 0)});
   hlo_copy_attrs(n, i);
   hlo_remove_attr(n, HLO_ATTR_SHARDING);
-  set_ints(n, HLO_ATTR_LHS_CONTRACTING_DIMS, 1, (i64[]){1});
-  set_ints(n, HLO_ATTR_RHS_CONTRACTING_DIMS, 1, (i64[]){0});
+  set_ints(n, HLO_ATTR_LHS_CONTRACTING_DIMS, 1, (i64[]){nb + 1});
+  set_ints(n, HLO_ATTR_RHS_CONTRACTING_DIMS, 1, (i64[]){nb});
   hlo_ints prec = hlo_attr_ints(i, HLO_ATTR_OPERAND_PRECISION);
   if (prec.n == 2) hlo_set_attr_ints(n, HLO_ATTR_OPERAND_PRECISION, 2, (i64[]){prec.v[1], prec.v[0]});
-  return pass_alg_transpose(a, n, (i64[]){1, 0});
+  return pass_alg_transpose(a, n, perm);
 }
 
 // Extents of 1 among batch and contracting dimensions are dropped

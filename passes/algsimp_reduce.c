@@ -149,6 +149,32 @@ ALG_RULE(reduce_unary_variadic) {
   return pass_alg_add(a, HLO_TUPLE, i->shape, 1, &r);
 }
 
+// Variadic reductions over nothing, or over no dimensions
+ALG_RULE(reduce_tuple_trivial) {
+  if (!hlo_shape_is_tuple(i->shape)) return NULL;
+  u32 n = i->noperands / 2;
+  hlo_instr **parts = HS_NEW_ARRAY(a->p->scratch, hlo_instr *, n);
+  if (X->shape->elements == 0) {
+    for (u32 k = 0; k < n; k++) parts[k] = pass_alg_spread(a, hlo_operand(i, n + k), i->shape->elems[k]);
+    return pass_alg_add(a, HLO_TUPLE, i->shape, n, parts);
+  }
+  // Each result one commutative operation of its own operand, started from the identity.
+  const hlo_instr *root = hlo_attr_comp(i, HLO_ATTR_TO_APPLY)->root;
+  if (i->opcode != HLO_REDUCE || root->opcode != HLO_TUPLE || X->shape->elements != i->shape->elems[0]->elements) return NULL;
+  hlo_instr *const *params = root->parent->params;
+  for (u32 k = 0; k < n; k++) {
+    const hlo_instr *r = hlo_operand(root, k);
+    if (r->noperands != 2 || !pass_alg_is_identity(r->opcode, hlo_operand(i, n + k))) return NULL;
+    bool own = (hlo_operand(r, 0) == params[k] && hlo_operand(r, 1) == params[n + k]) || (hlo_operand(r, 1) == params[k] && hlo_operand(r, 0) == params[n + k]);
+    if (!own) return NULL;
+  }
+  for (u32 k = 0; k < n; k++) parts[k] = pass_alg_reshape_to(a, hlo_operand(i, k), i->shape->elems[k]);
+  if (alg_dims(i).n == 0)
+    for (u32 k = 0; k < n; k++)
+      if (parts[k] == hlo_operand(i, k)) parts[k] = pass_alg_add(a, HLO_RESHAPE, i->shape->elems[k], 1, &parts[k]);
+  return pass_alg_add(a, HLO_TUPLE, i->shape, n, parts);
+}
+
 // ---- reduce-window ------------------------------------------------------------------------------------------------------
 // Every window is one element: the element combined with the initial value, padded with it
 ALG_RULE(reduce_window_trivial) {
@@ -165,6 +191,30 @@ ALG_RULE(reduce_window_trivial) {
   }
   hlo_instr *r = pass_alg_bin(a, op, X, pass_alg_spread(a, Y, X->shape));
   return padded ? pass_alg_pad(a, r, Y, p) : r;
+}
+
+// reduce-window(pad(A, v), v): the window pads; a convert may stand between when v is the same number in both types
+ALG_RULE(reduce_window_pad) {
+  const hlo_window *w = hlo_attr_ptr(i, HLO_ATTR_WINDOW);
+  hlo_instr *p = X, *cv = NULL;
+  double v, init;
+  if (p->opcode == HLO_CONVERT) cv = p, p = hlo_operand(p, 0);
+  if (!simple(i) || !w || p->opcode != HLO_PAD || !pass_alg_splat(hlo_operand(p, 1), &v) || !pass_alg_splat(Y, &init) || v != init) return NULL;
+  const hlo_padding *q = hlo_attr_ptr(p, HLO_ATTR_PADDING);
+  hlo_window_dim *d = HS_NEW_ARRAY(&a->m->arena, hlo_window_dim, w->n + 1);
+  for (u32 k = 0; k < w->n; k++) {
+    d[k] = w->v[k];
+    if (q->v[k].interior || q->v[k].low < 0 || q->v[k].high < 0 || d[k].lhs_dilate != 1) return NULL;
+    d[k].pad_low += q->v[k].low, d[k].pad_high += q->v[k].high;
+  }
+  hlo_window *nw = HS_NEW(&a->m->arena, hlo_window);
+  *nw = (hlo_window){w->n, d};
+  hlo_instr *src = hlo_operand(p, 0);
+  if (cv) src = pass_alg_convert(a, src, cv->shape->dtype);
+  hlo_instr *r = pass_alg_add(a, HLO_REDUCE_WINDOW, i->shape, 2, (hlo_instr *[]){src, Y});
+  hlo_copy_attrs(r, i);
+  hlo_set_attr_ptr(r, HLO_ATTR_WINDOW, nw);
+  return r;
 }
 
 // ---- sort -----------------------------------------------------------------------------------------------------------------

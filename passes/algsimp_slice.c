@@ -1,4 +1,4 @@
-// algsimp_slice.c — slice, concatenate, pad and their dynamic forms.
+// algsimp_slice.c — slice, concatenate and pad.
 #include "passes/algsimp.h"
 
 #define X hlo_operand(i, 0)
@@ -91,6 +91,23 @@ ALG_RULE(slice_reshape) {
     d[f++] = s[t++];
   }
   if (f != from->rank || t != to->rank) return NULL;
+  return pass_alg_reshape_to(a, pass_alg_slice(a, src, d), i->shape);
+}
+
+// slice(reshape(A)) along the first dimension that takes whole rows of A
+ALG_RULE(slice_reshape_rows) {
+  if (X->opcode != HLO_RESHAPE || !alg_one_use(X)) return NULL;
+  hlo_instr *src = hlo_operand(X, 0);
+  const hlo_shape *from = src->shape, *to = X->shape;
+  const hlo_slice_dim *s = slice_dims(i);
+  if (from->rank == 0 || to->rank == 0 || to->elements == 0 || s[0].stride != 1) return NULL;
+  for (u32 k = 1; k < to->rank; k++)
+    if (i->shape->dims[k] != to->dims[k]) return NULL;
+  i64 row_from = from->elements / from->dims[0], row_to = to->elements / to->dims[0];
+  if (s[0].start * row_to % row_from || s[0].limit * row_to % row_from) return NULL;
+  hlo_slice_dim *d = slices_new(a, from->rank);
+  for (u32 k = 0; k < from->rank; k++) d[k] = (hlo_slice_dim){0, from->dims[k], 1};
+  d[0].start = s[0].start * row_to / row_from, d[0].limit = s[0].limit * row_to / row_from;
   return pass_alg_reshape_to(a, pass_alg_slice(a, src, d), i->shape);
 }
 
@@ -250,6 +267,24 @@ ALG_RULE(pad_negative) {
   return pass_alg_slice(a, padded ? pass_alg_pad(a, X, Y, q) : X, s);
 }
 
+// pad(broadcast(A)): pad A along the padded dimensions only, then broadcast along the others
+ALG_RULE(pad_broadcast) {
+  if (X->opcode != HLO_BROADCAST || X->shape->elements == 0) return NULL;
+  const hlo_pad_dim *p = pad_dims(i);
+  hlo_ints map = alg_dims(X);
+  u32 rank = i->shape->rank, n = 0;
+  i64 *dims = pass_alg_dims_new(a, rank), *out = pass_alg_dims_new(a, rank), *at = pass_alg_dims_new(a, rank), *in = pass_alg_dims_new(a, map.n);
+  hlo_pad_dim *q = pads_new(a, rank);
+  for (u32 k = 0; k < rank; k++) {
+    if (!p[k].low && !p[k].high && !p[k].interior && !pass_alg_has(map, k)) continue;
+    dims[n] = X->shape->dims[k], at[k] = n, q[n] = p[k], out[n++] = k;
+  }
+  if (n == rank) return NULL;
+  for (u32 k = 0; k < map.n; k++) in[k] = at[map.v[k]];
+  hlo_instr *b = pass_alg_broadcast(a, hlo_operand(X, 0), pass_alg_shape(a, X->shape->dtype, n, dims), map.n, in);
+  return pass_alg_broadcast(a, pass_alg_pad(a, b, Y, q), i->shape, n, out);
+}
+
 // pad(pad(A, v), v): one pad, unless the outer spreads the inner padding apart
 ALG_RULE(pad_pad) {
   if (X->opcode != HLO_PAD || !pass_alg_same(hlo_operand(X, 1), Y)) return NULL;
@@ -260,97 +295,4 @@ ALG_RULE(pad_pad) {
     d[k] = (hlo_pad_dim){p[k].low + q[k].low, p[k].high + q[k].high, q[k].interior};
   }
   return pass_alg_pad(a, hlo_operand(X, 0), Y, d);
-}
-
-// ---- dynamic-slice, dynamic-update-slice ------------------------------------------------------------------------------------
-// The indices as constants, clamped; false when one is not constant. `size` is the slice's extents.
-static bool constant_start(const hlo_instr *i, u32 first, const hlo_shape *whole, const hlo_shape *part, i64 *start) {
-  for (u32 k = 0; k < whole->rank; k++) {
-    if (whole->dims[k] == part->dims[k]) {
-      start[k] = 0;
-      continue;
-    }
-    if (i->noperands != first + whole->rank || !pass_alg_splat_int(hlo_operand(i, first + k), &start[k])) return false;
-    if (hlo_dtype_is_unsigned(hlo_operand(i, first + k)->shape->dtype) && start[k] < 0) start[k] = INT64_MAX;
-    start[k] = HS_MAX(0, HS_MIN(start[k], whole->dims[k] - part->dims[k]));
-  }
-  return true;
-}
-
-ALG_RULE(dslice_noop) {
-  (void)a;
-  return hlo_shape_compatible(X->shape, i->shape) ? X : NULL;
-}
-
-ALG_RULE(dslice_constant) {
-  i64 *start = pass_alg_dims_new(a, i->shape->rank);
-  if (!constant_start(i, 1, X->shape, i->shape, start)) return NULL;
-  hlo_slice_dim *d = slices_new(a, i->shape->rank);
-  for (u32 k = 0; k < i->shape->rank; k++) d[k] = (hlo_slice_dim){start[k], start[k] + i->shape->dims[k], 1};
-  return pass_alg_slice(a, X, d);
-}
-
-// dynamic-slice(broadcast(A)): slice A along its own dimensions only
-ALG_RULE(dslice_broadcast) {
-  if (X->opcode != HLO_BROADCAST || i->noperands != 1 + i->shape->rank) return NULL;
-  hlo_ints map = alg_dims(X);
-  hlo_instr *src = hlo_operand(X, 0);
-  i64 *sizes = pass_alg_dims_new(a, map.n);
-  hlo_instr **ops = HS_NEW_ARRAY(a->p->scratch, hlo_instr *, map.n + 1);
-  ops[0] = src;
-  bool whole = true;
-  for (u32 k = 0; k < map.n; k++) {
-    ops[k + 1] = hlo_operand(i, 1 + (u32)map.v[k]);
-    sizes[k] = i->shape->dims[map.v[k]];
-    whole &= sizes[k] == src->shape->dims[k];
-  }
-  hlo_instr *part = src;
-  if (!whole) {
-    part = pass_alg_add(a, HLO_DYNAMIC_SLICE, pass_alg_shape(a, i->shape->dtype, map.n, sizes), map.n + 1, ops);
-    hlo_set_attr_ints(part, HLO_ATTR_DYNAMIC_SLICE_SIZES, map.n, sizes);
-  }
-  return pass_alg_broadcast(a, part, i->shape, map.n, map.v);
-}
-
-// Indices along dimensions that are taken whole are zero anyway
-ALG_RULE(dslice_trivial_index) {
-  if (i->noperands != 1 + i->shape->rank) return NULL;
-  bool change = false;
-  for (u32 k = 0; k < i->shape->rank; k++) {
-    hlo_instr *x = hlo_operand(i, 1 + k);
-    if (X->shape->dims[k] != i->shape->dims[k] || pass_alg_all(x, 0) || x->opcode == HLO_CONSTANT) continue;
-    hlo_set_operand(i, 1 + k, pass_alg_scalar_int(a, x->shape->dtype, 0));
-    change = true;
-  }
-  return change ? i : NULL;
-}
-
-ALG_RULE(dus_whole) {
-  (void)a;
-  return hlo_shape_compatible(Y->shape, i->shape) ? Y : NULL;
-}
-
-ALG_RULE(dus_empty) {
-  (void)a;
-  return Y->shape->elements == 0 ? X : NULL;
-}
-
-// Writing back what was read from the same place
-ALG_RULE(dus_of_dslice) {
-  (void)a;
-  hlo_instr *s = Y;
-  if (s->opcode != HLO_DYNAMIC_SLICE || hlo_operand(s, 0) != X || s->noperands != i->noperands - 1) return NULL;
-  for (u32 k = 1; k < s->noperands; k++)
-    if (!pass_alg_same(hlo_operand(s, k), hlo_operand(i, k + 1))) return NULL;
-  return X;
-}
-
-// Overwriting one constant place of a broadcast scalar: padding with that scalar
-ALG_RULE(dus_of_splat) {
-  if (X->opcode != HLO_BROADCAST || hlo_operand(X, 0)->shape->rank != 0) return NULL;
-  i64 *start = pass_alg_dims_new(a, i->shape->rank);
-  if (!constant_start(i, 2, i->shape, Y->shape, start)) return NULL;
-  hlo_pad_dim *d = pads_new(a, i->shape->rank);
-  for (u32 k = 0; k < i->shape->rank; k++) d[k] = (hlo_pad_dim){start[k], i->shape->dims[k] - Y->shape->dims[k] - start[k], 0};
-  return pass_alg_pad(a, Y, hlo_operand(X, 0), d);
 }

@@ -33,3 +33,58 @@ ALG_RULE(gather_splat) {
   if (X->opcode != HLO_BROADCAST || hlo_operand(X, 0)->shape->rank != 0) return NULL;
   return pass_alg_spread(a, hlo_operand(X, 0), i->shape);
 }
+
+// Elements of an opt-barrier that nobody reads need no barrier
+ALG_RULE(barrier_unused) {
+  hlo_instr *t = X;
+  if (t->opcode != HLO_TUPLE || hlo_is_root(i) || t->nuses != 1 || i->nuses == 0) return NULL;
+  u32 n = t->noperands, kept = 0;
+  i64 *at = pass_alg_dims_new(a, n);
+  for (u32 k = 0; k < n; k++) at[k] = -1;
+  hlo_for_each_use(u, i) {
+    if (u->user->opcode != HLO_GET_TUPLE_ELEMENT) return NULL;
+    at[hlo_attr_int(u->user, HLO_ATTR_INDEX, 0)] = 0;
+  }
+  hlo_instr **ops = HS_NEW_ARRAY(a->p->scratch, hlo_instr *, n);
+  const hlo_shape **shapes = HS_NEW_ARRAY(a->p->scratch, const hlo_shape *, n);
+  for (u32 k = 0; k < n; k++)
+    if (at[k] == 0) ops[kept] = hlo_operand(t, k), shapes[kept] = ops[kept]->shape, at[k] = kept++;
+  if (kept == n) return NULL;
+  const hlo_shape *s = hlo_shape_tuple(a->m->ctx, kept, shapes);
+  hlo_instr *nt = pass_alg_add(a, HLO_TUPLE, s, kept, ops);
+  hlo_set_operand(i, 0, nt);
+  hlo_set_shape(i, s);
+  hlo_for_each_use(u, i) hlo_set_attr_int(u->user, HLO_ATTR_INDEX, at[hlo_attr_int(u->user, HLO_ATTR_INDEX, 0)]);
+  hlo_remove_dead(t);
+  return i;
+}
+
+// ---- collectives of one repeated value ------------------------------------------------------------------------------------
+// Devices in a group, where the groups are written out; 0 when they are not.
+static i64 group_size(const hlo_instr *i) {
+  const hlo_replica_groups *g = hlo_attr_ptr(i, HLO_ATTR_REPLICA_GROUPS);
+  if (!g) return 0;
+  if (g->form == HLO_GROUPS_IOTA) return g->dims.n == 2 ? g->dims.v[1] : 0;
+  if (g->form != HLO_GROUPS_LIST || g->groups.n == 0) return 0;
+  for (u32 k = 1; k < g->groups.n; k++)
+    if (g->groups.v[k].n != g->groups.v[0].n) return 0;
+  return g->groups.v[0].n;
+}
+
+ALG_RULE(all_gather_splat) {
+  double v;
+  if (i->noperands != 1 || !hlo_shape_is_array(i->shape) || X->opcode != HLO_BROADCAST || !pass_alg_splat(X, &v)) return NULL;
+  hlo_instr *c = hlo_operand(X, 0);
+  return c->shape->rank == 0 ? pass_alg_spread(a, c, i->shape) : NULL;
+}
+
+// The sum over a group of a constant that all devices have
+ALG_RULE(all_reduce_splat) {
+  i64 n = group_size(i);
+  double v;
+  if (i->noperands != 1 || n < 1 || X->opcode != HLO_BROADCAST || !pass_alg_splat(X, &v) || !hlo_shape_is_array(i->shape)) return NULL;
+  if (pass_alg_reducer(hlo_attr_comp(i, HLO_ATTR_TO_APPLY)) != HLO_ADD || !(alg_is_float(i) || alg_is_int(i))) return NULL;
+  i64 k;
+  if (alg_is_int(i)) return pass_alg_splat_int(X, &k) ? pass_alg_full_int(a, i->shape, (i64)((u64)k * (u64)n)) : NULL;
+  return pass_alg_full(a, i->shape, v * (double)n);
+}

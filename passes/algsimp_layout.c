@@ -1,0 +1,133 @@
+// algsimp_layout.c — copies, bitcasts and constants: what only matters once layouts are known, and constants that are better
+// written as broadcast or iota.
+#include "passes/algsimp.h"
+
+#define X hlo_operand(i, 0)
+
+// ---- is it a bitcast? -----------------------------------------------------------------------------------------------------
+static bool plain_layout(const hlo_shape *s) {
+  const hlo_layout *l = s->layout;
+  return l && l->ntiles == 0 && l->element_bits == 0 && l->nsplits == 0 && l->memory_space == 0;
+}
+
+// Dimensions that matter, from the one that varies slowest in memory.
+static u32 physical_order(const hlo_shape *s, u32 *order) {
+  u32 n = 0;
+  for (u32 k = s->rank; k-- > 0;)
+    if (s->dims[s->layout->minor_to_major[k]] != 1) order[n++] = (u32)s->layout->minor_to_major[k];
+  return n;
+}
+
+// A reshape (or a copy, when the dims agree) from one shape with layout to another that moves nothing in memory: each group of
+// merged or split dimensions lies together and in order on both sides, and the groups lie in the same order.
+static bool reshape_is_bitcast(alg *a, const hlo_shape *from, const hlo_shape *to) {
+  if (!plain_layout(from) || !plain_layout(to) || from->dtype != to->dtype || from->elements == 0) return false;
+  alg_group *g = HS_NEW_ARRAY(a->p->scratch, alg_group, from->rank + to->rank + 2);
+  u32 n = pass_alg_groups(from, to, g), fo[HLO_MAX_RANK], ot[HLO_MAX_RANK];
+  u32 nf = physical_order(from, fo), nt = physical_order(to, ot), f = 0, t = 0;
+  while (f < nf && t < nt) {
+    u32 k = 0;
+    while (k < n && !(fo[f] >= g[k].from && fo[f] < g[k + 1].from)) k++;
+    for (u32 d = g[k].from; d < g[k + 1].from; d++)
+      if (from->dims[d] != 1 && (f == nf || fo[f++] != d)) return false;
+    for (u32 d = g[k].to; d < g[k + 1].to; d++)
+      if (to->dims[d] != 1 && (t == nt || ot[t++] != d)) return false;
+  }
+  return f == nf && t == nt;
+}
+
+static bool transpose_is_bitcast(const hlo_instr *i) {
+  const hlo_shape *from = X->shape, *to = i->shape;
+  if (!plain_layout(from) || !plain_layout(to)) return false;
+  u32 fo[HLO_MAX_RANK], ot[HLO_MAX_RANK], nf = physical_order(from, fo), nt = physical_order(to, ot);
+  hlo_ints p = alg_dims(i);
+  if (nf != nt) return false;
+  for (u32 k = 0; k < nf; k++)
+    if (p.v[ot[k]] != fo[k]) return false;
+  return true;
+}
+
+// Looks up through copies and reshapes for a value of which i is only another view.
+static hlo_instr *viewed(alg *a, hlo_instr *i) {
+  for (hlo_instr *o = X;; o = hlo_operand(o, 0)) {
+    if (hlo_shape_is_array(o->shape) && reshape_is_bitcast(a, o->shape, i->shape)) return o;
+    if ((o->opcode != HLO_RESHAPE && o->opcode != HLO_COPY) || o->ctrl_preds || o->nctrl_succs) return NULL;
+  }
+}
+
+ALG_RULE(view_is_bitcast) {
+  if (!a->layout_sensitive || !a->bitcasts || !hlo_shape_is_array(i->shape)) return NULL;
+  hlo_instr *o = viewed(a, i);
+  return o ? pass_alg_add(a, HLO_BITCAST, i->shape, 1, &o) : NULL;
+}
+
+ALG_RULE(transpose_bitcast) {
+  if (!a->layout_sensitive || !a->bitcasts || !transpose_is_bitcast(i)) return NULL;
+  hlo_instr *o = X;
+  return pass_alg_add(a, HLO_BITCAST, i->shape, 1, &o);
+}
+
+// copy(reshape(A)) where the reshape alone moves nothing: reshape straight to the copy's layout
+ALG_RULE(copy_reshape) {
+  if (!a->layout_sensitive || X->opcode != HLO_RESHAPE || !alg_one_use(X)) return NULL;
+  hlo_instr *o = hlo_operand(X, 0);
+  return reshape_is_bitcast(a, o->shape, X->shape) ? pass_alg_add(a, HLO_RESHAPE, i->shape, 1, &o) : NULL;
+}
+
+// bitcast-convert between widths, where the narrow elements of a wide one lie next to each other
+ALG_RULE(bitcast_convert_widths) {
+  const hlo_shape *from = X->shape, *to = i->shape;
+  bool narrower = to->rank == from->rank + 1;
+  const hlo_shape *more = narrower ? to : from, *less = narrower ? from : to;
+  if (more->rank != less->rank + 1 || !more->layout || !less->layout || more->layout->ntiles || less->layout->ntiles) return NULL;
+  if (more->layout->minor_to_major[0] != more->rank - 1) return NULL;
+  for (u32 k = 0; k < less->rank; k++)
+    if (less->layout->minor_to_major[k] != more->layout->minor_to_major[k + 1]) return NULL;
+  hlo_instr *o = X;
+  return pass_alg_add(a, HLO_BITCAST, i->shape, 1, &o);
+}
+
+ALG_RULE(layout_constraint) {
+  if (!a->layout_sensitive || !hs_str_eq(hlo_attr_str(i, HLO_ATTR_CUSTOM_CALL_TARGET), HS_STR("LayoutConstraint")) || i->noperands != 1) return NULL;
+  hlo_instr *o = X;
+  return pass_alg_add(a, HLO_COPY, i->shape, 1, &o);
+}
+
+// ---- constants --------------------------------------------------------------------------------------------------------------
+// An array of equal elements is the broadcast of one
+ALG_RULE(constant_splat) {
+  const hlo_literal *l = hlo_constant_value(i);
+  if (!hlo_shape_is_array(i->shape) || i->shape->elements < 2 || !l || l->elided || !hlo_literal_is_splat(l)) return NULL;
+  hlo_literal *one;
+  hs_status s = hlo_literal_new(hlo_shape_scalar(a->m->ctx, i->shape->dtype), &one);
+  if (!hs_ok(s)) {
+    hs_status_drop(s);
+    return NULL;
+  }
+  memcpy(one->data, l->data, HS_MIN(one->bytes, hlo_dtype_storage(i->shape->dtype)));
+  return pass_alg_spread(a, pass_alg_literal(a, one), i->shape);
+}
+
+// {0, 1, 2, ...} is an iota
+ALG_RULE(constant_iota) {
+  const hlo_literal *l = hlo_constant_value(i);
+  if (!hlo_shape_is_array(i->shape) || i->shape->rank != 1 || i->shape->elements < 2 || !l || l->elided) return NULL;
+  if (!alg_is_int(i) && !alg_is_float(i)) return NULL;
+  for (i64 k = 0; k < i->shape->elements; k++)
+    if (hlo_literal_f64(l, k) != (double)k) return NULL;
+  hlo_instr *n = pass_alg_add(a, HLO_IOTA, i->shape, 0, NULL);
+  hlo_set_attr_int(n, HLO_ATTR_IOTA_DIMENSION, 0);
+  return n;
+}
+
+// convert(scalar constant) when asked to fold it here
+ALG_RULE(convert_constant) {
+  if (!a->fold_converts || X->opcode != HLO_CONSTANT || i->shape->elements != 1 || alg_is_complex(i) || alg_is_complex(X)) return NULL;
+  const hlo_literal *l = hlo_constant_value(X);
+  if (!l || l->elided || hlo_dtype_bits(i->shape->dtype) < 8 || hlo_dtype_bits(X->shape->dtype) < 8) return NULL;
+  bool from_int = !alg_is_float(X);
+  if (!from_int && !alg_is_float(i)) return NULL;
+  hlo_instr *c = from_int && !alg_is_float(i) ? pass_alg_scalar_int(a, i->shape->dtype, hlo_literal_i64(l, 0))
+                                              : pass_alg_scalar(a, i->shape->dtype, from_int ? (double)hlo_literal_i64(l, 0) : hlo_literal_f64(l, 0));
+  return pass_alg_reshape_to(a, c, i->shape);
+}
