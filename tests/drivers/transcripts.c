@@ -7,11 +7,8 @@
 //   gone   the operations that the pass is there to expand are gone
 // In every case what the module means must not have changed: before and after are evaluated on the same random inputs
 // where the evaluator covers the module and the work is bounded.
-#include "core/eval.h"
 #include "passes/util.h"
-#include "tests/drivers/driver.h"
-
-#include <math.h>
+#include "tests/drivers/meaning.h"
 
 typedef enum { SMALL, SAME, GONE } rule;
 // Folders whose text to run, or whose rule, is not the folder's own name and SMALL.
@@ -56,28 +53,6 @@ static hs_status run_text(hlo_module *m, const char *text) {
   return pipeline_run(m, text, &o, NULL);
 }
 
-// 0 equal, 1 different (reported), 2 not evaluated.
-static int evaluate_both(const hlo_module *a, const hlo_module *b, FILE *out) {
-  hlo_cost_table t;
-  hs_status s = hlo_cost_module(a, &t);
-  if (!hs_ok(s)) return hs_status_drop(s), 2;
-  double work = t.total.flops + t.total.transcendentals + (t.total.bytes_read + t.total.bytes_written) / 4;
-  bool unknown = t.unknown > 0;
-  hlo_cost_free(&t);
-  if (work > 2e8 || unknown) return 2;
-  hlo_literal **args, *x = NULL, *y = NULL;
-  u32 n;
-  s = hlo_inputs_random(a->ctx, a, 7, &args, &n);
-  if (!hs_ok(s)) return hs_status_drop(s), 2;
-  hlo_eval_options o = {.max_bytes = (i64)1 << 31};
-  s = hlo_eval_module(a, n, args, &o, &x);
-  if (!hs_ok(s)) return hs_status_drop(s), 2;
-  s = hlo_eval_module(b, n, args, &o, &y);
-  if (hs_ok(s)) s = hlo_compare(x, y, (hlo_tolerance){1e-4, 1e-3});
-  if (!hs_ok(s)) return drv_status(out, "means something else", s), 1;
-  return 0;
-}
-
 static u32 count_reachable(hlo_module *m, hlo_opcode op) {
   u32 n = 0;
   hlo_for_each_comp(c, m) hlo_for_each_instr(i, c) n += op == HLO_OP_INVALID || i->opcode == op;
@@ -109,8 +84,8 @@ static int one(void *arg, u32 k, FILE *out) {
   s = run_text(m, text);
   if (!hs_ok(s)) return drv_status(out, "pass failed", s), 1;
   u64 now = hlo_fingerprint(m), then = hlo_fingerprint(before);
-  int meaning = evaluate_both(before, m, out);
-  if (meaning == 1) return 1;
+  meaning same = meaning_compare(before, m, out);
+  if (same == MEANS_OTHER) return 1;
   s = run_text(m, "dce");
   if (hs_ok(s)) s = run_text(want, "dce");
   if (!hs_ok(s)) return drv_status(out, "dce failed", s), 1;
@@ -118,8 +93,8 @@ static int one(void *arg, u32 k, FILE *out) {
   if (pass_comp_equal(m->entry, want->entry, false, &a)) return 0;
   u32 ours = count_reachable(m, 0), theirs = count_reachable(want, 0);
   rule kind = sp ? sp->rule : SMALL;
-  if (kind == GONE && sp->gone && count_reachable(m, sp->gone) == 0 && meaning == 0) return 0;
-  if (kind == GONE && !sp->gone && ours <= theirs && meaning == 0) return 0;
+  if (kind == GONE && sp->gone && count_reachable(m, sp->gone) == 0 && same == MEANS_SAME) return 0;
+  if (kind == GONE && !sp->gone && ours <= theirs && same == MEANS_SAME) return 0;
   if (kind == SMALL && ours <= theirs && (now != then || hlo_instr_count(before) <= theirs) && (now != then)) return 0;
   fprintf(out, "%u instructions, XLA %u:%s", ours, theirs, now == then ? " (unchanged)" : "");
   report_opcodes(out, m, want);

@@ -1,0 +1,54 @@
+// meaning.h — does a module still mean the same? Both are evaluated on the same random inputs and the results compared by
+// XLA's Near rule, where the evaluator covers the module and the work is bounded.
+#ifndef TESTS_MEANING_H
+#define TESTS_MEANING_H
+
+#include "core/cost.h"
+#include "core/eval.h"
+#include "tests/drivers/driver.h"
+
+typedef enum { MEANS_SAME, MEANS_OTHER, NOT_EVALUATED } meaning;
+
+// What limits the comparison is the rounding of reassociated sums.
+static const hlo_tolerance meaning_tolerance = {1e-4, 1e-3};
+
+// Runs modules that cost at most this many operations (bytes count a quarter).
+#define MEANING_WORK 2e8
+
+static inline bool meaning_affordable(const hlo_module *m) {
+  hlo_cost_table t;
+  hs_status s = hlo_cost_module(m, &t);
+  if (!hs_ok(s)) return hs_status_drop(s), false;
+  double work = t.total.flops + t.total.transcendentals + (t.total.bytes_read + t.total.bytes_written) / 4;
+  hlo_cost_free(&t);
+  return work <= MEANING_WORK;
+}
+
+// The value of a module on the inputs of seed 7; false (silently) when it cannot be had.
+static inline bool meaning_value(const hlo_module *m, const hlo_module *inputs_of, hlo_literal **out) {
+  hlo_literal **args;
+  u32 n;
+  hs_status s = hlo_inputs_random(m->ctx, inputs_of, 7, &args, &n);
+  if (!hs_ok(s)) return hs_status_drop(s), false;
+  hlo_eval_options o = {.max_bytes = (i64)1 << 31};
+  s = hlo_eval_module(m, n, args, &o, out);
+  hlo_inputs_free(args, n);
+  if (!hs_ok(s)) return hs_status_drop(s), false;
+  return true;
+}
+
+static inline meaning meaning_compare(const hlo_module *before, const hlo_module *after, FILE *out) {
+  hlo_literal *x = NULL, *y = NULL;
+  if (!meaning_affordable(before) || !meaning_affordable(after) || !meaning_value(before, before, &x)) return NOT_EVALUATED;
+  hlo_literal **args;
+  u32 n;
+  hlo_eval_options o = {.max_bytes = (i64)1 << 31};
+  hs_status s = hlo_inputs_random(before->ctx, before, 7, &args, &n);
+  if (hs_ok(s)) s = hlo_eval_module(after, n, args, &o, &y);
+  if (!hs_ok(s) && s.err->code == HS_E_UNSUPPORTED) return hs_status_drop(s), NOT_EVALUATED;
+  if (hs_ok(s)) s = hlo_compare(x, y, meaning_tolerance);
+  if (!hs_ok(s)) return drv_status(out, "means something else", s), MEANS_OTHER;
+  return MEANS_SAME;
+}
+
+#endif
