@@ -24,7 +24,8 @@ typedef struct hlo_xla_cost { double flops, transcendentals, bytes; } hlo_xla_co
 hlo_xla_cost hlo_cost_xla(const hlo_module *);
 
 // trip_count.c: how often a while loop runs, or -1. The pattern form looks at the code only, not at known_trip_count, and
-// also says which state element counts (0 for a scalar state), its first value and its step; the pointers may be NULL.
+// also says which state element counts (set even when the count is not known; 0 for a scalar state), its first value and
+// its step; the pointers may be NULL.
 i64 hlo_trip_count(const hlo_instr *while_instr);
 i64 hlo_trip_count_pattern(const hlo_instr *while_instr, i64 *element, i64 *start, i64 *stride);
 

@@ -134,6 +134,7 @@ hlo_module *hlo_module_clone(const hlo_module *, const char *name);            /
 
 hlo_computation *hlo_add_computation(hlo_module *, const char *name);          // appended; the name is made unique
 void hlo_remove_computation(hlo_computation *);                                // callers must be gone
+void hlo_set_computation_name(hlo_computation *, const char *name);            // made unique
 void hlo_set_entry(hlo_module *, hlo_computation *);
 void hlo_set_module_attr(hlo_module *, hlo_attr);
 void hlo_remove_module_attr(hlo_module *, hlo_attr_id);

@@ -43,6 +43,10 @@ void hlo_remove_computation(hlo_computation *c) {
   hlo_rec_unlink_comp_(c->module, c);
 }
 
+void hlo_set_computation_name(hlo_computation *c, const char *name) {
+  if (strcmp(c->name, name)) SET_PTR(c->module, c, c->name, hlo_claim_name_(c->module, name, NULL, c));
+}
+
 void hlo_set_entry(hlo_module *m, hlo_computation *c) { SET_PTR(m, NULL, m->entry, c); }
 void hlo_set_stack_frames(hlo_module *m, const hlo_stack_frames *f) { SET_PTR(m, NULL, m->frames, f); }
 

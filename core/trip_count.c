@@ -129,8 +129,8 @@ i64 hlo_trip_count_pattern(const hlo_instr *w, i64 *element, i64 *start, i64 *st
       bool known = scalar_value(b, &limit) ||
                    (j >= 0 && state_element(element_of(body->root, j), body) == j && scalar_value(element_of(hlo_operand(w, 0), j), &limit));
       i64 n = known ? count(init, limit, step, direction) : -1;
-      if (n < 0 || !fits(hlo_operand(root.i, 0)->shape->dtype, init, step, n)) return -1;
       if (element) *element = k;
+      if (n < 0 || !fits(hlo_operand(root.i, 0)->shape->dtype, init, step, n)) return -1;
       if (start) *start = init;
       if (stride) *stride = step;
       return n;

@@ -31,6 +31,10 @@ static bool passes_values_on(const hlo_computation *c) {
 
 static hlo_instr *select_tree(hlo_instr *pred, hlo_instr *t, hlo_instr *f, hs_arena *a) {
   if (t == f) return t;
+  if (t->shape->dtype == HLO_TOKEN) {
+    hlo_instr *both[] = {t, f};
+    return hlo_add(pred->parent, HLO_AFTER_ALL, t->shape, 2, both, NULL);
+  }
   if (hlo_shape_is_tuple(t->shape)) {
     u32 n = t->shape->nelems;
     hlo_instr **e = HS_NEW_ARRAY(a, hlo_instr *, n + 1);
@@ -46,7 +50,7 @@ static hlo_instr *select_tree(hlo_instr *pred, hlo_instr *t, hlo_instr *f, hs_ar
 }
 
 static bool selectable(const hlo_shape *s) {
-  if (!hlo_shape_is_tuple(s)) return hlo_shape_is_array(s);
+  if (!hlo_shape_is_tuple(s)) return hlo_shape_is_array(s) || s->dtype == HLO_TOKEN;
   for (u32 k = 0; k < s->nelems; k++)
     if (!selectable(s->elems[k])) return false;
   return true;
@@ -76,16 +80,15 @@ static bool trim_results(pass_ctx *c, hlo_instr *i, u32 *counts) {
   hlo_computation **b;
   u32 nb;
   pass_called_all(i, c->scratch, &b, &nb);
-  for (u32 k = 0; k < nb; k++) {
-    // A branch that others call too is left to flatten-call-graph.
-    if (b[k]->id >= counts[0] || counts[1 + b[k]->id] > 1 || b[k]->root->opcode != HLO_TUPLE) return false;
-  }
+  for (u32 k = 0; k < nb; k++)
+    if (b[k]->root->opcode != HLO_TUPLE) return false;
   if (!pass_may_rewrite(c)) return false;
   pass_note_done(c, i, NULL, "%u of %u result elements unused", n - live, n);
   i64 *number = HS_NEW_ARRAY(c->scratch, i64, n), at = 0;
   for (u32 k = 0; k < n; k++) number[k] = used[k] ? at++ : -1;
   hlo_instr *root = NULL;
   for (u32 k = 0; k < nb; k++) {
+    b[k] = pass_own_called(i, k, counts, c->scratch);
     hlo_instr *old = b[k]->root, **e = HS_NEW_ARRAY(c->scratch, hlo_instr *, n);
     for (u32 j = 0; j < n; j++)
       if (used[j]) e[number[j]] = hlo_operand(old, j);
@@ -98,6 +101,63 @@ static bool trim_results(pass_ctx *c, hlo_instr *i, u32 *counts) {
   return true;
 }
 
+// Result elements that every branch computes alike: readers of the later one read the earlier one.
+static void merge_results(pass_ctx *c, hlo_instr *i, hlo_computation *const *b, u32 nb) {
+  if (!hlo_shape_is_tuple(i->shape) || i->shape->nelems > 256) return;
+  for (u32 x = 0; x < nb; x++)
+    if (b[x]->root->opcode != HLO_TUPLE) return;
+  for (u32 k = 1; k < i->shape->nelems; k++) {
+    u32 j = 0;
+    for (; j < k; j++) {
+      bool same = true;
+      for (u32 x = 0; same && x < nb; x++) same = hlo_operand(b[x]->root, j) == hlo_operand(b[x]->root, k);
+      if (same) break;
+    }
+    if (j == k) continue;
+    for (hlo_use *u = i->first_use, *next; u; u = next) {
+      next = u->next;
+      if (u->user->opcode != HLO_GET_TUPLE_ELEMENT || hlo_attr_int(u->user, HLO_ATTR_INDEX, -1) != (i64)k || !pass_may_rewrite(c)) continue;
+      pass_note_done(c, u->user, i, "element %u always equals element %u", k, j);
+      hlo_set_attr_int(u->user, HLO_ATTR_INDEX, j);
+    }
+  }
+}
+
+// Operand elements that a branch does not read are not passed to it.
+static void trim_operand(pass_ctx *c, hlo_instr *i, u32 which, u32 *counts) {
+  hlo_computation **b;
+  u32 nb;
+  pass_called_all(i, c->scratch, &b, &nb);
+  hlo_instr *p = b[which]->params[0], *arg = hlo_operand(i, which + 1);
+  if (!hlo_shape_is_tuple(p->shape) || hlo_is_root(p)) return;
+  u32 n = p->shape->nelems, live = 0;
+  bool *used = HS_NEW_ARRAY(c->scratch, bool, n + 1);
+  hlo_for_each_use(u, p) {
+    if (u->user->opcode != HLO_GET_TUPLE_ELEMENT) return;
+    i64 k = hlo_attr_int(u->user, HLO_ATTR_INDEX, 0);
+    if (!used[k]) used[k] = true, live++;
+  }
+  if (live == n || !pass_may_rewrite(c)) return;
+  pass_note_done(c, i, NULL, "branch %u reads %u of %u operand elements", which, live, n);
+  p = pass_own_called(i, which, counts, c->scratch)->params[0];
+  hlo_instr **e = HS_NEW_ARRAY(c->scratch, hlo_instr *, n + 1);
+  i64 *number = HS_NEW_ARRAY(c->scratch, i64, n + 1), at = 0;
+  for (u32 k = 0; k < n; k++)
+    if (used[k]) e[at] = pass_element(arg, k), number[k] = at++;
+  hlo_instr *t = hlo_add_tuple(i->parent, live, e);
+  hlo_set_operand(i, which + 1, t);
+  hlo_set_shape(p, t->shape);
+  hlo_for_each_use(u, p) hlo_set_attr_int(u->user, HLO_ATTR_INDEX, number[hlo_attr_int(u->user, HLO_ATTR_INDEX, 0)]);
+  hlo_remove_dead(arg);
+}
+
+static bool in_scheduling_group(const hlo_instr *i) {
+  const hlo_frontend *f = hlo_attr_ptr(i, HLO_ATTR_FRONTEND_ATTRIBUTES);
+  for (u32 k = 0; f && k < f->n; k++)
+    if (hs_str_eq(f->v[k].key, HS_STR("_scheduling_group_id"))) return true;
+  return false;
+}
+
 static void simplify(pass_ctx *c, hlo_instr *i, u32 *counts) {
   hlo_computation **b;
   u32 n;
@@ -105,6 +165,7 @@ static void simplify(pass_ctx *c, hlo_instr *i, u32 *counts) {
   if (n == 0 || i->noperands != n + 1) return;
   i64 taken = n == 1 ? 0 : constant_branch(i, n);
   if (i->ctrl_preds || i->nctrl_succs) { pass_note_declined(c, i, NULL, "it has control dependencies"); return; }
+  if (in_scheduling_group(i)) { pass_note_declined(c, i, NULL, "it is in a scheduling group"); return; }
   if (taken >= 0) {
     if (!pass_may_rewrite(c)) return;
     pass_note_done(c, i, NULL, "always takes branch %lld", (long long)taken);
@@ -122,7 +183,9 @@ static void simplify(pass_ctx *c, hlo_instr *i, u32 *counts) {
     return;
   }
   if (n == 2 && passes_values_on(b[0]) && passes_values_on(b[1]) && to_select(c, i, b)) return;
+  merge_results(c, i, b, n);
   trim_results(c, i, counts);
+  for (u32 k = 0; k < n; k++) trim_operand(c, i, k, counts);
 }
 
 static hs_status for_each_conditional(pass_ctx *c, hlo_computation *comp, u32 *counts, void (*f)(pass_ctx *, hlo_instr *, u32 *)) {
@@ -191,11 +254,10 @@ static void canonicalize(pass_ctx *c, hlo_instr *i, u32 *counts) {
   bool wrap_result = !hlo_shape_is_tuple(i->shape), wrap_any = wrap_result;
   for (u32 k = 0; k < n && k + 1 < i->noperands; k++) wrap_any |= !hlo_shape_is_tuple(hlo_operand(i, k + 1)->shape);
   if (!wrap_any || i->noperands != n + 1) return;
-  for (u32 k = 0; k < n; k++)
-    if (b[k]->id >= counts[0] || counts[1 + b[k]->id] > 1) { pass_note_declined(c, i, NULL, "%s has other callers", b[k]->name); return; }
   if (!pass_may_rewrite(c)) return;
   pass_note_done(c, i, NULL, "operands and results wrapped in tuples");
   for (u32 k = 0; k < n; k++) {
+    b[k] = pass_own_called(i, k, counts, c->scratch);
     hlo_instr *arg = hlo_operand(i, k + 1);
     if (!hlo_shape_is_tuple(arg->shape)) {
       hlo_instr *t = hlo_add_tuple(i->parent, 1, &arg);

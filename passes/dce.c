@@ -3,7 +3,7 @@
 // One walk from the end of each list removes all dead chains, for users come after their operands. Callers go before
 // callees, so that a dead call's callee is seen as unreachable in the same run. Outputs of multi-output fusions that
 // nobody reads go too. Control edges hold an instruction in place, and so do side effects.
-#include "passes/pass.h"
+#include "passes/util.h"
 
 static hs_status sweep(pass_ctx *c, hlo_computation *comp) {
   for (hlo_instr *i = comp->last, *prev; i; i = prev) {
@@ -34,6 +34,11 @@ static void reach(hlo_computation *comp, bool *seen, hs_arena *a) {
     }
   }
   hs_vec_free(&work);
+}
+
+static bool owns_body(const hlo_instr *f, const u32 *counts) {
+  const hlo_computation *body = hlo_fusion_comp(f);
+  return body && body->id < counts[0] && counts[1 + body->id] == 1;
 }
 
 // A fusion whose tuple has elements that nobody reads gets a smaller tuple; one that is left alone loses the tuple.
@@ -71,13 +76,33 @@ static void trim_fusion_outputs(pass_ctx *c, hlo_instr *f) {
   for (u32 k = 0; k < ng; k++) hlo_replace(gtes[k], f);
 }
 
+// Operands that a fusion's body no longer reads.
+static void trim_fusion_operands(pass_ctx *c, hlo_instr *f) {
+  hlo_computation *body = hlo_fusion_comp(f);
+  if (!body || body->nparams != f->noperands || hlo_attr_get(f, HLO_ATTR_OUTPUT_TO_OPERAND_ALIASING)) return;
+  u32 live = 0;
+  for (u32 k = 0; k < body->nparams; k++) live += body->params[k]->nuses || hlo_is_root(body->params[k]);
+  if (live == f->noperands || !pass_may_rewrite(c)) return;
+  pass_note_done(c, f, NULL, "%u operands unused inside", f->noperands - live);
+  hlo_instr **ops = HS_NEW_ARRAY(c->scratch, hlo_instr *, live + 1);
+  u32 n = 0, was = f->noperands;
+  for (u32 k = 0; k < was; k++)
+    if (body->params[k]->nuses || hlo_is_root(body->params[k])) ops[n++] = hlo_operand(f, k);
+  for (u32 k = was; k-- > 0;)
+    if (!body->params[k]->nuses && !hlo_is_root(body->params[k])) hlo_remove_parameter(body, k);
+  hlo_set_operands(f, n, ops);
+}
+
 hs_status pass_dce(pass_ctx *c) {
   hlo_module *m = c->m;
   u32 n;
   hlo_computation **order = hlo_comp_post_order(m, c->scratch, &n);
+  u32 *counts = pass_caller_counts(m, c->scratch);
   for (u32 k = n; k-- > 0;) {
     HS_TRY(hs_poll());
-    hlo_for_each_instr(i, order[k]) if (i->opcode == HLO_FUSION) trim_fusion_outputs(c, i);
+    hlo_for_each_instr(i, order[k]) if (i->opcode == HLO_FUSION && owns_body(i, counts)) trim_fusion_outputs(c, i);
+    HS_TRY(sweep(c, order[k]));
+    hlo_for_each_instr(i, order[k]) if (i->opcode == HLO_FUSION && owns_body(i, counts)) trim_fusion_operands(c, i);
     HS_TRY(sweep(c, order[k]));
   }
   bool *seen = HS_NEW_ARRAY(c->scratch, bool, m->next_comp_id);

@@ -10,7 +10,7 @@
 static bool may_inline(const hlo_instr *call) {
   const hlo_frontend *f = hlo_attr_ptr(call, HLO_ATTR_FRONTEND_ATTRIBUTES);
   for (u32 k = 0; f && k < f->n; k++)
-    if (hs_str_eq(f->v[k].key, HS_STR("inlineable")) && hs_str_eq(f->v[k].value, HS_STR("false"))) return false;
+    if (hs_str_eq(f->v[k].key, HS_STR("inlineable")) && (hs_str_eq(f->v[k].value, HS_STR("false")) || hs_str_eq(f->v[k].value, HS_STR("xla_late")))) return false;
   return true;
 }
 
@@ -95,27 +95,6 @@ static bool control_flow(const hlo_instr *i) {
   return i->opcode == HLO_CALL || i->opcode == HLO_WHILE || i->opcode == HLO_CONDITIONAL || i->opcode == HLO_ASYNC_START;
 }
 
-// Points number `which` of i's called computations (hlo_called's order) at `to`.
-static void set_called(hlo_instr *i, u32 which, hlo_computation *to) {
-  const hlo_attrs *attrs = i->attrs;
-  u32 at = 0;
-  for (u32 k = 0; attrs && k < attrs->n; k++) {
-    if (hlo_attr_kind_of(attrs->v[k].id) == HLO_AK_COMP) {
-      if (at++ == which) { hlo_set_attr_comp(i, attrs->v[k].id, to); return; }
-    } else if (hlo_attr_kind_of(attrs->v[k].id) == HLO_AK_COMPS) {
-      u32 n = attrs->v[k].v.comps.n;
-      if (which < at + n) {
-        hlo_computation **v = HS_NEW_ARRAY(&i->parent->module->arena, hlo_computation *, n);
-        memcpy(v, attrs->v[k].v.comps.v, n * sizeof *v);
-        v[which - at] = to;
-        hlo_set_attr(i, (hlo_attr){.id = attrs->v[k].id, .v.comps = {n, v}});
-        return;
-      }
-      at += n;
-    }
-  }
-}
-
 hs_status pass_flatten_call_graph(pass_ctx *c) {
   hlo_module *m = c->m;
   u32 n;
@@ -139,7 +118,7 @@ hs_status pass_flatten_call_graph(pass_ctx *c) {
           if (!pass_may_rewrite(c)) { hs_vec_free(&work); return HS_GOOD; }
           hlo_computation *copy = hlo_clone_computation(v[j], v[j]->name, NULL);
           pass_note_done(c, i, NULL, "%s copied for this caller", v[j]->name);
-          set_called(i, j, copy);
+          pass_set_called(i, j, copy);
           hs_vec_push(&work, copy);
         }
       }

@@ -32,7 +32,7 @@ bool pass_loop_invariant(const pass_loop *l, u32 k) {
 }
 
 // Uses of `tuple` other than get-tuple-element read a tuple rebuilt from its elements.
-static void read_by_element(hlo_instr *tuple, hs_arena *a) {
+void pass_read_by_element(hlo_instr *tuple, hs_arena *a) {
   bool whole = hlo_is_root(tuple);
   hlo_for_each_use(u, tuple) whole |= u->user->opcode != HLO_GET_TUPLE_ELEMENT;
   if (!whole) return;
@@ -48,8 +48,8 @@ static void read_by_element(hlo_instr *tuple, hs_arena *a) {
 }
 
 hlo_instr *pass_loop_normalize(pass_loop *l, hs_arena *a) {
-  read_by_element(l->body->params[0], a);
-  read_by_element(l->cond->params[0], a);
+  pass_read_by_element(l->body->params[0], a);
+  pass_read_by_element(l->cond->params[0], a);
   hlo_instr *root = l->body->root;
   if (root->opcode == HLO_TUPLE) return root;
   hlo_instr **elems = HS_NEW_ARRAY(a, hlo_instr *, l->n + 1);
@@ -85,7 +85,7 @@ static hlo_instr *extended(const hlo_instr *tuple, u32 n, hlo_instr *const *more
 
 void pass_loop_widen(pass_loop *l, u32 n, hlo_instr *const *values, hlo_instr **in, hs_arena *a) {
   hlo_instr *root = pass_loop_normalize(l, a), *old_in = initial_tuple(l, a);
-  read_by_element(l->w, a);
+  pass_read_by_element(l->w, a);
   u32 at = l->n;
   hlo_instr *wide = extended(old_in, n, values, a);
   hlo_move_before(wide, l->w);
@@ -119,7 +119,7 @@ static void renumber_readers(hlo_instr *tuple, const i64 *number) {
 
 void pass_loop_narrow(pass_loop *l, const bool *keep, hs_arena *a) {
   hlo_instr *root = pass_loop_normalize(l, a), *old_in = initial_tuple(l, a);
-  read_by_element(l->w, a);
+  pass_read_by_element(l->w, a);
   i64 *number = HS_NEW_ARRAY(a, i64, l->n + 1), n = 0;
   for (u32 k = 0; k < l->n; k++) number[k] = keep[k] ? n++ : -1;
   hlo_instr *in = reduced(old_in, keep, a);
@@ -132,4 +132,71 @@ void pass_loop_narrow(pass_loop *l, const bool *keep, hs_arena *a) {
   renumber_readers(l->cond->params[0], number);
   renumber_readers(l->w, number);
   hlo_remove_dead(old_in);
+}
+
+// ---- constants of the state ---------------------------------------------------------------------------------------------
+// The constant (or broadcast of one) that element k starts from.
+hlo_instr *pass_loop_constant(const pass_loop *l, u32 k) {
+  hlo_instr *i = l->in ? hlo_operand(l->in, k) : NULL;
+  if (!i || !hlo_shape_is_array(i->shape)) return NULL;
+  if (i->opcode == HLO_CONSTANT) return i;
+  return i->opcode == HLO_BROADCAST && hlo_operand(i, 0)->opcode == HLO_CONSTANT ? i : NULL;
+}
+
+static hlo_instr *copy_constant(hlo_computation *into, const hlo_instr *k) {
+  if (k->opcode == HLO_CONSTANT) return hlo_clone_instr(into, k, NULL, 0, NULL);
+  hlo_instr *scalar = hlo_clone_instr(into, hlo_operand(k, 0), NULL, 0, NULL);
+  return hlo_clone_instr(into, k, NULL, 1, &scalar);
+}
+
+// Readers of element k in one computation, apart from the root's own passing through.
+static u32 sink_into(hlo_computation *comp, u32 k, const hlo_instr *constant, bool count_only) {
+  u32 n = 0;
+  hlo_instr *copy = NULL;
+  hlo_instr *root = comp->root;
+  for (hlo_use *u = comp->params[0]->first_use, *next; u; u = next) {
+    next = u->next;
+    hlo_instr *g = u->user;
+    if (g->opcode != HLO_GET_TUPLE_ELEMENT || hlo_attr_int(g, HLO_ATTR_INDEX, -1) != (i64)k) continue;
+    for (hlo_use *v = g->first_use, *after; v; v = after) {
+      after = v->next;
+      if (v->user == root && root->opcode == HLO_TUPLE && v->slot == k) continue;
+      n++;
+      if (count_only) continue;
+      if (!copy) {
+        copy = copy_constant(comp, constant);
+        hlo_move_before(copy, comp->first);
+        if (copy->opcode == HLO_BROADCAST) hlo_move_before(hlo_operand(copy, 0), copy);
+        hlo_add_provenance(copy, g);
+      }
+      hlo_set_operand(v->user, v->slot, copy);
+    }
+    if (hlo_is_root(g)) {
+      n++;
+      if (!count_only) {
+        if (!copy) copy = copy_constant(comp, constant);
+        hlo_set_root(comp, copy);
+      }
+    }
+  }
+  return n;
+}
+
+u32 pass_loop_reads(const pass_loop *l, u32 k) { return sink_into(l->body, k, NULL, true) + sink_into(l->cond, k, NULL, true); }
+
+void pass_loop_sink(pass_loop *l, u32 k, const hlo_instr *constant) {
+  sink_into(l->body, k, constant, false);
+  sink_into(l->cond, k, constant, false);
+}
+
+void pass_loop_rename(pass_loop *l, const char *prefix, const char *suffix) {
+  hlo_computation *both[] = {l->body, l->cond};
+  for (int k = 0; k < 2; k++) {
+    const char *old = both[k]->name;
+    size_t n = strlen(old), np = strlen(prefix), ns = strlen(suffix);
+    if ((np && strncmp(old, prefix, np) == 0) || (ns && n >= ns && strcmp(old + n - ns, suffix) == 0)) continue;
+    char *name = hs_format("%s%s%s", prefix, old, suffix);
+    hlo_set_computation_name(both[k], name);
+    hs_free(name);
+  }
 }

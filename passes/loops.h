@@ -26,4 +26,14 @@ void pass_loop_widen(pass_loop *, u32 n, hlo_instr *const *values, hlo_instr **i
 // own passing through), and from the users of the loop.
 void pass_loop_narrow(pass_loop *, const bool *keep, hs_arena *);
 
+// Users of a tuple (or its place as root) read a tuple rebuilt of its elements, so that its shape may change.
+void pass_read_by_element(hlo_instr *tuple, hs_arena *);
+// The constant, or broadcast of one, that element k starts as; NULL when it is something else.
+hlo_instr *pass_loop_constant(const pass_loop *, u32 k);
+// How many readers element k has inside, apart from being passed on; and giving them a copy of the constant instead.
+u32 pass_loop_reads(const pass_loop *, u32 k);
+void pass_loop_sink(pass_loop *, u32 k, const hlo_instr *constant);
+// Names of body and condition, as XLA's passes mark what they changed.
+void pass_loop_rename(pass_loop *, const char *prefix, const char *suffix);
+
 #endif

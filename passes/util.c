@@ -107,6 +107,39 @@ hlo_computation *pass_own_callee(hlo_instr *caller, hlo_attr_id which, u32 *coun
   return mine;
 }
 
+// Points number `which` of i's called computations (hlo_called's order) at `to`.
+void pass_set_called(hlo_instr *i, u32 which, hlo_computation *to) {
+  const hlo_attrs *attrs = i->attrs;
+  u32 at = 0;
+  for (u32 k = 0; attrs && k < attrs->n; k++) {
+    if (hlo_attr_kind_of(attrs->v[k].id) == HLO_AK_COMP) {
+      if (at++ == which) { hlo_set_attr_comp(i, attrs->v[k].id, to); return; }
+    } else if (hlo_attr_kind_of(attrs->v[k].id) == HLO_AK_COMPS) {
+      u32 n = attrs->v[k].v.comps.n;
+      if (which < at + n) {
+        hlo_computation **v = HS_NEW_ARRAY(&i->parent->module->arena, hlo_computation *, n);
+        memcpy(v, attrs->v[k].v.comps.v, n * sizeof *v);
+        v[which - at] = to;
+        hlo_set_attr(i, (hlo_attr){.id = attrs->v[k].id, .v.comps = {n, v}});
+        return;
+      }
+      at += n;
+    }
+  }
+}
+
+hlo_computation *pass_own_called(hlo_instr *i, u32 which, u32 *counts, hs_arena *a) {
+  hlo_computation **v;
+  u32 n;
+  pass_called_all(i, a, &v, &n);
+  hlo_computation *c = v[which];
+  if (c->id >= counts[0] || counts[1 + c->id] <= 1) return c;
+  counts[1 + c->id]--;
+  hlo_computation *mine = hlo_clone_computation(c, c->name, NULL);
+  pass_set_called(i, which, mine);
+  return mine;
+}
+
 // ---- structure ------------------------------------------------------------------------------------------------------
 static bool skip_calls(hlo_attr_id id) {
   hlo_attr_kind k = hlo_attr_kind_of(id);

@@ -20,6 +20,9 @@ hlo_instr *pass_inline_call(hlo_instr *call, const hlo_computation *body, hlo_in
 u32 *pass_caller_counts(const hlo_module *, hs_arena *);
 // The computation named by attribute `which`, cloned first when another instruction calls it too, so that it may be edited.
 hlo_computation *pass_own_callee(hlo_instr *caller, hlo_attr_id which, u32 *counts);
+// The same for number `which` of the called computations (hlo_called's order), and the setter it uses.
+hlo_computation *pass_own_called(hlo_instr *, u32 which, u32 *counts, hs_arena *);
+void pass_set_called(hlo_instr *, u32 which, hlo_computation *to);
 void pass_called_all(const hlo_instr *, hs_arena *, hlo_computation ***v, u32 *n);
 
 // Structure of computations: equal up to names, instruction order and annotations. `memo` (may be NULL) is an array of

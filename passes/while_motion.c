@@ -106,6 +106,7 @@ static hs_status hoist_loop(pass_ctx *c, hlo_instr *w, u32 *counts) {
   }
   pass_loop_widen(&l, take, values, in, c->scratch);
   for (u32 k = 0; k < take; k++) hlo_replace(found[k], in[k]);
+  pass_loop_rename(&l, "wide.", "");
   return HS_GOOD;
 }
 
@@ -121,53 +122,6 @@ hs_status pass_while_loop_invariant_code_motion(pass_ctx *c) {
   return HS_GOOD;
 }
 
-// The constant (or broadcast of one) that element k starts from.
-static hlo_instr *initial_constant(const pass_loop *l, u32 k) {
-  hlo_instr *i = l->in ? hlo_operand(l->in, k) : NULL;
-  if (!i || !hlo_shape_is_array(i->shape)) return NULL;
-  if (i->opcode == HLO_CONSTANT) return i;
-  return i->opcode == HLO_BROADCAST && hlo_operand(i, 0)->opcode == HLO_CONSTANT ? i : NULL;
-}
-
-static hlo_instr *copy_constant(hlo_computation *into, const hlo_instr *k) {
-  if (k->opcode == HLO_CONSTANT) return hlo_clone_instr(into, k, NULL, 0, NULL);
-  hlo_instr *scalar = hlo_clone_instr(into, hlo_operand(k, 0), NULL, 0, NULL);
-  return hlo_clone_instr(into, k, NULL, 1, &scalar);
-}
-
-// Readers of element k in one computation, apart from the root's own passing through.
-static u32 sink_into(hlo_computation *comp, u32 k, const hlo_instr *constant, bool count_only) {
-  u32 n = 0;
-  hlo_instr *copy = NULL;
-  hlo_instr *root = comp->root;
-  for (hlo_use *u = comp->params[0]->first_use, *next; u; u = next) {
-    next = u->next;
-    hlo_instr *g = u->user;
-    if (g->opcode != HLO_GET_TUPLE_ELEMENT || hlo_attr_int(g, HLO_ATTR_INDEX, -1) != (i64)k) continue;
-    for (hlo_use *v = g->first_use, *after; v; v = after) {
-      after = v->next;
-      if (v->user == root && root->opcode == HLO_TUPLE && v->slot == k) continue;
-      n++;
-      if (count_only) continue;
-      if (!copy) {
-        copy = copy_constant(comp, constant);
-        hlo_move_before(copy, comp->first);
-        if (copy->opcode == HLO_BROADCAST) hlo_move_before(hlo_operand(copy, 0), copy);
-        hlo_add_provenance(copy, g);
-      }
-      hlo_set_operand(v->user, v->slot, copy);
-    }
-    if (hlo_is_root(g)) {
-      n++;
-      if (!count_only) {
-        if (!copy) copy = copy_constant(comp, constant);
-        hlo_set_root(comp, copy);
-      }
-    }
-  }
-  return n;
-}
-
 hs_status pass_while_loop_constant_sinking(pass_ctx *c) {
   u32 n, *counts = pass_caller_counts(c->m, c->scratch);
   bool broadcasts = pass_option_bool(c, "sink_broadcast_of_constants", true);
@@ -177,16 +131,18 @@ hs_status pass_while_loop_constant_sinking(pass_ctx *c) {
     hlo_for_each_instr_safe(w, comps[x]) {
       pass_loop l;
       if (w->opcode != HLO_WHILE || !pass_loop_of(c, w, &l) || l.body->root->opcode != HLO_TUPLE) continue;
+      bool renamed = false;
       for (u32 k = 0; k < l.n; k++) {
-        hlo_instr *constant = initial_constant(&l, k);
+        hlo_instr *constant = pass_loop_constant(&l, k);
         if (!constant || (!broadcasts && constant->opcode == HLO_BROADCAST) || !pass_loop_invariant(&l, k)) continue;
-        if (sink_into(l.body, k, constant, true) + sink_into(l.cond, k, constant, true) == 0) continue;
+        if (!pass_loop_reads(&l, k)) continue;
         if (!pass_may_rewrite(c)) return HS_GOOD;
         pass_loop_own(&l, counts);
         pass_note_done(c, w, constant, "element %u is the constant %s inside the loop", k, constant->name);
-        sink_into(l.body, k, constant, false);
-        sink_into(l.cond, k, constant, false);
+        pass_loop_sink(&l, k, constant);
+        renamed = true;
       }
+      if (renamed) pass_loop_rename(&l, "", ".sunk");
     }
   }
   return HS_GOOD;

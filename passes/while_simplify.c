@@ -61,13 +61,13 @@ static u32 find_live(pass_ctx *c, const pass_loop *l, bool *live) {
   bool whole = hlo_is_root(l->w);
   hlo_for_each_use(u, l->w) whole |= u->user->opcode != HLO_GET_TUPLE_ELEMENT;
   hlo_for_each_use(u, l->w) {
-    if (whole) break;
+    if (u->user->opcode != HLO_GET_TUPLE_ELEMENT) continue;
     u32 k = (u32)hlo_attr_int(u->user, HLO_ATTR_INDEX, 0);
     // An invariant element's users read the initial value instead.
     if (!live[k] && !pass_loop_invariant(l, k)) live[k] = true, hs_vec_push(&r.work, k);
   }
   for (u32 k = 0; whole && k < l->n; k++)
-    if (!live[k]) live[k] = true, hs_vec_push(&r.work, k);
+    if (!live[k] && !pass_loop_invariant(l, k)) live[k] = true, hs_vec_push(&r.work, k);
   while (r.work.n) read_from(&r, hlo_operand(l->body->root, hs_vec_pop(&r.work)));
   hs_vec_free(&r.work);
   u32 n = 0;
@@ -106,6 +106,8 @@ static bool drop_dead_elements(pass_ctx *c, pass_loop *l, u32 *counts) {
   if (n == l->n || n == 0 || !pass_may_rewrite(c)) return false;
   pass_note_done(c, l->w, NULL, "%u of %u state elements dropped", l->n - n, l->n);
   pass_loop_own(l, counts);
+  pass_read_by_element(l->w, c->scratch);
+  bypass_invariants(c, l);
   pass_loop_narrow(l, live, c->scratch);
   return true;
 }
@@ -142,10 +144,11 @@ static bool merge_repeated(pass_ctx *c, pass_loop *l, u32 *counts) {
       hlo_for_each_use(u, l->cond->params[0]) read |= u->user->opcode == HLO_GET_TUPLE_ELEMENT && hlo_attr_int(u->user, HLO_ATTR_INDEX, -1) == (i64)k;
       bool whole = hlo_is_root(l->w);
       hlo_for_each_use(u, l->w) whole |= u->user->opcode != HLO_GET_TUPLE_ELEMENT;
-      if (!read || whole || !pass_may_rewrite(c)) break;
+      if ((!read && !whole) || !pass_may_rewrite(c)) break;
       pass_note_done(c, l->w, NULL, "state element %u always equals element %u", k, j);
       pass_loop_own(l, counts);
       pass_loop_normalize(l, c->scratch);
+      pass_read_by_element(l->w, c->scratch);
       redirect_element(l->w, k, j);
       redirect_element(l->cond->params[0], k, j);
       redirect_element(l->body->params[0], k, j);
@@ -153,6 +156,19 @@ static bool merge_repeated(pass_ctx *c, pass_loop *l, u32 *counts) {
     }
   }
   return false;
+}
+
+// Scalar constants that never change in the loop are constants inside it.
+static void propagate_constants(pass_ctx *c, pass_loop *l, u32 *counts) {
+  if (l->body->root->opcode != HLO_TUPLE) return;
+  for (u32 k = 0; k < l->n; k++) {
+    hlo_instr *constant = pass_loop_constant(l, k);
+    if (!constant || constant->shape->elements != 1 || !pass_loop_invariant(l, k) || !pass_loop_reads(l, k)) continue;
+    if (!pass_may_rewrite(c)) return;
+    pass_note_done(c, l->w, constant, "element %u is the constant %s", k, constant->name);
+    pass_loop_own(l, counts);
+    pass_loop_sink(l, k, constant);
+  }
 }
 
 hs_status pass_simplify_while_loops(pass_ctx *c) {
@@ -170,6 +186,7 @@ hs_status pass_simplify_while_loops(pass_ctx *c) {
       pass_loop l;
       if (!pass_loop_of(c, whiles[k], &l)) continue;
       while (merge_repeated(c, &l, counts)) continue;
+      propagate_constants(c, &l, counts);
       bypass_invariants(c, &l);
       if (whiles[k]->nuses || hlo_is_root(whiles[k])) drop_dead_elements(c, &l, counts);
     }
@@ -182,19 +199,20 @@ hs_status pass_while_loop_trip_count_annotator(pass_ctx *c) {
   hlo_for_each_comp(comp, c->m) {
     hlo_for_each_instr(w, comp) {
       if (w->opcode != HLO_WHILE) continue;
-      i64 element = 0, start = 0, step = 0, trips = hlo_trip_count_pattern(w, &element, &start, &step);
-      if (trips < 0) { pass_note_declined(c, w, NULL, "its trip count depends on data"); continue; }
-      const hlo_backend_config *old = hlo_attr_ptr(w, HLO_ATTR_BACKEND_CONFIG);
-      if (old && memmem(old->text.p, old->text.n, "known_trip_count", 16)) continue;
+      i64 element = -1, start = 0, step = 0, trips = hlo_trip_count_pattern(w, &element, &start, &step);
+      if (element < 0) { pass_note_declined(c, w, NULL, "its trip count depends on data"); continue; }
       if (!pass_may_rewrite(c)) return HS_GOOD;
-      pass_note_done(c, w, NULL, "runs %lld times", (long long)trips);
+      pass_note_done(c, w, NULL, trips < 0 ? "counts by element %lld" : "runs %lld times", (long long)(trips < 0 ? element : trips));
       hs_buf b = {0};
-      // Other fields of the configuration stay.
-      if (old && old->text.n > 2 && old->text.p[0] == '{') hs_buf_put(&b, old->text.p, old->text.n - 1), hs_buf_putc(&b, ',');
-      else hs_buf_putc(&b, '{');
-      hs_buf_printf(&b, "\"known_trip_count\":{\"n\":\"%lld\"},\"known_init_step\":{\"init\":\"%lld\",\"step\":\"%lld\"},"
-                        "\"known_induction_variable\":{\"tuple_index\":\"%lld\"}}",
-                    (long long)trips, (long long)start, (long long)step, (long long)element);
+      if (trips >= 0)
+        hs_buf_printf(&b, "{\"known_trip_count\":{\"n\":\"%lld\"},\"known_init_step\":{\"init\":\"%lld\",\"step\":\"%lld\"},", (long long)trips,
+                      (long long)start, (long long)step);
+      hs_buf_printf(&b, "%s\"known_induction_variable\":{\"tuple_index\":\"%lld\"}}", trips < 0 ? "{" : "", (long long)element);
+      const hlo_backend_config *old = hlo_attr_ptr(w, HLO_ATTR_BACKEND_CONFIG);
+      if (old && hs_str_eq(old->text, (hs_str){b.p, b.n})) {
+        hs_buf_free(&b);
+        continue;
+      }
       hlo_backend_config *now = HS_NEW(&c->m->arena, hlo_backend_config);
       now->text = (hs_str){hs_arena_strndup(&c->m->arena, b.p, b.n), b.n};
       now->raw_json = true;

@@ -180,8 +180,11 @@ static m_answer check_assert(m_env *env, const char *text) {
   }
   if ((strcmp(name, "TRUE") == 0 || strcmp(name, "FALSE") == 0) && e->n == 1) {
     value v = value_of(env, e->args[0]);
+    if (e->args[0]->kind == E_NAME) return M_UNKNOWN;
     return v.kind != V_NUMBER ? M_UNKNOWN : m_yes((v.number != 0) == (*name == 'T'));
   }
+  for (u32 k = 0, n = 0; k < e->n; k++)   // comparisons of two constants are left over from the test's own C++
+    if ((e->args[k]->kind == E_NUMBER || e->args[k]->kind == E_STRING) && ++n == e->n) return M_UNKNOWN;
   return e->n == 2 ? compare_values(name, value_of(env, e->args[0]), value_of(env, e->args[1])) : M_UNKNOWN;
 }
 
