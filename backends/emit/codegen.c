@@ -481,11 +481,19 @@ typedef struct red {                     // one reduction in progress: all membe
   bool row;                              // lanes run along its innermost loop
 } red;
 
-// One step: next[a * copies + u] = reducer(acc, in), unchanged in masked lanes.
+// One step: next[a * copies + u] = reducer(acc, in), unchanged in masked lanes and where the condition is false.
 static hs_status red_step(cg *c, const red *r, LLVMValueRef *acc, u32 copies) {
-  LLVMValueRef a[64], e[64], out[64];
+  LLVMValueRef a[64], e[64], out[64], *cond;
   for (u32 m = 0, base = 0; m < r->n; base += r->g[m++]->nacc) {
     const nest_group *g = r->g[m];
+    cond = NULL;
+    if (g->cond != NEST_NONE) {
+      NODE(c, g->cond, &cond);
+      if (LLVMIsConstant(cond[0]) && LLVMTypeOf(cond[0]) == c->i1) {
+        if (LLVMConstIntGetZExtValue(cond[0]) == 0) continue;
+        cond = NULL;
+      }
+    }
     for (u32 u = 0; u < copies; u++) {
       for (u32 k = 0; k < g->nacc; k++) {
         LLVMValueRef *p;
@@ -497,8 +505,10 @@ static hs_status red_step(cg *c, const red *r, LLVMValueRef *acc, u32 copies) {
       }
       at_level(c, c->open);
       HS_TRY(apply(c, g, a, e, out));
-      for (u32 k = 0; k < g->nacc; k++)
-        acc[(base + k) * r->copies + u] = r->row && c->mask[u] ? LLVMBuildSelect(c->b, c->mask[u], out[k], a[k], "") : out[k];
+      LLVMValueRef keep = r->row ? c->mask[u] : NULL;
+      if (cond && c->lane && (c->n->nodes.v[g->cond].deps & c->lane)) keep = and_mask(c, keep, cond[u]);
+      else if (cond) keep = keep ? LLVMBuildAnd(c->b, keep, cg_splat(c, cond[0], c->W), "") : cond[0];
+      for (u32 k = 0; k < g->nacc; k++) acc[(base + k) * r->copies + u] = keep ? LLVMBuildSelect(c->b, keep, out[k], a[k], "") : out[k];
     }
   }
   return HS_GOOD;

@@ -314,7 +314,7 @@ static bool reaches_group(const nest *n, u32 node, u32 root, u8 *seen) {
     const nest_group *g = &n->groups.v[x->group];
     if (g->merged_into == root) return true;
     for (u32 k = 0; k < g->nacc; k++)
-      if (reaches_group(n, g->in[k], root, seen) || reaches_group(n, g->init[k], root, seen)) return true;
+      if (reaches_group(n, g->cond, root, seen) || reaches_group(n, g->in[k], root, seen) || reaches_group(n, g->init[k], root, seen)) return true;
   }
   for (u32 k = 0; k < x->nargs; k++)
     if (reaches_group(n, x->args[k], root, seen)) return true;
@@ -326,12 +326,12 @@ static bool reaches_group(const nest *n, u32 node, u32 root, u8 *seen) {
 }
 
 // Builds a group over `loops` for values `in` (already lowered inside the loops) and `init`; gives the results.
-static void build_group(lowering *l, const hlo_instr *i, const hlo_computation *reducer, u32 nloops, const u32 *loops, u32 merged, u32 nvals,
+static void build_group(lowering *l, const hlo_instr *i, const hlo_computation *reducer, u32 nloops, const u32 *loops, u32 merged, u32 cond, u32 nvals,
                         const nest_val *in, const nest_val *init, const hlo_dtype *types, nest_val *out) {
   nest *n = l->n;
   u32 nacc = 0, gid = (u32)n->groups.n;
   for (u32 k = 0; k < nvals; k++) nacc += in[k].im == NEST_NONE ? 1 : 2;
-  nest_group g = {.nloops = nloops, .nacc = nacc, .merged_into = merged == NEST_NONE ? gid : merged};
+  nest_group g = {.nloops = nloops, .cond = cond, .nacc = nacc, .merged_into = merged == NEST_NONE ? gid : merged};
   memcpy(g.loops, loops, nloops * sizeof *loops);
   for (u32 k = 0; k < nloops; k++) g.mask |= 1ull << n->vars.v[loops[k]].loop;
   u32 *store = hs_arena_zalloc(n->a, 6 * nacc * sizeof *store);
@@ -435,7 +435,7 @@ static nest_val lower_reduce(lowering *l, frame *f, const hlo_instr *i, u32 leaf
     for (u32 k = 0; k < nv && !failed(l); k++) in[k] = lower(l, f, hlo_operand(i, k), 0, s->rank, sub, guard);
   }
   if (failed(l)) return no_val;
-  build_group(l, i, hlo_attr_comp(i, HLO_ATTR_TO_APPLY), nloops, loops, merged, nv, in, init, types, out);
+  build_group(l, i, hlo_attr_comp(i, HLO_ATTR_TO_APPLY), nloops, loops, merged, NEST_NONE, nv, in, init, types, out);
   if (failed(l)) return no_val;
   if (merged == NEST_NONE) {
     i64 *sz = HS_NEW_ARRAY(l->a, i64, s->rank + 1);
@@ -477,12 +477,9 @@ static nest_val lower_reduce_window(lowering *l, frame *f, const hlo_instr *i, u
     sub[d] = s->dims[d] == 1 ? nest_const(n, 0) : e;
   }
   u32 g = own == NEST_NONE ? guard : guard == NEST_NONE ? own : nest_op2(n, HLO_AND, HLO_PRED, guard, own);
-  for (u32 k = 0; k < nv && !failed(l); k++) {
-    in[k] = lower(l, f, hlo_operand(i, k), 0, s->rank, sub, g);
-    if (own != NEST_NONE) in[k] = select_val(l, types[k], own, in[k], init[k]);
-  }
+  for (u32 k = 0; k < nv && !failed(l); k++) in[k] = lower(l, f, hlo_operand(i, k), 0, s->rank, sub, g);   // padding is not reduced
   if (failed(l)) return no_val;
-  build_group(l, i, hlo_attr_comp(i, HLO_ATTR_TO_APPLY), nloops, loops, NEST_NONE, nv, in, init, types, out);
+  build_group(l, i, hlo_attr_comp(i, HLO_ATTR_TO_APPLY), nloops, loops, NEST_NONE, own, nv, in, init, types, out);
   if (failed(l)) return no_val;
   for (u32 k = 0; k < nv; k++) put(l, f, i, k, rank, idx, guard, out[k]);
   return out[leaf];
@@ -521,7 +518,7 @@ static nest_val lower_dot(lowering *l, frame *f, const hlo_instr *i, u32 rank, c
   vb = nest_convert(n, vb, b->shape->dtype, t);
   nest_val in, out;
   if (!nest_elementwise(n, HLO_MULTIPLY, t, t, 2, (nest_val[]){va, vb}, &in)) return refuse(l, i, hlo_dtype_text(t));
-  build_group(l, i, NULL, nloops, loops, NEST_NONE, 1, &in, &zero, &t, &out);
+  build_group(l, i, NULL, nloops, loops, NEST_NONE, NEST_NONE, 1, &in, &zero, &t, &out);
   return failed(l) ? no_val : nest_convert(n, out, t, i->shape->dtype);
 }
 

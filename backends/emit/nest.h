@@ -63,6 +63,7 @@ typedef struct nest_val { u32 re, im; } nest_val;   // im == NEST_NONE for real 
 typedef struct nest_group {
   u32 nloops; u32 loops[NEST_MAX_LOOPS];     // variable ids, outermost first
   u32 nacc; u32 *in, *init, *next, *acc, *elem, *out;   // nodes; next is the template's result per accumulator
+  u32 cond;                    // pred node: steps where it is false are left out; NEST_NONE
   hlo_opcode monoid;           // ADD, MULTIPLY, MAXIMUM, ... when the reducer is just that; HLO_OP_INVALID otherwise
   bool free_order;             // lanes and partial results allowed
   u32 merged_into;             // index of the group whose loops it shares; itself otherwise

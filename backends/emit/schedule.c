@@ -222,6 +222,7 @@ static void look_group(survey *s, const nest_group *g, double times) {
   s->groups = true;
   s->ops += inner;
   if (!(deps & s->last)) s->hoisted = true;
+  look(s, g->cond, inner);
   for (u32 k = 0; k < g->nacc; k++) look(s, g->in[k], inner), look(s, g->init[k], times);
   if (!(deps & s->last) || !g->free_order || g->nloops == 0) return;
   u32 rv = g->loops[g->nloops - 1];

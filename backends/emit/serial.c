@@ -31,7 +31,7 @@ void nest_serialize(const nest *n, hs_buf *b) {
     const nest_group *g = &n->groups.v[i];
     put_u(b, g->nloops), put(b, (const char *)g->loops, g->nloops * sizeof *g->loops);
     put_u(b, g->nacc), put(b, (const char *)g->in, 6 * g->nacc * sizeof *g->in);
-    put_u(b, g->monoid), put_u(b, g->free_order), put_u(b, g->merged_into);
+    put_u(b, g->cond), put_u(b, g->monoid), put_u(b, g->free_order), put_u(b, g->merged_into);
   }
   put_u(b, n->bufs.n);
   for (size_t i = 0; i < n->bufs.n; i++) {
