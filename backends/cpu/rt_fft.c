@@ -1,0 +1,200 @@
+// rt_fft.c — fft: mixed-radix Stockham, many lines at once.
+//
+// Up to LANES lines are loaded side by side into split real and imaginary arrays [position][lane]; every butterfly is then
+// a straight loop over lanes that the compiler turns into vector code, whatever dimension the lines run along. Passes are the
+// decimation-in-frequency autosort form (Stockham; see Van Loan, Computational Frameworks for the FFT, 1992): radix 4 and 2 by
+// hand, any other prime factor by its small DFT. Real transforms go through the complex one; several dims one after the other.
+#include <math.h>
+
+#include "backends/cpu/cpu.h"
+
+enum { LANES = 16, MAX_FACTORS = 64 };
+
+typedef struct line_plan { i64 n; u32 nf; i64 f[MAX_FACTORS]; double *cosine, *sine; bool inverse; } line_plan;   // tables of n entries
+
+typedef struct fft {
+  bool wide;                   // c128 / f64
+  i64 type;                    // HLO_FFT_TYPE_*
+  u32 rank, nd;
+  i64 in[HLO_MAX_RANK], out[HLO_MAX_RANK], len[3];
+  line_plan plan[3];
+} fft;
+
+static bool plan_line(line_plan *p, i64 n, bool inverse) {
+  *p = (line_plan){.n = n, .inverse = inverse};
+  i64 rest = n;
+  while (rest % 4 == 0) { p->f[p->nf++] = 4; rest /= 4; }
+  for (i64 r = 2; rest > 1; r++) {
+    while (rest % r == 0) { p->f[p->nf++] = r; rest /= r; }
+    if (r * r > rest && rest > 1) { p->f[p->nf++] = rest; rest = 1; }
+  }
+  p->cosine = hs_alloc(sizeof(double) * (size_t)n);
+  p->sine = hs_alloc(sizeof(double) * (size_t)n);
+  for (i64 k = 0; k < n; k++) {
+    double a = 2 * M_PI * (double)k / (double)n;
+    p->cosine[k] = cos(a);
+    p->sine[k] = inverse ? sin(a) : -sin(a);
+  }
+  return true;
+}
+
+// One pass of radix r over n (current length) with stride s: see the head of the file. x and y hold N * LANES numbers each.
+#define DEFINE_PASSES(name, T)                                                                                          \
+  __attribute__((target_clones("default", "avx2,fma", "arch=skylake-avx512")))                                          \
+  static void name(const line_plan *p, T *xr, T *xi, T *yr, T *yi) {                                                    \
+    i64 n = p->n, s = 1, N = p->n;                                                                                      \
+    T *ar = xr, *ai = xi, *br = yr, *bi = yi;                                                                           \
+    for (u32 f = 0; f < p->nf; f++) {                                                                                   \
+      i64 r = p->f[f], m = n / r, tw = N / n;                                                                           \
+      for (i64 q = 0; q < m; q++) {                                                                                     \
+        for (i64 k = 0; k < r; k++) {                                                                                   \
+          T wr = (T)p->cosine[q * k % n * tw], wi = (T)p->sine[q * k % n * tw];                                         \
+          for (i64 z = 0; z < s; z++) {                                                                                 \
+            T *or_ = br + (z + s * (r * q + k)) * LANES, *oi = bi + (z + s * (r * q + k)) * LANES;                      \
+            const T *ir = ar + (z + s * q) * LANES, *ii = ai + (z + s * q) * LANES;                                     \
+            const i64 st = s * m * LANES;                                                                               \
+            T sr[LANES], si[LANES];                                                                                     \
+            if (r == 2) {                                                                                               \
+              T g = k ? -1 : 1;                                                                                         \
+              for (int l = 0; l < LANES; l++) { sr[l] = ir[l] + g * ir[st + l]; si[l] = ii[l] + g * ii[st + l]; }       \
+            } else if (r == 4) {                                                                                        \
+              T e = p->inverse ? -1 : 1, g = k & 1 ? -1 : 1, h = k == 1 ? e : k == 3 ? -e : 0, c = k == 0 ? 1 : k == 2 ? -1 : 0; \
+              for (int l = 0; l < LANES; l++) {                                                                         \
+                T dr = ir[st + l] * (c) + ir[3 * st + l] * (c), di = ii[st + l] * (c) + ii[3 * st + l] * (c);           \
+                T er = ir[st + l] - ir[3 * st + l], ei = ii[st + l] - ii[3 * st + l];                                   \
+                sr[l] = ir[l] + g * ir[2 * st + l] + dr + h * ei;                                                       \
+                si[l] = ii[l] + g * ii[2 * st + l] + di - h * er;                                                       \
+              }                                                                                                         \
+            } else {                                                                                                    \
+              for (int l = 0; l < LANES; l++) sr[l] = si[l] = 0;                                                        \
+              for (i64 j = 0; j < r; j++) {                                                                             \
+                T c = (T)p->cosine[j * k % r * (N / r)], d = (T)p->sine[j * k % r * (N / r)];                           \
+                for (int l = 0; l < LANES; l++) {                                                                       \
+                  sr[l] += ir[j * st + l] * c - ii[j * st + l] * d;                                                     \
+                  si[l] += ir[j * st + l] * d + ii[j * st + l] * c;                                                     \
+                }                                                                                                       \
+              }                                                                                                         \
+            }                                                                                                           \
+            for (int l = 0; l < LANES; l++) { or_[l] = sr[l] * wr - si[l] * wi; oi[l] = sr[l] * wi + si[l] * wr; }      \
+          }                                                                                                             \
+        }                                                                                                               \
+      }                                                                                                                 \
+      T *t = ar; ar = br; br = t;                                                                                       \
+      t = ai; ai = bi; bi = t;                                                                                          \
+      n = m;                                                                                                            \
+      s *= r;                                                                                                           \
+    }                                                                                                                   \
+    if (ar != xr) { memcpy(xr, ar, sizeof(T) * (size_t)(N * LANES)); memcpy(xi, ai, sizeof(T) * (size_t)(N * LANES)); } \
+  }
+DEFINE_PASSES(passes_f32, float)
+DEFINE_PASSES(passes_f64, double)
+
+// A set of lines along one dim: how to read and write them.
+typedef struct pass_job {
+  const fft *f;
+  const line_plan *p;
+  const char *src; char *dst;
+  bool src_real, dst_real, half;     // half: the source holds n / 2 + 1 of a Hermitian line
+  i64 src_len, dst_len, src_inner, dst_inner, lines;   // inner: stride of the dim, the same number of lines on both sides
+  double scale;
+} pass_job;
+
+static i64 line_at(i64 line, i64 inner, i64 len) { return line / inner * inner * len + line % inner; }
+
+#define DEFINE_CHUNK(name, T, passes)                                                                                 \
+  static void name(void *ctx, i64 chunk, u32 thread) {                                                                \
+    (void)thread;                                                                                                     \
+    const pass_job *j = ctx;                                                                                          \
+    i64 n = j->p->n, l0 = chunk * LANES, nl = HS_MIN(j->lines - l0, (i64)LANES), size = n * LANES;                    \
+    T *x = hs_alloc(sizeof(T) * 4 * (size_t)size), *xr = x, *xi = x + size, *yr = x + 2 * size, *yi = x + 3 * size;   \
+    memset(x, 0, sizeof(T) * 2 * (size_t)size);                                                                       \
+    const T *src = (const T *)(const void *)j->src;                                                                   \
+    T *dst = (T *)(void *)j->dst;                                                                                     \
+    for (i64 l = 0; l < nl; l++) {                                                                                    \
+      i64 at = line_at(l0 + l, j->src_inner, j->src_len);                                                             \
+      for (i64 k = 0; k < HS_MIN(n, j->src_len); k++) {                                                               \
+        i64 e = at + k * j->src_inner;                                                                                \
+        xr[k * LANES + l] = j->src_real ? src[e] : src[2 * e];                                                        \
+        xi[k * LANES + l] = j->src_real ? 0 : src[2 * e + 1];                                                         \
+      }                                                                                                               \
+      if (j->half) {                                                                                                  \
+        xi[l] = 0;                                                                                                    \
+        if (n % 2 == 0 && n / 2 < j->src_len) xi[n / 2 * LANES + l] = 0;                                              \
+        for (i64 k = n / 2 + 1; k < n; k++) { xr[k * LANES + l] = xr[(n - k) * LANES + l]; xi[k * LANES + l] = -xi[(n - k) * LANES + l]; } \
+      }                                                                                                               \
+    }                                                                                                                 \
+    passes(j->p, xr, xi, yr, yi);                                                                                     \
+    T scale = (T)j->scale;                                                                                            \
+    for (i64 l = 0; l < nl; l++) {                                                                                    \
+      i64 at = line_at(l0 + l, j->dst_inner, j->dst_len);                                                             \
+      for (i64 k = 0; k < j->dst_len; k++) {                                                                          \
+        i64 e = at + k * j->dst_inner;                                                                                \
+        if (j->dst_real) dst[e] = xr[k * LANES + l] * scale;                                                          \
+        else { dst[2 * e] = xr[k * LANES + l] * scale; dst[2 * e + 1] = xi[k * LANES + l] * scale; }                  \
+      }                                                                                                               \
+    }                                                                                                                 \
+    hs_free(x);                                                                                                       \
+  }
+DEFINE_CHUNK(chunk_f32, float, passes_f32)
+DEFINE_CHUNK(chunk_f64, double, passes_f64)
+
+static void transform(const fft *f, u32 k, const void *src, bool src_real, bool half, const i64 *src_dims, void *dst, bool dst_real, const i64 *dst_dims) {
+  u32 d = f->rank - f->nd + k;
+  pass_job j = {.f = f, .p = &f->plan[k], .src = src, .dst = dst, .src_real = src_real, .dst_real = dst_real, .half = half,
+                .src_len = src_dims[d], .dst_len = dst_dims[d], .src_inner = 1, .dst_inner = 1, .lines = 1, .scale = f->plan[k].inverse ? 1.0 / (double)f->len[k] : 1.0};
+  for (u32 q = d + 1; q < f->rank; q++) { j.src_inner *= src_dims[q]; j.dst_inner *= dst_dims[q]; }
+  for (u32 q = 0; q < f->rank; q++) if (q != d) j.lines *= src_dims[q];
+  if (j.lines && j.p->n) cpu_par_for(f->wide ? chunk_f64 : chunk_f32, &j, (j.lines + LANES - 1) / LANES);
+}
+
+static hs_status run_fft(void *state, void *const *bufs, void *scratch) {
+  const fft *f = state;
+  u32 last = f->nd - 1;
+  if (f->type == HLO_FFT_TYPE_IRFFT) {          // other dims first, on a copy; then the last to real
+    size_t n = (f->wide ? 16 : 8);
+    for (u32 d = 0; d < f->rank; d++) n *= (size_t)f->in[d];
+    const void *at = bufs[0];
+    for (u32 k = 0; k < last; k++) { transform(f, k, at, false, false, f->in, scratch, false, f->in); at = scratch; }
+    transform(f, last, at, false, true, f->in, bufs[1], true, f->out);
+    return HS_GOOD;
+  }
+  transform(f, last, bufs[0], f->type == HLO_FFT_TYPE_RFFT, false, f->in, bufs[1], false, f->out);
+  for (u32 k = last; k-- > 0;) transform(f, k, bufs[1], false, false, f->out, bufs[1], false, f->out);
+  return HS_GOOD;
+}
+
+static void free_fft(void *state) {
+  fft *f = state;
+  for (u32 k = 0; k < f->nd; k++) { hs_free(f->plan[k].cosine); hs_free(f->plan[k].sine); }
+  hs_free(f);
+}
+
+bool cpu_fft_supports(const hlo_instr *i) {
+  hlo_ints len = hlo_attr_ints(i, HLO_ATTR_FFT_LENGTH);
+  const hlo_shape *s = hlo_operand(i, 0)->shape, *o = i->shape;
+  i64 type = hlo_attr_int(i, HLO_ATTR_FFT_TYPE, -1);
+  if (len.n < 1 || len.n > 3 || len.n > s->rank || type < 0) return false;
+  for (u32 k = 0; k < len.n; k++) {
+    i64 full = len.v[k], want_in = full, want_out = full;
+    if (k + 1 == len.n && type == HLO_FFT_TYPE_RFFT) want_out = full / 2 + 1;
+    if (k + 1 == len.n && type == HLO_FFT_TYPE_IRFFT) want_in = full / 2 + 1;
+    if (full < 1 || full > (1 << 26) || s->dims[s->rank - len.n + k] != want_in || o->dims[s->rank - len.n + k] != want_out) return false;
+  }
+  return true;
+}
+
+hs_status cpu_fft_prepare(const hlo_instr *i, cpu_rt *out) {
+  hlo_ints len = hlo_attr_ints(i, HLO_ATTR_FFT_LENGTH);
+  const hlo_shape *s = hlo_operand(i, 0)->shape, *o = i->shape;
+  fft *f = hs_calloc(1, sizeof *f);
+  f->type = hlo_attr_int(i, HLO_ATTR_FFT_TYPE, 0);
+  f->wide = s->dtype == HLO_C128 || s->dtype == HLO_F64;
+  f->rank = s->rank;
+  f->nd = len.n;
+  memcpy(f->in, s->dims, s->rank * sizeof *f->in);
+  memcpy(f->out, o->dims, s->rank * sizeof *f->out);
+  bool inverse = f->type == HLO_FFT_TYPE_IFFT || f->type == HLO_FFT_TYPE_IRFFT;
+  for (u32 k = 0; k < len.n; k++) { f->len[k] = len.v[k]; plan_line(&f->plan[k], len.v[k], inverse); }
+  *out = (cpu_rt){.kind = "fft", .state = f, .run = run_fft, .release = free_fft, .scratch_bytes = f->type == HLO_FFT_TYPE_IRFFT && f->nd > 1 ? (i64)cpu_leaf_bytes(s) : 0};
+  return HS_GOOD;
+}
