@@ -74,18 +74,18 @@ static hs_status meet(ev *e, const hlo_instr *i, u32 size, u32 position, u32 gro
   if (full) {                                        // closed: a next round opens a new one
     for (meeting **p = &w->open; *p; p = &(*p)->next)
       if (*p == m) { *p = m->next; break; }
+    w->waiting -= m->size - 1;                       // released now, whenever they wake
     pthread_cond_broadcast(&w->changed);
   } else {
     w->waiting++;
     while (m->come < m->size && !w->failed) {
       if (w->waiting + w->finished == w->n) {
-        bool any = false;                            // somebody may have been released but not yet woken
-        for (meeting *o = w->open; o && !any; o = o->next) any = o->come == o->size;
-        if (!any) { w->failed = true; pthread_cond_broadcast(&w->changed); break; }
+        w->failed = true;
+        pthread_cond_broadcast(&w->changed);
+        break;
       }
       pthread_cond_wait(&w->changed, &w->lock);
     }
-    w->waiting--;
   }
   bool failed = m->come < m->size;
   pthread_mutex_unlock(&w->lock);

@@ -1,0 +1,127 @@
+// suite.c — runs a folder of HLO cases (NAME.hlo, NAME.args, NAME.expect) and checks the outputs.
+//
+// usage: suite DIR [--backend NAME] [--only SUBSTRING] [--timeout SECONDS] [--times 1] [-j N]
+// Each case runs in a child of its own. Prints "FAIL NAME: reason" per failure, the cases that the backend does not
+// cover by the opcode, and last "suite: P/T agree, U unsupported". Exit 0 when nothing failed.
+#include "backends/backend.h"
+#include "tests/drivers/driver.h"
+
+#include <dirent.h>
+
+enum { AGREE, UNSUPPORTED, DIFFER };
+
+typedef struct suite {
+  const char *dir, *backend, *only;
+  bool times;
+  char **names; u32 n;
+  u32 agree, unsupported, failed;
+} suite;
+
+static int by_name(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }
+
+static bool ends_with(const char *s, const char *tail) {
+  size_t n = strlen(s), k = strlen(tail);
+  return n >= k && strcmp(s + n - k, tail) == 0;
+}
+
+static bool list_cases(suite *s) {
+  DIR *d = opendir(s->dir);
+  if (!d) return false;
+  u32 cap = 0;
+  for (struct dirent *e; (e = readdir(d));) {
+    if (!ends_with(e->d_name, ".hlo") || ends_with(e->d_name, ".after_optimizations.hlo")) continue;
+    if (s->only && !strstr(e->d_name, s->only)) continue;
+    if (s->n == cap) s->names = hs_realloc(s->names, (cap = cap ? 2 * cap : 64) * sizeof *s->names);
+    s->names[s->n] = hs_strdup(e->d_name);
+    s->names[s->n][strlen(e->d_name) - 4] = 0;
+    s->n++;
+  }
+  closedir(d);
+  if (s->n) qsort(s->names, s->n, sizeof *s->names, by_name);
+  return true;
+}
+
+// The evaluator is called directly, every other backend through its table.
+static hs_status run_module(const suite *s, const hlo_module *m, u32 n, hlo_literal *const *args, double *ms, hlo_literal **out) {
+  u64 start = hs_now_ns();
+  hs_status st;
+  if (!s->backend || !strcmp(s->backend, "interp")) {
+    st = hlo_eval_module(m, n, args, NULL, out);
+  } else {
+    const backend *b = backend_find(s->backend);
+    if (!b) return hs_fail(HS_E_USAGE, "no backend %s", s->backend);
+    backend_options bo = {0};
+    backend_run_options ro = {.min_runs = 1, .max_runs = 1, .want_outputs = true};
+    backend_exe *exe = NULL;
+    backend_result r = {0};
+    HS_TRY(b->compile(m, &bo, &exe));
+    start = hs_now_ns();
+    st = b->run(exe, n, args, &ro, &r);
+    if (hs_ok(st)) *out = hlo_literal_ref(r.outputs);
+    backend_result_free(&r);
+    b->release(exe);
+  }
+  *ms = (double)(hs_now_ns() - start) * 1e-6;
+  return st;
+}
+
+static hs_status check_case(const suite *s, const char *name, double *ms) {
+  char *path = hs_format("%s/%s.hlo", s->dir, name), *args_path = hs_format("%s/%s.args", s->dir, name), *want_path = hs_format("%s/%s.expect", s->dir, name);
+  size_t args_n = 0, want_n = 0;
+  char *args_text = drv_read(args_path, &args_n), *want = drv_read(want_path, &want_n);
+  hlo_ctx *ctx = hlo_ctx_new();
+  hlo_module *m = NULL;
+  hlo_literal **args = NULL, *out = NULL;
+  u32 n = 0;
+  hs_status st = want ? hlo_load_file(ctx, path, NULL, &m) : hs_fail(HS_E_IO, "%s cannot be read", want_path);
+  if (hs_ok(st)) st = hlo_inputs_formula(ctx, m, args_text, args_n, &args, &n);
+  if (hs_ok(st)) st = run_module(s, m, n, args, ms, &out);
+  if (hs_ok(st)) st = hlo_compare_expect(out, want, want_n);
+  hlo_literal_unref(out);
+  hlo_inputs_free(args, n);
+  hlo_module_free(m);
+  hlo_ctx_free(ctx);
+  hs_free(args_text); hs_free(want); hs_free(path); hs_free(args_path); hs_free(want_path);
+  return st;
+}
+
+static int run_case(void *arg, u32 k, FILE *out) {
+  const suite *s = arg;
+  double ms = 0;
+  hs_status st = check_case(s, s->names[k], &ms);
+  if (hs_ok(st)) {
+    fprintf(out, "%.1f ms", ms);
+    return AGREE;
+  }
+  int verdict = st.err->code == HS_E_UNSUPPORTED ? UNSUPPORTED : DIFFER;
+  fprintf(out, "%s%s%s", st.err->message, st.err->note ? "; " : "", st.err->note ? st.err->note : "");
+  hs_status_drop(st);
+  return verdict;
+}
+
+static void case_done(void *arg, u32 k, int verdict, const char *text) {
+  suite *s = arg;
+  if (verdict == AGREE) s->agree++;
+  else if (verdict == UNSUPPORTED) s->unsupported++, printf("unsupported %s: %s\n", s->names[k], text);
+  else s->failed++, printf("FAIL %s: %s\n", s->names[k], text);
+  if (s->times && verdict == AGREE) printf("ok %s: %s\n", s->names[k], text);
+  fflush(stdout);
+}
+
+int main(int argc, char **argv) {
+  static const char *const options[] = {"backend", "only", "timeout", "times", NULL};
+  drv_args a;
+  if (!drv_parse(argc, argv, options, &a) || a.n != 1) {
+    fprintf(stderr, "usage: suite DIR [--backend NAME] [--only SUBSTRING] [--timeout SECONDS] [--times 1] [-j N]\n");
+    return 2;
+  }
+  const char *timeout = drv_option(&a, "timeout");
+  suite s = {.dir = a.v[0], .backend = drv_option(&a, "backend"), .only = drv_option(&a, "only"), .times = drv_option(&a, "times") != NULL};
+  if (!list_cases(&s)) {
+    fprintf(stderr, "%s: %s\n", s.dir, strerror(errno));
+    return 2;
+  }
+  drv_run(s.n, a.jobs, timeout ? atof(timeout) : 600, run_case, case_done, &s);
+  printf("suite: %u/%u agree, %u unsupported\n", s.agree, s.n, s.unsupported);
+  return s.failed ? 1 : 0;
+}
