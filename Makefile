@@ -75,6 +75,9 @@ $(B)/%.o: %.c $(B)/config.mk
 	$(call say,CC,$<)
 	$(Q)$(CCACHE) $(CC) $(BASEFLAGS) $(CFLAGS) $(CONFIG_CFLAGS) $(CFLAGS_$(subst /,_,$(dir $<))) -c -o $@ $<
 
+# The gallery embeds these files.
+$(B)/repl/gallery.o: $(wildcard examples/*.hlo)
+
 -include $(LIB_OBJ:.o=.d) $(B)/repl/main.d $(DRIVERS:%=$(B)/tests/drivers/%.d) $(UNITS:%=$(B)/tests/unit/%.d)
 
 unit: $(UNITS:%=$(B)/unit/%)

@@ -1,87 +1,21 @@
-// gallery.c — the modules of `example`: small, readable, each showing one family of operations.
+// gallery.c — the modules of `example`, embedded from examples/*.hlo by the assembler, so that the binary alone has them.
+// One row each in examples/examples.def; a NUL ends each text.
 #include "repl/command.h"
 
+#define EXAMPLE(name, summary)                                                            \
+  __asm__(".pushsection .rodata\n"                                                        \
+          ".global hlosh_example_" #name "\n"                                             \
+          "hlosh_example_" #name ":\n"                                                    \
+          ".incbin \"examples/" #name ".hlo\"\n"                                          \
+          ".byte 0\n"                                                                     \
+          ".popsection\n");                                                               \
+  extern const char hlosh_example_##name[];
+#include "examples/examples.def"
+#undef EXAMPLE
+
 const repl_example repl_examples[] = {
-    {"mlp", "two dense layers: dot, bias, relu",
-     "HloModule mlp, entry_computation_layout={(f32[32,64]{1,0}, f32[64,128]{1,0}, f32[128]{0}, f32[128,10]{1,0})->f32[32,10]{1,0}}\n\n"
-     "ENTRY main {\n"
-     "  x = f32[32,64]{1,0} parameter(0), metadata={op_name=\"x\"}\n"
-     "  w1 = f32[64,128]{1,0} parameter(1), metadata={op_name=\"w1\"}\n"
-     "  b1 = f32[128]{0} parameter(2), metadata={op_name=\"b1\"}\n"
-     "  w2 = f32[128,10]{1,0} parameter(3), metadata={op_name=\"w2\"}\n"
-     "  dot.1 = f32[32,128]{1,0} dot(x, w1), lhs_contracting_dims={1}, rhs_contracting_dims={0}, "
-     "metadata={op_type=\"dot_general\" op_name=\"mlp/layer1/dot\" source_file=\"mlp.py\" source_line=7}\n"
-     "  bias = f32[32,128]{1,0} broadcast(b1), dimensions={1}, metadata={op_name=\"mlp/layer1/bias\" source_file=\"mlp.py\" source_line=7}\n"
-     "  add.1 = f32[32,128]{1,0} add(dot.1, bias), metadata={op_type=\"add\" op_name=\"mlp/layer1/add\" source_file=\"mlp.py\" source_line=7}\n"
-     "  zero = f32[] constant(0)\n"
-     "  zeros = f32[32,128]{1,0} broadcast(zero), dimensions={}\n"
-     "  relu = f32[32,128]{1,0} maximum(add.1, zeros), metadata={op_type=\"max\" op_name=\"mlp/relu\" source_file=\"mlp.py\" source_line=8}\n"
-     "  unused = f32[32,128]{1,0} negate(relu)\n"
-     "  ROOT dot.2 = f32[32,10]{1,0} dot(relu, w2), lhs_contracting_dims={1}, rhs_contracting_dims={0}, "
-     "metadata={op_type=\"dot_general\" op_name=\"mlp/layer2/dot\" source_file=\"mlp.py\" source_line=9}\n"
-     "}\n"},
-    {"softmax", "rows of a matrix: reduce, subtract, exponential, divide",
-     "HloModule softmax, entry_computation_layout={(f32[64,512]{1,0})->f32[64,512]{1,0}}\n\n"
-     "max {\n  a = f32[] parameter(0)\n  b = f32[] parameter(1)\n  ROOT m = f32[] maximum(a, b)\n}\n\n"
-     "sum {\n  c = f32[] parameter(0)\n  d = f32[] parameter(1)\n  ROOT s = f32[] add(c, d)\n}\n\n"
-     "ENTRY main {\n"
-     "  x = f32[64,512]{1,0} parameter(0)\n"
-     "  minf = f32[] constant(-inf)\n"
-     "  rowmax = f32[64]{0} reduce(x, minf), dimensions={1}, to_apply=max\n"
-     "  rowmax.b = f32[64,512]{1,0} broadcast(rowmax), dimensions={0}\n"
-     "  shifted = f32[64,512]{1,0} subtract(x, rowmax.b)\n"
-     "  e = f32[64,512]{1,0} exponential(shifted)\n"
-     "  zero = f32[] constant(0)\n"
-     "  rowsum = f32[64]{0} reduce(e, zero), dimensions={1}, to_apply=sum\n"
-     "  rowsum.b = f32[64,512]{1,0} broadcast(rowsum), dimensions={0}\n"
-     "  ROOT y = f32[64,512]{1,0} divide(e, rowsum.b)\n"
-     "}\n"},
-    {"loop", "a while loop that counts its trips: x = tanh(x * w), ten times",
-     "HloModule loop, entry_computation_layout={(f32[256]{0}, f32[256]{0})->f32[256]{0}}\n\n"
-     "body {\n"
-     "  s = (s32[], f32[256]{0}, f32[256]{0}) parameter(0)\n"
-     "  i = s32[] get-tuple-element(s), index=0\n"
-     "  one = s32[] constant(1)\n"
-     "  i.next = s32[] add(i, one)\n"
-     "  v = f32[256]{0} get-tuple-element(s), index=1\n"
-     "  w = f32[256]{0} get-tuple-element(s), index=2\n"
-     "  vw = f32[256]{0} multiply(v, w)\n"
-     "  v.next = f32[256]{0} tanh(vw)\n"
-     "  ROOT next = (s32[], f32[256]{0}, f32[256]{0}) tuple(i.next, v.next, w)\n"
-     "}\n\n"
-     "cond {\n"
-     "  t = (s32[], f32[256]{0}, f32[256]{0}) parameter(0)\n"
-     "  k = s32[] get-tuple-element(t), index=0\n"
-     "  ten = s32[] constant(10)\n"
-     "  ROOT more = pred[] compare(k, ten), direction=LT\n"
-     "}\n\n"
-     "ENTRY main {\n"
-     "  x = f32[256]{0} parameter(0)\n"
-     "  weights = f32[256]{0} parameter(1)\n"
-     "  zero = s32[] constant(0)\n"
-     "  init = (s32[], f32[256]{0}, f32[256]{0}) tuple(zero, x, weights)\n"
-     "  while.1 = (s32[], f32[256]{0}, f32[256]{0}) while(init), condition=cond, body=body\n"
-     "  ROOT out = f32[256]{0} get-tuple-element(while.1), index=1\n"
-     "}\n"},
-    {"gather", "rows of a table by index, added up by scatter",
-     "HloModule gather, entry_computation_layout={(f32[1000,16]{1,0}, s32[64]{0})->f32[1000,16]{1,0}}\n\n"
-     "add {\n  a = f32[] parameter(0)\n  b = f32[] parameter(1)\n  ROOT s = f32[] add(a, b)\n}\n\n"
-     "ENTRY main {\n"
-     "  table = f32[1000,16]{1,0} parameter(0)\n"
-     "  rows = s32[64]{0} parameter(1)\n"
-     "  taken = f32[64,16]{1,0} gather(table, rows), offset_dims={1}, collapsed_slice_dims={0}, start_index_map={0}, index_vector_dim=1, slice_sizes={1,16}\n"
-     "  twice = f32[64,16]{1,0} add(taken, taken)\n"
-     "  ROOT out = f32[1000,16]{1,0} scatter(table, rows, twice), update_window_dims={1}, inserted_window_dims={0}, scatter_dims_to_operand_dims={0}, index_vector_dim=1, to_apply=add\n"
-     "}\n"},
-    {"conv", "a 3x3 convolution with padding, and its ReLU",
-     "HloModule conv, entry_computation_layout={(f32[4,28,28,8]{3,2,1,0}, f32[3,3,8,16]{3,2,1,0})->f32[4,28,28,16]{3,2,1,0}}\n\n"
-     "ENTRY main {\n"
-     "  image = f32[4,28,28,8]{3,2,1,0} parameter(0)\n"
-     "  kernel = f32[3,3,8,16]{3,2,1,0} parameter(1)\n"
-     "  conv.1 = f32[4,28,28,16]{3,2,1,0} convolution(image, kernel), window={size=3x3 pad=1_1x1_1}, dim_labels=b01f_01io->b01f\n"
-     "  zero = f32[] constant(0)\n"
-     "  zeros = f32[4,28,28,16]{3,2,1,0} broadcast(zero), dimensions={}\n"
-     "  ROOT relu = f32[4,28,28,16]{3,2,1,0} maximum(conv.1, zeros)\n"
-     "}\n"},
+#define EXAMPLE(name, summary) {#name, summary, hlosh_example_##name},
+#include "examples/examples.def"
+#undef EXAMPLE
 };
 const u32 repl_example_count = HS_COUNT(repl_examples);
