@@ -28,8 +28,7 @@ void hlo_ctx_free(hlo_ctx *c) {
 
 hs_arena *hlo_ctx_arena(hlo_ctx *c) { return &c->arena; }
 
-static void grow_strings(hlo_ctx *c) {
-  size_t cap = c->string_cap ? c->string_cap * 2 : 1024;
+static void grow_strings(hlo_ctx *c, size_t cap) {
   string_slot *fresh = hs_calloc(cap, sizeof *fresh);
   for (size_t k = 0; k < c->string_cap; k++) {
     if (!c->strings[k].s) continue;
@@ -42,14 +41,27 @@ static void grow_strings(hlo_ctx *c) {
   c->string_cap = cap;
 }
 
+void hlo_ctx_reserve(hlo_ctx *c, size_t strings) {
+  size_t cap = c->string_cap ? c->string_cap : 1024;
+  while (cap < (c->nstrings + strings) * 2) cap *= 2;
+  if (cap > c->string_cap) grow_strings(c, cap);
+}
+
 const char *hlo_intern(hlo_ctx *c, const char *s, size_t n) {
-  if (c->nstrings * 2 >= c->string_cap) grow_strings(c);
+  bool fresh;
+  return hlo_intern_fresh(c, s, n, &fresh);
+}
+
+const char *hlo_intern_fresh(hlo_ctx *c, const char *s, size_t n, bool *fresh) {
+  if (c->nstrings * 2 >= c->string_cap) grow_strings(c, c->string_cap ? c->string_cap * 2 : 1024);
+  *fresh = false;
   u64 h = hs_hash_bytes(s, n, 1);
   size_t at = h & (c->string_cap - 1);
   for (; c->strings[at].s; at = (at + 1) & (c->string_cap - 1))
     if (c->strings[at].hash == h && c->strings[at].n == n && !memcmp(c->strings[at].s, s, n)) return c->strings[at].s;
   c->strings[at] = (string_slot){h, hs_arena_strndup(&c->arena, s, n), n};
   c->nstrings++;
+  *fresh = true;
   return c->strings[at].s;
 }
 

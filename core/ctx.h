@@ -9,6 +9,8 @@ hlo_ctx *hlo_ctx_new(void);
 void hlo_ctx_free(hlo_ctx *);      // after every module of it is freed
 // The interned copy: equal strings give the same pointer; NUL-terminated.
 const char *hlo_intern(hlo_ctx *, const char *s, size_t n);
+const char *hlo_intern_fresh(hlo_ctx *, const char *s, size_t n, bool *fresh);   // tells whether nobody had interned it before
+void hlo_ctx_reserve(hlo_ctx *, size_t strings);   // room for so many more strings, before reading a large text
 const char *hlo_intern_str(hlo_ctx *, const char *s);
 hs_arena *hlo_ctx_arena(hlo_ctx *); // lives as long as the context
 

@@ -177,6 +177,8 @@ void hlo_move_before(hlo_instr *, hlo_instr *before);                          /
 void hlo_set_param_number(hlo_instr *param, i64 number);
 void hlo_remove_parameter(hlo_computation *, i64 number);                      // unused; renumbers the later ones
 void hlo_add_provenance(hlo_instr *to, const hlo_instr *from);
+void hlo_names_reserve(hlo_module *, size_t names);                            // room for so many names, before reading a large text
+void hlo_mark_source(hlo_instr *);                                             // one instruction without provenance becomes its own source
 void hlo_mark_sources(hlo_module *);                                           // every instruction without provenance becomes its own source (after loading)
 
 // All uses of `old` (root and control edges too) become uses of `now`; provenance of old joins now's; metadata is

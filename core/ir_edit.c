@@ -269,13 +269,15 @@ void hlo_move_before(hlo_instr *i, hlo_instr *before) {
 // ---- provenance -----------------------------------------------------------------------------------------------------------
 // Nodes live in the context's arena, so clones share them.
 
+void hlo_mark_source(hlo_instr *i) {
+  if (i->provenance) return;
+  hlo_provenance *p = HS_NEW(hlo_ctx_arena(module_of(i)->ctx), hlo_provenance);
+  p->source = i->id;
+  i->provenance = p;   // not an edit: this completes loading
+}
+
 void hlo_mark_sources(hlo_module *m) {
-  hlo_for_each_comp(c, m) hlo_for_each_instr(i, c) {
-    if (i->provenance) continue;
-    hlo_provenance *p = HS_NEW(hlo_ctx_arena(m->ctx), hlo_provenance);
-    p->source = i->id;
-    i->provenance = p;   // not an edit: this completes loading
-  }
+  hlo_for_each_comp(c, m) hlo_for_each_instr(i, c) hlo_mark_source(i);
 }
 
 void hlo_add_provenance(hlo_instr *to, const hlo_instr *from) {

@@ -81,6 +81,10 @@ static void grow(struct hlo_names *t) {
   hs_free(roots);
 }
 
+void hlo_names_reserve(hlo_module *m, size_t names) {
+  while (m->names->cap < names) grow(m->names);
+}
+
 static name_node *find(const struct hlo_names *t, const char *interned, bool comp) {
   for (name_node *n = t->heads[slot_of(t, interned)]; n; n = n->next)
     if (n->name == interned && (n->comp != NULL) == comp) return n;
@@ -111,8 +115,9 @@ static size_t root_length(const char *s, size_t n) {
 const char *hlo_claim_name_(hlo_module *m, const char *want, hlo_instr *i, hlo_computation *c) {
   if (m->names->n >= m->names->cap) grow(m->names);
   size_t n = strlen(want);
-  const char *name = hlo_intern(m->ctx, want, n);
-  if (find(m->names, name, c != NULL)) {
+  bool fresh;   // a string that nobody had is no name yet
+  const char *name = hlo_intern_fresh(m->ctx, want, n, &fresh);
+  if (!fresh && find(m->names, name, c != NULL)) {
     size_t len = root_length(want, n);
     root_node *root = root_of(m, hlo_intern(m->ctx, want, len), c != NULL);
     u32 number = root->next_number;

@@ -171,6 +171,7 @@ static bool read_compact_gte(hlo_parser *P, hs_str name, hlo_instr **io) {
     hs_str id = {key, (size_t)len};
     hlo_instr *gte = hlo_lookup(&P->instrs, P->scope, id, &poisoned);
     if (!gte) {
+      P->unmarked = true;
       gte = hlo_add(P->comp, HLO_GET_TUPLE_ELEMENT, t->elems[k], 1, io, (text[n] = 0, text));
       hlo_set_attr_int(gte, HLO_ATTR_INDEX, k);
       id.p = hs_arena_strndup(LX->arena, key, id.n);
@@ -186,6 +187,7 @@ static bool operand_as_parameter(hlo_parser *P, const hlo_shape *shape, hs_str n
   bool poisoned;
   *out = name.n ? hlo_lookup(&P->instrs, P->scope, name, &poisoned) : NULL;
   if (*out) return true;
+  P->unmarked = true;
   char *s = hs_format("%.*s", (int)name.n, name.p);
   *out = hlo_add_parameter(P->comp, P->comp->nparams, shape, name.n ? s : "parameter");
   hs_free(s);
@@ -404,7 +406,9 @@ static bool read_rhs(hlo_parser *P, hs_str name, bool with_attrs, hlo_instr **ou
 static bool legal_name(hlo_parser *P, hs_str name) {
   if (name.n > 1 && name.p[0] == '_' && name.p[1] == '_' && !(name.n >= 6 && memcmp(name.p, "__xla_", 6) == 0))
     return hlo_lex_error(LX, HS_E_NAME, name.p, "illegal instruction name: %.*s", (int)name.n, name.p);
-  if (name.n < 16 && hlo_dtype_find(name) != HLO_DT_INVALID)
+  char a = name.p[0], b = name.n > 1 ? name.p[1] : 0;
+  bool like_type = name.n < 16 && (hlo_is_ch(b, HLO_CH_DIGIT) || a == 'p' || a == 't' || a == 'o' || (a == 'b' && b == 'f'));
+  if (like_type && hlo_dtype_find(name) != HLO_DT_INVALID)
     return hlo_lex_error(LX, HS_E_NAME, name.p, "illegal instruction name: %.*s; suggest renaming to: %.*s_", (int)name.n, name.p, (int)name.n, name.p);
   return true;
 }
@@ -677,6 +681,13 @@ hs_status hlo_parse(hlo_ctx *ctx, const char *text, size_t n, const hlo_parse_op
   P->m = m;
   LX->stack_base = __builtin_frame_address(0);
   hlo_journal_disable(m);
+  if (n > 1 << 16) {   // tables sized once: a line is an instruction, more or less
+    size_t lines = 0;
+    for (const char *p = text, *end = text + n; (p = memchr(p, '\n', (size_t)(end - p))); p++) lines++;
+    hlo_ctx_reserve(ctx, lines);
+    hlo_names_reserve(m, lines);
+    while (P->instrs.cap < lines * 2) bindings_grow(&P->instrs);
+  }
   if (hlo_lex_check_nul(LX)) {
     hs_str first = hlo_peek_ident(LX);
     bool header = hs_str_eq(first, HS_STR("HloModule")), comps = hs_str_eq(first, HS_STR("ENTRY"));
@@ -695,7 +706,7 @@ hs_status hlo_parse(hlo_ctx *ctx, const char *text, size_t n, const hlo_parse_op
     hlo_module_free(m);
     return LX->errors;
   }
-  hlo_mark_sources(m);
+  if (P->unmarked) hlo_mark_sources(m);
   *out = m;
   return HS_GOOD;
 }

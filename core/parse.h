@@ -36,6 +36,7 @@ typedef struct hlo_parser {
   HS_VEC(i64) ints;                 // scratch, reset by its user
   hlo_memo memo;
   bool single;                      // a single instruction: unknown names become parameters
+  bool unmarked;                    // instructions were made that are not marked as sources yet
   bool into;                        // adding to a computation made by hand
   HS_VEC(hlo_instr *) ctrl;
   HS_VEC(hlo_wrapped) wrapped;

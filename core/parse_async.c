@@ -81,6 +81,7 @@ static bool make_start(hlo_parser *P, hlo_rhs *r, const char *want, hlo_instr **
   if (!r->shape || !hlo_shape_is_tuple(r->shape) || r->shape->nelems < 2 || !hlo_shape_is_tuple(r->shape->elems[0]))
     return hlo_lex_error(LX, HS_E_SHAPE, r->op_at,
                          "AsyncStart and AsyncUpdate expect the shape to be in the form of ((operand0_shape, operand1_shape, ...), output_shape, ...)");
+  P->unmarked = true;
   hlo_computation *c = hlo_add_computation(P->m, "async_wrapped");
   hlo_instr *root = hlo_add(c, r->op, r->shape->elems[1], 0, NULL, hlo_op_text(r->op));
   hlo_set_root(c, root);

@@ -242,6 +242,7 @@ bool hlo_make_instr(hlo_parser *P, hlo_rhs *r, hs_str name, hlo_instr **out) {
     hlo_attr *l = attr_of(P, r, HLO_ATTR_LITERAL);
     if (l) hlo_literal_unref(l->v.literal);   // the module holds its own reference now
   }
+  if (!P->into) hlo_mark_source(*out);   // while it is in the cache
   if (P->ctrl.n > r->ctrl) hlo_set_ctrl_preds(*out, (u32)(P->ctrl.n - r->ctrl), P->ctrl.v + r->ctrl);
   return true;
 }
