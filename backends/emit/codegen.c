@@ -523,9 +523,39 @@ static LLVMValueRef tail_mask(cg *c, LLVMValueRef i, LLVMValueRef end) {
   return LLVMBuildICmp(c->b, LLVMIntSLT, LLVMConstVector(lanes, c->W), left, "");
 }
 
+static LLVMValueRef clip(cg *c, bool max, LLVMValueRef a, LLVMValueRef b) {
+  return LLVMBuildSelect(c->b, LLVMBuildICmp(c->b, max ? LLVMIntSGT : LLVMIntSLT, a, b, ""), a, b, "");
+}
+
+// Bounds of the outermost loop of a reduction cut into pieces.
+static void piece(cg *c, const nest_group *g, LLVMValueRef *from, LLVMValueRef *to) {
+  i64 n = extent(c, g->loops[0]);
+  *from = LLVMBuildNSWMul(c->b, c->loop_val[c->n->vars.v[g->seg].loop], i64c(c, g->seg_size), "");
+  *to = LLVMBuildNSWAdd(c->b, *from, i64c(c, g->seg_size), "");
+  if (n % g->seg_size) *to = clip(c, false, *to, i64c(c, n));
+}
+
+static hs_status red_lanes_piece(cg *c, const red *r, u32 bit, LLVMValueRef *acc) {
+  u32 U = c->U;
+  LLVMValueRef from, to, at;
+  piece(c, r->g[0], &from, &to);
+  HS_TRY(open_loop(c, bit, from, to, (i64)(U * c->W), true, r->total * r->copies, acc));
+  HS_TRY(red_step(c, r, acc, U));
+  at = close_loop(c, acc);
+  c->U = 1;
+  HS_TRY(open_loop(c, bit, at, LLVMBuildAdd(c->b, to, i64c(c, (i64)c->W - 1), ""), (i64)c->W, true, r->total * r->copies, acc));
+  c->mask[0] = tail_mask(c, c->loop_val[bit], to);
+  HS_TRY(red_step(c, r, acc, 1));
+  c->mask[0] = NULL;
+  (void)close_loop(c, acc);
+  c->U = U;
+  return HS_GOOD;
+}
+
 // The innermost loop of a row-form reduction: U vectors a turn, then one masked vector at a time.
-static hs_status red_lanes(cg *c, const red *r, u32 var, LLVMValueRef *acc) {
+static hs_status red_lanes(cg *c, const red *r, u32 var, bool cut, LLVMValueRef *acc) {
   u32 bit = c->n->vars.v[var].loop, U = c->U;
+  if (cut) return red_lanes_piece(c, r, bit, acc);
   i64 n = extent(c, var), step = (i64)(U * c->W), whole = n / step * step;
   if (whole) {
     HS_TRY(open_loop(c, bit, i64c(c, 0), i64c(c, n), step, false, r->total * r->copies, acc));
@@ -546,11 +576,12 @@ static hs_status red_lanes(cg *c, const red *r, u32 var, LLVMValueRef *acc) {
 static hs_status red_loops(cg *c, const red *r, u32 depth, LLVMValueRef *acc) {
   const nest_group *g = r->g[0];
   if (depth == g->nloops) return red_step(c, r, acc, r->copies);
-  if (r->row && depth + 1 == g->nloops) return red_lanes(c, r, g->loops[depth], acc);
+  bool cut = depth == 0 && g->seg != NEST_NONE;
+  if (r->row && depth + 1 == g->nloops) return red_lanes(c, r, g->loops[depth], cut, acc);
   u32 var = g->loops[depth], bit = c->n->vars.v[var].loop;
   i64 rest = 1, n = extent(c, var);
   for (u32 k = depth; k < g->nloops && rest <= 64; k++) rest *= extent(c, g->loops[k]);
-  if (rest <= 16 && !r->row) {                        // short: no loop, so that nothing is left for LLVM to unroll
+  if (rest <= 16 && !r->row && !cut) {                        // short: no loop, so that nothing is left for LLVM to unroll
     nest_var keep = c->n->vars.v[var];
     c->open_mask |= 1ull << bit;
     c->loop_level[bit] = c->open;
@@ -565,7 +596,9 @@ static hs_status red_loops(cg *c, const red *r, u32 depth, LLVMValueRef *acc) {
     c->open_mask &= ~(1ull << bit);
     return HS_GOOD;
   }
-  HS_TRY(open_loop(c, bit, i64c(c, 0), i64c(c, n), 1, false, r->total * r->copies, acc));
+  LLVMValueRef from = i64c(c, 0), to = i64c(c, n);
+  if (cut) piece(c, g, &from, &to);
+  HS_TRY(open_loop(c, bit, from, to, 1, false, r->total * r->copies, acc));
   HS_TRY(red_loops(c, r, depth + 1, acc));
   (void)close_loop(c, acc);
   return HS_GOOD;
@@ -679,7 +712,7 @@ static hs_status emit_group(cg *c, u32 group) {
   hs_status s = HS_GOOD;
   for (u32 m = 0, base = 0; m < r.n && hs_ok(s); base += r.g[m++]->nacc)
     for (u32 k = 0; k < r.g[m]->nacc && hs_ok(s); k++) {
-      LLVMValueRef *p = NULL, id = r.row ? identity(c, r.g[m], k) : NULL;
+      LLVMValueRef *p = NULL, id = r.row || r.g[m]->seg != NEST_NONE ? identity(c, r.g[m], k) : NULL;
       bool vec = column && (n->nodes.v[r.g[m]->init[k]].deps & lane);
       if (!id) s = emit_node(c, r.g[m]->init[k], &p);
       at_level(c, level);
@@ -695,7 +728,7 @@ static hs_status emit_group(cg *c, u32 group) {
     LLVMValueRef out[64];
     if (r.row) {
       s = red_fold(c, g, r.copies, acc + base * r.copies, r.copies, out);
-      if (hs_ok(s) && g->monoid != HLO_OP_INVALID) {
+      if (hs_ok(s) && g->monoid != HLO_OP_INVALID && g->seg == NEST_NONE) {
         LLVMValueRef *p, in[64];
         for (u32 k = 0; k < g->nacc && hs_ok(s); k++) {
           s = emit_node(c, g->init[k], &p);
@@ -865,10 +898,6 @@ static u32 lane_cuts(const cg *c, u32 var, i64 n, i64 *cuts) {
   return k;
 }
 
-static LLVMValueRef clip(cg *c, bool max, LLVMValueRef a, LLVMValueRef b) {
-  return LLVMBuildSelect(c->b, LLVMBuildICmp(c->b, max ? LLVMIntSGT : LLVMIntSLT, a, b, ""), a, b, "");
-}
-
 static hs_status emit_lane_loop(cg *c, u32 var, LLVMValueRef start, LLVMValueRef end, bool whole, bool aligned) {
   nest_var keep = c->n->vars.v[var];
   u32 bit = keep.loop;
@@ -955,23 +984,22 @@ static void begin_function(cg *c, const char *name) {
   }
 }
 
-static hs_status emit_stages(cg *c) {
-  nest *n = c->n;
-  if (n->stages.n == 1) {
-    HS_TRY(emit_stage(c, &n->stages.v[0], c->chunk));
+static hs_status emit_stages(cg *c, size_t count, const nest_stage *stages) {
+  if (count == 1) {
+    HS_TRY(emit_stage(c, &stages[0], c->chunk));
     LLVMBuildRetVoid(c->b);
     return HS_GOOD;
   }
   i64 base = 0;
-  for (size_t s = 0; s < n->stages.n; s++) {           // stages take their share of the chunk numbers in turn
-    i64 chunks = n->stages.v[s].chunks;
+  for (size_t s = 0; s < count; s++) {           // stages take their share of the chunk numbers in turn
+    i64 chunks = stages[s].chunks;
     at_level(c, 0);
     LLVMBasicBlockRef here = LLVMAppendBasicBlockInContext(c->ctx, c->fn, ""), next = LLVMAppendBasicBlockInContext(c->ctx, c->fn, "");
     LLVMBuildCondBr(c->b, LLVMBuildICmp(c->b, LLVMIntSLT, c->chunk, i64c(c, base + chunks), ""), here, next);
     forget(c, 0, 0);
     c->ins[0] = here;
     at_level(c, 0);
-    HS_TRY(emit_stage(c, &n->stages.v[s], LLVMBuildSub(c->b, c->chunk, i64c(c, base), "")));
+    HS_TRY(emit_stage(c, &stages[s], LLVMBuildSub(c->b, c->chunk, i64c(c, base), "")));
     LLVMBuildRetVoid(c->b);
     forget(c, 0, 0);
     c->ins[0] = next;
@@ -993,7 +1021,14 @@ hs_status cg_kernel(LLVMContextRef ctx, LLVMModuleRef mod, nest *n, const char *
   c->memo = hs_calloc(n->nodes.n + 1, sizeof *c->memo);
   c->tmemo = hs_calloc(n->nodes.n + 1, sizeof *c->tmemo);
   begin_function(c, name);
-  hs_status s = emit_stages(c);
+  hs_status s = emit_stages(c, n->stages.n, n->stages.v);
+  if (hs_ok(s) && n->finish.n) {
+    char *second = hs_format("%s_finish", name);
+    forget(c, 0, 0);
+    begin_function(c, second);
+    hs_free(second);
+    s = emit_stages(c, n->finish.n, n->finish.v);
+  }
   LLVMDisposeBuilder(c->b);
   hs_free(c->bufs);
   hs_free(c->memo);

@@ -60,6 +60,8 @@ hs_status emit_add(emit_unit *u, const hlo_instr *i, const emit_kernel **out) {
   k->instr = i;
   k->kind = b->n->stages.n == 0 ? "empty" : b->n->stages.n == 1 ? b->n->stages.v[0].kind : "several";
   for (size_t st = 0; st < b->n->stages.n; st++) k->chunks += b->n->stages.v[st].chunks;
+  for (size_t st = 0; st < b->n->finish.n; st++) k->finish_chunks += b->n->finish.v[st].chunks;
+  k->scratch_bytes = b->n->scratch_bytes;
   emit_body *same = NULL;
   for (size_t e = 0; e < u->bodies.n && !same; e++)
     if (u->bodies.v[e]->hash == b->hash && u->bodies.v[e]->key.n == b->key.n && !memcmp(u->bodies.v[e]->key.p, b->key.p, b->key.n)) same = u->bodies.v[e];
@@ -86,7 +88,7 @@ hs_status emit_finish(emit_unit *u, u32 threads, double *out_ms) {
   HS_TRY(emit_jit_compile(u->jit, (u32)(u->bodies.n - u->compiled), u->bodies.v + u->compiled, threads));
   u->compiled = u->bodies.n;
   for (size_t k = 0; k < u->kernels.n; k++)
-    if (u->body_of.v[k]) u->kernels.v[k]->fn = u->body_of.v[k]->fn;
+    if (u->body_of.v[k]) u->kernels.v[k]->fn = u->body_of.v[k]->fn, u->kernels.v[k]->finish = u->body_of.v[k]->finish;
   if (out_ms) *out_ms = (double)(hs_now_ns() - t0) * 1e-6;
   return HS_GOOD;
 }

@@ -183,6 +183,11 @@ hs_status emit_jit_compile(emit_jit *jit, u32 n, emit_body *const *bodies, u32 t
     LLVMOrcExecutorAddress at = 0;
     s = llvm_failed(bodies[k]->name, LLVMOrcLLJITLookup(jit->jit, &at, bodies[k]->name));
     bodies[k]->fn = (emit_entry *)(uintptr_t)at;
+    if (!hs_ok(s) || bodies[k]->n->finish.n == 0) continue;
+    char *second = hs_format("%s_finish", bodies[k]->name);
+    s = llvm_failed(second, LLVMOrcLLJITLookup(jit->jit, &at, second));
+    bodies[k]->finish = (emit_entry *)(uintptr_t)at;
+    hs_free(second);
   }
   hs_free(j.objects);
   hs_free(j.status);

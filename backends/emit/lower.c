@@ -331,7 +331,7 @@ static void build_group(lowering *l, const hlo_instr *i, const hlo_computation *
   nest *n = l->n;
   u32 nacc = 0, gid = (u32)n->groups.n;
   for (u32 k = 0; k < nvals; k++) nacc += in[k].im == NEST_NONE ? 1 : 2;
-  nest_group g = {.nloops = nloops, .cond = cond, .nacc = nacc, .merged_into = merged == NEST_NONE ? gid : merged};
+  nest_group g = {.nloops = nloops, .cond = cond, .seg = NEST_NONE, .nacc = nacc, .merged_into = merged == NEST_NONE ? gid : merged};
   memcpy(g.loops, loops, nloops * sizeof *loops);
   for (u32 k = 0; k < nloops; k++) g.mask |= 1ull << n->vars.v[loops[k]].loop;
   u32 *store = hs_arena_zalloc(n->a, 6 * nacc * sizeof *store);

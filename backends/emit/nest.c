@@ -8,11 +8,13 @@
 void nest_free(nest *n) {
   if (!n) return;
   for (size_t s = 0; s < n->stages.n; s++) hs_vec_free(&n->stages.v[s].stores);
+  for (size_t s = 0; s < n->finish.n; s++) hs_vec_free(&n->finish.v[s].stores);
   hs_vec_free(&n->vars);
   hs_vec_free(&n->nodes);
   hs_vec_free(&n->groups);
   hs_vec_free(&n->bufs);
   hs_vec_free(&n->stages);
+  hs_vec_free(&n->finish);
   hs_free(n->table);
   n->table = NULL;
 }
@@ -207,6 +209,7 @@ u64 nest_node_deps(const nest *n, const nest_node *x) {
   if (x->kind == NEST_LOAD && x->guard != NEST_NONE) deps |= n->nodes.v[x->guard].deps;
   if (x->kind == NEST_REDUCE) {
     const nest_group *g = &n->groups.v[x->group];
+    if (g->seg != NEST_NONE) deps |= 1ull << n->vars.v[g->seg].loop;
     if (g->cond != NEST_NONE) deps |= n->nodes.v[g->cond].deps & ~g->mask;
     for (u32 k = 0; k < g->nacc; k++) deps |= (n->nodes.v[g->in[k]].deps & ~g->mask) | n->nodes.v[g->init[k]].deps;
   }
@@ -289,20 +292,22 @@ static void print_node(const nest *n, u32 id, hs_buf *b) {
   hs_buf_putc(b, '\n');
 }
 
-void nest_print(const nest *n, hs_buf *b) {
-  for (size_t s = 0; s < n->stages.n; s++) {
-    const nest_stage *st = &n->stages.v[s];
-    hs_buf_printf(b, "stage %zu: %s, %lld chunks, lanes %u x %u\n", s, st->kind ? st->kind : "?", (long long)st->chunks, st->lanes, st->unroll);
-    for (u32 i = 0; i < st->nloops; i++) {
-      const nest_var *v = &n->vars.v[st->loops[i]];
-      hs_buf_printf(b, "  for i%u < %lld%s\n", v->loop, (long long)v->hi + 1, i + 1 == st->nloops && st->vector ? " in lanes" : "");
-    }
-    for (size_t k = 0; k < st->stores.n; k++) {
-      hs_buf_printf(b, "  store b%u[", st->stores.v[k].buf);
-      print_expr(n, st->stores.v[k].e, b);
-      hs_buf_printf(b, "] = v%u\n", st->stores.v[k].node);
-    }
+static void print_stage(const nest *n, const nest_stage *st, const char *phase, size_t no, hs_buf *b) {
+  hs_buf_printf(b, "%s %zu: %s, %lld chunks, lanes %u x %u\n", phase, no, st->kind ? st->kind : "?", (long long)st->chunks, st->lanes, st->unroll);
+  for (u32 i = 0; i < st->nloops; i++) {
+    const nest_var *v = &n->vars.v[st->loops[i]];
+    hs_buf_printf(b, "  for i%u < %lld%s\n", v->loop, (long long)v->hi + 1, i + 1 == st->nloops && st->vector ? " in lanes" : "");
   }
+  for (size_t k = 0; k < st->stores.n; k++) {
+    hs_buf_printf(b, "  store b%u[", st->stores.v[k].buf);
+    print_expr(n, st->stores.v[k].e, b);
+    hs_buf_printf(b, "] = v%u\n", st->stores.v[k].node);
+  }
+}
+
+void nest_print(const nest *n, hs_buf *b) {
+  for (size_t s = 0; s < n->stages.n; s++) print_stage(n, &n->stages.v[s], "stage", s, b);
+  for (size_t s = 0; s < n->finish.n; s++) print_stage(n, &n->finish.v[s], "finish", s, b);
   for (size_t g = 0; g < n->groups.n; g++) {
     const nest_group *gr = &n->groups.v[g];
     hs_buf_printf(b, "group %zu: %s over", g, gr->monoid ? hlo_op_text(gr->monoid) : gr->free_order ? "reducer" : "ordered reducer");

@@ -66,6 +66,7 @@ typedef struct nest_group {
   u32 cond;                    // pred node: steps where it is false are left out; NEST_NONE
   hlo_opcode monoid;           // ADD, MULTIPLY, MAXIMUM, ... when the reducer is just that; HLO_OP_INVALID otherwise
   bool free_order;             // lanes and partial results allowed
+  u32 seg; i64 seg_size;       // loop whose value s restricts loops[0] to [s*seg_size, (s+1)*seg_size); NEST_NONE: all of it
   u32 merged_into;             // index of the group whose loops it shares; itself otherwise
   u64 mask;                    // own loops
 } nest_group;
@@ -97,7 +98,9 @@ typedef struct nest {
   HS_VEC(nest_node) nodes;
   HS_VEC(nest_group) groups;
   HS_VEC(nest_buf) bufs;
-  HS_VEC(nest_stage) stages;   // run in order of chunks; independent of each other
+  HS_VEC(nest_stage) stages;   // independent of each other; numbered through by chunks
+  HS_VEC(nest_stage) finish;   // second phase, over the partial results in scratch
+  i64 scratch_bytes;
   nest_expr **table; u32 table_cap, table_n;
   u32 nloops;                  // loop bits given out
 } nest;
@@ -143,5 +146,10 @@ bool nest_supports(const hlo_instr *, hs_buf *why);
 // ---- loop transformations and the choice of a schedule (schedule.c) -----------------------------------------------------
 void nest_simplify(nest *);      // split loops under quotients, drop and merge loops
 void nest_schedule(nest *, u32 vector_bytes);
+
+// ---- long reductions (split.c) -------------------------------------------------------------------------------------------
+// Cuts the reduction of a stage into `pieces` partial ones: the stage stores them to scratch, a new finishing stage reduces
+// them again and does what followed. False when the stage is not of that form.
+bool nest_split_reduction(nest *, u32 stage, i64 pieces, i64 grain);
 
 #endif

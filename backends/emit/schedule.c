@@ -221,7 +221,7 @@ static void look_group(survey *s, const nest_group *g, double times) {
   s->group_deps |= deps;
   s->groups = true;
   s->ops += inner;
-  if (!(deps & s->last)) s->hoisted = true;
+  if (s->last && !(deps & s->last)) s->hoisted = true;
   look(s, g->cond, inner);
   for (u32 k = 0; k < g->nacc; k++) look(s, g->in[k], inner), look(s, g->init[k], times);
   if (!(deps & s->last) || !g->free_order || g->nloops == 0) return;
@@ -289,25 +289,48 @@ static void chunk_grid(const nest *n, nest_stage *st, const survey *s) {
   }
 }
 
+static void schedule_stage(nest *n, nest_stage *st, u32 vector_bytes, survey *s) {
+  *s = (survey){.n = n, .seen = hs_calloc(n->nodes.n + 1, 1), .widest = 1};
+  if (st->nloops) s->last_var = st->loops[st->nloops - 1], s->last = 1ull << n->vars.v[s->last_var].loop;
+  for (size_t k = 0; k < st->stores.n; k++) {
+    look(s, st->stores.v[k].node, 1);
+    s->bytes += (double)hlo_dtype_storage(n->bufs.v[st->stores.v[k].buf].dtype);
+  }
+  hs_free(s->seen);
+  i64 last = st->nloops ? extent(n, s->last_var) : 1;
+  st->vector = vector_bytes > 0 && st->nloops > 0 && last >= 4 && !s->row;
+  st->lanes = HS_MIN(64, HS_MAX(vector_bytes / HS_MAX(s->widest, 1), 2));
+  while (st->lanes > 4 && last * 2 <= st->lanes) st->lanes /= 2;
+  st->unroll = s->groups ? 4 : s->ops <= 8 ? 4 : s->ops <= 24 ? 2 : 1;
+  while (st->unroll > 1 && last < (i64)(st->unroll * st->lanes)) st->unroll /= 2;
+  st->kind = s->groups ? (s->hoisted ? "row-wise" : s->row || !st->vector ? "row-reduce" : "column-reduce") : st->vector ? "pointwise" : "scalar";
+  chunk_grid(n, st, s);
+  if (!st->vector) st->lanes = st->unroll = 1;
+}
+
+// How many pieces a stage with too few chunks for its work is worth; 1: leave it.
+static i64 pieces_wanted(const nest *n, const nest_stage *st, const survey *s) {
+  double points = 1;
+  for (u32 k = 0; k < st->nloops; k++) points *= (double)extent(n, st->loops[k]);
+  double ns = points * HS_MAX(s->ops * 0.4 / 16, s->bytes * 0.1);
+  if (!s->groups || s->hoisted || ns < 4 * CHUNK_NS || st->chunks >= 8 || points * 64 > s->bytes * points / 4) return 1;
+  return (i64)HS_MIN(ns / (2 * CHUNK_NS), 64.0 / (double)st->chunks);
+}
+
 void nest_schedule(nest *n, u32 vector_bytes) {
   for (size_t i = 0; i < n->stages.n; i++) {
+    survey s;
+    schedule_stage(n, &n->stages.v[i], vector_bytes, &s);
+    i64 pieces = vector_bytes ? pieces_wanted(n, &n->stages.v[i], &s) : 1;
+    if (pieces < 2 || !nest_split_reduction(n, (u32)i, pieces, 1)) continue;
     nest_stage *st = &n->stages.v[i];
-    survey s = {.n = n, .seen = hs_calloc(n->nodes.n + 1, 1), .widest = 1};
-    if (st->nloops) s.last_var = st->loops[st->nloops - 1], s.last = 1ull << n->vars.v[s.last_var].loop;
-    for (size_t k = 0; k < st->stores.n; k++) {
-      hlo_dtype t = n->bufs.v[st->stores.v[k].buf].dtype;
-      look(&s, st->stores.v[k].node, 1);
-      s.bytes += (double)hlo_dtype_storage(t);
-    }
-    i64 last = st->nloops ? extent(n, s.last_var) : 1;
-    st->vector = vector_bytes > 0 && st->nloops > 0 && last >= 4 && !s.row;
-    st->lanes = HS_MIN(64, HS_MAX(vector_bytes / HS_MAX(s.widest, 1), 2));
-    while (st->lanes > 4 && last * 2 <= st->lanes) st->lanes /= 2;
-    st->unroll = s.groups ? 4 : s.ops <= 8 ? 4 : s.ops <= 24 ? 2 : 1;
-    while (st->unroll > 1 && last < (i64)(st->unroll * st->lanes)) st->unroll /= 2;
-    st->kind = s.groups ? (s.hoisted ? "row-wise" : s.row || !st->vector ? "row-reduce" : "column-reduce") : st->vector ? "pointwise" : "scalar";
-    chunk_grid(n, st, &s);
-    if (!st->vector) st->lanes = st->unroll = 1;
-    hs_free(s.seen);
+    schedule_stage(n, st, vector_bytes, &s);
+    st->chunks = st->split[0] = extent(n, st->loops[0]);
+    st->block[0] = 1;
+    for (u32 k = 1; k < st->nloops; k++) st->split[k] = 1, st->block[k] = extent(n, st->loops[k]);
+  }
+  for (size_t i = 0; i < n->finish.n; i++) {
+    survey s;
+    schedule_stage(n, &n->finish.v[i], vector_bytes, &s);
   }
 }

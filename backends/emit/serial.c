@@ -11,6 +11,14 @@ static void put_expr(hs_buf *b, const nest_expr *e) {
   for (u32 i = 0; i < e->n; i++) put_u(b, e->t[i].var), put_u(b, (u64)e->t[i].coef);
 }
 
+static void put_stage(hs_buf *b, const nest_stage *s) {
+  put_u(b, s->nloops), put(b, (const char *)s->loops, s->nloops * sizeof *s->loops);
+  put_u(b, s->vector), put_u(b, s->lanes), put_u(b, s->unroll), put_u(b, (u64)s->chunks);
+  put(b, (const char *)s->split, s->nloops * sizeof *s->split), put(b, (const char *)s->block, s->nloops * sizeof *s->block);
+  put_u(b, s->stores.n);
+  for (size_t k = 0; k < s->stores.n; k++) put_u(b, s->stores.v[k].buf), put_u(b, s->stores.v[k].node), put_expr(b, s->stores.v[k].e);
+}
+
 void nest_serialize(const nest *n, hs_buf *b) {
   put_u(b, n->vars.n);
   for (size_t i = 0; i < n->vars.n; i++) {
@@ -31,7 +39,7 @@ void nest_serialize(const nest *n, hs_buf *b) {
     const nest_group *g = &n->groups.v[i];
     put_u(b, g->nloops), put(b, (const char *)g->loops, g->nloops * sizeof *g->loops);
     put_u(b, g->nacc), put(b, (const char *)g->in, 6 * g->nacc * sizeof *g->in);
-    put_u(b, g->cond), put_u(b, g->monoid), put_u(b, g->free_order), put_u(b, g->merged_into);
+    put_u(b, g->cond), put_u(b, g->seg), put_u(b, (u64)g->seg_size), put_u(b, g->monoid), put_u(b, g->free_order), put_u(b, g->merged_into);
   }
   put_u(b, n->bufs.n);
   for (size_t i = 0; i < n->bufs.n; i++) {
@@ -40,12 +48,7 @@ void nest_serialize(const nest *n, hs_buf *b) {
     if (f->data) put_u(b, hs_hash_bytes(f->data, (size_t)f->elements * hlo_dtype_storage(f->dtype), 1)), put_u(b, hs_hash_bytes(f->data, (size_t)f->elements * hlo_dtype_storage(f->dtype), 2));
   }
   put_u(b, n->stages.n);
-  for (size_t i = 0; i < n->stages.n; i++) {
-    const nest_stage *s = &n->stages.v[i];
-    put_u(b, s->nloops), put(b, (const char *)s->loops, s->nloops * sizeof *s->loops);
-    put_u(b, s->vector), put_u(b, s->lanes), put_u(b, s->unroll), put_u(b, (u64)s->chunks);
-    put(b, (const char *)s->split, s->nloops * sizeof *s->split), put(b, (const char *)s->block, s->nloops * sizeof *s->block);
-    put_u(b, s->stores.n);
-    for (size_t k = 0; k < s->stores.n; k++) put_u(b, s->stores.v[k].buf), put_u(b, s->stores.v[k].node), put_expr(b, s->stores.v[k].e);
-  }
+  for (size_t i = 0; i < n->stages.n; i++) put_stage(b, &n->stages.v[i]);
+  put_u(b, n->finish.n);
+  for (size_t i = 0; i < n->finish.n; i++) put_stage(b, &n->finish.v[i]);
 }

@@ -15,7 +15,7 @@ typedef struct emit_body {
   nest *n;
   hs_buf key;
   hs_status err;               // of its compilation
-  emit_entry *fn;
+  emit_entry *fn, *finish;
 } emit_body;
 
 // jit.c: what knows LLVM. Compiles bodies on threads and gives them their entry points.

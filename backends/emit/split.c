@@ -1,0 +1,129 @@
+// split.c — long reductions with few results, in two phases.
+//
+// The stage gets one more parallel loop s outermost; its reduction covers only the s-th piece and starts from the
+// reducer's identity (or, for a reducer that chooses, from the initial value), and the partial results go to scratch.
+// A finishing stage, run after all chunks, reduces the pieces in order with the same reducer from the real initial value and
+// then does what the original stage did with the result. Pieces depend on shapes only, so the bits do too.
+#include "backends/emit/nest.h"
+
+typedef struct cloner { nest *n; u32 *map; size_t cap; } cloner;
+
+static u32 clone(cloner *c, u32 id) {                  // with the reduction's results replaced
+  if (id == NEST_NONE || c->map[id] != NEST_NONE) return id == NEST_NONE ? id : c->map[id];
+  nest_node x = c->n->nodes.v[id];
+  bool same = true;
+  for (u32 k = 0; k < x.nargs; k++) {
+    u32 a = clone(c, x.args[k]);
+    same &= a == x.args[k];
+    x.args[k] = a;
+  }
+  return c->map[id] = same ? id : nest_node_add(c->n, &x);
+}
+
+// Every reduction that the stage's stores reach, as long as they share one set of loops; NEST_NONE otherwise.
+static u32 only_root(const nest *n, u32 id, u8 *seen, u32 root) {
+  if (id == NEST_NONE || seen[id]) return root;
+  seen[id] = 1;
+  const nest_node *x = &n->nodes.v[id];
+  if (x->kind == NEST_REDUCE) {
+    u32 r = n->groups.v[x->group].merged_into;
+    return root == UINT32_MAX - 1 || root == r ? r : NEST_NONE;
+  }
+  for (u32 k = 0; k < x->nargs && root != NEST_NONE; k++) root = only_root(n, x->args[k], seen, root);
+  if (x->kind == NEST_LOAD && root != NEST_NONE) root = only_root(n, x->guard, seen, root);
+  return root;
+}
+
+static bool nested(const nest *n, u32 id, u8 *seen) {   // another reduction, or an index that comes from data behind one
+  if (id == NEST_NONE || seen[id]) return false;
+  seen[id] = 1;
+  const nest_node *x = &n->nodes.v[id];
+  if (x->kind == NEST_REDUCE) return true;
+  for (u32 k = 0; k < x->nargs; k++)
+    if (nested(n, x->args[k], seen)) return true;
+  return false;
+}
+
+bool nest_split_reduction(nest *n, u32 stage, i64 pieces, i64 grain) {
+  nest_stage *st = &n->stages.v[stage];
+  u8 *seen = hs_calloc(2 * n->nodes.n + 2, 1);
+  u32 root = UINT32_MAX - 1;
+  for (size_t k = 0; k < st->stores.n && root != NEST_NONE; k++) root = only_root(n, st->stores.v[k].node, seen, root);
+  bool ok = root < n->groups.n && n->groups.v[root].nloops > 0;
+  u64 loops = 0;
+  for (u32 k = 0; k < st->nloops; k++) loops |= 1ull << n->vars.v[st->loops[k]].loop;
+  for (size_t g = 0; g < n->groups.n && ok; g++) {
+    const nest_group *gr = &n->groups.v[g];
+    if (gr->merged_into != root) continue;
+    ok = gr->free_order && gr->seg == NEST_NONE;
+    for (u32 k = 0; k < gr->nacc && ok; k++) ok = !nested(n, gr->in[k], seen + n->nodes.n) && (n->nodes.v[gr->out[k]].deps & ~loops) == 0;
+    for (u32 k = 0; k < gr->nacc && ok; k++) ok = n->nodes.v[gr->init[k]].deps == 0;
+  }
+  hs_free(seen);
+  if (!ok || n->stages.n != 1) return false;
+  i64 extent = n->vars.v[n->groups.v[root].loops[0]].hi + 1, size = (extent + pieces - 1) / pieces;
+  size = (size + grain - 1) / grain * grain;
+  pieces = (extent + size - 1) / size;
+  u32 s, s2;
+  if (pieces < 2 || !nest_new_loop(n, pieces, &s) || !nest_new_loop(n, pieces, &s2)) return false;
+  // The finishing stage: the old one, with its reductions over scratch.
+  nest_stage fin = {.nloops = st->nloops};
+  memcpy(fin.loops, st->loops, sizeof fin.loops);
+  i64 points = 1;
+  const nest_expr *lin = nest_const(n, 0);
+  for (u32 k = 0; k < st->nloops; k++) {
+    i64 e = n->vars.v[st->loops[k]].hi + 1;
+    lin = nest_add(n, nest_mul(n, lin, e), nest_of_var(n, st->loops[k], 1));
+    points *= e;
+  }
+  cloner c = {n, NULL, 0};
+  size_t old_nodes = n->nodes.n, old_groups = n->groups.n;
+  c.map = hs_alloc(old_nodes * sizeof *c.map);
+  for (size_t k = 0; k < old_nodes; k++) c.map[k] = NEST_NONE;
+  HS_VEC(nest_store) partial = {0};
+  for (size_t g = 0; g < old_groups; g++) {
+    if (n->groups.v[g].merged_into != root) continue;
+    nest_group *gr = &n->groups.v[g];
+    gr->seg = s;
+    gr->seg_size = size;
+    nest_group ng = *gr;
+    u32 gid = (u32)n->groups.n;
+    ng.seg = ng.cond = NEST_NONE;
+    ng.nloops = 1;
+    ng.loops[0] = s2;
+    ng.mask = 1ull << n->vars.v[s2].loop;
+    ng.merged_into = gid;
+    ng.in = hs_arena_zalloc(n->a, 2 * ng.nacc * sizeof(u32));
+    ng.out = ng.in + ng.nacc;
+    for (u32 k = 0; k < ng.nacc; k++) {
+      hlo_dtype t = n->nodes.v[ng.acc[k]].dtype;
+      nest_buf b = {.dtype = t, .elements = pieces * points, .arg = NEST_BUF_SCRATCH, .offset = n->scratch_bytes};
+      n->scratch_bytes += (b.elements * (i64)hlo_dtype_storage(t) + 63) / 64 * 64;
+      hs_vec_push(&n->bufs, b);
+      u32 buf = (u32)n->bufs.n - 1;
+      hs_vec_push(&partial, ((nest_store){buf, nest_add(n, nest_of_var(n, s, points), lin), n->groups.v[g].out[k]}));
+      ng.in[k] = nest_node_add(n, &(nest_node){.kind = NEST_LOAD, .dtype = t, .e = nest_add(n, nest_of_var(n, s2, points), lin), .buf = buf, .guard = NEST_NONE});
+    }
+    hs_vec_push(&n->groups, ng);
+    for (u32 k = 0; k < ng.nacc; k++) {
+      u32 o = nest_node_add(n, &(nest_node){.kind = NEST_REDUCE, .dtype = n->nodes.v[ng.acc[k]].dtype, .group = gid, .k = k});
+      ng.out[k] = o;
+      c.map[n->groups.v[g].out[k]] = o;
+    }
+  }
+  st = &n->stages.v[stage];
+  for (size_t k = 0; k < st->stores.n; k++) {
+    nest_store x = st->stores.v[k];
+    x.node = clone(&c, x.node);
+    hs_vec_push(&fin.stores, x);
+  }
+  hs_free(c.map);
+  hs_vec_free(&st->stores);
+  st->stores.v = partial.v, st->stores.n = partial.n, st->stores.cap = partial.cap;
+  memmove(st->loops + 1, st->loops, st->nloops * sizeof *st->loops);
+  st->loops[0] = s;
+  st->nloops++;
+  hs_vec_push(&n->finish, fin);
+  for (size_t k = 0; k < n->nodes.n; k++) n->nodes.v[k].deps = nest_node_deps(n, &n->nodes.v[k]);
+  return true;
+}
