@@ -119,7 +119,7 @@ static void keeps_to_the_neighbourhood(void **state) {
   dot_of(f, &o, &b, NULL);
   contains(&b, "<b>f</b>", true);
   contains(&b, "<b>n</b>", false);                 // behind the boundary
-  contains(&b, "<b>b</b>", true);
+  contains(&b, "<b>g</b>", true);
   hs_buf_free(&b);
 }
 
