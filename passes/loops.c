@@ -8,6 +8,11 @@ bool pass_loop_of(pass_ctx *c, hlo_instr *w, pass_loop *out) {
     pass_note_declined(c, w, NULL, "its state is not a tuple");
     return false;
   }
+  // A module that the verifier would reject is not touched.
+  const hlo_shape *state = w->shape->logical;
+  if (hlo_operand(w, 0)->shape->logical != state || out->body->params[0]->shape->logical != state || out->cond->params[0]->shape->logical != state ||
+      out->body->root->shape->logical != state)
+    return false;
   if (w->ctrl_preds || w->nctrl_succs) {
     pass_note_declined(c, w, NULL, "it has control dependencies");
     return false;

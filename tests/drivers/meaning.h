@@ -12,6 +12,19 @@ typedef enum { MEANS_SAME, MEANS_OTHER, NOT_EVALUATED } meaning;
 // What limits the comparison is the rounding of reassociated sums.
 static const hlo_tolerance meaning_tolerance = {1e-4, 1e-3};
 
+// Loops may have no end: evaluation stops after this many seconds, as by Ctrl-C.
+#define MEANING_SECONDS 5
+static inline void meaning_alarm(int sig) { (void)sig, hs_interrupted = 1; }
+static inline void meaning_start(void) {
+  hs_interrupted = 0;
+  signal(SIGALRM, meaning_alarm);
+  alarm(MEANING_SECONDS);
+}
+static inline void meaning_stop(void) {
+  alarm(0);
+  hs_interrupted = 0;
+}
+
 // Runs modules that cost at most this many operations (bytes count a quarter).
 #define MEANING_WORK 2e8
 
@@ -31,7 +44,9 @@ static inline bool meaning_value(const hlo_module *m, const hlo_module *inputs_o
   hs_status s = hlo_inputs_random(m->ctx, inputs_of, 7, &args, &n);
   if (!hs_ok(s)) return hs_status_drop(s), false;
   hlo_eval_options o = {.max_bytes = (i64)1 << 31};
+  meaning_start();
   s = hlo_eval_module(m, n, args, &o, out);
+  meaning_stop();
   hlo_inputs_free(args, n);
   if (!hs_ok(s)) return hs_status_drop(s), false;
   return true;
@@ -44,8 +59,10 @@ static inline meaning meaning_compare(const hlo_module *before, const hlo_module
   u32 n;
   hlo_eval_options o = {.max_bytes = (i64)1 << 31};
   hs_status s = hlo_inputs_random(before->ctx, before, 7, &args, &n);
+  meaning_start();
   if (hs_ok(s)) s = hlo_eval_module(after, n, args, &o, &y);
-  if (!hs_ok(s) && s.err->code == HS_E_UNSUPPORTED) return hs_status_drop(s), NOT_EVALUATED;
+  meaning_stop();
+  if (!hs_ok(s) && (s.err->code == HS_E_UNSUPPORTED || s.err->code == HS_E_INTERRUPTED)) return hs_status_drop(s), NOT_EVALUATED;
   if (hs_ok(s)) s = hlo_compare(x, y, meaning_tolerance);
   if (!hs_ok(s)) return drv_status(out, "means something else", s), MEANS_OTHER;
   return MEANS_SAME;

@@ -273,7 +273,9 @@ static int verifier_case(const run *r, u32 k, hs_status s, const hlo_module *m, 
 
 static int finished(const run *r, u32 k, const hlo_module *before, hlo_module *m, bool changed, bool known, FILE *out) {
   int verdict = known ? PASSED : NOT_CHECKABLE;
-  if (meaning_compare(before, m, out) == MEANS_OTHER) return FAILED;
+  // Dropping the roundings between conversions is what this pass is for.
+  bool rounds = strstr(field(r, k, "pass"), "simplify-fp-conversions") != NULL;
+  if (!rounds && meaning_compare(before, m, out) == MEANS_OTHER) return FAILED;
   const char *want = field(r, k, "changed");
   if (known && *want && !strchr(want, ',')) expect(&verdict, m_yes(changed == (*want == '1')), out, "changed =", want);
   else if (*want) expect(&verdict, M_UNKNOWN, out, "", "");
