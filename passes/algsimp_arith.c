@@ -173,9 +173,9 @@ ALG_RULE(mul_abs_self) {
 // sqrt(A) * sqrt(A) = |A|, rsqrt(A) * rsqrt(A) = 1/|A|
 ALG_RULE(mul_sqrt_self) {
   if (X != Y || !alg_is_float(i)) return NULL;
-  if (X->opcode == HLO_SQRT) return pass_alg_un(a, HLO_ABS, hlo_operand(X, 0));
-  if (X->opcode != HLO_RSQRT) return NULL;
-  return pass_alg_bin(a, HLO_DIVIDE, pass_alg_full(a, i->shape, 1), pass_alg_un(a, HLO_ABS, hlo_operand(X, 0)));
+  if (X->opcode != HLO_SQRT && X->opcode != HLO_RSQRT) return NULL;
+  hlo_instr *v = hlo_operand(X, 0), *m = pass_alg_is_abs_like(v) ? v : pass_alg_un(a, HLO_ABS, v);
+  return X->opcode == HLO_SQRT ? m : pass_alg_bin(a, HLO_DIVIDE, pass_alg_full(a, i->shape, 1), m);
 }
 
 // exp(A) * exp(B) = exp(A + B)
@@ -241,10 +241,11 @@ ALG_RULE(minmax_self) {
 
 // max(max(A, B), B) = max(A, B), any order
 ALG_RULE(minmax_nested) {
-  (void)a;
   for (u32 k = 0; k < 2; k++) {
     hlo_instr *in = hlo_operand(i, k), *o = hlo_operand(i, 1 - k);
-    if (in->opcode == i->opcode && (hlo_operand(in, 0) == o || hlo_operand(in, 1) == o)) return in;
+    if (in->opcode != i->opcode || (hlo_operand(in, 0) != o && hlo_operand(in, 1) != o)) continue;
+    if (k == 0 || !alg_one_use(in)) return in;
+    return pass_alg_bin(a, i->opcode, o, hlo_operand(in, 0) == o ? hlo_operand(in, 1) : hlo_operand(in, 0));   // operands as read
   }
   return NULL;
 }

@@ -124,7 +124,7 @@ ALG_RULE(reshape_broadcast) {
   u32 n = pass_alg_groups(from, to, g), rank = 0;
   if (n == 0) return NULL;
   i64 *dims = pass_alg_dims_new(a, to->rank), *map = pass_alg_dims_new(a, to->rank);
-  for (u32 k = 0; k < n; k++) {
+  for (u32 k = 0; k < n; k++) {                          // extents of 1 need not come from A
     bool any = false, all = true;
     for (u32 f = g[k].from; f < g[k + 1].from; f++) {
       if (from->dims[f] == 1) continue;
@@ -132,7 +132,8 @@ ALG_RULE(reshape_broadcast) {
       else all = false;
     }
     if (any && !all) return NULL;
-    for (u32 t = g[k].to; any && t < g[k + 1].to; t++) dims[rank] = to->dims[t], map[rank++] = t;
+    for (u32 t = g[k].to; any && t < g[k + 1].to; t++)
+      if (to->dims[t] != 1) dims[rank] = to->dims[t], map[rank++] = t;
   }
   return pass_alg_broadcast(a, pass_alg_reshape(a, src, rank, dims), to, rank, map);
 }
@@ -156,6 +157,36 @@ ALG_RULE(reshape_iota) {
       hlo_set_attr_int(r, HLO_ATTR_IOTA_DIMENSION, t);
       return r;
     }
+  }
+  return NULL;
+}
+
+// A chain of transposes and of reshapes that only add or drop extents of 1: when the other dimensions come out in their
+// first order, all of it is one reshape
+ALG_RULE(placement_chain) {
+  u32 order[HLO_MAX_RANK], n = 0;                         // i's real dimensions, as dimensions of o
+  if (a->layout_sensitive || !alg_one_use(X)) return NULL;
+  for (u32 k = 0; k < i->shape->rank; k++)
+    if (i->shape->dims[k] != 1) order[n++] = k;
+  hlo_instr *o = i;
+  for (u32 depth = 1; depth <= 16 && (o->opcode == HLO_RESHAPE || o->opcode == HLO_TRANSPOSE); depth++) {
+    const hlo_shape *to = o->shape, *from = hlo_operand(o, 0)->shape;
+    if (o->opcode == HLO_TRANSPOSE) {
+      for (u32 k = 0; k < n; k++) order[k] = (u32)alg_dims(o).v[order[k]];
+    } else {
+      u32 at[HLO_MAX_RANK], f = 0;
+      for (u32 t = 0; t < to->rank; t++) {
+        if (to->dims[t] == 1) continue;
+        while (f < from->rank && from->dims[f] == 1) f++;
+        if (f == from->rank || from->dims[f] != to->dims[t]) return NULL;
+        at[t] = f++;
+      }
+      for (u32 k = 0; k < n; k++) order[k] = at[order[k]];
+    }
+    o = hlo_operand(o, 0);
+    bool in_order = true;
+    for (u32 k = 1; k < n; k++) in_order &= order[k - 1] < order[k];
+    if (depth >= 3 && in_order && o->shape->elements == i->shape->elements) return pass_alg_reshape_to(a, o, i->shape);
   }
   return NULL;
 }
@@ -233,14 +264,13 @@ ALG_RULE(transpose_dot) {
 }
 
 // ---- reverse, copy, bitcast, iota -------------------------------------------------------------------------------------------
-// Reversing an extent of 1 does nothing
+// Reversing extents of 1 does nothing
 ALG_RULE(reverse_trivial) {
+  (void)a;
   hlo_ints d = alg_dims(i);
-  i64 *kept = pass_alg_dims_new(a, d.n);
-  u32 n = 0;
   for (u32 k = 0; k < d.n; k++)
-    if (i->shape->dims[d.v[k]] != 1) kept[n++] = d.v[k];
-  return n == d.n ? NULL : pass_alg_reverse(a, X, n, kept);
+    if (i->shape->dims[d.v[k]] != 1) return NULL;
+  return X;
 }
 
 // Dimensions reversed by both of two reverses cancel

@@ -34,13 +34,13 @@ ALG_RULE(gather_splat) {
   return pass_alg_spread(a, hlo_operand(X, 0), i->shape);
 }
 
-// Elements of an opt-barrier that nobody reads need no barrier
+// Elements of an opt-barrier that nobody reads need no barrier; those that have other users stay, for the barrier orders them
 ALG_RULE(barrier_unused) {
   hlo_instr *t = X;
   if (t->opcode != HLO_TUPLE || hlo_is_root(i) || t->nuses != 1 || i->nuses == 0) return NULL;
   u32 n = t->noperands, kept = 0;
   i64 *at = pass_alg_dims_new(a, n);
-  for (u32 k = 0; k < n; k++) at[k] = -1;
+  for (u32 k = 0; k < n; k++) at[k] = hlo_operand(t, k)->nuses > 1 ? 0 : -1;
   hlo_for_each_use(u, i) {
     if (u->user->opcode != HLO_GET_TUPLE_ELEMENT) return NULL;
     at[hlo_attr_int(u->user, HLO_ATTR_INDEX, 0)] = 0;
