@@ -7,6 +7,7 @@
 // demands that the text printed is the file's own. Each file is handled in a child of its own: a crash or a timeout is a
 // failure of that file. One line `FAIL file: reason` per failure; totals last; exit 1 when anything failed.
 #include "backends/backend.h"
+#include "backends/worker.h"
 #include "core/verify.h"
 #include "tests/drivers/golden.h"
 
@@ -464,6 +465,8 @@ static bool parse_args(int argc, char **argv) {
 }
 
 int main(int argc, char **argv) {
+  int worker_status;
+  if (worker_entry(argc, argv, &worker_status)) return worker_status;   // this binary is its own worker
   if (!parse_args(argc, argv)) {
     fprintf(stderr, "usage: conformance DIR [--only parse,roundtrip,verify,run] [--backend NAME] [-j N] [--timeout S] [--match TEXT] [--exact]\n");
     return 2;

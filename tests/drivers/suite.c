@@ -4,6 +4,7 @@
 // Each case runs in a child of its own. Prints "FAIL NAME: reason" per failure, the cases that the backend does not
 // cover by the opcode, and last "suite: P/T agree, U unsupported". Exit 0 when nothing failed.
 #include "backends/backend.h"
+#include "backends/worker.h"
 #include "tests/drivers/driver.h"
 
 #include <dirent.h>
@@ -109,6 +110,8 @@ static void case_done(void *arg, u32 k, int verdict, const char *text) {
 }
 
 int main(int argc, char **argv) {
+  int worker_status;
+  if (worker_entry(argc, argv, &worker_status)) return worker_status;   // this binary is its own worker
   static const char *const options[] = {"backend", "only", "timeout", "times", NULL};
   drv_args a;
   if (!drv_parse(argc, argv, options, &a) || a.n != 1) {
