@@ -48,7 +48,7 @@ SRC_viz      := $(wildcard viz/*.c)
 SRC_repl     := $(filter-out repl/main.c,$(wildcard repl/*.c))
 LIB_SRC := $(SRC_core) $(SRC_passes) $(SRC_backends) $(SRC_profiler) $(SRC_viz) $(SRC_repl)
 LIB_OBJ := $(LIB_SRC:%.c=$(B)/%.o)
-DRIVERS := $(patsubst tests/drivers/%.c,%,$(if $(wildcard core/eval.c),$(wildcard tests/drivers/*.c),$(filter-out tests/drivers/conformance.c,$(wildcard tests/drivers/*.c))))
+DRIVERS := $(patsubst tests/drivers/%.c,%,$(wildcard tests/drivers/*.c))
 UNITS   := $(patsubst tests/unit/%.c,%,$(wildcard tests/unit/*.c))
 
 Q := $(if $(V),,@)

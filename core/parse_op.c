@@ -150,6 +150,13 @@ static bool check_op(hlo_parser *P, hlo_rhs *r) {
     return (n >= 2 && n % 2 == 0) || hlo_lex_error(LX, HS_E_ARITY, r->op_at, "expects an even number of operands, at least 2, but has %u operands", n);
   case HLO_SCATTER: return n % 2 == 1 || hlo_lex_error(LX, HS_E_ARITY, r->op_at, "expects an odd number of operands, but has %u operands", n);
   case HLO_CONVOLUTION: return n >= 2 || hlo_lex_error(LX, HS_E_ARITY, r->op_at, "expects 2 operands, but has %u operands", n);
+  case HLO_GET_TUPLE_ELEMENT: {
+    const hlo_shape *t = ops[0]->shape;
+    i64 k = attr_of(P, r, HLO_ATTR_INDEX)->v.i;
+    if (hlo_shape_is_tuple(t) && k >= 0 && k < t->nelems) return true;
+    if (!hlo_shape_is_tuple(t)) return hlo_lex_error(LX, HS_E_SHAPE, r->op_at, "get-tuple-element takes an element of a tuple, but %s is none", ops[0]->name);
+    return hlo_lex_error(LX, HS_E_SHAPE, r->op_at, "tuple index %lld is out of bounds: %s has %u elements", (long long)k, ops[0]->name, t->nelems);
+  }
   case HLO_OUTFEED:
     if (n) imply(P, r, (hlo_attr){.id = HLO_ATTR_OUTFEED_SHAPE, .v.shape = ops[0]->shape});
     return true;

@@ -106,8 +106,9 @@ static const hlo_instr *trace_start(const hlo_instr *i, bool *lost) {
       case HLO_ASYNC_UPDATE: case HLO_COPY: case HLO_OPT_BARRIER: i = hlo_operand(i, 0); break;
       case HLO_GET_TUPLE_ELEMENT: {
         const hlo_instr *t = hlo_operand(i, 0);
-        if (t->opcode != HLO_TUPLE) return *lost = true, NULL;
-        i = hlo_operand(t, (u32)hlo_attr_int(i, HLO_ATTR_INDEX, 0));
+        i64 k = hlo_attr_int(i, HLO_ATTR_INDEX, 0);
+        if (t->opcode != HLO_TUPLE || k < 0 || k >= t->noperands) return *lost = true, NULL;
+        i = hlo_operand(t, (u32)k);
         break;
       }
       case HLO_TUPLE: return NULL;
@@ -246,13 +247,13 @@ typedef HS_VEC(buffer_value) buffer_values;
 // Follows an element of a value back through tuples and get-tuple-elements to the instruction that made it.
 static buffer_value resolve(const hlo_instr *i, const i64 *index, u32 depth) {
   buffer_value r = {.def = i, .depth = depth};
-  memcpy(r.index, index, depth * sizeof *index);
+  if (depth) memcpy(r.index, index, depth * sizeof *index);
   for (;;) {
     if (r.def->opcode == HLO_GET_TUPLE_ELEMENT && r.depth < 8) {
       memmove(r.index + 1, r.index, r.depth * sizeof *r.index);
       r.index[0] = hlo_attr_int(r.def, HLO_ATTR_INDEX, 0), r.depth++;
       r.def = hlo_operand(r.def, 0);
-    } else if (r.def->opcode == HLO_TUPLE && r.depth) {
+    } else if (r.def->opcode == HLO_TUPLE && r.depth && r.index[0] >= 0 && r.index[0] < r.def->noperands) {
       r.def = hlo_operand(r.def, (u32)r.index[0]);
       r.depth--;
       memmove(r.index, r.index + 1, r.depth * sizeof *r.index);

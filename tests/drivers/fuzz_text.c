@@ -67,19 +67,23 @@ static void mutate(char *p, size_t *n, size_t cap) {
     case 0: p[at] = (char)(p[at] ^ (1 << below(8))); break;
     case 1: p[at] = interesting[below(sizeof interesting - 1)]; break;
     case 2: {   // delete a piece
-      size_t len = HS_MIN(1 + below(12), *n - at);
+      size_t len = 1 + below(12);   // HS_MIN would draw twice
+      len = HS_MIN(len, *n - at);
       memmove(p + at, p + at + len, *n - at - len);
       *n -= len;
       break;
     }
     case 3: {   // repeat a piece
-      size_t len = HS_MIN(1 + below(40), HS_MIN(*n - at, cap - *n));
+      size_t len = 1 + below(40);
+      len = HS_MIN(len, HS_MIN(*n - at, cap - *n));
       memmove(p + at + len, p + at, *n - at);
       *n += len;
       break;
     }
     case 4: {   // move a piece elsewhere
-      size_t len = HS_MIN(1 + below(30), *n - at), to = below(*n - len + 1);
+      size_t len = 1 + below(30);
+      len = HS_MIN(len, *n - at);
+      size_t to = below(*n - len + 1);
       char tmp[32];
       memcpy(tmp, p + at, len);
       memmove(p + to, tmp, len);
