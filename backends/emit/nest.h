@@ -84,6 +84,7 @@ typedef struct nest_store { u32 buf; const nest_expr *e; u32 node; } nest_store;
 typedef struct nest_stage {
   u32 nloops; u32 loops[NEST_MAX_LOOPS];     // outermost first
   HS_VEC(nest_store) stores;
+  bool pieces;                 // loops[0] counts the pieces of a reduction: one chunk each, never in lanes
   // schedule (schedule.c)
   const char *kind;
   bool vector;                 // the last loop runs in lanes

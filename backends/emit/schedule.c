@@ -291,14 +291,15 @@ static void chunk_grid(const nest *n, nest_stage *st, const survey *s) {
 
 static void schedule_stage(nest *n, nest_stage *st, u32 vector_bytes, survey *s) {
   *s = (survey){.n = n, .seen = hs_calloc(n->nodes.n + 1, 1), .widest = 1};
-  if (st->nloops) s->last_var = st->loops[st->nloops - 1], s->last = 1ull << n->vars.v[s->last_var].loop;
+  bool inner = st->nloops > (st->pieces ? 1u : 0u);
+  if (inner) s->last_var = st->loops[st->nloops - 1], s->last = 1ull << n->vars.v[s->last_var].loop;
   for (size_t k = 0; k < st->stores.n; k++) {
     look(s, st->stores.v[k].node, 1);
     s->bytes += (double)hlo_dtype_storage(n->bufs.v[st->stores.v[k].buf].dtype);
   }
   hs_free(s->seen);
-  i64 last = st->nloops ? extent(n, s->last_var) : 1;
-  st->vector = vector_bytes > 0 && st->nloops > 0 && last >= 4 && !s->row;
+  i64 last = inner ? extent(n, s->last_var) : 1;
+  st->vector = vector_bytes > 0 && inner && last >= 4 && !s->row;
   st->lanes = HS_MIN(64, HS_MAX(vector_bytes / HS_MAX(s->widest, 1), 2));
   while (st->lanes > 4 && last * 2 <= st->lanes) st->lanes /= 2;
   st->unroll = s->groups ? 4 : s->ops <= 8 ? 4 : s->ops <= 24 ? 2 : 1;

@@ -122,6 +122,7 @@ bool nest_split_reduction(nest *n, u32 stage, i64 pieces, i64 grain) {
   st->stores.v = partial.v, st->stores.n = partial.n, st->stores.cap = partial.cap;
   memmove(st->loops + 1, st->loops, st->nloops * sizeof *st->loops);
   st->loops[0] = s;
+  st->pieces = true;
   st->nloops++;
   hs_vec_push(&n->finish, fin);
   for (size_t k = 0; k < n->nodes.n; k++) n->nodes.v[k].deps = nest_node_deps(n, &n->nodes.v[k]);
