@@ -15,6 +15,7 @@ hs_status cmd_new(repl_cmd *c) {
   if (made) hlo_delta_free(m, made);
   repl_module *mod = repl_session_add(c->s, m, NULL);
   mod->building = entry;
+  mod->built = true;
   hs_free(mod->at->label);
   mod->at->label = hs_strdup("new");
   return HS_GOOD;

@@ -23,7 +23,7 @@ typedef struct check { const backend *be, *ref; hlo_tolerance tol; backend_optio
 
 static hs_status reference(repl_cmd *c, const check *k, hlo_literal **out) {
   hlo_module *loaded;
-  HS_TRY(repl_runnable(c, c->mod->versions.v[0], true, &loaded));
+  HS_TRY(repl_runnable(c, repl_base(c->mod), true, &loaded));
   hs_status s;
   if (strcmp(k->ref->name, "interp") == 0) {
     hlo_eval_options eo = {.keep_denormals = c->s->set.keep_denormals};
@@ -62,8 +62,8 @@ static hs_status check_module(repl_cmd *c, const check *k, bool quiet) {
     double ae = 0, re = 0;
     worst(want, got, &ae, &re);
     if (!c->doc)
-      repl_say(c->out, "%s@%u on %s agrees with %s on @0: largest error %.3g absolute, %.3g relative (%s)\n", c->m->name, c->mod->at->number, k->be->name,
-               k->ref->name, ae, re, c->mod->inputs_from);
+      repl_say(c->out, "%s@%u on %s agrees with %s on @%u: largest error %.3g absolute, %.3g relative (%s)\n", c->m->name, c->mod->at->number, k->be->name,
+               k->ref->name, repl_base(c->mod)->number, ae, re, c->mod->inputs_from);
     repl_json_bool(c->doc, "agree", true);
     repl_json_num(c->doc, "abs_error", ae);
     repl_json_num(c->doc, "rel_error", re);

@@ -86,14 +86,14 @@ hs_status cmd_estimate(repl_cmd *c) {
   if (repl_flag(c, "-n")) HS_TRY(repl_arg_int(c, "-n", repl_flag(c, "-n"), 0, INT32_MAX, &rows));
   if (!d) return hs_fail(HS_E_USAGE, "estimate: no device description is there");
   hlo_module *loaded, *now;
-  HS_TRY(repl_runnable(c, c->mod->versions.v[0], false, &loaded));
+  HS_TRY(repl_runnable(c, repl_base(c->mod), false, &loaded));
   prof_estimate naive, cur;
   hs_status s = prof_estimate_module(loaded, d, true, &naive);
   hlo_module_free(loaded);
   HS_TRY(s);
   now = c->m;
   HS_TRY(prof_estimate_module(now, d, false, &cur));
-  if (!c->doc) repl_say(c->out, "estimated for %s (%s)         time  kernels       compute      moved       peak\n", d->name, d->summary);
+  if (!c->doc) repl_say(c->out, "estimated for %s: %s\n%-34s %10s %8s %14s %10s %10s\n", d->name, d->summary, "", "time", "kernels", "compute", "moved", "peak");
   estimate_row(c, "as loaded, one kernel each", "baseline", d, &naive);
   char *label = hs_format("current (@%u)", c->mod->at->number);
   estimate_row(c, label, "current", d, &cur);

@@ -276,7 +276,7 @@ static hs_status number_option(repl_cmd *c, const char *name, double absent, dou
 }
 
 static hs_status make_subjects(repl_cmd *c, const char *pipeline, subject *x, u32 *n, pass_log *log) {
-  const repl_version *loaded = c->mod->versions.v[0];
+  const repl_version *loaded = repl_base(c->mod);
   *n = 0;
   x[(*n)++] = (subject){.key = "baseline", .label = "baseline", .per_instruction = true, .version = hs_strdup("0")};
   x[(*n)++] = (subject){.key = "unoptimized", .label = "unoptimized", .version = hs_strdup("0")};

@@ -316,6 +316,23 @@ hs_status cmd_until(repl_cmd *c) {
   return HS_GOOD;
 }
 
+// The id of an instruction of this name now, or in the nearest earlier version that had one.
+static bool id_in_history(repl_cmd *c, const char *name, u32 *id, const char **found) {
+  repl_module *mod = c->mod;
+  repl_version *here = mod->at, *redo = here->redo;
+  u32 pos = mod->pos;
+  hlo_instr *i = repl_find_instr(c->m, name);
+  while (!i && mod->at->parent) {
+    repl_goto(mod, mod->at->parent);
+    i = hlo_find_instr(c->m, *name == '%' ? name + 1 : name);
+  }
+  if (i) *id = i->id, *found = i->name;
+  repl_goto(mod, here);
+  here->redo = redo;
+  mod->pos = pos;
+  return i != NULL;
+}
+
 // ---- why ------------------------------------------------------------------------------------------------------------------
 hs_status cmd_why(repl_cmd *c) {
   // "why X", "why X not fused with Y": every word that names an instruction narrows the answer.
@@ -327,8 +344,10 @@ hs_status cmd_why(repl_cmd *c) {
     p += strspn(p, " ");
     size_t len = strcspn(p, " ?");
     char *w = hs_arena_strndup(c->scratch, p, len);
-    hlo_instr *i = len ? repl_find_instr(c->m, w) : NULL;
-    if (i) ids[n] = i->id, names[n++] = i->name;
+    static const char *const filler[] = {"not", "fused", "with", "and", "is", "was", "to", "in", "into"};
+    bool skip = len == 0;
+    for (size_t k = 0; n > 0 && k < HS_COUNT(filler); k++) skip |= strcmp(filler[k], w) == 0;
+    if (!skip && id_in_history(c, w, &ids[n], &names[n])) n++;
     else if (n == 0 && len) return repl_no_object(c->m, w);
     p += len + (p[len] == '?');
   }

@@ -205,7 +205,7 @@ hs_status cmd_report(repl_cmd *c) {
     return hs_with_note(hs_fail(HS_E_USAGE, "report: %s exists", want), bundle_is(want) ? "--force writes it anew" : "name a folder that is not there yet");
   HS_TRY(repl_inputs(c));
   hlo_module *loaded = NULL, *now = NULL;
-  HS_TRY(repl_runnable(c, c->mod->versions.v[0], true, &loaded));
+  HS_TRY(repl_runnable(c, repl_base(c->mod), true, &loaded));
   hs_status s = repl_runnable(c, NULL, true, &now);
   char *tmp = hs_format("%s.XXXXXX", want), *verdict = NULL;
   if (hs_ok(s) && !mkdtemp(tmp)) s = hs_fail_errno(HS_E_IO, want);

@@ -170,12 +170,8 @@ hs_status cmd_source(repl_cmd *c) {
   int code = c->s->exit_code;
   c->s->exit_code = before;
   HS_TRY(s);
-  if (!code) return HS_GOOD;
-  // The failing command has printed its error; the script fails with the same exit code.
-  hs_code as = HS_E_USAGE;
-  for (int k = 1; k < HS_CODE_COUNT; k++)
-    if (hs_code_exit((hs_code)k) == code && k != HS_E_INTERNAL && k != HS_E_NO_MEMORY) { as = (hs_code)k; break; }
-  return hs_fail(as, "%s: a command failed", repl_arg(c, 0));
+  c->failed = code;
+  return HS_GOOD;
 }
 
 hs_status cmd_shell(repl_cmd *c) {

@@ -149,7 +149,7 @@ hs_status cmd_blame(repl_cmd *c) {
   hlo_ints from = hlo_origins_collect(i, c->scratch);
   repl_json *list = repl_json_array(c->doc, "sources");
   hlo_module *loaded = NULL;
-  if (from.n) loaded = repl_module_at(c->mod, c->mod->versions.v[0]);
+  if (from.n) loaded = repl_module_at(c->mod, repl_base(c->mod));
   if (!any && !c->doc) repl_say(c->out, "no pass made %s\n", i->name);
   if (from.n && !c->doc) repl_say(c->out, "stems from:");
   for (u32 k = 0; k < from.n; k++) {

@@ -115,7 +115,7 @@ static void finish_doc(repl_cmd *c, hs_status s) {
   repl_json *head = repl_json_root();
   repl_json_str(head, "schema", "hlosh/1");
   repl_json_str(head, "command", c->command->name);
-  repl_json_str(head, "status", hs_ok(s) ? "ok" : "error");
+  repl_json_str(head, "status", hs_ok(s) && !c->failed ? "ok" : "error");
   if (c->s->current) {
     repl_json_str(head, "module", c->s->current->m->name);
     repl_json_int(head, "version", c->s->current->at->number);
@@ -138,6 +138,8 @@ static hs_status deliver(repl_cmd *c, hs_status s) {
   repl_out *o = c->out;
   if (o->doc) finish_doc(c, s);
   hs_status d = HS_GOOD;
+  // A command that failed with nothing to say leaves the file alone.
+  if (!hs_ok(s) && !o->text.n) return d;
   switch (c->args.redirect) {
   case REPL_TO_STDOUT:
     if (o->text.n && !page(c)) repl_write_stdout(o, o->text.p, o->text.n);
@@ -212,6 +214,7 @@ static int run_command(repl_session *s, const repl_command *command, hs_str rest
   s->out = &out;
   hs_interrupted = 0;
   hs_status st = repl_parse_args(&scratch, command->name, command->spec, rest, &c.args);
+  if (!hs_ok(st)) c.args.redirect = REPL_TO_STDOUT;
   out.captured = c.args.redirect != REPL_TO_STDOUT;
   if (out.captured) out.color = false;
   if (hs_ok(st)) st = check_needs(&c);
@@ -220,7 +223,7 @@ static int run_command(repl_session *s, const repl_command *command, hs_str rest
     settle(&c, hs_ok(st));
   }
   hs_status delivered = deliver(&c, st);
-  int code = hs_ok(st) ? 0 : hs_code_exit(st.err->code);
+  int code = hs_ok(st) ? c.failed : hs_code_exit(st.err->code);
   if (!hs_ok(st)) repl_print_status(&out, st);
   if (!hs_ok(delivered)) {
     repl_print_status(&out, delivered);

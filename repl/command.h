@@ -34,6 +34,7 @@ typedef struct repl_cmd {
   hs_arena *scratch;             // freed after the command
   repl_module *mod; hlo_module *m;   // the current module; NULL when there is none
   const char *line;              // as typed: the label of a version
+  int failed;                    // exit code of commands run inside (source): their errors are already told
   char *label;                   // a command may set another one (malloc'ed)
   pass_log *log; pass_notes *notes;  // filled by pass commands; handed to the new version
 } repl_cmd;

@@ -66,7 +66,7 @@ hs_status repl_inputs_formula(repl_cmd *c, const char *path) {
 
 hs_status repl_inputs_npy(repl_cmd *c, u32 n, const char *const *paths) {
   const hlo_computation *e = c->m->entry;
-  if (n != e->nparams) return hs_fail(HS_E_INPUT, "%u files for %u parameters", n, e->nparams);
+  if (n != e->nparams) return hs_fail(HS_E_INPUT, "%u file%s for %u parameters", n, n == 1 ? "" : "s", e->nparams);
   hlo_literal **v = hs_calloc(n ? n : 1, sizeof *v);
   hs_status s = HS_GOOD;
   u32 k = 0;
@@ -186,8 +186,8 @@ void repl_say_literal(repl_out *o, const char *name, const hlo_literal *v, i64 l
     repl_say(o, "%s\n", hs_buf_cstr(&b));
   } else {
     repl_say(o, "{");
-    for (i64 k = 0; k < limit; k++) repl_say(o, "%s%g", k ? ", " : "", hlo_literal_f64(v, k));
-    repl_say(o, ", ...}\n");
+    for (i64 k = 0; k < limit; k++) repl_say(o, "%g, ", hlo_literal_f64(v, k));
+    repl_say(o, "...}\n");
     if (!hlo_dtype_is_complex(v->shape->dtype)) say_summary(o, v);
   }
   hs_buf_free(&b);

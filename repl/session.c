@@ -128,6 +128,14 @@ repl_version *repl_commit(repl_module *mod, const char *label) {
   return add_version(mod, mod->at, delta, label);
 }
 
+repl_version *repl_base(const repl_module *mod) {
+  if (!mod->built) return mod->versions.v[0];
+  repl_version *base = mod->at;
+  for (repl_version *v = mod->at; v; v = v->parent)
+    if (v->log.n && v->parent) base = v->parent;
+  return base;
+}
+
 static u32 depth_of(const repl_version *v) {
   u32 d = 0;
   for (; v->parent; v = v->parent) d++;

@@ -43,6 +43,7 @@ typedef struct repl_module {
   hlo_literal **inputs; u32 ninputs; char *inputs_from;   // NULL until asked for
   repl_exe exe;
   char *pipeline; hs_arena pipeline_arena; const char **steps; u32 nsteps, pos;   // for next / until / continue
+  bool built;                      // made by `new`: version 0 is empty
   hlo_computation *building;       // computation that NAME = op(...) adds to; NULL unless `new` made the module
 } repl_module;
 
@@ -88,6 +89,8 @@ repl_module *repl_session_find(repl_session *, const char *number_or_name);   //
 
 // Ends a transaction: the uncommitted edits become a version labelled `label` (NULL when nothing changed).
 repl_version *repl_commit(repl_module *, const char *label);
+// What "as loaded" means: version 0, or, for a module built at the prompt, the last version before any pass ran.
+repl_version *repl_base(const repl_module *);
 void repl_goto(repl_module *, repl_version *);
 repl_version *repl_version_find(repl_module *, const char *number_or_mark);    // "3", "@3" or a mark; NULL when unknown
 // A free-standing copy of a version; the module is back where it was afterwards.
