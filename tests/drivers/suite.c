@@ -1,10 +1,11 @@
 // suite.c — runs a folder of HLO cases (NAME.hlo, NAME.args, NAME.expect) and checks the outputs.
 //
-// usage: suite DIR [--backend NAME] [--only SUBSTRING] [--timeout SECONDS] [--times 1] [-j N]
+// usage: suite DIR [--backend NAME] [--pipeline NAME] [--only SUBSTRING] [--timeout SECONDS] [--times 1] [-j N]
 // Each case runs in a child of its own. Prints "FAIL NAME: reason" per failure, the cases that the backend does not
 // cover by the opcode, and last "suite: P/T agree, U unsupported". Exit 0 when nothing failed.
 #include "backends/backend.h"
 #include "backends/worker.h"
+#include "passes/pass.h"
 #include "tests/drivers/driver.h"
 
 #include <dirent.h>
@@ -12,7 +13,7 @@
 enum { AGREE, UNSUPPORTED, DIFFER };
 
 typedef struct suite {
-  const char *dir, *backend, *only;
+  const char *dir, *backend, *only, *pipeline;   // pipeline: run on each module first; NULL: as loaded
   bool times;
   char **names; u32 n;
   u32 agree, unsupported, failed;
@@ -66,6 +67,15 @@ static hs_status run_module(const suite *s, const hlo_module *m, u32 n, hlo_lite
   return st;
 }
 
+static hs_status optimize(hlo_module *m, const char *name) {
+  const pass_pipeline *p = pipeline_find(name);
+  pass_run_options o = pass_run_default();
+  pass_log log = {0};
+  hs_status st = pipeline_run(m, p ? p->text : name, &o, &log);
+  hs_vec_free(&log);
+  return st;
+}
+
 static hs_status check_case(const suite *s, const char *name, double *ms) {
   char *path = hs_format("%s/%s.hlo", s->dir, name), *args_path = hs_format("%s/%s.args", s->dir, name), *want_path = hs_format("%s/%s.expect", s->dir, name);
   size_t args_n = 0, want_n = 0;
@@ -76,6 +86,7 @@ static hs_status check_case(const suite *s, const char *name, double *ms) {
   u32 n = 0;
   hs_status st = want ? hlo_load_file(ctx, path, NULL, &m) : hs_fail(HS_E_IO, "%s cannot be read", want_path);
   if (hs_ok(st)) st = hlo_inputs_formula(ctx, m, args_text, args_n, &args, &n);
+  if (hs_ok(st) && s->pipeline) st = optimize(m, s->pipeline);
   if (hs_ok(st)) st = run_module(s, m, n, args, ms, &out);
   if (hs_ok(st)) st = hlo_compare_expect(out, want, want_n);
   hlo_literal_unref(out);
@@ -112,14 +123,14 @@ static void case_done(void *arg, u32 k, int verdict, const char *text) {
 int main(int argc, char **argv) {
   int worker_status;
   if (worker_entry(argc, argv, &worker_status)) return worker_status;   // this binary is its own worker
-  static const char *const options[] = {"backend", "only", "timeout", "times", NULL};
+  static const char *const options[] = {"backend", "pipeline", "only", "timeout", "times", NULL};
   drv_args a;
   if (!drv_parse(argc, argv, options, &a) || a.n != 1) {
-    fprintf(stderr, "usage: suite DIR [--backend NAME] [--only SUBSTRING] [--timeout SECONDS] [--times 1] [-j N]\n");
+    fprintf(stderr, "usage: suite DIR [--backend NAME] [--pipeline NAME] [--only SUBSTRING] [--timeout SECONDS] [--times 1] [-j N]\n");
     return 2;
   }
   const char *timeout = drv_option(&a, "timeout");
-  suite s = {.dir = a.v[0], .backend = drv_option(&a, "backend"), .only = drv_option(&a, "only"), .times = drv_option(&a, "times") != NULL};
+  suite s = {.dir = a.v[0], .backend = drv_option(&a, "backend"), .only = drv_option(&a, "only"), .pipeline = drv_option(&a, "pipeline"), .times = drv_option(&a, "times") != NULL};
   if (!list_cases(&s)) {
     fprintf(stderr, "%s: %s\n", s.dir, strerror(errno));
     return 2;
