@@ -205,7 +205,8 @@ static hs_status vector_expr(cg *c, const nest_expr *e, u32 u, LLVMTypeRef it, L
     LLVMValueRef x, *p;
     if (v.kind == NEST_LOOP) {
       LLVMValueRef lanes[64];
-      for (u32 k = 0; k < c->W; k++) lanes[k] = LLVMConstInt(it, u * c->W + k, false);
+      bool stepped = c->tile && c->tile == 1ull << v.loop;
+      for (u32 k = 0; k < c->W; k++) lanes[k] = LLVMConstInt(it, stepped ? u : c->tile ? k : u * c->W + k, false);
       LLVMValueRef base = c->loop_val[v.loop];
       if (it != c->i64) base = LLVMBuildTrunc(c->b, base, it, "");
       x = LLVMBuildAdd(c->b, cg_splat(c, base, c->W), LLVMConstVector(lanes, c->W), "");
@@ -308,7 +309,100 @@ static hs_status lane_pointer(cg *c, u32 buf, const nest_expr *e, u32 var, i64 c
   return HS_GOOD;
 }
 
+// ---- tiles ----------------------------------------------------------------------------------------------------------------------
+// The coefficients of the lane and the tile loop; false when either hides in an atom.
+static bool tile_affine(const cg *c, const nest_expr *e, i64 *lane, i64 *tile) {
+  *lane = *tile = 0;
+  for (u32 i = 0; i < e->n; i++) {
+    u64 d = var_deps(c, e->t[i].var) & c->lane;
+    if (!d) continue;
+    if (c->n->vars.v[e->t[i].var].kind != NEST_LOOP) return false;
+    *(d == c->tile ? tile : lane) = e->t[i].coef;
+  }
+  return true;
+}
+
+// Pointer to the element at the tile's corner.
+static hs_status tile_pointer(cg *c, u32 buf, const nest_expr *e, i64 ci, i64 cj, LLVMTypeRef mt, LLVMValueRef *out) {
+  nest_term uni[64] = {0};
+  u32 nu = 0;
+  LLVMValueRef base, i = NULL, j = NULL;
+  for (u32 k = 0; k < e->n; k++) {
+    u64 d = var_deps(c, e->t[k].var) & c->lane;
+    if (!d && nu < 64) uni[nu++] = e->t[k];
+    else if (d == c->tile) j = c->loop_val[c->n->vars.v[e->t[k].var].loop];
+    else i = c->loop_val[c->n->vars.v[e->t[k].var].loop];
+  }
+  HS_TRY(scalar_expr(c, nest_make(c->n, e->c, nu, uni), NEST_NONE, &base));
+  if (i) base = LLVMBuildNSWAdd(c->b, base, LLVMBuildNSWMul(c->b, i, i64c(c, ci), ""), "");
+  if (j) base = LLVMBuildNSWAdd(c->b, base, LLVMBuildNSWMul(c->b, j, i64c(c, cj), ""), "");
+  *out = gep(c, mt, c->bufs[buf], base);
+  return HS_GOOD;
+}
+
+static LLVMValueRef below(cg *c, LLVMValueRef left) {   // lanes whose number is below `left`
+  LLVMValueRef lanes[64];
+  for (u32 k = 0; k < c->W; k++) lanes[k] = LLVMConstInt(c->i64, k, false);
+  return LLVMBuildICmp(c->b, LLVMIntSLT, LLVMConstVector(lanes, c->W), cg_splat(c, left, c->W), "");
+}
+
+// W vectors to their transpose: log2 W rounds, each interleaving vector k with vector k + W/2.
+static void transpose_square(cg *c, LLVMValueRef *v) {
+  LLVMValueRef t[CG_MAX_UNROLL], lo[64], hi[64];
+  u32 W = c->W;
+  for (u32 k = 0; k < W; k++) {
+    lo[k] = LLVMConstInt(c->i32, k / 2 + (k % 2 ? W : 0), false);
+    hi[k] = LLVMConstInt(c->i32, W / 2 + k / 2 + (k % 2 ? W : 0), false);
+  }
+  LLVMValueRef ml = LLVMConstVector(lo, W), mh = LLVMConstVector(hi, W);
+  for (u32 round = 1; round < W; round *= 2) {
+    for (u32 k = 0; k < W / 2; k++) {
+      t[2 * k] = LLVMBuildShuffleVector(c->b, v[k], v[k + W / 2], ml, "");
+      t[2 * k + 1] = LLVMBuildShuffleVector(c->b, v[k], v[k + W / 2], mh, "");
+    }
+    memcpy(v, t, W * sizeof *v);
+  }
+}
+
+// Loads for a tile; *done is false when the access has to go the general way, by gathers.
+static hs_status tile_load(cg *c, const nest_node *x, LLVMValueRef *out, bool *done) {
+  LLVMTypeRef mt = cg_mem(c, x->dtype), vt = LLVMVectorType(mt, c->W);
+  u32 align = (u32)hlo_dtype_storage(x->dtype);
+  i64 ci, cj;
+  LLVMValueRef p, q;
+  *done = false;
+  if (x->guard != NEST_NONE || !tile_affine(c, x->e, &ci, &cj)) return HS_GOOD;
+  bool rows = ci == 1, columns = cj == 1 && ci != 0;
+  if (!rows && !columns) return HS_GOOD;
+  *done = true;
+  HS_TRY(tile_pointer(c, x->buf, x->e, ci, cj, mt, &p));
+  if (rows) {
+    for (u32 u = 0; u < c->U; u++) {
+      q = u && cj ? gep(c, mt, p, i64c(c, u * cj)) : p;
+      if (c->mask[u]) out[u] = masked_load(c, false, q, vt, align, c->mask[u]);
+      else LLVMSetAlignment(out[u] = LLVMBuildLoad2(c->b, vt, q, ""), align);
+    }
+  } else {
+    LLVMValueRef along = c->tile_left ? below(c, c->tile_left) : NULL;
+    for (u32 l = 0; l < c->W; l++) {
+      q = l ? gep(c, mt, p, i64c(c, l * ci)) : p;
+      LLVMValueRef mask = along;
+      if (c->lane_left) mask = and_mask(c, mask, cg_splat(c, LLVMBuildICmp(c->b, LLVMIntSLT, i64c(c, l), c->lane_left, ""), c->W));
+      if (mask) out[l] = masked_load(c, false, q, vt, align, mask);
+      else LLVMSetAlignment(out[l] = LLVMBuildLoad2(c->b, vt, q, ""), align);
+    }
+    transpose_square(c, out);
+  }
+  for (u32 u = 0; u < c->U; u++) out[u] = cg_from_mem(c, x->dtype, out[u]);
+  return HS_GOOD;
+}
+
 static hs_status emit_load(cg *c, const nest_node *x, u32 copies, bool vec, LLVMValueRef *out) {
+  if (vec && c->tile) {
+    bool done;
+    HS_TRY(tile_load(c, x, out, &done));
+    if (done) return HS_GOOD;
+  }
   LLVMTypeRef mt = cg_mem(c, x->dtype), vt = LLVMVectorType(mt, c->W ? c->W : 1);
   u32 align = (u32)hlo_dtype_storage(x->dtype), var;
   LLVMValueRef *g = NULL, p = NULL;
@@ -331,7 +425,7 @@ static hs_status emit_load(cg *c, const nest_node *x, u32 copies, bool vec, LLVM
     out[0] = cg_from_mem(c, x->dtype, v);
     return HS_GOOD;
   }
-  bool affine = lane_affine(c, x->e, &var, &coef) && (coef == 1 || coef == -1);
+  bool affine = !c->tile && lane_affine(c, x->e, &var, &coef) && (coef == 1 || coef == -1);
   if (affine) HS_TRY(lane_pointer(c, x->buf, x->e, var, coef, mt, &p));
   for (u32 u = 0; u < copies; u++) {
     LLVMValueRef mask = c->mask[u], v, q;
@@ -375,12 +469,14 @@ static hs_status emit_store(cg *c, const nest_store *s) {
     LLVMSetAlignment(LLVMBuildStore(c->b, cg_to_mem(c, b->dtype, v[0]), p), align);
     return HS_GOOD;
   }
-  bool unit = lane_affine(c, s->e, &var, &coef) && coef == 1;
-  if (unit) HS_TRY(lane_pointer(c, s->buf, s->e, var, 1, mt, &p));
+  i64 step = c->W;
+  bool unit = c->tile ? tile_affine(c, s->e, &coef, &step) && coef == 1 : lane_affine(c, s->e, &var, &coef) && coef == 1;
+  if (unit && c->tile) HS_TRY(tile_pointer(c, s->buf, s->e, 1, step, mt, &p));
+  else if (unit) HS_TRY(lane_pointer(c, s->buf, s->e, var, 1, mt, &p));
   for (u32 u = 0; u < copies; u++) {
     LLVMValueRef w = cg_to_mem(c, b->dtype, cg_splat(c, v[value_vec ? u : 0], c->W));
     if (unit) {
-      q = u ? gep(c, mt, p, i64c(c, (i64)(u * c->W))) : p;
+      q = u && step ? gep(c, mt, p, i64c(c, (i64)u * step)) : p;
       if (c->mask[u]) masked_store(c, false, w, q, align, c->mask[u]);
       else LLVMSetAlignment(LLVMBuildStore(c->b, w, q), align);
     } else {
@@ -921,6 +1017,64 @@ static hs_status emit_lane_loop(cg *c, u32 var, LLVMValueRef start, LLVMValueRef
   return s;
 }
 
+#define TILE_BLOCK 64
+
+// One tile, or what a partial one covers.
+static hs_status one_tile(cg *c, u64 ibit, u64 jbit, LLVMValueRef i_left, LLVMValueRef j_left) {
+  c->tile = jbit;
+  c->lane = ibit | jbit;
+  c->W = c->U = c->stage->lanes;
+  c->lane_left = i_left;
+  c->tile_left = j_left;
+  at_level(c, c->open);
+  LLVMValueRef along = i_left ? below(c, i_left) : NULL;
+  for (u32 u = 0; u < c->U; u++) {
+    c->mask[u] = along;
+    if (j_left) c->mask[u] = and_mask(c, along, cg_splat(c, LLVMBuildICmp(c->b, LLVMIntSLT, i64c(c, u), j_left, ""), c->W));
+  }
+  hs_status s = emit_stores(c);
+  memset(c->mask, 0, sizeof c->mask);
+  c->lane_left = c->tile_left = NULL;
+  c->tile = c->lane = 0;
+  c->W = c->U = 1;
+  return s;
+}
+
+static hs_status tile_rows(cg *c, u32 i, u32 j, LLVMValueRef i0, LLVMValueRef i1, bool i_tail, LLVMValueRef j_left) {
+  i64 W = (i64)c->stage->lanes;
+  HS_TRY(open_loop(c, i, i0, i1, W, true, 0, NULL));
+  HS_TRY(one_tile(c, 1ull << i, 1ull << j, NULL, j_left));
+  LLVMValueRef at = close_loop(c, NULL);
+  if (!i_tail) return HS_GOOD;
+  HS_TRY(open_loop(c, i, at, LLVMBuildAdd(c->b, i1, i64c(c, W - 1), ""), W, true, 0, NULL));
+  HS_TRY(one_tile(c, 1ull << i, 1ull << j, LLVMBuildSub(c->b, i1, c->loop_val[i], ""), j_left));
+  (void)close_loop(c, NULL);
+  return HS_GOOD;
+}
+
+// Blocks of 64 x 64, so that the lines of both sides stay in the first-level cache while all of each is used.
+static hs_status emit_tiles(cg *c, LLVMValueRef i0, LLVMValueRef i1, LLVMValueRef j0, LLVMValueRef j1) {
+  const nest_stage *st = c->stage;
+  u32 vi = st->loops[st->nloops - 1], vj = st->loops[st->tile], i = c->n->vars.v[vi].loop, j = c->n->vars.v[vj].loop;
+  i64 W = (i64)st->lanes;
+  bool i_tail = extent(c, vi) % W != 0, j_tail = extent(c, vj) % W != 0;
+  HS_TRY(open_loop(c, NEST_NONE, i0, LLVMBuildAdd(c->b, i1, i64c(c, TILE_BLOCK - 1), ""), TILE_BLOCK, false, 0, NULL));
+  LLVMValueRef ib = c->loops[c->open].phi, ie = clip(c, false, LLVMBuildAdd(c->b, ib, i64c(c, TILE_BLOCK), ""), i1);
+  HS_TRY(open_loop(c, NEST_NONE, j0, LLVMBuildAdd(c->b, j1, i64c(c, TILE_BLOCK - 1), ""), TILE_BLOCK, false, 0, NULL));
+  LLVMValueRef jb = c->loops[c->open].phi, je = clip(c, false, LLVMBuildAdd(c->b, jb, i64c(c, TILE_BLOCK), ""), j1);
+  HS_TRY(open_loop(c, j, jb, je, W, true, 0, NULL));
+  HS_TRY(tile_rows(c, i, j, ib, ie, i_tail, NULL));
+  LLVMValueRef at = close_loop(c, NULL);
+  if (j_tail) {
+    HS_TRY(open_loop(c, j, at, LLVMBuildAdd(c->b, je, i64c(c, W - 1), ""), W, true, 0, NULL));
+    HS_TRY(tile_rows(c, i, j, ib, ie, i_tail, LLVMBuildSub(c->b, je, c->loop_val[j], "")));
+    (void)close_loop(c, NULL);
+  }
+  (void)close_loop(c, NULL);
+  (void)close_loop(c, NULL);
+  return HS_GOOD;
+}
+
 static hs_status emit_stage(cg *c, const nest_stage *st, LLVMValueRef chunk) {
   LLVMValueRef from[NEST_MAX_LOOPS], to[NEST_MAX_LOOPS], rest = chunk;
   c->stage = st;
@@ -937,9 +1091,14 @@ static hs_status emit_stage(cg *c, const nest_stage *st, LLVMValueRef chunk) {
     if (st->split[k] * st->block[k] != n) to[k] = clip(c, false, to[k], i64c(c, n));
   }
   u32 scalar = st->vector ? st->nloops - 1 : st->nloops, base = c->open;
-  for (u32 k = 0; k < scalar; k++)
+  for (u32 k = 0; k < scalar; k++) {
+    if (k == st->tile) continue;
     HS_TRY(open_loop(c, c->n->vars.v[st->loops[k]].loop, from[k], to[k], 1, false, 0, NULL));
-  if (st->vector) {
+  }
+  if (st->tile != NEST_NONE) {
+    at_level(c, c->open);
+    HS_TRY(emit_tiles(c, from[scalar], to[scalar], from[st->tile], to[st->tile]));
+  } else if (st->vector) {
     u32 k = st->nloops - 1;
     i64 step = (i64)(st->unroll * st->lanes);
     HS_TRY(emit_lane_loop(c, st->loops[k], from[k], to[k], st->split[k] <= 1, st->block[k] % step == 0));

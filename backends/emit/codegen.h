@@ -40,6 +40,8 @@ typedef struct cg {
   // lanes
   u64 lane; u32 W, U;                    // loop bit mask of the lane loop (0: scalar code)
   LLVMValueRef mask[CG_MAX_UNROLL];      // tail masks, or NULL
+  // Tiles: vector u is the lanes at step u of a second loop, whose bit is also in `lane`.
+  u64 tile; LLVMValueRef lane_left, tile_left;   // what is left of the two loops in a partial tile, or NULL
   cg_memo *memo; HS_VEC(u32) memoed;
   // reducer templates
   const nest_group *tg; const LLVMValueRef *tacc, *telem; u32 tu, tskip;   // strides: value k of the application

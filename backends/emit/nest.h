@@ -88,6 +88,7 @@ typedef struct nest_stage {
   // schedule (schedule.c)
   const char *kind;
   bool vector;                 // the last loop runs in lanes
+  u32 tile;                    // position of the loop that runs in tiles against the last one; NEST_NONE
   u32 lanes, unroll;
   i64 split[NEST_MAX_LOOPS], block[NEST_MAX_LOOPS];   // pieces and block size of each loop in the chunk grid
   i64 chunks;

@@ -280,6 +280,7 @@ static void chunk_grid(const nest *n, nest_stage *st, const survey *s) {
   for (u32 k = 0; k < st->nloops; k++) {
     i64 e = extent(n, st->loops[k]), pieces = k < limit ? HS_MIN(HS_MAX(want, 1), e) : 1;
     i64 step = st->vector && k + 1 == st->nloops ? (i64)(st->lanes * st->unroll) : 1;
+    if (st->tile != NEST_NONE) step = k == st->tile || k + 1 == st->nloops ? 64 : 1;
     i64 block = (e + pieces - 1) / pieces;
     block = (block + step - 1) / step * step;
     st->block[k] = block;
@@ -287,6 +288,26 @@ static void chunk_grid(const nest *n, nest_stage *st, const survey *s) {
     st->chunks *= st->split[k];
     want = (want + st->split[k] - 1) / st->split[k];
   }
+}
+
+// A loop j that some load walks with stride one while it strides over the last loop: the two run in square tiles.
+static u32 tile_loop(const nest *n, const nest_stage *st, const u8 *seen) {
+  if (st->nloops < 2) return NEST_NONE;
+  u32 last = st->loops[st->nloops - 1];
+  if (extent(n, last) < 8) return NEST_NONE;
+  for (size_t i = 0; i < n->nodes.n; i++) {
+    const nest_node *x = &n->nodes.v[i];
+    if (!seen[i] || x->kind != NEST_LOAD || x->guard != NEST_NONE || !(x->deps & 1ull << n->vars.v[last].loop)) continue;
+    i64 c = nest_coef(x->e, last);
+    if (c == 1 || c == -1 || c == 0) continue;
+    for (u32 k = 0; k + 1 < st->nloops; k++) {
+      if (nest_coef(x->e, st->loops[k]) != 1 || extent(n, st->loops[k]) < 8) continue;
+      bool atoms = false;
+      for (u32 t = 0; t < x->e->n; t++) atoms |= n->vars.v[x->e->t[t].var].kind != NEST_LOOP;
+      if (!atoms) return k;
+    }
+  }
+  return NEST_NONE;
 }
 
 static void schedule_stage(nest *n, nest_stage *st, u32 vector_bytes, survey *s) {
@@ -297,6 +318,8 @@ static void schedule_stage(nest *n, nest_stage *st, u32 vector_bytes, survey *s)
     look(s, st->stores.v[k].node, 1);
     s->bytes += (double)hlo_dtype_storage(n->bufs.v[st->stores.v[k].buf].dtype);
   }
+  st->tile = NEST_NONE;
+  if (vector_bytes && !s->groups && s->ops <= 16) st->tile = tile_loop(n, st, s->seen);
   hs_free(s->seen);
   i64 last = inner ? extent(n, s->last_var) : 1;
   st->vector = vector_bytes > 0 && inner && last >= 4 && !s->row;
@@ -305,6 +328,8 @@ static void schedule_stage(nest *n, nest_stage *st, u32 vector_bytes, survey *s)
   st->unroll = s->groups ? 4 : s->ops <= 8 ? 4 : s->ops <= 24 ? 2 : 1;
   while (st->unroll > 1 && last < (i64)(st->unroll * st->lanes)) st->unroll /= 2;
   st->kind = s->groups ? (s->hoisted ? "row-wise" : s->row || !st->vector ? "row-reduce" : "column-reduce") : st->vector ? "pointwise" : "scalar";
+  if (!st->vector) st->tile = NEST_NONE;
+  if (st->tile != NEST_NONE) st->kind = "transpose", st->lanes = st->unroll = HS_MIN(16, HS_MAX(vector_bytes / HS_MAX(s->widest, 4), 4));
   chunk_grid(n, st, s);
   if (!st->vector) st->lanes = st->unroll = 1;
 }

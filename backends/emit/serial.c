@@ -28,7 +28,7 @@ static void put_expr(hs_buf *b, numbering *m, const nest_expr *e) {
 static void put_stage(hs_buf *b, numbering *m, const nest_stage *s) {
   put_u(b, s->nloops), put_u(b, s->pieces);
   for (u32 k = 0; k < s->nloops; k++) put_var(b, m, s->loops[k]);
-  put_u(b, s->vector), put_u(b, s->lanes), put_u(b, s->unroll), put_u(b, (u64)s->chunks);
+  put_u(b, s->vector), put_u(b, s->tile), put_u(b, s->lanes), put_u(b, s->unroll), put_u(b, (u64)s->chunks);
   put(b, (const char *)s->split, s->nloops * sizeof *s->split), put(b, (const char *)s->block, s->nloops * sizeof *s->block);
   put_u(b, s->stores.n);
   for (size_t k = 0; k < s->stores.n; k++) put_u(b, s->stores.v[k].buf), put_u(b, s->stores.v[k].node), put_expr(b, m, s->stores.v[k].e);
