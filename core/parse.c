@@ -428,6 +428,9 @@ static bool read_instruction(hlo_parser *P, hs_str *name, bool *is_root, hlo_ins
 // Where reading goes on after an error: the next line that starts an instruction, ends a computation or starts one.
 static void recover(hlo_parser *P, const char *start) {
   if (LX->p < start) LX->p = start;
+  const char *back = LX->p;   // blanks behind the instruction may have been skipped already
+  while (back > start && hlo_is_ch(back[-1], HLO_CH_SPACE)) back--;
+  LX->p = back;
   for (;;) {
     const char *q = memchr(LX->p, '\n', (size_t)(LX->end - LX->p));
     if (!q) { LX->p = LX->end; return; }

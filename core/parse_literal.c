@@ -118,7 +118,7 @@ static bool read_float(hlo_parser *P, hlo_dtype t, void *p) {
     if (integer) {
       i64 i;
       if (!hlo_int(LX, &i)) return false;
-      v = (double)i;
+      v = i == 0 && neg ? -0.0 : (double)i;   // XLA loses this sign; its own printer writes it, so it is kept here
     } else {
       if (!hlo_double(LX, &v)) return false;
       if (isinf(v)) return hlo_lex_error(LX, HS_E_LITERAL, at, "Constant is out of range for double (+/-%g) and so is unparsable.", DBL_MAX);
