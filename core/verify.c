@@ -154,15 +154,18 @@ static void check_calls(verifier *v, const hlo_instr *i) {
   if (all != few) hs_free(all);
 }
 
+bool verify_callable(const hlo_module *m, const hlo_computation *c) {
+  if (!c || c->dead || c->module != m || !c->root) return false;
+  for (u32 p = 0; p < c->nparams; p++)
+    if (!c->params[p]) return false;
+  return true;
+}
 static bool calls_ok(const verifier *v, const hlo_instr *i) {
   hlo_computation *few[8], **all = few;
   u32 n = hlo_called(i, few, HS_COUNT(few));
   if (n > HS_COUNT(few)) all = hs_alloc(n * sizeof *all), hlo_called(i, all, n);
   bool ok = true;
-  for (u32 k = 0; k < n && ok; k++) {
-    ok = all[k] && !all[k]->dead && all[k]->module == v->m && all[k]->root;
-    for (u32 p = 0; ok && p < all[k]->nparams; p++) ok = all[k]->params[p] != NULL;
-  }
+  for (u32 k = 0; k < n && ok; k++) ok = verify_callable(v->m, all[k]);
   if (all != few) hs_free(all);
   return ok;
 }
@@ -175,6 +178,7 @@ static void check_computation(verifier *v, const hlo_computation *c) {
   }
   if (!check_links(v, c)) return;
   check_params(v, c);
+  u32 before = v->nerrors;
   hs_arena a = {0};
   check_order(v, hlo_post_order(c, &a), c->ninstrs, false);
   if (hlo_is_scheduled(v->m) && !v->fused[c->id]) {
@@ -190,7 +194,7 @@ static void check_computation(verifier *v, const hlo_computation *c) {
     check_calls(v, i);
     if (calls_ok(v, i)) verify_instr(v, i);
   }
-  if (v->has_buffers) verify_buffers(v, c);
+  if (v->has_buffers && v->nerrors == before) verify_buffers(v, c);
 }
 
 // ---- the module -----------------------------------------------------------------------------------------------------

@@ -29,7 +29,7 @@ static u32 count_users(const hlo_instr *i) {
   u32 n = 0;
   hlo_for_each_use(u, i) {
     bool again = false;
-    for (const hlo_use *w = i->first_use; w != u; w = w->next) again |= w->user == u->user;
+    for (const hlo_use *w = i->first_use; w != u && !again; w = w->next) again = w->user == u->user;
     n += !again && (u->user->opcode != HLO_CUSTOM_CALL || i->opcode == HLO_SEND || i->opcode == HLO_RECV);   // custom-calls carry control dependencies
     if (n > 8) break;
   }
@@ -137,8 +137,9 @@ static const hlo_computation *wrapped(const hlo_instr *i) {
   const hlo_computation *c = hlo_attr_comp(i, HLO_ATTR_CALLS);
   if (c || i->opcode == HLO_ASYNC_START) return c;
   bool lost;
-  const hlo_instr *s = trace_start(hlo_operand(i, 0), &lost);
-  return s ? hlo_attr_comp(s, HLO_ATTR_CALLS) : NULL;
+  const hlo_instr *s = i->noperands ? trace_start(hlo_operand(i, 0), &lost) : NULL;
+  c = s ? hlo_attr_comp(s, HLO_ATTR_CALLS) : NULL;
+  return c && verify_callable(i->parent->module, c) ? c : NULL;
 }
 static bool has_frontend_key(const hlo_instr *i, hs_str key) {
   const hlo_frontend *f = hlo_attr_ptr(i, HLO_ATTR_FRONTEND_ATTRIBUTES);
@@ -248,7 +249,7 @@ typedef HS_VEC(buffer_value) buffer_values;
 static buffer_value resolve(const hlo_instr *i, const i64 *index, u32 depth) {
   buffer_value r = {.def = i, .depth = depth};
   if (depth) memcpy(r.index, index, depth * sizeof *index);
-  for (;;) {
+  for (u32 steps = 0; steps < 100000; steps++) {
     if (r.def->opcode == HLO_GET_TUPLE_ELEMENT && r.depth < 8) {
       memmove(r.index + 1, r.index, r.depth * sizeof *r.index);
       r.index[0] = hlo_attr_int(r.def, HLO_ATTR_INDEX, 0), r.depth++;
@@ -258,9 +259,10 @@ static buffer_value resolve(const hlo_instr *i, const i64 *index, u32 depth) {
       r.depth--;
       memmove(r.index, r.index + 1, r.depth * sizeof *r.index);
     } else {
-      return r;
+      break;
     }
   }
+  return r;
 }
 static void written(verifier *v, buffer_values *all, const hlo_instr *by, const hlo_instr *i, const i64 *index, u32 depth) {
   buffer_value r = resolve(i, index, depth);

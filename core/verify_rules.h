@@ -35,6 +35,7 @@ const hlo_shape *verify_subshape(const hlo_shape *, hlo_ints index);     // NULL
 const char *verify_index_text(hlo_ints index);                           // "{0,1}"
 bool verify_tracked_thread_equal(hs_str a, hs_str b);                    // "" and "main" are the same thread
 
+bool verify_callable(const hlo_module *, const hlo_computation *);       // of the module, with a root and all parameters
 void verify_instr(verifier *, const hlo_instr *);                        // verify_shapes.c
 void verify_aliasing_attr(verifier *, const hlo_instr *);                // custom-call, fusion, async: output_to_operand_aliasing
 void verify_collective(verifier *, const hlo_instr *);                   // verify_collectives.c

@@ -240,7 +240,12 @@ static void rule_custom_call(verifier *v, const hlo_instr *i) {
 // Entries {out index}: (operand, {operand index}): both exist and have the same shape. Asynchronous operations index
 // their state; operands not bound yet are looked up in the wrapped computation.
 static const hlo_shape *alias_operand(const hlo_instr *i, i64 k) {
-  if (k < i->noperands && i->opcode != HLO_ASYNC_UPDATE) return hlo_operand(i, (u32)k)->shape;
+  if (i->opcode == HLO_ASYNC_UPDATE) {
+    const hlo_shape *args = hlo_shape_is_tuple(i->shape) && i->shape->nelems ? i->shape->elems[0] : NULL;
+    if (args && hlo_shape_is_tuple(args) && k < args->nelems) return args->elems[k];
+  } else if (k < i->noperands) {
+    return hlo_operand(i, (u32)k)->shape;
+  }
   const hlo_computation *c = hlo_attr_comp(i, HLO_ATTR_CALLS);
   return c && k < c->nparams ? c->params[k]->shape : NULL;
 }
