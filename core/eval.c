@@ -51,7 +51,11 @@ static void mark_needed(const hlo_computation *c, bool *need, u32 *position) {
     u32 k = position[i->id];
     if (!need[k] && !hlo_has_side_effect(i)) continue;
     need[k] = true;
-    for (u32 j = 0; j < i->noperands; j++) need[position[hlo_operand(i, j)->id]] = true;
+    const hlo_computation *callee = i->opcode == HLO_CALL || i->opcode == HLO_FUSION ? hlo_fusion_comp(i) : NULL;
+    for (u32 j = 0; j < i->noperands; j++) {
+      if (callee && j < callee->nparams && callee->params[j]->nuses == 0 && callee->root != callee->params[j]) continue;
+      need[position[hlo_operand(i, j)->id]] = true;
+    }
   }
 }
 

@@ -8,7 +8,7 @@
 typedef struct hlo_eval_options {
   bool keep_denormals;           // default false: arithmetic flushes denormals as XLA:CPU does; moves keep bits
   i64 max_bytes;                 // refuse when live values would exceed this; 0 = no limit
-  u32 nreplicas, npartitions;    // simulated devices for collectives; 0 = 1
+  u32 nreplicas, npartitions;    // simulated devices for collectives; 0 = as many as the module says
   u64 rng_seed;                  // for the rng opcode
   // Called after every instruction of the entry (and of called computations) with its value; for captures and traces.
   void (*observe)(void *arg, const hlo_instr *, const hlo_literal *); void *observe_arg;

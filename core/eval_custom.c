@@ -16,6 +16,26 @@ static hs_status identity(ev *e, const hlo_instr *i, hlo_literal **ops, hlo_lite
 // k stands in the result shape; largest first unless the attribute of the text says otherwise.
 static hs_status top_k(ev *e, const hlo_instr *i, hlo_literal **ops, hlo_literal **out) { return hlo_eval_topk(e, i, ops, out); }
 
+// A convolution whose input counts only where it is in use.
+static hs_status dynamic_convolution(ev *e, const hlo_instr *i, hlo_literal **ops, hlo_literal **out) {
+  for (u32 k = 0; k < i->noperands; k++) {
+    hlo_literal *l = ops[k], *own;
+    if (!l->dynamic_sizes) continue;
+    HS_TRY(ev_own(e, &ops[k], l->shape, &own));
+    hlo_literal_unref(ops[k]);
+    ops[k] = own;
+    i64 index[HLO_MAX_RANK] = {0}, at = 0;
+    size_t w = hlo_dtype_storage(own->shape->dtype);
+    if (own->shape->elements) do {
+      bool used = true;
+      for (u32 d = 0; d < own->shape->rank; d++) used &= index[d] < own->dynamic_sizes[d];
+      if (!used) memset((char *)own->data + (size_t)at * w, 0, w);
+      at++;
+    } while (ev_next(own->shape->rank, own->shape->dims, index));
+  }
+  return hlo_eval_convolution(e, i, ops, out);
+}
+
 static const struct target { const char *name; ev_fn fn; } targets[] = {
     {"Sharding", identity},
     {"ShardBarrierFrom", identity},
@@ -30,6 +50,9 @@ static const struct target { const char *name; ev_fn fn; } targets[] = {
     {"MoveToDevice", identity},
     {"AllocateBuffer", NULL},
     {"TopK", top_k},
+    {"Qr", ev_qr},
+    {"ProductOfElementaryHouseholderReflectors", ev_householder_product},
+    {"DynamicConvolutionForward", dynamic_convolution},
     {"SPMDFullToShardShape", ev_full_to_shard},
     {"SPMDShardToFullShape", ev_shard_to_full},
     {"xla.sdy.GlobalToLocalShape", ev_full_to_shard},

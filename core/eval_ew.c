@@ -138,6 +138,16 @@ static double _Complex zpow(double _Complex a, double _Complex b) {
 static double _Complex zlogistic(double _Complex a) { return 1 / (1 + cexp(-a)); }
 static double _Complex zcbrt(double _Complex a) { return cpow(a, zc(1.0 / 3, 0)); }
 
+// max * sqrt(1 + (min / max)^2) in the type itself, as XLA computes it.
+#define CABS(T, f)                                                                  \
+  static T T##_abs(T re, T im) {                                                    \
+    T a = fabs##f(re), b = fabs##f(im), hi = a > b ? a : b, lo = a > b ? b : a, q = lo / hi; \
+    if (isinf(hi) || isinf(lo)) return (T)INFINITY;                                 \
+    return hi == 0 ? lo : hi * sqrt##f(1 + q * q);                                  \
+  }
+CABS(float, f)
+CABS(double, )
+
 #define ZBINARY(name, C, F, expr)                                                   \
   static void name(void *out, const void *const *in, i64 n) {                       \
     C *r = out; const C *pa = in[0], *pb = in[1];                                   \
@@ -168,7 +178,7 @@ static double _Complex zcbrt(double _Complex a) { return cpow(a, zc(1.0 / 3, 0))
   ZUNARY(cos_##K, C, F, ccos(a)) ZUNARY(tan_##K, C, F, ctan(a)) ZUNARY(acos_##K, C, F, cacos(a)) ZUNARY(asin_##K, C, F, casin(a)) \
   ZUNARY(acosh_##K, C, F, cacosh(a)) ZUNARY(asinh_##K, C, F, casinh(a)) ZUNARY(atanh_##K, C, F, catanh(a)) \
   ZUNARY(sinh_##K, C, F, csinh(a)) ZUNARY(cosh_##K, C, F, ccosh(a)) \
-  ZREAL(abs_##K, C, F, hypot(re, im)) ZREAL(real_##K, C, F, re) ZREAL(imag_##K, C, F, im) \
+  ZREAL(abs_##K, C, F, F##_abs((F)re, (F)im)) ZREAL(real_##K, C, F, re) ZREAL(imag_##K, C, F, im) \
   ZREAL(finite_##K, C, u8, re - re == 0 && im - im == 0)                            \
   static void complex_##K(void *out, const void *const *in, i64 n) {                \
     C *r = out; const F *pa = in[0], *pb = in[1];                                   \
@@ -483,11 +493,14 @@ static hs_status run_array(ev *e, const hlo_instr *i, hlo_literal **ops, hlo_lit
   u32 victim = k.nin;
   for (u32 j = 0; j < k.nin && victim == k.nin; j++)
     if (step[j] == hlo_dtype_storage(k.out) && ev_writable(ops[j]) && k.mode != EW_CONVERT) victim = j;
-  const i32 *dyn = NULL;
-  for (u32 j = 0; j < k.nin && !dyn; j++)
-    if (ops[j]->dynamic_sizes && ops[j]->shape->rank == i->shape->rank) dyn = ops[j]->dynamic_sizes;
+  // Elements in use in every operand are in use in the result.
+  bool dyn = false;
   i32 sizes[HLO_MAX_RANK];
-  if (dyn) memcpy(sizes, dyn, i->shape->rank * sizeof(i32));
+  for (u32 j = 0; j < k.nin; j++) {
+    if (!ops[j]->dynamic_sizes || ops[j]->shape->rank != i->shape->rank) continue;
+    for (u32 d = 0; d < i->shape->rank; d++) sizes[d] = dyn ? HS_MIN(sizes[d], ops[j]->dynamic_sizes[d]) : ops[j]->dynamic_sizes[d];
+    dyn = true;
+  }
   HS_TRY(victim < k.nin ? ev_reuse(e, &ops[victim], i->shape, out) : ev_new(e, i->shape, out));
   if (dyn && (*out)->dynamic_sizes) memcpy((*out)->dynamic_sizes, sizes, i->shape->rank * sizeof(i32));
   char *spread[3] = {NULL, NULL, NULL};

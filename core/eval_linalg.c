@@ -185,6 +185,76 @@ hs_status hlo_eval_cholesky(ev *e, const hlo_instr *i, hlo_literal **ops, hlo_li
   return st;
 }
 
+// ---- qr ---------------------------------------------------------------------------------------------------------------------
+// Householder QR as LAPACK stores it: r above the diagonal, the reflectors' tails below, their scales apart; reflector k
+// is I - tau v v^H with v[k] = 1.
+hs_status ev_qr(ev *e, const hlo_instr *i, hlo_literal **ops, hlo_literal **out) {
+  const hlo_shape *s = ops[0]->shape, *to = i->shape;
+  if (!hlo_shape_is_tuple(to) || to->nelems < 2 || s->rank < 2 || to->elems[0]->elements != s->elements) return ev_unsupported(i, "with these results");
+  i64 m = s->dims[s->rank - 2], n = s->dims[s->rank - 1], k = HS_MIN(m, n), batches = m > 0 && n > 0 ? s->elements / (m * n) : 0;
+  if (to->elems[1]->elements != k * batches) return ev_unsupported(i, "with these results");
+  zz *a = to_complex(ops[0]), *tau = hs_try_alloc((size_t)HS_MAX(k * batches, 1) * sizeof *tau);
+  hs_status st = a && tau ? ev_new(e, to, out) : hs_fail(HS_E_NO_MEMORY, "no memory for a factorization");
+  for (i64 b = 0; b < batches && hs_ok(st); b++) {
+    zz *q = a + b * m * n;
+    for (i64 j = 0; j < k; j++) {
+      double tail = 0;
+      for (i64 r = j + 1; r < m; r++) tail += creal(q[r * n + j]) * creal(q[r * n + j]) + cimag(q[r * n + j]) * cimag(q[r * n + j]);
+      zz alpha = q[j * n + j], t = 0;
+      if (tail > 0 || cimag(alpha) != 0) {
+        double norm = sqrt(creal(alpha) * creal(alpha) + cimag(alpha) * cimag(alpha) + tail), beta = creal(alpha) >= 0 ? -norm : norm;
+        t = zmake((beta - creal(alpha)) / beta, -cimag(alpha) / beta);
+        for (i64 r = j + 1; r < m; r++) q[r * n + j] = q[r * n + j] / (alpha - beta);
+        for (i64 c = j + 1; c < n; c++) {
+          zz w = q[j * n + c];
+          for (i64 r = j + 1; r < m; r++) w += zprod(conj(q[r * n + j]), q[r * n + c]);
+          w = zprod(conj(t), w);
+          q[j * n + c] -= w;
+          for (i64 r = j + 1; r < m; r++) q[r * n + c] -= zprod(q[r * n + j], w);
+        }
+        q[j * n + j] = beta;
+      }
+      tau[b * k + j] = t;
+    }
+    st = hs_poll();
+  }
+  if (hs_ok(st)) {
+    ev_convert(HLO_C128, a, to->elems[0]->dtype, (*out)->children[0]->data, s->elements);
+    ev_convert(HLO_C128, tau, to->elems[1]->dtype, (*out)->children[1]->data, k * batches);
+  }
+  hs_free(a); hs_free(tau);
+  return st;
+}
+
+// The first columns of H(0) H(1) ... H(k-1), from the packed reflectors.
+hs_status ev_householder_product(ev *e, const hlo_instr *i, hlo_literal **ops, hlo_literal **out) {
+  const hlo_shape *s = ops[0]->shape;
+  if (i->noperands != 2 || s->rank < 2 || i->shape->elements != s->elements) return ev_unsupported(i, "with these operands");
+  i64 m = s->dims[s->rank - 2], n = s->dims[s->rank - 1], batches = m > 0 && n > 0 ? s->elements / (m * n) : 0;
+  i64 k = batches ? ops[1]->shape->elements / batches : 0;
+  if (k > HS_MIN(m, n)) return ev_unsupported(i, "with these operands");
+  zz *a = to_complex(ops[0]), *tau = to_complex(ops[1]), *q = hs_try_alloc((size_t)HS_MAX(s->elements, 1) * sizeof *q);
+  hs_status st = a && tau && q ? ev_new(e, i->shape, out) : hs_fail(HS_E_NO_MEMORY, "no memory for a factorization");
+  for (i64 b = 0; b < batches && hs_ok(st); b++) {
+    const zz *v = a + b * m * n;
+    zz *x = q + b * m * n;
+    for (i64 r = 0; r < m; r++)
+      for (i64 c = 0; c < n; c++) x[r * n + c] = r == c;
+    for (i64 j = k; j-- > 0;)
+      for (i64 c = 0; c < n; c++) {
+        zz w = x[j * n + c];
+        for (i64 r = j + 1; r < m; r++) w += zprod(conj(v[r * n + j]), x[r * n + c]);
+        w = zprod(tau[b * k + j], w);
+        x[j * n + c] -= w;
+        for (i64 r = j + 1; r < m; r++) x[r * n + c] -= zprod(v[r * n + j], w);
+      }
+    st = hs_poll();
+  }
+  if (hs_ok(st)) ev_convert(HLO_C128, q, i->shape->dtype, (*out)->data, s->elements);
+  hs_free(a); hs_free(tau); hs_free(q);
+  return st;
+}
+
 // ---- triangular-solve: op(a) x = b, or x op(a) = b --------------------------------------------------------------------------
 hs_status hlo_eval_triangular_solve(ev *e, const hlo_instr *i, hlo_literal **ops, hlo_literal **out) {
   const hlo_shape *s = i->shape, *as = ops[0]->shape;

@@ -7,7 +7,9 @@ static size_t width(const hlo_literal *l) { return hlo_dtype_storage(l->shape->d
 hs_status hlo_eval_broadcast(ev *e, const hlo_instr *i, hlo_literal **ops, hlo_literal **out) {
   const hlo_shape *from = ops[0]->shape, *to = i->shape;
   hlo_ints dims = hlo_attr_ints(i, HLO_ATTR_DIMENSIONS);
-  if (from->elements == to->elements && to->elements > 0 && !to->dynamic) { *out = ev_retag(&ops[0], to); return HS_GOOD; }
+  bool in_order = true;
+  for (u32 d = 1; d < dims.n; d++) in_order &= dims.v[d] > dims.v[d - 1];
+  if (in_order && from->elements == to->elements && to->elements > 0 && !to->dynamic) { *out = ev_retag(&ops[0], to); return HS_GOOD; }
   HS_TRY(ev_new(e, to, out));
   if (from->elements == 1) { ev_fill(width(ops[0]), (*out)->data, ops[0]->data, to->elements); return HS_GOOD; }
   i64 fs[HLO_MAX_RANK], ts[HLO_MAX_RANK], ss[HLO_MAX_RANK] = {0};
@@ -21,24 +23,59 @@ hs_status hlo_eval_broadcast(ev *e, const hlo_instr *i, hlo_literal **ops, hlo_l
   return HS_GOOD;
 }
 
-hs_status hlo_eval_reshape(ev *e, const hlo_instr *i, hlo_literal **ops, hlo_literal **out) {
-  const hlo_literal *a = ops[0];
-  if (a->dynamic_sizes && i->shape->dynamic && a->shape->rank != i->shape->rank) {
-    // Sizes in use carry over when dropping or adding unit dimensions; other reshapes of dynamic arrays need their own rule.
-    i32 used[HLO_MAX_RANK];
-    u32 n = 0, k = 0;
-    for (u32 d = 0; d < a->shape->rank; d++)
-      if (a->shape->dims[d] != 1) used[n++] = a->dynamic_sizes[d];
-    for (u32 d = 0; d < i->shape->rank; d++) k += i->shape->dims[d] != 1;
-    if (k != n) return ev_unsupported(i, "of a dynamic array");
-    *out = ev_retag(&ops[0], i->shape);
-    k = 0;
-    for (u32 d = 0; d < i->shape->rank; d++)
-      if (i->shape->dims[d] != 1 && (*out)->dynamic_sizes) (*out)->dynamic_sizes[d] = used[k++];
-    return HS_GOOD;
+// Elements in use, in row-major order, become the result's elements in use; sizes of dynamic arrays.
+static void pour(const hlo_literal *a, const i64 *fn, hlo_literal *r, const i64 *tn) {
+  i64 fs[HLO_MAX_RANK], ts[HLO_MAX_RANK], fi[HLO_MAX_RANK] = {0}, ti[HLO_MAX_RANK] = {0};
+  hlo_row_major_strides(a->shape->rank, a->shape->dims, fs);
+  hlo_row_major_strides(r->shape->rank, r->shape->dims, ts);
+  size_t w = width(a);
+  memset(r->data, 0, r->bytes);
+  if (ev_product(a->shape->rank, fn) == 0 || ev_product(r->shape->rank, tn) == 0) return;
+  do {
+    i64 src = 0, dst = 0;
+    for (u32 d = 0; d < a->shape->rank; d++) src += fi[d] * fs[d];
+    for (u32 d = 0; d < r->shape->rank; d++) dst += ti[d] * ts[d];
+    memcpy((char *)r->data + dst * (i64)w, (const char *)a->data + src * (i64)w, w);
+  } while (ev_next(a->shape->rank, fn, fi) && ev_next(r->shape->rank, tn, ti));
+}
+
+// Sizes in use after a reshape: dimensions are grouped where the products of both sides meet; in a group the one
+// dynamic dimension of the result takes what the static ones leave.
+static bool reshaped_sizes(const hlo_literal *a, const hlo_shape *to, i64 *fn, i64 *tn) {
+  const hlo_shape *from = a->shape;
+  u32 i = 0, j = 0;
+  for (u32 d = 0; d < from->rank; d++) fn[d] = a->dynamic_sizes ? a->dynamic_sizes[d] : from->dims[d];
+  while (i < from->rank || j < to->rank) {
+    i64 pi = 1, pj = 1, used = 1, fixed = 1;
+    i64 free_dim = -1;
+    do {
+      if (i < from->rank && (pi <= pj || j == to->rank)) pi *= from->dims[i], used *= fn[i++];
+      else if (j < to->rank) {
+        pj *= to->dims[j];
+        if (to->dynamic && to->dynamic[j]) {
+          if (free_dim >= 0) tn[free_dim] = to->dims[free_dim], fixed *= tn[free_dim];   // an earlier one of the group stays whole
+          free_dim = j;
+        } else {
+          tn[j] = to->dims[j];
+          fixed *= tn[j];
+        }
+        j++;
+      } else return false;
+    } while (pi != pj || (i < from->rank && from->dims[i] == 1 && j == to->rank) || (j < to->rank && to->dims[j] == 1 && i == from->rank));
+    if (free_dim >= 0) tn[free_dim] = fixed ? HS_MIN(used / fixed, to->dims[free_dim]) : 0;
   }
-  (void)e;
-  *out = ev_retag(&ops[0], i->shape);
+  return true;
+}
+
+hs_status hlo_eval_reshape(ev *e, const hlo_instr *i, hlo_literal **ops, hlo_literal **out) {
+  bool cut = false;
+  for (u32 d = 0; d < ops[0]->shape->rank && ops[0]->dynamic_sizes; d++) cut |= ops[0]->dynamic_sizes[d] != ops[0]->shape->dims[d];
+  if (!cut) { *out = ev_retag(&ops[0], i->shape); return HS_GOOD; }
+  i64 fn[HLO_MAX_RANK], tn[HLO_MAX_RANK];
+  if (!reshaped_sizes(ops[0], i->shape, fn, tn)) return ev_unsupported(i, "of a dynamic array");
+  HS_TRY(ev_new(e, i->shape, out));
+  pour(ops[0], fn, *out, tn);
+  for (u32 d = 0; d < i->shape->rank && (*out)->dynamic_sizes; d++) (*out)->dynamic_sizes[d] = (i32)tn[d];
   return HS_GOOD;
 }
 
@@ -87,18 +124,22 @@ hs_status hlo_eval_slice(ev *e, const hlo_instr *i, hlo_literal **ops, hlo_liter
 hs_status hlo_eval_reverse(ev *e, const hlo_instr *i, hlo_literal **ops, hlo_literal **out) {
   const hlo_shape *s = i->shape;
   hlo_ints dims = hlo_attr_ints(i, HLO_ATTR_DIMENSIONS);
-  i64 ts[HLO_MAX_RANK], fs[HLO_MAX_RANK], start = 0;
+  i64 ts[HLO_MAX_RANK], fs[HLO_MAX_RANK], n[HLO_MAX_RANK], start = 0;
   hlo_row_major_strides(s->rank, s->dims, ts);
   memcpy(fs, ts, sizeof fs);
+  for (u32 d = 0; d < s->rank; d++) n[d] = ops[0]->dynamic_sizes ? ops[0]->dynamic_sizes[d] : s->dims[d];
   for (u32 k = 0; k < dims.n; k++) {
-    i64 d = dims.v[k], n = ops[0]->dynamic_sizes ? ops[0]->dynamic_sizes[d] : s->dims[d];
-    if (n != s->dims[d]) return ev_unsupported(i, "of a dynamic dimension");
-    start += (n - 1) * ts[d];
+    i64 d = dims.v[k];
+    start += (n[d] - 1) * ts[d];
     fs[d] = -ts[d];
   }
   HS_TRY(ev_new(e, s, out));
   size_t w = width(ops[0]);
-  if (s->elements) ev_copy(w, s->rank, s->dims, (*out)->data, ts, (const char *)ops[0]->data + start * (i64)w, fs);
+  if (ops[0]->dynamic_sizes) {
+    memset((*out)->data, 0, (*out)->bytes);
+    for (u32 d = 0; d < s->rank && (*out)->dynamic_sizes; d++) (*out)->dynamic_sizes[d] = (i32)n[d];
+  }
+  if (ev_product(s->rank, n)) ev_copy(w, s->rank, n, (*out)->data, ts, (const char *)ops[0]->data + start * (i64)w, fs);
   return HS_GOOD;
 }
 
@@ -318,11 +359,14 @@ hs_status hlo_eval_gather(ev *e, const hlo_instr *i, hlo_literal **ops, hlo_lite
   HS_TRY(ev_new(e, to, out));
   if (!to->elements) return HS_GOOD;
   // Window dimensions of the result, and the batch dimensions with the index dimension each one walks.
+  i32 *used = (*out)->dynamic_sizes;
+  const i32 *from_used = ops[0]->dynamic_sizes, *ids_used = ops[1]->dynamic_sizes;
   i64 wn[HLO_MAX_RANK], wd[HLO_MAX_RANK], ws[HLO_MAX_RANK], bn[HLO_MAX_RANK], bd[HLO_MAX_RANK], bi[HLO_MAX_RANK], bof[HLO_MAX_RANK];
   u32 nw = 0, nb = 0, k = 0;
   for (u32 d = 0; d < from->rank; d++) {
     if (holds(collapsed, d) || holds(batch, d)) continue;
     i64 r = offset.v[k++];
+    if (used && from_used && to->dynamic[r] && size.v[d] == from->dims[d]) used[r] = from_used[d];
     wn[nw] = size.v[d], ws[nw] = fs[d], wd[nw++] = ts[r];
   }
   u32 id_dim = 0;
@@ -332,6 +376,7 @@ hs_status hlo_eval_gather(ev *e, const hlo_instr *i, hlo_literal **ops, hlo_lite
     bn[nb] = to->dims[r], bd[nb] = ts[r], bi[nb] = is[id_dim], bof[nb] = 0;
     for (u32 b = 0; b < id_batch.n; b++)
       if (id_batch.v[b] == id_dim) bof[nb] = fs[batch.v[b]];
+    if (used && ids_used && to->dynamic[r]) used[r] = ids_used[id_dim];
     nb++, id_dim++;
   }
   size_t w = width(ops[0]), iw = width(ops[1]);
@@ -365,9 +410,17 @@ hs_status hlo_eval_set_dim_size(ev *e, const hlo_instr *i, hlo_literal **ops, hl
   i32 old[HLO_MAX_RANK];
   bool had = ops[0]->dynamic_sizes != NULL;
   if (had) memcpy(old, ops[0]->dynamic_sizes, ops[0]->shape->rank * sizeof *old);
-  (void)e;
   *out = ev_retag(&ops[0], i->shape);
-  if (!(*out)->dynamic_sizes) return HS_GOOD;        // the size is the static one
+  if (!(*out)->dynamic_sizes) {
+    if (v >= i->shape->dims[d] || v < 0) return HS_GOOD;   // the size is the static one
+    // A static shape that is smaller in use: only get-dimension-size will see it.
+    hlo_literal *view = *out;
+    HS_TRY(ev_new(e, i->shape, out));
+    memcpy((*out)->data, view->data, view->bytes);
+    hlo_literal_unref(view);
+    (*out)->dynamic_sizes = hs_calloc(i->shape->rank, sizeof(i32));
+    for (u32 k = 0; k < i->shape->rank; k++) (*out)->dynamic_sizes[k] = (i32)HS_MIN(i->shape->dims[k], INT32_MAX);
+  }
   if (had) memcpy((*out)->dynamic_sizes, old, i->shape->rank * sizeof *old);
   (*out)->dynamic_sizes[d] = (i32)HS_MAX(HS_MIN(v, i->shape->dims[d]), 0);
   return HS_GOOD;
@@ -377,23 +430,12 @@ hs_status hlo_eval_dynamic_reshape(ev *e, const hlo_instr *i, hlo_literal **ops,
   const hlo_shape *to = i->shape;
   hlo_literal *a = ops[0];
   HS_TRY(ev_new(e, to, out));
-  memset((*out)->data, 0, (*out)->bytes);
-  // Elements in use, in row-major order, fill the result's elements in use.
-  i64 fn[HLO_MAX_RANK], tn[HLO_MAX_RANK], fs[HLO_MAX_RANK], ts[HLO_MAX_RANK], fi[HLO_MAX_RANK] = {0}, ti[HLO_MAX_RANK] = {0};
+  i64 fn[HLO_MAX_RANK], tn[HLO_MAX_RANK];
   for (u32 d = 0; d < a->shape->rank; d++) fn[d] = a->dynamic_sizes ? a->dynamic_sizes[d] : a->shape->dims[d];
   for (u32 d = 0; d < to->rank; d++) {
     tn[d] = HS_MAX(HS_MIN(hlo_literal_i64(ops[d + 1], 0), to->dims[d]), 0);
     if ((*out)->dynamic_sizes) (*out)->dynamic_sizes[d] = (i32)tn[d];
   }
-  hlo_row_major_strides(a->shape->rank, a->shape->dims, fs);
-  hlo_row_major_strides(to->rank, to->dims, ts);
-  size_t w = width(a);
-  if (ev_product(a->shape->rank, fn) == 0 || ev_product(to->rank, tn) == 0) return HS_GOOD;
-  do {
-    i64 src = 0, dst = 0;
-    for (u32 d = 0; d < a->shape->rank; d++) src += fi[d] * fs[d];
-    for (u32 d = 0; d < to->rank; d++) dst += ti[d] * ts[d];
-    memcpy((char *)(*out)->data + dst * (i64)w, (const char *)a->data + src * (i64)w, w);
-  } while (ev_next(a->shape->rank, fn, fi) && ev_next(to->rank, tn, ti));
+  pour(a, fn, *out, tn);
   return HS_GOOD;
 }

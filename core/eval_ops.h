@@ -96,6 +96,8 @@ typedef struct ev_matrix { hlo_dtype type; const void *base; const i64 *lane, *d
 hs_status ev_gemm(i64 m, i64 n, i64 k, const ev_matrix *a, const ev_matrix *b, double *c);
 
 // ---- eval_coll.c ------------------------------------------------------------------------------------------------------
+hs_status ev_qr(ev *, const hlo_instr *, hlo_literal **ops, hlo_literal **out);                   // eval_linalg.c
+hs_status ev_householder_product(ev *, const hlo_instr *, hlo_literal **ops, hlo_literal **out);
 hs_status ev_full_to_shard(ev *, const hlo_instr *, hlo_literal **ops, hlo_literal **out);
 hs_status ev_shard_to_full(ev *, const hlo_instr *, hlo_literal **ops, hlo_literal **out);
 hs_status ev_run_devices(const hlo_module *, u32 nargs, hlo_literal *const *args, const hlo_eval_options *, hlo_literal **out);

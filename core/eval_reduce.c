@@ -515,20 +515,64 @@ static bool scatter_map_of(const hlo_instr *i, const hlo_shape *to, const hlo_sh
   return k == win.n;
 }
 
+// The computation may work in another type than the arrays: they are converted, and the results back.
+static bool mixed_types(const hlo_computation *c, u32 n, hlo_literal *const *ops) {
+  for (u32 k = 0; k < n; k++)
+    if (c->params[k]->shape->dtype != ops[k]->shape->dtype || c->params[n + k]->shape->dtype != ops[n + 1 + k]->shape->dtype) return true;
+  return false;
+}
+
+static hs_status convert_literal(ev *e, hlo_literal **l, const hlo_shape *to) {
+  hlo_literal *r;
+  if ((*l)->shape->dtype == to->dtype) return HS_GOOD;
+  HS_TRY(ev_new(e, to, &r));
+  ev_convert((*l)->shape->dtype, (*l)->data, to->dtype, r->data, to->elements);
+  hlo_literal_unref(*l);
+  *l = r;
+  return HS_GOOD;
+}
+
+static hs_status scatter_run(ev *e, const hlo_instr *i, u32 n, hlo_literal **ops, hlo_literal **r);
+
+static hs_status scatter_converted(ev *e, const hlo_instr *i, u32 n, hlo_literal **ops, hlo_literal **out) {
+  const hlo_computation *c = hlo_attr_comp(i, HLO_ATTR_TO_APPLY);
+  hlo_literal *r[MAXN] = {0};
+  if (n > MAXN) return ev_unsupported(i, "of so many arrays at once");
+  for (u32 k = 0; k < n; k++) {
+    HS_TRY(convert_literal(e, &ops[k], hlo_shape_with_dtype(e->ctx, ops[k]->shape, c->params[k]->shape->dtype)));
+    HS_TRY(convert_literal(e, &ops[n + 1 + k], hlo_shape_with_dtype(e->ctx, ops[n + 1 + k]->shape, c->params[n + k]->shape->dtype)));
+  }
+  hs_status st = scatter_run(e, i, n, ops, r);
+  for (u32 k = 0; k < n && hs_ok(st); k++) st = convert_literal(e, &r[k], part(i->shape, k));
+  if (!hs_ok(st)) { for (u32 k = 0; k < n; k++) hlo_literal_unref(r[k]); return st; }
+  *out = hlo_shape_is_tuple(i->shape) ? hlo_literal_tuple(i->shape, n, r) : r[0];
+  return HS_GOOD;
+}
+
 hs_status hlo_eval_scatter(ev *e, const hlo_instr *i, hlo_literal **ops, hlo_literal **out) {
   const hlo_computation *c = hlo_attr_comp(i, HLO_ATTR_TO_APPLY);
   u32 n = (i->noperands - 1) / 2;
+  if (!c || i->noperands < 3 || n > MAXN || c->nparams != 2 * n) return ev_unsupported(i, "with this computation");
+  if (mixed_types(c, n, ops)) return scatter_converted(e, i, n, ops, out);
+  hlo_literal *r[MAXN] = {0};
+  HS_TRY(scatter_run(e, i, n, ops, r));
+  *out = hlo_shape_is_tuple(i->shape) ? hlo_literal_tuple(i->shape, n, r) : r[0];
+  return HS_GOOD;
+}
+
+// The scatter itself: the results, one per operand, in the types of the computation.
+static hs_status scatter_run(ev *e, const hlo_instr *i, u32 n, hlo_literal **ops, hlo_literal **r) {
+  const hlo_computation *c = hlo_attr_comp(i, HLO_ATTR_TO_APPLY);
   const hlo_shape *to = ops[0]->shape, *ids = ops[n]->shape, *up = ops[n + 1]->shape;
   hlo_ints map = hlo_attr_ints(i, HLO_ATTR_SCATTER_DIMS_TO_OPERAND_DIMS);
   fold f;
   scatter_map m;
-  if (!c || i->noperands < 3 || !scatter_map_of(i, to, ids, up, &m)) return ev_unsupported(i, "with these dimension numbers");
-  bool assign = n == 1 && c->nparams == 2 && c->root == c->params[1] && c->root->shape->dtype == to->dtype;
+  if (!scatter_map_of(i, to, ids, up, &m)) return ev_unsupported(i, "with these dimension numbers");
+  bool assign = n == 1 && c->root == c->params[1];
   if (assign) f = (fold){.n = 1, .acc_size = {hlo_dtype_storage(to->dtype)}, .in_size = {hlo_dtype_storage(to->dtype)}};
   else HS_TRY(fold_init(e, i, c, n, ops, false, &f));
-  hlo_literal *r[MAXN] = {0};
   hs_status st = HS_GOOD;
-  for (u32 k = 0; k < n && hs_ok(st); k++) st = ev_own(e, &ops[k], part(i->shape, k), &r[k]);
+  for (u32 k = 0; k < n && hs_ok(st); k++) st = ev_own(e, &ops[k], ops[k]->shape, &r[k]);
   i64 at[HLO_MAX_RANK] = {0}, polls = 0;
   hlo_dtype it = ids->dtype;
   const char *id_data = ops[n]->data;
@@ -553,9 +597,10 @@ hs_status hlo_eval_scatter(ev *e, const hlo_instr *i, hlo_literal **ops, hlo_lit
     else st = single ? fold_rows(&f, a, x, 1) : fold_region(&f, m.nw, m.wn, a, m.wo, x, m.wu);
     if ((++polls & 4095) == 0 && hs_ok(st)) st = hs_poll();
   } while (hs_ok(st) && ev_next(m.nb, m.bn, at));
-  if (!hs_ok(st)) { for (u32 k = 0; k < n; k++) hlo_literal_unref(r[k]); return st; }
-  *out = hlo_shape_is_tuple(i->shape) ? hlo_literal_tuple(i->shape, n, r) : r[0];
-  return HS_GOOD;
+  for (u32 k = 0; k < n && !hs_ok(st); k++) { hlo_literal_unref(r[k]); r[k] = NULL; }
+  for (u32 k = 0; k < n && hs_ok(st); k++)
+    if (r[k]->shape->dtype == part(i->shape, k)->dtype) r[k]->shape = part(i->shape, k);
+  return st;
 }
 
 // ---- scan -------------------------------------------------------------------------------------------------------------------

@@ -3,7 +3,8 @@
 // A comparator of the form less(h(a), h(b)) or greater(h(a), h(b)), with the same h on either side, is not called at
 // all: h runs once over the whole operand as a block program, its values become order-preserving 64-bit keys, and lines
 // are sorted by a stable radix sort on them. Every other comparator is called from a merge sort, which stays in bounds
-// and ends even when the comparator is no order. Sorting is always stable.
+// and ends even when the comparator is no order. A sort that is not marked stable leaves equal elements where the
+// introsort of libstdc++ would (Musser, 1997), since that is what XLA:CPU runs and what later positions show.
 #include "core/eval_ops.h"
 
 typedef struct item { u64 key; u32 index; } item;
@@ -89,7 +90,7 @@ static bool same_expression(const hlo_instr *a, const hlo_instr *b, const hlo_in
   return true;
 }
 
-typedef struct order { bool keyed, descending, total; u32 operand; ev_apply key; ev_apply less; } order;
+typedef struct order { bool keyed, descending, total, stable; u32 operand; ev_apply key; ev_apply less; } order;
 
 static hs_status order_init(ev *e, const hlo_computation *c, order *o) {
   memset(o, 0, sizeof *o);
@@ -157,6 +158,104 @@ static hs_status merge_sort(const line *l, u32 *a, u32 *b, i64 n) {
   return hs_poll();
 }
 
+// ---- introsort, decision for decision that of libstdc++ ------------------------------------------------------------------------
+typedef struct intro { const line *l; const item *items; u32 *a; i64 n; hs_status st; } intro;   // items: compare their keys; else call
+
+static bool before(intro *s, u32 x, u32 y) {
+  if (s->items) return s->items[x].key < s->items[y].key;
+  bool yes = false;
+  if (hs_ok(s->st)) s->st = less(s->l, x, y, &yes);
+  return yes;
+}
+static void swap(u32 *a, i64 i, i64 j) { u32 t = a[i]; a[i] = a[j]; a[j] = t; }
+
+static void linear_insert(intro *s, i64 first, i64 last) {
+  u32 v = s->a[last];
+  i64 next = last - 1;
+  while (next >= first && before(s, v, s->a[next])) s->a[last] = s->a[next], last = next--;
+  s->a[last] = v;
+}
+
+static void insertion(intro *s, i64 first, i64 last) {
+  for (i64 i = first + 1; i < last; i++) {
+    if (!before(s, s->a[i], s->a[first])) { linear_insert(s, first, i); continue; }
+    u32 v = s->a[i];
+    memmove(s->a + first + 1, s->a + first, (size_t)(i - first) * sizeof v);
+    s->a[first] = v;
+  }
+}
+
+static void median_to_first(intro *s, i64 to, i64 a, i64 b, i64 c) {
+  const u32 *v = s->a;
+  i64 pick;
+  if (before(s, v[a], v[b])) pick = before(s, v[b], v[c]) ? b : before(s, v[a], v[c]) ? c : a;
+  else pick = before(s, v[a], v[c]) ? a : before(s, v[b], v[c]) ? c : b;
+  swap(s->a, to, pick);
+}
+
+static i64 partition(intro *s, i64 first, i64 last) {
+  i64 lo = first + 1, hi = last;
+  for (;;) {                                         // the bounds only matter for comparators that are no order
+    while (lo < s->n - 1 && before(s, s->a[lo], s->a[first])) lo++;
+    hi--;
+    while (hi > 0 && before(s, s->a[first], s->a[hi])) hi--;
+    if (!(lo < hi)) return lo;
+    swap(s->a, lo++, hi);
+  }
+}
+
+static void sift(intro *s, i64 first, i64 hole, i64 n, u32 v) {
+  i64 top = hole, child = hole;
+  while (child < (n - 1) / 2) {
+    child = 2 * (child + 1);
+    if (before(s, s->a[first + child], s->a[first + child - 1])) child--;
+    s->a[first + hole] = s->a[first + child];
+    hole = child;
+  }
+  if ((n & 1) == 0 && child == (n - 2) / 2) {
+    child = 2 * (child + 1);
+    s->a[first + hole] = s->a[first + child - 1];
+    hole = child - 1;
+  }
+  for (i64 parent = (hole - 1) / 2; hole > top && before(s, s->a[first + parent], v); parent = (hole - 1) / 2) {
+    s->a[first + hole] = s->a[first + parent];
+    hole = parent;
+  }
+  s->a[first + hole] = v;
+}
+
+static void heap_sort(intro *s, i64 first, i64 last) {
+  i64 n = last - first;
+  for (i64 p = (n - 2) / 2; n >= 2 && p >= 0; p--) sift(s, first, p, n, s->a[first + p]);
+  while (last - first > 1) {
+    u32 v = s->a[--last];
+    s->a[last] = s->a[first];
+    sift(s, first, 0, last - first, v);
+  }
+}
+
+static void intro_loop(intro *s, i64 first, i64 last, int depth) {
+  while (last - first > 16 && hs_ok(s->st)) {
+    if (depth-- == 0) { heap_sort(s, first, last); return; }
+    median_to_first(s, first, first + 1, first + (last - first) / 2, last - 1);
+    i64 cut = partition(s, first, last);
+    if (cut > last) cut = last;
+    intro_loop(s, cut, last, depth);
+    last = cut;
+  }
+}
+
+static hs_status intro_sort(intro *s, i64 n) {
+  int depth = 0;
+  for (i64 m = n; m > 1; m >>= 1) depth += 2;
+  if (n < 2) return HS_GOOD;
+  intro_loop(s, 0, n, depth);
+  insertion(s, 0, HS_MIN(n, (i64)16));
+  for (i64 i = 16; i < n && hs_ok(s->st); i++) linear_insert(s, 0, i);
+  if (hs_ok(s->st)) s->st = hs_poll();
+  return s->st;
+}
+
 // ---- sort ----------------------------------------------------------------------------------------------------------------------
 typedef struct sorter { i64 n; u64 *keys; item *items, *spare; u32 *index, *index2; } sorter;
 
@@ -179,6 +278,11 @@ static void sorter_free(sorter *s) { hs_free(s->keys); hs_free(s->items); hs_fre
 static hs_status sort_line(const order *o, sorter *s, u32 nops, hlo_literal *const *ops, i64 base, i64 stride, i64 n) {
   if (o->keyed) {
     for (i64 j = 0; j < n; j++) s->items[j] = (item){s->keys[base + j * stride], (u32)j};
+    if (!o->stable) {
+      for (i64 j = 0; j < n; j++) s->index[j] = (u32)j;
+      intro in = {.items = s->items, .a = s->index, .n = n, .st = HS_GOOD};
+      return intro_sort(&in, n);
+    }
     radix_sort(s->items, s->spare, n);
     for (i64 j = 0; j < n; j++) s->index[j] = s->items[j].index;
     return HS_GOOD;
@@ -190,7 +294,8 @@ static hs_status sort_line(const order *o, sorter *s, u32 nops, hlo_literal *con
     l.step[k] = (size_t)stride * w;
   }
   for (i64 j = 0; j < n; j++) s->index[j] = (u32)j;
-  return merge_sort(&l, s->index, s->index2, n);
+  intro in = {.l = &l, .a = s->index, .n = n, .st = HS_GOOD};
+  return o->stable ? merge_sort(&l, s->index, s->index2, n) : intro_sort(&in, n);
 }
 
 static void permute(size_t w, char *dst, const char *src, i64 stride, const u32 *index, i64 n) {
@@ -212,6 +317,9 @@ hs_status hlo_eval_sort(ev *e, const hlo_instr *i, hlo_literal **ops, hlo_litera
   sorter so = {0};
   hlo_literal *r[32] = {0};
   HS_TRY(order_init(e, c, &o));
+  // Equal elements of a single array that is its own key cannot be told apart.
+  bool plain = nops == 1 && o.keyed && hlo_operand(c->root, 0)->opcode == HLO_PARAMETER && !hlo_dtype_is_float(s->dtype);
+  o.stable = hlo_attr_int(i, HLO_ATTR_IS_STABLE, 0) != 0 || plain;
   hs_status st = sorter_init(&o, s->dims[dim], s->elements, &so);
   for (u32 k = 0; k < nops && hs_ok(st); k++) st = ev_new(e, hlo_shape_is_tuple(i->shape) ? i->shape->elems[k] : i->shape, &r[k]);
   if (hs_ok(st) && o.keyed && s->elements) st = make_keys(&o, ops[o.operand], so.keys);
@@ -243,7 +351,7 @@ hs_status hlo_eval_topk(ev *e, const hlo_instr *i, hlo_literal **ops, hlo_litera
   if (!hlo_shape_is_tuple(to) || to->nelems != 2 || s->rank < 1 || to->elems[0]->rank != s->rank || to->elems[1]->dtype != HLO_S32)
     return ev_unsupported(i, "with these results");
   i64 n = s->dims[s->rank - 1], k = to->elems[0]->dims[s->rank - 1], lines = n ? s->elements / n : 0;
-  order o = {.keyed = true, .total = true, .descending = hlo_attr_int(i, HLO_ATTR_LARGEST, 1) != 0};
+  order o = {.keyed = true, .total = true, .stable = true, .descending = hlo_attr_int(i, HLO_ATTR_LARGEST, 1) != 0};
   sorter so = {0};
   hlo_literal *r[2] = {0};
   if (k > n || n > INT32_MAX) return ev_unsupported(i, "of more elements than there are");

@@ -247,7 +247,7 @@ static hs_status run_golden(hlo_ctx *ctx, const hlo_module *m, const golden *g) 
   }
   golden_watch w = {.b.lowacc = g->lowacc, .n = m->next_instr_id, .value_max = hs_calloc(m->next_instr_id + 1, sizeof(double))};
   hlo_literal *out = NULL;
-  HS_TRY(hlo_eval_module(m, n, args, &(hlo_eval_options){.observe = golden_observe, .observe_arg = &w, .max_bytes = (i64)4 << 30}, &out));
+  HS_TRY(hlo_eval_module(m, n, args, &(hlo_eval_options){.nreplicas = 1, .npartitions = 1, .observe = golden_observe, .observe_arg = &w, .max_bytes = (i64)4 << 30}, &out));
   if (opt.backend) {   // the evaluator's run gave the bounds; the backend's result is what is compared
     hlo_literal_unref(out);
     HS_TRY(run_backend(m, n, args, &out));
