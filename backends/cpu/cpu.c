@@ -64,31 +64,26 @@ static bool cpu_supports(const hlo_instr *i, hs_buf *why) {
 
 static size_t align64(size_t n) { return (n + 63) & ~(size_t)63; }
 
-// Constants of every computation, in list order; the request names the computations.
+// The bytes of every array constant, one after the other at 64-byte steps; the request names them in that order.
 static hs_status pack_constants(const hlo_module *m, hs_buf *req, worker_shm *shm) {
   size_t total = 0;
-  u32 ncomps = 0;
-  hlo_for_each_comp(c, m) {
-    ncomps++;
-    hlo_for_each_instr(i, c) {
-      if (i->opcode != HLO_CONSTANT) continue;
-      const hlo_literal *l = hlo_constant_value(i);
-      if (!l || hlo_literal_has_elided(l)) return hs_fail(HS_E_ELIDED, "%%%s is an elided constant", i->name);
-      if (hlo_shape_is_array(i->shape)) total = align64(total) + l->bytes;
-    }
+  u32 n = 0;
+  hlo_for_each_comp(c, m) hlo_for_each_instr(i, c) {
+    if (i->opcode != HLO_CONSTANT) continue;
+    const hlo_literal *l = hlo_constant_value(i);
+    if (!l || hlo_literal_has_elided(l)) return hs_fail(HS_E_ELIDED, "%%%s is an elided constant", i->name);
+    if (hlo_shape_is_array(i->shape)) total = align64(total) + l->bytes, n++;
   }
   HS_TRY(worker_shm_new(total, shm));
   size_t at = 0;
-  cpu_put_u32(req, ncomps);
-  hlo_for_each_comp(c, m) {
-    cpu_put_str(req, c->name);
-    hlo_for_each_instr(i, c) {
-      if (i->opcode != HLO_CONSTANT || !hlo_shape_is_array(i->shape)) continue;
-      const hlo_literal *l = hlo_constant_value(i);
-      at = align64(at);
-      if (l->bytes) memcpy((char *)shm->p + at, l->data, l->bytes);
-      at += l->bytes;
-    }
+  cpu_put_u32(req, n);
+  hlo_for_each_comp(c, m) hlo_for_each_instr(i, c) {
+    if (i->opcode != HLO_CONSTANT || !hlo_shape_is_array(i->shape)) continue;
+    const hlo_literal *l = hlo_constant_value(i);
+    cpu_put_str(req, i->name);
+    at = align64(at);
+    if (l->bytes) memcpy((char *)shm->p + at, l->data, l->bytes);
+    at += l->bytes;
   }
   return HS_GOOD;
 }

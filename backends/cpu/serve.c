@@ -75,24 +75,22 @@ static i64 peak_rss(bool reset) {
 // Puts the bytes of every constant in its place; the text may have elided or rounded them.
 static hs_status load_constants(hlo_module *m, cpu_reader *r, const mapping *blob) {
   size_t at = 0;
-  u32 ncomps = cpu_get_u32(r);
-  for (u32 k = 0; k < ncomps && !r->bad; k++) {
+  u32 count = cpu_get_u32(r);
+  for (u32 k = 0; k < count && !r->bad; k++) {
     hs_str name = cpu_get_str(r);
     char *z = hs_format("%.*s", (int)name.n, name.p);
-    hlo_computation *c = hlo_find_comp(m, z);
+    hlo_instr *i = hlo_find_instr(m, z);
     hs_free(z);
-    if (!c) return hs_fail(HS_E_INTERNAL, "the worker read no computation %.*s", (int)name.n, name.p);
-    hlo_for_each_instr(i, c) {
-      if (i->opcode != HLO_CONSTANT || !hlo_shape_is_array(i->shape)) continue;
-      size_t n = cpu_leaf_bytes(i->shape);
-      at = (at + 63) & ~(size_t)63;
-      if (at + n > blob->n) return hs_fail(HS_E_INTERNAL, "constants are missing");
-      hlo_literal *l;
-      HS_TRY(hlo_literal_new(i->shape, &l));
-      memcpy(l->data, blob->p + at, n);
-      at += n;
-      hlo_set_attr(i, (hlo_attr){.id = HLO_ATTR_LITERAL, .v.literal = l});
-    }
+    if (!i || i->opcode != HLO_CONSTANT) return hs_fail(HS_E_INTERNAL, "the worker read no constant %.*s", (int)name.n, name.p);
+    size_t n = cpu_leaf_bytes(i->shape);
+    at = (at + 63) & ~(size_t)63;
+    if (at + n > blob->n) return hs_fail(HS_E_INTERNAL, "constants are missing");
+    hlo_literal *l;
+    HS_TRY(hlo_literal_new(i->shape, &l));
+    memcpy(l->data, blob->p + at, n);
+    at += n;
+    hlo_set_attr(i, (hlo_attr){.id = HLO_ATTR_LITERAL, .v.literal = l});
+    hlo_literal_unref(l);   // the module holds its own reference
   }
   return r->bad ? hs_fail(HS_E_INTERNAL, "bad compile request") : HS_GOOD;
 }
