@@ -112,6 +112,7 @@ static u32 count_opcode(const hlo_module *m, hlo_opcode op) {
 static value value_of(m_env *v, const m_expr *e) {
   if (e->kind == E_NUMBER) return (value){V_NUMBER, e->number, NULL, NULL};
   if (e->kind == E_STRING) return (value){V_STRING, 0, NULL, e->name};
+  if (!e->name) return (value){0};
   if (e->kind == E_NAME && strcmp(e->name, "nullptr") == 0) return (value){V_INSTR, 0, NULL, NULL};
   if (e->kind == E_NAME && (strcmp(e->name, "true") == 0 || strcmp(e->name, "false") == 0)) return (value){V_NUMBER, *e->name == 't', NULL, NULL};
   hlo_opcode op = m_kopcode(e);
