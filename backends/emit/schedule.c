@@ -339,8 +339,9 @@ static i64 pieces_wanted(const nest *n, const nest_stage *st, const survey *s) {
   double points = 1;
   for (u32 k = 0; k < st->nloops; k++) points *= (double)extent(n, st->loops[k]);
   double ns = points * HS_MAX(s->ops * 0.4 / 16, s->bytes * 0.1);
-  if (!s->groups || s->hoisted || ns < 4 * CHUNK_NS || st->chunks >= 8 || points * 64 > s->bytes * points / 4) return 1;
-  return (i64)HS_MIN(ns / (2 * CHUNK_NS), 64.0 / (double)st->chunks);
+  bool column = st->vector && points > 1;              // pieces of whole rows: pages are then touched once, in order
+  if (!s->groups || s->hoisted || ns < 4 * CHUNK_NS || (st->chunks >= 8 && !column) || points * 64 > s->bytes * points / 4) return 1;
+  return (i64)HS_MIN(ns / (2 * CHUNK_NS), column ? 64.0 : 64.0 / (double)st->chunks);
 }
 
 void nest_schedule(nest *n, u32 vector_bytes) {
