@@ -278,6 +278,7 @@ static hs_status bad_broadcast(const infer_args *a) {
 // `dimensions` naming where the lower-rank operand goes.
 static hs_status elementwise_shape(const infer_args *a, const hlo_shape **out) {
   const hlo_shape *x = a->in[0], *y = a->in[1];
+  if (x == y && !a->attrs) return *out = x, HS_GOOD;
   if (!infer_same_type_class(x->dtype, y->dtype))
     return hs_fail(HS_E_SHAPE, "Binary op %s with different element types: %s and %s.", hlo_op_text(a->op), infer_text(x), infer_text(y));
   hlo_dtype t = infer_wider(x->dtype, y->dtype);
