@@ -3,7 +3,7 @@
 //   verifier_cases DIR          rows of DIR/index.tsv with kind=verifier: the module must be accepted, or refused with
 //                               the given text in the message (a refusal with other words counts as agreement on the
 //                               verdict and is listed with -v)
-//   verifier_cases FILE.hlo...  each file must be accepted
+//   verifier_cases [--layouts] FILE.hlo...   each file must be accepted (with --layouts: layouts must agree as well)
 //
 // Last line: "verifier: P/T agree, W wording, C not checkable" or "accept: P/T". Cases that the test changes by C++ code, or
 // that name options without a counterpart here, are not checkable.
@@ -94,13 +94,17 @@ static int cases(const char *dir) {
 
 int main(int argc, char **argv) {
   int first = 1;
-  while (first < argc && argv[first][0] == '-') verbose |= strcmp(argv[first++], "-v") == 0;
+  hlo_verify_options o = {0};
+  for (; first < argc && argv[first][0] == '-'; first++) {
+    verbose |= strcmp(argv[first], "-v") == 0;
+    o.layout_sensitive |= strcmp(argv[first], "--layouts") == 0;
+  }
   if (first >= argc) return fprintf(stderr, "usage: verifier_cases [-v] DIR | FILE.hlo...\n"), 2;
   struct stat st;
   if (argc == first + 1 && stat(argv[first], &st) == 0 && S_ISDIR(st.st_mode)) return cases(argv[first]);
   u32 pass = 0;
   for (int k = first; k < argc; k++) {
-    hs_status s = check(argv[k], NULL, NULL);
+    hs_status s = check(argv[k], &o, NULL);
     pass += hs_ok(s);
     if (!hs_ok(s)) printf("FAIL %s: %s %s\n", argv[k], hs_code_text(s.err->code), s.err->message);
     hs_status_drop(s);
