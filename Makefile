@@ -96,6 +96,8 @@ check:  ## the whole test suite; ends with "N passed, N failed, N skipped"
 	@$(MAKE) --no-print-directory VARIANT=$(VARIANT) B=$(B) check-built
 check-built: all unit
 	@B=$(B) sh tests/run
+check-passes: all  ## every pass and pipeline on every module at hand: verified, same meaning, true claims
+	@timeout 1200 $(B)/tests/passcheck -j $(NPROC) examples $(wildcard tests/hlo/*) $(wildcard ../shared/suite)
 asan:  ## builds (and with `make asan check`, tests) under ASan and UBSan
 	@$(MAKE) --no-print-directory VARIANT=asan B=build/asan all
 lint:  ## include arrows, forbidden calls, headers that stand alone

@@ -16,12 +16,13 @@ static bool constant_like(const hlo_instr *i) {
 static bool candidate(const hlo_instr *i) {
   switch (i->opcode) {
     case HLO_CONSTANT: case HLO_PARAMETER: case HLO_TUPLE: case HLO_BROADCAST: case HLO_IOTA: case HLO_FFT: case HLO_AFTER_ALL:
-    case HLO_WHILE: case HLO_CUSTOM_CALL: case HLO_RNG: case HLO_FUSION: case HLO_CALL: case HLO_OPT_BARRIER: case HLO_COPY:
+    case HLO_WHILE: case HLO_CUSTOM_CALL: case HLO_RNG: case HLO_FUSION: case HLO_CALL: case HLO_OPT_BARRIER:
     case HLO_ADD_DEPENDENCY: case HLO_DOMAIN: case HLO_CONDITIONAL: return false;
     default: break;
   }
   if (!i->noperands || !hlo_shape_is_array(i->shape) || hlo_shape_is_dynamic(i->shape)) return false;
   if (hlo_op_has(i->opcode, HLO_F_ASYNC | HLO_F_COLLECTIVE) || i->ctrl_preds || i->nctrl_succs || hlo_has_side_effect(i)) return false;
+  if (i->opcode == HLO_PAD && hlo_operand(i, 0)->opcode == HLO_BROADCAST) return false;   // small as it is
   bool any = false;
   for (u32 k = 0; k < i->noperands; k++) {
     const hlo_instr *o = hlo_operand(i, k);

@@ -100,9 +100,12 @@ hs_status pass_dce(pass_ctx *c) {
   u32 *counts = pass_caller_counts(m, c->scratch);
   for (u32 k = n; k-- > 0;) {
     HS_TRY(hs_poll());
-    hlo_for_each_instr(i, order[k]) if (i->opcode == HLO_FUSION && owns_body(i, counts)) trim_fusion_outputs(c, i);
     HS_TRY(sweep(c, order[k]));
-    hlo_for_each_instr(i, order[k]) if (i->opcode == HLO_FUSION && owns_body(i, counts)) trim_fusion_operands(c, i);
+    hlo_for_each_instr(i, order[k]) {
+      if (i->opcode != HLO_FUSION || !owns_body(i, counts)) continue;
+      trim_fusion_outputs(c, i);
+      trim_fusion_operands(c, i);
+    }
     HS_TRY(sweep(c, order[k]));
   }
   bool *seen = HS_NEW_ARRAY(c->scratch, bool, m->next_comp_id);

@@ -110,6 +110,7 @@ static u32 count_opcode(const hlo_module *m, hlo_opcode op) {
 }
 
 static value value_of(m_env *v, const m_expr *e) {
+  if (!e->name && e->kind != E_NUMBER) return (value){0};
   if (e->kind == E_NUMBER) return (value){V_NUMBER, e->number, NULL, NULL};
   if (e->kind == E_STRING) return (value){V_STRING, 0, NULL, e->name};
   if (!e->name) return (value){0};
