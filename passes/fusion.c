@@ -20,6 +20,9 @@
 //   reductions           one reduce (also variadic, as the root) over pointwise members, then possibly a pointwise epilogue
 //                        of exactly the reduction's dimensions, reading parameters and the reduction's result:
 //                        the scale of a mean, + bias. kind=kInput; all others kLoop.
+//   row-wise groups      any of the above whose members read a reduction of the kernel's own space along trailing dims, through
+//                        a broadcast back to that space: softmax, norms. Several such reductions may feed one another. The
+//                        reduction runs once per row; what both it and the rest read is evaluated in each, from cache.
 //   multi-output         made by multi_output_fusion.c: a tuple of same-dims pointwise roots, or of sibling reductions.
 #include "passes/fusion.h"
 
@@ -45,7 +48,7 @@ double pass_fusion_eval_ns(const hlo_instr *i) {
     case HLO_SQRT: case HLO_RSQRT: case HLO_DIVIDE: return (hlo_dtype_is_integer(i->shape->dtype) ? 1.5 : 0.2) * width;
     case HLO_REMAINDER: case HLO_POWER: case HLO_ATAN2: return 2.0 * width;
     case HLO_GATHER: return 1.5;
-    default: return (hlo_op_has(i->opcode, HLO_F_TRANSCENDENTAL) ? 0.7 : 0.04) * width;
+    default: return (hlo_op_has(i->opcode, HLO_F_TRANSCENDENTAL) ? 0.5 : 0.04) * width;
   }
 }
 
@@ -79,6 +82,13 @@ fusion_role pass_fusion_role(const hlo_instr *i) {
 }
 
 // ---- index classes ------------------------------------------------------------------------------------------------------
+static bool leading_dims(const hlo_instr *b) {
+  hlo_ints d = hlo_attr_ints(b, HLO_ATTR_DIMENSIONS);
+  for (u32 k = 0; k < d.n; k++)
+    if (d.v[k] != k) return false;
+  return true;
+}
+
 // Operand dimensions are the first dimensions of the result: the value changes with outer loops only.
 static double hoisted_evals(const hlo_instr *b) {
   hlo_ints d = hlo_attr_ints(b, HLO_ATTR_DIMENSIONS);
@@ -99,23 +109,40 @@ static bool degenerate_reshape(const hlo_shape *a, const hlo_shape *b) {
   }
 }
 
+// The reduced dimensions are the last ones.
+static bool trailing(const hlo_instr *reduce) {
+  hlo_ints d = hlo_attr_ints(reduce, HLO_ATTR_DIMENSIONS);
+  for (u32 k = 0; k < d.n; k++)
+    if (d.v[k] < (i64)(hlo_operand(reduce, 0)->shape->rank - d.n)) return false;
+  return true;
+}
+
 // The class in which user `u` (in class c) reads operand `slot`.
 static fusion_class class_below(const hlo_instr *u, u32 slot, fusion_class c) {
   const hlo_instr *p = hlo_operand(u, slot);
   double share = u->shape->elements > 0 && hlo_shape_is_array(u->shape) ? (double)p->shape->elements / (double)u->shape->elements : 1;
   fusion_class r = c;
-  if (p->shape->elements == 1) return (fusion_class){.hash = 1, .evals = 1, .aligned = false};
+  if (p->shape->elements == 1 && p->opcode != HLO_REDUCE) return (fusion_class){.hash = 1, .evals = 1};
   if (hlo_op_has(u->opcode, HLO_F_ELEMENTWISE) || u->opcode == HLO_BITCAST_CONVERT) return r;
   if ((u->opcode == HLO_RESHAPE || u->opcode == HLO_BITCAST) && degenerate_reshape(p->shape, u->shape)) return r;
   r.hash = hs_mix(hs_mix(c.hash, u->opcode), hs_mix(p->shape->serial, u->shape->serial));
   if (u->opcode == HLO_CONCATENATE) r.hash = hs_mix(r.hash, u->id * 64 + slot);
   else r.hash = hs_mix(r.hash, hlo_attrs_hash(u->attrs, slot, hlo_attr_is_annotation));
   if (u->opcode == HLO_DYNAMIC_SLICE || u->opcode == HLO_GATHER) r.hash = hs_mix(r.hash, u->id);
-  r.aligned = false;
+  r.aligned = false, r.rows = NULL;
   switch (u->opcode) {
-    case HLO_BROADCAST: if (c.aligned) r.evals = HS_MIN(c.evals, hoisted_evals(u)); break;
+    case HLO_BROADCAST:
+      if (!c.aligned) break;
+      r.evals = HS_MIN(c.evals, hoisted_evals(u));
+      if (!leading_dims(u)) break;
+      r.rows = u->shape;
+      if (p->shape->rank <= c.outer) r.hash = hs_mix(0x726f7773, p->shape->rank);      // the same outer loops, from whichever reduction
+      break;
     case HLO_CONCATENATE: case HLO_PAD: r.evals = c.evals * HS_MIN(share, 1.0); break;
-    case HLO_REDUCE: r.evals = (double)p->shape->elements, r.aligned = true; break;
+    case HLO_REDUCE:
+      r.evals = (double)p->shape->elements, r.aligned = true;
+      r.outer = trailing(u) ? p->shape->rank - hlo_attr_ints(u, HLO_ATTR_DIMENSIONS).n : 0;
+      break;
     default: break;
   }
   return r;
@@ -143,15 +170,17 @@ static void join(planner *f, hlo_instr *i, const fusion_member *m) {
   hs_vec_push(&k->members, i);
   k->ops += i->opcode == HLO_CONSTANT ? 0 : HS_MAX(m->n, 1);
   if (pass_fusion_expensive(i)) k->expensive += HS_MAX(m->n, 1);
-  if (i->opcode == HLO_REDUCE) k->reduce = i;
+  if (i->opcode != HLO_REDUCE) return;
+  if (m->c[0].rows) k->row_reduces++;
+  else k->reduce = i;
 }
 
 static void start_kernel(planner *f, hlo_instr *i) {
   fusion_kernel *k = HS_NEW(f->a, fusion_kernel);
   k->root = i;
   hs_vec_push(&f->kernels, k);
-  double evals = hlo_shape_is_array(i->shape) ? (double)i->shape->elements : (double)i->shape->elems[0]->elements;
-  fusion_member m = {.kernel = k, .n = 1, .c = {{.hash = 0, .evals = evals, .aligned = true}}};
+  const hlo_shape *s = hlo_shape_is_array(i->shape) ? i->shape : i->shape->elems[0];
+  fusion_member m = {.kernel = k, .n = 1, .c = {{.hash = 0, .evals = (double)s->elements, .aligned = true, .outer = s->rank}}};
   join(f, i, &m);
 }
 
@@ -207,6 +236,26 @@ static bool same_space(const hlo_instr *a, const hlo_instr *b) {
   return hlo_shape_is_array(a->shape) && hlo_shape_is_array(b->shape) && degenerate_reshape(a->shape, b->shape);
 }
 
+// A reduction of the kernel's space along its trailing dims, read once per row.
+static bool row_reduction(const hlo_instr *p, const fusion_class *c) {
+  const hlo_shape *in = hlo_operand(p, 0)->shape;
+  return c->rows && hlo_shape_same_dims(in, c->rows) && trailing(p) && hlo_shape_is_row_major(in);
+}
+
+static bool legal_reduce(planner *f, const hlo_instr *p, fusion_kernel *k, const fusion_member *m) {
+  if (!hlo_shape_is_array(p->shape)) return false;
+  if (m->n == 1 && row_reduction(p, &m->c[0])) {
+    double rows = (double)p->shape->elements;
+    if (rows >= 8 || hlo_operand(p, 0)->shape->elements <= 32768) return true;
+    pass_note_declined(f->p, p, k->root, "not fused: only %.0f rows to share among threads", rows);
+    return false;
+  }
+  if (!k->reduce && m->n == 1 && same_space(p, k->root) && (m->c[0].aligned || p->shape->elements == 1)) return true;
+  pass_note_declined(f->p, p, k->root, k->reduce ? "not fused: the kernel has a reduction already"
+                                                 : "not fused: the reduction's result is read by more than a pointwise epilogue");
+  return false;
+}
+
 // Whether p may be computed inside k at all; the refusal is noted.
 static bool legal(planner *f, const hlo_instr *p, fusion_kernel *k, fusion_member *m) {
   if (!classes_of(f, p, k, m)) {
@@ -223,21 +272,14 @@ static bool legal(planner *f, const hlo_instr *p, fusion_kernel *k, fusion_membe
     pass_note_declined(f->p, p, k->root, "not fused: the kernel would read %u arrays", inputs);
     return false;
   }
-  if (p->opcode == HLO_REDUCE) {
-    if (!hlo_shape_is_array(p->shape)) return false;
-    if (k->reduce || m->n != 1 || !same_space(p, k->root) || (!m->c[0].aligned && p->shape->elements > 1)) {
-      pass_note_declined(f->p, p, k->root, k->reduce ? "not fused: the kernel has a reduction already"
-                                                     : "not fused: the reduction's result is read by more than a pointwise epilogue");
-      return false;
-    }
-    return true;
-  }
+  if (p->opcode == HLO_REDUCE) return legal_reduce(f, p, k, m);
   if (p->opcode == HLO_TRANSPOSE && p->shape->elements > 16384 && moves_minor(p)) {
     pass_note_declined(f->p, p, k->root, "not fused: transposed read of %lld elements", (long long)p->shape->elements);
     return false;
   }
   double evals = evals_of(m), n = HS_MAX((double)p->shape->elements, 1);
-  if (pass_fusion_expensive(p) && evals > n && evals > 64) {
+  bool twice = k->row_reduces && evals <= 2 * n;        // once for a reduction along the row, once for the rest: priced in saving()
+  if (pass_fusion_expensive(p) && evals > n && evals > 64 && !twice) {
     pass_note_declined(f->p, p, k->root, "not fused: would recompute %s %.0fx", hlo_op_text(p->opcode), ceil(evals / n));
     return false;
   }
@@ -324,11 +366,11 @@ static hs_status fuse_computation(pass_ctx *p, hlo_computation *c) {
     fusion_kernel *q = f.kernels.v[k];
     s = hs_poll();
     if (!hs_ok(s) || !worth_a_fusion(q) || !pass_may_rewrite(p)) continue;
-    i64 kind = q->reduce ? HLO_FUSION_KIND_INPUT : HLO_FUSION_KIND_LOOP;
+    i64 kind = q->reduce || q->row_reduces ? HLO_FUSION_KIND_INPUT : HLO_FUSION_KIND_LOOP;
     hlo_instr *root = q->root, **members = HS_NEW_ARRAY(&a, hlo_instr *, q->members.n);
     for (size_t j = 0; j < q->members.n; j++) members[j] = q->members.v[q->members.n - 1 - j];
     hlo_instr *fusion = pass_fusion_build(p->m, &a, (u32)q->members.n, members, 1, &root, kind, root);
-    pass_note_done(p, fusion, NULL, "fused %zu instructions into one kernel%s", q->members.n, q->reduce ? " around a reduction" : "");
+    pass_note_done(p, fusion, NULL, "fused %zu instructions into one kernel%s", q->members.n, q->row_reduces ? ", row by row" : q->reduce ? " around a reduction" : "");
     hlo_replace(root, fusion);
   }
   for (size_t k = 0; k < f.kernels.n; k++) hs_vec_free(&f.kernels.v[k]->members);

@@ -8,13 +8,16 @@
 // How a kernel reads one of its members: an index class is a chain of data movements from the kernel's loops to the
 // member; two readers in one class share the value, two classes compute it twice.
 enum { FUSION_MAX_CLASSES = 6, FUSION_MAX_OPS = 150, FUSION_MAX_INPUTS = 28, FUSION_MAX_EXPENSIVE = 24 };
-typedef struct fusion_class { u64 hash; double evals; bool aligned; } fusion_class;   // aligned: index = the kernel's loops
+// aligned: the index is the loops themselves. rows: it is the outer loops of this shape only, read through a broadcast.
+// outer: so many leading dimensions of an aligned class are the kernel's own loops (the others a reduction's).
+typedef struct fusion_class { u64 hash; double evals; bool aligned; u32 outer; const hlo_shape *rows; } fusion_class;
 typedef struct fusion_member { struct fusion_kernel *kernel; u32 n; fusion_class c[FUSION_MAX_CLASSES]; } fusion_member;
 typedef struct fusion_members { u32 n, cap; fusion_member *v; } fusion_members;
 
 typedef struct fusion_kernel {
   hlo_instr *root;
-  const hlo_instr *reduce;       // the reduction inside, NULL when all is pointwise
+  const hlo_instr *reduce;       // the reduction that gives the result, NULL when the result is pointwise
+  u32 row_reduces;               // reductions along the rows, whose results the kernel itself reads
   HS_VEC(hlo_instr *) members;   // root first, users before operands
   u32 ops, expensive;            // counted once per class
 } fusion_kernel;

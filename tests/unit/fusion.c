@@ -8,7 +8,7 @@
 #include "core/text.h"
 #include "passes/pass.h"
 
-#define HEAD "HloModule m\nadd { a = f32[] parameter(0) b = f32[] parameter(1) ROOT r = f32[] add(a, b) }\nENTRY e {\n"
+#define HEAD "HloModule m\nadd { a = f32[] parameter(0) b = f32[] parameter(1) ROOT r = f32[] add(a, b) }\nmax { a2 = f32[] parameter(0) b2 = f32[] parameter(1) ROOT r2 = f32[] maximum(a2, b2) }\nENTRY e {\n"
 
 static hlo_module *m;
 static pass_notes notes;
@@ -70,6 +70,30 @@ ONE(polynomial, "x = f32[512] parameter(0) k = f32[] constant(2) two = f32[512] 
                 "one = f32[512] broadcast(c), dimensions={} q = f32[512] multiply(x, x) l = f32[512] multiply(two, x) s = f32[512] add(q, l) ROOT t = f32[512] add(s, one)\n")
 ONE(sine_plus_exp, "x = f32[4096] parameter(0) s = f32[4096] sine(x) v = f32[4096] exponential(x) ROOT t = f32[4096] add(s, v)\n")
 
+ONE(softmax_rows, "x = f32[64,512] parameter(0) c = f32[] constant(0) l = f32[] constant(-inf) m = f32[64] reduce(x, l), dimensions={1}, to_apply=max\n"
+                  "mb = f32[64,512] broadcast(m), dimensions={0} d = f32[64,512] subtract(x, mb) v = f32[64,512] exponential(d)\n"
+                  "s = f32[64] reduce(v, c), dimensions={1}, to_apply=add sb = f32[64,512] broadcast(s), dimensions={0} ROOT t = f32[64,512] divide(v, sb)\n")
+ONE(layer_norm, "x = f32[256,128] parameter(0) z = f32[] constant(0) q = f32[256] reduce(x, z), dimensions={1}, to_apply=add n = f32[] constant(128)\n"
+                "nb = f32[256] broadcast(n), dimensions={} mean = f32[256] divide(q, nb) mb = f32[256,128] broadcast(mean), dimensions={0}\n"
+                "d = f32[256,128] subtract(x, mb) dd = f32[256,128] multiply(d, d) v = f32[256] reduce(dd, z), dimensions={1}, to_apply=add\n"
+                "var = f32[256] divide(v, nb) k = f32[] constant(1e-5) kb = f32[256] broadcast(k), dimensions={} w = f32[256] add(var, kb) r = f32[256] rsqrt(w)\n"
+                "rb = f32[256,128] broadcast(r), dimensions={0} ROOT t = f32[256,128] multiply(d, rb)\n")
+
+static void few_rows_stay_apart(void **state) {
+  (void)state;
+  u32 n = kernels_after("x = f32[2,65536] parameter(0) c = f32[] constant(0) s = f32[2] reduce(x, c), dimensions={1}, to_apply=add\n"
+                        "sb = f32[2,65536] broadcast(s), dimensions={0} ROOT t = f32[2,65536] divide(x, sb)\n", PIPE);
+  assert_int_equal(n, 2);
+  assert_true(noted("only 2 rows"));
+}
+
+static void columns_stay_apart(void **state) {
+  (void)state;
+  u32 n = kernels_after("x = f32[512,512] parameter(0) c = f32[] constant(0) s = f32[512] reduce(x, c), dimensions={0}, to_apply=add\n"
+                        "sb = f32[512,512] broadcast(s), dimensions={1} ROOT t = f32[512,512] divide(x, sb)\n", PIPE);
+  assert_int_equal(n, 2);
+}
+
 static void exponential_not_recomputed(void **state) {
   (void)state;
   // The broadcast along the rows would evaluate the exponential once per row.
@@ -117,7 +141,7 @@ static void dots_stay_apart(void **state) {
 
 int main(void) {
 #define T(f) cmocka_unit_test_teardown(f, teardown)
-  const struct CMUnitTest tests[] = {T(sum_of_product), T(relu_squared), T(mean_of_relu_squared), T(polynomial), T(sine_plus_exp),
+  const struct CMUnitTest tests[] = {T(sum_of_product), T(relu_squared), T(mean_of_relu_squared), T(polynomial), T(sine_plus_exp), T(softmax_rows), T(layer_norm), T(few_rows_stay_apart), T(columns_stay_apart),
                                      T(exponential_not_recomputed), T(shared_expensive_producer), T(shared_cheap_producer), T(sibling_reductions),
                                      T(kept_producer_joins_consumer), T(dots_stay_apart)};
   return cmocka_run_group_tests_name("fusion", tests, NULL, NULL);
