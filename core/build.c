@@ -7,7 +7,8 @@
 #include <stdio.h>
 
 // Adds op(operands) with up to two attributes. Layouts follow the operands: a module without layouts stays so.
-static hlo_instr *build(hlo_computation *into, hlo_opcode op, u32 n, hlo_instr *const *operands, const hlo_shape *stated, u32 nattrs, const hlo_attr *attrs) {
+static hlo_instr *build(hlo_computation *into, hlo_opcode op, u32 n, hlo_instr *const *operands, const hlo_shape *stated,
+                        u32 nattrs, const hlo_attr *attrs) {
   hlo_module *m = into->module;
   const hlo_shape *few[8] = {0}, **in = n <= HS_COUNT(few) ? few : hs_alloc(n * sizeof *in), *shape = NULL;
   bool layouts = false;
@@ -109,8 +110,9 @@ hlo_instr *hlo_build_full(hlo_computation *c, const hlo_shape *shape, double v) 
 // (x, y) -> op(x, y), nothing else: parameters in order, the operation as root.
 static bool is_scalar_computation(const hlo_computation *c, hlo_opcode op, const hlo_shape *s) {
   const hlo_instr *r = c->root;
-  return r && c->ninstrs == 3 && c->nparams == 2 && r->opcode == op && !r->attrs && r->shape->logical == s && r->noperands == 2 && hlo_operand(r, 0) == c->params[0] &&
-         hlo_operand(r, 1) == c->params[1] && c->params[0]->shape->logical == s && c->params[1]->shape->logical == s;
+  return r && c->ninstrs == 3 && c->nparams == 2 && r->opcode == op && !r->attrs && r->shape->logical == s && r->noperands == 2 &&
+         hlo_operand(r, 0) == c->params[0] && hlo_operand(r, 1) == c->params[1] && c->params[0]->shape->logical == s &&
+         c->params[1]->shape->logical == s;
 }
 hlo_computation *hlo_build_scalar_computation(hlo_module *m, hlo_opcode op, hlo_dtype t) {
   const hlo_shape *s = hlo_shape_scalar(m->ctx, t)->logical;
@@ -119,7 +121,8 @@ hlo_computation *hlo_build_scalar_computation(hlo_module *m, hlo_opcode op, hlo_
   char name[64];
   snprintf(name, sizeof name, "%s_%s", hlo_op_text(op), hlo_dtype_text(t));
   hlo_computation *c = hlo_add_computation(m, name);
-  hlo_instr *x = hlo_add_parameter(c, 0, hlo_shape_scalar(m->ctx, t), "x"), *y = hlo_add_parameter(c, 1, hlo_shape_scalar(m->ctx, t), "y");
+  hlo_instr *x = hlo_add_parameter(c, 0, hlo_shape_scalar(m->ctx, t), "x"),
+            *y = hlo_add_parameter(c, 1, hlo_shape_scalar(m->ctx, t), "y");
   hlo_set_root(c, hlo_build_binary(op, x, y));
   return c;
 }

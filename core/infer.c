@@ -6,7 +6,7 @@
 // ('?') fits any size and gives way to the more specific one.
 //
 // Here: dispatch, helpers, and the elementwise operations; infer_move.c has data movement, infer_math.c contractions
-// and linear algebra, infer_calls.c everything that calls a computation, gathers, and collectives.
+// and linear algebra, infer_index.c gather and scatter, infer_calls.c what else calls computations, and collectives.
 #include "core/infer.h"
 #include "core/verify.h"
 
@@ -73,7 +73,8 @@ static int type_rank(hlo_dtype t) {
 hlo_dtype infer_wider(hlo_dtype a, hlo_dtype b) { return type_rank(b) > type_rank(a) ? b : a; }
 
 hs_status infer_array(const infer_args *a, hlo_dtype t, const infer_dims *d, const hlo_shape **out) {
-  if (d->n > HLO_MAX_RANK) return hs_fail(HS_E_LIMIT, "%s gives a result of rank %u; the limit is %d", hlo_op_text(a->op), d->n, HLO_MAX_RANK);
+  if (d->n > HLO_MAX_RANK)
+    return hs_fail(HS_E_LIMIT, "%s gives a result of rank %u; the limit is %d", hlo_op_text(a->op), d->n, HLO_MAX_RANK);
   i64 bounds[HLO_MAX_RANK];
   for (u32 i = 0; i < d->n; i++) bounds[i] = d->size[i] == HLO_UNBOUNDED ? 1 : d->size[i];
   HS_TRY(hlo_shape_check_limits(t, d->n, bounds));
@@ -178,7 +179,8 @@ hs_status hlo_infer_gte(const infer_args *a, const hlo_shape **out) {
   i64 k = infer_int(a, HLO_ATTR_INDEX, -1);
   if (!hlo_shape_is_tuple(t)) return hs_fail(HS_E_SHAPE, "Cannot infer shape: attempt to index into non-tuple: %s.", infer_text(t));
   if (k < 0 || k >= t->nelems)
-    return hs_fail(HS_E_SHAPE, "Cannot infer shape: attempt to index out of tuple bounds: %lld >= %u in shape %s.", (long long)k, t->nelems, infer_text(t));
+    return hs_fail(HS_E_SHAPE, "Cannot infer shape: attempt to index out of tuple bounds: %lld >= %u in shape %s.", (long long)k,
+                   t->nelems, infer_text(t));
   *out = t->elems[k];
   return HS_GOOD;
 }
@@ -205,7 +207,8 @@ static hs_status check_unary(const infer_args *a) {
   unsigned ok = unary_classes(a->op, &words);
   HS_TRY(infer_expect_array(a->in[0], "operand of unary operation"));
   if (class_bit(a->in[0]->dtype) & ok) return HS_GOOD;
-  return hs_fail(HS_E_SHAPE, "Expected element type in shape to be %s for %s operation; got %s.", words, hlo_op_text(a->op), hlo_dtype_text(a->in[0]->dtype));
+  return hs_fail(HS_E_SHAPE, "Expected element type in shape to be %s for %s operation; got %s.", words, hlo_op_text(a->op),
+                 hlo_dtype_text(a->in[0]->dtype));
 }
 
 hs_status hlo_infer_unary(const infer_args *a, const hlo_shape **out) {
@@ -238,7 +241,8 @@ hs_status hlo_infer_reduce_precision(const infer_args *a, const hlo_shape **out)
 hs_status hlo_infer_convert(const infer_args *a, const hlo_shape **out) {
   if (!a->stated) return hlo_infer_stated(a, out);
   if (!hlo_shape_is_array(a->in[0]) || !hlo_shape_is_array(a->stated))
-    return hs_fail(HS_E_SHAPE, "Convert does not allow non-arrays, so cannot convert from %s to %s.", infer_text(a->in[0]), infer_text(a->stated));
+    return hs_fail(HS_E_SHAPE, "Convert does not allow non-arrays, so cannot convert from %s to %s.", infer_text(a->in[0]),
+                   infer_text(a->stated));
   *out = hlo_shape_with_dtype(a->ctx, a->in[0], a->stated->dtype);
   return HS_GOOD;
 }
@@ -246,15 +250,19 @@ hs_status hlo_infer_stochastic_convert(const infer_args *a, const hlo_shape **ou
   if (!a->stated) return hlo_infer_stated(a, out);
   const hlo_shape *x = a->in[0], *r = a->in[1];
   if (!hlo_shape_is_array(x) || !hlo_shape_is_array(r) || !hlo_shape_is_array(a->stated))
-    return hs_fail(HS_E_SHAPE, "Stochastic convert does not allow non-arrays, so cannot convert from %s to %s.", infer_text(x), infer_text(a->stated));
+    return hs_fail(HS_E_SHAPE, "Stochastic convert does not allow non-arrays, so cannot convert from %s to %s.", infer_text(x),
+                   infer_text(a->stated));
   if (!hlo_dtype_is_unsigned(r->dtype))
     return hs_fail(HS_E_SHAPE, "Random numbers for stochastic convert must be unsigned integers, but got: %s", infer_text(r));
-  if (!hlo_dtype_is_float(x->dtype)) return hs_fail(HS_E_SHAPE, "Stochastic convert supports only floating point operand conversion, but got: %s", infer_text(x));
+  if (!hlo_dtype_is_float(x->dtype))
+    return hs_fail(HS_E_SHAPE, "Stochastic convert supports only floating point operand conversion, but got: %s", infer_text(x));
   if (hlo_dtype_bits(x->dtype) != hlo_dtype_bits(r->dtype))
-    return hs_fail(HS_E_SHAPE, "The random number is required to have same bits as the operand. But got random bits: %d, operand bits: %d",
+    return hs_fail(HS_E_SHAPE,
+                   "The random number is required to have same bits as the operand. But got random bits: %d, operand bits: %d",
                    hlo_dtype_bits(r->dtype), hlo_dtype_bits(x->dtype));
   if (!infer_compatible(x, r, INFER_ANY_TYPE))
-    return hs_fail(HS_E_SHAPE, "Stochastic convert operand shape does not match random tensor shape: %s vs %s", infer_text(x), infer_text(r));
+    return hs_fail(HS_E_SHAPE, "Stochastic convert operand shape does not match random tensor shape: %s vs %s", infer_text(x),
+                   infer_text(r));
   *out = hlo_shape_with_dtype(a->ctx, x, a->stated->dtype);
   return HS_GOOD;
 }
@@ -271,7 +279,8 @@ static bool merge_dim(i64 x, bool xd, i64 y, bool yd, i64 *size, bool *dyn) {
 }
 
 static hs_status bad_broadcast(const infer_args *a) {
-  return hs_fail(HS_E_SHAPE, "Binary op %s with incompatible shapes: %s and %s.", hlo_op_text(a->op), infer_text(a->in[0]), infer_text(a->in[1]));
+  return hs_fail(HS_E_SHAPE, "Binary op %s with incompatible shapes: %s and %s.", hlo_op_text(a->op), infer_text(a->in[0]),
+                 infer_text(a->in[1]));
 }
 
 // Dimensions of x op y. HLO itself never broadcasts; the rule is XLA's, which its own callers use with scalars and with
@@ -280,16 +289,20 @@ static hs_status elementwise_shape(const infer_args *a, const hlo_shape **out) {
   const hlo_shape *x = a->in[0], *y = a->in[1];
   if (x == y && !a->attrs) return *out = x, HS_GOOD;
   if (!infer_same_type_class(x->dtype, y->dtype))
-    return hs_fail(HS_E_SHAPE, "Binary op %s with different element types: %s and %s.", hlo_op_text(a->op), infer_text(x), infer_text(y));
+    return hs_fail(HS_E_SHAPE, "Binary op %s with different element types: %s and %s.", hlo_op_text(a->op), infer_text(x),
+                   infer_text(y));
   hlo_dtype t = infer_wider(x->dtype, y->dtype);
   hlo_ints map = infer_ints(a, HLO_ATTR_DIMENSIONS);
   const hlo_shape *big = x->rank >= y->rank ? x : y, *small = big == x ? y : x;
   if (x->rank == y->rank)
     for (u32 i = 0; i < map.n; i++)
       if (map.n != x->rank || map.v[i] != i)
-        return hs_fail(HS_E_SHAPE, "Broadcast dimensions field must either be not set or be the identity on binary operations with operands of the same rank.");
+        return hs_fail(HS_E_SHAPE, "Broadcast dimensions field must either be not set or be the identity on binary operations "
+                                   "with operands of the same rank.");
   if (x->rank != y->rank && small->rank && map.n != small->rank)
-    return hs_fail(HS_E_SHAPE, "Size of broadcast_dimensions has to match lower-rank operand's rank; lower-rank operand's rank is %u, size of broadcast_dimensions is %u.",
+    return hs_fail(HS_E_SHAPE,
+                   "Size of broadcast_dimensions has to match lower-rank operand's rank; lower-rank operand's rank is %u, size "
+                   "of broadcast_dimensions is %u.",
                    small->rank, map.n);
   infer_dims d = {0};
   for (u32 i = 0; i < big->rank; i++) infer_push_dim(&d, big, i);
@@ -297,9 +310,11 @@ static hs_status elementwise_shape(const infer_args *a, const hlo_shape **out) {
   for (u32 i = 0; i < small->rank; i++) {
     i64 at = x->rank == y->rank ? i : map.v[i];
     if (at < 0 || at >= big->rank || at <= before)
-      return hs_fail(HS_E_SHAPE, "Broadcast dimension number (%lld) is out of range or out of order for %s.", (long long)at, infer_text(big));
+      return hs_fail(HS_E_SHAPE, "Broadcast dimension number (%lld) is out of range or out of order for %s.", (long long)at,
+                     infer_text(big));
     before = at;
-    if (!merge_dim(big->dims[at], infer_dyn(big, (u32)at), small->dims[i], infer_dyn(small, i), &d.size[at], &d.dyn[at])) return bad_broadcast(a);
+    if (!merge_dim(big->dims[at], infer_dyn(big, (u32)at), small->dims[i], infer_dyn(small, i), &d.size[at], &d.dyn[at]))
+      return bad_broadcast(a);
   }
   return infer_array(a, t, &d, out);
 }
@@ -307,7 +322,10 @@ static hs_status elementwise_shape(const infer_args *a, const hlo_shape **out) {
 static unsigned binary_classes(hlo_opcode op, const char **words) {
   switch (op) {
     case HLO_SUBTRACT: case HLO_POWER: return *words = "arithmetic type", CLS_INT | CLS_FLOAT | CLS_COMPLEX;
-    case HLO_SHIFT_LEFT: case HLO_SHIFT_RIGHT_ARITH: case HLO_SHIFT_RIGHT_LOGICAL: case HLO_MULHI: return *words = "integral", CLS_INT;
+    case HLO_SHIFT_LEFT:
+    case HLO_SHIFT_RIGHT_ARITH:
+    case HLO_SHIFT_RIGHT_LOGICAL:
+    case HLO_MULHI: return *words = "integral", CLS_INT;
     case HLO_ATAN2: case HLO_COMPLEX: return *words = "floating or complex", CLS_FLOAT | CLS_COMPLEX;
     case HLO_AND: case HLO_OR: case HLO_XOR: return *words = "pred or integral", CLS_PRED | CLS_INT;
     default: return *words = "any", ~0u;
@@ -319,7 +337,8 @@ hs_status hlo_infer_binary(const infer_args *a, const hlo_shape **out) {
   HS_TRY(infer_expect_array(a->in[1], "rhs of binary operation"));
   const char *words;
   if (!(class_bit(a->in[0]->dtype) & binary_classes(a->op, &words)))
-    return hs_fail(HS_E_SHAPE, "Expected input element type to be %s for %s; got %s.", words, hlo_op_text(a->op), hlo_dtype_text(a->in[0]->dtype));
+    return hs_fail(HS_E_SHAPE, "Expected input element type to be %s for %s; got %s.", words, hlo_op_text(a->op),
+                   hlo_dtype_text(a->in[0]->dtype));
   return elementwise_shape(a, out);
 }
 hs_status hlo_infer_compare(const infer_args *a, const hlo_shape **out) {
@@ -332,8 +351,8 @@ hs_status hlo_infer_complex(const infer_args *a, const hlo_shape **out) {
   HS_TRY(infer_expect_array(a->in[1], "rhs of binary operation"));
   hlo_dtype t = a->in[0]->dtype;
   if ((t != HLO_F32 && t != HLO_F64) || a->in[1]->dtype != t)
-    return hs_fail(HS_E_SHAPE, "Expected element type in shape to be floating for complex compose operation; got %s and %s.", hlo_dtype_text(t),
-                   hlo_dtype_text(a->in[1]->dtype));
+    return hs_fail(HS_E_SHAPE, "Expected element type in shape to be floating for complex compose operation; got %s and %s.",
+                   hlo_dtype_text(t), hlo_dtype_text(a->in[1]->dtype));
   HS_TRY(elementwise_shape(a, out));
   *out = hlo_shape_with_dtype(a->ctx, *out, t == HLO_F32 ? HLO_C64 : HLO_C128);
   return HS_GOOD;
@@ -362,7 +381,8 @@ hs_status hlo_infer_select(const infer_args *a, const hlo_shape **out) {
     return hs_fail(HS_E_SHAPE, "Operands to select must be the same shape; got %s and %s.", infer_text(t), infer_text(f));
   if (p->dtype != HLO_PRED) return hs_fail(HS_E_SHAPE, "Select's pred operand must have PRED element type; got %s.", infer_text(p));
   if (p->rank && !infer_compatible(p, t, INFER_ANY_TYPE))
-    return hs_fail(HS_E_SHAPE, "Operands to select and predicate must be the same shape; got %s and %s and %s.", infer_text(t), infer_text(f), infer_text(p));
+    return hs_fail(HS_E_SHAPE, "Operands to select and predicate must be the same shape; got %s and %s and %s.", infer_text(t),
+                   infer_text(f), infer_text(p));
   infer_dims d = {0};
   for (u32 i = 0; i < t->rank; i++) {
     i64 size = t->dims[i];

@@ -29,14 +29,17 @@ static hs_status dot_sides(const infer_args *a, dot_side *l, dot_side *r, const 
   *l = (dot_side){lhs, infer_ints(a, HLO_ATTR_LHS_BATCH_DIMS), infer_ints(a, HLO_ATTR_LHS_CONTRACTING_DIMS), {0}};
   *r = (dot_side){rhs, infer_ints(a, HLO_ATTR_RHS_BATCH_DIMS), infer_ints(a, HLO_ATTR_RHS_CONTRACTING_DIMS), {0}};
   bool range = false;
-  if (!take_dims(l, l->contract, &range) || !take_dims(l, l->batch, &range) || !take_dims(r, r->contract, &range) || !take_dims(r, r->batch, &range))
+  if (!take_dims(l, l->contract, &range) || !take_dims(l, l->batch, &range) || !take_dims(r, r->contract, &range) ||
+      !take_dims(r, r->batch, &range))
     return bad_dot(a, range ? "A dimension number is out of range in Dot." : "A dimension number is not unique in Dot.");
   if (l->contract.n != r->contract.n) return bad_dot(a, "Must specify the same number of contracting dimensions for lhs and rhs.");
   for (u32 i = 0; i < l->contract.n; i++)
-    if (!infer_dims_fit(lhs->dims[l->contract.v[i]], rhs->dims[r->contract.v[i]])) return bad_dot(a, "Contracting dimension sizes are not compatible.");
+    if (!infer_dims_fit(lhs->dims[l->contract.v[i]], rhs->dims[r->contract.v[i]]))
+      return bad_dot(a, "Contracting dimension sizes are not compatible.");
   if (l->batch.n != r->batch.n) return bad_dot(a, "Must specify the same number of batch dimensions for lhs and rhs.");
   for (u32 i = 0; i < l->batch.n; i++)
-    if (!infer_dims_fit(lhs->dims[l->batch.v[i]], rhs->dims[r->batch.v[i]])) return bad_dot(a, "Batch dimension sizes are not compatible.");
+    if (!infer_dims_fit(lhs->dims[l->batch.v[i]], rhs->dims[r->batch.v[i]]))
+      return bad_dot(a, "Batch dimension sizes are not compatible.");
   return HS_GOOD;
 }
 static void push_batch(infer_dims *d, const dot_side *l, const dot_side *r) {
@@ -67,10 +70,13 @@ static hs_status check_scale(const hlo_shape *x, const hlo_shape *scale, const c
   HS_TRY(infer_expect_array(scale, "scale of scaled-dot"));
   if (scale->rank == 0) return HS_GOOD;
   if (scale->rank != x->rank)
-    return hs_fail(HS_E_SHAPE, "%s scale of scaled-dot must have the rank of its operand: %s vs %s.", side, infer_text(scale), infer_text(x));
+    return hs_fail(HS_E_SHAPE, "%s scale of scaled-dot must have the rank of its operand: %s vs %s.", side, infer_text(scale),
+                   infer_text(x));
   for (u32 i = 0; i < x->rank; i++)
-    if (x->dims[i] != HLO_UNBOUNDED && scale->dims[i] != HLO_UNBOUNDED && (scale->dims[i] == 0 ? x->dims[i] != 0 : x->dims[i] % scale->dims[i] != 0))
-      return hs_fail(HS_E_SHAPE, "%s dimension %u of size %lld should be a multiple of dimension %u of its scale, %lld.", side, i, (long long)x->dims[i], i, (long long)scale->dims[i]);
+    if (x->dims[i] != HLO_UNBOUNDED && scale->dims[i] != HLO_UNBOUNDED &&
+        (scale->dims[i] == 0 ? x->dims[i] != 0 : x->dims[i] % scale->dims[i] != 0))
+      return hs_fail(HS_E_SHAPE, "%s dimension %u of size %lld should be a multiple of dimension %u of its scale, %lld.", side, i,
+                     (long long)x->dims[i], i, (long long)scale->dims[i]);
   return HS_GOOD;
 }
 hs_status hlo_infer_scaled_dot(const infer_args *a, const hlo_shape **out) {
@@ -95,9 +101,12 @@ hs_status hlo_infer_ragged_dot(const infer_args *a, const hlo_shape **out) {
   for (u32 i = 0; i < l.contract.n; i++) contracting |= l.contract.v[i] == rd;
   for (u32 i = 0; i < l.batch.n; i++) batch |= l.batch.v[i] == rd;
   bool free = !contracting && !batch;
-  if (free && group.n != 1) return bad_dot(a, "There must be exactly one group dimension in the rhs when the ragged dimension is non-contracting.");
-  if (!free && group.n) return bad_dot(a, "There must be zero group dimensions in the rhs when the ragged dimension is batch or contracting.");
-  if (free && (group.v[0] < 0 || group.v[0] >= r.s->rank || r.taken[group.v[0]])) return bad_dot(a, "The rhs group dimension must be neither batch nor contracting, and within range.");
+  if (free && group.n != 1)
+    return bad_dot(a, "There must be exactly one group dimension in the rhs when the ragged dimension is non-contracting.");
+  if (!free && group.n)
+    return bad_dot(a, "There must be zero group dimensions in the rhs when the ragged dimension is batch or contracting.");
+  if (free && (group.v[0] < 0 || group.v[0] >= r.s->rank || r.taken[group.v[0]]))
+    return bad_dot(a, "The rhs group dimension must be neither batch nor contracting, and within range.");
   infer_dims prefix = {0};
   if (!batch) for (u32 i = 0; i < l.batch.n; i++) infer_push_dim(&prefix, l.s, (u32)l.batch.v[i]);
   for (u32 i = 0; batch && i < l.batch.n && l.batch.v[i] != rd; i++) infer_push_dim(&prefix, l.s, (u32)l.batch.v[i]);
@@ -105,15 +114,18 @@ hs_status hlo_infer_ragged_dot(const infer_args *a, const hlo_shape **out) {
     if (!l.taken[i]) infer_push_dim(&prefix, l.s, i);
   for (u32 i = 0; contracting && i < l.contract.n && l.contract.v[i] != rd; i++) infer_push_dim(&prefix, l.s, (u32)l.contract.v[i]);
   if (groups->rank != 1 && groups->rank != prefix.n + 1)
-    return hs_fail(HS_E_SHAPE, "expected group_sizes to have rank %s%u, got %u", prefix.n ? "1 or " : "", prefix.n + 1, groups->rank);
+    return hs_fail(HS_E_SHAPE, "expected group_sizes to have rank %s%u, got %u", prefix.n ? "1 or " : "", prefix.n + 1,
+                   groups->rank);
   i64 ngroups = groups->dims[groups->rank - 1];
   if (groups->rank > 1) {
     infer_push(&prefix, ngroups, false);
     for (u32 i = 0; i < prefix.n; i++)
       if (!infer_dims_fit(prefix.size[i], groups->dims[i]))
-        return hs_fail(HS_E_SHAPE, "group_sizes is expected to have shape [%s], got [%s]", infer_ints_text(prefix.n, prefix.size), infer_ints_text(groups->rank, groups->dims));
+        return hs_fail(HS_E_SHAPE, "group_sizes is expected to have shape [%s], got [%s]", infer_ints_text(prefix.n, prefix.size),
+                       infer_ints_text(groups->rank, groups->dims));
   }
-  if (free && !infer_dims_fit(r.s->dims[group.v[0]], ngroups)) return bad_dot(a, "The rhs group dimension must have one entry per group.");
+  if (free && !infer_dims_fit(r.s->dims[group.v[0]], ngroups))
+    return bad_dot(a, "The rhs group dimension must have one entry per group.");
   infer_dims d = {0};
   if (contracting) infer_push(&d, ngroups, infer_dyn(groups, groups->rank - 1));
   push_batch(&d, &l, &r);
@@ -134,11 +146,16 @@ hs_status infer_window(const hlo_shape *base, const i64 *base_dims, u32 n, const
   for (u32 i = 0; i < n; i++) {
     const hlo_window_dim *k = &w->v[i];
     u32 at = base_dims ? (u32)base_dims[i] : i;
-    const char *bad = k->size <= 0 ? "dimension" : k->stride <= 0 ? "stride" : k->lhs_dilate < 1 ? "base area dilation factor" : k->rhs_dilate < 1 ? "window dilation factor" : NULL;
+    const char *bad = k->size <= 0        ? "dimension"
+                      : k->stride <= 0    ? "stride"
+                      : k->lhs_dilate < 1 ? "base area dilation factor"
+                      : k->rhs_dilate < 1 ? "window dilation factor"
+                                          : NULL;
     if (bad) return hs_fail(HS_E_SHAPE, "Window has a non-positive %s in dimension %u.", bad, i);
     i64 size = base->dims[at], win;
     if (size == HLO_UNBOUNDED) { infer_push(out, size, true); continue; }
-    if (!dilate(size, k->lhs_dilate, &size) || !hs_add_ok(size, k->pad_low, &size) || !hs_add_ok(size, k->pad_high, &size) || !dilate(k->size, k->rhs_dilate, &win))
+    if (!dilate(size, k->lhs_dilate, &size) || !hs_add_ok(size, k->pad_low, &size) || !hs_add_ok(size, k->pad_high, &size) ||
+        !dilate(k->size, k->rhs_dilate, &win))
       return hs_fail(HS_E_LIMIT, "window dimension %u overflows", i);
     infer_push(out, size <= 0 || win > size ? 0 : (size - win) / k->stride + 1, infer_dyn(base, at));
   }
@@ -175,30 +192,45 @@ hs_status hlo_infer_convolution(const infer_args *a, const hlo_shape **out) {
   i64 kind = infer_int(a, HLO_ATTR_CONVOLUTION_KIND, HLO_CONV_KIND_UNSET);
   // Gradients written as such, and packed filters with their side operands, leave sizes to the library: the text decides.
   bool sparse = infer_ptr(a, HLO_ATTR_SPARSITY_CONFIG) != NULL;
-  if (kind == HLO_CONV_KIND_DGRAD || kind == HLO_CONV_KIND_WGRAD || sparse || (l->text && strchr(l->text, '?'))) return hlo_infer_stated(a, out);
+  if (kind == HLO_CONV_KIND_DGRAD || kind == HLO_CONV_KIND_WGRAD || sparse || (l->text && strchr(l->text, '?')))
+    return hlo_infer_stated(a, out);
   i64 fg = infer_int(a, HLO_ATTR_FEATURE_GROUP_COUNT, 1), bg = infer_int(a, HLO_ATTR_BATCH_GROUP_COUNT, 1);
   if (fg <= 0) return hs_fail(HS_E_SHAPE, "feature_group_count must be a positive number, got %lld", (long long)fg);
   if (bg <= 0) return hs_fail(HS_E_SHAPE, "batch_group_count must be a positive number, got %lld", (long long)bg);
-  if (fg > 1 && bg > 1) return hs_fail(HS_E_SHAPE, "both batch_group_count %lld and feature_group_count %lld cannot be greater than 1", (long long)bg, (long long)fg);
+  if (fg > 1 && bg > 1)
+    return hs_fail(HS_E_SHAPE, "both batch_group_count %lld and feature_group_count %lld cannot be greater than 1", (long long)bg,
+                   (long long)fg);
   u32 ns = l->nspatial;
-  if (x->rank != ns + 2) return hs_fail(HS_E_SHAPE, "The LHS argument to a convolution should have rank %u; lhs: %s.", ns + 2, infer_text(x));
-  if (k->rank != ns + 2) return hs_fail(HS_E_SHAPE, "The RHS argument to a convolution should have rank %u; rhs: %s.", ns + 2, infer_text(k));
-  if (!conv_dims_ok(l, ns + 2, l->lhs_batch, l->lhs_feature, l->lhs_spatial) || !conv_dims_ok(l, ns + 2, l->rhs_input_feature, l->rhs_output_feature, l->rhs_spatial) ||
+  if (x->rank != ns + 2)
+    return hs_fail(HS_E_SHAPE, "The LHS argument to a convolution should have rank %u; lhs: %s.", ns + 2, infer_text(x));
+  if (k->rank != ns + 2)
+    return hs_fail(HS_E_SHAPE, "The RHS argument to a convolution should have rank %u; rhs: %s.", ns + 2, infer_text(k));
+  if (!conv_dims_ok(l, ns + 2, l->lhs_batch, l->lhs_feature, l->lhs_spatial) ||
+      !conv_dims_ok(l, ns + 2, l->rhs_input_feature, l->rhs_output_feature, l->rhs_spatial) ||
       !conv_dims_ok(l, ns + 2, l->out_batch, l->out_feature, l->out_spatial))
     return hs_fail(HS_E_SHAPE, "Dimension numbers for convolution are out of range or contain duplicates.");
-  i64 batch = x->dims[l->lhs_batch], feat = x->dims[l->lhs_feature], kin = k->dims[l->rhs_input_feature], kout = k->dims[l->rhs_output_feature];
+  i64 batch = x->dims[l->lhs_batch], feat = x->dims[l->lhs_feature], kin = k->dims[l->rhs_input_feature],
+      kout = k->dims[l->rhs_output_feature];
   if (feat != HLO_UNBOUNDED && kin != HLO_UNBOUNDED && (feat % fg || feat / fg != kin))
-    return hs_fail(HS_E_SHAPE, "Expected LHS feature dimension (value %lld) to be a multiple of feature_group_count (value %lld), and LHS feature dimension / feature_group_count = RHS feature dimension (value %lld); got <conv>(%s, %s)",
+    return hs_fail(HS_E_SHAPE,
+                   "Expected LHS feature dimension (value %lld) to be a multiple of feature_group_count (value %lld), and LHS "
+                   "feature dimension / feature_group_count = RHS feature dimension (value %lld); got <conv>(%s, %s)",
                    (long long)feat, (long long)fg, (long long)kin, infer_text(x), infer_text(k));
   if (kout != HLO_UNBOUNDED && (kout % fg || kout % bg))
-    return hs_fail(HS_E_SHAPE, "Expected output feature dimension (value %lld) to be divisible by feature_group_count (value %lld) and batch_group_count (value %lld); got <conv>(%s, %s)",
+    return hs_fail(HS_E_SHAPE,
+                   "Expected output feature dimension (value %lld) to be divisible by feature_group_count (value %lld) and "
+                   "batch_group_count (value %lld); got <conv>(%s, %s)",
                    (long long)kout, (long long)fg, (long long)bg, infer_text(x), infer_text(k));
   if (batch != HLO_UNBOUNDED && batch % bg)
-    return hs_fail(HS_E_SHAPE, "Expected input batch dimension (value %lld) to be divisible by batch_group_count (value %lld); got <conv>(%s, %s)", (long long)batch, (long long)bg,
-                   infer_text(x), infer_text(k));
+    return hs_fail(
+        HS_E_SHAPE,
+        "Expected input batch dimension (value %lld) to be divisible by batch_group_count (value %lld); got <conv>(%s, %s)",
+        (long long)batch, (long long)bg, infer_text(x), infer_text(k));
   for (u32 i = 0; w && i < w->n && i < ns; i++)
     if (!infer_dims_fit(w->v[i].size, k->dims[l->rhs_spatial[i]]))
-      return hs_fail(HS_E_SHAPE, "Window dimensions do not match RHS shape: window size %lld in spatial dimension %u, RHS shape %s.", (long long)w->v[i].size, i, infer_text(k));
+      return hs_fail(HS_E_SHAPE,
+                     "Window dimensions do not match RHS shape: window size %lld in spatial dimension %u, RHS shape %s.",
+                     (long long)w->v[i].size, i, infer_text(k));
   infer_dims sp = {0}, d = {.n = ns + 2};
   HS_TRY(infer_window(x, l->lhs_spatial, ns, w, &sp));
   d.size[l->out_batch] = batch == HLO_UNBOUNDED ? batch : batch / bg, d.dyn[l->out_batch] = infer_dyn(x, (u32)l->lhs_batch);
@@ -215,10 +247,12 @@ hs_status hlo_infer_fft(const infer_args *a, const hlo_shape **out) {
   const char *name = hlo_enum_text(HLO_AK_ENUM_FFT_TYPE, type);
   HS_TRY(infer_expect_array(x, "fft"));
   if (len.n < 1 || len.n > 3) return hs_fail(HS_E_SHAPE, "FFT only supports ranks 1-3; got %u.", len.n);
-  if (x->rank < len.n) return hs_fail(HS_E_SHAPE, "FFT requires input of at least same rank as FFT rank; got input of rank %u", x->rank);
+  if (x->rank < len.n)
+    return hs_fail(HS_E_SHAPE, "FFT requires input of at least same rank as FFT rank; got input of rank %u", x->rank);
   bool real_in = type == HLO_FFT_TYPE_RFFT;
   if (real_in ? x->dtype != HLO_F32 && x->dtype != HLO_F64 : !hlo_dtype_is_complex(x->dtype))
-    return hs_fail(HS_E_SHAPE, "%s requires %s input type, found %s.", name, real_in ? "F32 or F64" : "complex", hlo_dtype_text(x->dtype));
+    return hs_fail(HS_E_SHAPE, "%s requires %s input type, found %s.", name, real_in ? "F32 or F64" : "complex",
+                   hlo_dtype_text(x->dtype));
   infer_dims d = {0};
   u32 lead = x->rank - len.n;
   for (u32 i = 0; i < x->rank; i++) infer_push_dim(&d, x, i);
@@ -228,12 +262,16 @@ hs_status hlo_infer_fft(const infer_args *a, const hlo_shape **out) {
     i64 want = half && len.v[i] ? len.v[i] / 2 + 1 : len.v[i];
     bool whole = type == HLO_FFT_TYPE_FFT || type == HLO_FFT_TYPE_IFFT;   // XLA checks these two only when it runs them
     if (!whole && !infer_dims_fit(x->dims[lead + i], want))
-      return hs_fail(HS_E_SHAPE, "%s requires %s dimension to match %s, but dimension %u is %lld and should be %lld.", name, last ? "innermost" : "all but innermost",
-                     half ? "fft_length/2+1" : "fft_length", lead + i, (long long)x->dims[lead + i], (long long)want);
-    if (real_in && last && d.size[lead + i] != 0) d.size[lead + i] = len.v[i] / 2 + 1, d.dyn[lead + i] &= x->dims[lead + i] != HLO_UNBOUNDED;
+      return hs_fail(HS_E_SHAPE, "%s requires %s dimension to match %s, but dimension %u is %lld and should be %lld.", name,
+                     last ? "innermost" : "all but innermost", half ? "fft_length/2+1" : "fft_length", lead + i,
+                     (long long)x->dims[lead + i], (long long)want);
+    if (real_in && last && d.size[lead + i] != 0)
+      d.size[lead + i] = len.v[i] / 2 + 1, d.dyn[lead + i] &= x->dims[lead + i] != HLO_UNBOUNDED;
     if (half) d.size[lead + i] = len.v[i], d.dyn[lead + i] &= x->dims[lead + i] != HLO_UNBOUNDED;
   }
-  hlo_dtype t = real_in ? (x->dtype == HLO_F32 ? HLO_C64 : HLO_C128) : type == HLO_FFT_TYPE_IRFFT ? hlo_dtype_real_part(x->dtype) : x->dtype;
+  hlo_dtype t = real_in                      ? (x->dtype == HLO_F32 ? HLO_C64 : HLO_C128)
+                : type == HLO_FFT_TYPE_IRFFT ? hlo_dtype_real_part(x->dtype)
+                                             : x->dtype;
   return infer_array(a, t, &d, out);
 }
 
@@ -253,17 +291,27 @@ hs_status hlo_infer_triangular_solve(const infer_args *a, const hlo_shape **out)
   HS_TRY(infer_expect_array(m, "a of triangular-solve"));
   HS_TRY(infer_expect_array(b, "b of triangular-solve"));
   if ((!hlo_dtype_is_float(m->dtype) && !hlo_dtype_is_complex(m->dtype)) || m->dtype != b->dtype)
-    return hs_fail(HS_E_SHAPE, "Expected element types in shape to be floating or complex and the same for TriangularSolve; got %s and %s.", hlo_dtype_text(m->dtype), hlo_dtype_text(b->dtype));
-  if (m->rank < 2) return hs_fail(HS_E_SHAPE, "The 'a' argument to TriangularSolve must have rank >= 2, got shape %s", infer_text(m));
-  if (m->rank != b->rank) return hs_fail(HS_E_SHAPE, "Arguments to triangular solve must have equal rank; got %s and %s.", infer_text(b), infer_text(m));
+    return hs_fail(HS_E_SHAPE,
+                   "Expected element types in shape to be floating or complex and the same for TriangularSolve; got %s and %s.",
+                   hlo_dtype_text(m->dtype), hlo_dtype_text(b->dtype));
+  if (m->rank < 2)
+    return hs_fail(HS_E_SHAPE, "The 'a' argument to TriangularSolve must have rank >= 2, got shape %s", infer_text(m));
+  if (m->rank != b->rank)
+    return hs_fail(HS_E_SHAPE, "Arguments to triangular solve must have equal rank; got %s and %s.", infer_text(b),
+                   infer_text(m));
   u32 r = m->rank;
-  if (!infer_dims_fit(m->dims[r - 1], m->dims[r - 2])) return hs_fail(HS_E_SHAPE, "The two minor dimensions of 'a' must have equal size, got %s.", infer_text(m));
+  if (!infer_dims_fit(m->dims[r - 1], m->dims[r - 2]))
+    return hs_fail(HS_E_SHAPE, "The two minor dimensions of 'a' must have equal size, got %s.", infer_text(m));
   bool left = infer_int(a, HLO_ATTR_LEFT_SIDE, 0) != 0;
   if (!infer_dims_fit(m->dims[r - 1], b->dims[left ? r - 2 : r - 1]))
-    return hs_fail(HS_E_SHAPE, "The shared dimension of 'a' and 'b' does not match, got shapes %s and %s", infer_text(m), infer_text(b));
+    return hs_fail(HS_E_SHAPE, "The shared dimension of 'a' and 'b' does not match, got shapes %s and %s", infer_text(m),
+                   infer_text(b));
   for (u32 i = 0; i + 2 < r; i++)
-    if (!infer_dims_fit(m->dims[i], b->dims[i])) return hs_fail(HS_E_SHAPE, "The major batch dimensions of the arguments to triangular solve must be equal; got %s and %s.", infer_text(m), infer_text(b));
-  if (infer_int(a, HLO_ATTR_TRANSPOSE_A, HLO_TRANSPOSE_NO_TRANSPOSE) > HLO_TRANSPOSE_ADJOINT) return hs_fail(HS_E_SHAPE, "Invalid transpose option value for triangular solve.");
+    if (!infer_dims_fit(m->dims[i], b->dims[i]))
+      return hs_fail(HS_E_SHAPE, "The major batch dimensions of the arguments to triangular solve must be equal; got %s and %s.",
+                     infer_text(m), infer_text(b));
+  if (infer_int(a, HLO_ATTR_TRANSPOSE_A, HLO_TRANSPOSE_NO_TRANSPOSE) > HLO_TRANSPOSE_ADJOINT)
+    return hs_fail(HS_E_SHAPE, "Invalid transpose option value for triangular solve.");
   *out = b;
   return HS_GOOD;
 }
@@ -275,16 +323,23 @@ static hs_status check_batch_norm(const infer_args *a, u32 vectors, i64 *feature
   *feature = infer_int(a, HLO_ATTR_FEATURE_INDEX, -1);
   HS_TRY(infer_expect_array(x, "operand of batch norm"));
   if (*feature < 0 || *feature >= x->rank)
-    return hs_fail(HS_E_SHAPE, "Expected feature_index of %s to be within the rank of the operand; got feature_index %lld, and rank %u.", hlo_op_text(a->op), (long long)*feature, x->rank);
-  if (!hlo_dtype_is_float(x->dtype)) return hs_fail(HS_E_SHAPE, "The operand to %s must have a floating point element type, but the shape is %s.", hlo_op_text(a->op), infer_text(x));
+    return hs_fail(HS_E_SHAPE,
+                   "Expected feature_index of %s to be within the rank of the operand; got feature_index %lld, and rank %u.",
+                   hlo_op_text(a->op), (long long)*feature, x->rank);
+  if (!hlo_dtype_is_float(x->dtype))
+    return hs_fail(HS_E_SHAPE, "The operand to %s must have a floating point element type, but the shape is %s.",
+                   hlo_op_text(a->op), infer_text(x));
   for (u32 i = 1; i <= vectors; i++) {
     const hlo_shape *v = a->in[i];
     HS_TRY(infer_expect_array(v, "vector operand of batch norm"));
     if (v->rank != 1 || !infer_same_type_class(v->dtype, x->dtype))
-      return hs_fail(HS_E_SHAPE, "Operand %u of %s must have rank 1 and the operand's element type, but got %s.", i, hlo_op_text(a->op), infer_text(v));
+      return hs_fail(HS_E_SHAPE, "Operand %u of %s must have rank 1 and the operand's element type, but got %s.", i,
+                     hlo_op_text(a->op), infer_text(v));
     if (!infer_dims_fit(v->dims[0], x->dims[*feature]))
-      return hs_fail(HS_E_SHAPE, "The size of operand %u of %s should be the same as feature count, but the size of it is %lld and the feature count is %lld.", i, hlo_op_text(a->op),
-                     (long long)v->dims[0], (long long)x->dims[*feature]);
+      return hs_fail(HS_E_SHAPE,
+                     "The size of operand %u of %s should be the same as feature count, but the size of it is %lld and the "
+                     "feature count is %lld.",
+                     i, hlo_op_text(a->op), (long long)v->dims[0], (long long)x->dims[*feature]);
   }
   return HS_GOOD;
 }
@@ -311,6 +366,7 @@ hs_status hlo_infer_batch_norm_grad(const infer_args *a, const hlo_shape **out) 
   i64 feature;
   HS_TRY(check_batch_norm(a, 3, &feature));
   if (!infer_compatible(a->in[0], a->in[4], INFER_ANY_FLOAT))
-    return hs_fail(HS_E_SHAPE, "Inputs of batch-norm-grad must have the same shape; got activation %s and gradient %s.", infer_text(a->in[0]), infer_text(a->in[4]));
+    return hs_fail(HS_E_SHAPE, "Inputs of batch-norm-grad must have the same shape; got activation %s and gradient %s.",
+                   infer_text(a->in[0]), infer_text(a->in[4]));
   return batch_norm_tuple(a, feature, out);
 }

@@ -18,7 +18,8 @@ void verify_report(verifier *v, const hlo_instr *at, const char *fmt, ...) {
   hs_buf b = {0};
   hs_buf_vprintf(&b, fmt, ap);
   va_end(ap);
-  hs_status s = at ? hs_fail_subject(HS_E_VERIFY, at->name, "%s %s in %s: %s", hlo_op_text(at->opcode), at->name, at->parent ? at->parent->name : "?", hs_buf_cstr(&b))
+  hs_status s = at ? hs_fail_subject(HS_E_VERIFY, at->name, "%s %s in %s: %s", hlo_op_text(at->opcode), at->name,
+                                     at->parent ? at->parent->name : "?", hs_buf_cstr(&b))
                    : hs_fail(HS_E_VERIFY, "%s", hs_buf_cstr(&b));
   hs_buf_free(&b);
   v->errors = hs_chain(v->errors, s);
@@ -91,7 +92,8 @@ static bool check_links(verifier *v, const hlo_computation *c) {
       if (!u->def || u->def->dead || u->def->parent != c) {
         verify_report(v, i, "Operand %u (%s) is in a different computation, or was removed", k, u->def ? u->def->name : "none");
         ok = false;
-      } else if (u->user != i || u->slot != k || (u->prev ? u->prev->next : u->def->first_use) != u || (u->next ? u->next->prev : u->def->last_use) != u) {
+      } else if (u->user != i || u->slot != k || (u->prev ? u->prev->next : u->def->first_use) != u ||
+                 (u->next ? u->next->prev : u->def->last_use) != u) {
         verify_report(v, i, "the use list of operand %u (%s) is broken", k, u->def->name);
         ok = false;
       }
@@ -108,7 +110,9 @@ static bool check_links(verifier *v, const hlo_computation *c) {
     if (uses != i->nuses) verify_report(v, i, "the use list holds %u uses, not %u", uses, i->nuses), ok = false;
     for (u32 k = 0; i->ctrl_preds && k < i->ctrl_preds->n; k++)
       if (!i->ctrl_preds->v[k] || i->ctrl_preds->v[k]->dead || i->ctrl_preds->v[k]->parent != c)
-        verify_report(v, i, "control predecessor %s is in a different computation, or was removed", i->ctrl_preds->v[k] ? i->ctrl_preds->v[k]->name : "none"), ok = false;
+        verify_report(v, i, "control predecessor %s is in a different computation, or was removed",
+                      i->ctrl_preds->v[k] ? i->ctrl_preds->v[k]->name : "none"),
+            ok = false;
   }
   return ok;
 }
@@ -118,11 +122,15 @@ static void check_params(verifier *v, const hlo_computation *c) {
   hlo_for_each_instr(i, c) {
     if (i->opcode != HLO_PARAMETER) continue;
     i64 k = hlo_param_number(i);
-    if (k < 0 || k >= c->nparams) verify_report(v, i, "parameter number %lld is out of range; the computation has %u parameters", (long long)k, c->nparams);
-    else if (c->params[k] != i) verify_report(v, i, "parameter number %lld is taken by %s too", (long long)k, c->params[k] ? c->params[k]->name : "nothing");
+    if (k < 0 || k >= c->nparams)
+      verify_report(v, i, "parameter number %lld is out of range; the computation has %u parameters", (long long)k, c->nparams);
+    else if (c->params[k] != i)
+      verify_report(v, i, "parameter number %lld is taken by %s too", (long long)k,
+                    c->params[k] ? c->params[k]->name : "nothing");
     seen++;
   }
-  if (seen != c->nparams) verify_report(v, NULL, "computation %s has %u parameter instructions but %u parameters", c->name, seen, c->nparams);
+  if (seen != c->nparams)
+    verify_report(v, NULL, "computation %s has %u parameter instructions but %u parameters", c->name, seen, c->nparams);
 }
 
 // Operands and control predecessors must come before their users in `order` (n entries): in post-order that fails
@@ -147,7 +155,8 @@ static void check_calls(verifier *v, const hlo_instr *i) {
   if (n > HS_COUNT(few)) all = hs_alloc(n * sizeof *all), hlo_called(i, all, n);
   for (u32 k = 0; k < n; k++) {
     hlo_computation *c = all[k];
-    if (!c || c->dead || c->module != v->m) verify_report(v, i, "calls a computation that is not in the module (%s)", c ? c->name : "none");
+    if (!c || c->dead || c->module != v->m)
+      verify_report(v, i, "calls a computation that is not in the module (%s)", c ? c->name : "none");
     else if (c == v->m->entry) verify_report(v, i, "calls the entry computation %s", c->name);
     else if (!c->root) verify_report(v, i, "calls %s, which has no root", c->name);
   }
@@ -206,13 +215,17 @@ static void check_entry(verifier *v) {
   const hlo_attr *at = module_attr(v->m, HLO_ATTR_ENTRY_COMPUTATION_LAYOUT);
   if (!at) return;
   const hlo_program_shape *p = at->v.p;
-  NEED(v, NULL, p->n == e->nparams, "Number of parameters in entry computation layout (%u) must be the same as in the entry computation (%u)", p->n, e->nparams);
+  NEED(v, NULL, p->n == e->nparams,
+       "Number of parameters in entry computation layout (%u) must be the same as in the entry computation (%u)", p->n,
+       e->nparams);
   for (u32 i = 0; i < p->n; i++)
     NEED(v, e->params[i], verify_same(v, p->params[i], e->params[i]->shape),
-         "Shape of the entry computation parameter %u is %s; should be compatible to the one specified in module's entry computation layout %s", i,
-         verify_shape_text(v, e->params[i]->shape), verify_shape_text(v, p->params[i]));
+         "Shape of the entry computation parameter %u is %s; should be compatible to the one specified in module's entry "
+         "computation layout %s",
+         i, verify_shape_text(v, e->params[i]->shape), verify_shape_text(v, p->params[i]));
   NEED(v, e->root, !p->result || verify_same(v, p->result, e->root->shape),
-       "Shape of the root instruction of entry computation (%s) should be compatible to one specified in module's entry computation layout (%s)",
+       "Shape of the root instruction of entry computation (%s) should be compatible to one specified in module's entry "
+       "computation layout (%s)",
        verify_shape_text(v, e->root->shape), p->result ? verify_shape_text(v, p->result) : "");
 }
 
@@ -226,18 +239,27 @@ static void check_alias(verifier *v, hlo_attr_id id) {
   for (u32 k = 0; l && k < l->n; k++) {
     const hlo_alias_entry *a = &l->v[k];
     const hlo_shape *out = io ? verify_subshape(e->root->shape, a->out_index) : NULL;
-    NEED(v, NULL, a->param >= 0 && a->param < e->nparams, "%s names parameter %lld; the entry computation has %u", hlo_attr_text(id), (long long)a->param, e->nparams);
+    NEED(v, NULL, a->param >= 0 && a->param < e->nparams, "%s names parameter %lld; the entry computation has %u",
+         hlo_attr_text(id), (long long)a->param, e->nparams);
     const hlo_shape *in = verify_subshape(e->params[a->param]->shape, a->param_index);
-    NEED(v, NULL, in, "%s: parameter %lld has no element %s", hlo_attr_text(id), (long long)a->param, verify_index_text(a->param_index));
+    NEED(v, NULL, in, "%s: parameter %lld has no element %s", hlo_attr_text(id), (long long)a->param,
+         verify_index_text(a->param_index));
     NEED(v, NULL, !io || out, "%s: the result has no element %s", hlo_attr_text(id), verify_index_text(a->out_index));
-    NEED(v, NULL, !io || (!hlo_shape_is_tuple(in) && !hlo_shape_is_tuple(out)) || in->logical == out->logical, "%s: %s is aliased with %s", hlo_attr_text(id), infer_text(in), infer_text(out));
-    NEED(v, NULL, !io || !a->must || !hlo_shape_is_array(in) || !hlo_shape_is_array(out) || hlo_shape_is_dynamic(in) || hlo_shape_is_dynamic(out) || hlo_shape_bytes(in->logical) == hlo_shape_bytes(out->logical),
-         "%s: parameter %lld, %s, and result %s, %s, differ in size", hlo_attr_text(id), (long long)a->param, infer_text(in), verify_index_text(a->out_index), infer_text(out));
+    NEED(v, NULL, !io || (!hlo_shape_is_tuple(in) && !hlo_shape_is_tuple(out)) || in->logical == out->logical,
+         "%s: %s is aliased with %s", hlo_attr_text(id), infer_text(in), infer_text(out));
+    NEED(v, NULL,
+         !io || !a->must || !hlo_shape_is_array(in) || !hlo_shape_is_array(out) || hlo_shape_is_dynamic(in) ||
+             hlo_shape_is_dynamic(out) || hlo_shape_bytes(in->logical) == hlo_shape_bytes(out->logical),
+         "%s: parameter %lld, %s, and result %s, %s, differ in size", hlo_attr_text(id), (long long)a->param, infer_text(in),
+         verify_index_text(a->out_index), infer_text(out));
     for (u32 j = 0; j < k; j++) {
       const hlo_alias_entry *b = &l->v[j];
-      bool same_in = a->param == b->param && a->param_index.n == b->param_index.n && (!a->param_index.n || !memcmp(a->param_index.v, b->param_index.v, a->param_index.n * sizeof(i64)));
-      bool same_out = io && a->out_index.n == b->out_index.n && (!a->out_index.n || !memcmp(a->out_index.v, b->out_index.v, a->out_index.n * sizeof(i64)));
-      NEED(v, NULL, !same_in, "%s: parameter %lld at %s is aliased twice", hlo_attr_text(id), (long long)a->param, verify_index_text(a->param_index));
+      bool same_in = a->param == b->param && a->param_index.n == b->param_index.n &&
+                     (!a->param_index.n || !memcmp(a->param_index.v, b->param_index.v, a->param_index.n * sizeof(i64)));
+      bool same_out = io && a->out_index.n == b->out_index.n &&
+                      (!a->out_index.n || !memcmp(a->out_index.v, b->out_index.v, a->out_index.n * sizeof(i64)));
+      NEED(v, NULL, !same_in, "%s: parameter %lld at %s is aliased twice", hlo_attr_text(id), (long long)a->param,
+           verify_index_text(a->param_index));
       NEED(v, NULL, !same_out, "%s: the result at %s is aliased twice", hlo_attr_text(id), verify_index_text(a->out_index));
     }
   }
@@ -305,10 +327,12 @@ static void check_module_links(verifier *v) {
   const hlo_computation *prev = NULL;
   bool entry = false;
   hlo_for_each_comp(c, v->m) {
-    NEED(v, NULL, c->prev == prev && c->module == v->m && !c->dead && c->id < v->m->next_comp_id && n <= v->m->ncomputations, "the list of computations is broken at %s", c->name);
+    NEED(v, NULL, c->prev == prev && c->module == v->m && !c->dead && c->id < v->m->next_comp_id && n <= v->m->ncomputations,
+         "the list of computations is broken at %s", c->name);
     prev = c, n++, entry |= c == v->m->entry;
   }
-  NEED(v, NULL, n == v->m->ncomputations && v->m->last == prev, "the module's list holds %u computations, not %u", n, v->m->ncomputations);
+  NEED(v, NULL, n == v->m->ncomputations && v->m->last == prev, "the module's list holds %u computations, not %u", n,
+       v->m->ncomputations);
   NEED(v, NULL, entry, "the module has no entry computation");
 }
 
@@ -338,7 +362,8 @@ static void begin(verifier *v, const hlo_module *m, const hlo_verify_options *o)
 static hs_status finish(verifier *v) {
   hs_free(v->pos);
   hs_free(v->fused);
-  if (v->nerrors > VERIFY_MAX_ERRORS) v->errors = hs_with_note(v->errors, "%u more violations are not shown", v->nerrors - VERIFY_MAX_ERRORS);
+  if (v->nerrors > VERIFY_MAX_ERRORS)
+    v->errors = hs_with_note(v->errors, "%u more violations are not shown", v->nerrors - VERIFY_MAX_ERRORS);
   return v->errors;
 }
 

@@ -30,7 +30,8 @@ static u32 count_users(const hlo_instr *i) {
   hlo_for_each_use(u, i) {
     bool again = false;
     for (const hlo_use *w = i->first_use; w != u && !again; w = w->next) again = w->user == u->user;
-    n += !again && (u->user->opcode != HLO_CUSTOM_CALL || i->opcode == HLO_SEND || i->opcode == HLO_RECV);   // custom-calls carry control dependencies
+    n += !again && (u->user->opcode != HLO_CUSTOM_CALL || i->opcode == HLO_SEND ||
+                    i->opcode == HLO_RECV); // custom-calls carry control dependencies
     if (n > 8) break;
   }
   return n;
@@ -38,12 +39,14 @@ static u32 count_users(const hlo_instr *i) {
 static void check_pairing(verifier *v, const hlo_instr *i) {
   hlo_opcode start = start_of(i->opcode), done = done_of(i->opcode);
   if (start != HLO_OP_INVALID)
-    NEED(v, i, hlo_operand(i, 0)->opcode == start, "The operand of a %s instruction needs to be %s, found %s", hlo_op_text(i->opcode), hlo_op_text(start), hlo_op_text(hlo_operand(i, 0)->opcode));
+    NEED(v, i, hlo_operand(i, 0)->opcode == start, "The operand of a %s instruction needs to be %s, found %s",
+         hlo_op_text(i->opcode), hlo_op_text(start), hlo_op_text(hlo_operand(i, 0)->opcode));
   if (done != HLO_OP_INVALID) {
     u32 users = count_users(i);
     NEED(v, i, users == 1, "The %s instruction requires one consumer, found %u", hlo_op_text(i->opcode), users);
     hlo_for_each_use(u, i)
-      NEED(v, i, u->user->opcode == done || u->user->opcode == HLO_CUSTOM_CALL, "The consumer of a %s instruction needs to be %s, found %s", hlo_op_text(i->opcode), hlo_op_text(done),
+      NEED(v, i, u->user->opcode == done || u->user->opcode == HLO_CUSTOM_CALL,
+           "The consumer of a %s instruction needs to be %s, found %s", hlo_op_text(i->opcode), hlo_op_text(done),
            hlo_op_text(u->user->opcode));
   }
   if ((i->opcode == HLO_SEND || i->opcode == HLO_RECV) && !(hlo_is_root(i) && i->parent != v->m->entry)) {
@@ -55,41 +58,56 @@ static void check_pairing(verifier *v, const hlo_instr *i) {
 // ---- shapes of the old-style pairs -------------------------------------------------------------------------------------
 static void check_copy_start(verifier *v, const hlo_instr *i) {
   const hlo_shape *x = hlo_operand(i, 0)->shape, *s = i->shape;
-  NEED(v, i, hlo_shape_is_tuple(s) && s->nelems == 3 && infer_compatible(s->elems[0], x, 0) && infer_compatible(s->elems[1], x, 0) && hlo_shape_is_scalar(s->elems[2]) && s->elems[2]->dtype == HLO_U32,
-       "Expected instruction to have shape equal to (%s, %s, u32[]), actual shape is %s", infer_text(x), infer_text(x), infer_text(s));
+  NEED(v, i,
+       hlo_shape_is_tuple(s) && s->nelems == 3 && infer_compatible(s->elems[0], x, 0) && infer_compatible(s->elems[1], x, 0) &&
+           hlo_shape_is_scalar(s->elems[2]) && s->elems[2]->dtype == HLO_U32,
+       "Expected instruction to have shape equal to (%s, %s, u32[]), actual shape is %s", infer_text(x), infer_text(x),
+       infer_text(s));
 }
 static void check_copy_done(verifier *v, const hlo_instr *i) {
   const hlo_shape *s = hlo_operand(i, 0)->shape;
-  NEED(v, i, hlo_shape_is_tuple(s) && s->nelems >= 2 && infer_compatible(s->elems[0], s->elems[1], 0), "Source and destination buffers in CopyDone arguments need to be the same shape found %s",
-       infer_text(s));
-  NEED(v, i, verify_same(v, i->shape, s->elems[0]), "Expected instruction to have shape equal to %s, actual shape is %s", verify_shape_text(v, s->elems[0]), verify_shape_text(v, i->shape));
+  NEED(v, i, hlo_shape_is_tuple(s) && s->nelems >= 2 && infer_compatible(s->elems[0], s->elems[1], 0),
+       "Source and destination buffers in CopyDone arguments need to be the same shape found %s", infer_text(s));
+  NEED(v, i, verify_same(v, i->shape, s->elems[0]), "Expected instruction to have shape equal to %s, actual shape is %s",
+       verify_shape_text(v, s->elems[0]), verify_shape_text(v, i->shape));
 }
 // State of all-gather-start and collective-permute-start: (operands, results, context...); done returns results.
 static void check_state_done(verifier *v, const hlo_instr *i) {
   const hlo_shape *s = hlo_operand(i, 0)->shape;
-  NEED(v, i, hlo_shape_is_tuple(s) && s->nelems >= 2 && infer_compatible(s->elems[1], i->shape, 0), "Expected instruction to have the shape at index {1} of its operand's %s, actual shape is %s",
-       infer_text(s), infer_text(i->shape));
+  NEED(v, i, hlo_shape_is_tuple(s) && s->nelems >= 2 && infer_compatible(s->elems[1], i->shape, 0),
+       "Expected instruction to have the shape at index {1} of its operand's %s, actual shape is %s", infer_text(s),
+       infer_text(i->shape));
 }
 static void check_send_recv(verifier *v, const hlo_instr *i) {
   const hlo_shape *s = i->shape, *x = i->noperands ? hlo_operand(i, 0)->shape : NULL;
   switch (i->opcode) {
     case HLO_RECV:
-      NEED(v, i, hlo_shape_is_tuple(s) && s->nelems >= 3 && s->elems[s->nelems - 1]->dtype == HLO_TOKEN, "Expected instruction to have shape (T, u32[], token[]), actual shape is %s", infer_text(s));
+      NEED(v, i, hlo_shape_is_tuple(s) && s->nelems >= 3 && s->elems[s->nelems - 1]->dtype == HLO_TOKEN,
+           "Expected instruction to have shape (T, u32[], token[]), actual shape is %s", infer_text(s));
       NEED(v, i, x->dtype == HLO_TOKEN, "recv expects a token operand, got %s", infer_text(x));
       break;
     case HLO_RECV_DONE:
-      NEED(v, i, hlo_shape_is_tuple(s) && s->nelems == 2 && s->elems[1]->dtype == HLO_TOKEN, "Expected instruction to have shape (T, token[]), actual shape is %s", infer_text(s));
+      NEED(v, i, hlo_shape_is_tuple(s) && s->nelems == 2 && s->elems[1]->dtype == HLO_TOKEN,
+           "Expected instruction to have shape (T, token[]), actual shape is %s", infer_text(s));
       if (hlo_operand(i, 0)->opcode == HLO_RECV)
-        NEED(v, i, infer_compatible(s->elems[0], x->elems[0], 0), "Expected instruction to have shape equal to (%s, token[]), actual shape is %s", infer_text(x->elems[0]), infer_text(s));
+        NEED(v, i, infer_compatible(s->elems[0], x->elems[0], 0),
+             "Expected instruction to have shape equal to (%s, token[]), actual shape is %s", infer_text(x->elems[0]),
+             infer_text(s));
       break;
-    case HLO_SEND: NEED(v, i, hlo_operand(i, 1)->shape->dtype == HLO_TOKEN, "send expects a token as second operand, got %s", infer_text(hlo_operand(i, 1)->shape)); break;
+    case HLO_SEND:
+      NEED(v, i, hlo_operand(i, 1)->shape->dtype == HLO_TOKEN, "send expects a token as second operand, got %s",
+           infer_text(hlo_operand(i, 1)->shape));
+      break;
     case HLO_INFEED:
-      NEED(v, i, hlo_shape_is_tuple(s) && s->nelems == 2 && s->elems[1]->dtype == HLO_TOKEN, "infeed must have the shape (data, token[]), got %s", infer_text(s));
+      NEED(v, i, hlo_shape_is_tuple(s) && s->nelems == 2 && s->elems[1]->dtype == HLO_TOKEN,
+           "infeed must have the shape (data, token[]), got %s", infer_text(s));
       break;
     case HLO_OUTFEED: {
       const hlo_attr *a = hlo_attr_get(i, HLO_ATTR_OUTFEED_SHAPE);
       if (a && a->v.shape)
-        NEED(v, i, infer_compatible(a->v.shape, x, 0), "Expected outfeed shape to be equal to operand's shape %s, actual shape is %s", infer_text(x), infer_text(a->v.shape));
+        NEED(v, i, infer_compatible(a->v.shape, x, 0),
+             "Expected outfeed shape to be equal to operand's shape %s, actual shape is %s", infer_text(x),
+             infer_text(a->v.shape));
       break;
     }
     default: break;
@@ -170,21 +188,30 @@ static bool is_prefix(const hlo_shape *part, const hlo_shape *whole) {
 }
 static void check_state(verifier *v, const hlo_instr *i, const hlo_shape *s, const hlo_computation *c) {
   const char *op = hlo_op_text(i->opcode);
-  NEED(v, i, hlo_shape_is_tuple(s) && s->nelems >= 2, "The %s expects the async shape to be a tuple of at least two elements, found %s.", op, infer_text(s));
-  NEED(v, i, hlo_shape_is_tuple(s->elems[0]), "The %s expects the async shape at index {0} to be tuple, found %s.", op, infer_text(s));
+  NEED(v, i, hlo_shape_is_tuple(s) && s->nelems >= 2,
+       "The %s expects the async shape to be a tuple of at least two elements, found %s.", op, infer_text(s));
+  NEED(v, i, hlo_shape_is_tuple(s->elems[0]), "The %s expects the async shape at index {0} to be tuple, found %s.", op,
+       infer_text(s));
   if (!c) return;
   bool fits = s->elems[0]->nelems <= c->nparams;
   for (u32 k = 0; fits && k < s->elems[0]->nelems; k++) fits = infer_compatible(s->elems[0]->elems[k], c->params[k]->shape, 0);
-  NEED(v, i, fits, "The %s expects the async shape at index {0} to be a tuple with shapes that match the prefix of the async computation parameter shape (%s).", op, infer_text(s->elems[0]));
-  NEED(v, i, is_prefix(s->elems[1], c->root->shape), "The %s expects the async shape at index {1} to be a tuple with shapes that match the prefix of the async computation result shape (%s vs %s).", op,
-       infer_text(s->elems[1]), infer_text(c->root->shape));
+  NEED(v, i, fits,
+       "The %s expects the async shape at index {0} to be a tuple with shapes that match the prefix of the async computation "
+       "parameter shape (%s).",
+       op, infer_text(s->elems[0]));
+  NEED(v, i, is_prefix(s->elems[1], c->root->shape),
+       "The %s expects the async shape at index {1} to be a tuple with shapes that match the prefix of the async computation "
+       "result shape (%s vs %s).",
+       op, infer_text(s->elems[1]), infer_text(c->root->shape));
 }
 static void check_bound(verifier *v, const hlo_instr *i, u32 first, u32 had) {
   const hlo_shape *args = i->shape->elems[0];
   u32 given = i->noperands - first;
-  NEED(v, i, had + given == args->nelems, "The %s expects %u operands, found %u.", hlo_op_text(i->opcode), args->nelems - had + first, i->noperands);
+  NEED(v, i, had + given == args->nelems, "The %s expects %u operands, found %u.", hlo_op_text(i->opcode),
+       args->nelems - had + first, i->noperands);
   for (u32 k = 0; k < given; k++)
-    NEED(v, i, infer_compatible(hlo_operand(i, first + k)->shape, args->elems[had + k], 0), "The %s expects the shape of operand %u to match the async shape at index {0, %u} (%s vs %s).", hlo_op_text(i->opcode),
+    NEED(v, i, infer_compatible(hlo_operand(i, first + k)->shape, args->elems[had + k], 0),
+         "The %s expects the shape of operand %u to match the async shape at index {0, %u} (%s vs %s).", hlo_op_text(i->opcode),
          first + k, had + k, infer_text(hlo_operand(i, first + k)->shape), infer_text(args->elems[had + k]));
 }
 static void check_async(verifier *v, const hlo_instr *i) {
@@ -197,7 +224,9 @@ static void check_async(verifier *v, const hlo_instr *i) {
     check_state(v, i, hlo_operand(i, 0)->shape, c);
     if (v->nerrors != before) return;
     const hlo_shape *want = c ? c->root->shape : hlo_operand(i, 0)->shape->elems[1];
-    NEED(v, i, infer_compatible(i->shape, want, 0), "The async-done expects the shape of output to match the async shape at index {1} (%s vs %s).", infer_text(i->shape), infer_text(want));
+    NEED(v, i, infer_compatible(i->shape, want, 0),
+         "The async-done expects the shape of output to match the async shape at index {1} (%s vs %s).", infer_text(i->shape),
+         infer_text(want));
     return;
   }
   check_state(v, i, i->shape, c);
@@ -213,7 +242,9 @@ static void check_async(verifier *v, const hlo_instr *i) {
     const hlo_shape *s = hlo_operand(i, 0)->shape;
     check_state(v, i, s, c);
     if (v->nerrors != before) return;
-    NEED(v, i, is_prefix(s->elems[1], i->shape->elems[1]), "The async-update expects the async shape at index {1} to be a tuple with shapes that match the prefix of its operand's (%s vs %s).",
+    NEED(v, i, is_prefix(s->elems[1], i->shape->elems[1]),
+         "The async-update expects the async shape at index {1} to be a tuple with shapes that match the prefix of its operand's "
+         "(%s vs %s).",
          infer_text(s->elems[1]), infer_text(i->shape->elems[1]));
     check_bound(v, i, 1, s->elems[0]->nelems);
   }
@@ -269,11 +300,13 @@ static void written(verifier *v, buffer_values *all, const hlo_instr *by, const 
   r.writer = by;
   for (size_t k = 0; k < all->n; k++)
     if (all->v[k].def == r.def && all->v[k].depth == r.depth && !memcmp(all->v[k].index, r.index, r.depth * sizeof(i64)))
-      NEED(v, r.def, false, "an HLO buffer value has more than one writers (or unpins): '%s' '{%s}', by %s and %s", r.def->name, infer_ints_text(r.depth, r.index), all->v[k].writer->name, by->name);
+      NEED(v, r.def, false, "an HLO buffer value has more than one writers (or unpins): '%s' '{%s}', by %s and %s", r.def->name,
+           infer_ints_text(r.depth, r.index), all->v[k].writer->name, by->name);
   hs_vec_push(all, r);
 }
 // Every buffer leaf of a value is consumed by `by`.
-static void written_leaves(verifier *v, buffer_values *all, const hlo_instr *by, const hlo_instr *i, const hlo_shape *s, i64 *index, u32 depth) {
+static void written_leaves(verifier *v, buffer_values *all, const hlo_instr *by, const hlo_instr *i, const hlo_shape *s,
+                           i64 *index, u32 depth) {
   if (is_buffer(s)) written(v, all, by, i, index, depth);
   for (u32 k = 0; hlo_shape_is_tuple(s) && k < s->nelems && depth < 7; k++) {
     index[depth] = k;
@@ -286,7 +319,8 @@ static bool aliased(const hlo_aliases *l, const i64 *index, u32 depth) {
   return false;
 }
 static void results_aliased(verifier *v, const hlo_instr *i, const hlo_aliases *l, const hlo_shape *s, i64 *index, u32 depth) {
-  if (is_buffer(s)) NEED(v, i, aliased(l, index, depth), "buffer is used in results but not in operands: {%s}", infer_ints_text(depth, index));
+  if (is_buffer(s))
+    NEED(v, i, aliased(l, index, depth), "buffer is used in results but not in operands: {%s}", infer_ints_text(depth, index));
   for (u32 k = 0; hlo_shape_is_tuple(s) && k < s->nelems && depth < 7; k++) {
     index[depth] = k;
     results_aliased(v, i, l, s->elems[k], index, depth + 1);
@@ -296,9 +330,11 @@ static void check_buffer_call(verifier *v, buffer_values *all, const hlo_instr *
   hs_str target = hlo_attr_str(i, HLO_ATTR_CUSTOM_CALL_TARGET);
   const hlo_aliases *l = hlo_attr_ptr(i, HLO_ATTR_OUTPUT_TO_OPERAND_ALIASING);
   bool pin = hs_str_eq(target, HS_STR("Pin")), unpin = hs_str_eq(target, HS_STR("Unpin"));
-  NEED(v, i, !(pin || unpin) || (l && l->n == 1), "custom-call to %s must have one output-to-operand aliasing", pin ? "Pin" : "Unpin");
+  NEED(v, i, !(pin || unpin) || (l && l->n == 1), "custom-call to %s must have one output-to-operand aliasing",
+       pin ? "Pin" : "Unpin");
   i64 index[8];
-  if (!hs_str_eq(target, HS_STR("CreateBuffer")) && !hs_str_eq(target, HS_STR("AllocateBuffer"))) results_aliased(v, i, l, i->shape, index, 0);
+  if (!hs_str_eq(target, HS_STR("CreateBuffer")) && !hs_str_eq(target, HS_STR("AllocateBuffer")))
+    results_aliased(v, i, l, i->shape, index, 0);
   for (u32 k = 0; l && k < l->n; k++) {
     const hlo_alias_entry *a = &l->v[k];
     if (a->param < 0 || a->param >= i->noperands || a->param_index.n > 7) continue;

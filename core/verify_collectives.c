@@ -86,7 +86,8 @@ static void check_groups(verifier *v, const hlo_instr *i, i64 *group_size) {
   static const char *const names[] = {"kCrossReplica", "kCrossPartition", "kCrossReplicaAndPartition", "kFlattenedID"};
   static const char *const things[] = {"replicas", "partitions", "replicas", "flattened IDs"};
   i64 want = mode == MODE_PARTITION ? parts : mode == MODE_FLAT ? replicas * parts : replicas;
-  NEED(v, i, want == 1 || total == want, "In %s mode, replica groups should contain %lld %s, but found %lld", names[mode], (long long)want, things[mode], (long long)total);
+  NEED(v, i, want == 1 || total == want, "In %s mode, replica groups should contain %lld %s, but found %lld", names[mode],
+       (long long)want, things[mode], (long long)total);
 }
 
 // ---- collective-permute -----------------------------------------------------------------------------------------------
@@ -98,12 +99,17 @@ static void check_pairs(verifier *v, const hlo_instr *i) {
   for (u32 side = 0; side < 2; side++)
     for (u32 k = 0; k < p.n; k++) {
       i64 id = p.v[2 * k + side];
-      NEED(v, i, id >= 0, "%s %lld in the instruction's source-target pair must be >= 0", side ? "Target" : "Source", (long long)id);
-      NEED(v, i, limit == 1 || v->o.ignore_group_counts || id < limit, "%s %lld in the instruction's source-target pair must be < %lld", side ? "Target" : "Source", (long long)id, (long long)limit);
+      NEED(v, i, id >= 0, "%s %lld in the instruction's source-target pair must be >= 0", side ? "Target" : "Source",
+           (long long)id);
+      NEED(v, i, limit == 1 || v->o.ignore_group_counts || id < limit,
+           "%s %lld in the instruction's source-target pair must be < %lld", side ? "Target" : "Source", (long long)id,
+           (long long)limit);
       u32 times = 0;
       for (u32 j = 0; j < p.n && p.n <= 4096; j++) times += p.v[2 * j + side] == id;
-      NEED(v, i, times <= allowed || allowed > 1, "%s %lld appears more than once in instruction's source-target pairs", side ? "Target" : "Source", (long long)id);
-      NEED(v, i, times <= allowed, "%s %lld appears more than %u times in instruction's source-target pairs: it appears %u times", side ? "Target" : "Source", (long long)id, allowed, times);
+      NEED(v, i, times <= allowed || allowed > 1, "%s %lld appears more than once in instruction's source-target pairs",
+           side ? "Target" : "Source", (long long)id);
+      NEED(v, i, times <= allowed, "%s %lld appears more than %u times in instruction's source-target pairs: it appears %u times",
+           side ? "Target" : "Source", (long long)id, allowed, times);
     }
 }
 static bool scalars(const hlo_shape *s) {
@@ -133,8 +139,8 @@ static void check_inplace_permute(verifier *v, const hlo_instr *i) {
   if (!slices || !slices->n) return;
   NEED(v, i, i->noperands == 4, "an in-place collective-permute takes 4 operands, found %u", i->noperands);
   const hlo_shape *in = hlo_operand(i, 0)->shape, *out = hlo_operand(i, 1)->shape;
-  NEED(v, i, hlo_shape_is_tuple(in) == hlo_shape_is_tuple(out) && (!hlo_shape_is_tuple(in) || in->nelems == out->nelems), "Unmatching input buffers and output buffers: %s and %s", infer_text(in),
-       infer_text(out));
+  NEED(v, i, hlo_shape_is_tuple(in) == hlo_shape_is_tuple(out) && (!hlo_shape_is_tuple(in) || in->nelems == out->nelems),
+       "Unmatching input buffers and output buffers: %s and %s", infer_text(in), infer_text(out));
   NEED(v, i, all_offsets_fit(in, hlo_operand(i, 2)->shape), "Unmatching input buffers and input offset.");
   NEED(v, i, all_offsets_fit(out, hlo_operand(i, 3)->shape), "Unmatching output buffers and output offset.");
 }
@@ -146,7 +152,9 @@ static void check_shards(verifier *v, const hlo_instr *i, bool gather, i64 group
     const hlo_shape *x = hlo_operand(i, k)->shape, *r = hlo_shape_is_tuple(i->shape) ? i->shape->elems[k] : i->shape;
     i64 small = gather ? x->dims[dim] : r->dims[dim], big = gather ? r->dims[dim] : x->dims[dim];
     if (small <= 0 || big == HLO_UNBOUNDED) continue;
-    NEED(v, i, group == 1 || big / small == group, "the sizes do not fit the replica groups: shard_count = %lld, subgroup_size = %lld", (long long)(big / small), (long long)group);
+    NEED(v, i, group == 1 || big / small == group,
+         "the sizes do not fit the replica groups: shard_count = %lld, subgroup_size = %lld", (long long)(big / small),
+         (long long)group);
   }
 }
 void verify_collective(verifier *v, const hlo_instr *i) {
@@ -161,8 +169,10 @@ void verify_collective(verifier *v, const hlo_instr *i) {
       if (!hlo_attr_ints(i, HLO_ATTR_DIMENSIONS).n) {
         const hlo_replica_groups *g = hlo_attr_ptr(i, HLO_ATTR_REPLICA_GROUPS);
         for (u32 k = 1; k < i->noperands; k++)
-          NEED(v, i, hlo_operand(i, k)->shape->layout == hlo_operand(i, 0)->shape->layout, "HLO all-to-all has operands with different shapes: the layouts of operand 0 and operand %u differ", k);
-        NEED(v, i, !g || group == 1 || i->noperands == group, "hlo->operand_count() == split_count does not hold: %u operands, groups of %lld", i->noperands, (long long)group);
+          NEED(v, i, hlo_operand(i, k)->shape->layout == hlo_operand(i, 0)->shape->layout,
+               "HLO all-to-all has operands with different shapes: the layouts of operand 0 and operand %u differ", k);
+        NEED(v, i, !g || group == 1 || i->noperands == group,
+             "hlo->operand_count() == split_count does not hold: %u operands, groups of %lld", i->noperands, (long long)group);
       }
       break;
     case HLO_COLLECTIVE_PERMUTE: case HLO_COLLECTIVE_PERMUTE_START:
@@ -184,7 +194,9 @@ static hs_str frontend_value(const hlo_instr *i, hs_str key) {
 void verify_channels(verifier *v) {
   HS_VEC(const hlo_instr *) host = {0};
   hlo_for_each_comp(c, v->m) hlo_for_each_instr(i, c)
-    if ((i->opcode == HLO_SEND || i->opcode == HLO_RECV) && hlo_attr_int(i, HLO_ATTR_IS_HOST_TRANSFER, 0) && hlo_attr_int(i, HLO_ATTR_CHANNEL_ID, 0) > 0) hs_vec_push(&host, i);
+      if ((i->opcode == HLO_SEND || i->opcode == HLO_RECV) && hlo_attr_int(i, HLO_ATTR_IS_HOST_TRANSFER, 0) &&
+          hlo_attr_int(i, HLO_ATTR_CHANNEL_ID, 0) > 0)
+        hs_vec_push(&host, i);
   hs_str key = HS_STR("_xla_host_transfer_rendezvous");
   for (size_t a = 0; a < host.n && host.n <= 4096; a++)
     for (size_t b = 0; b < a; b++) {
@@ -220,9 +232,11 @@ static void walk_deadlocks(verifier *v, const hlo_computation *c, p2p_state *s, 
       }
       const char *text = NULL;
       size_t at = 0;
-      if (s->pending.v[0]->opcode == i->opcode) text = i->opcode == HLO_RECV ? "Expected send to match recv" : "Expected recv to match send";
+      if (s->pending.v[0]->opcode == i->opcode)
+        text = i->opcode == HLO_RECV ? "Expected send to match recv" : "Expected recv to match send";
       while (!text && at < s->pending.n && !hs_str_eq(frontend_value(s->pending.v[at], key), frontend_value(i, key))) at++;
-      if (!text && at == s->pending.n) text = "Expected send and recv instructions to have the same source-target pairs, but could not match some instructions.";
+      if (!text && at == s->pending.n)
+        text = "Expected send and recv instructions to have the same source-target pairs, but could not match some instructions.";
       if (text) {
         verify_report(v, i, "%s (%s is waiting)", text, s->pending.v[0]->name);
         s->bad = true;
@@ -230,7 +244,8 @@ static void walk_deadlocks(verifier *v, const hlo_computation *c, p2p_state *s, 
       }
       s->pending.v[at] = s->pending.v[--s->pending.n];
     } else if (hlo_op_has(i->opcode, HLO_F_COLLECTIVE) && s->pending.n) {
-      verify_report(v, i, "Introducing the following instruction will cause a deadlock: %s, while %s is waiting", i->name, s->pending.v[0]->name);
+      verify_report(v, i, "Introducing the following instruction will cause a deadlock: %s, while %s is waiting", i->name,
+                    s->pending.v[0]->name);
       s->bad = true;
     }
   }
@@ -247,7 +262,8 @@ static const char *sharding_error(const hlo_sharding *s, const hlo_shape *shape)
   switch (s->type) {
     case HLO_SH_TUPLE: {
       u32 leaves = hlo_shape_leaves(shape);
-      if (s->nchildren != HS_MAX(leaves, 1u) && s->nchildren != leaves) return "the tuple sharding does not have one entry per leaf of the shape";
+      if (s->nchildren != HS_MAX(leaves, 1u) && s->nchildren != leaves)
+        return "the tuple sharding does not have one entry per leaf of the shape";
       for (u32 k = 0; k < leaves && k < s->nchildren; k++) {
         const char *e = sharding_error(s->children[k], hlo_shape_leaf(shape, k));
         if (e) return e;

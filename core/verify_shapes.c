@@ -9,8 +9,21 @@
 // ---- written shape against inferred shape -----------------------------------------------------------------------------
 static bool passes_buffers_through(hlo_opcode op) {
   switch (op) {
-    case HLO_BITCAST: case HLO_CALL: case HLO_CONDITIONAL: case HLO_CONSTANT: case HLO_CUSTOM_CALL: case HLO_GET_TUPLE_ELEMENT: case HLO_INFEED:
-    case HLO_OUTFEED: case HLO_OPT_BARRIER: case HLO_PARAMETER: case HLO_RECV: case HLO_RECV_DONE: case HLO_SEND: case HLO_SEND_DONE: case HLO_TUPLE:
+    case HLO_BITCAST:
+    case HLO_CALL:
+    case HLO_CONDITIONAL:
+    case HLO_CONSTANT:
+    case HLO_CUSTOM_CALL:
+    case HLO_GET_TUPLE_ELEMENT:
+    case HLO_INFEED:
+    case HLO_OUTFEED:
+    case HLO_OPT_BARRIER:
+    case HLO_PARAMETER:
+    case HLO_RECV:
+    case HLO_RECV_DONE:
+    case HLO_SEND:
+    case HLO_SEND_DONE:
+    case HLO_TUPLE:
     case HLO_WHILE: return true;
     default: return false;
   }
@@ -20,7 +33,8 @@ static bool host_memory(const hlo_shape *s) { return s->layout && s->layout->mem
 static bool shape_agrees(const verifier *v, const hlo_instr *i, const hlo_shape *want) {
   if (passes_buffers_through(i->opcode)) return infer_compatible(i->shape, want, 0);   // layouts: rule_layouts below
   if (i->opcode == HLO_DYNAMIC_UPDATE_SLICE) return infer_compatible(i->shape, want, 0);
-  if (i->opcode == HLO_COPY && v->o.layout_sensitive && host_memory(hlo_operand(i, 0)->shape) != host_memory(i->shape)) return infer_compatible(i->shape, want, 0);
+  if (i->opcode == HLO_COPY && v->o.layout_sensitive && host_memory(hlo_operand(i, 0)->shape) != host_memory(i->shape))
+    return infer_compatible(i->shape, want, 0);
   return infer_compatible(i->shape, want, v->o.disallow_mixed_precision ? 0 : INFER_ANY_FLOAT);
 }
 static void check_inferred(verifier *v, const hlo_instr *i) {
@@ -34,7 +48,8 @@ static void check_inferred(verifier *v, const hlo_instr *i) {
   if (i->opcode == HLO_FUSION) return;                                   // rule_fusion compares it
   bool agrees = shape_agrees(v, i, want);
   if (!agrees && i->noperands && want == hlo_operand(i, 0)->shape->logical) want = hlo_operand(i, 0)->shape;   // to show its layout
-  NEED(v, i, agrees, "Expected instruction to have shape equal to %s, actual shape is %s", verify_shape_text(v, want), verify_shape_text(v, i->shape));
+  NEED(v, i, agrees, "Expected instruction to have shape equal to %s, actual shape is %s", verify_shape_text(v, want),
+       verify_shape_text(v, i->shape));
 }
 
 // With layouts: what hands a buffer through keeps its layout.
@@ -44,22 +59,63 @@ static void rule_layouts(verifier *v, const hlo_instr *i) {
   else if (i->opcode == HLO_WHILE || i->opcode == HLO_OPT_BARRIER) want = hlo_operand(i, 0)->shape;
   else if (i->opcode == HLO_CALL) want = hlo_attr_comp(i, HLO_ATTR_TO_APPLY)->root->shape;
   if (want)
-    NEED(v, i, verify_same(v, i->shape, want), "Expected instruction to have shape equal to %s, actual shape is %s", verify_shape_text(v, want), verify_shape_text(v, i->shape));
+    NEED(v, i, verify_same(v, i->shape, want), "Expected instruction to have shape equal to %s, actual shape is %s",
+         verify_shape_text(v, want), verify_shape_text(v, i->shape));
   for (u32 k = 0; i->opcode == HLO_TUPLE && k < i->noperands; k++)
-    NEED(v, i, verify_same(v, i->shape->elems[k], hlo_operand(i, k)->shape), "Expected instruction to have shape equal to %s at index {%u}, actual shape is %s",
+    NEED(v, i, verify_same(v, i->shape->elems[k], hlo_operand(i, k)->shape),
+         "Expected instruction to have shape equal to %s at index {%u}, actual shape is %s",
          verify_shape_text(v, hlo_operand(i, k)->shape), k, verify_shape_text(v, i->shape->elems[k]));
 }
 
 // Operands of operations outside the list below must all have one float precision when mixing is disallowed.
 static bool may_mix_precision(hlo_opcode op) {
   switch (op) {
-    case HLO_CALL: case HLO_CONDITIONAL: case HLO_CONSTANT: case HLO_CONVOLUTION: case HLO_DOT: case HLO_RAGGED_DOT: case HLO_SCALED_DOT: case HLO_ALL_REDUCE:
-    case HLO_ALL_REDUCE_START: case HLO_ALL_REDUCE_DONE: case HLO_ALL_GATHER: case HLO_ALL_GATHER_START: case HLO_ALL_GATHER_DONE: case HLO_ALL_TO_ALL:
-    case HLO_ASYNC_START: case HLO_ASYNC_UPDATE: case HLO_ASYNC_DONE: case HLO_COLLECTIVE_PERMUTE: case HLO_COLLECTIVE_PERMUTE_START:
-    case HLO_COLLECTIVE_PERMUTE_DONE: case HLO_COPY_START: case HLO_COPY_DONE: case HLO_CUSTOM_CALL: case HLO_DOMAIN: case HLO_FUSION:
-    case HLO_GET_TUPLE_ELEMENT: case HLO_INFEED: case HLO_OPT_BARRIER: case HLO_OUTFEED: case HLO_PARAMETER: case HLO_RECV: case HLO_RECV_DONE:
-    case HLO_REDUCE_PRECISION: case HLO_REDUCE: case HLO_REDUCE_SCATTER: case HLO_REDUCE_WINDOW: case HLO_SEND: case HLO_SEND_DONE: case HLO_SORT:
-    case HLO_TUPLE: case HLO_WHILE: case HLO_SCAN: case HLO_COLLECTIVE_BROADCAST: case HLO_STOCHASTIC_CONVERT: case HLO_AFTER_ALL: case HLO_ADD_DEPENDENCY:
+    case HLO_CALL:
+    case HLO_CONDITIONAL:
+    case HLO_CONSTANT:
+    case HLO_CONVOLUTION:
+    case HLO_DOT:
+    case HLO_RAGGED_DOT:
+    case HLO_SCALED_DOT:
+    case HLO_ALL_REDUCE:
+    case HLO_ALL_REDUCE_START:
+    case HLO_ALL_REDUCE_DONE:
+    case HLO_ALL_GATHER:
+    case HLO_ALL_GATHER_START:
+    case HLO_ALL_GATHER_DONE:
+    case HLO_ALL_TO_ALL:
+    case HLO_ASYNC_START:
+    case HLO_ASYNC_UPDATE:
+    case HLO_ASYNC_DONE:
+    case HLO_COLLECTIVE_PERMUTE:
+    case HLO_COLLECTIVE_PERMUTE_START:
+    case HLO_COLLECTIVE_PERMUTE_DONE:
+    case HLO_COPY_START:
+    case HLO_COPY_DONE:
+    case HLO_CUSTOM_CALL:
+    case HLO_DOMAIN:
+    case HLO_FUSION:
+    case HLO_GET_TUPLE_ELEMENT:
+    case HLO_INFEED:
+    case HLO_OPT_BARRIER:
+    case HLO_OUTFEED:
+    case HLO_PARAMETER:
+    case HLO_RECV:
+    case HLO_RECV_DONE:
+    case HLO_REDUCE_PRECISION:
+    case HLO_REDUCE:
+    case HLO_REDUCE_SCATTER:
+    case HLO_REDUCE_WINDOW:
+    case HLO_SEND:
+    case HLO_SEND_DONE:
+    case HLO_SORT:
+    case HLO_TUPLE:
+    case HLO_WHILE:
+    case HLO_SCAN:
+    case HLO_COLLECTIVE_BROADCAST:
+    case HLO_STOCHASTIC_CONVERT:
+    case HLO_AFTER_ALL:
+    case HLO_ADD_DEPENDENCY:
     case HLO_MAP: return true;
     default: return false;
   }
@@ -77,8 +133,9 @@ static void check_precision(verifier *v, const hlo_instr *i) {
   if (i->opcode == HLO_MAP || i->opcode == HLO_REDUCE) {
     const hlo_computation *c = hlo_attr_comp(i, HLO_ATTR_TO_APPLY);
     for (u32 k = 0; k < i->noperands && k < c->nparams; k++)
-      NEED(v, i, hlo_operand(i, k)->shape->dtype == c->params[k]->shape->dtype, "Shape mismatch between to_apply computation parameter and operand %u: %s and %s", k,
-           infer_text(c->params[k]->shape), infer_text(hlo_operand(i, k)->shape));
+      NEED(v, i, hlo_operand(i, k)->shape->dtype == c->params[k]->shape->dtype,
+           "Shape mismatch between to_apply computation parameter and operand %u: %s and %s", k, infer_text(c->params[k]->shape),
+           infer_text(hlo_operand(i, k)->shape));
   }
   if (may_mix_precision(i->opcode)) return;
   bool mixed = false;
@@ -102,27 +159,31 @@ static void check_shape_itself(verifier *v, const hlo_instr *i, const hlo_shape 
   u64 seen = 0;
   for (u32 k = 0; k < l->rank; k++) {
     i64 d = l->minor_to_major[k];
-    NEED(v, i, d >= 0 && d < s->rank && !(seen >> d & 1), "the layout is not a permutation of the %u dimensions of %s", s->rank, infer_text(s));
+    NEED(v, i, d >= 0 && d < s->rank && !(seen >> d & 1), "the layout is not a permutation of the %u dimensions of %s", s->rank,
+         infer_text(s));
     seen |= (u64)1 << d;
   }
-  NEED(v, i, !v->o.no_host_memory || !host_memory(s), "Instruction shouldn't have the layout of host memory space: %s", verify_shape_text(v, s));
-  NEED(v, i, !v->o.cpu_gpu || !l->element_bits || hlo_dtype_bits(s->dtype) < 8, "The XLA CPU/GPU backend does not support custom element sizes on non-sub-byte types: %s",
+  NEED(v, i, !v->o.no_host_memory || !host_memory(s), "Instruction shouldn't have the layout of host memory space: %s",
        verify_shape_text(v, s));
+  NEED(v, i, !v->o.cpu_gpu || !l->element_bits || hlo_dtype_bits(s->dtype) < 8,
+       "The XLA CPU/GPU backend does not support custom element sizes on non-sub-byte types: %s", verify_shape_text(v, s));
 }
 
 // ---- rules of single opcodes ------------------------------------------------------------------------------------------
 static void rule_elementwise(verifier *v, const hlo_instr *i) {
   if (i->opcode == HLO_CLAMP || i->opcode == HLO_SELECT) return;   // scalar bounds and predicates are meant
   for (u32 k = 0; k < i->noperands; k++)
-    NEED(v, i, infer_compatible(hlo_operand(i, k)->shape, i->shape, INFER_ANY_TYPE), "Implicit broadcast is not allowed in HLO. Found different shapes: output %s, operand %s",
-         infer_text(i->shape), infer_text(hlo_operand(i, k)->shape));
+    NEED(v, i, infer_compatible(hlo_operand(i, k)->shape, i->shape, INFER_ANY_TYPE),
+         "Implicit broadcast is not allowed in HLO. Found different shapes: output %s, operand %s", infer_text(i->shape),
+         infer_text(hlo_operand(i, k)->shape));
 }
 static void rule_compare(verifier *v, const hlo_instr *i) {
   const hlo_attr *a = hlo_attr_get(i, HLO_ATTR_COMPARE_TYPE);
   hlo_dtype t = hlo_operand(i, 0)->shape->dtype;
   if (!a) return;
   if (hlo_dtype_is_float(t) || hlo_dtype_is_complex(t))
-    NEED(v, i, a->v.i == HLO_COMPARE_TYPE_FLOAT || a->v.i == HLO_COMPARE_TYPE_TOTALORDER, "Expected comparison type FLOAT or TOTALORDER.");
+    NEED(v, i, a->v.i == HLO_COMPARE_TYPE_FLOAT || a->v.i == HLO_COMPARE_TYPE_TOTALORDER,
+         "Expected comparison type FLOAT or TOTALORDER.");
   else if (hlo_dtype_is_signed(t)) NEED(v, i, a->v.i == HLO_COMPARE_TYPE_SIGNED, "Expected comparison type SIGNED.");
   else NEED(v, i, a->v.i == HLO_COMPARE_TYPE_UNSIGNED, "Expected comparison type UNSIGNED.");
 }
@@ -140,7 +201,8 @@ static void rule_iota(verifier *v, const hlo_instr *i) {
 static void rule_constant(verifier *v, const hlo_instr *i) {
   const hlo_literal *l = hlo_constant_value(i);
   NEED(v, i, l, "a constant without a value");
-  NEED(v, i, infer_compatible(l->shape, i->shape, 0), "Constant's literal has the shape %s, the instruction %s", infer_text(l->shape), infer_text(i->shape));
+  NEED(v, i, infer_compatible(l->shape, i->shape, 0), "Constant's literal has the shape %s, the instruction %s",
+       infer_text(l->shape), infer_text(i->shape));
 }
 static i64 bitcast_bits(const hlo_shape *s) {
   int bits = s->layout && s->layout->element_bits ? (int)s->layout->element_bits : (int)hlo_dtype_storage(s->dtype) * 8;
@@ -148,62 +210,82 @@ static i64 bitcast_bits(const hlo_shape *s) {
 }
 static void rule_bitcast(verifier *v, const hlo_instr *i) {
   const hlo_shape *x = hlo_operand(i, 0)->shape;
-  NEED(v, i, hlo_shape_is_array(x) == hlo_shape_is_array(i->shape), "Bitcast between an array and a non-array: %s and %s", infer_text(x), infer_text(i->shape));
-  if (!hlo_shape_is_array(x) || !v->o.layout_sensitive || (x->layout && x->layout->ntiles) || (i->shape->layout && i->shape->layout->ntiles)) return;
-  NEED(v, i, bitcast_bits(x) == bitcast_bits(i->shape), "Bitcast cannot have different shape sizes of output (%lld) and operand (%lld) (%s) (%s)",
-       (long long)(bitcast_bits(i->shape) + 7) / 8, (long long)(bitcast_bits(x) + 7) / 8, verify_shape_text(v, i->shape), verify_shape_text(v, x));
+  NEED(v, i, hlo_shape_is_array(x) == hlo_shape_is_array(i->shape), "Bitcast between an array and a non-array: %s and %s",
+       infer_text(x), infer_text(i->shape));
+  if (!hlo_shape_is_array(x) || !v->o.layout_sensitive || (x->layout && x->layout->ntiles) ||
+      (i->shape->layout && i->shape->layout->ntiles))
+    return;
+  NEED(v, i, bitcast_bits(x) == bitcast_bits(i->shape),
+       "Bitcast cannot have different shape sizes of output (%lld) and operand (%lld) (%s) (%s)",
+       (long long)(bitcast_bits(i->shape) + 7) / 8, (long long)(bitcast_bits(x) + 7) / 8, verify_shape_text(v, i->shape),
+       verify_shape_text(v, x));
 }
 static void rule_rng(verifier *v, const hlo_instr *i) {
   hlo_dtype t = i->shape->dtype;
   for (u32 k = 0; k < i->noperands; k++) {
     const hlo_shape *p = hlo_operand(i, k)->shape;
     NEED(v, i, hlo_shape_is_scalar(p), "The parameters of an rng must be scalars; got %s.", infer_text(p));
-    NEED(v, i, p->dtype == t, "Expected compatible element types between the result and the two operands: %s and %s", hlo_dtype_text(t), hlo_dtype_text(p->dtype));
+    NEED(v, i, p->dtype == t, "Expected compatible element types between the result and the two operands: %s and %s",
+         hlo_dtype_text(t), hlo_dtype_text(p->dtype));
   }
   bool normal = hlo_attr_int(i, HLO_ATTR_DISTRIBUTION, 0) == HLO_DISTRIBUTION_NORMAL;
-  NEED(v, i, hlo_dtype_is_float(t) || (!normal && (hlo_dtype_is_integer(t) || t == HLO_PRED)), "Element type not supported. Expected element to be of %s for %s: %s.",
-       normal ? "floating point type" : "floating point type, integral type or predicate type", normal ? "RngNormal" : "RngUniform", hlo_dtype_text(t));
+  NEED(v, i, hlo_dtype_is_float(t) || (!normal && (hlo_dtype_is_integer(t) || t == HLO_PRED)),
+       "Element type not supported. Expected element to be of %s for %s: %s.",
+       normal ? "floating point type" : "floating point type, integral type or predicate type",
+       normal ? "RngNormal" : "RngUniform", hlo_dtype_text(t));
 }
 static void rule_rng_bits(verifier *v, const hlo_instr *i) {
   if (hlo_shape_is_tuple(i->shape))
-    NEED(v, i, i->shape->nelems == 2 && infer_compatible(i->shape->elems[0], hlo_operand(i, 0)->shape, 0), "rng-bit-generator must return (state, bits); got %s for a state %s",
-         infer_text(i->shape), infer_text(hlo_operand(i, 0)->shape));
+    NEED(v, i, i->shape->nelems == 2 && infer_compatible(i->shape->elems[0], hlo_operand(i, 0)->shape, 0),
+         "rng-bit-generator must return (state, bits); got %s for a state %s", infer_text(i->shape),
+         infer_text(hlo_operand(i, 0)->shape));
 }
 static void rule_dynamic_slice_memory(verifier *v, const hlo_instr *i) {
   if (!v->o.layout_sensitive) return;
   const char *name = i->opcode == HLO_DYNAMIC_SLICE ? "DynamicSlice" : "DynamicUpdateSlice";
   bool from = host_memory(hlo_operand(i, 0)->shape), to = host_memory(i->shape);
-  if (i->opcode == HLO_DYNAMIC_SLICE) NEED(v, i, from || !to, "%s instruction shouldn't change layout memory space from device to host", name);
-  else NEED(v, i, from == to, "%s instruction shouldn't change layout memory space from %s", name, from ? "host to device" : "device to host");
+  if (i->opcode == HLO_DYNAMIC_SLICE)
+    NEED(v, i, from || !to, "%s instruction shouldn't change layout memory space from device to host", name);
+  else
+    NEED(v, i, from == to, "%s instruction shouldn't change layout memory space from %s", name,
+         from ? "host to device" : "device to host");
 }
 static void rule_reshape(verifier *v, const hlo_instr *i) {
   if (!v->o.reshape_is_bitcast || !v->o.layout_sensitive) return;
   const hlo_shape *x = hlo_operand(i, 0)->shape;
-  NEED(v, i, !hlo_shape_is_row_major(x) || hlo_shape_is_row_major(i->shape) || i->shape->rank < 2, "Reshape should be a physical bitcast, got: %s to %s", verify_shape_text(v, x),
-       verify_shape_text(v, i->shape));
+  NEED(v, i, !hlo_shape_is_row_major(x) || hlo_shape_is_row_major(i->shape) || i->shape->rank < 2,
+       "Reshape should be a physical bitcast, got: %s to %s", verify_shape_text(v, x), verify_shape_text(v, i->shape));
 }
 
 // ---- calls --------------------------------------------------------------------------------------------------------------
 static void check_threads(verifier *v, const hlo_instr *i, const hlo_computation *c, const char *what) {
-  NEED(v, i, verify_tracked_thread_equal(c->execution_thread, i->parent->execution_thread), "%s to_apply computation execution thread does not match (%s vs %s)", what,
-       c->execution_thread.n ? c->execution_thread.p : "main", i->parent->execution_thread.n ? i->parent->execution_thread.p : "main");
+  NEED(v, i, verify_tracked_thread_equal(c->execution_thread, i->parent->execution_thread),
+       "%s to_apply computation execution thread does not match (%s vs %s)", what,
+       c->execution_thread.n ? c->execution_thread.p : "main",
+       i->parent->execution_thread.n ? i->parent->execution_thread.p : "main");
 }
 static void rule_call_threads(verifier *v, const hlo_instr *i) {
   hlo_computation *c = hlo_attr_comp(i, HLO_ATTR_TO_APPLY);
   const hlo_attr *list = hlo_attr_get(i, HLO_ATTR_CALLED_COMPUTATIONS);
   if (c) check_threads(v, i, c, i->opcode == HLO_CUSTOM_CALL ? "custom" : i->name);
-  for (u32 k = 0; list && k < list->v.comps.n; k++) check_threads(v, i, list->v.comps.v[k], i->opcode == HLO_CUSTOM_CALL ? "custom" : i->name);
+  for (u32 k = 0; list && k < list->v.comps.n; k++)
+    check_threads(v, i, list->v.comps.v[k], i->opcode == HLO_CUSTOM_CALL ? "custom" : i->name);
 }
 
 static void rule_fusion(verifier *v, const hlo_instr *i) {
   const hlo_computation *c = hlo_attr_comp(i, HLO_ATTR_CALLS);
-  NEED(v, i, verify_same(v, c->root->shape, i->shape), "Fused computation shape (%s) is not equal to the fusion shape (%s)", verify_shape_text(v, c->root->shape), verify_shape_text(v, i->shape));
-  NEED(v, i, c->nparams <= i->noperands, "the fused computation has %u parameters but the fusion %u operands", c->nparams, i->noperands);
+  NEED(v, i, verify_same(v, c->root->shape, i->shape), "Fused computation shape (%s) is not equal to the fusion shape (%s)",
+       verify_shape_text(v, c->root->shape), verify_shape_text(v, i->shape));
+  NEED(v, i, c->nparams <= i->noperands, "the fused computation has %u parameters but the fusion %u operands", c->nparams,
+       i->noperands);
   for (u32 k = 0; k < c->nparams; k++)
-    NEED(v, i, verify_same(v, c->params[k]->shape, hlo_operand(i, k)->shape), "Shape mismatch between parameter number %u and its operand: %s and %s", k,
-         verify_shape_text(v, c->params[k]->shape), verify_shape_text(v, hlo_operand(i, k)->shape));
-  NEED(v, i, verify_tracked_thread_equal(c->execution_thread, i->parent->execution_thread), "Callable instruction %s expects parent computation thread name same as called computation's thread name (%s vs %s).",
-       i->name, i->parent->execution_thread.n ? i->parent->execution_thread.p : "main", c->execution_thread.n ? c->execution_thread.p : "main");
+    NEED(v, i, verify_same(v, c->params[k]->shape, hlo_operand(i, k)->shape),
+         "Shape mismatch between parameter number %u and its operand: %s and %s", k, verify_shape_text(v, c->params[k]->shape),
+         verify_shape_text(v, hlo_operand(i, k)->shape));
+  NEED(v, i, verify_tracked_thread_equal(c->execution_thread, i->parent->execution_thread),
+       "Callable instruction %s expects parent computation thread name same as called computation's thread name (%s vs %s).",
+       i->name, i->parent->execution_thread.n ? i->parent->execution_thread.p : "main",
+       c->execution_thread.n ? c->execution_thread.p : "main");
   hlo_for_each_instr(f, c)
     if (!f->nuses && f != c->root && f->opcode != HLO_PARAMETER && !hlo_has_side_effect(f)) {
       verify_report(v, i, "Non-root instruction %s in %s must have users.", f->name, i->name);
@@ -231,7 +313,9 @@ static void rule_custom_call(verifier *v, const hlo_instr *i) {
   if (want) {
     NEED(v, i, want->n == i->noperands, "operand_layout_constraints gives %u shapes for %u operands", want->n, i->noperands);
     for (u32 k = 0; k < want->n; k++)
-      NEED(v, i, infer_compatible(want->v[k], hlo_operand(i, k)->shape, 0), "operand_layout_constraints: operand %u is %s, but the constraint is %s", k, infer_text(hlo_operand(i, k)->shape), infer_text(want->v[k]));
+      NEED(v, i, infer_compatible(want->v[k], hlo_operand(i, k)->shape, 0),
+           "operand_layout_constraints: operand %u is %s, but the constraint is %s", k, infer_text(hlo_operand(i, k)->shape),
+           infer_text(want->v[k]));
   }
   if (hs_str_eq(target, HS_STR("GetRngSeed"))) {
     NEED(v, i, i->noperands == 0, "GetRngSeed custom-call must have 0 operands");
@@ -267,8 +351,10 @@ void verify_aliasing_attr(verifier *v, const hlo_instr *i) {
     const hlo_shape *in = verify_subshape(x, a->param_index), *out = verify_subshape(i->shape, a->out_index);
     NEED(v, i, in, "Invalid aliasing operand shape index.");
     NEED(v, i, out, "Invalid aliasing output shape index.");
-    const hlo_shape *inner = in->dtype == HLO_BUFFER && in->elems ? in->elems[0] : in, *outer = out->dtype == HLO_BUFFER && out->elems ? out->elems[0] : out;
-    NEED(v, i, verify_same(v, inner, outer), "Different aliasing shapes: %s vs %s", verify_shape_text(v, in), verify_shape_text(v, out));
+    const hlo_shape *inner = in->dtype == HLO_BUFFER && in->elems ? in->elems[0] : in,
+                    *outer = out->dtype == HLO_BUFFER && out->elems ? out->elems[0] : out;
+    NEED(v, i, verify_same(v, inner, outer), "Different aliasing shapes: %s vs %s", verify_shape_text(v, in),
+         verify_shape_text(v, out));
   }
 }
 

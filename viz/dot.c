@@ -17,7 +17,8 @@ static const paint paints[] = {
     [HLO_COLOR_RED] = {"#ffcdd2", "#cb9ca1", "black"},       [HLO_COLOR_GREY] = {"#cfd8dc", "#9ea7aa", "black"},
 };
 static const paint paint_center = {"#b71c1c", "#7f0000", "white"}, paint_big_param = {"#ffb74d", "#c88719", "black"};
-static const char *const heat_ramp[] = {"#f5f5f5", "#f7d4cc", "#f8b2a3", "#f9a28f", "#f9917b", "#fa8066", "#fb7052", "#fc5f3d", "#fd4e29", "#fe3e14", "#ff2d00"};
+static const char *const heat_ramp[] = {"#f5f5f5", "#f7d4cc", "#f8b2a3", "#f9a28f", "#f9917b", "#fa8066",
+                                        "#fb7052", "#fc5f3d", "#fd4e29", "#fe3e14", "#ff2d00"};
 
 enum { BIG_ELEMENTS = 4096, MAX_LABEL_SHAPE = 64, MAX_INLINED = 32, MAX_NAME = 96 };
 
@@ -107,8 +108,10 @@ static void label_opcode(dot_writer *w, const hlo_instr *i) {
   html_str(w->b, i->name);
   hs_buf_puts(w->b, "</b>");
   if (strncmp(i->name, op, strlen(op)) != 0 || i->opcode == HLO_FUSION) hs_buf_printf(w->b, "<br/>%s", op);
-  if (i->opcode == HLO_FUSION) hs_buf_printf(w->b, ":%s", hlo_enum_text(HLO_AK_ENUM_FUSION_KIND, hlo_attr_int(i, HLO_ATTR_KIND, 0)));
-  if (i->opcode == HLO_COMPARE) hs_buf_printf(w->b, " %s", hlo_enum_text(HLO_AK_ENUM_DIRECTION, hlo_attr_int(i, HLO_ATTR_DIRECTION, 0)));
+  if (i->opcode == HLO_FUSION)
+    hs_buf_printf(w->b, ":%s", hlo_enum_text(HLO_AK_ENUM_FUSION_KIND, hlo_attr_int(i, HLO_ATTR_KIND, 0)));
+  if (i->opcode == HLO_COMPARE)
+    hs_buf_printf(w->b, " %s", hlo_enum_text(HLO_AK_ENUM_DIRECTION, hlo_attr_int(i, HLO_ATTR_DIRECTION, 0)));
   if (i->opcode == HLO_GET_TUPLE_ELEMENT) hs_buf_printf(w->b, " #%lld", (long long)hlo_attr_int(i, HLO_ATTR_INDEX, 0));
   if (i->opcode == HLO_CUSTOM_CALL) {
     hs_str target = hlo_attr_str(i, HLO_ATTR_CUSTOM_CALL_TARGET);
@@ -156,15 +159,18 @@ static void tooltip(dot_writer *w, const hlo_instr *i) {
   const hlo_metadata *md = hlo_metadata_of(i);
   if (md && md->op_name.n) hs_buf_printf(&w->t, " | op_name %.*s", (int)HS_MIN(md->op_name.n, 400u), md->op_name.p);
   if (md && md->op_type.n) hs_buf_printf(&w->t, " | op_type %.*s", (int)HS_MIN(md->op_type.n, 100u), md->op_type.p);
-  if (md && md->source_file.n) hs_buf_printf(&w->t, " | %.*s:%d", (int)HS_MIN(md->source_file.n, 400u), md->source_file.p, md->source_line);
+  if (md && md->source_file.n)
+    hs_buf_printf(&w->t, " | %.*s:%d", (int)HS_MIN(md->source_file.n, 400u), md->source_file.p, md->source_line);
   if (w->o->heat) hs_buf_printf(&w->t, " | %.1f %% of the time", 100 * w->o->heat[i->id]);
   quoted(w->b, hs_buf_cstr(&w->t), w->t.n, 1200);
 }
 
 static void root_tag(dot_writer *w, const hlo_instr *i, const hlo_instr *from) {
   if (!hlo_is_root(i) || i->parent != w->v->comp) return;
-  hs_buf_printf(w->b, "root%u [label=\"ROOT\", shape=circle, style=filled, fillcolor=\"#bcaaa4\", color=\"#8c7b75\", fontsize=9, margin=0, tooltip=\"root\"];\nn%u -> root%u [tooltip=\"root\"];\n", i->id,
-                from->id, i->id);
+  hs_buf_printf(w->b,
+                "root%u [label=\"ROOT\", shape=circle, style=filled, fillcolor=\"#bcaaa4\", color=\"#8c7b75\", fontsize=9, "
+                "margin=0, tooltip=\"root\"];\nn%u -> root%u [tooltip=\"root\"];\n",
+                i->id, from->id, i->id);
 }
 static void node(dot_writer *w, const hlo_instr *i) {
   paint p = paint_of(w, i);
@@ -173,8 +179,12 @@ static void node(dot_writer *w, const hlo_instr *i) {
   label(w, i);
   hs_buf_puts(w->b, ">, tooltip=\"");
   tooltip(w, i);
-  hs_buf_printf(w->b, "\", shape=%s, style=\"filled%s\", fillcolor=\"%s\", color=\"%s\", fontcolor=\"%s\"", center ? "diamond" : i->opcode == HLO_WHILE ? "ellipse" : "rect",
-                cut && !center ? ",dashed" : "", p.fill, cut && !center ? "#757575" : p.border, faded(i) && !center ? "#9e9e9e" : p.font);
+  hs_buf_printf(w->b, "\", shape=%s, style=\"filled%s\", fillcolor=\"%s\", color=\"%s\", fontcolor=\"%s\"",
+                center                   ? "diamond"
+                : i->opcode == HLO_WHILE ? "ellipse"
+                                         : "rect",
+                cut && !center ? ",dashed" : "", p.fill, cut && !center ? "#757575" : p.border,
+                faded(i) && !center ? "#9e9e9e" : p.font);
   if (faded(i)) hs_buf_puts(w->b, ", fontsize=9, height=0.2, margin=\"0.05,0.02\"");
   hs_buf_puts(w->b, "];\n");
   root_tag(w, i, i);
@@ -201,7 +211,8 @@ static void edge(dot_writer *w, const hlo_instr *from, const hlo_instr *to, cons
   quoted(w->b, to->name, strlen(to->name), MAX_NAME);
   hs_buf_putc(w->b, '"');
   if (user->noperands > 1) hs_buf_printf(w->b, ", headlabel=\"%u\", labeldistance=2", slot);
-  hs_buf_printf(w->b, ", arrowhead=%s", hlo_shape_is_array(from->shape) && from->shape->elements < BIG_ELEMENTS ? "empty" : "normal");
+  hs_buf_printf(w->b, ", arrowhead=%s",
+                hlo_shape_is_array(from->shape) && from->shape->elements < BIG_ELEMENTS ? "empty" : "normal");
   if (faded(from) || faded(to)) hs_buf_puts(w->b, ", color=\"#9e9e9e\"");
   hs_buf_puts(w->b, "];\n");
 }
@@ -216,7 +227,10 @@ static void fused_edges(dot_writer *w, const hlo_computation *c) {
 static void cluster(dot_writer *w, const hlo_instr *f) {
   const hlo_computation *c = body_of(w->v, f);
   bool center = w->v->mark[f->id] == VIEW_CENTER && w->o->center;
-  hs_buf_printf(w->b, "subgraph cluster_%u {\nstyle=\"rounded,filled,bold\"; fillcolor=\"%s\"; color=\"%s\";\nlabel=<Fused expression for <b>", f->id, center ? "#ffcdd2" : "#f5f5f5", center ? "#b71c1c" : "#c2c2c2");
+  hs_buf_printf(
+      w->b,
+      "subgraph cluster_%u {\nstyle=\"rounded,filled,bold\"; fillcolor=\"%s\"; color=\"%s\";\nlabel=<Fused expression for <b>",
+      f->id, center ? "#ffcdd2" : "#f5f5f5", center ? "#b71c1c" : "#c2c2c2");
   html_str(w->b, f->name);
   hs_buf_printf(w->b, "</b> (%s)>; tooltip=\"", hlo_enum_text(HLO_AK_ENUM_FUSION_KIND, hlo_attr_int(f, HLO_ATTR_KIND, 0)));
   tooltip(w, f);
@@ -241,7 +255,9 @@ static void edges_into(dot_writer *w, const hlo_instr *i) {
   }
   for (u32 k = 0; i->ctrl_preds && k < i->ctrl_preds->n; k++) {
     const hlo_instr *from = i->ctrl_preds->v[k];
-    if (viz_shown(w->v, from)) hs_buf_printf(w->b, "n%u -> n%u [style=dotted, color=\"#9e9e9e\", label=\"ctrl\", tooltip=\"control edge\"];\n", drawn(w->v, from)->id, drawn(w->v, i)->id);
+    if (viz_shown(w->v, from))
+      hs_buf_printf(w->b, "n%u -> n%u [style=dotted, color=\"#9e9e9e\", label=\"ctrl\", tooltip=\"control edge\"];\n",
+                    drawn(w->v, from)->id, drawn(w->v, i)->id);
   }
 }
 
@@ -262,7 +278,8 @@ static void header(dot_writer *w, const hlo_module *m) {
     html(w->b, w->v->note, strlen(w->v->note), 300);
     hs_buf_puts(w->b, "</i>");
   }
-  hs_buf_puts(w->b, ">;\nnode [fontname=\"Helvetica\", fontsize=11, margin=\"0.1,0.05\", height=0.3];\nedge [fontname=\"Helvetica\", fontsize=9];\n");
+  hs_buf_puts(w->b, ">;\nnode [fontname=\"Helvetica\", fontsize=11, margin=\"0.1,0.05\", height=0.3];\nedge "
+                    "[fontname=\"Helvetica\", fontsize=9];\n");
 }
 
 hs_status viz_dot(const hlo_module *m, const viz_options *o, hs_buf *out, char **note) {

@@ -127,21 +127,28 @@ static hs_status read_back(int fd, hs_buf *b) {
 }
 static hs_status judge(int status, int exec_errno, int err) {
   if (exec_errno == ENOENT || exec_errno == EACCES)
-    return hs_with_note(hs_fail(HS_E_RENDER, "Graphviz is not installed: there is no program dot in PATH"), "install it (apt-get install graphviz), or write a .dot file, which needs no Graphviz");
+    return hs_with_note(hs_fail(HS_E_RENDER, "Graphviz is not installed: there is no program dot in PATH"),
+                        "install it (apt-get install graphviz), or write a .dot file, which needs no Graphviz");
   if (exec_errno) return errno = exec_errno, hs_fail_errno(HS_E_RENDER, "starting dot");
   if (WIFSIGNALED(status))
-    return hs_with_note(hs_fail(HS_E_RENDER, "Graphviz was ended by signal %d (%s)", WTERMSIG(status), strsignal(WTERMSIG(status))), "draw less, or write a .dot file and try another version of Graphviz");
+    return hs_with_note(
+        hs_fail(HS_E_RENDER, "Graphviz was ended by signal %d (%s)", WTERMSIG(status), strsignal(WTERMSIG(status))),
+        "draw less, or write a .dot file and try another version of Graphviz");
   if (WEXITSTATUS(status) == 0) return HS_GOOD;
   char text[400] = "";
   ssize_t n = pread(err, text, sizeof text - 1, 0);
   text[n > 0 ? n : 0] = 0;
   text[strcspn(text, "\n")] = 0;
-  return hs_with_note(hs_fail(HS_E_RENDER, "Graphviz failed with exit code %d: %s", WEXITSTATUS(status), *text ? text : "it gave no reason"), "a .dot file can still be written");
+  return hs_with_note(
+      hs_fail(HS_E_RENDER, "Graphviz failed with exit code %d: %s", WEXITSTATUS(status), *text ? text : "it gave no reason"),
+      "a .dot file can still be written");
 }
 
 static hs_status run_dot(const char *dot, size_t n, const char *format, double deadline_s, hs_buf *picture) {
-  int in = memfd_create("dot-in", MFD_CLOEXEC), out = memfd_create("dot-out", MFD_CLOEXEC), err = memfd_create("dot-err", MFD_CLOEXEC), report[2] = {-1, -1};
-  hs_status s = in < 0 || out < 0 || err < 0 || pipe2(report, O_CLOEXEC) != 0 ? hs_fail_errno(HS_E_RENDER, "preparing to run dot") : write_all(in, dot, n, "the graph's text");
+  int in = memfd_create("dot-in", MFD_CLOEXEC), out = memfd_create("dot-out", MFD_CLOEXEC),
+      err = memfd_create("dot-err", MFD_CLOEXEC), report[2] = {-1, -1};
+  hs_status s = in < 0 || out < 0 || err < 0 || pipe2(report, O_CLOEXEC) != 0 ? hs_fail_errno(HS_E_RENDER, "preparing to run dot")
+                                                                              : write_all(in, dot, n, "the graph's text");
   pid_t pid = -1, self = getpid();
   if (hs_ok(s)) {
     lseek(in, 0, SEEK_SET);
@@ -168,7 +175,8 @@ static hs_status run_dot(const char *dot, size_t n, const char *format, double d
 // A page that needs nothing else: the SVG inside, dragged with the mouse, zoomed with the wheel.
 static void wrap_html(hs_buf *svg) {
   static const char head[] =
-      "<!DOCTYPE html>\n<html><head><meta charset=\"utf-8\"><title>hlosh</title>\n<style>html,body{margin:0;height:100%;overflow:hidden;font-family:sans-serif}"
+      "<!DOCTYPE html>\n<html><head><meta "
+      "charset=\"utf-8\"><title>hlosh</title>\n<style>html,body{margin:0;height:100%;overflow:hidden;font-family:sans-serif}"
       "svg{width:100%;height:100%;cursor:grab}.edge:hover path{stroke:#1976d2;stroke-width:3}</style></head>\n<body>\n";
   static const char tail[] =
       "\n<script>\nconst s=document.querySelector('svg'),b=s.viewBox.baseVal;let v=[b.x,b.y,b.width,b.height],d=null;\n"
@@ -178,7 +186,8 @@ static void wrap_html(hs_buf *svg) {
       "x=v[0]+(e.clientX-r.left)/r.width*v[2],y=v[1]+(e.clientY-r.top)/r.height*v[3];"
       "v=[x-(x-v[0])*k,y-(y-v[1])*k,v[2]*k,v[3]*k];show()},{passive:false});\n"
       "s.addEventListener('mousedown',e=>{d=[e.clientX,e.clientY]});window.addEventListener('mouseup',()=>{d=null});\n"
-      "window.addEventListener('mousemove',e=>{if(!d)return;const k=scale();v[0]-=(e.clientX-d[0])*k;v[1]-=(e.clientY-d[1])*k;d=[e.clientX,e.clientY];show()});\n"
+      "window.addEventListener('mousemove',e=>{if(!d)return;const "
+      "k=scale();v[0]-=(e.clientX-d[0])*k;v[1]-=(e.clientY-d[1])*k;d=[e.clientX,e.clientY];show()});\n"
       "</script>\n</body></html>\n";
   hs_buf page = {0};
   const char *start = strstr(hs_buf_cstr(svg), "<svg");     // behind the XML prologue and the doctype
@@ -193,7 +202,8 @@ hs_status viz_render(const char *dot, size_t n, const char *path, double deadlin
   const char *format = format_of(path);
   struct stat st;
   if (!format && stat(path, &st) == 0 && !S_ISREG(st.st_mode)) format = "dot";   // a device or a pipe
-  if (!format) return hs_fail(HS_E_USAGE, "\"%s\" does not say what to draw: the name must end in .svg, .png, .pdf, .html or .dot", path);
+  if (!format)
+    return hs_fail(HS_E_USAGE, "\"%s\" does not say what to draw: the name must end in .svg, .png, .pdf, .html or .dot", path);
   if (strcmp(format, "dot") == 0) return write_file(path, dot, n);
   hs_buf picture = {0};
   bool html = strcmp(format, "html") == 0;

@@ -54,10 +54,15 @@ static void describe(tree *t, const hlo_instr *i) {
   s.n = 0;
   if (i->opcode == HLO_PARAMETER) hs_buf_printf(&s, " %lld", (long long)hlo_param_number(i));
   else if (i->opcode == HLO_GET_TUPLE_ELEMENT) hs_buf_printf(&s, " #%lld", (long long)hlo_attr_int(i, HLO_ATTR_INDEX, 0));
-  else if (i->opcode == HLO_COMPARE) hs_buf_printf(&s, " %s", hlo_enum_text(HLO_AK_ENUM_DIRECTION, hlo_attr_int(i, HLO_ATTR_DIRECTION, 0)));
-  else if (i->opcode == HLO_CONSTANT && hlo_shape_is_array(i->shape) && i->shape->elements <= 8) hs_buf_putc(&s, ' '), viz_value_text(&s, i);
-  else if (i->opcode == HLO_FUSION) hs_buf_printf(&s, " %s", hlo_enum_text(HLO_AK_ENUM_FUSION_KIND, hlo_attr_int(i, HLO_ATTR_KIND, 0)));
-  else if (i->opcode == HLO_CUSTOM_CALL) hs_buf_putc(&s, ' '), hs_buf_put(&s, hlo_attr_str(i, HLO_ATTR_CUSTOM_CALL_TARGET).p, hlo_attr_str(i, HLO_ATTR_CUSTOM_CALL_TARGET).n);
+  else if (i->opcode == HLO_COMPARE)
+    hs_buf_printf(&s, " %s", hlo_enum_text(HLO_AK_ENUM_DIRECTION, hlo_attr_int(i, HLO_ATTR_DIRECTION, 0)));
+  else if (i->opcode == HLO_CONSTANT && hlo_shape_is_array(i->shape) && i->shape->elements <= 8)
+    hs_buf_putc(&s, ' '), viz_value_text(&s, i);
+  else if (i->opcode == HLO_FUSION)
+    hs_buf_printf(&s, " %s", hlo_enum_text(HLO_AK_ENUM_FUSION_KIND, hlo_attr_int(i, HLO_ATTR_KIND, 0)));
+  else if (i->opcode == HLO_CUSTOM_CALL)
+    hs_buf_putc(&s, ' '),
+        hs_buf_put(&s, hlo_attr_str(i, HLO_ATTR_CUSTOM_CALL_TARGET).p, hlo_attr_str(i, HLO_ATTR_CUSTOM_CALL_TARGET).n);
   hlo_ints dims = hlo_attr_ints(i, HLO_ATTR_DIMENSIONS);
   if (dims.n && dims.n <= 8) {
     hs_buf_puts(&s, " {");
@@ -110,7 +115,10 @@ static void above(tree *t, const hlo_instr *i, const char *prefix, u32 depth) {
     char *deeper = hs_format("%s%s", prefix, k == 0 ? "   " : "│  ");
     if (!again && !stops(t, x) && t->lines < MAX_LINES) above(t, x, deeper, depth - 1);
     hs_free(deeper);
-    line(t, prefix, k == 0 ? "┌─ " : "├─ ", x, again && x->noperands ? "  (drawn elsewhere)" : depth == 1 && x->noperands ? "  ..." : "");
+    line(t, prefix, k == 0 ? "┌─ " : "├─ ", x,
+         again && x->noperands        ? "  (drawn elsewhere)"
+         : depth == 1 && x->noperands ? "  ..."
+                                      : "");
   }
   if (n < i->noperands) note_line(t, prefix, "├─ ", i->noperands - n, "operands");
 }

@@ -87,7 +87,8 @@ static void choose_whole(viz_view *v, const viz_options *o, u32 limit) {
   u32 all = drawn_count(v->comp, false);
   if (v->expand_fusions && drawn_count(v->comp, true) > limit) {
     v->expand_fusions = false;
-    if (all <= limit) note(v, "fusion bodies are not drawn: with them the graph has %u nodes (limit %u)", drawn_count(v->comp, true), limit);
+    if (all <= limit)
+      note(v, "fusion bodies are not drawn: with them the graph has %u nodes (limit %u)", drawn_count(v->comp, true), limit);
   }
   if (all <= limit) {
     hlo_for_each_instr(i, v->comp) v->mark[i->id] = VIEW_SHOWN;
@@ -96,7 +97,10 @@ static void choose_whole(viz_view *v, const viz_options *o, u32 limit) {
   }
   mark_around(v, o, v->comp->root, v->comp->ninstrs, limit);
   v->mark[v->comp->root->id] = VIEW_SHOWN;
-  note(v, "%s has %u instructions: only %u near the root are drawn; name an instruction to see around it, or raise the limit (--max-nodes)", v->comp->name, v->comp->ninstrs, limit);
+  note(v,
+       "%s has %u instructions: only %u near the root are drawn; name an instruction to see around it, or raise the limit "
+       "(--max-nodes)",
+       v->comp->name, v->comp->ninstrs, limit);
 }
 
 hs_status viz_view_make(const hlo_module *m, const viz_options *o, viz_view *v) {
@@ -107,7 +111,10 @@ hs_status viz_view_make(const hlo_module *m, const viz_options *o, viz_view *v) 
   if (!o->center) {
     choose_whole(v, o, limit);
   } else if (!mark_around(v, o, o->center, o->width, limit)) {
-    note(v, "the neighbourhood of %s within %u has more than %u nodes: the nearest are drawn; ask for a smaller width or raise the limit (--max-nodes)", o->center->name, o->width, limit);
+    note(v,
+         "the neighbourhood of %s within %u has more than %u nodes: the nearest are drawn; ask for a smaller width or raise the "
+         "limit (--max-nodes)",
+         o->center->name, o->width, limit);
   }
   hs_arena a = {0};
   hlo_instr **order = hlo_post_order(v->comp, &a);
@@ -147,7 +154,8 @@ void viz_view_free(viz_view *v) {
 bool viz_is_inlined(const viz_view *v, const hlo_instr *i) {
   if (!i->nuses || i->parent->root == i || v->mark[i->id] == VIEW_CENTER) return false;
   if (i->opcode == HLO_CONSTANT) return true;
-  return i->opcode == HLO_BROADCAST && i->parent != v->comp && hlo_operand(i, 0)->opcode == HLO_CONSTANT && hlo_operand(i, 0)->shape->rank == 0;
+  return i->opcode == HLO_BROADCAST && i->parent != v->comp && hlo_operand(i, 0)->opcode == HLO_CONSTANT &&
+         hlo_operand(i, 0)->shape->rank == 0;
 }
 bool viz_is_cut(const viz_view *v, const hlo_instr *i) {
   if (v->whole || i->parent != v->comp) return false;
@@ -183,13 +191,15 @@ void viz_value_text(hs_buf *b, const hlo_instr *i) {
 // A trivial reducer is told by its operation, any other computation by its name.
 static void computation_text(hs_buf *b, const hlo_computation *c) {
   const hlo_instr *r = c->root;
-  bool trivial = r && r->noperands == 2 && c->nparams == 2 && c->ninstrs == 3 && hlo_operand(r, 0)->opcode == HLO_PARAMETER && hlo_operand(r, 1)->opcode == HLO_PARAMETER;
+  bool trivial = r && r->noperands == 2 && c->nparams == 2 && c->ninstrs == 3 && hlo_operand(r, 0)->opcode == HLO_PARAMETER &&
+                 hlo_operand(r, 1)->opcode == HLO_PARAMETER;
   if (!trivial) {
     viz_clean(b, c->name, strlen(c->name), 64);
     return;
   }
   hs_buf_puts(b, hlo_op_text(r->opcode));
-  if (r->opcode == HLO_COMPARE) hs_buf_printf(b, " %s", hlo_enum_text(HLO_AK_ENUM_DIRECTION, hlo_attr_int(r, HLO_ATTR_DIRECTION, 0)));
+  if (r->opcode == HLO_COMPARE)
+    hs_buf_printf(b, " %s", hlo_enum_text(HLO_AK_ENUM_DIRECTION, hlo_attr_int(r, HLO_ATTR_DIRECTION, 0)));
 }
 void viz_called_text(hs_buf *b, const hlo_instr *i) {
   size_t start = b->n;

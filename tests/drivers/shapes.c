@@ -201,8 +201,12 @@ static void named_list(call *c, const char *text, const char *field, hlo_attr_id
 
 // ---- one reader per group of functions ---------------------------------------------------------------------------------------
 static hlo_opcode opcode_of(call *c, const char *s) {   // HloOpcode::kAtan2 -> atan2
-  static const struct { const char *k; hlo_opcode op; } special[] = {{"kSelect", HLO_SELECT}, {"kClamp", HLO_CLAMP}, {"kAtan2", HLO_ATAN2}, {"kComplex", HLO_COMPLEX}, {"kAdd", HLO_ADD},
-      {"kPower", HLO_POWER}, {"kCompare", HLO_COMPARE}, {"kCbrt", HLO_CBRT}, {"kSort", HLO_SORT}, {"kTuple", HLO_TUPLE}};
+  static const struct {
+    const char *k;
+    hlo_opcode op;
+  } special[] = {{"kSelect", HLO_SELECT}, {"kClamp", HLO_CLAMP}, {"kAtan2", HLO_ATAN2},     {"kComplex", HLO_COMPLEX},
+                 {"kAdd", HLO_ADD},       {"kPower", HLO_POWER}, {"kCompare", HLO_COMPARE}, {"kCbrt", HLO_CBRT},
+                 {"kSort", HLO_SORT},     {"kTuple", HLO_TUPLE}};
   for (size_t k = 0; k < HS_COUNT(special); k++)
     if (strcmp(s + strlen("HloOpcode::"), special[k].k) == 0) return special[k].op;
   c->unknown = true;
@@ -252,8 +256,14 @@ static void read_slice(call *c) {
 }
 static void read_gather(call *c) {
   operand(c, 0), operand(c, 1);
-  static const struct { const char *field; hlo_attr_id id; } lists[] = {{"offset_dims", HLO_ATTR_OFFSET_DIMS}, {"collapsed_slice_dims", HLO_ATTR_COLLAPSED_SLICE_DIMS}, {"start_index_map", HLO_ATTR_START_INDEX_MAP},
-      {"operand_batching_dims", HLO_ATTR_OPERAND_BATCHING_DIMS}, {"start_indices_batching_dims", HLO_ATTR_START_INDICES_BATCHING_DIMS}};
+  static const struct {
+    const char *field;
+    hlo_attr_id id;
+  } lists[] = {{"offset_dims", HLO_ATTR_OFFSET_DIMS},
+               {"collapsed_slice_dims", HLO_ATTR_COLLAPSED_SLICE_DIMS},
+               {"start_index_map", HLO_ATTR_START_INDEX_MAP},
+               {"operand_batching_dims", HLO_ATTR_OPERAND_BATCHING_DIMS},
+               {"start_indices_batching_dims", HLO_ATTR_START_INDICES_BATCHING_DIMS}};
   for (size_t k = 0; k < HS_COUNT(lists); k++) named_list(c, c->args[2], lists[k].field, lists[k].id);
   const char *ivd = strstr(c->args[2], "index_vector_dim=");
   put_int(c, HLO_ATTR_INDEX_VECTOR_DIM, ivd ? atoll(ivd + 17) : -1);
@@ -275,16 +285,31 @@ static void read_scatter(call *c) {
     operands(c, ops);
   }
   put_comp(c, HLO_ATTR_TO_APPLY, program_of(c, c->args[1]));
-  static const struct { const char *field; hlo_attr_id id; } lists[] = {{"update_window_dims", HLO_ATTR_UPDATE_WINDOW_DIMS}, {"inserted_window_dims", HLO_ATTR_INSERTED_WINDOW_DIMS},
-      {"scatter_dims_to_operand_dims", HLO_ATTR_SCATTER_DIMS_TO_OPERAND_DIMS}, {"input_batching_dims", HLO_ATTR_INPUT_BATCHING_DIMS}, {"scatter_indices_batching_dims", HLO_ATTR_SCATTER_INDICES_BATCHING_DIMS}};
+  static const struct {
+    const char *field;
+    hlo_attr_id id;
+  } lists[] = {{"update_window_dims", HLO_ATTR_UPDATE_WINDOW_DIMS},
+               {"inserted_window_dims", HLO_ATTR_INSERTED_WINDOW_DIMS},
+               {"scatter_dims_to_operand_dims", HLO_ATTR_SCATTER_DIMS_TO_OPERAND_DIMS},
+               {"input_batching_dims", HLO_ATTR_INPUT_BATCHING_DIMS},
+               {"scatter_indices_batching_dims", HLO_ATTR_SCATTER_INDICES_BATCHING_DIMS}};
   for (size_t k = 0; k < HS_COUNT(lists); k++) named_list(c, c->args[2], lists[k].field, lists[k].id);
   const char *ivd = strstr(c->args[2], "index_vector_dim=");
   put_int(c, HLO_ATTR_INDEX_VECTOR_DIM, ivd ? atoll(ivd + 17) : -1);
 }
-static void read_map(call *c) { operands(c, c->args[0]), put_comp(c, HLO_ATTR_TO_APPLY, program_of(c, c->args[1])), put_ints(c, HLO_ATTR_DIMENSIONS, c->args[2]); }
-static void read_reduce(call *c) { operands(c, c->args[0]), put_ints(c, HLO_ATTR_DIMENSIONS, c->args[1]), put_comp(c, HLO_ATTR_TO_APPLY, program_of(c, c->args[2])); }
+static void read_map(call *c) {
+  operands(c, c->args[0]), put_comp(c, HLO_ATTR_TO_APPLY, program_of(c, c->args[1])),
+      put_ints(c, HLO_ATTR_DIMENSIONS, c->args[2]);
+}
+static void read_reduce(call *c) {
+  operands(c, c->args[0]), put_ints(c, HLO_ATTR_DIMENSIONS, c->args[1]),
+      put_comp(c, HLO_ATTR_TO_APPLY, program_of(c, c->args[2]));
+}
 static void read_call(call *c) { operands(c, c->args[0]), put_comp(c, HLO_ATTR_TO_APPLY, program_of(c, c->args[1])); }
-static void read_while(call *c) { put_comp(c, HLO_ATTR_CONDITION, program_of(c, c->args[0])), put_comp(c, HLO_ATTR_BODY, program_of(c, c->args[1])), operand(c, 2); }
+static void read_while(call *c) {
+  put_comp(c, HLO_ATTR_CONDITION, program_of(c, c->args[0])), put_comp(c, HLO_ATTR_BODY, program_of(c, c->args[1])),
+      operand(c, 2);
+}
 static void read_conditional(call *c) {
   operand(c, 0);
   char *items[16], *storage;
@@ -305,7 +330,9 @@ static void read_fft(call *c) {
   if (type < 0) c->unknown = true;
   put_int(c, HLO_ATTR_FFT_TYPE, type), put_ints(c, HLO_ATTR_FFT_LENGTH, c->args[2]);
 }
-static void read_triangular(call *c) { operand(c, 0), operand(c, 1), put_int(c, HLO_ATTR_LEFT_SIDE, strstr(c->args[2], "left_side=true") != NULL); }
+static void read_triangular(call *c) {
+  operand(c, 0), operand(c, 1), put_int(c, HLO_ATTR_LEFT_SIDE, strstr(c->args[2], "left_side=true") != NULL);
+}
 static void read_topk(call *c) { operand(c, 0), put_int(c, HLO_ATTR_K, int_of(c, c->args[1])); }
 static void read_convert(call *c) {
   operand(c, 0);
@@ -321,7 +348,8 @@ static void read_all_to_all(call *c) { operand(c, 0), put_dim(c, c->args[1]); }
 static void read_list(call *c) {
   operands(c, c->args[0]);
   for (int k = 1; k < c->n; k++)
-    if (c->names[k] && strcmp(c->names[k], "has_dynamic_root") == 0) put_int(c, HLO_ATTR_HAS_DYNAMIC_ROOT, strcmp(c->args[k], "true") == 0);
+    if (c->names[k] && strcmp(c->names[k], "has_dynamic_root") == 0)
+      put_int(c, HLO_ATTR_HAS_DYNAMIC_ROOT, strcmp(c->args[k], "true") == 0);
 }
 // The test's fixture: f32[8,16] under windows of 2x2 with stride 2, unless a shape is spelled out in the call.
 static void read_select_and_scatter(call *c) {
@@ -332,7 +360,8 @@ static void read_select_and_scatter(call *c) {
   c->in[0] = hlo_shape_array(c->ctx, HLO_F32, 2, (i64[]){8, 16});
   c->in[1] = starts(c->args[3], "source_shape_") ? hlo_shape_array(c->ctx, HLO_F32, 2, (i64[]){4, 8}) : shape_of(c, c->args[3]);
   c->in[2] = hlo_shape_scalar(c->ctx, HLO_F32), c->nin = 3;
-  put_comp(c, HLO_ATTR_SELECT, program_of(c, starts(c->args[1], "select_") ? "ShapeUtil::MakeProgramShape({f32[], f32[]}, pred[])" : c->args[1]));
+  put_comp(c, HLO_ATTR_SELECT,
+           program_of(c, starts(c->args[1], "select_") ? "ShapeUtil::MakeProgramShape({f32[], f32[]}, pred[])" : c->args[1]));
   put_comp(c, HLO_ATTR_SCATTER, program_of(c, "to_apply(types())"));
   hlo_window_dim d = {.size = 2, .stride = 2, .lhs_dilate = 1, .rhs_dilate = 1}, two[2] = {d, d};
   hlo_window *w = HS_NEW(&c->m->arena, hlo_window);
@@ -341,18 +370,42 @@ static void read_select_and_scatter(call *c) {
 }
 static void read_unknown(call *c) { c->unknown = true; }
 
-static const struct { const char *name; hlo_opcode op; void (*read)(call *); } functions[] = {
-    {"InferUnaryOpShape", HLO_ADD, read_op}, {"InferBinaryOpShape", HLO_ADD, read_op}, {"InferTernaryOpShape", HLO_ADD, read_op}, {"InferVariadicOpShape", HLO_ADD, read_op},
-    {"InferScatterShape", HLO_SCATTER, read_scatter}, {"InferBroadcastShape", HLO_BROADCAST, read_broadcast}, {"InferDotOpShape", HLO_DOT, read_dot}, {"InferRaggedDotOpShape", HLO_RAGGED_DOT, read_dot},
-    {"InferGatherShape", HLO_GATHER, read_gather}, {"InferMapShape", HLO_MAP, read_map}, {"InferReduceShape", HLO_REDUCE, read_reduce}, {"InferSliceShape", HLO_SLICE, read_slice},
-    {"InferConditionalShape", HLO_CONDITIONAL, read_conditional}, {"InferReshapeShape", HLO_RESHAPE, read_reshape}, {"InferCallShape", HLO_CALL, read_call}, {"InferWhileShape", HLO_WHILE, read_while},
-    {"InferGetTupleElementShape", HLO_GET_TUPLE_ELEMENT, read_gte}, {"InferFftShape", HLO_FFT, read_fft}, {"InferConcatOpShape", HLO_CONCATENATE, read_concat},
-    {"InferTriangularSolveShape", HLO_TRIANGULAR_SOLVE, read_triangular}, {"InferTransposeShape", HLO_TRANSPOSE, read_dims}, {"InferReverseShape", HLO_REVERSE, read_dims},
-    {"InferTopKShape", HLO_TOPK, read_topk}, {"InferStochasticConvertShape", HLO_STOCHASTIC_CONVERT, read_convert}, {"InferConvertShape", HLO_CONVERT, read_convert},
-    {"InferBitcastConvertShape", HLO_BITCAST_CONVERT, read_convert}, {"InferDynamicUpdateSliceShape", HLO_DYNAMIC_UPDATE_SLICE, read_dus},
-    {"InferBatchNormGradShape", HLO_BATCH_NORM_GRAD, read_batch_norm_grad}, {"InferAllToAllShape", HLO_ALL_TO_ALL, read_all_to_all}, {"InferAllReduceShape", HLO_ALL_REDUCE, read_list},
-    {"InferCollectiveBroadcastShape", HLO_COLLECTIVE_BROADCAST, read_list}, {"InferCollectivePermuteShape", HLO_COLLECTIVE_PERMUTE, read_list},
-    {"InferConvolveShape", HLO_CONVOLUTION, read_unknown}, {"InferSelectAndScatterShape", HLO_SELECT_AND_SCATTER, read_select_and_scatter},
+static const struct { const char *name; hlo_opcode op; void (*read)(call *);
+} functions[] = {
+    {"InferUnaryOpShape", HLO_ADD, read_op},
+    {"InferBinaryOpShape", HLO_ADD, read_op},
+    {"InferTernaryOpShape", HLO_ADD, read_op},
+    {"InferVariadicOpShape", HLO_ADD, read_op},
+    {"InferScatterShape", HLO_SCATTER, read_scatter},
+    {"InferBroadcastShape", HLO_BROADCAST, read_broadcast},
+    {"InferDotOpShape", HLO_DOT, read_dot},
+    {"InferRaggedDotOpShape", HLO_RAGGED_DOT, read_dot},
+    {"InferGatherShape", HLO_GATHER, read_gather},
+    {"InferMapShape", HLO_MAP, read_map},
+    {"InferReduceShape", HLO_REDUCE, read_reduce},
+    {"InferSliceShape", HLO_SLICE, read_slice},
+    {"InferConditionalShape", HLO_CONDITIONAL, read_conditional},
+    {"InferReshapeShape", HLO_RESHAPE, read_reshape},
+    {"InferCallShape", HLO_CALL, read_call},
+    {"InferWhileShape", HLO_WHILE, read_while},
+    {"InferGetTupleElementShape", HLO_GET_TUPLE_ELEMENT, read_gte},
+    {"InferFftShape", HLO_FFT, read_fft},
+    {"InferConcatOpShape", HLO_CONCATENATE, read_concat},
+    {"InferTriangularSolveShape", HLO_TRIANGULAR_SOLVE, read_triangular},
+    {"InferTransposeShape", HLO_TRANSPOSE, read_dims},
+    {"InferReverseShape", HLO_REVERSE, read_dims},
+    {"InferTopKShape", HLO_TOPK, read_topk},
+    {"InferStochasticConvertShape", HLO_STOCHASTIC_CONVERT, read_convert},
+    {"InferConvertShape", HLO_CONVERT, read_convert},
+    {"InferBitcastConvertShape", HLO_BITCAST_CONVERT, read_convert},
+    {"InferDynamicUpdateSliceShape", HLO_DYNAMIC_UPDATE_SLICE, read_dus},
+    {"InferBatchNormGradShape", HLO_BATCH_NORM_GRAD, read_batch_norm_grad},
+    {"InferAllToAllShape", HLO_ALL_TO_ALL, read_all_to_all},
+    {"InferAllReduceShape", HLO_ALL_REDUCE, read_list},
+    {"InferCollectiveBroadcastShape", HLO_COLLECTIVE_BROADCAST, read_list},
+    {"InferCollectivePermuteShape", HLO_COLLECTIVE_PERMUTE, read_list},
+    {"InferConvolveShape", HLO_CONVOLUTION, read_unknown},
+    {"InferSelectAndScatterShape", HLO_SELECT_AND_SCATTER, read_select_and_scatter},
 };
 
 static bool parse_call(call *c, char *text) {
@@ -400,7 +453,9 @@ int main(int argc, char **argv) {
       hs_buf b = {0};
       if (got) hlo_shape_print(&b, got, false);
       total++, pass += ok;
-      if (!ok) printf("FAIL %s: %s\n  %s\n  wanted %s %s, got %s\n", tsv_get(&t, "test"), tsv_get(&t, "call"), hs_ok(s) ? "" : s.err->message, tsv_get(&t, "expect"), want, got ? hs_buf_cstr(&b) : "an error");
+      if (!ok)
+        printf("FAIL %s: %s\n  %s\n  wanted %s %s, got %s\n", tsv_get(&t, "test"), tsv_get(&t, "call"),
+               hs_ok(s) ? "" : s.err->message, tsv_get(&t, "expect"), want, got ? hs_buf_cstr(&b) : "an error");
       hs_buf_free(&b);
       hs_status_drop(s);
     }

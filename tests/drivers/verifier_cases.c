@@ -19,7 +19,10 @@ static hs_status check(const char *path, const hlo_verify_options *o, const char
   hlo_ctx *ctx = hlo_ctx_new();
   hlo_module *m = NULL;
   hs_status s = hlo_load_file(ctx, path, NULL, &m);
-  static const struct { const char *text; hlo_attr_id id; } counts[] = {{"replica_count=", HLO_ATTR_REPLICA_COUNT}, {"num_partitions=", HLO_ATTR_NUM_PARTITIONS}};
+  static const struct {
+    const char *text;
+    hlo_attr_id id;
+  } counts[] = {{"replica_count=", HLO_ATTR_REPLICA_COUNT}, {"num_partitions=", HLO_ATTR_NUM_PARTITIONS}};
   for (size_t k = 0; k < HS_COUNT(counts) && m; k++) {
     const char *at = config ? strstr(config, counts[k].text) : NULL;
     if (at) hlo_set_module_attr(m, (hlo_attr){counts[k].id, {.i = atoll(at + strlen(counts[k].text))}});
@@ -59,13 +62,15 @@ static int cases(const char *dir) {
   u32 pass = 0, total = 0, wording = 0, skipped = 0;
   while (tsv_next(&t)) {
     if (strcmp(tsv_get(&t, "kind"), "verifier") != 0) continue;
-    const char *name = tsv_get(&t, "name"), *opt = tsv_get(&t, "options"), *fix = tsv_get(&t, "fixture"), *want = tsv_get(&t, "error");
+    const char *name = tsv_get(&t, "name"), *opt = tsv_get(&t, "options"), *fix = tsv_get(&t, "fixture"),
+               *want = tsv_get(&t, "error");
     if (*tsv_get(&t, "edits") || has(opt, "SupportedUnboundedDynamicOp")) {
       skipped++;
       continue;
     }
     hlo_verify_options o = {
-        .layout_sensitive = has(fix, "verifier_layout_sensitive=true") || has(opt, "MakeLayoutSensitive") || has(opt, "LayoutSensitive=true"),
+        .layout_sensitive = has(fix, "verifier_layout_sensitive=true") || has(opt, "MakeLayoutSensitive") ||
+                            has(opt, "LayoutSensitive=true"),
         .disallow_mixed_precision = has(fix, "allow_mixed_precision_in_hlo_verifier=false"),
         .broadcast_dims_ordered = has(opt, "VerifyBroadcastDimensionsOrder"),
         .call_threads = has(opt, "VerifyCallNestedComputationThreadName"),
@@ -80,7 +85,8 @@ static int cases(const char *dir) {
     hs_status s = check(path, &o, tsv_get(&t, "config"));
     bool agree = hs_ok(s) == !*want;
     pass += agree;
-    if (!agree) printf("FAIL %s: %s%s\n", name, hs_ok(s) ? "accepted, but should say " : "refused: ", hs_ok(s) ? want : s.err->message);
+    if (!agree)
+      printf("FAIL %s: %s%s\n", name, hs_ok(s) ? "accepted, but should say " : "refused: ", hs_ok(s) ? want : s.err->message);
     else if (*want && !says(s, want)) {
       wording++;
       if (verbose) printf("WORDING %s: %s\n  wanted: %s\n", name, s.err->message, want);
