@@ -2,7 +2,7 @@
 //
 // Up to LANES lines are loaded side by side into split real and imaginary arrays [position][lane]; every butterfly is then
 // a straight loop over lanes that the compiler turns into vector code, whatever dimension the lines run along. Passes are the
-// decimation-in-frequency autosort form (Stockham; see Van Loan, Computational Frameworks for the FFT, 1992): radix 4 and 2 by
+// decimation-in-frequency autosort form (Stockham; see Van Loan, Computational Frameworks for the FFT, 1992): radix 4 by
 // hand, any other prime factor by its small DFT. Real transforms go through the complex one; several dims one after the other.
 #include <math.h>
 
@@ -38,44 +38,49 @@ static bool plan_line(line_plan *p, i64 n, bool inverse) {
   return true;
 }
 
-// One pass of radix r over n (current length) with stride s: see the head of the file. x and y hold N * LANES numbers each.
+// Passes over N * LANES numbers: at each, length n splits into r interleaved parts of m = n / r, with stride s between
+// elements of a part (see the head of the file).
 #define DEFINE_PASSES(name, T)                                                                                          \
-  __attribute__((target_clones("default", "avx2,fma", "arch=skylake-avx512")))                                          \
+  typedef T name##_vec __attribute__((vector_size(sizeof(T) * LANES), aligned(sizeof(T)), may_alias));                  \
+  __attribute__((target_clones("default", "avx2", "avx512f")))                                                          \
   static void name(const line_plan *p, T *xr, T *xi, T *yr, T *yi) {                                                    \
     i64 n = p->n, s = 1, N = p->n;                                                                                      \
-    T *ar = xr, *ai = xi, *br = yr, *bi = yi;                                                                           \
+    T *ar = xr, *ai = xi, *br = yr, *bi = yi, e = p->inverse ? -1 : 1;                                                  \
     for (u32 f = 0; f < p->nf; f++) {                                                                                   \
-      i64 r = p->f[f], m = n / r, tw = N / n;                                                                           \
+      i64 r = p->f[f], m = n / r, tw = N / n, in = s * m;                                                               \
       for (i64 q = 0; q < m; q++) {                                                                                     \
+        const name##_vec *vr = (const name##_vec *)(ar + s * q * LANES), *vi = (const name##_vec *)(ai + s * q * LANES); \
+        name##_vec *or_ = (name##_vec *)(br + s * r * q * LANES), *oi = (name##_vec *)(bi + s * r * q * LANES);         \
+        if (r == 4) {                                                                                                   \
+          T c1 = (T)p->cosine[q * tw], s1 = (T)p->sine[q * tw], c2 = (T)p->cosine[2 * q % n * tw], s2 = (T)p->sine[2 * q % n * tw]; \
+          T c3 = (T)p->cosine[3 * q % n * tw], s3 = (T)p->sine[3 * q % n * tw];                                         \
+          for (i64 z = 0; z < s; z++) {                                                                                 \
+            name##_vec pr = vr[z] + vr[z + 2 * in], pi = vi[z] + vi[z + 2 * in], mr = vr[z] - vr[z + 2 * in], mi = vi[z] - vi[z + 2 * in]; \
+            name##_vec qr = vr[z + in] + vr[z + 3 * in], qi = vi[z + in] + vi[z + 3 * in];                              \
+            name##_vec dr = (vr[z + in] - vr[z + 3 * in]) * e, di = (vi[z + in] - vi[z + 3 * in]) * e;                  \
+            name##_vec r1 = mr + di, i1 = mi - dr, r2 = pr - qr, i2 = pi - qi, r3 = mr - di, i3 = mi + dr;              \
+            or_[z] = pr + qr;                                                                                           \
+            oi[z] = pi + qi;                                                                                            \
+            or_[z + s] = r1 * c1 - i1 * s1;                                                                             \
+            oi[z + s] = r1 * s1 + i1 * c1;                                                                              \
+            or_[z + 2 * s] = r2 * c2 - i2 * s2;                                                                         \
+            oi[z + 2 * s] = r2 * s2 + i2 * c2;                                                                          \
+            or_[z + 3 * s] = r3 * c3 - i3 * s3;                                                                         \
+            oi[z + 3 * s] = r3 * s3 + i3 * c3;                                                                          \
+          }                                                                                                             \
+          continue;                                                                                                     \
+        }                                                                                                               \
         for (i64 k = 0; k < r; k++) {                                                                                   \
           T wr = (T)p->cosine[q * k % n * tw], wi = (T)p->sine[q * k % n * tw];                                         \
           for (i64 z = 0; z < s; z++) {                                                                                 \
-            T *or_ = br + (z + s * (r * q + k)) * LANES, *oi = bi + (z + s * (r * q + k)) * LANES;                      \
-            const T *ir = ar + (z + s * q) * LANES, *ii = ai + (z + s * q) * LANES;                                     \
-            const i64 st = s * m * LANES;                                                                               \
-            T sr[LANES], si[LANES];                                                                                     \
-            if (r == 2) {                                                                                               \
-              T g = k ? -1 : 1;                                                                                         \
-              for (int l = 0; l < LANES; l++) { sr[l] = ir[l] + g * ir[st + l]; si[l] = ii[l] + g * ii[st + l]; }       \
-            } else if (r == 4) {                                                                                        \
-              T e = p->inverse ? -1 : 1, g = k & 1 ? -1 : 1, h = k == 1 ? e : k == 3 ? -e : 0, c = k == 0 ? 1 : k == 2 ? -1 : 0; \
-              for (int l = 0; l < LANES; l++) {                                                                         \
-                T dr = ir[st + l] * (c) + ir[3 * st + l] * (c), di = ii[st + l] * (c) + ii[3 * st + l] * (c);           \
-                T er = ir[st + l] - ir[3 * st + l], ei = ii[st + l] - ii[3 * st + l];                                   \
-                sr[l] = ir[l] + g * ir[2 * st + l] + dr + h * ei;                                                       \
-                si[l] = ii[l] + g * ii[2 * st + l] + di - h * er;                                                       \
-              }                                                                                                         \
-            } else {                                                                                                    \
-              for (int l = 0; l < LANES; l++) sr[l] = si[l] = 0;                                                        \
-              for (i64 j = 0; j < r; j++) {                                                                             \
-                T c = (T)p->cosine[j * k % r * (N / r)], d = (T)p->sine[j * k % r * (N / r)];                           \
-                for (int l = 0; l < LANES; l++) {                                                                       \
-                  sr[l] += ir[j * st + l] * c - ii[j * st + l] * d;                                                     \
-                  si[l] += ir[j * st + l] * d + ii[j * st + l] * c;                                                     \
-                }                                                                                                       \
-              }                                                                                                         \
+            name##_vec sr = vr[z], si = vi[z];                                                                          \
+            for (i64 j = 1; j < r; j++) {                                                                               \
+              T c = (T)p->cosine[j * k % r * (N / r)], d = (T)p->sine[j * k % r * (N / r)];                             \
+              sr += vr[z + j * in] * c - vi[z + j * in] * d;                                                            \
+              si += vr[z + j * in] * d + vi[z + j * in] * c;                                                            \
             }                                                                                                           \
-            for (int l = 0; l < LANES; l++) { or_[l] = sr[l] * wr - si[l] * wi; oi[l] = sr[l] * wi + si[l] * wr; }      \
+            or_[z + k * s] = sr * wr - si * wi;                                                                         \
+            oi[z + k * s] = sr * wi + si * wr;                                                                          \
           }                                                                                                             \
         }                                                                                                               \
       }                                                                                                                 \

@@ -133,7 +133,7 @@ static hs_status build(served *s, cpu_reader *r, const mapping *blob, hs_buf *re
 
 hs_status cpu_serve_compile(const void *payload, size_t n, const int *fds, u32 nfds, hs_buf *reply) {
   if (nfds != 1) return hs_fail(HS_E_INTERNAL, "compile request without constants");
-  mapping blob;
+  mapping blob = {0};
   HS_TRY(map_fd(fds[0], false, &blob));
   cpu_reader r = {payload, n, false};
   served *s = hs_calloc(1, sizeof *s);
