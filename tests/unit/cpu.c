@@ -1,0 +1,316 @@
+// The cpu backend against the evaluator on small modules of our own: runtime kernels, control flow, buffers in place,
+// donation, layouts, measuring; and what happens to a run when its worker dies.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <pthread.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "backends/backend.h"
+#include "backends/worker.h"
+#include "core/text.h"
+
+static hlo_ctx *ctx;
+static const backend *cpu;
+
+static hlo_module *parse(const char *text) {
+  hlo_module *m = NULL;
+  hs_status s = hlo_parse(ctx, text, strlen(text), NULL, &m);
+  if (!hs_ok(s)) { hs_buf b = {0}; hs_status_render(s, &b, false); print_error("%s\n", hs_buf_cstr(&b)); hs_buf_free(&b); }
+  assert_true(hs_ok(s));
+  return m;
+}
+
+static void explain(hs_status s) {
+  if (hs_ok(s)) return;
+  hs_buf b = {0};
+  hs_status_render(s, &b, false);
+  print_error("%s\n", hs_buf_cstr(&b));
+  hs_buf_free(&b);
+  hs_status_drop(s);
+  fail();
+}
+
+static backend_result run_on(const backend *b, const hlo_module *m, const backend_options *o, const backend_run_options *ro, backend_compiled *info) {
+  hlo_literal **args = NULL;
+  u32 n = 0;
+  backend_exe *e = NULL;
+  backend_result r = {0};
+  explain(hlo_inputs_formula(ctx, m, NULL, 0, &args, &n));
+  explain(b->compile(m, o, &e));
+  if (info) *info = *b->compiled(e);
+  explain(b->run(e, n, args, ro, &r));
+  b->release(e);
+  hlo_inputs_free(args, n);
+  return r;
+}
+
+// The same result as the evaluator, whole and one kernel per instruction, on one thread and on all.
+static void agrees(const char *text) {
+  hlo_module *m = parse(text);
+  backend_result want = run_on(backend_find("interp"), m, NULL, NULL, NULL);
+  for (int mode = 0; mode < 3; mode++) {
+    backend_options o = {.threads = mode == 1, .per_instruction = mode == 2, .deadline_s = 120};
+    backend_result got = run_on(cpu, m, &o, NULL, NULL);
+    explain(hlo_compare(want.outputs, got.outputs, (hlo_tolerance){1e-4, 1e-4}));
+    backend_result_free(&got);
+  }
+  backend_result_free(&want);
+  hlo_module_free(m);
+}
+
+#define MODULE(body) "HloModule t\n" body
+
+static void dots(void **st) {
+  (void)st;
+  agrees(MODULE("ENTRY e { a = f32[5,7] parameter(0)\n b = f32[7,3] parameter(1)\n ROOT d = f32[5,3] dot(a, b), lhs_contracting_dims={1}, rhs_contracting_dims={0} }"));
+  agrees(MODULE("ENTRY e { a = f32[40,70] parameter(0)\n b = f32[50,70] parameter(1)\n ROOT d = f32[40,50] dot(a, b), lhs_contracting_dims={1}, rhs_contracting_dims={1} }"));
+  agrees(MODULE("ENTRY e { a = f32[3,4,20,30] parameter(0)\n b = f32[3,30,4,25] parameter(1)\n"
+                "ROOT d = f32[3,4,20,25] dot(a, b), lhs_batch_dims={0,1}, rhs_batch_dims={0,2}, lhs_contracting_dims={3}, rhs_contracting_dims={1} }"));
+  agrees(MODULE("ENTRY e { a = f32[6,5,4] parameter(0)\n b = f32[4,6,9] parameter(1)\n ROOT d = f32[5,9] dot(a, b), lhs_contracting_dims={0,2}, rhs_contracting_dims={1,0} }"));
+  agrees(MODULE("ENTRY e { a = f32[300] parameter(0)\n b = f32[300,40] parameter(1)\n ROOT d = f32[40] dot(a, b), lhs_contracting_dims={0}, rhs_contracting_dims={0} }"));
+  agrees(MODULE("ENTRY e { a = f64[9,8] parameter(0)\n b = f64[8,7] parameter(1)\n ROOT d = f64[9,7] dot(a, b), lhs_contracting_dims={1}, rhs_contracting_dims={0} }"));
+  agrees(MODULE("ENTRY e { a = s8[9,8] parameter(0)\n b = s8[8,7] parameter(1)\n ROOT d = s32[9,7] dot(a, b), lhs_contracting_dims={1}, rhs_contracting_dims={0} }"));
+  agrees(MODULE("ENTRY e { a = c64[4,6] parameter(0)\n b = c64[6,5] parameter(1)\n ROOT d = c64[4,5] dot(a, b), lhs_contracting_dims={1}, rhs_contracting_dims={0} }"));
+  agrees(MODULE("ENTRY e { a = f32[33,65]{0,1} parameter(0)\n b = f32[65,47]{0,1} parameter(1)\n ROOT d = f32[33,47]{0,1} dot(a, b), lhs_contracting_dims={1}, rhs_contracting_dims={0} }"));
+  agrees(MODULE("ENTRY e { a = f32[0,7] parameter(0)\n b = f32[7,3] parameter(1)\n ROOT d = f32[0,3] dot(a, b), lhs_contracting_dims={1}, rhs_contracting_dims={0} }"));
+  agrees(MODULE("ENTRY e { a = f32[5,0] parameter(0)\n b = f32[0,3] parameter(1)\n ROOT d = f32[5,3] dot(a, b), lhs_contracting_dims={1}, rhs_contracting_dims={0} }"));
+}
+
+static void narrow_dots(void **st) {
+  (void)st;
+  agrees(MODULE("ENTRY e { a = bf16[1,64] parameter(0)\n b = bf16[64,40] parameter(1)\n d = f32[1,40] dot(a, b), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n ROOT r = f32[1,40] negate(d) }"));
+  agrees(MODULE("ENTRY e { a = bf16[3,64] parameter(0)\n b = bf16[40,64] parameter(1)\n ROOT d = f32[3,40] dot(a, b), lhs_contracting_dims={1}, rhs_contracting_dims={1} }"));
+  agrees(MODULE("ENTRY e { a = f16[40,64] parameter(0)\n b = f16[64,48] parameter(1)\n ROOT d = f32[40,48] dot(a, b), lhs_contracting_dims={1}, rhs_contracting_dims={0} }"));
+}
+
+static void convolutions(void **st) {
+  (void)st;
+  agrees(MODULE("ENTRY e { x = f32[2,9,9,8] parameter(0)\n w = f32[3,3,8,16] parameter(1)\n ROOT c = f32[2,9,9,16] convolution(x, w), window={size=3x3 pad=1_1x1_1}, dim_labels=b01f_01io->b01f }"));
+  agrees(MODULE("ENTRY e { x = f32[2,3,10,11] parameter(0)\n w = f32[5,3,3,2] parameter(1)\n ROOT c = f32[2,5,4,5] convolution(x, w), window={size=3x2 stride=2x2 pad=0_0x0_0}, dim_labels=bf01_oi01->bf01 }"));
+  agrees(MODULE("ENTRY e { x = f32[2,8,8,8] parameter(0)\n w = f32[3,3,2,12] parameter(1)\n ROOT c = f32[2,8,8,12] convolution(x, w), window={size=3x3 pad=1_1x1_1}, dim_labels=b01f_01io->b01f, feature_group_count=4 }"));
+  agrees(MODULE("ENTRY e { x = f32[2,7,7,3] parameter(0)\n w = f32[3,3,3,4] parameter(1)\n ROOT c = f32[2,7,7,4] convolution(x, w), window={size=3x3 pad=2_2x2_2 rhs_dilate=2x2}, dim_labels=b01f_01io->b01f }"));
+  agrees(MODULE("ENTRY e { x = f32[2,6,6,4] parameter(0)\n w = f32[4,4,4,3] parameter(1)\n ROOT c = f32[2,12,12,3] convolution(x, w), window={size=4x4 pad=2_2x2_2 lhs_dilate=2x2}, dim_labels=b01f_01io->b01f }"));
+  agrees(MODULE("ENTRY e { x = f32[2,6,6,4] parameter(0)\n w = f32[3,3,4,3] parameter(1)\n ROOT c = f32[2,6,6,3] convolution(x, w), window={size=3x3 pad=1_1x1_1 rhs_reversal=1x1}, dim_labels=b01f_01io->b01f }"));
+  agrees(MODULE("ENTRY e { x = f32[3,8,8,5] parameter(0)\n g = f32[3,8,8,6] parameter(1)\n ROOT c = f32[3,3,5,6] convolution(x, g), window={size=8x8 pad=1_1x1_1}, dim_labels=f01b_i01o->01bf }"));
+  agrees(MODULE("ENTRY e { x = f32[3,9,9,5] parameter(0)\n g = f32[3,4,4,6] parameter(1)\n ROOT c = f32[3,3,5,6] convolution(x, g), window={size=4x4 pad=0_0x0_0 rhs_dilate=2x2}, dim_labels=f01b_i01o->01bf }"));
+  agrees(MODULE("ENTRY e { x = f32[3,8,8,4] parameter(0)\n g = f32[3,8,8,4] parameter(1)\n ROOT c = f32[3,3,1,4] convolution(x, g), window={size=8x8 pad=1_1x1_1}, dim_labels=f01b_i01o->01bf, batch_group_count=4 }"));
+  agrees(MODULE("ENTRY e { x = f32[4,10] parameter(0)\n w = f32[10,6] parameter(1)\n ROOT c = f32[4,6] convolution(x, w), dim_labels=bf_io->bf }"));
+  agrees(MODULE("ENTRY e { x = f32[2,12,4] parameter(0)\n w = f32[3,4,6] parameter(1)\n ROOT c = f32[2,12,6] convolution(x, w), window={size=3 pad=2_0}, dim_labels=b0f_0io->b0f }"));
+  agrees(MODULE("ENTRY e { x = s32[2,7,7,3] parameter(0)\n w = s32[3,3,3,4] parameter(1)\n ROOT c = s32[2,5,5,4] convolution(x, w), window={size=3x3}, dim_labels=b01f_01io->b01f }"));
+  agrees(MODULE("ENTRY e { x = f64[2,7,7,3] parameter(0)\n w = f64[3,3,3,4] parameter(1)\n ROOT c = f64[2,5,5,4] convolution(x, w), window={size=3x3}, dim_labels=b01f_01io->b01f }"));
+  agrees(MODULE("ENTRY e { x = f32[2,7,7,3] parameter(0)\n w = f32[3,3,3,4] parameter(1)\n ROOT c = f32[2,3,3,4] convolution(x, w), window={size=3x3 pad=-1_-1x-1_-1}, dim_labels=b01f_01io->b01f }"));
+}
+
+#define LT "lt { a = f32[] parameter(0)\n b = f32[] parameter(1)\n ROOT c = pred[] compare(a, b), direction=LT, type=TOTALORDER }\n"
+static void sorts(void **st) {
+  (void)st;
+  agrees(MODULE(LT "ENTRY e { x = f32[700] parameter(0)\n ROOT s = f32[700] sort(x), dimensions={0}, is_stable=true, to_apply=lt }"));
+  agrees(MODULE(LT "ENTRY e { x = f32[20,9] parameter(0)\n ROOT s = f32[20,9] sort(x), dimensions={0}, to_apply=lt }"));
+  agrees(MODULE("gt { a = s32[] parameter(0)\n b = s32[] parameter(1)\n p = f32[] parameter(2)\n q = f32[] parameter(3)\n ROOT c = pred[] compare(a, b), direction=GT }\n"
+                "ENTRY e { x = f32[900] parameter(0)\n k = f32[] constant(10)\n kb = f32[900] broadcast(k), dimensions={}\n y = f32[900] multiply(x, kb)\n i = s32[900] convert(y)\n"
+                "ROOT s = (s32[900], f32[900]) sort(i, x), dimensions={0}, is_stable=true, to_apply=gt }"));
+  agrees(MODULE("c { a = s32[] parameter(0)\n b = s32[] parameter(1)\n p = f32[] parameter(2)\n q = f32[] parameter(3)\n l = pred[] compare(a, b), direction=LT\n"
+                "e = pred[] compare(a, b), direction=EQ\n m = pred[] compare(p, q), direction=LT\n n = pred[] and(e, m)\n ROOT r = pred[] or(l, n) }\n"
+                "ENTRY e { k = s32[40] parameter(0)\n v = f32[40] parameter(1)\n ROOT s = (s32[40], f32[40]) sort(k, v), dimensions={0}, to_apply=c }"));
+  agrees(MODULE("ENTRY e { x = f32[5,60] parameter(0)\n ROOT t = (f32[5,7], s32[5,7]) topk(x), k=7, largest=true }"));
+}
+
+static void moves(void **st) {
+  (void)st;
+  agrees(MODULE("ENTRY e { x = f32[6,8] parameter(0)\n i = s32[] constant(3)\n j = s32[] constant(9)\n ROOT d = f32[2,3] dynamic-slice(x, i, j), dynamic_slice_sizes={2,3} }"));
+  agrees(MODULE("ENTRY e { x = f32[6,8] parameter(0)\n u = f32[2,3] parameter(1)\n i = s32[] constant(-4)\n j = s32[] constant(2)\n ROOT d = f32[6,8] dynamic-update-slice(x, u, i, j) }"));
+  agrees(MODULE("ENTRY e { x = f32[10,4] parameter(0)\n i = s32[5,1] constant({{3},{9},{0},{-2},{12}})\n ROOT g = f32[5,4] gather(x, i), offset_dims={1}, collapsed_slice_dims={0}, start_index_map={0}, index_vector_dim=1, slice_sizes={1,4} }"));
+  agrees(MODULE("ENTRY e { x = f32[4,10,3] parameter(0)\n i = s32[5] constant({3,9,0,1,2})\n ROOT g = f32[4,5,3] gather(x, i), offset_dims={0,2}, collapsed_slice_dims={1}, start_index_map={1}, index_vector_dim=1, slice_sizes={4,1,3} }"));
+  agrees(MODULE("add { a = f32[] parameter(0)\n b = f32[] parameter(1)\n ROOT c = f32[] add(a, b) }\n"
+                "ENTRY e { x = f32[10,4] parameter(0)\n i = s32[5,1] constant({{3},{9},{3},{-2},{12}})\n u = f32[5,4] parameter(1)\n"
+                "ROOT g = f32[10,4] scatter(x, i, u), update_window_dims={1}, inserted_window_dims={0}, scatter_dims_to_operand_dims={0}, index_vector_dim=1, to_apply=add }"));
+  agrees(MODULE("ge { a = f32[] parameter(0)\n b = f32[] parameter(1)\n ROOT c = pred[] compare(a, b), direction=GE }\nadd { a = f32[] parameter(0)\n b = f32[] parameter(1)\n ROOT c = f32[] add(a, b) }\n"
+                "ENTRY e { x = f32[2,8,8,3] parameter(0)\n s = f32[2,4,4,3] parameter(1)\n z = f32[] constant(0)\n ROOT r = f32[2,8,8,3] select-and-scatter(x, s, z), window={size=1x3x3x1 stride=1x2x2x1 pad=0_0x0_1x0_1x0_0}, select=ge, scatter=add }"));
+}
+
+static void linear_algebra(void **st) {
+  (void)st;
+#define SPD "x = f32[3,6,6] parameter(0)\n y = f32[3,6,6] dot(x, x), lhs_batch_dims={0}, rhs_batch_dims={0}, lhs_contracting_dims={2}, rhs_contracting_dims={2}\n"                       \
+            "r = s32[6,6] iota(), iota_dimension=0\n c = s32[6,6] iota(), iota_dimension=1\n p = pred[6,6] compare(r, c), direction=EQ\n pb = pred[3,6,6] broadcast(p), dimensions={1,2}\n"   \
+            "k = f32[] constant(3)\n kb = f32[3,6,6] broadcast(k), dimensions={}\n ys = f32[3,6,6] add(y, kb)\n a = f32[3,6,6] select(pb, ys, y)\n"
+  agrees(MODULE("ENTRY e { " SPD " ROOT l = f32[3,6,6] cholesky(a), lower=true }"));
+  agrees(MODULE("ENTRY e { " SPD " b = f32[3,6,4] parameter(1)\n ROOT s = f32[3,6,4] triangular-solve(a, b), left_side=true, lower=true, transpose_a=NO_TRANSPOSE }"));
+  agrees(MODULE("ENTRY e { " SPD " b = f32[3,6,4] parameter(1)\n ROOT s = f32[3,6,4] triangular-solve(a, b), left_side=true, lower=true, transpose_a=TRANSPOSE }"));
+  agrees(MODULE("ENTRY e { " SPD " b = f32[3,4,6] parameter(1)\n ROOT s = f32[3,4,6] triangular-solve(a, b), left_side=false, lower=false, transpose_a=NO_TRANSPOSE }"));
+  agrees(MODULE("ENTRY e { " SPD " b = f32[3,4,6] parameter(1)\n ROOT s = f32[3,4,6] triangular-solve(a, b), left_side=false, lower=true, transpose_a=TRANSPOSE, unit_diagonal=true }"));
+}
+
+static void ffts(void **st) {
+  (void)st;
+  agrees(MODULE("ENTRY e { x = c64[3,16] parameter(0)\n ROOT f = c64[3,16] fft(x), fft_type=FFT, fft_length={16} }"));
+  agrees(MODULE("ENTRY e { x = c64[3,15] parameter(0)\n ROOT f = c64[3,15] fft(x), fft_type=IFFT, fft_length={15} }"));
+  agrees(MODULE("ENTRY e { x = f32[2,6,14] parameter(0)\n ROOT f = c64[2,6,8] fft(x), fft_type=RFFT, fft_length={6,14} }"));
+  agrees(MODULE("ENTRY e { x = c64[2,6,8] parameter(0)\n ROOT f = f32[2,6,15] fft(x), fft_type=IRFFT, fft_length={6,15} }"));
+}
+
+static void random_bits(void **st) {
+  (void)st;
+  agrees(MODULE("ENTRY e { s = u64[2] parameter(0)\n ROOT r = (u64[2], u32[5,3]) rng-bit-generator(s), algorithm=rng_three_fry }"));
+  agrees(MODULE("ENTRY e { s = u64[2] parameter(0)\n ROOT r = (u64[2], u64[4,3]) rng-bit-generator(s), algorithm=rng_three_fry }"));
+  agrees(MODULE("ENTRY e { s = u64[3] parameter(0)\n ROOT r = (u64[3], u32[7]) rng-bit-generator(s), algorithm=rng_philox }"));
+  agrees(MODULE("ENTRY e { s = u64[3] parameter(0)\n ROOT r = (u64[3], u16[9]) rng-bit-generator(s), algorithm=rng_default }"));
+}
+
+// Loops whose state is updated in place, handed through, exchanged, and read by results.
+static void control_flow(void **st) {
+  (void)st;
+  agrees(MODULE("cond { s = (s32[], f32[20,3], f32[3]) parameter(0)\n i = s32[] get-tuple-element(s), index=0\n n = s32[] constant(20)\n ROOT c = pred[] compare(i, n), direction=LT }\n"
+                "body { s = (s32[], f32[20,3], f32[3]) parameter(0)\n i = s32[] get-tuple-element(s), index=0\n a = f32[20,3] get-tuple-element(s), index=1\n v = f32[3] get-tuple-element(s), index=2\n"
+                "one = s32[] constant(1)\n j = s32[] add(i, one)\n w = f32[3] multiply(v, v)\n u = f32[1,3] reshape(w)\n z = s32[] constant(0)\n b = f32[20,3] dynamic-update-slice(a, u, i, z)\n"
+                "ROOT t = (s32[], f32[20,3], f32[3]) tuple(j, b, v) }\n"
+                "ENTRY e { a = f32[20,3] parameter(0)\n v = f32[3] parameter(1)\n i = s32[] constant(0)\n t = (s32[], f32[20,3], f32[3]) tuple(i, a, v)\n"
+                "w = (s32[], f32[20,3], f32[3]) while(t), condition=cond, body=body\n r = f32[20,3] get-tuple-element(w), index=1\n q = f32[20,3] add(r, a)\n ROOT o = (f32[20,3], f32[20,3]) tuple(r, q) }"));
+  // State is rotated (x, y) <- (y, x + y) and grown large enough to be exchanged instead of copied.
+  agrees(MODULE("cond { s = (s32[], f32[600], f32[600]) parameter(0)\n i = s32[] get-tuple-element(s), index=0\n n = s32[] constant(7)\n ROOT c = pred[] compare(i, n), direction=LT }\n"
+                "body { s = (s32[], f32[600], f32[600]) parameter(0)\n i = s32[] get-tuple-element(s), index=0\n x = f32[600] get-tuple-element(s), index=1\n y = f32[600] get-tuple-element(s), index=2\n"
+                "one = s32[] constant(1)\n j = s32[] add(i, one)\n r = f32[600] reverse(x), dimensions={0}\n z = f32[600] add(r, y)\n ROOT t = (s32[], f32[600], f32[600]) tuple(j, y, z) }\n"
+                "ENTRY e { x = f32[600] parameter(0)\n y = f32[600] parameter(1)\n i = s32[] constant(0)\n t = (s32[], f32[600], f32[600]) tuple(i, x, y)\n ROOT w = (s32[], f32[600], f32[600]) while(t), condition=cond, body=body }"));
+  // A loop in a loop over the same state, reversed every step.
+  agrees(MODULE("ic { s = (s32[], f32[500]) parameter(0)\n i = s32[] get-tuple-element(s), index=0\n n = s32[] constant(3)\n ROOT c = pred[] compare(i, n), direction=LT }\n"
+                "ib { s = (s32[], f32[500]) parameter(0)\n i = s32[] get-tuple-element(s), index=0\n x = f32[500] get-tuple-element(s), index=1\n one = s32[] constant(1)\n j = s32[] add(i, one)\n"
+                "r = f32[500] reverse(x), dimensions={0}\n y = f32[500] add(r, x)\n ROOT t = (s32[], f32[500]) tuple(j, y) }\n"
+                "oc { s = (s32[], f32[500]) parameter(0)\n i = s32[] get-tuple-element(s), index=0\n n = s32[] constant(2)\n ROOT c = pred[] compare(i, n), direction=LT }\n"
+                "ob { s = (s32[], f32[500]) parameter(0)\n i = s32[] get-tuple-element(s), index=0\n x = f32[500] get-tuple-element(s), index=1\n one = s32[] constant(1)\n j = s32[] add(i, one)\n z = s32[] constant(0)\n"
+                "t0 = (s32[], f32[500]) tuple(z, x)\n w = (s32[], f32[500]) while(t0), condition=ic, body=ib\n y = f32[500] get-tuple-element(w), index=1\n ROOT t = (s32[], f32[500]) tuple(j, y) }\n"
+                "ENTRY e { x = f32[500] parameter(0)\n i = s32[] constant(0)\n t = (s32[], f32[500]) tuple(i, x)\n ROOT w = (s32[], f32[500]) while(t), condition=oc, body=ob }"));
+  agrees(MODULE("p { x = f32[9] parameter(0)\n ROOT y = f32[9] negate(x) }\nq { x = f32[9] parameter(0)\n ROOT y = f32[9] copy(x) }\n"
+                "ENTRY e { x = f32[9] parameter(0)\n s = s32[] constant(1)\n c = f32[9] conditional(s, x, x), branch_computations={p, q}\n t = s32[] constant(-3)\n d = f32[9] conditional(t, c, x), branch_computations={q, p}\n ROOT r = f32[9] add(c, d) }"));
+  agrees(MODULE("f { x = f32[9] parameter(0)\n ROOT y = (f32[9], f32[9]) tuple(x, x) }\nENTRY e { x = f32[9] parameter(0)\n c = (f32[9], f32[9]) call(x), to_apply=f\n k = f32[9] constant({1,2,3,4,5,6,7,8,9})\n ROOT t = ((f32[9], f32[9]), f32[9], f32[9]) tuple(c, x, k) }"));
+}
+
+static void layouts(void **st) {
+  (void)st;
+  agrees(MODULE("ENTRY e { x = f32[5,6,7]{0,2,1} parameter(0)\n ROOT t = f32[5,6,7]{1,0,2} copy(x) }"));
+  agrees(MODULE(LT "ENTRY e { x = f32[20,9]{0,1} parameter(0)\n ROOT s = f32[20,9]{0,1} sort(x), dimensions={0}, to_apply=lt }"));
+}
+
+// A donated argument is updated in its own memory, and the caller's copy stays as it was.
+static void donation(void **st) {
+  (void)st;
+  hlo_module *m = parse("HloModule t, input_output_alias={ {}: (0, {}, may-alias) }\nENTRY e { x = f32[64] parameter(0)\n y = f32[64] parameter(1)\n ROOT s = f32[64] add(x, y) }");
+  backend_result want = run_on(backend_find("interp"), m, NULL, NULL, NULL);
+  backend_run_options ro = {.want_outputs = true, .warmup = 2, .min_runs = 4, .max_runs = 4};
+  backend_compiled info;
+  backend_result got = run_on(cpu, m, NULL, &ro, &info);
+  explain(hlo_compare(want.outputs, got.outputs, (hlo_tolerance){1e-6, 1e-6}));
+  assert_int_equal(got.timing.runs, 4);
+  assert_int_equal(info.alias_bytes, 256);
+  backend_result_free(&got);
+  backend_result_free(&want);
+  hlo_module_free(m);
+}
+
+static void measures(void **st) {
+  (void)st;
+  hlo_module *m = parse(MODULE("ENTRY e { a = f32[64,64] parameter(0)\n b = f32[64,64] dot(a, a), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n ROOT c = f32[64,64] dot(b, a), lhs_contracting_dims={1}, rhs_contracting_dims={0} }"));
+  backend_run_options ro = {.warmup = 1, .min_runs = 3, .max_runs = 5, .want_kernel_times = true};
+  backend_compiled info;
+  backend_result r = run_on(cpu, m, NULL, &ro, &info);
+  assert_null(r.outputs);
+  assert_in_range(r.timing.runs, 3, 5);
+  assert_true(r.timing.first_ms > 0);
+  assert_int_equal(r.timing.nkernels, 2);
+  for (u32 k = 0; k < 2; k++) assert_true(r.timing.kernel_ms[k] > 0);
+  backend_result_free(&r);
+  hlo_module_free(m);
+}
+
+static void unsupported_names_the_opcode(void **st) {
+  (void)st;
+  hlo_module *m = parse(MODULE("ENTRY e { t = token[] after-all()\n i = ((f32[3]), token[]) infeed(t)\n ROOT r = (f32[3]) get-tuple-element(i), index=0 }"));
+  backend_exe *e = NULL;
+  hs_status s = cpu->compile(m, NULL, &e);
+  assert_false(hs_ok(s));
+  assert_int_equal(s.err->code, HS_E_UNSUPPORTED);
+  assert_non_null(strstr(s.err->message, "unsupported: infeed"));
+  hs_status_drop(s);
+  hlo_module_free(m);
+}
+
+// ---- what a run survives --------------------------------------------------------------------------------------------------
+
+#define SPIN "cond { s = (s32[], f32[]) parameter(0)\n i = s32[] get-tuple-element(s), index=0\n n = s32[] constant(0)\n ROOT c = pred[] compare(i, n), direction=GE }\n"   \
+             "body { s = (s32[], f32[]) parameter(0)\n i = s32[] get-tuple-element(s), index=0\n x = f32[] get-tuple-element(s), index=1\n k = f32[] constant(0.5)\n y = f32[] multiply(x, k)\n" \
+             "z = f32[] add(y, k)\n m = s32[] constant(1)\n j = s32[] and(i, m)\n ROOT t = (s32[], f32[]) tuple(j, z) }\n"                                                   \
+             "ENTRY e { x = f32[] parameter(0)\n i = s32[] constant(0)\n t = (s32[], f32[]) tuple(i, x)\n ROOT w = (s32[], f32[]) while(t), condition=cond, body=body }"
+
+static int disturb_signal;
+static void *disturb(void *p) {
+  (void)p;
+  usleep(500000);
+  if (disturb_signal) kill(worker_pid(worker_session()), disturb_signal);
+  else hs_interrupted = 1;
+  return NULL;
+}
+
+// A loop without end is running when it happens; afterwards the same program of another module runs again.
+static void survives(int sig, double deadline, hs_code want) {
+  hlo_module *endless = parse(MODULE(SPIN)), *good = parse(MODULE("ENTRY e { x = f32[5] parameter(0)\n ROOT y = f32[5] negate(x) }"));
+  backend_options o = {.deadline_s = deadline};
+  backend_exe *bad = NULL, *ok = NULL;
+  hlo_literal **args = NULL;
+  u32 n = 0;
+  backend_result r;
+  explain(cpu->compile(good, NULL, &ok));
+  explain(cpu->compile(endless, &o, &bad));
+  explain(hlo_inputs_formula(ctx, endless, NULL, 0, &args, &n));
+  pthread_t t;
+  disturb_signal = sig;
+  if (deadline == 0) pthread_create(&t, NULL, disturb, NULL);
+  hs_status s = cpu->run(bad, n, args, NULL, &r);
+  if (deadline == 0) pthread_join(t, NULL);
+  hs_interrupted = 0;
+  assert_false(hs_ok(s));
+  assert_int_equal(s.err->code, want);
+  assert_non_null(strstr(s.err->message, "running"));
+  hs_status_drop(s);
+  hlo_inputs_free(args, n);
+  explain(hlo_inputs_formula(ctx, good, NULL, 0, &args, &n));
+  explain(cpu->run(ok, n, args, NULL, &r));
+  assert_true(hlo_literal_f64(r.outputs, 0) == -hlo_literal_f64(args[0], 0));
+  backend_result_free(&r);
+  hlo_inputs_free(args, n);
+  cpu->release(bad);
+  cpu->release(ok);
+  hlo_module_free(endless);
+  hlo_module_free(good);
+}
+
+static void survives_segv(void **st) { (void)st; survives(SIGSEGV, 0, HS_E_WORKER); }
+static void survives_kill(void **st) { (void)st; survives(SIGKILL, 0, HS_E_WORKER); }
+static void survives_stop(void **st) { (void)st; survives(SIGSTOP, 0, HS_E_DEADLINE); }
+static void survives_ctrl_c(void **st) { (void)st; survives(0, 0, HS_E_INTERRUPTED); }
+static void survives_deadline(void **st) { (void)st; survives(0, 2, HS_E_DEADLINE); }
+
+int main(int argc, char **argv) {
+  int status;
+  if (worker_entry(argc, argv, &status)) return status;
+  cpu = backend_find("cpu");
+  hs_status s = cpu->probe();
+  if (!hs_ok(s)) {
+    printf("SKIP cpu: %s\n", s.err->message);
+    hs_status_drop(s);
+    return 0;
+  }
+  ctx = hlo_ctx_new();
+  const struct CMUnitTest tests[] = {
+    cmocka_unit_test(dots), cmocka_unit_test(narrow_dots), cmocka_unit_test(convolutions), cmocka_unit_test(sorts), cmocka_unit_test(moves),
+    cmocka_unit_test(linear_algebra), cmocka_unit_test(ffts), cmocka_unit_test(random_bits), cmocka_unit_test(control_flow), cmocka_unit_test(layouts),
+    cmocka_unit_test(donation), cmocka_unit_test(measures), cmocka_unit_test(unsupported_names_the_opcode), cmocka_unit_test(survives_segv),
+    cmocka_unit_test(survives_kill), cmocka_unit_test(survives_stop), cmocka_unit_test(survives_ctrl_c), cmocka_unit_test(survives_deadline),
+  };
+  int bad = cmocka_run_group_tests(tests, NULL, NULL);
+  hlo_ctx_free(ctx);
+  return bad;
+}
