@@ -126,7 +126,7 @@ static void row(repl_cmd *c, const char *title, const char *const *cells, u32 n)
   hs_buf b = {0};
   hs_buf_puts(&b, "  ");
   repl_pad(&b, title, 20);
-  for (u32 k = 0; k < n; k++) repl_pad(&b, cells[k], -14);
+  for (u32 k = 0; k < n; k++) repl_pad(&b, cells[k], -21);
   repl_say(c->out, "%s\n", hs_buf_cstr(&b));
   hs_buf_free(&b);
 }
