@@ -77,7 +77,7 @@ static hs_status read_spec(char *words, u32 line, u32 *number, char shape[128], 
   char kind[16], lo[64] = "", hi[64] = "", sh[128];
   int n = sscanf(words, "arg %u %127s %15s %63s %63s", number, sh, kind, lo, hi);
   if (n < 3) return bad_line(line, "expected: arg NUMBER SHAPE KIND");
-  strcpy(shape, sh);
+  memcpy(shape, sh, sizeof sh);
   *s = (input_spec){0};
   if (!strcmp(kind, "uniform") || !strcmp(kind, "int")) {
     if (n != 5) return bad_line(line, "this kind needs a lower and an upper bound");

@@ -19,7 +19,7 @@ arrow profiler passes backends viz repl
 arrow backends viz repl
 # only PATTERN FILES-REGEX: a library header is included in the named files only
 only() {
-  hits=$(grep -rlE "#include [<\"]$1" core passes backends profiler viz repl 2>/dev/null | grep -vE "$2")
+  hits=$(grep -rlE "#include [<\"]($1)" core passes backends profiler viz repl 2>/dev/null | grep -vE "$2")
   [ -z "$hits" ] || fail "$1 is included in $hits"
 }
 only 'llvm-c/' '^backends/(emit|cpu|gpu)/'
