@@ -13,6 +13,10 @@ static group_mode mode_of(const hlo_instr *i) {
   bool has_flag = hlo_op_takes_attr(i->opcode, HLO_ATTR_USE_GLOBAL_DEVICE_IDS);
   return flat ? MODE_FLAT : has_flag ? MODE_BOTH : MODE_PARTITION;
 }
+static i64 mul_sat(i64 a, i64 b) {   // saturating: the counts come from a file
+  i64 r;
+  return hs_mul_ok(a, b, &r) ? r : INT64_MAX;
+}
 static i64 module_count(const hlo_module *m, hlo_attr_id id) {
   const hlo_attr *a = hlo_attrs_find(m->attrs, id);
   return a ? a->v.i : 1;
@@ -70,7 +74,7 @@ static void check_groups(verifier *v, const hlo_instr *i, i64 *group_size) {
   NEED(v, i, mode != MODE_FLAT || total, "Replica groups must be specified in flattened-id mode");
   if (!total) {
     if (g && g->groups.n) check_group_list(v, i, g, 0);
-    *group_size = mode == MODE_PARTITION ? parts : mode == MODE_BOTH ? replicas * parts : replicas;
+    *group_size = mode == MODE_PARTITION ? parts : mode == MODE_BOTH ? mul_sat(replicas, parts) : replicas;
     return;
   }
   if (g->form == HLO_GROUPS_LIST) {
@@ -79,13 +83,13 @@ static void check_groups(verifier *v, const hlo_instr *i, i64 *group_size) {
     if (v->nerrors != before) return;
   }
   bool unknown = mode == MODE_BOTH && !hlo_attrs_find(v->m->attrs, HLO_ATTR_NUM_PARTITIONS);
-  *group_size = unknown ? 1 : mode == MODE_BOTH ? size * parts : size;
+  *group_size = unknown ? 1 : mode == MODE_BOTH ? mul_sat(size, parts) : size;
   bool any_size = i->opcode == HLO_ALL_REDUCE || i->opcode == HLO_ALL_REDUCE_START || i->opcode == HLO_COLLECTIVE_BROADCAST;
   NEED(v, i, uniform || any_size, "Replica groups expected to be of uniform size");
   if (v->o.ignore_group_counts) return;
   static const char *const names[] = {"kCrossReplica", "kCrossPartition", "kCrossReplicaAndPartition", "kFlattenedID"};
   static const char *const things[] = {"replicas", "partitions", "replicas", "flattened IDs"};
-  i64 want = mode == MODE_PARTITION ? parts : mode == MODE_FLAT ? replicas * parts : replicas;
+  i64 want = mode == MODE_PARTITION ? parts : mode == MODE_FLAT ? mul_sat(replicas, parts) : replicas;
   NEED(v, i, want == 1 || total == want, "In %s mode, replica groups should contain %lld %s, but found %lld", names[mode],
        (long long)want, things[mode], (long long)total);
 }

@@ -204,9 +204,10 @@ static void rule_constant(verifier *v, const hlo_instr *i) {
   NEED(v, i, infer_compatible(l->shape, i->shape, 0), "Constant's literal has the shape %s, the instruction %s",
        infer_text(l->shape), infer_text(i->shape));
 }
+// Bits of the buffer; -1 when they do not fit an i64.
 static i64 bitcast_bits(const hlo_shape *s) {
-  int bits = s->layout && s->layout->element_bits ? (int)s->layout->element_bits : (int)hlo_dtype_storage(s->dtype) * 8;
-  return s->elements * bits;
+  i64 bits = s->layout && s->layout->element_bits ? s->layout->element_bits : (i64)hlo_dtype_storage(s->dtype) * 8, all;
+  return hs_mul_ok(s->elements, bits, &all) ? all : -1;
 }
 static void rule_bitcast(verifier *v, const hlo_instr *i) {
   const hlo_shape *x = hlo_operand(i, 0)->shape;
