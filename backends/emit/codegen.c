@@ -565,7 +565,7 @@ static LLVMValueRef identity(cg *c, const nest_group *g, u32 k) {
   case HLO_OR: case HLO_XOR: return LLVMConstNull(r);
   case HLO_MULTIPLY: return f ? cg_fp(r, 1) : LLVMConstInt(r, 1, false);
   case HLO_AND: return LLVMConstAllOnes(r);
-  case HLO_MAXIMUM: return f ? cg_fp(r, -__builtin_inf()) : s ? LLVMConstInt(r, 1ull << (w - 1), false) : LLVMConstNull(r);
+  case HLO_MAXIMUM: return f ? cg_fp(r, -__builtin_inf()) : s ? LLVMConstInt(r, (u64)-(1ll << (w - 2)) * 2, true) : LLVMConstNull(r);
   case HLO_MINIMUM: return f ? cg_fp(r, __builtin_inf()) : s ? LLVMConstInt(r, (1ull << (w - 1)) - 1, false) : LLVMConstAllOnes(r);
   default: return NULL;
   }
@@ -752,7 +752,7 @@ static u32 row_lanes(const cg *c, const red *r) {     // lanes for the widest ac
   for (u32 m = 0; m < r->n; m++)
     for (u32 k = 0; k < r->g[m]->nacc; k++) {
       hlo_dtype t = c->n->nodes.v[r->g[m]->acc[k]].dtype;
-      widest = HS_MAX(widest, t == HLO_F16 || t == HLO_BF16 ? 4 : hlo_dtype_storage(t));
+      widest = HS_MAX(widest, nest_is_narrow(t) ? 4 : hlo_dtype_storage(t));
     }
   return HS_MIN(64, c->vector_bytes / (u32)widest);
 }

@@ -66,6 +66,7 @@ LLVMValueRef cg_round(cg *, hlo_dtype, LLVMValueRef);    // to the precision of 
 LLVMValueRef cg_minmax(cg *, hlo_dtype, bool max, LLVMValueRef a, LLVMValueRef b);
 
 // vmath.c: NULL when there is no body for the operation. Values are float or double.
+LLVMValueRef cg_slot(cg *, LLVMTypeRef);                 // stack memory of that type, 64-byte aligned
 LLVMValueRef cg_math(cg *, hlo_opcode, hlo_dtype, LLVMValueRef x, LLVMValueRef y);
 
 // codegen.c: adds function `name` for every stage's chunks.

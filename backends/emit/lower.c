@@ -70,7 +70,10 @@ static const nest_expr *linear(nest *n, const hlo_shape *s, bool use_layout, con
 static bool dtype_ok(hlo_dtype t) {
   switch (t) {
   case HLO_PRED: case HLO_S8: case HLO_S16: case HLO_S32: case HLO_S64: case HLO_U8: case HLO_U16: case HLO_U32: case HLO_U64:
-  case HLO_F16: case HLO_BF16: case HLO_F32: case HLO_F64: case HLO_C64: case HLO_C128: return true;
+  case HLO_F16: case HLO_BF16: case HLO_F32: case HLO_F64: case HLO_C64: case HLO_C128:
+  case HLO_S1: case HLO_S2: case HLO_S4: case HLO_U1: case HLO_U2: case HLO_U4:
+  case HLO_F8E5M2: case HLO_F8E4M3: case HLO_F8E4M3FN: case HLO_F8E4M3B11FNUZ: case HLO_F8E3M4: case HLO_F8E5M2FNUZ: case HLO_F8E4M3FNUZ:
+  case HLO_F4E2M1FN: case HLO_F6E3M2FN: case HLO_F6E2M3FN: return true;
   default: return false;
   }
 }
@@ -337,7 +340,7 @@ static void build_group(lowering *l, const hlo_instr *i, const hlo_computation *
   u32 *store = hs_arena_zalloc(n->a, 6 * nacc * sizeof *store);
   g.in = store, g.init = store + nacc, g.next = store + 2 * nacc, g.acc = store + 3 * nacc, g.elem = store + 4 * nacc, g.out = store + 5 * nacc;
   g.monoid = reducer ? monoid_of(reducer) : HLO_ADD;
-  bool wide = nvals == 1 && (g.monoid == HLO_ADD || g.monoid == HLO_MULTIPLY) && (types[0] == HLO_BF16 || types[0] == HLO_F16);
+  bool wide = nvals == 1 && (g.monoid == HLO_ADD || g.monoid == HLO_MULTIPLY) && nest_is_narrow(types[0]);
   nest_val *args = hs_arena_zalloc(n->a, 2 * nvals * sizeof *args);
   for (u32 k = 0, a = 0; k < nvals; k++) {
     hlo_dtype t = wide ? HLO_F32 : hlo_dtype_real_part(types[k]);
@@ -509,7 +512,7 @@ static nest_val lower_dot(lowering *l, frame *f, const hlo_instr *i, u32 rank, c
     if (!has(lb, d) && !has(lc, d)) ai[d] = idx[o++];
   for (u32 d = 0; d < b->shape->rank; d++)
     if (!has(rb, d) && !has(rc, d)) bi[d] = idx[o++];
-  hlo_dtype t = i->shape->dtype == HLO_BF16 || i->shape->dtype == HLO_F16 ? HLO_F32 : i->shape->dtype, r = hlo_dtype_real_part(t);
+  hlo_dtype t = nest_is_narrow(i->shape->dtype) ? HLO_F32 : i->shape->dtype, r = hlo_dtype_real_part(t);
   nest_val zero = {nest_const_f64(n, r, 0), hlo_dtype_is_complex(t) ? nest_const_f64(n, r, 0) : NEST_NONE};
   if (empty) return nest_convert(n, zero, t, i->shape->dtype);
   nest_val va = lower(l, f, a, 0, a->shape->rank, ai, guard), vb = lower(l, f, b, 0, b->shape->rank, bi, guard);
@@ -559,7 +562,7 @@ static nest_val lower_bitcast_convert(lowering *l, frame *f, const hlo_instr *i,
     nest_val v = lower(l, f, op, 0, op->shape->rank, idx, guard);
     return failed(l) ? no_val : nest_bitcast(n, v, from, to);
   }
-  if (hlo_dtype_is_complex(from) || hlo_dtype_is_complex(to) || from == HLO_PRED || to == HLO_PRED) return refuse(l, i, hlo_dtype_text(from));
+  if (hlo_dtype_is_complex(from) || hlo_dtype_is_complex(to) || from == HLO_PRED || to == HLO_PRED || wf < 8 || wt < 8) return refuse(l, i, hlo_dtype_text(from));
   hlo_dtype uf = nest_uint_of(wf), ut = nest_uint_of(wt);
   if (wf > wt) {
     nest_val v = lower(l, f, op, 0, rank - 1, idx, guard);

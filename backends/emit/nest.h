@@ -109,6 +109,9 @@ typedef struct nest {
 
 void nest_free(nest *);
 
+// Floats that are computed in f32 and rounded after every operation: f16, bf16 and everything of 8 bits or less.
+static inline bool nest_is_narrow(hlo_dtype t) { return hlo_dtype_is_float(t) && hlo_dtype_storage(t) <= 2; }
+
 // ---- expressions (nest.c) -------------------------------------------------------------------------------------------
 const nest_expr *nest_const(nest *, i64 c);
 const nest_expr *nest_of_var(nest *, u32 var, i64 coef);

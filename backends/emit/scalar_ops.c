@@ -5,21 +5,23 @@
 // division by zero, shifts past the width and float to integer conversion out of range have XLA's values, so a masked
 // lane can never trap.
 #include "backends/emit/codegen.h"
+#include "core/float.h"
 
 // ---- types and constants --------------------------------------------------------------------------------------------------
 LLVMTypeRef cg_rep(cg *c, hlo_dtype t) {
   switch (t) {
   case HLO_PRED: return c->i1;
-  case HLO_F16: case HLO_BF16: case HLO_F32: return c->f32;
+  case HLO_F32: return c->f32;
   case HLO_F64: return c->f64;
-  default: switch (hlo_dtype_storage(t)) { case 1: return c->i8; case 2: return c->i16; case 4: return c->i32; default: return c->i64; }
+  default: if (nest_is_narrow(t)) return c->f32;
+    switch (hlo_dtype_storage(t)) { case 1: return c->i8; case 2: return c->i16; case 4: return c->i32; default: return c->i64; }
   }
 }
 LLVMTypeRef cg_mem(cg *c, hlo_dtype t) {
   switch (t) {
   case HLO_PRED: return c->i8;
   case HLO_F16: case HLO_BF16: return c->i16;
-  default: return cg_rep(c, t);
+  default: return nest_is_narrow(t) ? c->i8 : cg_rep(c, t);
   }
 }
 static bool is_vector(LLVMTypeRef t) { return LLVMGetTypeKind(t) == LLVMVectorTypeKind; }
@@ -54,9 +56,10 @@ LLVMValueRef cg_const(cg *c, hlo_dtype t, const void *bits) {
     if (t == HLO_F64) memcpy(&w, bits, 8);
     else {                                          // through the bits, so that NaN payloads stay
       float f;
-      u16 h;
-      memcpy(&h, bits, 2);
+      u16 h = 0;
+      memcpy(&h, bits, hlo_dtype_storage(t) >= 2 ? 2 : 1);
       if (t == HLO_F32) memcpy(&f, bits, 4);
+      else if (hlo_dtype_storage(t) == 1) f = (float)hlo_elem_to_f64(t, bits);
       else f = t == HLO_BF16 ? hlo_bf16_to_f32(h) : hlo_f16_to_f32(h);
       u32 u;
       memcpy(&u, &f, 4);
@@ -89,7 +92,33 @@ static LLVMValueRef bf16_bits(cg *c, LLVMValueRef x) {      // float -> the 32 b
   return LLVMBuildSelect(c->b, nan, LLVMBuildOr(c->b, v, cg_int(it, 0x400000), ""), r, "");
 }
 
+// 8-bit floats and below go through the bulk conversions of core/float.c: correct for every format, not fast.
+static LLVMValueRef through(cg *c, u64 fn, hlo_dtype t, LLVMValueRef x, LLVMTypeRef to) {
+  LLVMTypeRef params[4] = {c->i32, c->ptr, c->ptr, c->i64}, ft = LLVMFunctionType(LLVMVoidTypeInContext(c->ctx), params, 4, false);
+  LLVMTypeRef tt = cg_like(x, to);
+  LLVMValueRef from = cg_slot(c, LLVMTypeOf(x)), into = cg_slot(c, tt), f = LLVMConstIntToPtr(LLVMConstInt(c->i64, fn, false), c->ptr);
+  i64 n = is_vector(tt) ? (i64)LLVMGetVectorSize(tt) : 1;
+  LLVMSetAlignment(LLVMBuildStore(c->b, x, from), 8);
+  (void)LLVMBuildCall2(c->b, ft, f, (LLVMValueRef[]){LLVMConstInt(c->i32, t, false), from, into, LLVMConstInt(c->i64, (u64)n, false)}, 4, "");
+  LLVMValueRef r = LLVMBuildLoad2(c->b, tt, into, "");
+  LLVMSetAlignment(r, 8);
+  return r;
+}
+static bool is_tiny(hlo_dtype t) { return hlo_dtype_is_float(t) && hlo_dtype_storage(t) == 1; }
+
+// Integers of less than 8 bits live in 8; after an operation they are extended again from their own width.
+static LLVMValueRef wrap(cg *c, hlo_dtype t, LLVMValueRef x) {
+  if (!hlo_dtype_is_integer(t) || hlo_dtype_bits(t) >= 8) return x;
+  LLVMTypeRef it = LLVMTypeOf(x);
+  LLVMValueRef up = LLVMBuildShl(c->b, x, cg_int(it, 8 - hlo_dtype_bits(t)), "");
+  return hlo_dtype_is_signed(t) ? LLVMBuildAShr(c->b, up, cg_int(it, 8 - hlo_dtype_bits(t)), "") : LLVMBuildLShr(c->b, up, cg_int(it, 8 - hlo_dtype_bits(t)), "");
+}
+static LLVMValueRef low_bits(cg *c, hlo_dtype t, LLVMValueRef x) {   // without sign extension
+  return hlo_dtype_bits(t) >= 8 ? x : LLVMBuildAnd(c->b, x, cg_int(LLVMTypeOf(x), (1 << hlo_dtype_bits(t)) - 1), "");
+}
+
 LLVMValueRef cg_round(cg *c, hlo_dtype t, LLVMValueRef x) {
+  if (is_tiny(t)) return cg_from_mem(c, t, cg_to_mem(c, t, x));
   LLVMTypeRef it = cg_like(x, c->i32);
   if (t == HLO_BF16) return LLVMBuildBitCast(c->b, LLVMBuildAnd(c->b, bf16_bits(c, x), cg_int(it, (i64)0xffff0000), ""), LLVMTypeOf(x), "");
   if (t == HLO_F16) return LLVMBuildFPExt(c->b, LLVMBuildFPTrunc(c->b, x, cg_like(x, c->f16), ""), LLVMTypeOf(x), "");
@@ -104,7 +133,7 @@ LLVMValueRef cg_from_mem(cg *c, hlo_dtype t, LLVMValueRef v) {
     LLVMTypeRef it = cg_like(v, c->i32);
     return LLVMBuildBitCast(c->b, LLVMBuildShl(c->b, LLVMBuildZExt(c->b, v, it, ""), cg_int(it, 16), ""), cg_like(v, c->f32), "");
   }
-  default: return v;
+  default: return is_tiny(t) ? through(c, (u64)(uintptr_t)hlo_floats_to_f32, t, v, c->f32) : v;
   }
 }
 
@@ -117,7 +146,7 @@ LLVMValueRef cg_to_mem(cg *c, hlo_dtype t, LLVMValueRef v) {
     LLVMValueRef w = LLVMBuildBitCast(c->b, v, it, "");
     return LLVMBuildTrunc(c->b, LLVMBuildLShr(c->b, w, cg_int(it, 16), ""), cg_like(v, c->i16), "");
   }
-  default: return v;
+  default: return is_tiny(t) ? through(c, (u64)(uintptr_t)hlo_floats_from_f32, t, v, c->i8) : v;
   }
 }
 
@@ -141,6 +170,13 @@ static LLVMValueRef to_int(cg *c, LLVMValueRef x, LLVMTypeRef it, bool sgn) {
 
 LLVMValueRef cg_convert(cg *c, hlo_dtype from, hlo_dtype to, LLVMValueRef x) {
   if (from == to) return x;
+  if (hlo_dtype_is_integer(from) && hlo_dtype_bits(from) < 8) from = hlo_dtype_is_signed(from) ? HLO_S8 : HLO_U8;
+  if (hlo_dtype_is_integer(to) && hlo_dtype_bits(to) < 8) {
+    bool s = hlo_dtype_is_signed(to);
+    if (!hlo_dtype_is_float(from)) return wrap(c, to, cg_convert(c, from, s ? HLO_S8 : HLO_U8, x));
+    LLVMValueRef v = to_int(c, x, cg_like(x, LLVMIntTypeInContext(c->ctx, (unsigned)hlo_dtype_bits(to))), s);
+    return s ? LLVMBuildSExt(c->b, v, cg_like(x, c->i8), "") : LLVMBuildZExt(c->b, v, cg_like(x, c->i8), "");
+  }
   LLVMTypeRef rt = cg_like(x, cg_rep(c, to));
   bool ff = hlo_dtype_is_float(from), tf = hlo_dtype_is_float(to), sgn = hlo_dtype_is_signed(from);
   if (to == HLO_PRED) {
@@ -153,7 +189,7 @@ LLVMValueRef cg_convert(cg *c, hlo_dtype from, hlo_dtype to, LLVMValueRef x) {
       return cg_round(c, to, trunc_odd(c, x));
     }
     if (to == HLO_F64) return LLVMBuildFPExt(c->b, x, rt, "");
-    return cg_round(c, to, x);
+    return cg_round(c, to, x);                         // f32, or a narrow format whose values are f32s already
   }
   if (ff) return to_int(c, x, rt, hlo_dtype_is_signed(to));
   if (tf) {
@@ -192,13 +228,14 @@ static LLVMValueRef int_divide(cg *c, bool rem, bool sgn, LLVMValueRef a, LLVMVa
   return LLVMBuildSelect(c->b, zero, LLVMConstAllOnes(t), q, "");
 }
 
-static LLVMValueRef shift(cg *c, hlo_opcode op, LLVMValueRef a, LLVMValueRef b) {
+static LLVMValueRef shift(cg *c, hlo_opcode op, hlo_dtype dt, LLVMValueRef a, LLVMValueRef b) {
   LLVMTypeRef t = LLVMTypeOf(a);
-  u32 width = LLVMGetIntTypeWidth(scalar_of(t));
+  u32 width = dt == HLO_PRED ? 1 : (u32)hlo_dtype_bits(dt);
+  b = dt == HLO_PRED ? b : low_bits(c, hlo_dtype_bits(dt) < 8 ? HLO_U8 : dt, b);
   LLVMValueRef in = LLVMBuildICmp(c->b, LLVMIntULT, b, cg_int(t, width), "");
   LLVMValueRef k = LLVMBuildSelect(c->b, in, b, cg_int(t, op == HLO_SHIFT_RIGHT_ARITH ? width - 1 : 0), "");
   if (op == HLO_SHIFT_RIGHT_ARITH) return LLVMBuildAShr(c->b, a, k, "");
-  LLVMValueRef r = op == HLO_SHIFT_LEFT ? LLVMBuildShl(c->b, a, k, "") : LLVMBuildLShr(c->b, a, k, "");
+  LLVMValueRef r = op == HLO_SHIFT_LEFT ? LLVMBuildShl(c->b, a, k, "") : LLVMBuildLShr(c->b, dt == HLO_PRED ? a : low_bits(c, dt, a), k, "");
   return LLVMBuildSelect(c->b, in, r, LLVMConstNull(t), "");
 }
 
@@ -276,9 +313,12 @@ static LLVMValueRef int_op(cg *c, const nest_node *x, LLVMValueRef *a) {
   case HLO_XOR: return LLVMBuildXor(c->b, a[0], a[1], "");
   case HLO_NOT: return LLVMBuildNot(c->b, a[0], "");
   case HLO_NEGATE: return LLVMBuildNeg(c->b, a[0], "");
-  case HLO_SHIFT_LEFT: case HLO_SHIFT_RIGHT_ARITH: case HLO_SHIFT_RIGHT_LOGICAL: return shift(c, x->op, a[0], a[1]);
-  case HLO_POPCNT: return cg_unary_intrinsic(c, "llvm.ctpop", a[0]);
-  case HLO_CLZ: return cg_intrinsic(c, "llvm.ctlz", 1, &t, 2, (LLVMValueRef[]){a[0], LLVMConstInt(c->i1, 0, false)});
+  case HLO_SHIFT_LEFT: case HLO_SHIFT_RIGHT_ARITH: case HLO_SHIFT_RIGHT_LOGICAL: return shift(c, x->op, x->in, a[0], a[1]);
+  case HLO_POPCNT: return cg_unary_intrinsic(c, "llvm.ctpop", low_bits(c, x->in, a[0]));
+  case HLO_CLZ: {
+    LLVMValueRef z = cg_intrinsic(c, "llvm.ctlz", 1, &t, 2, (LLVMValueRef[]){low_bits(c, x->in, a[0]), LLVMConstInt(c->i1, 0, false)});
+    return hlo_dtype_bits(x->in) >= 8 ? z : LLVMBuildSub(c->b, z, cg_int(t, 8 - hlo_dtype_bits(x->in)), "");
+  }
   case HLO_ABS:
     if (!sgn) return a[0];
     return LLVMBuildSelect(c->b, LLVMBuildICmp(c->b, LLVMIntSLT, a[0], LLVMConstNull(t), ""), LLVMBuildNeg(c->b, a[0], ""), a[0], "");
@@ -370,7 +410,14 @@ LLVMValueRef cg_op(cg *c, const nest_node *x, LLVMValueRef *a) {
   case HLO_CLAMP: return cg_minmax(c, x->in, false, a[2], cg_minmax(c, x->in, true, a[0], a[1]));
   default: break;
   }
-  if (!hlo_dtype_is_float(x->in)) return int_op(c, x, a);
+  if (!hlo_dtype_is_float(x->in)) {
+    LLVMValueRef v = int_op(c, x, a);
+    return v ? wrap(c, x->dtype, v) : NULL;
+  }
+  if (x->dtype == HLO_PRED) {
+    bool ignored;
+    return float_op(c, x, a, &ignored);
+  }
   bool exact = false;
   LLVMValueRef v = float_op(c, x, a, &exact);
   if (!v || exact) return v;

@@ -251,7 +251,7 @@ static void look(survey *s, u32 id, double times) {
   if (id == NEST_NONE || s->seen[id]) return;
   s->seen[id] = 1;
   const nest_node *x = &s->n->nodes.v[id];
-  u32 w = x->dtype == HLO_PRED ? 1 : x->dtype == HLO_F16 || x->dtype == HLO_BF16 ? 4 : (u32)hlo_dtype_storage(x->dtype);
+  u32 w = x->dtype == HLO_PRED ? 1 : nest_is_narrow(x->dtype) ? 4 : (u32)hlo_dtype_storage(x->dtype);
   if (x->kind == NEST_INDEX) w = 4;
   if (x->kind == NEST_OP && x->op == HLO_CONVERT && s->n->nodes.v[x->args[0]].kind == NEST_INDEX) s->seen[x->args[0]] = 1, look_expr(s, s->n->nodes.v[x->args[0]].e, times);
   if (w > s->widest) s->widest = w;

@@ -67,7 +67,7 @@ static const struct { hlo_opcode op; void (*f32)(float *, const float *, i64); v
     {HLO_ATANH, h_atanh_f32, h_atanh_f64}, {HLO_POWER, h_pow_f32, h_pow_f64}, {HLO_ATAN2, h_atan2_f32, h_atan2_f64}, {HLO_REMAINDER, h_fmod_f32, h_fmod_f64},
 };
 
-static val slot(cg *c, LLVMTypeRef t) {               // stack memory, allocated once per call site in the entry block
+val cg_slot(cg *c, LLVMTypeRef t) {               // stack memory, allocated once per call site in the entry block
   LLVMBasicBlockRef entry = LLVMGetEntryBasicBlock(c->fn);
   val first = LLVMGetFirstInstruction(entry);
   if (first) LLVMPositionBuilderBefore(B, first);
@@ -87,7 +87,7 @@ static val call_helper(cg *c, hlo_opcode op, val x, val y) {
   LLVMTypeRef t = LLVMTypeOf(x), params[3] = {c->ptr, c->ptr, c->i64};
   LLVMTypeRef ft = LLVMFunctionType(LLVMVoidTypeInContext(c->ctx), params, 3, false);
   i64 n = LLVMGetTypeKind(t) == LLVMVectorTypeKind ? (i64)LLVMGetVectorSize(t) : 1;
-  val px = slot(c, t), py = y ? slot(c, t) : px, f = LLVMConstIntToPtr(LLVMConstInt(c->i64, fn, false), c->ptr);
+  val px = cg_slot(c, t), py = y ? cg_slot(c, t) : px, f = LLVMConstIntToPtr(LLVMConstInt(c->i64, fn, false), c->ptr);
   LLVMSetAlignment(LLVMBuildStore(B, x, px), 8);
   if (y) LLVMSetAlignment(LLVMBuildStore(B, y, py), 8);
   (void)LLVMBuildCall2(B, ft, f, (val[]){px, py, LLVMConstInt(c->i64, (u64)n, false)}, 3, "");

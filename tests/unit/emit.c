@@ -82,7 +82,8 @@ static void fill(hlo_literal *l, u64 *z, bool wide) {
     if (t == HLO_PRED) *(u8 *)p = x & 1;
     else if (hlo_dtype_is_integer(t)) {
       i64 v = wide ? (i64)x >> (x & 31) : (i64)(x % 13) - (hlo_dtype_is_signed(t) ? 6 : 0);
-      if (wide && x % 7 == 0) v = hlo_dtype_is_signed(t) ? -(1ll << (hlo_dtype_bits(t) - 1)) : -1;
+      if (hlo_dtype_bits(t) < 8) v = hlo_dtype_is_signed(t) ? (i64)(x % (1u << hlo_dtype_bits(t))) - (1 << (hlo_dtype_bits(t) - 1)) : (i64)(x % (1u << hlo_dtype_bits(t)));
+      else if (wide && x % 7 == 0) v = hlo_dtype_is_signed(t) ? -(1ll << (hlo_dtype_bits(t) - 1)) : -1;
       if (wide && x % 11 == 0) v = 0;
       hlo_elem_from_i64(t, p, v);
     } else {
@@ -282,6 +283,30 @@ static void converts(void **state) {
   run_cases();
 }
 
+// Formats below 8 bits and 8-bit floats: conversions both ways, arithmetic rounded or wrapped after each step.
+static void small_types(void **state) {
+  (void)state;
+  static const char *const f8[] = {"f8e5m2", "f8e4m3fn", "f8e4m3b11fnuz", "f8e5m2fnuz", "f8e4m3fnuz", "f8e3m4"};
+  static const char *const i4[] = {"s4", "u4", "s2", "u2"};
+  for (size_t k = 0; k < HS_COUNT(f8); k++) {
+    unary_case("convert", "f32", f8[k], "[131]", "", 0);
+    unary_case("convert", f8[k], "f32", "[131]", "", 0);
+    unary_case("convert", f8[k], "s32", "[131]", "", 0);
+    binary_case("compare", f8[k], "pred", "[131]", ", direction=LT", 0);
+    binary_case("multiply", f8[k], f8[k], "[131]", "", 0);
+  }
+  for (size_t k = 0; k < HS_COUNT(i4); k++) {
+    unary_case("convert", "s32", i4[k], "[131]", "", 0);
+    unary_case("convert", "f32", i4[k], "[131]", "", 0);
+    unary_case("convert", i4[k], "s32", "[131]", "", 0);
+    binary_case("add", i4[k], i4[k], "[131]", "", 0);
+    binary_case("multiply", i4[k], i4[k], "[131]", "", 0);
+    binary_case("maximum", i4[k], i4[k], "[131]", "", 0);
+    binary_case("shift-right-logical", i4[k], i4[k], "[131]", "", 0);
+  }
+  run_cases();
+}
+
 static void complexes(void **state) {
   (void)state;
   static const char *const two[] = {"add", "subtract", "multiply", "divide"};
@@ -415,7 +440,7 @@ static void dumps(void **state) {
 
 int main(void) {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
-  const struct CMUnitTest tests[] = {TEST(integers), TEST(float_arithmetic), TEST(math), TEST(comparisons), TEST(converts), TEST(complexes),
+  const struct CMUnitTest tests[] = {TEST(integers), TEST(float_arithmetic), TEST(math), TEST(comparisons), TEST(converts), TEST(small_types), TEST(complexes),
                                      TEST(structure), TEST(equal_kernels_share_code), TEST(refuses_by_name), TEST(dumps)};
   return cmocka_run_group_tests_name("emit", tests, NULL, NULL);
 }
