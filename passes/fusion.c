@@ -28,7 +28,7 @@
 
 #include <math.h>
 
-const double pass_fusion_launch_ns = 1200;
+const double pass_fusion_launch_ns = 600;
 
 double pass_fusion_move_ns(double bytes) { return bytes / (bytes <= 256e3 ? 60.0 : bytes <= 8e6 ? 30.0 : 12.0); }
 
@@ -46,7 +46,8 @@ double pass_fusion_eval_ns(const hlo_instr *i) {
     case HLO_TRANSPOSE: return 0.01 * width;
     case HLO_PAD: case HLO_CONCATENATE: case HLO_DYNAMIC_SLICE: return 0.1 * width;
     case HLO_SQRT: case HLO_RSQRT: case HLO_DIVIDE: return (hlo_dtype_is_integer(i->shape->dtype) ? 1.5 : 0.2) * width;
-    case HLO_REMAINDER: case HLO_POWER: case HLO_ATAN2: return 2.0 * width;
+    case HLO_EXP: case HLO_LOG: case HLO_TANH: case HLO_LOGISTIC: return 0.25 * width;
+    case HLO_REMAINDER: case HLO_POWER: case HLO_ATAN2: return 1.5 * width;
     case HLO_GATHER: return 1.5;
     default: return (hlo_op_has(i->opcode, HLO_F_TRANSCENDENTAL) ? 0.5 : 0.04) * width;
   }

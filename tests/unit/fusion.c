@@ -70,9 +70,9 @@ ONE(polynomial, "x = f32[512] parameter(0) k = f32[] constant(2) two = f32[512] 
                 "one = f32[512] broadcast(c), dimensions={} q = f32[512] multiply(x, x) l = f32[512] multiply(two, x) s = f32[512] add(q, l) ROOT t = f32[512] add(s, one)\n")
 ONE(sine_plus_exp, "x = f32[4096] parameter(0) s = f32[4096] sine(x) v = f32[4096] exponential(x) ROOT t = f32[4096] add(s, v)\n")
 
-ONE(softmax_rows, "x = f32[64,512] parameter(0) c = f32[] constant(0) l = f32[] constant(-inf) m = f32[64] reduce(x, l), dimensions={1}, to_apply=max\n"
-                  "mb = f32[64,512] broadcast(m), dimensions={0} d = f32[64,512] subtract(x, mb) v = f32[64,512] exponential(d)\n"
-                  "s = f32[64] reduce(v, c), dimensions={1}, to_apply=add sb = f32[64,512] broadcast(s), dimensions={0} ROOT t = f32[64,512] divide(v, sb)\n")
+ONE(softmax_rows, "x = f32[1024,512] parameter(0) c = f32[] constant(0) l = f32[] constant(-inf) m = f32[1024] reduce(x, l), dimensions={1}, to_apply=max\n"
+                  "mb = f32[1024,512] broadcast(m), dimensions={0} d = f32[1024,512] subtract(x, mb) v = f32[1024,512] exponential(d)\n"
+                  "s = f32[1024] reduce(v, c), dimensions={1}, to_apply=add sb = f32[1024,512] broadcast(s), dimensions={0} ROOT t = f32[1024,512] divide(v, sb)\n")
 ONE(layer_norm, "x = f32[256,128] parameter(0) z = f32[] constant(0) q = f32[256] reduce(x, z), dimensions={1}, to_apply=add n = f32[] constant(128)\n"
                 "nb = f32[256] broadcast(n), dimensions={} mean = f32[256] divide(q, nb) mb = f32[256,128] broadcast(mean), dimensions={0}\n"
                 "d = f32[256,128] subtract(x, mb) dd = f32[256,128] multiply(d, d) v = f32[256] reduce(dd, z), dimensions={1}, to_apply=add\n"
