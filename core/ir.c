@@ -84,10 +84,21 @@ hlo_computation *hlo_fusion_comp(const hlo_instr *i) {
   return c ? c : hlo_attr_comp(i, HLO_ATTR_TO_APPLY);
 }
 
+// Passes ask this of every computation in turn: the answer for all of them is kept until the next edit.
 bool hlo_is_fusion_comp(const hlo_computation *c) {
-  hlo_for_each_comp(other, c->module) hlo_for_each_instr(i, other)
-    if (i->opcode == HLO_FUSION && hlo_attr_comp(i, HLO_ATTR_CALLS) == c) return true;
-  return false;
+  const hlo_module *m = c->module;
+  hlo_journal *j = m->journal;
+  if (j->fused_generation != m->generation + 1 || c->id >= j->nfused) {
+    hs_free(j->fused);
+    j->nfused = m->next_comp_id;
+    j->fused = hs_calloc(j->nfused + 1, sizeof *j->fused);
+    j->fused_generation = m->generation + 1;
+    hlo_for_each_comp(other, m) hlo_for_each_instr(i, other) {
+      const hlo_computation *callee = i->opcode == HLO_FUSION ? hlo_attr_comp(i, HLO_ATTR_CALLS) : NULL;
+      if (callee) j->fused[callee->id] = true;
+    }
+  }
+  return j->fused[c->id];
 }
 
 static bool comp_has_effect(void *arg, hlo_computation *c) {

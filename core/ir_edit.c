@@ -23,6 +23,7 @@ void hlo_module_free(hlo_module *m) {
   for (size_t k = 0; k < m->journal->literals.n; k++) hlo_literal_unref(m->journal->literals.v[k]);
   hs_vec_free(&m->journal->literals);
   hs_vec_free(&m->journal->log);
+  hs_free(m->journal->fused);
   hs_free(m->journal);
   hlo_names_free_(m->names);
   hs_arena_free(&m->arena);

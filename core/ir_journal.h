@@ -23,6 +23,7 @@ typedef struct hlo_journal {
   HS_VEC(record) log;
   bool off;                        // edits are not recorded
   HS_VEC(hlo_literal *) literals;  // references that the module's attributes hold, dropped with the module
+  u64 fused_generation; u32 nfused; bool *fused;   // hlo_is_fusion_comp by computation id, as of that generation + 1
 } hlo_journal;
 
 // Record and write a field; `c` is the computation it belongs to (its generation moves), or NULL.
