@@ -36,6 +36,26 @@ static hs_status dynamic_convolution(ev *e, const hlo_instr *i, hlo_literal **op
   return hlo_eval_convolution(e, i, ops, out);
 }
 
+// (data, size of each dimension) -> data of which that much is in use; and back, with the sizes as results.
+static hs_status slice_to_dynamic(ev *e, const hlo_instr *i, hlo_literal **ops, hlo_literal **out) {
+  const hlo_shape *s = i->shape;
+  if (!hlo_shape_is_array(s) || i->noperands != s->rank + 1 || ops[0]->shape->elements != s->elements) return ev_unsupported(i, "with these operands");
+  HS_TRY(ev_new(e, s, out));
+  memcpy((*out)->data, ops[0]->data, (*out)->bytes);
+  for (u32 d = 0; d < s->rank && (*out)->dynamic_sizes; d++)
+    (*out)->dynamic_sizes[d] = (i32)HS_MAX(HS_MIN(hlo_literal_i64(ops[d + 1], 0), s->dims[d]), 0);
+  return HS_GOOD;
+}
+
+static hs_status pad_to_static(ev *e, const hlo_instr *i, hlo_literal **ops, hlo_literal **out) {
+  const hlo_shape *s = ops[0]->shape;
+  if (!hlo_shape_is_tuple(i->shape) || i->shape->nelems != s->rank + 1 || i->shape->elems[0]->elements != s->elements) return ev_unsupported(i, "with these results");
+  HS_TRY(ev_new(e, i->shape, out));
+  memcpy((*out)->children[0]->data, ops[0]->data, ops[0]->bytes);
+  for (u32 d = 0; d < s->rank; d++) hlo_literal_set_i64((*out)->children[d + 1], 0, ops[0]->dynamic_sizes ? ops[0]->dynamic_sizes[d] : s->dims[d]);
+  return HS_GOOD;
+}
+
 static const struct target { const char *name; ev_fn fn; } targets[] = {
     {"Sharding", identity},
     {"ShardBarrierFrom", identity},
@@ -53,6 +73,8 @@ static const struct target { const char *name; ev_fn fn; } targets[] = {
     {"Qr", ev_qr},
     {"ProductOfElementaryHouseholderReflectors", ev_householder_product},
     {"DynamicConvolutionForward", dynamic_convolution},
+    {"SliceToDynamic", slice_to_dynamic},
+    {"PadToStatic", pad_to_static},
     {"SPMDFullToShardShape", ev_full_to_shard},
     {"SPMDShardToFullShape", ev_shard_to_full},
     {"xla.sdy.GlobalToLocalShape", ev_full_to_shard},

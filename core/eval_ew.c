@@ -206,7 +206,10 @@ typedef struct u128 { u64 a, b; } u128;
 #define SELECT(size, T)                                                             \
   static void select_##size(void *out, const void *const *in, i64 n) {              \
     T *r = out; const u8 *p = in[0]; const T *a = in[1], *b = in[2];                \
-    LOOP for (i64 i = 0; i < n; i++) r[i] = p[i] ? a[i] : b[i];                     \
+    LOOP for (i64 i = 0; i < n; i++) {                                              \
+      T m = (T)(0 - (T)p[i]);            /* all ones or none: pred is 0 or 1 */     \
+      r[i] = (T)((a[i] & m) | (b[i] & (T)~m));                                      \
+    }                                                                               \
   }
 SELECT(1, u8) SELECT(2, u16) SELECT(4, u32) SELECT(8, u64)
 static void select_16(void *out, const void *const *in, i64 n) {
