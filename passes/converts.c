@@ -40,6 +40,7 @@ hs_status pass_convert_operand_folding(pass_ctx *c) {
         hlo_set_operand(i, k, hlo_operand(o, 0));
         hlo_add_provenance(i, o);
         hlo_remove_dead(o);
+        k--;   // a chain of converts folds whole
       }
     }
   }
