@@ -133,20 +133,38 @@ static void check_params(verifier *v, const hlo_computation *c) {
     verify_report(v, NULL, "computation %s has %u parameter instructions but %u parameters", c->name, seen, c->nparams);
 }
 
-// Operands and control predecessors must come before their users in `order` (n entries): in post-order that fails
-// only for cycles, in the list of a scheduled module for a wrong schedule.
-static void check_order(verifier *v, hlo_instr *const *order, u32 n, bool schedule) {
+// The first thing that `i` depends on and that does not stand before it in the order held by v->pos; NULL when none.
+static const hlo_instr *late_dependency(const verifier *v, const hlo_instr *i) {
+  for (u32 k = 0; k < i->noperands; k++)
+    if (v->pos[hlo_operand(i, k)->id] >= v->pos[i->id]) return hlo_operand(i, k);
+  for (u32 k = 0; i->ctrl_preds && k < i->ctrl_preds->n; k++)
+    if (v->pos[i->ctrl_preds->v[k]->id] >= v->pos[i->id]) return i->ctrl_preds->v[k];
+  return NULL;
+}
+// Cycles, and the schedule. List order that puts dependencies first proves that there is no cycle; a scheduled module
+// must have it, in any other one a post-order decides.
+static void check_order(verifier *v, const hlo_computation *c) {
+  bool scheduled = hlo_is_scheduled(v->m) && !v->fused[c->id], ordered = true;
+  u32 n = 0;
+  hlo_for_each_instr(i, c) v->pos[i->id] = n++;
+  hlo_for_each_instr(i, c) {
+    const hlo_instr *before = late_dependency(v, i);
+    if (!before) continue;
+    ordered = false;
+    if (!scheduled || verify_full(v)) break;
+    verify_report(v, i, "the schedule places it before %s, which it depends on", before->name);
+  }
+  if (ordered) return;
+  hs_arena a = {0};
+  hlo_instr **order = hlo_post_order(c, &a);
   for (u32 k = 0; k < n; k++) v->pos[order[k]->id] = k;
   for (u32 k = 0; k < n && !verify_full(v); k++) {
-    const hlo_instr *i = order[k];
-    for (u32 j = 0; j < i->noperands + (i->ctrl_preds ? i->ctrl_preds->n : 0); j++) {
-      const hlo_instr *before = j < i->noperands ? hlo_operand(i, j) : i->ctrl_preds->v[j - i->noperands];
-      if (v->pos[before->id] < k) continue;
-      if (schedule) verify_report(v, i, "the schedule places it before %s, which it depends on", before->name);
-      else verify_report(v, i, "A cycle is detected while visiting instruction %s, which depends on %s", i->name, before->name);
-      break;
-    }
+    const hlo_instr *before = late_dependency(v, order[k]);
+    if (before)
+      verify_report(v, order[k], "A cycle is detected while visiting instruction %s, which depends on %s", order[k]->name,
+                    before->name);
   }
+  hs_arena_free(&a);
 }
 
 static void check_calls(verifier *v, const hlo_instr *i) {
@@ -188,16 +206,8 @@ static void check_computation(verifier *v, const hlo_computation *c) {
   if (!check_links(v, c)) return;
   check_params(v, c);
   u32 before = v->nerrors;
-  hs_arena a = {0};
-  check_order(v, hlo_post_order(c, &a), c->ninstrs, false);
-  if (hlo_is_scheduled(v->m) && !v->fused[c->id]) {
-    hlo_instr **list = HS_NEW_ARRAY(&a, hlo_instr *, c->ninstrs + 1);
-    u32 n = 0;
-    hlo_for_each_instr(i, c) list[n++] = i;
-    check_order(v, list, n, true);
-    if (v->o.no_deadlocks) verify_deadlocks(v, c);
-  }
-  hs_arena_free(&a);
+  check_order(v, c);
+  if (v->o.no_deadlocks && hlo_is_scheduled(v->m)) verify_deadlocks(v, c);
   hlo_for_each_instr(i, c) {
     if (verify_full(v)) return;
     check_calls(v, i);

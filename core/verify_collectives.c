@@ -219,6 +219,7 @@ done:
 typedef struct p2p_state { HS_VEC(const hlo_instr *) pending; bool bad; } p2p_state;
 static void walk_deadlocks(verifier *v, const hlo_computation *c, p2p_state *s, bool group, u32 depth) {
   hs_str key = HS_STR("_xla_send_recv_source_target_pairs");
+  if (!c) return;
   hlo_for_each_instr(i, c) {
     if (s->bad || depth > 64) return;
     if (i->opcode == HLO_WHILE) {
