@@ -36,8 +36,8 @@ LDFLAGS += $(if $(filter asan,$(VARIANT)),-fsanitize=address$(,)undefined) -pthr
 .PHONY: all help deps doctor demo check check-passes check-gpu asan bench peers fuzz install dist clean lint config unit bless
 
 -include $(B)/config.mk
-# Runtime kernels lean on the vectorizer.
-CFLAGS_backends_cpu_ += $(if $(filter release,$(VARIANT)),-O3)
+# Runtime kernels lean on the vectorizer and on fused multiply-add.
+CFLAGS_backends_cpu_ += $(if $(filter release,$(VARIANT)),-O3 -ffp-contract=fast)
 $(B)/config.mk: scripts/probe.sh Makefile
 	@mkdir -p $(B)
 	@EDITLINE=$(EDITLINE) CC="$(CC)" sh scripts/probe.sh $@

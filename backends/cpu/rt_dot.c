@@ -23,13 +23,14 @@ typedef enum compute { C_F32, C_F64, C_U32, C_U64, C_C64, C_C128 } compute;
 typedef struct dot {
   i64 B, M, N, K;
   side a, b, c;
-  hlo_dtype ta, tb, tc;
+  hlo_dtype ta, tb, tc, vt;          // vt: type of the right operand, before any exchange
   compute ct;
   // how to pack an operand or store the result when it does not collapse: dims and strides, grouped
   u32 ra, rb, rc;
   i64 da[HLO_MAX_RANK], sa[HLO_MAX_RANK], db[HLO_MAX_RANK], sb[HLO_MAX_RANK], dc[HLO_MAX_RANK], sc[HLO_MAX_RANK];
   bool pack_a, pack_b, pack_c;       // through scratch, in the compute type
   i64 at_a, at_b, at_c;              // scratch offsets
+  bool vector, swapped;              // M = 1 after exchanging the operands when N = 1: see "matrix times vector"
 #if HAVE_DNNL
   dnnl_primitive_t prim;
   dnnl_memory_t ma, mb, mc;
@@ -134,7 +135,7 @@ enum { NB = 64 };
 
 // Rows [m0, m1) of one batch. B's columns contiguous: accumulate whole rows of C; else dot products along k.
 #define DEFINE_GEMM(name, T)                                                                                   \
-  __attribute__((target_clones("default", "avx2,fma", "arch=skylake-avx512")))                                 \
+  __attribute__((target_clones("default", "avx2", "avx512f")))                                 \
   static void name(const T *restrict a, const T *restrict b, T *restrict c, const dot *d, i64 m0, i64 m1) {    \
     const i64 N = d->N, K = d->K;                                                                              \
     if (d->b.c == 1 && N > 1) {                                                                                \
@@ -206,6 +207,70 @@ static void own_gemm(const dot *d, const void *a, const void *b, void *c) {
   else cpu_par_for(gemm_rows, &j, chunks);
 }
 
+// ---- matrix times vector ------------------------------------------------------------------------------------------------------
+
+// c[n] = sum over k of x[k] b[k][n]: x is packed f32, the matrix is read once, in place, f32 or bf16. Contiguous columns: rows of
+// the matrix stream by and a block of columns accumulates in L1; contiguous k: one dot product per column.
+static inline float from_f32(float v) { return v; }
+static inline float from_bf16(u16 v) {
+  u32 b = (u32)v << 16;
+  float f;
+  memcpy(&f, &b, sizeof f);
+  return f;
+}
+
+enum { VCOLS = 1024 };
+#define DEFINE_VECTOR(name, T, LOAD)                                                                            \
+  __attribute__((target_clones("default", "avx2", "avx512f")))                                                  \
+  static void name(const float *restrict x, const T *restrict b, float *restrict c, const dot *d, i64 n0, i64 n1) { \
+    const i64 K = d->K, rs = d->b.r, cs = d->b.c, n = n1 - n0;                                                  \
+    if (cs == 1) {                                                                                              \
+      float acc[VCOLS] = {0};                                                                                   \
+      i64 k = 0;                                                                                                \
+      for (; k + 4 <= K; k += 4) {                                                                              \
+        const T *r0 = b + k * rs + n0, *r1 = r0 + rs, *r2 = r1 + rs, *r3 = r2 + rs;                             \
+        const float x0 = x[k], x1 = x[k + 1], x2 = x[k + 2], x3 = x[k + 3];                                     \
+        for (i64 j = 0; j < n; j++) acc[j] += x0 * LOAD(r0[j]) + x1 * LOAD(r1[j]) + x2 * LOAD(r2[j]) + x3 * LOAD(r3[j]); \
+      }                                                                                                         \
+      for (; k < K; k++) for (i64 j = 0; j < n; j++) acc[j] += x[k] * LOAD(b[k * rs + n0 + j]);                 \
+      for (i64 j = 0; j < n; j++) c[(n0 + j) * d->c.c] = acc[j];                                                \
+      return;                                                                                                   \
+    }                                                                                                           \
+    for (i64 j = n0; j < n1; j++) {                                                                             \
+      const T *col = b + j * cs;                                                                                \
+      float acc[64] = {0}, s = 0;                                                                               \
+      i64 k = 0;                                                                                                \
+      if (rs == 1) for (; k + 64 <= K; k += 64) for (int u = 0; u < 64; u++) acc[u] += x[k + u] * LOAD(col[k + u]); \
+      for (; k < K; k++) s += x[k] * LOAD(col[k * rs]);                                                         \
+      for (int w = 32; w; w /= 2) for (int u = 0; u < w; u++) acc[u] += acc[u + w];                             \
+      c[j * d->c.c] = s + acc[0];                                                                               \
+    }                                                                                                           \
+  }
+DEFINE_VECTOR(vector_f32, float, from_f32)
+DEFINE_VECTOR(vector_bf16, u16, from_bf16)
+
+typedef struct vector_job { const dot *d; const float *x; const char *b; float *c; i64 cols, per; } vector_job;
+
+static void vector_chunk(void *ctx, i64 chunk, u32 thread) {
+  (void)thread;
+  const vector_job *j = ctx;
+  const dot *d = j->d;
+  i64 batch = chunk / j->per, n0 = chunk % j->per * j->cols, n1 = HS_MIN(d->N, n0 + j->cols);
+  const float *x = j->x + batch * d->K;
+  float *c = j->c + batch * d->c.b;
+  if (d->tb == HLO_BF16) vector_bf16(x, (const u16 *)(const void *)j->b + batch * d->b.b, c, d, n0, n1);
+  else vector_f32(x, (const float *)(const void *)j->b + batch * d->b.b, c, d, n0, n1);
+}
+
+static void vector_product(const dot *d, const void *x, const void *b, void *c) {
+  // Columns per chunk: about 32 KB of the matrix at least, whole cache lines.
+  i64 cols = HS_MAX((i64)64, 16384 / HS_MAX(d->K, (i64)1));
+  if (d->b.c == 1) cols = HS_MAX(cols, HS_MIN((i64)256, d->N));
+  cols = HS_MIN((i64)VCOLS, (cols + 63) / 64 * 64);
+  vector_job j = {d, x, b, c, cols, (d->N + cols - 1) / cols};
+  cpu_par_for(vector_chunk, &j, d->B * j.per);
+}
+
 // ---- oneDNN -------------------------------------------------------------------------------------------------------------------
 
 #if HAVE_DNNL
@@ -246,6 +311,8 @@ static bool dnnl_type(hlo_dtype t, dnnl_data_type_t *out) {
   switch (t) {
   case HLO_F32: *out = dnnl_f32; return true;
   case HLO_BF16: *out = dnnl_bf16; return true;
+  case HLO_S8: *out = dnnl_s8; return true;
+  case HLO_S32: *out = dnnl_s32; return true;
   default: return false;
   }
 }
@@ -267,6 +334,13 @@ static hs_status run_dot(void *state, void *const *bufs, void *scratch) {
   char *s = scratch;
   const void *a = bufs[0], *b = bufs[1];
   void *c = bufs[2];
+  if (d->vector) {
+    pack(s + d->at_a, bufs[d->swapped], d->ta, C_F32, d->ra, d->da, d->sa, false);
+    if (d->pack_c) c = s + d->at_c;
+    vector_product(d, s + d->at_a, bufs[!d->swapped], c);
+    if (d->pack_c) pack(c, bufs[2], d->tc, C_F32, d->rc, d->dc, d->sc, true);
+    return HS_GOOD;
+  }
   if (d->pack_a) { pack(s + d->at_a, bufs[0], d->ta, d->ct, d->ra, d->da, d->sa, false); a = s + d->at_a; }
   if (d->pack_b) { pack(s + d->at_b, bufs[1], d->tb, d->ct, d->rb, d->db, d->sb, false); b = s + d->at_b; }
   if (d->pack_c) c = s + d->at_c;
@@ -362,7 +436,34 @@ static bool library_side(side *s, i64 rows, i64 cols) {
   return s->r == 1 || s->c == 1;
 }
 
+// Turns a product with M = 1 or N = 1 into vector times matrix with the vector first; false when it is not one.
+static bool as_vector(dot *d) {
+  if (d->ct != C_F32 || (d->M != 1 && d->N != 1) || d->B * d->M * d->N * d->K == 0) return false;
+  bool swap = d->M != 1;
+  if (swap ? d->pack_a : d->pack_b) return false;
+  hlo_dtype matrix = swap ? d->ta : d->tb;
+  if (matrix != HLO_F32 && matrix != HLO_BF16) return false;
+  if (swap) {
+    side a = d->a;
+    d->b = (side){.b = a.b, .r = a.c, .c = a.r};
+    d->c = (side){.b = d->c.b, .r = d->c.c, .c = d->c.r};
+    d->tb = matrix;
+    d->ta = d->vt;
+    memcpy(d->da, d->db, sizeof d->da);
+    memcpy(d->sa, d->sb, sizeof d->sa);
+    d->ra = d->rb;
+    d->N = d->M;
+    d->M = 1;
+  }
+  d->vector = true;
+  d->swapped = swap;
+  if (d->tc != HLO_F32) d->pack_c = true;
+  if (d->pack_c) d->c = (side){.b = d->N, .r = d->N, .c = 1};
+  return true;
+}
+
 static bool use_library(const dot *d) {
+  if (d->ct == C_U32) return d->ta == HLO_S8 && d->tb == HLO_S8 && d->tc == HLO_S32 && d->M * d->N * d->K >= 8192;
   if (d->ct != C_F32 || d->B * d->M * d->N * d->K == 0) return false;
   if (d->M == 1 || d->N == 1) return false;
   return d->M * d->N * d->K >= 8192;
@@ -375,9 +476,16 @@ hs_status cpu_dot_prepare(const hlo_instr *i, cpu_rt *out) {
   d->ta = hlo_operand(i, 0)->shape->dtype;
   d->tb = hlo_operand(i, 1)->shape->dtype;
   d->tc = i->shape->dtype;
+  d->vt = d->tb;
   d->ct = compute_type(d->ta, d->tb, d->tc);
   arrange(d, i);
   *out = (cpu_rt){.kind = "dot", .state = d, .run = run_dot, .release = free_dot};
+  if (as_vector(d)) {
+    out->kind = "dot (vector)";
+    d->at_c = align64(d->B * d->K * 4);
+    out->scratch_bytes = d->at_c + (d->pack_c ? align64(d->B * d->N * 4) : 0);
+    return HS_GOOD;
+  }
   bool library = false;
 #if HAVE_DNNL
   dnnl_data_type_t ta = dnnl_f32, tb = dnnl_f32, tc = dnnl_f32;
@@ -387,7 +495,7 @@ hs_status cpu_dot_prepare(const hlo_instr *i, cpu_rt *out) {
     if (narrow_ok && library_side(&try.a, d->M, d->K) && library_side(&try.b, d->K, d->N) && try.c.c == 1 && dnnl_setup(&try, ta, tb, tc)) {
       *d = try;
       library = true;
-    } else {           // in f32, through packed copies where needed
+    } else if (d->ct == C_F32) {           // in f32, through packed copies where needed
       d->pack_a |= d->ta != HLO_F32 || !library_side(&d->a, d->M, d->K);
       d->pack_b |= d->tb != HLO_F32 || !library_side(&d->b, d->K, d->N);
       d->pack_c |= d->tc != HLO_F32 || d->c.c != 1;
@@ -404,7 +512,6 @@ hs_status cpu_dot_prepare(const hlo_instr *i, cpu_rt *out) {
     d->pack_b |= !(d->tb == t || (s32ish && d->tb == HLO_S32) || (s64ish && d->tb == HLO_S64));
     d->pack_c |= !(d->tc == t || (s32ish && d->tc == HLO_S32) || (s64ish && d->tc == HLO_S64));
     dense_sides(d);
-    if (d->M == 1 || d->N == 1) out->kind = "dot (vector)";
   }
   i64 e = (i64)compute_size(d->ct), at = 0;
   if (d->pack_a) { d->at_a = at; at += align64(d->B * d->M * d->K * e); }
