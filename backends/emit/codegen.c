@@ -397,6 +397,32 @@ static hs_status tile_load(cg *c, const nest_node *x, LLVMValueRef *out, bool *d
   return HS_GOOD;
 }
 
+// Every s-th element for s = 2..4: the whole vectors they lie in, then shuffles. The last of them is loaded only as far
+// as it is needed.
+static LLVMValueRef strided_load(cg *c, LLVMValueRef p, u32 s, LLVMTypeRef mt, u32 align) {
+  LLVMTypeRef vt = LLVMVectorType(mt, c->W);
+  LLVMValueRef v[4], m[64], all = NULL;
+  u32 W = c->W;
+  for (u32 k = 0; k < s; k++) {
+    LLVMValueRef q = k ? gep(c, mt, p, i64c(c, k * W)) : p;
+    if (k + 1 < s) {
+      LLVMSetAlignment(v[k] = LLVMBuildLoad2(c->b, vt, q, ""), align);
+      continue;
+    }
+    for (u32 l = 0; l < W; l++) m[l] = LLVMConstInt(c->i1, k * W + l <= s * (W - 1), false);
+    v[k] = masked_load(c, false, q, vt, align, LLVMConstVector(m, W));
+  }
+  for (u32 k = 0; k < s; k++) {                        // lane l is element s*l: in vector s*l / W
+    for (u32 l = 0; l < W; l++) {
+      u32 at = s * l;
+      m[l] = LLVMConstInt(c->i32, at / W == k ? (all ? W : 0) + at % W : at / W < k ? l : 0, false);
+    }
+    all = all ? LLVMBuildShuffleVector(c->b, all, v[k], LLVMConstVector(m, W), "")
+              : LLVMBuildShuffleVector(c->b, v[k], LLVMGetPoison(vt), LLVMConstVector(m, W), "");
+  }
+  return all;
+}
+
 static hs_status emit_load(cg *c, const nest_node *x, u32 copies, bool vec, LLVMValueRef *out) {
   if (vec && c->tile) {
     bool done;
@@ -425,7 +451,9 @@ static hs_status emit_load(cg *c, const nest_node *x, u32 copies, bool vec, LLVM
     out[0] = cg_from_mem(c, x->dtype, v);
     return HS_GOOD;
   }
-  bool affine = !c->tile && lane_affine(c, x->e, &var, &coef) && (coef == 1 || coef == -1);
+  bool affine = !c->tile && lane_affine(c, x->e, &var, &coef) && (coef == 1 || coef == -1), strided = false;
+  if (!c->tile && !affine && !g && !c->mask[0]) strided = lane_affine(c, x->e, &var, &coef) && coef >= 2 && coef <= 4;
+  if (strided) HS_TRY(lane_pointer(c, x->buf, x->e, var, coef, mt, &p));
   if (affine) HS_TRY(lane_pointer(c, x->buf, x->e, var, coef, mt, &p));
   for (u32 u = 0; u < copies; u++) {
     LLVMValueRef mask = c->mask[u], v, q;
@@ -443,6 +471,8 @@ static hs_status emit_load(cg *c, const nest_node *x, u32 copies, bool vec, LLVM
         v = masked_load(c, false, q, vt, align, coef == 1 ? mask : reversed(c, mask));
       }
       if (coef == -1) v = reversed(c, v);
+    } else if (strided) {
+      v = strided_load(c, u ? gep(c, mt, p, i64c(c, (i64)(u * c->W) * coef)) : p, (u32)coef, mt, align);
     } else {
       LLVMTypeRef it = fits32(c, x->e) ? c->i32 : c->i64;
       HS_TRY(vector_expr(c, x->e, u, it, &q));

@@ -59,6 +59,24 @@ const nest_expr *nest_make(nest *n, i64 c, u32 k, const nest_term *t) {
 const nest_expr *nest_const(nest *n, i64 c) { return nest_make(n, c, 0, NULL); }
 const nest_expr *nest_of_var(nest *n, u32 var, i64 coef) { return nest_make(n, 0, coef != 0, &(nest_term){var, coef}); }
 
+// a * (e mod d) + a * d * (e div d) is a * e: what a reshape there and back leaves behind.
+static const nest_expr *rejoin(nest *n, i64 c, u32 k, nest_term *t) {
+  for (u32 i = 0; i < k; i++) {
+    const nest_var *m = &n->vars.v[t[i].var];
+    if (m->kind != NEST_MOD) continue;
+    for (u32 j = 0; j < k; j++) {
+      const nest_var *q = &n->vars.v[t[j].var];
+      if (q->kind != NEST_DIV || q->e != m->e || q->d != m->d || t[j].coef != t[i].coef * m->d) continue;
+      const nest_expr *e = nest_mul(n, m->e, t[i].coef);
+      u32 rest = 0;
+      for (u32 x = 0; x < k; x++)
+        if (x != i && x != j) t[rest++] = t[x];
+      return nest_add(n, nest_make(n, c, rest, t), e);
+    }
+  }
+  return nest_make(n, c, k, t);
+}
+
 const nest_expr *nest_add(nest *n, const nest_expr *a, const nest_expr *b) {
   if (!a->n && !a->c) return b;
   if (!b->n && !b->c) return a;
@@ -73,7 +91,7 @@ const nest_expr *nest_add(nest *n, const nest_expr *a, const nest_expr *b) {
       i++, j++;
     }
   }
-  const nest_expr *e = nest_make(n, a->c + b->c, k, t);
+  const nest_expr *e = rejoin(n, a->c + b->c, k, t);
   hs_free(t);
   return e;
 }

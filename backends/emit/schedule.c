@@ -10,6 +10,7 @@
 typedef struct rewrite {
   u32 var; const nest_expr *to;          // split: var becomes this
   u32 p, q, m;                           // merge: p, q (adjacent, contiguous) become m; p == NEST_NONE when splitting
+  u32 var2; const nest_expr *to2;        // split: a second variable, when to2 is set
 } rewrite;
 
 static const nest_expr *apply_rewrite(nest *n, const nest_expr *e, const rewrite *r) {
@@ -23,6 +24,7 @@ static const nest_expr *apply_rewrite(nest *n, const nest_expr *e, const rewrite
     else if (r->p != NEST_NONE && id == r->p) continue;
     else if (r->p != NEST_NONE && id == r->q) t = nest_of_var(n, r->m, 1);
     else if (r->p == NEST_NONE && id == r->var) t = r->to;
+    else if (r->to2 && id == r->var2) t = r->to2;
     else t = nest_of_var(n, id, 1);
     out = nest_add(n, out, nest_mul(n, t, e->t[i].coef));
   }
@@ -161,6 +163,26 @@ static bool merge_in(nest *n, const u32 *loops, u32 nloops) {
   return false;
 }
 
+// A last loop too short for lanes, with its neighbour as one: the results stay contiguous, the operands pay with index
+// arithmetic in lanes.
+static bool flatten_short(nest *n) {
+  if (n->groups.n) return false;
+  for (size_t i = 0; i < n->stages.n; i++) {
+    nest_stage *st = &n->stages.v[i];
+    if (st->nloops < 2) continue;
+    u32 p = st->loops[st->nloops - 2], q = st->loops[st->nloops - 1], m;
+    i64 np = n->vars.v[p].hi + 1, nq = n->vars.v[q].hi + 1;
+    bool ok = nq < 8 && np * nq >= 16;
+    for (size_t k = 0; k < st->stores.n && ok; k++) ok = contiguous(n, st->stores.v[k].e, p, q, nq);
+    if (!ok || !nest_new_loop(n, np * nq, &m)) continue;
+    const nest_expr *e = nest_of_var(n, m, 1);
+    st->loops[--st->nloops - 1] = m;
+    rewrite_all(n, &(rewrite){.p = NEST_NONE, .var = p, .to = nest_div(n, e, nq), .var2 = q, .to2 = nest_mod(n, e, nq)});
+    return true;
+  }
+  return false;
+}
+
 void nest_simplify(nest *n) {
   recompute_deps(n);
   while (split_one(n)) {}
@@ -169,6 +191,7 @@ void nest_simplify(nest *n) {
     for (size_t s = 0; s < n->stages.n && !more; s++) more = merge_in(n, n->stages.v[s].loops, n->stages.v[s].nloops);
     for (size_t g = 0; g < n->groups.n && !more; g++) more = merge_in(n, n->groups.v[g].loops, n->groups.v[g].nloops);
   }
+  while (flatten_short(n)) {}
 }
 
 // ---- what a stage does ------------------------------------------------------------------------------------------------------------

@@ -338,6 +338,13 @@ static const struct { double ulp; const char *text; } modules[] = {
     {0, "ENTRY e {\n x = f64[2,40,33] parameter(0)\n ROOT r = f64[2,33,40] transpose(x), dimensions={0,2,1}\n}"},
     {0, "ENTRY e {\n x = bf16[40,64] parameter(0)\n ROOT r = bf16[64,40] transpose(x), dimensions={1,0}\n}"},
     {0, "ENTRY e {\n x = f32[20,30] parameter(0)\n ROOT r = f32[5,20] slice(x), slice={[3:18:3], [2:22]}\n}"},
+    {0, "ENTRY e {\n x = f32[201] parameter(0)\n ROOT r = f32[67] slice(x), slice={[0:201:3]}\n}"},
+    {0, "ENTRY e {\n x = f64[129] parameter(0)\n ROOT r = f64[64] slice(x), slice={[1:129:2]}\n}"},
+    {0, "ENTRY e {\n x = u8[600] parameter(0)\n ROOT r = u8[150] slice(x), slice={[0:600:4]}\n}"},
+    {0, "f { x = f32[40,3] parameter(0)\n a = f32[40,50,3] broadcast(x), dimensions={0,2}\n b = f32[50,3] parameter(1)\n c = f32[40,50,3] broadcast(b), dimensions={1,2}\n"
+        " ROOT r = f32[40,50,3] subtract(a, c) }\nENTRY e {\n x = f32[40,3] parameter(0)\n y = f32[50,3] parameter(1)\n ROOT r = f32[40,50,3] fusion(x, y), kind=kLoop, calls=f\n}"},
+    {0, "f { x = f32[6,64] parameter(0)\n g = f32[6,16] parameter(1)\n a = f32[6,16,4] reshape(x)\n b = f32[6,16,4] broadcast(g), dimensions={0,1}\n c = f32[6,16,4] multiply(a, b)\n"
+        " ROOT r = f32[6,64] reshape(c) }\nENTRY e {\n x = f32[6,64] parameter(0)\n y = f32[6,16] parameter(1)\n ROOT r = f32[6,64] fusion(x, y), kind=kLoop, calls=f\n}"},
     {0, "ENTRY e {\n x = f32[20,30] parameter(0)\n ROOT r = f32[20,30] reverse(x), dimensions={0,1}\n}"},
     {0, "ENTRY e {\n x = f32[7,9] parameter(0)\n v = f32[] parameter(1)\n ROOT r = f32[12,30] pad(x, v), padding=2_3x1_4_2\n}"},
     {0, "ENTRY e {\n x = f32[17,19] parameter(0)\n v = f32[] parameter(1)\n ROOT r = f32[15,23] pad(x, v), padding=-1_-1x3_1\n}"},
