@@ -19,7 +19,8 @@
 //                        dimension of a large array is only ever a root, never below another instruction.
 //   reductions           one reduce (also variadic, as the root) over pointwise members, then possibly a pointwise epilogue
 //                        of exactly the reduction's dimensions, reading parameters and the reduction's result:
-//                        the scale of a mean, + bias. kind=kInput; all others kLoop.
+//                        the scale of a mean, + bias. An epilogue may read several reductions over the same loops
+//                        (a variance from two sums). kind=kInput; all others kLoop.
 //   row-wise groups      any of the above whose members read a reduction of the kernel's own space along trailing dims, through
 //                        a broadcast back to that space: softmax, norms. Several such reductions may feed one another. The
 //                        reduction runs once per row; what both it and the rest read is evaluated in each, from cache.
@@ -243,6 +244,12 @@ static bool row_reduction(const hlo_instr *p, const fusion_class *c) {
   return c->rows && hlo_shape_same_dims(in, c->rows) && trailing(p) && hlo_shape_is_row_major(in);
 }
 
+// Reductions over the same loops: one pass over the data gives both.
+static bool siblings(const hlo_instr *p, const hlo_instr *q) {
+  hlo_ints d = hlo_attr_ints(p, HLO_ATTR_DIMENSIONS), e = hlo_attr_ints(q, HLO_ATTR_DIMENSIONS);
+  return hlo_shape_is_array(q->shape) && hlo_shape_same_dims(hlo_operand(p, 0)->shape, hlo_operand(q, 0)->shape) && d.n == e.n && !memcmp(d.v, e.v, d.n * sizeof *d.v);
+}
+
 static bool legal_reduce(planner *f, const hlo_instr *p, fusion_kernel *k, const fusion_member *m) {
   if (!hlo_shape_is_array(p->shape)) return false;
   if (m->n == 1 && row_reduction(p, &m->c[0])) {
@@ -251,7 +258,8 @@ static bool legal_reduce(planner *f, const hlo_instr *p, fusion_kernel *k, const
     pass_note_declined(f->p, p, k->root, "not fused: only %.0f rows to share among threads", rows);
     return false;
   }
-  if (!k->reduce && m->n == 1 && same_space(p, k->root) && (m->c[0].aligned || p->shape->elements == 1)) return true;
+  bool epilogue = m->n == 1 && same_space(p, k->root) && (m->c[0].aligned || p->shape->elements == 1);
+  if (epilogue && (!k->reduce || siblings(p, k->reduce))) return true;
   pass_note_declined(f->p, p, k->root, k->reduce ? "not fused: the kernel has a reduction already"
                                                  : "not fused: the reduction's result is read by more than a pointwise epilogue");
   return false;

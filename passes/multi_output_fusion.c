@@ -3,7 +3,8 @@
 // Two merges, both of kernels with the same space (the dims of a pointwise kernel's result, or the operand dims and
 // reduced dims of a reduction):
 //   siblings            both read one array: mean and variance, sum and maximum. Saves a read of it and a launch.
-//   producer, consumer  the producer was kept because others read it too; the consumer takes it from a register.
+//   producer, consumer  the producer was kept because others read it too; the consumer takes it from a register. A
+//                       producer that has several results already is merged on.
 // A merge must not close a cycle: no path may lead from one kernel to the other except the edge that is merged. The
 // path search is bounded; when it gives up, nothing is merged.
 //
@@ -79,7 +80,8 @@ static bool path(merger *g, hlo_instr *a, hlo_instr *b, bool skip_edge) {
     if (++seen > PATH_LIMIT) found = true;
     hlo_for_each_use(u, i) {
       hlo_instr *x = u->user;
-      if (x == b && !(skip_edge && i == a)) found = true;
+      bool direct = i == a || (i->opcode == HLO_GET_TUPLE_ELEMENT && hlo_operand(i, 0) == a);
+      if (x == b && !(skip_edge && direct)) found = true;
       while (g->stamp.n <= x->id) hs_vec_push(&g->stamp, 0);
       if (g->stamp.v[x->id] == g->now || x == b) continue;
       g->stamp.v[x->id] = g->now;
@@ -116,20 +118,27 @@ static hlo_instr *input(hlo_computation *body, instrs *in, hlo_instr *d) {
   return hlo_add_parameter(body, (i64)in->n - 1, d->shape, NULL);
 }
 
-// Copies kernel k's work into the body; reads of `made` (may be NULL) take `made_as`. Fills out[] with its results.
-static void absorb(merger *g, hlo_computation *body, instrs *in, hlo_instr *k, const hlo_instr *made, hlo_instr *made_as, hlo_instr **out) {
+// What stands for operand d: a result of kernel `made` (may be NULL) that the body has already, or an input.
+static hlo_instr *stand_in(hlo_computation *body, instrs *in, hlo_instr *d, const hlo_instr *made, hlo_instr *const *made_as) {
+  if (made && d == made) return made_as[0];
+  if (made && d->opcode == HLO_GET_TUPLE_ELEMENT && hlo_operand(d, 0) == made) return made_as[hlo_attr_int(d, HLO_ATTR_INDEX, 0)];
+  return input(body, in, d);
+}
+
+// Copies kernel k's work into the body; reads of kernel `made` take its results made_as. Fills out[] with k's results.
+static void absorb(merger *g, hlo_computation *body, instrs *in, hlo_instr *k, const hlo_instr *made, hlo_instr *const *made_as, hlo_instr **out) {
   hlo_computation *c = k->opcode == HLO_FUSION ? hlo_fusion_comp(k) : NULL;
   u32 top_id = 0, most = k->noperands;
   if (c) hlo_for_each_instr(b, c) top_id = HS_MAX(top_id, b->id), most = HS_MAX(most, b->noperands);
   hlo_instr **ops = HS_NEW_ARRAY(g->a, hlo_instr *, most + 1);
   if (!c) {
-    for (u32 o = 0; o < k->noperands; o++) ops[o] = hlo_operand(k, o) == made ? made_as : input(body, in, hlo_operand(k, o));
+    for (u32 o = 0; o < k->noperands; o++) ops[o] = stand_in(body, in, hlo_operand(k, o), made, made_as);
     out[0] = copy_in(body, k, ops);
     return;
   }
   hlo_instr **map = HS_NEW_ARRAY(g->a, hlo_instr *, top_id + 1);
   for (u32 p = 0; p < c->nparams; p++)
-    map[c->params[p]->id] = hlo_operand(k, p) == made ? made_as : input(body, in, hlo_operand(k, p));
+    map[c->params[p]->id] = stand_in(body, in, hlo_operand(k, p), made, made_as);
   hlo_for_each_instr(b, c) {
     if (b->opcode == HLO_PARAMETER) continue;
     if (b == c->root && b->opcode == HLO_TUPLE) continue;
@@ -171,7 +180,7 @@ static hlo_instr *merge(merger *g, hlo_instr *x, hlo_instr *y, bool edge) {
   u32 nx = outputs_of(x), ny = outputs_of(y);
   hlo_instr **out = HS_NEW_ARRAY(g->a, hlo_instr *, nx + ny);
   absorb(g, body, &in, x, NULL, NULL, out);
-  absorb(g, body, &in, y, edge ? x : NULL, out[0], out + nx);
+  absorb(g, body, &in, y, edge ? x : NULL, out, out + nx);
   hlo_set_root(body, hlo_add_tuple(body, nx + ny, out));
   hlo_instr *f = hlo_add(x->parent, HLO_FUSION, body->root->shape, (u32)in.n, in.v, reduce_in(x) ? "reduce_multi_fusion" : "multi_fusion");
   hlo_set_attr_int(f, HLO_ATTR_KIND, reduce_in(x) ? HLO_FUSION_KIND_INPUT : HLO_FUSION_KIND_LOOP);
@@ -228,31 +237,51 @@ static bool try_siblings(merger *g, hlo_instr *x, hlo_instr *y, hlo_instr **out)
   return true;
 }
 
-// The consumer reads the producer elementwise, in the producer's own dims.
-static bool reads_aligned(const hlo_instr *k, const hlo_instr *producer) {
-  if (!hlo_shape_is_array(producer->shape) || reduce_in(producer)) return false;
+// Kernel k reads value d elementwise, in d's own dims.
+static bool reads_aligned(const hlo_instr *k, const hlo_instr *d) {
   if (k->opcode != HLO_FUSION) return hlo_op_has(k->opcode, HLO_F_ELEMENTWISE);
   hlo_computation *c = hlo_fusion_comp(k);
   for (u32 p = 0; p < c->nparams; p++) {
-    if (hlo_operand(k, p) != producer) continue;
+    if (hlo_operand(k, p) != d) continue;
     hlo_for_each_use(u, c->params[p]) if (!hlo_op_has(u->user->opcode, HLO_F_ELEMENTWISE)) return false;
   }
   return true;
 }
 
+static bool reads_all_aligned(const hlo_instr *k, const hlo_instr *producer) {
+  for (u32 o = 0; o < k->noperands; o++) {
+    const hlo_instr *d = hlo_operand(k, o);
+    bool from = d == producer || (d->opcode == HLO_GET_TUPLE_ELEMENT && hlo_operand(d, 0) == producer);
+    if (from && !reads_aligned(k, d)) return false;
+  }
+  return true;
+}
+
 static bool try_consumer(merger *g, hlo_instr *x, hlo_instr *y, hlo_instr **out) {
-  if (x->nuses < 2 || !reads_aligned(y, x) || !fits(g, x, y) || path(g, x, y, true)) return false;
+  if (reduce_in(x) || reduce_in(y) || !reads_all_aligned(y, x) || !fits(g, x, y) || path(g, x, y, true)) return false;
   if (!pass_may_rewrite(g->p)) return false;
   *out = merge(g, x, y, true);
   pass_note_done(g->p, *out, NULL, "merged a producer that others read too with its consumer");
   return true;
 }
 
-// All merges among the kernels that read d, and of d with them.
+// The kernel that makes d: d itself, or the fusion it is an element of.
+static hlo_instr *maker(hlo_instr *d) {
+  hlo_instr *k = d->opcode == HLO_GET_TUPLE_ELEMENT ? hlo_operand(d, 0) : d;
+  return is_kernel(k) ? k : NULL;
+}
+
+// The element of fusion f that took the place of result `index` of a merged kernel.
+static hlo_instr *element(hlo_instr *f, i64 index) {
+  hlo_for_each_use(u, f)
+    if (u->user->opcode == HLO_GET_TUPLE_ELEMENT && hlo_attr_int(u->user, HLO_ATTR_INDEX, -1) == index) return u->user;
+  return NULL;
+}
+
+// All merges of d's maker with kernels that read d, then among the kernels that read d.
 static void around(merger *g, hlo_instr *d) {
   bool again = true;
-  hlo_instr *self = d;
-  while (again) {
+  while (again && d) {
     again = false;
     instrs users = {0};
     hlo_for_each_use(u, d) {
@@ -260,12 +289,13 @@ static void around(merger *g, hlo_instr *d) {
       for (size_t j = 0; j < users.n; j++) known |= users.v[j] == u->user;
       if (!known && users.n < 64 && is_kernel(u->user)) hs_vec_push(&users, u->user);
     }
-    bool self_kernel = self == d && is_kernel(d) && hlo_shape_is_array(d->shape);
+    hlo_instr *f = NULL, *k = maker(d);
+    i64 index = d->opcode == HLO_GET_TUPLE_ELEMENT ? hlo_attr_int(d, HLO_ATTR_INDEX, 0) : 0;
     for (size_t x = 0; x < users.n && !again; x++) {
-      hlo_instr *f;
-      if (self_kernel && space_of(d) == space_of(users.v[x]) && try_consumer(g, d, users.v[x], &f)) {
-        hs_vec_free(&users);
-        return;                          // d is gone; its place is taken by an element of f
+      if (k && space_of(k) == space_of(users.v[x]) && try_consumer(g, k, users.v[x], &f)) {
+        d = element(f, index);           // the producer's results come first in f; gone when nobody else reads it
+        again = true;
+        break;
       }
       for (size_t y = x + 1; y < users.n && !again; y++)
         if (space_of(users.v[x]) == space_of(users.v[y])) again = try_siblings(g, users.v[x], users.v[y], &f);
@@ -281,7 +311,7 @@ static hs_status merge_in(pass_ctx *p, hlo_computation *c) {
   hlo_instr **order = hlo_post_order(c, &a);
   hs_status s = HS_GOOD;
   for (u32 k = 0; k < n && hs_ok(s); k++) {
-    if (order[k]->dead || order[k]->nuses < 2 || !hlo_shape_is_array(order[k]->shape) || order[k]->shape->elements < 2) continue;
+    if (order[k]->dead || !hlo_shape_is_array(order[k]->shape) || order[k]->shape->elements < 2) continue;
     around(&g, order[k]);
     s = hs_poll();
   }

@@ -132,6 +132,16 @@ static void kept_producer_joins_consumer(void **state) {
   assert_int_equal(n, 1);
 }
 
+static void one_producer_three_consumers(void **state) {
+  (void)state;
+  u32 n = kernels_after("x = f32[65536] parameter(0) y = f32[65536] parameter(1) v = f32[65536] power(x, y) s = f32[65536] sine(v) c = f32[65536] negate(v)\n"
+                        "a = f32[65536] abs(v) ROOT t = (f32[65536], f32[65536], f32[65536]) tuple(s, c, a)\n", PIPE ",multi_output_fusion,dce");
+  assert_int_equal(n, 1);
+}
+
+ONE(variance_from_two_sums, "x = f32[64,128] parameter(0) z = f32[] constant(0) q = f32[64,128] multiply(x, x) s = f32[64] reduce(x, z), dimensions={1}, to_apply=add\n"
+                            "r = f32[64] reduce(q, z), dimensions={1}, to_apply=add ss = f32[64] multiply(s, s) ROOT t = f32[64] subtract(r, ss)\n")
+
 static void dots_stay_apart(void **state) {
   (void)state;
   u32 n = kernels_after("x = f32[64,64] parameter(0) y = f32[64,64] parameter(1) v = f32[64,64] negate(x) d = f32[64,64] dot(v, y), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n"
@@ -143,6 +153,6 @@ int main(void) {
 #define T(f) cmocka_unit_test_teardown(f, teardown)
   const struct CMUnitTest tests[] = {T(sum_of_product), T(relu_squared), T(mean_of_relu_squared), T(polynomial), T(sine_plus_exp), T(softmax_rows), T(layer_norm), T(few_rows_stay_apart), T(columns_stay_apart),
                                      T(exponential_not_recomputed), T(shared_expensive_producer), T(shared_cheap_producer), T(sibling_reductions),
-                                     T(kept_producer_joins_consumer), T(dots_stay_apart)};
+                                     T(kept_producer_joins_consumer), T(one_producer_three_consumers), T(variance_from_two_sums), T(dots_stay_apart)};
   return cmocka_run_group_tests_name("fusion", tests, NULL, NULL);
 }
