@@ -393,10 +393,17 @@ hs_status hlo_verify(const hlo_module *m, const hlo_verify_options *o) {
   return finish(&v);
 }
 
-hs_status hlo_verify_computation(const hlo_computation *c, const hlo_verify_options *o) {
+hs_status hlo_verify_computations(const hlo_module *m, u32 n, const hlo_computation *const *list, const hlo_verify_options *o) {
+  if (!n) return HS_GOOD;
   verifier v;
-  begin(&v, c->module, o);
-  check_computation(&v, c);
-  if (c == c->module->entry) check_entry(&v);
+  begin(&v, m, o);
+  for (u32 k = 0; k < n; k++) {
+    check_computation(&v, list[k]);
+    if (list[k] == m->entry) check_entry(&v);
+  }
   return finish(&v);
+}
+
+hs_status hlo_verify_computation(const hlo_computation *c, const hlo_verify_options *o) {
+  return hlo_verify_computations(c->module, 1, &c, o);
 }

@@ -25,7 +25,8 @@ typedef struct hlo_verify_options {
 } hlo_verify_options;
 // Whole module; the status holds every violation found (at most 20). NULL options: defaults.
 hs_status hlo_verify(const hlo_module *, const hlo_verify_options *);
-// One computation: what the pass runner calls for computations whose generation moved.
+// Some computations of a module: what the pass runner calls for those whose generation moved.
+hs_status hlo_verify_computations(const hlo_module *, u32 n, const hlo_computation *const *, const hlo_verify_options *);
 hs_status hlo_verify_computation(const hlo_computation *, const hlo_verify_options *);
 
 #endif

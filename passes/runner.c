@@ -39,9 +39,12 @@ static void repair_touched(hlo_module *m, const u64 *before, u32 nbefore, hs_are
 
 static hs_status verify_touched(const hlo_module *m, const u64 *before, u32 nbefore, const pass_run_options *o) {
   if (o->verify_all) return hlo_verify(m, NULL);
+  HS_VEC(const hlo_computation *) touched = {0};
   hlo_for_each_comp(c, m)
-    if (c->id >= nbefore || before[c->id] != c->generation + 1) HS_TRY(hlo_verify_computation(c, NULL));
-  return HS_GOOD;
+    if (c->id >= nbefore || before[c->id] != c->generation + 1) hs_vec_push(&touched, c);
+  hs_status s = hlo_verify_computations(m, (u32)touched.n, touched.v, NULL);
+  hs_vec_free(&touched);
+  return s;
 }
 
 static hs_status failed(const pass_info *p, hlo_module *m, size_t mark, const char *what, hs_status cause) {

@@ -64,6 +64,10 @@ static void help_command(repl_cmd *c, const repl_command *cmd) {
 
 hs_status cmd_help(repl_cmd *c) {
   const char *w = repl_arg(c, 0);
+  if (repl_flag(c, "--markdown")) {
+    repl_write_manual(&c->out->text);
+    return HS_GOOD;
+  }
   if (!w) return help_all(c);
   if ((strcmp(w, "pass") == 0 || strcmp(w, "topic") == 0 || strcmp(w, "command") == 0) && repl_arg(c, 1)) w = repl_arg(c, 1);
   const repl_command *cmd = repl_command_find(w);
@@ -173,6 +177,7 @@ hs_status cmd_tutorial(repl_cmd *c) {
 }
 
 void repl_write_manual(hs_buf *b) {
+  hs_buf_puts(b, "# Commands\n\nMade from repl/commands.def: `hlosh -c 'help --markdown' > docs/commands.md`. Every example is run by the tests.\n\n");
   for (size_t f = 0; f < HS_COUNT(families); f++) {
     hs_buf_printf(b, "## %s\n\n| command | what it does | example |\n|---|---|---|\n", families[f].title);
     for (u32 k = 0; k < repl_command_count; k++) {

@@ -316,6 +316,20 @@ hs_status cmd_until(repl_cmd *c) {
   return HS_GOOD;
 }
 
+// By id: the instructions of the current version that stem from the same source as `id`, when that one is gone.
+static bool *heirs_of(repl_cmd *c, u32 id) {
+  hlo_for_each_comp(k, c->m)
+    hlo_for_each_instr(i, k)
+      if (i->id == id) return NULL;
+  bool *heirs = HS_NEW_ARRAY(c->scratch, bool, c->m->next_instr_id);
+  hlo_for_each_comp(k, c->m)
+    hlo_for_each_instr(i, k) {
+      hlo_ints from = hlo_origins_collect(i, c->scratch);
+      for (u32 j = 0; j < from.n; j++) heirs[i->id] |= from.v[j] == (i64)id;
+    }
+  return heirs;
+}
+
 // The id of an instruction of this name now, or in the nearest earlier version that had one.
 static bool id_in_history(repl_cmd *c, const char *name, u32 *id, const char **found) {
   repl_module *mod = c->mod;
@@ -351,13 +365,15 @@ hs_status cmd_why(repl_cmd *c) {
     else if (n == 0 && len) return repl_no_object(c->m, w);
     p += len + (p[len] == '?');
   }
+  // An instruction that passes replaced lives on in those that stem from it.
+  bool *heirs = n == 1 ? heirs_of(c, ids[0]) : NULL;
   bool only_not = strstr(c->args.raw, " not") != NULL;
   repl_json *list = repl_json_array(c->doc, "notes");
   u32 said = 0;
   for (const repl_version *v = c->mod->at; v; v = v->parent)
     for (size_t k = 0; k < v->notes.n; k++) {
       const pass_note *note = &v->notes.v[k];
-      bool about = note->instr == ids[0] || note->other == ids[0];
+      bool about = note->instr == ids[0] || note->other == ids[0] || (heirs && note->instr < c->m->next_instr_id && heirs[note->instr]);
       if (n == 2) about = about && (note->instr == ids[1] || note->other == ids[1]);
       if (!about || (only_not && note->done)) continue;
       said++;

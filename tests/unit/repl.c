@@ -276,6 +276,17 @@ static void table_is_sound(void **state) {
   }
 }
 
+// docs/commands.md is what the table says.
+static void manual_is_current(void **state) {
+  (void)state;
+  hs_buf want = {0}, have = {0};
+  repl_write_manual(&want);
+  assert_true(good(repl_read_file("docs/commands.md", 0, &have)));
+  if (want.n != have.n || memcmp(want.p, have.p, want.n) != 0) fail_msg("docs/commands.md is stale: build/hlosh -c 'help --markdown' > docs/commands.md");
+  hs_buf_free(&want);
+  hs_buf_free(&have);
+}
+
 // Runs commands with standard output and error out of the way.
 static int quietly(repl_session *s, const char *line) {
   fflush(NULL);
@@ -372,7 +383,7 @@ int main(int argc, char **argv) {
   if (worker_entry(argc, argv, &status)) return status;
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(splits_lines), cmocka_unit_test(parses_arguments), cmocka_unit_test(reads_numbers), cmocka_unit_test(knows_open_text),
-      cmocka_unit_test(evaluates), cmocka_unit_test(diffs_reproduce), cmocka_unit_test(versions_come_back), cmocka_unit_test(table_is_sound),
+      cmocka_unit_test(evaluates), cmocka_unit_test(diffs_reproduce), cmocka_unit_test(versions_come_back), cmocka_unit_test(table_is_sound), cmocka_unit_test(manual_is_current),
       cmocka_unit_test(completes), cmocka_unit_test(survives_nonsense), cmocka_unit_test(examples_run),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
