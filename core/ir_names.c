@@ -99,39 +99,50 @@ static root_node *root_of(hlo_module *m, const char *interned, bool of_comps) {
   root_node *r = HS_NEW(&m->arena, root_node);
   r->root = interned;
   r->of_comps = of_comps;
-  r->next_number = 1;
+  r->next_number = 0;
   r->next = t->roots[at];
   t->roots[at] = r;
   return r;
 }
 
-// Length of the root of a name: everything before a trailing ".digits".
-static size_t root_length(const char *s, size_t n) {
+// A name is a root and a number: "add.3" is (add, 3); "add" and "add.0" are both (add, 0) and exclude each other, as in
+// XLA's NameUniquer. Returns the length of the root; *suffix says whether ".digits" was written.
+static size_t split_name(const char *s, size_t n, u64 *number, bool *suffix) {
   size_t k = n;
   while (k > 0 && s[k - 1] >= '0' && s[k - 1] <= '9') k--;
-  return k < n && k > 1 && s[k - 1] == '.' ? k - 1 : n;
+  *suffix = k < n && n - k < 19 && k > 1 && s[k - 1] == '.';
+  *number = 0;
+  for (size_t j = k; *suffix && j < n; j++) *number = *number * 10 + (u64)(s[j] - '0');
+  return *suffix ? k - 1 : n;
+}
+
+// The interned name of (root, number) when it is free, else NULL.
+static const char *try_name(hlo_module *m, hs_buf *b, size_t root_length, u64 number, bool suffix, bool comp) {
+  b->n = root_length;
+  const char *bare = number == 0 ? hlo_intern(m->ctx, b->p, b->n) : NULL;
+  hs_buf_putc(b, '.');
+  hs_buf_i64(b, (i64)number);
+  const char *dotted = hlo_intern(m->ctx, b->p, b->n);
+  if (find(m->names, dotted, comp) || (bare && find(m->names, bare, comp))) return NULL;
+  return number == 0 && !suffix ? bare : dotted;
 }
 
 const char *hlo_claim_name_(hlo_module *m, const char *want, hlo_instr *i, hlo_computation *c) {
   if (m->names->n >= m->names->cap) grow(m->names);
   size_t n = strlen(want);
-  bool fresh;   // a string that nobody had is no name yet
-  const char *name = hlo_intern_fresh(m->ctx, want, n, &fresh);
-  if (!fresh && find(m->names, name, c != NULL)) {
-    size_t len = root_length(want, n);
+  u64 number;
+  bool suffix;
+  size_t len = split_name(want, n, &number, &suffix);
+  hs_buf b = {0};
+  hs_buf_put(&b, want, len);
+  const char *name = try_name(m, &b, len, number, suffix, c != NULL);
+  if (!name) {
     root_node *root = root_of(m, hlo_intern(m->ctx, want, len), c != NULL);
-    u32 number = root->next_number;
-    hs_buf b = {0};
-    do {
-      b.n = 0;
-      hs_buf_put(&b, want, len);
-      hs_buf_putc(&b, '.');
-      hs_buf_i64(&b, number++);
-      name = hlo_intern(m->ctx, b.p, b.n);
-    } while (find(m->names, name, c != NULL));
-    hs_buf_free(&b);
-    hlo_rec_u32_(m, NULL, &root->next_number, number);
+    u32 next = root->next_number;
+    while (!(name = try_name(m, &b, len, next, suffix, c != NULL))) next++;
+    hlo_rec_u32_(m, NULL, &root->next_number, next + 1);
   }
+  hs_buf_free(&b);
   name_node *node = HS_NEW(&m->arena, name_node);
   node->name = name;
   node->instr = i;

@@ -1,9 +1,7 @@
 // print.c — modules, computations and instructions as XLA prints them (HloModule::ToString and HloPrintOptions).
 //
-// Order: computations in the module's order, but callees in front of their callers; instructions operands first as in XLA's
-// MakeInstructionPostOrder, or the schedule; attributes as listed in ops.def and then the common ones. XLA orders
-// computations by the instruction lists it happens to have in memory, which its text does not show: keeping the module's
-// order is what makes the text of an optimized module come back byte for byte.
+// Order: computations callees first (XLA's MakeComputationPostOrder); instructions operands first as in XLA's
+// MakeInstructionPostOrder, or the schedule; attributes as listed in ops.def and then the common ones.
 #include "core/print.h"
 
 // ---- options ----------------------------------------------------------------------------------------------------------
@@ -327,44 +325,6 @@ static void put_frames(hs_buf *b, const hlo_stack_frames *f) {
   for (u32 k = 0; k < f->nframes; k++) hs_buf_printf(b, "%u {file_location_id=%d parent_frame_id=%d}\n", k + 1, f->frames[k].location, f->frames[k].parent + 1);
 }
 
-// Module order, callees first. An explicit stack: call chains may be long.
-static hlo_computation **print_order(const hlo_module *m, hs_arena *a, u32 *n) {
-  hlo_computation **order = HS_NEW_ARRAY(a, hlo_computation *, m->ncomputations + 1);
-  u8 *state = HS_NEW_ARRAY(a, u8, m->next_comp_id + 1);   // 1 on the stack, 2 in the order
-  HS_VEC(struct { hlo_computation *c; hlo_instr *at; }) stack = {0};
-  HS_VEC(hlo_computation *) called = {0};
-  *n = 0;
-  hlo_for_each_comp(root, m) {
-    if (state[root->id]) continue;
-    state[root->id] = 1;
-    hs_vec_push(&stack, ((__typeof__(*stack.v)){root, root->first}));
-    while (stack.n) {
-      __typeof__(stack.v) top = &stack.v[stack.n - 1];
-      hlo_instr *i = top->at;
-      while (i && !hlo_op_has(i->opcode, HLO_F_CALLS)) i = i->next;
-      if (!i) {
-        state[top->c->id] = 2;
-        order[(*n)++] = top->c;
-        stack.n--;
-        continue;
-      }
-      top->at = i->next;
-      u32 k = hlo_called(i, NULL, 0);
-      called.n = 0;
-      while (called.cap < k) hs_vec_push(&called, NULL);
-      hlo_called(i, called.v, k);
-      while (k-- > 0) {   // the first one ends on top
-        if (!called.v[k] || state[called.v[k]->id]) continue;
-        state[called.v[k]->id] = 1;
-        hs_vec_push(&stack, ((__typeof__(*stack.v)){called.v[k], called.v[k]->first}));
-      }
-    }
-  }
-  hs_vec_free(&stack);
-  hs_vec_free(&called);
-  return order;
-}
-
 static hlo_printer printer(hs_buf *b, const hlo_print_options *o) { return (hlo_printer){.b = b, .o = o}; }
 
 void hlo_print_module(hs_buf *b, const hlo_module *m, const hlo_print_options *o) {
@@ -378,7 +338,7 @@ void hlo_print_module(hs_buf *b, const hlo_module *m, const hlo_print_options *o
   hs_buf_puts(b, "\n\n");
   hs_arena scratch = {0};
   u32 n = 0;
-  hlo_computation **order = print_order(m, &scratch, &n);
+  hlo_computation **order = hlo_comp_post_order(m, &scratch, &n);
   u8 *hidden = HS_NEW_ARRAY(&scratch, u8, m->next_comp_id + 1);
   mark_hidden(&p, m, hidden);
   for (u32 k = 0; k < n; k++) {
