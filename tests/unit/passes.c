@@ -1,0 +1,281 @@
+// Unit tests of the passes, the runner and the pipelines, the costs and the memory estimate.
+//
+// tests/hlo/passes/*.hlo carry what to run and what must hold in leading comments:
+//   run: PIPELINE TEXT            gone: OPCODE (none left)        has: OPCODE <=|>= N
+//   entry: OPCODE (in the entry)  state: N (elements of the loop) operands: OPCODE N       computations: N
+// Each module is verified after every pass, must have changed, and must evaluate to what it did before.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "core/eval.h"
+#include "core/text.h"
+#include "passes/pass.h"
+
+#include <dirent.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+static hlo_ctx *ctx;
+
+static hlo_module *parse(const char *text) {
+  hlo_module *m = NULL;
+  hs_status s = hlo_parse(ctx, text, strlen(text), NULL, &m);
+  if (!hs_ok(s)) print_error("%s\n", s.err->message);
+  assert_true(hs_ok(s));
+  return m;
+}
+
+static void run_ok(hlo_module *m, const char *text) {
+  pass_run_options o = pass_run_default();
+  o.verify_all = true;
+  hs_status s = pipeline_run(m, text, &o, NULL);
+  if (!hs_ok(s)) print_error("%s: %s%s%s\n", text, s.err->message, s.err->next ? ": " : "", s.err->next ? s.err->next->message : "");
+  assert_true(hs_ok(s));
+}
+
+static u32 count(const hlo_module *m, const char *opcode) {
+  u32 n = 0;
+  hlo_for_each_comp(c, m) hlo_for_each_instr(i, c) n += strcmp(hlo_op_text(i->opcode), opcode) == 0;
+  return n;
+}
+
+// ---- the data-driven cases ------------------------------------------------------------------------------------------------
+static const hlo_instr *first(const hlo_module *m, const char *opcode) {
+  hlo_for_each_instr(i, m->entry) if (strcmp(hlo_op_text(i->opcode), opcode) == 0) return i;
+  return NULL;
+}
+
+static bool holds(const hlo_module *m, const char *key, const char *rest) {
+  char word[64] = "", relation[8] = "";
+  int n = 0;
+  if (strcmp(key, "gone") == 0) return sscanf(rest, "%63s", word) == 1 && count(m, word) == 0;
+  if (strcmp(key, "has") == 0) return sscanf(rest, "%63s %7s %d", word, relation, &n) == 3 && (relation[0] == '<' ? (int)count(m, word) <= n : (int)count(m, word) >= n);
+  if (strcmp(key, "entry") == 0) return sscanf(rest, "%63s", word) == 1 && first(m, word);
+  if (strcmp(key, "state") == 0) return first(m, "while") && (int)first(m, "while")->shape->nelems == atoi(rest);
+  if (strcmp(key, "operands") == 0) return sscanf(rest, "%63s %d", word, &n) == 2 && first(m, word) && (int)first(m, word)->noperands == n;
+  if (strcmp(key, "computations") == 0) return (int)m->ncomputations == atoi(rest);
+  return false;
+}
+
+static void same_value(const hlo_module *before, const hlo_module *after) {
+  hlo_literal **args, *x, *y;
+  u32 n;
+  assert_true(hs_ok(hlo_inputs_random(ctx, before, 3, &args, &n)));
+  assert_true(hs_ok(hlo_eval_module(before, n, args, NULL, &x)));
+  hs_status s = hlo_eval_module(after, n, args, NULL, &y);
+  if (hs_ok(s)) s = hlo_compare(x, y, (hlo_tolerance){1e-5, 1e-4});
+  if (!hs_ok(s)) print_error("%s\n", s.err->message);
+  assert_true(hs_ok(s));
+  hlo_literal_unref(x);
+  hlo_literal_unref(y);
+  hlo_inputs_free(args, n);
+}
+
+static void one_file(const char *path) {
+  hlo_module *m;
+  hs_status s = hlo_load_file(ctx, path, NULL, &m);
+  if (!hs_ok(s)) print_error("%s: %s\n", path, s.err->message);
+  assert_true(hs_ok(s));
+  hlo_module *before = hlo_module_clone(m, m->name);
+  FILE *f = fopen(path, "r");
+  char line[512], key[32], rest[400], run[400] = "";
+  u32 expectations = 0;
+  while (fgets(line, sizeof line, f) && sscanf(line, "// %31[a-z]: %399[^\n]", key, rest) == 2) {
+    if (strcmp(key, "run") == 0) {
+      snprintf(run, sizeof run, "%s", rest);
+      u64 hash = hlo_text_hash(m);
+      run_ok(m, run);
+      if (hash == hlo_text_hash(m)) print_error("%s: unchanged\n", path);
+      assert_true(hash != hlo_text_hash(m));
+      same_value(before, m);
+      continue;
+    }
+    if (!holds(m, key, rest)) print_error("%s: %s: %s does not hold\n", path, key, rest);
+    assert_true(holds(m, key, rest));
+    expectations++;
+  }
+  fclose(f);
+  assert_true(run[0] && expectations);
+  hlo_module_free(m);
+  hlo_module_free(before);
+}
+
+static void data_cases(void **state) {
+  (void)state;
+  DIR *d = opendir("tests/hlo/passes");
+  assert_non_null(d);
+  u32 n = 0;
+  for (struct dirent *e; (e = readdir(d));) {
+    size_t len = strlen(e->d_name);
+    if (len < 5 || strcmp(e->d_name + len - 4, ".hlo") != 0) continue;
+    char *path = hs_format("tests/hlo/passes/%s", e->d_name);
+    one_file(path);
+    hs_free(path);
+    n++;
+  }
+  closedir(d);
+  assert_true(n >= 20);
+}
+
+// ---- the runner -----------------------------------------------------------------------------------------------------------
+static const char small[] = "HloModule small\nENTRY main {\n  a = f32[4] parameter(0)\n  b = f32[4] negate(a)\n  ROOT c = f32[4] add(b, b)\n}\n";
+
+static hs_status fails_half_way(pass_ctx *c) {
+  hlo_replace(c->m->entry->root, hlo_operand(c->m->entry->root, 0));
+  return hs_fail(HS_E_INTERNAL, "on purpose");
+}
+
+static hs_status leaves_rubbish(pass_ctx *c) {
+  hlo_set_shape(c->m->entry->root, hlo_shape_scalar(c->m->ctx, HLO_F32));
+  return HS_GOOD;
+}
+
+static void rolled_back(void **state) {
+  (void)state;
+  static const pass_info bad[] = {{"half-way", "", "", fails_half_way}, {"rubbish", "", "", leaves_rubbish}};
+  for (int k = 0; k < 2; k++) {
+    hlo_module *m = parse(small);
+    u64 hash = hlo_text_hash(m);
+    pass_run_options o = pass_run_default();
+    pass_result r;
+    hs_status s = pass_run(m, &bad[k], NULL, &o, &r);
+    assert_false(hs_ok(s));
+    assert_int_equal(s.err->code, HS_E_PASS);
+    assert_string_equal(s.err->subject, bad[k].name);
+    assert_non_null(s.err->next);
+    hs_status_drop(s);
+    assert_true(hlo_text_hash(m) == hash);
+    assert_true(hs_ok(hlo_verify(m, NULL)));
+    hlo_module_free(m);
+  }
+}
+
+static void changes_are_seen(void **state) {
+  (void)state;
+  hlo_module *m = parse("HloModule m\nENTRY main {\n  a = f32[4] parameter(0)\n  b = f32[4] negate(a)\n  ROOT c = f32[4] add(a, a)\n}\n");
+  pass_run_options o = pass_run_default();
+  pass_result r;
+  assert_true(hs_ok(pass_run(m, pass_find("dce"), NULL, &o, &r)));
+  assert_true(r.changed);
+  assert_int_equal(r.before.instructions, 3);
+  assert_int_equal(r.after.instructions, 2);
+  assert_int_equal(r.rewrites, 1);
+  assert_true(hs_ok(pass_run(m, pass_find("dce"), NULL, &o, &r)));
+  assert_false(r.changed);
+  hlo_module_free(m);
+}
+
+static void rewrite_limit(void **state) {
+  (void)state;
+  hlo_module *m = parse("HloModule m\nENTRY main {\n  a = f32[4] parameter(0)\n  b = f32[4] negate(a)\n  c = f32[4] cosine(a)\n  ROOT d = f32[4] add(a, a)\n}\n");
+  pass_run_options o = pass_run_default();
+  o.rewrite_limit = 1;
+  pass_result r;
+  assert_true(hs_ok(pass_run(m, pass_find("dce"), NULL, &o, &r)));
+  assert_int_equal(hlo_instr_count(m), 3);
+  hlo_module_free(m);
+}
+
+static void names(void **state) {
+  (void)state;
+  assert_ptr_equal(pass_find("constant-folding"), pass_find("constant_folding"));
+  assert_null(pass_find("no-such-pass"));
+  hs_status s = pass_unknown("tuple-simplifer");
+  assert_int_equal(s.err->code, HS_E_NO_PASS);
+  assert_non_null(strstr(s.err->note, "tuple-simplifier"));
+  hs_status_drop(s);
+  for (u32 k = 0; k < pass_count; k++)
+    for (u32 j = 0; j < k; j++) assert_string_not_equal(pass_table[k].name, pass_table[j].name);
+}
+
+static void pipelines(void **state) {
+  (void)state;
+  hs_arena a = {0};
+  const char **v;
+  u32 n;
+  assert_true(hs_ok(pipeline_flatten("dce, fix(cse{layout_sensitive=true}, dce), no-such-pass?", &a, &v, &n)));
+  assert_int_equal(n, 3);
+  assert_string_equal(v[1], "cse");
+  for (u32 k = 0; k < pipeline_count; k++) assert_true(hs_ok(pipeline_flatten(pipeline_table[k].name, &a, &v, &n)));
+  static const char *const bad[] = {"dce, no-such-pass", "fix(dce", "dce)", "dce{x=1", "dce,,{}"};
+  for (size_t k = 0; k < HS_COUNT(bad); k++) {
+    hs_status s = pipeline_flatten(bad[k], &a, &v, &n);
+    assert_false(hs_ok(s));
+    hs_status_drop(s);
+  }
+  hs_arena_free(&a);
+  // Named pipelines may name only passes that exist.
+  for (u32 k = 0; k < pipeline_count; k++) assert_null(strchr(pipeline_table[k].text, '?'));
+}
+
+// ---- costs and memory -------------------------------------------------------------------------------------------------------
+static const char loop[] =
+    "HloModule loop\n"
+    "body {\n  s = (s32[], f32[256]) parameter(0)\n  i = s32[] get-tuple-element(s), index=0\n  one = s32[] constant(1)\n  n = s32[] add(i, one)\n"
+    "  x = f32[256] get-tuple-element(s), index=1\n  y = f32[256] add(x, x)\n  ROOT t = (s32[], f32[256]) tuple(n, y)\n}\n"
+    "cond {\n  s = (s32[], f32[256]) parameter(0)\n  i = s32[] get-tuple-element(s), index=0\n  k = s32[] constant(10)\n  ROOT p = pred[] compare(i, k), direction=LT\n}\n"
+    "ENTRY main {\n  a = f32[256] parameter(0)\n  z = s32[] constant(0)\n  b = f32[256] negate(a)\n  t = (s32[], f32[256]) tuple(z, b)\n"
+    "  w = (s32[], f32[256]) while(t), condition=cond, body=body\n  ROOT r = f32[256] get-tuple-element(w), index=1\n}\n";
+
+static void costs(void **state) {
+  (void)state;
+  hlo_module *m = parse(loop);
+  hlo_cost_table t;
+  assert_true(hs_ok(hlo_cost_module(m, &t)));
+  // 256 negations; ten times 256 + 1 additions; eleven comparisons.
+  assert_true(t.total.flops == 256 + 10 * 257 + 11);
+  assert_true(t.times[hlo_find_instr(m, "y")->id] == 10);
+  hlo_cost_free(&t);
+  assert_true(hlo_cost_xla(m).flops == 256 + 257 + 1);
+  i64 element, start, step;
+  assert_int_equal(hlo_trip_count_pattern(hlo_find_instr(m, "w"), &element, &start, &step), 10);
+  assert_int_equal(element, 0);
+  assert_int_equal(step, 1);
+  hlo_module_free(m);
+  m = parse("HloModule d\nENTRY main {\n  a = f32[4,5] parameter(0)\n  b = f32[5,6] parameter(1)\n  ROOT c = f32[4,6] dot(a, b), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n}\n");
+  hlo_cost c = hlo_cost_instr(m->entry->root);
+  assert_true(c.flops == 2 * 4 * 5 * 6);
+  assert_true(c.bytes_read == 4 * (20 + 30) && c.bytes_written == 4 * 24);
+  hlo_module_free(m);
+}
+
+static void memory(void **state) {
+  (void)state;
+  hlo_module *m = parse(loop);
+  hlo_memory naive, shared;
+  assert_true(hs_ok(hlo_memory_estimate(m, true, &naive)));
+  assert_true(hs_ok(hlo_memory_estimate(m, false, &shared)));
+  assert_int_equal(shared.argument_bytes, 1024);
+  assert_int_equal(shared.output_bytes, 1024);
+  // The state is the output and is updated in place: nothing beside it but the counter and scalars.
+  assert_true(shared.temp_bytes < 64);
+  assert_true(naive.temp_bytes >= 1024);
+  hlo_module_free(m);
+  // A chain of elementwise operations needs one buffer, or two without sharing.
+  m = parse("HloModule c\nENTRY main {\n  a = f32[100] parameter(0)\n  b = f32[100] negate(a)\n  c = f32[100] cosine(b)\n  d = f32[100] sine(c)\n  ROOT e = f32[100] abs(d)\n}\n");
+  assert_true(hs_ok(hlo_memory_estimate(m, true, &naive)));
+  assert_true(hs_ok(hlo_memory_estimate(m, false, &shared)));
+  assert_int_equal(naive.temp_bytes, 800);
+  assert_true(shared.temp_bytes <= 400);
+  hlo_module_free(m);
+}
+
+static int set_up(void **state) {
+  (void)state;
+  ctx = hlo_ctx_new();
+  return 0;
+}
+static int tear_down(void **state) {
+  (void)state;
+  hlo_ctx_free(ctx);
+  return 0;
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {cmocka_unit_test(data_cases), cmocka_unit_test(rolled_back), cmocka_unit_test(changes_are_seen), cmocka_unit_test(rewrite_limit),
+                                     cmocka_unit_test(names), cmocka_unit_test(pipelines), cmocka_unit_test(costs), cmocka_unit_test(memory)};
+  return cmocka_run_group_tests(tests, set_up, tear_down);
+}
