@@ -325,17 +325,17 @@ static void rule_custom_call(verifier *v, const hlo_instr *i) {
   verify_aliasing_attr(v, i);
 }
 
-// Entries {out index}: (operand, {operand index}): both exist and have the same shape. Asynchronous operations index
-// their state; operands not bound yet are looked up in the wrapped computation.
+// Entries {out index}: (operand, {operand index}): both exist and have the same shape. An async-start may name operands
+// and results that are bound later: those are looked up in the wrapped computation.
 static const hlo_shape *alias_operand(const hlo_instr *i, i64 k) {
-  if (i->opcode == HLO_ASYNC_UPDATE) {
-    const hlo_shape *args = hlo_shape_is_tuple(i->shape) && i->shape->nelems ? i->shape->elems[0] : NULL;
-    if (args && hlo_shape_is_tuple(args) && k < args->nelems) return args->elems[k];
-  } else if (k < i->noperands) {
-    return hlo_operand(i, (u32)k)->shape;
-  }
-  const hlo_computation *c = hlo_attr_comp(i, HLO_ATTR_CALLS);
+  if (k < i->noperands) return hlo_operand(i, (u32)k)->shape;
+  const hlo_computation *c = i->opcode == HLO_ASYNC_START ? hlo_attr_comp(i, HLO_ATTR_CALLS) : NULL;
   return c && k < c->nparams ? c->params[k]->shape : NULL;
+}
+static const hlo_shape *alias_result(const hlo_instr *i, hlo_ints index) {
+  const hlo_computation *c = i->opcode == HLO_ASYNC_START ? hlo_attr_comp(i, HLO_ATTR_CALLS) : NULL;
+  if (c && index.n && index.v[0] == 1) return verify_subshape(c->root->shape, (hlo_ints){index.n - 1, index.v + 1});
+  return verify_subshape(i->shape, index);
 }
 void verify_aliasing_attr(verifier *v, const hlo_instr *i) {
   const hlo_aliases *l = hlo_attr_ptr(i, HLO_ATTR_OUTPUT_TO_OPERAND_ALIASING);
@@ -343,13 +343,13 @@ void verify_aliasing_attr(verifier *v, const hlo_instr *i) {
   for (u32 k = 0; l && k < l->n; k++) {
     const hlo_alias_entry *a = &l->v[k];
     NEED(v, i, a->param >= 0, "Negative operand number in aliasing config.");
+    const hlo_shape *x = alias_operand(i, a->param);
     if (async) {
       NEED(v, i, a->out_index.n, "Output index should not be empty.");
-      NEED(v, i, alias_operand(i, a->param), "Invalid operand number in %s aliasing config", hlo_op_text(i->opcode));
+      NEED(v, i, x, "Invalid operand number in %s aliasing config", hlo_op_text(i->opcode));
     }
-    const hlo_shape *x = alias_operand(i, a->param);
     NEED(v, i, x, "Invalid aliasing operand index.");
-    const hlo_shape *in = verify_subshape(x, a->param_index), *out = verify_subshape(i->shape, a->out_index);
+    const hlo_shape *in = verify_subshape(x, a->param_index), *out = alias_result(i, a->out_index);
     NEED(v, i, in, "Invalid aliasing operand shape index.");
     NEED(v, i, out, "Invalid aliasing output shape index.");
     const hlo_shape *inner = in->dtype == HLO_BUFFER && in->elems ? in->elems[0] : in,

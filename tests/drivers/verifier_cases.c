@@ -3,7 +3,8 @@
 //   verifier_cases DIR          rows of DIR/index.tsv with kind=verifier: the module must be accepted, or refused with
 //                               the given text in the message (a refusal with other words counts as agreement on the
 //                               verdict and is listed with -v)
-//   verifier_cases [--layouts] FILE.hlo...   each file must be accepted (with --layouts: layouts must agree as well)
+//   verifier_cases [--layouts] [--cpu] FILE.hlo...   each file must be accepted (--layouts: layouts must agree as well;
+//                               --cpu: with the rules that XLA:CPU adds: one float precision, no odd element sizes)
 //
 // Last line: "verifier: P/T agree, W wording, C not checkable" or "accept: P/T". Cases that the test changes by C++ code, or
 // that name options without a counterpart here, are not checkable.
@@ -104,6 +105,8 @@ int main(int argc, char **argv) {
   for (; first < argc && argv[first][0] == '-'; first++) {
     verbose |= strcmp(argv[first], "-v") == 0;
     o.layout_sensitive |= strcmp(argv[first], "--layouts") == 0;
+    o.disallow_mixed_precision |= strcmp(argv[first], "--cpu") == 0;
+    o.cpu_gpu |= strcmp(argv[first], "--cpu") == 0;
   }
   if (first >= argc) return fprintf(stderr, "usage: verifier_cases [-v] DIR | FILE.hlo...\n"), 2;
   struct stat st;
