@@ -33,6 +33,7 @@ LDFLAGS += $(if $(filter asan,$(VARIANT)),-fsanitize=address$(,)undefined) -pthr
 , := ,
 
 .DEFAULT_GOAL := all
+.SECONDARY:
 .PHONY: all help deps doctor demo check check-passes check-gpu asan bench peers fuzz install dist clean lint config unit bless
 
 -include $(B)/config.mk
@@ -95,13 +96,14 @@ demo:  ## bare machine -> installed, built, and the main job on real input
 	@sh scripts/demo.sh
 check:  ## the whole test suite; ends with "N passed, N failed, N skipped"
 	@sh scripts/deps.sh --if-missing
+	@$(MAKE) --no-print-directory -j$(NPROC) VARIANT=$(VARIANT) B=$(B) all unit
 	@$(MAKE) --no-print-directory VARIANT=$(VARIANT) B=$(B) check-built
 check-built: all unit
 	@B=$(B) sh tests/run
 check-passes: all  ## every pass and pipeline on every module at hand: verified, same meaning, true claims
 	@timeout 1200 $(B)/tests/passcheck -j $(NPROC) examples $(wildcard tests/hlo/*) $(wildcard ../shared/suite)
 asan:  ## builds (and with `make asan check`, tests) under ASan and UBSan
-	@$(MAKE) --no-print-directory VARIANT=asan B=build/asan all
+	@$(MAKE) --no-print-directory -j$(NPROC) VARIANT=asan B=build/asan all
 lint:  ## include arrows, forbidden calls, headers that stand alone
 	@CC="$(CC)" sh scripts/lint.sh
 install: all  ## into $(DESTDIR)$(PREFIX)

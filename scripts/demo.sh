@@ -3,7 +3,7 @@
 # and writes a report bundle. Output goes to build/demo/.
 cd "$(dirname "$0")/.." || exit 1
 sh scripts/deps.sh --if-missing || exit 1
-make --no-print-directory all || exit 1
+make --no-print-directory -j"$(nproc)" build/hlosh || exit 1
 rm -rf build/demo && mkdir -p build/demo
 exec build/hlosh examples/gelu_mlp_train.hlo -c '
   pipeline tuned

@@ -17,4 +17,6 @@ $as_root apt-get update -q || exit 1
 if [ -z "$llvm" ]; then
   for v in 22 19; do apt-cache show "llvm-$v-dev" >/dev/null 2>&1 && { missing="$missing llvm-$v-dev llvm-$v-tools"; break; }; done
 fi
-$as_root apt-get install -y -q --no-install-recommends $missing
+$as_root apt-get install -y -q --no-install-recommends $missing || exit 1
+# What was found before is out of date now: the next make probes again.
+cd "$(dirname "$0")/.." && rm -f build/config.mk build/*/config.mk
