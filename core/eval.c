@@ -6,6 +6,7 @@
 // it together again updates its arrays without copying them (the last get-tuple-element of an element takes it out of
 // a tuple that nobody else holds). Opcodes are dispatched by the eval column of ops.def.
 #include "core/eval_ops.h"
+#include "core/verify.h"
 
 #if defined(__SSE2__)
 #include <xmmintrin.h>
@@ -136,6 +137,50 @@ static hs_status steal_element(const ev_step *s, hlo_literal **frame, hlo_litera
   return HS_GOOD;
 }
 
+// HLO lets floats of other precision stand where a shape says otherwise; a value is brought to the shape of its place,
+// so that everything else may trust element types and sizes. Takes and returns the reference.
+static hs_status coerce(ev *e, const hlo_shape *to, hlo_literal **l) {
+  const hlo_shape *from = (*l)->shape;
+  if (from->logical == to->logical) return HS_GOOD;
+  if (hlo_shape_is_tuple(to)) {
+    if (!hlo_shape_is_tuple(from) || (*l)->nchildren != to->nelems) return hs_fail(HS_E_RUN, "a value does not have the shape of its place");
+    hlo_literal **part = hs_calloc(to->nelems + 1, sizeof *part);
+    hs_status st = HS_GOOD;
+    for (u32 k = 0; k < to->nelems; k++) {
+      part[k] = hlo_literal_ref((*l)->children[k]);
+      if (part[k] && hs_ok(st)) st = coerce(e, to->elems[k], &part[k]);
+    }
+    hlo_literal_unref(*l);
+    *l = hlo_literal_tuple(to, to->nelems, part);
+    hs_free(part);
+    return st;
+  }
+  if (!hlo_shape_is_array(to)) return HS_GOOD;
+  if (!hlo_shape_is_array(from) || from->elements != to->elements) return hs_fail(HS_E_RUN, "a value does not have the shape of its place");
+  if (from->dtype == to->dtype) return HS_GOOD;
+  if (!hlo_dtype_is_float(from->dtype) || !hlo_dtype_is_float(to->dtype)) return hs_fail(HS_E_RUN, "a value does not have the type of its place");
+  hlo_literal *r;
+  HS_TRY(ev_new(e, to, &r));
+  ev_convert(from->dtype, (*l)->data, to->dtype, r->data, to->elements);
+  hlo_literal_unref(*l);
+  *l = r;
+  return HS_GOOD;
+}
+
+// Operands of mixed precision: arithmetic and movement happen in the type of the result, comparisons in the first operand's.
+static hs_status unify(ev *e, const hlo_instr *i, hlo_literal **ops) {
+  hlo_opcode op = i->opcode;
+  bool by_first = op == HLO_COMPARE || op == HLO_IS_FINITE;
+  if (!by_first && (!(hlo_op_has(op, HLO_F_ELEMENTWISE) || hlo_op_has(op, HLO_F_MOVEMENT)) || op == HLO_CONVERT || op == HLO_BITCAST_CONVERT ||
+                    op == HLO_BITCAST || op == HLO_STOCHASTIC_CONVERT || !hlo_shape_is_array(i->shape))) return HS_GOOD;
+  for (u32 k = 0; k < i->noperands; k++) {
+    if (!ops[k] || !hlo_shape_is_array(ops[k]->shape)) continue;
+    hlo_dtype t = ops[k]->shape->dtype, want = by_first ? ops[0]->shape->dtype : i->shape->dtype;
+    if (t != want && hlo_dtype_is_float(t) && hlo_dtype_is_float(want)) HS_TRY(coerce(e, ev_typed(e, ops[k]->shape, want), &ops[k]));
+  }
+  return HS_GOOD;
+}
+
 static hs_status run_step(ev *e, const ev_step *s, hlo_literal **frame) {
   enum { FEW = 8 };
   const hlo_instr *i = s->i;
@@ -152,7 +197,9 @@ static hs_status run_step(ev *e, const ev_step *s, hlo_literal **frame) {
     ops[j] = s->dies[j] ? *v : hlo_literal_ref(*v);
     if (s->dies[j]) *v = NULL;
   }
-  hs_status st = s->fn(e, i, ops, &out);
+  hs_status st = unify(e, i, ops);
+  if (hs_ok(st)) st = s->fn(e, i, ops, &out);
+  if (hs_ok(st)) st = coerce(e, i->shape, &out);
   for (u32 j = 0; j < n; j++) hlo_literal_unref(ops[j]);
   if (ops != few) hs_free(ops);
   if (!hs_ok(st)) { hlo_literal_unref(out); return place(st, i); }
@@ -175,7 +222,10 @@ hs_status ev_call(ev *e, const hlo_computation *c, u32 n, hlo_literal **args, hl
     if (s->i->opcode == HLO_PARAMETER) {
       u64 number = (u64)hlo_param_number(s->i);
       if (number >= n || !args[number]) st = hs_fail(HS_E_RUN, "parameter %llu of %s has no value", (unsigned long long)number, c->name);
-      else frame[s->slot] = args[number], args[number] = NULL;
+      else {
+        frame[s->slot] = args[number], args[number] = NULL;
+        st = coerce(e, s->i->shape, &frame[s->slot]);
+      }
     } else {
       st = run_step(e, s, frame);
     }
@@ -253,6 +303,8 @@ hs_status hlo_eval_computation(const hlo_computation *c, u32 n, hlo_literal *con
 hs_status hlo_eval_module(const hlo_module *m, u32 n, hlo_literal *const *args, const hlo_eval_options *opt, hlo_literal **out) {
   *out = NULL;
   if (!m->entry) return hs_fail(HS_E_RUN, "the module has no entry computation");
+  // The functions below trust shapes and dimension numbers; whatever breaks HLO's rules stops here.
+  HS_TRY(hlo_verify(m, NULL));
   return ev_run_devices(m, n, args, opt, out);
 }
 
@@ -265,7 +317,9 @@ hs_status hlo_eval_instr(const hlo_instr *i, u32 n, hlo_literal *const *operands
   hlo_literal **ops = hs_calloc(n + 1, sizeof *ops);
   for (u32 k = 0; k < n; k++) ops[k] = hlo_literal_ref(operands[k]);
   u32 mode = enter_float_mode(e.opt.keep_denormals);
-  hs_status st = functions[i->opcode](&e, i, ops, out);
+  hs_status st = unify(&e, i, ops);
+  if (hs_ok(st)) st = functions[i->opcode](&e, i, ops, out);
+  if (hs_ok(st)) st = coerce(&e, i->shape, out);
   leave_float_mode(mode);
   for (u32 k = 0; k < n; k++) hlo_literal_unref(ops[k]);
   hs_free(ops);

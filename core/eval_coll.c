@@ -94,6 +94,14 @@ static hs_status meet(ev *e, const hlo_instr *i, u32 size, u32 position, u32 gro
   return HS_GOOD;
 }
 
+// Interning is for one thread at a time.
+const hlo_shape *ev_typed(ev *e, const hlo_shape *s, hlo_dtype t) {
+  if (e->world) pthread_mutex_lock(&e->world->lock);
+  const hlo_shape *r = hlo_shape_with_dtype(e->ctx, s, t);
+  if (e->world) pthread_mutex_unlock(&e->world->lock);
+  return r;
+}
+
 // ---- devices and groups --------------------------------------------------------------------------------------------------------
 static u32 device_of(const ev *e) { return e->replica * (e->world ? e->world->partitions : 1) + e->partition; }
 

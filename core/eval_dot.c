@@ -197,15 +197,16 @@ static hs_status apply_scale(ev *e, hlo_literal **op, const hlo_literal *scale) 
   const hlo_literal *l = *op;
   const hlo_shape *s = l->shape, *q = scale->shape;
   hlo_literal *r;
-  HS_TRY(ev_new(e, hlo_shape_array(e->ctx, HLO_F32, s->rank, s->dims), &r));
+  HS_TRY(ev_new(e, ev_typed(e, s, HLO_F32), &r));
   ev_convert(s->dtype, l->data, HLO_F32, r->data, s->elements);
   float *v = r->data;
-  if (q->rank == s->rank && s->elements) {
-    i64 index[HLO_MAX_RANK] = {0}, qs[HLO_MAX_RANK], at = 0;
+  if (q->rank == s->rank && s->elements && q->elements) {
+    i64 index[HLO_MAX_RANK] = {0}, qs[HLO_MAX_RANK], block[HLO_MAX_RANK], at = 0;
     hlo_row_major_strides(q->rank, q->dims, qs);
+    for (u32 d = 0; d < s->rank; d++) block[d] = HS_MAX(s->dims[d] / q->dims[d], 1);
     do {
       i64 o = 0;
-      for (u32 d = 0; d < s->rank; d++) o += index[d] / HS_MAX(s->dims[d] / HS_MAX(q->dims[d], 1), 1) * qs[d];
+      for (u32 d = 0; d < s->rank; d++) o += HS_MIN(index[d] / block[d], q->dims[d] - 1) * qs[d];
       v[at++] *= (float)hlo_literal_f64(scale, o);
     } while (ev_next(s->rank, s->dims, index));
   } else if (q->elements == 1) {
@@ -218,12 +219,10 @@ static hs_status apply_scale(ev *e, hlo_literal **op, const hlo_literal *scale) 
 }
 
 hs_status hlo_eval_scaled_dot(ev *e, const hlo_instr *i, hlo_literal **ops, hlo_literal **out) {
-  // Operands are (lhs, lhs scale, rhs, rhs scale) as the text gives them; a scale of one element may be left out as 1.
-  hlo_literal *pair[2] = {ops[0], ops[2]};
-  const hlo_literal *scale[2] = {ops[1], ops[3]};
-  if (hlo_operand(i, 1)->shape->rank == hlo_operand(i, 0)->shape->rank && hlo_operand(i, 2)->shape->elements < hlo_operand(i, 1)->shape->elements &&
-      !hlo_dtype_is_float(hlo_operand(i, 1)->shape->dtype)) return ev_unsupported(i, "with these operands");
-  ops[0] = ops[2] = NULL;
+  // Operands are (lhs, rhs, scale of lhs, scale of rhs); a scale of one element covers everything.
+  hlo_literal *pair[2] = {ops[0], ops[1]};
+  const hlo_literal *scale[2] = {ops[2], ops[3]};
+  ops[0] = ops[1] = NULL;
   hs_status st = apply_scale(e, &pair[0], scale[0]);
   if (hs_ok(st)) st = apply_scale(e, &pair[1], scale[1]);
   if (hs_ok(st)) st = hlo_eval_dot(e, i, pair, out);

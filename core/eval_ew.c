@@ -332,6 +332,18 @@ static ew_fn select_fn(size_t size) {
   }
 }
 
+// Kernels read every operand as the type of the first and write the type that belongs to it.
+static bool types_fit(hlo_opcode op, u32 nin, const hlo_dtype *in, hlo_dtype out) {
+  for (u32 j = 1; j < nin; j++)
+    if (kind_of(in[j]) != kind_of(in[0])) return false;
+  switch (op) {
+  case HLO_COMPARE: case HLO_IS_FINITE: return out == HLO_PRED;
+  case HLO_COMPLEX: return hlo_dtype_is_complex(out) && hlo_dtype_real_part(out) == in[0];
+  case HLO_ABS: case HLO_REAL: case HLO_IMAG: return kind_of(out) == kind_of(hlo_dtype_real_part(in[0]));
+  default: return kind_of(out) == kind_of(in[0]);
+  }
+}
+
 bool ew_compile_types(hlo_opcode op, const hlo_instr *i, u32 nin, const hlo_dtype *in, hlo_dtype out, ew *k) {
   *k = (ew){.nin = nin, .out = out};
   if (nin < 1 || nin > 3) return false;
@@ -358,7 +370,7 @@ bool ew_compile_types(hlo_opcode op, const hlo_instr *i, u32 nin, const hlo_dtyp
   }
   default: k->fn = table[op][kind]; break;
   }
-  if (!k->fn) return false;
+  if (!k->fn || !types_fit(op, nin, in, out)) return false;
   if (is_narrow(in[0]) || is_narrow(out)) k->mode = EW_NARROW;
   else if (is_subbyte(out)) k->mode = EW_SUBBYTE;
   // Logical operations on the bits of a sub-byte value need it without its sign extension.

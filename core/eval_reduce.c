@@ -125,6 +125,8 @@ static hs_status accs_new(ev *e, const fold *f, const hlo_shape *result, hlo_lit
   memset(a, 0, sizeof *a);
   for (u32 k = 0; k < f->n; k++) {
     const hlo_shape *s = part(result, k);
+    bool fits = f->kind == FOLD_WIDE ? s->dtype == HLO_F32 : hlo_dtype_storage(s->dtype) == f->acc_size[k] && hlo_dtype_storage(init[k]->shape->dtype) == f->acc_size[k];
+    if (!fits) return hs_fail_subject(HS_E_UNSUPPORTED, "reduce", "unsupported: reduce with a result of another type than its accumulator");
     HS_TRY(ev_new(e, s, &a->lit[k]));
     a->p[k] = a->lit[k]->data;
     if (f->kind == FOLD_WIDE) {
@@ -539,8 +541,8 @@ static hs_status scatter_converted(ev *e, const hlo_instr *i, u32 n, hlo_literal
   hlo_literal *r[MAXN] = {0};
   if (n > MAXN) return ev_unsupported(i, "of so many arrays at once");
   for (u32 k = 0; k < n; k++) {
-    HS_TRY(convert_literal(e, &ops[k], hlo_shape_with_dtype(e->ctx, ops[k]->shape, c->params[k]->shape->dtype)));
-    HS_TRY(convert_literal(e, &ops[n + 1 + k], hlo_shape_with_dtype(e->ctx, ops[n + 1 + k]->shape, c->params[n + k]->shape->dtype)));
+    HS_TRY(convert_literal(e, &ops[k], ev_typed(e, ops[k]->shape, c->params[k]->shape->dtype)));
+    HS_TRY(convert_literal(e, &ops[n + 1 + k], ev_typed(e, ops[n + 1 + k]->shape, c->params[n + k]->shape->dtype)));
   }
   hs_status st = scatter_run(e, i, n, ops, r);
   for (u32 k = 0; k < n && hs_ok(st); k++) st = convert_literal(e, &r[k], part(i->shape, k));
