@@ -45,6 +45,7 @@ static inline const char *hlo_op_text(hlo_opcode op) { return hlo_ops[op].text; 
 static inline bool hlo_op_has(hlo_opcode op, u32 flag) { return (hlo_ops[op].flags & flag) != 0; }
 hlo_opcode hlo_op_find(hs_str text);                     // HLO_OP_INVALID when unknown; hashed
 bool hlo_op_takes_attr(hlo_opcode op, hlo_attr_id id);   // own attributes only, not the common ones
+bool hlo_attr_droppable(hlo_opcode op, const hlo_attr *a);   // a default that XLA does not print and readers do not store (parse_attr.c)
 bool hlo_op_is_unary_math(hlo_opcode op);                // one of the ops that accept result_accuracy
 
 #endif

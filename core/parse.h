@@ -58,7 +58,6 @@ bool hlo_read_replica_groups(hlo_parser *P, const hlo_replica_groups **out);
 // parse_attr.c: the value behind "name=" of an instruction or module attribute
 bool hlo_read_attr(hlo_parser *P, hlo_attr *a);
 bool hlo_read_metadata(hlo_parser *P, const hlo_metadata **out);
-bool hlo_attr_droppable(hlo_opcode op, const hlo_attr *a);   // a default that XLA would not print
 bool hlo_read_ints(hlo_parser *P, char open, char close, hlo_ints *out);   // arena copy
 hlo_ints hlo_keep_ints(hlo_parser *P, size_t mark);       // moves P->ints from mark into the arena
 bool hlo_read_frames(hlo_parser *P);                      // FileNames .. StackFrames

@@ -1,0 +1,15 @@
+// proto.h — HLO as protocol buffers: reading HloModuleProto, HloProto, HloSnapshot and their kin; writing HloModuleProto.
+#ifndef HLO_PROTO_H
+#define HLO_PROTO_H
+
+#include "core/ir.h"
+
+// Do the bytes look like a serialized module (possibly inside HloProto or a snapshot)?
+bool hlo_is_proto(const void *p, size_t n);
+// E_PROTO when they are damaged. `file` is for messages.
+hs_status hlo_proto_read(hlo_ctx *, const void *p, size_t n, const char *file, hlo_module **out);
+// Appends a serialized HloModuleProto; as_hlo_proto wraps it in an HloProto (what dumps hold). E_UNSUPPORTED names what has no
+// field in the proto.
+hs_status hlo_proto_write(hs_buf *, const hlo_module *, bool as_hlo_proto);
+
+#endif

@@ -1,0 +1,34 @@
+// proto_read.h — what the files of the proto reader share (proto_read.c, proto_value.c); nobody else includes it.
+#ifndef HLO_PROTO_READ_H
+#define HLO_PROTO_READ_H
+
+#include "core/proto.h"
+#include "core/proto_fields.h"
+#include "core/proto_wire.h"
+
+#include <stdlib.h>
+
+typedef struct proto_reader {
+  hlo_ctx *ctx;
+  hlo_module *m;
+  hs_arena *arena;
+  bool failed;
+  hs_buf message;
+  HS_VEC(i64) ints;                // scratch of proto_ints
+} proto_reader;
+
+void proto_error(proto_reader *, const char *fmt, ...) HS_PRINTF(2, 3);   // the first one stays
+hlo_ints proto_ints(proto_reader *, pb m, u32 num);
+hs_str proto_str(proto_reader *, pb m, u32 num);
+const hlo_shape *proto_shape(proto_reader *, pb m);
+hlo_literal *proto_literal(proto_reader *, pb m);                         // NULL after an error
+const hlo_metadata *proto_metadata(proto_reader *, pb m);
+const hlo_frontend *proto_frontend(proto_reader *, pb m);
+const hlo_sharding *proto_sharding(proto_reader *, pb m);
+const hlo_replica_groups *proto_groups(proto_reader *, pb instr);
+const hlo_origin *proto_origin(proto_reader *, pb m, const hlo_shape *);
+const hlo_window *proto_window(proto_reader *, pb m);
+const hlo_dim_labels *proto_dim_labels(proto_reader *, pb m);
+const hlo_aliases *proto_aliases(proto_reader *, pb m, u32 num, hlo_attr_kind);
+
+#endif
