@@ -141,6 +141,21 @@ static bool read_domain(builder *b, pb i, hlo_attr *a) {
   return true;
 }
 
+static void take_int(void *arg, i64 v) {
+  proto_reader *r = arg;
+  hs_vec_push(&r->ints, v);
+}
+
+// A list at the end of a path; a submessage may come in pieces, which are merged.
+static void gather_ints(proto_reader *r, pb m, const u32 *path) {
+  if (!path[1]) {
+    pb_each_int(m, path[0], take_int, r);
+    return;
+  }
+  for (pb_field f; pb_next(&m, &f);)
+    if (f.num == path[0] && f.wire == 2) gather_ints(r, f.sub, path + 1);
+}
+
 // An attribute of the opcode; false when it is absent.
 static bool read_own(builder *b, pb i, hlo_opcode op, bool required, hlo_attr *a) {
   proto_reader *r = &b->r;
@@ -171,12 +186,11 @@ static bool read_own(builder *b, pb i, hlo_opcode op, bool required, hlo_attr *a
   bool found = pb_find(i, path, &f);
   u32 leaf = path[2] ? path[2] : path[1] ? path[1] : path[0];
   switch (kind) {
-  case HLO_AK_INTS: case HLO_AK_PRECISIONS: case HLO_AK_BOOLS: {
-    pb m = i;   // the message that holds the list
-    for (u32 k = 0; path[k + 1]; k++) m = pb_sub(m, path[k]);
-    a->v.ints = proto_ints(r, m, leaf);
+  case HLO_AK_INTS: case HLO_AK_PRECISIONS: case HLO_AK_BOOLS:
+    r->ints.n = 0;
+    gather_ints(r, i, path);
+    a->v.ints = (hlo_ints){(u32)r->ints.n, hs_arena_dup(r->arena, r->ints.v, r->ints.n * sizeof(i64))};
     return a->v.ints.n || required || kind == HLO_AK_INTS;
-  }
   case HLO_AK_STRING:
     if (!found || f.wire != 2) return required ? (a->v.s = HS_STR(""), true) : false;
     a->v.s = (hs_str){hs_arena_strndup(r->arena, (const char *)f.sub.p, (size_t)(f.sub.end - f.sub.p)), (size_t)(f.sub.end - f.sub.p)};

@@ -1,0 +1,629 @@
+// proto_write.c — a module as HloModuleProto, in the field numbers and conventions of HloModule::ToProto: computations
+// callees first, instructions operands first, ids (computation << 32 | local), element data in layout order.
+#include "core/proto.h"
+#include "core/proto_fields.h"
+#include "core/proto_wire.h"
+
+typedef struct writer { hs_buf *b; const hlo_module *m; hs_arena scratch; i64 *ids; const char *missing; } writer;   // ids by instruction id
+
+static i64 comp_id(const hlo_computation *c) { return (i64)c->id + 1; }
+
+// ---- shapes and literals ------------------------------------------------------------------------------------------------
+static void put_layout(hs_buf *b, const hlo_layout *l) {
+  pb_put_ints(b, 1, l->minor_to_major, l->rank);
+  for (u32 k = 0; k < l->ntiles; k++) {
+    size_t mark = pb_begin(b);
+    pb_put_ints(b, 1, l->tiles[k].dims, l->tiles[k].rank);
+    pb_end(b, 6, mark);
+  }
+  pb_put_int(b, 7, l->element_bits);
+  pb_put_int(b, 8, l->memory_space);
+  if (l->index_type) pb_put_int(b, 11, hlo_dtypes[l->index_type].proto);
+  if (l->pointer_type) pb_put_int(b, 12, hlo_dtypes[l->pointer_type].proto);
+  pb_put_int(b, 15, l->metadata_prefix);
+  pb_put_int(b, 16, l->tail_alignment);
+  for (u32 k = 0; k < l->nsplits; k++) {
+    size_t mark = pb_begin(b);
+    pb_put_int(b, 1, l->splits[k].dim);
+    pb_put_ints(b, 2, l->splits[k].indices, l->splits[k].n);
+    pb_end(b, 17, mark);
+  }
+}
+
+static void put_shape(hs_buf *b, u32 num, const hlo_shape *s) {
+  size_t mark = pb_begin(b);
+  pb_put_int(b, 2, hlo_dtypes[s->dtype].proto);
+  pb_put_ints(b, 3, s->dims, s->rank);
+  for (u32 k = 0; k < s->nelems; k++) put_shape(b, 4, s->elems[k]);
+  if (s->layout) {
+    size_t at = pb_begin(b);
+    put_layout(b, s->layout);
+    pb_end(b, 5, at);
+  }
+  if (hlo_shape_is_array(s) && s->rank) {
+    i64 dynamic[HLO_MAX_RANK];
+    for (u32 k = 0; k < s->rank; k++) dynamic[k] = s->dynamic && s->dynamic[k];
+    pb_put_ints(b, 6, dynamic, s->rank);
+  }
+  pb_end(b, num, mark);
+}
+
+// The literal's bytes in the order of its layout; `out` holds elements * size bytes.
+static void in_layout_order(const hlo_literal *l, char *out) {
+  const hlo_shape *s = l->shape;
+  size_t size = hlo_dtype_storage(s->dtype);
+  if (hlo_shape_is_row_major(s)) {
+    if (l->bytes) memcpy(out, l->data, l->bytes);
+    return;
+  }
+  i64 strides[HLO_MAX_RANK], index[HLO_MAX_RANK] = {0};
+  hlo_row_major_strides(s->rank, s->dims, strides);
+  for (i64 k = 0; k < s->elements; k++, out += size) {
+    i64 at = 0;
+    for (u32 d = 0; d < s->rank; d++) at += index[d] * strides[d];
+    memcpy(out, (const char *)l->data + (size_t)at * size, size);
+    for (u32 d = 0; d < s->rank; d++) {
+      i64 dim = s->layout->minor_to_major[d];
+      if (++index[dim] < s->dims[dim]) break;
+      index[dim] = 0;
+    }
+  }
+}
+
+static void put_literal(writer *w, u32 num, const hlo_literal *l) {
+  hs_buf *b = w->b;
+  size_t mark = pb_begin(b);
+  const hlo_shape *s = hlo_shape_fill_layout(w->m->ctx, l->shape);
+  put_shape(b, 1, s);
+  for (u32 k = 0; k < l->nchildren; k++) put_literal(w, 10, l->children[k]);
+  int how = 0;
+  u32 field = proto_literal_field(s->dtype, &how);
+  if (l->elided) {
+    w->missing = "an elided constant has no value to write";
+  } else if (hlo_shape_is_array(s) && l->bytes) {
+    char *bytes = hs_alloc(l->bytes);
+    in_layout_order(l, bytes);
+    if (how) {
+      pb_put_bytes(b, field, bytes, l->bytes);
+    } else {
+      size_t at = pb_begin(b);
+      for (i64 k = 0; k < s->elements; k++) pb_put_varint(b, (u64)hlo_elem_to_i64(s->dtype, bytes + (size_t)k * hlo_dtype_storage(s->dtype)));
+      pb_end(b, field, at);
+    }
+    hs_free(bytes);
+  }
+  pb_end(b, num, mark);
+}
+
+// ---- struct-kinded values --------------------------------------------------------------------------------------------------
+static void put_str(hs_buf *b, u32 num, hs_str s) { pb_put_bytes(b, num, s.p, s.n); }
+
+static void put_metadata(hs_buf *b, u32 num, const hlo_metadata *d) {
+  size_t mark = pb_begin(b);
+  put_str(b, 1, d->op_type);
+  put_str(b, 2, d->op_name);
+  put_str(b, 3, d->source_file);
+  pb_put_int(b, 4, d->source_line);
+  pb_put_ints(b, 5, d->profile_type.v, d->profile_type.n);
+  put_str(b, 12, d->deduplicated_name);
+  pb_put_int(b, 15, d->stack_frame_id);
+  put_str(b, 16, d->scheduling_name);
+  pb_put_int(b, 17, d->source_end_line);
+  pb_put_int(b, 18, d->source_column);
+  pb_put_int(b, 19, d->source_end_column);
+  if (d->payload.n) {
+    size_t at = pb_begin(b);
+    put_str(b, 1, d->payload);
+    pb_end(b, 20, at);
+  }
+  pb_end(b, num, mark);
+}
+
+static void put_frontend(hs_buf *b, u32 num, const hlo_frontend *f) {
+  size_t mark = pb_begin(b);
+  for (u32 k = 0; k < f->n; k++) {
+    size_t at = pb_begin(b);
+    put_str(b, 1, f->v[k].key);
+    put_str(b, 2, f->v[k].value);
+    pb_end(b, 1, at);
+  }
+  pb_end(b, num, mark);
+}
+
+static void put_mesh(hs_buf *b, u32 num, const hlo_mesh *m) {
+  size_t mark = pb_begin(b);
+  for (u32 k = 0; k < m->naxes; k++) {
+    size_t at = pb_begin(b);
+    put_str(b, 1, hs_str_of(m->names[k]));
+    pb_put_int(b, 2, m->sizes[k]);
+    pb_end(b, 1, at);
+  }
+  if (m->maximal) pb_put_ints(b, 2, &m->device_id, 1);
+  else pb_put_ints(b, 2, m->devices, m->ndevices);
+  if (m->reshape.n) {
+    size_t at = pb_begin(b);
+    pb_put_ints(b, 1, m->reshape.v, m->reshape.n);
+    pb_put_ints(b, 2, m->perm.v, m->perm.n);
+    pb_end(b, 3, at);
+  }
+  pb_end(b, num, mark);
+}
+
+static void put_axes(hs_buf *b, u32 num, const hlo_mesh *m, hlo_axes axes) {
+  for (u32 k = 0; k < axes.n; k++) {
+    size_t mark = pb_begin(b);
+    u32 index = 0;
+    while (index + 1 < m->naxes && strcmp(m->names[index], axes.v[k].name) != 0) index++;
+    pb_put_int(b, 1, index);
+    if (axes.v[k].size) {
+      size_t at = pb_begin(b);
+      pb_put_int(b, 1, axes.v[k].pre);
+      pb_put_int(b, 2, axes.v[k].size);
+      pb_end(b, 2, at);
+    }
+    pb_end(b, num, mark);
+  }
+}
+
+static void put_named(hs_buf *b, const hlo_sharding *s) {
+  size_t mark = pb_begin(b);
+  put_mesh(b, 2, s->mesh);
+  for (u32 k = 0; k < s->ndim_shardings; k++) {
+    size_t at = pb_begin(b);
+    put_axes(b, 1, s->mesh, s->dim_shardings[k].axes);
+    pb_put_int(b, 2, !s->dim_shardings[k].open);
+    pb_end(b, 3, at);
+  }
+  put_axes(b, 4, s->mesh, s->replicated_axes);
+  put_axes(b, 5, s->mesh, s->unreduced_axes);
+  put_axes(b, 7, s->mesh, s->manual_axes);
+  if (s->unreduced_op) pb_put_int(b, 8, s->unreduced_op - 1);
+  pb_end(b, 14, mark);
+}
+
+static void put_sharding(hs_buf *b, u32 num, const hlo_sharding *s) {
+  size_t mark = pb_begin(b);
+  bool whole = s->type == HLO_SH_NAMED && s->named_whole != HLO_SH_TILED;   // fully replicated, manual or unreduced meshes
+  hlo_sharding_type type = whole ? s->named_whole : s->type;
+  pb_put_int(b, 1, type == HLO_SH_NAMED ? 0 : proto_sharding_type[type]);
+  pb_put_ints(b, 3, s->dims.v, s->dims.n);
+  if (type == HLO_SH_MAXIMAL) {
+    i64 one = 1;
+    pb_put_ints(b, 3, &one, 1);
+    pb_put_ints(b, 4, &s->device, 1);
+  } else {
+    pb_put_ints(b, 4, s->devices.v, s->devices.n);
+  }
+  for (u32 k = 0; k < s->nchildren; k++) put_sharding(b, 5, s->children[k]);
+  pb_put_int(b, 6, s->replicate_last);
+  for (u32 k = 0; k < s->nmetadata; k++) put_metadata(b, 7, s->metadata[k]);
+  if (s->last_tile_dims.n) {
+    i64 types[HLO_MAX_RANK];
+    u32 n = HS_MIN(s->last_tile_dims.n, HLO_MAX_RANK);
+    for (u32 k = 0; k < n; k++) types[k] = proto_sharding_type[s->last_tile_dims.v[k]];
+    pb_put_ints(b, 8, types, n);
+  }
+  pb_put_ints(b, 9, s->reshape.v, s->reshape.n);
+  if (s->reshape.n == 1) {
+    i64 zero = 0;
+    pb_put_ints(b, 10, &zero, 1);
+  } else {
+    pb_put_ints(b, 10, s->perm.v, s->perm.n);
+  }
+  if (s->shard_group_kind) {
+    pb_put_int(b, 11, 1);
+    pb_put_int(b, 12, s->shard_group);
+    pb_put_int(b, 13, s->shard_group_kind - 1);
+  }
+  if (type == HLO_SH_NAMED) put_named(b, s);
+  pb_end(b, num, mark);
+}
+
+static void put_lists(hs_buf *b, u32 num, const hlo_int_lists *l) {
+  for (u32 k = 0; k < l->n; k++) {
+    size_t mark = pb_begin(b);
+    pb_put_ints(b, 1, l->v[k].v, l->v[k].n);
+    pb_end(b, num, mark);
+  }
+}
+
+static void put_groups(hs_buf *b, const hlo_replica_groups *g) {
+  if (g->form == HLO_GROUPS_LIST) put_lists(b, 49, &g->groups);   // the legacy field, which every reader knows
+  size_t mark = pb_begin(b);
+  switch (g->form) {
+  case HLO_GROUPS_LIST:
+    put_lists(b, 1, &g->groups);
+    pb_end(b, 87, mark);
+    break;
+  case HLO_GROUPS_IOTA: {
+    i64 zero = 0;
+    pb_put_int(b, 1, g->dims.v[0]);
+    pb_put_int(b, 2, g->dims.v[1]);
+    pb_put_ints(b, 3, g->reshape.v, g->reshape.n);
+    if (g->reshape.n == 1) pb_put_ints(b, 4, &zero, 1); else pb_put_ints(b, 4, g->perm.v, g->perm.n);
+    pb_end(b, 92, mark);
+    break;
+  }
+  case HLO_GROUPS_MESH:
+    put_mesh(b, 1, g->mesh);
+    put_axes(b, 2, g->mesh, g->axes);
+    pb_end(b, 93, mark);
+    break;
+  }
+}
+
+static void put_aliases(hs_buf *b, u32 num, hlo_attr_kind kind, const hlo_aliases *l) {
+  for (u32 k = 0; k < l->n; k++) {
+    const hlo_alias_entry *e = &l->v[k];
+    bool donor = kind == HLO_AK_DONORS;
+    size_t mark = pb_begin(b);
+    if (!donor) pb_put_ints(b, 1, e->out_index.v, e->out_index.n);
+    pb_put_int(b, donor ? 1 : 2, e->param);
+    pb_put_ints(b, donor ? 2 : 3, e->param_index.v, e->param_index.n);
+    if (kind == HLO_AK_IO_ALIAS) pb_put_int(b, 4, e->must ? 2 : 1);
+    pb_end(b, num, mark);
+  }
+}
+
+static void put_window(hs_buf *b, const hlo_window *w) {
+  size_t mark = pb_begin(b);
+  for (u32 k = 0; k < w->n; k++) {
+    size_t at = pb_begin(b);
+    const hlo_window_dim *d = &w->v[k];
+    const i64 v[] = {d->size, d->stride, d->pad_low, d->pad_high, d->rhs_dilate, d->lhs_dilate, d->reversal};
+    for (u32 f = 0; f < HS_COUNT(v); f++) pb_put_int(b, f + 1, v[f]);
+    pb_end(b, 1, at);
+  }
+  pb_end(b, 15, mark);
+}
+
+static void put_dim_labels(hs_buf *b, const hlo_dim_labels *d) {
+  size_t mark = pb_begin(b);
+  pb_put_int(b, 3, d->rhs_input_feature);
+  pb_put_int(b, 4, d->rhs_output_feature);
+  pb_put_ints(b, 6, d->rhs_spatial, d->nspatial);
+  pb_put_int(b, 7, d->lhs_batch);
+  pb_put_int(b, 8, d->lhs_feature);
+  pb_put_int(b, 9, d->out_batch);
+  pb_put_int(b, 10, d->out_feature);
+  pb_put_ints(b, 11, d->lhs_spatial, d->nspatial);
+  pb_put_ints(b, 12, d->out_spatial, d->nspatial);
+  pb_end(b, 16, mark);
+}
+
+static void put_origin(hs_buf *b, const hlo_origin_node *n, i64 *path, u32 depth) {
+  for (u32 k = 0; n->tuple && k < n->nchildren && depth < 32; k++) path[depth] = k, put_origin(b, n->children[k], path, depth + 1);
+  if (n->tuple || !n->present) return;
+  size_t mark = pb_begin(b);
+  pb_put_ints(b, 1, path, depth);
+  size_t at = pb_begin(b);
+  put_str(b, 1, n->name);
+  pb_put_ints(b, 2, n->index.v, n->index.n);
+  pb_end(b, 2, at);
+  pb_end(b, 1, mark);
+}
+
+static void put_side(hs_buf *b, u32 num, const hlo_sparsity_side *s) {
+  if (!s->present) return;
+  size_t mark = pb_begin(b);
+  const i64 v[] = {s->num_non_zero, s->block_size, s->dimension, s->stride, s->idx};
+  for (u32 f = 0; f < HS_COUNT(v); f++) pb_put_int(b, f + 1, v[f]);
+  pb_end(b, num, mark);
+}
+
+// ---- attributes ------------------------------------------------------------------------------------------------------------
+static void put_leaf(hs_buf *b, u32 num, hlo_attr_kind kind, const hlo_attr *a) {
+  switch (kind) {
+  case HLO_AK_INT: case HLO_AK_BOOL:
+    if (a->id == HLO_ATTR_CROSS_PROGRAM_PREFETCH_INDEX) pb_put_int_always(b, num, a->v.i);
+    else if (a->id == HLO_ATTR_IOTA_DIMENSION || a->id == HLO_ATTR_INFERRED_DIMENSION) pb_put_ints(b, num, &a->v.i, 1);
+    else pb_put_int(b, num, a->v.i);
+    break;
+  case HLO_AK_INTS: case HLO_AK_BOOLS: case HLO_AK_PRECISIONS: pb_put_ints(b, num, a->v.ints.v, a->v.ints.n); break;
+  case HLO_AK_STRING: put_str(b, num, a->v.s); break;
+  case HLO_AK_FLOAT: pb_put_float(b, num, (float)a->v.f); break;
+  case HLO_AK_SHAPE: put_shape(b, num, a->v.shape); break;
+  default:
+    if (a->id == HLO_ATTR_DIRECTION || a->id == HLO_ATTR_COMPARE_TYPE || a->id == HLO_ATTR_KIND) put_str(b, num, hs_str_of(hlo_enum_text(kind, a->v.i)));
+    else pb_put_int(b, num, a->v.i);
+  }
+}
+
+static void put_statistics(hs_buf *b, const hlo_statistics *s) {
+  size_t mark = pb_begin(b);
+  pb_put_int(b, 1, s->visualizing_index);
+  for (u32 k = 0; k < s->n; k++) {
+    size_t at = pb_begin(b);
+    put_str(b, 1, s->v[k].name);
+    pb_put_double(b, 2, s->v[k].value);
+    pb_end(b, 2, at);
+  }
+  pb_end(b, 82, mark);
+}
+
+static void put_accuracy(hs_buf *b, const hlo_result_accuracy *r) {
+  size_t mark = pb_begin(b);
+  if (r->has_tolerance) {
+    size_t at = pb_begin(b);
+    pb_put_double(b, 1, r->atol);
+    pb_put_double(b, 2, r->rtol);
+    pb_put_int(b, 3, r->ulps);
+    pb_end(b, 2, at);
+  } else {
+    pb_put_int_always(b, 1, r->mode);
+  }
+  pb_end(b, 91, mark);
+}
+
+static void put_attr(writer *w, const hlo_instr *i, const hlo_attr *a) {
+  hs_buf *b = w->b;
+  hlo_attr_kind kind = hlo_attr_kind_of(a->id);
+  u32 path[4];
+  i64 index[33];
+  size_t mark;
+  if (proto_path(i->opcode, a->id, path)) {
+    size_t marks[3];
+    u32 n = 0;
+    for (; path[n + 1]; n++) marks[n] = pb_begin(b);
+    put_leaf(b, path[n], kind, a);
+    while (n-- > 0) pb_end(b, path[n], marks[n]);
+    return;
+  }
+  switch (kind) {
+  case HLO_AK_SLICES: {
+    const hlo_slices *s = a->v.p;
+    for (u32 k = 0; k < s->n; k++) {
+      mark = pb_begin(b);
+      pb_put_int(b, 1, s->v[k].start);
+      pb_put_int(b, 2, s->v[k].limit);
+      pb_put_int(b, 3, s->v[k].stride);
+      pb_end(b, 17, mark);
+    }
+    break;
+  }
+  case HLO_AK_PADDING: {
+    const hlo_padding *p = a->v.p;
+    mark = pb_begin(b);
+    for (u32 k = 0; k < p->n; k++) {
+      size_t at = pb_begin(b);
+      pb_put_int(b, 1, p->v[k].low);
+      pb_put_int(b, 2, p->v[k].high);
+      pb_put_int(b, 3, p->v[k].interior);
+      pb_end(b, 1, at);
+    }
+    pb_end(b, 21, mark);
+    break;
+  }
+  case HLO_AK_PAIRS:
+    for (u32 k = 0; k < a->v.ints.n; k++) {
+      mark = pb_begin(b);
+      pb_put_int(b, 1, a->v.ints.v[2 * k]);
+      pb_put_int(b, 2, a->v.ints.v[2 * k + 1]);
+      pb_end(b, 52, mark);
+    }
+    break;
+  case HLO_AK_INT_LISTS: {
+    const hlo_int_lists *l = a->v.p;
+    for (u32 k = 0; k < l->n; k++) pb_put_ints(b, 20, l->v[k].v, l->v[k].n);
+    break;
+  }
+  case HLO_AK_SHAPES: {
+    const hlo_shapes *s = a->v.p;
+    pb_put_int(b, 56, 1);
+    for (u32 k = 0; k < s->n; k++) put_shape(b, 57, s->v[k]);
+    break;
+  }
+  case HLO_AK_SPARSITY: {
+    const hlo_sparsity *s = a->v.p;
+    mark = pb_begin(b);
+    put_side(b, 1, &s->lhs);
+    put_side(b, 2, &s->rhs);
+    pb_end(b, 98, mark);
+    break;
+  }
+  case HLO_AK_DOMAIN:
+    put_sharding(b, 54, ((const hlo_domain *)a->v.p)->entry);
+    put_sharding(b, 55, ((const hlo_domain *)a->v.p)->exit);
+    break;
+  case HLO_AK_ORIGIN: {
+    const hlo_origin *o = a->v.p;
+    mark = pb_begin(b);
+    if (o->root) put_origin(b, o->root, index, 0);
+    pb_put_int(b, 2, o->synthetic);
+    pb_end(b, 88, mark);
+    break;
+  }
+  case HLO_AK_WINDOW: put_window(b, a->v.p); break;
+  case HLO_AK_DIM_LABELS: put_dim_labels(b, a->v.p); break;
+  case HLO_AK_LITERAL: put_literal(w, 8, a->v.literal); break;
+  case HLO_AK_REPLICA_GROUPS: put_groups(b, a->v.p); break;
+  case HLO_AK_OUTPUT_ALIASING: put_aliases(b, 74, kind, a->v.p); break;
+  case HLO_AK_SHARDING: put_sharding(b, 40, a->v.p); break;
+  case HLO_AK_FRONTEND: put_frontend(b, 68, a->v.p); break;
+  case HLO_AK_STATISTICS: put_statistics(b, a->v.p); break;
+  case HLO_AK_RESULT_ACCURACY: put_accuracy(b, a->v.p); break;
+  case HLO_AK_METADATA: put_metadata(b, 7, a->v.p); break;
+  case HLO_AK_BACKEND_CONFIG: put_str(b, 43, ((const hlo_backend_config *)a->v.p)->text); break;
+  default:
+    if (a->id == HLO_ATTR_IS_ASSOCIATIVE) pb_put_int(b, 96, a->v.i ? 1 : 2);   // a tri-state; computations are written elsewhere
+  }
+}
+
+// ---- instructions, computations ------------------------------------------------------------------------------------------
+// XLA's order in the proto: the body of a while before its condition, select before scatter, branches in order.
+static void put_called(writer *w, const hlo_instr *i) {
+  i64 ids[2];
+  const hlo_attr *all = hlo_attr_get(i, HLO_ATTR_BRANCH_COMPUTATIONS);
+  if (!all) all = hlo_attr_get(i, HLO_ATTR_CALLED_COMPUTATIONS);
+  if (all) {
+    i64 *v = HS_NEW_ARRAY(&w->scratch, i64, all->v.comps.n + 1);
+    for (u32 k = 0; k < all->v.comps.n; k++) v[k] = comp_id(all->v.comps.v[k]);
+    pb_put_ints(w->b, 38, v, all->v.comps.n);
+    return;
+  }
+  static const hlo_attr_id pairs[][2] = {{HLO_ATTR_BODY, HLO_ATTR_CONDITION}, {HLO_ATTR_TRUE_COMPUTATION, HLO_ATTR_FALSE_COMPUTATION},
+                                         {HLO_ATTR_SELECT, HLO_ATTR_SCATTER}, {HLO_ATTR_TO_APPLY, HLO_ATTR_CALLS}};
+  for (size_t k = 0; k < HS_COUNT(pairs); k++) {
+    size_t n = 0;
+    for (u32 j = 0; j < 2; j++) {
+      const hlo_computation *c = hlo_attr_comp(i, pairs[k][j]);
+      if (c) ids[n++] = comp_id(c);
+    }
+    pb_put_ints(w->b, 38, ids, n);
+  }
+}
+
+static void put_instr(writer *w, const hlo_instr *i) {
+  hs_buf *b = w->b;
+  size_t mark = pb_begin(b);
+  put_str(b, 1, hs_str_of(i->name));
+  put_str(b, 2, hs_str_of(hlo_op_text(i->opcode)));
+  put_shape(b, 3, hlo_shape_fill_layout(w->m->ctx, i->shape));
+  if (hlo_is(i, HLO_PARAMETER)) pb_put_int(b, 9, hlo_param_number(i));
+  bool metadata = false;
+  for (u32 k = 0; i->attrs && k < i->attrs->n; k++) {
+    put_attr(w, i, &i->attrs->v[k]);
+    metadata |= i->attrs->v[k].id == HLO_ATTR_METADATA;
+  }
+  if (!metadata) pb_end(b, 7, pb_begin(b));
+  // Counts of 1 and full permutations are implied in the text and stated in the proto.
+  if (hlo_is(i, HLO_CONVOLUTION) || hlo_is(i, HLO_CUSTOM_CALL)) {
+    if (!hlo_attr_get(i, HLO_ATTR_FEATURE_GROUP_COUNT)) pb_put_int(b, 50, 1);
+    if (!hlo_attr_get(i, HLO_ATTR_BATCH_GROUP_COUNT)) pb_put_int(b, 58, 1);
+  }
+  if (hlo_is(i, HLO_CUSTOM_CALL) && !hlo_attr_get(i, HLO_ATTR_API_VERSION)) pb_put_int(b, 77, HLO_API_VERSION_ORIGINAL);
+  if (hlo_is(i, HLO_TOPK) && !hlo_attr_get(i, HLO_ATTR_IS_STABLE)) pb_put_int(b, 60, 1);
+  if (hlo_is(i, HLO_COMPARE) && !hlo_attr_get(i, HLO_ATTR_COMPARE_TYPE)) {
+    hlo_dtype t = hlo_operand(i, 0)->shape->dtype;
+    put_str(b, 72, hlo_dtype_is_float(t) || hlo_dtype_is_complex(t) ? HS_STR("FLOAT") : hlo_dtype_is_signed(t) ? HS_STR("SIGNED") : HS_STR("UNSIGNED"));
+  }
+  if ((hlo_is(i, HLO_DOT) || hlo_is(i, HLO_CONVOLUTION)) && !hlo_attr_get(i, HLO_ATTR_OPERAND_PRECISION)) {
+    const i64 defaults[2] = {0, 0};
+    size_t at = pb_begin(b);
+    pb_put_ints(b, 1, defaults, 2);
+    pb_end(b, 51, at);
+  }
+  if (hlo_is(i, HLO_MAP)) {
+    i64 dims[HLO_MAX_RANK];
+    for (u32 k = 0; k < i->shape->rank; k++) dims[k] = k;
+    pb_put_ints(b, 14, dims, i->shape->rank);
+  }
+  pb_put_int(b, 35, w->ids[i->id]);
+  i64 *v = HS_NEW_ARRAY(&w->scratch, i64, i->noperands + 1);
+  for (u32 k = 0; k < i->noperands; k++) v[k] = w->ids[hlo_operand(i, k)->id];
+  pb_put_ints(b, 36, v, i->noperands);
+  u32 n = i->ctrl_preds ? i->ctrl_preds->n : 0;
+  v = HS_NEW_ARRAY(&w->scratch, i64, n + 1);
+  for (u32 k = 0; k < n; k++) v[k] = w->ids[i->ctrl_preds->v[k]->id];
+  pb_put_ints(b, 37, v, n);
+  put_called(w, i);
+  pb_end(b, 2, mark);
+}
+
+static void put_program_shape(hs_buf *b, u32 num, u32 n, const hlo_shape *const *params, const hlo_shape *result, const hlo_computation *names) {
+  size_t mark = pb_begin(b);
+  for (u32 k = 0; k < n; k++) put_shape(b, 1, params[k]);
+  put_shape(b, 2, result);
+  for (u32 k = 0; k < n && k < names->nparams; k++) put_str(b, 3, hs_str_of(names->params[k]->name));
+  pb_end(b, num, mark);
+}
+
+static void put_comp(writer *w, const hlo_computation *c) {
+  hs_buf *b = w->b;
+  size_t mark = pb_begin(b);
+  put_str(b, 1, hs_str_of(c->name));
+  hlo_instr **order = hlo_post_order(c, &w->scratch);
+  for (u32 k = 0; k < c->ninstrs; k++) put_instr(w, order[k]);
+  const hlo_shape **params = HS_NEW_ARRAY(&w->scratch, const hlo_shape *, c->nparams + 1);
+  for (u32 k = 0; k < c->nparams; k++) params[k] = hlo_shape_fill_layout(w->m->ctx, c->params[k]->shape);
+  put_program_shape(b, 4, c->nparams, params, hlo_shape_fill_layout(w->m->ctx, c->root->shape), c);
+  pb_put_int(b, 5, comp_id(c));
+  pb_put_int(b, 6, w->ids[c->root->id]);
+  pb_put_int(b, 7, hlo_is_fusion_comp(c));
+  put_str(b, 8, c->execution_thread.n ? c->execution_thread : HS_STR("main"));
+  pb_end(b, 3, mark);
+}
+
+static void put_schedule(writer *w) {
+  hs_buf *b = w->b;
+  size_t mark = pb_begin(b);
+  hlo_for_each_comp(c, w->m) {
+    if (hlo_is_fusion_comp(c)) continue;
+    size_t entry = pb_begin(b);
+    pb_put_int(b, 1, comp_id(c));
+    size_t sequence = pb_begin(b), n = 0;
+    i64 *v = HS_NEW_ARRAY(&w->scratch, i64, c->ninstrs + 1);
+    hlo_for_each_instr(i, c) v[n++] = w->ids[i->id];
+    pb_put_ints(b, 1, v, n);
+    pb_end(b, 2, sequence);
+    pb_end(b, 1, entry);
+  }
+  pb_end(b, 7, mark);
+}
+
+static void put_frames(hs_buf *b, const hlo_stack_frames *f) {
+  size_t mark = pb_begin(b);
+  for (u32 pass = 1; pass <= 2; pass++)
+    for (u32 k = 0; k < (pass == 1 ? f->nfiles : f->nfunctions); k++) {
+      hs_str s = pass == 1 ? f->files[k] : f->functions[k];
+      pb_put_tag(b, pass, 2);
+      pb_put_varint(b, s.n);
+      hs_buf_put(b, s.p, s.n);
+    }
+  for (u32 k = 0; k < f->nlocations; k++) {
+    size_t at = pb_begin(b);
+    const struct hlo_file_location *l = &f->locations[k];
+    const i64 v[] = {l->file, l->function, l->line, l->column, l->end_line, l->end_column};
+    for (u32 n = 0; n < HS_COUNT(v); n++) pb_put_int(b, n + 1, v[n]);
+    pb_end(b, 3, at);
+  }
+  for (u32 k = 0; k < f->nframes; k++) {
+    size_t at = pb_begin(b);
+    pb_put_int(b, 1, f->frames[k].location);
+    pb_put_int(b, 2, f->frames[k].parent);
+    pb_end(b, 4, at);
+  }
+  pb_end(b, 17, mark);
+}
+
+static void put_module(writer *w) {
+  const hlo_module *m = w->m;
+  hs_buf *b = w->b;
+  put_str(b, 1, hs_str_of(m->name));
+  put_str(b, 2, hs_str_of(m->entry->name));
+  u32 n = 0;
+  hlo_computation **order = hlo_comp_post_order(m, &w->scratch, &n);
+  for (u32 c = 0; c < n; c++) {
+    u32 local = 0;
+    hlo_instr **instrs = hlo_post_order(order[c], &w->scratch);
+    for (u32 k = 0; k < order[c]->ninstrs; k++) w->ids[instrs[k]->id] = comp_id(order[c]) << 32 | ++local;
+  }
+  for (u32 c = 0; c < n; c++) put_comp(w, order[c]);
+  const hlo_attr *a = hlo_attrs_find(m->attrs, HLO_ATTR_ENTRY_COMPUTATION_LAYOUT);
+  const hlo_program_shape *layout = a ? a->v.p : NULL;
+  if (layout) put_program_shape(b, 4, layout->n, layout->params, layout->result, m->entry);
+  pb_put_int(b, 5, 1);
+  pb_put_int(b, 6, comp_id(m->entry));
+  if (hlo_is_scheduled(m)) put_schedule(w);
+  static const struct { hlo_attr_id id; u32 num; hlo_attr_kind kind; } tables[] = {{HLO_ATTR_INPUT_OUTPUT_ALIAS, 8, HLO_AK_IO_ALIAS}, {HLO_ATTR_BUFFER_DONOR, 18, HLO_AK_DONORS}};
+  for (size_t k = 0; k < HS_COUNT(tables); k++) {
+    if (!(a = hlo_attrs_find(m->attrs, tables[k].id))) continue;
+    size_t mark = pb_begin(b);
+    put_aliases(b, 1, tables[k].kind, a->v.p);
+    pb_end(b, tables[k].num, mark);
+  }
+  if (m->frames) put_frames(b, m->frames);
+  if ((a = hlo_attrs_find(m->attrs, HLO_ATTR_FRONTEND_ATTRIBUTES))) put_frontend(b, 19, a->v.p);
+}
+
+hs_status hlo_proto_write(hs_buf *b, const hlo_module *m, bool as_hlo_proto) {
+  writer w = {.b = b, .m = m, .ids = hs_calloc(m->next_instr_id + 1, sizeof(i64))};
+  size_t start = b->n, mark = pb_begin(b);
+  put_module(&w);
+  if (as_hlo_proto) pb_end(b, 1, mark);
+  hs_arena_free(&w.scratch);
+  hs_free(w.ids);
+  if (!w.missing) return HS_GOOD;
+  b->n = start;
+  return hs_fail(HS_E_ELIDED, "%s", w.missing);
+}
