@@ -338,11 +338,7 @@ void hlo_print_module(hs_buf *b, const hlo_module *m, const hlo_print_options *o
   hs_buf_puts(b, "\n\n");
   hs_arena scratch = {0};
   u32 n = 0;
-<<<<<<< HEAD
   hlo_computation **order = hlo_comp_post_order(m, &scratch, &n);
-=======
-  hlo_computation **order = hlo_comp_post_order(m, &scratch, &n);
->>>>>>> dbe0fa5 (core: write HloModuleProto; tests: round trips and damage of serialized modules)
   u8 *hidden = HS_NEW_ARRAY(&scratch, u8, m->next_comp_id + 1);
   mark_hidden(&p, m, hidden);
   for (u32 k = 0; k < n; k++) {

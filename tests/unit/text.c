@@ -95,10 +95,10 @@ static void round_trips(void **state) {
               "FileNames\n1 \"a.py\"\n\nFunctionNames\n1 \"f\"\n\nFileLocations\n"
               "1 {file_name_id=1 function_name_id=1 line=1 end_line=2 column=3 end_column=4}\n\nStackFrames\n"
               "1 {file_location_id=1 parent_frame_id=1}\n\n\n"
-              "%cond (p: s32[]) -> pred[] {\n  %p = s32[] parameter(0)\n  %ten = s32[] constant(10)\n"
-              "  ROOT %lt = pred[] compare(%p, %ten), direction=LT\n}\n\n"
               "%body (q: s32[]) -> s32[] {\n  %q = s32[] parameter(0)\n  %one = s32[] constant(1)\n"
               "  ROOT %next = s32[] add(%q, %one), control-predecessors={%q}, metadata={op_name=\"n\" stack_frame_id=1}\n}, execution_thread=\"side\"\n\n"
+              "%cond (p: s32[]) -> pred[] {\n  %p = s32[] parameter(0)\n  %ten = s32[] constant(10)\n"
+              "  ROOT %lt = pred[] compare(%p, %ten), direction=LT\n}\n\n"
               "ENTRY %main (s: s32[]) -> s32[] {\n  %s = s32[] parameter(0)\n"
               "  ROOT %w = s32[] while(%s), condition=%cond, body=%body\n}\n\n");
 }
