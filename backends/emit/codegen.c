@@ -595,14 +595,14 @@ static LLVMValueRef identity(cg *c, const nest_group *g, u32 k) {
   case HLO_OR: case HLO_XOR: return LLVMConstNull(r);
   case HLO_MULTIPLY: return f ? cg_fp(r, 1) : LLVMConstInt(r, 1, false);
   case HLO_AND: return LLVMConstAllOnes(r);
-  case HLO_MAXIMUM: return f ? cg_fp(r, -__builtin_inf()) : s ? LLVMConstInt(r, (u64)-(1ll << (w - 2)) * 2, true) : LLVMConstNull(r);
+  case HLO_MAXIMUM: return f ? cg_fp(r, -__builtin_inf()) : s ? cg_int(r, w == 64 ? INT64_MIN : -(1ll << (w - 1))) : LLVMConstNull(r);
   case HLO_MINIMUM: return f ? cg_fp(r, __builtin_inf()) : s ? LLVMConstInt(r, (1ull << (w - 1)) - 1, false) : LLVMConstAllOnes(r);
   default: return NULL;
   }
 }
 
 typedef struct red {                     // one reduction in progress: all members that share its loops
-  u32 n; const nest_group *g[32];
+  u32 n; const nest_group *g[NEST_MAX_ACCS];
   u32 total, copies;                     // accumulators over all members; vectors of each
   bool row;                              // lanes run along its innermost loop
 } red;
@@ -792,10 +792,9 @@ static hs_status emit_group(cg *c, u32 group) {
   red r = {0};
   u32 root = n->groups.v[group].merged_into;
   u64 deps = 0;
-  for (size_t k = 0; k < n->groups.n && r.n < 32; k++) {
+  for (size_t k = 0; k < n->groups.n; k++) {
     if (n->groups.v[k].merged_into != root) continue;
     const nest_group *g = &n->groups.v[k];
-    if (r.total + g->nacc > 32) continue;
     r.g[r.n++] = g;
     r.total += g->nacc;
     for (u32 a = 0; a < g->nacc; a++) deps |= n->nodes.v[g->out[a]].deps;

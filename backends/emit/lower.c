@@ -34,7 +34,7 @@ typedef struct lowering {
   hs_status err;
 } lowering;
 
-#define MAX_DEPTH 20000
+#define MAX_DEPTH 2500
 
 static nest_val lower(lowering *, frame *, const hlo_instr *, u32 leaf, u32 rank, const nest_expr *const *idx, u32 guard);
 
@@ -334,6 +334,7 @@ static void build_group(lowering *l, const hlo_instr *i, const hlo_computation *
   nest *n = l->n;
   u32 nacc = 0, gid = (u32)n->groups.n;
   for (u32 k = 0; k < nvals; k++) nacc += in[k].im == NEST_NONE ? 1 : 2;
+  if (nacc > NEST_MAX_ACCS) { (void)refuse(l, i, "too many values"); return; }
   nest_group g = {.nloops = nloops, .cond = cond, .seg = NEST_NONE, .nacc = nacc, .merged_into = merged == NEST_NONE ? gid : merged};
   memcpy(g.loops, loops, nloops * sizeof *loops);
   for (u32 k = 0; k < nloops; k++) g.mask |= 1ull << n->vars.v[loops[k]].loop;
@@ -409,6 +410,10 @@ static nest_val lower_reduce(lowering *l, frame *f, const hlo_instr *i, u32 leaf
     if (w->f != f || w->guard != guard || w->rank != rank || w->ndims != s->rank || memcmp(w->dims, s->dims, s->rank * sizeof(i64)) ||
         memcmp(w->idx, idx, rank * sizeof *idx)) continue;
     bool same = true;
+    u32 accs = 2 * nv;
+    for (size_t g = 0; g < n->groups.n; g++)
+      if (n->groups.v[g].merged_into == w->group) accs += n->groups.v[g].nacc;
+    if (accs > NEST_MAX_ACCS) continue;
     for (u32 d = 0; d < s->rank; d++) same &= (w->sizes[d] != 0) == has(dims, d);
     if (!same) continue;
     merged = w->group;

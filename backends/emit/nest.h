@@ -21,6 +21,7 @@
 
 #define NEST_NONE UINT32_MAX
 #define NEST_MAX_LOOPS 60
+#define NEST_MAX_ACCS 32           // of all reductions that share their loops
 enum { NEST_BUF_CONST = -1, NEST_BUF_SCRATCH = -2 };
 
 typedef struct nest_term { u32 var; i64 coef; } nest_term;

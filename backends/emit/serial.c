@@ -50,7 +50,9 @@ void nest_serialize(const nest *n, hs_buf *b) {
     const nest_group *g = &n->groups.v[i];
     put_u(b, g->nloops);
     for (u32 k = 0; k < g->nloops; k++) put_var(b, &m, g->loops[k]);
-    put_u(b, g->nacc), put(b, (const char *)g->in, 6 * g->nacc * sizeof *g->in);
+    put_u(b, g->nacc);
+    for (u32 k = 0; k < g->nacc; k++)
+      put_u(b, g->in[k]), put_u(b, g->init[k]), put_u(b, g->next[k]), put_u(b, g->acc[k]), put_u(b, g->elem[k]), put_u(b, g->out[k]);
     put_u(b, g->cond), put_u(b, g->seg != NEST_NONE), put_u(b, (u64)g->seg_size), put_u(b, g->monoid), put_u(b, g->free_order), put_u(b, g->merged_into);
   }
   put_u(b, n->bufs.n);
