@@ -134,8 +134,12 @@ const char *hlo_claim_name_(hlo_module *m, const char *want, hlo_instr *i, hlo_c
   bool suffix;
   size_t len = split_name(want, n, &number, &suffix);
   hs_buf b = {0};
-  hs_buf_put(&b, want, len);
-  const char *name = try_name(m, &b, len, number, suffix, c != NULL);
+  bool fresh = false;   // the common case of a large text: a numbered spelling that nobody had is no name yet
+  const char *name = number && want[len + 1] != '0' ? hlo_intern_fresh(m->ctx, want, n, &fresh) : NULL;
+  if (!fresh) {
+    hs_buf_put(&b, want, len);
+    name = try_name(m, &b, len, number, suffix, c != NULL);
+  }
   if (!name) {
     root_node *root = root_of(m, hlo_intern(m->ctx, want, len), c != NULL);
     u32 next = root->next_number;
