@@ -137,5 +137,7 @@ int main(int argc, char **argv) {
   }
   drv_run(s.n, a.jobs, timeout ? atof(timeout) : 600, run_case, case_done, &s);
   printf("suite: %u/%u agree, %u unsupported\n", s.agree, s.n, s.unsupported);
+  for (u32 k = 0; k < s.n; k++) hs_free(s.names[k]);
+  hs_free(s.names);
   return s.failed ? 1 : 0;
 }
