@@ -9,8 +9,16 @@
 
 typedef enum { MEANS_SAME, MEANS_OTHER, NOT_EVALUATED } meaning;
 
-// What limits the comparison is the rounding of reassociated sums.
-static const hlo_tolerance meaning_tolerance = {1e-4, 1e-3};
+// What limits the comparison is the rounding of reassociated sums: 1e-3 in f32; where a module computes in a narrower
+// type, one unit in its last place, for a sum that moves by an ulp of f32 may round to the neighbour there.
+static inline hlo_tolerance meaning_tolerance(const hlo_module *m) {
+  static const struct { hlo_dtype t; double unit; } narrow[] = {{HLO_F16, 0x1p-10}, {HLO_BF16, 0x1p-7}, {HLO_F8E4M3, 0x1p-3}, {HLO_F8E4M3FN, 0x1p-3}, {HLO_F8E5M2, 0x1p-2}};
+  hlo_tolerance tol = {1e-4, 1e-3};
+  hlo_for_each_comp(c, m) hlo_for_each_instr(i, c)
+    for (size_t k = 0; k < HS_COUNT(narrow); k++)
+      if (i->shape->dtype == narrow[k].t) tol.rel = HS_MAX(tol.rel, narrow[k].unit);
+  return tol;
+}
 
 // Loops may have no end: evaluation stops after this many seconds, as by Ctrl-C.
 #define MEANING_SECONDS 5
@@ -63,7 +71,7 @@ static inline meaning meaning_compare(const hlo_module *before, const hlo_module
   if (hs_ok(s)) s = hlo_eval_module(after, n, args, &o, &y);
   meaning_stop();
   if (!hs_ok(s) && (s.err->code == HS_E_UNSUPPORTED || s.err->code == HS_E_INTERRUPTED)) return hs_status_drop(s), NOT_EVALUATED;
-  if (hs_ok(s)) s = hlo_compare(x, y, meaning_tolerance);
+  if (hs_ok(s)) s = hlo_compare(x, y, meaning_tolerance(before));
   if (!hs_ok(s)) return drv_status(out, "means something else", s), MEANS_OTHER;
   return MEANS_SAME;
 }

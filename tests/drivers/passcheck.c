@@ -36,9 +36,7 @@ static bool still_means(const subject *s, const hlo_module *m, const char *text,
     hs_status_drop(st);
     return ++*unevaluated, true;
   }
-  // What this pass drops are roundings to narrow types: half a unit of bf16's last place, twice.
-  bool rounds = strcmp(text, "simplify-fp-conversions") == 0;
-  if (hs_ok(st)) st = hlo_compare(s->value, y, rounds ? (hlo_tolerance){0.0078125, 0.0078125} : meaning_tolerance);
+  if (hs_ok(st)) st = hlo_compare(s->value, y, meaning_tolerance(s->m));
   hlo_literal_unref(y);
   if (hs_ok(st)) return true;
   fprintf(out, "[%s] ", text);
