@@ -156,8 +156,6 @@ static hs_status run_fft(void *state, void *const *bufs, void *scratch) {
   const fft *f = state;
   u32 last = f->nd - 1;
   if (f->type == HLO_FFT_TYPE_IRFFT) {          // other dims first, on a copy; then the last to real
-    size_t n = (f->wide ? 16 : 8);
-    for (u32 d = 0; d < f->rank; d++) n *= (size_t)f->in[d];
     const void *at = bufs[0];
     for (u32 k = 0; k < last; k++) { transform(f, k, at, false, false, f->in, scratch, false, f->in); at = scratch; }
     transform(f, last, at, false, true, f->in, bufs[1], true, f->out);
