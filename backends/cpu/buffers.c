@@ -185,21 +185,19 @@ static bool may_swap(const cpu_program *p, const cpu_block *b, const cpu_move *m
          !to->output && !is_destination(p, b, src->slot, NULL) && readers_of(p, b, src->slot) == 1;
 }
 
+static bool is_no_op(const cpu_program *p, const cpu_move *m) { return slot_of(p, m->src) == slot_of(p, m->dst) || p->values.v[m->dst].bytes == 0; }
+
+// Decides while every move is still listed: a source that stays where it is (computed in its own destination) must not be
+// exchanged away for another destination that reads it too.
 static void plan_moves(cpu_program *p, cpu_block *b, u32 loop) {
+  for (size_t k = 0; k < b->moves.n; k++) b->moves.v[k].swap = loop && !is_no_op(p, &b->moves.v[k]) && may_swap(p, b, &b->moves.v[k], loop);
   size_t n = 0;
-  for (size_t k = 0; k < b->moves.n; k++)       // moves onto themselves go
-    if (slot_of(p, b->moves.v[k].src) != slot_of(p, b->moves.v[k].dst) && p->values.v[b->moves.v[k].dst].bytes) b->moves.v[n++] = b->moves.v[k];
+  for (size_t k = 0; k < b->moves.n; k++) if (!is_no_op(p, &b->moves.v[k])) b->moves.v[n++] = b->moves.v[k];
   b->moves.n = n;
   for (size_t k = 0; k < n; k++) {
     cpu_move *m = &b->moves.v[k];
-    if (loop && may_swap(p, b, m, loop)) {
-      m->swap = true;
-      cpu_slot *x = &p->slots.v[slot_of(p, m->src)], *y = &p->slots.v[slot_of(p, m->dst)];
-      x->start = y->start = HS_MIN(x->start, y->start);
-      x->end = y->end = HS_MAX(x->end, y->end);
-      x->bytes = y->bytes = HS_MAX(x->bytes, y->bytes);
-      p->swaps = true;
-    } else if (is_destination(p, b, slot_of(p, m->src), m)) {
+    if (m->swap) p->swaps = true;
+    else if (is_destination(p, b, slot_of(p, m->src), m)) {
       const cpu_slot *to = &p->slots.v[slot_of(p, m->dst)];
       cpu_slot t = {.bytes = p->values.v[m->src].bytes, .start = to->start, .end = to->end, .kind = CPU_TEMP, .index = CPU_NONE};
       hs_vec_push(&p->slots, t);
@@ -207,6 +205,23 @@ static void plan_moves(cpu_program *p, cpu_block *b, u32 loop) {
       m->temp = (u32)p->slots.n - 1;
     }
   }
+}
+
+// Slots that exchange their memory need it for as long as any of them; loops in loops chain such pairs. True when a
+// range grew.
+static bool widen_exchanged(cpu_program *p, const cpu_block *b) {
+  bool grew = false;
+  for (size_t k = 0; k < b->moves.n; k++) {
+    if (!b->moves.v[k].swap) continue;
+    cpu_slot *x = &p->slots.v[slot_of(p, b->moves.v[k].src)], *y = &p->slots.v[slot_of(p, b->moves.v[k].dst)];
+    grew |= x->start != y->start || x->end != y->end || x->bytes != y->bytes;
+    x->start = y->start = HS_MIN(x->start, y->start);
+    x->end = y->end = HS_MAX(x->end, y->end);
+    x->bytes = y->bytes = HS_MAX(x->bytes, y->bytes);
+  }
+  for (size_t k = 0; k < b->steps.n; k++)
+    for (u32 j = 0; j < b->steps.v[k].nblocks; j++) grew |= widen_exchanged(p, &b->steps.v[k].blocks[j]);
+  return grew;
 }
 
 static void plan_block(cpu_program *p, cpu_block *b, u32 *loop) {
@@ -309,6 +324,7 @@ hs_status cpu_assign(cpu_program *p) {
   u32 loop = 0;
   plan_block(p, &p->entry, &loop);
   plan_moves(p, &p->entry, 0);
+  while (widen_exchanged(p, &p->entry)) {}
   for (u32 k = 0; k < p->nargs; k++) {
     p->arg_offset[k] = p->arg_bytes;
     p->slots.v[p->values.v[p->arg_value[k]].slot].offset = p->arg_bytes;

@@ -189,6 +189,15 @@ static void control_flow(void **st) {
   agrees(MODULE("f { x = f32[9] parameter(0)\n ROOT y = (f32[9], f32[9]) tuple(x, x) }\nENTRY e { x = f32[9] parameter(0)\n c = (f32[9], f32[9]) call(x), to_apply=f\n k = f32[9] constant({1,2,3,4,5,6,7,8,9})\n ROOT t = ((f32[9], f32[9]), f32[9], f32[9]) tuple(c, x, k) }"));
 }
 
+// One new value for two states, both large enough to be exchanged.
+static void state_shared(void **st) {
+  (void)st;
+  agrees(MODULE("cond { s = (s32[], f32[600], f32[600]) parameter(0)\n i = s32[] get-tuple-element(s), index=0\n n = s32[] constant(5)\n ROOT c = pred[] compare(i, n), direction=LT }\n"
+                "body { s = (s32[], f32[600], f32[600]) parameter(0)\n i = s32[] get-tuple-element(s), index=0\n x = f32[600] get-tuple-element(s), index=1\n y = f32[600] get-tuple-element(s), index=2\n"
+                "one = s32[] constant(1)\n j = s32[] add(i, one)\n r = f32[600] reverse(x), dimensions={0}\n z = f32[600] add(r, y)\n ROOT t = (s32[], f32[600], f32[600]) tuple(j, z, z) }\n"
+                "ENTRY e { x = f32[600] parameter(0)\n y = f32[600] parameter(1)\n i = s32[] constant(0)\n t = (s32[], f32[600], f32[600]) tuple(i, x, y)\n ROOT w = (s32[], f32[600], f32[600]) while(t), condition=cond, body=body }"));
+}
+
 static void layouts(void **st) {
   (void)st;
   agrees(MODULE("ENTRY e { x = f32[5,6,7]{0,2,1} parameter(0)\n ROOT t = f32[5,6,7]{1,0,2} copy(x) }"));
@@ -306,7 +315,7 @@ int main(int argc, char **argv) {
   ctx = hlo_ctx_new();
   const struct CMUnitTest tests[] = {
     cmocka_unit_test(dots), cmocka_unit_test(narrow_dots), cmocka_unit_test(convolutions), cmocka_unit_test(sorts), cmocka_unit_test(moves),
-    cmocka_unit_test(linear_algebra), cmocka_unit_test(ffts), cmocka_unit_test(random_bits), cmocka_unit_test(control_flow), cmocka_unit_test(layouts),
+    cmocka_unit_test(linear_algebra), cmocka_unit_test(ffts), cmocka_unit_test(random_bits), cmocka_unit_test(control_flow), cmocka_unit_test(state_shared), cmocka_unit_test(layouts),
     cmocka_unit_test(donation), cmocka_unit_test(measures), cmocka_unit_test(unsupported_names_the_opcode), cmocka_unit_test(survives_segv),
     cmocka_unit_test(survives_kill), cmocka_unit_test(survives_stop), cmocka_unit_test(survives_ctrl_c), cmocka_unit_test(survives_deadline),
   };
