@@ -1,4 +1,4 @@
-// codegen.h — state of the code generator, shared by codegen.c (loops, memory), scalar_ops.c (operations) and vmath.c
+// codegen.h — state of the code generator, shared by codegen*.c (loops, memory, reductions), scalar_ops.c (operations) and vmath.c
 // (vector mathematics). The only headers of LLVM below backends/emit are included here.
 #ifndef EMIT_CODEGEN_H
 #define EMIT_CODEGEN_H
@@ -71,5 +71,29 @@ LLVMValueRef cg_math(cg *, hlo_opcode, hlo_dtype, LLVMValueRef x, LLVMValueRef y
 
 // codegen.c: adds function `name` for every stage's chunks.
 hs_status cg_kernel(LLVMContextRef, LLVMModuleRef, nest *, const char *name, u32 vector_bytes);
+
+// codegen_loops.c
+void cg_at_level(cg *c, u32 level);
+void cg_forget(cg *c, u32 level, u64 deps);
+LLVMValueRef cg_i64c(cg *c, i64 v);
+hs_status cg_open_loop(cg *c, u32 bit, LLVMValueRef start, LLVMValueRef end, i64 step, bool guarded, u32 ncarry, LLVMValueRef *carry);
+LLVMValueRef cg_close_loop(cg *c, LLVMValueRef *carry);
+u32 cg_level_of(const cg *c, u64 deps);
+// codegen_access.c
+LLVMValueRef cg_and_mask(cg *c, LLVMValueRef a, LLVMValueRef b);
+LLVMValueRef cg_gep(cg *c, LLVMTypeRef t, LLVMValueRef p, LLVMValueRef i);
+LLVMValueRef cg_below(cg *c, LLVMValueRef left);
+hs_status cg_emit_load(cg *c, const nest_node *x, u32 copies, bool vec, LLVMValueRef *out);
+hs_status cg_emit_store(cg *c, const nest_store *s);
+hs_status cg_emit_index(cg *c, const nest_node *x, u32 copies, bool vec, LLVMValueRef *out);
+hs_status cg_emit_guard(cg *c, const nest_node *x, u32 copies, bool vec, LLVMValueRef *out);
+// codegen_reduce.c
+i64 cg_extent(const cg *c, u32 var);
+LLVMValueRef cg_tail_mask(cg *c, LLVMValueRef i, LLVMValueRef end);
+LLVMValueRef cg_clip(cg *c, bool max, LLVMValueRef a, LLVMValueRef b);
+hs_status cg_emit_group(cg *c, u32 group);
+// codegen.c
+hs_status cg_emit_node(cg *c, u32 id, LLVMValueRef **out);
+#define NODE(c, id, out) HS_TRY(cg_emit_node((c), (id), (out)))   // the U values of a node, made when needed
 
 #endif

@@ -83,7 +83,7 @@ static void fill(hlo_literal *l, u64 *z, bool wide) {
     else if (hlo_dtype_is_integer(t)) {
       i64 v = wide ? (i64)x >> (x & 31) : (i64)(x % 13) - (hlo_dtype_is_signed(t) ? 6 : 0);
       if (hlo_dtype_bits(t) < 8) v = hlo_dtype_is_signed(t) ? (i64)(x % (1u << hlo_dtype_bits(t))) - (1 << (hlo_dtype_bits(t) - 1)) : (i64)(x % (1u << hlo_dtype_bits(t)));
-      else if (wide && x % 7 == 0) v = hlo_dtype_is_signed(t) ? -(1ll << (hlo_dtype_bits(t) - 1)) : -1;
+      else if (wide && x % 7 == 0) v = hlo_dtype_is_signed(t) ? (i64)(~0ull << (hlo_dtype_bits(t) - 1)) : -1;
       if (wide && x % 11 == 0) v = 0;
       hlo_elem_from_i64(t, p, v);
     } else {

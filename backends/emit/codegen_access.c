@@ -1,0 +1,449 @@
+// codegen_access.c — index arithmetic, guarded and masked loads and stores, square tiles for transposes, index and guard nodes.
+#include "backends/emit/codegen.h"
+
+// ---- index arithmetic ---------------------------------------------------------------------------------------------------------
+
+static u64 var_deps(const cg *c, u32 var) {
+  const nest_var *v = &c->n->vars.v[var];
+  return v->kind == NEST_LOOP ? 1ull << v->loop : v->kind == NEST_VALUE ? c->n->nodes.v[v->node].deps : nest_deps(c->n, v->e);
+}
+
+// An integer node's value clamped to lo..hi, as `to` (scalar or vector of i32 or i64).
+static LLVMValueRef clamped(cg *c, const nest_var *v, hlo_dtype t, LLVMValueRef x, LLVMTypeRef to_scalar) {
+  bool sgn = hlo_dtype_is_signed(t);
+  LLVMValueRef y = x;
+  int bits = hlo_dtype_bits(t);
+  LLVMTypeRef work = LLVMTypeOf(x);
+  i64 top = bits >= 63 ? INT64_MAX : (1ll << (sgn ? bits - 1 : bits)) - 1;
+  if (bits < 32) {
+    work = cg_like(x, c->i32);
+    y = sgn ? LLVMBuildSExt(c->b, x, work, "") : LLVMBuildZExt(c->b, x, work, "");
+  }
+  if (sgn) {
+    LLVMValueRef lo = cg_int(work, v->lo);
+    y = LLVMBuildSelect(c->b, LLVMBuildICmp(c->b, LLVMIntSLT, y, lo, ""), lo, y, "");
+  }
+  if (v->hi < top) {
+    LLVMValueRef hi = cg_int(work, v->hi);
+    y = LLVMBuildSelect(c->b, LLVMBuildICmp(c->b, sgn ? LLVMIntSGT : LLVMIntUGT, y, hi, ""), hi, y, "");
+  }
+  LLVMTypeRef to = cg_like(x, to_scalar);
+  unsigned have = LLVMGetIntTypeWidth(bits < 32 ? c->i32 : LLVMGetTypeKind(work) == LLVMVectorTypeKind ? LLVMGetElementType(work) : work);
+  unsigned want = LLVMGetIntTypeWidth(to_scalar);
+  if (have < want) return LLVMBuildZExt(c->b, y, to, "");      // never negative after the clamp
+  return have > want ? LLVMBuildTrunc(c->b, y, to, "") : y;
+}
+
+static hs_status scalar_expr(cg *c, const nest_expr *e, u32 skip, LLVMValueRef *out);
+
+static hs_status scalar_var(cg *c, u32 var, LLVMValueRef *out) {
+  const nest_var v = c->n->vars.v[var];
+  LLVMValueRef x, *p;
+  switch (v.kind) {
+  case NEST_LOOP: *out = c->loop_val[v.loop]; return HS_GOOD;
+  case NEST_VALUE:
+    NODE(c, v.node, &p);
+    *out = clamped(c, &v, c->n->nodes.v[v.node].dtype, p[0], c->i64);
+    return HS_GOOD;
+  default:
+    HS_TRY(scalar_expr(c, v.e, NEST_NONE, &x));
+    *out = v.kind == NEST_DIV ? LLVMBuildUDiv(c->b, x, cg_i64c(c, v.d), "") : LLVMBuildURem(c->b, x, cg_i64c(c, v.d), "");
+    return HS_GOOD;
+  }
+}
+
+// The sum of the terms, outer levels first so that partial sums leave inner loops. `skip`: a variable left out.
+static hs_status scalar_expr(cg *c, const nest_expr *e, u32 skip, LLVMValueRef *out) {
+  u32 home = c->level, order[64], n = 0;
+  u32 levels[64];
+  if (e->n > 64) return hs_fail(HS_E_UNSUPPORTED, "unsupported: index expression of more than 64 terms");
+  for (u32 i = 0; i < e->n; i++) {
+    if (e->t[i].var == skip) continue;
+    u32 l = cg_level_of(c, var_deps(c, e->t[i].var)), k = n++;
+    for (; k > 0 && levels[k - 1] > l; k--) levels[k] = levels[k - 1], order[k] = order[k - 1];
+    levels[k] = l;
+    order[k] = i;
+  }
+  LLVMValueRef sum = NULL;
+  for (u32 k = 0; k < n; k++) {
+    LLVMValueRef x;
+    cg_at_level(c, levels[k]);
+    HS_TRY(scalar_var(c, e->t[order[k]].var, &x));
+    i64 coef = e->t[order[k]].coef;
+    if (coef != 1) x = LLVMBuildNSWMul(c->b, x, cg_i64c(c, coef), "");
+    sum = sum ? LLVMBuildNSWAdd(c->b, sum, x, "") : e->c ? LLVMBuildNSWAdd(c->b, x, cg_i64c(c, e->c), "") : x;
+  }
+  cg_at_level(c, home);
+  *out = sum ? sum : cg_i64c(c, e->c);
+  return HS_GOOD;
+}
+
+static bool fits32(const cg *c, const nest_expr *e) {
+  i64 lo, hi;
+  nest_range(c->n, e, &lo, &hi);
+  if (lo < INT32_MIN || hi > INT32_MAX || e->c < INT32_MIN || e->c > INT32_MAX) return false;
+  i64 mag = e->c < 0 ? -e->c : e->c;
+  for (u32 i = 0; i < e->n; i++) {
+    const nest_var *v = &c->n->vars.v[e->t[i].var];
+    i64 k = e->t[i].coef < 0 ? -e->t[i].coef : e->t[i].coef;
+    if (k > INT32_MAX || v->hi > INT32_MAX || v->lo < INT32_MIN) return false;
+    mag += k * HS_MAX(v->hi, -v->lo);
+    if (mag > INT32_MAX) return false;
+    if ((v->kind == NEST_DIV || v->kind == NEST_MOD) && !fits32(c, v->e)) return false;
+  }
+  return true;
+}
+
+// The expression in every lane of vector u, as a vector of `it` (i32 or i64).
+static hs_status vector_expr(cg *c, const nest_expr *e, u32 u, LLVMTypeRef it, LLVMValueRef *out) {
+  LLVMTypeRef vt = LLVMVectorType(it, c->W);
+  nest_term uni[64];
+  u32 nu = 0;
+  LLVMValueRef sum = NULL;
+  if (e->n > 64) return hs_fail(HS_E_UNSUPPORTED, "unsupported: index expression of more than 64 terms");
+  for (u32 i = 0; i < e->n; i++) {
+    if (!(var_deps(c, e->t[i].var) & c->lane)) { uni[nu++] = e->t[i]; continue; }
+    const nest_var v = c->n->vars.v[e->t[i].var];
+    LLVMValueRef x, *p;
+    if (v.kind == NEST_LOOP) {
+      LLVMValueRef lanes[64];
+      bool stepped = c->tile && c->tile == 1ull << v.loop;
+      for (u32 k = 0; k < c->W; k++) lanes[k] = LLVMConstInt(it, stepped ? u : c->tile ? k : u * c->W + k, false);
+      LLVMValueRef base = c->loop_val[v.loop];
+      if (it != c->i64) base = LLVMBuildTrunc(c->b, base, it, "");
+      x = LLVMBuildAdd(c->b, cg_splat(c, base, c->W), LLVMConstVector(lanes, c->W), "");
+    } else if (v.kind == NEST_VALUE) {
+      NODE(c, v.node, &p);
+      x = clamped(c, &v, c->n->nodes.v[v.node].dtype, p[u], it);
+    } else {
+      HS_TRY(vector_expr(c, v.e, u, it, &x));
+      x = v.kind == NEST_DIV ? LLVMBuildUDiv(c->b, x, cg_int(vt, v.d), "") : LLVMBuildURem(c->b, x, cg_int(vt, v.d), "");
+    }
+    if (e->t[i].coef != 1) x = LLVMBuildMul(c->b, x, cg_int(vt, e->t[i].coef), "");
+    sum = sum ? LLVMBuildAdd(c->b, sum, x, "") : x;
+  }
+  LLVMValueRef base;
+  HS_TRY(scalar_expr(c, nest_make(c->n, e->c, nu, uni), NEST_NONE, &base));
+  if (it != c->i64) base = LLVMBuildTrunc(c->b, base, it, "");
+  if (!sum) *out = cg_splat(c, base, c->W);
+  else if (nu == 0 && e->c == 0) *out = sum;
+  else *out = LLVMBuildAdd(c->b, sum, cg_splat(c, base, c->W), "");
+  return HS_GOOD;
+}
+
+// Whether the lane loop appears in e only as coefficient * loop; then *coef is that.
+static bool lane_affine(const cg *c, const nest_expr *e, u32 *var, i64 *coef) {
+  *coef = 0;
+  *var = NEST_NONE;
+  for (u32 i = 0; i < e->n; i++) {
+    if (!(var_deps(c, e->t[i].var) & c->lane)) continue;
+    if (c->n->vars.v[e->t[i].var].kind != NEST_LOOP) return false;
+    *var = e->t[i].var;
+    *coef = e->t[i].coef;
+  }
+  return true;
+}
+
+// ---- memory -------------------------------------------------------------------------------------------------------------------
+LLVMValueRef cg_and_mask(cg *c, LLVMValueRef a, LLVMValueRef b) { return !a ? b : !b ? a : LLVMBuildAnd(c->b, a, b, ""); }
+
+static LLVMValueRef all_ones(cg *c) { return LLVMConstAllOnes(LLVMVectorType(c->i1, c->W)); }
+
+static void set_align(LLVMValueRef call, u32 param, cg *c, u32 align) {
+  unsigned kind = LLVMGetEnumAttributeKindForName("align", 5);
+  LLVMAddCallSiteAttribute(call, param, LLVMCreateEnumAttribute(c->ctx, kind, align));
+}
+
+// From LLVM 22 on the masked intrinsics take their alignment as an attribute of the pointer.
+#if HLOSH_LLVM_MAJOR >= 22
+#define MASKED_ALIGN_ARG 0
+#else
+#define MASKED_ALIGN_ARG 1
+#endif
+
+static LLVMValueRef masked_load(cg *c, bool gather, LLVMValueRef p, LLVMTypeRef vt, u32 align, LLVMValueRef mask) {
+  LLVMTypeRef types[2] = {vt, LLVMTypeOf(p)};
+  LLVMValueRef args[4], r;
+  u32 n = 0;
+  args[n++] = p;
+  if (MASKED_ALIGN_ARG) args[n++] = LLVMConstInt(c->i32, align, false);
+  args[n++] = mask;
+  args[n++] = LLVMConstNull(vt);
+  r = cg_intrinsic(c, gather ? "llvm.masked.gather" : "llvm.masked.load", 2, types, n, args);
+  if (!MASKED_ALIGN_ARG) set_align(r, 1, c, align);
+  return r;
+}
+
+static void masked_store(cg *c, bool scatter, LLVMValueRef v, LLVMValueRef p, u32 align, LLVMValueRef mask) {
+  LLVMTypeRef types[2] = {LLVMTypeOf(v), LLVMTypeOf(p)};
+  LLVMValueRef args[4];
+  u32 n = 0;
+  args[n++] = v;
+  args[n++] = p;
+  if (MASKED_ALIGN_ARG) args[n++] = LLVMConstInt(c->i32, align, false);
+  args[n++] = mask;
+  LLVMValueRef r = cg_intrinsic(c, scatter ? "llvm.masked.scatter" : "llvm.masked.store", 2, types, n, args);
+  if (!MASKED_ALIGN_ARG) set_align(r, 2, c, align);
+}
+
+LLVMValueRef cg_gep(cg *c, LLVMTypeRef t, LLVMValueRef p, LLVMValueRef i) { return LLVMBuildGEP2(c->b, t, p, &i, 1, ""); }
+
+static LLVMValueRef reversed(cg *c, LLVMValueRef v) {
+  LLVMValueRef m[64];
+  for (u32 k = 0; k < c->W; k++) m[k] = LLVMConstInt(c->i32, c->W - 1 - k, false);
+  return LLVMBuildShuffleVector(c->b, v, LLVMGetPoison(LLVMTypeOf(v)), LLVMConstVector(m, c->W), "");
+}
+
+// Pointer to element e[lane 0] of a buffer: the invariant part is one address computed outside, the lane loop added here.
+static hs_status lane_pointer(cg *c, u32 buf, const nest_expr *e, u32 var, i64 coef, LLVMTypeRef mt, LLVMValueRef *out) {
+  LLVMValueRef base;
+  u32 home = c->level;
+  u64 deps = nest_deps(c->n, e) & ~(var == NEST_NONE ? 0 : c->lane);
+  cg_at_level(c, cg_level_of(c, deps));
+  HS_TRY(scalar_expr(c, e, var, &base));
+  LLVMValueRef p = cg_gep(c, mt, c->bufs[buf], base);
+  cg_at_level(c, home);
+  if (var != NEST_NONE) {
+    LLVMValueRef i = c->loop_val[c->n->vars.v[var].loop];
+    p = cg_gep(c, mt, p, coef == 1 ? i : LLVMBuildNSWMul(c->b, i, cg_i64c(c, coef), ""));
+  }
+  *out = p;
+  return HS_GOOD;
+}
+
+// ---- tiles ----------------------------------------------------------------------------------------------------------------------
+// The coefficients of the lane and the tile loop; false when either hides in an atom.
+static bool tile_affine(const cg *c, const nest_expr *e, i64 *lane, i64 *tile) {
+  *lane = *tile = 0;
+  for (u32 i = 0; i < e->n; i++) {
+    u64 d = var_deps(c, e->t[i].var) & c->lane;
+    if (!d) continue;
+    if (c->n->vars.v[e->t[i].var].kind != NEST_LOOP) return false;
+    *(d == c->tile ? tile : lane) = e->t[i].coef;
+  }
+  return true;
+}
+
+// Pointer to the element at the tile's corner.
+static hs_status tile_pointer(cg *c, u32 buf, const nest_expr *e, i64 ci, i64 cj, LLVMTypeRef mt, LLVMValueRef *out) {
+  nest_term uni[64] = {0};
+  u32 nu = 0;
+  LLVMValueRef base, i = NULL, j = NULL;
+  for (u32 k = 0; k < e->n; k++) {
+    u64 d = var_deps(c, e->t[k].var) & c->lane;
+    if (!d && nu < 64) uni[nu++] = e->t[k];
+    else if (d == c->tile) j = c->loop_val[c->n->vars.v[e->t[k].var].loop];
+    else i = c->loop_val[c->n->vars.v[e->t[k].var].loop];
+  }
+  HS_TRY(scalar_expr(c, nest_make(c->n, e->c, nu, uni), NEST_NONE, &base));
+  if (i) base = LLVMBuildNSWAdd(c->b, base, LLVMBuildNSWMul(c->b, i, cg_i64c(c, ci), ""), "");
+  if (j) base = LLVMBuildNSWAdd(c->b, base, LLVMBuildNSWMul(c->b, j, cg_i64c(c, cj), ""), "");
+  *out = cg_gep(c, mt, c->bufs[buf], base);
+  return HS_GOOD;
+}
+
+LLVMValueRef cg_below(cg *c, LLVMValueRef left) {   // lanes whose number is below `left`
+  LLVMValueRef lanes[64];
+  for (u32 k = 0; k < c->W; k++) lanes[k] = LLVMConstInt(c->i64, k, false);
+  return LLVMBuildICmp(c->b, LLVMIntSLT, LLVMConstVector(lanes, c->W), cg_splat(c, left, c->W), "");
+}
+
+// W vectors to their transpose: log2 W rounds, each interleaving vector k with vector k + W/2.
+static void transpose_square(cg *c, LLVMValueRef *v) {
+  LLVMValueRef t[CG_MAX_UNROLL], lo[64], hi[64];
+  u32 W = c->W;
+  for (u32 k = 0; k < W; k++) {
+    lo[k] = LLVMConstInt(c->i32, k / 2 + (k % 2 ? W : 0), false);
+    hi[k] = LLVMConstInt(c->i32, W / 2 + k / 2 + (k % 2 ? W : 0), false);
+  }
+  LLVMValueRef ml = LLVMConstVector(lo, W), mh = LLVMConstVector(hi, W);
+  for (u32 round = 1; round < W; round *= 2) {
+    for (u32 k = 0; k < W / 2; k++) {
+      t[2 * k] = LLVMBuildShuffleVector(c->b, v[k], v[k + W / 2], ml, "");
+      t[2 * k + 1] = LLVMBuildShuffleVector(c->b, v[k], v[k + W / 2], mh, "");
+    }
+    memcpy(v, t, W * sizeof *v);
+  }
+}
+
+// Loads for a tile; *done is false when the access has to go the general way, by gathers.
+static hs_status tile_load(cg *c, const nest_node *x, LLVMValueRef *out, bool *done) {
+  LLVMTypeRef mt = cg_mem(c, x->dtype), vt = LLVMVectorType(mt, c->W);
+  u32 align = (u32)hlo_dtype_storage(x->dtype);
+  i64 ci, cj;
+  LLVMValueRef p, q;
+  *done = false;
+  if (x->guard != NEST_NONE || !tile_affine(c, x->e, &ci, &cj)) return HS_GOOD;
+  bool rows = ci == 1, columns = cj == 1 && ci != 0;
+  if (!rows && !columns) return HS_GOOD;
+  *done = true;
+  HS_TRY(tile_pointer(c, x->buf, x->e, ci, cj, mt, &p));
+  if (rows) {
+    for (u32 u = 0; u < c->U; u++) {
+      q = u && cj ? cg_gep(c, mt, p, cg_i64c(c, u * cj)) : p;
+      if (c->mask[u]) out[u] = masked_load(c, false, q, vt, align, c->mask[u]);
+      else LLVMSetAlignment(out[u] = LLVMBuildLoad2(c->b, vt, q, ""), align);
+    }
+  } else {
+    LLVMValueRef along = c->tile_left ? cg_below(c, c->tile_left) : NULL;
+    for (u32 l = 0; l < c->W; l++) {
+      q = l ? cg_gep(c, mt, p, cg_i64c(c, l * ci)) : p;
+      LLVMValueRef mask = along;
+      if (c->lane_left) mask = cg_and_mask(c, mask, cg_splat(c, LLVMBuildICmp(c->b, LLVMIntSLT, cg_i64c(c, l), c->lane_left, ""), c->W));
+      if (mask) out[l] = masked_load(c, false, q, vt, align, mask);
+      else LLVMSetAlignment(out[l] = LLVMBuildLoad2(c->b, vt, q, ""), align);
+    }
+    transpose_square(c, out);
+  }
+  for (u32 u = 0; u < c->U; u++) out[u] = cg_from_mem(c, x->dtype, out[u]);
+  return HS_GOOD;
+}
+
+// Every s-th element for s = 2..4: the whole vectors they lie in, then shuffles. The last of them is loaded only as far
+// as it is needed.
+static LLVMValueRef strided_load(cg *c, LLVMValueRef p, u32 s, LLVMTypeRef mt, u32 align) {
+  LLVMTypeRef vt = LLVMVectorType(mt, c->W);
+  LLVMValueRef v[4], m[64], all = NULL;
+  u32 W = c->W;
+  for (u32 k = 0; k < s; k++) {
+    LLVMValueRef q = k ? cg_gep(c, mt, p, cg_i64c(c, k * W)) : p;
+    if (k + 1 < s) {
+      LLVMSetAlignment(v[k] = LLVMBuildLoad2(c->b, vt, q, ""), align);
+      continue;
+    }
+    for (u32 l = 0; l < W; l++) m[l] = LLVMConstInt(c->i1, k * W + l <= s * (W - 1), false);
+    v[k] = masked_load(c, false, q, vt, align, LLVMConstVector(m, W));
+  }
+  for (u32 k = 0; k < s; k++) {                        // lane l is element s*l: in vector s*l / W
+    for (u32 l = 0; l < W; l++) {
+      u32 at = s * l;
+      m[l] = LLVMConstInt(c->i32, at / W == k ? (all ? W : 0) + at % W : at / W < k ? l : 0, false);
+    }
+    all = all ? LLVMBuildShuffleVector(c->b, all, v[k], LLVMConstVector(m, W), "")
+              : LLVMBuildShuffleVector(c->b, v[k], LLVMGetPoison(vt), LLVMConstVector(m, W), "");
+  }
+  return all;
+}
+
+hs_status cg_emit_load(cg *c, const nest_node *x, u32 copies, bool vec, LLVMValueRef *out) {
+  if (vec && c->tile) {
+    bool done;
+    HS_TRY(tile_load(c, x, out, &done));
+    if (done) return HS_GOOD;
+  }
+  LLVMTypeRef mt = cg_mem(c, x->dtype), vt = LLVMVectorType(mt, c->W ? c->W : 1);
+  u32 align = (u32)hlo_dtype_storage(x->dtype), var;
+  LLVMValueRef *g = NULL, p = NULL;
+  i64 coef;
+  if (x->guard != NEST_NONE) {
+    NODE(c, x->guard, &g);
+    if (LLVMIsConstant(g[0]) && LLVMTypeOf(g[0]) == c->i1) {
+      if (LLVMConstIntGetZExtValue(g[0]) == 0) {
+        for (u32 u = 0; u < copies; u++) out[u] = LLVMConstNull(vec ? LLVMVectorType(cg_rep(c, x->dtype), c->W) : cg_rep(c, x->dtype));
+        return HS_GOOD;
+      }
+      g = NULL;
+    }
+  }
+  if (!vec) {
+    HS_TRY(lane_pointer(c, x->buf, x->e, NEST_NONE, 0, mt, &p));
+    if (g) p = LLVMBuildSelect(c->b, g[0], p, c->safe, "");
+    LLVMValueRef v = LLVMBuildLoad2(c->b, mt, p, "");
+    LLVMSetAlignment(v, align);
+    out[0] = cg_from_mem(c, x->dtype, v);
+    return HS_GOOD;
+  }
+  bool affine = !c->tile && lane_affine(c, x->e, &var, &coef) && (coef == 1 || coef == -1), strided = false;
+  if (!c->tile && !affine && !g && !c->mask[0]) strided = lane_affine(c, x->e, &var, &coef) && coef >= 2 && coef <= 4;
+  if (strided) HS_TRY(lane_pointer(c, x->buf, x->e, var, coef, mt, &p));
+  if (affine) HS_TRY(lane_pointer(c, x->buf, x->e, var, coef, mt, &p));
+  for (u32 u = 0; u < copies; u++) {
+    LLVMValueRef mask = c->mask[u], v, q;
+    if (g) {
+      bool gv = LLVMGetTypeKind(LLVMTypeOf(g[0])) == LLVMVectorTypeKind;
+      mask = cg_and_mask(c, mask, gv ? g[u] : cg_splat(c, g[0], c->W));
+    }
+    if (affine) {
+      i64 shift = coef == 1 ? (i64)(u * c->W) : -(i64)((u + 1) * c->W - 1);
+      q = shift ? cg_gep(c, mt, p, cg_i64c(c, shift)) : p;
+      if (!mask) {
+        v = LLVMBuildLoad2(c->b, vt, q, "");
+        LLVMSetAlignment(v, align);
+      } else {
+        v = masked_load(c, false, q, vt, align, coef == 1 ? mask : reversed(c, mask));
+      }
+      if (coef == -1) v = reversed(c, v);
+    } else if (strided) {
+      v = strided_load(c, u ? cg_gep(c, mt, p, cg_i64c(c, (i64)(u * c->W) * coef)) : p, (u32)coef, mt, align);
+    } else {
+      LLVMTypeRef it = fits32(c, x->e) ? c->i32 : c->i64;
+      HS_TRY(vector_expr(c, x->e, u, it, &q));
+      q = cg_gep(c, mt, c->bufs[x->buf], q);
+      v = masked_load(c, true, q, vt, align, mask ? mask : all_ones(c));
+    }
+    out[u] = cg_from_mem(c, x->dtype, v);
+  }
+  return HS_GOOD;
+}
+
+hs_status cg_emit_store(cg *c, const nest_store *s) {
+  const nest_buf *b = &c->n->bufs.v[s->buf];
+  LLVMTypeRef mt = cg_mem(c, b->dtype);
+  u32 align = (u32)hlo_dtype_storage(b->dtype), var, copies = c->lane ? c->U : 1;
+  LLVMValueRef *v, p = NULL, q;
+  i64 coef = 0;
+  NODE(c, s->node, &v);
+  bool value_vec = c->lane && (c->n->nodes.v[s->node].deps & c->lane);
+  bool addr_vec = c->lane && (nest_deps(c->n, s->e) & c->lane);
+  cg_at_level(c, c->open);
+  if (!addr_vec) {
+    HS_TRY(lane_pointer(c, s->buf, s->e, NEST_NONE, 0, mt, &p));
+    LLVMSetAlignment(LLVMBuildStore(c->b, cg_to_mem(c, b->dtype, v[0]), p), align);
+    return HS_GOOD;
+  }
+  i64 step = c->W;
+  bool unit = c->tile ? tile_affine(c, s->e, &coef, &step) && coef == 1 : lane_affine(c, s->e, &var, &coef) && coef == 1;
+  if (unit && c->tile) HS_TRY(tile_pointer(c, s->buf, s->e, 1, step, mt, &p));
+  else if (unit) HS_TRY(lane_pointer(c, s->buf, s->e, var, 1, mt, &p));
+  for (u32 u = 0; u < copies; u++) {
+    LLVMValueRef w = cg_to_mem(c, b->dtype, cg_splat(c, v[value_vec ? u : 0], c->W));
+    if (unit) {
+      q = u && step ? cg_gep(c, mt, p, cg_i64c(c, (i64)u * step)) : p;
+      if (c->mask[u]) masked_store(c, false, w, q, align, c->mask[u]);
+      else LLVMSetAlignment(LLVMBuildStore(c->b, w, q), align);
+    } else {
+      HS_TRY(vector_expr(c, s->e, u, fits32(c, s->e) ? c->i32 : c->i64, &q));
+      masked_store(c, true, w, cg_gep(c, mt, c->bufs[s->buf], q), align, c->mask[u] ? c->mask[u] : all_ones(c));
+    }
+  }
+  return HS_GOOD;
+}
+
+// ---- guards and indices ---------------------------------------------------------------------------------------------------------
+hs_status cg_emit_index(cg *c, const nest_node *x, u32 copies, bool vec, LLVMValueRef *out) {
+  for (u32 u = 0; u < copies; u++) {
+    if (!vec) HS_TRY(scalar_expr(c, x->e, NEST_NONE, &out[u]));
+    else HS_TRY(vector_expr(c, x->e, u, fits32(c, x->e) ? c->i32 : c->i64, &out[u]));
+  }
+  return HS_GOOD;
+}
+
+hs_status cg_emit_guard(cg *c, const nest_node *x, u32 copies, bool vec, LLVMValueRef *out) {
+  i64 lo, hi;
+  nest_range(c->n, x->e, &lo, &hi);
+  bool yes = lo >= x->lo && hi < x->hi, no = hi < x->lo || lo >= x->hi;
+  if (yes || no) {
+    for (u32 u = 0; u < copies; u++) out[u] = LLVMConstInt(c->i1, yes, false);
+    return HS_GOOD;
+  }
+  HS_TRY(cg_emit_index(c, x, copies, vec, out));
+  for (u32 u = 0; u < copies; u++) {
+    LLVMTypeRef t = LLVMTypeOf(out[u]);
+    LLVMValueRef v = out[u];
+    if (hi < x->hi) { out[u] = LLVMBuildICmp(c->b, LLVMIntSGE, v, cg_int(t, x->lo), ""); continue; }
+    if (lo >= x->lo) { out[u] = LLVMBuildICmp(c->b, LLVMIntSLT, v, cg_int(t, x->hi), ""); continue; }
+    if (x->lo) v = LLVMBuildSub(c->b, v, cg_int(t, x->lo), "");
+    out[u] = LLVMBuildICmp(c->b, LLVMIntULT, v, cg_int(t, x->hi - x->lo), "");
+  }
+  return HS_GOOD;
+}

@@ -1,0 +1,91 @@
+// codegen_loops.c — levels and loops of the code being written: where code is placed, opening and closing loops, and what is
+// forgotten when one closes. See codegen.c for the scheme.
+#include "backends/emit/codegen.h"
+
+// ---- levels and loops ---------------------------------------------------------------------------------------------------------
+void cg_at_level(cg *c, u32 level) {
+  c->level = level;
+  LLVMPositionBuilderAtEnd(c->b, c->ins[level]);
+}
+
+void cg_forget(cg *c, u32 level, u64 deps) {           // values at or above a level, or on some loops
+  size_t keep = 0;
+  for (size_t i = 0; i < c->memoed.n; i++) {
+    u32 id = c->memoed.v[i];
+    if (c->memo[id].level >= level || (c->n->nodes.v[id].deps & deps)) c->memo[id].set = false;
+    else c->memoed.v[keep++] = id;
+  }
+  c->memoed.n = keep;
+}
+
+LLVMValueRef cg_i64c(cg *c, i64 v) { return LLVMConstInt(c->i64, (u64)v, true); }
+
+// Opens `for (i = start; i + step <= end; i += step)`. carry: values that go around; on return the ones of this turn.
+hs_status cg_open_loop(cg *c, u32 bit, LLVMValueRef start, LLVMValueRef end, i64 step, bool guarded, u32 ncarry, LLVMValueRef *carry) {
+  if (c->open + 2 >= CG_MAX_LEVELS) return hs_fail(HS_E_UNSUPPORTED, "unsupported: loops nested too deeply");
+  cg_at_level(c, c->open);
+  cg_loop *l = &c->loops[++c->open];
+  *l = (cg_loop){.bit = bit, .start = start, .step = step, .guarded = guarded, .ncarry = ncarry};
+  l->last = LLVMBuildSub(c->b, end, cg_i64c(c, step), "");
+  l->header = LLVMAppendBasicBlockInContext(c->ctx, c->fn, "");
+  c->ins[c->open] = l->header;
+  cg_at_level(c, c->open);
+  l->phi = LLVMBuildPhi(c->b, c->i64, "");
+  if (ncarry) {
+    l->carry_phi = hs_alloc(ncarry * sizeof(LLVMValueRef));
+    l->carry_init = hs_alloc(ncarry * sizeof(LLVMValueRef));
+    for (u32 k = 0; k < ncarry; k++) {
+      l->carry_init[k] = carry[k];
+      carry[k] = l->carry_phi[k] = LLVMBuildPhi(c->b, LLVMTypeOf(carry[k]), "");
+    }
+  }
+  if (bit != NEST_NONE) {
+    c->loop_val[bit] = l->phi;
+    c->loop_level[bit] = c->open;
+    c->open_mask |= 1ull << bit;
+  }
+  return HS_GOOD;
+}
+
+// carry: in, the values at the end of the turn; out, those after the loop. Returns the induction value after the loop.
+LLVMValueRef cg_close_loop(cg *c, LLVMValueRef *carry) {
+  cg_loop *l = &c->loops[c->open];
+  u32 inner = c->open, outer = c->open - 1;
+  cg_at_level(c, inner);
+  LLVMBasicBlockRef latch = c->ins[inner], pre = c->ins[outer], exit = LLVMAppendBasicBlockInContext(c->ctx, c->fn, "");
+  LLVMValueRef next = LLVMBuildNSWAdd(c->b, l->phi, cg_i64c(c, l->step), "");
+  LLVMBuildCondBr(c->b, LLVMBuildICmp(c->b, LLVMIntSLE, next, l->last, ""), l->header, exit);
+  cg_forget(c, inner, 0);
+  if (l->bit != NEST_NONE) c->open_mask &= ~(1ull << l->bit);
+  c->open--;
+  cg_at_level(c, outer);
+  if (l->guarded) LLVMBuildCondBr(c->b, LLVMBuildICmp(c->b, LLVMIntSLE, l->start, l->last, ""), l->header, exit);
+  else LLVMBuildBr(c->b, l->header);
+  LLVMAddIncoming(l->phi, (LLVMValueRef[]){l->start, next}, (LLVMBasicBlockRef[]){pre, latch}, 2);
+  for (u32 k = 0; k < l->ncarry; k++)
+    LLVMAddIncoming(l->carry_phi[k], (LLVMValueRef[]){l->carry_init[k], carry[k]}, (LLVMBasicBlockRef[]){pre, latch}, 2);
+  c->ins[outer] = exit;
+  cg_at_level(c, outer);
+  LLVMValueRef after = next;
+  if (l->guarded) {
+    after = LLVMBuildPhi(c->b, c->i64, "");
+    LLVMAddIncoming(after, (LLVMValueRef[]){l->start, next}, (LLVMBasicBlockRef[]){pre, latch}, 2);
+    for (u32 k = 0; k < l->ncarry; k++) {
+      LLVMValueRef p = LLVMBuildPhi(c->b, LLVMTypeOf(carry[k]), "");
+      LLVMAddIncoming(p, (LLVMValueRef[]){l->carry_init[k], carry[k]}, (LLVMBasicBlockRef[]){pre, latch}, 2);
+      carry[k] = p;
+    }
+  }
+  hs_free(l->carry_phi);
+  hs_free(l->carry_init);
+  return after;
+}
+
+u32 cg_level_of(const cg *c, u64 deps) {
+  u32 level = 0;
+  for (u64 m = deps & c->open_mask; m; m &= m - 1) {
+    u32 l = c->loop_level[__builtin_ctzll(m)];
+    if (l > level) level = l;
+  }
+  return level;
+}

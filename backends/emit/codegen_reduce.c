@@ -1,0 +1,339 @@
+// codegen_reduce.c — reductions: accumulators in scalar, lane and column form, reducers inlined as templates, folding.
+#include "backends/emit/codegen.h"
+
+// ---- reductions -----------------------------------------------------------------------------------------------------------------
+// The reducer's nodes for one application; acc and elem are the current values.
+static hs_status emit_template(cg *c, u32 id, LLVMValueRef *out) {
+  const nest_node *x = &c->n->nodes.v[id];
+  LLVMValueRef a[3];
+  if (!x->templ) {
+    LLVMValueRef *p;
+    u32 home = c->level;
+    NODE(c, id, &p);
+    cg_at_level(c, home);
+    *out = p[0];
+    return HS_GOOD;
+  }
+  if (x->kind == NEST_ACC) { *out = c->tacc[x->k]; return HS_GOOD; }
+  if (x->kind == NEST_ELEM) { *out = c->telem[x->k]; return HS_GOOD; }
+  if (c->tmemo[id].set) { *out = c->tmemo[id].v[0]; return HS_GOOD; }
+  u32 lanes = 0;
+  for (u32 k = 0; k < x->nargs; k++) {
+    HS_TRY(emit_template(c, x->args[k], &a[k]));
+    if (LLVMGetTypeKind(LLVMTypeOf(a[k])) == LLVMVectorTypeKind) lanes = LLVMGetVectorSize(LLVMTypeOf(a[k]));
+  }
+  for (u32 k = 0; k < x->nargs && lanes; k++) a[k] = cg_splat(c, a[k], lanes);
+  LLVMValueRef v = cg_op(c, x, a);
+  if (!v) return hs_fail_subject(HS_E_UNSUPPORTED, hlo_op_text(x->op), "unsupported: %s of %s", hlo_op_text(x->op), hlo_dtype_text(x->in));
+  c->tmemo[id].set = true;
+  c->tmemo[id].v[0] = v;
+  hs_vec_push(&c->tmemoed, id);
+  *out = v;
+  return HS_GOOD;
+}
+
+static hs_status apply(cg *c, const nest_group *g, const LLVMValueRef *acc, const LLVMValueRef *elem, LLVMValueRef *next) {
+  c->tacc = acc;
+  c->telem = elem;
+  for (u32 k = 0; k < g->nacc; k++) HS_TRY(emit_template(c, g->next[k], &next[k]));
+  while (c->tmemoed.n) c->tmemo[hs_vec_pop(&c->tmemoed)].set = false;
+  return HS_GOOD;
+}
+
+static LLVMValueRef identity(cg *c, const nest_group *g, u32 k) {
+  hlo_dtype t = c->n->nodes.v[g->acc[k]].dtype;
+  LLVMTypeRef r = cg_rep(c, t);
+  bool f = hlo_dtype_is_float(t), s = hlo_dtype_is_signed(t);
+  u32 w = t == HLO_PRED ? 1 : (u32)hlo_dtype_bits(t);
+  switch (g->monoid) {
+  case HLO_ADD: return f ? cg_fp(r, -0.0) : LLVMConstNull(r);
+  case HLO_OR: case HLO_XOR: return LLVMConstNull(r);
+  case HLO_MULTIPLY: return f ? cg_fp(r, 1) : LLVMConstInt(r, 1, false);
+  case HLO_AND: return LLVMConstAllOnes(r);
+  case HLO_MAXIMUM: return f ? cg_fp(r, -__builtin_inf()) : s ? cg_int(r, w == 64 ? INT64_MIN : -(1ll << (w - 1))) : LLVMConstNull(r);
+  case HLO_MINIMUM: return f ? cg_fp(r, __builtin_inf()) : s ? LLVMConstInt(r, (1ull << (w - 1)) - 1, false) : LLVMConstAllOnes(r);
+  default: return NULL;
+  }
+}
+
+typedef struct red {                     // one reduction in progress: all members that share its loops
+  u32 n; const nest_group *g[NEST_MAX_ACCS];
+  u32 total, copies;                     // accumulators over all members; vectors of each
+  bool row;                              // lanes run along its innermost loop
+} red;
+
+// One step: next[a * copies + u] = reducer(acc, in), unchanged in masked lanes and where the condition is false.
+static hs_status red_step(cg *c, const red *r, LLVMValueRef *acc, u32 copies) {
+  LLVMValueRef a[64], e[64], out[64], *cond;
+  for (u32 m = 0, base = 0; m < r->n; base += r->g[m++]->nacc) {
+    const nest_group *g = r->g[m];
+    cond = NULL;
+    if (g->cond != NEST_NONE) {
+      NODE(c, g->cond, &cond);
+      if (LLVMIsConstant(cond[0]) && LLVMTypeOf(cond[0]) == c->i1) {
+        if (LLVMConstIntGetZExtValue(cond[0]) == 0) continue;
+        cond = NULL;
+      }
+    }
+    for (u32 u = 0; u < copies; u++) {
+      for (u32 k = 0; k < g->nacc; k++) {
+        LLVMValueRef *p;
+        NODE(c, g->in[k], &p);
+        bool vec = c->lane && (c->n->nodes.v[g->in[k]].deps & c->lane);
+        a[k] = acc[(base + k) * r->copies + u];
+        e[k] = p[vec ? u : 0];
+        if (LLVMGetTypeKind(LLVMTypeOf(a[k])) == LLVMVectorTypeKind) e[k] = cg_splat(c, e[k], LLVMGetVectorSize(LLVMTypeOf(a[k])));
+      }
+      cg_at_level(c, c->open);
+      HS_TRY(apply(c, g, a, e, out));
+      LLVMValueRef keep = r->row ? c->mask[u] : NULL;
+      if (cond && c->lane && (c->n->nodes.v[g->cond].deps & c->lane)) keep = cg_and_mask(c, keep, cond[u]);
+      else if (cond) keep = keep ? LLVMBuildAnd(c->b, keep, cg_splat(c, cond[0], c->W), "") : cond[0];
+      for (u32 k = 0; k < g->nacc; k++) acc[(base + k) * r->copies + u] = keep ? LLVMBuildSelect(c->b, keep, out[k], a[k], "") : out[k];
+    }
+  }
+  return HS_GOOD;
+}
+
+i64 cg_extent(const cg *c, u32 var) { return c->n->vars.v[var].hi + 1; }
+
+LLVMValueRef cg_tail_mask(cg *c, LLVMValueRef i, LLVMValueRef end) {
+  LLVMValueRef lanes[64];
+  for (u32 k = 0; k < c->W; k++) lanes[k] = LLVMConstInt(c->i64, k, false);
+  LLVMValueRef left = cg_splat(c, LLVMBuildSub(c->b, end, i, ""), c->W);
+  return LLVMBuildICmp(c->b, LLVMIntSLT, LLVMConstVector(lanes, c->W), left, "");
+}
+
+LLVMValueRef cg_clip(cg *c, bool max, LLVMValueRef a, LLVMValueRef b) {
+  return LLVMBuildSelect(c->b, LLVMBuildICmp(c->b, max ? LLVMIntSGT : LLVMIntSLT, a, b, ""), a, b, "");
+}
+
+// Bounds of the outermost loop of a reduction cut into pieces.
+static void piece(cg *c, const nest_group *g, LLVMValueRef *from, LLVMValueRef *to) {
+  i64 n = cg_extent(c, g->loops[0]);
+  *from = LLVMBuildNSWMul(c->b, c->loop_val[c->n->vars.v[g->seg].loop], cg_i64c(c, g->seg_size), "");
+  *to = LLVMBuildNSWAdd(c->b, *from, cg_i64c(c, g->seg_size), "");
+  if (n % g->seg_size) *to = cg_clip(c, false, *to, cg_i64c(c, n));
+}
+
+static hs_status red_lanes_piece(cg *c, const red *r, u32 bit, LLVMValueRef *acc) {
+  u32 U = c->U;
+  LLVMValueRef from, to, at;
+  piece(c, r->g[0], &from, &to);
+  HS_TRY(cg_open_loop(c, bit, from, to, (i64)(U * c->W), true, r->total * r->copies, acc));
+  HS_TRY(red_step(c, r, acc, U));
+  at = cg_close_loop(c, acc);
+  c->U = 1;
+  HS_TRY(cg_open_loop(c, bit, at, LLVMBuildAdd(c->b, to, cg_i64c(c, (i64)c->W - 1), ""), (i64)c->W, true, r->total * r->copies, acc));
+  c->mask[0] = cg_tail_mask(c, c->loop_val[bit], to);
+  HS_TRY(red_step(c, r, acc, 1));
+  c->mask[0] = NULL;
+  (void)cg_close_loop(c, acc);
+  c->U = U;
+  return HS_GOOD;
+}
+
+// The innermost loop of a row-form reduction: U vectors a turn, then one masked vector at a time.
+static hs_status red_lanes(cg *c, const red *r, u32 var, bool cut, LLVMValueRef *acc) {
+  u32 bit = c->n->vars.v[var].loop, U = c->U;
+  if (cut) return red_lanes_piece(c, r, bit, acc);
+  i64 n = cg_extent(c, var), step = (i64)(U * c->W), whole = n / step * step;
+  if (whole) {
+    HS_TRY(cg_open_loop(c, bit, cg_i64c(c, 0), cg_i64c(c, n), step, false, r->total * r->copies, acc));
+    HS_TRY(red_step(c, r, acc, U));
+    (void)cg_close_loop(c, acc);
+  }
+  if (whole == n) return HS_GOOD;
+  c->U = 1;
+  HS_TRY(cg_open_loop(c, bit, cg_i64c(c, whole), cg_i64c(c, n + (i64)c->W - 1), (i64)c->W, false, r->total * r->copies, acc));
+  if ((n - whole) % (i64)c->W) c->mask[0] = cg_tail_mask(c, c->loop_val[bit], cg_i64c(c, n));
+  HS_TRY(red_step(c, r, acc, 1));
+  c->mask[0] = NULL;
+  (void)cg_close_loop(c, acc);
+  c->U = U;
+  return HS_GOOD;
+}
+
+static hs_status red_loops(cg *c, const red *r, u32 depth, LLVMValueRef *acc) {
+  const nest_group *g = r->g[0];
+  if (depth == g->nloops) return red_step(c, r, acc, r->copies);
+  bool cut = depth == 0 && g->seg != NEST_NONE;
+  if (r->row && depth + 1 == g->nloops) return red_lanes(c, r, g->loops[depth], cut, acc);
+  u32 var = g->loops[depth], bit = c->n->vars.v[var].loop;
+  i64 rest = 1, n = cg_extent(c, var);
+  for (u32 k = depth; k < g->nloops && rest <= 64; k++) rest *= cg_extent(c, g->loops[k]);
+  if (rest <= 16 && !r->row && !cut) {                        // short: no loop, so that nothing is left for LLVM to unroll
+    nest_var keep = c->n->vars.v[var];
+    c->open_mask |= 1ull << bit;
+    c->loop_level[bit] = c->open;
+    for (i64 i = 0; i < n; i++) {
+      c->n->vars.v[var].lo = c->n->vars.v[var].hi = i;
+      c->loop_val[bit] = cg_i64c(c, i);
+      hs_status s = red_loops(c, r, depth + 1, acc);
+      cg_forget(c, CG_MAX_LEVELS, 1ull << bit);
+      c->n->vars.v[var] = keep;
+      HS_TRY(s);
+    }
+    c->open_mask &= ~(1ull << bit);
+    return HS_GOOD;
+  }
+  LLVMValueRef from = cg_i64c(c, 0), to = cg_i64c(c, n);
+  if (cut) piece(c, g, &from, &to);
+  HS_TRY(cg_open_loop(c, bit, from, to, 1, false, r->total * r->copies, acc));
+  HS_TRY(red_loops(c, r, depth + 1, acc));
+  (void)cg_close_loop(c, acc);
+  return HS_GOOD;
+}
+
+// Folds U vectors, then the lanes of one, by the reducer itself.
+static hs_status red_fold(cg *c, const nest_group *g, u32 copies, LLVMValueRef *acc, u32 stride, LLVMValueRef *out) {
+  LLVMValueRef a[64], b[64];
+  for (u32 k = 0; k < g->nacc; k++) out[k] = acc[k * stride];
+  for (u32 u = 1; u < copies; u++) {
+    for (u32 k = 0; k < g->nacc; k++) a[k] = out[k], b[k] = acc[k * stride + u];
+    HS_TRY(apply(c, g, a, b, out));
+  }
+  for (u32 w = c->W / 2; w >= 1; w /= 2) {
+    for (u32 k = 0; k < g->nacc; k++) {
+      LLVMValueRef lo[64], hi[64], poison = LLVMGetPoison(LLVMTypeOf(out[k]));
+      for (u32 j = 0; j < w; j++) lo[j] = LLVMConstInt(c->i32, j, false), hi[j] = LLVMConstInt(c->i32, j + w, false);
+      a[k] = LLVMBuildShuffleVector(c->b, out[k], poison, LLVMConstVector(lo, w), "");
+      b[k] = LLVMBuildShuffleVector(c->b, out[k], poison, LLVMConstVector(hi, w), "");
+    }
+    HS_TRY(apply(c, g, a, b, out));
+  }
+  for (u32 k = 0; k < g->nacc; k++) out[k] = LLVMBuildExtractElement(c->b, out[k], LLVMConstInt(c->i32, 0, false), "");
+  return HS_GOOD;
+}
+
+// How far rows pay: the last reduction loop is read with stride one by some load.
+static bool reads_along(const cg *c, u32 node, u32 var, u32 depth) {
+  const nest_node *x = &c->n->nodes.v[node];
+  if (depth > 200 || !(x->deps & 1ull << c->n->vars.v[var].loop)) return false;
+  if (x->kind == NEST_LOAD) {
+    i64 k = nest_coef(x->e, var);
+    return k == 1 || k == -1;
+  }
+  for (u32 k = 0; k < x->nargs; k++)
+    if (reads_along(c, x->args[k], var, depth + 1)) return true;
+  return x->kind == NEST_INDEX || x->kind == NEST_CONST;
+}
+
+static bool row_form(const cg *c, const red *r) {
+  const nest_group *g = r->g[0];
+  if (g->nloops == 0 || c->vector_bytes == 0) return false;
+  u32 var = g->loops[g->nloops - 1];
+  if (cg_extent(c, var) < 8) return false;
+  bool along = false;
+  for (u32 m = 0; m < r->n; m++) {
+    if (!r->g[m]->free_order) return false;
+    for (u32 k = 0; k < r->g[m]->nacc; k++) along |= reads_along(c, r->g[m]->in[k], var, 0);
+  }
+  return along || cg_extent(c, var) >= 64;
+}
+
+static u32 row_lanes(const cg *c, const red *r) {     // lanes for the widest accumulator
+  size_t widest = 1;
+  for (u32 m = 0; m < r->n; m++)
+    for (u32 k = 0; k < r->g[m]->nacc; k++) {
+      hlo_dtype t = c->n->nodes.v[r->g[m]->acc[k]].dtype;
+      widest = HS_MAX(widest, nest_is_narrow(t) ? 4 : hlo_dtype_storage(t));
+    }
+  return HS_MIN(64, c->vector_bytes / (u32)widest);
+}
+
+hs_status cg_emit_group(cg *c, u32 group) {
+  const nest *n = c->n;
+  red r = {0};
+  u32 root = n->groups.v[group].merged_into;
+  u64 deps = 0;
+  for (size_t k = 0; k < n->groups.n; k++) {
+    if (n->groups.v[k].merged_into != root) continue;
+    const nest_group *g = &n->groups.v[k];
+    r.g[r.n++] = g;
+    r.total += g->nacc;
+    for (u32 a = 0; a < g->nacc; a++) deps |= n->nodes.v[g->out[a]].deps;
+  }
+  u32 home = c->level;
+  // The lane loop of the surroundings stays when the result varies over it; else the reduction may use lanes itself.
+  u64 lane = c->lane;
+  u32 W = c->W, U = c->U;
+  LLVMValueRef mask[CG_MAX_UNROLL], *acc = NULL;
+  memcpy(mask, c->mask, sizeof mask);
+  bool column = lane && (deps & lane);
+  u32 save_open = c->open;
+  HS_ASSERT(cg_level_of(c, deps) <= c->open);
+  if (!column) {
+    c->lane = 0;
+    c->W = c->U = 1;
+    memset(c->mask, 0, sizeof c->mask);
+    r.row = row_form(c, &r);
+  }
+  if (r.row) {
+    u32 var = r.g[0]->loops[r.g[0]->nloops - 1];
+    c->lane = 1ull << n->vars.v[var].loop;
+    c->W = row_lanes(c, &r);
+    while (c->W > 4 && cg_extent(c, var) * 2 <= c->W) c->W /= 2;
+    c->U = (u32)HS_MIN(HS_MAX(cg_extent(c, var) / c->W, 1), r.total > 4 ? 2 : 4);
+  }
+  r.copies = c->lane ? c->U : 1;
+  // Work at the level of the result: outer loops that it does not depend on are left out.
+  u32 level = cg_level_of(c, deps);
+  LLVMBasicBlockRef hidden[CG_MAX_LEVELS];
+  cg_loop hidden_loops[CG_MAX_LEVELS];
+  memcpy(hidden, c->ins, sizeof hidden);
+  memcpy(hidden_loops, c->loops, sizeof hidden_loops);
+  u64 hidden_mask = c->open_mask;
+  for (u32 l = level + 1; l <= save_open; l++)
+    if (hidden_loops[l].bit != NEST_NONE) c->open_mask &= ~(1ull << hidden_loops[l].bit);
+  c->open = level;
+  cg_at_level(c, level);
+  acc = hs_calloc((size_t)r.total * r.copies + 1, sizeof *acc);
+  hs_status s = HS_GOOD;
+  for (u32 m = 0, base = 0; m < r.n && hs_ok(s); base += r.g[m++]->nacc)
+    for (u32 k = 0; k < r.g[m]->nacc && hs_ok(s); k++) {
+      LLVMValueRef *p = NULL, id = r.row || r.g[m]->seg != NEST_NONE ? identity(c, r.g[m], k) : NULL;
+      bool vec = column && (n->nodes.v[r.g[m]->init[k]].deps & lane);
+      if (!id) s = cg_emit_node(c, r.g[m]->init[k], &p);
+      cg_at_level(c, level);
+      for (u32 u = 0; u < r.copies && hs_ok(s); u++) {
+        LLVMValueRef v = id ? id : p[vec ? u : 0];
+        acc[(base + k) * r.copies + u] = c->lane ? cg_splat(c, v, c->W) : v;
+      }
+    }
+  if (hs_ok(s)) s = red_loops(c, &r, 0, acc);
+  cg_at_level(c, level);
+  for (u32 m = 0, base = 0; m < r.n && hs_ok(s); base += r.g[m++]->nacc) {
+    const nest_group *g = r.g[m];
+    LLVMValueRef out[64];
+    if (r.row) {
+      s = red_fold(c, g, r.copies, acc + base * r.copies, r.copies, out);
+      if (hs_ok(s) && g->monoid != HLO_OP_INVALID && g->seg == NEST_NONE) {
+        LLVMValueRef *p, in[64];
+        for (u32 k = 0; k < g->nacc && hs_ok(s); k++) {
+          s = cg_emit_node(c, g->init[k], &p);
+          if (hs_ok(s)) in[k] = p[0];
+        }
+        cg_at_level(c, level);
+        if (hs_ok(s)) s = apply(c, g, in, out, out);
+      }
+    }
+    for (u32 k = 0; k < g->nacc && hs_ok(s); k++) {
+      cg_memo *o = &c->memo[g->out[k]];
+      o->set = true;
+      o->level = level;
+      for (u32 u = 0; u < (column ? U : 1u); u++) o->v[u] = r.row ? out[k] : acc[(base + k) * r.copies + u];
+      hs_vec_push(&c->memoed, g->out[k]);
+    }
+  }
+  hs_free(acc);
+  for (u32 l = level + 1; l <= save_open; l++) c->ins[l] = hidden[l], c->loops[l] = hidden_loops[l];
+  c->open_mask = hidden_mask;
+  c->open = save_open;
+  c->lane = lane;
+  c->W = W;
+  c->U = U;
+  memcpy(c->mask, mask, sizeof mask);
+  cg_at_level(c, home);
+  return s;
+}
