@@ -1,8 +1,9 @@
 // program.c — lowering: an HLO module becomes steps over values, in execution order.
 //
 // One instruction is one step, or none when it only renames data (tuple, get-tuple-element, bitcast, row-major reshape,
-// a copy that keeps the layout). The order is the module's own list order, which is its schedule when it has one. Calls are
-// lowered in place; loops and conditionals become steps that hold blocks of steps, so that a run never leaves the worker.
+// a copy that keeps the layout); leaves whose layout changes on the way are copied by steps of their own. The order is the
+// module's own list order, which is its schedule when it has one. Calls are lowered in place; loops and conditionals become
+// steps that hold blocks of steps, so that a run never leaves the worker.
 //
 // Who computes a step: a runtime kernel (rt.def) where that table says so first, else the emitter, else any runtime kernel,
 // else the evaluator when fallbacks are allowed. Loop state that the body hands through unchanged is not state at all:
@@ -116,19 +117,71 @@ static u32 leaf_offset(const hlo_shape *tuple, i64 index) {
   return n;
 }
 
-static void alias_leaves(lower *l, const hlo_instr *i, u32 *out, u32 n) {
+// ---- layouts across instructions that hand data through ----------------------------------------------------------------
+//
+// The leaves of an instruction lie in memory as its own shape says. Before layout assignment a module may hand an array
+// of one layout to a parameter, a tuple element or a result of another; XLA settles that with copies, and so do we.
+
+typedef struct relayout { const hlo_shape *from, *to; } relayout;
+
+static hs_status run_relayout(void *state, void *const *bufs, void *scratch) {
+  (void)scratch;
+  const relayout *r = state;
+  i64 from[HLO_MAX_RANK], to[HLO_MAX_RANK];
+  cpu_strides(r->from, from);
+  cpu_strides(r->to, to);
+  cpu_relayout(bufs[1], to, bufs[0], from, r->to->rank, r->to->dims, hlo_dtype_storage(r->to->dtype));
+  return HS_GOOD;
+}
+
+// Brings leaves laid out as those of `from` into the layouts of `to`, with copies in block b where they differ.
+static void adapt_leaves(lower *l, const hlo_instr *i, cpu_block *b, u32 *vals, const hlo_shape *from, const hlo_shape *to) {
+  u32 n = from == to ? 0 : HS_MIN(hlo_shape_leaves(from), hlo_shape_leaves(to));
+  for (u32 k = 0; k < n; k++) {
+    const hlo_shape *x = hlo_shape_leaf(from, k), *y = hlo_shape_leaf(to, k);
+    if (!hlo_shape_is_array(x) || x->rank != y->rank || x->elements != y->elements || x->dtype != y->dtype || same_physical(x, y)) continue;
+    relayout *r = hs_calloc(1, sizeof *r);
+    *r = (relayout){x, y};
+    cpu_step s = {.kind = CPU_STEP_RT, .instr = i, .pos = new_pos(l), .nin = 1, .nvals = 2, .pred = CPU_NONE, .scratch_slot = CPU_NONE,
+                  .kernel_index = CPU_NONE, .rt = {.kind = "relayout", .state = r, .run = run_relayout}};
+    s.vals = HS_NEW_ARRAY(&l->p->arena, u32, 2);
+    s.vals[0] = vals[k];
+    use_value(l, vals[k], s.pos);
+    vals[k] = s.vals[1] = new_value(l, CPU_TEMP, y, s.pos);
+    hs_vec_push(&b->steps, s);
+  }
+}
+
+static u32 *copy_leaves(lower *l, const u32 *vals, u32 n) {
+  u32 *c = HS_NEW_ARRAY(&l->p->arena, u32, n + 1);
+  memcpy(c, vals, n * sizeof *c);
+  return c;
+}
+
+// The leaves of a computation's result, in the layouts of `shape`.
+static u32 *root_leaves(lower *l, const hlo_instr *i, cpu_block *b, const hlo_computation *c, const hlo_shape *shape) {
+  u32 *r = copy_leaves(l, l->leaves[c->root->id], hlo_shape_leaves(c->root->shape));
+  adapt_leaves(l, i, b, r, c->root->shape, shape);
+  return r;
+}
+
+static void alias_leaves(lower *l, const hlo_instr *i, cpu_block *b, u32 *out, u32 n) {
   if (i->opcode == HLO_TUPLE) {
     for (u32 k = 0, at = 0; k < i->noperands; k++) {
       const hlo_instr *o = hlo_operand(i, k);
       u32 m = hlo_shape_leaves(o->shape);
       memcpy(out + at, l->leaves[o->id], m * sizeof *out);
+      adapt_leaves(l, i, b, out + at, o->shape, i->shape->elems[k]);
       at += m;
     }
     return;
   }
   const hlo_instr *o = hlo_operand(i, 0);
-  u32 from = i->opcode == HLO_GET_TUPLE_ELEMENT ? leaf_offset(o->shape, hlo_attr_int(i, HLO_ATTR_INDEX, 0)) : 0;
-  memcpy(out, l->leaves[o->id] + from, n * sizeof *out);
+  bool element = i->opcode == HLO_GET_TUPLE_ELEMENT;
+  i64 index = element ? hlo_attr_int(i, HLO_ATTR_INDEX, 0) : 0;
+  memcpy(out, l->leaves[o->id] + (element ? leaf_offset(o->shape, index) : 0), n * sizeof *out);
+  if (i->opcode == HLO_BITCAST || i->opcode == HLO_RESHAPE || i->opcode == HLO_COPY) return;
+  adapt_leaves(l, i, b, out, element ? o->shape->elems[index] : o->shape, i->shape);
 }
 
 // Follows leaf `leaf` of `i` back through renamings; true when it is leaf *pleaf of parameter 0 of a loop body.
@@ -218,16 +271,18 @@ static hs_status lower_plain(lower *l, const hlo_instr *i, cpu_block *b, u32 *ou
 static hs_status lower_while(lower *l, const hlo_instr *i, cpu_block *b, u32 *out, u32 n) {
   cpu_program *p = l->p;
   const hlo_computation *cond = hlo_attr_comp(i, HLO_ATTR_CONDITION), *body = hlo_attr_comp(i, HLO_ATTR_BODY);
+  u32 *vals = HS_NEW_ARRAY(&p->arena, u32, 3 * n + 1);
+  operand_leaves(l, i, 0, vals);
+  adapt_leaves(l, i, b, vals, hlo_operand(i, 0)->shape, i->shape);
   size_t at = b->steps.n;
   cpu_step *s = new_step(l, b, i, CPU_STEP_WHILE);
   i32 start = s->pos;
   s->nin = n;
   s->nvals = 3 * n;
-  u32 *vals = s->vals = HS_NEW_ARRAY(&p->arena, u32, 3 * n + 1);
+  s->vals = vals;
   u32 *inside = HS_NEW_ARRAY(&p->arena, u32, n + 1);
   cpu_block *blocks = s->blocks = HS_NEW_ARRAY(&p->arena, cpu_block, 2);
   s->nblocks = 2;
-  operand_leaves(l, i, 0, vals);
   cpu_loop loop = {.start = start, .end = start, .parent = l->loop};
   hs_vec_push(&p->loops, loop);
   u32 me = (u32)p->loops.n, outer = l->loop;
@@ -241,15 +296,18 @@ static hs_status lower_while(lower *l, const hlo_instr *i, cpu_block *b, u32 *ou
     vals[n + k] = through ? CPU_NONE : inside[k];
   }
   l->loop = me;
-  hs_status st = lower_computation(l, cond, inside, &blocks[0]);
-  if (!hs_ok(st)) return st;
+  u32 *args[] = {copy_leaves(l, inside, n), copy_leaves(l, inside, n)};
+  adapt_leaves(l, i, &blocks[0], args[0], i->shape, cond->params[0]->shape);
+  HS_TRY(lower_computation(l, cond, args[0], &blocks[0]));
   u32 pred = l->leaves[cond->root->id][0];
   use_value(l, pred, new_pos(l));
-  HS_TRY(lower_computation(l, body, inside, &blocks[1]));
+  adapt_leaves(l, i, &blocks[1], args[1], i->shape, body->params[0]->shape);
+  HS_TRY(lower_computation(l, body, args[1], &blocks[1]));
+  const u32 *results = root_leaves(l, i, &blocks[1], body, i->shape);
   i32 end = new_pos(l);
   for (u32 k = 0; k < n; k++) {
     if (vals[n + k] == CPU_NONE) continue;
-    u32 r = l->leaves[body->root->id][k];
+    u32 r = results[k];
     use_value(l, r, end);
     cpu_value *v = &p->values.v[r];
     if (v->kind == CPU_TEMP && v->target == CPU_NONE && v->loop == me && v->def != start) v->target = inside[k];
@@ -283,10 +341,14 @@ static hs_status lower_conditional(lower *l, const hlo_instr *i, cpu_block *b, u
     p->values.v[out[k]].fresh = true;
   }
   for (u32 k = 0; k < nb; k++) {
-    HS_TRY(lower_computation(l, comps[k], l->leaves[hlo_operand(i, k + 1)->id], &blocks[k]));
+    const hlo_instr *arg = hlo_operand(i, k + 1);
+    u32 *in = copy_leaves(l, l->leaves[arg->id], hlo_shape_leaves(arg->shape));
+    adapt_leaves(l, i, &blocks[k], in, arg->shape, comps[k]->params[0]->shape);
+    HS_TRY(lower_computation(l, comps[k], in, &blocks[k]));
+    const u32 *results = root_leaves(l, i, &blocks[k], comps[k], i->shape);
     i32 end = new_pos(l);
     for (u32 j = 0; j < n; j++) {
-      u32 r = l->leaves[comps[k]->root->id][j];
+      u32 r = results[j];
       use_value(l, r, end);
       cpu_value *v = &p->values.v[r];
       if (v->kind == CPU_TEMP && v->target == CPU_NONE && v->def > b->steps.v[at].pos) v->target = vals[1 + j];
@@ -313,15 +375,17 @@ static hs_status lower_instr(lower *l, const hlo_instr *i, const u32 *args, cpu_
     return HS_GOOD;
   }
   if (i->opcode == HLO_AFTER_ALL) { out[0] = new_value(l, CPU_TEMP, i->shape, l->p->npos); return HS_GOOD; }
-  if (cpu_instr_is_alias(i)) { alias_leaves(l, i, out, n); return HS_GOOD; }
+  if (cpu_instr_is_alias(i)) { alias_leaves(l, i, b, out, n); return HS_GOOD; }
   if (i->opcode == HLO_WHILE) return lower_while(l, i, b, out, n);
   if (i->opcode == HLO_CONDITIONAL) return lower_conditional(l, i, b, out, n);
   if (i->opcode == HLO_CALL) {
     u32 *in = HS_NEW_ARRAY(&l->p->arena, u32, operand_leaves(l, i, 0, NULL) + 1);
     operand_leaves(l, i, 0, in);
     const hlo_computation *c = hlo_attr_comp(i, HLO_ATTR_TO_APPLY);
+    for (u32 k = 0, at = 0; k < i->noperands; at += hlo_shape_leaves(hlo_operand(i, k)->shape), k++)
+      adapt_leaves(l, i, b, in + at, hlo_operand(i, k)->shape, c->params[k]->shape);
     HS_TRY(lower_computation(l, c, in, b));
-    memcpy(out, l->leaves[c->root->id], n * sizeof *out);
+    memcpy(out, root_leaves(l, i, b, c, i->shape), n * sizeof *out);
     return HS_GOOD;
   }
   return lower_plain(l, i, b, out, n);

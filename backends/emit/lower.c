@@ -623,7 +623,7 @@ static nest_val lower_parameter(lowering *l, frame *f, const hlo_instr *i, u32 l
   if (f->vals) return f->vals[k];
   const hlo_instr *op = hlo_operand(f->caller, k);
   if (f->up) return lower(l, f->up, op, leaf, rank, idx, guard);
-  return load_leaf(l, i, l->leaf_base[k] + leaf, hlo_shape_leaf(i->shape, leaf), idx, guard);
+  return load_leaf(l, i, l->leaf_base[k] + leaf, hlo_shape_leaf(op->shape, leaf), idx, guard);   // in memory as the operand lies
 }
 
 static nest_val lower_call(lowering *l, frame *f, const hlo_instr *i, u32 leaf, u32 rank, const nest_expr *const *idx, u32 guard) {

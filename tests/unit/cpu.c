@@ -204,6 +204,32 @@ static void layouts(void **st) {
   agrees(MODULE(LT "ENTRY e { x = f32[20,9]{0,1} parameter(0)\n ROOT s = f32[20,9]{0,1} sort(x), dimensions={0}, to_apply=lt }"));
 }
 
+// An array handed through under another layout: to and from a call, as a tuple element, as loop state and in and out of a
+// loop's computations, through a branch, and as the result of the module.
+static void layouts_change_on_the_way(void **st) {
+  (void)st;
+  agrees(MODULE("f { x = f32[5,7]{1,0} parameter(0)\n y = f32[7,5]{1,0} parameter(1)\n t = f32[5,7]{0,1} transpose(y), dimensions={1,0}\n s = f32[5,7]{1,0} subtract(x, t)\n"
+                "ROOT r = (f32[7,5]{0,1}, f32[5,7]{0,1}) tuple(y, s) }\n"
+                "ENTRY e { x = f32[5,7]{0,1} parameter(0)\n y = f32[7,5]{0,1} parameter(1)\n c = (f32[7,5]{1,0}, f32[5,7]{1,0}) call(x, y), to_apply=f\n"
+                "g = f32[7,5]{0,1} get-tuple-element(c), index=0\n h = f32[5,7]{0,1} get-tuple-element(c), index=1\n"
+                "k = f32[5,7]{1,0} transpose(g), dimensions={1,0}\n d = f32[5,7]{1,0} add(k, h)\n"
+                "o = f32[5,7]{0,1} opt-barrier(d)\n ROOT t = (f32[5,7]{1,0}, f32[7,5]{1,0}, f32[5,7]{0,1}) tuple(o, g, x) }"));
+  agrees(MODULE("cond { s = (s32[], f32[5,7]{0,1}, f32[5,7]{1,0}) parameter(0)\n i = s32[] get-tuple-element(s), index=0\n x = f32[5,7]{0,1} get-tuple-element(s), index=1\n"
+                "y = f32[1,1] slice(x), slice={[1:2],[3:4]}\n z = f32[] reshape(y)\n m = f32[] constant(1e9)\n p = pred[] compare(z, m), direction=LT\n"
+                "n = s32[] constant(3)\n c = pred[] compare(i, n), direction=LT\n ROOT a = pred[] and(c, p) }\n"
+                "body { s = (s32[], f32[5,7]{0,1}, f32[5,7]{0,1}) parameter(0)\n i = s32[] get-tuple-element(s), index=0\n x = f32[5,7]{1,0} get-tuple-element(s), index=1\n"
+                "y = f32[5,7]{0,1} get-tuple-element(s), index=2\n one = s32[] constant(1)\n j = s32[] add(i, one)\n r = f32[5,7]{1,0} reverse(x), dimensions={0}\n z = f32[5,7]{1,0} add(r, y)\n"
+                "ROOT t = (s32[], f32[5,7]{0,1}, f32[5,7]{1,0}) tuple(j, z, y) }\n"
+                "ENTRY e { x = f32[5,7]{0,1} parameter(0)\n y = f32[5,7]{0,1} parameter(1)\n i = s32[] constant(0)\n t = (s32[], f32[5,7]{0,1}, f32[5,7]{0,1}) tuple(i, x, y)\n"
+                "ROOT w = (s32[], f32[5,7]{1,0}, f32[5,7]{1,0}) while(t), condition=cond, body=body }"));
+  agrees(MODULE("a { x = f32[5,7]{1,0} parameter(0)\n ROOT r = f32[5,7]{0,1} reverse(x), dimensions={1} }\n b { ROOT x = f32[5,7]{0,1} parameter(0) }\n"
+                "ENTRY e { x = f32[5,7]{0,1} parameter(0)\n y = f32[5,7]{1,0} parameter(1)\n z = f32[] constant(0)\n s = f32[1,1] slice(y), slice={[0:1],[0:1]}\n v = f32[] reshape(s)\n"
+                "p = pred[] compare(v, z), direction=LT\n q = pred[] not(p)\n c = f32[5,7]{1,0} conditional(p, x, y), true_computation=a, false_computation=b\n"
+                "d = f32[5,7]{1,0} conditional(q, x, y), true_computation=a, false_computation=b\n ROOT t = (f32[5,7]{1,0}, f32[5,7]{1,0}) tuple(c, d) }"));
+  agrees(MODULE("f { x = f32[5,7]{1,0} parameter(0)\n y = f32[5,7]{0,1} parameter(1)\n n = f32[5,7]{0,1} negate(x)\n s = f32[5,7]{1,0} multiply(x, y)\n ROOT t = (f32[5,7]{0,1}, f32[5,7]{1,0}) tuple(n, s) }\n"
+                "ENTRY e { x = f32[5,7]{0,1} parameter(0)\n y = f32[5,7]{1,0} parameter(1)\n ROOT r = (f32[5,7]{1,0}, f32[5,7]{0,1}) fusion(x, y), kind=kLoop, calls=f }"));
+}
+
 // A donated argument is updated in its own memory, and the caller's copy stays as it was.
 static void donation(void **st) {
   (void)st;
@@ -315,7 +341,7 @@ int main(int argc, char **argv) {
   ctx = hlo_ctx_new();
   const struct CMUnitTest tests[] = {
     cmocka_unit_test(dots), cmocka_unit_test(narrow_dots), cmocka_unit_test(convolutions), cmocka_unit_test(sorts), cmocka_unit_test(moves),
-    cmocka_unit_test(linear_algebra), cmocka_unit_test(ffts), cmocka_unit_test(random_bits), cmocka_unit_test(control_flow), cmocka_unit_test(state_shared), cmocka_unit_test(layouts),
+    cmocka_unit_test(linear_algebra), cmocka_unit_test(ffts), cmocka_unit_test(random_bits), cmocka_unit_test(control_flow), cmocka_unit_test(state_shared), cmocka_unit_test(layouts), cmocka_unit_test(layouts_change_on_the_way),
     cmocka_unit_test(donation), cmocka_unit_test(measures), cmocka_unit_test(unsupported_names_the_opcode), cmocka_unit_test(survives_segv),
     cmocka_unit_test(survives_kill), cmocka_unit_test(survives_stop), cmocka_unit_test(survives_ctrl_c), cmocka_unit_test(survives_deadline),
   };
