@@ -30,7 +30,8 @@ typedef struct dot {
   i64 da[HLO_MAX_RANK], sa[HLO_MAX_RANK], db[HLO_MAX_RANK], sb[HLO_MAX_RANK], dc[HLO_MAX_RANK], sc[HLO_MAX_RANK];
   bool pack_a, pack_b, pack_c;       // through scratch, in the compute type
   i64 at_a, at_b, at_c;              // scratch offsets
-  bool vector, swapped;              // M = 1 after exchanging the operands when N = 1: see "matrix times vector"
+  bool vector;                       // M = 1: see "matrix times vector"
+  bool swapped;                      // the operands are exchanged: N was 1, or the result is stored by columns
 #if HAVE_DNNL
   dnnl_primitive_t prim;
   dnnl_memory_t ma, mb, mc;
@@ -332,7 +333,7 @@ static void free_dot(void *state) {
 static hs_status run_dot(void *state, void *const *bufs, void *scratch) {
   const dot *d = state;
   char *s = scratch;
-  const void *a = bufs[0], *b = bufs[1];
+  const void *a = bufs[d->swapped], *b = bufs[!d->swapped];
   void *c = bufs[2];
   if (d->vector) {
     pack(s + d->at_a, bufs[d->swapped], d->ta, C_F32, d->ra, d->da, d->sa, false);
@@ -462,6 +463,24 @@ static bool as_vector(dot *d) {
   return true;
 }
 
+static side turned(side s) { return (side){.b = s.b, .r = s.c, .c = s.r}; }
+
+// A result stored column by column is the row-major result of the transposed product: C' = B' A'. Saves packing it.
+static void as_transposed(dot *d) {
+  if (d->c.c == 1 || d->c.r != 1 || d->pack_a || d->pack_b || d->pack_c) return;
+  // Nothing may need packing, which works in the order of the operands as written.
+  if (d->ta != HLO_F32 || d->tb != HLO_F32 || d->tc != HLO_F32) return;
+  if ((d->a.r != 1 && d->a.c != 1) || (d->b.r != 1 && d->b.c != 1)) return;
+  side a = d->a;
+  d->a = turned(d->b);
+  d->b = turned(a);
+  d->c = turned(d->c);
+  i64 m = d->M;
+  d->M = d->N;
+  d->N = m;
+  d->swapped = true;
+}
+
 static bool use_library(const dot *d) {
   if (d->ct == C_U32) return d->ta == HLO_S8 && d->tb == HLO_S8 && d->tc == HLO_S32 && d->M * d->N * d->K >= 8192;
   if (d->ct != C_F32 || d->B * d->M * d->N * d->K == 0) return false;
@@ -486,6 +505,7 @@ hs_status cpu_dot_prepare(const hlo_instr *i, cpu_rt *out) {
     out->scratch_bytes = d->at_c + (d->pack_c ? align64(d->B * d->N * 4) : 0);
     return HS_GOOD;
   }
+  as_transposed(d);
   bool library = false;
 #if HAVE_DNNL
   dnnl_data_type_t ta = dnnl_f32, tb = dnnl_f32, tc = dnnl_f32;

@@ -78,6 +78,9 @@ static void dots(void **st) {
   agrees(MODULE("ENTRY e { a = s8[9,8] parameter(0)\n b = s8[8,7] parameter(1)\n ROOT d = s32[9,7] dot(a, b), lhs_contracting_dims={1}, rhs_contracting_dims={0} }"));
   agrees(MODULE("ENTRY e { a = c64[4,6] parameter(0)\n b = c64[6,5] parameter(1)\n ROOT d = c64[4,5] dot(a, b), lhs_contracting_dims={1}, rhs_contracting_dims={0} }"));
   agrees(MODULE("ENTRY e { a = f32[33,65]{0,1} parameter(0)\n b = f32[65,47]{0,1} parameter(1)\n ROOT d = f32[33,47]{0,1} dot(a, b), lhs_contracting_dims={1}, rhs_contracting_dims={0} }"));
+  // A result stored by columns: the transposed product, as the gradient of a weight asks for it.
+  agrees(MODULE("ENTRY e { a = f32[65,33] parameter(0)\n b = f32[65,47] parameter(1)\n ROOT d = f32[33,47]{0,1} dot(a, b), lhs_contracting_dims={0}, rhs_contracting_dims={0} }"));
+  agrees(MODULE("ENTRY e { a = f32[4,40,33] parameter(0)\n b = f32[4,40,47] parameter(1)\n ROOT d = f32[4,33,47]{1,2,0} dot(a, b), lhs_batch_dims={0}, rhs_batch_dims={0}, lhs_contracting_dims={1}, rhs_contracting_dims={1} }"));
   agrees(MODULE("ENTRY e { a = f32[0,7] parameter(0)\n b = f32[7,3] parameter(1)\n ROOT d = f32[0,3] dot(a, b), lhs_contracting_dims={1}, rhs_contracting_dims={0} }"));
   agrees(MODULE("ENTRY e { a = f32[5,0] parameter(0)\n b = f32[0,3] parameter(1)\n ROOT d = f32[5,3] dot(a, b), lhs_contracting_dims={1}, rhs_contracting_dims={0} }"));
 }
