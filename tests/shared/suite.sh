@@ -12,5 +12,5 @@ out=$(mktemp) || exit 1
 trap 'rm -f "$out"' EXIT
 least 89 sh tests/suite "$dir" -j 2 || exit 1
 grep -q '^HAVE_LLVM := 1' "${HLOSH_BUILD:-build}/config.mk" || { echo "SKIP cpu: no LLVM"; exit 0; }
-least 82 sh tests/suite "$dir" --backend cpu -j 1 || exit 1
-least 82 sh tests/suite "$dir" --backend cpu --pipeline tuned -j 1
+least 83 sh tests/suite "$dir" --backend cpu -j 1 || exit 1
+least 83 sh tests/suite "$dir" --backend cpu --pipeline tuned -j 1
