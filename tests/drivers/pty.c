@@ -102,43 +102,43 @@ int main(int argc, char **argv) {
   if (!realpath(env && *env ? env : guess, hlosh) || !mkdtemp(home)) return 2;
 
   start();
-  expect("first prompt", "hlosh> ", 5000);
+  expect("first prompt", "hlosh> ", 15000);
   type("example mlp\r");
-  expect("prompt names module and version", "mlp@0> ", 5000);
+  expect("prompt names module and version", "mlp@0> ", 15000);
 #if HAVE_READLINE || HAVE_EDIT
   type("signa\t\r");
-  expect("Tab completes a command", "f32[32,64]{1,0}  8.19 kB", 5000);
+  expect("Tab completes a command", "f32[32,64]{1,0}  8.19 kB", 15000);
   type("info unu\t\r");
-  expect("Tab completes an instruction", "opcode: negate", 5000);
+  expect("Tab completes an instruction", "opcode: negate", 15000);
   type("pass dc\t\r");
-  expect("Tab completes a pass, and the version moves", "mlp@1> ", 5000);
+  expect("Tab completes a pass, and the version moves", "mlp@1> ", 15000);
   type("\x1b[A");
-  expect("arrow up recalls the last command", "pass dce", 2000);
+  expect("arrow up recalls the last command", "pass dce", 15000);
   type("\x03");
-  expect("Ctrl-C drops the line", "mlp@1> ", 2000);
+  expect("Ctrl-C drops the line", "mlp@1> ", 15000);
 #endif
   type("undo\r");
-  expect("undo", "mlp@0> ", 2000);
+  expect("undo", "mlp@0> ", 15000);
   type("half a line\x03");
-  expect("Ctrl-C while typing gives a new prompt", "mlp@0> ", 2000);
+  expect("Ctrl-C while typing gives a new prompt", "mlp@0> ", 15000);
   type("!sleep 20\r");
   usleep(300000);
   u64 begin = hs_now_ns();
   type("\x03");
-  expect("Ctrl-C while a command runs gives the prompt back", "mlp@0> ", 5000);
+  expect("Ctrl-C while a command runs gives the prompt back", "mlp@0> ", 15000);
   if (hs_now_ns() - begin > 3000000000ull) failures++, printf("FAIL Ctrl-C took longer than 3 s\n");
   type("modules\r");
-  expect("the session is whole afterwards", "2 versions", 2000);
-  expect("and prompts", "mlp@0> ", 2000);
+  expect("the session is whole afterwards", "2 versions", 15000);
+  expect("and prompts", "mlp@0> ", 15000);
   type("\x04");
   expect_exit("Ctrl-D ends the session", 0);
 
 #if HAVE_READLINE || HAVE_EDIT
   // A second session finds the history of the first.
   start();
-  expect("second session", "hlosh> ", 5000);
+  expect("second session", "hlosh> ", 15000);
   type("\x1b[A");
-  expect("history is kept between sessions", "modules", 2000);
+  expect("history is kept between sessions", "modules", 15000);
   type("\x15quit\r");
   expect_exit("quit", 0);
 #else
