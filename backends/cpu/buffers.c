@@ -32,33 +32,56 @@ static bool is_pointwise(const hlo_instr *i) {
   return (hlo_op_has(i->opcode, HLO_F_ELEMENTWISE) || i->opcode == HLO_COPY || i->opcode == HLO_BITCAST_CONVERT) && hlo_shape_is_array(i->shape);
 }
 
+// Whether the emitted code is certain to read element k of the parameter for element k of `i`: a select whose condition
+// a stretch of the loop decides leaves one side out, and so does a conjunction.
+static bool surely_reads(const hlo_instr *i, const u8 *sure) {
+  u32 n = 0;
+  for (u32 k = 0; k < i->noperands; k++) n += sure[hlo_operand(i, k)->id];
+  if (i->opcode == HLO_SELECT) return sure[hlo_operand(i, 0)->id] || n >= 2;
+  return i->opcode == HLO_AND || i->opcode == HLO_OR ? n == i->noperands : n > 0;
+}
+
 // Element k of every result depends on element k of fusion parameter `param` only: everything computed from the
-// parameter stays elementwise over the same dims up to the root.
-static bool fusion_pointwise_in(const hlo_computation *c, const hlo_instr *param) {
-  u8 *tainted = hs_calloc(c->module->next_instr_id + 1, 1);
-  tainted[param->id] = 1;
+// parameter stays elementwise over the same dims up to the root. Results are stored one after the other, and a value once
+// read stays in registers: when a result after `out` wants the parameter too, `out` itself must have read it.
+static bool fusion_pointwise_in(const hlo_computation *c, const hlo_instr *param, u32 out) {
+  u32 n = c->module->next_instr_id + 1;
+  u8 *tainted = hs_calloc(n, 2), *sure = tainted + n;
+  tainted[param->id] = sure[param->id] = 1;
   bool ok = true;
   hlo_for_each_instr(i, c) {
     bool t = false;
     for (u32 k = 0; k < i->noperands; k++) t = t || tainted[hlo_operand(i, k)->id];
     if (!t) continue;
     tainted[i->id] = 1;
+    sure[i->id] = surely_reads(i, sure);
     if (i->opcode == HLO_TUPLE && hlo_is_root(i)) continue;
     if (!is_pointwise(i) || !same_order(i->shape, param->shape)) { ok = false; break; }
   }
+  const hlo_instr *root = c->root;
+  for (u32 k = out + 1; root->opcode == HLO_TUPLE && k < root->noperands && ok; k++)
+    ok = !tainted[hlo_operand(root, k)->id] || sure[hlo_operand(root, out)->id];
   hs_free(tainted);
   return ok;
 }
 
+// Kernels that compute every element once, from what they read at its place, and hold no reduction.
+static bool computes_in_place(const emit_kernel *k) {
+  return !k->finish_chunks && (strcmp(k->kind, "pointwise") == 0 || strcmp(k->kind, "transpose") == 0);
+}
+
 bool cpu_may_share(const cpu_step *s, u32 in, u32 out) {
   if (s->kind == CPU_STEP_RT) return in == out && (s->rt.inplace >> out & 1) != 0;
-  if (s->kind != CPU_STEP_EMIT || s->kernel->finish_chunks || strncmp(s->kernel->kind, "pointwise", 9) != 0) return false;
+  if (s->kind != CPU_STEP_EMIT || !computes_in_place(s->kernel)) return false;
   const hlo_instr *i = s->instr;
-  if (s->nvals != s->nin + 1 || s->nin != i->noperands) return false;   // one result, no tuples among the operands
-  const hlo_instr *o = hlo_operand(i, in);
-  if (!same_order(o->shape, i->shape)) return false;
-  if (i->opcode == HLO_FUSION) return fusion_pointwise_in(hlo_fusion_comp(i), hlo_fusion_comp(i)->params[in]);
-  return is_pointwise(i);
+  u32 nout = s->nvals - s->nin;
+  if (s->nin != i->noperands) return false;             // tuples among the operands
+  const hlo_shape *o = hlo_operand(i, in)->shape, *r = hlo_shape_leaf(i->shape, out);
+  if (!hlo_shape_is_array(o) || !hlo_shape_is_array(r) || !same_order(o, r)) return false;
+  if (i->opcode != HLO_FUSION) return nout == 1 && is_pointwise(i);
+  const hlo_computation *c = hlo_fusion_comp(i);
+  if (nout > 1 && (c->root->opcode != HLO_TUPLE || c->root->noperands != nout)) return false;
+  return fusion_pointwise_in(c, c->params[in], out);
 }
 
 // ---- slots --------------------------------------------------------------------------------------------------------------
@@ -88,6 +111,12 @@ static u32 new_slot(assign *a, u32 v) {
   return slot;
 }
 
+// Results of one step never share storage.
+static bool holds_result(assign *a, const cpu_step *s, u32 out, u32 slot) {
+  for (u32 k = s->nin; k < s->nin + out; k++) if (s->vals[k] != CPU_NONE && value(a, s->vals[k])->slot == slot) return true;
+  return false;
+}
+
 // Whether value v, written at step pos, may take over the storage of target t, whose readers are inputs `ins` of the step
 // when they read at pos itself.
 static bool take_target(assign *a, u32 v, const cpu_step *s, u32 out) {
@@ -95,7 +124,7 @@ static bool take_target(assign *a, u32 v, const cpu_step *s, u32 out) {
   if (t != CPU_NONE && value(a, t)->fresh && value(a, t)->bytes == value(a, v)->bytes) { join(a, v, value(a, t)->slot); return true; }
   if (t == CPU_NONE || a->target_taken[t] || value(a, t)->slot == CPU_NONE || value(a, t)->bytes != value(a, v)->bytes) return false;
   i32 pos = value(a, v)->def;
-  if (value(a, t)->last_use > pos) return false;
+  if (value(a, t)->last_use > pos || holds_result(a, s, out, value(a, t)->slot)) return false;
   if (a->p->per_instruction && value(a, t)->last_use == pos) return false;
   if (value(a, t)->last_use == pos && pos != value(a, t)->def)
     for (u32 k = 0; k < s->nin; k++) {
@@ -115,7 +144,7 @@ static bool take_operand(assign *a, u32 v, const cpu_step *s, u32 out) {
     const cpu_value *in = value(a, s->vals[k]);
     if (in->kind != CPU_TEMP || in->slot == CPU_NONE || in->bytes != value(a, v)->bytes) continue;
     if (a->p->slots.v[in->slot].kind != CPU_TEMP || a->p->slots.v[in->slot].end != s->pos) continue;
-    bool ok = true;                   // every operand in that storage must allow it
+    bool ok = !holds_result(a, s, out, in->slot);   // every operand in that storage must allow it
     for (u32 j = 0; j < s->nin && ok; j++)
       if (value(a, s->vals[j])->slot == in->slot) ok = s->kind == CPU_STEP_WHILE ? j == out : cpu_may_share(s, j, out);
     if (ok) { join(a, v, in->slot); return true; }

@@ -249,6 +249,40 @@ static void donation(void **st) {
   hlo_module_free(m);
 }
 
+// Several results of one kernel, each in the memory of an argument where the order of reading and writing allows it.
+static void donation_to_several(void **st) {
+  (void)st;
+  static const struct { const char *text; i64 donated; } cases[] = {
+    {"f { m = f32[9,70] parameter(0)\n g = f32[9,70] parameter(1)\n p = f32[9,70] parameter(2)\n n = f32[9,70] add(m, g)\n q = f32[9,70] subtract(p, n)\n ROOT t = (f32[9,70], f32[9,70]) tuple(n, q) }\n", 2},
+    {"f { m = f32[9,70] parameter(0)\n g = f32[70,9] parameter(1)\n p = f32[9,70] parameter(2)\n h = f32[9,70] transpose(g), dimensions={1,0}\n n = f32[9,70] add(m, h)\n"
+     "q = f32[9,70] subtract(p, n)\n ROOT t = (f32[9,70], f32[9,70]) tuple(n, q) }\n", 2},
+    // The first result would overwrite what only the second reads.
+    {"f { m = f32[9,70] parameter(0)\n g = f32[9,70] parameter(1)\n p = f32[9,70] parameter(2)\n n = f32[9,70] add(p, g)\n q = f32[9,70] subtract(m, p)\n ROOT t = (f32[9,70], f32[9,70]) tuple(n, q) }\n", 1},
+    // The second reads the first's argument elsewhere.
+    {"f { m = f32[9,70] parameter(0)\n g = f32[9,70] parameter(1)\n p = f32[9,70] parameter(2)\n n = f32[9,70] add(m, g)\n r = f32[9,70] reverse(m), dimensions={0}\n q = f32[9,70] subtract(p, r)\n"
+     "ROOT t = (f32[9,70], f32[9,70]) tuple(n, q) }\n", 1},
+    // Half of the first leaves its argument unread, and the second wants all of it.
+    {"f { m = f32[9,70] parameter(0)\n g = f32[9,70] parameter(1)\n p = f32[9,70] parameter(2)\n k = s32[9,70] iota(), iota_dimension=1\n c = s32[] constant(32)\n cb = s32[9,70] broadcast(c), dimensions={}\n"
+     "l = pred[9,70] compare(k, cb), direction=LT\n n = f32[9,70] select(l, m, g)\n q = f32[9,70] subtract(p, m)\n ROOT t = (f32[9,70], f32[9,70]) tuple(n, q) }\n", 1},
+  };
+  for (size_t k = 0; k < HS_COUNT(cases); k++) {
+    hs_buf b = {0};
+    const char *g = strstr(cases[k].text, "g = f32[70,9]") ? "f32[70,9]" : "f32[9,70]";
+    hs_buf_printf(&b, "HloModule t, input_output_alias={ {0}: (0, {}, may-alias), {1}: (2, {}, may-alias) }\n%s"
+                  "ENTRY e { m = f32[9,70] parameter(0)\n g = %s parameter(1)\n p = f32[9,70] parameter(2)\n ROOT r = (f32[9,70], f32[9,70]) fusion(m, g, p), kind=kLoop, calls=f }", cases[k].text, g);
+    agrees(hs_buf_cstr(&b));
+    hlo_module *m = parse(hs_buf_cstr(&b));
+    backend_compiled info;
+    backend_result r = run_on(cpu, m, NULL, NULL, &info);
+#if HAVE_LLVM
+    assert_int_equal(info.alias_bytes, cases[k].donated * 9 * 70 * 4);
+#endif
+    backend_result_free(&r);
+    hlo_module_free(m);
+    hs_buf_free(&b);
+  }
+}
+
 static void measures(void **st) {
   (void)st;
   hlo_module *m = parse(MODULE("ENTRY e { a = f32[64,64] parameter(0)\n b = f32[64,64] dot(a, a), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n ROOT c = f32[64,64] dot(b, a), lhs_contracting_dims={1}, rhs_contracting_dims={0} }"));
@@ -345,7 +379,7 @@ int main(int argc, char **argv) {
   const struct CMUnitTest tests[] = {
     cmocka_unit_test(dots), cmocka_unit_test(narrow_dots), cmocka_unit_test(convolutions), cmocka_unit_test(sorts), cmocka_unit_test(moves),
     cmocka_unit_test(linear_algebra), cmocka_unit_test(ffts), cmocka_unit_test(random_bits), cmocka_unit_test(control_flow), cmocka_unit_test(state_shared), cmocka_unit_test(layouts), cmocka_unit_test(layouts_change_on_the_way),
-    cmocka_unit_test(donation), cmocka_unit_test(measures), cmocka_unit_test(unsupported_names_the_opcode), cmocka_unit_test(survives_segv),
+    cmocka_unit_test(donation), cmocka_unit_test(donation_to_several), cmocka_unit_test(measures), cmocka_unit_test(unsupported_names_the_opcode), cmocka_unit_test(survives_segv),
     cmocka_unit_test(survives_kill), cmocka_unit_test(survives_stop), cmocka_unit_test(survives_ctrl_c), cmocka_unit_test(survives_deadline),
   };
   int bad = cmocka_run_group_tests(tests, NULL, NULL);
