@@ -69,7 +69,7 @@ bool pass_alg_same(const hlo_instr *x, const hlo_instr *y) {
   }
   if (x->opcode == HLO_BROADCAST) {
     hlo_ints d = alg_dims(x), e = alg_dims(y);
-    return d.n == e.n && !memcmp(d.v, e.v, d.n * sizeof *d.v) && pass_alg_same(hlo_operand(x, 0), hlo_operand(y, 0));
+    return hlo_ints_equal(d, e) && pass_alg_same(hlo_operand(x, 0), hlo_operand(y, 0));
   }
   return false;
 }

@@ -81,7 +81,7 @@ ALG_RULE(sink_broadcast) {
     }
     if (!lead || hlo_operand(lead, 0)->shape->rank == 0) lead = o;
     hlo_ints l = alg_dims(lead);
-    if (l.n != d.n || memcmp(l.v, d.v, d.n * sizeof *d.v)) return NULL;
+    if (!hlo_ints_equal(l, d)) return NULL;
   }
   if (!lead || (all_constant && i->noperands > 1 && hlo_operand(lead, 0)->shape->rank != 0)) return NULL;
   const hlo_shape *narrow = hlo_operand(lead, 0)->shape;

@@ -247,7 +247,7 @@ static bool row_reduction(const hlo_instr *p, const fusion_class *c) {
 // Reductions over the same loops: one pass over the data gives both.
 static bool siblings(const hlo_instr *p, const hlo_instr *q) {
   hlo_ints d = hlo_attr_ints(p, HLO_ATTR_DIMENSIONS), e = hlo_attr_ints(q, HLO_ATTR_DIMENSIONS);
-  return hlo_shape_is_array(q->shape) && hlo_shape_same_dims(hlo_operand(p, 0)->shape, hlo_operand(q, 0)->shape) && d.n == e.n && !memcmp(d.v, e.v, d.n * sizeof *d.v);
+  return hlo_shape_is_array(q->shape) && hlo_shape_same_dims(hlo_operand(p, 0)->shape, hlo_operand(q, 0)->shape) && hlo_ints_equal(d, e);
 }
 
 static bool legal_reduce(planner *f, const hlo_instr *p, fusion_kernel *k, const fusion_member *m) {

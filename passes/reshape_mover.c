@@ -36,7 +36,7 @@ static bool equivalent(const hlo_instr *a, const hlo_instr *b) {
   if (a->opcode != b->opcode || !hlo_shape_same_dims(hlo_operand(a, 0)->shape, hlo_operand(b, 0)->shape)) return false;
   if (a->opcode == HLO_RESHAPE) return true;
   hlo_ints p = hlo_attr_ints(a, HLO_ATTR_DIMENSIONS), q = hlo_attr_ints(b, HLO_ATTR_DIMENSIONS);
-  return p.n == q.n && !memcmp(p.v, q.v, p.n * sizeof *p.v);
+  return hlo_ints_equal(p, q);
 }
 
 // The first rearrangement among a candidate's operands; NULL when i is no candidate.

@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <poll.h>
+#include <time.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
@@ -126,13 +127,15 @@ repl_line_end repl_line_read(const char *prompt, hs_buf *out) {
   bool cancelled = false;
   while (!line_done) {
     struct pollfd pfd = {.fd = STDIN_FILENO, .events = POLLIN};
-    int rc = ppoll(&pfd, 1, NULL, &before);
+    // The timeout is for a signal that a library's thread took while it was blocked here: the flag is set, nothing woke us.
+    const struct timespec tick = {.tv_nsec = 100000000};
+    int rc = ppoll(&pfd, 1, &tick, &before);
     if (hs_interrupted) {
       cancelled = true;
       break;
     }
     if (rc > 0) rl_callback_read_char();
-    else if (rc < 0 && errno != EINTR) break;
+    else if (rc < 0 && errno != EINTR) break;   // rc == 0: the tick, look at the flag again
   }
   if (!line_done) {
     rl_callback_handler_remove();

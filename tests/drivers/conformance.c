@@ -26,7 +26,7 @@ static struct { const char *dir, *backend, *match; bool only[NMODES], exact; int
 
 // ---- the index ------------------------------------------------------------------------------------------------------------
 typedef struct row { const char *name, *kind, *form, *expected_error, *expected_output, *options, *verified, *status_hint, *split, *chunks_ok; } row;
-typedef struct table { row *rows; size_t n; } table;
+typedef struct table { row *rows; size_t n; char *text; } table;   // rows point into text
 
 static char *cell(char **line) {
   char *s = *line, *e = s ? s + strcspn(s, "\t") : NULL;
@@ -43,6 +43,7 @@ static table read_index(const char *dir) {
   char *text = read_whole(path, &n);
   hs_free(path);
   if (!text) return t;
+  t.text = text;
   size_t offset[32];
   u32 columns = 0;
   static const struct { const char *title; size_t offset; } known[] = {
@@ -73,7 +74,7 @@ static table read_index(const char *dir) {
     if (t.n == cap) t.rows = hs_realloc(t.rows, (cap = cap ? cap * 2 : 64) * sizeof *t.rows);
     t.rows[t.n++] = r;
   }
-  return t;   // rows point into `text`, kept for the program's life
+  return t;
 }
 
 static const row *find_row(const table *t, const char *file) {
@@ -498,5 +499,9 @@ int main(int argc, char **argv) {
     if (k == RUN) printf(", %zu skipped", count[SKIPPED]);
     putchar('\n');
   }
+  for (size_t k = 0; k < jobs.n; k++) hs_free((char *)(uintptr_t)jobs.v[k].file);
+  hs_vec_free(&jobs);
+  hs_free(t.rows);
+  hs_free(t.text);
   return failed != 0;
 }

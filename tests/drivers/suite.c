@@ -10,7 +10,7 @@
 
 #include <dirent.h>
 
-enum { AGREE, UNSUPPORTED, DIFFER };
+enum { AGREE, UNSUPPORTED = 40, DIFFER };   // exit statuses of the children: no sanitizer or library ends with these
 
 typedef struct suite {
   const char *dir, *backend, *only, *pipeline;   // pipeline: run on each module first; NULL: as loaded
