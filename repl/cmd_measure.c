@@ -9,6 +9,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "repl/exec.h"
 
@@ -181,7 +182,7 @@ static void json_subject(repl_cmd *c, repl_json *doc, const subject *x, const ch
   repl_json_str(j, "source", est ? "estimated" : "measured");
   repl_json_str(j, "version", x->version);
   repl_json_str(j, "device", device);
-  if (est) repl_json_null(j, "threads"); else repl_json_int(j, "threads", c->s->set.threads);
+  if (est) repl_json_null(j, "threads"); else repl_json_int(j, "threads", c->s->set.threads ? (i64)c->s->set.threads : sysconf(_SC_NPROCESSORS_ONLN));
   json_ms(j, "time_ms", x->stats.median);
   json_ms(j, "time_p10_ms", est ? -1 : x->stats.p10);
   json_ms(j, "time_p90_ms", est ? -1 : x->stats.p90);
