@@ -41,5 +41,10 @@ for h in core/*.h passes/*.h backends/*.h backends/*/*.h profiler/*.h viz/*.h re
   case $h in backends/emit/*|backends/cpu/*) continue ;; esac
   echo "#include \"$h\"" | ${CC:-gcc} -std=gnu2x -D_GNU_SOURCE -I. -fsyntax-only -x c - 2>/dev/null || fail "$h does not compile alone"
 done
+# The tree holds what it means to hold: plain names, and nothing else beside the folders (a stray -o writes here).
+if [ -e .git ]; then
+  hits=$(git -c core.quotePath=true ls-files | grep -E '[^A-Za-z0-9_.,+=@/-]|^[^/]*$' | grep -vxE '\.gitignore|LICENSE|Makefile|README\.md')
+  [ -z "$hits" ] || fail "stray files in git: $hits"
+fi
 [ $bad = 0 ] && echo "lint: ok"
 exit $bad
