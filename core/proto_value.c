@@ -349,6 +349,17 @@ static hlo_int_lists group_lists(proto_reader *r, pb m, u32 num) {
   return out;
 }
 
+static void read_iota_groups(proto_reader *r, pb m, hlo_replica_groups *g) {
+  g->form = HLO_GROUPS_IOTA;
+  i64 dims[2] = {pb_int(m, 1, 0), pb_int(m, 2, 0)};
+  g->dims = (hlo_ints){2, hs_arena_dup(r->arena, dims, sizeof dims)};
+  g->reshape = proto_ints(r, m, 3);
+  g->perm = g->reshape.n > 1 ? proto_ints(r, m, 4) : (hlo_ints){0};
+  i64 n = 1;
+  for (u32 k = 0; k < g->reshape.n; k++) if (g->reshape.v[k] <= 0 || !hs_mul_ok(n, g->reshape.v[k], &n)) n = -1;
+  if (dims[0] <= 0 || dims[1] <= 0 || dims[0] > INT32_MAX || dims[1] > INT32_MAX || dims[0] * dims[1] != n) proto_error(r, "iota replica groups have another size than their reshape");
+}
+
 const hlo_replica_groups *proto_groups(proto_reader *r, pb instr) {
   hlo_replica_groups *g = HS_NEW(r->arena, hlo_replica_groups);
   pb_field f;
@@ -357,16 +368,11 @@ const hlo_replica_groups *proto_groups(proto_reader *r, pb instr) {
     g->mesh = read_mesh(r, pb_sub(f.sub, 1));
     g->axes = read_axes(r, f.sub, 2, g->mesh);
   } else if (pb_get(instr, 92, &f) && f.wire == 2) {
-    g->form = HLO_GROUPS_IOTA;
-    i64 dims[2] = {pb_int(f.sub, 1, 0), pb_int(f.sub, 2, 0)};
-    g->dims = (hlo_ints){2, hs_arena_dup(r->arena, dims, sizeof dims)};
-    g->reshape = proto_ints(r, f.sub, 3);
-    g->perm = g->reshape.n > 1 ? proto_ints(r, f.sub, 4) : (hlo_ints){0};
-    i64 n = 1;
-    for (u32 k = 0; k < g->reshape.n; k++) if (g->reshape.v[k] <= 0 || !hs_mul_ok(n, g->reshape.v[k], &n)) n = -1;
-    if (dims[0] <= 0 || dims[1] <= 0 || dims[0] > INT32_MAX || dims[1] > INT32_MAX || dims[0] * dims[1] != n) proto_error(r, "iota replica groups have another size than their reshape");
+    read_iota_groups(r, f.sub, g);
   } else if (pb_get(instr, 87, &f) && f.wire == 2) {
-    g->groups = group_lists(r, f.sub, 1);
+    pb_field iota;                      // where XLA kept the short form before it had a field of its own
+    if (pb_get(f.sub, 2, &iota) && iota.wire == 2) read_iota_groups(r, iota.sub, g);
+    else g->groups = group_lists(r, f.sub, 1);
   } else {
     g->groups = group_lists(r, instr, 49);
   }

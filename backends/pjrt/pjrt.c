@@ -54,14 +54,19 @@ static void put_array(hs_buf *q, const hlo_shape *s) {
   for (u32 k = 0; k < s->rank; k++) wire_put_i64(q, s->layout ? s->layout->minor_to_major[k] : (i64)(s->rank - 1 - k));
 }
 
+static const hlo_sharding *keep_sharding(backend_exe *e, hlo_ctx *ctx, const hlo_sharding *s) {
+  const hlo_attr a = {.id = HLO_ATTR_SHARDING, .v.p = s};
+  return s ? hlo_attr_clone(&e->arena, ctx, &a, NULL, NULL).v.p : NULL;
+}
+
 static hs_status make_tiles(backend_exe *e, const pjrt_ready *m) {
   e->nargs = m->nargs;
   e->nouts = m->nouts;
   e->arg = HS_NEW_ARRAY(&e->arena, pjrt_tiles, m->nargs + 1);
   e->out = HS_NEW_ARRAY(&e->arena, pjrt_tiles, m->nouts + 1);
   u32 n = m->partitions;
-  for (u32 k = 0; k < m->nargs; k++) HS_TRY(pjrt_tiles_make(m->m->ctx, m->arg[k], m->arg_sharding[k], n, &e->arg[k]));
-  for (u32 k = 0; k < m->nouts; k++) HS_TRY(pjrt_tiles_make(m->m->ctx, m->out[k], m->out_sharding[k], n, &e->out[k]));
+  for (u32 k = 0; k < m->nargs; k++) HS_TRY(pjrt_tiles_make(m->m->ctx, m->arg[k], keep_sharding(e, m->m->ctx, m->arg_sharding[k]), n, &e->arg[k]));
+  for (u32 k = 0; k < m->nouts; k++) HS_TRY(pjrt_tiles_make(m->m->ctx, m->out[k], keep_sharding(e, m->m->ctx, m->out_sharding[k]), n, &e->out[k]));
   return HS_GOOD;
 }
 
@@ -332,6 +337,7 @@ static hs_status pjrt_compile(const hlo_module *m, const backend_options *opt, b
 
 static const backend_compiled *pjrt_compiled(const backend_exe *e) { return &e->info; }
 const pjrt_result *pjrt_compiled_result(const backend_exe *e) { return &e->said; }
+hs_status pjrt_compiled_whole(const backend_exe *e, const hlo_module *m, hlo_module **whole) { return pjrt_whole(m, e->nargs, e->arg, e->nouts, e->out, whole); }
 
 // ---- run ----------------------------------------------------------------------------------------------------------------------------
 

@@ -87,12 +87,16 @@ void pjrt_steps_free(pjrt_steps *);
 
 // ---- shard.c ------------------------------------------------------------------------------------------------------------
 // How an array lies on the devices of a partitioned program. `part` is the shape on each of them.
-typedef struct pjrt_tiles { const hlo_shape *whole, *part; u32 ndevices; i64 *coord; } pjrt_tiles;   // coord: see hlo_sharding_tiles
+typedef struct pjrt_tiles { const hlo_shape *whole, *part; u32 ndevices; i64 *coord; const hlo_sharding *sharding; } pjrt_tiles;   // coord: see hlo_sharding_tiles; sharding: borrowed
 hs_status pjrt_tiles_make(hlo_ctx *, const hlo_shape *whole, const hlo_sharding *, u32 ndevices, pjrt_tiles *out);   // E_UNSUPPORTED
 void pjrt_tiles_free(pjrt_tiles *);
 static inline bool pjrt_tiles_whole(const pjrt_tiles *t) { return t->part == t->whole; }   // every device holds all of it
 void pjrt_tiles_cut(const pjrt_tiles *, u32 device, const void *whole, void *part);
 void pjrt_tiles_join(const pjrt_tiles *, u32 device, const void *part, void *whole);
+// A module that takes and gives whole arrays, from one that takes and gives either these or one device's tiles: a copy, or
+// the tiles' program called between SPMDFullToShardShape and SPMDShardToFullShape. The caller's to free. E_UNSUPPORTED when
+// the module's shapes are neither.
+hs_status pjrt_whole(const hlo_module *, u32 nargs, const pjrt_tiles *arg, u32 nouts, const pjrt_tiles *out, hlo_module **whole);
 
 // ---- pjrt.c -------------------------------------------------------------------------------------------------------------
 typedef struct pjrt_property { const char *name; double value; } pjrt_property;
@@ -106,5 +110,8 @@ typedef struct pjrt_result {
   const char *log;               // what the plug-in wrote to stderr while compiling, when that was asked for
 } pjrt_result;
 const pjrt_result *pjrt_compiled_result(const backend_exe *);
+// pjrt_whole for a state of the program's module inside the plug-in, such as the optimized one. Its parameters are the arrays
+// among the program's arguments (tuples flat, tokens left out), its result is those among the program's results.
+hs_status pjrt_compiled_whole(const backend_exe *, const hlo_module *state, hlo_module **whole);
 
 #endif

@@ -3,8 +3,10 @@
 // PJRT passes flat lists of arrays. Tuples among the parameters and nested tuples in the result end a plug-in's process, and
 // tokens have no host value; so an entry that has any of them is called from a new one whose parameters are the leaves and
 // whose result is a flat tuple. Schedules are dropped (a scheduled module sent for compilation is another of XLA's checks)
-// unless the back end alone is to run. The entry's layouts are stated in full, shardings are collected, and aliases are
-// renumbered to leaves.
+// unless the back end alone is to run. The entry's layouts are stated in full, shardings are collected, aliases are
+// renumbered to leaves, and the devices of collectives are listed: their short forms moved between fields of the proto, and
+// a plug-in that does not know the field takes a collective for one of all devices.
+#include "core/eval_world.h"
 #include "backends/pjrt/pjrt.h"
 #include "backends/pjrt/api.h"
 
@@ -175,6 +177,18 @@ static void plain_fusions(hlo_module *m) {
       if (i->opcode == HLO_FUSION && hlo_attr_int(i, HLO_ATTR_KIND, HLO_FUSION_KIND_LOOP) == HLO_FUSION_KIND_INPUT) hlo_set_attr_int(i, HLO_ATTR_KIND, HLO_FUSION_KIND_LOOP);
 }
 
+static void list_groups(hlo_instr *i, const hlo_replica_groups *g) {
+  if (!g || g->form != HLO_GROUPS_IOTA || g->dims.n != 2) return;
+  hlo_module *m = i->parent->module;
+  i64 n = g->dims.v[0], size = g->dims.v[1], *device = HS_NEW_ARRAY(&m->arena, i64, n * size + 1);
+  hlo_ints *list = HS_NEW_ARRAY(&m->arena, hlo_ints, n + 1);
+  hlo_replica_groups *out = HS_NEW(&m->arena, hlo_replica_groups);
+  if (!ev_iota_devices(g->reshape, g->perm, n * size, device)) return;
+  for (i64 k = 0; k < n; k++) list[k] = (hlo_ints){(u32)size, device + k * size};
+  out->groups = (hlo_int_lists){(u32)n, list};
+  hlo_set_attr_ptr(i, HLO_ATTR_REPLICA_GROUPS, out);
+}
+
 hs_status pjrt_prepare(const hlo_module *from, bool backend_only, pjrt_ready *r) {
   *r = (pjrt_ready){0};
   if (!from->entry || !from->entry->root) return hs_fail(HS_E_VERIFY, "the module has no entry computation");
@@ -185,6 +199,9 @@ hs_status pjrt_prepare(const hlo_module *from, bool backend_only, pjrt_ready *r)
   r->replicas = (u32)module_int(m, HLO_ATTR_REPLICA_COUNT);
   r->partitions = (u32)module_int(m, HLO_ATTR_NUM_PARTITIONS);
   r->shardy = uses_shardy(m);
+  hlo_for_each_comp(c, m)
+    hlo_for_each_instr(i, c)
+      if (hlo_op_has(i->opcode, HLO_F_COLLECTIVE)) list_groups(i, hlo_attr_ptr(i, HLO_ATTR_REPLICA_GROUPS));
   if (backend_only) plain_fusions(m);
   else hlo_remove_module_attr(m, HLO_ATTR_IS_SCHEDULED);
   const hlo_program_shape *stated = entry_layout(m);

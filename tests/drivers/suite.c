@@ -3,7 +3,7 @@
 // usage: suite DIR [--backend NAME] [--pipeline NAME] [--made 1] [--for FILE] [--plugin NAME] [--only SUBSTRING] [--timeout SECONDS]
 //        [--times 1] [-j N]
 // --made 1: what the PJRT plug-in makes of each module (its optimized module) is verified, printed and read back, and run on
-// the evaluator instead of the module itself. --for FILE: each module is only compiled, by the PJRT plug-in NAME for the GPU that
+// the evaluator instead of the module itself; that of a partitioned module on as many simulated devices. --for FILE: each module is only compiled, by the PJRT plug-in NAME for the GPU that
 // the file describes; what came out is verified, printed and read back.
 // Each case runs in a child of its own. Prints "FAIL NAME: reason" per failure, the cases that the backend does not
 // cover by the opcode, and last "suite: P/T agree, U unsupported". Exit 0 when nothing failed.
@@ -111,8 +111,6 @@ static hs_status compile_for(const suite *s, const hlo_module *m, double *ms) {
 }
 
 static hs_status run_made(const hlo_module *m, u32 n, hlo_literal *const *args, double *ms, hlo_literal **out) {
-  const hlo_attr *parts = hlo_attrs_find(m->attrs, HLO_ATTR_NUM_PARTITIONS);
-  if (parts && parts->v.i > 1) return hs_fail(HS_E_UNSUPPORTED, "the optimized module is one device's part");
   const backend *b = backend_find("pjrt");
   backend_options bo = {0};
   backend_exe *exe = NULL;
@@ -121,7 +119,10 @@ static hs_status run_made(const hlo_module *m, u32 n, hlo_literal *const *args, 
   u64 start = hs_now_ns();
   hs_status s = r->optimized ? hlo_verify(r->optimized, NULL) : hs_fail(HS_E_PROTO, "%s", r->unreadable ? r->unreadable : "no optimized module");
   if (hs_ok(s)) s = round_trip(r->optimized);
-  if (hs_ok(s)) s = hlo_eval_module(r->optimized, n, args, NULL, out);
+  hlo_module *whole = NULL;
+  if (hs_ok(s)) s = pjrt_compiled_whole(exe, r->optimized, &whole);
+  if (hs_ok(s)) s = hlo_eval_module(whole, n, args, NULL, out);
+  hlo_module_free(whole);
   *ms = (double)(hs_now_ns() - start) * 1e-6;
   b->release(exe);
   return s;

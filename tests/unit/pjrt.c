@@ -316,6 +316,66 @@ static void tiles(void **st) {
   hlo_module_free(m);
 }
 
+// What a partitioner leaves is one device's part; put between whole arrays it computes what the program computes.
+static void whole_from_a_part(void **st) {
+  (void)st;
+  hlo_module *m = parse("HloModule s, num_partitions=4\nENTRY e { p = f32[5,4] parameter(0), sharding={devices=[2,2]<=[2,2]T(1,0)} q = f32[4] parameter(1)\n"
+                        "  b = f32[5,4] broadcast(q), dimensions={1} a = f32[5,4] add(p, b) ROOT r = (f32[5,4], f32[4]) tuple(a, q) }\n");
+  hlo_module *part = parse("HloModule s, num_partitions=4, is_scheduled=true\nENTRY e { p = f32[3,2] parameter(0) q = f32[4] parameter(1) i = u32[] partition-id()\n"
+                           "  two = u32[] constant(2) c = u32[] divide(i, two) k = u32[] multiply(c, two) d = f32[2] dynamic-slice(q, k), dynamic_slice_sizes={2}\n"
+                           "  b = f32[3,2] broadcast(d), dimensions={1} a = f32[3,2] add(p, b) ROOT r = (f32[3,2], f32[4]) tuple(a, q) }\n");
+  const hlo_instr *p = m->entry->params[0], *q = m->entry->params[1];
+  const hlo_sharding *cut = hlo_attr_ptr(p, HLO_ATTR_SHARDING);
+  pjrt_tiles arg[2], out[2];
+  assert_true(hs_ok(pjrt_tiles_make(ctx, p->shape, cut, 4, &arg[0])));
+  assert_true(hs_ok(pjrt_tiles_make(ctx, q->shape, NULL, 4, &arg[1])));
+  assert_true(hs_ok(pjrt_tiles_make(ctx, p->shape, cut, 4, &out[0])));
+  assert_true(hs_ok(pjrt_tiles_make(ctx, q->shape, NULL, 4, &out[1])));
+  hlo_module *whole;
+  assert_true(hs_ok(pjrt_whole(part, 2, arg, 2, out, &whole)));
+  hs_status s = hlo_verify(whole, NULL);
+  if (!hs_ok(s)) print_error("%s\n", s.err->message);
+  assert_true(hs_ok(s));
+  hlo_literal **args, *want, *got;
+  u32 n;
+  assert_true(hs_ok(hlo_inputs_random(ctx, m, 3, &args, &n)));
+  assert_true(hs_ok(hlo_eval_module(m, n, args, NULL, &want)));
+  assert_true(hs_ok(hlo_eval_module(whole, n, args, NULL, &got)));
+  assert_true(hlo_literal_equal(want, got));
+  hlo_literal_unref(want);
+  hlo_literal_unref(got);
+  hlo_module_free(whole);
+  assert_true(hs_ok(pjrt_whole(m, 2, arg, 2, out, &whole)));      // whole already
+  assert_int_equal(hlo_fingerprint(whole), hlo_fingerprint(m));
+  hlo_module_free(whole);
+  hlo_module *other = parse(add_one);
+  s = pjrt_whole(other, 2, arg, 2, out, &whole);
+  assert_int_equal(s.err->code, HS_E_UNSUPPORTED);
+  hs_status_drop(s);
+  hlo_inputs_free(args, n);
+  for (u32 k = 0; k < 2; k++) pjrt_tiles_free(&arg[k]), pjrt_tiles_free(&out[k]);
+  hlo_module_free(other);
+  hlo_module_free(part);
+  hlo_module_free(m);
+}
+
+// Plug-ins of any age read the devices of a collective as lists.
+static void listed_groups(void **st) {
+  (void)st;
+  hlo_module *m = parse("HloModule g, num_partitions=8\ns { a = f32[] parameter(0) b = f32[] parameter(1) ROOT c = f32[] add(a, b) }\n"
+                        "ENTRY e { p = f32[4] parameter(0) ROOT r = f32[4] all-reduce(p), channel_id=1, replica_groups=[2,4]<=[4,2]T(1,0), use_global_device_ids=true, to_apply=s }\n");
+  pjrt_ready r;
+  assert_true(hs_ok(pjrt_prepare(m, false, &r)));
+  const hlo_replica_groups *g = hlo_attr_ptr(r.m->entry->root, HLO_ATTR_REPLICA_GROUPS);
+  assert_int_equal(g->form, HLO_GROUPS_LIST);
+  assert_int_equal(g->groups.n, 2);
+  assert_int_equal(g->groups.v[1].n, 4);
+  assert_int_equal(g->groups.v[1].v[0], 1);
+  assert_int_equal(g->groups.v[1].v[3], 7);
+  pjrt_ready_free(&r);
+  hlo_module_free(m);
+}
+
 static void found(void **st) {
   (void)st;
   setenv("PJRT_NAMES_AND_LIBRARY_PATHS", "one:/a/b.so,broken,two_cpu:/c/d.so", 1);
@@ -443,7 +503,7 @@ int main(int argc, char **argv) {
   const struct CMUnitTest tests[] = {
     cmocka_unit_test(runs), cmocka_unit_test(future_versions), cmocka_unit_test(optional_functions), cmocka_unit_test(bad_plugins), cmocka_unit_test(deaths),
     cmocka_unit_test(files_that_are_none), cmocka_unit_test(killed), cmocka_unit_test(recompiled), cmocka_unit_test(compile_options), cmocka_unit_test(struct_sizes),
-    cmocka_unit_test(flattened), cmocka_unit_test(tiles), cmocka_unit_test(found), cmocka_unit_test(described), cmocka_unit_test(said_of_the_executable),
+    cmocka_unit_test(flattened), cmocka_unit_test(tiles), cmocka_unit_test(whole_from_a_part), cmocka_unit_test(listed_groups), cmocka_unit_test(found), cmocka_unit_test(described), cmocka_unit_test(said_of_the_executable),
     cmocka_unit_test(steps_from_a_log), cmocka_unit_test(on_real_xla),
   };
   return cmocka_run_group_tests(tests, setup, teardown);

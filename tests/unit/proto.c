@@ -326,6 +326,29 @@ static void config_sets_the_counts(void **state) {
 #define MODULE(comps) "name: 'm' entry_computation_id: 1 " comps
 #define COMP(id, root, instrs) "computations { name: 'c" id "' id: " id " root_id: " root " " instrs " } "
 
+// The short form of replica groups stood inside collective_device_list before it had a field of its own.
+static void older_replica_groups(void **state) {
+  (void)state;
+  static const char text[] =
+      "hlo_module { name: 'g' entry_computation_id: 1 computations { name: 'e' id: 1 root_id: 2\n"
+      "  instructions { name: 'p' opcode: 'parameter' id: 1 shape { element_type: F32 dimensions: 4 layout { minor_to_major: 0 } } }\n"
+      "  instructions { name: 'a' opcode: 'all-gather' id: 2 operand_ids: 1 dimensions: 0 channel_id: 1 use_global_device_ids: true\n"
+      "    shape { element_type: F32 dimensions: 16 layout { minor_to_major: 0 } }\n"
+      "    collective_device_list { iota_replica_group_list { num_replica_groups: 2 num_devices_per_group: 4 iota_reshape_dims: [4,2] iota_transpose_perm: [1,0] } } } } }";
+  hlo_ctx *ctx = hlo_ctx_new();
+  hlo_module *m;
+  hs_status s = hlo_proto_read_text(ctx, text, strlen(text), "test", &m);
+  if (s.err) print_error("%s\n", s.err->message);
+  assert_true(hs_ok(s));
+  hs_buf b = {0};
+  hlo_print_options o = hlo_print_default();
+  hlo_print_module(&b, m, &o);
+  assert_non_null(strstr(hs_buf_cstr(&b), "replica_groups=[2,4]<=[4,2]T(1,0)"));
+  hs_buf_free(&b);
+  hlo_module_free(m);
+  hlo_ctx_free(ctx);
+}
+
 static void hostile_protos(void **state) {
   (void)state;
   static const struct { const char *text, *says; hs_code code; } cases[] = {
@@ -435,7 +458,7 @@ static void elided_cannot_be_written(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(written_reads_back), cmocka_unit_test(damage_is_an_error), cmocka_unit_test(unknown_fields_survive),
                                      cmocka_unit_test(text_form_is_read), cmocka_unit_test(text_form_errors), cmocka_unit_test(delimited_snapshots),
-                                     cmocka_unit_test(config_sets_the_counts), cmocka_unit_test(hostile_protos), cmocka_unit_test(deep_protos),
+                                     cmocka_unit_test(config_sets_the_counts), cmocka_unit_test(older_replica_groups), cmocka_unit_test(hostile_protos), cmocka_unit_test(deep_protos),
                                      cmocka_unit_test(huge_lengths), cmocka_unit_test(elided_cannot_be_written)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
