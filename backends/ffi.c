@@ -94,6 +94,14 @@ static const target *find(hs_str name, char **symbol) {
   return NULL;
 }
 
+void ffi_find(hs_str name, char **library, char **symbol) {
+  *library = *symbol = NULL;
+  pthread_mutex_lock(&loaded.lock);
+  const target *t = loaded.v.n ? find(name, symbol) : NULL;
+  if (t) *library = hs_strdup(t->library);
+  pthread_mutex_unlock(&loaded.lock);
+}
+
 static bool covers(void *arg, const hlo_instr *i) {
   (void)arg;
   char *symbol = NULL;

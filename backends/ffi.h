@@ -10,6 +10,8 @@ hs_status ffi_load(const char *path, u32 n, const char *const *names);
 void ffi_unload_all(void);
 // Lines "TARGET  LIBRARY (SYMBOL)" of what is loaded.
 void ffi_list(hs_buf *);
+// The library and symbol of a target, malloc'ed; NULL when no library has it.
+void ffi_find(hs_str target, char **library, char **symbol);
 // What the evaluator asks for targets that it does not know.
 extern const hlo_eval_peer ffi_peer;
 

@@ -10,6 +10,10 @@
 typedef struct ffi_extension { size_t struct_size; int32_t type; struct ffi_extension *next; } ffi_extension;
 typedef struct ffi_version { size_t struct_size; ffi_extension *extension; int major, minor; } ffi_version;
 enum { FFI_MAJOR = 0, FFI_MINOR = 3 };
+// A frame with this extension asks the handler about itself instead of calling it.
+enum { FFI_EXTENSION_METADATA = 1 };
+typedef struct ffi_metadata { size_t struct_size; ffi_version version; uint32_t traits; } ffi_metadata;   // newer ones go on
+typedef struct ffi_metadata_extension { ffi_extension base; ffi_metadata *metadata; } ffi_metadata_extension;
 
 typedef struct ffi_error ffi_error;      // opaque to handlers; made through the api
 typedef struct ffi_context ffi_context;

@@ -15,6 +15,17 @@
 typedef struct pj_extension { size_t struct_size; int type; struct pj_extension *next; } pj_extension;
 enum { PJ_EXT_LAYOUTS = 4, PJ_EXT_FFI = 5, PJ_EXT_XLA_TRANSFORM = 24, PJ_EXT_COUNT = 25 };
 
+// FFI: handlers of custom calls (backends/ffi_abi.h). Its last function is called with the struct below, which has no extension
+// pointer; `platform` is XLA's name of it: Host, CUDA.
+typedef struct pj_ext_ffi { pj_extension base; void *type_register, *user_data_add, *register_handler; } pj_ext_ffi;
+typedef struct pj_register_handler {
+  size_t struct_size;
+  const char *target; size_t target_n;
+  void *handler;
+  const char *platform; size_t platform_n;
+  int traits;
+} pj_register_handler;
+
 typedef struct pj_version { size_t struct_size; pj_extension *ext; int major, minor; } pj_version;
 
 typedef enum pj_fn {
@@ -92,6 +103,7 @@ typedef struct pj_topology_create {
   pj_topology *topology;
 } pj_topology_create;
 typedef struct pj_topology_arg { PJ_HEAD; pj_topology *topology; } pj_topology_arg;
+typedef struct pj_topology_text { PJ_HEAD; pj_topology *topology; const char *text; size_t n; } pj_topology_text;   // PlatformName
 typedef struct pj_compile {                                                    // without a device
   PJ_HEAD;
   const pj_topology *topology;

@@ -5,9 +5,9 @@
 // compiled again before its next run, silently. What the plug-in says of its executable (optimized module, cost, memory) is
 // kept as it said it; pjrt_compiled_result hands it out.
 #include "backends/pjrt/pjrt.h"
-#include "backends/pjrt/api.h"
+#include "backends/ffi.h"
+#include "backends/pjrt/plugin.h"
 #include "core/proto.h"
-#include "core/proto_wire.h"
 
 enum { NONE = 0xffffffff };
 
@@ -88,6 +88,30 @@ static void write_options(hs_buf *out, const pjrt_ready *m, const backend_option
   hs_free(joined);
 }
 
+// Custom calls that somebody here can compute: target, and the user's library with its symbol where one is loaded.
+static void put_calls(hs_buf *q, const hlo_module *m) {
+  HS_VEC(hs_str) targets = {0};
+  hlo_for_each_comp(c, m)
+    hlo_for_each_instr(i, c) {
+      if (i->opcode != HLO_CUSTOM_CALL || hlo_attr_int(i, HLO_ATTR_API_VERSION, 0) != HLO_API_VERSION_TYPED_FFI) continue;
+      hs_str t = hlo_attr_str(i, HLO_ATTR_CUSTOM_CALL_TARGET);
+      bool known = !ffi_peer.covers(ffi_peer.arg, i) && !hlo_eval_supports(i, NULL);
+      for (size_t k = 0; k < targets.n && !known; k++) known = hs_str_eq(targets.v[k], t);
+      if (!known) hs_vec_push(&targets, t);
+    }
+  wire_put_u32(q, (u32)targets.n);
+  for (size_t k = 0; k < targets.n; k++) {
+    char *library = NULL, *symbol = NULL;
+    ffi_find(targets.v[k], &library, &symbol);
+    wire_put_bytes(q, targets.v[k].p, targets.v[k].n);
+    wire_put_str(q, library);
+    wire_put_str(q, symbol);
+    hs_free(library);
+    hs_free(symbol);
+  }
+  hs_vec_free(&targets);
+}
+
 static hs_status make_request(backend_exe *e, const pjrt_ready *m, const backend_options *o) {
   hs_buf proto = {0}, options = {0};
   hs_status s = hlo_proto_write(&proto, m->m, false);
@@ -107,6 +131,7 @@ static hs_status make_request(backend_exe *e, const pjrt_ready *m, const backend
     wire_put_u32(q, e->nouts);
     for (u32 k = 0; k < e->nouts; k++) put_array(q, e->out[k].part);
     wire_put(q, m->donated, e->nargs * sizeof *m->donated);
+    put_calls(q, m->m);
   }
   hs_buf_free(&proto);
   hs_buf_free(&options);
@@ -116,13 +141,6 @@ static hs_status make_request(backend_exe *e, const pjrt_ready *m, const backend
 // ---- what the plug-in says ----------------------------------------------------------------------------------------------------------
 
 static char *keep(backend_exe *e, hs_str s) { return hs_arena_strndup(&e->arena, s.p, s.n); }
-
-// "hlo_with_config" holds the module in field 1; "hlo" is the module.
-static hs_str module_bytes(hs_str format, hs_str code) {
-  pb all = {(const u8 *)code.p, (const u8 *)code.p + code.n, false};
-  if (hs_str_eq(format, HS_STR("hlo_with_config"))) return pb_str(all, 1);
-  return hs_str_eq(format, HS_STR("hlo")) ? code : (hs_str){0};
-}
 
 static void read_optimized(backend_exe *e, hlo_ctx *ctx, hs_str bytes) {
   if (!bytes.n) return;
@@ -218,7 +236,7 @@ static hs_status read_reply(backend_exe *e, wire_reader *r, const hlo_module *m)
   e->said.fingerprint = keep(e, wire_get_bytes(r));
   hs_str format = wire_get_bytes(r), code = wire_get_bytes(r);
   if (r->bad) return hs_fail(HS_E_WORKER, "the worker's answer to a compile request is cut short");
-  hs_str bytes = module_bytes(format, code);
+  hs_str bytes = pj_module_bytes(format, code);
   read_optimized(e, m->ctx, bytes);
   fill_info(e, m);
   return adopt_outputs(e, m->ctx, dims, bytes);

@@ -10,6 +10,7 @@
 //   plugin.c     worker side: one loaded plug-in
 //   serve.c      worker side: opening, compiling, querying
 //   serve_run.c  worker side: buffers, running, measuring
+//   serve_calls.c  worker side: custom calls that the plug-in cannot do
 //
 // The shell never loads a plug-in. A worker holds one plug-in and at most one client; who wants another plug-in, another
 // number of threads or of devices gets another worker (host.c). Compiled programs are known by number; when a worker has

@@ -9,6 +9,7 @@
 #include <stdio.h>
 
 #include "core/dtype.h"
+#include "core/proto_wire.h"
 
 static const char *const fn_names[] = {
 #define FN(name) "PJRT_" #name,
@@ -29,6 +30,13 @@ const char *pj_extension_name(int type) {
 const pj_extension *pj_find_extension(const pj_plugin *p, int type) {
   for (const pj_extension *e = p->api->ext; e; e = e->next) if (e->type == type) return e;
   return NULL;
+}
+
+// "hlo_with_config" holds the module in field 1; "hlo" is the module.
+hs_str pj_module_bytes(hs_str format, hs_str code) {
+  pb all = {(const u8 *)code.p, (const u8 *)code.p + code.n, false};
+  if (hs_str_eq(format, HS_STR("hlo_with_config"))) return pb_str(all, 1);
+  return hs_str_eq(format, HS_STR("hlo")) ? code : (hs_str){0};
 }
 
 int pj_type(int t) {

@@ -31,5 +31,7 @@ hs_status pj_await(const pj_plugin *, hs_code code, pj_event *);
 const pj_extension *pj_find_extension(const pj_plugin *, int type);
 const char *pj_extension_name(int type);
 const char *pj_fn_name(pj_fn);
+// The HloModuleProto in what OptimizedProgram answers; empty for formats that hold none.
+hs_str pj_module_bytes(hs_str format, hs_str code);
 
 #endif

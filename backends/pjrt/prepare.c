@@ -9,6 +9,7 @@
 #include "core/eval_world.h"
 #include "backends/pjrt/pjrt.h"
 #include "backends/pjrt/api.h"
+#include "core/customcall.h"
 
 // ---- what is flat already -----------------------------------------------------------------------------------------------------
 
@@ -189,6 +190,18 @@ static void list_groups(hlo_instr *i, const hlo_replica_groups *g) {
   hlo_set_attr_ptr(i, HLO_ATTR_REPLICA_GROUPS, out);
 }
 
+// Calls of JAX's own libraries in their older form are asked for through the typed interface, the only one through which a
+// plug-in can be given a handler (serve_calls.c).
+static void type_calls(hlo_module *m) {
+  hlo_for_each_comp(c, m)
+    hlo_for_each_instr(i, c) {
+      if (i->opcode != HLO_CUSTOM_CALL || hlo_attr_int(i, HLO_ATTR_API_VERSION, 0) == HLO_API_VERSION_TYPED_FFI || hlo_attr_ptr(i, HLO_ATTR_BACKEND_CONFIG)) continue;
+      hlo_custom_id id = hlo_custom_find(hlo_attr_str(i, HLO_ATTR_CUSTOM_CALL_TARGET));
+      if (id == HLO_CUSTOM_LAPACK_POTRF || id == HLO_CUSTOM_LAPACK_TRSM || id == HLO_CUSTOM_LAPACK_FFI || id == HLO_CUSTOM_BLAS_TRSM || id == HLO_CUSTOM_THREEFRY_CPU)
+        hlo_set_attr_int(i, HLO_ATTR_API_VERSION, HLO_API_VERSION_TYPED_FFI);
+    }
+}
+
 hs_status pjrt_prepare(const hlo_module *from, bool backend_only, pjrt_ready *r) {
   *r = (pjrt_ready){0};
   if (!from->entry || !from->entry->root) return hs_fail(HS_E_VERIFY, "the module has no entry computation");
@@ -202,6 +215,7 @@ hs_status pjrt_prepare(const hlo_module *from, bool backend_only, pjrt_ready *r)
   hlo_for_each_comp(c, m)
     hlo_for_each_instr(i, c)
       if (hlo_op_has(i->opcode, HLO_F_COLLECTIVE)) list_groups(i, hlo_attr_ptr(i, HLO_ATTR_REPLICA_GROUPS));
+  type_calls(m);
   if (backend_only) plain_fusions(m);
   else hlo_remove_module_attr(m, HLO_ATTR_IS_SCHEDULED);
   const hlo_program_shape *stated = entry_layout(m);

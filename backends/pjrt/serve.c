@@ -134,6 +134,8 @@ static void free_program(pjs_program *g) {
   hs_free(g->arg);
   hs_free(g->out);
   hs_free(g->donated);
+  hs_vec_free(&g->calls);
+  hlo_module_free(g->made);
   hs_free(g);
 }
 
@@ -219,7 +221,7 @@ static void put_fingerprint(const pjs_program *g, hs_buf *reply) {
 }
 
 // Asked twice: for the size, then for the bytes.
-static void put_optimized(const pjs_program *g, hs_buf *reply) {
+static void put_optimized(pjs_program *g, hs_buf *reply) {
   pj_program p = PJ_ARGS(pj_program, format_n);
   pj_optimized o = PJ_ARGS(pj_optimized, program, .executable = g->executable, .program = &p);
   hs_status s = pj_do(&pjs.plugin, HS_E_COMPILE, PJ_Executable_OptimizedProgram, &o);
@@ -230,6 +232,7 @@ static void put_optimized(const pjs_program *g, hs_buf *reply) {
   bool have = code && hs_ok(s) && p.code_n <= n;
   wire_put_bytes(reply, p.format, have ? p.format_n : 0);
   wire_put_bytes(reply, code, have ? p.code_n : 0);
+  if (have) pjs_keep_calls(g, pj_module_bytes((hs_str){p.format, p.format_n}, (hs_str){code, p.code_n}));
   hs_status_drop(s);
   hs_free(code);
 }
@@ -252,6 +255,10 @@ static hs_status build(pjs_program *g, wire_reader *r, const serve_map *program,
     HS_TRY(s);
   }
   if (!target.n && !pjs.client) HS_TRY(make_client(client_devices));
+  for (u32 k = wire_get_u32(r); k && !r->bad; k--) {
+    hs_str call = wire_get_bytes(r), library = wire_get_str(r), symbol = wire_get_str(r);
+    if (!r->bad) HS_TRY(pjs_offer_call(call, library, symbol));
+  }
   serve_peak_rss(true);
   double cpu0 = serve_cpu_ms();
   u64 t0 = hs_now_ns();
@@ -265,6 +272,7 @@ static hs_status build(pjs_program *g, wire_reader *r, const serve_map *program,
   put_cost(g, reply);
   put_fingerprint(g, reply);
   put_optimized(g, reply);
+  if (!g->made) pjs_keep_calls(g, (hs_str){program->p, code_n});
   return HS_GOOD;
 }
 

@@ -16,6 +16,8 @@ typedef struct pjs_program {
   u32 nargs, nouts, ndevices;
   pjs_array *arg, *out;
   bool *donated;                     // per argument
+  hlo_module *made;                  // what was compiled, when custom calls of it are computed here; its custom calls
+  HS_VEC(const hlo_instr *) calls;
 } pjs_program;
 
 typedef struct pjs_state {
@@ -25,10 +27,16 @@ typedef struct pjs_state {
   pj_device *const *devices; size_t ndevices;
   pj_topology *topology;
   HS_VEC(pjs_program *) programs;
+  const pjs_program *running;        // while it runs
 } pjs_state;
 
 extern pjs_state pjs;
 pjs_program *pjs_find(u64 id);
 size_t pjs_block(u32 n, const pjs_array *v);     // bytes of one device's arrays, each 64-byte aligned
+
+// serve_calls.c. Sees to a handler for a custom call's target; library and symbol may be empty. After compiling, the program
+// learns its calls from the module.
+hs_status pjs_offer_call(hs_str target, hs_str library, hs_str symbol);
+void pjs_keep_calls(pjs_program *, hs_str module);
 
 #endif

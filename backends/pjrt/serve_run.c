@@ -200,7 +200,9 @@ hs_status pjrt_serve_run(const void *payload, size_t n, const int *fds, u32 nfds
     s = pick_devices(&r);
     if (hs_ok(s)) {
       alloc_run(&r);
+      pjs.running = g;
       s = run_session(&r, &o, &out, reply);
+      pjs.running = NULL;
       hs_status freed = free_run(&r);
       if (hs_ok(s)) s = freed; else hs_status_drop(freed);
     }

@@ -9,6 +9,7 @@
 //   segv          Compile crashes             shape         tells another output shape
 //   runerror      Execute answers code 13     runhang       Execute never returns     runabort      Execute stops the process
 //   size          a result of another size than the module's
+//   ffi           takes handlers of custom calls; a module whose root is a call on its parameters is run by its handler
 // It is loaded into hlosh (or a test) and uses that program's own functions. Buffers and events are counted: an executable
 // that is destroyed while one is alive stops the process, so every test also tests for leaks.
 #include <dlfcn.h>
@@ -16,6 +17,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "backends/ffi_abi.h"
 #include "backends/pjrt/api.h"
 #include "core/eval.h"
 #include "core/proto.h"
@@ -195,13 +197,108 @@ static u32 put_outputs(hlo_literal *v, pj_buffer **out, u32 n) {
   out[n]->value = hlo_literal_ref(v);
   return n + 1;
 }
+// ---- custom calls through handlers ---------------------------------------------------------------------------------------------
+struct ffi_error { char text[400]; };
+static struct { char target[64]; ffi_handler *handler; } handlers[64];
+static u32 nhandlers;
+
+static ffi_error *ffi_fail(ffi_error_create *a) {
+  ffi_error *e = hs_calloc(1, sizeof *e);
+  snprintf(e->text, sizeof e->text, "%s", a->message);
+  return e;
+}
+static const ffi_api fake_ffi = {.struct_size = sizeof fake_ffi, .version = {.struct_size = sizeof(ffi_version), .major = 0, .minor = 1}, .error_create = ffi_fail};
+
+static pj_error *register_handler(pj_register_handler *a) {
+  ffi_metadata about = {.struct_size = sizeof about, .version = {.major = -1}};
+  ffi_metadata_extension ext = {{sizeof ext, FFI_EXTENSION_METADATA, NULL}, &about};
+  ffi_frame ask = {.struct_size = sizeof ask, .extension = &ext.base};
+  ffi_handler *h = (ffi_handler *)(uintptr_t)a->handler;
+  if (a->platform_n != 4 || memcmp(a->platform, "Host", 4) != 0) return fail(PJ_INVALID_ARGUMENT, "another platform");
+  if (h(&ask) || about.version.major != 0) return fail(PJ_INVALID_ARGUMENT, "the handler does not tell its version");
+  snprintf(handlers[nhandlers].target, sizeof handlers[0].target, "%.*s", (int)a->target_n, a->target);
+  handlers[nhandlers++].handler = h;
+  return NULL;
+}
+
+// A literal's elements in memory as the layout says, or back.
+static void relay(const hlo_shape *s, char *laid_out, hlo_literal *l, bool out) {
+  size_t w = hlo_dtype_storage(s->dtype);
+  for (i64 k = 0; k < s->elements; k++) {
+    i64 index[HLO_MAX_RANK], rest = k, at = 0, stride = 1;
+    for (u32 d = s->rank; d-- > 0; rest /= s->dims[d]) index[d] = rest % s->dims[d];
+    for (u32 d = 0; d < s->rank; d++) {
+      i64 dim = s->layout->minor_to_major[d];
+      at += index[dim] * stride;
+      stride *= s->dims[dim];
+    }
+    char *x = laid_out + (size_t)at * w, *y = (char *)l->data + (size_t)k * w;
+    memcpy(out ? x : y, out ? y : x, w);
+  }
+}
+
+static ffi_buffer buffer_of(const hlo_shape *s) {
+  return (ffi_buffer){.struct_size = sizeof(ffi_buffer), .dtype = hlo_dtypes[s->dtype].proto, .data = hs_calloc((size_t)s->elements + 1, 16), .rank = s->rank, .dims = (int64_t *)(uintptr_t)s->dims};
+}
+
+// One attribute is enough here: {NAME = NUMBER : ui8}, several of them.
+static pj_error *call_handler(const hlo_instr *i, ffi_handler *h, hlo_literal **args, hlo_literal **out) {
+  ffi_buffer in[8], result[8];
+  void *in_at[8], *out_at[8], *attr_at[8];
+  int32_t kinds[8] = {1, 1, 1, 1, 1, 1, 1, 1}, types[8];
+  ffi_span names[8], *name_at[8];
+  ffi_scalar values[8];
+  u8 bytes[8];
+  const hlo_shape *r = i->shape;
+  u32 nres = hlo_shape_is_tuple(r) ? r->nelems : 1, nattrs = 0;
+  pj_error *e = from_status(hlo_literal_new(r, out));
+  for (u32 k = 0; k < i->noperands && k < 8; k++) {
+    in[k] = buffer_of(hlo_operand(i, k)->shape);
+    relay(hlo_operand(i, k)->shape, in[k].data, args[hlo_param_number(hlo_operand(i, k))], true);
+    in_at[k] = &in[k];
+  }
+  for (u32 k = 0; k < nres && k < 8; k++) {
+    result[k] = buffer_of(hlo_shape_is_tuple(r) ? r->elems[k] : r);
+    out_at[k] = &result[k];
+  }
+  const hlo_backend_config *c = hlo_attr_ptr(i, HLO_ATTR_BACKEND_CONFIG);
+  for (const char *p = c ? c->text.p + 1 : NULL; p && nattrs < 8; nattrs++) {
+    const char *equals = strchr(p, '=');
+    if (!equals) break;
+    names[nattrs] = (ffi_span){p, (size_t)(equals - 1 - p)};
+    bytes[nattrs] = (u8)atoi(equals + 1);
+    values[nattrs] = (ffi_scalar){hlo_dtypes[HLO_U8].proto, &bytes[nattrs]};
+    name_at[nattrs] = &names[nattrs];
+    attr_at[nattrs] = &values[nattrs];
+    types[nattrs] = FFI_ATTR_SCALAR;
+    p = strchr(equals, ',') ? strchr(equals, ',') + 2 : NULL;
+  }
+  ffi_frame f = {.struct_size = sizeof f, .api = &fake_ffi, .stage = FFI_STAGE_EXECUTE, .args = {sizeof f.args, NULL, i->noperands, kinds, in_at},
+                 .rets = {sizeof f.rets, NULL, nres, kinds, out_at}, .attrs = {sizeof f.attrs, NULL, nattrs, types, name_at, attr_at}};
+  ffi_error *bad = e ? NULL : h(&f);
+  if (bad) e = fail(PJ_INTERNAL, bad->text);
+  hs_free(bad);
+  for (u32 k = 0; k < nres && !e; k++) relay(hlo_shape_is_tuple(r) ? r->elems[k] : r, result[k].data, hlo_shape_is_tuple(r) ? (*out)->children[k] : *out, false);
+  for (u32 k = 0; k < i->noperands; k++) hs_free(in[k].data);
+  for (u32 k = 0; k < nres; k++) hs_free(result[k].data);
+  return e;
+}
+
+static pj_error *compute(const hlo_module *m, u32 n, hlo_literal **args, hlo_literal **out) {
+  const hlo_instr *root = m->entry->root;
+  for (u32 k = 0; root->opcode == HLO_CUSTOM_CALL && k < nhandlers; k++)
+    if (hs_str_eq(hlo_attr_str(root, HLO_ATTR_CUSTOM_CALL_TARGET), hs_str_of(handlers[k].target))) return call_handler(root, handlers[k].handler, args, out);
+  if (root->opcode == HLO_CUSTOM_CALL && is("ffi")) return fail(PJ_NOT_FOUND, "no handler for the custom call");
+  return from_status(hlo_eval_module(m, n, args, NULL, out));
+}
+
 static pj_error *execute(pj_execute *a) {
   if (is("runerror")) return fail(PJ_INTERNAL, "the fake plug-in will not run");
   if (is("runhang")) for (;;) pause();
   if (is("runabort")) stop("buffers are ready");
   hlo_literal *args[256], *r;
   for (size_t k = 0; k < a->nargs && k < 256; k++) args[k] = a->arguments[0][k]->value;
-  pj_error *e = from_status(hlo_eval_module(a->executable->e->m, (u32)a->nargs, args, NULL, &r));
+  pj_error *e = compute(a->executable->e->m, (u32)a->nargs, args, &r);
   if (e) return e;
   put_outputs(r, a->outputs[0], 0);
   hlo_literal_unref(r);
@@ -221,7 +318,9 @@ const pj_api *GetPjrtApi(void) {
       {PJ_Executable_OutputElementTypes, output_types}, {PJ_Executable_OutputDimensions, output_dims}, {PJ_Executable_OptimizedProgram, optimized},
       {PJ_Executable_GetCostAnalysis, cost}, {PJ_Executable_GetCompiledMemoryStats, memory_stats}, {PJ_Client_BufferFromHostBuffer, from_host},
       {PJ_Buffer_Destroy, buffer_destroy}, {PJ_Buffer_ToHostBuffer, to_host}, {PJ_LoadedExecutable_Execute, execute}};
+  static pj_ext_ffi ffi = {.base = {.struct_size = sizeof ffi, .type = PJ_EXT_FFI}, .register_handler = register_handler};
   if (is("null")) return NULL;
+  if (is("ffi")) api.ext = &ffi.base;
   for (u32 k = 0; k < PJ_FN_COUNT; k++) api.fn[k] = unimplemented;
   for (size_t k = 0; k < HS_COUNT(functions); k++) api.fn[functions[k].fn] = functions[k].at;
   api.fn[PJ_LoadedExecutable_AddressableDevices] = NULL;

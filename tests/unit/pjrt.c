@@ -167,6 +167,37 @@ static void files_that_are_none(void **st) {
   hs_free(other);
 }
 
+// Custom calls that plug-ins lack: LAPACK's, in column-major layouts and in the older form too. Two calls of one target and of equal
+// shapes differ by their attributes alone.
+static const char cholesky[] = "HloModule cholesky, entry_computation_layout={(f32[2,3,3]{1,2,0})->(f32[2,3,3]{1,2,0}, s32[2]{0})}\n"
+                               "ENTRY e { p = f32[2,3,3]{1,2,0} parameter(0) ROOT r = (f32[2,3,3]{1,2,0}, s32[2]{0}) custom-call(p), custom_call_target=\"lapack_spotrf_ffi\", "
+                               "operand_layout_constraints={f32[2,3,3]{1,2,0}}, api_version=API_VERSION_TYPED_FFI, backend_config={uplo = 76 : ui8} }\n";
+static const char solve[] = "HloModule solve, entry_computation_layout={(f64[3,3]{0,1}, f64[3,2]{0,1})->f64[3,2]{0,1}}\n"
+                            "ENTRY e { a = f64[3,3]{0,1} parameter(0) b = f64[3,2]{0,1} parameter(1) ROOT r = f64[3,2]{0,1} custom-call(a, b), custom_call_target=\"lapack_dtrsm_ffi\", "
+                            "operand_layout_constraints={f64[3,3]{0,1}, f64[3,2]{0,1}}, api_version=API_VERSION_TYPED_FFI, backend_config={diag = 78 : ui8, side = 76 : ui8, trans_x = 84 : ui8, uplo = 76 : ui8} }\n";
+static const char two_solves[] = "HloModule two\nENTRY e { a = f32[3,3]{0,1} parameter(0) b = f32[3,2]{0,1} parameter(1) x = f32[3,2]{0,1} custom-call(a, b), custom_call_target=\"lapack_strsm_ffi\", "
+                                 "operand_layout_constraints={f32[3,3]{0,1}, f32[3,2]{0,1}}, api_version=API_VERSION_TYPED_FFI, backend_config={diag = 78 : ui8, side = 76 : ui8, trans_x = 84 : ui8, uplo = 76 : ui8}\n"
+                                 "  ROOT r = f32[3,2]{0,1} custom-call(a, x), custom_call_target=\"lapack_strsm_ffi\", operand_layout_constraints={f32[3,3]{0,1}, f32[3,2]{0,1}}, "
+                                 "api_version=API_VERSION_TYPED_FFI, backend_config={diag = 85 : ui8, side = 76 : ui8, trans_x = 78 : ui8, uplo = 85 : ui8} }\n";
+static const char older_form[] = "HloModule older\nENTRY e { one = s32[] constant(1) three = s32[] constant(3) p = f32[3,3]{0,1} parameter(0)\n"
+                                 "  ROOT r = (f32[3,3]{0,1}, s32[]) custom-call(one, one, three, p), custom_call_target=\"lapack_spotrf\", "
+                                 "operand_layout_constraints={s32[], s32[], s32[], f32[3,3]{0,1}} }\n";
+
+static void custom_calls(void **st) {
+  (void)st;
+  hlo_module *m = parse(cholesky);
+  bool lapack = hlo_eval_supports(m->entry->root, NULL);
+  hlo_module_free(m);
+  if (!lapack) skip();
+  agrees(fake("ffi"), cholesky);
+  agrees(fake("ffi"), solve);
+  hlo_literal *out = NULL;
+  hs_status s = run_text(fake("ffi"), "HloModule u\nENTRY e { p = f32[2] parameter(0) ROOT r = f32[2] custom-call(p), custom_call_target=\"nobody_knows\", api_version=API_VERSION_TYPED_FFI }\n", 60, &out);
+  assert_false(hs_ok(s));
+  assert_non_null(strstr(s.err->message, "no handler"));
+  hs_status_drop(s);
+}
+
 // ---- killed from outside ----------------------------------------------------------------------------------------------------
 static void *kill_later(void *host) {
   usleep(300000);
@@ -478,6 +509,12 @@ static void on_real_xla(void **st) {
   hs_status s = pjrt_find(NULL, &path);
   if (!hs_ok(s)) { hs_status_drop(s); skip(); }
   for (size_t k = 0; k < HS_COUNT(programs); k++) agrees(path, programs[k]);
+  hlo_module *m = parse(cholesky);
+  if (hlo_eval_supports(m->entry->root, NULL)) {
+    const char *const calls[] = {cholesky, solve, two_solves, older_form};
+    for (size_t k = 0; k < HS_COUNT(calls); k++) agrees(path, calls[k]);
+  }
+  hlo_module_free(m);
   agrees(path, "HloModule four_bits\nENTRY e { p = s4[7] parameter(0) q = s4[7] parameter(1) ROOT r = s4[7] add(p, q) }\n");
   hs_free(path);
 }
@@ -502,7 +539,7 @@ int main(int argc, char **argv) {
   if (worker_entry(argc, argv, &status)) return status;
   const struct CMUnitTest tests[] = {
     cmocka_unit_test(runs), cmocka_unit_test(future_versions), cmocka_unit_test(optional_functions), cmocka_unit_test(bad_plugins), cmocka_unit_test(deaths),
-    cmocka_unit_test(files_that_are_none), cmocka_unit_test(killed), cmocka_unit_test(recompiled), cmocka_unit_test(compile_options), cmocka_unit_test(struct_sizes),
+    cmocka_unit_test(files_that_are_none), cmocka_unit_test(killed), cmocka_unit_test(recompiled), cmocka_unit_test(custom_calls), cmocka_unit_test(compile_options), cmocka_unit_test(struct_sizes),
     cmocka_unit_test(flattened), cmocka_unit_test(tiles), cmocka_unit_test(whole_from_a_part), cmocka_unit_test(listed_groups), cmocka_unit_test(found), cmocka_unit_test(described), cmocka_unit_test(said_of_the_executable),
     cmocka_unit_test(steps_from_a_log), cmocka_unit_test(on_real_xla),
   };
