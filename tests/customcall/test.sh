@@ -28,4 +28,13 @@ module '  x = f32[2] constant({1, 2})
 out=$(run "" "run; modules"); expect "SIGABRT"; expect "m"
 out=$("$HLOSH" "$t/m.hlo" -c "backend interp; run" 2>&1); expect 'custom-call to "crash"'
 out=$("$HLOSH" -c "customcall load $t/none.so" 2>&1); expect "none.so"
+# The same library given to a PJRT plug-in.
+fake=$(dirname "$HLOSH")/tests/libfake_pjrt.so
+module '  x = s32[5] parameter(0)
+  ROOT r = (s32[], s32[]) custom-call(x), custom_call_target="min_max", api_version=API_VERSION_TYPED_FFI'
+if [ -f "$fake" ]; then
+  cp "$fake" "$t/fake-ffi.so"
+  out=$("$HLOSH" "$t/m.hlo" -c "customcall load $t/handlers.so; backend pjrt $t/fake-ffi.so; check pjrt interp" 2>&1); expect "agree"
+  out=$("$HLOSH" "$t/m.hlo" -c "backend pjrt $t/fake-ffi.so; run" 2>&1); expect "no handler for the custom call"
+fi
 echo "custom calls: ok"
