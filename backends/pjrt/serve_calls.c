@@ -18,8 +18,8 @@
 #include "core/proto.h"
 
 enum { MAX_TARGETS = 64 };
-// host: ours, on host memory. device: ours, refusing. theirs: the plug-in's own or a library's.
-typedef struct known_target { char *name; enum { ON_HOST, ON_DEVICE, THEIRS } how; } known_target;
+// ON_HOST: ours, on host memory. ON_DEVICE: ours, refusing. LIBRARY: the user's, asked for its values only. THEIRS: the plug-in's own.
+typedef struct known_target { char *name; enum { ON_HOST, ON_DEVICE, LIBRARY, THEIRS } how; ffi_handler *library; } known_target;
 static struct { known_target v[MAX_TARGETS]; u32 n; pthread_mutex_t lock; hlo_ctx *ctx; } known = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 // ---- attributes as MLIR text ------------------------------------------------------------------------------------------------
@@ -156,6 +156,7 @@ static ffi_error *answer(u32 slot, ffi_frame *f) {
     return NULL;
   }
   if (f->stage != FFI_STAGE_EXECUTE) return NULL;
+  if (known.v[slot].how == LIBRARY) return known.v[slot].library(f);
   const hlo_instr *like = NULL;
   pthread_mutex_lock(&known.lock);               // devices and threads call at once; contexts are nobody's but one's
   hs_status s = known.v[slot].how == ON_HOST ? find_call(known.v[slot].name, f, &like)
@@ -194,12 +195,12 @@ static void platform_name(char out[32]) {
 }
 
 // The user's handler, NULL when its library is not to be had.
-static void *library_handler(hs_str library, hs_str symbol) {
+static ffi_handler *library_handler(hs_str library, hs_str symbol) {
   char *file = hs_format("%.*s", (int)library.n, library.p), *name = hs_format("%.*s", (int)symbol.n, symbol.p);
   void *so = library.n ? dlopen(file, RTLD_NOW | RTLD_LOCAL) : NULL, *at = so ? dlsym(so, name) : NULL;
   hs_free(file);
   hs_free(name);
-  return at;
+  return (ffi_handler *)(uintptr_t)at;
 }
 
 hs_status pjs_offer_call(hs_str target, hs_str library, hs_str symbol) {
@@ -212,10 +213,9 @@ hs_status pjs_offer_call(hs_str target, hs_str library, hs_str symbol) {
   known_target *t = &known.v[known.n];
   *t = (known_target){.name = hs_format("%.*s", (int)target.n, target.p), .how = strcmp(platform, "Host") ? ON_DEVICE : ON_HOST};
   if (!known.ctx) known.ctx = hlo_ctx_new();
-  void *theirs = library_handler(library, symbol), *handler = theirs ? theirs : (void *)(uintptr_t)slots[known.n];
-  if (theirs) t->how = THEIRS;
-  known.n++;
-  pj_register_handler r = {.struct_size = PJ_SIZE(pj_register_handler, traits), .target = t->name, .target_n = target.n, .handler = handler,
+  t->library = library_handler(library, symbol);
+  if (t->library) t->how = LIBRARY;
+  pj_register_handler r = {.struct_size = PJ_SIZE(pj_register_handler, traits), .target = t->name, .target_n = target.n, .handler = (void *)(uintptr_t)slots[known.n++],
                            .platform = platform, .platform_n = strlen(platform)};
   hs_status s = pj_take_error(&pjs.plugin, HS_E_COMPILE, PJ_FN_COUNT, ((pj_call *)(uintptr_t)x->register_handler)(&r));
   if (!hs_ok(s)) t->how = THEIRS;                // the plug-in has one of its own
