@@ -108,7 +108,14 @@ void pjrt_plugins_free(pjrt_plugins *v) {
 static const pjrt_plugin *choose(const pjrt_plugins *v, const char *name) {
   for (size_t k = 0; k < v->n; k++)
     if (*name ? strcmp(v->v[k].name, name) == 0 : strstr(v->v[k].name, "cpu") != NULL) return &v->v[k];
-  return !*name && v->n ? &v->v[0] : NULL;
+  if (!*name) return v->n ? &v->v[0] : NULL;
+  const pjrt_plugin *only = NULL;                        // the one that begins like this
+  for (size_t k = 0; k < v->n; k++) {
+    if (strncmp(v->v[k].name, name, strlen(name)) != 0) continue;
+    if (only) return NULL;
+    only = &v->v[k];
+  }
+  return only;
 }
 
 hs_status pjrt_find(const char *name, char **path) {

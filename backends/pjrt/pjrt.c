@@ -22,7 +22,7 @@ struct backend_exe {
   double deadline_s;
   u32 nparams; const hlo_shape **param;       // of the module as given, tuples whole
   const hlo_shape *result;
-  u32 ndevices, nargs, nouts;
+  u32 replicas, ndevices, nargs, nouts;
   pjrt_tiles *arg, *out;         // per leaf
   backend_compiled info;
   pjrt_result said;
@@ -142,9 +142,18 @@ static hs_status make_request(backend_exe *e, const pjrt_ready *m, const backend
 
 static char *keep(backend_exe *e, hs_str s) { return hs_arena_strndup(&e->arena, s.p, s.n); }
 
+// How many devices a program is for stands in the config that modules travel with, not in HloModuleProto.
+static void state_devices(hlo_module *m, hlo_attr_id id, u32 n) {
+  if (n > 1 && !hlo_attrs_find(m->attrs, id)) hlo_set_module_attr(m, (hlo_attr){.id = id, .v.i = n});
+}
+
 static void read_optimized(backend_exe *e, hlo_ctx *ctx, hs_str bytes) {
   if (!bytes.n) return;
   hs_status s = hlo_proto_read(ctx, bytes.p, bytes.n, "<optimized by the plug-in>", &e->said.optimized);
+  if (hs_ok(s)) {
+    state_devices(e->said.optimized, HLO_ATTR_REPLICA_COUNT, e->replicas);
+    state_devices(e->said.optimized, HLO_ATTR_NUM_PARTITIONS, e->ndevices / e->replicas);
+  }
   e->said.unreadable = hs_ok(s) ? NULL : hs_arena_strndup(&e->arena, s.err->message, strlen(s.err->message));
   hs_status_drop(s);
 }
@@ -319,6 +328,7 @@ static hs_status build(backend_exe *e, const hlo_module *m, const backend_option
   if (hs_ok(s)) {
     keep_shapes(e, m);
     if (o->one_device) ready.replicas = ready.partitions = 1;
+    e->replicas = ready.replicas;
     e->ndevices = ready.replicas * ready.partitions;
     e->target = o->target ? hs_strdup(o->target) : NULL;
     e->config = (pjrt_config){.path = e->path, .threads = o->threads, .devices = e->ndevices, .target = e->target, .trace = o->trace};

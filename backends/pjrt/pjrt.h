@@ -26,7 +26,7 @@ typedef struct pjrt_plugin { char *name, *path, *from; } pjrt_plugin;     // fro
 typedef HS_VEC(pjrt_plugin) pjrt_plugins;
 void pjrt_find_all(pjrt_plugins *out);                   // in order of preference, each file once
 void pjrt_plugins_free(pjrt_plugins *);
-// By name or path; NULL or "": the first whose name has "cpu" in it, else the first. malloc'ed path.
+// By name (or as much of it as only one has) or path; NULL or "": the first whose name has "cpu" in it, else the first. malloc'ed path.
 hs_status pjrt_find(const char *name_or_path, char **path);
 
 // ---- host.c -------------------------------------------------------------------------------------------------------------

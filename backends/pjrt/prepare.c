@@ -202,6 +202,15 @@ static void type_calls(hlo_module *m) {
     }
 }
 
+// Passes leave out layouts where nothing depends on them; XLA's stop the process where one is missing.
+static void fill_layouts(hlo_module *m) {
+  hlo_for_each_comp(c, m)
+    hlo_for_each_instr(i, c) {
+      const hlo_shape *s = hlo_shape_fill_layout(m->ctx, i->shape);
+      if (s != i->shape) hlo_set_shape(i, s);
+    }
+}
+
 hs_status pjrt_prepare(const hlo_module *from, bool backend_only, pjrt_ready *r) {
   *r = (pjrt_ready){0};
   if (!from->entry || !from->entry->root) return hs_fail(HS_E_VERIFY, "the module has no entry computation");
@@ -216,6 +225,7 @@ hs_status pjrt_prepare(const hlo_module *from, bool backend_only, pjrt_ready *r)
     hlo_for_each_instr(i, c)
       if (hlo_op_has(i->opcode, HLO_F_COLLECTIVE)) list_groups(i, hlo_attr_ptr(i, HLO_ATTR_REPLICA_GROUPS));
   type_calls(m);
+  fill_layouts(m);
   if (backend_only) plain_fusions(m);
   else hlo_remove_module_attr(m, HLO_ATTR_IS_SCHEDULED);
   const hlo_program_shape *stated = entry_layout(m);
