@@ -2,9 +2,9 @@
 //
 // usage: suite DIR [--backend NAME] [--pipeline NAME] [--made 1] [--for FILE] [--plugin NAME] [--only SUBSTRING] [--timeout SECONDS]
 //        [--times 1] [-j N]
-// --made 1: what the PJRT plug-in makes of each module (its optimized module) is verified, printed and read back, and run on
-// the evaluator instead of the module itself; that of a partitioned module on as many simulated devices. --for FILE: each module is only compiled, by the PJRT plug-in NAME for the GPU that
-// the file describes; what came out is verified, printed and read back.
+// --plugin NAME: the PJRT plug-in of that name runs the modules. --made 1: what it makes of each module (its optimized module) is
+// verified, printed and read back, and run on the evaluator, on several simulated devices where it is partitioned. --for FILE: each
+// module is only compiled, for the GPU that the file describes; what came out is verified, printed and read back.
 // Each case runs in a child of its own. Prints "FAIL NAME: reason" per failure, the cases that the backend does not
 // cover by the opcode, and last "suite: P/T agree, U unsupported". Exit 0 when nothing failed.
 #include "backends/backend.h"
@@ -59,7 +59,7 @@ static hs_status run_module(const suite *s, const hlo_module *m, u32 n, hlo_lite
   } else {
     const backend *b = backend_find(s->backend);
     if (!b) return hs_fail(HS_E_USAGE, "no backend %s", s->backend);
-    backend_options bo = {0};
+    backend_options bo = {.plugin = s->plugin};
     backend_run_options ro = {.min_runs = 1, .max_runs = 1, .want_outputs = true};
     backend_exe *exe = NULL;
     backend_result r = {0};
@@ -110,22 +110,22 @@ static hs_status compile_for(const suite *s, const hlo_module *m, double *ms) {
   return st;
 }
 
-static hs_status run_made(const hlo_module *m, u32 n, hlo_literal *const *args, double *ms, hlo_literal **out) {
+static hs_status run_made(const suite *s, const hlo_module *m, u32 n, hlo_literal *const *args, double *ms, hlo_literal **out) {
   const backend *b = backend_find("pjrt");
-  backend_options bo = {0};
+  backend_options bo = {.plugin = s->plugin};
   backend_exe *exe = NULL;
   HS_TRY(b->compile(m, &bo, &exe));
   const pjrt_result *r = pjrt_compiled_result(exe);
   u64 start = hs_now_ns();
-  hs_status s = r->optimized ? hlo_verify(r->optimized, NULL) : hs_fail(HS_E_PROTO, "%s", r->unreadable ? r->unreadable : "no optimized module");
-  if (hs_ok(s)) s = round_trip(r->optimized);
+  hs_status st = r->optimized ? hlo_verify(r->optimized, NULL) : hs_fail(HS_E_PROTO, "%s", r->unreadable ? r->unreadable : "no optimized module");
+  if (hs_ok(st)) st = round_trip(r->optimized);
   hlo_module *whole = NULL;
-  if (hs_ok(s)) s = pjrt_compiled_whole(exe, r->optimized, &whole);
-  if (hs_ok(s)) s = hlo_eval_module(whole, n, args, NULL, out);
+  if (hs_ok(st)) st = pjrt_compiled_whole(exe, r->optimized, &whole);
+  if (hs_ok(st)) st = hlo_eval_module(whole, n, args, NULL, out);
   hlo_module_free(whole);
   *ms = (double)(hs_now_ns() - start) * 1e-6;
   b->release(exe);
-  return s;
+  return st;
 }
 
 static hs_status optimize(hlo_module *m, const char *name) {
@@ -149,7 +149,7 @@ static hs_status check_case(const suite *s, const char *name, double *ms) {
   if (hs_ok(st)) st = hlo_inputs_formula(ctx, m, args_text, args_n, &args, &n);
   if (hs_ok(st) && s->pipeline) st = optimize(m, s->pipeline);
   if (hs_ok(st) && s->target) st = compile_for(s, m, ms);
-  else if (hs_ok(st)) st = s->made ? run_made(m, n, args, ms, &out) : run_module(s, m, n, args, ms, &out);
+  else if (hs_ok(st)) st = s->made ? run_made(s, m, n, args, ms, &out) : run_module(s, m, n, args, ms, &out);
   if (hs_ok(st) && out) st = hlo_compare_expect(out, want, want_n);
   hlo_literal_unref(out);
   hlo_inputs_free(args, n);
@@ -195,6 +195,7 @@ int main(int argc, char **argv) {
   suite s = {.dir = a.v[0], .backend = drv_option(&a, "backend"), .only = drv_option(&a, "only"), .pipeline = drv_option(&a, "pipeline"), .times = drv_option(&a, "times") != NULL, .made = drv_option(&a, "made") != NULL,
              .plugin = drv_option(&a, "plugin")};
   const char *target = drv_option(&a, "for");
+  if (s.plugin && !s.backend) s.backend = "pjrt";
   if (target && !(s.target = drv_read(target, NULL))) {
     fprintf(stderr, "%s: %s\n", target, strerror(errno));
     return 2;
