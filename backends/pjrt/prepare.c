@@ -10,6 +10,7 @@
 #include "backends/pjrt/pjrt.h"
 #include "backends/pjrt/api.h"
 #include "core/customcall.h"
+#include "passes/util.h"
 
 // ---- what is flat already -----------------------------------------------------------------------------------------------------
 
@@ -178,6 +179,34 @@ static void plain_fusions(hlo_module *m) {
       if (i->opcode == HLO_FUSION && hlo_attr_int(i, HLO_ATTR_KIND, HLO_FUSION_KIND_LOOP) == HLO_FUSION_KIND_INPUT) hlo_set_attr_int(i, HLO_ATTR_KIND, HLO_FUSION_KIND_LOOP);
 }
 
+// XLA's partitioner takes layouts from what it cuts and leaves them to be assigned again, which does not happen inside
+// fusions; so those of a partitioned module go, and XLA makes its own.
+static void dissolve_fusions(pjrt_ready *r) {
+  hlo_module *m = r->m;
+  bool again = true;
+  while (again) {
+    again = false;
+    hlo_for_each_comp(c, m)
+      hlo_for_each_instr_safe(i, c) {
+        if (i->opcode != HLO_FUSION) continue;
+        hlo_instr **args = HS_NEW_ARRAY(&r->arena, hlo_instr *, i->noperands + 1);
+        for (u32 k = 0; k < i->noperands; k++) args[k] = hlo_operand(i, k);
+        pass_inline_call(i, hlo_fusion_comp(i), args, &r->arena);
+        again = true;
+      }
+  }
+  for (again = true; again;) {
+    u32 *counts = pass_caller_counts(m, &r->arena);
+    again = false;
+    for (hlo_computation *c = m->first, *next; c; c = next) {
+      next = c->next;
+      if (c == m->entry || counts[1 + c->id]) continue;
+      hlo_remove_computation(c);
+      again = true;
+    }
+  }
+}
+
 static void list_groups(hlo_instr *i, const hlo_replica_groups *g) {
   if (!g || g->form != HLO_GROUPS_IOTA || g->dims.n != 2) return;
   hlo_module *m = i->parent->module;
@@ -226,6 +255,7 @@ hs_status pjrt_prepare(const hlo_module *from, bool backend_only, pjrt_ready *r)
       if (hlo_op_has(i->opcode, HLO_F_COLLECTIVE)) list_groups(i, hlo_attr_ptr(i, HLO_ATTR_REPLICA_GROUPS));
   type_calls(m);
   fill_layouts(m);
+  if (!backend_only && r->partitions > 1) dissolve_fusions(r);
   if (backend_only) plain_fusions(m);
   else hlo_remove_module_attr(m, HLO_ATTR_IS_SCHEDULED);
   const hlo_program_shape *stated = entry_layout(m);

@@ -115,6 +115,11 @@ static const char no_values[] = "HloModule none\nENTRY e { ROOT r = () tuple() }
 static const char tokens[] = "HloModule tokens\nENTRY e { t = token[] parameter(0) p = f32[2] parameter(1) ROOT r = (token[], f32[2]) tuple(t, p) }\n";
 static const char column_major[] = "HloModule columns, entry_computation_layout={(f32[3,4]{0,1})->f32[4,3]{0,1}}\n"
                                    "ENTRY e { p = f32[3,4]{0,1} parameter(0) ROOT r = f32[4,3]{0,1} transpose(p), dimensions={1,0} }\n";
+// Fused already, to be cut in two; no layout is stated.
+static const char fused_parts[] = "HloModule parts, num_partitions=2\n"
+                                  "f { a = f32[4,6] parameter(0) b = f32[2,12] reshape(a) ROOT t = f32[12,2] transpose(b), dimensions={1,0} }\n"
+                                  "ENTRY e { p = f32[4,6] parameter(0), sharding={devices=[2,1]<=[2]} g = f32[12,2] fusion(p), kind=kLoop, calls=f\n"
+                                  "  ROOT r = f32[12,2] negate(g), sharding={devices=[1,2]<=[2]} }\n";
 static const char *const programs[] = {add_one, tuples, donated, scheduled, no_values, tokens, column_major};
 
 static void runs(void **st) {
@@ -326,6 +331,22 @@ static void flattened(void **st) {
   hlo_module_free(m);
 }
 
+static void no_fusions_among_parts(void **st) {
+  (void)st;
+  hlo_module *m = parse(fused_parts);
+  pjrt_ready r;
+  assert_true(hs_ok(pjrt_prepare(m, false, &r)));
+  assert_ptr_equal(r.m->first, r.m->entry);
+  assert_null(r.m->entry->next);
+  hlo_for_each_instr(i, r.m->entry) {
+    assert_int_not_equal(i->opcode, HLO_FUSION);
+    assert_non_null(i->shape->layout);
+  }
+  assert_true(hs_ok(hlo_verify(r.m, NULL)));
+  pjrt_ready_free(&r);
+  hlo_module_free(m);
+}
+
 static void tiles(void **st) {
   (void)st;
   hlo_module *m = parse("HloModule s, num_partitions=4\nENTRY e { p = s32[5,4] parameter(0), sharding={devices=[2,2]<=[2,2]T(1,0)} ROOT r = s32[5,4] copy(p) }\n");
@@ -509,6 +530,7 @@ static void on_real_xla(void **st) {
   hs_status s = pjrt_find(NULL, &path);
   if (!hs_ok(s)) { hs_status_drop(s); skip(); }
   for (size_t k = 0; k < HS_COUNT(programs); k++) agrees(path, programs[k]);
+  agrees(path, fused_parts);
   hlo_module *m = parse(cholesky);
   if (hlo_eval_supports(m->entry->root, NULL)) {
     const char *const calls[] = {cholesky, solve, two_solves, older_form};
@@ -540,7 +562,7 @@ int main(int argc, char **argv) {
   const struct CMUnitTest tests[] = {
     cmocka_unit_test(runs), cmocka_unit_test(future_versions), cmocka_unit_test(optional_functions), cmocka_unit_test(bad_plugins), cmocka_unit_test(deaths),
     cmocka_unit_test(files_that_are_none), cmocka_unit_test(killed), cmocka_unit_test(recompiled), cmocka_unit_test(custom_calls), cmocka_unit_test(compile_options), cmocka_unit_test(struct_sizes),
-    cmocka_unit_test(flattened), cmocka_unit_test(tiles), cmocka_unit_test(whole_from_a_part), cmocka_unit_test(listed_groups), cmocka_unit_test(found), cmocka_unit_test(described), cmocka_unit_test(said_of_the_executable),
+    cmocka_unit_test(flattened), cmocka_unit_test(no_fusions_among_parts), cmocka_unit_test(tiles), cmocka_unit_test(whole_from_a_part), cmocka_unit_test(listed_groups), cmocka_unit_test(found), cmocka_unit_test(described), cmocka_unit_test(said_of_the_executable),
     cmocka_unit_test(steps_from_a_log), cmocka_unit_test(on_real_xla),
   };
   return cmocka_run_group_tests(tests, setup, teardown);
