@@ -52,15 +52,6 @@ static const hlo_instr *source_of(const hlo_instr *i, u32 j) {
   return v;
 }
 
-// The traversal keeps its marks in the module, and the devices are threads on one module.
-hlo_instr **ev_post_order(const hlo_computation *c, hs_arena *a) {
-  static pthread_mutex_t one_at_a_time = PTHREAD_MUTEX_INITIALIZER;
-  pthread_mutex_lock(&one_at_a_time);
-  hlo_instr **order = hlo_post_order(c, a);
-  pthread_mutex_unlock(&one_at_a_time);
-  return order;
-}
-
 // The instructions, operands first: the list itself when it has that order. Lists need not: passes append, and XLA's own
 // modules hold fused computations as they grew.
 static hlo_instr **listing(const hlo_computation *c, u32 *position, hs_arena *a) {
@@ -70,7 +61,7 @@ static hlo_instr **listing(const hlo_computation *c, u32 *position, hs_arena *a)
   hlo_for_each_instr(i, c) position[i->id] = n, all[n++] = i;
   for (u32 k = 0; k < n && sorted; k++)
     for (u32 j = 0; j < all[k]->noperands; j++) sorted &= position[hlo_operand(all[k], j)->id] < k;
-  return sorted ? all : ev_post_order(c, a);
+  return sorted ? all : hlo_post_order(c, a);
 }
 
 // Marks what the root needs, and what acts on the outside.

@@ -49,7 +49,6 @@ ev_prog **ev_plan_prog(ev_plan *);       // where eval_prog.c keeps its compiled
 hs_status ev_shape(ev *, hlo_dtype, u32 rank, const i64 *dims, const hlo_shape **out);   // an array shape; safe with many devices
 const hlo_shape *ev_typed(ev *, const hlo_shape *, hlo_dtype);   // the same array of another type; safe with many devices
 hs_status ev_unsupported(const hlo_instr *, const char *why);
-hlo_instr **ev_post_order(const hlo_computation *, hs_arena *);              // hlo_post_order, from any device's thread
 
 // ---- eval_loop.c --------------------------------------------------------------------------------------------------
 // A while loop without influence: everything that is read of it passes through unchanged, and it has no side effect.

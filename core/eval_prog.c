@@ -112,7 +112,7 @@ static bool compile_value(ev *e, ev_prog *p, const hlo_computation *c, const hlo
   u32 *position = hs_calloc(c->module->next_instr_id + 1, sizeof *position), k = 0;
   bool *need = hs_calloc(c->ninstrs + 1, sizeof *need), ok = true;
   hs_arena scratch = {0};
-  hlo_instr **order = ev_post_order(c, &scratch);      // lists need not put operands first
+  hlo_instr **order = hlo_post_order(c, &scratch);      // lists need not put operands first
   for (; k < c->ninstrs; k++) position[order[k]->id] = k;
   need[position[value->id]] = true;
   while (k-- > 0)

@@ -1,4 +1,4 @@
-// ir.c — reading the IR: attribute access, call structure, side effects, and the two orders everything is walked in.
+// ir.c — reading the IR: attribute access, call structure, side effects, provenance, hashes. The orders are in ir_order.c.
 #include "core/ir_journal.h"
 #include "core/text.h"
 
@@ -84,22 +84,7 @@ hlo_computation *hlo_fusion_comp(const hlo_instr *i) {
   return c ? c : hlo_attr_comp(i, HLO_ATTR_TO_APPLY);
 }
 
-// Passes ask this of every computation in turn: the answer for all of them is kept until the next edit.
-bool hlo_is_fusion_comp(const hlo_computation *c) {
-  const hlo_module *m = c->module;
-  hlo_journal *j = m->journal;
-  if (j->fused_generation != m->generation + 1 || c->id >= j->nfused) {
-    hs_free(j->fused);
-    j->nfused = m->next_comp_id;
-    j->fused = hs_calloc(j->nfused + 1, sizeof *j->fused);
-    j->fused_generation = m->generation + 1;
-    hlo_for_each_comp(other, m) hlo_for_each_instr(i, other) {
-      const hlo_computation *callee = i->opcode == HLO_FUSION ? hlo_attr_comp(i, HLO_ATTR_CALLS) : NULL;
-      if (callee) j->fused[callee->id] = true;
-    }
-  }
-  return j->fused[c->id];
-}
+bool hlo_is_fusion_comp(const hlo_computation *c) { return c->nfusions != 0; }
 
 static bool comp_has_effect(void *arg, hlo_computation *c) {
   (void)arg;
@@ -132,121 +117,6 @@ u32 hlo_instr_count(const hlo_module *m) {
   u32 n = 0;
   hlo_for_each_comp(c, m) n += c->ninstrs;
   return n;
-}
-
-// ---- orders -------------------------------------------------------------------------------------------------------------
-
-// Depth-first post-order; i->visit is epoch (on the stack, operands pushed) or epoch + 1 (done).
-hlo_instr **hlo_post_order(const hlo_computation *c, hs_arena *a) {
-  hlo_module *m = c->module;
-  u32 seen = m->visit_epoch += 2, done = seen + 1;
-  hlo_instr **order = HS_NEW_ARRAY(a, hlo_instr *, c->ninstrs + 1);
-  u32 n = 0;
-  HS_VEC(hlo_instr *) stack = {0};
-  for (int sweep = 0; sweep < 2; sweep++) {
-    // The second sweep only finds instructions of a cyclic graph (invalid, but it must not be lost or loop).
-    hlo_for_each_instr(top, c) {
-      if (top->visit == done || (sweep == 0 && top->nuses)) continue;
-      hs_vec_push(&stack, top);
-      while (stack.n) {
-        hlo_instr *i = stack.v[stack.n - 1];
-        if (i->visit == seen || i->visit == done) {
-          stack.n--;
-          if (i->visit == seen) i->visit = done, order[n++] = i;
-          continue;
-        }
-        i->visit = seen;
-        for (u32 k = i->noperands; k-- > 0;) {
-          hlo_instr *op = i->operands[k].def;
-          if (op->visit != seen && op->visit != done) hs_vec_push(&stack, op);
-        }
-        for (u32 k = 0; i->ctrl_preds && k < i->ctrl_preds->n; k++) {
-          hlo_instr *p = i->ctrl_preds->v[k];
-          if (p->visit != seen && p->visit != done) hs_vec_push(&stack, p);
-        }
-      }
-    }
-  }
-  hs_vec_free(&stack);
-  return order;
-}
-
-typedef struct comp_frame { hlo_computation *c; hlo_instr *at; bool entered; } comp_frame;
-typedef struct comp_walk {
-  bool early;                // a computation counts as visited when it is pushed, not when it is entered
-  bool *visited, *called;
-  hlo_computation **order; u32 n;
-  HS_VEC(comp_frame) stack;
-} comp_walk;
-
-static bool mark_called(void *arg, hlo_computation *c) {
-  ((comp_walk *)arg)->called[c->id] = true;
-  return false;
-}
-
-// Pushes the computations an instruction calls so that the first one is processed first.
-static void push_called(comp_walk *w, const hlo_instr *i) {
-  if (!hlo_op_has(i->opcode, HLO_F_CALLS)) return;
-  hlo_computation *few[8], **all = few;
-  u32 n = hlo_called(i, few, HS_COUNT(few));
-  if (n > HS_COUNT(few)) {
-    all = hs_alloc(n * sizeof *all);
-    hlo_called(i, all, n);
-  }
-  for (u32 k = n; k-- > 0;) {
-    if (!all[k] || w->visited[all[k]->id]) continue;
-    if (w->early) w->visited[all[k]->id] = true;
-    hs_vec_push(&w->stack, ((comp_frame){all[k], all[k]->first, w->early}));
-  }
-  if (all != few) hs_free(all);
-}
-
-// Appends to the order what is reached from a computation, callees first.
-static void walk_from(comp_walk *w, hlo_computation *top_level) {
-  if (w->visited[top_level->id]) return;
-  hs_vec_push(&w->stack, ((comp_frame){top_level, top_level->first, false}));
-  while (w->stack.n) {
-    comp_frame *top = &w->stack.v[w->stack.n - 1];
-    if (!top->entered && w->visited[top->c->id]) { w->stack.n--; continue; }   // a deeper frame was faster
-    top->entered = w->visited[top->c->id] = true;
-    const hlo_instr *i = top->at;
-    if (!i) {
-      w->order[w->n++] = top->c;
-      w->stack.n--;
-      continue;
-    }
-    top->at = i->next;
-    push_called(w, i);
-  }
-}
-
-static comp_walk new_walk(const hlo_module *m, hs_arena *a, bool early) {
-  return (comp_walk){.early = early, .visited = hs_calloc(m->next_comp_id + 1, sizeof(bool)), .called = hs_calloc(m->next_comp_id + 1, sizeof(bool)),
-                     .order = HS_NEW_ARRAY(a, hlo_computation *, m->ncomputations + 1)};
-}
-
-static hlo_computation **end_walk(comp_walk *w, u32 *count) {
-  hs_vec_free(&w->stack);
-  hs_free(w->visited);
-  hs_free(w->called);
-  *count = w->n;
-  return w->order;
-}
-
-hlo_computation **hlo_comp_callees_first(const hlo_module *m, hs_arena *a, u32 *count) {
-  comp_walk w = new_walk(m, a, false);
-  hlo_for_each_comp(c, m) walk_from(&w, c);
-  return end_walk(&w, count);
-}
-
-hlo_computation **hlo_comp_post_order(const hlo_module *m, hs_arena *a, u32 *count) {
-  comp_walk w = new_walk(m, a, true);
-  hlo_for_each_comp(c, m) hlo_for_each_instr(i, c) {
-    if (hlo_op_has(i->opcode, HLO_F_CALLS)) any_called(i, mark_called, &w);
-  }
-  hlo_for_each_comp(c, m) if (!w.called[c->id]) walk_from(&w, c);
-  hlo_for_each_comp(c, m) walk_from(&w, c);   // call cycles of invalid modules
-  return end_walk(&w, count);
 }
 
 static int by_value(const void *a, const void *b) {

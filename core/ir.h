@@ -40,7 +40,6 @@ struct hlo_instr {
   bool dead;                         // removed from its computation
   u32 noperands;
   u32 nuses;
-  u32 visit;                         // scratch of the traversal in ir.c
   u32 nctrl_succs;                   // how many instructions name this one as control predecessor
   u32 source;                        // without a provenance: 1 + the one source id it stems from; 0 none
   const char *name;                  // interned, without '%'
@@ -64,6 +63,7 @@ struct hlo_computation {
   hlo_instr *root;
   hlo_instr *const *params;          // by number; nparams entries (edit: hlo_add_parameter, hlo_remove_parameter)
   u32 nparams;
+  u32 nfusions;                      // fusions of live computations that call this one
   hs_str execution_thread;           // empty or "main" by default
   hlo_computation *prev, *next;      // in the module's list
   u64 generation;                    // grows with every edit inside
@@ -87,7 +87,6 @@ struct hlo_module {
   const hlo_stack_frames *frames;    // NULL when none
   u32 next_instr_id, next_comp_id;   // ids are below these; size analyses by them
   u64 generation;                    // grows with every edit
-  u32 visit_epoch;                   // scratch of the traversal in ir.c
   struct hlo_journal *journal;       // ir_journal.c
   struct hlo_names *names;           // ir_names.c
   const struct hlo_proto_kept *proto_kept;   // of the proto that it was read from (proto_keep.h); NULL
@@ -128,6 +127,19 @@ hlo_computation *hlo_find_comp(const hlo_module *, const char *name);
 u32 hlo_instr_count(const hlo_module *);                                       // over all live computations
 // Operands-first order (XLA's MakeInstructionPostOrder); array in `a`, comp->ninstrs long.
 hlo_instr **hlo_post_order(const hlo_computation *, hs_arena *a);
+// Numbers for instructions of one computation, v[k] gets k: for tables that follow the computation's size, not the
+// module's. hlo_number_of gives UINT32_MAX for an instruction that is not among them.
+typedef struct hlo_numbered { u32 id1, number; } hlo_numbered;
+typedef struct hlo_numbers { u32 low, factor, shift, mask; hlo_numbered *slots; } hlo_numbers;
+hlo_numbers hlo_number_instrs(const hlo_computation *, u32 n, hlo_instr *const *v, hs_arena *a);
+static inline u32 hlo_number_of(const hlo_numbers *t, const hlo_instr *i) {
+  u32 at = ((i->id - t->low) * t->factor >> t->shift) & t->mask;
+  while (t->slots[at].id1 != i->id + 1) {
+    if (!t->shift || !t->slots[at].id1) return UINT32_MAX;   // without a shift every id has a slot of its own
+    at = (at + 1) & t->mask;
+  }
+  return t->slots[at].number;
+}
 // Computations in the order of XLA's MakeComputationPostOrder, which text and passes follow; *n computations. One that is called
 // from two depths may come after a caller.
 hlo_computation **hlo_comp_post_order(const hlo_module *, hs_arena *a, u32 *n);

@@ -11,13 +11,13 @@ static hlo_computation *map_comp(void *arg, hlo_computation *c) {
   return map->to[c->id];
 }
 
-// Copies the instructions of `from` into the empty `to`. `made` receives source id -> copy.
-static void copy_body(hlo_computation *to, const hlo_computation *from, comp_map *map, hlo_instr **made) {
+// Copies the instructions of `from` into the empty `to`. `made` receives source id - low -> copy.
+static void copy_body(hlo_computation *to, const hlo_computation *from, comp_map *map, hlo_instr **made, u32 low) {
   hlo_module *m = to->module;
   bool same = from->module == m;
   hlo_for_each_instr(i, from) {
     hlo_instr *r = hlo_add(to, i->opcode, i->shape, 0, NULL, i->name);
-    made[i->id] = r;
+    made[i->id - low] = r;
     if (same) {
       hlo_copy_attrs(r, i);
     } else {
@@ -29,28 +29,31 @@ static void copy_body(hlo_computation *to, const hlo_computation *from, comp_map
   HS_VEC(hlo_instr *) ops = {0};
   hlo_for_each_instr(i, from) {
     ops.n = 0;
-    for (u32 k = 0; k < i->noperands; k++) hs_vec_push(&ops, made[hlo_operand(i, k)->id]);
-    if (ops.n) hlo_set_operands(made[i->id], (u32)ops.n, ops.v);
+    for (u32 k = 0; k < i->noperands; k++) hs_vec_push(&ops, made[hlo_operand(i, k)->id - low]);
+    if (ops.n) hlo_set_operands(made[i->id - low], (u32)ops.n, ops.v);
     ops.n = 0;
-    for (u32 k = 0; i->ctrl_preds && k < i->ctrl_preds->n; k++) hs_vec_push(&ops, made[i->ctrl_preds->v[k]->id]);
-    if (ops.n) hlo_set_ctrl_preds(made[i->id], (u32)ops.n, ops.v);
+    for (u32 k = 0; i->ctrl_preds && k < i->ctrl_preds->n; k++) hs_vec_push(&ops, made[i->ctrl_preds->v[k]->id - low]);
+    if (ops.n) hlo_set_ctrl_preds(made[i->id - low], (u32)ops.n, ops.v);
   }
   hs_vec_free(&ops);
   if (from->nparams) {
     u32 cap = 1;   // power of two: hlo_add_parameter appends in place
     while (cap < from->nparams) cap *= 2;
     hlo_instr **params = HS_NEW_ARRAY(&m->arena, hlo_instr *, cap);
-    for (u32 k = 0; k < from->nparams; k++) params[k] = from->params[k] ? made[from->params[k]->id] : NULL;
+    for (u32 k = 0; k < from->nparams; k++) params[k] = from->params[k] ? made[from->params[k]->id - low] : NULL;
     hlo_set_params_(to, from->nparams, params);
   }
-  if (from->root) hlo_set_root(to, made[from->root->id]);
+  if (from->root) hlo_set_root(to, made[from->root->id - low]);
   if (from->execution_thread.n) hlo_set_execution_thread(to, from->execution_thread);
 }
 
 hlo_computation *hlo_clone_computation(hlo_computation *c, const char *name, hlo_instr **map) {
-  hlo_instr **made = map ? map : hs_calloc(c->module->next_instr_id, sizeof *made);
+  u32 low = map ? 0 : UINT32_MAX, high = 0;
+  if (!map) hlo_for_each_instr(i, c) low = HS_MIN(low, i->id), high = HS_MAX(high, i->id);
+  // Not cleared: the table is only read where it was written. A small computation may span many ids.
+  hlo_instr **made = map ? map : hs_alloc((high - HS_MIN(low, high) + 1) * sizeof *made);
   hlo_computation *r = hlo_add_computation(c->module, name ? name : c->name);
-  copy_body(r, c, NULL, made);
+  copy_body(r, c, NULL, made, low);
   if (!map) hs_free(made);
   return r;
 }
@@ -60,7 +63,7 @@ hlo_computation *hlo_clone_computation_into(hlo_module *m, const hlo_computation
   hlo_instr **made = hs_calloc(c->module->next_instr_id, sizeof *made);
   hlo_computation *r = hlo_add_computation(m, name ? name : c->name);
   map.to[c->id] = r;
-  copy_body(r, c, &map, made);
+  copy_body(r, c, &map, made, 0);
   hs_free(made);
   hs_free(map.to);
   return r;
@@ -85,7 +88,7 @@ hlo_module *hlo_module_clone(const hlo_module *m, const char *name) {
   comp_map map = {m, r, hs_calloc(m->next_comp_id + 1, sizeof *map.to)};
   hlo_instr **made = hs_calloc(m->next_instr_id + 1, sizeof *made);
   hlo_for_each_comp(c, m) map.to[c->id] = hlo_add_computation(r, c->name);
-  hlo_for_each_comp(c, m) copy_body(map.to[c->id], c, &map, made);
+  hlo_for_each_comp(c, m) copy_body(map.to[c->id], c, &map, made, 0);
   if (m->entry) r->entry = map.to[m->entry->id];
   for (u32 k = 0; m->attrs && k < m->attrs->n; k++) hlo_set_module_attr(r, hlo_attr_clone(&r->arena, r->ctx, &m->attrs->v[k], map_comp, &map));
   if (m->frames) r->frames = hlo_stack_frames_clone_(r, m->frames);

@@ -24,7 +24,6 @@ void hlo_module_free(hlo_module *m) {
   for (size_t k = 0; k < m->journal->literals.n; k++) hlo_literal_unref(m->journal->literals.v[k]);
   hs_vec_free(&m->journal->literals);
   hs_vec_free(&m->journal->log);
-  hs_free(m->journal->fused);
   hs_free(m->journal);
   hlo_names_free_(m->names);
   hs_arena_free(&m->arena);
@@ -244,7 +243,7 @@ void hlo_set_root(hlo_computation *c, hlo_instr *i) { SET_PTR(c->module, c, c->r
 void hlo_set_attr(hlo_instr *i, hlo_attr a) {
   hlo_module *m = module_of(i);
   hold_literal(m, &a);
-  SET_PTR(m, i->parent, i->attrs, hlo_attrs_with(&m->arena, i->attrs, &a));
+  hlo_rec_attrs_(i, hlo_attrs_with(&m->arena, i->attrs, &a));
 }
 
 void hlo_set_attrs(hlo_instr *i, u32 n, const hlo_attr *sorted) {
@@ -256,7 +255,7 @@ void hlo_set_attrs(hlo_instr *i, u32 n, const hlo_attr *sorted) {
     memcpy(fresh->v, sorted, n * sizeof *sorted);
     for (u32 k = 0; k < n; k++) hold_literal(m, &fresh->v[k]);
   }
-  SET_PTR(m, i->parent, i->attrs, fresh);
+  hlo_rec_attrs_(i, fresh);
 }
 
 void hlo_set_attr_int(hlo_instr *i, hlo_attr_id id, i64 v) { hlo_set_attr(i, (hlo_attr){.id = id, .v.i = v}); }
@@ -271,8 +270,8 @@ void hlo_set_attr_str(hlo_instr *i, hlo_attr_id id, hs_str s) {
 
 void hlo_set_attr_comp(hlo_instr *i, hlo_attr_id id, hlo_computation *c) { hlo_set_attr(i, (hlo_attr){.id = id, .v.comp = c}); }
 void hlo_set_attr_ptr(hlo_instr *i, hlo_attr_id id, const void *p) { hlo_set_attr(i, (hlo_attr){.id = id, .v.p = p}); }
-void hlo_remove_attr(hlo_instr *i, hlo_attr_id id) { SET_PTR(module_of(i), i->parent, i->attrs, hlo_attrs_without(&module_of(i)->arena, i->attrs, id)); }
-void hlo_copy_attrs(hlo_instr *to, const hlo_instr *from) { SET_PTR(module_of(to), to->parent, to->attrs, from->attrs); }
+void hlo_remove_attr(hlo_instr *i, hlo_attr_id id) { hlo_rec_attrs_(i, hlo_attrs_without(&module_of(i)->arena, i->attrs, id)); }
+void hlo_copy_attrs(hlo_instr *to, const hlo_instr *from) { hlo_rec_attrs_(to, from->attrs); }
 
 void hlo_set_ctrl_preds(hlo_instr *i, u32 n, hlo_instr *const *preds) {
   hlo_module *m = module_of(i);
@@ -346,8 +345,11 @@ static void move_control(hlo_instr *old, hlo_instr *now) {
     u32 had = now->ctrl_preds ? now->ctrl_preds->n : 0, n = had;
     hlo_instr **preds = hs_alloc((had + old->ctrl_preds->n) * sizeof *preds);
     for (u32 k = 0; k < had; k++) preds[k] = now->ctrl_preds->v[k];
-    for (u32 k = 0; k < old->ctrl_preds->n; k++)
-      if (old->ctrl_preds->v[k] != now) preds[n++] = old->ctrl_preds->v[k];
+    for (u32 k = 0; k < old->ctrl_preds->n; k++) {
+      bool known = old->ctrl_preds->v[k] == now;
+      for (u32 j = 0; j < had && !known; j++) known = preds[j] == old->ctrl_preds->v[k];
+      if (!known) preds[n++] = old->ctrl_preds->v[k];
+    }
     hlo_set_ctrl_preds(now, n, preds);
     hlo_set_ctrl_preds(old, 0, NULL);
     hs_free(preds);

@@ -39,6 +39,17 @@ static hlo_use *edge_out(hlo_use *u) {
   return next;
 }
 
+// What hlo_is_fusion_comp answers from: how many live fusions call a computation.
+static void count_fusion(const hlo_instr *i, bool more) {
+  if (i->opcode != HLO_FUSION || i->dead || i->parent->dead) return;
+  hlo_computation *body = hlo_attr_comp(i, HLO_ATTR_CALLS);
+  if (body) body->nfusions += more ? 1 : UINT32_MAX;
+}
+
+static void count_fusions(const hlo_computation *c, bool more) {
+  hlo_for_each_instr(i, c) count_fusion(i, more);
+}
+
 static void instr_in(hlo_instr *i, hlo_instr *before) {
   hlo_computation *c = i->parent;
   i->next = before;
@@ -47,6 +58,7 @@ static void instr_in(hlo_instr *i, hlo_instr *before) {
   if (before) before->prev = i; else c->last = i;
   c->ninstrs++;
   i->dead = false;
+  count_fusion(i, true);
   touch(c->module, c);
 }
 
@@ -56,6 +68,7 @@ static hlo_instr *instr_out(hlo_instr *i) {
   if (i->prev) i->prev->next = i->next; else c->first = i->next;
   if (i->next) i->next->prev = i->prev; else c->last = i->prev;
   c->ninstrs--;
+  count_fusion(i, false);
   i->dead = true;
   touch(c->module, c);
   return next;
@@ -69,6 +82,7 @@ static void comp_in(hlo_computation *c, hlo_computation *before) {
   if (before) before->prev = c; else m->last = c;
   m->ncomputations++;
   c->dead = false;
+  count_fusions(c, true);
   touch(m, c);
 }
 
@@ -78,6 +92,7 @@ static hlo_computation *comp_out(hlo_computation *c) {
   if (c->prev) c->prev->next = c->next; else m->first = c->next;
   if (c->next) c->next->prev = c->prev; else m->last = c->prev;
   m->ncomputations--;
+  count_fusions(c, false);
   c->dead = true;
   touch(m, c);
   return next;
@@ -99,6 +114,19 @@ void hlo_rec_u32_(hlo_module *m, hlo_computation *c, u32 *field, u32 value) {
   push(m, (record){.kind = REC_U32, .where = field, .old_u32 = *field, .prev = c});
   *field = value;
   touch(m, c);
+}
+
+static void put_attrs(hlo_instr *i, const hlo_attrs *attrs) {
+  count_fusion(i, false);
+  i->attrs = attrs;
+  count_fusion(i, true);
+  touch(i->parent->module, i->parent);
+}
+
+void hlo_rec_attrs_(hlo_instr *i, const hlo_attrs *attrs) {
+  if (i->attrs == attrs) return;
+  push(i->parent->module, (record){.kind = REC_ATTRS, .where = i, .old = (void *)(uintptr_t)i->attrs});
+  put_attrs(i, attrs);
 }
 
 void hlo_rec_edge_(hlo_module *m, hlo_use *u, hlo_instr *def) {
@@ -175,6 +203,13 @@ static void swap_record(hlo_module *m, record *r) {
     *field = r->old_u32;
     r->old_u32 = now;
     touch(m, r->prev);
+    break;
+  }
+  case REC_ATTRS: {
+    hlo_instr *i = r->where;
+    const hlo_attrs *now = i->attrs;
+    put_attrs(i, r->old);
+    r->old = (void *)(uintptr_t)now;
     break;
   }
   case REC_EDGE: {

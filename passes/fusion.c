@@ -164,13 +164,19 @@ static fusion_class class_below(const hlo_instr *u, u32 slot, fusion_class c) {
 typedef struct planner {
   pass_ctx *p;
   hs_arena *a;
-  fusion_members *where;         // by instruction id: the kernels that compute it
-  u32 nwhere;
+  hlo_numbers at;                // of the computation's instructions
+  fusion_members *where;         // by that number: the kernels that compute it
   HS_VEC(fusion_kernel *) kernels;
 } planner;
 
+// NULL: made after the plan was begun, or in another computation.
+static fusion_members *kernels_of(const planner *f, const hlo_instr *i) {
+  u32 k = hlo_number_of(&f->at, i);
+  return k == UINT32_MAX ? NULL : &f->where[k];
+}
+
 static void join(planner *f, hlo_instr *i, const fusion_member *m) {
-  fusion_members *w = &f->where[i->id];
+  fusion_members *w = kernels_of(f, i);
   if (w->n == w->cap) {
     u32 cap = w->cap ? w->cap * 2 : 2;
     fusion_member *v = HS_NEW_ARRAY(f->a, fusion_member, cap);
@@ -197,9 +203,8 @@ static void start_kernel(planner *f, hlo_instr *i) {
 }
 
 static const fusion_member *in_kernel(const planner *f, const hlo_instr *i, const fusion_kernel *k) {
-  if (i->id >= f->nwhere) return NULL;
-  const fusion_members *w = &f->where[i->id];
-  for (u32 j = 0; j < w->n; j++)
+  const fusion_members *w = kernels_of(f, i);
+  for (u32 j = 0; w && j < w->n; j++)
     if (w->v[j].kernel == k) return &w->v[j];
   return NULL;
 }
@@ -338,7 +343,7 @@ static void place(planner *f, hlo_instr *p) {
   HS_VEC(fusion_kernel *) targets = {0};
   bool opaque_user = hlo_is_root(p);
   hlo_for_each_use(u, p) {
-    const fusion_members *w = u->user->id < f->nwhere ? &f->where[u->user->id] : NULL;
+    const fusion_members *w = kernels_of(f, u->user);
     if (!w || w->n == 0) opaque_user = true;
     for (u32 j = 0; w && j < w->n; j++) {
       size_t t = 0;
@@ -380,10 +385,9 @@ static bool worth_a_fusion(const fusion_kernel *k) {
 
 static hs_status fuse_computation(pass_ctx *p, hlo_computation *c) {
   hs_arena a = {0};
-  planner f = {.p = p, .a = &a, .nwhere = p->m->next_instr_id};
-  f.where = HS_NEW_ARRAY(&a, fusion_members, f.nwhere + 1);
   u32 n = c->ninstrs;
   hlo_instr **order = hlo_post_order(c, &a);
+  planner f = {.p = p, .a = &a, .at = hlo_number_instrs(c, n, order, &a), .where = HS_NEW_ARRAY(&a, fusion_members, n + 1)};
   for (u32 k = n; k-- > 0;) place(&f, order[k]);
   // Producers' kernels first: a fusion then reads the fusions made before it. Kernels were started users first.
   hs_status s = HS_GOOD;

@@ -1,23 +1,42 @@
 // inline.c — calls, maps and shared control-flow computations.
 //
-// call-inliner (xla/service/call_inliner.cc): a call's body replaces it, callees first, so that nested calls are copied
-//   already flat. What the call was told its copies inherit: control predecessors, frontend attributes, and the call's
+// call-inliner (xla/service/call_inliner.cc): a call's body replaces it. Callers first: the calls among the copies are inlined
+//   where they stand, and a body that nobody calls any more is never flattened itself, so that calls nested a thousand deep
+//   cost what they come to, not that for every level. What the call was told its copies inherit: control predecessors, frontend attributes, and the call's
 //   op_name in front of their own. Options: single_call_site, use_shardy_partitioner (its manual bodies stay calls).
 // map-inline (xla/service/map_inliner.cc): a map of a scalar elementwise function becomes that function on whole arrays.
 // flatten-call-graph (xla/service/flatten_call_graph.cc): a computation that several calls, whiles or conditionals share
 //   is copied, one for each, so that later passes may edit it for its one caller.
 #include "passes/util.h"
 
-static bool may_inline(const hlo_instr *call, bool shardy) {
+typedef struct inliner {
+  pass_ctx *c;
+  bool single, shardy;
+  u32 *counts;           // pass_caller_counts as the pass began
+} inliner;
+
+static bool is_marked(const hlo_instr *call, bool shardy) {
   const hlo_frontend *f = hlo_attr_ptr(call, HLO_ATTR_FRONTEND_ATTRIBUTES);
   for (u32 k = 0; f && k < f->n; k++)
-    if (hs_str_eq(f->v[k].key, HS_STR("inlineable")) && (hs_str_eq(f->v[k].value, HS_STR("false")) || hs_str_eq(f->v[k].value, HS_STR("xla_late")))) return false;
+    if (hs_str_eq(f->v[k].key, HS_STR("inlineable")) && (hs_str_eq(f->v[k].value, HS_STR("false")) || hs_str_eq(f->v[k].value, HS_STR("xla_late")))) return true;
   if (shardy) {
     const char *name = hlo_attr_comp(call, HLO_ATTR_TO_APPLY)->name;
-    if (strstr(name, "shmap_body") || strstr(name, "manual_computation_body")) return false;
+    if (strstr(name, "shmap_body") || strstr(name, "manual_computation_body")) return true;
   }
-  return !hlo_attr_get(call, HLO_ATTR_BACKEND_CONFIG);
+  return hlo_attr_get(call, HLO_ATTR_BACKEND_CONFIG) != NULL;
 }
+
+// Why a call stays; NULL: it goes. (What its copies stand in does not matter: inlining keeps to one execution thread.)
+static const char *refusal(const inliner *n, const hlo_instr *call) {
+  const hlo_computation *body = hlo_attr_comp(call, HLO_ATTR_TO_APPLY);
+  if (!body) return "it calls nothing";
+  if (is_marked(call, n->shardy)) return "marked as not inlineable";
+  if (n->single && body->id < n->counts[0] && n->counts[1 + body->id] > 1) return "its body has several call sites";
+  if (!hs_str_eq(body->execution_thread, call->parent->execution_thread)) return "its body runs on another execution thread";
+  return NULL;
+}
+
+static bool goes(const inliner *n, const hlo_instr *i) { return i->opcode == HLO_CALL && !refusal(n, i); }
 
 // ---- what copies inherit from their call -----------------------------------------------------------------------------------
 #define MAX_OP_NAME 1000   // a longer joined name is not worth its bytes: the copy keeps its own
@@ -34,12 +53,22 @@ static const hlo_metadata *prefixed(hlo_module *m, const hlo_metadata *d, hs_str
   return now;
 }
 
-static void prefix_names(hlo_module *m, hlo_instr *i, hs_str prefix, u32 depth) {
-  const hlo_metadata *d = prefixed(m, hlo_metadata_of(i), prefix);
+// A call that goes itself hands its name on when its turn comes; without one it is lent the prefix.
+static void prefix_names(const inliner *t, hlo_instr *i, hs_str prefix, u32 depth) {
+  hlo_module *m = t->c->m;
+  const hlo_metadata *own = hlo_metadata_of(i), *d = prefixed(m, own, prefix);
+  bool later = depth == 0 && goes(t, i);
+  if (later && (!own || !own->op_name.n)) {
+    hlo_metadata *lent = HS_NEW(&m->arena, hlo_metadata);
+    if (own) *lent = *own;
+    lent->op_name = prefix;
+    d = lent;
+  }
   if (d) hlo_set_attr_ptr(i, HLO_ATTR_METADATA, d);
+  if (later) return;
   hlo_computation *called[8];
   u32 n = depth < 64 && hlo_op_has(i->opcode, HLO_F_CALLS) ? hlo_called(i, called, 8) : 0;
-  for (u32 k = 0; k < HS_MIN(n, 8u); k++) hlo_for_each_instr(x, called[k]) prefix_names(m, x, prefix, depth + 1);
+  for (u32 k = 0; k < HS_MIN(n, 8u); k++) hlo_for_each_instr(x, called[k]) prefix_names(t, x, prefix, depth + 1);
 }
 
 static int key_order(hs_str a, hs_str b) {
@@ -73,8 +102,9 @@ static void join_ctrl_preds(hs_arena *a, hlo_instr *i, const hlo_instr_list *fro
   hlo_set_ctrl_preds(i, n, v);
 }
 
-static void inline_one(pass_ctx *c, hlo_instr *call, hlo_computation *body) {
-  hlo_module *m = c->m;
+// Puts the body in the call's place; returns the first of the copies, NULL when there are none.
+static hlo_instr *inline_one(const inliner *t, hlo_instr *call, hlo_computation *body) {
+  pass_ctx *c = t->c;
   hlo_computation *comp = call->parent;
   hlo_instr **args = HS_NEW_ARRAY(c->scratch, hlo_instr *, call->noperands + 1), *before = call->prev;
   for (u32 a = 0; a < call->noperands; a++) args[a] = hlo_operand(call, a);
@@ -82,40 +112,59 @@ static void inline_one(pass_ctx *c, hlo_instr *call, hlo_computation *body) {
   const hlo_metadata *md = hlo_metadata_of(call);
   const hlo_origin *origin = hlo_attr_ptr(call, HLO_ATTR_ORIGIN);
   const hlo_instr_list *preds = call->ctrl_preds;
-  u32 mark = m->next_instr_id;
   pass_note_done(c, call, NULL, "inlined %s (%u instructions)", body->name, body->ninstrs);
-  pass_inline_call(call, body, args, c->scratch);
-  for (hlo_instr *i = before ? before->next : comp->first; i && i->id >= mark; i = i->next) {
-    if (frontend && frontend->n) join_frontend(m, i, frontend);
-    if (md && md->op_name.n) prefix_names(m, i, md->op_name, 0);
+  hlo_instr *root = pass_inline_at(call, body, args, c->scratch), *first = before ? before->next : comp->first;
+  for (hlo_instr *i = first; i != call; i = i->next) {
+    if (frontend && frontend->n) join_frontend(c->m, i, frontend);
+    if (md && md->op_name.n) prefix_names(t, i, md->op_name, 0);
     if (preds && preds->n) join_ctrl_preds(c->scratch, i, preds);
     if (!origin && hlo_attr_get(i, HLO_ATTR_ORIGIN)) hlo_remove_attr(i, HLO_ATTR_ORIGIN);   // what the call stood for is not known
   }
+  if (first == call) first = NULL;
+  hlo_replace(call, root);
+  return first;
+}
+
+// Inlines the calls of one computation and those among the copies. False: no more rewrites are allowed.
+static bool inline_calls(const inliner *t, hlo_computation *comp) {
+  for (hlo_instr *i = comp->first, *next; i; i = next) {
+    next = i->next;
+    if (i->opcode == HLO_CALL) {
+      hlo_computation *body = hlo_attr_comp(i, HLO_ATTR_TO_APPLY);
+      const char *why = refusal(t, i);
+      if (why) {
+        pass_note_declined(t->c, i, NULL, "%s", why);
+        continue;
+      }
+      if (!pass_may_rewrite(t->c)) return false;
+      hlo_instr *first = inline_one(t, i, body);
+      if (first) next = first;
+    }
+    while (next && next->dead) next = next->next;   // an argument that nobody reads any more went with the call
+  }
+  return true;
 }
 
 hs_status pass_call_inliner(pass_ctx *c) {
-  bool single = pass_option_bool(c, "single_call_site", false), shardy = pass_option_bool(c, "use_shardy_partitioner", false);
-  u64 before = c->m->generation;
-  u32 n, *counts = pass_caller_counts(c->m, c->scratch);
-  hlo_computation **order = hlo_comp_post_order(c->m, c->scratch, &n);
-  for (u32 k = 0; k < n; k++) {
-    hlo_for_each_instr_safe(i, order[k]) {
-      if (i->opcode != HLO_CALL) continue;
-      hlo_computation *body = hlo_attr_comp(i, HLO_ATTR_TO_APPLY);
-      if (!body) continue;
-      if (!may_inline(i, shardy)) { pass_note_declined(c, i, NULL, "marked as not inlineable"); continue; }
-      if (single && counts[1 + body->id] > 1) { pass_note_declined(c, i, NULL, "%s has %u call sites", body->name, counts[1 + body->id]); continue; }
-      if (!hs_str_eq(body->execution_thread, order[k]->execution_thread)) {
-        pass_note_declined(c, i, NULL, "%s runs on another execution thread", body->name);
-        continue;
-      }
-      if (!pass_may_rewrite(c)) return HS_GOOD;
-      inline_one(c, i, body);
-      if (counts[1 + body->id]) counts[1 + body->id]--;
+  hlo_module *m = c->m;
+  u64 before = m->generation;
+  u32 n;
+  hlo_computation **order = hlo_comp_callees_first(m, c->scratch, &n);
+  inliner t = {c, pass_option_bool(c, "single_call_site", false), pass_option_bool(c, "use_shardy_partitioner", false), pass_caller_counts(m, c->scratch)};
+  bool *needed = HS_NEW_ARRAY(c->scratch, bool, m->next_comp_id + 1);   // called by what is left, or by nobody from the start
+  for (u32 k = n; k-- > 0;) {
+    hlo_computation *x = order[k];
+    if (!needed[x->id] && x != m->entry && t.counts[1 + x->id]) continue;
+    if (!inline_calls(&t, x)) return HS_GOOD;
+    hlo_for_each_instr(i, x) {
+      hlo_computation **v;
+      u32 nv;
+      pass_called_all(i, c->scratch, &v, &nv);
+      for (u32 j = 0; j < nv; j++) needed[v[j]->id] = true;
     }
     HS_TRY(hs_poll());
   }
-  if (c->m->generation != before) return pass_remove_unused(c, false);   // bodies that lost their last caller
+  if (m->generation != before) return pass_remove_unused(c, false);   // bodies that lost their last caller
   return HS_GOOD;
 }
 

@@ -35,32 +35,34 @@ static bool inflates(pass_ctx *c, const hlo_instr *i) {
 typedef struct mover {
   pass_ctx *c;
   pass_loop *l;
-  hlo_instr **out;      // per instruction id of the body: its copy before the loop
-  bool *invariant;
+  const hlo_numbers *at;   // of the body's instructions
+  hlo_instr **out;         // by that number: the copy before the loop
 } mover;
 
 // Copies an invariant instruction and its operands to before the loop.
+static hlo_instr **copy_of(const mover *m, const hlo_instr *i) { return &m->out[hlo_number_of(m->at, i)]; }
+
 static hlo_instr *hoist(mover *m, hlo_instr *top) {
   HS_VEC(hlo_instr *) stack = {0};
   hs_vec_push(&stack, top);
   while (stack.n) {
     hlo_instr *i = stack.v[stack.n - 1];
-    if (m->out[i->id]) { (void)hs_vec_pop(&stack); continue; }
+    if (*copy_of(m, i)) { (void)hs_vec_pop(&stack); continue; }
     if (i->opcode == HLO_GET_TUPLE_ELEMENT && hlo_operand(i, 0)->opcode == HLO_PARAMETER) {
-      m->out[i->id] = pass_element(hlo_operand(m->l->w, 0), hlo_attr_int(i, HLO_ATTR_INDEX, 0));
+      *copy_of(m, i) = pass_element(hlo_operand(m->l->w, 0), hlo_attr_int(i, HLO_ATTR_INDEX, 0));
       continue;
     }
     bool ready = true;
     for (u32 k = 0; k < i->noperands; k++)
-      if (!m->out[hlo_operand(i, k)->id]) { hs_vec_push(&stack, hlo_operand(i, k)); ready = false; }
+      if (!*copy_of(m, hlo_operand(i, k))) { hs_vec_push(&stack, hlo_operand(i, k)); ready = false; }
     if (!ready) continue;
     hlo_instr **ops = HS_NEW_ARRAY(m->c->scratch, hlo_instr *, i->noperands + 1);
-    for (u32 k = 0; k < i->noperands; k++) ops[k] = m->out[hlo_operand(i, k)->id];
-    m->out[i->id] = hlo_clone_instr(m->l->w->parent, i, NULL, i->noperands, ops);
-    hlo_move_before(m->out[i->id], m->l->w);
+    for (u32 k = 0; k < i->noperands; k++) ops[k] = *copy_of(m, hlo_operand(i, k));
+    *copy_of(m, i) = hlo_clone_instr(m->l->w->parent, i, NULL, i->noperands, ops);
+    hlo_move_before(*copy_of(m, i), m->l->w);
   }
   hs_vec_free(&stack);
-  return m->out[top->id];
+  return *copy_of(m, top);
 }
 
 // Whether the condition is false once the body has run: it compares one element of the state, which the body sets to a
@@ -89,27 +91,27 @@ static hs_status hoist_loop(pass_ctx *c, hlo_instr *w, u32 *counts) {
   i64 trips = hlo_trip_count(w);
   if (trips >= 0 && trips <= 1) { pass_note_declined(c, w, NULL, "it runs %lld times", (long long)trips); return HS_GOOD; }
   if (runs_once(&l)) { pass_note_declined(c, w, NULL, "it runs at most once"); return HS_GOOD; }
-  u32 limit = c->m->next_instr_id, nfound = 0;
-  bool *invariant = HS_NEW_ARRAY(c->scratch, bool, limit + 1);
-  hlo_instr **order = hlo_post_order(l.body, c->scratch), **found = HS_NEW_ARRAY(c->scratch, hlo_instr *, l.body->ninstrs + 1);
-  for (u32 t = 0; t < l.body->ninstrs; t++) {
+  u32 n = l.body->ninstrs, nfound = 0;
+  hlo_instr **order = hlo_post_order(l.body, c->scratch), **found = HS_NEW_ARRAY(c->scratch, hlo_instr *, n + 1);
+  hlo_numbers at = hlo_number_instrs(l.body, n, order, c->scratch);
+  bool *invariant = HS_NEW_ARRAY(c->scratch, bool, n + 1);
+  for (u32 t = 0; t < n; t++) {
     hlo_instr *i = order[t];
     if (i->opcode == HLO_GET_TUPLE_ELEMENT && hlo_operand(i, 0)->opcode == HLO_PARAMETER) {
-      invariant[i->id] = pass_loop_invariant(&l, (u32)hlo_attr_int(i, HLO_ATTR_INDEX, 0)) && hlo_shape_is_array(i->shape);
+      invariant[t] = pass_loop_invariant(&l, (u32)hlo_attr_int(i, HLO_ATTR_INDEX, 0)) && hlo_shape_is_array(i->shape);
       continue;
     }
     if (!may_move(i)) continue;
     bool all = true;
-    for (u32 k = 0; k < i->noperands; k++) all &= invariant[hlo_operand(i, k)->id];
-    if (!all || inflates(c, i)) continue;
-    invariant[i->id] = true;
+    for (u32 k = 0; k < i->noperands; k++) all &= invariant[hlo_number_of(&at, hlo_operand(i, k))];
+    invariant[t] = all && !inflates(c, i);
   }
   // The frontier: invariant values that something which stays reads.
-  for (u32 t = 0; t < l.body->ninstrs; t++) {
+  for (u32 t = 0; t < n; t++) {
     hlo_instr *i = order[t];
-    if (!invariant[i->id] || !worth_hoisting_alone(c, i)) continue;
+    if (!invariant[t] || !worth_hoisting_alone(c, i)) continue;
     bool needed = false;
-    hlo_for_each_use(u, i) needed |= !invariant[u->user->id] || !worth_hoisting_alone(c, u->user);
+    hlo_for_each_use(u, i) needed |= !invariant[hlo_number_of(&at, u->user)] || !worth_hoisting_alone(c, u->user);
     if (needed) found[nfound++] = i;
   }
   if (!nfound) return HS_GOOD;
@@ -119,7 +121,7 @@ static hs_status hoist_loop(pass_ctx *c, hlo_instr *w, u32 *counts) {
   hlo_computation *shared = l.body;
   pass_loop_own(&l, counts);
   if (shared != l.body) return hoist_loop(c, w, counts);   // the copy has its own ids
-  mover m = {c, &l, HS_NEW_ARRAY(c->scratch, hlo_instr *, limit + 1), invariant};
+  mover m = {c, &l, &at, HS_NEW_ARRAY(c->scratch, hlo_instr *, n + 1)};
   hlo_instr **values = HS_NEW_ARRAY(c->scratch, hlo_instr *, take), **in = HS_NEW_ARRAY(c->scratch, hlo_instr *, take);
   for (u32 k = 0; k < take; k++) {
     values[k] = hoist(&m, found[k]);

@@ -282,6 +282,74 @@ static void undo_is_quick(void **state) {
   hlo_ctx_free(ctx);
 }
 
+// ---- what tables by id rely on ---------------------------------------------------------------------------------------------
+static void check_fusion_counts(const hlo_module *m) {
+  hlo_for_each_comp(c, m) {
+    u32 n = 0;
+    hlo_for_each_comp(d, m) hlo_for_each_instr(i, d) n += i->opcode == HLO_FUSION && hlo_attr_comp(i, HLO_ATTR_CALLS) == c;
+    assert_int_equal(c->nfusions, n);
+    assert_int_equal(hlo_is_fusion_comp(c), n > 0);
+  }
+}
+
+// Fusions are made, copied, pointed elsewhere, removed and buried with their computation, and all that is undone.
+static void fusions_are_counted(void **state) {
+  fixture *f = *state;
+  hlo_module *m = f->m;
+  hlo_mark_sources(m);
+  hlo_instr *x = m->entry->params[0];
+  hlo_computation *body = hlo_add_computation(m, "body"), *other = hlo_add_computation(m, "other"), *holder = hlo_add_computation(m, "holder");
+  hlo_set_root(body, hlo_add_parameter(body, 0, x->shape, "p"));
+  hlo_set_root(other, hlo_add_parameter(other, 0, x->shape, "p"));
+  hlo_instr *p = hlo_add_parameter(holder, 0, x->shape, "p");
+  hlo_delta *made = hlo_commit(m);
+  check_fusion_counts(m);
+  hlo_instr *a = hlo_add_call(m->entry, HLO_FUSION, x->shape, HLO_ATTR_CALLS, body, 1, &x);
+  hlo_instr *b = hlo_clone_instr(m->entry, a, NULL, 1, &x);
+  hlo_set_root(holder, hlo_add_call(holder, HLO_FUSION, x->shape, HLO_ATTR_CALLS, body, 1, &p));
+  assert_int_equal(body->nfusions, 3);
+  check_fusion_counts(m);
+  size_t mark = hlo_journal_mark(m);
+  hlo_set_attr_comp(b, HLO_ATTR_CALLS, other);
+  hlo_remove(a);
+  hlo_remove_computation(holder);
+  assert_int_equal(body->nfusions, 0);
+  check_fusion_counts(m);
+  hlo_journal_rollback(m, mark);
+  assert_int_equal(body->nfusions, 3);
+  check_fusion_counts(m);
+  hlo_delta *d = hlo_commit(m);
+  hlo_delta_undo(m, d);
+  assert_false(hlo_is_fusion_comp(body));
+  check_fusion_counts(m);
+  hlo_delta_redo(m, d);
+  check_fusion_counts(m);
+  hlo_module *copy = hlo_module_clone(m, NULL);
+  check_fusion_counts(copy);
+  hlo_module_free(copy);
+  hlo_delta_free(m, d);
+  hlo_delta_free(m, made);
+}
+
+// Whether ids lie close together or far apart, each instruction gets its number and others get none.
+static void numbers_by_id(void **state) {
+  fixture *f = *state;
+  hlo_computation *e = f->m->entry, *elsewhere = hlo_add_computation(f->m, "elsewhere");
+  hs_arena a = {0};
+  for (u32 round = 0; round < 12; round++) {
+    hlo_instr **order = hlo_post_order(e, &a);
+    hlo_numbers n = hlo_number_instrs(e, e->ninstrs, order, &a);
+    for (u32 k = 0; k < e->ninstrs; k++) {
+      assert_int_equal(hlo_number_of(&n, order[k]), k);
+      for (u32 o = 0; o < order[k]->noperands; o++) assert_true(hlo_number_of(&n, hlo_operand(order[k], o)) < k);
+    }
+    hlo_for_each_comp(c, f->m) if (c != e) hlo_for_each_instr(i, c) assert_int_equal(hlo_number_of(&n, i), UINT32_MAX);
+    hlo_add(e, HLO_NEGATE, e->params[0]->shape, 1, &e->params[0], NULL);
+    for (u32 k = 0; k < 10u << round; k++) hlo_add_parameter(elsewhere, elsewhere->nparams, e->params[0]->shape, NULL);
+  }
+  hs_arena_free(&a);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(version_costs_what_was_edited), cmocka_unit_test(a_thousand_versions), cmocka_unit_test(undo_is_quick),
@@ -291,6 +359,8 @@ int main(void) {
       cmocka_unit_test_setup_teardown(clone_prints_the_same, setup, teardown),
       cmocka_unit_test_setup_teardown(fingerprint_sees_structure_not_names, setup, teardown),
       cmocka_unit_test_setup_teardown(provenance_unites, setup, teardown),
+      cmocka_unit_test_setup_teardown(fusions_are_counted, setup, teardown),
+      cmocka_unit_test_setup_teardown(numbers_by_id, setup, teardown),
   };
   return cmocka_run_group_tests_name("ir", tests, NULL, NULL);
 }
