@@ -3,7 +3,7 @@
 // Broadcast and iota stay: they are the small form of a large constant. An operand may be a broadcast of a constant as
 // long as one operand is a constant proper. Results are bounded in size (larger than the operands and than 45M elements is
 // refused) and in work, so that folding never costs what the program itself would; what is refused is noted.
-// A parameter that every call gives the same constant is that constant. Options, for folding late in compilation:
+// The size of a static dimension is a constant, too. A parameter that every call gives the same constant is that constant. Options, for folding late in compilation:
 // fold_float_arithmetic=false folds fusions as well (a tuple of results through its elements), but nothing that computes in
 // floating point; scalars_only.
 #include "core/eval.h"
@@ -175,6 +175,21 @@ static void take_constant_arguments(pass_ctx *c) {
   }
 }
 
+// The size of a dimension that is not dynamic is known.
+static bool static_size(const hlo_instr *i) {
+  hlo_ints d = hlo_attr_ints(i, HLO_ATTR_DIMENSIONS);
+  const hlo_shape *s = i->opcode == HLO_GET_DIMENSION_SIZE && d.n == 1 ? hlo_operand(i, 0)->shape : NULL;
+  return s && s->dims[d.v[0]] >= 0 && !(s->dynamic && s->dynamic[d.v[0]]) && !i->ctrl_preds && !i->nctrl_succs;
+}
+
+static bool fold_size(pass_ctx *c, hlo_instr *i) {
+  if (!pass_may_rewrite(c)) return false;
+  i64 n = hlo_operand(i, 0)->shape->dims[hlo_attr_ints(i, HLO_ATTR_DIMENSIONS).v[0]];
+  pass_note_done(c, i, NULL, "a static dimension of %lld", (long long)n);
+  hlo_replace(i, hlo_build_scalar_i64(i->parent, HLO_S32, n));
+  return true;
+}
+
 hs_status pass_constant_folding(pass_ctx *c) {
   folding f = {!pass_option_bool(c, "fold_float_arithmetic", true), pass_option_bool(c, "scalars_only", false)};
   take_constant_arguments(c);
@@ -184,6 +199,10 @@ hs_status pass_constant_folding(pass_ctx *c) {
     hlo_instr **order = hlo_post_order(comp, c->scratch);
     for (u32 k = 0; k < n; k++) {
       hlo_instr *i = order[k];
+      if (!i->dead && static_size(i)) {
+        if (!fold_size(c, i)) return HS_GOOD;
+        continue;
+      }
       if (i->dead || !(candidate(i) || late_fusion(i, &f)) || !allowed(i, &f)) continue;
       bool elided = false;
       for (u32 o = 0; o < i->noperands; o++) {

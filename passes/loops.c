@@ -206,3 +206,32 @@ void pass_loop_rename(pass_loop *l, u32 which, const char *prefix, const char *s
     hs_free(name);
   }
 }
+
+// ---- loops that count ---------------------------------------------------------------------------------------------------
+void pass_counted_open(pass_counted *l, hlo_computation *c, i32 trips, u32 n, hlo_instr *const *init, hs_arena *a) {
+  hlo_instr **in = HS_NEW_ARRAY(a, hlo_instr *, n + 1);
+  in[0] = hlo_build_scalar_i64(c, HLO_S32, 0);
+  memcpy(in + 1, init, n * sizeof *in);
+  *l = (pass_counted){.init = hlo_add_tuple(c, n + 1, in), .state = HS_NEW_ARRAY(a, hlo_instr *, n + 1), .n = n};
+  l->cond = hlo_add_computation(c->module, "while_cond");
+  hlo_instr *seen = hlo_add_gte(hlo_add_parameter(l->cond, 0, l->init->shape, "param"), 0);
+  hlo_set_root(l->cond, hlo_build_compare(seen, hlo_build_scalar_i64(l->cond, HLO_S32, trips), HLO_DIRECTION_LT));
+  l->body = hlo_add_computation(c->module, "while_body");
+  hlo_instr *p = hlo_add_parameter(l->body, 0, l->init->shape, "param");
+  l->index = hlo_add_gte(p, 0);
+  l->next_index = hlo_build_binary(HLO_ADD, l->index, hlo_build_scalar_i64(l->body, HLO_S32, 1));
+  for (u32 k = 0; k < n; k++) l->state[k] = hlo_add_gte(p, k + 1);
+}
+
+hlo_instr *pass_counted_close(pass_counted *l, hlo_instr *const *next, hs_arena *a) {
+  hlo_instr **out = HS_NEW_ARRAY(a, hlo_instr *, l->n + 1);
+  out[0] = l->next_index;
+  memcpy(out + 1, next, l->n * sizeof *out);
+  hlo_set_root(l->body, hlo_add_tuple(l->body, l->n + 1, out));
+  hlo_instr **order = hlo_post_order(l->body, a);   // the text reads in the order of use
+  for (u32 k = 0, n = l->body->ninstrs; k < n; k++) hlo_move_before(order[k], NULL);
+  hlo_instr *w = hlo_add(l->init->parent, HLO_WHILE, l->init->shape, 1, &l->init, NULL);
+  hlo_set_attr_comp(w, HLO_ATTR_CONDITION, l->cond);
+  hlo_set_attr_comp(w, HLO_ATTR_BODY, l->body);
+  return w;
+}

@@ -38,4 +38,11 @@ u32 pass_loop_sink(pass_loop *, u32 k, const hlo_instr *constant);
 // Names of body and condition, as XLA's passes mark what they changed.
 void pass_loop_rename(pass_loop *, u32 which, const char *prefix, const char *suffix);
 
+// ---- loops that count ---------------------------------------------------------------------------------------------------
+// for (index = 0; index < trips; index++) state = body(index, state), as a while whose state is (index, state...). Open it,
+// build the next state from index and state[k] in `body`, and close it with that: the while, whose elements 1.. are the results.
+typedef struct pass_counted { hlo_instr *init, *index, *next_index, **state; hlo_computation *body, *cond; u32 n; } pass_counted;
+void pass_counted_open(pass_counted *, hlo_computation *, i32 trips, u32 n, hlo_instr *const *init, hs_arena *);
+hlo_instr *pass_counted_close(pass_counted *, hlo_instr *const *next, hs_arena *);
+
 #endif

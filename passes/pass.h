@@ -53,6 +53,8 @@ void pass_set_guest(const pass_info *);
 hs_status pass_unknown(const char *name);                     // E_NO_PASS with the nearest names
 bool pass_option_bool(const pass_ctx *, const char *key, bool absent);
 i64 pass_option_int(const pass_ctx *, const char *key, i64 absent);
+// One of the words in `choices`, "simple|all": its number, 0 (the first) when the option is not given.
+u32 pass_option_choice(const pass_ctx *, const char *key, const char *choices);
 // Every rewrite asks first: false once the rewrite limit is reached (bisect counts rewrites with it).
 bool pass_may_rewrite(pass_ctx *);
 void pass_note_done(pass_ctx *, const hlo_instr *, const hlo_instr *other, const char *fmt, ...) HS_PRINTF(4, 5);
@@ -99,15 +101,19 @@ hs_status pass_run(hlo_module *, const pass_info *, const pass_options *, const 
 typedef struct pass_help {
   const char *name;
   bool again;                     // a second run may find more to do; else it changes nothing
-  const char *options;            // lines "option=default  meaning\n"
+  const char *options;            // lines "option=default  meaning\n"; "option=default|other|...  meaning\n" is one of these words
   const char *sample;             // a module that the pass changes, as text
 } pass_help;
 extern const pass_help pass_help_table[];                       // as long as pass_table, in its order
 extern const u32 pass_help_count;
 const pass_help *pass_help_of(const pass_info *);               // NULL for a guest
 
-typedef struct pass_option_help { const char *name, *absent, *meaning; } pass_option_help;
+typedef struct pass_option_help { const char *name, *absent, *choices, *meaning; } pass_option_help;   // choices: "a|b", or NULL
 u32 pass_help_options(const pass_help *, hs_arena *, pass_option_help **out);
+// E_USAGE, with the nearest name, when the pass has no such option, or it is given twice, or its value is not of its type. A
+// guest may have any.
+hs_status pass_check_options(const pass_info *, const pass_options *);
+bool pass_option_names(const char *given, const char *option);   // the same but for '-' and '_'
 // The sample before and after the pass, in short parsable text.
 hs_status pass_help_sample(const pass_info *, hs_buf *before, hs_buf *after);
 

@@ -1,8 +1,8 @@
 // pipeline.c — pipelines are text: pass names separated by commas, name{key=value;...} with options, fix(a,b) for a
 // fixpoint, and names of other pipelines. A name with a trailing '?' is left out when this build has no such pass.
 //
-// The text is parsed into a small program (passes, and loops for fixpoints) before anything runs, so an unknown name fails
-// first. A cursor says where a run stands; running whole is stepping to the end, so both do the same. A fixpoint runs its
+// The text is parsed into a small program (passes, and loops for fixpoints) before anything runs, so an unknown name or option
+// fails first. A cursor says where a run stands; running whole is stepping to the end, so both do the same. A fixpoint runs its
 // passes in rounds until a whole round changes nothing (at most 25, XLA's limit) or the module is again as it was some
 // rounds ago: then passes undo each other, which is told by name. A pass that found nothing to do is not asked again
 // until some other pass has edited the module.
@@ -45,6 +45,12 @@ static bool is_name_char(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' || c == '_' || c == '.';
 }
 
+static char *trimmed(hs_arena *a, const char *from, const char *to) {
+  while (from < to && (*from == ' ' || *from == '\n' || *from == '\t')) from++;
+  while (from < to && (to[-1] == ' ' || to[-1] == '\n' || to[-1] == '\t')) to--;
+  return hs_arena_strndup(a, from, (size_t)(to - from));
+}
+
 static hs_status parse_options(parser *ps, pass_options *out) {
   HS_VEC(struct pass_option) v = {0};
   ps->p++;
@@ -53,11 +59,11 @@ static hs_status parse_options(parser *ps, pass_options *out) {
     if (*ps->p == '}' || *ps->p == '\0') break;
     const char *key = ps->p;
     while (*ps->p && !strchr("=;,}", *ps->p)) ps->p++;
-    char *k = hs_arena_strndup(&ps->out->arena, key, (size_t)(ps->p - key)), *value = hs_arena_strndup(&ps->out->arena, "true", 4);
+    char *k = trimmed(&ps->out->arena, key, ps->p), *value = hs_arena_strndup(&ps->out->arena, "true", 4);
     if (*ps->p == '=') {
       const char *val = ++ps->p;
       while (*ps->p && !strchr(";,}", *ps->p)) ps->p++;
-      value = hs_arena_strndup(&ps->out->arena, val, (size_t)(ps->p - val));
+      value = trimmed(&ps->out->arena, val, ps->p);
     }
     struct pass_option o = {k, value};
     hs_vec_push(&v, o);
@@ -106,6 +112,8 @@ static hs_status parse_item(parser *ps) {
   const pass_pipeline *named = op.pass ? NULL : find_pipeline(ps, name);
   if (*ps->p == '{') HS_TRY(parse_options(ps, &op.options));
   op.text = op.options.n ? hs_arena_strndup(&ps->out->arena, start, (size_t)(ps->p - start)) : op.pass ? op.pass->name : name;
+  if (op.pass) HS_TRY(pass_check_options(op.pass, &op.options));
+  if (named && op.options.n) return hs_fail_subject(HS_E_USAGE, name, "pipeline %s takes no options", name);
   if (named) return parse_named(ps, named);
   bool optional = *ps->p == '?';
   ps->p += optional;

@@ -2,7 +2,7 @@
 //
 // A reduce-window whose windows are those of a running reduction along one dimension does N*N work. Longer than
 // base_length (option, 128), it becomes: tiles of base_length, a running reduction inside each, one over the tiles' totals
-// that leaves out the tile itself, and the two combined. Other reduce-windows over vectors get a second dimension of size 1,
+// that leaves out the tile itself, and the two combined (one that leaves out each element itself is padded then). Other reduce-windows over vectors get a second dimension of size 1,
 // for code generators that want two. Several arrays at once are reduced together.
 #include "passes/util.h"
 
@@ -59,12 +59,12 @@ static hlo_instr *swapped(hlo_instr *x, u32 d, u32 e) {
   return t;
 }
 
-static hlo_instr *padded(hlo_instr *x, hlo_instr *init, u32 dim, i64 more) {
+static hlo_instr *padded(hlo_instr *x, hlo_instr *init, u32 dim, i64 before, i64 behind) {
   hs_arena *a = &x->parent->module->arena;
   shaped s = shaped_of(x->shape);
   hlo_padding *p = HS_NEW(a, hlo_padding);
   hlo_pad_dim *v = HS_NEW_ARRAY(a, hlo_pad_dim, s.rank);
-  v[dim].high = more, s.dims[dim] += more;
+  v[dim].low = before, v[dim].high = behind, s.dims[dim] += before + behind;
   *p = (hlo_padding){s.rank, v};
   hlo_instr *r = hlo_add(x->parent, HLO_PAD, shape_from(x->parent->module->ctx, x->shape->dtype, &s), 2, (hlo_instr *[]){x, init}, NULL);
   hlo_set_attr_ptr(r, HLO_ATTR_PADDING, p);
@@ -89,7 +89,8 @@ static hlo_instr *windowed(pass_ctx *c, hlo_instr *like, u32 n, hlo_instr *const
 static hlo_instr *result_of(hlo_instr *r, u32 k) { return hlo_shape_is_tuple(r->shape) ? hlo_add_gte(r, k) : r; }
 
 // ---- running reductions ---------------------------------------------------------------------------------------------------------
-typedef struct running { u32 dim; bool forward; } running;
+// exclusive: one result more than there are elements, each of the elements before it (or behind, when backward).
+typedef struct running { u32 dim; bool forward, exclusive; } running;
 
 static bool is_running(const hlo_instr *i, running *out) {
   const hlo_window *w = hlo_attr_ptr(i, HLO_ATTR_WINDOW);
@@ -99,22 +100,12 @@ static bool is_running(const hlo_instr *i, running *out) {
     const hlo_window_dim *d = &w->v[k];
     if (d->stride != 1 || d->lhs_dilate != 1 || d->rhs_dilate != 1 || d->reversal) return false;
     if (d->size == 1 && !d->pad_low && !d->pad_high) continue;
-    bool forward = d->pad_low == d->size - 1 && !d->pad_high, backward = d->pad_high == d->size - 1 && !d->pad_low;
+    bool forward = (d->pad_low == d->size - 1 || d->pad_low == d->size) && !d->pad_high;
+    bool backward = (d->pad_high == d->size - 1 || d->pad_high == d->size) && !d->pad_low;
     if (found || d->size != s->dims[k] || (!forward && !backward)) return false;
-    found = true, *out = (running){k, forward};
+    found = true, *out = (running){k, forward, HS_MAX(d->pad_low, d->pad_high) == d->size};
   }
   return found;
-}
-
-// The computation that gives element k of the reducer's tuple.
-static hlo_computation *element_reducer(hlo_computation *f, u32 k) {
-  char *name = hs_format("%s.clone", f->name);
-  hlo_computation *g = hlo_clone_computation(f, name, NULL);
-  hs_free(name);
-  hlo_instr *root = g->root;
-  hlo_set_root(g, hlo_operand(root, k));
-  hlo_remove_dead(root);
-  return g;
 }
 
 static void in_two_levels(pass_ctx *c, hlo_instr *i, running run, i64 base) {
@@ -125,7 +116,7 @@ static void in_two_levels(pass_ctx *c, hlo_instr *i, running run, i64 base) {
   for (u32 k = 0; k < n; k++) {
     x[k] = hlo_operand(i, k);
     if (run.dim != last) x[k] = swapped(x[k], run.dim, last);
-    if (columns * base != length) x[k] = padded(x[k], hlo_operand(i, n + k), last, columns * base - length);
+    if (columns * base != length) x[k] = padded(x[k], hlo_operand(i, n + k), last, 0, columns * base - length);
   }
   shaped flat = shaped_of(x[0]->shape), tiled = flat;
   tiled.dims[last] = columns;
@@ -148,8 +139,8 @@ static void in_two_levels(pass_ctx *c, hlo_instr *i, running run, i64 base) {
   *(run.forward ? &w[last].pad_low : &w[last].pad_high) = columns;
   wider.dims[last] = columns + 1;
   hlo_instr *outer = windowed(c, i, n, total, w, &wider);
-  i64 most[HLO_MAX_RANK], all[HLO_MAX_RANK];
-  for (u32 k = 0; k <= rank; k++) most[k] = all[k] = k;
+  i64 most[HLO_MAX_RANK];
+  for (u32 k = 0; k <= rank; k++) most[k] = k;
   for (u32 k = 0; k < n; k++) {
     hlo_instr *before = sliced(result_of(outer, k), last, run.forward ? 0 : 1, run.forward ? columns : columns + 1);
     spread[k] = hlo_add_broadcast(before, shape_from(c->m->ctx, before->shape->dtype, &tiled), rank, most);
@@ -158,11 +149,11 @@ static void in_two_levels(pass_ctx *c, hlo_instr *i, running run, i64 base) {
   hlo_instr **args = HS_NEW_ARRAY(c->scratch, hlo_instr *, 2 * n);
   for (u32 k = 0; k < n; k++) args[k] = within[k], args[n + k] = spread[k];
   for (u32 k = 0; k < n; k++) {
-    hlo_instr *r = hlo_add_call(i->parent, HLO_MAP, shape_from(c->m->ctx, x[k]->shape->dtype, &tiled), HLO_ATTR_TO_APPLY, tuple ? element_reducer(f, k) : f, 2 * n, args);
-    hlo_set_attr_ints(r, HLO_ATTR_DIMENSIONS, rank + 1, all);
+    hlo_instr *r = hlo_add_call(i->parent, HLO_MAP, shape_from(c->m->ctx, x[k]->shape->dtype, &tiled), HLO_ATTR_TO_APPLY, pass_element_of(f, k), 2 * n, args);
     r = reshaped(r, &flat);
-    if (columns * base != length) r = sliced(r, last, 0, length);
     if (run.dim != last) r = swapped(r, run.dim, last);
+    if (columns * base != length) r = sliced(r, run.dim, 0, length);
+    if (run.exclusive) r = padded(r, hlo_operand(i, n + k), run.dim, run.forward ? 1 : 0, run.forward ? 0 : 1);
     const hlo_shape *want = tuple ? i->shape->elems[k] : i->shape;
     if (r->shape != want) hlo_set_shape(r, want);
     done[k] = r;
@@ -200,7 +191,9 @@ hs_status pass_reduce_window_rewriter(pass_ctx *c) {
       hlo_instr *i = order[k];
       running run;
       if (i->opcode != HLO_REDUCE_WINDOW || !i->noperands || hlo_shape_is_dynamic(hlo_operand(i, 0)->shape)) continue;
-      bool scan = is_running(i, &run) && hlo_operand(i, 0)->shape->dims[run.dim] > base;
+      const hlo_instr *root = hlo_attr_comp(i, HLO_ATTR_TO_APPLY)->root;
+      bool by_element = !hlo_shape_is_tuple(root->shape) || root->opcode == HLO_TUPLE;
+      bool scan = by_element && is_running(i, &run) && hlo_operand(i, 0)->shape->dims[run.dim] > base;
       if (!scan && hlo_operand(i, 0)->shape->rank != 1) { pass_note_declined(c, i, NULL, "its windows are no running reduction longer than %lld", (long long)base); continue; }
       if (!pass_may_rewrite(c)) return HS_GOOD;
       pass_note_done(c, i, NULL, scan ? "running reduction over tiles, then over their totals" : "over a second dimension of size 1");

@@ -15,7 +15,7 @@ const pass_info pass_table[] = {
 };
 const u32 pass_count = (u32)HS_COUNT(pass_table);
 
-static bool same_but_dashes(const char *a, const char *b) {
+bool pass_option_names(const char *a, const char *b) {
   for (; *a && *b; a++, b++) {
     char x = *a == '_' ? '-' : *a, y = *b == '_' ? '-' : *b;
     if (x != y) return false;
@@ -32,7 +32,7 @@ const pass_info *pass_find(const char *name) {
   for (u32 k = 0; k < pass_count; k++)
     if (strcmp(pass_table[k].name, name) == 0) return &pass_table[k];
   for (u32 k = 0; k < pass_count; k++)
-    if (same_but_dashes(pass_table[k].name, name)) return &pass_table[k];
+    if (pass_option_names(pass_table[k].name, name)) return &pass_table[k];
   return NULL;
 }
 
@@ -46,7 +46,7 @@ hs_status pass_unknown(const char *name) {
 
 static const char *option(const pass_ctx *c, const char *key) {
   for (u32 k = 0; c->options && k < c->options->n; k++)
-    if (same_but_dashes(c->options->v[k].key, key)) return c->options->v[k].value;
+    if (pass_option_names(c->options->v[k].key, key)) return c->options->v[k].value;
   return NULL;
 }
 
@@ -68,6 +68,17 @@ i64 pass_option_int(const pass_ctx *c, const char *key, i64 absent) {
   char *end;
   long long n = strtoll(v, &end, 10);
   return *v && *end == '\0' ? (i64)n : absent;
+}
+
+u32 pass_option_choice(const pass_ctx *c, const char *key, const char *choices) {
+  if (c->asked.fn) c->asked.fn(c->asked.arg, key, choices);
+  const char *v = option(c, key), *p = choices;
+  for (u32 k = 0; v && *p; k++, p += *p == '|') {
+    size_t n = strcspn(p, "|");
+    if (strlen(v) == n && strncmp(p, v, n) == 0) return k;
+    p += n;
+  }
+  return 0;
 }
 
 bool pass_may_rewrite(pass_ctx *c) {

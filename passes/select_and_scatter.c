@@ -23,7 +23,7 @@ static hlo_computation *chooser(pass_ctx *c, const hlo_computation *select, u32 
   hlo_instr *args[] = {p[0], p[rank + 1]}, *none = hlo_build_scalar_i64(f, HLO_S32, -1);
   hlo_instr *keep = pass_inline_at(none, select, args, c->scratch);
   keep = hlo_build_binary(HLO_AND, keep, hlo_build_compare(p[1], none, HLO_DIRECTION_NE));
-  keep = hlo_build_binary(HLO_OR, keep, hlo_build_compare(p[rank + 2], none, HLO_DIRECTION_EQ));
+  keep = hlo_build_binary(HLO_OR, keep, hlo_build_unary(HLO_NOT, hlo_build_compare(p[rank + 2], none, HLO_DIRECTION_NE)));
   for (u32 k = 0; k <= rank; k++) out[k] = hlo_build_select(keep, p[k], p[rank + 1 + k]);
   hlo_set_root(f, hlo_add_tuple(f, rank + 1, out));
   return f;

@@ -299,3 +299,14 @@ hlo_instr *pass_element(hlo_instr *tuple, i64 k) {
 const hlo_shape *pass_shape_as(const hlo_instr *like, hlo_dtype t) { return hlo_shape_with_dtype(like->parent->module->ctx, like->shape, t); }
 
 hlo_instr *pass_add_param(hlo_computation *c, i64 number, const hlo_shape *s) { return hlo_add_parameter(c, number, s, NULL); }
+
+hlo_computation *pass_element_of(hlo_computation *f, u32 k) {
+  if (!hlo_shape_is_tuple(f->root->shape)) return f;
+  char *name = hs_format("%s.clone", f->name);
+  hlo_computation *g = hlo_clone_computation(f, name, NULL);
+  hs_free(name);
+  hlo_instr *root = g->root;
+  hlo_set_root(g, pass_element(root, k));
+  hlo_remove_dead(root);
+  return g;
+}

@@ -49,6 +49,8 @@ const hlo_literal *pass_splat_constant(const hlo_instr *);
 bool pass_is_splat_f64(const hlo_instr *, double v);
 bool pass_const_i64(const hlo_instr *, i64 *v);          // integer or pred constant of one element
 
+// The computation that gives element k of f's result: f itself when that is no tuple, else a copy that computes no other.
+hlo_computation *pass_element_of(hlo_computation *f, u32 k);
 // get-tuple-element of a tuple looks through the tuple; else makes one.
 hlo_instr *pass_element(hlo_instr *tuple, i64 k);
 // Array shape with the dims of `like` (its layout too) and another element type.

@@ -106,13 +106,14 @@ static hs_status help_pass(repl_cmd *c, const pass_info *p) {
   pass_option_help *v;
   u32 n = pass_help_options(h, c->scratch, &v);
   int width = 0;
-  for (u32 k = 0; k < n; k++) width = HS_MAX(width, (int)(strlen(v[k].name) + strlen(v[k].absent) + 1));
+  for (u32 k = 0; k < n; k++) width = HS_MAX(width, (int)(strlen(v[k].name) + strlen(v[k].choices ? v[k].choices : v[k].absent) + 1));
   if (!c->doc) repl_say(c->out, n ? "\noptions, as in pass %s{%s=%s}, with their defaults:\n" : "\nno options\n", p->name, v[0].name, v[0].absent);
   for (u32 k = 0; k < n; k++) {
-    if (!c->doc) repl_say(c->out, "  %s=%-*s  %s\n", v[k].name, width - (int)strlen(v[k].name) - 1, v[k].absent, v[k].meaning);
+    if (!c->doc) repl_say(c->out, "  %s=%-*s  %s\n", v[k].name, width - (int)strlen(v[k].name) - 1, v[k].choices ? v[k].choices : v[k].absent, v[k].meaning);
     repl_json *j = repl_json_object(list, NULL);
     repl_json_str(j, "name", v[k].name);
     repl_json_str(j, "default", v[k].absent);
+    if (v[k].choices) repl_json_str(j, "choices", v[k].choices);
     repl_json_str(j, "meaning", v[k].meaning);
   }
   hs_buf before = {0}, after = {0};

@@ -1,6 +1,6 @@
 // passcheck.c — passes keep the meaning. usage: passcheck [--pass NAME] [-j N] FILE|DIR...
 //
-// For every module, every pass and every named pipeline: a copy of the module goes through it with everything verified and
+// For every module, every pass (in each of its modes) and every named pipeline: a copy of the module goes through it with everything verified and
 // its claim of a change held against the text; the result is evaluated on the inputs of the original and compared. A pass
 // that help.def says runs ONCE must find nothing to do on its own output. Modules that are too much work to evaluate, or that the
 // evaluator does not cover, are still run and verified, and counted as not evaluated.
@@ -55,6 +55,25 @@ static bool check_text(const subject *s, const char *text, bool fixpoint, FILE *
   return ok;
 }
 
+// A pass with its defaults, and with each other word of an option that is one of several.
+static bool check_pass(const subject *s, u32 p, FILE *out, u32 *unevaluated) {
+  const pass_help *h = &pass_help_table[p];
+  bool ok = check_text(s, h->name, !h->again, out, unevaluated);
+  hs_arena a = {0};
+  pass_option_help *v;
+  u32 n = pass_help_options(h, &a, &v);
+  for (u32 k = 0; k < n; k++) {
+    const char *word = v[k].choices ? strchr(v[k].choices, '|') : NULL;
+    for (; word; word = strchr(word + 1, '|')) {
+      char *text = hs_format("%s{%s=%.*s}", h->name, v[k].name, (int)strcspn(word + 1, "|"), word + 1);
+      ok &= check_text(s, text, !h->again, out, unevaluated);
+      hs_free(text);
+    }
+  }
+  hs_arena_free(&a);
+  return ok;
+}
+
 static int one(void *arg, u32 k, FILE *out) {
   run *r = arg;
   hlo_ctx *ctx = hlo_ctx_new();
@@ -69,7 +88,7 @@ static int one(void *arg, u32 k, FILE *out) {
   bool ok = true;
   u32 unevaluated = 0;
   for (u32 p = 0; p < pass_count; p++)
-    if (!r->only || strcmp(r->only, pass_table[p].name) == 0) ok &= check_text(&s, pass_table[p].name, !pass_help_table[p].again, out, &unevaluated);
+    if (!r->only || strcmp(r->only, pass_table[p].name) == 0) ok &= check_pass(&s, p, out, &unevaluated);
   for (u32 p = 0; p < pipeline_count; p++)
     if (!r->only || strcmp(r->only, pipeline_table[p].name) == 0) ok &= check_text(&s, pipeline_table[p].name, false, out, &unevaluated);
   return !ok ? 1 : unevaluated ? 2 : 0;

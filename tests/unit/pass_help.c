@@ -120,7 +120,7 @@ static void options(void **state) {
     words said = {0}, asked = {0};
     for (u32 j = 0; j < n; j++) {
       assert_true(*v[j].meaning);
-      add(&said, hs_format("%s=%s", v[j].name, v[j].absent));
+      add(&said, hs_format("%s=%s", v[j].name, v[j].choices ? v[j].choices : v[j].absent));
     }
     assert_int_equal(said.n, n);
     hlo_module *m = parse(pass_table[k].name, pass_help_table[k].sample);
@@ -145,6 +145,7 @@ static void option_values(void **state) {
     u32 n = pass_help_options(&pass_help_table[k], &a, &v);
     for (u32 j = 0; j < n; j++) {
       const char *value = strcmp(v[j].absent, "true") == 0 ? "false" : strcmp(v[j].absent, "false") == 0 ? "true" : "3";
+      if (v[j].choices) value = strrchr(v[j].choices, '|') + 1;
       struct pass_option option = {v[j].name, value};
       hlo_module *before = parse(pass_table[k].name, pass_help_table[k].sample), *after = hlo_module_clone(before, before->name);
       pass_run_options o = pass_run_default();
@@ -189,7 +190,7 @@ static void options_of_sources(void **state) {
     char *text = contents(files.gl_pathv[f]);
     for (const char *p = text; (p = strstr(p, "pass_option_"));) {
       p += strlen("pass_option_");
-      if (strncmp(p, "bool(", 5) != 0 && strncmp(p, "int(", 4) != 0) continue;
+      if (strncmp(p, "bool(", 5) != 0 && strncmp(p, "int(", 4) != 0 && strncmp(p, "choice(", 7) != 0) continue;
       char key[64];
       if (sscanf(p, "%*[a-z](%*[a-z], \"%63[a-z_0-9]\"", key) != 1) fail_msg("%s: an option whose name is no literal: %.40s", files.gl_pathv[f], p);
       if (!has(&named, key)) fail_msg("%s asks for %s, which no row of help.def names", files.gl_pathv[f], key);

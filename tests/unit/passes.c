@@ -208,7 +208,7 @@ static void pipelines(void **state) {
   assert_string_equal(p->ops.v[2].text, "cse{layout_sensitive=true}");
   pipeline_free(p);
   for (u32 k = 0; k < pipeline_count; k++) assert_true(hs_ok(parses(pipeline_table[k].name, &n)));
-  static const char *const bad[] = {"dce, no-such-pass", "fix(dce", "dce)", "dce{x=1", "dce,,{}"};
+  static const char *const bad[] = {"dce, no-such-pass", "fix(dce", "dce)", "dce{use_call_analysis=1", "dce,,{}"};
   for (size_t k = 0; k < HS_COUNT(bad); k++) {
     hs_status s = parses(bad[k], &n);
     assert_false(hs_ok(s));
@@ -216,6 +216,38 @@ static void pipelines(void **state) {
   }
   // Named pipelines may name only passes that exist.
   for (u32 k = 0; k < pipeline_count; k++) assert_null(strchr(pipeline_table[k].text, '?'));
+}
+
+// Options are checked before anything runs: names (with the nearest), types, words, and that each is given once.
+static void pipeline_options(void **state) {
+  (void)state;
+  static const struct { const char *text, *message, *note; } bad[] = {
+      {"dce{x=1}", "pass dce has no option 'x'", "its options are use_call_analysis"},
+      {"fix(dce{use_call_analyses=true})", "pass dce has no option 'use_call_analyses'", "did you mean 'use_call_analysis'?"},
+      {"map-inline{x}", "pass map-inline has no option 'x'", "it takes none"},
+      {"dce{use_call_analysis=maybe}", "use_call_analysis is true or false, not 'maybe'", NULL},
+      {"dce{use_call_analysis=}", "use_call_analysis is true or false, not ''", NULL},
+      {"tree_reduction_rewriter{reduce_window_size=3x}", "reduce_window_size is a whole number, not '3x'", NULL},
+      {"tree_reduction_rewriter{reduce_window_size=99999999999999999999}", "reduce_window_size is a whole number", NULL},
+      {"gather_expander{mode=some}", "mode is one of simple|all, not 'some'", NULL},
+      {"dce{use_call_analysis; use-call-analysis=false}", "use_call_analysis is given twice", NULL},
+      {"cpu{x=1}", "pipeline cpu takes no options", NULL},
+  };
+  for (size_t k = 0; k < HS_COUNT(bad); k++) {
+    u32 n;
+    hs_status s = parses(bad[k].text, &n);
+    if (hs_ok(s)) fail_msg("%s was taken", bad[k].text);
+    hs_buf b = {0};
+    hs_status_render(s, &b, false);
+    if (!strstr(hs_buf_cstr(&b), bad[k].message) || (bad[k].note && !strstr(hs_buf_cstr(&b), bad[k].note))) fail_msg("%s: %s", bad[k].text, hs_buf_cstr(&b));
+    hs_buf_free(&b);
+    hs_status_drop(s);
+  }
+  static const char *const good[] = {"dce{use_call_analysis}", "dce{ use-call-analysis = 0 }", "tree-reduction-rewriter{reduce_window_size=-1}", "scatter_expander{mode=indeterminate}"};
+  for (size_t k = 0; k < HS_COUNT(good); k++) {
+    u32 n;
+    assert_true(hs_ok(parses(good[k], &n)));
+  }
 }
 
 // A user's pipeline may name others, but not itself.
@@ -328,6 +360,6 @@ static int tear_down(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(data_cases), cmocka_unit_test(rolled_back), cmocka_unit_test(changes_are_seen), cmocka_unit_test(rewrite_limit),
-                                     cmocka_unit_test(names), cmocka_unit_test(pipelines), cmocka_unit_test(own_pipelines), cmocka_unit_test(steps_as_it_runs), cmocka_unit_test(costs), cmocka_unit_test(memory)};
+                                     cmocka_unit_test(names), cmocka_unit_test(pipelines), cmocka_unit_test(pipeline_options), cmocka_unit_test(own_pipelines), cmocka_unit_test(steps_as_it_runs), cmocka_unit_test(costs), cmocka_unit_test(memory)};
   return cmocka_run_group_tests(tests, set_up, tear_down);
 }
