@@ -145,8 +145,9 @@ typedef struct pipeline_loop { u32 begin, round; u64 generation, executed, print
 typedef struct pipeline_cursor { u32 at, depth; u64 executed; pipeline_loop loops[PIPELINE_MAX_LOOPS]; } pipeline_cursor;
 hs_status pipeline_parse(const char *text, const pass_pipelines *own, pipeline_program **out);     // own: see pass_run_options
 void pipeline_free(pipeline_program *);
-// The pass that pipeline_step runs next; NULL at the end. Moves the cursor over the ends of loops and passes known to be idle.
+// The pass that a run comes to next; NULL at the end. Moves the cursor to it, over the ends of loops and passes known to be idle.
 const pipeline_op *pipeline_next(pipeline_program *, pipeline_cursor *, const hlo_module *, const pass_run_options *);
-hs_status pipeline_step(hlo_module *, pipeline_program *, pipeline_cursor *, const pass_run_options *, pass_log *log);
+// Runs the pass that pipeline_next has moved the cursor to, and moves on: *next is the one after it. The log may be NULL.
+hs_status pipeline_step(hlo_module *, pipeline_program *, pipeline_cursor *, const pass_run_options *, pass_log *log, const pipeline_op **next);
 
 #endif

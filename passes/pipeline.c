@@ -199,9 +199,9 @@ const pipeline_op *pipeline_next(pipeline_program *p, pipeline_cursor *at, const
   return NULL;
 }
 
-hs_status pipeline_step(hlo_module *m, pipeline_program *p, pipeline_cursor *at, const pass_run_options *o, pass_log *log) {
-  if (!pipeline_next(p, at, m, o)) return HS_GOOD;
+hs_status pipeline_step(hlo_module *m, pipeline_program *p, pipeline_cursor *at, const pass_run_options *o, pass_log *log, const pipeline_op **next) {
   pipeline_op *op = &p->ops.v[at->at];
+  HS_ASSERT(at->at < p->ops.n && op->kind == PIPELINE_PASS);
   pass_run_options mine = *o;
   mine.progress = NULL;
   // The totals before a pass are those after the one before it.
@@ -220,7 +220,8 @@ hs_status pipeline_step(hlo_module *m, pipeline_program *p, pipeline_cursor *at,
   at->at++;
   if (r.changed) op->changed_at = at->executed;
   if (log) hs_vec_push(log, r);
-  if (o->progress) o->progress(o->progress_arg, m, &r, pipeline_next(p, at, m, o));
+  *next = pipeline_next(p, at, m, o);
+  if (o->progress) o->progress(o->progress_arg, m, &r, *next);
   return HS_GOOD;
 }
 
@@ -229,9 +230,10 @@ hs_status pipeline_run(hlo_module *m, const char *text, const pass_run_options *
   HS_TRY(pipeline_parse(text, o->own, &p));
   pipeline_cursor at = {0};
   hs_status s = HS_GOOD;
-  while (hs_ok(s) && pipeline_next(p, &at, m, o)) {
+  const pipeline_op *next = pipeline_next(p, &at, m, o);
+  while (hs_ok(s) && next) {
     s = hs_poll();
-    if (hs_ok(s)) s = pipeline_step(m, p, &at, o, log);
+    if (hs_ok(s)) s = pipeline_step(m, p, &at, o, log, &next);
   }
   pipeline_free(p);
   return s;

@@ -190,12 +190,13 @@ static hs_status walk(trial *t, pipeline_program *p) {
   u32 tried = 0, k = 0;
   pipeline_cursor at = {0};
   pass_run_options o = run_options(t);
-  for (const pipeline_op *op; (op = pipeline_next(p, &at, t->m, &o)); k++) {
+  const pipeline_op *next = pipeline_next(p, &at, t->m, &o);
+  for (; next; k++) {
     HS_TRY(hs_poll());
-    const char *step = op->text;
+    const char *step = next->text;
     size_t mark = hlo_journal_mark(t->m);
     pass_log log = {0};
-    hs_status s = pipeline_step(t->m, p, &at, &o, &log);
+    hs_status s = pipeline_step(t->m, p, &at, &o, &log, &next);
     bool changed = hs_ok(s) && log.v[0].changed;
     i64 rewrites = changed ? log.v[0].rewrites : 0;
     hs_vec_free(&log);

@@ -19,8 +19,12 @@ typedef struct stop {
   bool hit;
 } stop;
 
+// What the next step runs: a pass of the pipeline, or the next version's.
+typedef struct coming { const char *pass, *text; } coming;   // pass: NULL at the end; text: with its options
+
 typedef struct walk {
   repl_cmd *c;
+  coming next;
   i64 left;                        // changes to go; -1: no end
   HS_VEC(stop) stops;
   bool verify;
@@ -30,28 +34,34 @@ typedef struct walk {
 // A module read from a dump has its versions already: stepping walks along them, unless another pipeline is asked for.
 static bool walks_versions(const repl_cmd *c) { return c->mod->imported && !c->mod->stepping; }
 
-static const pipeline_op *next_op(repl_cmd *c) {
-  pass_run_options o = repl_pass_options(c);
-  return pipeline_next(c->mod->stepping, &c->mod->cursor, c->m, &o);
-}
+static coming coming_op(const pipeline_op *op) { return op ? (coming){op->pass->name, op->text} : (coming){0}; }
 
-// The name of the pass that the next step shows; NULL at the end.
-static const char *next_pass(repl_cmd *c) {
-  if (!walks_versions(c)) return next_op(c) ? next_op(c)->pass->name : NULL;
+static coming coming_version(const repl_cmd *c) {
   const repl_version *v = c->mod->at->redo;
-  return v && v->log.n ? v->log.v[0].pass : NULL;
+  return v && v->log.n ? (coming){v->log.v[0].pass, v->log.v[0].pass} : (coming){0};
 }
 
-// One step; says what it changed when its log is not the command's own.
-static hs_status take_step(repl_cmd *c, const pass_run_options *o, bool *changed) {
+// Moves the cursor on to what comes next; once is enough as long as nothing else moves it.
+static coming find_next(repl_cmd *c) {
+  if (walks_versions(c)) return coming_version(c);
+  pass_run_options o = repl_pass_options(c);
+  return coming_op(pipeline_next(c->mod->stepping, &c->mod->cursor, c->m, &o));
+}
+
+// One step, and what comes after it; says what it changed when its log is not the command's own.
+static hs_status take_step(walk *w, const pass_run_options *o, bool *changed) {
+  repl_cmd *c = w->c;
   if (walks_versions(c)) {
     repl_goto(c->mod, c->mod->at->redo);
     repl_say_log(c, &c->mod->at->log, 0, false);
+    w->next = coming_version(c);
     *changed = true;
     return HS_GOOD;
   }
   size_t from = c->log->n;
-  HS_TRY(repl_pass_failed(c, pipeline_step(c->m, c->mod->stepping, &c->mod->cursor, o, c->log)));
+  const pipeline_op *next = NULL;
+  HS_TRY(repl_pass_failed(c, pipeline_step(c->m, c->mod->stepping, &c->mod->cursor, o, c->log, &next)));
+  w->next = coming_op(next);
   *changed = c->log->v[from].changed;
   return HS_GOOD;
 }
@@ -125,11 +135,7 @@ static hs_status check_stop(walk *w, stop *s, const char *pass, bool changed) {
   repl_cmd *c = w->c;
   s->hit = false;
   switch (s->kind) {
-  case STOP_PASS: {
-    const char *next = next_pass(c);
-    s->hit = next && strcmp(next, s->name) == 0;
-    break;
-  }
+  case STOP_PASS: s->hit = w->next.pass && strcmp(w->next.pass, s->name) == 0; break;
   case STOP_CHANGED: s->hit = changed && instr_hash(c, s->name) != s->before; break;
   case STOP_EXPR: return expression_holds(c, s->when, &s->hit);
   case STOP_INVALID:
@@ -159,7 +165,7 @@ static hs_status open_pipeline(repl_cmd *c, const char *text) {
   return HS_GOOD;
 }
 
-void repl_say_next(repl_cmd *c) {
+static void say_coming(repl_cmd *c, coming next) {
   repl_module *mod = c->mod;
   if (walks_versions(c)) {
     const repl_version *v = mod->at->redo;
@@ -170,21 +176,22 @@ void repl_say_next(repl_cmd *c) {
     if (!c->doc && !v) repl_say(c->out, "end of the history\n");
     return;
   }
-  const pipeline_op *next = next_op(c);
   u32 before = 0;
   for (u32 k = 0; k < mod->cursor.at; k++) before += mod->stepping->ops.v[k].kind == PIPELINE_PASS;
   repl_json_int(c->doc, "position", before);
   repl_json_int(c->doc, "of", mod->stepping->npasses);
-  if (next) repl_json_str(c->doc, "next", next->text);
+  if (next.text) repl_json_str(c->doc, "next", next.text);
   if (c->doc) return;
-  if (!next) {
+  if (!next.text) {
     repl_say(c->out, "end of pipeline %s\n", mod->stepping->text);
     return;
   }
   u32 round = mod->cursor.depth ? mod->cursor.loops[mod->cursor.depth - 1].round : 0;
-  repl_say(c->out, "[%u/%u] next: %s", before, mod->stepping->npasses, next->text);
+  repl_say(c->out, "[%u/%u] next: %s", before, mod->stepping->npasses, next.text);
   repl_say(c->out, round ? " (round %u)\n" : "\n", round + 1);
 }
+
+void repl_say_next(repl_cmd *c) { say_coming(c, find_next(c)); }
 
 static void add_stops(walk *w) {
   const repl_session *s = w->c->s;
@@ -207,13 +214,14 @@ static hs_status run_walk(walk *w, const stop **hit) {
   o.verify &= w->verify;
   pipeline_cursor start = mod->cursor;
   repl_version *here = mod->at;
-  const char *last = NULL, *next;
+  const char *last = NULL;
   hs_status s = HS_GOOD;
   *hit = NULL;
-  while (!*hit && w->left != 0 && hs_ok(s) && (next = next_pass(c)) != NULL) {
+  w->next = find_next(c);
+  while (!*hit && w->left != 0 && hs_ok(s) && w->next.pass) {
     bool changed = false;
-    last = walks_versions(c) ? next : next_op(c)->text;
-    s = take_step(c, &o, &changed);
+    last = w->next.text;
+    s = take_step(w, &o, &changed);
     if (hs_ok(s)) s = hs_poll();
     if (w->left > 0) w->left -= changed;
     for (size_t k = 0; hs_ok(s) && k < w->stops.n; k++) {
@@ -229,7 +237,7 @@ static hs_status run_walk(walk *w, const stop **hit) {
   }
   if (*hit && (*hit)->number && !c->doc) repl_say(c->out, "breakpoint %u: %s\n", (*hit)->number, (*hit)->when);
   if (*hit) repl_json_str(c->doc, "stopped_at", (*hit)->when);
-  repl_say_next(c);
+  say_coming(c, w->next);
   if (!walks_versions(c)) c->label = hs_format("%s: %s", c->command->name, last ? last : "");
   return HS_GOOD;
 }

@@ -284,7 +284,13 @@ static void steps_as_it_runs(void **state) {
   pipeline_program *p;
   pipeline_cursor at = {0};
   assert_true(hs_ok(pipeline_parse("dce, fix(algsimp, cse, dce)", NULL, &p)));
-  while (pipeline_next(p, &at, b, &o)) assert_true(hs_ok(pipeline_step(b, p, &at, &o, &stepped)));
+  const pipeline_op *next = pipeline_next(p, &at, b, &o);
+  while (next) {
+    const pipeline_op *op = next;
+    assert_true(hs_ok(pipeline_step(b, p, &at, &o, &stepped, &next)));
+    assert_string_equal(stepped.v[stepped.n - 1].pass, op->pass->name);
+  }
+  assert_null(pipeline_next(p, &at, b, &o));
   assert_int_equal(ran.n, stepped.n);
   for (size_t k = 0; k < ran.n; k++) assert_string_equal(ran.v[k].pass, stepped.v[k].pass);
   assert_int_equal(hlo_text_hash(a), hlo_text_hash(b));
