@@ -20,7 +20,8 @@ typedef struct backend_options {
   u32 nflags; const backend_flag *flags;
   bool backend_only;            // pjrt: the plug-in generates code for the module as it is, without passes of its own
   const char *target;           // pjrt: text of a GpuTargetConfigProto: compile for that device, which need not be here; NULL
-  bool trace;                   // pjrt: the plug-in logs its passes
+  hs_buf *trace;                // pjrt: gets what the plug-in writes while it compiles, its passes logged, also when it fails; NULL
+  const char *process_flags;    // pjrt: XLA_FLAGS of a plug-in process of its own, for what is no option of one compilation; NULL
   bool one_device;              // run as the only device, however many the module says (interp)
 } backend_options;
 

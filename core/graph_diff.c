@@ -277,3 +277,13 @@ void hlo_graph_diff_make(const hlo_module *a, const hlo_module *b, hs_arena *ar,
   count(&t);
   hs_vec_free(&t.pairs);
 }
+
+bool hlo_graph_diff_same(const hlo_graph_diff *d) {
+  if (d->moved || d->changed || d->removed || d->added) return false;
+  const hlo_instr *x = d->a->entry->root, *y = d->b->entry->root;
+  if (x->opcode != y->opcode || x->shape != y->shape || x->noperands != y->noperands) return false;
+  if (!hlo_graph_diff_is_glue(x)) return d->of_a[x->id] == y;
+  for (u32 k = 0; k < x->noperands; k++)
+    if (d->of_a[hlo_graph_diff_operand_a(d, x, k)->id] != hlo_graph_diff_operand_b(d, y, k)) return false;
+  return true;
+}

@@ -32,5 +32,7 @@ void hlo_graph_diff_make(const hlo_module *a, const hlo_module *b, hs_arena *, h
 hlo_instr *hlo_graph_diff_operand_a(const hlo_graph_diff *, const hlo_instr *, u32 k);
 hlo_instr *hlo_graph_diff_operand_b(const hlo_graph_diff *, const hlo_instr *, u32 k);
 bool hlo_graph_diff_is_glue(const hlo_instr *);
+// Whether the two compute the same by the same instructions, fused and called alike; names and order do not count.
+bool hlo_graph_diff_same(const hlo_graph_diff *);
 
 #endif

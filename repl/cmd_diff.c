@@ -11,6 +11,7 @@
 
 typedef struct view {
   repl_cmd *c;
+  repl_json *doc;                       // NULL in text mode
   hlo_graph_diff d;
   hlo_print_options o;                  // of one instruction
   repl_json *list;
@@ -52,7 +53,7 @@ static const char *paint(const view *v, char sign) {
 }
 
 static void say_change(view *v, char sign, const char *kind, const hlo_instr *i, const hlo_instr *was, const char *text) {
-  if (!v->c->doc) {
+  if (!v->doc) {
     repl_say(v->c->out, "  %s%c %s%s\n", paint(v, sign), sign, text, paint(v, 0));
     return;
   }
@@ -123,11 +124,11 @@ static void list_moved(view *v, const hlo_computation *cb, u8 *told) {
       const hlo_instr *w = v->d.of_b[z->id];
       if (told[z->id] || !w || w->parent != x->parent || v->d.change[z->id] != HLO_DIFF_MOVED || hlo_graph_diff_is_glue(z)) continue;
       told[z->id] = 1;
-      if (v->c->doc) say_change(v, '>', "moved", z, w, z->name);
+      if (v->doc) say_change(v, '>', "moved", z, w, z->name);
       else if (n < MOST_NAMES || repl_flag(v->c, "--full")) hs_buf_printf(&b, "%s%s", n ? ", " : "", w->name);
       n++;
     }
-    if (v->c->doc) continue;
+    if (v->doc) continue;
     repl_say(v->c->out, "  %s> %u moved from %s: %s", paint(v, '>'), n, x->parent->name, hs_buf_cstr(&b));
     if (n > MOST_NAMES && !repl_flag(v->c, "--full")) repl_say(v->c->out, " and %u more", n - MOST_NAMES);
     repl_say(v->c->out, "%s\n", paint(v, 0));
@@ -146,7 +147,7 @@ static void list_computation(view *v, const hlo_computation *ca, const hlo_compu
     hlo_for_each_instr(y, cb) any |= touched(v, y);
   if (!any) return;
   hs_buf b = {0};
-  if (!v->c->doc) repl_say(v->c->out, "%s%s\n", cb ? cb->name : ca->name, !cb ? " (removed)" : !ca ? " (new)" : "");
+  if (!v->doc) repl_say(v->c->out, "%s%s\n", cb ? cb->name : ca->name, !cb ? " (removed)" : !ca ? " (new)" : "");
   hs_arena tmp = {0};
   hlo_instr **order = ca ? hlo_post_order(ca, &tmp) : NULL;
   for (u32 k = 0; ca && k < ca->ninstrs; k++)
@@ -165,7 +166,7 @@ static void list_computation(view *v, const hlo_computation *ca, const hlo_compu
 }
 
 static void list(view *v) {
-  v->list = repl_json_array(v->c->doc, "changes");
+  v->list = repl_json_array(v->doc, "changes");
   u8 *told = HS_NEW_ARRAY(v->c->scratch, u8, v->d.b->next_instr_id + 1);
   hlo_for_each_comp(cb, v->d.b) list_computation(v, v->d.comp_of_b[cb->id], cb, told);
   hlo_for_each_comp(ca, v->d.a)
@@ -195,22 +196,28 @@ static void say_texts(view *v, bool columns) {
   texts(v, &a, &b);
   if (columns) repl_diff_columns(hs_buf_cstr(&a), a.n, hs_buf_cstr(&b), b.n, repl_columns(), v->c->out->color, &d, &stat);
   else repl_diff(hs_buf_cstr(&a), a.n, hs_buf_cstr(&b), b.n, 3, v->c->out->color, &d, &stat);
-  repl_json_int(v->c->doc, "lines_added", stat.added);
-  repl_json_int(v->c->doc, "lines_removed", stat.removed);
-  repl_json_strn(v->c->doc, "diff", hs_buf_cstr(&d), d.n);
-  if (!v->c->doc) hs_buf_put(&v->c->out->text, hs_buf_cstr(&d), d.n);
+  repl_json_int(v->doc, "lines_added", stat.added);
+  repl_json_int(v->doc, "lines_removed", stat.removed);
+  repl_json_strn(v->doc, "diff", hs_buf_cstr(&d), d.n);
+  if (!v->doc) hs_buf_put(&v->c->out->text, hs_buf_cstr(&d), d.n);
   hs_buf_free(&a);
   hs_buf_free(&b);
   hs_buf_free(&d);
 }
 
 // ---- the command --------------------------------------------------------------------------------------------------------
-static void say_head(view *v, const side *a, const side *b) {
+static void open_view(repl_cmd *c, repl_json *doc, const hlo_module *a, const hlo_module *b, view *v) {
+  *v = (view){.c = c, .doc = doc, .o = hlo_print_short_parsable()};
+  v->o.print_large_constants = v->o.print_backend_config = v->o.include_layout_in_shapes = false;
+  hlo_graph_diff_make(a, b, c->scratch, &v->d);
+}
+
+static void say_head(view *v, const char *from, const char *to) {
   const struct { const char *name; u32 n; } parts[] = {{"same", v->d.same}, {"moved", v->d.moved}, {"changed", v->d.changed}, {"removed", v->d.removed}, {"added", v->d.added}};
-  repl_json *doc = v->c->doc, *ops = repl_json_object(doc, "opcodes");
-  repl_json_str(doc, "from", a->label);
-  repl_json_str(doc, "to", b->label);
-  if (!doc) repl_say(v->c->out, "%s -> %s:", a->label, b->label);
+  repl_json *doc = v->doc, *ops = repl_json_object(doc, "opcodes");
+  repl_json_str(doc, "from", from);
+  repl_json_str(doc, "to", to);
+  if (!doc) repl_say(v->c->out, "%s -> %s:", from, to);
   for (size_t k = 0; k < HS_COUNT(parts); k++) {
     repl_json_int(doc, parts[k].name, parts[k].n);
     if (!doc && (parts[k].n || k == 0)) repl_say(v->c->out, "%s %u %s", k ? "," : "", parts[k].n, parts[k].name);
@@ -225,6 +232,14 @@ static void say_head(view *v, const side *a, const side *b) {
   if (!doc) repl_say(v->c->out, "\n");
 }
 
+bool repl_say_graph_diff(repl_cmd *c, repl_json *doc, const char *from, const hlo_module *a, const char *to, const hlo_module *b, u32 most) {
+  view v;
+  open_view(c, doc, a, b, &v);
+  say_head(&v, from, to);
+  if (v.d.moved + v.d.changed + v.d.removed + v.d.added <= most) list(&v);
+  return hlo_graph_diff_same(&v.d);
+}
+
 hs_status cmd_diff(repl_cmd *c) {
   side a = {c->mod, c->mod->at->parent, NULL, NULL}, b = {c->mod, c->mod->at, NULL, NULL};
   if (repl_arg(c, 0)) HS_TRY(side_arg(c, repl_arg(c, 0), &a));
@@ -232,10 +247,9 @@ hs_status cmd_diff(repl_cmd *c) {
   if (!a.version) return hs_fail(HS_E_NO_HISTORY, "%s is as it was loaded: nothing to compare with", c->m->name);
   open_side(c, &a, a.mod != b.mod);
   open_side(c, &b, a.mod != b.mod);
-  view v = {.c = c, .o = hlo_print_short_parsable()};
-  v.o.print_large_constants = v.o.print_backend_config = v.o.include_layout_in_shapes = false;
-  hlo_graph_diff_make(a.m, b.m, c->scratch, &v.d);
-  say_head(&v, &a, &b);
+  view v;
+  open_view(c, c->doc, a.m, b.m, &v);
+  say_head(&v, a.label, b.label);
   if (repl_flag(c, "--text") || repl_flag(c, "--side-by-side")) say_texts(&v, repl_flag(c, "--side-by-side") != NULL);
   else if (!repl_flag(c, "--summary")) list(&v);
   hlo_module_free(a.m);

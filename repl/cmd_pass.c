@@ -226,6 +226,11 @@ static const char *joined(repl_cmd *c, u32 from, const char *between) {
 }
 
 hs_status cmd_pass(repl_cmd *c) {
+  const char *peer = repl_flag(c, "--compare");
+  if (peer && strcmp(peer, "xla") != 0) return repl_usage_error(c, "--compare is xla, not \"%s\"", peer);
+  if (peer && c->args.npos != 1) return repl_usage_error(c, "--compare=xla takes one pass");
+  if (peer) return repl_compare_pass(c, repl_arg(c, 0));
+  if (repl_flag(c, "--run")) return repl_usage_error(c, "--run belongs to --compare=xla");
   pass_run_options o = repl_pass_options(c);
   if (repl_flag(c, "--limit")) HS_TRY(repl_arg_int(c, "--limit", repl_flag(c, "--limit"), 0, INT32_MAX, &o.rewrite_limit));
   return run_text(c, joined(c, 0, ","), &o);

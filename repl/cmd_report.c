@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "backends/ffi.h"
+#include "backends/pjrt/pjrt.h"
 #include "repl/bundle.h"
 #include "repl/exec.h"
 #include "repl/npy.h"
@@ -86,6 +87,17 @@ static void json_outcome(repl_json *parent, const char *key, const outcome *o) {
   repl_json_str(j, "message", o->error);
 }
 
+// Which plug-in, for which device, and its flags: the passes left out are one of them.
+static void json_plugin(const repl_session *s, repl_json *j) {
+  char *path = NULL;
+  hs_status_drop(pjrt_find(s->plugin, &path));
+  repl_json_str(j, "plugin", path);
+  repl_json_str(j, "plugin_target", s->plugin_target);
+  repl_json *flags = repl_json_object(j, "plugin_flags");
+  for (size_t k = 0; k < s->flags.n; k++) repl_json_str(flags, s->flags.v[k].name, s->flags.v[k].value);
+  hs_free(path);
+}
+
 static hs_status write_json(repl_cmd *c, const char *dir, const outcome *expected, const outcome *actual) {
   repl_json *j = repl_json_root();
   repl_json_str(j, "schema", BUNDLE_SCHEMA);
@@ -100,6 +112,7 @@ static hs_status write_json(repl_cmd *c, const char *dir, const outcome *expecte
   repl_json_bool(j, "allow_fallback", c->s->set.allow_fallback);
   repl_json_num(j, "abs_error", c->s->set.abs_error);
   repl_json_num(j, "rel_error", c->s->set.rel_error);
+  if (strcmp(c->s->be->name, "pjrt") == 0) json_plugin(c->s, j);
   json_outcome(j, "expected", expected);
   json_outcome(j, "actual", actual);
   hs_buf b = {0};
@@ -279,6 +292,16 @@ static hs_status replay_module(repl_cmd *c, const char *dir, const repl_json *j,
   repl_session with = *c->s;
   with.set.threads = (u32)repl_json_get_num(j, "threads", 0);
   with.set.deadline = repl_json_get_num(j, "deadline", 0);
+  const repl_json *flags = repl_json_get(j, "plugin_flags");
+  const char *plugin = repl_json_get_str(j, "plugin"), *target = repl_json_get_str(j, "plugin_target");
+  if (!with.plugin && plugin && access(plugin, R_OK) == 0) with.plugin = (char *)(uintptr_t)plugin;
+  if (plugin && !with.plugin) repl_note(c->out, "%s is not here: another plug-in stands in", plugin);
+  if (target) with.plugin_target = (char *)(uintptr_t)target;
+  memset(&with.flags, 0, sizeof with.flags);
+  for (u32 k = 0; k < repl_json_count(flags); k++) {
+    const repl_json *f = repl_json_at(flags, k);
+    hs_vec_push(&with.flags, ((backend_flag){repl_json_key(f), repl_json_text(f)}));
+  }
   if (hs_ok(s)) s = settle(&got, run_on(&with, be, m, n, args, &got.value));
   if (hs_ok(s)) s = judge(c, dir, j, m, &got);
   if (hs_ok(s) && got.value) {
@@ -295,6 +318,7 @@ static hs_status replay_module(repl_cmd *c, const char *dir, const repl_json *j,
     hs_status_drop(e);
     hlo_literal_unref(want);
   }
+  hs_vec_free(&with.flags);
   outcome_free(&got);
   for (u32 k = 0; k < n; k++) hlo_literal_unref(args[k]);
   hs_free(args);

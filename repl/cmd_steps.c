@@ -1,56 +1,23 @@
 // cmd_steps.c — steps xla: the plug-in's own pass pipeline on the current version, run by run, and as a history.
 //
-// One compilation gives both: the log tells every run with its time, also those that change nothing; the dumps hold the
-// module after each run that changed it. The dumps become versions of a module of their own (as `load FOLDER` does with any
-// dump), with the times of the log, so that next, back, goto, until, diff and blame work on XLA's pipeline as on ours.
+// The dumps become versions of a module of their own (as `load FOLDER` does with any dump), with the times of the log, so that
+// next, back, goto, until, diff and blame work on XLA's pipeline as on ours.
 #include <stdio.h>
-#include <stdlib.h>
-#include <unistd.h>
 
-#include "backends/pjrt/pjrt.h"
-#include "repl/dump_folder.h"
 #include "repl/exec.h"
 #include "repl/plugin.h"
+#include "repl/xla_steps.h"
 
-// Compiles with dumps into `dir`; the steps are the caller's to free.
-static hs_status traced(repl_cmd *c, const char *dir, pjrt_steps *steps, double *compile_ms) {
-  hlo_module *m;
-  HS_TRY(repl_runnable(c, NULL, false, &m));
-  backend_options o = repl_backend_options(c->s);
-  const backend_flag dumps[] = {{"xla_dump_to", dir}, {"xla_dump_hlo_pass_re", ".*"}, {"xla_dump_hlo_as_text", "true"}, {"xla_dump_large_constants", "true"}};
-  backend_flag *flags = hs_calloc(o.nflags + HS_COUNT(dumps), sizeof *flags);
-  if (o.nflags) memcpy(flags, o.flags, o.nflags * sizeof *flags);
-  memcpy(flags + o.nflags, dumps, sizeof dumps);
-  o.flags = flags;
-  o.nflags += HS_COUNT(dumps);
-  o.trace = true;
-  const backend *be = backend_find("pjrt");
-  backend_exe *exe = NULL;
-  hs_status s = be->compile(m, &o, &exe);
-  if (hs_ok(s)) {
-    const char *log = pjrt_compiled_result(exe)->log;
-    pjrt_read_steps(log ? log : "", steps);
-    *compile_ms = be->compiled(exe)->compile_ms;
-    be->release(exe);
-  }
-  hlo_module_free(m);
-  hs_free(flags);
-  return s;
-}
-
-// Times of the runs that changed the module, in order, go to the versions of the history.
-static void join_times(repl_module *mod, pjrt_steps *steps) {
-  size_t at = 0;
-  for (size_t v = 1; v < mod->versions.n; v++) {
+// Times of the runs go to the versions they made: versions stand for states in order, those without edits left out.
+static void join_times(repl_module *mod, const xla_steps *x) {
+  size_t v = 1;
+  for (u32 state = 1; state < xla_steps_states(x) && v < mod->versions.n; state++) {
+    const dump_step *d = &x->dumps->steps.v[state];
     pass_log *log = &mod->versions.v[v]->log;
-    if (!log->n) continue;
-    for (size_t k = at; k < steps->n; k++) {
-      if (strcmp(steps->v[k].pass, log->v[0].pass) != 0) continue;
-      steps->v[k].changed = true;
-      log->v[0].ms = steps->v[k].us / 1e3;
-      at = k + 1;
-      break;
-    }
+    if (!log->n || strcmp(log->v[0].pass, d->pass ? d->pass : d->label) != 0 || (d->pipeline && strcmp(log->v[0].pipeline, d->pipeline) != 0)) continue;
+    for (size_t k = 0; k < x->log.n; k++)
+      if (x->to[k] == state && x->log.v[k].changed && d->pass) { log->v[0].ms = x->log.v[k].us / 1e3; break; }
+    v++;
   }
 }
 
@@ -102,29 +69,23 @@ static void say_runs(repl_cmd *c, const pjrt_steps *s, double compile_ms) {
   repl_json_num(c->doc, "compile_ms", compile_ms);
 }
 
-static hs_status show_steps(repl_cmd *c, const char *dir) {
-  pjrt_steps steps = {0};
-  double compile_ms = 0;
-  hs_status s = traced(c, dir, &steps, &compile_ms);
-  if (hs_ok(s) && !steps.n) s = hs_fail(HS_E_UNSUPPORTED, "this plug-in does not log its passes");
+hs_status cmd_steps(repl_cmd *c) {
+  if (strcmp(repl_arg(c, 0), "xla") != 0) return repl_usage_error(c, "steps xla, not \"%s\"", repl_arg(c, 0));
+  hlo_module *m;
+  HS_TRY(repl_runnable(c, NULL, false, &m));
+  xla_steps x;
+  hs_status s = xla_steps_make(c, m, NULL, &x);
+  if (hs_ok(s) && !x.log.n && !x.log.pipelines) s = hs_fail(HS_E_UNSUPPORTED, "this plug-in does not log its passes");
   repl_module *mod = NULL;
-  if (hs_ok(s)) s = repl_load_history(c, dir, c->m->name, &mod);
+  if (hs_ok(s)) s = repl_load_history(c, x.dir, c->m->name, &mod);
   if (hs_ok(s)) {
-    join_times(mod, &steps);
-    say_runs(c, &steps, compile_ms);
+    join_times(mod, &x);
+    say_runs(c, &x.log, x.compile_ms);
     repl_say_plugin_line(c);
     repl_json_int(c->doc, "module_number", mod->number);
     if (!c->doc) repl_say(c->out, "module %u holds the %zu states: next, back, goto, until, diff and blame walk them\n", mod->number, mod->versions.n);
   }
-  pjrt_steps_free(&steps);
-  return s;
-}
-
-hs_status cmd_steps(repl_cmd *c) {
-  if (strcmp(repl_arg(c, 0), "xla") != 0) return repl_usage_error(c, "steps xla, not \"%s\"", repl_arg(c, 0));
-  char dir[] = "/tmp/hlosh-steps-XXXXXX";
-  if (!mkdtemp(dir)) return hs_fail_errno(HS_E_IO, dir);
-  hs_status s = show_steps(c, dir);
-  repl_remove_folder(dir);
+  xla_steps_free(&x);
+  hlo_module_free(m);
   return s;
 }

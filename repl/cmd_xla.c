@@ -109,11 +109,13 @@ static hs_status say_kernels(repl_cmd *c, const repl_exe *x) {
 }
 
 hs_status cmd_xla(repl_cmd *c) {
-  static const char *const words[] = {"module", "cost", "memory", "kernels"};
+  static const char *const words[] = {"module", "cost", "memory", "kernels", "disable", "enable", "disabled"};
   const char *what = repl_arg(c, 0) ? repl_arg(c, 0) : "module";
   bool known = false;
   for (size_t k = 0; k < HS_COUNT(words); k++) known |= strcmp(what, words[k]) == 0;
-  if (!known) return repl_usage_error(c, "module, cost, memory or kernels, not \"%s\"", what);
+  if (!known) return repl_usage_error(c, "module, cost, memory, kernels, disable, enable or disabled, not \"%s\"", what);
+  if (strstr(what, "able")) return repl_xla_passes(c, what);
+  if (c->args.npos > 1) return repl_usage_error(c, "xla %s takes no names", what);
   repl_exe *x;
   const pjrt_result *r;
   HS_TRY(made(c, &x, &r));

@@ -84,6 +84,11 @@ hs_status repl_usage_error(const repl_cmd *, const char *fmt, ...) HS_PRINTF(2, 
 pass_run_options repl_pass_options(repl_cmd *);
 void repl_say_log(repl_cmd *, const pass_log *, size_t from, bool quiet);
 hs_status repl_pass_failed(repl_cmd *, hs_status);                   // E_PASS: saves what the pass was given, and says where
+// `pass NAME --compare xla` (pass_compare.c): our pass on what the plug-in's runs of the pass of that name were given.
+hs_status repl_compare_pass(repl_cmd *, const char *pass);
+// cmd_diff.c: what differs between two modules of one context, as `diff` says it; into `doc` in JSON mode. True when nothing does.
+// most: without the list when more than so many instructions differ.
+bool repl_say_graph_diff(repl_cmd *, repl_json *doc, const char *from, const hlo_module *a, const char *to, const hlo_module *b, u32 most);
 void repl_say_next(repl_cmd *);                                     // "[4/31] next: dce"
 // For commands that work on a module in some of their forms only.
 hs_status repl_needs_module(const repl_cmd *, bool empty_ok);

@@ -105,6 +105,10 @@ static void add_kind(offer *o, const repl_session *s, const char *kind) {
   else if (strcmp(kind, "PIPELINE") == 0) {
     for (u32 k = 0; k < pipeline_count; k++) add(o, pipeline_table[k].name);
     for (size_t k = 0; k < s->pipelines.n; k++) add(o, s->pipelines.v[k].name);
+    add(o, "xla-passes");
+  } else if (strcmp(kind, "CONDITION") == 0) {
+    static const char *const words[] = {"mismatch", "nan", "crash", "verify", "slower", "bigger"};
+    for (size_t k = 0; k < HS_COUNT(words); k++) add(o, words[k]);
   }
   else if (strcmp(kind, "BACKEND") == 0)
     for (u32 k = 0; k < backend_count; k++) add(o, backend_table[k]->name);
@@ -121,6 +125,10 @@ static void add_kind(offer *o, const repl_session *s, const char *kind) {
   else if (strcmp(kind, "SETTING") == 0) for (u32 k = 0; k < repl_setting_count; k++) add(o, repl_setting_name(k));
   else if (strcmp(kind, "CODE") == 0)
     for (int k = 1; k < HS_CODE_COUNT; k++) add(o, hs_code_text((hs_code)k));
+  else if (strcmp(kind, "VIEW") == 0) {
+    static const char *const views[] = {"module", "cost", "memory", "kernels", "disable", "enable", "disabled"};
+    for (size_t k = 0; k < HS_COUNT(views); k++) add(o, views[k]);
+  } else if (strcmp(kind, "WHOSE") == 0) add(o, "xla");
   else if (strcmp(kind, "WHAT") == 0) add(o, "llvm"), add(o, "asm"), add(o, "buffers"), add(o, "schedule");
   else if (strcmp(kind, "QUERY") == 0 || strcmp(kind, "OPCODE") == 0)
     for (int k = 1; k < HLO_OPCODE_COUNT; k++) add(o, hlo_op_text((hlo_opcode)k));

@@ -85,13 +85,16 @@ void repl_say_plugin_line(repl_cmd *c) {
   char *path = NULL;
   hs_status s = pjrt_find(c->s->plugin, &path);
   if (hs_ok(s)) s = pjrt_describe(path, &a);
-  if (hs_ok(s) && !c->doc) repl_say(c->out, "  xla: %s, PJRT API %d.%d, StableHLO %s\n", path, a.major, a.minor, *a.stablehlo ? a.stablehlo : "not told");
+  const char *without = repl_disabled_passes(c->s);
+  if (hs_ok(s) && !c->doc)
+    repl_say(c->out, "  xla: %s, PJRT API %d.%d, StableHLO %s%s%s\n", path, a.major, a.minor, *a.stablehlo ? a.stablehlo : "not told", *without ? ", without " : "", without);
   if (hs_ok(s)) {
     char *api = hs_format("%d.%d", a.major, a.minor);
     repl_json *j = repl_json_object(c->doc, "plugin");
     repl_json_str(j, "path", path);
     repl_json_str(j, "api", api);
     repl_json_str(j, "stablehlo", a.stablehlo);
+    if (*without) repl_json_str(j, "disabled_passes", without);
     hs_free(api);
   }
   hs_status_drop(s);
@@ -130,6 +133,12 @@ static void drop_flag(repl_session *s, const char *name) {
     s->plugin_epoch++;
     return;
   }
+}
+
+const char *repl_disabled_passes(const repl_session *s) {
+  for (size_t k = 0; k < s->flags.n; k++)
+    if (strcmp(s->flags.v[k].name, "xla_disable_hlo_passes") == 0) return s->flags.v[k].value;
+  return "";
 }
 
 void repl_say_flags(repl_cmd *c, repl_json *j) {

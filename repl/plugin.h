@@ -12,5 +12,8 @@ hs_status repl_set_flag(repl_cmd *, repl_json *, const char *flag, const char *v
 // "xla: PATH, PJRT API 0.81, StableHLO 1.13.3": stands beside every number that the plug-in measured.
 void repl_say_plugin_line(repl_cmd *);
 void repl_say_flags(repl_cmd *, repl_json *);
+// The passes that the plug-in leaves out, as its flag names them: "fusion,dce"; "" for none.
+const char *repl_disabled_passes(const repl_session *);
+hs_status repl_xla_passes(repl_cmd *, const char *verb);                  // xla disable, enable, disabled (xla_disable.c)
 
 #endif

@@ -41,6 +41,7 @@ static void host_free(pjrt_host *h) {
   pjrt_about_free(&h->about);
   hs_free((void *)(uintptr_t)h->config.path);
   hs_free((void *)(uintptr_t)h->config.target);
+  hs_free((void *)(uintptr_t)h->config.flags);
   hs_free(h->log);
   hs_free(h->key);
   hs_free(h);
@@ -52,7 +53,7 @@ static void end_hosts(void) {
 }
 
 static char *key_of(const pjrt_config *c) {
-  return hs_format("%u %u %d %016llx %s", c->threads, c->devices, c->trace, (unsigned long long)(c->target ? hs_hash_bytes(c->target, strlen(c->target), 1) : 0), c->path);
+  return hs_format("%u %u %d %016llx %s %s", c->threads, c->devices, c->trace, (unsigned long long)(c->target ? hs_hash_bytes(c->target, strlen(c->target), 1) : 0), c->flags ? c->flags : "", c->path);
 }
 
 static pjrt_host *host_new(const pjrt_config *c, char *key) {
@@ -61,9 +62,9 @@ static pjrt_host *host_new(const pjrt_config *c, char *key) {
   h->config = *c;
   h->config.path = hs_strdup(c->path);
   h->config.target = c->target ? hs_strdup(c->target) : NULL;
+  h->config.flags = c->flags ? hs_strdup(c->flags) : NULL;
   h->w = worker_new(NULL);
-  h->log_fd = memfd_create("hlosh plug-in log", MFD_CLOEXEC);
-  if (h->log_fd >= 0) fcntl(h->log_fd, F_SETFL, O_APPEND);
+  h->log_fd = -1;
   return h;
 }
 
@@ -157,15 +158,27 @@ static hs_status open_plugin(pjrt_host *h) {
   hs_buf q = {0};
   char threads[16];
   snprintf(threads, sizeof threads, "%u", h->config.threads);
-  const char *env[][2] = {{"NPROC", threads}, {"PJRT_NPROC", threads}, {"TF_CPP_VMODULE", "hlo_pass_pipeline=2,cpu_compiler=1,gpu_compiler=1"}};
+  const char *given = getenv("XLA_FLAGS");
+  char *flags = h->config.flags ? hs_format("%s %s", given ? given : "", h->config.flags) : NULL;
+  const struct { const char *name, *value; bool wanted; } env[] = {
+      {"NPROC", threads, h->config.threads != 0}, {"PJRT_NPROC", threads, h->config.threads != 0},
+      {"TF_CPP_VMODULE", "hlo_pass_pipeline=2,cpu_compiler=1,gpu_compiler=1", h->config.trace}, {"XLA_FLAGS", flags, flags != NULL}};
+  u32 n_env = 0;
+  for (size_t k = 0; k < HS_COUNT(env); k++) n_env += env[k].wanted;
   wire_put_str(&q, h->config.path);
-  u32 first = h->config.threads ? 0 : 2, last = h->config.trace ? 3 : 2;
-  wire_put_u32(&q, last - first);
-  for (u32 k = first; k < last; k++) {
-    wire_put_str(&q, env[k][0]);
-    wire_put_str(&q, env[k][1]);
+  wire_put_u32(&q, n_env);
+  for (size_t k = 0; k < HS_COUNT(env); k++) {
+    if (!env[k].wanted) continue;
+    wire_put_str(&q, env[k].name);
+    wire_put_str(&q, env[k].value);
   }
-  HS_TRY(worker_start(h->w));
+  hs_free(flags);
+  if (h->log_fd < 0) {
+    h->log_fd = memfd_create("hlosh plug-in log", MFD_CLOEXEC);
+    if (h->log_fd >= 0) fcntl(h->log_fd, F_SETFL, O_APPEND);
+  }
+  hs_status started = worker_start(h->w);
+  if (!hs_ok(started)) { hs_buf_free(&q); return started; }
   void *reply = NULL;
   size_t n = 0;
   hs_status s = pjrt_host_call(h, "loading a plug-in", WORKER_REQ_PJRT_OPEN, &q, &h->log_fd, h->log_fd >= 0, OPEN_S, &reply, &n);
@@ -190,8 +203,11 @@ static hs_status open_plugin(pjrt_host *h) {
 
 static void drop_oldest(void) {
   size_t oldest = 0;
-  for (size_t k = 1; k < hosts.n; k++) if (hosts.v[k]->used < hosts.v[oldest]->used) oldest = k;
+  for (size_t k = 1; k < hosts.n; k++)
+    if (worker_pid(hosts.v[k]->w) && (!worker_pid(hosts.v[oldest]->w) || hosts.v[k]->used < hosts.v[oldest]->used)) oldest = k;
   worker_kill(hosts.v[oldest]->w);   // programs that point to it are compiled again elsewhere
+  if (hosts.v[oldest]->log_fd >= 0) close(hosts.v[oldest]->log_fd);
+  hosts.v[oldest]->log_fd = -1;
 }
 
 static u32 running(void) {

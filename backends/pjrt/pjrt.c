@@ -15,7 +15,7 @@ struct backend_exe {
   u64 id, generation;            // of the worker that has it
   pjrt_host *host;
   hs_arena arena;
-  char *path, *target;
+  char *path, *target, *flags;
   pjrt_config config;
   hs_buf request;
   worker_shm program;
@@ -280,6 +280,7 @@ static void pjrt_release(backend_exe *e) {
   hs_buf_free(&e->request);
   hs_free(e->path);
   hs_free(e->target);
+  hs_free(e->flags);
   hs_arena_free(&e->arena);
   hs_free(e);
 }
@@ -331,17 +332,18 @@ static hs_status build(backend_exe *e, const hlo_module *m, const backend_option
     e->replicas = ready.replicas;
     e->ndevices = ready.replicas * ready.partitions;
     e->target = o->target ? hs_strdup(o->target) : NULL;
-    e->config = (pjrt_config){.path = e->path, .threads = o->threads, .devices = e->ndevices, .target = e->target, .trace = o->trace};
+    e->flags = o->process_flags ? hs_strdup(o->process_flags) : NULL;
+    e->config = (pjrt_config){.path = e->path, .threads = o->threads, .devices = e->ndevices, .target = e->target, .trace = o->trace != NULL, .flags = e->flags};
     s = make_tiles(e, &ready);
   }
   void *reply = NULL;
   size_t n = 0;
   if (hs_ok(s)) s = compile_request(e, &ready, o, &reply, &n);
   pjrt_ready_free(&ready);
-  if (hs_ok(s) && o->trace) {
+  if (o->trace && e->host) {
     size_t length;
     const char *log = pjrt_host_log(e->host, &length);
-    e->said.log = hs_arena_strndup(&e->arena, log, length);
+    hs_buf_put(o->trace, log, length);
   }
   if (hs_ok(s)) {
     wire_reader r = {reply, n, false};

@@ -36,6 +36,7 @@ typedef struct pjrt_config {
   u32 threads, devices;          // 0: as the plug-in likes
   const char *target;            // text of a GpuTargetConfigProto: compile for it without a device; NULL: a client
   bool trace;                    // the plug-in logs its passes (TF_CPP_VMODULE)
+  const char *flags;             // put behind XLA_FLAGS, which the plug-in reads once; NULL
 } pjrt_config;
 typedef struct pjrt_about {      // what a plug-in says of itself
   int major, minor; u32 functions;
@@ -81,9 +82,17 @@ typedef struct pjrt_step {
   u32 before, after;             // instructions
   u64 hash;                      // of the module it found
   bool changed, whole;           // whole: a pipeline run as a pass
+  u32 begun;                     // how many runs had ended when it began
+  u32 pipelines[2];              // how many pipelines had started when it began, when it ended
 } pjrt_step;
-typedef struct pjrt_steps { pjrt_step *v; size_t n, cap; double cumulative_us; hs_arena arena; } pjrt_steps;   // cumulative: as XLA adds up
-void pjrt_read_steps(const char *log, pjrt_steps *out);      // in order of their ends
+typedef struct pjrt_steps {
+  pjrt_step *v; size_t n, cap;   // in order of their ends
+  double cumulative_us;          // as XLA adds up
+  u32 pipelines;                 // that started
+  const char *open, *open_pipeline;   // the innermost run that did not end (its process did), or NULL
+  hs_arena arena;
+} pjrt_steps;
+void pjrt_read_steps(const char *log, pjrt_steps *out);
 void pjrt_steps_free(pjrt_steps *);
 
 // ---- shard.c ------------------------------------------------------------------------------------------------------------
@@ -108,7 +117,6 @@ typedef struct pjrt_result {
   const pjrt_property *cost; u32 ncost;
   pjrt_memory memory;
   const char *fingerprint;
-  const char *log;               // what the plug-in wrote to stderr while compiling, when that was asked for
 } pjrt_result;
 const pjrt_result *pjrt_compiled_result(const backend_exe *);
 // pjrt_whole for a state of the program's module inside the plug-in, such as the optimized one. Its parameters are the arrays

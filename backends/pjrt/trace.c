@@ -9,7 +9,7 @@
 
 #include <stdlib.h>
 
-typedef struct open_run { u32 pipelines, index; const char *pass; u64 hash; u32 before; } open_run;
+typedef struct open_run { u32 pipelines, begun, started; const char *pass; u64 hash; u32 before; } open_run;
 typedef struct tracer { pjrt_steps *out; HS_VEC(open_run) open; HS_VEC(const char *) pipelines; HS_VEC(u32) waiting; } tracer;   // waiting: ended runs whose result is not seen yet
 
 static bool starts(const char *p, const char *end, const char *with, const char **rest) {
@@ -22,7 +22,7 @@ static bool starts(const char *p, const char *end, const char *with, const char 
 static char *keep(tracer *t, const char *p, const char *end) { return hs_arena_strndup(&t->out->arena, p, (size_t)(end - p)); }
 
 static void begin(tracer *t, const char *name) {
-  open_run r = {.pipelines = (u32)t->pipelines.n, .pass = name};
+  open_run r = {.pipelines = (u32)t->pipelines.n, .pass = name, .begun = (u32)t->out->n, .started = t->out->pipelines};
   hs_vec_push(&t->open, r);
 }
 
@@ -51,7 +51,8 @@ static void end_run(tracer *t, const char *p, const char *end) {
   if (!time || !exact || !t->open.n) return;
   open_run r = hs_vec_pop(&t->open);
   pjrt_step s = {.pass = keep(t, p, time), .pipeline = r.pipelines ? t->pipelines.v[r.pipelines - 1] : "", .us = microseconds(exact + 1), .depth = (u32)t->open.n,
-                 .before = r.before, .after = r.before, .hash = r.hash, .whole = t->pipelines.n > r.pipelines};
+                 .before = r.before, .after = r.before, .hash = r.hash, .whole = t->pipelines.n > r.pipelines,
+                 .begun = r.begun, .pipelines = {r.started, t->out->pipelines}};
   t->pipelines.n = r.pipelines;
   if (all) t->out->cumulative_us = microseconds(all + 13);
   hs_vec_push(t->out, s);
@@ -66,7 +67,7 @@ static void line(tracer *t, const char *p, const char *end) {
     const char *colon = memmem(rest, (size_t)(end - rest), ": ", 2);
     u32 floor = t->open.n ? t->open.v[t->open.n - 1].pipelines : 0;
     if (t->pipelines.n > floor) t->pipelines.n = floor;             // the one before it has ended
-    if (colon) hs_vec_push(&t->pipelines, keep(t, colon + 2, end));
+    if (colon) hs_vec_push(&t->pipelines, keep(t, colon + 2, end)), t->out->pipelines++;
   } else if (starts(p, end, "HLO pass: ", &rest)) end_run(t, rest, end);
   else if (starts(p, end, "HLO pass ", &rest)) begin(t, keep(t, rest, end));
   else if (starts(p, end, "Module hash ", &rest)) state(t, true, strtoull(rest, NULL, 10));
@@ -80,6 +81,11 @@ void pjrt_read_steps(const char *log, pjrt_steps *out) {
     const char *end = p + strcspn(p, "\n");
     line(&t, p, end);
     p = *end ? end + 1 : end;
+  }
+  if (t.open.n) {
+    const open_run *r = &t.open.v[t.open.n - 1];
+    out->open = r->pass;
+    out->open_pipeline = r->pipelines ? t.pipelines.v[r->pipelines - 1] : "";
   }
   hs_vec_free(&t.open);
   hs_vec_free(&t.pipelines);

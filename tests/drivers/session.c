@@ -227,6 +227,10 @@ int main(int argc, char **argv) {
   if (env && *env) snprintf(hlosh, sizeof hlosh, "%s", env);
   else snprintf(hlosh, sizeof hlosh, "%s/../hlosh", self);
   if (!realpath(hlosh, self)) { fprintf(stderr, "session: no %s\n", hlosh); return 2; }
+  char *build = strdup(self);
+  *strrchr(build, '/') = 0;
+  setenv("HLOSH_BUILD", build, 0);        // where the plug-ins for tests are
+  free(build);
   unsetenv("XDG_CONFIG_HOME");
   unsetenv("XDG_STATE_HOME");
   unsetenv("XLA_FLAGS");

@@ -10,6 +10,8 @@
 //   runerror      Execute answers code 13     runhang       Execute never returns     runabort      Execute stops the process
 //   size          a result of another size than the module's
 //   ffi           takes handlers of custom calls; a module whose root is a call on its parameters is run by its handler
+//   wrong, passabort, heavy       a pass of its pipeline does that (fake_passes.h)      codegen   wrong results while commuter runs
+//   badcode       wrong results always             nopasses      compiles without passes, and logs none
 // It is loaded into hlosh (or a test) and uses that program's own functions. Buffers and events are counted: an executable
 // that is destroyed while one is alive stops the process, so every test also tests for leaks.
 #include <dlfcn.h>
@@ -21,11 +23,12 @@
 #include "backends/pjrt/api.h"
 #include "core/eval.h"
 #include "core/proto.h"
+#include "tests/plugin/fake_passes.h"
 
 struct pj_error { int code; char text[400]; };
 struct pj_event { int unused; };
 struct pj_buffer { hlo_literal *value; };
-struct pj_executable { hlo_module *m; u32 nouts; int types[64]; size_t ranks[64]; i64 dims[512]; i64 ndims; hs_buf serialized; };
+struct pj_executable { hlo_module *m; bool stumbles; u32 nouts; int types[64]; size_t ranks[64]; i64 dims[512]; i64 ndims; hs_buf serialized; };
 struct pj_loaded { pj_executable *e; };
 struct pj_client { hlo_ctx *ctx; };
 struct pj_device { int id; };
@@ -113,10 +116,21 @@ static pj_error *compile(pj_client_compile *a) {
   if (is("abort")) stop("pointer_size > 0");
   if (is("segv")) raise(SIGSEGV);
   if (a->program->format_n != 3 || memcmp(a->program->format, "hlo", 3) != 0) return fail(PJ_INVALID_ARGUMENT, "Unknown program format");
+  fake_compile f = {0};
+  hs_str unknown = fake_read_flags(&f, (pb){(const u8 *)a->options, (const u8 *)a->options + a->options_n, false});
+  if (unknown.n) {
+    char text[200];
+    snprintf(text, sizeof text, "No such compile option: '%.*s'", (int)unknown.n, unknown.p);
+    return fail(PJ_INVALID_ARGUMENT, text);
+  }
   pj_executable *e = hs_calloc(1, sizeof *e);
   hs_status s = hlo_proto_read(a->client->ctx, a->program->code, a->program->code_n, NULL, &e->m);
   if (!hs_ok(s)) { hs_free(e); return from_status(s); }
-  hs_buf_put(&e->serialized, a->program->code, a->program->code_n);
+  f.m = e->m;
+  if (!is("nopasses")) fake_optimize(&f);
+  e->stumbles = is("badcode") || (is("codegen") && !fake_named(f.disabled, "commuter"));
+  s = hlo_proto_write(&e->serialized, e->m, false);
+  if (!hs_ok(s)) { hlo_module_free(e->m); hs_free(e); return from_status(s); }
   describe(e);
   a->executable = hs_calloc(1, sizeof *a->executable);
   a->executable->e = e;
@@ -301,6 +315,7 @@ static pj_error *execute(pj_execute *a) {
   pj_error *e = compute(a->executable->e->m, (u32)a->nargs, args, &r);
   if (e) return e;
   put_outputs(r, a->outputs[0], 0);
+  if (a->executable->e->stumbles && r->shape->dtype == HLO_F32 && r->shape->elements) ((float *)r->data)[0] += 1;
   hlo_literal_unref(r);
   if (a->done) a->done[0] = event();
   return NULL;
