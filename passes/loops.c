@@ -1,4 +1,4 @@
-// loops.c — see loops.h. All edits are in place: the loop keeps its computations and its name.
+// loops.c — see loops.h. All edits are in place: the loop keeps its computations.
 #include "passes/loops.h"
 
 bool pass_loop_of(pass_ctx *c, hlo_instr *w, pass_loop *out) {
@@ -28,12 +28,40 @@ void pass_loop_own(pass_loop *l, u32 *counts) {
   l->cond = pass_own_callee(l->w, HLO_ATTR_CONDITION, counts);
 }
 
+bool pass_loop_reads_element(const pass_loop *l, const hlo_instr *i, u32 k) {
+  return i->opcode == HLO_GET_TUPLE_ELEMENT && hlo_operand(i, 0) == l->body->params[0] && hlo_attr_int(i, HLO_ATTR_INDEX, -1) == (i64)k;
+}
+
 bool pass_loop_invariant(const pass_loop *l, u32 k) {
   const hlo_instr *r = l->body->root;
   if (r->opcode == HLO_PARAMETER) return true;
-  if (r->opcode != HLO_TUPLE || k >= r->noperands) return false;
-  const hlo_instr *g = hlo_operand(r, k);
-  return g->opcode == HLO_GET_TUPLE_ELEMENT && hlo_operand(g, 0) == l->body->params[0] && hlo_attr_int(g, HLO_ATTR_INDEX, -1) == (i64)k;
+  return r->opcode == HLO_TUPLE && k < r->noperands && pass_loop_reads_element(l, hlo_operand(r, k), k);
+}
+
+// ---- origins --------------------------------------------------------------------------------------------------------------
+// The origin of a tuple made of elements index[k] of another one (-1: of something new).
+static const hlo_origin *origin_of_elements(hs_arena *a, const hlo_attr *from, u32 n, const i64 *index) {
+  const hlo_origin *old = from ? from->v.p : NULL;
+  if (!old || !old->root || !old->root->tuple) return NULL;
+  hlo_origin_node *root = HS_NEW(a, hlo_origin_node);
+  const hlo_origin_node **v = HS_NEW_ARRAY(a, const hlo_origin_node *, n + 1);
+  for (u32 k = 0; k < n; k++) v[k] = index[k] >= 0 && index[k] < old->root->nchildren ? old->root->children[index[k]] : HS_NEW(a, hlo_origin_node);
+  *root = (hlo_origin_node){.tuple = true, .nchildren = n, .children = v};
+  hlo_origin *now = HS_NEW(a, hlo_origin);
+  *now = (hlo_origin){old->synthetic, root};
+  return now;
+}
+
+void pass_loop_renew(pass_loop *l, u32 n, const i64 *index, const hlo_attr *init_origin) {
+  hlo_instr *old = l->w, *in = hlo_operand(old, 0), *now = hlo_add_before(old, HLO_WHILE, in->shape, 1, &in, NULL);
+  hs_arena *a = &old->parent->module->arena;
+  hlo_copy_attrs(now, old);
+  const hlo_origin *origin = origin_of_elements(a, hlo_attr_get(old, HLO_ATTR_ORIGIN), n, index), *first = origin_of_elements(a, init_origin, n, index);
+  if (origin) hlo_set_attr_ptr(now, HLO_ATTR_ORIGIN, origin);
+  if (first) hlo_set_attr_ptr(in, HLO_ATTR_ORIGIN, first);
+  hlo_replace_uses(old, now);
+  hlo_remove(old);
+  l->w = now;
 }
 
 // Uses of `tuple` other than get-tuple-element read a tuple rebuilt from its elements.
@@ -48,6 +76,9 @@ void pass_read_by_element(hlo_instr *tuple, hs_arena *a) {
   for (u32 k = 0; k < n; k++) elems[k] = hlo_add_gte(tuple, k);
   hlo_instr *t = hlo_add_tuple(tuple->parent, n, elems);
   if (t->shape != tuple->shape) hlo_set_shape(t, tuple->shape);
+  static const hlo_attr_id said[] = {HLO_ATTR_METADATA, HLO_ATTR_ORIGIN};   // what was said of the whole is said of the new one
+  for (size_t k = 0; k < HS_COUNT(said); k++)
+    if (hlo_attr_get(tuple, said[k])) hlo_set_attr(t, *hlo_attr_get(tuple, said[k]));
   for (u32 k = 0; k < nu; k++) hlo_set_operand(uses[k]->user, uses[k]->slot, t);
   if (hlo_is_root(tuple)) hlo_set_root(tuple->parent, t);
 }
@@ -64,15 +95,14 @@ hlo_instr *pass_loop_normalize(pass_loop *l, hs_arena *a) {
   return root;
 }
 
-// The while's operand as a tuple instruction.
-static hlo_instr *initial_tuple(pass_loop *l, hs_arena *a) {
+hlo_instr *pass_loop_initial(pass_loop *l, hs_arena *a) {
   if (l->in) return l->in;
   hlo_instr *in = hlo_operand(l->w, 0), **elems = HS_NEW_ARRAY(a, hlo_instr *, l->n + 1);
   for (u32 k = 0; k < l->n; k++) elems[k] = hlo_add_gte(in, k);
   return l->in = hlo_add_tuple(l->w->parent, l->n, elems);
 }
 
-static void set_state_shape(pass_loop *l, hlo_instr *in) {
+void pass_loop_set_state(pass_loop *l, hlo_instr *in) {
   hlo_set_operand(l->w, 0, in);
   hlo_set_shape(l->w, in->shape);
   hlo_set_shape(l->body->params[0], in->shape);
@@ -89,12 +119,12 @@ static hlo_instr *extended(const hlo_instr *tuple, u32 n, hlo_instr *const *more
 }
 
 void pass_loop_widen(pass_loop *l, u32 n, hlo_instr *const *values, hlo_instr **in, hs_arena *a) {
-  hlo_instr *root = pass_loop_normalize(l, a), *old_in = initial_tuple(l, a);
+  hlo_instr *root = pass_loop_normalize(l, a), *old_in = pass_loop_initial(l, a);
   pass_read_by_element(l->w, a);
   u32 at = l->n;
   hlo_instr *wide = extended(old_in, n, values, a);
   hlo_move_before(wide, l->w);
-  set_state_shape(l, wide);
+  pass_loop_set_state(l, wide);
   for (u32 k = 0; k < n; k++) in[k] = hlo_add_gte(l->body->params[0], at + k);
   hlo_instr *now = extended(root, n, in, a);
   hlo_set_root(l->body, now);
@@ -123,19 +153,24 @@ static void renumber_readers(hlo_instr *tuple, const i64 *number) {
 }
 
 void pass_loop_narrow(pass_loop *l, const bool *keep, hs_arena *a) {
-  hlo_instr *root = pass_loop_normalize(l, a), *old_in = initial_tuple(l, a);
+  hlo_instr *root = pass_loop_normalize(l, a), *old_in = pass_loop_initial(l, a);
   pass_read_by_element(l->w, a);
-  i64 *number = HS_NEW_ARRAY(a, i64, l->n + 1), n = 0;
-  for (u32 k = 0; k < l->n; k++) number[k] = keep[k] ? n++ : -1;
+  i64 *number = HS_NEW_ARRAY(a, i64, l->n + 1), *index = HS_NEW_ARRAY(a, i64, l->n + 1), n = 0;
+  for (u32 k = 0; k < l->n; k++) {
+    number[k] = keep[k] ? n : -1;
+    if (keep[k]) index[n++] = k;
+  }
+  const hlo_attr *origin = hlo_attr_get(old_in, HLO_ATTR_ORIGIN);
   hlo_instr *in = reduced(old_in, keep, a);
   hlo_move_before(in, l->w);
   hlo_instr *now = reduced(root, keep, a);
   hlo_set_root(l->body, now);
   hlo_remove_dead(root);
-  set_state_shape(l, in);
+  pass_loop_set_state(l, in);
   renumber_readers(l->body->params[0], number);
   renumber_readers(l->cond->params[0], number);
   renumber_readers(l->w, number);
+  pass_loop_renew(l, (u32)n, index, origin);
   hlo_remove_dead(old_in);
 }
 

@@ -17,12 +17,21 @@ bool pass_loop_of(pass_ctx *, hlo_instr *w, pass_loop *out);
 void pass_loop_own(pass_loop *, u32 *counts);
 // Whether the body passes element k through unchanged.
 bool pass_loop_invariant(const pass_loop *, u32 k);
+// Whether i is the body's reader of element k.
+bool pass_loop_reads_element(const pass_loop *, const hlo_instr *i, u32 k);
 // Makes parameter and root uses element-wise: the parameter is read through get-tuple-element only, and the body's root
 // is a tuple instruction. Returns that tuple.
 hlo_instr *pass_loop_normalize(pass_loop *, hs_arena *);
 // Adds n values of the loop's computation to the state; in[k] receives the body's reader of values[k].
 void pass_loop_widen(pass_loop *, u32 n, hlo_instr *const *values, hlo_instr **in, hs_arena *);
-// Keeps the elements with keep[k]; readers of dropped ones must be gone from body and condition (other than the body's
+// The while under a new name, with the state that it has now, where the old one was. `index` says which element of the old
+// state each of the `n` new ones stands for (-1: none), for the origins of the loop and its initial tuple.
+void pass_loop_renew(pass_loop *, u32 n, const i64 *index, const hlo_attr *init_origin);
+// Gives it another state by hand: the shape of `in`, which becomes its operand, on the parameters of body and condition, too.
+void pass_loop_set_state(pass_loop *, hlo_instr *in);
+// The while's operand as a tuple instruction.
+hlo_instr *pass_loop_initial(pass_loop *, hs_arena *);
+// Keeps the elements with keep[k], in a while of a new name; readers of dropped ones must be gone from body and condition (other than the body's
 // own passing through), and from the users of the loop.
 void pass_loop_narrow(pass_loop *, const bool *keep, hs_arena *);
 

@@ -55,6 +55,7 @@ static const setup_option setup_options[] = {
     {"scatter_expander", "m", "ScatterExpander::kEliminateSimpleScatters", "mode=simple"},
     {"scatter_expander", "m", "ScatterExpander::kEliminateAllScatters", "mode=all"},
     {"scatter_expander", "m", "ScatterExpander::kEliminateIndeterministicScatters", "mode=indeterminate"},
+    {"simplify-while-loops", "simplify_compare_instrs", NULL, "simplify_compare_instrs"},
     {"tree_reduction_rewriter", "filter", NULL, "reduce_window_size"},
     {"tuple-simplifier", "exclude_entry_computation", NULL, "exclude_entry_computation"},
     {"while-loop-constant-sinking", "sink_broadcast_of_constants", NULL, "sink_broadcast_of_constants"},

@@ -218,7 +218,7 @@ static inline m_value m_origin_text(m_env *v, const hlo_instr *i) {
   hlo_print_attr_value(&b, i, a, &o);
   const char *s = hs_buf_cstr(&b);
   size_t n = b.n;
-  if (n >= 2 && s[0] == '{' && s[1] == '(') s++, n -= 2;   // the text's own braces around a tuple
+  if (n >= 2 && s[0] == '{' && (s[1] == '(' || s[1] == '{')) s++, n -= 2;   // the text's own braces around the tree
   m_value r = m_text(hs_arena_strndup(&v->a, s, n));
   hs_buf_free(&b);
   return r;
