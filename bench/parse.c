@@ -35,7 +35,8 @@ static u64 hash_str(u64 h, hs_str s) { return hs_hash_bytes(s.p, s.n, h); }
 static u64 hash_metadata(u64 h, const hlo_metadata *md) {
   h = hash_str(hash_str(hash_str(h, md->op_name), md->op_type), md->source_file);
   h = hs_fold(h ^ (u64)md->source_line, (u64)(u32)md->stack_frame_id + 0x9E3779B97F4A7C15u);
-  return hash_str(hash_str(h, md->deduplicated_name), md->scheduling_name);
+  const hlo_metadata_rest *rest = hlo_metadata_rest_of(md);
+  return hash_str(hash_str(h, rest->deduplicated_name), rest->scheduling_name);
 }
 
 static u64 hash_attr(u64 h, const hlo_attr *a) {

@@ -73,12 +73,15 @@ static void w_mesh(hs_buf *b, const hlo_mesh *m) {
   w_ints(b, m->perm);
 }
 
+const hlo_metadata_rest hlo_metadata_no_rest_;
+
 static void w_metadata(hs_buf *b, const hlo_metadata *m) {
-  const hs_str s[] = {m->op_type, m->op_name, m->source_file, m->deduplicated_name, m->scheduling_name, m->payload};
+  const hlo_metadata_rest *rest = hlo_metadata_rest_of(m);
+  const hs_str s[] = {m->op_type, m->op_name, m->source_file, rest->deduplicated_name, rest->scheduling_name, rest->payload};
   for (size_t k = 0; k < HS_COUNT(s); k++) w_str(b, s[k]);
   const i32 v[] = {m->source_line, m->source_end_line, m->source_column, m->source_end_column, m->stack_frame_id};
   for (size_t k = 0; k < HS_COUNT(v); k++) w_i64(b, v[k]);
-  w_ints(b, m->profile_type);
+  w_ints(b, rest->profile_type);
 }
 
 static void w_sharding(hs_buf *b, const hlo_sharding *s) {
@@ -304,8 +307,11 @@ static const hlo_mesh *c_mesh(hs_arena *m, const hlo_mesh *s) {
 static const hlo_metadata *c_metadata(hs_arena *m, const hlo_metadata *s) {
   hlo_metadata *r = hs_arena_dup(m, s, sizeof *s);
   r->op_type = c_str(m, s->op_type), r->op_name = c_str(m, s->op_name), r->source_file = c_str(m, s->source_file);
-  r->deduplicated_name = c_str(m, s->deduplicated_name), r->scheduling_name = c_str(m, s->scheduling_name);
-  r->payload = c_str(m, s->payload), r->profile_type = c_ints(m, s->profile_type);
+  if (s->rest) {
+    hlo_metadata_rest *rest = HS_NEW(m, hlo_metadata_rest);
+    *rest = (hlo_metadata_rest){c_str(m, s->rest->deduplicated_name), c_str(m, s->rest->scheduling_name), c_str(m, s->rest->payload), c_ints(m, s->rest->profile_type)};
+    r->rest = rest;
+  }
   return r;
 }
 

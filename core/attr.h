@@ -88,11 +88,15 @@ typedef struct hlo_alias_entry { hlo_ints out_index; i64 param; hlo_ints param_i
 typedef struct hlo_aliases { u32 n; const hlo_alias_entry *v; } hlo_aliases;  // IO_ALIAS, DONORS (no out_index), OUTPUT_ALIASING (param = operand)
 typedef struct hlo_frontend_entry { hs_str key, value; } hlo_frontend_entry;
 typedef struct hlo_frontend { u32 n; const hlo_frontend_entry *v; } hlo_frontend;    // sorted by key
+// Nearly every instruction has a metadata and hardly one has what stands in the second struct.
+typedef struct hlo_metadata_rest { hs_str deduplicated_name, scheduling_name, payload; hlo_ints profile_type; } hlo_metadata_rest;
 typedef struct hlo_metadata {
-  hs_str op_type, op_name, source_file, deduplicated_name, scheduling_name, payload;
+  hs_str op_type, op_name, source_file;
   i32 source_line, source_end_line, source_column, source_end_column, stack_frame_id;   // frame: 1-based, 0 none
-  hlo_ints profile_type;
+  const hlo_metadata_rest *rest;   // NULL: all empty; read it through hlo_metadata_rest_of
 } hlo_metadata;
+extern const hlo_metadata_rest hlo_metadata_no_rest_;
+static inline const hlo_metadata_rest *hlo_metadata_rest_of(const hlo_metadata *m) { return m->rest ? m->rest : &hlo_metadata_no_rest_; }
 typedef struct hlo_stat { hs_str name; double value; } hlo_stat;
 typedef struct hlo_statistics { i64 visualizing_index; u32 n; const hlo_stat *v; } hlo_statistics;
 typedef struct hlo_result_accuracy { bool has_mode; i64 mode; bool has_tolerance; double atol, rtol; i64 ulps; } hlo_result_accuracy;

@@ -35,6 +35,7 @@ typedef struct hlo_provenance hlo_provenance;
 struct hlo_provenance { u32 source; const hlo_provenance *a, *b; };
 
 struct hlo_instr {
+  // First what is looked at when another instruction names this one as operand: a line of the cache.
   u32 id;
   hlo_opcode opcode;
   bool dead;                         // removed from its computation
@@ -42,11 +43,11 @@ struct hlo_instr {
   u32 nuses;
   u32 nctrl_succs;                   // how many instructions name this one as control predecessor
   u32 source;                        // without a provenance: 1 + the one source id it stems from; 0 none
+  hlo_computation *parent;
+  hlo_use *first_use, *last_use;
   const char *name;                  // interned, without '%'
   const hlo_shape *shape;
-  hlo_computation *parent;
   hlo_use *operands;                 // noperands slots
-  hlo_use *first_use, *last_use;
   hlo_instr *prev, *next;            // in parent's list
   const hlo_attrs *attrs;
   const hlo_instr_list *ctrl_preds;  // NULL when none

@@ -14,29 +14,36 @@ enum { FIRST_CAP = 64 };
 struct hlo_names *hlo_names_new_(void) {
   struct hlo_names *t = hs_calloc(1, sizeof *t);
   t->cap = t->roots_cap = FIRST_CAP;
-  t->heads = hs_calloc(t->cap, sizeof *t->heads);
+  t->slots = hs_calloc(t->cap, sizeof *t->slots);
   t->roots = hs_calloc(t->roots_cap, sizeof *t->roots);
   return t;
 }
 
 void hlo_names_free_(struct hlo_names *t) {
-  hs_free(t->heads);
+  hs_free(t->slots);
   hs_free(t->roots);
   hs_free(t);
 }
 
 static void link_node(struct hlo_names *t, hlo_name_node *k) {
-  hlo_name_node **head = &t->heads[k->hash & (t->cap - 1)];
-  k->next = *head;
-  *head = k;
+  size_t at = k->hash & (t->cap - 1);
+  while (t->slots[at]) at = (at + 1) & (t->cap - 1);
+  t->slots[at] = hlo_name_slot_(k);
   k->in = true;
   t->n++;
 }
 
+// What was pushed on past the freed slot moves back, so that no search ends too early.
 static void unlink_node(struct hlo_names *t, hlo_name_node *k) {
-  hlo_name_node **p = &t->heads[k->hash & (t->cap - 1)];
-  while (*p != k) p = &(*p)->next;
-  *p = k->next;
+  size_t mask = t->cap - 1, at = k->hash & mask;
+  while (t->slots[at] != hlo_name_slot_(k)) at = (at + 1) & mask;
+  for (size_t next = (at + 1) & mask; t->slots[next]; next = (next + 1) & mask) {
+    size_t home = hlo_name_in_(t->slots[next])->hash & mask;
+    if (((next - home) & mask) < ((next - at) & mask)) continue;
+    t->slots[at] = t->slots[next];
+    at = next;
+  }
+  t->slots[at] = 0;
   k->in = false;
   t->n--;
 }
@@ -47,19 +54,20 @@ void hlo_name_toggle_(hlo_module *m, void *node) {
 }
 
 static void grow(struct hlo_names *t, size_t cap) {
-  hlo_name_node **old = t->heads;
+  hlo_name_slot *old = t->slots;
   size_t n = t->cap;
   t->cap = cap;
-  t->heads = hs_calloc_table(cap, sizeof *t->heads);
+  t->slots = hs_calloc_table(cap, sizeof *t->slots);
   t->n = 0;
-  for (size_t at = 0; at < n; at++)
-    for (hlo_name_node *k = old[at], *next; k; k = next) next = k->next, link_node(t, k);
+  for (size_t at = 0; at < n; at++) if (old[at]) link_node(t, hlo_name_in_(old[at]));
   hs_free(old);
 }
 
+static bool too_full(size_t names, size_t cap) { return names > cap / 4 * 3; }
+
 void hlo_names_reserve(hlo_module *m, size_t names) {
   size_t cap = m->names->cap;
-  while (cap < names) cap *= 2;
+  while (too_full(names, cap)) cap *= 2;
   if (cap > m->names->cap) grow(m->names, cap);
 }
 
@@ -114,6 +122,19 @@ static bool spell(hlo_module *m, hs_buf *b, size_t root, u64 number, bool suffix
   return true;
 }
 
+// The same root is mostly wanted again soon, in the next of many computations that look alike.
+static void expect_next(const struct hlo_names *t, hs_buf *b, size_t root, u32 number) {
+  size_t n = b->n;
+  char kept[24];   // the number of this name
+  memcpy(kept, b->p + root, n - root);
+  b->n = root;
+  hs_buf_putc(b, '.');
+  hs_buf_i64(b, number);
+  hlo_names_prefetch_(t, hlo_name_hash_((hs_str){b->p, b->n}));
+  b->n = root;
+  hs_buf_put(b, kept, n - root);
+}
+
 // `want` (may be NULL): the spelling asked for, when it is another one.
 static hlo_name_node *add_node(hlo_module *m, hs_str s, u32 hash, const hs_str *want, hlo_instr *i, hlo_computation *c) {
   hlo_name_node *k = hs_arena_alloc(&m->arena, offsetof(hlo_name_node, text) + s.n + 1 + (want ? want->n + 1 : 0));
@@ -136,7 +157,7 @@ static hlo_name_node *add_node(hlo_module *m, hs_str s, u32 hash, const hs_str *
 
 hlo_name_node *hlo_claim_hashed_(hlo_module *m, hs_str want, u32 hash, hlo_instr *i, hlo_computation *c) {
   struct hlo_names *t = m->names;
-  if (t->n >= t->cap) grow(t, t->cap * 4);
+  if (too_full(t->n + 1, t->cap)) grow(t, t->cap * 4);
   bool suffix, of_comp = c != NULL;
   size_t len = root_length(want, &suffix);
   // The common cases of a large text: a number that nobody has, or no number and no ".0" about that could stand for it.
@@ -151,6 +172,7 @@ hlo_name_node *hlo_claim_hashed_(hlo_module *m, hs_str want, u32 hash, hlo_instr
     u32 next = root->next_number;
     while (!spell(m, &b, len, next, suffix, of_comp)) next++;
     hlo_rec_u32_(m, NULL, &root->next_number, next + 1);
+    expect_next(t, &b, len, next + 1);
   }
   hs_str s = {b.p, b.n};
   if (s.n > 2 && memcmp(s.p + s.n - 2, ".0", 2) == 0) t->zeros[of_comp] = true;

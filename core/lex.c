@@ -19,7 +19,7 @@ void hlo_lex_init(hlo_lex *L, hs_arena *arena, const char *text, size_t n, const
   struct rlimit r;
   size_t stack = 8u << 20;
   if (getrlimit(RLIMIT_STACK, &r) == 0 && r.rlim_cur < stack) stack = r.rlim_cur;
-  *L = (hlo_lex){.p = text, .begin = text, .end = text + n, .file = file ? file : "<text>", .arena = arena,
+  *L = (hlo_lex){.p = text, .begin = text, .seen = text, .end = text + n, .file = file ? file : "<text>", .arena = arena,
                  .max_depth = max_depth ? max_depth : 8192, .max_errors = max_errors ? max_errors : 20,
                  .stack_base = __builtin_frame_address(0), .stack_limit = stack / 10 * 6};
 }
@@ -76,9 +76,21 @@ bool hlo_lex_status(hlo_lex *L, hs_status s, const char *at) {
   return record(L, s, at);
 }
 
-bool hlo_lex_check_nul(hlo_lex *L) {
-  const char *z = memchr(L->begin, 0, (size_t)(L->end - L->begin));
-  return !z || hlo_lex_error(L, HS_E_TOKEN, z, "NUL byte in the text");
+static bool look_until(hlo_lex *L, const char *stop) {
+  const char *z = memchr(L->seen, 0, (size_t)(stop - L->seen));
+  L->seen = stop;
+  if (!z) return true;
+  L->seen = L->end;
+  hlo_lex_error(L, HS_E_TOKEN, z, "NUL byte in the text");
+  return L->p = L->end, false;
+}
+
+bool hlo_lex_check_nul(hlo_lex *L) { return look_until(L, L->end); }
+
+bool hlo_lex_look_(hlo_lex *L) {
+  enum { BLOCK = 1 << 17 };   // lies in the second-level cache beside what is built from it
+  const char *from = HS_MAX(L->seen, L->p), *stop = L->end - from > BLOCK ? from + BLOCK : L->end;
+  return look_until(L, stop);
 }
 
 bool hlo_lex_too_deep_(hlo_lex *L) { return hlo_lex_error(L, HS_E_LIMIT, NULL, "maximum recursion depth exceeded"); }

@@ -3,7 +3,7 @@
 // There are no token objects: each function skips blanks and comments, then reads exactly one thing at the cursor, or
 // records an error and returns false. A reader therefore is a chain of `a && b && c`. Errors are kept in the cursor
 // (several per file) and become the reader's hs_status at the end; while `failed` is set the cursor stays where it is.
-// The buffer need not end in NUL; a NUL inside it is rejected before reading starts.
+// The buffer need not end in NUL; a NUL inside it is rejected, a block ahead of the cursor (hlo_lex_ahead).
 #ifndef HLO_LEX_H
 #define HLO_LEX_H
 
@@ -12,6 +12,7 @@
 
 typedef struct hlo_lex {
   const char *p, *end, *begin;
+  const char *seen;            // no NUL before this
   const char *file;
   hs_arena *arena;             // for strings that need unescaping
   hs_status errors;            // chain of all diagnostics
@@ -23,7 +24,11 @@ typedef struct hlo_lex {
 } hlo_lex;
 
 void hlo_lex_init(hlo_lex *, hs_arena *, const char *text, size_t n, const char *file, u32 max_depth, u32 max_errors);
-bool hlo_lex_check_nul(hlo_lex *);                        // records the error of a NUL byte
+bool hlo_lex_check_nul(hlo_lex *);                        // the rest of the text; records the error of a NUL byte, the cursor then stands at the end
+bool hlo_lex_look_(hlo_lex *);
+// Called where a line begins: the text a little ahead of the cursor is free of NUL bytes, and in the cache. False: it was
+// not. What the reader fetches line by line costs it a miss each; a plain walk over a block costs next to nothing.
+static inline bool hlo_lex_ahead(hlo_lex *L) { enum { NEAR = 1024 }; return HS_LIKELY(L->seen - L->p > NEAR || L->seen == L->end) || hlo_lex_look_(L); }
 // Skips blanks and comments.
 void hlo_skip_slow_(hlo_lex *);
 static inline void hlo_skip(hlo_lex *L) {

@@ -124,6 +124,42 @@ hs_status hlo_load_file(hlo_ctx *ctx, const char *path, const hlo_parse_options 
   return s;
 }
 
+static const char *separator(const char *p, const char *end) {
+  static const char text[] = "\n// -----";
+  const char *at = memmem(p, (size_t)(end - p), text, sizeof text - 1);
+  return at ? at + 1 : end;
+}
+
+static hs_status load_parts(hlo_ctx *ctx, const view *v, const hlo_parse_options *o, hlo_module_sink *sink, void *to) {
+  const char *end = v->p + v->n;
+  for (const char *p = v->p, *stop; p < end; p = stop) {
+    stop = separator(p, end);
+    if (*p == '/') p = memchr(p, '\n', (size_t)(stop - p));   // the separator's own line
+    while (p && p < stop && strchr(" \t\r\n", *p)) p++;
+    if (!p || p == stop) continue;
+    hlo_parse_options part = *o;
+    part.from = (size_t)(p - v->p);
+    hlo_module *m;
+    HS_TRY(hlo_parse(ctx, v->p, (size_t)(stop - v->p), &part, &m));
+    HS_TRY(sink(to, m));
+  }
+  return HS_GOOD;
+}
+
+hs_status hlo_load_each(hlo_ctx *ctx, const char *path, const hlo_parse_options *o, hlo_module_sink *sink, void *to) {
+  view v;
+  hlo_module *m = NULL;
+  hlo_parse_options opt = o ? *o : (hlo_parse_options){0};
+  if (!opt.file) opt.file = path;
+  hs_status s = view_unpacked(path, &v);
+  bool parts = hs_ok(s) && v.n && !is_binary(v.p, v.n) && separator(v.p, v.p + v.n) < v.p + v.n;
+  if (parts) s = load_parts(ctx, &v, &opt, sink, to);
+  else if (hs_ok(s)) s = load_bytes(ctx, path, v.p, v.n, &opt, &m);
+  drop(&v);
+  if (m) s = sink(to, m);
+  return s;
+}
+
 hs_status hlo_load_arguments(hlo_ctx *ctx, const char *path, u32 partition, hlo_literal ***out, u32 *count, hlo_literal **result) {
   *out = NULL;
   *count = 0;

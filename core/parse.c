@@ -17,6 +17,7 @@ static bool read_inline_comp(hlo_parser *P, hlo_computation **out) {
   u32 scope = P->scope;
   size_t shadow = P->instrs.shadowed.n;
   P->comp = *out = hlo_add_computation(P->m, "_");
+  hlo_name_node_of_(P->comp->name)->derived = true;   // nobody wrote it
   P->scope = ++P->next_scope;
   P->inline_depth++;
   P->nested = true;
@@ -34,14 +35,8 @@ bool hlo_read_comp(hlo_parser *P, hlo_computation **out) {
   hs_str name;
   if (!hlo_name(LX, &name)) return false;
   bool poisoned;
-  *out = hlo_lookup(&P->comps, 1, name, &poisoned);
+  *out = hlo_lookup_comp(P, name, &poisoned);
   if (*out) return true;
-  if (P->into) {
-    char *s = hs_format("%.*s", (int)name.n, name.p);
-    *out = hlo_find_comp(P->m, s);
-    hs_free(s);
-    if (*out) return true;
-  }
   return poisoned ? hlo_give_up(P) : hlo_no_comp(P, name);
 }
 
@@ -146,11 +141,12 @@ static bool read_computation(hlo_parser *P) {
   const char *at = (hlo_skip(LX), LX->p);
   hs_str name;
   if (!hlo_name(LX, &name)) return false;
-  bool poisoned;
-  if (hlo_lookup(&P->comps, 1, name, &poisoned))
-    return hlo_lex_error(LX, HS_E_REDEFINED, at, "computation already exists: %.*s", (int)name.n, name.p);
+  hlo_names_prefetch_(P->m->names, hlo_name_hash_(name));
   const hlo_shape *result = NULL;
   if (hlo_peek(LX) == '(' && !read_signature(P, &result)) return false;
+  bool poisoned;
+  if (hlo_lookup_comp(P, name, &poisoned))
+    return hlo_lex_error(LX, HS_E_REDEFINED, at, "computation already exists: %.*s", (int)name.n, name.p);
   char *s = hs_format("%.*s", (int)name.n, name.p);
   P->comp = hlo_add_computation(P->m, s);
   hs_free(s);
@@ -158,7 +154,7 @@ static bool read_computation(hlo_parser *P) {
   bool ok = read_instructions(P);
   LX->failed = false;
   ok = ok && check_result(P, result, at);
-  hlo_bind(&P->comps, 1, false, name, ok ? P->comp : NULL, !ok);
+  hlo_bind_comp(P, name, ok ? P->comp : NULL);
   if (entry) {
     if (P->m->entry) return hlo_lex_error(LX, HS_E_SYNTAX, at, "expects only one ENTRY");
     hlo_set_entry(P->m, P->comp);
@@ -211,7 +207,7 @@ static void complete_entry_layout(hlo_parser *P) {
 }
 
 static void read_computations(hlo_parser *P) {
-  while (hlo_peek(LX) != 0) {
+  while (hlo_lex_ahead(LX) && hlo_peek(LX) != 0) {
     const char *start = LX->p;
     if (read_computation(P)) continue;
     if (LX->nerrors >= LX->max_errors || LX->p >= LX->end) return;
@@ -326,12 +322,13 @@ hs_status hlo_parse(hlo_ctx *ctx, const char *text, size_t n, const hlo_parse_op
   hlo_parser parser = parser_new(ctx, &m->arena, text, n, lines, o), *P = &parser;
   P->m = m;
   LX->stack_base = __builtin_frame_address(0);
+  LX->p = LX->seen = text + P->opt.from;
   hlo_journal_disable(m);
   if (n > 1 << 16) {   // tables sized once: a line is an instruction, more or less
     hlo_names_reserve(m, lines);
     hs_arena_expect(&m->arena, n / 2 + lines * 256);
   }
-  if (hlo_lex_check_nul(LX)) {
+  if (hlo_lex_ahead(LX)) {
     hs_str first = hlo_peek_ident(LX);
     bool header = hs_str_eq(first, HS_STR("HloModule")), comps = hs_str_eq(first, HS_STR("ENTRY"));
     if (!header && !comps) {   // name { ... starts a module without a header
@@ -341,6 +338,7 @@ hs_status hlo_parse(hlo_ctx *ctx, const char *text, size_t n, const hlo_parse_op
       LX->p = at;
     }
     if (header || comps) read_module(P, header); else read_single(P);
+    hlo_lex_check_nul(LX);
   }
   if (!LX->errors.err) hlo_check_wrapped(P);
   // XLA names a computation's instructions when the computation ends; here they have their names from the start, which is

@@ -94,6 +94,8 @@ static inline hlo_instr *hlo_unique_instr_(const hlo_parser *P, hs_str name) {
 }
 hlo_instr *hlo_lookup_instr(hlo_parser *P, hs_str name, bool *poisoned);   // of the computation being read; NULL when there is none
 bool hlo_bind_instr(hlo_parser *P, hs_str name, hlo_instr *);   // NULL: its definition failed; false: taken
+hlo_computation *hlo_lookup_comp(hlo_parser *P, hs_str name, bool *poisoned);   // one that is read to its end; NULL when there is none
+void hlo_bind_comp(hlo_parser *P, hs_str name, hlo_computation *);               // at its end; NULL: it failed
 bool hlo_no_comp(hlo_parser *P, hs_str name);             // the error, with "did you mean"
 bool hlo_give_up(hlo_parser *P);                          // fails in silence: the real error was reported where the name was defined
 bool hlo_resolve(hlo_parser *P, hs_str name, hlo_instr **out);

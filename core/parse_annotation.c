@@ -112,16 +112,19 @@ bool hlo_read_i32(hlo_parser *P, i32 *out) {
 }
 
 bool hlo_read_metadata(hlo_parser *P, const hlo_metadata **out) {
-  static const struct { const char *text; u8 length, kind; u16 offset; } fields[] = {   // kind: 0 string, 1 i32, 2 list, 3 bool and 4 int, ignored
-#define F(name, member, kind) {name, sizeof(name) - 1, kind, offsetof(hlo_metadata, member)}
+  static const struct { const char *text; u8 length, kind; bool rest; u16 offset; } fields[] = {   // kind: 0 string, 1 i32, 2 list, 3 bool and 4 int, ignored
+#define F(name, member, kind) {name, sizeof(name) - 1, kind, false, offsetof(hlo_metadata, member)}
+#define R(name, member, kind) {name, sizeof(name) - 1, kind, true, offsetof(hlo_metadata_rest, member)}
       F("op_name", op_name, 0), F("op_type", op_type, 0), F("source_file", source_file, 0), F("source_line", source_line, 1),
       F("stack_frame_id", stack_frame_id, 1), F("source_end_line", source_end_line, 1), F("source_column", source_column, 1),
-      F("source_end_column", source_end_column, 1), F("profile_type", profile_type, 2), F("deduplicated_name", deduplicated_name, 0),
-      F("scheduling_name", scheduling_name, 0), F("metadata_payload", payload, 0), F("preserve_layout", payload, 3),
-      F("size_of_generated_code_in_bytes", payload, 4), F("size_of_memory_working_set_in_bytes", payload, 4),
+      F("source_end_column", source_end_column, 1), R("profile_type", profile_type, 2), R("deduplicated_name", deduplicated_name, 0),
+      R("scheduling_name", scheduling_name, 0), R("metadata_payload", payload, 0), F("preserve_layout", op_name, 3),
+      F("size_of_generated_code_in_bytes", op_name, 4), F("size_of_memory_working_set_in_bytes", op_name, 4),
 #undef F
+#undef R
   };
   hlo_metadata *m = HS_NEW(LX->arena, hlo_metadata);
+  hlo_metadata_rest *rest = NULL;
   *out = m;
   if (!hlo_expect(LX, '{', "to start metadata")) return false;
   while (hlo_peek(LX) != '}') {
@@ -130,7 +133,8 @@ bool hlo_read_metadata(hlo_parser *P, const hlo_metadata **out) {
     while (k < HS_COUNT(fields) && !(fields[k].length == key.n && memcmp(fields[k].text, key.p, key.n) == 0)) k++;
     if (k == HS_COUNT(fields)) return hlo_lex_error(LX, HS_E_ATTR, key.p, "unexpected attribute \"%.*s\" in metadata", (int)HS_MIN(key.n, 60u), key.p);
     if (!hlo_expect(LX, '=', "in metadata")) return false;
-    void *to = (char *)m + fields[k].offset;
+    if (fields[k].rest && !rest) m->rest = rest = HS_NEW(LX->arena, hlo_metadata_rest);
+    void *to = (fields[k].rest ? (char *)rest : (char *)m) + fields[k].offset;
     i64 skip;
     bool ok = fields[k].kind == 0   ? hlo_string_copy(LX, to)
               : fields[k].kind == 1 ? hlo_read_i32(P, to)

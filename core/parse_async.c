@@ -71,6 +71,7 @@ static bool make_start(hlo_parser *P, hlo_rhs *r, const char *want, hlo_instr **
                          "AsyncStart and AsyncUpdate expect the shape to be in the form of ((operand0_shape, operand1_shape, ...), output_shape, ...)");
   P->unmarked = P->nested = true;
   hlo_computation *c = hlo_add_computation(P->m, "async_wrapped");
+  hlo_name_node_of_(c->name)->derived = true;   // nobody wrote it
   hs_vec_push(&P->finished, c);
   hlo_instr *root = hlo_add(c, r->op, r->shape->elems[1], 0, NULL, hlo_op_text(r->op));
   hlo_set_root(c, root);

@@ -10,7 +10,7 @@
 static bool read_strings(hlo_parser *P, u32 *n, const hs_str **out) {
   HS_VEC(hs_str) all = {0};
   bool ok = true;
-  while (ok && hlo_is_ch(hlo_peek(LX), HLO_CH_DIGIT)) {
+  while (ok && hlo_lex_ahead(LX) && hlo_is_ch(hlo_peek(LX), HLO_CH_DIGIT)) {
     i64 id;
     hs_str s;
     ok = hlo_int(LX, &id) && hlo_string_copy(LX, &s);
@@ -67,13 +67,13 @@ bool hlo_read_frames(hlo_parser *P) {
   HS_VEC(struct hlo_file_location) locs = {0};
   HS_VEC(struct hlo_stack_frame) frames = {0};
   bool ok = true;
-  while (ok && hlo_is_ch(hlo_peek(LX), HLO_CH_DIGIT)) {
+  while (ok && hlo_lex_ahead(LX) && hlo_is_ch(hlo_peek(LX), HLO_CH_DIGIT)) {
     i32 v[6];
     ok = read_fields(P, location, v, 6);
     hs_vec_push(&locs, ((struct hlo_file_location){v[0], v[1], v[2], v[3], v[4], v[5]}));
   }
   if (ok && !hlo_accept_word(LX, "StackFrames")) ok = hlo_lex_error(LX, HS_E_SYNTAX, NULL, "expects StackFrames");
-  while (ok && hlo_is_ch(hlo_peek(LX), HLO_CH_DIGIT)) {
+  while (ok && hlo_lex_ahead(LX) && hlo_is_ch(hlo_peek(LX), HLO_CH_DIGIT)) {
     i32 v[2] = {0};
     ok = read_fields(P, frame, v, 2);
     hs_vec_push(&frames, ((struct hlo_stack_frame){v[0], v[1] - 1}));
@@ -89,15 +89,14 @@ bool hlo_read_frames(hlo_parser *P) {
 }
 
 // ---- the module's own tables ----------------------------------------------------------------------------------------------
-// Values met so far, numbered from 1 in that order; equal bytes have one number.
+// Values met so far, numbered from 1 in that order; equal values have one number.
 typedef enum table_kind { FILES, FUNCTIONS, LOCATIONS, FRAMES } table_kind;
-typedef struct frame_entry { struct frame_entry *next; const void *p; size_t n; u32 hash; table_kind kind; i32 number; } frame_entry;
+typedef struct frame_slot { u32 hash, kind, number; } frame_slot;   // number 0: free
 typedef struct frame_tables {
-  hs_arena *arena;
   const hlo_stack_frames *old;
   i32 *renamed;                   // frames, by old id: the new one, 0 not met yet, LOST
   i32 *new_file, *new_function, *new_location;   // the same of the other tables: what was met once is not hashed again
-  frame_entry **heads;            // all four kinds, chained
+  frame_slot *slots;              // all four kinds; open addressing
   size_t cap;                     // power of two
   HS_VEC(hs_str) files, functions;
   HS_VEC(struct hlo_file_location) locations;
@@ -106,22 +105,24 @@ typedef struct frame_tables {
 } frame_tables;
 enum { LOST = -1 };
 
-static frame_entry **entry_of(frame_tables *t, u32 hash, table_kind kind, const void *p, size_t n) {
-  frame_entry **e = &t->heads[hash & (t->cap - 1)];
-  while (*e && !((*e)->hash == hash && (*e)->kind == kind && (*e)->n == n && memcmp((*e)->p, p, n) == 0)) e = &(*e)->next;
-  return e;
+static bool same_value(const frame_tables *t, const frame_slot *s, const void *p, size_t n) {
+  u32 at = s->number - 1;
+  const void *have = s->kind == LOCATIONS ? (const void *)&t->locations.v[at] : &t->frames.v[at];
+  if (s->kind == FILES || s->kind == FUNCTIONS) {
+    hs_str str = s->kind == FILES ? t->files.v[at] : t->functions.v[at];
+    if (str.n != n) return false;
+    have = str.p;
+  }
+  return memcmp(have, p, n) == 0;
 }
 
-// The number of a value; a new one gets `next`.
+// The number of a value; a new one gets `next`, and its caller adds it to the values of its kind.
 static i32 number_of(frame_tables *t, table_kind kind, const void *p, size_t n, size_t next) {
   u32 hash = (u32)hs_hash_bytes(p, n, kind);
-  frame_entry **e = entry_of(t, hash, kind, p, n);
-  if (!*e) {
-    *e = HS_NEW(t->arena, frame_entry);
-    bool stays = kind == FILES || kind == FUNCTIONS;   // the module's own strings; what is built here needs a copy
-    **e = (frame_entry){.p = stays ? p : hs_arena_dup(t->arena, p, n), .n = n, .hash = hash, .kind = kind, .number = (i32)next};
-  }
-  return (*e)->number;
+  frame_slot *s = &t->slots[hash & (t->cap - 1)];
+  while (s->number && !(s->hash == hash && s->kind == kind && same_value(t, s, p, n))) s = s + 1 < t->slots + t->cap ? s + 1 : t->slots;
+  if (!s->number) *s = (frame_slot){hash, kind, (u32)next};
+  return (i32)s->number;
 }
 
 static i32 string_number(frame_tables *t, table_kind kind, u32 n, const hs_str *all, i32 *known, i32 id) {
@@ -166,24 +167,30 @@ static i32 frame_number(frame_tables *t, i32 id) {
   return parent == LOST ? 0 : parent;
 }
 
-// One metadata; its new id is kept negated until all are done, as several instructions may share it.
-static void renumber(frame_tables *t, hlo_metadata *m) {
-  if (m && m->stack_frame_id > 0) m->stack_frame_id = -frame_number(t, m->stack_frame_id);
-}
-
 static void renumber_in_order(hlo_parser *P, frame_tables *t) {
+  size_t n = P->framed.n;
   if (!P->nested) {   // then the text has them in order
-    for (size_t k = 0; k < P->framed.n; k++) renumber(t, P->framed.v[k]);
+    for (size_t k = 0; k < n; k++) {
+      hlo_metadata *m = P->framed.v[k];
+      m->stack_frame_id = frame_number(t, m->stack_frame_id);
+    }
     return;
   }
   for (size_t c = 0; c < P->finished.n; c++)
-    hlo_for_each_instr(i, P->finished.v[c]) renumber(t, (hlo_metadata *)(uintptr_t)hlo_metadata_of(i));   // the parser's own, not const yet
+    hlo_for_each_instr(i, P->finished.v[c]) {
+      hlo_metadata *m = (hlo_metadata *)(uintptr_t)hlo_metadata_of(i);   // the parser's own, not const yet
+      // A new id is kept negated until all are done, as several instructions may share it.
+      if (m && m->stack_frame_id > 0) m->stack_frame_id = -frame_number(t, m->stack_frame_id);
+    }
+  for (size_t k = 0; k < n; k++) {
+    i32 *id = &P->framed.v[k]->stack_frame_id;
+    *id = *id < 0 ? -*id : 0;
+  }
 }
 
 void hlo_settle_frames(hlo_parser *P) {
   if (!P->m->frames && !P->framed.n) return;
-  hs_arena scratch = {0};
-  frame_tables t = {.arena = &scratch, .old = P->m->frames};
+  frame_tables t = {.old = P->m->frames};
   hlo_stack_frames none = {0};
   const hlo_stack_frames *old = t.old ? t.old : &none;
   size_t n = (size_t)old->nfiles + old->nfunctions + old->nlocations + old->nframes;
@@ -191,13 +198,9 @@ void hlo_settle_frames(hlo_parser *P) {
   t.new_file = t.renamed + old->nframes + 1;
   t.new_function = t.new_file + old->nfiles + 1;
   t.new_location = t.new_function + old->nfunctions + 1;
-  for (t.cap = 64; t.cap < n; t.cap *= 2) {}
-  t.heads = hs_calloc(t.cap, sizeof *t.heads);
+  for (t.cap = 64; t.cap < 2 * n; t.cap *= 2) {}
+  t.slots = hs_calloc_table(t.cap, sizeof *t.slots);
   renumber_in_order(P, &t);
-  for (size_t k = 0; k < P->framed.n; k++) {
-    i32 *id = &P->framed.v[k]->stack_frame_id;
-    *id = *id < 0 ? -*id : 0;
-  }
   hlo_stack_frames *f = t.frames.n ? HS_NEW(LX->arena, hlo_stack_frames) : NULL;
   if (f)
     *f = (hlo_stack_frames){(u32)t.files.n, hs_arena_dup(LX->arena, t.files.v, t.files.n * sizeof *t.files.v),
@@ -206,8 +209,7 @@ void hlo_settle_frames(hlo_parser *P) {
                             (u32)t.frames.n, hs_arena_dup(LX->arena, t.frames.v, t.frames.n * sizeof *t.frames.v)};
   hlo_set_stack_frames(P->m, f);
   hs_free(t.renamed);
-  hs_free(t.heads);
-  hs_arena_free(&scratch);
+  hs_free(t.slots);
   hs_vec_free(&t.files);
   hs_vec_free(&t.functions);
   hs_vec_free(&t.locations);

@@ -313,6 +313,7 @@ static bool legal_name(hlo_parser *P, hs_str name) {
 // ROOT? name = rhs
 bool hlo_read_instruction(hlo_parser *P, hs_str *name, bool *is_root, hlo_instr **out) {
   *name = (hs_str){0};
+  if (!hlo_lex_ahead(LX)) return false;
   *is_root = hlo_accept_word(LX, "ROOT");
   if (!hlo_name(LX, name)) return false;
   hlo_names_prefetch_(P->m->names, hlo_name_hash_(*name));

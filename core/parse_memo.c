@@ -8,7 +8,7 @@
 struct hlo_memo_entry { const char *p; const void *value; u32 n, hash, kind; };
 
 void hlo_memo_init(hlo_memo *m, size_t lines) {
-  enum { FEWEST = 64, MOST = 1 << 15 };
+  enum { FEWEST = 64, MOST = 1 << 12 };
   for (m->cap = FEWEST; m->cap < lines && m->cap < MOST;) m->cap *= 2;
   m->v = hs_calloc(m->cap, sizeof *m->v);
 }

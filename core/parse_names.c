@@ -114,9 +114,25 @@ bool hlo_read_instr_name(hlo_parser *P, hlo_instr **out) {
 }
 
 // ---- computations -------------------------------------------------------------------------------------------------------
+// As for instructions; a root tells that one was read to its end.
+hlo_computation *hlo_lookup_comp(hlo_parser *P, hs_str name, bool *poisoned) {
+  *poisoned = false;
+  hlo_computation *c = P->comps.v.n ? hlo_lookup(&P->comps, 1, name, poisoned) : NULL;
+  if (c || *poisoned) return c;
+  const hlo_name_node *k = hlo_name_find_(P->m->names, name, hlo_name_hash_(name), true);
+  if (!k || k->derived || !k->of.comp->root) return NULL;
+  return !k->of.comp->dead && k->of.comp->name == k->text ? k->of.comp : NULL;
+}
+
+void hlo_bind_comp(hlo_parser *P, hs_str name, hlo_computation *c) {
+  if (!c || hlo_name_node_of_(c->name)->derived) hlo_bind(&P->comps, 1, false, name, c, !c);
+}
+
 bool hlo_no_comp(hlo_parser *P, hs_str name) {
   hlo_lex_error(LX, HS_E_NAME, name.p, "computation does not exist: %.*s", (int)HS_MIN(name.n, 200u), name.p);
   HS_VEC(const char *) all = {0};
+  hlo_for_each_comp(c, P->m)
+    if (c->root && !hlo_name_node_of_(c->name)->derived) hs_vec_push(&all, c->name);
   for (size_t k = 0; k < P->comps.v.n; k++)
     if (P->comps.v.v[k].what) hs_vec_push(&all, hlo_intern(P->ctx, P->comps.v.v[k].name.p, P->comps.v.v[k].name.n));
   suggest(P, name, all.v, all.n);

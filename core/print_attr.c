@@ -198,11 +198,12 @@ void hlo_put_replica_groups(hs_buf *b, const hlo_replica_groups *g, bool full) {
 
 // ---- metadata and other annotations ---------------------------------------------------------------------------------------
 bool hlo_metadata_prints(const hlo_metadata *m) {
-  return m->op_type.n || m->op_name.n || m->source_file.n || m->scheduling_name.n || m->stack_frame_id || m->payload.n;
+  return m->op_type.n || m->op_name.n || m->source_file.n || m->stack_frame_id || hlo_metadata_rest_of(m)->scheduling_name.n || hlo_metadata_rest_of(m)->payload.n;
 }
 
 void hlo_put_metadata(hs_buf *b, const hlo_metadata *m) {
   size_t start = b->n;
+  const hlo_metadata_rest *rest = hlo_metadata_rest_of(m);
 #define GAP() do { if (b->n > start) hs_buf_putc(b, ' '); } while (0)
 #define TEXT(key, s) do { if ((s).n) { GAP(); hs_buf_puts(b, key "="); put_quoted(b, s); } } while (0)
 #define NUM(key, v) do { if (v) { GAP(); hs_buf_puts(b, key "="); hs_buf_i64(b, v); } } while (0)
@@ -213,15 +214,15 @@ void hlo_put_metadata(hs_buf *b, const hlo_metadata *m) {
   NUM("source_end_line", m->source_end_line);
   NUM("source_column", m->source_column);
   NUM("source_end_column", m->source_end_column);
-  if (m->profile_type.n) {
+  if (rest->profile_type.n) {
     GAP();
     hs_buf_puts(b, "profile_type=");
-    hlo_put_ints(b, '{', m->profile_type, '}', ",");
+    hlo_put_ints(b, '{', rest->profile_type, '}', ",");
   }
-  TEXT("deduplicated_name", m->deduplicated_name);
-  TEXT("scheduling_name", m->scheduling_name);
+  TEXT("deduplicated_name", rest->deduplicated_name);
+  TEXT("scheduling_name", rest->scheduling_name);
   NUM("stack_frame_id", m->stack_frame_id);
-  TEXT("metadata_payload", m->payload);
+  TEXT("metadata_payload", rest->payload);
 #undef GAP
 #undef TEXT
 #undef NUM

@@ -218,9 +218,10 @@ hlo_literal *proto_literal(proto_reader *r, pb m) {
 const hlo_metadata *proto_metadata(proto_reader *r, pb m) {
   hlo_metadata *d = HS_NEW(r->arena, hlo_metadata);
   *d = (hlo_metadata){.op_type = proto_str(r, m, 1), .op_name = proto_str(r, m, 2), .source_file = proto_str(r, m, 3),
-                      .deduplicated_name = proto_str(r, m, 12), .scheduling_name = proto_str(r, m, 16), .payload = proto_str(r, pb_sub(m, 20), 1),
                       .source_line = (i32)pb_int(m, 4, 0), .source_end_line = (i32)pb_int(m, 17, 0), .source_column = (i32)pb_int(m, 18, 0),
-                      .source_end_column = (i32)pb_int(m, 19, 0), .stack_frame_id = (i32)pb_int(m, 15, 0), .profile_type = proto_ints(r, m, 5)};
+                      .source_end_column = (i32)pb_int(m, 19, 0), .stack_frame_id = (i32)pb_int(m, 15, 0)};
+  hlo_metadata_rest rest = {proto_str(r, m, 12), proto_str(r, m, 16), proto_str(r, pb_sub(m, 20), 1), proto_ints(r, m, 5)};
+  if (rest.deduplicated_name.n || rest.scheduling_name.n || rest.payload.n || rest.profile_type.n) d->rest = hs_arena_dup(r->arena, &rest, sizeof rest);
   return d;
 }
 

@@ -108,20 +108,21 @@ void proto_put_str(hs_buf *b, u32 num, hs_str s) { pb_put_bytes(b, num, s.p, s.n
 
 void proto_put_metadata(hs_buf *b, u32 num, const hlo_metadata *d) {
   size_t mark = pb_begin(b);
+  const hlo_metadata_rest *rest = hlo_metadata_rest_of(d);
   proto_put_str(b, 1, d->op_type);
   proto_put_str(b, 2, d->op_name);
   proto_put_str(b, 3, d->source_file);
   pb_put_int(b, 4, d->source_line);
-  pb_put_ints(b, 5, d->profile_type.v, d->profile_type.n);
-  proto_put_str(b, 12, d->deduplicated_name);
+  pb_put_ints(b, 5, rest->profile_type.v, rest->profile_type.n);
+  proto_put_str(b, 12, rest->deduplicated_name);
   pb_put_int(b, 15, d->stack_frame_id);
-  proto_put_str(b, 16, d->scheduling_name);
+  proto_put_str(b, 16, rest->scheduling_name);
   pb_put_int(b, 17, d->source_end_line);
   pb_put_int(b, 18, d->source_column);
   pb_put_int(b, 19, d->source_end_column);
-  if (d->payload.n) {
+  if (rest->payload.n) {
     size_t at = pb_begin(b);
-    proto_put_str(b, 1, d->payload);
+    proto_put_str(b, 1, rest->payload);
     pb_end(b, 20, at);
   }
   pb_end(b, num, mark);

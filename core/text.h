@@ -9,6 +9,7 @@ typedef struct hlo_parse_options {
   bool keep_missing_layouts;    // default false: shapes without a layout get the row-major one
   u32 max_depth;                // nesting limit; 0 = 8192
   u32 max_errors;               // stop after so many diagnostics; 0 = 20
+  size_t from;                  // reading begins at this byte of the text; lines of diagnostics count from its start
 } hlo_parse_options;
 
 // Parses a whole module (or a header-less fragment, or a single instruction). `text` need not be NUL-terminated and is
@@ -16,6 +17,10 @@ typedef struct hlo_parse_options {
 hs_status hlo_parse(hlo_ctx *, const char *text, size_t n, const hlo_parse_options *, hlo_module **out);
 // Reads a file of any known format (told by content: text, proto binary/text, .gz/.zst) through hlo_parse / proto.
 hs_status hlo_load_file(hlo_ctx *, const char *path, const hlo_parse_options *, hlo_module **out);
+// The same for a text that may hold several modules, separated by lines that begin with "// -----" (hlo-opt's manner):
+// each is handed to `sink`, which owns it from then on. The first error, of a text or of the sink, ends it.
+typedef hs_status hlo_module_sink(void *to, hlo_module *take);
+hs_status hlo_load_each(hlo_ctx *, const char *path, const hlo_parse_options *, hlo_module_sink *sink, void *to);
 // The arguments stored in a snapshot file (also compressed); *count 0 when the file is another one. See proto.h.
 hs_status hlo_load_arguments(hlo_ctx *, const char *path, u32 partition, hlo_literal ***out, u32 *count, hlo_literal **result);
 // Pieces, for the shell: a shape, a literal of a given shape.

@@ -66,7 +66,12 @@ static hs_status announce(repl_cmd *c, const repl_module *mod) {
   return HS_GOOD;
 }
 
-static hs_status accept(repl_cmd *c, hlo_module *m, const char *path) {
+// What is loaded, and where from; NULL: not from a file that can be read again.
+typedef struct taker { repl_cmd *c; const char *path; } taker;
+
+static hs_status accept(void *to, hlo_module *m) {
+  repl_cmd *c = ((taker *)to)->c;
+  const char *path = ((taker *)to)->path;
   if (!m->entry || !m->entry->root) {
     hs_status s = hs_fail(HS_E_VERIFY, "%s: the module has no entry computation", path ? path : m->name);
     hlo_module_free(m);
@@ -74,35 +79,6 @@ static hs_status accept(repl_cmd *c, hlo_module *m, const char *path) {
   }
   if (m->load_note) repl_note(c->out, "%s: %s", path ? path : m->name, m->load_note);
   return announce(c, repl_session_add(c->s, m, path));
-}
-
-// Several modules in one text, separated by lines `// -----` (hlo-opt's manner).
-static hs_status load_split(repl_cmd *c, const char *name, const char *text, size_t n) {
-  size_t at = 0;
-  while (at < n) {
-    const char *cut = at + 9 < n ? memmem(text + at, n - at, "\n// -----", 9) : NULL;
-    size_t end = cut ? (size_t)(cut - text) + 1 : n, k = at;
-    while (k < end && strchr(" \t\r\n", text[k])) k++;
-    if (k < end) {
-      hlo_module *m;
-      hlo_parse_options o = {.file = name};
-      HS_TRY(hlo_parse(c->s->ctx, text + at, end - at, &o, &m));
-      HS_TRY(accept(c, m, name));
-    }
-    if (!cut) break;
-    const char *nl = memchr(text + end, '\n', n - end);
-    at = nl ? (size_t)(nl - text) + 1 : n;
-  }
-  return HS_GOOD;
-}
-
-static bool has_separator(const char *path, hs_buf *text) {
-  struct stat st;
-  if (stat(path, &st) != 0 || st.st_size > (64 << 20)) return false;
-  hs_status s = repl_read_file(path, 0, text);
-  bool ok = hs_ok(s) && text->n && !memchr(text->p, 0, HS_MIN(text->n, (size_t)4096));
-  hs_status_drop(s);
-  return ok && memmem(text->p, text->n, "\n// -----", 9) != NULL;
 }
 
 // Standard input goes through an anonymous file, so that every format works from a pipe.
@@ -118,11 +94,8 @@ static hs_status load_stdin(repl_cmd *c) {
   }
   if (hs_ok(s)) {
     char *path = hs_format("/proc/self/fd/%d", fd);
-    hlo_module *m;
-    hlo_parse_options o = {.file = "<stdin>"};
-    s = hlo_load_file(c->s->ctx, path, &o, &m);
+    s = hlo_load_each(c->s->ctx, path, &(hlo_parse_options){.file = "<stdin>"}, accept, &(taker){c, NULL});
     hs_free(path);
-    if (hs_ok(s)) s = accept(c, m, NULL);
   }
   if (fd >= 0) close(fd);
   hs_buf_free(&text);
@@ -168,20 +141,7 @@ static hs_status list_folder(repl_cmd *c, const char *path) {
   return HS_GOOD;
 }
 
-static hs_status load_file(repl_cmd *c, const char *path) {
-  hs_buf text = {0};
-  hs_status s;
-  if (has_separator(path, &text)) {
-    s = load_split(c, path, text.p, text.n);
-  } else {
-    hlo_module *m;
-    hlo_parse_options o = {.file = path};
-    s = hlo_load_file(c->s->ctx, path, &o, &m);
-    if (hs_ok(s)) s = accept(c, m, path);
-  }
-  hs_buf_free(&text);
-  return s;
-}
+static hs_status load_file(repl_cmd *c, const char *path) { return hlo_load_each(c->s->ctx, path, NULL, accept, &(taker){c, path}); }
 
 // ---- XLA's dumps ----------------------------------------------------------------------------------------------------------
 // Adds the state of one dump file to a module as its next version.
@@ -289,7 +249,7 @@ hs_status cmd_paste(repl_cmd *c) {
   hlo_module *m;
   hlo_parse_options o = {.file = "<paste>"};
   HS_TRY(hlo_parse(c->s->ctx, c->args.raw, strlen(c->args.raw), &o, &m));
-  return accept(c, m, NULL);
+  return accept(&(taker){c, NULL}, m);
 }
 
 hs_status cmd_example(repl_cmd *c) {
@@ -303,7 +263,7 @@ hs_status cmd_example(repl_cmd *c) {
       hlo_module *m;
       hlo_parse_options o = {.file = e->name};
       HS_TRY(hlo_parse(c->s->ctx, e->text, strlen(e->text), &o, &m));
-      return accept(c, m, NULL);
+      return accept(&(taker){c, NULL}, m);
     }
     if (name) continue;
     if (!c->doc) repl_say(c->out, "%-10s %s\n", e->name, e->summary);

@@ -463,7 +463,7 @@ MEMBER(o_fits) {
 }
 MEMBER(p_op_name) { (void)e; const hlo_metadata *x = hlo_metadata_of(self.i); return x ? m_str(v, x->op_name) : m_text(""); }
 MEMBER(p_op_type) { (void)e; const hlo_metadata *x = hlo_metadata_of(self.i); return x ? m_str(v, x->op_type) : m_text(""); }
-MEMBER(p_dedup) { (void)e; const hlo_metadata *x = hlo_metadata_of(self.i); return x ? m_str(v, x->deduplicated_name) : m_text(""); }
+MEMBER(p_dedup) { (void)e; const hlo_metadata *x = hlo_metadata_of(self.i); return x ? m_str(v, hlo_metadata_rest_of(x)->deduplicated_name) : m_text(""); }
 MEMBER(p_source_file) { (void)e; const hlo_metadata *x = hlo_metadata_of(self.i); return x ? m_str(v, x->source_file) : m_text(""); }
 MEMBER(p_source_line) { (void)v, (void)e; const hlo_metadata *x = hlo_metadata_of(self.i); return m_number(x ? x->source_line : 0); }
 MEMBER(x_empty) { (void)v, (void)e; return m_number(!*self.s); }

@@ -216,6 +216,28 @@ static void single_errors(void **state) {
   expect_errors(nul, sizeof nul - 1, NULL, &(expected_error){HS_E_TOKEN, 1, 12, "NUL byte"}, 1);
 }
 
+// The text is looked at block by block: a NUL is found wherever it is, in a long string or behind the last module's brace too.
+static void nul_anywhere(void **state) {
+  (void)state;
+  enum { LONG = 1 << 19 };
+  hs_buf b = {0};
+  hs_buf_puts(&b, "HloModule m\nENTRY e {\nROOT a = f32[] parameter(0), metadata={op_name=\"");
+  size_t at = b.n;
+  for (int k = 0; k < LONG; k++) hs_buf_putc(&b, 'x');
+  hs_buf_puts(&b, "\"}\n}\n// the end");
+  hlo_ctx *ctx = hlo_ctx_new();
+  for (size_t step = 0; step < 8; step++) {
+    size_t place = step < 7 ? at + step * (LONG / 8) + 1 : b.n - 3;
+    char was = b.p[place];
+    b.p[place] = 0;
+    expect_errors(b.p, b.n, NULL, &(expected_error){HS_E_TOKEN, 0, 0, "NUL byte"}, 1);
+    b.p[place] = was;
+  }
+  hlo_module_free(parse(ctx, hs_buf_cstr(&b)));
+  hlo_ctx_free(ctx);
+  hs_buf_free(&b);
+}
+
 static void limits(void **state) {
   (void)state;
   hs_buf b = {0};   // deeper than the limit: an error, not a crash
@@ -366,7 +388,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(round_trips), cmocka_unit_test(sharding_forms), cmocka_unit_test(constants), cmocka_unit_test(inferred_and_nested),
       cmocka_unit_test(async_short_form), cmocka_unit_test(names_made_unique), cmocka_unit_test(every_error_of_a_file),
-      cmocka_unit_test(single_errors), cmocka_unit_test(limits), cmocka_unit_test(damaged_text), cmocka_unit_test(instruction_at_the_prompt),
+      cmocka_unit_test(single_errors), cmocka_unit_test(nul_anywhere), cmocka_unit_test(limits), cmocka_unit_test(damaged_text), cmocka_unit_test(instruction_at_the_prompt),
       cmocka_unit_test(foreign_formats),
       cmocka_unit_test(stack_frames), cmocka_unit_test(settled_while_reading)};
   return cmocka_run_group_tests(tests, NULL, NULL);
