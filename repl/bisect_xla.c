@@ -402,7 +402,7 @@ hs_status bisect_xla(bisect_trial *t) {
   t->nargs = (u32)h.args.n;
   t->args = h.args.v;
   if (hs_ok(s)) {
-    s = xla_steps_make(t->c, h.m, NULL, &h.x);
+    s = xla_steps_make(t->c, h.m, NULL, false, &h.x);
     if (!hs_ok(s) && s.err->code != HS_E_INTERRUPTED) s = name_failure(&h, s);
     else if (hs_ok(s)) {
       u32 n = xla_steps_states(&h.x);

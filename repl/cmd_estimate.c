@@ -1,9 +1,10 @@
-// cmd_estimate.c — numbers from models, not from clocks: memory, estimate, target, devices, savings, assert.
+// cmd_estimate.c — numbers from models, not from clocks: memory, estimate, savings, assert.
 #include <math.h>
 #include <stdlib.h>
 
 #include "repl/exec.h"
 #include "repl/measure_scope.h"
+#include "repl/target.h"
 
 static void memory_row(repl_cmd *c, const char *what, const char *key, const hlo_memory *naive, const hlo_memory *now) {
   char a[6][32];
@@ -47,17 +48,6 @@ hs_status cmd_memory(repl_cmd *c) {
   return HS_GOOD;
 }
 
-static hs_status find_device(repl_cmd *c, const char *name, const prof_device **out) {
-  *out = prof_device_find(name);
-  if (*out) return HS_GOOD;
-  const char *names[64];
-  u32 n = HS_MIN(prof_device_count, (u32)HS_COUNT(names));
-  for (u32 k = 0; k < n; k++) names[k] = prof_devices[k].name;
-  const char *near = hs_nearest(name, names, n);
-  hs_status s = hs_fail(HS_E_USAGE, "%s: there is no device %s", c->command->name, name);
-  return near ? hs_with_note(s, "did you mean %s?", near) : hs_with_note(s, "devices lists them");
-}
-
 static void estimate_row(repl_cmd *c, const char *what, const char *key, const prof_device *d, const prof_estimate *e) {
   char t[32], p[32], f[32], b[32];
   if (!c->doc)
@@ -81,7 +71,7 @@ static int slowest(const void *a, const void *b) {
 
 hs_status cmd_estimate(repl_cmd *c) {
   const prof_device *d = c->s->target;
-  if (repl_flag(c, "--on")) HS_TRY(find_device(c, repl_flag(c, "--on"), &d));
+  if (repl_flag(c, "--on")) HS_TRY(repl_find_device(c, repl_flag(c, "--on"), &d));
   i64 rows = 0;
   if (repl_flag(c, "-n")) HS_TRY(repl_arg_int(c, "-n", repl_flag(c, "-n"), 0, INT32_MAX, &rows));
   if (!d) return hs_fail(HS_E_USAGE, "estimate: no device description is there");
@@ -121,35 +111,6 @@ hs_status cmd_estimate(repl_cmd *c) {
     repl_json_num(j, "time_ms", v.v[k].s * 1e3);
   }
   hs_vec_free(&v);
-  return HS_GOOD;
-}
-
-static void device_row(repl_cmd *c, repl_json *list, const prof_device *d) {
-  char a[32], b[32], m[32];
-  if (!c->doc)
-    repl_say(c->out, "%c %-8s %-28s %12s/s f32  %9s/s  %9s  launch %.2g us\n", d == c->s->target ? '*' : ' ', d->name, d->summary, repl_flops(a, d->flops_f32),
-             repl_bytes(b, d->bandwidth), repl_bytes(m, (double)d->memory_bytes), d->launch_s * 1e6);
-  repl_json *j = repl_json_object(list, NULL);
-  repl_json_str(j, "name", d->name);
-  repl_json_str(j, "summary", d->summary);
-  repl_json_num(j, "flops_f32", d->flops_f32);
-  repl_json_num(j, "flops_bf16", d->flops_bf16);
-  repl_json_num(j, "flops_f64", d->flops_f64);
-  repl_json_num(j, "bandwidth", d->bandwidth);
-  repl_json_int(j, "memory_bytes", d->memory_bytes);
-  repl_json_bool(j, "current", d == c->s->target);
-}
-
-hs_status cmd_devices(repl_cmd *c) {
-  repl_json *list = repl_json_array(c->doc, "devices");
-  for (u32 k = 0; k < prof_device_count; k++) device_row(c, list, &prof_devices[k]);
-  return HS_GOOD;
-}
-
-hs_status cmd_target(repl_cmd *c) {
-  if (repl_arg(c, 0)) HS_TRY(find_device(c, repl_arg(c, 0), &c->s->target));
-  if (!c->s->target) return hs_fail(HS_E_USAGE, "target: no device description is there");
-  device_row(c, repl_json_array(c->doc, "devices"), c->s->target);
   return HS_GOOD;
 }
 

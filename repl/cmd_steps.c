@@ -74,14 +74,14 @@ hs_status cmd_steps(repl_cmd *c) {
   hlo_module *m;
   HS_TRY(repl_runnable(c, NULL, false, &m));
   xla_steps x;
-  hs_status s = xla_steps_make(c, m, NULL, &x);
+  hs_status s = xla_steps_make(c, m, NULL, true, &x);
   if (hs_ok(s) && !x.log.n && !x.log.pipelines) s = hs_fail(HS_E_UNSUPPORTED, "this plug-in does not log its passes");
   repl_module *mod = NULL;
   if (hs_ok(s)) s = repl_load_history(c, x.dir, c->m->name, &mod);
   if (hs_ok(s)) {
     join_times(mod, &x);
     say_runs(c, &x.log, x.compile_ms);
-    repl_say_plugin_line(c);
+    repl_say_xla_line(c);
     repl_json_int(c->doc, "module_number", mod->number);
     if (!c->doc) repl_say(c->out, "module %u holds the %zu states: next, back, goto, until, diff and blame walk them\n", mod->number, mod->versions.n);
   }

@@ -112,8 +112,10 @@ static void add_kind(offer *o, const repl_session *s, const char *kind) {
   }
   else if (strcmp(kind, "BACKEND") == 0)
     for (u32 k = 0; k < backend_count; k++) add(o, backend_table[k]->name);
-  else if (strcmp(kind, "TARGET") == 0)
+  else if (strcmp(kind, "TARGET") == 0) {
     for (u32 k = 0; k < prof_device_count; k++) add(o, prof_devices[k].name);
+    add_files(o);
+  }
   else if (strcmp(kind, "BACKEND|DIR") == 0) {
     for (u32 k = 0; k < backend_count; k++) add(o, backend_table[k]->name);
     add_files(o);
@@ -126,7 +128,7 @@ static void add_kind(offer *o, const repl_session *s, const char *kind) {
   else if (strcmp(kind, "CODE") == 0)
     for (int k = 1; k < HS_CODE_COUNT; k++) add(o, hs_code_text((hs_code)k));
   else if (strcmp(kind, "VIEW") == 0) {
-    static const char *const views[] = {"module", "cost", "memory", "kernels", "disable", "enable", "disabled"};
+    static const char *const views[] = {"module", "cost", "memory", "kernels", "ptx", "disable", "enable", "disabled"};
     for (size_t k = 0; k < HS_COUNT(views); k++) add(o, views[k]);
   } else if (strcmp(kind, "WHOSE") == 0) add(o, "xla");
   else if (strcmp(kind, "WHAT") == 0) add(o, "llvm"), add(o, "asm"), add(o, "buffers"), add(o, "schedule");

@@ -1,5 +1,6 @@
 // exec.c — modules made fit to run, their arguments, and compiled programs. See exec.h.
 #include "repl/exec.h"
+#include "repl/target.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -41,34 +42,47 @@ backend_options repl_backend_options(const repl_session *s) {
                            .plugin = s->plugin, .target = s->plugin_target, .nflags = (u32)s->flags.n, .flags = s->flags.v};
 }
 
-hs_status repl_compiled(repl_cmd *c, const backend *be, bool per_instruction, bool insist, repl_exe **out) {
-  const char *codegen = repl_flag(c, "--codegen");
-  if (codegen && strcmp(codegen, "xla") != 0) return repl_usage_error(c, "--codegen is xla, not \"%s\"", codegen);
-  if (codegen) be = backend_find("pjrt");
-  repl_exe *x = &c->mod->exe;
+// Into `x`, unless it holds the same already.
+static hs_status compiled(repl_cmd *c, const backend *be, backend_options *o, bool insist, repl_exe *x) {
   u64 key = c->mod->elided ? hs_mix(c->s->set.seed, (u64)c->s->set.elided * 31 + (repl_flag(c, "--elided") ? (u64)repl_flag(c, "--elided")[0] : 0)) : 0;
-  if (x->exe && x->be == be && x->version == c->mod->at->number && x->per_instruction == per_instruction &&
-      x->threads == c->s->set.threads && x->allow_fallback == repl_allow_fallback(c) && x->fill_key == key && x->backend_only == (codegen != NULL) && x->plugin_epoch == c->s->plugin_epoch) {
-    *out = x;
+  if (x->exe && x->be == be && x->version == c->mod->at->number && x->per_instruction == o->per_instruction && x->threads == c->s->set.threads &&
+      x->allow_fallback == o->allow_fallback && x->fill_key == key && x->backend_only == o->backend_only && x->plugin_epoch == c->s->plugin_epoch)
     return HS_GOOD;
-  }
   hlo_module *m;
   HS_TRY(repl_runnable(c, NULL, insist, &m));
-  backend_options o = repl_backend_options(c->s);
-  o.per_instruction = per_instruction;
-  o.allow_fallback = repl_allow_fallback(c);
-  o.backend_only = codegen != NULL;
   backend_exe *exe;
-  hs_status s = be->compile(m, &o, &exe);
+  hs_status s = be->compile(m, o, &exe);
   if (!hs_ok(s)) {
     hlo_module_free(m);
     return s;
   }
-  repl_drop_exe(c->mod);
-  *x = (repl_exe){.be = be, .exe = exe, .m = m, .version = c->mod->at->number, .per_instruction = per_instruction, .backend_only = codegen != NULL,
-                  .allow_fallback = o.allow_fallback, .threads = o.threads, .fill_key = key, .plugin_epoch = c->s->plugin_epoch};
-  *out = x;
+  repl_drop_exe(x);
+  *x = (repl_exe){.be = be, .exe = exe, .m = m, .version = c->mod->at->number, .per_instruction = o->per_instruction, .backend_only = o->backend_only,
+                  .allow_fallback = o->allow_fallback, .threads = o->threads, .fill_key = key, .plugin_epoch = c->s->plugin_epoch};
   return HS_GOOD;
+}
+
+hs_status repl_compiled(repl_cmd *c, const backend *be, bool per_instruction, bool insist, repl_exe **out) {
+  const char *codegen = repl_flag(c, "--codegen");
+  if (codegen && strcmp(codegen, "xla") != 0) return repl_usage_error(c, "--codegen is xla, not \"%s\"", codegen);
+  if (codegen) be = backend_find("pjrt");
+  backend_options o = repl_backend_options(c->s);
+  o.per_instruction = per_instruction;
+  o.allow_fallback = repl_allow_fallback(c);
+  o.backend_only = codegen != NULL;
+  HS_TRY(compiled(c, be, &o, insist, &c->mod->exe));
+  *out = &c->mod->exe;
+  return HS_GOOD;
+}
+
+hs_status repl_compiled_xla(repl_cmd *c, repl_exe **out) {
+  backend_options o;
+  char *plugin;
+  HS_TRY(repl_xla_options(c->s, &o, &plugin));
+  hs_status s = compiled(c, backend_find("pjrt"), &o, false, &c->mod->xla);
+  hs_free(plugin);
+  *out = &c->mod->xla;
+  return s;
 }
 
 // ---- values -----------------------------------------------------------------------------------------------------------

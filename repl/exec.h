@@ -11,6 +11,8 @@
 hs_status repl_runnable(repl_cmd *, const repl_version *v, bool insist, hlo_module **out);
 // The current version compiled by the chosen backend; compiled once per version and setting. Borrowed from the module.
 hs_status repl_compiled(repl_cmd *, const backend *, bool per_instruction, bool insist, repl_exe **out);
+// The current version compiled by XLA, for the target when that is a GPU (target.h).
+hs_status repl_compiled_xla(repl_cmd *, repl_exe **out);
 bool repl_allow_fallback(const repl_cmd *);
 // How the session wants modules compiled: threads, deadline, plug-in and its flags.
 backend_options repl_backend_options(const repl_session *);

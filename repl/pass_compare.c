@@ -102,7 +102,7 @@ hs_status repl_compare_pass(repl_cmd *c, const char *text) {
   hlo_module *m = NULL;
   xla_steps x = {0};
   if (hs_ok(s)) s = repl_runnable(c, NULL, false, &m);
-  if (hs_ok(s)) s = xla_steps_make(c, m, NULL, &x);
+  if (hs_ok(s)) s = xla_steps_make(c, m, NULL, true, &x);
   if (hs_ok(s) && !x.log.n && !x.log.pipelines) s = hs_fail(HS_E_UNSUPPORTED, "this plug-in does not log its passes");
   if (hs_ok(s)) s = compare_runs(c, &x, text, name, only);
   xla_steps_free(&x);

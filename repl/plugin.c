@@ -8,6 +8,7 @@
 
 #include "backends/pjrt/pjrt.h"
 #include "repl/exec.h"
+#include "repl/target.h"
 
 static void say_plugin(repl_cmd *c, repl_json *list, const pjrt_plugin *p, const char *current) {
   pjrt_about a = {0};
@@ -80,10 +81,10 @@ hs_status repl_choose_plugin(repl_cmd *c, const backend *b, const char *name) {
   return s;
 }
 
-void repl_say_plugin_line(repl_cmd *c) {
+static void say_line(repl_cmd *c, const char *plugin) {
   pjrt_about a = {0};
   char *path = NULL;
-  hs_status s = pjrt_find(c->s->plugin, &path);
+  hs_status s = pjrt_find(plugin, &path);
   if (hs_ok(s)) s = pjrt_describe(path, &a);
   const char *without = repl_disabled_passes(c->s);
   if (hs_ok(s) && !c->doc)
@@ -100,6 +101,17 @@ void repl_say_plugin_line(repl_cmd *c) {
   hs_status_drop(s);
   pjrt_about_free(&a);
   hs_free(path);
+}
+
+void repl_say_plugin_line(repl_cmd *c) { say_line(c, c->s->plugin); }
+
+void repl_say_xla_line(repl_cmd *c) {
+  backend_options o;
+  char *plugin = NULL;
+  hs_status s = repl_xla_options(c->s, &o, &plugin);
+  if (hs_ok(s)) say_line(c, o.plugin);
+  hs_status_drop(s);
+  hs_free(plugin);
 }
 
 // ---- flags ------------------------------------------------------------------------------------------------------------------

@@ -11,6 +11,7 @@ hs_status repl_choose_plugin(repl_cmd *, const backend *, const char *name_or_pa
 hs_status repl_set_flag(repl_cmd *, repl_json *, const char *flag, const char *value);
 // "xla: PATH, PJRT API 0.81, StableHLO 1.13.3": stands beside every number that the plug-in measured.
 void repl_say_plugin_line(repl_cmd *);
+void repl_say_xla_line(repl_cmd *);                     // the same for the xla commands, which may compile for the target (target.h)
 void repl_say_flags(repl_cmd *, repl_json *);
 // The passes that the plug-in leaves out, as its flag names them: "fusion,dce"; "" for none.
 const char *repl_disabled_passes(const repl_session *);

@@ -31,10 +31,10 @@ static void version_free(repl_module *mod, repl_version *v) {
   hs_free(v);
 }
 
-void repl_drop_exe(repl_module *mod) {
-  if (mod->exe.exe) mod->exe.be->release(mod->exe.exe);
-  hlo_module_free(mod->exe.m);
-  mod->exe = (repl_exe){0};
+void repl_drop_exe(repl_exe *x) {
+  if (x->exe) x->be->release(x->exe);
+  hlo_module_free(x->m);
+  *x = (repl_exe){0};
 }
 
 void repl_drop_inputs(repl_module *mod) {
@@ -62,7 +62,8 @@ void repl_keep_values(repl_module *mod, repl_values *take) {
 }
 
 static void module_free(repl_module *mod) {
-  repl_drop_exe(mod);
+  repl_drop_exe(&mod->exe);
+  repl_drop_exe(&mod->xla);
   repl_values_free(&mod->values);
   repl_drop_inputs(mod);
   for (size_t k = 0; k < mod->versions.n; k++) version_free(mod, mod->versions.v[k]);
@@ -82,6 +83,8 @@ void repl_session_free(repl_session *s) {
   hs_vec_free(&s->flags);
   hs_free(s->plugin);
   hs_free(s->plugin_target);
+  hs_free(s->target_text);
+  hs_arena_free(&s->target_names);
   hs_vec_free(&s->pipelines);
   for (size_t k = 0; k < s->stops.n; k++) hs_free(s->stops.v[k].when);
   hs_vec_free(&s->stops);

@@ -47,7 +47,7 @@ typedef struct repl_module {
   repl_version *at;
   hlo_literal **inputs; u32 ninputs; char *inputs_from;   // NULL until asked for
   repl_values values; u32 values_version;   // of the last run, and the version it was of
-  repl_exe exe;
+  repl_exe exe, xla;               // xla: of the xla commands, which may be for another device
   pipeline_program *stepping; pipeline_cursor cursor; u32 steppings;   // for next, until, continue: NULL until asked for; how many there were
   bool imported;                   // its versions were read from a dump: next and back walk them
   bool built;                      // made by `new`: version 0 is empty
@@ -90,6 +90,8 @@ typedef struct repl_session {
   char *plugin_target;             // description of the device that the plug-in compiles for without having it; NULL: its own
   u64 plugin_epoch;                // grows with every change of the two above
   const prof_device *target;
+  prof_device target_own; hs_arena target_names;   // the target when it was read from a file
+  char *target_text;               // the target's description for XLA's compiler; NULL: it is no GPU
   HS_VEC(repl_alias) aliases;
   pass_pipelines pipelines;        // defined by the user; names and texts are interned
   HS_VEC(repl_stop) stops; u32 next_stop;   // breakpoints and watches
@@ -119,7 +121,7 @@ void repl_return(repl_module *, const repl_visit_state *);
 repl_version *repl_version_find(repl_module *, const char *number_or_mark);    // "3", "@3" or a mark; NULL when unknown
 // A free-standing copy of a version; the module is back where it was afterwards.
 hlo_module *repl_module_at(repl_module *, repl_version *);
-void repl_drop_exe(repl_module *);
+void repl_drop_exe(repl_exe *);
 void repl_drop_inputs(repl_module *);
 void repl_values_free(repl_values *);
 void repl_keep_values(repl_module *, repl_values *take);                       // those of a run of the current version

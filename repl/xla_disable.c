@@ -59,7 +59,7 @@ static hs_status disable(repl_cmd *c, const names *given, names *v) {
   hlo_module *m;
   HS_TRY(repl_runnable(c, NULL, false, &m));
   xla_steps x;
-  hs_status s = xla_steps_make(c, m, NULL, &x);
+  hs_status s = xla_steps_make(c, m, NULL, true, &x);
   // A pass may be left out because compiling fails with it: what was logged until then is enough.
   if (!hs_ok(s) && x.log.n) hs_status_drop(s), s = HS_GOOD;
   if (hs_ok(s) && !x.log.n && !x.log.pipelines) s = hs_fail(HS_E_UNSUPPORTED, "this plug-in does not log its passes; set xla." FLAG " takes names unchecked");

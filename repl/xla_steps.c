@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "repl/exec.h"
+#include "repl/target.h"
 #include "repl/plugin.h"
 
 u32 xla_steps_states(const xla_steps *x) { return x->dumps ? (u32)x->dumps->steps.n : 0; }
@@ -87,7 +88,7 @@ static void find_dumps(xla_steps *x, const char *name) {
   }
 }
 
-hs_status xla_steps_make(repl_cmd *c, const hlo_module *m, const char *process_flags, xla_steps *x) {
+hs_status xla_steps_make(repl_cmd *c, const hlo_module *m, const char *process_flags, bool for_target, xla_steps *x) {
   *x = (xla_steps){.dir = "/tmp/hlosh-steps-XXXXXX"};
   if (!mkdtemp(x->dir)) {
     hs_status s = hs_fail_errno(HS_E_IO, x->dir);
@@ -96,6 +97,8 @@ hs_status xla_steps_make(repl_cmd *c, const hlo_module *m, const char *process_f
   }
   const backend_flag dumps[] = {{"xla_dump_to", x->dir}, {"xla_dump_hlo_pass_re", ".*"}, {"xla_dump_hlo_as_text", "true"}, {"xla_dump_large_constants", "true"}};
   backend_options o = repl_backend_options(c->s);
+  char *plugin = NULL;
+  hs_status s = for_target ? repl_xla_options(c->s, &o, &plugin) : HS_GOOD;
   backend_flag *flags = hs_calloc(o.nflags + HS_COUNT(dumps), sizeof *flags);
   hs_buf log = {0};
   if (o.nflags) memcpy(flags, o.flags, o.nflags * sizeof *flags);
@@ -105,13 +108,14 @@ hs_status xla_steps_make(repl_cmd *c, const hlo_module *m, const char *process_f
   o.trace = &log;
   o.process_flags = process_flags;
   const backend *be = backend_find("pjrt");
-  hs_status s = be->compile(m, &o, &x->exe);
+  if (hs_ok(s)) s = be->compile(m, &o, &x->exe);
   if (x->exe) x->compile_ms = be->compiled(x->exe)->compile_ms;
   pjrt_read_steps(hs_buf_cstr(&log), &x->log);
   find_dumps(x, m->name);
   join(x);
   hs_buf_free(&log);
   hs_free(flags);
+  hs_free(plugin);
   return s;
 }
 

@@ -23,9 +23,10 @@ typedef struct xla_steps {
   hs_arena arena;
 } xla_steps;
 
-// Compiles `m` with the session's plug-in and flags, and `process_flags` (NULL: none). The status is the compilation's; what
+// Compiles `m` with the session's plug-in and flags, and `process_flags` (NULL: none); for_target: as the xla commands compile
+// (target.h), for a GPU that is not here too. The status is the compilation's; what
 // was logged and dumped before a failure is there all the same. xla_steps_free in any case.
-hs_status xla_steps_make(repl_cmd *, const hlo_module *m, const char *process_flags, xla_steps *out);
+hs_status xla_steps_make(repl_cmd *, const hlo_module *m, const char *process_flags, bool for_target, xla_steps *out);
 hs_status xla_steps_read(repl_cmd *, const xla_steps *, u32 state, hlo_module **out);     // the caller's to free
 u32 xla_steps_states(const xla_steps *);
 bool xla_same_name(const char *a, const char *b);             // of passes: '-' and '_' alike

@@ -121,6 +121,7 @@ typedef struct pj_loaded_devices { PJ_HEAD; pj_loaded *executable; pj_device *co
 typedef struct pj_executable_size { PJ_HEAD; pj_executable *executable; size_t n; } pj_executable_size;   // NumOutputs, NumReplicas, ...
 typedef struct pj_executable_text { PJ_HEAD; pj_executable *executable; const char *text; size_t n; } pj_executable_text;   // Name, Fingerprint
 typedef struct pj_optimized { PJ_HEAD; pj_executable *executable; pj_program *program; } pj_optimized;
+typedef struct pj_serialize { PJ_HEAD; pj_executable *executable; const char *bytes; size_t n; void *handle; void (*free)(void *handle); } pj_serialize;
 typedef struct pj_cost { PJ_HEAD; pj_executable *executable; size_t n; const pj_named *v; } pj_cost;
 typedef struct pj_memory_stats {
   PJ_HEAD;

@@ -138,3 +138,17 @@ hs_status pjrt_find(const char *name, char **path) {
   pjrt_plugins_free(&v);
   return s;
 }
+
+// CUDA's and ROCm's compilers work without their devices; names are all there is to tell them by.
+static bool for_gpus(const char *name) { return strstr(name, "cuda") || strstr(name, "gpu") || strstr(name, "rocm"); }
+
+hs_status pjrt_find_gpu(const char *preferred, char **path) {
+  *path = NULL;
+  const char *file = preferred && strrchr(preferred, '/') ? strrchr(preferred, '/') : preferred;
+  if (file && for_gpus(file)) return pjrt_find(preferred, path);
+  pjrt_plugins v;
+  pjrt_find_all(&v);
+  for (size_t k = 0; k < v.n && !*path; k++) if (for_gpus(v.v[k].name)) *path = hs_strdup(v.v[k].path);
+  pjrt_plugins_free(&v);
+  return *path ? HS_GOOD : hs_with_note(hs_fail(HS_E_NOT_BUILT, "no PJRT plug-in for GPUs was found"), "fix: make peers, or backend pjrt PATH, or set PJRT_NAMES_AND_LIBRARY_PATHS=cuda:path");
+}

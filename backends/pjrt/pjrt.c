@@ -9,6 +9,9 @@
 #include "backends/pjrt/plugin.h"
 #include "core/proto.h"
 
+#include <ctype.h>
+#include <stdlib.h>
+
 enum { NONE = 0xffffffff };
 
 struct backend_exe {
@@ -22,6 +25,7 @@ struct backend_exe {
   double deadline_s;
   u32 nparams; const hlo_shape **param;       // of the module as given, tuples whole
   const hlo_shape *result;
+  char *dumps;                   // folder that the plug-in writes to while it compiles; NULL
   u32 replicas, ndevices, nargs, nouts;
   pjrt_tiles *arg, *out;         // per leaf
   backend_compiled info;
@@ -73,8 +77,8 @@ static hs_status make_tiles(backend_exe *e, const pjrt_ready *m) {
 // Baseline: every instruction its own kernel, as far as the plug-in's own switches go.
 static const char *const unfused = "fusion,fusion-wrapper,multi_output_fusion,cpu_instruction_fusion,priority-fusion,xnn-graph-fusion,dot-library-rewriter";
 
-static void write_options(hs_buf *out, const pjrt_ready *m, const backend_options *o) {
-  backend_flag *flags = hs_calloc(o->nflags + 1u, sizeof *flags);
+static void write_options(hs_buf *out, const backend_exe *e, const pjrt_ready *m, const backend_options *o) {
+  backend_flag *flags = hs_calloc(o->nflags + 2u, sizeof *flags);
   char *joined = NULL;
   u32 n = 0;
   const char *disabled = o->per_instruction ? unfused : NULL;
@@ -83,6 +87,7 @@ static void write_options(hs_buf *out, const pjrt_ready *m, const backend_option
     else flags[n++] = o->flags[k];
   }
   if (disabled) flags[n++] = (backend_flag){"xla_disable_hlo_passes", disabled};
+  if (e->dumps) flags[n++] = (backend_flag){"xla_dump_to", e->dumps};
   pjrt_options(out, m, o->backend_only, n, flags);
   hs_free(flags);
   hs_free(joined);
@@ -118,7 +123,7 @@ static hs_status make_request(backend_exe *e, const pjrt_ready *m, const backend
   if (hs_ok(s)) s = worker_shm_new(proto.n, &e->program);
   if (hs_ok(s)) {
     if (proto.n) memcpy(e->program.p, proto.p, proto.n);
-    write_options(&options, m, o);
+    write_options(&options, e, m, o);
     hs_buf *q = &e->request;
     wire_put_i64(q, (i64)e->id);
     wire_put_i64(q, (i64)proto.n);
@@ -202,8 +207,8 @@ static void fill_info(backend_exe *e, const hlo_module *m) {
   c->output_bytes = s->outputs;
   c->alias_bytes = s->alias;
   c->temp_bytes = s->temp;
-  // The plug-in's own peak leaves the temporaries out on CPU, so the sum is made as for every other backend.
-  c->peak_bytes = s->arguments + s->outputs - s->alias + s->temp;
+  // XLA:CPU's own peak leaves the temporaries out, so there the sum is made as for every other backend; XLA:GPU's is a peak.
+  c->peak_bytes = e->target && s->peak > 0 ? s->peak : s->arguments + s->outputs - s->alias + s->temp;
 }
 
 // The partitioner may cut results that the module leaves open; its module says how.
@@ -243,6 +248,7 @@ static hs_status read_reply(backend_exe *e, wire_reader *r, const hlo_module *m)
   }
   e->said.cost = cost;
   e->said.fingerprint = keep(e, wire_get_bytes(r));
+  pjrt_read_kernels(e->dumps, r, &e->arena, &e->said.kernels);
   hs_str format = wire_get_bytes(r), code = wire_get_bytes(r);
   if (r->bad) return hs_fail(HS_E_WORKER, "the worker's answer to a compile request is cut short");
   hs_str bytes = pj_module_bytes(format, code);
@@ -276,6 +282,8 @@ static void pjrt_release(backend_exe *e) {
   for (u32 k = 0; e->arg && k < e->nargs; k++) pjrt_tiles_free(&e->arg[k]);
   for (u32 k = 0; e->out && k < e->nouts; k++) pjrt_tiles_free(&e->out[k]);
   hlo_module_free(e->said.optimized);
+  hs_vec_free(&e->said.kernels);
+  pjrt_remove_dumps(e->dumps);
   worker_shm_free(&e->program);
   hs_buf_free(&e->request);
   hs_free(e->path);
@@ -292,18 +300,35 @@ static void keep_shapes(backend_exe *e, const hlo_module *m) {
   e->result = m->entry->root->shape;
 }
 
-// Target descriptions may hold fields that are newer than the plug-in, which refuses them by name. Takes the line of such a
-// field out of the text; false when the plug-in's last words name none.
+// Where the value of a field ends that begins at `p`: at the end of its line, or behind the brace that closes its block.
+static const char *field_end(const char *p) {
+  p += strcspn(p, ":{\n");
+  if (*p == ':') p++, p += strspn(p, " ");
+  if (*p != '{') return p + strcspn(p, "\n}");
+  for (int depth = 0; *p; p++) {
+    depth += (*p == '{') - (*p == '}');
+    if (!depth) return p + 1;
+  }
+  return p;
+}
+
+// Target descriptions may hold fields that are newer than the plug-in, which refuses them by name. Takes such a field out of
+// the text; false when the plug-in's last words name none.
 static bool drop_unknown_field(backend_exe *e) {
   size_t n;
   const char *log = pjrt_host_log(e->host, &n), *mark = strstr(log, "has no field named \"");
   if (!e->target || !mark) return false;
   mark += strlen("has no field named \"");
-  char *key = hs_format("%.*s:", (int)strcspn(mark, "\""), mark), *at = strstr(e->target, key);
-  bool found = at != NULL;
+  size_t length = strcspn(mark, "\"");
+  char *key = hs_format("%.*s", (int)length, mark), *at = e->target;
+  while (length && (at = strstr(at, key)) && (isalnum((unsigned char)at[length]) || at[length] == '_' || (at > e->target && !isspace((unsigned char)at[-1]) && at[-1] != '{'))) at++;
+  bool found = length && at;
   if (found) {
-    size_t line = strcspn(at, "\n");
-    memmove(at, at + line, strlen(at + line) + 1);
+    const char *end = field_end(at);
+    memmove(at, end, strlen(end) + 1);
+    char *all = hs_format("%s%s%s", e->said.dropped ? e->said.dropped : "", e->said.dropped ? ", " : "", key);
+    e->said.dropped = hs_arena_strndup(&e->arena, all, strlen(all));
+    hs_free(all);
   }
   hs_free(key);
   return found;
@@ -322,6 +347,20 @@ static hs_status compile_request(backend_exe *e, const pjrt_ready *ready, const 
   }
 }
 
+// Kernels for a GPU are known from what the plug-in dumps; a folder of the user's own comes first.
+static bool dumps_already(const backend_options *o) {
+  for (u32 k = 0; k < o->nflags; k++) if (!strcmp(o->flags[k].name, "xla_dump_to")) return true;
+  return false;
+}
+
+static char *dump_folder(void) {
+  const char *tmp = getenv("TMPDIR");
+  char *dir = hs_format("%s/hlosh-kernels-XXXXXX", tmp && *tmp ? tmp : "/tmp");
+  if (mkdtemp(dir)) return dir;
+  hs_free(dir);
+  return NULL;
+}
+
 static hs_status build(backend_exe *e, const hlo_module *m, const backend_options *o) {
   HS_TRY(pjrt_find(o->plugin, &e->path));
   pjrt_ready ready;
@@ -334,6 +373,7 @@ static hs_status build(backend_exe *e, const hlo_module *m, const backend_option
     e->target = o->target ? hs_strdup(o->target) : NULL;
     e->flags = o->process_flags ? hs_strdup(o->process_flags) : NULL;
     e->config = (pjrt_config){.path = e->path, .threads = o->threads, .devices = e->ndevices, .target = e->target, .trace = o->trace != NULL, .flags = e->flags};
+    if (e->target && !dumps_already(o)) e->dumps = dump_folder();
     s = make_tiles(e, &ready);
   }
   void *reply = NULL;
@@ -350,6 +390,8 @@ static hs_status build(backend_exe *e, const hlo_module *m, const backend_option
     s = read_reply(e, &r, m);
   }
   hs_free(reply);
+  pjrt_remove_dumps(e->dumps);
+  e->dumps = NULL;
   return s;
 }
 

@@ -5,12 +5,14 @@
 //   prepare.c    shell side: a module as plug-ins take it: flat parameters and results, no schedule
 //   options.c    shell side: compile options as protocol buffer
 //   trace.c      shell side: the plug-in's log of its passes
+//   kernels.c    shell side: the launches and PTX that XLA:GPU made
 //   shard.c      shell side: arguments cut for, results joined from, several devices
 //   pjrt.c       shell side: the backend
 //   plugin.c     worker side: one loaded plug-in
 //   serve.c      worker side: opening, compiling, querying
 //   serve_run.c  worker side: buffers, running, measuring
 //   serve_calls.c  worker side: custom calls that the plug-in cannot do
+//   serve_cubin.c, records.c  worker side: registers and the like, from machine code in the packed executable
 //
 // The shell never loads a plug-in. A worker holds one plug-in and at most one client; who wants another plug-in, another
 // number of threads or of devices gets another worker (host.c). Compiled programs are known by number; when a worker has
@@ -28,6 +30,8 @@ void pjrt_find_all(pjrt_plugins *out);                   // in order of preferen
 void pjrt_plugins_free(pjrt_plugins *);
 // By name (or as much of it as only one has) or path; NULL or "": the first whose name has "cpu" in it, else the first. malloc'ed path.
 hs_status pjrt_find(const char *name_or_path, char **path);
+// The preferred one (name or path; may be NULL) when it is for GPUs, else the first that is.
+hs_status pjrt_find_gpu(const char *preferred, char **path);
 
 // ---- host.c -------------------------------------------------------------------------------------------------------------
 // What a worker is asked to hold; workers are shared by equal configurations.
@@ -95,6 +99,21 @@ typedef struct pjrt_steps {
 void pjrt_read_steps(const char *log, pjrt_steps *out);
 void pjrt_steps_free(pjrt_steps *);
 
+// ---- kernels.c ----------------------------------------------------------------------------------------------------------
+// One step of a program for a GPU. A launch has a grid; copies, library calls and loops have none.
+typedef struct pjrt_kernel {
+  const char *name, *thunk;      // the kernel's (the thunk's where nothing is launched); XLA's name of the kind
+  u32 depth;                     // in how many loops and branches
+  i64 grid[3], block[3];         // grid[0] 0: no launch
+  i64 shared, static_shared;     // bytes per block: asked for at the launch, declared in the code
+  i64 registers, frame, code_bytes;   // per thread; of the machine code; -1: not told
+  const char *ptx;               // of the file that has the kernel; NULL
+} pjrt_kernel;
+typedef HS_VEC(pjrt_kernel) pjrt_kernels;
+// From the folder that the plug-in dumped to, and the worker's list of machine code. Strings live in the arena.
+void pjrt_read_kernels(const char *dir, wire_reader *code, hs_arena *, pjrt_kernels *out);
+void pjrt_remove_dumps(char *dir);                       // the folder and its name; NULL is fine
+
 // ---- shard.c ------------------------------------------------------------------------------------------------------------
 // How an array lies on the devices of a partitioned program. `part` is the shape on each of them.
 typedef struct pjrt_tiles { const hlo_shape *whole, *part; u32 ndevices; i64 *coord; const hlo_sharding *sharding; } pjrt_tiles;   // coord: see hlo_sharding_tiles; sharding: borrowed
@@ -117,6 +136,8 @@ typedef struct pjrt_result {
   const pjrt_property *cost; u32 ncost;
   pjrt_memory memory;
   const char *fingerprint;
+  pjrt_kernels kernels;          // of a GPU; empty elsewhere
+  const char *dropped;           // fields of the target's description that the plug-in does not know; NULL: none
 } pjrt_result;
 const pjrt_result *pjrt_compiled_result(const backend_exe *);
 // pjrt_whole for a state of the program's module inside the plug-in, such as the optimized one. Its parameters are the arrays

@@ -220,6 +220,15 @@ static void put_fingerprint(const pjs_program *g, hs_buf *reply) {
   hs_status_drop(s);
 }
 
+// Of executables for a GPU only: elsewhere nothing is read from the bytes.
+static void put_machine_code(const pjs_program *g, hs_buf *reply) {
+  pj_serialize a = PJ_ARGS(pj_serialize, free, .executable = g->executable);
+  hs_status s = pjs.topology ? pj_do(&pjs.plugin, HS_E_COMPILE, PJ_Executable_Serialize, &a) : HS_GOOD;
+  pjs_put_machine_code(a.bytes, hs_ok(s) ? a.n : 0, reply);
+  if (hs_ok(s) && a.handle && a.free) a.free(a.handle);
+  hs_status_drop(s);
+}
+
 // Asked twice: for the size, then for the bytes.
 static void put_optimized(pjs_program *g, hs_buf *reply) {
   pj_program p = PJ_ARGS(pj_program, format_n);
@@ -271,6 +280,7 @@ static hs_status build(pjs_program *g, wire_reader *r, const serve_map *program,
   put_memory(g, reply);
   put_cost(g, reply);
   put_fingerprint(g, reply);
+  put_machine_code(g, reply);
   put_optimized(g, reply);
   if (!g->made) pjs_keep_calls(g, (hs_str){program->p, code_n});
   return HS_GOOD;

@@ -1,0 +1,145 @@
+// kernels.c — what XLA:GPU made for a device: its launches with grid, block and shared memory, and their PTX.
+//
+// No call of the API tells these; the plug-in writes them as files when it is asked to (xla_dump_to): NAME.thunk_sequence.txt has
+// a line per step of the program,
+//     014: kCustomKernel       [prev=012 (1)  | next=015 (1) ] gemm_fusion_dot_1 grid: [64, 1, 1] threads: [64, 1, 1]  shared_memory: 1024 bytes
+// indented below the loop or branch that it belongs to; NAME.N.ptx are the kernels' texts. They also declare
+// shared memory, on top of what the launch asks for. Registers and stack are in the machine code, of which the worker sends a
+// list (serve_cubin.c).
+#include "backends/pjrt/pjrt.h"
+
+#include <ctype.h>
+#include <dirent.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+typedef struct reading { hs_arena *a; pjrt_kernels *out; HS_VEC(char *) ptx; } reading;
+
+static bool ends_with(const char *s, const char *tail) {
+  size_t n = strlen(s), k = strlen(tail);
+  return n >= k && strcmp(s + n - k, tail) == 0;
+}
+
+static char *read_whole(hs_arena *a, const char *path) {
+  hs_buf b = {0};
+  char chunk[65536];
+  FILE *f = fopen(path, "rb");
+  for (size_t n; f && (n = fread(chunk, 1, sizeof chunk, f)) > 0;) hs_buf_put(&b, chunk, n);
+  if (f) fclose(f);
+  char *text = hs_arena_strndup(a, b.p, b.n);
+  hs_buf_free(&b);
+  return text;
+}
+
+// "grid: [64, 1, 1]"
+static void read_three(const char *line, const char *end, const char *key, i64 out[3]) {
+  const char *p = memmem(line, (size_t)(end - line), key, strlen(key));
+  for (u32 k = 0; p && k < 3; k++) {
+    while (p < end && !isdigit((unsigned char)*p) && *p != ']') p++;
+    if (p < end && *p != ']') out[k] = strtoll(p, (char **)(uintptr_t)&p, 10);
+  }
+}
+
+static void read_step(reading *r, const char *p, const char *end) {
+  const char *digits = p;
+  while (digits < end && *digits == ' ') digits++;
+  const char *colon = digits;
+  while (colon < end && isdigit((unsigned char)*colon)) colon++;
+  if (colon == digits || end - colon < 3 || colon[0] != ':' || colon[1] != ' ') return;
+  const char *kind = colon + 2, *after = kind;
+  while (after < end && isalnum((unsigned char)*after)) after++;
+  if (after == end) return;
+  const char *bracket = memchr(after, ']', (size_t)(end - after)), *name = bracket ? bracket + 1 : after;
+  while (name < end && *name == ' ') name++;
+  const char *stop = name;
+  while (stop < end && *stop != ' ') stop++;
+  pjrt_kernel k = {.thunk = hs_arena_strndup(r->a, kind, (size_t)(after - kind)), .depth = (u32)(digits - p) / 4, .registers = -1, .frame = -1, .shared = -1, .code_bytes = -1};
+  read_three(name, end, "grid: ", k.grid);
+  read_three(name, end, "threads: ", k.block);
+  const char *shared = memmem(name, (size_t)(end - name), "shared_memory: ", 15);
+  if (shared) k.shared = strtoll(shared + 15, NULL, 10);
+  k.name = k.grid[0] ? hs_arena_strndup(r->a, name, (size_t)(stop - name)) : k.thunk;
+  hs_vec_push(r->out, k);
+}
+
+static void read_steps(reading *r, const char *text) {
+  for (const char *p = text; *p;) {
+    const char *end = p + strcspn(p, "\n");
+    read_step(r, p, end);
+    p = *end ? end + 1 : end;
+  }
+}
+
+static bool word_at(const char *p, const char *name, size_t n) {
+  return !strncmp(p, name, n) && !isalnum((unsigned char)p[n]) && p[n] != '_' && p[n] != '$';
+}
+
+// The text that has ".entry NAME(".
+static const char *find_ptx(const reading *r, const char *name) {
+  for (size_t k = 0; k < r->ptx.n; k++)
+    for (const char *p = r->ptx.v[k]; (p = strstr(p, ".entry ")); p++)
+      if (word_at(p + 7, name, strlen(name))) return r->ptx.v[k];
+  return NULL;
+}
+
+// Bytes of shared memory that a text declares with a size of its own: ".shared .align 4 .b8 tile[4224];".
+static i64 declared_shared(const char *ptx) {
+  i64 total = 0;
+  for (const char *p = ptx; (p = strstr(p, ".shared ")); p++) {
+    const char *line = p, *end = p + strcspn(p, "\n");
+    while (line > ptx && line[-1] != '\n') line--;
+    const char *bits = memmem(p, (size_t)(end - p), " .b", 3), *bracket = memchr(p, '[', (size_t)(end - p));
+    bool outside = memmem(line, (size_t)(end - line), ".extern", 7) != NULL;
+    if (bits && bracket && bits < bracket && !outside) total += strtoll(bits + 3, NULL, 10) / 8 * strtoll(bracket + 1, NULL, 10);
+  }
+  return total;
+}
+
+static void add_machine_code(pjrt_kernels *out, wire_reader *code) {
+  for (u32 n = wire_get_u32(code); n && !code->bad; n--) {
+    hs_str name = wire_get_bytes(code);
+    i64 v[3];
+    for (u32 k = 0; k < 3; k++) v[k] = wire_get_i64(code);
+    for (size_t k = 0; k < out->n && !code->bad; k++) {
+      pjrt_kernel *q = &out->v[k];
+      if (!q->grid[0] || !hs_str_eq(name, hs_str_of(q->name))) continue;
+      q->registers = v[0];
+      q->frame = v[1];
+      q->code_bytes = v[2];
+    }
+  }
+}
+
+void pjrt_read_kernels(const char *dir, wire_reader *code, hs_arena *a, pjrt_kernels *out) {
+  reading r = {.a = a, .out = out};
+  DIR *d = dir ? opendir(dir) : NULL;
+  for (struct dirent *e; d && (e = readdir(d));) {
+    bool steps = ends_with(e->d_name, ".thunk_sequence.txt");
+    if (!steps && !ends_with(e->d_name, ".ptx")) continue;
+    char *path = hs_format("%s/%s", dir, e->d_name), *text = read_whole(a, path);
+    if (steps) read_steps(&r, text);
+    else if (*text) hs_vec_push(&r.ptx, text);
+    hs_free(path);
+  }
+  if (d) closedir(d);
+  for (size_t k = 0; k < out->n; k++) {
+    pjrt_kernel *q = &out->v[k];
+    q->ptx = q->grid[0] ? find_ptx(&r, q->name) : NULL;
+    q->static_shared = q->ptx ? declared_shared(q->ptx) : -1;
+  }
+  add_machine_code(out, code);
+  hs_vec_free(&r.ptx);
+}
+
+void pjrt_remove_dumps(char *dir) {
+  DIR *d = dir ? opendir(dir) : NULL;
+  for (struct dirent *e; d && (e = readdir(d));) {
+    char *path = hs_format("%s/%s", dir, e->d_name);
+    if (strcmp(e->d_name, ".") && strcmp(e->d_name, "..")) unlink(path);
+    hs_free(path);
+  }
+  if (d) closedir(d);
+  if (dir) rmdir(dir);
+  hs_free(dir);
+}
