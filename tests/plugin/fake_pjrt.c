@@ -9,6 +9,7 @@
 //   segv          Compile crashes             shape         tells another output shape
 //   runerror      Execute answers code 13     runhang       Execute never returns     runabort      Execute stops the process
 //   size          a result of another size than the module's
+//   gpu           no devices; compiles for a described one, of which it does not know the field `unknown_field`, and dumps kernels
 //   ffi           takes handlers of custom calls; a module whose root is a call on its parameters is run by its handler
 //   wrong, passabort, heavy       a pass of its pipeline does that (fake_passes.h)      codegen   wrong results while commuter runs
 //   badcode       wrong results always             nopasses      compiles without passes, and logs none
@@ -31,6 +32,7 @@ struct pj_buffer { hlo_literal *value; };
 struct pj_executable { hlo_module *m; bool stumbles; u32 nouts; int types[64]; size_t ranks[64]; i64 dims[512]; i64 ndims; hs_buf serialized; };
 struct pj_loaded { pj_executable *e; };
 struct pj_client { hlo_ctx *ctx; };
+struct pj_topology { hlo_ctx *ctx; };
 struct pj_device { int id; };
 
 static pj_device device;
@@ -86,6 +88,7 @@ static pj_error *attributes(pj_attributes *a) {
   return NULL;
 }
 static pj_error *client_create(pj_client_create *a) {
+  if (is("gpu")) return fail(PJ_FAILED_PRECONDITION, "No visible GPU devices.");
   size_t want = PJ_SIZE(pj_client_create, kv_try_get_arg) + (is("picky") ? 64 : 0);
   if (a->struct_size < want) {
     char text[200];
@@ -110,30 +113,79 @@ static void describe(pj_executable *e) {
     for (u32 d = 0; d < s->rank && e->ndims < 512; d++) e->dims[e->ndims++] = s->dims[d] + (is("shape") ? 1 : 0);
   }
 }
-static pj_error *compile(pj_client_compile *a) {
-  if (is("error")) return fail(PJ_INVALID_ARGUMENT, "the fake plug-in refuses this module");
-  if (is("hang")) for (;;) pause();
-  if (is("abort")) stop("pointer_size > 0");
-  if (is("segv")) raise(SIGSEGV);
-  if (a->program->format_n != 3 || memcmp(a->program->format, "hlo", 3) != 0) return fail(PJ_INVALID_ARGUMENT, "Unknown program format");
-  fake_compile f = {0};
-  hs_str unknown = fake_read_flags(&f, (pb){(const u8 *)a->options, (const u8 *)a->options + a->options_n, false});
+static pj_error *make_executable(hlo_ctx *ctx, const pj_program *program, const char *options, size_t options_n, fake_compile *f, pj_executable **out) {
+  if (program->format_n != 3 || memcmp(program->format, "hlo", 3) != 0) return fail(PJ_INVALID_ARGUMENT, "Unknown program format");
+  hs_str unknown = fake_read_flags(f, (pb){(const u8 *)options, (const u8 *)options + options_n, false});
   if (unknown.n) {
     char text[200];
     snprintf(text, sizeof text, "No such compile option: '%.*s'", (int)unknown.n, unknown.p);
     return fail(PJ_INVALID_ARGUMENT, text);
   }
   pj_executable *e = hs_calloc(1, sizeof *e);
-  hs_status s = hlo_proto_read(a->client->ctx, a->program->code, a->program->code_n, NULL, &e->m);
+  hs_status s = hlo_proto_read(ctx, program->code, program->code_n, NULL, &e->m);
   if (!hs_ok(s)) { hs_free(e); return from_status(s); }
-  f.m = e->m;
-  if (!is("nopasses")) fake_optimize(&f);
-  e->stumbles = is("badcode") || (is("codegen") && !fake_named(f.disabled, "commuter"));
+  f->m = e->m;
+  if (!is("nopasses")) fake_optimize(f);
+  e->stumbles = is("badcode") || (is("codegen") && !fake_named(f->disabled, "commuter"));
   s = hlo_proto_write(&e->serialized, e->m, false);
   if (!hs_ok(s)) { hlo_module_free(e->m); hs_free(e); return from_status(s); }
   describe(e);
+  *out = e;
+  return NULL;
+}
+static pj_error *compile(pj_client_compile *a) {
+  if (is("error")) return fail(PJ_INVALID_ARGUMENT, "the fake plug-in refuses this module");
+  if (is("hang")) for (;;) pause();
+  if (is("abort")) stop("pointer_size > 0");
+  if (is("segv")) raise(SIGSEGV);
+  pj_executable *made = NULL;
+  fake_compile f = {0};
+  pj_error *e = make_executable(a->client->ctx, a->program, a->options, a->options_n, &f, &made);
+  if (e) return e;
   a->executable = hs_calloc(1, sizeof *a->executable);
-  a->executable->e = e;
+  a->executable->e = made;
+  return NULL;
+}
+
+// ---- without a device -----------------------------------------------------------------------------------------------------------
+static pj_error *topology_create(pj_topology_create *a) {
+  bool described = false;
+  for (size_t k = 0; k < a->noptions; k++) {
+    const pj_named *o = &a->options[k];
+    if (o->name_n != 13 || memcmp(o->name, "target_config", 13) != 0) continue;
+    described = memmem(o->v.s, o->n, "gpu_device_info", 15) != NULL;
+    if (memmem(o->v.s, o->n, "unknown_field", 13)) {
+      fprintf(stderr, "E0000 text_format.cc:399] Message type \"GpuDeviceInfoProto\" has no field named \"unknown_field\".\n");
+      fflush(stderr);
+      return fail(PJ_INVALID_ARGUMENT, "Failed to parse target config");
+    }
+  }
+  if (!described) return fail(PJ_FAILED_PRECONDITION, "No visible GPU devices.");
+  a->topology = hs_calloc(1, sizeof *a->topology);
+  a->topology->ctx = hlo_ctx_new();
+  return NULL;
+}
+static pj_error *topology_name(pj_topology_text *a) { a->text = "cuda"; a->n = 4; return NULL; }
+
+static void dump(const char *dir, const char *name, const char *text) {
+  char path[400];
+  snprintf(path, sizeof path, "%s/%s", dir, name);
+  FILE *f = fopen(path, "w");
+  if (!f) return;
+  fputs(text, f);
+  fclose(f);
+}
+static pj_error *compile_for(pj_compile *a) {
+  fake_compile f = {0};
+  pj_error *e = make_executable(a->topology->ctx, a->program, a->options, a->options_n, &f, &a->executable);
+  if (e || !f.dump_to.n) return e;
+  char dir[256];
+  snprintf(dir, sizeof dir, "%.*s", (int)f.dump_to.n, f.dump_to.p);
+  dump(dir, "module_0000.m.thunk_sequence.txt",
+       "001: kCustomKernel [source | next=002 (1)] fused_b grid: [16, 2, 1] threads: [128, 1, 1]  shared_memory: 64 bytes\n"
+       "002: kWhile        [prev=001 (1) | sink ]   \nbody:\n    003: kCopy [source | sink] kCopy\n    004: kCustomKernel [source | sink] r grid: [1, 1, 1] threads: [32, 1, 1]  shared_memory: 0 bytes\n");
+  dump(dir, "module_0000.m.1.ptx", ".version 9.0\n.target sm_90a\n.shared .align 4 .b8 tile[4224];\n.extern .shared .align 16 .b8 more[];\n.visible .entry fused_b(\n)\n{ ret; }\n");
+  dump(dir, "module_0000.m.2.ptx", ".version 9.0\n.target sm_90a\n.visible .entry r(\n)\n{ ret; }\n");
   return NULL;
 }
 static pj_error *get_executable(pj_get_executable *a) { a->executable = a->loaded->e; return NULL; }
@@ -332,7 +384,8 @@ const pj_api *GetPjrtApi(void) {
       {PJ_Executable_Destroy, executable_destroy}, {PJ_LoadedExecutable_Destroy, loaded_destroy}, {PJ_Executable_NumOutputs, num_outputs},
       {PJ_Executable_OutputElementTypes, output_types}, {PJ_Executable_OutputDimensions, output_dims}, {PJ_Executable_OptimizedProgram, optimized},
       {PJ_Executable_GetCostAnalysis, cost}, {PJ_Executable_GetCompiledMemoryStats, memory_stats}, {PJ_Client_BufferFromHostBuffer, from_host},
-      {PJ_Buffer_Destroy, buffer_destroy}, {PJ_Buffer_ToHostBuffer, to_host}, {PJ_LoadedExecutable_Execute, execute}};
+      {PJ_Buffer_Destroy, buffer_destroy}, {PJ_Buffer_ToHostBuffer, to_host}, {PJ_LoadedExecutable_Execute, execute}, {PJ_Compile, compile_for},
+      {PJ_TopologyDescription_Create, topology_create}, {PJ_TopologyDescription_PlatformName, topology_name}};
   static pj_ext_ffi ffi = {.base = {.struct_size = sizeof ffi, .type = PJ_EXT_FFI}, .register_handler = register_handler};
   if (is("null")) return NULL;
   if (is("ffi")) api.ext = &ffi.base;
