@@ -95,6 +95,8 @@ static hs_status target_from_file(repl_cmd *c, const char *path) {
   hs_status s = repl_read_file(path, (size_t)1 << 20, &text);
   if (hs_ok(s)) s = hs_with_note(prof_gpu_device(hs_buf_cstr(&text), &names, &d), "in %s", path);
   if (hs_ok(s)) {
+    const char *base = strrchr(path, '/') ? strrchr(path, '/') + 1 : path;
+    d.name = hs_arena_strndup(&names, base, strcspn(base, "."));
     hs_arena_free(&c->s->target_names);
     c->s->target_names = names;
     c->s->target_own = d;

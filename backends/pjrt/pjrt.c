@@ -326,7 +326,8 @@ static bool drop_unknown_field(backend_exe *e) {
   if (found) {
     const char *end = field_end(at);
     memmove(at, end, strlen(end) + 1);
-    char *all = hs_format("%s%s%s", e->said.dropped ? e->said.dropped : "", e->said.dropped ? ", " : "", key);
+    bool again = e->said.dropped && strstr(e->said.dropped, key);
+    char *all = again ? hs_strdup(e->said.dropped) : hs_format("%s%s%s", e->said.dropped ? e->said.dropped : "", e->said.dropped ? ", " : "", key);
     e->said.dropped = hs_arena_strndup(&e->arena, all, strlen(all));
     hs_free(all);
   }
