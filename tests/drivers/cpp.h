@@ -1,5 +1,5 @@
 // cpp.h — the C++ expressions that XLA's pass tests are written in, read as text: calls, members, literals, lists,
-// named arguments and comparisons. Lambdas are kept as text; statements are not read.
+// named arguments, comparisons and a little arithmetic. Lambdas are kept as text; statements are in stmts.h.
 #ifndef TESTS_CPP_H
 #define TESTS_CPP_H
 
@@ -156,6 +156,8 @@ static inline m_expr *m_read_primary(m_reader *r) {
   for (size_t k = 0; k < HS_COUNT(dropped); k++)
     if (strncmp(name, dropped[k], strlen(dropped[k])) == 0) name += strlen(dropped[k]), k = (size_t)-1;
   e->name = name;
+  size_t length = strlen(name);
+  if (length > 5 && strcmp(name + length - 5, "_cast") == 0) m_blank(r);   // "static_cast < T>(x)", as a formatter left it
   if (*r->p == '<') {
     const char *t = ++r->p;
     for (u32 depth = 1; *r->p; r->p++) {
@@ -206,20 +208,42 @@ static inline m_expr *m_read_chain(m_reader *r) {
   }
 }
 
-static inline m_expr *m_read(m_reader *r) {
-  m_expr *e = m_read_chain(r);
-  static const char *const operators[] = {"==", "!="};
-  for (size_t k = 0; k < HS_COUNT(operators) && e->kind != E_BAD; k++) {
-    if (strncmp(r->p, operators[k], 2) != 0) continue;
-    r->p += 2;
+// Binary operators by how tightly they bind; "<<" is a stream's and none of them.
+static inline const char *m_operator(const char *p, u32 level) {
+  static const char *const operators[][5] = {{"||"}, {"&&"}, {"==", "!="}, {"<=", ">=", "<", ">"}, {"+", "-"}, {"%"}};
+  for (u32 k = 0; k < 5 && operators[level][k]; k++) {
+    const char *o = operators[level][k];
+    size_t n = strlen(o);
+    if (strncmp(p, o, n) == 0 && !(n == 1 && (p[1] == *o || (*o == '-' && p[1] == '>')))) return o;
+  }
+  return NULL;
+}
+
+static inline m_expr *m_read_binary(m_reader *r, u32 level) {
+  enum { LEVELS = 6 };
+  if (level == LEVELS) {
+    m_blank(r);
+    if (*r->p != '!' || r->p[1] == '=') return m_read_chain(r);
+    m_expr *e = m_new(r, E_CALL);
+    e->name = "!";
+    r->p++;
+    e->args[e->n++] = m_read_chain(r);
+    return e->args[0]->kind == E_BAD ? e->args[0] : e;
+  }
+  m_expr *e = m_read_binary(r, level + 1);
+  for (const char *o; e->kind != E_BAD && (m_blank(r), o = m_operator(r->p, level)) != NULL;) {
+    r->p += strlen(o);
     m_expr *x = m_new(r, E_CALL);
-    x->name = operators[k];
+    x->name = o;
     x->args[x->n++] = e;
-    x->args[x->n++] = m_read_chain(r);
-    return x->args[1]->kind == E_BAD ? x->args[1] : x;
+    x->args[x->n++] = m_read_binary(r, level + 1);
+    if (x->args[1]->kind == E_BAD) return x->args[1];
+    e = x;
   }
   return e;
 }
+
+static inline m_expr *m_read(m_reader *r) { return m_read_binary(r, 0); }
 
 // The whole text as one expression; E_BAD when it is none.
 static inline m_expr *m_parse(hs_arena *a, const char *text) {

@@ -119,6 +119,25 @@ static inline m_answer m_opcode_match(m_env *v, const m_expr *p, hlo_instr *i, c
   return m_both(all, m_operands(v, p, from, to, i, any || (dir >= 0 && any)));
 }
 
+// op::Metadata(opts(variable; op_name="x")): these fields, and no others.
+static inline m_answer m_metadata_match(m_env *v, const m_expr *want, const hlo_instr *i) {
+  if (want->kind != E_CALL || strcmp(want->name, "opts") != 0) return M_UNKNOWN;
+  static const struct { const char *field; size_t at; } texts[] = {{"op_name", offsetof(hlo_metadata, op_name)}, {"op_type", offsetof(hlo_metadata, op_type)}, {"source_file", offsetof(hlo_metadata, source_file)}};
+  const hlo_metadata *d = hlo_metadata_of(i);
+  bool said[HS_COUNT(texts)] = {0}, same = true;
+  for (u32 k = 1; k < want->n; k++) {
+    const m_expr *f = want->args[k];
+    size_t t = 0;
+    while (t < HS_COUNT(texts) && !(f->key && strcmp(texts[t].field, f->key) == 0)) t++;
+    if (t == HS_COUNT(texts) || f->kind != E_STRING) return M_UNKNOWN;
+    said[t] = true;
+    same &= d && hs_str_eq(*(const hs_str *)(const void *)((const char *)d + texts[t].at), hs_str_of(f->name));
+  }
+  for (size_t t = 0; t < HS_COUNT(texts); t++) same &= said[t] || !d || !((const hs_str *)(const void *)((const char *)d + texts[t].at))->n;
+  (void)v;
+  return m_yes(same);
+}
+
 static inline m_answer m_base(m_env *v, const m_expr *p, hlo_instr *i) {
   const char *name = p->name;
   bool mf = strncmp(name, "m::", 3) == 0 || strncmp(name, "match::", 7) == 0, of = strncmp(name, "op::", 4) == 0;
@@ -152,8 +171,13 @@ static inline m_answer m_base(m_env *v, const m_expr *p, hlo_instr *i) {
   }
   if (of && strcmp(t, "Shape") == 0 && p->n == 1) return m_shape_text(v, p->args[0], i, false);
   if (of && strcmp(t, "ShapeWithLayout") == 0 && p->n == 1) return m_shape_text(v, p->args[0], i, true);
+  if (!mf && !of && strncmp(t, "MatchConvertTo", 14) == 0 && p->n == 1) {   // a helper of the tests: a convert to that type, of p
+    m_expr type = {.kind = E_NAME, .name = t + 14};
+    return i->opcode != HLO_CONVERT || m_dtype(&type) == HLO_DT_INVALID || i->shape->dtype != m_dtype(&type) ? M_NO : m_match(v, p->args[0], hlo_operand(i, 0));
+  }
   if (!mf && !of && !isupper((unsigned char)*t)) return M_UNKNOWN;
-  if (of && (strcmp(t, "Sharding") == 0 || strcmp(t, "NoSharding") == 0 || strcmp(t, "Metadata") == 0)) return M_UNKNOWN;
+  if (of && strcmp(t, "Metadata") == 0 && p->n == 1) return m_metadata_match(v, p->args[0], i);
+  if (of && (strcmp(t, "Sharding") == 0 || strcmp(t, "NoSharding") == 0)) return M_UNKNOWN;
   return m_opcode_match(v, p, i, t, !mf);
 }
 
@@ -379,8 +403,8 @@ static inline m_answer m_check_assert(m_env *v, const char *text) {
   if (strcmp(name, "THAT") == 0 && e->n == 2) return m_satisfies(v, m_eval(v, e->args[0]), e->args[1]);
   m_value a = m_eval(v, e->args[0]);
   if ((strcmp(name, "TRUE") == 0 || strcmp(name, "FALSE") == 0) && e->n == 1) {
-    if (a.kind == V_NULL || a.kind == V_INSTR) return m_yes((a.kind == V_INSTR) == (*name == 'T'));
-    return a.kind != V_NUMBER ? M_UNKNOWN : m_yes((a.number != 0) == (*name == 'T'));
+    int truth = m_truth(a);
+    return truth < 0 ? M_UNKNOWN : m_yes(truth == (*name == 'T'));
   }
   return e->n == 2 ? m_compare(v, name, a, m_eval(v, e->args[1])) : M_UNKNOWN;
 }

@@ -10,6 +10,7 @@
 #include "passes/util.h"
 #include "tests/drivers/case_setup.h"
 #include "tests/drivers/meaning.h"
+#include "tests/drivers/stmts.h"
 #include "tests/drivers/verifier_rules.h"
 
 #include <glob.h>
@@ -271,7 +272,7 @@ static int run_case(const run *r, u32 k, hlo_module *m, const steps *s, hs_buf *
   checking c = {&env, PASSED, out};
   check_changed(&c, field(r, k, "changed"), field(r, k, "pass"), s, changed);
   each_part(&c, field(r, k, "pattern"), m_check, "pattern");
-  each_part(&c, field(r, k, "asserts"), m_check_assert, "assertion");
+  each_part(&c, field(r, k, "asserts"), m_check_statement, "assertion");
   check_files(r, k, &c);
   hs_arena_free(&env.a);
   return c.verdict;

@@ -23,6 +23,7 @@ struct m_value {
   const hlo_module *m;
   const void *p;                       // SHAPE, LAYOUT, LITERAL, window and padding dimensions
   u32 n; const m_value *v;             // LIST
+  bool optional;                       // NUMBER: of a std::optional, which is true because it has a value
 };
 
 typedef struct m_env {
@@ -32,6 +33,9 @@ typedef struct m_env {
   hs_arena a;
   struct { const char *name; hlo_instr *i; } bound[32];
   u32 nbound;
+  struct { const char *name; m_value x; } vars[32];   // variables of the statements that are being run (stmts.h)
+  u32 nvars;
+  hlo_computation *named;              // the last one that the case has asked for by name
   struct { const hlo_shape *shape; const hlo_layout *layout; } shapes[8];   // Shape(X) variables whose layout the test sets
   u32 nshapes;
 } m_env;
@@ -110,6 +114,18 @@ static inline m_value m_eval_name(m_env *v, const m_expr *e) {
   if (strcmp(s, "m") == 0 || strcmp(s, "module") == 0) return (m_value){.kind = V_MODULE, .m = v->m};
   for (u32 k = 0; k < v->nbound; k++)
     if (strcmp(v->bound[k].name, s) == 0) return m_instr(v->bound[k].i);
+  for (u32 k = v->nvars; k-- > 0;)
+    if (strcmp(v->vars[k].name, s) == 0) return v->vars[k].x;
+  if (strcmp(s, "call_graph") == 0) return (m_value){.kind = V_MODULE, .m = v->m};
+  if (strcmp(s, "transformed_while") == 0) {   // what the tests' own helper finds: the one loop of the entry
+    hlo_instr *w = NULL;
+    hlo_for_each_instr(i, v->m->entry) {
+      if (i->opcode != HLO_WHILE) continue;
+      if (w) return m_unknown();
+      w = i;
+    }
+    return m_instr(w);
+  }
   for (size_t k = 0; k < HS_COUNT(constants); k++)
     if (strcmp(constants[k].name, t) == 0) return m_number(constants[k].value);
   if (strstr(s, "FusionKind::") && hlo_enum_find(HLO_AK_ENUM_FUSION_KIND, hs_str_of(t), false) >= 0) return m_number((double)hlo_enum_find(HLO_AK_ENUM_FUSION_KIND, hs_str_of(t), false));
@@ -288,6 +304,20 @@ MEMBER(i_ctrl_succs) {
 }
 MEMBER(i_has_ctrl) { (void)v, (void)e; return m_number((self.i->ctrl_preds && self.i->ctrl_preds->n) || self.i->nctrl_succs); }
 MEMBER(i_has_sharding) { (void)v, (void)e; return m_number(hlo_attr_get(self.i, HLO_ATTR_SHARDING) != NULL); }
+// The one device that all of it is on.
+static inline i64 m_device(const hlo_sharding *s) {
+  if (s->type != HLO_SH_TUPLE) return s->type == HLO_SH_MAXIMAL ? s->device : -1;
+  i64 d = s->nchildren ? m_device(s->children[0]) : -1;
+  for (u32 k = 1; k < s->nchildren; k++)
+    if (m_device(s->children[k]) != d) return -1;
+  return d;
+}
+MEMBER(i_device) {
+  (void)v, (void)e;
+  const hlo_sharding *s = hlo_attr_ptr(self.i, HLO_ATTR_SHARDING);
+  i64 d = s ? m_device(s) : -1;
+  return d >= 0 ? (m_value){.kind = V_NUMBER, .number = (double)d, .optional = true} : (m_value){.kind = V_NULL};
+}
 MEMBER(i_window) {
   (void)e;
   const hlo_window *w = hlo_attr_ptr(self.i, HLO_ATTR_WINDOW);
@@ -483,7 +513,7 @@ static const m_member m_members[] = {
     {V_INSTR, "has_to_apply", m_i_has_to_apply, 0}, {V_INSTR, "while_init", m_i_operand, 0}, {V_INSTR, "literal", m_i_literal, 0}, {V_INSTR, "metadata", m_i_metadata, 0},
     {V_INSTR, "frontend_attributes", m_i_frontend, 0}, {V_INSTR, "has_frontend_attributes", m_i_has_frontend, 0}, {V_INSTR, "original_value", m_i_origin, 0},
     {V_INSTR, "control_predecessors", m_i_ctrl_preds, 0}, {V_INSTR, "control_successors", m_i_ctrl_succs, 0}, {V_INSTR, "HasControlDependencies", m_i_has_ctrl, 0},
-    {V_INSTR, "has_sharding", m_i_has_sharding, 0}, {V_INSTR, "window", m_i_window, 0}, {V_INSTR, "padding_config", m_i_padding, 0},
+    {V_INSTR, "has_sharding", m_i_has_sharding, 0}, {V_INSTR, "sharding_unique_device", m_i_device, 0}, {V_INSTR, "window", m_i_window, 0}, {V_INSTR, "padding_config", m_i_padding, 0},
     {V_INSTR, "backend_config", m_i_backend_config, 0}, {V_INSTR, "concatenate_dimension", m_i_concat_dim, 0}, {V_INSTR, "all_gather_dimension", m_i_concat_dim, 0},
     {V_INSTR, "scatter_dimension", m_i_concat_dim, 0}, {V_INSTR, "dot_dimension_numbers", m_self, 0}, {V_INSTR, "gather_dimension_numbers", m_self, 0},
     {V_INSTR, "scatter_dimension_numbers", m_self, 0}, {V_INSTR, "precision_config", m_self, 0},
@@ -505,7 +535,7 @@ static const m_member m_members[] = {
     {V_COMP, "caller_callsites", m_c_callers, 0}, {V_COMP, "caller_instructions", m_c_callers, 0}, {V_MODULE, "GetNode", m_m_node, 0},
     {V_COMP, "execution_thread", m_c_thread, 0}, {V_COMP, "GetInstructionWithName", m_c_named, 0},
     {V_MODULE, "entry_computation", m_m_entry, 0}, {V_MODULE, "computation_count", m_m_count, 0}, {V_MODULE, "instruction_count", m_m_instr_count, 0},
-    {V_MODULE, "computations", m_m_comps, 0}, {V_MODULE, "MakeComputationPostOrder", m_m_comps, 0}, {V_MODULE, "MakeNonfusionComputations", m_m_nonfusion, 0},
+    {V_MODULE, "computations", m_m_comps, 0}, {V_MODULE, "nodes", m_m_comps, 0}, {V_MODULE, "MakeComputationPostOrder", m_m_comps, 0}, {V_MODULE, "MakeNonfusionComputations", m_m_nonfusion, 0},
     {V_MODULE, "ExecutesBefore", m_m_before, 0}, {V_MODULE, "ok", m_m_ok, 0},
     {V_MODULE, "has_schedule", m_m_has_schedule, 0}, {V_MODULE, "schedule", m_self, 0}, {V_MODULE, "sequence", m_m_sequence, 0}, {V_MODULE, "result_shape", m_m_result, 0},
     {V_MODULE, "entry_computation_layout", m_self, 0}, {V_MODULE, "mutable_entry_computation_layout", m_self, 0}, {V_MODULE, "parameter_layout", m_m_param_layout, 0},
@@ -556,7 +586,12 @@ static inline m_value m_arg_value(m_env *v, const m_expr *e, u32 k) { return k <
 static inline const char *m_arg_text(m_env *v, const m_expr *e, u32 k) { m_value x = m_arg_value(v, e, k); return x.kind == V_STRING ? x.s : NULL; }
 
 FUNCTION(inst) { const char *s = m_arg_text(v, e, 0); return s ? m_instr(hlo_find_instr(v->m, s)) : m_unknown(); }
-FUNCTION(comp) { const char *s = m_arg_text(v, e, e->n - 1); return s ? m_comp_value(hlo_find_comp(v->m, s)) : m_unknown(); }
+FUNCTION(comp) {
+  const char *s = m_arg_text(v, e, e->n - 1);
+  hlo_computation *c = s ? hlo_find_comp(v->m, s) : NULL;
+  if (c) v->named = c;
+  return s ? m_comp_value(c) : m_unknown();
+}
 FUNCTION(first) {
   hlo_opcode op = e->n ? m_kopcode(e->args[0]) : HLO_OP_INVALID;
   if (op == HLO_OP_INVALID) return m_unknown();
@@ -756,7 +791,32 @@ FUNCTION(limit) {
   if (d == HLO_S64 && strcmp(t, "max") == 0) return m_number((double)INT64_MAX);
   return m_unknown();
 }
-FUNCTION(negate) { m_value x = m_arg_value(v, e, 0); return x.kind == V_NUMBER ? m_number(-x.number) : m_unknown(); }
+FUNCTION(arithmetic) {   // -x, x - y, x + y, x % y
+  m_value x = m_arg_value(v, e, 0), y = m_arg_value(v, e, 1);
+  if (x.kind != V_NUMBER || (e->n == 2 && y.kind != V_NUMBER)) return m_unknown();
+  if (e->n == 1) return m_number(-x.number);
+  if (*e->name == '%') return y.number ? m_number((double)((i64)x.number % (i64)y.number)) : m_unknown();
+  return m_number(*e->name == '+' ? x.number + y.number : x.number - y.number);
+}
+// What `if` makes of a value: -1 when that is not known.
+static inline int m_truth(m_value x) {
+  if (x.kind == V_NULL) return 0;
+  if (x.kind == V_INSTR || x.kind == V_COMP) return 1;
+  return x.kind == V_NUMBER ? x.optional || x.number != 0 : -1;
+}
+FUNCTION(logic) {   // !x, x && y, x || y
+  int x = m_truth(m_arg_value(v, e, 0));
+  if (*e->name == '!') return x < 0 ? m_unknown() : m_number(!x);
+  if (x == (*e->name == '|')) return m_number(x);
+  int y = m_truth(m_arg_value(v, e, 1));
+  return x < 0 || y < 0 ? m_unknown() : m_number(y);
+}
+FUNCTION(order) {
+  m_value x = m_arg_value(v, e, 0), y = m_arg_value(v, e, 1);
+  if (x.kind != V_NUMBER || y.kind != V_NUMBER) return m_unknown();
+  bool less = *e->name == '<', same = e->name[1] == '=';
+  return m_number((less ? x.number < y.number : x.number > y.number) || (same && x.number == y.number));
+}
 // multiset(vector(X->fused_instruction_count()).begin(), ...): the opcodes inside the fusion X, gathered by the test's own loop.
 FUNCTION(multiset) {
   const m_expr *x = e->n ? e->args[0] : NULL;
@@ -785,7 +845,8 @@ static const struct { const char *name; m_function_fn *fn; } m_functions[] = {
     {"ShapeUtil::Equal", m_f_shape_equal}, {"ShapeUtil::Compatible", m_f_shape_equal}, {"ShapeUtil::SameDimensions", m_f_shape_equal}, {"LayoutUtil::Equal", m_f_layout_equal},
     {"LayoutUtil::HasLayout", m_f_has_layout}, {"LiteralUtil::CreateR0", m_f_literal}, {"LiteralUtil::CreateR1", m_f_literal}, {"LiteralUtil::CreateR2", m_f_literal},
     {"Execute", m_f_execute}, {"LiteralTestUtil::Near", m_f_near}, {"multiset", m_f_multiset}, {"SequentialHloOrdering", m_f_ordering}, {"CallGraph::Build", m_f_ordering}, {"numeric_limits::infinity", m_f_limit},
-    {"numeric_limits::max", m_f_limit}, {"numeric_limits::min", m_f_limit}, {"numeric_limits::lowest", m_f_limit}, {"-", m_f_negate}, {"==", m_f_equals}, {"!=", m_f_equals},
+    {"numeric_limits::max", m_f_limit}, {"numeric_limits::min", m_f_limit}, {"numeric_limits::lowest", m_f_limit}, {"-", m_f_arithmetic}, {"+", m_f_arithmetic}, {"%", m_f_arithmetic}, {"!", m_f_logic}, {"&&", m_f_logic}, {"||", m_f_logic},
+    {"<", m_f_order}, {"<=", m_f_order}, {">", m_f_order}, {">=", m_f_order}, {"static_cast", m_f_same}, {"==", m_f_equals}, {"!=", m_f_equals},
 };
 
 static inline m_value m_eval(m_env *v, const m_expr *e) {
