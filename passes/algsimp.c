@@ -74,15 +74,44 @@ bool pass_alg_same(const hlo_instr *x, const hlo_instr *y) {
   return false;
 }
 
-bool pass_alg_is_abs_like(const hlo_instr *i) {
-  double v;
+// Known to be > 0 (or NaN) whatever the inputs are.
+static bool positive(const alg *a, const hlo_instr *i, u32 *work) {
+  if (++*work > 64 || (i->noperands && alg_is_complex(hlo_operand(i, 0)))) return false;
   switch (i->opcode) {
-    case HLO_ABS: return !alg_is_int(i);              // |INT_MIN| is negative
-    case HLO_MULTIPLY: return alg_is_float(i) && hlo_operand(i, 0) == hlo_operand(i, 1);
-    case HLO_POWER: return alg_is_float(i) && pass_alg_splat(hlo_operand(i, 1), &v) && v == 2.0;
-    case HLO_SQRT: case HLO_EXP: return alg_is_float(i);
+    case HLO_GET_TUPLE_ELEMENT: {
+      const hlo_instr *c = hlo_operand(i, 0);
+      return c->opcode == HLO_CUSTOM_CALL && *a->batchnorm_target && hs_str_eq(hlo_attr_str(c, HLO_ATTR_CUSTOM_CALL_TARGET), hs_str_of(a->batchnorm_target)) &&
+             hlo_attr_int(i, HLO_ATTR_INDEX, -1) == 2;
+    }
+    case HLO_ABS: case HLO_RSQRT: case HLO_SQRT: return alg_is_float(i) && positive(a, hlo_operand(i, 0), work);
+    case HLO_POWER: return alg_is_float(i) && positive(a, hlo_operand(i, 0), work);
+    case HLO_MULTIPLY: return alg_is_float(i) && hlo_operand(i, 0) == hlo_operand(i, 1) && positive(a, hlo_operand(i, 0), work);
     default: return false;
   }
+}
+
+// The same for >= 0. Integers wrap: |INT_MIN| and squares may be negative. `work` bounds what shared operands would multiply.
+static bool nonnegative(const alg *a, const hlo_instr *i, u32 *work) {
+  double v;
+  if (++*work > 64 || (i->noperands && alg_is_complex(hlo_operand(i, 0)))) return false;
+  const hlo_instr *x = i->noperands > 0 ? hlo_operand(i, 0) : NULL, *y = i->noperands > 1 ? hlo_operand(i, 1) : NULL;
+  switch (i->opcode) {
+    case HLO_ABS: case HLO_EXP: return alg_is_float(i);
+    case HLO_MULTIPLY: return alg_is_float(i) && x == y;
+    case HLO_IOTA: return true;
+    case HLO_BROADCAST: return nonnegative(a, x, work);
+    case HLO_CONSTANT: return i->shape->elements == 1 && pass_alg_splat(i, &v) && !signbit(v) && !isnan(v);
+    case HLO_MINIMUM: return nonnegative(a, x, work) && (x == y || nonnegative(a, y, work));
+    case HLO_MAXIMUM: return nonnegative(a, x, work) || (x != y && nonnegative(a, y, work));
+    case HLO_POWER: return alg_is_float(i) && nonnegative(a, x, work);
+    case HLO_SELECT: return nonnegative(a, y, work) && nonnegative(a, hlo_operand(i, 2), work);
+    default: return positive(a, i, work);
+  }
+}
+
+bool pass_alg_nonnegative(const alg *a, const hlo_instr *i) {
+  u32 work = 0;
+  return !alg_is_complex(i) && nonnegative(a, i, &work);
 }
 
 bool pass_alg_has(hlo_ints s, i64 v) {
@@ -264,6 +293,26 @@ hlo_instr *pass_alg_reduce(alg *a, hlo_instr *x, hlo_instr *init, u32 n, const i
   return q;
 }
 
+hlo_instr *pass_alg_like(alg *a, const hlo_instr *like, const hlo_shape *shape, u32 n, hlo_instr *const *operands) {
+  hlo_instr *i = pass_alg_add(a, like->opcode, shape, n, operands);
+  hlo_copy_attrs(i, like);
+  hlo_remove_attr(i, HLO_ATTR_SHARDING);
+  hlo_remove_attr(i, HLO_ATTR_ORIGIN);
+  hlo_add_provenance(i, like);
+  return i;
+}
+
+hlo_instr *pass_alg_dslice(alg *a, hlo_instr *x, hlo_instr *const *starts, const i64 *sizes) {
+  u32 n = x->shape->rank;
+  if (n == 0) return x;
+  hlo_instr **ops = HS_NEW_ARRAY(a->p->scratch, hlo_instr *, n + 1);
+  ops[0] = x;
+  memcpy(ops + 1, starts, n * sizeof *ops);
+  hlo_instr *d = pass_alg_add(a, HLO_DYNAMIC_SLICE, pass_alg_shape(a, x->shape->dtype, n, sizes), n + 1, ops);
+  hlo_set_attr_ints(d, HLO_ATTR_DYNAMIC_SLICE_SIZES, n, sizes);
+  return d;
+}
+
 hlo_instr *pass_alg_literal(alg *a, hlo_literal *take) {
   hlo_instr *c = hlo_add_constant(a->at->parent, take, NULL);
   hlo_move_before(c, a->at);
@@ -316,6 +365,8 @@ static bool layouts_fit(const alg *a, const hlo_instr *old, hlo_instr *now, bool
   if (now->shape == old->shape) return true;
   if (!a->layout_sensitive) {
     if (fresh && hlo_shape_is_array(old->shape)) hlo_set_shape(now, old->shape);
+    hlo_for_each_use(u, old)
+      if (!fresh && u->user->opcode == HLO_BITCAST) return false;     // reads its operand as it lies in memory
     return fresh || !(hlo_is_root(old) && old->parent == a->m->entry) || !old->shape->layout;
   }
   return false;
@@ -366,15 +417,49 @@ static hs_status simplify_one(alg *a, hlo_instr *i, work *w, bool requeue, bool 
   return HS_GOOD;
 }
 
+static alg read_options(pass_ctx *p) {
+  return (alg){
+      .p = p,
+      .m = p->m,
+      .layout_sensitive = pass_option_bool(p, "layout_sensitive", pass_option_bool(p, "is_layout_sensitive", false)),
+      .fast_math = pass_option_bool(p, "fast_math", pass_option_bool(p, "enable_fast_math", false)),
+      .floats_are_real = pass_option_bool(p, "enable_floats_are_real", false),
+      .on_cpu = pass_option_bool(p, "executing_on_cpu", false),
+      .bitcasts = pass_option_bool(p, "replace_with_bitcast", true),
+      .fold_converts = pass_option_bool(p, "use_convert_constant_folding", false),
+      .sink_broadcast = pass_option_bool(p, "enable_sink_broadcast", true),
+      .broadcast_degenerate = pass_option_bool(p, "enable_broadcast_degenerate_dimension", true),
+      .negative_padding = pass_option_bool(p, "enable_negative_padding_replacement", true),
+      .minmax_nan = pass_option_bool(p, "minmax_propagate_nan", true),
+      .no_op_reduce_precision = pass_option_bool(p, "enable_remove_no_op_reduce_precision", false),
+      .conditionals = pass_option_bool(p, "enable_conditional_simplification", false),
+      .dot_strength_reduction = pass_option_bool(p, "enable_dot_strength_reduction", true),
+      .dot_to_multiply = pass_option_bool(p, "enable_dot_to_multiply_rewrite", true),
+      .move_dot_param = pass_option_bool(p, "enable_move_dot_param_to_rhs", false),
+      .non_canonical_dots = pass_option_bool(p, "supports_non_canonical_dots", true),
+      .associative = pass_option_bool(p, "use_associative_reordering", false),
+      .associative_threshold = pass_option_float(p, "associative_reordering_threshold", 2),
+      .through_dot = pass_option_bool(p, "raise_slice_and_reduce_through_dot", false),
+      .through_dot_threshold = pass_option_float(p, "raise_slice_and_reduce_through_dot_threshold", 2),
+      .conv_simplification = pass_option_bool(p, "enable_conv_simplification", true),
+      .conv_operand_swap = pass_option_bool(p, "enable_conv_operand_swap", true),
+      .conv_add_multiply = pass_option_bool(p, "enable_conv_add_multiply_reorder", false),
+      .scalar_multiply = pass_option_bool(p, "enable_scalar_multiply_reduction", false),
+      .window_to_reduce = pass_option_bool(p, "enable_window_reduce_to_reduce_replacement", true),
+      .reduce_of_reshape = pass_option_bool(p, "enable_reduce_of_reshape", true),
+      .reduce_of_moved = pass_option_bool(p, "unconditionally_simplify_reduce_of_transpose_or_reshape", false),
+      .reduce_of_concat = pass_option_bool(p, "enable_unconditional_reduce_of_concat_replacement", true),
+      .keep_dynamic_slices = pass_option_bool(p, "disable_dynamic_slice_to_slice_conversion", false),
+      .slice_concatenate = pass_option_bool(p, "rewrite_reshape_transpose_as_slice_concatenate", true),
+      .hoist_transpose = pass_option_bool(p, "enable_hoist_transpose_of_reshape", false),
+      .fold_transpose_into_scatter = pass_option_bool(p, "enable_fold_transpose_into_scatter", false),
+      .small_gather = pass_option_int(p, "very_small_gather_size", 4),
+      .batchnorm_target = pass_option_text(p, "cudnn_batchnorm_forward_training_metadata", ""),
+  };
+}
+
 hs_status pass_algsimp(pass_ctx *p) {
-  alg a = {.p = p, .m = p->m};
-  a.layout_sensitive = pass_option_bool(p, "layout_sensitive", pass_option_bool(p, "is_layout_sensitive", false));
-  a.fast_math = pass_option_bool(p, "fast_math", pass_option_bool(p, "enable_fast_math", false));
-  a.on_cpu = pass_option_bool(p, "executing_on_cpu", false);
-  a.dot_strength_reduction = pass_option_bool(p, "enable_dot_strength_reduction", false);
-  a.bitcasts = pass_option_bool(p, "replace_with_bitcast", true);
-  a.fold_converts = pass_option_bool(p, "use_convert_constant_folding", false);
-  a.sink_broadcast = pass_option_bool(p, "enable_sink_broadcast", true);
+  alg a = read_options(p);
   bool fixed_point = pass_option_bool(p, "run_to_fixed_point", true);
   u32 ncomps;
   hlo_computation **comps = hlo_comp_post_order(p->m, p->scratch, &ncomps);

@@ -18,13 +18,15 @@ typedef struct alg {
   pass_ctx *p;
   hlo_module *m;
   hlo_instr *at;                 // the instruction being simplified
-  bool layout_sensitive;         // layouts are final: replacements must keep them
-  bool fast_math;                // allow rewrites that lose NaN or infinity
-  bool on_cpu;                   // rewrites XLA makes for CPUs only
-  bool dot_strength_reduction;   // matrix-vector products become multiply + reduce
-  bool bitcasts;                 // with final layouts: instructions that move nothing become bitcasts
-  bool fold_converts;            // converts of scalar constants are computed here
-  bool sink_broadcast;           // elementwise over equal broadcasts is done before broadcasting
+  // Options, named as fields of XLA's AlgebraicSimplifierOptions; help.def says what each does.
+  bool layout_sensitive, fast_math, floats_are_real, on_cpu, bitcasts, fold_converts, sink_broadcast, broadcast_degenerate, negative_padding, minmax_nan,
+      no_op_reduce_precision, conditionals;
+  bool dot_strength_reduction, dot_to_multiply, move_dot_param, non_canonical_dots, associative, through_dot;
+  bool conv_simplification, conv_operand_swap, conv_add_multiply, scalar_multiply;
+  bool window_to_reduce, reduce_of_reshape, reduce_of_moved, reduce_of_concat, keep_dynamic_slices, slice_concatenate, hoist_transpose, fold_transpose_into_scatter;
+  double associative_threshold, through_dot_threshold;
+  i64 small_gather;
+  const char *batchnorm_target;  // the custom call whose third result is a variance
 } alg;
 
 typedef hlo_instr *alg_rule_fn(alg *, hlo_instr *);
@@ -50,7 +52,8 @@ static inline bool alg_is_complex(const hlo_instr *i) { return hlo_dtype_is_comp
 static inline bool alg_is_pred(const hlo_instr *i) { return i->shape->dtype == HLO_PRED; }
 // The operand of a one-operand instruction of this opcode, else NULL.
 static inline hlo_instr *alg_match(const hlo_instr *i, hlo_opcode op) { return i->opcode == op ? hlo_operand(i, 0) : NULL; }
-bool pass_alg_is_abs_like(const hlo_instr *);       // known to be >= 0 (or NaN): abs, x*x, x**even, constants
+bool pass_alg_nonnegative(const alg *, const hlo_instr *);   // known to be >= 0 (or NaN)
+static inline bool alg_same_shape(const alg *a, const hlo_shape *x, const hlo_shape *y) { return a->layout_sensitive ? x == y : x->logical == y->logical; }
 
 // Dimension lists.
 static inline hlo_ints alg_dims(const hlo_instr *i) { return hlo_attr_ints(i, HLO_ATTR_DIMENSIONS); }
@@ -78,11 +81,26 @@ hlo_instr *pass_alg_reverse(alg *, hlo_instr *, u32 n, const i64 *dims);
 hlo_instr *pass_alg_concat(alg *, u32 n, hlo_instr *const *, i64 dim);
 hlo_instr *pass_alg_reduce(alg *, hlo_instr *, hlo_instr *init, u32 n, const i64 *dims, hlo_computation *);
 hlo_instr *pass_alg_literal(alg *, hlo_literal *take);
+// One instruction with the attributes of another on new operands.
+hlo_instr *pass_alg_like(alg *, const hlo_instr *like, const hlo_shape *, u32 n, hlo_instr *const *operands);
+hlo_instr *pass_alg_dslice(alg *, hlo_instr *, hlo_instr *const *starts, const i64 *sizes);
 hlo_instr *pass_alg_scalar(alg *, hlo_dtype, double v);
 hlo_instr *pass_alg_scalar_int(alg *, hlo_dtype, i64 v);
 hlo_instr *pass_alg_full(alg *, const hlo_shape *, double v);                    // broadcast of a scalar constant
 hlo_instr *pass_alg_full_int(alg *, const hlo_shape *, i64 v);
 hlo_instr *pass_alg_spread(alg *, hlo_instr *scalar, const hlo_shape *);         // broadcast of a scalar; itself when rank 0
 i64 *pass_alg_dims_new(alg *, size_t n);                                         // scratch
+
+
+// ---- dimension numbers of dots ----------------------------------------------------------------------------------------
+typedef struct alg_dot { u32 nb, nc; i64 lb[HLO_MAX_RANK], rb[HLO_MAX_RANK], lc[HLO_MAX_RANK], rc[HLO_MAX_RANK]; } alg_dot;
+void pass_alg_dot_dims(const hlo_instr *dot, alg_dot *);
+void pass_alg_dot_swap(alg_dot *);
+// Where each dimension of an operand is found in the result; -1 for contracting ones.
+void pass_alg_dot_map(const alg_dot *, bool rhs, u32 lhs_rank, u32 rank, i64 *map);
+// A dot with the precision and element type of `like`; `swapped`: its operands have changed places.
+hlo_instr *pass_alg_dot(alg *, const hlo_instr *like, bool swapped, hlo_instr *l, hlo_instr *r, const alg_dot *);
+// Neither a sparse dot nor one with an algorithm of its own.
+bool pass_alg_dot_plain(const hlo_instr *);
 
 #endif

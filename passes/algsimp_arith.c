@@ -94,7 +94,7 @@ ALG_RULE(factor_sum) {
   for (u32 p = 0; p < 2; p++)
     for (u32 q = 0; q < 2; q++) {
       hlo_instr *c = hlo_operand(x, p);
-      if (!pass_alg_same(c, hlo_operand(y, q)) || !(alg_is_int(i) || power_of_two(c))) continue;
+      if (!pass_alg_same(c, hlo_operand(y, q)) || !(alg_is_int(i) || a->floats_are_real || power_of_two(c))) continue;
       hlo_instr *sum = pass_alg_bin(a, i->opcode, hlo_operand(x, 1 - p), hlo_operand(y, 1 - q));
       return pass_alg_bin(a, HLO_MULTIPLY, sum, c);
     }
@@ -151,8 +151,7 @@ ALG_RULE(mul_one) {
 }
 
 ALG_RULE(mul_zero) {
-  (void)a;
-  if (!alg_is_int(i)) return NULL;
+  if (!alg_is_int(i) && !a->fast_math) return NULL;
   return pass_alg_all(Y, 0) ? Y : pass_alg_all(X, 0) ? X : NULL;
 }
 
@@ -175,12 +174,12 @@ ALG_RULE(mul_abs_self) {
   return pass_alg_bin(a, HLO_MULTIPLY, hlo_operand(X, 0), hlo_operand(X, 0));
 }
 
-// sqrt(A) * sqrt(A) = |A|, rsqrt(A) * rsqrt(A) = 1/|A|
+// sqrt(A) * sqrt(A) = A and rsqrt(A) * rsqrt(A) = 1/A for A >= 0
 ALG_RULE(mul_sqrt_self) {
-  if (X != Y || !alg_is_float(i)) return NULL;
-  if (X->opcode != HLO_SQRT && X->opcode != HLO_RSQRT) return NULL;
-  hlo_instr *v = hlo_operand(X, 0), *m = pass_alg_is_abs_like(v) ? v : pass_alg_un(a, HLO_ABS, v);
-  return X->opcode == HLO_SQRT ? m : pass_alg_bin(a, HLO_DIVIDE, pass_alg_full(a, i->shape, 1), m);
+  if (X->opcode != Y->opcode || !alg_is_float(i) || (X->opcode != HLO_SQRT && X->opcode != HLO_RSQRT)) return NULL;
+  hlo_instr *v = hlo_operand(X, 0);
+  if (v != hlo_operand(Y, 0) || !pass_alg_nonnegative(a, v)) return NULL;
+  return X->opcode == HLO_SQRT ? v : pass_alg_bin(a, HLO_DIVIDE, pass_alg_full(a, i->shape, 1), v);
 }
 
 // exp(A) * exp(B) = exp(A + B)
@@ -189,13 +188,40 @@ ALG_RULE(mul_exp) {
   return pass_alg_un(a, HLO_EXP, pass_alg_bin(a, HLO_ADD, hlo_operand(X, 0), hlo_operand(Y, 0)));
 }
 
+// The constant of A * C, whichever side it is on, with A in *rest; NULL when there is none, or only constants.
+static hlo_instr *constant_factor(const hlo_instr *m, hlo_instr **rest) {
+  if (m->opcode != HLO_MULTIPLY) return NULL;
+  for (u32 k = 2; k-- > 0;) {
+    *rest = hlo_operand(m, 1 - k);
+    if (plain_const(hlo_operand(m, k)) && !const_like(*rest)) return hlo_operand(m, k);
+  }
+  return NULL;
+}
+
 // (A * C1) * (B * C2) = (A * B) * (C1 * C2)
 ALG_RULE(mul_chain) {
-  hlo_instr *x = X, *y = Y;
-  if (x == y || x->opcode != HLO_MULTIPLY || y->opcode != HLO_MULTIPLY || !alg_one_use(x) || !alg_one_use(y)) return NULL;
-  if (const_like(hlo_operand(x, 0)) || const_like(hlo_operand(y, 0)) || !mergeable(hlo_operand(x, 1), hlo_operand(y, 1))) return NULL;
-  hlo_instr *ab = pass_alg_bin(a, HLO_MULTIPLY, hlo_operand(x, 0), hlo_operand(y, 0));
-  return pass_alg_bin(a, HLO_MULTIPLY, ab, merge_constants(a, HLO_MULTIPLY, hlo_operand(x, 1), hlo_operand(y, 1)));
+  hlo_instr *x = X, *y = Y, *v, *w;
+  if (x == y || !alg_one_use(x) || !alg_one_use(y)) return NULL;
+  hlo_instr *c1 = constant_factor(x, &v), *c2 = constant_factor(y, &w);
+  if (!c1 || !c2 || !mergeable(c1, c2)) return NULL;
+  hlo_instr *ab = pass_alg_bin(a, HLO_MULTIPLY, v, w);
+  return pass_alg_bin(a, HLO_MULTIPLY, ab, merge_constants(a, HLO_MULTIPLY, c1, c2));
+}
+
+// (A * C) * broadcast(B) = A * broadcast(B * C) for a scalar constant C: the smaller array takes the factor
+ALG_RULE(mul_broadcast_constant) {
+  for (u32 k = 0; k < 2; k++) {
+    hlo_instr *m = hlo_operand(i, k), *b = hlo_operand(i, 1 - k);
+    if (m->opcode != HLO_MULTIPLY || b->opcode != HLO_BROADCAST || const_like(b)) continue;
+    for (u32 j = 0; j < 2; j++) {
+      hlo_instr *c = hlo_operand(m, j), *v = hlo_operand(m, 1 - j), *scalar = c->opcode == HLO_BROADCAST ? hlo_operand(c, 0) : c, *s = hlo_operand(b, 0);
+      if (scalar->opcode != HLO_CONSTANT || scalar->shape->rank != 0 || v->opcode == HLO_CONSTANT || scalar->shape->dtype != s->shape->dtype) continue;
+      hlo_instr *p = pass_alg_bin(a, HLO_MULTIPLY, s, pass_alg_spread(a, scalar, s->shape));
+      hlo_ints d = alg_dims(b);
+      return pass_alg_bin(a, HLO_MULTIPLY, v, pass_alg_broadcast(a, p, b->shape, d.n, d.v));
+    }
+  }
+  return NULL;
 }
 
 // A * convert(pred) = select(pred, A, 0); with a float A this drops a NaN or infinity times zero, as XLA does
@@ -221,8 +247,7 @@ ALG_RULE(negate_sub) {
 }
 
 ALG_RULE(abs_nonnegative) {
-  (void)a;
-  return hlo_dtype_is_unsigned(i->shape->dtype) || pass_alg_is_abs_like(X) ? X : NULL;
+  return hlo_dtype_is_unsigned(i->shape->dtype) || pass_alg_nonnegative(a, X) ? X : NULL;
 }
 
 ALG_RULE(abs_negate) {
@@ -257,7 +282,7 @@ ALG_RULE(minmax_nested) {
 
 // max(A, lowest) = A and max(A, highest) = highest (the latter not for floats: NaN); the same for min
 ALG_RULE(minmax_bound) {
-  (void)a;
+  if (alg_is_float(i) && !a->minmax_nan) return NULL;
   hlo_opcode other = i->opcode == HLO_MAXIMUM ? HLO_MINIMUM : HLO_MAXIMUM;
   for (u32 k = 0; k < 2; k++) {
     hlo_instr *c = hlo_operand(i, k), *v = hlo_operand(i, 1 - k);
@@ -281,6 +306,27 @@ ALG_RULE(minmax_clamp) {
     return pass_alg_add(a, HLO_CLAMP, i->shape, 3, (hlo_instr *[]){lo, v, hi});
   }
   return NULL;
+}
+
+// max(clamp(lo, A, hi), lo) = clamp(lo, A, hi)
+ALG_RULE(max_of_clamp) {
+  (void)a;
+  for (u32 k = 0; k < 2; k++) {
+    hlo_instr *c = hlo_operand(i, k);
+    if (c->opcode == HLO_CLAMP && hlo_operand(c, 0) == hlo_operand(i, 1 - k)) return c;
+  }
+  return NULL;
+}
+
+// max(f(A), f(B)) = f(max(A, B)) for f that never falls and never exceeds its argument, so that nothing overflows
+ALG_RULE(max_sink) {
+  switch (X->opcode) {
+    case HLO_CBRT: case HLO_ERF: case HLO_LOGISTIC: case HLO_TANH: break;
+    default: return NULL;
+  }
+  if (X->opcode != Y->opcode || !alg_is_float(i) || hlo_operand(X, 0)->shape != hlo_operand(Y, 0)->shape) return NULL;
+  hlo_instr *m = pass_alg_bin(a, HLO_MAXIMUM, hlo_operand(X, 0), hlo_operand(Y, 0));
+  return pass_alg_like(a, X, i->shape, 1, &m);
 }
 
 // ---- complex ----------------------------------------------------------------------------------------------------------

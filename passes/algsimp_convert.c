@@ -40,6 +40,21 @@ ALG_RULE(convert_pair) {
   return pass_alg_add(a, HLO_CONVERT, i->shape, 1, &src);
 }
 
+// convert(op(convert(A), convert(B))) back to A's integer type: op on the narrow type gives the same low bits. Quotients only
+// of unsigned types, where they fit.
+ALG_RULE(convert_around_binary) {
+  hlo_instr *op = X;
+  if (op->noperands != 2 || !alg_one_use(op)) return NULL;
+  bool wraps = op->opcode == HLO_ADD || op->opcode == HLO_SUBTRACT || op->opcode == HLO_MULTIPLY;
+  bool divides = (op->opcode == HLO_DIVIDE || op->opcode == HLO_REMAINDER) && hlo_dtype_is_unsigned(op->shape->dtype);
+  hlo_instr *l = hlo_operand(op, 0), *r = hlo_operand(op, 1);
+  hlo_dtype t = i->shape->dtype, wide = op->shape->dtype;
+  if ((!wraps && !divides) || l->opcode != HLO_CONVERT || r->opcode != HLO_CONVERT || l == r || !alg_one_use(l) || !alg_one_use(r)) return NULL;
+  if (hlo_operand(l, 0)->shape->dtype != t || hlo_operand(r, 0)->shape->dtype != t) return NULL;
+  if (!hlo_dtype_is_integer(t) || !hlo_dtype_is_integer(wide) || hlo_dtype_bits(t) < 8 || hlo_dtype_is_signed(t) != hlo_dtype_is_signed(wide) || !widening(t, wide)) return NULL;
+  return pass_alg_like(a, op, i->shape, 2, (hlo_instr *[]){hlo_operand(l, 0), hlo_operand(r, 0)});
+}
+
 ALG_RULE(bitcast_convert_same) {
   (void)a;
   return X->shape->dtype == i->shape->dtype ? X : NULL;
@@ -52,9 +67,23 @@ ALG_RULE(bitcast_convert_pair) {
   return pass_alg_add(a, HLO_BITCAST_CONVERT, i->shape, 1, &src);
 }
 
+// bitcast-convert(concatenate(bitcast-convert(A), ...)) back to A's type = concatenate(A, ...)
+ALG_RULE(bitcast_convert_concat) {
+  hlo_instr *c = X;
+  if (c->opcode != HLO_CONCATENATE) return NULL;
+  hlo_instr **parts = HS_NEW_ARRAY(a->p->scratch, hlo_instr *, c->noperands);
+  for (u32 k = 0; k < c->noperands; k++) {
+    hlo_instr *o = hlo_operand(c, k);
+    if (o->opcode != HLO_BITCAST_CONVERT || hlo_operand(o, 0)->shape->dtype != i->shape->dtype) return NULL;
+    parts[k] = hlo_operand(o, 0);
+    if (!hlo_shape_same_dims(parts[k]->shape, o->shape)) return NULL;
+  }
+  return pass_alg_concat(a, c->noperands, parts, alg_dims(c).v[0]);
+}
+
 // reduce-precision to the type's own width changes nothing
 ALG_RULE(reduce_precision_noop) {
-  (void)a;
+  if (!a->no_op_reduce_precision) return NULL;
   i64 e = hlo_attr_int(i, HLO_ATTR_EXPONENT_BITS, 0), m = hlo_attr_int(i, HLO_ATTR_MANTISSA_BITS, 0);
   switch (i->shape->dtype) {
     case HLO_F16: return e == 5 && m == 10 ? X : NULL;

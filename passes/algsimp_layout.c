@@ -26,6 +26,7 @@ static hlo_instr *viewed(hlo_instr *i) {
 
 ALG_RULE(view_is_bitcast) {
   if (!a->layout_sensitive || !a->bitcasts || !hlo_shape_is_array(i->shape)) return NULL;
+  if (i->opcode == HLO_COPY && i->shape->layout && X->shape->layout && i->shape->layout->memory_space != X->shape->layout->memory_space) return NULL;
   hlo_instr *o = viewed(i);
   return o ? pass_alg_add(a, HLO_BITCAST, i->shape, 1, &o) : NULL;
 }
@@ -87,6 +88,35 @@ ALG_RULE(constant_iota) {
   hlo_instr *n = pass_alg_add(a, HLO_IOTA, i->shape, 0, NULL);
   hlo_set_attr_int(n, HLO_ATTR_IOTA_DIMENSION, 0);
   return n;
+}
+
+// {0, s, 2s, ...} is an iota times s
+ALG_RULE(constant_strided) {
+  const hlo_literal *l = hlo_constant_value(i);
+  if (!hlo_shape_is_array(i->shape) || i->shape->rank != 1 || i->shape->elements < 2 || !l || l->elided || !alg_is_int(i)) return NULL;
+  i64 step = hlo_literal_i64(l, 1);
+  if (step == 0) return NULL;
+  for (i64 k = 0; k < i->shape->elements; k++)
+    if (hlo_literal_i64(l, k) != (i64)((u64)k * (u64)step)) return NULL;
+  hlo_instr *n = pass_alg_add(a, HLO_IOTA, i->shape, 0, NULL);
+  hlo_set_attr_int(n, HLO_ATTR_IOTA_DIMENSION, 0);
+  return pass_alg_bin(a, HLO_MULTIPLY, n, pass_alg_full_int(a, i->shape, step));
+}
+
+static hlo_instr *tuple_of(alg *a, const hlo_literal *l) {
+  if (!hlo_shape_is_tuple(l->shape)) return pass_alg_literal(a, hlo_literal_ref(l));
+  hlo_instr **parts = HS_NEW_ARRAY(a->p->scratch, hlo_instr *, l->nchildren + 1);
+  for (u32 k = 0; k < l->nchildren; k++) parts[k] = tuple_of(a, l->children[k]);
+  return pass_alg_add(a, HLO_TUPLE, l->shape, l->nchildren, parts);
+}
+
+// A constant tuple is a tuple of constants
+ALG_RULE(constant_tuple) {
+  const hlo_literal *l = hlo_constant_value(i);
+  if (!hlo_shape_is_tuple(i->shape) || !l || hlo_literal_has_elided(l)) return NULL;
+  hlo_instr *t = tuple_of(a, l);
+  hlo_set_shape(t, i->shape);
+  return t;
 }
 
 // convert(scalar constant) when asked to fold it here

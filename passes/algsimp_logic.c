@@ -106,6 +106,19 @@ ALG_RULE(compare_unsigned_zero) {
   return NULL;
 }
 
+// A value that is never negative: A < 0 is false, A >= 0 is true (of floats only where no NaN can come from)
+ALG_RULE(compare_nonnegative) {
+  i64 d = hlo_attr_int(i, HLO_ATTR_DIRECTION, 0);
+  for (u32 k = 0; k < 2; k++) {
+    hlo_instr *v = hlo_operand(i, k);
+    if (d != (k ? HLO_DIRECTION_GT : HLO_DIRECTION_LT) && d != (k ? HLO_DIRECTION_LE : HLO_DIRECTION_GE)) continue;
+    bool holds = d == HLO_DIRECTION_LE || d == HLO_DIRECTION_GE;
+    if (!pass_alg_all(hlo_operand(i, 1 - k), 0) || !pass_alg_nonnegative(a, v) || (holds && alg_is_float(v) && !a->fast_math)) continue;
+    return pass_alg_full_int(a, i->shape, holds);
+  }
+  return NULL;
+}
+
 // A value that is never negative: iota >= 0 is true, iota < 0 false, iota < extent true
 ALG_RULE(compare_iota) {
   i64 c, d = hlo_attr_int(i, HLO_ATTR_DIRECTION, 0);
@@ -221,4 +234,13 @@ ALG_RULE(clamp_clamp) {
   hlo_instr *in = hlo_operand(i, 1);
   if (in->opcode != HLO_CLAMP || !pass_alg_same(hlo_operand(in, 0), X) || !pass_alg_same(hlo_operand(in, 2), hlo_operand(i, 2))) return NULL;
   return in;
+}
+
+// clamp(0, replica-id, C): the id is below the number of devices
+ALG_RULE(clamp_device_id) {
+  hlo_instr *id = hlo_operand(i, 1);
+  i64 lo, hi;
+  if ((id->opcode != HLO_REPLICA_ID && id->opcode != HLO_PARTITION_ID) || !pass_alg_splat_int(X, &lo) || lo != 0 || !pass_alg_splat_int(hlo_operand(i, 2), &hi)) return NULL;
+  const hlo_attr *count = hlo_attrs_find(a->m->attrs, id->opcode == HLO_REPLICA_ID ? HLO_ATTR_REPLICA_COUNT : HLO_ATTR_NUM_PARTITIONS);
+  return count && count->v.i > 1 && count->v.i <= hi + 1 ? id : NULL;
 }

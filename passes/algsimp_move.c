@@ -52,13 +52,29 @@ ALG_RULE(broadcast_reshape) {
 ALG_RULE(broadcast_degenerate) {
   hlo_ints d = alg_dims(i);
   const hlo_shape *s = X->shape;
-  if (a->layout_sensitive) return NULL;
+  if (a->layout_sensitive || !a->broadcast_degenerate) return NULL;
   i64 *dims = pass_alg_dims_new(a, s->rank), *map = pass_alg_dims_new(a, s->rank);
   u32 n = 0;
   for (u32 k = 0; k < s->rank; k++)
     if (s->dims[k] != 1) dims[n] = s->dims[k], map[n++] = d.v[k];
   if (n == s->rank) return NULL;
   return pass_alg_broadcast(a, pass_alg_reshape(a, X, n, dims), i->shape, n, map);
+}
+
+// broadcast(reshape(A)) where the reshape only adds extents of 1 = broadcast(A)
+ALG_RULE(broadcast_of_reshape) {
+  if (X->opcode != HLO_RESHAPE) return NULL;
+  hlo_instr *src = hlo_operand(X, 0);
+  const hlo_shape *from = src->shape, *to = X->shape;
+  hlo_ints d = alg_dims(i);
+  i64 *map = pass_alg_dims_new(a, from->rank);
+  u32 f = 0;
+  if (from->rank >= to->rank) return NULL;
+  for (u32 t = 0; t < to->rank; t++) {
+    if (f < from->rank && from->dims[f] == to->dims[t] && to->rank - t >= from->rank - f) map[f++] = d.v[t];
+    else if (to->dims[t] != 1) return NULL;
+  }
+  return f == from->rank ? pass_alg_broadcast(a, src, i->shape, f, map) : NULL;
 }
 
 // ---- elementwise over broadcasts ------------------------------------------------------------------------------------------
@@ -90,7 +106,8 @@ ALG_RULE(sink_broadcast) {
   for (u32 k = 0; k < i->noperands; k++) {
     hlo_instr *o = hlo_operand(i, k);
     ops[k] = o->opcode == HLO_BROADCAST ? hlo_operand(o, 0) : o;
-    if (ops[k]->shape->rank != narrow->rank && o->opcode == HLO_BROADCAST) ops[k] = pass_alg_spread(a, ops[k], narrow);
+    if (ops[k]->shape->rank == 0 && o->opcode == HLO_BROADCAST && (narrow->rank || i->noperands > 1))
+      ops[k] = pass_alg_broadcast(a, ops[k], hlo_shape_with_dtype(a->m->ctx, narrow, ops[k]->shape->dtype), 0, NULL);
   }
   hlo_instr *n = pass_alg_add(a, i->opcode, hlo_shape_with_dtype(a->m->ctx, narrow, i->shape->dtype), i->noperands, ops);
   hlo_copy_attrs(n, i);
@@ -103,6 +120,78 @@ ALG_RULE(sink_broadcast) {
 ALG_RULE(reshape_noop) {
   (void)a;
   return hlo_shape_compatible(X->shape, i->shape) ? X : NULL;
+}
+
+// No elements: any constant of the shape will do
+ALG_RULE(reshape_empty) {
+  if (i->shape->elements != 0) return NULL;
+  hlo_literal *l;
+  hs_status s = hlo_literal_new(hlo_shape_fill_layout(a->m->ctx, i->shape), &l);
+  if (!hs_ok(s)) return hs_status_drop(s), NULL;
+  return pass_alg_literal(a, l);
+}
+
+// Random numbers are as good in another shape
+ALG_RULE(reshape_rng) {
+  if (X->opcode != HLO_RNG || X->nuses != 1) return NULL;
+  hlo_instr **ops = HS_NEW_ARRAY(a->p->scratch, hlo_instr *, X->noperands + 1);
+  for (u32 k = 0; k < X->noperands; k++) ops[k] = hlo_operand(X, k);
+  return pass_alg_like(a, X, i->shape, X->noperands, ops);
+}
+
+// reshape(transpose(reshape(A))) = transpose(reshape(A)), where the outer reshape merges only what was next to each other before the
+// transpose, too
+ALG_RULE(reshape_hoist_transpose) {
+  hlo_instr *t = X;
+  if (!a->hoist_transpose || a->layout_sensitive || t->opcode != HLO_TRANSPOSE || hlo_operand(t, 0)->opcode != HLO_RESHAPE) return NULL;
+  hlo_ints p = alg_dims(t);
+  pass_dim_group g[2 * HLO_MAX_RANK + 2];
+  u32 n = pass_dim_groups(t->shape, i->shape, g);
+  i64 first[HLO_MAX_RANK];
+  if (n == 0 || n != i->shape->rank) return NULL;
+  for (u32 k = 0; k < n; k++) {
+    u32 f = g[k].from, e = g[k + 1].from;
+    if (g[k + 1].to != g[k].to + 1 || e == f) return NULL;
+    for (u32 j = f + 1; j < e; j++)
+      if (p.v[j] != p.v[j - 1] + 1) return NULL;
+    first[k] = p.v[f];
+  }
+  i64 *dims = pass_alg_dims_new(a, n), *perm = pass_alg_dims_new(a, n);
+  for (u32 k = 0; k < n; k++) {
+    i64 at = 0;                                           // where the group stands before the transpose
+    for (u32 j = 0; j < n; j++) at += first[j] < first[k];
+    dims[at] = i->shape->dims[k], perm[k] = at;
+  }
+  hlo_instr *r = pass_alg_reshape(a, hlo_operand(hlo_operand(t, 0), 0), n, dims);
+  return pass_alg_transpose(a, r, perm);
+}
+
+// reshape(update(A, u)) = update(reshape(A), reshape(u)) when the reshape only adds or drops extents of 1
+ALG_RULE(reshape_dus) {
+  hlo_instr *dus = X;
+  if (a->layout_sensitive || dus->opcode != HLO_DYNAMIC_UPDATE_SLICE || dus->nuses != 1 || hlo_attr_get(dus, HLO_ATTR_SHARDING)) return NULL;
+  const hlo_shape *from = dus->shape, *to = i->shape, *u = hlo_operand(dus, 1)->shape;
+  if (dus->noperands != 2 + from->rank || hlo_attr_get(hlo_operand(dus, 0), HLO_ATTR_SHARDING) || from->rank == 0) return NULL;
+  hlo_instr **ops = HS_NEW_ARRAY(a->p->scratch, hlo_instr *, to->rank + 2);
+  i64 *dims = pass_alg_dims_new(a, to->rank), *at = pass_alg_dims_new(a, to->rank);
+  u32 f = 0;
+  for (u32 t = 0; t < to->rank; t++) {
+    at[t] = -1, dims[t] = 1;
+    if (to->dims[t] == 1) continue;
+    while (f < from->rank && from->dims[f] == 1) f++;
+    if (f == from->rank || from->dims[f] != to->dims[t]) return NULL;
+    at[t] = f, dims[t] = u->dims[f++];
+  }
+  for (; f < from->rank; f++)
+    if (from->dims[f] != 1) return NULL;
+  hlo_instr *zero = NULL;
+  for (u32 t = 0; t < to->rank; t++) {
+    if (at[t] < 0 && !zero) zero = pass_alg_scalar_int(a, hlo_operand(dus, 2)->shape->dtype, 0);
+    ops[t + 2] = at[t] < 0 ? zero : hlo_operand(dus, 2 + (u32)at[t]);
+  }
+  ops[0] = pass_alg_reshape_to(a, hlo_operand(dus, 0), to);
+  ops[1] = pass_alg_reshape(a, hlo_operand(dus, 1), to->rank, dims);
+  return pass_alg_like(a, dus, to, to->rank + 2, ops);
 }
 
 ALG_RULE(reshape_reshape) {
@@ -136,6 +225,26 @@ ALG_RULE(reshape_broadcast) {
       if (to->dims[t] != 1) dims[rank] = to->dims[t], map[rank++] = t;
   }
   return pass_alg_broadcast(a, pass_alg_reshape(a, src, rank, dims), to, rank, map);
+}
+
+// reshape(iota) that splits the counting dimension: the digits of the count, each an iota
+ALG_RULE(reshape_iota_digits) {
+  if (X->opcode != HLO_IOTA || alg_is_complex(i)) return NULL;
+  const hlo_shape *from = X->shape, *to = i->shape;
+  i64 dim = hlo_attr_int(X, HLO_ATTR_IOTA_DIMENSION, 0), scale = 1;
+  pass_dim_group g[2 * HLO_MAX_RANK + 2];
+  u32 n = pass_dim_groups(from, to, g), k = 0;
+  while (k < n && !((i64)g[k].from <= dim && dim < (i64)g[k + 1].from)) k++;
+  if (k == n || g[k].from != (u32)dim || g[k + 1].from != (u32)dim + 1 || g[k + 1].to < g[k].to + 2 || to->dims[g[k].to] == 1) return NULL;
+  hlo_instr *sum = NULL;
+  for (u32 t = g[k + 1].to; t-- > g[k].to;) {
+    hlo_instr *digit = pass_alg_add(a, HLO_IOTA, to, 0, NULL);
+    hlo_set_attr_int(digit, HLO_ATTR_IOTA_DIMENSION, t);
+    hlo_instr *part = sum ? pass_alg_bin(a, HLO_MULTIPLY, digit, pass_alg_full_int(a, to, scale)) : digit;
+    sum = sum ? pass_alg_bin(a, HLO_ADD, sum, part) : part;
+    scale *= to->dims[t];
+  }
+  return sum;
 }
 
 // reshape(iota) = iota when the counting dimension stays whole
@@ -239,28 +348,39 @@ ALG_RULE(transpose_reshape) {
   return pass_alg_reshape_to(a, X, i->shape);
 }
 
-// transpose(dot(A, B)) = dot(B, A) when it swaps one free dimension of each and leaves the batch dimensions
-ALG_RULE(transpose_dot) {
-  if (X->opcode != HLO_DOT || !alg_one_use(X)) return NULL;
-  hlo_ints p = alg_dims(i), lb = hlo_attr_ints(X, HLO_ATTR_LHS_BATCH_DIMS), rb = hlo_attr_ints(X, HLO_ATTR_RHS_BATCH_DIMS);
-  hlo_ints lc = hlo_attr_ints(X, HLO_ATTR_LHS_CONTRACTING_DIMS), rc = hlo_attr_ints(X, HLO_ATTR_RHS_CONTRACTING_DIMS);
-  hlo_instr *l = hlo_operand(X, 0), *r = hlo_operand(X, 1);
-  u32 nb = lb.n, lfree = l->shape->rank - nb - lc.n, rfree = r->shape->rank - nb - rc.n;
-  if (hlo_attr_get(X, HLO_ATTR_SPARSITY_CONFIG) || lfree != 1 || rfree != 1 || p.n != nb + 2) return NULL;
-  for (u32 k = 0; k < nb; k++)
-    if (p.v[k] != (i64)k) return NULL;
-  if (p.v[nb] != (i64)nb + 1) return NULL;
-  hlo_instr *d = pass_alg_add(a, HLO_DOT, i->shape, 2, (hlo_instr *[]){r, l});
-  hlo_copy_attrs(d, X);
-  hlo_set_attr_ints(d, HLO_ATTR_LHS_BATCH_DIMS, rb.n, rb.v);
-  hlo_set_attr_ints(d, HLO_ATTR_RHS_BATCH_DIMS, lb.n, lb.v);
-  hlo_set_attr_ints(d, HLO_ATTR_LHS_CONTRACTING_DIMS, rc.n, rc.v);
-  hlo_set_attr_ints(d, HLO_ATTR_RHS_CONTRACTING_DIMS, lc.n, lc.v);
-  if (nb == 0) hlo_remove_attr(d, HLO_ATTR_LHS_BATCH_DIMS), hlo_remove_attr(d, HLO_ATTR_RHS_BATCH_DIMS);
-  hlo_ints prec = hlo_attr_ints(X, HLO_ATTR_OPERAND_PRECISION);
-  if (prec.n == 2) hlo_set_attr_ints(d, HLO_ATTR_OPERAND_PRECISION, 2, (i64[]){prec.v[1], prec.v[0]});
-  hlo_add_provenance(d, X);
-  return d;
+// reshape(transpose(reshape(A))) that takes a dimension apart in a few chunks and puts their number behind an earlier or later one
+// (depth to space): that is where the chunks, cut out of A, are laid side by side
+ALG_RULE(reshape_chunks) {
+  enum { MOST_CHUNKS = 5 };
+  hlo_instr *t = X;
+  if (a->layout_sensitive || !a->slice_concatenate || t->opcode != HLO_TRANSPOSE || !alg_one_use(t) || hlo_operand(t, 0)->opcode != HLO_RESHAPE) return NULL;
+  hlo_instr *src = hlo_operand(hlo_operand(t, 0), 0);
+  const hlo_shape *in = src->shape, *mid = hlo_operand(t, 0)->shape, *out = i->shape;
+  hlo_ints p = alg_dims(t);
+  if (mid->rank != in->rank + 1 || out->rank != in->rank) return NULL;
+  u32 split = 0, at = 0;                                  // the dimension that is split, and where the number of the chunk goes
+  while (split < in->rank && mid->dims[split] == in->dims[split]) split++;
+  if (split == in->rank || mid->dims[split] * mid->dims[split + 1] != in->dims[split] || mid->dims[split] > MOST_CHUNKS) return NULL;
+  for (u32 k = split + 1; k < in->rank; k++)
+    if (mid->dims[k + 1] != in->dims[k]) return NULL;
+  while (p.v[at] != split) at++;
+  if (at == split || at == split + 1 || at == 0 || at == in->rank) return NULL;
+  for (u32 k = 0, next = 0; k < p.n; k++) {               // the others keep their order
+    if (k == at) continue;
+    next += next == split;
+    if (p.v[k] != next++) return NULL;
+  }
+  i64 chunks = mid->dims[split], length = mid->dims[split + 1];
+  for (u32 k = 0; k < in->rank; k++)
+    if (out->dims[k] != (k == at - 1 ? in->dims[k] * chunks : k == split ? length : in->dims[k])) return NULL;
+  hlo_instr *part[MOST_CHUNKS];
+  hlo_slice_dim *cut = HS_NEW_ARRAY(a->p->scratch, hlo_slice_dim, in->rank);
+  for (u32 k = 0; k < in->rank; k++) cut[k] = (hlo_slice_dim){0, in->dims[k], 1};
+  for (i64 k = 0; k < chunks; k++) {
+    cut[split] = (hlo_slice_dim){k * length, (k + 1) * length, 1};
+    part[k] = pass_alg_slice(a, src, cut);
+  }
+  return pass_alg_reshape_to(a, pass_alg_concat(a, (u32)chunks, part, at), out);
 }
 
 // ---- reverse, copy, bitcast, iota -------------------------------------------------------------------------------------------
@@ -298,7 +418,7 @@ ALG_RULE(reverse_broadcast) {
 // reverse(op(A, splat)) = op(reverse(A), splat)
 ALG_RULE(reverse_elementwise) {
   hlo_instr *e = X;
-  if (!hlo_op_has(e->opcode, HLO_F_ELEMENTWISE) || e->noperands != 2 || !alg_one_use(e)) return NULL;
+  if (a->layout_sensitive || !hlo_op_has(e->opcode, HLO_F_ELEMENTWISE) || e->noperands != 2 || e->opcode == HLO_COMPARE || e->opcode == HLO_RNG) return NULL;
   for (u32 k = 0; k < 2; k++) {
     hlo_instr *c = hlo_operand(e, k), *v = hlo_operand(e, 1 - k);
     double x;
@@ -311,6 +431,26 @@ ALG_RULE(reverse_elementwise) {
   return NULL;
 }
 
+// reverse(reshape(A)) = reshape(reverse(A)) when the reshape only adds extents of 1
+ALG_RULE(reverse_reshape) {
+  if (a->layout_sensitive || X->opcode != HLO_RESHAPE) return NULL;
+  hlo_instr *src = hlo_operand(X, 0);
+  const hlo_shape *from = src->shape, *to = X->shape;
+  hlo_ints d = alg_dims(i);
+  i64 *over = pass_alg_dims_new(a, from->rank);
+  u32 f = 0, n = 0;
+  if (from->rank >= to->rank) return NULL;
+  for (u32 t = 0; t < to->rank; t++) {
+    if (f < from->rank && from->dims[f] == to->dims[t] && to->rank - t >= from->rank - f) {
+      if (to->dims[t] != 1 && pass_alg_has(d, t)) over[n++] = f;
+      f++;
+    } else if (to->dims[t] != 1) {
+      return NULL;
+    }
+  }
+  return f == from->rank ? pass_alg_reshape_to(a, pass_alg_reverse(a, src, n, over), i->shape) : NULL;
+}
+
 ALG_RULE(copy_noop) {
   return X->shape == i->shape || (!a->layout_sensitive && hlo_shape_is_array(i->shape)) ? X : NULL;
 }
@@ -318,6 +458,7 @@ ALG_RULE(copy_noop) {
 ALG_RULE(copy_copy) {
   if (X->opcode != HLO_COPY) return NULL;
   hlo_instr *src = hlo_operand(X, 0);
+  if (src->shape == i->shape) return src;
   return pass_alg_add(a, HLO_COPY, i->shape, 1, &src);
 }
 

@@ -88,6 +88,7 @@ ALG_RULE(div_pow) {
 
 // A/sqrt(B) = A*rsqrt(B), A/rsqrt(B) = A*sqrt(B)
 ALG_RULE(div_sqrt) {
+  if (!alg_one_use(Y)) return NULL;
   if (Y->opcode == HLO_RSQRT) return pass_alg_bin(a, HLO_MULTIPLY, X, pass_alg_un(a, HLO_SQRT, hlo_operand(Y, 0)));
   if (Y->opcode != HLO_SQRT || alg_is_complex(i)) return NULL;
   return pass_alg_bin(a, HLO_MULTIPLY, X, pass_alg_un(a, HLO_RSQRT, hlo_operand(Y, 0)));
@@ -119,6 +120,12 @@ ALG_RULE(rem_power_of_two) {
   return pass_alg_select(a, neg, pass_alg_un(a, HLO_NEGATE, r), r);
 }
 
+// (A % B) % B = A % B
+ALG_RULE(rem_rem) {
+  (void)a;
+  return X->opcode == HLO_REMAINDER && hlo_operand(X, 1) == Y ? X : NULL;
+}
+
 static bool iota_below(const hlo_instr *i, i64 limit) {
   return i->opcode == HLO_IOTA && alg_is_int(i) && i->shape->dims[hlo_attr_int(i, HLO_ATTR_IOTA_DIMENSION, 0)] <= limit;
 }
@@ -148,6 +155,11 @@ ALG_RULE(pow_simple) {
   return NULL;
 }
 
+// pow(A, 0.5) = sqrt(A) for A known to be >= 0
+ALG_RULE(pow_half) {
+  return alg_is_float(i) && pass_alg_all(Y, 0.5) && pass_alg_nonnegative(a, X) ? pass_alg_un(a, HLO_SQRT, X) : NULL;
+}
+
 // pow(exp(A), B) = exp(A*B)
 ALG_RULE(pow_exp) {
   if (X->opcode != HLO_EXP) return NULL;
@@ -156,7 +168,7 @@ ALG_RULE(pow_exp) {
 
 // pow(pow(A, B), C) = pow(A, B*C) for real A known to be >= 0
 ALG_RULE(pow_pow) {
-  if (!alg_is_float(i) || X->opcode != HLO_POWER || !pass_alg_is_abs_like(hlo_operand(X, 0))) return NULL;
+  if (!alg_is_float(i) || X->opcode != HLO_POWER || !pass_alg_nonnegative(a, hlo_operand(X, 0))) return NULL;
   return pass_alg_bin(a, HLO_POWER, hlo_operand(X, 0), pass_alg_bin(a, HLO_MULTIPLY, hlo_operand(X, 1), Y));
 }
 
@@ -174,7 +186,7 @@ ALG_RULE(log_pow) {
   if (X->opcode != HLO_POWER || alg_is_complex(i)) return NULL;
   hlo_instr *x = hlo_operand(X, 0), *e = hlo_operand(X, 1);
   hlo_instr *zero = pass_alg_full(a, i->shape, 0);
-  hlo_instr *l = pass_alg_un(a, HLO_LOG, pass_alg_is_abs_like(x) ? x : pass_alg_un(a, HLO_ABS, x));
+  hlo_instr *l = pass_alg_un(a, HLO_LOG, pass_alg_nonnegative(a, x) ? x : pass_alg_un(a, HLO_ABS, x));
   hlo_instr *prod = pass_alg_bin(a, HLO_MULTIPLY, l, e);
   return pass_alg_select(a, pass_alg_compare(a, HLO_DIRECTION_EQ, e, zero), zero, prod);
 }
@@ -192,9 +204,14 @@ ALG_RULE(sqrt_square) {
   return pass_alg_un(a, HLO_ABS, hlo_operand(X, 0));
 }
 
-// rsqrt(pow(A, -2)) = |A| for A known to be >= 0
+// rsqrt(pow(A, -2)) = A for A known to be >= 0
 ALG_RULE(rsqrt_power) {
-  (void)a;
   if (!alg_is_float(i) || X->opcode != HLO_POWER || !pass_alg_all(hlo_operand(X, 1), -2)) return NULL;
-  return pass_alg_is_abs_like(hlo_operand(X, 0)) ? hlo_operand(X, 0) : NULL;
+  return pass_alg_nonnegative(a, hlo_operand(X, 0)) ? hlo_operand(X, 0) : NULL;
+}
+
+// rsqrt(1/A) = sqrt(A) for A known to be >= 0
+ALG_RULE(rsqrt_reciprocal) {
+  if (!alg_is_float(i) || X->opcode != HLO_DIVIDE || !pass_alg_all(hlo_operand(X, 0), 1) || !pass_alg_nonnegative(a, hlo_operand(X, 1))) return NULL;
+  return pass_alg_un(a, HLO_SQRT, hlo_operand(X, 1));
 }

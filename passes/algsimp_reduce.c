@@ -47,48 +47,151 @@ ALG_RULE(reduce_reduce) {
   return pass_alg_reduce(a, hlo_operand(in, 0), Y, n, dims, f);
 }
 
-// reduce(transpose(A)) over the dimensions of A, when those that stay keep their order
+// reduce(transpose(A)) over the dimensions of A; what is left may need a transpose
 ALG_RULE(reduce_transpose) {
-  if (!simple(i) || X->opcode != HLO_TRANSPOSE) return NULL;
-  hlo_ints p = alg_dims(X), d = alg_dims(i);
-  i64 *dims = pass_alg_dims_new(a, d.n), last = -1;
-  for (u32 k = 0; k < p.n; k++) {
-    if (pass_alg_has(d, k)) continue;
-    if (p.v[k] < last) return NULL;
-    last = p.v[k];
-  }
-  u32 n = 0;
+  hlo_instr *t = X;
+  if (!simple(i) || t->opcode != HLO_TRANSPOSE || a->layout_sensitive) return NULL;
+  hlo_ints p = alg_dims(t), d = alg_dims(i);
+  bool only_reduces = true;
+  hlo_for_each_use(u, t) only_reduces &= u->user->opcode == HLO_REDUCE;
+  if (!a->reduce_of_moved && i->shape->rank >= 2 && t->nuses != 1 && !only_reduces) return NULL;
+  i64 *dims = pass_alg_dims_new(a, d.n), *perm = pass_alg_dims_new(a, p.n);
+  u32 n = 0, left = 0;
   for (u32 k = 0; k < p.n; k++)
     for (u32 j = 0; j < d.n; j++)
       if (p.v[d.v[j]] == k) dims[n++] = k;
-  return pass_alg_reduce(a, hlo_operand(X, 0), Y, n, dims, hlo_attr_comp(i, HLO_ATTR_TO_APPLY));
+  for (u32 k = 0; k < p.n; k++) {
+    if (pass_alg_has(d, k)) continue;
+    perm[left] = p.v[k];
+    for (u32 j = 0; j < n; j++) perm[left] -= dims[j] < p.v[k];
+    left++;
+  }
+  return pass_alg_transpose(a, pass_alg_reduce(a, hlo_operand(t, 0), Y, n, dims, hlo_attr_comp(i, HLO_ATTR_TO_APPLY)), perm);
 }
 
-// reduce(reshape(A)) over A itself, when the reshape merges or splits within the reduced dimensions only
+// reduce(reshape(A)): over A itself when the reshape merges or splits within the reduced dimensions only; before the reshape when
+// it leaves the reduced dimensions alone
 ALG_RULE(reduce_reshape) {
-  if (!simple(i) || X->opcode != HLO_RESHAPE) return NULL;
+  if (!simple(i) || X->opcode != HLO_RESHAPE || a->layout_sensitive || !a->reduce_of_reshape) return NULL;
   const hlo_shape *from = hlo_operand(X, 0)->shape, *to = X->shape;
   hlo_ints d = alg_dims(i);
   pass_dim_group *g = HS_NEW_ARRAY(a->p->scratch, pass_dim_group, from->rank + to->rank + 2);
   u32 groups = pass_dim_groups(from, to, g), n = 0;
-  i64 *dims = pass_alg_dims_new(a, from->rank), *kept = pass_alg_dims_new(a, from->rank);
-  u32 nkept = 0;
+  i64 *dims = pass_alg_dims_new(a, from->rank);
+  bool kept_alone = true, reduced_alone = true;            // such dimensions are the same on both sides of the reshape
   if (groups == 0) return NULL;
   for (u32 k = 0; k < groups; k++) {
-    u32 reduced = 0, whole = 0;
+    u32 reduced = 0, kept = 0, nf = g[k + 1].from - g[k].from;
     for (u32 t = g[k].to; t < g[k + 1].to; t++) {
       if (pass_alg_has(d, t)) reduced++;
-      else whole++;
+      else kept++;
     }
-    if (reduced && whole) return NULL;
-    if (!reduced && (g[k + 1].from - g[k].from != 1 || whole != 1) && !(g[k + 1].from == g[k].from && whole == 0)) return NULL;
-    for (u32 f = g[k].from; f < g[k + 1].from; f++) {
-      if (reduced) dims[n++] = f;
-      else kept[nkept++] = from->dims[f];
-    }
+    bool alone = nf == 1 && reduced + kept == 1;
+    kept_alone &= kept == 0 || alone;
+    reduced_alone &= reduced == 0 || alone;
   }
-  if (nkept != i->shape->rank || n == 0) return NULL;
-  return pass_alg_reduce(a, hlo_operand(X, 0), Y, n, dims, hlo_attr_comp(i, HLO_ATTR_TO_APPLY));
+  if (!kept_alone && !(reduced_alone && (X->nuses == 1 || a->reduce_of_moved))) return NULL;
+  for (u32 k = 0; k < groups; k++) {
+    bool whole = g[k + 1].to > g[k].to && !pass_alg_has(d, g[k].to);
+    for (u32 f = g[k].from; f < g[k + 1].from; f++)
+      if (!whole) dims[n++] = f;                          // extents of 1 that the reshape drops are reduced, too
+  }
+  if (!kept_alone) {                                       // only dimensions that are reduced by name
+    n = 0;
+    for (u32 k = 0; k < groups; k++)
+      if (g[k + 1].to == g[k].to + 1 && pass_alg_has(d, g[k].to)) dims[n++] = g[k].from;
+  }
+  if (n == 0) return NULL;
+  return pass_alg_reshape_to(a, pass_alg_reduce(a, hlo_operand(X, 0), Y, n, dims, hlo_attr_comp(i, HLO_ATTR_TO_APPLY)), i->shape);
+}
+
+// sum(-A) = -sum(A) for floats
+ALG_RULE(reduce_negate) {
+  if (!simple(i) || a->layout_sensitive || !alg_is_float(i) || X->opcode != HLO_NEGATE || !pass_alg_all(Y, 0)) return NULL;
+  if (pass_alg_reducer(hlo_attr_comp(i, HLO_ATTR_TO_APPLY)) != HLO_ADD) return NULL;
+  return pass_alg_un(a, HLO_NEGATE, pass_alg_like(a, i, i->shape, 2, (hlo_instr *[]){hlo_operand(X, 0), Y}));
+}
+
+// reduce(concatenate(A, B)) along the joint = the reductions of A and of B, combined
+ALG_RULE(reduce_concat) {
+  hlo_instr *c = X;
+  hlo_computation *f = hlo_attr_comp(i, HLO_ATTR_TO_APPLY);
+  if (!simple(i) || a->layout_sensitive || c->opcode != HLO_CONCATENATE || !pass_alg_has(alg_dims(i), alg_dims(c).v[0])) return NULL;
+  hlo_opcode op = pass_alg_reducer(f);
+  if (op == HLO_OP_INVALID || !pass_alg_is_identity(op, Y)) return NULL;   // the initial value must enter as often as one likes
+  bool same = true;
+  for (u32 k = 1; k < c->noperands; k++) same &= hlo_operand(c, k)->shape->logical == X->shape->logical || hlo_shape_same_dims(hlo_operand(c, k)->shape, hlo_operand(c, 0)->shape);
+  if (!a->reduce_of_concat && !same && i->shape->rank) return NULL;
+  hlo_instr *r = NULL;
+  for (u32 k = 0; k < c->noperands; k++) {
+    hlo_instr *part = pass_alg_like(a, i, i->shape, 2, (hlo_instr *[]){hlo_operand(c, k), Y});
+    if (!r) {
+      r = part;
+      continue;
+    }
+    r = pass_alg_add(a, HLO_MAP, i->shape, 2, (hlo_instr *[]){r, part});
+    i64 *dims = pass_alg_dims_new(a, i->shape->rank);
+    for (u32 d = 0; d < i->shape->rank; d++) dims[d] = d;
+    hlo_set_attr_ints(r, HLO_ATTR_DIMENSIONS, i->shape->rank, dims);
+    hlo_set_attr_comp(r, HLO_ATTR_TO_APPLY, f);
+  }
+  return r;
+}
+
+// ---- the place of the largest or smallest element ---------------------------------------------------------------------------
+static bool is_param(const hlo_instr *x, u32 n) { return x->opcode == HLO_PARAMETER && hlo_param_number(x) == n; }
+static bool compares(const hlo_instr *c, u32 p, u32 q, int direction) {
+  return c->opcode == HLO_COMPARE && is_param(hlo_operand(c, 0), p) && is_param(hlo_operand(c, 1), q) && hlo_attr_int(c, HLO_ATTR_DIRECTION, -1) == direction;
+}
+
+// p0 > p2 or p0 is no number (`direction` GT; LT for the smallest)
+static bool takes_first(const hlo_instr *o, int direction) {
+  if (o->opcode != HLO_OR) return false;
+  for (u32 k = 0; k < 2; k++)
+    if (compares(hlo_operand(o, k), 0, 2, direction) && compares(hlo_operand(o, 1 - k), 0, 0, HLO_DIRECTION_NE)) return true;
+  return false;
+}
+
+// Whether a variadic reduction of (values, iota) gives the largest (direction GT) or smallest value and the first place where it is.
+static bool finds_place(const hlo_instr *i, int direction) {
+  double v, place;
+  if (i->opcode != HLO_REDUCE || i->noperands != 4 || !hlo_shape_is_tuple(i->shape) || hlo_operand(i, 1)->opcode != HLO_IOTA) return false;
+  if (!pass_alg_is_identity(direction == HLO_DIRECTION_GT ? HLO_MAXIMUM : HLO_MINIMUM, hlo_operand(i, 2)) || !pass_alg_splat(hlo_operand(i, 2), &v)) return false;
+  if (!pass_alg_splat(hlo_operand(i, 3), &place) || place != 0) return false;
+  const hlo_instr *t = hlo_attr_comp(i, HLO_ATTR_TO_APPLY)->root;
+  if (t->opcode != HLO_TUPLE || t->noperands != 2) return false;
+  const hlo_instr *s = hlo_operand(t, 0), *n = hlo_operand(t, 1);
+  if (s->opcode != HLO_SELECT || n->opcode != HLO_SELECT || !is_param(hlo_operand(s, 1), 0) || !is_param(hlo_operand(s, 2), 2)) return false;
+  if (!is_param(hlo_operand(n, 1), 1) || !is_param(hlo_operand(n, 2), 3) || !takes_first(hlo_operand(s, 0), direction)) return false;
+  const hlo_instr *o = hlo_operand(n, 0);
+  for (u32 k = 0; o->opcode == HLO_OR && k < 2; k++) {
+    const hlo_instr *tie = hlo_operand(o, 1 - k);
+    if (takes_first(hlo_operand(o, k), direction) && tie->opcode == HLO_AND && compares(hlo_operand(tie, 0), 0, 2, HLO_DIRECTION_EQ) && compares(hlo_operand(tie, 1), 1, 3, HLO_DIRECTION_LT)) return true;
+  }
+  return false;
+}
+
+// max(A) where another reduction finds the maximum of A and its place already
+ALG_RULE(reduce_of_argmax) {
+  hlo_opcode op = pass_alg_reducer(hlo_attr_comp(i, HLO_ATTR_TO_APPLY));
+  if (!simple(i) || a->layout_sensitive || (op != HLO_MAXIMUM && op != HLO_MINIMUM) || !pass_alg_is_identity(op, Y)) return NULL;
+  hlo_for_each_use(u, X) {
+    hlo_instr *r = u->user;
+    if (r == i || u->slot != 0 || r->dead || !finds_place(r, op == HLO_MAXIMUM ? HLO_DIRECTION_GT : HLO_DIRECTION_LT) || !hlo_ints_equal(alg_dims(i), alg_dims(r))) continue;
+    hlo_instr *g = pass_alg_add(a, HLO_GET_TUPLE_ELEMENT, r->shape->elems[0], 1, &r);
+    hlo_set_attr_int(g, HLO_ATTR_INDEX, 0);
+    return g;
+  }
+  return NULL;
+}
+
+// The largest of equal elements is that, and is found at 0
+ALG_RULE(reduce_argmax_splat) {
+  if (a->layout_sensitive || (!finds_place(i, HLO_DIRECTION_GT) && !finds_place(i, HLO_DIRECTION_LT))) return NULL;
+  hlo_instr *iota = hlo_operand(i, 1), *v = X;
+  if (v->opcode != HLO_BROADCAST || hlo_operand(v, 0)->shape->rank != 0 || !pass_alg_has(alg_dims(i), hlo_attr_int(iota, HLO_ATTR_IOTA_DIMENSION, 0))) return NULL;
+  hlo_instr *parts[2] = {pass_alg_spread(a, hlo_operand(v, 0), i->shape->elems[0]), pass_alg_full_int(a, i->shape->elems[1], 0)};
+  return pass_alg_add(a, HLO_TUPLE, i->shape, 2, parts);
 }
 
 // reduce(broadcast(A)) along repeated dimensions: n*A for add, A for max, min, and, or
@@ -177,6 +280,32 @@ ALG_RULE(reduce_tuple_trivial) {
 
 // ---- reduce-window ------------------------------------------------------------------------------------------------------
 // Every window is one element: the element combined with the initial value, padded with it
+ALG_RULE(reduce_window_empty) {
+  u32 n = i->noperands / 2;
+  const hlo_shape *out = hlo_shape_is_tuple(i->shape) ? i->shape->elems[0] : i->shape;
+  if (X->shape->elements != 0 && out->elements != 0) return NULL;
+  hlo_instr **parts = HS_NEW_ARRAY(a->p->scratch, hlo_instr *, n);
+  for (u32 k = 0; k < n; k++) parts[k] = pass_alg_spread(a, hlo_operand(i, n + k), n == 1 && !hlo_shape_is_tuple(i->shape) ? i->shape : i->shape->elems[k]);
+  return hlo_shape_is_tuple(i->shape) ? pass_alg_add(a, HLO_TUPLE, i->shape, n, parts) : parts[0];
+}
+
+// Windows as long as the operand in some dimensions, single elements in the others: a reduction
+ALG_RULE(reduce_window_whole) {
+  const hlo_window *w = hlo_attr_ptr(i, HLO_ATTR_WINDOW);
+  if (!simple(i) || !w || !a->window_to_reduce) return NULL;
+  i64 *dims = pass_alg_dims_new(a, w->n);
+  u32 n = 0;
+  for (u32 k = 0; k < w->n; k++) {
+    const hlo_window_dim *d = &w->v[k];
+    if (d->stride != 1 || d->lhs_dilate != 1 || d->rhs_dilate != 1 || d->pad_low || d->pad_high) return NULL;
+    if (d->size == 1) continue;
+    if (i->shape->dims[k] != 1) return NULL;
+    dims[n++] = k;
+  }
+  if (n == 0) return NULL;
+  return pass_alg_reshape_to(a, pass_alg_reduce(a, X, Y, n, dims, hlo_attr_comp(i, HLO_ATTR_TO_APPLY)), i->shape);
+}
+
 ALG_RULE(reduce_window_trivial) {
   const hlo_window *w = hlo_attr_ptr(i, HLO_ATTR_WINDOW);
   hlo_opcode op = pass_alg_reducer(hlo_attr_comp(i, HLO_ATTR_TO_APPLY));
@@ -193,26 +322,52 @@ ALG_RULE(reduce_window_trivial) {
   return padded ? pass_alg_pad(a, r, Y, p) : r;
 }
 
-// reduce-window(pad(A, v), v): the window pads; a convert may stand between when v is the same number in both types
+// Every window holds one element of A and padding besides: A repeated
+static bool window_shows_one(const hlo_window *w, const hlo_padding *q, const hlo_shape *s) {
+  for (u32 k = 0; k < w->n; k++) {
+    const hlo_window_dim *d = &w->v[k];
+    bool padded = q->v[k].low || q->v[k].high;
+    if (d->stride != 1 || d->lhs_dilate != 1 || d->rhs_dilate != 1 || d->pad_low || d->pad_high || q->v[k].low != q->v[k].high || q->v[k].interior) return false;
+    if (padded && (s->dims[k] != 1 || d->size < q->v[k].low + 1)) return false;
+    if (s->dims[k] != 1 && d->size != 1) return false;
+  }
+  return true;
+}
+
+// reduce-window(pad(A, v), v): the window pads; a convert may stand between when v is the same number in both types. A running
+// reduction, for which the padding is a small part, is left for those that recognise it.
 ALG_RULE(reduce_window_pad) {
+  enum { SMALL_PART = 10 };
   const hlo_window *w = hlo_attr_ptr(i, HLO_ATTR_WINDOW);
   hlo_instr *p = X, *cv = NULL;
   double v, init;
   if (p->opcode == HLO_CONVERT) cv = p, p = hlo_operand(p, 0);
-  if (!simple(i) || !w || p->opcode != HLO_PAD || !pass_alg_splat(hlo_operand(p, 1), &v) || !pass_alg_splat(Y, &init) || v != init) return NULL;
+  if (!simple(i) || !w || p->opcode != HLO_PAD) return NULL;
+  bool same = hlo_operand(p, 1) == Y || (pass_alg_splat(hlo_operand(p, 1), &v) && pass_alg_splat(Y, &init) && v == init);
   const hlo_padding *q = hlo_attr_ptr(p, HLO_ATTR_PADDING);
+  u32 wide = 0, at = 0;
+  for (u32 k = 0; k < w->n; k++)
+    if (w->v[k].size != 1) wide++, at = k;
+  if (!same || (cv && wide == 1 && (q->v[at].low + q->v[at].high) * SMALL_PART < X->shape->dims[at])) return NULL;
   hlo_window_dim *d = HS_NEW_ARRAY(&a->m->arena, hlo_window_dim, w->n + 1);
   for (u32 k = 0; k < w->n; k++) {
     d[k] = w->v[k];
-    if (q->v[k].interior || q->v[k].low < 0 || q->v[k].high < 0) return NULL;
+    if (q->v[k].low < 0 || q->v[k].high < 0 || (q->v[k].interior && (d[k].lhs_dilate != 1 || d[k].pad_low < 0 || d[k].pad_high < 0))) return NULL;
     d[k].pad_low += q->v[k].low * d[k].lhs_dilate, d[k].pad_high += q->v[k].high * d[k].lhs_dilate;   // base dilation spreads padding, too
+    if (q->v[k].interior) d[k].lhs_dilate = 1 + q->v[k].interior;
+  }
+  hlo_instr *src = hlo_operand(p, 0);
+  if (cv) src = pass_alg_convert(a, src, cv->shape->dtype);
+  if (window_shows_one(w, q, src->shape) && pass_alg_is_identity(pass_alg_reducer(hlo_attr_comp(i, HLO_ATTR_TO_APPLY)), Y)) {
+    i64 *dims = pass_alg_dims_new(a, w->n), *map = pass_alg_dims_new(a, w->n);
+    u32 n = 0;
+    for (u32 k = 0; k < w->n; k++)
+      if (src->shape->dims[k] == i->shape->dims[k]) dims[n] = src->shape->dims[k], map[n++] = k;
+    return pass_alg_broadcast(a, pass_alg_reshape(a, src, n, dims), i->shape, n, map);
   }
   hlo_window *nw = HS_NEW(&a->m->arena, hlo_window);
   *nw = (hlo_window){w->n, d};
-  hlo_instr *src = hlo_operand(p, 0);
-  if (cv) src = pass_alg_convert(a, src, cv->shape->dtype);
-  hlo_instr *r = pass_alg_add(a, HLO_REDUCE_WINDOW, i->shape, 2, (hlo_instr *[]){src, Y});
-  hlo_copy_attrs(r, i);
+  hlo_instr *r = pass_alg_like(a, i, i->shape, 2, (hlo_instr *[]){src, Y});
   hlo_set_attr_ptr(r, HLO_ATTR_WINDOW, nw);
   return r;
 }
@@ -246,25 +401,26 @@ ALG_RULE(reduce_window_cumsum) {
   return pass_alg_bin(a, HLO_MULTIPLY, count, pass_alg_full(a, i->shape, v));
 }
 
-// The last element of a running reduction is the whole reduction
+// Windows that cover the whole operand in every dimension that is cut down to one of them: a reduction
 ALG_RULE(slice_reduce_window) {
   hlo_instr *w = X;
-  if (w->opcode != HLO_REDUCE_WINDOW || !simple(w)) return NULL;
+  if (w->opcode != HLO_REDUCE_WINDOW || !simple(w) || !a->window_to_reduce || w->nuses != 1) return NULL;
   const hlo_window *win = hlo_attr_ptr(w, HLO_ATTR_WINDOW);
   const hlo_slices *s = hlo_attr_ptr(i, HLO_ATTR_SLICE);
   const hlo_shape *in = hlo_operand(w, 0)->shape;
-  i64 dim = -1;
+  i64 *dims = pass_alg_dims_new(a, win->n);
+  u32 n = 0;
   for (u32 k = 0; k < win->n; k++) {
     const hlo_window_dim *d = &win->v[k];
     if (d->stride != 1 || d->lhs_dilate != 1 || d->rhs_dilate != 1) return NULL;
     bool trivial = d->size == 1 && !d->pad_low && !d->pad_high;
     if (trivial && s->v[k].start == 0 && s->v[k].limit == in->dims[k] && s->v[k].stride == 1) continue;
     // One window, which covers the operand and nothing but padding besides
-    if (dim >= 0 || s->v[k].limit != s->v[k].start + 1 || s->v[k].start > d->pad_low || s->v[k].start + d->size < d->pad_low + in->dims[k]) return NULL;
-    dim = k;
+    if (s->v[k].limit != s->v[k].start + 1 || s->v[k].start > d->pad_low || s->v[k].start + d->size < d->pad_low + in->dims[k]) return NULL;
+    dims[n++] = k;
   }
-  if (dim < 0 || !pass_alg_is_identity(pass_alg_reducer(hlo_attr_comp(w, HLO_ATTR_TO_APPLY)), hlo_operand(w, 1))) return NULL;
-  return pass_alg_reshape_to(a, pass_alg_reduce(a, hlo_operand(w, 0), hlo_operand(w, 1), 1, &dim, hlo_attr_comp(w, HLO_ATTR_TO_APPLY)), i->shape);
+  if (n == 0 || !pass_alg_is_identity(pass_alg_reducer(hlo_attr_comp(w, HLO_ATTR_TO_APPLY)), hlo_operand(w, 1))) return NULL;
+  return pass_alg_reshape_to(a, pass_alg_reduce(a, hlo_operand(w, 0), hlo_operand(w, 1), n, dims, hlo_attr_comp(w, HLO_ATTR_TO_APPLY)), i->shape);
 }
 
 // ---- sort -----------------------------------------------------------------------------------------------------------------

@@ -41,21 +41,37 @@ ALG_RULE(slice_broadcast) {
 
 // slice(concatenate(..)) that stays within one operand, or within a run of them
 ALG_RULE(slice_concat) {
-  if (X->opcode != HLO_CONCATENATE) return NULL;
-  i64 dim = alg_dims(X).v[0], at = 0;
+  if (X->opcode != HLO_CONCATENATE || i->shape->elements == 0) return NULL;
+  i64 dim = alg_dims(X).v[0], at = 0, from = 0;
   const hlo_slice_dim *s = slice_dims(i);
+  u32 first = 0, last = 0;                                // operands first..last hold what is taken
   for (u32 k = 0; k < X->noperands; k++) {
-    hlo_instr *part = hlo_operand(X, k);
-    i64 len = part->shape->dims[dim];
-    if (s[dim].start >= at && s[dim].limit <= at + len) {
-      hlo_slice_dim *d = slices_new(a, i->shape->rank);
-      memcpy(d, s, i->shape->rank * sizeof *d);
-      d[dim].start -= at, d[dim].limit -= at;
-      return pass_alg_slice(a, part, d);
-    }
+    i64 len = hlo_operand(X, k)->shape->dims[dim];
+    if (at <= s[dim].start) first = k, from = at;
+    if (at < s[dim].limit) last = k;
     at += len;
   }
-  return NULL;
+  if (last - first + 1 == X->noperands) return NULL;
+  hlo_slice_dim *d = slices_new(a, i->shape->rank);
+  memcpy(d, s, i->shape->rank * sizeof *d);
+  d[dim].start -= from, d[dim].limit -= from;
+  hlo_instr **parts = HS_NEW_ARRAY(a->p->scratch, hlo_instr *, last - first + 1);
+  for (u32 k = first; k <= last; k++) parts[k - first] = hlo_operand(X, k);
+  return pass_alg_slice(a, pass_alg_concat(a, last - first + 1, parts, dim), d);
+}
+
+// A stride that steps past the end says nothing
+ALG_RULE(slice_stride) {
+  const hlo_slice_dim *s = slice_dims(i);
+  hlo_slice_dim *d = slices_new(a, i->shape->rank);
+  bool any = false;
+  for (u32 k = 0; k < i->shape->rank; k++) {
+    d[k] = s[k];
+    if (s[k].stride == 1 || i->shape->dims[k] != 1) continue;
+    d[k] = (hlo_slice_dim){s[k].start, s[k].start + 1, 1};
+    any = true;
+  }
+  return any ? pass_alg_slice(a, X, d) : NULL;
 }
 
 // slice(pad(A, v)): all of it padding, or all of it A
@@ -64,15 +80,16 @@ ALG_RULE(slice_pad) {
   const hlo_slice_dim *s = slice_dims(i);
   const hlo_pad_dim *p = pad_dims(X);
   hlo_instr *src = hlo_operand(X, 0);
-  bool inside = true;
+  bool inside = true, undoes = hlo_shape_compatible(src->shape, i->shape);
   hlo_slice_dim *d = slices_new(a, i->shape->rank);
   for (u32 k = 0; k < i->shape->rank; k++) {
+    undoes &= s[k].start == p[k].low && s[k].stride == p[k].interior + 1;
     i64 e = src->shape->dims[k], end = p[k].low + e + (e > 0 ? (e - 1) * p[k].interior : 0);
     if (i->shape->dims[k] > 0 && (s[k].start >= end || s[k].limit <= p[k].low)) return pass_alg_spread(a, hlo_operand(X, 1), i->shape);
     inside &= p[k].interior == 0 && s[k].start >= p[k].low && s[k].limit <= end;
     d[k] = (hlo_slice_dim){s[k].start - p[k].low, s[k].limit - p[k].low, s[k].stride};
   }
-  return inside ? pass_alg_slice(a, src, d) : NULL;
+  return undoes ? src : inside ? pass_alg_slice(a, src, d) : NULL;
 }
 
 // slice(reshape(A)) = reshape(slice(A)) when the reshape only adds or drops extents of 1
@@ -204,6 +221,7 @@ ALG_RULE(concat_slices) {
 
 // A concatenation of one operand with itself along an extent of 1 repeats it: a broadcast
 ALG_RULE(concat_same) {
+  if (a->layout_sensitive) return NULL;
   i64 dim = alg_dims(i).v[0];
   if (i->noperands < 2 || X->shape->dims[dim] != 1) return NULL;
   for (u32 k = 1; k < i->noperands; k++)
@@ -217,11 +235,11 @@ ALG_RULE(concat_same) {
 
 // concatenate(A, broadcast(v)) = pad(A, v), on either side
 ALG_RULE(concat_pad) {
-  if (i->noperands != 2) return NULL;
+  if (i->noperands != 2 || a->layout_sensitive) return NULL;
   i64 dim = alg_dims(i).v[0];
   for (u32 k = 0; k < 2; k++) {
     hlo_instr *b = hlo_operand(i, k), *v = hlo_operand(i, 1 - k);
-    if (b->opcode != HLO_BROADCAST || hlo_operand(b, 0)->shape->rank != 0 || v->opcode == HLO_BROADCAST) continue;
+    if (b->opcode != HLO_BROADCAST || hlo_operand(b, 0)->shape->rank != 0) continue;
     hlo_pad_dim *d = pads_new(a, i->shape->rank);
     *(k == 0 ? &d[dim].low : &d[dim].high) = b->shape->dims[dim];
     return pass_alg_pad(a, v, hlo_operand(b, 0), d);
@@ -242,6 +260,18 @@ ALG_RULE(pad_empty) {
   return X->shape->elements == 0 ? pass_alg_spread(a, Y, i->shape) : NULL;
 }
 
+// Nothing lies between the elements of an extent of 1
+ALG_RULE(pad_interior) {
+  const hlo_pad_dim *p = pad_dims(i);
+  hlo_pad_dim *q = pads_new(a, i->shape->rank);
+  bool any = false;
+  for (u32 k = 0; k < i->shape->rank; k++) {
+    q[k] = p[k];
+    if (p[k].interior && X->shape->dims[k] == 1) q[k].interior = 0, any = true;
+  }
+  return any ? pass_alg_pad(a, X, Y, q) : NULL;
+}
+
 // pad(broadcast(v), v) = broadcast(v)
 ALG_RULE(pad_same) {
   if (X->opcode != HLO_BROADCAST || hlo_operand(X, 0)->shape->rank != 0 || !pass_alg_same(hlo_operand(X, 0), Y)) return NULL;
@@ -251,6 +281,7 @@ ALG_RULE(pad_same) {
 // Negative amounts: pad without them, then slice
 ALG_RULE(pad_negative) {
   const hlo_pad_dim *p = pad_dims(i);
+  if (!a->negative_padding) return NULL;
   bool negative = false;
   u32 n = i->shape->rank;
   hlo_pad_dim *q = pads_new(a, n);

@@ -8,19 +8,6 @@ ALG_RULE(gte_tuple) {
   return X->opcode == HLO_TUPLE ? hlo_operand(X, (u32)hlo_attr_int(i, HLO_ATTR_INDEX, 0)) : NULL;
 }
 
-// tuple(gte(T, 0), gte(T, 1), ...) of all elements is T
-ALG_RULE(tuple_of_parts) {
-  (void)a;
-  if (i->noperands == 0 || X->opcode != HLO_GET_TUPLE_ELEMENT) return NULL;
-  hlo_instr *t = hlo_operand(X, 0);
-  if (t->shape != i->shape) return NULL;
-  for (u32 k = 0; k < i->noperands; k++) {
-    hlo_instr *g = hlo_operand(i, k);
-    if (g->opcode != HLO_GET_TUPLE_ELEMENT || hlo_operand(g, 0) != t || hlo_attr_int(g, HLO_ATTR_INDEX, -1) != k) return NULL;
-  }
-  return t;
-}
-
 // SliceToDynamic(PadToStatic(A)) with A's own sizes is A
 ALG_RULE(slice_to_dynamic) {
   (void)a;
@@ -36,9 +23,55 @@ ALG_RULE(slice_to_dynamic) {
 
 // A scatter without updates leaves its operand
 ALG_RULE(scatter_empty) {
-  (void)a;
-  if (i->noperands != 3) return NULL;
-  return hlo_operand(i, 1)->shape->elements == 0 || hlo_operand(i, 2)->shape->elements == 0 ? X : NULL;
+  u32 n = i->noperands / 2;                               // arrays scattered into, the indices, as many updates
+  for (u32 k = n + 1; k < i->noperands; k++)
+    if (hlo_operand(i, k)->shape->elements != 0) return NULL;
+  if (n == 1 && !hlo_shape_is_tuple(i->shape)) return X;
+  hlo_instr **ops = HS_NEW_ARRAY(a->p->scratch, hlo_instr *, n);
+  for (u32 k = 0; k < n; k++) ops[k] = hlo_operand(i, k);
+  return pass_alg_add(a, HLO_TUPLE, i->shape, n, ops);
+}
+
+// One update of everything at no index: the computation over both arrays
+ALG_RULE(scatter_whole) {
+  if (i->noperands != 3 || hlo_operand(i, 1)->shape->elements != 0 || hlo_operand(i, 2)->shape->logical != i->shape->logical) return NULL;
+  hlo_instr *m = pass_alg_add(a, HLO_MAP, i->shape, 2, (hlo_instr *[]){X, hlo_operand(i, 2)});
+  i64 *dims = pass_alg_dims_new(a, i->shape->rank);
+  for (u32 k = 0; k < i->shape->rank; k++) dims[k] = k;
+  hlo_set_attr_ints(m, HLO_ATTR_DIMENSIONS, i->shape->rank, dims);
+  hlo_set_attr_comp(m, HLO_ATTR_TO_APPLY, hlo_attr_comp(i, HLO_ATTR_TO_APPLY));
+  return m;
+}
+
+// ---- called computations --------------------------------------------------------------------------------------------------
+// A map whose computation is a parameter, a constant, or one elementwise operation on parameters
+ALG_RULE(map_simple) {
+  const hlo_computation *f = hlo_attr_comp(i, HLO_ATTR_TO_APPLY);
+  const hlo_instr *r = f->root;
+  if (r->opcode == HLO_PARAMETER) return hlo_operand(i, (u32)hlo_param_number(r));
+  if (r->opcode == HLO_CONSTANT) {
+    const hlo_literal *l = hlo_constant_value(r);
+    return r->shape->rank == 0 && l && !l->elided ? pass_alg_spread(a, pass_alg_literal(a, hlo_literal_ref(l)), i->shape) : NULL;
+  }
+  if (!hlo_op_has(r->opcode, HLO_F_ELEMENTWISE) || r->noperands == 0) return NULL;
+  hlo_instr **ops = HS_NEW_ARRAY(a->p->scratch, hlo_instr *, r->noperands);
+  for (u32 k = 0; k < r->noperands; k++) {
+    if (hlo_operand(r, k)->opcode != HLO_PARAMETER) return NULL;
+    ops[k] = hlo_operand(i, (u32)hlo_param_number(hlo_operand(r, k)));
+  }
+  return pass_alg_like(a, r, i->shape, r->noperands, ops);
+}
+
+// conditional(convert(p), A, B) over two branches by number = conditional(p, B, A)
+ALG_RULE(conditional_convert) {
+  hlo_computation *branch[2];
+  if (!a->conditionals || X->opcode != HLO_CONVERT || hlo_operand(X, 0)->shape->dtype != HLO_PRED || hlo_called(i, branch, 2) != 2) return NULL;
+  hlo_instr *n = pass_alg_add(a, HLO_CONDITIONAL, i->shape, 3, (hlo_instr *[]){hlo_operand(X, 0), hlo_operand(i, 2), hlo_operand(i, 1)});
+  hlo_copy_attrs(n, i);
+  hlo_remove_attr(n, HLO_ATTR_BRANCH_COMPUTATIONS);
+  hlo_set_attr_comp(n, HLO_ATTR_TRUE_COMPUTATION, branch[1]);
+  hlo_set_attr_comp(n, HLO_ATTR_FALSE_COMPUTATION, branch[0]);
+  return n;
 }
 
 // A gather from zeros, or any one repeated value
@@ -89,6 +122,12 @@ ALG_RULE(all_gather_splat) {
   if (i->noperands != 1 || !hlo_shape_is_array(i->shape) || X->opcode != HLO_BROADCAST || !pass_alg_splat(X, &v)) return NULL;
   hlo_instr *c = hlo_operand(X, 0);
   return c->shape->rank == 0 ? pass_alg_spread(a, c, i->shape) : NULL;
+}
+
+ALG_RULE(all_to_all_splat) {
+  double v;
+  if (i->noperands != 1 || !hlo_shape_is_array(i->shape) || X->opcode != HLO_BROADCAST || !pass_alg_splat(X, &v)) return NULL;
+  return hlo_operand(X, 0)->shape->rank == 0 ? pass_alg_spread(a, hlo_operand(X, 0), i->shape) : NULL;
 }
 
 // The sum over a group of a constant that all devices have

@@ -1,6 +1,6 @@
 // help.c — what a pass does, told by example: help.def's rows and their samples before and after.
 //
-// The rows name each pass's options with their types (by the default: a truth value, a number, a word among several), so
+// The rows name each pass's options with their types (by the default: a truth value, a whole number, a number with a point, a word among several; any text where it is empty), so
 // what a pipeline gives is checked against them before anything runs.
 //
 // The samples are run when they are shown, so what help says is what the pass does. They are printed without layouts
@@ -61,6 +61,11 @@ static hs_status check_value(const pass_info *p, const pass_option_help *o, cons
   if (o->choices) return is_word(v, o->choices) ? HS_GOOD : hs_fail_subject(HS_E_USAGE, v, "pass %s: %s is one of %s, not '%s'", p->name, o->name, o->choices, v);
   if (strcmp(o->absent, "true") == 0 || strcmp(o->absent, "false") == 0)
     return is_word(v, "true|false|1|0") ? HS_GOOD : hs_fail_subject(HS_E_USAGE, v, "pass %s: %s is true or false, not '%s'", p->name, o->name, v);
+  if (!*o->absent) return HS_GOOD;                        // any text
+  if (strchr(o->absent, '.')) {
+    (void)strtod(v, &end);
+    return *v && !*end ? HS_GOOD : hs_fail_subject(HS_E_USAGE, v, "pass %s: %s is a number, not '%s'", p->name, o->name, v);
+  }
   (void)strtoll(v, &end, 10);
   return *v && !*end && !errno ? HS_GOOD : hs_fail_subject(HS_E_USAGE, v, "pass %s: %s is a whole number, not '%s'", p->name, o->name, v);
 }

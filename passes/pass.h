@@ -55,6 +55,8 @@ bool pass_option_bool(const pass_ctx *, const char *key, bool absent);
 i64 pass_option_int(const pass_ctx *, const char *key, i64 absent);
 // One of the words in `choices`, "simple|all": its number, 0 (the first) when the option is not given.
 u32 pass_option_choice(const pass_ctx *, const char *key, const char *choices);
+double pass_option_float(const pass_ctx *, const char *key, double absent);
+const char *pass_option_text(const pass_ctx *, const char *key, const char *absent);
 // Every rewrite asks first: false once the rewrite limit is reached (bisect counts rewrites with it).
 bool pass_may_rewrite(pass_ctx *);
 void pass_note_done(pass_ctx *, const hlo_instr *, const hlo_instr *other, const char *fmt, ...) HS_PRINTF(4, 5);

@@ -81,6 +81,25 @@ u32 pass_option_choice(const pass_ctx *c, const char *key, const char *choices) 
   return 0;
 }
 
+double pass_option_float(const pass_ctx *c, const char *key, double absent) {
+  if (c->asked.fn) {
+    char number[32];
+    snprintf(number, sizeof number, "%#.2g", absent);
+    c->asked.fn(c->asked.arg, key, number);
+  }
+  const char *v = option(c, key);
+  if (!v) return absent;
+  char *end;
+  double x = strtod(v, &end);
+  return *v && *end == '\0' ? x : absent;
+}
+
+const char *pass_option_text(const pass_ctx *c, const char *key, const char *absent) {
+  if (c->asked.fn) c->asked.fn(c->asked.arg, key, absent);
+  const char *v = option(c, key);
+  return v ? v : absent;
+}
+
 bool pass_may_rewrite(pass_ctx *c) {
   if (c->rewrite_limit >= 0 && c->rewrites >= c->rewrite_limit) return false;
   c->rewrites++;

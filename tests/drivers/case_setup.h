@@ -11,13 +11,6 @@
 // that anyway, "key" to hand the value on, "key=value" for fixed text.
 typedef struct setup_option { const char *pass, *xla, *value, *ours; } setup_option;
 static const setup_option setup_options[] = {
-    {"algsimp", "run_to_fixed_point", NULL, "run_to_fixed_point"},
-    {"algsimp", "is_layout_sensitive", NULL, "layout_sensitive"},
-    {"algsimp", "enable_fast_math", NULL, "fast_math"},
-    {"algsimp", "executing_on_cpu", NULL, "executing_on_cpu"},
-    {"algsimp", "enable_dot_strength_reduction", NULL, "enable_dot_strength_reduction"},
-    {"algsimp", "use_convert_constant_folding", NULL, "use_convert_constant_folding"},
-    {"algsimp", "enable_sink_broadcast", NULL, "enable_sink_broadcast"},
     {"algsimp", "", "return false;", "replace_with_bitcast=false"},
     {"batchnorm_expander", "rewrite_training_op", NULL, "rewrite_training_op"},
     {"batchnorm_expander", "rewrite_inference_op", NULL, "rewrite_inference_op"},
@@ -100,6 +93,18 @@ static inline char *setup_trim(char *s) {
   return s;
 }
 
+// Whether our pass has an option of this name: help.def lists them all.
+static inline bool setup_own_option(const char *pass, const char *name) {
+  hs_arena a = {0};
+  const pass_info *p = *name ? pass_find(pass) : NULL;
+  const pass_help *h = p ? pass_help_of(p) : NULL;
+  pass_option_help *v = NULL;
+  bool found = false;
+  for (u32 n = h ? pass_help_options(h, &a, &v) : 0, k = 0; k < n; k++) found |= strcmp(v[k].name, name) == 0;
+  hs_arena_free(&a);
+  return found;
+}
+
 // Appends one option to "{a=b;c=d"; false when it has no counterpart here.
 static inline bool setup_option_add(hs_buf *b, const char *pass, char *o) {
   hs_arena a = {0};
@@ -111,7 +116,14 @@ static inline bool setup_option_add(hs_buf *b, const char *pass, char *o) {
   for (size_t again = strlen(name); *name && strncmp(value, name, again) == 0 && value[again] == '=';) value += again + 1;   // f=f=[](...)
   const m_expr *e = m_parse(&a, value);
   if (e->kind == E_LAMBDA) value = e->name;
-  bool known = false;
+  bool known = setup_own_option(pass, name);   // ours under XLA's name
+  if (known) {
+    char *text = hs_strdup(value);
+    size_t n = strlen(text);
+    if (n >= 2 && *text == '"' && text[n - 1] == '"') text[n - 1] = '\0', memmove(text, text + 1, n - 1);
+    hs_buf_printf(b, "%s%s=%s", b->n ? ";" : "{", name, text);
+    hs_free(text);
+  }
   for (size_t k = 0; k < HS_COUNT(setup_options) && !known; k++) {
     const setup_option *x = &setup_options[k];
     if (strcmp(x->pass, pass) != 0 || strcmp(x->xla, name) != 0 || (x->value && !setup_same_text(x->value, value))) continue;

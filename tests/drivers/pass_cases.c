@@ -244,6 +244,7 @@ static int run_case(const run *r, u32 k, hlo_module *m, const steps *s, hs_buf *
     m_env v = {.m = m};
     setup_default_layouts(&v, m);
   }
+  drv_set_counts(m, field(r, k, "config"));
   if (*field(r, k, "edits")) (void)setup_edits(m, field(r, k, "edits"), why);
   if (why->n) return fprintf(out, "%s\n", hs_buf_cstr(why)), NOT_CHECKABLE;
   hlo_module *before = hlo_module_clone(m, m->name);

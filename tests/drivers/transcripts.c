@@ -12,11 +12,12 @@
 
 typedef enum { COST, GRAPH, KERNELS } rule;
 // Folders whose rule is not COST, or whose text to run is not the folder's own name (NULL).
+#define XLA_CPU "enable_dot_strength_reduction=false;minmax_propagate_nan=false;supports_non_canonical_dots=false;executing_on_cpu=true"
 static const struct special { const char *folder; rule rule; const char *text; } specials[] = {
-    {"algsimp", COST, "fix(algsimp)"},
+    {"algsimp", COST, "fix(algsimp{" XLA_CPU "})"},
     {"pipeline.simplification", KERNELS, "simplification"},
     {"pipeline.post_scatter_expansion_simplification", KERNELS, "simplification"},
-    {"pipeline.simplification_after_layout_assignment", KERNELS, "fix(algsimp{layout_sensitive=true},dce,cse{layout_sensitive=true})"},
+    {"pipeline.simplification_after_layout_assignment", KERNELS, "fix(algsimp{layout_sensitive=true;" XLA_CPU "},dce,cse{layout_sensitive=true})"},
     {"pipeline.all", KERNELS, "cpu"},
     {"fusion", KERNELS, NULL},
     {"gather_expander", GRAPH, "gather_expander{mode=simple}"},
