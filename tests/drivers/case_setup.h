@@ -116,19 +116,20 @@ static inline bool setup_option_add(hs_buf *b, const char *pass, char *o) {
   for (size_t again = strlen(name); *name && strncmp(value, name, again) == 0 && value[again] == '=';) value += again + 1;   // f=f=[](...)
   const m_expr *e = m_parse(&a, value);
   if (e->kind == E_LAMBDA) value = e->name;
-  bool known = setup_own_option(pass, name);   // ours under XLA's name
-  if (known) {
-    char *text = hs_strdup(value);
-    size_t n = strlen(text);
-    if (n >= 2 && *text == '"' && text[n - 1] == '"') text[n - 1] = '\0', memmove(text, text + 1, n - 1);
-    hs_buf_printf(b, "%s%s=%s", b->n ? ";" : "{", name, text);
-    hs_free(text);
-  }
+  bool known = false;
   for (size_t k = 0; k < HS_COUNT(setup_options) && !known; k++) {
     const setup_option *x = &setup_options[k];
     if (strcmp(x->pass, pass) != 0 || strcmp(x->xla, name) != 0 || (x->value && !setup_same_text(x->value, value))) continue;
     known = true;
     if (x->ours) hs_buf_printf(b, strchr(x->ours, '=') ? "%s%s" : "%s%s=%s", b->n ? ";" : "{", x->ours, value);
+  }
+  if (!known && setup_own_option(pass, name)) {   // ours under XLA's name
+    char *text = hs_strdup(value);
+    size_t n = strlen(text);
+    if (n >= 2 && *text == '"' && text[n - 1] == '"') text[n - 1] = '\0', memmove(text, text + 1, n - 1);
+    hs_buf_printf(b, "%s%s=%s", b->n ? ";" : "{", name, text);
+    hs_free(text);
+    known = true;
   }
   hs_arena_free(&a);
   return known;
