@@ -9,6 +9,7 @@
 //   passes [--rounds N] [--plugin PATH] FILE...     a line per file; last line: geomean A× (XLA ÷ hlosh), worst B× (file)
 //   passes --no-peer FILE...                        our side only
 //   passes --by-pass FILE...                        our side only, and where its time goes
+//   passes --growth SMALL BIG                       our side only: time per instruction of BIG ÷ that of SMALL, whole and by pass
 #include "backends/pjrt/pjrt.h"
 #include "backends/worker.h"
 #include "core/inputs.h"
@@ -48,25 +49,32 @@ static hs_status run_ours(const hlo_module *m, pass_log *log, double *seconds) {
   return s;
 }
 
+// Adds a log up by pass, the longest first.
 typedef struct share { const char *pass; double ms; u32 runs; } share;
+typedef HS_VEC(share) shares;
 
 static int by_ms(const void *a, const void *b) {
   double x = ((const share *)a)->ms, y = ((const share *)b)->ms;
   return (x < y) - (x > y);
 }
 
-static void say_shares(const pass_log *log) {
-  HS_VEC(share) all = {0};
-  double sum = 0;
+static shares shares_of(const pass_log *log) {
+  shares all = {0};
   for (size_t k = 0; k < log->n; k++) {
     size_t at = 0;
     while (at < all.n && strcmp(all.v[at].pass, log->v[k].pass) != 0) at++;
     if (at == all.n) hs_vec_push(&all, ((share){.pass = log->v[k].pass}));
     all.v[at].ms += log->v[k].ms;
     all.v[at].runs++;
-    sum += log->v[k].ms;
   }
   if (all.n) qsort(all.v, all.n, sizeof *all.v, by_ms);
+  return all;
+}
+
+static void say_shares(const pass_log *log) {
+  shares all = shares_of(log);
+  double sum = 0;
+  for (size_t k = 0; k < all.n; k++) sum += all.v[k].ms;
   for (size_t k = 0; k < all.n && k < 12; k++) printf("  %9.2f ms %5.1f%% %4u runs  %s\n", all.v[k].ms, 100 * all.v[k].ms / sum, all.v[k].runs, all.v[k].pass);
   hs_vec_free(&all);
 }
@@ -146,9 +154,72 @@ static void summary(const totals *t, const options *o) {
   else printf("hlosh: geomean %.2f us per instruction\n", mean);
 }
 
+// ---- growth -----------------------------------------------------------------------------------------------------------------
+// The fastest of several runs, at least three and at least half a second in all.
+typedef struct growth { u32 instructions; double seconds; shares by_pass; } growth;
+
+static hs_status measure_growth(const char *file, growth *g) {
+  hlo_ctx *ctx = hlo_ctx_new();
+  hlo_module *m = NULL;
+  hs_status s = hlo_load_file(ctx, file, NULL, &m);
+  *g = (growth){.seconds = INFINITY};
+  double sum = 0;
+  for (u32 k = 0; hs_ok(s) && (k < 3 || sum < 0.5); k++) {
+    pass_log log = {0};
+    double seconds = 0;
+    s = run_ours(m, &log, &seconds);
+    sum += seconds;
+    if (hs_ok(s) && seconds < g->seconds) {
+      hs_vec_free(&g->by_pass);
+      g->seconds = seconds;
+      g->by_pass = shares_of(&log);
+    }
+    hs_vec_free(&log);
+  }
+  if (m) g->instructions = hlo_instr_count(m);
+  hlo_module_free(m);
+  hlo_ctx_free(ctx);
+  return s;
+}
+
+// Passes that take less than this share of the time are below what the clock tells apart.
+static const double LEAST_SHARE = 0.02, MOST_GROWTH = 2;
+
+static int say_growth(const char *small, const char *big) {
+  growth a, b = {0};
+  hs_status s = measure_growth(small, &a);
+  if (hs_ok(s)) s = measure_growth(big, &b);
+  bool failed = !hs_ok(s), within = true;
+  if (failed) printf("FAIL growth: %s\n", s.err->message);
+  hs_status_drop(s);
+  double n = b.instructions && a.instructions ? (double)b.instructions / a.instructions : 1, worst = 0;
+  const char *worst_pass = "none";
+  for (size_t k = 0; !failed && k < b.by_pass.n; k++) {
+    const share *x = &b.by_pass.v[k];
+    if (x->ms * 1e-3 < LEAST_SHARE * b.seconds) continue;
+    for (size_t j = 0; j < a.by_pass.n; j++) {
+      const share *y = &a.by_pass.v[j];
+      if (strcmp(x->pass, y->pass) != 0) continue;
+      double r = x->ms / y->ms / n;
+      printf("  %9.2f ms %5.1f%%  %5.2f× per instruction, %u runs and %u  %s\n", x->ms, x->ms * 0.1 / b.seconds, r, y->runs, x->runs, x->pass);
+      if (r > worst) worst = r, worst_pass = x->pass;
+    }
+  }
+  if (!failed) {
+    double whole = b.seconds / a.seconds / n;
+    within = whole <= MOST_GROWTH;
+    printf("%.2f× the time per instruction at %u instructions (%.2f us) as at %u (%.2f us), worst pass %.2f× (%s): %s\n", whole, b.instructions, b.seconds * 1e6 / b.instructions,
+           a.instructions, a.seconds * 1e6 / a.instructions, worst, worst_pass, base_of(big));
+  }
+  hs_vec_free(&a.by_pass);
+  hs_vec_free(&b.by_pass);
+  return failed || !within;
+}
+
 int main(int argc, char **argv) {
   int worker_status;
   if (worker_entry(argc, argv, &worker_status)) return worker_status;   // this binary is its own worker
+  if (argc == 4 && strcmp(argv[1], "--growth") == 0) return say_growth(argv[2], argv[3]);
   options o = {.rounds = 3, .peer = true};
   int at = 1;
   for (; at < argc && argv[at][0] == '-'; at++) {
@@ -158,7 +229,7 @@ int main(int argc, char **argv) {
     else if (strcmp(argv[at], "--plugin") == 0 && at + 1 < argc) o.plugin = argv[++at];
     else break;
   }
-  if (at == argc || argv[at][0] == '-' || !o.rounds) return fprintf(stderr, "usage: passes [--rounds N] [--no-peer | --by-pass | --plugin PATH] FILE...\n"), 2;
+  if (at == argc || argv[at][0] == '-' || !o.rounds) return fprintf(stderr, "usage: passes [--rounds N] [--no-peer | --by-pass | --plugin PATH] FILE...\n       passes --growth SMALL BIG\n"), 2;
   totals t = {0};
   for (; at < argc; at++) one_file(argv[at], &o, &t);
   summary(&t, &o);

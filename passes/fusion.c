@@ -28,6 +28,7 @@
 #include "passes/fusion.h"
 
 #include <math.h>
+#include <stdlib.h>
 
 const double pass_fusion_launch_ns = 600;
 
@@ -175,38 +176,44 @@ static fusion_members *kernels_of(const planner *f, const hlo_instr *i) {
   return k == UINT32_MAX ? NULL : &f->where[k];
 }
 
-static void join(planner *f, hlo_instr *i, const fusion_member *m) {
+// i becomes a member of n more kernels, by number ascending; `members` is what follows those it has.
+static void join(planner *f, hlo_instr *i, u32 n, fusion_member *members) {
   fusion_members *w = kernels_of(f, i);
-  if (w->n == w->cap) {
-    u32 cap = w->cap ? w->cap * 2 : 2;
-    fusion_member *v = HS_NEW_ARRAY(f->a, fusion_member, cap);
-    if (w->n) memcpy(v, w->v, w->n * sizeof *v);
-    w->v = v, w->cap = cap;
+  if (!w->n) w->v = members;
+  w->n += n;
+  for (u32 j = 0; j < n; j++) {
+    const fusion_member *m = &members[j];
+    fusion_kernel *k = m->kernel;
+    hs_vec_push(&k->members, i);
+    k->ops += i->opcode == HLO_CONSTANT ? 0 : HS_MAX(m->n, 1);
+    if (pass_fusion_expensive(i)) k->expensive += HS_MAX(m->n, 1);
+    if (i->opcode != HLO_REDUCE) continue;
+    if (m->c[0].rows) k->row_reduces++;
+    else k->reduce = i;
   }
-  w->v[w->n++] = *m;
-  fusion_kernel *k = m->kernel;
-  hs_vec_push(&k->members, i);
-  k->ops += i->opcode == HLO_CONSTANT ? 0 : HS_MAX(m->n, 1);
-  if (pass_fusion_expensive(i)) k->expensive += HS_MAX(m->n, 1);
-  if (i->opcode != HLO_REDUCE) return;
-  if (m->c[0].rows) k->row_reduces++;
-  else k->reduce = i;
 }
 
 static void start_kernel(planner *f, hlo_instr *i) {
   fusion_kernel *k = HS_NEW(f->a, fusion_kernel);
   k->root = i;
+  k->number = (u32)f->kernels.n;
   hs_vec_push(&f->kernels, k);
   const hlo_shape *s = hlo_shape_is_array(i->shape) ? i->shape : i->shape->elems[0];
-  fusion_member m = {.kernel = k, .n = 1, .c = {{.hash = 0, .evals = (double)s->elements, .aligned = true, .outer = s->rank}}};
-  join(f, i, &m);
+  const fusion_members *w = kernels_of(f, i);
+  fusion_member *m = w->n ? &w->v[w->n] : HS_NEW(f->a, fusion_member);   // place leaves room for it
+  *m = (fusion_member){.kernel = k, .n = 1, .c = {{.hash = 0, .evals = (double)s->elements, .aligned = true, .outer = s->rank}}};
+  join(f, i, 1, m);
 }
 
 static const fusion_member *in_kernel(const planner *f, const hlo_instr *i, const fusion_kernel *k) {
   const fusion_members *w = kernels_of(f, i);
-  for (u32 j = 0; w && j < w->n; j++)
-    if (w->v[j].kernel == k) return &w->v[j];
-  return NULL;
+  u32 low = 0, high = w ? w->n : 0;
+  while (low < high) {
+    u32 mid = low + (high - low) / 2;
+    if (w->v[mid].kernel->number < k->number) low = mid + 1;
+    else high = mid;
+  }
+  return w && low < w->n && w->v[low].kernel == k ? &w->v[low] : NULL;
 }
 
 // Inputs that kernel k reads, with `extra` (may be NULL) counted as a member.
@@ -226,13 +233,16 @@ static u32 count_inputs(const planner *f, const fusion_kernel *k, const hlo_inst
   return n;
 }
 
-// The classes in which kernel k would read p; false when there are too many.
-static bool classes_of(const planner *f, const hlo_instr *p, fusion_kernel *k, fusion_member *out) {
-  *out = (fusion_member){.kernel = k};
-  hlo_for_each_use(u, p) {
-    const fusion_member *m = in_kernel(f, u->user, k);
-    for (u32 j = 0; m && j < m->n; j++) {
-      fusion_class c = class_below(u->user, u->slot, m->c[j]);
+// A use of what is being placed, and the kernel that the user is a member of.
+typedef struct reading { const hlo_use *u; const fusion_member *m; } reading;
+
+// The classes in which a kernel would read p, from its readings; false when there are too many.
+static bool classes_of(u32 n, const reading *v, fusion_member *out) {
+  *out = (fusion_member){.kernel = v->m->kernel};
+  for (u32 k = 0; k < n; k++) {
+    const fusion_member *m = v[k].m;
+    for (u32 j = 0; j < m->n; j++) {
+      fusion_class c = class_below(v[k].u->user, v[k].u->slot, m->c[j]);
       u32 t = 0;
       while (t < out->n && out->c[t].hash != c.hash) t++;
       if (t == out->n && out->n == FUSION_MAX_CLASSES) return false;
@@ -280,9 +290,10 @@ static bool legal_reduce(planner *f, const hlo_instr *p, fusion_kernel *k, const
   return false;
 }
 
-// Whether p may be computed inside k at all; the refusal is noted.
-static bool legal(planner *f, const hlo_instr *p, fusion_kernel *k, fusion_member *m) {
-  if (!classes_of(f, p, k, m)) {
+// Whether p may be computed at all inside the kernel of these n readings; the refusal is noted.
+static bool legal(planner *f, const hlo_instr *p, u32 n_readings, const reading *v, fusion_member *m) {
+  fusion_kernel *k = v->m->kernel;
+  if (!classes_of(n_readings, v, m)) {
     pass_note_declined(f->p, p, k->root, "not fused: read at more than %d different places", FUSION_MAX_CLASSES);
     return false;
   }
@@ -336,44 +347,50 @@ static double saving(planner *f, const hlo_instr *p, u32 n, const fusion_member 
   return apart - inside;
 }
 
+static int by_kernel(const void *a, const void *b) {
+  u32 x = ((const reading *)a)->m->kernel->number, y = ((const reading *)b)->m->kernel->number;
+  return (x > y) - (x < y);
+}
+
 // Puts p into the kernels of all its users, or gives it one of its own.
 static void place(planner *f, hlo_instr *p) {
   fusion_role role = pass_fusion_role(p);
   if (role == FUSION_OPAQUE || (p->nuses == 0 && !hlo_is_root(p))) return;
-  HS_VEC(fusion_kernel *) targets = {0};
-  bool opaque_user = hlo_is_root(p);
+  HS_VEC(reading) readings = {0};
+  bool opaque_user = hlo_is_root(p), sorted = true;
   hlo_for_each_use(u, p) {
     const fusion_members *w = kernels_of(f, u->user);
     if (!w || w->n == 0) opaque_user = true;
     for (u32 j = 0; w && j < w->n; j++) {
-      size_t t = 0;
-      while (t < targets.n && targets.v[t] != w->v[j].kernel) t++;
-      if (t == targets.n) hs_vec_push(&targets, w->v[j].kernel);
+      reading r = {u, &w->v[j]};
+      sorted &= !readings.n || by_kernel(&readings.v[readings.n - 1], &r) <= 0;
+      hs_vec_push(&readings, r);
     }
   }
-  fusion_member *m = HS_NEW_ARRAY(f->a, fusion_member, targets.n + 1);
-  u32 ok = 0;
+  u32 n = (u32)readings.n, targets = 0, ok = 0;
+  if (!sorted) qsort(readings.v, n, sizeof *readings.v, by_kernel);
+  for (u32 k = 0; k < n; k++) targets += !k || by_kernel(&readings.v[k - 1], &readings.v[k]);
   bool all = !opaque_user, copy = free_to_copy(p);
-  if (all || copy)
-    for (size_t t = 0; t < targets.n && (all || copy); t++) {
-      if (legal(f, p, targets.v[t], &m[ok])) ok++;
-      else all = false;
-    }
-  if (all && targets.n > 1 && pass_fusion_expensive(p) && p->shape->elements > 64) {
-    pass_note_declined(f->p, p, NULL, "not fused: %zu kernels would each compute %s", targets.n, hlo_op_text(p->opcode));
+  fusion_member *m = all || copy ? HS_NEW_ARRAY(f->a, fusion_member, targets + 1) : NULL;
+  for (u32 k = 0, end; k < n && (all || copy); k = end) {
+    for (end = k + 1; end < n && !by_kernel(&readings.v[k], &readings.v[end]);) end++;
+    if (legal(f, p, end - k, &readings.v[k], &m[ok])) ok++;
+    else all = false;
+  }
+  if (all && targets > 1 && pass_fusion_expensive(p) && p->shape->elements > 64) {
+    pass_note_declined(f->p, p, NULL, "not fused: %u kernels would each compute %s", targets, hlo_op_text(p->opcode));
     all = false;
   }
   if (all && !copy) {
     double ns = saving(f, p, ok, m);
     if (ns <= 0) {
-      pass_note_declined(f->p, p, targets.v[0]->root, "not fused: would lose %.1f us", -ns * 1e-3);
+      pass_note_declined(f->p, p, m->kernel->root, "not fused: would lose %.1f us", -ns * 1e-3);
       all = false;
     }
   }
-  if (all || copy)
-    for (u32 t = 0; t < ok; t++) join(f, p, &m[t]);
+  if (all || copy) join(f, p, ok, m);
   if (!all && p->opcode != HLO_CONSTANT) start_kernel(f, p);
-  hs_vec_free(&targets);
+  hs_vec_free(&readings);
 }
 
 // ---- carrying it out ---------------------------------------------------------------------------------------------------------

@@ -12,10 +12,11 @@ enum { FUSION_MAX_CLASSES = 6, FUSION_MAX_OPS = 150, FUSION_MAX_INPUTS = 28, FUS
 // outer: so many leading dimensions of an aligned class are the kernel's own loops (the others a reduction's).
 typedef struct fusion_class { u64 hash; double evals; bool aligned; u32 outer; const hlo_shape *rows; } fusion_class;
 typedef struct fusion_member { struct fusion_kernel *kernel; u32 n; fusion_class c[FUSION_MAX_CLASSES]; } fusion_member;
-typedef struct fusion_members { u32 n, cap; fusion_member *v; } fusion_members;
+typedef struct fusion_members { u32 n; fusion_member *v; } fusion_members;   // by kernel number, ascending
 
 typedef struct fusion_kernel {
   hlo_instr *root;
+  u32 number;                    // in order of their start
   const hlo_instr *reduce;       // the reduction that gives the result, NULL when the result is pointwise
   u32 row_reduces;               // reductions along the rows, whose results the kernel itself reads
   HS_VEC(hlo_instr *) members;   // root first, users before operands

@@ -5,22 +5,28 @@
 //   siblings            both read one array: mean and variance, sum and maximum. Saves a read of it and a launch.
 //   producer, consumer  the producer was kept because others read it too; the consumer takes it from a register. A
 //                       producer that has several results already is merged on.
-// A merge must not close a cycle: no path may lead from one kernel to the other except the edge that is merged. The
-// path search is bounded; when it gives up, nothing is merged.
+// A merge must not close a cycle: no path may lead from one kernel to the other except the edge that is merged. Every
+// instruction has a rank, below that of its users, so that a search for b never looks beyond b's rank; a merge gives
+// new ranks to what lies between the two (Pearce and Kelly, A dynamic topological sort algorithm, 2006). The searches are
+// bounded; when one gives up, nothing is merged.
 //
 // The algorithm follows XLA's multi_output_fusion.cc in what it merges, not in how it ranks.
 #include "passes/fusion.h"
 
+#include <stdlib.h>
+
 enum { PATH_LIMIT = 4000, MAX_OUTPUTS = 16 };
 
+typedef HS_VEC(hlo_instr *) instrs;
 typedef struct merger {
   pass_ctx *p;
   hs_arena *a;
+  HS_VEC(u32) rank;              // by instruction id, as of the computation at hand; not of elements, see rank_of
   HS_VEC(u32) stamp;             // by instruction id, for the path search
   u32 now;
+  instrs after, before;          // what the last search from the lower kernel, and from the higher one, has seen
 } merger;
 
-typedef HS_VEC(hlo_instr *) instrs;
 
 // ---- kernels --------------------------------------------------------------------------------------------------------------
 static bool is_kernel(const hlo_instr *i) {
@@ -68,28 +74,94 @@ static u32 outputs_of(const hlo_instr *k) { return hlo_shape_is_tuple(k->shape) 
 static u32 ops_of(const hlo_instr *k) { return k->opcode == HLO_FUSION ? hlo_fusion_comp(k)->ninstrs - hlo_fusion_comp(k)->nparams : 1; }
 
 // ---- paths ----------------------------------------------------------------------------------------------------------------
-// Whether a path leads from a to b, other than the direct edge when `skip_edge`. True when the search gives up.
+enum { RANK_STEP = 16 };         // between instructions, for the elements of tuples in tuples
+
+static u32 *own_rank(merger *g, const hlo_instr *i) {
+  while (g->rank.n <= i->id) hs_vec_push(&g->rank, 0);
+  return &g->rank.v[i->id];
+}
+
+// Elements follow what they are elements of at once, wherever that is moved.
+static u32 rank_of(merger *g, const hlo_instr *i) {
+  u32 above = 0;
+  for (; i->opcode == HLO_GET_TUPLE_ELEMENT; i = hlo_operand(i, 0)) above++;
+  return *own_rank(g, i) + HS_MIN(above, RANK_STEP - 1u);
+}
+
+static bool first_visit(merger *g, const hlo_instr *i) {
+  while (g->stamp.n <= i->id) hs_vec_push(&g->stamp, 0);
+  if (g->stamp.v[i->id] == g->now) return false;
+  g->stamp.v[i->id] = g->now;
+  return true;
+}
+
+// Whether a path leads from a to b, other than the direct edge when `skip_edge`. True when the search gives up. What a
+// leads to up to b's rank is in g->after when there is none.
 static bool path(merger *g, hlo_instr *a, hlo_instr *b, bool skip_edge) {
-  instrs todo = {0};
-  u32 seen = 0;
+  u32 limit = rank_of(g, b);
   bool found = false;
+  g->after.n = 0;
+  if (rank_of(g, a) > limit) return false;
   g->now++;
+  instrs todo = {0};
   hs_vec_push(&todo, a);
   while (todo.n && !found) {
     hlo_instr *i = hs_vec_pop(&todo);
-    if (++seen > PATH_LIMIT) found = true;
+    if (g->after.n > PATH_LIMIT) found = true;
     hlo_for_each_use(u, i) {
       hlo_instr *x = u->user;
       bool direct = i == a || (i->opcode == HLO_GET_TUPLE_ELEMENT && hlo_operand(i, 0) == a);
       if (x == b && !(skip_edge && direct)) found = true;
-      while (g->stamp.n <= x->id) hs_vec_push(&g->stamp, 0);
-      if (g->stamp.v[x->id] == g->now || x == b) continue;
-      g->stamp.v[x->id] = g->now;
+      if (x == b || rank_of(g, x) > limit || !first_visit(g, x)) continue;
+      if (x->opcode != HLO_GET_TUPLE_ELEMENT) hs_vec_push(&g->after, x);
       hs_vec_push(&todo, x);
     }
   }
   hs_vec_free(&todo);
   return found;
+}
+
+// What leads to b from a's rank up into g->before; false when that is too much.
+static bool search_back(merger *g, const hlo_instr *a, hlo_instr *b) {
+  u32 limit = rank_of(g, a);
+  g->now++;
+  g->before.n = 0;
+  (void)first_visit(g, a);
+  instrs todo = {0};
+  hs_vec_push(&todo, b);
+  while (todo.n && g->before.n <= PATH_LIMIT) {
+    hlo_instr *i = hs_vec_pop(&todo);
+    for (u32 k = 0; k < i->noperands; k++) {
+      hlo_instr *x = hlo_operand(i, k);
+      if (rank_of(g, x) < limit || !first_visit(g, x)) continue;
+      if (x->opcode != HLO_GET_TUPLE_ELEMENT) hs_vec_push(&g->before, x);
+      hs_vec_push(&todo, x);
+    }
+  }
+  hs_vec_free(&todo);
+  return g->before.n <= PATH_LIMIT;
+}
+
+typedef struct ranked { u32 rank; hlo_instr *i; } ranked;
+static int by_rank(const void *a, const void *b) { return (((const ranked *)a)->rank > ((const ranked *)b)->rank) - (((const ranked *)a)->rank < ((const ranked *)b)->rank); }
+
+// Ranks for f, which took the place of two kernels of ranks low and high: what led to them, then f, then what they led to,
+// in the ranks that all these had.
+static void rank_merged(merger *g, hlo_instr *f, u32 low, u32 high) {
+  u32 nb = (u32)g->before.n, n = nb + (u32)g->after.n, at = 0;
+  ranked *v = HS_NEW_ARRAY(g->a, ranked, n + 1), *pool = HS_NEW_ARRAY(g->a, ranked, n + 2);
+  for (u32 k = 0; k < n; k++) {
+    hlo_instr *i = k < nb ? g->before.v[k] : g->after.v[k - nb];
+    v[k] = pool[k] = (ranked){*own_rank(g, i), i};
+  }
+  pool[n].rank = low, pool[n + 1].rank = high;
+  qsort(v, nb, sizeof *v, by_rank);
+  qsort(v + nb, n - nb, sizeof *v, by_rank);
+  qsort(pool, n + 2, sizeof *pool, by_rank);
+  for (u32 k = 0; k < nb; k++) *own_rank(g, v[k].i) = pool[at++].rank;
+  *own_rank(g, f) = pool[at].rank;
+  at += 2;
+  for (u32 k = nb; k < n; k++) *own_rank(g, v[k].i) = pool[at++].rank;
 }
 
 // ---- merging --------------------------------------------------------------------------------------------------------------
@@ -173,8 +245,10 @@ static bool read_through_gtes(const hlo_instr *k) {
   return true;
 }
 
+// x ranks below y; g->after and g->before are what the searches found.
 static hlo_instr *merge(merger *g, hlo_instr *x, hlo_instr *y, bool edge) {
   hlo_module *m = g->p->m;
+  u32 low = *own_rank(g, x), high = *own_rank(g, y);
   hlo_computation *body = hlo_add_computation(m, "fused_computation");
   instrs in = {0};
   u32 nx = outputs_of(x), ny = outputs_of(y);
@@ -190,6 +264,7 @@ static hlo_instr *merge(merger *g, hlo_instr *x, hlo_instr *y, bool edge) {
   hs_vec_free(&in);
   redirect(y, f, nx);
   redirect(x, f, 0);
+  rank_merged(g, f, low, high);
   return f;
 }
 
@@ -227,12 +302,14 @@ static bool fits(merger *g, hlo_instr *x, hlo_instr *y) {
 
 static bool try_siblings(merger *g, hlo_instr *x, hlo_instr *y, hlo_instr **out) {
   if (!fits(g, x, y) || shared_bytes(x, y) == 0) return false;
-  if (path(g, x, y, false) || path(g, y, x, false)) {
+  bool swap = rank_of(g, x) > rank_of(g, y);
+  hlo_instr *low = swap ? y : x, *high = swap ? x : y;
+  if (path(g, low, high, false) || !search_back(g, low, high)) {
     pass_note_declined(g->p, x, y, "not merged: one depends on the other");
     return false;
   }
   if (!pass_may_rewrite(g->p)) return false;
-  *out = merge(g, x, y, false);
+  *out = merge(g, low, high, false);
   pass_note_done(g->p, *out, NULL, "merged two kernels that read the same array");
   return true;
 }
@@ -258,7 +335,7 @@ static bool reads_all_aligned(const hlo_instr *k, const hlo_instr *producer) {
 }
 
 static bool try_consumer(merger *g, hlo_instr *x, hlo_instr *y, hlo_instr **out) {
-  if (reduce_in(x) || reduce_in(y) || !reads_all_aligned(y, x) || !fits(g, x, y) || path(g, x, y, true)) return false;
+  if (reduce_in(x) || reduce_in(y) || !reads_all_aligned(y, x) || !fits(g, x, y) || path(g, x, y, true) || !search_back(g, x, y)) return false;
   if (!pass_may_rewrite(g->p)) return false;
   *out = merge(g, x, y, true);
   pass_note_done(g->p, *out, NULL, "merged a producer that others read too with its consumer");
@@ -304,20 +381,31 @@ static void around(merger *g, hlo_instr *d) {
   }
 }
 
-static hs_status merge_in(pass_ctx *p, hlo_computation *c) {
+static hs_status merge_in(merger *g, hlo_computation *c) {
   hs_arena a = {0};
-  merger g = {.p = p, .a = &a};
+  g->a = &a;
   u32 n = c->ninstrs;
   hlo_instr **order = hlo_post_order(c, &a);
+  for (u32 k = 0; k < n; k++) *own_rank(g, order[k]) = (k + 1) * RANK_STEP;
   hs_status s = HS_GOOD;
   for (u32 k = 0; k < n && hs_ok(s); k++) {
     if (order[k]->dead || !hlo_shape_is_array(order[k]->shape) || order[k]->shape->elements < 2) continue;
-    around(&g, order[k]);
+    around(g, order[k]);
     s = hs_poll();
   }
-  hs_vec_free(&g.stamp);
   hs_arena_free(&a);
   return s;
 }
 
-hs_status pass_multi_output_fusion(pass_ctx *p) { return pass_fusion_each(p, merge_in); }
+hs_status pass_multi_output_fusion(pass_ctx *p) {
+  merger g = {.p = p};
+  u32 n;
+  hlo_computation **comps = pass_fusion_computations(p->m, p->scratch, &n);
+  hs_status s = HS_GOOD;
+  for (u32 k = 0; k < n && hs_ok(s); k++) s = merge_in(&g, comps[k]);
+  hs_vec_free(&g.rank);
+  hs_vec_free(&g.stamp);
+  hs_vec_free(&g.after);
+  hs_vec_free(&g.before);
+  return s;
+}

@@ -1,13 +1,12 @@
 // util.c — see util.h.
 #include "passes/util.h"
 
-// Tables by instruction id that cover one computation only: their first id and how many, so that work on a small
-// computation of a large module stays small.
-typedef struct id_range { u32 lo, n; } id_range;
-static id_range ids_of(const hlo_computation *c) {
-  u32 lo = UINT32_MAX, hi = 0;
-  hlo_for_each_instr(i, c) lo = HS_MIN(lo, i->id), hi = HS_MAX(hi, i->id);
-  return lo > hi ? (id_range){0, 0} : (id_range){lo, hi - lo + 1};
+// The instructions of a computation by their place in its list, for tables as small as it is.
+static hlo_numbers number_list(const hlo_computation *c, hs_arena *a) {
+  hlo_instr **v = HS_NEW_ARRAY(a, hlo_instr *, c->ninstrs + 1);
+  u32 n = 0;
+  hlo_for_each_instr(i, c) v[n++] = i;
+  return hlo_number_instrs(c, n, v, a);
 }
 
 // ---- order ----------------------------------------------------------------------------------------------------------
@@ -18,27 +17,41 @@ static hlo_instr *nth_before(const hlo_instr *i, u32 k) {
   return i->ctrl_preds->v[k - i->noperands];
 }
 
+// The usual case, found without a stack: every instruction comes after what it needs.
+static bool in_order(const hlo_numbers *at, const hlo_computation *c) {
+  u32 n = 0;
+  hlo_for_each_instr(i, c) {
+    u32 before = i->noperands + (i->ctrl_preds ? i->ctrl_preds->n : 0);
+    for (u32 k = 0; k < before; k++)
+      if (nth_before(i, k)->parent == c && hlo_number_of(at, nth_before(i, k)) >= n) return false;
+    n++;
+  }
+  return true;
+}
+
 void pass_repair_order(hlo_computation *c, hs_arena *a) {
-  id_range r = ids_of(c);
-  u8 *state = HS_NEW_ARRAY(a, u8, r.n + 1) - r.lo;   // 0 not placed, 1 being placed, 2 placed
+  hlo_numbers at = number_list(c, a);
+  if (in_order(&at, c)) return;
+  u8 *state = HS_NEW_ARRAY(a, u8, c->ninstrs + 1);   // 0 not placed, 1 being placed, 2 placed
   HS_VEC(frame) stack = {0};
   for (hlo_instr *i = c->first, *next; i; i = next) {
     next = i->next;
-    if (state[i->id] == 2) continue;
+    u8 *mine = &state[hlo_number_of(&at, i)];
+    if (*mine == 2) continue;
     hs_vec_push(&stack, ((frame){i, 0}));
-    state[i->id] = 1;
+    *mine = 1;
     while (stack.n) {
       frame *f = &stack.v[stack.n - 1];
       u32 n = f->i->noperands + (f->i->ctrl_preds ? f->i->ctrl_preds->n : 0);
-      while (f->next < n && (nth_before(f->i, f->next)->parent != c || state[nth_before(f->i, f->next)->id])) f->next++;
+      while (f->next < n && (nth_before(f->i, f->next)->parent != c || state[hlo_number_of(&at, nth_before(f->i, f->next))])) f->next++;
       if (f->next < n) {
         hlo_instr *x = nth_before(f->i, f->next);
-        state[x->id] = 1;
+        state[hlo_number_of(&at, x)] = 1;
         hs_vec_push(&stack, ((frame){x, 0}));
         continue;
       }
       hlo_instr *x = f->i;
-      state[x->id] = 2;
+      state[hlo_number_of(&at, x)] = 2;
       (void)hs_vec_pop(&stack);
       if (x != i) {
         if (x == next) next = x->next;
@@ -51,30 +64,26 @@ void pass_repair_order(hlo_computation *c, hs_arena *a) {
 
 // ---- inlining -------------------------------------------------------------------------------------------------------
 hlo_instr *pass_inline_at(hlo_instr *site, const hlo_computation *body, hlo_instr *const *args, hs_arena *a) {
-  id_range r = ids_of(body);
-  // Not cleared, and given back: a body that grew by inlining has few ids in a wide range.
-  hlo_instr **room = hs_alloc((r.n + 1) * sizeof *room), **map = room - r.lo;
-  hlo_instr **order = hlo_post_order(body, a);
+  hlo_instr **order = hlo_post_order(body, a), **made = HS_NEW_ARRAY(a, hlo_instr *, body->ninstrs + 1);
+  hlo_numbers at = hlo_number_instrs(body, body->ninstrs, order, a);
   for (u32 t = 0; t < body->ninstrs; t++) {
     hlo_instr *i = order[t];
     if (i->opcode == HLO_PARAMETER) {
-      map[i->id] = args[hlo_param_number(i)];
+      made[t] = args[hlo_param_number(i)];
       continue;
     }
     hlo_instr **ops = HS_NEW_ARRAY(a, hlo_instr *, i->noperands + 1);
-    for (u32 k = 0; k < i->noperands; k++) ops[k] = map[hlo_operand(i, k)->id];
+    for (u32 k = 0; k < i->noperands; k++) ops[k] = made[hlo_number_of(&at, hlo_operand(i, k))];
     hlo_instr *x = hlo_clone_instr(site->parent, i, NULL, i->noperands, ops);
     hlo_move_before(x, site);
     if (i->ctrl_preds) {
       hlo_instr **preds = HS_NEW_ARRAY(a, hlo_instr *, i->ctrl_preds->n);
-      for (u32 k = 0; k < i->ctrl_preds->n; k++) preds[k] = map[i->ctrl_preds->v[k]->id];
+      for (u32 k = 0; k < i->ctrl_preds->n; k++) preds[k] = made[hlo_number_of(&at, i->ctrl_preds->v[k])];
       hlo_set_ctrl_preds(x, i->ctrl_preds->n, preds);
     }
-    map[i->id] = x;
+    made[t] = x;
   }
-  hlo_instr *root = map[body->root->id];
-  hs_free(room);
-  return root;
+  return made[hlo_number_of(&at, body->root)];
 }
 
 hlo_instr *pass_inline_call(hlo_instr *call, const hlo_computation *body, hlo_instr *const *args, hs_arena *a) {
@@ -161,16 +170,16 @@ u64 pass_attrs_hash(const hlo_instr *i, u64 seed, u64 *memo) {
 u64 pass_comp_hash(const hlo_computation *c, u64 *memo) {
   if (memo && memo[c->id]) return memo[c->id];
   hs_arena a = {0};
-  id_range r = ids_of(c);
-  u64 *h = HS_NEW_ARRAY(&a, u64, r.n + 1) - r.lo;
   hlo_instr **order = hlo_post_order(c, &a);
+  hlo_numbers at = hlo_number_instrs(c, c->ninstrs, order, &a);
+  u64 *h = HS_NEW_ARRAY(&a, u64, c->ninstrs + 1);
   for (u32 t = 0; t < c->ninstrs; t++) {
     hlo_instr *i = order[t];
     u64 x = hs_mix(i->opcode, i->shape->logical->hash);
-    for (u32 k = 0; k < i->noperands; k++) x = hs_mix(x, h[hlo_operand(i, k)->id]);
-    h[i->id] = pass_attrs_hash(i, x, memo);
+    for (u32 k = 0; k < i->noperands; k++) x = hs_mix(x, h[hlo_number_of(&at, hlo_operand(i, k))]);
+    h[t] = pass_attrs_hash(i, x, memo);
   }
-  u64 out = hs_mix(h[c->root->id], c->ninstrs) | 1;
+  u64 out = hs_mix(h[hlo_number_of(&at, c->root)], c->ninstrs) | 1;
   hs_arena_free(&a);
   if (memo) memo[c->id] = out;
   return out;
@@ -192,12 +201,12 @@ bool pass_attrs_equal(const hlo_instr *a, const hlo_instr *b, bool layouts, hs_a
 bool pass_comp_equal(const hlo_computation *a, const hlo_computation *b, bool layouts, hs_arena *scratch) {
   if (a == b) return true;
   if (a->ninstrs != b->ninstrs || a->nparams != b->nparams || !hs_str_eq(a->execution_thread, b->execution_thread)) return false;
-  id_range r = ids_of(a);
-  u32 *twin = HS_NEW_ARRAY(scratch, u32, r.n + 1) - r.lo;   // id in a -> id in b, plus 1
+  hlo_numbers at = number_list(a, scratch);
+  u32 *twin = HS_NEW_ARRAY(scratch, u32, a->ninstrs + 1);   // number in a -> id in b, plus 1
   for (u32 p = 0; p < a->nparams; p++) {
     const hlo_shape *s = a->params[p]->shape, *t = b->params[p]->shape;
     if (s != t && (layouts || s->logical != t->logical)) return false;
-    twin[a->params[p]->id] = b->params[p]->id + 1;
+    twin[hlo_number_of(&at, a->params[p])] = b->params[p]->id + 1;
   }
   // Walks both from the root in lock step; what the root does not reach is side-effecting and compared by count only.
   HS_VEC(const hlo_instr *) work = {0};
@@ -207,8 +216,9 @@ bool pass_comp_equal(const hlo_computation *a, const hlo_computation *b, bool la
   u32 met = 0;
   while (same && work.n) {
     const hlo_instr *y = hs_vec_pop(&work), *x = hs_vec_pop(&work);
-    if (twin[x->id]) { same = twin[x->id] == y->id + 1; continue; }
-    twin[x->id] = y->id + 1;
+    u32 *met_as = &twin[hlo_number_of(&at, x)];
+    if (*met_as) { same = *met_as == y->id + 1; continue; }
+    *met_as = y->id + 1;
     met++;
     same = x->opcode == y->opcode && x->noperands == y->noperands && (x->shape == y->shape || (!layouts && x->shape->logical == y->shape->logical)) &&
            pass_attrs_equal(x, y, layouts, scratch);
@@ -220,7 +230,7 @@ bool pass_comp_equal(const hlo_computation *a, const hlo_computation *b, bool la
   hs_vec_free(&work);
   if (!same) return false;
   if (met + a->nparams >= a->ninstrs) return true;
-  hlo_for_each_instr(i, a) if (!twin[i->id] && hlo_has_side_effect(i)) return false;
+  hlo_for_each_instr(i, a) if (!twin[hlo_number_of(&at, i)] && hlo_has_side_effect(i)) return false;
   return true;
 }
 
