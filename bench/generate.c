@@ -138,7 +138,7 @@ static void nested(u32 n) {
     printf("level_%u {\n  p = f32[32] parameter(0)\n  c = f32[] constant(%u.25)\n  cs = f32[32] broadcast(c), dimensions={}\n  m = f32[32] multiply(p, cs)\n", k, k % 100);
     if (k) printf("  call = f32[32] call(m), to_apply=level_%u, metadata={op_name=\"level_%u\"}\n", k - 1, k - 1);
     else printf("  call = f32[32] tanh(m)\n");
-    printf("  s = f32[32] add(call, p), metadata={op_name=\"add\"}\n  ROOT r = f32[32] negate(s)\n}\n\n");
+    printf("  s = f32[32] add(call, p), metadata={op_name=\"add\"}\n  ROOT r = f32[32] tanh(s)\n}\n\n");
   }
   printf("ENTRY main {\n  x = f32[32] parameter(0)\n  ROOT y = f32[32] call(x), to_apply=level_%u\n}\n", levels - 1);
 }

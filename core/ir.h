@@ -34,24 +34,26 @@ typedef struct hlo_instr_list { u32 n; hlo_instr *v[]; } hlo_instr_list;   // im
 typedef struct hlo_provenance hlo_provenance;
 struct hlo_provenance { u32 source; const hlo_provenance *a, *b; };
 
+// First, in a line of the cache, what is looked at when a list is walked and when another instruction names this one as
+// operand: large modules are read and walked from memory.
 struct hlo_instr {
-  // First what is looked at when another instruction names this one as operand: a line of the cache.
   u32 id;
   hlo_opcode opcode;
-  bool dead;                         // removed from its computation
   u32 noperands;
   u32 nuses;
   u32 nctrl_succs;                   // how many instructions name this one as control predecessor
-  u32 source;                        // without a provenance: 1 + the one source id it stems from; 0 none
+  bool dead;                         // removed from its computation
+  hlo_instr *next;                   // in parent's list; prev is below
   hlo_computation *parent;
   hlo_use *first_use, *last_use;
-  const char *name;                  // interned, without '%'
   const hlo_shape *shape;
   hlo_use *operands;                 // noperands slots
-  hlo_instr *prev, *next;            // in parent's list
   const hlo_attrs *attrs;
   const hlo_instr_list *ctrl_preds;  // NULL when none
+  const char *name;                  // interned, without '%'
+  hlo_instr *prev;
   const hlo_provenance *provenance;
+  u32 source;                        // without a provenance: 1 + the one source id it stems from; 0 none
 };
 
 struct hlo_computation {
@@ -65,6 +67,7 @@ struct hlo_computation {
   hlo_instr *const *params;          // by number; nparams entries (edit: hlo_add_parameter, hlo_remove_parameter)
   u32 nparams;
   u32 nfusions;                      // fusions of live computations that call this one
+  u32 ncalls;                        // instructions here of operations that may call computations
   hs_str execution_thread;           // empty or "main" by default
   hlo_computation *prev, *next;      // in the module's list
   u64 generation;                    // grows with every edit inside

@@ -57,6 +57,7 @@ static void instr_in(hlo_instr *i, hlo_instr *before) {
   if (i->prev) i->prev->next = i; else c->first = i;
   if (before) before->prev = i; else c->last = i;
   c->ninstrs++;
+  c->ncalls += hlo_op_has(i->opcode, HLO_F_CALLS);
   i->dead = false;
   count_fusion(i, true);
   touch(c->module, c);
@@ -68,6 +69,7 @@ static hlo_instr *instr_out(hlo_instr *i) {
   if (i->prev) i->prev->next = i->next; else c->first = i->next;
   if (i->next) i->next->prev = i->prev; else c->last = i->prev;
   c->ninstrs--;
+  c->ncalls -= hlo_op_has(i->opcode, HLO_F_CALLS);
   count_fusion(i, false);
   i->dead = true;
   touch(c->module, c);

@@ -86,17 +86,18 @@ hlo_instr **hlo_post_order(const hlo_computation *c, hs_arena *a) {
 
 // ---- computations -----------------------------------------------------------------------------------------------------------
 
-typedef struct comp_frame { hlo_computation *c; hlo_instr *at; bool entered; } comp_frame;
+typedef struct comp_frame { hlo_computation *c; u32 at; bool entered; } comp_frame;   // at: the next of the computation's calls
 typedef struct comp_walk {
   bool early;                // a computation counts as visited when it is pushed, not when it is entered
   bool *visited, *called;
+  u32 *first;                // by computation id: its calls are calls[first[id]] and on, ncalls of them, in list order
+  const hlo_instr **calls;
   hlo_computation **order; u32 n;
   HS_VEC(comp_frame) stack;
 } comp_walk;
 
 // Calls fn for each computation that an instruction calls, the last one first.
 static void each_called(comp_walk *w, const hlo_instr *i, void (*fn)(comp_walk *, hlo_computation *)) {
-  if (!hlo_op_has(i->opcode, HLO_F_CALLS)) return;
   hlo_computation *few[8], **all = few;
   u32 n = hlo_called(i, few, HS_COUNT(few));
   if (n > HS_COUNT(few)) {
@@ -114,37 +115,46 @@ static void mark_called(comp_walk *w, hlo_computation *c) { w->called[c->id] = t
 static void push_called(comp_walk *w, hlo_computation *c) {
   if (w->visited[c->id]) return;
   if (w->early) w->visited[c->id] = true;
-  hs_vec_push(&w->stack, ((comp_frame){c, c->first, w->early}));
+  hs_vec_push(&w->stack, ((comp_frame){c, 0, w->early}));
 }
 
 // Appends to the order what is reached from a computation, callees first.
 static void walk_from(comp_walk *w, hlo_computation *top_level) {
   if (w->visited[top_level->id]) return;
-  hs_vec_push(&w->stack, ((comp_frame){top_level, top_level->first, false}));
+  hs_vec_push(&w->stack, ((comp_frame){top_level, 0, false}));
   while (w->stack.n) {
     comp_frame *top = &w->stack.v[w->stack.n - 1];
     if (!top->entered && w->visited[top->c->id]) { w->stack.n--; continue; }   // a deeper frame was faster
     top->entered = w->visited[top->c->id] = true;
-    const hlo_instr *i = top->at;
-    if (!i) {
+    if (top->at == top->c->ncalls) {
       w->order[w->n++] = top->c;
       w->stack.n--;
       continue;
     }
-    top->at = i->next;   // before `top` may move
-    each_called(w, i, push_called);
+    each_called(w, w->calls[w->first[top->c->id] + top->at++], push_called);   // `top` may have moved
   }
 }
 
 static comp_walk new_walk(const hlo_module *m, hs_arena *a, bool early) {
-  return (comp_walk){.early = early, .visited = hs_calloc(m->next_comp_id + 1, sizeof(bool)), .called = hs_calloc(m->next_comp_id + 1, sizeof(bool)),
-                     .order = HS_NEW_ARRAY(a, hlo_computation *, m->ncomputations + 1)};
+  u32 ids = m->next_comp_id + 1, ncalls = 0, n = 0;
+  hlo_for_each_comp(c, m) ncalls += c->ncalls;
+  comp_walk w = {.early = early, .visited = hs_calloc(ids, sizeof(bool)), .called = hs_calloc(ids, sizeof(bool)), .first = hs_calloc(ids, sizeof(u32)),
+                 .calls = hs_alloc((ncalls + 1) * sizeof *w.calls), .order = HS_NEW_ARRAY(a, hlo_computation *, m->ncomputations + 1)};
+  hlo_for_each_comp(c, m) {
+    w.first[c->id] = n;
+    const hlo_instr *i = c->first;
+    for (u32 end = n + c->ncalls; n < end; i = i->next)
+      if (hlo_op_has(i->opcode, HLO_F_CALLS)) w.calls[n++] = i;
+  }
+  return w;
 }
 
 static hlo_computation **end_walk(comp_walk *w, u32 *count) {
   hs_vec_free(&w->stack);
   hs_free(w->visited);
   hs_free(w->called);
+  hs_free(w->first);
+  hs_free(w->calls);
   *count = w->n;
   return w->order;
 }
@@ -157,7 +167,9 @@ hlo_computation **hlo_comp_callees_first(const hlo_module *m, hs_arena *a, u32 *
 
 hlo_computation **hlo_comp_post_order(const hlo_module *m, hs_arena *a, u32 *count) {
   comp_walk w = new_walk(m, a, true);
-  hlo_for_each_comp(c, m) hlo_for_each_instr(i, c) each_called(&w, i, mark_called);
+  u32 ncalls = 0;
+  hlo_for_each_comp(c, m) ncalls += c->ncalls;
+  for (u32 k = 0; k < ncalls; k++) each_called(&w, w.calls[k], mark_called);
   hlo_for_each_comp(c, m) if (!w.called[c->id]) walk_from(&w, c);
   hlo_for_each_comp(c, m) walk_from(&w, c);   // call cycles of invalid modules
   return end_walk(&w, count);

@@ -24,11 +24,13 @@ static void reach(hlo_computation *comp, bool *seen, hs_arena *a) {
   seen[comp->id] = true;
   while (work.n) {
     hlo_computation *c = hs_vec_pop(&work);
-    hlo_for_each_instr(i, c) {
-      u32 n = hlo_called(i, NULL, 0);
-      if (!n) continue;
-      hlo_computation **v = HS_NEW_ARRAY(a, hlo_computation *, n);
-      hlo_called(i, v, n);
+    u32 left = c->ncalls;
+    for (const hlo_instr *i = c->first; left; i = i->next) {
+      if (!hlo_op_has(i->opcode, HLO_F_CALLS)) continue;
+      hlo_computation **v;
+      u32 n;
+      left--;
+      pass_called_all(i, a, &v, &n);
       for (u32 k = 0; k < n; k++)
         if (!seen[v[k]->id]) seen[v[k]->id] = true, hs_vec_push(&work, v[k]);
     }
@@ -101,6 +103,8 @@ hs_status pass_remove_unused(pass_ctx *c, bool calls) {
   for (u32 k = n; k-- > 0;) {
     HS_TRY(hs_poll());
     HS_TRY(sweep(c, order[k]));
+    if (!order[k]->ncalls) continue;
+    u64 swept = m->generation;
     hlo_for_each_instr(i, order[k]) {
       if (calls && i->opcode == HLO_CALL && owns_body(i, counts)) {
         HS_TRY(sweep(c, hlo_fusion_comp(i)));
@@ -110,7 +114,7 @@ hs_status pass_remove_unused(pass_ctx *c, bool calls) {
       trim_fusion_outputs(c, i);
       trim_operands(c, i);
     }
-    HS_TRY(sweep(c, order[k]));
+    if (m->generation != swept) HS_TRY(sweep(c, order[k]));
   }
   bool *seen = HS_NEW_ARRAY(c->scratch, bool, m->next_comp_id);
   reach(m->entry, seen, c->scratch);

@@ -121,7 +121,10 @@ static hlo_instr *inline_one(const inliner *t, hlo_instr *call, hlo_computation 
     if (!origin && hlo_attr_get(i, HLO_ATTR_ORIGIN)) hlo_remove_attr(i, HLO_ATTR_ORIGIN);   // what the call stood for is not known
   }
   if (first == call) first = NULL;
-  hlo_replace(call, root);
+  u32 nargs = call->noperands;
+  hlo_replace_uses(call, root);
+  hlo_remove(call);            // whatever its body does: the copies do it now
+  for (u32 a = 0; a < nargs; a++) hlo_remove_dead(args[a]);
   return first;
 }
 
