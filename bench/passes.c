@@ -83,13 +83,15 @@ static void say_shares(const pass_log *log) {
 static hs_status run_xla(const hlo_module *m, const char *plugin, double *seconds) {
   static const backend_flag quick[] = {{"xla_backend_optimization_level", "0"}, {"xla_llvm_disable_expensive_passes", "true"}};
   const backend *be = backend_find("pjrt");
-  backend_options o = {.plugin = plugin, .trace = true, .deadline_s = DEADLINE_S, .nflags = HS_COUNT(quick), .flags = quick};
+  hs_buf log = {0};
+  backend_options o = {.plugin = plugin, .trace = &log, .deadline_s = DEADLINE_S, .nflags = HS_COUNT(quick), .flags = quick};
   backend_exe *exe;
-  HS_TRY(be->compile(m, &o, &exe));
-  const char *log = pjrt_compiled_result(exe)->log;
+  hs_status s = be->compile(m, &o, &exe);
   pjrt_steps steps;
-  pjrt_read_steps(log ? log : "", &steps);
-  be->release(exe);
+  pjrt_read_steps(hs_ok(s) && log.n ? hs_buf_cstr(&log) : "", &steps);
+  if (hs_ok(s)) be->release(exe);
+  hs_buf_free(&log);
+  HS_TRY(s);
   double us = 0;
   u32 runs = 0;
   for (size_t k = 0; k < steps.n; k++)
