@@ -1,7 +1,6 @@
 // out.c — writing results, notes and files. See out.h.
 #include "repl/out.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <math.h>
@@ -191,12 +190,4 @@ const char *repl_time(char buf[32], double s) {
   else if (a >= 1e-6) snprintf(buf, 32, "%.3g us", s * 1e6);
   else snprintf(buf, 32, "%.3g ns", s * 1e9);
   return buf;
-}
-
-void repl_remove_folder(const char *path) {
-  DIR *d = opendir(path);
-  for (struct dirent *e; d && (e = readdir(d)) != NULL;)
-    if (strcmp(e->d_name, ".") && strcmp(e->d_name, "..")) unlinkat(dirfd(d), e->d_name, 0);
-  if (d) closedir(d);
-  rmdir(path);
 }

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "repl/bundle.h"
 #include "repl/exec.h"
 #include "repl/target.h"
 #include "repl/plugin.h"
@@ -141,6 +142,6 @@ void xla_steps_free(xla_steps *x) {
   pjrt_steps_free(&x->log);
   dump_folder_free(&x->folder);
   hs_arena_free(&x->arena);
-  if (*x->dir) repl_remove_folder(x->dir);
+  if (*x->dir) bundle_remove(x->dir);
   *x = (xla_steps){0};
 }

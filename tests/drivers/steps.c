@@ -10,8 +10,8 @@
 #include "backends/worker.h"
 #include "core/text.h"
 #include "core/verify.h"
+#include "repl/bundle.h"
 #include "repl/dump_folder.h"
-#include "repl/out.h"
 #include "tests/drivers/driver.h"
 
 #include <dirent.h>
@@ -136,7 +136,7 @@ static int check_module(void *arg, u32 k, FILE *out) {
   fprintf(out, "@ %u %u\n", states, good);
   hs_status_drop(st);
   dump_folder_free(&folder);
-  repl_remove_folder(dumps);
+  bundle_remove(dumps);
   if (r.exe) backend_find("pjrt")->release(r.exe);
   hlo_inputs_free(r.args, r.nargs);
   hs_free(r.want);
