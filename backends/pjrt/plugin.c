@@ -6,6 +6,7 @@
 #include "backends/pjrt/plugin.h"
 
 #include <dlfcn.h>
+#include <elf.h>
 #include <stdio.h>
 
 #include "core/dtype.h"
@@ -105,8 +106,28 @@ static hs_status check_table(pj_plugin *p) {
   return HS_GOOD;
 }
 
+// A file that ends before what its headers point to is mapped all the same and ends the process at the first page that is not
+// there; half a download is common enough to be told. What is no 64-bit ELF file the loader refuses by itself.
+static hs_status check_length(const char *path) {
+  FILE *f = fopen(path, "rb");
+  Elf64_Ehdr h;
+  if (!f) return hs_fail_errno(HS_E_IO, path);
+  u64 have = fseek(f, 0, SEEK_END) == 0 ? (u64)ftell(f) : 0, want = 0;
+  rewind(f);
+  if (fread(&h, sizeof h, 1, f) == 1 && memcmp(h.e_ident, ELFMAG, SELFMAG) == 0 && h.e_ident[EI_CLASS] == ELFCLASS64) {
+    want = h.e_shoff + (u64)h.e_shnum * h.e_shentsize;
+    Elf64_Phdr p;
+    for (u32 k = 0; k < h.e_phnum && fseek(f, (long)(h.e_phoff + (u64)k * h.e_phentsize), SEEK_SET) == 0 && fread(&p, sizeof p, 1, f) == 1; k++)
+      want = HS_MAX(want, p.p_offset + p.p_filesz);
+  }
+  fclose(f);
+  if (want > have) return hs_fail(HS_E_WORKER, "%s is cut short: %llu of %llu bytes are there", path, (unsigned long long)have, (unsigned long long)want);
+  return HS_GOOD;
+}
+
 hs_status pj_load(const char *path, pj_plugin *out) {
   *out = (pj_plugin){.path = path};
+  HS_TRY(check_length(path));
   out->so = dlopen(path, RTLD_NOW | RTLD_LOCAL);
   if (!out->so) return hs_fail(HS_E_WORKER, "the plug-in cannot be loaded: %s", dlerror());
   void *entry = dlsym(out->so, "GetPjrtApi");

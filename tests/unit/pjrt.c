@@ -164,7 +164,7 @@ static void files_that_are_none(void **st) {
   snprintf(none, sizeof none, "%s/none.so", folder);
   write_file(half, b.p, b.n / 2);
   write_file(text, "hello\n", 6);
-  refuses(half, 60, HS_E_WORKER, "");
+  refuses(half, 60, HS_E_WORKER, "is cut short");
   refuses(text, 60, HS_E_WORKER, "cannot be loaded");
   refuses(none, 60, HS_E_IO, "No such file");
   refuses("/no/such/plugin.so", 60, HS_E_IO, "No such file");
