@@ -29,6 +29,8 @@ static bool split(char *s, char **key, dump_step *step) {
   *key = s;
   for (char *p = rest; p; p = strchr(p + 1, '.')) {
     char *after = strstr(p, ".after_"), *before = after ? strstr(after, ".before_") : NULL;
+    // A pipeline may itself be called "after layout assignment": the last one names the pass.
+    for (char *next = after; next && (next = strstr(next + 1, ".after_")) != NULL && (!before || next < before);) after = next;
     size_t n = digits(p + 1);
     if (!n || !after || p == rest || after <= p + n) continue;
     *p = *after = '\0';

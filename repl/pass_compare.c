@@ -9,12 +9,13 @@
 #include "repl/plugin.h"
 #include "repl/xla_steps.h"
 
-typedef struct trio { hlo_module *before, *theirs, *ours; pass_totals cost[3]; } trio;      // cost: in this order
+typedef struct trio { hlo_module *before, *theirs, *ours; pass_totals cost[3]; char *failed; } trio;      // cost: in this order; failed: why ours did, or NULL
 
 static void trio_free(trio *t) {
   hlo_module_free(t->before);
   hlo_module_free(t->theirs);
   hlo_module_free(t->ours);
+  hs_free(t->failed);
   *t = (trio){0};
 }
 
@@ -25,7 +26,10 @@ static hs_status make(repl_cmd *c, const xla_steps *x, size_t run, const char *p
   HS_TRY(xla_steps_read(c, x, x->from[run], &t->before));
   HS_TRY(xla_steps_read(c, x, x->to[run], &t->theirs));
   t->ours = hlo_module_clone(t->before, t->before->name);
-  HS_TRY(pipeline_run(t->ours, pass, &o, NULL));
+  hs_status s = pipeline_run(t->ours, pass, &o, NULL);
+  if (!hs_ok(s) && s.err->code != HS_E_PASS) return s;
+  if (!hs_ok(s)) t->failed = hs_strdup(s.err->message);
+  hs_status_drop(s);
   hlo_module *const all[] = {t->before, t->theirs, t->ours};
   for (size_t k = 0; k < HS_COUNT(all); k++) HS_TRY(pass_measure(all[k], NULL, &t->cost[k]));
   return HS_GOOD;
@@ -51,19 +55,20 @@ static void put_cost(repl_cmd *c, const char *who, const pass_totals *p) {
 static void say_run(repl_cmd *c, repl_json *list, const pjrt_step *r, u32 number, const trio *t, bool listed, u32 *same) {
   hlo_graph_diff d;
   hlo_graph_diff_make(t->theirs, t->ours, c->scratch, &d);
-  bool equal = hlo_graph_diff_same(&d);
+  bool equal = !t->failed && hlo_graph_diff_same(&d);
   *same += equal;
   repl_json *j = repl_json_object(list, NULL);
   repl_json_int(j, "run", number);
   repl_json_str(j, "pipeline", r->pipeline);
   repl_json_bool(j, "changed", r->changed);
   repl_json_bool(j, "same", equal);
+  if (t->failed) repl_json_str(j, "hlosh_fails", t->failed);
   cost_json(j, t);
   if (!c->doc) {
-    repl_say(c->out, "run %u, %s: %s\n", number, r->pipeline, equal ? (r->changed ? "the same graph" : "nothing to do, for both") : "different graphs");
+    repl_say(c->out, "run %u, %s: %s%s\n", number, r->pipeline, t->failed ? "hlosh's pass fails: " : equal ? (r->changed ? "the same graph" : "nothing to do, for both") : "different graphs", t->failed ? t->failed : "");
     if (r->changed || !equal) put_cost(c, "before", &t->cost[0]), put_cost(c, "xla", &t->cost[1]), put_cost(c, "hlosh", &t->cost[2]);
   }
-  if (listed && !equal) repl_say_graph_diff(c, repl_json_object(j, "diff"), "xla", t->theirs, "hlosh", t->ours, UINT32_MAX);
+  if (listed && !equal && !t->failed) repl_say_graph_diff(c, repl_json_object(j, "diff"), "xla", t->theirs, "hlosh", t->ours, UINT32_MAX);
 }
 
 static hs_status compare_runs(repl_cmd *c, const xla_steps *x, const char *pass, const char *name, i64 only) {

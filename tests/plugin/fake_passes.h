@@ -4,12 +4,13 @@
 //   pipeline cleanup: dce, simplification (a pipeline itself: algsimp, cse)      pipeline optimization: commuter, fattener, fusion
 //   commuter  swaps the operands of additions and counts them as fuel; in mode `wrong` the third one becomes a subtraction, in
 //             mode `passabort` the process ends there
-//   fattener  in mode `heavy`: takes each addition through an array of four times the size
+//   fattener  in mode `heavy`: takes each addition through an array of four times the size, which also takes its time
 #ifndef FAKE_PASSES_H
 #define FAKE_PASSES_H
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "core/proto_wire.h"
 #include "core/text.h"
@@ -26,7 +27,7 @@ static void stop(const char *what);
 typedef struct fake_compile {
   hlo_module *m;
   hs_str disabled, dump_to;      // from the options
-  bool all_disabled;
+  bool all_disabled, backend_only;
   u32 dumps;
   u64 us;                        // "time" so far: one millisecond a run
 } fake_compile;
@@ -44,6 +45,7 @@ static bool fake_named(hs_str list, const char *name) {
 // The name of the first flag that is none of XLA's, or "".
 static hs_str fake_read_flags(fake_compile *f, pb options) {
   for (pb_field e; pb_next(&options, &e);) {
+    if (e.num == 3) f->backend_only = pb_int(e.sub, 11, 0) != 0;
     if (e.num != 7) continue;
     hs_str key = pb_str(e.sub, 1), value = pb_str(pb_sub(e.sub, 2), 1);
     if (hs_str_eq(key, HS_STR("xla_disable_hlo_passes"))) f->disabled = value;
@@ -82,6 +84,13 @@ static void fake_dump_step(fake_compile *f, const char *pipeline, const char *af
   char *what = hs_format("%04u.%s.after_%s.before_next", f->dumps++, pipeline, after);
   fake_dump(f, what);
   hs_free(what);
+}
+
+// What fattened programs spend, beside computing.
+static void fake_waste(const hlo_module *m) {
+  hlo_for_each_comp(c, m)
+    hlo_for_each_instr(i, c)
+      if (i->opcode == HLO_CONCATENATE) usleep(2000);
 }
 
 // ---- the planted passes -----------------------------------------------------------------------------------------------------

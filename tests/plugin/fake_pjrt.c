@@ -125,7 +125,7 @@ static pj_error *make_executable(hlo_ctx *ctx, const pj_program *program, const 
   hs_status s = hlo_proto_read(ctx, program->code, program->code_n, NULL, &e->m);
   if (!hs_ok(s)) { hs_free(e); return from_status(s); }
   f->m = e->m;
-  if (!is("nopasses")) fake_optimize(f);
+  if (!is("nopasses") && !f->backend_only) fake_optimize(f);
   e->stumbles = is("badcode") || (is("codegen") && !fake_named(f->disabled, "commuter"));
   s = hlo_proto_write(&e->serialized, e->m, false);
   if (!hs_ok(s)) { hlo_module_free(e->m); hs_free(e); return from_status(s); }
@@ -362,6 +362,7 @@ static pj_error *execute(pj_execute *a) {
   if (is("runerror")) return fail(PJ_INTERNAL, "the fake plug-in will not run");
   if (is("runhang")) for (;;) pause();
   if (is("runabort")) stop("buffers are ready");
+  if (is("heavy")) fake_waste(a->executable->e->m);
   hlo_literal *args[256], *r;
   for (size_t k = 0; k < a->nargs && k < 256; k++) args[k] = a->arguments[0][k]->value;
   pj_error *e = compute(a->executable->e->m, (u32)a->nargs, args, &r);

@@ -1,0 +1,73 @@
+// Names of XLA's dump files: which module, which step, whatever the pipelines and passes are called.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "repl/bundle.h"
+#include "repl/dump_folder.h"
+#include "repl/xla_steps.h"
+
+static const char *const files[] = {
+    "module_0003.jit_f.before_optimizations.txt",
+    "module_0003.jit_f.0000.simplification.after_pipeline-start.before_algsimp.txt",
+    "module_0003.jit_f.0001.simplification.after_algsimp.before_dce.txt",
+    "module_0003.jit_f.0001.simplification.after_algsimp.before_dce.hlo.pb",
+    "module_0003.jit_f.0002.after_layout_assignment.after_pipeline-start.before_pipeline-end.txt",
+    "module_0003.jit_f.0003.copy-insertion.after_adding_special-case_copies.txt",
+    "module_0003.jit_f.cpu_after_optimizations.txt",
+    "module_0003.jit_f.cpu_after_optimizations-buffer-assignment.txt",
+    "module_0003.jit_f.fusion_kernel_module.ir-no-opt.ll",
+    "module_0011.a.dotted.name.before_optimizations.txt"};
+
+static void steps_of_file_names(void **state) {
+  (void)state;
+  char dir[] = "/tmp/hlosh-unit.XXXXXX";
+  assert_non_null(mkdtemp(dir));
+  for (size_t k = 0; k < HS_COUNT(files); k++) {
+    char *path = hs_format("%s/%s", dir, files[k]);
+    FILE *f = fopen(path, "w");
+    assert_non_null(f);
+    fclose(f);
+    hs_free(path);
+  }
+  dump_folder d;
+  assert_true(hs_ok(dump_folder_read(dir, &d)));
+  assert_int_equal(d.modules.n, 2);
+  assert_string_equal(d.modules.v[1].name, "a.dotted.name");
+  const dump_module *m = &d.modules.v[0];
+  assert_string_equal(m->name, "jit_f");
+  assert_int_equal(m->number, 3);
+  static const struct { const char *pipeline, *pass, *label; } want[] = {
+      {NULL, NULL, "before_optimizations"}, {"simplification", "pipeline-start", "after_pipeline-start"}, {"simplification", "algsimp", "after_algsimp"},
+      {"after_layout_assignment", "pipeline-start", "after_pipeline-start"}, {"copy-insertion", "adding_special-case_copies", "after_adding_special-case_copies"},
+      {NULL, NULL, "after_optimizations"}};
+  assert_int_equal(m->steps.n, HS_COUNT(want));
+  for (size_t k = 0; k < HS_COUNT(want); k++) {
+    const dump_step *s = &m->steps.v[k];
+    assert_string_equal(s->label, want[k].label);
+    assert_string_equal(s->pass ? s->pass : "none", want[k].pass ? want[k].pass : "none");
+    assert_string_equal(s->pipeline ? s->pipeline : "none", want[k].pipeline ? want[k].pipeline : "none");
+  }
+  assert_non_null(strstr(m->steps.v[2].file, ".txt"));       // text where there are both
+  dump_folder_free(&d);
+  bundle_remove(dir);
+}
+
+static void names_of_passes(void **state) {
+  (void)state;
+  assert_true(xla_same_name("layout-assignment", "layout_assignment"));
+  assert_true(xla_same_name("dce", "dce"));
+  assert_false(xla_same_name("dce", "dc"));
+  assert_false(xla_same_name("a-b", "aXb"));
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {cmocka_unit_test(steps_of_file_names), cmocka_unit_test(names_of_passes)};
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
