@@ -1,5 +1,6 @@
-// find.c — which plug-ins this machine has: PJRT_NAMES_AND_LIBRARY_PATHS (name:path,name:path), the peers that `make peers`
-// fetches beside the build, and the packages of every Python on PATH (JAX's jax_plugins folders and XLA's xla_plugins).
+// find.c — which plug-ins this machine has: PJRT_NAMES_AND_LIBRARY_PATHS (name:path,name:path, a path may be a .json file, see
+// entry.c), the peers that `make peers` fetches beside the build, and the packages of every Python on PATH, of PYTHONPATH and of
+// the user (JAX's jax_plugins folders and XLA's xla_plugins).
 //
 // Nothing is loaded here and no Python runs; a package is recognised by where it lies. The name of a plug-in is the name
 // of its package.
@@ -38,24 +39,47 @@ static void add_environment(pjrt_plugins *v) {
   }
 }
 
-// Plug-ins below one Python prefix: PREFIX/lib/python3*/{site,dist}-packages/{xla,jax}_plugins/PACKAGE/*.so
-static void add_prefix(pjrt_plugins *v, const char *prefix, const char *from) {
-  static const char *const lib[] = {"lib/python3*/site-packages", "lib/python3/dist-packages", "lib/python3*/dist-packages", "local/lib/python3*/dist-packages"};
+// Plug-ins in one folder that Python looks for packages in: {xla,jax}_plugins/PACKAGE/*.so. `packages` may be a pattern.
+static void add_packages(pjrt_plugins *v, const char *packages, const char *from) {
   static const char *const folder[] = {"xla_plugins", "jax_plugins"};
-  for (size_t l = 0; l < HS_COUNT(lib); l++)
-    for (size_t f = 0; f < HS_COUNT(folder); f++) {
-      char *pattern = hs_format("%s/%s/%s/*/*.so", prefix, lib[l], folder[f]);
-      glob_t g;
-      if (glob(pattern, 0, NULL, &g) == 0) {
-        for (size_t k = 0; k < g.gl_pathc; k++) {
-          const char *file = strrchr(g.gl_pathv[k], '/'), *package = file;
-          while (package > g.gl_pathv[k] && package[-1] != '/') package--;
-          if (strstr(file, "pjrt") || strstr(file, "plugin")) add(v, package, (size_t)(file - package), g.gl_pathv[k], from);
-        }
-        globfree(&g);
+  for (size_t f = 0; f < HS_COUNT(folder); f++) {
+    char *pattern = hs_format("%s/%s/*/*.so", packages, folder[f]);
+    glob_t g;
+    if (glob(pattern, 0, NULL, &g) == 0) {
+      for (size_t k = 0; k < g.gl_pathc; k++) {
+        const char *file = strrchr(g.gl_pathv[k], '/'), *package = file;
+        while (package > g.gl_pathv[k] && package[-1] != '/') package--;
+        if (strstr(file, "pjrt") || strstr(file, "plugin")) add(v, package, (size_t)(file - package), g.gl_pathv[k], from);
       }
-      hs_free(pattern);
+      globfree(&g);
     }
+    hs_free(pattern);
+  }
+}
+
+static void add_prefix(pjrt_plugins *v, const char *prefix, const char *from) {
+  static const char *const lib[] = {"lib/python3*/site-packages", "lib64/python3*/site-packages", "lib/python3/dist-packages", "lib/python3*/dist-packages", "local/lib/python3*/dist-packages"};
+  for (size_t l = 0; l < HS_COUNT(lib); l++) {
+    char *packages = hs_format("%s/%s", prefix, lib[l]);
+    add_packages(v, packages, from);
+    hs_free(packages);
+  }
+}
+
+// PYTHONPATH, and the packages that the user installed for himself.
+static void add_users(pjrt_plugins *v) {
+  const char *p = getenv("PYTHONPATH"), *home = getenv("HOME");
+  while (p && *p) {
+    size_t n = strcspn(p, ":");
+    char *dir = hs_format("%.*s", (int)n, p);
+    if (n) add_packages(v, dir, "PYTHONPATH");
+    hs_free(dir);
+    p += n + (p[n] == ':');
+  }
+  if (!home || !*home) return;
+  char *prefix = hs_format("%s/.local", home);
+  add_prefix(v, prefix, prefix);
+  hs_free(prefix);
 }
 
 // The folder of this program and the one above it, each with a folder "peers" in it; and build/peers where we stand.
@@ -93,6 +117,7 @@ void pjrt_find_all(pjrt_plugins *v) {
   *v = (pjrt_plugins){0};
   add_environment(v);
   add_peers(v);
+  add_users(v);
   add_pythons(v);
 }
 

@@ -52,8 +52,15 @@ static void end_hosts(void) {
   hs_vec_free(&hosts);
 }
 
-static char *key_of(const pjrt_config *c) {
-  return hs_format("%u %u %d %016llx %s %s", c->threads, c->devices, c->trace, (unsigned long long)(c->target ? hs_hash_bytes(c->target, strlen(c->target), 1) : 0), c->flags ? c->flags : "", c->path);
+// What a .json file says counts, not its name alone.
+static hs_status key_of(const pjrt_config *c, char **key) {
+  pjrt_entry e;
+  HS_TRY(pjrt_entry_read(c->path, &e));
+  u64 options = e.options.n ? hs_hash_bytes(e.options.p, e.options.n, 2) : 0;
+  *key = hs_format("%u %u %d %016llx %016llx %s %s %s", c->threads, c->devices, c->trace, (unsigned long long)(c->target ? hs_hash_bytes(c->target, strlen(c->target), 1) : 0),
+                   (unsigned long long)options, c->flags ? c->flags : "", c->path, e.library);
+  pjrt_entry_free(&e);
+  return HS_GOOD;
 }
 
 static pjrt_host *host_new(const pjrt_config *c, char *key) {
@@ -165,13 +172,19 @@ static hs_status open_plugin(pjrt_host *h) {
       {"TF_CPP_VMODULE", "hlo_pass_pipeline=2,cpu_compiler=1,gpu_compiler=1", h->config.trace}, {"XLA_FLAGS", flags, flags != NULL}};
   u32 n_env = 0;
   for (size_t k = 0; k < HS_COUNT(env); k++) n_env += env[k].wanted;
-  wire_put_str(&q, h->config.path);
+  pjrt_entry entry;
+  hs_status known = pjrt_entry_read(h->config.path, &entry);
+  if (!hs_ok(known)) { hs_free(flags); return known; }
+  wire_put_str(&q, entry.library);
   wire_put_u32(&q, n_env);
   for (size_t k = 0; k < HS_COUNT(env); k++) {
     if (!env[k].wanted) continue;
     wire_put_str(&q, env[k].name);
     wire_put_str(&q, env[k].value);
   }
+  wire_put_u32(&q, entry.noptions);
+  wire_put(&q, entry.options.p, entry.options.n);
+  pjrt_entry_free(&entry);
   hs_free(flags);
   if (h->log_fd < 0) {
     h->log_fd = memfd_create("hlosh plug-in log", MFD_CLOEXEC);
@@ -219,7 +232,8 @@ static u32 running(void) {
 hs_status pjrt_host_get(const pjrt_config *c, pjrt_host **out) {
   static bool registered;
   if (!registered) atexit(end_hosts), registered = true;
-  char *key = key_of(c);
+  char *key;
+  HS_TRY(key_of(c, &key));
   pjrt_host *h = NULL;
   for (size_t k = 0; k < hosts.n && !h; k++) if (strcmp(hosts.v[k]->key, key) == 0) h = hosts.v[k];
   if (h) hs_free(key);

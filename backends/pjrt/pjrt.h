@@ -1,6 +1,7 @@
 // pjrt.h — the parts of the pjrt backend, private to backends/pjrt (find.c's list is also read by the shell).
 //
 //   find.c       shell side: which plug-ins this machine has
+//   entry.c      shell side: plug-ins named by a .json file
 //   host.c       shell side: the worker processes that hold plug-ins, their captured stderr, what a death means
 //   prepare.c    shell side: a module as plug-ins take it: flat parameters and results, no schedule
 //   options.c    shell side: compile options as protocol buffer
@@ -32,6 +33,13 @@ void pjrt_plugins_free(pjrt_plugins *);
 hs_status pjrt_find(const char *name_or_path, char **path);
 // The preferred one (name or path; may be NULL) when it is for GPUs, else the first that is.
 hs_status pjrt_find_gpu(const char *preferred, char **path);
+
+// ---- entry.c ------------------------------------------------------------------------------------------------------------
+// A plug-in's file, or a .json file that names one with the options for its client. options: noptions times a name, a PJ_ type
+// and the value, as wire.h writes them.
+typedef struct pjrt_entry { char *library; u32 noptions; hs_buf options; } pjrt_entry;
+hs_status pjrt_entry_read(const char *path, pjrt_entry *out);
+void pjrt_entry_free(pjrt_entry *);
 
 // ---- host.c -------------------------------------------------------------------------------------------------------------
 // What a worker is asked to hold; workers are shared by equal configurations.

@@ -76,8 +76,13 @@ static hs_status make_topology(const char *target, u32 devices) {
 }
 
 static hs_status make_client(u32 devices) {
-  const pj_named count = {.struct_size = PJ_SIZE(pj_named, n), .name = "cpu_device_count", .name_n = 16, .type = PJ_INT64, .v.i = devices, .n = 1};
-  pj_client_create c = PJ_ARGS(pj_client_create, kv_try_get_arg, .options = &count, .noptions = devices > 1);
+  pj_named *all = HS_NEW_ARRAY(&pjs.arena, pj_named, pjs.noptions + 1);
+  size_t n = pjs.noptions;
+  if (n) memcpy(all, pjs.options, n * sizeof *all);
+  for (size_t k = 0; devices > 1 && k < n; k++)              // as many as the program needs, whatever the user says
+    if (all[k].name_n == 16 && !memcmp(all[k].name, "cpu_device_count", 16)) all[k--] = all[--n];
+  if (devices > 1) all[n++] = (pj_named){.struct_size = PJ_SIZE(pj_named, n), .name = "cpu_device_count", .name_n = 16, .type = PJ_INT64, .v.i = devices, .n = 1};
+  pj_client_create c = PJ_ARGS(pj_client_create, kv_try_get_arg, .options = all, .noptions = n);
   worker_doing = "creating a client";
   HS_TRY(pj_do(&pjs.plugin, HS_E_RUN, PJ_Client_Create, &c));
   pjs.client = c.client;
@@ -88,7 +93,35 @@ static hs_status make_client(u32 devices) {
   return d.n ? HS_GOOD : hs_fail(HS_E_RUN, "%s has no devices", pjs.path);
 }
 
-// Payload: path, number of environment variables, name and value of each. Descriptor: where stderr goes.
+// The user's options for the client; see pjrt_entry.
+static void get_options(wire_reader *r) {
+  u32 n = wire_get_u32(r);
+  if (n > r->n) { r->bad = true; return; }
+  pjs.options = HS_NEW_ARRAY(&pjs.arena, pj_named, n + 1);
+  for (u32 k = 0; k < n && !r->bad; k++) {
+    pj_named *o = &pjs.options[k];
+    hs_str name = wire_get_str(r), s;
+    *o = (pj_named){.struct_size = PJ_SIZE(pj_named, n), .name = hs_arena_strndup(&pjs.arena, name.p, name.n), .name_n = name.n, .type = (int)wire_get_u32(r), .n = 1};
+    switch (o->type) {
+    case PJ_STRING: s = wire_get_str(r), o->v.s = hs_arena_strndup(&pjs.arena, s.p, s.n), o->n = s.n; break;
+    case PJ_INT64: o->v.i = wire_get_i64(r); break;
+    case PJ_FLOAT: o->v.f = (float)wire_get_f64(r); break;
+    case PJ_BOOL: o->v.b = wire_get_i64(r) != 0; break;
+    case PJ_INT64_LIST: {
+      o->n = wire_get_u32(r);
+      if (o->n > r->n) { r->bad = true; return; }
+      i64 *list = HS_NEW_ARRAY(&pjs.arena, i64, o->n + 1);
+      wire_get(r, list, o->n * sizeof *list);
+      o->v.list = list;
+      break;
+    }
+    default: r->bad = true;
+    }
+  }
+  pjs.noptions = r->bad ? 0 : n;
+}
+
+// Payload: path, number of environment variables, name and value of each, options for the client. Descriptor: where stderr goes.
 hs_status pjrt_serve_open(const void *payload, size_t n, const int *fds, u32 nfds, hs_buf *reply) {
   wire_reader r = {payload, n, false};
   hs_str path = wire_get_str(&r);
@@ -102,6 +135,7 @@ hs_status pjrt_serve_open(const void *payload, size_t n, const int *fds, u32 nfd
     hs_free(key);
     hs_free(text);
   }
+  get_options(&r);
   if (r.bad) return hs_fail(HS_E_INTERNAL, "bad open request");
   worker_doing = "loading the plug-in";
   HS_TRY(pj_load(pjs.path, &pjs.plugin));

@@ -27,6 +27,8 @@ typedef struct pjs_state {
   pj_device *const *devices; size_t ndevices;
   pj_topology *topology;
   HS_VEC(pjs_program *) programs;
+  hs_arena arena;
+  pj_named *options; u32 noptions;   // for the client
   const pjs_program *running;        // while it runs
 } pjs_state;
 

@@ -1,10 +1,10 @@
 // suite.c — runs a folder of HLO cases (NAME.hlo, NAME.args, NAME.expect) and checks the outputs.
 //
-// usage: suite DIR [--backend NAME] [--pipeline NAME] [--made 1] [--for FILE] [--plugin NAME] [--only SUBSTRING] [--timeout SECONDS]
+// usage: suite DIR [--backend NAME] [--pipeline NAME] [--made 1] [--for FILE|NAME] [--plugin NAME] [--only SUBSTRING] [--timeout SECONDS]
 //        [--times 1] [-j N]
 // --plugin NAME: the PJRT plug-in of that name runs the modules. --made 1: what it makes of each module (its optimized module) is
-// verified, printed and read back, and run on the evaluator, on several simulated devices where it is partitioned. --for FILE: each
-// module is only compiled, for the GPU that the file describes; what came out is verified, printed and read back.
+// verified, printed and read back, and run on the evaluator, on several simulated devices where it is partitioned. --for FILE|NAME: each
+// module is only compiled, for the GPU that the file describes, or one that hlosh describes (h200); what came out is verified, printed and read back.
 // Each case runs in a child of its own. Prints "FAIL NAME: reason" per failure, the cases that the backend does not
 // cover by the opcode, and last "suite: P/T agree, U unsupported". Exit 0 when nothing failed.
 #include "backends/backend.h"
@@ -12,6 +12,7 @@
 #include "backends/worker.h"
 #include "core/verify.h"
 #include "passes/pass.h"
+#include "profiler/gpu.h"
 #include "tests/drivers/driver.h"
 
 #include <dirent.h>
@@ -196,7 +197,10 @@ int main(int argc, char **argv) {
              .plugin = drv_option(&a, "plugin")};
   const char *target = drv_option(&a, "for");
   if (s.plugin && !s.backend) s.backend = "pjrt";
-  if (target && !(s.target = drv_read(target, NULL))) {
+  hs_buf known = {0};
+  if (target && prof_gpu_text(target, &known)) s.target = hs_strdup(hs_buf_cstr(&known));
+  hs_buf_free(&known);
+  if (target && !s.target && !(s.target = drv_read(target, NULL))) {
     fprintf(stderr, "%s: %s\n", target, strerror(errno));
     return 2;
   }

@@ -9,6 +9,7 @@
 //   segv          Compile crashes             shape         tells another output shape
 //   runerror      Execute answers code 13     runhang       Execute never returns     runabort      Execute stops the process
 //   size          a result of another size than the module's
+//   options       its client is not made; the error says with which options it was to be
 //   gpu           no devices; compiles for a described one, of which it does not know the field `unknown_field`, and dumps kernels
 //   ffi           takes handlers of custom calls; a module whose root is a call on its parameters is run by its handler
 //   wrong, passabort, heavy       a pass of its pipeline does that (fake_passes.h)      codegen   wrong results while commuter runs
@@ -87,6 +88,7 @@ static pj_error *attributes(pj_attributes *a) {
   a->n = 1;
   return NULL;
 }
+static char told[300];
 static pj_error *client_create(pj_client_create *a) {
   if (is("gpu")) return fail(PJ_FAILED_PRECONDITION, "No visible GPU devices.");
   size_t want = PJ_SIZE(pj_client_create, kv_try_get_arg) + (is("picky") ? 64 : 0);
@@ -95,6 +97,16 @@ static pj_error *client_create(pj_client_create *a) {
     snprintf(text, sizeof text, "Unexpected PJRT_Client_Create_Args size: expected %zu, got %zu. The plugin is likely built with a later version.", want, a->struct_size);
     return fail(PJ_INVALID_ARGUMENT, text);
   }
+  for (size_t k = 0; k < a->noptions && is("options"); k++) {      // tells what it was given, as its answer
+    const pj_named *o = &a->options[k];
+    size_t n = strlen(told);
+    if (o->type == PJ_STRING) snprintf(told + n, sizeof told - n, "%.*s=%.*s ", (int)o->name_n, o->name, (int)o->n, o->v.s);
+    if (o->type == PJ_INT64) snprintf(told + n, sizeof told - n, "%.*s=%lld ", (int)o->name_n, o->name, (long long)o->v.i);
+    if (o->type == PJ_BOOL) snprintf(told + n, sizeof told - n, "%.*s=%s ", (int)o->name_n, o->name, o->v.b ? "yes" : "no");
+    if (o->type == PJ_FLOAT) snprintf(told + n, sizeof told - n, "%.*s=%g ", (int)o->name_n, o->name, (double)o->v.f);
+    if (o->type == PJ_INT64_LIST) snprintf(told + n, sizeof told - n, "%.*s=%zu of them, last %lld ", (int)o->name_n, o->name, o->n, o->n ? (long long)o->v.list[o->n - 1] : 0);
+  }
+  if (is("options")) return fail(PJ_INVALID_ARGUMENT, told);
   a->client = hs_calloc(1, sizeof *a->client);
   a->client->ctx = hlo_ctx_new();
   return NULL;

@@ -453,6 +453,53 @@ static void found(void **st) {
   unsetenv("PJRT_NAMES_AND_LIBRARY_PATHS");
 }
 
+static void json_entries(void **st) {
+  (void)st;
+  char path[256];
+  snprintf(path, sizeof path, "%s/entry.json", folder);
+  char *real = realpath(fake("options"), NULL);
+  char *json = hs_format("{\n \"other\": [{\"a\": [1, null]}, 2.5], \"library_path\": \"%s\",\n \"create_options\": {\"name\": \"a \\\"b\\\"\", \"count\": -3, \"on\": true, \"off\": false, \"share\": 0.25, \"ids\": [4, 5, 6]}}\n", real);
+  write_file(path, json, strlen(json));
+  refuses(path, 60, HS_E_RUN, "name=a \"b\" count=-3 on=yes off=no share=0.25 ids=3 of them, last 6");
+  for (size_t n = 0; n + 2 < strlen(json); n += 5) {                 // cut short anywhere: an error of the file
+    write_file(path, json, n);
+    pjrt_entry e;
+    hs_status s = pjrt_entry_read(path, &e);
+    assert_false(hs_ok(s));
+    assert_int_equal(s.err->code, HS_E_INPUT);
+    hs_status_drop(s);
+  }
+  hs_free(json);
+  json = hs_format("{\"library_path\": \"%s\"}", fake("ok"));
+  write_file(path, json, strlen(json));
+  agrees(path, add_one);
+  write_file(path, "{}", 2);
+  refuses(path, 60, HS_E_INPUT, "names no library_path");
+  write_file(path, "{\"create_options\": {\"a\": null}}", 32);
+  refuses(path, 60, HS_E_INPUT, "is not the JSON");
+  hs_free(json);
+  free(real);
+}
+
+static void packages_of_a_python(void **st) {
+  (void)st;
+  char dir[256], file[300];
+  snprintf(dir, sizeof dir, "mkdir -p %s/py/jax_plugins/mine", folder);
+  assert_int_equal(system(dir), 0);
+  snprintf(file, sizeof file, "%s/py/jax_plugins/mine/pjrt_plugin_mine.so", folder);
+  write_file(file, "x", 1);
+  snprintf(dir, sizeof dir, "/nowhere:%s/py", folder);
+  setenv("PYTHONPATH", dir, 1);
+  char *path;
+  assert_true(hs_ok(pjrt_find("mine", &path)));
+  assert_string_equal(path, file);
+  hs_free(path);
+  unsetenv("PYTHONPATH");
+  hs_status s = pjrt_find("mine", &path);
+  assert_false(hs_ok(s));
+  hs_status_drop(s);
+}
+
 static void described(void **st) {
   (void)st;
   pjrt_about a;
@@ -735,7 +782,7 @@ int main(int argc, char **argv) {
   const struct CMUnitTest tests[] = {
     cmocka_unit_test(runs), cmocka_unit_test(future_versions), cmocka_unit_test(optional_functions), cmocka_unit_test(bad_plugins), cmocka_unit_test(deaths),
     cmocka_unit_test(files_that_are_none), cmocka_unit_test(killed), cmocka_unit_test(recompiled), cmocka_unit_test(custom_calls), cmocka_unit_test(compile_options), cmocka_unit_test(struct_sizes),
-    cmocka_unit_test(flattened), cmocka_unit_test(no_fusions_among_parts), cmocka_unit_test(tiles), cmocka_unit_test(whole_from_a_part), cmocka_unit_test(listed_groups), cmocka_unit_test(found), cmocka_unit_test(described), cmocka_unit_test(said_of_the_executable),
+    cmocka_unit_test(flattened), cmocka_unit_test(no_fusions_among_parts), cmocka_unit_test(tiles), cmocka_unit_test(whole_from_a_part), cmocka_unit_test(listed_groups), cmocka_unit_test(found), cmocka_unit_test(json_entries), cmocka_unit_test(packages_of_a_python), cmocka_unit_test(described), cmocka_unit_test(said_of_the_executable),
     cmocka_unit_test(kernels_of_a_gpu), cmocka_unit_test(machine_code), cmocka_unit_test(gpu_descriptions), cmocka_unit_test(steps_from_a_log), cmocka_unit_test(on_real_xla),
   };
   return cmocka_run_group_tests(tests, setup, teardown);
