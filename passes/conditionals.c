@@ -1,7 +1,8 @@
 // conditionals.c — fewer and plainer conditionals.
 //
-// simplify-conditional (xla/service/conditional_simplifier.cc): a constant predicate picks its branch; equal branches are
-//   one; branches that only pass values on become selects; result elements that nobody reads are dropped.
+// simplify-conditional (xla/service/conditional_simplifier.cc): result elements that are alike are one, those that nobody
+//   reads are dropped; a constant predicate picks its branch; equal branches are one; two branches that are cheap are both
+//   computed, then selected; what a branch does not read is not passed to it.
 // conditional-to-select (xla/service/conditional_to_select.cc): inside functions applied to scalars (map, reduce, sort ...)
 //   both branches are computed and a select picks.
 // conditional-canonicalizer (xla/service/conditional_canonicalizer.cc): operands and results of branches become tuples.
@@ -20,13 +21,42 @@ static bool pure(const hlo_computation *c) {
   return true;
 }
 
-// Only moves values: nothing is computed by running it although its result is not used.
-static bool passes_values_on(const hlo_computation *c) {
-  hlo_for_each_instr(i, c) {
-    if (i->opcode != HLO_PARAMETER && i->opcode != HLO_TUPLE && i->opcode != HLO_GET_TUPLE_ELEMENT && i->opcode != HLO_CONSTANT) return false;
-    if (i->opcode == HLO_CONSTANT && i->shape->elements > 1) return false;
+// What a branch may compute although its result is not used.
+static bool is_cheap(const hlo_instr *i) {
+  switch (i->opcode) {
+    case HLO_BROADCAST: case HLO_CONCATENATE: case HLO_DYNAMIC_SLICE: case HLO_GET_TUPLE_ELEMENT: case HLO_REDUCE: case HLO_RESHAPE: case HLO_PAD:
+    case HLO_PARAMETER: case HLO_SLICE: case HLO_TUPLE: case HLO_CONSTANT: return true;
+    default: return hlo_op_has(i->opcode, HLO_F_ELEMENTWISE) && i->opcode != HLO_MAP;
   }
+}
+static bool all_cheap(const hlo_computation *c) {
+  hlo_for_each_instr(i, c) if (!is_cheap(i)) return false;
   return true;
+}
+
+static bool has_array(const hlo_shape *s) {
+  if (!hlo_shape_is_tuple(s)) return hlo_shape_is_array(s);
+  for (u32 k = 0; k < s->nelems; k++)
+    if (has_array(s->elems[k])) return true;
+  return false;
+}
+
+// Gives arrays that it was given: running it is faster than a select.
+static bool only_passes_arrays(const hlo_computation *c) {
+  hlo_for_each_instr(i, c) if (i->opcode != HLO_PARAMETER && i->opcode != HLO_TUPLE && i->opcode != HLO_GET_TUPLE_ELEMENT) return false;
+  return has_array(c->root->shape);
+}
+
+static bool has_channel(const hlo_computation *c, hs_arena *a) {
+  hlo_for_each_instr(i, c) {
+    hlo_computation **v;
+    u32 n;
+    if (hlo_attr_get(i, HLO_ATTR_CHANNEL_ID)) return true;
+    pass_called_all(i, a, &v, &n);
+    for (u32 k = 0; k < n; k++)
+      if (has_channel(v[k], a)) return true;
+  }
+  return false;
 }
 
 static hlo_instr *select_tree(hlo_instr *pred, hlo_instr *t, hlo_instr *f, hs_arena *a) {
@@ -38,7 +68,7 @@ static hlo_instr *select_tree(hlo_instr *pred, hlo_instr *t, hlo_instr *f, hs_ar
   if (hlo_shape_is_tuple(t->shape)) {
     u32 n = t->shape->nelems;
     hlo_instr **e = HS_NEW_ARRAY(a, hlo_instr *, n + 1);
-    for (u32 k = 0; k < n; k++) e[k] = select_tree(pred, pass_element(t, k), pass_element(f, k), a);
+    for (u32 k = 0; k < n; k++) e[k] = select_tree(pred, hlo_add_gte(t, k), hlo_add_gte(f, k), a);
     return hlo_add_tuple(pred->parent, n, e);
   }
   hlo_instr *p = pred;
@@ -66,24 +96,27 @@ static bool to_select(pass_ctx *c, hlo_instr *i, hlo_computation *const *branche
   return true;
 }
 
-// Drops result elements that nobody reads: every user is a get-tuple-element.
-static bool trim_results(pass_ctx *c, hlo_instr *i, u32 *counts) {
-  if (!hlo_shape_is_tuple(i->shape) || hlo_is_root(i) || !i->shape->nelems) return false;
+// Every user reads one element of the result, and there are users.
+static bool read_by_element(const hlo_instr *i) {
+  if (!hlo_shape_is_tuple(i->shape) || hlo_is_root(i) || !i->nuses) return false;
+  hlo_for_each_use(u, i) if (u->user->opcode != HLO_GET_TUPLE_ELEMENT) return false;
+  return true;
+}
+
+// Drops result elements that nobody reads.
+static void trim_results(pass_ctx *c, hlo_instr *i, u32 *counts) {
+  if (!read_by_element(i)) return;
   u32 n = i->shape->nelems, live = 0;
-  bool *used = HS_NEW_ARRAY(c->scratch, bool, n);
+  bool *used = HS_NEW_ARRAY(c->scratch, bool, n + 1);
   hlo_for_each_use(u, i) {
-    if (u->user->opcode != HLO_GET_TUPLE_ELEMENT) return false;
     i64 k = hlo_attr_int(u->user, HLO_ATTR_INDEX, 0);
     if (!used[k]) used[k] = true, live++;
   }
-  if (live == n || !i->nuses) return false;
+  if (live == n || !pass_may_rewrite(c)) return;
+  pass_note_done(c, i, NULL, "%u of %u result elements unused", n - live, n);
   hlo_computation **b;
   u32 nb;
   pass_called_all(i, c->scratch, &b, &nb);
-  for (u32 k = 0; k < nb; k++)
-    if (b[k]->root->opcode != HLO_TUPLE) return false;
-  if (!pass_may_rewrite(c)) return false;
-  pass_note_done(c, i, NULL, "%u of %u result elements unused", n - live, n);
   i64 *number = HS_NEW_ARRAY(c->scratch, i64, n), at = 0;
   for (u32 k = 0; k < n; k++) number[k] = used[k] ? at++ : -1;
   hlo_instr *root = NULL;
@@ -91,19 +124,32 @@ static bool trim_results(pass_ctx *c, hlo_instr *i, u32 *counts) {
     b[k] = pass_own_called(i, k, counts, c->scratch);
     hlo_instr *old = b[k]->root, **e = HS_NEW_ARRAY(c->scratch, hlo_instr *, n);
     for (u32 j = 0; j < n; j++)
-      if (used[j]) e[number[j]] = hlo_operand(old, j);
+      if (used[j]) e[number[j]] = pass_element(old, j);
     root = hlo_add_tuple(b[k], live, e);
     hlo_set_root(b[k], root);
     hlo_remove_dead(old);
   }
   hlo_set_shape(i, root->shape);
   hlo_for_each_use(u, i) hlo_set_attr_int(u->user, HLO_ATTR_INDEX, number[hlo_attr_int(u->user, HLO_ATTR_INDEX, 0)]);
-  return true;
+}
+
+// A result that nobody reads at all (the conditional stays for what it does) becomes an empty tuple.
+static void drop_result(pass_ctx *c, hlo_instr *i, u32 *counts) {
+  if (i->nuses || hlo_is_root(i) || (hlo_shape_is_tuple(i->shape) && !i->shape->nelems) || !pass_may_rewrite(c)) return;
+  pass_note_done(c, i, NULL, "nobody reads its result");
+  hlo_computation **b;
+  u32 nb;
+  pass_called_all(i, c->scratch, &b, &nb);
+  for (u32 k = 0; k < nb; k++) {
+    b[k] = pass_own_called(i, k, counts, c->scratch);
+    hlo_set_root(b[k], hlo_add_tuple(b[k], 0, NULL));
+  }
+  hlo_set_shape(i, hlo_shape_tuple(c->m->ctx, 0, NULL));
 }
 
 // Result elements that every branch computes alike: readers of the later one read the earlier one.
 static void merge_results(pass_ctx *c, hlo_instr *i, hlo_computation *const *b, u32 nb) {
-  if (!hlo_shape_is_tuple(i->shape) || i->shape->nelems > 256) return;
+  if (!read_by_element(i) || i->shape->nelems > 256) return;
   for (u32 x = 0; x < nb; x++)
     if (b[x]->root->opcode != HLO_TUPLE) return;
   for (u32 k = 1; k < i->shape->nelems; k++) {
@@ -116,7 +162,7 @@ static void merge_results(pass_ctx *c, hlo_instr *i, hlo_computation *const *b, 
     if (j == k) continue;
     for (hlo_use *u = i->first_use, *next; u; u = next) {
       next = u->next;
-      if (u->user->opcode != HLO_GET_TUPLE_ELEMENT || hlo_attr_int(u->user, HLO_ATTR_INDEX, -1) != (i64)k || !pass_may_rewrite(c)) continue;
+      if (hlo_attr_int(u->user, HLO_ATTR_INDEX, -1) != (i64)k || !pass_may_rewrite(c)) continue;
       pass_note_done(c, u->user, i, "element %u always equals element %u", k, j);
       hlo_set_attr_int(u->user, HLO_ATTR_INDEX, j);
     }
@@ -158,33 +204,43 @@ static bool in_scheduling_group(const hlo_instr *i) {
   return false;
 }
 
+// A branch instead of the conditional, or both and selects. True when it is gone.
+static bool remove_conditional(pass_ctx *c, hlo_instr *i, hlo_computation *const *b, u32 n) {
+  if (i->ctrl_preds || i->nctrl_succs) { pass_note_declined(c, i, NULL, "it has control dependencies"); return false; }
+  if (hlo_has_side_effect(i)) { pass_note_declined(c, i, NULL, "a branch has a side effect"); return false; }
+  if (in_scheduling_group(i)) { pass_note_declined(c, i, NULL, "it is in a scheduling group"); return false; }
+  i64 taken = n == 1 ? 0 : constant_branch(i, n);
+  bool same = n > 1 && taken < 0;
+  for (u32 k = 1; same && k < n; k++) same = hlo_operand(i, k + 1) == hlo_operand(i, 1) && pass_comp_equal(b[0], b[k], true, c->scratch);
+  if (taken >= 0 || (same && pure(b[0]))) {
+    if (!pass_may_rewrite(c)) return false;
+    if (taken >= 0) pass_note_done(c, i, NULL, "always takes branch %lld", (long long)taken);
+    else pass_note_done(c, i, NULL, "its branches are equal");
+    u32 k = taken >= 0 ? (u32)taken : 0;
+    hlo_instr *arg = hlo_operand(i, k + 1);
+    pass_inline_call(i, b[k], &arg, c->scratch);
+    return true;
+  }
+  if (n != 2 || !all_cheap(b[0]) || !all_cheap(b[1])) { pass_note_declined(c, i, NULL, "its branches are too expensive to compute both"); return false; }
+  if (only_passes_arrays(b[0]) || only_passes_arrays(b[1])) { pass_note_declined(c, i, NULL, "a branch passes its arrays on: running it is faster than a select"); return false; }
+  if (!to_select(c, i, b)) return false;
+  pass_note_done(c, i, NULL, "both branches computed, then selected");
+  return true;
+}
+
 static void simplify(pass_ctx *c, hlo_instr *i, u32 *counts) {
   hlo_computation **b;
   u32 n;
   pass_called_all(i, c->scratch, &b, &n);
   if (n == 0 || i->noperands != n + 1) return;
-  i64 taken = n == 1 ? 0 : constant_branch(i, n);
-  if (i->ctrl_preds || i->nctrl_succs) { pass_note_declined(c, i, NULL, "it has control dependencies"); return; }
-  if (in_scheduling_group(i)) { pass_note_declined(c, i, NULL, "it is in a scheduling group"); return; }
-  if (taken >= 0) {
-    if (!pass_may_rewrite(c)) return;
-    pass_note_done(c, i, NULL, "always takes branch %lld", (long long)taken);
-    hlo_instr *arg = hlo_operand(i, (u32)taken + 1);
-    pass_inline_call(i, b[taken], &arg, c->scratch);
-    return;
-  }
-  bool same = true;
-  for (u32 k = 1; same && k < n; k++) same = hlo_operand(i, k + 1) == hlo_operand(i, 1) && pass_comp_equal(b[0], b[k], true, c->scratch);
-  if (same && pure(b[0])) {
-    if (!pass_may_rewrite(c)) return;
-    pass_note_done(c, i, NULL, "its branches are equal");
-    hlo_instr *arg = hlo_operand(i, 1);
-    pass_inline_call(i, b[0], &arg, c->scratch);
-    return;
-  }
-  if (n == 2 && passes_values_on(b[0]) && passes_values_on(b[1]) && to_select(c, i, b)) return;
+  if (hlo_attr_get(i, HLO_ATTR_SHARDING)) { pass_note_declined(c, i, NULL, "it is sharded"); return; }
+  for (u32 k = 0; k < n; k++)
+    if (has_channel(b[k], c->scratch)) { pass_note_declined(c, i, NULL, "a branch talks over a channel"); return; }
   merge_results(c, i, b, n);
   trim_results(c, i, counts);
+  drop_result(c, i, counts);
+  pass_called_all(i, c->scratch, &b, &n);
+  if (remove_conditional(c, i, b, n)) return;
   for (u32 k = 0; k < n; k++) trim_operand(c, i, k, counts);
 }
 

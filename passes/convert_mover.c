@@ -11,23 +11,36 @@ static bool moves(const hlo_instr *i) {
   }
 }
 
+// By width alone, whatever the kinds of types; types of less than a byte stay where they are, packing matters there.
 static bool widening(hlo_dtype from, hlo_dtype to) {
-  return hlo_dtypes[from].cls == hlo_dtypes[to].cls && hlo_dtype_bits(from) < hlo_dtype_bits(to);
+  return hlo_dtype_bits(from) < hlo_dtype_bits(to) && (hlo_dtype_bits(from) >= 8 || from == HLO_PRED);
 }
 
-// A scalar constant that is the same number in the narrow type.
+// A constant all of whose elements are the same after going through the narrow type.
 static bool exact(const hlo_instr *c, hlo_dtype t) {
-  const hlo_literal *l = c->opcode == HLO_CONSTANT && c->shape->elements == 1 ? hlo_constant_value(c) : NULL;
-  if (!l || l->elided || hlo_dtype_is_complex(t)) return false;
-  unsigned char buf[16];
-  double v = hlo_literal_f64(l, 0);
-  if (hlo_dtype_is_integer(t)) {
-    i64 k = hlo_literal_i64(l, 0);
-    hlo_elem_from_i64(t, buf, k);
-    return hlo_elem_to_i64(t, buf) == k;
+  const hlo_literal *l = c->opcode == HLO_CONSTANT ? hlo_constant_value(c) : NULL;
+  if (!l || hlo_literal_has_elided(l) || !hlo_shape_is_array(l->shape) || hlo_dtype_is_complex(t) || hlo_dtype_is_complex(l->shape->dtype)) return false;
+  bool integers = !hlo_dtype_is_float(t) && !hlo_dtype_is_float(l->shape->dtype), same = true;
+  for (i64 k = 0; same && k < l->shape->elements; k++) {
+    unsigned char buf[16];
+    if (integers) {
+      hlo_elem_from_i64(t, buf, hlo_literal_i64(l, k));
+      same = hlo_elem_to_i64(t, buf) == hlo_literal_i64(l, k);
+    } else {
+      double v = hlo_dtype_is_float(l->shape->dtype) ? hlo_literal_f64(l, k) : (double)hlo_literal_i64(l, k);
+      bool whole = hlo_dtype_is_float(l->shape->dtype) || (i64)v == hlo_literal_i64(l, k);
+      if (hlo_dtype_is_float(t)) hlo_elem_from_f64(t, buf, v);
+      else if (v >= -0x1p62 && v <= 0x1p62) hlo_elem_from_i64(t, buf, (i64)v);
+      else return false;
+      same = whole && (hlo_dtype_is_float(t) ? hlo_elem_to_f64(t, buf) : (double)hlo_elem_to_i64(t, buf)) == v;
+    }
   }
-  hlo_elem_from_f64(t, buf, v);
-  return hlo_elem_to_f64(t, buf) == v;
+  return same;
+}
+
+static bool one_user(const hlo_instr *i) {
+  hlo_for_each_use(u, i) if (u->user != i->first_use->user) return false;
+  return i->nuses > 0;
 }
 
 static hlo_instr *narrow(pass_ctx *p, hlo_instr *o, hlo_dtype t, hlo_instr *before) {
@@ -55,7 +68,7 @@ static bool move_down(pass_ctx *p, hlo_instr *i) {
     hlo_instr *o = hlo_operand(i, k);
     if (o->opcode != HLO_CONVERT) continue;
     hlo_dtype from = hlo_operand(o, 0)->shape->dtype;
-    if (o->nuses != 1 || hlo_is_root(o) || !widening(from, o->shape->dtype) || (t != HLO_DT_INVALID && t != from)) return false;
+    if (!one_user(o) || hlo_is_root(o) || !widening(from, o->shape->dtype) || (t != HLO_DT_INVALID && t != from)) return false;
     t = from;
   }
   if (t == HLO_DT_INVALID) return false;
@@ -72,7 +85,7 @@ static bool move_down(pass_ctx *p, hlo_instr *i) {
 static bool move_up(pass_ctx *p, hlo_instr *i) {
   if (i->opcode != HLO_CONVERT) return false;
   hlo_instr *o = hlo_operand(i, 0);
-  if (!moves(o) || o->nuses != 1 || o->ctrl_preds || o->nctrl_succs || !widening(i->shape->dtype, o->shape->dtype) || !pass_may_rewrite(p)) return false;
+  if (!moves(o) || !one_user(o) || o->ctrl_preds || o->nctrl_succs || !widening(i->shape->dtype, o->shape->dtype) || !pass_may_rewrite(p)) return false;
   hlo_instr **ops = HS_NEW_ARRAY(p->scratch, hlo_instr *, o->noperands);
   for (u32 k = 0; k < o->noperands; k++) {
     hlo_instr *x = hlo_operand(o, k);

@@ -232,7 +232,8 @@ static hlo_computation *clone_of(const hlo_computation *x) {
   return copy;
 }
 
-static hlo_computation *deep_clone(hlo_computation *x, hs_arena *a, bool calls_stay) {
+// stays: by computation id below `known`, those that the copy shares with the original.
+static hlo_computation *deep_clone(hlo_computation *x, hs_arena *a, u32 known, const bool *stays) {
   hlo_computation *top = clone_of(x);
   HS_VEC(hlo_computation *) work = {0};
   hs_vec_push(&work, top);
@@ -241,9 +242,9 @@ static hlo_computation *deep_clone(hlo_computation *x, hs_arena *a, bool calls_s
     hlo_for_each_instr(i, y) {
       hlo_computation **v;
       u32 n;
-      if (calls_stay && i->opcode == HLO_CALL) continue;
       pass_called_all(i, a, &v, &n);
       for (u32 k = 0; k < n; k++) {
+        if (v[k]->id < known && stays[v[k]->id]) continue;
         hlo_computation *copy = clone_of(v[k]);
         pass_set_called(i, k, copy);
         hs_vec_push(&work, copy);
@@ -279,27 +280,35 @@ static call_sites find_sites(const hlo_module *m, hs_arena *a) {
 }
 
 // Callees first. The first control-flow caller keeps the computation, unless operations like reduce use it, too; a
-// conditional that names it twice gets a copy for each branch. skip_cloning_for_calls: calls may share.
+// conditional that names it twice gets a copy for each branch. skip_cloning_for_calls: what only calls use stays shared.
 hs_status pass_flatten_call_graph(pass_ctx *c) {
   hlo_module *m = c->m;
   bool calls_share = pass_option_bool(c, "skip_cloning_for_calls", false);
   u32 n;
   hlo_computation **order = hlo_comp_post_order(m, c->scratch, &n);
   call_sites all = find_sites(m, c->scratch);
+  u32 known = m->next_comp_id;
+  bool *stays = HS_NEW_ARRAY(c->scratch, bool, known + 1);
+  for (u32 k = 0; calls_share && k < n; k++) {
+    u32 id = order[k]->id, j = all.start[id];
+    while (j < all.start[id + 1] && all.sites[j].i->opcode == HLO_CALL) j++;
+    stays[id] = j == all.start[id + 1];
+  }
   for (u32 k = 0; k < n; k++) {
     hlo_computation *x = order[k];
     u32 from = all.start[x->id], to = all.start[x->id + 1];
     bool keep = true;   // the next control-flow caller may have x itself
-    for (u32 j = from; j < to; j++) keep &= control_flow(all.sites[j].i) && !(calls_share && all.sites[j].i->opcode == HLO_CALL);
+    if (stays[x->id]) continue;
+    for (u32 j = from; j < to; j++) keep &= control_flow(all.sites[j].i);
     for (u32 j = from; j < to; j++) {
       const call_site *s = &all.sites[j];
-      if (!control_flow(s->i) || (calls_share && s->i->opcode == HLO_CALL)) continue;
+      if (!control_flow(s->i)) continue;
       bool twice = (j + 1 < to && all.sites[j + 1].i == s->i) || (j > from && all.sites[j - 1].i == s->i);
       if (keep && !twice) { keep = false; continue; }
       keep = false;
       if (!pass_may_rewrite(c)) return HS_GOOD;
       pass_note_done(c, s->i, NULL, "%s copied for this caller", x->name);
-      pass_set_called(s->i, s->slot, deep_clone(x, c->scratch, calls_share));
+      pass_set_called(s->i, s->slot, deep_clone(x, c->scratch, known, stays));
     }
     HS_TRY(hs_poll());
   }

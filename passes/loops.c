@@ -198,7 +198,9 @@ static u32 sink_into(hlo_computation *comp, u32 k, const hlo_instr *constant, bo
     next = u->next;
     hlo_instr *g = u->user;
     if (g->opcode != HLO_GET_TUPLE_ELEMENT || hlo_attr_int(g, HLO_ATTR_INDEX, -1) != (i64)k) continue;
-    for (hlo_use *v = g->first_use, *after; v; v = after) {
+    bool computes = false;   // passing it on, in whatever place, needs no constant
+    hlo_for_each_use(v, g) computes |= v->user != root || root->opcode != HLO_TUPLE;
+    for (hlo_use *v = g->first_use, *after; v && computes; v = after) {
       after = v->next;
       if (v->user == root && root->opcode == HLO_TUPLE && v->slot == k) continue;
       n++;

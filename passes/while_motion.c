@@ -3,33 +3,50 @@
 // while-loop-invariant-code-motion (xla/service/while_loop_invariant_code_motion.cc): what a body computes from
 //   invariant state alone is computed once, before the loop, and passed in as a new invariant element. Data movement and
 //   constants are not worth a place in the state on their own; they are copied out when something that is worth it needs
-//   them. Options: hoist_constants, hoist_size_inflation_ratio (percent).
+//   them. Options: hoist_constants, hoist_reshapes, hoist_other, hoist_size_inflation_ratio (percent).
 // while-loop-constant-sinking (xla/service/while_loop_constant_sinking.cc): an invariant element that starts as a constant
 //   (or a broadcast of one) is replaced by that constant inside the loop, where other passes can use it.
 #include "core/eval.h"
 #include "passes/loops.h"
 
-static bool worth_hoisting_alone(const pass_ctx *c, const hlo_instr *i) {
+typedef struct motion { pass_ctx *c; bool constants, reshapes, others; i64 inflation; } motion;
+
+static bool is_target(const hlo_instr *i, const char *const *names, size_t n) {
+  hs_str t = i->opcode == HLO_CUSTOM_CALL ? hlo_attr_str(i, HLO_ATTR_CUSTOM_CALL_TARGET) : (hs_str){0};
+  for (size_t k = 0; k < n; k++)
+    if (t.n && hs_str_eq(t, hs_str_of(names[k]))) return true;
+  return false;
+}
+
+static bool worth_hoisting_alone(const motion *o, const hlo_instr *i) {
+  static const char *const sharding[] = {"Sharding"};
   switch (i->opcode) {
-    case HLO_BITCAST: case HLO_BROADCAST: case HLO_IOTA: case HLO_RESHAPE: case HLO_REVERSE: case HLO_SLICE: case HLO_TRANSPOSE:
-    case HLO_TUPLE: case HLO_GET_TUPLE_ELEMENT: return false;
-    case HLO_CONSTANT: return pass_option_bool(c, "hoist_constants", false);
-    default: return true;
+    case HLO_BITCAST: case HLO_BROADCAST: case HLO_IOTA: case HLO_REVERSE: case HLO_SLICE: case HLO_TRANSPOSE: case HLO_TUPLE: return false;
+    case HLO_GET_TUPLE_ELEMENT: return hlo_operand(i, 0)->opcode != HLO_PARAMETER;
+    case HLO_RESHAPE: return o->reshapes;
+    case HLO_CONSTANT: return o->constants;
+    default: return !is_target(i, sharding, HS_COUNT(sharding));
   }
 }
 
-static bool may_move(const hlo_instr *i) {
+static bool may_move(const motion *o, const hlo_instr *i) {
+  if (!o->others && i->opcode != HLO_CONSTANT && i->opcode != HLO_RESHAPE) return i->opcode == HLO_GET_TUPLE_ELEMENT;
   return i->opcode != HLO_PARAMETER && !i->ctrl_preds && !i->nctrl_succs && !hlo_op_has(i->opcode, HLO_F_ASYNC) && !hlo_has_side_effect(i) &&
-         i->opcode != HLO_RNG && i->opcode != HLO_PARTITION_ID && i->opcode != HLO_OPT_BARRIER && !hlo_shape_is_tuple(i->shape) &&
-         (hlo_shape_is_array(i->shape));
+         i->opcode != HLO_PARTITION_ID && i->opcode != HLO_OPT_BARRIER && i->opcode != HLO_AFTER_ALL;
 }
 
-static bool inflates(pass_ctx *c, const hlo_instr *i) {
-  i64 percent = pass_option_int(c, "hoist_size_inflation_ratio", -1);
-  if (percent < 0 || i->opcode == HLO_CONSTANT) return false;
+// Annotations that must stay where they are, and the loop with them.
+static bool holds_still(const hlo_computation *body) {
+  static const char *const names[] = {"SPMDFullToShardShape", "SPMDShardShapeToFull", "annotate_device_placement", "MoveToHost", "MoveToDevice"};
+  hlo_for_each_instr(i, body) if (i->opcode == HLO_DOMAIN || is_target(i, names, HS_COUNT(names))) return true;
+  return false;
+}
+
+static bool inflates(const motion *o, const hlo_instr *i) {
+  if (o->inflation < 0 || i->opcode == HLO_CONSTANT) return false;
   i64 in = 0;
   for (u32 k = 0; k < i->noperands; k++) in += hlo_shape_bytes(hlo_operand(i, k)->shape);
-  return (double)hlo_shape_bytes(i->shape) * 100 > (double)in * (double)percent;
+  return (double)hlo_shape_bytes(i->shape) * 100 > (double)in * (double)o->inflation;
 }
 
 typedef struct mover {
@@ -84,10 +101,19 @@ static bool runs_once(const pass_loop *l) {
   return !again;
 }
 
-static hs_status hoist_loop(pass_ctx *c, hlo_instr *w, u32 *counts) {
+static bool stays_put(const hlo_instr *w) {
+  const hlo_frontend *f = hlo_attr_ptr(w, HLO_ATTR_FRONTEND_ATTRIBUTES);
+  for (u32 k = 0; f && k < f->n; k++)
+    if (hs_str_eq(f->v[k].key, HS_STR("_xla_disable_loop_instr_hoisting"))) return true;
+  return false;
+}
+
+static hs_status hoist_loop(const motion *o, hlo_instr *w, u32 *counts) {
+  pass_ctx *c = o->c;
   pass_loop l;
   if (!pass_loop_of(c, w, &l)) return HS_GOOD;
   if (l.body->root->opcode != HLO_TUPLE) { pass_note_declined(c, w, NULL, "its body does not end in a tuple"); return HS_GOOD; }
+  if (stays_put(w) || holds_still(l.body)) { pass_note_declined(c, w, NULL, "its attributes or annotations say that its instructions stay"); return HS_GOOD; }
   i64 trips = hlo_trip_count(w);
   if (trips >= 0 && trips <= 1) { pass_note_declined(c, w, NULL, "it runs %lld times", (long long)trips); return HS_GOOD; }
   if (runs_once(&l)) { pass_note_declined(c, w, NULL, "it runs at most once"); return HS_GOOD; }
@@ -101,17 +127,17 @@ static hs_status hoist_loop(pass_ctx *c, hlo_instr *w, u32 *counts) {
       invariant[t] = pass_loop_invariant(&l, (u32)hlo_attr_int(i, HLO_ATTR_INDEX, 0)) && hlo_shape_is_array(i->shape);
       continue;
     }
-    if (!may_move(i)) continue;
+    if (!may_move(o, i)) continue;
     bool all = true;
     for (u32 k = 0; k < i->noperands; k++) all &= invariant[hlo_number_of(&at, hlo_operand(i, k))];
-    invariant[t] = all && !inflates(c, i);
+    invariant[t] = all && !inflates(o, i);
   }
   // The frontier: invariant values that something which stays reads.
   for (u32 t = 0; t < n; t++) {
     hlo_instr *i = order[t];
-    if (!invariant[t] || !worth_hoisting_alone(c, i)) continue;
+    if (!invariant[t] || !worth_hoisting_alone(o, i)) continue;
     bool needed = false;
-    hlo_for_each_use(u, i) needed |= !invariant[hlo_number_of(&at, u->user)] || !worth_hoisting_alone(c, u->user);
+    hlo_for_each_use(u, i) needed |= !invariant[hlo_number_of(&at, u->user)] || !worth_hoisting_alone(o, u->user);
     if (needed) found[nfound++] = i;
   }
   if (!nfound) return HS_GOOD;
@@ -120,7 +146,7 @@ static hs_status hoist_loop(pass_ctx *c, hlo_instr *w, u32 *counts) {
   if (!take) return HS_GOOD;
   hlo_computation *shared = l.body;
   pass_loop_own(&l, counts);
-  if (shared != l.body) return hoist_loop(c, w, counts);   // the copy has its own ids
+  if (shared != l.body) return hoist_loop(o, w, counts);   // the copy has its own ids
   mover m = {c, &l, &at, HS_NEW_ARRAY(c->scratch, hlo_instr *, n + 1)};
   hlo_instr **values = HS_NEW_ARRAY(c->scratch, hlo_instr *, take), **in = HS_NEW_ARRAY(c->scratch, hlo_instr *, take);
   for (u32 k = 0; k < take; k++) {
@@ -134,11 +160,13 @@ static hs_status hoist_loop(pass_ctx *c, hlo_instr *w, u32 *counts) {
 }
 
 hs_status pass_while_loop_invariant_code_motion(pass_ctx *c) {
+  motion o = {c, pass_option_bool(c, "hoist_constants", false), pass_option_bool(c, "hoist_reshapes", false), pass_option_bool(c, "hoist_other", true),
+              pass_option_int(c, "hoist_size_inflation_ratio", -1)};
   u32 n, *counts = pass_caller_counts(c->m, c->scratch);
   hlo_computation **comps = hlo_comp_post_order(c->m, c->scratch, &n);
   for (u32 k = 0; k < n; k++) {
     hlo_for_each_instr_safe(i, comps[k]) {
-      if (i->opcode == HLO_WHILE) HS_TRY(hoist_loop(c, i, counts));
+      if (i->opcode == HLO_WHILE) HS_TRY(hoist_loop(&o, i, counts));
       HS_TRY(hs_poll());
     }
   }
@@ -152,12 +180,15 @@ hs_status pass_while_loop_constant_sinking(pass_ctx *c) {
   // Outer loops first: their constants reach the inner loops' initial values.
   for (u32 x = n; x-- > 0;) {
     hlo_for_each_instr_safe(w, comps[x]) {
-      pass_loop l;
-      if (w->opcode != HLO_WHILE || !pass_loop_of(c, w, &l) || l.body->root->opcode != HLO_TUPLE) continue;
+      if (w->opcode != HLO_WHILE || hlo_operand(w, 0)->opcode != HLO_TUPLE) continue;
+      // Nothing here changes the state, so control edges do not matter.
+      pass_loop l = {.w = w, .body = hlo_attr_comp(w, HLO_ATTR_BODY), .cond = hlo_attr_comp(w, HLO_ATTR_CONDITION), .in = hlo_operand(w, 0), .n = hlo_operand(w, 0)->noperands};
+      if (l.body->nparams != 1 || l.cond->nparams != 1 || l.body->root->opcode != HLO_TUPLE) continue;
       u32 changed = 0;
       for (u32 k = 0; k < l.n; k++) {
         hlo_instr *constant = pass_loop_constant(&l, k);
-        if (!constant || (!broadcasts && constant->opcode == HLO_BROADCAST) || (scalars && constant->shape->rank) || !pass_loop_invariant(&l, k)) continue;
+        if (!constant && hlo_operand(l.in, k)->opcode == HLO_CONSTANT) constant = hlo_operand(l.in, k);   // a tuple
+        if (!constant || (!broadcasts && constant->opcode == HLO_BROADCAST) || (scalars && !hlo_shape_is_scalar(constant->shape)) || !pass_loop_invariant(&l, k)) continue;
         if (!pass_loop_reads(&l, k)) continue;
         if (!pass_may_rewrite(c)) return HS_GOOD;
         pass_loop_own(&l, counts);

@@ -54,6 +54,14 @@ static const setup_option setup_options[] = {
     {"while-loop-constant-sinking", "sink_broadcast_of_constants", NULL, "sink_broadcast_of_constants"},
     {"while-loop-constant-sinking", "sink_only_scalar_constants", NULL, "sink_only_scalar_constants"},
     {"while-loop-invariant-code-motion", "hoist_constants", NULL, "hoist_constants"},
+    {"while-loop-invariant-code-motion", "hoist_reshapes", NULL, "hoist_reshapes"},
+    {"while-loop-invariant-code-motion", "hoist_other", NULL, "hoist_other"},
+    {"while-loop-invariant-code-motion", "hoist_size_inflation_ratio", "std::nullopt", NULL},
+    {"while-loop-invariant-code-motion", "hoist_size_inflation_ratio", "1.0", "hoist_size_inflation_ratio=100"},
+    {"while-loop-invariant-code-motion", "hoist_size_inflation_ratio", "1.0f", "hoist_size_inflation_ratio=100"},
+    {"while-loop-invariant-code-motion", "hoist_size_inflation_ratio", "1", "hoist_size_inflation_ratio=100"},
+    {"while-loop-invariant-code-motion", "hoist_size_inflation_ratio", "2.0", "hoist_size_inflation_ratio=200"},
+    {"while-loop-invariant-code-motion", "hoist_size_inflation_ratio", "2", "hoist_size_inflation_ratio=200"},
 };
 
 static inline bool setup_same_text(const char *a, const char *b) {   // blanks apart

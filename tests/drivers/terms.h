@@ -863,6 +863,7 @@ static inline m_value m_eval(m_env *v, const m_expr *e) {
       return m_list(e->n, l);
     }
     case E_CALL: break;
+    case E_REF: return e->on ? m_unknown() : m_eval_name(v, e);   // *&x
     default: return m_unknown();
   }
   if (e->on) return m_eval_member(v, e);
