@@ -43,7 +43,7 @@ struct hlo_instr {
   u32 nuses;
   u32 nctrl_succs;                   // how many instructions name this one as control predecessor
   bool dead;                         // removed from its computation
-  hlo_instr *next;                   // in parent's list; prev is below
+  hlo_instr *prev, *next;            // in parent's list
   hlo_computation *parent;
   hlo_use *first_use, *last_use;
   const hlo_shape *shape;
@@ -51,7 +51,6 @@ struct hlo_instr {
   const hlo_attrs *attrs;
   const hlo_instr_list *ctrl_preds;  // NULL when none
   const char *name;                  // interned, without '%'
-  hlo_instr *prev;
   const hlo_provenance *provenance;
   u32 source;                        // without a provenance: 1 + the one source id it stems from; 0 none
 };
@@ -86,6 +85,7 @@ struct hlo_module {
   const char *name;
   hlo_computation *first, *last;     // computations in text order
   u32 ncomputations;                 // live ones
+  u32 nops[HLO_OPCODE_COUNT];        // live instructions of each operation
   hlo_computation *entry;
   const hlo_attrs *attrs;            // module attributes
   const hlo_stack_frames *frames;    // NULL when none

@@ -46,8 +46,12 @@ static void count_fusion(const hlo_instr *i, bool more) {
   if (body) body->nfusions += more ? 1 : UINT32_MAX;
 }
 
-static void count_fusions(const hlo_computation *c, bool more) {
-  hlo_for_each_instr(i, c) count_fusion(i, more);
+// A computation comes or goes with all that is in it.
+static void count_all(const hlo_computation *c, bool more) {
+  hlo_for_each_instr(i, c) {
+    count_fusion(i, more);
+    c->module->nops[i->opcode] += more ? 1 : UINT32_MAX;
+  }
 }
 
 static void instr_in(hlo_instr *i, hlo_instr *before) {
@@ -60,6 +64,7 @@ static void instr_in(hlo_instr *i, hlo_instr *before) {
   c->ncalls += hlo_op_has(i->opcode, HLO_F_CALLS);
   i->dead = false;
   count_fusion(i, true);
+  c->module->nops[i->opcode] += !c->dead;
   touch(c->module, c);
 }
 
@@ -71,6 +76,7 @@ static hlo_instr *instr_out(hlo_instr *i) {
   c->ninstrs--;
   c->ncalls -= hlo_op_has(i->opcode, HLO_F_CALLS);
   count_fusion(i, false);
+  c->module->nops[i->opcode] -= !c->dead;
   i->dead = true;
   touch(c->module, c);
   return next;
@@ -84,7 +90,7 @@ static void comp_in(hlo_computation *c, hlo_computation *before) {
   if (before) before->prev = c; else m->last = c;
   m->ncomputations++;
   c->dead = false;
-  count_fusions(c, true);
+  count_all(c, true);
   touch(m, c);
 }
 
@@ -94,7 +100,7 @@ static hlo_computation *comp_out(hlo_computation *c) {
   if (c->prev) c->prev->next = c->next; else m->first = c->next;
   if (c->next) c->next->prev = c->prev; else m->last = c->prev;
   m->ncomputations--;
-  count_fusions(c, false);
+  count_all(c, false);
   c->dead = true;
   touch(m, c);
   return next;

@@ -99,11 +99,14 @@ static void copy_outputs(pass_ctx *c) {
   hlo_computation *e = c->m->entry;
   hlo_instr *root = e->root;
   if (root->opcode == HLO_TUPLE) {
+    hlo_instr **order = hlo_post_order(e, c->scratch);
+    hlo_numbers at = hlo_number_instrs(e, e->ninstrs, order, c->scratch);
+    bool *returned = HS_NEW_ARRAY(c->scratch, bool, e->ninstrs + 1);
     for (u32 k = 0; k < root->noperands; k++) {
       hlo_instr *x = hlo_operand(root, k), *o = origin(x);
+      bool *mine = &returned[hlo_number_of(&at, o)], twice = *mine;
+      *mine = true;
       if (!hlo_shape_is_array(x->shape)) continue;
-      bool twice = false;
-      for (u32 j = 0; j < k; j++) twice |= origin(hlo_operand(root, j)) == o;
       if ((!not_owned(o) && !twice) || aliased_output(c->m, k, o) || o->opcode == HLO_IOTA || !pass_may_rewrite(c)) continue;
       pass_note_done(c, x, root, twice ? "returned twice" : "an output may not be a parameter or constant");
       hlo_set_operand(root, k, copy_of(x, root));

@@ -103,7 +103,7 @@ hs_status pass_remove_unused(pass_ctx *c, bool calls) {
   for (u32 k = n; k-- > 0;) {
     HS_TRY(hs_poll());
     HS_TRY(sweep(c, order[k]));
-    if (!order[k]->ncalls) continue;
+    if (!order[k]->ncalls || (!m->nops[HLO_FUSION] && !(calls && m->nops[HLO_CALL]))) continue;
     u64 swept = m->generation;
     hlo_for_each_instr(i, order[k]) {
       if (calls && i->opcode == HLO_CALL && owns_body(i, counts)) {

@@ -47,6 +47,23 @@ static hs_status verify_touched(const hlo_module *m, const u64 *before, u32 nbef
   return s;
 }
 
+static const struct { const char *pass; u32 n; hlo_opcode ops[4]; } needs[] = {
+#define NEEDS(pass, ...) {pass, (u32)(sizeof((hlo_opcode[]){__VA_ARGS__}) / sizeof(hlo_opcode)), {__VA_ARGS__}},
+#include "passes/needs.def"
+#undef NEEDS
+};
+
+// Whether the module has nothing that the pass works on.
+static bool is_idle(const hlo_module *m, const pass_info *p) {
+  for (size_t k = 0; k < HS_COUNT(needs); k++) {
+    if (strcmp(needs[k].pass, p->name) != 0) continue;
+    u32 sum = 0;
+    for (u32 j = 0; j < needs[k].n; j++) sum += m->nops[needs[k].ops[j]];
+    return sum == 0;
+  }
+  return false;
+}
+
 static hs_status failed(const pass_info *p, hlo_module *m, size_t mark, const char *what, hs_status cause) {
   hlo_journal_rollback(m, mark);
   if (cause.err && cause.err->code == HS_E_INTERRUPTED) return cause;
@@ -56,6 +73,11 @@ static hs_status failed(const pass_info *p, hlo_module *m, size_t mark, const ch
 hs_status pass_run(hlo_module *m, const pass_info *p, const pass_options *options, const pass_run_options *o, pass_result *out) {
   *out = (pass_result){.pass = p->name};
   if (o->measure) HS_TRY(pass_measure(m, o, &out->before));
+  bool idle = is_idle(m, p);
+  if (idle && !o->verify_all && !o->asked.fn) {
+    out->after = out->before;
+    return HS_GOOD;
+  }
   hs_arena scratch = {0};
   u32 ncomps = m->next_comp_id;
   u64 *before = generations(m, &scratch), generation = m->generation;
@@ -70,6 +92,7 @@ hs_status pass_run(hlo_module *m, const pass_info *p, const pass_options *option
   out->rewrites = c.rewrites;
   out->changed = m->generation != generation;
   if (!hs_ok(s)) s = failed(p, m, mark, "failed", s);
+  else if (idle && out->changed) s = failed(p, m, mark, "found something to do where needs.def says that there is nothing", HS_GOOD);
   else if (o->verify_all && (hash != hlo_text_hash(m)) != out->changed) {
     if (out->changed) out->changed = false;
     else s = failed(p, m, mark, "changed the module without saying so", HS_GOOD);

@@ -283,7 +283,14 @@ static void undo_is_quick(void **state) {
 }
 
 // ---- what tables by id rely on ---------------------------------------------------------------------------------------------
-static void check_fusion_counts(const hlo_module *m) {
+static void check_counts(const hlo_module *m) {
+  u32 nops[HLO_OPCODE_COUNT] = {0};
+  hlo_for_each_comp(c, m) {
+    u32 calls = 0;
+    hlo_for_each_instr(i, c) nops[i->opcode]++, calls += hlo_op_has(i->opcode, HLO_F_CALLS);
+    assert_int_equal(c->ncalls, calls);
+  }
+  assert_memory_equal(m->nops, nops, sizeof nops);
   hlo_for_each_comp(c, m) {
     u32 n = 0;
     hlo_for_each_comp(d, m) hlo_for_each_instr(i, d) n += i->opcode == HLO_FUSION && hlo_attr_comp(i, HLO_ATTR_CALLS) == c;
@@ -293,7 +300,7 @@ static void check_fusion_counts(const hlo_module *m) {
 }
 
 // Fusions are made, copied, pointed elsewhere, removed and buried with their computation, and all that is undone.
-static void fusions_are_counted(void **state) {
+static void counts_follow_the_edits(void **state) {
   fixture *f = *state;
   hlo_module *m = f->m;
   hlo_mark_sources(m);
@@ -303,29 +310,29 @@ static void fusions_are_counted(void **state) {
   hlo_set_root(other, hlo_add_parameter(other, 0, x->shape, "p"));
   hlo_instr *p = hlo_add_parameter(holder, 0, x->shape, "p");
   hlo_delta *made = hlo_commit(m);
-  check_fusion_counts(m);
+  check_counts(m);
   hlo_instr *a = hlo_add_call(m->entry, HLO_FUSION, x->shape, HLO_ATTR_CALLS, body, 1, &x);
   hlo_instr *b = hlo_clone_instr(m->entry, a, NULL, 1, &x);
   hlo_set_root(holder, hlo_add_call(holder, HLO_FUSION, x->shape, HLO_ATTR_CALLS, body, 1, &p));
   assert_int_equal(body->nfusions, 3);
-  check_fusion_counts(m);
+  check_counts(m);
   size_t mark = hlo_journal_mark(m);
   hlo_set_attr_comp(b, HLO_ATTR_CALLS, other);
   hlo_remove(a);
   hlo_remove_computation(holder);
   assert_int_equal(body->nfusions, 0);
-  check_fusion_counts(m);
+  check_counts(m);
   hlo_journal_rollback(m, mark);
   assert_int_equal(body->nfusions, 3);
-  check_fusion_counts(m);
+  check_counts(m);
   hlo_delta *d = hlo_commit(m);
   hlo_delta_undo(m, d);
   assert_false(hlo_is_fusion_comp(body));
-  check_fusion_counts(m);
+  check_counts(m);
   hlo_delta_redo(m, d);
-  check_fusion_counts(m);
+  check_counts(m);
   hlo_module *copy = hlo_module_clone(m, NULL);
-  check_fusion_counts(copy);
+  check_counts(copy);
   hlo_module_free(copy);
   hlo_delta_free(m, d);
   hlo_delta_free(m, made);
@@ -359,7 +366,7 @@ int main(void) {
       cmocka_unit_test_setup_teardown(clone_prints_the_same, setup, teardown),
       cmocka_unit_test_setup_teardown(fingerprint_sees_structure_not_names, setup, teardown),
       cmocka_unit_test_setup_teardown(provenance_unites, setup, teardown),
-      cmocka_unit_test_setup_teardown(fusions_are_counted, setup, teardown),
+      cmocka_unit_test_setup_teardown(counts_follow_the_edits, setup, teardown),
       cmocka_unit_test_setup_teardown(numbers_by_id, setup, teardown),
   };
   return cmocka_run_group_tests_name("ir", tests, NULL, NULL);
