@@ -29,6 +29,9 @@ typedef struct hunt {
   HS_VEC(hlo_literal *) args;    // as the plug-in takes them: leaves without tokens; borrowed
   verdict *of;                   // by state
   char **why;                    // of BAD states
+  u64 *print;                    // of states that were read: equal ones are judged once
+  u32 measured;                  // the last state that was measured
+  u64 own_print;                 // of what the plug-in made of the module, as last compiled; 0: it does not tell
 } hunt;
 
 // ---- values as the plug-in's states have them ---------------------------------------------------------------------------------
@@ -103,6 +106,8 @@ static hs_status try_own(hunt *h, const char *without, const char *flags, verdic
   backend_exe *exe = NULL;
   *why = NULL;
   hs_status s = compile(h, without, flags, &exe);
+  const hlo_module *made = exe ? pjrt_compiled_result(exe)->optimized : NULL;
+  h->own_print = made ? hlo_fingerprint(made) : 0;
   if (hs_ok(s)) s = judge_own(h, exe, why);
   if (exe) backend_find("pjrt")->release(exe);
   *out = *why ? BAD : GOOD;
@@ -135,11 +140,30 @@ static hs_status judge_module(hunt *h, hlo_module *m, char **wrong) {
   return s;
 }
 
+// Pipelines begin with the state that the one before left, and passes may undo each other.
+static bool judged_before(hunt *h, u32 state) {
+  if (about_measures(h->t)) {
+    if (h->of[h->measured] != GOOD || h->print[h->measured] != h->print[state]) return false;
+    h->t->now = h->t->before;
+    h->of[state] = GOOD;
+    return true;
+  }
+  for (u32 k = 0; k < xla_steps_states(&h->x); k++) {
+    if (k == state || h->print[k] != h->print[state] || (h->of[k] != GOOD && h->of[k] != BAD)) continue;
+    h->of[state] = h->of[k];
+    h->why[state] = h->why[k] ? hs_strdup(h->why[k]) : NULL;
+    return true;
+  }
+  return false;
+}
+
 static hs_status ask(hunt *h, u32 state) {
   if (h->of[state] != NOT_ASKED) return HS_GOOD;
   HS_TRY(hs_poll());
   hlo_module *m;
   hs_status s = xla_steps_read(h->c, &h->x, state, &m);
+  if (hs_ok(s)) h->print[state] = hlo_fingerprint(m);
+  if (hs_ok(s) && judged_before(h, state)) { hlo_module_free(m); return s; }
   if (hs_ok(s)) s = judge_module(h, m, &h->why[state]);
   h->of[state] = !hs_ok(s) ? UNKNOWN : h->why[state] ? BAD : GOOD;
   hlo_module_free(m);
@@ -182,7 +206,7 @@ static hs_status walk(hunt *h, u32 *good, u32 *bad) {
     if (h->of[k] == BAD && any) { *bad = k; return HS_GOOD; }
     if (h->of[k] == UNKNOWN || isnan(t->now)) continue;
     t->before = t->now;
-    *good = k;
+    *good = h->measured = k;
     any = true;
   }
   return any ? HS_GOOD : hs_fail(HS_E_UNSUPPORTED, "no state of XLA's pipeline could be measured");
@@ -257,11 +281,12 @@ static hs_status try_fuel(hunt *h, const char *pass, i64 fuel, verdict *v) {
 
 // Halves the rewrites of a pass that counts them. 0: it does not, or the plug-in fails when they are limited.
 static hs_status find_rewrite(hunt *h, const char *pass, i64 *rewrite) {
+  const hlo_module *made = pjrt_compiled_result(h->x.exe)->optimized;
   i64 good = 0, bad = 1;
   verdict v;
   *rewrite = 0;
   HS_TRY(try_fuel(h, pass, 0, &v));
-  if (v != GOOD) return HS_GOOD;
+  if (v != GOOD || !made || h->own_print == hlo_fingerprint(made)) return HS_GOOD;
   for (;; good = bad, bad *= 2) {
     if (bad > MOST_FUEL) return HS_GOOD;
     HS_TRY(try_fuel(h, pass, bad, &v));
@@ -408,6 +433,7 @@ hs_status bisect_xla(bisect_trial *t) {
       u32 n = xla_steps_states(&h.x);
       h.of = HS_NEW_ARRAY(&h.x.arena, verdict, n + 1);
       h.why = HS_NEW_ARRAY(&h.x.arena, char *, n + 1);
+      h.print = HS_NEW_ARRAY(&h.x.arena, u64, n + 1);
       s = search(&h);
       for (u32 k = 0; k < n; k++) hs_free(h.why[k]);
     }
