@@ -2,8 +2,9 @@
 //
 // Arguments lie in shared memory and the plug-in is told that they never change (immutable zero copy): one that can read
 // host memory uses them where they are, so a gigabyte of arguments is copied once, by the shell. Arguments whose
-// memory an output takes over are copied anew before each run, outside the clock; all others are declared not donatable and
-// live for the whole request. Results of the last run are read straight into the shared block.
+// memory an output takes over are given away with the shared memory itself when there is one run on one device (mutable zero
+// copy), else copied anew before each run, outside the clock; all others are declared not donatable and live for the whole
+// request. Results of the last run are read straight into the shared block.
 #include "backends/pjrt/serve.h"
 
 worker_handler pjrt_serve_run;
@@ -18,6 +19,7 @@ typedef struct run {
   pj_buffer ***in_lists, ***out_lists;
   pj_event **done;
   i64 *keep; u32 nkeep;
+  bool give;                              // donated arguments are not needed again
 } run;
 
 static hs_status destroy_buffer(pj_buffer **b) {
@@ -38,11 +40,11 @@ static hs_status make_argument(run *r, u32 device, u32 k) {
   bool donated = r->g->donated[k];
   pj_layout layout = PJ_ARGS(pj_layout, type, .tiled = {.struct_size = PJ_SIZE(pj_tiled, ntiles), .minor_to_major = a->minor_to_major, .n = a->rank});
   pj_from_host h = PJ_ARGS(pj_from_host, buffer, .client = pjs.client, .data = r->args->p + r->offset[at], .type = a->type, .dims = a->dims, .rank = a->rank,
-                           .semantics = donated ? PJ_COPY_DURING_CALL : PJ_IMMUTABLE_ZERO_COPY, .device = r->devices[device],
+                           .semantics = !donated ? PJ_IMMUTABLE_ZERO_COPY : r->give ? PJ_MUTABLE_ZERO_COPY : PJ_COPY_DURING_CALL, .device = r->devices[device],
                            .device_layout = row_major(a) ? NULL : &layout);
   HS_TRY(pj_do(&pjs.plugin, HS_E_RUN, PJ_Client_BufferFromHostBuffer, &h));
   r->in[at] = h.buffer;
-  if (!donated) { r->host_done[at] = h.done; return HS_GOOD; }
+  if (!donated || r->give) { r->host_done[at] = h.done; return HS_GOOD; }
   return pj_await(&pjs.plugin, HS_E_RUN, h.done);
 }
 
@@ -77,6 +79,7 @@ static hs_status execute(run *r, double *ms) {
 
 static hs_status run_again(void *arg, double *ms) {
   run *r = arg;
+  if (r->give) return hs_fail(HS_E_INTERNAL, "a second run after arguments were given away");
   HS_TRY(drop_outputs(r));
   HS_TRY(place_arguments(r, true));
   return execute(r, ms);
@@ -191,12 +194,12 @@ hs_status pjrt_serve_run(const void *payload, size_t n, const int *fds, u32 nfds
   i64 *offset = hs_calloc(total + 1u, sizeof *offset);
   wire_get(&q, offset, total * sizeof *offset);
   serve_map args = {0}, out = {0};
-  hs_status s = q.bad ? hs_fail(HS_E_INTERNAL, "bad run request") : serve_map_fd(fds[0], false, &args);
+  hs_status s = q.bad ? hs_fail(HS_E_INTERNAL, "bad run request") : serve_map_fd(fds[0], true, &args);
   if (hs_ok(s) && nfds > 1) s = serve_map_fd(fds[1], true, &out);
   for (u32 k = 0; k < total && hs_ok(s); k++)
     if (offset[k] < 0 || (size_t)offset[k] + g->arg[k % g->nargs].bytes > args.n) s = hs_fail(HS_E_INTERNAL, "argument block too small");
   if (hs_ok(s)) {
-    run r = {.g = g, .args = &args, .offset = offset};
+    run r = {.g = g, .args = &args, .offset = offset, .give = g->ndevices == 1 && o.max_runs <= 1 && !o.warmup && !o.want_kernel_times};
     s = pick_devices(&r);
     if (hs_ok(s)) {
       alloc_run(&r);
