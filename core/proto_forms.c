@@ -29,8 +29,7 @@ static i64 fit(pb m, u32 message, u32 depth) {
   i64 score = 0;
   for (pb_field f; pb_next(&m, &f);) {
     const pb_row *r = pb_row_by_number(message, f.num);
-    u32 wire = r ? pb_wire_of(r) : 0;
-    bool good = r && (f.wire == wire || (r->many && f.wire == 2));
+    bool good = r && pb_row_takes(r, f.wire);
     score += good ? 1 : -3;
     if (good && r->type == PB_MESSAGE && depth) score += fit(f.sub, r->sub, depth - 1);
   }
@@ -228,7 +227,6 @@ static void read_config(proto_reader *r, pb m) {
 static hs_status read_root(hlo_ctx *ctx, const proto_plain_form *plain, const char *file, hlo_module **out) {
   pb m = plain->m;
   u32 root = plain->root;
-  HS_TRY(check_message(m, root, 0, file ? file : "the data"));
   pb inner = root == PB_HloModuleProto ? m : pb_sub(m, 1), module = root == PB_HloSnapshot ? pb_sub(inner, 1) : inner;
   HS_TRY(proto_read_module(ctx, module, file, out));
   hlo_module *made = *out;
@@ -251,20 +249,42 @@ static hs_status read_root(hlo_ctx *ctx, const proto_plain_form *plain, const ch
   return HS_GOOD;
 }
 
+static hs_status conform(proto_plain_form *f, const char *file, hs_buf *made) {
+  HS_TRY(check_message(f->m, f->root, 0, file ? file : "the data"));   // before pieces are put together: damage shows at their ends
+  if (pb_conforms(f->m, f->root, 0)) return HS_GOOD;
+  hs_buf fixed = {0};
+  f->left_out = pb_conform(&fixed, f->m, f->root);
+  hs_buf_free(made);
+  *made = fixed;
+  f->m = (pb){(const u8 *)fixed.p, (const u8 *)fixed.p + fixed.n, false};
+  return HS_GOOD;
+}
+
 hs_status proto_plain(hlo_ctx *ctx, const void *p, size_t n, const char *file, hs_buf *made, proto_plain_form *out) {
   pb m = {p, (const u8 *)p + n, false}, message;
-  *out = (proto_plain_form){m, root_of(m), false};
-  if (out->root) return HS_GOOD;
+  *out = (proto_plain_form){m, root_of(m), false, 0};
+  if (out->root) return conform(out, file, made);
   if (!delimited(m, &message)) return hs_fail(HS_E_PROTO, "%s is no serialized HLO module", file ? file : "the data");
   hs_arena arena = {0};
   proto_reader r = {.ctx = ctx, .arena = &arena};
   bool ok = undelimit(&r, m, made);
   hs_status s = ok ? HS_GOOD : hs_fail(r.code ? r.code : HS_E_PROTO, "%s: %s", file ? file : "the data", hs_buf_cstr(&r.message));
-  *out = (proto_plain_form){{(const u8 *)made->p, (const u8 *)made->p + made->n, false}, PB_HloUnoptimizedSnapshot, true};
+  *out = (proto_plain_form){{(const u8 *)made->p, (const u8 *)made->p + made->n, false}, PB_HloUnoptimizedSnapshot, true, 0};
+  if (hs_ok(s)) s = conform(out, file, made);
   hs_buf_free(&r.message);
   hs_vec_free(&r.ints);
   hs_arena_free(&arena);
   return s;
+}
+
+HS_PRINTF(2, 3) static void note(hlo_module *m, const char *fmt, ...) {
+  hs_buf b = {0};
+  va_list ap;
+  va_start(ap, fmt);
+  hs_buf_vprintf(&b, fmt, ap);
+  va_end(ap);
+  m->load_note = hs_arena_strndup(&m->arena, hs_buf_cstr(&b), b.n);
+  hs_buf_free(&b);
 }
 
 hs_status hlo_proto_read(hlo_ctx *ctx, const void *p, size_t n, const char *file, hlo_module **out) {
@@ -273,6 +293,7 @@ hs_status hlo_proto_read(hlo_ctx *ctx, const void *p, size_t n, const char *file
   proto_plain_form plain;
   hs_status s = proto_plain(ctx, p, n, file, &made, &plain);
   if (hs_ok(s)) s = read_root(ctx, &plain, file, out);
+  if (*out && plain.left_out) note(*out, "left out %u fields whose wire types are not those of XLA's schema", plain.left_out);
   hs_buf_free(&made);
   return s;
 }
@@ -301,13 +322,8 @@ hs_status hlo_proto_read_text(hlo_ctx *ctx, const char *p, size_t n, const char 
   if (!root) return hs_fail(HS_E_PROTO, "%s is no text form of an HLO module", file ? file : "the text");
   hs_buf wire = {0}, unknown = {0};
   hs_status s = pb_from_text(&wire, p, n, file, root, &unknown);
-  if (hs_ok(s)) s = read_root(ctx, &(proto_plain_form){{(const u8 *)wire.p, (const u8 *)wire.p + wire.n, false}, root, false}, file, out);
-  if (*out && unknown.n) {
-    hs_buf note = {0};
-    hs_buf_printf(&note, "left out fields whose numbers hlosh does not know: %s", hs_buf_cstr(&unknown));
-    (*out)->load_note = hs_arena_strndup(&(*out)->arena, hs_buf_cstr(&note), note.n);
-    hs_buf_free(&note);
-  }
+  if (hs_ok(s)) s = read_root(ctx, &(proto_plain_form){{(const u8 *)wire.p, (const u8 *)wire.p + wire.n, false}, root, false, 0}, file, out);
+  if (*out && unknown.n) note(*out, "left out fields whose numbers hlosh does not know: %s", hs_buf_cstr(&unknown));
   hs_buf_free(&wire);
   hs_buf_free(&unknown);
   return s;

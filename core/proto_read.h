@@ -36,8 +36,8 @@ const hlo_dim_labels *proto_dim_labels(proto_reader *, pb m);
 // The module in an HloModuleProto; what the message says besides is kept in it.
 hs_status proto_read_module(hlo_ctx *, pb m, const char *file, hlo_module **out);
 hs_status proto_read_nested(hlo_ctx *, pb m, u32 depth, hlo_module **out);
-// The message of a file: its bytes, or what a delimited snapshot stands for, which is made in *made.
-typedef struct proto_plain_form { pb m; u32 root; bool delimited; } proto_plain_form;   // root: PB_HloProto and so on
+// The message of a file: its bytes, or what a delimited snapshot or an unusual encoding stands for, which is made in *made.
+typedef struct proto_plain_form { pb m; u32 root; bool delimited; u32 left_out; } proto_plain_form;   // root: PB_HloProto and so on; left_out: fields of a wrong wire type
 hs_status proto_plain(hlo_ctx *, const void *p, size_t n, const char *file, hs_buf *made, proto_plain_form *out);
 const hlo_aliases *proto_aliases(proto_reader *, pb m, u32 num, hlo_attr_kind);
 

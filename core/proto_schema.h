@@ -5,7 +5,7 @@
 #ifndef HLO_PROTO_SCHEMA_H
 #define HLO_PROTO_SCHEMA_H
 
-#include "core/base.h"
+#include "core/proto_wire.h"
 
 typedef enum pb_type { PB_I64, PB_U64, PB_I32, PB_U32, PB_BOOL, PB_F32, PB_F64, PB_STR, PB_BYTES, PB_ENUM, PB_MESSAGE } pb_type;
 typedef enum pb_use { PB_IR, PB_KEEP, PB_OWN } pb_use;
@@ -42,5 +42,9 @@ const pb_row *pb_row_by_name(u32 message, hs_str name);
 const char *pb_enum_text(u32 id, i64 number);             // NULL when unknown; id is a row's sub
 bool pb_enum_number(u32 id, hs_str text, i64 *out);
 u32 pb_wire_of(const pb_row *);                           // wire type of one value that is not packed
+// proto_conform.c: has every field the wire type that the schema gives it, and every single field no more than one value?
+bool pb_row_takes(const pb_row *, u32 wire);
+bool pb_conforms(pb m, u32 message, u32 depth);
+u32 pb_conform(hs_buf *out, pb m, u32 message);           // makes it so; how many fields of other wire types were left out
 
 #endif

@@ -195,6 +195,17 @@ static void put_obligatory(hs_buf *b, size_t mark, hlo_opcode op) {
     if (wanted[k].op == op && !pb_get((pb){(const u8 *)b->p + mark, (const u8 *)b->p + b->n, false}, wanted[k].num, &f)) pb_end(b, wanted[k].num, pb_begin(b));
 }
 
+// Attributes that lie in one submessage were written as pieces of it: they become one, as XLA writes it.
+static void join_pieces(hs_buf *b, size_t mark) {
+  pb m = {(const u8 *)b->p + mark, (const u8 *)b->p + b->n, false};
+  if (pb_conforms(m, PB_HloInstructionProto, 0)) return;
+  hs_buf joined = {0};
+  (void)pb_conform(&joined, m, PB_HloInstructionProto);
+  b->n = mark;
+  hs_buf_put(b, joined.p, joined.n);
+  hs_buf_free(&joined);
+}
+
 static void put_instr(writer *w, const hlo_instr *i) {
   hs_buf *b = w->b;
   size_t mark = pb_begin(b);
@@ -202,8 +213,10 @@ static void put_instr(writer *w, const hlo_instr *i) {
   proto_put_str(b, 2, hs_str_of(hlo_op_text(i->opcode)));
   proto_put_shape(b, 3, shape_of(w, i));
   if (hlo_is(i, HLO_PARAMETER)) pb_put_int(b, 9, hlo_param_number(i));
-  bool metadata = false;
+  bool metadata = false, inside = false;   // inside: some lie in a submessage
   for (u32 k = 0; i->attrs && k < i->attrs->n; k++) {
+    u32 path[4];
+    inside |= proto_path(i->opcode, i->attrs->v[k].id, path) && path[1];
     put_attr(w, i, &i->attrs->v[k]);
     metadata |= i->attrs->v[k].id == HLO_ATTR_METADATA;
   }
@@ -240,6 +253,7 @@ static void put_instr(writer *w, const hlo_instr *i) {
   pb_put_ints(b, 37, v, n);
   put_called(w, i);
   put_obligatory(b, mark, i->opcode);
+  if (inside) join_pieces(b, mark);
   const hlo_kept_part *kept = w->kept && i->id < w->kept->ninstrs ? &w->kept->instrs[i->id] : NULL;
   if (kept && kept->fields) {
     if (kept->opcode == i->opcode && kept->shape == i->shape) w->lost += pb_restore(b, mark, PB_HloInstructionProto, kept->fields);

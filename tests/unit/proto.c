@@ -349,6 +349,48 @@ static void older_replica_groups(void **state) {
   hlo_ctx_free(ctx);
 }
 
+// What the encoding allows and no writer does: the last of two values counts, pieces of a submessage are one, and a field of
+// another wire type is no such field.
+static void unusual_encodings(void **state) {
+  (void)state;
+  hlo_ctx *ctx = hlo_ctx_new();
+  hlo_module *m = parse(ctx, 0), *again;
+  hs_buf bytes = {0}, odd = {0}, want = {0}, got = {0};
+  hlo_print_options o = hlo_print_full();
+  assert_true(hs_ok(hlo_proto_write(&bytes, m, false)));
+  pb_put_bytes(&odd, 1, "former", 6);                    // the name, overruled below
+  size_t mark = pb_begin(&odd), entry;                   // frontend attributes in two pieces, the other one stands behind
+  entry = pb_begin(&odd);
+  pb_put_bytes(&odd, 1, "early", 5);
+  pb_put_bytes(&odd, 2, "1", 1);
+  pb_end(&odd, 1, entry);
+  pb_end(&odd, 19, mark);
+  hs_buf_put(&odd, bytes.p, bytes.n);
+  pb_put_int_always(&odd, 1, 7);                         // a number where the name belongs
+  pb_put_int_always(&odd, 19, 7);
+  assert_true(pb_conforms(view(&bytes), PB_HloModuleProto, 0));
+  assert_false(pb_conforms(view(&odd), PB_HloModuleProto, 0));
+  hs_status s = hlo_proto_read(ctx, odd.p, odd.n, "test", &again);
+  assert_true(hs_ok(s));
+  assert_string_equal(again->load_note, "left out 2 fields whose wire types are not those of XLA's schema");
+  hlo_print_module(&want, m, &o);
+  hlo_print_module(&got, again, &o);
+  char *attrs = strstr(hs_buf_cstr(&got), "frontend_attributes={early=\"1\",k=\"v\"}");
+  assert_non_null(attrs);
+  hs_buf rest = {0};
+  hs_buf_put(&rest, got.p, (size_t)(attrs - got.p) + strlen("frontend_attributes={"));
+  hs_buf_puts(&rest, attrs + strlen("frontend_attributes={early=\"1\","));
+  assert_string_equal(hs_buf_cstr(&rest), hs_buf_cstr(&want));
+  hs_buf_free(&bytes);
+  hs_buf_free(&odd);
+  hs_buf_free(&want);
+  hs_buf_free(&got);
+  hs_buf_free(&rest);
+  hlo_module_free(m);
+  hlo_module_free(again);
+  hlo_ctx_free(ctx);
+}
+
 static void hostile_protos(void **state) {
   (void)state;
   static const struct { const char *text, *says; hs_code code; } cases[] = {
@@ -458,7 +500,7 @@ static void elided_cannot_be_written(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(written_reads_back), cmocka_unit_test(damage_is_an_error), cmocka_unit_test(unknown_fields_survive),
                                      cmocka_unit_test(text_form_is_read), cmocka_unit_test(text_form_errors), cmocka_unit_test(delimited_snapshots),
-                                     cmocka_unit_test(config_sets_the_counts), cmocka_unit_test(older_replica_groups), cmocka_unit_test(hostile_protos), cmocka_unit_test(deep_protos),
+                                     cmocka_unit_test(config_sets_the_counts), cmocka_unit_test(older_replica_groups), cmocka_unit_test(unusual_encodings), cmocka_unit_test(hostile_protos), cmocka_unit_test(deep_protos),
                                      cmocka_unit_test(huge_lengths), cmocka_unit_test(elided_cannot_be_written)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
