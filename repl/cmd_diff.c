@@ -2,10 +2,11 @@
 //
 // Instructions are matched by what they compute (core/graph_diff.h), so names do not count and an instruction that a pass
 // moved into a fusion is "moved", not gone and new. Three views of one matching: a list by computation (the default), the
-// unified text (--text) and two columns (--side-by-side); in the texts the left side bears its counterparts' names.
+// unified text (--text) and two columns (--side-by-side), and one of the kernels (--kernels, diff_kernels.h); in the texts the left side bears its counterparts' names.
 #include "core/graph_diff.h"
 #include "repl/command.h"
 #include "repl/diff.h"
+#include "repl/diff_kernels.h"
 
 #define MOST_NAMES 6                    // of moved instructions on one line, unless --full
 
@@ -250,7 +251,8 @@ hs_status cmd_diff(repl_cmd *c) {
   view v;
   open_view(c, c->doc, a.m, b.m, &v);
   say_head(&v, a.label, b.label);
-  if (repl_flag(c, "--text") || repl_flag(c, "--side-by-side")) say_texts(&v, repl_flag(c, "--side-by-side") != NULL);
+  if (repl_flag(c, "--kernels")) repl_diff_kernels(c, &v.d);
+  else if (repl_flag(c, "--text") || repl_flag(c, "--side-by-side")) say_texts(&v, repl_flag(c, "--side-by-side") != NULL);
   else if (!repl_flag(c, "--summary")) list(&v);
   hlo_module_free(a.m);
   hlo_module_free(b.m);

@@ -40,7 +40,7 @@ static hs_status say_module(repl_cmd *c, const pjrt_result *r) {
   repl_json_str(c->doc, "name", mod->m->name);
   repl_json_int(c->doc, "instructions", t.instructions);
   repl_json_int(c->doc, "kernels", t.kernels);
-  if (!c->doc) repl_say(c->out, "module %u, %s: %u instructions, %u kernels; diff %u@%u %u@0 compares it with what it was made of\n", mod->number, mod->m->name, t.instructions, t.kernels, from, version, mod->number);
+  if (!c->doc) repl_say(c->out, "module %u, %s: %u instructions, %u kernels; diff %u@%u %u@0 compares it with what it was made of, --kernels kernel by kernel\n", mod->number, mod->m->name, t.instructions, t.kernels, from, version, mod->number);
   repl_say_xla_line(c);
   return HS_GOOD;
 }
