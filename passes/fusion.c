@@ -14,7 +14,7 @@
 // evaluated once per outer iteration, which the code generator does by hoisting.
 //
 // What the code generator may count on, and what backends/emit must take:
-//   pointwise kernels    one root of any dims; members elementwise, broadcast, reshape, transpose, slice, reverse, pad,
+//   pointwise kernels    one root of any dims; members elementwise (maps of elementwise functions, too), broadcast, reshape, transpose, slice, reverse, pad,
 //                        concatenate, iota, dynamic-slice, gather, scalar constants. A transpose that moves the minor
 //                        dimension of a large array is only ever a root, never below another instruction.
 //   reductions           one reduce (also variadic, as the root) over pointwise members, then possibly a pointwise epilogue
@@ -26,6 +26,7 @@
 //                        reduction runs once per row; what both it and the rest read is evaluated in each, from cache.
 //   multi-output         made by multi_output_fusion.c: a tuple of same-dims pointwise roots, or of sibling reductions.
 #include "passes/fusion.h"
+#include "passes/util.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -38,10 +39,19 @@ static bool scalar_like(const hlo_instr *i) { return hlo_shape_is_array(i->shape
 
 bool pass_fusion_expensive(const hlo_instr *i) {
   if (i->opcode == HLO_DIVIDE || i->opcode == HLO_REMAINDER || i->opcode == HLO_REDUCE || i->opcode == HLO_GATHER) return true;
+  if (i->opcode == HLO_MAP) {
+    hlo_for_each_instr(x, hlo_attr_comp(i, HLO_ATTR_TO_APPLY)) if (pass_fusion_expensive(x)) return true;
+    return false;
+  }
   return hlo_op_has(i->opcode, HLO_F_TRANSCENDENTAL);
 }
 
 double pass_fusion_eval_ns(const hlo_instr *i) {
+  if (i->opcode == HLO_MAP) {
+    double ns = 0;
+    hlo_for_each_instr(x, hlo_attr_comp(i, HLO_ATTR_TO_APPLY)) ns += pass_fusion_eval_ns(x);
+    return ns;
+  }
   double width = (double)HS_MAX(hlo_dtype_bits(i->shape->dtype), 8) / 32.0;
   switch (i->opcode) {
     case HLO_BROADCAST: case HLO_RESHAPE: case HLO_BITCAST: case HLO_IOTA: case HLO_CONSTANT: case HLO_SLICE: case HLO_REVERSE:
@@ -90,6 +100,7 @@ fusion_role pass_fusion_role(const hlo_instr *i) {
     case HLO_IOTA: case HLO_DYNAMIC_SLICE: case HLO_GATHER: case HLO_COPY: return FUSION_POINT;
     case HLO_BITCAST: case HLO_BITCAST_CONVERT:
       return hlo_operand(i, 0)->shape->dtype == i->shape->dtype || hlo_shape_same_dims(hlo_operand(i, 0)->shape, i->shape) ? FUSION_POINT : FUSION_OPAQUE;
+    case HLO_MAP: return pass_not_liftable(hlo_attr_comp(i, HLO_ATTR_TO_APPLY)) ? FUSION_OPAQUE : FUSION_POINT;
     default: return hlo_op_has(i->opcode, HLO_F_ELEMENTWISE) ? FUSION_POINT : FUSION_OPAQUE;
   }
 }
@@ -136,7 +147,7 @@ static fusion_class class_below(const hlo_instr *u, u32 slot, fusion_class c) {
   double share = u->shape->elements > 0 && hlo_shape_is_array(u->shape) ? (double)p->shape->elements / (double)u->shape->elements : 1;
   fusion_class r = c;
   if (p->shape->elements == 1 && p->opcode != HLO_REDUCE) return (fusion_class){.hash = 1, .evals = 1};
-  if (hlo_op_has(u->opcode, HLO_F_ELEMENTWISE) || u->opcode == HLO_BITCAST_CONVERT || u->opcode == HLO_COPY) return r;
+  if (hlo_op_has(u->opcode, HLO_F_ELEMENTWISE) || u->opcode == HLO_MAP || u->opcode == HLO_BITCAST_CONVERT || u->opcode == HLO_COPY) return r;
   if ((u->opcode == HLO_RESHAPE || u->opcode == HLO_BITCAST) && degenerate_reshape(p->shape, u->shape)) return r;
   r.hash = hs_mix(hs_mix(c.hash, u->opcode), hs_mix(p->shape->serial, u->shape->serial));
   if (u->opcode == HLO_CONCATENATE) r.hash = hs_mix(r.hash, u->id * 64 + slot);

@@ -171,8 +171,7 @@ hs_status pass_call_inliner(pass_ctx *c) {
   return HS_GOOD;
 }
 
-// Whether a scalar function can be written on arrays instruction by instruction.
-static const hlo_instr *not_liftable(const hlo_computation *f) {
+const hlo_instr *pass_not_liftable(const hlo_computation *f) {
   hlo_for_each_instr(i, f) {
     bool ok = hlo_shape_is_scalar(i->shape) && !i->ctrl_preds &&
               (i->opcode == HLO_PARAMETER || i->opcode == HLO_CONSTANT || hlo_op_has(i->opcode, HLO_F_ELEMENTWISE) || i->opcode == HLO_BITCAST_CONVERT);
@@ -206,7 +205,7 @@ hs_status pass_map_inline(pass_ctx *c) {
     hlo_for_each_instr_safe(i, comp) {
       if (i->opcode != HLO_MAP) continue;
       const hlo_computation *f = hlo_attr_comp(i, HLO_ATTR_TO_APPLY);
-      const hlo_instr *bad = f ? not_liftable(f) : i;
+      const hlo_instr *bad = f ? pass_not_liftable(f) : i;
       if (bad || !hlo_shape_is_array(i->shape)) {
         pass_note_declined(c, i, NULL, "%s is not elementwise", bad ? hlo_op_text(bad->opcode) : "its result");
         continue;

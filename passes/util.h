@@ -25,6 +25,9 @@ hlo_computation *pass_own_called(hlo_instr *, u32 which, u32 *counts, hs_arena *
 void pass_set_called(hlo_instr *, u32 which, hlo_computation *to);
 void pass_called_all(const hlo_instr *, hs_arena *, hlo_computation ***v, u32 *n);
 
+// Whether a scalar function can be written on arrays instruction by instruction: NULL, or the instruction that cannot.
+const hlo_instr *pass_not_liftable(const hlo_computation *);
+
 // Structure of computations: equal up to names, instruction order and annotations. `memo` (may be NULL) is an array of
 // hashes by computation id, 0 = not known yet.
 u64 pass_comp_hash(const hlo_computation *, u64 *memo);

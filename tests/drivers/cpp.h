@@ -15,7 +15,7 @@ struct m_expr {
   m_kind kind;
   const char *name;         // call, name, string, reference; "m::Add", "WithShape"; the body of a lambda
   const char *key;          // of a named argument; its place says the same for most
-  const char *type;         // template arguments, without <>; NULL when there are none
+  const char *type;         // template arguments, without <>; NULL when there are none; of a lambda: its (last) parameter
   double number;
   bool is_float;
   u32 n; m_expr *args[24];
@@ -113,7 +113,11 @@ static inline m_expr *m_read_lambda(m_reader *r) {
   m_expr *e = m_new(r, E_LAMBDA);
   const char *p = m_closing(r->p);
   while (p && isspace((unsigned char)*p)) p++;
+  const char *parameters = p;
   if (p && *p == '(') p = m_closing(p);
+  const char *last = p && p > parameters ? p - 1 : NULL, *word = last;
+  while (word && word > parameters && m_is_word(word[-1])) word--;
+  e->type = word ? hs_arena_strndup(r->a, word, (size_t)(last - word)) : "";
   while (p && *p && *p != '{') p++;
   const char *end = p && *p ? m_closing(p) : NULL;
   if (!end) return m_bad(r);
@@ -139,6 +143,12 @@ static inline m_expr *m_read_primary(m_reader *r) {
     return e->args[0]->kind == E_BAD ? e->args[0] : e;
   }
   if (*s == '*') return r->p++, m_read(r);
+  if (*s == '(') {
+    r->p++;
+    m_expr *e = m_read(r);
+    m_blank(r);
+    return *r->p == ')' ? (r->p++, e) : m_bad(r);
+  }
   if (*s == '&') {
     r->p++;
     m_expr *x = m_read_primary(r);
@@ -157,7 +167,8 @@ static inline m_expr *m_read_primary(m_reader *r) {
     if (strncmp(name, dropped[k], strlen(dropped[k])) == 0) name += strlen(dropped[k]), k = (size_t)-1;
   e->name = name;
   size_t length = strlen(name);
-  if (length > 5 && strcmp(name + length - 5, "_cast") == 0) m_blank(r);   // "static_cast < T>(x)", as a formatter left it
+  bool cast = length > 5 && strcmp(name + length - 5, "_cast") == 0;
+  if (cast || strcmp(name, "vector") == 0) m_blank(r);   // "static_cast < T>(x)", as a formatter left it
   if (*r->p == '<') {
     const char *t = ++r->p;
     for (u32 depth = 1; *r->p; r->p++) {

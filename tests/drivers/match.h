@@ -207,6 +207,10 @@ static inline m_answer m_modifier(m_env *v, const m_expr *p, hlo_instr *i) {
   const char *t = p->name;
   const m_expr *a0 = p->n > 0 ? p->args[0] : NULL;
 #define IS(x) (strcmp(t, x) == 0)
+  if (IS("WithPredicate") && a0 && a0->kind == E_LAMBDA) {
+    int yes = m_truth(m_apply(v, a0, m_instr(i)));
+    return yes < 0 ? M_UNKNOWN : m_yes(yes);
+  }
   if (IS("WithOneUse")) return m_yes(i->nuses == 1);
   if (IS("WithOneUser")) return m_yes(m_users(i) == 1);
   if (IS("WithNumUser") && a0) return m_yes(m_users(i) == (u32)a0->number);
@@ -284,6 +288,48 @@ static inline m_answer m_match(m_env *v, const m_expr *p, hlo_instr *i) {
 // ---- values ---------------------------------------------------------------------------------------------------------------
 static inline m_answer m_satisfies(m_env *v, m_value x, const m_expr *p);
 
+// The leaves of a JSON object ({"a":{"b":"1"}}) or of a text proto (a { b: 1 }) as lines "a.b=1", in any order: two messages
+// are equal when each line of one is in the other. False: the text is neither.
+static inline bool m_flatten_message(m_env *v, const char **p, const char *path, hs_buf *out) {
+  for (;;) {
+    while (**p && strchr(" \n\t,\"{", **p)) {
+      if (**p == '{' && *path) break;
+      (*p)++;
+    }
+    if (**p == '}') return (*p)++, true;
+    if (!**p) return !*path;
+    const char *key = *p;
+    while (m_is_word(**p)) (*p)++;
+    if (*p == key) return false;
+    char *name = hs_format("%s%s%.*s", path, *path ? "." : "", (int)(*p - key), key);
+    while (**p && strchr("\": \n", **p)) (*p)++;
+    bool ok = true;
+    if (**p == '{') {
+      (*p)++;
+      ok = m_flatten_message(v, p, name, out);
+    } else {
+      const char *value = *p;
+      while (**p && !strchr("\",} \n", **p)) (*p)++;
+      hs_buf_printf(out, "\n%s=%.*s\n", name, (int)(*p - value), value);
+    }
+    hs_free(name);
+    if (!ok) return false;
+  }
+}
+
+static inline m_answer m_same_message(m_env *v, const char *json, const char *proto) {
+  hs_buf a = {0}, b = {0};
+  m_answer r = m_flatten_message(v, &json, "", &a) && m_flatten_message(v, &proto, "", &b) ? m_yes(a.n == b.n) : M_UNKNOWN;
+  for (const char *line = hs_buf_cstr(&a); r == M_YES && *line; line += strcspn(line + 1, "\n") + 2) {
+    char *whole = hs_format("%.*s\n", (int)strcspn(line + 1, "\n") + 1, line);
+    r = m_yes(strstr(hs_buf_cstr(&b), whole) != NULL);
+    hs_free(whole);
+  }
+  hs_buf_free(&a);
+  hs_buf_free(&b);
+  return r;
+}
+
 // Every value of a list meets another argument of p.
 static inline bool m_assign(m_env *v, m_value l, const m_expr *p, u32 k, u64 used, bool *known) {
   if (k == l.n) return true;
@@ -338,6 +384,7 @@ static inline m_answer m_satisfies(m_env *v, m_value x, const m_expr *p) {
       m_answer a = m_satisfies(v, x, p->args[0]);
       return a == M_UNKNOWN ? a : m_yes(a == M_NO);
     }
+    if (strcmp(t, "EqualsProto") == 0 && p->n == 1 && x.kind == V_JSON && p->args[0]->kind == E_STRING) return m_same_message(v, x.s, p->args[0]->name);
     if (strcmp(p->name, "HasSubstr") == 0 && p->n == 1 && x.kind == V_STRING && p->args[0]->kind == E_STRING) return m_yes(strstr(x.s, p->args[0]->name) != NULL);
     if (strcmp(p->name, "AllOf") == 0 && x.kind != V_INSTR) {
       m_answer all = M_YES;

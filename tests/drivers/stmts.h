@@ -143,14 +143,20 @@ static inline void m_run(m_env *v, const char *text, m_flow *f) {
     if (!after) { f->answer = m_both(f->answer, M_UNKNOWN); return; }
     const char *head = m_cut(v, open + 1, close - 1), *inside = m_cut(v, block + 1, after - 1);
     p = m_skip_blank(after);
-    if (strncmp(p, "else", 4) == 0) { f->answer = m_both(f->answer, M_UNKNOWN); return; }
     if (loop) {
       m_run_for(v, head, inside, f);
       continue;
     }
     int go = m_truth(m_eval(v, m_parse(&v->a, head)));
+    const char *otherwise = "";
+    if (strncmp(p, "else", 4) == 0) {
+      const char *from = m_skip_blank(p + 4), *to = *from == '{' ? m_closing(from) : NULL;
+      if (!to) { f->answer = m_both(f->answer, M_UNKNOWN); return; }
+      otherwise = m_cut(v, from + 1, to - 1);
+      p = m_skip_blank(to);
+    }
     if (go < 0) f->answer = m_both(f->answer, M_UNKNOWN);
-    else if (go) m_run(v, inside, f);
+    else m_run(v, go ? inside : otherwise, f);
   }
 }
 

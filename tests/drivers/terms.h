@@ -632,8 +632,10 @@ FUNCTION(contains_op) {
   for (u32 k = 0; k < ops.n; k++) n += ops.v[k].kind == V_NUMBER ? m_count(where, (hlo_opcode)ops.v[k].number) : 0;
   return m_number(n > 0);
 }
-FUNCTION(count_if) {   // only the predicate that asks for an opcode
+FUNCTION(algorithm);
+FUNCTION(count_if) {   // the predicate that asks for an opcode, or a lambda
   m_value l = m_arg_value(v, e, 0);
+  if (e->n == 2 && e->args[1]->kind == E_LAMBDA) return m_f_algorithm(v, e);
   const char *t = e->n == 2 && e->args[1]->kind == E_NAME && strcmp(m_tail(e->args[1]->name), "HloPredicateIsOp") == 0 ? e->args[1]->type : NULL;
   if (l.kind != V_LIST || !t || m_kname(t) == HLO_OP_INVALID) return m_unknown();
   u32 n = 0;
@@ -811,6 +813,34 @@ FUNCTION(logic) {   // !x, x && y, x || y
   int y = m_truth(m_arg_value(v, e, 1));
   return x < 0 || y < 0 ? m_unknown() : m_number(y);
 }
+// A lambda that returns an expression of its one parameter, applied to x.
+static inline m_value m_apply(m_env *v, const m_expr *f, m_value x) {
+  const char *body = f->kind == E_LAMBDA && *f->type ? f->name : "";
+  while (isspace((unsigned char)*body)) body++;
+  const char *end = strrchr(body, ';');
+  if (strncmp(body, "return", 6) != 0 || !end || strchr(body, ';') != end || v->nvars == HS_COUNT(v->vars)) return m_unknown();
+  v->vars[v->nvars].name = f->type;
+  v->vars[v->nvars++].x = x;
+  m_expr *e = m_parse(&v->a, hs_arena_strndup(&v->a, body + 6, (size_t)(end - body) - 6));
+  m_value r = m_eval(v, e);
+  v->nvars--;
+  return r;
+}
+// c_find_if, c_any_of, c_all_of, c_none_of and c_count_if over a list, with a lambda.
+FUNCTION(algorithm) {
+  m_value l = m_arg_value(v, e, 0);
+  if (l.kind != V_LIST || e->n != 2 || e->args[1]->kind != E_LAMBDA) return m_unknown();
+  const char *t = m_tail(e->name);
+  u32 n = 0;
+  for (u32 k = 0; k < l.n; k++) {
+    int yes = m_truth(m_apply(v, e->args[1], l.v[k]));
+    if (yes < 0) return m_unknown();
+    if (yes && strcmp(t, "c_find_if") == 0) return l.v[k];
+    n += yes != 0;
+  }
+  if (strcmp(t, "c_find_if") == 0) return (m_value){.kind = V_NULL};
+  return m_number(strcmp(t, "c_any_of") == 0 ? n > 0 : strcmp(t, "c_all_of") == 0 ? n == l.n : strcmp(t, "c_none_of") == 0 ? n == 0 : n);
+}
 FUNCTION(order) {
   m_value x = m_arg_value(v, e, 0), y = m_arg_value(v, e, 1);
   if (x.kind != V_NUMBER || y.kind != V_NUMBER) return m_unknown();
@@ -838,7 +868,7 @@ static const struct { const char *name; m_function_fn *fn; } m_functions[] = {
     {"inst", m_f_inst}, {"comp", m_f_comp}, {"FindEmbeddedBody", m_f_comp}, {"first", m_f_first}, {"FindFirstWhile", m_f_first_while}, {"old", m_f_old}, {"Cast", m_f_same},
     {"DynCast", m_f_same}, {"vector", m_f_same}, {"ShapeLayout", m_f_same}, {"FindInstructions", m_f_find_all}, {"FindInstruction", m_f_find}, {"hlo_query::FindInstruction", m_f_find},
     {"Count", m_f_count}, {"CountInstructions", m_f_count}, {"NumOfInstructions", m_f_count}, {"EntryHasStandaloneOp", m_f_count_in_entry},
-    {"hlo_query::ContainsInstrWithOpcode", m_f_contains_op}, {"c_count_if", m_f_count_if}, {"HasInstruction", m_f_has_instr}, {"PositionInContainer", m_f_position},
+    {"hlo_query::ContainsInstrWithOpcode", m_f_contains_op}, {"c_count_if", m_f_count_if}, {"c_find_if", m_f_algorithm}, {"c_any_of", m_f_algorithm}, {"c_all_of", m_f_algorithm}, {"c_none_of", m_f_algorithm}, {"HasInstruction", m_f_has_instr}, {"PositionInContainer", m_f_position},
     {"LayoutOf", m_f_layout_of}, {"ShapeUtil::GetSubshape", m_f_subshape}, {"ShapeUtil::GetTupleElementShape", m_f_subshape}, {"ShapeUtil::IndexIsValid", m_f_index_valid},
     {"ShapeUtil::TupleElementCount", m_f_nelems}, {"ShapeUtil::MakeShape", m_f_make_shape}, {"ShapeUtil::MakeValidatedShape", m_f_make_shape},
     {"ShapeUtil::MakeShapeWithDenseLayout", m_f_make_shape}, {"ShapeUtil::MakeTupleShape", m_f_make_tuple}, {"Shape", m_f_shape_variable}, {"ComputationLayout", m_f_module}, {"ParseShape", m_f_parse_shape}, {"LayoutUtil::MakeLayout", m_f_make_layout},
