@@ -90,7 +90,7 @@ static void sample_texts(void **state) {
 }
 
 // ---- options ----------------------------------------------------------------------------------------------------------
-enum { MOST = 64 };
+enum { MOST = 256 };
 typedef struct words { u32 n; char *v[MOST]; } words;
 
 static void add(words *w, char *take) {
