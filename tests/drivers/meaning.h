@@ -22,9 +22,12 @@ static inline hlo_tolerance meaning_tolerance(const hlo_module *m) {
 
 // A sum of so many narrow floats that it stops growing halfway, rounded at every step, is decided by how it is grouped: passes that
 // write it another way cannot be held to it.
+// An elementwise operation on several precisions does not say in which of them it works.
 static inline bool meaning_unsettled(const hlo_module *m) {
   static const struct { hlo_dtype t; i64 most; } narrow[] = {{HLO_F16, 1 << 11}, {HLO_BF16, 1 << 8}, {HLO_F8E4M3, 1 << 4}, {HLO_F8E4M3FN, 1 << 4}, {HLO_F8E5M2, 1 << 3}};
   hlo_for_each_comp(c, m) hlo_for_each_instr(i, c) {
+    for (u32 k = 0; k < i->noperands && hlo_op_has(i->opcode, HLO_F_ELEMENTWISE) && i->opcode != HLO_CONVERT && hlo_dtype_is_float(i->shape->dtype); k++)
+      if (hlo_dtype_is_float(hlo_operand(i, k)->shape->dtype) && hlo_operand(i, k)->shape->dtype != i->shape->dtype) return true;
     if (i->opcode != HLO_REDUCE || !hlo_shape_is_array(i->shape) || !i->shape->elements) continue;
     for (size_t k = 0; k < HS_COUNT(narrow); k++)
       if (i->shape->dtype == narrow[k].t && hlo_operand(i, 0)->shape->elements / i->shape->elements > narrow[k].most) return true;
