@@ -111,52 +111,49 @@ static hlo_instr *constant(hlo_instr *i) {
   return x;
 }
 
+// Whatever an attribute says dimension by dimension, in the order of the row-major view.
+static void *by_place(const hlo_instr *i, u32 n, const void *v, size_t size) {
+  i64 order[HLO_MAX_RANK];
+  char *now = HS_NEW_ARRAY(&i->parent->module->arena, char, (n + 1) * size);
+  order_of(i->shape, order, NULL);
+  for (u32 k = 0; k < n; k++) memcpy(now + k * size, (const char *)v + (size_t)order[k] * size, size);
+  return now;
+}
+
 static hlo_instr *slice(hlo_instr *i) {
   hlo_instr *x = hlo_operand(i, 0);
   if (!same_layout(x->shape, i->shape)) return NULL;
   const hlo_slices *old = hlo_attr_ptr(i, HLO_ATTR_SLICE);
   hlo_slices *now = HS_NEW(&i->parent->module->arena, hlo_slices);
-  hlo_slice_dim *v = HS_NEW_ARRAY(&i->parent->module->arena, hlo_slice_dim, old->n + 1);
-  i64 order[HLO_MAX_RANK];
-  order_of(i->shape, order, NULL);
-  for (u32 k = 0; k < old->n; k++) v[k] = old->v[order[k]];
-  *now = (hlo_slices){old->n, v};
+  *now = (hlo_slices){old->n, by_place(i, old->n, old->v, sizeof *old->v)};
   x = input(x, i);
   hlo_instr *s = again(i, 1, &x);
   hlo_set_attr_ptr(s, HLO_ATTR_SLICE, now);
   return s;
 }
 
-static hlo_instr *pad(hlo_instr *i) {
-  hlo_instr *v[] = {hlo_operand(i, 0), hlo_operand(i, 1)};
-  if (!same_layout(v[0]->shape, i->shape)) return NULL;
-  const hlo_padding *old = hlo_attr_ptr(i, HLO_ATTR_PADDING);
-  hlo_padding *now = HS_NEW(&i->parent->module->arena, hlo_padding);
-  hlo_pad_dim *p = HS_NEW_ARRAY(&i->parent->module->arena, hlo_pad_dim, old->n + 1);
-  i64 order[HLO_MAX_RANK];
-  order_of(i->shape, order, NULL);
-  for (u32 k = 0; k < old->n; k++) p[k] = old->v[order[k]];
-  *now = (hlo_padding){old->n, p};
-  v[0] = input(v[0], i);
+// pad and reduce-window: an array in its row-major view, a scalar, and an attribute with an entry for each dimension.
+static hlo_instr *with_scalar(hlo_instr *i, hlo_attr_id id, const void *now) {
+  hlo_instr *v[] = {input(hlo_operand(i, 0), i), hlo_operand(i, 1)};
   hlo_instr *s = again(i, 2, v);
-  hlo_set_attr_ptr(s, HLO_ATTR_PADDING, now);
+  hlo_set_attr_ptr(s, id, now);
   return s;
 }
 
+static hlo_instr *pad(hlo_instr *i) {
+  if (!same_layout(hlo_operand(i, 0)->shape, i->shape)) return NULL;
+  const hlo_padding *old = hlo_attr_ptr(i, HLO_ATTR_PADDING);
+  hlo_padding *now = HS_NEW(&i->parent->module->arena, hlo_padding);
+  *now = (hlo_padding){old->n, by_place(i, old->n, old->v, sizeof *old->v)};
+  return with_scalar(i, HLO_ATTR_PADDING, now);
+}
+
 static hlo_instr *reduce_window(hlo_instr *i) {
-  hlo_instr *v[] = {hlo_operand(i, 0), i->noperands == 2 ? hlo_operand(i, 1) : NULL};
-  if (!v[1] || !same_layout(v[0]->shape, i->shape)) return NULL;
+  if (i->noperands != 2 || !same_layout(hlo_operand(i, 0)->shape, i->shape)) return NULL;
   const hlo_window *old = hlo_attr_ptr(i, HLO_ATTR_WINDOW);
   hlo_window *now = HS_NEW(&i->parent->module->arena, hlo_window);
-  hlo_window_dim *w = HS_NEW_ARRAY(&i->parent->module->arena, hlo_window_dim, old->n + 1);
-  i64 order[HLO_MAX_RANK];
-  order_of(i->shape, order, NULL);
-  for (u32 k = 0; k < old->n; k++) w[k] = old->v[order[k]];
-  *now = (hlo_window){old->n, w};
-  v[0] = input(v[0], i);
-  hlo_instr *s = again(i, 2, v);
-  hlo_set_attr_ptr(s, HLO_ATTR_WINDOW, now);
-  return s;
+  *now = (hlo_window){old->n, by_place(i, old->n, old->v, sizeof *old->v)};
+  return with_scalar(i, HLO_ATTR_WINDOW, now);
 }
 
 static hlo_instr *concatenate(hlo_instr *i) {
