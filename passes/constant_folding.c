@@ -1,9 +1,10 @@
 // constant_folding.c — evaluates what depends on constants only (xla/hlo/transforms/simplifiers/hlo_constant_folding.cc).
 //
-// Broadcast and iota stay: they are the small form of a large constant. An operand may be a broadcast of a constant as
-// long as one operand is a constant proper. Results are bounded in size (larger than the operands and than 45M elements is
-// refused) and in work, so that folding never costs what the program itself would; what is refused is noted.
-// The size of a static dimension is a constant, too. A parameter that every call gives the same constant is that constant. Options, for folding late in compilation:
+// Broadcast and iota stay: they are the small form of a large constant. An operand may be one of them as long as another is
+// a constant proper; calls and conditionals are folded when all that they do may be. Results are bounded in size (larger than
+// the operands and than 45M elements is refused) and in work, so that folding never costs what the program itself would; what
+// is refused is noted. The size of a static dimension is a constant, too. A parameter that every call gives the same constant
+// is that constant. Options: level=aggressive folds counted loops and knows no bounds; for folding late in compilation,
 // fold_float_arithmetic=false folds fusions as well (a tuple of results through its elements), but nothing that computes in
 // floating point; scalars_only.
 #include "core/eval.h"
@@ -11,12 +12,34 @@
 
 #define MAX_ELEMENTS (45 * 1000 * 1000)
 #define MAX_WORK 2e7
+#define MAX_TRIPS 1000000
 
+// A constant, the small form of one, or a tuple of these.
 static bool constant_like(const hlo_instr *i) {
-  return i->opcode == HLO_CONSTANT || (i->opcode == HLO_BROADCAST && hlo_operand(i, 0)->opcode == HLO_CONSTANT);
+  if (i->opcode == HLO_TUPLE) {
+    for (u32 k = 0; k < i->noperands; k++)
+      if (!constant_like(hlo_operand(i, k))) return false;
+    return true;
+  }
+  return i->opcode == HLO_CONSTANT || i->opcode == HLO_IOTA || (i->opcode == HLO_BROADCAST && hlo_operand(i, 0)->opcode == HLO_CONSTANT);
 }
 
-typedef struct folding { bool late, scalars_only; } folding;
+static bool has_constant(const hlo_instr *i) {
+  if (i->opcode != HLO_TUPLE) return i->opcode == HLO_CONSTANT;
+  for (u32 k = 0; k < i->noperands; k++)
+    if (has_constant(hlo_operand(i, k))) return true;
+  return false;
+}
+
+static bool is_elided(const hlo_instr *i) {
+  if (i->opcode == HLO_CONSTANT) return hlo_literal_has_elided(hlo_constant_value(i));
+  for (u32 k = 0; k < i->noperands; k++)
+    if (is_elided(hlo_operand(i, k))) return true;
+  return false;
+}
+
+// aggressive: loops, too, and whatever the size. known: of computations, by id, 1 when what they do may be folded, 2 when not.
+typedef struct folding { bool late, scalars_only, aggressive; u8 *known; u32 nknown; } folding;
 
 static bool computes_float(const hlo_instr *i) {
   if (i->opcode == HLO_FUSION) {
@@ -53,27 +76,54 @@ static bool allowed(const hlo_instr *i, const folding *f) {
   return true;
 }
 
-static bool candidate(const hlo_instr *i) {
+static bool foldable_computation(const hlo_computation *x, const folding *f);
+
+// What an instruction does may be done by the evaluator, here or inside of something that is folded.
+static bool foldable(const hlo_instr *i, const folding *f) {
   switch (i->opcode) {
-    case HLO_CONSTANT: case HLO_PARAMETER: case HLO_TUPLE: case HLO_BROADCAST: case HLO_IOTA: case HLO_FFT: case HLO_AFTER_ALL:
-    case HLO_WHILE: case HLO_CUSTOM_CALL: case HLO_RNG: case HLO_FUSION: case HLO_CALL: case HLO_OPT_BARRIER:
-    case HLO_ADD_DEPENDENCY: case HLO_DOMAIN: case HLO_CONDITIONAL: return false;
+    case HLO_BROADCAST: case HLO_IOTA: case HLO_FFT: case HLO_AFTER_ALL: case HLO_CUSTOM_CALL: case HLO_RNG: case HLO_OPT_BARRIER: case HLO_ADD_DEPENDENCY:
+    case HLO_DOMAIN: return false;
+    case HLO_WHILE: {
+      i64 trips = f->aggressive ? hlo_trip_count_pattern(i, NULL, NULL, NULL) : -1;
+      if (trips < 0 || trips > MAX_TRIPS) return false;
+      break;
+    }
     default: break;
   }
-  if (!i->noperands || !hlo_shape_is_array(i->shape) || hlo_shape_is_dynamic(i->shape)) return false;
-  if (hlo_op_has(i->opcode, HLO_F_ASYNC | HLO_F_COLLECTIVE) || i->ctrl_preds || i->nctrl_succs || hlo_has_side_effect(i)) return false;
+  if (hlo_shape_is_dynamic(i->shape) || hlo_op_has(i->opcode, HLO_F_ASYNC | HLO_F_COLLECTIVE) || i->ctrl_preds || i->nctrl_succs) return false;
   if (i->opcode == HLO_PAD && hlo_operand(i, 0)->opcode == HLO_BROADCAST) return false;   // small as it is
-  bool any = false;
-  for (u32 k = 0; k < i->noperands; k++) {
-    const hlo_instr *o = hlo_operand(i, k);
-    if (!constant_like(o)) return false;
-    any |= o->opcode == HLO_CONSTANT;
-  }
-  return any;
+  if (!hlo_op_has(i->opcode, HLO_F_CALLS)) return !hlo_has_side_effect(i);
+  hlo_computation *few[8], **v = few;
+  u32 n = hlo_called(i, few, HS_COUNT(few));
+  if (n > HS_COUNT(few)) return false;
+  for (u32 k = 0; k < n; k++)
+    if (!foldable_computation(v[k], f)) return false;
+  return true;
 }
 
-static bool small_enough(pass_ctx *c, const hlo_instr *i) {
+static bool foldable_computation(const hlo_computation *x, const folding *f) {
+  if (x->id >= f->nknown) return false;
+  if (f->known[x->id]) return f->known[x->id] == 1;
+  bool ok = true;
+  hlo_for_each_instr(i, x) if (ok) ok = foldable(i, f);
+  f->known[x->id] = ok ? 1 : 2;
+  return ok;
+}
+
+static bool candidate(const hlo_instr *i, const folding *f) {
+  if (i->opcode == HLO_CONSTANT || i->opcode == HLO_PARAMETER || i->opcode == HLO_TUPLE || i->opcode == HLO_FUSION || !i->noperands) return false;
+  if (!i->nuses && !hlo_is_root(i)) return false;   // dead
+  bool any = f->aggressive;
+  for (u32 k = 0; k < i->noperands; k++) {
+    if (!constant_like(hlo_operand(i, k))) return false;
+    any |= has_constant(hlo_operand(i, k));
+  }
+  return any && (f->aggressive || readable(i)) && foldable(i, f);
+}
+
+static bool small_enough(pass_ctx *c, const hlo_instr *i, const folding *f) {
   i64 in = 0;
+  if (f->aggressive) return true;
   for (u32 k = 0; k < i->noperands; k++)
     if (hlo_operand(i, k)->opcode == HLO_CONSTANT) in += hlo_operand(i, k)->shape->elements;
   if (i->shape->elements > in && i->shape->elements > MAX_ELEMENTS) {
@@ -89,15 +139,21 @@ static bool small_enough(pass_ctx *c, const hlo_instr *i) {
   return true;
 }
 
-// The value of a constant or of a broadcast of one; a new reference.
-static hs_status value_of(const hlo_instr *i, hlo_literal **out) {
+// The value of what is like a constant; a new reference.
+static hs_status value_of(const hlo_instr *i, hs_arena *a, hlo_literal **out) {
   if (i->opcode == HLO_CONSTANT) {
     *out = hlo_literal_ref(hlo_constant_value(i));
     return HS_GOOD;
   }
-  hlo_literal *in = hlo_literal_ref(hlo_constant_value(hlo_operand(i, 0)));
-  hs_status s = hlo_eval_instr(i, 1, &in, NULL, out);
-  hlo_literal_unref(in);
+  hlo_literal **in = HS_NEW_ARRAY(a, hlo_literal *, i->noperands + 1);
+  hs_status s = HS_GOOD;
+  u32 got = 0;
+  while (got < i->noperands && hs_ok(s)) {
+    s = value_of(hlo_operand(i, got), a, &in[got]);
+    if (hs_ok(s)) got++;
+  }
+  if (hs_ok(s)) s = hlo_eval_instr(i, i->noperands, in, NULL, out);
+  for (u32 k = 0; k < got; k++) hlo_literal_unref(in[k]);
   return s;
 }
 
@@ -106,7 +162,7 @@ static hs_status fold(pass_ctx *c, hlo_instr *i) {
   hlo_literal **ops = HS_NEW_ARRAY(c->scratch, hlo_literal *, n), *value = NULL;
   hs_status s = HS_GOOD;
   while (got < n && hs_ok(s)) {
-    s = value_of(hlo_operand(i, got), &ops[got]);
+    s = value_of(hlo_operand(i, got), c->scratch, &ops[got]);
     if (hs_ok(s)) got++;
   }
   hlo_eval_options o = {.keep_denormals = false, .max_bytes = (i64)1 << 31};
@@ -123,7 +179,7 @@ static hs_status fold(pass_ctx *c, hlo_instr *i) {
     return HS_GOOD;
   }
   pass_note_done(c, i, NULL, "%s of constants folded", hlo_op_text(i->opcode));
-  if (hlo_shape_is_tuple(i->shape)) {
+  if (hlo_shape_is_tuple(i->shape) && readable(i)) {
     for (hlo_use *u = i->first_use, *next; u; u = next) {
       next = u->next;
       hlo_instr *g = u->user, *e = hlo_add_constant(i->parent, hlo_literal_ref(value->children[hlo_attr_int(g, HLO_ATTR_INDEX, 0)]), NULL);
@@ -191,7 +247,9 @@ static bool fold_size(pass_ctx *c, hlo_instr *i) {
 }
 
 hs_status pass_constant_folding(pass_ctx *c) {
-  folding f = {!pass_option_bool(c, "fold_float_arithmetic", true), pass_option_bool(c, "scalars_only", false)};
+  enum { DEFAULT, AGGRESSIVE };
+  folding f = {!pass_option_bool(c, "fold_float_arithmetic", true), pass_option_bool(c, "scalars_only", false), pass_option_choice(c, "level", "default|aggressive") == AGGRESSIVE,
+               HS_NEW_ARRAY(c->scratch, u8, c->m->next_comp_id + 1), c->m->next_comp_id};
   take_constant_arguments(c);
   hlo_for_each_comp(comp, c->m) {
     if (hlo_is_fusion_comp(comp)) continue;
@@ -203,14 +261,11 @@ hs_status pass_constant_folding(pass_ctx *c) {
         if (!fold_size(c, i)) return HS_GOOD;
         continue;
       }
-      if (i->dead || !(candidate(i) || late_fusion(i, &f)) || !allowed(i, &f)) continue;
+      if (i->dead || !(candidate(i, &f) || late_fusion(i, &f)) || !allowed(i, &f)) continue;
       bool elided = false;
-      for (u32 o = 0; o < i->noperands; o++) {
-        const hlo_instr *x = hlo_operand(i, o);
-        elided |= hlo_literal_has_elided(hlo_constant_value(x->opcode == HLO_CONSTANT ? x : hlo_operand(x, 0)));
-      }
+      for (u32 o = 0; o < i->noperands; o++) elided |= is_elided(hlo_operand(i, o));
       if (elided) { pass_note_declined(c, i, NULL, "a constant operand is elided"); continue; }
-      if (!small_enough(c, i)) continue;
+      if (!small_enough(c, i, &f)) continue;
       HS_TRY(fold(c, i));
       HS_TRY(hs_poll());
     }

@@ -18,6 +18,8 @@ static const setup_option setup_options[] = {
     {"call-inliner", "single_call_site", NULL, "single_call_site"},
     {"call-inliner", "update_domain", "false", NULL},
     {"constant_folding", "is_layout_sensitive", NULL, NULL},
+    {"constant_folding", "level", "HloConstantFolding::Level::kAggressive", "level=aggressive"},
+    {"constant_folding", "level", "HloConstantFolding::Level::kDefault", NULL},
     {"constant_folding", "fold_float_arithmetic", NULL, "fold_float_arithmetic"},
     {"constant_folding", "can_fold_shape", "return shape.dimensions().empty();", "scalars_only=true"},
     {"copy-insertion", "use_region_based_live_range_analysis", NULL, NULL},
