@@ -7,7 +7,6 @@
 
 #include <unistd.h>
 
-#include "backends/pjrt/pjrt.h"
 #include "profiler/gpu.h"
 
 hs_status repl_find_device(const repl_cmd *c, const char *name, const prof_device **out) {
@@ -34,7 +33,7 @@ hs_status repl_xla_options(repl_session *s, backend_options *out, char **plugin)
   return HS_GOOD;
 }
 
-void repl_say_gpu_target(repl_cmd *c, const char *dropped) {
+void repl_say_gpu_target(repl_cmd *c, const pjrt_result *r) {
   if (!repl_xla_for_gpu(c->s)) return;
   const char *name = c->s->plugin_target ? "the GPU of --for" : c->s->target->summary;
   if (!c->doc) repl_say(c->out, "for %s, which is not here: fusions, layouts and memory are exact, the algorithms of products and convolutions are not tuned\n", name);
@@ -42,9 +41,14 @@ void repl_say_gpu_target(repl_cmd *c, const char *dropped) {
   repl_json_str(j, "name", name);
   repl_json_bool(j, "present", false);
   repl_json_bool(j, "tuned", false);
-  if (!dropped || !*dropped) return;
-  if (!c->doc) repl_say(c->out, "  (left out of its description, because the plug-in does not know them: %s)\n", dropped);
-  repl_json_str(j, "dropped", dropped);
+  if (r->dropped) {
+    if (!c->doc) repl_say(c->out, "  (left out of its description, because the plug-in does not know them: %s)\n", r->dropped);
+    repl_json_str(j, "dropped", r->dropped);
+  }
+  if (*r->refused) {
+    if (!c->doc) repl_say(c->out, "  (computed on hosts only; the program would end with an error there: %s)\n", r->refused);
+    repl_json_str(j, "host_only", r->refused);
+  }
 }
 
 // ---- commands -----------------------------------------------------------------------------------------------------------

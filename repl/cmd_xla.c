@@ -34,6 +34,8 @@ static hs_status say_module(repl_cmd *c, const pjrt_result *r) {
   u32 from = c->mod->number, version = c->mod->at->number;
   repl_module *mod = repl_session_add(c->s, hlo_module_clone(m, name), NULL);
   hs_free(name);
+  mod->xla_of = from;
+  mod->xla_of_version = version;
   pass_totals t;
   HS_TRY(pass_measure(mod->m, NULL, &t));
   repl_json_int(c->doc, "module", mod->number);
@@ -92,6 +94,10 @@ static hs_status say_memory(repl_cmd *c, const repl_exe *x, const pjrt_result *r
       {"peak_bytes", sum, x->be->compiled(x->exe)->peak_bytes, ours.peak_bytes, ""},
       {"told_peak_bytes", "peak, as told", m->peak, -1, m->peak < x->be->compiled(x->exe)->peak_bytes ? "leaves the temporaries out" : ""},
       {"code_bytes", "code", m->code, -1, m->code ? "" : "never told"}};
+  const hlo_attr *parts = hlo_attrs_find(c->m->attrs, HLO_ATTR_NUM_PARTITIONS);
+  bool one_of_many = parts && parts->v.i > 1;
+  if (one_of_many && !c->doc) repl_say(c->out, "of one of %lld devices; the estimate is of the whole program on one\n", (long long)parts->v.i);
+  if (one_of_many) repl_json_int(c->doc, "devices", parts->v.i);
   if (!c->doc) repl_say(c->out, "  %-16s %12s %20s\n", "", "xla", "hlosh (estimated)");
   for (size_t k = 0; k < HS_COUNT(rows); k++) {
     char a[32], b[32];
@@ -120,11 +126,14 @@ static hs_status say_kernels(repl_cmd *c, const repl_exe *x) {
 }
 
 // ---- kernels for a GPU ----------------------------------------------------------------------------------------------------
-// Kernels are called as their instructions, with what a symbol may not hold replaced by _.
-static const hlo_instr *instr_of(const hlo_module *m, const char *kernel) {
+// Where the plug-in does not say which instruction a kernel is of: it is called like it, with what a symbol may not hold
+// replaced by _.
+static const hlo_instr *instr_of(const hlo_module *m, const pjrt_kernel *k) {
+  const char *kernel = k->name;
   size_t n = strlen(kernel);
-  if (m) hlo_for_each_comp(k, m)
-    hlo_for_each_instr(i, k) {
+  if (m && k->instr) return hlo_find_instr(m, k->instr);
+  if (m && k->grid[0]) hlo_for_each_comp(c, m)
+    hlo_for_each_instr(i, c) {
       size_t j = 0;
       for (; i->name[j] && j < n; j++)
         if (i->name[j] != kernel[j] && (kernel[j] != '_' || isalnum((unsigned char)i->name[j]))) break;
@@ -188,9 +197,11 @@ static hs_status say_gpu_kernels(repl_cmd *c, const pjrt_result *r) {
   for (size_t n = 0; n < r->kernels.n; n++) {
     const pjrt_kernel *k = &r->kernels.v[n];
     launches += k->grid[0] != 0;
-    if (k->grid[0]) { say_launch(c, list, k, instr_of(r->optimized, k->name)); continue; }
-    if (!c->doc) repl_say(c->out, "  %*s%s\n", (int)k->depth * 2, "", k->thunk);
+    if (k->grid[0]) { say_launch(c, list, k, instr_of(r->optimized, k)); continue; }
+    const hlo_instr *i = instr_of(r->optimized, k);
+    if (!c->doc) repl_say(c->out, "  %*s%s%s%s\n", (int)k->depth * 2, "", k->thunk, i ? "  " : "", i ? i->name : "");
     repl_json *j = repl_json_object(list, NULL);
+    if (i) repl_json_str(j, "instruction", i->name); else repl_json_null(j, "instruction");
     repl_json_str(j, "name", k->name);
     repl_json_str(j, "kind", k->thunk);
     repl_json_int(j, "depth", k->depth);
@@ -209,7 +220,7 @@ static hs_status say_ptx(repl_cmd *c, const pjrt_result *r) {
     const pjrt_kernel *k = &r->kernels.v[n];
     if (!k->ptx) continue;
     hs_vec_push(&names, k->name);
-    const hlo_instr *i = name ? instr_of(r->optimized, k->name) : NULL;
+    const hlo_instr *i = name ? instr_of(r->optimized, k) : NULL;
     if (name && strcmp(name, k->name) != 0 && (!i || strcmp(i->name, name) != 0)) continue;
     if (k->ptx == last) continue;                  // several kernels in one text
     last = k->ptx;
@@ -239,7 +250,7 @@ hs_status cmd_xla(repl_cmd *c) {
   const pjrt_result *r;
   HS_TRY(made(c, &x, &r));
   if (!strcmp(what, "ptx")) return say_ptx(c, r);
-  repl_say_gpu_target(c, r->dropped);
+  repl_say_gpu_target(c, r);
   if (!strcmp(what, "cost")) return say_cost(c, r);
   if (!strcmp(what, "memory")) return say_memory(c, x, r);
   if (!strcmp(what, "kernels")) return r->kernels.n ? say_gpu_kernels(c, r) : say_kernels(c, x);

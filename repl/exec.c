@@ -75,7 +75,19 @@ hs_status repl_compiled(repl_cmd *c, const backend *be, bool per_instruction, bo
   return HS_GOOD;
 }
 
+// The compilation that made the current module, when XLA did and all is as it was then: a module that went through XLA's passes
+// is no fit input for them.
+static repl_exe *made_it(const repl_cmd *c) {
+  for (size_t k = 0; c->mod->xla_of && c->mod->at->number == 0 && k < c->s->modules.n; k++) {
+    repl_module *of = c->s->modules.v[k];
+    if (of->number == c->mod->xla_of && of->xla.exe && of->xla.version == c->mod->xla_of_version && of->xla.plugin_epoch == c->s->plugin_epoch) return &of->xla;
+  }
+  return NULL;
+}
+
 hs_status repl_compiled_xla(repl_cmd *c, repl_exe **out) {
+  *out = made_it(c);
+  if (*out) return HS_GOOD;
   backend_options o;
   char *plugin;
   HS_TRY(repl_xla_options(c->s, &o, &plugin));

@@ -122,13 +122,19 @@ static hs_status probe_flag(repl_cmd *c, const backend_flag *flag) {
   hlo_module *m;
   HS_TRY(hlo_parse(c->s->ctx, text, sizeof text - 1, NULL, &m));
   backend_options o = repl_backend_options(c->s);
-  o.nflags = 1;
-  o.flags = flag;
+  // Flags about dumps write files as soon as they are given: where they do no harm.
+  char dir[] = "/tmp/hlosh-probe-XXXXXX";
+  bool dumps = strncmp(flag->name, "xla_dump_", 9) == 0, folder = strcmp(flag->name, "xla_dump_to") == 0;
+  if (dumps && !mkdtemp(dir)) { hlo_module_free(m); return hs_fail_errno(HS_E_IO, dir); }
+  const backend_flag flags[2] = {folder ? (backend_flag){flag->name, dir} : *flag, {"xla_dump_to", dir}};
+  o.nflags = dumps && !folder ? 2 : 1;
+  o.flags = flags;
   backend_exe *exe = NULL;
   const backend *be = backend_find("pjrt");
   hs_status s = be->compile(m, &o, &exe);
   if (exe) be->release(exe);
   hlo_module_free(m);
+  if (dumps) pjrt_remove_dumps(hs_strdup(dir));
   if (hs_ok(s) || s.err->code != HS_E_COMPILE) return s;
   hs_status told = hs_fail(HS_E_USAGE, "set xla.%s: %s", flag->name, s.err->message);
   hs_status_drop(s);

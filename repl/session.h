@@ -49,6 +49,7 @@ typedef struct repl_module {
   repl_values values; u32 values_version;   // of the last run, and the version it was of
   repl_exe exe, xla;               // xla: of the xla commands, which may be for another device
   pipeline_program *stepping; pipeline_cursor cursor; u32 steppings;   // for next, until, continue: NULL until asked for; how many there were
+  u32 xla_of, xla_of_version;      // what `xla module` made this of, by module number; 0: nothing
   bool imported;                   // its versions were read from a dump: next and back walk them
   bool built;                      // made by `new`: version 0 is empty
   hlo_computation *building;       // computation that NAME = op(...) adds to; NULL unless `new` made the module

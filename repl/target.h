@@ -2,6 +2,7 @@
 #ifndef REPL_TARGET_H
 #define REPL_TARGET_H
 
+#include "backends/pjrt/pjrt.h"
 #include "repl/command.h"
 
 // A device by its name in the table; E_USAGE with the nearest one.
@@ -10,7 +11,8 @@ hs_status repl_find_device(const repl_cmd *, const char *name, const prof_device
 // that can. *plugin: what `out` borrows, the caller's to free.
 hs_status repl_xla_options(repl_session *, backend_options *out, char **plugin);
 bool repl_xla_for_gpu(const repl_session *);             // the xla commands compile for a GPU
-// The line that stands above all that was compiled for a GPU which is not here, and the fields of its description that were left out.
-void repl_say_gpu_target(repl_cmd *, const char *dropped);
+// The lines that stand above all that was compiled for a GPU which is not here: that it is not tuned, which fields of its
+// description were left out, which custom calls have no code there.
+void repl_say_gpu_target(repl_cmd *, const pjrt_result *);
 
 #endif

@@ -3,7 +3,8 @@
 // No call of the API tells these; the plug-in writes them as files when it is asked to (xla_dump_to): NAME.thunk_sequence.txt has
 // a line per step of the program,
 //     014: kCustomKernel       [prev=012 (1)  | next=015 (1) ] gemm_fusion_dot_1 grid: [64, 1, 1] threads: [64, 1, 1]  shared_memory: 1024 bytes
-// indented below the loop or branch that it belongs to; NAME.N.ptx are the kernels' texts. They also declare
+// indented below the loop or branch that it belongs to; NAME.thunk_metadata.txt has the instruction of each step, by number
+// (profile_annotation: "gemm_fusion_dot.1"  thunk_id: 14); NAME.N.ptx are the kernels' texts. They also declare
 // shared memory, on top of what the launch asks for. Registers and stack are in the machine code, of which the worker sends a
 // list (serve_cubin.c).
 #include "backends/pjrt/pjrt.h"
@@ -14,7 +15,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-typedef struct reading { hs_arena *a; pjrt_kernels *out; HS_VEC(char *) ptx; } reading;
+typedef struct reading { hs_arena *a; pjrt_kernels *out; HS_VEC(char *) ptx; HS_VEC(u32) ids; const char *about; } reading;   // ids: of the steps; about: the metadata
 
 static bool ends_with(const char *s, const char *tail) {
   size_t n = strlen(s), k = strlen(tail);
@@ -61,6 +62,7 @@ static void read_step(reading *r, const char *p, const char *end) {
   if (shared) k.shared = strtoll(shared + 15, NULL, 10);
   k.name = k.grid[0] ? hs_arena_strndup(r->a, name, (size_t)(stop - name)) : k.thunk;
   hs_vec_push(r->out, k);
+  hs_vec_push(&r->ids, (u32)strtoul(digits, NULL, 10));
 }
 
 static void read_steps(reading *r, const char *text) {
@@ -68,6 +70,19 @@ static void read_steps(reading *r, const char *text) {
     const char *end = p + strcspn(p, "\n");
     read_step(r, p, end);
     p = *end ? end + 1 : end;
+  }
+}
+
+static void name_instructions(reading *r) {
+  static const char mark[] = "profile_annotation: \"";
+  for (const char *p = r->about; p && (p = strstr(p, mark));) {
+    p += sizeof mark - 1;
+    size_t n = strcspn(p, "\"\n");
+    const char *next = strstr(p, mark), *id = strstr(p, "thunk_id: ");
+    if (!id || (next && id > next)) continue;
+    u32 number = (u32)strtoul(id + 10, NULL, 10);
+    for (size_t k = 0; k < r->ids.n; k++)
+      if (r->ids.v[k] == number) r->out->v[k].instr = hs_arena_strndup(r->a, p, n);
   }
 }
 
@@ -115,14 +130,16 @@ void pjrt_read_kernels(const char *dir, wire_reader *code, hs_arena *a, pjrt_ker
   reading r = {.a = a, .out = out};
   DIR *d = dir ? opendir(dir) : NULL;
   for (struct dirent *e; d && (e = readdir(d));) {
-    bool steps = ends_with(e->d_name, ".thunk_sequence.txt");
-    if (!steps && !ends_with(e->d_name, ".ptx")) continue;
+    bool steps = ends_with(e->d_name, ".thunk_sequence.txt"), about = ends_with(e->d_name, ".thunk_metadata.txt");
+    if (!steps && !about && !ends_with(e->d_name, ".ptx")) continue;
     char *path = hs_format("%s/%s", dir, e->d_name), *text = read_whole(a, path);
     if (steps) read_steps(&r, text);
+    else if (about) r.about = text;
     else if (*text) hs_vec_push(&r.ptx, text);
     hs_free(path);
   }
   if (d) closedir(d);
+  name_instructions(&r);
   for (size_t k = 0; k < out->n; k++) {
     pjrt_kernel *q = &out->v[k];
     q->ptx = q->grid[0] ? find_ptx(&r, q->name) : NULL;
@@ -130,6 +147,7 @@ void pjrt_read_kernels(const char *dir, wire_reader *code, hs_arena *a, pjrt_ker
   }
   add_machine_code(out, code);
   hs_vec_free(&r.ptx);
+  hs_vec_free(&r.ids);
 }
 
 void pjrt_remove_dumps(char *dir) {

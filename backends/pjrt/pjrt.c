@@ -248,6 +248,7 @@ static hs_status read_reply(backend_exe *e, wire_reader *r, const hlo_module *m)
   }
   e->said.cost = cost;
   e->said.fingerprint = keep(e, wire_get_bytes(r));
+  e->said.refused = keep(e, wire_get_bytes(r));
   pjrt_read_kernels(e->dumps, r, &e->arena, &e->said.kernels);
   hs_str format = wire_get_bytes(r), code = wire_get_bytes(r);
   if (r->bad) return hs_fail(HS_E_WORKER, "the worker's answer to a compile request is cut short");

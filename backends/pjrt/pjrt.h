@@ -111,6 +111,7 @@ void pjrt_steps_free(pjrt_steps *);
 // One step of a program for a GPU. A launch has a grid; copies, library calls and loops have none.
 typedef struct pjrt_kernel {
   const char *name, *thunk;      // the kernel's (the thunk's where nothing is launched); XLA's name of the kind
+  const char *instr;             // of the optimized module, that it computes; NULL: not told
   u32 depth;                     // in how many loops and branches
   i64 grid[3], block[3];         // grid[0] 0: no launch
   i64 shared, static_shared;     // bytes per block: asked for at the launch, declared in the code
@@ -145,6 +146,7 @@ typedef struct pjrt_result {
   pjrt_memory memory;
   const char *fingerprint;
   pjrt_kernels kernels;          // of a GPU; empty elsewhere
+  const char *refused;           // custom calls that have no code on the device: calling them there would be an error; ""
   const char *dropped;           // fields of the target's description that the plug-in does not know; NULL: none
 } pjrt_result;
 const pjrt_result *pjrt_compiled_result(const backend_exe *);

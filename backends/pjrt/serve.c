@@ -280,7 +280,7 @@ static void put_optimized(pjs_program *g, hs_buf *reply) {
   hs_free(code);
 }
 
-static hs_status build(pjs_program *g, wire_reader *r, const serve_map *program, hs_buf *reply) {
+static hs_status build(pjs_program *g, wire_reader *r, const serve_map *program, hs_buf *refused, hs_buf *reply) {
   g->id = (u64)wire_get_i64(r);
   size_t code_n = (size_t)wire_get_i64(r);
   hs_str options = wire_get_bytes(r), target = wire_get_str(r);
@@ -300,7 +300,9 @@ static hs_status build(pjs_program *g, wire_reader *r, const serve_map *program,
   if (!target.n && !pjs.client) HS_TRY(make_client(client_devices));
   for (u32 k = wire_get_u32(r); k && !r->bad; k--) {
     hs_str call = wire_get_bytes(r), library = wire_get_str(r), symbol = wire_get_str(r);
-    if (!r->bad) HS_TRY(pjs_offer_call(call, library, symbol));
+    if (r->bad) break;
+    HS_TRY(pjs_offer_call(call, library, symbol));
+    if (pjs_call_refuses(call)) hs_buf_printf(refused, "%s%.*s", refused->n ? ", " : "", (int)call.n, call.p);
   }
   serve_peak_rss(true);
   double cpu0 = serve_cpu_ms();
@@ -314,6 +316,7 @@ static hs_status build(pjs_program *g, wire_reader *r, const serve_map *program,
   put_memory(g, reply);
   put_cost(g, reply);
   put_fingerprint(g, reply);
+  wire_put_bytes(reply, refused->p, refused->n);
   put_machine_code(g, reply);
   put_optimized(g, reply);
   if (!g->made) pjs_keep_calls(g, (hs_str){program->p, code_n});
@@ -327,7 +330,9 @@ hs_status pjrt_serve_compile(const void *payload, size_t n, const int *fds, u32 
   HS_TRY(serve_map_fd(fds[0], false, &program));
   wire_reader r = {payload, n, false};
   pjs_program *g = hs_calloc(1, sizeof *g);
-  hs_status s = build(g, &r, &program, reply);
+  hs_buf refused = {0};
+  hs_status s = build(g, &r, &program, &refused, reply);
+  hs_buf_free(&refused);
   serve_unmap(&program);
   if (!hs_ok(s)) { free_program(g); return s; }
   hs_vec_push(&pjs.programs, g);

@@ -40,6 +40,7 @@ size_t pjs_block(u32 n, const pjs_array *v);     // bytes of one device's arrays
 // learns its calls from the module.
 hs_status pjs_offer_call(hs_str target, hs_str library, hs_str symbol);
 void pjs_keep_calls(pjs_program *, hs_str module);
+bool pjs_call_refuses(hs_str target);            // a handler stands for it that cannot compute it on this platform
 // serve_cubin.c. Kernels in the machine code that stands somewhere in these bytes.
 void pjs_put_machine_code(const char *bytes, size_t n, hs_buf *reply);
 

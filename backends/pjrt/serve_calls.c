@@ -223,6 +223,12 @@ hs_status pjs_offer_call(hs_str target, hs_str library, hs_str symbol) {
   return HS_GOOD;
 }
 
+bool pjs_call_refuses(hs_str target) {
+  for (u32 k = 0; k < known.n; k++)
+    if (hs_str_eq(target, hs_str_of(known.v[k].name))) return known.v[k].how == ON_DEVICE;
+  return false;
+}
+
 // ---- the compiled module's calls ------------------------------------------------------------------------------------------------
 
 void pjs_keep_calls(pjs_program *g, hs_str module) {

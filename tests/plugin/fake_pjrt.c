@@ -196,6 +196,8 @@ static pj_error *compile_for(pj_compile *a) {
   dump(dir, "module_0000.m.thunk_sequence.txt",
        "001: kCustomKernel [source | next=002 (1)] fused_b grid: [16, 2, 1] threads: [128, 1, 1]  shared_memory: 64 bytes\n"
        "002: kWhile        [prev=001 (1) | sink ]   \nbody:\n    003: kCopy [source | sink] kCopy\n    004: kCustomKernel [source | sink] r grid: [1, 1, 1] threads: [32, 1, 1]  shared_memory: 0 bytes\n");
+  dump(dir, "module_0000.m.thunk_metadata.txt",
+       "thunk_metadata {\n  thunk_info {\n    profile_annotation: \"parameter-of-none\"\n  }\n}\nthunk_metadata {\n  thunk_info {\n    profile_annotation: \"x\"\n    thunk_id: 3\n  }\n}\n");
   dump(dir, "module_0000.m.1.ptx", ".version 9.0\n.target sm_90a\n.shared .align 4 .b8 tile[4224];\n.extern .shared .align 16 .b8 more[];\n.visible .entry fused_b(\n)\n{ ret; }\n");
   dump(dir, "module_0000.m.2.ptx", ".version 9.0\n.target sm_90a\n.visible .entry r(\n)\n{ ret; }\n");
   return NULL;

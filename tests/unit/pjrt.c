@@ -557,6 +557,8 @@ static void kernels_of_a_gpu(void **st) {
   assert_string_equal(k[1].name, "kWhile");
   assert_int_equal(k[1].grid[0], 0);
   assert_int_equal(k[2].depth, 1);
+  assert_string_equal(k[2].instr, "x");
+  assert_null(k[0].instr);
   assert_non_null(strstr(k[3].ptx, "entry r("));
   hlo_literal *arg, *args[1];
   assert_true(hs_ok(hlo_literal_new(m->entry->params[0]->shape, &arg)));
