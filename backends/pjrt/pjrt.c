@@ -366,7 +366,7 @@ static char *dump_folder(void) {
 static hs_status build(backend_exe *e, const hlo_module *m, const backend_options *o) {
   HS_TRY(pjrt_find(o->plugin, &e->path));
   pjrt_ready ready;
-  hs_status s = pjrt_prepare(m, o->backend_only, &ready);
+  hs_status s = pjrt_prepare(m, o->backend_only, o->target != NULL, &ready);
   if (hs_ok(s)) {
     keep_shapes(e, m);
     if (o->one_device) ready.replicas = ready.partitions = 1;

@@ -312,7 +312,7 @@ static void flattened(void **st) {
   (void)st;
   hlo_module *m = parse(tuples);
   pjrt_ready r;
-  assert_true(hs_ok(pjrt_prepare(m, false, &r)));
+  assert_true(hs_ok(pjrt_prepare(m, false, false, &r)));
   assert_int_equal(r.nargs, 4);
   assert_int_equal(r.nouts, 3);
   assert_int_equal(r.m->entry->nparams, 4);
@@ -322,7 +322,7 @@ static void flattened(void **st) {
   m = parse("HloModule a, input_output_alias={ {1}: (0, {1}, may-alias) }\n"
             "ENTRY e { p = (f32[2], f32[3]) parameter(0) a = f32[2] get-tuple-element(p), index=0 b = f32[3] get-tuple-element(p), index=1\n"
             "  ROOT r = (f32[2], f32[3]) tuple(a, b) }\n");
-  assert_true(hs_ok(pjrt_prepare(m, false, &r)));
+  assert_true(hs_ok(pjrt_prepare(m, false, false, &r)));
   assert_false(r.donated[0]);
   assert_true(r.donated[1]);
   const hlo_aliases *a = hlo_attrs_find(r.m->attrs, HLO_ATTR_INPUT_OUTPUT_ALIAS)->v.p;
@@ -338,7 +338,7 @@ static void no_fusions_among_parts(void **st) {
   (void)st;
   hlo_module *m = parse(fused_parts);
   pjrt_ready r;
-  assert_true(hs_ok(pjrt_prepare(m, false, &r)));
+  assert_true(hs_ok(pjrt_prepare(m, false, false, &r)));
   assert_ptr_equal(r.m->first, r.m->entry);
   assert_null(r.m->entry->next);
   hlo_for_each_instr(i, r.m->entry) {
@@ -347,6 +347,14 @@ static void no_fusions_among_parts(void **st) {
   }
   assert_true(hs_ok(hlo_verify(r.m, NULL)));
   pjrt_ready_free(&r);
+  hlo_set_module_attr(m, (hlo_attr){.id = HLO_ATTR_NUM_PARTITIONS, .v.i = 1});
+  for (int gpu = 0; gpu < 2; gpu++) {            // on one device they stay, but for a GPU
+    assert_true(hs_ok(pjrt_prepare(m, false, gpu, &r)));
+    u32 n = 0;
+    hlo_for_each_instr(i, r.m->entry) n += i->opcode == HLO_FUSION;
+    assert_int_equal(n, !gpu);
+    pjrt_ready_free(&r);
+  }
   hlo_module_free(m);
 }
 
@@ -420,7 +428,7 @@ static void listed_groups(void **st) {
   hlo_module *m = parse("HloModule g, num_partitions=8\ns { a = f32[] parameter(0) b = f32[] parameter(1) ROOT c = f32[] add(a, b) }\n"
                         "ENTRY e { p = f32[4] parameter(0) ROOT r = f32[4] all-reduce(p), channel_id=1, replica_groups=[2,4]<=[4,2]T(1,0), use_global_device_ids=true, to_apply=s }\n");
   pjrt_ready r;
-  assert_true(hs_ok(pjrt_prepare(m, false, &r)));
+  assert_true(hs_ok(pjrt_prepare(m, false, false, &r)));
   const hlo_replica_groups *g = hlo_attr_ptr(r.m->entry->root, HLO_ATTR_REPLICA_GROUPS);
   assert_int_equal(g->form, HLO_GROUPS_LIST);
   assert_int_equal(g->groups.n, 2);
