@@ -74,8 +74,8 @@ GEN_OBJ := $(patsubst %.c,$(B)/%.o,$(wildcard tests/random/*.c))
 $(B)/tests/libgen.a: $(GEN_OBJ)
 	@mkdir -p $(@D)
 	$(Q)rm -f $@ && ar rcs $@ $^
-$(B)/tests/gen $(B)/tests/agree: DRIVER_LIBS := $(B)/tests/libgen.a
-$(B)/tests/gen $(B)/tests/agree: $(B)/tests/libgen.a
+$(B)/tests/gen $(B)/tests/agree $(B)/tests/passcheck: DRIVER_LIBS := $(B)/tests/libgen.a
+$(B)/tests/gen $(B)/tests/agree $(B)/tests/passcheck: $(B)/tests/libgen.a
 $(B)/tests/%: $(B)/tests/drivers/%.o $(B)/libhlosh.a
 	@mkdir -p $(@D)
 	$(call say,LINK,$@)
@@ -124,8 +124,10 @@ check:  ## the whole test suite; ends with "N passed, N failed, N skipped"
 	@$(MAKE) --no-print-directory VARIANT=$(VARIANT) B=$(B) check-built
 check-built: all unit benches
 	@B=$(B) sh tests/run
-check-passes: all  ## every pass and pipeline on every module at hand: verified, same meaning, true claims
-	@timeout 1200 $(B)/tests/passcheck -j $(NPROC) examples $(wildcard tests/hlo/*) $(wildcard ../shared/suite)
+GENERATED ?= 10000
+check-passes: all  ## every pass and pipeline on every module at hand and on GENERATED random ones: verified, same meaning, true claims
+	@mkdir -p $(B)/passcheck
+	@timeout 7200 $(B)/tests/passcheck -j $(NPROC) --generated $(GENERATED) --save $(B)/passcheck examples $(wildcard tests/hlo tests/hlo/passes ../shared/suite ../shared/corpus/unit_modules)
 asan:  ## builds (and with `make asan check`, tests) under ASan and UBSan
 	@$(MAKE) --no-print-directory -j$(NPROC) VARIANT=asan B=build/asan all
 fuzz:  ## fuzzes text, protos and the builder, FUZZ_SECONDS (1800) each

@@ -41,7 +41,7 @@ static bnorm bnorm_of(hlo_instr *i) {
   bnorm b = {.i = i, .big = x->shape, .small = hlo_operand(i, 1)->shape, .feature = hlo_attr_int(i, HLO_ATTR_FEATURE_INDEX, 0)};
   hlo_dtype t = b.big->dtype;
   const hlo_attr *eps = hlo_attr_get(i, HLO_ATTR_EPSILON);
-  b.eps = hlo_build_scalar_f64(i->parent, t, eps ? eps->v.f : 0);
+  b.eps = hlo_build_scalar_f64(i->parent, t, eps ? (double)(float)eps->v.f : 0);   // a float in XLA, whatever the arrays are
   if (i->opcode == HLO_BATCH_NORM_INFERENCE) return b;
   b.zero = hlo_build_scalar_f64(i->parent, t, 0);
   b.count = hlo_build_scalar_i64(i->parent, HLO_S32, 1);

@@ -417,8 +417,10 @@ static hs_status fuse_computation(pass_ctx *p, hlo_computation *c) {
   hlo_instr **order = hlo_post_order(c, &a);
   planner f = {.p = p, .a = &a, .at = hlo_number_instrs(c, n, order, &a), .where = HS_NEW_ARRAY(&a, fusion_members, n + 1)};
   for (u32 k = n; k-- > 0;) place(&f, order[k]);
-  // Producers' kernels first: a fusion then reads the fusions made before it. Kernels were started users first.
+  // Fusions take the places of their roots when all are made: a kernel may hold a copy of another one's root. Producers'
+  // kernels come first, for they were started users first.
   hs_status s = HS_GOOD;
+  hlo_instr **made = HS_NEW_ARRAY(&a, hlo_instr *, f.kernels.n + 1);
   for (size_t k = f.kernels.n; k-- > 0 && hs_ok(s);) {
     fusion_kernel *q = f.kernels.v[k];
     s = hs_poll();
@@ -428,8 +430,10 @@ static hs_status fuse_computation(pass_ctx *p, hlo_computation *c) {
     for (size_t j = 0; j < q->members.n; j++) members[j] = q->members.v[q->members.n - 1 - j];
     hlo_instr *fusion = pass_fusion_build(p->m, &a, (u32)q->members.n, members, 1, &root, kind, root);
     pass_note_done(p, fusion, NULL, "fused %zu instructions into one kernel%s", q->members.n, q->row_reduces ? ", row by row" : q->reduce ? " around a reduction" : "");
-    hlo_replace(root, fusion);
+    made[k] = fusion;
   }
+  for (size_t k = f.kernels.n; k-- > 0;)
+    if (made[k]) hlo_replace(f.kernels.v[k]->root, made[k]);
   for (size_t k = 0; k < f.kernels.n; k++) hs_vec_free(&f.kernels.v[k]->members);
   hs_vec_free(&f.kernels);
   hs_arena_free(&a);

@@ -3,8 +3,10 @@
 #include "passes/util.h"
 
 hs_status pass_zero_sized_hlo_elimination(pass_ctx *c) {
+  u32 *counts = pass_caller_counts(c->m, c->scratch);
   hlo_for_each_comp(comp, c->m) {
-    if (hlo_is_fusion_comp(comp)) continue;
+    // The body of a fusion that went is nobody's, and stays as it is.
+    if (hlo_is_fusion_comp(comp) || (comp != c->m->entry && !counts[1 + comp->id])) continue;
     hlo_for_each_instr_safe(i, comp) {
       if (i->opcode == HLO_CONSTANT || i->opcode == HLO_PARAMETER || !hlo_shape_is_array(i->shape) || i->shape->elements != 0) continue;
       if (hlo_shape_is_dynamic(i->shape) || !hlo_is_removable(i)) continue;

@@ -10,9 +10,7 @@
 #include "core/inputs.h"
 #include "core/verify.h"
 #include "tests/drivers/driver.h"
-#include "tests/random/gen.h"
-
-#include <math.h>
+#include "tests/drivers/generated.h"
 
 enum { BATCH = 40, DEADLINE_S = 60 };
 typedef struct setup { const char *backend, *reference, *family; bool quick; u64 from, count; u32 agree, refused, failed, died; HS_VEC(char *) reasons; } setup;
@@ -27,47 +25,11 @@ static hs_status run_on(const char *name, bool quick, const hlo_module *m, u32 n
   return backend_run_once(b, m, &o, n, args, out);
 }
 
-static bool close_enough(double want, double got, double tolerance, double eps) {
-  if (isnan(want) || isnan(got)) return isnan(want) && isnan(got);
-  if (want == got) return true;
-  return fabs(want - got) <= 4 * tolerance + 16 * eps * fabs(want);
-}
-
-// Index of the first element that differs, or -1; parts of complex numbers are elements of their own.
-static i64 first_difference(const hlo_literal *want, const hlo_literal *got, double tolerance, double *a, double *b) {
-  hlo_dtype t = want->shape->dtype, part = hlo_dtype_real_part(t);
-  bool floating = hlo_dtype_is_float(t) || hlo_dtype_is_complex(t);
-  size_t w = hlo_dtype_storage(part);
-  if (want->bytes != got->bytes) return 0;
-  if (!floating) {
-    for (size_t k = 0; k < want->bytes; k++)
-      if (((const char *)want->data)[k] != ((const char *)got->data)[k]) {
-        i64 at = (i64)(k / w);
-        *a = hlo_literal_f64(want, at);
-        *b = hlo_literal_f64(got, at);
-        return at;
-      }
-    return -1;
-  }
-  for (size_t k = 0; k < want->bytes / w; k++) {
-    *a = hlo_elem_to_f64(part, (const char *)want->data + k * w);
-    *b = hlo_elem_to_f64(part, (const char *)got->data + k * w);
-    if (!close_enough(*a, *b, tolerance, tolerance > 0 ? gen_eps(t) : 0)) return (i64)k;
-  }
-  return -1;
-}
-
 // One line: "ok", "refused REASON", "died REASON" or "FAIL REASON".
 static void compare(FILE *out, const gen_module *g, const hlo_literal *want, const hlo_literal *got) {
-  if (want->nchildren != g->nouts || got->nchildren != g->nouts) { fprintf(out, "FAIL number of results\n"); return; }
-  for (u32 k = 0; k < g->nouts; k++) {
-    double a = 0, b = 0;
-    i64 at = first_difference(want->children[k], got->children[k], g->tolerance[k], &a, &b);
-    if (at < 0) continue;
-    fprintf(out, "FAIL output %u element %lld: %.17g, the reference has %.17g, tolerance %.3g (%s)\n", k, (long long)at, b, a, g->tolerance[k], g->opcodes);
-    return;
-  }
-  fprintf(out, "ok\n");
+  char why[200];
+  if (generated_agrees(g, want, got, NULL, why)) fprintf(out, "ok\n");
+  else fprintf(out, "FAIL %s (%s)\n", why, g->opcodes);
 }
 
 static void one_line(FILE *out, const char *verdict, hs_status s) {

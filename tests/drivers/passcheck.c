@@ -1,64 +1,172 @@
-// passcheck.c — passes keep the meaning. usage: passcheck [--pass NAME] [-j N] FILE|DIR...
+// passcheck.c — passes keep the meaning.
 //
-// For every module, every pass (in each of its modes) and every named pipeline: a copy of the module goes through it with everything verified and
-// its claim of a change held against the text; the result is evaluated on the inputs of the original and compared. A pass
-// that help.def says runs ONCE must find nothing to do on its own output. Modules that are too much work to evaluate, or that the
-// evaluator does not cover, are still run and verified, and counted as not evaluated.
+// usage: passcheck [--pass NAME] [--generated COUNT] [--from SEED] [--save DIR] [-j N] [FILE|DIR...]
+//
+// Over the files (of a folder: all .hlo that are not XLA's output) and COUNT random modules (tests/random): for every module,
+// every pass (in each of its modes) and every named pipeline: a copy of the module goes through it with everything verified and
+// its claim of a change held against the text; when the text changed, the result is evaluated on the inputs of the original and
+// compared, random modules by the tolerance that the generator worked out for each result (none for integers and data
+// movement). A pass that help.def says runs ONCE must find nothing to do on its own output. Modules that are too much work to
+// evaluate, or that the evaluator does not cover, are still run and verified, and counted as not evaluated.
+//
+// A failure of a random module is named by seed and pass; with --save the module, cut down to the result that is wrong, is
+// written to DIR/SEED.PASS.hlo.
 #include "passes/pass.h"
+#include "tests/drivers/generated.h"
 #include "tests/drivers/meaning.h"
 
 #include <dirent.h>
 
-typedef struct run { HS_VEC(char *) files; const char *only; u32 passed, failed, skipped; } run;
+enum { BATCH = 10, MAX_TEXT = 200, CASE_SECONDS = 300 };
 
-typedef struct subject { hlo_module *m; hlo_literal *value, **args; u32 nargs; } subject;
+// Where a child is, for the parent when it dies: shared memory.
+typedef struct place { u64 seed; char text[MAX_TEXT]; } place;
+typedef struct counts { u32 modules, failed_modules, runs, changed, unevaluated, failures; } counts;
+typedef struct run {
+  HS_VEC(char *) files;
+  const char *only, *save;
+  u64 from, generated;
+  place *at;
+  counts all;
+  u32 reported, cases;
+} run;
 
-static bool still_means(const subject *s, const hlo_module *m, const char *text, FILE *out, u32 *unevaluated) {
-  hlo_literal *y = NULL;
-  hlo_eval_options o = {.max_bytes = (i64)1 << 31};
-  if (!s->value) return ++*unevaluated, true;
-  meaning_start();
-  hs_status st = hlo_eval_module(m, s->nargs, s->args, &o, &y);
-  meaning_stop();
-  if (!hs_ok(st) && (st.err->code == HS_E_UNSUPPORTED || st.err->code == HS_E_INTERRUPTED)) {
-    hs_status_drop(st);
-    return ++*unevaluated, true;
-  }
-  if (hs_ok(st)) st = hlo_compare(s->value, y, meaning_tolerance(s->m));
-  hlo_literal_unref(y);
-  if (hs_ok(st)) return true;
-  fprintf(out, "[%s] ", text);
-  drv_status(out, "means something else", st);
-  return false;
+// A module, its inputs and what it computes from them (NULL: not evaluated). generated: NULL for files.
+typedef struct subject {
+  const run *r;
+  const char *name;
+  place *at;
+  hlo_module *m;
+  hlo_literal *value, **args;
+  u32 nargs;
+  const gen_module *generated;
+  u64 seed;
+  counts n;
+  FILE *out;
+} subject;
+
+static void say_failure(subject *s, const char *text, const char *what, hs_status st) {
+  hs_buf b = {0};
+  for (const hs_diag *e = st.err; e; e = e->next) hs_buf_printf(&b, ": %s", e->message);
+  for (size_t k = 0; k < b.n; k++) if (b.p[k] == '\n') b.p[k] = ' ';
+  fprintf(s->out, "FAIL %s [%s]: %s%s\n", s->name, text, what, b.n ? hs_buf_cstr(&b) : "");
+  hs_buf_free(&b);
+  hs_status_drop(st);
+  s->n.failures++;
 }
 
-static bool check_text(const subject *s, const char *text, bool fixpoint, FILE *out, u32 *unevaluated) {
-  hlo_module *m = hlo_module_clone(s->m, s->m->name);
+static hs_status run_text(hlo_module *m, const char *text) {
   pass_run_options o = pass_run_default();
   o.verify_all = true;
   o.measure = false;
-  hs_status st = pipeline_run(m, text, &o, NULL);
-  bool ok = hs_ok(st);
-  if (!ok) {
-    fprintf(out, "[%s] ", text);
-    drv_status(out, "failed", st);
-  }
-  ok = ok && still_means(s, m, text, out, unevaluated);
-  if (ok && fixpoint) {
-    u64 hash = hlo_text_hash(m);
-    st = pipeline_run(m, text, &o, NULL);
-    ok = hs_ok(st) && hlo_text_hash(m) == hash;
-    hs_status_drop(st);
-    if (!ok) fprintf(out, "[%s] changes its own output\n", text);
-  }
+  return pipeline_run(m, text, &o, NULL);
+}
+
+static hs_status value_of(const subject *s, const hlo_module *m, hlo_literal **out) {
+  hlo_eval_options o = {.max_bytes = (i64)1 << 31};
+  meaning_start();
+  hs_status st = hlo_eval_module(m, s->nargs, s->args, &o, out);
+  meaning_stop();
+  return st;
+}
+
+static bool not_covered(hs_status st) { return !hs_ok(st) && (st.err->code == HS_E_UNSUPPORTED || st.err->code == HS_E_INTERRUPTED); }
+
+// ---- saving what failed -------------------------------------------------------------------------------------------------
+// The module with result `k` alone.
+static hlo_module *only_result(const subject *s, u32 k) {
+  hlo_module *m = hlo_module_clone(s->m, s->m->name);
+  hlo_instr *one = hlo_operand(m->entry->root, k);
+  hlo_set_root(m->entry, hlo_add_tuple(m->entry, 1, &one));
+  hlo_remove_module_attr(m, HLO_ATTR_ENTRY_COMPUTATION_LAYOUT);
+  hs_status_drop(run_text(m, "dce"));
+  return m;
+}
+
+// Does it still come out differently?
+static bool still_fails(const subject *s, const hlo_module *small, const char *text) {
+  hlo_module *m = hlo_module_clone(small, small->name);
+  hlo_literal *x = NULL, *y = NULL;
+  hs_status st = value_of(s, small, &x);
+  if (hs_ok(st)) st = run_text(m, text);
+  if (hs_ok(st)) st = value_of(s, m, &y);
+  bool fails = hs_ok(st) && !hs_ok(hlo_compare(x, y, (hlo_tolerance){0, 0}));
+  hs_status_drop(st);
+  hlo_literal_unref(x);
+  hlo_literal_unref(y);
   hlo_module_free(m);
+  return fails;
+}
+
+static void save(const subject *s, const char *text, i64 output) {
+  if (!s->r->save || !s->generated) return;
+  hlo_module *small = output >= 0 ? only_result(s, (u32)output) : NULL;
+  if (small && !still_fails(s, small, text)) {
+    hlo_module_free(small);
+    small = NULL;
+  }
+  char *path = hs_format("%s/%llu.%.*s.hlo", s->r->save, (unsigned long long)s->seed, (int)strcspn(text, "{("), text);
+  FILE *f = fopen(path, "w");
+  if (f) {
+    hs_buf b = {0};
+    hlo_print_options o = hlo_print_full();
+    hlo_print_module(&b, small ? small : s->m, &o);
+    fprintf(f, "// %s\n%s", text, hs_buf_cstr(&b));
+    for (const char *p = s->generated->args, *end; *p; p = *end ? end + 1 : end) end = p + strcspn(p, "\n"), fprintf(f, "// %.*s\n", (int)(end - p), p);
+    fclose(f);
+    hs_buf_free(&b);
+  }
+  hs_free(path);
+  hlo_module_free(small);
+}
+
+// ---- checking -------------------------------------------------------------------------------------------------------------
+static bool still_means(subject *s, const hlo_module *m, const char *text) {
+  hlo_literal *y = NULL;
+  if (!s->value) return s->n.unevaluated++, true;
+  hs_status st = value_of(s, m, &y);
+  if (not_covered(st)) return hs_status_drop(st), s->n.unevaluated++, true;
+  char why[200];
+  u32 output = 0;
+  bool ok = hs_ok(st);
+  if (!ok) say_failure(s, text, "its result is not evaluated", st), save(s, text, -1);
+  else if (s->generated) {
+    ok = generated_agrees(s->generated, s->value, y, &output, why);
+    if (!ok) say_failure(s, text, why, HS_GOOD), save(s, text, output);
+  } else {
+    st = hlo_compare(s->value, y, meaning_tolerance(s->m));
+    ok = hs_ok(st);
+    if (!ok) say_failure(s, text, "means something else", st);
+  }
+  hlo_literal_unref(y);
   return ok;
 }
 
+static void check_text(subject *s, const char *text, bool fixpoint) {
+  snprintf(s->at->text, sizeof s->at->text, "%s", text);
+  hlo_module *m = hlo_module_clone(s->m, s->m->name);
+  u64 generation = m->generation;
+  hs_status st = run_text(m, text);
+  s->n.runs++;
+  if (!hs_ok(st)) {
+    say_failure(s, text, "failed", st);
+    save(s, text, -1);
+  } else if (m->generation != generation) {
+    s->n.changed++;
+    if (still_means(s, m, text) && fixpoint) {
+      u64 hash = hlo_text_hash(m);
+      st = run_text(m, text);
+      if (!hs_ok(st) || hlo_text_hash(m) != hash) say_failure(s, text, "changes its own output", st), save(s, text, -1);
+      else hs_status_drop(st);
+    }
+  }
+  hlo_module_free(m);
+}
+
 // A pass with its defaults, and with each other word of an option that is one of several.
-static bool check_pass(const subject *s, u32 p, FILE *out, u32 *unevaluated) {
+static void check_pass(subject *s, u32 p) {
   const pass_help *h = &pass_help_table[p];
-  bool ok = check_text(s, h->name, !h->again, out, unevaluated);
+  check_text(s, h->name, !h->again);
   hs_arena a = {0};
   pass_option_help *v;
   u32 n = pass_help_options(h, &a, &v);
@@ -66,44 +174,105 @@ static bool check_pass(const subject *s, u32 p, FILE *out, u32 *unevaluated) {
     const char *word = v[k].choices ? strchr(v[k].choices, '|') : NULL;
     for (; word; word = strchr(word + 1, '|')) {
       char *text = hs_format("%s{%s=%.*s}", h->name, v[k].name, (int)strcspn(word + 1, "|"), word + 1);
-      ok &= check_text(s, text, !h->again, out, unevaluated);
+      check_text(s, text, !h->again);
       hs_free(text);
     }
   }
   hs_arena_free(&a);
-  return ok;
 }
 
+static void check_all(subject *s) {
+  const run *r = s->r;
+  for (u32 p = 0; p < pass_count; p++)
+    if (!r->only || strcmp(r->only, pass_table[p].name) == 0) check_pass(s, p);
+  for (u32 p = 0; p < pipeline_count; p++)
+    if (!r->only || strcmp(r->only, pipeline_table[p].name) == 0) check_text(s, pipeline_table[p].name, false);
+}
+
+static void check_file(subject *s) {
+  hlo_ctx *ctx = hlo_ctx_new();
+  snprintf(s->at->text, sizeof s->at->text, "loading");
+  hs_status st = hlo_load_file(ctx, s->name, NULL, &s->m);
+  if (hs_ok(st)) st = hlo_verify(s->m, NULL);
+  if (hs_ok(st)) st = hlo_inputs_random(ctx, s->m, 7, &s->args, &s->nargs);
+  if (hs_ok(st)) {
+    if (meaning_affordable(s->m)) hs_status_drop(value_of(s, s->m, &s->value));
+    check_all(s);
+  } else if (st.err->code == HS_E_UNSUPPORTED) {
+    hs_status_drop(st);
+  } else say_failure(s, "load", "not read", st);
+}
+
+static void check_seed(subject *s, u64 seed) {
+  gen_module g;
+  char name[32];
+  snprintf(name, sizeof name, "seed %llu", (unsigned long long)seed);
+  snprintf(s->at->text, sizeof s->at->text, "making");
+  s->at->seed = s->seed = seed;
+  s->name = name;
+  gen_make_for_passes(seed, &g);
+  s->generated = &g;
+  hlo_ctx *ctx = hlo_ctx_new();
+  s->m = NULL;
+  s->value = NULL;
+  s->args = NULL;
+  hs_status st = hlo_parse(ctx, g.text, strlen(g.text), NULL, &s->m);
+  if (hs_ok(st)) st = hlo_verify(s->m, NULL);
+  if (hs_ok(st)) st = hlo_inputs_formula(ctx, s->m, g.args, strlen(g.args), &s->args, &s->nargs);
+  if (hs_ok(st)) {
+    hlo_mark_sources(s->m);
+    st = value_of(s, s->m, &s->value);
+    if (not_covered(st)) hs_status_drop(st), st = HS_GOOD;
+  }
+  if (!hs_ok(st)) say_failure(s, "none", "not valid", st);
+  else check_all(s);
+  hlo_literal_unref(s->value);
+  hlo_inputs_free(s->args, s->nargs);
+  hlo_module_free(s->m);
+  hlo_ctx_free(ctx);
+  gen_free(&g);
+}
+
+// ---- the sweep --------------------------------------------------------------------------------------------------------------
 static int one(void *arg, u32 k, FILE *out) {
   run *r = arg;
-  hlo_ctx *ctx = hlo_ctx_new();
-  subject s = {0};
-  hs_status st = hlo_load_file(ctx, r->files.v[k], NULL, &s.m);
-  if (hs_ok(st)) st = hlo_verify(s.m, NULL);
-  if (!hs_ok(st)) return drv_status(out, "not read", st), 1;
-  if (meaning_affordable(s.m) && meaning_value(s.m, s.m, &s.value)) {
-    st = hlo_inputs_random(ctx, s.m, 7, &s.args, &s.nargs);
-    if (!hs_ok(st)) return drv_status(out, "inputs", st), 1;
+  subject s = {.r = r, .at = &r->at[k], .out = out};
+  if (k < r->files.n) {
+    s.name = r->files.v[k];
+    check_file(&s);
+    s.n.modules = 1;
+    s.n.failed_modules = s.n.failures > 0;
+  } else {
+    u64 seed = r->from + (u64)(k - r->files.n) * BATCH, end = HS_MIN(seed + BATCH, r->from + r->generated);
+    for (; seed < end; seed++) {
+      u32 before = s.n.failures;
+      check_seed(&s, seed);
+      s.n.modules++;
+      s.n.failed_modules += s.n.failures > before;
+    }
   }
-  bool ok = true;
-  u32 unevaluated = 0;
-  for (u32 p = 0; p < pass_count; p++)
-    if (!r->only || strcmp(r->only, pass_table[p].name) == 0) ok &= check_pass(&s, p, out, &unevaluated);
-  for (u32 p = 0; p < pipeline_count; p++)
-    if (!r->only || strcmp(r->only, pipeline_table[p].name) == 0) ok &= check_text(&s, pipeline_table[p].name, false, out, &unevaluated);
-  return !ok ? 1 : unevaluated ? 2 : 0;
+  fprintf(out, "= %u %u %u %u %u %u\n", s.n.modules, s.n.failed_modules, s.n.runs, s.n.changed, s.n.unevaluated, s.n.failures);
+  return s.n.failures > 0;
 }
 
 static void done(void *arg, u32 k, int verdict, const char *text) {
   run *r = arg;
-  if (verdict == 0) r->passed++;
-  else if (verdict == 2) r->passed++, r->skipped++;
-  else {
-    r->failed++;
-    char *copy = hs_strdup(text), *save = NULL;
-    for (char *line = strtok_r(copy, "\n", &save); line; line = strtok_r(NULL, "\n", &save)) printf("FAIL %s: %s\n", r->files.v[k], line);
-    hs_free(copy);
+  counts c = {0};
+  for (const char *p = text; *p; p += strcspn(p, "\n"), p += *p == '\n') {
+    if (*p == '=') (void)sscanf(p, "= %u %u %u %u %u %u", &c.modules, &c.failed_modules, &c.runs, &c.changed, &c.unevaluated, &c.failures);
+    else if (verdict < DRV_DIED) printf("%.*s\n", (int)strcspn(p, "\n"), p);
   }
+  if (verdict >= DRV_DIED) {
+    const place *at = &r->at[k];
+    if (k < r->files.n) printf("FAIL %s [%s]: %s\n", r->files.v[k], at->text, verdict == DRV_TIMEOUT ? "timed out" : "died");
+    else printf("FAIL seed %llu [%s]: %s, and with it the rest of its %d seeds\n", (unsigned long long)at->seed, at->text, verdict == DRV_TIMEOUT ? "timed out" : "died", BATCH);
+    c = (counts){.modules = 1, .failed_modules = 1, .failures = 1};
+  }
+  r->all.modules += c.modules, r->all.failed_modules += c.failed_modules, r->all.runs += c.runs;
+  r->all.changed += c.changed, r->all.unevaluated += c.unevaluated, r->all.failures += c.failures;
+  r->reported++;
+  if (r->reported % 50 == 0 && r->reported < r->cases) printf("%u of %u cases, %u modules, %u failures\n", r->reported, r->cases, r->all.modules, r->all.failures);
+  fflush(stdout);
 }
 
 static int by_text(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }
@@ -120,20 +289,29 @@ static void add_path(run *r, const char *path) {
     if (n > 4 && strcmp(e->d_name + n - 4, ".hlo") == 0 && !strstr(e->d_name, ".after_optimizations")) hs_vec_push(&r->files, hs_format("%s/%s", path, e->d_name));
   }
   closedir(d);
-  qsort(r->files.v + from, r->files.n - from, sizeof *r->files.v, by_text);
+  if (r->files.n > from) qsort(r->files.v + from, r->files.n - from, sizeof *r->files.v, by_text);
 }
 
 int main(int argc, char **argv) {
-  static const char *const options[] = {"pass", NULL};
+  static const char *const options[] = {"pass", "generated", "from", "save", NULL};
   drv_args a;
   run r = {0};
-  if (!drv_parse(argc, argv, options, &a) || a.n == 0) {
-    fprintf(stderr, "usage: passcheck [--pass NAME] [-j N] FILE|DIR...\n");
+  if (!drv_parse(argc, argv, options, &a) || (a.n == 0 && !drv_option(&a, "generated"))) {
+    fprintf(stderr, "usage: passcheck [--pass NAME] [--generated COUNT] [--from SEED] [--save DIR] [-j N] [FILE|DIR...]\n");
     return 2;
   }
+  const char *generated = drv_option(&a, "generated"), *from = drv_option(&a, "from");
   r.only = drv_option(&a, "pass");
+  r.save = drv_option(&a, "save");
+  r.generated = generated ? strtoull(generated, NULL, 10) : 0;
+  r.from = from ? strtoull(from, NULL, 10) : 0;
+  if (r.save) (void)mkdir(r.save, 0777);
   for (u32 k = 0; k < a.n; k++) add_path(&r, a.v[k]);
-  drv_run((u32)r.files.n, a.jobs, 300, one, done, &r);
-  printf("passcheck: %u/%u modules, %u passes, %u pipelines, %u modules not (wholly) evaluated\n", r.passed, r.passed + r.failed, r.only ? 1 : pass_count, r.only ? 0 : pipeline_count, r.skipped);
-  return r.failed != 0;
+  r.cases = (u32)(r.files.n + (r.generated + BATCH - 1) / BATCH);
+  r.at = mmap(NULL, (r.cases + 1u) * sizeof *r.at, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  if (r.at == MAP_FAILED) return fprintf(stderr, "passcheck: no memory\n"), 2;
+  drv_run(r.cases, a.jobs, CASE_SECONDS, one, done, &r);
+  printf("passcheck: %u/%u modules, %u runs of %u passes and %u pipelines, %u changed their module, %u of these not evaluated\n", r.all.modules - r.all.failed_modules, r.all.modules,
+         r.all.runs, r.only ? 1 : pass_count, r.only ? 0 : pipeline_count, r.all.changed, r.all.unevaluated);
+  return r.all.failures != 0;
 }

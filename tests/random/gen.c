@@ -320,6 +320,18 @@ static void finish(gen *g, u64 seed, gen_module *out) {
   hs_buf_free(&shape);
 }
 
+static void end(gen *g, u64 seed, gen_module *out) {
+  finish(g, seed, out);
+  for (size_t k = 0; k < g->values.n; k++) hs_free(g->values.v[k]);
+  hs_vec_free(&g->values);
+  for (size_t k = 0; k < g->region_names.n; k++) hs_free(g->region_names.v[k]);
+  hs_vec_free(&g->region_names);
+  hs_buf_free(&g->body);
+  hs_buf_free(&g->regions);
+  hs_buf_free(&g->args);
+  hs_buf_free(&g->used);
+}
+
 void gen_make(u64 seed, const char *only, gen_module *out) {
   gen g = {.state = seed * 0x632BE59BD9B4E019ull + 0x9E37};
   const struct family *first = named(only);
@@ -328,17 +340,15 @@ void gen_make(u64 seed, const char *only, gen_module *out) {
     const struct family *f = made == 0 && first ? first : draw(&g);
     made += f->make(&g);
   }
-  finish(&g, seed, out);
-  for (size_t k = 0; k < g.values.n; k++) hs_free(g.values.v[k]);
-  hs_vec_free(&g.values);
-  for (size_t k = 0; k < g.region_names.n; k++) hs_free(g.region_names.v[k]);
-  hs_vec_free(&g.region_names);
-  hs_buf_free(&g.body);
-  hs_buf_free(&g.regions);
-  hs_buf_free(&g.args);
-  hs_buf_free(&g.used);
+  end(&g, seed, out);
 }
 
+void gen_make_for_passes(u64 seed, gen_module *out) {
+  gen g = {.state = seed * 0x9FB21C651E98DF25ull + 0x51ED};
+  u32 want = 2 + gen_below(&g, 10);
+  for (u32 tries = 0, made = 0; tries < 60 && made < want && g.ops < 80; tries++) made += gen_chance(&g, 65) ? gen_pattern(&g) : draw(&g)->make(&g);
+  end(&g, seed, out);
+}
 void gen_free(gen_module *m) {
   hs_free(m->text);
   hs_free(m->args);

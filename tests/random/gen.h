@@ -41,6 +41,8 @@ typedef struct gen_module {
 } gen_module;
 // `only`: the first operation is of this family (a row of gen_ops.def); NULL: any.
 void gen_make(u64 seed, const char *only, gen_module *out);
+// What passes feed on, most of it in patterns that they look for (gen_patterns.c) between the operations above.
+void gen_make_for_passes(u64 seed, gen_module *out);
 void gen_free(gen_module *);
 extern const char *const gen_families[];
 extern const u32 gen_family_count;
@@ -88,5 +90,7 @@ typedef bool gen_family(gen *);
 #define GEN_FAMILY(name, weight) gen_family gen_##name;
 #include "tests/random/gen_ops.def"
 #undef GEN_FAMILY
+// The patterns, and how many they are: one of them at random.
+gen_family gen_pattern;
 
 #endif
