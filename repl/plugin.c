@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "backends/pjrt/pjrt.h"
+#include "profiler/gpu.h"
 #include "repl/exec.h"
 #include "repl/target.h"
 
@@ -58,7 +59,7 @@ hs_status repl_choose_plugin(repl_cmd *c, const backend *b, const char *name) {
   pjrt_about a = {0};
   hs_buf target = {0};
   const char *file = repl_flag(c, "--for");
-  hs_status s = file ? repl_read_file(file, (size_t)1 << 20, &target) : HS_GOOD;
+  hs_status s = file && !prof_gpu_text(file, &target) ? repl_read_file(file, (size_t)1 << 20, &target) : HS_GOOD;
   if (hs_ok(s)) s = pjrt_describe(path, &a);
   if (hs_ok(s)) {
     hs_free(c->s->plugin_target);

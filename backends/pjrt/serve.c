@@ -84,7 +84,13 @@ static hs_status make_client(u32 devices) {
   if (devices > 1) all[n++] = (pj_named){.struct_size = PJ_SIZE(pj_named, n), .name = "cpu_device_count", .name_n = 16, .type = PJ_INT64, .v.i = devices, .n = 1};
   pj_client_create c = PJ_ARGS(pj_client_create, kv_try_get_arg, .options = all, .noptions = n);
   worker_doing = "creating a client";
-  HS_TRY(pj_do(&pjs.plugin, HS_E_RUN, PJ_Client_Create, &c));
+  hs_status s = pj_do(&pjs.plugin, HS_E_RUN, PJ_Client_Create, &c);
+  if (!hs_ok(s) && devices > 1) {                            // a plug-in of real devices may not know that option
+    hs_status_drop(s);
+    c.noptions = n - 1;
+    s = pj_do(&pjs.plugin, HS_E_RUN, PJ_Client_Create, &c);
+  }
+  HS_TRY(s);
   pjs.client = c.client;
   pj_client_devices d = PJ_ARGS(pj_client_devices, n, .client = c.client);
   HS_TRY(pj_do(&pjs.plugin, HS_E_RUN, PJ_Client_AddressableDevices, &d));
