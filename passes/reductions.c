@@ -3,7 +3,8 @@
 // tree_reduction_rewriter (xla/hlo/transforms/simplifiers/tree_reduction_rewriter.cc): a long reduction becomes a
 //   reduce-window over tiles followed by a shorter one, which sums more accurately. Option reduce_window_size (32).
 // reduce-decomposer (xla/service/reduce_decomposer.cc): a reduce whose result is stored in another order than its operand's
-//   remaining dimensions gets the natural order, and a copy makes the asked one.
+//   remaining dimensions gets the natural order, and a copy makes the asked one; several operands take the order of the
+//   first. Option custom_layout_allowed: results may be in any order.
 #include "passes/util.h"
 
 static bool tree_reduce(pass_ctx *c, hlo_instr *r, i64 size) {
@@ -72,10 +73,27 @@ static const hlo_shape *natural_shape(const hlo_instr *r, const hlo_shape *out) 
   return hlo_shape_with_layout(r->parent->module->ctx, out, hlo_layout_intern(r->parent->module->ctx, &l));
 }
 
+// Operands of one reduction are in the order of the first.
+static void equalize(pass_ctx *c, hlo_instr *r) {
+  const hlo_shape *first = hlo_operand(r, 0)->shape;
+  for (u32 k = 1; k < r->noperands / 2; k++) {
+    hlo_instr *x = hlo_operand(r, k);
+    if (!x->shape->layout || memcmp(x->shape->layout->minor_to_major, first->layout->minor_to_major, first->rank * sizeof(i64)) == 0 || !pass_may_rewrite(c)) continue;
+    pass_note_done(c, r, x, "operand %u takes the order of the first", k);
+    hlo_layout l = *x->shape->layout;
+    l.minor_to_major = first->layout->minor_to_major;
+    hlo_instr *copy = hlo_add_before(r, HLO_COPY, hlo_shape_with_layout(c->m->ctx, x->shape, hlo_layout_intern(c->m->ctx, &l)), 1, &x, NULL);
+    hlo_set_operand(r, k, copy);
+  }
+}
+
 hs_status pass_reduce_decomposer(pass_ctx *c) {
+  bool any_layout = pass_option_bool(c, "custom_layout_allowed", false);
   hlo_for_each_comp(comp, c->m) {
     hlo_for_each_instr_safe(i, comp) {
       if (i->opcode != HLO_REDUCE || !hlo_operand(i, 0)->shape->layout) continue;
+      equalize(c, i);
+      if (any_layout) continue;
       bool tuple = hlo_shape_is_tuple(i->shape), differs = false;
       u32 n = tuple ? i->shape->nelems : 1;
       const hlo_shape **now = HS_NEW_ARRAY(c->scratch, const hlo_shape *, n);

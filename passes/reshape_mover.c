@@ -2,8 +2,9 @@
 //
 // An elementwise instruction is a candidate when its operands are equivalent rearrangements of other values (same
 // opcode, same source dims, same permutation), or values that can be rearranged for nothing: constants, broadcasts of
-// scalars, broadcasts whose dimensions a transpose leaves in order (one-dimensional ones under a reshape on request). A candidate is dropped again when one of its rearrangements has a
-// user that is no candidate, for the rearrangement would stay alive and nothing be gained. One run moves by one level; a
+// scalars, broadcasts whose dimensions a transpose leaves in order (on request, those that a reshape leaves alone, and
+// one-dimensional ones). A candidate is dropped again when one of its rearrangements has a user that is no candidate, for the
+// rearrangement would stay alive and nothing be gained. One run moves by one level; a
 // pipeline's fixpoint sinks through whole chains. The rules are those of XLA's ReshapeMover.
 #include "passes/pass.h"
 
@@ -15,19 +16,46 @@ static bool sorted(u32 n, const i64 *v) {
   return true;
 }
 
+// Dimensions of more than one element.
+static u32 true_rank(const hlo_shape *s) {
+  u32 n = 0;
+  for (u32 k = 0; k < s->rank; k++) n += s->dims[k] != 1;
+  return n;
+}
+
+// The reshape keeps these dimensions of its result as they are: as many elements before each on both sides, and its size.
+static bool leaves_dims(const hlo_shape *result, const hlo_shape *source, hlo_ints dims) {
+  i64 before = 1, there = 1;
+  u32 j = 0;
+  for (u32 d = 0, k = 0; k < dims.n; d++) {
+    if ((i64)d != dims.v[k]) { before *= result->dims[d]; continue; }
+    while (j < source->rank && (there != before || source->dims[j] != result->dims[d])) there *= source->dims[j++];
+    if (j == source->rank) return false;
+    before *= result->dims[d], there *= source->dims[j++], k++;
+  }
+  return true;
+}
+
+static bool moves_nothing(const hlo_instr *r) {
+  if (r->opcode == HLO_RESHAPE) return r->shape == hlo_operand(r, 0)->shape;
+  hlo_ints p = hlo_attr_ints(r, HLO_ATTR_DIMENSIONS);
+  for (u32 k = 0; k < p.n; k++)
+    if (p.v[k] != (i64)k) return false;
+  return true;
+}
+
 // i may take the form it has before `r` for nothing: the inverse of r is applied to it.
 static bool trivially_rearranged(const hlo_instr *i, const hlo_instr *r, bool cheap_1d) {
-  if (i->opcode == HLO_CONSTANT) return true;
-  if (i->opcode == HLO_BROADCAST) {
-    hlo_ints d = hlo_attr_ints(i, HLO_ATTR_DIMENSIONS);
-    if (hlo_operand(i, 0)->shape->rank == 0) return true;
-    if (r->opcode == HLO_RESHAPE) return cheap_1d && hlo_operand(i, 0)->shape->rank == 1;
-    hlo_ints p = hlo_attr_ints(r, HLO_ATTR_DIMENSIONS);
-    i64 moved[HLO_MAX_RANK];
-    for (u32 k = 0; k < d.n; k++) moved[k] = p.v[d.v[k]];
-    return sorted(d.n, moved);
-  }
-  return is_rearrange(i) && hlo_operand(i, 0)->opcode == HLO_CONSTANT;
+  if (moves_nothing(r) || i->opcode == HLO_CONSTANT || (i->opcode == HLO_RNG && i->nuses == 1)) return true;
+  if (i->opcode != HLO_BROADCAST) return false;
+  hlo_ints d = hlo_attr_ints(i, HLO_ATTR_DIMENSIONS);
+  if (!sorted(d.n, d.v)) return false;
+  const hlo_shape *s = hlo_operand(i, 0)->shape;
+  if (r->opcode == HLO_RESHAPE) return s->rank == 0 || (cheap_1d && (true_rank(s) <= 1 || leaves_dims(r->shape, hlo_operand(r, 0)->shape, d)));
+  hlo_ints p = hlo_attr_ints(r, HLO_ATTR_DIMENSIONS);
+  i64 moved[HLO_MAX_RANK];
+  for (u32 k = 0; k < d.n; k++) moved[k] = p.v[d.v[k]];
+  return sorted(d.n, moved);
 }
 
 static bool nontrivial(const hlo_instr *i, bool cheap_1d) { return is_rearrange(i) && !trivially_rearranged(hlo_operand(i, 0), i, cheap_1d); }
@@ -51,8 +79,10 @@ static hlo_instr *leading(const hlo_instr *i, bool cheap_1d) {
     else if (!equivalent(o, first)) return NULL;
   }
   if (!first || first->ctrl_preds || first->nctrl_succs) return NULL;
-  for (u32 k = 0; k < i->noperands; k++)
-    if (!nontrivial(hlo_operand(i, k), cheap_1d) && !trivially_rearranged(hlo_operand(i, k), first, cheap_1d)) return NULL;
+  for (u32 k = 0; k < i->noperands; k++) {
+    const hlo_instr *o = hlo_operand(i, k);
+    if (is_rearrange(o) ? !equivalent(o, first) : !trivially_rearranged(o, first, cheap_1d)) return NULL;
+  }
   return first;
 }
 
@@ -112,7 +142,7 @@ static hs_status move_in(pass_ctx *p, hlo_computation *c, hlo_instr **lead) {
     for (u32 k = 0; k < n; k++) {
       hlo_instr *i = order[k];
       for (u32 o = 0; o < i->noperands && lead[i->id]; o++) {
-        if (!nontrivial(hlo_operand(i, o), cheap_1d)) continue;
+        if (!is_rearrange(hlo_operand(i, o))) continue;
         bool outside = hlo_is_root(hlo_operand(i, o));
         hlo_for_each_use(u, hlo_operand(i, o)) outside |= !lead[u->user->id];
         if (outside) lead[i->id] = NULL, live--, dropped = true;

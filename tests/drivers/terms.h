@@ -117,6 +117,12 @@ static inline m_value m_eval_name(m_env *v, const m_expr *e) {
   for (u32 k = v->nvars; k-- > 0;)
     if (strcmp(v->vars[k].name, s) == 0) return v->vars[k].x;
   if (strcmp(s, "call_graph") == 0) return (m_value){.kind = V_MODULE, .m = v->m};
+  if (strcmp(s, "computation_names") == 0) {   // what a helper of the deduplicator's tests gathers after the pass
+    m_value *l = HS_NEW_ARRAY(&v->a, m_value, v->m->ncomputations + 1);
+    u32 n = 0;
+    hlo_for_each_comp(c, v->m) l[n++] = m_text(c->name);
+    return m_list(n, l);
+  }
   if (strcmp(s, "transformed_while") == 0) {   // what the tests' own helper finds: the one loop of the entry
     hlo_instr *w = NULL;
     hlo_for_each_instr(i, v->m->entry) {
