@@ -5,6 +5,8 @@
 //   GRAPH    equal up to names, order and annotations
 //   COST     that, or instructions, flops and bytes no higher than XLA's result, and lower than before wherever XLA's are
 //   KERNELS  that, or kernels and bytes accessed no higher than XLA's result, and the module did change
+// Before the lines of each pass stands a table of its families: those that are held by GRAPH and by KERNELS, those of algsimp,
+// reshape-mover and the loops (COST), the other passes of hlosh, and the passes that hlosh does not have; a share for each.
 // In every case what the module means must not have changed: before and after are evaluated on the same random inputs
 // where the evaluator covers the module and the work is bounded. A pass that does nothing fails every rule.
 #include "passes/util.h"
@@ -40,9 +42,23 @@ static const struct special { const char *folder; rule rule; const char *text; }
     {"gather_simplifier", GRAPH, NULL},
     {"scatter_simplifier", GRAPH, NULL},
     {"fusion-wrapper", GRAPH, NULL},
+    {"reduce-decomposer", GRAPH, NULL},
+    {"broadcast_canonicalizer", GRAPH, NULL},
+    {"dot_dimension_merger", GRAPH, NULL},
+    {"map-inline", GRAPH, NULL},
+    {"zero_sized_hlo_elimination", GRAPH, NULL},
+    {"simplify-sorts", GRAPH, NULL},
+    {"cse_barrier_expander", GRAPH, NULL},
 };
 
-typedef struct run { drv_table t; const char *dir, *only; hs_arena names; struct tally { const char *pass; u32 passed, total; } tallies[128]; u32 ntallies, passed, total; } run;
+typedef struct run { drv_table t; const char *dir, *only; hs_arena names; struct tally { const char *pass; u32 passed, total; } tallies[128], families[5]; u32 ntallies, passed, total; } run;
+
+// ---- families -----------------------------------------------------------------------------------------------------------
+enum { BY_GRAPH, BY_COST, BY_KERNELS, OF_OURS, NOT_OURS };
+static const char *const family_names[] = {[BY_GRAPH] = "clean-ups, expanders and canonicalizers (same graph)", [BY_COST] = "algsimp, reshape-mover and loops (same graph or no costlier)",
+                                           [BY_KERNELS] = "fusion and pipelines (kernels and bytes)", [OF_OURS] = "other passes (same graph or no costlier)",
+                                           [NOT_OURS] = "passes that hlosh does not have"};
+static const char *const by_cost[] = {"algsimp", "reshape-mover", "simplify-while-loops", "while-loop-invariant-code-motion", "while-loop-constant-sinking"};
 
 static hs_status load(hlo_ctx *ctx, const run *r, u32 k, const char *side, hlo_module **out) {
   char path[4096];
@@ -54,6 +70,14 @@ static const struct special *special_of(const char *folder) {
   for (size_t k = 0; k < HS_COUNT(specials); k++)
     if (strcmp(specials[k].folder, folder) == 0) return &specials[k];
   return NULL;
+}
+
+static u32 family_of(const char *folder) {
+  const struct special *sp = special_of(folder);
+  for (size_t k = 0; k < HS_COUNT(by_cost); k++)
+    if (strcmp(by_cost[k], folder) == 0) return BY_COST;
+  if (!sp) return pass_find(folder) ? OF_OURS : NOT_OURS;
+  return sp->rule == GRAPH ? BY_GRAPH : sp->rule == KERNELS ? BY_KERNELS : OF_OURS;
 }
 
 static hs_status run_text(hlo_module *m, const char *text) {
@@ -134,8 +158,9 @@ static void done(void *arg, u32 k, int verdict, const char *text) {
   if (verdict == 3) return;
   const char *pass = drv_cell(&r->t, k, "pass");
   struct tally *t = tally_of(r, pass);
-  t->total++, r->total++;
-  if (verdict == 0) t->passed++, r->passed++;
+  struct tally *f = &r->families[family_of(pass)];
+  t->total++, f->total++, r->total++;
+  if (verdict == 0) t->passed++, f->passed++, r->passed++;
   else printf("FAIL %s/%s: %s", pass, drv_cell(&r->t, k, "n"), text);
 }
 
@@ -151,6 +176,10 @@ int main(int argc, char **argv) {
   r.dir = a.v[0];
   r.only = drv_option(&a, "pass");
   drv_run(r.t.nrows, a.jobs, 60, filtered, done, &r);
+  for (u32 k = 0; k < HS_COUNT(r.families); k++) {
+    const struct tally *f = &r.families[k];
+    if (f->total) printf("%-62s %4u/%-4u %5.1f %%\n", family_names[k], f->passed, f->total, 100.0 * f->passed / f->total);
+  }
   for (u32 k = 0; k < r.ntallies; k++) printf("%s: %u/%u\n", r.tallies[k].pass, r.tallies[k].passed, r.tallies[k].total);
   printf("transcripts: %u/%u\n", r.passed, r.total);
   return r.passed != r.total;
