@@ -48,6 +48,13 @@ static const struct { const char *name, *text; } topics[] = {
                  "the first to differ is named, inside loops with the iteration. run --trap=nan (inf) names the first instruction that makes a\n"
                  "NaN (infinity) of operands without one. run --capture=GLOB keeps values; print X[0:4,:] shows them, --stats --hist --heat\n"
                  "what they look like; isolate X makes a module of one instruction with those operands as its arguments.\n"},
+    {"plug-ins", "backend pjrt NAME|PATH takes any PJRT plug-in: a .so, or a .json with library_path and create_options. backends lists those of\n"
+                 "PJRT_NAMES_AND_LIBRARY_PATHS (name:path,...), of make peers, and of the jax_plugins folders of PYTHONPATH, ~/.local and the\n"
+                 "Pythons on PATH. A plug-in runs in a process of its own. set xla.FLAG VALUE sets a flag of its compiler.\n"
+                 "Custom calls that it lacks (LAPACK, and libraries of customcall load) are computed by hlosh, on the host only.\n"
+                 "target h200 (target list; a .txtpb as XLA describes GPUs) makes xla module, cost, memory, kernels, ptx, steps xla and\n"
+                 "pass --compare xla compile for that GPU, which need not be here: fusions, layouts and memory are those of the real compiler,\n"
+                 "the algorithms of products and convolutions are not tuned, and times are nobody's. target cpu ends it.\n"},
     {"exit", "0 ok, 1 an assertion failed, 2 usage, 3 input not read or not valid, 4 compile failed, 5 run failed, 6 results differ,\n"
              "124 deadline, 130 Ctrl-C. The first failing command ends a script unless --keep-going.\n"},
 };
