@@ -4,12 +4,20 @@
 // module that XLA's pass was given, what it left, and what our pass makes of what XLA's was given. The same graph, names aside,
 // or which instructions differ; and the cost of all three, since two graphs may be equally good. The session's module is not
 // touched.
+//
+// What a pass leaves without users is dce's to remove, and passes differ in how much they clear away themselves; so graphs are
+// compared with dead code aside, unless the pass is dce. How much of it each has left is said.
 #include "core/graph_diff.h"
 #include "repl/exec.h"
 #include "repl/plugin.h"
 #include "repl/xla_steps.h"
 
-typedef struct trio { hlo_module *before, *theirs, *ours; pass_totals cost[3]; char *failed; } trio;      // cost: in this order; failed: why ours did, or NULL
+typedef struct trio {
+  hlo_module *before, *theirs, *ours;
+  pass_totals cost[3];           // in this order
+  u32 dead[2];                   // instructions without users that theirs and ours left; they are gone from both
+  char *failed;                  // why ours did; NULL
+} trio;
 
 static void trio_free(trio *t) {
   hlo_module_free(t->before);
@@ -32,6 +40,12 @@ static hs_status make(repl_cmd *c, const xla_steps *x, size_t run, const char *p
   hs_status_drop(s);
   hlo_module *const all[] = {t->before, t->theirs, t->ours};
   for (size_t k = 0; k < HS_COUNT(all); k++) HS_TRY(pass_measure(all[k], NULL, &t->cost[k]));
+  for (u32 k = 0; k < 2 && strcmp(pass, "dce") != 0; k++) {
+    hlo_module *m = all[k + 1];
+    u32 had = hlo_instr_count(m);
+    HS_TRY(pipeline_run(m, "dce", &o, NULL));
+    t->dead[k] = had - hlo_instr_count(m);
+  }
   return HS_GOOD;
 }
 
@@ -63,9 +77,12 @@ static void say_run(repl_cmd *c, repl_json *list, const pjrt_step *r, u32 number
   repl_json_bool(j, "changed", r->changed);
   repl_json_bool(j, "same", equal);
   if (t->failed) repl_json_str(j, "hlosh_fails", t->failed);
+  repl_json_int(j, "xla_dead", t->dead[0]);
+  repl_json_int(j, "hlosh_dead", t->dead[1]);
   cost_json(j, t);
   if (!c->doc) {
     repl_say(c->out, "run %u, %s: %s%s\n", number, r->pipeline, t->failed ? "hlosh's pass fails: " : equal ? (r->changed ? "the same graph" : "nothing to do, for both") : "different graphs", t->failed ? t->failed : "");
+    if (t->dead[0] || t->dead[1]) repl_say(c->out, "    instructions left without users: %u by xla, %u by hlosh\n", t->dead[0], t->dead[1]);
     if (r->changed || !equal) put_cost(c, "before", &t->cost[0]), put_cost(c, "xla", &t->cost[1]), put_cost(c, "hlosh", &t->cost[2]);
   }
   if (listed && !equal && !t->failed) repl_say_graph_diff(c, repl_json_object(j, "diff"), "xla", t->theirs, "hlosh", t->ours, UINT32_MAX);
