@@ -31,6 +31,7 @@ typedef struct hunt {
   char **why;                    // of BAD states
   u64 *print;                    // of states that were read: equal ones are judged once
   u32 measured;                  // the last state that was measured
+  bool no_device;                // compiled for one that is not here: states are all there is to judge
   u64 own_print;                 // of what the plug-in made of the module, as last compiled; 0: it does not tell
 } hunt;
 
@@ -319,7 +320,7 @@ static hs_status accuse(hunt *h, u32 good, u32 bad) {
   hs_status s = hs_fail_subject(HS_E_DIFFER, r->pass, "XLA's pass run %zu, %s in %s, %s: %s", k + 1, r->pass, r->pipeline, h->t->changes, h->why[bad]);
   bool worth = false;
   i64 rewrite = 0;
-  hs_status tried = about_results(h->t) ? try_without(h, r->pass, &worth, &s) : about_measures(h->t) ? measure_without(h, r->pass, &worth, &s) : HS_GOOD;
+  hs_status tried = h->no_device ? HS_GOOD : about_results(h->t) ? try_without(h, r->pass, &worth, &s) : about_measures(h->t) ? measure_without(h, r->pass, &worth, &s) : HS_GOOD;
   if (hs_ok(tried) && worth) tried = find_rewrite(h, r->pass, &rewrite);
   if (rewrite) {
     repl_json_int(c->doc, "rewrite", rewrite);
@@ -391,8 +392,14 @@ static hs_status search(hunt *h) {
   hs_status s = HS_GOOD;
   if (about_results(t) || t->kind == BISECT_CRASH) {
     s = judge_own(h, h->x.exe, &wrong);
+    h->no_device = !hs_ok(s) && s.err->code == HS_E_UNSUPPORTED && about_results(t) && bad;
+    if (h->no_device) {
+      repl_note(h->c->out, "XLA's own result is not known: %s", s.err->message);
+      hs_status_drop(s);
+      s = HS_GOOD;
+    }
     if (t->kind == BISECT_CRASH) return hs_ok(s) ? nothing(h, "it compiles and runs") : hs_chain(hs_fail(HS_E_DIFFER, "XLA compiles it; the program fails when it runs"), s);
-    if (hs_ok(s) && !wrong) return nothing(h, "XLA's own result is good");
+    if (hs_ok(s) && !wrong && !h->no_device) return nothing(h, "XLA's own result is good");
     if (hs_ok(s) && !bad) s = leave_out(h, "XLA", wrong);
     if (!hs_ok(s)) { hs_free(wrong); return s; }
   }

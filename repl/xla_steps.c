@@ -10,6 +10,8 @@
 #include "repl/target.h"
 #include "repl/plugin.h"
 
+#define MOST_ALIKE 8                    // names that hold the one asked for
+
 u32 xla_steps_states(const xla_steps *x) { return x->dumps ? (u32)x->dumps->steps.n : 0; }
 
 bool xla_same_name(const char *a, const char *b) {
@@ -134,6 +136,14 @@ hs_status xla_steps_unknown(const repl_cmd *c, const xla_steps *x, const char *n
   for (size_t k = 0; k < x->log.n; k++) names[k] = x->log.v[k].pass;
   const char *near = x->log.n ? hs_nearest(name, names, (u32)x->log.n) : NULL;
   hs_status s = hs_fail(HS_E_NO_PASS, "XLA's pipeline runs no pass %s on %s", name, c->m->name);
+  hs_buf alike = {0};
+  for (size_t k = 0, told = 0; !near && k < x->log.n && told < MOST_ALIKE; k++) {
+    bool seen = !strstr(names[k], name);
+    for (size_t j = 0; j < k && !seen; j++) seen = strcmp(names[j], names[k]) == 0;
+    if (!seen) hs_buf_printf(&alike, "%s%s", told++ ? ", " : "", names[k]);
+  }
+  if (alike.n) s = hs_with_note(s, "it runs %s", hs_buf_cstr(&alike));
+  hs_buf_free(&alike);
   return hs_with_note(s, near ? "the nearest that it runs is %s; steps xla --all lists all" : "steps xla --all lists those it runs", near);
 }
 
