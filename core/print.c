@@ -7,7 +7,7 @@
 
 // ---- options ----------------------------------------------------------------------------------------------------------
 const struct hlo_vintage_row hlo_vintages[HLO_VINTAGE_COUNT] = {
-#define VINTAGE(id, name, root, idx, summary) {name, root, idx, summary},
+#define VINTAGE(id, name, root, idx, stable, summary) {name, root, idx, stable, summary},
 #include "core/vintage.def"
 #undef VINTAGE
 };
@@ -212,6 +212,8 @@ static void put_own_attrs(hlo_printer *p, const hlo_instr *i, const hlo_instr *i
       put_key(p, a->id);
       hs_buf_putc(p->b, '_');
     } else if (a->id == HLO_ATTR_HAS_DYNAMIC_ROOT && !hlo_vintages[p->o->vintage].has_dynamic_root && !hlo_attr_int(i, a->id, 0)) {
+      continue;
+    } else if (hlo_is(i, HLO_TOPK) && a->id == HLO_ATTR_IS_STABLE && !hlo_vintages[p->o->vintage].topk_is_stable) {
       continue;
     } else if (v) {
       put_key(p, a->id);

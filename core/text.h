@@ -37,7 +37,7 @@ typedef enum hlo_vintage {
 #undef VINTAGE
   HLO_VINTAGE_COUNT
 } hlo_vintage;
-extern const struct hlo_vintage_row { const char *name; bool has_dynamic_root, sparsity_idx; const char *summary; } hlo_vintages[HLO_VINTAGE_COUNT];
+extern const struct hlo_vintage_row { const char *name; bool has_dynamic_root, sparsity_idx, topk_is_stable; const char *summary; } hlo_vintages[HLO_VINTAGE_COUNT];
 
 // The switches are rows of print_options.def, under XLA's names (HloPrintOptions).
 typedef struct hlo_print_options {

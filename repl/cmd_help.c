@@ -13,7 +13,7 @@ static const struct { const char *name, *text; } topics[] = {
 #include "core/print_options.def"
 #undef PRINT_OPTION
                       "set vintage NAME, for text as an older XLA writes it:\n"
-#define VINTAGE(id, name, root, idx, summary) "  " name ": " summary "\n"
+#define VINTAGE(id, name, root, idx, stable, summary) "  " name ": " summary "\n"
 #include "core/vintage.def"
 #undef VINTAGE
     },
