@@ -367,19 +367,28 @@ static hs_status nothing(hunt *h, const char *why) {
   return HS_GOOD;
 }
 
-// The compilation failed, or is asked to: the log ends where it did.
+// The pass after which XLA's own verifier refused the module ("Failed after PASS"), as a copy in scratch memory; NULL for none.
+static const char *refused_after(const hunt *h, const char *message) {
+  static const char words[] = "Failed after ";
+  const char *at = strstr(message, words);
+  return at ? hs_arena_strndup(h->c->scratch, at + strlen(words), strcspn(at + strlen(words), " \n")) : NULL;
+}
+
+// The compilation failed: the log ends in the pass that did it, or XLA's verifier names the one before.
 static hs_status name_failure(hunt *h, hs_status failed) {
   const pjrt_steps *log = &h->x.log;
+  const char *after = log->open ? NULL : refused_after(h, failed.err->message), *pass = log->open ? log->open : after;
   if (!log->n && !log->open) return failed;
-  repl_json_str(h->c->doc, "pass", log->open);
+  repl_json_str(h->c->doc, "pass", pass);
   if (log->open) repl_json_str(h->c->doc, "pipeline", log->open_pipeline), repl_json_int(h->c->doc, "position", (i64)log->n + 1);
-  hs_status s = log->open ? hs_fail_subject(HS_E_DIFFER, log->open, "XLA's pass run %zu, %s in %s, fails: %s", log->n + 1, log->open, log->open_pipeline, failed.err->message)
+  hs_status s = log->open ? hs_fail_subject(HS_E_DIFFER, pass, "XLA's pass run %zu, %s in %s, fails: %s", log->n + 1, pass, log->open_pipeline, failed.err->message)
+                : after   ? hs_fail_subject(HS_E_DIFFER, pass, "XLA's verifier refuses the module after %s: %s", pass, failed.err->message)
                           : hs_fail(HS_E_DIFFER, "XLA's %zu pass runs end well; then it fails: %s", log->n, failed.err->message);
   hs_status_drop(failed);
-  if (!log->open) return s;
+  if (!pass) return s;
   backend_exe *exe = NULL;
-  hs_status without = compile(h, log->open, NULL, &exe);
-  s = hs_with_note(s, hs_ok(without) ? "without it (xla disable %s) XLA compiles the module%s" : "without it (xla disable %s) XLA fails too: %s", log->open, hs_ok(without) ? "" : without.err->message);
+  hs_status without = compile(h, pass, NULL, &exe);
+  s = hs_with_note(s, hs_ok(without) ? "without it (xla disable %s) XLA compiles the module%s" : "without it (xla disable %s) XLA fails too: %s", pass, hs_ok(without) ? "" : without.err->message);
   hs_status_drop(without);
   if (exe) backend_find("pjrt")->release(exe);
   return s;

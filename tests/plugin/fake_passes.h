@@ -187,7 +187,7 @@ static void fake_optimize(fake_compile *f) {
   static const char *const cleanup[] = {"dce", "simplification"};
   const char *optimization[3];
   u32 n = 0;
-  if (is("wrong") || is("passabort") || is("codegen")) optimization[n++] = "commuter";
+  if (is("wrong") || is("passabort") || is("codegen") || is("refuse")) optimization[n++] = "commuter";
   if (is("heavy")) optimization[n++] = "fattener";
   optimization[n++] = "fusion";
   fake_dump(f, "before_optimizations");

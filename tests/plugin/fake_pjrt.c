@@ -14,6 +14,7 @@
 //   ffi           takes handlers of custom calls; a module whose root is a call on its parameters is run by its handler
 //   wrong, passabort, heavy       a pass of its pipeline does that (fake_passes.h)      codegen   wrong results while commuter runs
 //   badcode       wrong results always             nopasses      compiles without passes, and logs none
+//   refuse        its verifier objects to what commuter leaves
 // It is loaded into hlosh (or a test) and uses that program's own functions. Buffers and events are counted: an executable
 // that is destroyed while one is alive stops the process, so every test also tests for leaks.
 #include <dlfcn.h>
@@ -138,6 +139,11 @@ static pj_error *make_executable(hlo_ctx *ctx, const pj_program *program, const 
   if (!hs_ok(s)) { hs_free(e); return from_status(s); }
   f->m = e->m;
   if (!is("nopasses") && !f->backend_only) fake_optimize(f);
+  if (is("refuse") && !fake_named(f->disabled, "commuter")) {
+    hlo_module_free(e->m);
+    hs_free(e);
+    return fail(PJ_INTERNAL, "during context [hlo verifier]: a fake rule is broken\n\nFailed after commuter");
+  }
   e->stumbles = is("badcode") || (is("codegen") && !fake_named(f->disabled, "commuter"));
   s = hlo_proto_write(&e->serialized, e->m, false);
   if (!hs_ok(s)) { hlo_module_free(e->m); hs_free(e); return from_status(s); }
