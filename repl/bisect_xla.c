@@ -141,8 +141,9 @@ static hs_status judge_module(hunt *h, hlo_module *m, char **wrong) {
   return s;
 }
 
-// Pipelines begin with the state that the one before left, and passes may undo each other.
+// Pipelines begin with the state that the one before left, and passes may undo each other. A script may look at more than that.
 static bool judged_before(hunt *h, u32 state) {
+  if (h->t->kind == BISECT_SCRIPT) return false;
   if (about_measures(h->t)) {
     if (h->of[h->measured] != GOOD || h->print[h->measured] != h->print[state]) return false;
     h->t->now = h->t->before;
@@ -174,20 +175,26 @@ static hs_status ask(hunt *h, u32 state) {
   return HS_GOOD;
 }
 
+// The state nearest to the middle of two that can be judged; *at is `good` when none between them can.
+static hs_status judge_between(hunt *h, u32 good, u32 bad, u32 *at) {
+  u32 mid = good + (bad - good) / 2;
+  for (u32 away = 0; away < bad - good; away++)
+    for (u32 side = 0; side < 2; side++) {
+      if (side ? away >= mid - good : mid + away >= bad) continue;
+      *at = side ? mid - away : mid + away;
+      HS_TRY(ask(h, *at));
+      if (h->of[*at] != UNKNOWN) return HS_GOOD;
+    }
+  *at = good;
+  return HS_GOOD;
+}
+
 // From a good state and a bad one after it to a pair with none, or only unknown ones, between them.
 static hs_status halve(hunt *h, u32 *good, u32 *bad) {
   while (*bad - *good > 1) {
-    u32 mid = *good + (*bad - *good) / 2, at = mid;
-    for (u32 away = 0; away < *bad - *good; away++) {
-      for (u32 side = 0; side < 2; side++) {
-        at = side ? mid - HS_MIN(away, mid - *good) : HS_MIN(mid + away, *bad);
-        if (at <= *good || at >= *bad) continue;
-        HS_TRY(ask(h, at));
-        if (h->of[at] != UNKNOWN) goto known;
-      }
-    }
-    return HS_GOOD;
-  known:
+    u32 at;
+    HS_TRY(judge_between(h, *good, *bad, &at));
+    if (at == *good) return HS_GOOD;
     if (h->of[at] == GOOD) *good = at;
     else *bad = at;
   }
