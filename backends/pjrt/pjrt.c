@@ -363,10 +363,10 @@ static char *dump_folder(void) {
   return NULL;
 }
 
-static hs_status build(backend_exe *e, const hlo_module *m, const backend_options *o) {
+static hs_status build(backend_exe *e, const hlo_module *m, const backend_options *o, bool dissolve) {
   HS_TRY(pjrt_find(o->plugin, &e->path));
   pjrt_ready ready;
-  hs_status s = pjrt_prepare(m, o->backend_only, o->target != NULL, &ready);
+  hs_status s = pjrt_prepare(m, o->backend_only, dissolve, &ready);
   if (hs_ok(s)) {
     keep_shapes(e, m);
     if (o->one_device) ready.replicas = ready.partitions = 1;
@@ -397,16 +397,32 @@ static hs_status build(backend_exe *e, const hlo_module *m, const backend_option
   return s;
 }
 
-static hs_status pjrt_compile(const hlo_module *m, const backend_options *opt, backend_exe **out) {
-  static const backend_options defaults = {0};
+static hs_status try_compile(const hlo_module *m, const backend_options *o, bool dissolve, backend_exe **out) {
   backend_exe *e = hs_calloc(1, sizeof *e);
   e->id = next_id++;
   e->program.fd = -1;
-  e->deadline_s = opt ? opt->deadline_s : 0;
-  hs_status s = build(e, m, opt ? opt : &defaults);
+  e->deadline_s = o->deadline_s;
+  hs_status s = build(e, m, o, dissolve);
   if (!hs_ok(s)) { pjrt_release(e); e = NULL; }
   *out = e;
   return s;
+}
+
+static bool has_fusions(const hlo_module *m) {
+  hlo_for_each_comp(c, m) hlo_for_each_instr(i, c) if (i->opcode == HLO_FUSION) return true;
+  return false;
+}
+
+// XLA:GPU takes no fusions of ours, XLA:CPU most of them: where its passes stop over a layout that they expect inside of one,
+// the module is sent once more without.
+static hs_status pjrt_compile(const hlo_module *m, const backend_options *opt, backend_exe **out) {
+  static const backend_options defaults = {0};
+  const backend_options *o = opt ? opt : &defaults;
+  hs_status s = try_compile(m, o, o->target != NULL, out);
+  if (hs_ok(s) || o->target || o->backend_only || s.err->code != HS_E_WORKER || !strstr(s.err->message, "has_layout()") || !has_fusions(m)) return s;
+  hs_status_drop(s);
+  if (o->trace) o->trace->n = 0;
+  return try_compile(m, o, true, out);
 }
 
 static const backend_compiled *pjrt_compiled(const backend_exe *e) { return &e->info; }

@@ -77,8 +77,9 @@ typedef struct pjrt_ready {
   bool shardy;
   hs_arena arena;
 } pjrt_ready;
-// backend_only: for a code generator that takes the module as it is; its schedule is kept.
-hs_status pjrt_prepare(const hlo_module *, bool backend_only, bool for_gpu, pjrt_ready *out);
+// backend_only: for a code generator that takes the module as it is; its schedule is kept. dissolve: fusions are undone, as in
+// partitioned modules always.
+hs_status pjrt_prepare(const hlo_module *, bool backend_only, bool dissolve, pjrt_ready *out);
 void pjrt_ready_free(pjrt_ready *);
 
 // ---- options.c ----------------------------------------------------------------------------------------------------------

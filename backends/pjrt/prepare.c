@@ -179,8 +179,8 @@ static void plain_fusions(hlo_module *m) {
       if (i->opcode == HLO_FUSION && hlo_attr_int(i, HLO_ATTR_KIND, HLO_FUSION_KIND_LOOP) == HLO_FUSION_KIND_INPUT) hlo_set_attr_int(i, HLO_ATTR_KIND, HLO_FUSION_KIND_LOOP);
 }
 
-// XLA's partitioner, and its GPU compiler, take layouts from what they rewrite and leave them to be assigned again, which does
-// not happen inside fusions; so those of modules that go through them are dissolved, and XLA makes its own.
+// XLA's partitioner and other passes in front of its layout assignment take layouts from what they rewrite, to be assigned
+// again, which does not happen inside fusions; so those of modules that go through them are dissolved, and XLA makes its own.
 static void dissolve_fusions(pjrt_ready *r) {
   hlo_module *m = r->m;
   bool again = true;
@@ -240,7 +240,7 @@ static void fill_layouts(hlo_module *m) {
     }
 }
 
-hs_status pjrt_prepare(const hlo_module *from, bool backend_only, bool for_gpu, pjrt_ready *r) {
+hs_status pjrt_prepare(const hlo_module *from, bool backend_only, bool dissolve, pjrt_ready *r) {
   *r = (pjrt_ready){0};
   if (!from->entry || !from->entry->root) return hs_fail(HS_E_VERIFY, "the module has no entry computation");
   for (u32 k = 0; k < from->entry->nparams; k++) HS_TRY(check_leaves(from->entry->params[k]->shape, "parameter", k));
@@ -255,7 +255,7 @@ hs_status pjrt_prepare(const hlo_module *from, bool backend_only, bool for_gpu, 
       if (hlo_op_has(i->opcode, HLO_F_COLLECTIVE)) list_groups(i, hlo_attr_ptr(i, HLO_ATTR_REPLICA_GROUPS));
   type_calls(m);
   fill_layouts(m);
-  if (!backend_only && (for_gpu || r->partitions > 1)) dissolve_fusions(r);
+  if (!backend_only && (dissolve || r->partitions > 1)) dissolve_fusions(r);
   if (backend_only) plain_fusions(m);
   else hlo_remove_module_attr(m, HLO_ATTR_IS_SCHEDULED);
   const hlo_program_shape *stated = entry_layout(m);

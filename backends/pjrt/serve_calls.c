@@ -6,14 +6,16 @@
 // already keeps the plug-in's handler.
 //
 // A call frame has dimensions and attributes, but neither the target's name nor layouts. So every target has a function of its
-// own, and layouts come from the compiled module, whose calls of that target and of those shapes must agree on them. Our
+// own, and layouts come from the compiled module, whose calls of that target, those shapes and numbers must agree on them. Our
 // handlers work on host memory: on another platform than the host they answer an error when they are called, which lets a
 // module be compiled for a device that is not here.
 #include <dlfcn.h>
+#include <math.h>
 #include <pthread.h>
 
 #include "backends/ffi_abi.h"
 #include "backends/pjrt/serve.h"
+#include "core/config.h"
 #include "core/eval_ops.h"
 #include "core/proto.h"
 
@@ -73,11 +75,25 @@ static bool same_array(const ffi_buffer *b, const hlo_shape *s) {
   return true;
 }
 
+// Numbers among the attributes; the others tell calls apart too rarely to be compared.
+static bool same_numbers(const hlo_instr *i, const ffi_attrs *a) {
+  for (int64_t k = 0; k < a->size; k++) {
+    if (a->types[k] != FFI_ATTR_SCALAR) continue;
+    const ffi_scalar *s = a->attrs[k];
+    hlo_dtype t = hlo_dtype_from_proto(s->dtype);
+    char *name = hs_format("%.*s", (int)a->names[k]->len, a->names[k]->ptr);
+    double v = hlo_dtype_is_float(t) ? hlo_elem_to_f64(t, s->value) : (double)hlo_elem_to_i64(t, s->value), stated = hlo_config_number(i, NULL, name, v);
+    hs_free(name);
+    if (fabs(v - stated) > 1e-6 * fabs(v)) return false;
+  }
+  return true;
+}
+
 static bool fits(const hlo_instr *i, const ffi_frame *f) {
   if (f->args.size != i->noperands || f->rets.size != result_count(i)) return false;
   for (u32 k = 0; k < i->noperands; k++) if (!same_array(f->args.values[k], hlo_operand(i, k)->shape)) return false;
   for (u32 k = 0; k < result_count(i); k++) if (!same_array(f->rets.values[k], result_shape(i, k))) return false;
-  return true;
+  return same_numbers(i, &f->attrs);
 }
 
 static bool same_layouts(const hlo_instr *a, const hlo_instr *b) {
@@ -85,13 +101,13 @@ static bool same_layouts(const hlo_instr *a, const hlo_instr *b) {
   return a->shape == b->shape;
 }
 
-// The compiled module's call that this frame belongs to, up to attributes.
+// The compiled module's call that this frame belongs to, or one that is like it.
 static hs_status find_call(const char *target, const ffi_frame *f, const hlo_instr **out) {
   *out = NULL;
   for (size_t k = 0; pjs.running && k < pjs.running->calls.n; k++) {
     const hlo_instr *i = pjs.running->calls.v[k];
     if (!hs_str_eq(hlo_attr_str(i, HLO_ATTR_CUSTOM_CALL_TARGET), hs_str_of(target)) || !fits(i, f)) continue;
-    if (*out && !same_layouts(*out, i)) return hs_fail(HS_E_UNSUPPORTED, "custom calls of %s with equal shapes and unequal layouts", target);
+    if (*out && !same_layouts(*out, i)) return hs_fail(HS_E_UNSUPPORTED, "custom calls of %s with equal shapes and attributes, and unequal layouts", target);
     *out = i;
   }
   return *out ? HS_GOOD : hs_fail(HS_E_RUN, "no custom call of %s in the compiled module has these shapes", target);

@@ -9,6 +9,7 @@
 //   segv          Compile crashes             shape         tells another output shape
 //   runerror      Execute answers code 13     runhang       Execute never returns     runabort      Execute stops the process
 //   size          a result of another size than the module's
+//   layout        stops the process over a module with fusions
 //   options       its client is not made; the error says with which options it was to be
 //   gpu           no devices; compiles for a described one, of which it does not know the field `unknown_field`, and dumps kernels
 //   ffi           takes handlers of custom calls; a module whose root is a call on its parameters is run by its handler
@@ -138,6 +139,7 @@ static pj_error *make_executable(hlo_ctx *ctx, const pj_program *program, const 
   hs_status s = hlo_proto_read(ctx, program->code, program->code_n, NULL, &e->m);
   if (!hs_ok(s)) { hs_free(e); return from_status(s); }
   f->m = e->m;
+  hlo_for_each_comp(c, e->m) hlo_for_each_instr(i, c) if (i->opcode == HLO_FUSION && is("layout")) stop("has_layout()");
   if (!is("nopasses") && !f->backend_only) fake_optimize(f);
   if (is("refuse") && !fake_named(f->disabled, "commuter")) {
     hlo_module_free(e->m);

@@ -461,6 +461,14 @@ static void found(void **st) {
   unsetenv("PJRT_NAMES_AND_LIBRARY_PATHS");
 }
 
+// A plug-in that stops over a fusion gets the module without.
+static void sent_again_unfused(void **st) {
+  (void)st;
+  static const char fused[] = "HloModule fused\nf { a = f32[4] parameter(0) ROOT b = f32[4] negate(a) }\nENTRY e { p = f32[4] parameter(0) ROOT r = f32[4] fusion(p), kind=kLoop, calls=f }\n";
+  agrees(fake("layout"), fused);
+  agrees(fake("layout"), add_one);
+}
+
 static void json_entries(void **st) {
   (void)st;
   char path[256];
@@ -794,7 +802,7 @@ int main(int argc, char **argv) {
   const struct CMUnitTest tests[] = {
     cmocka_unit_test(runs), cmocka_unit_test(future_versions), cmocka_unit_test(optional_functions), cmocka_unit_test(bad_plugins), cmocka_unit_test(deaths),
     cmocka_unit_test(files_that_are_none), cmocka_unit_test(killed), cmocka_unit_test(recompiled), cmocka_unit_test(custom_calls), cmocka_unit_test(compile_options), cmocka_unit_test(struct_sizes),
-    cmocka_unit_test(flattened), cmocka_unit_test(no_fusions_among_parts), cmocka_unit_test(tiles), cmocka_unit_test(whole_from_a_part), cmocka_unit_test(listed_groups), cmocka_unit_test(found), cmocka_unit_test(json_entries), cmocka_unit_test(packages_of_a_python), cmocka_unit_test(described), cmocka_unit_test(said_of_the_executable),
+    cmocka_unit_test(flattened), cmocka_unit_test(no_fusions_among_parts), cmocka_unit_test(tiles), cmocka_unit_test(whole_from_a_part), cmocka_unit_test(listed_groups), cmocka_unit_test(found), cmocka_unit_test(sent_again_unfused), cmocka_unit_test(json_entries), cmocka_unit_test(packages_of_a_python), cmocka_unit_test(described), cmocka_unit_test(said_of_the_executable),
     cmocka_unit_test(kernels_of_a_gpu), cmocka_unit_test(machine_code), cmocka_unit_test(gpu_descriptions), cmocka_unit_test(steps_from_a_log), cmocka_unit_test(on_real_xla),
   };
   return cmocka_run_group_tests(tests, setup, teardown);
