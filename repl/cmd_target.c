@@ -84,8 +84,11 @@ hs_status cmd_devices(repl_cmd *c) {
   return HS_GOOD;
 }
 
-// The session's description is replaced when all of the new one is known to be good.
+// The session's description is replaced when all of the new one is known to be good. What `backend pjrt --for` named before no
+// longer counts.
 static void take_target(repl_session *s, const prof_device *d, hs_buf *text) {
+  hs_free(s->plugin_target);
+  s->plugin_target = NULL;
   hs_free(s->target_text);
   s->target_text = text->n ? hs_strdup(hs_buf_cstr(text)) : NULL;
   s->target = d;

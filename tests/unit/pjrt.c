@@ -455,6 +455,9 @@ static void found(void **st) {
   assert_true(hs_ok(pjrt_find("one", &path)));
   assert_string_equal(path, "/a/b.so");
   hs_free(path);
+  assert_true(hs_ok(pjrt_find("two", &path)));          // the beginning of a name that only one has
+  assert_string_equal(path, "/c/d.so");
+  hs_free(path);
   hs_status s = pjrt_find("nobody", &path);
   assert_int_equal(s.err->code, HS_E_USAGE);
   hs_status_drop(s);
