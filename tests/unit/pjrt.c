@@ -306,6 +306,9 @@ static void struct_sizes(void **st) {
   assert_int_equal(PJ_SIZE(pj_execute_options, incarnations), 112);
   assert_int_equal(PJ_SIZE(pj_execute, device), 80);
   assert_int_equal(PJ_SIZE(pj_memory_stats, peak), 112);
+  assert_int_equal(PJ_SIZE(pj_register_handler, traits), 52);
+  assert_int_equal(PJ_SIZE(pj_serialize, free), 56);
+  assert_int_equal(sizeof(pj_ext_ffi), 48);
 }
 
 static void flattened(void **st) {
