@@ -197,12 +197,7 @@ static void trim_operand(pass_ctx *c, hlo_instr *i, u32 which, u32 *counts) {
   hlo_remove_dead(arg);
 }
 
-static bool in_scheduling_group(const hlo_instr *i) {
-  const hlo_frontend *f = hlo_attr_ptr(i, HLO_ATTR_FRONTEND_ATTRIBUTES);
-  for (u32 k = 0; f && k < f->n; k++)
-    if (hs_str_eq(f->v[k].key, HS_STR("_scheduling_group_id"))) return true;
-  return false;
-}
+static bool in_scheduling_group(const hlo_instr *i) { return pass_frontend(i, "_scheduling_group_id") != NULL; }
 
 // A branch instead of the conditional, or both and selects. True when it is gone.
 static bool remove_conditional(pass_ctx *c, hlo_instr *i, hlo_computation *const *b, u32 n) {

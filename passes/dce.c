@@ -2,16 +2,57 @@
 //
 // One walk from the end of each list removes all dead chains, for users come after their operands. Callers go before
 // callees, so that a dead call's callee is seen as unreachable in the same run. Outputs of multi-output fusions that
-// nobody reads go too. Control edges hold an instruction in place, and so do side effects.
+// nobody reads go too. Control edges hold an instruction in place, and so do side effects, unless XLA's frontend attribute
+// xla_allow_dce_side_effecting_op or an option says otherwise.
 #include "passes/util.h"
 
-static hs_status sweep(pass_ctx *c, hlo_computation *comp) {
+typedef struct dce { pass_ctx *c; bool calls, collectives; } dce;
+
+static bool is_target(const hlo_instr *i, const char *name) {
+  return i->opcode == HLO_CUSTOM_CALL && hs_str_eq(hlo_attr_str(i, HLO_ATTR_CUSTOM_CALL_TARGET), hs_str_of(name));
+}
+
+static bool is_async(const hlo_instr *i) { return i->opcode == HLO_ASYNC_START || i->opcode == HLO_ASYNC_UPDATE || i->opcode == HLO_ASYNC_DONE; }
+
+// XLA's "xla_allow_dce_side_effecting_op" of the instruction, or of the start of its asynchronous chain.
+static bool marked(const hlo_instr *i, const char *value) {
+  for (;; i = hlo_operand(i, 0)) {
+    const hs_str *v = pass_frontend(i, "xla_allow_dce_side_effecting_op");
+    if (v && hs_str_eq(*v, hs_str_of(value))) return true;
+    if (!is_async(i) || i->opcode == HLO_ASYNC_START || !i->noperands) return false;
+  }
+}
+
+// Collectives whose only effect is that others take part.
+static bool free_collective(const dce *d, const hlo_instr *i) {
+  return d->collectives && hlo_op_has(i->opcode, HLO_F_COLLECTIVE) && !hlo_attr_int(i, HLO_ATTR_CONSTRAIN_LAYOUT, 0);
+}
+
+static bool free_loop(const dce *d, const hlo_instr *w) {
+  if (!d->collectives || w->opcode != HLO_WHILE) return false;
+  hlo_computation *called[2];
+  u32 n = hlo_called(w, called, 2);
+  for (u32 k = 0; k < n; k++) hlo_for_each_instr(i, called[k]) if (hlo_has_side_effect(i) && !free_collective(d, i)) return false;
+  return true;
+}
+
+static bool removable(const dce *d, const hlo_instr *i) {
+  if (i->nuses || hlo_is_root(i) || i->nctrl_succs || i->ctrl_preds || hlo_op_has(i->opcode, HLO_F_NEVER_REMOVED) || pass_loop_is_pinned(i)) return false;
+  if (is_target(i, "Sharding") && i->noperands) {
+    const hlo_instr *x = hlo_operand(i, 0);
+    if (hlo_is_root(x) || x->opcode == HLO_PARAMETER || x->nuses != 1) return false;
+  }
+  if (marked(i, "false")) return false;
+  return !hlo_has_side_effect(i) || free_collective(d, i) || free_loop(d, i) ||
+         ((is_target(i, "tpu_custom_call") || is_async(i)) && marked(i, "true"));
+}
+
+static hs_status sweep(const dce *d, hlo_computation *comp) {
   for (hlo_instr *i = comp->last, *prev; i; i = prev) {
     prev = i->prev;
-    if (i->nuses || hlo_is_root(i) || i->nctrl_succs || i->ctrl_preds || !hlo_is_removable(i)) continue;
-    if (!pass_may_rewrite(c)) return HS_GOOD;
-    pass_note_done(c, i, NULL, "removed %s: unused", hlo_op_text(i->opcode));
-    if (i->opcode == HLO_PARAMETER) continue;
+    if (i->opcode == HLO_PARAMETER || !removable(d, i)) continue;
+    if (!pass_may_rewrite(d->c)) return HS_GOOD;
+    pass_note_done(d->c, i, NULL, "removed %s: unused", hlo_op_text(i->opcode));
     hlo_remove(i);
   }
   return HS_GOOD;
@@ -46,7 +87,9 @@ static bool owns_body(const hlo_instr *f, const u32 *counts) {
 // A fusion whose tuple has elements that nobody reads gets a smaller tuple; one that is left alone loses the tuple.
 static void trim_fusion_outputs(pass_ctx *c, hlo_instr *f) {
   hlo_computation *body = hlo_fusion_comp(f);
-  if (!body || body->root->opcode != HLO_TUPLE || hlo_is_root(f) || f->nuses == 0 || hlo_attr_get(f, HLO_ATTR_OUTPUT_TO_OPERAND_ALIASING))
+  if (!body || body->root->opcode != HLO_TUPLE || hlo_is_root(f) || f->nuses == 0 || f->ctrl_preds || f->nctrl_succs ||
+      hlo_attr_get(f, HLO_ATTR_OUTPUT_TO_OPERAND_ALIASING) || hlo_attr_get(body->root, HLO_ATTR_SHARDING) ||
+      hlo_attr_int(f, HLO_ATTR_KIND, HLO_FUSION_KIND_LOOP) == HLO_FUSION_KIND_CUSTOM)
     return;
   u32 n = body->root->noperands, live = 0;
   bool *used = HS_NEW_ARRAY(c->scratch, bool, n + 1);
@@ -55,6 +98,8 @@ static void trim_fusion_outputs(pass_ctx *c, hlo_instr *f) {
     i64 k = hlo_attr_int(u->user, HLO_ATTR_INDEX, 0);
     if (!used[k]) used[k] = true, live++;
   }
+  for (u32 k = 0; k < n; k++)
+    if (!used[k] && hlo_has_side_effect(hlo_operand(body->root, k))) used[k] = true, live++;
   if (live == n || live == 0 || !pass_may_rewrite(c)) return;
   pass_note_done(c, f, NULL, "%u of %u fusion outputs unused", n - live, n);
   hlo_instr **kept = HS_NEW_ARRAY(c->scratch, hlo_instr *, n);
@@ -95,26 +140,50 @@ static void trim_operands(pass_ctx *c, hlo_instr *f) {
   hlo_set_operands(f, n, ops);
 }
 
-hs_status pass_remove_unused(pass_ctx *c, bool calls) {
+// A function that only calls use is trimmed for all of them at once.
+static hs_status trim_called(const dce *d, hlo_computation *x, const pass_call_sites *sites) {
+  u32 from = sites->start[x->id], to = sites->start[x->id + 1];
+  for (u32 k = from; k < to; k++)
+    if (sites->sites[k].i->opcode != HLO_CALL || sites->sites[k].i->dead) return HS_GOOD;
+  HS_TRY(sweep(d, x));
+  u32 nparams = x->nparams, live = 0;
+  bool *used = HS_NEW_ARRAY(d->c->scratch, bool, nparams + 1);
+  for (u32 k = 0; k < nparams; k++) live += used[k] = x->params[k]->nuses || hlo_is_root(x->params[k]);
+  if (live == nparams || from == to || !pass_may_rewrite(d->c)) return HS_GOOD;
+  pass_note_done(d->c, sites->sites[from].i, NULL, "%u operands unused inside %s", nparams - live, x->name);
+  for (u32 k = nparams; k-- > 0;)
+    if (!used[k]) hlo_remove_parameter(x, k);
+  for (u32 s = from; s < to; s++) {
+    hlo_instr *call = sites->sites[s].i, **ops = HS_NEW_ARRAY(d->c->scratch, hlo_instr *, live + 1), **gone = HS_NEW_ARRAY(d->c->scratch, hlo_instr *, nparams + 1);
+    u32 n = 0, ngone = 0;
+    for (u32 k = 0; k < nparams; k++) *(used[k] ? &ops[n++] : &gone[ngone++]) = hlo_operand(call, k);
+    hlo_set_operands(call, n, ops);
+    for (u32 k = 0; k < ngone; k++) hlo_remove_dead(gone[k]);
+  }
+  return HS_GOOD;
+}
+
+static hs_status remove_unused(const dce *d) {
+  pass_ctx *c = d->c;
   hlo_module *m = c->m;
   u32 n;
   hlo_computation **order = hlo_comp_post_order(m, c->scratch, &n);
   u32 *counts = pass_caller_counts(m, c->scratch);
+  pass_call_sites sites = {0};
+  bool calls = d->calls && m->nops[HLO_CALL];
+  if (calls) sites = pass_find_sites(m, c->scratch);
   for (u32 k = n; k-- > 0;) {
     HS_TRY(hs_poll());
-    HS_TRY(sweep(c, order[k]));
-    if (!order[k]->ncalls || (!m->nops[HLO_FUSION] && !(calls && m->nops[HLO_CALL]))) continue;
+    HS_TRY(sweep(d, order[k]));
+    if (calls && order[k] != m->entry) HS_TRY(trim_called(d, order[k], &sites));
+    if (!order[k]->ncalls || !m->nops[HLO_FUSION]) continue;
     u64 swept = m->generation;
     hlo_for_each_instr(i, order[k]) {
-      if (calls && i->opcode == HLO_CALL && owns_body(i, counts)) {
-        HS_TRY(sweep(c, hlo_fusion_comp(i)));
-        trim_operands(c, i);
-      }
       if (i->opcode != HLO_FUSION || !owns_body(i, counts)) continue;
       trim_fusion_outputs(c, i);
       trim_operands(c, i);
     }
-    if (m->generation != swept) HS_TRY(sweep(c, order[k]));
+    if (m->generation != swept) HS_TRY(sweep(d, order[k]));
   }
   bool *seen = HS_NEW_ARRAY(c->scratch, bool, m->next_comp_id);
   reach(m->entry, seen, c->scratch);
@@ -123,4 +192,8 @@ hs_status pass_remove_unused(pass_ctx *c, bool calls) {
   return HS_GOOD;
 }
 
-hs_status pass_dce(pass_ctx *c) { return pass_remove_unused(c, pass_option_bool(c, "use_call_analysis", false)); }
+hs_status pass_remove_unused(pass_ctx *c) { return remove_unused(&(dce){.c = c}); }
+
+hs_status pass_dce(pass_ctx *c) {
+  return remove_unused(&(dce){c, pass_option_bool(c, "use_call_analysis", false), pass_option_bool(c, "remove_cross_partition_collective_ops", false)});
+}

@@ -24,29 +24,46 @@ static bool canonical(const hlo_instr *d) {
   return leading(x.lb) && leading(x.rb);
 }
 
-// Operand as [batch..., first group product, second group product]; a group without dimensions and not `must` is left out.
+static bool dynamic_dim(const hlo_shape *s, i64 d) { return s->dynamic && s->dynamic[d]; }
+
+// Dynamic dimensions may be batch dimensions only: those are not merged with others.
+static bool dynamic_elsewhere(const hlo_shape *s, hlo_ints batch) {
+  for (u32 d = 0; d < s->rank; d++)
+    if (dynamic_dim(s, d) && !hlo_ints_has(batch, d)) return true;
+  return false;
+}
+
+static hlo_instr *reshaped(hlo_instr *x, u32 rank, const i64 *dims, const bool *dynamic) {
+  if (!hlo_shape_is_dynamic(x->shape)) return hlo_build_reshape(x, rank, dims);
+  const hlo_shape *s = hlo_shape_dynamic(x->parent->module->ctx, x->shape->dtype, rank, dims, dynamic, NULL);
+  if (x->shape->layout) s = hlo_shape_fill_layout(x->parent->module->ctx, s);
+  return hlo_add(x->parent, HLO_RESHAPE, s, 1, &x, NULL);
+}
+
+// Operand as [batch..., first group product, second group product]; free dimensions of one element are left out.
 static hlo_instr *arranged(hlo_instr *x, hlo_ints batch, hlo_ints contracting, bool contracting_last, bool *has_free) {
   const hlo_shape *s = x->shape;
   i64 perm[HLO_MAX_RANK], dims[HLO_MAX_RANK], free_size = 1, depth = 1;
-  u32 n = 0, nd = 0, nfree = 0;
-  for (u32 k = 0; k < batch.n; k++) perm[n++] = batch.v[k], dims[nd++] = s->dims[batch.v[k]];
+  bool dyn[HLO_MAX_RANK] = {false};
+  u32 n = 0, nd = 0;
+  for (u32 k = 0; k < batch.n; k++) perm[n++] = batch.v[k], dyn[nd] = dynamic_dim(s, batch.v[k]), dims[nd++] = s->dims[batch.v[k]];
   for (int pass = 0; pass < 2; pass++) {
     if ((pass == 0) != contracting_last) {
       for (u32 k = 0; k < contracting.n; k++) perm[n++] = contracting.v[k], depth *= s->dims[contracting.v[k]];
     } else {
       for (u32 d = 0; d < s->rank; d++)
-        if (!hlo_ints_has(batch, d) && !hlo_ints_has(contracting, d)) perm[n++] = d, free_size *= s->dims[d], nfree++;
+        if (!hlo_ints_has(batch, d) && !hlo_ints_has(contracting, d)) perm[n++] = d, free_size *= s->dims[d];
     }
   }
-  *has_free = nfree > 0;
+  *has_free = free_size != 1;
   if (contracting_last) {
-    if (nfree) dims[nd++] = free_size;
+    if (*has_free) dims[nd++] = free_size;
     dims[nd++] = depth;
   } else {
     dims[nd++] = depth;
-    if (nfree) dims[nd++] = free_size;
+    if (*has_free) dims[nd++] = free_size;
   }
-  return hlo_build_reshape(hlo_build_transpose(x, perm), nd, dims);
+  return reshaped(hlo_build_transpose(x, perm), nd, dims, dyn);
 }
 
 static void decompose(pass_ctx *c, hlo_instr *d) {
@@ -55,10 +72,13 @@ static void decompose(pass_ctx *c, hlo_instr *d) {
   hlo_instr *l = arranged(hlo_operand(d, 0), x.lb, x.lc, true, &lfree), *r = arranged(hlo_operand(d, 1), x.rb, x.rc, false, &rfree);
   u32 nb = x.lb.n, rank = 0;
   i64 dims[HLO_MAX_RANK], iota[HLO_MAX_RANK];
-  for (u32 k = 0; k < nb; k++) iota[k] = k, dims[rank++] = l->shape->dims[k];
+  bool dyn[HLO_MAX_RANK] = {false};
+  for (u32 k = 0; k < nb; k++) iota[k] = k, dyn[k] = dynamic_dim(l->shape, k) || dynamic_dim(r->shape, k), dims[rank++] = l->shape->dims[k];
   if (lfree) dims[rank++] = l->shape->dims[nb];
   if (rfree) dims[rank++] = r->shape->dims[nb + 1];
-  const hlo_shape *s = hlo_shape_array(c->m->ctx, d->shape->dtype, rank, dims);
+  const hlo_shape *s = hlo_shape_is_dynamic(l->shape) || hlo_shape_is_dynamic(r->shape)
+                           ? hlo_shape_dynamic(c->m->ctx, d->shape->dtype, rank, dims, dyn, NULL)
+                           : hlo_shape_array(c->m->ctx, d->shape->dtype, rank, dims);
   if (d->shape->layout || d->shape->rank == 0) s = hlo_shape_fill_layout(c->m->ctx, s);
   hlo_instr *ops[] = {l, r}, *now = hlo_clone_instr(d->parent, d, s, 2, ops);
   i64 lc = lfree ? nb + 1 : nb, rc = nb;
@@ -68,21 +88,20 @@ static void decompose(pass_ctx *c, hlo_instr *d) {
   }
   hlo_set_attr_ints(now, HLO_ATTR_LHS_CONTRACTING_DIMS, 1, &lc);
   hlo_set_attr_ints(now, HLO_ATTR_RHS_CONTRACTING_DIMS, 1, &rc);
-  hlo_instr *back = hlo_build_reshape(now, d->shape->rank, d->shape->dims);
-  if (back->shape != d->shape) hlo_set_shape(back, d->shape);
-  hlo_replace(d, back);
+  hlo_replace(d, hlo_add(d->parent, HLO_RESHAPE, d->shape, 1, &now, NULL));
 }
 
-static bool plain_dot(const hlo_instr *i) {
-  return i->opcode == HLO_DOT && !hlo_shape_is_dynamic(i->shape) && !hlo_shape_is_dynamic(hlo_operand(i, 0)->shape) && !hlo_shape_is_dynamic(hlo_operand(i, 1)->shape) &&
-         !hlo_attr_get(i, HLO_ATTR_SPARSITY_CONFIG);
-}
+static bool plain_dot(const hlo_instr *i) { return i->opcode == HLO_DOT && !hlo_attr_get(i, HLO_ATTR_SPARSITY_CONFIG); }
 
 hs_status pass_dot_decomposer(pass_ctx *c) {
   hlo_for_each_comp(comp, c->m) {
     if (hlo_is_fusion_comp(comp)) continue;
     hlo_for_each_instr_safe(i, comp) {
       if (!plain_dot(i) || canonical(i)) continue;
+      if (dynamic_elsewhere(hlo_operand(i, 0)->shape, dims_of(i).lb) || dynamic_elsewhere(hlo_operand(i, 1)->shape, dims_of(i).rb)) {
+        pass_note_declined(c, i, NULL, "a dynamic dimension would be merged");
+        continue;
+      }
       if (!pass_may_rewrite(c)) return HS_GOOD;
       pass_note_done(c, i, NULL, "brought to [batch, M, K] x [batch, K, N]");
       decompose(c, i);
@@ -92,15 +111,17 @@ hs_status pass_dot_decomposer(pass_ctx *c) {
 }
 
 // ---- merging batch dimensions -----------------------------------------------------------------------------------------
-// Dimensions from..from+n-1 of s lie next to each other in memory, in order.
+// Dimensions from..from+n-1 of s lie next to each other in memory, in any order.
 static bool adjacent(const hlo_shape *s, i64 from, u32 n) {
   if (!s->layout) return true;
-  for (u32 k = 0; k + 1 < n; k++) {
-    bool found = false;
-    for (u32 m = 0; m + 1 < s->rank; m++) found |= s->layout->minor_to_major[m] == from + (i64)k + 1 && s->layout->minor_to_major[m + 1] == from + (i64)k;
-    if (!found) return false;
+  u32 first = s->rank, last = 0;
+  for (u32 m = 0; m < s->rank; m++) {
+    i64 d = s->layout->minor_to_major[m];
+    if (d < from || d >= from + (i64)n) continue;
+    first = HS_MIN(first, m);
+    last = m;
   }
-  return true;
+  return last - first + 1 == n;
 }
 
 static bool consecutive(hlo_ints v) {
@@ -139,13 +160,13 @@ static void shift_dims(hlo_instr *i, hlo_attr_id id, i64 from, u32 n) {
 hs_status pass_dot_dimension_merger(pass_ctx *c) {
   hlo_for_each_comp(comp, c->m) {
     hlo_for_each_instr_safe(i, comp) {
-      if (!plain_dot(i)) continue;
+      if (!plain_dot(i) || hlo_shape_is_dynamic(i->shape) || hlo_shape_is_dynamic(hlo_operand(i, 0)->shape) || hlo_shape_is_dynamic(hlo_operand(i, 1)->shape)) continue;
       dot_dims x = dims_of(i);
       u32 n = x.lb.n;
       if (n < 2) continue;
       hlo_instr *l = hlo_operand(i, 0), *r = hlo_operand(i, 1);
       if (!consecutive(x.lb) || !consecutive(x.rb)) { pass_note_declined(c, i, NULL, "batch dimensions are not consecutive"); continue; }
-      if (!adjacent(l->shape, x.lb.v[0], n) || !adjacent(r->shape, x.rb.v[0], n) || !adjacent(i->shape, 0, n)) {
+      if (!adjacent(l->shape, x.lb.v[0], n) || !adjacent(r->shape, x.rb.v[0], n)) {
         pass_note_declined(c, i, NULL, "batch dimensions are not neighbours in memory");
         continue;
       }

@@ -167,7 +167,7 @@ hs_status pass_call_inliner(pass_ctx *c) {
     }
     HS_TRY(hs_poll());
   }
-  if (m->generation != before) return pass_remove_unused(c, false);   // bodies that lost their last caller
+  if (m->generation != before) return pass_remove_unused(c);   // bodies that lost their last caller
   return HS_GOOD;
 }
 
@@ -254,30 +254,6 @@ static hlo_computation *deep_clone(hlo_computation *x, hs_arena *a, u32 known, c
   return top;
 }
 
-// Who calls what, once per call site: the sites of computation x are sites[start[x] .. start[x + 1]).
-typedef struct call_site { hlo_instr *i; u32 slot; } call_site;
-typedef struct call_sites { u32 *start; call_site *sites; } call_sites;
-static call_sites find_sites(const hlo_module *m, hs_arena *a) {
-  call_sites s = {HS_NEW_ARRAY(a, u32, m->next_comp_id + 2), NULL};
-  for (int fill = 0; fill < 2; fill++) {
-    hlo_for_each_comp(comp, m) hlo_for_each_instr(i, comp) {
-      hlo_computation **v;
-      u32 n;
-      pass_called_all(i, a, &v, &n);
-      for (u32 k = 0; k < n; k++) {
-        if (!fill) s.start[v[k]->id + 1]++;
-        else s.sites[s.start[v[k]->id]++] = (call_site){i, k};
-      }
-    }
-    if (fill) break;
-    for (u32 k = 0; k <= m->next_comp_id; k++) s.start[k + 1] += s.start[k];
-    s.sites = HS_NEW_ARRAY(a, call_site, s.start[m->next_comp_id] + 1);
-  }
-  for (u32 k = m->next_comp_id + 1; k > 0; k--) s.start[k] = s.start[k - 1];   // filling moved every start to its end
-  s.start[0] = 0;
-  return s;
-}
-
 // Callees first. The first control-flow caller keeps the computation, unless operations like reduce use it, too; a
 // conditional that names it twice gets a copy for each branch. skip_cloning_for_calls: what only calls use stays shared.
 hs_status pass_flatten_call_graph(pass_ctx *c) {
@@ -285,7 +261,7 @@ hs_status pass_flatten_call_graph(pass_ctx *c) {
   bool calls_share = pass_option_bool(c, "skip_cloning_for_calls", false);
   u32 n;
   hlo_computation **order = hlo_comp_post_order(m, c->scratch, &n);
-  call_sites all = find_sites(m, c->scratch);
+  pass_call_sites all = pass_find_sites(m, c->scratch);
   u32 known = m->next_comp_id;
   bool *stays = HS_NEW_ARRAY(c->scratch, bool, known + 1);
   for (u32 k = 0; calls_share && k < n; k++) {
@@ -300,7 +276,7 @@ hs_status pass_flatten_call_graph(pass_ctx *c) {
     if (stays[x->id]) continue;
     for (u32 j = from; j < to; j++) keep &= control_flow(all.sites[j].i);
     for (u32 j = from; j < to; j++) {
-      const call_site *s = &all.sites[j];
+      const pass_call_site *s = &all.sites[j];
       if (!control_flow(s->i)) continue;
       bool twice = (j + 1 < to && all.sites[j + 1].i == s->i) || (j > from && all.sites[j - 1].i == s->i);
       if (keep && !twice) { keep = false; continue; }

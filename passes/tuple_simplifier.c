@@ -1,6 +1,7 @@
 // tuple_simplifier.c — get-tuple-element of a tuple is the element; a tuple of all elements of one tuple, in order, is
 // that tuple (xla/hlo/transforms/simplifiers/tuple_simplifier.cc). Operands come first, so nested tuples fall in one
-// sweep. Option exclude_entry_computation.
+// sweep. Control edges are kept without a cycle; a sharding moves to what stays unless that has another.
+// Option exclude_entry_computation.
 #include "passes/util.h"
 
 static hlo_instr *whole_tuple(const hlo_instr *t) {
@@ -11,7 +12,41 @@ static hlo_instr *whole_tuple(const hlo_instr *t) {
     if (source && hlo_operand(g, 0) != source) return NULL;
     source = hlo_operand(g, 0);
   }
-  return source && source->shape->nelems == t->noperands && source->shape == t->shape ? source : NULL;
+  return source && hlo_shape_compatible(source->shape, t->shape) ? source : NULL;
+}
+
+static void comes_after(hlo_instr *i, const hlo_instr_list *before) {
+  u32 had = i->ctrl_preds ? i->ctrl_preds->n : 0, n = had;
+  hlo_instr **v = hs_alloc((had + before->n) * sizeof *v);
+  for (u32 k = 0; k < had; k++) v[k] = i->ctrl_preds->v[k];
+  for (u32 k = 0; k < before->n; k++) {
+    bool known = before->v[k] == i;
+    for (u32 j = 0; j < n && !known; j++) known = v[j] == before->v[k];
+    if (!known) v[n++] = before->v[k];
+  }
+  if (n > had) hlo_set_ctrl_preds(i, n, v);
+  hs_free(v);
+}
+
+// What had to come before i comes before its users, for what stands for i may have come before that; without users,
+// before what had to come after i. What had to come after i comes after what stands for it (hlo_replace).
+static void relay_control(hlo_instr *i) {
+  const hlo_instr_list *before = i->ctrl_preds;
+  if (!before) return;
+  hlo_for_each_use(u, i) comes_after(u->user, before);
+  if (!i->nuses && i->nctrl_succs) {
+    hlo_for_each_instr(s, i->parent) {
+      bool after = false;
+      for (u32 k = 0; s->ctrl_preds && k < s->ctrl_preds->n; k++) after |= s->ctrl_preds->v[k] == i;
+      if (after) comes_after(s, before);
+    }
+  }
+  hlo_set_ctrl_preds(i, 0, NULL);
+}
+
+static bool shardings_agree(const hlo_instr *a, const hlo_instr *b) {
+  const hlo_attr *x = hlo_attr_get(a, HLO_ATTR_SHARDING), *y = hlo_attr_get(b, HLO_ATTR_SHARDING);
+  return !x || !y || hlo_attr_equal(x, y);
 }
 
 hs_status pass_tuple_simplifier(pass_ctx *c) {
@@ -22,14 +57,18 @@ hs_status pass_tuple_simplifier(pass_ctx *c) {
     hlo_instr **order = hlo_post_order(comp, c->scratch);
     for (u32 k = 0; k < n; k++) {
       hlo_instr *i = order[k], *now = NULL;
-      if (i->dead || i->nctrl_succs || i->ctrl_preds) continue;
+      if (i->dead) continue;
       if (i->opcode == HLO_GET_TUPLE_ELEMENT && hlo_operand(i, 0)->opcode == HLO_TUPLE)
         now = hlo_operand(hlo_operand(i, 0), (u32)hlo_attr_int(i, HLO_ATTR_INDEX, 0));
       else if (i->opcode == HLO_TUPLE)
         now = whole_tuple(i);
-      if (!now || now->shape->logical != i->shape->logical) continue;
+      if (!now || !hlo_shape_compatible(now->shape, i->shape)) continue;
+      if (!shardings_agree(i, now)) { pass_note_declined(c, i, now, "their shardings differ"); continue; }
       if (!pass_may_rewrite(c)) return HS_GOOD;
       pass_note_done(c, i, now, i->opcode == HLO_TUPLE ? "rebuilds %s" : "is the tuple's element %s", now->name);
+      const hlo_attr *sharding = hlo_attr_get(i, HLO_ATTR_SHARDING);
+      if (sharding && !hlo_attr_get(now, HLO_ATTR_SHARDING)) hlo_set_attr(now, *sharding);
+      relay_control(i);
       hlo_replace(i, now);
     }
   }

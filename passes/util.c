@@ -115,6 +115,49 @@ u32 *pass_caller_counts(const hlo_module *m, hs_arena *a) {
   return counts;
 }
 
+pass_call_sites pass_find_sites(const hlo_module *m, hs_arena *a) {
+  pass_call_sites s = {HS_NEW_ARRAY(a, u32, m->next_comp_id + 2), NULL};
+  for (int fill = 0; fill < 2; fill++) {
+    hlo_for_each_comp(comp, m) hlo_for_each_instr(i, comp) {
+      hlo_computation **v;
+      u32 n;
+      pass_called_all(i, a, &v, &n);
+      for (u32 k = 0; k < n; k++) {
+        if (!fill) s.start[v[k]->id + 1]++;
+        else s.sites[s.start[v[k]->id]++] = (pass_call_site){i, k};
+      }
+    }
+    if (fill) break;
+    for (u32 k = 0; k <= m->next_comp_id; k++) s.start[k + 1] += s.start[k];
+    s.sites = HS_NEW_ARRAY(a, pass_call_site, s.start[m->next_comp_id] + 1);
+  }
+  for (u32 k = m->next_comp_id + 1; k > 0; k--) s.start[k] = s.start[k - 1];   // filling moved every start to its end
+  s.start[0] = 0;
+  return s;
+}
+
+const hs_str *pass_frontend(const hlo_instr *i, const char *key) {
+  const hlo_frontend *f = hlo_attr_ptr(i, HLO_ATTR_FRONTEND_ATTRIBUTES);
+  for (u32 k = 0; f && k < f->n; k++)
+    if (hs_str_eq(f->v[k].key, hs_str_of(key))) return &f->v[k].value;
+  return NULL;
+}
+
+bool pass_frontend_true(const hlo_instr *i, const char *key) {
+  static const char *const words[] = {"true", "1", "yes"};
+  const hs_str *v = pass_frontend(i, key);
+  for (size_t k = 0; v && k < HS_COUNT(words); k++)
+    if (v->n == strlen(words[k]) && strncasecmp(v->p, words[k], v->n) == 0) return true;
+  return false;
+}
+
+bool pass_loop_is_pinned(const hlo_instr *i) {
+  static const char *const keys[] = {"xla_disable_while_loop_dce", "xla.disable_while_loop_dce", "xla_preserve_tuple_indices", "xla.preserve_tuple_indices"};
+  for (size_t k = 0; k < HS_COUNT(keys); k++)
+    if (pass_frontend_true(i, keys[k])) return true;
+  return false;
+}
+
 hlo_computation *pass_own_callee(hlo_instr *caller, hlo_attr_id which, u32 *counts) {
   hlo_computation *c = hlo_attr_comp(caller, which);
   if (c->id >= counts[0] || counts[1 + c->id] <= 1) return c;   // newer than the counts: made for this caller

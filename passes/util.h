@@ -24,6 +24,16 @@ hlo_computation *pass_own_callee(hlo_instr *caller, hlo_attr_id which, u32 *coun
 hlo_computation *pass_own_called(hlo_instr *, u32 which, u32 *counts, hs_arena *);
 void pass_set_called(hlo_instr *, u32 which, hlo_computation *to);
 void pass_called_all(const hlo_instr *, hs_arena *, hlo_computation ***v, u32 *n);
+// Who calls what, once per call site: the sites of computation x are sites[start[x->id] .. start[x->id + 1]).
+typedef struct pass_call_site { hlo_instr *i; u32 slot; } pass_call_site;
+typedef struct pass_call_sites { u32 *start; pass_call_site *sites; } pass_call_sites;
+pass_call_sites pass_find_sites(const hlo_module *, hs_arena *);
+
+// The value of a frontend attribute; NULL when it is not there.
+const hs_str *pass_frontend(const hlo_instr *, const char *key);
+bool pass_frontend_true(const hlo_instr *, const char *key);                   // XLA's words for true
+// Marked so that nothing of the loop is removed (XLA's HasDisableWhileLoopDceAttr).
+bool pass_loop_is_pinned(const hlo_instr *);
 
 // Whether a scalar function can be written on arrays instruction by instruction: NULL, or the instruction that cannot.
 const hlo_instr *pass_not_liftable(const hlo_computation *);
@@ -61,7 +71,7 @@ const hlo_shape *pass_shape_as(const hlo_instr *like, hlo_dtype);
 // A computation of two scalar parameters -> root made by the caller.
 hlo_instr *pass_add_param(hlo_computation *, i64 number, const hlo_shape *);
 
-// What dce does (dce.c), for passes that leave unused things behind. calls: operands of calls that their bodies do not read go, too.
-hs_status pass_remove_unused(pass_ctx *, bool calls);
+// What dce does (dce.c), for passes that leave unused things behind.
+hs_status pass_remove_unused(pass_ctx *);
 
 #endif

@@ -101,12 +101,7 @@ static bool runs_once(const pass_loop *l) {
   return !again;
 }
 
-static bool stays_put(const hlo_instr *w) {
-  const hlo_frontend *f = hlo_attr_ptr(w, HLO_ATTR_FRONTEND_ATTRIBUTES);
-  for (u32 k = 0; f && k < f->n; k++)
-    if (hs_str_eq(f->v[k].key, HS_STR("_xla_disable_loop_instr_hoisting"))) return true;
-  return false;
-}
+static bool stays_put(const hlo_instr *w) { return pass_frontend(w, "_xla_disable_loop_instr_hoisting") != NULL; }
 
 static hs_status hoist_loop(const motion *o, hlo_instr *w, u32 *counts) {
   pass_ctx *c = o->c;

@@ -14,27 +14,6 @@
 #include "passes/while_state.h"
 
 // ---- what may be touched ------------------------------------------------------------------------------------------------
-static bool is_true(hs_str v) {
-  static const char *const words[] = {"true", "1", "yes"};
-  for (size_t k = 0; k < HS_COUNT(words); k++)
-    if (v.n == strlen(words[k]) && strncasecmp(v.p, words[k], v.n) == 0) return true;
-  return false;
-}
-
-static bool asked_for(const hlo_instr *w, const char *key) {
-  const hlo_frontend *f = hlo_attr_ptr(w, HLO_ATTR_FRONTEND_ATTRIBUTES);
-  for (u32 k = 0; f && k < f->n; k++)
-    if (hs_str_eq(f->v[k].key, hs_str_of(key)) && is_true(f->v[k].value)) return true;
-  return false;
-}
-
-static bool pinned(const hlo_instr *w) {
-  static const char *const keys[] = {"xla_disable_while_loop_dce", "xla.disable_while_loop_dce", "xla_preserve_tuple_indices", "xla.preserve_tuple_indices"};
-  for (size_t k = 0; k < HS_COUNT(keys); k++)
-    if (asked_for(w, keys[k])) return true;
-  return false;
-}
-
 static bool computation_has(const hlo_computation *c, bool (*is)(hlo_opcode)) {
   hlo_for_each_instr(i, c) {
     if (is(i->opcode)) return true;
@@ -116,7 +95,7 @@ static bool unroll_trivial(pass_ctx *c, const pass_loop *l) {
   if (trips < 0) trips = tried_trips(w, 1);
   if (trips != 0 && trips != 1) return false;
   hlo_for_each_instr(i, l->cond) if (hlo_has_side_effect(i)) { pass_note_declined(c, w, i, "its condition has a side effect"); return false; }
-  if (trips == 1 && asked_for(w, "skip-simplify-while-loops_trip-count-one")) return false;
+  if (trips == 1 && pass_frontend_true(w, "skip-simplify-while-loops_trip-count-one")) return false;
   hlo_for_each_instr(i, l->body) {
     if (trips == 1 && hlo_has_side_effect(i)) { pass_note_declined(c, w, i, "its body has a side effect"); return false; }
   }
@@ -367,12 +346,12 @@ hs_status pass_simplify_while_loops(pass_ctx *c) {
     const hlo_computation *body = hlo_attr_comp(w, HLO_ATTR_BODY), *cond = hlo_attr_comp(w, HLO_ATTR_CONDITION);
     bool shared = (body->id < counts[0] && counts[1 + body->id] > 1) || (cond->id < counts[0] && counts[1 + cond->id] > 1);
     if (shared) pass_note_declined(c, w, NULL, "its body or condition is called from elsewhere, too");
-    else if (pinned(w)) pass_note_declined(c, w, NULL, "its attributes say that it must stay as it is");
+    else if (pass_loop_is_pinned(w)) pass_note_declined(c, w, NULL, "its attributes say that it must stay as it is");
     else simplify_loop(c, w, &o);
   }
   hs_vec_free(&whiles);
   HS_TRY(s);
-  return generation != c->m->generation ? pass_remove_unused(c, false) : HS_GOOD;
+  return generation != c->m->generation ? pass_remove_unused(c) : HS_GOOD;
 }
 
 // ---- annotation ---------------------------------------------------------------------------------------------------------
@@ -423,7 +402,7 @@ hs_status pass_while_loop_trip_count_annotator(pass_ctx *c) {
       if (w->opcode != HLO_WHILE) continue;
       counted n = count_loop(w);
       if (n.element < 0) { pass_note_declined(c, w, NULL, "its trip count depends on data"); continue; }
-      if (n.range && !pinned(w)) forward_counter(c, w, &n);
+      if (n.range && !pass_loop_is_pinned(w)) forward_counter(c, w, &n);
       annotate(c, w, &n);
       HS_TRY(hs_poll());
     }

@@ -28,7 +28,7 @@ static const setup_option setup_options[] = {
     {"cse", "ignore_control_dependencies", NULL, "ignore_control_dependencies"},
     {"flatten-call-graph", "skip_cloning_handler", "FlattenCallGraph::SkipCloningForCalls", "skip_cloning_for_calls=true"},
     {"dce", "use_call_analysis", NULL, "use_call_analysis"},
-    {"dce", "remove_cross_partition_collective_ops", "false", NULL},
+    {"dce", "remove_cross_partition_collective_ops", NULL, "remove_cross_partition_collective_ops"},
     {"dot-merger", "max_size_to_merge", "std::numeric_limits<int64_t>::max()", "max_size_to_merge=9223372036854775807"},
     {"dot-merger", "max_size_to_merge", NULL, "max_size_to_merge"},
     {"float-normalization-bf16", "float_support", "&TestFloatSupport(BF16, F32)",

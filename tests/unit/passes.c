@@ -222,7 +222,7 @@ static void pipelines(void **state) {
 static void pipeline_options(void **state) {
   (void)state;
   static const struct { const char *text, *message, *note; } bad[] = {
-      {"dce{x=1}", "pass dce has no option 'x'", "its options are use_call_analysis"},
+      {"dce{x=1}", "pass dce has no option 'x'", "its options are use_call_analysis, remove_cross_partition_collective_ops"},
       {"fix(dce{use_call_analyses=true})", "pass dce has no option 'use_call_analyses'", "did you mean 'use_call_analysis'?"},
       {"map-inline{x}", "pass map-inline has no option 'x'", "it takes none"},
       {"dce{use_call_analysis=maybe}", "use_call_analysis is true or false, not 'maybe'", NULL},
@@ -248,6 +248,59 @@ static void pipeline_options(void **state) {
     u32 n;
     assert_true(hs_ok(parses(good[k], &n)));
   }
+}
+
+static void dead_collectives(void **state) {
+  (void)state;
+  static const char text[] =
+      "HloModule m\n"
+      "sum {\n"
+      "  p = f32[] parameter(0)\n"
+      "  q = f32[] parameter(1)\n"
+      "  ROOT s = f32[] add(p, q)\n"
+      "}\n"
+      "body {\n"
+      "  x = f32[3] parameter(0)\n"
+      "  ROOT r = f32[3] all-reduce(x), channel_id=2, replica_groups={{0}}, use_global_device_ids=true, to_apply=sum\n"
+      "}\n"
+      "cond {\n"
+      "  x = f32[3] parameter(0)\n"
+      "  ROOT no = pred[] constant(false)\n"
+      "}\n"
+      "ENTRY e {\n"
+      "  a = f32[3] parameter(0)\n"
+      "  unread = f32[3] all-reduce(a), channel_id=1, replica_groups={{0}}, use_global_device_ids=true, to_apply=sum\n"
+      "  w = f32[3] while(a), body=body, condition=cond\n"
+      "  ROOT r = f32[3] negate(a)\n"
+      "}\n";
+  hlo_module *m = parse(text);
+  run_ok(m, "dce");
+  assert_int_equal(count(m, "all-reduce"), 2);
+  run_ok(m, "dce{remove_cross_partition_collective_ops=true}");
+  assert_int_equal(count(m, "all-reduce"), 0);
+  assert_int_equal(count(m, "while"), 0);
+  hlo_module_free(m);
+}
+
+// XLA's frontend attribute decides for instructions that would stay, or go.
+static void dead_marked(void **state) {
+  (void)state;
+  static const char text[] =
+      "HloModule m\n"
+      "ENTRY e {\n"
+      "  a = f32[3] parameter(0)\n"
+      "  kept = f32[3] sine(a), frontend_attributes={xla_allow_dce_side_effecting_op=\"false\"}\n"
+      "  unread = f32[3] custom-call(a), custom_call_target=\"tpu_custom_call\", custom_call_has_side_effect=true, frontend_attributes={xla_allow_dce_side_effecting_op=\"true\"}\n"
+      "  other = f32[3] custom-call(a), custom_call_target=\"other\", custom_call_has_side_effect=true, frontend_attributes={xla_allow_dce_side_effecting_op=\"true\"}\n"
+      "  plain = f32[3] cosine(a)\n"
+      "  ROOT r = f32[3] negate(a)\n"
+      "}\n";
+  hlo_module *m = parse(text);
+  run_ok(m, "dce");
+  assert_int_equal(count(m, "sine"), 1);
+  assert_int_equal(count(m, "custom-call"), 1);
+  assert_int_equal(count(m, "cosine"), 0);
+  hlo_module_free(m);
 }
 
 // A user's pipeline may name others, but not itself.
@@ -366,6 +419,7 @@ static int tear_down(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(data_cases), cmocka_unit_test(rolled_back), cmocka_unit_test(changes_are_seen), cmocka_unit_test(rewrite_limit),
-                                     cmocka_unit_test(names), cmocka_unit_test(pipelines), cmocka_unit_test(pipeline_options), cmocka_unit_test(own_pipelines), cmocka_unit_test(steps_as_it_runs), cmocka_unit_test(costs), cmocka_unit_test(memory)};
+                                     cmocka_unit_test(names), cmocka_unit_test(pipelines), cmocka_unit_test(pipeline_options), cmocka_unit_test(dead_collectives),
+                                     cmocka_unit_test(dead_marked), cmocka_unit_test(own_pipelines), cmocka_unit_test(steps_as_it_runs), cmocka_unit_test(costs), cmocka_unit_test(memory)};
   return cmocka_run_group_tests(tests, set_up, tear_down);
 }
