@@ -42,7 +42,13 @@ static hs_status make_argument(run *r, u32 device, u32 k) {
   pj_from_host h = PJ_ARGS(pj_from_host, buffer, .client = pjs.client, .data = r->args->p + r->offset[at], .type = a->type, .dims = a->dims, .rank = a->rank,
                            .semantics = !donated ? PJ_IMMUTABLE_ZERO_COPY : r->give ? PJ_MUTABLE_ZERO_COPY : PJ_COPY_DURING_CALL, .device = r->devices[device],
                            .device_layout = row_major(a) ? NULL : &layout);
-  HS_TRY(pj_do(&pjs.plugin, HS_E_RUN, PJ_Client_BufferFromHostBuffer, &h));
+  hs_status s = pj_do(&pjs.plugin, HS_E_RUN, PJ_Client_BufferFromHostBuffer, &h);
+  if (!hs_ok(s) && h.semantics == PJ_MUTABLE_ZERO_COPY) {    // the youngest of the ways: older plug-ins get a copy
+    hs_status_drop(s);
+    h.semantics = PJ_COPY_DURING_CALL;
+    s = pj_do(&pjs.plugin, HS_E_RUN, PJ_Client_BufferFromHostBuffer, &h);
+  }
+  HS_TRY(s);
   r->in[at] = h.buffer;
   if (!donated || r->give) { r->host_done[at] = h.done; return HS_GOOD; }
   return pj_await(&pjs.plugin, HS_E_RUN, h.done);

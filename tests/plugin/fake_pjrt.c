@@ -9,6 +9,7 @@
 //   segv          Compile crashes             shape         tells another output shape
 //   runerror      Execute answers code 13     runhang       Execute never returns     runabort      Execute stops the process
 //   size          a result of another size than the module's
+//   copies        does not take memory that is given away
 //   layout        stops the process over a module with fusions
 //   options       its client is not made; the error says with which options it was to be
 //   gpu           no devices; compiles for a described one, of which it does not know the field `unknown_field`, and dumps kernels
@@ -251,6 +252,7 @@ static pj_error *unimplemented(void *a) { (void)a; return fail(PJ_UNIMPLEMENTED,
 // ---- buffers and running -----------------------------------------------------------------------------------------------------------
 static hlo_dtype dtype_of(int type) { return type == 1 ? HLO_PRED : type == 4 ? HLO_S32 : type == 12 ? HLO_F64 : HLO_F32; }
 static pj_error *from_host(pj_from_host *a) {
+  if (is("copies") && a->semantics == PJ_MUTABLE_ZERO_COPY) return fail(PJ_INVALID_ARGUMENT, "unknown semantics");
   const hlo_shape *s = hlo_shape_array(a->client->ctx, dtype_of(a->type), (u32)a->rank, a->dims);
   hlo_literal *l;
   hs_status st = hlo_literal_new(s, &l);

@@ -130,7 +130,11 @@ static void runs(void **st) {
   for (size_t k = 0; k < HS_COUNT(programs); k++) agrees(fake("ok"), programs[k]);
 }
 static void future_versions(void **st) { (void)st; agrees(fake("future"), add_one); }
-static void optional_functions(void **st) { (void)st; agrees(fake("unimplemented"), add_one); }
+static void optional_functions(void **st) {
+  (void)st;
+  agrees(fake("unimplemented"), add_one);
+  agrees(fake("copies"), donated);
+}
 
 static void bad_plugins(void **st) {
   (void)st;
