@@ -38,6 +38,7 @@ static void fusion_name(char *buf, size_t size, const hlo_instr *root, u32 n, hl
 hlo_instr *pass_fusion_build(hlo_module *m, hs_arena *a, u32 n, hlo_instr *const *members, u32 noutputs, hlo_instr *const *outputs, i64 kind,
                              hlo_instr *before) {
   hlo_computation *body = hlo_add_computation(m, "fused_computation");
+  if (before->parent->execution_thread.n) hlo_set_execution_thread(body, before->parent->execution_thread);
   HS_VEC(hlo_instr *) inputs = {0};
   hlo_instr **copy = HS_NEW_ARRAY(a, hlo_instr *, n);
   for (u32 k = 0; k < n; k++) {

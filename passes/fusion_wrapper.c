@@ -28,6 +28,7 @@ static void wrap(pass_ctx *c, hlo_instr *i) {
   hs_buf_printf(&name, "wrapped_%s_computation", hlo_op_text(i->opcode));
   for (size_t k = 0; k < name.n; k++) if (name.p[k] == '-') name.p[k] = '_';
   hlo_computation *body = hlo_add_computation(c->m, hs_buf_cstr(&name));
+  if (i->parent->execution_thread.n) hlo_set_execution_thread(body, i->parent->execution_thread);
   u32 n = i->noperands, np = 0;
   hlo_instr **args = HS_NEW_ARRAY(c->scratch, hlo_instr *, n + 1), **ops = HS_NEW_ARRAY(c->scratch, hlo_instr *, n + 1);
   for (u32 k = 0; k < n; k++) {

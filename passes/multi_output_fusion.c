@@ -250,6 +250,7 @@ static hlo_instr *merge(merger *g, hlo_instr *x, hlo_instr *y, bool edge) {
   hlo_module *m = g->p->m;
   u32 low = *own_rank(g, x), high = *own_rank(g, y);
   hlo_computation *body = hlo_add_computation(m, "fused_computation");
+  if (x->parent->execution_thread.n) hlo_set_execution_thread(body, x->parent->execution_thread);
   instrs in = {0};
   u32 nx = outputs_of(x), ny = outputs_of(y);
   hlo_instr **out = HS_NEW_ARRAY(g->a, hlo_instr *, nx + ny);

@@ -51,14 +51,15 @@ static inline void meaning_stop(void) {
 // Runs modules that cost at most this many operations (bytes count a quarter).
 #define MEANING_WORK 2e8
 
-static inline bool meaning_affordable(const hlo_module *m) {
+static inline bool meaning_costs_at_most(const hlo_module *m, double most) {
   hlo_cost_table t;
   hs_status s = hlo_cost_module(m, &t);
   if (!hs_ok(s)) return hs_status_drop(s), false;
   double work = t.total.flops + t.total.transcendentals + (t.total.bytes_read + t.total.bytes_written) / 4;
   hlo_cost_free(&t);
-  return work <= MEANING_WORK;
+  return work <= most;
 }
+static inline bool meaning_affordable(const hlo_module *m) { return meaning_costs_at_most(m, MEANING_WORK); }
 
 // The value of a module on the inputs of seed 7; false (silently) when it cannot be had.
 static inline bool meaning_value(const hlo_module *m, const hlo_module *inputs_of, hlo_literal **out) {
