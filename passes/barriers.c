@@ -4,6 +4,7 @@
 
 hs_status pass_cse_barrier_expander(pass_ctx *c) {
   hlo_for_each_comp(comp, c->m) {
+    if (hlo_is_fusion_comp(comp)) continue;
     hlo_for_each_instr_safe(i, comp) {
       if (i->opcode != HLO_OPT_BARRIER) continue;
       if (!pass_may_rewrite(c)) return HS_GOOD;

@@ -159,6 +159,7 @@ static void shift_dims(hlo_instr *i, hlo_attr_id id, i64 from, u32 n) {
 
 hs_status pass_dot_dimension_merger(pass_ctx *c) {
   hlo_for_each_comp(comp, c->m) {
+    if (hlo_is_fusion_comp(comp)) continue;
     hlo_for_each_instr_safe(i, comp) {
       if (!plain_dot(i) || hlo_shape_is_dynamic(i->shape) || hlo_shape_is_dynamic(hlo_operand(i, 0)->shape) || hlo_shape_is_dynamic(hlo_operand(i, 1)->shape)) continue;
       dot_dims x = dims_of(i);

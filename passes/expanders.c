@@ -15,6 +15,7 @@ static hlo_instr *binary(hlo_opcode op, hlo_instr *a, hlo_instr *b) { return hlo
 
 hs_status pass_logistic_expander(pass_ctx *c) {
   hlo_for_each_comp(comp, c->m) {
+    if (hlo_is_fusion_comp(comp)) continue;
     hlo_for_each_instr_safe(i, comp) {
       if (i->opcode != HLO_LOGISTIC) continue;
       if (!pass_may_rewrite(c)) return HS_GOOD;

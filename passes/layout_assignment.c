@@ -103,7 +103,7 @@ static bool alike(const hlo_instr *i, u32 inner, u32 k) {
 }
 
 // The layout of `to` with which a reshape from `from` (whose layout is l) moves nothing; NULL when there is none.
-static const hlo_layout *aligned(hlo_ctx *ctx, const hlo_shape *from, const hlo_layout *l, const hlo_shape *to) {
+const hlo_layout *pass_layout_aligned(hlo_ctx *ctx, const hlo_shape *from, const hlo_layout *l, const hlo_shape *to) {
   pass_dim_group g[2 * HLO_MAX_RANK + 2];
   u32 n = pass_dim_groups(from, to, g), at = 0;
   i64 minor[HLO_MAX_RANK];
@@ -126,7 +126,7 @@ static const hlo_layout *aligned(hlo_ctx *ctx, const hlo_shape *from, const hlo_
 
 static const hlo_layout *operand_for(hlo_ctx *ctx, const hlo_instr *i, const hlo_layout *l) {
   const hlo_shape *o = hlo_operand(i, 0)->shape;
-  if (i->opcode == HLO_RESHAPE) return aligned(ctx, i->shape, l, o);
+  if (i->opcode == HLO_RESHAPE) return pass_layout_aligned(ctx, i->shape, l, o);
   if (i->opcode != HLO_TRANSPOSE) return NULL;
   hlo_ints p = hlo_attr_ints(i, HLO_ATTR_DIMENSIONS);
   i64 minor[HLO_MAX_RANK];
@@ -135,7 +135,7 @@ static const hlo_layout *operand_for(hlo_ctx *ctx, const hlo_instr *i, const hlo
 }
 
 static const hlo_layout *result_for(hlo_ctx *ctx, const hlo_instr *i, const hlo_layout *l) {
-  if (i->opcode == HLO_RESHAPE) return aligned(ctx, hlo_operand(i, 0)->shape, l, i->shape);
+  if (i->opcode == HLO_RESHAPE) return pass_layout_aligned(ctx, hlo_operand(i, 0)->shape, l, i->shape);
   if (i->opcode != HLO_TRANSPOSE) return NULL;
   hlo_ints p = hlo_attr_ints(i, HLO_ATTR_DIMENSIONS);
   i64 minor[HLO_MAX_RANK], inverse[HLO_MAX_RANK];

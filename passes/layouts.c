@@ -1,7 +1,7 @@
 // layouts.c — operations that depend on where arrays lie in memory, made explicit.
 //
 // reshape-decomposer (xla/hlo/transforms/expanders/reshape_decomposer.cc): a reshape that moves nothing in memory is a
-//   bitcast; another one is a copy to the row-major order and a bitcast of that.
+//   bitcast; another one is a copy and a bitcast, in either order; where no order of either side does, two copies.
 // broadcast_canonicalizer (xla/service/broadcast_canonicalizer.cc): the dimensions of a broadcast ascend; a transpose
 //   gives the order that was asked.
 #include "passes/util.h"
@@ -12,9 +12,12 @@ static bool plain_layout(const hlo_shape *s) {
 
 static hlo_instr *bitcast(hlo_instr *x, const hlo_shape *s) { return hlo_add(x->parent, HLO_BITCAST, s, 1, &x, NULL); }
 
+static hlo_instr *copied(hlo_instr *x, const hlo_shape *s) { return s == x->shape ? x : hlo_add(x->parent, HLO_COPY, s, 1, &x, NULL); }
+
 hs_status pass_reshape_decomposer(pass_ctx *c) {
   hlo_ctx *ctx = c->m->ctx;
   hlo_for_each_comp(comp, c->m) {
+    if (hlo_is_fusion_comp(comp)) continue;
     hlo_for_each_instr_safe(i, comp) {
       if (i->opcode != HLO_RESHAPE) continue;
       hlo_instr *x = hlo_operand(i, 0);
@@ -26,11 +29,15 @@ hs_status pass_reshape_decomposer(pass_ctx *c) {
         continue;
       }
       pass_note_done(c, i, NULL, "moves data: copy and bitcast");
-      const hlo_shape *in = hlo_shape_with_default_layout(ctx, x->shape), *out = hlo_shape_with_default_layout(ctx, i->shape);
-      // One copy is enough when one side is in order or can be brought to the other's.
-      hlo_instr *source = in == x->shape || pass_reshape_is_bitcast(x->shape, out) ? x : hlo_add(comp, HLO_COPY, in, 1, &x, NULL);
-      hlo_instr *b = bitcast(source, pass_reshape_is_bitcast(source->shape, i->shape) ? i->shape : out);
-      hlo_replace(i, b->shape == i->shape ? b : hlo_add(comp, HLO_COPY, i->shape, 1, &b, NULL));
+      const hlo_layout *before = pass_layout_aligned(ctx, i->shape, i->shape->layout, x->shape), *after = pass_layout_aligned(ctx, x->shape, x->shape->layout, i->shape);
+      if (before) {
+        hlo_replace(i, bitcast(copied(x, hlo_shape_with_layout(ctx, x->shape, before)), i->shape));
+      } else if (after) {
+        hlo_replace(i, copied(bitcast(x, hlo_shape_with_layout(ctx, i->shape, after)), i->shape));
+      } else {
+        hlo_instr *b = bitcast(copied(x, hlo_shape_with_default_layout(ctx, x->shape)), hlo_shape_with_default_layout(ctx, i->shape));
+        hlo_replace(i, copied(b, i->shape));
+      }
     }
   }
   return HS_GOOD;
@@ -38,6 +45,7 @@ hs_status pass_reshape_decomposer(pass_ctx *c) {
 
 hs_status pass_broadcast_canonicalizer(pass_ctx *c) {
   hlo_for_each_comp(comp, c->m) {
+    if (hlo_is_fusion_comp(comp)) continue;
     hlo_for_each_instr_safe(i, comp) {
       if (i->opcode != HLO_BROADCAST) continue;
       hlo_ints d = hlo_attr_ints(i, HLO_ATTR_DIMENSIONS);

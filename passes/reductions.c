@@ -90,6 +90,7 @@ static void equalize(pass_ctx *c, hlo_instr *r) {
 hs_status pass_reduce_decomposer(pass_ctx *c) {
   bool any_layout = pass_option_bool(c, "custom_layout_allowed", false);
   hlo_for_each_comp(comp, c->m) {
+    if (hlo_is_fusion_comp(comp)) continue;
     hlo_for_each_instr_safe(i, comp) {
       if (i->opcode != HLO_REDUCE || !hlo_operand(i, 0)->shape->layout) continue;
       equalize(c, i);

@@ -56,6 +56,8 @@ u32 pass_dim_groups(const hlo_shape *from, const hlo_shape *to, pass_dim_group *
 // A reshape (or a copy, when the dims agree) from one shape with layout to another that moves nothing in memory: each group
 // of merged or split dimensions lies together and in order on both sides, and the groups lie in the same order.
 bool pass_reshape_is_bitcast(const hlo_shape *from, const hlo_shape *to);
+// The layout of `to` with which a reshape from `from` (whose layout is l) moves nothing; NULL when there is none.
+const hlo_layout *pass_layout_aligned(hlo_ctx *, const hlo_shape *from, const hlo_layout *l, const hlo_shape *to);
 
 // Scalar or splat constants (through broadcast and reshape of one).
 const hlo_literal *pass_splat_constant(const hlo_instr *);

@@ -1,4 +1,4 @@
-// zero_sized.c — arrays without elements need no computing: a constant takes their place
+// zero_sized.c — arrays without elements need no computing: a constant takes their place, and that of the uses of parameters
 // (xla/hlo/transforms/simplifiers/zero_sized_hlo_elimination.cc).
 #include "passes/util.h"
 
@@ -8,8 +8,9 @@ hs_status pass_zero_sized_hlo_elimination(pass_ctx *c) {
     // The body of a fusion that went is nobody's, and stays as it is.
     if (hlo_is_fusion_comp(comp) || (comp != c->m->entry && !counts[1 + comp->id])) continue;
     hlo_for_each_instr_safe(i, comp) {
-      if (i->opcode == HLO_CONSTANT || i->opcode == HLO_PARAMETER || !hlo_shape_is_array(i->shape) || i->shape->elements != 0) continue;
-      if (hlo_shape_is_dynamic(i->shape) || !hlo_is_removable(i)) continue;
+      bool param = i->opcode == HLO_PARAMETER && i->nuses && !hlo_is_root(i) && !i->ctrl_preds && !i->nctrl_succs;
+      if (i->opcode == HLO_CONSTANT || (i->opcode == HLO_PARAMETER && !param) || !hlo_shape_is_array(i->shape) || i->shape->elements != 0) continue;
+      if (hlo_shape_is_dynamic(i->shape) || (!param && !hlo_is_removable(i))) continue;
       if (!pass_may_rewrite(c)) return HS_GOOD;
       pass_note_done(c, i, NULL, "no elements");
       hlo_literal *l;
