@@ -70,9 +70,20 @@ static const hlo_origin *flat_origin(hlo_instr *i, u32 leaves) {
   return n == leaves ? now : NULL;
 }
 
+// What an asynchronous operation left open must reach the one that ends it whole.
+static bool carries_async(const hlo_instr *tuple) {
+  for (u32 k = 0; k < tuple->noperands; k++)
+    if (hlo_op_has(hlo_operand(tuple, k)->opcode, HLO_F_ASYNC)) return true;
+  return false;
+}
+
 bool pass_loop_flatten(pass_ctx *c, pass_loop *l) {
   bool any = false;
   for (u32 k = 0; k < l->n; k++) any |= hlo_shape_is_tuple(l->w->shape->elems[k]);
+  if (any && l->in && (carries_async(l->in) || carries_async(l->body->root))) {
+    pass_note_declined(c, l->w, NULL, "its state holds an operation that is under way");
+    return false;
+  }
   if (!any || !l->in || l->body->root->opcode != HLO_TUPLE || !pass_may_rewrite(c)) return false;
   const hlo_shape *was = l->w->shape, *body_was = l->body->params[0]->shape, *cond_was = l->cond->params[0]->shape;
   u32 leaves = count_leaves(was), at = 0;
