@@ -70,10 +70,12 @@ static const hlo_origin *flat_origin(hlo_instr *i, u32 leaves) {
   return n == leaves ? now : NULL;
 }
 
-// What an asynchronous operation left open must reach the one that ends it whole.
+// What an asynchronous operation, a send or a receive left open must reach the one that ends it whole.
 static bool carries_async(const hlo_instr *tuple) {
-  for (u32 k = 0; k < tuple->noperands; k++)
-    if (hlo_op_has(hlo_operand(tuple, k)->opcode, HLO_F_ASYNC)) return true;
+  for (u32 k = 0; k < tuple->noperands; k++) {
+    const hlo_instr *x = hlo_operand(tuple, k);
+    if (hlo_op_has(x->opcode, HLO_F_ASYNC) || x->opcode == HLO_SEND || x->opcode == HLO_RECV) return true;
+  }
   return false;
 }
 
