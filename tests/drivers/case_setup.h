@@ -22,7 +22,6 @@ static const setup_option setup_options[] = {
     {"constant_folding", "level", "HloConstantFolding::Level::kDefault", NULL},
     {"constant_folding", "fold_float_arithmetic", NULL, "fold_float_arithmetic"},
     {"constant_folding", "can_fold_shape", "return shape.dimensions().empty();", "scalars_only=true"},
-    {"copy-insertion", "use_region_based_live_range_analysis", NULL, NULL},
     {"copy-insertion", "alias_info", NULL, NULL},
     {"cse", "is_layout_sensitive", NULL, "layout_sensitive"},
     {"cse", "ignore_control_dependencies", NULL, "ignore_control_dependencies"},

@@ -1,0 +1,60 @@
+// copies.h — which values share memory, and in what order they live: what copy-insertion reasons with.
+//
+// A value is one array that one instruction makes; every place that holds it (elements of tuples, parameters of calls) is
+// known. Where a loop or the branches of a conditional bring several values together a value of its own stands. Values that
+// must lie in one buffer (the state of a loop, what an operation writes over) form a group.
+#ifndef PASS_COPIES_H
+#define PASS_COPIES_H
+
+#include "passes/util.h"
+
+#define CP_NONE 0xffffffffu
+typedef struct cp_use { hlo_instr *user; u32 operand, leaf, next; } cp_use;
+typedef struct cp_root { const hlo_computation *comp; u32 next; } cp_root;
+typedef struct cp_flow {
+  hlo_module *m;
+  hs_arena *a;
+  HS_VEC(hlo_computation *) comps;      // the entry and what control flow reaches from it, callees first
+  hlo_instr ***order;                   // by number in comps: a post order
+  hlo_instr **caller;                   // by computation id
+  u32 *depth;                           // by computation id; how many calls down
+  u32 *base;                            // by instruction id: its first place; CP_NONE when not looked at
+  u32 nplaces, nids;                    // nids: instructions made later are not known here
+  u32 *at;                              // by place: the value there, named by the place where it is made
+  hlo_instr **maker;                    // by place: the instruction
+  u32 *when;                            // by instruction id: its turn in one run of the program
+  bool *phi;                            // by place: several values come together here
+  u32 *group;                           // by place (of values): the value that speaks for the buffer
+  u32 *first_use, *first_root;          // by value
+  HS_VEC(cp_use) uses;
+  HS_VEC(cp_root) roots;
+  bool *writes;                         // by instruction id: writes over an operand
+  u32 *spot;                            // by instruction id: its number among those whose order is known; CP_NONE
+  u32 *nspots, *words;                  // by computation id
+  u64 **before;                         // by computation id: rows of bits, what comes before each
+} cp_flow;
+
+typedef struct cp_pair { u32 operand, in_leaf, out_leaf; } cp_pair;
+typedef HS_VEC(cp_pair) cp_pairs;
+
+u32 cp_leaves(const hlo_shape *);                       // places of a shape: its elements that are no tuples
+const hlo_shape *cp_leaf(const hlo_shape *, u32 k);
+u32 cp_leaf_at(const hlo_shape *, hlo_ints index);      // the first place under an index; CP_NONE
+bool cp_copyable(const hlo_shape *);
+
+bool cp_flow_of(hlo_module *, hs_arena *, cp_flow *);   // false when the call graph is not flat
+void cp_flow_free(cp_flow *);
+void cp_find_order(cp_flow *);                          // needed before the questions below
+void cp_in_place(const hlo_instr *, cp_pairs *out);     // which operands an instruction writes over
+
+typedef enum cp_order { CP_SAME, CP_BEFORE, CP_BEFORE_END, CP_AFTER, CP_EXCLUSIVE_BEFORE, CP_EXCLUSIVE_AFTER, CP_UNORDERED } cp_order;
+cp_order cp_order_of(const cp_flow *, const hlo_instr *a, const hlo_instr *b);
+bool cp_nested(const cp_flow *, const hlo_instr *, const hlo_computation *);
+bool cp_defined_before(const cp_flow *, u32 a, u32 b);
+bool cp_share(const hlo_instr *user, u32 operand, u32 in_leaf, u32 out_leaf);   // may the result lie where the operand does?
+void cp_add_order(cp_flow *, hlo_instr *first, hlo_instr *then);                // an edge was added
+u32 cp_group(cp_flow *, u32 value);
+
+void cp_remove_copies(pass_ctx *, cp_flow *);           // those whose two sides may share memory
+
+#endif

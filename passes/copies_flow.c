@@ -1,0 +1,572 @@
+// copies_flow.c — values, the buffers that they must share, and the order of instructions (xla/service/hlo_dataflow_analysis.cc,
+// hlo_alias_analysis.cc, hlo_ordering.cc).
+//
+// Values are found by running through the program from the entry, calls in their places; a loop's state starts as passed
+// through unchanged and an element becomes a value of its own once the body is seen to return another one, until nothing changes. Order is known between
+// instructions that make or use values of shared buffers only, as rows of bits.
+#include "passes/copies.h"
+#include "core/async.h"
+
+// ---- places of shapes -------------------------------------------------------------------------------------------------
+u32 cp_leaves(const hlo_shape *s) {
+  if (!hlo_shape_is_tuple(s)) return 1;
+  u32 n = 0;
+  for (u32 k = 0; k < s->nelems; k++) n += cp_leaves(s->elems[k]);
+  return n;
+}
+const hlo_shape *cp_leaf(const hlo_shape *s, u32 k) {
+  if (!hlo_shape_is_tuple(s)) return s;
+  for (u32 j = 0; j < s->nelems; j++) {
+    u32 n = cp_leaves(s->elems[j]);
+    if (k < n) return cp_leaf(s->elems[j], k);
+    k -= n;
+  }
+  return NULL;
+}
+static u32 element_at(const hlo_shape *s, u32 k) {
+  u32 n = 0;
+  for (u32 j = 0; j < k; j++) n += cp_leaves(s->elems[j]);
+  return n;
+}
+static const hlo_shape *under(const hlo_shape *s, hlo_ints index, u32 *at) {
+  *at = 0;
+  for (u32 k = 0; k < index.n; k++) {
+    if (!hlo_shape_is_tuple(s) || index.v[k] < 0 || index.v[k] >= (i64)s->nelems) return NULL;
+    *at += element_at(s, (u32)index.v[k]);
+    s = s->elems[index.v[k]];
+  }
+  return s;
+}
+u32 cp_leaf_at(const hlo_shape *s, hlo_ints index) {
+  u32 at;
+  return under(s, index, &at) ? at : CP_NONE;
+}
+bool cp_copyable(const hlo_shape *s) { return hlo_shape_is_array(s); }
+
+// ---- writing in place -----------------------------------------------------------------------------------------------------
+static void pair(cp_pairs *out, u32 operand, u32 in, u32 to, u32 n) {
+  for (u32 k = 0; k < n; k++) {
+    cp_pair p = {operand, in + k, to + k};
+    hs_vec_push(out, p);
+  }
+}
+
+static const hlo_instr *through(const hlo_instr *x) {
+  for (;;) {
+    if (x->opcode == HLO_BITCAST) x = hlo_operand(x, 0);
+    else if (x->opcode == HLO_GET_TUPLE_ELEMENT && hlo_operand(x, 0)->opcode == HLO_TUPLE) x = hlo_operand(hlo_operand(x, 0), (u32)hlo_attr_int(x, HLO_ATTR_INDEX, 0));
+    else return x;
+  }
+}
+
+// The parameter that the computation's result r is written over; NULL when there is none.
+static const hlo_instr *written_parameter(const hlo_instr *r) {
+  bool wrote = false;
+  for (;;) {
+    r = through(r);
+    if (r->opcode == HLO_PARAMETER) return wrote && r->nuses == 1 ? r : NULL;
+    if (r->opcode != HLO_DYNAMIC_UPDATE_SLICE && (r->opcode != HLO_SCATTER || hlo_shape_is_tuple(r->shape))) return NULL;
+    wrote = true;
+    r = hlo_operand(r, 0);
+  }
+}
+
+// Attributes name pairs of indexes.
+static void pairs_said(const hlo_instr *i, cp_pairs *out) {
+  const hlo_aliases *v = hlo_attr_ptr(i, HLO_ATTR_OUTPUT_TO_OPERAND_ALIASING);
+  for (u32 k = 0; v && k < v->n; k++) {
+    if (v->v[k].param < 0 || v->v[k].param >= (i64)i->noperands) continue;
+    u32 in, to, o = (u32)v->v[k].param;
+    const hlo_shape *a = under(hlo_operand(i, o)->shape, v->v[k].param_index, &in), *b = under(i->shape, v->v[k].out_index, &to);
+    if (a && b && cp_leaves(a) == cp_leaves(b)) pair(out, o, in, to, cp_leaves(a));
+  }
+}
+
+void cp_in_place(const hlo_instr *i, cp_pairs *out) {
+  switch (i->opcode) {
+    case HLO_DYNAMIC_UPDATE_SLICE: pair(out, 0, 0, 0, 1); break;
+    case HLO_SCATTER:
+      for (u32 k = 0; k < i->noperands / 2; k++) pair(out, k, 0, k, 1);
+      break;
+    case HLO_ALL_REDUCE_START:
+      for (u32 k = 0; k < i->noperands; k++) pair(out, k, 0, k, 1);
+      break;
+    case HLO_COLLECTIVE_PERMUTE:
+      if (i->noperands == 4) pair(out, 1, 0, 0, cp_leaves(hlo_operand(i, 1)->shape));
+      break;
+    case HLO_COLLECTIVE_PERMUTE_START:
+      if (i->noperands == 4) pair(out, 1, 0, element_at(i->shape, 1), cp_leaves(hlo_operand(i, 1)->shape));
+      break;
+    case HLO_CUSTOM_CALL: pairs_said(i, out); break;
+    case HLO_FUSION: {
+      pairs_said(i, out);
+      const hlo_instr *r = hlo_fusion_comp(i)->root;
+      u32 n = hlo_shape_is_tuple(i->shape) ? (r->opcode == HLO_TUPLE ? r->noperands : 0) : 1;
+      for (u32 k = 0; k < n; k++) {
+        const hlo_instr *p = written_parameter(hlo_shape_is_tuple(i->shape) ? hlo_operand(r, k) : r);
+        u32 to = hlo_shape_is_tuple(i->shape) ? element_at(i->shape, k) : 0;
+        if (p && hlo_shape_is_array(p->shape) && p->parent == r->parent) pair(out, (u32)hlo_param_number(p), 0, to, 1);
+      }
+      break;
+    }
+    case HLO_ASYNC_START: case HLO_ASYNC_UPDATE: {
+      // The operands given here are parameters of the wrapped computation; its one instruction tells.
+      hlo_computation *w = hlo_async_wrapped(i);
+      u32 here = i->opcode == HLO_ASYNC_UPDATE, known = here ? hlo_operand(i, 0)->shape->elems[0]->nelems : 0;
+      if (!w || !hlo_shape_is_tuple(i->shape) || i->shape->nelems < 2) break;
+      cp_pairs inner = {0};
+      cp_in_place(w->root, &inner);
+      u32 outs = element_at(i->shape, 1), nouts = cp_leaves(i->shape->elems[1]);
+      for (u32 k = 0; k < inner.n; k++) {
+        const hlo_instr *p = hlo_operand(w->root, inner.v[k].operand);
+        if (p->opcode != HLO_PARAMETER) continue;
+        u32 o = (u32)hlo_param_number(p);
+        if (o < known || o - known + here >= i->noperands) continue;
+        pair(out, o - known + here, inner.v[k].in_leaf, inner.v[k].out_leaf < nouts ? outs + inner.v[k].out_leaf : CP_NONE, 1);
+      }
+      hs_vec_free(&inner);
+      break;
+    }
+    default: break;
+  }
+}
+
+static bool elementwise(const hlo_instr *i) { return hlo_op_has(i->opcode, HLO_F_ELEMENTWISE) || i->opcode == HLO_COPY || i->opcode == HLO_BITCAST; }
+
+enum { FUSED_MOST = 512 };
+bool cp_share(const hlo_instr *user, u32 operand, u32 in_leaf, u32 out_leaf) {
+  const hlo_instr *x = hlo_operand(user, operand);
+  const hlo_shape *from = cp_leaf(x->shape, in_leaf), *to = cp_leaf(user->shape, out_leaf);
+  if (user->opcode == HLO_WHILE) return in_leaf == out_leaf;
+  cp_pairs v = {0};
+  cp_in_place(user, &v);
+  bool said = false, many = false;
+  for (u32 k = 0; k < v.n; k++) said |= v.v[k].operand == operand && v.v[k].in_leaf == in_leaf && v.v[k].out_leaf == out_leaf;
+  for (u32 k = 0; k < user->noperands; k++) many |= k != operand && hlo_operand(user, k) == x;
+  bool writes = v.n > 0;
+  hs_vec_free(&v);
+  if (said) return !many;
+  if (from != to || (writes && user->opcode != HLO_FUSION)) return false;
+  if (user->opcode != HLO_FUSION) return elementwise(user) && hlo_shape_is_array(user->shape);
+  const hlo_computation *body = hlo_fusion_comp(user);
+  if (writes || operand >= body->nparams || body->ninstrs > FUSED_MOST) return false;
+  const hlo_instr *todo[FUSED_MOST];
+  u32 n = 0;
+  todo[n++] = body->params[operand];
+  for (u32 k = 0; k < n; k++)
+    hlo_for_each_use(u, todo[k]) {
+      if (!elementwise(u->user) && u->user->opcode != HLO_TUPLE) return false;
+      bool seen = false;
+      for (u32 j = 0; j < n && !seen; j++) seen = todo[j] == u->user;
+      if (!seen && n == FUSED_MOST) return false;
+      if (!seen) todo[n++] = u->user;
+    }
+  return true;
+}
+
+// ---- values ---------------------------------------------------------------------------------------------------------------
+typedef struct sweep { cp_flow *f; bool changed; } sweep;
+static void run(sweep *s, const hlo_computation *c);
+
+static void hand(cp_flow *f, u32 to, u32 from, u32 n) { memmove(f->at + to, f->at + from, n * sizeof *f->at); }
+static void own(cp_flow *f, u32 at, u32 n) {
+  for (u32 k = 0; k < n; k++) f->at[at + k] = at + k;
+}
+static u32 place(const cp_flow *f, const hlo_instr *i) { return f->base[i->id]; }
+
+static void run_while(sweep *s, const hlo_instr *i) {
+  cp_flow *f = s->f;
+  hlo_computation *body = hlo_attr_comp(i, HLO_ATTR_BODY), *cond = hlo_attr_comp(i, HLO_ATTR_CONDITION);
+  u32 n = cp_leaves(i->shape), out = place(f, i), in = place(f, hlo_operand(i, 0)), p = place(f, body->params[0]), q = place(f, cond->params[0]);
+  for (u32 k = 0; k < n; k++) f->at[p + k] = f->phi[out + k] ? p + k : f->at[in + k], f->at[q + k] = f->phi[out + k] ? q + k : f->at[in + k];
+  run(s, cond);
+  run(s, body);
+  u32 r = place(f, body->root);
+  for (u32 k = 0; k < n; k++) {
+    if (!f->phi[out + k] && f->at[r + k] != f->at[in + k]) f->phi[out + k] = f->phi[p + k] = f->phi[q + k] = s->changed = true;
+    f->at[out + k] = f->phi[out + k] ? out + k : f->at[in + k];
+  }
+}
+
+static void run_conditional(sweep *s, const hlo_instr *i) {
+  cp_flow *f = s->f;
+  hlo_computation **v;
+  u32 nb, out = place(f, i), n = cp_leaves(i->shape);
+  pass_called_all(i, f->a, &v, &nb);
+  for (u32 b = 0; b < nb; b++) {
+    hlo_instr *x = hlo_operand(i, 1 + b);
+    hand(f, place(f, v[b]->params[0]), place(f, x), cp_leaves(x->shape));
+    run(s, v[b]);
+    for (u32 k = 0; k < n; k++) {
+      u32 value = f->at[place(f, v[b]->root) + k];
+      if (b == 0) f->at[out + k] = value, f->phi[out + k] = false;
+      else if (f->at[out + k] != value) f->at[out + k] = out + k, f->phi[out + k] = true;
+    }
+  }
+}
+
+static void bind(cp_flow *f, const hlo_computation *to, u32 first, const hlo_instr *i, u32 from) {
+  for (u32 k = from; k < i->noperands && first + k - from < to->nparams; k++) {
+    hlo_instr *x = hlo_operand(i, k), *p = to->params[first + k - from];
+    if (cp_leaves(p->shape) == cp_leaves(x->shape)) hand(f, place(f, p), place(f, x), cp_leaves(x->shape));
+  }
+}
+
+static void run_async(sweep *s, const hlo_instr *i) {
+  cp_flow *f = s->f;
+  u32 out = place(f, i), n = cp_leaves(i->shape);
+  const hlo_computation *w = hlo_async_wrapped(i);
+  own(f, out, n);
+  if (i->opcode == HLO_ASYNC_DONE) {
+    const hlo_instr *x = hlo_operand(i, 0);
+    if (x->shape->nelems >= 2 && cp_leaves(x->shape->elems[1]) == n) hand(f, out, place(f, x) + element_at(x->shape, 1), n);
+    return;
+  }
+  if (!hlo_shape_is_tuple(i->shape) || i->shape->nelems < 2) return;
+  const hlo_instr *x = i->opcode == HLO_ASYNC_UPDATE ? hlo_operand(i, 0) : NULL;
+  u32 known = x ? cp_leaves(x->shape->elems[0]) : 0, at = out + known, outs = element_at(i->shape, 1), nouts = cp_leaves(i->shape->elems[1]);
+  if (x) hand(f, out, place(f, x), known);
+  for (u32 k = x != NULL; k < i->noperands; k++) {
+    u32 more = cp_leaves(hlo_operand(i, k)->shape);
+    if (at + more <= out + outs) hand(f, at, place(f, hlo_operand(i, k)), more), at += more;
+  }
+  if (x && cp_leaves(x->shape->elems[1]) == nouts && i->noperands == 1) {
+    hand(f, out + outs, place(f, x) + element_at(x->shape, 1), nouts);
+  } else if (w && place(f, w->root) != CP_NONE) {
+    f->caller[w->id] = (hlo_instr *)i;
+    bind(f, w, x ? x->shape->elems[0]->nelems : 0, i, x != NULL);
+    run(s, w);
+    if (cp_leaves(w->root->shape) == nouts) hand(f, out + outs, place(f, w->root), nouts);
+  }
+}
+
+// Values that an instruction passes on from the first place of an operand's element.
+static void pass_on(cp_flow *f, const hlo_instr *i, u32 to, u32 element, u32 n) {
+  const hlo_instr *x = hlo_operand(i, 0);
+  own(f, place(f, i), cp_leaves(i->shape));
+  u32 from = hlo_shape_is_tuple(x->shape) ? element_at(x->shape, element) : 0;
+  if (to + n <= cp_leaves(i->shape) && from + n <= cp_leaves(x->shape)) hand(f, place(f, i) + to, place(f, x) + from, n);
+}
+
+static void run_instr(sweep *s, const hlo_instr *i) {
+  cp_flow *f = s->f;
+  u32 at = place(f, i), n = cp_leaves(i->shape);
+  switch (i->opcode) {
+    case HLO_PARAMETER:
+      if (i->parent == f->m->entry) own(f, at, n);
+      break;
+    case HLO_TUPLE:
+      for (u32 k = 0; k < i->noperands; k++) {
+        u32 more = cp_leaves(hlo_operand(i, k)->shape);
+        hand(f, at, place(f, hlo_operand(i, k)), more);
+        at += more;
+      }
+      break;
+    case HLO_GET_TUPLE_ELEMENT:
+      hand(f, at, place(f, hlo_operand(i, 0)) + element_at(hlo_operand(i, 0)->shape, (u32)hlo_attr_int(i, HLO_ATTR_INDEX, 0)), n);
+      break;
+    case HLO_BITCAST: case HLO_DOMAIN: case HLO_ADD_DEPENDENCY: hand(f, at, place(f, hlo_operand(i, 0)), n); break;
+    case HLO_OPT_BARRIER: case HLO_ALL_REDUCE_DONE: hand(f, at, place(f, hlo_operand(i, 0)), n); break;
+    case HLO_WHILE: run_while(s, i); break;
+    case HLO_CONDITIONAL: run_conditional(s, i); break;
+    case HLO_CALL: {
+      hlo_computation *c = hlo_fusion_comp(i);
+      bind(f, c, 0, i, 0);
+      run(s, c);
+      hand(f, at, place(f, c->root), n);
+      break;
+    }
+    case HLO_ASYNC_START: case HLO_ASYNC_UPDATE: case HLO_ASYNC_DONE: run_async(s, i); break;
+    case HLO_SEND: case HLO_COLLECTIVE_PERMUTE_START: pass_on(f, i, 0, 0, cp_leaves(hlo_operand(i, 0)->shape)); break;
+    case HLO_RECV_DONE: case HLO_COPY_DONE: pass_on(f, i, 0, 0, 1); break;
+    case HLO_COPY_START: pass_on(f, i, 1, 0, 1); break;
+    case HLO_COLLECTIVE_PERMUTE_DONE: case HLO_ALL_GATHER_DONE: pass_on(f, i, 0, 1, n); break;
+    case HLO_ALL_GATHER_START:
+      own(f, at, n);
+      for (u32 k = 0; k < i->noperands; k++) hand(f, at + k, place(f, hlo_operand(i, k)), 1);
+      break;
+    default: own(f, at, n); break;
+  }
+}
+
+static void run(sweep *s, const hlo_computation *c) {
+  hlo_instr **v = s->f->order[c->id];
+  for (u32 k = 0; k < c->ninstrs; k++) run_instr(s, v[k]);
+}
+
+// ---- what is looked at --------------------------------------------------------------------------------------------------------
+static bool control(const hlo_instr *i) { return i->opcode == HLO_WHILE || i->opcode == HLO_CONDITIONAL || i->opcode == HLO_CALL || i->opcode == HLO_ASYNC_START; }
+
+// False when two instructions call one computation.
+static bool visit(cp_flow *f, hlo_computation *c, u32 depth, u32 *turn) {
+  hlo_instr **v = f->order[c->id] = hlo_post_order(c, f->a);
+  f->depth[c->id] = depth;
+  for (u32 params = 2; params-- > 0;)
+    for (u32 k = 0; k < c->ninstrs; k++) {
+      hlo_instr *i = v[k];
+      if ((i->opcode == HLO_PARAMETER) != (params == 1)) continue;
+      if (control(i)) {
+        hlo_computation **called, *loop[2];
+        u32 n = 2;
+        if (i->opcode == HLO_WHILE) called = loop, loop[0] = hlo_attr_comp(i, HLO_ATTR_CONDITION), loop[1] = hlo_attr_comp(i, HLO_ATTR_BODY);
+        else pass_called_all(i, f->a, &called, &n);
+        for (u32 j = 0; j < n; j++) {
+          if (f->caller[called[j]->id] || called[j] == f->m->entry) return false;
+          f->caller[called[j]->id] = i;
+          if (!visit(f, called[j], depth + 1, turn)) return false;
+        }
+      }
+      f->base[i->id] = f->nplaces;
+      f->nplaces += cp_leaves(i->shape);
+      f->when[i->id] = (*turn)++;
+    }
+  hs_vec_push(&f->comps, c);
+  return true;
+}
+
+u32 cp_group(cp_flow *f, u32 value) {
+  while (f->group[value] != value) value = f->group[value] = f->group[f->group[value]];
+  return value;
+}
+static void join(cp_flow *f, u32 a, u32 b) {
+  a = cp_group(f, f->at[a]), b = cp_group(f, f->at[b]);
+  if (a != b) f->group[HS_MAX(a, b)] = HS_MIN(a, b);
+}
+
+static void join_instr(cp_flow *f, const hlo_instr *i) {
+  u32 at = place(f, i), n = cp_leaves(i->shape);
+  if (i->opcode == HLO_WHILE) {
+    const hlo_computation *body = hlo_attr_comp(i, HLO_ATTR_BODY), *cond = hlo_attr_comp(i, HLO_ATTR_CONDITION);
+    const hlo_instr *with[] = {hlo_operand(i, 0), body->params[0], body->root, cond->params[0]};
+    for (u32 k = 0; k < n; k++)
+      for (size_t j = 0; f->phi[at + k] && j < HS_COUNT(with); j++) join(f, at + k, place(f, with[j]) + k);
+  } else if (i->opcode == HLO_CONDITIONAL) {
+    hlo_computation **v;
+    u32 nb;
+    pass_called_all(i, f->a, &v, &nb);
+    for (u32 b = 0; b < nb; b++)
+      for (u32 k = 0; k < n; k++)
+        if (f->phi[at + k]) join(f, at + k, place(f, v[b]->root) + k);
+  } else {
+    cp_pairs v = {0};
+    cp_in_place(i, &v);
+    f->writes[i->id] = v.n > 0;
+    for (u32 k = 0; k < v.n; k++)
+      if (v.v[k].in_leaf < cp_leaves(hlo_operand(i, v.v[k].operand)->shape) && v.v[k].out_leaf < n)
+        join(f, place(f, hlo_operand(i, v.v[k].operand)) + v.v[k].in_leaf, at + v.v[k].out_leaf);
+    hs_vec_free(&v);
+  }
+}
+
+static void join_arguments(cp_flow *f) {
+  const hlo_attr *a = hlo_attrs_find(f->m->attrs, HLO_ATTR_INPUT_OUTPUT_ALIAS);
+  const hlo_aliases *v = a ? a->v.p : NULL;
+  const hlo_computation *e = f->m->entry;
+  for (u32 k = 0; v && k < v->n; k++) {
+    if (v->v[k].param < 0 || v->v[k].param >= (i64)e->nparams) continue;
+    const hlo_instr *p = e->params[v->v[k].param];
+    u32 in = cp_leaf_at(p->shape, v->v[k].param_index), out = cp_leaf_at(e->root->shape, v->v[k].out_index);
+    if (in != CP_NONE && out != CP_NONE) join(f, place(f, p) + in, place(f, e->root) + out);
+  }
+}
+
+// What hands a value on does not use it, unless it is the root.
+static void find_uses(cp_flow *f, const hlo_computation *c) {
+  hlo_for_each_instr(i, c) {
+    bool hands_on = i->opcode == HLO_TUPLE || i->opcode == HLO_GET_TUPLE_ELEMENT || i->opcode == HLO_DOMAIN;
+    if (hands_on && !hlo_is_root(i)) continue;
+    for (u32 o = 0; o < i->noperands; o++) {
+      const hlo_instr *x = hlo_operand(i, o);
+      u32 from = 0, n = cp_leaves(x->shape);
+      if (i->opcode == HLO_GET_TUPLE_ELEMENT) from = element_at(x->shape, (u32)hlo_attr_int(i, HLO_ATTR_INDEX, 0)), n = from + cp_leaves(i->shape);
+      if ((i->opcode == HLO_ASYNC_UPDATE || i->opcode == HLO_ASYNC_DONE) && o == 0 && hlo_shape_is_tuple(x->shape)) from = cp_leaves(x->shape->elems[0]);
+      for (u32 k = from; k < n; k++) {
+        u32 value = f->at[place(f, x) + k];
+        cp_use u = {i, o, k, f->first_use[value]};
+        f->first_use[value] = (u32)f->uses.n;
+        hs_vec_push(&f->uses, u);
+      }
+    }
+  }
+  for (u32 k = 0, n = cp_leaves(c->root->shape); k < n; k++) {
+    u32 value = f->at[place(f, c->root) + k];
+    cp_root r = {c, f->first_root[value]};
+    f->first_root[value] = (u32)f->roots.n;
+    hs_vec_push(&f->roots, r);
+  }
+}
+
+static u32 *nothings(hs_arena *a, u32 n) {
+  u32 *v = HS_NEW_ARRAY(a, u32, n + 1);
+  memset(v, 0xff, (n + 1) * sizeof *v);
+  return v;
+}
+
+bool cp_flow_of(hlo_module *m, hs_arena *a, cp_flow *f) {
+  *f = (cp_flow){.m = m, .a = a, .nids = m->next_instr_id};
+  u32 ni = m->next_instr_id, nc = m->next_comp_id, turn = 0;
+  f->order = HS_NEW_ARRAY(a, hlo_instr **, nc + 1);
+  f->caller = HS_NEW_ARRAY(a, hlo_instr *, nc + 1);
+  f->depth = HS_NEW_ARRAY(a, u32, nc + 1);
+  f->nspots = HS_NEW_ARRAY(a, u32, nc + 1);
+  f->words = HS_NEW_ARRAY(a, u32, nc + 1);
+  f->before = HS_NEW_ARRAY(a, u64 *, nc + 1);
+  f->writes = HS_NEW_ARRAY(a, bool, ni + 1);
+  f->when = HS_NEW_ARRAY(a, u32, ni + 1);
+  f->base = nothings(a, ni);
+  f->spot = nothings(a, ni);
+  if (!visit(f, m->entry, 0, &turn)) {
+    hs_vec_free(&f->comps);
+    return false;
+  }
+  u32 n = f->nplaces;
+  f->at = HS_NEW_ARRAY(a, u32, n + 1);
+  f->maker = HS_NEW_ARRAY(a, hlo_instr *, n + 1);
+  f->phi = HS_NEW_ARRAY(a, bool, n + 1);
+  f->group = HS_NEW_ARRAY(a, u32, n + 1);
+  f->first_use = nothings(a, n);
+  f->first_root = nothings(a, n);
+  own(f, 0, n);
+  sweep s = {f, true};
+  while (s.changed) {
+    s.changed = false;
+    run(&s, m->entry);
+  }
+  for (u32 k = 0; k < n; k++) f->group[k] = k;
+  for (u32 c = 0; c < f->comps.n; c++) {
+    hlo_for_each_instr(i, f->comps.v[c]) {
+      for (u32 k = 0, leaves = cp_leaves(i->shape); k < leaves; k++) f->maker[place(f, i) + k] = i;
+      join_instr(f, i);
+    }
+    find_uses(f, f->comps.v[c]);
+  }
+  join_arguments(f);
+  return true;
+}
+
+void cp_flow_free(cp_flow *f) {
+  for (u32 c = 0; f->before && c < f->comps.n; c++) hs_free(f->before[f->comps.v[c]->id]);
+  hs_vec_free(&f->comps);
+  hs_vec_free(&f->uses);
+  hs_vec_free(&f->roots);
+}
+
+// ---- order ----------------------------------------------------------------------------------------------------------------
+enum { SPOTS_MOST = 16384 };   // of one computation; more are not ordered, so that their copies stay
+
+static void spot(cp_flow *f, const hlo_instr *i) {
+  u32 c = i->parent->id;
+  if (f->spot[i->id] == CP_NONE && f->nspots[c] < SPOTS_MOST) f->spot[i->id] = f->nspots[c]++;
+}
+
+// Rows of bits, 64 columns at a time over the whole computation.
+static void fill_rows(cp_flow *f, const hlo_computation *c) {
+  u32 n = f->nspots[c->id], words = f->words[c->id] = (n + 63) / 64;
+  hlo_instr **v = f->order[c->id];
+  u64 *rows = f->before[c->id] = hs_calloc((size_t)n * words + 1, sizeof *rows), *now = hs_calloc(c->ninstrs + 1, sizeof *now);
+  hlo_numbers at = hlo_number_instrs(c, c->ninstrs, v, f->a);
+  for (u32 w = 0; w < words; w++)
+    for (u32 k = 0; k < c->ninstrs; k++) {
+      const hlo_instr *i = v[k];
+      u64 bits = 0;
+      for (u32 o = 0; o < i->noperands; o++) bits |= now[hlo_number_of(&at, hlo_operand(i, o))];
+      for (u32 o = 0; i->ctrl_preds && o < i->ctrl_preds->n; o++) bits |= now[hlo_number_of(&at, i->ctrl_preds->v[o])];
+      u32 me = f->spot[i->id];
+      if (me != CP_NONE) rows[(size_t)me * words + w] = bits;
+      if (me != CP_NONE && me / 64 == w) bits |= 1ull << (me % 64);
+      now[k] = bits;
+    }
+  hs_free(now);
+}
+
+void cp_find_order(cp_flow *f) {
+  bool *shared = HS_NEW_ARRAY(f->a, bool, f->nplaces + 1);   // groups of several values, and what copies touch
+  for (u32 v = 0; v < f->nplaces; v++) {
+    if (f->at[v] != v) continue;
+    u32 g = cp_group(f, v);
+    if (g != v) shared[g] = true;
+    if (f->maker[v]->opcode == HLO_COPY) shared[g] = shared[cp_group(f, f->at[place(f, hlo_operand(f->maker[v], 0))])] = true;
+  }
+  for (u32 v = 0; v < f->nplaces; v++) {
+    if (f->at[v] != v || !shared[cp_group(f, v)]) continue;
+    spot(f, f->maker[v]);
+    for (u32 u = f->first_use[v]; u != CP_NONE; u = f->uses.v[u].next) spot(f, f->uses.v[u].user);
+  }
+  for (u32 c = 0; c < f->comps.n; c++)
+    if (f->caller[f->comps.v[c]->id]) spot(f, f->caller[f->comps.v[c]->id]);
+  for (u32 c = 0; c < f->comps.n; c++) fill_rows(f, f->comps.v[c]);
+}
+
+static bool earlier(const cp_flow *f, const hlo_instr *a, const hlo_instr *b) {   // in one computation
+  u32 x = f->spot[a->id], y = f->spot[b->id], c = a->parent->id;
+  return a != b && x != CP_NONE && y != CP_NONE && (f->before[c][(size_t)y * f->words[c] + x / 64] >> (x % 64) & 1);
+}
+
+void cp_add_order(cp_flow *f, hlo_instr *first, hlo_instr *then) {
+  u32 x = f->spot[first->id], y = f->spot[then->id], c = first->parent->id, words = f->words[c];
+  if (x == CP_NONE || y == CP_NONE) return;
+  u64 *rows = f->before[c], *from = rows + (size_t)x * words;
+  for (u32 k = 0; k < f->nspots[c]; k++) {
+    u64 *row = rows + (size_t)k * words;
+    if (k != y && !(row[y / 64] >> (y % 64) & 1)) continue;
+    for (u32 w = 0; w < words; w++) row[w] |= from[w];
+    row[x / 64] |= 1ull << (x % 64);
+  }
+}
+
+bool cp_nested(const cp_flow *f, const hlo_instr *i, const hlo_computation *in) {
+  const hlo_computation *c = i->parent;
+  while (c != in && f->depth[c->id] > f->depth[in->id]) c = f->caller[c->id]->parent;
+  return c == in;
+}
+
+// The two instructions of one computation that a and b happen in, and which of their computations holds a and b.
+static bool meet(const cp_flow *f, const hlo_instr **a, const hlo_instr **b, const hlo_computation **ca, const hlo_computation **cb) {
+  *ca = *cb = NULL;
+  while ((*a)->parent != (*b)->parent) {
+    u32 da = f->depth[(*a)->parent->id], db = f->depth[(*b)->parent->id];
+    if (da == 0 && db == 0) return false;
+    if (da >= db) *ca = (*a)->parent, *a = f->caller[(*a)->parent->id];
+    if (db >= da) *cb = (*b)->parent, *b = f->caller[(*b)->parent->id];
+  }
+  return true;
+}
+
+static i64 branch_of(const cp_flow *f, const hlo_instr *conditional, const hlo_computation *c) {
+  hlo_computation **v;
+  u32 n;
+  pass_called_all(conditional, f->a, &v, &n);
+  for (u32 k = 0; c && k < n; k++)
+    if (v[k] == c) return k;
+  return -1;
+}
+
+cp_order cp_order_of(const cp_flow *f, const hlo_instr *a, const hlo_instr *b) {
+  if (a == b) return CP_SAME;
+  const hlo_computation *ca, *cb;
+  if (!meet(f, &a, &b, &ca, &cb)) return CP_UNORDERED;
+  if (a == b && a->opcode == HLO_WHILE && ca == hlo_attr_comp(a, HLO_ATTR_CONDITION) && cb == hlo_attr_comp(a, HLO_ATTR_BODY)) return CP_BEFORE_END;
+  if (a == b && a->opcode == HLO_CONDITIONAL) {
+    i64 x = branch_of(f, a, ca), y = branch_of(f, a, cb);
+    if (y < 0) return CP_BEFORE_END;
+    if (x < 0) return CP_AFTER;
+    return x < y ? CP_EXCLUSIVE_BEFORE : CP_EXCLUSIVE_AFTER;
+  }
+  return earlier(f, a, b) ? CP_BEFORE : earlier(f, b, a) ? CP_AFTER : CP_UNORDERED;
+}
+
+bool cp_defined_before(const cp_flow *f, u32 a, u32 b) {
+  const hlo_instr *x = f->maker[a], *y = f->maker[b];
+  if (y->parent == f->m->entry && y->opcode == HLO_PARAMETER) return false;
+  if (x->parent == f->m->entry && x->opcode == HLO_PARAMETER) return true;
+  bool loop_x = f->phi[a] && x->opcode == HLO_PARAMETER, loop_y = f->phi[b] && y->opcode == HLO_PARAMETER;
+  if (loop_x && !loop_y && cp_nested(f, y, x->parent)) return true;
+  if (loop_y && cp_nested(f, x, y->parent)) return false;
+  if (f->phi[b] && (y->opcode == HLO_WHILE || y->opcode == HLO_CONDITIONAL) && x->parent != y->parent) {
+    const hlo_computation *c = x->parent;
+    while (f->depth[c->id] > f->depth[y->parent->id] + 1) c = f->caller[c->id]->parent;
+    if (f->depth[c->id] == f->depth[y->parent->id] + 1 && f->caller[c->id] == y) return true;
+  }
+  cp_order o = cp_order_of(f, x, y);
+  return o == CP_BEFORE || o == CP_BEFORE_END || o == CP_EXCLUSIVE_BEFORE;
+}
