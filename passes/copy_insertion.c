@@ -355,7 +355,7 @@ static hs_status clean(pass_ctx *c) {
   pass_ctx sub = *c;
   sub.notes = NULL, sub.rewrite_limit = -1, sub.options = &none, sub.asked.fn = NULL;
   HS_TRY(pass_tuple_simplifier(&sub));
-  return pass_remove_unused(&sub, false);
+  return pass_remove_unused(&sub);
 }
 
 hs_status pass_copy_insertion(pass_ctx *c) {
