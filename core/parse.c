@@ -67,15 +67,20 @@ static void recover(hlo_parser *P, const char *start) {
   }
 }
 
+static bool params_complete(hlo_parser *P) {
+  const hlo_computation *c = P->comp;
+  for (u32 k = 0; k < c->nparams; k++)
+    if (!c->params[k]) return hlo_lex_error(LX, HS_E_VERIFY, NULL, "parameter number %u is missing in computation %s", k, c->name);
+  return true;
+}
+
 static bool finish_computation(hlo_parser *P, hlo_instr *root, bool failed) {
   hlo_computation *c = P->comp;
   hs_vec_push(&P->finished, c);
   if (failed) return true;
   if (!c->last) return hlo_lex_error(LX, HS_E_SYNTAX, NULL, "expects an instruction in the computation");
   hlo_set_root(c, root ? root : c->last);
-  for (u32 k = 0; k < c->nparams; k++)
-    if (!c->params[k]) return hlo_lex_error(LX, HS_E_VERIFY, NULL, "parameter number %u is missing in computation %s", k, c->name);
-  return true;
+  return params_complete(P);
 }
 
 // '{' instruction+ '}'. Errors are recorded and recovered from; false when there was any.
@@ -271,6 +276,7 @@ static void read_single(hlo_parser *P) {
   }
   hs_vec_push(&P->finished, P->comp);
   hlo_set_root(P->comp, i);
+  if (!params_complete(P)) return;
   hlo_set_entry(P->m, P->comp);
   P->m->name = hlo_intern_str(P->ctx, i->name);
   complete_entry_layout(P);

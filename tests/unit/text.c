@@ -206,6 +206,7 @@ static void single_errors(void **state) {
   EXPECT_ERRORS(IN_ENTRY("a = f32[2,2] constant({{1,2},{3}})"), {HS_E_LITERAL, 3, 32, "expects 2 elements in the [1]th element, but sees 1"});
   EXPECT_ERRORS(IN_ENTRY("a = u8[] constant(256)"), {HS_E_LITERAL, 3, 19, "is out of range for literal's primitive type U8"});
   EXPECT_ERRORS(IN_ENTRY("a = f32[] parameter(0)\nb = f32[] parameter(0)"), {HS_E_VERIFY, 4, 11, "Duplicate parameter number 0"});
+  EXPECT_ERRORS("a = f32[] parameter(5)", {HS_E_VERIFY, 0, 0, "parameter number 0 is missing"});
   EXPECT_ERRORS(IN_ENTRY("a = f32[] parameter(1)"), {HS_E_VERIFY, 0, 0, "parameter number 0 is missing"});
   EXPECT_ERRORS(IN_ENTRY("a = f32[] parameter(0)\na = f32[] negate(a)"), {HS_E_REDEFINED, 4, 1, "already exists"});
   EXPECT_ERRORS(IN_ENTRY("a = f32[] parameter(0)\nROOT b = f32[] negate(f32[2] a)"), {HS_E_SHAPE, 4, 23, "The declared operand shape f32[2]{0} is not compatible"});
