@@ -183,21 +183,20 @@ const hlo_instr *pass_not_liftable(const hlo_computation *f) {
 static void lift_map(pass_ctx *c, hlo_instr *map, const hlo_computation *f) {
   hlo_instr **order = hlo_post_order(f, c->scratch), **made = HS_NEW_ARRAY(c->scratch, hlo_instr *, f->ninstrs + 1);
   u32 n = f->ninstrs;
-  u32 *place = HS_NEW_ARRAY(c->scratch, u32, c->m->next_instr_id + 1);
+  hlo_numbers place = hlo_number_instrs(f, n, order, c->scratch);
   for (u32 t = 0; t < n; t++) {
     hlo_instr *i = order[t];
-    place[i->id] = t;
     if (i->opcode == HLO_PARAMETER) {
       made[t] = hlo_operand(map, (u32)hlo_param_number(i));
     } else {
       hlo_instr *ops[3];
-      for (u32 k = 0; k < i->noperands && k < 3; k++) ops[k] = made[place[hlo_operand(i, k)->id]];
+      for (u32 k = 0; k < i->noperands && k < 3; k++) ops[k] = made[hlo_number_of(&place, hlo_operand(i, k))];
       const hlo_shape *s = i->opcode == HLO_CONSTANT ? NULL : pass_shape_as(map, i->shape->dtype);
       made[t] = hlo_clone_instr(map->parent, i, s, i->noperands, ops);
       if (i->opcode == HLO_CONSTANT && map->shape->rank) made[t] = hlo_add_broadcast(made[t], pass_shape_as(map, i->shape->dtype), 0, NULL);
     }
   }
-  hlo_replace(map, made[place[f->root->id]]);
+  hlo_replace(map, made[hlo_number_of(&place, f->root)]);
 }
 
 hs_status pass_map_inline(pass_ctx *c) {

@@ -317,18 +317,26 @@ static bool drop_comparison(pass_ctx *c, pass_loop *l) {
 typedef struct while_options { bool compare, merge, bypass; } while_options;
 
 // The first that applies; true when the loop changed.
+// What control edges hold in place may read any element of the state.
+static bool has_control(const hlo_computation *x) {
+  hlo_for_each_instr(i, x) if (i->ctrl_preds) return true;
+  return false;
+}
+
 static void simplify_loop(pass_ctx *c, hlo_instr *w, const while_options *o) {
   pass_loop l;
   if (!pass_loop_of(c, w, &l)) return;
   if (o->bypass) bypass_invariants(c, &l, NULL);
-  if (merge_repeated(c, &l) || pass_loop_flatten(c, &l) || drop_dead_elements(c, &l) || drop_constant_elements(c, &l)) return;
+  bool fixed = has_control(l.body) || has_control(l.cond);
+  if (fixed) pass_note_declined(c, w, NULL, "control edges hold what reads its state");
+  if (!fixed && (merge_repeated(c, &l) || pass_loop_flatten(c, &l) || drop_dead_elements(c, &l) || drop_constant_elements(c, &l))) return;
   if (o->compare && drop_comparison(c, &l)) return;
   if (computation_has(l.body, is_transfer) || computation_has(l.cond, is_transfer)) { pass_note_declined(c, w, NULL, "it sends or receives"); return; }
   bool domains = computation_has(l.body, is_domain) || computation_has(l.cond, is_domain);
   propagate_constants(c, &l);
   if (unroll_trivial(c, &l) || !o->merge) return;
   if (domains) { pass_note_declined(c, w, NULL, "its state goes through a domain"); return; }
-  pass_loop_merge_counters(c, &l);
+  if (!fixed) pass_loop_merge_counters(c, &l);
 }
 
 hs_status pass_simplify_while_loops(pass_ctx *c) {

@@ -303,6 +303,26 @@ static void dead_marked(void **state) {
   hlo_module_free(m);
 }
 
+// Elements that only instructions with control edges read, and the size that set-dimension-size gives.
+static void left_alone(void **state) {
+  (void)state;
+  static const char text[] =
+      "HloModule m\n"
+      "cond {\n  s = (s32[], f32[3], f32[3]) parameter(0)\n  i = s32[] get-tuple-element(s), index=0\n  n = s32[] constant(5)\n"
+      "  ROOT lt = pred[] compare(i, n), direction=LT\n}\n"
+      "body {\n  s = (s32[], f32[3], f32[3]) parameter(0)\n  i = s32[] get-tuple-element(s), index=0\n  one = s32[] constant(1)\n  next = s32[] add(i, one)\n"
+      "  x = f32[3] get-tuple-element(s), index=1\n  unread = f32[3] get-tuple-element(s), index=2\n  y = f32[3] negate(unread)\n"
+      "  ROOT t = (s32[], f32[3], f32[3]) tuple(next, x, y), control-predecessors={y}\n}\n"
+      "ENTRY e {\n  a = f32[3] parameter(0)\n  z = s32[] constant(0)\n  t = (s32[], f32[3], f32[3]) tuple(z, a, a)\n"
+      "  w = (s32[], f32[3], f32[3]) while(t), condition=cond, body=body\n  x = f32[3] get-tuple-element(w), index=1\n  n = s32[] constant(2)\n"
+      "  cut = f32[3] set-dimension-size(x, n), dimensions={0}\n  ROOT size = s32[] get-dimension-size(cut), dimensions={0}\n}\n";
+  hlo_module *m = parse(text);
+  run_ok(m, "simplify-while-loops");
+  run_ok(m, "constant_folding");
+  assert_int_equal(count(m, "get-dimension-size"), 1);
+  hlo_module_free(m);
+}
+
 // A user's pipeline may name others, but not itself.
 static void own_pipelines(void **state) {
   (void)state;
@@ -420,6 +440,6 @@ static int tear_down(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(data_cases), cmocka_unit_test(rolled_back), cmocka_unit_test(changes_are_seen), cmocka_unit_test(rewrite_limit),
                                      cmocka_unit_test(names), cmocka_unit_test(pipelines), cmocka_unit_test(pipeline_options), cmocka_unit_test(dead_collectives),
-                                     cmocka_unit_test(dead_marked), cmocka_unit_test(own_pipelines), cmocka_unit_test(steps_as_it_runs), cmocka_unit_test(costs), cmocka_unit_test(memory)};
+                                     cmocka_unit_test(dead_marked), cmocka_unit_test(left_alone), cmocka_unit_test(own_pipelines), cmocka_unit_test(steps_as_it_runs), cmocka_unit_test(costs), cmocka_unit_test(memory)};
   return cmocka_run_group_tests(tests, set_up, tear_down);
 }
