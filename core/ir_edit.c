@@ -211,6 +211,9 @@ hlo_instr *hlo_clone_instr(hlo_computation *into, const hlo_instr *i, const hlo_
   if (i->opcode == HLO_PARAMETER) r = hlo_add_parameter(into, hlo_param_number(i), shape ? shape : i->shape, i->name);
   else r = hlo_add(into, i->opcode, shape ? shape : i->shape, n, operands, i->name);
   hlo_copy_attrs(r, i);
+  // A sharding speaks of the dimensions that there were.
+  if (shape && hlo_attr_get(r, HLO_ATTR_SHARDING) && (!hlo_shape_is_array(shape) || !hlo_shape_is_array(i->shape) || !hlo_shape_same_dims(shape, i->shape)) && shape->logical != i->shape->logical)
+    hlo_remove_attr(r, HLO_ATTR_SHARDING);
   r->source = i->source;   // no edit: r is new
   SET_PTR(into->module, into, r->provenance, i->provenance);
   return r;
