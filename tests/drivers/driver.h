@@ -4,6 +4,7 @@
 #define TESTS_DRIVER_H
 
 #include "core/text.h"
+#include "profiler/gpu.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -26,6 +27,14 @@ static inline char *drv_read(const char *path, size_t *n) {
   (void)hs_buf_cstr(&b);
   if (n) *n = b.n;
   return b.p ? b.p : hs_strdup("");
+}
+
+// The description of a GPU that is not here: one that we know by name, or a file. NULL: no such file (errno).
+static inline char *drv_gpu(const char *word) {
+  hs_buf known = {0};
+  if (prof_gpu_text(word, &known)) return (void)hs_buf_cstr(&known), known.p;
+  hs_buf_free(&known);
+  return drv_read(word, NULL);
 }
 
 // ---- tables ---------------------------------------------------------------------------------------------------------

@@ -1,10 +1,9 @@
 // steps.c — every state of every module inside the PJRT plug-in's compiler is read, verified, printed and read back.
 //
-// usage: steps DIR [--plugin NAME] [--for FILE] [--only SUBSTRING] [--timeout SECONDS] [--values 1] [-j N]
+// usage: steps DIR [--plugin NAME] [--for h200|FILE] [--only SUBSTRING] [--timeout SECONDS] [--values 1] [-j N]
 // Each module of the folder (*.hlo, the .after_optimizations.hlo left out) is compiled with dumps of every pass that changed
 // it. Every dump must parse, satisfy the verifier, and print as what it reads back as. --values 1: and each state is run on the
-// evaluator, with the arguments of NAME.args, and must agree with NAME.expect. --for FILE: compiled for the GPU that the file
-// describes, without it. Prints "FAIL NAME STATE: reason" per failing state, and last "steps: M/N modules, S/T states".
+// evaluator, with the arguments of NAME.args, and must agree with NAME.expect. --for h200|FILE: compiled for that GPU, without it. Prints "FAIL NAME STATE: reason" per failing state, and last "steps: M/N modules, S/T states".
 // What the plug-in refuses is named and counted apart. Exit 0 when nothing failed.
 #include "backends/pjrt/pjrt.h"
 #include "backends/worker.h"
@@ -169,12 +168,12 @@ int main(int argc, char **argv) {
   static const char *const options[] = {"plugin", "for", "only", "timeout", "values", NULL};
   drv_args a;
   if (!drv_parse(argc, argv, options, &a) || a.n != 1) {
-    fprintf(stderr, "usage: steps DIR [--plugin NAME] [--for FILE] [--only SUBSTRING] [--timeout SECONDS] [--values 1] [-j N]\n");
+    fprintf(stderr, "usage: steps DIR [--plugin NAME] [--for h200|FILE] [--only SUBSTRING] [--timeout SECONDS] [--values 1] [-j N]\n");
     return 2;
   }
   const char *timeout = drv_option(&a, "timeout"), *target = drv_option(&a, "for");
   steps s = {.dir = a.v[0], .only = drv_option(&a, "only"), .plugin = drv_option(&a, "plugin"), .values = drv_option(&a, "values") != NULL};
-  if ((target && !(s.target = drv_read(target, NULL))) || !list_modules(&s)) {
+  if ((target && !(s.target = drv_gpu(target))) || !list_modules(&s)) {
     fprintf(stderr, "%s: %s\n", target && !s.target ? target : s.dir, strerror(errno));
     return 2;
   }

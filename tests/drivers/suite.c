@@ -12,7 +12,6 @@
 #include "backends/worker.h"
 #include "core/verify.h"
 #include "passes/pass.h"
-#include "profiler/gpu.h"
 #include "tests/drivers/driver.h"
 
 #include <dirent.h>
@@ -197,10 +196,7 @@ int main(int argc, char **argv) {
              .plugin = drv_option(&a, "plugin")};
   const char *target = drv_option(&a, "for");
   if (s.plugin && !s.backend) s.backend = "pjrt";
-  hs_buf known = {0};
-  if (target && prof_gpu_text(target, &known)) s.target = hs_strdup(hs_buf_cstr(&known));
-  hs_buf_free(&known);
-  if (target && !s.target && !(s.target = drv_read(target, NULL))) {
+  if (target && !(s.target = drv_gpu(target))) {
     fprintf(stderr, "%s: %s\n", target, strerror(errno));
     return 2;
   }
