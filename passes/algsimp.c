@@ -135,6 +135,9 @@ hlo_opcode pass_alg_reducer(const hlo_computation *c) {
   return both ? r->opcode : HLO_OP_INVALID;
 }
 
+// Every bit set, where the literal's value is k.
+static bool ones(hlo_dtype t, i64 k) { return hlo_dtype_is_signed(t) || hlo_dtype_bits(t) == 64 ? k == -1 : k == ((i64)1 << hlo_dtype_bits(t)) - 1; }
+
 bool pass_alg_is_identity(hlo_opcode op, const hlo_instr *v) {
   hlo_dtype t = v->shape->dtype;
   double x;
@@ -143,7 +146,7 @@ bool pass_alg_is_identity(hlo_opcode op, const hlo_instr *v) {
     case HLO_ADD: return pass_alg_all(v, 0);
     case HLO_MULTIPLY: return pass_alg_all(v, 1);
     case HLO_OR: case HLO_XOR: return pass_alg_all(v, 0);
-    case HLO_AND: return t == HLO_PRED ? pass_alg_all(v, 1) : pass_alg_splat_int(v, &k) && hlo_dtype_is_signed(t) && k == -1;
+    case HLO_AND: return t == HLO_PRED ? pass_alg_all(v, 1) : pass_alg_splat_int(v, &k) && ones(t, k);
     case HLO_MAXIMUM:
       if (hlo_dtype_is_float(t)) return pass_alg_splat(v, &x) && x == -INFINITY;
       if (t == HLO_PRED || hlo_dtype_is_unsigned(t)) return pass_alg_all(v, 0);
@@ -151,7 +154,7 @@ bool pass_alg_is_identity(hlo_opcode op, const hlo_instr *v) {
     case HLO_MINIMUM:
       if (hlo_dtype_is_float(t)) return pass_alg_splat(v, &x) && x == INFINITY;
       if (t == HLO_PRED) return pass_alg_all(v, 1);
-      if (hlo_dtype_is_unsigned(t)) return hlo_dtype_bits(t) < 64 && pass_alg_splat_int(v, &k) && k == ((i64)1 << hlo_dtype_bits(t)) - 1;
+      if (hlo_dtype_is_unsigned(t)) return pass_alg_splat_int(v, &k) && ones(t, k);
       return pass_alg_splat_int(v, &k) && k == (hlo_dtype_bits(t) == 64 ? INT64_MAX : ((i64)1 << (hlo_dtype_bits(t) - 1)) - 1);
     default: return false;
   }

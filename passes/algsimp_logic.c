@@ -4,20 +4,13 @@
 #define X hlo_operand(i, 0)
 #define Y hlo_operand(i, 1)
 
-static bool all_ones(const hlo_instr *c) {
-  i64 v;
-  return pass_alg_is_identity(HLO_AND, c) ||
-         (alg_is_int(c) && pass_alg_splat_int(c, &v) && hlo_dtype_is_unsigned(c->shape->dtype) && hlo_dtype_bits(c->shape->dtype) < 64 &&
-          v == ((i64)1 << hlo_dtype_bits(c->shape->dtype)) - 1);
-}
-
 // ---- and, or, xor, not --------------------------------------------------------------------------------------------------
 ALG_RULE(and_simple) {
   (void)a;
   if (pass_alg_same(X, Y)) return X;
   for (u32 k = 0; k < 2; k++) {
     hlo_instr *c = hlo_operand(i, k), *v = hlo_operand(i, 1 - k);
-    if (all_ones(c)) return v;
+    if (pass_alg_is_identity(HLO_AND, c)) return v;
     if (pass_alg_all(c, 0)) return c;
   }
   return NULL;
@@ -29,7 +22,7 @@ ALG_RULE(or_simple) {
   for (u32 k = 0; k < 2; k++) {
     hlo_instr *c = hlo_operand(i, k), *v = hlo_operand(i, 1 - k);
     if (pass_alg_all(c, 0)) return v;
-    if (all_ones(c)) return c;
+    if (pass_alg_is_identity(HLO_AND, c)) return c;
   }
   return NULL;
 }

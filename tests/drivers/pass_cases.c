@@ -208,7 +208,7 @@ static bool case_steps(const run *r, u32 k, steps *s, hs_buf *why) {
     if (!pass_find(passes[p])) return false;
     hs_buf one = {0};
     const char *o = nopt > 1 ? p < nopt ? options[p] : "" : p == 0 || nopt == 0 || n == 1 ? options[0] : "";
-    (void)setup_pass_text(&one, passes[p], p < ncls ? classes[p] : "", o, field(r, k, "config"), why);
+    (void)setup_pass_text(&one, passes[p], p < ncls ? classes[p] : "", field(r, k, "test"), o, field(r, k, "config"), why);
     s->text[s->n++] = hs_strdup(hs_buf_cstr(&one));
     hs_buf_free(&one);
   }

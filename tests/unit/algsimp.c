@@ -30,6 +30,14 @@ static hlo_instr *param(hlo_dtype t, u32 rank, const i64 *dims) {
   return hlo_add_parameter(e, e->nparams, hlo_shape_array(m->ctx, t, rank, dims), NULL);
 }
 
+static hlo_instr *full_int(const hlo_shape *s, i64 v) {
+  hlo_literal *l;
+  assert_true(hs_ok(hlo_literal_new(hlo_shape_scalar(m->ctx, s->dtype), &l)));
+  hlo_literal_set_i64(l, 0, v);
+  hlo_instr *one = hlo_add_constant(e, l, NULL);
+  return hlo_add(e, HLO_BROADCAST, s, 1, &one, NULL);
+}
+
 static hlo_instr *simplify(hlo_instr *root) {
   hlo_set_root(e, root);
   pass_run_options o = pass_run_default();
@@ -44,6 +52,20 @@ static void add_zero(void **state) {
   (void)state;
   hlo_instr *x = param(HLO_F32, 1, (i64[]){8});
   assert_ptr_equal(simplify(hlo_build_binary(HLO_ADD, hlo_build_full(e, x->shape, 0), x)), x);
+}
+
+// min(x, highest) and x & ~0 for unsigned integers, 64 bits included
+static void unsigned_bounds(void **state) {
+  (void)state;
+  static const hlo_dtype types[] = {HLO_U8, HLO_U32, HLO_U64};
+  for (size_t k = 0; k < HS_COUNT(types); k++) {
+    hlo_instr *x = param(types[k], 1, (i64[]){8});
+    i64 ones = types[k] == HLO_U64 ? -1 : ((i64)1 << hlo_dtype_bits(types[k])) - 1;
+    assert_ptr_equal(simplify(hlo_build_binary(HLO_MINIMUM, x, full_int(x->shape, ones))), x);
+    assert_ptr_equal(simplify(hlo_build_binary(HLO_AND, full_int(x->shape, ones), x)), x);
+    assert_int_equal(simplify(hlo_build_binary(HLO_MINIMUM, x, full_int(x->shape, ones - 1)))->opcode, HLO_MINIMUM);
+    assert_int_equal(simplify(hlo_build_binary(HLO_MAXIMUM, x, full_int(x->shape, ones)))->opcode, HLO_BROADCAST);
+  }
 }
 
 static void float_times_zero_stays(void **state) {
@@ -106,7 +128,7 @@ static void rewrite_limit(void **state) {
 
 int main(void) {
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
-  const struct CMUnitTest tests[] = {T(add_zero), T(float_times_zero_stays), T(int_times_zero), T(transposes_compose), T(reduce_of_broadcast),
+  const struct CMUnitTest tests[] = {T(add_zero), T(unsigned_bounds), T(float_times_zero_stays), T(int_times_zero), T(transposes_compose), T(reduce_of_broadcast),
                                      T(slice_of_concat), T(division_by_eight), T(rewrite_limit)};
   return cmocka_run_group_tests_name("algsimp", tests, NULL, NULL);
 }
