@@ -1,313 +1,408 @@
 // dot_merger.c — dots that share an operand become one: x*A and x*B are slices of x*[A B].
 //
-// Dots are grouped by the shared operand, the side it is on, its dimension numbers, and everything else that must agree; the
-// other operands are concatenated along one free dimension in which alone they may differ. None may depend on another. A dot larger
-// than max_size_to_merge bytes (its own operand and its result) gains nothing by itself, so a group takes at most one of those.
-// Dots that use the shared operand (or a transpose of it) in other ways are brought together where they agree which of its
-// dimensions are batches and which are contracted: each other operand becomes [batch, contracting, free], and what the
-// product of them all gives each dot is reshaped and transposed to what that dot had. After XLA's DotMerger. Not part of
-// the tuned pipeline: on a CPU the copies that concatenate cost more than one large product saves.
+// What dots share may lie behind transposes and reshapes, differently for each: from each operand we walk up to its source, the
+// first value whose dimensions each still belong to one kind (batch, contracting, free). On the way the operand's dimensions fall
+// into atoms, the largest factors that every shape on the path keeps whole; of each we know where it lies in the dot's operand and, by
+// its place in the list, where in the source. Dots with one source that agree on the kinds of its dimensions and on the arithmetic
+// are merged, unless one depends on another. The source keeps its order, without dimensions of size 1 and with contracting
+// dimensions that follow each other as one; every other operand becomes [batch, contracting, free] or [batch, free, contracting],
+// whichever leaves its minor dimension where it is, with one free dimension, along which they are concatenated. What
+// the product gives each dot is brought back to what that dot had. A dot larger than max_size_to_merge bytes (its other operand
+// and its result) gains nothing by itself, so a group takes at most one of those. After XLA's DotMerger. Not part of the tuned
+// pipeline: on a CPU the copies that concatenate cost more than one large product saves.
 #include "passes/util.h"
 
-enum { PATH_LIMIT = 20000 };
-typedef HS_VEC(hlo_instr *) instrs;
+#include <stdlib.h>
 
-typedef struct side { hlo_attr_id batch, con; } side;
-static const side sides[2] = {{HLO_ATTR_LHS_BATCH_DIMS, HLO_ATTR_LHS_CONTRACTING_DIMS}, {HLO_ATTR_RHS_BATCH_DIMS, HLO_ATTR_RHS_CONTRACTING_DIMS}};
+enum { MAX_ATOMS = 64, PATH_LIMIT = 20000 };   // factors above 1 of an element count below 2^63; visited instructions
 
-static bool reaches(hlo_instr *a, const hlo_instr *b, u32 nids, hs_arena *arena) {
-  bool *seen = HS_NEW_ARRAY(arena, bool, nids), found = false;
-  instrs todo = {0};
-  u32 n = 0;
-  hs_vec_push(&todo, a);
-  while (todo.n && !found) {
-    hlo_instr *i = hs_vec_pop(&todo);
-    found = i == b || ++n > PATH_LIMIT;
-    hlo_for_each_use(u, i)
-      if (u->user->id < nids && !seen[u->user->id]) seen[u->user->id] = true, hs_vec_push(&todo, u->user);
-  }
-  hs_vec_free(&todo);
-  return found;
+typedef enum kind { BATCH, CONTRACTING, FREE } kind;
+static const hlo_attr_id batch_dims[2] = {HLO_ATTR_LHS_BATCH_DIMS, HLO_ATTR_RHS_BATCH_DIMS};
+static const hlo_attr_id contracting_dims[2] = {HLO_ATTR_LHS_CONTRACTING_DIMS, HLO_ATTR_RHS_CONTRACTING_DIMS};
+
+// A factor of dimension `home` of a dot's operand; stride is how many steps of that dimension one step of the atom makes.
+typedef struct atom { i64 size, stride; u32 home; kind kind; } atom;
+typedef struct atoms { u32 n; atom v[MAX_ATOMS]; } atoms;
+
+// One dot seen from one of its operands, the shared one.
+typedef struct usage {
+  hlo_instr *dot;
+  u32 shared, steps;             // the side; instructions between the dot and its source
+  u32 source;                    // id of the source when it was found: merging may replace it
+  u64 batch, contracting;        // sets of the source's dimensions; those of size 1 are in neither
+  i64 own;                       // elements of the other operand's free dimensions
+  const atoms *atoms;            // in the order of the source
+} usage;
+
+static kind kind_of(const hlo_instr *dot, u32 side, i64 dim) {
+  return hlo_ints_has(hlo_attr_ints(dot, batch_dims[side]), dim) ? BATCH : hlo_ints_has(hlo_attr_ints(dot, contracting_dims[side]), dim) ? CONTRACTING : FREE;
 }
-
-static i64 weight(const hlo_instr *d, u32 shared) { return hlo_shape_bytes(d->shape) + hlo_shape_bytes(hlo_operand(d, 1 - shared)->shape); }
 
 static bool usable(const hlo_instr *d) {
-  for (u32 k = 0; k < d->noperands; k++) {   // packed elements, and what widens them: libraries read those in place
+  if (d->opcode != HLO_DOT || d->noperands != 2 || d->ctrl_preds || d->nctrl_succs || hlo_shape_is_dynamic(d->shape)) return false;
+  for (u32 k = 0; k < 2; k++) {
     const hlo_instr *o = hlo_operand(d, k);
+    if (!o->shape->elements || o->shape->rank > MAX_ATOMS || hlo_shape_is_dynamic(o->shape)) return false;
+    // Packed elements, and what widens them: libraries read those in place.
     if (hlo_dtype_bits((o->opcode == HLO_CONVERT ? hlo_operand(o, 0) : o)->shape->dtype) < 8) return false;
   }
-  return d->opcode == HLO_DOT && !d->ctrl_preds && !d->nctrl_succs && !hlo_attr_get(d, HLO_ATTR_SPARSITY_CONFIG) && !hlo_shape_is_dynamic(d->shape) &&
-         hlo_operand(d, 0) != hlo_operand(d, 1);
+  return true;
 }
 
-// The free dimension of the other operand along which x and y may be concatenated; -1 when there is none.
-static i64 concat_dim(const hlo_instr *x, const hlo_instr *y, u32 other) {
-  const hlo_shape *a = hlo_operand(x, other)->shape, *b = hlo_operand(y, other)->shape;
-  hlo_ints batch = hlo_attr_ints(x, sides[other].batch), con = hlo_attr_ints(x, sides[other].con);
-  i64 dim = -1, last = -1;
-  if (a->rank != b->rank || a->dtype != b->dtype) return -1;
-  for (u32 k = 0; k < a->rank; k++) {
-    bool is_free = !hlo_ints_has(batch, k) && !hlo_ints_has(con, k);
-    if (is_free) last = k;
-    if (a->dims[k] == b->dims[k]) continue;
-    if (!is_free || dim >= 0) return -1;
-    dim = k;
+// ---- from a dot's operand to its source -------------------------------------------------------------------------------------
+// Splits atoms so that each dimension of s is a run of whole ones, all of a kind. False (and a is as it was) if that cannot be.
+static bool refine(atoms *a, const hlo_shape *s) {
+  atoms rest = *a, r = {0};
+  u32 at = 0;
+  for (u32 d = 0; d < s->rank; d++) {
+    u32 first = r.n;
+    for (i64 left = s->dims[d]; left > 1;) {
+      if (at == rest.n || r.n == MAX_ATOMS) return false;
+      atom *x = &rest.v[at], *y = &r.v[r.n++];
+      *y = *x;
+      if (left % x->size == 0) {
+        left /= x->size, at++;
+      } else if (x->size % left == 0) {
+        x->size /= left;
+        y->size = left, y->stride *= x->size;
+        left = 1;
+      } else {
+        return false;
+      }
+      if (y->kind != r.v[first].kind) return false;
+    }
   }
-  return dim >= 0 ? dim : last;
+  *a = r;
+  return true;
 }
 
-static bool same_sort(const hlo_instr *x, const hlo_instr *y, u32 shared) {
-  if (hlo_operand(x, shared) != hlo_operand(y, shared) || x->shape->dtype != y->shape->dtype) return false;
-  return hlo_attrs_equal(x->attrs, y->attrs, hlo_attr_is_annotation);
-}
-
-static void merge(pass_ctx *p, u32 n, hlo_instr **dots, u32 shared, i64 dim) {
-  u32 other = 1 - shared;
-  hlo_ctx *ctx = p->m->ctx;
-  hlo_instr *first = dots[0];
-  const hlo_shape *os = hlo_operand(first, other)->shape;
-  hlo_ints batch = hlo_attr_ints(first, sides[other].batch), con = hlo_attr_ints(first, sides[other].con);
-  // Where the dimension lies in the result: batch, free dims of the left, free dims of the right.
-  const hlo_shape *ls = hlo_operand(first, 0)->shape;
-  u32 at = batch.n + (other == 1 ? ls->rank - batch.n - hlo_attr_ints(first, HLO_ATTR_LHS_CONTRACTING_DIMS).n : 0);
-  for (i64 k = 0; k < dim; k++) at += !hlo_ints_has(batch, k) && !hlo_ints_has(con, k);
-  i64 *cd = HS_NEW_ARRAY(p->scratch, i64, os->rank), *rd = HS_NEW_ARRAY(p->scratch, i64, first->shape->rank);
-  memcpy(cd, os->dims, os->rank * sizeof *cd);
-  memcpy(rd, first->shape->dims, first->shape->rank * sizeof *rd);
-  hlo_instr **parts = HS_NEW_ARRAY(p->scratch, hlo_instr *, n);
-  cd[dim] = rd[at] = 0;
-  for (u32 k = 0; k < n; k++) {
-    parts[k] = hlo_operand(dots[k], other);
-    cd[dim] += parts[k]->shape->dims[dim], rd[at] += dots[k]->shape->dims[at];
+// From the order of a transpose's result to that of its operand.
+static void transpose_back(atoms *a, const hlo_instr *t) {
+  hlo_ints perm = hlo_attr_ints(t, HLO_ATTR_DIMENSIONS);
+  u32 first[HLO_MAX_RANK + 1], at = 0;
+  for (u32 d = 0; d < t->shape->rank; d++) {
+    first[d] = at;
+    for (i64 left = t->shape->dims[d]; left > 1; left /= a->v[at++].size) continue;
   }
-  const hlo_shape *cs = hlo_shape_array(ctx, os->dtype, os->rank, cd), *rs = hlo_shape_array(ctx, first->shape->dtype, first->shape->rank, rd);
-  if (os->layout) cs = hlo_shape_with_layout(ctx, cs, os->layout);
-  if (first->shape->layout) rs = hlo_shape_with_layout(ctx, rs, first->shape->layout);
-  hlo_instr *c = hlo_add(first->parent, HLO_CONCATENATE, cs, n, parts, NULL);
-  hlo_set_attr_ints(c, HLO_ATTR_DIMENSIONS, 1, &dim);
-  hlo_instr *ops[2];
-  ops[shared] = hlo_operand(first, shared), ops[other] = c;
-  hlo_instr *d = hlo_add(first->parent, HLO_DOT, rs, 2, ops, NULL);
-  hlo_copy_attrs(d, first);
-  i64 start = 0;
-  for (u32 k = 0; k < n; k++) {
-    const hlo_shape *s = dots[k]->shape;
-    hlo_slices *sl = HS_NEW(&p->m->arena, hlo_slices);
-    hlo_slice_dim *v = HS_NEW_ARRAY(&p->m->arena, hlo_slice_dim, s->rank);
-    for (u32 j = 0; j < s->rank; j++) v[j] = (hlo_slice_dim){0, s->dims[j], 1};
-    v[at] = (hlo_slice_dim){start, start + s->dims[at], 1};
-    start += s->dims[at];
-    *sl = (hlo_slices){s->rank, v};
-    hlo_add_provenance(d, dots[k]);
-    hlo_instr *slice = hlo_add(first->parent, HLO_SLICE, s, 1, &d, NULL);
-    hlo_set_attr_ptr(slice, HLO_ATTR_SLICE, sl);
-    pass_note_done(p, slice, dots[k], "a slice of the product of %u dots with one operand in common", n);
-    hlo_replace(dots[k], slice);
+  first[t->shape->rank] = at;
+  atoms r = {0};
+  for (u32 j = 0; j < perm.n; j++) {
+    u32 d = 0;
+    while (perm.v[d] != j) d++;
+    for (u32 k = first[d]; k < first[d + 1]; k++) r.v[r.n++] = a->v[k];
   }
+  *a = r;
 }
 
-// Merges among the dots that read v on one side.
-static bool around(pass_ctx *p, hlo_instr *v, u32 shared, i64 limit, hs_arena *a) {
-  hlo_instr *group[64];
+static usage find_source(hlo_instr *dot, u32 shared, hs_arena *arena) {
+  usage w = {.dot = dot, .shared = shared, .own = 1};
+  atoms *a = HS_NEW(arena, atoms);
+  hlo_instr *v = hlo_operand(dot, shared);
+  for (u32 d = 0; d < v->shape->rank; d++)
+    if (v->shape->dims[d] > 1) a->v[a->n++] = (atom){v->shape->dims[d], 1, d, kind_of(dot, shared, d)};
+  for (; v->opcode == HLO_TRANSPOSE || v->opcode == HLO_RESHAPE; v = hlo_operand(v, 0), w.steps++) {
+    if (v->opcode == HLO_TRANSPOSE) transpose_back(a, v);
+    else if (hlo_operand(v, 0)->shape->rank > MAX_ATOMS || !refine(a, hlo_operand(v, 0)->shape)) break;
+  }
+  u32 at = 0;
+  for (u32 d = 0; d < v->shape->rank; d++) {
+    if (v->shape->dims[d] > 1 && a->v[at].kind == BATCH) w.batch |= UINT64_C(1) << d;
+    if (v->shape->dims[d] > 1 && a->v[at].kind == CONTRACTING) w.contracting |= UINT64_C(1) << d;
+    for (i64 left = v->shape->dims[d]; left > 1; left /= a->v[at++].size) continue;
+  }
+  const hlo_shape *o = hlo_operand(dot, 1 - shared)->shape;
+  for (u32 d = 0; d < o->rank; d++)
+    if (kind_of(dot, 1 - shared, d) == FREE) w.own *= o->dims[d];
+  w.source = v->id, w.atoms = a;
+  return w;
+}
+
+static hlo_instr *source_of(const usage *w) {
+  hlo_instr *v = hlo_operand(w->dot, w->shared);
+  for (u32 k = 0; k < w->steps; k++) v = hlo_operand(v, 0);
+  return v;
+}
+
+// The atom of a dimension of the operand that comes next within it after stride `after`; UINT32_MAX: no more.
+static u32 next_atom(const usage *w, i64 home, i64 after) {
+  u32 best = UINT32_MAX;
+  for (u32 k = 0; k < w->atoms->n; k++) {
+    const atom *x = &w->atoms->v[k];
+    if (x->home == home && x->stride < after && (best == UINT32_MAX || x->stride > w->atoms->v[best].stride)) best = k;
+  }
+  return best;
+}
+
+// ---- classes ----------------------------------------------------------------------------------------------------------------
+#define ORDER(x, y) do { if ((x) != (y)) return (x) < (y) ? -1 : 1; } while (0)
+
+static int by_class(const usage *a, const usage *b) {
+  ORDER(a->source, b->source);
+  ORDER(a->batch, b->batch);
+  ORDER(a->contracting, b->contracting);
+  ORDER(a->dot->shape->dtype, b->dot->shape->dtype);
+  ORDER(hlo_operand(a->dot, 1 - a->shared)->shape->dtype, hlo_operand(b->dot, 1 - b->shared)->shape->dtype);
+  ORDER(hlo_attr_int(a->dot, HLO_ATTR_ALGORITHM, 0), hlo_attr_int(b->dot, HLO_ATTR_ALGORITHM, 0));
+  hlo_ints p = hlo_attr_ints(a->dot, HLO_ATTR_OPERAND_PRECISION), q = hlo_attr_ints(b->dot, HLO_ATTR_OPERAND_PRECISION);
+  ORDER(p.n, q.n);
+  for (u32 k = 0; k < p.n; k++) ORDER(p.v[k], q.v[k]);
+  return 0;
+}
+
+// Within a class sizes that are multiples of higher powers of two come first, so that later parts start at aligned places.
+static int by_class_and_alignment(const void *pa, const void *pb) {
+  const usage *a = pa, *b = pb;
+  int c = by_class(a, b);
+  if (c) return c;
+  ORDER(b->own & -b->own, a->own & -a->own);
+  ORDER(b->own, a->own);
+  ORDER(a->dot->id, b->dot->id);
+  ORDER(a->shared, b->shared);
+  return 0;
+}
+
+static i64 weight(const usage *w) { return hlo_shape_bytes(w->dot->shape) + hlo_shape_bytes(hlo_operand(w->dot, 1 - w->shared)->shape); }
+
+// The dots of a group, and by instruction id what they are computed from.
+typedef struct group {
+  HS_VEC(const usage *) members;
+  HS_VEC(hlo_instr *) path;      // of the candidate that is looked at
+  u8 *needed;
+  u32 *seen, looks;              // seen by which look
+} group;
+
+// Takes a dot that no member needs and that needs no member.
+static bool join(group *g, const usage *w) {
+  if (g->needed[w->dot->id]) return false;
+  u32 look = ++g->looks;
+  g->path.n = 0;
+  hs_vec_push(&g->path, w->dot);
+  g->seen[w->dot->id] = look;
+  for (size_t at = 0; at < g->path.n; at++) {
+    const hlo_instr *i = g->path.v[at];
+    if (at > PATH_LIMIT) return false;
+    for (size_t k = 0; k < g->members.n; k++)
+      if (g->members.v[k]->dot == i) return false;
+    u32 ncontrol = i->ctrl_preds ? i->ctrl_preds->n : 0;
+    for (u32 k = 0; k < i->noperands + ncontrol; k++) {
+      hlo_instr *o = k < i->noperands ? hlo_operand(i, k) : i->ctrl_preds->v[k - i->noperands];
+      if (g->seen[o->id] != look) g->seen[o->id] = look, hs_vec_push(&g->path, o);
+    }
+  }
+  for (size_t k = 0; k < g->path.n; k++) g->needed[g->path.v[k]->id] = 1;
+  hs_vec_push(&g->members, w);
+  return true;
+}
+
+// ---- merging ----------------------------------------------------------------------------------------------------------------
+static bool has_dims(const hlo_instr *x, u32 n, const i64 *dims) { return hlo_ints_equal((hlo_ints){x->shape->rank, x->shape->dims}, (hlo_ints){n, dims}); }
+
+// x cut into pieces of the given sizes, those permuted, and the result seen as dims; only the steps that are needed.
+static hlo_instr *rearranged(hlo_instr *x, u32 n, const i64 *sizes, const i64 *perm, u32 rank, const i64 *dims) {
+  bool straight = true;
+  for (u32 k = 0; k < n; k++) straight &= perm[k] == (i64)k;
+  if (!straight) {
+    if (!has_dims(x, n, sizes)) x = hlo_build_reshape(x, n, sizes);
+    x = hlo_build_transpose(x, perm);
+  }
+  return has_dims(x, rank, dims) ? x : hlo_build_reshape(x, rank, dims);
+}
+
+// What the merged dot reads: the source's dimensions by kind, in its order.
+typedef struct target {
+  u32 rank, n[3];
+  i64 dims[MAX_ATOMS];           // all
+  i64 at[3][MAX_ATOMS], sizes[3][MAX_ATOMS];
+  bool right, free_last;         // the shared operand is on the right; the others end with their free dimension
+} target;
+
+static void target_add(target *t, kind k, i64 size) {
+  t->at[k][t->n[k]] = t->rank, t->sizes[k][t->n[k]++] = size;
+  t->dims[t->rank++] = size;
+}
+
+static target target_of(const usage *w) {
+  const hlo_shape *s = source_of(w)->shape;
+  target t = {0};
+  i64 product = 1;
+  u32 ncontracting = 0, runs = 0;
+  kind before = FREE;
+  for (u32 d = 0; d < s->rank; d++) {
+    if (s->dims[d] == 1) continue;
+    bool contracting = w->contracting >> d & 1;
+    ncontracting += contracting, runs += contracting && before != CONTRACTING;
+    if (contracting) product *= s->dims[d];
+    before = contracting ? CONTRACTING : FREE;
+  }
+  bool joined = ncontracting > 1 && runs == 1, done = false;
+  for (u32 d = 0; d < s->rank; d++) {
+    if (s->dims[d] == 1) continue;
+    kind k = w->batch >> d & 1 ? BATCH : w->contracting >> d & 1 ? CONTRACTING : FREE;
+    if (k != CONTRACTING || !joined) target_add(&t, k, s->dims[d]);
+    else if (!done) target_add(&t, k, product), done = true;
+  }
+  return t;
+}
+
+// The target's batch dimensions and those of a second kind, with the dots' own dimension between or after them.
+static u32 target_dims(const target *t, kind second, bool own_last, i64 own, i64 *dims) {
   u32 n = 0;
-  bool large = false;
-  i64 dim = -1;
-  hlo_for_each_use(u, v) {
-    hlo_instr *d = u->user;
-    if (u->slot != shared || !usable(d) || n == HS_COUNT(group)) continue;
-    bool big = weight(d, shared) > limit;
-    if (n == 0) {
-      group[n++] = d, large = big;
+  for (u32 k = 0; k < t->n[BATCH]; k++) dims[n++] = t->sizes[BATCH][k];
+  if (!own_last) dims[n++] = own;
+  for (u32 k = 0; k < t->n[second]; k++) dims[n++] = t->sizes[second][k];
+  if (own_last) dims[n++] = own;
+  return n;
+}
+
+// The other operand as the merged dot reads it: [batch, contracting, free], or [batch, free, contracting].
+static hlo_instr *other_operand(const usage *w, const target *t) {
+  hlo_instr *x = hlo_operand(w->dot, 1 - w->shared);
+  hlo_ints mine[2] = {hlo_attr_ints(w->dot, batch_dims[w->shared]), hlo_attr_ints(w->dot, contracting_dims[w->shared])};
+  hlo_ints its[2] = {hlo_attr_ints(w->dot, batch_dims[1 - w->shared]), hlo_attr_ints(w->dot, contracting_dims[1 - w->shared])};
+  i64 sizes[2 * MAX_ATOMS], perm[2 * MAX_ATOMS], dims[MAX_ATOMS + 1], where[MAX_ATOMS], own[MAX_ATOMS];
+  u32 n = 0, nown = 0, at = 0;
+  for (u32 d = 0; d < x->shape->rank; d++) {
+    kind k = kind_of(w->dot, 1 - w->shared, d);
+    if (k == FREE) {
+      if (x->shape->dims[d] > 1) own[nown++] = n, sizes[n++] = x->shape->dims[d];
       continue;
     }
-    bool ok = same_sort(group[0], d, shared) && !(big && large);
-    i64 k = ok ? concat_dim(group[0], d, 1 - shared) : -1;
-    if (k < 0 || (dim >= 0 && k != dim)) continue;
-    for (u32 j = 0; j < n && ok; j++) ok = !reaches(group[j], d, p->m->next_instr_id, a) && !reaches(d, group[j], p->m->next_instr_id, a);
-    if (!ok) continue;
-    // Dimensions that differ for one member must be the concatenated one for all.
-    dim = k, group[n++] = d;
-    for (u32 j = n - 1; big && j > 0; j--) group[j] = group[j - 1], group[j - 1] = d;   // the large one comes first
-    large |= big;
+    u32 pair = 0;
+    while (its[k].v[pair] != d) pair++;
+    i64 after = INT64_MAX;
+    for (u32 a; (a = next_atom(w, mine[k].v[pair], after)) != UINT32_MAX; after = w->atoms->v[a].stride) where[a] = n, sizes[n++] = w->atoms->v[a].size;
   }
-  if (n < 2 || !pass_may_rewrite(p)) return false;
-  merge(p, n, group, shared, dim);
-  return true;
+  for (u32 a = 0; a < w->atoms->n; a++) if (w->atoms->v[a].kind == BATCH) perm[at++] = where[a];
+  if (!t->free_last) for (u32 k = 0; k < nown; k++) perm[at++] = own[k];
+  for (u32 a = 0; a < w->atoms->n; a++) if (w->atoms->v[a].kind == CONTRACTING) perm[at++] = where[a];
+  if (t->free_last) for (u32 k = 0; k < nown; k++) perm[at++] = own[k];
+  u32 rank = target_dims(t, CONTRACTING, t->free_last, w->own, dims);
+  return rearranged(x, n, sizes, perm, rank, dims);
 }
 
-// ---- the general case ---------------------------------------------------------------------------------------------------------
-// One use of v by a dot: which dimensions of v (not of its transpose) are batches and contracted, and where the dimensions of the
-// other operand that go with them are. Rank at most 32.
-typedef struct way {
-  hlo_instr *dot, *t;            // t: the transpose between, or NULL
-  u32 shared, nb, nc;            // shared: the side of the dot that v is on
-  u32 batch, con;                // sets of dimensions of v
-  i64 ob[32], oc[32];            // by dimension of v: the other operand's
-} way;
-
-static bool way_of(hlo_instr *v, hlo_instr *t, hlo_instr *d, u32 shared, way *w) {
-  *w = (way){.dot = d, .t = t, .shared = shared};
-  if (v->shape->rank > 32 || hlo_operand(d, 1 - shared)->shape->rank > 31) return false;
-  hlo_ints perm = t ? hlo_attr_ints(t, HLO_ATTR_DIMENSIONS) : (hlo_ints){0, NULL};
-  hlo_ints b = hlo_attr_ints(d, sides[shared].batch), c = hlo_attr_ints(d, sides[shared].con), ob = hlo_attr_ints(d, sides[1 - shared].batch), oc = hlo_attr_ints(d, sides[1 - shared].con);
+// What the dot gave, from its part of the product: [batch, the source's free, its own free], the last two exchanged with the
+// source on the right.
+static hlo_instr *own_result(const usage *w, const target *t, hlo_instr *part) {
+  const hlo_shape *s = hlo_operand(w->dot, w->shared)->shape, *o = hlo_operand(w->dot, 1 - w->shared)->shape;
+  i64 sizes[2 * MAX_ATOMS], perm[2 * MAX_ATOMS], where[MAX_ATOMS], own[MAX_ATOMS];
+  u32 n = 0, nown = 0, at = 0;
+  for (u32 a = 0; a < w->atoms->n; a++) if (w->atoms->v[a].kind == BATCH) where[a] = n, sizes[n++] = w->atoms->v[a].size;
+  for (u32 step = 0; step < 2; step++) {
+    if ((step == 0) != t->right) {
+      for (u32 a = 0; a < w->atoms->n; a++) if (w->atoms->v[a].kind == FREE) where[a] = n, sizes[n++] = w->atoms->v[a].size;
+    } else {
+      for (u32 d = 0; d < o->rank; d++) if (o->dims[d] > 1 && kind_of(w->dot, 1 - w->shared, d) == FREE) own[nown++] = n, sizes[n++] = o->dims[d];
+    }
+  }
+  hlo_ints b = hlo_attr_ints(w->dot, batch_dims[w->shared]);
   for (u32 k = 0; k < b.n; k++) {
-    i64 x = t ? perm.v[b.v[k]] : b.v[k];
-    w->batch |= 1u << x, w->ob[x] = ob.v[k];
+    i64 after = INT64_MAX;
+    for (u32 a; (a = next_atom(w, b.v[k], after)) != UINT32_MAX; after = w->atoms->v[a].stride) perm[at++] = where[a];
   }
-  for (u32 k = 0; k < c.n; k++) {
-    i64 x = t ? perm.v[c.v[k]] : c.v[k];
-    w->con |= 1u << x, w->oc[x] = oc.v[k];
-  }
-  w->nb = b.n, w->nc = c.n;
-  return true;
-}
-
-// The other operand as [batch..., contracting..., free], or [batch..., free, contracting...] when v stays on the right; *size is
-// the extent of `free`, the product of its own dimensions.
-static hlo_instr *canonical_other(const way *w, u32 vrank, bool right, i64 *size) {
-  hlo_instr *x = hlo_operand(w->dot, 1 - w->shared);
-  hlo_ints ob = hlo_attr_ints(w->dot, sides[1 - w->shared].batch), oc = hlo_attr_ints(w->dot, sides[1 - w->shared].con);
-  i64 perm[32], dims[33];
-  u32 n = 0, nd = 0;
-  bool straight = true;
-  *size = 1;
-  for (u32 k = 0; k < vrank; k++) if (w->batch >> k & 1) perm[n++] = w->ob[k], dims[nd++] = x->shape->dims[w->ob[k]];
-  for (u32 step = 0; step < 2; step++) {
-    if ((step == 0) == right) {
-      for (u32 d = 0; d < x->shape->rank; d++)
-        if (!hlo_ints_has(ob, d) && !hlo_ints_has(oc, d)) perm[n++] = d, *size *= x->shape->dims[d];
-      dims[nd++] = *size;
-    } else {
-      for (u32 k = 0; k < vrank; k++) if (w->con >> k & 1) perm[n++] = w->oc[k], dims[nd++] = x->shape->dims[w->oc[k]];
+  for (u32 side = 0; side < 2; side++) {
+    for (u32 k = 0; side != w->shared && k < nown; k++) perm[at++] = own[k];
+    for (u32 d = 0; side == w->shared && d < s->rank; d++) {
+      if (kind_of(w->dot, side, d) != FREE) continue;
+      i64 after = INT64_MAX;
+      for (u32 a; (a = next_atom(w, d, after)) != UINT32_MAX; after = w->atoms->v[a].stride) perm[at++] = where[a];
     }
   }
-  for (u32 k = 0; k < n; k++) straight &= perm[k] == (i64)k;
-  if (!straight) x = hlo_build_transpose(x, perm);
-  return n == nd ? x : hlo_build_reshape(x, nd, dims);
+  hlo_instr *r = rearranged(part, n, sizes, perm, w->dot->shape->rank, w->dot->shape->dims);
+  if (r->shape != w->dot->shape) hlo_set_shape(r, w->dot->shape);
+  return r;
 }
 
-// The dot's own result from its part of the product, [batch..., v's free..., its free], the last two exchanged with v on the right.
-static hlo_instr *own_result(const way *w, const hlo_instr *v, bool right, hlo_instr *part) {
-  const hlo_shape *o = hlo_operand(w->dot, 1 - w->shared)->shape, *t = hlo_operand(w->dot, w->shared)->shape;
-  hlo_ints b = hlo_attr_ints(w->dot, sides[w->shared].batch), c = hlo_attr_ints(w->dot, sides[w->shared].con), perm = w->t ? hlo_attr_ints(w->t, HLO_ATTR_DIMENSIONS) : (hlo_ints){0, NULL};
-  hlo_ints ob = hlo_attr_ints(w->dot, sides[1 - w->shared].batch), oc = hlo_attr_ints(w->dot, sides[1 - w->shared].con);
-  i64 dims[64], place[32], order[64];
-  u32 n = 0, nfree = 0;
-  for (u32 k = 0; k < v->shape->rank; k++) if (w->batch >> k & 1) place[k] = n, dims[n++] = v->shape->dims[k];
-  u32 own = 0;
-  for (u32 step = 0; step < 2; step++) {
-    if ((step == 0) != right) {
-      for (u32 k = 0; k < v->shape->rank; k++) if (!((w->batch | w->con) >> k & 1)) place[k] = n, dims[n++] = v->shape->dims[k];
-    } else {
-      own = n;
-      for (u32 d = 0; d < o->rank; d++)
-        if (!hlo_ints_has(ob, d) && !hlo_ints_has(oc, d)) dims[n++] = o->dims[d], nfree++;
-    }
-  }
-  if (nfree != 1) part = hlo_build_reshape(part, n, dims);
-  u32 at = 0;
-  bool straight = true;
-  for (u32 k = 0; k < b.n; k++) order[at++] = place[w->t ? perm.v[b.v[k]] : b.v[k]];
-  for (u32 pass = 0; pass < 2; pass++) {
-    if (pass == w->shared) {
-      for (u32 d = 0; d < t->rank; d++)
-        if (!hlo_ints_has(b, d) && !hlo_ints_has(c, d)) order[at++] = place[w->t ? perm.v[d] : (i64)d];
-    } else {
-      for (u32 k = 0; k < nfree; k++) order[at++] = own + k;
-    }
-  }
-  for (u32 k = 0; k < n; k++) straight &= order[k] == (i64)k;
-  if (!straight) part = hlo_build_transpose(part, order);
-  if (part->shape != w->dot->shape) hlo_set_shape(part, w->dot->shape);
-  return part;
+static void set_dims(hlo_instr *dot, hlo_attr_id id, u32 n, const i64 *dims, u32 start) {
+  i64 counted[MAX_ATOMS];
+  for (u32 k = 0; k < n; k++) counted[k] = start + k;
+  if (n || id == HLO_ATTR_LHS_CONTRACTING_DIMS || id == HLO_ATTR_RHS_CONTRACTING_DIMS) hlo_set_attr_ints(dot, id, n, dims ? dims : counted);
 }
 
-static void merge_ways(pass_ctx *p, hlo_instr *v, u32 n, way *const *ways) {
-  hlo_instr *first = ways[0]->dot;
-  u32 vrank = v->shape->rank, nb = ways[0]->nb, nc = ways[0]->nc, rank = vrank - nc + 1;
-  hlo_instr **parts = HS_NEW_ARRAY(p->scratch, hlo_instr *, n);
-  i64 *size = HS_NEW_ARRAY(p->scratch, i64, n), total = 0, lb[32], lc[32], rb[32], rc[32], dims[64], start = 0;
-  bool right = false;   // v on the right when some dot has it there
-  for (u32 k = 0; k < n; k++) right |= ways[k]->shared == 1;
-  for (u32 k = 0; k < n; k++) parts[k] = canonical_other(ways[k], vrank, right, &size[k]), total += size[k];
-  u32 free_at = right ? nb : nb + nc, out_at = right ? nb : rank - 1;
-  u32 b = 0, c = 0, d = 0;
-  for (u32 k = 0; k < vrank; k++) if (ways[0]->batch >> k & 1) lb[b] = k, rb[b] = b, b++, dims[d++] = v->shape->dims[k];
-  for (u32 k = 0; k < vrank; k++) if (ways[0]->con >> k & 1) lc[c] = k, rc[c] = nb + right + c, c++;
-  if (right) dims[d++] = total;
-  for (u32 k = 0; k < vrank; k++) if (!((ways[0]->batch | ways[0]->con) >> k & 1)) dims[d++] = v->shape->dims[k];
-  if (!right) dims[d++] = total;
-  hlo_instr *other = hlo_build_concatenate(n, parts, free_at), *ops[2];
-  ops[right] = v, ops[!right] = other;
-  const side *vs = &sides[right], *os = &sides[!right];
+static void merge(pass_ctx *p, u32 n, const usage *const *w) {
+  hlo_instr *first = w[0]->dot, *source = source_of(w[0]), *x = hlo_operand(first, 1 - w[0]->shared);
+  target t = target_of(w[0]);
+  u32 nleft = 0;
+  for (u32 k = 0; k < n; k++) nleft += w[k]->shared == 0;
+  t.right = 2 * nleft <= n;
+  if (x->shape->rank) {
+    i64 minor = x->shape->layout ? x->shape->layout->minor_to_major[0] : (i64)x->shape->rank - 1;
+    t.free_last = kind_of(first, 1 - w[0]->shared, minor) != CONTRACTING;
+  }
+  hlo_instr **parts = HS_NEW_ARRAY(p->scratch, hlo_instr *, n), *ops[2];
+  i64 total = 0, dims[MAX_ATOMS + 1], start = 0;
+  for (u32 k = 0; k < n; k++) parts[k] = other_operand(w[k], &t), total += w[k]->own;
+  u32 nb = t.n[BATCH], nc = t.n[CONTRACTING];
+  ops[t.right] = has_dims(source, t.rank, t.dims) ? source : hlo_build_reshape(source, t.rank, t.dims);
+  ops[!t.right] = hlo_build_concatenate(n, parts, t.free_last ? nb + nc : nb);
+  u32 rank = target_dims(&t, FREE, !t.right, total, dims), out = t.right ? nb : rank - 1;
   const hlo_shape *s = hlo_shape_array(p->m->ctx, first->shape->dtype, rank, dims);
   if (first->shape->layout) s = hlo_shape_with_default_layout(p->m->ctx, s);
   hlo_instr *dot = hlo_add(first->parent, HLO_DOT, s, 2, ops, NULL);
-  hlo_copy_attrs(dot, first);
-  hlo_set_attr_ints(dot, vs->batch, nb, lb), hlo_set_attr_ints(dot, os->batch, nb, rb);
-  if (!nb) hlo_remove_attr(dot, vs->batch), hlo_remove_attr(dot, os->batch);
-  hlo_set_attr_ints(dot, vs->con, nc, lc), hlo_set_attr_ints(dot, os->con, nc, rc);
+  set_dims(dot, batch_dims[t.right], nb, t.at[BATCH], 0), set_dims(dot, batch_dims[!t.right], nb, NULL, 0);
+  set_dims(dot, contracting_dims[t.right], nc, t.at[CONTRACTING], 0), set_dims(dot, contracting_dims[!t.right], nc, NULL, nb + !t.free_last);
+  static const hlo_attr_id arithmetic[] = {HLO_ATTR_OPERAND_PRECISION, HLO_ATTR_ALGORITHM};
+  for (u32 k = 0; k < HS_COUNT(arithmetic); k++) {
+    const hlo_attr *a = hlo_attr_get(first, arithmetic[k]);
+    if (a) hlo_set_attr(dot, *a);
+  }
+  for (u32 k = 0; k < n && !hlo_attr_get(dot, HLO_ATTR_METADATA); k++) {
+    const hlo_metadata *m = hlo_metadata_of(w[k]->dot);
+    if (m && m->op_name.n) hlo_set_attr(dot, *hlo_attr_get(w[k]->dot, HLO_ATTR_METADATA));
+  }
   for (u32 k = 0; k < n; k++) {
-    i64 lo[64] = {0}, hi[64], step[64];
-    for (u32 j = 0; j < rank; j++) hi[j] = dims[j], step[j] = 1;
-    lo[out_at] = start, hi[out_at] = start += size[k];
-    hlo_add_provenance(dot, ways[k]->dot);
-    hlo_instr *r = own_result(ways[k], v, right, hlo_build_slice(dot, lo, hi, step));
-    pass_note_done(p, r, ways[k]->dot, "a part of the product of %u dots with one operand in common", n);
-    hlo_replace(ways[k]->dot, r);
+    i64 lo[MAX_ATOMS + 1] = {0}, hi[MAX_ATOMS + 1];
+    memcpy(hi, dims, rank * sizeof *hi);
+    lo[out] = start, hi[out] = start += w[k]->own;
+    hlo_add_provenance(dot, w[k]->dot);
+    hlo_instr *r = own_result(w[k], &t, hlo_build_slice(dot, lo, hi, NULL));
+    pass_note_done(p, r, w[k]->dot, "a part of the product of %u dots with one operand in common", n);
+    hlo_replace(w[k]->dot, r);
   }
 }
 
-static bool same_arithmetic(const hlo_instr *x, const hlo_instr *y) {
-  hlo_ints a = hlo_attr_ints(x, HLO_ATTR_OPERAND_PRECISION), b = hlo_attr_ints(y, HLO_ATTR_OPERAND_PRECISION);
-  return x->shape->dtype == y->shape->dtype && hlo_attr_int(x, HLO_ATTR_ALGORITHM, 0) == hlo_attr_int(y, HLO_ATTR_ALGORITHM, 0) && hlo_ints_equal(a, b);
+// One group out of a class: the dots that are small enough by themselves, then at most one that is not.
+static bool merge_some(pass_ctx *p, size_t n, const usage *class, i64 limit, hs_arena *a) {
+  group g = {.needed = HS_NEW_ARRAY(a, u8, p->m->next_instr_id), .seen = HS_NEW_ARRAY(a, u32, p->m->next_instr_id)};
+  for (size_t k = 0; k < n; k++)
+    if (!class[k].dot->dead && weight(&class[k]) <= limit) join(&g, &class[k]);
+  bool large = false;
+  for (size_t k = 0; k < n && !large; k++)
+    if (!class[k].dot->dead && weight(&class[k]) > limit) large = join(&g, &class[k]);
+  bool merged = g.members.n > 1 && pass_may_rewrite(p);
+  if (merged) merge(p, (u32)g.members.n, g.members.v);
+  hs_vec_free(&g.members);
+  hs_vec_free(&g.path);
+  return merged;
 }
 
-static bool around_any_way(pass_ctx *p, hlo_instr *v, i64 limit, hs_arena *a) {
-  way *found[64], *group[64];
-  u32 n = 0, ng = 0;
-  hlo_for_each_use(u, v) {
-    hlo_instr *t = u->user->opcode == HLO_TRANSPOSE ? u->user : NULL;
-    for (hlo_use *x = t ? t->first_use : u; x && n < HS_COUNT(found); x = t ? x->next : NULL) {
-      way *w = HS_NEW(a, way);
-      if (x->slot < 2 && usable(x->user) && x->user->noperands == 2 && way_of(v, t, x->user, x->slot, w)) found[n++] = w;
-    }
+static hs_status merge_in(pass_ctx *p, hlo_computation *comp, i64 limit) {
+  HS_VEC(usage) all = {0};
+  hs_arena a = {0};
+  hlo_for_each_instr(i, comp) {
+    if (!usable(i)) continue;
+    for (u32 side = 0; side < 2; side++) hs_vec_push(&all, find_source(i, side, &a));
   }
-  for (u32 f = 0; f + 1 < n && ng < 2; f++) {
-    bool large = weight(found[f]->dot, found[f]->shared) > limit;
-    group[0] = found[f], ng = 1;
-    for (u32 k = f + 1; k < n; k++) {
-      const way *x = found[f], *y = found[k];
-      bool big = weight(y->dot, y->shared) > limit, ok = x->batch == y->batch && x->con == y->con && same_arithmetic(x->dot, y->dot) && !(big && large);
-      ok &= hlo_operand(x->dot, 1 - x->shared)->shape->dtype == hlo_operand(y->dot, 1 - y->shared)->shape->dtype;
-      for (u32 j = 0; j < ng && ok; j++)
-        ok = group[j]->dot != y->dot && !reaches(group[j]->dot, y->dot, p->m->next_instr_id, a) && !reaches(y->dot, group[j]->dot, p->m->next_instr_id, a);
-      if (ok) group[ng++] = found[k], large |= big;
+  if (all.n) qsort(all.v, all.n, sizeof *all.v, by_class_and_alignment);
+  hs_status st = HS_GOOD;
+  for (size_t k = 0, end; k < all.n && hs_ok(st); k = end) {
+    for (end = k + 1; end < all.n && by_class(&all.v[k], &all.v[end]) == 0;) end++;
+    for (bool again = end - k > 1; again;) {
+      hs_arena work = {0};
+      again = merge_some(p, end - k, &all.v[k], limit, &work);
+      hs_arena_free(&work);
     }
+    st = hs_poll();
   }
-  if (ng < 2 || !pass_may_rewrite(p)) return false;
-  merge_ways(p, v, ng, group);
-  return true;
+  hs_vec_free(&all);
+  hs_arena_free(&a);
+  return st;
 }
 
 hs_status pass_dot_merger(pass_ctx *p) {
   i64 limit = pass_option_int(p, "max_size_to_merge", (i64)32 << 20);
   u32 n;
   hlo_computation **comps = hlo_comp_post_order(p->m, p->scratch, &n);
-  for (u32 k = 0; k < n; k++) {
-    if (hlo_is_fusion_comp(comps[k])) continue;
-    u32 ni = comps[k]->ninstrs;
-    hlo_instr **order = hlo_post_order(comps[k], p->scratch);
-    for (u32 j = 0; j < ni; j++) {
-      if (order[j]->dead || order[j]->nuses < 2) continue;
-      hs_arena a = {0};
-      for (u32 s = 0; s < 2; s++)
-        while (around(p, order[j], s, limit, &a)) continue;
-      while (around_any_way(p, order[j], limit, &a)) continue;
-      hs_arena_free(&a);
-      HS_TRY(hs_poll());
-    }
-  }
+  for (u32 k = 0; k < n; k++)
+    if (!hlo_is_fusion_comp(comps[k])) HS_TRY(merge_in(p, comps[k], limit));
   return HS_GOOD;
 }
