@@ -27,8 +27,19 @@ static void put_indented(hs_buf *b, const char *text, size_t n) {
   }
 }
 
+void hlo_put_recovery_module(hs_buf *b, const hlo_module *m) {
+  hlo_print_options o = hlo_print_default();
+  o.print_large_constants = true;
+  hs_buf text = {0};
+  if (m) hlo_print_module(&text, m, &o);
+  hs_buf_puts(b, ",\n  \"\n");
+  put_indented(b, text.p, text.n);
+  hs_buf_puts(b, "\n  \"");
+  hs_buf_free(&text);
+}
+
 hs_str proto_recovery_text(proto_reader *r, pb table) {
-  hs_buf b = {0}, text = {0};
+  hs_buf b = {0};
   hs_buf_puts(&b, "{\n");
   for (pb_field e, module; !r->failed && pb_next(&table, &e);) {
     if (e.num != 1 || e.wire != 2) continue;
@@ -41,21 +52,14 @@ hs_str proto_recovery_text(proto_reader *r, pb table) {
       hs_status s = r->depth >= 4 ? hs_fail(HS_E_LIMIT, "recovery tables are nested too deeply") : proto_read_nested(r->ctx, module.sub, r->depth + 1, &m);
       if (!hs_ok(s)) proto_error(r, "a recovery module: %s", s.err->message);
       hs_status_drop(s);
-      hlo_print_options o = hlo_print_default();
-      o.print_large_constants = true;
-      text.n = 0;
-      if (m) hlo_print_module(&text, m, &o);
+      hlo_put_recovery_module(&b, m);
       hlo_module_free(m);
-      hs_buf_puts(&b, ",\n  \"\n");
-      put_indented(&b, text.p, text.n);
-      hs_buf_puts(&b, "\n  \"");
     }
     hs_buf_putc(&b, '\n');
   }
   hs_buf_putc(&b, '}');
   hs_str out = {hs_arena_strndup(r->arena, b.p, b.n), b.n};
   hs_buf_free(&b);
-  hs_buf_free(&text);
   return out;
 }
 

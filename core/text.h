@@ -59,11 +59,12 @@ hlo_print_options hlo_print_default(void);        // HloPrintOptions()
 hlo_print_options hlo_print_short_parsable(void);
 hlo_print_options hlo_print_canonical(void);
 hlo_print_options hlo_print_compact(void);        // for reading: no layouts, metadata or configurations, in columns
-hlo_print_options hlo_print_compact(void);         // for reading: no layouts, metadata or configurations; in columns
 hlo_print_options hlo_print_full(void);           // HloModule::ToString with large constants: what save and report write
 
 void hlo_print_module(hs_buf *, const hlo_module *, const hlo_print_options *);
 void hlo_print_computation(hs_buf *, const hlo_computation *, const hlo_print_options *);
+// The module of an entry of origin_recovery_table, ", \" ... \"", on lines of its own; NULL: an empty one.
+void hlo_put_recovery_module(hs_buf *, const hlo_module *);
 void hlo_print_instr(hs_buf *, const hlo_instr *, const hlo_print_options *);     // one line, no newline, no indent
 void hlo_print_literal(hs_buf *, const hlo_literal *);                            // with its shape's element formats, all elements
 void hlo_print_attr_value(hs_buf *, const hlo_instr *, const hlo_attr *, const hlo_print_options *);  // what stands after '='

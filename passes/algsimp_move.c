@@ -74,7 +74,9 @@ ALG_RULE(broadcast_of_reshape) {
     if (f < from->rank && from->dims[f] == to->dims[t] && to->rank - t >= from->rank - f) map[f++] = d.v[t];
     else if (to->dims[t] != 1) return NULL;
   }
-  return f == from->rank ? pass_alg_broadcast(a, src, i->shape, f, map) : NULL;
+  if (f < from->rank) return NULL;
+  pass_recover_reshape(X);
+  return pass_alg_broadcast(a, src, i->shape, f, map);
 }
 
 // ---- elementwise over broadcasts ------------------------------------------------------------------------------------------

@@ -73,6 +73,10 @@ const hlo_shape *pass_shape_as(const hlo_instr *like, hlo_dtype);
 // A computation of two scalar parameters -> root made by the caller.
 hlo_instr *pass_add_param(hlo_computation *, i64 number, const hlo_shape *);
 
+// Notes in the module's origin_recovery_table that the array a reshape stands for is that reshape of its operand's. For rewrites that
+// read the operand instead, after which the reshape may be gone. Nothing to note without an origin, or when there is an entry already.
+void pass_recover_reshape(hlo_instr *reshape);
+
 // What dce does (dce.c), for passes that leave unused things behind.
 hs_status pass_remove_unused(pass_ctx *);
 

@@ -437,9 +437,43 @@ static int tear_down(void **state) {
   return 0;
 }
 
+// A reshape that a broadcast no longer reads is remembered in the module's recovery table, once, and the table can be read back.
+static void recovery_table(void **state) {
+  (void)state;
+  hlo_module *m = parse("HloModule t\n\nENTRY e {\n  a = f32[5] parameter(0), origin={{\"a\"}}\n  b = f32[5] parameter(1)\n"
+                        "  r = f32[1,5] reshape(a), origin={{\"r\" {0,1}}}\n  s = f32[5,1] reshape(b), origin={{\"s__ovp4\"}}\n"
+                        "  x = f32[3,1,5] broadcast(r), dimensions={1,2}\n  y = f32[3,5,1] broadcast(s), dimensions={1,2}\n"
+                        "  z = f32[2,1,5] broadcast(r), dimensions={1,2}\n"
+                        "  ROOT o = (f32[3,1,5], f32[3,5,1], f32[2,1,5]) tuple(x, y, z)\n}\n");
+  run_ok(m, "algsimp");
+  assert_int_equal(count(m, "reshape"), 0);
+  const hlo_attr *table = hlo_attrs_find(m->attrs, HLO_ATTR_ORIGIN_RECOVERY_TABLE);
+  assert_non_null(table);
+  char *text = calloc(table->v.s.n + 1, 1);
+  memcpy(text, table->v.s.p, table->v.s.n);
+  const char *r = strstr(text, "{\"r\" {0,1}} : {\"a\"}"), *s = strstr(text, "{\"s__ovp4\"} : {\"s__ovp5\"}");
+  assert_non_null(r);
+  assert_non_null(s);
+  assert_null(strstr(r + 1, "{\"r\" {0,1}} :"));
+  assert_non_null(strstr(s, "reshape("));
+  free(text);
+  const hlo_origin *origin = hlo_attr_ptr(m->entry->params[1], HLO_ATTR_ORIGIN);
+  assert_non_null(origin);
+  assert_true(hs_str_eq(origin->root->name, HS_STR("s__ovp5")));
+  hs_buf b = {0};
+  hlo_print_options o = hlo_print_default();
+  hlo_print_module(&b, m, &o);
+  hlo_module *again = parse(hs_buf_cstr(&b));
+  table = hlo_attrs_find(again->attrs, HLO_ATTR_ORIGIN_RECOVERY_TABLE);
+  assert_non_null(table);
+  hs_buf_free(&b);
+  hlo_module_free(again);
+  hlo_module_free(m);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(data_cases), cmocka_unit_test(rolled_back), cmocka_unit_test(changes_are_seen), cmocka_unit_test(rewrite_limit),
                                      cmocka_unit_test(names), cmocka_unit_test(pipelines), cmocka_unit_test(pipeline_options), cmocka_unit_test(dead_collectives),
-                                     cmocka_unit_test(dead_marked), cmocka_unit_test(left_alone), cmocka_unit_test(own_pipelines), cmocka_unit_test(steps_as_it_runs), cmocka_unit_test(costs), cmocka_unit_test(memory)};
+                                     cmocka_unit_test(dead_marked), cmocka_unit_test(left_alone), cmocka_unit_test(own_pipelines), cmocka_unit_test(steps_as_it_runs), cmocka_unit_test(costs), cmocka_unit_test(memory), cmocka_unit_test(recovery_table)};
   return cmocka_run_group_tests(tests, set_up, tear_down);
 }
