@@ -7,13 +7,17 @@
 // use wants another layout than its operand has got, a copy is made.
 //
 // An array is named by the instruction that makes it and a leaf of its shape; tuples, their elements and barriers only hand
-// arrays on. Tables are indexed by such leaves: the layout of a leaf (`leaf`), and the one a use wants (`wants`).
+// arrays on, and so do custom calls that take or give a buffer, b(...), aliased to an operand: what a buffer holds keeps
+// one layout from the pin to the unpin, as a buffer cannot be copied. A custom call that fixes layouts gets copies of the
+// operands that its result may overwrite. All-reduces on one channel meet across modules: one layout serves them all. Tables are indexed by such leaves: the layout of a leaf (`leaf`), and the one a use wants (`wants`).
 // Options: cpu (matrix products are row-major, default true); row_major (nothing spreads: every array that has no layout
 // gets the row-major one, so that transposes and copies alone say where the order changes).
 #include "passes/util.h"
 
 typedef struct leaf_of { hlo_instr *i; u32 slot, inner; } leaf_of;   // slot: of the operand, for a use
 typedef struct slot { const hlo_layout *layout; bool fixed; leaf_of at; } slot;
+typedef struct channel { i64 id; const hlo_layout *layout; } channel;
+typedef HS_VEC(channel) channels;         // of all-reduces: the layout of the first one on each
 typedef struct assign {
   pass_ctx *c;
   hlo_computation *comp;
@@ -22,6 +26,7 @@ typedef struct assign {
   u32 lo, nids, *base, *ubase;            // by instruction id - lo: the first of its leaves, of its operands' leaves
   slot *leaf, *use;
   u32 nleaf, nuse;
+  channels *channels;
   HS_VEC(u32) stack;                      // 2k: leaf k, 2k + 1: use k, whose constraint has not spread yet
 } assign;
 
@@ -32,11 +37,40 @@ static u32 leaves_before(const hlo_shape *s, u32 element) {
   return n;
 }
 
+// What lies in memory for a leaf: a buffer's content, or the leaf itself.
+static const hlo_shape *content(const hlo_shape *leaf) { return leaf->dtype == HLO_BUFFER ? leaf->elems[0] : leaf; }
+
+// The leaf at an index of a shape, of which the first position is read: aliases of custom calls lie no deeper.
+static u32 leaf_at(const hlo_shape *s, hlo_ints index) { return index.n && hlo_shape_is_tuple(s) ? leaves_before(s, (u32)index.v[0]) : 0; }
+
+// Whether leaf `inner` of i is a leaf of an operand, held in a buffer on at least one side; which one: *operand, *leaf.
+static bool forwards(const hlo_instr *i, u32 inner, u32 *operand, u32 *leaf) {
+  const hlo_aliases *v = i->opcode == HLO_CUSTOM_CALL ? hlo_attr_ptr(i, HLO_ATTR_OUTPUT_TO_OPERAND_ALIASING) : NULL;
+  for (u32 k = 0; v && k < v->n; k++) {
+    const hlo_alias_entry *e = &v->v[k];
+    if (leaf_at(i->shape, e->out_index) != inner || e->param < 0 || e->param >= i->noperands) continue;
+    const hlo_shape *o = hlo_operand(i, (u32)e->param)->shape;
+    *operand = (u32)e->param, *leaf = leaf_at(o, e->param_index);
+    const hlo_shape *from = hlo_shape_leaf(o, *leaf), *to = hlo_shape_leaf(i->shape, inner);
+    if ((from->dtype == HLO_BUFFER || to->dtype == HLO_BUFFER) && content(from)->logical == content(to)->logical) return true;
+  }
+  return false;
+}
+
+// The leaf of i that leaf `inner` of its operand is, when it goes on unchanged; false when i uses it up.
+static bool forwarded(const hlo_instr *i, u32 operand, u32 inner, u32 *to) {
+  u32 o, leaf;
+  for (u32 r = 0; i->opcode == HLO_CUSTOM_CALL && r < hlo_shape_leaves(i->shape); r++)
+    if (forwards(i, r, &o, &leaf) && o == operand && leaf == inner) return *to = r, true;
+  return false;
+}
+
 static bool hands_on(const hlo_instr *i) { return i->opcode == HLO_OPT_BARRIER || i->opcode == HLO_DOMAIN || i->opcode == HLO_ADD_DEPENDENCY; }
 
 // The instruction and leaf that makes leaf `inner` of i.
 static u32 maker(const assign *a, hlo_instr *i, u32 inner) {
   for (;;) {
+    u32 operand, leaf;
     if (i->opcode == HLO_TUPLE) {
       u32 k = 0, n;
       while (inner >= (n = hlo_shape_leaves(hlo_operand(i, k)->shape))) inner -= n, k++;
@@ -46,6 +80,8 @@ static u32 maker(const assign *a, hlo_instr *i, u32 inner) {
       i = hlo_operand(i, 0);
     } else if (hands_on(i)) {
       i = hlo_operand(i, 0);
+    } else if (forwards(i, inner, &operand, &leaf)) {
+      i = hlo_operand(i, operand), inner = leaf;
     } else {
       return a->base[i->id - a->lo] + inner;
     }
@@ -63,7 +99,10 @@ static const hlo_layout *order_layout(hlo_ctx *ctx, u32 rank, const i64 *minor_t
   l.minor_to_major = minor_to_major;
   return hlo_layout_intern(ctx, &l);
 }
-static const hlo_layout *order_of(hlo_ctx *ctx, const hlo_shape *s) { return s->layout ? order_layout(ctx, s->rank, s->layout->minor_to_major) : NULL; }
+static const hlo_layout *order_of(hlo_ctx *ctx, const hlo_shape *leaf) {
+  const hlo_shape *s = content(leaf);
+  return s->layout ? order_layout(ctx, s->rank, s->layout->minor_to_major) : NULL;
+}
 
 static void put(assign *a, u32 k, bool use, const hlo_layout *l, bool fixed) {
   slot *s = use ? &a->use[k] : &a->leaf[k];
@@ -79,8 +118,7 @@ static void put(assign *a, u32 k, bool use, const hlo_layout *l, bool fixed) {
 static bool aliased(const hlo_instr *i, u32 inner, u32 operand) {
   const hlo_aliases *v = hlo_attr_ptr(i, HLO_ATTR_OUTPUT_TO_OPERAND_ALIASING);
   for (u32 k = 0; v && k < v->n; k++) {
-    u32 leaf = v->v[k].out_index.n && hlo_shape_is_tuple(i->shape) ? leaves_before(i->shape, (u32)v->v[k].out_index.v[0]) : 0;
-    if (v->v[k].param == operand && v->v[k].param_index.n == 0 && leaf == inner) return true;
+    if (v->v[k].param == operand && v->v[k].param_index.n == 0 && leaf_at(i->shape, v->v[k].out_index) == inner) return true;
   }
   return false;
 }
@@ -148,6 +186,7 @@ static const hlo_layout *result_for(hlo_ctx *ctx, const hlo_instr *i, const hlo_
 static void to_uses(assign *a, hlo_instr *i, u32 inner, const hlo_layout *l) {
   hlo_for_each_use(u, i) {
     hlo_instr *user = u->user;
+    u32 on;
     if (user->opcode == HLO_TUPLE) {
       u32 before = 0;
       for (u32 k = 0; k < u->slot; k++) before += hlo_shape_leaves(hlo_operand(user, k)->shape);
@@ -157,6 +196,8 @@ static void to_uses(assign *a, hlo_instr *i, u32 inner, const hlo_layout *l) {
       if (inner >= from && inner < from + hlo_shape_leaves(user->shape)) to_uses(a, user, inner - from, l);
     } else if (hands_on(user)) {
       if (u->slot == 0) to_uses(a, user, inner, l);
+    } else if (forwarded(user, u->slot, inner, &on)) {
+      to_uses(a, user, on, l);
     } else if (hlo_shape_is_array(i->shape)) {
       put(a, use_at(a, user, u->slot, inner), true, l, false);
     }
@@ -199,10 +240,12 @@ static void spread(assign *a) {
 // ---- constraints from outside -----------------------------------------------------------------------------------------------
 static void fix_result(assign *a, hlo_instr *i, const hlo_shape *s) {
   for (u32 k = 0; k < hlo_shape_leaves(s); k++)
-    put(a, a->base[i->id - a->lo] + k, false, order_of(a->c->m->ctx, hlo_shape_leaf(s, k)), true);
+    put(a, maker(a, i, k), false, order_of(a->c->m->ctx, hlo_shape_leaf(s, k)), true);
 }
 static void fix_operand(assign *a, hlo_instr *i, u32 operand, const hlo_shape *s) {
-  for (u32 k = 0; k < hlo_shape_leaves(s); k++) put(a, use_at(a, i, operand, k), true, order_of(a->c->m->ctx, hlo_shape_leaf(s, k)), true);
+  u32 on;
+  for (u32 k = 0; k < hlo_shape_leaves(s); k++)
+    if (!forwarded(i, operand, k, &on)) put(a, use_at(a, i, operand, k), true, order_of(a->c->m->ctx, hlo_shape_leaf(s, k)), true);
 }
 
 static void fix_row_major(assign *a, hlo_instr *i) {
@@ -249,7 +292,13 @@ static void fix_instruction(assign *a, hlo_instr *i) {
 }
 
 // ---- the result -------------------------------------------------------------------------------------------------------------
-// s with its leaves from number *at on as the makers of i's leaves have them; extras of a layout (tiles, spaces) stay.
+static const hlo_shape *in_order(hlo_ctx *ctx, const hlo_shape *s, const hlo_layout *l) {
+  hlo_layout now = s->layout ? *s->layout : *l;
+  now.minor_to_major = l->minor_to_major;
+  return hlo_shape_with_layout(ctx, s, hlo_layout_intern(ctx, &now));
+}
+
+// s with its leaves from number *at on as the makers of i's leaves have them, extras of a layout (tiles, spaces) too.
 static const hlo_shape *assigned(assign *a, hlo_instr *i, const hlo_shape *s, u32 *at) {
   hlo_ctx *ctx = a->c->m->ctx;
   if (hlo_shape_is_tuple(s)) {
@@ -257,11 +306,12 @@ static const hlo_shape *assigned(assign *a, hlo_instr *i, const hlo_shape *s, u3
     for (u32 k = 0; k < s->nelems; k++) e[k] = assigned(a, i, s->elems[k], at);
     return hlo_shape_tuple(ctx, s->nelems, e);
   }
-  const hlo_layout *l = a->leaf[maker(a, i, (*at)++)].layout;
-  if (!hlo_shape_is_array(s) || !l) return s;
-  hlo_layout now = s->layout ? *s->layout : *l;
-  now.minor_to_major = l->minor_to_major;
-  return hlo_shape_with_layout(ctx, s, hlo_layout_intern(ctx, &now));
+  const slot *v = &a->leaf[maker(a, i, (*at)++)];
+  const hlo_shape *array = content(s), *made = content(hlo_shape_leaf(v->at.i->shape, v->at.inner));
+  if (!hlo_shape_is_array(array) || !v->layout) return s;
+  if (made->layout) array = hlo_shape_with_layout(ctx, array, made->layout);
+  array = in_order(ctx, array, v->layout);
+  return s->dtype == HLO_BUFFER ? hlo_shape_buffer(ctx, array) : array;
 }
 
 // x in the layouts of `want` (NULL leaves: as it is), copied where they differ.
@@ -277,8 +327,8 @@ static hlo_instr *laid_out(assign *a, hlo_instr *x, const hlo_shape *want, hlo_i
   if (!hlo_shape_is_tuple(x->shape)) return x;
   hlo_instr **e = HS_NEW_ARRAY(a->c->scratch, hlo_instr *, want->nelems + 1);
   for (u32 k = 0; k < want->nelems; k++) {
-    e[k] = pass_element(x, k);
-    if (before && e[k]->opcode == HLO_GET_TUPLE_ELEMENT && e[k]->next == NULL) hlo_move_before(e[k], before);
+    e[k] = hlo_add_gte(x, k);   // of a tuple too: simplification takes it apart, as after XLA's pass
+    if (before) hlo_move_before(e[k], before);
     e[k] = laid_out(a, e[k], want->elems[k], before);
   }
   hlo_instr *t = hlo_add_tuple(x->parent, want->nelems, e);
@@ -295,9 +345,7 @@ static const hlo_shape *wanted(assign *a, hlo_instr *i, u32 operand, const hlo_s
   }
   const slot *u = &a->use[use_at(a, i, operand, (*inner)++)];
   if (!hlo_shape_is_array(s) || !u->layout || !s->layout) return s;
-  hlo_layout now = *s->layout;
-  now.minor_to_major = u->layout->minor_to_major;
-  return hlo_shape_with_layout(ctx, s, hlo_layout_intern(ctx, &now));
+  return in_order(ctx, s, u->layout);
 }
 
 static void number(assign *a) {
@@ -354,35 +402,100 @@ static void apply(assign *a, u32 n, const hlo_shape *result, bool body) {
   if (root != a->comp->root) hlo_set_root(a->comp, root);
 }
 
+// An all-reduce of one array whose channel is known elsewhere; the channel's entry, NULL when it has none yet.
+static bool on_channel(const hlo_instr *i) { return i->opcode == HLO_ALL_REDUCE && hlo_attr_int(i, HLO_ATTR_CHANNEL_ID, 0) > 0 && hlo_shape_is_array(i->shape) && i->noperands == 1; }
+static const hlo_layout *channel_layout(const channels *c, const hlo_instr *i) {
+  i64 id = hlo_attr_int(i, HLO_ATTR_CHANNEL_ID, 0);
+  for (size_t k = 0; k < c->n; k++)
+    if (c->v[k].id == id && c->v[k].layout->rank == i->shape->rank) return c->v[k].layout;
+  return NULL;
+}
+
+// Notes the layouts of channels that are new here; whether an all-reduce lies otherwise than its channel.
+static bool channels_differ(assign *a) {
+  bool differ = false;
+  for (u32 t = 0; t < a->comp->ninstrs; t++) {
+    const hlo_instr *i = a->order[t];
+    if (!on_channel(i)) continue;
+    const hlo_layout *l = a->leaf[a->base[i->id - a->lo]].layout, *known = channel_layout(a->channels, i);
+    if (!known) hs_vec_push(a->channels, ((channel){hlo_attr_int(i, HLO_ATTR_CHANNEL_ID, 0), l}));
+    else differ |= known != l;
+  }
+  return differ;
+}
+
+// The layout that the array of leaf k takes when nothing asks for one: that of a copy of it, which then moves nothing, or row-major.
+static const hlo_layout *free_layout(const assign *a, u32 k) {
+  const hlo_instr *i = a->leaf[k].at.i;
+  hlo_for_each_use(u, i) {
+    if (u->user->opcode != HLO_COPY || !hlo_shape_is_array(i->shape)) continue;
+    const hlo_layout *l = a->leaf[a->base[u->user->id - a->lo]].layout;
+    if (l) return l;
+  }
+  return hlo_layout_default(a->c->m->ctx, content(hlo_shape_leaf(i->shape, a->leaf[k].at.inner))->rank);
+}
+
+// Gives every array of the computation a layout: first what is fixed, then what follows, then what is free.
+static void solve(assign *a, const hlo_shape *const *params, const hlo_shape *result) {
+  u32 n = a->comp->ninstrs;
+  hlo_ctx *ctx = a->c->m->ctx;
+  for (u32 k = 0; k < a->nleaf; k++) a->leaf[k].layout = NULL, a->leaf[k].fixed = false;
+  for (u32 k = 0; k < a->nuse; k++) a->use[k].layout = NULL, a->use[k].fixed = false;
+  for (u32 k = 0; params && k < a->comp->nparams; k++) fix_result(a, a->comp->params[k], params[k]);
+  for (u32 t = 0; t < n; t++) {
+    hlo_instr *i = a->order[t];
+    if (on_channel(i)) put(a, a->base[i->id - a->lo], false, channel_layout(a->channels, i), true);
+    else fix_instruction(a, i);
+  }
+  if (result)
+    for (u32 k = 0; k < hlo_shape_leaves(result); k++) put(a, maker(a, a->comp->root, k), false, order_of(ctx, hlo_shape_leaf(result, k)), false);
+  for (size_t k = 0; k < a->stack.n / 2; k++) {   // the first constraint on top
+    u32 swap = a->stack.v[k];
+    a->stack.v[k] = a->stack.v[a->stack.n - 1 - k], a->stack.v[a->stack.n - 1 - k] = swap;
+  }
+  spread(a);
+  for (u32 t = 0; t < n; t++) {
+    hlo_instr *i = a->order[t];
+    for (u32 k = 0; k < hlo_shape_leaves(i->shape); k++) {
+      u32 v = a->base[i->id - a->lo] + k;
+      if (!hlo_shape_is_array(content(hlo_shape_leaf(i->shape, k))) || a->leaf[v].layout || maker(a, i, k) != v) continue;
+      put(a, v, false, free_layout(a, v), false);
+      spread(a);
+    }
+  }
+}
+
 // params (by number) and result: shapes with the layouts that are asked for from outside; NULL when there are none.
-// A body's result is laid out like its parameter.
-static void assign_computation(pass_ctx *c, hlo_computation *comp, const hlo_shape *const *params, const hlo_shape *result, bool body) {
-  assign a = {.c = c, .comp = comp, .cpu = pass_option_bool(c, "cpu", true)};
-  hlo_ctx *ctx = c->m->ctx;
+// A body's result is laid out like its parameter. An all-reduce that came to lie otherwise than its channel makes a second round.
+static void assign_computation(pass_ctx *c, channels *known, hlo_computation *comp, const hlo_shape *const *params, const hlo_shape *result, bool body) {
+  assign a = {.c = c, .comp = comp, .cpu = pass_option_bool(c, "cpu", true), .channels = known};
   u32 n = comp->ninstrs;
   number(&a);
   a.order = hlo_post_order(comp, c->scratch);
-  for (u32 k = 0; params && k < comp->nparams; k++) fix_result(&a, comp->params[k], params[k]);
-  for (u32 t = 0; t < n; t++) fix_instruction(&a, a.order[t]);
-  if (result)
-    for (u32 k = 0; k < hlo_shape_leaves(result); k++) put(&a, maker(&a, comp->root, k), false, order_of(ctx, hlo_shape_leaf(result, k)), false);
-  for (size_t k = 0; k < a.stack.n / 2; k++) {   // the first constraint on top
-    u32 swap = a.stack.v[k];
-    a.stack.v[k] = a.stack.v[a.stack.n - 1 - k], a.stack.v[a.stack.n - 1 - k] = swap;
-  }
-  spread(&a);
-  for (u32 t = 0; t < n; t++) {
-    hlo_instr *i = a.order[t];
-    for (u32 k = 0; k < hlo_shape_leaves(i->shape); k++) {
-      const hlo_shape *s = hlo_shape_leaf(i->shape, k);
-      u32 v = a.base[i->id - a.lo] + k;
-      if (!hlo_shape_is_array(s) || a.leaf[v].layout || maker(&a, i, k) != v) continue;
-      put(&a, v, false, hlo_layout_default(ctx, s->rank), false);
-      spread(&a);
-    }
-  }
+  solve(&a, params, result);
+  if (channels_differ(&a)) solve(&a, params, result);
   apply(&a, n, result, body);
   hs_vec_free(&a.stack);
+}
+
+// What a custom call of fixed layouts may overwrite is copied first, unless it is a copy that nothing else reads: the layout
+// of a result that lies in an operand's place would else be forced on all other uses of that operand.
+static void copy_overwritten(pass_ctx *c, hlo_computation *comp) {
+  hlo_for_each_instr_safe(i, comp) {
+    const hlo_aliases *v = i->opcode == HLO_CUSTOM_CALL ? hlo_attr_ptr(i, HLO_ATTR_OUTPUT_TO_OPERAND_ALIASING) : NULL;
+    if (!v || !hlo_attr_ptr(i, HLO_ATTR_OPERAND_LAYOUT_CONSTRAINTS)) continue;
+    for (u32 k = 0; k < v->n; k++) {
+      if (v->v[k].param < 0 || v->v[k].param >= i->noperands) continue;
+      u32 o = (u32)v->v[k].param;
+      hlo_instr *x = hlo_operand(i, o);
+      if (!hlo_shape_is_array(x->shape) || (x->opcode == HLO_COPY && x->nuses == 1)) continue;
+      pass_note_done(c, x, i, "copied: the custom call may overwrite it");
+      hlo_instr *copy = hlo_add(comp, HLO_COPY, x->shape, 1, &x, NULL);
+      hlo_add_provenance(copy, x);
+      hlo_move_before(copy, i);
+      hlo_set_operand(i, o, copy);
+    }
+  }
 }
 
 static bool is_body(const hlo_module *m, const hlo_computation *x) {
@@ -391,13 +504,13 @@ static bool is_body(const hlo_module *m, const hlo_computation *x) {
 }
 
 // Conditions read the state as the body has it, branches give the same result; callers of x come after it.
-static void agree(pass_ctx *c, hlo_computation *x) {
+static void agree(pass_ctx *c, channels *known, hlo_computation *x) {
   hlo_for_each_instr(i, x) {
     hlo_computation *called[64];
     u32 n = i->opcode == HLO_WHILE || i->opcode == HLO_CONDITIONAL ? hlo_called(i, called, 64) : 0;
-    if (i->opcode == HLO_WHILE && n == 2 && called[1]->params[0]->shape != called[0]->params[0]->shape) assign_computation(c, called[1], &called[0]->params[0]->shape, NULL, false);
+    if (i->opcode == HLO_WHILE && n == 2 && called[1]->params[0]->shape != called[0]->params[0]->shape) assign_computation(c, known, called[1], &called[0]->params[0]->shape, NULL, false);
     for (u32 k = 1; i->opcode == HLO_CONDITIONAL && k < HS_MIN(n, 64u); k++)
-      if (called[k]->root->shape != called[0]->root->shape) assign_computation(c, called[k], NULL, called[0]->root->shape, false);
+      if (called[k]->root->shape != called[0]->root->shape) assign_computation(c, known, called[k], NULL, called[0]->root->shape, false);
   }
 }
 
@@ -421,17 +534,24 @@ hs_status pass_layout_assignment(pass_ctx *c) {
   hlo_computation **order = hlo_comp_post_order(m, c->scratch, &n);
   const hlo_attr *at = hlo_attrs_find(m->attrs, HLO_ATTR_ENTRY_COMPUTATION_LAYOUT);
   const hlo_program_shape *given = at ? at->v.p : NULL;
+  channels known = {0};
   for (u32 k = 0; k < n; k++) {
     hlo_computation *x = order[k];
     if (hlo_is_fusion_comp(x)) continue;
-    agree(c, x);
+    agree(c, &known, x);
+    copy_overwritten(c, x);
     if (x != m->entry) {
-      assign_computation(c, x, NULL, NULL, is_body(m, x));
+      assign_computation(c, &known, x, NULL, NULL, is_body(m, x));
       continue;
     }
     const hlo_shape **params = HS_NEW_ARRAY(c->scratch, const hlo_shape *, x->nparams + 1);
-    for (u32 p = 0; p < x->nparams; p++) params[p] = given && p < given->n ? given->params[p] : x->params[p]->shape;
-    assign_computation(c, x, params, given ? given->result : x->root->shape, false);
+    for (u32 p = 0; p < x->nparams; p++) {   // where the entry's layouts are open, the parameter's own; memory spaces come along
+      params[p] = given && p < given->n ? given->params[p] : x->params[p]->shape;
+      const hlo_shape *full = filled(m->ctx, params[p], x->params[p]->shape, c->scratch);
+      if (full != x->params[p]->shape) hlo_set_shape(x->params[p], full);
+    }
+    assign_computation(c, &known, x, params, given ? given->result : x->root->shape, false);
   }
+  hs_vec_free(&known);
   return HS_GOOD;
 }

@@ -254,7 +254,11 @@ static inline bool setup_assign(m_env *v, hlo_module *m, const m_expr *to, m_val
     m_value i = m_eval(v, to->args[0]->on), at = m_eval(v, to->args[1]);
     if (i.kind != V_INSTR || at.kind != V_LIST) return false;
     const hlo_shape *s = setup_put_subshape(m->ctx, &v->a, i.i->shape, at.v, at.n, x.p);
-    return s ? (hlo_set_shape(i.i, s), true) : false;
+    if (!s) return false;
+    hlo_set_shape(i.i, s);
+    hlo_program_shape program = m_program(v, m);   // ComputeProgramShape() of the edited root has its layouts
+    if (i.i == m->entry->root) program.result = s, setup_program(m, program);
+    return true;
   }
   return false;
 }

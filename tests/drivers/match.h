@@ -196,7 +196,7 @@ static inline m_answer m_shape_match(m_env *v, const m_expr *p, const hlo_shape 
   else if (IS("WithElementType") && x.kind == V_NUMBER) here = m_yes(s->dtype == (hlo_dtype)x.number);
   else if (IS("WithRank") && x.kind == V_NUMBER) here = m_yes(hlo_shape_is_array(s) && s->rank == (u32)x.number);
   else if (IS("WithLayout") && x.kind == V_LIST) here = s->layout ? m_equal(v, m_ints_value(v, (hlo_ints){s->rank, s->layout->minor_to_major}), x) : M_NO;
-  else if (IS("WithLayoutEqualTo") && x.kind == V_LAYOUT) here = m_yes(s->layout == x.p);
+  else if (IS("WithLayoutEqualTo") && x.kind == V_LAYOUT) here = m_yes(m_array_of(s)->layout == x.p);
   else if (IS("EqualTo") && x.kind == V_SHAPE) here = m_equal(v, m_shape_value(s), x);
   else if (IS("CompatibleTo") && x.kind == V_SHAPE) here = m_yes(s->logical == ((const hlo_shape *)x.p)->logical);
 #undef IS

@@ -50,6 +50,7 @@ static inline m_value m_str(m_env *v, hs_str s) { return m_text(hs_arena_strndup
 static inline m_value m_instr(hlo_instr *i) { return i ? (m_value){.kind = V_INSTR, .i = i} : (m_value){.kind = V_NULL}; }
 static inline m_value m_comp_value(hlo_computation *c) { return c ? (m_value){.kind = V_COMP, .c = c} : (m_value){.kind = V_NULL}; }
 static inline m_value m_shape_value(const hlo_shape *s) { return s ? (m_value){.kind = V_SHAPE, .p = s} : m_unknown(); }
+static inline const hlo_shape *m_array_of(const hlo_shape *s) { return s->dtype == HLO_BUFFER ? s->elems[0] : s; }   // a buffer has its content's layout
 static inline m_value m_layout_value(const hlo_layout *l) { return (m_value){.kind = V_LAYOUT, .p = l}; }
 static inline m_value m_list(u32 n, const m_value *x) { return (m_value){.kind = V_LIST, .n = n, .v = x}; }
 static inline m_value m_ints_value(m_env *v, hlo_ints x) {
@@ -449,7 +450,11 @@ MEMBER(s_elems) {
   for (u32 k = 0; k < SHAPE->nelems; k++) l[k] = m_shape_value(SHAPE->elems[k]);
   return e->n ? m_at(m_list(SHAPE->nelems, l), m_arg(v, e, 0, 0)) : m_list(SHAPE->nelems, l);
 }
-MEMBER(s_layout) { (void)v, (void)e; return hlo_shape_is_array(SHAPE) ? m_layout_value(SHAPE->layout) : m_unknown(); }
+MEMBER(s_layout) {
+  (void)v, (void)e;
+  const hlo_shape *s = m_array_of(SHAPE);
+  return hlo_shape_is_array(s) ? m_layout_value(s->layout) : m_unknown();
+}
 MEMBER(s_has_layout) { (void)v, (void)e; return m_number(SHAPE->layout != NULL); }
 MEMBER(s_dynamic) { i64 k = m_arg(v, e, 0, 0); return m_number(SHAPE->dynamic && k >= 0 && k < (i64)SHAPE->rank && SHAPE->dynamic[k]); }
 MEMBER(l_order) { (void)e; return LAYOUT ? m_ints_value(v, (hlo_ints){LAYOUT->rank, LAYOUT->minor_to_major}) : m_unknown(); }

@@ -471,9 +471,103 @@ static void recovery_table(void **state) {
   hlo_module_free(m);
 }
 
+// ---- layouts --------------------------------------------------------------------------------------------------------------
+// The layout of leaf k of the entry's instruction of this name; of a buffer, what it holds.
+static const hlo_layout *layout_of(const hlo_module *m, const char *name, u32 k) {
+  hlo_for_each_instr(i, m->entry) {
+    if (strcmp(i->name, name) != 0) continue;
+    const hlo_shape *s = hlo_shape_leaf(i->shape, k);
+    return s->dtype == HLO_BUFFER ? s->elems[0]->layout : s->layout;
+  }
+  fail_msg("no %s", name);
+  return NULL;
+}
+
+// A buffer cannot be copied: from the pin to the unpin it has the layout of the pin, which gets a copy of its own.
+static void buffers_keep_their_layout(void **state) {
+  (void)state;
+  hlo_module *m = parse(
+      "HloModule m, entry_computation_layout={(f32[2,8]{1,0})->(f32[2,8]{1,0}, f32[2,8]{1,0})}\n"
+      "ENTRY e {\n"
+      "  x = f32[2,8] parameter(0)\n"
+      "  b0 = b(f32[2,8]{0,1}) custom-call(x), custom_call_target=\"Pin\", output_to_operand_aliasing={{}: (0, {})}, operand_layout_constraints={f32[2,8]{0,1}}\n"
+      "  b1 = b(f32[2,8]) custom-call(b0), custom_call_target=\"AddOne\", output_to_operand_aliasing={{}: (0, {})}\n"
+      "  v = f32[2,8] custom-call(b1), custom_call_target=\"Unpin\", output_to_operand_aliasing={{}: (0, {})}\n"
+      "  ROOT t = (f32[2,8], f32[2,8]) tuple(v, x)\n"
+      "}\n");
+  run_ok(m, "layout-assignment");
+  static const char *const chain[] = {"b0", "b1", "v"};
+  for (u32 k = 0; k < 3; k++) assert_int_equal(layout_of(m, chain[k], 0)->minor_to_major[0], 0);
+  assert_int_equal(layout_of(m, "x", 0)->minor_to_major[0], 1);
+  assert_int_equal(count(m, "copy"), 2);   // before the pin, and of the result
+  hlo_module_free(m);
+}
+
+// A pin whose operand has the right layout already still gets a copy: it would overwrite what others read.
+static void pins_are_copied(void **state) {
+  (void)state;
+  hlo_module *m = parse(
+      "HloModule m, entry_computation_layout={(f32[2,8]{0,1})->(f32[2,8]{0,1}, f32[2,8]{0,1})}\n"
+      "ENTRY e {\n"
+      "  x = f32[2,8] parameter(0)\n"
+      "  b = b(f32[2,8]{0,1}) custom-call(x), custom_call_target=\"Pin\", output_to_operand_aliasing={{}: (0, {})}, operand_layout_constraints={f32[2,8]{0,1}}\n"
+      "  v = f32[2,8] custom-call(b), custom_call_target=\"Unpin\", output_to_operand_aliasing={{}: (0, {})}\n"
+      "  ROOT t = (f32[2,8], f32[2,8]) tuple(v, x)\n"
+      "}\n");
+  run_ok(m, "layout-assignment");
+  assert_int_equal(count(m, "copy"), 1);
+  run_ok(m, "layout-assignment");   // a copy that only the pin reads serves
+  assert_int_equal(count(m, "copy"), 1);
+  hlo_module_free(m);
+}
+
+// One array twice in a nested result, wanted in two layouts: one of them is copied.
+static void nested_results(void **state) {
+  (void)state;
+  hlo_module *m = parse(
+      "HloModule m, entry_computation_layout={(f32[2,3]{1,0})->((f32[2,3]{1,0}), (f32[2,3]{0,1}))}\n"
+      "ENTRY e {\n"
+      "  x = f32[2,3] parameter(0)\n"
+      "  t = (f32[2,3]) tuple(x)\n"
+      "  ROOT both = ((f32[2,3]), (f32[2,3])) tuple(t, t)\n"
+      "}\n");
+  run_ok(m, "layout-assignment, algsimp{layout_sensitive=true}, dce");
+  assert_int_equal(count(m, "copy"), 1);
+  assert_int_equal(count(m, "get-tuple-element"), 0);
+  assert_int_equal(hlo_shape_leaf(m->entry->root->shape, 0)->layout->minor_to_major[0], 1);
+  assert_int_equal(hlo_shape_leaf(m->entry->root->shape, 1)->layout->minor_to_major[0], 0);
+  hlo_module_free(m);
+}
+
+// An entry that fixes some layouts only: those hold, with their memory space; the others are free.
+static void partly_fixed_entry(void **state) {
+  (void)state;
+  static const char text[] =
+      "HloModule m, entry_computation_layout={((f32[2,8]{0,1:S(5)}, f32[2,8]))->f32[2,8]}\n"
+      "ENTRY e {\n"
+      "  p = (f32[2,8], f32[2,8]) parameter(0)\n"
+      "  a = f32[2,8] get-tuple-element(p), index=0\n"
+      "  b = f32[2,8] get-tuple-element(p), index=1\n"
+      "  ROOT r = f32[2,8] add(a, b)\n"
+      "}\n";
+  hlo_module *m = NULL;
+  assert_true(hs_ok(hlo_parse(ctx, text, strlen(text), &(hlo_parse_options){.keep_missing_layouts = true}, &m)));
+  run_ok(m, "layout-assignment");
+  for (u32 k = 0; k < 2; k++) {
+    assert_int_equal(layout_of(m, "p", k)->minor_to_major[0], 0);
+    assert_int_equal(layout_of(m, "p", k)->memory_space, k == 0 ? 5 : 0);
+  }
+  assert_int_equal(layout_of(m, "a", 0)->memory_space, 5);
+  assert_int_equal(layout_of(m, "r", 0)->minor_to_major[0], 0);
+  assert_int_equal(layout_of(m, "r", 0)->memory_space, 0);
+  assert_int_equal(count(m, "copy"), 0);
+  hlo_module_free(m);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(data_cases), cmocka_unit_test(rolled_back), cmocka_unit_test(changes_are_seen), cmocka_unit_test(rewrite_limit),
                                      cmocka_unit_test(names), cmocka_unit_test(pipelines), cmocka_unit_test(pipeline_options), cmocka_unit_test(dead_collectives),
-                                     cmocka_unit_test(dead_marked), cmocka_unit_test(left_alone), cmocka_unit_test(own_pipelines), cmocka_unit_test(steps_as_it_runs), cmocka_unit_test(costs), cmocka_unit_test(memory), cmocka_unit_test(recovery_table)};
+                                     cmocka_unit_test(dead_marked), cmocka_unit_test(left_alone), cmocka_unit_test(own_pipelines), cmocka_unit_test(steps_as_it_runs), cmocka_unit_test(costs), cmocka_unit_test(memory), cmocka_unit_test(recovery_table),
+                                     cmocka_unit_test(buffers_keep_their_layout), cmocka_unit_test(pins_are_copied), cmocka_unit_test(nested_results), cmocka_unit_test(partly_fixed_entry)};
   return cmocka_run_group_tests(tests, set_up, tear_down);
 }
