@@ -119,8 +119,12 @@ bool ev_writable(const hlo_literal *l) {
 }
 
 static void set_shape(hlo_literal *l, const hlo_shape *s) {
+  if (!s->dynamic || l->shape->rank < s->rank) {   // not wanted, or made for fewer dimensions
+    hs_free(l->dynamic_sizes);
+    l->dynamic_sizes = NULL;
+  }
   l->shape = s;
-  if (!s->dynamic) { hs_free(l->dynamic_sizes); l->dynamic_sizes = NULL; return; }
+  if (!s->dynamic) return;
   if (!l->dynamic_sizes) l->dynamic_sizes = hs_calloc(s->rank ? s->rank : 1, sizeof *l->dynamic_sizes);
   for (u32 d = 0; d < s->rank; d++) l->dynamic_sizes[d] = (i32)HS_MIN(s->dims[d], INT32_MAX);
 }

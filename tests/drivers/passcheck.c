@@ -318,5 +318,8 @@ int main(int argc, char **argv) {
   if (r.all.invalid) printf("%u files left out: not valid, or not to be run\n", r.all.invalid);
   printf("passcheck: %u/%u modules, %u runs of %u passes and %u pipelines, %u changed their module, %u of these not evaluated\n", r.all.modules - r.all.failed_modules, r.all.modules,
          r.all.runs, r.only ? 1 : pass_count, r.only ? 0 : pipeline_count, r.all.changed, r.all.unevaluated);
+  for (size_t k = 0; k < r.files.n; k++) hs_free(r.files.v[k]);
+  hs_vec_free(&r.files);
+  munmap(r.at, (r.cases + 1u) * sizeof *r.at);
   return r.all.failures != 0;
 }
