@@ -8,6 +8,7 @@
 
 #include "core/text.h"
 #include "repl/diverge.h"
+#include "repl/plugin.h"
 
 typedef struct check {
   const backend *be, *ref;
@@ -264,8 +265,8 @@ hs_status cmd_check(repl_cmd *c) {
   }
   if (ref) k.ref = backend_find(ref);
   if (!k.ref) return repl_usage_error(c, "there is no backend %s", ref ? ref : "interp");
-  HS_TRY(k.be->probe());
-  HS_TRY(k.ref->probe());
+  HS_TRY(repl_backend_usable(c->s, k.be));
+  HS_TRY(repl_backend_usable(c->s, k.ref));
   if (repl_flag(c, "--abs")) HS_TRY(repl_arg_num(c, "--abs", repl_flag(c, "--abs"), &k.tol.abs));
   if (repl_flag(c, "--rel")) HS_TRY(repl_arg_num(c, "--rel", repl_flag(c, "--rel"), &k.tol.rel));
   if (dir) return check_folder(c, &k, dir);

@@ -283,7 +283,7 @@ static hs_status replay_module(repl_cmd *c, const char *dir, const repl_json *j,
   const char *name = repl_json_get_str(j, "backend");
   const backend *be = name ? backend_find(name) : NULL;
   if (!be) return bad_bundle(dir, "its backend is not in this build");
-  HS_TRY(be->probe());
+  if (!repl_json_get_str(j, "plugin")) HS_TRY(be->probe());   // a plug-in of the bundle is looked for where it lay
   u32 n = m->entry->nparams;
   hlo_literal **args = hs_calloc(n ? n : 1, sizeof *args);
   hs_status s = read_inputs(dir, m, args);

@@ -52,6 +52,10 @@ void repl_say_plugins(repl_cmd *c) {
   pjrt_plugins_free(&v);
 }
 
+hs_status repl_backend_usable(const repl_session *s, const backend *b) {
+  return s->plugin && strcmp(b->name, "pjrt") == 0 ? HS_GOOD : b->probe();
+}
+
 hs_status repl_choose_plugin(repl_cmd *c, const backend *b, const char *name) {
   if (strcmp(b->name, "pjrt") != 0) return repl_usage_error(c, "the backend %s takes no plug-in", b->name);
   char *path;

@@ -5,6 +5,7 @@
 #include "repl/command.h"
 
 void repl_say_plugins(repl_cmd *);                                        // part of `backends`
+hs_status repl_backend_usable(const repl_session *, const backend *);   // a plug-in that was chosen is, wherever it lies
 // `backend pjrt PLUGIN`: loads it once for its version; NULL keeps the session's, or takes the first one found.
 hs_status repl_choose_plugin(repl_cmd *, const backend *, const char *name_or_path);
 // `set xla.FLAG VALUE`; "default" takes the flag back, NULL shows it. The plug-in itself says whether it knows the flag.
