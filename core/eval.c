@@ -8,8 +8,6 @@
 #include "core/eval_ops.h"
 #include "core/verify.h"
 
-#include <pthread.h>
-
 #if defined(__SSE2__)
 #include <xmmintrin.h>
 #endif

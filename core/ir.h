@@ -99,6 +99,11 @@ struct hlo_module {
 
 #define hlo_for_each_instr(i, comp) for (hlo_instr *i = (comp)->first; i; i = i->next)
 #define hlo_for_each_instr_safe(i, comp) for (hlo_instr *i = (comp)->first, *i##_next_ = i ? i->next : NULL; i; i = i##_next_, i##_next_ = i ? i->next : NULL)
+// Instructions of operations that may call computations; ends behind the last of them.
+#define hlo_for_each_call(i, c) \
+  for (u32 i##_left_ = (c)->ncalls; i##_left_; i##_left_ = 0) \
+    for (hlo_instr *i = (c)->first; i##_left_; i = i->next) \
+      if (hlo_op_has(i->opcode, HLO_F_CALLS) && i##_left_--)
 #define hlo_for_each_comp(c, m) for (hlo_computation *c = (m)->first; c; c = c->next)
 #define hlo_for_each_use(u, i) for (hlo_use *u = (i)->first_use; u; u = u->next)
 

@@ -122,19 +122,6 @@ static bool spell(hlo_module *m, hs_buf *b, size_t root, u64 number, bool suffix
   return true;
 }
 
-// The same root is mostly wanted again soon, in the next of many computations that look alike.
-static void expect_next(const struct hlo_names *t, hs_buf *b, size_t root, u32 number) {
-  size_t n = b->n;
-  char kept[24];   // the number of this name
-  memcpy(kept, b->p + root, n - root);
-  b->n = root;
-  hs_buf_putc(b, '.');
-  hs_buf_i64(b, number);
-  hlo_names_prefetch_(t, hlo_name_hash_((hs_str){b->p, b->n}));
-  b->n = root;
-  hs_buf_put(b, kept, n - root);
-}
-
 // `want` (may be NULL): the spelling asked for, when it is another one.
 static hlo_name_node *add_node(hlo_module *m, hs_str s, u32 hash, const hs_str *want, hlo_instr *i, hlo_computation *c) {
   hlo_name_node *k = hs_arena_alloc(&m->arena, offsetof(hlo_name_node, text) + s.n + 1 + (want ? want->n + 1 : 0));
@@ -167,16 +154,22 @@ hlo_name_node *hlo_claim_hashed_(hlo_module *m, hs_str want, u32 hash, hlo_instr
   for (size_t k = len + 1; k < want.n; k++) number = number * 10 + (u64)(want.p[k] - '0');
   hs_buf b = {0};
   hs_buf_put(&b, want.p, len);
+  u32 expected = 0;
   if (!spell(m, &b, len, number, suffix, of_comp)) {
     name_root *root = root_of(m, (hs_str){want.p, len}, of_comp);
     u32 next = root->next_number;
     while (!spell(m, &b, len, next, suffix, of_comp)) next++;
-    hlo_rec_u32_(m, NULL, &root->next_number, next + 1);
-    expect_next(t, &b, len, next + 1);
+    hlo_rec_u32_(m, NULL, &root->next_number, expected = next + 1);
   }
   hs_str s = {b.p, b.n};
   if (s.n > 2 && memcmp(s.p + s.n - 2, ".0", 2) == 0) t->zeros[of_comp] = true;
   hlo_name_node *k = add_node(m, s, hlo_name_hash_(s), hs_str_eq(s, want) ? NULL : &want, i, c);
+  if (expected) {   // the same root is mostly wanted again soon, in the next of many computations that look alike
+    b.n = len;
+    hs_buf_putc(&b, '.');
+    hs_buf_i64(&b, expected);
+    hlo_names_prefetch_(t, hlo_name_hash_((hs_str){b.p, b.n}));
+  }
   hs_buf_free(&b);
   return k;
 }

@@ -142,9 +142,7 @@ static comp_walk new_walk(const hlo_module *m, hs_arena *a, bool early) {
                  .calls = hs_alloc((ncalls + 1) * sizeof *w.calls), .order = HS_NEW_ARRAY(a, hlo_computation *, m->ncomputations + 1)};
   hlo_for_each_comp(c, m) {
     w.first[c->id] = n;
-    const hlo_instr *i = c->first;
-    for (u32 end = n + c->ncalls; n < end; i = i->next)
-      if (hlo_op_has(i->opcode, HLO_F_CALLS)) w.calls[n++] = i;
+    hlo_for_each_call(i, c) w.calls[n++] = i;
   }
   return w;
 }

@@ -1,7 +1,6 @@
 // parse.c — HLO text to a module: header, computations, recovery from errors (grammar: XLA's hlo_parser.cc).
 //
-// One pass, built through ir.h as it reads. Names are looked up in a hash table of their own, because a written name is
-// scoped to its computation while the module's names are unique (a second `add` becomes `add.1`).
+// One pass, built through ir.h as it reads. What a written name means is told in parse_names.c.
 // After an error the reader goes on at the next instruction; the name of a failed one is poisoned, so that its users fail
 // silently and every message is a mistake of its own.
 #include "core/parse.h"

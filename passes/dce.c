@@ -65,12 +65,9 @@ static void reach(hlo_computation *comp, bool *seen, hs_arena *a) {
   seen[comp->id] = true;
   while (work.n) {
     hlo_computation *c = hs_vec_pop(&work);
-    u32 left = c->ncalls;
-    for (const hlo_instr *i = c->first; left; i = i->next) {
-      if (!hlo_op_has(i->opcode, HLO_F_CALLS)) continue;
+    hlo_for_each_call(i, c) {
       hlo_computation **v;
       u32 n;
-      left--;
       pass_called_all(i, a, &v, &n);
       for (u32 k = 0; k < n; k++)
         if (!seen[v[k]->id]) seen[v[k]->id] = true, hs_vec_push(&work, v[k]);

@@ -101,16 +101,11 @@ void pass_called_all(const hlo_instr *i, hs_arena *a, hlo_computation ***v, u32 
 u32 *pass_caller_counts(const hlo_module *m, hs_arena *a) {
   u32 *counts = HS_NEW_ARRAY(a, u32, m->next_comp_id + 2);
   counts[0] = m->next_comp_id;
-  hlo_for_each_comp(c, m) {
-    u32 left = c->ncalls;
-    for (const hlo_instr *i = c->first; left; i = i->next) {
-      if (!hlo_op_has(i->opcode, HLO_F_CALLS)) continue;
-      hlo_computation **v;
-      u32 n;
-      left--;
-      pass_called_all(i, a, &v, &n);
-      for (u32 k = 0; k < n; k++) counts[1 + v[k]->id]++;
-    }
+  hlo_for_each_comp(c, m) hlo_for_each_call(i, c) {
+    hlo_computation **v;
+    u32 n;
+    pass_called_all(i, a, &v, &n);
+    for (u32 k = 0; k < n; k++) counts[1 + v[k]->id]++;
   }
   return counts;
 }

@@ -10,6 +10,7 @@
 #include "repl/bundle.h"
 #include "repl/exec.h"
 #include "repl/npy.h"
+#include "repl/plugin.h"
 
 static hs_status write_in(const char *dir, const char *name, const hs_buf *b) {
   char *path = hs_format("%s/%s", dir, name);
@@ -283,19 +284,19 @@ static hs_status replay_module(repl_cmd *c, const char *dir, const repl_json *j,
   const char *name = repl_json_get_str(j, "backend");
   const backend *be = name ? backend_find(name) : NULL;
   if (!be) return bad_bundle(dir, "its backend is not in this build");
-  if (!repl_json_get_str(j, "plugin")) HS_TRY(be->probe());   // a plug-in of the bundle is looked for where it lay
-  u32 n = m->entry->nparams;
-  hlo_literal **args = hs_calloc(n ? n : 1, sizeof *args);
-  hs_status s = read_inputs(dir, m, args);
-  if (!hs_ok(s)) s = hs_chain(bad_bundle(dir, "an input cannot be read"), s);
-  outcome got = {0};
   repl_session with = *c->s;
   with.set.threads = (u32)repl_json_get_num(j, "threads", 0);
   with.set.deadline = repl_json_get_num(j, "deadline", 0);
   const repl_json *flags = repl_json_get(j, "plugin_flags");
   const char *plugin = repl_json_get_str(j, "plugin"), *target = repl_json_get_str(j, "plugin_target");
   if (!with.plugin && plugin && access(plugin, R_OK) == 0) with.plugin = (char *)(uintptr_t)plugin;
+  HS_TRY(repl_backend_usable(&with, be));
   if (plugin && !with.plugin) repl_note(c->out, "%s is not here: another plug-in stands in", plugin);
+  u32 n = m->entry->nparams;
+  hlo_literal **args = hs_calloc(n ? n : 1, sizeof *args);
+  hs_status s = read_inputs(dir, m, args);
+  if (!hs_ok(s)) s = hs_chain(bad_bundle(dir, "an input cannot be read"), s);
+  outcome got = {0};
   if (target) with.plugin_target = (char *)(uintptr_t)target;
   memset(&with.flags, 0, sizeof with.flags);
   for (u32 k = 0; k < repl_json_count(flags); k++) {
