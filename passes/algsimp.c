@@ -355,7 +355,7 @@ static void push_neighbours(work *w, hlo_instr *i) {
 }
 
 static bool eligible(const hlo_instr *i) {
-  if (i->ctrl_preds || i->nctrl_succs || i->opcode == HLO_PARAMETER) return false;
+  if (((i->ctrl_preds || i->nctrl_succs) && i->opcode != HLO_RESHAPE) || i->opcode == HLO_PARAMETER) return false;
   if (i->opcode == HLO_CUSTOM_CALL) return true;
   if (hlo_shape_is_dynamic(i->shape)) return false;
   for (u32 k = 0; k < i->noperands; k++)
@@ -375,6 +375,17 @@ static bool layouts_fit(const alg *a, const hlo_instr *old, hlo_instr *now, bool
   return false;
 }
 
+// Rules whose result takes over the control dependencies of what it replaces.
+static bool keeps_order(const alg_rule *r) {
+  return r->fn == pass_alg_reshape_empty || r->fn == pass_alg_reshape_reshape || r->fn == pass_alg_reshape_broadcast || r->fn == pass_alg_reshape_dus;
+}
+
+// Whether `now` may stand for `old` as far as shardings go: two that differ were both wanted.
+static bool shardings_fit(const hlo_instr *old, const hlo_instr *now) {
+  const hlo_attr *x = hlo_attr_get(old, HLO_ATTR_SHARDING), *y = hlo_attr_get(now, HLO_ATTR_SHARDING);
+  return !x || !y || hlo_attr_equal(x, y);
+}
+
 static const alg_rule *first_rule(hlo_opcode op) {
   static u16 index[HLO_OPCODE_COUNT];        // 1 + position; the table never changes, so a race writes equal values
   if (!index[rules[0].op])
@@ -386,6 +397,7 @@ static const alg_rule *first_rule(hlo_opcode op) {
 static hs_status simplify_one(alg *a, hlo_instr *i, work *w, bool requeue, bool *changed) {
   *changed = false;
   for (const alg_rule *r = first_rule(i->opcode); r && r < rules + HS_COUNT(rules) && r->op == i->opcode; r++) {
+    if ((i->ctrl_preds || i->nctrl_succs) && !keeps_order(r)) continue;
     u32 first = a->m->next_instr_id;
     size_t mark = hlo_journal_mark(a->m);
     a->at = i;
@@ -403,6 +415,11 @@ static hs_status simplify_one(alg *a, hlo_instr *i, work *w, bool requeue, bool 
       if (!fresh) continue;      // mixed precision: the operand has another element type
       return hs_fail_subject(HS_E_INTERNAL, r->name, "algsimp: rule %s changed the shape of %%%s", r->name, i->name);
     }
+    if (!fresh && !shardings_fit(i, now)) {
+      pass_note_declined(a->p, i, now, "not simplified (%s): the shardings differ", r->text);
+      if (hlo_changed_since(a->m, mark)) hlo_journal_rollback(a->m, mark);
+      continue;
+    }
     if (!layouts_fit(a, i, now, fresh)) {
       pass_note_declined(a->p, i, now, "not simplified (%s): the layouts differ", r->text);
       if (hlo_changed_since(a->m, mark)) hlo_journal_rollback(a->m, mark);
@@ -412,6 +429,8 @@ static hs_status simplify_one(alg *a, hlo_instr *i, work *w, bool requeue, bool 
     pass_note_done(a->p, now, i, "%s", r->text);
     const hlo_attr *sharding = hlo_attr_get(i, HLO_ATTR_SHARDING);
     if (sharding && fresh && !hlo_attr_get(now, HLO_ATTR_SHARDING)) hlo_set_attr(now, *sharding);
+    const hlo_attr *frontend = hlo_attr_get(i, HLO_ATTR_FRONTEND_ATTRIBUTES);
+    if (frontend && fresh && !hlo_attr_get(now, HLO_ATTR_FRONTEND_ATTRIBUTES)) hlo_set_attr(now, *frontend);
     if (requeue) push_neighbours(w, i), push_new(w, now, first), push(w, now);
     hlo_replace(i, now);
     *changed = true;

@@ -43,12 +43,17 @@ ALG_RULE(constant_right) {
   return i;
 }
 
-// (A op C1) op C2 = A op (C1 op C2), for add and multiply
+// (A op C1) op C2 = A op (C1 op C2), for add and multiply; the constants of a product may stand on either side
 ALG_RULE(regroup_constants) {
-  hlo_instr *in = X;
-  if (in->opcode != i->opcode || !mergeable(hlo_operand(in, 1), Y)) return NULL;
-  if (const_like(hlo_operand(in, 0)) && (Y->opcode == HLO_CONSTANT || hlo_operand(in, 1)->opcode == HLO_CONSTANT)) return NULL;
-  return pass_alg_bin(a, i->opcode, hlo_operand(in, 0), merge_constants(a, i->opcode, hlo_operand(in, 1), Y));
+  for (u32 k = 0; k < (i->opcode == HLO_MULTIPLY ? 2u : 1u); k++) {
+    hlo_instr *in = hlo_operand(i, k), *c2 = hlo_operand(i, 1 - k), *v, *c1;
+    if (in->opcode != i->opcode) continue;
+    v = hlo_operand(in, 0), c1 = hlo_operand(in, 1);
+    if (i->opcode == HLO_MULTIPLY && !plain_const(c1)) v = hlo_operand(in, 1), c1 = hlo_operand(in, 0);
+    if (!mergeable(c1, c2) || (const_like(v) && (c1->opcode == HLO_CONSTANT || c2->opcode == HLO_CONSTANT))) continue;
+    return pass_alg_bin(a, i->opcode, v, merge_constants(a, i->opcode, c1, c2));
+  }
+  return NULL;
 }
 
 // (C1 - A) + C2 = (C1 + C2) - A
@@ -131,12 +136,14 @@ ALG_RULE(sub_constant) {
   return pass_alg_bin(a, HLO_ADD, X, minus);
 }
 
-// (A + B) - A = B
+// (A + B) - A = B, A - (A + B) = -B, A - (A - B) = B; exact for integers only
 ALG_RULE(sub_add_same) {
-  if (!(alg_is_int(i) || (a->fast_math && !alg_is_pred(i))) || X->opcode != HLO_ADD) return NULL;
-  if (pass_alg_same(hlo_operand(X, 0), Y)) return hlo_operand(X, 1);
-  if (pass_alg_same(hlo_operand(X, 1), Y)) return hlo_operand(X, 0);
-  return NULL;
+  if (!(alg_is_int(i) || (a->fast_math && !alg_is_pred(i)))) return NULL;
+  for (u32 k = 0; X->opcode == HLO_ADD && k < 2; k++)
+    if (pass_alg_same(hlo_operand(X, k), Y)) return hlo_operand(X, 1 - k);
+  for (u32 k = 0; Y->opcode == HLO_ADD && k < 2; k++)
+    if (pass_alg_same(hlo_operand(Y, k), X)) return pass_alg_un(a, HLO_NEGATE, hlo_operand(Y, 1 - k));
+  return Y->opcode == HLO_SUBTRACT && pass_alg_same(hlo_operand(Y, 0), X) ? hlo_operand(Y, 1) : NULL;
 }
 
 // A - (-B) = A + B
@@ -158,8 +165,11 @@ ALG_RULE(mul_zero) {
 // A * -1 = -A
 ALG_RULE(mul_minus_one) {
   i64 v;
-  if (!((alg_is_float(i) && pass_alg_all(Y, -1)) || (hlo_dtype_is_signed(i->shape->dtype) && pass_alg_splat_int(Y, &v) && v == -1))) return NULL;
-  return pass_alg_un(a, HLO_NEGATE, X);
+  for (u32 k = 0; k < 2; k++) {
+    hlo_instr *c = hlo_operand(i, k);
+    if ((alg_is_float(i) && pass_alg_all(c, -1)) || (hlo_dtype_is_signed(i->shape->dtype) && pass_alg_splat_int(c, &v) && v == -1)) return pass_alg_un(a, HLO_NEGATE, hlo_operand(i, 1 - k));
+  }
+  return NULL;
 }
 
 // (-A) * (-B) = A * B
@@ -274,8 +284,8 @@ ALG_RULE(minmax_nested) {
   for (u32 k = 0; k < 2; k++) {
     hlo_instr *in = hlo_operand(i, k), *o = hlo_operand(i, 1 - k);
     if (in->opcode != i->opcode || (hlo_operand(in, 0) != o && hlo_operand(in, 1) != o)) continue;
-    if (k == 0 || !alg_one_use(in)) return in;
-    return pass_alg_bin(a, i->opcode, o, hlo_operand(in, 0) == o ? hlo_operand(in, 1) : hlo_operand(in, 0));   // operands as read
+    if (k == 0 || hlo_operand(in, 0) == o) return in;
+    return pass_alg_bin(a, i->opcode, o, hlo_operand(in, 0));   // in this order: it decides which of two NaNs is taken
   }
   return NULL;
 }
@@ -292,7 +302,7 @@ ALG_RULE(minmax_bound) {
   return NULL;
 }
 
-// max(min(A, C1), C2) with C2 <= C1 is clamp(C2, A, C1); so is min(max(A, C2), C1)
+// max(min(A, C1), C2) with C2 < C1 repeated is clamp(C2, A, C1); so is min(max(A, C2), C1)
 ALG_RULE(minmax_clamp) {
   bool max_outside = i->opcode == HLO_MAXIMUM;
   hlo_opcode inner = max_outside ? HLO_MINIMUM : HLO_MAXIMUM;
@@ -302,7 +312,7 @@ ALG_RULE(minmax_clamp) {
   double l, h;
   for (u32 k = 0; k < 2; k++) {
     hlo_instr *v = hlo_operand(in, k), *d = hlo_operand(in, 1 - k), *lo = max_outside ? c : d, *hi = max_outside ? d : c;
-    if (!pass_alg_splat(lo, &l) || !pass_alg_splat(hi, &h) || !(l <= h)) continue;
+    if (lo->opcode != HLO_BROADCAST || hi->opcode != HLO_BROADCAST || !pass_alg_splat(lo, &l) || !pass_alg_splat(hi, &h) || !(l < h)) continue;
     return pass_alg_add(a, HLO_CLAMP, i->shape, 3, (hlo_instr *[]){lo, v, hi});
   }
   return NULL;

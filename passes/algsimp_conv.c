@@ -211,44 +211,59 @@ static bool scalar_factor(const hlo_instr *x, hlo_instr **rest, double *v) {
   return false;
 }
 
+// How many operands of x a factor may come from: x commutes with it, and nobody else uses x.
+static u32 commuting(const hlo_instr *x) {
+  if (!alg_one_use(x) || x->ctrl_preds || x->nctrl_succs) return 0;
+  return x->opcode == HLO_MULTIPLY ? 2 : x->opcode == HLO_TRANSPOSE || x->opcode == HLO_RESHAPE;
+}
+
 // Takes scalar factors out of the operand `slot` of `user`, through what commutes with them; nothing that others use is touched.
-static double take_factors(hlo_instr *user, u32 slot, bool *any) {
+static double take_factors(hlo_instr *user, u32 slot) {
   double product = 1, v;
-  for (;;) {
-    hlo_instr *x = hlo_operand(user, slot), *rest;
-    if (!alg_one_use(x) || x->ctrl_preds || x->nctrl_succs) return product;
-    if (scalar_factor(x, &rest, &v)) {
-      product *= v, *any = true;
-      hlo_set_operand(user, slot, rest);
-      hlo_remove_dead(x);
-      continue;
-    }
-    if (x->opcode != HLO_TRANSPOSE && x->opcode != HLO_RESHAPE) return product;
-    user = x, slot = 0;
+  hlo_instr *x, *rest;
+  while (commuting(x = hlo_operand(user, slot)) && scalar_factor(x, &rest, &v)) {
+    product *= v;
+    hlo_set_operand(user, slot, rest);
+    hlo_remove_dead(x);
   }
+  for (u32 k = 0, n = commuting(x); k < n; k++) product *= take_factors(x, k);
+  return product;
 }
 
 static bool has_factor(const hlo_instr *x) {
   hlo_instr *rest;
   double v;
-  for (; alg_one_use(x) && !x->ctrl_preds && !x->nctrl_succs; x = hlo_operand(x, 0)) {
-    if (scalar_factor(x, &rest, &v)) return true;
-    if (x->opcode != HLO_TRANSPOSE && x->opcode != HLO_RESHAPE) return false;
-  }
+  u32 n = commuting(x);
+  if (n && scalar_factor(x, &rest, &v)) return true;
+  for (u32 k = 0; k < n; k++)
+    if (has_factor(hlo_operand(x, k))) return true;
   return false;
 }
 
-// Scalar factors of the larger operands of a convolution multiply the smallest of its three arrays instead
+// The next instruction that multiplies what becomes of x alone by a scalar; NULL when there is none.
+static hlo_instr *factor_after(const hlo_instr *x, hlo_instr **rest, double *v) {
+  while (alg_one_use(x)) {
+    hlo_instr *u = x->first_use->user;
+    if (u->ctrl_preds || u->nctrl_succs || (u->opcode != HLO_MULTIPLY && u->opcode != HLO_TRANSPOSE && u->opcode != HLO_RESHAPE)) return NULL;
+    if (scalar_factor(u, rest, v) && *rest == x) return u;
+    x = u;
+  }
+  return NULL;
+}
+
+// Scalar factors of the larger operands of a convolution, and of its result, multiply the smallest of its three arrays instead
 ALG_RULE(conv_scalar_factor) {
   if (!a->scalar_multiply || (i->shape->dtype != HLO_F32 && i->shape->dtype != HLO_BF16)) return NULL;
   i64 out = i->shape->elements, l = X->shape->elements, r = Y->shape->elements;
   bool on_out = out <= HS_MIN(l, r), from_l = on_out ? out < l : r < l, from_r = on_out ? out < r : l < r;
-  if (!(from_l && has_factor(X)) && !(from_r && has_factor(Y))) return NULL;
-  if (!on_out && X->shape->dtype != i->shape->dtype) return NULL;
-  bool any = false;
-  double f = 1;
-  if (from_l) f *= take_factors(i, 0, &any);
-  if (from_r) f *= take_factors(i, 1, &any);
+  bool from_out = !on_out && out > HS_MIN(l, r);
+  hlo_instr *after, *rest;
+  double f = 1, v;
+  if (!(from_l && has_factor(X)) && !(from_r && has_factor(Y)) && !(from_out && factor_after(i, &rest, &v))) return NULL;
+  if (!on_out && (X->shape->dtype != i->shape->dtype || Y->shape->dtype != i->shape->dtype)) return NULL;
+  if (from_l) f *= take_factors(i, 0);
+  if (from_r) f *= take_factors(i, 1);
+  while (from_out && (after = factor_after(i, &rest, &v)) != NULL) f *= v, hlo_replace(after, rest);
   if (on_out) {
     hlo_instr *c = pass_alg_like(a, i, i->shape, 2, (hlo_instr *[]){X, Y});
     return pass_alg_bin(a, HLO_MULTIPLY, c, pass_alg_full(a, i->shape, f));

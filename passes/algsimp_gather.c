@@ -179,6 +179,8 @@ ALG_RULE(transpose_scatter) {
   if (!a->fold_transpose_into_scatter || a->layout_sensitive || s->opcode != HLO_SCATTER || s->noperands != 3 || !alg_one_use(s) || hlo_attr_ints(s, HLO_ATTR_INPUT_BATCHING_DIMS).n) return NULL;
   hlo_ints p = alg_dims(i), ins = hlo_attr_ints(s, HLO_ATTR_INSERTED_WINDOW_DIMS), map = hlo_attr_ints(s, HLO_ATTR_SCATTER_DIMS_TO_OPERAND_DIMS);
   hlo_ints windows = hlo_attr_ints(s, HLO_ATTR_UPDATE_WINDOW_DIMS);
+  const hlo_shape *ids = hlo_operand(s, 1)->shape;        // as scatter_simplifier leaves it
+  if (ins.n || hlo_attr_int(s, HLO_ATTR_INDEX_VECTOR_DIM, 0) + 1 != (i64)ids->rank || hlo_operand(s, 2)->shape->rank != windows.n + 1 || !pass_alg_sorted(windows.n, windows.v) || pass_alg_has(windows, 0)) return NULL;
   u32 rank = p.n, urank = hlo_operand(s, 2)->shape->rank, w = 0, n = 0;
   i64 *inv = pass_alg_dims_new(a, rank), *window = pass_alg_dims_new(a, rank), *nins = pass_alg_dims_new(a, rank), *nmap = pass_alg_dims_new(a, map.n), *up = pass_alg_dims_new(a, urank);
   for (u32 k = 0; k < rank; k++) {

@@ -27,10 +27,18 @@ ALG_RULE(or_simple) {
   return NULL;
 }
 
+// The same operation on the same operands, which gives the same again.
+static bool twins(alg *a, const hlo_instr *x, const hlo_instr *y) {
+  if (x->opcode != y->opcode || x->shape != y->shape || x->noperands != y->noperands || x->noperands == 0) return false;
+  for (u32 k = 0; k < x->noperands; k++)
+    if (hlo_operand(x, k) != hlo_operand(y, k)) return false;
+  return !hlo_has_side_effect(x) && x->opcode != HLO_RNG && pass_attrs_equal(x, y, true, a->p->scratch);
+}
+
 ALG_RULE(xor_simple) {
   if (pass_alg_all(Y, 0)) return X;
   if (pass_alg_all(X, 0)) return Y;
-  return pass_alg_same(X, Y) ? pass_alg_full_int(a, i->shape, 0) : NULL;
+  return pass_alg_same(X, Y) || twins(a, X, Y) ? pass_alg_full_int(a, i->shape, 0) : NULL;
 }
 
 // (x < c1) and (x < c2) = x < min(c1, c2), reversed comparisons too

@@ -272,16 +272,17 @@ ALG_RULE(reshape_iota) {
   return NULL;
 }
 
-// A chain of transposes and of reshapes that only add or drop extents of 1: when the other dimensions come out in their
-// first order, all of it is one reshape
+// A chain of transposes and of reshapes (with final layouts: bitcasts that are such) that only add or drop extents of 1: when the other
+// dimensions come out in their first order, all of it is one reshape, or with final layouts nothing, or a bitcast
 ALG_RULE(placement_chain) {
   u32 order[HLO_MAX_RANK], n = 0;                         // i's real dimensions, as dimensions of o
-  if (a->layout_sensitive || !alg_one_use(X)) return NULL;
+  if (X->opcode != HLO_RESHAPE && X->opcode != HLO_TRANSPOSE && X->opcode != HLO_BITCAST) return NULL;
   for (u32 k = 0; k < i->shape->rank; k++)
     if (i->shape->dims[k] != 1) order[n++] = k;
   hlo_instr *o = i;
-  for (u32 depth = 1; depth <= 16 && (o->opcode == HLO_RESHAPE || o->opcode == HLO_TRANSPOSE); depth++) {
+  for (u32 depth = 1; depth <= 16 && (o->opcode == HLO_RESHAPE || o->opcode == HLO_TRANSPOSE || o->opcode == HLO_BITCAST); depth++) {
     const hlo_shape *to = o->shape, *from = hlo_operand(o, 0)->shape;
+    if (o->opcode == HLO_BITCAST && !(a->layout_sensitive && from->dtype == to->dtype && pass_reshape_is_bitcast(from, to))) return NULL;
     if (o->opcode == HLO_TRANSPOSE) {
       for (u32 k = 0; k < n; k++) order[k] = (u32)alg_dims(o).v[order[k]];
     } else {
@@ -297,7 +298,11 @@ ALG_RULE(placement_chain) {
     o = hlo_operand(o, 0);
     bool in_order = true;
     for (u32 k = 1; k < n; k++) in_order &= order[k - 1] < order[k];
-    if (depth >= 3 && in_order && o->shape->elements == i->shape->elements) return pass_alg_reshape_to(a, o, i->shape);
+    if (!in_order || o->shape->elements != i->shape->elements) continue;
+    if (!a->layout_sensitive && depth >= 3) return pass_alg_reshape_to(a, o, i->shape);
+    if (!a->layout_sensitive || depth < 2) continue;
+    if (o->shape == i->shape) return o;
+    if (depth >= 3 && a->bitcasts && pass_reshape_is_bitcast(o->shape, i->shape)) return pass_alg_add(a, HLO_BITCAST, i->shape, 1, &o);
   }
   return NULL;
 }
@@ -323,7 +328,11 @@ ALG_RULE(transpose_broadcast) {
   i64 *inv = pass_alg_dims_new(a, p.n), *map = pass_alg_dims_new(a, d.n);
   for (u32 k = 0; k < p.n; k++) inv[p.v[k]] = k;
   for (u32 k = 0; k < d.n; k++) map[k] = inv[d.v[k]];
-  if (!pass_alg_sorted(d.n, map)) return NULL;
+  const hlo_layout *from = hlo_operand(X, 0)->shape->layout, *to = i->shape->layout;
+  if (!pass_alg_sorted(d.n, map) || !pass_alg_sorted(d.n, d.v)) return NULL;
+  for (u32 k = 0, at = 0; a->layout_sensitive && from && to && k < p.n; k++)     // the broadcast is not to transpose in memory
+    for (u32 j = 0; j < d.n; j++)
+      if (to->minor_to_major[k] == map[j] && from->minor_to_major[at++] != (i64)j) return NULL;
   return pass_alg_broadcast(a, hlo_operand(X, 0), i->shape, d.n, map);
 }
 
@@ -341,13 +350,13 @@ ALG_RULE(transpose_iota) {
 ALG_RULE(transpose_reshape) {
   hlo_ints p = alg_dims(i);
   i64 last = -1;
-  if (a->layout_sensitive) return NULL;
   for (u32 k = 0; k < p.n; k++) {
     if (X->shape->dims[p.v[k]] == 1) continue;
     if (p.v[k] < last) return NULL;
     last = p.v[k];
   }
-  return pass_alg_reshape_to(a, X, i->shape);
+  hlo_instr *x = X;
+  return a->layout_sensitive ? pass_alg_add(a, HLO_RESHAPE, i->shape, 1, &x) : pass_alg_reshape_to(a, x, i->shape);
 }
 
 // reshape(transpose(reshape(A))) that takes a dimension apart in a few chunks and puts their number behind an earlier or later one

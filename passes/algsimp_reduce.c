@@ -22,6 +22,7 @@ ALG_RULE(reduce_empty) {
 ALG_RULE(reduce_trivial) {
   hlo_opcode op = pass_alg_reducer(hlo_attr_comp(i, HLO_ATTR_TO_APPLY));
   if (!simple(i) || X->shape->elements != i->shape->elements || i->shape->elements == 0 || op == HLO_OP_INVALID) return NULL;
+  if (a->layout_sensitive && !(a->bitcasts && pass_reshape_is_bitcast(X->shape, i->shape))) return NULL;
   return apply(a, op, Y, pass_alg_reshape_to(a, X, i->shape));
 }
 
@@ -34,7 +35,7 @@ static bool same_function(const hlo_computation *f, const hlo_computation *g) {
 ALG_RULE(reduce_reduce) {
   hlo_instr *in = X;
   hlo_computation *f = hlo_attr_comp(i, HLO_ATTR_TO_APPLY);
-  if (!simple(i) || in->opcode != HLO_REDUCE || !simple(in) || !alg_one_use(in)) return NULL;
+  if (!simple(i) || a->layout_sensitive || in->opcode != HLO_REDUCE || !simple(in) || !alg_one_use(in)) return NULL;
   if (!same_function(f, hlo_attr_comp(in, HLO_ATTR_TO_APPLY)) || !pass_alg_same(Y, hlo_operand(in, 1))) return NULL;
   hlo_ints inner = alg_dims(in), outer = alg_dims(i);
   const hlo_shape *s = hlo_operand(in, 0)->shape;
@@ -194,11 +195,30 @@ ALG_RULE(reduce_argmax_splat) {
   return pass_alg_add(a, HLO_TUPLE, i->shape, 2, parts);
 }
 
+// reduce(broadcast(A)) along dimensions of A only: reduce before the elements are repeated
+ALG_RULE(reduce_before_broadcast) {
+  if (!simple(i) || a->layout_sensitive || X->opcode != HLO_BROADCAST || X->shape->elements == 0) return NULL;
+  hlo_ints d = alg_dims(i), map = alg_dims(X);
+  i64 *inner = pass_alg_dims_new(a, d.n), *out = pass_alg_dims_new(a, map.n);
+  u32 n = 0, kept = 0;
+  for (u32 k = 0; k < map.n; k++) {
+    if (pass_alg_has(d, map.v[k])) {
+      inner[n++] = k;
+      continue;
+    }
+    out[kept] = map.v[k];
+    for (u32 j = 0; j < d.n; j++) out[kept] -= d.v[j] < map.v[k];
+    kept++;
+  }
+  if (n == 0 || n != d.n) return NULL;
+  return pass_alg_broadcast(a, pass_alg_reduce(a, hlo_operand(X, 0), Y, n, inner, hlo_attr_comp(i, HLO_ATTR_TO_APPLY)), i->shape, kept, out);
+}
+
 // reduce(broadcast(A)) along repeated dimensions: n*A for add, A for max, min, and, or
 ALG_RULE(reduce_broadcast) {
   hlo_computation *f = hlo_attr_comp(i, HLO_ATTR_TO_APPLY);
   hlo_opcode op = pass_alg_reducer(f);
-  if (!simple(i) || X->opcode != HLO_BROADCAST || i->shape->dtype != X->shape->dtype || X->shape->elements == 0) return NULL;
+  if (!simple(i) || a->layout_sensitive || X->opcode != HLO_BROADCAST || i->shape->dtype != X->shape->dtype || X->shape->elements == 0) return NULL;
   if (op != HLO_ADD && op != HLO_MAXIMUM && op != HLO_MINIMUM && op != HLO_AND && op != HLO_OR) return NULL;
   hlo_ints d = alg_dims(i), map = alg_dims(X);
   if (alg_is_complex(i) || !pass_alg_sorted(map.n, map.v)) return NULL;
@@ -228,7 +248,7 @@ ALG_RULE(reduce_broadcast) {
 // reduce(pad(A, init), init) = reduce(A, init) when init is the identity
 ALG_RULE(reduce_pad) {
   hlo_opcode op = pass_alg_reducer(hlo_attr_comp(i, HLO_ATTR_TO_APPLY));
-  if (!simple(i) || X->opcode != HLO_PAD || !pass_alg_same(hlo_operand(X, 1), Y) || !pass_alg_is_identity(op, Y)) return NULL;
+  if (!simple(i) || a->layout_sensitive || X->opcode != HLO_PAD || !pass_alg_same(hlo_operand(X, 1), Y) || !pass_alg_is_identity(op, Y)) return NULL;
   const hlo_padding *p = hlo_attr_ptr(X, HLO_ATTR_PADDING);
   hlo_ints d = alg_dims(i);
   for (u32 k = 0; k < X->shape->rank; k++) {
@@ -238,18 +258,21 @@ ALG_RULE(reduce_pad) {
   return pass_alg_reduce(a, hlo_operand(X, 0), Y, d.n, d.v, hlo_attr_comp(i, HLO_ATTR_TO_APPLY));
 }
 
-// A variadic reduction of one operand that returns a tuple of one
+// A variadic reduction, or reduce-window, of one operand that returns a tuple of one
 ALG_RULE(reduce_unary_variadic) {
   if (i->noperands != 2 || !hlo_shape_is_tuple(i->shape) || i->shape->nelems != 1) return NULL;
   hlo_computation *f = hlo_attr_comp(i, HLO_ATTR_TO_APPLY);
   if (f->root->opcode != HLO_TUPLE) return NULL;
-  hlo_instr *v = hlo_operand(f->root, 0);
-  if (v->noperands != 2 || f->ninstrs != 4 || !hlo_op_has(v->opcode, HLO_F_ELEMENTWISE)) return NULL;
-  if (hlo_operand(v, 0) != f->params[0] || hlo_operand(v, 1) != f->params[1]) return NULL;
-  hlo_computation *g = hlo_build_scalar_computation(a->m, v->opcode, v->shape->dtype);
-  hlo_ints d = alg_dims(i);
-  hlo_instr *r = pass_alg_reduce(a, X, Y, d.n, d.v, g);
+  hlo_instr *r = pass_alg_like(a, i, i->shape->elems[0], 2, (hlo_instr *[]){X, Y});
+  hlo_set_attr_comp(r, HLO_ATTR_TO_APPLY, pass_element_of(f, 0));
   return pass_alg_add(a, HLO_TUPLE, i->shape, 1, &r);
+}
+
+// Whether result k of a reducer of n values at a time is r = op(parameter k, parameter n + k), in either order.
+static bool takes_own(const hlo_instr *r, const hlo_computation *f, u32 n, u32 k) {
+  if (r->noperands != 2) return false;
+  const hlo_instr *x = hlo_operand(r, 0), *y = hlo_operand(r, 1), *p = f->params[k], *q = f->params[n + k];
+  return (x == p && y == q) || (x == q && y == p);
 }
 
 // Variadic reductions over nothing, or over no dimensions
@@ -264,13 +287,8 @@ ALG_RULE(reduce_tuple_trivial) {
   // Each result one commutative operation of its own operand, started from the identity.
   const hlo_instr *root = hlo_attr_comp(i, HLO_ATTR_TO_APPLY)->root;
   if (i->opcode != HLO_REDUCE || root->opcode != HLO_TUPLE || X->shape->elements != i->shape->elems[0]->elements) return NULL;
-  hlo_instr *const *params = root->parent->params;
-  for (u32 k = 0; k < n; k++) {
-    const hlo_instr *r = hlo_operand(root, k);
-    if (r->noperands != 2 || !pass_alg_is_identity(r->opcode, hlo_operand(i, n + k))) return NULL;
-    bool own = (hlo_operand(r, 0) == params[k] && hlo_operand(r, 1) == params[n + k]) || (hlo_operand(r, 1) == params[k] && hlo_operand(r, 0) == params[n + k]);
-    if (!own) return NULL;
-  }
+  for (u32 k = 0; k < n; k++)
+    if (!pass_alg_is_identity(hlo_operand(root, k)->opcode, hlo_operand(i, n + k)) || !takes_own(hlo_operand(root, k), root->parent, n, k)) return NULL;
   for (u32 k = 0; k < n; k++) parts[k] = pass_alg_reshape_to(a, hlo_operand(i, k), i->shape->elems[k]);
   if (alg_dims(i).n == 0)
     for (u32 k = 0; k < n; k++)
@@ -287,6 +305,22 @@ ALG_RULE(reduce_window_empty) {
   hlo_instr **parts = HS_NEW_ARRAY(a->p->scratch, hlo_instr *, n);
   for (u32 k = 0; k < n; k++) parts[k] = pass_alg_spread(a, hlo_operand(i, n + k), n == 1 && !hlo_shape_is_tuple(i->shape) ? i->shape : i->shape->elems[k]);
   return hlo_shape_is_tuple(i->shape) ? pass_alg_add(a, HLO_TUPLE, i->shape, n, parts) : parts[0];
+}
+
+// A window over a scalar shows that; the initial values are neutral
+ALG_RULE(reduce_window_scalar) {
+  u32 n = i->noperands / 2;
+  if (X->shape->rank != 0 || n == 0) return NULL;
+  const hlo_instr *root = hlo_attr_comp(i, HLO_ATTR_TO_APPLY)->root;
+  bool tuple = hlo_shape_is_tuple(i->shape);
+  if (tuple && root->opcode != HLO_TUPLE) return NULL;
+  hlo_instr **parts = HS_NEW_ARRAY(a->p->scratch, hlo_instr *, n);
+  for (u32 k = 0; k < n; k++) {
+    const hlo_instr *r = tuple ? hlo_operand(root, k) : root;
+    parts[k] = hlo_operand(i, k);
+    if (!pass_alg_is_identity(r->opcode, hlo_operand(i, n + k)) || !takes_own(r, root->parent, n, k)) return NULL;
+  }
+  return tuple ? pass_alg_add(a, HLO_TUPLE, i->shape, n, parts) : parts[0];
 }
 
 // Windows as long as the operand in some dimensions, single elements in the others: a reduction
@@ -387,18 +421,45 @@ static i64 running_dim(const hlo_instr *i) {
   return dim;
 }
 
+// The one value that all elements of x have, seen through what places, cuts and converts elements: a new scalar, NULL when there is none
+// or a conversion loses some of it.
+static hlo_literal *one_value(alg *a, const hlo_instr *x) {
+  const hlo_instr *c = x;
+  while (c->opcode == HLO_RESHAPE || c->opcode == HLO_BITCAST || c->opcode == HLO_BROADCAST || c->opcode == HLO_SLICE || c->opcode == HLO_COPY || c->opcode == HLO_CONVERT) {
+    if (c->opcode == HLO_BITCAST && hlo_operand(c, 0)->shape->dtype != c->shape->dtype) return NULL;
+    c = hlo_operand(c, 0);
+  }
+  double v;
+  i64 k;
+  hlo_dtype t = x->shape->dtype;
+  if (c->opcode != HLO_CONSTANT || !(alg_is_float(x) || alg_is_int(x)) || !(alg_is_float(c) || alg_is_int(c))) return NULL;
+  bool whole = pass_alg_splat_int(c, &k);
+  if (!whole && !pass_alg_splat(c, &v)) return NULL;
+  hlo_literal *l = whole ? hlo_literal_scalar_i64(a->m->ctx, t, k) : hlo_literal_scalar_f64(a->m->ctx, t, v);
+  for (; x != c; x = hlo_operand(x, 0)) {               // every type on the way holds it
+    if (x->opcode != HLO_CONVERT) continue;
+    hlo_literal *on_way = whole ? hlo_literal_scalar_i64(a->m->ctx, x->shape->dtype, k) : hlo_literal_scalar_f64(a->m->ctx, x->shape->dtype, v);
+    bool exact = alg_is_int(x) ? whole && hlo_literal_i64(on_way, 0) == k : alg_is_float(x) && hlo_literal_f64(on_way, 0) == (whole ? (double)k : v);
+    hlo_literal_unref(on_way);
+    if (exact) continue;
+    hlo_literal_unref(l);
+    return NULL;
+  }
+  return l;
+}
+
 // A running sum over equal elements: element k is (k + 1) times the value
 ALG_RULE(reduce_window_cumsum) {
-  if (!simple(i) || !alg_is_float(i)) return NULL;
-  i64 dim = running_dim(i);
-  double v;
-  if (dim < 0 || pass_alg_reducer(hlo_attr_comp(i, HLO_ATTR_TO_APPLY)) != HLO_ADD || !pass_alg_splat(X, &v) || !pass_alg_all(Y, 0)) return NULL;
-  if (X->shape->dims[dim] > (1 << 24)) return NULL;   // the count must be exact
-  const hlo_shape *s = hlo_shape_with_dtype(a->m->ctx, i->shape, HLO_S32);
+  i64 dim = simple(i) ? running_dim(i) : -1;
+  if (dim < 0 || pass_alg_reducer(hlo_attr_comp(i, HLO_ATTR_TO_APPLY)) != HLO_ADD || !pass_alg_all(Y, 0)) return NULL;
+  if (X->shape->dims[dim] > (1 << 24) || X->shape->dtype != i->shape->dtype) return NULL;   // the count must be exact
+  hlo_literal *v = one_value(a, X);
+  if (!v) return NULL;
+  const hlo_shape *s = hlo_shape_with_dtype(a->m->ctx, i->shape, alg_is_int(i) && hlo_dtype_bits(i->shape->dtype) == 64 ? HLO_S64 : HLO_S32);
   hlo_instr *iota = pass_alg_add(a, HLO_IOTA, s, 0, NULL);
   hlo_set_attr_int(iota, HLO_ATTR_IOTA_DIMENSION, dim);
   hlo_instr *count = pass_alg_convert(a, pass_alg_bin(a, HLO_ADD, iota, pass_alg_full_int(a, s, 1)), i->shape->dtype);
-  return pass_alg_bin(a, HLO_MULTIPLY, count, pass_alg_full(a, i->shape, v));
+  return pass_alg_bin(a, HLO_MULTIPLY, pass_alg_spread(a, pass_alg_literal(a, v), i->shape), count);
 }
 
 // Windows that cover the whole operand in every dimension that is cut down to one of them: a reduction
@@ -426,9 +487,15 @@ ALG_RULE(slice_reduce_window) {
 // ---- sort -----------------------------------------------------------------------------------------------------------------
 ALG_RULE(sort_trivial) {
   hlo_ints d = alg_dims(i);
-  if (X->shape->rank > 0 && X->shape->dims[d.v[0]] > 1) return NULL;
+  if (X->shape->rank > 0 && X->shape->elements > 0 && X->shape->dims[d.v[0]] > 1) return NULL;
   if (i->noperands == 1) return X;
   hlo_instr **ops = HS_NEW_ARRAY(a->p->scratch, hlo_instr *, i->noperands);
   for (u32 k = 0; k < i->noperands; k++) ops[k] = hlo_operand(i, k);
   return pass_alg_add(a, HLO_TUPLE, i->shape, i->noperands, ops);
+}
+
+// Equal elements are sorted
+ALG_RULE(sort_broadcast) {
+  (void)a;
+  return i->noperands == 1 && X->opcode == HLO_BROADCAST && hlo_operand(X, 0)->shape->rank == 0 ? X : NULL;
 }

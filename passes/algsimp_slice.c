@@ -94,7 +94,7 @@ ALG_RULE(slice_pad) {
 
 // slice(reshape(A)) = reshape(slice(A)) when the reshape only adds or drops extents of 1
 ALG_RULE(slice_reshape) {
-  if (X->opcode != HLO_RESHAPE || !alg_one_use(X)) return NULL;
+  if (a->layout_sensitive || X->opcode != HLO_RESHAPE || !alg_one_use(X)) return NULL;
   hlo_instr *src = hlo_operand(X, 0);
   const hlo_shape *from = src->shape, *to = X->shape;
   const hlo_slice_dim *s = slice_dims(i);
@@ -113,7 +113,7 @@ ALG_RULE(slice_reshape) {
 
 // slice(reshape(A)) along the first dimension that takes whole rows of A
 ALG_RULE(slice_reshape_rows) {
-  if (X->opcode != HLO_RESHAPE || !alg_one_use(X)) return NULL;
+  if (a->layout_sensitive || X->opcode != HLO_RESHAPE) return NULL;
   hlo_instr *src = hlo_operand(X, 0);
   const hlo_shape *from = src->shape, *to = X->shape;
   const hlo_slice_dim *s = slice_dims(i);
@@ -298,16 +298,18 @@ ALG_RULE(pad_negative) {
   return pass_alg_slice(a, padded ? pass_alg_pad(a, X, Y, q) : X, s);
 }
 
-// pad(broadcast(A)): pad A along the padded dimensions only, then broadcast along the others
+// pad(broadcast(A)) where all of A's dimensions are padded: pad along the padded dimensions only, then broadcast along the others
 ALG_RULE(pad_broadcast) {
-  if (X->opcode != HLO_BROADCAST || X->shape->elements == 0) return NULL;
+  if (X->opcode != HLO_BROADCAST || X->nuses != 1 || X->shape->elements == 0) return NULL;
   const hlo_pad_dim *p = pad_dims(i);
   hlo_ints map = alg_dims(X);
+  for (u32 k = 0; k < map.n; k++)
+    if (!p[map.v[k]].low && !p[map.v[k]].high && !p[map.v[k]].interior) return NULL;
   u32 rank = i->shape->rank, n = 0;
   i64 *dims = pass_alg_dims_new(a, rank), *out = pass_alg_dims_new(a, rank), *at = pass_alg_dims_new(a, rank), *in = pass_alg_dims_new(a, map.n);
   hlo_pad_dim *q = pads_new(a, rank);
   for (u32 k = 0; k < rank; k++) {
-    if (!p[k].low && !p[k].high && !p[k].interior && !pass_alg_has(map, k)) continue;
+    if (!p[k].low && !p[k].high && !p[k].interior) continue;
     dims[n] = X->shape->dims[k], at[k] = n, q[n] = p[k], out[n++] = k;
   }
   if (n == rank) return NULL;

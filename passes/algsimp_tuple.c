@@ -83,10 +83,14 @@ ALG_RULE(gather_splat) {
 // Elements of an opt-barrier that nobody reads need no barrier; those that have other users stay, for the barrier orders them
 ALG_RULE(barrier_unused) {
   hlo_instr *t = X;
-  if (t->opcode != HLO_TUPLE || hlo_is_root(i) || t->nuses != 1 || i->nuses == 0) return NULL;
-  u32 n = t->noperands, kept = 0;
+  if (!hlo_shape_is_tuple(i->shape) || hlo_is_root(i) || i->nuses == 0) return NULL;
+  bool made = t->opcode == HLO_TUPLE;
+  u32 n = i->shape->nelems, kept = 0;
   i64 *at = pass_alg_dims_new(a, n);
-  for (u32 k = 0; k < n; k++) at[k] = hlo_operand(t, k)->nuses > 1 ? 0 : -1;
+  for (u32 k = 0; k < n; k++) {
+    const hlo_instr *e = made ? hlo_operand(t, k) : NULL;
+    at[k] = i->shape->elems[k]->dtype == HLO_TOKEN || (e && (e->nuses > 1 || hlo_is_root(e) || hlo_has_side_effect(e))) ? 0 : -1;
+  }
   hlo_for_each_use(u, i) {
     if (u->user->opcode != HLO_GET_TUPLE_ELEMENT) return NULL;
     at[hlo_attr_int(u->user, HLO_ATTR_INDEX, 0)] = 0;
@@ -94,8 +98,14 @@ ALG_RULE(barrier_unused) {
   hlo_instr **ops = HS_NEW_ARRAY(a->p->scratch, hlo_instr *, n);
   const hlo_shape **shapes = HS_NEW_ARRAY(a->p->scratch, const hlo_shape *, n);
   for (u32 k = 0; k < n; k++)
-    if (at[k] == 0) ops[kept] = hlo_operand(t, k), shapes[kept] = ops[kept]->shape, at[k] = kept++;
+    if (at[k] == 0) shapes[kept] = i->shape->elems[k], at[k] = kept++;
   if (kept == n) return NULL;
+  for (u32 k = 0; k < n; k++) {
+    if (at[k] < 0) continue;
+    hlo_instr *e = made ? hlo_operand(t, k) : pass_alg_add(a, HLO_GET_TUPLE_ELEMENT, i->shape->elems[k], 1, &t);
+    if (!made) hlo_set_attr_int(e, HLO_ATTR_INDEX, k);
+    ops[at[k]] = e;
+  }
   const hlo_shape *s = hlo_shape_tuple(a->m->ctx, kept, shapes);
   hlo_instr *nt = pass_alg_add(a, HLO_TUPLE, s, kept, ops);
   hlo_set_operand(i, 0, nt);

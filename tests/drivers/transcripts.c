@@ -66,6 +66,12 @@ static hs_status load(hlo_ctx *ctx, const run *r, u32 k, const char *side, hlo_m
   return hlo_load_file(ctx, path, NULL, out);
 }
 
+// What XLA ran: its pipeline after layout assignment keeps layouts.
+static const char *text_of(const char *folder, const char *pipeline, const struct special *sp) {
+  if (strcmp(folder, "algsimp") == 0 && strcmp(pipeline, "simplification_after_layout_assignment") == 0) return "fix(algsimp{layout_sensitive=true;" XLA_CPU "})";
+  return sp && sp->text ? sp->text : folder;
+}
+
 static const struct special *special_of(const char *folder) {
   for (size_t k = 0; k < HS_COUNT(specials); k++)
     if (strcmp(specials[k].folder, folder) == 0) return &specials[k];
@@ -113,7 +119,7 @@ static int one(void *arg, u32 k, FILE *out) {
   run *r = arg;
   const char *folder = drv_cell(&r->t, k, "pass");
   const struct special *sp = special_of(folder);
-  const char *text = sp && sp->text ? sp->text : folder;
+  const char *text = text_of(folder, drv_cell(&r->t, k, "pipeline"), sp);
   hlo_ctx *ctx = hlo_ctx_new();
   hlo_module *m, *want, *before;
   if (!sp && !pass_find(folder)) return fprintf(out, "no such pass\n"), 1;
