@@ -51,23 +51,47 @@ static void pair(cp_pairs *out, u32 operand, u32 in, u32 to, u32 n) {
   }
 }
 
-static const hlo_instr *through(const hlo_instr *x) {
+// What makes array `*leaf` of x, behind tuples, and bitcasts of it.
+static const hlo_instr *behind(const hlo_instr *x, u32 *leaf) {
   for (;;) {
-    if (x->opcode == HLO_BITCAST) x = hlo_operand(x, 0);
-    else if (x->opcode == HLO_GET_TUPLE_ELEMENT && hlo_operand(x, 0)->opcode == HLO_TUPLE) x = hlo_operand(hlo_operand(x, 0), (u32)hlo_attr_int(x, HLO_ATTR_INDEX, 0));
-    else return x;
+    if (x->opcode == HLO_TUPLE) {
+      u32 k = 0, n;
+      while (*leaf >= (n = cp_leaves(hlo_operand(x, k)->shape))) *leaf -= n, k++;
+      x = hlo_operand(x, k);
+    } else if (x->opcode == HLO_GET_TUPLE_ELEMENT) {
+      *leaf += element_at(hlo_operand(x, 0)->shape, (u32)hlo_attr_int(x, HLO_ATTR_INDEX, 0));
+      x = hlo_operand(x, 0);
+    } else if (x->opcode == HLO_BITCAST) {
+      x = hlo_operand(x, 0);
+    } else {
+      return x;
+    }
   }
 }
 
-// The parameter that the computation's result r is written over; NULL when there is none.
-static const hlo_instr *written_parameter(const hlo_instr *r) {
-  bool wrote = false;
-  for (;;) {
-    r = through(r);
-    if (r->opcode == HLO_PARAMETER) return wrote && r->nuses == 1 ? r : NULL;
-    if (r->opcode != HLO_DYNAMIC_UPDATE_SLICE && (r->opcode != HLO_SCATTER || hlo_shape_is_tuple(r->shape))) return NULL;
-    wrote = true;
-    r = hlo_operand(r, 0);
+// What instruction i writes over to make its array `leaf`; NULL when nothing.
+static const hlo_instr *written_for(const hlo_instr *i, u32 *leaf) {
+  const hlo_instr *x = NULL;
+  cp_pairs v = {0};
+  cp_in_place(i, &v);
+  for (u32 k = 0; k < v.n && !x; k++)
+    if (v.v[k].out_leaf == *leaf) *leaf = v.v[k].in_leaf, x = behind(hlo_operand(i, v.v[k].operand), leaf);
+  hs_vec_free(&v);
+  return x;
+}
+
+// A fusion writes over an operand if the instruction that makes a result of it writes over that parameter, or over what a
+// fusion inside makes of it.
+static void pairs_in_fusion(const hlo_instr *i, cp_pairs *out) {
+  const hlo_computation *c = hlo_fusion_comp(i);
+  for (u32 k = 0, n = cp_leaves(i->shape); k < n; k++) {
+    u32 leaf = k;
+    const hlo_instr *x = written_for(behind(c->root, &leaf), &leaf);
+    if (x && x->opcode == HLO_FUSION) {
+      const hlo_instr *inner = written_for(x, &leaf);
+      x = inner ? inner : x;
+    }
+    if (x && x->opcode == HLO_PARAMETER) pair(out, (u32)hlo_param_number(x), leaf, k, 1);
   }
 }
 
@@ -98,17 +122,12 @@ void cp_in_place(const hlo_instr *i, cp_pairs *out) {
       if (i->noperands == 4) pair(out, 1, 0, element_at(i->shape, 1), cp_leaves(hlo_operand(i, 1)->shape));
       break;
     case HLO_CUSTOM_CALL: pairs_said(i, out); break;
-    case HLO_FUSION: {
+    case HLO_FUSION:
       pairs_said(i, out);
-      const hlo_instr *r = hlo_fusion_comp(i)->root;
-      u32 n = hlo_shape_is_tuple(i->shape) ? (r->opcode == HLO_TUPLE ? r->noperands : 0) : 1;
-      for (u32 k = 0; k < n; k++) {
-        const hlo_instr *p = written_parameter(hlo_shape_is_tuple(i->shape) ? hlo_operand(r, k) : r);
-        u32 to = hlo_shape_is_tuple(i->shape) ? element_at(i->shape, k) : 0;
-        if (p && hlo_shape_is_array(p->shape) && p->parent == r->parent) pair(out, (u32)hlo_param_number(p), 0, to, 1);
-      }
+      pairs_in_fusion(i, out);
       break;
-    }
+    case HLO_SET_DIMENSION_SIZE: pair(out, 0, 0, 0, 1); break;
+    case HLO_RAGGED_ALL_TO_ALL: pair(out, 1, 0, 0, cp_leaves(hlo_operand(i, 1)->shape)); break;
     case HLO_ASYNC_START: case HLO_ASYNC_UPDATE: {
       // The operands given here are parameters of the wrapped computation; its one instruction tells.
       hlo_computation *w = hlo_async_wrapped(i);

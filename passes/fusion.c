@@ -440,4 +440,7 @@ static hs_status fuse_computation(pass_ctx *p, hlo_computation *c) {
   return s;
 }
 
-hs_status pass_fusion(pass_ctx *p) { return pass_fusion_each(p, fuse_computation); }
+hs_status pass_fusion(pass_ctx *p) {
+  u32 mode = pass_option_choice(p, "mode", "cost|greedy|greedy_cpu");
+  return mode ? pass_fusion_greedy(p, mode == 2) : pass_fusion_each(p, fuse_computation);
+}

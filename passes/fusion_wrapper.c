@@ -1,26 +1,29 @@
-// fusion_wrapper.c — fusion-wrapper (xla/codegen/emitters/transforms/fusion_wrapper.cc): every instruction that is a
-// kernel of its own becomes a fusion of one, so that the code generator sees fusions only. What runs as a library call, as
-// control flow, or costs nothing stays. Option using_new_fusion_emitter (default true): false leaves the operations that an
-// older code generator has no formula for.
+// fusion_wrapper.c — fusion-wrapper (xla/codegen/emitters/fusion_wrapper_base.cc, xla/service/cpu/fusion_wrapper.cc): every
+// instruction that is a kernel of its own becomes a fusion of one, so that the code generator sees fusions only. What runs
+// as a library call, as control flow, as plain copying of whole ranges (concatenate, dynamic-update-slice), or costs nothing
+// stays. Options: using_new_fusion_emitter (default true; false: scatters only, all that the older code generator wants in a
+// fusion); use_tiled_emitter (default false; true: copies that change the layout, too).
 #include "passes/util.h"
 
-static bool wraps(const hlo_instr *i) {
-  if (hlo_op_has(i->opcode, HLO_F_FREE | HLO_F_ASYNC | HLO_F_COLLECTIVE | HLO_F_SIDE_EFFECT)) return false;
-  switch (i->opcode) {
-    case HLO_FUSION: case HLO_CALL: case HLO_WHILE: case HLO_CONDITIONAL: case HLO_CUSTOM_CALL: case HLO_DOT: case HLO_CONVOLUTION: case HLO_FFT:
-    case HLO_SORT: case HLO_TOPK: case HLO_SCAN: case HLO_CHOLESKY: case HLO_TRIANGULAR_SOLVE: case HLO_RNG: case HLO_RNG_BIT_GENERATOR:
-    case HLO_RNG_GET_AND_UPDATE_STATE: case HLO_COPY: case HLO_BITCAST: case HLO_RAGGED_DOT: case HLO_SCALED_DOT: case HLO_GET_DIMENSION_SIZE:
-    case HLO_SET_DIMENSION_SIZE: case HLO_PARTITION_ID: case HLO_REPLICA_ID: case HLO_DYNAMIC_RESHAPE: case HLO_STOCHASTIC_CONVERT:
-    case HLO_BATCH_NORM_GRAD: case HLO_BATCH_NORM_INFERENCE: case HLO_BATCH_NORM_TRAINING: return false;
-    default: return !hlo_shape_is_dynamic(i->shape);
+static bool tiles(hlo_dtype t) {
+  switch (t) {
+    case HLO_PRED: case HLO_S8: case HLO_S16: case HLO_S32: case HLO_S64: case HLO_U8: case HLO_U16: case HLO_U32: case HLO_U64:
+    case HLO_F16: case HLO_BF16: case HLO_F32: case HLO_F64: return true;
+    default: return false;
   }
 }
 
-static bool newer(hlo_opcode op) {
-  switch (op) {
-    case HLO_ACOS: case HLO_ACOSH: case HLO_ASIN: case HLO_ASINH: case HLO_ATANH: case HLO_COSH: case HLO_SINH: case HLO_MULHI: return true;
-    default: return false;
+static bool wraps(const hlo_instr *i, bool newer, bool tiled) {
+  switch (i->opcode) {
+    case HLO_SCATTER: return true;
+    case HLO_COPY: return tiled && i->shape != hlo_operand(i, 0)->shape && tiles(i->shape->dtype);
+    case HLO_BITCAST_CONVERT: case HLO_BROADCAST: case HLO_DYNAMIC_SLICE: case HLO_GATHER: case HLO_IOTA: case HLO_MAP: case HLO_PAD: case HLO_REDUCE:
+    case HLO_REDUCE_WINDOW: case HLO_RESHAPE: case HLO_REVERSE: case HLO_SLICE: case HLO_TRANSPOSE: break;
+    case HLO_LOGISTIC: case HLO_STOCHASTIC_CONVERT: return false;   // expanded before
+    default:
+      if (!hlo_op_has(i->opcode, HLO_F_ELEMENTWISE)) return false;
   }
+  return newer && !hlo_shape_is_dynamic(i->shape);
 }
 
 static void wrap(pass_ctx *c, hlo_instr *i) {
@@ -56,7 +59,7 @@ hs_status pass_fusion_wrapper(pass_ctx *c) {
   hlo_computation **comps = hlo_comp_post_order(c->m, c->scratch, &n);
   bool *launched = HS_NEW_ARRAY(c->scratch, bool, c->m->next_comp_id + 1);
   launched[c->m->entry->id] = true;
-  bool all = pass_option_bool(c, "using_new_fusion_emitter", true);
+  bool newer = pass_option_bool(c, "using_new_fusion_emitter", true), tiled = pass_option_bool(c, "use_tiled_emitter", false);
   for (u32 k = n; k-- > 0;) {
     if (!launched[comps[k]->id]) continue;
     hlo_for_each_instr_safe(i, comps[k]) {
@@ -66,7 +69,7 @@ hs_status pass_fusion_wrapper(pass_ctx *c) {
         pass_called_all(i, c->scratch, &v, &nv);
         for (u32 j = 0; j < nv; j++) launched[v[j]->id] = true;
       }
-      if (!wraps(i) || (!all && newer(i->opcode))) continue;
+      if (!wraps(i, newer, tiled)) continue;
       if (!pass_may_rewrite(c)) return HS_GOOD;
       wrap(c, i);
     }

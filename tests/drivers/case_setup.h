@@ -33,9 +33,11 @@ static const setup_option setup_options[] = {
     {"float-normalization-bf16", "float_support", "&TestFloatSupport(BF16, F32)",
      "operands=add subtract reduce tuple get-tuple-element all-to-all dot:0;results=add subtract reduce dot tuple get-tuple-element all-to-all;mixed=add tuple get-tuple-element"},
     {"fusion", "is_expensive", "InstructionFusion::IsExpensive", NULL},
+    {"fusion", "config_collection_mode", NULL, NULL},
+    {"fusion", "alias_info", NULL, NULL},
     {"fusion-wrapper", "target_machine_features", NULL, NULL},
     {"fusion-wrapper", "using_new_fusion_emitter", NULL, "using_new_fusion_emitter"},
-    {"fusion-wrapper", "use_tiled_emitter", "false", NULL},
+    {"fusion-wrapper", "use_tiled_emitter", NULL, "use_tiled_emitter"},
     {"fusion-wrapper", "device_description", NULL, NULL},
     {"gather_expander", "m", "GatherExpander::kEliminateSimpleGathers", "mode=simple"},
     {"gather_expander", "m", "GatherExpander::kEliminateAllGathers", "mode=all"},
@@ -182,7 +184,7 @@ static inline bool setup_pass_text(hs_buf *out, const char *pass, const char *cl
     hs_free(whole);
   }
   // The class of the test decides between passes of one name.
-  static const struct { const char *classname, *ours; } classes[] = {{"InstructionFusion", "base=true"}, {"CpuLayoutAssignment", "cpu=true"}, {"LayoutAssignment", "cpu=false"}};
+  static const struct { const char *classname, *ours; } classes[] = {{"InstructionFusion", "mode=greedy"}, {"CpuInstructionFusion", "mode=greedy_cpu"}, {"CpuLayoutAssignment", "cpu=true"}, {"LayoutAssignment", "cpu=false"}};
   for (size_t k = 0; k < HS_COUNT(classes); k++)
     if (strcmp(classes[k].classname, classname) == 0) hs_buf_printf(&b, "%s%s", b.n ? ";" : "{", classes[k].ours);
   // Module configuration that a pass looks at.

@@ -21,7 +21,7 @@ static const struct special { const char *folder; rule rule; const char *text; }
     {"pipeline.post_scatter_expansion_simplification", KERNELS, "simplification"},
     {"pipeline.simplification_after_layout_assignment", KERNELS, "fix(algsimp{layout_sensitive=true;" XLA_CPU "},dce,cse{layout_sensitive=true})"},
     {"pipeline.all", KERNELS, "cpu"},
-    {"fusion", KERNELS, NULL},
+    {"fusion", KERNELS, "fusion{mode=greedy_cpu}"},
     {"gather_expander", GRAPH, "gather_expander{mode=simple}"},
     {"scatter_expander", GRAPH, "scatter_expander{mode=simple}"},
     {"reduce-window-rewriter", GRAPH, "fix(reduce-window-rewriter{base_length=16})"},

@@ -149,10 +149,51 @@ static void dots_stay_apart(void **state) {
   assert_int_equal(n, 3);
 }
 
+// XLA's own rules: kernels left, and what was noted of a producer that stayed outside (NULL: nothing is asked).
+static const struct { const char *body, *pipe; u32 kernels; const char *note; } greedy_cases[] = {
+    {"x = f32[8] parameter(0) y = f32[8] parameter(1) s = f32[8] add(x, y) a = f32[8] abs(s) ROOT t = f32[8] subtract(a, s)\n", "fusion{mode=greedy;may_duplicate=false}", 1, NULL},
+    {"x = f32[8] parameter(0) y = f32[8] parameter(1) s = f32[8] add(x, y) a = f32[8] abs(s) n = f32[8] negate(s) ROOT t = (f32[8], f32[8]) tuple(a, n)\n",
+     "fusion{mode=greedy_cpu;may_duplicate=false}", 3, "others read it too"},
+    {"x = f32[8] parameter(0) y = f32[8] parameter(1) s = f32[8] add(x, y) a = f32[8] abs(s) n = f32[8] negate(s) ROOT t = (f32[8], f32[8]) tuple(a, n)\n", "fusion{mode=greedy_cpu}", 2, NULL},
+    {"x = f32[8] parameter(0) s = f32[8] sine(x) v = f32[8] exponential(s) a = f32[8] abs(v) n = f32[8] negate(v) ROOT t = (f32[8], f32[8]) tuple(a, n)\n", "fusion{mode=greedy_cpu}", 3,
+     "expensive and others read it"},
+    {"x = f32[8] parameter(0) v = f32[8] exponential(x) b = f32[8,8] broadcast(v), dimensions={1} ROOT t = f32[8,8] negate(b)\n", "fusion{mode=greedy_cpu}", 2, "elements are read again"},
+    // What is written over must not be read elsewhere in the fusion, unless it is the very place.
+    {"x = f32[8] parameter(0) u = f32[2] parameter(1) z = s32[] constant(0) w = f32[8] dynamic-update-slice(x, u, z) k = s32[] constant(4)\n"
+     "ROOT t = f32[8] dynamic-update-slice(w, u, k)\n", "fusion{mode=greedy;may_duplicate=false}", 2, "moves data of what the consumer writes over"},
+    {"x = f32[8] parameter(0) s = f32[2] slice(x), slice={[4:6]} n = f32[2] negate(s) k = s32[] constant(4) ROOT t = f32[8] dynamic-update-slice(x, n, k)\n", "fusion{mode=greedy}", 1, NULL},
+    {"x = f32[8] parameter(0) s = f32[2] slice(x), slice={[2:4]} n = f32[2] negate(s) k = s32[] constant(4) ROOT t = f32[8] dynamic-update-slice(x, n, k)\n", "fusion{mode=greedy_cpu}", 2,
+     "start at different places"},
+    {"x = f32[8] parameter(0) i = s32[] parameter(1) s = f32[2] dynamic-slice(x, i), dynamic_slice_sizes={2} n = f32[2] negate(s) ROOT t = f32[8] dynamic-update-slice(x, n, i)\n",
+     "fusion{mode=greedy}", 1, NULL},
+    {"x = f32[8] parameter(0) i = s32[] parameter(1) j = s32[] parameter(2) s = f32[2] dynamic-slice(x, i), dynamic_slice_sizes={2} n = f32[2] negate(s)\n"
+     "ROOT t = f32[8] dynamic-update-slice(x, n, j)\n", "fusion{mode=greedy}", 2, "start at different places"},
+    // XLA:CPU: products with a vector, concatenation, softmax, constants.
+    {"x = f32[4,8] parameter(0) v = f32[8] parameter(1) w = f32[4] parameter(2) d = f32[4] dot(x, v), lhs_contracting_dims={1}, rhs_contracting_dims={0} ROOT t = f32[4] add(d, w)\n",
+     "fusion{mode=greedy_cpu}", 1, NULL},
+    {"x = f32[4,8] parameter(0) v = f32[8] parameter(1) a = f32[4,8] abs(x) ROOT t = f32[4] dot(a, v), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n", "fusion{mode=greedy_cpu}", 1, NULL},
+    {"x = f32[4,8] parameter(0) y = f32[8,4] parameter(1) a = f32[4,8] abs(x) ROOT t = f32[4,4] dot(a, y), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n", "fusion{mode=greedy_cpu}", 2,
+     "no loop over elements"},
+    {"x = f32[64,16] parameter(0) y = f32[64,16] parameter(1) c = f32[64,32] concatenate(x, y), dimensions={1} ROOT t = f32[64,32] negate(c)\n", "fusion{mode=greedy_cpu}", 2,
+     "concatenation is faster on its own"},
+    {"x = f32[4,8] parameter(0) y = f32[4,8] parameter(1) s = f32[4,8] add(x, y) l = f32[] constant(-inf) h = f32[4] reduce(s, l), dimensions={1}, to_apply=max\n"
+     "b = f32[4,8] broadcast(h), dimensions={0} d = f32[4,8] subtract(s, b) ROOT t = f32[4,8] exponential(d)\n", "fusion{mode=greedy_cpu}", 3, "not all that read it can take it in"},
+    {"x = f32[4] parameter(0) k = f32[4] constant({1, 2, 3, 4}) s = f32[4] add(x, k) ROOT t = f32[4] negate(s)\n", "fusion{mode=greedy_cpu}", 1, "it is a constant array"},
+};
+
+static void greedy_rules(void **state) {
+  for (size_t k = 0; k < HS_COUNT(greedy_cases); k++) {
+    if (k) teardown(state), notes = (pass_notes){0};
+    u32 n = kernels_after(greedy_cases[k].body, greedy_cases[k].pipe);
+    if (n != greedy_cases[k].kernels) fail_msg("case %zu: %u kernels", k, n);
+    if (greedy_cases[k].note && !noted(greedy_cases[k].note)) fail_msg("case %zu: not noted: %s", k, greedy_cases[k].note);
+  }
+}
+
 int main(void) {
 #define T(f) cmocka_unit_test_teardown(f, teardown)
   const struct CMUnitTest tests[] = {T(sum_of_product), T(relu_squared), T(mean_of_relu_squared), T(polynomial), T(sine_plus_exp), T(softmax_rows), T(layer_norm), T(few_rows_stay_apart), T(columns_stay_apart),
                                      T(exponential_not_recomputed), T(shared_expensive_producer), T(shared_cheap_producer), T(sibling_reductions),
-                                     T(kept_producer_joins_consumer), T(one_producer_three_consumers), T(variance_from_two_sums), T(dots_stay_apart)};
+                                     T(kept_producer_joins_consumer), T(one_producer_three_consumers), T(variance_from_two_sums), T(dots_stay_apart), T(greedy_rules)};
   return cmocka_run_group_tests_name("fusion", tests, NULL, NULL);
 }
