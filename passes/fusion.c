@@ -442,5 +442,6 @@ static hs_status fuse_computation(pass_ctx *p, hlo_computation *c) {
 
 hs_status pass_fusion(pass_ctx *p) {
   u32 mode = pass_option_choice(p, "mode", "cost|greedy|greedy_cpu");
-  return mode ? pass_fusion_greedy(p, mode == 2) : pass_fusion_each(p, fuse_computation);
+  bool may_duplicate = pass_option_bool(p, "may_duplicate", true);
+  return mode ? pass_fusion_greedy(p, mode == 2, may_duplicate) : pass_fusion_each(p, fuse_computation);
 }

@@ -36,7 +36,7 @@ extern const double pass_fusion_launch_ns;
 
 // The computations whose instructions are launched one by one: entry, loop bodies and conditions, branches, calls.
 hlo_computation **pass_fusion_computations(hlo_module *, hs_arena *, u32 *n);
-hs_status pass_fusion_greedy(pass_ctx *, bool cpu);      // XLA's rules instead of the cost model; cpu: XLA:CPU's too
+hs_status pass_fusion_greedy(pass_ctx *, bool cpu, bool may_duplicate);      // XLA's rules instead of the cost model; cpu: XLA:CPU's too
 hs_status pass_fusion_each(pass_ctx *, hs_status (*work)(pass_ctx *, hlo_computation *));   // work on each of them
 // Makes the fusion: body, operands, attributes, provenance. `outputs`: members that become results (1: no tuple).
 // members: operands before users; everything else they read becomes a parameter. Returns the new instruction, placed before `before`.

@@ -329,8 +329,8 @@ static bool is_embedded(const pass_call_sites *t, const hlo_computation *c) {
   return i->opcode != HLO_CALL && i->opcode != HLO_WHILE && i->opcode != HLO_CONDITIONAL && !hlo_op_has(i->opcode, HLO_F_ASYNC);
 }
 
-hs_status pass_fusion_greedy(pass_ctx *p, bool cpu) {
-  greedy g = {.p = p, .cpu = cpu, .may_duplicate = pass_option_bool(p, "may_duplicate", true)};
+hs_status pass_fusion_greedy(pass_ctx *p, bool cpu, bool may_duplicate) {
+  greedy g = {.p = p, .cpu = cpu, .may_duplicate = may_duplicate};
   hs_status s = HS_GOOD;
   u32 n;
   hlo_computation **comps = hlo_comp_post_order(p->m, p->scratch, &n);
