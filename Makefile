@@ -40,6 +40,8 @@ LDFLAGS += $(if $(filter asan fuzz,$(VARIANT)),-fsanitize=address$(,)undefined) 
 -include $(B)/config.mk
 # Runtime kernels lean on the vectorizer and on fused multiply-add.
 CFLAGS_backends_cpu_ += $(if $(filter release,$(VARIANT)),-O3 -ffp-contract=fast)
+# Builds for finding faults verify the whole module after every pass that changed it.
+CFLAGS_passes_ += $(if $(filter release,$(VARIANT)),,-DHS_CHECKED=1)
 $(B)/config.mk: scripts/probe.sh Makefile
 	@mkdir -p $(B)
 	@EDITLINE=$(EDITLINE) CC="$(CC)" sh scripts/probe.sh $@

@@ -180,3 +180,42 @@ const char *hs_nearest(const char *word, const char *const *candidates, size_t n
   }
   return best;
 }
+
+// Letters of `word`'s parts that the candidate holds too; an ending of a part (-s, -er, -ing) may differ. 0: no kin.
+static unsigned kinship(const char *word, const char *candidate) {
+  unsigned sum = 0;
+  for (const char *p = word; *p; p += strcspn(p, "-_"), p += *p != 0) {
+    char part[48];
+    size_t n = strcspn(p, "-_");
+    if (n < 4 || n >= sizeof part) continue;
+    memcpy(part, p, n);
+    for (size_t len = n, least = HS_MAX((size_t)4, n - HS_MIN(n, (size_t)3)); len >= least; len--) {
+      part[len] = 0;
+      if (!strcasestr(candidate, part)) continue;
+      sum += (unsigned)len;
+      break;
+    }
+  }
+  return sum;
+}
+
+size_t hs_nearest_some(const char *word, const char *const *candidates, size_t n, const char **out, size_t most) {
+  unsigned cost[16] = {0}, limit = HS_MIN((unsigned)strlen(word) / 3 + 2, (unsigned)strlen(word)), best = limit;
+  size_t found = 0;
+  most = HS_MIN(most, HS_COUNT(cost));
+  for (size_t k = 0; k < n; k++) best = HS_MIN(best, distance(word, candidates[k]));
+  for (size_t k = 0; k < n; k++) {
+    unsigned d = distance(word, candidates[k]), kin = kinship(word, candidates[k]);
+    bool typo = best <= 2 && best < limit;               // one of so few letters: the others are not meant
+    if (typo ? d > best : d >= limit && !kin) continue;
+    unsigned c = d < limit ? d : 1000 - HS_MIN(kin, 500u);
+    size_t at = found;
+    while (at > 0 && cost[at - 1] > c) at--;
+    if (at == most) continue;
+    if (found < most) found++;
+    for (size_t j = found - 1; j > at; j--) out[j] = out[j - 1], cost[j] = cost[j - 1];
+    out[at] = candidates[k];
+    cost[at] = c;
+  }
+  return found;
+}

@@ -59,6 +59,9 @@ hs_code hs_code_find(const char *text);  // "E0203" or "0203" -> code, HS_OK whe
 
 // Edit distance based suggestion: the candidate nearest to `word`, or NULL when nothing is near enough.
 const char *hs_nearest(const char *word, const char *const *candidates, size_t n);
+// Several of them into out[most], the nearest first; behind those near enough, candidates that hold the word or share one of
+// four letters or more with it ("simplify" is in "simplify-sorts", "fold-constants" shares "constant"). Returns how many.
+size_t hs_nearest_some(const char *word, const char *const *candidates, size_t n, const char **out, size_t most);
 
 // Polled by every long loop: E_INTERRUPTED after Ctrl-C, else ok.
 static inline hs_status hs_poll(void) {

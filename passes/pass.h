@@ -50,7 +50,6 @@ extern const u32 pass_count;
 const pass_info *pass_find(const char *name);                 // exact first, then '-' and '_' alike
 // One more pass, found before the others; NULL takes it away. For tests: bisect must find a wrong rewrite that was planted.
 void pass_set_guest(const pass_info *);
-hs_status pass_unknown(const char *name);                     // E_NO_PASS with the nearest names
 bool pass_option_bool(const pass_ctx *, const char *key, bool absent);
 i64 pass_option_int(const pass_ctx *, const char *key, i64 absent);
 // One of the words in `choices`, "simple|all": its number, 0 (the first) when the option is not given.
@@ -78,17 +77,20 @@ typedef HS_VEC(pass_result) pass_log;
 typedef struct pipeline_op pipeline_op;
 typedef struct pass_pipeline { const char *name, *summary, *text; } pass_pipeline;
 typedef HS_VEC(pass_pipeline) pass_pipelines;
+hs_status pass_unknown(const char *name, const pass_pipelines *own);   // E_NO_PASS with the nearest names; own: the user's pipelines, or NULL
+
+// One pass of a pipeline; result NULL: it is about to run.
+typedef struct pipeline_event { const struct pipeline_program *program; const pipeline_op *op; const pass_result *result; } pipeline_event;
 
 typedef struct pass_run_options {
-  bool verify;                    // verify touched computations after each pass (default on in the shell)
+  bool verify;                    // after each pass the touched computations, after a pipeline everything (default on in the shell)
   bool verify_all;                // whole module after each pass, and "changed" against the text hash (check-passes)
   bool measure;                   // fill before/after totals
   hs_status (*estimate)(void *arg, const hlo_module *, double *seconds); void *estimate_arg;   // of the totals; may be NULL
   i64 rewrite_limit;              // -1
   pass_notes *notes;              // may be NULL
   pass_option_asked asked;        // fn may be NULL; how the tests hold help.def against the passes
-  // After each pass of a pipeline: the module as it left it, and the pass that runs next (NULL: none).
-  void (*progress)(void *arg, const hlo_module *, const pass_result *, const pipeline_op *next); void *progress_arg;
+  void (*progress)(void *arg, const hlo_module *, const pipeline_event *); void *progress_arg;   // before and after each pass of a pipeline
   void (*warn)(void *arg, const char *text); void *warn_arg;              // a fixpoint that does not settle
   const pass_pipelines *own;      // pipelines of the user, looked up before the built-in ones; may be NULL
 } pass_run_options;
@@ -127,6 +129,8 @@ extern const u32 pipeline_count;
 const pass_pipeline *pipeline_find(const char *name);
 // Runs a pipeline text on a module; each executed pass is appended to the log (may be NULL). Stops at the first failure.
 hs_status pipeline_run(hlo_module *, const char *text, const pass_run_options *o, pass_log *log);
+// What pipeline_run does at the end: everything is verified once more, not only what each pass touched.
+hs_status pipeline_verify(const hlo_module *, const pass_run_options *);
 
 // The same step by step. A parsed pipeline is a program of passes and loops; a cursor is a place in a run of it and may be
 // copied to go back there (the module must go back too).
@@ -138,11 +142,15 @@ struct pipeline_op {
   pass_options options;
   const char *text;              // as written, with options
   const char *pipeline;          // name of the pipeline it stands in; NULL when it has none
+  const char *before;            // what stands behind it there: a pass, a pipeline, or "pipeline-end"
+  bool first;                    // nothing stands before it there
+  u32 number;                    // among the program's passes, from 1
   u32 begin;                     // END: its FIX
   bool idle; u64 generation;     // the last run changed nothing, and the module's generation then
   u64 changed_at;                // count of executions when it last changed something
 };
-typedef struct pipeline_program { hs_arena arena; char *text; u32 npasses; HS_VEC(pipeline_op) ops; } pipeline_program;
+typedef struct pipeline_program pipeline_program;
+struct pipeline_program { hs_arena arena; char *text; u32 npasses; HS_VEC(pipeline_op) ops; };
 typedef struct pipeline_loop { u32 begin, round; u64 generation, executed, prints[4]; } pipeline_loop;   // prints: fingerprints of late rounds
 typedef struct pipeline_cursor { u32 at, depth; u64 executed; pipeline_loop loops[PIPELINE_MAX_LOOPS]; } pipeline_cursor;
 hs_status pipeline_parse(const char *text, const pass_pipelines *own, pipeline_program **out);     // own: see pass_run_options

@@ -24,17 +24,41 @@ const pass_pipeline *pipeline_find(const char *name) {
 }
 
 typedef struct parser {
-  const char *p, *name;                  // text left; name of the pipeline it is, or NULL
+  const char *text, *p, *name;           // all of the text, and what is left of it; name of the pipeline it is, or NULL
   pipeline_program *out;
   const pass_pipelines *own;
   u32 depth, loops;
+  u32 last;                              // number of this pipeline's last pass so far in `out`, from 1; 0: none, or a pipeline came since
+  bool begun;
 } parser;
 
 static hs_status parse_list(parser *ps);
 
+// Says where in the text; one word alone needs no place. What a pipeline within this one has said stays.
+static hs_status placed(const parser *ps, const char *at, hs_status s) {
+  if (hs_ok(s) || s.err->file || !strpbrk(ps->text, ",({")) return s;
+  return hs_with_place(s, ps->name ? ps->name : "<pipeline>", 1, (u32)(at - ps->text) + 1, hs_str_of(ps->text));
+}
+
+// An item follows: the pass before it in this list comes before that, by the name that XLA's dumps have there.
+static void follow(parser *ps, const char *name) {
+  if (ps->last) ps->out->ops.v[ps->last - 1].before = name;
+  ps->last = 0;
+}
+
 static void emit(parser *ps, pipeline_op op) {
   op.pipeline = ps->name;
   hs_vec_push(&ps->out->ops, op);
+}
+
+static void emit_pass(parser *ps, pipeline_op op) {
+  follow(ps, op.pass->name);
+  op.first = !ps->begun;
+  op.before = "pipeline-end";
+  op.number = ++ps->out->npasses;
+  ps->begun = true;
+  emit(ps, op);
+  ps->last = (u32)ps->out->ops.n;
 }
 
 static void skip_blank(parser *ps) {
@@ -69,7 +93,7 @@ static hs_status parse_options(parser *ps, pass_options *out) {
     hs_vec_push(&v, o);
   }
   bool closed = *ps->p == '}';
-  if (closed) ps->p++;
+  ps->p += closed;
   *out = (pass_options){(u32)v.n, v.n ? hs_arena_dup(&ps->out->arena, v.v, v.n * sizeof *v.v) : NULL};
   hs_vec_free(&v);
   return closed ? HS_GOOD : hs_fail(HS_E_USAGE, "pipeline: '{' without '}'");
@@ -77,12 +101,13 @@ static hs_status parse_options(parser *ps, pass_options *out) {
 
 static hs_status parse_fix(parser *ps) {
   u32 begin = (u32)ps->out->ops.n;
-  if (ps->loops == PIPELINE_MAX_LOOPS) return hs_fail(HS_E_LIMIT, "pipeline: fix nested deeper than %d", PIPELINE_MAX_LOOPS);
+  const char *open = ps->p;
+  if (ps->loops == PIPELINE_MAX_LOOPS) return placed(ps, open, hs_fail(HS_E_LIMIT, "pipeline: fix nested deeper than %d", PIPELINE_MAX_LOOPS));
   ps->p++;
   ps->loops++;
   emit(ps, (pipeline_op){.kind = PIPELINE_FIX});
   HS_TRY(parse_list(ps));
-  if (*ps->p != ')') return hs_fail(HS_E_USAGE, "pipeline: '(' without ')'");
+  if (*ps->p != ')') return placed(ps, open, hs_fail(HS_E_USAGE, "pipeline: '(' without ')'"));
   ps->p++;
   ps->loops--;
   emit(ps, (pipeline_op){.kind = PIPELINE_END, .begin = begin});
@@ -96,29 +121,34 @@ static const pass_pipeline *find_pipeline(const parser *ps, const char *name) {
 }
 
 static hs_status parse_named(parser *ps, const pass_pipeline *named) {
-  parser sub = {named->text, named->name, ps->out, ps->own, ps->depth + 1, ps->loops};
+  parser sub = {.text = named->text, .p = named->text, .name = named->name, .out = ps->out, .own = ps->own, .depth = ps->depth + 1, .loops = ps->loops};
   if (sub.depth > PIPELINE_MAX_LOOPS) return hs_fail(HS_E_LIMIT, "pipeline %s: nested deeper than %d (does it name itself?)", named->name, PIPELINE_MAX_LOOPS);
+  follow(ps, named->name);
+  ps->begun = true;
   HS_TRY(parse_list(&sub));
-  return *sub.p == ')' ? hs_fail(HS_E_USAGE, "pipeline %s: ')' without '('", named->name) : HS_GOOD;
+  return *sub.p == ')' ? placed(&sub, sub.p, hs_fail(HS_E_USAGE, "pipeline %s: ')' without '('", named->name)) : HS_GOOD;
 }
 
 static hs_status parse_item(parser *ps) {
   const char *start = ps->p;
   while (is_name_char(*ps->p)) ps->p++;
   const char *name = hs_arena_strndup(&ps->out->arena, start, (size_t)(ps->p - start));
-  if (!*name) return hs_fail(HS_E_USAGE, "pipeline: a pass name is missing at '%.20s'", start);
+  if (!*name && *start == '{') return placed(ps, start, hs_fail(HS_E_USAGE, "pipeline: options stand right behind a pass's name, without a space"));
+  if (!*name) return placed(ps, start, hs_fail(HS_E_USAGE, "pipeline: a pass name is missing at '%.20s'", start));
   if (*ps->p == '(' && strcmp(name, "fix") == 0) return parse_fix(ps);
   pipeline_op op = {.kind = PIPELINE_PASS, .pass = pass_find(name)};
   const pass_pipeline *named = op.pass ? NULL : find_pipeline(ps, name);
-  if (*ps->p == '{') HS_TRY(parse_options(ps, &op.options));
+  const char *options = ps->p;
+  if (*options == '{') HS_TRY(placed(ps, options, parse_options(ps, &op.options)));
   op.text = op.options.n ? hs_arena_strndup(&ps->out->arena, start, (size_t)(ps->p - start)) : op.pass ? op.pass->name : name;
-  if (op.pass) HS_TRY(pass_check_options(op.pass, &op.options));
-  if (named && op.options.n) return hs_fail_subject(HS_E_USAGE, name, "pipeline %s takes no options", name);
-  if (named) return parse_named(ps, named);
+  if (op.pass) HS_TRY(placed(ps, options, pass_check_options(op.pass, &op.options)));
+  if (named && op.options.n) return placed(ps, options, hs_fail_subject(HS_E_USAGE, name, "pipeline %s takes no options", name));
   bool optional = *ps->p == '?';
   ps->p += optional;
-  if (op.pass) emit(ps, op);
-  return op.pass || optional ? HS_GOOD : pass_unknown(name);
+  if (named) return parse_named(ps, named);
+  if (op.pass) emit_pass(ps, op);
+  if (!op.pass && !optional) return placed(ps, start, pass_unknown(name, ps->own));
+  return strchr(",) \n\t", *ps->p) ? HS_GOOD : placed(ps, ps->p, hs_fail(HS_E_USAGE, "pipeline: a comma is missing at '%.20s'", ps->p));
 }
 
 static hs_status parse_list(parser *ps) {
@@ -132,12 +162,11 @@ static hs_status parse_list(parser *ps) {
 hs_status pipeline_parse(const char *text, const pass_pipelines *own, pipeline_program **out) {
   pipeline_program *p = hs_calloc(1, sizeof *p);
   p->text = hs_arena_strndup(&p->arena, text, strlen(text));
-  parser ps = {.p = p->text, .out = p, .own = own};
+  parser ps = {.text = p->text, .p = p->text, .out = p, .own = own};
   hs_status s = parse_list(&ps);
-  if (hs_ok(s) && *ps.p == ')') s = hs_fail(HS_E_USAGE, "pipeline: ')' without '('");
+  if (hs_ok(s) && *ps.p == ')') s = placed(&ps, ps.p, hs_fail(HS_E_USAGE, "pipeline: ')' without '('"));
   *out = hs_ok(s) ? p : NULL;
   if (!hs_ok(s)) pipeline_free(p);
-  for (u32 k = 0; hs_ok(s) && k < p->ops.n; k++) p->npasses += p->ops.v[k].kind == PIPELINE_PASS;
   return s;
 }
 
@@ -199,15 +228,26 @@ const pipeline_op *pipeline_next(pipeline_program *p, pipeline_cursor *at, const
   return NULL;
 }
 
+// Which one of a pipeline's runs it was, and with which options.
+static hs_status name_run(const pipeline_program *p, const pipeline_cursor *at, const pipeline_op *op, hs_status s) {
+  if (s.err->code != HS_E_PASS) return s;
+  hs_free(s.err->subject);
+  s.err->subject = hs_strdup(op->text);
+  u32 round = at->depth ? at->loops[at->depth - 1].round : 0;
+  if (p->npasses == 1) return s;
+  return round ? hs_with_note(s, "it was pass %u of %u, in round %u", op->number, p->npasses, round + 1) : hs_with_note(s, "it was pass %u of %u", op->number, p->npasses);
+}
+
 hs_status pipeline_step(hlo_module *m, pipeline_program *p, pipeline_cursor *at, const pass_run_options *o, pass_log *log, const pipeline_op **next) {
   pipeline_op *op = &p->ops.v[at->at];
   HS_ASSERT(at->at < p->ops.n && op->kind == PIPELINE_PASS);
   pass_run_options mine = *o;
-  mine.progress = NULL;
   // The totals before a pass are those after the one before it.
   mine.measure = o->measure && (!log || log->n == 0);
   pass_result r;
-  HS_TRY(pass_run(m, op->pass, &op->options, &mine, &r));
+  if (o->progress) o->progress(o->progress_arg, m, &(pipeline_event){p, op, NULL});
+  hs_status s = pass_run(m, op->pass, &op->options, &mine, &r);
+  if (!hs_ok(s)) return name_run(p, at, op, s);
   if (o->measure && log && log->n > 0) {
     r.before = log->v[log->n - 1].after;
     r.after = r.before;
@@ -221,8 +261,15 @@ hs_status pipeline_step(hlo_module *m, pipeline_program *p, pipeline_cursor *at,
   if (r.changed) op->changed_at = at->executed;
   if (log) hs_vec_push(log, r);
   *next = pipeline_next(p, at, m, o);
-  if (o->progress) o->progress(o->progress_arg, m, &r, *next);
+  if (o->progress) o->progress(o->progress_arg, m, &(pipeline_event){p, op, &r});
   return HS_GOOD;
+}
+
+hs_status pipeline_verify(const hlo_module *m, const pass_run_options *o) {
+  if (!o->verify || o->verify_all) return HS_GOOD;      // switched off, or done after every pass
+  hs_status s = hlo_verify(m, NULL);
+  if (hs_ok(s)) return s;
+  return hs_chain(hs_with_note(hs_fail(HS_E_VERIFY, "the pipeline left an invalid module, in a part that its passes had not edited"), "bisect with the condition verify names the pass"), s);
 }
 
 hs_status pipeline_run(hlo_module *m, const char *text, const pass_run_options *o, pass_log *log) {
@@ -230,11 +277,12 @@ hs_status pipeline_run(hlo_module *m, const char *text, const pass_run_options *
   HS_TRY(pipeline_parse(text, o->own, &p));
   pipeline_cursor at = {0};
   hs_status s = HS_GOOD;
+  u64 generation = m->generation;
   const pipeline_op *next = pipeline_next(p, &at, m, o);
   while (hs_ok(s) && next) {
     s = hs_poll();
     if (hs_ok(s)) s = pipeline_step(m, p, &at, o, log, &next);
   }
   pipeline_free(p);
-  return s;
+  return hs_ok(s) && m->generation != generation ? pipeline_verify(m, o) : s;
 }

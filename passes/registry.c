@@ -36,12 +36,20 @@ const pass_info *pass_find(const char *name) {
   return NULL;
 }
 
-hs_status pass_unknown(const char *name) {
-  const char *names[HS_COUNT(pass_table)];
-  for (u32 k = 0; k < pass_count; k++) names[k] = pass_table[k].name;
+hs_status pass_unknown(const char *name, const pass_pipelines *own) {
   hs_status s = hs_fail_subject(HS_E_NO_PASS, name, "no pass is named '%s'", name);
-  const char *near = hs_nearest(name, names, pass_count);
-  return near ? hs_with_note(s, "did you mean '%s'?", near) : s;
+  HS_VEC(const char *) names = {0};
+  for (u32 k = 0; k < pass_count; k++) hs_vec_push(&names, pass_table[k].name);
+  for (u32 k = 0; k < pipeline_count; k++) hs_vec_push(&names, pipeline_table[k].name);
+  for (size_t k = 0; own && k < own->n; k++) hs_vec_push(&names, own->v[k].name);
+  const char *near[4];
+  size_t n = hs_nearest_some(name, names.v, names.n, near, HS_COUNT(near));
+  hs_buf b = {0};
+  for (size_t k = 0; k < n; k++) hs_buf_printf(&b, "%s'%s'", !k ? "" : k + 1 < n ? ", " : " or ", near[k]);
+  s = n ? hs_with_note(s, "did you mean %s?", hs_buf_cstr(&b)) : hs_with_note(s, "passes lists them all");
+  hs_buf_free(&b);
+  hs_vec_free(&names);
+  return s;
 }
 
 static const char *option(const pass_ctx *c, const char *key) {

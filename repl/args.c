@@ -6,10 +6,26 @@
 
 static bool blank(char c) { return c == ' ' || c == '\t' || c == '\r' || c == '\n' || c == '\f' || c == '\v'; }
 
-// One segment from *at on; *segment is empty after a comment.
+// Whether `depth` open braces are closed behind line[i], quotes aside.
+static bool braces_close(const char *line, size_t n, size_t i, u32 depth) {
+  char quote = 0;
+  for (; i < n && line[i] != '\n' && depth; i++) {
+    char c = line[i];
+    if (quote) {
+      if (c == '\\' && quote == '"') i++;
+      else if (c == quote) quote = 0;
+    } else if (c == '\'' || c == '"') quote = c;
+    else if (c == '{') depth++;
+    else if (c == '}') depth--;
+  }
+  return depth == 0;
+}
+
+// One segment from *at on; *segment is empty after a comment. A `;` between braces is part of it: algsimp{a=1;b=2}.
 static void split_one(const char *line, size_t n, size_t *at, hs_str *segment) {
   size_t i = *at, begin = i, end = n;
   char quote = 0;
+  u32 depth = 0;
   bool shell = line[i] == '!', comment = line[i] == '#' || (line[i] == '/' && i + 1 < n && line[i + 1] == '/');
   if (comment) end = i;
   for (; i < n; i++) {
@@ -23,7 +39,11 @@ static void split_one(const char *line, size_t n, size_t *at, hs_str *segment) {
       quote = c;
     } else if (c == '\\' && i + 1 < n) {
       i++;
-    } else if (c == ';') {
+    } else if (c == '{') {
+      depth++;
+    } else if (c == '}') {
+      depth -= depth > 0;
+    } else if (c == ';' && !(depth && braces_close(line, n, i, depth))) {
       break;
     } else if (c == '#' && i > begin && blank(line[i - 1])) {
       comment = true;

@@ -27,7 +27,7 @@ static const struct { const char *name, *text; } topics[] = {
     {"expressions", "numbers have units (12, 1.5k, 2GB, 64Ki), text stands in quotes; < <= > >= == != ~ (contains) and or not + - * /\n"
                     "find knows of an instruction: name opcode type shape rank elements bytes flops traffic users operands\n"
                     "  computation op_name op_type source line id root us kind trips\n"
-                    "assert and until know of the module: instructions computations kernels fusions flops bytes peak temp arguments\n"
+                    "assert and until know of the module: instructions (or ops) computations kernels fusions flops bytes peak temp arguments\n"
                     "  outputs parameters version us ops(\"opcode\") exists(\"name\") valid\n"},
     {"versions", "Every command that changes the module makes a version; the prompt shows its number. undo and redo walk along,\n"
                  "goto goes to any version by number or mark, history shows the tree: going back and changing something else starts a branch,\n"

@@ -144,38 +144,76 @@ static hs_status list_folder(repl_cmd *c, const char *path) {
 static hs_status load_file(repl_cmd *c, const char *path) { return hlo_load_each(c->s->ctx, path, NULL, accept, &(taker){c, path}); }
 
 // ---- XLA's dumps ----------------------------------------------------------------------------------------------------------
+// "after_algsimp in simplification"; freed by the caller.
+static char *step_label(const dump_step *step) {
+  return hs_format("%s%s%s", step->label, step->pipeline ? " in " : "", step->pipeline ? step->pipeline : "");
+}
+
 // Adds the state of one dump file to a module as its next version.
 static hs_status add_step(repl_cmd *c, repl_module *mod, const dump_step *step) {
   hlo_module *m;
   hlo_parse_options o = {.file = step->file};
   HS_TRY(hlo_load_file(c->s->ctx, step->file, &o, &m));
+  if (!m->entry || !m->entry->root) {
+    hlo_module_free(m);
+    return hs_fail(HS_E_VERIFY, "%s: the module has no entry computation", step->file);
+  }
   pass_result r = {.pass = hlo_intern_str(c->s->ctx, step->pass ? step->pass : step->label), .pipeline = hlo_intern_str(c->s->ctx, step->pipeline ? step->pipeline : ""), .changed = true, .ms = -1};   // XLA does not say how long it took
   hs_status s = pass_measure(mod->m, NULL, &r.before);
   hlo_module_become(mod->m, m);
   hlo_module_free(m);
   if (hs_ok(s)) s = pass_measure(mod->m, NULL, &r.after);
-  char *label = hs_format("%s%s%s", step->label, step->pipeline ? " in " : "", step->pipeline ? step->pipeline : "");
+  if (!hs_ok(s)) {
+    hlo_abort(mod->m);
+    return s;
+  }
+  char *label = step_label(step);
   repl_version *v = repl_commit(mod, label);
   hs_free(label);
-  if (v) hs_vec_push(&v->log, r);
+  if (!v) return s;
+  v->stepped = true;
+  hs_vec_push(&v->log, r);
   return s;
+}
+
+// A file that cannot be read is told and left out; false: the user wants to stop.
+static bool leave_out(repl_cmd *c, const dump_step *step, repl_json *list, hs_status *s, u32 *out) {
+  if ((*s).err->code == HS_E_INTERRUPTED) return false;
+  repl_print_status(c->out, *s);
+  repl_json *j = repl_json_object(list, NULL);
+  repl_json_str(j, "file", step->file);
+  repl_json_str(j, "error", (*s).err->message);
+  hs_status_drop(*s);
+  *s = HS_GOOD;
+  ++*out;
+  return true;
 }
 
 // The module's states become versions of one module; the current one is the first.
 static hs_status load_history(repl_cmd *c, const dump_module *d) {
-  HS_TRY(load_file(c, d->steps.v[0].file));
-  repl_module *mod = c->s->current;
+  repl_module *mod = NULL;
+  repl_json *left_out = repl_json_array(c->doc, "left_out");
   hs_status s = HS_GOOD;
-  for (size_t k = 1; k < d->steps.n && hs_ok(s); k++) {
+  u32 bad = 0;
+  for (size_t k = 0; k < d->steps.n && hs_ok(s); k++) {
     s = hs_poll();
-    if (hs_ok(s)) s = add_step(c, mod, &d->steps.v[k]);
+    if (hs_ok(s)) s = mod ? add_step(c, mod, &d->steps.v[k]) : load_file(c, d->steps.v[k].file);
+    if (hs_ok(s) && !mod) {
+      mod = c->s->current;
+      hs_free(mod->versions.v[0]->label);
+      mod->versions.v[0]->label = step_label(&d->steps.v[k]);
+    }
+    if (!hs_ok(s) && !leave_out(c, &d->steps.v[k], left_out, &s, &bad)) break;
+    repl_progress(d->name, (double)(k + 1), (double)d->steps.n);
   }
+  repl_progress_end();
+  if (!mod) return hs_ok(s) ? hs_fail(HS_E_INPUT, "no state of %s could be read", d->key) : s;
   mod->imported = mod->versions.n > 1;
   repl_goto(mod, mod->versions.v[0]);
-  // What could be read stays: the history ends where a file is bad.
-  if (!hs_ok(s)) s = hs_with_note(s, "%zu of %zu states of %s were read", mod->versions.n, d->steps.n, d->key);
-  else if (mod->imported) repl_note(c->out, "%zu states: next, back, until and goto walk through them, history lists them", mod->versions.n);
-  return s;
+  if (bad) repl_note(c->out, "%u of %zu files of %s left out", bad, d->steps.n, d->key);
+  if (hs_ok(s) && mod->imported)
+    repl_note(c->out, "%zu versions from %zu states: next, back, until and goto walk through them, history lists them", mod->versions.n, d->steps.n - bad);
+  return hs_ok(s) ? s : hs_with_note(s, "%zu of %zu states of %s were read", mod->versions.n, d->steps.n, d->key);
 }
 
 static hs_status say_dump(repl_cmd *c, const dump_folder *d) {
@@ -188,6 +226,8 @@ static hs_status say_dump(repl_cmd *c, const dump_folder *d) {
     repl_json_int(j, "number", m->number);
     repl_json_str(j, "name", m->name);
     repl_json_int(j, "states", (i64)m->steps.n);
+    repl_json_str(j, "first", m->steps.v[0].label);
+    repl_json_str(j, "last", m->steps.v[m->steps.n - 1].label);
   }
   return HS_GOOD;
 }
@@ -196,6 +236,7 @@ static hs_status say_dump(repl_cmd *c, const dump_folder *d) {
 static hs_status load_dump(repl_cmd *c, const char *path, const dump_folder *d) {
   const char *which = repl_flag(c, "--module");
   HS_TRY(say_dump(c, d));
+  repl_flush(c->out);
   if (!which && d->modules.n > 1) {
     repl_note(c->out, "load %s --module=NUMBER, NAME or all", path);
     return HS_GOOD;

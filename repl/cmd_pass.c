@@ -7,15 +7,25 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "repl/bundle.h"
 #include "repl/command.h"
+#include "repl/dump_folder.h"
 #include "repl/expr.h"
 
 // ---- delta lines --------------------------------------------------------------------------------------------------------
-static void percent(hs_buf *b, double before, double after, const char *unit) {
+// A change too small for a percentage with one decimal is told as it is.
+static void flops_part(hs_buf *b, double before, double after) {
+  char x[32];
   if (before == after) return;
-  if (before > 0) hs_buf_printf(b, "  %+.1f%% %s", (after - before) / before * 100, unit);
-  else hs_buf_printf(b, "  +%g %s", after, unit);
+  double part = before > 0 ? (after - before) / before * 100 : 0;
+  if (fabs(part) >= 0.05) hs_buf_printf(b, "  %+.1f%% flops", part);
+  else hs_buf_printf(b, "  %c%s", after < before ? '-' : '+', repl_flops(x, fabs(after - before)));
+}
+
+static void peak_part(hs_buf *b, i64 before, i64 after) {
+  char x[32], y[32];
+  if (before == after) return;
+  hs_buf_printf(b, "  peak %s -> %s", repl_bytes(x, (double)before), repl_bytes(y, (double)after));
+  if (strcmp(x, y) == 0) hs_buf_printf(b, " (%+lld B)", (long long)(after - before));
 }
 
 static void signed_bytes(hs_buf *b, double delta, const char *unit) {
@@ -24,22 +34,23 @@ static void signed_bytes(hs_buf *b, double delta, const char *unit) {
   hs_buf_printf(b, "  %c%s %s", delta < 0 ? '-' : '+', repl_bytes(text, fabs(delta)), unit);
 }
 
-static void delta_line(hs_buf *b, const pass_result *r, size_t width) {
-  char x[32], y[32];
-  hs_buf_puts(b, r->pass);
-  for (size_t k = strlen(r->pass); k < width; k++) hs_buf_putc(b, ' ');
-  i64 di = (i64)r->after.instructions - (i64)r->before.instructions;
+void repl_put_delta(hs_buf *b, const pass_totals *x, const pass_totals *y, bool brief) {
+  char text[32];
+  i64 di = (i64)y->instructions - (i64)x->instructions, dc = (i64)y->computations - (i64)x->computations;
   if (di) hs_buf_printf(b, "  %+lld instr", (long long)di);
-  else hs_buf_puts(b, "  rewritten");
-  percent(b, r->before.flops, r->after.flops, "flops");
-  signed_bytes(b, r->after.bytes - r->before.bytes, "bytes");
-  if (r->after.peak_bytes != r->before.peak_bytes)
-    hs_buf_printf(b, "  peak %s -> %s", repl_bytes(x, (double)r->before.peak_bytes), repl_bytes(y, (double)r->after.peak_bytes));
-  if (r->after.kernels != r->before.kernels) hs_buf_printf(b, "  kernels %u -> %u", r->before.kernels, r->after.kernels);
-  if (r->before.seconds != r->after.seconds) {
-    double saved = r->before.seconds - r->after.seconds;
-    hs_buf_printf(b, "  est. %c%s", saved > 0 ? '-' : '+', repl_time(x, fabs(saved)));
-  }
+  else if (!brief) hs_buf_puts(b, "  rewritten");
+  if (dc) hs_buf_printf(b, "  %+lld comp", (long long)dc);
+  if (!brief) flops_part(b, x->flops, y->flops);
+  if (!brief) signed_bytes(b, y->bytes - x->bytes, "bytes");
+  peak_part(b, x->peak_bytes, y->peak_bytes);
+  if (x->kernels != y->kernels) hs_buf_printf(b, "  kernels %u -> %u", x->kernels, y->kernels);
+  double saved = x->seconds - y->seconds;              // sums in another order differ in the last bits
+  if (!brief && fabs(saved) > 1e-9 * x->seconds) hs_buf_printf(b, "  est. %c%s", saved > 0 ? '-' : '+', repl_time(text, fabs(saved)));
+}
+
+static void delta_line(hs_buf *b, const pass_result *r, size_t width) {
+  hs_buf_printf(b, "%-*s", (int)width, r->pass);
+  repl_put_delta(b, &r->before, &r->after, false);
   if (r->ms >= 0) hs_buf_printf(b, "  %.1f ms", r->ms);
   hs_buf_putc(b, '\n');
 }
@@ -56,13 +67,19 @@ static void totals_json(repl_json *parent, const char *key, const pass_totals *t
   else repl_json_null(j, "estimated_time_ms");
 }
 
-// Prints log entries from `from` on.
-void repl_say_log(repl_cmd *c, const pass_log *log, size_t from, bool quiet) {
-  size_t width = 8, idle = 0;
-  double idle_ms = 0;
-  repl_json *list = repl_json_array(c->doc, "passes");
+// Columns that the names of the passes take.
+static size_t name_width(const pass_log *log, size_t from) {
+  size_t width = 8;
   for (size_t k = from; k < log->n; k++)
     if (log->v[k].changed) width = HS_MAX(width, HS_MIN(strlen(log->v[k].pass), (size_t)40));
+  return width;
+}
+
+// Prints log entries from `from` on.
+void repl_say_log(repl_cmd *c, const pass_log *log, size_t from, bool quiet) {
+  size_t width = name_width(log, from), idle = 0;
+  double idle_ms = 0;
+  repl_json *list = repl_json_array(c->doc, "passes");
   hs_buf b = {0};
   for (size_t k = from; k < log->n; k++) {
     const pass_result *r = &log->v[k];
@@ -81,18 +98,24 @@ void repl_say_log(repl_cmd *c, const pass_log *log, size_t from, bool quiet) {
   hs_buf_free(&b);
 }
 
-static void say_total(repl_cmd *c, const pass_log *log, size_t from) {
-  size_t first = from, last = log->n;
-  while (first < log->n && !log->v[first].changed) first++;
-  while (last > from && !log->v[last - 1].changed) last--;
-  if (first >= last) return;
-  pass_result sum = {.pass = "total", .before = log->v[first].before, .after = log->v[last - 1].after};
-  size_t changed = 0;
-  for (size_t k = from; k < log->n; k++) sum.ms += log->v[k].ms, changed += log->v[k].changed;
-  if (changed < 2) return;
+static void say_total(repl_cmd *c, const pass_log *log) {
+  pass_result sum = {.pass = "total"};
+  u32 changed = 0;
+  for (size_t k = 0; k < log->n; k++) {
+    const pass_result *r = &log->v[k];
+    if (r->changed && !changed++) sum.before = r->before;
+    if (r->changed) sum.after = r->after;
+    sum.ms += r->ms;
+  }
+  repl_json *j = repl_json_object(c->doc, "total");
+  repl_json_int(j, "runs", (i64)log->n);
+  repl_json_int(j, "changed", changed);
+  repl_json_num(j, "ms", sum.ms);
+  if (changed) totals_json(j, "before", &sum.before), totals_json(j, "after", &sum.after);
+  if (changed < 2 || c->doc) return;
   hs_buf b = {0};
-  delta_line(&b, &sum, 8);
-  if (!c->doc) hs_buf_put(&c->out->text, b.p, b.n);
+  delta_line(&b, &sum, name_width(log, 0));
+  hs_buf_put(&c->out->text, b.p, b.n);
   hs_buf_free(&b);
 }
 
@@ -123,6 +146,7 @@ hs_status repl_pass_failed(repl_cmd *c, hs_status s) {
   if (hs_ok(s) || s.err->code != HS_E_PASS) return s;
   // Rolled back by the runner: the module is what the pass was given.
   hlo_print_options o = hlo_print_full();
+  const char *pass = s.err->subject ? s.err->subject : "PASS";
   hs_buf text = {0}, path = {0};
   hlo_print_module(&text, c->m, &o);
   static const char *const folders[] = {".", "/tmp"};
@@ -131,14 +155,15 @@ hs_status repl_pass_failed(repl_cmd *c, hs_status s) {
     u32 n = 1;
     do {
       path.n = 0;
-      hs_buf_printf(&path, "%s/hlosh-failed-%s.%u.hlo", folders[k], s.err->subject ? s.err->subject : "pass", n);
+      hs_buf_printf(&path, "%s/hlosh-failed-%.*s.%u.hlo", folders[k], (int)strcspn(pass, "{"), pass, n);
     } while (access(hs_buf_cstr(&path), F_OK) == 0 && ++n < 1000);
     hs_status_drop(saved);
     saved = repl_write_file(hs_buf_cstr(&path), text.p, text.n, false);
     if (hs_ok(saved)) break;
   }
-  if (hs_ok(saved)) s = hs_with_note(s, "its input is in %s: hlosh %s -c 'pass %s' does it again", path.p, path.p, s.err->subject ? s.err->subject : "PASS");
+  if (hs_ok(saved)) s = hs_with_note(s, "its input is in %s: hlosh %s -c 'pass %s' does it again", path.p, path.p, pass);
   else s = hs_with_note(s, "its input could not be saved: %s", saved.err->message);
+  if (hs_ok(saved)) repl_json_str(c->doc, "failed_input", path.p);
   hs_status_drop(saved);
   hs_buf_free(&text);
   hs_buf_free(&path);
@@ -174,52 +199,89 @@ hs_status cmd_passes(repl_cmd *c) {
 }
 
 // ---- dumps, as XLA writes them ------------------------------------------------------------------------------------------
-// MODULE.before_optimizations.txt, MODULE.NNNN.PIPELINE.after_PASS.before_NEXT.txt for each pass that changed something, and
-// MODULE.after_optimizations.txt, where MODULE is module_NNNN.NAME (xla/service/dump.cc).
-typedef struct dump { repl_cmd *c; const char *dir; u32 step; hs_status failed; } dump;
+// MODULE.before_optimizations.txt, MODULE.NNNN.PIPELINE.after_PASS.before_NEXT.txt where a pipeline starts and for each pass
+// that changed something, and MODULE.after_optimizations.txt, where MODULE is module_NNNN.NAME (xla/service/dump.cc). NNNN
+// counts the files of a module; NEXT is what stands behind the pass in its pipeline, whether it runs or not.
+typedef struct dump { const char *dir, *key; u32 step, files; hs_status failed; } dump;   // dir NULL: none asked for; key: MODULE
 
-static void dump_module(dump *d, const hlo_module *m, const char *what) {
+static void write_dump(dump *d, const hlo_module *m, const char *what) {
   if (!hs_ok(d->failed)) return;
   hlo_print_options o = hlo_print_default();
   hs_buf text = {0};
   hlo_print_module(&text, m, &o);
-  char *path = hs_format("%s/module_%04u.%s.%s.txt", d->dir, d->c->mod->number, m->name, what);
+  char *path = hs_format("%s/%s.%s.txt", d->dir, d->key, what);
   d->failed = repl_write_file(path, text.p, text.n, false);
+  d->files++;
   hs_free(path);
   hs_buf_free(&text);
 }
 
-static void dump_step(void *arg, const hlo_module *m, const pass_result *r, const pipeline_op *next) {
-  dump *d = arg;
-  d->step++;
-  if (!r->changed) return;
-  char *what = hs_format("%04u.%s.after_%s.before_%s", d->step, r->pipeline ? r->pipeline : "pipeline", r->pass, next ? next->pass->name : "pipeline-end");
-  dump_module(d, m, what);
+static void write_step(dump *d, const hlo_module *m, const pipeline_op *op, const char *after, const char *before) {
+  char *what = hs_format("%04u.%s.after_%s.before_%s", d->step++, op->pipeline ? op->pipeline : "pipeline", after, before);
+  write_dump(d, m, what);
   hs_free(what);
 }
 
+static void dump_event(dump *d, const hlo_module *m, const pipeline_event *e) {
+  if (!e->result && e->op->first) write_step(d, m, e->op, "pipeline-start", e->op->pass->name);
+  if (e->result && e->result->changed) write_step(d, m, e->op, e->op->pass->name, e->op->before);
+}
+
 // ---- running ------------------------------------------------------------------------------------------------------------
+void repl_pass_progress(const pipeline_event *e) {
+  if (!e->result) repl_progress_text("%s, pass %u of %u", e->op->pass->name, e->op->number, e->program->npasses);
+}
+
+static void on_event(void *arg, const hlo_module *m, const pipeline_event *e) {
+  dump *d = arg;
+  repl_pass_progress(e);
+  if (d->dir) dump_event(d, m, e);
+}
+
+// The files of two runs must not mix: `load` would take them for one.
+static hs_status open_dump(repl_cmd *c, dump *d) {
+  char *key = hs_format("module_%04u.%s", c->mod->number, c->m->name);
+  for (char *p = key; *p; p++)
+    if (strchr("/\\[] ", *p)) *p = '_';                // as XLA has it
+  d->key = hs_arena_strndup(c->scratch, key, strlen(key));
+  hs_free(key);
+  HS_TRY(repl_make_folder(d->dir));
+  dump_folder there;
+  HS_TRY(dump_folder_read(d->dir, &there));
+  bool old = false;
+  for (size_t k = 0; k < there.modules.n; k++) old |= strcmp(there.modules.v[k].key, d->key) == 0;
+  dump_folder_free(&there);
+  return old ? hs_with_note(hs_fail(HS_E_USAGE, "%s holds dumps of %s already", d->dir, d->key), "remove them or give another folder") : HS_GOOD;
+}
+
 static hs_status run_text(repl_cmd *c, const char *text, pass_run_options *o) {
-  dump d = {.c = c, .dir = repl_flag(c, "--dump")};
+  dump d = {.dir = repl_flag(c, "--dump")};
+  o->progress = on_event;
+  o->progress_arg = &d;
   if (d.dir) {
-    HS_TRY(bundle_mkdir(d.dir));
-    o->progress = dump_step;
-    o->progress_arg = &d;
-    dump_module(&d, c->m, "before_optimizations");
+    HS_TRY(open_dump(c, &d));
+    write_dump(&d, c->m, "before_optimizations");
   }
   hs_status s = repl_pass_failed(c, pipeline_run(c->m, text, o, c->log));
-  if (d.dir && hs_ok(s)) dump_module(&d, c->m, "after_optimizations");
-  if (hs_ok(s) && hs_ok(d.failed) && d.dir) repl_note(c->out, "dumped to %s", d.dir);
+  repl_progress_end();
+  if (d.dir && hs_ok(s)) write_dump(&d, c->m, "after_optimizations");
   if (hs_ok(s)) s = d.failed;
   else hs_status_drop(d.failed);
   repl_say_log(c, c->log, 0, repl_flag(c, "--quiet") != NULL);
-  if (hs_ok(s)) say_total(c, c->log, 0);
+  if (hs_ok(s)) say_total(c, c->log);
+  if (!hs_ok(s) || !d.dir) return s;
+  repl_flush(c->out);
+  repl_note(c->out, "dumped %u files to %s", d.files, d.dir);
+  repl_json_str(c->doc, "dumped_to", d.dir);
+  repl_json_int(c->doc, "files", d.files);
   return s;
 }
 
+// The words from `from` on as one pipeline; --passes=... as hlo-opt has it is such a word.
 static const char *joined(repl_cmd *c, u32 from, const char *between) {
   hs_buf text = {0};
   for (u32 k = from; k < c->args.npos; k++) hs_buf_printf(&text, "%s%s", k > from ? between : "", c->args.pos[k]);
+  if (repl_flag(c, "--passes")) hs_buf_printf(&text, "%s%s", c->args.npos > from ? between : "", repl_flag(c, "--passes"));
   const char *out = hs_arena_strndup(c->scratch, hs_buf_cstr(&text), text.n);
   hs_buf_free(&text);
   return out;
@@ -231,6 +293,7 @@ hs_status cmd_pass(repl_cmd *c) {
   if (peer && c->args.npos != 1) return repl_usage_error(c, "--compare=xla takes one pass");
   if (peer) return repl_compare_pass(c, repl_arg(c, 0));
   if (repl_flag(c, "--run")) return repl_usage_error(c, "--run belongs to --compare=xla");
+  if (!c->args.npos && !repl_flag(c, "--passes")) return repl_usage_error(c, "which pass? passes lists them");
   pass_run_options o = repl_pass_options(c);
   if (repl_flag(c, "--limit")) HS_TRY(repl_arg_int(c, "--limit", repl_flag(c, "--limit"), 0, INT32_MAX, &o.rewrite_limit));
   return run_text(c, joined(c, 0, ","), &o);
@@ -257,37 +320,44 @@ static hs_status show_pipeline(repl_cmd *c, const char *text) {
   pipeline_program *p;
   HS_TRY(pipeline_parse(text, &c->s->pipelines, &p));
   repl_json *list = repl_json_array(c->doc, "passes");
-  hs_buf flat = {0};
-  u32 depth = 0, n = 0;
+  hs_buf flat = {0}, whole = {0};
+  u32 depth = 0;
+  bool lossy = false;
   for (size_t k = 0; k < p->ops.n; k++) {
     const pipeline_op *op = &p->ops.v[k];
     if (op->kind == PIPELINE_END) depth--;
+    else if (k > 0 && p->ops.v[k - 1].kind != PIPELINE_FIX) hs_buf_puts(&whole, ", ");
     if (op->kind == PIPELINE_FIX && !c->doc) repl_say(c->out, "     %*sfix\n", (int)(2 * depth), "");
     if (op->kind == PIPELINE_FIX) depth++;
+    hs_buf_puts(&whole, op->kind == PIPELINE_FIX ? "fix(" : op->kind == PIPELINE_END ? ")" : op->text);
+    lossy |= op->kind != PIPELINE_PASS || op->options.n;
     if (op->kind != PIPELINE_PASS) continue;
-    n++;
-    if (!c->doc) repl_say(c->out, "%3u  %*s%s\n", n, (int)(2 * depth), "", op->text);
+    if (!c->doc) repl_say(c->out, "%3u  %*s%s\n", op->number, (int)(2 * depth), "", op->text);
     repl_json_str(list, NULL, op->text);
-    hs_buf_printf(&flat, "%s%s", n > 1 ? "," : "", op->pass->name);
+    hs_buf_printf(&flat, "%s%s", op->number > 1 ? "," : "", op->pass->name);
   }
   if (!c->doc) repl_say(c->out, "--passes=%s\n", hs_buf_cstr(&flat));
+  if (lossy) repl_note(c->out, "hlo-opt takes no fixpoints and no options: --passes= has each pass once, with its defaults");
+  repl_json_str(c->doc, "text", hs_buf_cstr(&whole));
   repl_json_str(c->doc, "hlo_opt_passes", hs_buf_cstr(&flat));
   hs_buf_free(&flat);
+  hs_buf_free(&whole);
   pipeline_free(p);
   return HS_GOOD;
 }
 
 static hs_status define_pipeline(repl_cmd *c) {
   const char *name = repl_arg(c, 1), *text = joined(c, 2, " ");
-  if (!name) return repl_usage_error(c, "pipeline define NAME = PASS,PASS,...");
+  if (!name) return repl_usage_error(c, "define NAME = PASS,PASS,...");
   const char *eq = strchr(name, '=');
   if (eq) {                                             // NAME=PASS,...
     name = hs_arena_strndup(c->scratch, name, (size_t)(eq - name));
     text = strchr(joined(c, 1, " "), '=');
   }
-  if (*text != '=') return repl_usage_error(c, "pipeline define NAME = PASS,PASS,...");
+  if (*text != '=') return repl_usage_error(c, "define NAME = PASS,PASS,...");
   text++;
-  text += strspn(text, " ");
+  text += strspn(text, " ,");
+  if (!*text) return repl_usage_error(c, "define %s = which passes?", name);
   if (strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.") != strlen(name) || !*name)
     return repl_usage_error(c, "a pipeline's name is made of letters, digits, '-', '_' and '.', not \"%s\"", name);
   if (pass_find(name) || pipeline_find(name) || strcmp(name, "fix") == 0 || strcmp(name, "define") == 0) return repl_usage_error(c, "\"%s\" is taken", name);
@@ -308,10 +378,10 @@ static hs_status define_pipeline(repl_cmd *c) {
 }
 
 hs_status cmd_pipeline(repl_cmd *c) {
-  const char *first = repl_arg(c, 0), *second = repl_arg(c, 1);
-  if (!first) return say_pipelines(c);
-  if (strcmp(first, "define") == 0) return define_pipeline(c);
-  if (strcmp(first, "show") == 0 && second) return show_pipeline(c, joined(c, 1, ","));
+  const char *first = repl_arg(c, 0), *second = repl_arg(c, 1), *import = repl_flag(c, "--passes");
+  if (!first && !import) return say_pipelines(c);
+  if (first && strcmp(first, "define") == 0) return define_pipeline(c);
+  if (first && strcmp(first, "show") == 0) return second || import ? show_pipeline(c, joined(c, 1, ",")) : repl_usage_error(c, "show which one? pipeline lists them");
   if (second && strcmp(second, "show") == 0) return show_pipeline(c, first);
   HS_TRY(repl_needs_module(c, false));
   pass_run_options o = repl_pass_options(c);

@@ -1,7 +1,9 @@
 // cmd_step.c — stepping through a pipeline as in a debugger: next, until, continue, break, watch.
 //
 // The module keeps a parsed pipeline and a cursor in it (pass.h); every version remembers its cursor, so `back`, `undo` and
-// `goto` move in the pipeline too. A stop condition is one text, read the same behind `until` and `break`:
+// `goto` move in the pipeline too. Each pass that changes something is a step and makes a version, also on the way of
+// `continue`; so what stops a walk, a breakpoint, a failing pass or Ctrl-C, leaves the module where it came to, right before
+// the pass that is next. A stop condition is one text, read the same behind `until` and `break`:
 //   PASS               before that pass runs
 //   changed X          when the instruction's text changes, or it goes
 //   verify-fails       when the verifier objects (passes are not verified, nor rolled back, on the way)
@@ -58,11 +60,16 @@ static hs_status take_step(walk *w, const pass_run_options *o, bool *changed) {
     *changed = true;
     return HS_GOOD;
   }
-  size_t from = c->log->n;
+  const char *text = w->next.text;
   const pipeline_op *next = NULL;
   HS_TRY(repl_pass_failed(c, pipeline_step(c->m, c->mod->stepping, &c->mod->cursor, o, c->log, &next)));
   w->next = coming_op(next);
-  *changed = c->log->v[from].changed;
+  *changed = c->log->v[c->log->n - 1].changed;
+  if (!*changed) return HS_GOOD;
+  char *label = hs_format("%s: %s", c->command->name, text);
+  repl_version *v = repl_settle(c, label, c->log->n - 1);
+  hs_free(label);
+  if (v) v->stepped = true;
   return HS_GOOD;
 }
 
@@ -84,10 +91,22 @@ static u64 instr_hash(const repl_cmd *c, const char *name) {
   return h;
 }
 
+// A pass by the name that `walk_step` will see: ours, or one in the history of a dump. NULL: there is none.
+static const char *known_pass(const repl_cmd *c, const char *name) {
+  for (size_t k = 0; c->mod && k < c->mod->versions.n; k++) {
+    const pass_log *log = &c->mod->versions.v[k]->log;
+    if (c->mod->versions.v[k]->stepped && log->n && pass_option_names(log->v[0].pass, name)) return log->v[0].pass;
+  }
+  const pass_info *p = pass_find(name);
+  return p ? p->name : NULL;
+}
+
 // `stale`: a breakpoint whose instruction is gone is no error while stepping.
 static hs_status parse_stop(repl_cmd *c, const char *when, bool stale, stop *out) {
   *out = (stop){.when = when};
-  if (strncmp(when, "changed ", 8) == 0) {
+  if (strcmp(when, "changed") == 0) {
+    return repl_usage_error(c, "changed X: which instruction?");
+  } else if (strncmp(when, "changed ", 8) == 0) {
     const char *name = when + 8 + strspn(when + 8, " ");
     const hlo_instr *i = repl_find_instr(c->m, name);
     if (!i && !stale) return repl_no_object(c->m, name);
@@ -96,11 +115,12 @@ static hs_status parse_stop(repl_cmd *c, const char *when, bool stale, stop *out
     out->before = instr_hash(c, out->name);
   } else if (strcmp(when, "verify-fails") == 0) {
     out->kind = STOP_INVALID;
-  } else if (pass_find(when)) {
+  } else if (known_pass(c, when)) {
     out->kind = STOP_PASS;
-    out->name = pass_find(when)->name;
-  } else if (!strpbrk(when, "<>=~( ")) {
-    return pass_unknown(when);
+    out->name = known_pass(c, when);
+  } else if (!strpbrk(when, "<>=~( ") && strcmp(when, "valid") != 0) {
+    hs_status s = pass_unknown(when, NULL);
+    return hs_with_note(s, "%s takes a pass, changed X, verify-fails, or an expression such as ops < 100", c->command->name);
   } else {
     out->kind = STOP_EXPR;
     repl_module_scope ms;
@@ -135,7 +155,7 @@ static hs_status check_stop(walk *w, stop *s, const char *pass, bool changed) {
   repl_cmd *c = w->c;
   s->hit = false;
   switch (s->kind) {
-  case STOP_PASS: s->hit = w->next.pass && strcmp(w->next.pass, s->name) == 0; break;
+  case STOP_PASS: s->hit = w->next.pass && pass_option_names(w->next.pass, s->name); break;
   case STOP_CHANGED: s->hit = changed && instr_hash(c, s->name) != s->before; break;
   case STOP_EXPR: return expression_holds(c, s->when, &s->hit);
   case STOP_INVALID:
@@ -161,7 +181,7 @@ static hs_status open_pipeline(repl_cmd *c, const char *text) {
   mod->stepping = p;
   mod->cursor = (pipeline_cursor){0};
   mod->steppings++;
-  repl_note(c->out, "stepping through the pipeline %s: %u passes", text, p->npasses);
+  repl_note(c->out, "stepping through the pipeline %s: %u pass%s", text, p->npasses, p->npasses == 1 ? "" : "es");
   return HS_GOOD;
 }
 
@@ -206,40 +226,42 @@ static void add_stops(walk *w) {
   for (size_t k = 0; k < w->stops.n; k++) w->verify &= w->stops.v[k].kind != STOP_INVALID;
 }
 
-// Steps until a stop is hit, `left` passes have changed something, or the pipeline ends. A failure puts the cursor back.
+static void on_event(void *arg, const hlo_module *m, const pipeline_event *e) {
+  (void)arg, (void)m;
+  repl_pass_progress(e);
+}
+
+// One step and what it meets.
+static hs_status step_once(walk *w, const pass_run_options *o, const stop **hit) {
+  bool changed = false;
+  const char *last = w->next.text;
+  HS_TRY(take_step(w, o, &changed));
+  if (w->left > 0) w->left -= changed;
+  for (size_t k = 0; k < w->stops.n; k++) {
+    HS_TRY(check_stop(w, &w->stops.v[k], last, changed));
+    if (w->stops.v[k].hit && !*hit) *hit = &w->stops.v[k];
+  }
+  return hs_poll();
+}
+
+// Steps until a stop is hit, `left` passes have changed something, or the pipeline ends. What was done before a failure stays.
 static hs_status run_walk(walk *w, const stop **hit) {
   repl_cmd *c = w->c;
-  repl_module *mod = c->mod;
   pass_run_options o = repl_pass_options(c);
+  u64 generation = c->m->generation;
   o.verify &= w->verify;
-  pipeline_cursor start = mod->cursor;
-  repl_version *here = mod->at;
-  const char *last = NULL;
+  o.progress = on_event;
   hs_status s = HS_GOOD;
   *hit = NULL;
   w->next = find_next(c);
-  while (!*hit && w->left != 0 && hs_ok(s) && w->next.pass) {
-    bool changed = false;
-    last = w->next.text;
-    s = take_step(w, &o, &changed);
-    if (hs_ok(s)) s = hs_poll();
-    if (w->left > 0) w->left -= changed;
-    for (size_t k = 0; hs_ok(s) && k < w->stops.n; k++) {
-      s = check_stop(w, &w->stops.v[k], last, changed);
-      if (w->stops.v[k].hit && !*hit) *hit = &w->stops.v[k];
-    }
-  }
+  while (!*hit && w->left != 0 && hs_ok(s) && w->next.pass) s = step_once(w, &o, hit);
+  repl_progress_end();
+  if (hs_ok(s) && !w->next.pass && !walks_versions(c) && c->m->generation != generation) s = pipeline_verify(c->m, &o);
   if (!walks_versions(c)) repl_say_log(c, c->log, 0, false);
-  if (!hs_ok(s)) {
-    if (walks_versions(c)) repl_goto(mod, here);
-    mod->cursor = start;
-    return s;
-  }
   if (*hit && (*hit)->number && !c->doc) repl_say(c->out, "breakpoint %u: %s\n", (*hit)->number, (*hit)->when);
   if (*hit) repl_json_str(c->doc, "stopped_at", (*hit)->when);
   say_coming(c, w->next);
-  if (!walks_versions(c)) c->label = hs_format("%s: %s", c->command->name, last ? last : "");
-  return HS_GOOD;
+  return s;
 }
 
 static hs_status step_on(repl_cmd *c, i64 left) {

@@ -242,8 +242,7 @@ static hs_status save_values(repl_cmd *c, const repl_values *v, const char *patt
   if (arrays_is_file_name(path)) {
     s = arrays_write(path, (u32)items.n, items.v);
   } else {
-    struct stat st;
-    if (mkdir(path, 0777) != 0 && (stat(path, &st) != 0 || !S_ISDIR(st.st_mode))) s = hs_fail_errno(HS_E_IO, path);
+    s = repl_make_folder(path);
     for (size_t k = 0; k < items.n && hs_ok(s); k++) {
       char *prefix = hs_format("%s/%s", path, items.v[k].name);
       s = repl_npy_write_tree(prefix, items.v[k].value);

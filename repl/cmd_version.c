@@ -38,11 +38,7 @@ hs_status cmd_back(repl_cmd *c) {
   i64 n;
   HS_TRY(count_arg(c, &n));
   repl_version *to = c->mod->at;
-  for (; n > 0; n--) {
-    bool stepped = (c->mod->imported && to->parent) || strncmp(to->label, "next", 4) == 0 || strncmp(to->label, "until", 5) == 0 || strncmp(to->label, "continue", 8) == 0;
-    if (!stepped) break;
-    to = to->parent;
-  }
+  for (; n > 0 && to->stepped; n--) to = to->parent;
   if (to == c->mod->at) return hs_with_note(hs_fail(HS_E_NO_HISTORY, "the current version was not made by next"), "undo goes back from any version");
   repl_goto(c->mod, to);
   HS_TRY(say_here(c));
@@ -92,12 +88,7 @@ static void change_text(hs_buf *b, const repl_version *v) {
       if (!first) first = &v->log.v[k];
       last = &v->log.v[k];
     }
-  if (!first) return;
-  char x[32], y[32];
-  i64 di = (i64)last->after.instructions - (i64)first->before.instructions;
-  if (di) hs_buf_printf(b, "  %+lld instr", (long long)di);
-  if (first->before.peak_bytes != last->after.peak_bytes)
-    hs_buf_printf(b, "  peak %s -> %s", repl_bytes(x, (double)first->before.peak_bytes), repl_bytes(y, (double)last->after.peak_bytes));
+  if (first) repl_put_delta(b, &first->before, &last->after, true);
 }
 
 // Draws v and what came after it.

@@ -153,6 +153,15 @@ static hs_status deliver(repl_cmd *c, hs_status s) {
 }
 
 // ---- one command ----------------------------------------------------------------------------------------------------
+repl_version *repl_settle(repl_cmd *c, const char *label, size_t from) {
+  repl_version *v = repl_commit(c->mod, label);
+  if (!v) return NULL;
+  for (size_t k = from; k < c->log->n; k++) hs_vec_push(&v->log, c->log->v[k]);
+  v->notes = *c->notes;
+  *c->notes = (pass_notes){0};
+  return v;
+}
+
 // Ends the transaction of a mutating command.
 static void settle(repl_cmd *c, bool ok) {
   if (!c->mod) return;
@@ -161,19 +170,11 @@ static void settle(repl_cmd *c, bool ok) {
   if (!still_there) return;
   if (!ok || !(c->command->needs & REPL_MUTATES)) {
     hlo_abort(c->mod->m);
-  } else {
-    repl_version *v = repl_commit(c->mod, c->label ? c->label : c->line);
-    if (v) {
-      v->log = *c->log;
-      v->notes = *c->notes;
-      *c->log = (pass_log){0};
-      *c->notes = (pass_notes){0};
-    } else {
-      // Nothing changed, but `why` wants to know what was declined.
-      for (size_t k = 0; k < c->notes->n && c->mod->at->notes.n < MAX_NOTES; k++) {
-        hs_vec_push(&c->mod->at->notes, c->notes->v[k]);
-        c->notes->v[k].text = NULL;
-      }
+  } else if (!repl_settle(c, c->line, 0)) {
+    // Nothing changed, but `why` wants to know what was declined.
+    for (size_t k = 0; k < c->notes->n && c->mod->at->notes.n < MAX_NOTES; k++) {
+      hs_vec_push(&c->mod->at->notes, c->notes->v[k]);
+      c->notes->v[k].text = NULL;
     }
   }
 }
@@ -242,7 +243,6 @@ static int run_command(repl_session *s, const repl_command *command, hs_str rest
   hs_status_drop(st);
   hs_status_drop(delivered);
   s->out = outer;
-  hs_free(c.label);
   hs_vec_free(&log);
   for (size_t k = 0; k < notes.n; k++) hs_free(notes.v[k].text);
   hs_vec_free(&notes);

@@ -35,8 +35,7 @@ typedef struct repl_cmd {
   repl_module *mod; hlo_module *m;   // the current module; NULL when there is none
   const char *line;              // as typed: the label of a version
   int failed;                    // exit code of commands run inside (source): their errors are already told
-  char *label;                   // a command may set another one (malloc'ed)
-  pass_log *log; pass_notes *notes;  // filled by pass commands; handed to the new version
+  pass_log *log; pass_notes *notes;  // filled by pass commands; the new version gets them
 } repl_cmd;
 
 typedef hs_status repl_command_fn(repl_cmd *);
@@ -83,6 +82,12 @@ hs_status repl_usage_error(const repl_cmd *, const char *fmt, ...) HS_PRINTF(2, 
 // Shared by the commands that run passes: options from the settings, and the delta lines of log entries from `from` on.
 pass_run_options repl_pass_options(repl_cmd *);
 void repl_say_log(repl_cmd *, const pass_log *, size_t from, bool quiet);
+// "  -3 instr  kernels 9 -> 8": what changed, each part behind two blanks. brief: as history has it.
+void repl_put_delta(hs_buf *, const pass_totals *before, const pass_totals *after, bool brief);
+void repl_pass_progress(const pipeline_event *);                     // "algsimp, pass 3 of 33" on the terminal; repl_progress_end ends it
+// The edits so far become a version of their own, with the notes since the last one and the log from entry `from` on. NULL:
+// nothing has changed. For commands that make several; what is left at the command's end becomes a version by itself.
+repl_version *repl_settle(repl_cmd *, const char *label, size_t from);
 hs_status repl_pass_failed(repl_cmd *, hs_status);                   // E_PASS: saves what the pass was given, and says where
 // `pass NAME --compare xla` (pass_compare.c): our pass on what the plug-in's runs of the pass of that name were given.
 hs_status repl_compare_pass(repl_cmd *, const char *pass);

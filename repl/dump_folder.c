@@ -1,6 +1,7 @@
 // dump_folder.c — file names of XLA's dumps (xla/service/dump.cc):
 //   module_NNNN.NAME.before_optimizations.txt, module_NNNN.NAME.NNNN.PIPELINE.after_PASS.before_NEXT.txt,
-//   module_NNNN.NAME.cpu_after_optimizations.txt; .hlo.pb and .gz too. NAME and PIPELINE may hold dots.
+//   module_NNNN.NAME.cpu_after_optimizations.txt (sm_9.0a_gpu_after_optimizations.txt for a GPU); .hlo.pb and .gz too.
+// NAME and PIPELINE may hold dots. With --xla_dump_include_timestamp all of a module's names begin with "MICROSECONDS.".
 #include "repl/dump_folder.h"
 
 #include <ctype.h>
@@ -21,10 +22,42 @@ static size_t digits(const char *p) {
   return n >= 4 && p[n] == '.' ? n : 0;
 }
 
+// Cuts "before_optimizations" or "DEVICE_after_optimizations" off; the device's name may hold a dot: sm_9.0a_gpu.
+static bool split_end(char *s, dump_step *step) {
+  if (strip(s, ".before_optimizations")) return step->label = "before_optimizations", true;
+  if (!strip(s, "after_optimizations")) return false;
+  size_t n = strlen(s);
+  if (strip(s, "_gpu_")) {
+    char *sm = NULL;
+    for (char *p = s; (p = strstr(p, ".sm_")) != NULL; p++) sm = p;
+    if (!sm) sm = strrchr(s, '.');
+    if (!sm) return false;
+    *sm = '\0';
+  } else if (s[n - 1] == '.') {
+    s[n - 1] = '\0';
+  } else {
+    char *device = strrchr(s, '.');
+    if (!device) return false;
+    *device = '\0';
+  }
+  step->label = "after_optimizations";
+  step->order = UINT32_MAX;
+  return true;
+}
+
+// Where "module_NNNN." begins, behind a time stamp or at once; NULL: no dump of a module.
+static char *module_part(char *s) {
+  char *p = s;
+  while (isdigit((unsigned char)*p)) p++;
+  if (p > s && *p == '.') s = p + 1;
+  return strncmp(s, "module_", 7) == 0 && digits(s + 7) ? s : NULL;
+}
+
 // Splits "module_0001.jit_f.0007.simplify.after_dce.before_cse" (suffix gone) in place. False: no module dump.
 static bool split(char *s, char **key, dump_step *step) {
-  if (strncmp(s, "module_", 7) != 0 || !digits(s + 7)) return false;
-  char *rest = strchr(s + 7, '.');
+  char *module = module_part(s);
+  if (!module) return false;
+  char *rest = strchr(module, '.');
   *step = (dump_step){0};
   *key = s;
   for (char *p = rest; p; p = strchr(p + 1, '.')) {
@@ -40,19 +73,14 @@ static bool split(char *s, char **key, dump_step *step) {
     step->pass = after + strlen(".after_");
     return true;
   }
-  char *last = strrchr(rest, '.');
-  if (!last || last == rest) return false;
-  if (strip(last, "before_optimizations")) step->label = "before_optimizations";
-  else if (strip(last, "after_optimizations")) step->label = "after_optimizations", step->order = UINT32_MAX;
-  else return false;
-  *last = '\0';
-  return true;
+  return split_end(rest + 1, step) && rest[1];
 }
 
-static dump_module *module_of(dump_folder *d, const char *key) {
+static dump_module *module_of(dump_folder *d, char *key) {
   for (size_t k = 0; k < d->modules.n; k++)
     if (strcmp(d->modules.v[k].key, key) == 0) return &d->modules.v[k];
-  dump_module m = {.key = key, .name = strchr(key, '.') + 1, .number = (u32)strtoul(key + 7, NULL, 10)};
+  const char *module = module_part(key);
+  dump_module m = {.key = key, .name = strchr(module, '.') + 1, .number = (u32)strtoul(module + 7, NULL, 10)};
   hs_vec_push(&d->modules, m);
   return &d->modules.v[d->modules.n - 1];
 }
@@ -85,7 +113,10 @@ static int by_order(const void *a, const void *b) {
   u32 x = ((const dump_step *)a)->order, y = ((const dump_step *)b)->order;
   return x < y ? -1 : x > y;
 }
-static int by_key(const void *a, const void *b) { return strcmp(((const dump_module *)a)->key, ((const dump_module *)b)->key); }
+static int by_number(const void *a, const void *b) {
+  const dump_module *x = a, *y = b;
+  return x->number != y->number ? (x->number < y->number ? -1 : 1) : strcmp(x->key, y->key);
+}
 
 hs_status dump_folder_read(const char *path, dump_folder *out) {
   *out = (dump_folder){0};
@@ -93,7 +124,7 @@ hs_status dump_folder_read(const char *path, dump_folder *out) {
   if (!d) return hs_fail_errno(HS_E_IO, path);
   for (struct dirent *e; (e = readdir(d)) != NULL;) add_file(out, path, e->d_name);
   closedir(d);
-  if (out->modules.n) qsort(out->modules.v, out->modules.n, sizeof *out->modules.v, by_key);
+  if (out->modules.n) qsort(out->modules.v, out->modules.n, sizeof *out->modules.v, by_number);
   for (size_t k = 0; k < out->modules.n; k++) qsort(out->modules.v[k].steps.v, out->modules.v[k].steps.n, sizeof(dump_step), by_order);
   return HS_GOOD;
 }

@@ -469,10 +469,7 @@ hs_status repl_inputs_save(repl_cmd *c, const char *path) {
     hs_free(items);
     return s;
   }
-  if (mkdir(path, 0777) != 0) {
-    struct stat st;
-    if (stat(path, &st) != 0 || !S_ISDIR(st.st_mode)) return hs_fail_errno(HS_E_IO, path);
-  }
+  HS_TRY(repl_make_folder(path));
   for (u32 k = 0; k < n; k++) {
     char *prefix = hs_format("%s/arg%u", path, k);
     hs_status s = repl_npy_write_tree(prefix, c->mod->inputs[k]);

@@ -88,7 +88,7 @@ static bool module_lookup(void *arg, const char *name, const char *call, repl_va
     }
     return false;
   }
-  if (IS("instructions")) out->number = s->totals.instructions;
+  if (IS("instructions") || IS("ops")) out->number = s->totals.instructions;
   else if (IS("computations")) out->number = s->totals.computations;
   else if (IS("kernels")) out->number = s->totals.kernels;
   else if (IS("fusions")) out->number = count_ops(s->m, HLO_FUSION);

@@ -97,6 +97,21 @@ hs_status repl_write_file(const char *path, const char *p, size_t n, bool append
   return ok ? HS_GOOD : hs_fail_errno(HS_E_IO, path);
 }
 
+hs_status repl_make_folder(const char *path) {
+  char *p = hs_strdup(path);
+  struct stat st;
+  for (char *slash = p; (slash = strchr(slash + 1, '/')) != NULL; *slash = '/') {
+    *slash = '\0';
+    (void)mkdir(p, 0777);                               // the last one tells whether all is well
+  }
+  hs_free(p);
+  if (mkdir(path, 0777) == 0) return HS_GOOD;
+  int err = errno;
+  if (err == EEXIST && stat(path, &st) == 0 && S_ISDIR(st.st_mode)) return HS_GOOD;
+  errno = err;
+  return hs_fail_errno(HS_E_IO, path);
+}
+
 hs_status repl_read_file(const char *path, size_t limit, hs_buf *out) {
   int fd = open(path, O_RDONLY | O_CLOEXEC);
   if (fd < 0) return hs_fail_errno(HS_E_IO, path);

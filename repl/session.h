@@ -18,6 +18,7 @@ struct repl_version {
   char *label;                     // the command that made it
   char *mark;                      // name given by `mark`, or NULL
   pipeline_cursor *cursor; u32 cursor_of;   // where `next` stood in which of the module's pipelines; NULL: at its start
+  bool stepped;                    // by next, until or continue, or a state of a dump: `back` goes back over it
   pass_log log;                    // passes that ran to make it
   pass_notes notes;                // why they did what they did
 };

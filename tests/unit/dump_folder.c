@@ -23,7 +23,16 @@ static const char *const files[] = {
     "module_0003.jit_f.cpu_after_optimizations.txt",
     "module_0003.jit_f.cpu_after_optimizations-buffer-assignment.txt",
     "module_0003.jit_f.fusion_kernel_module.ir-no-opt.ll",
-    "module_0011.a.dotted.name.before_optimizations.txt"};
+    "module_0011.a.dotted.name.before_optimizations.txt",
+    "1795316967140018.module_0012.jit_t.before_optimizations.txt.gz",
+    "1795316967140018.module_0012.jit_t.0000.fusion.after_priority-fusion.before_dce.hlo.pb.gz",
+    "module_0013.jit.g.sm_9.0a_gpu_after_optimizations.txt",
+    "module_0013.jit.g.gfx90a_gpu_after_optimizations-buffer-assignment.txt",
+    "module_0014.h.gfx90a_gpu_after_optimizations.txt",
+    "module_0013.jit.g.after_spmd_partitioner.txt",
+    "module_0013.jit.g.thunk_sequence.txt",
+    "module_0015..before_optimizations.txt",
+    "module_10000.z.after_optimizations.txt"};
 
 static void steps_of_file_names(void **state) {
   (void)state;
@@ -38,11 +47,16 @@ static void steps_of_file_names(void **state) {
   }
   dump_folder d;
   assert_true(hs_ok(dump_folder_read(dir, &d)));
-  assert_int_equal(d.modules.n, 2);
-  assert_string_equal(d.modules.v[1].name, "a.dotted.name");
+  static const struct { const char *name; u32 number; size_t steps; } modules[] = {
+      {"jit_f", 3, 6}, {"a.dotted.name", 11, 1}, {"jit_t", 12, 2}, {"jit.g", 13, 1}, {"h", 14, 1}, {"z", 10000, 1}};
+  assert_int_equal(d.modules.n, HS_COUNT(modules));
+  for (size_t k = 0; k < HS_COUNT(modules); k++) {
+    assert_string_equal(d.modules.v[k].name, modules[k].name);
+    assert_int_equal(d.modules.v[k].number, modules[k].number);
+    assert_int_equal(d.modules.v[k].steps.n, modules[k].steps);
+  }
+  assert_string_equal(d.modules.v[3].steps.v[0].label, "after_optimizations");
   const dump_module *m = &d.modules.v[0];
-  assert_string_equal(m->name, "jit_f");
-  assert_int_equal(m->number, 3);
   static const struct { const char *pipeline, *pass, *label; } want[] = {
       {NULL, NULL, "before_optimizations"}, {"simplification", "pipeline-start", "after_pipeline-start"}, {"simplification", "algsimp", "after_algsimp"},
       {"after_layout_assignment", "pipeline-start", "after_pipeline-start"}, {"copy-insertion", "adding_special-case_copies", "after_adding_special-case_copies"},

@@ -183,10 +183,18 @@ static void names(void **state) {
   (void)state;
   assert_ptr_equal(pass_find("constant-folding"), pass_find("constant_folding"));
   assert_null(pass_find("no-such-pass"));
-  hs_status s = pass_unknown("tuple-simplifer");
-  assert_int_equal(s.err->code, HS_E_NO_PASS);
-  assert_non_null(strstr(s.err->note, "tuple-simplifier"));
-  hs_status_drop(s);
+  static const struct { const char *name, *note; } unknown[] = {
+      {"tuple-simplifer", "did you mean 'tuple-simplifier'?"},
+      {"simplify", "'simplify-while-loops', 'simplify-conditional', 'simplify-sorts' or 'simplify-fp-conversions'?"},
+      {"fold-constants", "did you mean 'constant_folding'"},
+      {"simplication", "did you mean 'simplification'?"},                 // a pipeline
+      {"zzzzzzz", "passes lists them all"}};
+  for (size_t k = 0; k < HS_COUNT(unknown); k++) {
+    hs_status s = pass_unknown(unknown[k].name, NULL);
+    assert_int_equal(s.err->code, HS_E_NO_PASS);
+    assert_non_null(strstr(s.err->note, unknown[k].note));
+    hs_status_drop(s);
+  }
   for (u32 k = 0; k < pass_count; k++)
     for (u32 j = 0; j < k; j++) assert_string_not_equal(pass_table[k].name, pass_table[j].name);
 }
@@ -337,6 +345,17 @@ static void own_pipelines(void **state) {
   n = p->npasses;
   assert_int_equal(n, 4);
   assert_string_equal(p->ops.v[3].pipeline, "yours");
+  // What stands behind each, by the names that XLA's dumps have.
+  static const struct { const char *pass, *before; bool first; } listed[] = {
+      {"dce", "cse", true}, {"cse", "yours", false}, {"algsimp", "pipeline-end", true}, {"dce", "pipeline-end", false}};
+  for (size_t k = 0, j = 0; k < p->ops.n; k++) {
+    const pipeline_op *op = &p->ops.v[k];
+    if (op->kind != PIPELINE_PASS) continue;
+    assert_string_equal(op->pass->name, listed[j].pass);
+    assert_string_equal(op->before, listed[j].before);
+    assert_int_equal(op->first, listed[j].first);
+    assert_int_equal(op->number, ++j);
+  }
   pipeline_free(p);
   hs_status s = pipeline_parse("loop", &own, &p);
   assert_false(hs_ok(s));

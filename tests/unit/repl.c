@@ -50,6 +50,10 @@ static void splits_lines(void **state) {
   segments("x#y", (const char *const[]){"x#y", NULL});
   segments("", (const char *const[]){NULL});
   segments("'open; quote", (const char *const[]){"'open; quote", NULL});
+  segments("pass a{x=1;y=2},b; c", (const char *const[]){"pass a{x=1;y=2},b", "c", NULL});
+  segments("a {; b", (const char *const[]){"a {", "b", NULL});
+  segments("a {'}; b", (const char *const[]){"a {'}; b", NULL});
+  segments("a {\"}\";b}; c", (const char *const[]){"a {\"}\";b}", "c", NULL});
 }
 
 static hs_status parse(hs_arena *a, const char *spec, const char *text, repl_args *out) {
