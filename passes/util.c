@@ -113,7 +113,7 @@ u32 *pass_caller_counts(const hlo_module *m, hs_arena *a) {
 pass_call_sites pass_find_sites(const hlo_module *m, hs_arena *a) {
   pass_call_sites s = {HS_NEW_ARRAY(a, u32, m->next_comp_id + 2), NULL};
   for (int fill = 0; fill < 2; fill++) {
-    hlo_for_each_comp(comp, m) hlo_for_each_instr(i, comp) {
+    hlo_for_each_comp(comp, m) hlo_for_each_call(i, comp) {
       hlo_computation **v;
       u32 n;
       pass_called_all(i, a, &v, &n);

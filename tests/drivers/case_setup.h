@@ -26,6 +26,7 @@ static const setup_option setup_options[] = {
     {"cse", "is_layout_sensitive", NULL, "layout_sensitive"},
     {"cse", "ignore_control_dependencies", NULL, "ignore_control_dependencies"},
     {"flatten-call-graph", "skip_cloning_handler", "FlattenCallGraph::SkipCloningForCalls", "skip_cloning_for_calls=true"},
+    {"flatten-call-graph", "skip_cloning_handler", "FlattenCallGraph::SkipCloningForNonAsync", "skip_cloning_for_non_async=true"},
     {"dce", "use_call_analysis", NULL, "use_call_analysis"},
     {"dce", "remove_cross_partition_collective_ops", NULL, "remove_cross_partition_collective_ops"},
     {"dot-merger", "max_size_to_merge", "std::numeric_limits<int64_t>::max()", "max_size_to_merge=9223372036854775807"},
@@ -120,6 +121,23 @@ static inline bool setup_own_option(const char *pass, const char *name) {
   return found;
 }
 
+// A value as our options have it: strings without quotes, a list of strings, {"a", "b"} of whatever type, as words.
+static inline char *setup_plain_text(const char *value) {
+  const char *list = strchr(value, '{'), *p = list ? list + 1 : *value == '"' ? value : NULL;
+  if (!p || (list && !strchr(list, '"') && list[1] != '}')) return hs_strdup(value);
+  hs_buf b = {0};
+  for (; *p; p++) {
+    if (*p != '"') continue;
+    const char *end = strchr(p + 1, '"');
+    if (!end) break;
+    hs_buf_printf(&b, "%s%.*s", b.n ? " " : "", (int)(end - p - 1), p + 1);
+    p = end;
+  }
+  char *text = hs_strdup(hs_buf_cstr(&b));
+  hs_buf_free(&b);
+  return text;
+}
+
 // Appends one option to "{a=b;c=d"; false when it has no counterpart here.
 static inline bool setup_option_add(hs_buf *b, const char *pass, char *o) {
   hs_arena a = {0};
@@ -139,9 +157,7 @@ static inline bool setup_option_add(hs_buf *b, const char *pass, char *o) {
     if (x->ours) hs_buf_printf(b, strchr(x->ours, '=') ? "%s%s" : "%s%s=%s", b->n ? ";" : "{", x->ours, value);
   }
   if (!known && setup_own_option(pass, name)) {   // ours under XLA's name
-    char *text = hs_strdup(value);
-    size_t n = strlen(text);
-    if (n >= 2 && *text == '"' && text[n - 1] == '"') text[n - 1] = '\0', memmove(text, text + 1, n - 1);
+    char *text = setup_plain_text(value);
     hs_buf_printf(b, "%s%s=%s", b->n ? ";" : "{", name, text);
     hs_free(text);
     known = true;
