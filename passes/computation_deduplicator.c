@@ -1,6 +1,6 @@
 // computation_deduplicator.c — callers of equal computations call the first of them (xla/hlo/transforms/
 // hlo_computation_deduplicator.cc). Works callees first, so that equal trees of calls fold from the leaves up. Entry,
-// fusion bodies (they belong to one fusion each), long computations and those with large constants stay. Option
+// fusion bodies (they belong to one fusion each), reductions of collectives, long computations and those with large constants stay. Option
 // mark_fusion_duplications: nothing is folded; fusions with equal bodies say so in their metadata.
 #include "passes/util.h"
 
@@ -10,6 +10,14 @@ static bool too_long(const hlo_computation *c) {
   i64 bytes = 0;
   hlo_for_each_instr(i, c) if (i->opcode == HLO_CONSTANT && bytes <= MOST_CONSTANT_BYTES) bytes += hlo_shape_bytes(i->shape);
   return c->ninstrs > MOST_INSTRUCTIONS || bytes > MOST_CONSTANT_BYTES;
+}
+
+// Collectives tell their reductions by the computation: what they call is theirs.
+static bool *of_collectives(const hlo_module *m, hs_arena *a) {
+  bool *theirs = HS_NEW_ARRAY(a, bool, m->next_comp_id + 1);
+  hlo_for_each_comp(c, m) hlo_for_each_call(i, c)
+    if (hlo_op_has(i->opcode, HLO_F_COLLECTIVE) && hlo_fusion_comp(i)) theirs[hlo_fusion_comp(i)->id] = true;
+  return theirs;
 }
 
 static const hlo_attr *redirect(hlo_module *m, const hlo_attr *a, hlo_computation *const *to, hlo_attr *out) {
@@ -111,11 +119,11 @@ hs_status pass_computation_deduplicator(pass_ctx *c) {
   u64 *memo = HS_NEW_ARRAY(c->scratch, u64, m->next_comp_id + 1), *hash = HS_NEW_ARRAY(c->scratch, u64, n + 1);
   hs_str *thread = HS_NEW_ARRAY(c->scratch, hs_str, m->next_comp_id + 1);
   find_threads(m, thread);
-  bool any = false;
+  bool any = false, *theirs = of_collectives(m, c->scratch);
   for (u32 k = 0; k < n; k++) {
     hlo_computation *x = order[k];
     if (any) redirect_calls(m, x, to);
-    if (x == m->entry || hlo_is_fusion_comp(x) || too_long(x)) continue;
+    if (x == m->entry || hlo_is_fusion_comp(x) || theirs[x->id] || too_long(x)) continue;
     hash[k] = pass_comp_hash(x, memo);
     for (u32 j = 0; j < k; j++) {
       if (!kept[j] || hash[j] != hash[k] || !hs_str_eq(thread[kept[j]->id], thread[x->id]) || !pass_comp_equal(kept[j], x, true, c->scratch)) continue;

@@ -21,12 +21,20 @@ static bool pure(const hlo_computation *c) {
   return true;
 }
 
+static bool only_elementwise(const hlo_computation *c) {
+  hlo_for_each_instr(i, c)
+    if (i->opcode != HLO_PARAMETER && i->opcode != HLO_CONSTANT && i->opcode != HLO_MAP && !hlo_op_has(i->opcode, HLO_F_ELEMENTWISE)) return false;
+  return true;
+}
+
 // What a branch may compute although its result is not used.
 static bool is_cheap(const hlo_instr *i) {
   switch (i->opcode) {
     case HLO_BROADCAST: case HLO_CONCATENATE: case HLO_DYNAMIC_SLICE: case HLO_GET_TUPLE_ELEMENT: case HLO_REDUCE: case HLO_RESHAPE: case HLO_PAD:
     case HLO_PARAMETER: case HLO_SLICE: case HLO_TUPLE: case HLO_CONSTANT: return true;
-    default: return hlo_op_has(i->opcode, HLO_F_ELEMENTWISE) && i->opcode != HLO_MAP;
+    case HLO_FUSION: return hlo_fusion_comp(i) && only_elementwise(hlo_fusion_comp(i));
+    case HLO_MAP: return true;
+    default: return hlo_op_has(i->opcode, HLO_F_ELEMENTWISE);
   }
 }
 static bool all_cheap(const hlo_computation *c) {
@@ -47,11 +55,14 @@ static bool only_passes_arrays(const hlo_computation *c) {
   return has_array(c->root->shape);
 }
 
+static bool is_transfer(hlo_opcode op) { return op == HLO_SEND || op == HLO_SEND_DONE || op == HLO_RECV || op == HLO_RECV_DONE; }
+
+// Collectives and transfers, which exist once for each who takes part.
 static bool has_channel(const hlo_computation *c, hs_arena *a) {
   hlo_for_each_instr(i, c) {
     hlo_computation **v;
     u32 n;
-    if (hlo_attr_get(i, HLO_ATTR_CHANNEL_ID)) return true;
+    if (hlo_op_has(i->opcode, HLO_F_COLLECTIVE) || hlo_attr_get(i, HLO_ATTR_CHANNEL_ID) || is_transfer(i->opcode)) return true;
     pass_called_all(i, a, &v, &n);
     for (u32 k = 0; k < n; k++)
       if (has_channel(v[k], a)) return true;
@@ -263,26 +274,27 @@ static void embedded_to_select(pass_ctx *c, hlo_instr *i, u32 *counts) {
   u32 n;
   pass_called_all(i, c->scratch, &b, &n);
   if (n != 2 || i->noperands != 3) { pass_note_declined(c, i, NULL, "it has %u branches", n); return; }
-  if (!pure(b[0]) || !pure(b[1])) { pass_note_declined(c, i, NULL, "a branch has a side effect"); return; }
+  if (hlo_has_side_effect(i)) { pass_note_declined(c, i, NULL, "a branch has a side effect"); return; }
   if (to_select(c, i, b)) pass_note_done(c, i, NULL, "both branches computed, then selected");
 }
 
 hs_status pass_conditional_to_select(pass_ctx *c) {
+  enum { RUN = 1, APPLIED = 2 };   // called by control flow, as a function of elements
   u32 n;
-  hlo_computation **comps = hlo_comp_post_order(c->m, c->scratch, &n);
-  bool *embedded = HS_NEW_ARRAY(c->scratch, bool, c->m->next_comp_id + 1);
+  hlo_computation **comps = hlo_comp_callees_first(c->m, c->scratch, &n);
+  u8 *how = HS_NEW_ARRAY(c->scratch, u8, c->m->next_comp_id + 1);
+  how[c->m->entry->id] = RUN;
   for (u32 x = n; x-- > 0;) {   // callers first: what an applied function calls is applied too
-    hlo_for_each_instr(i, comps[x]) {
-      bool control = i->opcode == HLO_CALL || i->opcode == HLO_WHILE || i->opcode == HLO_CONDITIONAL || i->opcode == HLO_ASYNC_START || i->opcode == HLO_FUSION;
+    hlo_for_each_call(i, comps[x]) {
+      bool control = i->opcode == HLO_CALL || i->opcode == HLO_WHILE || i->opcode == HLO_CONDITIONAL || hlo_op_has(i->opcode, HLO_F_ASYNC);
       hlo_computation **b;
       u32 nb;
       pass_called_all(i, c->scratch, &b, &nb);
-      for (u32 k = 0; k < nb; k++)
-        if (!control || embedded[comps[x]->id]) embedded[b[k]->id] = true;
+      for (u32 k = 0; k < nb; k++) how[b[k]->id] |= control ? how[comps[x]->id] : APPLIED;
     }
   }
   for (u32 x = 0; x < n; x++)
-    if (embedded[comps[x]->id]) HS_TRY(for_each_conditional(c, comps[x], NULL, embedded_to_select));
+    if (how[comps[x]->id] == APPLIED) HS_TRY(for_each_conditional(c, comps[x], NULL, embedded_to_select));
   return HS_GOOD;
 }
 

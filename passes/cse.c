@@ -2,9 +2,8 @@
 //
 // Instructions are visited operands first; each is looked up in a hash table by opcode, shape, operands, attributes and
 // the structure of called computations. A hit replaces it, so that its users meet equal operands in the same sweep.
-// Commutative operands compare in either order. Side effects, random numbers and control edges are left alone;
+// Commutative operands compare in either order. Side effects, random numbers, control edges and what a fusion must hold are left alone;
 // constants compare by value. Elements of a multi-output fusion that are one value inside become one element outside.
-// Options: layout_sensitive, ignore_control_dependencies (both false by default).
 #include "passes/util.h"
 
 typedef struct table { hlo_instr **v; u32 mask, n; } table;
@@ -37,7 +36,8 @@ static bool equal(const hlo_instr *a, const hlo_instr *b, bool layouts, hs_arena
   return same_operands(a, b) && pass_attrs_equal(a, b, layouts, scratch);
 }
 
-static bool eligible(const hlo_instr *i, bool ignore_control) {
+static bool eligible(const hlo_instr *i, bool ignore_control, bool scalars) {
+  if ((scalars && !hlo_shape_is_scalar(i->shape)) || pass_frontend(i, "MUST_FUSE")) return false;
   if ((!ignore_control && (i->ctrl_preds || i->nctrl_succs)) || hlo_op_has(i->opcode, HLO_F_ASYNC)) return false;
   if (i->opcode == HLO_CONSTANT) return !hlo_literal_has_elided(hlo_constant_value(i));
   if (i->noperands == 0) return i->opcode == HLO_IOTA || i->opcode == HLO_PARTITION_ID || i->opcode == HLO_REPLICA_ID;
@@ -57,14 +57,17 @@ static void first_place(pass_ctx *c, hlo_instr *i) {
   }
 }
 
-static hs_status cse_computation(pass_ctx *c, hlo_computation *comp, u64 *memo, bool layouts, bool ignore_control) {
+typedef struct cse_options { bool layouts, ignore_control, scalars; } cse_options;
+
+static hs_status cse_computation(pass_ctx *c, hlo_computation *comp, u64 *memo, const cse_options *o) {
+  const bool layouts = o->layouts, ignore_control = o->ignore_control;
   hlo_instr **order = hlo_post_order(comp, c->scratch);
   u32 n = comp->ninstrs, cap = 16;
   while (cap < n * 2) cap *= 2;
   table t = {HS_NEW_ARRAY(c->scratch, hlo_instr *, cap), cap - 1, 0};
   for (u32 k = 0; k < n; k++) {
     hlo_instr *i = order[k];
-    if (i->dead || !eligible(i, ignore_control)) continue;
+    if (i->dead || !eligible(i, ignore_control, o->scalars)) continue;
     first_place(c, i);
     u32 slot = (u32)hash_of(i, memo, layouts) & t.mask;
     while (t.v[slot] && (t.v[slot]->dead || !equal(t.v[slot], i, layouts, c->scratch))) slot = (slot + 1) & t.mask;
@@ -83,13 +86,14 @@ static hs_status cse_computation(pass_ctx *c, hlo_computation *comp, u64 *memo, 
 
 hs_status pass_cse(pass_ctx *c) {
   u64 *memo = HS_NEW_ARRAY(c->scratch, u64, c->m->next_comp_id + 1);
-  bool layouts = pass_option_bool(c, "layout_sensitive", false);
-  bool ignore_control = pass_option_bool(c, "ignore_control_dependencies", false);
+  cse_options o = {pass_option_bool(c, "layout_sensitive", false), pass_option_bool(c, "ignore_control_dependencies", false), pass_option_bool(c, "only_scalars", false)};
+  bool fused = pass_option_bool(c, "only_fusion_computations", false);
   u32 n;
   hlo_computation **comps = hlo_comp_post_order(c->m, c->scratch, &n);
   for (u32 k = 0; k < n; k++) {
     HS_TRY(hs_poll());
-    HS_TRY(cse_computation(c, comps[k], memo, layouts, ignore_control));
+    if (fused && !hlo_is_fusion_comp(comps[k])) continue;
+    HS_TRY(cse_computation(c, comps[k], memo, &o));
     memo[comps[k]->id] = 0;   // its structure may have changed
   }
   return HS_GOOD;

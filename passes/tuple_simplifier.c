@@ -15,35 +15,6 @@ static hlo_instr *whole_tuple(const hlo_instr *t) {
   return source && hlo_shape_compatible(source->shape, t->shape) ? source : NULL;
 }
 
-static void comes_after(hlo_instr *i, const hlo_instr_list *before) {
-  u32 had = i->ctrl_preds ? i->ctrl_preds->n : 0, n = had;
-  hlo_instr **v = hs_alloc((had + before->n) * sizeof *v);
-  for (u32 k = 0; k < had; k++) v[k] = i->ctrl_preds->v[k];
-  for (u32 k = 0; k < before->n; k++) {
-    bool known = before->v[k] == i;
-    for (u32 j = 0; j < n && !known; j++) known = v[j] == before->v[k];
-    if (!known) v[n++] = before->v[k];
-  }
-  if (n > had) hlo_set_ctrl_preds(i, n, v);
-  hs_free(v);
-}
-
-// What had to come before i comes before its users, for what stands for i may have come before that; without users,
-// before what had to come after i. What had to come after i comes after what stands for it (hlo_replace).
-static void relay_control(hlo_instr *i) {
-  const hlo_instr_list *before = i->ctrl_preds;
-  if (!before) return;
-  hlo_for_each_use(u, i) comes_after(u->user, before);
-  if (!i->nuses && i->nctrl_succs) {
-    hlo_for_each_instr(s, i->parent) {
-      bool after = false;
-      for (u32 k = 0; s->ctrl_preds && k < s->ctrl_preds->n; k++) after |= s->ctrl_preds->v[k] == i;
-      if (after) comes_after(s, before);
-    }
-  }
-  hlo_set_ctrl_preds(i, 0, NULL);
-}
-
 static bool shardings_agree(const hlo_instr *a, const hlo_instr *b) {
   const hlo_attr *x = hlo_attr_get(a, HLO_ATTR_SHARDING), *y = hlo_attr_get(b, HLO_ATTR_SHARDING);
   return !x || !y || hlo_attr_equal(x, y);
@@ -68,7 +39,7 @@ hs_status pass_tuple_simplifier(pass_ctx *c) {
       pass_note_done(c, i, now, i->opcode == HLO_TUPLE ? "rebuilds %s" : "is the tuple's element %s", now->name);
       const hlo_attr *sharding = hlo_attr_get(i, HLO_ATTR_SHARDING);
       if (sharding && !hlo_attr_get(now, HLO_ATTR_SHARDING)) hlo_set_attr(now, *sharding);
-      relay_control(i);
+      pass_relay_control(i);
       hlo_replace(i, now);
     }
   }

@@ -92,6 +92,33 @@ hlo_instr *pass_inline_call(hlo_instr *call, const hlo_computation *body, hlo_in
   return root;
 }
 
+static void comes_after(hlo_instr *i, const hlo_instr_list *before) {
+  u32 had = i->ctrl_preds ? i->ctrl_preds->n : 0, n = had;
+  hlo_instr **v = hs_alloc((had + before->n) * sizeof *v);
+  for (u32 k = 0; k < had; k++) v[k] = i->ctrl_preds->v[k];
+  for (u32 k = 0; k < before->n; k++) {
+    bool known = before->v[k] == i;
+    for (u32 j = 0; j < n && !known; j++) known = v[j] == before->v[k];
+    if (!known) v[n++] = before->v[k];
+  }
+  if (n > had) hlo_set_ctrl_preds(i, n, v);
+  hs_free(v);
+}
+
+void pass_relay_control(hlo_instr *i) {
+  const hlo_instr_list *before = i->ctrl_preds;
+  if (!before) return;
+  hlo_for_each_use(u, i) comes_after(u->user, before);
+  if (!i->nuses && i->nctrl_succs) {
+    hlo_for_each_instr(s, i->parent) {
+      bool after = false;
+      for (u32 k = 0; s->ctrl_preds && k < s->ctrl_preds->n; k++) after |= s->ctrl_preds->v[k] == i;
+      if (after) comes_after(s, before);
+    }
+  }
+  hlo_set_ctrl_preds(i, 0, NULL);
+}
+
 void pass_called_all(const hlo_instr *i, hs_arena *a, hlo_computation ***v, u32 *n) {
   *n = hlo_op_has(i->opcode, HLO_F_CALLS) ? hlo_called(i, NULL, 0) : 0;
   *v = *n ? HS_NEW_ARRAY(a, hlo_computation *, *n) : NULL;

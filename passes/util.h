@@ -15,6 +15,10 @@ hlo_instr *pass_inline_at(hlo_instr *site, const hlo_computation *body, hlo_inst
 // Replaces a call-like instruction by its inlined callee. Control edges of the call move to the inlined root.
 hlo_instr *pass_inline_call(hlo_instr *call, const hlo_computation *body, hlo_instr *const *args, hs_arena *);
 
+// For an instruction that something made earlier will stand for (hlo_replace): what had to come before i comes before its users,
+// or, without users, before what had to come after i. What had to come after i comes after what stands for it.
+void pass_relay_control(hlo_instr *i);
+
 // How many instructions call each computation (one that names it twice counts twice): element 0 is the number of ids
 // counted, element 1 + id the count.
 u32 *pass_caller_counts(const hlo_module *, hs_arena *);
