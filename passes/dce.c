@@ -189,8 +189,61 @@ static hs_status remove_unused(const dce *d) {
   return HS_GOOD;
 }
 
+// ---- parameters of the program ------------------------------------------------------------------------------------------
+// The entries of a list of parameters without those of parameters that go, renumbered; `a` holds the new one.
+static const hlo_aliases *renumbered(hs_arena *a, const hlo_aliases *old, const i64 *number) {
+  hlo_aliases *now = HS_NEW(a, hlo_aliases);
+  hlo_alias_entry *v = HS_NEW_ARRAY(a, hlo_alias_entry, old->n + 1);
+  for (u32 k = 0; k < old->n; k++) {
+    if (number[old->v[k].param] < 0) continue;
+    v[now->n] = old->v[k];
+    v[now->n++].param = number[old->v[k].param];
+  }
+  now->v = v;
+  return now;
+}
+
+// Parameters of the entry that nothing reads go, and with them what the module says of them; one that an output is written
+// over stays.
+static void trim_program(pass_ctx *c) {
+  hlo_module *m = c->m;
+  hlo_computation *e = m->entry;
+  u32 n = e->nparams, live = 0;
+  const hlo_attr *aliases = hlo_attrs_find(m->attrs, HLO_ATTR_INPUT_OUTPUT_ALIAS), *donors = hlo_attrs_find(m->attrs, HLO_ATTR_BUFFER_DONOR),
+                 *layout = hlo_attrs_find(m->attrs, HLO_ATTR_ENTRY_COMPUTATION_LAYOUT);
+  bool *used = HS_NEW_ARRAY(c->scratch, bool, n + 1);
+  for (u32 k = 0; k < n; k++) used[k] = e->params[k]->nuses || hlo_is_root(e->params[k]) || e->params[k]->ctrl_preds || e->params[k]->nctrl_succs;
+  const hlo_aliases *written = aliases ? aliases->v.p : NULL;
+  for (u32 k = 0; written && k < written->n; k++) used[written->v[k].param] = true;
+  i64 *number = HS_NEW_ARRAY(c->scratch, i64, n + 1);
+  for (u32 k = 0; k < n; k++) number[k] = used[k] ? (i64)live++ : -1;
+  if (live == n || !pass_may_rewrite(c)) return;
+  pass_note_done(c, e->root, NULL, "%u of %u parameters of the program unused", n - live, n);
+  if (layout) {
+    const hlo_program_shape *old = layout->v.p;
+    hlo_program_shape *now = HS_NEW(&m->arena, hlo_program_shape);
+    const hlo_shape **p = HS_NEW_ARRAY(&m->arena, const hlo_shape *, live + 1);
+    for (u32 k = 0; k < n && k < old->n; k++)
+      if (used[k]) p[number[k]] = old->params[k];
+    *now = (hlo_program_shape){live, p, old->result};
+    hlo_set_module_attr(m, (hlo_attr){.id = HLO_ATTR_ENTRY_COMPUTATION_LAYOUT, .v.p = now});
+  }
+  if (aliases) hlo_set_module_attr(m, (hlo_attr){.id = HLO_ATTR_INPUT_OUTPUT_ALIAS, .v.p = renumbered(&m->arena, aliases->v.p, number)});
+  if (donors) {
+    const hlo_aliases *left = renumbered(&m->arena, donors->v.p, number);
+    if (left->n) hlo_set_module_attr(m, (hlo_attr){.id = HLO_ATTR_BUFFER_DONOR, .v.p = left});
+    else hlo_remove_module_attr(m, HLO_ATTR_BUFFER_DONOR);
+  }
+  for (u32 k = n; k-- > 0;)
+    if (!used[k]) hlo_remove_parameter(e, k);
+}
+
 hs_status pass_remove_unused(pass_ctx *c) { return remove_unused(&(dce){.c = c}); }
 
 hs_status pass_dce(pass_ctx *c) {
-  return remove_unused(&(dce){c, pass_option_bool(c, "use_call_analysis", false), pass_option_bool(c, "remove_cross_partition_collective_ops", false)});
+  dce d = {c, pass_option_bool(c, "use_call_analysis", false), pass_option_bool(c, "remove_cross_partition_collective_ops", false)};
+  bool program = pass_option_bool(c, "remove_dead_parameters_from_entry_computation", false);
+  HS_TRY(remove_unused(&d));
+  if (program) trim_program(c);
+  return HS_GOOD;
 }

@@ -1,0 +1,187 @@
+// Unit tests of passes that clean up: what they write into the module or into attributes, where values alone do not show it.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "core/text.h"
+#include "passes/pass.h"
+
+static hlo_ctx *ctx;
+
+static hlo_module *parse(const char *text) {
+  hlo_module *m = NULL;
+  hs_status s = hlo_parse(ctx, text, strlen(text), NULL, &m);
+  if (!hs_ok(s)) print_error("%s\n", s.err->message);
+  assert_true(hs_ok(s));
+  return m;
+}
+
+static bool run(hlo_module *m, const char *text) {
+  pass_run_options o = pass_run_default();
+  o.verify_all = true;
+  u64 before = hlo_text_hash(m);
+  hs_status s = pipeline_run(m, text, &o, NULL);
+  if (!hs_ok(s)) print_error("%s: %s%s%s\n", text, s.err->message, s.err->next ? ": " : "", s.err->next ? s.err->next->message : "");
+  assert_true(hs_ok(s));
+  return before != hlo_text_hash(m);
+}
+
+static char *print(const hlo_module *m) {
+  hs_buf b = {0};
+  const hlo_print_options o = hlo_print_default();
+  hlo_print_module(&b, m, &o);
+  char *text = hs_strdup(hs_buf_cstr(&b));
+  hs_buf_free(&b);
+  return text;
+}
+
+static bool says(const hlo_module *m, const char *part) {
+  char *text = print(m);
+  bool yes = strstr(text, part) != NULL;
+  if (!yes) print_error("no %s in\n%s\n", part, text);
+  hs_free(text);
+  return yes;
+}
+
+// Arguments that nothing reads leave the program, its layout and its donors; one that an output is written over stays.
+static void program_parameters(void **state) {
+  (void)state;
+  static const char text[] =
+      "HloModule m, input_output_alias={ {}: (3, {}, may-alias) }, buffer_donor={ (0, {}), (2, {}) }, entry_computation_layout={(f32[2]{0}, f32[3,2]{0,1}, f32[4]{0}, f32[4]{0})->f32[4]{0}}\n"
+      "ENTRY e {\n"
+      "  a = f32[2] parameter(0)\n"
+      "  b = f32[3,2]{0,1} parameter(1)\n"
+      "  c = f32[4] parameter(2)\n"
+      "  d = f32[4] parameter(3)\n"
+      "  unread = f32[3,2]{0,1} negate(b)\n"
+      "  ROOT r = f32[4] negate(c)\n"
+      "}\n";
+  hlo_module *m = parse(text);
+  assert_true(run(m, "dce"));
+  assert_int_equal(m->entry->nparams, 4);
+  assert_true(run(m, "dce{remove_dead_parameters_from_entry_computation=true}"));
+  assert_int_equal(m->entry->nparams, 2);
+  assert_true(says(m, "entry_computation_layout={(f32[4]{0}, f32[4]{0})->f32[4]{0}}"));
+  assert_true(says(m, "input_output_alias={ {}: (1, {}, may-alias) }"));
+  assert_true(says(m, "buffer_donor={ (0, {}) }"));
+  hlo_module_free(m);
+}
+
+// Outputs go over arguments of as many bytes, large ones first; of those that are declared, or of any.
+static void outputs_over_arguments(void **state) {
+  (void)state;
+  static const char text[] =
+      "HloModule m, buffer_donor={ (0, {}), (1, {1}) }\n"
+      "ENTRY e {\n"
+      "  a = f32[4] parameter(0)\n"
+      "  p = (f32[2,2], f32[8]) parameter(1)\n"
+      "  b = f32[2,2] get-tuple-element(p), index=0\n"
+      "  c = f32[8] get-tuple-element(p), index=1\n"
+      "  x = f32[4] exponential(a)\n"
+      "  y = s32[2,2] convert(b)\n"
+      "  z = f32[2,4] reshape(c)\n"
+      "  u = (s32[2,2], f32[2,4]) tuple(y, z)\n"
+      "  ROOT t = (f32[4], (s32[2,2], f32[2,4])) tuple(x, u)\n"
+      "}\n";
+  hlo_module *m = parse(text);
+  assert_true(run(m, "optimize_input_output_buffer_alias"));
+  assert_true(says(m, "input_output_alias={ {1,1}: (1, {1}, may-alias), {0}: (0, {}, may-alias) }"));
+  assert_false(run(m, "optimize_input_output_buffer_alias"));
+  assert_true(run(m, "optimize_input_output_buffer_alias{registered_buffer_donor_only=false}"));
+  assert_true(says(m, "{1,0}: (1, {0}, may-alias)"));
+  hlo_module_free(m);
+}
+
+// Copies carry the call's name before their own, once, and what it says of fusing; the root what it says at all.
+static void inlined_names(void **state) {
+  (void)state;
+  static const char text[] =
+      "HloModule m\n"
+      "f {\n  x = f32[4] parameter(0)\n  y = f32[4] negate(x), metadata={op_name=\"neg\"}\n  z = f32[4] exponential(y), metadata={op_name=\"top/exp\"}\n  ROOT r = f32[4] sine(z)\n}\n"
+      "ENTRY e {\n"
+      "  a = f32[4] parameter(0)\n"
+      "  ROOT r = f32[4] call(a), to_apply=f, frontend_attributes={MUST_FUSE=\"g\",other=\"o\"}, metadata={op_name=\"top/\"}\n"
+      "}\n";
+  hlo_module *m = parse(text);
+  assert_true(run(m, "call-inliner"));
+  assert_true(says(m, "negate(%a), frontend_attributes={MUST_FUSE=\"g\"}, metadata={op_name=\"top/neg\"}"));
+  assert_true(says(m, "frontend_attributes={MUST_FUSE=\"g\"}, metadata={op_name=\"top/exp\"}"));
+  assert_true(says(m, "frontend_attributes={MUST_FUSE=\"g\",other=\"o\"}, metadata={op_name=\"top\"}"));
+  hlo_module_free(m);
+}
+
+// A body inlined twice talks over two channels.
+static void channels_of_copies(void **state) {
+  (void)state;
+  static const char text[] =
+      "HloModule m\n"
+      "sum {\n  p = f32[] parameter(0)\n  q = f32[] parameter(1)\n  ROOT s = f32[] add(p, q)\n}\n"
+      "f {\n  x = f32[4] parameter(0)\n  ROOT r = f32[4] all-reduce(x), channel_id=7, replica_groups={{0}}, use_global_device_ids=true, to_apply=sum\n}\n"
+      "ENTRY e {\n  a = f32[4] parameter(0)\n  b = f32[4] call(a), to_apply=f\n  ROOT c = f32[4] call(b), to_apply=f\n}\n";
+  hlo_module *m = parse(text);
+  assert_true(run(m, "call-inliner{uniquify_channel_ids=true}"));
+  assert_true(says(m, "channel_id=8"));
+  assert_true(says(m, "channel_id=9"));
+  hlo_module_free(m);
+}
+
+// What an asynchronous operation wraps stays one instruction.
+static void wrapped_calls(void **state) {
+  (void)state;
+  static const char text[] =
+      "HloModule m\n"
+      "f {\n  x = f32[4] parameter(0)\n  y = f32[4] negate(x)\n  ROOT r = f32[4] exponential(y)\n}\n"
+      "wrapped {\n  x = f32[4] parameter(0)\n  ROOT r = f32[4] call(x), to_apply=f\n}\n"
+      "ENTRY e {\n  a = f32[4] parameter(0)\n  s = ((f32[4]), f32[4], s32[]) async-start(a), calls=wrapped\n  ROOT d = f32[4] async-done(s)\n}\n";
+  hlo_module *m = parse(text);
+  assert_false(run(m, "call-inliner"));
+  hlo_module_free(m);
+}
+
+// Reducers of collectives are not shared with those of others.
+static void reducers_of_collectives(void **state) {
+  (void)state;
+  static const char text[] =
+      "HloModule m\n"
+      "sum {\n  p = f32[] parameter(0)\n  q = f32[] parameter(1)\n  ROOT s = f32[] add(p, q)\n}\n"
+      "sum_too {\n  p = f32[] parameter(0)\n  q = f32[] parameter(1)\n  ROOT s = f32[] add(p, q)\n}\n"
+      "ENTRY e {\n  a = f32[4] parameter(0)\n  z = f32[] constant(0)\n  b = f32[4] all-reduce(a), replica_groups={}, to_apply=sum\n  ROOT r = f32[] reduce(b, z), dimensions={0}, to_apply=sum_too\n}\n";
+  hlo_module *m = parse(text);
+  assert_false(run(m, "computation-deduplicator"));
+  hlo_module_free(m);
+}
+
+// Elements that a fusion must hold stay its own.
+static void fused_on_purpose(void **state) {
+  (void)state;
+  static const char text[] =
+      "HloModule m\n"
+      "ENTRY e {\n  a = f32[4] parameter(0)\n  b = f32[4] negate(a), frontend_attributes={MUST_FUSE=\"x\"}\n  c = f32[4] negate(a), frontend_attributes={MUST_FUSE=\"x\"}\n"
+      "  d = f32[4] sine(a)\n  f = f32[4] sine(a)\n  g = f32[4] add(b, c)\n  h = f32[4] add(d, f)\n  ROOT r = f32[4] subtract(g, h)\n}\n";
+  hlo_module *m = parse(text);
+  assert_false(run(m, "cse{only_fusion_computations=true}"));
+  assert_false(run(m, "cse{only_scalars=true}"));
+  assert_true(run(m, "cse"));
+  assert_int_equal(m->nops[HLO_NEGATE], 2);
+  assert_int_equal(m->nops[HLO_SIN], 1);
+  hlo_module_free(m);
+}
+
+static int set_up(void **state) {
+  (void)state;
+  ctx = hlo_ctx_new();
+  return 0;
+}
+static int tear_down(void **state) {
+  (void)state;
+  hlo_ctx_free(ctx);
+  return 0;
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {cmocka_unit_test(program_parameters), cmocka_unit_test(outputs_over_arguments), cmocka_unit_test(inlined_names), cmocka_unit_test(channels_of_copies),
+                                     cmocka_unit_test(wrapped_calls), cmocka_unit_test(reducers_of_collectives), cmocka_unit_test(fused_on_purpose)};
+  return cmocka_run_group_tests(tests, set_up, tear_down);
+}
