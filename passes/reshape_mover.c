@@ -96,12 +96,12 @@ static const hlo_shape *bitcast_layout(hlo_ctx *ctx, const hlo_shape *s, const h
   return hlo_shape_with_layout(ctx, s, hlo_layout_intern(ctx, &(hlo_layout){.rank = s->rank, .minor_to_major = minor, .tail_alignment = 1}));
 }
 
-// Operand o of a candidate as it is before rearrangement r: its source when o is such a reshape, else the inverse of r
-// applied to it (two transposes, which the simplifier composes).
+// Operand o of a candidate as it is before rearrangement r: its source when o is the same rearrangement (what is left for the
+// simplifier to cancel would be moved again, round after round), else the inverse of r applied to it.
 static hlo_instr *undone(hlo_instr *o, const hlo_instr *r, hlo_instr *before) {
-  if (o->opcode == HLO_RESHAPE && equivalent(o, r)) return hlo_operand(o, 0);
   hlo_ctx *ctx = o->parent->module->ctx;
   const hlo_shape *s = hlo_shape_with_dtype(ctx, hlo_operand(r, 0)->shape, o->shape->dtype);
+  if (equivalent(o, r) && hlo_operand(o, 0)->shape == s) return hlo_operand(o, 0);
   i64 inverse[HLO_MAX_RANK];
   if (r->opcode == HLO_TRANSPOSE) {
     hlo_ints p = hlo_attr_ints(r, HLO_ATTR_DIMENSIONS);
