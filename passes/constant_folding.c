@@ -1,8 +1,8 @@
 // constant_folding.c — evaluates what depends on constants only (xla/hlo/transforms/simplifiers/hlo_constant_folding.cc).
 //
 // Broadcast and iota stay: they are the small form of a large constant. An operand may be one of them as long as another is
-// a constant proper; calls and conditionals are folded when all that they do may be. Results are bounded in size (larger than
-// the operands and than 45M elements is refused) and in work, so that folding never costs what the program itself would; what
+// a constant proper; calls and conditionals are folded when all that they do may be. Results and operands are bounded in size
+// (more than 45M elements are refused) and in work, so that folding never costs what the program itself would; what
 // is refused is noted. The size of a static dimension is a constant, too. A parameter that every call gives the same constant
 // is that constant. Options: level=aggressive folds counted loops and knows no bounds; for folding late in compilation,
 // fold_float_arithmetic=false folds fusions as well (a tuple of results through its elements), but nothing that computes in
@@ -125,9 +125,9 @@ static bool small_enough(pass_ctx *c, const hlo_instr *i, const folding *f) {
   i64 in = 0;
   if (f->aggressive) return true;
   for (u32 k = 0; k < i->noperands; k++)
-    if (hlo_operand(i, k)->opcode == HLO_CONSTANT) in += hlo_operand(i, k)->shape->elements;
-  if (i->shape->elements > in && i->shape->elements > MAX_ELEMENTS) {
-    pass_note_declined(c, i, NULL, "result of %lld elements is too large to fold", (long long)i->shape->elements);
+    if (hlo_shape_is_array(hlo_operand(i, k)->shape)) in += hlo_operand(i, k)->shape->elements;
+  if (hlo_shape_is_array(i->shape) && HS_MAX(i->shape->elements, in) > MAX_ELEMENTS) {
+    pass_note_declined(c, i, NULL, "%lld elements are too many to fold", (long long)HS_MAX(i->shape->elements, in));
     return false;
   }
   hlo_cost cost = hlo_cost_instr(i);

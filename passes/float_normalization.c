@@ -244,7 +244,7 @@ hs_status pass_float_normalization_bf16(pass_ctx *c) {
   hlo_computation **order = hlo_comp_post_order(c->m, c->scratch, &n);
   set_apart(&z);
   for (u32 k = 0; k < n; k++) {
-    if (hlo_is_fusion_comp(order[k]) || (order[k]->id < z.nskip && z.skip[order[k]->id])) continue;
+    if (order[k]->id < z.nskip && z.skip[order[k]->id]) continue;
     hlo_instr **v = hlo_post_order(order[k], c->scratch);
     for (u32 j = 0, ni = order[k]->ninstrs; j < ni; j++)
       if (!v[j]->dead && !left_alone(v[j])) normalize(&z, v[j]);

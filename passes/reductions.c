@@ -3,8 +3,8 @@
 // tree_reduction_rewriter (xla/hlo/transforms/simplifiers/tree_reduction_rewriter.cc): a long reduction becomes a
 //   reduce-window over tiles followed by a shorter one, which sums more accurately. Option reduce_window_size (32).
 // reduce-decomposer (xla/service/reduce_decomposer.cc): a reduce whose result is stored in another order than its operand's
-//   remaining dimensions gets the natural order, and a copy makes the asked one; several operands take the order of the
-//   first. Option custom_layout_allowed: results may be in any order.
+//   remaining dimensions gets the natural order, and a copy makes the asked one, behind the conversion that alone uses the
+//   result; several operands take the order of the first. Option custom_layout_allowed: results may be in any order.
 #include "passes/util.h"
 
 static bool tree_reduce(pass_ctx *c, hlo_instr *r, i64 size) {
@@ -87,6 +87,15 @@ static void equalize(pass_ctx *c, hlo_instr *r) {
   }
 }
 
+// The result is `natural`; its only user, a convert, follows, and a copy puts that in order.
+static void copy_converted(hlo_instr *reduce, hlo_instr *natural, hlo_instr *convert) {
+  const hlo_shape *want = convert->shape;
+  hlo_set_operand(convert, 0, natural);
+  hlo_set_shape(convert, hlo_shape_with_dtype(convert->parent->module->ctx, natural->shape, want->dtype));
+  hlo_replace_uses(convert, hlo_add(convert->parent, HLO_COPY, want, 1, &convert, NULL));
+  hlo_remove_dead(reduce);
+}
+
 hs_status pass_reduce_decomposer(pass_ctx *c) {
   bool any_layout = pass_option_bool(c, "custom_layout_allowed", false);
   hlo_for_each_comp(comp, c->m) {
@@ -110,6 +119,11 @@ hs_status pass_reduce_decomposer(pass_ctx *c) {
       hlo_instr **ops = HS_NEW_ARRAY(c->scratch, hlo_instr *, i->noperands), **elems = HS_NEW_ARRAY(c->scratch, hlo_instr *, n);
       for (u32 k = 0; k < i->noperands; k++) ops[k] = hlo_operand(i, k);
       hlo_instr *r = hlo_clone_instr(comp, i, tuple ? hlo_shape_tuple(c->m->ctx, n, now) : now[0], i->noperands, ops);
+      hlo_instr *user = i->nuses == 1 && !hlo_is_root(i) ? i->first_use->user : NULL;
+      if (!tuple && user && user->opcode == HLO_CONVERT) {
+        copy_converted(i, r, user);
+        continue;
+      }
       for (u32 k = 0; k < n; k++) {
         hlo_instr *e = tuple ? hlo_add_gte(r, k) : r;
         const hlo_shape *want = tuple ? old->elems[k] : old;
