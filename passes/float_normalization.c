@@ -253,5 +253,6 @@ hs_status pass_float_normalization_bf16(pass_ctx *c) {
     hlo_journal_rollback(c->m, mark);
     return HS_GOOD;
   }
+  HS_TRY(pass_simplify_tuples(c, false));
   return pass_remove_unused(c);
 }

@@ -20,8 +20,7 @@ static bool shardings_agree(const hlo_instr *a, const hlo_instr *b) {
   return !x || !y || hlo_attr_equal(x, y);
 }
 
-hs_status pass_tuple_simplifier(pass_ctx *c) {
-  bool skip_entry = pass_option_bool(c, "exclude_entry_computation", false);
+hs_status pass_simplify_tuples(pass_ctx *c, bool skip_entry) {
   hlo_for_each_comp(comp, c->m) {
     if (skip_entry && comp == c->m->entry) continue;
     u32 n = comp->ninstrs;
@@ -45,3 +44,5 @@ hs_status pass_tuple_simplifier(pass_ctx *c) {
   }
   return HS_GOOD;
 }
+
+hs_status pass_tuple_simplifier(pass_ctx *c) { return pass_simplify_tuples(c, pass_option_bool(c, "exclude_entry_computation", false)); }

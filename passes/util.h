@@ -81,7 +81,8 @@ hlo_instr *pass_add_param(hlo_computation *, i64 number, const hlo_shape *);
 // read the operand instead, after which the reshape may be gone. Nothing to note without an origin, or when there is an entry already.
 void pass_recover_reshape(hlo_instr *reshape);
 
-// What dce does (dce.c), for passes that leave unused things behind.
+// What dce does (dce.c), for passes that leave unused things behind, and what tuple-simplifier does.
 hs_status pass_remove_unused(pass_ctx *);
+hs_status pass_simplify_tuples(pass_ctx *, bool skip_entry);
 
 #endif
