@@ -151,6 +151,7 @@ ALG_RULE(pow_simple) {
   hlo_instr *x = X;
   if (e == 0) return alg_is_complex(i) ? NULL : pass_alg_full(a, i->shape, 1);
   if (e == 1) return x;
+  if (x->opcode == HLO_EXP) return NULL;                  // pow_exp does better
   if (e == 2) return pass_alg_bin(a, HLO_MULTIPLY, x, x);
   if (e == 3) return pass_alg_bin(a, HLO_MULTIPLY, x, pass_alg_bin(a, HLO_MULTIPLY, x, x));
   if (e == -1 && !alg_is_complex(i) && !alg_is_int(i)) return pass_alg_bin(a, HLO_DIVIDE, pass_alg_full(a, i->shape, 1), x);
