@@ -173,8 +173,10 @@ hlo_literal *ev_retag(hlo_literal **op, const hlo_shape *s) {
     else set_shape(l, s);
     return l;
   }
-  hlo_literal *view = hlo_literal_wrap(s, l->data, l->bytes, unref_base, l);
+  bool of_view = l->unmap == unref_base;   // a loop may retag its state a million times: views do not pile up
+  hlo_literal *view = hlo_literal_wrap(s, l->data, l->bytes, unref_base, of_view ? hlo_literal_ref(l->unmap_arg) : l);
   if (same_dims && view->dynamic_sizes) memcpy(view->dynamic_sizes, l->dynamic_sizes, s->rank * sizeof(i32));
+  if (of_view) hlo_literal_unref(l);
   return view;
 }
 

@@ -265,14 +265,28 @@ hs_status hlo_eval_map(ev *e, const hlo_instr *i, hlo_literal **ops, hlo_literal
   ev_apply a;
   if (!c || c->nparams != i->noperands) return ev_unsupported(i, "with another number of operands than its computation has parameters");
   HS_TRY(ev_apply_init(e, c, &a));
+  if (a.nout != 1) return ev_unsupported(i, "with several results");
   HS_TRY(ev_new(e, i->shape, out));
   i64 n = i->shape->elements;
-  for (i64 k = 0; k < n; k += EV_BLOCK) {
+  typedef struct block { _Alignas(16) u8 bytes[EV_BLOCK * 16]; } block;   // floats of other precision than the computation's go through one
+  block *own = NULL;
+  bool mixed = a.out[0] != i->shape->dtype;
+  for (u32 j = 0; j < i->noperands; j++) mixed |= ops[j]->shape->dtype != a.in[j];
+  if (mixed) own = hs_calloc(i->noperands + 1u, sizeof *own);
+  hs_status s = HS_GOOD;
+  for (i64 k = 0; hs_ok(s) && k < n; k += EV_BLOCK) {
     const void *in[HS_COUNT(a.in)];
-    for (u32 j = 0; j < i->noperands; j++) in[j] = (const char *)ops[j]->data + (size_t)k * hlo_dtype_storage(a.in[j]);
-    void *r = (char *)(*out)->data + (size_t)k * hlo_dtype_storage(i->shape->dtype);
-    HS_TRY(ev_apply_run(&a, &r, in, HS_MIN((i64)EV_BLOCK, n - k)));
-    HS_TRY(hs_poll());
+    i64 m = HS_MIN((i64)EV_BLOCK, n - k);
+    for (u32 j = 0; j < i->noperands; j++) {
+      hlo_dtype t = ops[j]->shape->dtype;
+      in[j] = (const char *)ops[j]->data + (size_t)k * hlo_dtype_storage(t);
+      if (t != a.in[j]) ev_convert(t, in[j], a.in[j], own[j].bytes, m), in[j] = own[j].bytes;
+    }
+    void *to = (char *)(*out)->data + (size_t)k * hlo_dtype_storage(i->shape->dtype), *r = a.out[0] == i->shape->dtype ? to : own[i->noperands].bytes;
+    s = ev_apply_run(&a, &r, in, m);
+    if (r != to) ev_convert(a.out[0], r, i->shape->dtype, to, m);
+    if (hs_ok(s)) s = hs_poll();
   }
-  return HS_GOOD;
+  hs_free(own);
+  return s;
 }

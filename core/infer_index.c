@@ -41,6 +41,10 @@ static hs_status check_indexing(const hlo_shape *x, const hlo_shape *idx, const 
   if (repeats(q->map))
     return hs_fail(HS_E_SHAPE, "Repeated dimensions are not allowed in %s; got: %s.", q->map_name,
                    infer_ints_text(q->map.n, q->map.v));
+  for (u32 i = 0; i < q->map.n; i++)   // batching dimensions have an index of their own; XLA finds it beside the map's when it compiles
+    if (hlo_ints_has(q->batch, q->map.v[i]))
+      return hs_fail(HS_E_SHAPE, "Repeated dimensions are not allowed in %s; got: %lld, %lld, which is in %s too.", q->map_name, (long long)q->map.v[i], (long long)q->map.v[i],
+                     q->batch_name);
   hlo_ints lists[2] = {q->gone, q->batch};
   const char *names[2] = {q->gone_name, q->batch_name};
   for (int k = 0; k < 2; k++) {

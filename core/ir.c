@@ -1,4 +1,5 @@
 // ir.c — reading the IR: attribute access, call structure, side effects, provenance, hashes. The orders are in ir_order.c.
+#include "core/async.h"
 #include "core/ir_journal.h"
 #include "core/text.h"
 
@@ -104,6 +105,10 @@ bool hlo_has_side_effect(const hlo_instr *i) {
     return hlo_attr_int(i, HLO_ATTR_CHANNEL_ID, 0) > 0 || hlo_attr_int(i, HLO_ATTR_CONSTRAIN_LAYOUT, 0);
   case HLO_ALL_GATHER: case HLO_ALL_TO_ALL: case HLO_REDUCE_SCATTER:
     return hlo_attr_int(i, HLO_ATTR_CONSTRAIN_LAYOUT, 0) != 0;
+  case HLO_ASYNC_UPDATE: case HLO_ASYNC_DONE: {   // as its start: a chain stays whole
+    hlo_computation *wrapped = hlo_async_wrapped(i);
+    return wrapped && comp_has_effect(NULL, wrapped);
+  }
   default: break;
   }
   return hlo_op_has(i->opcode, HLO_F_CALLS) && any_called(i, comp_has_effect, NULL);
@@ -184,8 +189,13 @@ u64 hlo_fingerprint(const hlo_module *m) {
 u64 hlo_text_hash(const hlo_module *m) {
   hs_buf b = {0};
   hlo_print_options o = hlo_print_full();
+  o.print_large_constants = false;   // these by their bytes: a megabyte of numbers takes a second to write
   hlo_print_module(&b, m, &o);
   u64 h = hs_hash_bytes(b.p, b.n, 5);
   hs_buf_free(&b);
+  hlo_for_each_comp(c, m) hlo_for_each_instr(i, c) {
+    const hlo_literal *l = hlo_constant_value(i);
+    if (l) h = hs_mix(h, hlo_literal_hash(l));
+  }
   return h;
 }

@@ -1,5 +1,6 @@
 // parse_literal.c — constants: nested braces straight into the literal's buffer, without recursion over dimensions.
-// Commas between elements are skipped wherever they stand, as in XLA. `{...}` makes an elided literal.
+// Commas between elements are skipped wherever they stand, as in XLA. `{...}` makes an elided literal, or the one value there is of an
+// array without elements.
 #include "core/parse.h"
 
 #include <float.h>
@@ -238,7 +239,7 @@ static bool read_elements(hlo_parser *P, const hlo_shape *s, hlo_literal **lit) 
       index++;
     }
   } while (level > 0);
-  if (elided) {
+  if (elided && s->elements) {
     hlo_literal_unref(*lit);
     *lit = hlo_literal_elided(s);
   }
@@ -295,7 +296,8 @@ bool hlo_read_literal(hlo_parser *P, const hlo_shape *s, hlo_literal **out) {
       if (ok && hlo_peek(LX) == '{')
         ok = hlo_lex_error(LX, HS_E_LITERAL, q, "expects `...` at nest level 1");
       ok = ok && hlo_accept_text(LX, "...") && hlo_expect(LX, '}', "behind `...`");
-      if (ok) *out = hlo_literal_elided(s);
+      if (ok && s->elements) *out = hlo_literal_elided(s);
+      else if (ok) ok = hlo_lex_status(LX, hlo_literal_new(s, out), at);
     } else if (!plausible(P, s)) {
       ok = hlo_lex_error(LX, HS_E_LITERAL, at, "expects %lld elements, but the text is too short to hold them", (long long)s->elements);
     } else {

@@ -100,6 +100,15 @@ static void put_dim(hs_buf *b, const hlo_literal *l, u32 level, i64 index, const
   hs_buf_putc(b, '}');
 }
 
+// An array without elements is nothing but braces, as many as its dimensions in front of the empty one say.
+static bool only_braces(const hlo_shape *s) {
+  enum { MOST_BRACES = 1 << 16 };
+  i64 rows = 1;
+  for (u32 d = 0; d < s->rank && s->dims[d]; d++)
+    if (!hs_mul_ok(rows, s->dims[d], &rows) || rows > MOST_BRACES) return s->elements == 0;
+  return false;
+}
+
 void hlo_put_literal(hs_buf *b, const hlo_literal *l) {
   if (hlo_shape_is_tuple(l->shape)) {
     hs_buf_puts(b, "( ");
@@ -108,7 +117,7 @@ void hlo_put_literal(hs_buf *b, const hlo_literal *l) {
       hlo_put_literal(b, l->children[k]);
     }
     hs_buf_puts(b, " )");
-  } else if (l->elided) {
+  } else if (l->elided || only_braces(l->shape)) {   // the reader knows what an array without elements holds
     hs_buf_puts(b, "{...}");
   } else if (l->shape->rank == 0) {
     if (l->data) put_element(b, l->shape->dtype, l->data, true);

@@ -6,8 +6,9 @@
 // again (copies_remove.c), whoever made them. Last, what the entry returns must not be an argument, a constant or the same
 // memory twice, and read-only memory is not shared with anything.
 //
-// A state that must not be copied (of send, recv and copy-start, in loops that start it in one turn and end it in the next)
-// is kept apart by copies of what it is made from and of what comes out, with control edges.
+// A state that must not be copied (of send, recv, copy-start and async-start, in loops that start it in one turn and end it in the
+// next) stays as it is; those of send, recv and copy-start are kept apart by copies of what they are made from and of what comes out,
+// with control edges.
 #include "passes/copies.h"
 
 typedef struct reason { hlo_instr *copy; const char *text; } reason;
@@ -79,6 +80,7 @@ static void order(inserter *t, hlo_instr *first, hlo_instr *then) {
 
 // ---- where memory might be shared wrongly -----------------------------------------------------------------------------------
 static bool not_copied(hlo_opcode op) { return op == HLO_SEND || op == HLO_RECV || op == HLO_COPY_START; }
+static bool under_way(hlo_opcode op) { return not_copied(op) || op == HLO_ASYNC_START || op == HLO_ASYNC_UPDATE; }   // its state belongs to it
 static bool ends_it(hlo_opcode op) { return op == HLO_SEND_DONE || op == HLO_RECV_DONE || op == HLO_COPY_DONE; }
 
 static bool *changed_places(inserter *t, const hlo_instr *i) {
@@ -95,7 +97,7 @@ static void copy_state(inserter *t, hlo_instr *w) {
   u32 n = cp_leaves(w->shape), at = 0;
   for (u32 k = 0; in->opcode == HLO_TUPLE && k < in->noperands; k++) {
     u32 more = cp_leaves(hlo_operand(in, k)->shape);
-    if (not_copied(hlo_operand(in, k)->opcode)) memset(need + at, 0, more);
+    if (under_way(hlo_operand(in, k)->opcode)) memset(need + at, 0, more);
     at += more;
   }
   if (!any(need, 0, n)) return;
@@ -279,7 +281,7 @@ static void add_copies(inserter *t) {
       if (v[k]->opcode == HLO_WHILE) copy_state(t, v[k]);
       else if (v[k]->opcode == HLO_CONDITIONAL) copy_branches(t, v[k]);
       else if (not_copied(v[k]->opcode)) copy_around_start(t, v[k]);
-      else copy_written(t, v[k]);
+      else if (v[k]->opcode != HLO_ASYNC_UPDATE && v[k]->opcode != HLO_ASYNC_DONE) copy_written(t, v[k]);   // their operand is a state
     }
   }
   copy_aliased(t);
@@ -288,8 +290,18 @@ static void add_copies(inserter *t) {
 // ---- what is not about lifetimes --------------------------------------------------------------------------------------------
 typedef struct marks { bool **need; HS_VEC(hlo_instr *) v; } marks;   // need: by instruction id
 
+// A place of the state of an asynchronous operation: a copy of that would not be its state any more.
+static bool in_state(const hlo_instr *i, u32 leaf) {
+  while (i->opcode == HLO_TUPLE) {
+    u32 k = 0;
+    for (; leaf >= cp_leaves(hlo_operand(i, k)->shape); k++) leaf -= cp_leaves(hlo_operand(i, k)->shape);
+    i = hlo_operand(i, k);
+  }
+  return i->opcode == HLO_ASYNC_START || i->opcode == HLO_ASYNC_UPDATE;
+}
+
 static void mark(inserter *t, marks *k, hlo_instr *i, u32 leaf) {
-  if (!cp_copyable(cp_leaf(i->shape, leaf))) return;
+  if (!cp_copyable(cp_leaf(i->shape, leaf)) || in_state(i, leaf)) return;
   if (!k->need[i->id]) {
     k->need[i->id] = HS_NEW_ARRAY(t->c->scratch, bool, cp_leaves(i->shape) + 1);
     hs_vec_push(&k->v, i);

@@ -263,13 +263,16 @@ static hlo_instr *window_inside(hlo_instr *start, const hlo_shape *operand, cons
   return hlo_build_broadcast(hlo_build_reduce(both, yes, 1, &dim, all), operand->rank, window, NULL);
 }
 
+static hlo_instr *as_type(hlo_instr *x, hlo_dtype t) { return x->shape->dtype == t ? x : hlo_build_convert(x, t); }
+
 static void scatter_to_loop(pass_ctx *c, hlo_instr *s, i64 trips) {
   hs_arena *a = c->scratch;
   u32 n = s->noperands / 2, rank = hlo_operand(s, 0)->shape->rank;
   index_map m = scatter_map(s);
   hlo_ints window = hlo_attr_ints(s, HLO_ATTR_UPDATE_WINDOW_DIMS), inserted = hlo_attr_ints(s, HLO_ATTR_INSERTED_WINDOW_DIMS);
   u32 nscatter = hlo_operand(s, n + 1)->shape->rank - window.n;
-  hlo_instr **init = HS_NEW_ARRAY(a, hlo_instr *, 2 * n + 1), **next = HS_NEW_ARRAY(a, hlo_instr *, 2 * n + 1), **pair = HS_NEW_ARRAY(a, hlo_instr *, 2 * n);
+  hlo_instr **init = HS_NEW_ARRAY(a, hlo_instr *, 2 * n + 1), **next = HS_NEW_ARRAY(a, hlo_instr *, 2 * n + 1), **pair = HS_NEW_ARRAY(a, hlo_instr *, 2 * n),
+            **combined = HS_NEW_ARRAY(a, hlo_instr *, 2 * n);
   for (u32 k = 0; k < n; k++) init[k] = hlo_operand(s, k), init[n + 1 + k] = scatter_rows(hlo_operand(s, n + 1 + k), window, nscatter);
   init[n] = scatter_vectors(hlo_operand(s, n), m.vector_dim);
   pass_counted l;
@@ -289,7 +292,9 @@ static void scatter_to_loop(pass_ctx *c, hlo_instr *s, i64 trips) {
   hlo_instr *inside = rank ? window_inside(start, hlo_operand(s, 0)->shape, size) : NULL;
   for (u32 k = 0; k < n; k++) {
     hlo_computation *f = pass_element_of(hlo_attr_comp(s, HLO_ATTR_TO_APPLY), k);
-    hlo_instr *now = hlo_add_call(l.body, HLO_MAP, pair[k]->shape, HLO_ATTR_TO_APPLY, f, 2 * n, pair);
+    for (u32 j = 0; k == 0 && j < 2 * n; j++) combined[j] = as_type(pair[j], f->params[j]->shape->dtype);   // a combiner may work in other floats
+    const hlo_shape *mapped = hlo_shape_with_dtype(c->m->ctx, pair[k]->shape, f->root->shape->dtype);
+    hlo_instr *now = as_type(hlo_add_call(l.body, HLO_MAP, mapped, HLO_ATTR_TO_APPLY, f, 2 * n, combined), pair[k]->shape->dtype);
     next[k] = update_at(l.state[k], inside ? hlo_build_select(inside, now, pair[k]) : now, start, a);
   }
   memcpy(next + n, l.state + n, (n + 1) * sizeof *next);

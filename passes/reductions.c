@@ -1,11 +1,26 @@
 // reductions.c — splitting and ordering reductions.
 //
 // tree_reduction_rewriter (xla/hlo/transforms/simplifiers/tree_reduction_rewriter.cc): a long reduction becomes a
-//   reduce-window over tiles followed by a shorter one, which sums more accurately. Option reduce_window_size (32).
+//   reduce-window over tiles followed by a shorter one, which sums more accurately. Option reduce_window_size (32). Both start from
+//   the initial value; XLA leaves it to the program that this is the identity, here a constant that is not keeps the reduction whole.
 // reduce-decomposer (xla/service/reduce_decomposer.cc): a reduce whose result is stored in another order than its operand's
 //   remaining dimensions gets the natural order, and a copy makes the asked one, behind the conversion that alone uses the
 //   result; several operands take the order of the first. Option custom_layout_allowed: results may be in any order.
+#include "passes/algsimp.h"
 #include "passes/util.h"
+
+static const hlo_instr *unconverted(const hlo_instr *v) {
+  while (v->opcode == HLO_CONVERT) v = hlo_operand(v, 0);
+  return v;
+}
+
+// An initial value that changes the result when it goes in once per tile.
+static bool counts_init_again(const hlo_instr *r) {
+  const hlo_instr *f = unconverted(hlo_attr_comp(r, HLO_ATTR_TO_APPLY)->root), *init = unconverted(hlo_operand(r, 1));
+  hlo_opcode op = f->opcode;
+  if ((op != HLO_ADD && op != HLO_MULTIPLY && op != HLO_XOR) || unconverted(hlo_operand(f, 0))->opcode != HLO_PARAMETER) return false;
+  return unconverted(hlo_operand(f, 1))->opcode == HLO_PARAMETER && init->opcode == HLO_CONSTANT && !pass_alg_is_identity(op, init);
+}
 
 static bool tree_reduce(pass_ctx *c, hlo_instr *r, i64 size) {
   if (r->noperands != 2 || !hlo_shape_is_array(r->shape)) { pass_note_declined(c, r, NULL, "it reduces several arrays"); return false; }
@@ -16,6 +31,7 @@ static bool tree_reduce(pass_ctx *c, hlo_instr *r, i64 size) {
   bool big = false;
   for (u32 k = 0; k < dims.n; k++) big |= s->dims[dims.v[k]] > size;
   if (!big) return false;
+  if (counts_init_again(r)) { pass_note_declined(c, r, hlo_operand(r, 1), "its initial value is not the identity, and each tile would start from it"); return false; }
   if (!pass_may_rewrite(c)) return false;
   hlo_window_dim *w = HS_NEW_ARRAY(&c->m->arena, hlo_window_dim, s->rank);
   i64 out[HLO_MAX_RANK];

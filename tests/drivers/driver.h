@@ -149,9 +149,9 @@ static inline void drv_run(u32 n, u32 jobs, double timeout_s, drv_case *run, drv
 }
 
 // "-j N" and "--name VALUE" options; what is left are the operands.
-typedef struct drv_args { u32 jobs, n; char *v[64]; const char *key[16], *value[16]; u32 nopts; } drv_args;
+typedef struct drv_args { u32 jobs, n; char **v; const char *key[16], *value[16]; u32 nopts; } drv_args;
 static inline bool drv_parse(int argc, char **argv, const char *const *options, drv_args *a) {
-  *a = (drv_args){.jobs = 2};
+  *a = (drv_args){.jobs = 2, .v = hs_calloc((size_t)argc, sizeof *a->v)};
   for (int i = 1; i < argc; i++) {
     if (strncmp(argv[i], "-j", 2) == 0) {
       const char *v = argv[i][2] ? argv[i] + 2 : i + 1 < argc ? argv[++i] : "1";
@@ -169,7 +169,7 @@ static inline bool drv_parse(int argc, char **argv, const char *const *options, 
       a->value[a->nopts++] = argv[++i];
       continue;
     }
-    if (a->n < HS_COUNT(a->v)) a->v[a->n++] = argv[i];
+    a->v[a->n++] = argv[i];
   }
   return true;
 }

@@ -102,7 +102,18 @@ static void long_and_endless_loops(void **state) {
                             "  w = (pred[], s32[], s32[]) while(s), condition=c, body=b x = s32[] get-tuple-element(w), index=1 ROOT r = s32[] add(x, q) }"), 14);
 }
 
+// A state that is only looked at in another type is the same memory in every turn, however many there are.
+static void views_do_not_pile_up(void **state) {
+  (void)state;
+  assert_int_equal(value_of("HloModule m\n"
+                            "b { p = (s32[], f32[2]) parameter(0) i = s32[] get-tuple-element(p), index=0 one = s32[] constant(1) j = s32[] add(i, one) x = f32[2] get-tuple-element(p), index=1\n"
+                            "  u = u32[2] bitcast(x) y = f32[2] bitcast(u) ROOT r = (s32[], f32[2]) tuple(j, y) }\n"
+                            "c { p = (s32[], f32[2]) parameter(0) i = s32[] get-tuple-element(p), index=0 n = s32[] constant(300000) ROOT r = pred[] compare(i, n), direction=LT }\n"
+                            "ENTRY e { z = s32[] constant(0) x = f32[2] constant({3, 4}) t = (s32[], f32[2]) tuple(z, x) w = (s32[], f32[2]) while(t), condition=c, body=b\n"
+                            "  v = f32[2] get-tuple-element(w), index=1 s = f32[1] slice(v), slice={[1:2]} f = f32[] reshape(s) ROOT r = s32[] convert(f) }"), 4);
+}
+
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(counters_wrap), cmocka_unit_test(long_and_endless_loops)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(counters_wrap), cmocka_unit_test(long_and_endless_loops), cmocka_unit_test(views_do_not_pile_up)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
