@@ -7,16 +7,20 @@
 //
 // Semantics follow XLA's AlgebraicSimplifier: x*0 stays for floating point, x+0 goes, division by a constant becomes
 // multiplication with its reciprocal, and rewrites that lose a NaN or an infinity need fast_math.
-// Rules of the game for every rewrite: instructions with control dependencies or dynamic shapes are left alone;
-// when layouts are final (layout_sensitive) a replacement must have the same layout; otherwise new values take the
+// Rules of the game for every rewrite: instructions with dynamic shapes are left alone, and those with control dependencies, but for the
+// rules that hand these on (RELAY); one that is there already and is sharded otherwise takes nobody's place; when layouts are final (layout_sensitive) a replacement must have the same layout; otherwise new values take the
 // layout of what they replace.
 #include "passes/algsimp.h"
 
-typedef struct alg_rule { hlo_opcode op; alg_rule_fn *fn; const char *name, *text; } alg_rule;
+#include "core/async.h"
+
+typedef struct alg_rule { hlo_opcode op; alg_rule_fn *fn; const char *name, *text; bool relays; } alg_rule;
 static const alg_rule rules[] = {
-#define RULE(op, fn, text) {HLO_##op, pass_alg_##fn, #fn, text},
+#define RULE(op, fn, text) {HLO_##op, pass_alg_##fn, #fn, text, false},
+#define RELAY(op, fn, text) {HLO_##op, pass_alg_##fn, #fn, text, true},
 #include "passes/algsimp_rules.def"
 #undef RULE
+#undef RELAY
 };
 
 // ---- matching ---------------------------------------------------------------------------------------------------
@@ -90,15 +94,22 @@ static bool positive(const alg *a, const hlo_instr *i, u32 *work) {
   }
 }
 
+// The largest value of an integer type, as far as an i64 holds it.
+static i64 top_of(hlo_dtype t) {
+  int bits = hlo_dtype_bits(t) - hlo_dtype_is_signed(t);
+  return bits >= 63 ? INT64_MAX : ((i64)1 << bits) - 1;
+}
+
 // The same for >= 0. Integers wrap: |INT_MIN| and squares may be negative. `work` bounds what shared operands would multiply.
 static bool nonnegative(const alg *a, const hlo_instr *i, u32 *work) {
   double v;
   if (++*work > 64 || (i->noperands && alg_is_complex(hlo_operand(i, 0)))) return false;
   const hlo_instr *x = i->noperands > 0 ? hlo_operand(i, 0) : NULL, *y = i->noperands > 1 ? hlo_operand(i, 1) : NULL;
   switch (i->opcode) {
-    case HLO_ABS: case HLO_EXP: return alg_is_float(i);
+    case HLO_ABS: return alg_is_float(i) || nonnegative(a, x, work);
+    case HLO_EXP: return alg_is_float(i);
     case HLO_MULTIPLY: return alg_is_float(i) && x == y;
-    case HLO_IOTA: return true;
+    case HLO_IOTA: return !alg_is_int(i) || top_of(i->shape->dtype) >= i->shape->dims[hlo_attr_int(i, HLO_ATTR_IOTA_DIMENSION, 0)] - 1;
     case HLO_BROADCAST: return nonnegative(a, x, work);
     case HLO_CONSTANT: return i->shape->elements == 1 && pass_alg_splat(i, &v) && !signbit(v) && !isnan(v);
     case HLO_MINIMUM: return nonnegative(a, x, work) && (x == y || nonnegative(a, y, work));
@@ -355,7 +366,7 @@ static void push_neighbours(work *w, hlo_instr *i) {
 }
 
 static bool eligible(const hlo_instr *i) {
-  if (((i->ctrl_preds || i->nctrl_succs) && i->opcode != HLO_RESHAPE) || i->opcode == HLO_PARAMETER) return false;
+  if (i->opcode == HLO_PARAMETER) return false;
   if (i->opcode == HLO_CUSTOM_CALL) return true;
   if (hlo_shape_is_dynamic(i->shape)) return false;
   for (u32 k = 0; k < i->noperands; k++)
@@ -375,11 +386,6 @@ static bool layouts_fit(const alg *a, const hlo_instr *old, hlo_instr *now, bool
   return false;
 }
 
-// Rules whose result takes over the control dependencies of what it replaces.
-static bool keeps_order(const alg_rule *r) {
-  return r->fn == pass_alg_reshape_empty || r->fn == pass_alg_reshape_reshape || r->fn == pass_alg_reshape_broadcast || r->fn == pass_alg_reshape_dus;
-}
-
 // Whether `now` may stand for `old` as far as shardings go: two that differ were both wanted.
 static bool shardings_fit(const hlo_instr *old, const hlo_instr *now) {
   const hlo_attr *x = hlo_attr_get(old, HLO_ATTR_SHARDING), *y = hlo_attr_get(now, HLO_ATTR_SHARDING);
@@ -393,11 +399,35 @@ static const alg_rule *first_rule(hlo_opcode op) {
   return index[op] ? &rules[index[op] - 1] : NULL;
 }
 
+// Of every elementwise operation. First where the broadcasts stood from the start, as XLA does when it comes by them; where a rewrite
+// made one, after what may be simpler.
+static const alg_rule sink = {HLO_OP_INVALID, pass_alg_sink_broadcast, "sink_broadcast", "op(broadcast(A), broadcast(B)) = broadcast(op(A, B))", false};
+
+static bool sinks(const hlo_instr *i) { return hlo_op_has(i->opcode, HLO_F_ELEMENTWISE) || i->opcode == HLO_BITCAST_CONVERT; }
+
+static bool sinks_first(const alg *a, const hlo_instr *i) {
+  if (!sinks(i)) return false;
+  for (u32 k = 0; k < i->noperands; k++)
+    if (hlo_operand(i, k)->opcode != HLO_BROADCAST || hlo_operand(i, k)->id >= a->born) return false;
+  return i->noperands != 0;
+}
+
+// The rule to try on i after r (NULL: the first); NULL when there are no more.
+static const alg_rule *next_rule(const alg *a, const hlo_instr *i, const alg_rule *r, bool sunk) {
+  if (!r && sinks_first(a, i)) return &sink;
+  if (r == &sink && !sunk) return NULL;
+  const alg_rule *own = r && r != &sink ? r + 1 : first_rule(i->opcode);
+  if (own && own < rules + HS_COUNT(rules) && own->op == i->opcode) return own;
+  return !sunk && sinks(i) ? &sink : NULL;
+}
+
 // Tries the rules of i's opcode; *changed when one fired.
 static hs_status simplify_one(alg *a, hlo_instr *i, work *w, bool requeue, bool *changed) {
-  *changed = false;
-  for (const alg_rule *r = first_rule(i->opcode); r && r < rules + HS_COUNT(rules) && r->op == i->opcode; r++) {
-    if ((i->ctrl_preds || i->nctrl_succs) && !keeps_order(r)) continue;
+  *changed = a->stop = false;
+  bool bound = i->ctrl_preds || i->nctrl_succs;
+  bool sunk = sinks_first(a, i);
+  for (const alg_rule *r = NULL; !a->stop && (r = next_rule(a, i, r, sunk));) {
+    if (bound && !r->relays) continue;
     u32 first = a->m->next_instr_id;
     size_t mark = hlo_journal_mark(a->m);
     a->at = i;
@@ -428,9 +458,9 @@ static hs_status simplify_one(alg *a, hlo_instr *i, work *w, bool requeue, bool 
     if (!pass_may_rewrite(a->p)) return HS_GOOD;
     pass_note_done(a->p, now, i, "%s", r->text);
     const hlo_attr *sharding = hlo_attr_get(i, HLO_ATTR_SHARDING);
-    if (sharding && fresh && !hlo_attr_get(now, HLO_ATTR_SHARDING)) hlo_set_attr(now, *sharding);
+    if (sharding && !hlo_attr_get(now, HLO_ATTR_SHARDING)) hlo_set_attr(now, *sharding);
     const hlo_attr *frontend = hlo_attr_get(i, HLO_ATTR_FRONTEND_ATTRIBUTES);
-    if (frontend && fresh && !hlo_attr_get(now, HLO_ATTR_FRONTEND_ATTRIBUTES)) hlo_set_attr(now, *frontend);
+    if (fresh && frontend && !hlo_attr_get(now, HLO_ATTR_FRONTEND_ATTRIBUTES)) hlo_set_attr(now, *frontend);
     if (requeue) push_neighbours(w, i), push_new(w, now, first), push(w, now);
     hlo_replace(i, now);
     *changed = true;
@@ -443,6 +473,7 @@ static alg read_options(pass_ctx *p) {
   return (alg){
       .p = p,
       .m = p->m,
+      .born = p->m->next_instr_id,
       .layout_sensitive = pass_option_bool(p, "layout_sensitive", pass_option_bool(p, "is_layout_sensitive", false)),
       .fast_math = pass_option_bool(p, "fast_math", pass_option_bool(p, "enable_fast_math", false)),
       .floats_are_real = pass_option_bool(p, "enable_floats_are_real", false),
@@ -472,6 +503,9 @@ static alg read_options(pass_ctx *p) {
       .reduce_of_moved = pass_option_bool(p, "unconditionally_simplify_reduce_of_transpose_or_reshape", false),
       .reduce_of_concat = pass_option_bool(p, "enable_unconditional_reduce_of_concat_replacement", true),
       .keep_dynamic_slices = pass_option_bool(p, "disable_dynamic_slice_to_slice_conversion", false),
+      .dus_to_pad = pass_option_bool(p, "enable_dynamic_update_slice_to_pad_replacement", true),
+      .no_op_bitcast_convert = pass_option_bool(p, "rewrite_no_op_bitcast_convert_to_bitcast", false),
+      .vector_dots = pass_option_bool(p, "reduce_vector_dots", false),
       .slice_concatenate = pass_option_bool(p, "rewrite_reshape_transpose_as_slice_concatenate", true),
       .hoist_transpose = pass_option_bool(p, "enable_hoist_transpose_of_reshape", false),
       .fold_transpose_into_scatter = pass_option_bool(p, "enable_fold_transpose_into_scatter", false),
@@ -486,10 +520,17 @@ hs_status pass_algsimp(pass_ctx *p) {
   u32 ncomps;
   hlo_computation **comps = hlo_comp_post_order(p->m, p->scratch, &ncomps);
   work w = {0};
+  u8 *async = NULL;
   for (u32 k = 0; k < ncomps; k++) {
     if (hlo_is_fusion_comp(comps[k])) continue;
     hlo_instr **order = hlo_post_order(comps[k], p->scratch);
-    for (u32 j = 0, n = comps[k]->ninstrs; j < n; j++) push(&w, order[j]);
+    for (u32 j = 0, n = comps[k]->ninstrs; j < n; j++) {
+      push(&w, order[j]);
+      const hlo_computation *work_of = order[j]->opcode == HLO_ASYNC_START ? hlo_async_wrapped(order[j]) : NULL;
+      if (!work_of) continue;
+      if (!async) a.async = async = HS_NEW_ARRAY(p->scratch, u8, p->m->next_comp_id);
+      async[work_of->id] = 1;
+    }
   }
   // A backstop against two rules that undo each other; no rewrite sequence comes near it.
   i64 budget = 1000 + 64 * (i64)w.queue.n;

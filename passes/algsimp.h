@@ -18,22 +18,28 @@ typedef struct alg {
   pass_ctx *p;
   hlo_module *m;
   hlo_instr *at;                 // the instruction being simplified
+  u32 born;                      // ids from here on are of instructions made by rules
   // Options, named as fields of XLA's AlgebraicSimplifierOptions; help.def says what each does.
   bool layout_sensitive, fast_math, floats_are_real, on_cpu, bitcasts, fold_converts, sink_broadcast, broadcast_degenerate, negative_padding, minmax_nan,
       no_op_reduce_precision, conditionals;
-  bool dot_strength_reduction, dot_to_multiply, move_dot_param, non_canonical_dots, associative, through_dot;
+  bool dot_strength_reduction, vector_dots, dot_to_multiply, move_dot_param, non_canonical_dots, associative, through_dot;
   bool conv_simplification, conv_operand_swap, conv_add_multiply, scalar_multiply;
-  bool window_to_reduce, reduce_of_reshape, reduce_of_moved, reduce_of_concat, keep_dynamic_slices, slice_concatenate, hoist_transpose, fold_transpose_into_scatter;
+  bool window_to_reduce, reduce_of_reshape, reduce_of_moved, reduce_of_concat, keep_dynamic_slices, dus_to_pad, no_op_bitcast_convert, slice_concatenate, hoist_transpose, fold_transpose_into_scatter;
   double associative_threshold, through_dot_threshold;
   i64 small_gather;
   const char *batchnorm_target;  // the custom call whose third result is a variance
+  const u8 *async;               // by computation id: run by an async-start; NULL when none is
+  bool stop;                     // a rule that did nothing wants no other to look at the instruction
 } alg;
 
 typedef hlo_instr *alg_rule_fn(alg *, hlo_instr *);
 #define ALG_RULE(fn) hlo_instr *pass_alg_##fn(alg *a, hlo_instr *i)
 #define RULE(op, fn, text) alg_rule_fn pass_alg_##fn;
+#define RELAY RULE
 #include "passes/algsimp_rules.def"
 #undef RULE
+#undef RELAY
+alg_rule_fn pass_alg_sink_broadcast;     // of every elementwise operation
 
 // ---- matching ---------------------------------------------------------------------------------------------------
 // Every element equals v: a constant, or a broadcast of one.
@@ -53,6 +59,8 @@ static inline bool alg_is_pred(const hlo_instr *i) { return i->shape->dtype == H
 // The operand of a one-operand instruction of this opcode, else NULL.
 static inline hlo_instr *alg_match(const hlo_instr *i, hlo_opcode op) { return i->opcode == op ? hlo_operand(i, 0) : NULL; }
 bool pass_alg_nonnegative(const alg *, const hlo_instr *);   // known to be >= 0 (or NaN)
+// Whether the instruction is the work of an asynchronous operation, which must stay that operation.
+static inline bool alg_in_async(const alg *a, const hlo_instr *i) { return a->async && a->async[i->parent->id]; }
 static inline bool alg_same_shape(const alg *a, const hlo_shape *x, const hlo_shape *y) { return a->layout_sensitive ? x == y : x->logical == y->logical; }
 
 // Dimension lists.

@@ -38,42 +38,49 @@ ALG_RULE(add_zero) {
 
 ALG_RULE(constant_right) {
   (void)a;
-  if (!const_like(X) || const_like(Y)) return NULL;
+  if (X->opcode != HLO_CONSTANT || Y->opcode == HLO_CONSTANT) return NULL;
   hlo_set_operands(i, 2, (hlo_instr *[]){Y, X});
   return i;
 }
 
-// (A op C1) op C2 = A op (C1 op C2), for add and multiply; the constants of a product may stand on either side
+// (A op C1) op C2 = A op (C1 op C2), for add and multiply, with the constants on whichever side
 ALG_RULE(regroup_constants) {
-  for (u32 k = 0; k < (i->opcode == HLO_MULTIPLY ? 2u : 1u); k++) {
-    hlo_instr *in = hlo_operand(i, k), *c2 = hlo_operand(i, 1 - k), *v, *c1;
-    if (in->opcode != i->opcode) continue;
-    v = hlo_operand(in, 0), c1 = hlo_operand(in, 1);
-    if (i->opcode == HLO_MULTIPLY && !plain_const(c1)) v = hlo_operand(in, 1), c1 = hlo_operand(in, 0);
-    if (!mergeable(c1, c2) || (const_like(v) && (c1->opcode == HLO_CONSTANT || c2->opcode == HLO_CONSTANT))) continue;
-    return pass_alg_bin(a, i->opcode, v, merge_constants(a, i->opcode, c1, c2));
+  for (u32 k = 2; k-- > 0;) {
+    hlo_instr *c2 = hlo_operand(i, k), *in = hlo_operand(i, 1 - k);
+    for (u32 j = 2; j-- > 0 && in->opcode == i->opcode;) {
+      hlo_instr *c1 = hlo_operand(in, j), *v = hlo_operand(in, 1 - j);
+      if (!mergeable(c1, c2) || (const_like(v) && (c1->opcode == HLO_CONSTANT || c2->opcode == HLO_CONSTANT))) continue;
+      return pass_alg_bin(a, i->opcode, v, merge_constants(a, i->opcode, c1, c2));
+    }
   }
   return NULL;
 }
 
 // (C1 - A) + C2 = (C1 + C2) - A
 ALG_RULE(add_sub_constants) {
-  hlo_instr *in = X;
-  if (in->opcode != HLO_SUBTRACT || const_like(hlo_operand(in, 1)) || !mergeable(hlo_operand(in, 0), Y)) return NULL;
-  return pass_alg_bin(a, HLO_SUBTRACT, merge_constants(a, HLO_ADD, hlo_operand(in, 0), Y), hlo_operand(in, 1));
+  for (u32 k = 2; k-- > 0;) {
+    hlo_instr *in = hlo_operand(i, 1 - k), *c = hlo_operand(i, k);
+    if (in->opcode != HLO_SUBTRACT || const_like(hlo_operand(in, 1)) || !mergeable(hlo_operand(in, 0), c)) continue;
+    return pass_alg_bin(a, HLO_SUBTRACT, merge_constants(a, HLO_ADD, hlo_operand(in, 0), c), hlo_operand(in, 1));
+  }
+  return NULL;
 }
 
-// A + C with one user. Not C1 + C2: regroup_constants has just made that.
-static bool plus_constant(const hlo_instr *i) {
-  return i->opcode == HLO_ADD && i->nuses == 1 && const_like(hlo_operand(i, 1)) && !const_like(hlo_operand(i, 0));
+// A + C with one user, C on whichever side (*at). Not C1 + C2: regroup_constants has just made that.
+static bool plus_constant(const hlo_instr *i, u32 *at) {
+  if (i->opcode != HLO_ADD || i->nuses != 1) return false;
+  *at = const_like(hlo_operand(i, 1));
+  return const_like(hlo_operand(i, *at)) && !const_like(hlo_operand(i, 1 - *at));
 }
 
 // (A + C) + B = (A + B) + C: constants travel outwards
 ALG_RULE(add_constant_outwards) {
   hlo_instr *in = X, *other = Y;
-  if (!plus_constant(in)) in = Y, other = X;
-  if (!alg_is_int(i) || !plus_constant(in) || const_like(other)) return NULL;
-  return pass_alg_bin(a, HLO_ADD, pass_alg_bin(a, HLO_ADD, hlo_operand(in, 0), other), hlo_operand(in, 1));
+  u32 at;
+  if (!alg_is_int(i)) return NULL;
+  if (!plus_constant(in, &at)) in = Y, other = X;
+  if (!plus_constant(in, &at) || const_like(other)) return NULL;
+  return pass_alg_bin(a, HLO_ADD, pass_alg_bin(a, HLO_ADD, hlo_operand(in, 1 - at), other), hlo_operand(in, at));
 }
 
 // (A - B) + B = A; exact for integers only

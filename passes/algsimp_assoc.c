@@ -102,7 +102,7 @@ ALG_RULE(dot_dot) {
   label_result(&whole, i->shape, left ? &mid : &other, left ? &other : &mid, &outer);
   for (u32 k = 0; k < outer.nc; k++) {                   // a batch dimension of the inner dot that the outer one sums
     i64 t = mid.label[left ? outer.lc[k] : outer.rc[k]];
-    if (shows(&p, t) && shows(&q, t)) return NULL;
+    if (shows(&p, t) && shows(&q, t)) return a->stop = true, NULL;
   }
   const labelled *near = left ? &q : &p, *far = left ? &p : &q;   // near is multiplied with other first
   const labelled *l1 = left ? near : &other, *r1 = left ? &other : near;

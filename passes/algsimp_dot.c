@@ -77,7 +77,20 @@ hlo_instr *pass_alg_dot(alg *a, const hlo_instr *like, bool swapped, hlo_instr *
 // Nothing to sum over, or nothing to multiply: zeros
 ALG_RULE(dot_zero) {
   if (a->layout_sensitive || (i->shape->elements != 0 && X->shape->elements != 0 && Y->shape->elements != 0)) return NULL;
-  return alg_is_complex(i) ? NULL : pass_alg_full(a, i->shape, 0);
+  return pass_alg_full(a, i->shape, 0);
+}
+
+// The result is sharded as partial sums, by what its one user says: they must stay sums of the dot's own
+ALG_RULE(dot_unreduced) {
+  const hlo_instr *u = i->nuses == 1 ? i->first_use->user : NULL;
+  if (!u || u->opcode != HLO_CUSTOM_CALL || !hs_str_eq(hlo_attr_str(u, HLO_ATTR_CUSTOM_CALL_TARGET), HS_STR("Sharding"))) return NULL;
+  const hlo_sharding *s = hlo_attr_ptr(u, HLO_ATTR_SHARDING);
+  const hs_str *text = pass_frontend(u, "xla.sdy.sharding");
+  a->stop = text && memmem(text->p, text->n, "unreduced", 9);
+  if (!s) return NULL;
+  a->stop |= s->type == HLO_SH_UNREDUCED || s->named_whole == HLO_SH_UNREDUCED || s->unreduced_axes.n != 0;
+  for (u32 k = 0; k < s->last_tile_dims.n; k++) a->stop |= s->last_tile_dims.v[k] == HLO_SH_UNREDUCED;
+  return NULL;
 }
 
 // One operand as an array over [batch, contracting, free...] spread to the product's dimensions
@@ -127,15 +140,15 @@ ALG_RULE(dot_multiply) {
   return products(a, i, &d);
 }
 
-// A product of vectors, or of a matrix and a vector, as multiply + reduce, which fuses with what made the vectors. Floats are summed
-// in f32 at least.
+// A product of vectors, or of a matrix and a vector, as multiply + reduce, which fuses with what made the vectors; for CPUs of vectors
+// only. Floats are summed in f32 at least.
 ALG_RULE(dot_reduce) {
   alg_dot d;
   pass_alg_dot_dims(i, &d);
   u32 lfree = X->shape->rank - d.nb - d.nc, rfree = Y->shape->rank - d.nb - d.nc, rank = i->shape->rank;
-  bool vectors = X->shape->rank == 1 && Y->shape->rank == 1 && hlo_dtype_bits(i->shape->dtype) >= 32;
-  if (a->layout_sensitive || !(vectors || a->dot_strength_reduction) || !pass_alg_dot_plain(i) || (lfree && rfree) || alg_is_pred(i) || !d.nc) return NULL;
-  if (i->nuses == 1 && hs_str_eq(hlo_attr_str(i->first_use->user, HLO_ATTR_CUSTOM_CALL_TARGET), HS_STR("Sharding"))) return NULL;
+  bool vectors = a->vector_dots && X->shape->rank == 1 && Y->shape->rank == 1 && hlo_dtype_bits(i->shape->dtype) >= 32;
+  if (a->layout_sensitive || !(vectors || a->dot_strength_reduction) || !pass_alg_dot_plain(i) || alg_is_pred(i) || !d.nc) return NULL;
+  if (a->on_cpu ? lfree || rfree : lfree && rfree) return NULL;
   hlo_dtype t = alg_is_float(i) && i->shape->dtype != HLO_F64 ? HLO_F32 : i->shape->dtype;
   i64 *over = pass_alg_dims_new(a, d.nc);
   for (u32 c = 0; c < d.nc; c++) over[c] = rank + c;

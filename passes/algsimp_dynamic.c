@@ -21,12 +21,19 @@ static bool constant_start(const hlo_instr *i, u32 first, const hlo_shape *whole
   return true;
 }
 
+// A slice that an asynchronous operation does stays a slice, and so does an update
+ALG_RULE(async_piece) {
+  a->stop = alg_in_async(a, i);
+  return NULL;
+}
+
 ALG_RULE(dslice_noop) {
   (void)a;
   return hlo_shape_compatible(X->shape, i->shape) ? X : NULL;
 }
 
 ALG_RULE(dslice_constant) {
+  if (X->opcode == HLO_CONSTANT) return NULL;             // constant folding's
   if (a->keep_dynamic_slices || (a->layout_sensitive && X->shape->layout && i->shape->layout && X->shape->layout->memory_space != i->shape->layout->memory_space)) return NULL;
   i64 *start = pass_alg_dims_new(a, i->shape->rank);
   if (!constant_start(i, 1, X->shape, i->shape, start)) return NULL;
@@ -176,6 +183,7 @@ ALG_RULE(dus_of_dslice) {
 
 // Overwriting one constant place of a broadcast scalar: padding with that scalar
 ALG_RULE(dus_of_splat) {
+  if (!a->dus_to_pad) return NULL;
   hlo_instr *u = Y;                                       // an update on its way to the host stays one
   while (u->opcode == HLO_RESHAPE || u->opcode == HLO_BITCAST || u->opcode == HLO_COPY) u = hlo_operand(u, 0);
   if (hs_str_eq(hlo_attr_str(u, HLO_ATTR_CUSTOM_CALL_TARGET), HS_STR("MoveToHost"))) return NULL;
@@ -246,7 +254,7 @@ ALG_RULE(select_dus) {
 ALG_RULE(add_dus) {
   for (u32 k = 0; k < 2; k++) {
     hlo_instr *d = hlo_operand(i, k), *v = hlo_operand(i, 1 - k);
-    if (d->opcode != HLO_DYNAMIC_UPDATE_SLICE || !alg_one_use(d) || !pass_alg_all(hlo_operand(d, 0), 0)) continue;
+    if (d->opcode != HLO_DYNAMIC_UPDATE_SLICE || !pass_alg_all(hlo_operand(d, 0), 0)) continue;
     return update_at(a, v, pass_alg_bin(a, HLO_ADD, slice_at(a, v, d), hlo_operand(d, 1)), d);
   }
   return NULL;

@@ -5,7 +5,7 @@
 
 // ---- gathers that look nothing up ---------------------------------------------------------------------------------------
 ALG_RULE(gather_trivial) {
-  if (alg_is_complex(i) || !hlo_shape_is_array(i->shape)) return NULL;
+  if (!hlo_shape_is_array(i->shape)) return NULL;
   if (X->shape->elements == 0) return pass_alg_full_int(a, i->shape, 0);
   return X->shape->elements == 1 ? pass_alg_spread(a, pass_alg_reshape(a, X, 0, NULL), i->shape) : NULL;
 }

@@ -37,11 +37,19 @@ ALG_RULE(transpose_bitcast) {
   return pass_alg_add(a, HLO_BITCAST, i->shape, 1, &o);
 }
 
-// copy(reshape(A)) where the reshape alone moves nothing: reshape straight to the copy's layout
+// copy(reshape(A)) where either alone moves nothing: reshape straight to the copy's layout
 ALG_RULE(copy_reshape) {
   if (!a->layout_sensitive || X->opcode != HLO_RESHAPE || !alg_one_use(X)) return NULL;
   hlo_instr *o = hlo_operand(X, 0);
-  return pass_reshape_is_bitcast(o->shape, X->shape) ? pass_alg_add(a, HLO_RESHAPE, i->shape, 1, &o) : NULL;
+  if (!pass_reshape_is_bitcast(o->shape, X->shape) && !pass_reshape_is_bitcast(X->shape, i->shape)) return NULL;
+  return pass_alg_add(a, HLO_RESHAPE, i->shape, 1, &o);
+}
+
+// bitcast-convert between types that take the same place
+ALG_RULE(bitcast_convert_noop) {
+  hlo_instr *o = X;
+  if (!a->layout_sensitive || !a->no_op_bitcast_convert || o->shape->layout != i->shape->layout || !hlo_shape_same_dims(o->shape, i->shape)) return NULL;
+  return hlo_dtype_bits(o->shape->dtype) == hlo_dtype_bits(i->shape->dtype) ? pass_alg_add(a, HLO_BITCAST, i->shape, 1, &o) : NULL;
 }
 
 // bitcast-convert between widths, where the narrow elements of a wide one lie next to each other
@@ -60,6 +68,7 @@ ALG_RULE(bitcast_convert_widths) {
 ALG_RULE(layout_constraint) {
   if (!a->layout_sensitive || !hs_str_eq(hlo_attr_str(i, HLO_ATTR_CUSTOM_CALL_TARGET), HS_STR("LayoutConstraint")) || i->noperands != 1) return NULL;
   hlo_instr *o = X;
+  if (o->shape == i->shape) return o;
   return pass_alg_add(a, HLO_COPY, i->shape, 1, &o);
 }
 
@@ -117,16 +126,4 @@ ALG_RULE(constant_tuple) {
   hlo_instr *t = tuple_of(a, l);
   hlo_set_shape(t, i->shape);
   return t;
-}
-
-// convert(scalar constant) when asked to fold it here
-ALG_RULE(convert_constant) {
-  if (!a->fold_converts || X->opcode != HLO_CONSTANT || i->shape->elements != 1 || alg_is_complex(i) || alg_is_complex(X)) return NULL;
-  const hlo_literal *l = hlo_constant_value(X);
-  if (!l || l->elided || hlo_dtype_bits(i->shape->dtype) < 8 || hlo_dtype_bits(X->shape->dtype) < 8) return NULL;
-  bool from_int = !alg_is_float(X);
-  if (!from_int && !alg_is_float(i)) return NULL;
-  hlo_instr *c = from_int && !alg_is_float(i) ? pass_alg_scalar_int(a, i->shape->dtype, hlo_literal_i64(l, 0))
-                                              : pass_alg_scalar(a, i->shape->dtype, from_int ? (double)hlo_literal_i64(l, 0) : hlo_literal_f64(l, 0));
-  return pass_alg_reshape_to(a, c, i->shape);
 }

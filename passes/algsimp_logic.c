@@ -43,7 +43,6 @@ ALG_RULE(xor_simple) {
 
 // (x < c1) and (x < c2) = x < min(c1, c2), reversed comparisons too
 ALG_RULE(and_compares) {
-  (void)a;
   hlo_instr *p = X, *q = Y;
   if (p->opcode != HLO_COMPARE || q->opcode != HLO_COMPARE) return NULL;
   hlo_instr *v[2], *c[2];
@@ -58,7 +57,9 @@ ALG_RULE(and_compares) {
     }
   }
   if (v[0] != v[1] || !hlo_dtype_is_signed(v[0]->shape->dtype)) return NULL;
-  return k[0] <= k[1] ? p : q;
+  u32 least = k[0] <= k[1] ? 0 : 1;
+  if (hlo_operand(cmp[least], 0) == v[least]) return cmp[least];
+  return pass_alg_compare(a, HLO_DIRECTION_LT, v[least], c[least]);
 }
 
 ALG_RULE(not_not) {
@@ -152,6 +153,14 @@ ALG_RULE(compare_pred) {
   return NULL;
 }
 
+// A comparison of the same kind (total order or not) as another.
+static hlo_instr *compare_like(alg *a, const hlo_instr *like, int direction, hlo_instr *x, hlo_instr *y) {
+  hlo_instr *c = pass_alg_compare(a, direction, x, y);
+  const hlo_attr *type = hlo_attr_get(like, HLO_ATTR_COMPARE_TYPE);
+  if (type) hlo_set_attr(c, *type);
+  return c;
+}
+
 // max(a, b) > a is b > a; a > min(a, b) is a > b; with the operands swapped too. True of floats as well: a NaN on
 // either side makes both forms false
 ALG_RULE(compare_minmax) {
@@ -161,11 +170,11 @@ ALG_RULE(compare_minmax) {
   if (d != HLO_DIRECTION_GT) return NULL;
   if (x->opcode == HLO_MAXIMUM && (hlo_operand(x, 0) == y || hlo_operand(x, 1) == y)) {
     hlo_instr *b = hlo_operand(x, 0) == y ? hlo_operand(x, 1) : hlo_operand(x, 0);
-    return pass_alg_compare(a, d, b, y);
+    return compare_like(a, i, d, b, y);
   }
   if (y->opcode == HLO_MINIMUM && (hlo_operand(y, 0) == x || hlo_operand(y, 1) == x)) {
     hlo_instr *b = hlo_operand(y, 0) == x ? hlo_operand(y, 1) : hlo_operand(y, 0);
-    return pass_alg_compare(a, d, x, b);
+    return compare_like(a, i, d, x, b);
   }
   return NULL;
 }

@@ -44,7 +44,7 @@ ALG_RULE(broadcast_iota) {
 // Only extents of 1 are added: a reshape
 ALG_RULE(broadcast_reshape) {
   hlo_ints d = alg_dims(i);
-  if (i->shape->elements != X->shape->elements || !pass_alg_sorted(d.n, d.v) || d.n == i->shape->rank || i->shape->elements == 0) return NULL;
+  if (i->shape->elements != X->shape->elements || !pass_alg_sorted(d.n, d.v) || d.n == i->shape->rank) return NULL;
   return pass_alg_reshape_to(a, X, i->shape);
 }
 
@@ -83,6 +83,7 @@ ALG_RULE(broadcast_of_reshape) {
 // All operands are broadcasts along the same dimensions (or of scalars): compute first, repeat afterwards
 ALG_RULE(sink_broadcast) {
   if (!a->sink_broadcast || i->noperands == 0 || i->shape->rank == 0 || i->shape->elements == 0) return NULL;
+  if (i->opcode == HLO_BITCAST_CONVERT && !hlo_shape_same_dims(X->shape, i->shape)) return NULL;
   hlo_instr *lead = NULL;                              // the widest source
   bool all_constant = true;
   for (u32 k = 0; k < i->noperands; k++) {
@@ -463,6 +464,7 @@ ALG_RULE(reverse_reshape) {
 }
 
 ALG_RULE(copy_noop) {
+  if (i == a->m->entry->root && hlo_attr_get(i, HLO_ATTR_SHARDING)) return NULL;   // it may be there to say so
   return X->shape == i->shape || (!a->layout_sensitive && hlo_shape_is_array(i->shape)) ? X : NULL;
 }
 
@@ -487,6 +489,6 @@ ALG_RULE(bitcast_bitcast) {
 
 // Counting over an extent of 1 yields zeros
 ALG_RULE(iota_trivial) {
-  if (i->shape->rank == 0 || i->shape->dims[hlo_attr_int(i, HLO_ATTR_IOTA_DIMENSION, 0)] != 1 || alg_is_complex(i)) return NULL;
+  if (i->shape->rank == 0 || i->shape->dims[hlo_attr_int(i, HLO_ATTR_IOTA_DIMENSION, 0)] > 1) return NULL;
   return pass_alg_full_int(a, i->shape, 0);
 }

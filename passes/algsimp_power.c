@@ -30,12 +30,29 @@ ALG_RULE(div_power_of_two) {
   return pass_alg_select(a, neg, pass_alg_un(a, HLO_NEGATE, q), q);
 }
 
-// A / C = A * (1/C) for floating-point constants, scalar or array
+// 1 / (one element of l), at the same place of `to`.
+static void invert(const hlo_literal *l, i64 k, hlo_literal *to) {
+  if (l->shape->dtype == HLO_C64) {
+    float _Complex z, one = 1;
+    memcpy(&z, (const char *)l->data + k * (i64)sizeof z, sizeof z);
+    z = one / z;
+    memcpy((char *)to->data + k * (i64)sizeof z, &z, sizeof z);
+  } else if (l->shape->dtype == HLO_C128) {
+    double _Complex z, one = 1;
+    memcpy(&z, (const char *)l->data + k * (i64)sizeof z, sizeof z);
+    z = one / z;
+    memcpy((char *)to->data + k * (i64)sizeof z, &z, sizeof z);
+  } else {
+    hlo_literal_set_f64(to, k, 1.0 / hlo_literal_f64(l, k));
+  }
+}
+
+// A / C = A * (1/C) for constants of real and complex numbers, scalar or array
 ALG_RULE(div_constant) {
   hlo_instr *c = Y->opcode == HLO_BROADCAST ? hlo_operand(Y, 0) : Y;
   hlo_dtype t = i->shape->dtype;
   if (c->opcode != HLO_CONSTANT || X->opcode == HLO_CONSTANT || c->shape->dtype != t) return NULL;
-  if (t != HLO_F16 && t != HLO_BF16 && t != HLO_F32 && t != HLO_F64) return NULL;
+  if (t != HLO_F16 && t != HLO_BF16 && t != HLO_F32 && t != HLO_F64 && !alg_is_complex(i)) return NULL;
   const hlo_literal *l = hlo_constant_value(c);
   if (!l || l->elided || c->shape->elements == 0) return NULL;
   hlo_literal *inv;
@@ -44,7 +61,7 @@ ALG_RULE(div_constant) {
     hs_status_drop(s);
     return NULL;
   }
-  for (i64 k = 0; k < c->shape->elements; k++) hlo_literal_set_f64(inv, k, 1.0 / hlo_literal_f64(l, k));
+  for (i64 k = 0; k < c->shape->elements; k++) invert(l, k, inv);
   hlo_instr *r = pass_alg_literal(a, inv);
   if (c != Y) {
     hlo_ints d = alg_dims(Y);
@@ -94,13 +111,28 @@ ALG_RULE(div_sqrt) {
   return pass_alg_bin(a, HLO_MULTIPLY, X, pass_alg_un(a, HLO_RSQRT, hlo_operand(Y, 0)));
 }
 
-// A / broadcast(s) = A * broadcast(1/s): one division instead of many
-ALG_RULE(div_scalar) {
-  hlo_instr *s = alg_match(Y, HLO_BROADCAST);
-  bool of_pred = X->opcode == HLO_CONVERT && hlo_operand(X, 0)->shape->dtype == HLO_PRED;
-  if (!s || !(a->on_cpu || of_pred) || s->shape->rank != 0 || !alg_is_float(i) || s->opcode == HLO_CONSTANT || i->shape->elements < 2) return NULL;
-  hlo_instr *r = pass_alg_bin(a, HLO_DIVIDE, pass_alg_scalar(a, i->shape->dtype, 1), s);
-  return pass_alg_bin(a, HLO_MULTIPLY, X, pass_alg_spread(a, r, i->shape));
+// A / broadcast(B) = A * broadcast(1/B): fewer divisions
+static hlo_instr *times_reciprocal(alg *a, hlo_instr *i, bool reciprocal_first) {
+  hlo_instr *b = hlo_operand(Y, 0);
+  hlo_instr *r = pass_alg_bin(a, HLO_DIVIDE, pass_alg_full(a, hlo_shape_with_dtype(a->m->ctx, b->shape, i->shape->dtype), 1), b);
+  hlo_ints d = alg_dims(Y);
+  hlo_instr *x = X, *wide = pass_alg_broadcast(a, r, Y->shape, d.n, d.v);
+  return reciprocal_first ? pass_alg_bin(a, HLO_MULTIPLY, wide, x) : pass_alg_bin(a, HLO_MULTIPLY, x, wide);
+}
+
+ALG_RULE(div_broadcast) {
+  if (!a->on_cpu || !a->sink_broadcast || Y->opcode != HLO_BROADCAST || alg_is_int(i) || alg_is_pred(i)) return NULL;
+  const hlo_instr *b = hlo_operand(Y, 0);
+  if (b->shape->rank != 0 && !hlo_op_has(b->opcode, HLO_F_ELEMENTWISE)) return NULL;      // a division more, which nothing takes in
+  if ((alg_is_complex(i) && !a->fast_math) || b->nuses != 1 || b->shape->dtype != i->shape->dtype) return NULL;   // of complex numbers an infinity would be lost
+  return times_reciprocal(a, i, false);
+}
+
+// convert(p) / broadcast(s) = broadcast(1/s) * convert(p), which can become a select
+ALG_RULE(div_pred) {
+  if (X->opcode != HLO_CONVERT || hlo_operand(X, 0)->shape->dtype != HLO_PRED || !alg_is_float(i)) return NULL;
+  if (Y->opcode != HLO_BROADCAST || hlo_operand(Y, 0)->shape->rank != 0 || Y->shape->dtype != i->shape->dtype) return NULL;
+  return times_reciprocal(a, i, true);
 }
 
 ALG_RULE(div_self) {
@@ -176,7 +208,7 @@ ALG_RULE(pow_pow) {
 }
 
 ALG_RULE(exp_zero) {
-  return pass_alg_all(X, 0) && !alg_is_complex(i) ? pass_alg_full(a, i->shape, 1) : NULL;
+  return pass_alg_all(X, 0) ? pass_alg_full(a, i->shape, 1) : NULL;
 }
 
 // ln(exp(A)) = A; infinite where exp overflows, hence fast math
@@ -194,9 +226,9 @@ ALG_RULE(log_pow) {
   return pass_alg_select(a, pass_alg_compare(a, HLO_DIRECTION_EQ, e, zero), zero, prod);
 }
 
-// ln(sqrt(A)) = ln(A)/2, ln(rsqrt(A)) = -ln(A)/2
+// ln(sqrt(A)) = ln(A)/2, ln(rsqrt(A)) = -ln(A)/2; true of the principal values of complex numbers, too
 ALG_RULE(log_sqrt) {
-  if ((X->opcode != HLO_SQRT && X->opcode != HLO_RSQRT) || alg_is_complex(i)) return NULL;
+  if (X->opcode != HLO_SQRT && X->opcode != HLO_RSQRT) return NULL;
   double f = X->opcode == HLO_SQRT ? 0.5 : -0.5;
   return pass_alg_bin(a, HLO_MULTIPLY, pass_alg_un(a, HLO_LOG, hlo_operand(X, 0)), pass_alg_full(a, i->shape, f));
 }

@@ -165,25 +165,30 @@ ALG_RULE(concat_single) {
 
 // Operands without elements go; nested concatenations along the same dimension open up
 ALG_RULE(concat_flatten) {
+  enum { MOST_PARTS = 4096 };                             // a value concatenated with itself again and again doubles each time
   i64 dim = alg_dims(i).v[0];
   u32 n = 0, total = 0;
-  bool change = false;
+  bool empty = false, nested = false;
+  for (u32 k = 0; k < i->noperands; k++) {
+    const hlo_instr *o = hlo_operand(i, k);
+    bool opens = o->opcode == HLO_CONCATENATE && alg_dims(o).v[0] == dim;
+    empty |= o->shape->elements == 0;
+    nested |= opens;
+    total += opens ? o->noperands : 1;
+  }
+  nested &= !empty && !a->layout_sensitive && total <= MOST_PARTS;
+  if (!empty && !nested) return NULL;
+  hlo_instr **parts = HS_NEW_ARRAY(a->p->scratch, hlo_instr *, HS_MAX(total, i->noperands));
   for (u32 k = 0; k < i->noperands; k++) {
     hlo_instr *o = hlo_operand(i, k);
-    bool nested = o->opcode == HLO_CONCATENATE && alg_dims(o).v[0] == dim && o->nuses == 1 && !a->layout_sensitive;
-    change |= nested || o->shape->dims[dim] == 0;
-    total += nested ? o->noperands : 1;
+    bool opens = nested && o->opcode == HLO_CONCATENATE && alg_dims(o).v[0] == dim;
+    for (u32 j = 0; opens && j < o->noperands; j++) parts[n++] = hlo_operand(o, j);
+    if (!opens && o->shape->elements != 0) parts[n++] = o;
   }
-  if (!change) return NULL;
-  hlo_instr **parts = HS_NEW_ARRAY(a->p->scratch, hlo_instr *, total);
-  for (u32 k = 0; k < i->noperands; k++) {
-    hlo_instr *o = hlo_operand(i, k);
-    bool nested = o->opcode == HLO_CONCATENATE && alg_dims(o).v[0] == dim && o->nuses == 1 && !a->layout_sensitive;
-    for (u32 j = 0; nested && j < o->noperands; j++) parts[n++] = hlo_operand(o, j);
-    if (!nested && o->shape->dims[dim] != 0) parts[n++] = o;
-  }
-  if (n == 0) return X;
-  return pass_alg_concat(a, n, parts, dim);
+  if (n == 0) return hlo_shape_compatible(X->shape, i->shape) ? X : NULL;
+  hlo_instr *c = pass_alg_concat(a, n, parts, dim);
+  if (n > 1) hlo_set_shape(c, i->shape);
+  return c;
 }
 
 // Two neighbours that are adjacent slices of one array
@@ -202,7 +207,7 @@ ALG_RULE(concat_slices) {
   hlo_instr **parts = HS_NEW_ARRAY(a->p->scratch, hlo_instr *, i->noperands);
   u32 n = 0, k = 0;
   bool any = false;
-  for (u32 j = 1; j < i->noperands; j++) any |= adjacent(hlo_operand(i, j - 1), hlo_operand(i, j), dim);
+  for (u32 j = 1; j < i->noperands && !a->layout_sensitive; j++) any |= adjacent(hlo_operand(i, j - 1), hlo_operand(i, j), dim);
   if (!any) return NULL;
   while (k < i->noperands) {
     u32 e = k + 1;

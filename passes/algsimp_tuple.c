@@ -116,37 +116,55 @@ ALG_RULE(barrier_unused) {
 }
 
 // ---- collectives of one repeated value ------------------------------------------------------------------------------------
-// Devices in a group, where the groups are written out; 0 when they are not.
-static i64 group_size(const hlo_instr *i) {
+static i64 module_count(const alg *a, hlo_attr_id id) {
+  const hlo_attr *n = hlo_attrs_find(a->m->attrs, id);
+  return n ? n->v.i : 1;
+}
+
+// How many devices meet in each group of a collective that counts replicas; 0 when they are not as many in all.
+static i64 group_size(const alg *a, const hlo_instr *i) {
   const hlo_replica_groups *g = hlo_attr_ptr(i, HLO_ATTR_REPLICA_GROUPS);
-  if (!g) return 0;
-  if (g->form == HLO_GROUPS_IOTA) return g->dims.n == 2 ? g->dims.v[1] : 0;
-  if (g->form != HLO_GROUPS_LIST || g->groups.n == 0) return 0;
-  for (u32 k = 1; k < g->groups.n; k++)
-    if (g->groups.v[k].n != g->groups.v[0].n) return 0;
-  return g->groups.v[0].n;
+  i64 n = module_count(a, HLO_ATTR_REPLICA_COUNT), partitions = module_count(a, HLO_ATTR_NUM_PARTITIONS);
+  bool channel = hlo_attr_get(i, HLO_ATTR_CHANNEL_ID) != NULL, flat = channel && hlo_attr_int(i, HLO_ATTR_USE_GLOBAL_DEVICE_IDS, 0);
+  if (g && g->form == HLO_GROUPS_IOTA) {
+    if (g->dims.n != 2) return 0;
+    n = g->dims.v[1];
+  } else if (g && (g->form != HLO_GROUPS_LIST || g->groups.n)) {
+    if (g->form != HLO_GROUPS_LIST) return 0;
+    for (u32 k = 1; k < g->groups.n; k++)
+      if (g->groups.v[k].n != g->groups.v[0].n) return 0;
+    if (g->groups.v[0].n) n = g->groups.v[0].n;
+  }
+  return channel && !flat ? n * partitions : n;
 }
 
-ALG_RULE(all_gather_splat) {
-  double v;
-  if (i->noperands != 1 || !hlo_shape_is_array(i->shape) || X->opcode != HLO_BROADCAST || !pass_alg_splat(X, &v)) return NULL;
+static hlo_instr *repeated_scalar(const hlo_instr *i) {
+  if (i->noperands != 1 || !hlo_shape_is_array(i->shape) || X->opcode != HLO_BROADCAST) return NULL;
   hlo_instr *c = hlo_operand(X, 0);
-  return c->shape->rank == 0 ? pass_alg_spread(a, c, i->shape) : NULL;
+  return c->opcode == HLO_CONSTANT && c->shape->rank == 0 ? c : NULL;
 }
 
-ALG_RULE(all_to_all_splat) {
-  double v;
-  if (i->noperands != 1 || !hlo_shape_is_array(i->shape) || X->opcode != HLO_BROADCAST || !pass_alg_splat(X, &v)) return NULL;
-  return hlo_operand(X, 0)->shape->rank == 0 ? pass_alg_spread(a, hlo_operand(X, 0), i->shape) : NULL;
+ALG_RULE(gather_of_splat) {
+  hlo_instr *c = repeated_scalar(i);
+  return c ? pass_alg_spread(a, c, i->shape) : NULL;
 }
 
-// The sum over a group of a constant that all devices have
+// The sum, the greatest or the least over a group of a constant that all devices have
 ALG_RULE(all_reduce_splat) {
-  i64 n = group_size(i);
+  hlo_instr *c = repeated_scalar(i);
   double v;
-  if (i->noperands != 1 || n < 1 || X->opcode != HLO_BROADCAST || !pass_alg_splat(X, &v) || !hlo_shape_is_array(i->shape)) return NULL;
-  if (pass_alg_reducer(hlo_attr_comp(i, HLO_ATTR_TO_APPLY)) != HLO_ADD || !(alg_is_float(i) || alg_is_int(i))) return NULL;
   i64 k;
-  if (alg_is_int(i)) return pass_alg_splat_int(X, &k) ? pass_alg_full_int(a, i->shape, (i64)((u64)k * (u64)n)) : NULL;
-  return pass_alg_full(a, i->shape, v * (double)n);
+  if (!c) return NULL;
+  switch (pass_alg_reducer(hlo_attr_comp(i, HLO_ATTR_TO_APPLY))) {
+    case HLO_AND: case HLO_OR:
+      if (!alg_is_pred(i)) return NULL;
+      return pass_alg_spread(a, c, i->shape);
+    case HLO_MAXIMUM: case HLO_MINIMUM: return pass_alg_spread(a, c, i->shape);
+    case HLO_ADD: break;
+    default: return NULL;
+  }
+  i64 n = group_size(a, i);
+  if (n < 1) return NULL;
+  if (alg_is_int(i)) return pass_alg_splat_int(c, &k) ? pass_alg_full_int(a, i->shape, (i64)((u64)k * (u64)n)) : NULL;
+  return alg_is_float(i) && pass_alg_splat(c, &v) ? pass_alg_full(a, i->shape, v * (double)n) : NULL;
 }

@@ -114,7 +114,7 @@ static const hlo_shape *relay(alg *a, const hlo_shape *in, const hlo_shape *out,
 
 // copy(bitcast(copy(A))) = copy(bitcast(A)) or bitcast(copy(A))
 ALG_RULE(copy_bitcast_copy) {
-  if (!a->layout_sensitive || X->opcode != HLO_BITCAST || host_copy(i)) return NULL;
+  if (X->opcode != HLO_BITCAST || host_copy(i)) return NULL;
   hlo_instr *b = X, *c = b;
   while (c->opcode == HLO_BITCAST) c = hlo_operand(c, 0);
   if (c->opcode != HLO_COPY || host_copy(c) || c->ctrl_preds || c->nctrl_succs) return NULL;
@@ -217,17 +217,28 @@ static bool same_tiles(const hlo_shape *x, const hlo_shape *y) {
   return true;
 }
 
-// bitcast(op(bitcast(A))) = op(bitcast(A)): the two bitcasts meet
+static bool untiled(const hlo_shape *s) { return !s->layout || s->layout->ntiles == 0; }
+
+// bitcast(op(bitcast(A))) = bitcast(op(A)), where nothing is in tiles
 ALG_RULE(bitcast_unary_bitcast) {
   hlo_instr *u = X;
   if (!hlo_op_has(u->opcode, HLO_F_ELEMENTWISE) || u->noperands != 1 || u->opcode == HLO_COPY || u->nuses != 1 || u->ctrl_preds || u->nctrl_succs) return NULL;
   hlo_instr *b = hlo_operand(u, 0);
-  if (b->opcode != HLO_BITCAST || b->nuses != 1) return NULL;
+  if (b->opcode != HLO_BITCAST || b->shape != u->shape) return NULL;
   hlo_instr *src = hlo_operand(b, 0);
-  hlo_dtype t = i->shape->dtype;
-  if (u->shape->dtype != t || b->shape->dtype != t || src->shape->dtype != t || !same_tiles(src->shape, b->shape) || !same_tiles(u->shape, i->shape) || !same_tiles(src->shape, i->shape)) return NULL;
-  if (src->shape != i->shape) src = pass_alg_add(a, HLO_BITCAST, i->shape, 1, &src);
-  return pass_alg_like(a, u, i->shape, 1, &src);
+  if (u->shape->dtype != i->shape->dtype || src->shape->dtype != u->shape->dtype || !untiled(b->shape) || !untiled(src->shape)) return NULL;
+  hlo_instr *now = pass_alg_like(a, u, src->shape, 1, &src);
+  return pass_alg_add(a, HLO_BITCAST, i->shape, 1, &now);
+}
+
+// A broadcast along `dims` (ascending) that leaves its operand's dimensions in the order they have in memory: it places no element of a
+// row among those of another.
+static bool keeps_order(const hlo_shape *operand, const hlo_shape *result, u32 n, const i64 *dims) {
+  if (!operand->layout || !result->layout) return true;
+  for (u32 k = 0, at = 0; k < result->rank; k++)
+    for (u32 j = 0; j < n; j++)
+      if (dims[j] == MINOR(result, k) && MINOR(operand, at++) != j) return false;
+  return true;
 }
 
 // bitcast(broadcast(A)) that only permutes dimensions = broadcast(A) along others
@@ -243,6 +254,6 @@ ALG_RULE(bitcast_broadcast) {
   hlo_ints d = alg_dims(b);
   i64 *map = pass_alg_dims_new(a, d.n);
   for (u32 k = 0; k < d.n; k++) map[k] = inv[d.v[k]];
-  if (!pass_alg_sorted(d.n, map) || !pass_alg_sorted(d.n, d.v)) return NULL;
+  if (!pass_alg_sorted(d.n, map) || !pass_alg_sorted(d.n, d.v) || (a->layout_sensitive && !keeps_order(hlo_operand(b, 0)->shape, to, d.n, map))) return NULL;
   return pass_alg_broadcast(a, hlo_operand(b, 0), to, d.n, map);
 }

@@ -360,7 +360,13 @@ static void merge(pass_ctx *p, u32 n, const usage *const *w) {
   }
 }
 
-// One group out of a class: the dots that are small enough by themselves, then at most one that is not.
+static int by_place(const void *a, const void *b) {
+  const usage *const *x = a, *const *y = b;
+  return (*x > *y) - (*x < *y);
+}
+
+// One group out of a class: the dots that are small enough by themselves, and at most one that is not. They are laid side by side in the
+// order of the class.
 static bool merge_some(pass_ctx *p, size_t n, const usage *class, i64 limit, hs_arena *a) {
   group g = {.needed = HS_NEW_ARRAY(a, u8, p->m->next_instr_id), .seen = HS_NEW_ARRAY(a, u32, p->m->next_instr_id)};
   for (size_t k = 0; k < n; k++)
@@ -369,7 +375,10 @@ static bool merge_some(pass_ctx *p, size_t n, const usage *class, i64 limit, hs_
   for (size_t k = 0; k < n && !large; k++)
     if (!class[k].dot->dead && weight(&class[k]) > limit) large = join(&g, &class[k]);
   bool merged = g.members.n > 1 && pass_may_rewrite(p);
-  if (merged) merge(p, (u32)g.members.n, g.members.v);
+  if (merged) {
+    qsort(g.members.v, g.members.n, sizeof *g.members.v, by_place);
+    merge(p, (u32)g.members.n, g.members.v);
+  }
   hs_vec_free(&g.members);
   hs_vec_free(&g.path);
   return merged;

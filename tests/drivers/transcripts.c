@@ -14,7 +14,7 @@
 
 typedef enum { COST, GRAPH, KERNELS } rule;
 // Folders whose rule is not COST, or whose text to run is not the folder's own name (NULL).
-#define XLA_CPU "enable_dot_strength_reduction=false;minmax_propagate_nan=false;supports_non_canonical_dots=false;executing_on_cpu=true"
+#define XLA_CPU "supports_non_canonical_dots=false;executing_on_cpu=true;rewrite_no_op_bitcast_convert_to_bitcast=true"
 static const struct special { const char *folder; rule rule; const char *text; } specials[] = {
     {"algsimp", COST, "fix(algsimp{" XLA_CPU "})"},
     {"pipeline.simplification", KERNELS, "simplification"},
