@@ -1,8 +1,10 @@
 // base.c — allocation, arenas, text buffers, clock. An arena is a list of blocks that only grows; block sizes double
-// up to 1 MiB or an eighth of the whole, so that a small module costs little and a large one few calls; who knows better
-// says so (hs_arena_expect).
+// up to a huge page or an eighth of the whole, so that a small module costs little and a large one few calls; who knows
+// better says so (hs_arena_expect). Large blocks are kept for the next arena that wants one: every pass has a scratch arena, and
+// memory fresh from the kernel costs more to clear than most passes take.
 #include "core/base.h"
 
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -88,10 +90,35 @@ struct hs_arena_block {
   _Alignas(16) u8 data[];
 };
 
+// Mapped blocks that nobody holds, at most KEPT_MOST bytes of them.
+enum { KEPT_MOST = 256 << 20 };
+static struct { pthread_mutex_t lock; struct hs_arena_block *first; size_t bytes; } kept = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+static struct hs_arena_block *take_kept(size_t cap) {
+  struct hs_arena_block *b = NULL;
+  pthread_mutex_lock(&kept.lock);
+  for (struct hs_arena_block **at = &kept.first; *at; at = &(*at)->next)
+    if ((*at)->cap >= cap && (*at)->cap / 4 <= cap) {
+      b = *at, *at = b->next, kept.bytes -= b->cap;
+      break;
+    }
+  pthread_mutex_unlock(&kept.lock);
+  return b;
+}
+
+static bool keep(struct hs_arena_block *b) {
+  pthread_mutex_lock(&kept.lock);
+  bool room = b->cap <= KEPT_MOST - kept.bytes;
+  if (room) b->next = kept.first, kept.first = b, kept.bytes += b->cap;
+  pthread_mutex_unlock(&kept.lock);
+  return room;
+}
+
 // Large blocks come from the kernel: a page fault per 4 KiB would cost as much as reading the text that fills them.
 static struct hs_arena_block *new_block(size_t cap) {
   struct hs_arena_block *b = NULL;
-  if (cap >= HUGE_PAGE) {
+  if (cap >= HUGE_PAGE / 2) {
+    if ((b = take_kept(cap))) return b;
     size_t all = (cap + sizeof *b + HUGE_PAGE - 1) & ~(size_t)(HUGE_PAGE - 1);
     void *p = mmap(NULL, all, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (p != MAP_FAILED) {
@@ -122,7 +149,7 @@ void hs_arena_expect(hs_arena *a, size_t n) {
 
 void *hs_arena_more_(hs_arena *a, size_t n) {
   struct hs_arena_block *b = a->head;
-  size_t most = HS_MAX((size_t)1 << 20, a->given / 8), cap = b ? HS_MIN(b->cap * 2, most) : 4096;
+  size_t most = HS_MAX((size_t)HUGE_PAGE / 2, a->given / 8), cap = b ? HS_MIN(b->cap * 2, most) : 4096;
   if (b && n > cap / 2) {   // a block made for one large object must not hide the room left in the current one
     struct hs_arena_block *own = new_block(n);
     own->next = b->next;
@@ -132,6 +159,12 @@ void *hs_arena_more_(hs_arena *a, size_t n) {
   use_block(a, new_block(HS_MAX(cap, n)));
   a->at += n;
   return a->at - n;
+}
+
+size_t hs_arena_bytes(const hs_arena *a) {
+  size_t n = 0;
+  for (const struct hs_arena_block *b = a->head; b; b = b->next) n += sizeof *b + b->cap;
+  return n;
 }
 
 void *hs_arena_dup(hs_arena *a, const void *p, size_t n) {
@@ -150,7 +183,8 @@ char *hs_arena_strndup(hs_arena *a, const char *s, size_t n) {
 void hs_arena_free(hs_arena *a) {
   for (struct hs_arena_block *b = a->head, *next; b; b = next) {
     next = b->next;
-    if (b->mapped) munmap(b, b->cap + sizeof *b); else hs_free(b);
+    if (!b->mapped) hs_free(b);
+    else if (!keep(b)) munmap(b, b->cap + sizeof *b);
   }
   *a = (hs_arena){0};
 }

@@ -126,6 +126,7 @@ void hs_arena_expect(hs_arena *a, size_t n);           // about so many bytes wi
 void *hs_arena_dup(hs_arena *a, const void *p, size_t n);
 char *hs_arena_strndup(hs_arena *a, const char *s, size_t n);
 void hs_arena_free(hs_arena *a);
+size_t hs_arena_bytes(const hs_arena *a);              // what its blocks take
 #define HS_NEW(arena, T) ((T *)hs_arena_zalloc((arena), sizeof(T)))
 #define HS_NEW_ARRAY(arena, T, n) ((T *)hs_arena_zalloc((arena), sizeof(T) * (size_t)(n)))
 

@@ -43,6 +43,7 @@ struct hlo_instr {
   u32 nuses;
   u32 nctrl_succs;                   // how many instructions name this one as control predecessor
   bool dead;                         // removed from its computation
+  u32 place;                         // its place among all that were put in order, as of the last time (hlo_put_in_order)
   hlo_instr *prev, *next;            // in parent's list
   hlo_computation *parent;
   hlo_use *first_use, *last_use;
@@ -54,6 +55,7 @@ struct hlo_instr {
   const hlo_provenance *provenance;
   u32 source;                        // without a provenance: 1 + the one source id it stems from; 0 none
 };
+_Static_assert(sizeof(hlo_instr) <= 128, "an instruction takes two lines of the cache");
 
 struct hlo_computation {
   u32 id;
@@ -67,6 +69,9 @@ struct hlo_computation {
   u32 nparams;
   u32 nfusions;                      // fusions of live computations that call this one
   u32 ncalls;                        // instructions here of operations that may call computations
+  u32 nunused;                       // instructions here that are nobody's operand, the root among them
+  u32 low_id, end_id;                // the ids of all instructions there ever were here lie in [low_id, end_id)
+  bool unsorted;                     // edges or instructions came since the list was last put in order
   hs_str execution_thread;           // empty or "main" by default
   hlo_computation *prev, *next;      // in the module's list
   u64 generation;                    // grows with every edit inside
@@ -90,7 +95,10 @@ struct hlo_module {
   const hlo_attrs *attrs;            // module attributes
   const hlo_stack_frames *frames;    // NULL when none
   u32 next_instr_id, next_comp_id;   // ids are below these; size analyses by them
+  u64 serial;                        // no other module of this process has it
   u64 generation;                    // grows with every edit
+  u64 call_generation;               // grows with every edit of who calls what
+  u32 next_place;                    // of hlo_instr.place
   struct hlo_journal *journal;       // ir_journal.c
   struct hlo_names *names;           // ir_names.c
   const struct hlo_proto_kept *proto_kept;   // of the proto that it was read from (proto_keep.h); NULL
@@ -149,10 +157,21 @@ static inline u32 hlo_number_of(const hlo_numbers *t, const hlo_instr *i) {
   }
   return t->slots[at].number;
 }
+// Puts operands and control predecessors before their users in the list, moving as few instructions as it can. An edit, and
+// cheap where the order is right already.
+void hlo_put_in_order(hlo_computation *);
 // Computations in the order of XLA's MakeComputationPostOrder, which text and passes follow; *n computations. One that is called
 // from two depths may come after a caller.
 hlo_computation **hlo_comp_post_order(const hlo_module *, hs_arena *a, u32 *n);
 hlo_computation **hlo_comp_callees_first(const hlo_module *, hs_arena *a, u32 *n);   // strictly; the module's own order where that is one
+// All instructions that may call computations, by computation: those of c are v[first[c->id]] and on, c->ncalls of them, in list order.
+typedef struct hlo_callees { u32 n; hlo_computation **v; } hlo_callees;
+typedef struct hlo_call_list { u32 *first; hlo_instr **v; hlo_callees *callees; u32 n; } hlo_call_list;
+hlo_call_list hlo_find_calls(const hlo_module *, hs_arena *);
+// How many instructions call each computation (one that names it twice counts twice): element 0 is the number of ids
+// counted, element 1 + id the count.
+u32 *hlo_count_callers(const hlo_module *, const hlo_call_list *, hs_arena *);
+hlo_computation **hlo_order_comps(const hlo_module *, const hlo_call_list *, bool strict, hs_arena *a, u32 *n);   // the two orders, the calls known
 // Source ids of an instruction, ascending, unique.
 hlo_ints hlo_origins_collect(const hlo_instr *, hs_arena *a);
 

@@ -11,8 +11,10 @@ static hlo_module *module_of(const hlo_instr *i) { return i->parent->module; }
 // ---- modules and computations -------------------------------------------------------------------------------------------
 
 hlo_module *hlo_module_new(hlo_ctx *ctx, const char *name) {
+  static _Atomic u64 modules;
   hlo_module *m = hs_calloc(1, sizeof *m);
   m->ctx = ctx;
+  m->serial = ++modules;
   m->name = hlo_intern_str(ctx, name);
   m->journal = hs_calloc(1, sizeof *m->journal);
   m->names = hlo_names_new_();
@@ -23,7 +25,7 @@ void hlo_module_free(hlo_module *m) {
   if (!m) return;
   for (size_t k = 0; k < m->journal->literals.n; k++) hlo_literal_unref(m->journal->literals.v[k]);
   hs_vec_free(&m->journal->literals);
-  hs_vec_free(&m->journal->log);
+  hlo_log_free_(&m->journal->log);
   hs_free(m->journal);
   hlo_names_free_(m->names);
   hs_arena_free(&m->arena);
@@ -87,10 +89,9 @@ static hlo_instr *add(hlo_computation *c, hlo_instr *before, hlo_opcode op, cons
   i->shape = shape;
   i->parent = c;
   i->name = hlo_claim_name_(m, hs_str_of(name && *name ? name : hlo_op_text(op)), i, NULL)->text;
-  hlo_rec_link_instr_(m, i, before);
   i->noperands = n;
   i->operands = n ? make_uses(m, i, n, operands) : NULL;
-  for (u32 k = 0; k < n; k++) hlo_rec_link_edge_(m, &i->operands[k]);
+  hlo_rec_insert_(m, i, before);
   return i;
 }
 
@@ -156,7 +157,7 @@ hlo_instr *hlo_load_instr_(hlo_computation *c, hlo_opcode op, const hlo_shape *s
     for (u32 k = 0; k < nattrs; k++) hold_literal(m, &a->v[k]);
     i->attrs = a;
   }
-  hlo_rec_append_(m, i);
+  hlo_rec_insert_(m, i, NULL);
   if (source) hlo_mark_source(i);
   if (op == HLO_PARAMETER) place_parameter(c, hlo_param_number(i), i);
   return i;
@@ -228,6 +229,7 @@ void hlo_set_operand(hlo_instr *user, u32 slot, hlo_instr *def) {
 void hlo_set_operands(hlo_instr *user, u32 n, hlo_instr *const *defs) {
   hlo_module *m = module_of(user);
   hlo_use *fresh = n ? make_uses(m, user, n, defs) : NULL;   // first: defs may point into the old edges
+  m->journal->fresh = NULL;   // its edges are taken out one by one: the field that lists them must follow
   for (u32 k = 0; k < user->noperands; k++) hlo_rec_unlink_edge_(m, &user->operands[k]);
   SET_PTR(m, user->parent, user->operands, fresh);
   hlo_rec_u32_(m, user->parent, &user->noperands, n);
@@ -287,13 +289,13 @@ void hlo_set_ctrl_preds(hlo_instr *i, u32 n, hlo_instr *const *preds) {
   for (u32 k = 0; i->ctrl_preds && k < i->ctrl_preds->n; k++)
     hlo_rec_u32_(m, i->parent, &i->ctrl_preds->v[k]->nctrl_succs, i->ctrl_preds->v[k]->nctrl_succs - 1);
   SET_PTR(m, i->parent, i->ctrl_preds, fresh);
+  i->parent->unsorted = true;
   for (u32 k = 0; k < n; k++) hlo_rec_u32_(m, i->parent, &fresh->v[k]->nctrl_succs, fresh->v[k]->nctrl_succs + 1);
 }
 
 void hlo_move_before(hlo_instr *i, hlo_instr *before) {
   if (i == before || i->next == before) return;
-  hlo_rec_unlink_instr_(module_of(i), i);
-  hlo_rec_link_instr_(module_of(i), i, before);
+  hlo_rec_move_(module_of(i), i, before);
 }
 
 // ---- provenance -----------------------------------------------------------------------------------------------------------
@@ -377,8 +379,7 @@ void hlo_remove(hlo_instr *i) {
   hlo_module *m = module_of(i);
   HS_ASSERT(i->nuses == 0 && i->parent->root != i);
   if (i->ctrl_preds) hlo_set_ctrl_preds(i, 0, NULL);
-  for (u32 k = 0; k < i->noperands; k++) hlo_rec_unlink_edge_(m, &i->operands[k]);
-  hlo_rec_unlink_instr_(m, i);
+  hlo_rec_remove_(m, i);
 }
 
 void hlo_remove_dead(hlo_instr *first) {

@@ -5,16 +5,47 @@
 #include "core/ir_journal.h"
 #include "core/ir_names.h"
 
-struct hlo_delta { record *v; size_t n; };
+struct hlo_delta { rec_log log; };
 
 static void touch(hlo_module *m, hlo_computation *c) {
   m->generation++;
   if (c) c->generation = m->generation;
 }
 
+// ---- the log ----------------------------------------------------------------------------------------------------------
+enum { BLOCK_FIRST = 64, BLOCK_MOST = (64 << 10) - 4 };   // records; the largest fill a block that arenas share
+
+static rec_block *more_room(rec_log *l) {
+  rec_block *b = l->last;
+  if (b && b->next) {             // from before a rollback
+    b->next->before = b->before + b->n;
+    b->next->n = 0;
+    return l->last = b->next;
+  }
+  u32 cap = b ? HS_MIN(b->cap * 2, (u32)BLOCK_MOST) : BLOCK_FIRST;
+  rec_block *fresh = hs_arena_alloc(&l->mem, sizeof *fresh + cap * sizeof *fresh->v);
+  *fresh = (rec_block){.prev = b, .before = b ? b->before + b->n : 0, .cap = cap};
+  if (b) b->next = fresh; else l->first = fresh;
+  return l->last = fresh;
+}
+
 static void push(hlo_module *m, record r) {
   m->generation++;
-  if (!m->journal->off) hs_vec_push(&m->journal->log, r);
+  if (m->journal->off) return;
+  rec_block *b = m->journal->log.last;
+  if (!b || b->n == b->cap) b = more_room(&m->journal->log);
+  b->v[b->n++] = r;
+}
+
+// A field of the instruction added last.
+static bool is_fresh(const hlo_module *m, const void *field) {
+  const hlo_instr *i = m->journal->fresh;
+  return i && (uintptr_t)field - (uintptr_t)i < sizeof *i;
+}
+
+void hlo_log_free_(rec_log *l) {
+  hs_arena_free(&l->mem);
+  *l = (rec_log){0};
 }
 
 // ---- the lists themselves -------------------------------------------------------------------------------------------
@@ -25,7 +56,8 @@ static void edge_in(hlo_use *u, hlo_instr *def, hlo_use *before) {
   u->prev = before ? before->prev : def->last_use;
   if (u->prev) u->prev->next = u; else def->first_use = u;
   if (before) before->prev = u; else def->last_use = u;
-  def->nuses++;
+  def->parent->nunused -= def->nuses++ == 0;
+  u->user->parent->unsorted = true;
   touch(def->parent->module, def->parent);
 }
 
@@ -34,7 +66,7 @@ static hlo_use *edge_out(hlo_use *u) {
   hlo_use *next = u->next;
   if (u->prev) u->prev->next = u->next; else def->first_use = u->next;
   if (u->next) u->next->prev = u->prev; else def->last_use = u->prev;
-  def->nuses--;
+  def->parent->nunused += --def->nuses == 0;
   touch(def->parent->module, def->parent);
   return next;
 }
@@ -54,31 +86,63 @@ static void count_all(const hlo_computation *c, bool more) {
   }
 }
 
-static void instr_in(hlo_instr *i, hlo_instr *before) {
+// What the computation and the module count of their instructions.
+static void count_in(const hlo_instr *i) {
+  hlo_computation *c = i->parent;
+  bool calls = hlo_op_has(i->opcode, HLO_F_CALLS);
+  c->low_id = c->ninstrs ? HS_MIN(c->low_id, i->id) : i->id;
+  c->end_id = c->ninstrs ? HS_MAX(c->end_id, i->id + 1) : i->id + 1;
+  c->ninstrs++;
+  c->nunused += i->nuses == 0;
+  c->ncalls += calls;
+  c->module->nops[i->opcode] += !c->dead;
+  c->module->call_generation += calls;
+  count_fusion(i, true);
+}
+
+static void count_out(const hlo_instr *i) {
+  hlo_computation *c = i->parent;
+  bool calls = hlo_op_has(i->opcode, HLO_F_CALLS);
+  c->ninstrs--;
+  c->nunused -= i->nuses == 0;
+  c->ncalls -= calls;
+  c->module->nops[i->opcode] -= !c->dead;
+  c->module->call_generation += calls;
+  count_fusion(i, false);
+}
+
+static void list_in(hlo_instr *i, hlo_instr *before) {
   hlo_computation *c = i->parent;
   i->next = before;
   i->prev = before ? before->prev : c->last;
   if (i->prev) i->prev->next = i; else c->first = i;
   if (before) before->prev = i; else c->last = i;
-  c->ninstrs++;
-  c->ncalls += hlo_op_has(i->opcode, HLO_F_CALLS);
-  i->dead = false;
-  count_fusion(i, true);
-  c->module->nops[i->opcode] += !c->dead;
+  c->unsorted = true;
   touch(c->module, c);
 }
 
-static hlo_instr *instr_out(hlo_instr *i) {
+static hlo_instr *list_out(hlo_instr *i) {
   hlo_computation *c = i->parent;
   hlo_instr *next = i->next;
   if (i->prev) i->prev->next = i->next; else c->first = i->next;
   if (i->next) i->next->prev = i->prev; else c->last = i->prev;
-  c->ninstrs--;
-  c->ncalls -= hlo_op_has(i->opcode, HLO_F_CALLS);
-  count_fusion(i, false);
-  c->module->nops[i->opcode] -= !c->dead;
-  i->dead = true;
   touch(c->module, c);
+  return next;
+}
+
+// An instruction and its edges, which go back to where their own links say.
+static void instr_in(hlo_instr *i, hlo_instr *before) {
+  i->dead = false;
+  list_in(i, before);
+  count_in(i);
+  for (u32 k = 0; k < i->noperands; k++) edge_in(&i->operands[k], i->operands[k].def, i->operands[k].next);
+}
+
+static hlo_instr *instr_out(hlo_instr *i) {
+  for (u32 k = i->noperands; k-- > 0;) edge_out(&i->operands[k]);
+  hlo_instr *next = list_out(i);
+  count_out(i);
+  i->dead = true;
   return next;
 }
 
@@ -91,6 +155,7 @@ static void comp_in(hlo_computation *c, hlo_computation *before) {
   m->ncomputations++;
   c->dead = false;
   count_all(c, true);
+  m->call_generation++;
   touch(m, c);
 }
 
@@ -101,6 +166,7 @@ static hlo_computation *comp_out(hlo_computation *c) {
   if (c->next) c->next->prev = c->prev; else m->last = c->prev;
   m->ncomputations--;
   count_all(c, false);
+  m->call_generation++;
   c->dead = true;
   touch(m, c);
   return next;
@@ -112,14 +178,14 @@ void hlo_rec_ptr_(hlo_module *m, hlo_computation *c, void *field, const void *va
   void *old;
   memcpy(&old, field, sizeof old);
   if (old == value) return;
-  push(m, (record){.kind = REC_PTR, .where = field, .old = old, .prev = c});
+  if (!is_fresh(m, field)) push(m, (record){.kind = REC_PTR, .where = field, .old = old, .prev = c});
   memcpy(field, &value, sizeof value);
   touch(m, c);
 }
 
 void hlo_rec_u32_(hlo_module *m, hlo_computation *c, u32 *field, u32 value) {
   if (*field == value) return;
-  push(m, (record){.kind = REC_U32, .where = field, .old_u32 = *field, .prev = c});
+  if (!is_fresh(m, field)) push(m, (record){.kind = REC_U32, .where = field, .old_u32 = *field, .prev = c});
   *field = value;
   touch(m, c);
 }
@@ -128,12 +194,13 @@ static void put_attrs(hlo_instr *i, const hlo_attrs *attrs) {
   count_fusion(i, false);
   i->attrs = attrs;
   count_fusion(i, true);
+  i->parent->module->call_generation += hlo_op_has(i->opcode, HLO_F_CALLS);
   touch(i->parent->module, i->parent);
 }
 
 void hlo_rec_attrs_(hlo_instr *i, const hlo_attrs *attrs) {
   if (i->attrs == attrs) return;
-  push(i->parent->module, (record){.kind = REC_ATTRS, .where = i, .old = (void *)(uintptr_t)i->attrs});
+  if (!is_fresh(i->parent->module, &i->attrs)) push(i->parent->module, (record){.kind = REC_ATTRS, .where = i, .old = (void *)(uintptr_t)i->attrs});
   put_attrs(i, attrs);
 }
 
@@ -154,31 +221,36 @@ void hlo_rec_unlink_edge_(hlo_module *m, hlo_use *u) {
   push(m, (record){.kind = REC_UNLINK_EDGE, .where = u, .old = edge_out(u)});
 }
 
-void hlo_rec_link_instr_(hlo_module *m, hlo_instr *i, hlo_instr *before) {
-  push(m, (record){.kind = REC_LINK_INSTR, .where = i});
-  instr_in(i, before);
-}
-
 // The readers' way: with the journal off, the links and nothing else.
-void hlo_rec_append_(hlo_module *m, hlo_instr *i) {
-  if (!m->journal->off) {
-    hlo_rec_link_instr_(m, i, NULL);
-    for (u32 k = 0; k < i->noperands; k++) hlo_rec_link_edge_(m, &i->operands[k]);
-    return;
-  }
-  instr_in(i, NULL);
+static void append(hlo_instr *i) {
+  list_in(i, NULL);
+  count_in(i);
   for (u32 k = 0; k < i->noperands; k++) {
     hlo_use *u = &i->operands[k];
     hlo_instr *def = u->def;
     u->prev = def->last_use;
     if (u->prev) u->prev->next = u; else def->first_use = u;
     def->last_use = u;
-    def->nuses++;
+    def->parent->nunused -= def->nuses++ == 0;
   }
 }
 
-void hlo_rec_unlink_instr_(hlo_module *m, hlo_instr *i) {
-  push(m, (record){.kind = REC_UNLINK_INSTR, .where = i, .old = instr_out(i)});
+void hlo_rec_insert_(hlo_module *m, hlo_instr *i, hlo_instr *before) {
+  if (m->journal->off && !before) {
+    append(i);
+    return;
+  }
+  push(m, (record){.kind = REC_INSERT, .where = i});
+  for (u32 k = 0; k < i->noperands; k++) i->operands[k].next = NULL;
+  instr_in(i, before);
+  m->journal->fresh = i;
+}
+
+void hlo_rec_remove_(hlo_module *m, hlo_instr *i) { push(m, (record){.kind = REC_REMOVE, .where = i, .old = instr_out(i)}); }
+
+void hlo_rec_move_(hlo_module *m, hlo_instr *i, hlo_instr *before) {
+  push(m, (record){.kind = REC_MOVE, .where = i, .old = list_out(i)});
+  list_in(i, before);
 }
 
 void hlo_rec_link_comp_(hlo_module *m, hlo_computation *c, hlo_computation *before) {
@@ -190,9 +262,7 @@ void hlo_rec_unlink_comp_(hlo_module *m, hlo_computation *c) {
   push(m, (record){.kind = REC_UNLINK_COMP, .where = c, .old = comp_out(c)});
 }
 
-void hlo_journal_name_(hlo_module *m, void *node) {
-  if (!m->journal->off) hs_vec_push(&m->journal->log, ((record){.kind = REC_NAME, .where = node}));
-}
+void hlo_journal_name_(hlo_module *m, void *node, u32 *count, u32 was) { push(m, (record){.kind = REC_NAME, .where = node, .old = count, .old_u32 = was}); }
 
 // Applies one record to the present state and turns it into its inverse.
 static void swap_record(hlo_module *m, record *r) {
@@ -229,58 +299,91 @@ static void swap_record(hlo_module *m, record *r) {
     r->prev = stood_before;
     break;
   }
-  case REC_LINK_EDGE: r->old = edge_out(r->where); r->kind = REC_UNLINK_EDGE; break;
-  case REC_UNLINK_EDGE: edge_in(r->where, ((hlo_use *)r->where)->def, r->old); r->kind = REC_LINK_EDGE; break;
-  case REC_LINK_INSTR: r->old = instr_out(r->where); r->kind = REC_UNLINK_INSTR; break;
-  case REC_UNLINK_INSTR: instr_in(r->where, r->old); r->kind = REC_LINK_INSTR; break;
+  case REC_LINK_EDGE: edge_out(r->where); r->kind = REC_UNLINK_EDGE; break;
+  case REC_UNLINK_EDGE: edge_in(r->where, ((hlo_use *)r->where)->def, ((hlo_use *)r->where)->next); r->kind = REC_LINK_EDGE; break;
+  case REC_INSERT: r->old = instr_out(r->where); r->kind = REC_REMOVE; break;
+  case REC_REMOVE: instr_in(r->where, r->old); r->kind = REC_INSERT; break;
+  case REC_MOVE: {
+    hlo_instr *stood_before = list_out(r->where);
+    list_in(r->where, r->old);
+    r->old = stood_before;
+    break;
+  }
   case REC_LINK_COMP: r->old = comp_out(r->where); r->kind = REC_UNLINK_COMP; break;
   case REC_UNLINK_COMP: comp_in(r->where, r->old); r->kind = REC_LINK_COMP; break;
-  case REC_NAME: hlo_name_toggle_(m, r->where); break;
+  case REC_NAME: {
+    u32 *count = r->old, now = count ? *count : 0;
+    hlo_name_toggle_(m, r->where);
+    if (count) *count = r->old_u32, r->old_u32 = now;
+    break;
+  }
   }
 }
 
 // ---- versions ---------------------------------------------------------------------------------------------------------
 
-size_t hlo_journal_mark(const hlo_module *m) { return m->journal->log.n; }
-bool hlo_changed_since(const hlo_module *m, size_t mark) { return m->journal->log.n > mark; }
+size_t hlo_journal_mark(const hlo_module *m) {
+  m->journal->fresh = NULL;
+  return hlo_log_count_(&m->journal->log);
+}
+
+bool hlo_changed_since(const hlo_module *m, size_t mark) { return hlo_log_count_(&m->journal->log) > mark; }
 
 void hlo_journal_rollback(hlo_module *m, size_t mark) {
-  while (m->journal->log.n > mark) swap_record(m, &m->journal->log.v[m->journal->log.n - 1]), m->journal->log.n--;
+  rec_log *l = &m->journal->log;
+  m->journal->fresh = NULL;
+  while (hlo_log_count_(l) > mark) {
+    while (!l->last->n) l->last = l->last->prev;
+    swap_record(m, &l->last->v[l->last->n - 1]);
+    l->last->n--;
+  }
 }
 
 void hlo_abort(hlo_module *m) { hlo_journal_rollback(m, 0); }
 
 hlo_delta *hlo_commit(hlo_module *m) {
-  size_t n = m->journal->log.n;
-  if (!n) return NULL;
-  hlo_delta *d = hs_alloc(sizeof *d);
-  d->n = n;
-  d->v = hs_realloc(m->journal->log.v, n * sizeof *d->v);
-  m->journal->log.v = NULL;
-  m->journal->log.n = m->journal->log.cap = 0;
+  rec_log *l = &m->journal->log;
+  m->journal->fresh = NULL;
+  if (!hlo_log_count_(l)) return NULL;
+  hlo_delta *d = hs_calloc(1, sizeof *d);
+  if (l->first != l->last) {
+    d->log = *l;
+    *l = (rec_log){0};
+    return d;
+  }
+  // A small version takes what it needs and no more; the journal keeps its block.
+  size_t bytes = sizeof *l->first + l->first->n * sizeof *l->first->v;
+  hs_arena_expect(&d->log.mem, bytes + 16);
+  d->log.first = d->log.last = hs_arena_dup(&d->log.mem, l->first, bytes);
+  l->first->n = 0;
   return d;
 }
 
 void hlo_delta_undo(hlo_module *m, hlo_delta *d) {
-  for (size_t k = d->n; k-- > 0;) swap_record(m, &d->v[k]);
+  m->journal->fresh = NULL;
+  for (rec_block *b = d->log.last; b; b = b == d->log.first ? NULL : b->prev)
+    for (u32 k = b->n; k-- > 0;) swap_record(m, &b->v[k]);
 }
 
 void hlo_delta_redo(hlo_module *m, hlo_delta *d) {
-  for (size_t k = 0; k < d->n; k++) swap_record(m, &d->v[k]);
+  m->journal->fresh = NULL;
+  for (rec_block *b = d->log.first; b; b = b == d->log.last ? NULL : b->next)
+    for (u32 k = 0; k < b->n; k++) swap_record(m, &b->v[k]);
 }
 
-size_t hlo_delta_bytes(const hlo_delta *d) { return d ? sizeof *d + d->n * sizeof *d->v : 0; }
+size_t hlo_delta_bytes(const hlo_delta *d) { return d ? sizeof *d + hs_arena_bytes(&d->log.mem) : 0; }
 
 void hlo_delta_free(hlo_module *m, hlo_delta *d) {
   (void)m;
   if (!d) return;
-  hs_free(d->v);
+  hlo_log_free_(&d->log);
   hs_free(d);
 }
 
 void hlo_journal_disable(hlo_module *m) {
   m->journal->off = true;
-  hs_vec_free(&m->journal->log);
+  m->journal->fresh = NULL;
+  hlo_log_free_(&m->journal->log);
 }
 
 void hlo_journal_enable(hlo_module *m) { m->journal->off = false; }

@@ -1,26 +1,37 @@
 // ir_journal.h — private to ir*.c: the record of edits that undo walks backwards.
 //
-// Records are of five kinds: a word (any pointer or number field) that was overwritten, the attributes of an instruction, an operand edge that moved to
-// another definition, a list link (instruction in a computation, computation in a module) that was made or cut, and a
+// A record is a word (any pointer or number field) that was overwritten, the attributes of an instruction, an operand edge that
+// moved to another definition, an edge, an instruction with all its edges or a computation that came, went or moved, or a
 // name that was claimed. Each is its own inverse: applying a record swaps the old state with the current one, so the same
-// code undoes (last to first) and redoes (first to last).
+// code undoes (last to first) and redoes (first to last). What is out of a list remembers in its own links where it stood.
+//
+// A pipeline makes tens of records for every instruction of a module, so they lie in blocks that the next journal uses again, and
+// what is written to the instruction added last needs none: taking it out again takes its fields along.
 #ifndef HLO_IR_JOURNAL_H
 #define HLO_IR_JOURNAL_H
 
 #include "core/ir.h"
 
-typedef enum { REC_PTR, REC_U32, REC_ATTRS, REC_EDGE, REC_UNLINK_EDGE, REC_LINK_EDGE, REC_LINK_INSTR, REC_UNLINK_INSTR, REC_LINK_COMP, REC_UNLINK_COMP, REC_NAME } rec_kind;
+typedef enum { REC_PTR, REC_U32, REC_ATTRS, REC_EDGE, REC_UNLINK_EDGE, REC_LINK_EDGE, REC_INSERT, REC_REMOVE, REC_MOVE, REC_LINK_COMP, REC_UNLINK_COMP, REC_NAME } rec_kind;
 
 typedef struct record {
   rec_kind kind;
   u32 old_u32;
   void *where;            // PTR, U32: address of the field; ATTRS: the instruction; else the use, instruction, computation or name node
-  void *old;              // PTR, ATTRS: other value; EDGE: other definition; UNLINK_*: the element it stood before (NULL: last)
+  void *old;              // PTR, ATTRS: other value; EDGE: other definition; REMOVE, MOVE, UNLINK_COMP: what it stood before (NULL: last);
+                          // NAME: the count that old_u32 is the other value of, or NULL
   void *prev;             // EDGE: the use it stood before in the other definition's list; PTR, U32: the computation, or NULL
 } record;
 
+// Records in the order they were made, in blocks that an arena holds.
+typedef struct rec_block { struct rec_block *prev, *next; size_t before; u32 n, cap; record v[]; } rec_block;   // before: records in earlier blocks
+typedef struct rec_log { hs_arena mem; rec_block *first, *last; } rec_log;
+static inline size_t hlo_log_count_(const rec_log *l) { return l->last ? l->last->before + l->last->n : 0; }
+void hlo_log_free_(rec_log *);
+
 typedef struct hlo_journal {
-  HS_VEC(record) log;
+  rec_log log;
+  hlo_instr *fresh;                // the instruction added last, when its fields may be set without a record
   bool off;                        // edits are not recorded
   HS_VEC(hlo_literal *) literals;  // references that the module's attributes hold, dropped with the module
 } hlo_journal;
@@ -32,9 +43,9 @@ void hlo_rec_attrs_(hlo_instr *, const hlo_attrs *);
 void hlo_rec_edge_(hlo_module *, hlo_use *use, hlo_instr *def);           // moves a use to another definition
 void hlo_rec_link_edge_(hlo_module *, hlo_use *use);                      // a new use joins its def's list
 void hlo_rec_unlink_edge_(hlo_module *, hlo_use *use);
-void hlo_rec_link_instr_(hlo_module *, hlo_instr *, hlo_instr *before);   // before NULL: at the end
-void hlo_rec_append_(hlo_module *, hlo_instr *);                          // a new instruction and its operand edges, at the end
-void hlo_rec_unlink_instr_(hlo_module *, hlo_instr *);
+void hlo_rec_insert_(hlo_module *, hlo_instr *, hlo_instr *before);       // a new instruction with its edges; before NULL: at the end
+void hlo_rec_remove_(hlo_module *, hlo_instr *);                          // with its edges
+void hlo_rec_move_(hlo_module *, hlo_instr *, hlo_instr *before);
 void hlo_rec_link_comp_(hlo_module *, hlo_computation *, hlo_computation *before);
 void hlo_rec_unlink_comp_(hlo_module *, hlo_computation *);
 // Field setters with the right pointer types.
@@ -43,6 +54,7 @@ void hlo_rec_unlink_comp_(hlo_module *, hlo_computation *);
 const hlo_stack_frames *hlo_stack_frames_clone_(hlo_module *into, const hlo_stack_frames *);
 void hlo_set_params_(hlo_computation *, u32 n, hlo_instr *const *params);   // params: room for the next power of two
 
-void hlo_journal_name_(hlo_module *, void *node);                         // records a claimed name
+// Records a name that was claimed or released; `count` (may be NULL) was `was` before.
+void hlo_journal_name_(hlo_module *, void *node, u32 *count, u32 was);
 
 #endif

@@ -123,7 +123,7 @@ static bool spell(hlo_module *m, hs_buf *b, size_t root, u64 number, bool suffix
 }
 
 // `want` (may be NULL): the spelling asked for, when it is another one.
-static hlo_name_node *add_node(hlo_module *m, hs_str s, u32 hash, const hs_str *want, hlo_instr *i, hlo_computation *c) {
+static hlo_name_node *make_node(hlo_module *m, hs_str s, u32 hash, const hs_str *want, hlo_instr *i, hlo_computation *c) {
   hlo_name_node *k = hs_arena_alloc(&m->arena, offsetof(hlo_name_node, text) + s.n + 1 + (want ? want->n + 1 : 0));
   k->hash = hash;
   k->n = (u32)s.n;
@@ -138,7 +138,6 @@ static hlo_name_node *add_node(hlo_module *m, hs_str s, u32 hash, const hs_str *
     m->names->any_changed = true;
   }
   link_node(m->names, k);
-  hlo_journal_name_(m, k);
   return k;
 }
 
@@ -149,21 +148,26 @@ hlo_name_node *hlo_claim_hashed_(hlo_module *m, hs_str want, u32 hash, hlo_instr
   size_t len = root_length(want, &suffix);
   // The common cases of a large text: a number that nobody has, or no number and no ".0" about that could stand for it.
   bool plain = suffix ? want.p[len + 1] != '0' : !t->zeros[of_comp];
-  if (plain && !hlo_name_find_(t, want, hash, of_comp)) return add_node(m, want, hash, NULL, i, c);
+  if (plain && !hlo_name_find_(t, want, hash, of_comp)) {
+    hlo_name_node *k = make_node(m, want, hash, NULL, i, c);
+    hlo_journal_name_(m, k, NULL, 0);
+    return k;
+  }
   u64 number = 0;
   for (size_t k = len + 1; k < want.n; k++) number = number * 10 + (u64)(want.p[k] - '0');
   hs_buf b = {0};
   hs_buf_put(&b, want.p, len);
-  u32 expected = 0;
+  u32 expected = 0, was = 0, *count = NULL;
   if (!spell(m, &b, len, number, suffix, of_comp)) {
-    name_root *root = root_of(m, (hs_str){want.p, len}, of_comp);
-    u32 next = root->next_number;
+    count = &root_of(m, (hs_str){want.p, len}, of_comp)->next_number;
+    u32 next = was = *count;
     while (!spell(m, &b, len, next, suffix, of_comp)) next++;
-    hlo_rec_u32_(m, NULL, &root->next_number, expected = next + 1);
+    *count = expected = next + 1;
   }
   hs_str s = {b.p, b.n};
   if (s.n > 2 && memcmp(s.p + s.n - 2, ".0", 2) == 0) t->zeros[of_comp] = true;
-  hlo_name_node *k = add_node(m, s, hlo_name_hash_(s), hs_str_eq(s, want) ? NULL : &want, i, c);
+  hlo_name_node *k = make_node(m, s, hlo_name_hash_(s), hs_str_eq(s, want) ? NULL : &want, i, c);
+  hlo_journal_name_(m, k, count, was);
   if (expected) {   // the same root is mostly wanted again soon, in the next of many computations that look alike
     b.n = len;
     hs_buf_putc(&b, '.');
@@ -178,7 +182,7 @@ void hlo_release_name_(hlo_module *m, const char *name) {
   hlo_name_node *k = hlo_name_node_of_(name);
   if (!k->in) return;
   unlink_node(m->names, k);
-  hlo_journal_name_(m, k);
+  hlo_journal_name_(m, k, NULL, 0);
 }
 
 hlo_name_node *hlo_claim_name_(hlo_module *m, hs_str want, hlo_instr *i, hlo_computation *c) {

@@ -1,8 +1,9 @@
 // ir_order.c — the two orders everything is walked in, and numbers for the instructions of one computation.
 //
-// Nothing is kept in the module, so that threads may walk one module at once. What a walk remembers is a table by
+// A walk keeps nothing in the module, so that threads may walk one module at once. What it remembers is a table by
 // instruction id, and its size follows the computation, not the module: where ids lie close together the id is the place
-// in the table, where they are few in a wide range (a small body that passes edited) they are hashed.
+// in the table, where they are few in a wide range (a small body that passes edited) they are hashed. Putting a list in order
+// is an edit, and may number the instructions themselves.
 #include "core/ir_journal.h"
 
 // ---- tables by id ---------------------------------------------------------------------------------------------------------
@@ -12,13 +13,7 @@
 typedef struct places { u32 low, factor, shift, mask; } places;
 
 static places places_for(const hlo_computation *c, u32 n) {
-  u32 low = 0, span = c->module->next_instr_id, bits = 1;
-  if (span / 8 > n) {
-    u32 high = 0;
-    low = UINT32_MAX;
-    hlo_for_each_instr(i, c) low = HS_MIN(low, i->id), high = HS_MAX(high, i->id);
-    span = n ? high - low + 1 : 0;
-  }
+  u32 low = c->ninstrs ? c->low_id : 0, span = c->end_id - low, bits = 1;
   bool close = span / 8 <= n;
   while (bits < 31 && (1u << bits) < (close ? span : 2 * n)) bits++;
   return (places){low, close ? 1 : 0x9E3779B1u, close ? 0 : 32 - bits, (1u << bits) - 1};   // Fibonacci hashing (Knuth, volume 3, 6.4)
@@ -84,38 +79,118 @@ hlo_instr **hlo_post_order(const hlo_computation *c, hs_arena *a) {
   return order;
 }
 
+// ---- the list ---------------------------------------------------------------------------------------------------------------
+static u32 count_before(const hlo_instr *i) { return i->noperands + (i->ctrl_preds ? i->ctrl_preds->n : 0); }
+
+static hlo_instr *nth_before(const hlo_instr *i, u32 k) { return k < i->noperands ? hlo_operand(i, k) : i->ctrl_preds->v[k - i->noperands]; }
+
+// Places for n instructions that are larger than all given before.
+static u32 take_places(hlo_module *m, u32 n) {
+  if (m->next_place > UINT32_MAX - n - 1) {
+    hlo_for_each_comp(c, m) hlo_for_each_instr(i, c) i->place = 0;
+    m->next_place = 0;
+  }
+  u32 first = m->next_place + 1;
+  m->next_place += n;
+  return first;
+}
+
+// The usual case: one walk finds every instruction behind what it needs.
+static bool in_order(const hlo_computation *c) {
+  u32 first = take_places(c->module, c->ninstrs), n = first;
+  hlo_for_each_instr(i, c) {
+    for (u32 k = count_before(i); k-- > 0;)
+      if (nth_before(i, k)->parent == c && nth_before(i, k)->place < first) return false;
+    i->place = n++;
+  }
+  return true;
+}
+
+typedef struct order_frame { hlo_instr *i; u32 next; } order_frame;
+
+void hlo_put_in_order(hlo_computation *c) {
+  if (!c->unsorted || in_order(c)) {
+    c->unsorted = false;
+    return;
+  }
+  u32 met = take_places(c->module, 2), placed = met + 1;   // marks: on the stack, and behind all that it needs
+  HS_VEC(order_frame) stack = {0};
+  for (hlo_instr *i = c->first, *next; i; i = next) {
+    next = i->next;
+    if (i->place == placed) continue;
+    hs_vec_push(&stack, ((order_frame){i, 0}));
+    i->place = met;
+    while (stack.n) {
+      order_frame *f = &stack.v[stack.n - 1];
+      u32 n = count_before(f->i);
+      while (f->next < n && (nth_before(f->i, f->next)->parent != c || nth_before(f->i, f->next)->place >= met)) f->next++;
+      if (f->next < n) {
+        hlo_instr *x = nth_before(f->i, f->next);
+        x->place = met;
+        hs_vec_push(&stack, ((order_frame){x, 0}));
+        continue;
+      }
+      hlo_instr *x = f->i;
+      x->place = placed;
+      (void)hs_vec_pop(&stack);
+      if (x == i) continue;
+      if (x == next) next = x->next;
+      hlo_move_before(x, i);
+    }
+  }
+  hs_vec_free(&stack);
+  c->unsorted = false;
+}
+
 // ---- computations -----------------------------------------------------------------------------------------------------------
+
+hlo_call_list hlo_find_calls(const hlo_module *m, hs_arena *a) {
+  hlo_call_list l = {.first = HS_NEW_ARRAY(a, u32, m->next_comp_id + 1)};
+  u32 n = 0, few = 2;
+  hlo_for_each_comp(c, m) n += c->ncalls;
+  l.v = hs_arena_alloc(a, (n + 1) * sizeof *l.v);
+  l.callees = hs_arena_alloc(a, (n + 1) * sizeof *l.callees);
+  hlo_for_each_comp(c, m) {
+    l.first[c->id] = l.n;
+    hlo_for_each_call(i, c) {
+      hlo_computation **v = hs_arena_alloc(a, few * sizeof *v);
+      u32 called = hlo_called(i, v, few);
+      if (called > few) {
+        v = hs_arena_alloc(a, called * sizeof *v);
+        hlo_called(i, v, called);
+      }
+      l.v[l.n] = i;
+      l.callees[l.n++] = (hlo_callees){called, v};
+    }
+  }
+  return l;
+}
+
+u32 *hlo_count_callers(const hlo_module *m, const hlo_call_list *l, hs_arena *a) {
+  u32 *counts = HS_NEW_ARRAY(a, u32, m->next_comp_id + 1);
+  counts[0] = m->next_comp_id;
+  for (u32 k = 0; k < l->n; k++)
+    for (u32 j = 0; j < l->callees[k].n; j++)
+      if (l->callees[k].v[j]) counts[1 + l->callees[k].v[j]->id]++;
+  return counts;
+}
 
 typedef struct comp_frame { hlo_computation *c; u32 at; bool entered; } comp_frame;   // at: the next of the computation's calls
 typedef struct comp_walk {
   bool early;                // a computation counts as visited when it is pushed, not when it is entered
-  bool *visited, *called;
-  u32 *first;                // by computation id: its calls are calls[first[id]] and on, ncalls of them, in list order
-  const hlo_instr **calls;
+  bool *visited;
+  const hlo_call_list *calls;
   hlo_computation **order; u32 n;
   HS_VEC(comp_frame) stack;
 } comp_walk;
 
-// Calls fn for each computation that an instruction calls, the last one first.
-static void each_called(comp_walk *w, const hlo_instr *i, void (*fn)(comp_walk *, hlo_computation *)) {
-  hlo_computation *few[8], **all = few;
-  u32 n = hlo_called(i, few, HS_COUNT(few));
-  if (n > HS_COUNT(few)) {
-    all = hs_alloc(n * sizeof *all);
-    hlo_called(i, all, n);
-  }
-  for (u32 k = n; k-- > 0;)
-    if (all[k]) fn(w, all[k]);
-  if (all != few) hs_free(all);
-}
-
-static void mark_called(comp_walk *w, hlo_computation *c) { w->called[c->id] = true; }
-
 // Pushed last, the first one is processed first.
-static void push_called(comp_walk *w, hlo_computation *c) {
-  if (w->visited[c->id]) return;
-  if (w->early) w->visited[c->id] = true;
-  hs_vec_push(&w->stack, ((comp_frame){c, 0, w->early}));
+static void push_callees(comp_walk *w, hlo_callees to) {
+  for (u32 k = to.n; k-- > 0;) {
+    if (!to.v[k] || w->visited[to.v[k]->id]) continue;
+    if (w->early) w->visited[to.v[k]->id] = true;
+    hs_vec_push(&w->stack, ((comp_frame){to.v[k], 0, w->early}));
+  }
 }
 
 // Appends to the order what is reached from a computation, callees first.
@@ -131,44 +206,30 @@ static void walk_from(comp_walk *w, hlo_computation *top_level) {
       w->stack.n--;
       continue;
     }
-    each_called(w, w->calls[w->first[top->c->id] + top->at++], push_called);   // `top` may have moved
+    push_callees(w, w->calls->callees[w->calls->first[top->c->id] + top->at++]);   // `top` may have moved
   }
 }
 
-static comp_walk new_walk(const hlo_module *m, hs_arena *a, bool early) {
-  u32 ids = m->next_comp_id + 1, ncalls = 0, n = 0;
-  hlo_for_each_comp(c, m) ncalls += c->ncalls;
-  comp_walk w = {.early = early, .visited = hs_calloc(ids, sizeof(bool)), .called = hs_calloc(ids, sizeof(bool)), .first = hs_calloc(ids, sizeof(u32)),
-                 .calls = hs_alloc((ncalls + 1) * sizeof *w.calls), .order = HS_NEW_ARRAY(a, hlo_computation *, m->ncomputations + 1)};
-  hlo_for_each_comp(c, m) {
-    w.first[c->id] = n;
-    hlo_for_each_call(i, c) w.calls[n++] = i;
-  }
-  return w;
+hlo_computation **hlo_order_comps(const hlo_module *m, const hlo_call_list *calls, bool strict, hs_arena *a, u32 *count) {
+  hs_arena tmp = {0};
+  comp_walk w = {.early = !strict, .visited = HS_NEW_ARRAY(&tmp, bool, m->next_comp_id), .calls = calls,
+                 .order = HS_NEW_ARRAY(a, hlo_computation *, m->ncomputations + 1)};
+  const u32 *callers = strict ? NULL : hlo_count_callers(m, calls, &tmp);
+  if (callers) hlo_for_each_comp(c, m) if (!callers[1 + c->id]) walk_from(&w, c);
+  hlo_for_each_comp(c, m) walk_from(&w, c);   // unless strict, only call cycles of invalid modules are left
+  hs_vec_free(&w.stack);
+  hs_arena_free(&tmp);
+  *count = w.n;
+  return w.order;
 }
 
-static hlo_computation **end_walk(comp_walk *w, u32 *count) {
-  hs_vec_free(&w->stack);
-  hs_free(w->visited);
-  hs_free(w->called);
-  hs_free(w->first);
-  hs_free(w->calls);
-  *count = w->n;
-  return w->order;
+static hlo_computation **order_comps(const hlo_module *m, bool strict, hs_arena *a, u32 *count) {
+  hs_arena tmp = {0};
+  hlo_call_list calls = hlo_find_calls(m, &tmp);
+  hlo_computation **order = hlo_order_comps(m, &calls, strict, a, count);
+  hs_arena_free(&tmp);
+  return order;
 }
 
-hlo_computation **hlo_comp_callees_first(const hlo_module *m, hs_arena *a, u32 *count) {
-  comp_walk w = new_walk(m, a, false);
-  hlo_for_each_comp(c, m) walk_from(&w, c);
-  return end_walk(&w, count);
-}
-
-hlo_computation **hlo_comp_post_order(const hlo_module *m, hs_arena *a, u32 *count) {
-  comp_walk w = new_walk(m, a, true);
-  u32 ncalls = 0;
-  hlo_for_each_comp(c, m) ncalls += c->ncalls;
-  for (u32 k = 0; k < ncalls; k++) each_called(&w, w.calls[k], mark_called);
-  hlo_for_each_comp(c, m) if (!w.called[c->id]) walk_from(&w, c);
-  hlo_for_each_comp(c, m) walk_from(&w, c);   // call cycles of invalid modules
-  return end_walk(&w, count);
-}
+hlo_computation **hlo_comp_callees_first(const hlo_module *m, hs_arena *a, u32 *count) { return order_comps(m, true, a, count); }
+hlo_computation **hlo_comp_post_order(const hlo_module *m, hs_arena *a, u32 *count) { return order_comps(m, false, a, count); }

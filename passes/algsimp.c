@@ -518,12 +518,12 @@ hs_status pass_algsimp(pass_ctx *p) {
   alg a = read_options(p);
   bool fixed_point = pass_option_bool(p, "run_to_fixed_point", true);
   u32 ncomps;
-  hlo_computation **comps = hlo_comp_post_order(p->m, p->scratch, &ncomps);
+  hlo_computation **comps = pass_comp_post_order(p, &ncomps);
   work w = {0};
   u8 *async = NULL;
   for (u32 k = 0; k < ncomps; k++) {
     if (hlo_is_fusion_comp(comps[k])) continue;
-    hlo_instr **order = hlo_post_order(comps[k], p->scratch);
+    hlo_instr **order = pass_post_order(p, comps[k]);
     for (u32 j = 0, n = comps[k]->ninstrs; j < n; j++) {
       push(&w, order[j]);
       const hlo_computation *work_of = order[j]->opcode == HLO_ASYNC_START ? hlo_async_wrapped(order[j]) : NULL;

@@ -113,7 +113,7 @@ hs_status pass_computation_deduplicator(pass_ctx *c) {
   hlo_module *m = c->m;
   bool mark = pass_option_bool(c, "mark_fusion_duplications", false);
   u32 n;
-  hlo_computation **order = hlo_comp_callees_first(m, c->scratch, &n), **kept = HS_NEW_ARRAY(c->scratch, hlo_computation *, n + 1);
+  hlo_computation **order = pass_comp_callees_first(c, &n), **kept = HS_NEW_ARRAY(c->scratch, hlo_computation *, n + 1);
   if (mark) return mark_fusions(c, n, order), HS_GOOD;
   hlo_computation **to = HS_NEW_ARRAY(c->scratch, hlo_computation *, m->next_comp_id + 1);
   u64 *memo = HS_NEW_ARRAY(c->scratch, u64, m->next_comp_id + 1), *hash = HS_NEW_ARRAY(c->scratch, u64, n + 1);

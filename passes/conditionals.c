@@ -262,8 +262,8 @@ static hs_status for_each_conditional(pass_ctx *c, hlo_computation *comp, u32 *c
 }
 
 hs_status pass_simplify_conditional(pass_ctx *c) {
-  u32 n, *counts = pass_caller_counts(c->m, c->scratch);
-  hlo_computation **comps = hlo_comp_post_order(c->m, c->scratch, &n);
+  u32 n, *counts = pass_caller_counts(c);
+  hlo_computation **comps = pass_comp_post_order(c, &n);
   for (u32 x = 0; x < n; x++) HS_TRY(for_each_conditional(c, comps[x], counts, simplify));
   return HS_GOOD;
 }
@@ -281,7 +281,7 @@ static void embedded_to_select(pass_ctx *c, hlo_instr *i, u32 *counts) {
 hs_status pass_conditional_to_select(pass_ctx *c) {
   enum { RUN = 1, APPLIED = 2 };   // called by control flow, as a function of elements
   u32 n;
-  hlo_computation **comps = hlo_comp_callees_first(c->m, c->scratch, &n);
+  hlo_computation **comps = pass_comp_callees_first(c, &n);
   u8 *how = HS_NEW_ARRAY(c->scratch, u8, c->m->next_comp_id + 1);
   how[c->m->entry->id] = RUN;
   for (u32 x = n; x-- > 0;) {   // callers first: what an applied function calls is applied too
@@ -342,8 +342,8 @@ static void canonicalize(pass_ctx *c, hlo_instr *i, u32 *counts) {
 }
 
 hs_status pass_conditional_canonicalizer(pass_ctx *c) {
-  u32 n, *counts = pass_caller_counts(c->m, c->scratch);
-  hlo_computation **comps = hlo_comp_post_order(c->m, c->scratch, &n);
+  u32 n, *counts = pass_caller_counts(c);
+  hlo_computation **comps = pass_comp_post_order(c, &n);
   for (u32 x = 0; x < n; x++) HS_TRY(for_each_conditional(c, comps[x], counts, canonicalize));
   return HS_GOOD;
 }

@@ -211,7 +211,7 @@ static const hlo_instr *constant_argument(hlo_instr *const *calls, u32 n, u32 p)
 
 static void take_constant_arguments(pass_ctx *c) {
   hlo_module *m = c->m;
-  u32 *counts = pass_caller_counts(m, c->scratch), *have = HS_NEW_ARRAY(c->scratch, u32, m->next_comp_id + 1);
+  u32 *counts = pass_caller_counts(c), *have = HS_NEW_ARRAY(c->scratch, u32, m->next_comp_id + 1);
   hlo_instr ***calls = HS_NEW_ARRAY(c->scratch, hlo_instr **, m->next_comp_id + 1);
   hlo_for_each_comp(x, m) hlo_for_each_instr(i, x) {
     hlo_computation *f = i->opcode == HLO_CALL ? hlo_attr_comp(i, HLO_ATTR_TO_APPLY) : NULL;
@@ -255,7 +255,7 @@ hs_status pass_constant_folding(pass_ctx *c) {
   hlo_for_each_comp(comp, c->m) {
     if (hlo_is_fusion_comp(comp)) continue;
     u32 n = comp->ninstrs;
-    hlo_instr **order = hlo_post_order(comp, c->scratch);
+    hlo_instr **order = pass_post_order(c, comp);
     for (u32 k = 0; k < n; k++) {
       hlo_instr *i = order[k];
       if (!i->dead && static_size(i)) {

@@ -1,7 +1,7 @@
 // convert_mover.c — data movement happens in the narrower type: a widening convert moves below it, a narrowing one
 // above it. Half the bytes are moved, and converts meet converts. Floating point, complex and integer types alike; the
 // conditions are those of XLA's ConvertMover.
-#include "passes/pass.h"
+#include "passes/walks.h"
 
 // Operations that only place elements; all operands carry elements of the result's type (dynamic-slice's first one).
 static bool moves(const hlo_instr *i) {
@@ -102,7 +102,7 @@ static bool move_up(pass_ctx *p, hlo_instr *i) {
 
 hs_status pass_convert_mover(pass_ctx *p) {
   u32 n;
-  hlo_computation **comps = hlo_comp_post_order(p->m, p->scratch, &n);
+  hlo_computation **comps = pass_comp_post_order(p, &n);
   for (u32 k = 0; k < n; k++) {
     if (hlo_is_fusion_comp(comps[k])) continue;
     for (u32 pass = 0; pass < 2; pass++)
@@ -110,7 +110,7 @@ hs_status pass_convert_mover(pass_ctx *p) {
         HS_TRY(hs_poll());
         again = false;
         u32 ni = comps[k]->ninstrs;
-        hlo_instr **order = hlo_post_order(comps[k], p->scratch);
+        hlo_instr **order = pass_post_order(p, comps[k]);
         for (u32 j = 0; j < ni; j++) {
           hlo_instr *i = order[pass == 0 ? j : ni - 1 - j];
           if (i->dead || i->ctrl_preds || i->nctrl_succs) continue;

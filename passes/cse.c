@@ -61,7 +61,7 @@ typedef struct cse_options { bool layouts, ignore_control, scalars; } cse_option
 
 static hs_status cse_computation(pass_ctx *c, hlo_computation *comp, u64 *memo, const cse_options *o) {
   const bool layouts = o->layouts, ignore_control = o->ignore_control;
-  hlo_instr **order = hlo_post_order(comp, c->scratch);
+  hlo_instr **order = pass_post_order(c, comp);
   u32 n = comp->ninstrs, cap = 16;
   while (cap < n * 2) cap *= 2;
   table t = {HS_NEW_ARRAY(c->scratch, hlo_instr *, cap), cap - 1, 0};
@@ -89,7 +89,7 @@ hs_status pass_cse(pass_ctx *c) {
   cse_options o = {pass_option_bool(c, "layout_sensitive", false), pass_option_bool(c, "ignore_control_dependencies", false), pass_option_bool(c, "only_scalars", false)};
   bool fused = pass_option_bool(c, "only_fusion_computations", false);
   u32 n;
-  hlo_computation **comps = hlo_comp_post_order(c->m, c->scratch, &n);
+  hlo_computation **comps = pass_comp_post_order(c, &n);
   for (u32 k = 0; k < n; k++) {
     HS_TRY(hs_poll());
     if (fused && !hlo_is_fusion_comp(comps[k])) continue;

@@ -48,6 +48,9 @@ static bool removable(const dce *d, const hlo_instr *i) {
 }
 
 static hs_status sweep(const dce *d, hlo_computation *comp) {
+  u32 stay = !comp->root->nuses && comp->root->opcode != HLO_PARAMETER;   // what may be unused
+  for (u32 k = 0; k < comp->nparams; k++) stay += !comp->params[k]->nuses;
+  if (comp->nunused == stay) return HS_GOOD;
   for (hlo_instr *i = comp->last, *prev; i; i = prev) {
     prev = i->prev;
     if (i->opcode == HLO_PARAMETER || !removable(d, i)) continue;
@@ -58,22 +61,19 @@ static hs_status sweep(const dce *d, hlo_computation *comp) {
   return HS_GOOD;
 }
 
-// Marks what the entry reaches, callers first in `order`.
-static void reach(hlo_computation *comp, bool *seen, hs_arena *a) {
-  HS_VEC(hlo_computation *) work = {0};
-  hs_vec_push(&work, comp);
-  seen[comp->id] = true;
-  while (work.n) {
-    hlo_computation *c = hs_vec_pop(&work);
-    hlo_for_each_call(i, c) {
+// Removes what nothing calls, and what only that called. `order`: callees first.
+static void remove_uncalled(pass_ctx *c, u32 n, hlo_computation *const *order) {
+  u32 *counts = pass_caller_counts(c);
+  for (u32 k = n; k-- > 0;) {
+    if (counts[1 + order[k]->id] || order[k] == c->m->entry || order[k]->dead || !pass_may_rewrite(c)) continue;
+    hlo_for_each_call(i, order[k]) {
       hlo_computation **v;
-      u32 n;
-      pass_called_all(i, a, &v, &n);
-      for (u32 k = 0; k < n; k++)
-        if (!seen[v[k]->id]) seen[v[k]->id] = true, hs_vec_push(&work, v[k]);
+      u32 called;
+      pass_called_all(i, c->scratch, &v, &called);
+      for (u32 t = 0; t < called; t++) counts[1 + v[t]->id]--;
     }
+    hlo_remove_computation(order[k]);
   }
-  hs_vec_free(&work);
 }
 
 static bool owns_body(const hlo_instr *f, const u32 *counts) {
@@ -164,28 +164,28 @@ static hs_status remove_unused(const dce *d) {
   pass_ctx *c = d->c;
   hlo_module *m = c->m;
   u32 n;
-  hlo_computation **order = hlo_comp_post_order(m, c->scratch, &n);
-  u32 *counts = pass_caller_counts(m, c->scratch);
+  hlo_computation **order = pass_comp_post_order(c, &n);
+  u32 *counts = pass_caller_counts(c);
   pass_call_sites sites = {0};
   bool calls = d->calls && m->nops[HLO_CALL];
+  hlo_call_list all = pass_calls(c);
+  u32 *ncalls = HS_NEW_ARRAY(c->scratch, u32, n + 1);
+  for (u32 k = 0; k < n; k++) ncalls[k] = order[k]->ncalls;
   if (calls) sites = pass_find_sites(m, c->scratch);
   for (u32 k = n; k-- > 0;) {
     HS_TRY(hs_poll());
     HS_TRY(sweep(d, order[k]));
     if (calls && order[k] != m->entry) HS_TRY(trim_called(d, order[k], &sites));
-    if (!order[k]->ncalls || !m->nops[HLO_FUSION]) continue;
+    if (!ncalls[k] || !m->nops[HLO_FUSION]) continue;
     u64 swept = m->generation;
-    hlo_for_each_instr(i, order[k]) {
-      if (i->opcode != HLO_FUSION || !owns_body(i, counts)) continue;
-      trim_fusion_outputs(c, i);
-      trim_operands(c, i);
+    for (u32 j = all.first[order[k]->id], end = j + ncalls[k]; j < end; j++) {
+      if (all.v[j]->opcode != HLO_FUSION || all.v[j]->dead || !owns_body(all.v[j], counts)) continue;
+      trim_fusion_outputs(c, all.v[j]);
+      trim_operands(c, all.v[j]);
     }
     if (m->generation != swept) HS_TRY(sweep(d, order[k]));
   }
-  bool *seen = HS_NEW_ARRAY(c->scratch, bool, m->next_comp_id);
-  reach(m->entry, seen, c->scratch);
-  for (u32 k = n; k-- > 0;)
-    if (!seen[order[k]->id] && pass_may_rewrite(c)) hlo_remove_computation(order[k]);
+  remove_uncalled(c, n, order);
   return HS_GOOD;
 }
 

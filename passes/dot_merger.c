@@ -410,7 +410,7 @@ static hs_status merge_in(pass_ctx *p, hlo_computation *comp, i64 limit) {
 hs_status pass_dot_merger(pass_ctx *p) {
   i64 limit = pass_option_int(p, "max_size_to_merge", (i64)32 << 20);
   u32 n;
-  hlo_computation **comps = hlo_comp_post_order(p->m, p->scratch, &n);
+  hlo_computation **comps = pass_comp_post_order(p, &n);
   for (u32 k = 0; k < n; k++)
     if (!hlo_is_fusion_comp(comps[k])) HS_TRY(merge_in(p, comps[k], limit));
   return HS_GOOD;

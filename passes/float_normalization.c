@@ -210,7 +210,7 @@ static void normalize(normalizer *z, hlo_instr *i) {
 // Computations that collectives apply stay; others that call them, too, get their own.
 static void set_apart(normalizer *z) {
   hlo_module *m = z->c->m;
-  u32 *counts = pass_caller_counts(m, z->c->scratch);
+  u32 *counts = pass_caller_counts(z->c);
   z->nskip = m->next_comp_id;
   u32 most = 2 * m->next_comp_id + 1;
   z->skip = HS_NEW_ARRAY(z->c->scratch, bool, most);
@@ -241,11 +241,11 @@ hs_status pass_float_normalization_bf16(pass_ctx *c) {
   size_t mark = hlo_journal_mark(c->m);
   i64 rewrites = c->rewrites;
   u32 n;
-  hlo_computation **order = hlo_comp_post_order(c->m, c->scratch, &n);
+  hlo_computation **order = pass_comp_post_order(c, &n);
   set_apart(&z);
   for (u32 k = 0; k < n; k++) {
     if (order[k]->id < z.nskip && z.skip[order[k]->id]) continue;
-    hlo_instr **v = hlo_post_order(order[k], c->scratch);
+    hlo_instr **v = pass_post_order(c, order[k]);
     for (u32 j = 0, ni = order[k]->ninstrs; j < ni; j++)
       if (!v[j]->dead && !left_alone(v[j])) normalize(&z, v[j]);
   }

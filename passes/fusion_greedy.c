@@ -333,7 +333,7 @@ hs_status pass_fusion_greedy(pass_ctx *p, bool cpu, bool may_duplicate) {
   greedy g = {.p = p, .cpu = cpu, .may_duplicate = may_duplicate};
   hs_status s = HS_GOOD;
   u32 n;
-  hlo_computation **comps = hlo_comp_post_order(p->m, p->scratch, &n);
+  hlo_computation **comps = pass_comp_post_order(p, &n);
   pass_call_sites sites = pass_find_sites(p->m, p->scratch);
   for (u32 k = 0; k < n && hs_ok(s); k++)
     if (!hlo_is_fusion_comp(comps[k]) && !is_embedded(&sites, comps[k])) s = fuse_in(&g, comps[k]);

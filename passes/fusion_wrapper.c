@@ -56,7 +56,7 @@ static void wrap(pass_ctx *c, hlo_instr *i) {
 
 hs_status pass_fusion_wrapper(pass_ctx *c) {
   u32 n;
-  hlo_computation **comps = hlo_comp_post_order(c->m, c->scratch, &n);
+  hlo_computation **comps = pass_comp_post_order(c, &n);
   bool *launched = HS_NEW_ARRAY(c->scratch, bool, c->m->next_comp_id + 1);
   launched[c->m->entry->id] = true;
   bool newer = pass_option_bool(c, "using_new_fusion_emitter", true), tiled = pass_option_bool(c, "use_tiled_emitter", false);

@@ -203,10 +203,10 @@ hs_status pass_call_inliner(pass_ctx *c) {
   hlo_module *m = c->m;
   u64 before = m->generation;
   u32 n;
-  hlo_computation **order = hlo_comp_callees_first(m, c->scratch, &n);
+  hlo_computation **order = pass_comp_callees_first(c, &n);
   inliner t = {.c = c, .single = pass_option_bool(c, "single_call_site", false), .shardy = pass_option_bool(c, "use_shardy_partitioner", false),
                .renumber = pass_option_bool(c, "uniquify_channel_ids", false), .kept = pass_option_text(c, "composites_to_preserve", ""),
-               .counts = pass_caller_counts(m, c->scratch), .async = HS_NEW_ARRAY(c->scratch, bool, m->next_comp_id + 1)};
+               .counts = pass_caller_counts(c), .async = HS_NEW_ARRAY(c->scratch, bool, m->next_comp_id + 1)};
   if (t.renumber) t.next_channel = next_channel(m);
   if (m->nops[HLO_ASYNC_START])
     hlo_for_each_comp(x, m) hlo_for_each_call(i, x) if (i->opcode == HLO_ASYNC_START && hlo_fusion_comp(i)) t.async[hlo_fusion_comp(i)->id] = true;
@@ -237,7 +237,7 @@ const hlo_instr *pass_not_liftable(const hlo_computation *f) {
 }
 
 static void lift_map(pass_ctx *c, hlo_instr *map, const hlo_computation *f) {
-  hlo_instr **order = hlo_post_order(f, c->scratch), **made = HS_NEW_ARRAY(c->scratch, hlo_instr *, f->ninstrs + 1);
+  hlo_instr **order = pass_post_order(c, f), **made = HS_NEW_ARRAY(c->scratch, hlo_instr *, f->ninstrs + 1);
   u32 n = f->ninstrs;
   hlo_numbers place = hlo_number_instrs(f, n, order, c->scratch);
   for (u32 t = 0; t < n; t++) {
@@ -345,7 +345,7 @@ hs_status pass_flatten_call_graph(pass_ctx *c) {
   hlo_module *m = c->m;
   if (m->ncomputations < 2) return HS_GOOD;
   u32 n, nfirst, known = m->next_comp_id;
-  hlo_computation **order = hlo_comp_post_order(m, c->scratch, &n), **callees_first = hlo_comp_callees_first(m, c->scratch, &nfirst);
+  hlo_computation **order = pass_comp_post_order(c, &n), **callees_first = pass_comp_callees_first(c, &nfirst);
   pass_call_sites all = pass_find_sites(m, c->scratch);
   bool *stays = shared_ones(c, nfirst, callees_first, &all);
   for (u32 k = 0; k < n; k++) {

@@ -471,7 +471,7 @@ static void assign_computation(pass_ctx *c, channels *known, hlo_computation *co
   assign a = {.c = c, .comp = comp, .cpu = pass_option_bool(c, "cpu", true), .channels = known};
   u32 n = comp->ninstrs;
   number(&a);
-  a.order = hlo_post_order(comp, c->scratch);
+  a.order = pass_post_order(c, comp);
   solve(&a, params, result);
   if (channels_differ(&a)) solve(&a, params, result);
   apply(&a, n, result, body);
@@ -531,7 +531,7 @@ hs_status pass_layout_assignment(pass_ctx *c) {
   if (pass_option_bool(c, "row_major", false)) return row_major(c);
   if (!pass_may_rewrite(c)) return HS_GOOD;
   u32 n;
-  hlo_computation **order = hlo_comp_post_order(m, c->scratch, &n);
+  hlo_computation **order = pass_comp_post_order(c, &n);
   const hlo_attr *at = hlo_attrs_find(m->attrs, HLO_ATTR_ENTRY_COMPUTATION_LAYOUT);
   const hlo_program_shape *given = at ? at->v.p : NULL;
   channels known = {0};

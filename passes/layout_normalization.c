@@ -393,7 +393,7 @@ static void normalize(pass_ctx *c, hlo_instr *i) {
 hs_status pass_layout_normalization(pass_ctx *c) {
   hlo_for_each_comp(comp, c->m) {
     if (hlo_is_fusion_comp(comp)) continue;
-    hlo_instr **order = hlo_post_order(comp, c->scratch);
+    hlo_instr **order = pass_post_order(c, comp);
     u32 n = comp->ninstrs;
     for (u32 k = 0; k < n; k++) {
       if (order[k]->dead || skipped(order[k])) continue;

@@ -24,8 +24,11 @@ typedef struct pass_options { u32 n; const struct pass_option { const char *key,
 // Told of every option that a pass asks for, with what it means when it is not given ("false", "32").
 typedef struct pass_option_asked { void (*fn)(void *arg, const char *key, const char *absent); void *arg; } pass_option_asked;
 
+typedef struct pass_walks pass_walks;   // orders found before (walks.h)
+
 typedef struct pass_ctx {
   hlo_module *m;
+  pass_walks *walks;
   const pass_options *options;
   pass_option_asked asked;       // fn may be NULL
   hs_arena *scratch;             // freed after the pass
@@ -89,6 +92,7 @@ typedef struct pass_run_options {
   hs_status (*estimate)(void *arg, const hlo_module *, double *seconds); void *estimate_arg;   // of the totals; may be NULL
   i64 rewrite_limit;              // -1
   pass_notes *notes;              // may be NULL
+  pass_walks *walks;              // of the passes before on the same module; NULL: this pass walks by itself
   pass_option_asked asked;        // fn may be NULL; how the tests hold help.def against the passes
   void (*progress)(void *arg, const hlo_module *, const pipeline_event *); void *progress_arg;   // before and after each pass of a pipeline
   void (*warn)(void *arg, const char *text); void *warn_arg;              // a fixpoint that does not settle
@@ -150,7 +154,7 @@ struct pipeline_op {
   u64 changed_at;                // count of executions when it last changed something
 };
 typedef struct pipeline_program pipeline_program;
-struct pipeline_program { hs_arena arena; char *text; u32 npasses; HS_VEC(pipeline_op) ops; };
+struct pipeline_program { hs_arena arena; char *text; u32 npasses; HS_VEC(pipeline_op) ops; pass_walks *walks; };
 typedef struct pipeline_loop { u32 begin, round; u64 generation, executed, prints[4]; } pipeline_loop;   // prints: fingerprints of late rounds
 typedef struct pipeline_cursor { u32 at, depth; u64 executed; pipeline_loop loops[PIPELINE_MAX_LOOPS]; } pipeline_cursor;
 hs_status pipeline_parse(const char *text, const pass_pipelines *own, pipeline_program **out);     // own: see pass_run_options

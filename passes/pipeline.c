@@ -6,7 +6,7 @@
 // passes in rounds until a whole round changes nothing (at most 25, XLA's limit) or the module is again as it was some
 // rounds ago: then passes undo each other, which is told by name. A pass that found nothing to do is not asked again
 // until some other pass has edited the module.
-#include "passes/pass.h"
+#include "passes/walks.h"
 
 #define MAX_ROUNDS 25
 
@@ -162,6 +162,7 @@ static hs_status parse_list(parser *ps) {
 hs_status pipeline_parse(const char *text, const pass_pipelines *own, pipeline_program **out) {
   pipeline_program *p = hs_calloc(1, sizeof *p);
   p->text = hs_arena_strndup(&p->arena, text, strlen(text));
+  p->walks = pass_walks_new();
   parser ps = {.text = p->text, .p = p->text, .out = p, .own = own};
   hs_status s = parse_list(&ps);
   if (hs_ok(s) && *ps.p == ')') s = placed(&ps, ps.p, hs_fail(HS_E_USAGE, "pipeline: ')' without '('"));
@@ -174,6 +175,7 @@ void pipeline_free(pipeline_program *p) {
   if (!p) return;
   hs_vec_free(&p->ops);
   hs_arena_free(&p->arena);
+  pass_walks_free(p->walks);
   hs_free(p);
 }
 
@@ -242,6 +244,7 @@ hs_status pipeline_step(hlo_module *m, pipeline_program *p, pipeline_cursor *at,
   pipeline_op *op = &p->ops.v[at->at];
   HS_ASSERT(at->at < p->ops.n && op->kind == PIPELINE_PASS);
   pass_run_options mine = *o;
+  mine.walks = p->walks;
   // The totals before a pass are those after the one before it.
   mine.measure = o->measure && (!log || log->n == 0);
   pass_result r;

@@ -186,7 +186,7 @@ hs_status pass_reduce_window_rewriter(pass_ctx *c) {
   if (base < 2) return HS_GOOD;
   hlo_for_each_comp(comp, c->m) {
     if (hlo_is_fusion_comp(comp)) continue;
-    hlo_instr **order = hlo_post_order(comp, c->scratch);
+    hlo_instr **order = pass_post_order(c, comp);
     for (u32 k = 0, n = comp->ninstrs; k < n; k++) {
       hlo_instr *i = order[k];
       running run;

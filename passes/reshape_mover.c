@@ -6,7 +6,7 @@
 // one-dimensional ones). A candidate is dropped again when one of its rearrangements has a user that is no candidate, for the
 // rearrangement would stay alive and nothing be gained. One run moves by one level; a
 // pipeline's fixpoint sinks through whole chains. The rules are those of XLA's ReshapeMover.
-#include "passes/pass.h"
+#include "passes/walks.h"
 
 static bool is_rearrange(const hlo_instr *i) { return i->opcode == HLO_RESHAPE || i->opcode == HLO_TRANSPOSE; }
 
@@ -135,7 +135,7 @@ static hs_status move_in(pass_ctx *p, hlo_computation *c, hlo_instr **lead) {
   HS_TRY(hs_poll());
   bool cheap_1d = pass_option_bool(p, "reshape_of_1d_broadcast_is_cheap", false);
   u32 n = c->ninstrs, live = 0;
-  hlo_instr **order = hlo_post_order(c, p->scratch);
+  hlo_instr **order = pass_post_order(p, c);
   for (u32 k = 0; k < n; k++) live += (lead[order[k]->id] = leading(order[k], cheap_1d)) != NULL;
   for (bool dropped = true; dropped && live;) {
     dropped = false;
@@ -159,7 +159,7 @@ static hs_status move_in(pass_ctx *p, hlo_computation *c, hlo_instr **lead) {
 
 hs_status pass_reshape_mover(pass_ctx *p) {
   u32 n, kept = 0;
-  hlo_computation **comps = hlo_comp_post_order(p->m, p->scratch, &n);
+  hlo_computation **comps = pass_comp_post_order(p, &n);
   for (u32 k = 0; k < n; k++)   // asked before the first edit, while one answer serves all
     if (!hlo_is_fusion_comp(comps[k])) comps[kept++] = comps[k];
   hlo_instr **lead = HS_NEW_ARRAY(p->scratch, hlo_instr *, p->m->next_instr_id);

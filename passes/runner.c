@@ -28,24 +28,16 @@ hs_status pass_measure(const hlo_module *m, const pass_run_options *o, pass_tota
   return o && o->estimate ? o->estimate(o->estimate_arg, m, &out->seconds) : HS_GOOD;
 }
 
-// Generations by computation id, so that only what moved is verified.
-static u64 *generations(const hlo_module *m, hs_arena *a) {
-  u64 *g = HS_NEW_ARRAY(a, u64, m->next_comp_id + 1);
-  hlo_for_each_comp(c, m) g[c->id] = c->generation + 1;
-  return g;
-}
-
 // Passes append what they make; operands go before users again here.
-static void repair_touched(hlo_module *m, const u64 *before, u32 nbefore, hs_arena *a) {
-  hlo_for_each_comp(c, m)
-    if (c->id >= nbefore || before[c->id] != c->generation + 1) pass_repair_order(c, a);
+static void repair_touched(hlo_module *m, u64 before) {
+  hlo_for_each_comp(c, m) if (c->generation > before) hlo_put_in_order(c);
 }
 
-static hs_status verify_touched(const hlo_module *m, const u64 *before, u32 nbefore, const pass_run_options *o) {
+// Only what moved is verified.
+static hs_status verify_touched(const hlo_module *m, u64 before, const pass_run_options *o) {
   if (o->verify_all || HS_CHECKED) return hlo_verify(m, NULL);
   HS_VEC(const hlo_computation *) touched = {0};
-  hlo_for_each_comp(c, m)
-    if (c->id >= nbefore || before[c->id] != c->generation + 1) hs_vec_push(&touched, c);
+  hlo_for_each_comp(c, m) if (c->generation > before) hs_vec_push(&touched, c);
   hs_status s = hlo_verify_computations(m, (u32)touched.n, touched.v, NULL);
   hs_vec_free(&touched);
   return s;
@@ -83,15 +75,14 @@ hs_status pass_run(hlo_module *m, const pass_info *p, const pass_options *option
     return HS_GOOD;
   }
   hs_arena scratch = {0};
-  u32 ncomps = m->next_comp_id;
-  u64 *before = generations(m, &scratch), generation = m->generation;
+  u64 generation = m->generation;
   u64 hash = o->verify_all ? hlo_text_hash(m) : 0;
   size_t mark = hlo_journal_mark(m);
-  pass_ctx c = {.m = m, .options = options, .scratch = &scratch, .notes = o->notes, .asked = o->asked, .pass = p, .rewrite_limit = o->rewrite_limit};
+  pass_ctx c = {.m = m, .walks = o->walks ? o->walks : pass_walks_new(), .options = options, .scratch = &scratch, .notes = o->notes, .asked = o->asked, .pass = p, .rewrite_limit = o->rewrite_limit};
 
   u64 start = hs_now_ns();
   hs_status s = p->run(&c);
-  if (hs_ok(s) && m->generation != generation) repair_touched(m, before, ncomps, &scratch);
+  if (hs_ok(s) && m->generation != generation) repair_touched(m, generation);
   out->ms = (double)(hs_now_ns() - start) * 1e-6;
   out->rewrites = c.rewrites;
   out->changed = m->generation != generation;
@@ -102,10 +93,11 @@ hs_status pass_run(hlo_module *m, const pass_info *p, const pass_options *option
     else s = failed(p, m, mark, "changed the module without saying so", HS_GOOD);
   }
   if (hs_ok(s) && out->changed && (o->verify || o->verify_all)) {
-    s = verify_touched(m, before, ncomps, o);
+    s = verify_touched(m, generation, o);
     if (!hs_ok(s)) s = failed(p, m, mark, "left an invalid module", s);
   }
   hs_arena_free(&scratch);
+  if (!o->walks) pass_walks_free(c.walks);
   HS_TRY(s);
   if (o->measure && out->changed) HS_TRY(pass_measure(m, o, &out->after));
   else out->after = out->before;

@@ -109,19 +109,19 @@ hs_status pass_hlo_memory_scheduler(pass_ctx *c) {
   hlo_memory plain, listed;
   u32 n;
   hlo_computation **comps = ordered_comps(m, c->scratch, &n);
-  for (u32 k = 0; k < n; k++) apply(comps[k], hlo_post_order(comps[k], c->scratch));
+  for (u32 k = 0; k < n; k++) apply(comps[k], pass_post_order(c, comps[k]));
   mark_scheduled(m);
   HS_TRY(hlo_memory_estimate(m, false, &plain));
   u32 ids = m->next_instr_id;
   state st = {HS_NEW_ARRAY(c->scratch, u32, ids), HS_NEW_ARRAY(c->scratch, u32, ids), HS_NEW_ARRAY(c->scratch, u32, ids), HS_NEW_ARRAY(c->scratch, u32, ids)};
   for (u32 k = 0; k < n; k++) {
-    hlo_instr **order = list_schedule(comps[k], hlo_post_order(comps[k], c->scratch), &st, c->scratch);
+    hlo_instr **order = list_schedule(comps[k], pass_post_order(c, comps[k]), &st, c->scratch);
     if (order) apply(comps[k], order);
     HS_TRY(hs_poll());
   }
   HS_TRY(hlo_memory_estimate(m, false, &listed));
   if (listed.peak_bytes >= plain.peak_bytes)
-    for (u32 k = 0; k < n; k++) apply(comps[k], hlo_post_order(comps[k], c->scratch));
+    for (u32 k = 0; k < n; k++) apply(comps[k], pass_post_order(c, comps[k]));
   pass_note_done(c, m->entry->root, NULL, "peak %lld bytes (post order %lld, list %lld)", (long long)HS_MIN(plain.peak_bytes, listed.peak_bytes),
                  (long long)plain.peak_bytes, (long long)listed.peak_bytes);
   return HS_GOOD;

@@ -1,7 +1,7 @@
 // simplify_fp_conversions.c — a chain of floating-point conversions becomes one, as if every step had been exact. That
 // drops the rounding of the steps in between: it undoes the round trips that float normalization makes, and is asked for, not part of
 // the tuned pipeline.
-#include "passes/pass.h"
+#include "passes/walks.h"
 
 static bool float_convert(const hlo_instr *i) {
   return i->opcode == HLO_CONVERT && hlo_dtype_is_float(i->shape->dtype) && hlo_dtype_is_float(hlo_operand(i, 0)->shape->dtype);
@@ -9,11 +9,11 @@ static bool float_convert(const hlo_instr *i) {
 
 hs_status pass_simplify_fp_conversions(pass_ctx *p) {
   u32 n;
-  hlo_computation **comps = hlo_comp_post_order(p->m, p->scratch, &n);
+  hlo_computation **comps = pass_comp_post_order(p, &n);
   for (u32 k = 0; k < n; k++) {
     HS_TRY(hs_poll());
     u32 ni = comps[k]->ninstrs;
-    hlo_instr **order = hlo_post_order(comps[k], p->scratch);
+    hlo_instr **order = pass_post_order(p, comps[k]);
     for (u32 j = 0; j < ni; j++) {
       hlo_instr *i = order[j];
       if (i->dead || !float_convert(i) || !float_convert(hlo_operand(i, 0))) continue;

@@ -2,7 +2,7 @@
 // dimension numbers. For a dot, only a transpose that swaps the one free dimension with contracting ones and leaves the batch
 // dimensions alone is taken, since libraries multiply such operands at full speed; fold_batch=true takes any that
 // keeps the order of the free dimensions.
-#include "passes/pass.h"
+#include "passes/walks.h"
 
 static bool foldable(const hlo_instr *t, hlo_ints batch, hlo_ints con, bool fold_batch) {
   if (t->opcode != HLO_TRANSPOSE || t->ctrl_preds || t->nctrl_succs) return false;
@@ -85,12 +85,12 @@ static void fold_convolution(pass_ctx *p, hlo_instr *conv) {
 hs_status pass_transpose_folding(pass_ctx *p) {
   bool fold_batch = pass_option_bool(p, "fold_batch", false);
   u32 n;
-  hlo_computation **comps = hlo_comp_post_order(p->m, p->scratch, &n);
+  hlo_computation **comps = pass_comp_post_order(p, &n);
   for (u32 k = 0; k < n; k++) {
     if (hlo_is_fusion_comp(comps[k])) continue;
     HS_TRY(hs_poll());
     u32 ni = comps[k]->ninstrs;
-    hlo_instr **order = hlo_post_order(comps[k], p->scratch);
+    hlo_instr **order = pass_post_order(p, comps[k]);
     for (u32 j = 0; j < ni; j++) {
       if (order[j]->dead || order[j]->ctrl_preds) continue;
       if (order[j]->opcode == HLO_DOT) fold_dot(p, order[j], fold_batch);

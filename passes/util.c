@@ -9,59 +9,6 @@ static hlo_numbers number_list(const hlo_computation *c, hs_arena *a) {
   return hlo_number_instrs(c, n, v, a);
 }
 
-// ---- order ----------------------------------------------------------------------------------------------------------
-typedef struct frame { hlo_instr *i; u32 next; } frame;
-
-static hlo_instr *nth_before(const hlo_instr *i, u32 k) {
-  if (k < i->noperands) return hlo_operand(i, k);
-  return i->ctrl_preds->v[k - i->noperands];
-}
-
-// The usual case, found without a stack: every instruction comes after what it needs.
-static bool in_order(const hlo_numbers *at, const hlo_computation *c) {
-  u32 n = 0;
-  hlo_for_each_instr(i, c) {
-    u32 before = i->noperands + (i->ctrl_preds ? i->ctrl_preds->n : 0);
-    for (u32 k = 0; k < before; k++)
-      if (nth_before(i, k)->parent == c && hlo_number_of(at, nth_before(i, k)) >= n) return false;
-    n++;
-  }
-  return true;
-}
-
-void pass_repair_order(hlo_computation *c, hs_arena *a) {
-  hlo_numbers at = number_list(c, a);
-  if (in_order(&at, c)) return;
-  u8 *state = HS_NEW_ARRAY(a, u8, c->ninstrs + 1);   // 0 not placed, 1 being placed, 2 placed
-  HS_VEC(frame) stack = {0};
-  for (hlo_instr *i = c->first, *next; i; i = next) {
-    next = i->next;
-    u8 *mine = &state[hlo_number_of(&at, i)];
-    if (*mine == 2) continue;
-    hs_vec_push(&stack, ((frame){i, 0}));
-    *mine = 1;
-    while (stack.n) {
-      frame *f = &stack.v[stack.n - 1];
-      u32 n = f->i->noperands + (f->i->ctrl_preds ? f->i->ctrl_preds->n : 0);
-      while (f->next < n && (nth_before(f->i, f->next)->parent != c || state[hlo_number_of(&at, nth_before(f->i, f->next))])) f->next++;
-      if (f->next < n) {
-        hlo_instr *x = nth_before(f->i, f->next);
-        state[hlo_number_of(&at, x)] = 1;
-        hs_vec_push(&stack, ((frame){x, 0}));
-        continue;
-      }
-      hlo_instr *x = f->i;
-      state[hlo_number_of(&at, x)] = 2;
-      (void)hs_vec_pop(&stack);
-      if (x != i) {
-        if (x == next) next = x->next;
-        hlo_move_before(x, i);
-      }
-    }
-  }
-  hs_vec_free(&stack);
-}
-
 // ---- inlining -------------------------------------------------------------------------------------------------------
 hlo_instr *pass_inline_at(hlo_instr *site, const hlo_computation *body, hlo_instr *const *args, hs_arena *a) {
   hlo_instr **order = hlo_post_order(body, a), **made = HS_NEW_ARRAY(a, hlo_instr *, body->ninstrs + 1);
@@ -123,18 +70,6 @@ void pass_called_all(const hlo_instr *i, hs_arena *a, hlo_computation ***v, u32 
   *n = hlo_op_has(i->opcode, HLO_F_CALLS) ? hlo_called(i, NULL, 0) : 0;
   *v = *n ? HS_NEW_ARRAY(a, hlo_computation *, *n) : NULL;
   if (*n) hlo_called(i, *v, *n);
-}
-
-u32 *pass_caller_counts(const hlo_module *m, hs_arena *a) {
-  u32 *counts = HS_NEW_ARRAY(a, u32, m->next_comp_id + 2);
-  counts[0] = m->next_comp_id;
-  hlo_for_each_comp(c, m) hlo_for_each_call(i, c) {
-    hlo_computation **v;
-    u32 n;
-    pass_called_all(i, a, &v, &n);
-    for (u32 k = 0; k < n; k++) counts[1 + v[k]->id]++;
-  }
-  return counts;
 }
 
 pass_call_sites pass_find_sites(const hlo_module *m, hs_arena *a) {

@@ -3,11 +3,7 @@
 #ifndef PASS_UTIL_H
 #define PASS_UTIL_H
 
-#include "passes/pass.h"
-
-// Puts operands before users again, moving as few instructions as possible. The runner calls it for every computation
-// that a pass touched, so passes may append freely; a pass that relies on list order itself uses hlo_post_order.
-void pass_repair_order(hlo_computation *, hs_arena *);
+#include "passes/walks.h"
 
 // Copies body's instructions to just before `site`, parameter k standing for args[k]; returns the copy of the root
 // (args[k] itself when the root is parameter k).
@@ -19,10 +15,8 @@ hlo_instr *pass_inline_call(hlo_instr *call, const hlo_computation *body, hlo_in
 // or, without users, before what had to come after i. What had to come after i comes after what stands for it.
 void pass_relay_control(hlo_instr *i);
 
-// How many instructions call each computation (one that names it twice counts twice): element 0 is the number of ids
-// counted, element 1 + id the count.
-u32 *pass_caller_counts(const hlo_module *, hs_arena *);
 // The computation named by attribute `which`, cloned first when another instruction calls it too, so that it may be edited.
+// counts: pass_caller_counts.
 hlo_computation *pass_own_callee(hlo_instr *caller, hlo_attr_id which, u32 *counts);
 // The same for number `which` of the called computations (hlo_called's order), and the setter it uses.
 hlo_computation *pass_own_called(hlo_instr *, u32 which, u32 *counts, hs_arena *);

@@ -113,7 +113,7 @@ static hs_status hoist_loop(const motion *o, hlo_instr *w, u32 *counts) {
   if (trips >= 0 && trips <= 1) { pass_note_declined(c, w, NULL, "it runs %lld times", (long long)trips); return HS_GOOD; }
   if (runs_once(&l)) { pass_note_declined(c, w, NULL, "it runs at most once"); return HS_GOOD; }
   u32 n = l.body->ninstrs, nfound = 0;
-  hlo_instr **order = hlo_post_order(l.body, c->scratch), **found = HS_NEW_ARRAY(c->scratch, hlo_instr *, n + 1);
+  hlo_instr **order = pass_post_order(c, l.body), **found = HS_NEW_ARRAY(c->scratch, hlo_instr *, n + 1);
   hlo_numbers at = hlo_number_instrs(l.body, n, order, c->scratch);
   bool *invariant = HS_NEW_ARRAY(c->scratch, bool, n + 1);
   for (u32 t = 0; t < n; t++) {
@@ -157,8 +157,8 @@ static hs_status hoist_loop(const motion *o, hlo_instr *w, u32 *counts) {
 hs_status pass_while_loop_invariant_code_motion(pass_ctx *c) {
   motion o = {c, pass_option_bool(c, "hoist_constants", false), pass_option_bool(c, "hoist_reshapes", false), pass_option_bool(c, "hoist_other", true),
               pass_option_int(c, "hoist_size_inflation_ratio", -1)};
-  u32 n, *counts = pass_caller_counts(c->m, c->scratch);
-  hlo_computation **comps = hlo_comp_post_order(c->m, c->scratch, &n);
+  u32 n, *counts = pass_caller_counts(c);
+  hlo_computation **comps = pass_comp_post_order(c, &n);
   for (u32 k = 0; k < n; k++) {
     hlo_for_each_instr_safe(i, comps[k]) {
       if (i->opcode == HLO_WHILE) HS_TRY(hoist_loop(&o, i, counts));
@@ -169,9 +169,9 @@ hs_status pass_while_loop_invariant_code_motion(pass_ctx *c) {
 }
 
 hs_status pass_while_loop_constant_sinking(pass_ctx *c) {
-  u32 n, *counts = pass_caller_counts(c->m, c->scratch);
+  u32 n, *counts = pass_caller_counts(c);
   bool broadcasts = pass_option_bool(c, "sink_broadcast_of_constants", true), scalars = pass_option_bool(c, "sink_only_scalar_constants", false);
-  hlo_computation **comps = hlo_comp_post_order(c->m, c->scratch, &n);
+  hlo_computation **comps = pass_comp_post_order(c, &n);
   // Outer loops first: their constants reach the inner loops' initial values.
   for (u32 x = n; x-- > 0;) {
     hlo_for_each_instr_safe(w, comps[x]) {

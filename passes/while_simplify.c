@@ -131,7 +131,7 @@ static void read_from(reader *r, const hlo_instr *top, numbers *work) {
 }
 
 static reader reader_of(pass_ctx *c, const hlo_computation *x, bool *live) {
-  hlo_instr **order = hlo_post_order(x, c->scratch);
+  hlo_instr **order = pass_post_order(c, x);
   return (reader){x->params[0], hlo_number_instrs(x, x->ninstrs, order, c->scratch), live, HS_NEW_ARRAY(c->scratch, bool, x->ninstrs + 1)};
 }
 
@@ -342,7 +342,7 @@ static void simplify_loop(pass_ctx *c, hlo_instr *w, const while_options *o) {
 hs_status pass_simplify_while_loops(pass_ctx *c) {
   while_options o = {pass_option_bool(c, "simplify_compare_instrs", false), pass_option_bool(c, "merge_induction_variables", true),
                      pass_option_bool(c, "bypass_invariants", false)};
-  u32 *counts = pass_caller_counts(c->m, c->scratch);
+  u32 *counts = pass_caller_counts(c);
   u64 generation = c->m->generation;
   HS_VEC(hlo_instr *) whiles = {0};
   hlo_for_each_comp(x, c->m) hlo_for_each_instr(i, x) if (i->opcode == HLO_WHILE) hs_vec_push(&whiles, i);

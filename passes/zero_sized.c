@@ -8,7 +8,7 @@ static bool is_local_to_global(const hlo_instr *i) {
 }
 
 hs_status pass_zero_sized_hlo_elimination(pass_ctx *c) {
-  u32 *counts = pass_caller_counts(c->m, c->scratch);
+  u32 *counts = pass_caller_counts(c);
   hlo_for_each_comp(comp, c->m) {
     // The body of a fusion that went is nobody's, and stays as it is.
     if (hlo_is_fusion_comp(comp) || (comp != c->m->entry && !counts[1 + comp->id])) continue;

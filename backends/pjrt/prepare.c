@@ -196,7 +196,8 @@ static void dissolve_fusions(pjrt_ready *r) {
       }
   }
   for (again = true; again;) {
-    u32 *counts = pass_caller_counts(m, &r->arena);
+    hlo_call_list calls = hlo_find_calls(m, &r->arena);
+    u32 *counts = hlo_count_callers(m, &calls, &r->arena);
     again = false;
     for (hlo_computation *c = m->first, *next; c; c = next) {
       next = c->next;

@@ -1,0 +1,86 @@
+// walks.c — see walks.h.
+#include "passes/walks.h"
+
+typedef struct order { u64 generation; hlo_instr **v; } order;   // generation: the computation's, plus 1; 0: nothing known
+
+struct pass_walks {
+  u64 serial;                                // of the module that all this is about
+  u32 cap;
+  order *orders;                             // by computation id
+  u64 call_generation;                       // the module's when what follows was found, plus 1
+  hs_arena mem;                              // of what follows
+  hlo_call_list calls;
+  struct { hlo_computation **v; u32 n; } comps[2];   // [strict]; NULL: not asked for yet
+  u32 *counts;
+};
+
+pass_walks *pass_walks_new(void) { return hs_calloc(1, sizeof(pass_walks)); }
+
+static void forget(pass_walks *w) {
+  for (u32 k = 0; k < w->cap; k++) hs_free(w->orders[k].v);
+  hs_free(w->orders);
+  hs_arena_free(&w->mem);
+  *w = (pass_walks){0};
+}
+
+void pass_walks_free(pass_walks *w) {
+  if (w) forget(w);
+  hs_free(w);
+}
+
+static pass_walks *walks_of(pass_ctx *c) {
+  pass_walks *w = c->walks;
+  if (w->serial != c->m->serial) forget(w);
+  w->serial = c->m->serial;
+  if (w->cap >= c->m->next_comp_id) return w;
+  u32 cap = HS_MAX(w->cap * 2, c->m->next_comp_id);
+  w->orders = hs_realloc(w->orders, cap * sizeof *w->orders);
+  memset(w->orders + w->cap, 0, (cap - w->cap) * sizeof *w->orders);
+  w->cap = cap;
+  return w;
+}
+
+hlo_instr **pass_post_order(pass_ctx *c, const hlo_computation *comp) {
+  order *o = &walks_of(c)->orders[comp->id];
+  size_t bytes = comp->ninstrs * sizeof *o->v;
+  if (o->v && o->generation == comp->generation + 1) return hs_arena_dup(c->scratch, o->v, bytes);
+  hlo_instr **v = hlo_post_order(comp, c->scratch);
+  o->v = hs_realloc(o->v, bytes);
+  memcpy(o->v, v, bytes);
+  o->generation = comp->generation + 1;
+  return v;
+}
+
+// ---- calls ------------------------------------------------------------------------------------------------------------------
+static pass_walks *with_calls(pass_ctx *c) {
+  pass_walks *w = walks_of(c);
+  if (w->call_generation == c->m->call_generation + 1) return w;
+  hs_arena_free(&w->mem);
+  w->calls = hlo_find_calls(c->m, &w->mem);
+  w->comps[0].v = w->comps[1].v = NULL;
+  w->counts = NULL;
+  w->call_generation = c->m->call_generation + 1;
+  return w;
+}
+
+static hlo_computation **comps_of(pass_ctx *c, bool strict, u32 *n) {
+  pass_walks *w = with_calls(c);
+  if (!w->comps[strict].v) w->comps[strict].v = hlo_order_comps(c->m, &w->calls, strict, &w->mem, &w->comps[strict].n);
+  *n = w->comps[strict].n;
+  return hs_arena_dup(c->scratch, w->comps[strict].v, *n * sizeof(hlo_computation *));
+}
+
+hlo_computation **pass_comp_post_order(pass_ctx *c, u32 *n) { return comps_of(c, false, n); }
+hlo_computation **pass_comp_callees_first(pass_ctx *c, u32 *n) { return comps_of(c, true, n); }
+
+hlo_call_list pass_calls(pass_ctx *c) {
+  const hlo_call_list *l = &with_calls(c)->calls;
+  return (hlo_call_list){hs_arena_dup(c->scratch, l->first, c->m->next_comp_id * sizeof *l->first), hs_arena_dup(c->scratch, l->v, l->n * sizeof(hlo_instr *)), NULL, l->n};
+}
+
+u32 *pass_caller_counts(pass_ctx *c) {
+  pass_walks *w = with_calls(c);
+  size_t n = c->m->next_comp_id;
+  if (!w->counts) w->counts = hlo_count_callers(c->m, &w->calls, &w->mem);
+  return hs_arena_dup(c->scratch, w->counts, (n + 1) * sizeof *w->counts);
+}

@@ -1,0 +1,20 @@
+// walks.h — the orders that passes walk a module in, found once and kept while the module stands as it is.
+//
+// A pipeline runs a hundred passes, and most change little: an order of instructions holds until its computation is edited
+// (hlo_computation.generation), everything about calls until a call is (hlo_module.call_generation). What a pass gets is its
+// own copy in its scratch memory, so it may edit while it walks; asked again, the answer is that of the module as it is then.
+#ifndef PASS_WALKS_H
+#define PASS_WALKS_H
+
+#include "passes/pass.h"
+
+hlo_instr **pass_post_order(pass_ctx *, const hlo_computation *);              // hlo_post_order, ninstrs long
+hlo_computation **pass_comp_post_order(pass_ctx *, u32 *n);                    // hlo_comp_post_order
+hlo_computation **pass_comp_callees_first(pass_ctx *, u32 *n);                 // hlo_comp_callees_first
+hlo_call_list pass_calls(pass_ctx *);                                          // hlo_find_calls, without the callees
+u32 *pass_caller_counts(pass_ctx *);                                           // hlo_count_callers
+
+pass_walks *pass_walks_new(void);
+void pass_walks_free(pass_walks *);                                            // NULL is fine
+
+#endif
