@@ -41,19 +41,19 @@ struct hlo_instr {
   hlo_opcode opcode;
   u32 noperands;
   u32 nuses;
-  u32 nctrl_succs;                   // how many instructions name this one as control predecessor
-  bool dead;                         // removed from its computation
   u32 place;                         // its place among all that were put in order, as of the last time (hlo_put_in_order)
-  hlo_instr *prev, *next;            // in parent's list
+  bool dead;                         // removed from its computation
+  hlo_instr *next, *prev;            // in parent's list
   hlo_computation *parent;
-  hlo_use *first_use, *last_use;
-  const hlo_shape *shape;
   hlo_use *operands;                 // noperands slots
-  const hlo_attrs *attrs;
+  const hlo_shape *shape;
   const hlo_instr_list *ctrl_preds;  // NULL when none
+  hlo_use *first_use, *last_use;
+  const hlo_attrs *attrs;
   const char *name;                  // interned, without '%'
   const hlo_provenance *provenance;
   u32 source;                        // without a provenance: 1 + the one source id it stems from; 0 none
+  u32 nctrl_succs;                   // how many instructions name this one as control predecessor
 };
 _Static_assert(sizeof(hlo_instr) <= 128, "an instruction takes two lines of the cache");
 

@@ -57,7 +57,6 @@ static void edge_in(hlo_use *u, hlo_instr *def, hlo_use *before) {
   if (u->prev) u->prev->next = u; else def->first_use = u;
   if (before) before->prev = u; else def->last_use = u;
   def->parent->nunused -= def->nuses++ == 0;
-  u->user->parent->unsorted = true;
   touch(def->parent->module, def->parent);
 }
 
@@ -117,7 +116,7 @@ static void list_in(hlo_instr *i, hlo_instr *before) {
   i->prev = before ? before->prev : c->last;
   if (i->prev) i->prev->next = i; else c->first = i;
   if (before) before->prev = i; else c->last = i;
-  c->unsorted = true;
+  c->unsorted |= before != NULL;   // at the end it comes after all that it may need
   touch(c->module, c);
 }
 
@@ -210,11 +209,13 @@ void hlo_rec_edge_(hlo_module *m, hlo_use *u, hlo_instr *def) {
   hlo_use *stood_before = edge_out(u);
   push(m, (record){.kind = REC_EDGE, .where = u, .old = old, .prev = stood_before});
   edge_in(u, def, NULL);
+  u->user->parent->unsorted = true;
 }
 
 void hlo_rec_link_edge_(hlo_module *m, hlo_use *u) {
   push(m, (record){.kind = REC_LINK_EDGE, .where = u});
   edge_in(u, u->def, NULL);
+  u->user->parent->unsorted = true;
 }
 
 void hlo_rec_unlink_edge_(hlo_module *m, hlo_use *u) {
@@ -267,6 +268,7 @@ void hlo_journal_name_(hlo_module *m, void *node, u32 *count, u32 was) { push(m,
 // Applies one record to the present state and turns it into its inverse.
 static void swap_record(hlo_module *m, record *r) {
   m->generation++;
+  if (r->kind == REC_EDGE || r->kind == REC_LINK_EDGE || r->kind == REC_UNLINK_EDGE) ((hlo_use *)r->where)->user->parent->unsorted = true;
   switch (r->kind) {
   case REC_PTR: {
     void *now;

@@ -255,7 +255,7 @@ hs_status pass_constant_folding(pass_ctx *c) {
   hlo_for_each_comp(comp, c->m) {
     if (hlo_is_fusion_comp(comp)) continue;
     u32 n = comp->ninstrs;
-    hlo_instr **order = pass_post_order(c, comp);
+    hlo_instr **order = pass_any_order(c, comp);
     for (u32 k = 0; k < n; k++) {
       hlo_instr *i = order[k];
       if (!i->dead && static_size(i)) {

@@ -61,7 +61,7 @@ static hlo_instr *narrow(pass_ctx *c, hlo_instr *i) {
 hs_status pass_convert_operand_folding(pass_ctx *c) {
   hlo_for_each_comp(comp, c->m) {
     u32 n = comp->ninstrs;
-    hlo_instr **order = pass_post_order(c, comp);
+    hlo_instr **order = pass_any_order(c, comp);
     for (u32 t = 0; t < n; t++) {
       hlo_instr *i = order[t];
       if (i->opcode != HLO_DOT && i->opcode != HLO_CONVOLUTION) continue;

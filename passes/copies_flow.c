@@ -511,8 +511,8 @@ void cp_find_order(cp_flow *f) {
     spot(f, f->maker[v]);
     for (u32 u = f->first_use[v]; u != CP_NONE; u = f->uses.v[u].next) spot(f, f->uses.v[u].user);
   }
-  for (u32 c = 0; c < f->comps.n; c++)
-    if (f->caller[f->comps.v[c]->id]) spot(f, f->caller[f->comps.v[c]->id]);
+  for (u32 c = 0; c < f->comps.n; c++)   // callees come first
+    if (f->nspots[f->comps.v[c]->id] && f->caller[f->comps.v[c]->id]) spot(f, f->caller[f->comps.v[c]->id]);
   for (u32 c = 0; c < f->comps.n; c++) fill_rows(f, f->comps.v[c]);
 }
 

@@ -245,7 +245,7 @@ hs_status pass_float_normalization_bf16(pass_ctx *c) {
   set_apart(&z);
   for (u32 k = 0; k < n; k++) {
     if (order[k]->id < z.nskip && z.skip[order[k]->id]) continue;
-    hlo_instr **v = pass_post_order(c, order[k]);
+    hlo_instr **v = pass_any_order(c, order[k]);
     for (u32 j = 0, ni = order[k]->ninstrs; j < ni; j++)
       if (!v[j]->dead && !left_alone(v[j])) normalize(&z, v[j]);
   }

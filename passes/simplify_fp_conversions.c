@@ -13,7 +13,7 @@ hs_status pass_simplify_fp_conversions(pass_ctx *p) {
   for (u32 k = 0; k < n; k++) {
     HS_TRY(hs_poll());
     u32 ni = comps[k]->ninstrs;
-    hlo_instr **order = pass_post_order(p, comps[k]);
+    hlo_instr **order = pass_any_order(p, comps[k]);
     for (u32 j = 0; j < ni; j++) {
       hlo_instr *i = order[j];
       if (i->dead || !float_convert(i) || !float_convert(hlo_operand(i, 0))) continue;

@@ -24,7 +24,7 @@ hs_status pass_simplify_tuples(pass_ctx *c, bool skip_entry) {
   hlo_for_each_comp(comp, c->m) {
     if (skip_entry && comp == c->m->entry) continue;
     u32 n = comp->ninstrs;
-    hlo_instr **order = pass_post_order(c, comp);
+    hlo_instr **order = pass_any_order(c, comp);
     for (u32 k = 0; k < n; k++) {
       hlo_instr *i = order[k], *now = NULL;
       if (i->dead) continue;

@@ -51,6 +51,14 @@ hlo_instr **pass_post_order(pass_ctx *c, const hlo_computation *comp) {
   return v;
 }
 
+hlo_instr **pass_any_order(pass_ctx *c, const hlo_computation *comp) {
+  if (comp->unsorted) return pass_post_order(c, comp);
+  hlo_instr **v = hs_arena_alloc(c->scratch, comp->ninstrs * sizeof *v);
+  u32 n = 0;
+  hlo_for_each_instr(i, comp) v[n++] = i;
+  return v;
+}
+
 // ---- calls ------------------------------------------------------------------------------------------------------------------
 static pass_walks *with_calls(pass_ctx *c) {
   pass_walks *w = walks_of(c);
