@@ -107,7 +107,7 @@ static inline bool meaning_costs_at_most(const hlo_module *m, double most) {
 }
 
 // ---- one module, compared with what passes make of it ----------------------------------------------------------------------
-// A module, its inputs (seed 7) and what it computes from them; value NULL: not evaluated.
+// A module, its inputs and what it computes from them; value NULL: not evaluated.
 typedef struct meaning_side { const hlo_module *m; hlo_literal **args, *value; u32 nargs; } meaning_side;
 typedef struct meaning_of {
   double work;
@@ -124,11 +124,12 @@ static inline hs_status meaning_value(const meaning_side *x, const hlo_module *m
 }
 static inline bool meaning_not_covered(hs_status s) { return !hs_ok(s) && (s.err->code == HS_E_UNSUPPORTED || s.err->code == HS_E_INTERRUPTED); }
 
-// work: what may be evaluated, in operations; more than that makes no inputs either, which cost as much as their bytes.
-static inline void meaning_open(meaning_of *x, const hlo_module *m, double work) {
+// work: what may be evaluated, in operations; more than that makes no inputs either, which cost as much as their bytes. Inputs are
+// those of the text (hlo_inputs_formula), or random ones of seed 7 where it is NULL.
+static inline void meaning_open(meaning_of *x, const hlo_module *m, const char *inputs, double work) {
   *x = (meaning_of){.work = work, .narrow.m = m};
   if (!meaning_costs_at_most(m, work)) { x->looked_wide = true; return; }
-  hs_status s = hlo_inputs_random(m->ctx, m, 7, &x->narrow.args, &x->narrow.nargs);
+  hs_status s = inputs ? hlo_inputs_formula(m->ctx, m, inputs, strlen(inputs), &x->narrow.args, &x->narrow.nargs) : hlo_inputs_random(m->ctx, m, 7, &x->narrow.args, &x->narrow.nargs);
   if (hs_ok(s) && !meaning_unsettled(m)) s = meaning_value(&x->narrow, m, &x->narrow.value);
   if (!hs_ok(s)) x->looked_wide = true;
   hs_status_drop(s);
@@ -172,11 +173,15 @@ static inline bool meaning_within_reach(const hlo_literal *a, const hlo_literal 
   return apart <= length / 4;
 }
 
-// Does m, made of the module, mean the same? *why says where it does not, or why it is not evaluated.
-static inline meaning meaning_still(meaning_of *x, const hlo_module *m, hs_status *why) {
+// A pass whose purpose is to leave out roundings to narrow types: that it means the same shows in wide arithmetic only.
+static inline bool meaning_rounds_less(const char *passes) { return strstr(passes, "simplify-fp-conversions") != NULL; }
+
+// Does m, made of the module by these passes, mean the same? *why says where it does not.
+static inline meaning meaning_still(meaning_of *x, const hlo_module *m, const char *passes, hs_status *why) {
   *why = HS_GOOD;
   hlo_literal *y = NULL;
-  if (x->narrow.value) {
+  bool narrow = x->narrow.value && !(meaning_rounds_less(passes) && widen_has_narrow(x->narrow.m));
+  if (narrow) {
     hs_status s = meaning_value(&x->narrow, m, &y);
     if (meaning_not_covered(s)) return hs_status_drop(s), NOT_EVALUATED;
     if (hs_ok(s)) s = hlo_compare(x->narrow.value, y, meaning_tolerance(x->narrow.m));
@@ -188,25 +193,25 @@ static inline meaning meaning_still(meaning_of *x, const hlo_module *m, hs_statu
   }
   const meaning_side *w = meaning_wide(x);
   hlo_module *wide = w ? widen_module(m) : NULL;
-  if (!wide) return x->narrow.value ? MEANS_OTHER : NOT_EVALUATED;
+  if (!wide) return narrow ? MEANS_OTHER : NOT_EVALUATED;
   y = NULL;
   hs_status s = meaning_value(w, wide, &y);
   bool evaluated = !meaning_not_covered(s);
   if (hs_ok(s)) s = hlo_compare(w->value, y, meaning_tolerance(w->m));
   hlo_literal_unref(y);
   hlo_module_free(wide);
-  if (!hs_ok(s) && !x->narrow.value && evaluated) return *why = s, MEANS_OTHER;
-  if (!hs_ok(s)) return hs_status_drop(s), x->narrow.value ? MEANS_OTHER : NOT_EVALUATED;
+  if (!hs_ok(s) && !narrow && evaluated) return *why = s, MEANS_OTHER;
+  if (!hs_ok(s)) return hs_status_drop(s), narrow ? MEANS_OTHER : NOT_EVALUATED;
   hs_status_drop(*why);
   *why = HS_GOOD;
   return MEANS_SAME;
 }
 
-static inline meaning meaning_compare(const hlo_module *before, const hlo_module *after, FILE *out) {
+static inline meaning meaning_compare(const hlo_module *before, const hlo_module *after, const char *passes, FILE *out) {
   meaning_of x;
   hs_status why = HS_GOOD;
-  meaning_open(&x, before, MEANING_WORK);
-  meaning r = meaning_costs_at_most(after, MEANING_WORK) ? meaning_still(&x, after, &why) : NOT_EVALUATED;
+  meaning_open(&x, before, NULL, MEANING_WORK);
+  meaning r = meaning_costs_at_most(after, MEANING_WORK) ? meaning_still(&x, after, passes, &why) : NOT_EVALUATED;
   if (r == MEANS_OTHER) drv_status(out, "means something else", why);
   meaning_close(&x);
   return r;

@@ -4,11 +4,11 @@
 //
 // Over the files (of a folder: all .hlo that are not XLA's output) and COUNT random modules (tests/random): for every module,
 // every pass (in each of its modes) and every named pipeline: a copy of the module goes through it with everything verified and
-// its claim of a change held against the text; when the text changed, the result is evaluated on the inputs of the original and
-// compared, random modules by the tolerance that the generator worked out for each result (none for integers and data
-// movement). A pass that help.def says runs ONCE must find nothing to do on its own output. Modules that are too much work to
-// evaluate (--work, 2e8 operations), or that the evaluator does not cover, are still run and verified, and counted as not
-// evaluated; files that are not valid modules to begin with are counted and left out.
+// its claim of a change held against the text; when the text changed, the result is evaluated on the inputs of the original
+// (NAME.args beside NAME.hlo, else random ones) and compared, random modules by the tolerance that the generator worked out
+// for each result (none for integers and data movement). A pass that help.def says runs ONCE must find nothing to do on its own
+// output. Modules that are too much work to evaluate (--work, 2e8 operations), or that the evaluator does not cover, are still run
+// and verified, and counted as not evaluated; files that are not valid modules to begin with are counted and left out.
 //
 // A failure of a random module is named by seed and pass; with --save the module, cut down to the result that is wrong, is
 // written to DIR/SEED.PASS.hlo.
@@ -115,7 +115,7 @@ static void save(const subject *s, const char *text, i64 output) {
 static bool still_means(subject *s, const hlo_module *m, const char *text) {
   if (!s->generated) {
     hs_status why;
-    meaning r = meaning_still(&s->meaning, m, &why);
+    meaning r = meaning_still(&s->meaning, m, text, &why);
     if (r == NOT_EVALUATED) s->n.unevaluated++;
     if (r == MEANS_OTHER) say_failure(s, text, "means something else", why);
     return r != MEANS_OTHER;
@@ -189,7 +189,10 @@ static void check_file(subject *s) {
   hs_status st = hlo_load_file(ctx, s->name, NULL, &s->m);
   if (hs_ok(st)) st = hlo_verify(s->m, NULL);
   if (hs_ok(st)) {
-    meaning_open(&s->meaning, s->m, s->r->work);
+    char *path = hs_format("%.*s.args", (int)strlen(s->name) - 4, s->name), *inputs = drv_read(path, NULL);
+    meaning_open(&s->meaning, s->m, inputs, s->r->work);
+    hs_free(path);
+    hs_free(inputs);
     check_all(s);
   } else {
     hs_status_drop(st);

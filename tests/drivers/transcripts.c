@@ -131,7 +131,7 @@ static int one(void *arg, u32 k, FILE *out) {
   s = run_text(m, text);
   if (!hs_ok(s)) return drv_status(out, "pass failed", s), 1;
   u64 now = hlo_fingerprint(m), then = hlo_fingerprint(before);
-  meaning same = meaning_compare(before, m, out);
+  meaning same = meaning_compare(before, m, text, out);
   if (same == MEANS_OTHER) return 1;
   s = run_text(m, "dce");
   if (hs_ok(s)) s = run_text(want, "dce");
