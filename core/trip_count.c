@@ -39,14 +39,36 @@ static seen resolve(seen s) {
   return s;
 }
 
-static bool scalar_value(seen s, i64 *out) {
+typedef __int128 wide;
+
+// Whether the type holds the value.
+static bool holds(hlo_dtype t, wide v) {
+  int bits = hlo_dtype_bits(t);
+  if (hlo_dtype_is_unsigned(t)) return v >= 0 && v <= INT64_MAX && (bits >= 63 || v < ((wide)1 << bits));
+  return v >= -((wide)1 << (bits - 1)) && v < ((wide)1 << (bits - 1));
+}
+
+// An integer that constants say, by themselves or by a sum, a product or a conversion of them that does not wrap.
+static bool folded_value(seen s, i64 *out, int depth) {
   s = resolve(s);
-  const hlo_literal *l = s.i->opcode == HLO_CONSTANT ? hlo_constant_value(s.i) : NULL;
-  if (!l || l->elided || l->shape->elements != 1) return false;
-  if (!hlo_dtype_is_integer(l->shape->dtype) && l->shape->dtype != HLO_PRED) return false;
-  *out = hlo_literal_i64(l, 0);
+  hlo_opcode op = s.i->opcode;
+  const hlo_literal *l = op == HLO_CONSTANT ? hlo_constant_value(s.i) : NULL;
+  if (l) {
+    if (l->elided || l->shape->elements != 1 || (!hlo_dtype_is_integer(l->shape->dtype) && l->shape->dtype != HLO_PRED)) return false;
+    *out = hlo_literal_i64(l, 0);
+    return true;
+  }
+  bool two = op == HLO_ADD || op == HLO_SUBTRACT || op == HLO_MULTIPLY, one = op == HLO_CONVERT || op == HLO_NEGATE || op == HLO_BROADCAST || op == HLO_RESHAPE;
+  if ((!one && !two) || depth == 0 || s.i->shape->elements != 1 || !hlo_dtype_is_integer(s.i->shape->dtype)) return false;
+  i64 a, b = 0;
+  if (!folded_value((seen){hlo_operand(s.i, 0), s.caller}, &a, depth - 1) || (two && !folded_value((seen){hlo_operand(s.i, 1), s.caller}, &b, depth - 1))) return false;
+  wide v = op == HLO_ADD ? (wide)a + b : op == HLO_SUBTRACT ? (wide)a - b : op == HLO_MULTIPLY ? (wide)a * b : op == HLO_NEGATE ? -(wide)a : a;
+  if (!holds(s.i->shape->dtype, v)) return false;
+  *out = (i64)v;
   return true;
 }
+
+static bool scalar_value(seen s, i64 *out) { return folded_value(s, out, 8); }
 
 // Element number of the state that `s` reads directly, or -1.
 static i64 state_element(seen s, const hlo_computation *loop) {
@@ -90,8 +112,6 @@ static i64 annotated(const hlo_instr *w) {
   return any ? n : -1;
 }
 
-typedef __int128 wide;
-
 static i64 count(i64 init, i64 limit, i64 step, i64 direction) {
   wide d = (wide)limit - init, s = step, n = -1;
   switch (direction) {
@@ -108,9 +128,7 @@ static i64 count(i64 init, i64 limit, i64 step, i64 direction) {
 // The last value compared must not have wrapped around in the counter's own type.
 static bool fits(hlo_dtype t, i64 init, i64 step, i64 n) {
   wide last = (wide)init + (wide)step * n;
-  int bits = hlo_dtype_bits(t);
-  if (hlo_dtype_is_unsigned(t)) return last >= 0 && (bits >= 63 || last < ((wide)1 << bits));
-  return last >= -((wide)1 << (bits - 1)) && last < ((wide)1 << (bits - 1));
+  return hlo_dtype_is_unsigned(t) && hlo_dtype_bits(t) >= 63 ? last >= 0 : holds(t, last);
 }
 
 i64 hlo_trip_count_pattern(const hlo_instr *w, i64 *element, i64 *start, i64 *stride) {

@@ -13,10 +13,7 @@ bool pass_loop_of(pass_ctx *c, hlo_instr *w, pass_loop *out) {
   if (hlo_operand(w, 0)->shape->logical != state || out->body->params[0]->shape->logical != state || out->cond->params[0]->shape->logical != state ||
       out->body->root->shape->logical != state)
     return false;
-  if (w->ctrl_preds || w->nctrl_succs) {
-    pass_note_declined(c, w, NULL, "it has control dependencies");
-    return false;
-  }
+  out->held = w->ctrl_preds || w->nctrl_succs;
   out->n = w->shape->nelems;
   hlo_instr *in = hlo_operand(w, 0);
   out->in = in->opcode == HLO_TUPLE ? in : NULL;
@@ -102,11 +99,17 @@ hlo_instr *pass_loop_initial(pass_loop *l, hs_arena *a) {
   return l->in = hlo_add_tuple(l->w->parent, l->n, elems);
 }
 
+// A sharding of the old state has an entry for each of its elements.
+static void set_state_shape(hlo_instr *i, const hlo_shape *s) {
+  if (i->shape->logical != s->logical && hlo_attr_get(i, HLO_ATTR_SHARDING)) hlo_remove_attr(i, HLO_ATTR_SHARDING);
+  hlo_set_shape(i, s);
+}
+
 void pass_loop_set_state(pass_loop *l, hlo_instr *in) {
   hlo_set_operand(l->w, 0, in);
-  hlo_set_shape(l->w, in->shape);
-  hlo_set_shape(l->body->params[0], in->shape);
-  hlo_set_shape(l->cond->params[0], in->shape);
+  set_state_shape(l->w, in->shape);
+  set_state_shape(l->body->params[0], in->shape);
+  set_state_shape(l->cond->params[0], in->shape);
   l->in = in;
   l->n = in->shape->nelems;
 }

@@ -9,9 +9,10 @@ typedef struct pass_loop {
   hlo_computation *body, *cond;
   hlo_instr *in;                     // the tuple that it starts from; NULL when that is not a tuple instruction
   u32 n;                             // state elements
+  bool held;                         // control edges tie the instruction to others: another may not take its place
 } pass_loop;
 
-// False (with a note) when the loop's state is not a tuple, or the loop is tied to others by control edges.
+// False (with a note) when the loop's state is not a tuple.
 bool pass_loop_of(pass_ctx *, hlo_instr *w, pass_loop *out);
 // Makes body and condition this loop's own (cloned when another instruction calls them).
 void pass_loop_own(pass_loop *, u32 *counts);

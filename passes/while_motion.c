@@ -6,8 +6,7 @@
 //   them. Options: hoist_constants, hoist_reshapes, hoist_other, hoist_size_inflation_ratio (percent).
 // while-loop-constant-sinking (xla/service/while_loop_constant_sinking.cc): an invariant element that starts as a constant
 //   (or a broadcast of one) is replaced by that constant inside the loop, where other passes can use it.
-#include "core/eval.h"
-#include "passes/loops.h"
+#include "passes/while_state.h"
 
 typedef struct motion { pass_ctx *c; bool constants, reshapes, others; i64 inflation; } motion;
 
@@ -30,9 +29,8 @@ static bool worth_hoisting_alone(const motion *o, const hlo_instr *i) {
 }
 
 static bool may_move(const motion *o, const hlo_instr *i) {
-  if (!o->others && i->opcode != HLO_CONSTANT && i->opcode != HLO_RESHAPE) return i->opcode == HLO_GET_TUPLE_ELEMENT;
-  return i->opcode != HLO_PARAMETER && !i->ctrl_preds && !i->nctrl_succs && !hlo_op_has(i->opcode, HLO_F_ASYNC) && !hlo_has_side_effect(i) &&
-         i->opcode != HLO_PARTITION_ID && i->opcode != HLO_OPT_BARRIER && i->opcode != HLO_AFTER_ALL;
+  if (!o->others && i->opcode != HLO_CONSTANT && i->opcode != HLO_RESHAPE) return false;
+  return i->opcode != HLO_PARAMETER && !i->ctrl_preds && !i->nctrl_succs && !hlo_op_has(i->opcode, HLO_F_ASYNC) && !hlo_has_side_effect(i) && i->opcode != HLO_AFTER_ALL;
 }
 
 // Annotations that must stay where they are, and the loop with them.
@@ -82,26 +80,13 @@ static hlo_instr *hoist(mover *m, hlo_instr *top) {
   return *copy_of(m, top);
 }
 
-// Whether the condition is false once the body has run: it compares one element of the state, which the body sets to a
-// constant, with another constant.
-static bool runs_once(const pass_loop *l) {
-  const hlo_instr *r = l->cond->root;
-  if (r->opcode != HLO_COMPARE || !hlo_shape_is_scalar(r->shape)) return false;
-  hlo_literal *v[2] = {NULL, NULL}, *out = NULL;
-  for (u32 k = 0; k < 2; k++) {
-    const hlo_instr *o = hlo_operand(r, k);
-    if (o->opcode == HLO_GET_TUPLE_ELEMENT && hlo_operand(o, 0) == l->cond->params[0]) o = hlo_operand(l->body->root, (u32)hlo_attr_int(o, HLO_ATTR_INDEX, 0));
-    if (o->opcode != HLO_CONSTANT || hlo_literal_has_elided(hlo_constant_value(o))) return false;
-    v[k] = (hlo_literal *)hlo_constant_value(o);
-  }
-  hs_status s = hlo_eval_instr(r, 2, v, NULL, &out);
-  if (!hs_ok(s)) return hs_status_drop(s), false;
-  bool again = hlo_literal_i64(out, 0) != 0;
-  hlo_literal_unref(out);
-  return !again;
-}
-
 static bool stays_put(const hlo_instr *w) { return pass_frontend(w, "_xla_disable_loop_instr_hoisting") != NULL; }
+
+static bool has_invariant(const pass_loop *l) {
+  for (u32 k = 0; k < l->n; k++)
+    if (hlo_shape_is_array(l->w->shape->elems[k]) && pass_loop_invariant(l, k)) return true;
+  return false;
+}
 
 static hs_status hoist_loop(const motion *o, hlo_instr *w, u32 *counts) {
   pass_ctx *c = o->c;
@@ -109,9 +94,10 @@ static hs_status hoist_loop(const motion *o, hlo_instr *w, u32 *counts) {
   if (!pass_loop_of(c, w, &l)) return HS_GOOD;
   if (l.body->root->opcode != HLO_TUPLE) { pass_note_declined(c, w, NULL, "its body does not end in a tuple"); return HS_GOOD; }
   if (stays_put(w) || holds_still(l.body)) { pass_note_declined(c, w, NULL, "its attributes or annotations say that its instructions stay"); return HS_GOOD; }
-  i64 trips = hlo_trip_count(w);
+  if (!o->constants && !has_invariant(&l)) { pass_note_declined(c, w, NULL, "every element of its state changes"); return HS_GOOD; }
+  i64 trips = HS_MAX(hlo_trip_count(w), pass_loop_trips(w, 1, c->scratch));
   if (trips >= 0 && trips <= 1) { pass_note_declined(c, w, NULL, "it runs %lld times", (long long)trips); return HS_GOOD; }
-  if (runs_once(&l)) { pass_note_declined(c, w, NULL, "it runs at most once"); return HS_GOOD; }
+  if (pass_loop_runs_once(&l)) { pass_note_declined(c, w, NULL, "it runs at most once"); return HS_GOOD; }
   u32 n = l.body->ninstrs, nfound = 0;
   hlo_instr **order = pass_post_order(c, l.body), **found = HS_NEW_ARRAY(c->scratch, hlo_instr *, n + 1);
   hlo_numbers at = hlo_number_instrs(l.body, n, order, c->scratch);

@@ -1,4 +1,4 @@
-// while_simplify.c — smaller loops (xla/service/while_loop_simplifier.cc, while_loop_trip_count_annotator.cc).
+// while_simplify.c — smaller loops (xla/service/while_loop_simplifier.cc).
 //
 // simplify-while-loops does, for each loop whose body and condition nothing else calls, the first of these that applies:
 //   1. state elements that start and go on alike are one;              2. nested tuples in the state become flat;
@@ -8,9 +8,6 @@
 //      that runs once its body;                                        7. counters become one (while_state.c).
 // The others wait for the next run, as in XLA, so that a pipeline's fixpoint sees each of them. Loops that XLA's frontend
 // attributes or control edges pin down are left alone.
-// while-loop-trip-count-annotator: writes how often a loop runs into backend_config, as XLA does, from its pattern or by
-// trying up to 128 trips; what reads a counter after its loop reads the number that it ends with.
-#include "core/eval.h"
 #include "passes/while_state.h"
 
 // ---- what may be touched ------------------------------------------------------------------------------------------------
@@ -35,64 +32,9 @@ static bool by_elements(const pass_loop *l) {
 }
 
 // ---- zero and one trips -----------------------------------------------------------------------------------------------
-// The value of `i`, which computes with constants and element k of the state (`at`) alone; NULL when it does not.
-static hlo_literal *value_at(const hlo_instr *i, const hlo_instr *state, u32 k, hlo_literal *at) {
-  hlo_literal *ops[4], *out = NULL;
-  if (i->noperands > HS_COUNT(ops) || !i->noperands || !hlo_shape_is_array(i->shape) || hlo_op_has(i->opcode, HLO_F_CALLS) || hlo_has_side_effect(i)) return NULL;
-  for (u32 o = 0; o < i->noperands; o++) {
-    const hlo_instr *x = hlo_operand(i, o);
-    bool element = x->opcode == HLO_GET_TUPLE_ELEMENT && hlo_operand(x, 0) == state && hlo_attr_int(x, HLO_ATTR_INDEX, -1) == (i64)k;
-    if (!element && (x->opcode != HLO_CONSTANT || hlo_literal_has_elided(hlo_constant_value(x)))) return NULL;
-    ops[o] = element ? at : (hlo_literal *)hlo_constant_value(x);
-  }
-  hs_status s = hlo_eval_instr(i, i->noperands, ops, NULL, &out);
-  if (!hs_ok(s)) hs_status_drop(s);
-  return hs_ok(s) ? out : NULL;
-}
-
-// The one element of the state that `i` reads, with nothing but constants beside it; -1 when it reads others.
-static i64 element_read(const hlo_instr *i, const hlo_instr *state) {
-  i64 k = -1;
-  for (u32 o = 0; o < i->noperands; o++) {
-    const hlo_instr *x = hlo_operand(i, o);
-    if (x->opcode == HLO_CONSTANT) continue;
-    i64 e = x->opcode == HLO_GET_TUPLE_ELEMENT && hlo_operand(x, 0) == state ? hlo_attr_int(x, HLO_ATTR_INDEX, -1) : -1;
-    if (e < 0 || (k >= 0 && e != k)) return -1;
-    k = e;
-  }
-  return k;
-}
-
-// The element that the condition tests and that the body computes from itself alone; -1 when there is none.
-static i64 counter_element(const hlo_computation *cond, const hlo_computation *body) {
-  i64 k = cond->nparams == 1 && body->nparams == 1 ? element_read(cond->root, cond->params[0]) : -1;
-  if (k < 0 || body->root->opcode != HLO_TUPLE || (u64)k >= body->root->noperands) return -1;
-  return element_read(hlo_operand(body->root, (u32)k), body->params[0]) == k ? k : -1;
-}
-
-// How often the loop runs, put to the test with the values that its counter has; -1 when that is not known after `most` trips.
-static i64 tried_trips(const hlo_instr *w, i64 most) {
-  const hlo_computation *cond = hlo_attr_comp(w, HLO_ATTR_CONDITION), *body = hlo_attr_comp(w, HLO_ATTR_BODY);
-  const hlo_instr *in = hlo_operand(w, 0);
-  i64 k = counter_element(cond, body), trips = -1;
-  if (k < 0 || in->opcode != HLO_TUPLE || (u64)k >= in->noperands || hlo_operand(in, (u32)k)->opcode != HLO_CONSTANT) return -1;
-  hlo_literal *at = hlo_literal_ref(hlo_constant_value(hlo_operand(in, (u32)k)));
-  for (i64 n = 0; at && n <= most && trips < 0; n++) {
-    hlo_literal *go = hlo_literal_has_elided(at) ? NULL : value_at(cond->root, cond->params[0], (u32)k, at);
-    hlo_literal *next = go && hlo_literal_i64(go, 0) ? value_at(hlo_operand(body->root, (u32)k), body->params[0], (u32)k, at) : NULL;
-    if (go && !hlo_literal_i64(go, 0)) trips = n;
-    hlo_literal_unref(go);
-    hlo_literal_unref(at);
-    at = next;
-  }
-  hlo_literal_unref(at);
-  return trips;
-}
-
 static bool unroll_trivial(pass_ctx *c, const pass_loop *l) {
   hlo_instr *w = l->w;
-  i64 trips = hlo_trip_count_pattern(w, NULL, NULL, NULL);
-  if (trips < 0) trips = tried_trips(w, 1);
+  i64 trips = pass_loop_trips(w, 1, c->scratch);
   if (trips != 0 && trips != 1) return false;
   hlo_for_each_instr(i, l->cond) if (hlo_has_side_effect(i)) { pass_note_declined(c, w, i, "its condition has a side effect"); return false; }
   if (trips == 1 && pass_frontend_true(w, "skip-simplify-while-loops_trip-count-one")) return false;
@@ -186,7 +128,7 @@ static bool drop_dead_elements(pass_ctx *c, pass_loop *l) {
   if (!by_elements(l)) { pass_note_declined(c, l->w, NULL, "its state is read as a whole"); return false; }
   bool *live = HS_NEW_ARRAY(c->scratch, bool, l->n + 1);
   u32 n = find_live(c, l, live);
-  if (n == l->n || n == 0 || !pass_may_rewrite(c)) return false;
+  if (n == l->n || !pass_may_rewrite(c)) return false;
   pass_note_done(c, l->w, NULL, "%u of %u state elements dropped", l->n - n, l->n);
   pass_read_by_element(l->w, c->scratch);
   bypass_invariants(c, l, live);
@@ -327,14 +269,14 @@ static void simplify_loop(pass_ctx *c, hlo_instr *w, const while_options *o) {
   pass_loop l;
   if (!pass_loop_of(c, w, &l)) return;
   if (o->bypass) bypass_invariants(c, &l, NULL);
-  bool fixed = has_control(l.body) || has_control(l.cond);
-  if (fixed) pass_note_declined(c, w, NULL, "control edges hold what reads its state");
+  bool fixed = l.held || has_control(l.body) || has_control(l.cond);
+  if (fixed) pass_note_declined(c, w, NULL, l.held ? "it has control dependencies" : "control edges hold what reads its state");
   if (!fixed && (merge_repeated(c, &l) || pass_loop_flatten(c, &l) || drop_dead_elements(c, &l) || drop_constant_elements(c, &l))) return;
   if (o->compare && drop_comparison(c, &l)) return;
   if (computation_has(l.body, is_transfer) || computation_has(l.cond, is_transfer)) { pass_note_declined(c, w, NULL, "it sends or receives"); return; }
   bool domains = computation_has(l.body, is_domain) || computation_has(l.cond, is_domain);
   propagate_constants(c, &l);
-  if (unroll_trivial(c, &l) || !o->merge) return;
+  if (l.held || unroll_trivial(c, &l) || !o->merge) return;
   if (domains) { pass_note_declined(c, w, NULL, "its state goes through a domain"); return; }
   if (!fixed) pass_loop_merge_counters(c, &l);
 }
@@ -360,60 +302,4 @@ hs_status pass_simplify_while_loops(pass_ctx *c) {
   hs_vec_free(&whiles);
   HS_TRY(s);
   return generation != c->m->generation ? pass_remove_unused(c) : HS_GOOD;
-}
-
-// ---- annotation ---------------------------------------------------------------------------------------------------------
-typedef struct counted { i64 element, trips, start, step; bool range; } counted;   // range: start and step are as in a counted loop, upwards from 0 or more
-
-static counted count_loop(const hlo_instr *w) {
-  enum { MOST_TRIED = 128 };
-  counted c = {.element = -1};
-  c.trips = hlo_trip_count_pattern(w, &c.element, &c.start, &c.step);
-  i64 last;
-  c.range = c.trips > 0 && c.start >= 0 && c.step > 0 && hs_mul_ok(c.step, c.trips, &last) && hs_add_ok(c.start, last, &last);
-  if (c.element < 0) c.element = counter_element(hlo_attr_comp(w, HLO_ATTR_CONDITION), hlo_attr_comp(w, HLO_ATTR_BODY));
-  if (c.element >= 0 && c.trips < 0) c.trips = tried_trips(w, MOST_TRIED);
-  return c;
-}
-
-// Users of the counter after the loop read the value that it ends with.
-static void forward_counter(pass_ctx *c, hlo_instr *w, const counted *n) {
-  for (hlo_use *u = w->first_use, *next; u; u = next) {
-    next = u->next;
-    hlo_instr *g = u->user;
-    if (g->opcode != HLO_GET_TUPLE_ELEMENT || hlo_attr_int(g, HLO_ATTR_INDEX, -1) != n->element || !hlo_shape_is_scalar(g->shape) || (!g->nuses && !hlo_is_root(g))) continue;
-    if (!pass_may_rewrite(c)) return;
-    pass_note_done(c, g, w, "ends as %lld", (long long)(n->start + n->step * n->trips));
-    hlo_replace_uses(g, hlo_build_scalar_i64(g->parent, g->shape->dtype, n->start + n->step * n->trips));
-  }
-}
-
-static void annotate(pass_ctx *c, hlo_instr *w, const counted *n) {
-  hs_buf b = {0};
-  hs_buf_puts(&b, "{");
-  if (n->trips >= 0) hs_buf_printf(&b, "\"known_trip_count\":{\"n\":\"%lld\"},", (long long)n->trips);
-  if (n->range) hs_buf_printf(&b, "\"known_init_step\":{\"init\":\"%lld\",\"step\":\"%lld\"},", (long long)n->start, (long long)n->step);
-  hs_buf_printf(&b, "\"known_induction_variable\":{\"tuple_index\":\"%lld\"}}", (long long)n->element);
-  const hlo_backend_config *old = hlo_attr_ptr(w, HLO_ATTR_BACKEND_CONFIG);
-  if ((!old || !hs_str_eq(old->text, (hs_str){b.p, b.n})) && pass_may_rewrite(c)) {
-    pass_note_done(c, w, NULL, n->trips < 0 ? "counts by element %lld" : "runs %lld times", (long long)(n->trips < 0 ? n->element : n->trips));
-    hlo_backend_config *now = HS_NEW(&c->m->arena, hlo_backend_config);
-    *now = (hlo_backend_config){{hs_arena_strndup(&c->m->arena, b.p, b.n), b.n}, true};
-    hlo_set_attr_ptr(w, HLO_ATTR_BACKEND_CONFIG, now);
-  }
-  hs_buf_free(&b);
-}
-
-hs_status pass_while_loop_trip_count_annotator(pass_ctx *c) {
-  hlo_for_each_comp(comp, c->m) {
-    hlo_for_each_instr(w, comp) {
-      if (w->opcode != HLO_WHILE) continue;
-      counted n = count_loop(w);
-      if (n.element < 0) { pass_note_declined(c, w, NULL, "its trip count depends on data"); continue; }
-      if (n.range && !pass_loop_is_pinned(w)) forward_counter(c, w, &n);
-      annotate(c, w, &n);
-      HS_TRY(hs_poll());
-    }
-  }
-  return HS_GOOD;
 }

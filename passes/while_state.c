@@ -99,14 +99,13 @@ bool pass_loop_flatten(pass_ctx *c, pass_loop *l) {
   hlo_remove_attr(now, HLO_ATTR_ORIGIN);
   if (origin) hlo_set_attr_ptr(now, HLO_ATTR_ORIGIN, origin);
   if (first) hlo_set_attr_ptr(in, HLO_ATTR_ORIGIN, first);
-  hlo_set_shape(l->body->params[0], in->shape);
-  hlo_set_shape(l->cond->params[0], in->shape);
+  l->w = now;
+  pass_loop_set_state(l, in);
   read_nested(l->body->params[0], body_was, c->scratch);
   read_nested(l->cond->params[0], cond_was, c->scratch);
   hlo_instr *whole = nested(now, was, &at, c->scratch);
   if (hlo_attr_get(old, HLO_ATTR_ORIGIN)) hlo_set_attr(whole, *hlo_attr_get(old, HLO_ATTR_ORIGIN));
   hlo_replace(old, whole);
-  l->w = now, l->in = in, l->n = leaves;
   return true;
 }
 

@@ -169,6 +169,97 @@ static void fused_on_purpose(void **state) {
   hlo_module_free(m);
 }
 
+// ---- loops ------------------------------------------------------------------------------------------------------------------
+// The counter starts as a sum, and condition and step are inside of a fusion and a call; its user after the loop knows its end.
+static void counted_through_calls(void **state) {
+  (void)state;
+  static const char text[] =
+      "HloModule m\n"
+      "below {\n  i = s32[] parameter(0)\n  n = s32[] constant(9)\n  ROOT lt = pred[] compare(i, n), direction=LT\n}\n"
+      "next {\n  i = s32[] parameter(0)\n  two = s32[] constant(2)\n  ROOT s = s32[] add(i, two)\n}\n"
+      "cond {\n  s = (f32[3], s32[]) parameter(0)\n  i = s32[] get-tuple-element(s), index=1\n  ROOT f = pred[] fusion(i), kind=kLoop, calls=below\n}\n"
+      "body {\n  s = (f32[3], s32[]) parameter(0)\n  x = f32[3] get-tuple-element(s), index=0\n  i = s32[] get-tuple-element(s), index=1\n  j = s32[] call(i), to_apply=next\n"
+      "  y = f32[3] negate(x)\n  ROOT t = (f32[3], s32[]) tuple(y, j)\n}\n"
+      "ENTRY e {\n  a = f32[3] parameter(0)\n  one = s32[] constant(1)\n  start = s32[] add(one, one)\n  t = (f32[3], s32[]) tuple(a, start)\n"
+      "  w = (f32[3], s32[]) while(t), condition=cond, body=body, backend_config={\"known_trip_count\":{\"n\":\"77\"}}\n  ROOT i = s32[] get-tuple-element(w), index=1\n}\n";
+  hlo_module *m = parse(text);
+  assert_true(run(m, "while-loop-trip-count-annotator"));
+  assert_true(says(m, "{\"known_trip_count\":{\"n\":\"4\"},\"known_init_step\":{\"init\":\"2\",\"step\":\"2\"},\"known_induction_variable\":{\"tuple_index\":\"1\"}}"));
+  assert_int_equal(m->entry->root->opcode, HLO_CONSTANT);
+  assert_int_equal(hlo_literal_i64(hlo_constant_value(m->entry->root), 0), 10);
+  hlo_module_free(m);
+}
+
+// A bound that the state carries is not a counter's alone: nothing is written down.
+static void not_counted(void **state) {
+  (void)state;
+  static const char text[] =
+      "HloModule m\n"
+      "cond {\n  s = (s32[], s32[]) parameter(0)\n  i = s32[] get-tuple-element(s), index=0\n  n = s32[] get-tuple-element(s), index=1\n  ROOT lt = pred[] compare(i, n), direction=LT\n}\n"
+      "body {\n  s = (s32[], s32[]) parameter(0)\n  i = s32[] get-tuple-element(s), index=0\n  n = s32[] get-tuple-element(s), index=1\n  one = s32[] constant(1)\n"
+      "  j = s32[] add(i, one)\n  ROOT t = (s32[], s32[]) tuple(j, n)\n}\n"
+      "ENTRY e {\n  n = s32[] parameter(0)\n  zero = s32[] constant(0)\n  t = (s32[], s32[]) tuple(zero, n)\n  ROOT w = (s32[], s32[]) while(t), condition=cond, body=body\n}\n";
+  hlo_module *m = parse(text);
+  assert_false(run(m, "while-loop-trip-count-annotator"));
+  hlo_module_free(m);
+}
+
+// A body that moves slices to the host names the elements that say where they lie: the counter, one that trails it by a turn, and one
+// that goes its own way.
+static void places_on_the_host(void **state) {
+  (void)state;
+  static const char text[] =
+      "HloModule m\n"
+      "cond {\n  s = (s32[], s32[], s32[], f32[9,2]) parameter(0)\n  i = s32[] get-tuple-element(s), index=0\n  n = s32[] constant(5)\n  ROOT lt = pred[] compare(i, n), direction=LT\n}\n"
+      "body {\n  s = (s32[], s32[], s32[], f32[9,2]) parameter(0)\n  i = s32[] get-tuple-element(s), index=0\n  late = s32[] get-tuple-element(s), index=1\n  own = s32[] get-tuple-element(s), index=2\n"
+      "  x = f32[9,2] get-tuple-element(s), index=3\n  one = s32[] constant(1)\n  j = s32[] add(i, one)\n  k = s32[] subtract(own, one)\n  z = s32[] constant(0)\n"
+      "  part = f32[1,2] dynamic-slice(x, late, z), dynamic_slice_sizes={1,2}\n  here = f32[1,2] custom-call(part), custom_call_target=\"MoveToDevice\"\n"
+      "  at = s32[] add(own, i)\n  y = f32[9,2] dynamic-update-slice(x, here, at, z)\n  ROOT t = (s32[], s32[], s32[], f32[9,2]) tuple(j, i, k, y)\n}\n"
+      "ENTRY e {\n  a = f32[9,2] parameter(0)\n  zero = s32[] constant(0)\n  before = s32[] constant(-1)\n  four = s32[] constant(4)\n  t = (s32[], s32[], s32[], f32[9,2]) tuple(zero, before, four, a)\n"
+      "  ROOT w = (s32[], s32[], s32[], f32[9,2]) while(t), condition=cond, body=body\n}\n";
+  hlo_module *m = parse(text);
+  assert_true(run(m, "while-loop-trip-count-annotator"));
+  assert_true(says(m, "\"dynamic_variables\":[{\"tuple_index\":\"0\",\"init\":\"0\",\"step\":\"1\"},{\"tuple_index\":\"1\",\"init\":\"-1\",\"step\":\"1\"},{\"tuple_index\":\"2\",\"init\":\"4\",\"step\":\"-1\"}]}"));
+  hlo_module_free(m);
+}
+
+// A loop that must wait for another instruction keeps its state, but not constants in it; what moves out of it leaves it waiting.
+static void loops_that_wait(void **state) {
+  (void)state;
+  static const char text[] =
+      "HloModule m\n"
+      "cond {\n  s = (s32[], s32[], f32[3], f32[3]) parameter(0)\n  i = s32[] get-tuple-element(s), index=0\n  n = s32[] get-tuple-element(s), index=1\n  ROOT lt = pred[] compare(i, n), direction=LT\n}\n"
+      "body {\n  s = (s32[], s32[], f32[3], f32[3]) parameter(0)\n  i = s32[] get-tuple-element(s), index=0\n  n = s32[] get-tuple-element(s), index=1\n  x = f32[3] get-tuple-element(s), index=2\n"
+      "  k = f32[3] get-tuple-element(s), index=3\n  one = s32[] constant(1)\n  j = s32[] add(i, one)\n  e = f32[3] exponential(k)\n  y = f32[3] add(x, e)\n"
+      "  ROOT t = (s32[], s32[], f32[3], f32[3]) tuple(j, n, y, k)\n}\n"
+      "ENTRY e {\n  a = f32[3] parameter(0)\n  b = f32[3] parameter(1)\n  c = f32[3] negate(a)\n  zero = s32[] constant(0)\n  four = s32[] constant(4)\n  t = (s32[], s32[], f32[3], f32[3]) tuple(zero, four, a, b)\n"
+      "  w = (s32[], s32[], f32[3], f32[3]) while(t), condition=cond, body=body, control-predecessors={c}\n  x = f32[3] get-tuple-element(w), index=2\n  ROOT r = f32[3] add(x, c)\n}\n";
+  hlo_module *m = parse(text);
+  assert_true(run(m, "simplify-while-loops"));
+  assert_int_equal(hlo_find_instr(m, "w")->shape->nelems, 4);
+  assert_true(run(m, "while-loop-invariant-code-motion"));
+  assert_int_equal(hlo_find_instr(m, "w")->shape->nelems, 5);
+  assert_int_equal(hlo_find_instr(m, "w")->ctrl_preds->n, 1);
+  hlo_module_free(m);
+}
+
+// Shardings of a state that gains an element would not fit it.
+static void shardings_of_states(void **state) {
+  (void)state;
+  static const char text[] =
+      "HloModule m\n"
+      "cond {\n  s = (s32[], f32[4], f32[4]) parameter(0), sharding={{replicated},{devices=[2]<=[2]},{replicated}}\n  i = s32[] get-tuple-element(s), index=0\n  n = s32[] constant(5)\n  ROOT lt = pred[] compare(i, n), direction=LT\n}\n"
+      "body {\n  s = (s32[], f32[4], f32[4]) parameter(0), sharding={{replicated},{devices=[2]<=[2]},{replicated}}\n  i = s32[] get-tuple-element(s), index=0\n  x = f32[4] get-tuple-element(s), index=1\n"
+      "  k = f32[4] get-tuple-element(s), index=2\n  one = s32[] constant(1)\n  j = s32[] add(i, one)\n  e = f32[4] exponential(k)\n  y = f32[4] add(x, e)\n"
+      "  ROOT t = (s32[], f32[4], f32[4]) tuple(j, y, k), sharding={{replicated},{devices=[2]<=[2]},{replicated}}\n}\n"
+      "ENTRY e {\n  a = f32[4] parameter(0)\n  b = f32[4] parameter(1)\n  zero = s32[] constant(0)\n  t = (s32[], f32[4], f32[4]) tuple(zero, a, b)\n"
+      "  ROOT w = (s32[], f32[4], f32[4]) while(t), condition=cond, body=body, sharding={{replicated},{devices=[2]<=[2]},{replicated}}\n}\n";
+  hlo_module *m = parse(text);
+  assert_true(run(m, "while-loop-invariant-code-motion"));
+  assert_true(run(m, "simplify-while-loops"));
+  hlo_module_free(m);
+}
+
 static int set_up(void **state) {
   (void)state;
   ctx = hlo_ctx_new();
@@ -182,6 +273,8 @@ static int tear_down(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(program_parameters), cmocka_unit_test(outputs_over_arguments), cmocka_unit_test(inlined_names), cmocka_unit_test(channels_of_copies),
-                                     cmocka_unit_test(wrapped_calls), cmocka_unit_test(reducers_of_collectives), cmocka_unit_test(fused_on_purpose)};
+                                     cmocka_unit_test(wrapped_calls), cmocka_unit_test(reducers_of_collectives), cmocka_unit_test(fused_on_purpose),
+                                     cmocka_unit_test(counted_through_calls), cmocka_unit_test(not_counted), cmocka_unit_test(places_on_the_host), cmocka_unit_test(loops_that_wait),
+                                     cmocka_unit_test(shardings_of_states)};
   return cmocka_run_group_tests(tests, set_up, tear_down);
 }
