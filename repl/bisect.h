@@ -19,6 +19,7 @@ typedef struct bisect_trial {
   bool backend_only;             // the plug-in's code generator alone
   hlo_literal *want;             // MISMATCH, NAN: the original's result
   hlo_tolerance tol;
+  u32 tries;                     // 0: one, and a bad verdict has to come again; else so many, each of which must be good
   double before;                 // SLOWER: seconds, BIGGER: bytes, before the pass on trial
   double now;                    // the same, as last judged
 } bisect_trial;

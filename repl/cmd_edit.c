@@ -55,15 +55,8 @@ static hs_status edit_file(repl_cmd *c, const char *path, const hs_buf *before, 
 }
 
 hs_status cmd_edit(repl_cmd *c) {
-  const char *base = getenv("TMPDIR");
-  char *path = hs_format("%s/hlosh-edit.XXXXXX.hlo", base && *base && !strchr(base, '\'') ? base : "/tmp");
-  int fd = mkstemps(path, 4);
-  if (fd < 0) {
-    hs_status s = hs_fail_errno(HS_E_IO, path);
-    hs_free(path);
-    return s;
-  }
-  close(fd);
+  char *path;
+  HS_TRY(repl_temp_file("edit", &path));
   hlo_print_options o = hlo_print_full();
   hs_buf text = {0};
   bool changed = false;

@@ -97,6 +97,21 @@ hs_status repl_write_file(const char *path, const char *p, size_t n, bool append
   return ok ? HS_GOOD : hs_fail_errno(HS_E_IO, path);
 }
 
+hs_status repl_temp_file(const char *stem, char **path) {
+  const char *base = getenv("TMPDIR");
+  // Programs get the path through a shell, in single quotes.
+  char *p = hs_format("%s/hlosh-%s.XXXXXX.hlo", base && *base && !strchr(base, '\'') ? base : "/tmp", stem);
+  int fd = mkostemps(p, 4, O_CLOEXEC);
+  if (fd < 0) {
+    hs_status s = hs_fail_errno(HS_E_IO, p);
+    hs_free(p);
+    return s;
+  }
+  close(fd);
+  *path = p;
+  return HS_GOOD;
+}
+
 hs_status repl_make_folder(const char *path) {
   char *p = hs_strdup(path);
   struct stat st;

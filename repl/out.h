@@ -27,6 +27,7 @@ void repl_write_stdout(repl_out *, const char *p, size_t n);
 void repl_print_status(repl_out *, hs_status s);                     // renders on stderr; does not free
 // Writes a file whole or not at all: a temporary file beside it, then rename. append: adds to what is there.
 hs_status repl_write_file(const char *path, const char *p, size_t n, bool append);
+hs_status repl_temp_file(const char *stem, char **path);              // an empty $TMPDIR/hlosh-STEM.XXXXXX.hlo; the path is the caller's
 hs_status repl_make_folder(const char *path);                        // and those above it; one that is there is good, too
 hs_status repl_read_file(const char *path, size_t limit, hs_buf *out);   // limit 0: none
 

@@ -153,6 +153,64 @@ static void walks_stop_before_a_failing_pass(void **state) {
   close_fixture(&f);
 }
 
+// ---- bisect ---------------------------------------------------------------------------------------------------------------
+// Of all multiplications the second becomes an addition; before the third it gives up, when it is asked to.
+static hs_status wrong_pass(pass_ctx *c) {
+  u32 n = 0, old = c->m->next_instr_id;
+  bool fails = pass_option_bool(c, "fails", false);
+  hlo_for_each_instr_safe(i, c->m->entry) {
+    if (i->opcode != HLO_MULTIPLY || i->id >= old) continue;
+    if (!pass_may_rewrite(c)) return HS_GOOD;
+    if (++n == 2 && fails) return hs_fail(HS_E_LIMIT, "the planted fault");
+    hlo_instr *turned[] = {hlo_operand(i, 1), hlo_operand(i, 0)};
+    hlo_replace(i, hlo_add(c->m->entry, n == 2 ? HLO_ADD : HLO_MULTIPLY, i->shape, 2, turned, "turned"));
+  }
+  return HS_GOOD;
+}
+
+static const pass_info wrong = {"planted", "turns a product into a sum", "", wrong_pass};
+
+static void bisect_shows_the_rewrite(void **state) {
+  (void)state;
+  static const struct { const char *line; int code; const char *parts[5]; } cases[] = {
+      {"bisect dce,planted,cse", 6, {"\"position\":2", "\"rewrite\":2,\"rewrites\":2", "\"rewrite_diff\":", "turned.1 = f32[8] add(y, a)", "pass planted --limit=1 is still right"}},
+      {"bisect dce,planted{fails=true},cse crash --backend=interp", 6, {"\"position\":2", "\"rewrite\":2", "the planted fault", NULL}},
+      {"bisect dce,planted{fails=true} nan", 5, {"it was pass 2 of 2", "condition crash names its rewrite", NULL}},
+      {"bisect dce,planted,cse \"grep -q -v add\"", 0, {"\"pass\":null", "\"checked\":2,\"runs\":3", NULL}}};
+  for (size_t k = 0; k < HS_COUNT(cases); k++) {
+    fixture f;
+    int code;
+    open_fixture(&f, &wrong);
+    assert_int_equal(run(&f, "load m.hlo"), 0);
+    char *doc = document(&f, cases[k].line, &code);
+    if (code != cases[k].code) fail_msg("%s: exit code %d, not %d: %s", cases[k].line, code, cases[k].code, doc);
+    for (u32 j = 0; j < 5 && cases[k].parts[j]; j++) expect(doc, cases[k].parts[j]);
+    hs_free(doc);
+    close_fixture(&f);
+  }
+}
+
+// What was dumped while the wrong pass ran is a history in which it is found again.
+static void bisect_finds_it_in_a_dump(void **state) {
+  (void)state;
+  fixture f;
+  int code;
+  open_fixture(&f, &wrong);
+  assert_int_equal(run(&f, "load m.hlo; pipeline dce,planted,cse --dump=d; load d"), 0);
+  pass_set_guest(NULL);
+  char *doc = document(&f, "bisect", &code);
+  assert_int_equal(code, 6);
+  expect(doc, "\"pass\":\"planted\",\"version\":2");
+  expect(doc, "diff 1 2 shows what was done");
+  hs_free(doc);
+  doc = document(&f, "until planted", &code);
+  assert_int_equal(code, 0);
+  expect(doc, "\"version\":1");
+  expect(doc, "\"next\":\"after_planted in pipeline\"");
+  hs_free(doc);
+  close_fixture(&f);
+}
+
 // ---- ping-pong ------------------------------------------------------------------------------------------------------------
 // r becomes r * 1, which algsimp takes back.
 static hs_status pong_pass(pass_ctx *c) {
@@ -217,7 +275,7 @@ int main(int argc, char **argv) {
   if (worker_entry(argc, argv, &status)) return status;
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(failing_passes_leave_nothing), cmocka_unit_test(invalid_modules_are_rolled_back), cmocka_unit_test(walks_stop_before_a_failing_pass),
-      cmocka_unit_test(fixpoints_without_end_are_named),
+      cmocka_unit_test(bisect_shows_the_rewrite), cmocka_unit_test(bisect_finds_it_in_a_dump), cmocka_unit_test(fixpoints_without_end_are_named),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
