@@ -302,7 +302,7 @@ static bool grow(greedy *g, hlo_instr *i) {
 static hs_status fuse_in(greedy *g, hlo_computation *c) {
   hs_arena a = {0};
   u32 n = c->ninstrs;
-  hlo_instr **order = hlo_post_order(c, &a);
+  hlo_instr **order = pass_post_order(g->p, c);
   g->comp = c;
   if (g->may_duplicate) find_apart(g, n, order);
   g->queue.n = 0;

@@ -1,375 +1,20 @@
-// layout_assignment.c — where arrays lie in memory (xla/service/layout_assignment.cc).
+// layout_assignment.c — where arrays lie in memory (xla/service/layout_assignment.cc, xla/service/cpu/cpu_layout_assignment.cc).
 //
-// Constraints come from outside: the entry's parameters and result, custom calls that name their layouts, bitcasts, bodies
-// of loops and calls that were assigned before, and on CPUs the operands and results of matrix products. They spread along
-// operations that keep the order of dimensions, and through transposes and reshapes to the layout that makes them free.
-// When nothing more follows, the first array without a layout gets the row-major one, and that spreads too. Where a
-// use wants another layout than its operand has got, a copy is made.
+// Constraints come from outside: the entry's parameters and result, custom calls and collectives that fix their layouts,
+// infeeds and outfeeds, the bodies of loops, branches and calls, and XLA:CPU's wishes. They spread (layout_constraints.c); when
+// nothing more follows, the first array without a layout gets the row-major one (a constant that of its literal), and that
+// spreads too. Two rounds: in the first, callees choose freely and callers follow; then bodies of loops return what they
+// take, conditions and branches agree, arguments and results that share memory lie alike, and all that is kept to in the
+// second. Where a use wants another layout than its operand has got, a copy is made; for a branch, inside it.
 //
-// An array is named by the instruction that makes it and a leaf of its shape; tuples, their elements and barriers only hand
-// arrays on, and so do custom calls that take or give a buffer, b(...), aliased to an operand: what a buffer holds keeps
-// one layout from the pin to the unpin, as a buffer cannot be copied. A custom call that fixes layouts gets copies of the
-// operands that its result may overwrite. All-reduces on one channel meet across modules: one layout serves them all. Tables are indexed by such leaves: the layout of a leaf (`leaf`), and the one a use wants (`wants`).
-// Options: cpu (matrix products are row-major, default true); row_major (nothing spreads: every array that has no layout
-// gets the row-major one, so that transposes and copies alone say where the order changes).
-#include "passes/util.h"
+// What reads bytes as they lie, or hands on memory (bitcasts, fusions, asynchronous operations), stays as it came. A custom call that
+// fixes layouts gets copies of the operands that its result may overwrite. All-reduces on one channel lie alike.
+// Options: cpu (every operand row-major, and the results of matrix products and convolutions; a constant matrix that vectors alone
+// are multiplied by column-major; default true); row_major (nothing spreads: every array that has no layout gets the row-major one,
+// so that transposes and copies alone say where the order changes).
+#include "passes/layout_constraints.h"
 
-typedef struct leaf_of { hlo_instr *i; u32 slot, inner; } leaf_of;   // slot: of the operand, for a use
-typedef struct slot { const hlo_layout *layout; bool fixed; leaf_of at; } slot;
-typedef struct channel { i64 id; const hlo_layout *layout; } channel;
-typedef HS_VEC(channel) channels;         // of all-reduces: the layout of the first one on each
-typedef struct assign {
-  pass_ctx *c;
-  hlo_computation *comp;
-  hlo_instr **order;
-  bool cpu;
-  u32 lo, nids, *base, *ubase;            // by instruction id - lo: the first of its leaves, of its operands' leaves
-  slot *leaf, *use;
-  u32 nleaf, nuse;
-  channels *channels;
-  HS_VEC(u32) stack;                      // 2k: leaf k, 2k + 1: use k, whose constraint has not spread yet
-} assign;
-
-// ---- arrays -----------------------------------------------------------------------------------------------------------------
-static u32 leaves_before(const hlo_shape *s, u32 element) {
-  u32 n = 0;
-  for (u32 k = 0; k < element; k++) n += hlo_shape_leaves(s->elems[k]);
-  return n;
-}
-
-// What lies in memory for a leaf: a buffer's content, or the leaf itself.
-static const hlo_shape *content(const hlo_shape *leaf) { return leaf->dtype == HLO_BUFFER ? leaf->elems[0] : leaf; }
-
-// The leaf at an index of a shape, of which the first position is read: aliases of custom calls lie no deeper.
-static u32 leaf_at(const hlo_shape *s, hlo_ints index) { return index.n && hlo_shape_is_tuple(s) ? leaves_before(s, (u32)index.v[0]) : 0; }
-
-// Whether leaf `inner` of i is a leaf of an operand, held in a buffer on at least one side; which one: *operand, *leaf.
-static bool forwards(const hlo_instr *i, u32 inner, u32 *operand, u32 *leaf) {
-  const hlo_aliases *v = i->opcode == HLO_CUSTOM_CALL ? hlo_attr_ptr(i, HLO_ATTR_OUTPUT_TO_OPERAND_ALIASING) : NULL;
-  for (u32 k = 0; v && k < v->n; k++) {
-    const hlo_alias_entry *e = &v->v[k];
-    if (leaf_at(i->shape, e->out_index) != inner || e->param < 0 || e->param >= i->noperands) continue;
-    const hlo_shape *o = hlo_operand(i, (u32)e->param)->shape;
-    *operand = (u32)e->param, *leaf = leaf_at(o, e->param_index);
-    const hlo_shape *from = hlo_shape_leaf(o, *leaf), *to = hlo_shape_leaf(i->shape, inner);
-    if ((from->dtype == HLO_BUFFER || to->dtype == HLO_BUFFER) && content(from)->logical == content(to)->logical) return true;
-  }
-  return false;
-}
-
-// The leaf of i that leaf `inner` of its operand is, when it goes on unchanged; false when i uses it up.
-static bool forwarded(const hlo_instr *i, u32 operand, u32 inner, u32 *to) {
-  u32 o, leaf;
-  for (u32 r = 0; i->opcode == HLO_CUSTOM_CALL && r < hlo_shape_leaves(i->shape); r++)
-    if (forwards(i, r, &o, &leaf) && o == operand && leaf == inner) return *to = r, true;
-  return false;
-}
-
-static bool hands_on(const hlo_instr *i) { return i->opcode == HLO_OPT_BARRIER || i->opcode == HLO_DOMAIN || i->opcode == HLO_ADD_DEPENDENCY; }
-
-// The instruction and leaf that makes leaf `inner` of i.
-static u32 maker(const assign *a, hlo_instr *i, u32 inner) {
-  for (;;) {
-    u32 operand, leaf;
-    if (i->opcode == HLO_TUPLE) {
-      u32 k = 0, n;
-      while (inner >= (n = hlo_shape_leaves(hlo_operand(i, k)->shape))) inner -= n, k++;
-      i = hlo_operand(i, k);
-    } else if (i->opcode == HLO_GET_TUPLE_ELEMENT) {
-      inner += leaves_before(hlo_operand(i, 0)->shape, (u32)hlo_attr_int(i, HLO_ATTR_INDEX, 0));
-      i = hlo_operand(i, 0);
-    } else if (hands_on(i)) {
-      i = hlo_operand(i, 0);
-    } else if (forwards(i, inner, &operand, &leaf)) {
-      i = hlo_operand(i, operand), inner = leaf;
-    } else {
-      return a->base[i->id - a->lo] + inner;
-    }
-  }
-}
-
-static u32 use_at(const assign *a, const hlo_instr *i, u32 operand, u32 inner) {
-  u32 u = a->ubase[i->id - a->lo] + inner;
-  for (u32 k = 0; k < operand; k++) u += hlo_shape_leaves(hlo_operand(i, k)->shape);
-  return u;
-}
-
-static const hlo_layout *order_layout(hlo_ctx *ctx, u32 rank, const i64 *minor_to_major) {
-  hlo_layout l = *hlo_layout_default(ctx, rank);
-  l.minor_to_major = minor_to_major;
-  return hlo_layout_intern(ctx, &l);
-}
-static const hlo_layout *order_of(hlo_ctx *ctx, const hlo_shape *leaf) {
-  const hlo_shape *s = content(leaf);
-  return s->layout ? order_layout(ctx, s->rank, s->layout->minor_to_major) : NULL;
-}
-
-static void put(assign *a, u32 k, bool use, const hlo_layout *l, bool fixed) {
-  slot *s = use ? &a->use[k] : &a->leaf[k];
-  if (!l || (s->layout && (!fixed || s->fixed || s->layout == l))) {
-    if (l && s->layout == l) s->fixed |= fixed;
-    return;
-  }
-  s->layout = l, s->fixed = fixed;
-  hs_vec_push(&a->stack, 2 * k + use);
-}
-
-// ---- rules ------------------------------------------------------------------------------------------------------------------
-static bool aliased(const hlo_instr *i, u32 inner, u32 operand) {
-  const hlo_aliases *v = hlo_attr_ptr(i, HLO_ATTR_OUTPUT_TO_OPERAND_ALIASING);
-  for (u32 k = 0; v && k < v->n; k++) {
-    if (v->v[k].param == operand && v->v[k].param_index.n == 0 && leaf_at(i->shape, v->v[k].out_index) == inner) return true;
-  }
-  return false;
-}
-
-// Whether operand `k` and leaf `inner` of the result must lie in memory alike.
-static bool alike(const hlo_instr *i, u32 inner, u32 k) {
-  const hlo_shape *o = hlo_operand(i, k)->shape, *r = hlo_shape_leaf(i->shape, inner);
-  if (!hlo_shape_is_array(o) || !hlo_shape_is_array(r) || o->rank != r->rank) return false;
-  switch (i->opcode) {
-    case HLO_CUSTOM_CALL: return aliased(i, inner, k);
-    case HLO_SORT: return true;
-    case HLO_SCAN: return hlo_shape_same_dims(o, r);
-    case HLO_DYNAMIC_SLICE: case HLO_PAD: case HLO_SCATTER: case HLO_SLICE: case HLO_REVERSE: return k == 0;
-    case HLO_DYNAMIC_UPDATE_SLICE: case HLO_SELECT_AND_SCATTER: return k < 2;
-    case HLO_REDUCE_WINDOW: case HLO_ALL_REDUCE: case HLO_ALL_GATHER: case HLO_ALL_TO_ALL: case HLO_COLLECTIVE_PERMUTE: case HLO_REDUCE_SCATTER:
-      return hlo_shape_is_tuple(i->shape) ? k == inner : k == 0;
-    case HLO_CONCATENATE: case HLO_MAP: case HLO_BITCAST_CONVERT: return true;
-    default: return hlo_op_has(i->opcode, HLO_F_ELEMENTWISE);
-  }
-}
-
-// The layout of `to` with which a reshape from `from` (whose layout is l) moves nothing; NULL when there is none.
-const hlo_layout *pass_layout_aligned(hlo_ctx *ctx, const hlo_shape *from, const hlo_layout *l, const hlo_shape *to) {
-  pass_dim_group g[2 * HLO_MAX_RANK + 2];
-  u32 n = pass_dim_groups(from, to, g), at = 0;
-  i64 minor[HLO_MAX_RANK];
-  bool done[HLO_MAX_RANK + 1] = {false};
-  if (!n || from->rank != l->rank) return NULL;
-  for (u32 k = 0; k < from->rank; k++) {   // groups from the minor end; inside one, the last dimension is the minor one
-    u32 x = 0;
-    while (x + 1 < n && (i64)g[x + 1].from <= l->minor_to_major[k]) x++;
-    if (done[x]) continue;
-    done[x] = true;
-    for (u32 d = g[x + 1].to; d-- > g[x].to;) minor[at++] = d;
-  }
-  for (u32 x = 0; x < n; x++)
-    for (u32 d = g[x + 1].to; !done[x] && d-- > g[x].to;) minor[at++] = d;
-  if (at != to->rank) return NULL;
-  const hlo_layout *r = order_layout(ctx, to->rank, minor);
-  bool is_free = pass_reshape_is_bitcast(hlo_shape_with_layout(ctx, from->logical, l), hlo_shape_with_layout(ctx, hlo_shape_with_dtype(ctx, to->logical, from->dtype), r));
-  return is_free ? r : NULL;
-}
-
-static const hlo_layout *operand_for(hlo_ctx *ctx, const hlo_instr *i, const hlo_layout *l) {
-  const hlo_shape *o = hlo_operand(i, 0)->shape;
-  if (i->opcode == HLO_RESHAPE) return pass_layout_aligned(ctx, i->shape, l, o);
-  if (i->opcode != HLO_TRANSPOSE) return NULL;
-  hlo_ints p = hlo_attr_ints(i, HLO_ATTR_DIMENSIONS);
-  i64 minor[HLO_MAX_RANK];
-  for (u32 k = 0; k < p.n; k++) minor[k] = p.v[l->minor_to_major[k]];
-  return order_layout(ctx, o->rank, minor);
-}
-
-static const hlo_layout *result_for(hlo_ctx *ctx, const hlo_instr *i, const hlo_layout *l) {
-  if (i->opcode == HLO_RESHAPE) return pass_layout_aligned(ctx, hlo_operand(i, 0)->shape, l, i->shape);
-  if (i->opcode != HLO_TRANSPOSE) return NULL;
-  hlo_ints p = hlo_attr_ints(i, HLO_ATTR_DIMENSIONS);
-  i64 minor[HLO_MAX_RANK], inverse[HLO_MAX_RANK];
-  for (u32 k = 0; k < p.n; k++) inverse[p.v[k]] = k;
-  for (u32 k = 0; k < p.n; k++) minor[k] = inverse[l->minor_to_major[k]];
-  return order_layout(ctx, p.n, minor);
-}
-
-// ---- spreading --------------------------------------------------------------------------------------------------------------
-static void to_uses(assign *a, hlo_instr *i, u32 inner, const hlo_layout *l) {
-  hlo_for_each_use(u, i) {
-    hlo_instr *user = u->user;
-    u32 on;
-    if (user->opcode == HLO_TUPLE) {
-      u32 before = 0;
-      for (u32 k = 0; k < u->slot; k++) before += hlo_shape_leaves(hlo_operand(user, k)->shape);
-      to_uses(a, user, before + inner, l);
-    } else if (user->opcode == HLO_GET_TUPLE_ELEMENT) {
-      u32 from = leaves_before(i->shape, (u32)hlo_attr_int(user, HLO_ATTR_INDEX, 0));
-      if (inner >= from && inner < from + hlo_shape_leaves(user->shape)) to_uses(a, user, inner - from, l);
-    } else if (hands_on(user)) {
-      if (u->slot == 0) to_uses(a, user, inner, l);
-    } else if (forwarded(user, u->slot, inner, &on)) {
-      to_uses(a, user, on, l);
-    } else if (hlo_shape_is_array(i->shape)) {
-      put(a, use_at(a, user, u->slot, inner), true, l, false);
-    }
-  }
-}
-
-static void spread_leaf(assign *a, u32 k) {
-  hlo_instr *i = a->leaf[k].at.i;
-  const hlo_layout *l = a->leaf[k].layout;
-  u32 inner = a->leaf[k].at.inner;
-  for (u32 o = 0; o < i->noperands; o++)
-    if (alike(i, inner, o)) put(a, use_at(a, i, o, 0), true, l, false);
-  if (i->opcode == HLO_RESHAPE || i->opcode == HLO_TRANSPOSE) put(a, use_at(a, i, 0, 0), true, operand_for(a->c->m->ctx, i, l), false);
-  to_uses(a, i, inner, l);
-}
-
-static void spread_use(assign *a, u32 k) {
-  hlo_instr *i = a->use[k].at.i;
-  u32 o = a->use[k].at.slot, inner = a->use[k].at.inner;
-  const hlo_layout *l = a->use[k].layout;
-  put(a, maker(a, hlo_operand(i, o), inner), false, l, false);
-  for (u32 r = 0; r < hlo_shape_leaves(i->shape); r++) {
-    if (!alike(i, r, o)) continue;
-    put(a, a->base[i->id - a->lo] + r, false, l, false);
-    for (u32 p = 0; p < i->noperands; p++)
-      if (p != o && alike(i, r, p)) put(a, use_at(a, i, p, 0), true, l, false);
-  }
-  if (i->opcode == HLO_RESHAPE || i->opcode == HLO_TRANSPOSE) put(a, a->base[i->id - a->lo], false, result_for(a->c->m->ctx, i, l), false);
-}
-
-// Depth first: what follows from one constraint comes before the next one.
-static void spread(assign *a) {
-  while (a->stack.n) {
-    u32 k = hs_vec_pop(&a->stack);
-    if (k & 1) spread_use(a, k / 2);
-    else spread_leaf(a, k / 2);
-  }
-}
-
-// ---- constraints from outside -----------------------------------------------------------------------------------------------
-static void fix_result(assign *a, hlo_instr *i, const hlo_shape *s) {
-  for (u32 k = 0; k < hlo_shape_leaves(s); k++)
-    put(a, maker(a, i, k), false, order_of(a->c->m->ctx, hlo_shape_leaf(s, k)), true);
-}
-static void fix_operand(assign *a, hlo_instr *i, u32 operand, const hlo_shape *s) {
-  u32 on;
-  for (u32 k = 0; k < hlo_shape_leaves(s); k++)
-    if (!forwarded(i, operand, k, &on)) put(a, use_at(a, i, operand, k), true, order_of(a->c->m->ctx, hlo_shape_leaf(s, k)), true);
-}
-
-static void fix_row_major(assign *a, hlo_instr *i) {
-  hlo_ctx *ctx = a->c->m->ctx;
-  for (u32 k = 0; k < i->noperands; k++) fix_operand(a, i, k, hlo_shape_with_default_layout(ctx, hlo_operand(i, k)->shape));
-  fix_result(a, i, hlo_shape_with_default_layout(ctx, i->shape));
-}
-
-// Operations that neither spread layouts nor take any: they stay as they came.
-static bool takes_any(const hlo_instr *i) {
-  switch (i->opcode) {
-    case HLO_PARAMETER: case HLO_CONSTANT: case HLO_IOTA: case HLO_BROADCAST: case HLO_COPY: case HLO_RESHAPE: case HLO_TRANSPOSE: case HLO_REDUCE:
-    case HLO_GATHER: case HLO_DOT: case HLO_CONVOLUTION: case HLO_TUPLE: case HLO_GET_TUPLE_ELEMENT: case HLO_CUSTOM_CALL: case HLO_SORT: case HLO_SCAN:
-    case HLO_DYNAMIC_SLICE: case HLO_DYNAMIC_UPDATE_SLICE: case HLO_PAD: case HLO_SCATTER: case HLO_SLICE: case HLO_REVERSE: case HLO_SELECT_AND_SCATTER:
-    case HLO_REDUCE_WINDOW: case HLO_ALL_REDUCE: case HLO_ALL_GATHER: case HLO_ALL_TO_ALL: case HLO_COLLECTIVE_PERMUTE: case HLO_REDUCE_SCATTER:
-    case HLO_CONCATENATE: case HLO_RNG: return true;
-    default: return hands_on(i) || hlo_op_has(i->opcode, HLO_F_ELEMENTWISE);
-  }
-}
-
-static void fix_instruction(assign *a, hlo_instr *i) {
-  hlo_ctx *ctx = a->c->m->ctx;
-  const hlo_shapes *given = i->opcode == HLO_CUSTOM_CALL ? hlo_attr_ptr(i, HLO_ATTR_OPERAND_LAYOUT_CONSTRAINTS) : NULL;
-  hlo_computation *called[64];
-  u32 n = i->opcode == HLO_WHILE || i->opcode == HLO_CALL || i->opcode == HLO_CONDITIONAL ? hlo_called(i, called, 64) : 0;
-  if (given) {
-    for (u32 k = 0; k < given->n && k < i->noperands; k++) fix_operand(a, i, k, hlo_shape_fill_layout(ctx, given->v[k]));
-    fix_result(a, i, hlo_shape_fill_layout(ctx, i->shape));
-  } else if (i->opcode == HLO_WHILE && n) {
-    fix_operand(a, i, 0, called[0]->params[0]->shape);
-    fix_result(a, i, called[0]->params[0]->shape);
-  } else if (i->opcode == HLO_CALL && n) {
-    for (u32 k = 0; k < i->noperands; k++) fix_operand(a, i, k, called[0]->params[k]->shape);
-    fix_result(a, i, called[0]->root->shape);
-  } else if (i->opcode == HLO_CONDITIONAL && n && n <= 64) {
-    for (u32 k = 0; k < n; k++) fix_operand(a, i, k + 1, called[k]->params[0]->shape);
-    fix_result(a, i, called[0]->root->shape);
-  } else if (a->cpu && i->opcode == HLO_DOT) {
-    fix_row_major(a, i);
-  } else if (!takes_any(i)) {   // bitcast, fusion, async, infeed, ...
-    for (u32 k = 0; k < i->noperands; k++) fix_operand(a, i, k, hlo_shape_fill_layout(ctx, hlo_operand(i, k)->shape));
-    fix_result(a, i, hlo_shape_fill_layout(ctx, i->shape));
-  }
-}
-
-// ---- the result -------------------------------------------------------------------------------------------------------------
-static const hlo_shape *in_order(hlo_ctx *ctx, const hlo_shape *s, const hlo_layout *l) {
-  hlo_layout now = s->layout ? *s->layout : *l;
-  now.minor_to_major = l->minor_to_major;
-  return hlo_shape_with_layout(ctx, s, hlo_layout_intern(ctx, &now));
-}
-
-// s with its leaves from number *at on as the makers of i's leaves have them, extras of a layout (tiles, spaces) too.
-static const hlo_shape *assigned(assign *a, hlo_instr *i, const hlo_shape *s, u32 *at) {
-  hlo_ctx *ctx = a->c->m->ctx;
-  if (hlo_shape_is_tuple(s)) {
-    const hlo_shape **e = HS_NEW_ARRAY(a->c->scratch, const hlo_shape *, s->nelems + 1);
-    for (u32 k = 0; k < s->nelems; k++) e[k] = assigned(a, i, s->elems[k], at);
-    return hlo_shape_tuple(ctx, s->nelems, e);
-  }
-  const slot *v = &a->leaf[maker(a, i, (*at)++)];
-  const hlo_shape *array = content(s), *made = content(hlo_shape_leaf(v->at.i->shape, v->at.inner));
-  if (!hlo_shape_is_array(array) || !v->layout) return s;
-  if (made->layout) array = hlo_shape_with_layout(ctx, array, made->layout);
-  array = in_order(ctx, array, v->layout);
-  return s->dtype == HLO_BUFFER ? hlo_shape_buffer(ctx, array) : array;
-}
-
-// x in the layouts of `want` (NULL leaves: as it is), copied where they differ.
-static hlo_instr *laid_out(assign *a, hlo_instr *x, const hlo_shape *want, hlo_instr *before) {
-  if (x->shape == want) return x;
-  if (hlo_shape_is_array(x->shape)) {
-    pass_note_done(a->c, x, before, "copied to the layout that its use needs");
-    hlo_instr *k = hlo_add(x->parent, HLO_COPY, want, 1, &x, NULL);
-    hlo_add_provenance(k, x);
-    if (before) hlo_move_before(k, before);
-    return k;
-  }
-  if (!hlo_shape_is_tuple(x->shape)) return x;
-  hlo_instr **e = HS_NEW_ARRAY(a->c->scratch, hlo_instr *, want->nelems + 1);
-  for (u32 k = 0; k < want->nelems; k++) {
-    e[k] = hlo_add_gte(x, k);   // of a tuple too: simplification takes it apart, as after XLA's pass
-    if (before) hlo_move_before(e[k], before);
-    e[k] = laid_out(a, e[k], want->elems[k], before);
-  }
-  hlo_instr *t = hlo_add_tuple(x->parent, want->nelems, e);
-  if (before) hlo_move_before(t, before);
-  return t;
-}
-
-static const hlo_shape *wanted(assign *a, hlo_instr *i, u32 operand, const hlo_shape *s, u32 *inner) {
-  hlo_ctx *ctx = a->c->m->ctx;
-  if (hlo_shape_is_tuple(s)) {
-    const hlo_shape **e = HS_NEW_ARRAY(a->c->scratch, const hlo_shape *, s->nelems + 1);
-    for (u32 k = 0; k < s->nelems; k++) e[k] = wanted(a, i, operand, s->elems[k], inner);
-    return hlo_shape_tuple(ctx, s->nelems, e);
-  }
-  const slot *u = &a->use[use_at(a, i, operand, (*inner)++)];
-  if (!hlo_shape_is_array(s) || !u->layout || !s->layout) return s;
-  return in_order(ctx, s, u->layout);
-}
-
-static void number(assign *a) {
-  hlo_computation *comp = a->comp;
-  u32 hi = 0;
-  a->lo = UINT32_MAX;
-  hlo_for_each_instr(i, comp) a->lo = HS_MIN(a->lo, i->id), hi = HS_MAX(hi, i->id);
-  a->nids = hi - a->lo + 1;
-  a->base = HS_NEW_ARRAY(a->c->scratch, u32, a->nids), a->ubase = HS_NEW_ARRAY(a->c->scratch, u32, a->nids);
-  hlo_for_each_instr(i, comp) {
-    a->base[i->id - a->lo] = a->nleaf, a->ubase[i->id - a->lo] = a->nuse;
-    a->nleaf += hlo_shape_leaves(i->shape);
-    for (u32 k = 0; k < i->noperands; k++) a->nuse += hlo_shape_leaves(hlo_operand(i, k)->shape);
-  }
-  a->leaf = HS_NEW_ARRAY(a->c->scratch, slot, a->nleaf + 1), a->use = HS_NEW_ARRAY(a->c->scratch, slot, a->nuse + 1);
-  hlo_for_each_instr(i, comp) {
-    u32 at = a->base[i->id - a->lo], u = a->ubase[i->id - a->lo];
-    for (u32 k = 0; k < hlo_shape_leaves(i->shape); k++) a->leaf[at++].at = (leaf_of){i, 0, k};
-    for (u32 o = 0; o < i->noperands; o++)
-      for (u32 k = 0; k < hlo_shape_leaves(hlo_operand(i, o)->shape); k++) a->use[u++].at = (leaf_of){i, o, k};
-  }
-}
-
-// Where a result shape leaves layouts open, those of `from`.
+// Where s leaves layouts open, those of `from`.
 static const hlo_shape *filled(hlo_ctx *ctx, const hlo_shape *s, const hlo_shape *from, hs_arena *arena) {
   if (!hlo_shape_is_tuple(s)) return hlo_shape_is_array(s) && !s->layout ? from : s;
   const hlo_shape **e = HS_NEW_ARRAY(arena, const hlo_shape *, s->nelems + 1);
@@ -377,140 +22,396 @@ static const hlo_shape *filled(hlo_ctx *ctx, const hlo_shape *s, const hlo_shape
   return hlo_shape_tuple(ctx, s->nelems, e);
 }
 
-static void apply(assign *a, u32 n, const hlo_shape *result, bool body) {
-  for (u32 t = 0; t < n; t++) {
-    u32 at = 0;
-    const hlo_shape *s = assigned(a, a->order[t], a->order[t]->shape, &at);
-    if (s != a->order[t]->shape) hlo_set_shape(a->order[t], s);
-  }
-  for (u32 t = 0; t < n; t++) {
-    hlo_instr *i = a->order[t];
-    if (i->opcode == HLO_TUPLE || i->opcode == HLO_GET_TUPLE_ELEMENT || hands_on(i)) continue;
-    for (u32 r = 0; r < hlo_shape_leaves(i->shape); r++)   // what must lie alike does, whoever came first
-      for (u32 k = 0; k < i->noperands; k++)
-        if (alike(i, r, k)) a->use[use_at(a, i, k, 0)].layout = a->leaf[a->base[i->id - a->lo] + r].layout;
-    for (u32 k = 0; k < i->noperands; k++) {
-      u32 inner = 0;
-      const hlo_shape *s = wanted(a, i, k, hlo_operand(i, k)->shape, &inner);
-      hlo_instr *x = laid_out(a, hlo_operand(i, k), s, i);
-      if (x != hlo_operand(i, k)) hlo_set_operand(i, k, x);
-    }
-  }
-  result = result ? filled(a->c->m->ctx, result, a->comp->root->shape, a->c->scratch) : body ? a->comp->params[0]->shape : NULL;
-  if (!result || result == a->comp->root->shape) return;
-  hlo_instr *root = laid_out(a, a->comp->root, result, NULL);
-  if (root != a->comp->root) hlo_set_root(a->comp, root);
-}
-
-// An all-reduce of one array whose channel is known elsewhere; the channel's entry, NULL when it has none yet.
-static bool on_channel(const hlo_instr *i) { return i->opcode == HLO_ALL_REDUCE && hlo_attr_int(i, HLO_ATTR_CHANNEL_ID, 0) > 0 && hlo_shape_is_array(i->shape) && i->noperands == 1; }
-static const hlo_layout *channel_layout(const channels *c, const hlo_instr *i) {
-  i64 id = hlo_attr_int(i, HLO_ATTR_CHANNEL_ID, 0);
-  for (size_t k = 0; k < c->n; k++)
-    if (c->v[k].id == id && c->v[k].layout->rank == i->shape->rank) return c->v[k].layout;
-  return NULL;
-}
-
-// Notes the layouts of channels that are new here; whether an all-reduce lies otherwise than its channel.
-static bool channels_differ(assign *a) {
-  bool differ = false;
-  for (u32 t = 0; t < a->comp->ninstrs; t++) {
-    const hlo_instr *i = a->order[t];
-    if (!on_channel(i)) continue;
-    const hlo_layout *l = a->leaf[a->base[i->id - a->lo]].layout, *known = channel_layout(a->channels, i);
-    if (!known) hs_vec_push(a->channels, ((channel){hlo_attr_int(i, HLO_ATTR_CHANNEL_ID, 0), l}));
-    else differ |= known != l;
-  }
-  return differ;
-}
-
-// The layout that the array of leaf k takes when nothing asks for one: that of a copy of it, which then moves nothing, or row-major.
-static const hlo_layout *free_layout(const assign *a, u32 k) {
-  const hlo_instr *i = a->leaf[k].at.i;
-  hlo_for_each_use(u, i) {
-    if (u->user->opcode != HLO_COPY || !hlo_shape_is_array(i->shape)) continue;
-    const hlo_layout *l = a->leaf[a->base[u->user->id - a->lo]].layout;
-    if (l) return l;
-  }
-  return hlo_layout_default(a->c->m->ctx, content(hlo_shape_leaf(i->shape, a->leaf[k].at.inner))->rank);
-}
-
-// Gives every array of the computation a layout: first what is fixed, then what follows, then what is free.
-static void solve(assign *a, const hlo_shape *const *params, const hlo_shape *result) {
-  u32 n = a->comp->ninstrs;
-  hlo_ctx *ctx = a->c->m->ctx;
-  for (u32 k = 0; k < a->nleaf; k++) a->leaf[k].layout = NULL, a->leaf[k].fixed = false;
-  for (u32 k = 0; k < a->nuse; k++) a->use[k].layout = NULL, a->use[k].fixed = false;
-  for (u32 k = 0; params && k < a->comp->nparams; k++) fix_result(a, a->comp->params[k], params[k]);
-  for (u32 t = 0; t < n; t++) {
-    hlo_instr *i = a->order[t];
-    if (on_channel(i)) put(a, a->base[i->id - a->lo], false, channel_layout(a->channels, i), true);
-    else fix_instruction(a, i);
-  }
-  if (result)
-    for (u32 k = 0; k < hlo_shape_leaves(result); k++) put(a, maker(a, a->comp->root, k), false, order_of(ctx, hlo_shape_leaf(result, k)), false);
-  for (size_t k = 0; k < a->stack.n / 2; k++) {   // the first constraint on top
-    u32 swap = a->stack.v[k];
-    a->stack.v[k] = a->stack.v[a->stack.n - 1 - k], a->stack.v[a->stack.n - 1 - k] = swap;
-  }
-  spread(a);
-  for (u32 t = 0; t < n; t++) {
-    hlo_instr *i = a->order[t];
-    for (u32 k = 0; k < hlo_shape_leaves(i->shape); k++) {
-      u32 v = a->base[i->id - a->lo] + k;
-      if (!hlo_shape_is_array(content(hlo_shape_leaf(i->shape, k))) || a->leaf[v].layout || maker(a, i, k) != v) continue;
-      put(a, v, false, free_layout(a, v), false);
-      spread(a);
-    }
-  }
-}
-
-// params (by number) and result: shapes with the layouts that are asked for from outside; NULL when there are none.
-// A body's result is laid out like its parameter. An all-reduce that came to lie otherwise than its channel makes a second round.
-static void assign_computation(pass_ctx *c, channels *known, hlo_computation *comp, const hlo_shape *const *params, const hlo_shape *result, bool body) {
-  assign a = {.c = c, .comp = comp, .cpu = pass_option_bool(c, "cpu", true), .channels = known};
-  u32 n = comp->ninstrs;
-  number(&a);
-  a.order = pass_post_order(c, comp);
-  solve(&a, params, result);
-  if (channels_differ(&a)) solve(&a, params, result);
-  apply(&a, n, result, body);
-  hs_vec_free(&a.stack);
-}
-
-// What a custom call of fixed layouts may overwrite is copied first, unless it is a copy that nothing else reads: the layout
-// of a result that lies in an operand's place would else be forced on all other uses of that operand.
-static void copy_overwritten(pass_ctx *c, hlo_computation *comp) {
-  hlo_for_each_instr_safe(i, comp) {
-    const hlo_aliases *v = i->opcode == HLO_CUSTOM_CALL ? hlo_attr_ptr(i, HLO_ATTR_OUTPUT_TO_OPERAND_ALIASING) : NULL;
-    if (!v || !hlo_attr_ptr(i, HLO_ATTR_OPERAND_LAYOUT_CONSTRAINTS)) continue;
-    for (u32 k = 0; k < v->n; k++) {
-      if (v->v[k].param < 0 || v->v[k].param >= i->noperands) continue;
-      u32 o = (u32)v->v[k].param;
-      hlo_instr *x = hlo_operand(i, o);
-      if (!hlo_shape_is_array(x->shape) || (x->opcode == HLO_COPY && x->nuses == 1)) continue;
-      pass_note_done(c, x, i, "copied: the custom call may overwrite it");
-      hlo_instr *copy = hlo_add(comp, HLO_COPY, x->shape, 1, &x, NULL);
-      hlo_add_provenance(copy, x);
-      hlo_move_before(copy, i);
-      hlo_set_operand(i, o, copy);
-    }
-  }
-}
-
-static bool is_body(const hlo_module *m, const hlo_computation *x) {
-  hlo_for_each_comp(c, m) hlo_for_each_instr(i, c) if (i->opcode == HLO_WHILE && hlo_attr_comp(i, HLO_ATTR_BODY) == x) return true;
+static bool any_layout(const hlo_shape *s) {
+  for (u32 k = 0; k < hlo_shape_leaves(s); k++)
+    if (hlo_shape_is_array(hlo_shape_leaf(s, k)) && hlo_shape_leaf(s, k)->layout) return true;
   return false;
 }
 
-// Conditions read the state as the body has it, branches give the same result; callers of x come after it.
-static void agree(pass_ctx *c, channels *known, hlo_computation *x) {
-  hlo_for_each_instr(i, x) {
-    hlo_computation *called[64];
-    u32 n = i->opcode == HLO_WHILE || i->opcode == HLO_CONDITIONAL ? hlo_called(i, called, 64) : 0;
-    if (i->opcode == HLO_WHILE && n == 2 && called[1]->params[0]->shape != called[0]->params[0]->shape) assign_computation(c, known, called[1], &called[0]->params[0]->shape, NULL, false);
-    for (u32 k = 1; i->opcode == HLO_CONDITIONAL && k < HS_MIN(n, 64u); k++)
-      if (called[k]->root->shape != called[0]->root->shape) assign_computation(c, known, called[k], NULL, called[0]->root->shape, false);
+// s with its leaves from number *at on as the arrays that they are lie; extras of a layout (tiles, spaces) come from their makers.
+static const hlo_shape *assigned(la_solver *v, hlo_instr *i, const hlo_shape *s, u32 *at) {
+  if (hlo_shape_is_tuple(s)) {
+    const hlo_shape **e = HS_NEW_ARRAY(v->p->scratch, const hlo_shape *, s->nelems + 1);
+    for (u32 k = 0; k < s->nelems; k++) e[k] = assigned(v, i, s->elems[k], at);
+    return hlo_shape_tuple(v->ctx, s->nelems, e);
+  }
+  const la_array *a = &v->at->array[la_maker(v->at, i, (*at)++)];
+  const hlo_shape *array = la_content(s), *made = la_content(hlo_shape_leaf(a->i->shape, a->inner));
+  if (!hlo_shape_is_array(array) || !a->layout) return s;
+  if (made->layout) array = hlo_shape_with_layout(v->ctx, array, made->layout);
+  array = la_in_order(v->ctx, array, a->layout);
+  return s->dtype == HLO_BUFFER ? hlo_shape_buffer(v->ctx, array) : array;
+}
+
+static const hlo_shape *assigned_shape(la_solver *v, hlo_instr *i) {
+  u32 at = 0;
+  return assigned(v, i, i->shape, &at);
+}
+
+// ---- constraints from outside -----------------------------------------------------------------------------------------------
+static void fix_operand(la_solver *v, hlo_instr *i, u32 operand, const hlo_shape *s) {
+  if (!la_hands_on(i, operand)) la_set_operand(v, i, operand, s, true, true, v->round);
+}
+
+static bool on_channel(const hlo_instr *i) { return i->opcode == HLO_ALL_REDUCE && hlo_attr_int(i, HLO_ATTR_CHANNEL_ID, 0) > 0 && hlo_shape_is_array(i->shape) && i->noperands == 1; }
+static const hlo_layout *channel_layout(const la_solver *v, const hlo_instr *i) {
+  i64 id = hlo_attr_int(i, HLO_ATTR_CHANNEL_ID, 0);
+  for (size_t k = 0; k < v->channels.n; k++)
+    if (v->channels.v[k].id == id && v->channels.v[k].layout->rank == i->shape->rank) return v->channels.v[k].layout;
+  return NULL;
+}
+
+static bool as_it_came(const hlo_instr *i) {
+  switch (i->opcode) {
+    case HLO_BITCAST: case HLO_FUSION: case HLO_INFEED: case HLO_OUTFEED: case HLO_SEND: case HLO_SEND_DONE: case HLO_RECV: case HLO_RECV_DONE:
+    case HLO_CUSTOM_CALL: return i->opcode != HLO_CUSTOM_CALL;
+    default: return hlo_op_has(i->opcode, HLO_F_ASYNC) || (hlo_op_has(i->opcode, HLO_F_COLLECTIVE) && hlo_attr_int(i, HLO_ATTR_CONSTRAIN_LAYOUT, 0));
+  }
+}
+
+static void from_instruction(la_solver *v, hlo_instr *i) {
+  la_comp *c = v->at;
+  if (i->opcode == HLO_PARAMETER) {
+    const hlo_shape *s = c->params[hlo_param_number(i)];
+    if ((c->said & LA_PARAMS) && !c->agreed && any_layout(s)) la_set_instr(v, i, s);
+  } else if (as_it_came(i)) {
+    for (u32 k = 0; k < i->noperands; k++) fix_operand(v, i, k, hlo_shape_fill_layout(v->ctx, hlo_operand(i, k)->shape));
+    la_set_instr(v, i, hlo_shape_fill_layout(v->ctx, i->shape));
+  } else if (on_channel(i) && channel_layout(v, i)) {
+    la_set_instr(v, i, la_in_order(v->ctx, i->shape, channel_layout(v, i)));
+  }
+}
+
+static void keep(la_comp *c, i64 priority) { c->priority = priority, c->said |= LA_RESULT | LA_PARAMS; }
+
+// The branch that has most to do; the others return what it returns.
+static u32 leading_branch(const hlo_instr *i, u32 n, hlo_computation *const *branch) {
+  u32 best = n, most = 0;
+  for (u32 k = 0; k < n; k++) {
+    const hlo_shape *s = hlo_operand(i, k + 1)->shape;
+    if (branch[k]->ninstrs > most && !(hlo_shape_is_tuple(s) && s->nelems == 0)) best = k, most = branch[k]->ninstrs;
+  }
+  return best == n ? 0 : best;
+}
+
+static bool same_order(la_solver *v, const hlo_shape *a, const hlo_shape *b) {
+  for (u32 k = 0; k < hlo_shape_leaves(a); k++)
+    if (la_order(v->ctx, hlo_shape_leaf(a, k)) != la_order(v->ctx, hlo_shape_leaf(b, k))) return false;
+  return true;
+}
+
+static void from_callees(la_solver *v, hlo_instr *i) {
+  hlo_computation **called;
+  u32 n;
+  if (i->opcode != HLO_CALL && i->opcode != HLO_WHILE && i->opcode != HLO_CONDITIONAL) return;
+  pass_called_all(i, v->p->scratch, &called, &n);
+  if (i->opcode == HLO_CALL) {
+    la_comp *f = &v->comps[called[0]->id];
+    la_set_instr(v, i, f->result);
+    for (u32 k = 0; k < i->noperands; k++) fix_operand(v, i, k, f->params[k]);
+  } else if (i->opcode == HLO_WHILE) {
+    la_comp *body = &v->comps[hlo_attr_comp(i, HLO_ATTR_BODY)->id], *cond = &v->comps[hlo_attr_comp(i, HLO_ATTR_CONDITION)->id];
+    if (body->result != body->params[0]) body->params[0] = body->result, keep(body, v->round + LA_ROUNDS);
+    if (cond->params[0] != body->params[0]) cond->params[0] = body->params[0], keep(cond, v->round + LA_ROUNDS);
+    fix_operand(v, i, 0, body->result);
+    la_set_instr(v, i, body->result);
+  } else {
+    u32 lead = leading_branch(i, n, called);
+    const la_comp *best = &v->comps[called[lead]->id];
+    for (u32 k = 0; k < n; k++) {
+      la_comp *f = &v->comps[called[k]->id];
+      if (!same_order(v, f->result, best->result)) f->agreed = f->result = best->result;
+      else fix_operand(v, i, k + 1, f->params[0]);
+    }
+    fix_operand(v, i, lead + 1, best->params[0]);
+    la_set_instr(v, i, best->result);
+  }
+}
+
+static void from_custom_call(la_solver *v, hlo_instr *i) {
+  const hlo_shapes *given = i->opcode == HLO_CUSTOM_CALL ? hlo_attr_ptr(i, HLO_ATTR_OPERAND_LAYOUT_CONSTRAINTS) : NULL;
+  if (!given) return;
+  la_set_instr(v, i, hlo_shape_fill_layout(v->ctx, i->shape));
+  for (u32 k = 0; k < given->n && k < i->noperands; k++) fix_operand(v, i, k, hlo_shape_fill_layout(v->ctx, given->v[k]));
+}
+
+// ---- XLA:CPU's wishes ------------------------------------------------------------------------------------------------------------
+static bool is_vector_product(const hlo_instr *i) { return i->opcode == HLO_DOT && i->shape->rank <= 1; }
+
+// Products by the library or in tiles; those with a vector, and tiny ones, read any layout.
+static bool wants_rows(const hlo_instr *i) {
+  if (i->opcode == HLO_CONVOLUTION) return true;
+  if (i->opcode == HLO_CUSTOM_CALL) return hs_str_eq(hlo_attr_str(i, HLO_ATTR_CUSTOM_CALL_TARGET), HS_STR("TopK"));
+  if (i->opcode != HLO_DOT) return false;
+  if (hlo_attr_ints(i, HLO_ATTR_LHS_BATCH_DIMS).n) return true;
+  bool vector = i->shape->rank <= 1 || (i->shape->rank == 2 && (i->shape->dims[0] == 1 || i->shape->dims[1] == 1));
+  if (vector) return hlo_dtype_is_complex(i->shape->dtype);
+  i64 k = 1;
+  hlo_ints d = hlo_attr_ints(i, HLO_ATTR_LHS_CONTRACTING_DIMS);
+  for (u32 j = 0; j < d.n; j++) k *= hlo_operand(i, 0)->shape->dims[d.v[j]];
+  return i->shape->rank != 2 || i->shape->dims[0] > 3 || i->shape->dims[1] > 3 || k > 3;
+}
+
+// A constant matrix on the right that vectors (of 32 bytes and more) are multiplied by along its columns, and nothing else reads.
+static bool reads_columns(const hlo_instr *i, const hlo_instr *x) {
+  if (!is_vector_product(i) || hlo_operand(i, 1) != x || hlo_operand(i, 0) == x || hlo_operand(i, 0)->shape->rank != 1) return false;
+  return hlo_attr_ints(i, HLO_ATTR_RHS_CONTRACTING_DIMS).n && hlo_attr_ints(i, HLO_ATTR_RHS_CONTRACTING_DIMS).v[0] == 0 && hlo_shape_bytes(hlo_operand(i, 0)->shape) >= 32;
+}
+
+static bool wants_columns(const hlo_instr *i) {
+  const hlo_instr *x = is_vector_product(i) ? hlo_operand(i, 1) : NULL;
+  if (!x || x->opcode != HLO_CONSTANT) return false;
+  hlo_for_each_use(u, x) if (!reads_columns(u->user, x)) return false;
+  return true;
+}
+
+static const hlo_shape *column_major(hlo_ctx *ctx, const hlo_shape *s) {
+  i64 minor[HLO_MAX_RANK];
+  hlo_layout l = *hlo_layout_default(ctx, s->rank);
+  for (u32 k = 0; k < s->rank; k++) minor[k] = k;
+  l.minor_to_major = minor;
+  return la_in_order(ctx, s, hlo_layout_intern(ctx, &l));
+}
+
+// Row-major but for dimension `dim`, which is the major one.
+static const hlo_shape *by_dimension(hlo_ctx *ctx, const hlo_shape *s, i64 dim) {
+  i64 minor[HLO_MAX_RANK];
+  hlo_layout l = *hlo_layout_default(ctx, s->rank);
+  u32 n = 0;
+  for (i64 k = (i64)s->rank - 1; k >= 0; k--)
+    if (k != dim) minor[n++] = k;
+  minor[n] = dim;
+  l.minor_to_major = minor;
+  return la_in_order(ctx, s, hlo_layout_intern(ctx, &l));
+}
+
+static void from_cpu(la_solver *v, hlo_instr *i) {
+  if (wants_rows(i)) {
+    la_set_instr(v, i, hlo_shape_with_default_layout(v->ctx, i->shape));
+    for (u32 k = 0; k < i->noperands; k++) fix_operand(v, i, k, hlo_shape_with_default_layout(v->ctx, hlo_operand(i, k)->shape));
+  } else if (wants_columns(i)) {
+    fix_operand(v, i, 1, column_major(v->ctx, hlo_operand(i, 1)->shape));
+  } else if ((i->opcode == HLO_REDUCE_SCATTER || i->opcode == HLO_ALL_GATHER) && hlo_shape_is_array(i->shape)) {
+    la_set_instr(v, i, by_dimension(v->ctx, i->shape, hlo_attr_ints(i, HLO_ATTR_DIMENSIONS).v[0]));
+  } else {
+    for (u32 k = 0; k < i->noperands; k++)
+      if (hlo_shape_is_array(hlo_operand(i, k)->shape) && !la_is_constrained(v->at, i, k)) fix_operand(v, i, k, hlo_shape_with_default_layout(v->ctx, hlo_operand(i, k)->shape));
+  }
+}
+
+// ---- one computation ------------------------------------------------------------------------------------------------------------
+static void note_channels(la_solver *v) {
+  for (u32 t = 0; t < v->at->n; t++) {
+    const hlo_instr *i = v->at->order[t];
+    if (on_channel(i) && !channel_layout(v, i)) hs_vec_push(&v->channels, ((la_channel){hlo_attr_int(i, HLO_ATTR_CHANNEL_ID, 0), v->at->array[v->at->base[i->id - v->at->lo]].layout}));
+  }
+}
+
+// The copies that were made before for what may be overwritten move nothing where the choice is free.
+static const hlo_layout *layout_of_copy(const la_solver *v, const hlo_instr *i) {
+  hlo_for_each_use(u, i)
+    if (u->user->opcode == HLO_COPY && u->user->id >= v->first_copy) return v->at->array[v->at->base[u->user->id - v->at->lo]].layout;
+  return NULL;
+}
+
+// What nothing asked for: row-major, but constants as their literals are.
+static void choose_rest(la_solver *v) {
+  la_comp *c = v->at;
+  for (u32 t = 0; t < c->n; t++) {
+    hlo_instr *i = c->order[t];
+    for (u32 k = 0; k < hlo_shape_leaves(i->shape); k++) {
+      u32 at = c->base[i->id - c->lo] + k;
+      const hlo_shape *s = la_content(hlo_shape_leaf(i->shape, k));
+      if (!hlo_shape_is_array(s) || c->array[at].layout || la_maker(c, i, k) != at) continue;
+      const hlo_layout *own = i->opcode == HLO_CONSTANT ? la_order(v->ctx, s) : layout_of_copy(v, i);
+      la_set_array(v, at, own ? own : hlo_layout_default(v->ctx, s->rank), false, true, v->round);
+      la_spread(v);
+    }
+  }
+}
+
+static void solve(la_solver *v, la_comp *c, bool cpu) {
+  v->at = c;
+  la_forget(c);
+  hlo_for_each_instr(i, c->c) from_instruction(v, i);
+  hlo_for_each_instr(i, c->c) from_callees(v, i);
+  bool entry = c->c == v->p->m->entry;
+  if (c->agreed) c->said |= LA_RESULT, c->priority = v->round + LA_ROUNDS;
+  if (c->agreed || (entry && (c->said & LA_RESULT) && any_layout(c->result)) || (v->round > 0 && (entry || (c->said & LA_RESULT)))) la_set_result(v);
+  if (cpu) hlo_for_each_instr(i, c->c) from_cpu(v, i);
+  for (u32 t = 0; t < c->n; t++) from_custom_call(v, c->order[t]);
+  la_spread(v);
+  choose_rest(v);
+  if (c->agreed || (v->round == 0 && c->priority < LA_ROUNDS)) {
+    if (!c->agreed) c->result = assigned_shape(v, c->c->root);
+    for (u32 k = 0; k < c->c->nparams; k++) c->params[k] = assigned_shape(v, c->c->params[k]);
+    keep(c, v->round + LA_ROUNDS);
+  }
+  note_channels(v);
+}
+
+// ---- the result -------------------------------------------------------------------------------------------------------------
+// x in the layouts of `want` (NULL leaves: as it is), copied where they differ.
+static hlo_instr *laid_out(la_solver *v, hlo_instr *x, const hlo_shape *want, hlo_instr *before) {
+  if (x->shape == want) return x;
+  if (hlo_shape_is_array(x->shape)) {
+    pass_note_done(v->p, x, before, "copied to the layout that its use needs");
+    hlo_instr *k = hlo_add(x->parent, HLO_COPY, want, 1, &x, NULL);
+    hlo_add_provenance(k, x);
+    if (before) hlo_move_before(k, before);
+    return k;
+  }
+  if (!hlo_shape_is_tuple(x->shape)) return x;
+  hlo_instr **e = HS_NEW_ARRAY(v->p->scratch, hlo_instr *, want->nelems + 1);
+  for (u32 k = 0; k < want->nelems; k++) {
+    e[k] = hlo_add_gte(x, k);   // of a tuple too: simplification takes it apart, as after XLA's pass
+    if (before) hlo_move_before(e[k], before);
+    e[k] = laid_out(v, e[k], want->elems[k], before);
+  }
+  hlo_instr *t = hlo_add_tuple(x->parent, want->nelems, e);
+  if (before) hlo_move_before(t, before);
+  return t;
+}
+
+static const hlo_shape *wanted(la_solver *v, const hlo_shape *s, u32 *at) {
+  if (hlo_shape_is_tuple(s)) {
+    const hlo_shape **e = HS_NEW_ARRAY(v->p->scratch, const hlo_shape *, s->nelems + 1);
+    for (u32 k = 0; k < s->nelems; k++) e[k] = wanted(v, s->elems[k], at);
+    return hlo_shape_tuple(v->ctx, s->nelems, e);
+  }
+  const hlo_layout *l = v->at->wants[(*at)++];
+  return hlo_shape_is_array(s) && l && s->layout ? la_in_order(v->ctx, s, l) : s;
+}
+
+// The branch takes its operand as it lies and copies it itself: the other branches are spared that.
+static void copy_in_branch(la_solver *v, hlo_instr *conditional, u32 operand, const hlo_shape *want) {
+  hlo_computation **called;
+  u32 n;
+  pass_called_all(conditional, v->p->scratch, &called, &n);
+  hlo_instr *param = called[operand - 1]->params[0];
+  HS_VEC(hlo_use) uses = {0};
+  hlo_for_each_use(u, param) hs_vec_push(&uses, *u);
+  bool root = hlo_is_root(param);
+  hlo_set_shape(param, hlo_operand(conditional, operand)->shape);
+  hlo_instr *now = laid_out(v, param, want, NULL);
+  for (size_t k = 0; k < uses.n; k++) hlo_set_operand(uses.v[k].user, uses.v[k].slot, now);
+  if (root) hlo_set_root(param->parent, now);
+  hs_vec_free(&uses);
+}
+
+static bool one_user(const hlo_instr *x) {
+  hlo_for_each_use(u, x) if (u->user != x->first_use->user) return false;
+  return true;
+}
+
+static void apply(la_solver *v, la_comp *c) {
+  v->at = c;
+  for (u32 t = 0; t < c->n; t++) {
+    const hlo_shape *s = assigned_shape(v, c->order[t]);
+    if (s != c->order[t]->shape) hlo_set_shape(c->order[t], s);
+  }
+  for (u32 t = 0; t < c->n; t++) {
+    hlo_instr *i = c->order[t];
+    for (u32 r = 0; r < hlo_shape_leaves(i->shape); r++)   // what must lie alike does, whatever was asked for
+      for (u32 k = 0; k < i->noperands; k++)
+        if (!la_hands_on(i, k) && la_alike(i, r, k)) c->wants[la_want_at(c, i, k)] = c->array[c->base[i->id - c->lo] + r].layout;
+    for (u32 k = 0; k < i->noperands; k++) {
+      u32 at = la_want_at(c, i, k);
+      if (la_hands_on(i, k)) continue;
+      const hlo_shape *s = wanted(v, hlo_operand(i, k)->shape, &at);
+      if (s == hlo_operand(i, k)->shape) continue;
+      if (i->opcode == HLO_CONDITIONAL && k > 0 && one_user(hlo_operand(i, k))) { copy_in_branch(v, i, k, s); continue; }
+      hlo_instr *x = laid_out(v, hlo_operand(i, k), s, i);
+      if (x != hlo_operand(i, k)) hlo_set_operand(i, k, x);
+    }
+  }
+  if (!(c->said & LA_RESULT)) return;
+  const hlo_shape *result = filled(v->ctx, c->result, c->c->root->shape, v->p->scratch);
+  if (result == c->c->root->shape) return;
+  hlo_instr *root = laid_out(v, c->c->root, result, NULL);
+  if (root != c->c->root) hlo_set_root(c->c, root);
+}
+
+// ---- before it all ----------------------------------------------------------------------------------------------------------
+static void copy_operand(pass_ctx *c, hlo_instr *i, u32 operand) {
+  hlo_instr *x = hlo_operand(i, operand);
+  if (!hlo_shape_is_array(x->shape) || (x->opcode == HLO_COPY && x->nuses == 1)) return;
+  pass_note_done(c, x, i, "copied: it is handed on or overwritten");
+  hlo_instr *copy = hlo_add(x->parent, HLO_COPY, x->shape, 1, &x, NULL);
+  hlo_add_provenance(copy, x);
+  hlo_move_before(copy, i);
+  hlo_set_operand(i, operand, copy);
+}
+
+// What a custom call of fixed layouts may overwrite, or a send hands on, is copied first, unless it is a copy that nothing else
+// reads: the layout of that place would else be forced on all other uses of the operand.
+static void copy_overwritten(pass_ctx *c, hlo_computation *comp) {
+  hlo_for_each_instr_safe(i, comp) {
+    const hlo_aliases *v = i->opcode == HLO_CUSTOM_CALL ? hlo_attr_ptr(i, HLO_ATTR_OUTPUT_TO_OPERAND_ALIASING) : NULL;
+    if (i->opcode == HLO_SEND) copy_operand(c, i, 0);
+    if (!v || !hlo_attr_ptr(i, HLO_ATTR_OPERAND_LAYOUT_CONSTRAINTS)) continue;
+    for (u32 k = 0; k < v->n; k++)
+      if (v->v[k].param >= 0 && v->v[k].param < i->noperands) copy_operand(c, i, (u32)v->v[k].param);
+  }
+}
+
+// Branches that others call too get their own: where they copy is the conditional's affair.
+static void own_branches(pass_ctx *c) {
+  u32 *counts = pass_caller_counts(c);
+  hlo_for_each_comp(comp, c->m) hlo_for_each_instr(i, comp) {
+    if (i->opcode != HLO_CONDITIONAL) continue;
+    for (u32 k = 0, n = i->noperands - 1; k < n; k++) pass_own_called(i, k, counts, c->scratch);
+  }
+}
+
+static void entry_layouts(la_solver *v, la_comp *e) {
+  const hlo_attr *at = hlo_attrs_find(v->p->m->attrs, HLO_ATTR_ENTRY_COMPUTATION_LAYOUT);
+  const hlo_program_shape *given = at ? at->v.p : NULL;
+  bool any = any_layout(e->result);
+  if (given && given->n == e->c->nparams) {
+    for (u32 k = 0; k < e->c->nparams; k++) e->params[k] = given->params[k];
+    e->result = given->result;
+    any = any_layout(e->result);
+  }
+  for (u32 k = 0; k < e->c->nparams; k++) {
+    any |= any_layout(e->params[k]);
+    // Spaces and tiles that are asked for come along with the parameter's shape.
+    const hlo_shape *full = filled(v->ctx, e->params[k], e->c->params[k]->shape, v->p->scratch);
+    if (full != e->c->params[k]->shape) hlo_set_shape(e->c->params[k], full);
+  }
+  if (any) keep(e, LA_GIVEN);
+}
+
+static const hlo_layout *leaf_order(la_solver *v, const hlo_shape *s, hlo_ints index) {
+  for (u32 k = 0; k < index.n; k++) {
+    if (!hlo_shape_is_tuple(s) || index.v[k] < 0 || index.v[k] >= (i64)s->nelems) return NULL;
+    s = s->elems[index.v[k]];
+  }
+  return hlo_shape_is_array(s) ? la_order(v->ctx, s) : NULL;
+}
+
+static const hlo_shape *with_leaf(la_solver *v, const hlo_shape *s, hlo_ints index, const hlo_layout *l) {
+  if (!index.n) return la_in_order(v->ctx, s, l);
+  const hlo_shape **e = HS_NEW_ARRAY(v->p->scratch, const hlo_shape *, s->nelems + 1);
+  memcpy(e, s->elems, s->nelems * sizeof *e);
+  e[index.v[0]] = with_leaf(v, s->elems[index.v[0]], (hlo_ints){index.n - 1, index.v + 1}, l);
+  return hlo_shape_tuple(v->ctx, s->nelems, e);
+}
+
+// An argument and the result in its memory lie alike, where the entry leaves one of them open.
+static void join_entry(la_solver *v, la_comp *e, const hlo_shape *const *params, const hlo_shape *result) {
+  const hlo_attr *at = hlo_attrs_find(v->p->m->attrs, HLO_ATTR_INPUT_OUTPUT_ALIAS);
+  const hlo_aliases *all = at ? at->v.p : NULL;
+  for (u32 k = 0; all && k < all->n; k++) {
+    const hlo_alias_entry *a = &all->v[k];
+    if (a->param < 0 || a->param >= (i64)e->c->nparams) continue;
+    const hlo_layout *in = leaf_order(v, e->params[a->param], a->param_index), *out = leaf_order(v, e->result, a->out_index);
+    bool in_open = !leaf_order(v, params[a->param], a->param_index), out_open = !leaf_order(v, result, a->out_index);
+    if (!in || !out || in == out || in->rank != out->rank) continue;
+    if (in_open) e->params[a->param] = with_leaf(v, e->params[a->param], a->param_index, out);
+    else if (out_open) e->result = with_leaf(v, e->result, a->out_index, in);
+    else continue;
+    keep(e, LA_GIVEN);
   }
 }
 
@@ -526,32 +427,45 @@ static hs_status row_major(pass_ctx *c) {
   return HS_GOOD;
 }
 
+static void prepare(la_solver *v, la_comp *x, hlo_computation *comp, const pass_call_sites *sites) {
+  *x = (la_comp){.c = comp, .priority = LA_DEFAULT, .result = comp->root->shape};
+  x->params = HS_NEW_ARRAY(v->p->scratch, const hlo_shape *, comp->nparams + 1);
+  for (u32 k = 0; k < comp->nparams; k++) x->params[k] = comp->params[k]->shape;
+  u32 first = sites->start[comp->id], last = sites->start[comp->id + 1];
+  if (last == first + 1 && sites->sites[first].i->opcode == HLO_WHILE) x->loop = sites->sites[first].i;
+  if (!hlo_is_fusion_comp(comp)) la_number(v, x);
+}
+
 hs_status pass_layout_assignment(pass_ctx *c) {
   hlo_module *m = c->m;
+  bool cpu = pass_option_bool(c, "cpu", true);
   if (pass_option_bool(c, "row_major", false)) return row_major(c);
   if (!pass_may_rewrite(c)) return HS_GOOD;
+  u32 first_copy = m->next_instr_id;
+  hlo_for_each_comp(comp, m) if (!hlo_is_fusion_comp(comp)) copy_overwritten(c, comp);
+  own_branches(c);
   u32 n;
-  hlo_computation **order = pass_comp_post_order(c, &n);
-  const hlo_attr *at = hlo_attrs_find(m->attrs, HLO_ATTR_ENTRY_COMPUTATION_LAYOUT);
-  const hlo_program_shape *given = at ? at->v.p : NULL;
-  channels known = {0};
-  for (u32 k = 0; k < n; k++) {
-    hlo_computation *x = order[k];
-    if (hlo_is_fusion_comp(x)) continue;
-    agree(c, &known, x);
-    copy_overwritten(c, x);
-    if (x != m->entry) {
-      assign_computation(c, &known, x, NULL, NULL, is_body(m, x));
-      continue;
+  hlo_computation **order = pass_comp_callees_first(c, &n);
+  pass_call_sites sites = pass_find_sites(m, c->scratch);
+  la_solver v = {.p = c, .ctx = m->ctx, .first_copy = first_copy, .comps = HS_NEW_ARRAY(c->scratch, la_comp, m->next_comp_id + 1)};
+  la_comp *e = &v.comps[m->entry->id];
+  for (u32 k = 0; k < n; k++) prepare(&v, &v.comps[order[k]->id], order[k], &sites);
+  entry_layouts(&v, e);
+  const hlo_shape *const *params = hs_arena_dup(c->scratch, e->params, m->entry->nparams * sizeof *e->params), *result = e->result;
+  if (!(e->said & LA_PARAMS)) params = NULL;
+  hs_status s = HS_GOOD;
+  for (v.round = 0; v.round < LA_ROUNDS && hs_ok(s); v.round++) {
+    if (v.round && params) join_entry(&v, e, params, result);
+    for (u32 k = 0; k < n && hs_ok(s); k++) {
+      if (!hlo_is_fusion_comp(order[k])) solve(&v, &v.comps[order[k]->id], cpu);
+      s = hs_poll();
     }
-    const hlo_shape **params = HS_NEW_ARRAY(c->scratch, const hlo_shape *, x->nparams + 1);
-    for (u32 p = 0; p < x->nparams; p++) {   // where the entry's layouts are open, the parameter's own; memory spaces come along
-      params[p] = given && p < given->n ? given->params[p] : x->params[p]->shape;
-      const hlo_shape *full = filled(m->ctx, params[p], x->params[p]->shape, c->scratch);
-      if (full != x->params[p]->shape) hlo_set_shape(x->params[p], full);
-    }
-    assign_computation(c, &known, x, params, given ? given->result : x->root->shape, false);
   }
-  hs_vec_free(&known);
-  return HS_GOOD;
+  for (u32 k = 0; k < n && hs_ok(s); k++)
+    if (!hlo_is_fusion_comp(order[k])) apply(&v, &v.comps[order[k]->id]);
+  hs_vec_free(&v.channels);
+  hs_vec_free(&v.added);
+  hs_vec_free(&v.front);
+  hs_vec_free(&v.back);
+  return s;
 }

@@ -533,9 +533,9 @@ static void pins_are_copied(void **state) {
       "  v = f32[2,8] custom-call(b), custom_call_target=\"Unpin\", output_to_operand_aliasing={{}: (0, {})}\n"
       "  ROOT t = (f32[2,8], f32[2,8]) tuple(v, x)\n"
       "}\n");
-  run_ok(m, "layout-assignment");
+  run_ok(m, "layout-assignment{cpu=false}");
   assert_int_equal(count(m, "copy"), 1);
-  run_ok(m, "layout-assignment");   // a copy that only the pin reads serves
+  run_ok(m, "layout-assignment{cpu=false}");   // a copy that only the pin reads serves
   assert_int_equal(count(m, "copy"), 1);
   hlo_module_free(m);
 }
@@ -571,7 +571,7 @@ static void partly_fixed_entry(void **state) {
       "}\n";
   hlo_module *m = NULL;
   assert_true(hs_ok(hlo_parse(ctx, text, strlen(text), &(hlo_parse_options){.keep_missing_layouts = true}, &m)));
-  run_ok(m, "layout-assignment");
+  run_ok(m, "layout-assignment{cpu=false}");
   for (u32 k = 0; k < 2; k++) {
     assert_int_equal(layout_of(m, "p", k)->minor_to_major[0], 0);
     assert_int_equal(layout_of(m, "p", k)->memory_space, k == 0 ? 5 : 0);
