@@ -300,7 +300,6 @@ static bool grow(greedy *g, hlo_instr *i) {
 }
 
 static hs_status fuse_in(greedy *g, hlo_computation *c) {
-  hs_arena a = {0};
   u32 n = c->ninstrs;
   hlo_instr **order = pass_post_order(g->p, c);
   g->comp = c;
@@ -318,7 +317,6 @@ static hs_status fuse_in(greedy *g, hlo_computation *c) {
     if (fusion_rule_fusible(i)) grow(g, i);
     s = hs_poll();
   }
-  hs_arena_free(&a);
   return s;
 }
 
