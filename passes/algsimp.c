@@ -455,12 +455,16 @@ static hs_status simplify_one(alg *a, hlo_instr *i, work *w, bool requeue, bool 
       if (hlo_changed_since(a->m, mark)) hlo_journal_rollback(a->m, mark);
       continue;
     }
-    if (!pass_may_rewrite(a->p)) return HS_GOOD;
+    if (!pass_may_rewrite(a->p)) {
+      if (hlo_changed_since(a->m, mark)) hlo_journal_rollback(a->m, mark);
+      return HS_GOOD;
+    }
     pass_note_done(a->p, now, i, "%s", r->text);
     const hlo_attr *sharding = hlo_attr_get(i, HLO_ATTR_SHARDING);
     if (sharding && !hlo_attr_get(now, HLO_ATTR_SHARDING)) hlo_set_attr(now, *sharding);
-    const hlo_attr *frontend = hlo_attr_get(i, HLO_ATTR_FRONTEND_ATTRIBUTES);
-    if (fresh && frontend && !hlo_attr_get(now, HLO_ATTR_FRONTEND_ATTRIBUTES)) hlo_set_attr(now, *frontend);
+    static const hlo_attr_id said[] = {HLO_ATTR_FRONTEND_ATTRIBUTES, HLO_ATTR_ORIGIN};   // of the value, whatever computes it
+    for (size_t k = 0; k < HS_COUNT(said) && fresh; k++)
+      if (hlo_attr_get(i, said[k]) && !hlo_attr_get(now, said[k])) hlo_set_attr(now, *hlo_attr_get(i, said[k]));
     if (requeue) push_neighbours(w, i), push_new(w, now, first), push(w, now);
     hlo_replace(i, now);
     *changed = true;

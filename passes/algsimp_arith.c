@@ -315,11 +315,13 @@ ALG_RULE(minmax_clamp) {
   hlo_opcode inner = max_outside ? HLO_MINIMUM : HLO_MAXIMUM;
   hlo_instr *in = X->opcode == inner ? X : Y, *c = in == X ? Y : X;
   if (in->opcode != inner || alg_is_complex(i) || alg_is_pred(i)) return NULL;
-  if (alg_is_int(i) && hlo_dtype_bits(i->shape->dtype) == 64) return NULL;      // a double does not tell them apart
+  if (i->shape->dtype == HLO_U64) return NULL;            // neither a double nor an i64 tells all of them apart
   double l, h;
+  i64 il, ih;
   for (u32 k = 0; k < 2; k++) {
     hlo_instr *v = hlo_operand(in, k), *d = hlo_operand(in, 1 - k), *lo = max_outside ? c : d, *hi = max_outside ? d : c;
-    if (lo->opcode != HLO_BROADCAST || hi->opcode != HLO_BROADCAST || !pass_alg_splat(lo, &l) || !pass_alg_splat(hi, &h) || !(l < h)) continue;
+    if (lo->opcode != HLO_BROADCAST || hi->opcode != HLO_BROADCAST || !pass_alg_splat(lo, &l) || !pass_alg_splat(hi, &h) || !(l <= h)) continue;
+    if (pass_alg_splat_int(lo, &il) && pass_alg_splat_int(hi, &ih) ? il >= ih : l == h) continue;
     return pass_alg_add(a, HLO_CLAMP, i->shape, 3, (hlo_instr *[]){lo, v, hi});
   }
   return NULL;

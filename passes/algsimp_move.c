@@ -136,10 +136,10 @@ ALG_RULE(reshape_empty) {
 
 // Random numbers are as good in another shape
 ALG_RULE(reshape_rng) {
-  if (X->opcode != HLO_RNG || X->nuses != 1) return NULL;
-  hlo_instr **ops = HS_NEW_ARRAY(a->p->scratch, hlo_instr *, X->noperands + 1);
-  for (u32 k = 0; k < X->noperands; k++) ops[k] = hlo_operand(X, k);
-  return pass_alg_like(a, X, i->shape, X->noperands, ops);
+  (void)a;
+  if (X->opcode != HLO_RNG || X->nuses != 1 || hlo_is_root(X)) return NULL;
+  hlo_set_shape(X, i->shape);                             // in place: random numbers are not drawn twice
+  return X;
 }
 
 // reshape(transpose(reshape(A))) = transpose(reshape(A)), where the outer reshape merges only what was next to each other before the
@@ -427,14 +427,13 @@ ALG_RULE(reverse_broadcast) {
   return n == d.n ? NULL : pass_alg_reverse(a, X, n, v);
 }
 
-// reverse(op(A, splat)) = op(reverse(A), splat)
+// reverse(op(A, broadcast(s))) = op(reverse(A), broadcast(s))
 ALG_RULE(reverse_elementwise) {
   hlo_instr *e = X;
   if (a->layout_sensitive || !hlo_op_has(e->opcode, HLO_F_ELEMENTWISE) || e->noperands != 2 || e->opcode == HLO_COMPARE || e->opcode == HLO_RNG) return NULL;
   for (u32 k = 0; k < 2; k++) {
     hlo_instr *c = hlo_operand(e, k), *v = hlo_operand(e, 1 - k);
-    double x;
-    if (c->opcode != HLO_BROADCAST || !pass_alg_splat(c, &x)) continue;
+    if (c->opcode != HLO_BROADCAST || hlo_operand(c, 0)->shape->rank != 0) continue;
     hlo_instr *r = pass_alg_reverse(a, v, alg_dims(i).n, alg_dims(i).v);
     hlo_instr *n = pass_alg_add(a, e->opcode, i->shape, 2, k == 0 ? (hlo_instr *[]){c, r} : (hlo_instr *[]){r, c});
     hlo_copy_attrs(n, e);

@@ -110,6 +110,14 @@ ALG_RULE(barrier_unused) {
   hlo_instr *nt = pass_alg_add(a, HLO_TUPLE, s, kept, ops);
   hlo_set_operand(i, 0, nt);
   hlo_set_shape(i, s);
+  i64 *from = pass_alg_dims_new(a, kept);
+  for (u32 k = 0; k < n; k++)
+    if (at[k] >= 0) from[at[k]] = k;
+  const hlo_origin *of_tuple = pass_origin_of_elements(&a->m->arena, hlo_attr_get(t, HLO_ATTR_ORIGIN), kept, from);
+  const hlo_origin *of_barrier = pass_origin_of_elements(&a->m->arena, hlo_attr_get(i, HLO_ATTR_ORIGIN), kept, from);
+  if (of_tuple) hlo_set_attr_ptr(nt, HLO_ATTR_ORIGIN, of_tuple);
+  if (of_barrier) hlo_set_attr_ptr(i, HLO_ATTR_ORIGIN, of_barrier);
+  else hlo_remove_attr(i, HLO_ATTR_ORIGIN);
   hlo_for_each_use(u, i) hlo_set_attr_int(u->user, HLO_ATTR_INDEX, at[hlo_attr_int(u->user, HLO_ATTR_INDEX, 0)]);
   hlo_remove_dead(t);
   return i;

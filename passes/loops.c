@@ -35,25 +35,11 @@ bool pass_loop_invariant(const pass_loop *l, u32 k) {
   return r->opcode == HLO_TUPLE && k < r->noperands && pass_loop_reads_element(l, hlo_operand(r, k), k);
 }
 
-// ---- origins --------------------------------------------------------------------------------------------------------------
-// The origin of a tuple made of elements index[k] of another one (-1: of something new).
-static const hlo_origin *origin_of_elements(hs_arena *a, const hlo_attr *from, u32 n, const i64 *index) {
-  const hlo_origin *old = from ? from->v.p : NULL;
-  if (!old || !old->root || !old->root->tuple) return NULL;
-  hlo_origin_node *root = HS_NEW(a, hlo_origin_node);
-  const hlo_origin_node **v = HS_NEW_ARRAY(a, const hlo_origin_node *, n + 1);
-  for (u32 k = 0; k < n; k++) v[k] = index[k] >= 0 && index[k] < old->root->nchildren ? old->root->children[index[k]] : HS_NEW(a, hlo_origin_node);
-  *root = (hlo_origin_node){.tuple = true, .nchildren = n, .children = v};
-  hlo_origin *now = HS_NEW(a, hlo_origin);
-  *now = (hlo_origin){old->synthetic, root};
-  return now;
-}
-
 void pass_loop_renew(pass_loop *l, u32 n, const i64 *index, const hlo_attr *init_origin) {
   hlo_instr *old = l->w, *in = hlo_operand(old, 0), *now = hlo_add_before(old, HLO_WHILE, in->shape, 1, &in, NULL);
   hs_arena *a = &old->parent->module->arena;
   hlo_copy_attrs(now, old);
-  const hlo_origin *origin = origin_of_elements(a, hlo_attr_get(old, HLO_ATTR_ORIGIN), n, index), *first = origin_of_elements(a, init_origin, n, index);
+  const hlo_origin *origin = pass_origin_of_elements(a, hlo_attr_get(old, HLO_ATTR_ORIGIN), n, index), *first = pass_origin_of_elements(a, init_origin, n, index);
   if (origin) hlo_set_attr_ptr(now, HLO_ATTR_ORIGIN, origin);
   if (first) hlo_set_attr_ptr(in, HLO_ATTR_ORIGIN, first);
   hlo_replace_uses(old, now);

@@ -1,6 +1,7 @@
 // origins.c — the module's origin_recovery_table: how to compute an array of the original program that no instruction holds any more
 // from one that some instruction still does. XLA's table of the same name (xla/hlo/ir/hlo_module.cc) is the model: an array has one
 // entry at most, and an instruction that stands for nothing in the original program gets a placeholder, NAME__ovpN, to be found by.
+// Below: the origin of a tuple that keeps some of another one's elements.
 #include "core/text.h"
 #include "passes/util.h"
 
@@ -76,4 +77,16 @@ void pass_recover_reshape(hlo_instr *reshape) {
   hlo_module_free(recovery);
   hlo_set_module_attr(m, (hlo_attr){.id = HLO_ATTR_ORIGIN_RECOVERY_TABLE, .v.s = {hs_arena_strndup(&m->arena, b.p, b.n), b.n}});
   hs_buf_free(&b);
+}
+
+const hlo_origin *pass_origin_of_elements(hs_arena *a, const hlo_attr *from, u32 n, const i64 *index) {
+  const hlo_origin *old = from ? from->v.p : NULL;
+  if (!old || !old->root || !old->root->tuple) return NULL;
+  hlo_origin_node *root = HS_NEW(a, hlo_origin_node);
+  const hlo_origin_node **v = HS_NEW_ARRAY(a, const hlo_origin_node *, n + 1);
+  for (u32 k = 0; k < n; k++) v[k] = index[k] >= 0 && index[k] < old->root->nchildren ? old->root->children[index[k]] : HS_NEW(a, hlo_origin_node);
+  *root = (hlo_origin_node){.tuple = true, .nchildren = n, .children = v};
+  hlo_origin *now = HS_NEW(a, hlo_origin);
+  *now = (hlo_origin){old->synthetic, root};
+  return now;
 }

@@ -74,6 +74,8 @@ hlo_instr *pass_add_param(hlo_computation *, i64 number, const hlo_shape *);
 // Notes in the module's origin_recovery_table that the array a reshape stands for is that reshape of its operand's. For rewrites that
 // read the operand instead, after which the reshape may be gone. Nothing to note without an origin, or when there is an entry already.
 void pass_recover_reshape(hlo_instr *reshape);
+// The origin (attribute ORIGIN, may be NULL) of a tuple made of elements index[k] of another one, -1: of something new. NULL without one.
+const hlo_origin *pass_origin_of_elements(hs_arena *, const hlo_attr *from, u32 n, const i64 *index);
 
 // What dce does (dce.c), for passes that leave unused things behind, and what tuple-simplifier does.
 hs_status pass_remove_unused(pass_ctx *);
