@@ -137,11 +137,31 @@ static void trim_operands(pass_ctx *c, hlo_instr *f) {
   hlo_set_operands(f, n, ops);
 }
 
-// A function that only calls use is trimmed for all of them at once.
+// The shape of an asynchronous start, and of what continues it, names the shapes of its operands first.
+static void set_async_operands(hlo_instr *start, u32 n, hlo_instr *const *ops, hs_arena *a) {
+  hlo_ctx *ctx = start->parent->module->ctx;
+  const hlo_shape **o = HS_NEW_ARRAY(a, const hlo_shape *, n + 1), **e = HS_NEW_ARRAY(a, const hlo_shape *, start->shape->nelems + 1);
+  for (u32 k = 0; k < n; k++) o[k] = ops[k]->shape;
+  memcpy(e, start->shape->elems, start->shape->nelems * sizeof *e);
+  e[0] = hlo_shape_tuple(ctx, n, o);
+  for (hlo_instr *i = start; i;) {
+    hlo_set_shape(i, hlo_shape_tuple(ctx, start->shape->nelems, e));
+    hlo_instr *next = NULL;
+    hlo_for_each_use(u, i) if (u->user->opcode == HLO_ASYNC_UPDATE) next = u->user;
+    i = next;
+  }
+}
+
+// Calls, fusions and asynchronous starts can do without operands; the continuation of a start has none of its own.
+static bool trims(const hlo_instr *i) {
+  return !i->dead && !hlo_attr_get(i, HLO_ATTR_OUTPUT_TO_OPERAND_ALIASING) && (i->opcode == HLO_CALL || i->opcode == HLO_FUSION || is_async(i));
+}
+
+// A function that only such callers use is trimmed for all of them at once.
 static hs_status trim_called(const dce *d, hlo_computation *x, const pass_call_sites *sites) {
   u32 from = sites->start[x->id], to = sites->start[x->id + 1];
   for (u32 k = from; k < to; k++)
-    if (sites->sites[k].i->opcode != HLO_CALL || sites->sites[k].i->dead) return HS_GOOD;
+    if (!trims(sites->sites[k].i)) return HS_GOOD;
   HS_TRY(sweep(d, x));
   u32 nparams = x->nparams, live = 0;
   bool *used = HS_NEW_ARRAY(d->c->scratch, bool, nparams + 1);
@@ -151,10 +171,12 @@ static hs_status trim_called(const dce *d, hlo_computation *x, const pass_call_s
   for (u32 k = nparams; k-- > 0;)
     if (!used[k]) hlo_remove_parameter(x, k);
   for (u32 s = from; s < to; s++) {
+    if (is_async(sites->sites[s].i) && sites->sites[s].i->opcode != HLO_ASYNC_START) continue;
     hlo_instr *call = sites->sites[s].i, **ops = HS_NEW_ARRAY(d->c->scratch, hlo_instr *, live + 1), **gone = HS_NEW_ARRAY(d->c->scratch, hlo_instr *, nparams + 1);
     u32 n = 0, ngone = 0;
     for (u32 k = 0; k < nparams; k++) *(used[k] ? &ops[n++] : &gone[ngone++]) = hlo_operand(call, k);
     hlo_set_operands(call, n, ops);
+    if (call->opcode == HLO_ASYNC_START) set_async_operands(call, n, ops, d->c->scratch);
     for (u32 k = 0; k < ngone; k++) hlo_remove_dead(gone[k]);
   }
   return HS_GOOD;
@@ -167,7 +189,7 @@ static hs_status remove_unused(const dce *d) {
   hlo_computation **order = pass_comp_post_order(c, &n);
   u32 *counts = pass_caller_counts(c);
   pass_call_sites sites = {0};
-  bool calls = d->calls && m->nops[HLO_CALL];
+  bool calls = d->calls && (m->nops[HLO_CALL] || m->nops[HLO_ASYNC_START]);
   hlo_call_list all = pass_calls(c);
   u32 *ncalls = HS_NEW_ARRAY(c->scratch, u32, n + 1);
   for (u32 k = 0; k < n; k++) ncalls[k] = order[k]->ncalls;

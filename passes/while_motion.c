@@ -3,12 +3,12 @@
 // while-loop-invariant-code-motion (xla/service/while_loop_invariant_code_motion.cc): what a body computes from
 //   invariant state alone is computed once, before the loop, and passed in as a new invariant element. Data movement and
 //   constants are not worth a place in the state on their own; they are copied out when something that is worth it needs
-//   them. Options: hoist_constants, hoist_reshapes, hoist_other, hoist_size_inflation_ratio (percent).
+//   them. Options: hoist_constants, hoist_reshapes, hoist_other, hoist_size_inflation_ratio.
 // while-loop-constant-sinking (xla/service/while_loop_constant_sinking.cc): an invariant element that starts as a constant
 //   (or a broadcast of one) is replaced by that constant inside the loop, where other passes can use it.
 #include "passes/while_state.h"
 
-typedef struct motion { pass_ctx *c; bool constants, reshapes, others; i64 inflation; } motion;
+typedef struct motion { pass_ctx *c; bool constants, reshapes, others; double inflation; } motion;   // inflation: below 0 any
 
 static bool is_target(const hlo_instr *i, const char *const *names, size_t n) {
   hs_str t = i->opcode == HLO_CUSTOM_CALL ? hlo_attr_str(i, HLO_ATTR_CUSTOM_CALL_TARGET) : (hs_str){0};
@@ -44,7 +44,7 @@ static bool inflates(const motion *o, const hlo_instr *i) {
   if (o->inflation < 0 || i->opcode == HLO_CONSTANT) return false;
   i64 in = 0;
   for (u32 k = 0; k < i->noperands; k++) in += hlo_shape_bytes(hlo_operand(i, k)->shape);
-  return (double)hlo_shape_bytes(i->shape) * 100 > (double)in * (double)o->inflation;
+  return (double)hlo_shape_bytes(i->shape) > (double)in * o->inflation;
 }
 
 typedef struct mover {
@@ -142,7 +142,7 @@ static hs_status hoist_loop(const motion *o, hlo_instr *w, u32 *counts) {
 
 hs_status pass_while_loop_invariant_code_motion(pass_ctx *c) {
   motion o = {c, pass_option_bool(c, "hoist_constants", false), pass_option_bool(c, "hoist_reshapes", false), pass_option_bool(c, "hoist_other", true),
-              pass_option_int(c, "hoist_size_inflation_ratio", -1)};
+              pass_option_float(c, "hoist_size_inflation_ratio", -1)};
   u32 n, *counts = pass_caller_counts(c);
   hlo_computation **comps = pass_comp_post_order(c, &n);
   for (u32 k = 0; k < n; k++) {

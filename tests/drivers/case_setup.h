@@ -65,11 +65,7 @@ static const setup_option setup_options[] = {
     {"while-loop-invariant-code-motion", "hoist_reshapes", NULL, "hoist_reshapes"},
     {"while-loop-invariant-code-motion", "hoist_other", NULL, "hoist_other"},
     {"while-loop-invariant-code-motion", "hoist_size_inflation_ratio", "std::nullopt", NULL},
-    {"while-loop-invariant-code-motion", "hoist_size_inflation_ratio", "1.0", "hoist_size_inflation_ratio=100"},
-    {"while-loop-invariant-code-motion", "hoist_size_inflation_ratio", "1.0f", "hoist_size_inflation_ratio=100"},
-    {"while-loop-invariant-code-motion", "hoist_size_inflation_ratio", "1", "hoist_size_inflation_ratio=100"},
-    {"while-loop-invariant-code-motion", "hoist_size_inflation_ratio", "2.0", "hoist_size_inflation_ratio=200"},
-    {"while-loop-invariant-code-motion", "hoist_size_inflation_ratio", "2", "hoist_size_inflation_ratio=200"},
+    {"while-loop-invariant-code-motion", "shape_size_function", NULL, NULL},
 };
 
 static inline bool setup_same_text(const char *a, const char *b) {   // blanks apart
@@ -121,8 +117,11 @@ static inline bool setup_own_option(const char *pass, const char *name) {
   return found;
 }
 
-// A value as our options have it: strings without quotes, a list of strings, {"a", "b"} of whatever type, as words.
+// A value as our options have it: numbers without C++'s suffix, strings without quotes, a list of strings, {"a", "b"} of whatever
+// type, as words.
 static inline char *setup_plain_text(const char *value) {
+  size_t digits = strspn(value, "-.0123456789");
+  if (digits && strcmp(value + digits, "f") == 0) return hs_format("%.*s", (int)digits, value);
   const char *list = strchr(value, '{'), *p = list ? list + 1 : *value == '"' ? value : NULL;
   if (!p || (list && !strchr(list, '"') && list[1] != '}')) return hs_strdup(value);
   hs_buf b = {0};

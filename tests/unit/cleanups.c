@@ -69,6 +69,22 @@ static void program_parameters(void **state) {
   hlo_module_free(m);
 }
 
+// What an asynchronous operation does not read of its operands leaves its shape, too.
+static void async_operands(void **state) {
+  (void)state;
+  static const char text[] =
+      "HloModule m\n"
+      "wrapped {\n  x = f32[4] parameter(0)\n  y = f32[3] parameter(1)\n  ROOT r = f32[3] negate(y)\n}\n"
+      "ENTRY e {\n  a = f32[4] parameter(0)\n  b = f32[3] parameter(1)\n  big = f32[4] exponential(a)\n  s = ((f32[4], f32[3]), f32[3], s32[]) async-start(big, b), calls=wrapped\n"
+      "  u = ((f32[4], f32[3]), f32[3], s32[]) async-update(s)\n  ROOT d = f32[3] async-done(u)\n}\n";
+  hlo_module *m = parse(text);
+  assert_false(run(m, "dce"));
+  assert_true(run(m, "dce{use_call_analysis=true}"));
+  assert_int_equal(hlo_find_instr(m, "s")->noperands, 1);
+  assert_int_equal(m->nops[HLO_EXP], 0);
+  hlo_module_free(m);
+}
+
 // Outputs go over arguments of as many bytes, large ones first; of those that are declared, or of any.
 static void outputs_over_arguments(void **state) {
   (void)state;
@@ -272,7 +288,7 @@ static int tear_down(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(program_parameters), cmocka_unit_test(outputs_over_arguments), cmocka_unit_test(inlined_names), cmocka_unit_test(channels_of_copies),
+  const struct CMUnitTest tests[] = {cmocka_unit_test(program_parameters), cmocka_unit_test(async_operands), cmocka_unit_test(outputs_over_arguments), cmocka_unit_test(inlined_names), cmocka_unit_test(channels_of_copies),
                                      cmocka_unit_test(wrapped_calls), cmocka_unit_test(reducers_of_collectives), cmocka_unit_test(fused_on_purpose),
                                      cmocka_unit_test(counted_through_calls), cmocka_unit_test(not_counted), cmocka_unit_test(places_on_the_host), cmocka_unit_test(loops_that_wait),
                                      cmocka_unit_test(shardings_of_states)};
