@@ -394,7 +394,17 @@ void hlo_remove_dead(hlo_instr *first) {
   hs_vec_free(&stack);
 }
 
+// What is said of `old` is said of `now` where that says nothing itself, as XLA's ReplaceInstruction has it.
+static void hand_over(const hlo_instr *old, hlo_instr *now) {
+  static const hlo_attr_id said[] = {HLO_ATTR_FRONTEND_ATTRIBUTES, HLO_ATTR_SHARDING};
+  for (size_t k = 0; k < HS_COUNT(said); k++) {
+    const hlo_attr *a = hlo_attr_get(old, said[k]);
+    if (a && !hlo_attr_get(now, said[k]) && now->shape->logical == old->shape->logical) hlo_set_attr(now, *a);
+  }
+}
+
 void hlo_replace(hlo_instr *old, hlo_instr *now) {
+  if (old != now) hand_over(old, now);
   hlo_replace_uses(old, now);
   hlo_remove_dead(old);
 }
