@@ -180,6 +180,12 @@ const hlo_shape *pass_alg_shape(alg *a, hlo_dtype t, u32 rank, const i64 *dims) 
   return layouts ? hlo_shape_with_default_layout(a->m->ctx, s) : s;
 }
 
+// Other extents in the order in which x lies in memory.
+static const hlo_shape *lying_like(alg *a, const hlo_shape *x, const i64 *dims) {
+  if (!x->layout) return pass_alg_shape(a, x->dtype, x->rank, dims);
+  return hlo_shape_with_layout(a->m->ctx, hlo_shape_array(a->m->ctx, x->dtype, x->rank, dims), x->layout);
+}
+
 hlo_instr *pass_alg_add(alg *a, hlo_opcode op, const hlo_shape *shape, u32 n, hlo_instr *const *operands) {
   hlo_instr *i = hlo_add_before(a->at, op, shape, n, operands, NULL);
   hlo_add_provenance(i, a->at);
@@ -253,7 +259,7 @@ hlo_instr *pass_alg_slice(alg *a, hlo_instr *x, const hlo_slice_dim *d) {
     all &= dims[k] == x->shape->dims[k];
   }
   if (all) return x;
-  hlo_instr *s = pass_alg_add(a, HLO_SLICE, pass_alg_shape(a, x->shape->dtype, n, dims), 1, &x);
+  hlo_instr *s = pass_alg_add(a, HLO_SLICE, lying_like(a, x->shape, dims), 1, &x);
   hlo_slices *v = HS_NEW(&a->m->arena, hlo_slices);
   v->n = n;
   v->v = hs_arena_dup(&a->m->arena, d, n * sizeof *d);
@@ -269,7 +275,7 @@ hlo_instr *pass_alg_pad(alg *a, hlo_instr *x, hlo_instr *value, const hlo_pad_di
     dims[k] = e + (e > 0 ? (e - 1) * d[k].interior : 0) + d[k].low + d[k].high;
     if (dims[k] < 0) dims[k] = 0;
   }
-  hlo_instr *s = pass_alg_add(a, HLO_PAD, pass_alg_shape(a, x->shape->dtype, n, dims), 2, (hlo_instr *[]){x, value});
+  hlo_instr *s = pass_alg_add(a, HLO_PAD, lying_like(a, x->shape, dims), 2, (hlo_instr *[]){x, value});
   hlo_padding *v = HS_NEW(&a->m->arena, hlo_padding);
   v->n = n;
   v->v = hs_arena_dup(&a->m->arena, d, n * sizeof *d);
@@ -290,18 +296,28 @@ hlo_instr *pass_alg_concat(alg *a, u32 n, hlo_instr *const *parts, i64 dim) {
   i64 *dims = pass_alg_dims_new(a, s->rank);
   memcpy(dims, s->dims, s->rank * sizeof *dims);
   for (u32 k = 1; k < n; k++) dims[dim] += parts[k]->shape->dims[dim];
-  hlo_instr *c = pass_alg_add(a, HLO_CONCATENATE, pass_alg_shape(a, s->dtype, s->rank, dims), n, parts);
+  hlo_instr *c = pass_alg_add(a, HLO_CONCATENATE, lying_like(a, s, dims), n, parts);
   hlo_set_attr_ints(c, HLO_ATTR_DIMENSIONS, 1, &dim);
   return c;
 }
 
 hlo_instr *pass_alg_reduce(alg *a, hlo_instr *x, hlo_instr *init, u32 n, const i64 *dims, hlo_computation *f) {
   const hlo_shape *s = x->shape;
-  i64 *kept = pass_alg_dims_new(a, s->rank);
-  u32 r = 0;
-  for (u32 k = 0; k < s->rank; k++)
-    if (!pass_alg_has((hlo_ints){n, dims}, k)) kept[r++] = s->dims[k];
-  hlo_instr *q = pass_alg_add(a, HLO_REDUCE, pass_alg_shape(a, s->dtype, r, kept), 2, (hlo_instr *[]){x, init});
+  i64 *kept = pass_alg_dims_new(a, s->rank), *number = pass_alg_dims_new(a, s->rank), *order = pass_alg_dims_new(a, s->rank);
+  u32 r = 0, at = 0;
+  for (u32 k = 0; k < s->rank; k++) {
+    number[k] = pass_alg_has((hlo_ints){n, dims}, k) ? -1 : (i64)r;
+    if (number[k] >= 0) kept[r++] = s->dims[k];
+  }
+  const hlo_shape *out = pass_alg_shape(a, s->dtype, r, kept);
+  if (s->layout && out->layout) {                         // what is left keeps the order that it lies in
+    for (u32 k = 0; k < s->rank; k++)
+      if (number[s->layout->minor_to_major[k]] >= 0) order[at++] = number[s->layout->minor_to_major[k]];
+    hlo_layout l = *out->layout;
+    l.minor_to_major = order;
+    out = hlo_shape_with_layout(a->m->ctx, out, hlo_layout_intern(a->m->ctx, &l));
+  }
+  hlo_instr *q = pass_alg_add(a, HLO_REDUCE, out, 2, (hlo_instr *[]){x, init});
   hlo_set_attr_ints(q, HLO_ATTR_DIMENSIONS, n, dims);
   hlo_set_attr_comp(q, HLO_ATTR_TO_APPLY, f);
   return q;
@@ -322,7 +338,7 @@ hlo_instr *pass_alg_dslice(alg *a, hlo_instr *x, hlo_instr *const *starts, const
   hlo_instr **ops = HS_NEW_ARRAY(a->p->scratch, hlo_instr *, n + 1);
   ops[0] = x;
   memcpy(ops + 1, starts, n * sizeof *ops);
-  hlo_instr *d = pass_alg_add(a, HLO_DYNAMIC_SLICE, pass_alg_shape(a, x->shape->dtype, n, sizes), n + 1, ops);
+  hlo_instr *d = pass_alg_add(a, HLO_DYNAMIC_SLICE, lying_like(a, x->shape, sizes), n + 1, ops);
   hlo_set_attr_ints(d, HLO_ATTR_DYNAMIC_SLICE_SIZES, n, sizes);
   return d;
 }
@@ -374,9 +390,16 @@ static bool eligible(const hlo_instr *i) {
   return true;
 }
 
-// Whether `now` may stand for `old` as far as layouts go; a new value takes old's shape when layouts are still open.
+// Operations whose result may lie in any order, whatever their operands do.
+static bool any_order(hlo_opcode op) { return op == HLO_TRANSPOSE || op == HLO_RESHAPE || op == HLO_COPY || op == HLO_BROADCAST || op == HLO_IOTA; }
+
+// Whether `now` may stand for `old` as far as layouts go; a new value takes old's shape when layouts are still open, or it may lie in any order.
 static bool layouts_fit(const alg *a, const hlo_instr *old, hlo_instr *now, bool fresh) {
   if (now->shape == old->shape) return true;
+  if (fresh && a->layout_sensitive && any_order(now->opcode)) {
+    hlo_set_shape(now, old->shape);
+    return true;
+  }
   if (!a->layout_sensitive) {
     if (fresh && hlo_shape_is_array(old->shape)) hlo_set_shape(now, old->shape);
     hlo_for_each_use(u, old)
