@@ -3,7 +3,7 @@
 // Instructions are visited operands first; each is looked up in a hash table by opcode, shape, operands, attributes and
 // the structure of called computations. A hit replaces it, so that its users meet equal operands in the same sweep.
 // Commutative operands compare in either order. Side effects, random numbers, control edges and what a fusion must hold are left alone;
-// constants compare by value. Elements of a multi-output fusion that are one value inside become one element outside.
+// constants compare by value, those on two sides of a domain are two. Elements of a multi-output fusion that are one value inside become one element outside.
 #include "passes/util.h"
 
 typedef struct table { hlo_instr **v; u32 mask, n; } table;
@@ -57,6 +57,38 @@ static void first_place(pass_ctx *c, hlo_instr *i) {
   }
 }
 
+// ---- domains ----------------------------------------------------------------------------------------------------------------
+static u32 top_of(u32 *up, u32 k) {
+  while (up[k] != k) k = up[k] = up[up[k]];
+  return k;
+}
+
+// Which part of the computation each instruction lies in, where domain instructions are the borders: by number, 0 for what touches
+// no border.
+static u32 *find_domains(pass_ctx *c, hlo_instr *const *order, u32 n, const hlo_numbers *at) {
+  u32 *up = HS_NEW_ARRAY(c->scratch, u32, n + 1), *part = HS_NEW_ARRAY(c->scratch, u32, n + 1);
+  bool *bounded = HS_NEW_ARRAY(c->scratch, bool, n + 1);
+  for (u32 k = 0; k < n; k++) up[k] = k;
+  for (u32 k = 0; k < n; k++)
+    for (u32 o = 0; o < order[k]->noperands; o++) {
+      const hlo_instr *x = hlo_operand(order[k], o);
+      if (order[k]->opcode != HLO_DOMAIN && x->opcode != HLO_DOMAIN) up[top_of(up, k)] = top_of(up, hlo_number_of(at, x));
+    }
+  for (u32 k = 0; k < n; k++) {
+    bool edge = false;
+    hlo_for_each_use(u, order[k]) edge |= u->user->opcode == HLO_DOMAIN;
+    for (u32 o = 0; o < order[k]->noperands; o++) edge |= hlo_operand(order[k], o)->opcode == HLO_DOMAIN;
+    bounded[top_of(up, k)] |= edge && order[k]->opcode != HLO_DOMAIN;
+  }
+  for (u32 k = 0; k < n; k++) part[k] = bounded[top_of(up, k)] ? top_of(up, k) + 1 : 0;
+  return part;
+}
+
+static bool has_domain(const hlo_computation *comp) {
+  hlo_for_each_instr(i, comp) if (i->opcode == HLO_DOMAIN) return true;
+  return false;
+}
+
 typedef struct cse_options { bool layouts, ignore_control, scalars; } cse_options;
 
 static hs_status cse_computation(pass_ctx *c, hlo_computation *comp, u64 *memo, const cse_options *o) {
@@ -65,12 +97,17 @@ static hs_status cse_computation(pass_ctx *c, hlo_computation *comp, u64 *memo, 
   u32 n = comp->ninstrs, cap = 16;
   while (cap < n * 2) cap *= 2;
   table t = {HS_NEW_ARRAY(c->scratch, hlo_instr *, cap), cap - 1, 0};
+  const bool domains = c->m->nops[HLO_DOMAIN] && has_domain(comp);
+  const hlo_numbers at = domains ? hlo_number_instrs(comp, n, order, c->scratch) : (hlo_numbers){0};
+  const u32 *part = domains ? find_domains(c, order, n, &at) : NULL;
   for (u32 k = 0; k < n; k++) {
     hlo_instr *i = order[k];
     if (i->dead || !eligible(i, ignore_control, o->scalars)) continue;
     first_place(c, i);
     u32 slot = (u32)hash_of(i, memo, layouts) & t.mask;
-    while (t.v[slot] && (t.v[slot]->dead || !equal(t.v[slot], i, layouts, c->scratch))) slot = (slot + 1) & t.mask;
+    while (t.v[slot] && (t.v[slot]->dead || !equal(t.v[slot], i, layouts, c->scratch) ||
+                         (part && i->opcode == HLO_CONSTANT && part[hlo_number_of(&at, t.v[slot])] != part[k])))
+      slot = (slot + 1) & t.mask;
     if (!t.v[slot]) {
       t.v[slot] = i;
       continue;

@@ -160,7 +160,17 @@ hlo_computation *pass_own_called(hlo_instr *i, u32 which, u32 *counts, hs_arena 
 // ---- structure ------------------------------------------------------------------------------------------------------
 static bool skip_calls(hlo_attr_id id) {
   hlo_attr_kind k = hlo_attr_kind_of(id);
-  return hlo_attr_is_annotation(id) || k == HLO_AK_COMP || k == HLO_AK_COMPS;
+  return hlo_attr_is_annotation(id) || id == HLO_ATTR_SHARDING || k == HLO_AK_COMP || k == HLO_AK_COMPS;
+}
+
+// Annotations that make two instructions different: configurations, and shardings where both have one.
+static bool annotated_alike(const hlo_instr *a, const hlo_instr *b) {
+  const hlo_backend_config *x = hlo_attr_ptr(a, HLO_ATTR_BACKEND_CONFIG), *y = hlo_attr_ptr(b, HLO_ATTR_BACKEND_CONFIG);
+  if (!hs_str_eq(x ? x->text : (hs_str){0}, y ? y->text : (hs_str){0})) return false;
+  const hlo_attr *s = hlo_attr_get(a, HLO_ATTR_SHARDING), *t = hlo_attr_get(b, HLO_ATTR_SHARDING);
+  if (s && t && !hlo_attr_equal(s, t)) return false;
+  const hs_str *u = pass_frontend(a, "xla.sdy.sharding"), *v = pass_frontend(b, "xla.sdy.sharding");
+  return !u || !v || hs_str_eq(*u, *v);
 }
 
 u64 pass_attrs_hash(const hlo_instr *i, u64 seed, u64 *memo) {
@@ -191,7 +201,7 @@ u64 pass_comp_hash(const hlo_computation *c, u64 *memo) {
 }
 
 bool pass_attrs_equal(const hlo_instr *a, const hlo_instr *b, bool layouts, hs_arena *scratch) {
-  if (a->attrs != b->attrs && !hlo_attrs_equal(a->attrs, b->attrs, skip_calls)) return false;
+  if (a->attrs != b->attrs && (!hlo_attrs_equal(a->attrs, b->attrs, skip_calls) || !annotated_alike(a, b))) return false;
   if (!hlo_op_has(a->opcode, HLO_F_CALLS)) return true;
   hlo_computation **va, **vb;
   u32 na, nb;

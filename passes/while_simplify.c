@@ -37,6 +37,8 @@ static bool unroll_trivial(pass_ctx *c, const pass_loop *l) {
   i64 trips = pass_loop_trips(w, 1, c->scratch);
   if (trips != 0 && trips != 1) return false;
   hlo_for_each_instr(i, l->cond) if (hlo_has_side_effect(i)) { pass_note_declined(c, w, i, "its condition has a side effect"); return false; }
+  const hs_str *inlineable = trips == 1 ? pass_frontend(w, "inlineable") : NULL;
+  if (inlineable && (hs_str_eq(*inlineable, HS_STR("false")) || hs_str_eq(*inlineable, HS_STR("xla_late")))) { pass_note_declined(c, w, NULL, "marked as not inlineable"); return false; }
   if (trips == 1 && pass_frontend_true(w, "skip-simplify-while-loops_trip-count-one")) return false;
   hlo_for_each_instr(i, l->body) {
     if (trips == 1 && hlo_has_side_effect(i)) { pass_note_declined(c, w, i, "its body has a side effect"); return false; }

@@ -169,6 +169,26 @@ static void reducers_of_collectives(void **state) {
   hlo_module_free(m);
 }
 
+// What differs in sharding or configuration is not one, whatever it computes.
+static void told_apart(void **state) {
+  (void)state;
+  static const char text[] =
+      "HloModule m\n"
+      "ENTRY e {\n  a = f32[4] parameter(0)\n  b = f32[4] negate(a), frontend_attributes={xla.sdy.sharding=\"x\"}\n  c = f32[4] negate(a), frontend_attributes={xla.sdy.sharding=\"y\"}\n"
+      "  d = f32[4] sine(a), sharding={replicated}\n  f = f32[4] sine(a), sharding={manual}\n  g = f32[4] cosine(a), backend_config={\"k\":1}\n  h = f32[4] cosine(a)\n"
+      "  ROOT t = (f32[4], f32[4], f32[4], f32[4], f32[4], f32[4]) tuple(b, c, d, f, g, h)\n}\n";
+  hlo_module *m = parse(text);
+  assert_false(run(m, "cse"));
+  hlo_module_free(m);
+  m = parse("HloModule m\nENTRY e {\n  a = f32[] constant(2)\n  b = f32[] negate(a)\n  d = f32[] domain(b), domain={kind=\"sharding\", entry={replicated}, exit={manual}}\n"
+            "  k = f32[] constant(2)\n  ROOT r = f32[] multiply(d, k)\n}\n");
+  assert_false(run(m, "cse"));
+  hlo_module_free(m);
+  m = parse("HloModule m\nENTRY e {\n  a = f32[4] parameter(0)\n  b = f32[4] sine(a)\n  c = f32[4] sine(a), sharding={replicated}\n  ROOT t = (f32[4], f32[4]) tuple(b, c)\n}\n");
+  assert_true(run(m, "cse"));
+  hlo_module_free(m);
+}
+
 // Elements that a fusion must hold stay its own.
 static void fused_on_purpose(void **state) {
   (void)state;
@@ -289,7 +309,7 @@ static int tear_down(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(program_parameters), cmocka_unit_test(async_operands), cmocka_unit_test(outputs_over_arguments), cmocka_unit_test(inlined_names), cmocka_unit_test(channels_of_copies),
-                                     cmocka_unit_test(wrapped_calls), cmocka_unit_test(reducers_of_collectives), cmocka_unit_test(fused_on_purpose),
+                                     cmocka_unit_test(wrapped_calls), cmocka_unit_test(reducers_of_collectives), cmocka_unit_test(fused_on_purpose), cmocka_unit_test(told_apart),
                                      cmocka_unit_test(counted_through_calls), cmocka_unit_test(not_counted), cmocka_unit_test(places_on_the_host), cmocka_unit_test(loops_that_wait),
                                      cmocka_unit_test(shardings_of_states)};
   return cmocka_run_group_tests(tests, set_up, tear_down);
