@@ -85,14 +85,12 @@ ALG_RULE(sink_broadcast) {
   if (!a->sink_broadcast || i->noperands == 0 || i->shape->rank == 0 || i->shape->elements == 0) return NULL;
   if (i->opcode == HLO_BITCAST_CONVERT && !hlo_shape_same_dims(X->shape, i->shape)) return NULL;
   hlo_instr *lead = NULL;                              // the widest source
-  bool all_constant = true;
   for (u32 k = 0; k < i->noperands; k++) {
     hlo_instr *o = hlo_operand(i, k);
     if (o->opcode != HLO_BROADCAST) {
       if (o->shape->rank != 0) return NULL;             // the scalar operands of select and clamp stay
       continue;
     }
-    all_constant &= hlo_operand(o, 0)->opcode == HLO_CONSTANT;
     hlo_ints d = alg_dims(o);
     if (hlo_operand(o, 0)->shape->rank == 0) {
       if (!lead) lead = o;
@@ -102,14 +100,14 @@ ALG_RULE(sink_broadcast) {
     hlo_ints l = alg_dims(lead);
     if (!hlo_ints_equal(l, d)) return NULL;
   }
-  if (!lead || (all_constant && i->noperands > 1 && hlo_operand(lead, 0)->shape->rank != 0)) return NULL;
+  if (!lead) return NULL;
   const hlo_shape *narrow = hlo_operand(lead, 0)->shape;
   if (narrow->elements >= i->shape->elements) return NULL;
   hlo_instr **ops = HS_NEW_ARRAY(a->p->scratch, hlo_instr *, i->noperands);
   for (u32 k = 0; k < i->noperands; k++) {
     hlo_instr *o = hlo_operand(i, k);
     ops[k] = o->opcode == HLO_BROADCAST ? hlo_operand(o, 0) : o;
-    if (ops[k]->shape->rank == 0 && o->opcode == HLO_BROADCAST && (narrow->rank || i->noperands > 1))
+    if (ops[k]->shape->rank == 0 && o->opcode == HLO_BROADCAST)
       ops[k] = pass_alg_broadcast(a, ops[k], hlo_shape_with_dtype(a->m->ctx, narrow, ops[k]->shape->dtype), 0, NULL);
   }
   hlo_instr *n = pass_alg_add(a, i->opcode, hlo_shape_with_dtype(a->m->ctx, narrow, i->shape->dtype), i->noperands, ops);

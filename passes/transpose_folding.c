@@ -36,7 +36,7 @@ static void renumber(pass_ctx *p, hlo_instr *dot, hlo_attr_id id, hlo_ints perm)
 static void fold_dot(pass_ctx *p, hlo_instr *dot, bool fold_batch) {
   static const hlo_attr_id batch[] = {HLO_ATTR_LHS_BATCH_DIMS, HLO_ATTR_RHS_BATCH_DIMS};
   static const hlo_attr_id con[] = {HLO_ATTR_LHS_CONTRACTING_DIMS, HLO_ATTR_RHS_CONTRACTING_DIMS};
-  if (hlo_attr_get(dot, HLO_ATTR_SPARSITY_CONFIG) || dot->shape->rank < 2) return;   // a vector times a matrix has no such form
+  if (hlo_attr_get(dot, HLO_ATTR_SPARSITY_CONFIG) || hlo_operand(dot, 0)->shape->rank < 2 || hlo_operand(dot, 1)->shape->rank < 2) return;   // a vector times a matrix has no such form
   for (u32 s = 0; s < 2; s++) {
     hlo_instr *t = hlo_operand(dot, s);
     if (!foldable(t, hlo_attr_ints(dot, batch[s]), hlo_attr_ints(dot, con[s]), fold_batch) || !pass_may_rewrite(p)) continue;
@@ -83,7 +83,7 @@ static void fold_convolution(pass_ctx *p, hlo_instr *conv) {
 }
 
 hs_status pass_transpose_folding(pass_ctx *p) {
-  bool fold_batch = pass_option_bool(p, "fold_batch", false);
+  bool fold_batch = pass_option_bool(p, "fold_batch", false), convolutions = pass_option_bool(p, "fold_convolutions", true);
   u32 n;
   hlo_computation **comps = pass_comp_post_order(p, &n);
   for (u32 k = 0; k < n; k++) {
@@ -94,7 +94,7 @@ hs_status pass_transpose_folding(pass_ctx *p) {
     for (u32 j = 0; j < ni; j++) {
       if (order[j]->dead || order[j]->ctrl_preds) continue;
       if (order[j]->opcode == HLO_DOT) fold_dot(p, order[j], fold_batch);
-      if (order[j]->opcode == HLO_CONVOLUTION) fold_convolution(p, order[j]);
+      if (convolutions && order[j]->opcode == HLO_CONVOLUTION) fold_convolution(p, order[j]);
     }
   }
   return HS_GOOD;
