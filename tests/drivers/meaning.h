@@ -197,7 +197,8 @@ static inline meaning meaning_still(meaning_of *x, const hlo_module *m, const ch
   y = NULL;
   hs_status s = meaning_value(w, wide, &y);
   bool evaluated = !meaning_not_covered(s);
-  if (hs_ok(s)) s = hlo_compare(w->value, y, meaning_tolerance(w->m));
+  // A constant that a pass wrote is rounded to the narrow type still: all that counts where the narrow values themselves do not.
+  if (hs_ok(s)) s = hlo_compare(w->value, y, meaning_tolerance(x->narrow.value ? w->m : x->narrow.m));
   hlo_literal_unref(y);
   hlo_module_free(wide);
   if (!hs_ok(s) && !narrow && evaluated) return *why = s, MEANS_OTHER;
