@@ -146,7 +146,6 @@ static hlo_instr *inline_one(const inliner *t, hlo_instr *call, hlo_computation 
   for (u32 a = 0; a < call->noperands; a++) args[a] = hlo_operand(call, a);
   const hlo_frontend *frontend = hlo_attr_ptr(call, HLO_ATTR_FRONTEND_ATTRIBUTES);
   const hlo_metadata *md = hlo_metadata_of(call);
-  const hlo_origin *origin = hlo_attr_ptr(call, HLO_ATTR_ORIGIN);
   const hlo_instr_list *preds = call->ctrl_preds;
   pass_note_done(c, call, NULL, "inlined %s (%u instructions)", body->name, body->ninstrs);
   hlo_instr *root = pass_inline_at(call, body, args, c->scratch), *first = before ? before->next : comp->first;
@@ -154,7 +153,7 @@ static hlo_instr *inline_one(const inliner *t, hlo_instr *call, hlo_computation 
     if (frontend && frontend->n) join_frontend(i, call, i == root);
     if (md && md->op_name.n) prefix_names(i, md->op_name, 0);
     if (preds && preds->n) join_ctrl_preds(c->scratch, i, preds);
-    if (!origin && hlo_attr_get(i, HLO_ATTR_ORIGIN)) hlo_remove_attr(i, HLO_ATTR_ORIGIN);   // what the call stood for is not known
+    pass_origin_leaves(i, call, "");
   }
   if (first == call) first = NULL;
   u32 nargs = call->noperands;

@@ -112,8 +112,12 @@ void pass_loop_widen(pass_loop *l, u32 n, hlo_instr *const *values, hlo_instr **
   pass_read_by_element(l->w, a);
   u32 at = l->n;
   hlo_instr *wide = extended(old_in, n, values, a);
+  hs_arena *kept = &l->w->parent->module->arena;
+  const hlo_origin *origin = pass_origin_with(kept, hlo_attr_get(l->w, HLO_ATTR_ORIGIN), n, values), *first = pass_origin_with(kept, hlo_attr_get(old_in, HLO_ATTR_ORIGIN), n, values);
   hlo_move_before(wide, l->w);
   pass_loop_set_state(l, wide);
+  if (origin) hlo_set_attr_ptr(l->w, HLO_ATTR_ORIGIN, origin);
+  if (first) hlo_set_attr_ptr(wide, HLO_ATTR_ORIGIN, first);
   for (u32 k = 0; k < n; k++) in[k] = hlo_add_gte(l->body->params[0], at + k);
   hlo_instr *now = extended(root, n, in, a);
   hlo_set_root(l->body, now);

@@ -1,7 +1,7 @@
 // origins.c — the module's origin_recovery_table: how to compute an array of the original program that no instruction holds any more
 // from one that some instruction still does. XLA's table of the same name (xla/hlo/ir/hlo_module.cc) is the model: an array has one
 // entry at most, and an instruction that stands for nothing in the original program gets a placeholder, NAME__ovpN, to be found by.
-// Below: the origin of a tuple that keeps some of another one's elements.
+// Below: the origins of tuples that lose or gain elements, and of what comes out of a call or a loop.
 #include "core/text.h"
 #include "passes/util.h"
 
@@ -89,4 +89,57 @@ const hlo_origin *pass_origin_of_elements(hs_arena *a, const hlo_attr *from, u32
   hlo_origin *now = HS_NEW(a, hlo_origin);
   *now = (hlo_origin){old->synthetic, root};
   return now;
+}
+
+const hlo_origin *pass_origin_with(hs_arena *a, const hlo_attr *from, u32 n, hlo_instr *const *more) {
+  const hlo_origin *old = from ? from->v.p : NULL;
+  if (!old || old->synthetic || !old->root || !old->root->tuple) return NULL;
+  u32 had = old->root->nchildren;
+  const hlo_origin_node **v = HS_NEW_ARRAY(a, const hlo_origin_node *, had + n + 1);
+  memcpy(v, old->root->children, had * sizeof *v);
+  for (u32 k = 0; k < n; k++) {
+    const hlo_origin *o = hlo_attr_ptr(more[k], HLO_ATTR_ORIGIN);
+    v[had + k] = o && o->root ? o->root : HS_NEW(a, hlo_origin_node);
+  }
+  hlo_origin_node *root = HS_NEW(a, hlo_origin_node);
+  *root = (hlo_origin_node){.tuple = true, .nchildren = had + n, .children = v};
+  hlo_origin *now = HS_NEW(a, hlo_origin);
+  *now = (hlo_origin){.root = root};
+  return now;
+}
+
+// ---- what comes out ---------------------------------------------------------------------------------------------------------
+static const hlo_origin_node *first_leaf(const hlo_origin_node *n) {
+  while (n && n->tuple) n = n->nchildren ? n->children[0] : NULL;
+  return n && n->present ? n : NULL;
+}
+
+static const hlo_origin_node *inside(hs_arena *a, const hlo_origin_node *n, hs_str outer, const char *mark) {
+  hlo_origin_node *now = HS_NEW(a, hlo_origin_node);
+  *now = *n;
+  if (n->tuple) {
+    const hlo_origin_node **v = HS_NEW_ARRAY(a, const hlo_origin_node *, n->nchildren + 1);
+    for (u32 k = 0; k < n->nchildren; k++) v[k] = inside(a, n->children[k], outer, mark);
+    now->children = v;
+  } else if (n->present) {
+    char *name = hs_format("%.*s%s/%.*s", (int)outer.n, outer.p, mark, (int)n->name.n, n->name.n ? n->name.p : "");
+    now->name = (hs_str){hs_arena_strndup(a, name, strlen(name)), strlen(name)};
+    hs_free(name);
+  }
+  return now;
+}
+
+void pass_origin_leaves(hlo_instr *copy, const hlo_instr *caller, const char *mark) {
+  hs_arena *a = &copy->parent->module->arena;
+  const hlo_origin *own = hlo_attr_ptr(copy, HLO_ATTR_ORIGIN), *outer = hlo_attr_ptr(caller, HLO_ATTR_ORIGIN);
+  const hlo_origin_node *name = outer && !outer->synthetic ? first_leaf(outer->root) : NULL;
+  if (!own || (outer && outer->synthetic)) return;
+  if (!name) {
+    hlo_remove_attr(copy, HLO_ATTR_ORIGIN);
+    return;
+  }
+  if (own->synthetic || !own->root) return;
+  hlo_origin *now = HS_NEW(a, hlo_origin);
+  *now = (hlo_origin){.root = inside(a, own->root, name->name, mark)};
+  hlo_set_attr_ptr(copy, HLO_ATTR_ORIGIN, now);
 }

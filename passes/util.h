@@ -76,6 +76,11 @@ hlo_instr *pass_add_param(hlo_computation *, i64 number, const hlo_shape *);
 void pass_recover_reshape(hlo_instr *reshape);
 // The origin (attribute ORIGIN, may be NULL) of a tuple made of elements index[k] of another one, -1: of something new. NULL without one.
 const hlo_origin *pass_origin_of_elements(hs_arena *, const hlo_attr *from, u32 n, const i64 *index);
+// The origin of a tuple with `more` behind its elements; NULL without one.
+const hlo_origin *pass_origin_with(hs_arena *, const hlo_attr *from, u32 n, hlo_instr *const *more);
+// For a copy of an instruction of a computation that stands outside of it now: its origin begins with the name that the caller has in
+// its own, "caller" mark "/"; without such a name it goes, and that of a synthetic caller does not show.
+void pass_origin_leaves(hlo_instr *copy, const hlo_instr *caller, const char *mark);
 
 // What dce does (dce.c), for passes that leave unused things behind, and what tuple-simplifier does.
 hs_status pass_remove_unused(pass_ctx *);

@@ -75,6 +75,7 @@ static hlo_instr *hoist(mover *m, hlo_instr *top) {
     for (u32 k = 0; k < i->noperands; k++) ops[k] = *copy_of(m, hlo_operand(i, k));
     *copy_of(m, i) = hlo_clone_instr(m->l->w->parent, i, NULL, i->noperands, ops);
     hlo_move_before(*copy_of(m, i), m->l->w);
+    pass_origin_leaves(*copy_of(m, i), m->l->w, "#*");   // of any turn
   }
   hs_vec_free(&stack);
   return *copy_of(m, top);

@@ -46,8 +46,10 @@ static bool unroll_trivial(pass_ctx *c, const pass_loop *l) {
   if (!pass_may_rewrite(c)) return false;
   pass_note_done(c, w, NULL, trips ? "runs once: its body takes its place" : "never runs");
   hlo_instr *in = hlo_operand(w, 0);
-  if (trips == 0) hlo_replace(w, in);
-  else pass_inline_call(w, l->body, &in, c->scratch);
+  if (trips == 0) return hlo_replace(w, in), true;
+  hlo_instr *before = w->prev, *root = pass_inline_at(w, l->body, &in, c->scratch);
+  for (hlo_instr *i = before ? before->next : w->parent->first; i != w; i = i->next) pass_origin_leaves(i, w, "");
+  hlo_replace(w, root);
   return true;
 }
 

@@ -279,6 +279,32 @@ static void loops_that_wait(void **state) {
   hlo_module_free(m);
 }
 
+// What moves out of a loop or a call says whose it was; the loop's new element stands for it.
+static void origins_of_what_moves(void **state) {
+  (void)state;
+  static const char loop[] =
+      "HloModule m\n"
+      "cond {\n  s = (s32[], f32[4], f32[4]) parameter(0)\n  i = s32[] get-tuple-element(s), index=0\n  n = s32[] constant(5)\n  ROOT lt = pred[] compare(i, n), direction=LT\n}\n"
+      "body {\n  s = (s32[], f32[4], f32[4]) parameter(0)\n  i = s32[] get-tuple-element(s), index=0\n  x = f32[4] get-tuple-element(s), index=1\n  k = f32[4] get-tuple-element(s), index=2\n"
+      "  one = s32[] constant(1)\n  j = s32[] add(i, one)\n  e = f32[4] exponential(k), origin={{\"exp\"}}\n  y = f32[4] add(x, e)\n  ROOT t = (s32[], f32[4], f32[4]) tuple(j, y, k)\n}\n"
+      "ENTRY e {\n  a = f32[4] parameter(0)\n  b = f32[4] parameter(1)\n  zero = s32[] constant(0)\n  t = (s32[], f32[4], f32[4]) tuple(zero, a, b)\n"
+      "  ROOT w = (s32[], f32[4], f32[4]) while(t), condition=cond, body=body, origin={({\"w\" {0}}, {\"w\" {1}}, {\"w\" {2}})}\n}\n";
+  hlo_module *m = parse(loop);
+  assert_true(run(m, "while-loop-invariant-code-motion"));
+  assert_true(says(m, "exponential(%b), origin={{\"w#*/exp\"}}"));
+  assert_true(says(m, "origin={({\"w\" {0}}, {\"w\" {1}}, {\"w\" {2}}, {\"w#*/exp\"})}"));
+  hlo_module_free(m);
+  static const char call[] =
+      "HloModule m\n"
+      "f {\n  x = f32[4] parameter(0)\n  ROOT r = f32[4] negate(x), origin={{\"r\"}}\n}\n"
+      "ENTRY e {\n  a = f32[4] parameter(0)\n  b = f32[4] call(a), to_apply=f, origin={{\"b\"}}\n  ROOT c = f32[4] call(b), to_apply=f, origin={{\"c\"}}\n}\n";
+  m = parse(call);
+  assert_true(run(m, "call-inliner"));
+  assert_true(says(m, "negate(%a), origin={{\"b/r\"}}"));
+  assert_true(says(m, "origin={{\"c/r\"}}"));
+  hlo_module_free(m);
+}
+
 // Shardings of a state that gains an element would not fit it.
 static void shardings_of_states(void **state) {
   (void)state;
@@ -310,7 +336,7 @@ static int tear_down(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(program_parameters), cmocka_unit_test(async_operands), cmocka_unit_test(outputs_over_arguments), cmocka_unit_test(inlined_names), cmocka_unit_test(channels_of_copies),
                                      cmocka_unit_test(wrapped_calls), cmocka_unit_test(reducers_of_collectives), cmocka_unit_test(fused_on_purpose), cmocka_unit_test(told_apart),
-                                     cmocka_unit_test(counted_through_calls), cmocka_unit_test(not_counted), cmocka_unit_test(places_on_the_host), cmocka_unit_test(loops_that_wait),
+                                     cmocka_unit_test(counted_through_calls), cmocka_unit_test(not_counted), cmocka_unit_test(places_on_the_host), cmocka_unit_test(loops_that_wait), cmocka_unit_test(origins_of_what_moves),
                                      cmocka_unit_test(shardings_of_states)};
   return cmocka_run_group_tests(tests, set_up, tear_down);
 }
