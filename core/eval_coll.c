@@ -104,24 +104,43 @@ static const hlo_shape *result_shape(const hlo_instr *i, u32 k, u32 n) {
   return hlo_shape_is_tuple(s) && (n > 1 || s->nelems == 1) ? s->elems[k] : s;
 }
 
-// Sum (or whatever the computation says) of operand k over the group, in group order.
+static hs_status in_type(ev *e, hlo_literal *l, hlo_dtype t, hlo_literal **out) {
+  if (l->shape->dtype == t) return *out = hlo_literal_ref(l), HS_GOOD;
+  HS_TRY(ev_new(e, ev_typed(e, l->shape, t), out));
+  ev_convert(l->shape->dtype, l->data, t, (*out)->data, l->shape->elements);
+  return HS_GOOD;
+}
+
+// *sum (or whatever the computation says) = *sum with x, in the computation's own type.
+static hs_status reduce_one(ev *e, ev_apply *a, hlo_dtype t, hlo_literal *x, hlo_literal *sum) {
+  hlo_literal *y;
+  HS_TRY(in_type(e, x, t, &y));
+  size_t w = hlo_dtype_storage(t);
+  hs_status s = HS_GOOD;
+  for (i64 j = 0, n = sum->shape->elements; j < n && hs_ok(s); j += EV_BLOCK) {
+    void *dst = (char *)sum->data + (size_t)j * w;
+    const void *in[2] = {dst, (const char *)y->data + (size_t)j * w};
+    s = ev_apply_run(a, &dst, in, HS_MIN((i64)EV_BLOCK, n - j));
+  }
+  hlo_literal_unref(y);
+  return s;
+}
+
+// Operand k of the group put together, in group order, in the result's type.
 static hs_status reduce_group(ev *e, const hlo_instr *i, const ev_meeting *m, u32 k, hlo_literal **out) {
   const hlo_computation *c = hlo_attr_comp(i, HLO_ATTR_TO_APPLY);
-  const hlo_literal *first = m->ops[k];
   ev_apply a;
-  if (!c || c->nparams != 2) return ev_unsupported(i, "with this computation");
+  if (!c || c->nparams != 2 || !hlo_shape_is_array(c->params[0]->shape) || c->params[0]->shape->dtype != c->root->shape->dtype) return ev_unsupported(i, "with this computation");
+  hlo_dtype t = c->root->shape->dtype;
+  hlo_literal *first, *sum = NULL;
   HS_TRY(ev_apply_init(e, c, &a));
-  HS_TRY(ev_new(e, first->shape, out));
-  memcpy((*out)->data, first->data, first->bytes);
-  size_t w = hlo_dtype_storage(first->shape->dtype);
-  i64 n = first->shape->elements;
-  for (u32 p = 1; p < m->size; p++)
-    for (i64 j = 0; j < n; j += EV_BLOCK) {
-      void *dst = (char *)(*out)->data + (size_t)j * w;
-      const void *in[2] = {dst, (const char *)m->ops[p * m->nops + k]->data + (size_t)j * w};
-      HS_TRY(ev_apply_run(&a, &dst, in, HS_MIN((i64)EV_BLOCK, n - j)));
-    }
-  return HS_GOOD;
+  HS_TRY(in_type(e, m->ops[k], t, &first));
+  hs_status s = ev_own(e, &first, first->shape, &sum);
+  hlo_literal_unref(first);
+  for (u32 p = 1; p < m->size && hs_ok(s); p++) s = reduce_one(e, &a, t, m->ops[p * m->nops + k], sum);
+  if (hs_ok(s)) s = in_type(e, sum, result_shape(i, k, m->nops)->dtype, out);
+  hlo_literal_unref(sum);
+  return s;
 }
 
 // Copies `part` between an array and the slab of it that starts at `at` along `dim`.

@@ -1,7 +1,10 @@
 // schedule.c — hlo-memory-scheduler (xla/hlo/transforms/simplifiers/hlo_memory_scheduler.cc): an order for every
-// computation that keeps few bytes alive. Two orders are tried, the post order and a greedy list schedule that always
-// takes the ready instruction that frees most; the one with the lower estimated peak stays and the module is marked as
-// scheduled.
+// computation that keeps few bytes alive. Three are tried: a greedy list schedule that always takes the ready instruction
+// that frees most; a walk from the results, operands first, those with many other users or much memory below them before the
+// rest; and the plain post order. The one with the lowest estimated peak over the module stays, the first of these where
+// they are equal, and the module is marked as scheduled.
+//
+// All devices run one order: waiting for a send or a receive comes after its other side is posted, where that is possible.
 #include "passes/util.h"
 
 static void apply(hlo_computation *c, hlo_instr *const *order) {
@@ -92,6 +95,117 @@ static hlo_instr **list_schedule(const hlo_computation *c, hlo_instr *const *pos
   return done == n ? out : NULL;
 }
 
+// ---- operands first, by what lies below them ----------------------------------------------------------------------------
+// By instruction id: other users of it and of all below it, and the bytes of all that, each counted as often as it is met.
+typedef struct below { i64 users, bytes; } below;
+
+static i64 other_users(const hlo_instr *i, u32 *stamp) {
+  i64 n = 0;
+  hlo_for_each_use(u, i)
+    if (stamp[u->user->id] != i->id + 1) stamp[u->user->id] = i->id + 1, n++;
+  return n ? n - 1 : 0;
+}
+
+static bool visited_first(const below *v, const hlo_instr *x, const hlo_instr *y) {
+  const below *a = &v[x->id], *b = &v[y->id];
+  if (a->users != b->users) return a->users > b->users;
+  return a->bytes != b->bytes ? a->bytes > b->bytes : strcmp(x->name, y->name) < 0;
+}
+
+static void count_below(u32 n, hlo_instr *const *post, below *v, u32 *stamp) {
+  i64 bytes = 0;
+  for (u32 k = 0; k < n; k++) {
+    const hlo_instr *i = post[k];
+    below b = {0};
+    if (i->opcode != HLO_PARAMETER && i->opcode != HLO_CONSTANT) {
+      b = (below){other_users(i, stamp), own_bytes(i)};
+      bytes += b.bytes;
+      for (u32 o = 0; o < i->noperands; o++) {
+        bool again = false;
+        for (u32 j = 0; j < o && !again; j++) again = hlo_operand(i, j) == hlo_operand(i, o);
+        if (!again) b.users += v[hlo_operand(i, o)->id].users, b.bytes += v[hlo_operand(i, o)->id].bytes;
+      }
+      b.users = HS_MIN(b.users, (i64)n), b.bytes = HS_MIN(b.bytes, bytes);
+    }
+    v[i->id] = b;
+  }
+}
+
+// mark: by instruction id, 0 at first; 1: on the stack and its operands above it, 2: placed.
+static hlo_instr **walk_schedule(const hlo_computation *c, hlo_instr *const *post, const below *v, u32 *mark, hs_arena *a) {
+  hlo_instr **out = HS_NEW_ARRAY(a, hlo_instr *, c->ninstrs + 1);
+  HS_VEC(hlo_instr *) stack = {0};
+  u32 n = 0;
+  for (u32 k = 0; k <= c->ninstrs; k++) {   // what nobody reads, the root last
+    hlo_instr *top = k < c->ninstrs ? post[k] : c->root;
+    if (k < c->ninstrs && (top->nuses || top == c->root)) continue;
+    hs_vec_push(&stack, top);
+    while (stack.n) {
+      hlo_instr *i = stack.v[stack.n - 1];
+      if (mark[i->id]) {
+        stack.n--;
+        if (mark[i->id] == 1) mark[i->id] = 2, out[n++] = i;
+        continue;
+      }
+      mark[i->id] = 1;
+      size_t first = stack.n;
+      for (u32 o = 0, preds = i->ctrl_preds ? i->ctrl_preds->n : 0; o < i->noperands + preds; o++) {
+        hlo_instr *x = o < i->noperands ? hlo_operand(i, o) : i->ctrl_preds->v[o - i->noperands];
+        if (mark[x->id]) continue;
+        hs_vec_push(&stack, x);
+        for (size_t j = stack.n - 1; j > first && visited_first(v, stack.v[j - 1], x); j--) stack.v[j] = stack.v[j - 1], stack.v[j - 1] = x;   // the first one on top
+      }
+    }
+  }
+  hs_vec_free(&stack);
+  return n == c->ninstrs ? out : NULL;
+}
+
+// ---- meetings -------------------------------------------------------------------------------------------------------------
+static bool posts(const hlo_instr *i) { return i->opcode == HLO_SEND || i->opcode == HLO_RECV; }
+static bool waits(const hlo_instr *i) { return (i->opcode == HLO_SEND_DONE || i->opcode == HLO_RECV_DONE) && posts(hlo_operand(i, 0)); }
+
+// Whether what i waits for is posted by another one that is still to come.
+static bool too_early(const hlo_instr *i, u32 n, hlo_instr *const *rest) {
+  const hlo_instr *mine = waits(i) ? hlo_operand(i, 0) : NULL;
+  if (!mine || hlo_attr_int(mine, HLO_ATTR_IS_HOST_TRANSFER, 0)) return false;
+  for (u32 k = 0; k < n; k++)
+    if (rest[k] && posts(rest[k]) && rest[k]->opcode != mine->opcode && hlo_attr_int(rest[k], HLO_ATTR_CHANNEL_ID, 0) == hlo_attr_int(mine, HLO_ATTR_CHANNEL_ID, 0)) return true;
+  return false;
+}
+
+static bool has_all(const hlo_instr *i, const u32 *placed) {
+  for (u32 o = 0; o < i->noperands; o++)
+    if (!placed[hlo_operand(i, o)->id]) return false;
+  for (u32 o = 0; i->ctrl_preds && o < i->ctrl_preds->n; o++)
+    if (!placed[i->ctrl_preds->v[o]->id]) return false;
+  return true;
+}
+
+// Puts waiting off until the other side is posted, and with it what needs it. placed: by instruction id, 0 at first.
+static void put_off_waiting(const hlo_computation *c, hlo_instr **order, u32 *placed, hs_arena *a) {
+  hlo_instr **out = HS_NEW_ARRAY(a, hlo_instr *, c->ninstrs + 1);
+  u32 n = 0, total = c->ninstrs;
+  bool any = false;
+  for (u32 k = 0; k < total; k++) any |= waits(order[k]);
+  for (bool patient = true; any && n < total;) {
+    u32 before = n;
+    for (u32 k = 0; k < total; k++) {
+      hlo_instr *i = order[k];
+      if (!i || !has_all(i, placed) || (patient && too_early(i, total, order))) continue;
+      placed[i->id] = 1, order[k] = NULL, out[n++] = i;
+      if (!patient) break;   // one that nobody answers; then with patience again
+    }
+    if (n == before && !patient) return;
+    patient = n > before;
+  }
+  if (any) memcpy(order, out, total * sizeof *out);
+}
+
+// ---- the pass -------------------------------------------------------------------------------------------------------------
+typedef enum kind { LISTED, WALKED, PLAIN, NKINDS } kind;
+static const char *const kind_names[] = {"list", "walk", "post order"};
+
 // The computations that have an order of their own; asked before the first edit, while one answer serves all.
 static hlo_computation **ordered_comps(const hlo_module *m, hs_arena *a, u32 *n) {
   hlo_computation **out = HS_NEW_ARRAY(a, hlo_computation *, m->ncomputations + 1);
@@ -102,27 +216,49 @@ static hlo_computation **ordered_comps(const hlo_module *m, hs_arena *a, u32 *n)
 
 static void mark_scheduled(hlo_module *m) { hlo_set_module_attr(m, (hlo_attr){.id = HLO_ATTR_IS_SCHEDULED, .v.i = 1}); }
 
+static hs_status find_orders(pass_ctx *c, u32 n, hlo_computation *const *comps, hlo_instr ***const order[NKINDS]) {
+  hlo_module *m = c->m;
+  hs_arena *a = c->scratch;
+  u32 ids = m->next_instr_id;
+  state st = {HS_NEW_ARRAY(a, u32, ids), HS_NEW_ARRAY(a, u32, ids), HS_NEW_ARRAY(a, u32, ids), HS_NEW_ARRAY(a, u32, ids)};
+  below *v = HS_NEW_ARRAY(a, below, ids);
+  u32 *stamp = HS_NEW_ARRAY(a, u32, ids), *mark = HS_NEW_ARRAY(a, u32, ids), *placed[NKINDS] = {NULL};
+  bool meet = m->nops[HLO_SEND_DONE] || m->nops[HLO_RECV_DONE];
+  for (u32 x = 0; meet && x < NKINDS; x++) placed[x] = HS_NEW_ARRAY(a, u32, ids);
+  for (u32 k = 0; k < n; k++) {
+    hlo_instr **post = pass_post_order(c, comps[k]);
+    order[PLAIN][k] = meet ? hs_arena_dup(a, post, comps[k]->ninstrs * sizeof *post) : post;
+    count_below(comps[k]->ninstrs, post, v, stamp);
+    order[WALKED][k] = walk_schedule(comps[k], post, v, mark, a);
+    order[LISTED][k] = list_schedule(comps[k], post, &st, a);
+    for (u32 x = 0; x < NKINDS; x++) {
+      if (!order[x][k]) order[x][k] = hs_arena_dup(a, post, comps[k]->ninstrs * sizeof *post);
+      if (meet) put_off_waiting(comps[k], order[x][k], placed[x], a);
+    }
+    HS_TRY(hs_poll());
+  }
+  return HS_GOOD;
+}
+
 hs_status pass_hlo_memory_scheduler(pass_ctx *c) {
   hlo_module *m = c->m;
   if (hlo_is_scheduled(m)) { pass_note_declined(c, NULL, NULL, "the module has a schedule"); return HS_GOOD; }
   if (!pass_may_rewrite(c)) return HS_GOOD;
-  hlo_memory plain, listed;
   u32 n;
   hlo_computation **comps = ordered_comps(m, c->scratch, &n);
-  for (u32 k = 0; k < n; k++) apply(comps[k], pass_post_order(c, comps[k]));
+  hlo_instr ***order[NKINDS];
+  for (u32 x = 0; x < NKINDS; x++) order[x] = HS_NEW_ARRAY(c->scratch, hlo_instr **, n + 1);
+  HS_TRY(find_orders(c, n, comps, order));
   mark_scheduled(m);
-  HS_TRY(hlo_memory_estimate(m, false, &plain));
-  u32 ids = m->next_instr_id;
-  state st = {HS_NEW_ARRAY(c->scratch, u32, ids), HS_NEW_ARRAY(c->scratch, u32, ids), HS_NEW_ARRAY(c->scratch, u32, ids), HS_NEW_ARRAY(c->scratch, u32, ids)};
-  for (u32 k = 0; k < n; k++) {
-    hlo_instr **order = list_schedule(comps[k], pass_post_order(c, comps[k]), &st, c->scratch);
-    if (order) apply(comps[k], order);
-    HS_TRY(hs_poll());
+  hlo_memory peak[NKINDS];
+  kind best = PLAIN;
+  for (u32 x = NKINDS; x-- > 0;) {   // the first one last: it mostly stays
+    for (u32 k = 0; k < n; k++) apply(comps[k], order[x][k]);
+    HS_TRY(hlo_memory_estimate(m, false, &peak[x]));
+    if (peak[x].peak_bytes <= peak[best].peak_bytes) best = (kind)x;
   }
-  HS_TRY(hlo_memory_estimate(m, false, &listed));
-  if (listed.peak_bytes >= plain.peak_bytes)
-    for (u32 k = 0; k < n; k++) apply(comps[k], pass_post_order(c, comps[k]));
-  pass_note_done(c, m->entry->root, NULL, "peak %lld bytes (post order %lld, list %lld)", (long long)HS_MIN(plain.peak_bytes, listed.peak_bytes),
-                 (long long)plain.peak_bytes, (long long)listed.peak_bytes);
+  for (u32 k = 0; k < n && best != LISTED; k++) apply(comps[k], order[best][k]);
+  pass_note_done(c, m->entry->root, NULL, "peak %lld bytes: %s (list %lld, walk %lld, post order %lld)", (long long)peak[best].peak_bytes, kind_names[best],
+                 (long long)peak[LISTED].peak_bytes, (long long)peak[WALKED].peak_bytes, (long long)peak[PLAIN].peak_bytes);
   return HS_GOOD;
 }
