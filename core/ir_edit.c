@@ -396,7 +396,7 @@ void hlo_remove_dead(hlo_instr *first) {
 
 // What is said of `old` is said of `now` where that says nothing itself, as XLA's ReplaceInstruction has it.
 static void hand_over(const hlo_instr *old, hlo_instr *now) {
-  static const hlo_attr_id said[] = {HLO_ATTR_FRONTEND_ATTRIBUTES, HLO_ATTR_SHARDING};
+  static const hlo_attr_id said[] = {HLO_ATTR_FRONTEND_ATTRIBUTES, HLO_ATTR_SHARDING, HLO_ATTR_ORIGIN};
   for (size_t k = 0; k < HS_COUNT(said); k++) {
     const hlo_attr *a = hlo_attr_get(old, said[k]);
     if (a && !hlo_attr_get(now, said[k]) && now->shape->logical == old->shape->logical) hlo_set_attr(now, *a);

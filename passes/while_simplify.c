@@ -49,7 +49,9 @@ static bool unroll_trivial(pass_ctx *c, const pass_loop *l) {
   if (trips == 0) return hlo_replace(w, in), true;
   hlo_instr *before = w->prev, *root = pass_inline_at(w, l->body, &in, c->scratch);
   for (hlo_instr *i = before ? before->next : w->parent->first; i != w; i = i->next) pass_origin_leaves(i, w, "");
+  bool known = hlo_attr_get(root, HLO_ATTR_ORIGIN) != NULL;
   hlo_replace(w, root);
+  if (!known && hlo_attr_get(root, HLO_ATTR_ORIGIN)) hlo_remove_attr(root, HLO_ATTR_ORIGIN);   // it was the loop's, not its one turn's
   return true;
 }
 
