@@ -1,7 +1,7 @@
 // base.c — allocation, arenas, text buffers, clock. An arena is a list of blocks that only grows; block sizes double
-// up to a huge page or an eighth of the whole, so that a small module costs little and a large one few calls; who knows
-// better says so (hs_arena_expect). Large blocks are kept for the next arena that wants one: every pass has a scratch arena, and
-// memory fresh from the kernel costs more to clear than most passes take.
+// up to a huge page, so that a small module costs little; who knows better says so (hs_arena_expect). Blocks of a huge page are
+// kept for the next arena that wants one: every pass has a scratch arena, and memory fresh from the kernel costs more to
+// clear than most passes take.
 #include "core/base.h"
 
 #include <pthread.h>
@@ -138,7 +138,6 @@ static struct hs_arena_block *new_block(size_t cap) {
 static void use_block(hs_arena *a, struct hs_arena_block *b) {
   b->next = a->head;
   a->head = b;
-  a->given += b->cap;
   a->at = b->data;
   a->limit = b->data + (b->cap & ~(size_t)15);
 }
@@ -149,7 +148,7 @@ void hs_arena_expect(hs_arena *a, size_t n) {
 
 void *hs_arena_more_(hs_arena *a, size_t n) {
   struct hs_arena_block *b = a->head;
-  size_t most = HS_MAX((size_t)HUGE_PAGE / 2, a->given / 8), cap = b ? HS_MIN(b->cap * 2, most) : 4096;
+  size_t most = HUGE_PAGE - sizeof *b, cap = b ? HS_MIN(b->cap * 2, most) : 4096;
   if (b && n > cap / 2) {   // a block made for one large object must not hide the room left in the current one
     struct hs_arena_block *own = new_block(n);
     own->next = b->next;

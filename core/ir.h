@@ -247,6 +247,9 @@ typedef struct hlo_delta hlo_delta;
 size_t hlo_journal_mark(const hlo_module *);                 // position in the uncommitted journal
 void hlo_journal_rollback(hlo_module *, size_t mark);        // undo uncommitted edits back to mark
 bool hlo_changed_since(const hlo_module *, size_t mark);
+// Calls fn for each instruction that uncommitted edits since the mark were about, some several times: made, removed, with other
+// operands, users, attributes or shape. Names and provenance do not count.
+void hlo_edited_since(const hlo_module *, size_t mark, void (*fn)(void *arg, hlo_instr *), void *arg);
 hlo_delta *hlo_commit(hlo_module *);
 void hlo_abort(hlo_module *);
 void hlo_delta_undo(hlo_module *, hlo_delta *);

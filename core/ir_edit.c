@@ -216,7 +216,7 @@ hlo_instr *hlo_clone_instr(hlo_computation *into, const hlo_instr *i, const hlo_
   if (shape && hlo_attr_get(r, HLO_ATTR_SHARDING) && (!hlo_shape_is_array(shape) || !hlo_shape_is_array(i->shape) || !hlo_shape_same_dims(shape, i->shape)) && shape->logical != i->shape->logical)
     hlo_remove_attr(r, HLO_ATTR_SHARDING);
   r->source = i->source;   // no edit: r is new
-  SET_PTR(into->module, into, r->provenance, i->provenance);
+  SET_FIELD(r, provenance, i->provenance);
   return r;
 }
 
@@ -231,16 +231,16 @@ void hlo_set_operands(hlo_instr *user, u32 n, hlo_instr *const *defs) {
   hlo_use *fresh = n ? make_uses(m, user, n, defs) : NULL;   // first: defs may point into the old edges
   m->journal->fresh = NULL;   // its edges are taken out one by one: the field that lists them must follow
   for (u32 k = 0; k < user->noperands; k++) hlo_rec_unlink_edge_(m, &user->operands[k]);
-  SET_PTR(m, user->parent, user->operands, fresh);
+  SET_FIELD(user, operands, fresh);
   hlo_rec_u32_(m, user->parent, &user->noperands, n);
   for (u32 k = 0; k < n; k++) hlo_rec_link_edge_(m, &user->operands[k]);
 }
 
-void hlo_set_shape(hlo_instr *i, const hlo_shape *s) { SET_PTR(module_of(i), i->parent, i->shape, s); }
+void hlo_set_shape(hlo_instr *i, const hlo_shape *s) { SET_FIELD(i, shape, s); }
 
 void hlo_set_name(hlo_instr *i, const char *name) {
   if (!strcmp(i->name, name)) return;
-  SET_PTR(module_of(i), i->parent, i->name, hlo_claim_name_(module_of(i), hs_str_of(name), i, NULL)->text);
+  SET_FIELD(i, name, hlo_claim_name_(module_of(i), hs_str_of(name), i, NULL)->text);
 }
 
 void hlo_set_root(hlo_computation *c, hlo_instr *i) { SET_PTR(c->module, c, c->root, i); }
@@ -288,7 +288,7 @@ void hlo_set_ctrl_preds(hlo_instr *i, u32 n, hlo_instr *const *preds) {
   }
   for (u32 k = 0; i->ctrl_preds && k < i->ctrl_preds->n; k++)
     hlo_rec_u32_(m, i->parent, &i->ctrl_preds->v[k]->nctrl_succs, i->ctrl_preds->v[k]->nctrl_succs - 1);
-  SET_PTR(m, i->parent, i->ctrl_preds, fresh);
+  SET_FIELD(i, ctrl_preds, fresh);
   i->parent->unsorted = true;
   for (u32 k = 0; k < n; k++) hlo_rec_u32_(m, i->parent, &fresh->v[k]->nctrl_succs, fresh->v[k]->nctrl_succs + 1);
 }
@@ -327,7 +327,7 @@ void hlo_add_provenance(hlo_instr *to, const hlo_instr *from) {
     p->b = b;
     joined = p;
   }
-  SET_PTR(module_of(to), to->parent, to->provenance, joined);
+  SET_FIELD(to, provenance, joined);
 }
 
 // ---- replacing and removing -------------------------------------------------------------------------------------------------

@@ -182,6 +182,16 @@ void hlo_rec_ptr_(hlo_module *m, hlo_computation *c, void *field, const void *va
   touch(m, c);
 }
 
+void hlo_rec_field_(hlo_instr *i, void *field, const void *value) {
+  hlo_module *m = i->parent->module;
+  void *old;
+  memcpy(&old, field, sizeof old);
+  if (old == value) return;
+  if (!is_fresh(m, field)) push(m, (record){.kind = REC_FIELD, .where = field, .old = old, .prev = i});
+  memcpy(field, &value, sizeof value);
+  touch(m, i->parent);
+}
+
 void hlo_rec_u32_(hlo_module *m, hlo_computation *c, u32 *field, u32 value) {
   if (*field == value) return;
   if (!is_fresh(m, field)) push(m, (record){.kind = REC_U32, .where = field, .old_u32 = *field, .prev = c});
@@ -270,12 +280,12 @@ static void swap_record(hlo_module *m, record *r) {
   m->generation++;
   if (r->kind == REC_EDGE || r->kind == REC_LINK_EDGE || r->kind == REC_UNLINK_EDGE) ((hlo_use *)r->where)->user->parent->unsorted = true;
   switch (r->kind) {
-  case REC_PTR: {
+  case REC_PTR: case REC_FIELD: {
     void *now;
     memcpy(&now, r->where, sizeof now);
     memcpy(r->where, &r->old, sizeof now);
     r->old = now;
-    touch(m, r->prev);
+    touch(m, r->kind == REC_FIELD ? ((hlo_instr *)r->prev)->parent : r->prev);
     break;
   }
   case REC_U32: {
@@ -330,6 +340,43 @@ size_t hlo_journal_mark(const hlo_module *m) {
 }
 
 bool hlo_changed_since(const hlo_module *m, size_t mark) { return hlo_log_count_(&m->journal->log) > mark; }
+
+static void say_edited(const record *r, void (*fn)(void *arg, hlo_instr *), void *arg) {
+  switch (r->kind) {
+  case REC_EDGE: fn(arg, r->old);   // fall through
+  case REC_LINK_EDGE: case REC_UNLINK_EDGE: {
+    hlo_use *u = r->where;
+    fn(arg, u->user);
+    fn(arg, u->def);
+    break;
+  }
+  case REC_INSERT: case REC_REMOVE: case REC_ATTRS: fn(arg, r->where); break;
+  case REC_FIELD: {
+    hlo_instr *i = r->prev;
+    if (r->where != (void *)&i->name && r->where != (void *)&i->provenance) fn(arg, i);
+    break;
+  }
+  case REC_PTR: {
+    hlo_computation *c = r->prev;
+    if (!c || r->where != (void *)&c->root) break;
+    if (r->old) fn(arg, r->old);
+    fn(arg, c->root);
+    break;
+  }
+  case REC_U32: case REC_MOVE: case REC_LINK_COMP: case REC_UNLINK_COMP: case REC_NAME: break;
+  }
+}
+
+void hlo_edited_since(const hlo_module *m, size_t mark, void (*fn)(void *arg, hlo_instr *), void *arg) {
+  const rec_log *l = &m->journal->log;
+  if (hlo_log_count_(l) <= mark) return;
+  const rec_block *b = l->last;
+  while (b->before > mark) b = b->prev;
+  for (u32 k = (u32)(mark - b->before);; b = b->next, k = 0) {
+    for (; k < b->n; k++) say_edited(&b->v[k], fn, arg);
+    if (b == l->last) return;
+  }
+}
 
 void hlo_journal_rollback(hlo_module *m, size_t mark) {
   rec_log *l = &m->journal->log;

@@ -1,6 +1,6 @@
 // ir_journal.h — private to ir*.c: the record of edits that undo walks backwards.
 //
-// A record is a word (any pointer or number field) that was overwritten, the attributes of an instruction, an operand edge that
+// A record is a word (any pointer or number field, of an instruction or not) that was overwritten, the attributes of an instruction, an operand edge that
 // moved to another definition, an edge, an instruction with all its edges or a computation that came, went or moved, or a
 // name that was claimed. Each is its own inverse: applying a record swaps the old state with the current one, so the same
 // code undoes (last to first) and redoes (first to last). What is out of a list remembers in its own links where it stood.
@@ -12,15 +12,15 @@
 
 #include "core/ir.h"
 
-typedef enum { REC_PTR, REC_U32, REC_ATTRS, REC_EDGE, REC_UNLINK_EDGE, REC_LINK_EDGE, REC_INSERT, REC_REMOVE, REC_MOVE, REC_LINK_COMP, REC_UNLINK_COMP, REC_NAME } rec_kind;
+typedef enum { REC_PTR, REC_FIELD, REC_U32, REC_ATTRS, REC_EDGE, REC_UNLINK_EDGE, REC_LINK_EDGE, REC_INSERT, REC_REMOVE, REC_MOVE, REC_LINK_COMP, REC_UNLINK_COMP, REC_NAME } rec_kind;
 
 typedef struct record {
   rec_kind kind;
   u32 old_u32;
-  void *where;            // PTR, U32: address of the field; ATTRS: the instruction; else the use, instruction, computation or name node
-  void *old;              // PTR, ATTRS: other value; EDGE: other definition; REMOVE, MOVE, UNLINK_COMP: what it stood before (NULL: last);
+  void *where;            // PTR, FIELD, U32: address of the field; ATTRS: the instruction; else the use, instruction, computation or name node
+  void *old;              // PTR, FIELD, ATTRS: other value; EDGE: other definition; REMOVE, MOVE, UNLINK_COMP: what it stood before (NULL: last);
                           // NAME: the count that old_u32 is the other value of, or NULL
-  void *prev;             // EDGE: the use it stood before in the other definition's list; PTR, U32: the computation, or NULL
+  void *prev;             // EDGE: the use it stood before in the other definition's list; FIELD: the instruction; PTR, U32: the computation, or NULL
 } record;
 
 // Records in the order they were made, in blocks that an arena holds.
@@ -39,6 +39,7 @@ typedef struct hlo_journal {
 // Record and write a field; `c` is the computation it belongs to (its generation moves), or NULL.
 void hlo_rec_ptr_(hlo_module *, hlo_computation *c, void *field, const void *value);
 void hlo_rec_u32_(hlo_module *, hlo_computation *c, u32 *field, u32 value);
+void hlo_rec_field_(hlo_instr *, void *field, const void *value);
 void hlo_rec_attrs_(hlo_instr *, const hlo_attrs *);
 void hlo_rec_edge_(hlo_module *, hlo_use *use, hlo_instr *def);           // moves a use to another definition
 void hlo_rec_link_edge_(hlo_module *, hlo_use *use);                      // a new use joins its def's list
@@ -49,6 +50,7 @@ void hlo_rec_move_(hlo_module *, hlo_instr *, hlo_instr *before);
 void hlo_rec_link_comp_(hlo_module *, hlo_computation *, hlo_computation *before);
 void hlo_rec_unlink_comp_(hlo_module *, hlo_computation *);
 // Field setters with the right pointer types.
+#define SET_FIELD(i, field, value) hlo_rec_field_((i), (void *)(uintptr_t)&(i)->field, (value))
 #define SET_PTR(m, c, field, value) hlo_rec_ptr_((m), (c), (void *)(uintptr_t)&(field), (value))
 
 const hlo_stack_frames *hlo_stack_frames_clone_(hlo_module *into, const hlo_stack_frames *);

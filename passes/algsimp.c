@@ -381,6 +381,27 @@ static void push_neighbours(work *w, hlo_instr *i) {
   for (u32 k = 0; k < i->noperands; k++) push(w, hlo_operand(i, k));
 }
 
+// Where a run starts: at what was edited since the one before, or at everything, operands first.
+static void push_first(pass_ctx *p, work *w) {
+  hlo_instr **v;
+  u32 n, ncomps;
+  if (pass_edited(p, &v, &n)) {
+    for (u32 k = 0; k < n; k++) {
+      if (hlo_is_fusion_comp(v[k]->parent)) continue;
+      push(w, v[k]);
+      if (!v[k]->dead) push_neighbours(w, v[k]);
+      for (u32 o = 0; v[k]->dead && o < v[k]->noperands; o++) push(w, hlo_operand(v[k], o));   // has one user less
+    }
+    return;
+  }
+  hlo_computation **comps = pass_comp_post_order(p, &ncomps);
+  for (u32 k = 0; k < ncomps; k++) {
+    if (hlo_is_fusion_comp(comps[k])) continue;
+    v = pass_post_order(p, comps[k]);
+    for (u32 j = 0; j < comps[k]->ninstrs; j++) push(w, v[j]);
+  }
+}
+
 static bool eligible(const hlo_instr *i) {
   if (i->opcode == HLO_PARAMETER) return false;
   if (i->opcode == HLO_CUSTOM_CALL) return true;
@@ -544,21 +565,16 @@ static alg read_options(pass_ctx *p) {
 hs_status pass_algsimp(pass_ctx *p) {
   alg a = read_options(p);
   bool fixed_point = pass_option_bool(p, "run_to_fixed_point", true);
-  u32 ncomps;
-  hlo_computation **comps = pass_comp_post_order(p, &ncomps);
   work w = {0};
   u8 *async = NULL;
-  for (u32 k = 0; k < ncomps; k++) {
-    if (hlo_is_fusion_comp(comps[k])) continue;
-    hlo_instr **order = pass_post_order(p, comps[k]);
-    for (u32 j = 0, n = comps[k]->ninstrs; j < n; j++) {
-      push(&w, order[j]);
-      const hlo_computation *work_of = order[j]->opcode == HLO_ASYNC_START ? hlo_async_wrapped(order[j]) : NULL;
-      if (!work_of) continue;
-      if (!async) a.async = async = HS_NEW_ARRAY(p->scratch, u8, p->m->next_comp_id);
-      async[work_of->id] = 1;
-    }
+  hlo_call_list calls = pass_calls(p);
+  for (u32 k = 0; k < calls.n; k++) {
+    const hlo_computation *work_of = calls.v[k]->opcode == HLO_ASYNC_START ? hlo_async_wrapped(calls.v[k]) : NULL;
+    if (!work_of) continue;
+    if (!async) a.async = async = HS_NEW_ARRAY(p->scratch, u8, p->m->next_comp_id);
+    async[work_of->id] = 1;
   }
+  push_first(p, &w);
   // A backstop against two rules that undo each other; no rewrite sequence comes near it.
   i64 budget = 1000 + 64 * (i64)w.queue.n;
   hs_status s = HS_GOOD;

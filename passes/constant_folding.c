@@ -211,6 +211,7 @@ static const hlo_instr *constant_argument(hlo_instr *const *calls, u32 n, u32 p)
 
 static void take_constant_arguments(pass_ctx *c) {
   hlo_module *m = c->m;
+  if (!m->nops[HLO_CALL]) return;
   u32 *counts = pass_caller_counts(c), *have = HS_NEW_ARRAY(c->scratch, u32, m->next_comp_id + 1);
   hlo_instr ***calls = HS_NEW_ARRAY(c->scratch, hlo_instr **, m->next_comp_id + 1);
   hlo_for_each_comp(x, m) hlo_for_each_instr(i, x) {
@@ -247,29 +248,58 @@ static bool fold_size(pass_ctx *c, hlo_instr *i) {
   return true;
 }
 
+static hs_status visit(pass_ctx *c, const folding *f, hlo_instr *i) {
+  if (i->dead) return HS_GOOD;
+  if (static_size(i)) {
+    fold_size(c, i);
+    return HS_GOOD;
+  }
+  if (!(candidate(i, f) || late_fusion(i, f)) || !allowed(i, f)) return HS_GOOD;
+  bool elided = false;
+  for (u32 o = 0; o < i->noperands; o++) elided |= is_elided(hlo_operand(i, o));
+  if (elided) {
+    pass_note_declined(c, i, NULL, "a constant operand is elided");
+    return HS_GOOD;
+  }
+  if (!small_enough(c, i, f)) return HS_GOOD;
+  HS_TRY(fold(c, i));
+  return hs_poll();
+}
+
+// What was edited, its users, and the users of what is folded: constants move down.
+static hs_status visit_edited(pass_ctx *c, const folding *f, u32 n, hlo_instr *const *edited) {
+  HS_VEC(hlo_instr *) work = {0};
+  for (u32 k = 0; k < n; k++) {
+    if (hlo_is_fusion_comp(edited[k]->parent) || edited[k]->dead) continue;
+    hs_vec_push(&work, edited[k]);
+    hlo_for_each_use(u, edited[k]) hs_vec_push(&work, u->user);
+  }
+  hs_status s = HS_GOOD;
+  for (size_t k = 0; k < work.n && hs_ok(s); k++) {
+    hlo_instr *i = work.v[k];
+    if (i->dead || i->opcode == HLO_CONSTANT) continue;
+    size_t from = work.n;
+    hlo_for_each_use(u, i) hs_vec_push(&work, u->user);
+    s = visit(c, f, i);
+    if (!i->dead) work.n = from;
+  }
+  hs_vec_free(&work);
+  return s;
+}
+
 hs_status pass_constant_folding(pass_ctx *c) {
   enum { DEFAULT, AGGRESSIVE };
   folding f = {!pass_option_bool(c, "fold_float_arithmetic", true), pass_option_bool(c, "scalars_only", false), pass_option_choice(c, "level", "default|aggressive") == AGGRESSIVE,
                HS_NEW_ARRAY(c->scratch, u8, c->m->next_comp_id + 1), c->m->next_comp_id};
   take_constant_arguments(c);
+  u32 n;
+  hlo_instr **v;
+  if (pass_edited(c, &v, &n)) return visit_edited(c, &f, n, v);
   hlo_for_each_comp(comp, c->m) {
     if (hlo_is_fusion_comp(comp)) continue;
-    u32 n = comp->ninstrs;
-    hlo_instr **order = pass_any_order(c, comp);
-    for (u32 k = 0; k < n; k++) {
-      hlo_instr *i = order[k];
-      if (!i->dead && static_size(i)) {
-        if (!fold_size(c, i)) return HS_GOOD;
-        continue;
-      }
-      if (i->dead || !(candidate(i, &f) || late_fusion(i, &f)) || !allowed(i, &f)) continue;
-      bool elided = false;
-      for (u32 o = 0; o < i->noperands; o++) elided |= is_elided(hlo_operand(i, o));
-      if (elided) { pass_note_declined(c, i, NULL, "a constant operand is elided"); continue; }
-      if (!small_enough(c, i, &f)) continue;
-      HS_TRY(fold(c, i));
-      HS_TRY(hs_poll());
-    }
+    n = comp->ninstrs;
+    v = pass_any_order(c, comp);
+    for (u32 k = 0; k < n; k++) HS_TRY(visit(c, &f, v[k]));
   }
   return HS_GOOD;
 }

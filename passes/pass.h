@@ -25,10 +25,13 @@ typedef struct pass_options { u32 n; const struct pass_option { const char *key,
 typedef struct pass_option_asked { void (*fn)(void *arg, const char *key, const char *absent); void *arg; } pass_option_asked;
 
 typedef struct pass_walks pass_walks;   // orders found before (walks.h)
+typedef struct pass_since { u64 era; size_t at; } pass_since;   // a moment in a run of passes (walks.h); era 0: none
 
 typedef struct pass_ctx {
   hlo_module *m;
   pass_walks *walks;
+  pass_since since;              // when this pass began last, if it may look at later edits alone (pass_edited)
+  bool partial;                  // it did
   const pass_options *options;
   pass_option_asked asked;       // fn may be NULL
   hs_arena *scratch;             // freed after the pass
@@ -72,6 +75,7 @@ typedef struct pass_result {
   const char *pass, *pipeline;
   bool changed;
   double ms;
+  bool partial;                  // looked only at what other passes had edited
   i64 rewrites;
   pass_totals before, after;
 } pass_result;
@@ -93,6 +97,7 @@ typedef struct pass_run_options {
   i64 rewrite_limit;              // -1
   pass_notes *notes;              // may be NULL
   pass_walks *walks;              // of the passes before on the same module; NULL: this pass walks by itself
+  pass_since since;               // see pass_ctx
   pass_option_asked asked;        // fn may be NULL; how the tests hold help.def against the passes
   void (*progress)(void *arg, const hlo_module *, const pipeline_event *); void *progress_arg;   // before and after each pass of a pipeline
   void (*warn)(void *arg, const char *text); void *warn_arg;              // a fixpoint that does not settle
@@ -151,11 +156,14 @@ struct pipeline_op {
   u32 number;                    // among the program's passes, from 1
   u32 begin;                     // END: its FIX
   bool idle; u64 generation;     // the last run changed nothing, and the module's generation then
+  bool partial;                  // the last run looked only at what had been edited
+  pass_since since;              // when the last run began
   u64 changed_at;                // count of executions when it last changed something
 };
 typedef struct pipeline_program pipeline_program;
 struct pipeline_program { hs_arena arena; char *text; u32 npasses; HS_VEC(pipeline_op) ops; pass_walks *walks; };
-typedef struct pipeline_loop { u32 begin, round; u64 generation, executed, prints[4]; } pipeline_loop;   // prints: fingerprints of late rounds
+// prints: of late rounds, the fingerprint or 0; counts: what instructions there were. whole: this round is there to look at everything once more.
+typedef struct pipeline_loop { u32 begin, round; bool whole; u64 generation, executed, prints[4], counts[4]; } pipeline_loop;
 typedef struct pipeline_cursor { u32 at, depth; u64 executed; pipeline_loop loops[PIPELINE_MAX_LOOPS]; } pipeline_cursor;
 hs_status pipeline_parse(const char *text, const pass_pipelines *own, pipeline_program **out);     // own: see pass_run_options
 void pipeline_free(pipeline_program *);

@@ -190,20 +190,37 @@ static void changed_since(const pipeline_program *p, u32 begin, u32 end, u64 sin
   }
 }
 
-// The end of a fixpoint's round: is there another one?
+// Two states of a module that are the same have the same counts; the rest is compared only when they do.
+static bool seen_before(pipeline_loop *l, const hlo_module *m) {
+  u64 counts = hs_hash_bytes(m->nops, sizeof m->nops, m->ncomputations), print = 0;
+  bool again = false;
+  for (u32 k = 0; k < HS_COUNT(l->counts); k++) {
+    if (l->counts[k] != counts) continue;
+    if (!print) print = hlo_fingerprint(m);
+    again |= l->prints[k] == print;
+  }
+  l->counts[l->round % HS_COUNT(l->counts)] = counts;
+  l->prints[l->round % HS_COUNT(l->prints)] = print;
+  return again;
+}
+
+// The end of a fixpoint's round: is there another one? Rounds after the first look at what the round before edited; when
+// there is nothing left, one looks at everything.
 static bool another_round(pipeline_program *p, pipeline_cursor *at, const hlo_module *m, const pass_run_options *o) {
   pipeline_loop *l = &at->loops[at->depth - 1];
-  if (m->generation == l->generation) return false;
+  if (m->generation == l->generation) {
+    bool partial = false;
+    for (u32 k = l->begin; k < at->at; k++) partial |= p->ops.v[k].kind == PIPELINE_PASS && p->ops.v[k].partial;
+    return !l->whole && (l->whole = partial);
+  }
+  l->whole = false;
   hs_buf b = {0};
   bool again = ++l->round < MAX_ROUNDS;
   // Early rounds always change something: only a fixpoint that lasts is watched.
-  u64 print = l->round >= 3 ? hlo_fingerprint(m) : 0;
-  for (u32 k = 0; print && k < HS_COUNT(l->prints); k++)
-    if (l->prints[k] == print) {
-      again = false;
-      hs_buf_puts(&b, "passes undo each other, the fixpoint was ended: ");
-    }
-  if (print) l->prints[l->round % HS_COUNT(l->prints)] = print;
+  if (l->round >= 3 && seen_before(l, m)) {
+    again = false;
+    hs_buf_puts(&b, "passes undo each other, the fixpoint was ended: ");
+  }
   if (!again && !b.n) hs_buf_printf(&b, "no fixpoint after %d rounds, still changing: ", MAX_ROUNDS);
   if (!again) {
     changed_since(p, l->begin, at->at, l->executed, &b);
@@ -219,11 +236,12 @@ const pipeline_op *pipeline_next(pipeline_program *p, pipeline_cursor *at, const
   for (; at->at < p->ops.n; at->at++) {
     const pipeline_op *op = &p->ops.v[at->at];
     if (op->kind == PIPELINE_FIX) {
+      if (!at->depth) pass_walks_new_era(p->walks);
       at->loops[at->depth++] = (pipeline_loop){.begin = at->at, .generation = m->generation, .executed = at->executed};
     } else if (op->kind == PIPELINE_END) {
       if (another_round(p, at, m, o)) at->at = op->begin;
       else at->depth--;
-    } else if (!op->idle || op->generation != m->generation) {
+    } else if (!op->idle || op->generation != m->generation || (op->partial && at->depth && at->loops[at->depth - 1].whole)) {
       return op;
     }
   }
@@ -245,6 +263,9 @@ hs_status pipeline_step(hlo_module *m, pipeline_program *p, pipeline_cursor *at,
   HS_ASSERT(at->at < p->ops.n && op->kind == PIPELINE_PASS);
   pass_run_options mine = *o;
   mine.walks = p->walks;
+  const pipeline_loop *l = at->depth ? &at->loops[at->depth - 1] : NULL;
+  pass_since now = pass_walks_now(p->walks, m);
+  if (l && l->round && !l->whole) mine.since = op->since;
   // The totals before a pass are those after the one before it.
   mine.measure = o->measure && (!log || log->n == 0);
   pass_result r;
@@ -258,6 +279,8 @@ hs_status pipeline_step(hlo_module *m, pipeline_program *p, pipeline_cursor *at,
   }
   r.pipeline = op->pipeline;
   op->idle = !r.changed;
+  op->partial = r.partial;
+  op->since = now;
   op->generation = m->generation;
   at->executed++;
   at->at++;

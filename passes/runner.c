@@ -78,7 +78,7 @@ hs_status pass_run(hlo_module *m, const pass_info *p, const pass_options *option
   u64 generation = m->generation;
   u64 hash = o->verify_all ? hlo_text_hash(m) : 0;
   size_t mark = hlo_journal_mark(m);
-  pass_ctx c = {.m = m, .walks = o->walks ? o->walks : pass_walks_new(), .options = options, .scratch = &scratch, .notes = o->notes, .asked = o->asked, .pass = p, .rewrite_limit = o->rewrite_limit};
+  pass_ctx c = {.m = m, .since = o->since, .walks = o->walks ? o->walks : pass_walks_new(), .options = options, .scratch = &scratch, .notes = o->notes, .asked = o->asked, .pass = p, .rewrite_limit = o->rewrite_limit};
 
   u64 start = hs_now_ns();
   hs_status s = p->run(&c);
@@ -97,7 +97,9 @@ hs_status pass_run(hlo_module *m, const pass_info *p, const pass_options *option
     if (!hs_ok(s)) s = failed(p, m, mark, "left an invalid module", s);
   }
   hs_arena_free(&scratch);
-  if (!o->walks) pass_walks_free(c.walks);
+  if (o->walks) pass_walks_note(c.walks, m, generation, mark);
+  else pass_walks_free(c.walks);
+  out->partial = c.partial;
   HS_TRY(s);
   if (o->measure && out->changed) HS_TRY(pass_measure(m, o, &out->after));
   else out->after = out->before;

@@ -20,27 +20,35 @@ static bool shardings_agree(const hlo_instr *a, const hlo_instr *b) {
   return !x || !y || hlo_attr_equal(x, y);
 }
 
+// False when no more rewrites are wanted.
+static bool simplify(pass_ctx *c, hlo_instr *i) {
+  hlo_instr *now = NULL;
+  if (i->dead) return true;
+  if (i->opcode == HLO_GET_TUPLE_ELEMENT && hlo_operand(i, 0)->opcode == HLO_TUPLE)
+    now = hlo_operand(hlo_operand(i, 0), (u32)hlo_attr_int(i, HLO_ATTR_INDEX, 0));
+  else if (i->opcode == HLO_TUPLE)
+    now = whole_tuple(i);
+  if (!now || !hlo_shape_compatible(now->shape, i->shape)) return true;
+  if (!shardings_agree(i, now)) {
+    pass_note_declined(c, i, now, "their shardings differ");
+    return true;
+  }
+  if (!pass_may_rewrite(c)) return false;
+  pass_note_done(c, i, now, i->opcode == HLO_TUPLE ? "rebuilds %s" : "is the tuple's element %s", now->name);
+  const hlo_attr *sharding = hlo_attr_get(i, HLO_ATTR_SHARDING);
+  if (sharding && !hlo_attr_get(now, HLO_ATTR_SHARDING)) hlo_set_attr(now, *sharding);
+  pass_relay_control(i);
+  hlo_replace(i, now);
+  return true;
+}
+
 hs_status pass_simplify_tuples(pass_ctx *c, bool skip_entry) {
   hlo_for_each_comp(comp, c->m) {
     if (skip_entry && comp == c->m->entry) continue;
     u32 n = comp->ninstrs;
     hlo_instr **order = pass_any_order(c, comp);
-    for (u32 k = 0; k < n; k++) {
-      hlo_instr *i = order[k], *now = NULL;
-      if (i->dead) continue;
-      if (i->opcode == HLO_GET_TUPLE_ELEMENT && hlo_operand(i, 0)->opcode == HLO_TUPLE)
-        now = hlo_operand(hlo_operand(i, 0), (u32)hlo_attr_int(i, HLO_ATTR_INDEX, 0));
-      else if (i->opcode == HLO_TUPLE)
-        now = whole_tuple(i);
-      if (!now || !hlo_shape_compatible(now->shape, i->shape)) continue;
-      if (!shardings_agree(i, now)) { pass_note_declined(c, i, now, "their shardings differ"); continue; }
-      if (!pass_may_rewrite(c)) return HS_GOOD;
-      pass_note_done(c, i, now, i->opcode == HLO_TUPLE ? "rebuilds %s" : "is the tuple's element %s", now->name);
-      const hlo_attr *sharding = hlo_attr_get(i, HLO_ATTR_SHARDING);
-      if (sharding && !hlo_attr_get(now, HLO_ATTR_SHARDING)) hlo_set_attr(now, *sharding);
-      pass_relay_control(i);
-      hlo_replace(i, now);
-    }
+    for (u32 k = 0; k < n; k++)
+      if (!simplify(c, order[k])) return HS_GOOD;
   }
   return HS_GOOD;
 }

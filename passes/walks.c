@@ -12,6 +12,8 @@ struct pass_walks {
   hlo_call_list calls;
   struct { hlo_computation **v; u32 n; } comps[2];   // [strict]; NULL: not asked for yet
   u32 *counts;
+  HS_VEC(hlo_instr *) edited;                // of this era
+  u64 era, known;                            // known: the module's generation that `edited` reaches to
 };
 
 pass_walks *pass_walks_new(void) { return hs_calloc(1, sizeof(pass_walks)); }
@@ -20,7 +22,8 @@ static void forget(pass_walks *w) {
   for (u32 k = 0; k < w->cap; k++) hs_free(w->orders[k].v);
   hs_free(w->orders);
   hs_arena_free(&w->mem);
-  *w = (pass_walks){0};
+  hs_vec_free(&w->edited);
+  *w = (pass_walks){.era = w->era + 1};
 }
 
 void pass_walks_free(pass_walks *w) {
@@ -91,4 +94,40 @@ u32 *pass_caller_counts(pass_ctx *c) {
   size_t n = c->m->next_comp_id;
   if (!w->counts) w->counts = hlo_count_callers(c->m, &w->calls, &w->mem);
   return hs_arena_dup(c->scratch, w->counts, (n + 1) * sizeof *w->counts);
+}
+
+// ---- edits ------------------------------------------------------------------------------------------------------------------
+void pass_walks_new_era(pass_walks *w) {
+  w->edited.n = 0;
+  w->era++;
+}
+
+pass_since pass_walks_now(pass_walks *w, const hlo_module *m) {
+  if (!w->era || w->serial != m->serial || w->known != m->generation) pass_walks_new_era(w);   // somebody else edited
+  w->known = m->generation;
+  return (pass_since){w->era, w->edited.n};
+}
+
+static void note(void *arg, hlo_instr *i) {
+  pass_walks *w = arg;
+  if (!w->edited.n || w->edited.v[w->edited.n - 1] != i) hs_vec_push(&w->edited, i);
+}
+
+void pass_walks_note(pass_walks *w, const hlo_module *m, u64 before, size_t mark) {
+  if (w->known != before) return;
+  hlo_edited_since(m, mark, note, w);
+  w->known = m->generation;
+}
+
+bool pass_edited(pass_ctx *c, hlo_instr ***v, u32 *n) {
+  pass_walks *w = walks_of(c);
+  if (!c->since.era || c->since.era != w->era) return false;
+  *n = 0;
+  *v = hs_arena_alloc(c->scratch, (w->edited.n - c->since.at + 1) * sizeof **v);
+  u8 *met = HS_NEW_ARRAY(c->scratch, u8, c->m->next_instr_id);
+  for (size_t k = c->since.at; k < w->edited.n; k++) {
+    hlo_instr *i = w->edited.v[k];
+    if (!i->parent->dead && !met[i->id]) met[i->id] = 1, (*v)[(*n)++] = i;
+  }
+  return c->partial = true;
 }

@@ -16,6 +16,16 @@ hlo_computation **pass_comp_callees_first(pass_ctx *, u32 *n);                 /
 hlo_call_list pass_calls(pass_ctx *);                                          // hlo_find_calls, without the callees
 u32 *pass_caller_counts(pass_ctx *);                                           // hlo_count_callers
 
+// Within a fixpoint most rounds find little left to do. A pass that looks at one instruction and what is near it asks what
+// was edited since its last run began, itself included: true, and these instructions (each once; dead ones too, whose operands
+// have a user less), or false when it must look at everything. It is asked to look at everything once more before the fixpoint ends.
+bool pass_edited(pass_ctx *, hlo_instr ***v, u32 *n);
+
+// For the runner. The moment a pass begins, and what its run edited: the edits since the mark, if it began at generation `before`.
+pass_since pass_walks_now(pass_walks *, const hlo_module *);
+void pass_walks_note(pass_walks *, const hlo_module *, u64 before, size_t mark);
+void pass_walks_new_era(pass_walks *);                                         // nothing before this matters
+
 pass_walks *pass_walks_new(void);
 void pass_walks_free(pass_walks *);                                            // NULL is fine
 
