@@ -171,7 +171,9 @@ ALG_RULE(dot_contracting_order) {
     u32 n = pass_dim_groups(t->shape, r->shape, g), at = 0;
     while (at < n && !(c >= g[at].to && c < g[at + 1].to)) at++;
     if (at == n || g[at + 1].to != g[at].to + 1 || g[at + 1].from < g[at].from + 2) continue;
-    u32 from = g[at].from, count = g[at + 1].from - from, kr = k->shape->rank;
+    u32 from = g[at].from, count = g[at + 1].from - from, kr = k->shape->rank, kept = 0;
+    for (u32 x = 0; x < n; x++) kept += g[x + 1].from == g[x].from + 1 && g[x + 1].to == g[x].to + 1;
+    if (kept + 1 != r->shape->rank) continue;             // nothing else may be merged or split
     hlo_ints p = alg_dims(t);
     bool within = true;
     for (u32 x = 0; x < p.n; x++) within &= x < from || x >= from + count ? p.v[x] == x : p.v[x] >= from && p.v[x] < from + count;

@@ -81,7 +81,7 @@ ALG_RULE(gather_pad) {
       o = index_dim_in_result(i, id);
       batches++;
     } else {
-      if (sizes.v[d] != X->shape->dims[d] || pass_alg_has(hlo_attr_ints(i, HLO_ATTR_START_INDEX_MAP), d) || pass_alg_has(hlo_attr_ints(i, HLO_ATTR_COLLAPSED_SLICE_DIMS), d)) return NULL;
+      if (sizes.v[d] != X->shape->dims[d] || pass_alg_has(hlo_attr_ints(i, HLO_ATTR_COLLAPSED_SLICE_DIMS), d)) return NULL;
       o = offset_of(i, d);
       slice[d] = from->dims[k];
     }
