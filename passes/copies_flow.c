@@ -166,6 +166,11 @@ bool cp_share(const hlo_instr *user, u32 operand, u32 in_leaf, u32 out_leaf) {
   hs_vec_free(&v);
   if (said) return !many;
   if (from != to || (writes && user->opcode != HLO_FUSION)) return false;
+  if (user->opcode == HLO_TRIANGULAR_SOLVE) return operand == 1 && !many;
+  if (user->opcode == HLO_SORT) {   // in its place, if nobody else looks there
+    for (const hlo_use *u = x->first_use; u; u = u->next) many |= u->user != user;
+    return !many && (user->noperands == 1 || out_leaf == operand);
+  }
   if (user->opcode != HLO_FUSION) return elementwise(user) && hlo_shape_is_array(user->shape);
   const hlo_computation *body = hlo_fusion_comp(user);
   if (writes || operand >= body->nparams || body->ninstrs > FUSED_MOST) return false;

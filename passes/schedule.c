@@ -4,6 +4,8 @@
 // rest; and the plain post order. The one with the lowest estimated peak over the module stays, the first of these where
 // they are equal, and the module is marked as scheduled.
 //
+// Option algorithm: one of the three alone.
+//
 // All devices run one order: waiting for a send or a receive comes after its other side is posted, where that is possible.
 #include "passes/util.h"
 
@@ -242,6 +244,7 @@ static hs_status find_orders(pass_ctx *c, u32 n, hlo_computation *const *comps, 
 
 hs_status pass_hlo_memory_scheduler(pass_ctx *c) {
   hlo_module *m = c->m;
+  u32 only = pass_option_choice(c, "algorithm", "default|list|dfs|post_order");
   if (hlo_is_scheduled(m)) { pass_note_declined(c, NULL, NULL, "the module has a schedule"); return HS_GOOD; }
   if (!pass_may_rewrite(c)) return HS_GOOD;
   u32 n;
@@ -250,14 +253,15 @@ hs_status pass_hlo_memory_scheduler(pass_ctx *c) {
   for (u32 x = 0; x < NKINDS; x++) order[x] = HS_NEW_ARRAY(c->scratch, hlo_instr **, n + 1);
   HS_TRY(find_orders(c, n, comps, order));
   mark_scheduled(m);
-  hlo_memory peak[NKINDS];
-  kind best = PLAIN;
+  hlo_memory peak[NKINDS] = {{0}};
+  kind best = only ? (kind)(only - 1) : PLAIN;
   for (u32 x = NKINDS; x-- > 0;) {   // the first one last: it mostly stays
+    if (only && x + 1 != only) continue;
     for (u32 k = 0; k < n; k++) apply(comps[k], order[x][k]);
     HS_TRY(hlo_memory_estimate(m, false, &peak[x]));
     if (peak[x].peak_bytes <= peak[best].peak_bytes) best = (kind)x;
   }
-  for (u32 k = 0; k < n && best != LISTED; k++) apply(comps[k], order[best][k]);
+  for (u32 k = 0; k < n && best != LISTED && !only; k++) apply(comps[k], order[best][k]);
   pass_note_done(c, m->entry->root, NULL, "peak %lld bytes: %s (list %lld, walk %lld, post order %lld)", (long long)peak[best].peak_bytes, kind_names[best],
                  (long long)peak[LISTED].peak_bytes, (long long)peak[WALKED].peak_bytes, (long long)peak[PLAIN].peak_bytes);
   return HS_GOOD;

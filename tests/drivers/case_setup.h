@@ -7,7 +7,7 @@
 #include "passes/pass.h"
 #include "tests/drivers/match.h"
 
-// One option of XLA's pass: `value` NULL is any value; a lambda is compared by its body. `ours`: NULL when our pass does
+// One option of XLA's pass: `value` NULL is any value, "~x" any that x occurs in; a lambda is compared by its body. `ours`: NULL when our pass does
 // that anyway, "key" to hand the value on, "key=value" for fixed text.
 typedef struct setup_option { const char *pass, *xla, *value, *ours; } setup_option;
 static const setup_option setup_options[] = {
@@ -45,6 +45,12 @@ static const setup_option setup_options[] = {
     {"hlo-memory-scheduler", "size_function", "return ShapeUtil::ByteSizeOf(buffer.shape());", NULL},
     {"hlo-memory-scheduler", "size_function", "return ShapeUtil::ByteSizeOf(buffer.shape(), pointer_size=8);", NULL},
     {"hlo-memory-scheduler", "alias_info", NULL, NULL},
+    {"hlo-memory-scheduler", "algorithm", "~ListMemoryScheduler", "algorithm=list"},
+    {"hlo-memory-scheduler", "algorithm", "~DFSMemoryScheduler", "algorithm=dfs"},
+    {"hlo-memory-scheduler", "algorithm", "~PostOrderMemoryScheduler", "algorithm=post_order"},
+    {"hlo-memory-scheduler", "algorithm", "~PostOrderScheduler", "algorithm=post_order"},
+    {"hlo-memory-scheduler", "algorithm", "~ListScheduler", "algorithm=list"},
+    {"hlo-memory-scheduler", "algorithm", "~DFSScheduler", "algorithm=dfs"},
     {"layout-assignment", "channel_constraints", NULL, NULL},
     {"layout-assignment", "entry_computation_layout", NULL, NULL},
     {"layout-assignment", "target_machine_features", NULL, NULL},
@@ -155,7 +161,7 @@ static inline bool setup_option_add(hs_buf *b, const char *pass, char *o) {
   bool known = false;
   for (size_t k = 0; k < HS_COUNT(setup_options) && !known; k++) {
     const setup_option *x = &setup_options[k];
-    if (strcmp(x->pass, pass) != 0 || strcmp(x->xla, name) != 0 || (x->value && !setup_same_text(x->value, value))) continue;
+    if (strcmp(x->pass, pass) != 0 || strcmp(x->xla, name) != 0 || (x->value && (*x->value == '~' ? !strstr(value, x->value + 1) : !setup_same_text(x->value, value)))) continue;
     known = true;
     if (x->ours) hs_buf_printf(b, strchr(x->ours, '=') ? "%s%s" : "%s%s=%s", b->n ? ";" : "{", x->ours, value);
   }
