@@ -34,7 +34,7 @@ static bool is_marked(const hlo_instr *call, bool shardy) {
   if (inlineable && (hs_str_eq(*inlineable, HS_STR("false")) || hs_str_eq(*inlineable, HS_STR("xla_late")))) return true;
   if (shardy) {
     const char *name = hlo_attr_comp(call, HLO_ATTR_TO_APPLY)->name;
-    if (strstr(name, "shmap_body") || strstr(name, "manual_computation_body")) return true;
+    if (strstr(name, "shmap_body") || strstr(name, "xla.sdy.manual_computation_body")) return true;
   }
   return hlo_attr_get(call, HLO_ATTR_BACKEND_CONFIG) != NULL;
 }

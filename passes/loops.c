@@ -70,6 +70,7 @@ hlo_instr *pass_loop_normalize(pass_loop *l, hs_arena *a) {
   pass_read_by_element(l->body->params[0], a);
   pass_read_by_element(l->cond->params[0], a);
   hlo_instr *root = l->body->root;
+  pass_drop_control(root);   // another will take its place
   if (root->opcode == HLO_TUPLE) return root;
   hlo_instr **elems = HS_NEW_ARRAY(a, hlo_instr *, l->n + 1);
   for (u32 k = 0; k < l->n; k++) elems[k] = hlo_add_gte(root, k);

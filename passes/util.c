@@ -66,6 +66,24 @@ void pass_relay_control(hlo_instr *i) {
   hlo_set_ctrl_preds(i, 0, NULL);
 }
 
+void pass_drop_control(hlo_instr *i) {
+  static const hlo_instr_list none = {0};
+  const hlo_instr_list *before = i->ctrl_preds ? i->ctrl_preds : &none;
+  for (hlo_instr *s = i->nctrl_succs ? i->parent->first : NULL; s; s = s->next) {
+    u32 n = 0;
+    if (!s->ctrl_preds) continue;
+    hlo_instr **v = hs_alloc((s->ctrl_preds->n + 1) * sizeof *v);
+    for (u32 k = 0; k < s->ctrl_preds->n; k++)
+      if (s->ctrl_preds->v[k] != i) v[n++] = s->ctrl_preds->v[k];
+    if (n < s->ctrl_preds->n) {
+      hlo_set_ctrl_preds(s, n, v);
+      comes_after(s, before);
+    }
+    hs_free(v);
+  }
+  if (i->ctrl_preds) hlo_set_ctrl_preds(i, 0, NULL);
+}
+
 void pass_called_all(const hlo_instr *i, hs_arena *a, hlo_computation ***v, u32 *n) {
   *n = hlo_op_has(i->opcode, HLO_F_CALLS) ? hlo_called(i, NULL, 0) : 0;
   *v = *n ? HS_NEW_ARRAY(a, hlo_computation *, *n) : NULL;

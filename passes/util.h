@@ -15,6 +15,9 @@ hlo_instr *pass_inline_call(hlo_instr *call, const hlo_computation *body, hlo_in
 // or, without users, before what had to come after i. What had to come after i comes after what stands for it.
 void pass_relay_control(hlo_instr *i);
 
+// What had to come after i comes after what had to come before it; i itself has no control edges then.
+void pass_drop_control(hlo_instr *i);
+
 // The computation named by attribute `which`, cloned first when another instruction calls it too, so that it may be edited.
 // counts: pass_caller_counts.
 hlo_computation *pass_own_callee(hlo_instr *caller, hlo_attr_id which, u32 *counts);

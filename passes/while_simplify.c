@@ -83,23 +83,29 @@ static reader reader_of(pass_ctx *c, const hlo_computation *x, bool *live) {
   return (reader){x->params[0], hlo_number_instrs(x, x->ninstrs, order, c->scratch), live, HS_NEW_ARRAY(c->scratch, bool, x->ninstrs + 1)};
 }
 
+// What nothing needs, or the element of a state, may have to come before or after others; it goes, they keep their order.
+static void release_unread(hlo_computation *x, const reader *r) {
+  hlo_for_each_instr(i, x)
+    if ((i->ctrl_preds || i->nctrl_succs) && i != r->param && !r->seen[hlo_number_of(&r->at, i)]) pass_drop_control(i);
+}
+
 // Elements that the condition, a side effect or a user of the loop needs, and what those need in turn.
-static u32 find_live(pass_ctx *c, const pass_loop *l, bool *live) {
+static u32 find_live(const pass_loop *l, bool *live, reader *body, reader *cond) {
   numbers work = {0};
-  reader cond = reader_of(c, l->cond, live), body = reader_of(c, l->body, live);
-  hlo_for_each_instr(i, l->cond) if (hlo_is_root(i) || hlo_has_side_effect(i)) read_from(&cond, i, &work);
-  hlo_for_each_instr(i, l->body) if (hlo_has_side_effect(i)) read_from(&body, i, &work);
+  hlo_for_each_instr(i, l->cond) if (hlo_is_root(i) || hlo_has_side_effect(i)) read_from(cond, i, &work);
+  hlo_for_each_instr(i, l->body) if (hlo_has_side_effect(i)) read_from(body, i, &work);
   bool whole = hlo_is_root(l->w);
   hlo_for_each_use(u, l->w) whole |= u->user->opcode != HLO_GET_TUPLE_ELEMENT;
   hlo_for_each_use(u, l->w) {
     if (u->user->opcode != HLO_GET_TUPLE_ELEMENT) continue;
     u32 k = (u32)hlo_attr_int(u->user, HLO_ATTR_INDEX, 0);
     // An invariant element's users read the initial value instead.
-    if (!live[k] && !pass_loop_invariant(l, k)) live[k] = true, hs_vec_push(&work, k);
+    bool tied = u->user->ctrl_preds || u->user->nctrl_succs;
+    if (!live[k] && (tied || !pass_loop_invariant(l, k))) live[k] = true, hs_vec_push(&work, k);
   }
   for (u32 k = 0; whole && k < l->n; k++)
     if (!live[k] && !pass_loop_invariant(l, k)) live[k] = true, hs_vec_push(&work, k);
-  while (work.n) read_from(&body, hlo_operand(l->body->root, hs_vec_pop(&work)), &work);
+  while (work.n) read_from(body, hlo_operand(l->body->root, hs_vec_pop(&work)), &work);
   hs_vec_free(&work);
   u32 n = 0;
   for (u32 k = 0; k < l->n; k++) n += live[k];
@@ -133,8 +139,11 @@ static bool bypass_invariants(pass_ctx *c, pass_loop *l, const bool *keep) {
 static bool drop_dead_elements(pass_ctx *c, pass_loop *l) {
   if (!by_elements(l)) { pass_note_declined(c, l->w, NULL, "its state is read as a whole"); return false; }
   bool *live = HS_NEW_ARRAY(c->scratch, bool, l->n + 1);
-  u32 n = find_live(c, l, live);
+  reader body = reader_of(c, l->body, live), cond = reader_of(c, l->cond, live);
+  u32 n = find_live(l, live, &body, &cond);
   if (n == l->n || !pass_may_rewrite(c)) return false;
+  release_unread(l->body, &body);
+  release_unread(l->cond, &cond);
   pass_note_done(c, l->w, NULL, "%u of %u state elements dropped", l->n - n, l->n);
   pass_read_by_element(l->w, c->scratch);
   bypass_invariants(c, l, live);
@@ -264,27 +273,20 @@ static bool drop_comparison(pass_ctx *c, pass_loop *l) {
 // ---- the pass -----------------------------------------------------------------------------------------------------------
 typedef struct while_options { bool compare, merge, bypass; } while_options;
 
-// The first that applies; true when the loop changed.
-// What control edges hold in place may read any element of the state.
-static bool has_control(const hlo_computation *x) {
-  hlo_for_each_instr(i, x) if (i->ctrl_preds) return true;
-  return false;
-}
-
+// The first that applies.
 static void simplify_loop(pass_ctx *c, hlo_instr *w, const while_options *o) {
   pass_loop l;
   if (!pass_loop_of(c, w, &l)) return;
   if (o->bypass) bypass_invariants(c, &l, NULL);
-  bool fixed = l.held || has_control(l.body) || has_control(l.cond);
-  if (fixed) pass_note_declined(c, w, NULL, l.held ? "it has control dependencies" : "control edges hold what reads its state");
-  if (!fixed && (merge_repeated(c, &l) || pass_loop_flatten(c, &l) || drop_dead_elements(c, &l) || drop_constant_elements(c, &l))) return;
+  if (l.held) pass_note_declined(c, w, NULL, "it has control dependencies");
+  if (!l.held && (merge_repeated(c, &l) || pass_loop_flatten(c, &l) || drop_dead_elements(c, &l) || drop_constant_elements(c, &l))) return;
   if (o->compare && drop_comparison(c, &l)) return;
   if (computation_has(l.body, is_transfer) || computation_has(l.cond, is_transfer)) { pass_note_declined(c, w, NULL, "it sends or receives"); return; }
   bool domains = computation_has(l.body, is_domain) || computation_has(l.cond, is_domain);
   propagate_constants(c, &l);
   if (l.held || unroll_trivial(c, &l) || !o->merge) return;
   if (domains) { pass_note_declined(c, w, NULL, "its state goes through a domain"); return; }
-  if (!fixed) pass_loop_merge_counters(c, &l);
+  pass_loop_merge_counters(c, &l);
 }
 
 hs_status pass_simplify_while_loops(pass_ctx *c) {

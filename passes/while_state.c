@@ -91,6 +91,7 @@ bool pass_loop_flatten(pass_ctx *c, pass_loop *l) {
   u32 leaves = count_leaves(was), at = 0;
   pass_note_done(c, l->w, NULL, "its state of nested tuples became one of %u elements", leaves);
   hlo_instr *in = flat_tuple(l->in, leaves, c->scratch), *old_root = l->body->root, *root = flat_tuple(old_root, leaves, c->scratch);
+  pass_drop_control(old_root);
   const hlo_origin *first = flat_origin(l->in, leaves), *origin = flat_origin(l->w, leaves);
   hlo_set_root(l->body, root);
   hlo_remove_dead(old_root);

@@ -279,6 +279,25 @@ static void loops_that_wait(void **state) {
   hlo_module_free(m);
 }
 
+// What only waits, for elements that nobody needs, goes with them; what waited for it waits for what it waited for.
+static void waiting_inside(void **state) {
+  (void)state;
+  static const char text[] =
+      "HloModule m\n"
+      "cond {\n  s = (s32[], f32[3], f32[3]) parameter(0)\n  i = s32[] get-tuple-element(s), index=0\n  n = s32[] constant(5)\n  ROOT lt = pred[] compare(i, n), direction=LT\n}\n"
+      "body {\n  s = (s32[], f32[3], f32[3]) parameter(0)\n  i = s32[] get-tuple-element(s), index=0\n  one = s32[] constant(1)\n  j = s32[] add(i, one)\n  x = f32[3] get-tuple-element(s), index=1\n"
+      "  unread = f32[3] get-tuple-element(s), index=2\n  z = f32[3] sine(x)\n  y = f32[3] negate(unread), control-predecessors={z}\n  e = f32[3] exponential(x), control-predecessors={y}\n"
+      "  v = f32[3] add(e, z)\n  ROOT t = (s32[], f32[3], f32[3]) tuple(j, v, y), control-predecessors={y}\n}\n"
+      "ENTRY e {\n  a = f32[3] parameter(0)\n  zero = s32[] constant(0)\n  t = (s32[], f32[3], f32[3]) tuple(zero, a, a)\n"
+      "  w = (s32[], f32[3], f32[3]) while(t), condition=cond, body=body\n  ROOT x = f32[3] get-tuple-element(w), index=1\n}\n";
+  hlo_module *m = parse(text);
+  assert_true(run(m, "simplify-while-loops"));
+  assert_int_equal(m->nops[HLO_NEGATE], 0);
+  assert_int_equal(hlo_find_instr(m, "e")->ctrl_preds->n, 1);
+  assert_ptr_equal(hlo_find_instr(m, "e")->ctrl_preds->v[0], hlo_find_instr(m, "z"));
+  hlo_module_free(m);
+}
+
 // What moves out of a loop or a call says whose it was; the loop's new element stands for it.
 static void origins_of_what_moves(void **state) {
   (void)state;
@@ -336,7 +355,7 @@ static int tear_down(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(program_parameters), cmocka_unit_test(async_operands), cmocka_unit_test(outputs_over_arguments), cmocka_unit_test(inlined_names), cmocka_unit_test(channels_of_copies),
                                      cmocka_unit_test(wrapped_calls), cmocka_unit_test(reducers_of_collectives), cmocka_unit_test(fused_on_purpose), cmocka_unit_test(told_apart),
-                                     cmocka_unit_test(counted_through_calls), cmocka_unit_test(not_counted), cmocka_unit_test(places_on_the_host), cmocka_unit_test(loops_that_wait), cmocka_unit_test(origins_of_what_moves),
+                                     cmocka_unit_test(counted_through_calls), cmocka_unit_test(not_counted), cmocka_unit_test(places_on_the_host), cmocka_unit_test(loops_that_wait), cmocka_unit_test(origins_of_what_moves), cmocka_unit_test(waiting_inside),
                                      cmocka_unit_test(shardings_of_states)};
   return cmocka_run_group_tests(tests, set_up, tear_down);
 }
