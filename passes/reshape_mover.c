@@ -4,8 +4,9 @@
 // opcode, same source dims, same permutation), or values that can be rearranged for nothing: constants, broadcasts of
 // scalars, broadcasts whose dimensions a transpose leaves in order (on request, those that a reshape leaves alone, and
 // one-dimensional ones). A candidate is dropped again when one of its rearrangements has a user that is no candidate, for the
-// rearrangement would stay alive and nothing be gained. One run moves by one level; a
-// pipeline's fixpoint sinks through whole chains. The rules are those of XLA's ReshapeMover.
+// rearrangement would stay alive and nothing be gained. One run moves by one level, as
+// XLA's does; with levels=all it goes on below what it has moved, through whole chains, which saves a pipeline's fixpoint as many
+// rounds as a chain has links. The rules are those of XLA's ReshapeMover.
 #include "passes/walks.h"
 
 static bool is_rearrange(const hlo_instr *i) { return i->opcode == HLO_RESHAPE || i->opcode == HLO_TRANSPOSE; }
@@ -114,7 +115,8 @@ static hlo_instr *undone(hlo_instr *o, const hlo_instr *r, hlo_instr *before) {
   return n;
 }
 
-static void sink(pass_ctx *p, hlo_instr *i, hlo_instr *r) {
+// Returns the rearrangement that takes i's place.
+static hlo_instr *sink(pass_ctx *p, hlo_instr *i, hlo_instr *r) {
   hlo_ctx *ctx = p->m->ctx;
   hlo_instr **ops = HS_NEW_ARRAY(p->scratch, hlo_instr *, i->noperands);
   for (u32 k = 0; k < i->noperands; k++) ops[k] = undone(hlo_operand(i, k), r, i);
@@ -128,31 +130,65 @@ static void sink(pass_ctx *p, hlo_instr *i, hlo_instr *r) {
   hlo_add_provenance(out, r);
   pass_note_done(p, n, r, "%s moved below %s", hlo_op_text(r->opcode), hlo_op_text(i->opcode));
   hlo_replace(i, out);
+  return out;
 }
 
-// `lead`: by id, for the ids that there were when the pass began; shared, as a computation only looks at its own.
-static hs_status move_in(pass_ctx *p, hlo_computation *c, hlo_instr **lead) {
-  HS_TRY(hs_poll());
-  bool cheap_1d = pass_option_bool(p, "reshape_of_1d_broadcast_is_cheap", false);
-  u32 n = c->ninstrs, live = 0;
-  hlo_instr **order = pass_post_order(p, c);
-  for (u32 k = 0; k < n; k++) live += (lead[order[k]->id] = leading(order[k], cheap_1d)) != NULL;
+// lead: by id, for the ids that there were when the pass began, what leading() says of a candidate.
+typedef struct mover { pass_ctx *p; bool cheap_1d, all; hlo_instr **lead; u32 nlead; } mover;
+
+static bool is_candidate(const mover *m, const hlo_instr *i) { return i->id < m->nlead && m->lead[i->id]; }
+
+// Moves below those of n instructions, operands first, that may and whose rearrangements have no other users. Returns how many, and
+// in `moved` what stands for them now.
+static u32 move_level(const mover *m, u32 n, hlo_instr *const *v, hlo_instr **moved) {
+  u32 live = 0, done = 0;
+  for (u32 k = 0; k < n; k++) live += v[k]->id < m->nlead && (m->lead[v[k]->id] = leading(v[k], m->cheap_1d)) != NULL;
   for (bool dropped = true; dropped && live;) {
     dropped = false;
     for (u32 k = 0; k < n; k++) {
-      hlo_instr *i = order[k];
-      for (u32 o = 0; o < i->noperands && lead[i->id]; o++) {
+      hlo_instr *i = v[k];
+      for (u32 o = 0; o < i->noperands && is_candidate(m, i); o++) {
         if (!is_rearrange(hlo_operand(i, o))) continue;
         bool outside = hlo_is_root(hlo_operand(i, o));
-        hlo_for_each_use(u, hlo_operand(i, o)) outside |= !lead[u->user->id];
-        if (outside) lead[i->id] = NULL, live--, dropped = true;
+        hlo_for_each_use(u, hlo_operand(i, o)) outside |= !is_candidate(m, u->user);
+        if (outside) m->lead[i->id] = NULL, live--, dropped = true;
       }
     }
   }
-  for (u32 k = 0; k < n && live; k++) {
-    if (!lead[order[k]->id]) continue;
-    if (!pass_may_rewrite(p)) break;
-    sink(p, order[k], lead[order[k]->id]);
+  for (u32 k = 0; k < n; k++) {
+    if (!is_candidate(m, v[k])) continue;
+    hlo_instr *r = m->lead[v[k]->id];
+    m->lead[v[k]->id] = NULL;
+    if (pass_may_rewrite(m->p)) moved[done++] = sink(m->p, v[k], r);
+  }
+  return done;
+}
+
+// The elementwise users of n rearrangements, each once. `seen`: by id, all false, and so again afterwards.
+static u32 users_of(const mover *m, u32 n, hlo_instr *const *moved, bool *seen, hlo_instr ***out) {
+  u32 most = 0, count = 0;
+  for (u32 k = 0; k < n; k++) most += moved[k]->nuses;
+  *out = HS_NEW_ARRAY(m->p->scratch, hlo_instr *, most + 1);
+  for (u32 k = 0; k < n; k++)
+    hlo_for_each_use(u, moved[k]) {
+      if (u->user->id >= m->nlead || seen[u->user->id] || !hlo_op_has(u->user->opcode, HLO_F_ELEMENTWISE)) continue;
+      seen[u->user->id] = true;
+      (*out)[count++] = u->user;
+    }
+  for (u32 k = 0; k < count; k++) seen[(*out)[k]->id] = false;
+  return count;
+}
+
+static hs_status move_in(const mover *m, const hlo_computation *c, bool *seen) {
+  HS_TRY(hs_poll());
+  u32 n = c->ninstrs;
+  hlo_instr **v = pass_post_order(m->p, c), **moved = HS_NEW_ARRAY(m->p->scratch, hlo_instr *, n + 1);
+  u32 done = move_level(m, n, v, moved);
+  while (m->all && done) {
+    HS_TRY(hs_poll());
+    u32 users = users_of(m, done, moved, seen, &v);
+    moved = HS_NEW_ARRAY(m->p->scratch, hlo_instr *, users + 1);
+    done = move_level(m, users, v, moved);
   }
   return HS_GOOD;
 }
@@ -162,7 +198,10 @@ hs_status pass_reshape_mover(pass_ctx *p) {
   hlo_computation **comps = pass_comp_post_order(p, &n);
   for (u32 k = 0; k < n; k++)   // asked before the first edit, while one answer serves all
     if (!hlo_is_fusion_comp(comps[k])) comps[kept++] = comps[k];
-  hlo_instr **lead = HS_NEW_ARRAY(p->scratch, hlo_instr *, p->m->next_instr_id);
-  for (u32 k = 0; k < kept; k++) HS_TRY(move_in(p, comps[k], lead));
+  enum { ONE, ALL };
+  mover m = {p, pass_option_bool(p, "reshape_of_1d_broadcast_is_cheap", false), pass_option_choice(p, "levels", "one|all") == ALL, NULL, p->m->next_instr_id};
+  m.lead = HS_NEW_ARRAY(p->scratch, hlo_instr *, m.nlead + 1);
+  bool *seen = HS_NEW_ARRAY(p->scratch, bool, m.nlead + 1);
+  for (u32 k = 0; k < kept; k++) HS_TRY(move_in(&m, comps[k], seen));
   return HS_GOOD;
 }
