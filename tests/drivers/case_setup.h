@@ -5,7 +5,7 @@
 #define TESTS_CASE_SETUP_H
 
 #include "passes/pass.h"
-#include "tests/drivers/match.h"
+#include "tests/drivers/expect.h"
 
 // One option of XLA's pass: `value` NULL is any value, "~x" any that x occurs in; a lambda is compared by its body. `ours`: NULL when our pass does
 // that anyway, "key" to hand the value on, "key=value" for fixed text.
@@ -261,7 +261,18 @@ static inline bool setup_assign(m_env *v, hlo_module *m, const m_expr *to, m_val
     v->shapes[v->nshapes].shape = key, v->shapes[v->nshapes++].layout = x.p;
     return true;
   }
+  if (to->on && strcmp(to->name, "mutable_layout") == 0 && to->on->on && strcmp(to->on->name, "mutable_shape") == 0 && x.kind == V_LAYOUT) {
+    m_value i = m_eval(v, to->on->on);
+    return i.kind == V_INSTR && hlo_shape_is_array(i.i->shape) && (hlo_set_shape(i.i, hlo_shape_with_layout(m->ctx, i.i->shape, x.p)), true);
+  }
   if (x.kind != V_SHAPE) return false;
+  bool tuple = to->on && strcmp(to->name, "mutable_tuple_shapes") == 0 && to->n == 1;   // *x->mutable_shape()->mutable_tuple_shapes(1) = s
+  const m_expr *whole = tuple ? to->on : to;
+  if (whole->on && strcmp(whole->name, "mutable_shape") == 0) {
+    m_value i = m_eval(v, whole->on), at = m_number((double)(tuple ? m_arg(v, to, 0, -1) : 0));
+    const hlo_shape *s = i.kind == V_INSTR && at.number >= 0 ? setup_put_subshape(m->ctx, &v->a, i.i->shape, &at, tuple, x.p) : NULL;
+    return s && (hlo_set_shape(i.i, s), true);
+  }
   if (to->on && (strcmp(to->name, "mutable_parameter_layout") == 0 || strcmp(to->name, "mutable_result_layout") == 0)) {
     hlo_program_shape s = m_program(v, m);
     const hlo_shape **p = HS_NEW_ARRAY(&v->a, const hlo_shape *, s.n + 1);
@@ -310,7 +321,29 @@ static inline bool setup_call(m_env *v, hlo_module *m, const m_expr *e) {
     p[n] = self.i;
     return hlo_set_ctrl_preds(x.i, n + 1, p), true;
   }
+  if (strcmp(e->name, "ReplaceOperandWith") == 0 && self.kind == V_INSTR && e->n == 2 && x.kind == V_NUMBER) {
+    m_value by = m_eval(v, e->args[1]);
+    return by.kind == V_INSTR && x.number >= 0 && x.number < self.i->noperands && (hlo_set_operand(self.i, (u32)x.number, by.i), true);
+  }
+  static const struct { const char *setter; size_t at; } dims[] = {{"set_window_dilation", offsetof(hlo_window_dim, rhs_dilate)}, {"set_base_dilation", offsetof(hlo_window_dim, lhs_dilate)},
+      {"set_size", offsetof(hlo_window_dim, size)}, {"set_stride", offsetof(hlo_window_dim, stride)}, {"set_padding_low", offsetof(hlo_window_dim, pad_low)},
+      {"set_padding_high", offsetof(hlo_window_dim, pad_high)}};
+  for (size_t k = 0; k < HS_COUNT(dims) && self.kind == V_WINDOW_DIM && x.kind == V_NUMBER; k++)   // the module is this case's own
+    if (strcmp(dims[k].setter, e->name) == 0) return *(i64 *)(void *)((char *)(uintptr_t)self.p + dims[k].at) = (i64)x.number, true;
+  if (strcmp(e->name, "set_window") == 0 && self.kind == V_INSTR && e->args[0]->on && strcmp(e->args[0]->name, "window") == 0) return m_eval(v, e->args[0]->on).i == self.i;
+  if (strcmp(e->name, "set_config") == 0 && e->n == 1 && e->args[0]->on && strcmp(e->args[0]->name, "config") == 0) return true;   // what was set is in `config`
   if (strcmp(e->name, "ReplaceAllUsesWith") == 0 && self.kind == V_INSTR && x.kind == V_INSTR) return hlo_replace_uses(self.i, x.i), true;
+  if (strcmp(e->name, "set_op_name") == 0 && self.kind == V_META && x.kind == V_STRING) {
+    const hlo_metadata *old = hlo_metadata_of(self.i);
+    hlo_metadata *d = HS_NEW(&m->arena, hlo_metadata);
+    if (old) *d = *old;
+    d->op_name = hs_str_of(hs_arena_strndup(&m->arena, x.s, strlen(x.s)));
+    return hlo_set_attr_ptr(self.i, HLO_ATTR_METADATA, d), true;
+  }
+  if (strcmp(e->name, "set_metadata") == 0 && self.kind == V_INSTR && x.kind == V_META) {   // often of the instruction itself
+    const hlo_metadata *d = hlo_metadata_of(x.i);
+    return hlo_set_attr_ptr(self.i, HLO_ATTR_METADATA, (void *)(uintptr_t)d), true;
+  }
   if (strcmp(e->name, "set_metadata") == 0 && self.kind == V_INSTR && e->n == 1 && strcmp(e->args[0]->name ? e->args[0]->name : "", "opts") == 0) {
     hlo_metadata *d = HS_NEW(&m->arena, hlo_metadata);
     for (u32 k = 1; k < e->args[0]->n; k++) {

@@ -130,6 +130,12 @@ static inline m_expr *m_read_primary(m_reader *r) {
   m_blank(r);
   const char *s = r->p;
   if (*s == '"') return m_read_string(r);
+  if (*s == '\'' && s[1] && s[2] == '\'') {   // a character, as a text of one
+    m_expr *e = m_new(r, E_STRING);
+    e->name = hs_arena_strndup(r->a, s + 1, 1);
+    r->p += 3;
+    return e;
+  }
   if (*s == '[') return m_read_lambda(r);
   if (*s == '{') {
     m_expr *e = m_new(r, E_LIST);
@@ -221,7 +227,7 @@ static inline m_expr *m_read_chain(m_reader *r) {
 
 // Binary operators by how tightly they bind; "<<" is a stream's and none of them.
 static inline const char *m_operator(const char *p, u32 level) {
-  static const char *const operators[][5] = {{"||"}, {"&&"}, {"==", "!="}, {"<=", ">=", "<", ">"}, {"+", "-"}, {"%"}};
+  static const char *const operators[][5] = {{"||"}, {"&&"}, {"==", "!="}, {"<=", ">=", "<", ">"}, {"+", "-"}, {"%", "*", "/"}};
   for (u32 k = 0; k < 5 && operators[level][k]; k++) {
     const char *o = operators[level][k];
     size_t n = strlen(o);

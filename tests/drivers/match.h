@@ -1,12 +1,12 @@
 // match.h — the matcher vocabulary of XLA's pass tests (corpus PATTERNS.md): patterns over instructions such as
-// m::Add(m::Parameter(0), m::ConstantScalar(1)).WithShape(F32, {2}), and over values such as ElementsAre(1, 0).
+// m::Add(m::Parameter(0), m::ConstantScalar(1)).WithShape(F32, {2}). Those over values are in expect.h.
 //
 // Answers are three-valued: YES, NO, and UNKNOWN for what the vocabulary here does not cover (C++ lambdas, sharding,
 // helper functions): a case that meets UNKNOWN counts as not checkable, never as passed.
 #ifndef TESTS_MATCH_H
 #define TESTS_MATCH_H
 
-#include "tests/drivers/terms.h"
+#include "tests/drivers/terms_eval.h"
 
 static inline m_answer m_list_equals(const m_expr *list, hlo_ints v) {
   if (list->kind != E_LIST) return M_UNKNOWN;
@@ -76,6 +76,14 @@ static inline m_answer m_literal(m_env *v, const m_expr *e, const hlo_instr *i) 
   return x.kind != V_LITERAL ? M_UNKNOWN : m_yes(hlo_literal_equal(l, x.p));
 }
 
+// A name that stands for a text, or a matcher of texts: what op::CustomCall may begin with.
+static inline bool m_is_text_matcher(m_env *v, const m_expr *e) {
+  static const char *const names[] = {"HasSubstr", "StartsWith", "EndsWith", "MatchesRegex", "ContainsRegex", "StrEq"};
+  for (size_t k = 0; k < HS_COUNT(names) && e->kind == E_CALL && !e->on; k++)
+    if (strcmp(m_tail(e->name), names[k]) == 0) return true;
+  return e->kind == E_NAME && !e->on && m_eval(v, e).kind == V_STRING;
+}
+
 static inline m_answer m_opcode_match(m_env *v, const m_expr *p, hlo_instr *i, const char *name, bool op_family) {
   char base[96];
   snprintf(base, sizeof base, "%s", name);
@@ -97,6 +105,8 @@ static inline m_answer m_opcode_match(m_env *v, const m_expr *p, hlo_instr *i, c
     from = to;
   } else if (op == HLO_GET_TUPLE_ELEMENT && to > from + 1 && p->args[to - 1]->kind == E_NUMBER) {
     all = m_yes(hlo_attr_int(i, HLO_ATTR_INDEX, -1) == (i64)p->args[--to]->number);
+  } else if (op == HLO_CUSTOM_CALL && to > from && m_is_text_matcher(v, p->args[from])) {
+    all = m_satisfies(v, m_str(v, hlo_attr_str(i, HLO_ATTR_CUSTOM_CALL_TARGET)), p->args[from++]);
   } else if (op == HLO_CUSTOM_CALL && to > from && (p->args[from]->kind == E_LIST || p->args[from]->kind == E_STRING)) {
     const m_expr *t = p->args[from++];
     hs_str target = hlo_attr_str(i, HLO_ATTR_CUSTOM_CALL_TARGET);
@@ -138,9 +148,56 @@ static inline m_answer m_metadata_match(m_env *v, const m_expr *want, const hlo_
   return m_yes(same);
 }
 
+// ---- matchers of the op family that are no opcodes -------------------------------------------------------------------------
+typedef m_answer m_op_matcher_fn(m_env *, const m_expr *, hlo_instr *);
+static inline m_answer m_op_metadata(m_env *v, const m_expr *p, hlo_instr *i) { return m_metadata_match(v, p->args[0], i); }
+static inline m_answer m_op_sharding(m_env *v, const m_expr *p, hlo_instr *i) {
+  m_value x = m_eval(v, p->args[0]);
+  const hlo_sharding *s = hlo_attr_ptr(i, HLO_ATTR_SHARDING);
+  if (x.kind == V_STRING) x = m_sharding_of_text(v, x.s);
+  return x.kind != V_SHARDING ? M_UNKNOWN : s ? m_same_sharding(v, s, x.p) : M_NO;
+}
+static inline m_answer m_op_no_sharding(m_env *v, const m_expr *p, hlo_instr *i) { (void)v, (void)p; return m_yes(!hlo_attr_get(i, HLO_ATTR_SHARDING)); }
+static inline m_answer m_op_frontend(m_env *v, const m_expr *p, hlo_instr *i) {
+  m_value want = m_eval(v, p->args[1]);
+  const hlo_frontend_entry *x = m_frontend_find(v, m_instr(i), p);
+  return want.kind != V_STRING || m_eval(v, p->args[0]).kind != V_STRING ? M_UNKNOWN : m_yes(x && hs_str_eq(x->value, hs_str_of(want.s)));
+}
+static inline m_answer m_op_groups(m_env *v, const m_expr *p, hlo_instr *i) { return hlo_op_has(i->opcode, HLO_F_COLLECTIVE) ? m_equal(v, m_groups_value(v, i), m_eval(v, p->args[0])) : M_NO; }
+static inline m_answer m_op_pairs(m_env *v, const m_expr *p, hlo_instr *i) { return hlo_attr_get(i, HLO_ATTR_SOURCE_TARGET_PAIRS) ? m_equal(v, m_pairs_value(v, i), m_eval(v, p->args[0])) : M_NO; }
+static inline m_answer m_op_used_by(m_env *v, const m_expr *p, hlo_instr *i) {
+  m_answer any = M_NO;
+  hlo_for_each_use(u, i) {
+    m_answer a = m_match(v, p->args[0], u->user);
+    if (a == M_YES) return a;
+    if (a == M_UNKNOWN) any = a;
+  }
+  return any;
+}
+static inline i64 m_space_of(const hlo_shape *s) { return s->layout ? s->layout->memory_space : 0; }
+static inline m_answer m_op_async_copy(m_env *v, const m_expr *p, hlo_instr *i) {   // AsyncCopy(to, from, operand)
+  hlo_instr *start = i->opcode == HLO_COPY_DONE ? hlo_operand(i, 0) : NULL;
+  m_value to = m_eval(v, p->args[0]), from = m_eval(v, p->args[1]);
+  if (to.kind != V_NUMBER || from.kind != V_NUMBER) return M_UNKNOWN;
+  if (!start || start->opcode != HLO_COPY_START || m_space_of(i->shape) != (i64)to.number || m_space_of(hlo_operand(start, 0)->shape) != (i64)from.number) return M_NO;
+  return m_match(v, p->args[2], hlo_operand(start, 0));
+}
+static inline m_answer m_op_order(m_env *v, const m_expr *p, hlo_instr *i) {   // ShapeWithLayout(s, minor_to_major_only)
+  if (m_truth(m_eval(v, p->args[1])) != 1) return m_truth(m_eval(v, p->args[1])) < 0 ? M_UNKNOWN : m_shape_text(v, p->args[0], i, true);
+  m_answer dims = m_shape_text(v, p->args[0], i, false);
+  const hlo_shape *s = NULL;
+  const char *text = p->args[0]->kind == E_STRING ? p->args[0]->name : "";
+  hs_status st = hlo_parse_shape(v->m->ctx, text, strlen(text), &s);
+  if (!hs_ok(st) || !hlo_shape_is_array(s) || !s->layout || !hlo_shape_is_array(i->shape) || !i->shape->layout) return hs_status_drop(st), dims == M_NO ? M_NO : M_UNKNOWN;
+  return m_both(dims, m_yes(memcmp(s->layout->minor_to_major, i->shape->layout->minor_to_major, s->rank * sizeof(i64)) == 0));
+}
+static const struct { const char *name; u32 arguments; m_op_matcher_fn *fn; } m_op_matchers[] = {
+    {"Metadata", 1, m_op_metadata}, {"Sharding", 1, m_op_sharding}, {"NoSharding", 0, m_op_no_sharding}, {"FrontendAttribute", 2, m_op_frontend},
+    {"ReplicaGroups", 1, m_op_groups}, {"SourceTargetPairs", 1, m_op_pairs}, {"UsedBy", 1, m_op_used_by}, {"AsyncCopy", 3, m_op_async_copy}, {"ShapeWithLayout", 2, m_op_order}};
+
 static inline m_answer m_base(m_env *v, const m_expr *p, hlo_instr *i) {
   const char *name = p->name;
-  bool mf = strncmp(name, "m::", 3) == 0 || strncmp(name, "match::", 7) == 0, of = strncmp(name, "op::", 4) == 0;
+  bool mf = strncmp(name, "m::", 3) == 0 || strncmp(name, "match::", 7) == 0, of = !mf && strstr(name, "::") != NULL;   // op::, matcher::, opcode_matchers::
   const char *t = m_tail(name);
   if (p->n && p->args[0]->kind == E_REF) m_bind(v, p->args[0]->name, i);
   u32 from = p->n && p->args[0]->kind == E_REF ? 1 : 0;
@@ -171,14 +228,31 @@ static inline m_answer m_base(m_env *v, const m_expr *p, hlo_instr *i) {
   }
   if (of && strcmp(t, "Shape") == 0 && p->n == 1) return m_shape_text(v, p->args[0], i, false);
   if (of && strcmp(t, "ShapeWithLayout") == 0 && p->n == 1) return m_shape_text(v, p->args[0], i, true);
+  for (size_t k = 0; of && k < HS_COUNT(m_op_matchers); k++)
+    if (strcmp(m_op_matchers[k].name, t) == 0) return p->n == m_op_matchers[k].arguments ? m_op_matchers[k].fn(v, p, i) : M_UNKNOWN;
   if (!mf && !of && strncmp(t, "MatchConvertTo", 14) == 0 && p->n == 1) {   // a helper of the tests: a convert to that type, of p
     m_expr type = {.kind = E_NAME, .name = t + 14};
     return i->opcode != HLO_CONVERT || m_dtype(&type) == HLO_DT_INVALID || i->shape->dtype != m_dtype(&type) ? M_NO : m_match(v, p->args[0], hlo_operand(i, 0));
   }
   if (!mf && !of && !isupper((unsigned char)*t)) return M_UNKNOWN;
-  if (of && strcmp(t, "Metadata") == 0 && p->n == 1) return m_metadata_match(v, p->args[0], i);
-  if (of && (strcmp(t, "Sharding") == 0 || strcmp(t, "NoSharding") == 0)) return M_UNKNOWN;
   return m_opcode_match(v, p, i, t, !mf);
+}
+
+// m::Layout().WithMinorToMajor({1, 0})...
+static inline m_answer m_layout_match(m_env *v, const m_expr *p, const hlo_layout *l) {
+  if (p->kind != E_CALL || !l) return l ? M_UNKNOWN : M_NO;
+  if (!p->on) return strcmp(m_tail(p->name), "Layout") == 0 && p->n == 0 ? M_YES : M_UNKNOWN;
+  m_value x = p->n ? m_eval(v, p->args[0]) : m_unknown();
+  m_answer here = M_UNKNOWN;
+  if (strcmp(p->name, "WithMinorToMajor") == 0 && x.kind == V_LIST) here = m_equal(v, m_ints_value(v, (hlo_ints){l->rank, l->minor_to_major}), x);
+  else if (strcmp(p->name, "EqualTo") == 0 && x.kind == V_LAYOUT) here = m_yes(l == x.p);
+  return m_both(m_layout_match(v, p->on, l), here);
+}
+
+// The part of a shape under an index {1, 0}; NULL when there is none.
+static inline const hlo_shape *m_subshape(const hlo_shape *s, m_value at) {
+  for (u32 k = 0; s && k < at.n; k++) s = hlo_shape_is_tuple(s) && at.v[k].number >= 0 && at.v[k].number < s->nelems ? s->elems[(u32)at.v[k].number] : NULL;
+  return s;
 }
 
 // m::Shape().WithElementType(F32).WithRank(2)...
@@ -190,7 +264,15 @@ static inline m_answer m_shape_match(m_env *v, const m_expr *p, const hlo_shape 
   m_answer here = M_UNKNOWN;
 #define IS(name) (strcmp(t, name) == 0)
   if (IS("IsTuple")) here = m_yes(hlo_shape_is_tuple(s));
-  else if (IS("IsArray")) here = m_yes(hlo_shape_is_array(s));
+  else if (IS("IsArray") || IS("IsDenseArray")) here = m_yes(hlo_shape_is_array(s));
+  else if (IS("WithDims") && x.kind == V_LIST) here = hlo_shape_is_array(s) ? m_equal(v, m_ints_value(v, (hlo_ints){s->rank, s->dims}), x) : M_NO;
+  else if (IS("WithLayout") && p->n == 1 && p->args[0]->kind == E_CALL) here = m_layout_match(v, p->args[0], hlo_shape_is_array(s) ? s->layout : NULL);
+  else if (IS("WithSubshape") && p->n == 2 && x.kind == V_LIST) here = m_subshape(s, x) ? m_shape_match(v, p->args[1], m_subshape(s, x)) : M_NO;
+  else if ((IS("WithSubshapeEqualTo") || IS("WithSubshapeCompatibleTo")) && p->n == 2 && x.kind == V_LIST) {
+    m_value y = m_eval(v, p->args[1]);
+    const hlo_shape *part = m_subshape(s, x);
+    here = y.kind != V_SHAPE ? M_UNKNOWN : !part ? M_NO : IS("WithSubshapeEqualTo") ? m_equal(v, m_shape_value(part), y) : m_yes(part->logical == ((const hlo_shape *)y.p)->logical);
+  }
   else if (IS("IsScalar")) here = m_yes(hlo_shape_is_scalar(s));
   else if (IS("IsEffectiveScalar")) here = m_yes(hlo_shape_is_array(s) && s->elements == 1);
   else if (IS("WithElementType") && x.kind == V_NUMBER) here = m_yes(s->dtype == (hlo_dtype)x.number);
@@ -231,6 +313,18 @@ static inline m_answer m_modifier(m_env *v, const m_expr *p, hlo_instr *i) {
   }
   if (IS("IsConstant")) return m_yes(i->opcode == HLO_CONSTANT);
   if (IS("IsNonConstant")) return m_yes(i->opcode != HLO_CONSTANT);
+  if (IS("IsConstantEffectiveScalar")) return i->opcode != HLO_CONSTANT ? M_NO : m_scalar_value(v, i, a0);
+  if (IS("WithReplicaGroups") && p->n == 1) return m_op_groups(v, p, i);
+  if (IS("WithSharding") && p->n == 1) return m_op_sharding(v, p, i);
+  if (IS("WithConvDnums") && a0 && a0->kind == E_STRING) {
+    const hlo_attr *d = hlo_attr_get(i, HLO_ATTR_DIM_LABELS);
+    hs_buf b = {0};
+    hlo_print_options o = hlo_print_default();
+    if (d) hlo_print_attr_value(&b, i, d, &o);
+    bool same = d && strcmp(hs_buf_cstr(&b), a0->name) == 0;
+    hs_buf_free(&b);
+    return i->opcode == HLO_CONVOLUTION || i->opcode == HLO_CUSTOM_CALL ? m_yes(same) : M_NO;
+  }
   if (IS("IsConstantScalar")) return i->opcode != HLO_CONSTANT || i->shape->rank ? M_NO : m_scalar_value(v, i, a0);
   if (IS("WithFusionKind") && a0 && a0->kind == E_NAME) {
     i64 k = hlo_enum_find(HLO_AK_ENUM_FUSION_KIND, hs_str_of(m_tail(a0->name)), false);
@@ -282,178 +376,13 @@ static inline m_answer m_match(m_env *v, const m_expr *p, hlo_instr *i) {
   }
   if (p->kind != E_CALL) return M_UNKNOWN;
   if (p->on) return m_both(m_match(v, p->on, i), m_modifier(v, p, i));
+  static const char *const finders[] = {"FindInstruction", "GetFirstInstructionWithOpcode", "FindFirstWhile", "c_find_if", "Cast", "DynCast"};
+  for (size_t k = 0; k < HS_COUNT(finders); k++)
+    if (strcmp(m_tail(p->name), finders[k]) == 0) {
+      m_value t = m_eval(v, p);
+      return t.kind == V_INSTR || t.kind == V_NULL ? m_yes(t.kind == V_INSTR && m_now(v, t.i) == m_now(v, i)) : M_UNKNOWN;
+    }
   return m_base(v, p, i);
-}
-
-// ---- values ---------------------------------------------------------------------------------------------------------------
-static inline m_answer m_satisfies(m_env *v, m_value x, const m_expr *p);
-
-// The leaves of a JSON object ({"a":{"b":"1"}}) or of a text proto (a { b: 1 }) as lines "a.b=1", in any order: two messages
-// are equal when each line of one is in the other. False: the text is neither.
-static inline bool m_flatten_message(m_env *v, const char **p, const char *path, hs_buf *out) {
-  for (;;) {
-    while (**p && strchr(" \n\t,\"{", **p)) {
-      if (**p == '{' && *path) break;
-      (*p)++;
-    }
-    if (**p == '}') return (*p)++, true;
-    if (!**p) return !*path;
-    const char *key = *p;
-    while (m_is_word(**p)) (*p)++;
-    if (*p == key) return false;
-    char *name = hs_format("%s%s%.*s", path, *path ? "." : "", (int)(*p - key), key);
-    while (**p && strchr("\": \n", **p)) (*p)++;
-    bool ok = true;
-    if (**p == '{') {
-      (*p)++;
-      ok = m_flatten_message(v, p, name, out);
-    } else {
-      const char *value = *p;
-      while (**p && !strchr("\",} \n", **p)) (*p)++;
-      hs_buf_printf(out, "\n%s=%.*s\n", name, (int)(*p - value), value);
-    }
-    hs_free(name);
-    if (!ok) return false;
-  }
-}
-
-static inline m_answer m_same_message(m_env *v, const char *json, const char *proto) {
-  hs_buf a = {0}, b = {0};
-  m_answer r = m_flatten_message(v, &json, "", &a) && m_flatten_message(v, &proto, "", &b) ? m_yes(a.n == b.n) : M_UNKNOWN;
-  for (const char *line = hs_buf_cstr(&a); r == M_YES && *line; line += strcspn(line + 1, "\n") + 2) {
-    char *whole = hs_format("%.*s\n", (int)strcspn(line + 1, "\n") + 1, line);
-    r = m_yes(strstr(hs_buf_cstr(&b), whole) != NULL);
-    hs_free(whole);
-  }
-  hs_buf_free(&a);
-  hs_buf_free(&b);
-  return r;
-}
-
-// Every value of a list meets another argument of p.
-static inline bool m_assign(m_env *v, m_value l, const m_expr *p, u32 k, u64 used, bool *known) {
-  if (k == l.n) return true;
-  for (u32 j = 0; j < p->n; j++) {
-    if (used >> j & 1) continue;
-    m_answer a = m_satisfies(v, l.v[k], p->args[j]);
-    *known &= a != M_UNKNOWN;
-    if (a == M_YES && m_assign(v, l, p, k + 1, used | 1ull << j, known)) return true;
-  }
-  return false;
-}
-
-static inline m_answer m_list_match(m_env *v, m_value l, const m_expr *p, const char *t) {
-  if (strcmp(t, "SizeIs") == 0 && p->n == 1) return m_equal(v, m_number(l.n), m_eval(v, p->args[0]));
-  if (strcmp(t, "IsEmpty") == 0) return m_yes(l.n == 0);
-  if (strcmp(t, "ElementsAre") == 0) {
-    if (l.n != p->n) return M_NO;
-    m_answer all = M_YES;
-    for (u32 k = 0; k < l.n; k++) all = m_both(all, m_satisfies(v, l.v[k], p->args[k]));
-    return all;
-  }
-  if (strcmp(t, "UnorderedElementsAre") == 0) {
-    bool known = true;
-    if (l.n != p->n) return M_NO;
-    return m_assign(v, l, p, 0, 0, &known) ? M_YES : known ? M_NO : M_UNKNOWN;
-  }
-  bool times = strcmp(t, "Times") == 0 && p->on && p->on->name && strcmp(m_tail(p->on->name), "Contains") == 0;
-  bool each = strcmp(t, "Each") == 0;
-  if (!times && !each && strcmp(t, "Contains") != 0) return M_UNKNOWN;
-  const m_expr *inner = times ? p->on : p;
-  if (inner->n != 1) return M_UNKNOWN;
-  u32 yes = 0, unknown = 0;
-  for (u32 k = 0; k < l.n; k++) {
-    m_answer a = m_satisfies(v, l.v[k], inner->args[0]);
-    yes += a == M_YES, unknown += a == M_UNKNOWN;
-  }
-  if (unknown) return !times && !each && yes ? M_YES : M_UNKNOWN;
-  return times ? m_equal(v, m_number(yes), m_eval(v, p->args[0])) : m_yes(each ? yes == l.n : yes > 0);
-}
-
-// A value against a gMock matcher, a pattern, or a value that it must equal.
-static inline m_answer m_satisfies(m_env *v, m_value x, const m_expr *p) {
-  if (x.kind == V_UNKNOWN) return M_UNKNOWN;
-  const char *t = p->kind == E_CALL ? m_tail(p->name) : "";
-  if (p->kind == E_NAME && strcmp(p->name, "_") == 0) return M_YES;
-  if (p->kind == E_CALL && (!p->on || strcmp(t, "Times") == 0)) {
-    bool list = x.kind == V_LIST;
-    if (strcmp(t, "NotNull") == 0) return m_yes(x.kind != V_NULL);
-    if (strcmp(t, "IsNull") == 0) return m_yes(x.kind == V_NULL);
-    if ((strcmp(t, "GmockMatch") == 0 || strcmp(t, "Eq") == 0) && p->n == 1) return m_satisfies(v, x, p->args[0]);
-    if (strcmp(t, "Not") == 0 && p->n == 1 && strcmp(p->name, "Not") == 0) {
-      m_answer a = m_satisfies(v, x, p->args[0]);
-      return a == M_UNKNOWN ? a : m_yes(a == M_NO);
-    }
-    if (strcmp(t, "EqualsProto") == 0 && p->n == 1 && x.kind == V_JSON && p->args[0]->kind == E_STRING) return m_same_message(v, x.s, p->args[0]->name);
-    if (strcmp(p->name, "HasSubstr") == 0 && p->n == 1 && x.kind == V_STRING && p->args[0]->kind == E_STRING) return m_yes(strstr(x.s, p->args[0]->name) != NULL);
-    if (strcmp(p->name, "AllOf") == 0 && x.kind != V_INSTR) {
-      m_answer all = M_YES;
-      for (u32 k = 0; k < p->n; k++) all = m_both(all, m_satisfies(v, x, p->args[k]));
-      return all;
-    }
-    if (strcmp(p->name, "AnyOf") == 0 && x.kind != V_INSTR) {
-      m_answer any = M_NO;
-      for (u32 k = 0; k < p->n && any != M_YES; k++) {
-        m_answer a = m_satisfies(v, x, p->args[k]);
-        if (a != M_NO) any = a;
-      }
-      return any;
-    }
-    if (list) {
-      m_answer a = m_list_match(v, x, p, t);
-      if (a != M_UNKNOWN || strcmp(t, "vector") != 0) return a;
-    }
-  }
-  if (x.kind == V_INSTR || x.kind == V_NULL) return m_match(v, p, x.kind == V_NULL ? NULL : x.i);
-  return m_equal(v, x, m_eval(v, p));
-}
-
-// One expectation: [not ][TARGET ~ ]PATTERN.
-static inline m_answer m_check(m_env *v, const char *text) {
-  while (isspace((unsigned char)*text)) text++;
-  bool negated = strncmp(text, "not ", 4) == 0;
-  if (negated) text += 4;
-  const char *tilde = strstr(text, " ~ ");
-  m_value x = m_instr(v->m->entry->root);
-  if (tilde) x = m_eval(v, m_parse(&v->a, hs_arena_strndup(&v->a, text, (size_t)(tilde - text))));
-  const m_expr *p = m_parse(&v->a, tilde ? tilde + 3 : text);
-  if (p->kind == E_BAD || x.kind == V_UNKNOWN) return M_UNKNOWN;
-  m_answer a = m_satisfies(v, x, p);
-  return a == M_UNKNOWN || !negated ? a : m_yes(a == M_NO);
-}
-
-// ---- EXPECT_* ---------------------------------------------------------------------------------------------------------------
-static inline m_answer m_compare(m_env *v, const char *how, m_value a, m_value b) {
-  m_answer equal = strcmp(how, "EQ") == 0 || strcmp(how, "NE") == 0 ? m_equal(v, a, b) : M_UNKNOWN;
-  if (equal != M_UNKNOWN) return m_yes((equal == M_YES) == (*how == 'E'));
-  if (a.kind != V_NUMBER || b.kind != V_NUMBER) return M_UNKNOWN;
-  double d = a.number - b.number;
-  if (strcmp(how, "GT") == 0) return m_yes(d > 0);
-  if (strcmp(how, "GE") == 0) return m_yes(d >= 0);
-  if (strcmp(how, "LT") == 0) return m_yes(d < 0);
-  if (strcmp(how, "LE") == 0) return m_yes(d <= 0);
-  return M_UNKNOWN;
-}
-
-static inline bool m_is_literal_term(const m_expr *e) {
-  return e->kind == E_NUMBER || e->kind == E_STRING || (e->kind == E_NAME && !e->on && (strcmp(e->name, "true") == 0 || strcmp(e->name, "false") == 0));
-}
-
-static inline m_answer m_check_assert(m_env *v, const char *text) {
-  const m_expr *e = m_parse(&v->a, text);
-  if (e->kind != E_CALL || e->on) return M_UNKNOWN;
-  if (strncmp(e->name, "ASSERT_", 7) != 0 && strncmp(e->name, "EXPECT_", 7) != 0) return M_UNKNOWN;
-  const char *name = e->name + 7;
-  u32 literal = 0;   // comparisons of two constants are left over from the test's own C++
-  for (u32 k = 0; k < e->n; k++) literal += m_is_literal_term(e->args[k]);
-  if (!e->n || literal == e->n) return M_UNKNOWN;
-  if (strcmp(name, "THAT") == 0 && e->n == 2) return m_satisfies(v, m_eval(v, e->args[0]), e->args[1]);
-  m_value a = m_eval(v, e->args[0]);
-  if ((strcmp(name, "TRUE") == 0 || strcmp(name, "FALSE") == 0) && e->n == 1) {
-    int truth = m_truth(a);
-    return truth < 0 ? M_UNKNOWN : m_yes(truth == (*name == 'T'));
-  }
-  return e->n == 2 ? m_compare(v, name, a, m_eval(v, e->args[1])) : M_UNKNOWN;
 }
 
 #endif

@@ -304,7 +304,7 @@ static int one(void *arg, u32 k, FILE *out) {
   hlo_module *m = NULL;
   hlo_parse_options po = {.keep_missing_layouts = strstr(field(r, k, "config"), "fill_missing_layouts=false") != NULL};
   hs_status st = hlo_load_file(ctx, path, &po, &m);
-  if (verifier && *field(r, k, "edits")) return fprintf(out, "edit %.160s\n", field(r, k, "edits")), NOT_CHECKABLE;
+  if (verifier && hs_ok(st) && *field(r, k, "edits") && !setup_edits(m, field(r, k, "edits"), &why)) return fprintf(out, "%s\n", hs_buf_cstr(&why)), NOT_CHECKABLE;
   if (verifier) return verifier_case(r, k, st, m, out);
   if (!hs_ok(st)) {
     if (*error && message_contains(st, error)) return PASSED;

@@ -4,7 +4,7 @@
 #ifndef TESTS_STMTS_H
 #define TESTS_STMTS_H
 
-#include "tests/drivers/match.h"
+#include "tests/drivers/expect.h"
 
 typedef struct m_flow { m_answer answer; bool skip; } m_flow;   // skip: `continue` was met
 static inline void m_run(m_env *v, const char *text, m_flow *f);
@@ -162,7 +162,10 @@ static inline void m_run(m_env *v, const char *text, m_flow *f) {
 
 // One entry of the `asserts` column.
 static inline m_answer m_check_statement(m_env *v, const char *text) {
-  if (strncmp(text, "for(", 4) != 0 && strncmp(text, "if(", 3) != 0) return m_check_assert(v, text);
+  if (strncmp(text, "for(", 4) != 0 && strncmp(text, "if(", 3) != 0) {
+    const char *open = strchr(text, '('), *close = open ? m_closing(open) : NULL;   // behind it a message may stand: << "..."
+    return m_check_assert(v, close && strncmp(m_skip_blank(close), "<<", 2) == 0 ? m_cut(v, text, close) : text);
+  }
   m_flow f = {M_YES, false};
   m_run(v, text, &f);
   return f.answer;
