@@ -38,5 +38,7 @@ typedef struct hlo_memory {
 } hlo_memory;
 // naive = true: every intermediate gets a buffer of its own, freed after its last use, nothing in place (the baseline).
 hs_status hlo_memory_estimate(const hlo_module *, bool naive, hlo_memory *out);
+// The same when the computations run in these orders (by computation id; NULL: the schedule, or the post order).
+hs_status hlo_memory_of_orders(const hlo_module *, hlo_instr **const *orders, bool naive, hlo_memory *out);
 
 #endif

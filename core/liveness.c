@@ -21,6 +21,7 @@ typedef struct plan {
   const hlo_module *m;
   hs_arena arena;
   bool naive;
+  hlo_instr **const *orders;   // given ones, by computation id; NULL
   i64 *comp_peak;        // per computation id: temporaries at its peak
   u32 **leaves;          // per instruction id: buffer of each leaf
   u32 *position;         // per instruction id: place in its computation's schedule
@@ -165,7 +166,9 @@ static walk run_schedule(plan *p, const hlo_computation *c) {
   p->buffers.n = 0;
   u32 n = c->ninstrs;
   hlo_instr **order;
-  if (hlo_is_scheduled(p->m)) {
+  if (p->orders && p->orders[c->id]) {
+    order = p->orders[c->id];
+  } else if (hlo_is_scheduled(p->m)) {
     order = HS_NEW_ARRAY(&p->arena, hlo_instr *, n + 1);
     u32 t = 0;
     hlo_for_each_instr(i, c) order[t++] = i;
@@ -216,9 +219,11 @@ static i64 alias_bytes(const hlo_module *m) {
   return sum;
 }
 
-hs_status hlo_memory_estimate(const hlo_module *m, bool naive, hlo_memory *out) {
+hs_status hlo_memory_estimate(const hlo_module *m, bool naive, hlo_memory *out) { return hlo_memory_of_orders(m, NULL, naive, out); }
+
+hs_status hlo_memory_of_orders(const hlo_module *m, hlo_instr **const *orders, bool naive, hlo_memory *out) {
   *out = (hlo_memory){0};
-  plan p = {.m = m, .naive = naive};
+  plan p = {.m = m, .naive = naive, .orders = orders};
   p.comp_peak = HS_NEW_ARRAY(&p.arena, i64, m->next_comp_id + 1);
   p.leaves = HS_NEW_ARRAY(&p.arena, u32 *, m->next_instr_id + 1);
   p.position = HS_NEW_ARRAY(&p.arena, u32, m->next_instr_id + 1);

@@ -590,6 +590,7 @@ hs_status pass_algsimp(pass_ctx *p) {
     budget -= changed;
   }
   if (budget <= 0) pass_note_declined(p, NULL, NULL, "stopped: too many rewrites, two rules undo each other");
+  hs_vec_free(&a.merged);
   hs_vec_free(&w.queue);
   hs_vec_free(&w.queued);
   return s;

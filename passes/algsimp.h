@@ -29,6 +29,7 @@ typedef struct alg {
   i64 small_gather;
   const char *batchnorm_target;  // the custom call whose third result is a variance
   const u8 *async;               // by computation id: run by an async-start; NULL when none is
+  HS_VEC(u8) merged;             // by id - born: computed from constants alone, and left to constant folding
   bool stop;                     // a rule that did nothing wants no other to look at the instruction
 } alg;
 

@@ -17,17 +17,30 @@ static bool plain_const(const hlo_instr *i) {
   return i->opcode == HLO_CONSTANT || (const_like(i) && hlo_operand(i, 0)->shape->rank == 0);
 }
 
+static hlo_instr *merged(alg *a, hlo_instr *i) {
+  while (a->merged.n <= i->id - a->born) hs_vec_push(&a->merged, 0);
+  a->merged.v[i->id - a->born] = 1;
+  return i;
+}
+
+// Merged in this run: what is merged with it in turn need not wait for constant folding, so that a chain of n constants takes one
+// run and not log n.
+static bool is_merged(const alg *a, const hlo_instr *i) {
+  if (i->opcode == HLO_BROADCAST) i = hlo_operand(i, 0);
+  return i->id >= a->born && i->id - a->born < a->merged.n && a->merged.v[i->id - a->born];
+}
+
 // op(c1, c2) of two constants or broadcasts of scalar constants: computed before it is broadcast.
 static hlo_instr *merge_constants(alg *a, hlo_opcode op, hlo_instr *c1, hlo_instr *c2) {
   const hlo_shape *shape = c1->shape;
   if (c1->opcode == HLO_BROADCAST && c2->opcode == HLO_BROADCAST && hlo_operand(c1, 0)->shape->rank == 0 &&
       hlo_operand(c2, 0)->shape->rank == 0)
-    return pass_alg_spread(a, pass_alg_bin(a, op, hlo_operand(c1, 0), hlo_operand(c2, 0)), shape);
-  return pass_alg_bin(a, op, c1, c2);
+    return pass_alg_spread(a, merged(a, pass_alg_bin(a, op, hlo_operand(c1, 0), hlo_operand(c2, 0))), shape);
+  return merged(a, pass_alg_bin(a, op, c1, c2));
 }
 
-static bool mergeable(const hlo_instr *c1, const hlo_instr *c2) {
-  return plain_const(c1) && plain_const(c2) && c1->shape->dtype == c2->shape->dtype;
+static bool mergeable(const alg *a, const hlo_instr *c1, const hlo_instr *c2) {
+  return (plain_const(c1) || is_merged(a, c1)) && (plain_const(c2) || is_merged(a, c2)) && c1->shape->dtype == c2->shape->dtype;
 }
 
 // ---- add ----------------------------------------------------------------------------------------------------------
@@ -49,7 +62,7 @@ ALG_RULE(regroup_constants) {
     hlo_instr *c2 = hlo_operand(i, k), *in = hlo_operand(i, 1 - k);
     for (u32 j = 2; j-- > 0 && in->opcode == i->opcode;) {
       hlo_instr *c1 = hlo_operand(in, j), *v = hlo_operand(in, 1 - j);
-      if (!mergeable(c1, c2) || (const_like(v) && (c1->opcode == HLO_CONSTANT || c2->opcode == HLO_CONSTANT))) continue;
+      if (!mergeable(a, c1, c2) || is_merged(a, v) || (const_like(v) && (c1->opcode == HLO_CONSTANT || c2->opcode == HLO_CONSTANT))) continue;
       return pass_alg_bin(a, i->opcode, v, merge_constants(a, i->opcode, c1, c2));
     }
   }
@@ -60,7 +73,7 @@ ALG_RULE(regroup_constants) {
 ALG_RULE(add_sub_constants) {
   for (u32 k = 2; k-- > 0;) {
     hlo_instr *in = hlo_operand(i, 1 - k), *c = hlo_operand(i, k);
-    if (in->opcode != HLO_SUBTRACT || const_like(hlo_operand(in, 1)) || !mergeable(hlo_operand(in, 0), c)) continue;
+    if (in->opcode != HLO_SUBTRACT || const_like(hlo_operand(in, 1)) || !mergeable(a, hlo_operand(in, 0), c)) continue;
     return pass_alg_bin(a, HLO_SUBTRACT, merge_constants(a, HLO_ADD, hlo_operand(in, 0), c), hlo_operand(in, 1));
   }
   return NULL;
@@ -220,7 +233,7 @@ ALG_RULE(mul_chain) {
   hlo_instr *x = X, *y = Y, *v, *w;
   if (x == y || !alg_one_use(x) || !alg_one_use(y)) return NULL;
   hlo_instr *c1 = constant_factor(x, &v), *c2 = constant_factor(y, &w);
-  if (!c1 || !c2 || !mergeable(c1, c2)) return NULL;
+  if (!c1 || !c2 || !mergeable(a, c1, c2)) return NULL;
   hlo_instr *ab = pass_alg_bin(a, HLO_MULTIPLY, v, w);
   return pass_alg_bin(a, HLO_MULTIPLY, ab, merge_constants(a, HLO_MULTIPLY, c1, c2));
 }

@@ -370,6 +370,14 @@ static hs_status clean(pass_ctx *c) {
   return pass_remove_unused(&sub);
 }
 
+// The flow of values anew, if the module was edited.
+static void find_flow(inserter *t, u64 *known) {
+  if (*known == t->c->m->generation) return;
+  cp_flow_free(&t->f);
+  cp_flow_of(t->c->m, t->c->scratch, &t->f);
+  *known = t->c->m->generation;
+}
+
 hs_status pass_copy_insertion(pass_ctx *c) {
   inserter t = {.c = c};
   hs_status st = HS_GOOD;
@@ -381,19 +389,20 @@ hs_status pass_copy_insertion(pass_ctx *c) {
     HS_TRY(pass_flatten_call_graph(&sub));
     if (!cp_flow_of(c->m, c->scratch, &t.f)) return hs_fail(HS_E_INTERNAL, "copy-insertion: a computation is called twice");
   }
+  u64 known = c->m->generation;   // what the flow is true of
   add_copies(&t);
-  cp_flow_free(&t.f);
   st = clean(c);
-  if (hs_ok(st)) {
-    cp_flow_of(c->m, c->scratch, &t.f);
+  if (hs_ok(st) && c->m->nops[HLO_COPY]) {
+    find_flow(&t, &known);
     cp_find_order(&t.f);
     cp_remove_copies(c, &t.f);
-    cp_flow_free(&t.f);
-    cp_flow_of(c->m, c->scratch, &t.f);
+  }
+  if (hs_ok(st)) {
+    find_flow(&t, &known);
     special_copies(&t);
-    cp_flow_free(&t.f);
     st = clean(c);
   }
+  cp_flow_free(&t.f);
   for (u32 k = 0; k < t.why.n; k++)
     if (!t.why.v[k].copy->dead) pass_note_done(c, hlo_operand(t.why.v[k].copy, 0), t.why.v[k].copy, "copied: %s", t.why.v[k].text);
   hs_vec_free(&t.why);

@@ -43,6 +43,7 @@ static bool simplify(pass_ctx *c, hlo_instr *i) {
 }
 
 hs_status pass_simplify_tuples(pass_ctx *c, bool skip_entry) {
+  if (!c->m->nops[HLO_TUPLE]) return HS_GOOD;
   hlo_for_each_comp(comp, c->m) {
     if (skip_entry && comp == c->m->entry) continue;
     u32 n = comp->ninstrs;
