@@ -243,11 +243,11 @@ static void a_thousand_versions(void **state) {
   hlo_ctx *ctx = hlo_ctx_new();
   hlo_module *m = chain(ctx, 5000);
   u64 text = hlo_text_hash(m);
-  size_t before = m->arena.given, deltas = 0;
+  size_t before = hs_arena_bytes(&m->arena), deltas = 0;
   static hlo_delta *d[VERSIONS];
   for (u32 k = 0; k < VERSIONS; k++) deltas += hlo_delta_bytes(d[k] = edit_some(m, k));
   u64 last = hlo_text_hash(m);
-  size_t bytes = m->arena.given - before + deltas;
+  size_t bytes = hs_arena_bytes(&m->arena) - before + deltas;
   print_message("1000 versions of ten edits of 5000 instructions: %.1f MB\n", (double)bytes * 1e-6);
   assert_true(bytes < 100 << 20);
   for (u32 k = VERSIONS; k-- > 0;) hlo_delta_undo(m, d[k]);

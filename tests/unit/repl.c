@@ -423,7 +423,8 @@ static void bisect_finds_the_planted_rewrite(void **state) {
   s->json = false;
   hs_buf said = {0};
   assert_true(good(repl_read_file(path, 0, &said)));
-  assert_non_null(strstr(hs_buf_cstr(&said), "\"pass\":\"planted\",\"position\":2,\"rewrite\":3,\"rewrites\":5"));
+  assert_non_null(strstr(hs_buf_cstr(&said), "\"pass\":\"planted\",\"position\":2,"));
+  assert_non_null(strstr(hs_buf_cstr(&said), "\"rewrite\":3,\"rewrites\":5"));
   hs_buf_free(&said);
   assert_int_equal(hlo_text_hash(m), before);
   // The accusation is right when two rewrites are still good and three are not.
