@@ -47,7 +47,16 @@ bool fusion_rule_expensive(const hlo_instr *i, bool cpu) {
   }
 }
 
+static bool has_buffer(const hlo_shape *s) {
+  for (u32 k = 0; hlo_shape_is_tuple(s) && k < s->nelems; k++)
+    if (has_buffer(s->elems[k])) return true;
+  return s->dtype == HLO_BUFFER;
+}
+
 bool fusion_rule_fusible(const hlo_instr *i) {
+  if (has_buffer(i->shape)) return false;   // no fusion takes or gives one
+  for (u32 k = 0; k < i->noperands; k++)
+    if (has_buffer(hlo_operand(i, k)->shape)) return false;
   switch (i->opcode) {
     case HLO_DOMAIN: case HLO_PARAMETER: case HLO_WHILE: case HLO_CONDITIONAL: case HLO_CALL: return false;
     case HLO_FUSION: case HLO_MAP: case HLO_REDUCE: case HLO_REDUCE_WINDOW: return true;
