@@ -278,32 +278,33 @@ ALG_RULE(placement_chain) {
   if (X->opcode != HLO_RESHAPE && X->opcode != HLO_TRANSPOSE && X->opcode != HLO_BITCAST) return NULL;
   for (u32 k = 0; k < i->shape->rank; k++)
     if (i->shape->dims[k] != 1) order[n++] = k;
-  hlo_instr *o = i;
+  hlo_instr *o = i, *best = NULL;                         // with open layouts: the furthest up that will do
   for (u32 depth = 1; depth <= 16 && (o->opcode == HLO_RESHAPE || o->opcode == HLO_TRANSPOSE || o->opcode == HLO_BITCAST); depth++) {
     const hlo_shape *to = o->shape, *from = hlo_operand(o, 0)->shape;
-    if (o->opcode == HLO_BITCAST && !(a->layout_sensitive && from->dtype == to->dtype && pass_reshape_is_bitcast(from, to))) return NULL;
+    if (o->opcode == HLO_BITCAST && !(a->layout_sensitive && from->dtype == to->dtype && pass_reshape_is_bitcast(from, to))) break;
     if (o->opcode == HLO_TRANSPOSE) {
       for (u32 k = 0; k < n; k++) order[k] = (u32)alg_dims(o).v[order[k]];
     } else {
-      u32 at[HLO_MAX_RANK], f = 0;
-      for (u32 t = 0; t < to->rank; t++) {
+      u32 at[HLO_MAX_RANK], f = 0, t = 0;
+      for (; t < to->rank; t++) {
         if (to->dims[t] == 1) continue;
         while (f < from->rank && from->dims[f] == 1) f++;
-        if (f == from->rank || from->dims[f] != to->dims[t]) return NULL;
+        if (f == from->rank || from->dims[f] != to->dims[t]) break;
         at[t] = f++;
       }
+      if (t < to->rank) break;
       for (u32 k = 0; k < n; k++) order[k] = at[order[k]];
     }
     o = hlo_operand(o, 0);
     bool in_order = true;
     for (u32 k = 1; k < n; k++) in_order &= order[k - 1] < order[k];
     if (!in_order || o->shape->elements != i->shape->elements) continue;
-    if (!a->layout_sensitive && depth >= 3) return pass_alg_reshape_to(a, o, i->shape);
+    if (!a->layout_sensitive && depth >= 3) best = o;
     if (!a->layout_sensitive || depth < 2) continue;
     if (o->shape == i->shape) return o;
     if (depth >= 3 && a->bitcasts && pass_reshape_is_bitcast(o->shape, i->shape)) return pass_alg_add(a, HLO_BITCAST, i->shape, 1, &o);
   }
-  return NULL;
+  return best ? pass_alg_reshape_to(a, best, i->shape) : NULL;
 }
 
 // ---- transpose --------------------------------------------------------------------------------------------------------
