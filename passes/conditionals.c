@@ -298,6 +298,14 @@ hs_status pass_conditional_to_select(pass_ctx *c) {
   return HS_GOOD;
 }
 
+// What is an array no longer hands its sharding to its element.
+static void move_sharding(hlo_instr *tuple, hlo_instr *element) {
+  const hlo_attr *sharding = hlo_attr_get(tuple, HLO_ATTR_SHARDING);
+  if (!sharding) return;
+  hlo_set_attr(element, *sharding);
+  hlo_remove_attr(tuple, HLO_ATTR_SHARDING);
+}
+
 static void wrap_parameter(hlo_computation *b, const hlo_shape *tuple, hs_arena *a) {
   hlo_instr *p = b->params[0];
   hlo_use **uses = HS_NEW_ARRAY(a, hlo_use *, p->nuses + 1);
@@ -306,6 +314,7 @@ static void wrap_parameter(hlo_computation *b, const hlo_shape *tuple, hs_arena 
   const bool root = hlo_is_root(p);
   hlo_set_shape(p, tuple);
   hlo_instr *g = hlo_add_gte(p, 0);
+  move_sharding(p, g);
   for (u32 k = 0; k < n; k++) hlo_set_operand(uses[k]->user, uses[k]->slot, g);
   if (root) hlo_set_root(b, g);
 }
@@ -315,7 +324,7 @@ static void canonicalize(pass_ctx *c, hlo_instr *i, u32 *counts) {
   u32 n;
   pass_called_all(i, c->scratch, &b, &n);
   bool wrap_result = !hlo_shape_is_tuple(i->shape), wrap_any = wrap_result;
-  for (u32 k = 0; k < n && k + 1 < i->noperands; k++) wrap_any |= !hlo_shape_is_tuple(hlo_operand(i, k + 1)->shape);
+  for (u32 k = 0; k < n && k + 1 < i->noperands; k++) wrap_any |= !hlo_shape_is_tuple(hlo_operand(i, k + 1)->shape);   // as it was for all who share a branch
   if (!wrap_any || i->noperands != n + 1) return;
   if (!pass_may_rewrite(c)) return;
   pass_note_done(c, i, NULL, "operands and results wrapped in tuples");
@@ -326,9 +335,9 @@ static void canonicalize(pass_ctx *c, hlo_instr *i, u32 *counts) {
       hlo_instr *t = hlo_add_tuple(i->parent, 1, &arg);
       hlo_move_before(t, i);
       hlo_set_operand(i, k + 1, t);
-      wrap_parameter(b[k], t->shape, c->scratch);
     }
-    if (wrap_result) hlo_set_root(b[k], hlo_add_tuple(b[k], 1, &b[k]->root));
+    if (!hlo_shape_is_tuple(b[k]->params[0]->shape)) wrap_parameter(b[k], hlo_operand(i, k + 1)->shape, c->scratch);
+    if (!hlo_shape_is_tuple(b[k]->root->shape)) hlo_set_root(b[k], hlo_add_tuple(b[k], 1, &b[k]->root));
   }
   if (!wrap_result) return;
   hlo_use **uses = HS_NEW_ARRAY(c->scratch, hlo_use *, i->nuses + 1);
@@ -337,12 +346,21 @@ static void canonicalize(pass_ctx *c, hlo_instr *i, u32 *counts) {
   const hlo_shape *old = i->shape;
   hlo_set_shape(i, hlo_shape_tuple(c->m->ctx, 1, &old));
   hlo_instr *g = hlo_add_gte(i, 0);
+  move_sharding(i, g);
   for (u32 k = 0; k < nu; k++) hlo_set_operand(uses[k]->user, uses[k]->slot, g);
   if (hlo_is_root(i)) hlo_set_root(i->parent, g);
 }
 
+// Branches that conditionals alone share stay shared: each of them wants the same of them.
 hs_status pass_conditional_canonicalizer(pass_ctx *c) {
-  u32 n, *counts = pass_caller_counts(c);
+  u32 n, known = c->m->next_comp_id, *counts = HS_NEW_ARRAY(c->scratch, u32, known + 2);
+  counts[0] = known;
+  hlo_for_each_comp(x, c->m) hlo_for_each_call(i, x) {
+    hlo_computation **b;
+    u32 nb;
+    pass_called_all(i, c->scratch, &b, &nb);
+    for (u32 k = 0; k < nb; k++) counts[1 + b[k]->id] = i->opcode == HLO_CONDITIONAL ? HS_MAX(counts[1 + b[k]->id], 1u) : UINT32_MAX;
+  }
   hlo_computation **comps = pass_comp_post_order(c, &n);
   for (u32 x = 0; x < n; x++) HS_TRY(for_each_conditional(c, comps[x], counts, canonicalize));
   return HS_GOOD;
