@@ -241,6 +241,7 @@ ALG_RULE(reduce_broadcast) {
   if (op == HLO_ADD && ((alg_is_float(i) && times > ((i64)1 << 24)) || (nstill && !pass_alg_is_identity(op, Y)))) return NULL;
   if (nstill) r = pass_alg_reduce(a, r, Y, nstill, still, f);
   if (op == HLO_ADD && times > 1) r = pass_alg_bin(a, HLO_MULTIPLY, r, pass_alg_full_int(a, r->shape, times));
+  if (op != HLO_ADD && i->shape->rank == 0 && r->shape->rank == 0 && !nstill) return pass_alg_bin(a, op, r, Y);
   if (!nstill) r = apply(a, op, Y, r);
   return nout == i->shape->rank ? r : pass_alg_broadcast(a, r, i->shape, nout, out);
 }
@@ -343,7 +344,7 @@ ALG_RULE(reduce_window_whole) {
 ALG_RULE(reduce_window_trivial) {
   const hlo_window *w = hlo_attr_ptr(i, HLO_ATTR_WINDOW);
   hlo_opcode op = pass_alg_reducer(hlo_attr_comp(i, HLO_ATTR_TO_APPLY));
-  if (!simple(i) || !w || op == HLO_OP_INVALID) return NULL;
+  if (!simple(i) || !w || (op != HLO_ADD && op != HLO_MINIMUM && op != HLO_MAXIMUM)) return NULL;
   hlo_pad_dim *p = HS_NEW_ARRAY(a->p->scratch, hlo_pad_dim, w->n + 1);
   bool padded = false;
   for (u32 k = 0; k < w->n; k++) {
