@@ -11,7 +11,8 @@
 // fixes layouts gets copies of the operands that its result may overwrite. All-reduces on one channel lie alike.
 // Options: cpu (every operand row-major, and the results of matrix products and convolutions; a constant matrix that vectors alone
 // are multiplied by column-major; default true); row_major (nothing spreads: every array that has no layout gets the row-major one,
-// so that transposes and copies alone say where the order changes).
+// so that transposes and copies alone say where the order changes); reject_bitcasts (as XLA does: a bitcast fixes layouts before
+// they are assigned; default false).
 #include "passes/layout_constraints.h"
 
 // Where s leaves layouts open, those of `from`.
@@ -436,9 +437,16 @@ static void prepare(la_solver *v, la_comp *x, hlo_computation *comp, const pass_
   if (!hlo_is_fusion_comp(comp)) la_number(v, x);
 }
 
+static hs_status no_bitcasts(const hlo_module *m) {
+  hlo_for_each_comp(comp, m) hlo_for_each_instr(i, comp)
+    if (i->opcode == HLO_BITCAST && !hlo_is_fusion_comp(comp)) return hs_fail(HS_E_PASS, "Unexpected bitcast operation seen during layout assignment: %s", i->name);
+  return HS_GOOD;
+}
+
 hs_status pass_layout_assignment(pass_ctx *c) {
   hlo_module *m = c->m;
-  bool cpu = pass_option_bool(c, "cpu", true);
+  bool cpu = pass_option_bool(c, "cpu", true), reject = pass_option_bool(c, "reject_bitcasts", false);
+  if (reject && m->nops[HLO_BITCAST]) HS_TRY(no_bitcasts(m));
   if (pass_option_bool(c, "row_major", false)) return row_major(c);
   if (!pass_may_rewrite(c)) return HS_GOOD;
   u32 first_copy = m->next_instr_id;

@@ -209,7 +209,7 @@ static inline bool setup_pass_text(hs_buf *out, const char *pass, const char *cl
     hs_free(whole);
   }
   // The class of the test decides between passes of one name.
-  static const struct { const char *classname, *ours; } classes[] = {{"InstructionFusion", "mode=greedy"}, {"CpuInstructionFusion", "mode=greedy_cpu"}, {"CpuLayoutAssignment", "cpu=true"}, {"LayoutAssignment", "cpu=false"}};
+  static const struct { const char *classname, *ours; } classes[] = {{"InstructionFusion", "mode=greedy"}, {"CpuInstructionFusion", "mode=greedy_cpu"}, {"CpuLayoutAssignment", "cpu=true;reject_bitcasts=true"}, {"LayoutAssignment", "cpu=false;reject_bitcasts=true"}};
   for (size_t k = 0; k < HS_COUNT(classes); k++)
     if (strcmp(classes[k].classname, classname) == 0) hs_buf_printf(&b, "%s%s", b.n ? ";" : "{", classes[k].ours);
   // Module configuration that a pass looks at.
