@@ -211,8 +211,15 @@ static hlo_instr *merge_body(hlo_computation *body, operands *v, const hlo_instr
   return inside[hlo_number_of(&at, c->root)];
 }
 
-static void take_in(greedy *g, hlo_instr *fusion, hlo_instr *producer) {
+// Copies of a fusion, as unrolled loops make them, share its body until one of them is changed.
+static hlo_computation *own_body(hlo_instr *fusion) {
   hlo_computation *body = hlo_fusion_comp(fusion);
+  if (body->nfusions > 1) hlo_set_attr_comp(fusion, HLO_ATTR_CALLS, body = hlo_clone_computation(body, body->name, NULL));
+  return body;
+}
+
+static void take_in(greedy *g, hlo_instr *fusion, hlo_instr *producer) {
+  hlo_computation *body = own_body(fusion);
   operands v = {0};
   u32 gone = 0;
   for (u32 k = 0; k < fusion->noperands; k++) hs_vec_push(&v, hlo_operand(fusion, k));

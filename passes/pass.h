@@ -162,8 +162,8 @@ struct pipeline_op {
 };
 typedef struct pipeline_program pipeline_program;
 struct pipeline_program { hs_arena arena; char *text; u32 npasses; HS_VEC(pipeline_op) ops; pass_walks *walks; };
-// prints: of late rounds, the fingerprint or 0; counts: what instructions there were. whole: this round is there to look at everything once more.
-typedef struct pipeline_loop { u32 begin, round; bool whole; u64 generation, executed, prints[4], counts[4]; } pipeline_loop;
+// instructions: before the first round; prints: of late rounds, the fingerprint or 0; counts: what instructions there were. whole: this round is there to look at everything once more.
+typedef struct pipeline_loop { u32 begin, round, instructions; bool whole; u64 generation, executed, prints[4], counts[4]; } pipeline_loop;
 typedef struct pipeline_cursor { u32 at, depth; u64 executed; pipeline_loop loops[PIPELINE_MAX_LOOPS]; } pipeline_cursor;
 hs_status pipeline_parse(const char *text, const pass_pipelines *own, pipeline_program **out);     // own: see pass_run_options
 void pipeline_free(pipeline_program *);

@@ -3,12 +3,13 @@
 //
 // The text is parsed into a small program (passes, and loops for fixpoints) before anything runs, so an unknown name or option
 // fails first. A cursor says where a run stands; running whole is stepping to the end, so both do the same. A fixpoint runs its
-// passes in rounds until a whole round changes nothing (at most 25, XLA's limit) or the module is again as it was some
-// rounds ago: then passes undo each other, which is told by name. A pass that found nothing to do is not asked again
+// passes in rounds until a whole round changes nothing (at most 25, XLA's limit), the module is again as it was some
+// rounds ago (then passes undo each other) or it grows beyond all bounds; the passes that do this are told by name. A pass that found nothing to do is not asked again
 // until some other pass has edited the module.
 #include "passes/walks.h"
 
 #define MAX_ROUNDS 25
+#define MAX_GROWTH 50                  // times the instructions that a fixpoint began with, and 10,000 more for small modules
 
 const pass_pipeline pipeline_table[] = {
 #define PIPELINE(name, summary, text) {name, summary, text},
@@ -221,7 +222,12 @@ static bool another_round(pipeline_program *p, pipeline_cursor *at, const hlo_mo
     again = false;
     hs_buf_puts(&b, "passes undo each other, the fixpoint was ended: ");
   }
+  u32 now = hlo_instr_count(m);
   if (!again && !b.n) hs_buf_printf(&b, "no fixpoint after %d rounds, still changing: ", MAX_ROUNDS);
+  if (again && now > MAX_GROWTH * l->instructions + 10000) {
+    again = false;
+    hs_buf_printf(&b, "no fixpoint after %u rounds, the module grew from %u to %u instructions: ", l->round, l->instructions, now);
+  }
   if (!again) {
     changed_since(p, l->begin, at->at, l->executed, &b);
     if (o->warn) o->warn(o->warn_arg, hs_buf_cstr(&b));
@@ -237,7 +243,7 @@ const pipeline_op *pipeline_next(pipeline_program *p, pipeline_cursor *at, const
     const pipeline_op *op = &p->ops.v[at->at];
     if (op->kind == PIPELINE_FIX) {
       if (!at->depth) pass_walks_new_era(p->walks);
-      at->loops[at->depth++] = (pipeline_loop){.begin = at->at, .generation = m->generation, .executed = at->executed};
+      at->loops[at->depth++] = (pipeline_loop){.begin = at->at, .instructions = hlo_instr_count(m), .generation = m->generation, .executed = at->executed};
     } else if (op->kind == PIPELINE_END) {
       if (another_round(p, at, m, o)) at->at = op->begin;
       else at->depth--;

@@ -1,13 +1,15 @@
 // passcheck.c — passes keep the meaning.
 //
-// usage: passcheck [--pass NAME] [--generated COUNT] [--from SEED] [--save DIR] [--work OPERATIONS] [-j N] [FILE|DIR...]
+// usage: passcheck [--pass NAME] [--mixes COUNT] [--generated COUNT] [--from SEED] [--save DIR] [--work OPERATIONS] [-j N]
+//                  [FILE|DIR...]
 //
 // Over the files (of a folder: all .hlo that are not XLA's output) and COUNT random modules (tests/random): for every module,
 // every pass (in each of its modes) and every named pipeline: a copy of the module goes through it with everything verified and
 // its claim of a change held against the text; when the text changed, the result is evaluated on the inputs of the original
 // (NAME.args beside NAME.hlo, else random ones) and compared, random modules by the tolerance that the generator worked out
 // for each result (none for integers and data movement). A pass that help.def says runs ONCE must find nothing to do on its own
-// output. Modules that are too much work to evaluate (--work, 2e8 operations), or that the evaluator does not cover, are still run
+// output. Besides, COUNT (2) random subsets of the passes in random order, another choice for each module: no pass may rely on
+// those that usually run before it. Modules that are too much work to evaluate (--work, 2e8 operations), or that the evaluator does not cover, are still run
 // and verified, and counted as not evaluated; files that are not valid modules to begin with are counted and left out.
 //
 // A failure of a random module is named by seed and pass; with --save the module, cut down to the result that is wrong, is
@@ -18,7 +20,7 @@
 
 #include <dirent.h>
 
-enum { BATCH = 10, MAX_TEXT = 200, CASE_SECONDS = 300 };
+enum { BATCH = 10, MAX_TEXT = 1000, CASE_SECONDS = 300 };
 
 // Where a child is, for the parent when it dies: shared memory.
 typedef struct place { u64 seed; char text[MAX_TEXT]; } place;
@@ -27,6 +29,7 @@ typedef struct run {
   HS_VEC(char *) files;
   const char *only, *save;
   u64 from, generated;
+  u32 mixes;
   double work;
   place *at;
   counts all;
@@ -175,12 +178,46 @@ static void check_pass(subject *s, u32 p) {
   hs_arena_free(&a);
 }
 
+static u64 random_below(u64 *state, u64 n) {
+  *state = hs_mix(*state, 0x6D69786573ull);
+  return *state % n;
+}
+
+// A few passes, or many, in any order, each in any of its modes; some of them to their fixpoint.
+static void check_mix(subject *s, u32 number) {
+  u64 state = hs_mix((s->generated ? s->seed : hs_hash_bytes(s->name, strlen(s->name), 3)) * 0x9E3779B97F4A7C15ull, number);
+  u64 n = 2 + random_below(&state, random_below(&state, 2) ? 4 : 20);
+  hs_buf text = {0};
+  bool open = false;
+  for (u64 k = 0; k < n; k++) {
+    const pass_help *h = &pass_help_table[random_below(&state, pass_count)];
+    hs_arena a = {0};
+    pass_option_help *v;
+    u32 options = pass_help_options(h, &a, &v);
+    bool fix = !open && random_below(&state, 6) == 0;
+    hs_buf_printf(&text, "%s%s%s", k ? "," : "", fix ? "fix(" : "", h->name);
+    open |= fix;
+    for (u32 j = 0; j < options; j++) {
+      if (!v[j].choices) continue;
+      const char *word = v[j].choices;
+      for (u64 skip = random_below(&state, 3); skip && strchr(word, '|'); skip--) word = strchr(word, '|') + 1;
+      hs_buf_printf(&text, "{%s=%.*s}", v[j].name, (int)strcspn(word, "|"), word);
+      break;
+    }
+    if (open && (k + 1 == n || random_below(&state, 3) == 0)) open = false, hs_buf_putc(&text, ')');
+    hs_arena_free(&a);
+  }
+  check_text(s, hs_buf_cstr(&text), false);
+  hs_buf_free(&text);
+}
+
 static void check_all(subject *s) {
   const run *r = s->r;
   for (u32 p = 0; p < pass_count; p++)
     if (!r->only || strcmp(r->only, pass_table[p].name) == 0) check_pass(s, p);
   for (u32 p = 0; p < pipeline_count; p++)
     if (!r->only || strcmp(r->only, pipeline_table[p].name) == 0) check_text(s, pipeline_table[p].name, false);
+  for (u32 k = 0; !r->only && k < r->mixes; k++) check_mix(s, k);
 }
 
 static void check_file(subject *s) {
@@ -289,15 +326,16 @@ static void add_path(run *r, const char *path) {
 }
 
 int main(int argc, char **argv) {
-  static const char *const options[] = {"pass", "generated", "from", "save", "work", NULL};
+  static const char *const options[] = {"pass", "generated", "from", "save", "work", "mixes", NULL};
   drv_args a;
   run r = {0};
   if (!drv_parse(argc, argv, options, &a) || (a.n == 0 && !drv_option(&a, "generated"))) {
-    fprintf(stderr, "usage: passcheck [--pass NAME] [--generated COUNT] [--from SEED] [--save DIR] [--work OPERATIONS] [-j N] [FILE|DIR...]\n");
+    fprintf(stderr, "usage: passcheck [--pass NAME] [--mixes COUNT] [--generated COUNT] [--from SEED] [--save DIR] [--work OPERATIONS] [-j N] [FILE|DIR...]\n");
     return 2;
   }
-  const char *generated = drv_option(&a, "generated"), *from = drv_option(&a, "from"), *work = drv_option(&a, "work");
+  const char *generated = drv_option(&a, "generated"), *from = drv_option(&a, "from"), *work = drv_option(&a, "work"), *mixes = drv_option(&a, "mixes");
   r.only = drv_option(&a, "pass");
+  r.mixes = mixes ? (u32)strtoul(mixes, NULL, 10) : 2;
   r.work = work ? strtod(work, NULL) : MEANING_WORK;
   r.save = drv_option(&a, "save");
   r.generated = generated ? strtoull(generated, NULL, 10) : 0;

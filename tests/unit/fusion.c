@@ -190,10 +190,27 @@ static void greedy_rules(void **state) {
   }
 }
 
+// Two fusions of one body, as an unrolled loop leaves them: what one takes in is not the other's.
+static void greedy_leaves_shared_bodies(void **state) {
+  (void)state;
+  static const char text[] = "HloModule m\nf { p = f32[8] parameter(0) ROOT n = f32[8] negate(p) }\n"
+                             "ENTRY e { x = f32[8] parameter(0) s = f32[8] sine(x) c = f32[8] cosine(x) a = f32[8] fusion(s), kind=kLoop, calls=f\n"
+                             " b = f32[8] fusion(c), kind=kLoop, calls=f ROOT t = (f32[8], f32[8]) tuple(a, b) }\n";
+  assert_true(hs_ok(hlo_parse(hlo_ctx_new(), text, strlen(text), NULL, &m)));
+  pass_run_options o = pass_run_default();
+  o.verify_all = true;
+  assert_true(hs_ok(pipeline_run(m, "fusion{mode=greedy_cpu}", &o, NULL)));
+  for (u32 k = 0; k < 2; k++) {
+    const hlo_instr *f = hlo_operand(m->entry->root, k);
+    assert_int_equal(f->noperands, 1);
+    assert_int_equal(hlo_operand(hlo_fusion_comp(f)->root, 0)->opcode, k ? HLO_COSINE : HLO_SIN);
+  }
+}
+
 int main(void) {
 #define T(f) cmocka_unit_test_teardown(f, teardown)
   const struct CMUnitTest tests[] = {T(sum_of_product), T(relu_squared), T(mean_of_relu_squared), T(polynomial), T(sine_plus_exp), T(softmax_rows), T(layer_norm), T(few_rows_stay_apart), T(columns_stay_apart),
                                      T(exponential_not_recomputed), T(shared_expensive_producer), T(shared_cheap_producer), T(sibling_reductions),
-                                     T(kept_producer_joins_consumer), T(one_producer_three_consumers), T(variance_from_two_sums), T(dots_stay_apart), T(greedy_rules)};
+                                     T(kept_producer_joins_consumer), T(one_producer_three_consumers), T(variance_from_two_sums), T(dots_stay_apart), T(greedy_rules), T(greedy_leaves_shared_bodies)};
   return cmocka_run_group_tests_name("fusion", tests, NULL, NULL);
 }

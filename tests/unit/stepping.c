@@ -239,6 +239,15 @@ static hs_status growing_pass(pass_ctx *c) {
   return HS_GOOD;
 }
 
+// Makes every instruction of the entry twice.
+static hs_status doubling_pass(pass_ctx *c) {
+  hlo_computation *e = c->m->entry;
+  u32 old = c->m->next_instr_id;
+  hlo_for_each_instr_safe(i, e)
+    if (i->id < old && i->opcode != HLO_PARAMETER) hlo_add(e, HLO_ABS, i->shape, 1, &i, "twin");
+  return HS_GOOD;
+}
+
 static void keep(void *arg, const char *warning) { hs_buf_printf(arg, "%s\n", warning); }
 
 static void fixpoints_without_end_are_named(void **state) {
@@ -247,6 +256,7 @@ static void fixpoints_without_end_are_named(void **state) {
       {{"pong", "", "", pong_pass}, "fix(dce, cse, algsimp, pong)", "passes undo each other, the fixpoint was ended: algsimp, pong\n", 30},
       {{"flip", "", "", flip_pass}, "dce, fix(cse, flip{a=b})", "passes undo each other, the fixpoint was ended: flip{a=b}\n", 20},
       {{"grow", "", "", growing_pass}, "fix(dce, grow)", "no fixpoint after 25 rounds, still changing: grow\n", 60},
+      {{"double", "", "", doubling_pass}, "fix(double)", "the module grew from 7 to ", 40},
       {{"grow", "", "", growing_pass}, "fix(fix(dce, cse), algsimp), grow", "", 60}};
   for (size_t k = 0; k < HS_COUNT(cases); k++) {
     hlo_ctx *ctx = hlo_ctx_new();
@@ -259,7 +269,7 @@ static void fixpoints_without_end_are_named(void **state) {
     pass_set_guest(&cases[k].guest);
     assert_true(hs_ok(hlo_parse(ctx, text, strlen(text), NULL, &m)));
     assert_true(hs_ok(pipeline_run(m, cases[k].pipeline, &o, &log)));
-    assert_string_equal(hs_buf_cstr(&warnings), cases[k].warning);
+    if (*cases[k].warning ? !strstr(hs_buf_cstr(&warnings), cases[k].warning) : warnings.n > 0) fail_msg("%s warns: %s", cases[k].pipeline, hs_buf_cstr(&warnings));
     assert_true(log.n <= cases[k].most);
     assert_true(hs_ok(hlo_verify(m, NULL)));
     pass_set_guest(NULL);
