@@ -9,6 +9,8 @@
 // All devices run one order: waiting for a send or a receive comes after its other side is posted, where that is possible.
 #include "passes/util.h"
 
+#include <stdlib.h>
+
 // From where the list goes another way, all follow in the new order.
 static void apply(hlo_computation *c, hlo_instr *const *order) {
   u32 k = 0, n = c->ninstrs;
@@ -110,13 +112,16 @@ static i64 other_users(const hlo_instr *i, u32 *stamp) {
   return n ? n - 1 : 0;
 }
 
-static bool visited_first(const below *v, const hlo_instr *x, const hlo_instr *y) {
-  const below *a = &v[x->id], *b = &v[y->id];
-  if (a->users != b->users) return a->users > b->users;
-  return a->bytes != b->bytes ? a->bytes > b->bytes : strcmp(x->name, y->name) < 0;
+typedef struct next { below b; hlo_instr *i; } next;
+static int visited_last(const void *p, const void *q) {   // what is visited first comes last: on top of the stack
+  const next *x = p, *y = q;
+  if (x->b.users != y->b.users) return x->b.users > y->b.users ? 1 : -1;
+  if (x->b.bytes != y->b.bytes) return x->b.bytes > y->b.bytes ? 1 : -1;
+  return strcmp(y->i->name, x->i->name);
 }
 
-static void count_below(u32 n, hlo_instr *const *post, below *v, u32 *stamp) {
+// stamp, met: by instruction id, the last one (1 + its id) that was seen as a user, as what reads it.
+static void count_below(u32 n, hlo_instr *const *post, below *v, u32 *stamp, u32 *met) {
   i64 bytes = 0;
   for (u32 k = 0; k < n; k++) {
     const hlo_instr *i = post[k];
@@ -125,9 +130,10 @@ static void count_below(u32 n, hlo_instr *const *post, below *v, u32 *stamp) {
       b = (below){other_users(i, stamp), own_bytes(i)};
       bytes += b.bytes;
       for (u32 o = 0; o < i->noperands; o++) {
-        bool again = false;
-        for (u32 j = 0; j < o && !again; j++) again = hlo_operand(i, j) == hlo_operand(i, o);
-        if (!again) b.users += v[hlo_operand(i, o)->id].users, b.bytes += v[hlo_operand(i, o)->id].bytes;
+        u32 x = hlo_operand(i, o)->id;
+        if (met[x] == i->id + 1) continue;
+        met[x] = i->id + 1;
+        b.users += v[x].users, b.bytes += v[x].bytes;
       }
       b.users = HS_MIN(b.users, (i64)n), b.bytes = HS_MIN(b.bytes, bytes);
     }
@@ -139,6 +145,7 @@ static void count_below(u32 n, hlo_instr *const *post, below *v, u32 *stamp) {
 static hlo_instr **walk_schedule(const hlo_computation *c, hlo_instr *const *post, const below *v, u32 *mark, hs_arena *a) {
   hlo_instr **out = HS_NEW_ARRAY(a, hlo_instr *, c->ninstrs + 1);
   HS_VEC(hlo_instr *) stack = {0};
+  HS_VEC(next) some = {0};
   u32 n = 0;
   for (u32 k = 0; k <= c->ninstrs; k++) {   // what nobody reads, the root last
     hlo_instr *top = k < c->ninstrs ? post[k] : c->root;
@@ -152,16 +159,18 @@ static hlo_instr **walk_schedule(const hlo_computation *c, hlo_instr *const *pos
         continue;
       }
       mark[i->id] = 1;
-      size_t first = stack.n;
+      some.n = 0;
       for (u32 o = 0, preds = i->ctrl_preds ? i->ctrl_preds->n : 0; o < i->noperands + preds; o++) {
         hlo_instr *x = o < i->noperands ? hlo_operand(i, o) : i->ctrl_preds->v[o - i->noperands];
-        if (mark[x->id]) continue;
-        hs_vec_push(&stack, x);
-        for (size_t j = stack.n - 1; j > first && visited_first(v, stack.v[j - 1], x); j--) stack.v[j] = stack.v[j - 1], stack.v[j - 1] = x;   // the first one on top
+        next one = {v[x->id], x};
+        if (!mark[x->id]) hs_vec_push(&some, one);
       }
+      if (some.n > 1) qsort(some.v, some.n, sizeof *some.v, visited_last);
+      for (size_t j = 0; j < some.n; j++) hs_vec_push(&stack, some.v[j].i);
     }
   }
   hs_vec_free(&stack);
+  hs_vec_free(&some);
   return n == c->ninstrs ? out : NULL;
 }
 
@@ -226,14 +235,14 @@ static hs_status find_orders(pass_ctx *c, u32 n, hlo_computation *const *comps, 
   u32 ids = m->next_instr_id;
   state st = {HS_NEW_ARRAY(a, u32, ids), HS_NEW_ARRAY(a, u32, ids), HS_NEW_ARRAY(a, u32, ids), HS_NEW_ARRAY(a, u32, ids)};
   below *v = HS_NEW_ARRAY(a, below, ids);
-  u32 *stamp = HS_NEW_ARRAY(a, u32, ids), *mark = HS_NEW_ARRAY(a, u32, ids), *placed[NKINDS] = {NULL};
+  u32 *stamp = HS_NEW_ARRAY(a, u32, ids), *met = HS_NEW_ARRAY(a, u32, ids), *mark = HS_NEW_ARRAY(a, u32, ids), *placed[NKINDS] = {NULL};
   bool meet = m->nops[HLO_SEND_DONE] || m->nops[HLO_RECV_DONE];
   for (u32 x = 0; meet && x < NKINDS; x++) placed[x] = HS_NEW_ARRAY(a, u32, ids);
   for (u32 k = 0; k < n; k++) {
     u32 id = comps[k]->id;
     hlo_instr **post = pass_post_order(c, comps[k]);
     order[PLAIN][id] = meet ? hs_arena_dup(a, post, comps[k]->ninstrs * sizeof *post) : post;
-    count_below(comps[k]->ninstrs, post, v, stamp);
+    count_below(comps[k]->ninstrs, post, v, stamp, met);
     order[WALKED][id] = walk_schedule(comps[k], post, v, mark, a);
     order[LISTED][id] = list_schedule(comps[k], post, &st, a);
     for (u32 x = 0; x < NKINDS; x++) {
