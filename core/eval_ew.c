@@ -497,7 +497,10 @@ void ew_run(const ew *k, void *out, const void *const *in, i64 n) {
 static hs_status run_array(ev *e, const hlo_instr *i, hlo_literal **ops, hlo_literal **out) {
   enum { CHUNK = 1 << 16 };
   ew k;
-  if (!ew_compile(i, &k)) return ev_unsupported(i, "on these types");
+  hlo_dtype types[3];   // of the values: floats of other precision than the result's have been converted
+  if (i->noperands < 1 || i->noperands > 3) return ev_unsupported(i, "with so many operands");
+  for (u32 j = 0; j < i->noperands; j++) types[j] = ops[j]->shape->dtype;
+  if (!ew_compile_types(i->opcode, i, i->noperands, types, i->shape->dtype, &k)) return ev_unsupported(i, "on these types");
   i64 n = i->shape->elements;
   const char *in[3];
   size_t step[3];

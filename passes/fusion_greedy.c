@@ -62,6 +62,7 @@ static void update_reused(greedy *g, const hlo_instr *producer, const hlo_instr 
 
 static const char *base_refuses(greedy *g, const hlo_instr *consumer, const hlo_instr *producer) {
   if (hlo_is_root(producer)) return "it is the root";
+  if (hlo_attr_get(consumer, HLO_ATTR_OUTPUT_TO_OPERAND_ALIASING)) return "its reader's outputs lie in its operands";
   if (fusion_rule_has_other_users(producer, consumer) && (!g->may_duplicate || fusion_rule_expensive(producer, g->cpu)) && !fusion_rule_duplicable(producer))
     return g->may_duplicate ? "it is expensive and others read it too" : "others read it too";
   return fusion_rule_in_place(producer, consumer, &g->step);

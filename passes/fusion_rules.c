@@ -53,15 +53,21 @@ static bool has_buffer(const hlo_shape *s) {
   return s->dtype == HLO_BUFFER;
 }
 
+static bool starts(const hlo_instr *i) {
+  const char *text = hlo_op_text(i->opcode);
+  size_t n = strlen(text);
+  return hlo_op_has(i->opcode, HLO_F_ASYNC) && n > 6 && strcmp(text + n - 6, "-start") == 0;
+}
+
 bool fusion_rule_fusible(const hlo_instr *i) {
   if (has_buffer(i->shape)) return false;   // no fusion takes or gives one
   for (u32 k = 0; k < i->noperands; k++)
-    if (has_buffer(hlo_operand(i, k)->shape)) return false;
+    if (has_buffer(hlo_operand(i, k)->shape) || starts(hlo_operand(i, k))) return false;   // what has started is seen by its own done
   switch (i->opcode) {
     case HLO_DOMAIN: case HLO_PARAMETER: case HLO_WHILE: case HLO_CONDITIONAL: case HLO_CALL: return false;
     case HLO_FUSION: case HLO_MAP: case HLO_REDUCE: case HLO_REDUCE_WINDOW: return true;
     case HLO_RNG: return !i->first_use || !fusion_rule_has_other_users(i, i->first_use->user);
-    default: return !hlo_has_side_effect(i);
+    default: return !hlo_op_has(i->opcode, HLO_F_ASYNC) && !hlo_has_side_effect(i);
   }
 }
 

@@ -30,6 +30,8 @@ static const struct one { const char *name, *text, *shape, *want; double tol; } 
     {"clz popcnt", "ENTRY e { a = u16[3] constant({0,1,65535}) b = u16[3] count-leading-zeros(a) c = u16[3] popcnt(a) ROOT r = u16[3] add(b,c) }", "u16[3]", "{16,16,16}", 0},
     {"total order", "ENTRY e { a = f32[3] constant({-0.0,nan,1}) b = f32[3] constant({0,inf,2}) ROOT r = pred[3] compare(a,b), direction=LT, type=TOTALORDER }", "pred[3]", "{1,0,1}", 0},
     {"select clamp", "ENTRY e { lo = s32[] constant(-1) hi = s32[] constant(2) x = s32[4] constant({-5,0,2,9}) ROOT r = s32[4] clamp(lo,x,hi) }", "s32[4]", "{-1,0,2,2}", 0},
+    {"mixed, the narrower result", "ENTRY e { a = f32[3] constant({1,2,4}) b = bf16[3] constant({42,42,42}) ROOT r = bf16[3] add(a,b) }", "bf16[3]", "{43,44,46}", 0},
+    {"mapped in other floats", "f { x = f32[] parameter(0) y = f32[] parameter(1) ROOT z = f32[] add(x, y) } ENTRY e { a = bf16[3] constant({1,2,4}) b = bf16[3] constant({42,42,42}) ROOT r = bf16[3] map(a,b), to_apply=f }", "bf16[3]", "{43,44,46}", 0},
     {"mixed precision", "ENTRY e { a = f32[2] constant({1,2}) b = bf16[2] constant({0.5,1}) c = f32[2] add(a,b) d = f64[] constant(4) w = f32[2] broadcast(d), dimensions={} ROOT r = f32[2] multiply(c,w) }", "f32[2]", "{6,12}", 0},
     {"convert", "ENTRY e { a = f32[5] constant({1.9,-1.9,1e20,-1e20,nan}) ROOT r = s32[5] convert(a) }", "s32[5]", "{1,-1,2147483647,-2147483648,0}", 0},
     {"complex", "ENTRY e { a = c64[2] constant({(1,2),(0,-1)}) b = c64[2] constant({(3,-1),(0,2)}) ROOT r = c64[2] multiply(a,b) }", "c64[2]", "{(5,5),(2,0)}", 0},
