@@ -93,6 +93,65 @@ static void add_versions(offer *o, const repl_session *s) {
   }
 }
 
+// Passes and pipelines; behind "PASS{" the options of that pass.
+static void add_passes(offer *o, const repl_session *s) {
+  size_t name = strcspn(o->prefix, "{");
+  const pass_info *p = o->prefix[name] ? pass_find(hs_arena_strndup(o->a, o->prefix, name)) : NULL;
+  if (p && pass_help_of(p)) {
+    pass_option_help *v;
+    u32 n = pass_help_options(pass_help_of(p), o->a, &v);
+    for (u32 k = 0; k < n; k++) {
+      char *w = hs_format("%.*s{%s=", (int)name, o->prefix, v[k].name);
+      add(o, hs_arena_strndup(o->a, w, strlen(w)));
+      hs_free(w);
+    }
+    return;
+  }
+  for (u32 k = 0; k < pass_count; k++) add(o, pass_table[k].name);
+  for (u32 k = 0; k < pipeline_count; k++) add(o, pipeline_table[k].name);
+  for (size_t k = 0; k < s->pipelines.n; k++) add(o, s->pipelines.v[k].name);
+  add(o, "fix(");
+}
+
+// What stepping can stop at: our passes, or those in the history of a dump.
+static void add_steps(offer *o, const repl_session *s) {
+  for (u32 k = 0; k < pass_count; k++) add(o, pass_table[k].name);
+  for (size_t k = 0; s->current && k < s->current->versions.n; k++) {
+    const repl_version *v = s->current->versions.v[k];
+    bool known = !v->stepped || !v->log.n || pass_find(v->log.v[0].pass) != NULL;
+    for (size_t j = 0; j < o->v.n && !known; j++) known = strcmp(o->v.v[j], v->log.v[0].pass) == 0;
+    if (!known) add(o, v->log.v[0].pass);
+  }
+}
+
+static void add_words(offer *o, const char *words) {
+  for (const char *p = words; *p;) {
+    size_t n = strcspn(p, " ");
+    add(o, hs_arena_strndup(o->a, p, n));
+    p += n + (p[n] == ' ');
+  }
+}
+
+// Words that a command knows beside what its spec says: as its first one, behind another word, or (behind "*") anywhere after the
+// first. kind: what is offered there instead of what the spec has; NULL: the spec's.
+#define CONDITIONS "mismatch nan crash verify slower bigger"
+static const struct special { const char *command, *behind, *words, *kind; } specials[] = {
+    {"pipeline", "", "show define", NULL}, {"pipeline", "*", "", "PIPELINE"}, {"bisect", "", "passes history xla-passes " CONDITIONS, NULL}, {"bisect", "passes", "", "PIPELINE"},
+    {"bisect", ",", "", "PIPELINE"}, {"until", "", "changed verify-fails", NULL}, {"until", "changed", "", "X"}, {"break", "", "changed verify-fails delete", NULL},
+    {"break", "changed", "", "X"}, {"break", "delete", "all", ""}, {"watch", "", "delete", NULL}, {"watch", "delete", "all", ""}, {"why", "*", "not fused with folded aliased this layout", NULL},
+    {"help", "pass", "", "PASS"}, {"time-passes", "*", "", "PIPELINE"}, {"src", "", "", "X"}, {"mark", "", "", "VERSION"}};
+
+// The kind of word number k, behind the word `behind` ("," when only a comma is between them); adds the special words.
+static const char *special_kind(offer *o, const char *command, u32 k, const char *behind, const char *kind) {
+  for (size_t j = 0; j < HS_COUNT(specials); j++) {
+    const struct special *x = &specials[j];
+    if (strcmp(x->command, command) != 0 || (*x->behind == '*' ? k == 0 : *x->behind ? strcmp(x->behind, behind) != 0 : k > 0)) continue;
+    add_words(o, x->words);
+    if (x->kind) kind = x->kind;
+  }
+  return kind;
+}
+
 static void add_kind(offer *o, const repl_session *s, const char *kind) {
   if (strcmp(kind, "FILE") == 0 || strcmp(kind, "DIR") == 0 || strcmp(kind, "FILE|DIR") == 0) add_files(o);
   else if (strcmp(kind, "X") == 0 || strcmp(kind, "A") == 0 || strcmp(kind, "B") == 0 || strcmp(kind, "REST") == 0 || strcmp(kind, "NAME") == 0 || strcmp(kind, "PATTERN") == 0) add_objects(o, s);
@@ -100,16 +159,9 @@ static void add_kind(offer *o, const repl_session *s, const char *kind) {
   else if (strcmp(kind, "TYPE") == 0) {
     for (hlo_dtype t = 1; t < HLO_DTYPE_COUNT; t++)
       if (hlo_dtype_is_array(t)) add(o, hlo_dtype_text(t));
-  } else if (strcmp(kind, "PASS") == 0 || strcmp(kind, "WHEN") == 0)
-    for (u32 k = 0; k < pass_count; k++) add(o, pass_table[k].name);
-  else if (strcmp(kind, "PIPELINE") == 0) {
-    for (u32 k = 0; k < pipeline_count; k++) add(o, pipeline_table[k].name);
-    for (size_t k = 0; k < s->pipelines.n; k++) add(o, s->pipelines.v[k].name);
-    add(o, "xla-passes");
-  } else if (strcmp(kind, "CONDITION") == 0) {
-    static const char *const words[] = {"mismatch", "nan", "crash", "verify", "slower", "bigger"};
-    for (size_t k = 0; k < HS_COUNT(words); k++) add(o, words[k]);
-  }
+  } else if (strcmp(kind, "PASS") == 0 || strcmp(kind, "PIPELINE") == 0) add_passes(o, s);
+  else if (strcmp(kind, "WHEN") == 0) add_steps(o, s);
+  else if (strcmp(kind, "CONDITION") == 0) add_words(o, CONDITIONS);
   else if (strcmp(kind, "BACKEND") == 0)
     for (u32 k = 0; k < backend_count; k++) add(o, backend_table[k]->name);
   else if (strcmp(kind, "TARGET") == 0) {
@@ -200,12 +252,14 @@ const char **repl_complete(const repl_session *s, hs_arena *a, const char *line,
       i += len + 1;
     }
     const char *kind = c ? repl_spec_pos(a, c->spec, k) : "X";
-    // help's first word may say what the second one names.
-    if (k == 1 && kind && strcmp(kind, "WORD") == 0 && hs_str_eq(repl_first_word((hs_str){line + b + rest, start - b - rest}, &rest), HS_STR("pass"))) kind = "PASS";
     if (c && o.n && o.prefix[0] == '-') {
       if (!add_option_value(&o, s, c->spec)) add_options(&o, c->spec);
     } else if (kind) {
-      add_kind(&o, s, kind);
+      size_t e = start, from;
+      while (e > b && (line[e - 1] == ' ' || line[e - 1] == '\t')) e--;
+      for (from = e; from > b && !strchr(" \t,(", line[from - 1]);) from--;
+      const char *behind = e > b && strchr(",(", line[e - 1]) ? "," : hs_arena_strndup(a, line + from, e - from);
+      add_kind(&o, s, c ? special_kind(&o, c->name, k, behind, kind) : kind);
     } else if (line[start - 1] == '>' || strchr(line + b, '>')) {
       add_files(&o);
     }

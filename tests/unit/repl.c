@@ -372,11 +372,15 @@ static void completes(void **state) {
   assert_int_equal(quietly(s, "example mlp"), 0);
   static const struct { const char *line; const char *want; } cases[] = {
       {"hist", "history"}, {"info do", "dot.1"}, {"info %do", "%dot.1"}, {"pass dc", "dce"}, {"help pa", "pass"}, {"help pass lay", "layout-assignment"}, {"print --sh", "--short"}, {"pipeline tu", "tuned"},
-      {"use m", "mlp"}, {"undo; hist", "history"}, {"backend int", "interp"}, {"example soft", "softmax"}, {"set thr", "threads"}, {"run --elided=z", "--elided=zeros"}, {"rel", "relu"}};
+      {"use m", "mlp"}, {"pipeline sh", "show"}, {"pipeline show tu", "tuned"}, {"pipeline dce,al", "algsimp"}, {"pipeline define x = dce,fix(al", "algsimp"},
+      {"pass dce,al", "algsimp"}, {"pass algsimp{layout", "algsimp{layout_sensitive="}, {"next --pipeline=cp", "--pipeline=cpu"}, {"until cha", "changed"}, {"until changed rel", "relu"},
+      {"until verify", "verify-fails"}, {"break fus", "fusion"}, {"break delete a", "all"}, {"watch rel", "relu"}, {"watch delete a", "all"}, {"why relu not fu", "fused"},
+      {"why relu not fused with do", "dot.1"}, {"bisect his", "history"}, {"bisect dce,al", "algsimp"}, {"bisect passes tu", "tuned"}, {"bisect tuned mis", "mismatch"}, {"bisect --ba", "--backend="},
+      {"time-passes cp", "cpu"}, {"goto 0", "0"}, {"diff 0 --si", "--side-by-side"}, {"blame rel", "relu"}, {"src rel", "relu"}, {"help pass cs", "cse"}, {"undo; hist", "history"}, {"backend int", "interp"}, {"example soft", "softmax"}, {"set thr", "threads"}, {"run --elided=z", "--elided=zeros"}, {"rel", "relu"}};
   for (size_t k = 0; k < HS_COUNT(cases); k++) {
     hs_arena a = {0};
     size_t end = strlen(cases[k].line), start = end;
-    while (start && cases[k].line[start - 1] != ' ') start--;
+    while (start && !strchr(" ,(", cases[k].line[start - 1])) start--;
     u32 n;
     const char **v = repl_complete(s, &a, cases[k].line, start, end, &n);
     bool found = false;
