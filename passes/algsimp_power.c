@@ -123,7 +123,7 @@ static hlo_instr *times_reciprocal(alg *a, hlo_instr *i, bool reciprocal_first) 
 ALG_RULE(div_broadcast) {
   if (!a->on_cpu || !a->sink_broadcast || Y->opcode != HLO_BROADCAST || alg_is_int(i) || alg_is_pred(i)) return NULL;
   const hlo_instr *b = hlo_operand(Y, 0);
-  if (b->shape->rank != 0 && !hlo_op_has(b->opcode, HLO_F_ELEMENTWISE)) return NULL;      // a division more, which nothing takes in
+  if (b->shape->rank != 0 && b->opcode == HLO_REDUCE) return NULL;        // a division more, which nothing takes in
   if ((alg_is_complex(i) && !a->fast_math) || b->nuses != 1 || b->shape->dtype != i->shape->dtype) return NULL;   // of complex numbers an infinity would be lost
   return times_reciprocal(a, i, false);
 }
