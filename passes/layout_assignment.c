@@ -132,8 +132,10 @@ static void from_callees(la_solver *v, hlo_instr *i) {
 static void from_custom_call(la_solver *v, hlo_instr *i) {
   const hlo_shapes *given = i->opcode == HLO_CUSTOM_CALL ? hlo_attr_ptr(i, HLO_ATTR_OPERAND_LAYOUT_CONSTRAINTS) : NULL;
   if (!given) return;
-  la_set_instr(v, i, hlo_shape_fill_layout(v->ctx, i->shape));
-  for (u32 k = 0; k < given->n && k < i->noperands; k++) fix_operand(v, i, k, hlo_shape_fill_layout(v->ctx, given->v[k]));
+  const hlo_shape *own = hlo_shape_fill_layout(v->ctx, i->shape);
+  bool only = hs_str_eq(hlo_attr_str(i, HLO_ATTR_CUSTOM_CALL_TARGET), HS_STR("LayoutConstraint"));   // its result's layout is all it says
+  la_set_instr(v, i, own);
+  for (u32 k = 0; k < given->n && k < i->noperands; k++) fix_operand(v, i, k, only ? own : hlo_shape_fill_layout(v->ctx, given->v[k]));
 }
 
 // ---- XLA:CPU's wishes ------------------------------------------------------------------------------------------------------------
