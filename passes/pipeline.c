@@ -210,9 +210,10 @@ static bool seen_before(pipeline_loop *l, const hlo_module *m) {
 static bool another_round(pipeline_program *p, pipeline_cursor *at, const hlo_module *m, const pass_run_options *o) {
   pipeline_loop *l = &at->loops[at->depth - 1];
   if (m->generation == l->generation) {
-    bool partial = false;
-    for (u32 k = l->begin; k < at->at; k++) partial |= p->ops.v[k].kind == PIPELINE_PASS && p->ops.v[k].partial;
-    return !l->whole && (l->whole = partial);
+    bool had_whole = l->whole;
+    l->whole = false;
+    for (u32 k = l->begin; k < at->at; k++) l->whole |= p->ops.v[k].kind == PIPELINE_PASS && p->ops.v[k].partial;
+    return l->whole && !had_whole;
   }
   l->whole = false;
   hs_buf b = {0};

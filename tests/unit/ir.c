@@ -50,9 +50,11 @@ static char *text(const hlo_module *m) {
 // Walks every list both ways and counts: what the links say must agree with the counters.
 static void check_links(const hlo_module *m) {
   hlo_for_each_comp(c, m) {
-    u32 n = 0;
+    u32 n = 0, unused = 0;
     hlo_for_each_instr(i, c) {
       n++;
+      unused += !i->nuses;
+      assert_in_range(i->id, c->low_id, c->end_id - 1);
       assert_true(!i->next || i->next->prev == i);
       u32 uses = 0;
       hlo_for_each_use(u, i) {
@@ -64,6 +66,7 @@ static void check_links(const hlo_module *m) {
       assert_int_equal(uses, i->nuses);
     }
     assert_int_equal(n, c->ninstrs);
+    assert_int_equal(unused, c->nunused);
   }
 }
 
@@ -116,6 +119,94 @@ static void rollback_to_mark(void **state) {
   assert_string_equal(fresh->name, "abs.1");   // the same pass run again gives the same names
   hlo_abort(f->m);
   check_links(f->m);
+}
+
+// What is written to the instruction added last needs no record of its own, and still comes back with it, and only with it.
+static void fresh_fields(void **state) {
+  fixture *f = *state;
+  hlo_module *m = f->m;
+  hlo_instr *s = hlo_find_instr(m, "s"), *x = hlo_find_instr(m, "x");
+  char *before = text(m);
+  hlo_instr *n = hlo_add(m->entry, HLO_ADD, s->shape, 2, (hlo_instr *[]){s, s}, NULL);
+  hlo_set_attr_int(n, HLO_ATTR_INDEX, 1);
+  hlo_set_operands(n, 1, &x);
+  size_t second = hlo_journal_mark(m);
+  hlo_set_attr_int(n, HLO_ATTR_INDEX, 2);
+  check_links(m);
+  char *after = text(m);
+  hlo_journal_rollback(m, second);
+  assert_int_equal(hlo_attr_int(n, HLO_ATTR_INDEX, 0), 1);
+  hlo_set_attr_int(n, HLO_ATTR_INDEX, 2);
+  hlo_delta *d = hlo_commit(m);
+  for (int round = 0; round < 2; round++) {
+    hlo_delta_undo(m, d);
+    check_links(m);
+    char *again = text(m);
+    assert_string_equal(before, again);
+    hs_free(again);
+    hlo_delta_redo(m, d);
+    check_links(m);
+    again = text(m);
+    assert_string_equal(after, again);
+    hs_free(again);
+  }
+  hlo_delta_free(m, d);
+  hs_free(before);
+  hs_free(after);
+}
+
+static bool in_order(const hlo_computation *c) {
+  hlo_for_each_instr(i, c)
+    for (u32 k = 0; k < i->noperands; k++)
+      for (const hlo_instr *x = i; x; x = x->next)
+        if (x == hlo_operand(i, k)) return false;
+  return true;
+}
+
+static void lists_are_put_in_order(void **state) {
+  fixture *f = *state;
+  hlo_computation *e = f->m->entry;
+  hlo_instr *s = hlo_find_instr(f->m, "s"), *t = hlo_find_instr(f->m, "t");
+  hlo_put_in_order(e);
+  assert_false(e->unsorted);
+  hlo_instr *a = hlo_add(e, HLO_NEGATE, s->shape, 1, &s, NULL), *b = hlo_add(e, HLO_ABS, s->shape, 1, &a, NULL);
+  assert_false(e->unsorted);               // what is appended comes after what it needs
+  hlo_set_operand(t, 0, b);
+  assert_true(e->unsorted);
+  assert_false(in_order(e));
+  hlo_put_in_order(e);
+  assert_true(in_order(e));
+  check_links(f->m);
+  hlo_abort(f->m);
+  hlo_put_in_order(e);
+  assert_true(in_order(e));
+  hlo_set_ctrl_preds(s, 1, &t);
+  assert_true(e->unsorted);
+  hlo_abort(f->m);
+}
+
+static void keep_name(void *arg, hlo_instr *i) {
+  hs_buf_printf(arg, "%s ", i->name);
+}
+
+static void edits_are_told(void **state) {
+  fixture *f = *state;
+  hlo_instr *s = hlo_find_instr(f->m, "s"), *t = hlo_find_instr(f->m, "t");
+  hlo_add(f->m->entry, HLO_NEGATE, s->shape, 1, &s, "early");
+  size_t mark = hlo_journal_mark(f->m);
+  hs_buf b = {0};
+  hlo_edited_since(f->m, mark, keep_name, &b);
+  assert_int_equal(b.n, 0);
+  hlo_set_name(t, "named");
+  hlo_edited_since(f->m, mark, keep_name, &b);
+  assert_int_equal(b.n, 0);                // a name is not what passes look at
+  hlo_instr *late = hlo_add(f->m->entry, HLO_ABS, s->shape, 1, &s, "late");
+  hlo_set_operand(t, 0, late);
+  hlo_set_shape(t, hlo_shape_scalar(f->ctx, HLO_F64));
+  hlo_edited_since(f->m, mark, keep_name, &b);
+  assert_string_equal(hs_buf_cstr(&b), "late s named late named ");
+  hs_buf_free(&b);
+  hlo_abort(f->m);
 }
 
 static void branches_of_parameters(void **state) {
@@ -362,6 +453,9 @@ int main(void) {
       cmocka_unit_test(version_costs_what_was_edited), cmocka_unit_test(a_thousand_versions), cmocka_unit_test(undo_is_quick),
       cmocka_unit_test_setup_teardown(undo_restores_text_and_order, setup, teardown),
       cmocka_unit_test_setup_teardown(rollback_to_mark, setup, teardown),
+      cmocka_unit_test_setup_teardown(fresh_fields, setup, teardown),
+      cmocka_unit_test_setup_teardown(lists_are_put_in_order, setup, teardown),
+      cmocka_unit_test_setup_teardown(edits_are_told, setup, teardown),
       cmocka_unit_test_setup_teardown(branches_of_parameters, setup, teardown),
       cmocka_unit_test_setup_teardown(clone_prints_the_same, setup, teardown),
       cmocka_unit_test_setup_teardown(fingerprint_sees_structure_not_names, setup, teardown),
