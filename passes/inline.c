@@ -105,16 +105,18 @@ static bool is_fusion_key(hs_str key) {
   return hs_str_eq(key, HS_STR("MUST_FUSE")) || hs_str_eq(key, HS_STR("MAXIMAL_FUSE")) || hs_str_eq(key, HS_STR("mosaic_fusion_group"));
 }
 
-// What the call says of fusing is said of each copy that can be fused, everything of the root that says nothing itself.
+// What the call says of fusing is said of each copy that can be fused, everything of the root if nothing is said of that then.
 static void join_frontend(hlo_instr *i, const hlo_instr *call, bool root) {
   hlo_module *m = i->parent->module;
   const hlo_frontend *own = hlo_attr_ptr(i, HLO_ATTR_FRONTEND_ATTRIBUTES), *from = hlo_attr_ptr(call, HLO_ATTR_FRONTEND_ATTRIBUTES);
   u32 n = 0, have = own ? own->n : 0, a = 0;
-  bool fuses = may_fuse(i), composite = is_composite(call);
+  bool fuses = false, composite = is_composite(call);
+  for (u32 b = 0; b < from->n; b++) fuses |= is_fusion_key(from->v[b].key);
+  fuses &= may_fuse(i);
   hlo_frontend_entry *v = HS_NEW_ARRAY(&m->arena, hlo_frontend_entry, have + from->n);
   for (u32 b = 0; b < from->n; b++) {   // both are sorted by key; its own value wins
     hs_str key = from->v[b].key;
-    if (!(root && !have) && !(fuses && is_fusion_key(key))) continue;
+    if (fuses ? !is_fusion_key(key) : !root || have) continue;
     if (composite && is_composite_key(key)) continue;
     while (a < have && key_order(own->v[a].key, key) < 0) v[n++] = own->v[a++];
     if (a == have || key_order(own->v[a].key, key) != 0) v[n++] = from->v[b];
@@ -152,6 +154,7 @@ static hlo_instr *inline_one(const inliner *t, hlo_instr *call, hlo_computation 
   for (hlo_instr *i = first; i != call; i = i->next) {
     if (frontend && frontend->n) join_frontend(i, call, i == root);
     if (md && md->op_name.n) prefix_names(i, md->op_name, 0);
+    if (i == root && hlo_attr_get(call, HLO_ATTR_SHARDING) && !hlo_attr_get(i, HLO_ATTR_SHARDING)) hlo_set_attr(i, *hlo_attr_get(call, HLO_ATTR_SHARDING));
     if (preds && preds->n) join_ctrl_preds(c->scratch, i, preds);
     pass_origin_leaves(i, call, "");
   }

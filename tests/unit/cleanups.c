@@ -116,15 +116,18 @@ static void inlined_names(void **state) {
   static const char text[] =
       "HloModule m\n"
       "f {\n  x = f32[4] parameter(0)\n  y = f32[4] negate(x), metadata={op_name=\"neg\"}\n  z = f32[4] exponential(y), metadata={op_name=\"top/exp\"}\n  ROOT r = f32[4] sine(z)\n}\n"
+      "g {\n  x = f32[4] parameter(0)\n  ROOT y = f32[4] cosine(x)\n}\n"
       "ENTRY e {\n"
       "  a = f32[4] parameter(0)\n"
-      "  ROOT r = f32[4] call(a), to_apply=f, frontend_attributes={MUST_FUSE=\"g\",other=\"o\"}, metadata={op_name=\"top/\"}\n"
+      "  b = f32[4] call(a), to_apply=f, frontend_attributes={MUST_FUSE=\"g\",other=\"o\"}, metadata={op_name=\"top/\"}\n"
+      "  ROOT r = f32[4] call(b), to_apply=g, frontend_attributes={other=\"o\"}, sharding={replicated}\n"
       "}\n";
   hlo_module *m = parse(text);
   assert_true(run(m, "call-inliner"));
   assert_true(says(m, "negate(%a), frontend_attributes={MUST_FUSE=\"g\"}, metadata={op_name=\"top/neg\"}"));
   assert_true(says(m, "frontend_attributes={MUST_FUSE=\"g\"}, metadata={op_name=\"top/exp\"}"));
-  assert_true(says(m, "frontend_attributes={MUST_FUSE=\"g\",other=\"o\"}, metadata={op_name=\"top\"}"));
+  assert_true(says(m, "sine(%z.1), frontend_attributes={MUST_FUSE=\"g\"}, metadata={op_name=\"top\"}"));
+  assert_true(says(m, "sharding={replicated}, frontend_attributes={other=\"o\"}"));
   hlo_module_free(m);
 }
 
