@@ -33,7 +33,7 @@ static bool same_operands(const hlo_instr *a, const hlo_instr *b) {
 static bool equal(const hlo_instr *a, const hlo_instr *b, bool layouts, hs_arena *scratch) {
   if (a->opcode != b->opcode || a->shape->logical != b->shape->logical || (layouts && a->shape != b->shape)) return false;
   if (a->opcode == HLO_CONSTANT) return hlo_literal_equal(hlo_constant_value(a), hlo_constant_value(b));
-  return same_operands(a, b) && pass_attrs_equal(a, b, layouts, scratch);
+  return same_operands(a, b) && pass_attrs_alike(a, b, layouts, scratch);
 }
 
 static bool eligible(const hlo_instr *i, bool ignore_control, bool scalars) {

@@ -178,8 +178,9 @@ hlo_computation *pass_own_called(hlo_instr *i, u32 which, u32 *counts, hs_arena 
 // ---- structure ------------------------------------------------------------------------------------------------------
 static bool skip_calls(hlo_attr_id id) {
   hlo_attr_kind k = hlo_attr_kind_of(id);
-  return hlo_attr_is_annotation(id) || id == HLO_ATTR_SHARDING || k == HLO_AK_COMP || k == HLO_AK_COMPS;
+  return hlo_attr_is_annotation(id) || k == HLO_AK_COMP || k == HLO_AK_COMPS;
 }
+static bool skip_sharding(hlo_attr_id id) { return id == HLO_ATTR_SHARDING || skip_calls(id); }
 
 // Annotations that make two instructions different: configurations, and shardings where both have one.
 static bool annotated_alike(const hlo_instr *a, const hlo_instr *b) {
@@ -192,7 +193,7 @@ static bool annotated_alike(const hlo_instr *a, const hlo_instr *b) {
 }
 
 u64 pass_attrs_hash(const hlo_instr *i, u64 seed, u64 *memo) {
-  u64 h = hlo_attrs_hash(i->attrs, seed, skip_calls);
+  u64 h = hlo_attrs_hash(i->attrs, seed, skip_sharding);
   if (!hlo_op_has(i->opcode, HLO_F_CALLS)) return h;
   hlo_computation *v[16];
   u32 n = hlo_called(i, v, 16);
@@ -218,8 +219,7 @@ u64 pass_comp_hash(const hlo_computation *c, u64 *memo) {
   return out;
 }
 
-bool pass_attrs_equal(const hlo_instr *a, const hlo_instr *b, bool layouts, hs_arena *scratch) {
-  if (a->attrs != b->attrs && (!hlo_attrs_equal(a->attrs, b->attrs, skip_calls) || !annotated_alike(a, b))) return false;
+static bool calls_equal(const hlo_instr *a, const hlo_instr *b, bool layouts, hs_arena *scratch) {
   if (!hlo_op_has(a->opcode, HLO_F_CALLS)) return true;
   hlo_computation **va, **vb;
   u32 na, nb;
@@ -229,6 +229,14 @@ bool pass_attrs_equal(const hlo_instr *a, const hlo_instr *b, bool layouts, hs_a
   for (u32 k = 0; k < na; k++)
     if (!pass_comp_equal(va[k], vb[k], layouts, scratch)) return false;
   return true;
+}
+
+bool pass_attrs_equal(const hlo_instr *a, const hlo_instr *b, bool layouts, hs_arena *scratch) {
+  return (a->attrs == b->attrs || hlo_attrs_equal(a->attrs, b->attrs, skip_calls)) && calls_equal(a, b, layouts, scratch);
+}
+
+bool pass_attrs_alike(const hlo_instr *a, const hlo_instr *b, bool layouts, hs_arena *scratch) {
+  return (a->attrs == b->attrs || (hlo_attrs_equal(a->attrs, b->attrs, skip_sharding) && annotated_alike(a, b))) && calls_equal(a, b, layouts, scratch);
 }
 
 bool pass_comp_equal(const hlo_computation *a, const hlo_computation *b, bool layouts, hs_arena *scratch) {

@@ -44,6 +44,8 @@ const hlo_instr *pass_not_liftable(const hlo_computation *);
 u64 pass_comp_hash(const hlo_computation *, u64 *memo);
 bool pass_comp_equal(const hlo_computation *, const hlo_computation *, bool layouts, hs_arena *);
 bool pass_attrs_equal(const hlo_instr *, const hlo_instr *, bool layouts, hs_arena *);   // attributes, called computations by structure
+// For two that may become one: configurations count, shardings where both have one.
+bool pass_attrs_alike(const hlo_instr *, const hlo_instr *, bool layouts, hs_arena *);
 u64 pass_attrs_hash(const hlo_instr *, u64 seed, u64 *memo);
 
 // ---- memory -------------------------------------------------------------------------------------------------------------

@@ -225,13 +225,21 @@ static void put_places(hs_buf *b, const hlo_instr *w, const counted *n, hs_arena
   if (any) hs_buf_puts(b, "]");
 }
 
+// Whether the loop goes on while its counter is below a bound, or at it.
+static bool goes_up_to(const hlo_instr *w) {
+  const hlo_instr *i = hlo_attr_comp(w, HLO_ATTR_CONDITION)->root;
+  if ((i->opcode == HLO_FUSION || i->opcode == HLO_CALL) && hlo_fusion_comp(i)) i = hlo_fusion_comp(i)->root;
+  i64 d = i->opcode == HLO_COMPARE ? hlo_attr_int(i, HLO_ATTR_DIRECTION, -1) : -1;
+  return d == HLO_DIRECTION_LT || d == HLO_DIRECTION_LE || d == HLO_DIRECTION_GT || d == HLO_DIRECTION_GE;
+}
+
 static counted count_loop(const hlo_instr *w, hs_arena *a) {
   enum { MOST_TRIED = 128 };
   i64 by = -1, last;
   counted c = {.element = pass_loop_counter(w, a), .trips = -1};
   if (c.element < 0) return c;
   c.trips = hlo_trip_count_pattern(w, &by, &c.start, &c.step);
-  c.range = c.trips >= 0 && by == c.element && c.start >= 0 && c.step > 0 && hs_mul_ok(c.step, c.trips, &last) && hs_add_ok(c.start, last, &last) && last - c.step >= 0;
+  c.range = c.trips >= 0 && goes_up_to(w) && by == c.element && c.start >= 0 && c.step > 0 && hs_mul_ok(c.step, c.trips, &last) && hs_add_ok(c.start, last, &last) && last - c.step >= 0;
   if (c.trips < 0) c.trips = tried_trips(w, c.element, MOST_TRIED);
   return c;
 }

@@ -229,6 +229,21 @@ static void counted_through_calls(void **state) {
   hlo_module_free(m);
 }
 
+// Where the condition is not an order, the turns are known, but start and step are not written down.
+static void counted_by_trying(void **state) {
+  (void)state;
+  static const char text[] =
+      "HloModule m\n"
+      "cond {\n  s = (s32[]) parameter(0)\n  i = s32[] get-tuple-element(s), index=0\n  n = s32[] constant(9)\n  ROOT ne = pred[] compare(i, n), direction=NE\n}\n"
+      "body {\n  s = (s32[]) parameter(0)\n  i = s32[] get-tuple-element(s), index=0\n  one = s32[] constant(1)\n  j = s32[] add(i, one)\n  ROOT t = (s32[]) tuple(j)\n}\n"
+      "ENTRY e {\n  two = s32[] constant(2)\n  t = (s32[]) tuple(two)\n  w = (s32[]) while(t), condition=cond, body=body\n  ROOT i = s32[] get-tuple-element(w), index=0\n}\n";
+  hlo_module *m = parse(text);
+  assert_true(run(m, "while-loop-trip-count-annotator"));
+  assert_true(says(m, "{\"known_trip_count\":{\"n\":\"7\"},\"known_induction_variable\":{\"tuple_index\":\"0\"}}"));
+  assert_int_equal(m->entry->root->opcode, HLO_GET_TUPLE_ELEMENT);
+  hlo_module_free(m);
+}
+
 // A bound that the state carries is not a counter's alone: nothing is written down.
 static void not_counted(void **state) {
   (void)state;
@@ -358,7 +373,7 @@ static int tear_down(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(program_parameters), cmocka_unit_test(async_operands), cmocka_unit_test(outputs_over_arguments), cmocka_unit_test(inlined_names), cmocka_unit_test(channels_of_copies),
                                      cmocka_unit_test(wrapped_calls), cmocka_unit_test(reducers_of_collectives), cmocka_unit_test(fused_on_purpose), cmocka_unit_test(told_apart),
-                                     cmocka_unit_test(counted_through_calls), cmocka_unit_test(not_counted), cmocka_unit_test(places_on_the_host), cmocka_unit_test(loops_that_wait), cmocka_unit_test(origins_of_what_moves), cmocka_unit_test(waiting_inside),
+                                     cmocka_unit_test(counted_through_calls), cmocka_unit_test(not_counted), cmocka_unit_test(counted_by_trying), cmocka_unit_test(places_on_the_host), cmocka_unit_test(loops_that_wait), cmocka_unit_test(origins_of_what_moves), cmocka_unit_test(waiting_inside),
                                      cmocka_unit_test(shardings_of_states)};
   return cmocka_run_group_tests(tests, set_up, tear_down);
 }
