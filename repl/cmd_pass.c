@@ -399,12 +399,16 @@ static int slowest(const void *a, const void *b) {
 hs_status cmd_time_passes(repl_cmd *c) {
   pass_run_options o = pass_run_default();
   pass_log log = {0};
+  dump no_dump = {0};
   o.measure = o.verify = false;
   o.own = &c->s->pipelines;
+  o.progress = on_event;
+  o.progress_arg = &no_dump;
   hlo_module *m = hlo_module_clone(c->m, c->m->name);
   u64 start = hs_now_ns();
   hs_status s = pipeline_run(m, c->args.npos ? joined(c, 0, ",") : "tuned", &o, &log);
   double wall = (double)(hs_now_ns() - start) * 1e-6, sum = 0;
+  repl_progress_end();
   pass_time *t = HS_NEW_ARRAY(c->scratch, pass_time, log.n + 1);
   u32 n = 0;
   for (size_t k = 0; k < log.n; k++) {
@@ -424,7 +428,7 @@ hs_status cmd_time_passes(repl_cmd *c) {
     repl_json_int(j, "runs", t[k].runs);
     repl_json_int(j, "changed", t[k].changed);
   }
-  if (!c->doc) repl_say(c->out, "%10.3f ms in %zu passes, %.3f ms with the runner's work\n", sum, log.n, wall);
+  if (!c->doc) repl_say(c->out, "%10.3f ms in %zu pass runs, %.3f ms with the runner's work\n", sum, log.n, wall);
   repl_json_num(c->doc, "passes_ms", sum);
   repl_json_num(c->doc, "wall_ms", wall);
   hs_vec_free(&log);

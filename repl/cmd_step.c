@@ -50,6 +50,11 @@ static coming find_next(repl_cmd *c) {
   return coming_op(pipeline_next(c->mod->stepping, &c->mod->cursor, c->m, &o));
 }
 
+// A pass as lines and labels have it: long options are left out.
+static char *brief(const char *text) {
+  return strlen(text) <= 60 ? hs_strdup(text) : hs_format("%.*s{...}", (int)strcspn(text, "{"), text);
+}
+
 // One step, and what comes after it; says what it changed when its log is not the command's own.
 static hs_status take_step(walk *w, const pass_run_options *o, bool *changed) {
   repl_cmd *c = w->c;
@@ -66,8 +71,9 @@ static hs_status take_step(walk *w, const pass_run_options *o, bool *changed) {
   w->next = coming_op(next);
   *changed = c->log->v[c->log->n - 1].changed;
   if (!*changed) return HS_GOOD;
-  char *label = hs_format("%s: %s", c->command->name, text);
+  char *pass = brief(text), *label = hs_format("%s: %s", c->command->name, pass);
   repl_version *v = repl_settle(c, label, c->log->n - 1);
+  hs_free(pass);
   hs_free(label);
   if (v) v->stepped = true;
   return HS_GOOD;
@@ -207,7 +213,9 @@ static void say_coming(repl_cmd *c, coming next) {
     return;
   }
   u32 round = mod->cursor.depth ? mod->cursor.loops[mod->cursor.depth - 1].round : 0;
-  repl_say(c->out, "[%u/%u] next: %s", before, mod->stepping->npasses, next.text);
+  char *pass = brief(next.text);
+  repl_say(c->out, "[%u/%u] next: %s", before, mod->stepping->npasses, pass);
+  hs_free(pass);
   repl_say(c->out, round ? " (round %u)\n" : "\n", round + 1);
 }
 

@@ -56,6 +56,7 @@ static hs_status read_question(repl_cmd *c, question *q) {
     for (size_t k = 0; q->n > 0 && k < HS_COUNT(topics); k++)
       if (strcmp(topics[k].word, w) == 0) q->topic = &topics[k], known = true;
     if (!known && id_in_history(c, w, &q->ids[q->n], &q->names[q->n])) q->n++;
+    else if (!known && q->n && !q->topic) return hs_with_note(repl_no_object(c->m, w), "why X not fused [with Y], not folded, not aliased, this layout: what else is no question it knows");
     else if (!known) return repl_no_object(c->m, w);
     p += len + (p[len] == '?');
   }
