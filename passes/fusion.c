@@ -411,6 +411,16 @@ static bool worth_a_fusion(const fusion_kernel *k) {
   return false;
 }
 
+// Why the others were never thought of.
+static void note_opaque(pass_ctx *p, const hlo_computation *c) {
+  if (!p->notes) return;
+  hlo_for_each_instr(i, c) {
+    if (pass_fusion_role(i) != FUSION_OPAQUE || i->opcode == HLO_FUSION) continue;
+    bool computes = i->opcode != HLO_PARAMETER && i->opcode != HLO_CONSTANT && i->opcode != HLO_TUPLE && i->opcode != HLO_GET_TUPLE_ELEMENT;
+    if (computes) pass_note_declined(p, i, NULL, "not fused: %s runs by itself; a kernel holds elementwise operations, movement of data and reductions", hlo_op_text(i->opcode));
+  }
+}
+
 static hs_status fuse_computation(pass_ctx *p, hlo_computation *c) {
   hs_arena a = {0};
   u32 n = c->ninstrs;
@@ -432,6 +442,7 @@ static hs_status fuse_computation(pass_ctx *p, hlo_computation *c) {
     pass_note_done(p, fusion, NULL, "fused %zu instructions into one kernel%s", q->members.n, q->row_reduces ? ", row by row" : q->reduce ? " around a reduction" : "");
     made[k] = fusion;
   }
+  note_opaque(p, c);
   for (size_t k = f.kernels.n; k-- > 0;)
     if (made[k]) hlo_replace(f.kernels.v[k]->root, made[k]);
   for (size_t k = 0; k < f.kernels.n; k++) hs_vec_free(&f.kernels.v[k]->members);

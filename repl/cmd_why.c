@@ -75,7 +75,9 @@ static bool in_list(const char *list, const char *name) {
 
 static bool answers(const repl_cmd *c, const question *q, const pass_note *note) {
   bool about = note->instr == q->ids[0] || note->other == q->ids[0] || (q->heirs && note->instr < c->m->next_instr_id && q->heirs[note->instr]);
-  if (q->n == 2) about = about && (note->instr == q->ids[1] || note->other == q->ids[1]);
+  // Of two, a reason that is about one of them alone holds for both.
+  bool alone = !note->done && note->other == UINT32_MAX && (note->instr == q->ids[0] || note->instr == q->ids[1]);
+  if (q->n == 2) about = alone || (about && (note->instr == q->ids[1] || note->other == q->ids[1]));
   return about && !(q->only_not && note->done) && (!q->topic || in_list(q->topic->passes, note->pass));
 }
 
@@ -144,17 +146,40 @@ static const char *not_constant(repl_cmd *c, const question *q) {
   return "nothing about it is known before it runs";
 }
 
+static u32 say_recorded(repl_cmd *c, const question *q, repl_json *list) {
+  u32 said = 0;
+  for (const repl_version *v = c->mod->at; v; v = v->parent)
+    for (size_t k = 0; k < v->notes.n; k++)
+      if (answers(c, q, &v->notes.v[k])) say_answer(c, list, v, &v->notes.v[k]), said++;
+  return said;
+}
+
+// What needs no pass to be said: the instruction computes nothing, or two of them have nothing to do with each other.
+static const char *not_fused(repl_cmd *c, const question *q) {
+  const hlo_instr *x[2] = {hlo_find_instr(c->m, q->names[0]), q->n == 2 ? hlo_find_instr(c->m, q->names[1]) : NULL};
+  if (!x[0]) return "it is gone in this version; why with its name alone tells what became of it";
+  for (u32 k = 0; k < 2; k++)
+    if (x[k] && (x[k]->opcode == HLO_PARAMETER || x[k]->opcode == HLO_TUPLE || x[k]->opcode == HLO_GET_TUPLE_ELEMENT))
+      return k ? "the other one computes nothing" : "it computes nothing";
+  bool reads = !x[0] || !x[1];
+  for (u32 k = 0; x[0] && k < x[0]->noperands; k++) reads |= hlo_operand(x[0], k) == x[1];
+  for (u32 k = 0; x[1] && k < x[1]->noperands; k++) reads |= hlo_operand(x[1], k) == x[0];
+  return reads ? q->topic->never : "neither of the two reads the other";
+}
+
 hs_status cmd_why(repl_cmd *c) {
   question q = {.ids = {UINT32_MAX, UINT32_MAX}};
   HS_TRY(read_question(c, &q));
   repl_json *list = repl_json_array(c->doc, "notes");
-  u32 said = 0;
-  for (const repl_version *v = c->mod->at; v; v = v->parent)
-    for (size_t k = 0; k < v->notes.n; k++)
-      if (answers(c, &q, &v->notes.v[k])) say_answer(c, list, v, &v->notes.v[k]), said++;
+  u32 said = say_recorded(c, &q, list);
+  if (!said && q.topic && q.only_not) {                // why not? it was
+    q.only_not = false;
+    said = say_recorded(c, &q, list);
+    q.only_not = !said;
+  }
   if (!said && q.topic) HS_TRY(try_passes(c, &q, list, &said));
   if (!said && q.topic) {
-    const char *text = q.topic->never ? q.topic->never : not_constant(c, &q);
+    const char *text = !q.topic->never ? not_constant(c, &q) : q.topic == &topics[0] ? not_fused(c, &q) : q.topic->never;
     if (!c->doc) repl_say(c->out, "%s: %s\n", q.names[0], text);
     repl_json_str(c->doc, "reason", text);
     return HS_GOOD;
