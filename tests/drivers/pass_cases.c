@@ -110,26 +110,24 @@ static m_answer run_filecheck(const char *check_path, const hs_buf *text) {
   return m_yes(WEXITSTATUS(st) == 0);
 }
 
-// What is printed for the FileCheck texts: the module, or a computation, with HloPrintOptions of these names.
+// One of HloPrintOptions, by XLA's name for it; false when it is not known.
+static bool print_option(hlo_print_options *o, const char *key, const m_expr *value) {
+  if (strcmp(key, "print_operand_index_annotation_interval") == 0 && value->kind == E_NUMBER) return o->index_interval = (int)value->number, true;
+  bool *b = hlo_print_option(o, key), yes = value->kind == E_NAME && strcmp(value->name, "true") == 0, no = value->kind == E_NAME && strcmp(value->name, "false") == 0;
+  return b && (yes || no) && (*b = yes, true);
+}
+
+// What is printed for the FileCheck texts: HloPrintOptions(key=value; ...).set_key(value)...
 static bool print_options(const m_expr *e, hlo_print_options *o) {
-  *o = hlo_print_default();
-  for (const m_expr *x = e; x; x = x->on) {
-    const char *t = x->name ? x->name : "";
-    if (x->kind == E_NAME && strcmp(t, "HloPrintOptions::ShortParsable") == 0) *o = hlo_print_short_parsable();
-    if (x->kind != E_CALL) continue;
-    if (strcmp(t, "HloPrintOptions::ShortParsable") == 0) *o = hlo_print_short_parsable();
-    else if (strcmp(t, "set_print_large_constants") == 0) o->print_large_constants = true;
-    else if (strcmp(t, "HloPrintOptions") != 0) return false;
-    for (u32 k = 0; k < x->n && strcmp(t, "HloPrintOptions") == 0; k++) {
-      bool on = x->args[k]->name && strcmp(x->args[k]->name, "true") == 0;
-      const char *key = x->args[k]->key ? x->args[k]->key : "";
-      if (strcmp(key, "print_result_shape") == 0) o->print_result_shape = on;
-      else if (strcmp(key, "print_operand_shape") == 0) o->print_operand_shape = on;
-      else if (strcmp(key, "include_layout_in_shapes") == 0) o->include_layout_in_shapes = on;
-      else if (strcmp(key, "print_operand_index_annotation_interval") == 0) o->index_interval = (int)x->args[k]->number;
-      else return false;
-    }
-  }
+  static const struct { const char *name; hlo_print_options (*made)(void); } bases[] = {{"HloPrintOptions", hlo_print_default}, {"HloPrintOptions::Default", hlo_print_default},
+      {"HloPrintOptions::ShortParsable", hlo_print_short_parsable}, {"HloPrintOptions::Canonical", hlo_print_canonical}};
+  if (e->on) return print_options(e->on, o) && e->kind == E_CALL && e->n == 1 && strncmp(e->name, "set_", 4) == 0 && print_option(o, e->name + 4, e->args[0]);
+  size_t k = 0;
+  while (k < HS_COUNT(bases) && !((e->kind == E_CALL || e->kind == E_NAME) && strcmp(bases[k].name, e->name) == 0)) k++;
+  if (k == HS_COUNT(bases)) return false;
+  *o = bases[k].made();
+  for (u32 a = 0; a < e->n; a++)
+    if (!e->args[a]->key || !print_option(o, e->args[a]->key, e->args[a])) return false;
   return true;
 }
 
@@ -141,7 +139,8 @@ static bool print_for_check(m_env *v, const char *how, hs_buf *text) {
   m_value x = m_eval(v, e->on);
   if (x.kind == V_MODULE) hlo_print_module(text, x.m, &o);
   else if (x.kind == V_COMP) hlo_print_computation(text, x.c, &o);
-  return x.kind == V_MODULE || x.kind == V_COMP;
+  else if (x.kind == V_INSTR) hlo_print_instr(text, x.i, &o);
+  return x.kind == V_MODULE || x.kind == V_COMP || x.kind == V_INSTR;
 }
 
 static void check_files(const run *r, u32 k, checking *c) {

@@ -187,6 +187,27 @@ MEMBER(i_split_dim) {
   hlo_ints d = hlo_attr_ints(self.i, HLO_ATTR_DIMENSIONS);
   return d.n ? (m_value){.kind = V_NUMBER, .number = (double)d.v[0], .optional = true} : (m_value){.kind = V_NULL};
 }
+MEMBER(i_operand_layouts) {   // operand_shapes_with_layout()
+  (void)e;
+  const hlo_shapes *s = hlo_attr_ptr(self.i, HLO_ATTR_OPERAND_LAYOUT_CONSTRAINTS);
+  m_value *l = HS_NEW_ARRAY(&v->a, m_value, (s ? s->n : 0) + 1);
+  for (u32 k = 0; s && k < s->n; k++) l[k] = m_shape_value(s->v[k]);
+  return m_list(s ? s->n : 0, l);
+}
+MEMBER(i_layout_constrained) { (void)v, (void)e; return m_number(hlo_attr_get(self.i, HLO_ATTR_OPERAND_LAYOUT_CONSTRAINTS) != NULL); }
+MEMBER(i_output_aliases) {   // pairs of an output index and a pair of operand and index
+  (void)e;
+  const hlo_aliases *a = hlo_attr_ptr(self.i, HLO_ATTR_OUTPUT_TO_OPERAND_ALIASING);
+  u32 n = a ? a->n : 0;
+  m_value *l = HS_NEW_ARRAY(&v->a, m_value, n + 1);
+  for (u32 k = 0; k < n; k++) {
+    m_value *in = HS_NEW_ARRAY(&v->a, m_value, 2), *pair = HS_NEW_ARRAY(&v->a, m_value, 2);
+    in[0] = m_number((double)a->v[k].param), in[1] = m_ints_value(v, a->v[k].param_index);
+    pair[0] = m_ints_value(v, a->v[k].out_index), pair[1] = m_list(2, in);
+    l[k] = m_list(2, pair);
+  }
+  return m_list(n, l);
+}
 MEMBER(i_has_config) { (void)v, (void)e; const hlo_backend_config *b = hlo_attr_ptr(self.i, HLO_ATTR_BACKEND_CONFIG); return m_number(b && b->text.n); }
 MEMBER(i_raw_config) { (void)e; const hlo_backend_config *b = hlo_attr_ptr(self.i, HLO_ATTR_BACKEND_CONFIG); return b ? m_str(v, b->text) : m_text(""); }
 
