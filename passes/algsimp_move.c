@@ -225,6 +225,8 @@ ALG_RULE(reshape_broadcast) {
     for (u32 t = g[k].to; any && t < g[k + 1].to; t++)
       if (to->dims[t] != 1) dims[rank] = to->dims[t], map[rank++] = t;
   }
+  bool same = rank == src->shape->rank && (rank == 0 || memcmp(dims, src->shape->dims, rank * sizeof *dims) == 0);
+  if (a->layout_sensitive && !same) return NULL;          // the reshape of A could move elements
   return pass_alg_broadcast(a, pass_alg_reshape(a, src, rank, dims), to, rank, map);
 }
 
