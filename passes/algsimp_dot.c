@@ -124,7 +124,7 @@ static hlo_instr *spread_operand(alg *a, hlo_instr *x, u32 nb, const i64 *batch,
 static hlo_instr *products(alg *a, hlo_instr *i, const alg_dot *d) {
   u32 rank = i->shape->rank, lfree = X->shape->rank - d->nb - d->nc;
   i64 *dims = pass_alg_dims_new(a, rank + d->nc);
-  memcpy(dims, i->shape->dims, rank * sizeof *dims);
+  for (u32 k = 0; k < rank; k++) dims[k] = i->shape->dims[k];
   for (u32 c = 0; c < d->nc; c++) dims[rank + c] = X->shape->dims[d->lc[c]];
   const hlo_shape *space = pass_alg_shape(a, i->shape->dtype, rank + d->nc, dims);
   hlo_instr *l = spread_operand(a, X, d->nb, d->lb, d->nc, d->lc, d->nb, space);
