@@ -14,25 +14,20 @@ static hs_status count_arg(repl_cmd *c, i64 *n) {
   return repl_arg(c, 0) ? repl_arg_int(c, "N", repl_arg(c, 0), 1, INT32_MAX, n) : HS_GOOD;
 }
 
-hs_status cmd_undo(repl_cmd *c) {
+// N versions along the path, or as many as there are.
+static hs_status walk(repl_cmd *c, bool forward) {
   i64 n;
   HS_TRY(count_arg(c, &n));
-  if (!c->mod->at->parent) return hs_fail(HS_E_NO_HISTORY, "%s is as it was loaded: nothing to undo", c->m->name);
-  repl_version *to = c->mod->at;
-  while (n-- > 0 && to->parent) to = to->parent;
+  repl_version *to = c->mod->at, *next;
+  for (; n > 0 && (next = forward ? to->redo : to->parent) != NULL; n--) to = next;
+  if (to == c->mod->at && forward) return hs_fail(HS_E_NO_HISTORY, "nothing to redo from @%u", to->number);
+  if (to == c->mod->at) return hs_fail(HS_E_NO_HISTORY, "%s is as it was loaded: nothing to undo", c->m->name);
   repl_goto(c->mod, to);
   return say_here(c);
 }
 
-hs_status cmd_redo(repl_cmd *c) {
-  i64 n;
-  HS_TRY(count_arg(c, &n));
-  if (!c->mod->at->redo) return hs_fail(HS_E_NO_HISTORY, "nothing to redo from @%u", c->mod->at->number);
-  repl_version *to = c->mod->at;
-  while (n-- > 0 && to->redo) to = to->redo;
-  repl_goto(c->mod, to);
-  return say_here(c);
-}
+hs_status cmd_undo(repl_cmd *c) { return walk(c, false); }
+hs_status cmd_redo(repl_cmd *c) { return walk(c, true); }
 
 hs_status cmd_back(repl_cmd *c) {
   i64 n;
