@@ -13,6 +13,7 @@ typedef struct inliner {
   pass_ctx *c;
   bool single, shardy, renumber;
   const char *kept;      // names of composites that stay, apart by blanks
+  const char *only;      // names of computations, likewise, whose calls go; "": all
   u32 *counts;           // pass_caller_counts as the pass began
   bool *async;           // by computation id, then: run by an asynchronous operation, which wraps one instruction
   i64 next_channel;
@@ -44,6 +45,7 @@ static const char *refusal(const inliner *n, const hlo_instr *call) {
   const hlo_computation *body = hlo_attr_comp(call, HLO_ATTR_TO_APPLY);
   const hs_str *composite = is_composite(call) ? pass_frontend(call, "composite.name") : NULL;
   if (!body) return "it calls nothing";
+  if (*n->only && !among_words(n->only, hs_str_of(body->name))) return "its body is not among those asked for";
   if (is_marked(call, n->shardy)) return "marked as not inlineable";
   if (composite && among_words(n->kept, *composite)) return "its composite is to stay";
   if (n->async[call->parent->id]) return "an asynchronous operation wraps it";
@@ -207,7 +209,7 @@ hs_status pass_call_inliner(pass_ctx *c) {
   u32 n;
   hlo_computation **order = pass_comp_callees_first(c, &n);
   inliner t = {.c = c, .single = pass_option_bool(c, "single_call_site", false), .shardy = pass_option_bool(c, "use_shardy_partitioner", false),
-               .renumber = pass_option_bool(c, "uniquify_channel_ids", false), .kept = pass_option_text(c, "composites_to_preserve", ""),
+               .renumber = pass_option_bool(c, "uniquify_channel_ids", false), .kept = pass_option_text(c, "composites_to_preserve", ""), .only = pass_option_text(c, "only", ""),
                .counts = pass_caller_counts(c), .async = HS_NEW_ARRAY(c->scratch, bool, m->next_comp_id + 1)};
   if (t.renumber) t.next_channel = next_channel(m);
   if (m->nops[HLO_ASYNC_START])

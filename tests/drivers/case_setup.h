@@ -5,7 +5,7 @@
 #define TESTS_CASE_SETUP_H
 
 #include "passes/pass.h"
-#include "tests/drivers/expect.h"
+#include "tests/drivers/stmts.h"
 
 // One option of XLA's pass: `value` NULL is any value, "~x" any that x occurs in; a lambda is compared by its body. `ours`: NULL when our pass does
 // that anyway, "key" to hand the value on, "key=value" for fixed text.
@@ -175,6 +175,31 @@ static inline bool setup_option_add(hs_buf *b, const char *pass, char *o) {
   return known;
 }
 
+// call-inliner's override_policy, a function of the call, as the list of computations whose calls it lets go; false when it is not
+// understood, or depends on more than what is called.
+static inline bool setup_inline_policy(hs_buf *b, const hlo_module *m, const char *option) {
+  m_env v = {.m = m};
+  const char *text = option;
+  while (strncmp(text, "override_policy=", 16) == 0) text += 16;
+  const m_expr *e = m_parse(&v.a, text);
+  bool known = text > option && e->kind == E_LAMBDA;
+  hs_buf names = {0};
+  if (known) hlo_for_each_comp(c, m) {
+    int allowed = -1;   // for the calls of c
+    hlo_for_each_comp(from, m) hlo_for_each_instr(i, from) {
+      if (i->opcode != HLO_CALL || hlo_attr_comp(i, HLO_ATTR_TO_APPLY) != c) continue;
+      m_value x = m_call_lambda(&v, e, m_instr(i));
+      known &= x.kind == V_NUMBER && (allowed < 0 || allowed == (int)x.number);
+      allowed = (int)x.number;
+    }
+    if (allowed == 1) hs_buf_printf(&names, "%s%s", names.n ? " " : "", c->name);
+  }
+  if (known) hs_buf_printf(b, "%sonly=%s", b->n ? ";" : "{", names.n ? hs_buf_cstr(&names) : "(none)");
+  hs_buf_free(&names);
+  hs_arena_free(&v.a);
+  return known;
+}
+
 // What a test suite's own helper runs a pass with, where the index names the helper of the suite that it derives from.
 static inline const char *setup_by_suite(const char *pass, const char *test, const char *option) {
   static const struct { const char *pass, *suite, *option, *ours; } suites[] = {
@@ -190,7 +215,7 @@ static inline const char *setup_by_suite(const char *pass, const char *test, con
 
 // The text of one pass for the pipeline language, from XLA's options and the name of the test, "Suite.Case"; false, with the option in
 // `why`, when one is unknown.
-static inline bool setup_pass_text(hs_buf *out, const char *pass, const char *classname, const char *test, const char *options, const char *config, hs_buf *why) {
+static inline bool setup_pass_text(hs_buf *out, const hlo_module *m, const char *pass, const char *classname, const char *test, const char *options, const char *config, hs_buf *why) {
   hs_buf b = {0};
   bool fix = false, known = true;
   char *copy = hs_strdup(options);
@@ -201,6 +226,7 @@ static inline bool setup_pass_text(hs_buf *out, const char *pass, const char *cl
     if (strcmp(o, "fixpoint") == 0) { fix = true; continue; }
     const char *own = setup_by_suite(pass, test, o);
     if (own) { hs_buf_printf(&b, "%s%s", b.n ? ";" : "{", own); continue; }
+    if (strcmp(pass, "call-inliner") == 0 && strncmp(o, "override_policy=", 16) == 0 && setup_inline_policy(&b, m, o)) continue;
     char *whole = hs_strdup(o);
     if (!setup_option_add(&b, pass, o)) {
       if (known) hs_buf_printf(why, "option %.120s", whole);

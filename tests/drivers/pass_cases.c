@@ -198,16 +198,17 @@ static bool part(char *list[8], u32 *n, char *text, const char *sep) {
 }
 
 // False: one of the passes is not here. An unknown option is named in `why`.
-static bool case_steps(const run *r, u32 k, steps *s, hs_buf *why) {
+static bool case_steps(const run *r, u32 k, const hlo_module *m, steps *s, hs_buf *why) {
   char *passes[8], *options[8], *classes[8];
   u32 n, nopt, ncls;
   bool all = part(passes, &n, hs_strdup(field(r, k, "pass")), ",") && part(options, &nopt, hs_strdup(field(r, k, "options")), " | ") &&
              part(classes, &ncls, hs_strdup(field(r, k, "class")), ",");
   for (u32 p = 0; all && p < n; p++) {
     if (!pass_find(passes[p])) return false;
+    if (!m) continue;
     hs_buf one = {0};
     const char *o = nopt > 1 ? p < nopt ? options[p] : "" : p == 0 || nopt == 0 || n == 1 ? options[0] : "";
-    (void)setup_pass_text(&one, passes[p], p < ncls ? classes[p] : "", field(r, k, "test"), o, field(r, k, "config"), why);
+    (void)setup_pass_text(&one, m, passes[p], p < ncls ? classes[p] : "", field(r, k, "test"), o, field(r, k, "config"), why);
     s->text[s->n++] = hs_strdup(hs_buf_cstr(&one));
     hs_buf_free(&one);
   }
@@ -296,7 +297,6 @@ static int one(void *arg, u32 k, FILE *out) {
   if (core ? verifier || !is_core(pass, field(r, k, "target")) : r->only && strcmp(r->only, pass) != 0) return NOT_SELECTED;
   steps s = {0};
   hs_buf why = {0};
-  if (!verifier && !case_steps(r, k, &s, &why)) return NO_PASS;
   char path[4096];
   snprintf(path, sizeof path, "%s/%s.hlo", r->dir, field(r, k, "name"));
   hlo_ctx *ctx = hlo_ctx_new();
@@ -305,6 +305,7 @@ static int one(void *arg, u32 k, FILE *out) {
   hs_status st = hlo_load_file(ctx, path, &po, &m);
   if (verifier && hs_ok(st) && *field(r, k, "edits") && !setup_edits(m, field(r, k, "edits"), &why)) return fprintf(out, "%s\n", hs_buf_cstr(&why)), NOT_CHECKABLE;
   if (verifier) return verifier_case(r, k, st, m, out);
+  if (!case_steps(r, k, hs_ok(st) ? m : NULL, &s, &why)) return NO_PASS;
   if (!hs_ok(st)) {
     if (*error && message_contains(st, error)) return PASSED;
     return drv_status(out, "not read", st), FAILED;

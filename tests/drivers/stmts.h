@@ -6,7 +6,7 @@
 
 #include "tests/drivers/expect.h"
 
-typedef struct m_flow { m_answer answer; bool skip; } m_flow;   // skip: `continue` was met
+typedef struct m_flow { m_answer answer; bool skip; m_value value; } m_flow;   // skip: `continue` was met, or `return`, with this value
 static inline void m_run(m_env *v, const char *text, m_flow *f);
 
 static inline m_value *m_variable(m_env *v, const char *name) {
@@ -89,7 +89,7 @@ static inline void m_run_for(m_env *v, const char *head, const char *block, m_fl
     m_value list = m_range(v, m_cut(v, colon + 1, end)), *x = m_variable(v, name);
     if (list.kind != V_LIST || !x || !*name) { f->answer = m_both(f->answer, M_UNKNOWN); return; }
     for (u32 k = 0; k < list.n; k++) {
-      m_flow inner = {M_YES, false};
+      m_flow inner = {.answer = M_YES};
       *m_variable(v, name) = list.v[k];
       m_run(v, block, &inner);
       f->answer = m_both(f->answer, inner.answer);
@@ -106,7 +106,7 @@ static inline void m_run_for(m_env *v, const char *head, const char *block, m_fl
     int go = m_truth(m_eval(v, m_parse(&v->a, m_cut(v, first + 1, second))));
     if (go < 0) f->answer = m_both(f->answer, M_UNKNOWN);
     if (go <= 0) break;
-    m_flow inner = {M_YES, false};
+    m_flow inner = {.answer = M_YES};
     m_run(v, block, &inner);
     f->answer = m_both(f->answer, inner.answer);
   }
@@ -117,6 +117,10 @@ static inline void m_run_for(m_env *v, const char *head, const char *block, m_fl
 static inline void m_run_simple(m_env *v, const char *text, m_flow *f) {
   if (!*text || strncmp(text, "SCOPED_TRACE(", 13) == 0) return;
   if (strcmp(text, "continue") == 0) { f->skip = true; return; }
+  if (strncmp(text, "return", 6) == 0 && !m_is_word(text[6])) {
+    f->value = m_eval(v, m_parse(&v->a, text + 6)), f->skip = true;
+    return;
+  }
   const char *open = strchr(text, '('), *close = open ? m_closing(open) : NULL, *end = text + strlen(text), *eq = m_outside(text, end, '=');
   if (strncmp(text, "EXPECT_", 7) == 0 || strncmp(text, "ASSERT_", 7) == 0) {
     f->answer = m_both(f->answer, close ? m_check_assert(v, m_cut(v, text, close)) : M_UNKNOWN);   // "<< message" is left out
@@ -160,13 +164,25 @@ static inline void m_run(m_env *v, const char *text, m_flow *f) {
   }
 }
 
+// What a lambda of one parameter that matters, its last, returns for x; UNKNOWN when a statement in it is not known.
+static inline m_value m_call_lambda(m_env *v, const m_expr *lambda, m_value x) {
+  u32 vars = v->nvars;
+  m_value *parameter = lambda->kind == E_LAMBDA && *lambda->type ? m_variable(v, lambda->type) : NULL;
+  m_flow f = {.answer = M_YES};
+  if (!parameter) return m_unknown();
+  *parameter = x;
+  m_run(v, lambda->name, &f);
+  v->nvars = vars;
+  return f.answer == M_YES && f.skip ? f.value : m_unknown();
+}
+
 // One entry of the `asserts` column.
 static inline m_answer m_check_statement(m_env *v, const char *text) {
   if (strncmp(text, "for(", 4) != 0 && strncmp(text, "if(", 3) != 0) {
     const char *open = strchr(text, '('), *close = open ? m_closing(open) : NULL;   // behind it a message may stand: << "..."
     return m_check_assert(v, close && strncmp(m_skip_blank(close), "<<", 2) == 0 ? m_cut(v, text, close) : text);
   }
-  m_flow f = {M_YES, false};
+  m_flow f = {.answer = M_YES};
   m_run(v, text, &f);
   return f.answer;
 }

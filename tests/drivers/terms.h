@@ -114,7 +114,7 @@ static inline m_value m_eval_name(m_env *v, const m_expr *e) {
   const char *s = e->name, *t = m_tail(s);
   static const struct { const char *name; double value; } constants[] = {
       {"true", 1}, {"false", 0}, {"kHostMemorySpace", 5}, {"kDefaultMemorySpace", 0}, {"DEFAULT", HLO_PRECISION_DEFAULT}, {"HIGH", HLO_PRECISION_HIGH},
-      {"HIGHEST", HLO_PRECISION_HIGHEST}, {"kMustAlias", 1}, {"kMayAlias", 0}, {"kMaxOpNameSize", 1024}};
+      {"HIGHEST", HLO_PRECISION_HIGHEST}, {"kMustAlias", 1}, {"kMayAlias", 0}, {"kMaxOpNameSize", 1024}, {"kAllowInline", 1}, {"kProhibitInline", 0}};
   if (strcmp(s, "nullptr") == 0 || strcmp(t, "nullopt") == 0) return (m_value){.kind = V_NULL};
   if (strcmp(s, "root") == 0) return m_instr(v->m->entry->root);
   if (strcmp(s, "entry") == 0) return m_comp_value(v->m->entry);
