@@ -193,7 +193,7 @@ static hs_status remove_unused(const dce *d) {
   hlo_call_list all = pass_calls(c);
   u32 *ncalls = HS_NEW_ARRAY(c->scratch, u32, n + 1);
   for (u32 k = 0; k < n; k++) ncalls[k] = order[k]->ncalls;
-  if (calls) sites = pass_find_sites(m, c->scratch);
+  if (calls) sites = pass_find_sites(c);
   for (u32 k = n; k-- > 0;) {
     HS_TRY(hs_poll());
     HS_TRY(sweep(d, order[k]));

@@ -340,7 +340,7 @@ hs_status pass_fusion_greedy(pass_ctx *p, bool cpu, bool may_duplicate) {
   hs_status s = HS_GOOD;
   u32 n;
   hlo_computation **comps = pass_comp_post_order(p, &n);
-  pass_call_sites sites = pass_find_sites(p->m, p->scratch);
+  pass_call_sites sites = pass_find_sites(p);
   for (u32 k = 0; k < n && hs_ok(s); k++)
     if (!hlo_is_fusion_comp(comps[k]) && !is_embedded(&sites, comps[k])) s = fuse_in(&g, comps[k]);
   for (size_t k = 0; k < g.of.n; k++) hs_vec_free(&g.of.v[k].again);

@@ -350,7 +350,7 @@ hs_status pass_flatten_call_graph(pass_ctx *c) {
   if (m->ncomputations < 2) return HS_GOOD;
   u32 n, nfirst, known = m->next_comp_id;
   hlo_computation **order = pass_comp_post_order(c, &n), **callees_first = pass_comp_callees_first(c, &nfirst);
-  pass_call_sites all = pass_find_sites(m, c->scratch);
+  pass_call_sites all = pass_find_sites(c);
   bool *stays = shared_ones(c, nfirst, callees_first, &all);
   for (u32 k = 0; k < n; k++) {
     hlo_computation *x = order[k];

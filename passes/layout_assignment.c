@@ -456,7 +456,7 @@ hs_status pass_layout_assignment(pass_ctx *c) {
   own_branches(c);
   u32 n;
   hlo_computation **order = pass_comp_callees_first(c, &n);
-  pass_call_sites sites = pass_find_sites(m, c->scratch);
+  pass_call_sites sites = pass_find_sites(c);
   la_solver v = {.p = c, .ctx = m->ctx, .first_copy = first_copy, .comps = HS_NEW_ARRAY(c->scratch, la_comp, m->next_comp_id + 1)};
   la_comp *e = &v.comps[m->entry->id];
   for (u32 k = 0; k < n; k++) prepare(&v, &v.comps[order[k]->id], order[k], &sites);

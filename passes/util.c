@@ -90,27 +90,6 @@ void pass_called_all(const hlo_instr *i, hs_arena *a, hlo_computation ***v, u32 
   if (*n) hlo_called(i, *v, *n);
 }
 
-pass_call_sites pass_find_sites(const hlo_module *m, hs_arena *a) {
-  pass_call_sites s = {HS_NEW_ARRAY(a, u32, m->next_comp_id + 2), NULL};
-  for (int fill = 0; fill < 2; fill++) {
-    hlo_for_each_comp(comp, m) hlo_for_each_call(i, comp) {
-      hlo_computation **v;
-      u32 n;
-      pass_called_all(i, a, &v, &n);
-      for (u32 k = 0; k < n; k++) {
-        if (!fill) s.start[v[k]->id + 1]++;
-        else s.sites[s.start[v[k]->id]++] = (pass_call_site){i, k};
-      }
-    }
-    if (fill) break;
-    for (u32 k = 0; k <= m->next_comp_id; k++) s.start[k + 1] += s.start[k];
-    s.sites = HS_NEW_ARRAY(a, pass_call_site, s.start[m->next_comp_id] + 1);
-  }
-  for (u32 k = m->next_comp_id + 1; k > 0; k--) s.start[k] = s.start[k - 1];   // filling moved every start to its end
-  s.start[0] = 0;
-  return s;
-}
-
 const hs_str *pass_frontend(const hlo_instr *i, const char *key) {
   const hlo_frontend *f = hlo_attr_ptr(i, HLO_ATTR_FRONTEND_ATTRIBUTES);
   for (u32 k = 0; f && k < f->n; k++)

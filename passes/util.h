@@ -25,10 +25,6 @@ hlo_computation *pass_own_callee(hlo_instr *caller, hlo_attr_id which, u32 *coun
 hlo_computation *pass_own_called(hlo_instr *, u32 which, u32 *counts, hs_arena *);
 void pass_set_called(hlo_instr *, u32 which, hlo_computation *to);
 void pass_called_all(const hlo_instr *, hs_arena *, hlo_computation ***v, u32 *n);
-// Who calls what, once per call site: the sites of computation x are sites[start[x->id] .. start[x->id + 1]).
-typedef struct pass_call_site { hlo_instr *i; u32 slot; } pass_call_site;
-typedef struct pass_call_sites { u32 *start; pass_call_site *sites; } pass_call_sites;
-pass_call_sites pass_find_sites(const hlo_module *, hs_arena *);
 
 // The value of a frontend attribute; NULL when it is not there.
 const hs_str *pass_frontend(const hlo_instr *, const char *key);

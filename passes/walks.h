@@ -14,6 +14,11 @@ hlo_instr **pass_any_order(pass_ctx *, const hlo_computation *);
 hlo_computation **pass_comp_post_order(pass_ctx *, u32 *n);                    // hlo_comp_post_order
 hlo_computation **pass_comp_callees_first(pass_ctx *, u32 *n);                 // hlo_comp_callees_first
 hlo_call_list pass_calls(pass_ctx *);                                          // hlo_find_calls, without the callees
+// Who calls what, once per call site: the sites of computation x are sites[start[x->id] .. start[x->id + 1]); slot: which one of
+// the instruction's called computations it is (hlo_called's order).
+typedef struct pass_call_site { hlo_instr *i; u32 slot; } pass_call_site;
+typedef struct pass_call_sites { u32 *start; pass_call_site *sites; } pass_call_sites;
+pass_call_sites pass_find_sites(pass_ctx *);
 u32 *pass_caller_counts(pass_ctx *);                                           // hlo_count_callers
 
 // Within a fixpoint most rounds find little left to do. A pass that looks at one instruction and what is near it asks what
