@@ -81,9 +81,9 @@ FUNCTION(arithmetic) {   // -x, x - y, x + y, x % y, x * y, x / y of integers
   m_value x = m_arg_value(v, e, 0), y = m_arg_value(v, e, 1);
   if (x.kind != V_NUMBER || (e->n == 2 && y.kind != V_NUMBER)) return m_unknown();
   if (e->n == 1) return m_number(-x.number);
-  if (*e->name == '%') return y.number ? m_number((double)((i64)x.number % (i64)y.number)) : m_unknown();
+  if (*e->name == '%') return y.number != 0 ? m_number((double)((i64)x.number % (i64)y.number)) : m_unknown();
   if (*e->name == '*') return m_number(x.number * y.number);
-  if (*e->name == '/') return y.number && x.number == (double)(i64)x.number && y.number == (double)(i64)y.number ? m_number((double)((i64)x.number / (i64)y.number)) : m_unknown();
+  if (*e->name == '/') return y.number != 0 && x.number == (double)(i64)x.number && y.number == (double)(i64)y.number ? m_number((double)((i64)x.number / (i64)y.number)) : m_unknown();
   return m_number(*e->name == '+' ? x.number + y.number : x.number - y.number);
 }
 // What `if` makes of a value: -1 when that is not known.
