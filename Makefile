@@ -130,7 +130,7 @@ GENERATED ?= 10000
 check-passes: all  ## every pass and pipeline on every module at hand and on GENERATED random ones: verified, same meaning, true claims
 	@mkdir -p $(B)/passcheck
 	@timeout 7200 $(B)/tests/passcheck -j $(NPROC) --generated $(GENERATED) --save $(B)/passcheck examples $(wildcard tests/hlo tests/hlo/passes ../shared/suite)
-	@test ! -d ../shared/corpus/unit_modules || timeout 7200 $(B)/tests/passcheck -j $(NPROC) --work 1e6 ../shared/corpus/unit_modules
+	@test ! -d ../shared/corpus/unit_modules || timeout 7200 $(B)/tests/passcheck -j $(NPROC) ../shared/corpus/unit_modules
 asan:  ## builds (and with `make asan check`, tests) under ASan and UBSan
 	@$(MAKE) --no-print-directory -j$(NPROC) VARIANT=asan B=build/asan all
 fuzz:  ## fuzzes text, protos and the builder, FUZZ_SECONDS (1800) each
