@@ -5,28 +5,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "core/text.h"
-#include "passes/pass.h"
-
-static hlo_ctx *ctx;
-
-static hlo_module *parse(const char *text) {
-  hlo_module *m = NULL;
-  hs_status s = hlo_parse(ctx, text, strlen(text), NULL, &m);
-  if (!hs_ok(s)) print_error("%s\n", s.err->message);
-  assert_true(hs_ok(s));
-  return m;
-}
-
-static bool run(hlo_module *m, const char *text) {
-  pass_run_options o = pass_run_default();
-  o.verify_all = true;
-  u64 before = hlo_text_hash(m);
-  hs_status s = pipeline_run(m, text, &o, NULL);
-  if (!hs_ok(s)) print_error("%s: %s%s%s\n", text, s.err->message, s.err->next ? ": " : "", s.err->next ? s.err->next->message : "");
-  assert_true(hs_ok(s));
-  return before != hlo_text_hash(m);
-}
+#include "tests/unit/modules.h"
 
 static char *print(const hlo_module *m) {
   hs_buf b = {0};
@@ -59,9 +38,9 @@ static void program_parameters(void **state) {
       "  ROOT r = f32[4] negate(c)\n"
       "}\n";
   hlo_module *m = parse(text);
-  assert_true(run(m, "dce"));
+  assert_true(run_verified(m, "dce"));
   assert_int_equal(m->entry->nparams, 4);
-  assert_true(run(m, "dce{remove_dead_parameters_from_entry_computation=true}"));
+  assert_true(run_verified(m, "dce{remove_dead_parameters_from_entry_computation=true}"));
   assert_int_equal(m->entry->nparams, 2);
   assert_true(says(m, "entry_computation_layout={(f32[4]{0}, f32[4]{0})->f32[4]{0}}"));
   assert_true(says(m, "input_output_alias={ {}: (1, {}, may-alias) }"));
@@ -78,8 +57,8 @@ static void async_operands(void **state) {
       "ENTRY e {\n  a = f32[4] parameter(0)\n  b = f32[3] parameter(1)\n  big = f32[4] exponential(a)\n  s = ((f32[4], f32[3]), f32[3], s32[]) async-start(big, b), calls=wrapped\n"
       "  u = ((f32[4], f32[3]), f32[3], s32[]) async-update(s)\n  ROOT d = f32[3] async-done(u)\n}\n";
   hlo_module *m = parse(text);
-  assert_false(run(m, "dce"));
-  assert_true(run(m, "dce{use_call_analysis=true}"));
+  assert_false(run_verified(m, "dce"));
+  assert_true(run_verified(m, "dce{use_call_analysis=true}"));
   assert_int_equal(hlo_find_instr(m, "s")->noperands, 1);
   assert_int_equal(m->nops[HLO_EXP], 0);
   hlo_module_free(m);
@@ -102,10 +81,10 @@ static void outputs_over_arguments(void **state) {
       "  ROOT t = (f32[4], (s32[2,2], f32[2,4])) tuple(x, u)\n"
       "}\n";
   hlo_module *m = parse(text);
-  assert_true(run(m, "optimize_input_output_buffer_alias"));
+  assert_true(run_verified(m, "optimize_input_output_buffer_alias"));
   assert_true(says(m, "input_output_alias={ {1,1}: (1, {1}, may-alias), {0}: (0, {}, may-alias) }"));
-  assert_false(run(m, "optimize_input_output_buffer_alias"));
-  assert_true(run(m, "optimize_input_output_buffer_alias{registered_buffer_donor_only=false}"));
+  assert_false(run_verified(m, "optimize_input_output_buffer_alias"));
+  assert_true(run_verified(m, "optimize_input_output_buffer_alias{registered_buffer_donor_only=false}"));
   assert_true(says(m, "{1,0}: (1, {0}, may-alias)"));
   hlo_module_free(m);
 }
@@ -123,7 +102,7 @@ static void inlined_names(void **state) {
       "  ROOT r = f32[4] call(b), to_apply=g, frontend_attributes={other=\"o\"}, sharding={replicated}\n"
       "}\n";
   hlo_module *m = parse(text);
-  assert_true(run(m, "call-inliner"));
+  assert_true(run_verified(m, "call-inliner"));
   assert_true(says(m, "negate(%a), frontend_attributes={MUST_FUSE=\"g\"}, metadata={op_name=\"top/neg\"}"));
   assert_true(says(m, "frontend_attributes={MUST_FUSE=\"g\"}, metadata={op_name=\"top/exp\"}"));
   assert_true(says(m, "sine(%z.1), frontend_attributes={MUST_FUSE=\"g\"}, metadata={op_name=\"top\"}"));
@@ -140,7 +119,7 @@ static void channels_of_copies(void **state) {
       "f {\n  x = f32[4] parameter(0)\n  ROOT r = f32[4] all-reduce(x), channel_id=7, replica_groups={{0}}, use_global_device_ids=true, to_apply=sum\n}\n"
       "ENTRY e {\n  a = f32[4] parameter(0)\n  b = f32[4] call(a), to_apply=f\n  ROOT c = f32[4] call(b), to_apply=f\n}\n";
   hlo_module *m = parse(text);
-  assert_true(run(m, "call-inliner{uniquify_channel_ids=true}"));
+  assert_true(run_verified(m, "call-inliner{uniquify_channel_ids=true}"));
   assert_true(says(m, "channel_id=8"));
   assert_true(says(m, "channel_id=9"));
   hlo_module_free(m);
@@ -155,7 +134,7 @@ static void wrapped_calls(void **state) {
       "wrapped {\n  x = f32[4] parameter(0)\n  ROOT r = f32[4] call(x), to_apply=f\n}\n"
       "ENTRY e {\n  a = f32[4] parameter(0)\n  s = ((f32[4]), f32[4], s32[]) async-start(a), calls=wrapped\n  ROOT d = f32[4] async-done(s)\n}\n";
   hlo_module *m = parse(text);
-  assert_false(run(m, "call-inliner"));
+  assert_false(run_verified(m, "call-inliner"));
   hlo_module_free(m);
 }
 
@@ -168,7 +147,7 @@ static void reducers_of_collectives(void **state) {
       "sum_too {\n  p = f32[] parameter(0)\n  q = f32[] parameter(1)\n  ROOT s = f32[] add(p, q)\n}\n"
       "ENTRY e {\n  a = f32[4] parameter(0)\n  z = f32[] constant(0)\n  b = f32[4] all-reduce(a), replica_groups={}, to_apply=sum\n  ROOT r = f32[] reduce(b, z), dimensions={0}, to_apply=sum_too\n}\n";
   hlo_module *m = parse(text);
-  assert_false(run(m, "computation-deduplicator"));
+  assert_false(run_verified(m, "computation-deduplicator"));
   hlo_module_free(m);
 }
 
@@ -181,14 +160,14 @@ static void told_apart(void **state) {
       "  d = f32[4] sine(a), sharding={replicated}\n  f = f32[4] sine(a), sharding={manual}\n  g = f32[4] cosine(a), backend_config={\"k\":1}\n  h = f32[4] cosine(a)\n"
       "  ROOT t = (f32[4], f32[4], f32[4], f32[4], f32[4], f32[4]) tuple(b, c, d, f, g, h)\n}\n";
   hlo_module *m = parse(text);
-  assert_false(run(m, "cse"));
+  assert_false(run_verified(m, "cse"));
   hlo_module_free(m);
   m = parse("HloModule m\nENTRY e {\n  a = f32[] constant(2)\n  b = f32[] negate(a)\n  d = f32[] domain(b), domain={kind=\"sharding\", entry={replicated}, exit={manual}}\n"
             "  k = f32[] constant(2)\n  ROOT r = f32[] multiply(d, k)\n}\n");
-  assert_false(run(m, "cse"));
+  assert_false(run_verified(m, "cse"));
   hlo_module_free(m);
   m = parse("HloModule m\nENTRY e {\n  a = f32[4] parameter(0)\n  b = f32[4] sine(a)\n  c = f32[4] sine(a), sharding={replicated}\n  ROOT t = (f32[4], f32[4]) tuple(b, c)\n}\n");
-  assert_true(run(m, "cse"));
+  assert_true(run_verified(m, "cse"));
   hlo_module_free(m);
 }
 
@@ -200,9 +179,9 @@ static void fused_on_purpose(void **state) {
       "ENTRY e {\n  a = f32[4] parameter(0)\n  b = f32[4] negate(a), frontend_attributes={MUST_FUSE=\"x\"}\n  c = f32[4] negate(a), frontend_attributes={MUST_FUSE=\"x\"}\n"
       "  d = f32[4] sine(a)\n  f = f32[4] sine(a)\n  g = f32[4] add(b, c)\n  h = f32[4] add(d, f)\n  ROOT r = f32[4] subtract(g, h)\n}\n";
   hlo_module *m = parse(text);
-  assert_false(run(m, "cse{only_fusion_computations=true}"));
-  assert_false(run(m, "cse{only_scalars=true}"));
-  assert_true(run(m, "cse"));
+  assert_false(run_verified(m, "cse{only_fusion_computations=true}"));
+  assert_false(run_verified(m, "cse{only_scalars=true}"));
+  assert_true(run_verified(m, "cse"));
   assert_int_equal(m->nops[HLO_NEGATE], 2);
   assert_int_equal(m->nops[HLO_SIN], 1);
   hlo_module_free(m);
@@ -222,7 +201,7 @@ static void counted_through_calls(void **state) {
       "ENTRY e {\n  a = f32[3] parameter(0)\n  one = s32[] constant(1)\n  start = s32[] add(one, one)\n  t = (f32[3], s32[]) tuple(a, start)\n"
       "  w = (f32[3], s32[]) while(t), condition=cond, body=body, backend_config={\"known_trip_count\":{\"n\":\"77\"}}\n  ROOT i = s32[] get-tuple-element(w), index=1\n}\n";
   hlo_module *m = parse(text);
-  assert_true(run(m, "while-loop-trip-count-annotator"));
+  assert_true(run_verified(m, "while-loop-trip-count-annotator"));
   assert_true(says(m, "{\"known_trip_count\":{\"n\":\"4\"},\"known_init_step\":{\"init\":\"2\",\"step\":\"2\"},\"known_induction_variable\":{\"tuple_index\":\"1\"}}"));
   assert_int_equal(m->entry->root->opcode, HLO_CONSTANT);
   assert_int_equal(hlo_literal_i64(hlo_constant_value(m->entry->root), 0), 10);
@@ -238,7 +217,7 @@ static void counted_by_trying(void **state) {
       "body {\n  s = (s32[]) parameter(0)\n  i = s32[] get-tuple-element(s), index=0\n  one = s32[] constant(1)\n  j = s32[] add(i, one)\n  ROOT t = (s32[]) tuple(j)\n}\n"
       "ENTRY e {\n  two = s32[] constant(2)\n  t = (s32[]) tuple(two)\n  w = (s32[]) while(t), condition=cond, body=body\n  ROOT i = s32[] get-tuple-element(w), index=0\n}\n";
   hlo_module *m = parse(text);
-  assert_true(run(m, "while-loop-trip-count-annotator"));
+  assert_true(run_verified(m, "while-loop-trip-count-annotator"));
   assert_true(says(m, "{\"known_trip_count\":{\"n\":\"7\"},\"known_induction_variable\":{\"tuple_index\":\"0\"}}"));
   assert_int_equal(m->entry->root->opcode, HLO_GET_TUPLE_ELEMENT);
   hlo_module_free(m);
@@ -254,7 +233,7 @@ static void not_counted(void **state) {
       "  j = s32[] add(i, one)\n  ROOT t = (s32[], s32[]) tuple(j, n)\n}\n"
       "ENTRY e {\n  n = s32[] parameter(0)\n  zero = s32[] constant(0)\n  t = (s32[], s32[]) tuple(zero, n)\n  ROOT w = (s32[], s32[]) while(t), condition=cond, body=body\n}\n";
   hlo_module *m = parse(text);
-  assert_false(run(m, "while-loop-trip-count-annotator"));
+  assert_false(run_verified(m, "while-loop-trip-count-annotator"));
   hlo_module_free(m);
 }
 
@@ -272,7 +251,7 @@ static void places_on_the_host(void **state) {
       "ENTRY e {\n  a = f32[9,2] parameter(0)\n  zero = s32[] constant(0)\n  before = s32[] constant(-1)\n  four = s32[] constant(4)\n  t = (s32[], s32[], s32[], f32[9,2]) tuple(zero, before, four, a)\n"
       "  ROOT w = (s32[], s32[], s32[], f32[9,2]) while(t), condition=cond, body=body\n}\n";
   hlo_module *m = parse(text);
-  assert_true(run(m, "while-loop-trip-count-annotator"));
+  assert_true(run_verified(m, "while-loop-trip-count-annotator"));
   assert_true(says(m, "\"dynamic_variables\":[{\"tuple_index\":\"0\",\"init\":\"0\",\"step\":\"1\"},{\"tuple_index\":\"1\",\"init\":\"-1\",\"step\":\"1\"},{\"tuple_index\":\"2\",\"init\":\"4\",\"step\":\"-1\"}]}"));
   hlo_module_free(m);
 }
@@ -289,9 +268,9 @@ static void loops_that_wait(void **state) {
       "ENTRY e {\n  a = f32[3] parameter(0)\n  b = f32[3] parameter(1)\n  c = f32[3] negate(a)\n  zero = s32[] constant(0)\n  four = s32[] constant(4)\n  t = (s32[], s32[], f32[3], f32[3]) tuple(zero, four, a, b)\n"
       "  w = (s32[], s32[], f32[3], f32[3]) while(t), condition=cond, body=body, control-predecessors={c}\n  x = f32[3] get-tuple-element(w), index=2\n  ROOT r = f32[3] add(x, c)\n}\n";
   hlo_module *m = parse(text);
-  assert_true(run(m, "simplify-while-loops"));
+  assert_true(run_verified(m, "simplify-while-loops"));
   assert_int_equal(hlo_find_instr(m, "w")->shape->nelems, 4);
-  assert_true(run(m, "while-loop-invariant-code-motion"));
+  assert_true(run_verified(m, "while-loop-invariant-code-motion"));
   assert_int_equal(hlo_find_instr(m, "w")->shape->nelems, 5);
   assert_int_equal(hlo_find_instr(m, "w")->ctrl_preds->n, 1);
   hlo_module_free(m);
@@ -309,7 +288,7 @@ static void waiting_inside(void **state) {
       "ENTRY e {\n  a = f32[3] parameter(0)\n  zero = s32[] constant(0)\n  t = (s32[], f32[3], f32[3]) tuple(zero, a, a)\n"
       "  w = (s32[], f32[3], f32[3]) while(t), condition=cond, body=body\n  ROOT x = f32[3] get-tuple-element(w), index=1\n}\n";
   hlo_module *m = parse(text);
-  assert_true(run(m, "simplify-while-loops"));
+  assert_true(run_verified(m, "simplify-while-loops"));
   assert_int_equal(m->nops[HLO_NEGATE], 0);
   assert_int_equal(hlo_find_instr(m, "e")->ctrl_preds->n, 1);
   assert_ptr_equal(hlo_find_instr(m, "e")->ctrl_preds->v[0], hlo_find_instr(m, "z"));
@@ -327,7 +306,7 @@ static void origins_of_what_moves(void **state) {
       "ENTRY e {\n  a = f32[4] parameter(0)\n  b = f32[4] parameter(1)\n  zero = s32[] constant(0)\n  t = (s32[], f32[4], f32[4]) tuple(zero, a, b)\n"
       "  ROOT w = (s32[], f32[4], f32[4]) while(t), condition=cond, body=body, origin={({\"w\" {0}}, {\"w\" {1}}, {\"w\" {2}})}\n}\n";
   hlo_module *m = parse(loop);
-  assert_true(run(m, "while-loop-invariant-code-motion"));
+  assert_true(run_verified(m, "while-loop-invariant-code-motion"));
   assert_true(says(m, "exponential(%b), origin={{\"w#*/exp\"}}"));
   assert_true(says(m, "origin={({\"w\" {0}}, {\"w\" {1}}, {\"w\" {2}}, {\"w#*/exp\"})}"));
   hlo_module_free(m);
@@ -336,7 +315,7 @@ static void origins_of_what_moves(void **state) {
       "f {\n  x = f32[4] parameter(0)\n  ROOT r = f32[4] negate(x), origin={{\"r\"}}\n}\n"
       "ENTRY e {\n  a = f32[4] parameter(0)\n  b = f32[4] call(a), to_apply=f, origin={{\"b\"}}\n  ROOT c = f32[4] call(b), to_apply=f, origin={{\"c\"}}\n}\n";
   m = parse(call);
-  assert_true(run(m, "call-inliner"));
+  assert_true(run_verified(m, "call-inliner"));
   assert_true(says(m, "negate(%a), origin={{\"b/r\"}}"));
   assert_true(says(m, "origin={{\"c/r\"}}"));
   hlo_module_free(m);
@@ -354,20 +333,9 @@ static void shardings_of_states(void **state) {
       "ENTRY e {\n  a = f32[4] parameter(0)\n  b = f32[4] parameter(1)\n  zero = s32[] constant(0)\n  t = (s32[], f32[4], f32[4]) tuple(zero, a, b)\n"
       "  ROOT w = (s32[], f32[4], f32[4]) while(t), condition=cond, body=body, sharding={{replicated},{devices=[2]<=[2]},{replicated}}\n}\n";
   hlo_module *m = parse(text);
-  assert_true(run(m, "while-loop-invariant-code-motion"));
-  assert_true(run(m, "simplify-while-loops"));
+  assert_true(run_verified(m, "while-loop-invariant-code-motion"));
+  assert_true(run_verified(m, "simplify-while-loops"));
   hlo_module_free(m);
-}
-
-static int set_up(void **state) {
-  (void)state;
-  ctx = hlo_ctx_new();
-  return 0;
-}
-static int tear_down(void **state) {
-  (void)state;
-  hlo_ctx_free(ctx);
-  return 0;
 }
 
 int main(void) {
@@ -375,5 +343,5 @@ int main(void) {
                                      cmocka_unit_test(wrapped_calls), cmocka_unit_test(reducers_of_collectives), cmocka_unit_test(fused_on_purpose), cmocka_unit_test(told_apart),
                                      cmocka_unit_test(counted_through_calls), cmocka_unit_test(not_counted), cmocka_unit_test(counted_by_trying), cmocka_unit_test(places_on_the_host), cmocka_unit_test(loops_that_wait), cmocka_unit_test(origins_of_what_moves), cmocka_unit_test(waiting_inside),
                                      cmocka_unit_test(shardings_of_states)};
-  return cmocka_run_group_tests(tests, set_up, tear_down);
+  return cmocka_run_group_tests(tests, open_context, close_context);
 }

@@ -14,17 +14,9 @@
 #include "backends/backend.h"
 #include "backends/worker.h"
 #include "core/text.h"
+#include "tests/unit/modules.h"
 
-static hlo_ctx *ctx;
 static const backend *cpu;
-
-static hlo_module *parse(const char *text) {
-  hlo_module *m = NULL;
-  hs_status s = hlo_parse(ctx, text, strlen(text), NULL, &m);
-  if (!hs_ok(s)) { hs_buf b = {0}; hs_status_render(s, &b, false); print_error("%s\n", hs_buf_cstr(&b)); hs_buf_free(&b); }
-  assert_true(hs_ok(s));
-  return m;
-}
 
 static void explain(hs_status s) {
   if (hs_ok(s)) return;

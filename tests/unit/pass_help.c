@@ -6,22 +6,15 @@
 #include <cmocka.h>
 
 #include "core/eval.h"
-#include "core/text.h"
-#include "passes/pass.h"
+#include "tests/unit/modules.h"
 
 #include <glob.h>
 #include <stdio.h>
 
-static hlo_ctx *ctx;
-
-static void good(hs_status s, const char *pass) {
-  if (!hs_ok(s)) fail_msg("%s: %s%s%s", pass, s.err->message, s.err->next ? ": " : "", s.err->next ? s.err->next->message : "");
-}
-
-static hlo_module *parse(const char *pass, const char *text) {
+static hlo_module *parse_sample(const char *pass, const char *text) {
   hlo_module *m = NULL;
-  good(hlo_parse(ctx, text, strlen(text), NULL, &m), pass);
-  good(hlo_verify(m, NULL), pass);
+  expect_good(hlo_parse(ctx, text, strlen(text), NULL, &m), pass);
+  expect_good(hlo_verify(m, NULL), pass);
   return m;
 }
 
@@ -42,18 +35,18 @@ static bool run(hlo_module *m, const pass_info *p, pass_option_asked asked) {
   o.verify_all = true;
   o.asked = asked;
   pass_result r;
-  good(pass_run(m, p, NULL, &o, &r), p->name);
-  good(hlo_verify(m, NULL), p->name);
+  expect_good(pass_run(m, p, NULL, &o, &r), p->name);
+  expect_good(hlo_verify(m, NULL), p->name);
   return r.changed;
 }
 
 static void same_value(const char *pass, const hlo_module *before, const hlo_module *after, u64 seed) {
   hlo_literal **args, *x, *y;
   u32 n;
-  good(hlo_inputs_random(ctx, before, seed, &args, &n), pass);
-  good(hlo_eval_module(before, n, args, NULL, &x), pass);
-  good(hlo_eval_module(after, n, args, NULL, &y), pass);
-  good(hlo_compare(x, y, (hlo_tolerance){1e-6, 1e-5}), pass);
+  expect_good(hlo_inputs_random(ctx, before, seed, &args, &n), pass);
+  expect_good(hlo_eval_module(before, n, args, NULL, &x), pass);
+  expect_good(hlo_eval_module(after, n, args, NULL, &y), pass);
+  expect_good(hlo_compare(x, y, (hlo_tolerance){1e-6, 1e-5}), pass);
   hlo_literal_unref(x);
   hlo_literal_unref(y);
   hlo_inputs_free(args, n);
@@ -64,7 +57,7 @@ static void samples(void **state) {
   (void)state;
   for (u32 k = 0; k < pass_count; k++) {
     const pass_info *p = &pass_table[k];
-    hlo_module *before = parse(p->name, pass_help_table[k].sample), *after = hlo_module_clone(before, before->name);
+    hlo_module *before = parse_sample(p->name, pass_help_table[k].sample), *after = hlo_module_clone(before, before->name);
     if (!run(after, p, (pass_option_asked){0})) fail_msg("%s leaves its sample as it is", p->name);
     for (u64 seed = 1; seed <= 3; seed++) same_value(p->name, before, after, seed);
     if (!pass_help_table[k].again && run(after, p, (pass_option_asked){0})) fail_msg("%s changes its own result", p->name);
@@ -78,9 +71,9 @@ static void sample_texts(void **state) {
   (void)state;
   for (u32 k = 0; k < pass_count; k++) {
     hs_buf before = {0}, after = {0};
-    good(pass_help_sample(&pass_table[k], &before, &after), pass_table[k].name);
+    expect_good(pass_help_sample(&pass_table[k], &before, &after), pass_table[k].name);
     if (strcmp(hs_buf_cstr(&before), hs_buf_cstr(&after)) == 0) fail_msg("%s: before and after read alike", pass_table[k].name);
-    hlo_module *a = parse(pass_table[k].name, before.p), *b = parse(pass_table[k].name, after.p);
+    hlo_module *a = parse_sample(pass_table[k].name, before.p), *b = parse_sample(pass_table[k].name, after.p);
     same_value(pass_table[k].name, a, b, 1);
     hlo_module_free(a);
     hlo_module_free(b);
@@ -123,7 +116,7 @@ static void options(void **state) {
       add(&said, hs_format("%s=%s", v[j].name, v[j].choices ? v[j].choices : v[j].absent));
     }
     assert_int_equal(said.n, n);
-    hlo_module *m = parse(pass_table[k].name, pass_help_table[k].sample);
+    hlo_module *m = parse_sample(pass_table[k].name, pass_help_table[k].sample);
     run(m, &pass_table[k], (pass_option_asked){record, &asked});
     for (u32 j = 0; j < said.n; j++)
       if (!has(&asked, said.v[j])) fail_msg("%s does not ask for %s", pass_table[k].name, said.v[j]);
@@ -147,11 +140,11 @@ static void option_values(void **state) {
       const char *value = strcmp(v[j].absent, "true") == 0 ? "false" : strcmp(v[j].absent, "false") == 0 ? "true" : "3";
       if (v[j].choices) value = strrchr(v[j].choices, '|') + 1;
       struct pass_option option = {v[j].name, value};
-      hlo_module *before = parse(pass_table[k].name, pass_help_table[k].sample), *after = hlo_module_clone(before, before->name);
+      hlo_module *before = parse_sample(pass_table[k].name, pass_help_table[k].sample), *after = hlo_module_clone(before, before->name);
       pass_run_options o = pass_run_default();
       o.verify_all = true;
       pass_result r;
-      good(pass_run(after, &pass_table[k], &(pass_options){1, &option}, &o, &r), v[j].name);
+      expect_good(pass_run(after, &pass_table[k], &(pass_options){1, &option}, &o, &r), v[j].name);
       same_value(v[j].name, before, after, 1);
       hlo_module_free(after);
       hlo_module_free(before);
@@ -206,18 +199,7 @@ static void options_of_sources(void **state) {
   drop(&named);
 }
 
-static int set_up(void **state) {
-  (void)state;
-  ctx = hlo_ctx_new();
-  return 0;
-}
-static int tear_down(void **state) {
-  (void)state;
-  hlo_ctx_free(ctx);
-  return 0;
-}
-
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(rows), cmocka_unit_test(samples), cmocka_unit_test(sample_texts), cmocka_unit_test(options), cmocka_unit_test(option_values), cmocka_unit_test(options_of_sources)};
-  return cmocka_run_group_tests(tests, set_up, tear_down);
+  return cmocka_run_group_tests(tests, open_context, close_context);
 }

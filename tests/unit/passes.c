@@ -11,30 +11,11 @@
 #include <cmocka.h>
 
 #include "core/eval.h"
-#include "core/text.h"
-#include "passes/pass.h"
+#include "tests/unit/modules.h"
 
 #include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
-
-static hlo_ctx *ctx;
-
-static hlo_module *parse(const char *text) {
-  hlo_module *m = NULL;
-  hs_status s = hlo_parse(ctx, text, strlen(text), NULL, &m);
-  if (!hs_ok(s)) print_error("%s\n", s.err->message);
-  assert_true(hs_ok(s));
-  return m;
-}
-
-static void run_ok(hlo_module *m, const char *text) {
-  pass_run_options o = pass_run_default();
-  o.verify_all = true;
-  hs_status s = pipeline_run(m, text, &o, NULL);
-  if (!hs_ok(s)) print_error("%s: %s%s%s\n", text, s.err->message, s.err->next ? ": " : "", s.err->next ? s.err->next->message : "");
-  assert_true(hs_ok(s));
-}
 
 static u32 count(const hlo_module *m, const char *opcode) {
   u32 n = 0;
@@ -87,7 +68,7 @@ static void one_file(const char *path) {
     if (strcmp(key, "run") == 0) {
       snprintf(run, sizeof run, "%s", rest);
       u64 hash = hlo_text_hash(m);
-      run_ok(m, run);
+      run_verified(m, run);
       if (hash == hlo_text_hash(m)) print_error("%s: unchanged\n", path);
       assert_true(hash != hlo_text_hash(m));
       same_value(before, m);
@@ -282,9 +263,9 @@ static void dead_collectives(void **state) {
       "  ROOT r = f32[3] negate(a)\n"
       "}\n";
   hlo_module *m = parse(text);
-  run_ok(m, "dce");
+  run_verified(m, "dce");
   assert_int_equal(count(m, "all-reduce"), 2);
-  run_ok(m, "dce{remove_cross_partition_collective_ops=true}");
+  run_verified(m, "dce{remove_cross_partition_collective_ops=true}");
   assert_int_equal(count(m, "all-reduce"), 0);
   assert_int_equal(count(m, "while"), 0);
   hlo_module_free(m);
@@ -304,7 +285,7 @@ static void dead_marked(void **state) {
       "  ROOT r = f32[3] negate(a)\n"
       "}\n";
   hlo_module *m = parse(text);
-  run_ok(m, "dce");
+  run_verified(m, "dce");
   assert_int_equal(count(m, "sine"), 1);
   assert_int_equal(count(m, "custom-call"), 1);
   assert_int_equal(count(m, "cosine"), 0);
@@ -325,9 +306,9 @@ static void left_alone(void **state) {
       "  w = (s32[], f32[3], f32[3]) while(t), condition=cond, body=body\n  x = f32[3] get-tuple-element(w), index=1\n  n = s32[] constant(2)\n"
       "  cut = f32[3] set-dimension-size(x, n), dimensions={0}\n  ROOT size = s32[] get-dimension-size(cut), dimensions={0}\n}\n";
   hlo_module *m = parse(text);
-  run_ok(m, "simplify-while-loops");
+  run_verified(m, "simplify-while-loops");
   assert_int_equal(count(m, "negate"), 0);
-  run_ok(m, "constant_folding");
+  run_verified(m, "constant_folding");
   assert_int_equal(count(m, "get-dimension-size"), 1);
   hlo_module_free(m);
 }
@@ -446,17 +427,6 @@ static void memory(void **state) {
   hlo_module_free(m);
 }
 
-static int set_up(void **state) {
-  (void)state;
-  ctx = hlo_ctx_new();
-  return 0;
-}
-static int tear_down(void **state) {
-  (void)state;
-  hlo_ctx_free(ctx);
-  return 0;
-}
-
 // A reshape that a broadcast no longer reads is remembered in the module's recovery table, once, and the table can be read back.
 static void recovery_table(void **state) {
   (void)state;
@@ -465,7 +435,7 @@ static void recovery_table(void **state) {
                         "  x = f32[3,1,5] broadcast(r), dimensions={1,2}\n  y = f32[3,5,1] broadcast(s), dimensions={1,2}\n"
                         "  z = f32[2,1,5] broadcast(r), dimensions={1,2}\n"
                         "  ROOT o = (f32[3,1,5], f32[3,5,1], f32[2,1,5]) tuple(x, y, z)\n}\n");
-  run_ok(m, "algsimp");
+  run_verified(m, "algsimp");
   assert_int_equal(count(m, "reshape"), 0);
   const hlo_attr *table = hlo_attrs_find(m->attrs, HLO_ATTR_ORIGIN_RECOVERY_TABLE);
   assert_non_null(table);
@@ -515,7 +485,7 @@ static void buffers_keep_their_layout(void **state) {
       "  v = f32[2,8] custom-call(b1), custom_call_target=\"Unpin\", output_to_operand_aliasing={{}: (0, {})}\n"
       "  ROOT t = (f32[2,8], f32[2,8]) tuple(v, x)\n"
       "}\n");
-  run_ok(m, "layout-assignment");
+  run_verified(m, "layout-assignment");
   static const char *const chain[] = {"b0", "b1", "v"};
   for (u32 k = 0; k < 3; k++) assert_int_equal(layout_of(m, chain[k], 0)->minor_to_major[0], 0);
   assert_int_equal(layout_of(m, "x", 0)->minor_to_major[0], 1);
@@ -534,9 +504,9 @@ static void pins_are_copied(void **state) {
       "  v = f32[2,8] custom-call(b), custom_call_target=\"Unpin\", output_to_operand_aliasing={{}: (0, {})}\n"
       "  ROOT t = (f32[2,8], f32[2,8]) tuple(v, x)\n"
       "}\n");
-  run_ok(m, "layout-assignment{cpu=false}");
+  run_verified(m, "layout-assignment{cpu=false}");
   assert_int_equal(count(m, "copy"), 1);
-  run_ok(m, "layout-assignment{cpu=false}");   // a copy that only the pin reads serves
+  run_verified(m, "layout-assignment{cpu=false}");   // a copy that only the pin reads serves
   assert_int_equal(count(m, "copy"), 1);
   hlo_module_free(m);
 }
@@ -551,7 +521,7 @@ static void nested_results(void **state) {
       "  t = (f32[2,3]) tuple(x)\n"
       "  ROOT both = ((f32[2,3]), (f32[2,3])) tuple(t, t)\n"
       "}\n");
-  run_ok(m, "layout-assignment, algsimp{layout_sensitive=true}, dce");
+  run_verified(m, "layout-assignment, algsimp{layout_sensitive=true}, dce");
   assert_int_equal(count(m, "copy"), 1);
   assert_int_equal(count(m, "get-tuple-element"), 0);
   assert_int_equal(hlo_shape_leaf(m->entry->root->shape, 0)->layout->minor_to_major[0], 1);
@@ -572,7 +542,7 @@ static void partly_fixed_entry(void **state) {
       "}\n";
   hlo_module *m = NULL;
   assert_true(hs_ok(hlo_parse(ctx, text, strlen(text), &(hlo_parse_options){.keep_missing_layouts = true}, &m)));
-  run_ok(m, "layout-assignment{cpu=false}");
+  run_verified(m, "layout-assignment{cpu=false}");
   for (u32 k = 0; k < 2; k++) {
     assert_int_equal(layout_of(m, "p", k)->minor_to_major[0], 0);
     assert_int_equal(layout_of(m, "p", k)->memory_space, k == 0 ? 5 : 0);
@@ -589,5 +559,5 @@ int main(void) {
                                      cmocka_unit_test(names), cmocka_unit_test(pipelines), cmocka_unit_test(pipeline_options), cmocka_unit_test(dead_collectives),
                                      cmocka_unit_test(dead_marked), cmocka_unit_test(left_alone), cmocka_unit_test(own_pipelines), cmocka_unit_test(steps_as_it_runs), cmocka_unit_test(costs), cmocka_unit_test(memory), cmocka_unit_test(recovery_table),
                                      cmocka_unit_test(buffers_keep_their_layout), cmocka_unit_test(pins_are_copied), cmocka_unit_test(nested_results), cmocka_unit_test(partly_fixed_entry)};
-  return cmocka_run_group_tests(tests, set_up, tear_down);
+  return cmocka_run_group_tests(tests, open_context, close_context);
 }

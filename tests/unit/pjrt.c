@@ -20,10 +20,9 @@
 #include "core/text.h"
 #include "core/verify.h"
 #include "profiler/gpu.h"
+#include "tests/unit/modules.h"
 
 static char folder[64];
-static hlo_ctx *ctx;
-
 static hs_buf read_file(const char *path) {
   hs_buf b = {0};
   FILE *f = fopen(path, "rb");
@@ -52,13 +51,6 @@ static const char *fake(const char *mode) {
   hs_buf_free(&b);
   hs_free(from);
   return path;
-}
-
-static hlo_module *parse(const char *text) {
-  hlo_module *m;
-  hs_status s = hlo_parse(ctx, text, strlen(text), NULL, &m);
-  assert_true(hs_ok(s));
-  return m;
 }
 
 static const char add_one[] = "HloModule add_one\n"
