@@ -127,8 +127,11 @@ static bool alias_leaves(plan *p, const hlo_instr *i, u32 *out, u32 n) {
   return false;
 }
 
+// Runs its called computations within this module's memory.
+static bool runs(const hlo_instr *i) { return i->opcode == HLO_WHILE || i->opcode == HLO_CALL || i->opcode == HLO_CONDITIONAL || i->opcode == HLO_ASYNC_START; }
+
 static i64 callee_peak(const plan *p, const hlo_instr *i) {
-  if (i->opcode != HLO_WHILE && i->opcode != HLO_CALL && i->opcode != HLO_CONDITIONAL && i->opcode != HLO_ASYNC_START) return 0;
+  if (!runs(i)) return 0;
   hlo_computation *v[64];
   u32 n = HS_MIN(hlo_called(i, v, 64), 64u);
   i64 most = 0;
@@ -219,6 +222,20 @@ static i64 alias_bytes(const hlo_module *m) {
   return sum;
 }
 
+// The peaks of computations that others run, callees first.
+static void plan_callees(plan *p) {
+  const hlo_module *m = p->m;
+  if (!(m->nops[HLO_WHILE] | m->nops[HLO_CALL] | m->nops[HLO_CONDITIONAL] | m->nops[HLO_ASYNC_START])) return;
+  hlo_call_list calls = hlo_find_calls(m, &p->arena);
+  bool *needed = HS_NEW_ARRAY(&p->arena, bool, m->next_comp_id + 1);
+  for (u32 k = 0; k < calls.n; k++)
+    for (u32 j = 0; runs(calls.v[k]) && j < calls.callees[k].n; j++) needed[calls.callees[k].v[j]->id] = true;
+  u32 n;
+  hlo_computation **comps = hlo_order_comps(m, &calls, true, &p->arena, &n);
+  for (u32 k = 0; k < n; k++)
+    if (needed[comps[k]->id] && comps[k] != m->entry) p->comp_peak[comps[k]->id] = run_schedule(p, comps[k]).peak;
+}
+
 hs_status hlo_memory_estimate(const hlo_module *m, bool naive, hlo_memory *out) { return hlo_memory_of_orders(m, NULL, naive, out); }
 
 hs_status hlo_memory_of_orders(const hlo_module *m, hlo_instr **const *orders, bool naive, hlo_memory *out) {
@@ -227,18 +244,7 @@ hs_status hlo_memory_of_orders(const hlo_module *m, hlo_instr **const *orders, b
   p.comp_peak = HS_NEW_ARRAY(&p.arena, i64, m->next_comp_id + 1);
   p.leaves = HS_NEW_ARRAY(&p.arena, u32 *, m->next_instr_id + 1);
   p.position = HS_NEW_ARRAY(&p.arena, u32, m->next_instr_id + 1);
-  u32 n;
-  hlo_computation **comps = hlo_comp_callees_first(m, &p.arena, &n);
-  bool *needed = HS_NEW_ARRAY(&p.arena, bool, m->next_comp_id + 1);
-  hlo_for_each_comp(c, m) hlo_for_each_instr(i, c) {
-    if (i->opcode != HLO_WHILE && i->opcode != HLO_CALL && i->opcode != HLO_CONDITIONAL && i->opcode != HLO_ASYNC_START) continue;
-    hlo_computation *v[64];
-    for (u32 k = 0, nv = HS_MIN(hlo_called(i, v, 64), 64u); k < nv; k++) needed[v[k]->id] = true;
-  }
-  for (u32 k = 0; k < n; k++) {
-    if (!needed[comps[k]->id] || comps[k] == m->entry) continue;
-    p.comp_peak[comps[k]->id] = run_schedule(&p, comps[k]).peak;
-  }
+  plan_callees(&p);
   walk w = run_schedule(&p, m->entry);
   out->temp_bytes = w.peak;
   out->peak_at = w.peak_at;
