@@ -148,10 +148,10 @@ static inline void drv_run(u32 n, u32 jobs, double timeout_s, drv_case *run, drv
   hs_free(text);
 }
 
-// "-j N" and "--name VALUE" options; what is left are the operands.
+// "-j N" and "--name VALUE" options; what is left are the operands, which move to the front of argv.
 typedef struct drv_args { u32 jobs, n; char **v; const char *key[16], *value[16]; u32 nopts; } drv_args;
 static inline bool drv_parse(int argc, char **argv, const char *const *options, drv_args *a) {
-  *a = (drv_args){.jobs = 2, .v = hs_calloc((size_t)argc, sizeof *a->v)};
+  *a = (drv_args){.jobs = 2, .v = argv};
   for (int i = 1; i < argc; i++) {
     if (strncmp(argv[i], "-j", 2) == 0) {
       const char *v = argv[i][2] ? argv[i] + 2 : i + 1 < argc ? argv[++i] : "1";

@@ -284,7 +284,7 @@ static int run_case(const run *r, u32 k, hlo_module *m, const steps *s, hs_buf *
   each_part(&c, field(r, k, "pattern"), m_check, "pattern");
   each_part(&c, field(r, k, "asserts"), m_check_statement, "assertion");
   check_files(r, k, &c);
-  hs_arena_free(&env.a);
+  m_env_close(&env);
   return c.verdict;
 }
 

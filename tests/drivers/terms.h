@@ -39,7 +39,14 @@ typedef struct m_env {
   hlo_computation *named;              // the last one that the case has asked for by name
   struct { const hlo_shape *shape; const hlo_layout *layout; } shapes[8];   // Shape(X) variables whose layout the test sets
   u32 nshapes;
+  HS_VEC(hlo_literal *) made;          // literals that terms computed
 } m_env;
+
+static inline void m_env_close(m_env *v) {
+  for (size_t k = 0; k < v->made.n; k++) hlo_literal_unref(v->made.v[k]);
+  hs_vec_free(&v->made);
+  hs_arena_free(&v->a);
+}
 
 static inline m_value m_eval(m_env *v, const m_expr *e);
 typedef enum { M_NO, M_YES, M_UNKNOWN } m_answer;
@@ -50,6 +57,10 @@ static inline m_answer m_satisfies(m_env *v, m_value x, const m_expr *p);       
 
 // ---- making values ------------------------------------------------------------------------------------------------------
 static inline m_value m_unknown(void) { return (m_value){0}; }
+static inline m_value m_made(m_env *v, hlo_literal *take) {
+  hs_vec_push(&v->made, take);
+  return (m_value){.kind = V_LITERAL, .p = take};
+}
 static inline m_value m_number(double x) { return (m_value){.kind = V_NUMBER, .number = x}; }
 static inline m_value m_text(const char *s) { return (m_value){.kind = V_STRING, .s = s ? s : ""}; }
 static inline m_value m_str(m_env *v, hs_str s) { return m_text(hs_arena_strndup(&v->a, s.n ? s.p : "", s.n)); }

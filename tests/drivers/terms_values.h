@@ -112,8 +112,9 @@ FUNCTION(literal) {   // LiteralUtil::CreateR2<float>({{1, 2}})
   m_value r = m_unknown();
   if (hs_ok(s) && (i64)all.n == l->shape->elements) {
     for (size_t k = 0; k < all.n; k++) hlo_literal_set_f64(l, (i64)k, all.v[k]);
-    r = (m_value){.kind = V_LITERAL, .p = l};
+    r = m_made(v, l);
   } else {
+    hlo_literal_unref(l);
     hs_status_drop(s);
   }
   hs_vec_free(&all);
@@ -124,7 +125,7 @@ FUNCTION(execute) {   // without arguments only
   hlo_literal *out = NULL;
   if (args.kind != V_LIST || args.n) return m_unknown();
   hs_status s = hlo_eval_module(v->m, 0, NULL, NULL, &out);
-  return hs_ok(s) ? (m_value){.kind = V_LITERAL, .p = out} : (hs_status_drop(s), m_unknown());
+  return hs_ok(s) ? m_made(v, out) : (hs_status_drop(s), m_unknown());
 }
 FUNCTION(near) {   // Near(a, b, ErrorSpec{...}), Equal(a, b)
   m_value a = m_arg_value(v, e, 0), b = m_arg_value(v, e, 1);
@@ -215,7 +216,7 @@ FUNCTION(layouts_equal) {   // LayoutsInShapesEqual(s, t)
 }
 FUNCTION(literal_of_type) {   // LiteralUtil::Zero(F32), One(F32)
   if (!e->n || m_dtype(e->args[0]) == HLO_DT_INVALID) return m_unknown();
-  return (m_value){.kind = V_LITERAL, .p = hlo_literal_scalar_f64(v->m->ctx, m_dtype(e->args[0]), strcmp(m_tail(e->name), "One") == 0)};
+  return m_made(v, hlo_literal_scalar_f64(v->m->ctx, m_dtype(e->args[0]), strcmp(m_tail(e->name), "One") == 0));
 }
 FUNCTION(sharding) {   // ParseSharding("..."), HloSharding::Replicate()
   static const struct { const char *name, *text; } plain[] = {{"Replicate", "{replicated}"}, {"Manual", "{manual}"}, {"Unknown", "{unknown}"}};
@@ -235,7 +236,7 @@ static inline m_value m_fake_argument(m_env *v, const m_expr *e, u32 place) {
   hlo_literal *l = NULL;
   if (s.kind != V_SHAPE) return m_unknown();
   hs_status st = hlo_input_by_words(s.p, "random(-0.1,0.2)", place, &l);
-  return hs_ok(st) ? (m_value){.kind = V_LITERAL, .p = l} : (hs_status_drop(st), m_unknown());
+  return hs_ok(st) ? m_made(v, l) : (hs_status_drop(st), m_unknown());
 }
 static inline m_value m_evaluate(m_env *v, const hlo_module *m, const m_expr *args) {
   hlo_literal *in[HS_COUNT(args->args)], *out = NULL;
@@ -243,10 +244,10 @@ static inline m_value m_evaluate(m_env *v, const hlo_module *m, const m_expr *ar
   for (u32 k = 0; k < args->n; k++) {
     m_value x = m_fake_argument(v, args->args[k], k);
     if (x.kind != V_LITERAL || ((const hlo_literal *)x.p)->shape->logical != m->entry->params[k]->shape->logical) return m_unknown();
-    in[k] = hlo_literal_ref(x.p);
+    in[k] = (hlo_literal *)(uintptr_t)x.p;   // borrowed
   }
   hs_status s = hlo_eval_module(m, args->n, in, NULL, &out);
-  return hs_ok(s) ? (m_value){.kind = V_LITERAL, .p = out} : (hs_status_drop(s), m_unknown());
+  return hs_ok(s) ? m_made(v, out) : (hs_status_drop(s), m_unknown());
 }
 
 #endif

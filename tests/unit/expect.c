@@ -151,7 +151,7 @@ static void hold(const row *rows, size_t n, m_answer (*check)(m_env *, const cha
     m_env env = {.m = m, .before = before};
     m_answer got = check(&env, rows[k].text);
     if (got != rows[k].want) print_error("%s: %s\n", words[got], rows[k].text), wrong++;
-    hs_arena_free(&env.a);
+    m_env_close(&env);
     hlo_module_free(before);
     hlo_module_free(m);
   }
