@@ -40,11 +40,14 @@ typedef struct m_env {
   struct { const hlo_shape *shape; const hlo_layout *layout; } shapes[8];   // Shape(X) variables whose layout the test sets
   u32 nshapes;
   HS_VEC(hlo_literal *) made;          // literals that terms computed
+  HS_VEC(hlo_module *) read;           // modules that hold what was read from texts
 } m_env;
 
 static inline void m_env_close(m_env *v) {
   for (size_t k = 0; k < v->made.n; k++) hlo_literal_unref(v->made.v[k]);
+  for (size_t k = 0; k < v->read.n; k++) hlo_module_free(v->read.v[k]);
   hs_vec_free(&v->made);
+  hs_vec_free(&v->read);
   hs_arena_free(&v->a);
 }
 

@@ -258,6 +258,7 @@ static inline m_value m_sharding_of_text(m_env *v, const char *text) {
   hs_status s = hlo_parse(v->m->ctx, whole, strlen(whole), NULL, &m);
   hs_free(whole);
   if (!hs_ok(s)) return hs_status_drop(s), m_unknown();
+  hs_vec_push(&v->read, m);
   const hlo_sharding *sh = hlo_attr_ptr(m->entry->root, HLO_ATTR_SHARDING);
   return sh ? m_sharding_value(sh) : m_unknown();
 }
