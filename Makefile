@@ -35,7 +35,7 @@ LDFLAGS += $(if $(filter asan fuzz,$(VARIANT)),-fsanitize=address$(,)undefined) 
 
 .DEFAULT_GOAL := all
 .SECONDARY:
-.PHONY: all help deps doctor demo check check-passes check-gpu asan bench peers fuzz install dist clean lint config unit fuzzers benches bless
+.PHONY: all help deps doctor demo check check-passes check-gpu asan bench peers fuzz install dist clean lint config unit fuzzers benches
 
 -include $(B)/config.mk
 # Runtime kernels lean on the vectorizer and on fused multiply-add.
