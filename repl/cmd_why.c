@@ -51,16 +51,20 @@ static hs_status read_question(repl_cmd *c, question *q) {
     p += strspn(p, " ");
     size_t len = strcspn(p, " ?");
     const char *w = hs_arena_strndup(c->scratch, p, len);
-    bool known = len == 0;
-    for (size_t k = 0; q->n > 0 && k < HS_COUNT(filler); k++) known |= strcmp(filler[k], w) == 0;
-    for (size_t k = 0; q->n > 0 && k < HS_COUNT(topics); k++)
+    bool known = len == 0, subject = q->n > 0 || !id_in_history(c, w, &q->ids[0], &q->names[0]);   // else it is the subject, whatever the word
+    for (size_t k = 0; subject && k < HS_COUNT(filler); k++) known |= strcmp(filler[k], w) == 0;
+    for (size_t k = 0; subject && k < HS_COUNT(topics); k++)
       if (strcmp(topics[k].word, w) == 0) q->topic = &topics[k], known = true;
     if (!known && id_in_history(c, w, &q->ids[q->n], &q->names[q->n])) q->n++;
     else if (!known && q->n && !q->topic) return hs_with_note(repl_no_object(c->m, w), "why X not fused [with Y], not folded, not aliased, this layout: what else is no question it knows");
     else if (!known) return repl_no_object(c->m, w);
     p += len + (p[len] == '?');
   }
-  q->only_not = strstr(c->args.raw, " not") != NULL;
+  q->only_not = strncmp(c->args.raw, "not", 3) == 0 || strstr(c->args.raw, " not") != NULL;
+  if (!q->n && q->topic && id_in_history(c, c->m->entry->root->name, &q->ids[0], &q->names[0])) {
+    q->n = 1;
+    repl_note(c->out, "of the program's root, %s", q->names[0]);
+  }
   // An instruction that passes replaced lives on in those that stem from it.
   q->heirs = q->n == 1 ? heirs_of(c, q->ids[0]) : NULL;
   return q->n ? HS_GOOD : repl_usage_error(c, "which instruction?");
