@@ -48,6 +48,16 @@ static void invert(const hlo_literal *l, i64 k, hlo_literal *to) {
 }
 
 // A / C = A * (1/C) for constants of real and complex numbers, scalar or array
+static bool powers_of_two(const hlo_literal *l) {
+  for (i64 k = 0; k < l->shape->elements; k++) {
+    int e;
+    if (fabs(frexp(hlo_literal_f64(l, k), &e)) != 0.5) return false;
+  }
+  return true;
+}
+
+// In a type of few digits the reciprocal must be exact: XLA takes a rounded one too, and what is quantized after it, say, comes out
+// as the neighbour in every fourth element.
 ALG_RULE(div_constant) {
   hlo_instr *c = Y->opcode == HLO_BROADCAST ? hlo_operand(Y, 0) : Y;
   hlo_dtype t = i->shape->dtype;
@@ -55,6 +65,7 @@ ALG_RULE(div_constant) {
   if (t != HLO_F16 && t != HLO_BF16 && t != HLO_F32 && t != HLO_F64 && !alg_is_complex(i)) return NULL;
   const hlo_literal *l = hlo_constant_value(c);
   if (!l || l->elided || c->shape->elements == 0) return NULL;
+  if ((t == HLO_F16 || t == HLO_BF16) && !powers_of_two(l)) return NULL;
   hlo_literal *inv;
   hs_status s = hlo_literal_new(l->shape, &inv);
   if (!hs_ok(s)) {
@@ -123,6 +134,7 @@ static hlo_instr *times_reciprocal(alg *a, hlo_instr *i, bool reciprocal_first) 
 ALG_RULE(div_broadcast) {
   if (!a->on_cpu || !a->sink_broadcast || Y->opcode != HLO_BROADCAST || alg_is_int(i) || alg_is_pred(i)) return NULL;
   const hlo_instr *b = hlo_operand(Y, 0);
+  if (alg_is_float(i) && hlo_dtype_bits(i->shape->dtype) < 32) return NULL;   // as for constants: two roundings in few digits show
   if (b->shape->rank != 0 && b->opcode == HLO_REDUCE) return NULL;        // a division more, which nothing takes in
   if ((alg_is_complex(i) && !a->fast_math) || b->nuses != 1 || b->shape->dtype != i->shape->dtype) return NULL;   // of complex numbers an infinity would be lost
   return times_reciprocal(a, i, false);
