@@ -483,24 +483,35 @@ static void spot(cp_flow *f, const hlo_instr *i) {
   if (f->spot[i->id] == CP_NONE && f->nspots[c] < SPOTS_MOST) f->spot[i->id] = f->nspots[c]++;
 }
 
-// Rows of bits, 64 columns at a time over the whole computation.
+// Rows of bits, 64 columns at a time over the whole computation. Who comes before whom is written down first: each column
+// goes over it again.
 static void fill_rows(cp_flow *f, const hlo_computation *c) {
-  u32 n = f->nspots[c->id], words = f->words[c->id] = (n + 63) / 64;
+  u32 n = f->nspots[c->id], words = f->words[c->id] = (n + 63) / 64, edges = 0, total = c->ninstrs;
+  if (!n) return;
   hlo_instr **v = f->order[c->id];
-  u64 *rows = f->before[c->id] = hs_calloc((size_t)n * words + 1, sizeof *rows), *now = hs_calloc(c->ninstrs + 1, sizeof *now);
-  hlo_numbers at = hlo_number_instrs(c, c->ninstrs, v, f->a);
+  hlo_numbers at = hlo_number_instrs(c, total, v, f->a);
+  for (u32 k = 0; k < total; k++) edges += v[k]->noperands + (v[k]->ctrl_preds ? v[k]->ctrl_preds->n : 0);
+  u32 *before = hs_alloc((edges + 1) * sizeof *before), *end = hs_alloc((total + 1) * sizeof *end), *spots = hs_alloc((total + 1) * sizeof *spots);
+  edges = 0;
+  for (u32 k = 0; k < total; k++) {
+    const hlo_instr *i = v[k];
+    for (u32 o = 0; o < i->noperands; o++) before[edges++] = hlo_number_of(&at, hlo_operand(i, o));
+    for (u32 o = 0; i->ctrl_preds && o < i->ctrl_preds->n; o++) before[edges++] = hlo_number_of(&at, i->ctrl_preds->v[o]);
+    end[k] = edges;
+    spots[k] = f->spot[i->id];
+  }
+  u64 *rows = f->before[c->id] = hs_calloc((size_t)n * words, sizeof *rows), *now = hs_calloc(total, sizeof *now);
   for (u32 w = 0; w < words; w++)
-    for (u32 k = 0; k < c->ninstrs; k++) {
-      const hlo_instr *i = v[k];
+    for (u32 k = 0, e = 0; k < total; k++) {
       u64 bits = 0;
-      for (u32 o = 0; o < i->noperands; o++) bits |= now[hlo_number_of(&at, hlo_operand(i, o))];
-      for (u32 o = 0; i->ctrl_preds && o < i->ctrl_preds->n; o++) bits |= now[hlo_number_of(&at, i->ctrl_preds->v[o])];
-      u32 me = f->spot[i->id];
-      if (me != CP_NONE) rows[(size_t)me * words + w] = bits;
-      if (me != CP_NONE && me / 64 == w) bits |= 1ull << (me % 64);
-      now[k] = bits;
+      for (; e < end[k]; e++) bits |= now[before[e]];
+      if (spots[k] != CP_NONE) rows[(size_t)spots[k] * words + w] = bits;
+      now[k] = bits | (spots[k] != CP_NONE && spots[k] / 64 == w ? 1ull << (spots[k] % 64) : 0);
     }
   hs_free(now);
+  hs_free(before);
+  hs_free(end);
+  hs_free(spots);
 }
 
 void cp_find_order(cp_flow *f) {
