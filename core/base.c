@@ -1,7 +1,7 @@
 // base.c — allocation, arenas, text buffers, clock. An arena is a list of blocks that only grows; block sizes double
-// up to a huge page, so that a small module costs little; who knows better says so (hs_arena_expect). Blocks of a huge page are
-// kept for the next arena that wants one: every pass has a scratch arena, and memory fresh from the kernel costs more to
-// clear than most passes take.
+// up to a huge page or an eighth of the whole, so that a small module costs little and a large one few calls; who knows
+// better says so (hs_arena_expect). Arenas that say `reuse` hand their large blocks on to each other: every pass has a scratch
+// arena, and memory fresh from the kernel costs more to clear than most passes take.
 #include "core/base.h"
 
 #include <pthread.h>
@@ -115,10 +115,10 @@ static bool keep(struct hs_arena_block *b) {
 }
 
 // Large blocks come from the kernel: a page fault per 4 KiB would cost as much as reading the text that fills them.
-static struct hs_arena_block *new_block(size_t cap) {
+static struct hs_arena_block *new_block(size_t cap, bool reuse) {
   struct hs_arena_block *b = NULL;
   if (cap >= HUGE_PAGE / 2) {
-    if ((b = take_kept(cap))) return b;
+    if (reuse && (b = take_kept(cap))) return b;
     size_t all = (cap + sizeof *b + HUGE_PAGE - 1) & ~(size_t)(HUGE_PAGE - 1);
     void *p = mmap(NULL, all, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (p != MAP_FAILED) {
@@ -138,24 +138,25 @@ static struct hs_arena_block *new_block(size_t cap) {
 static void use_block(hs_arena *a, struct hs_arena_block *b) {
   b->next = a->head;
   a->head = b;
+  a->given += b->cap;
   a->at = b->data;
   a->limit = b->data + (b->cap & ~(size_t)15);
 }
 
 void hs_arena_expect(hs_arena *a, size_t n) {
-  if ((size_t)(a->limit - a->at) < n) use_block(a, new_block(n));
+  if ((size_t)(a->limit - a->at) < n) use_block(a, new_block(n, a->reuse));
 }
 
 void *hs_arena_more_(hs_arena *a, size_t n) {
   struct hs_arena_block *b = a->head;
-  size_t most = HUGE_PAGE - sizeof *b, cap = b ? HS_MIN(b->cap * 2, most) : 4096;
+  size_t most = HS_MAX(HUGE_PAGE - sizeof *b, a->given / 8), cap = b ? HS_MIN(b->cap * 2, most) : 4096;
   if (b && n > cap / 2) {   // a block made for one large object must not hide the room left in the current one
-    struct hs_arena_block *own = new_block(n);
+    struct hs_arena_block *own = new_block(n, a->reuse);
     own->next = b->next;
     b->next = own;
     return own->data;
   }
-  use_block(a, new_block(HS_MAX(cap, n)));
+  use_block(a, new_block(HS_MAX(cap, n), a->reuse));
   a->at += n;
   return a->at - n;
 }
@@ -183,9 +184,9 @@ void hs_arena_free(hs_arena *a) {
   for (struct hs_arena_block *b = a->head, *next; b; b = next) {
     next = b->next;
     if (!b->mapped) hs_free(b);
-    else if (!keep(b)) munmap(b, b->cap + sizeof *b);
+    else if (!a->reuse || !keep(b)) munmap(b, b->cap + sizeof *b);
   }
-  *a = (hs_arena){0};
+  *a = (hs_arena){.reuse = a->reuse};
 }
 
 // ---- text buffer ------------------------------------------------------------------------------------------------
