@@ -87,7 +87,7 @@ struct hs_arena_block {
   struct hs_arena_block *next;
   size_t cap;
   bool mapped;                 // straight from the kernel, in huge pages where it has them
-  _Alignas(16) u8 data[];
+  _Alignas(128) u8 data[];
 };
 
 // Mapped blocks that nobody holds, at most KEPT_MOST bytes of them.
@@ -129,7 +129,8 @@ static struct hs_arena_block *new_block(size_t cap, bool reuse) {
       return b;
     }
   }
-  b = hs_alloc(sizeof *b + cap);
+  b = aligned_alloc(128, (sizeof *b + cap + 127) & ~(size_t)127);
+  if (!b) out_of_memory(cap);
   b->cap = cap;
   b->mapped = false;
   return b;

@@ -228,10 +228,10 @@ static double parameter_read(const costing *k, const hlo_instr *p, int depth) {
       continue;
     } else if (x->opcode == HLO_FUSION && depth < 32) {
       const hlo_computation *c = hlo_fusion_comp(x);
-      if (c && u->slot < c->nparams) sum += parameter_read(k, c->params[u->slot], depth + 1);
-    } else if (x->opcode == HLO_SLICE || (x->opcode == HLO_DYNAMIC_SLICE && u->slot == 0)) {
+      if (c && hlo_slot(u) < c->nparams) sum += parameter_read(k, c->params[hlo_slot(u)], depth + 1);
+    } else if (x->opcode == HLO_SLICE || (x->opcode == HLO_DYNAMIC_SLICE && hlo_slot(u) == 0)) {
       sum += shape_bytes(x->shape);
-    } else if (x->opcode == HLO_DYNAMIC_UPDATE_SLICE && u->slot == 0) {
+    } else if (x->opcode == HLO_DYNAMIC_UPDATE_SLICE && hlo_slot(u) == 0) {
       continue;
     } else if (x->opcode == HLO_BROADCAST || x->opcode == HLO_RESHAPE) {
       sum += shape_bytes(p->shape);

@@ -192,7 +192,7 @@ static void pair_neighbours(matcher *t) {
       u32 scanned = 0;
       hlo_for_each_use(v, y) {
         if (scanned++ > MAX_SCAN) break;
-        if (v->slot != u->slot || v->user->opcode != u->user->opcode || d->of_b[v->user->id]) continue;
+        if (hlo_slot(v) != hlo_slot(u) || v->user->opcode != u->user->opcode || d->of_b[v->user->id]) continue;
         pair(t, u->user, v->user);
         break;
       }

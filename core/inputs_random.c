@@ -73,7 +73,7 @@ static void collect_called(const hlo_computation *c, u32 slot, i64 element, wish
 // A use of an array; with element >= 0 the use of a tuple of which that element is meant.
 static void collect_use(const hlo_use *u, i64 element, wish *w) {
   const hlo_instr *i = u->user;
-  u32 k = u->slot;
+  u32 k = hlo_slot(u);
   switch (i->opcode) {
   case HLO_DYNAMIC_SLICE: if (k >= 1) want_slice_index(i, k, 1, w); break;
   case HLO_DYNAMIC_UPDATE_SLICE: if (k >= 2) want_slice_index(i, k, 2, w); break;

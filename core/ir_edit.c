@@ -29,6 +29,7 @@ void hlo_module_free(hlo_module *m) {
   hlo_log_free_(&m->journal->log);
   hs_free(m->journal);
   hlo_names_free_(m->names);
+  hs_arena_free(&m->instrs);
   hs_arena_free(&m->arena);
   hs_free(m);
 }
@@ -78,13 +79,13 @@ void hlo_set_execution_thread(hlo_computation *c, hs_str s) {
 
 static hlo_use *make_uses(hlo_module *m, hlo_instr *user, u32 n, hlo_instr *const *defs) {
   hlo_use *u = HS_NEW_ARRAY(&m->arena, hlo_use, n);
-  for (u32 k = 0; k < n; k++) u[k] = (hlo_use){.def = defs[k], .user = user, .slot = k};
+  for (u32 k = 0; k < n; k++) u[k] = (hlo_use){.def = defs[k], .user = user};
   return u;
 }
 
 static hlo_instr *add(hlo_computation *c, hlo_instr *before, hlo_opcode op, const hlo_shape *shape, u32 n, hlo_instr *const *operands, const char *name) {
   hlo_module *m = c->module;
-  hlo_instr *i = HS_NEW(&m->arena, hlo_instr);
+  hlo_instr *i = HS_NEW(&m->instrs, hlo_instr);
   i->id = m->next_instr_id++;
   i->opcode = op;
   i->shape = shape;
@@ -146,13 +147,14 @@ hlo_instr *hlo_load_instr_(hlo_computation *c, hlo_opcode op, const hlo_shape *s
                            bool source) {
   hlo_module *m = c->module;
   size_t uses = n * sizeof(hlo_use), set = nattrs ? sizeof(hlo_attrs) + nattrs * sizeof *attrs : 0;
-  hlo_instr *i = hs_arena_alloc(&m->arena, sizeof *i + uses + set);
+  hlo_instr *i = hs_arena_alloc(&m->instrs, sizeof *i);
+  u8 *more = uses + set ? hs_arena_alloc(&m->arena, uses + set) : NULL;
   *i = (hlo_instr){.id = m->next_instr_id++, .opcode = op, .noperands = n, .shape = shape, .parent = c};
   i->name = hlo_claim_name_(m, name, i, NULL)->text;
-  if (n) i->operands = (hlo_use *)(i + 1);
-  for (u32 k = 0; k < n; k++) i->operands[k] = (hlo_use){.def = operands[k], .user = i, .slot = k};
+  if (n) i->operands = (hlo_use *)(void *)more;
+  for (u32 k = 0; k < n; k++) i->operands[k] = (hlo_use){.def = operands[k], .user = i};
   if (nattrs) {
-    hlo_attrs *a = (hlo_attrs *)(void *)((char *)(i + 1) + uses);
+    hlo_attrs *a = (hlo_attrs *)(void *)(more + uses);
     a->n = nattrs;
     memcpy(a->v, attrs, nattrs * sizeof *attrs);
     for (u32 k = 0; k < nattrs; k++) hold_literal(m, &a->v[k]);

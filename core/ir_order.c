@@ -34,8 +34,10 @@ hlo_numbers hlo_number_instrs(const hlo_computation *c, u32 n, hlo_instr *const 
 
 // ---- instructions -----------------------------------------------------------------------------------------------------------
 
-// Marks of the post-order: 2 * (id + 1) is on the stack with its operands pushed, one more is placed.
-typedef struct marks { places p; u32 *v; } marks;
+// Marks of the post-order, in a table (2 * (id + 1) is on the stack with its operands pushed, one more is placed) or, without
+// one, in the instructions: `met` is on the stack, what is larger is placed.
+typedef struct marks { places p; u32 *v; u32 met; } marks;
+typedef enum mark { NEW, ON_STACK, PLACED } mark;
 
 static u32 *mark_of(const marks *m, const hlo_instr *i) {
   u32 at = place_of(&m->p, i->id), key = i->id + 1;
@@ -43,38 +45,56 @@ static u32 *mark_of(const marks *m, const hlo_instr *i) {
   return &m->v[at];
 }
 
-typedef HS_VEC(hlo_instr *) instr_stack;
-
-static void push_unmarked(const marks *m, instr_stack *stack, hlo_instr *i, const hlo_computation *c) {
-  if (i->parent == c && !*mark_of(m, i)) hs_vec_push(stack, i);
+static inline mark marked(const marks *m, const hlo_instr *i) {
+  u32 x = m->v ? *mark_of(m, i) : i->place;
+  if (m->v) return !x ? NEW : x & 1 ? PLACED : ON_STACK;
+  return x < m->met ? NEW : x == m->met ? ON_STACK : PLACED;
 }
 
-hlo_instr **hlo_post_order(const hlo_computation *c, hs_arena *a) {
-  marks m = {.p = places_for(c, c->ninstrs)};
-  m.v = hs_calloc((size_t)m.p.mask + 1, sizeof *m.v);
-  hlo_instr **order = HS_NEW_ARRAY(a, hlo_instr *, c->ninstrs + 1);
+static inline void set_mark(const marks *m, hlo_instr *i, mark to, u32 number) {
+  if (m->v) *mark_of(m, i) = (i->id + 1) * 2 + (to == PLACED);
+  else i->place = m->met + (to == PLACED) + number;
+}
+
+typedef HS_VEC(hlo_instr *) instr_stack;
+
+static inline void push_new(const marks *m, instr_stack *stack, hlo_instr *i, const hlo_computation *c) {
+  if (i->parent != c || marked(m, i) != NEW) return;
+  __builtin_prefetch(i->operands);
+  hs_vec_push(stack, i);
+}
+
+static inline hlo_instr **post_order(const hlo_computation *c, const marks *m, hs_arena *a) {
+  hlo_instr **order = hs_arena_alloc(a, (c->ninstrs + 1) * sizeof *order);
   u32 n = 0;
   instr_stack stack = {0};
   for (int sweep = 0; sweep < 2 && n < c->ninstrs; sweep++) {
     // The second sweep only finds instructions of a cyclic graph (invalid, but it must not be lost or loop).
     hlo_for_each_instr(top, c) {
-      if ((sweep == 0 && top->nuses) || *mark_of(&m, top)) continue;
+      if ((sweep == 0 && top->nuses) || marked(m, top) != NEW) continue;
       hs_vec_push(&stack, top);
       while (stack.n) {
         hlo_instr *i = stack.v[stack.n - 1];
-        u32 *mark = mark_of(&m, i), on_stack = (i->id + 1) * 2;
-        if (*mark) {
+        mark now = marked(m, i);
+        if (now != NEW) {
           stack.n--;
-          if (*mark == on_stack) *mark = on_stack + 1, order[n++] = i;
+          if (now == ON_STACK) set_mark(m, i, PLACED, n), order[n++] = i;
           continue;
         }
-        *mark = on_stack;
-        for (u32 k = i->noperands; k-- > 0;) push_unmarked(&m, &stack, i->operands[k].def, c);
-        for (u32 k = 0; i->ctrl_preds && k < i->ctrl_preds->n; k++) push_unmarked(&m, &stack, i->ctrl_preds->v[k], c);
+        set_mark(m, i, ON_STACK, 0);
+        for (u32 k = i->noperands; k-- > 0;) push_new(m, &stack, i->operands[k].def, c);
+        for (u32 k = 0; i->ctrl_preds && k < i->ctrl_preds->n; k++) push_new(m, &stack, i->ctrl_preds->v[k], c);
       }
     }
   }
   hs_vec_free(&stack);
+  return order;
+}
+
+hlo_instr **hlo_post_order(const hlo_computation *c, hs_arena *a) {
+  marks m = {.p = places_for(c, c->ninstrs)};
+  m.v = hs_calloc((size_t)m.p.mask + 1, sizeof *m.v);
+  hlo_instr **order = post_order(c, &m, a);
   hs_free(m.v);
   return order;
 }
@@ -104,6 +124,12 @@ static bool in_order(const hlo_computation *c) {
     i->place = n++;
   }
   return true;
+}
+
+hlo_instr **hlo_post_order_numbered(hlo_computation *c, u32 *first, hs_arena *a) {
+  marks m = {.met = take_places(c->module, c->ninstrs + 1)};
+  *first = m.met + 1;
+  return post_order(c, &m, a);
 }
 
 typedef struct order_frame { hlo_instr *i; u32 next; } order_frame;

@@ -92,7 +92,7 @@ static bool check_links(verifier *v, const hlo_computation *c) {
       if (!u->def || u->def->dead || u->def->parent != c) {
         verify_report(v, i, "Operand %u (%s) is in a different computation, or was removed", k, u->def ? u->def->name : "none");
         ok = false;
-      } else if (u->user != i || u->slot != k || (u->prev ? u->prev->next : u->def->first_use) != u ||
+      } else if (u->user != i || (u->prev ? u->prev->next : u->def->first_use) != u ||
                  (u->next ? u->next->prev : u->def->last_use) != u) {
         verify_report(v, i, "the use list of operand %u (%s) is broken", k, u->def->name);
         ok = false;

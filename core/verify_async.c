@@ -125,7 +125,7 @@ static bool reaches_done(const verifier *v, const hlo_instr *start) {
     const hlo_instr *i = hs_vec_pop(&todo);
     found = hlo_is_root(i) && i->parent != v->m->entry;
     hlo_for_each_use(u, i) {
-      if (u->user->opcode == HLO_ASYNC_UPDATE && u->slot == 0) hs_vec_push(&todo, u->user);
+      if (u->user->opcode == HLO_ASYNC_UPDATE && hlo_slot(u) == 0) hs_vec_push(&todo, u->user);
       else found = true;
     }
   }

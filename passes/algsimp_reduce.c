@@ -178,7 +178,7 @@ ALG_RULE(reduce_of_argmax) {
   if (!simple(i) || a->layout_sensitive || (op != HLO_MAXIMUM && op != HLO_MINIMUM) || !pass_alg_is_identity(op, Y)) return NULL;
   hlo_for_each_use(u, X) {
     hlo_instr *r = u->user;
-    if (r == i || u->slot != 0 || r->dead || !finds_place(r, op == HLO_MAXIMUM ? HLO_DIRECTION_GT : HLO_DIRECTION_LT) || !hlo_ints_equal(alg_dims(i), alg_dims(r))) continue;
+    if (r == i || hlo_slot(u) != 0 || r->dead || !finds_place(r, op == HLO_MAXIMUM ? HLO_DIRECTION_GT : HLO_DIRECTION_LT) || !hlo_ints_equal(alg_dims(i), alg_dims(r))) continue;
     hlo_instr *g = pass_alg_add(a, HLO_GET_TUPLE_ELEMENT, r->shape->elems[0], 1, &r);
     hlo_set_attr_int(g, HLO_ATTR_INDEX, 0);
     return g;

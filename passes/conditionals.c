@@ -315,7 +315,7 @@ static void wrap_parameter(hlo_computation *b, const hlo_shape *tuple, hs_arena 
   hlo_set_shape(p, tuple);
   hlo_instr *g = hlo_add_gte(p, 0);
   move_sharding(p, g);
-  for (u32 k = 0; k < n; k++) hlo_set_operand(uses[k]->user, uses[k]->slot, g);
+  for (u32 k = 0; k < n; k++) hlo_set_operand(uses[k]->user, hlo_slot(uses[k]), g);
   if (root) hlo_set_root(b, g);
 }
 
@@ -347,7 +347,7 @@ static void canonicalize(pass_ctx *c, hlo_instr *i, u32 *counts) {
   hlo_set_shape(i, hlo_shape_tuple(c->m->ctx, 1, &old));
   hlo_instr *g = hlo_add_gte(i, 0);
   move_sharding(i, g);
-  for (u32 k = 0; k < nu; k++) hlo_set_operand(uses[k]->user, uses[k]->slot, g);
+  for (u32 k = 0; k < nu; k++) hlo_set_operand(uses[k]->user, hlo_slot(uses[k]), g);
   if (hlo_is_root(i)) hlo_set_root(i->parent, g);
 }
 

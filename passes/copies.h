@@ -9,8 +9,11 @@
 #include "passes/util.h"
 
 #define CP_NONE 0xffffffffu
+enum { CP_WORK_MOST = 40000000 };   // comparisons in one module; the copies after that stay
 typedef struct cp_use { hlo_instr *user; u32 operand, leaf, next; } cp_use;
 typedef struct cp_root { const hlo_computation *comp; u32 next; } cp_root;
+typedef struct cp_span { u32 end, within, least, soonest, met; } cp_span;   // what stands right before: cp_flow.before, up to `end`
+typedef struct cp_edge { u32 first, then; bool reached; } cp_edge;   // between ranks
 typedef struct cp_flow {
   hlo_module *m;
   hs_arena *a;
@@ -29,9 +32,12 @@ typedef struct cp_flow {
   HS_VEC(cp_use) uses;
   HS_VEC(cp_root) roots;
   bool *writes;                         // by instruction id: writes over an operand
-  u32 *spot;                            // by instruction id: its number among those whose order is known; CP_NONE
-  u32 *nspots, *words;                  // by computation id
-  u64 **before;                         // by computation id: rows of bits, what comes before each
+  u32 *rank;                            // by instruction id: its place in the order; CP_NONE
+  HS_VEC(cp_span) spans;                // by rank
+  HS_VEC(u32) before, todo;             // ranks
+  HS_VEC(cp_edge) added;
+  u32 searches;
+  i64 work;                             // comparisons so far
 } cp_flow;
 
 typedef struct cp_pair { u32 operand, in_leaf, out_leaf; } cp_pair;
@@ -48,12 +54,14 @@ void cp_find_order(cp_flow *);                          // needed before the que
 void cp_in_place(const hlo_instr *, cp_pairs *out);     // which operands an instruction writes over
 
 typedef enum cp_order { CP_SAME, CP_BEFORE, CP_BEFORE_END, CP_AFTER, CP_EXCLUSIVE_BEFORE, CP_EXCLUSIVE_AFTER, CP_UNORDERED } cp_order;
-cp_order cp_order_of(const cp_flow *, const hlo_instr *a, const hlo_instr *b);
+cp_order cp_order_of(cp_flow *, const hlo_instr *a, const hlo_instr *b);
 bool cp_nested(const cp_flow *, const hlo_instr *, const hlo_computation *);
-bool cp_defined_before(const cp_flow *, u32 a, u32 b);
+bool cp_defined_before(cp_flow *, u32 a, u32 b);
 bool cp_share(const hlo_instr *user, u32 operand, u32 in_leaf, u32 out_leaf);   // may the result lie where the operand does?
-void cp_add_order(cp_flow *, hlo_instr *first, hlo_instr *then);                // an edge was added
+void cp_add_order(cp_flow *, const hlo_instr *first, const hlo_instr *then);    // an edge was added
 u32 cp_group(cp_flow *, u32 value);
+u32 cp_top(u32 *up, u32 k);                             // of a forest of sets: the one that speaks for k
+u32 *cp_nothings(hs_arena *, u32 n);                    // n times CP_NONE
 
 void cp_remove_copies(pass_ctx *, cp_flow *);           // those whose two sides may share memory
 

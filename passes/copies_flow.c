@@ -1,9 +1,8 @@
-// copies_flow.c — values, the buffers that they must share, and the order of instructions (xla/service/hlo_dataflow_analysis.cc,
-// hlo_alias_analysis.cc, hlo_ordering.cc).
+// copies_flow.c — values, and the buffers that they must share (xla/service/hlo_dataflow_analysis.cc, hlo_alias_analysis.cc).
 //
 // Values are found by running through the program from the entry, calls in their places; a loop's state starts as passed
-// through unchanged and an element becomes a value of its own once the body is seen to return another one, until nothing changes. Order is known between
-// instructions that make or use values of shared buffers only, as rows of bits.
+// through unchanged, an element becomes a value of its own once the body is seen to return another one, and the loop is run
+// through again until nothing changes.
 #include "passes/copies.h"
 #include "core/async.h"
 
@@ -189,8 +188,7 @@ bool cp_share(const hlo_instr *user, u32 operand, u32 in_leaf, u32 out_leaf) {
 }
 
 // ---- values ---------------------------------------------------------------------------------------------------------------
-typedef struct sweep { cp_flow *f; bool changed; } sweep;
-static void run(sweep *s, const hlo_computation *c);
+static void run(cp_flow *f, const hlo_computation *c);
 
 static void hand(cp_flow *f, u32 to, u32 from, u32 n) { memmove(f->at + to, f->at + from, n * sizeof *f->at); }
 static void own(cp_flow *f, u32 at, u32 n) {
@@ -198,29 +196,28 @@ static void own(cp_flow *f, u32 at, u32 n) {
 }
 static u32 place(const cp_flow *f, const hlo_instr *i) { return f->base[i->id]; }
 
-static void run_while(sweep *s, const hlo_instr *i) {
-  cp_flow *f = s->f;
+static void run_while(cp_flow *f, const hlo_instr *i) {
   hlo_computation *body = hlo_attr_comp(i, HLO_ATTR_BODY), *cond = hlo_attr_comp(i, HLO_ATTR_CONDITION);
   u32 n = cp_leaves(i->shape), out = place(f, i), in = place(f, hlo_operand(i, 0)), p = place(f, body->params[0]), q = place(f, cond->params[0]);
-  for (u32 k = 0; k < n; k++) f->at[p + k] = f->phi[out + k] ? p + k : f->at[in + k], f->at[q + k] = f->phi[out + k] ? q + k : f->at[in + k];
-  run(s, cond);
-  run(s, body);
-  u32 r = place(f, body->root);
-  for (u32 k = 0; k < n; k++) {
-    if (!f->phi[out + k] && f->at[r + k] != f->at[in + k]) f->phi[out + k] = f->phi[p + k] = f->phi[q + k] = s->changed = true;
-    f->at[out + k] = f->phi[out + k] ? out + k : f->at[in + k];
+  for (bool again = true; again;) {
+    again = false;
+    for (u32 k = 0; k < n; k++) f->at[p + k] = f->phi[out + k] ? p + k : f->at[in + k], f->at[q + k] = f->phi[out + k] ? q + k : f->at[in + k];
+    run(f, cond);
+    run(f, body);
+    for (u32 k = 0, r = place(f, body->root); k < n; k++)
+      if (!f->phi[out + k] && f->at[r + k] != f->at[in + k]) f->phi[out + k] = f->phi[p + k] = f->phi[q + k] = again = true;
   }
+  for (u32 k = 0; k < n; k++) f->at[out + k] = f->phi[out + k] ? out + k : f->at[in + k];
 }
 
-static void run_conditional(sweep *s, const hlo_instr *i) {
-  cp_flow *f = s->f;
+static void run_conditional(cp_flow *f, const hlo_instr *i) {
   hlo_computation **v;
   u32 nb, out = place(f, i), n = cp_leaves(i->shape);
   pass_called_all(i, f->a, &v, &nb);
   for (u32 b = 0; b < nb; b++) {
     hlo_instr *x = hlo_operand(i, 1 + b);
     hand(f, place(f, v[b]->params[0]), place(f, x), cp_leaves(x->shape));
-    run(s, v[b]);
+    run(f, v[b]);
     for (u32 k = 0; k < n; k++) {
       u32 value = f->at[place(f, v[b]->root) + k];
       if (b == 0) f->at[out + k] = value, f->phi[out + k] = false;
@@ -236,8 +233,7 @@ static void bind(cp_flow *f, const hlo_computation *to, u32 first, const hlo_ins
   }
 }
 
-static void run_async(sweep *s, const hlo_instr *i) {
-  cp_flow *f = s->f;
+static void run_async(cp_flow *f, const hlo_instr *i) {
   u32 out = place(f, i), n = cp_leaves(i->shape);
   const hlo_computation *w = hlo_async_wrapped(i);
   own(f, out, n);
@@ -259,7 +255,7 @@ static void run_async(sweep *s, const hlo_instr *i) {
   } else if (w && place(f, w->root) != CP_NONE) {
     f->caller[w->id] = (hlo_instr *)i;
     bind(f, w, x ? x->shape->elems[0]->nelems : 0, i, x != NULL);
-    run(s, w);
+    run(f, w);
     if (cp_leaves(w->root->shape) == nouts) hand(f, out + outs, place(f, w->root), nouts);
   }
 }
@@ -272,8 +268,7 @@ static void pass_on(cp_flow *f, const hlo_instr *i, u32 to, u32 element, u32 n) 
   if (to + n <= cp_leaves(i->shape) && from + n <= cp_leaves(x->shape)) hand(f, place(f, i) + to, place(f, x) + from, n);
 }
 
-static void run_instr(sweep *s, const hlo_instr *i) {
-  cp_flow *f = s->f;
+static void run_instr(cp_flow *f, const hlo_instr *i) {
   u32 at = place(f, i), n = cp_leaves(i->shape);
   switch (i->opcode) {
     case HLO_PARAMETER:
@@ -291,16 +286,16 @@ static void run_instr(sweep *s, const hlo_instr *i) {
       break;
     case HLO_BITCAST: case HLO_DOMAIN: case HLO_ADD_DEPENDENCY: hand(f, at, place(f, hlo_operand(i, 0)), n); break;
     case HLO_OPT_BARRIER: case HLO_ALL_REDUCE_DONE: hand(f, at, place(f, hlo_operand(i, 0)), n); break;
-    case HLO_WHILE: run_while(s, i); break;
-    case HLO_CONDITIONAL: run_conditional(s, i); break;
+    case HLO_WHILE: run_while(f, i); break;
+    case HLO_CONDITIONAL: run_conditional(f, i); break;
     case HLO_CALL: {
       hlo_computation *c = hlo_fusion_comp(i);
       bind(f, c, 0, i, 0);
-      run(s, c);
+      run(f, c);
       hand(f, at, place(f, c->root), n);
       break;
     }
-    case HLO_ASYNC_START: case HLO_ASYNC_UPDATE: case HLO_ASYNC_DONE: run_async(s, i); break;
+    case HLO_ASYNC_START: case HLO_ASYNC_UPDATE: case HLO_ASYNC_DONE: run_async(f, i); break;
     case HLO_SEND: case HLO_COLLECTIVE_PERMUTE_START: pass_on(f, i, 0, 0, cp_leaves(hlo_operand(i, 0)->shape)); break;
     case HLO_RECV_DONE: case HLO_COPY_DONE: pass_on(f, i, 0, 0, 1); break;
     case HLO_COPY_START: pass_on(f, i, 1, 0, 1); break;
@@ -313,9 +308,9 @@ static void run_instr(sweep *s, const hlo_instr *i) {
   }
 }
 
-static void run(sweep *s, const hlo_computation *c) {
-  hlo_instr **v = s->f->order[c->id];
-  for (u32 k = 0; k < c->ninstrs; k++) run_instr(s, v[k]);
+static void run(cp_flow *f, const hlo_computation *c) {
+  hlo_instr **v = f->order[c->id];
+  for (u32 k = 0; k < c->ninstrs; k++) run_instr(f, v[k]);
 }
 
 // ---- what is looked at --------------------------------------------------------------------------------------------------------
@@ -323,7 +318,7 @@ static bool control(const hlo_instr *i) { return i->opcode == HLO_WHILE || i->op
 
 // False when two instructions call one computation.
 static bool visit(cp_flow *f, hlo_computation *c, u32 depth, u32 *turn) {
-  hlo_instr **v = f->order[c->id] = hlo_post_order(c, f->a);
+  hlo_instr **v = f->order[c->id] = hlo_post_order_numbered(c, &(u32){0}, f->a);
   f->depth[c->id] = depth;
   for (u32 params = 2; params-- > 0;)
     for (u32 k = 0; k < c->ninstrs; k++) {
@@ -348,10 +343,11 @@ static bool visit(cp_flow *f, hlo_computation *c, u32 depth, u32 *turn) {
   return true;
 }
 
-u32 cp_group(cp_flow *f, u32 value) {
-  while (f->group[value] != value) value = f->group[value] = f->group[f->group[value]];
-  return value;
+u32 cp_top(u32 *up, u32 k) {
+  while (up[k] != k) k = up[k] = up[up[k]];
+  return k;
 }
+u32 cp_group(cp_flow *f, u32 value) { return cp_top(f->group, value); }
 static void join(cp_flow *f, u32 a, u32 b) {
   a = cp_group(f, f->at[a]), b = cp_group(f, f->at[b]);
   if (a != b) f->group[HS_MAX(a, b)] = HS_MIN(a, b);
@@ -420,7 +416,7 @@ static void find_uses(cp_flow *f, const hlo_computation *c) {
   }
 }
 
-static u32 *nothings(hs_arena *a, u32 n) {
+u32 *cp_nothings(hs_arena *a, u32 n) {
   u32 *v = HS_NEW_ARRAY(a, u32, n + 1);
   memset(v, 0xff, (n + 1) * sizeof *v);
   return v;
@@ -432,13 +428,9 @@ bool cp_flow_of(hlo_module *m, hs_arena *a, cp_flow *f) {
   f->order = HS_NEW_ARRAY(a, hlo_instr **, nc + 1);
   f->caller = HS_NEW_ARRAY(a, hlo_instr *, nc + 1);
   f->depth = HS_NEW_ARRAY(a, u32, nc + 1);
-  f->nspots = HS_NEW_ARRAY(a, u32, nc + 1);
-  f->words = HS_NEW_ARRAY(a, u32, nc + 1);
-  f->before = HS_NEW_ARRAY(a, u64 *, nc + 1);
   f->writes = HS_NEW_ARRAY(a, bool, ni + 1);
   f->when = HS_NEW_ARRAY(a, u32, ni + 1);
-  f->base = nothings(a, ni);
-  f->spot = nothings(a, ni);
+  f->base = cp_nothings(a, ni);
   if (!visit(f, m->entry, 0, &turn)) {
     hs_vec_free(&f->comps);
     return false;
@@ -448,14 +440,10 @@ bool cp_flow_of(hlo_module *m, hs_arena *a, cp_flow *f) {
   f->maker = HS_NEW_ARRAY(a, hlo_instr *, n + 1);
   f->phi = HS_NEW_ARRAY(a, bool, n + 1);
   f->group = HS_NEW_ARRAY(a, u32, n + 1);
-  f->first_use = nothings(a, n);
-  f->first_root = nothings(a, n);
+  f->first_use = cp_nothings(a, n);
+  f->first_root = cp_nothings(a, n);
   own(f, 0, n);
-  sweep s = {f, true};
-  while (s.changed) {
-    s.changed = false;
-    run(&s, m->entry);
-  }
+  run(f, m->entry);
   for (u32 k = 0; k < n; k++) f->group[k] = k;
   for (u32 c = 0; c < f->comps.n; c++) {
     hlo_for_each_instr(i, f->comps.v[c]) {
@@ -469,139 +457,11 @@ bool cp_flow_of(hlo_module *m, hs_arena *a, cp_flow *f) {
 }
 
 void cp_flow_free(cp_flow *f) {
-  for (u32 c = 0; f->before && c < f->comps.n; c++) hs_free(f->before[f->comps.v[c]->id]);
   hs_vec_free(&f->comps);
   hs_vec_free(&f->uses);
   hs_vec_free(&f->roots);
-}
-
-// ---- order ----------------------------------------------------------------------------------------------------------------
-enum { SPOTS_MOST = 16384 };   // of one computation; more are not ordered, so that their copies stay
-
-static void spot(cp_flow *f, const hlo_instr *i) {
-  u32 c = i->parent->id;
-  if (f->spot[i->id] == CP_NONE && f->nspots[c] < SPOTS_MOST) f->spot[i->id] = f->nspots[c]++;
-}
-
-// Rows of bits, 64 columns at a time over the whole computation. Who comes before whom is written down first: each column
-// goes over it again.
-static void fill_rows(cp_flow *f, const hlo_computation *c) {
-  u32 n = f->nspots[c->id], words = f->words[c->id] = (n + 63) / 64, edges = 0, total = c->ninstrs;
-  if (!n) return;
-  hlo_instr **v = f->order[c->id];
-  hlo_numbers at = hlo_number_instrs(c, total, v, f->a);
-  for (u32 k = 0; k < total; k++) edges += v[k]->noperands + (v[k]->ctrl_preds ? v[k]->ctrl_preds->n : 0);
-  u32 *before = hs_alloc((edges + 1) * sizeof *before), *end = hs_alloc((total + 1) * sizeof *end), *spots = hs_alloc((total + 1) * sizeof *spots);
-  edges = 0;
-  for (u32 k = 0; k < total; k++) {
-    const hlo_instr *i = v[k];
-    for (u32 o = 0; o < i->noperands; o++) before[edges++] = hlo_number_of(&at, hlo_operand(i, o));
-    for (u32 o = 0; i->ctrl_preds && o < i->ctrl_preds->n; o++) before[edges++] = hlo_number_of(&at, i->ctrl_preds->v[o]);
-    end[k] = edges;
-    spots[k] = f->spot[i->id];
-  }
-  u64 *rows = f->before[c->id] = hs_calloc((size_t)n * words, sizeof *rows), *now = hs_calloc(total, sizeof *now);
-  for (u32 w = 0; w < words; w++)
-    for (u32 k = 0, e = 0; k < total; k++) {
-      u64 bits = 0;
-      for (; e < end[k]; e++) bits |= now[before[e]];
-      if (spots[k] != CP_NONE) rows[(size_t)spots[k] * words + w] = bits;
-      now[k] = bits | (spots[k] != CP_NONE && spots[k] / 64 == w ? 1ull << (spots[k] % 64) : 0);
-    }
-  hs_free(now);
-  hs_free(before);
-  hs_free(end);
-  hs_free(spots);
-}
-
-void cp_find_order(cp_flow *f) {
-  bool *shared = HS_NEW_ARRAY(f->a, bool, f->nplaces + 1);   // groups of several values, and what copies touch
-  for (u32 v = 0; v < f->nplaces; v++) {
-    if (f->at[v] != v) continue;
-    u32 g = cp_group(f, v);
-    if (g != v) shared[g] = true;
-    if (f->maker[v]->opcode == HLO_COPY) shared[g] = shared[cp_group(f, f->at[place(f, hlo_operand(f->maker[v], 0))])] = true;
-  }
-  for (u32 v = 0; v < f->nplaces; v++) {
-    if (f->at[v] != v || !shared[cp_group(f, v)]) continue;
-    spot(f, f->maker[v]);
-    for (u32 u = f->first_use[v]; u != CP_NONE; u = f->uses.v[u].next) spot(f, f->uses.v[u].user);
-  }
-  for (u32 c = 0; c < f->comps.n; c++)   // callees come first
-    if (f->nspots[f->comps.v[c]->id] && f->caller[f->comps.v[c]->id]) spot(f, f->caller[f->comps.v[c]->id]);
-  for (u32 c = 0; c < f->comps.n; c++) fill_rows(f, f->comps.v[c]);
-}
-
-static bool earlier(const cp_flow *f, const hlo_instr *a, const hlo_instr *b) {   // in one computation
-  u32 x = f->spot[a->id], y = f->spot[b->id], c = a->parent->id;
-  return a != b && x != CP_NONE && y != CP_NONE && (f->before[c][(size_t)y * f->words[c] + x / 64] >> (x % 64) & 1);
-}
-
-void cp_add_order(cp_flow *f, hlo_instr *first, hlo_instr *then) {
-  u32 x = f->spot[first->id], y = f->spot[then->id], c = first->parent->id, words = f->words[c];
-  if (x == CP_NONE || y == CP_NONE) return;
-  u64 *rows = f->before[c], *from = rows + (size_t)x * words;
-  for (u32 k = 0; k < f->nspots[c]; k++) {
-    u64 *row = rows + (size_t)k * words;
-    if (k != y && !(row[y / 64] >> (y % 64) & 1)) continue;
-    for (u32 w = 0; w < words; w++) row[w] |= from[w];
-    row[x / 64] |= 1ull << (x % 64);
-  }
-}
-
-bool cp_nested(const cp_flow *f, const hlo_instr *i, const hlo_computation *in) {
-  const hlo_computation *c = i->parent;
-  while (c != in && f->depth[c->id] > f->depth[in->id]) c = f->caller[c->id]->parent;
-  return c == in;
-}
-
-// The two instructions of one computation that a and b happen in, and which of their computations holds a and b.
-static bool meet(const cp_flow *f, const hlo_instr **a, const hlo_instr **b, const hlo_computation **ca, const hlo_computation **cb) {
-  *ca = *cb = NULL;
-  while ((*a)->parent != (*b)->parent) {
-    u32 da = f->depth[(*a)->parent->id], db = f->depth[(*b)->parent->id];
-    if (da == 0 && db == 0) return false;
-    if (da >= db) *ca = (*a)->parent, *a = f->caller[(*a)->parent->id];
-    if (db >= da) *cb = (*b)->parent, *b = f->caller[(*b)->parent->id];
-  }
-  return true;
-}
-
-static i64 branch_of(const cp_flow *f, const hlo_instr *conditional, const hlo_computation *c) {
-  hlo_computation **v;
-  u32 n;
-  pass_called_all(conditional, f->a, &v, &n);
-  for (u32 k = 0; c && k < n; k++)
-    if (v[k] == c) return k;
-  return -1;
-}
-
-cp_order cp_order_of(const cp_flow *f, const hlo_instr *a, const hlo_instr *b) {
-  if (a == b) return CP_SAME;
-  const hlo_computation *ca, *cb;
-  if (!meet(f, &a, &b, &ca, &cb)) return CP_UNORDERED;
-  if (a == b && a->opcode == HLO_WHILE && ca == hlo_attr_comp(a, HLO_ATTR_CONDITION) && cb == hlo_attr_comp(a, HLO_ATTR_BODY)) return CP_BEFORE_END;
-  if (a == b && a->opcode == HLO_CONDITIONAL) {
-    i64 x = branch_of(f, a, ca), y = branch_of(f, a, cb);
-    if (y < 0) return CP_BEFORE_END;
-    if (x < 0) return CP_AFTER;
-    return x < y ? CP_EXCLUSIVE_BEFORE : CP_EXCLUSIVE_AFTER;
-  }
-  return earlier(f, a, b) ? CP_BEFORE : earlier(f, b, a) ? CP_AFTER : CP_UNORDERED;
-}
-
-bool cp_defined_before(const cp_flow *f, u32 a, u32 b) {
-  const hlo_instr *x = f->maker[a], *y = f->maker[b];
-  if (y->parent == f->m->entry && y->opcode == HLO_PARAMETER) return false;
-  if (x->parent == f->m->entry && x->opcode == HLO_PARAMETER) return true;
-  bool loop_x = f->phi[a] && x->opcode == HLO_PARAMETER, loop_y = f->phi[b] && y->opcode == HLO_PARAMETER;
-  if (loop_x && !loop_y && cp_nested(f, y, x->parent)) return true;
-  if (loop_y && cp_nested(f, x, y->parent)) return false;
-  if (f->phi[b] && (y->opcode == HLO_WHILE || y->opcode == HLO_CONDITIONAL) && x->parent != y->parent) {
-    const hlo_computation *c = x->parent;
-    while (f->depth[c->id] > f->depth[y->parent->id] + 1) c = f->caller[c->id]->parent;
-    if (f->depth[c->id] == f->depth[y->parent->id] + 1 && f->caller[c->id] == y) return true;
-  }
-  cp_order o = cp_order_of(f, x, y);
-  return o == CP_BEFORE || o == CP_BEFORE_END || o == CP_EXCLUSIVE_BEFORE;
+  hs_vec_free(&f->spans);
+  hs_vec_free(&f->before);
+  hs_vec_free(&f->todo);
+  hs_vec_free(&f->added);
 }

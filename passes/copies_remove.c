@@ -10,7 +10,6 @@
 #include <stdlib.h>
 
 enum { NO_OVERLAP = 0, SAME = 1, BEFORE = 2, AFTER = 4, EITHER = BEFORE | AFTER };
-enum { WORK_MOST = 40000000 };   // comparisons in one module; the copies after that stay
 
 typedef struct edge { hlo_instr *first, *then; u32 next; } edge;   // next: the next edge from `first`
 typedef struct remover {
@@ -22,7 +21,7 @@ typedef struct remover {
   u32 *mark[2];                  // by instruction id: 1 + its number in a region
   u32 *edge_of;                  // by instruction id: the first edge from it
   HS_VEC(edge) edges, forced;
-  i64 region_limit, work;
+  i64 region_limit;
 } remover;
 
 static u32 next_of(const remover *r, u32 v) { return r->head[r->next[v]] ? CP_NONE : r->next[v]; }
@@ -37,7 +36,7 @@ static bool used_by_root(const cp_flow *f, u32 value) {
   return false;
 }
 
-static bool use_before(const cp_flow *f, const cp_use *u, u32 value, scan *s) {
+static bool use_before(cp_flow *f, const cp_use *u, u32 value, scan *s) {
   const hlo_instr *user = u->user, *def = f->maker[value];
   switch (cp_order_of(f, user, def)) {
     case CP_SAME:
@@ -83,7 +82,7 @@ static bool lives_before(remover *r, u32 a, u32 b) {
     if (f->roots.v[k].comp == f->maker[b]->parent) return false;
   scan s = {0};
   for (u32 u = f->first_use[a]; u != CP_NONE; u = f->uses.v[u].next) {
-    r->work++;
+    r->f->work++;
     if (!use_before(f, &f->uses.v[u], b, &s)) return false;
   }
   return true;
@@ -93,7 +92,7 @@ static bool lives_before(remover *r, u32 a, u32 b) {
 static bool lists_in_order(remover *r, u32 last, u32 first) {
   for (u32 b = first; b != CP_NONE; b = next_of(r, b))
     for (u32 a = last; a != CP_NONE; a = prev_of(r, a)) {
-      r->work++;
+      r->f->work++;
       if (!lives_before(r, a, b)) return false;
     }
   return true;
@@ -157,7 +156,7 @@ static void drop(region *g) {
 }
 
 static u32 runtime_order(remover *r, const hlo_instr *a, const hlo_instr *b) {
-  r->work++;
+  r->f->work++;
   switch (cp_order_of(r->f, a, b)) {
     case CP_SAME: return SAME;
     case CP_BEFORE_END: return BEFORE | SAME;
@@ -296,7 +295,7 @@ static bool interfere(remover *r, u32 src, u32 dest, bool dest_first) {
   region a = {.mark = r->mark[0]}, b = {.mark = r->mark[1]};
   collect(r, src, &a);
   collect(r, dest, &b);
-  bool refused = made_together(&a, &b) || (i64)a.v.n * (i64)b.v.n > WORK_MOST - r->work || (r->region_limit >= 0 && (i64)a.v.n * (i64)b.v.n > r->region_limit);
+  bool refused = made_together(&a, &b) || (i64)a.v.n * (i64)b.v.n > CP_WORK_MOST - r->f->work || (r->region_limit >= 0 && (i64)a.v.n * (i64)b.v.n > r->region_limit);
   if (!refused) {
     bool over1, cut1, over2, cut2;
     r->forced.n = 0;
@@ -344,7 +343,7 @@ static void merge_value(remover *r, u32 d, u32 s) {
 
 static bool removable(remover *r, hlo_instr *copy) {
   u32 d = r->f->base[copy->id], s = r->source[d];
-  if (s == CP_NONE || copy->shape != hlo_operand(copy, 0)->shape || r->work > WORK_MOST) return false;
+  if (s == CP_NONE || copy->shape != hlo_operand(copy, 0)->shape || r->f->work > CP_WORK_MOST) return false;
   bool regions = r->region_limit != 0 && hlo_operand(copy, 0)->opcode != HLO_BROADCAST;
   u32 s1 = next_of(r, s), d1 = next_of(r, d), d0 = prev_of(r, d);
   if (r->next[s] == d) {

@@ -56,7 +56,7 @@ typedef struct reader { hlo_instr *user; u32 slot; } reader;
 static void copy_for_readers(inserter *t, hlo_instr *x, const bool *need, hlo_instr **made) {
   HS_VEC(reader) v = {0};
   hlo_for_each_use(u, x) {
-    reader r = {u->user, u->slot};
+    reader r = {u->user, hlo_slot(u)};
     hs_vec_push(&v, r);
   }
   bool root = hlo_is_root(x);
@@ -146,7 +146,7 @@ static hlo_instr *end_in_next_turn(const hlo_instr *start) {
   if (start->nuses != 1 || root->opcode != HLO_TUPLE || !hlo_is_root(root)) return NULL;
   hlo_for_each_use(u, start->parent->params[0]) {
     const hlo_instr *g = u->user;
-    if (g->opcode != HLO_GET_TUPLE_ELEMENT || hlo_attr_int(g, HLO_ATTR_INDEX, -1) != (i64)start->first_use->slot) continue;
+    if (g->opcode != HLO_GET_TUPLE_ELEMENT || hlo_attr_int(g, HLO_ATTR_INDEX, -1) != (i64)hlo_slot(start->first_use)) continue;
     return g->nuses == 1 && ends_it(g->first_use->user->opcode) ? g->first_use->user : NULL;
   }
   return NULL;

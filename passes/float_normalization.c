@@ -105,7 +105,7 @@ static users users_of(normalizer *z, hlo_instr *i) {
   return u;
 }
 static void hand_over(const users *u, hlo_instr *now) {
-  for (u32 k = 0; k < u->n; k++) hlo_set_operand(u->v[k]->user, u->v[k]->slot, now);
+  for (u32 k = 0; k < u->n; k++) hlo_set_operand(u->v[k]->user, hlo_slot(u->v[k]), now);
   if (u->root) hlo_set_root(now->parent, now);
 }
 

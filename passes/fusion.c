@@ -253,7 +253,7 @@ static bool classes_of(u32 n, const reading *v, fusion_member *out) {
   for (u32 k = 0; k < n; k++) {
     const fusion_member *m = v[k].m;
     for (u32 j = 0; j < m->n; j++) {
-      fusion_class c = class_below(v[k].u->user, v[k].u->slot, m->c[j]);
+      fusion_class c = class_below(v[k].u->user, hlo_slot(v[k].u), m->c[j]);
       u32 t = 0;
       while (t < out->n && out->c[t].hash != c.hash) t++;
       if (t == out->n && out->n == FUSION_MAX_CLASSES) return false;

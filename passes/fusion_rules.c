@@ -292,7 +292,7 @@ bool fusion_rule_shifted_exponent(const hlo_instr *i) {
   if (i->opcode == HLO_FUSION || !fusion_rule_elementwise(i)) return false;
   const hlo_instr *largest = NULL;
   hlo_for_each_use(u, i)
-    if (!largest && u->user->opcode == HLO_REDUCE && u->slot == 0 && hlo_fusion_comp(u->user)->root->opcode == HLO_MAXIMUM) largest = u->user;
+    if (!largest && u->user->opcode == HLO_REDUCE && hlo_slot(u) == 0 && hlo_fusion_comp(u->user)->root->opcode == HLO_MAXIMUM) largest = u->user;
   hlo_for_each_use(u, i) {
     const hlo_instr *s = u->user, *x, *y;
     if (!largest || s->opcode != HLO_SUBTRACT) continue;
@@ -334,7 +334,7 @@ static u32 readers(const hlo_instr *i) {
     for (const hlo_use *v = i->first_use; v != u; v = v->next) first &= v->user != u->user;
     if (!first) continue;
     if (u->user->opcode != HLO_FUSION) { n++; continue; }
-    const hlo_instr *p = hlo_fusion_comp(u->user)->params[u->slot];
+    const hlo_instr *p = hlo_fusion_comp(u->user)->params[hlo_slot(u)];
     hlo_for_each_use(x, p) {
       bool again = false;
       for (const hlo_use *y = p->first_use; y != x; y = y->next) again |= y->user == x->user;

@@ -292,12 +292,12 @@ static void copy_in_branch(la_solver *v, hlo_instr *conditional, u32 operand, co
   u32 n;
   pass_called_all(conditional, v->p->scratch, &called, &n);
   hlo_instr *param = called[operand - 1]->params[0];
-  HS_VEC(hlo_use) uses = {0};
-  hlo_for_each_use(u, param) hs_vec_push(&uses, *u);
+  HS_VEC(hlo_use *) uses = {0};
+  hlo_for_each_use(u, param) hs_vec_push(&uses, u);
   bool root = hlo_is_root(param);
   hlo_set_shape(param, hlo_operand(conditional, operand)->shape);
   hlo_instr *now = laid_out(v, param, want, NULL);
-  for (size_t k = 0; k < uses.n; k++) hlo_set_operand(uses.v[k].user, uses.v[k].slot, now);
+  for (size_t k = 0; k < uses.n; k++) hlo_set_operand(uses.v[k]->user, hlo_slot(uses.v[k]), now);
   if (root) hlo_set_root(param->parent, now);
   hs_vec_free(&uses);
 }

@@ -340,17 +340,17 @@ static void to_uses(la_solver *s, hlo_instr *i, u32 inner, const hlo_layout *l, 
     u32 on;
     if (user->opcode == HLO_TUPLE) {
       u32 before = 0;
-      for (u32 k = 0; k < u->slot; k++) before += hlo_shape_leaves(hlo_operand(user, k)->shape);
+      for (u32 k = 0; k < hlo_slot(u); k++) before += hlo_shape_leaves(hlo_operand(user, k)->shape);
       to_uses(s, user, before + inner, l, priority);
     } else if (user->opcode == HLO_GET_TUPLE_ELEMENT) {
       u32 from = leaves_before(i->shape, (u32)hlo_attr_int(user, HLO_ATTR_INDEX, 0));
       if (inner >= from && inner < from + hlo_shape_leaves(user->shape)) to_uses(s, user, inner - from, l, priority);
     } else if (is_barrier(user)) {
-      if (u->slot == 0) to_uses(s, user, inner, l, priority);
-    } else if (forwarded(user, u->slot, inner, &on)) {
+      if (hlo_slot(u) == 0) to_uses(s, user, inner, l, priority);
+    } else if (forwarded(user, hlo_slot(u), inner, &on)) {
       to_uses(s, user, on, l, priority);
     } else {
-      set_array_operand(s, user, u->slot, l, false, true, priority);
+      set_array_operand(s, user, hlo_slot(u), l, false, true, priority);
     }
   }
 }
@@ -360,8 +360,8 @@ static void to_next_turn(la_solver *s, const la_array *a) {
   hlo_computation *c = s->at->c;
   if (!s->at->loop || c->root->opcode != HLO_TUPLE || c->nparams != 1) return;
   hlo_for_each_use(u, a->i)
-    if (u->user == c->root && hlo_shape_is_tuple(c->params[0]->shape) && u->slot < c->params[0]->shape->nelems)
-      la_set_array(s, s->at->base[c->params[0]->id - s->at->lo] + leaves_before(c->params[0]->shape, u->slot) + a->inner, a->layout, false, true, s->round);
+    if (u->user == c->root && hlo_shape_is_tuple(c->params[0]->shape) && hlo_slot(u) < c->params[0]->shape->nelems)
+      la_set_array(s, s->at->base[c->params[0]->id - s->at->lo] + leaves_before(c->params[0]->shape, hlo_slot(u)) + a->inner, a->layout, false, true, s->round);
 }
 
 static void to_operands(la_solver *s, const la_array *a) {

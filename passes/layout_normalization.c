@@ -382,7 +382,7 @@ static void normalize(pass_ctx *c, hlo_instr *i) {
   hlo_instr **users = HS_NEW_ARRAY(c->scratch, hlo_instr *, i->nuses + 1);
   u32 *slots = HS_NEW_ARRAY(c->scratch, u32, i->nuses + 1), n = 0;
   hlo_for_each_use(u, i)
-    if (u->user->opcode != HLO_BITCAST) users[n] = u->user, slots[n++] = u->slot;
+    if (u->user->opcode != HLO_BITCAST) users[n] = u->user, slots[n++] = hlo_slot(u);
   if (!n) return;
   hlo_instr *b = hlo_add(i->parent, HLO_BITCAST, normalized(c->m->ctx, s), 1, &i, NULL), *back = hlo_add(i->parent, HLO_BITCAST, s, 1, &b, NULL);
   hlo_add_provenance(b, i);

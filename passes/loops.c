@@ -62,7 +62,7 @@ void pass_read_by_element(hlo_instr *tuple, hs_arena *a) {
   static const hlo_attr_id said[] = {HLO_ATTR_METADATA, HLO_ATTR_ORIGIN};   // what was said of the whole is said of the new one
   for (size_t k = 0; k < HS_COUNT(said); k++)
     if (hlo_attr_get(tuple, said[k])) hlo_set_attr(t, *hlo_attr_get(tuple, said[k]));
-  for (u32 k = 0; k < nu; k++) hlo_set_operand(uses[k]->user, uses[k]->slot, t);
+  for (u32 k = 0; k < nu; k++) hlo_set_operand(uses[k]->user, hlo_slot(uses[k]), t);
   if (hlo_is_root(tuple)) hlo_set_root(tuple->parent, t);
 }
 
@@ -196,7 +196,7 @@ static u32 sink_into(hlo_computation *comp, u32 k, const hlo_instr *constant, bo
     hlo_for_each_use(v, g) computes |= v->user != root || root->opcode != HLO_TUPLE;
     for (hlo_use *v = g->first_use, *after; v && computes; v = after) {
       after = v->next;
-      if (v->user == root && root->opcode == HLO_TUPLE && v->slot == k) continue;
+      if (v->user == root && root->opcode == HLO_TUPLE && hlo_slot(v) == k) continue;
       n++;
       if (count_only) continue;
       if (!copy) {
@@ -205,7 +205,7 @@ static u32 sink_into(hlo_computation *comp, u32 k, const hlo_instr *constant, bo
         if (copy->opcode == HLO_BROADCAST) hlo_move_before(hlo_operand(copy, 0), copy);
         hlo_add_provenance(copy, g);
       }
-      hlo_set_operand(v->user, v->slot, copy);
+      hlo_set_operand(v->user, hlo_slot(v), copy);
     }
     if (hlo_is_root(g)) {
       n++;

@@ -47,7 +47,8 @@ hlo_instr **pass_post_order(pass_ctx *c, const hlo_computation *comp) {
   order *o = &walks_of(c)->orders[comp->id];
   size_t bytes = comp->ninstrs * sizeof *o->v;
   if (o->v && o->generation == comp->generation + 1) return hs_arena_dup(c->scratch, o->v, bytes);
-  hlo_instr **v = hlo_post_order(comp, c->scratch);
+  u32 first;
+  hlo_instr **v = hlo_post_order_numbered((hlo_computation *)(uintptr_t)comp, &first, c->scratch);
   o->v = hs_realloc(o->v, bytes);
   memcpy(o->v, v, bytes);
   o->generation = comp->generation + 1;

@@ -39,7 +39,7 @@ static void read_nested(hlo_instr *flat, const hlo_shape *was, hs_arena *a) {
   hlo_for_each_use(u, flat) uses[n++] = u;
   bool root = hlo_is_root(flat);
   hlo_instr *t = nested(flat, was, &at, a);
-  for (u32 k = 0; k < n; k++) hlo_set_operand(uses[k]->user, uses[k]->slot, t);
+  for (u32 k = 0; k < n; k++) hlo_set_operand(uses[k]->user, hlo_slot(uses[k]), t);
   if (root) hlo_set_root(flat->parent, t);
 }
 

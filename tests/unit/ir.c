@@ -60,7 +60,7 @@ static void check_links(const hlo_module *m) {
       hlo_for_each_use(u, i) {
         uses++;
         assert_ptr_equal(u->def, i);
-        assert_ptr_equal(&u->user->operands[u->slot], u);
+        assert_true(hlo_slot(u) < u->user->noperands);
         assert_false(u->user->dead);
       }
       assert_int_equal(uses, i->nuses);
