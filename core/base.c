@@ -57,6 +57,15 @@ void *hs_grow_(void *p, size_t *cap, size_t elem) {
   return p;
 }
 
+void *hs_zeros_(void *p, size_t *cap, size_t n, size_t elem) {
+  if (*cap < n) {
+    hs_free(p);
+    *cap = HS_MAX(n, *cap * 2);
+    return hs_calloc(*cap, elem);
+  }
+  return n ? memset(p, 0, n * elem) : p;
+}
+
 char *hs_strdup(const char *s) {
   size_t n = strlen(s) + 1;
   return memcpy(hs_alloc(n), s, n);

@@ -96,6 +96,7 @@ static inline bool hs_str_eq(hs_str a, hs_str b) { return a.n == b.n && (a.n == 
         : (void)0),                                                                                  \
    (vec)->v[(vec)->n++] = (x))
 #define hs_vec_pop(vec) ((vec)->v[--(vec)->n])
+#define hs_vec_zeros(vec, count) ((vec)->v = hs_zeros_((vec)->v, &(vec)->cap, (count), sizeof *(vec)->v), (vec)->n = (count))   // that many, cleared
 #define hs_vec_free(vec) (hs_free((vec)->v), (vec)->v = NULL, (vec)->n = (vec)->cap = 0)
 
 // malloc that never returns NULL for sizes the program itself chose (it reports and ends the process);
@@ -107,6 +108,7 @@ void *hs_realloc(void *p, size_t n);
 void *hs_try_alloc(size_t n);
 void hs_free(void *p);
 void *hs_grow_(void *p, size_t *cap, size_t elem);
+void *hs_zeros_(void *p, size_t *cap, size_t n, size_t elem);
 char *hs_strdup(const char *s);
 char *hs_format(const char *fmt, ...) HS_PRINTF(1, 2);  // malloc'ed
 
@@ -119,6 +121,7 @@ static inline void *hs_arena_alloc(hs_arena *a, size_t n) {
   if (HS_UNLIKELY((size_t)(a->limit - a->at) < n || !a->at)) return hs_arena_more_(a, n);
   void *p = a->at;
   a->at += n;
+  __builtin_prefetch((const void *)((uintptr_t)a->at + 1024), 1);   // memory that was just got is in no cache
   return p;
 }
 static inline void *hs_arena_zalloc(hs_arena *a, size_t n) { return memset(hs_arena_alloc(a, n), 0, n); }   // cleared

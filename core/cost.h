@@ -38,7 +38,8 @@ typedef struct hlo_memory {
 } hlo_memory;
 // naive = true: every intermediate gets a buffer of its own, freed after its last use, nothing in place (the baseline).
 hs_status hlo_memory_estimate(const hlo_module *, bool naive, hlo_memory *out);
-// The same when the computations run in these orders (by computation id; NULL: the schedule, or the post order).
-hs_status hlo_memory_of_orders(const hlo_module *, hlo_instr **const *orders, bool naive, hlo_memory *out);
+// The same when the computations run in given orders (by computation id; NULL: the schedule, or the post order), for n of those.
+// An order that several of them share should be one array: it is then looked at once.
+hs_status hlo_memory_of_orders(const hlo_module *, u32 n, hlo_instr **const *const *orders, bool naive, hlo_memory *out);
 
 #endif

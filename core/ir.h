@@ -154,6 +154,8 @@ hlo_instr **hlo_post_order(const hlo_computation *, hs_arena *a);
 // The same, for who alone holds the module: faster, and each instruction's `place` is *first + its number in the order,
 // until the next call of this or of hlo_put_in_order for the computation.
 hlo_instr **hlo_post_order_numbered(hlo_computation *, u32 *first, hs_arena *a);
+// Gives the instructions of an order places side by side; returns the first.
+u32 hlo_place_instrs(hlo_computation *, u32 n, hlo_instr *const *v);
 // Numbers for instructions of one computation, v[k] gets k: for tables that follow the computation's size, not the
 // module's. hlo_number_of gives UINT32_MAX for an instruction that is not among them.
 typedef struct hlo_numbered { u32 id1, number; } hlo_numbered;

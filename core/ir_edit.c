@@ -83,14 +83,15 @@ static hlo_use *make_uses(hlo_module *m, hlo_instr *user, u32 n, hlo_instr *cons
   return u;
 }
 
-static hlo_instr *add(hlo_computation *c, hlo_instr *before, hlo_opcode op, const hlo_shape *shape, u32 n, hlo_instr *const *operands, const char *name) {
+// like: the instruction whose name is wanted, NULL: `name` is.
+static hlo_instr *add(hlo_computation *c, hlo_instr *before, hlo_opcode op, const hlo_shape *shape, u32 n, hlo_instr *const *operands, const char *name, const hlo_instr *like) {
   hlo_module *m = c->module;
   hlo_instr *i = HS_NEW(&m->instrs, hlo_instr);
   i->id = m->next_instr_id++;
   i->opcode = op;
   i->shape = shape;
   i->parent = c;
-  i->name = hlo_claim_name_(m, hs_str_of(name && *name ? name : hlo_op_text(op)), i, NULL)->text;
+  i->name = (like ? hlo_claim_like_(m, like, i) : hlo_claim_name_(m, hs_str_of(name && *name ? name : hlo_op_text(op)), i, NULL))->text;
   i->noperands = n;
   i->operands = n ? make_uses(m, i, n, operands) : NULL;
   hlo_rec_insert_(m, i, before);
@@ -98,11 +99,11 @@ static hlo_instr *add(hlo_computation *c, hlo_instr *before, hlo_opcode op, cons
 }
 
 hlo_instr *hlo_add(hlo_computation *c, hlo_opcode op, const hlo_shape *shape, u32 n, hlo_instr *const *operands, const char *name) {
-  return add(c, NULL, op, shape, n, operands, name);
+  return add(c, NULL, op, shape, n, operands, name, NULL);
 }
 
 hlo_instr *hlo_add_before(hlo_instr *before, hlo_opcode op, const hlo_shape *shape, u32 n, hlo_instr *const *operands, const char *name) {
-  return add(before->parent, before, op, shape, n, operands, name);
+  return add(before->parent, before, op, shape, n, operands, name, NULL);
 }
 
 hlo_instr *hlo_add_constant(hlo_computation *c, hlo_literal *take, const char *name) {
@@ -213,7 +214,7 @@ hlo_instr *hlo_add_call(hlo_computation *c, hlo_opcode op, const hlo_shape *shap
 hlo_instr *hlo_clone_instr(hlo_computation *into, const hlo_instr *i, const hlo_shape *shape, u32 n, hlo_instr *const *operands) {
   hlo_instr *r;
   if (i->opcode == HLO_PARAMETER) r = hlo_add_parameter(into, hlo_param_number(i), shape ? shape : i->shape, i->name);
-  else r = hlo_add(into, i->opcode, shape ? shape : i->shape, n, operands, i->name);
+  else r = add(into, NULL, i->opcode, shape ? shape : i->shape, n, operands, NULL, i);
   hlo_copy_attrs(r, i);
   // A sharding speaks of the dimensions that there were.
   if (shape && hlo_attr_get(r, HLO_ATTR_SHARDING) && (!hlo_shape_is_array(shape) || !hlo_shape_is_array(i->shape) || !hlo_shape_same_dims(shape, i->shape)) && shape->logical != i->shape->logical)

@@ -251,7 +251,14 @@ void hlo_rec_insert_(hlo_module *m, hlo_instr *i, hlo_instr *before) {
     append(i);
     return;
   }
-  push(m, (record){.kind = REC_INSERT, .where = i});
+  rec_block *b = m->journal->log.last;
+  record *named = b && b->n ? &b->v[b->n - 1] : NULL;
+  if (!m->journal->off && named && named->kind == REC_NAME && named->where == hlo_name_node_of_(i->name)) {
+    m->generation++;
+    named->kind = REC_CREATE, named->where = i;
+  } else {
+    push(m, (record){.kind = REC_INSERT, .where = i});
+  }
   for (u32 k = 0; k < i->noperands; k++) i->operands[k].next = NULL;
   instr_in(i, before);
   m->journal->fresh = i;
@@ -274,6 +281,12 @@ void hlo_rec_unlink_comp_(hlo_module *m, hlo_computation *c) {
 }
 
 void hlo_journal_name_(hlo_module *m, void *node, u32 *count, u32 was) { push(m, (record){.kind = REC_NAME, .where = node, .old = count, .old_u32 = was}); }
+
+static void swap_name(hlo_module *m, record *r, void *node) {
+  u32 *count = r->old, now = count ? *count : 0;
+  hlo_name_toggle_(m, node);
+  if (count) *count = r->old_u32, r->old_u32 = now;
+}
 
 // Applies one record to the present state and turns it into its inverse.
 static void swap_record(hlo_module *m, record *r) {
@@ -323,10 +336,12 @@ static void swap_record(hlo_module *m, record *r) {
   }
   case REC_LINK_COMP: r->old = comp_out(r->where); r->kind = REC_UNLINK_COMP; break;
   case REC_UNLINK_COMP: comp_in(r->where, r->old); r->kind = REC_LINK_COMP; break;
-  case REC_NAME: {
-    u32 *count = r->old, now = count ? *count : 0;
-    hlo_name_toggle_(m, r->where);
-    if (count) *count = r->old_u32, r->old_u32 = now;
+  case REC_NAME: swap_name(m, r, r->where); break;
+  case REC_CREATE: case REC_UNCREATE: {
+    hlo_instr *i = r->where;
+    swap_name(m, r, hlo_name_node_of_(i->name));
+    if (r->kind == REC_CREATE) r->prev = instr_out(i); else instr_in(i, r->prev);
+    r->kind = r->kind == REC_CREATE ? REC_UNCREATE : REC_CREATE;
     break;
   }
   }
@@ -350,7 +365,7 @@ static void say_edited(const record *r, void (*fn)(void *arg, hlo_instr *), void
     fn(arg, u->def);
     break;
   }
-  case REC_INSERT: case REC_REMOVE: case REC_ATTRS: fn(arg, r->where); break;
+  case REC_INSERT: case REC_REMOVE: case REC_CREATE: case REC_UNCREATE: case REC_ATTRS: fn(arg, r->where); break;
   case REC_FIELD: {
     hlo_instr *i = r->prev;
     if (r->where != (void *)&i->name && r->where != (void *)&i->provenance) fn(arg, i);

@@ -2,7 +2,7 @@
 //
 // A record is a word (any pointer or number field, of an instruction or not) that was overwritten, the attributes of an instruction, an operand edge that
 // moved to another definition, an edge, an instruction with all its edges or a computation that came, went or moved, or a
-// name that was claimed. Each is its own inverse: applying a record swaps the old state with the current one, so the same
+// name that was claimed; an instruction that was made comes and goes with its name. Each is its own inverse: applying a record swaps the old state with the current one, so the same
 // code undoes (last to first) and redoes (first to last). What is out of a list remembers in its own links where it stood.
 //
 // A pipeline makes tens of records for every instruction of a module, so they lie in blocks that the next journal uses again, and
@@ -12,15 +12,16 @@
 
 #include "core/ir.h"
 
-typedef enum { REC_PTR, REC_FIELD, REC_U32, REC_ATTRS, REC_EDGE, REC_UNLINK_EDGE, REC_LINK_EDGE, REC_INSERT, REC_REMOVE, REC_MOVE, REC_LINK_COMP, REC_UNLINK_COMP, REC_NAME } rec_kind;
+typedef enum { REC_PTR, REC_FIELD, REC_U32, REC_ATTRS, REC_EDGE, REC_UNLINK_EDGE, REC_LINK_EDGE, REC_INSERT, REC_REMOVE, REC_MOVE, REC_LINK_COMP, REC_UNLINK_COMP, REC_NAME, REC_CREATE, REC_UNCREATE } rec_kind;
 
 typedef struct record {
   rec_kind kind;
   u32 old_u32;
   void *where;            // PTR, FIELD, U32: address of the field; ATTRS: the instruction; else the use, instruction, computation or name node
   void *old;              // PTR, FIELD, ATTRS: other value; EDGE: other definition; REMOVE, MOVE, UNLINK_COMP: what it stood before (NULL: last);
-                          // NAME: the count that old_u32 is the other value of, or NULL
-  void *prev;             // EDGE: the use it stood before in the other definition's list; FIELD: the instruction; PTR, U32: the computation, or NULL
+                          // NAME, CREATE: the count that old_u32 is the other value of, or NULL
+  void *prev;             // EDGE: the use it stood before in the other definition's list; FIELD: the instruction; PTR, U32: the computation, or NULL;
+                          // UNCREATE: the instruction it stood before
 } record;
 
 // Records in the order they were made, in blocks that an arena holds.

@@ -20,6 +20,7 @@ struct hlo_names *hlo_names_new_(void) {
 }
 
 void hlo_names_free_(struct hlo_names *t) {
+  hs_buf_free(&t->spelling);
   hs_free(t->slots);
   hs_free(t->roots);
   hs_free(t);
@@ -141,24 +142,25 @@ static hlo_name_node *make_node(hlo_module *m, hs_str s, u32 hash, const hs_str 
   return k;
 }
 
-hlo_name_node *hlo_claim_hashed_(hlo_module *m, hs_str want, u32 hash, hlo_instr *i, hlo_computation *c) {
+static hlo_name_node *claim(hlo_module *m, hs_str want, u32 hash, bool known, hlo_instr *i, hlo_computation *c) {   // known: to be taken
   struct hlo_names *t = m->names;
   if (too_full(t->n + 1, t->cap)) grow(t, t->cap * 4);
   bool suffix, of_comp = c != NULL;
   size_t len = root_length(want, &suffix);
   // The common cases of a large text: a number that nobody has, or no number and no ".0" about that could stand for it.
   bool plain = suffix ? want.p[len + 1] != '0' : !t->zeros[of_comp];
-  if (plain && !hlo_name_find_(t, want, hash, of_comp)) {
+  if (plain && !known && !hlo_name_find_(t, want, hash, of_comp)) {
     hlo_name_node *k = make_node(m, want, hash, NULL, i, c);
     hlo_journal_name_(m, k, NULL, 0);
     return k;
   }
   u64 number = 0;
   for (size_t k = len + 1; k < want.n; k++) number = number * 10 + (u64)(want.p[k] - '0');
-  hs_buf b = {0};
+  hs_buf b = t->spelling;
+  b.n = 0;
   hs_buf_put(&b, want.p, len);
   u32 expected = 0, was = 0, *count = NULL;
-  if (!spell(m, &b, len, number, suffix, of_comp)) {
+  if (known || !spell(m, &b, len, number, suffix, of_comp)) {
     count = &root_of(m, (hs_str){want.p, len}, of_comp)->next_number;
     u32 next = was = *count;
     while (!spell(m, &b, len, next, suffix, of_comp)) next++;
@@ -174,8 +176,16 @@ hlo_name_node *hlo_claim_hashed_(hlo_module *m, hs_str want, u32 hash, hlo_instr
     hs_buf_i64(&b, expected);
     hlo_names_prefetch_(t, hlo_name_hash_((hs_str){b.p, b.n}));
   }
-  hs_buf_free(&b);
+  t->spelling = b;
   return k;
+}
+
+hlo_name_node *hlo_claim_hashed_(hlo_module *m, hs_str want, u32 hash, hlo_instr *i, hlo_computation *c) { return claim(m, want, hash, false, i, c); }
+
+hlo_name_node *hlo_claim_like_(hlo_module *m, const hlo_instr *other, hlo_instr *i) {
+  const hlo_name_node *k = hlo_name_node_of_(other->name);
+  bool known = k->in && !k->of_comp && other->parent->module == m;
+  return claim(m, (hs_str){k->text, k->n}, known ? 0 : hlo_name_hash_((hs_str){k->text, k->n}), known, i, NULL);
 }
 
 void hlo_release_name_(hlo_module *m, const char *name) {

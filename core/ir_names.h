@@ -31,6 +31,7 @@ struct hlo_names {
   size_t roots_cap, nroots;
   bool any_changed;            // some name is not the one asked for
   bool zeros[2];               // a "root.0" has been claimed by an instruction, a computation
+  hs_buf spelling;             // where names are put together
 };
 
 static inline u32 hlo_name_hash_(hs_str s) { return (u32)hs_hash_bytes(s.p, s.n, 0); }
@@ -60,6 +61,7 @@ struct hlo_names *hlo_names_new_(void);
 void hlo_names_free_(struct hlo_names *);
 // Claims a name, made unique from `want`, for an instruction or a computation (the other is NULL).
 hlo_name_node *hlo_claim_name_(hlo_module *, hs_str want, hlo_instr *, hlo_computation *);
+hlo_name_node *hlo_claim_like_(hlo_module *, const hlo_instr *other, hlo_instr *);   // the name of another one is wanted, who may keep it
 hlo_name_node *hlo_claim_hashed_(hlo_module *, hs_str want, u32 hash, hlo_instr *, hlo_computation *);
 // Names everything anew, in this order of computations (all of the module), as if nothing had a name yet: for readers,
 // before a module is handed out, while the journal is off.

@@ -132,6 +132,12 @@ hlo_instr **hlo_post_order_numbered(hlo_computation *c, u32 *first, hs_arena *a)
   return post_order(c, &m, a);
 }
 
+u32 hlo_place_instrs(hlo_computation *c, u32 n, hlo_instr *const *v) {
+  u32 first = take_places(c->module, n);
+  for (u32 k = 0; k < n; k++) v[k]->place = first + k;
+  return first;
+}
+
 typedef struct order_frame { hlo_instr *i; u32 next; } order_frame;
 
 void hlo_put_in_order(hlo_computation *c) {

@@ -23,10 +23,16 @@ typedef struct plan {
   bool naive;
   hlo_instr **const *orders;   // given ones, by computation id; NULL
   i64 *comp_peak;        // per computation id: temporaries at its peak
-  u32 **leaves;          // per instruction id: buffer of each leaf
   u32 *position;         // per instruction id: place in its computation's schedule
+  // Of the computation at hand.
+  HS_VEC(u32) first, last;   // per position: its first leaf; its last use
+  HS_VEC(u32) leaves;    // per leaf: its buffer
   HS_VEC(buffer) buffers;
+  HS_VEC(u32) head, next;   // per position, per buffer: lists of the buffers used last there
+  HS_VEC(bool) begun;    // per buffer
 } plan;
+
+static u32 *leaves_of(const plan *p, const hlo_instr *i) { return p->leaves.v + p->first.v[p->position[i->id]]; }
 
 static i64 leaf_size(const hlo_shape *s, u32 k) { return hlo_shape_bytes(hlo_shape_leaf(s, k)); }
 
@@ -93,13 +99,13 @@ static u32 reused(const plan *p, const hlo_instr *i, u32 leaf, u32 position) {
   if (p->naive) return NONE;
   u32 k = in_place_operand(i, leaf);
   if (k != NONE && k < i->noperands && hlo_shape_leaves(hlo_operand(i, k)->shape) == 1) {
-    u32 b = p->leaves[hlo_operand(i, k)->id][0];
+    u32 b = leaves_of(p, hlo_operand(i, k))[0];
     if (dies_at(p, b, position) && p->buffers.v[b].bytes == leaf_size(i->shape, leaf)) return b;
   }
   if (!elementwise_like(i)) return NONE;
   for (k = 0; k < i->noperands; k++) {
     if (hlo_shape_leaves(hlo_operand(i, k)->shape) != 1) continue;
-    u32 b = p->leaves[hlo_operand(i, k)->id][0];
+    u32 b = leaves_of(p, hlo_operand(i, k))[0];
     if (dies_at(p, b, position) && p->buffers.v[b].bytes == leaf_size(i->shape, leaf) && reads_elementwise(i, k)) return b;
   }
   return NONE;
@@ -111,17 +117,17 @@ static bool alias_leaves(plan *p, const hlo_instr *i, u32 *out, u32 n) {
     u32 at = 0;
     for (u32 k = 0; k < i->noperands; k++) {
       u32 m = hlo_shape_leaves(hlo_operand(i, k)->shape);
-      for (u32 l = 0; l < m && at < n; l++) out[at++] = p->leaves[hlo_operand(i, k)->id][l];
+      for (u32 l = 0; l < m && at < n; l++) out[at++] = leaves_of(p, hlo_operand(i, k))[l];
     }
     return true;
   }
   if (i->opcode == HLO_GET_TUPLE_ELEMENT) {
     u32 at = leaf_offset(hlo_operand(i, 0)->shape, hlo_attr_int(i, HLO_ATTR_INDEX, 0));
-    for (u32 l = 0; l < n; l++) out[l] = p->leaves[hlo_operand(i, 0)->id][at + l];
+    for (u32 l = 0; l < n; l++) out[l] = leaves_of(p, hlo_operand(i, 0))[at + l];
     return true;
   }
   if ((forwards(i) || (i->opcode == HLO_WHILE && !p->naive)) && hlo_shape_leaves(hlo_operand(i, 0)->shape) == n) {
-    for (u32 l = 0; l < n; l++) out[l] = p->leaves[hlo_operand(i, 0)->id][l];
+    for (u32 l = 0; l < n; l++) out[l] = leaves_of(p, hlo_operand(i, 0))[l];
     return true;
   }
   return false;
@@ -142,13 +148,20 @@ static i64 callee_peak(const plan *p, const hlo_instr *i) {
 // Pass 1: which buffer each leaf is, and where each buffer is used last. `order` has n instructions.
 static void assign(plan *p, hlo_instr **order, u32 n) {
   u32 *position = p->position;
-  for (u32 t = 0; t < n; t++) position[order[t]->id] = t;
+  p->first.n = p->last.n = p->leaves.n = p->buffers.n = 0;
+  for (u32 t = 0; t < n; t++) {
+    position[order[t]->id] = t;
+    hs_vec_push(&p->first, (u32)p->leaves.n);
+    for (u32 l = hlo_shape_leaves(order[t]->shape); l-- > 0;) hs_vec_push(&p->leaves, NONE);
+    hs_vec_push(&p->last, t);
+    for (u32 o = 0; o < order[t]->noperands; o++) {
+      u32 at = position[hlo_operand(order[t], o)->id];
+      if (at < t) p->last.v[at] = t;
+    }
+  }
   for (u32 t = 0; t < n; t++) {
     hlo_instr *i = order[t];
-    u32 leaves = hlo_shape_leaves(i->shape), *out = HS_NEW_ARRAY(&p->arena, u32, leaves + 1);
-    p->leaves[i->id] = out;
-    u32 last = t;
-    hlo_for_each_use(u, i) last = HS_MAX(last, position[u->user->id]);
+    u32 leaves = hlo_shape_leaves(i->shape), *out = leaves_of(p, i), last = p->last.v[t];
     if (!alias_leaves(p, i, out, leaves))
       for (u32 l = 0; l < leaves; l++) {
         u32 b = reused(p, i, l, t);
@@ -166,7 +179,6 @@ static void assign(plan *p, hlo_instr **order, u32 n) {
 typedef struct walk { i64 peak; u32 peak_at; } walk;
 
 static walk run_schedule(plan *p, const hlo_computation *c) {
-  p->buffers.n = 0;
   u32 n = c->ninstrs;
   hlo_instr **order;
   if (p->orders && p->orders[c->id]) {
@@ -180,28 +192,30 @@ static walk run_schedule(plan *p, const hlo_computation *c) {
   }
   assign(p, order, n);
   u32 nroot = hlo_shape_leaves(c->root->shape);
-  for (u32 l = 0; l < nroot; l++) p->buffers.v[p->leaves[c->root->id][l]].external = true;   // the caller's, or the output
-  // Buckets of buffers by last use, as linked lists.
-  u32 nb = (u32)p->buffers.n;
-  u32 *next = HS_NEW_ARRAY(&p->arena, u32, nb + 1), *head = HS_NEW_ARRAY(&p->arena, u32, n + 1);
-  bool *begun = HS_NEW_ARRAY(&p->arena, bool, nb + 1);
-  for (u32 t = 0; t <= n; t++) head[t] = NONE;
-  for (u32 b = 0; b < nb; b++) next[b] = head[p->buffers.v[b].last], head[p->buffers.v[b].last] = b;
+  for (u32 l = 0; l < nroot; l++) p->buffers.v[leaves_of(p, c->root)[l]].external = true;   // the caller's, or the output
+  p->head.n = p->next.n = p->begun.n = 0;
+  for (u32 t = 0; t < n; t++) hs_vec_push(&p->head, NONE);
+  for (u32 b = 0; b < p->buffers.n; b++) {
+    u32 *head = &p->head.v[p->buffers.v[b].last];
+    hs_vec_push(&p->next, *head);
+    hs_vec_push(&p->begun, false);
+    *head = b;
+  }
   walk w = {0, n ? order[0]->id : 0};
   i64 live = 0;
   for (u32 t = 0; t < n; t++) {
     hlo_instr *i = order[t];
     u32 leaves = hlo_shape_leaves(i->shape);
     for (u32 l = 0; l < leaves; l++) {
-      u32 b = p->leaves[i->id][l];
-      if (begun[b]) continue;
-      begun[b] = true;
+      u32 b = leaves_of(p, i)[l];
+      if (p->begun.v[b]) continue;
+      p->begun.v[b] = true;
       if (!p->buffers.v[b].external) live += p->buffers.v[b].bytes;
     }
     i64 now = live + callee_peak(p, i);
     if (now > w.peak) w = (walk){now, i->id};
-    for (u32 b = head[t]; b != NONE; b = next[b])
-      if (begun[b] && !p->buffers.v[b].external) live -= p->buffers.v[b].bytes;
+    for (u32 b = p->head.v[t]; b != NONE; b = p->next.v[b])
+      if (p->begun.v[b] && !p->buffers.v[b].external) live -= p->buffers.v[b].bytes;
   }
   return w;
 }
@@ -223,36 +237,77 @@ static i64 alias_bytes(const hlo_module *m) {
 }
 
 // The peaks of computations that others run, callees first.
-static void plan_callees(plan *p) {
-  const hlo_module *m = p->m;
-  if (!(m->nops[HLO_WHILE] | m->nops[HLO_CALL] | m->nops[HLO_CONDITIONAL] | m->nops[HLO_ASYNC_START])) return;
-  hlo_call_list calls = hlo_find_calls(m, &p->arena);
-  bool *needed = HS_NEW_ARRAY(&p->arena, bool, m->next_comp_id + 1);
-  for (u32 k = 0; k < calls.n; k++)
-    for (u32 j = 0; runs(calls.v[k]) && j < calls.callees[k].n; j++) needed[calls.callees[k].v[j]->id] = true;
-  u32 n;
-  hlo_computation **comps = hlo_order_comps(m, &calls, true, &p->arena, &n);
-  for (u32 k = 0; k < n; k++)
-    if (needed[comps[k]->id] && comps[k] != m->entry) p->comp_peak[comps[k]->id] = run_schedule(p, comps[k]).peak;
+typedef struct callees { hlo_call_list calls; hlo_computation **order; u32 n; bool *needed; } callees;
+
+static callees find_callees(const hlo_module *m, hs_arena *a) {
+  callees c = {0};
+  if (!(m->nops[HLO_WHILE] | m->nops[HLO_CALL] | m->nops[HLO_CONDITIONAL] | m->nops[HLO_ASYNC_START])) return c;
+  c.calls = hlo_find_calls(m, a);
+  c.needed = HS_NEW_ARRAY(a, bool, m->next_comp_id + 1);
+  for (u32 k = 0; k < c.calls.n; k++)
+    for (u32 j = 0; runs(c.calls.v[k]) && j < c.calls.callees[k].n; j++) c.needed[c.calls.callees[k].v[j]->id] = true;
+  c.needed[m->entry->id] = false;
+  c.order = hlo_order_comps(m, &c.calls, true, a, &c.n);
+  return c;
 }
 
-hs_status hlo_memory_estimate(const hlo_module *m, bool naive, hlo_memory *out) { return hlo_memory_of_orders(m, NULL, naive, out); }
+// Whether computation x has in this plan the order and callees' peaks that it had in an earlier one.
+static bool as_before(const plan *p, const plan *old, const callees *c, const hlo_computation *x) {
+  if (!p->orders || !old->orders || !p->orders[x->id] || p->orders[x->id] != old->orders[x->id]) return false;
+  for (u32 k = c->calls.first[x->id]; k < c->calls.first[x->id] + x->ncalls; k++)
+    for (u32 j = 0; j < c->calls.callees[k].n; j++) {
+      const hlo_computation *y = c->calls.callees[k].v[j];
+      if (y && p->comp_peak[y->id] != old->comp_peak[y->id]) return false;
+    }
+  return true;
+}
 
-hs_status hlo_memory_of_orders(const hlo_module *m, hlo_instr **const *orders, bool naive, hlo_memory *out) {
-  *out = (hlo_memory){0};
-  plan p = {.m = m, .naive = naive, .orders = orders};
-  p.comp_peak = HS_NEW_ARRAY(&p.arena, i64, m->next_comp_id + 1);
-  p.leaves = HS_NEW_ARRAY(&p.arena, u32 *, m->next_instr_id + 1);
-  p.position = HS_NEW_ARRAY(&p.arena, u32, m->next_instr_id + 1);
-  plan_callees(&p);
-  walk w = run_schedule(&p, m->entry);
-  out->temp_bytes = w.peak;
-  out->peak_at = w.peak_at;
-  for (u32 k = 0; k < m->entry->nparams; k++) out->argument_bytes += hlo_shape_bytes(m->entry->params[k]->shape);
-  out->output_bytes = hlo_shape_bytes(m->entry->root->shape);
-  out->alias_bytes = naive ? 0 : alias_bytes(m);
-  out->peak_bytes = out->argument_bytes + out->output_bytes - out->alias_bytes + out->temp_bytes;
+static void plan_callees(plan *p, const plan *old, u32 nold, const callees *c) {
+  for (u32 k = 0; k < c->n; k++) {
+    const hlo_computation *x = c->order[k];
+    u32 o = 0;
+    if (!c->needed[x->id]) continue;
+    while (o < nold && !as_before(p, &old[o], c, x)) o++;
+    p->comp_peak[x->id] = o < nold ? old[o].comp_peak[x->id] : run_schedule(p, x).peak;
+  }
+}
+
+static hlo_memory memory_of(plan *p) {
+  const hlo_module *m = p->m;
+  walk w = run_schedule(p, m->entry);
+  hlo_memory out = {.temp_bytes = w.peak, .peak_at = w.peak_at};
+  for (u32 k = 0; k < m->entry->nparams; k++) out.argument_bytes += hlo_shape_bytes(m->entry->params[k]->shape);
+  out.output_bytes = hlo_shape_bytes(m->entry->root->shape);
+  out.alias_bytes = p->naive ? 0 : alias_bytes(m);
+  out.peak_bytes = out.argument_bytes + out.output_bytes - out.alias_bytes + out.temp_bytes;
+  return out;
+}
+
+hs_status hlo_memory_of_orders(const hlo_module *m, u32 n, hlo_instr **const *const *orders, bool naive, hlo_memory *out) {
+  hs_arena mem = {0};
+  plan *plans = HS_NEW_ARRAY(&mem, plan, n), p = {0};
+  callees c = find_callees(m, &mem);
+  u32 *position = HS_NEW_ARRAY(&mem, u32, m->next_instr_id);
+  for (u32 k = 0; k < n; k++) {
+    p.m = m, p.naive = naive, p.orders = orders[k], p.position = position;
+    p.comp_peak = HS_NEW_ARRAY(&mem, i64, m->next_comp_id + 1);
+    plan_callees(&p, plans, k, &c);
+    out[k] = memory_of(&p);
+    plans[k] = p;
+  }
+  hs_vec_free(&p.first);
+  hs_vec_free(&p.last);
+  hs_vec_free(&p.leaves);
   hs_vec_free(&p.buffers);
+  hs_vec_free(&p.head);
+  hs_vec_free(&p.next);
+  hs_vec_free(&p.begun);
   hs_arena_free(&p.arena);
+  hs_arena_free(&mem);
   return HS_GOOD;
+}
+
+hs_status hlo_memory_estimate(const hlo_module *m, bool naive, hlo_memory *out) {
+  hlo_instr **const *none = NULL;
+  return hlo_memory_of_orders(m, 1, &none, naive, out);
 }

@@ -53,62 +53,72 @@ static ready heap_pop(heap *h) {
   return top;
 }
 
-// By instruction id, for the whole module: a computation uses the places of its own instructions. `head`: first of an
-// instruction's control successors.
-typedef struct state { u32 *waits, *left, *place, *head; } state;
+// A computation in post order, and tables by an instruction's number in it. They are cleared, not made anew, for the next one.
+typedef struct below { i64 users, bytes; } below;   // other users of it and of all below it, and the bytes of all that, each counted as often as it is met
+typedef struct tables {
+  hlo_computation *c;
+  hlo_instr **post;
+  u32 first;                        // the place of number 0
+  HS_VEC(u32) waits, left, head;    // head: first of an instruction's control successors
+  HS_VEC(u32) user, met;            // 1 + the last one that was seen as a user of, as what reads, this one
+  HS_VEC(u8) mark;                  // 1: on the stack and its operands above it, 2: placed
+  HS_VEC(below) below;
+} tables;
+
+static u32 num(const tables *t, const hlo_instr *i) { return i->place - t->first; }
 
 // Bytes that running i now would free, less what it makes.
-static i64 gain_of(const state *s, const hlo_instr *i) {
+static i64 gain_of(const tables *t, const hlo_instr *i) {
   i64 g = -own_bytes(i);
   for (u32 k = 0; k < i->noperands; k++)
-    if (s->left[hlo_operand(i, k)->id] == 1) g += own_bytes(hlo_operand(i, k));
+    if (t->left.v[num(t, hlo_operand(i, k))] == 1) g += own_bytes(hlo_operand(i, k));
   return g;
 }
 
-static void release(state *s, heap *h, hlo_instr *i) {
-  if (--s->waits[i->id] == 0) heap_push(h, (ready){gain_of(s, i), s->place[i->id], i});
+static void release(tables *t, heap *h, hlo_instr *i) {
+  if (--t->waits.v[num(t, i)] == 0) heap_push(h, (ready){gain_of(t, i), num(t, i), i});
 }
 
-static hlo_instr **list_schedule(const hlo_computation *c, hlo_instr *const *post, state *s, hs_arena *a) {
-  u32 n = c->ninstrs, done = 0;
-  hlo_instr **out = HS_NEW_ARRAY(a, hlo_instr *, n + 1);
+static hlo_instr **list_schedule(tables *t, hs_arena *a) {
+  u32 n = t->c->ninstrs, done = 0;
+  hlo_instr **out = hs_arena_alloc(a, (n + 1) * sizeof *out);
   // Control successors by predecessor, as linked lists.
-  u32 nctrl = 0;
-  hlo_for_each_instr(i, c) nctrl += i->ctrl_preds ? i->ctrl_preds->n : 0;
   typedef struct edge { hlo_instr *to; u32 next; } edge;
-  edge *edges = HS_NEW_ARRAY(a, edge, nctrl + 1);
-  u32 ne = 0;
+  HS_VEC(edge) edges = {0};
   heap h = {0};
+  hs_vec_zeros(&t->waits, n);
+  hs_vec_zeros(&t->left, n);
+  hs_vec_zeros(&t->head, n);
   for (u32 k = 0; k < n; k++) {
-    hlo_instr *i = post[k];
-    s->place[i->id] = k;
-    s->left[i->id] = i->nuses;
-    s->waits[i->id] = i->noperands + (i->ctrl_preds ? i->ctrl_preds->n : 0) + 1;
+    hlo_instr *i = t->post[k];
+    t->left.v[k] = i->nuses;
+    t->waits.v[k] = i->noperands + (i->ctrl_preds ? i->ctrl_preds->n : 0) + 1;
     for (u32 p = 0; i->ctrl_preds && p < i->ctrl_preds->n; p++) {
-      edges[++ne] = (edge){i, s->head[i->ctrl_preds->v[p]->id]};
-      s->head[i->ctrl_preds->v[p]->id] = ne;
+      u32 *head = &t->head.v[num(t, i->ctrl_preds->v[p])];
+      hs_vec_push(&edges, ((edge){i, *head}));
+      *head = (u32)edges.n;
     }
   }
-  for (u32 k = 0; k < n; k++) release(s, &h, post[k]);
+  for (u32 k = 0; k < n; k++) release(t, &h, t->post[k]);
   while (h.v.n && done < n) {
     hlo_instr *i = heap_pop(&h).i;
     out[done++] = i;
-    for (u32 k = 0; k < i->noperands; k++) s->left[hlo_operand(i, k)->id]--;
-    hlo_for_each_use(u, i) release(s, &h, u->user);
-    for (u32 e = s->head[i->id]; e; e = edges[e].next) release(s, &h, edges[e].to);
+    for (u32 k = 0; k < i->noperands; k++) t->left.v[num(t, hlo_operand(i, k))]--;
+    hlo_for_each_use(u, i) release(t, &h, u->user);
+    for (u32 e = t->head.v[num(t, i)]; e; e = edges.v[e - 1].next) release(t, &h, edges.v[e - 1].to);
   }
   hs_vec_free(&h.v);
+  hs_vec_free(&edges);
   return done == n ? out : NULL;
 }
 
 // ---- operands first, by what lies below them ----------------------------------------------------------------------------
-// By instruction id: other users of it and of all below it, and the bytes of all that, each counted as often as it is met.
-typedef struct below { i64 users, bytes; } below;
-
-static i64 other_users(const hlo_instr *i, u32 *stamp) {
+static i64 other_users(tables *t, const hlo_instr *i) {
   i64 n = 0;
-  hlo_for_each_use(u, i)
-    if (stamp[u->user->id] != i->id + 1) stamp[u->user->id] = i->id + 1, n++;
+  hlo_for_each_use(u, i) {
+    u32 *seen = &t->user.v[num(t, u->user)];
+    if (*seen != num(t, i) + 1) *seen = num(t, i) + 1, n++;
+  }
   return n ? n - 1 : 0;
 }
 
@@ -120,50 +130,52 @@ static int visited_last(const void *p, const void *q) {   // what is visited fir
   return strcmp(y->i->name, x->i->name);
 }
 
-// stamp, met: by instruction id, the last one (1 + its id) that was seen as a user, as what reads it.
-static void count_below(u32 n, hlo_instr *const *post, below *v, u32 *stamp, u32 *met) {
+static void count_below(tables *t) {
+  u32 n = t->c->ninstrs;
   i64 bytes = 0;
+  hs_vec_zeros(&t->user, n);
+  hs_vec_zeros(&t->met, n);
+  hs_vec_zeros(&t->below, n);
   for (u32 k = 0; k < n; k++) {
-    const hlo_instr *i = post[k];
-    below b = {0};
-    if (i->opcode != HLO_PARAMETER && i->opcode != HLO_CONSTANT) {
-      b = (below){other_users(i, stamp), own_bytes(i)};
-      bytes += b.bytes;
-      for (u32 o = 0; o < i->noperands; o++) {
-        u32 x = hlo_operand(i, o)->id;
-        if (met[x] == i->id + 1) continue;
-        met[x] = i->id + 1;
-        b.users += v[x].users, b.bytes += v[x].bytes;
-      }
-      b.users = HS_MIN(b.users, (i64)n), b.bytes = HS_MIN(b.bytes, bytes);
+    const hlo_instr *i = t->post[k];
+    if (i->opcode == HLO_PARAMETER || i->opcode == HLO_CONSTANT) continue;
+    below b = {other_users(t, i), own_bytes(i)};
+    bytes += b.bytes;
+    for (u32 o = 0; o < i->noperands; o++) {
+      u32 x = num(t, hlo_operand(i, o));
+      if (t->met.v[x] == k + 1) continue;
+      t->met.v[x] = k + 1;
+      b.users += t->below.v[x].users, b.bytes += t->below.v[x].bytes;
     }
-    v[i->id] = b;
+    t->below.v[k] = (below){HS_MIN(b.users, (i64)n), HS_MIN(b.bytes, bytes)};
   }
 }
 
-// mark: by instruction id, 0 at first; 1: on the stack and its operands above it, 2: placed.
-static hlo_instr **walk_schedule(const hlo_computation *c, hlo_instr *const *post, const below *v, u32 *mark, hs_arena *a) {
-  hlo_instr **out = HS_NEW_ARRAY(a, hlo_instr *, c->ninstrs + 1);
+static hlo_instr **walk_schedule(tables *t, hs_arena *a) {
+  const hlo_computation *c = t->c;
+  hlo_instr **out = hs_arena_alloc(a, (c->ninstrs + 1) * sizeof *out);
   HS_VEC(hlo_instr *) stack = {0};
   HS_VEC(next) some = {0};
   u32 n = 0;
+  hs_vec_zeros(&t->mark, c->ninstrs);
   for (u32 k = 0; k <= c->ninstrs; k++) {   // what nobody reads, the root last
-    hlo_instr *top = k < c->ninstrs ? post[k] : c->root;
+    hlo_instr *top = k < c->ninstrs ? t->post[k] : c->root;
     if (k < c->ninstrs && (top->nuses || top == c->root)) continue;
     hs_vec_push(&stack, top);
     while (stack.n) {
       hlo_instr *i = stack.v[stack.n - 1];
-      if (mark[i->id]) {
+      u8 *mark = &t->mark.v[num(t, i)];
+      if (*mark) {
         stack.n--;
-        if (mark[i->id] == 1) mark[i->id] = 2, out[n++] = i;
+        if (*mark == 1) *mark = 2, out[n++] = i;
         continue;
       }
-      mark[i->id] = 1;
+      *mark = 1;
       some.n = 0;
       for (u32 o = 0, preds = i->ctrl_preds ? i->ctrl_preds->n : 0; o < i->noperands + preds; o++) {
         hlo_instr *x = o < i->noperands ? hlo_operand(i, o) : i->ctrl_preds->v[o - i->noperands];
-        next one = {v[x->id], x};
-        if (!mark[x->id]) hs_vec_push(&some, one);
+        next one = {t->below.v[num(t, x)], x};
+        if (!t->mark.v[num(t, x)]) hs_vec_push(&some, one);
       }
       if (some.n > 1) qsort(some.v, some.n, sizeof *some.v, visited_last);
       for (size_t j = 0; j < some.n; j++) hs_vec_push(&stack, some.v[j].i);
@@ -229,35 +241,40 @@ static hlo_computation **ordered_comps(const hlo_module *m, hs_arena *a, u32 *n)
 
 static void mark_scheduled(hlo_module *m) { hlo_set_module_attr(m, (hlo_attr){.id = HLO_ATTR_IS_SCHEDULED, .v.i = 1}); }
 
+// An order that is another one under a second name is one array.
 static hs_status find_orders(pass_ctx *c, u32 n, hlo_computation *const *comps, hlo_instr ***const order[NKINDS]) {
   hlo_module *m = c->m;
   hs_arena *a = c->scratch;
-  u32 ids = m->next_instr_id;
-  state st = {HS_NEW_ARRAY(a, u32, ids), HS_NEW_ARRAY(a, u32, ids), HS_NEW_ARRAY(a, u32, ids), HS_NEW_ARRAY(a, u32, ids)};
-  below *v = HS_NEW_ARRAY(a, below, ids);
-  u32 *stamp = HS_NEW_ARRAY(a, u32, ids), *met = HS_NEW_ARRAY(a, u32, ids), *mark = HS_NEW_ARRAY(a, u32, ids), *placed[NKINDS] = {NULL};
+  tables t = {0};
+  hs_status s = HS_GOOD;
+  u32 *placed[NKINDS] = {NULL};
   bool meet = m->nops[HLO_SEND_DONE] || m->nops[HLO_RECV_DONE];
-  for (u32 x = 0; meet && x < NKINDS; x++) placed[x] = HS_NEW_ARRAY(a, u32, ids);
-  for (u32 k = 0; k < n; k++) {
+  for (u32 x = 0; meet && x < NKINDS; x++) placed[x] = HS_NEW_ARRAY(a, u32, m->next_instr_id);
+  for (u32 k = 0; k < n && hs_ok(s); k++) {
     u32 id = comps[k]->id;
-    hlo_instr **post = pass_post_order(c, comps[k]);
-    order[PLAIN][id] = meet ? hs_arena_dup(a, post, comps[k]->ninstrs * sizeof *post) : post;
-    count_below(comps[k]->ninstrs, post, v, stamp, met);
-    order[WALKED][id] = walk_schedule(comps[k], post, v, mark, a);
-    order[LISTED][id] = list_schedule(comps[k], post, &st, a);
+    size_t bytes = comps[k]->ninstrs * sizeof *t.post;
+    t.c = comps[k], t.post = pass_post_order(c, comps[k]);
+    t.first = hlo_place_instrs(comps[k], comps[k]->ninstrs, t.post);
+    count_below(&t);
+    order[PLAIN][id] = meet ? hs_arena_dup(a, t.post, bytes) : t.post;
+    order[WALKED][id] = walk_schedule(&t, a);
+    order[LISTED][id] = list_schedule(&t, a);
     for (u32 x = 0; x < NKINDS; x++) {
-      if (!order[x][id]) order[x][id] = hs_arena_dup(a, post, comps[k]->ninstrs * sizeof *post);
+      if (!order[x][id]) order[x][id] = hs_arena_dup(a, t.post, bytes);
       if (meet) put_off_waiting(comps[k], order[x][id], placed[x], a);
+      for (u32 y = 0; y < x; y++)
+        if (memcmp(order[x][id], order[y][id], bytes) == 0) order[x][id] = order[y][id];
     }
-    HS_TRY(hs_poll());
+    s = hs_poll();
   }
-  return HS_GOOD;
-}
-
-static bool same_orders(u32 n, hlo_computation *const *comps, hlo_instr **const *x, hlo_instr **const *y) {
-  for (u32 k = 0; k < n; k++)
-    if (memcmp(x[comps[k]->id], y[comps[k]->id], comps[k]->ninstrs * sizeof(hlo_instr *)) != 0) return false;
-  return true;
+  hs_vec_free(&t.waits);
+  hs_vec_free(&t.left);
+  hs_vec_free(&t.head);
+  hs_vec_free(&t.user);
+  hs_vec_free(&t.met);
+  hs_vec_free(&t.mark);
+  hs_vec_free(&t.below);
+  return s;
 }
 
 hs_status pass_hlo_memory_scheduler(pass_ctx *c) {
@@ -271,12 +288,7 @@ hs_status pass_hlo_memory_scheduler(pass_ctx *c) {
   for (u32 x = 0; x < NKINDS; x++) order[x] = HS_NEW_ARRAY(c->scratch, hlo_instr **, m->next_comp_id);
   HS_TRY(find_orders(c, n, comps, order));
   hlo_memory peak[NKINDS];
-  for (u32 x = NKINDS; x-- > 0;) {
-    u32 like = NKINDS - 1;      // an order that is another one under a second name
-    while (like > x && !same_orders(n, comps, order[like], order[x])) like--;
-    if (like > x) peak[x] = peak[like];
-    else HS_TRY(hlo_memory_of_orders(m, order[x], false, &peak[x]));
-  }
+  HS_TRY(hlo_memory_of_orders(m, NKINDS, (hlo_instr **const *const *)order, false, peak));
   kind best = only ? (kind)(only - 1) : LISTED;
   for (u32 x = 0; x < NKINDS && !only; x++)
     if (peak[x].peak_bytes < peak[best].peak_bytes) best = (kind)x;
