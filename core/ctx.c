@@ -13,6 +13,8 @@ struct hlo_ctx {
   size_t string_cap, nstrings;
   table shapes, layouts;
   u32 next_serial;
+  u64 dtypes;                // of arrays that were ever interned, a bit each
+  bool empty;                // one of them had no elements
 };
 
 hlo_ctx *hlo_ctx_new(void) { return hs_calloc(1, sizeof(hlo_ctx)); }
@@ -25,6 +27,10 @@ void hlo_ctx_free(hlo_ctx *c) {
   hs_free(c->layouts.slots);
   hs_free(c);
 }
+
+bool hlo_ctx_has_dtype(const hlo_ctx *c, hlo_dtype t) { return c->dtypes >> t & 1; }
+bool hlo_ctx_has_empty(const hlo_ctx *c) { return c->empty; }
+_Static_assert(HLO_DTYPE_COUNT <= 64, "a bit for every type");
 
 hs_arena *hlo_ctx_arena(hlo_ctx *c) { return &c->arena; }
 
@@ -184,6 +190,7 @@ static const hlo_shape *intern_shape(hlo_ctx *c, const hlo_shape *key) {
     i64 d = s->dims[k] == HLO_UNBOUNDED ? 1 : s->dims[k];
     if (!hs_mul_ok(s->elements, d, &s->elements)) s->elements = INT64_MAX;
   }
+  if (hlo_shape_is_array(s)) c->dtypes |= 1ull << s->dtype, c->empty |= s->elements == 0;
   // The layout-free twin; it may move the table, so `slot` is not used any more.
   hlo_shape bare = *s;
   bare.layout = NULL;

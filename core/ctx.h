@@ -6,6 +6,9 @@
 #include "core/shape.h"
 
 hlo_ctx *hlo_ctx_new(void);
+// Whether an array of this type, one without elements, was ever seen: false says that no module has one.
+bool hlo_ctx_has_dtype(const hlo_ctx *, hlo_dtype);
+bool hlo_ctx_has_empty(const hlo_ctx *);
 void hlo_ctx_free(hlo_ctx *);      // after every module of it is freed
 // The interned copy: equal strings give the same pointer; NUL-terminated.
 const char *hlo_intern(hlo_ctx *, const char *s, size_t n);

@@ -58,24 +58,27 @@ struct hlo_instr {
 };
 _Static_assert(sizeof(hlo_instr) == 128, "an instruction takes two lines of the cache");
 
+// First what walks over all computations look at.
 struct hlo_computation {
+  _Alignas(64) hlo_computation *next;   // in the module's list
+  hlo_instr *first, *last;           // instruction list
+  hlo_instr *root;
+  u64 generation;                    // grows with every edit inside
+  u64 ops;                           // hlo_may_have: bit opcode % 64 for every operation that there ever was here
   u32 id;
+  u32 ninstrs;
   bool dead;
+  bool unsorted;                     // edges or instructions came since the list was last put in order
+  u32 ncalls;                        // instructions here of operations that may call computations
+  u32 nfusions;                      // fusions of live computations that call this one
+  u32 nunused;                       // instructions here that are nobody's operand, the root among them
+  u32 nparams;
+  hlo_instr *const *params;          // by number; nparams entries (edit: hlo_add_parameter, hlo_remove_parameter)
+  hlo_computation *prev;
   const char *name;
   hlo_module *module;
-  hlo_instr *first, *last;           // instruction list
-  u32 ninstrs;
-  hlo_instr *root;
-  hlo_instr *const *params;          // by number; nparams entries (edit: hlo_add_parameter, hlo_remove_parameter)
-  u32 nparams;
-  u32 nfusions;                      // fusions of live computations that call this one
-  u32 ncalls;                        // instructions here of operations that may call computations
-  u32 nunused;                       // instructions here that are nobody's operand, the root among them
   u32 low_id, end_id;                // the ids of all instructions there ever were here lie in [low_id, end_id)
-  bool unsorted;                     // edges or instructions came since the list was last put in order
   hs_str execution_thread;           // empty or "main" by default
-  hlo_computation *prev, *next;      // in the module's list
-  u64 generation;                    // grows with every edit inside
 };
 
 typedef struct hlo_stack_frames {    // the tables FileNames .. StackFrames; ids are positions + 1
@@ -88,7 +91,7 @@ typedef struct hlo_stack_frames {    // the tables FileNames .. StackFrames; ids
 struct hlo_module {
   hlo_ctx *ctx;
   hs_arena arena;
-  hs_arena instrs;                   // the instructions alone, side by side: a list that is walked follows itself through memory
+  hs_arena instrs, comps;            // instructions, and computations, side by side: who walks a list walks through memory
   const char *name;
   hlo_computation *first, *last;     // computations in text order
   u32 ncomputations;                 // live ones
@@ -107,18 +110,30 @@ struct hlo_module {
   const char *load_note;             // what the reader had to leave out; NULL
 };
 
+// Large modules are walked from memory: what will be looked at soon is fetched. (An address to fetch from need not be one of ours.)
 static inline hlo_instr *hlo_ahead_(hlo_instr *i) {
   __builtin_prefetch((const void *)((uintptr_t)i + 16 * sizeof *i));
   return i;
 }
+static inline bool hlo_may_have(const hlo_computation *c, hlo_opcode op) { return c->ops >> (op & 63) & 1; }
 #define hlo_for_each_instr(i, comp) for (hlo_instr *i = (comp)->first; i && hlo_ahead_(i); i = i->next)
+// In a loop over v[0 .. n): the element at k, and the one a few places on is fetched.
+static inline hlo_instr *hlo_nth(hlo_instr *const *v, u32 k, u32 n) {
+  if (k + 6 < n) __builtin_prefetch(v[k + 6]), __builtin_prefetch((const void *)((uintptr_t)v[k + 6] + 64));
+  if (k + 3 < n) __builtin_prefetch(v[k + 3]->operands);
+  return v[k];
+}
 #define hlo_for_each_instr_safe(i, comp) for (hlo_instr *i = (comp)->first, *i##_next_ = i ? i->next : NULL; i; i = i##_next_, i##_next_ = i ? i->next : NULL)
 // Instructions of operations that may call computations; ends behind the last of them.
 #define hlo_for_each_call(i, c) \
   for (u32 i##_left_ = (c)->ncalls; i##_left_; i##_left_ = 0) \
     for (hlo_instr *i = (c)->first; i##_left_; i = i->next) \
       if (hlo_op_has(i->opcode, HLO_F_CALLS) && i##_left_--)
-#define hlo_for_each_comp(c, m) for (hlo_computation *c = (m)->first; c; c = c->next)
+static inline hlo_computation *hlo_comp_ahead_(hlo_computation *c) {
+  __builtin_prefetch((const void *)((uintptr_t)c + 8 * sizeof *c));
+  return c;
+}
+#define hlo_for_each_comp(c, m) for (hlo_computation *c = (m)->first; c && hlo_comp_ahead_(c); c = c->next)
 #define hlo_for_each_use(u, i) for (hlo_use *u = (i)->first_use; u; u = u->next)
 
 // ---- reading ----------------------------------------------------------------------------------------------------

@@ -30,12 +30,13 @@ void hlo_module_free(hlo_module *m) {
   hs_free(m->journal);
   hlo_names_free_(m->names);
   hs_arena_free(&m->instrs);
+  hs_arena_free(&m->comps);
   hs_arena_free(&m->arena);
   hs_free(m);
 }
 
 hlo_computation *hlo_add_computation(hlo_module *m, const char *name) {
-  hlo_computation *c = HS_NEW(&m->arena, hlo_computation);
+  hlo_computation *c = HS_NEW(&m->comps, hlo_computation);
   c->id = m->next_comp_id++;
   c->module = m;
   c->name = hlo_claim_name_(m, hs_str_of(name && *name ? name : "computation"), NULL, c)->text;

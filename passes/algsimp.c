@@ -398,7 +398,7 @@ static void push_first(pass_ctx *p, work *w) {
   for (u32 k = 0; k < ncomps; k++) {
     if (hlo_is_fusion_comp(comps[k])) continue;
     v = pass_post_order(p, comps[k]);
-    for (u32 j = 0; j < comps[k]->ninstrs; j++) push(w, v[j]);
+    for (u32 j = 0, ni = comps[k]->ninstrs; j < ni; j++) push(w, hlo_nth(v, j, ni));
   }
 }
 
@@ -579,7 +579,8 @@ hs_status pass_algsimp(pass_ctx *p) {
   i64 budget = 1000 + 64 * (i64)w.queue.n;
   hs_status s = HS_GOOD;
   while (w.head < w.queue.n && budget > 0) {
-    hlo_instr *i = w.queue.v[w.head++];
+    hlo_instr *i = hlo_nth(w.queue.v + w.head, 0, (u32)HS_MIN(w.queue.n - w.head, 8u));
+    w.head++;
     w.queued.v[i->id] = 0;
     if (i->dead || !eligible(i)) continue;
     if (p->rewrite_limit >= 0 && p->rewrites >= p->rewrite_limit) break;

@@ -101,7 +101,7 @@ static hs_status cse_computation(pass_ctx *c, hlo_computation *comp, u64 *memo, 
   const hlo_numbers at = domains ? hlo_number_instrs(comp, n, order, c->scratch) : (hlo_numbers){0};
   const u32 *part = domains ? find_domains(c, order, n, &at) : NULL;
   for (u32 k = 0; k < n; k++) {
-    hlo_instr *i = order[k];
+    hlo_instr *i = hlo_nth(order, k, n);
     if (i->dead || !eligible(i, ignore_control, o->scalars)) continue;
     first_place(c, i);
     u32 slot = (u32)hash_of(i, memo, layouts) & t.mask;

@@ -51,6 +51,11 @@ static const struct { const char *pass; u32 n; hlo_opcode ops[4]; } needs[] = {
 
 // Whether the module has nothing that the pass works on.
 static bool is_idle(const hlo_module *m, const pass_info *p) {
+#define NEEDS(pass, ...)
+#define NEEDS_DTYPE(pass, dtype) if (strcmp(p->name, pass) == 0) return !hlo_ctx_has_dtype(m->ctx, dtype);
+#define NEEDS_EMPTY(pass) if (strcmp(p->name, pass) == 0) return !hlo_ctx_has_empty(m->ctx);
+#include "passes/needs.def"
+#undef NEEDS
   for (size_t k = 0; k < HS_COUNT(needs); k++) {
     if (strcmp(needs[k].pass, p->name) != 0) continue;
     u32 sum = 0;

@@ -46,8 +46,8 @@ hs_status pass_simplify_tuples(pass_ctx *c, bool skip_entry) {
   if (!c->m->nops[HLO_TUPLE]) return HS_GOOD;
   hlo_for_each_comp(comp, c->m) {
     if (skip_entry && comp == c->m->entry) continue;
-    u32 n = comp->ninstrs;
-    hlo_instr **order = pass_any_order(c, comp);
+    u32 n;
+    hlo_instr **order = pass_of_op(c, comp, HLO_TUPLE, HLO_GET_TUPLE_ELEMENT, &n);
     for (u32 k = 0; k < n; k++)
       if (!simplify(c, order[k])) return HS_GOOD;
   }

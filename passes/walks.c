@@ -63,6 +63,20 @@ hlo_instr **pass_any_order(pass_ctx *c, const hlo_computation *comp) {
   return v;
 }
 
+hlo_instr **pass_of_op(pass_ctx *c, const hlo_computation *comp, hlo_opcode a, hlo_opcode b, u32 *n) {
+  HS_VEC(hlo_instr *) found = {0};
+  if (hlo_may_have(comp, a) || hlo_may_have(comp, b)) hlo_for_each_instr(i, comp) if (i->opcode == a || i->opcode == b) hs_vec_push(&found, i);
+  *n = (u32)found.n;
+  hlo_instr **v = found.n ? hs_arena_dup(c->scratch, found.v, found.n * sizeof *v) : NULL;
+  hs_vec_free(&found);
+  if (!comp->unsorted || *n < 2) return v;
+  hlo_instr **all = pass_post_order(c, comp);
+  *n = 0;
+  for (u32 k = 0; k < comp->ninstrs; k++)
+    if (all[k]->opcode == a || all[k]->opcode == b) v[(*n)++] = all[k];
+  return v;
+}
+
 // ---- calls ------------------------------------------------------------------------------------------------------------------
 static pass_walks *with_calls(pass_ctx *c) {
   pass_walks *w = walks_of(c);
