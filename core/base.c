@@ -57,12 +57,15 @@ void *hs_grow_(void *p, size_t *cap, size_t elem) {
   return p;
 }
 
+void *hs_room_(void *p, size_t *cap, size_t n, size_t elem) {
+  if (*cap >= n) return p;
+  hs_free(p);
+  *cap = HS_MAX(n, *cap * 2);
+  return hs_alloc(*cap * elem);
+}
+
 void *hs_zeros_(void *p, size_t *cap, size_t n, size_t elem) {
-  if (*cap < n) {
-    hs_free(p);
-    *cap = HS_MAX(n, *cap * 2);
-    return hs_calloc(*cap, elem);
-  }
+  p = hs_room_(p, cap, n, elem);
   return n ? memset(p, 0, n * elem) : p;
 }
 

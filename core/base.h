@@ -96,6 +96,7 @@ static inline bool hs_str_eq(hs_str a, hs_str b) { return a.n == b.n && (a.n == 
         : (void)0),                                                                                  \
    (vec)->v[(vec)->n++] = (x))
 #define hs_vec_pop(vec) ((vec)->v[--(vec)->n])
+#define hs_vec_room(vec, count) ((vec)->v = hs_room_((vec)->v, &(vec)->cap, (count), sizeof *(vec)->v))   // for so many in all; what is there may go
 #define hs_vec_zeros(vec, count) ((vec)->v = hs_zeros_((vec)->v, &(vec)->cap, (count), sizeof *(vec)->v), (vec)->n = (count))   // that many, cleared
 #define hs_vec_free(vec) (hs_free((vec)->v), (vec)->v = NULL, (vec)->n = (vec)->cap = 0)
 
@@ -108,6 +109,7 @@ void *hs_realloc(void *p, size_t n);
 void *hs_try_alloc(size_t n);
 void hs_free(void *p);
 void *hs_grow_(void *p, size_t *cap, size_t elem);
+void *hs_room_(void *p, size_t *cap, size_t n, size_t elem);
 void *hs_zeros_(void *p, size_t *cap, size_t n, size_t elem);
 char *hs_strdup(const char *s);
 char *hs_format(const char *fmt, ...) HS_PRINTF(1, 2);  // malloc'ed

@@ -173,33 +173,40 @@ static fusion_class class_below(const hlo_instr *u, u32 slot, fusion_class c) {
 }
 
 // ---- the plan --------------------------------------------------------------------------------------------------------------
+// A use of what is being placed, and the kernel that the user is a member of.
+typedef struct reading { const hlo_use *u; const fusion_member *m; } reading;
+
 typedef struct planner {
   pass_ctx *p;
   hs_arena *a;
-  hlo_numbers at;                // of the computation's instructions
-  fusion_members *where;         // by that number: the kernels that compute it
+  u32 first, n;                  // places of the computation's instructions
+  fusion_members *where;         // by place: the kernels that compute it
   HS_VEC(fusion_kernel *) kernels;
+  // Of the instruction at hand: who reads it, and in which kernels it would be how.
+  HS_VEC(reading) readings;
+  HS_VEC(fusion_member) drafts;
+  HS_VEC(fusion_class) classes;
 } planner;
 
 // NULL: made after the plan was begun, or in another computation.
 static fusion_members *kernels_of(const planner *f, const hlo_instr *i) {
-  u32 k = hlo_number_of(&f->at, i);
-  return k == UINT32_MAX ? NULL : &f->where[k];
+  u32 k = i->place - f->first;
+  return k < f->n ? &f->where[k] : NULL;
 }
 
-// i becomes a member of n more kernels, by number ascending; `members` is what follows those it has.
-static void join(planner *f, hlo_instr *i, u32 n, fusion_member *members) {
+// i becomes a member of n more kernels, by number ascending; there is room for them behind those it has.
+static void join(planner *f, hlo_instr *i, u32 n, const fusion_member *members) {
   fusion_members *w = kernels_of(f, i);
-  if (!w->n) w->v = members;
-  w->n += n;
   for (u32 j = 0; j < n; j++) {
-    const fusion_member *m = &members[j];
-    fusion_kernel *k = m->kernel;
+    fusion_member m = members[j];
+    fusion_kernel *k = m.kernel;
+    m.c = hs_arena_dup(f->a, m.c, m.n * sizeof *m.c);
+    w->v[w->n++] = m;
     hs_vec_push(&k->members, i);
-    k->ops += i->opcode == HLO_CONSTANT ? 0 : HS_MAX(m->n, 1);
-    if (pass_fusion_expensive(i)) k->expensive += HS_MAX(m->n, 1);
+    k->ops += i->opcode == HLO_CONSTANT ? 0 : HS_MAX(m.n, 1);
+    if (pass_fusion_expensive(i)) k->expensive += HS_MAX(m.n, 1);
     if (i->opcode != HLO_REDUCE) continue;
-    if (m->c[0].rows) k->row_reduces++;
+    if (m.c[0].rows) k->row_reduces++;
     else k->reduce = i;
   }
 }
@@ -210,10 +217,8 @@ static void start_kernel(planner *f, hlo_instr *i) {
   k->number = (u32)f->kernels.n;
   hs_vec_push(&f->kernels, k);
   const hlo_shape *s = hlo_shape_is_array(i->shape) ? i->shape : i->shape->elems[0];
-  const fusion_members *w = kernels_of(f, i);
-  fusion_member *m = w->n ? &w->v[w->n] : HS_NEW(f->a, fusion_member);   // place leaves room for it
-  *m = (fusion_member){.kernel = k, .n = 1, .c = {{.hash = 0, .evals = (double)s->elements, .aligned = true, .outer = s->rank}}};
-  join(f, i, 1, m);
+  fusion_class whole = {.hash = 0, .evals = (double)s->elements, .aligned = true, .outer = s->rank};
+  join(f, i, 1, &(fusion_member){.kernel = k, .n = 1, .c = &whole});
 }
 
 static const fusion_member *in_kernel(const planner *f, const hlo_instr *i, const fusion_kernel *k) {
@@ -244,12 +249,9 @@ static u32 count_inputs(const planner *f, const fusion_kernel *k, const hlo_inst
   return n;
 }
 
-// A use of what is being placed, and the kernel that the user is a member of.
-typedef struct reading { const hlo_use *u; const fusion_member *m; } reading;
-
-// The classes in which a kernel would read p, from its readings; false when there are too many.
+// The classes in which a kernel would read p, from its readings; false when there are more than out->c has room for.
 static bool classes_of(u32 n, const reading *v, fusion_member *out) {
-  *out = (fusion_member){.kernel = v->m->kernel};
+  out->kernel = v->m->kernel, out->n = 0;
   for (u32 k = 0; k < n; k++) {
     const fusion_member *m = v[k].m;
     for (u32 j = 0; j < m->n; j++) {
@@ -367,25 +369,29 @@ static int by_kernel(const void *a, const void *b) {
 static void place(planner *f, hlo_instr *p) {
   fusion_role role = pass_fusion_role(p);
   if (role == FUSION_OPAQUE || (p->nuses == 0 && !hlo_is_root(p))) return;
-  HS_VEC(reading) readings = {0};
   bool opaque_user = hlo_is_root(p), sorted = true;
+  f->readings.n = 0;
   hlo_for_each_use(u, p) {
     const fusion_members *w = kernels_of(f, u->user);
     if (!w || w->n == 0) opaque_user = true;
     for (u32 j = 0; w && j < w->n; j++) {
       reading r = {u, &w->v[j]};
-      sorted &= !readings.n || by_kernel(&readings.v[readings.n - 1], &r) <= 0;
-      hs_vec_push(&readings, r);
+      sorted &= !f->readings.n || by_kernel(&f->readings.v[f->readings.n - 1], &r) <= 0;
+      hs_vec_push(&f->readings, r);
     }
   }
-  u32 n = (u32)readings.n, targets = 0, ok = 0;
-  if (!sorted) qsort(readings.v, n, sizeof *readings.v, by_kernel);
-  for (u32 k = 0; k < n; k++) targets += !k || by_kernel(&readings.v[k - 1], &readings.v[k]);
+  reading *v = f->readings.v;
+  u32 n = (u32)f->readings.n, targets = 0, ok = 0;
+  if (!sorted) qsort(v, n, sizeof *v, by_kernel);
+  for (u32 k = 0; k < n; k++) targets += !k || by_kernel(&v[k - 1], &v[k]);
   bool all = !opaque_user, copy = free_to_copy(p);
-  fusion_member *m = all || copy ? HS_NEW_ARRAY(f->a, fusion_member, targets + 1) : NULL;
+  hs_vec_room(&f->drafts, targets + 1);
+  hs_vec_room(&f->classes, (size_t)targets * FUSION_MAX_CLASSES);
+  fusion_member *m = f->drafts.v;
   for (u32 k = 0, end; k < n && (all || copy); k = end) {
-    for (end = k + 1; end < n && !by_kernel(&readings.v[k], &readings.v[end]);) end++;
-    if (legal(f, p, end - k, &readings.v[k], &m[ok])) ok++;
+    for (end = k + 1; end < n && !by_kernel(&v[k], &v[end]);) end++;
+    m[ok].c = f->classes.v + (size_t)ok * FUSION_MAX_CLASSES;
+    if (legal(f, p, end - k, &v[k], &m[ok])) ok++;
     else all = false;
   }
   if (all && targets > 1 && pass_fusion_expensive(p) && p->shape->elements > 64) {
@@ -399,9 +405,11 @@ static void place(planner *f, hlo_instr *p) {
       all = false;
     }
   }
-  if (all || copy) join(f, p, ok, m);
-  if (!all && p->opcode != HLO_CONSTANT) start_kernel(f, p);
-  hs_vec_free(&readings);
+  bool own = !all && p->opcode != HLO_CONSTANT;
+  ok = all || copy ? ok : 0;
+  kernels_of(f, p)->v = hs_arena_alloc(f->a, (ok + own) * sizeof *m);
+  join(f, p, ok, m);
+  if (own) start_kernel(f, p);
 }
 
 // ---- carrying it out ---------------------------------------------------------------------------------------------------------
@@ -422,11 +430,10 @@ static void note_opaque(pass_ctx *p, const hlo_computation *c) {
 }
 
 static hs_status fuse_computation(pass_ctx *p, hlo_computation *c) {
-  hs_arena a = {0};
-  u32 n = c->ninstrs;
-  hlo_instr **order = hlo_post_order(c, &a);
-  planner f = {.p = p, .a = &a, .at = hlo_number_instrs(c, n, order, &a), .where = HS_NEW_ARRAY(&a, fusion_members, n + 1)};
-  for (u32 k = n; k-- > 0;) place(&f, order[k]);
+  hs_arena a = {.reuse = true};
+  planner f = {.p = p, .a = &a, .n = c->ninstrs, .where = HS_NEW_ARRAY(&a, fusion_members, c->ninstrs + 1)};
+  hlo_instr **order = hlo_post_order_numbered(c, &f.first, &a);
+  for (u32 k = f.n; k-- > 0;) place(&f, order[k]);
   // Fusions take the places of their roots when all are made: a kernel may hold a copy of another one's root. Producers'
   // kernels come first, for they were started users first.
   hs_status s = HS_GOOD;
@@ -447,6 +454,9 @@ static hs_status fuse_computation(pass_ctx *p, hlo_computation *c) {
     if (made[k]) hlo_replace(f.kernels.v[k]->root, made[k]);
   for (size_t k = 0; k < f.kernels.n; k++) hs_vec_free(&f.kernels.v[k]->members);
   hs_vec_free(&f.kernels);
+  hs_vec_free(&f.readings);
+  hs_vec_free(&f.drafts);
+  hs_vec_free(&f.classes);
   hs_arena_free(&a);
   return s;
 }

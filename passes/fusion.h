@@ -11,7 +11,7 @@ enum { FUSION_MAX_CLASSES = 6, FUSION_MAX_OPS = 150, FUSION_MAX_INPUTS = 28, FUS
 // aligned: the index is the loops themselves. rows: it is the outer loops of this shape only, read through a broadcast.
 // outer: so many leading dimensions of an aligned class are the kernel's own loops (the others a reduction's).
 typedef struct fusion_class { u64 hash; double evals; bool aligned; u32 outer; const hlo_shape *rows; } fusion_class;
-typedef struct fusion_member { struct fusion_kernel *kernel; u32 n; fusion_class c[FUSION_MAX_CLASSES]; } fusion_member;
+typedef struct fusion_member { struct fusion_kernel *kernel; u32 n; fusion_class *c; } fusion_member;
 typedef struct fusion_members { u32 n; fusion_member *v; } fusion_members;   // by kernel number, ascending
 
 typedef struct fusion_kernel {
