@@ -6,7 +6,8 @@
 // constants compare by value, those on two sides of a domain are two. Elements of a multi-output fusion that are one value inside become one element outside.
 #include "passes/util.h"
 
-typedef struct table { hlo_instr **v; u32 mask, n; } table;
+typedef struct entry { u32 hash, number1; } entry;   // number1: 1 + number of an instruction in the order; 0: free
+typedef struct table { entry *v; u32 mask; } table;
 
 static bool commutes(const hlo_instr *i) { return hlo_op_has(i->opcode, HLO_F_COMMUTATIVE) && i->noperands == 2; }
 
@@ -96,7 +97,7 @@ static hs_status cse_computation(pass_ctx *c, hlo_computation *comp, u64 *memo, 
   hlo_instr **order = pass_post_order(c, comp);
   u32 n = comp->ninstrs, cap = 16;
   while (cap < n * 2) cap *= 2;
-  table t = {HS_NEW_ARRAY(c->scratch, hlo_instr *, cap), cap - 1, 0};
+  table t = {HS_NEW_ARRAY(c->scratch, entry, cap), cap - 1};
   const bool domains = c->m->nops[HLO_DOMAIN] && has_domain(comp);
   const hlo_numbers at = domains ? hlo_number_instrs(comp, n, order, c->scratch) : (hlo_numbers){0};
   const u32 *part = domains ? find_domains(c, order, n, &at) : NULL;
@@ -104,18 +105,23 @@ static hs_status cse_computation(pass_ctx *c, hlo_computation *comp, u64 *memo, 
     hlo_instr *i = hlo_nth(order, k, n);
     if (i->dead || !eligible(i, ignore_control, o->scalars)) continue;
     first_place(c, i);
-    u32 slot = (u32)hash_of(i, memo, layouts) & t.mask;
-    while (t.v[slot] && (t.v[slot]->dead || !equal(t.v[slot], i, layouts, c->scratch) ||
-                         (part && i->opcode == HLO_CONSTANT && part[hlo_number_of(&at, t.v[slot])] != part[k])))
-      slot = (slot + 1) & t.mask;
-    if (!t.v[slot]) {
-      t.v[slot] = i;
+    u64 h = hash_of(i, memo, layouts);
+    u32 slot = (u32)h & t.mask, tag = (u32)(h >> 32);   // instructions are looked at only where the tag is that of this one
+    hlo_instr *same = NULL;
+    for (; t.v[slot].number1 && !same; slot = (slot + 1) & t.mask) {
+      u32 number = t.v[slot].number1 - 1;
+      if (t.v[slot].hash != tag || order[number]->dead || !equal(order[number], i, layouts, c->scratch)) continue;
+      if (part && i->opcode == HLO_CONSTANT && part[number] != part[k]) continue;
+      same = order[number];
+    }
+    if (!same) {
+      t.v[slot] = (entry){tag, k + 1};
       continue;
     }
     if (!pass_may_rewrite(c)) return HS_GOOD;
-    pass_note_done(c, i, t.v[slot], "same value as %s", t.v[slot]->name);
+    pass_note_done(c, i, same, "same value as %s", same->name);
     if (ignore_control && i->ctrl_preds) hlo_set_ctrl_preds(i, 0, NULL);
-    hlo_replace_uses(i, t.v[slot]);
+    hlo_replace_uses(i, same);
     if (!i->nuses && !hlo_is_root(i) && hlo_is_removable(i)) hlo_remove(i);
   }
   return HS_GOOD;

@@ -47,10 +47,15 @@ static bool removable(const dce *d, const hlo_instr *i) {
          ((is_target(i, "tpu_custom_call") || is_async(i)) && marked(i, "true"));
 }
 
-static hs_status sweep(const dce *d, hlo_computation *comp) {
-  u32 stay = !comp->root->nuses && comp->root->opcode != HLO_PARAMETER;   // what may be unused
+// Unused are the root and parameters only.
+static bool all_used(const hlo_computation *comp) {
+  u32 stay = !comp->root->nuses && comp->root->opcode != HLO_PARAMETER;
   for (u32 k = 0; k < comp->nparams; k++) stay += !comp->params[k]->nuses;
-  if (comp->nunused == stay) return HS_GOOD;
+  return comp->nunused == stay;
+}
+
+static hs_status sweep(const dce *d, hlo_computation *comp) {
+  if (all_used(comp)) return HS_GOOD;
   for (hlo_instr *i = comp->last, *prev; i; i = prev) {
     prev = i->prev;
     if (i->opcode == HLO_PARAMETER || !removable(d, i)) continue;
@@ -196,16 +201,19 @@ static hs_status remove_unused(const dce *d) {
   if (calls) sites = pass_find_sites(c);
   for (u32 k = n; k-- > 0;) {
     HS_TRY(hs_poll());
-    HS_TRY(sweep(d, order[k]));
+    bool known = pass_is_tidy(c, order[k]), owner = true;
+    if (!known) HS_TRY(sweep(d, order[k]));
     if (calls && order[k] != m->entry) HS_TRY(trim_called(d, order[k], &sites));
-    if (!ncalls[k] || !m->nops[HLO_FUSION]) continue;
     u64 swept = m->generation;
-    for (u32 j = all.first[order[k]->id], end = j + ncalls[k]; j < end; j++) {
-      if (all.v[j]->opcode != HLO_FUSION || all.v[j]->dead || !owns_body(all.v[j], counts)) continue;
+    u32 from = all.first[order[k]->id], end = m->nops[HLO_FUSION] ? from + ncalls[k] : from;
+    for (u32 j = from; j < end; j++) {
+      if (all.v[j]->opcode != HLO_FUSION || all.v[j]->dead || (known && pass_is_tidy(c, hlo_fusion_comp(all.v[j])))) continue;
+      if (!owns_body(all.v[j], counts)) { owner = false; continue; }
       trim_fusion_outputs(c, all.v[j]);
       trim_operands(c, all.v[j]);
     }
     if (m->generation != swept) HS_TRY(sweep(d, order[k]));
+    if (!known && owner && all_used(order[k])) pass_leave_tidy(c, order[k]);
   }
   remove_uncalled(c, n, order);
   return HS_GOOD;

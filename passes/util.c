@@ -180,19 +180,19 @@ u64 pass_attrs_hash(const hlo_instr *i, u64 seed, u64 *memo) {
   return hs_mix(h, n);
 }
 
-u64 pass_comp_hash(const hlo_computation *c, u64 *memo) {
+u64 pass_comp_hash(hlo_computation *c, u64 *memo) {
   if (memo && memo[c->id]) return memo[c->id];
   hs_arena a = {0};
-  hlo_instr **order = hlo_post_order(c, &a);
-  hlo_numbers at = hlo_number_instrs(c, c->ninstrs, order, &a);
-  u64 *h = HS_NEW_ARRAY(&a, u64, c->ninstrs + 1);
-  for (u32 t = 0; t < c->ninstrs; t++) {
+  u32 first, n = c->ninstrs;
+  hlo_instr **order = hlo_post_order_numbered(c, &first, &a);
+  u64 *h = hs_arena_alloc(&a, (n + 1) * sizeof *h);
+  for (u32 t = 0; t < n; t++) {
     hlo_instr *i = order[t];
     u64 x = hs_mix(i->opcode, i->shape->logical->hash);
-    for (u32 k = 0; k < i->noperands; k++) x = hs_mix(x, h[hlo_number_of(&at, hlo_operand(i, k))]);
+    for (u32 k = 0; k < i->noperands; k++) x = hs_mix(x, h[hlo_operand(i, k)->place - first]);
     h[t] = pass_attrs_hash(i, x, memo);
   }
-  u64 out = hs_mix(h[hlo_number_of(&at, c->root)], c->ninstrs) | 1;
+  u64 out = hs_mix(h[c->root->place - first], n) | 1;
   hs_arena_free(&a);
   if (memo) memo[c->id] = out;
   return out;

@@ -37,7 +37,7 @@ const hlo_instr *pass_not_liftable(const hlo_computation *);
 
 // Structure of computations: equal up to names, instruction order and annotations. `memo` (may be NULL) is an array of
 // hashes by computation id, 0 = not known yet.
-u64 pass_comp_hash(const hlo_computation *, u64 *memo);
+u64 pass_comp_hash(hlo_computation *, u64 *memo);
 bool pass_comp_equal(const hlo_computation *, const hlo_computation *, bool layouts, hs_arena *);
 bool pass_attrs_equal(const hlo_instr *, const hlo_instr *, bool layouts, hs_arena *);   // attributes, called computations by structure
 // For two that may become one: configurations count, shardings where both have one.
