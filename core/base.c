@@ -109,11 +109,10 @@ static struct { pthread_mutex_t lock; struct hs_arena_block *first; size_t bytes
 static struct hs_arena_block *take_kept(size_t cap) {
   struct hs_arena_block *b = NULL;
   pthread_mutex_lock(&kept.lock);
+  struct hs_arena_block **best = NULL;
   for (struct hs_arena_block **at = &kept.first; *at; at = &(*at)->next)
-    if ((*at)->cap >= cap && (*at)->cap / 4 <= cap) {
-      b = *at, *at = b->next, kept.bytes -= b->cap;
-      break;
-    }
+    if ((*at)->cap >= cap && (*at)->cap / 4 <= cap && (!best || (*at)->cap < (*best)->cap)) best = at;
+  if (best) b = *best, *best = b->next, kept.bytes -= b->cap;
   pthread_mutex_unlock(&kept.lock);
   return b;
 }
@@ -157,7 +156,7 @@ static void use_block(hs_arena *a, struct hs_arena_block *b) {
 }
 
 void hs_arena_expect(hs_arena *a, size_t n) {
-  if ((size_t)(a->limit - a->at) < n) use_block(a, new_block(n, a->reuse));
+  if ((size_t)(a->limit - a->at) < n) use_block(a, new_block(n, false));
 }
 
 void *hs_arena_more_(hs_arena *a, size_t n) {

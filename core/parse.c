@@ -331,7 +331,8 @@ hs_status hlo_parse(hlo_ctx *ctx, const char *text, size_t n, const hlo_parse_op
   hlo_journal_disable(m);
   if (n > 1 << 16) {   // tables sized once: a line is an instruction, more or less
     hlo_names_reserve(m, lines);
-    hs_arena_expect(&m->arena, n / 2 + lines * 256);
+    hs_arena_expect(&m->instrs, lines * sizeof(hlo_instr));
+    hs_arena_expect(&m->arena, n / 2 + lines * 128);
   }
   if (hlo_lex_ahead(LX)) {
     hs_str first = hlo_peek_ident(LX);
