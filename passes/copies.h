@@ -32,6 +32,7 @@ typedef struct cp_flow {
   HS_VEC(cp_use) uses;
   HS_VEC(cp_root) roots;
   bool *writes;                         // by instruction id: writes over an operand
+  u32 nknown; const bool *known_writes; // the same of the flow before, in which there were so many ids
   u32 *rank;                            // by instruction id: its place in the order; CP_NONE
   HS_VEC(cp_span) spans;                // by rank
   HS_VEC(u32) before, todo;             // ranks
@@ -48,7 +49,8 @@ const hlo_shape *cp_leaf(const hlo_shape *, u32 k);
 u32 cp_leaf_at(const hlo_shape *, hlo_ints index);      // the first place under an index; CP_NONE
 bool cp_copyable(const hlo_shape *);
 
-bool cp_flow_of(hlo_module *, hs_arena *, cp_flow *);   // false when the call graph is not flat
+// False when the call graph is not flat. before (may be NULL): a flow of the module before copies came or went.
+bool cp_flow_of(hlo_module *, hs_arena *, cp_flow *, const cp_flow *before);
 void cp_flow_free(cp_flow *);
 void cp_find_order(cp_flow *);                          // needed before the questions below
 void cp_in_place(const hlo_instr *, cp_pairs *out);     // which operands an instruction writes over
@@ -57,7 +59,7 @@ typedef enum cp_order { CP_SAME, CP_BEFORE, CP_BEFORE_END, CP_AFTER, CP_EXCLUSIV
 cp_order cp_order_of(cp_flow *, const hlo_instr *a, const hlo_instr *b);
 bool cp_nested(const cp_flow *, const hlo_instr *, const hlo_computation *);
 bool cp_defined_before(cp_flow *, u32 a, u32 b);
-bool cp_share(const hlo_instr *user, u32 operand, u32 in_leaf, u32 out_leaf);   // may the result lie where the operand does?
+bool cp_share(const cp_flow *, const hlo_instr *user, u32 operand, u32 in_leaf, u32 out_leaf);   // may the result lie where the operand does?
 void cp_add_order(cp_flow *, const hlo_instr *first, const hlo_instr *then);    // an edge was added
 u32 cp_group(cp_flow *, u32 value);
 u32 cp_top(u32 *up, u32 k);                             // of a forest of sets: the one that speaks for k

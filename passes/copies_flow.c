@@ -152,12 +152,12 @@ void cp_in_place(const hlo_instr *i, cp_pairs *out) {
 static bool elementwise(const hlo_instr *i) { return hlo_op_has(i->opcode, HLO_F_ELEMENTWISE) || i->opcode == HLO_COPY || i->opcode == HLO_BITCAST; }
 
 enum { FUSED_MOST = 512 };
-bool cp_share(const hlo_instr *user, u32 operand, u32 in_leaf, u32 out_leaf) {
+bool cp_share(const cp_flow *f, const hlo_instr *user, u32 operand, u32 in_leaf, u32 out_leaf) {
   const hlo_instr *x = hlo_operand(user, operand);
   const hlo_shape *from = cp_leaf(x->shape, in_leaf), *to = cp_leaf(user->shape, out_leaf);
   if (user->opcode == HLO_WHILE) return in_leaf == out_leaf;
   cp_pairs v = {0};
-  cp_in_place(user, &v);
+  if (user->id >= f->nids || f->writes[user->id]) cp_in_place(user, &v);
   bool said = false, many = false;
   for (u32 k = 0; k < v.n; k++) said |= v.v[k].operand == operand && v.v[k].in_leaf == in_leaf && v.v[k].out_leaf == out_leaf;
   for (u32 k = 0; k < user->noperands; k++) many |= k != operand && hlo_operand(user, k) == x;
@@ -367,7 +367,7 @@ static void join_instr(cp_flow *f, const hlo_instr *i) {
     for (u32 b = 0; b < nb; b++)
       for (u32 k = 0; k < n; k++)
         if (f->phi[at + k]) join(f, at + k, place(f, v[b]->root) + k);
-  } else {
+  } else if (i->id >= f->nknown || f->known_writes[i->id]) {
     cp_pairs v = {0};
     cp_in_place(i, &v);
     f->writes[i->id] = v.n > 0;
@@ -422,8 +422,8 @@ u32 *cp_nothings(hs_arena *a, u32 n) {
   return v;
 }
 
-bool cp_flow_of(hlo_module *m, hs_arena *a, cp_flow *f) {
-  *f = (cp_flow){.m = m, .a = a, .nids = m->next_instr_id};
+bool cp_flow_of(hlo_module *m, hs_arena *a, cp_flow *f, const cp_flow *before) {
+  *f = (cp_flow){.m = m, .a = a, .nids = m->next_instr_id, .nknown = before ? before->nids : 0, .known_writes = before ? before->writes : NULL};
   u32 ni = m->next_instr_id, nc = m->next_comp_id, turn = 0;
   f->order = HS_NEW_ARRAY(a, hlo_instr **, nc + 1);
   f->caller = HS_NEW_ARRAY(a, hlo_instr *, nc + 1);

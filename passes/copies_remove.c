@@ -40,7 +40,7 @@ static bool use_before(cp_flow *f, const cp_use *u, u32 value, scan *s) {
   const hlo_instr *user = u->user, *def = f->maker[value];
   switch (cp_order_of(f, user, def)) {
     case CP_SAME:
-      if (cp_share(user, u->operand, u->leaf, value - f->base[def->id])) return true;
+      if (cp_share(f, user, u->operand, u->leaf, value - f->base[def->id])) return true;
       break;
     case CP_EXCLUSIVE_AFTER:
       if (!s->escaped) return s->exclusive = true;

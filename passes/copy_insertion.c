@@ -128,6 +128,7 @@ static bool *all_places(inserter *t, const hlo_shape *s) {
 }
 
 static void copy_written(inserter *t, hlo_instr *i) {
+  if (i->id < t->f.nids && !t->f.writes[i->id]) return;
   cp_pairs v = {0};
   cp_in_place(i, &v);
   bool *done = HS_NEW_ARRAY(t->c->scratch, bool, i->noperands + 1);
@@ -344,7 +345,7 @@ static void special_copies(inserter *t) {
       hlo_instr *user = f->uses.v[u].user;
       for (u32 j = 0, n = cp_leaves(user->shape), at = f->base[user->id]; j < n; j++)
         if (f->at[at + j] == at + j && at + j != v && cp_group(f, at + j) == cp_group(f, v) && user->opcode != HLO_CONDITIONAL && user->opcode != HLO_CALL &&
-            !hlo_op_has(user->opcode, HLO_F_ASYNC) && !cp_share(user, f->uses.v[u].operand, f->uses.v[u].leaf, j))
+            !hlo_op_has(user->opcode, HLO_F_ASYNC) && !cp_share(f, user, f->uses.v[u].operand, f->uses.v[u].leaf, j))
           mark(t, &k, hlo_operand(user, f->uses.v[u].operand), f->uses.v[u].leaf);
     }
   }
@@ -373,8 +374,9 @@ static hs_status clean(pass_ctx *c) {
 // The flow of values anew, if the module was edited.
 static void find_flow(inserter *t, u64 *known) {
   if (*known == t->c->m->generation) return;
+  cp_flow before = t->f;
   cp_flow_free(&t->f);
-  cp_flow_of(t->c->m, t->c->scratch, &t->f);
+  cp_flow_of(t->c->m, t->c->scratch, &t->f, &before);
   *known = t->c->m->generation;
 }
 
@@ -382,12 +384,12 @@ hs_status pass_copy_insertion(pass_ctx *c) {
   inserter t = {.c = c};
   hs_status st = HS_GOOD;
   if (!pass_may_rewrite(c)) return HS_GOOD;
-  if (!cp_flow_of(c->m, c->scratch, &t.f)) {
+  if (!cp_flow_of(c->m, c->scratch, &t.f, NULL)) {
     pass_ctx sub = *c;
     pass_options none = {0};
     sub.notes = NULL, sub.rewrite_limit = -1, sub.options = &none, sub.asked.fn = NULL;
     HS_TRY(pass_flatten_call_graph(&sub));
-    if (!cp_flow_of(c->m, c->scratch, &t.f)) return hs_fail(HS_E_INTERNAL, "copy-insertion: a computation is called twice");
+    if (!cp_flow_of(c->m, c->scratch, &t.f, NULL)) return hs_fail(HS_E_INTERNAL, "copy-insertion: a computation is called twice");
   }
   u64 known = c->m->generation;   // what the flow is true of
   add_copies(&t);

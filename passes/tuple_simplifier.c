@@ -1,6 +1,6 @@
 // tuple_simplifier.c — get-tuple-element of a tuple is the element; a tuple of all elements of one tuple, in order, is
-// that tuple (xla/hlo/transforms/simplifiers/tuple_simplifier.cc). Operands come first, so nested tuples fall in one
-// sweep. Control edges are kept without a cycle; a sharding moves to what stays unless that has another.
+// that tuple (xla/hlo/transforms/simplifiers/tuple_simplifier.cc). Nested tuples fall in one
+// sweep where operands come first. Control edges are kept without a cycle; a sharding moves to what stays unless that has another.
 // Option exclude_entry_computation.
 #include "passes/util.h"
 
@@ -21,7 +21,7 @@ static bool shardings_agree(const hlo_instr *a, const hlo_instr *b) {
 }
 
 // False when no more rewrites are wanted.
-static bool simplify(pass_ctx *c, hlo_instr *i) {
+static bool simplify(pass_ctx *c, hlo_instr *i, bool *changed) {
   hlo_instr *now = NULL;
   if (i->dead) return true;
   if (i->opcode == HLO_GET_TUPLE_ELEMENT && hlo_operand(i, 0)->opcode == HLO_TUPLE)
@@ -39,6 +39,7 @@ static bool simplify(pass_ctx *c, hlo_instr *i) {
   if (sharding && !hlo_attr_get(now, HLO_ATTR_SHARDING)) hlo_set_attr(now, *sharding);
   pass_relay_control(i);
   hlo_replace(i, now);
+  *changed = true;
   return true;
 }
 
@@ -47,9 +48,12 @@ hs_status pass_simplify_tuples(pass_ctx *c, bool skip_entry) {
   hlo_for_each_comp(comp, c->m) {
     if (skip_entry && comp == c->m->entry) continue;
     u32 n;
-    hlo_instr **order = pass_of_op(c, comp, HLO_TUPLE, HLO_GET_TUPLE_ELEMENT, &n);
-    for (u32 k = 0; k < n; k++)
-      if (!simplify(c, order[k])) return HS_GOOD;
+    hlo_instr **v = pass_of_op(c, comp, HLO_TUPLE, HLO_GET_TUPLE_ELEMENT, &n);
+    for (bool changed = true; changed;) {   // one sweep where operands come first, a few where they do not
+      changed = false;
+      for (u32 k = 0; k < n; k++)
+        if (!simplify(c, v[k], &changed)) return HS_GOOD;
+    }
   }
   return HS_GOOD;
 }

@@ -69,11 +69,6 @@ hlo_instr **pass_of_op(pass_ctx *c, const hlo_computation *comp, hlo_opcode a, h
   *n = (u32)found.n;
   hlo_instr **v = found.n ? hs_arena_dup(c->scratch, found.v, found.n * sizeof *v) : NULL;
   hs_vec_free(&found);
-  if (!comp->unsorted || *n < 2) return v;
-  hlo_instr **all = pass_post_order(c, comp);
-  *n = 0;
-  for (u32 k = 0; k < comp->ninstrs; k++)
-    if (all[k]->opcode == a || all[k]->opcode == b) v[(*n)++] = all[k];
   return v;
 }
 

@@ -11,7 +11,7 @@
 hlo_instr **pass_post_order(pass_ctx *, const hlo_computation *);              // hlo_post_order, ninstrs long
 // Operands first, ninstrs long, for passes that find the same in every such order: the list itself where that is one.
 hlo_instr **pass_any_order(pass_ctx *, const hlo_computation *);
-// Those of two operations, operands first.
+// Those of two operations, as they stand in the list.
 hlo_instr **pass_of_op(pass_ctx *, const hlo_computation *, hlo_opcode, hlo_opcode, u32 *n);
 hlo_computation **pass_comp_post_order(pass_ctx *, u32 *n);                    // hlo_comp_post_order
 hlo_computation **pass_comp_callees_first(pass_ctx *, u32 *n);                 // hlo_comp_callees_first
