@@ -1,7 +1,7 @@
 // base.c — allocation, arenas, text buffers, clock. An arena is a list of blocks that only grows; block sizes double
 // up to a huge page or an eighth of the whole, so that a small module costs little and a large one few calls; who knows
-// better says so (hs_arena_expect). Arenas that say `reuse` hand their large blocks on to each other: every pass has a scratch
-// arena, and memory fresh from the kernel costs more to clear than most passes take.
+// better says so (hs_arena_expect). Arenas hand their large blocks on to each other: every pass has a scratch arena, and
+// memory fresh from the kernel costs more to clear than most passes take.
 #include "core/base.h"
 
 #include <pthread.h>
@@ -102,8 +102,8 @@ struct hs_arena_block {
   _Alignas(128) u8 data[];
 };
 
-// Mapped blocks that nobody holds, at most KEPT_MOST bytes of them.
-enum { KEPT_MOST = 256 << 20 };
+// Mapped blocks that nobody holds, at most KEPT_MOST bytes of them, none above KEPT_ONE.
+enum { KEPT_MOST = 256 << 20, KEPT_ONE = 32 << 20 };
 static struct { pthread_mutex_t lock; struct hs_arena_block *first; size_t bytes; } kept = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 static struct hs_arena_block *take_kept(size_t cap) {
@@ -119,17 +119,17 @@ static struct hs_arena_block *take_kept(size_t cap) {
 
 static bool keep(struct hs_arena_block *b) {
   pthread_mutex_lock(&kept.lock);
-  bool room = b->cap <= KEPT_MOST - kept.bytes;
+  bool room = b->cap <= KEPT_ONE && b->cap <= KEPT_MOST - kept.bytes;
   if (room) b->next = kept.first, kept.first = b, kept.bytes += b->cap;
   pthread_mutex_unlock(&kept.lock);
   return room;
 }
 
 // Large blocks come from the kernel: a page fault per 4 KiB would cost as much as reading the text that fills them.
-static struct hs_arena_block *new_block(size_t cap, bool reuse) {
+static struct hs_arena_block *new_block(size_t cap, bool fresh) {
   struct hs_arena_block *b = NULL;
   if (cap >= HUGE_PAGE / 2) {
-    if (reuse && (b = take_kept(cap))) return b;
+    if (!fresh && (b = take_kept(cap))) return b;
     size_t all = (cap + sizeof *b + HUGE_PAGE - 1) & ~(size_t)(HUGE_PAGE - 1);
     void *p = mmap(NULL, all, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (p != MAP_FAILED) {
@@ -156,19 +156,19 @@ static void use_block(hs_arena *a, struct hs_arena_block *b) {
 }
 
 void hs_arena_expect(hs_arena *a, size_t n) {
-  if ((size_t)(a->limit - a->at) < n) use_block(a, new_block(n, false));
+  if ((size_t)(a->limit - a->at) < n) use_block(a, new_block(n, true));
 }
 
 void *hs_arena_more_(hs_arena *a, size_t n) {
   struct hs_arena_block *b = a->head;
   size_t most = HS_MAX(HUGE_PAGE - sizeof *b, a->given / 8), cap = b ? HS_MIN(b->cap * 2, most) : 4096;
   if (b && n > cap / 2) {   // a block made for one large object must not hide the room left in the current one
-    struct hs_arena_block *own = new_block(n, a->reuse);
+    struct hs_arena_block *own = new_block(n, false);
     own->next = b->next;
     b->next = own;
     return own->data;
   }
-  use_block(a, new_block(HS_MAX(cap, n), a->reuse));
+  use_block(a, new_block(HS_MAX(cap, n), false));
   a->at += n;
   return a->at - n;
 }
@@ -196,9 +196,9 @@ void hs_arena_free(hs_arena *a) {
   for (struct hs_arena_block *b = a->head, *next; b; b = next) {
     next = b->next;
     if (!b->mapped) hs_free(b);
-    else if (!a->reuse || !keep(b)) munmap(b, b->cap + sizeof *b);
+    else if (!keep(b)) munmap(b, b->cap + sizeof *b);
   }
-  *a = (hs_arena){.reuse = a->reuse};
+  *a = (hs_arena){0};
 }
 
 // ---- text buffer ------------------------------------------------------------------------------------------------

@@ -115,7 +115,7 @@ char *hs_strdup(const char *s);
 char *hs_format(const char *fmt, ...) HS_PRINTF(1, 2);  // malloc'ed
 
 // Arena: bump allocation, freed as a whole. Zero-initialised struct is a valid empty arena.
-typedef struct hs_arena { u8 *at, *limit; struct hs_arena_block *head; size_t given; bool reuse; } hs_arena;   // free room: [at, limit)
+typedef struct hs_arena { u8 *at, *limit; struct hs_arena_block *head; size_t given; } hs_arena;   // free room: [at, limit)
 void *hs_arena_more_(hs_arena *a, size_t n);
 // 16-byte aligned, not cleared.
 static inline void *hs_arena_alloc(hs_arena *a, size_t n) {

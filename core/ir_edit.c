@@ -17,7 +17,6 @@ hlo_module *hlo_module_new(hlo_ctx *ctx, const char *name) {
   m->serial = ++modules;
   m->name = hlo_intern_str(ctx, name);
   m->journal = hs_calloc(1, sizeof *m->journal);
-  m->journal->log.mem.reuse = m->arena.reuse = m->instrs.reuse = m->comps.reuse = true;
   m->names = hlo_names_new_();
   return m;
 }

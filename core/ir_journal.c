@@ -45,7 +45,7 @@ static bool is_fresh(const hlo_module *m, const void *field) {
 
 void hlo_log_free_(rec_log *l) {
   hs_arena_free(&l->mem);
-  *l = (rec_log){.mem.reuse = true};
+  *l = (rec_log){0};
 }
 
 // ---- the lists themselves -------------------------------------------------------------------------------------------
@@ -413,7 +413,7 @@ hlo_delta *hlo_commit(hlo_module *m) {
   hlo_delta *d = hs_calloc(1, sizeof *d);
   if (l->first != l->last) {
     d->log = *l;
-    *l = (rec_log){.mem.reuse = true};
+    *l = (rec_log){0};
     return d;
   }
   // A small version takes what it needs and no more; the journal keeps its block.

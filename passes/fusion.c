@@ -430,7 +430,7 @@ static void note_opaque(pass_ctx *p, const hlo_computation *c) {
 }
 
 static hs_status fuse_computation(pass_ctx *p, hlo_computation *c) {
-  hs_arena a = {.reuse = true};
+  hs_arena a = {0};
   planner f = {.p = p, .a = &a, .n = c->ninstrs, .where = HS_NEW_ARRAY(&a, fusion_members, c->ninstrs + 1)};
   hlo_instr **order = hlo_post_order_numbered(c, &f.first, &a);
   for (u32 k = f.n; k-- > 0;) place(&f, order[k]);

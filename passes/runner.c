@@ -79,7 +79,7 @@ hs_status pass_run(hlo_module *m, const pass_info *p, const pass_options *option
     out->after = out->before;
     return HS_GOOD;
   }
-  hs_arena scratch = {.reuse = true};
+  hs_arena scratch = {0};
   u64 generation = m->generation;
   u64 hash = o->verify_all ? hlo_text_hash(m) : 0;
   size_t mark = hlo_journal_mark(m);
