@@ -252,6 +252,7 @@ void hlo_copy_attrs(hlo_instr *to, const hlo_instr *from);                     /
 void hlo_set_ctrl_preds(hlo_instr *, u32 n, hlo_instr *const *preds);
 void hlo_set_execution_thread(hlo_computation *, hs_str);
 void hlo_move_before(hlo_instr *, hlo_instr *before);                          // NULL: to the end
+void hlo_reorder(hlo_computation *, hlo_instr *const *order);                  // all of its instructions, operands first
 void hlo_set_param_number(hlo_instr *param, i64 number);
 void hlo_remove_parameter(hlo_computation *, i64 number);                      // unused; renumbers the later ones
 void hlo_add_provenance(hlo_instr *to, const hlo_instr *from);

@@ -302,6 +302,12 @@ void hlo_move_before(hlo_instr *i, hlo_instr *before) {
   hlo_rec_move_(module_of(i), i, before);
 }
 
+void hlo_reorder(hlo_computation *c, hlo_instr *const *order) {
+  u32 k = 0;
+  for (const hlo_instr *i = c->first; i && i == order[k]; i = i->next) k++;
+  if (k < c->ninstrs) hlo_rec_order_(c, order);
+}
+
 // ---- provenance -----------------------------------------------------------------------------------------------------------
 // Nodes live in the context's arena, so clones share them.
 

@@ -272,6 +272,30 @@ void hlo_rec_move_(hlo_module *m, hlo_instr *i, hlo_instr *before) {
   list_in(i, before);
 }
 
+static void read_list(const hlo_computation *c, hlo_instr **v) {
+  u32 n = 0;
+  hlo_for_each_instr(i, c) v[n++] = i;
+}
+
+static void write_list(hlo_computation *c, hlo_instr *const *v) {
+  hlo_instr *last = NULL;
+  for (u32 k = 0; k < c->ninstrs; last = v[k++]) {
+    v[k]->prev = last;
+    if (last) last->next = v[k]; else c->first = v[k];
+  }
+  if (last) last->next = NULL;
+  c->last = last;
+  touch(c->module, c);
+}
+
+void hlo_rec_order_(hlo_computation *c, hlo_instr *const *order) {
+  hlo_journal *j = c->module->journal;
+  hlo_instr **old = j->off ? NULL : hs_arena_alloc(&j->log.mem, c->ninstrs * sizeof *old);
+  if (old) read_list(c, old), j->log.orders = true;
+  push(c->module, (record){.kind = REC_ORDER, .old_u32 = c->ninstrs, .where = c, .old = old});
+  write_list(c, order);
+}
+
 void hlo_rec_link_comp_(hlo_module *m, hlo_computation *c, hlo_computation *before) {
   push(m, (record){.kind = REC_LINK_COMP, .where = c});
   comp_in(c, before);
@@ -335,6 +359,16 @@ static void swap_record(hlo_module *m, record *r) {
     r->old = stood_before;
     break;
   }
+  case REC_ORDER: {
+    hlo_computation *c = r->where;
+    hlo_instr **now = hs_alloc(c->ninstrs * sizeof *now);
+    read_list(c, now);
+    write_list(c, r->old);
+    memcpy(r->old, now, c->ninstrs * sizeof *now);
+    hs_free(now);
+    c->unsorted = true;
+    break;
+  }
   case REC_LINK_COMP: r->old = comp_out(r->where); r->kind = REC_UNLINK_COMP; break;
   case REC_UNLINK_COMP: comp_in(r->where, r->old); r->kind = REC_LINK_COMP; break;
   case REC_NAME: swap_name(m, r, r->where); break;
@@ -379,7 +413,7 @@ static void say_edited(const record *r, void (*fn)(void *arg, hlo_instr *), void
     fn(arg, c->root);
     break;
   }
-  case REC_U32: case REC_MOVE: case REC_LINK_COMP: case REC_UNLINK_COMP: case REC_NAME: break;
+  case REC_U32: case REC_MOVE: case REC_ORDER: case REC_LINK_COMP: case REC_UNLINK_COMP: case REC_NAME: break;
   }
 }
 
@@ -411,7 +445,7 @@ hlo_delta *hlo_commit(hlo_module *m) {
   m->journal->fresh = NULL;
   if (!hlo_log_count_(l)) return NULL;
   hlo_delta *d = hs_calloc(1, sizeof *d);
-  if (l->first != l->last) {
+  if (l->first != l->last || l->orders) {
     d->log = *l;
     *l = (rec_log){0};
     return d;

@@ -2,7 +2,7 @@
 //
 // A record is a word (any pointer or number field, of an instruction or not) that was overwritten, the attributes of an instruction, an operand edge that
 // moved to another definition, an edge, an instruction with all its edges or a computation that came, went or moved, or a
-// name that was claimed; an instruction that was made comes and goes with its name. Each is its own inverse: applying a record swaps the old state with the current one, so the same
+// name that was claimed; a computation's list in another order; an instruction that was made comes and goes with its name. Each is its own inverse: applying a record swaps the old state with the current one, so the same
 // code undoes (last to first) and redoes (first to last). What is out of a list remembers in its own links where it stood.
 //
 // A pipeline makes tens of records for every instruction of a module, so they lie in blocks that the next journal uses again, and
@@ -12,21 +12,21 @@
 
 #include "core/ir.h"
 
-typedef enum { REC_PTR, REC_FIELD, REC_U32, REC_ATTRS, REC_EDGE, REC_UNLINK_EDGE, REC_LINK_EDGE, REC_INSERT, REC_REMOVE, REC_MOVE, REC_LINK_COMP, REC_UNLINK_COMP, REC_NAME, REC_CREATE, REC_UNCREATE } rec_kind;
+typedef enum { REC_PTR, REC_FIELD, REC_U32, REC_ATTRS, REC_EDGE, REC_UNLINK_EDGE, REC_LINK_EDGE, REC_INSERT, REC_REMOVE, REC_MOVE, REC_LINK_COMP, REC_UNLINK_COMP, REC_NAME, REC_CREATE, REC_UNCREATE, REC_ORDER } rec_kind;
 
 typedef struct record {
   rec_kind kind;
   u32 old_u32;
   void *where;            // PTR, FIELD, U32: address of the field; ATTRS: the instruction; else the use, instruction, computation or name node
   void *old;              // PTR, FIELD, ATTRS: other value; EDGE: other definition; REMOVE, MOVE, UNLINK_COMP: what it stood before (NULL: last);
-                          // NAME, CREATE: the count that old_u32 is the other value of, or NULL
+                          // ORDER: the list's old_u32 instructions in the other order; NAME, CREATE: the count that old_u32 is the other value of, or NULL
   void *prev;             // EDGE: the use it stood before in the other definition's list; FIELD: the instruction; PTR, U32: the computation, or NULL;
                           // UNCREATE: the instruction it stood before
 } record;
 
 // Records in the order they were made, in blocks that an arena holds.
 typedef struct rec_block { struct rec_block *prev, *next; size_t before; u32 n, cap; record v[]; } rec_block;   // before: records in earlier blocks
-typedef struct rec_log { hs_arena mem; rec_block *first, *last; } rec_log;
+typedef struct rec_log { hs_arena mem; rec_block *first, *last; bool orders; } rec_log;   // orders: `mem` holds those of REC_ORDER too
 static inline size_t hlo_log_count_(const rec_log *l) { return l->last ? l->last->before + l->last->n : 0; }
 void hlo_log_free_(rec_log *);
 
@@ -48,6 +48,7 @@ void hlo_rec_unlink_edge_(hlo_module *, hlo_use *use);
 void hlo_rec_insert_(hlo_module *, hlo_instr *, hlo_instr *before);       // a new instruction with its edges; before NULL: at the end
 void hlo_rec_remove_(hlo_module *, hlo_instr *);                          // with its edges
 void hlo_rec_move_(hlo_module *, hlo_instr *, hlo_instr *before);
+void hlo_rec_order_(hlo_computation *, hlo_instr *const *order);           // all of its instructions
 void hlo_rec_link_comp_(hlo_module *, hlo_computation *, hlo_computation *before);
 void hlo_rec_unlink_comp_(hlo_module *, hlo_computation *);
 // Field setters with the right pointer types.

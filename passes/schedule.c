@@ -11,13 +11,6 @@
 
 #include <stdlib.h>
 
-// From where the list goes another way, all follow in the new order.
-static void apply(hlo_computation *c, hlo_instr *const *order) {
-  u32 k = 0, n = c->ninstrs;
-  for (hlo_instr *i = c->first; k < n && i == order[k]; i = i->next) k++;
-  for (; k < n; k++) hlo_move_before(order[k], NULL);
-}
-
 static i64 own_bytes(const hlo_instr *i) {
   if (hlo_op_has(i->opcode, HLO_F_FREE) && i->opcode != HLO_CONSTANT) return 0;
   return hlo_shape_is_array(i->shape) ? hlo_shape_bytes(i->shape) : 0;
@@ -292,7 +285,7 @@ hs_status pass_hlo_memory_scheduler(pass_ctx *c) {
   kind best = only ? (kind)(only - 1) : LISTED;
   for (u32 x = 0; x < NKINDS && !only; x++)
     if (peak[x].peak_bytes < peak[best].peak_bytes) best = (kind)x;
-  for (u32 k = 0; k < n; k++) apply(comps[k], order[best][comps[k]->id]);
+  for (u32 k = 0; k < n; k++) hlo_reorder(comps[k], order[best][comps[k]->id]);
   mark_scheduled(m);
   pass_note_done(c, m->entry->root, NULL, "peak %lld bytes: %s (list %lld, walk %lld, post order %lld)", (long long)peak[best].peak_bytes, kind_names[best],
                  (long long)peak[LISTED].peak_bytes, (long long)peak[WALKED].peak_bytes, (long long)peak[PLAIN].peak_bytes);

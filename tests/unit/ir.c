@@ -450,6 +450,60 @@ static void numbers_by_id(void **state) {
   hs_arena_free(&a);
 }
 
+// The order with marks in the instructions is the one with a table, whatever was numbered before; places follow it.
+static void places_follow_the_order(void **state) {
+  fixture *f = *state;
+  hlo_computation *e = f->m->entry;
+  hs_arena a = {0};
+  for (u32 round = 0; round < 5; round++) {
+    u32 first;
+    hlo_instr **order = hlo_post_order(e, &a), **same = hlo_post_order_numbered(e, &first, &a);
+    assert_memory_equal(order, same, e->ninstrs * sizeof *order);
+    for (u32 k = 0; k < e->ninstrs; k++) assert_int_equal(order[k]->place - first, k);
+    hlo_instr *turned[16];
+    for (u32 k = 0; k < e->ninstrs; k++) turned[k] = order[e->ninstrs - 1 - k];
+    first = hlo_place_instrs(e, e->ninstrs, turned);
+    for (u32 k = 0; k < e->ninstrs; k++) assert_int_equal(turned[k]->place - first, k);
+    hlo_add(e, HLO_NEGATE, e->params[0]->shape, 1, &e->params[0], NULL);
+  }
+  hs_arena_free(&a);
+}
+
+// A whole list in another order is one record; small versions and large ones, undone and redone.
+static void reordering_is_undone(void **state) {
+  fixture *f = *state;
+  hlo_computation *e = f->m->entry;
+  hlo_instr *x = e->params[0], *y = e->params[1], *order[16];
+  char *before = text(f->m);
+  hlo_delta *d[3];
+  for (u32 round = 0; round < 3; round++) {
+    u32 n = 0;
+    order[n++] = round % 2 ? x : y;
+    order[n++] = round % 2 ? y : x;
+    hlo_for_each_instr(i, e) if (i != x && i != y) order[n++] = i;
+    hlo_reorder(e, order);
+    check_links(f->m);
+    assert_ptr_equal(e->first, order[0]);
+    d[round] = hlo_commit(f->m);
+    hlo_reorder(e, order);
+    assert_null(hlo_commit(f->m));   // nothing moved
+  }
+  char *after = text(f->m);
+  for (u32 times = 0; times < 2; times++) {
+    for (u32 round = 3; round-- > 0;) hlo_delta_undo(f->m, d[round]), check_links(f->m);
+    char *now = text(f->m);
+    assert_string_equal(now, before);
+    hs_free(now);
+    for (u32 round = 0; round < 3; round++) hlo_delta_redo(f->m, d[round]), check_links(f->m);
+    now = text(f->m);
+    assert_string_equal(now, after);
+    hs_free(now);
+  }
+  for (u32 round = 0; round < 3; round++) hlo_delta_free(f->m, d[round]);
+  hs_free(before);
+  hs_free(after);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(version_costs_what_was_edited), cmocka_unit_test(a_thousand_versions), cmocka_unit_test(undo_is_quick),
@@ -464,6 +518,8 @@ int main(void) {
       cmocka_unit_test_setup_teardown(provenance_unites, setup, teardown),
       cmocka_unit_test_setup_teardown(counts_follow_the_edits, setup, teardown),
       cmocka_unit_test_setup_teardown(numbers_by_id, setup, teardown),
+      cmocka_unit_test_setup_teardown(places_follow_the_order, setup, teardown),
+      cmocka_unit_test_setup_teardown(reordering_is_undone, setup, teardown),
   };
   return cmocka_run_group_tests_name("ir", tests, NULL, NULL);
 }
