@@ -36,11 +36,11 @@ struct hlo_provenance { u32 source; const hlo_provenance *a, *b; };
 // First, in a line of the cache, what is looked at when a list is walked and when another instruction names this one as
 // operand: large modules are read and walked from memory.
 struct hlo_instr {
-  u32 id;
+  _Alignas(64) u32 id;
   hlo_opcode opcode;
   u32 noperands;
   u32 nuses;
-  u32 place;                         // its place among all that were put in order, as of the last time (hlo_put_in_order)
+  u32 place;                         // its place among all that were put in order, as of the last time (hlo_put_in_order, hlo_place_instrs)
   bool dead;                         // removed from its computation
   hlo_instr *next;                   // in parent's list
   hlo_computation *parent;
@@ -54,7 +54,6 @@ struct hlo_instr {
   const hlo_provenance *provenance;
   u32 source;                        // without a provenance: 1 + the one source id it stems from; 0 none
   u32 nctrl_succs;                   // how many instructions name this one as control predecessor
-  u64 room_;
 };
 _Static_assert(sizeof(hlo_instr) == 128, "an instruction takes two lines of the cache");
 
@@ -123,11 +122,11 @@ static inline hlo_instr *hlo_nth(hlo_instr *const *v, u32 k, u32 n) {
   if (k + 3 < n) __builtin_prefetch(v[k + 3]->operands);
   return v[k];
 }
-#define hlo_for_each_instr_safe(i, comp) for (hlo_instr *i = (comp)->first, *i##_next_ = i ? i->next : NULL; i; i = i##_next_, i##_next_ = i ? i->next : NULL)
+#define hlo_for_each_instr_safe(i, comp) for (hlo_instr *i = (comp)->first, *i##_next_ = i ? i->next : NULL; i && hlo_ahead_(i); i = i##_next_, i##_next_ = i ? i->next : NULL)
 // Instructions of operations that may call computations; ends behind the last of them.
 #define hlo_for_each_call(i, c) \
   for (u32 i##_left_ = (c)->ncalls; i##_left_; i##_left_ = 0) \
-    for (hlo_instr *i = (c)->first; i##_left_; i = i->next) \
+    for (hlo_instr *i = (c)->first; i##_left_ && hlo_ahead_(i); i = i->next) \
       if (hlo_op_has(i->opcode, HLO_F_CALLS) && i##_left_--)
 static inline hlo_computation *hlo_comp_ahead_(hlo_computation *c) {
   __builtin_prefetch((const void *)((uintptr_t)c + 8 * sizeof *c));

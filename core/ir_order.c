@@ -2,8 +2,8 @@
 //
 // A walk keeps nothing in the module, so that threads may walk one module at once. What it remembers is a table by
 // instruction id, and its size follows the computation, not the module: where ids lie close together the id is the place
-// in the table, where they are few in a wide range (a small body that passes edited) they are hashed. Putting a list in order
-// is an edit, and may number the instructions themselves.
+// in the table, where they are few in a wide range (a small body that passes edited) they are hashed. Who holds the module alone
+// (a pass; putting a list in order, which is an edit) marks and numbers the instructions themselves: hlo_instr.place.
 #include "core/ir_journal.h"
 
 // ---- tables by id ---------------------------------------------------------------------------------------------------------

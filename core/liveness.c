@@ -245,7 +245,8 @@ static callees find_callees(const hlo_module *m, hs_arena *a) {
   c.calls = hlo_find_calls(m, a);
   c.needed = HS_NEW_ARRAY(a, bool, m->next_comp_id + 1);
   for (u32 k = 0; k < c.calls.n; k++)
-    for (u32 j = 0; runs(c.calls.v[k]) && j < c.calls.callees[k].n; j++) c.needed[c.calls.callees[k].v[j]->id] = true;
+    for (u32 j = 0; runs(c.calls.v[k]) && j < c.calls.callees[k].n; j++)
+      if (c.calls.callees[k].v[j]) c.needed[c.calls.callees[k].v[j]->id] = true;
   c.needed[m->entry->id] = false;
   c.order = hlo_order_comps(m, &c.calls, true, a, &c.n);
   return c;

@@ -30,8 +30,8 @@ void cp_find_order(cp_flow *f) {
       f->rank[i->id] = rank;
       for (u32 o = 0; o < i->noperands; o++) add_before(f, hlo_operand(i, o), rank, &s.least);
       for (u32 o = 0; i->ctrl_preds && o < i->ctrl_preds->n; o++) add_before(f, i->ctrl_preds->v[o], rank, &s.least);
-      for (u32 e = from; e < f->before.n; e++)
-        if (f->before.v[e] + 1 == s.within) s.within = f->spans.v[f->before.v[e]].within, e = from - 1;
+      for (size_t e = f->before.n; e-- > from;)   // operands mostly stand in their order
+        if (f->before.v[e] + 1 == s.within) s.within = f->spans.v[f->before.v[e]].within;
       s.end = (u32)f->before.n;
       hs_vec_push(&f->spans, s);
     }

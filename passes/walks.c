@@ -108,11 +108,13 @@ pass_call_sites pass_find_sites(pass_ctx *c) {
   pass_call_sites s = {HS_NEW_ARRAY(c->scratch, u32, ids + 2), NULL};
   u32 *count = s.start + 1, *at = HS_NEW_ARRAY(c->scratch, u32, ids + 1);
   for (u32 k = 0; k < l->n; k++)
-    for (u32 j = 0; j < l->callees[k].n; j++) count[l->callees[k].v[j]->id]++;
+    for (u32 j = 0; j < l->callees[k].n; j++)
+      if (l->callees[k].v[j]) count[l->callees[k].v[j]->id]++;
   for (u32 id = 0; id < ids; id++) at[id] = s.start[id], s.start[id + 1] += s.start[id];
   s.sites = HS_NEW_ARRAY(c->scratch, pass_call_site, s.start[ids] + 1);
   for (u32 k = 0; k < l->n; k++)
-    for (u32 j = 0; j < l->callees[k].n; j++) s.sites[at[l->callees[k].v[j]->id]++] = (pass_call_site){l->v[k], j};
+    for (u32 j = 0; j < l->callees[k].n; j++)
+      if (l->callees[k].v[j]) s.sites[at[l->callees[k].v[j]->id]++] = (pass_call_site){l->v[k], j};
   return s;
 }
 
