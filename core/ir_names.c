@@ -123,6 +123,23 @@ static bool spell(hlo_module *m, hs_buf *b, size_t root, u64 number, bool suffix
   return true;
 }
 
+// Spells a number that nobody has, from `next` on: the first, or behind a long run of taken ones (layer.1 to layer.8000, read from a
+// text) one that is found in larger and larger steps.
+static u32 free_number(hlo_module *m, hs_buf *b, size_t root, u32 next, bool suffix, bool of_comp) {
+  enum { ONE_BY_ONE = 8 };
+  for (u32 k = 0; k < ONE_BY_ONE; k++, next++)
+    if (spell(m, b, root, next, suffix, of_comp)) return next;
+  u32 taken_at = next - 1, step = ONE_BY_ONE;
+  while (step < UINT32_MAX / 2 - taken_at / 2 && !spell(m, b, root, taken_at + step, suffix, of_comp)) taken_at += step, step *= 2;
+  for (u32 high = taken_at + step; high - taken_at > 1;) {
+    u32 mid = taken_at + (high - taken_at) / 2;
+    if (spell(m, b, root, mid, suffix, of_comp)) high = mid;
+    else taken_at = mid;
+  }
+  while (!spell(m, b, root, ++taken_at, suffix, of_comp)) {}
+  return taken_at;
+}
+
 // `want` (may be NULL): the spelling asked for, when it is another one.
 static hlo_name_node *make_node(hlo_module *m, hs_str s, u32 hash, const hs_str *want, hlo_instr *i, hlo_computation *c) {
   hlo_name_node *k = hs_arena_alloc(&m->arena, offsetof(hlo_name_node, text) + s.n + 1 + (want ? want->n + 1 : 0));
@@ -163,7 +180,7 @@ static hlo_name_node *claim(hlo_module *m, hs_str want, u32 hash, bool known, hl
   if (known || !spell(m, &b, len, number, suffix, of_comp)) {
     count = &root_of(m, (hs_str){want.p, len}, of_comp)->next_number;
     u32 next = was = *count;
-    while (!spell(m, &b, len, next, suffix, of_comp)) next++;
+    next = free_number(m, &b, len, next, suffix, of_comp);
     *count = expected = next + 1;
   }
   hs_str s = {b.p, b.n};
