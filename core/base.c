@@ -103,7 +103,7 @@ struct hs_arena_block {
 };
 
 // Mapped blocks that nobody holds, at most KEPT_MOST bytes of them, none above KEPT_ONE.
-enum { KEPT_MOST = 256 << 20, KEPT_ONE = 32 << 20 };
+enum { KEPT_MOST = 512 << 20, KEPT_ONE = 32 << 20 };
 static struct { pthread_mutex_t lock; struct hs_arena_block *first; size_t bytes; } kept = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 static struct hs_arena_block *take_kept(size_t cap) {
