@@ -62,7 +62,6 @@ bool cp_defined_before(cp_flow *, u32 a, u32 b);
 bool cp_share(const cp_flow *, const hlo_instr *user, u32 operand, u32 in_leaf, u32 out_leaf);   // may the result lie where the operand does?
 void cp_add_order(cp_flow *, const hlo_instr *first, const hlo_instr *then);    // an edge was added
 u32 cp_group(cp_flow *, u32 value);
-u32 cp_top(u32 *up, u32 k);                             // of a forest of sets: the one that speaks for k
 u32 *cp_nothings(hs_arena *, u32 n);                    // n times CP_NONE
 
 void cp_remove_copies(pass_ctx *, cp_flow *);           // those whose two sides may share memory

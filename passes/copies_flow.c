@@ -343,11 +343,10 @@ static bool visit(cp_flow *f, hlo_computation *c, u32 depth, u32 *turn) {
   return true;
 }
 
-u32 cp_top(u32 *up, u32 k) {
-  while (up[k] != k) k = up[k] = up[up[k]];
-  return k;
+u32 cp_group(cp_flow *f, u32 value) {
+  while (f->group[value] != value) value = f->group[value] = f->group[f->group[value]];
+  return value;
 }
-u32 cp_group(cp_flow *f, u32 value) { return cp_top(f->group, value); }
 static void join(cp_flow *f, u32 a, u32 b) {
   a = cp_group(f, f->at[a]), b = cp_group(f, f->at[b]);
   if (a != b) f->group[HS_MAX(a, b)] = HS_MIN(a, b);

@@ -290,6 +290,9 @@ static void order_them(remover *r, hlo_instr *first, hlo_instr *then) {
   cp_add_order(r->f, first, then);
 }
 
+// Whether an edge would close a cycle. Out of work, nothing can be said of the order: then it might.
+static bool would_turn(remover *r, const edge *e) { return cp_order_of(r->f, e->then, e->first) == CP_BEFORE || r->f->work >= CP_WORK_MOST; }
+
 // dest_first: the copy makes the first value of its list; else it copies the last one of the other.
 static bool interfere(remover *r, u32 src, u32 dest, bool dest_first) {
   region a = {.mark = r->mark[0]}, b = {.mark = r->mark[1]};
@@ -302,9 +305,9 @@ static bool interfere(remover *r, u32 src, u32 dest, bool dest_first) {
     locate(r, &a, &b, &over1, &cut1);
     locate(r, &b, &a, &over2, &cut2);
     refused = (over1 && over2) || (over1 && (cut1 || (!dest_first && cut2))) || (over2 && (cut2 || (dest_first && cut1)));
-    for (u32 k = 0; !refused && k < r->forced.n; k++) refused = cp_order_of(r->f, r->forced.v[k].then, r->forced.v[k].first) == CP_BEFORE;
+    for (u32 k = 0; !refused && k < r->forced.n; k++) refused = would_turn(r, &r->forced.v[k]);
     for (u32 k = 0; !refused && k < r->forced.n; k++)   // each may have turned with those before it
-      if (cp_order_of(r->f, r->forced.v[k].then, r->forced.v[k].first) != CP_BEFORE) order_them(r, r->forced.v[k].first, r->forced.v[k].then);
+      if (!would_turn(r, &r->forced.v[k])) order_them(r, r->forced.v[k].first, r->forced.v[k].then);
       else refused = true;
   }
   drop(&a);
