@@ -163,7 +163,7 @@ bool hlo_is_removable(const hlo_instr *);                                      /
 hlo_instr *hlo_find_instr(const hlo_module *, const char *name);               // without '%'; hashed
 hlo_computation *hlo_find_comp(const hlo_module *, const char *name);
 u32 hlo_instr_count(const hlo_module *);                                       // over all live computations
-// Operands-first order (XLA's MakeInstructionPostOrder); array in `a`, comp->ninstrs long.
+// Operands-first order (XLA's MakeInstructionPostOrder); array in `a`, comp->ninstrs long, and a NULL behind.
 hlo_instr **hlo_post_order(const hlo_computation *, hs_arena *a);
 // The same, for who alone holds the module: faster, and each instruction's `place` is *first + its number in the order,
 // until the next call of this or of hlo_put_in_order for the computation.

@@ -88,6 +88,7 @@ static inline hlo_instr **post_order(const hlo_computation *c, const marks *m, h
     }
   }
   hs_vec_free(&stack);
+  order[n] = NULL;
   return order;
 }
 

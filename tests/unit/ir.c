@@ -459,6 +459,8 @@ static void places_follow_the_order(void **state) {
     u32 first;
     hlo_instr **order = hlo_post_order(e, &a), **same = hlo_post_order_numbered(e, &first, &a);
     assert_memory_equal(order, same, e->ninstrs * sizeof *order);
+    assert_null(order[e->ninstrs]);
+    assert_null(same[e->ninstrs]);
     for (u32 k = 0; k < e->ninstrs; k++) assert_int_equal(order[k]->place - first, k);
     hlo_instr *turned[16];
     for (u32 k = 0; k < e->ninstrs; k++) turned[k] = order[e->ninstrs - 1 - k];
