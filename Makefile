@@ -120,7 +120,7 @@ doctor: $(B)/config.mk  ## what was found, and the fix for each gap
 	@test -x $(B)/hlosh && $(B)/hlosh -c doctor || true
 demo:  ## bare machine -> installed, built, and the main job on real input
 	@sh scripts/demo.sh
-check:  ## the whole test suite; ends with "N passed, N failed, N skipped"
+check: | $(filter asan,$(MAKECMDGOALS))  ## the whole test suite; ends with "N passed, N failed, N skipped"
 	@sh scripts/deps.sh --if-missing
 	@$(MAKE) --no-print-directory -j$(NPROC) VARIANT=$(VARIANT) B=$(B) all unit benches
 	@$(MAKE) --no-print-directory VARIANT=$(VARIANT) B=$(B) check-built
