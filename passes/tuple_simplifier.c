@@ -39,7 +39,7 @@ static bool simplify(pass_ctx *c, hlo_instr *i, bool *changed) {
   if (sharding && !hlo_attr_get(now, HLO_ATTR_SHARDING)) hlo_set_attr(now, *sharding);
   pass_relay_control(i);
   hlo_replace(i, now);
-  *changed = true;
+  *changed |= i->dead;   // one that stays would be met again and again
   return true;
 }
 
