@@ -17,7 +17,7 @@ static hlo_instr *build(hlo_computation *into, hlo_opcode op, u32 n, hlo_instr *
     layouts |= in[i] != in[i]->logical;
   }
   const hlo_attrs *set = NULL;
-  for (u32 i = 0; i < nattrs; i++) set = hlo_attrs_with(&m->arena, set, &attrs[i]);
+  for (u32 i = 0; i < nattrs; i++) set = hlo_attrs_with(&m->sets, set, &attrs[i]);
   hs_status s = hlo_infer_shape(m->ctx, op, n, in, set, stated, &shape);
   if (in != few) hs_free(in);
   HS_ASSERT(hs_ok(s));

@@ -12,7 +12,7 @@ bool hlo_is_scheduled(const hlo_module *m) {
 
 const hlo_attr *hlo_attr_get(const hlo_instr *i, hlo_attr_id id) { return hlo_attrs_find(i->attrs, id); }
 
-i64 hlo_attr_int(const hlo_instr *i, hlo_attr_id id, i64 absent) {
+i64 hlo_attr_int_(const hlo_instr *i, hlo_attr_id id, i64 absent) {
   const hlo_attr *a = hlo_attr_get(i, id);
   return a ? a->v.i : absent;
 }
@@ -42,7 +42,6 @@ const hlo_literal *hlo_constant_value(const hlo_instr *i) {
   return a ? a->v.literal : NULL;
 }
 
-i64 hlo_param_number(const hlo_instr *i) { return hlo_attr_int(i, HLO_ATTR_PARAMETER_NUMBER, -1); }
 const hlo_metadata *hlo_metadata_of(const hlo_instr *i) { return hlo_attr_ptr(i, HLO_ATTR_METADATA); }
 
 // ---- calls and effects ------------------------------------------------------------------------------------------------
@@ -115,7 +114,7 @@ bool hlo_has_side_effect(const hlo_instr *i) {
 }
 
 bool hlo_is_removable(const hlo_instr *i) {
-  return !hlo_op_has(i->opcode, HLO_F_NEVER_REMOVED) && i->nctrl_succs == 0 && !i->ctrl_preds && !hlo_has_side_effect(i);
+  return !hlo_op_has(i->opcode, HLO_F_NEVER_REMOVED) && !hlo_is_controlled(i) && !hlo_has_side_effect(i);
 }
 
 u32 hlo_instr_count(const hlo_module *m) {
@@ -171,7 +170,7 @@ u64 hlo_fingerprint(const hlo_module *m) {
       number[i->id] = k;
       h = hs_mix(hs_mix(h, i->opcode), i->shape->hash);
       for (u32 j = 0; j < i->noperands; j++) h = hs_mix(h, number[hlo_operand(i, j)->id]);
-      for (u32 j = 0; i->ctrl_preds && j < i->ctrl_preds->n; j++) h = hs_mix(h, 7 + number[i->ctrl_preds->v[j]->id]);
+      for (u32 j = 0; i->has_ctrl_preds && j < i->ctrl_preds->n; j++) h = hs_mix(h, 7 + number[i->ctrl_preds->v[j]->id]);
       h = hlo_attrs_hash(i->attrs, h, skip_in_fingerprint);
       hlo_computation *called[8];
       u32 nc = HS_MIN(hlo_called(i, called, HS_COUNT(called)), (u32)HS_COUNT(called));

@@ -33,29 +33,34 @@ typedef struct hlo_instr_list { u32 n; hlo_instr *v[]; } hlo_instr_list;   // im
 typedef struct hlo_provenance hlo_provenance;
 struct hlo_provenance { u32 source; const hlo_provenance *a, *b; };
 
-// First, in a line of the cache, what is looked at when a list is walked and when another instruction names this one as
-// operand: large modules are read and walked from memory.
+// Two halves of a line of the cache each. The first holds what is looked at when a list is walked and when another instruction
+// names this one as operand. Large modules are walked from memory, so the first halves of HLO_HALVES instructions lie side
+// by side, and their second halves side by side behind them: what an instruction leaves between its own belongs to others.
+enum { HLO_HALF = 64, HLO_HALVES = 256 };
 struct hlo_instr {
   _Alignas(64) u32 id;
-  hlo_opcode opcode;
+  hlo_opcode opcode : 9;
+  u32 dead : 1;                      // removed from its computation
+  u32 has_ctrl_preds : 1;
+  u32 number : 21;                   // of a parameter or the index of a get-tuple-element, plus 1; 0: see the attributes
   u32 noperands;
   u32 nuses;
   u32 place;                         // its place among all that were put in order, as of the last time (hlo_put_in_order, hlo_place_instrs)
-  bool dead;                         // removed from its computation
+  u32 nctrl_succs;                   // how many instructions name this one as control predecessor
   hlo_instr *next;                   // in parent's list
   hlo_computation *parent;
   hlo_use *operands;                 // noperands slots
-  const hlo_instr_list *ctrl_preds;  // NULL when none
   const hlo_shape *shape;
+  const hlo_attrs *attrs;
+  u8 others_[(HLO_HALVES - 1) * HLO_HALF];
+  const hlo_instr_list *ctrl_preds;  // NULL when none
   hlo_instr *prev;
   hlo_use *first_use, *last_use;
-  const hlo_attrs *attrs;
   const char *name;                  // interned, without '%'
   const hlo_provenance *provenance;
   u32 source;                        // without a provenance: 1 + the one source id it stems from; 0 none
-  u32 nctrl_succs;                   // how many instructions name this one as control predecessor
 };
-_Static_assert(sizeof(hlo_instr) == 128, "an instruction takes two lines of the cache");
+_Static_assert(offsetof(hlo_instr, ctrl_preds) == HLO_HALVES * HLO_HALF && sizeof(hlo_instr) == (HLO_HALVES + 1) * HLO_HALF, "an instruction takes two lines of the cache");
 
 // First what walks over all computations look at.
 struct hlo_computation {
@@ -90,7 +95,8 @@ typedef struct hlo_stack_frames {    // the tables FileNames .. StackFrames; ids
 struct hlo_module {
   hlo_ctx *ctx;
   hs_arena arena;
-  hs_arena instrs, comps;            // instructions, and computations, side by side: who walks a list walks through memory
+  hs_arena instrs, comps, uses, sets;   // instructions, computations, operand slots, and attribute sets, each side by side: who walks a list walks through memory
+  u8 *free_half, *last_half;         // first halves of instructions to come: [free_half, last_half)
   const char *name;
   hlo_computation *first, *last;     // computations in text order
   u32 ncomputations;                 // live ones
@@ -111,14 +117,14 @@ struct hlo_module {
 
 // Large modules are walked from memory: what will be looked at soon is fetched. (An address to fetch from need not be one of ours.)
 static inline hlo_instr *hlo_ahead_(hlo_instr *i) {
-  __builtin_prefetch((const void *)((uintptr_t)i + 16 * sizeof *i));
+  __builtin_prefetch((const void *)((uintptr_t)i + 24 * HLO_HALF));
   return i;
 }
 static inline bool hlo_may_have(const hlo_computation *c, hlo_opcode op) { return c->ops >> (op & 63) & 1; }
 #define hlo_for_each_instr(i, comp) for (hlo_instr *i = (comp)->first; i && hlo_ahead_(i); i = i->next)
 // In a loop over v[0 .. n): the element at k, and the one a few places on is fetched.
 static inline hlo_instr *hlo_nth(hlo_instr *const *v, u32 k, u32 n) {
-  if (k + 6 < n) __builtin_prefetch(v[k + 6]), __builtin_prefetch((const void *)((uintptr_t)v[k + 6] + 64));
+  if (k + 6 < n) __builtin_prefetch(v[k + 6]);
   if (k + 3 < n) __builtin_prefetch(v[k + 3]->operands);
   return v[k];
 }
@@ -140,18 +146,22 @@ static inline hlo_instr *hlo_operand(const hlo_instr *i, u32 k) { return i->oper
 static inline u32 hlo_slot(const hlo_use *u) { return (u32)(u - u->user->operands); }   // operand number within the user
 static inline bool hlo_is_root(const hlo_instr *i) { return i->parent->root == i; }
 static inline bool hlo_is(const hlo_instr *i, hlo_opcode op) { return i->opcode == op; }
+static inline bool hlo_is_controlled(const hlo_instr *i) { return i->has_ctrl_preds || i->nctrl_succs; }   // has a control edge
 static inline bool hlo_is_source(const hlo_instr *i, i64 source) {   // does it stem from that source id alone?
   return i->provenance ? !i->provenance->a && (i64)i->provenance->source == source : (i64)i->source == source + 1;
 }
 bool hlo_is_scheduled(const hlo_module *);
 const hlo_attr *hlo_attr_get(const hlo_instr *, hlo_attr_id);                  // NULL when absent
-i64 hlo_attr_int(const hlo_instr *, hlo_attr_id, i64 absent);                  // INT, BOOL, ENUM
+i64 hlo_attr_int_(const hlo_instr *, hlo_attr_id, i64 absent);
+static inline i64 hlo_attr_int(const hlo_instr *i, hlo_attr_id id, i64 absent) {   // INT, BOOL, ENUM
+  return i->number && (id == HLO_ATTR_PARAMETER_NUMBER || id == HLO_ATTR_INDEX) ? (i64)i->number - 1 : hlo_attr_int_(i, id, absent);
+}
 hlo_ints hlo_attr_ints(const hlo_instr *, hlo_attr_id);                        // {0,NULL} when absent
 hs_str hlo_attr_str(const hlo_instr *, hlo_attr_id);
 hlo_computation *hlo_attr_comp(const hlo_instr *, hlo_attr_id);                // NULL when absent
 const void *hlo_attr_ptr(const hlo_instr *, hlo_attr_id);                      // struct kinds; NULL when absent
 const hlo_literal *hlo_constant_value(const hlo_instr *);                      // constants only; may be elided
-i64 hlo_param_number(const hlo_instr *);
+static inline i64 hlo_param_number(const hlo_instr *i) { return hlo_attr_int(i, HLO_ATTR_PARAMETER_NUMBER, -1); }
 const hlo_metadata *hlo_metadata_of(const hlo_instr *);                        // NULL when absent
 // Every computation an instruction calls, in XLA's order; returns the count, fills at most cap.
 u32 hlo_called(const hlo_instr *, hlo_computation **out, u32 cap);

@@ -15,24 +15,28 @@ static hlo_computation *map_comp(void *arg, hlo_computation *c) {
 static void copy_body(hlo_computation *to, const hlo_computation *from, comp_map *map, hlo_instr **made, u32 low) {
   hlo_module *m = to->module;
   bool same = from->module == m;
+  HS_VEC(hlo_attr) set = {0};
   hlo_for_each_instr(i, from) {
     hlo_instr *r = hlo_add(to, i->opcode, i->shape, 0, NULL, i->name);
     made[i->id - low] = r;
     if (same) {
       hlo_copy_attrs(r, i);
     } else {
-      for (u32 k = 0; i->attrs && k < i->attrs->n; k++) hlo_set_attr(r, hlo_attr_clone(&m->arena, m->ctx, &i->attrs->v[k], map_comp, map));
+      set.n = 0;
+      for (u32 k = 0; i->attrs && k < i->attrs->n; k++) hs_vec_push(&set, hlo_attr_clone(&m->arena, m->ctx, &i->attrs->v[k], map_comp, map));
+      if (set.n) hlo_set_attrs(r, (u32)set.n, set.v);
     }
     r->provenance = i->provenance;
     r->source = i->source;
   }
+  hs_vec_free(&set);
   HS_VEC(hlo_instr *) ops = {0};
   hlo_for_each_instr(i, from) {
     ops.n = 0;
     for (u32 k = 0; k < i->noperands; k++) hs_vec_push(&ops, made[hlo_operand(i, k)->id - low]);
     if (ops.n) hlo_set_operands(made[i->id - low], (u32)ops.n, ops.v);
     ops.n = 0;
-    for (u32 k = 0; i->ctrl_preds && k < i->ctrl_preds->n; k++) hs_vec_push(&ops, made[i->ctrl_preds->v[k]->id - low]);
+    for (u32 k = 0; i->has_ctrl_preds && k < i->ctrl_preds->n; k++) hs_vec_push(&ops, made[i->ctrl_preds->v[k]->id - low]);
     if (ops.n) hlo_set_ctrl_preds(made[i->id - low], (u32)ops.n, ops.v);
   }
   hs_vec_free(&ops);

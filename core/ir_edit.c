@@ -30,6 +30,8 @@ void hlo_module_free(hlo_module *m) {
   hlo_names_free_(m->names);
   hs_arena_free(&m->instrs);
   hs_arena_free(&m->comps);
+  hs_arena_free(&m->uses);
+  hs_arena_free(&m->sets);
   hs_arena_free(&m->arena);
   hs_free(m);
 }
@@ -61,10 +63,18 @@ static void hold_literal(hlo_module *m, const hlo_attr *a) {
 
 void hlo_set_module_attr(hlo_module *m, hlo_attr a) {
   hold_literal(m, &a);
-  SET_PTR(m, NULL, m->attrs, hlo_attrs_with(&m->arena, m->attrs, &a));
+  SET_PTR(m, NULL, m->attrs, hlo_attrs_with(&m->sets, m->attrs, &a));
 }
 
-void hlo_remove_module_attr(hlo_module *m, hlo_attr_id id) { SET_PTR(m, NULL, m->attrs, hlo_attrs_without(&m->arena, m->attrs, id)); }
+static const hlo_attrs *attr_set(hlo_module *m, u32 n, const hlo_attr *sorted) {
+  hlo_attrs *a = hs_arena_alloc(&m->sets, sizeof *a + n * sizeof *a->v);
+  a->n = n;
+  memcpy(a->v, sorted, n * sizeof *sorted);
+  for (u32 k = 0; k < n; k++) hold_literal(m, &a->v[k]);
+  return a;
+}
+
+void hlo_remove_module_attr(hlo_module *m, hlo_attr_id id) { SET_PTR(m, NULL, m->attrs, hlo_attrs_without(&m->sets, m->attrs, id)); }
 
 void hlo_set_execution_thread(hlo_computation *c, hs_str s) {
   hs_arena *a = &c->module->arena;
@@ -77,8 +87,20 @@ void hlo_set_execution_thread(hlo_computation *c, hs_str s) {
 
 // ---- instructions ---------------------------------------------------------------------------------------------------------
 
+static hlo_instr *new_instr(hlo_module *m) {
+  if (m->free_half == m->last_half) {
+    m->free_half = hs_arena_alloc(&m->instrs, 2 * HLO_HALVES * HLO_HALF);
+    m->last_half = m->free_half + HLO_HALVES * HLO_HALF;
+  }
+  hlo_instr *i = (hlo_instr *)(void *)m->free_half;
+  m->free_half += HLO_HALF;
+  memset(i, 0, HLO_HALF);
+  memset(&i->ctrl_preds, 0, HLO_HALF);
+  return i;
+}
+
 static hlo_use *make_uses(hlo_module *m, hlo_instr *user, u32 n, hlo_instr *const *defs) {
-  hlo_use *u = HS_NEW_ARRAY(&m->arena, hlo_use, n);
+  hlo_use *u = hs_arena_alloc(&m->uses, n * sizeof *u);
   for (u32 k = 0; k < n; k++) u[k] = (hlo_use){.def = defs[k], .user = user};
   return u;
 }
@@ -86,7 +108,7 @@ static hlo_use *make_uses(hlo_module *m, hlo_instr *user, u32 n, hlo_instr *cons
 // like: the instruction whose name is wanted, NULL: `name` is.
 static hlo_instr *add(hlo_computation *c, hlo_instr *before, hlo_opcode op, const hlo_shape *shape, u32 n, hlo_instr *const *operands, const char *name, const hlo_instr *like) {
   hlo_module *m = c->module;
-  hlo_instr *i = HS_NEW(&m->instrs, hlo_instr);
+  hlo_instr *i = new_instr(m);
   i->id = m->next_instr_id++;
   i->opcode = op;
   i->shape = shape;
@@ -147,20 +169,15 @@ hlo_instr *hlo_add_parameter(hlo_computation *c, i64 number, const hlo_shape *sh
 hlo_instr *hlo_load_instr_(hlo_computation *c, hlo_opcode op, const hlo_shape *shape, u32 n, hlo_instr *const *operands, hs_str name, u32 nattrs, const hlo_attr *attrs,
                            bool source) {
   hlo_module *m = c->module;
-  size_t uses = n * sizeof(hlo_use), set = nattrs ? sizeof(hlo_attrs) + nattrs * sizeof *attrs : 0;
-  hlo_instr *i = hs_arena_alloc(&m->instrs, sizeof *i);
-  u8 *more = uses + set ? hs_arena_alloc(&m->arena, uses + set) : NULL;
-  *i = (hlo_instr){.id = m->next_instr_id++, .opcode = op, .noperands = n, .shape = shape, .parent = c};
+  hlo_instr *i = new_instr(m);
+  i->id = m->next_instr_id++;
+  i->opcode = op;
+  i->noperands = n;
+  i->shape = shape;
+  i->parent = c;
   i->name = hlo_claim_name_(m, name, i, NULL)->text;
-  if (n) i->operands = (hlo_use *)(void *)more;
-  for (u32 k = 0; k < n; k++) i->operands[k] = (hlo_use){.def = operands[k], .user = i};
-  if (nattrs) {
-    hlo_attrs *a = (hlo_attrs *)(void *)(more + uses);
-    a->n = nattrs;
-    memcpy(a->v, attrs, nattrs * sizeof *attrs);
-    for (u32 k = 0; k < nattrs; k++) hold_literal(m, &a->v[k]);
-    i->attrs = a;
-  }
+  if (n) i->operands = make_uses(m, i, n, operands);
+  if (nattrs) hlo_hold_attrs_(i, attr_set(m, nattrs, attrs));
   hlo_rec_insert_(m, i, NULL);
   if (source) hlo_mark_source(i);
   if (op == HLO_PARAMETER) place_parameter(c, hlo_param_number(i), i);
@@ -252,19 +269,12 @@ void hlo_set_root(hlo_computation *c, hlo_instr *i) { SET_PTR(c->module, c, c->r
 void hlo_set_attr(hlo_instr *i, hlo_attr a) {
   hlo_module *m = module_of(i);
   hold_literal(m, &a);
-  hlo_rec_attrs_(i, hlo_attrs_with(&m->arena, i->attrs, &a));
+  hlo_rec_attrs_(i, hlo_attrs_with(&m->sets, i->attrs, &a));
 }
 
 void hlo_set_attrs(hlo_instr *i, u32 n, const hlo_attr *sorted) {
   hlo_module *m = module_of(i);
-  hlo_attrs *fresh = NULL;
-  if (n) {
-    fresh = hs_arena_alloc(&m->arena, sizeof *fresh + n * sizeof *fresh->v);
-    fresh->n = n;
-    memcpy(fresh->v, sorted, n * sizeof *sorted);
-    for (u32 k = 0; k < n; k++) hold_literal(m, &fresh->v[k]);
-  }
-  hlo_rec_attrs_(i, fresh);
+  hlo_rec_attrs_(i, n ? attr_set(m, n, sorted) : NULL);
 }
 
 void hlo_set_attr_int(hlo_instr *i, hlo_attr_id id, i64 v) { hlo_set_attr(i, (hlo_attr){.id = id, .v.i = v}); }
@@ -279,7 +289,7 @@ void hlo_set_attr_str(hlo_instr *i, hlo_attr_id id, hs_str s) {
 
 void hlo_set_attr_comp(hlo_instr *i, hlo_attr_id id, hlo_computation *c) { hlo_set_attr(i, (hlo_attr){.id = id, .v.comp = c}); }
 void hlo_set_attr_ptr(hlo_instr *i, hlo_attr_id id, const void *p) { hlo_set_attr(i, (hlo_attr){.id = id, .v.p = p}); }
-void hlo_remove_attr(hlo_instr *i, hlo_attr_id id) { hlo_rec_attrs_(i, hlo_attrs_without(&module_of(i)->arena, i->attrs, id)); }
+void hlo_remove_attr(hlo_instr *i, hlo_attr_id id) { hlo_rec_attrs_(i, hlo_attrs_without(&module_of(i)->sets, i->attrs, id)); }
 void hlo_copy_attrs(hlo_instr *to, const hlo_instr *from) { hlo_rec_attrs_(to, from->attrs); }
 
 void hlo_set_ctrl_preds(hlo_instr *i, u32 n, hlo_instr *const *preds) {
@@ -290,9 +300,10 @@ void hlo_set_ctrl_preds(hlo_instr *i, u32 n, hlo_instr *const *preds) {
     fresh->n = n;
     memcpy(fresh->v, preds, n * sizeof *preds);
   }
-  for (u32 k = 0; i->ctrl_preds && k < i->ctrl_preds->n; k++)
+  for (u32 k = 0; i->has_ctrl_preds && k < i->ctrl_preds->n; k++)
     hlo_rec_u32_(m, i->parent, &i->ctrl_preds->v[k]->nctrl_succs, i->ctrl_preds->v[k]->nctrl_succs - 1);
   SET_FIELD(i, ctrl_preds, fresh);
+  i->has_ctrl_preds = fresh != NULL;
   i->parent->unsorted = true;
   for (u32 k = 0; k < n; k++) hlo_rec_u32_(m, i->parent, &fresh->v[k]->nctrl_succs, fresh->v[k]->nctrl_succs + 1);
 }
@@ -346,7 +357,7 @@ void hlo_add_provenance(hlo_instr *to, const hlo_instr *from) {
 static void move_control(hlo_instr *old, hlo_instr *now) {
   if (old->nctrl_succs) {
     hlo_for_each_instr(s, old->parent) {
-      if (!s->ctrl_preds || s == now) continue;
+      if (!s->has_ctrl_preds || s == now) continue;
       bool hit = false;
       for (u32 k = 0; k < s->ctrl_preds->n; k++) hit |= s->ctrl_preds->v[k] == old;
       if (!hit) continue;
@@ -356,8 +367,8 @@ static void move_control(hlo_instr *old, hlo_instr *now) {
       hs_free(preds);
     }
   }
-  if (old->ctrl_preds) {
-    u32 had = now->ctrl_preds ? now->ctrl_preds->n : 0, n = had;
+  if (old->has_ctrl_preds) {
+    u32 had = now->has_ctrl_preds ? now->ctrl_preds->n : 0, n = had;
     hlo_instr **preds = hs_alloc((had + old->ctrl_preds->n) * sizeof *preds);
     for (u32 k = 0; k < had; k++) preds[k] = now->ctrl_preds->v[k];
     for (u32 k = 0; k < old->ctrl_preds->n; k++) {
@@ -388,7 +399,7 @@ void hlo_replace_uses(hlo_instr *old, hlo_instr *now) {
 void hlo_remove(hlo_instr *i) {
   hlo_module *m = module_of(i);
   HS_ASSERT(i->nuses == 0 && i->parent->root != i);
-  if (i->ctrl_preds) hlo_set_ctrl_preds(i, 0, NULL);
+  if (i->has_ctrl_preds) hlo_set_ctrl_preds(i, 0, NULL);
   hlo_rec_remove_(m, i);
 }
 

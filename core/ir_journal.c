@@ -40,7 +40,8 @@ static void push(hlo_module *m, record r) {
 // A field of the instruction added last.
 static bool is_fresh(const hlo_module *m, const void *field) {
   const hlo_instr *i = m->journal->fresh;
-  return i && (uintptr_t)field - (uintptr_t)i < sizeof *i;
+  uintptr_t at = (uintptr_t)field - (uintptr_t)i;
+  return i && (at < HLO_HALF || at - offsetof(hlo_instr, ctrl_preds) < HLO_HALF);
 }
 
 void hlo_log_free_(rec_log *l) {
@@ -202,7 +203,7 @@ void hlo_rec_u32_(hlo_module *m, hlo_computation *c, u32 *field, u32 value) {
 
 static void put_attrs(hlo_instr *i, const hlo_attrs *attrs) {
   count_fusion(i, false);
-  i->attrs = attrs;
+  hlo_hold_attrs_(i, attrs);
   count_fusion(i, true);
   i->parent->module->call_generation += hlo_op_has(i->opcode, HLO_F_CALLS);
   touch(i->parent->module, i->parent);
@@ -323,6 +324,7 @@ static void swap_record(hlo_module *m, record *r) {
     memcpy(&now, r->where, sizeof now);
     memcpy(r->where, &r->old, sizeof now);
     r->old = now;
+    if (r->kind == REC_FIELD) ((hlo_instr *)r->prev)->has_ctrl_preds = ((hlo_instr *)r->prev)->ctrl_preds != NULL;
     touch(m, r->kind == REC_FIELD ? ((hlo_instr *)r->prev)->parent : r->prev);
     break;
   }

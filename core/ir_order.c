@@ -83,7 +83,7 @@ static inline hlo_instr **post_order(const hlo_computation *c, const marks *m, h
         }
         set_mark(m, i, ON_STACK, 0);
         for (u32 k = i->noperands; k-- > 0;) push_new(m, &stack, i->operands[k].def, c);
-        for (u32 k = 0; i->ctrl_preds && k < i->ctrl_preds->n; k++) push_new(m, &stack, i->ctrl_preds->v[k], c);
+        for (u32 k = 0; i->has_ctrl_preds && k < i->ctrl_preds->n; k++) push_new(m, &stack, i->ctrl_preds->v[k], c);
       }
     }
   }
@@ -101,7 +101,7 @@ hlo_instr **hlo_post_order(const hlo_computation *c, hs_arena *a) {
 }
 
 // ---- the list ---------------------------------------------------------------------------------------------------------------
-static u32 count_before(const hlo_instr *i) { return i->noperands + (i->ctrl_preds ? i->ctrl_preds->n : 0); }
+static u32 count_before(const hlo_instr *i) { return i->noperands + (i->has_ctrl_preds ? i->ctrl_preds->n : 0); }
 
 static hlo_instr *nth_before(const hlo_instr *i, u32 k) { return k < i->noperands ? hlo_operand(i, k) : i->ctrl_preds->v[k - i->noperands]; }
 

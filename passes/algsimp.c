@@ -468,7 +468,7 @@ static const alg_rule *next_rule(const alg *a, const hlo_instr *i, const alg_rul
 // Tries the rules of i's opcode; *changed when one fired.
 static hs_status simplify_one(alg *a, hlo_instr *i, work *w, bool requeue, bool *changed) {
   *changed = a->stop = false;
-  bool bound = i->ctrl_preds || i->nctrl_succs;
+  bool bound = hlo_is_controlled(i);
   bool sunk = sinks_first(a, i);
   for (const alg_rule *r = NULL; !a->stop && (r = next_rule(a, i, r, sunk));) {
     if (bound && !r->relays) continue;

@@ -213,7 +213,7 @@ static bool scalar_factor(const hlo_instr *x, hlo_instr **rest, double *v) {
 
 // How many operands of x a factor may come from: x commutes with it, and nobody else uses x.
 static u32 commuting(const hlo_instr *x) {
-  if (!alg_one_use(x) || x->ctrl_preds || x->nctrl_succs) return 0;
+  if (!alg_one_use(x) || hlo_is_controlled(x)) return 0;
   return x->opcode == HLO_MULTIPLY ? 2 : x->opcode == HLO_TRANSPOSE || x->opcode == HLO_RESHAPE;
 }
 
@@ -244,7 +244,7 @@ static bool has_factor(const hlo_instr *x) {
 static hlo_instr *factor_after(const hlo_instr *x, hlo_instr **rest, double *v) {
   while (alg_one_use(x)) {
     hlo_instr *u = x->first_use->user;
-    if (u->ctrl_preds || u->nctrl_succs || (u->opcode != HLO_MULTIPLY && u->opcode != HLO_TRANSPOSE && u->opcode != HLO_RESHAPE)) return NULL;
+    if (hlo_is_controlled(u) || (u->opcode != HLO_MULTIPLY && u->opcode != HLO_TRANSPOSE && u->opcode != HLO_RESHAPE)) return NULL;
     if (scalar_factor(u, rest, v) && *rest == x) return u;
     x = u;
   }

@@ -103,7 +103,7 @@ ALG_RULE(gather_pad) {
 
 // ---- sums of scatters -----------------------------------------------------------------------------------------------------
 static bool adds(const hlo_instr *s) {
-  return s->opcode == HLO_SCATTER && s->noperands == 3 && pass_alg_reducer(hlo_attr_comp(s, HLO_ATTR_TO_APPLY)) == HLO_ADD && !s->ctrl_preds && !s->nctrl_succs;
+  return s->opcode == HLO_SCATTER && s->noperands == 3 && pass_alg_reducer(hlo_attr_comp(s, HLO_ATTR_TO_APPLY)) == HLO_ADD && !hlo_is_controlled(s);
 }
 
 static hlo_instr *scatter_like(alg *a, const hlo_instr *like, hlo_instr *into, hlo_instr *indices, hlo_instr *updates) {

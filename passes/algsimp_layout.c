@@ -20,7 +20,7 @@ static bool transpose_is_bitcast(const hlo_instr *i) {
 static hlo_instr *viewed(hlo_instr *i) {
   for (hlo_instr *o = X;; o = hlo_operand(o, 0)) {
     if (hlo_shape_is_array(o->shape) && pass_reshape_is_bitcast(o->shape, i->shape)) return o;
-    if ((o->opcode != HLO_RESHAPE && o->opcode != HLO_COPY) || o->ctrl_preds || o->nctrl_succs) return NULL;
+    if ((o->opcode != HLO_RESHAPE && o->opcode != HLO_COPY) || hlo_is_controlled(o)) return NULL;
   }
 }
 

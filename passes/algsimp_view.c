@@ -117,7 +117,7 @@ ALG_RULE(copy_bitcast_copy) {
   if (X->opcode != HLO_BITCAST || host_copy(i)) return NULL;
   hlo_instr *b = X, *c = b;
   while (c->opcode == HLO_BITCAST) c = hlo_operand(c, 0);
-  if (c->opcode != HLO_COPY || host_copy(c) || c->ctrl_preds || c->nctrl_succs) return NULL;
+  if (c->opcode != HLO_COPY || host_copy(c) || hlo_is_controlled(c)) return NULL;
   hlo_instr *src = hlo_operand(c, 0);
   const hlo_shape *out = b->shape, *mid = c->shape;
   if (!out->layout || !mid->layout || !src->shape->layout || !i->shape->layout || out->dtype != mid->dtype) return NULL;
@@ -180,7 +180,7 @@ static bool not_larger(i64 now, i64 before) { return now <= 10 * before / 9; }
 ALG_RULE(copy_before_reshape) {
   hlo_instr *r = X;
   if (!a->layout_sensitive || r->opcode != HLO_RESHAPE || r->nuses != 1 || !i->shape->layout) return NULL;
-  hlo_instr *src = hlo_operand(r, 0), *first = src->opcode == HLO_COPY && src->nuses == 1 && !src->ctrl_preds && !src->nctrl_succs ? src : NULL;
+  hlo_instr *src = hlo_operand(r, 0), *first = src->opcode == HLO_COPY && src->nuses == 1 && !hlo_is_controlled(src) ? src : NULL;
   const hlo_shape *s = aligned(a, i->shape, src->shape);
   if (!s) return NULL;
   bool was = is_bitcast(a, src->shape, r->shape), will = is_bitcast(a, s, i->shape);
@@ -194,7 +194,7 @@ ALG_RULE(copy_before_reshape) {
 // reshape(copy(A)) = copy(reshape(A)), likewise
 ALG_RULE(reshape_before_copy) {
   hlo_instr *c = X;
-  if (!a->layout_sensitive || c->opcode != HLO_COPY || c->nuses != 1 || c->ctrl_preds || c->nctrl_succs || !i->shape->layout) return NULL;
+  if (!a->layout_sensitive || c->opcode != HLO_COPY || c->nuses != 1 || hlo_is_controlled(c) || !i->shape->layout) return NULL;
   hlo_instr *src = hlo_operand(c, 0), *after = i->nuses == 1 && i->first_use->user->opcode == HLO_COPY ? i->first_use->user : NULL;
   if (host(src->shape)) return NULL;
   const hlo_shape *s = aligned(a, src->shape, i->shape);
@@ -222,7 +222,7 @@ static bool untiled(const hlo_shape *s) { return !s->layout || s->layout->ntiles
 // bitcast(op(bitcast(A))) = bitcast(op(A)), where nothing is in tiles
 ALG_RULE(bitcast_unary_bitcast) {
   hlo_instr *u = X;
-  if (!hlo_op_has(u->opcode, HLO_F_ELEMENTWISE) || u->noperands != 1 || u->opcode == HLO_COPY || u->nuses != 1 || u->ctrl_preds || u->nctrl_succs) return NULL;
+  if (!hlo_op_has(u->opcode, HLO_F_ELEMENTWISE) || u->noperands != 1 || u->opcode == HLO_COPY || u->nuses != 1 || hlo_is_controlled(u)) return NULL;
   hlo_instr *b = hlo_operand(u, 0);
   if (b->opcode != HLO_BITCAST || b->shape != u->shape) return NULL;
   hlo_instr *src = hlo_operand(b, 0);

@@ -17,7 +17,7 @@ static i64 constant_branch(const hlo_instr *i, u32 nbranches) {
 }
 
 static bool pure(const hlo_computation *c) {
-  hlo_for_each_instr(i, c) if (hlo_has_side_effect(i) || i->ctrl_preds) return false;
+  hlo_for_each_instr(i, c) if (hlo_has_side_effect(i) || i->has_ctrl_preds) return false;
   return true;
 }
 
@@ -99,7 +99,7 @@ static bool selectable(const hlo_shape *s) {
 
 // Both branches at the conditional's place, then a select.
 static bool to_select(pass_ctx *c, hlo_instr *i, hlo_computation *const *branches) {
-  if (hlo_operand(i, 0)->shape->dtype != HLO_PRED || !selectable(i->shape) || i->ctrl_preds || i->nctrl_succs) return false;
+  if (hlo_operand(i, 0)->shape->dtype != HLO_PRED || !selectable(i->shape) || hlo_is_controlled(i)) return false;
   if (!pass_may_rewrite(c)) return false;
   hlo_instr *t_arg = hlo_operand(i, 1), *f_arg = hlo_operand(i, 2);
   hlo_instr *t = pass_inline_at(i, branches[0], &t_arg, c->scratch), *f = pass_inline_at(i, branches[1], &f_arg, c->scratch);
@@ -212,7 +212,7 @@ static bool in_scheduling_group(const hlo_instr *i) { return pass_frontend(i, "_
 
 // A branch instead of the conditional, or both and selects. True when it is gone.
 static bool remove_conditional(pass_ctx *c, hlo_instr *i, hlo_computation *const *b, u32 n) {
-  if (i->ctrl_preds || i->nctrl_succs) { pass_note_declined(c, i, NULL, "it has control dependencies"); return false; }
+  if (hlo_is_controlled(i)) { pass_note_declined(c, i, NULL, "it has control dependencies"); return false; }
   if (hlo_has_side_effect(i)) { pass_note_declined(c, i, NULL, "a branch has a side effect"); return false; }
   if (in_scheduling_group(i)) { pass_note_declined(c, i, NULL, "it is in a scheduling group"); return false; }
   i64 taken = n == 1 ? 0 : constant_branch(i, n);

@@ -58,12 +58,12 @@ static bool readable(const hlo_instr *i) {
   for (u32 k = 0; k < i->shape->nelems; k++)
     if (!hlo_shape_is_array(i->shape->elems[k])) return false;
   hlo_for_each_use(u, i)
-    if (u->user->opcode != HLO_GET_TUPLE_ELEMENT || u->user->ctrl_preds || u->user->nctrl_succs) return false;
+    if (u->user->opcode != HLO_GET_TUPLE_ELEMENT || hlo_is_controlled(u->user)) return false;
   return true;
 }
 
 static bool late_fusion(const hlo_instr *i, const folding *f) {
-  if (!f->late || i->opcode != HLO_FUSION || !i->noperands || i->ctrl_preds || i->nctrl_succs || hlo_has_side_effect(i) || !readable(i)) return false;
+  if (!f->late || i->opcode != HLO_FUSION || !i->noperands || hlo_is_controlled(i) || hlo_has_side_effect(i) || !readable(i)) return false;
   for (u32 k = 0; k < i->noperands; k++)
     if (hlo_operand(i, k)->opcode != HLO_CONSTANT) return false;
   return true;
@@ -90,7 +90,7 @@ static bool foldable(const hlo_instr *i, const folding *f) {
     }
     default: break;
   }
-  if (hlo_shape_is_dynamic(i->shape) || hlo_op_has(i->opcode, HLO_F_ASYNC | HLO_F_COLLECTIVE) || i->ctrl_preds || i->nctrl_succs) return false;
+  if (hlo_shape_is_dynamic(i->shape) || hlo_op_has(i->opcode, HLO_F_ASYNC | HLO_F_COLLECTIVE) || hlo_is_controlled(i)) return false;
   if (i->opcode == HLO_PAD && hlo_operand(i, 0)->opcode == HLO_BROADCAST) return false;   // small as it is
   if (!hlo_op_has(i->opcode, HLO_F_CALLS)) return !hlo_has_side_effect(i);
   hlo_computation *few[8], **v = few;
@@ -237,7 +237,7 @@ static bool static_size(const hlo_instr *i) {
   hlo_ints d = hlo_attr_ints(i, HLO_ATTR_DIMENSIONS);
   const hlo_shape *s = i->opcode == HLO_GET_DIMENSION_SIZE && d.n == 1 ? hlo_operand(i, 0)->shape : NULL;
   if (s && hlo_operand(i, 0)->opcode == HLO_SET_DIMENSION_SIZE) return false;   // text may give its shape without the bound
-  return s && s->dims[d.v[0]] >= 0 && !(s->dynamic && s->dynamic[d.v[0]]) && !i->ctrl_preds && !i->nctrl_succs;
+  return s && s->dims[d.v[0]] >= 0 && !(s->dynamic && s->dynamic[d.v[0]]) && !hlo_is_controlled(i);
 }
 
 static bool fold_size(pass_ctx *c, hlo_instr *i) {

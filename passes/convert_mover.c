@@ -85,7 +85,7 @@ static bool move_down(pass_ctx *p, hlo_instr *i) {
 static bool move_up(pass_ctx *p, hlo_instr *i) {
   if (i->opcode != HLO_CONVERT) return false;
   hlo_instr *o = hlo_operand(i, 0);
-  if (!moves(o) || !one_user(o) || o->ctrl_preds || o->nctrl_succs || !widening(i->shape->dtype, o->shape->dtype) || !pass_may_rewrite(p)) return false;
+  if (!moves(o) || !one_user(o) || hlo_is_controlled(o) || !widening(i->shape->dtype, o->shape->dtype) || !pass_may_rewrite(p)) return false;
   hlo_instr **ops = HS_NEW_ARRAY(p->scratch, hlo_instr *, o->noperands);
   for (u32 k = 0; k < o->noperands; k++) {
     hlo_instr *x = hlo_operand(o, k);
@@ -113,7 +113,7 @@ hs_status pass_convert_mover(pass_ctx *p) {
         hlo_instr **order = pass_post_order(p, comps[k]);
         for (u32 j = 0; j < ni; j++) {
           hlo_instr *i = order[pass == 0 ? j : ni - 1 - j];
-          if (i->dead || i->ctrl_preds || i->nctrl_succs) continue;
+          if (i->dead || hlo_is_controlled(i)) continue;
           again |= pass == 0 ? move_down(p, i) : move_up(p, i);
         }
       }

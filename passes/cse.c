@@ -39,7 +39,7 @@ static bool equal(const hlo_instr *a, const hlo_instr *b, bool layouts, hs_arena
 
 static bool eligible(const hlo_instr *i, bool ignore_control, bool scalars) {
   if ((scalars && !hlo_shape_is_scalar(i->shape)) || pass_frontend(i, "MUST_FUSE")) return false;
-  if ((!ignore_control && (i->ctrl_preds || i->nctrl_succs)) || hlo_op_has(i->opcode, HLO_F_ASYNC)) return false;
+  if ((!ignore_control && (hlo_is_controlled(i))) || hlo_op_has(i->opcode, HLO_F_ASYNC)) return false;
   if (i->opcode == HLO_CONSTANT) return !hlo_literal_has_elided(hlo_constant_value(i));
   if (i->noperands == 0) return i->opcode == HLO_IOTA || i->opcode == HLO_PARTITION_ID || i->opcode == HLO_REPLICA_ID;
   return i->opcode != HLO_RNG && i->opcode != HLO_RNG_GET_AND_UPDATE_STATE && !hlo_has_side_effect(i);

@@ -37,7 +37,7 @@ static bool free_loop(const dce *d, const hlo_instr *w) {
 }
 
 static bool removable(const dce *d, const hlo_instr *i) {
-  if (i->nuses || hlo_is_root(i) || i->nctrl_succs || i->ctrl_preds || hlo_op_has(i->opcode, HLO_F_NEVER_REMOVED) || pass_loop_is_pinned(i)) return false;
+  if (i->nuses || hlo_is_root(i) || hlo_is_controlled(i) || hlo_op_has(i->opcode, HLO_F_NEVER_REMOVED) || pass_loop_is_pinned(i)) return false;
   if (is_target(i, "Sharding") && i->noperands) {
     const hlo_instr *x = hlo_operand(i, 0);
     if (hlo_is_root(x) || x->opcode == HLO_PARAMETER || x->nuses != 1) return false;
@@ -89,7 +89,7 @@ static bool owns_body(const hlo_instr *f, const u32 *counts) {
 // A fusion whose tuple has elements that nobody reads gets a smaller tuple; one that is left alone loses the tuple.
 static void trim_fusion_outputs(pass_ctx *c, hlo_instr *f) {
   hlo_computation *body = hlo_fusion_comp(f);
-  if (!body || body->root->opcode != HLO_TUPLE || hlo_is_root(f) || f->nuses == 0 || f->ctrl_preds || f->nctrl_succs ||
+  if (!body || body->root->opcode != HLO_TUPLE || hlo_is_root(f) || f->nuses == 0 || hlo_is_controlled(f) ||
       hlo_attr_get(f, HLO_ATTR_OUTPUT_TO_OPERAND_ALIASING) || hlo_attr_get(body->root, HLO_ATTR_SHARDING) ||
       hlo_attr_int(f, HLO_ATTR_KIND, HLO_FUSION_KIND_LOOP) == HLO_FUSION_KIND_CUSTOM)
     return;
@@ -242,7 +242,7 @@ static void trim_program(pass_ctx *c) {
   const hlo_attr *aliases = hlo_attrs_find(m->attrs, HLO_ATTR_INPUT_OUTPUT_ALIAS), *donors = hlo_attrs_find(m->attrs, HLO_ATTR_BUFFER_DONOR),
                  *layout = hlo_attrs_find(m->attrs, HLO_ATTR_ENTRY_COMPUTATION_LAYOUT);
   bool *used = HS_NEW_ARRAY(c->scratch, bool, n + 1);
-  for (u32 k = 0; k < n; k++) used[k] = e->params[k]->nuses || hlo_is_root(e->params[k]) || e->params[k]->ctrl_preds || e->params[k]->nctrl_succs;
+  for (u32 k = 0; k < n; k++) used[k] = e->params[k]->nuses || hlo_is_root(e->params[k]) || hlo_is_controlled(e->params[k]);
   const hlo_aliases *written = aliases ? aliases->v.p : NULL;
   for (u32 k = 0; written && k < written->n; k++) used[written->v[k].param] = true;
   i64 *number = HS_NEW_ARRAY(c->scratch, i64, n + 1);

@@ -39,7 +39,7 @@ static kind kind_of(const hlo_instr *dot, u32 side, i64 dim) {
 }
 
 static bool usable(const hlo_instr *d) {
-  if (d->opcode != HLO_DOT || d->noperands != 2 || d->ctrl_preds || d->nctrl_succs || hlo_shape_is_dynamic(d->shape)) return false;
+  if (d->opcode != HLO_DOT || d->noperands != 2 || hlo_is_controlled(d) || hlo_shape_is_dynamic(d->shape)) return false;
   for (u32 k = 0; k < 2; k++) {
     const hlo_instr *o = hlo_operand(d, k);
     if (!o->shape->elements || o->shape->rank > MAX_ATOMS || hlo_shape_is_dynamic(o->shape)) return false;
@@ -183,7 +183,7 @@ static bool join(group *g, const usage *w) {
     if (at > PATH_LIMIT) return false;
     for (size_t k = 0; k < g->members.n; k++)
       if (g->members.v[k]->dot == i) return false;
-    u32 ncontrol = i->ctrl_preds ? i->ctrl_preds->n : 0;
+    u32 ncontrol = i->has_ctrl_preds ? i->ctrl_preds->n : 0;
     for (u32 k = 0; k < i->noperands + ncontrol; k++) {
       hlo_instr *o = k < i->noperands ? hlo_operand(i, k) : i->ctrl_preds->v[k - i->noperands];
       if (g->seen[o->id] != look) g->seen[o->id] = look, hs_vec_push(&g->path, o);

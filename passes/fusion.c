@@ -88,7 +88,7 @@ static bool moves_nothing(const hlo_instr *t) {
 }
 
 fusion_role pass_fusion_role(const hlo_instr *i) {
-  if (i->ctrl_preds || i->nctrl_succs || hlo_shape_is_dynamic(i->shape)) return FUSION_OPAQUE;
+  if (hlo_is_controlled(i) || hlo_shape_is_dynamic(i->shape)) return FUSION_OPAQUE;
   for (u32 k = 0; k < i->noperands; k++)
     if (!hlo_shape_is_array(hlo_operand(i, k)->shape) || hlo_shape_is_dynamic(hlo_operand(i, k)->shape)) return FUSION_OPAQUE;
   if (i->opcode == HLO_REDUCE) return FUSION_REDUCE;

@@ -158,7 +158,7 @@ static void find_apart(greedy *g, u32 n, hlo_instr *const *order) {
         any |= x >= k && t.reaches[x];
         direct |= x == k;
       }
-      for (u32 o = 0; order[j]->ctrl_preds && o < order[j]->ctrl_preds->n; o++) {
+      for (u32 o = 0; order[j]->has_ctrl_preds && o < order[j]->ctrl_preds->n; o++) {
         u32 x = hlo_number_of(&t.at, order[j]->ctrl_preds->v[o]);
         any |= x >= k && t.reaches[x];
       }
@@ -253,7 +253,7 @@ static void remove_producer(hlo_instr *i) {
     hlo_for_each_instr(s, i->parent) {
       operands v = {0};
       bool hit = false;
-      for (u32 k = 0; s->ctrl_preds && k < s->ctrl_preds->n; k++) {
+      for (u32 k = 0; s->has_ctrl_preds && k < s->ctrl_preds->n; k++) {
         if (s->ctrl_preds->v[k] == i) hit = true;
         else hs_vec_push(&v, s->ctrl_preds->v[k]);
       }

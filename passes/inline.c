@@ -131,7 +131,7 @@ static void join_frontend(hlo_instr *i, const hlo_instr *call, bool root) {
 }
 
 static void join_ctrl_preds(hs_arena *a, hlo_instr *i, const hlo_instr_list *from) {
-  u32 n = i->ctrl_preds ? i->ctrl_preds->n : 0;
+  u32 n = i->has_ctrl_preds ? i->ctrl_preds->n : 0;
   hlo_instr **v = HS_NEW_ARRAY(a, hlo_instr *, n + from->n);
   for (u32 k = 0; k < n; k++) v[k] = i->ctrl_preds->v[k];
   for (u32 k = 0; k < from->n; k++) {
@@ -233,7 +233,7 @@ hs_status pass_call_inliner(pass_ctx *c) {
 
 const hlo_instr *pass_not_liftable(const hlo_computation *f) {
   hlo_for_each_instr(i, f) {
-    bool ok = hlo_shape_is_scalar(i->shape) && !i->ctrl_preds &&
+    bool ok = hlo_shape_is_scalar(i->shape) && !i->has_ctrl_preds &&
               (i->opcode == HLO_PARAMETER || i->opcode == HLO_CONSTANT || hlo_op_has(i->opcode, HLO_F_ELEMENTWISE) || i->opcode == HLO_BITCAST_CONVERT);
     if (!ok) return i;
   }

@@ -13,7 +13,7 @@ bool pass_loop_of(pass_ctx *c, hlo_instr *w, pass_loop *out) {
   if (hlo_operand(w, 0)->shape->logical != state || out->body->params[0]->shape->logical != state || out->cond->params[0]->shape->logical != state ||
       out->body->root->shape->logical != state)
     return false;
-  out->held = w->ctrl_preds || w->nctrl_succs;
+  out->held = hlo_is_controlled(w);
   out->n = w->shape->nelems;
   hlo_instr *in = hlo_operand(w, 0);
   out->in = in->opcode == HLO_TUPLE ? in : NULL;

@@ -30,7 +30,7 @@ typedef struct merger {
 
 // ---- kernels --------------------------------------------------------------------------------------------------------------
 static bool is_kernel(const hlo_instr *i) {
-  if (i->ctrl_preds || i->nctrl_succs || i->dead) return false;
+  if (hlo_is_controlled(i) || i->dead) return false;
   if (i->opcode == HLO_REDUCE) return hlo_shape_is_array(i->shape) && pass_fusion_role(i) == FUSION_REDUCE;
   if (i->opcode != HLO_FUSION) return hlo_op_has(i->opcode, HLO_F_ELEMENTWISE) && pass_fusion_role(i) == FUSION_POINT;
   i64 kind = hlo_attr_int(i, HLO_ATTR_KIND, 0);

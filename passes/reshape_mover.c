@@ -70,7 +70,7 @@ static bool equivalent(const hlo_instr *a, const hlo_instr *b) {
 
 // The first rearrangement among a candidate's operands; NULL when i is no candidate.
 static hlo_instr *leading(const hlo_instr *i, bool cheap_1d) {
-  if (!hlo_op_has(i->opcode, HLO_F_ELEMENTWISE) || i->noperands == 0 || i->ctrl_preds || i->nctrl_succs || hlo_shape_is_dynamic(i->shape)) return NULL;
+  if (!hlo_op_has(i->opcode, HLO_F_ELEMENTWISE) || i->noperands == 0 || hlo_is_controlled(i) || hlo_shape_is_dynamic(i->shape)) return NULL;
   hlo_instr *first = NULL;
   for (u32 k = 0; k < i->noperands; k++) {
     hlo_instr *o = hlo_operand(i, k);
@@ -79,7 +79,7 @@ static hlo_instr *leading(const hlo_instr *i, bool cheap_1d) {
     if (!first) first = o;
     else if (!equivalent(o, first)) return NULL;
   }
-  if (!first || first->ctrl_preds || first->nctrl_succs) return NULL;
+  if (!first || hlo_is_controlled(first)) return NULL;
   for (u32 k = 0; k < i->noperands; k++) {
     const hlo_instr *o = hlo_operand(i, k);
     if (is_rearrange(o) ? !equivalent(o, first) : !trivially_rearranged(o, first, cheap_1d)) return NULL;

@@ -85,8 +85,8 @@ static hlo_instr **list_schedule(tables *t, hs_arena *a) {
   for (u32 k = 0; k < n; k++) {
     hlo_instr *i = t->post[k];
     t->left.v[k] = i->nuses;
-    t->waits.v[k] = i->noperands + (i->ctrl_preds ? i->ctrl_preds->n : 0) + 1;
-    for (u32 p = 0; i->ctrl_preds && p < i->ctrl_preds->n; p++) {
+    t->waits.v[k] = i->noperands + (i->has_ctrl_preds ? i->ctrl_preds->n : 0) + 1;
+    for (u32 p = 0; i->has_ctrl_preds && p < i->ctrl_preds->n; p++) {
       u32 *head = &t->head.v[num(t, i->ctrl_preds->v[p])];
       hs_vec_push(&edges, ((edge){i, *head}));
       *head = (u32)edges.n;
@@ -165,7 +165,7 @@ static hlo_instr **walk_schedule(tables *t, hs_arena *a) {
       }
       *mark = 1;
       some.n = 0;
-      for (u32 o = 0, preds = i->ctrl_preds ? i->ctrl_preds->n : 0; o < i->noperands + preds; o++) {
+      for (u32 o = 0, preds = i->has_ctrl_preds ? i->ctrl_preds->n : 0; o < i->noperands + preds; o++) {
         hlo_instr *x = o < i->noperands ? hlo_operand(i, o) : i->ctrl_preds->v[o - i->noperands];
         next one = {t->below.v[num(t, x)], x};
         if (!t->mark.v[num(t, x)]) hs_vec_push(&some, one);
@@ -195,7 +195,7 @@ static bool too_early(const hlo_instr *i, u32 n, hlo_instr *const *rest) {
 static bool has_all(const hlo_instr *i, const u32 *placed) {
   for (u32 o = 0; o < i->noperands; o++)
     if (!placed[hlo_operand(i, o)->id]) return false;
-  for (u32 o = 0; i->ctrl_preds && o < i->ctrl_preds->n; o++)
+  for (u32 o = 0; i->has_ctrl_preds && o < i->ctrl_preds->n; o++)
     if (!placed[i->ctrl_preds->v[o]->id]) return false;
   return true;
 }

@@ -68,7 +68,7 @@ hs_status pass_simplify_sorts(pass_ctx *c) {
     u32 n = 0;
     hlo_for_each_instr(i, comp) if (i->opcode == HLO_SORT) v[n++] = i;
     for (u32 k = n; k-- > 0;) {   // users first: what they drop may be all that an earlier sort was for
-      if (v[k]->dead || v[k]->ctrl_preds || v[k]->nctrl_succs) continue;
+      if (v[k]->dead || hlo_is_controlled(v[k])) continue;
       if (trivial(v[k])) replace_trivial(c, v[k]);
       else drop_unused(c, v[k]);
     }

@@ -5,7 +5,7 @@
 #include "passes/walks.h"
 
 static bool foldable(const hlo_instr *t, hlo_ints batch, hlo_ints con, bool fold_batch) {
-  if (t->opcode != HLO_TRANSPOSE || t->ctrl_preds || t->nctrl_succs) return false;
+  if (t->opcode != HLO_TRANSPOSE || hlo_is_controlled(t)) return false;
   hlo_ints p = hlo_attr_ints(t, HLO_ATTR_DIMENSIONS);
   bool identity = true;
   for (u32 k = 0; k < p.n; k++) identity &= p.v[k] == k;
@@ -61,7 +61,7 @@ static void fold_convolution(pass_ctx *p, hlo_instr *conv) {
   if (!d || conv->noperands != 2) return;
   for (u32 s = 0; s < 2; s++) {
     hlo_instr *t = hlo_operand(conv, s);
-    if (t->opcode != HLO_TRANSPOSE || t->ctrl_preds || t->nctrl_succs || !pass_may_rewrite(p)) continue;
+    if (t->opcode != HLO_TRANSPOSE || hlo_is_controlled(t) || !pass_may_rewrite(p)) continue;
     hlo_ints perm = hlo_attr_ints(t, HLO_ATTR_DIMENSIONS);
     hs_arena *a = &p->m->arena;
     hlo_dim_labels *n = HS_NEW(a, hlo_dim_labels);
@@ -92,7 +92,7 @@ hs_status pass_transpose_folding(pass_ctx *p) {
     u32 ni = comps[k]->ninstrs;
     hlo_instr **order = pass_post_order(p, comps[k]);
     for (u32 j = 0; j < ni; j++) {
-      if (order[j]->dead || order[j]->ctrl_preds) continue;
+      if (order[j]->dead || order[j]->has_ctrl_preds) continue;
       if (order[j]->opcode == HLO_DOT) fold_dot(p, order[j], fold_batch);
       if (convolutions && order[j]->opcode == HLO_CONVOLUTION) fold_convolution(p, order[j]);
     }

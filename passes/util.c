@@ -23,7 +23,7 @@ hlo_instr *pass_inline_at(hlo_instr *site, const hlo_computation *body, hlo_inst
     for (u32 k = 0; k < i->noperands; k++) ops[k] = made[hlo_number_of(&at, hlo_operand(i, k))];
     hlo_instr *x = hlo_clone_instr(site->parent, i, NULL, i->noperands, ops);
     hlo_move_before(x, site);
-    if (i->ctrl_preds) {
+    if (i->has_ctrl_preds) {
       hlo_instr **preds = HS_NEW_ARRAY(a, hlo_instr *, i->ctrl_preds->n);
       for (u32 k = 0; k < i->ctrl_preds->n; k++) preds[k] = made[hlo_number_of(&at, i->ctrl_preds->v[k])];
       hlo_set_ctrl_preds(x, i->ctrl_preds->n, preds);
@@ -40,7 +40,7 @@ hlo_instr *pass_inline_call(hlo_instr *call, const hlo_computation *body, hlo_in
 }
 
 static void comes_after(hlo_instr *i, const hlo_instr_list *before) {
-  u32 had = i->ctrl_preds ? i->ctrl_preds->n : 0, n = had;
+  u32 had = i->has_ctrl_preds ? i->ctrl_preds->n : 0, n = had;
   hlo_instr **v = hs_alloc((had + before->n) * sizeof *v);
   for (u32 k = 0; k < had; k++) v[k] = i->ctrl_preds->v[k];
   for (u32 k = 0; k < before->n; k++) {
@@ -59,7 +59,7 @@ void pass_relay_control(hlo_instr *i) {
   if (!i->nuses && i->nctrl_succs) {
     hlo_for_each_instr(s, i->parent) {
       bool after = false;
-      for (u32 k = 0; s->ctrl_preds && k < s->ctrl_preds->n; k++) after |= s->ctrl_preds->v[k] == i;
+      for (u32 k = 0; s->has_ctrl_preds && k < s->ctrl_preds->n; k++) after |= s->ctrl_preds->v[k] == i;
       if (after) comes_after(s, before);
     }
   }
@@ -71,7 +71,7 @@ void pass_drop_control(hlo_instr *i) {
   const hlo_instr_list *before = i->ctrl_preds ? i->ctrl_preds : &none;
   for (hlo_instr *s = i->nctrl_succs ? i->parent->first : NULL; s; s = s->next) {
     u32 n = 0;
-    if (!s->ctrl_preds) continue;
+    if (!s->has_ctrl_preds) continue;
     hlo_instr **v = hs_alloc((s->ctrl_preds->n + 1) * sizeof *v);
     for (u32 k = 0; k < s->ctrl_preds->n; k++)
       if (s->ctrl_preds->v[k] != i) v[n++] = s->ctrl_preds->v[k];
@@ -81,7 +81,7 @@ void pass_drop_control(hlo_instr *i) {
     }
     hs_free(v);
   }
-  if (i->ctrl_preds) hlo_set_ctrl_preds(i, 0, NULL);
+  if (i->has_ctrl_preds) hlo_set_ctrl_preds(i, 0, NULL);
 }
 
 void pass_called_all(const hlo_instr *i, hs_arena *a, hlo_computation ***v, u32 *n) {

@@ -30,7 +30,7 @@ static bool worth_hoisting_alone(const motion *o, const hlo_instr *i) {
 
 static bool may_move(const motion *o, const hlo_instr *i) {
   if (!o->others && i->opcode != HLO_CONSTANT && i->opcode != HLO_RESHAPE) return false;
-  return i->opcode != HLO_PARAMETER && !i->ctrl_preds && !i->nctrl_succs && !hlo_op_has(i->opcode, HLO_F_ASYNC) && !hlo_has_side_effect(i) && i->opcode != HLO_AFTER_ALL;
+  return i->opcode != HLO_PARAMETER && !hlo_is_controlled(i) && !hlo_op_has(i->opcode, HLO_F_ASYNC) && !hlo_has_side_effect(i) && i->opcode != HLO_AFTER_ALL;
 }
 
 // Annotations that must stay where they are, and the loop with them.

@@ -86,7 +86,7 @@ static reader reader_of(pass_ctx *c, const hlo_computation *x, bool *live) {
 // What nothing needs, or the element of a state, may have to come before or after others; it goes, they keep their order.
 static void release_unread(hlo_computation *x, const reader *r) {
   hlo_for_each_instr(i, x)
-    if ((i->ctrl_preds || i->nctrl_succs) && i != r->param && !r->seen[hlo_number_of(&r->at, i)]) pass_drop_control(i);
+    if ((hlo_is_controlled(i)) && i != r->param && !r->seen[hlo_number_of(&r->at, i)]) pass_drop_control(i);
 }
 
 // Elements that the condition, a side effect or a user of the loop needs, and what those need in turn.
@@ -100,7 +100,7 @@ static u32 find_live(const pass_loop *l, bool *live, reader *body, reader *cond)
     if (u->user->opcode != HLO_GET_TUPLE_ELEMENT) continue;
     u32 k = (u32)hlo_attr_int(u->user, HLO_ATTR_INDEX, 0);
     // An invariant element's users read the initial value instead.
-    bool tied = u->user->ctrl_preds || u->user->nctrl_succs;
+    bool tied = hlo_is_controlled(u->user);
     if (!live[k] && (tied || !pass_loop_invariant(l, k))) live[k] = true, hs_vec_push(&work, k);
   }
   for (u32 k = 0; whole && k < l->n; k++)
@@ -118,7 +118,7 @@ static bool bypass_invariants(pass_ctx *c, pass_loop *l, const bool *keep) {
   for (hlo_use *u = l->w->first_use, *next; u; u = next) {
     next = u->next;
     hlo_instr *g = u->user;
-    if (g->opcode != HLO_GET_TUPLE_ELEMENT || g->ctrl_preds || g->nctrl_succs || g->dead) continue;
+    if (g->opcode != HLO_GET_TUPLE_ELEMENT || hlo_is_controlled(g) || g->dead) continue;
     u32 k = (u32)hlo_attr_int(g, HLO_ATTR_INDEX, 0);
     if (!pass_loop_invariant(l, k) || (keep && keep[k])) continue;
     hlo_instr *in = pass_element(hlo_operand(l->w, 0), k);

@@ -13,7 +13,7 @@ static bool skipped(const pass_ctx *c, const hlo_computation *comp, const u32 *c
 }
 
 static hs_status eliminate(pass_ctx *c, hlo_instr *i) {
-  bool free = !i->ctrl_preds && !i->nctrl_succs, param = i->opcode == HLO_PARAMETER && (i->nuses || hlo_is_root(i)) && free;
+  bool free = !hlo_is_controlled(i), param = i->opcode == HLO_PARAMETER && (i->nuses || hlo_is_root(i)) && free;
   if (i->opcode == HLO_CONSTANT || (i->opcode == HLO_PARAMETER && !param) || !hlo_shape_is_array(i->shape) || i->shape->elements != 0) return HS_GOOD;
   if (hlo_shape_is_dynamic(i->shape) || (!param && !hlo_is_removable(i) && !(free && is_local_to_global(i)))) return HS_GOOD;
   if (!pass_may_rewrite(c)) return HS_GOOD;
