@@ -86,8 +86,19 @@ hlo_computation *hlo_fusion_comp(const hlo_instr *i) {
 
 bool hlo_is_fusion_comp(const hlo_computation *c) { return c->nfusions != 0; }
 
+// Whether there may be something with an effect among the operations that there ever were.
+static bool may_have_effect(const hlo_computation *c) {
+  for (u32 w = 0; w < HS_COUNT(c->ops); w++)
+    for (u64 left = c->ops[w]; left; left &= left - 1) {
+      hlo_opcode op = (hlo_opcode)(w * 64 + (u32)__builtin_ctzll(left));
+      if (op == HLO_CUSTOM_CALL || hlo_op_has(op, HLO_F_SIDE_EFFECT | HLO_F_CALLS | HLO_F_ASYNC | HLO_F_COLLECTIVE)) return true;
+    }
+  return false;
+}
+
 static bool comp_has_effect(void *arg, hlo_computation *c) {
   (void)arg;
+  if (!may_have_effect(c)) return false;
   hlo_for_each_instr(i, c)
     if (hlo_has_side_effect(i)) return true;
   return false;

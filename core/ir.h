@@ -62,20 +62,21 @@ struct hlo_instr {
 };
 _Static_assert(offsetof(hlo_instr, ctrl_preds) == HLO_HALVES * HLO_HALF && sizeof(hlo_instr) == (HLO_HALVES + 1) * HLO_HALF, "an instruction takes two lines of the cache");
 
-// First what walks over all computations look at.
+// First, in a line of the cache, what walks over all computations look at.
 struct hlo_computation {
-  _Alignas(64) hlo_computation *next;   // in the module's list
-  hlo_instr *first, *last;           // instruction list
+  _Alignas(64) hlo_instr *first;     // instruction list
   hlo_instr *root;
   u64 generation;                    // grows with every edit inside
-  u64 ops;                           // hlo_may_have: bit opcode % 64 for every operation that there ever was here
+  u64 ops[(HLO_OPCODE_COUNT + 63) / 64];   // hlo_may_have: a bit for every operation that there ever was here
   u32 id;
   u32 ninstrs;
+  u32 nunused;                       // instructions here that are nobody's operand, the root among them
+  u32 nfusions;                      // fusions of live computations that call this one
+  u32 ncalls;                        // instructions here of operations that may call computations
   bool dead;
   bool unsorted;                     // edges or instructions came since the list was last put in order
-  u32 ncalls;                        // instructions here of operations that may call computations
-  u32 nfusions;                      // fusions of live computations that call this one
-  u32 nunused;                       // instructions here that are nobody's operand, the root among them
+  hlo_computation *next;             // in the module's list
+  hlo_instr *last;
   u32 nparams;
   hlo_instr *const *params;          // by number; nparams entries (edit: hlo_add_parameter, hlo_remove_parameter)
   hlo_computation *prev;
@@ -120,7 +121,8 @@ static inline hlo_instr *hlo_ahead_(hlo_instr *i) {
   __builtin_prefetch((const void *)((uintptr_t)i + 24 * HLO_HALF));
   return i;
 }
-static inline bool hlo_may_have(const hlo_computation *c, hlo_opcode op) { return c->ops >> (op & 63) & 1; }
+static inline bool hlo_may_have(const hlo_computation *c, hlo_opcode op) { return c->ops[op / 64] >> op % 64 & 1; }
+#define hlo_for_each_of(i, comp, op) for (hlo_instr *i = hlo_may_have((comp), (op)) ? (comp)->first : NULL; i && hlo_ahead_(i); i = i->next) if (i->opcode == (op))
 #define hlo_for_each_instr(i, comp) for (hlo_instr *i = (comp)->first; i && hlo_ahead_(i); i = i->next)
 // In a loop over v[0 .. n): the element at k, and the one a few places on is fetched.
 static inline hlo_instr *hlo_nth(hlo_instr *const *v, u32 k, u32 n) {
@@ -137,6 +139,20 @@ static inline hlo_instr *hlo_nth(hlo_instr *const *v, u32 k, u32 n) {
 static inline hlo_computation *hlo_comp_ahead_(hlo_computation *c) {
   __builtin_prefetch((const void *)((uintptr_t)c + 8 * sizeof *c));
   return c;
+}
+// The same for computations, forwards and backwards.
+static inline void hlo_fetch_comps_(hlo_computation *far, hlo_computation *near) {
+  __builtin_prefetch(far);
+  __builtin_prefetch((const void *)((uintptr_t)far + 64));
+  __builtin_prefetch(near->first);
+}
+static inline hlo_computation *hlo_nth_comp(hlo_computation *const *v, u32 k, u32 n) {
+  if (k + 8 < n) hlo_fetch_comps_(v[k + 8], v[k + 4]);
+  return v[k];
+}
+static inline hlo_computation *hlo_nth_comp_down(hlo_computation *const *v, u32 k) {
+  if (k >= 8) hlo_fetch_comps_(v[k - 8], v[k - 4]);
+  return v[k];
 }
 #define hlo_for_each_comp(c, m) for (hlo_computation *c = (m)->first; c && hlo_comp_ahead_(c); c = c->next)
 #define hlo_for_each_use(u, i) for (hlo_use *u = (i)->first_use; u; u = u->next)

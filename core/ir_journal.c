@@ -93,7 +93,7 @@ static void count_in(const hlo_instr *i) {
   c->low_id = c->ninstrs ? HS_MIN(c->low_id, i->id) : i->id;
   c->end_id = c->ninstrs ? HS_MAX(c->end_id, i->id + 1) : i->id + 1;
   c->ninstrs++;
-  c->ops |= 1ull << (i->opcode & 63);
+  c->ops[i->opcode / 64] |= 1ull << i->opcode % 64;
   c->nunused += i->nuses == 0;
   c->ncalls += calls;
   c->module->nops[i->opcode] += !c->dead;

@@ -263,13 +263,15 @@ static bool as_before(const plan *p, const plan *old, const callees *c, const hl
   return true;
 }
 
-static void plan_callees(plan *p, const plan *old, u32 nold, const callees *c) {
+// One computation in all plans, then the next: it is looked at while it is at hand.
+static void plan_callees(u32 n, plan *plans, const callees *c) {
   for (u32 k = 0; k < c->n; k++) {
-    const hlo_computation *x = c->order[k];
-    u32 o = 0;
-    if (!c->needed[x->id]) continue;
-    while (o < nold && !as_before(p, &old[o], c, x)) o++;
-    p->comp_peak[x->id] = o < nold ? old[o].comp_peak[x->id] : run_schedule(p, x).peak;
+    const hlo_computation *x = hlo_nth_comp(c->order, k, c->n);
+    for (u32 p = 0; c->needed[x->id] && p < n; p++) {
+      u32 o = 0;
+      while (o < p && !as_before(&plans[p], &plans[o], c, x)) o++;
+      plans[p].comp_peak[x->id] = o < p ? plans[o].comp_peak[x->id] : run_schedule(&plans[p], x).peak;
+    }
   }
 }
 
@@ -286,24 +288,22 @@ static hlo_memory memory_of(plan *p) {
 
 hs_status hlo_memory_of_orders(const hlo_module *m, u32 n, hlo_instr **const *const *orders, bool naive, hlo_memory *out) {
   hs_arena mem = {0};
-  plan *plans = HS_NEW_ARRAY(&mem, plan, n), p = {0};
+  plan *plans = HS_NEW_ARRAY(&mem, plan, n);
   callees c = find_callees(m, &mem);
   u32 *position = HS_NEW_ARRAY(&mem, u32, m->next_instr_id);
-  for (u32 k = 0; k < n; k++) {
-    p.m = m, p.naive = naive, p.orders = orders[k], p.position = position;
-    p.comp_peak = HS_NEW_ARRAY(&mem, i64, m->next_comp_id + 1);
-    plan_callees(&p, plans, k, &c);
-    out[k] = memory_of(&p);
-    plans[k] = p;
+  for (u32 k = 0; k < n; k++) plans[k] = (plan){.m = m, .naive = naive, .orders = orders[k], .position = position, .comp_peak = HS_NEW_ARRAY(&mem, i64, m->next_comp_id + 1)};
+  plan_callees(n, plans, &c);
+  for (u32 k = 0; k < n; k++) out[k] = memory_of(&plans[k]);
+  for (plan *p = plans; p < plans + n; p++) {
+    hs_vec_free(&p->first);
+    hs_vec_free(&p->last);
+    hs_vec_free(&p->leaves);
+    hs_vec_free(&p->buffers);
+    hs_vec_free(&p->head);
+    hs_vec_free(&p->next);
+    hs_vec_free(&p->begun);
+    hs_arena_free(&p->arena);
   }
-  hs_vec_free(&p.first);
-  hs_vec_free(&p.last);
-  hs_vec_free(&p.leaves);
-  hs_vec_free(&p.buffers);
-  hs_vec_free(&p.head);
-  hs_vec_free(&p.next);
-  hs_vec_free(&p.begun);
-  hs_arena_free(&p.arena);
   hs_arena_free(&mem);
   return HS_GOOD;
 }

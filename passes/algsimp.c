@@ -381,25 +381,18 @@ static void push_neighbours(work *w, hlo_instr *i) {
   for (u32 k = 0; k < i->noperands; k++) push(w, hlo_operand(i, k));
 }
 
-// Where a run starts: at what was edited since the one before, or at everything, operands first.
-static void push_first(pass_ctx *p, work *w) {
+// Where a run starts that looks at what was edited since the one before; false when it has to look at everything.
+static bool push_edited(pass_ctx *p, work *w) {
   hlo_instr **v;
-  u32 n, ncomps;
-  if (pass_edited(p, &v, &n)) {
-    for (u32 k = 0; k < n; k++) {
-      if (hlo_is_fusion_comp(v[k]->parent)) continue;
-      push(w, v[k]);
-      if (!v[k]->dead) push_neighbours(w, v[k]);
-      for (u32 o = 0; v[k]->dead && o < v[k]->noperands; o++) push(w, hlo_operand(v[k], o));   // has one user less
-    }
-    return;
+  u32 n;
+  if (!pass_edited(p, &v, &n)) return false;
+  for (u32 k = 0; k < n; k++) {
+    if (hlo_is_fusion_comp(v[k]->parent)) continue;
+    push(w, v[k]);
+    if (!v[k]->dead) push_neighbours(w, v[k]);
+    for (u32 o = 0; v[k]->dead && o < v[k]->noperands; o++) push(w, hlo_operand(v[k], o));   // has one user less
   }
-  hlo_computation **comps = pass_comp_post_order(p, &ncomps);
-  for (u32 k = 0; k < ncomps; k++) {
-    if (hlo_is_fusion_comp(comps[k])) continue;
-    v = pass_post_order(p, comps[k]);
-    for (u32 j = 0, ni = comps[k]->ninstrs; j < ni; j++) push(w, hlo_nth(v, j, ni));
-  }
+  return true;
 }
 
 static bool eligible(const hlo_instr *i) {
@@ -562,6 +555,23 @@ static alg read_options(pass_ctx *p) {
   };
 }
 
+// Works through the queue, and what comes into it meanwhile.
+static hs_status drain(alg *a, work *w, bool fixed_point, i64 *budget) {
+  *budget += 64 * (i64)w->queue.n;
+  while (w->head < w->queue.n && *budget > 0 && (a->p->rewrite_limit < 0 || a->p->rewrites < a->p->rewrite_limit)) {
+    hlo_instr *i = hlo_nth(w->queue.v + w->head, 0, (u32)HS_MIN(w->queue.n - w->head, 8u));
+    w->head++;
+    w->queued.v[i->id] = 0;
+    if (i->dead || !eligible(i)) continue;
+    bool changed;
+    HS_TRY(simplify_one(a, i, w, fixed_point, &changed));
+    if ((w->head & 1023) == 0) HS_TRY(hs_poll());
+    *budget -= changed;
+  }
+  w->head = w->queue.n = 0;
+  return hs_poll();
+}
+
 hs_status pass_algsimp(pass_ctx *p) {
   alg a = read_options(p);
   bool fixed_point = pass_option_bool(p, "run_to_fixed_point", true);
@@ -574,21 +584,20 @@ hs_status pass_algsimp(pass_ctx *p) {
     if (!async) a.async = async = HS_NEW_ARRAY(p->scratch, u8, p->m->next_comp_id);
     async[work_of->id] = 1;
   }
-  push_first(p, &w);
   // A backstop against two rules that undo each other; no rewrite sequence comes near it.
-  i64 budget = 1000 + 64 * (i64)w.queue.n;
+  i64 budget = 1000;
   hs_status s = HS_GOOD;
-  while (w.head < w.queue.n && budget > 0) {
-    hlo_instr *i = hlo_nth(w.queue.v + w.head, 0, (u32)HS_MIN(w.queue.n - w.head, 8u));
-    w.head++;
-    w.queued.v[i->id] = 0;
-    if (i->dead || !eligible(i)) continue;
-    if (p->rewrite_limit >= 0 && p->rewrites >= p->rewrite_limit) break;
-    bool changed;
-    s = simplify_one(&a, i, &w, fixed_point, &changed);
-    if (hs_ok(s) && (w.head & 1023) == 0) s = hs_poll();
-    if (!hs_ok(s)) break;
-    budget -= changed;
+  if (push_edited(p, &w)) {
+    s = drain(&a, &w, fixed_point, &budget);
+  } else {   // one computation after another, operands first
+    u32 n;
+    hlo_computation **comps = pass_comp_post_order(p, &n);
+    for (u32 k = 0; k < n && hs_ok(s) && budget > 0; k++) {
+      if (hlo_is_fusion_comp(hlo_nth_comp(comps, k, n)) || comps[k]->dead) continue;
+      hlo_instr **v = pass_post_order(p, comps[k]);
+      for (u32 j = 0, ni = comps[k]->ninstrs; j < ni; j++) push(&w, hlo_nth(v, j, ni));
+      s = drain(&a, &w, fixed_point, &budget);
+    }
   }
   if (budget <= 0) pass_note_declined(p, NULL, NULL, "stopped: too many rewrites, two rules undo each other");
   hs_vec_free(&a.merged);

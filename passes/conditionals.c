@@ -251,9 +251,8 @@ static void simplify(pass_ctx *c, hlo_instr *i, u32 *counts) {
 }
 
 static hs_status for_each_conditional(pass_ctx *c, hlo_computation *comp, u32 *counts, void (*f)(pass_ctx *, hlo_instr *, u32 *)) {
-  hlo_instr **v = HS_NEW_ARRAY(c->scratch, hlo_instr *, comp->ninstrs + 1);
-  u32 n = 0;
-  hlo_for_each_instr(i, comp) if (i->opcode == HLO_CONDITIONAL) v[n++] = i;
+  u32 n;
+  hlo_instr **v = pass_of_op(c, comp, HLO_CONDITIONAL, HLO_CONDITIONAL, &n);
   for (u32 k = 0; k < n; k++) {
     HS_TRY(hs_poll());
     if (!v[k]->dead) f(c, v[k], counts);
@@ -264,7 +263,7 @@ static hs_status for_each_conditional(pass_ctx *c, hlo_computation *comp, u32 *c
 hs_status pass_simplify_conditional(pass_ctx *c) {
   u32 n, *counts = pass_caller_counts(c);
   hlo_computation **comps = pass_comp_post_order(c, &n);
-  for (u32 x = 0; x < n; x++) HS_TRY(for_each_conditional(c, comps[x], counts, simplify));
+  for (u32 x = 0; x < n; x++) HS_TRY(for_each_conditional(c, hlo_nth_comp(comps, x, n), counts, simplify));
   return HS_GOOD;
 }
 
@@ -362,6 +361,6 @@ hs_status pass_conditional_canonicalizer(pass_ctx *c) {
     for (u32 k = 0; k < nb; k++) counts[1 + b[k]->id] = i->opcode == HLO_CONDITIONAL ? HS_MAX(counts[1 + b[k]->id], 1u) : UINT32_MAX;
   }
   hlo_computation **comps = pass_comp_post_order(c, &n);
-  for (u32 x = 0; x < n; x++) HS_TRY(for_each_conditional(c, comps[x], counts, canonicalize));
+  for (u32 x = 0; x < n; x++) HS_TRY(for_each_conditional(c, hlo_nth_comp(comps, x, n), counts, canonicalize));
   return HS_GOOD;
 }

@@ -214,8 +214,8 @@ static void take_constant_arguments(pass_ctx *c) {
   if (!m->nops[HLO_CALL]) return;
   u32 *counts = pass_caller_counts(c), *have = HS_NEW_ARRAY(c->scratch, u32, m->next_comp_id + 1);
   hlo_instr ***calls = HS_NEW_ARRAY(c->scratch, hlo_instr **, m->next_comp_id + 1);
-  hlo_for_each_comp(x, m) hlo_for_each_instr(i, x) {
-    hlo_computation *f = i->opcode == HLO_CALL ? hlo_attr_comp(i, HLO_ATTR_TO_APPLY) : NULL;
+  hlo_for_each_comp(x, m) hlo_for_each_of(i, x, HLO_CALL) {
+    hlo_computation *f = hlo_attr_comp(i, HLO_ATTR_TO_APPLY);
     if (!f) continue;
     if (!calls[f->id]) calls[f->id] = HS_NEW_ARRAY(c->scratch, hlo_instr *, counts[1 + f->id] + 1);
     calls[f->id][have[f->id]++] = i;

@@ -24,15 +24,14 @@ typedef struct cp_flow {
   u32 *base;                            // by instruction id: its first place; CP_NONE when not looked at
   u32 nplaces, nids;                    // nids: instructions made later are not known here
   u32 *at;                              // by place: the value there, named by the place where it is made
-  hlo_instr **maker;                    // by place: the instruction
+  hlo_instr **maker;                    // by place: the instruction; NULL before cp_settle
   u32 *when;                            // by instruction id: its turn in one run of the program
   bool *phi;                            // by place: several values come together here
   u32 *group;                           // by place (of values): the value that speaks for the buffer
   u32 *first_use, *first_root;          // by value
   HS_VEC(cp_use) uses;
   HS_VEC(cp_root) roots;
-  bool *writes;                         // by instruction id: writes over an operand
-  u32 nknown; const bool *known_writes; // the same of the flow before, in which there were so many ids
+  bool *writes;                         // by instruction id: may write over an operand
   u32 *rank;                            // by instruction id: its place in the order; CP_NONE
   HS_VEC(cp_span) spans;                // by rank
   HS_VEC(u32) before, todo;             // ranks
@@ -49,8 +48,12 @@ const hlo_shape *cp_leaf(const hlo_shape *, u32 k);
 u32 cp_leaf_at(const hlo_shape *, hlo_ints index);      // the first place under an index; CP_NONE
 bool cp_copyable(const hlo_shape *);
 
-// False when the call graph is not flat. before (may be NULL): a flow of the module before copies came or went.
+// The values; false when the call graph is not flat. before (may be NULL): a flow of the module before copies came or went.
 bool cp_flow_of(hlo_module *, hs_arena *, cp_flow *, const cp_flow *before);
+void cp_settle(cp_flow *);                              // who makes and who reads them, and the groups: needed for most of what follows
+// The flow after copies were replaced by their operands; became: by value, the value of the operand, or CP_NONE. False when it
+// must be found anew.
+bool cp_follow(cp_flow *, const u32 *became);
 void cp_flow_free(cp_flow *);
 void cp_find_order(cp_flow *);                          // needed before the questions below
 void cp_in_place(const hlo_instr *, cp_pairs *out);     // which operands an instruction writes over
@@ -64,6 +67,6 @@ void cp_add_order(cp_flow *, const hlo_instr *first, const hlo_instr *then);    
 u32 cp_group(cp_flow *, u32 value);
 u32 *cp_nothings(hs_arena *, u32 n);                    // n times CP_NONE
 
-void cp_remove_copies(pass_ctx *, cp_flow *);           // those whose two sides may share memory
+bool cp_remove_copies(pass_ctx *, cp_flow *);           // those whose two sides may share memory; false when the flow is no longer true
 
 #endif

@@ -2,7 +2,9 @@
 //
 // Values are found by running through the program from the entry, calls in their places; a loop's state starts as passed
 // through unchanged, an element becomes a value of its own once the body is seen to return another one, and the loop is run
-// through again until nothing changes.
+// through again until nothing changes. Who makes and reads the values, and which share a buffer, is found afterwards
+// (cp_settle). When copies have gone, the values of what is left are known without another run, unless loops may now pass
+// through unchanged what they had changed (cp_follow).
 #include "passes/copies.h"
 #include "core/async.h"
 
@@ -366,7 +368,7 @@ static void join_instr(cp_flow *f, const hlo_instr *i) {
     for (u32 b = 0; b < nb; b++)
       for (u32 k = 0; k < n; k++)
         if (f->phi[at + k]) join(f, at + k, place(f, v[b]->root) + k);
-  } else if (i->id >= f->nknown || f->known_writes[i->id]) {
+  } else if (f->writes[i->id]) {
     cp_pairs v = {0};
     cp_in_place(i, &v);
     f->writes[i->id] = v.n > 0;
@@ -422,36 +424,105 @@ u32 *cp_nothings(hs_arena *a, u32 n) {
 }
 
 bool cp_flow_of(hlo_module *m, hs_arena *a, cp_flow *f, const cp_flow *before) {
-  *f = (cp_flow){.m = m, .a = a, .nids = m->next_instr_id, .nknown = before ? before->nids : 0, .known_writes = before ? before->writes : NULL};
+  *f = (cp_flow){.m = m, .a = a, .nids = m->next_instr_id};
   u32 ni = m->next_instr_id, nc = m->next_comp_id, turn = 0;
   f->order = HS_NEW_ARRAY(a, hlo_instr **, nc + 1);
   f->caller = HS_NEW_ARRAY(a, hlo_instr *, nc + 1);
   f->depth = HS_NEW_ARRAY(a, u32, nc + 1);
-  f->writes = HS_NEW_ARRAY(a, bool, ni + 1);
+  f->writes = hs_arena_alloc(a, (ni + 1) * sizeof *f->writes);
+  memset(f->writes, 1, ni * sizeof *f->writes);
+  if (before) memcpy(f->writes, before->writes, before->nids * sizeof *f->writes);
   f->when = HS_NEW_ARRAY(a, u32, ni + 1);
   f->base = cp_nothings(a, ni);
   if (!visit(f, m->entry, 0, &turn)) {
     hs_vec_free(&f->comps);
     return false;
   }
-  u32 n = f->nplaces;
-  f->at = HS_NEW_ARRAY(a, u32, n + 1);
-  f->maker = HS_NEW_ARRAY(a, hlo_instr *, n + 1);
-  f->phi = HS_NEW_ARRAY(a, bool, n + 1);
-  f->group = HS_NEW_ARRAY(a, u32, n + 1);
-  f->first_use = cp_nothings(a, n);
-  f->first_root = cp_nothings(a, n);
-  own(f, 0, n);
+  f->at = HS_NEW_ARRAY(a, u32, f->nplaces + 1);
+  f->phi = HS_NEW_ARRAY(a, bool, f->nplaces + 1);
+  own(f, 0, f->nplaces);
   run(f, m->entry);
+  return true;
+}
+
+void cp_settle(cp_flow *f) {
+  u32 n = f->nplaces;
+  f->maker = HS_NEW_ARRAY(f->a, hlo_instr *, n + 1);
+  f->group = HS_NEW_ARRAY(f->a, u32, n + 1);
+  f->first_use = cp_nothings(f->a, n);
+  f->first_root = cp_nothings(f->a, n);
+  f->uses.n = f->roots.n = 0;
   for (u32 k = 0; k < n; k++) f->group[k] = k;
   for (u32 c = 0; c < f->comps.n; c++) {
-    hlo_for_each_instr(i, f->comps.v[c]) {
+    hlo_for_each_instr(i, hlo_nth_comp(f->comps.v, c, (u32)f->comps.n)) {
       for (u32 k = 0, leaves = cp_leaves(i->shape); k < leaves; k++) f->maker[place(f, i) + k] = i;
       join_instr(f, i);
     }
     find_uses(f, f->comps.v[c]);
   }
   join_arguments(f);
+}
+
+// ---- copies that went -------------------------------------------------------------------------------------------------------
+static bool made_in(const cp_flow *f, const hlo_computation *c, u32 place) {
+  const hlo_instr *x = f->maker[f->at[place]];
+  return x != c->params[0] && cp_nested(f, x, c);
+}
+
+// Whether the values that stand for several would all be found again if one started from none: that which a loop's body, or a
+// branch, returns is made there. Values passed through might meet as one.
+static bool phis_stand(const cp_flow *f) {
+  for (u32 c = 0; c < f->comps.n; c++) {
+    const hlo_computation *x = hlo_nth_comp(f->comps.v, c, (u32)f->comps.n);
+    hlo_for_each_of(w, x, HLO_WHILE) {
+      const hlo_computation *body = hlo_attr_comp(w, HLO_ATTR_BODY);
+      for (u32 k = 0, n = cp_leaves(w->shape); k < n; k++)
+        if (f->phi[place(f, w) + k] && !made_in(f, body, place(f, body->root) + k)) return false;
+    }
+    hlo_for_each_of(i, x, HLO_CONDITIONAL) {
+      hlo_computation **v;
+      u32 nb;
+      pass_called_all(i, f->a, &v, &nb);
+      for (u32 k = 0, n = cp_leaves(i->shape); k < n; k++) {
+        bool made = !f->phi[place(f, i) + k];
+        for (u32 b = 0; b < nb && !made; b++) made = nb > 1 && made_in(f, v[b], place(f, v[b]->root) + k);
+        if (!made) return false;
+      }
+    }
+  }
+  return true;
+}
+
+// Whether two flows of one module say the same of everything in it, in whatever numbers.
+static bool same_flow(cp_flow *f, cp_flow *g) {
+  u32 *value = cp_nothings(f->a, f->nplaces), *group = cp_nothings(f->a, f->nplaces), *back = cp_nothings(f->a, g->nplaces), *group_back = cp_nothings(f->a, g->nplaces);
+  bool same = true;
+  for (u32 c = 0; c < g->comps.n; c++)
+    hlo_for_each_instr(i, g->comps.v[c])
+      for (u32 k = 0, n = cp_leaves(i->shape); k < n; k++) {
+        u32 x = place(f, i) + k, y = place(g, i) + k, gx = cp_group(f, f->at[x]), gy = cp_group(g, g->at[y]);
+        u32 *ends[] = {&value[f->at[x]], &back[g->at[y]], &group[gx], &group_back[gy]}, want[] = {g->at[y], f->at[x], gy, gx};
+        for (size_t e = 0; e < HS_COUNT(ends); e++) {
+          if (*ends[e] == CP_NONE) *ends[e] = want[e];
+          same &= *ends[e] == want[e];
+        }
+        same &= f->phi[x] == g->phi[y] && f->maker[f->at[x]] == g->maker[g->at[y]];
+      }
+  return same;
+}
+
+bool cp_follow(cp_flow *f, const u32 *became) {
+  for (u32 p = 0; p < f->nplaces; p++)
+    while (became[f->at[p]] != CP_NONE) f->at[p] = became[f->at[p]];
+  if (!phis_stand(f)) return false;
+  cp_settle(f);
+  if (HS_CHECKED) {
+    cp_flow anew;
+    HS_ASSERT(cp_flow_of(f->m, f->a, &anew, f));
+    cp_settle(&anew);
+    HS_ASSERT(same_flow(f, &anew));
+    cp_flow_free(&anew);
+  }
   return true;
 }
 

@@ -407,8 +407,8 @@ static void make_rings(remover *r) {
   hs_vec_free(&all);
 }
 
-void cp_remove_copies(pass_ctx *c, cp_flow *f) {
-  u32 n = f->nplaces, ni = c->m->next_instr_id;
+bool cp_remove_copies(pass_ctx *c, cp_flow *f) {
+  u32 n = f->nplaces, *became = cp_nothings(c->scratch, n), ni = c->m->next_instr_id;
   remover r = {.c = c, .f = f, .region_limit = pass_option_int(c, "use_region_based_live_range_analysis", 0)};
   r.prev = HS_NEW_ARRAY(c->scratch, u32, n + 1), r.next = HS_NEW_ARRAY(c->scratch, u32, n + 1);
   r.head = HS_NEW_ARRAY(c->scratch, bool, n + 1);
@@ -425,6 +425,7 @@ void cp_remove_copies(pass_ctx *c, cp_flow *f) {
       r.source[f->base[i->id]] = f->at[f->base[hlo_operand(i, 0)->id]];
       hs_vec_push(&copies, i);
     }
+  bool any = false;
   for (bool changed = true; changed;) {
     changed = false;
     u32 left = 0;
@@ -434,7 +435,8 @@ void cp_remove_copies(pass_ctx *c, cp_flow *f) {
         copies.v[left++] = i;
         continue;
       }
-      changed = true;
+      changed = any = true;
+      became[f->base[i->id]] = r.source[f->base[i->id]];
       strip_edges(&r, i);
       hlo_replace(i, hlo_operand(i, 0));
     }
@@ -443,4 +445,5 @@ void cp_remove_copies(pass_ctx *c, cp_flow *f) {
   hs_vec_free(&copies);
   hs_vec_free(&r.edges);
   hs_vec_free(&r.forced);
+  return !any || cp_follow(f, became);
 }

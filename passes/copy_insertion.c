@@ -128,9 +128,10 @@ static bool *all_places(inserter *t, const hlo_shape *s) {
 }
 
 static void copy_written(inserter *t, hlo_instr *i) {
-  if (i->id < t->f.nids && !t->f.writes[i->id]) return;
   cp_pairs v = {0};
   cp_in_place(i, &v);
+  if (i->id < t->f.nids) t->f.writes[i->id] = v.n > 0;
+  if (!v.n) return;
   bool *done = HS_NEW_ARRAY(t->c->scratch, bool, i->noperands + 1);
   t->text = "written over and read elsewhere";
   for (u32 k = 0; k < v.n; k++) {
@@ -268,10 +269,11 @@ static void copy_aliased(inserter *t) {
 }
 
 static void add_copies(inserter *t) {
+  if (hlo_ctx_has_dtype(t->c->m->ctx, HLO_BUFFER)) cp_settle(&t->f);
   for (u32 c = 0; c < t->f.comps.n; c++) {
     const hlo_computation *comp = t->f.comps.v[c];
     const hlo_instr *w = t->f.caller[comp->id];
-    if (w && w->opcode == HLO_WHILE && hlo_attr_comp(w, HLO_ATTR_BODY) == comp) copy_around_buffers(t, w);
+    if (t->f.maker && w && w->opcode == HLO_WHILE && hlo_attr_comp(w, HLO_ATTR_BODY) == comp) copy_around_buffers(t, w);
   }
   for (u32 c = 0; c < t->f.comps.n; c++) {
     hlo_computation *comp = t->f.comps.v[c];
@@ -371,13 +373,15 @@ static hs_status clean(pass_ctx *c) {
   return pass_remove_unused(&sub);
 }
 
-// The flow of values anew, if the module was edited.
+// The flow of values, settled; found anew if the module was edited.
 static void find_flow(inserter *t, u64 *known) {
-  if (*known == t->c->m->generation) return;
-  cp_flow before = t->f;
-  cp_flow_free(&t->f);
-  cp_flow_of(t->c->m, t->c->scratch, &t->f, &before);
-  *known = t->c->m->generation;
+  if (*known != t->c->m->generation) {
+    cp_flow before = t->f;
+    cp_flow_free(&t->f);
+    cp_flow_of(t->c->m, t->c->scratch, &t->f, &before);
+    *known = t->c->m->generation;
+  }
+  if (!t->f.maker) cp_settle(&t->f);
 }
 
 hs_status pass_copy_insertion(pass_ctx *c) {
@@ -397,7 +401,7 @@ hs_status pass_copy_insertion(pass_ctx *c) {
   if (hs_ok(st) && c->m->nops[HLO_COPY]) {
     find_flow(&t, &known);
     cp_find_order(&t.f);
-    cp_remove_copies(c, &t.f);
+    if (cp_remove_copies(c, &t.f)) known = c->m->generation;
   }
   if (hs_ok(st)) {
     find_flow(&t, &known);

@@ -86,7 +86,7 @@ static u32 *find_domains(pass_ctx *c, hlo_instr *const *order, u32 n, const hlo_
 }
 
 static bool has_domain(const hlo_computation *comp) {
-  hlo_for_each_instr(i, comp) if (i->opcode == HLO_DOMAIN) return true;
+  hlo_for_each_of(i, comp, HLO_DOMAIN) return true;
   return false;
 }
 
@@ -136,7 +136,7 @@ hs_status pass_cse(pass_ctx *c) {
   for (u32 k = 0; k < n; k++) {
     HS_TRY(hs_poll());
     if (fused && !hlo_is_fusion_comp(comps[k])) continue;
-    HS_TRY(cse_computation(c, comps[k], memo, &o));
+    HS_TRY(cse_computation(c, hlo_nth_comp(comps, k, n), memo, &o));
     memo[comps[k]->id] = 0;   // its structure may have changed
   }
   return HS_GOOD;

@@ -197,23 +197,23 @@ static hs_status remove_unused(const dce *d) {
   bool calls = d->calls && (m->nops[HLO_CALL] || m->nops[HLO_ASYNC_START]);
   hlo_call_list all = pass_calls(c);
   u32 *ncalls = HS_NEW_ARRAY(c->scratch, u32, n + 1);
-  for (u32 k = 0; k < n; k++) ncalls[k] = order[k]->ncalls;
+  for (u32 k = 0; k < n; k++) ncalls[k] = hlo_nth_comp(order, k, n)->ncalls;
   if (calls) sites = pass_find_sites(c);
   for (u32 k = n; k-- > 0;) {
     HS_TRY(hs_poll());
-    bool known = pass_is_tidy(c, order[k]), owner = true;
+    bool known = pass_is_tidy(c, hlo_nth_comp_down(order, k), PASS_TIDY_DCE), owner = true;
     if (!known) HS_TRY(sweep(d, order[k]));
     if (calls && order[k] != m->entry) HS_TRY(trim_called(d, order[k], &sites));
     u64 swept = m->generation;
     u32 from = all.first[order[k]->id], end = m->nops[HLO_FUSION] ? from + ncalls[k] : from;
     for (u32 j = from; j < end; j++) {
-      if (all.v[j]->opcode != HLO_FUSION || all.v[j]->dead || (known && pass_is_tidy(c, hlo_fusion_comp(all.v[j])))) continue;
+      if (all.v[j]->opcode != HLO_FUSION || all.v[j]->dead || (known && pass_is_tidy(c, hlo_fusion_comp(all.v[j]), PASS_TIDY_DCE))) continue;
       if (!owns_body(all.v[j], counts)) { owner = false; continue; }
       trim_fusion_outputs(c, all.v[j]);
       trim_operands(c, all.v[j]);
     }
     if (m->generation != swept) HS_TRY(sweep(d, order[k]));
-    if (!known && owner && all_used(order[k])) pass_leave_tidy(c, order[k]);
+    if (!known && owner && all_used(order[k])) pass_leave_tidy(c, order[k], PASS_TIDY_DCE);
   }
   remove_uncalled(c, n, order);
   return HS_GOOD;

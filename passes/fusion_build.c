@@ -76,6 +76,6 @@ hlo_instr *pass_fusion_build(hlo_module *m, hs_arena *a, u32 n, hlo_instr *const
 hs_status pass_fusion_each(pass_ctx *p, hs_status (*work)(pass_ctx *, hlo_computation *)) {
   u32 n;
   hlo_computation **comps = pass_fusion_computations(p->m, p->scratch, &n);
-  for (u32 k = 0; k < n; k++) HS_TRY(work(p, comps[k]));
+  for (u32 k = 0; k < n; k++) HS_TRY(work(p, hlo_nth_comp(comps, k, n)));
   return HS_GOOD;
 }

@@ -219,7 +219,7 @@ hs_status pass_call_inliner(pass_ctx *c) {
     hlo_computation *x = order[k];
     if (!needed[x->id] && x != m->entry && t.counts[1 + x->id]) continue;
     if (!inline_calls(&t, x)) return HS_GOOD;
-    hlo_for_each_instr(i, x) {
+    hlo_for_each_call(i, x) {
       hlo_computation **v;
       u32 nv;
       pass_called_all(i, c->scratch, &v, &nv);
@@ -261,6 +261,7 @@ static void lift_map(pass_ctx *c, hlo_instr *map, const hlo_computation *f) {
 
 hs_status pass_map_inline(pass_ctx *c) {
   hlo_for_each_comp(comp, c->m) {
+    if (!hlo_may_have(comp, HLO_MAP)) continue;
     hlo_for_each_instr_safe(i, comp) {
       if (i->opcode != HLO_MAP) continue;
       const hlo_computation *f = hlo_attr_comp(i, HLO_ATTR_TO_APPLY);

@@ -17,7 +17,7 @@ static hlo_instr *copied(hlo_instr *x, const hlo_shape *s) { return s == x->shap
 hs_status pass_reshape_decomposer(pass_ctx *c) {
   hlo_ctx *ctx = c->m->ctx;
   hlo_for_each_comp(comp, c->m) {
-    if (hlo_is_fusion_comp(comp)) continue;
+    if (!hlo_may_have(comp, HLO_RESHAPE) || hlo_is_fusion_comp(comp)) continue;
     hlo_for_each_instr_safe(i, comp) {
       if (i->opcode != HLO_RESHAPE) continue;
       hlo_instr *x = hlo_operand(i, 0);
@@ -45,7 +45,7 @@ hs_status pass_reshape_decomposer(pass_ctx *c) {
 
 hs_status pass_broadcast_canonicalizer(pass_ctx *c) {
   hlo_for_each_comp(comp, c->m) {
-    if (hlo_is_fusion_comp(comp)) continue;
+    if (!hlo_may_have(comp, HLO_BROADCAST) || hlo_is_fusion_comp(comp)) continue;
     hlo_for_each_instr_safe(i, comp) {
       if (i->opcode != HLO_BROADCAST) continue;
       hlo_ints d = hlo_attr_ints(i, HLO_ATTR_DIMENSIONS);

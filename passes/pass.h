@@ -97,6 +97,7 @@ typedef struct pass_run_options {
   i64 rewrite_limit;              // -1
   pass_notes *notes;              // may be NULL
   pass_walks *walks;              // of the passes before on the same module; NULL: this pass walks by itself
+  bool noted;                     // somebody will ask what this run edited (pass_edited)
   pass_since since;               // see pass_ctx
   pass_option_asked asked;        // fn may be NULL; how the tests hold help.def against the passes
   void (*progress)(void *arg, const hlo_module *, const pipeline_event *); void *progress_arg;   // before and after each pass of a pipeline
@@ -157,6 +158,8 @@ struct pipeline_op {
   u32 begin;                     // END: its FIX
   bool idle; u64 generation;     // the last run changed nothing, and the module's generation then
   bool partial;                  // the last run looked only at what had been edited
+  u32 same;                      // the first pass of the program with this text
+  u64 idle_at;                   // of that first one: 1 + the generation of a module in which none of them found anything to do
   pass_since since;              // when the last run began
   u64 changed_at;                // count of executions when it last changed something
 };

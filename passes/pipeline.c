@@ -57,6 +57,9 @@ static void emit_pass(parser *ps, pipeline_op op) {
   op.first = !ps->begun;
   op.before = "pipeline-end";
   op.number = ++ps->out->npasses;
+  const pipeline_op *all = ps->out->ops.v;
+  for (op.same = 0; op.same < ps->out->ops.n; op.same++)
+    if (all[op.same].pass == op.pass && strcmp(all[op.same].text, op.text) == 0) break;
   ps->begun = true;
   emit(ps, op);
   ps->last = (u32)ps->out->ops.n;
@@ -248,6 +251,8 @@ const pipeline_op *pipeline_next(pipeline_program *p, pipeline_cursor *at, const
     } else if (op->kind == PIPELINE_END) {
       if (another_round(p, at, m, o)) at->at = op->begin;
       else at->depth--;
+    } else if (p->ops.v[op->same].idle_at == m->generation + 1) {
+      continue;
     } else if (!op->idle || op->generation != m->generation || (op->partial && at->depth && at->loops[at->depth - 1].whole)) {
       return op;
     }
@@ -270,6 +275,7 @@ hs_status pipeline_step(hlo_module *m, pipeline_program *p, pipeline_cursor *at,
   HS_ASSERT(at->at < p->ops.n && op->kind == PIPELINE_PASS);
   pass_run_options mine = *o;
   mine.walks = p->walks;
+  mine.noted = at->depth != 0;   // only a fixpoint asks what was edited
   const pipeline_loop *l = at->depth ? &at->loops[at->depth - 1] : NULL;
   pass_since now = pass_walks_now(p->walks, m);
   if (l && l->round && !l->whole) mine.since = op->since;
@@ -289,6 +295,7 @@ hs_status pipeline_step(hlo_module *m, pipeline_program *p, pipeline_cursor *at,
   op->partial = r.partial;
   op->since = now;
   op->generation = m->generation;
+  if (op->idle && !op->partial) p->ops.v[op->same].idle_at = m->generation + 1;
   at->executed++;
   at->at++;
   if (r.changed) op->changed_at = at->executed;

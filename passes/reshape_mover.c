@@ -197,7 +197,7 @@ hs_status pass_reshape_mover(pass_ctx *p) {
   u32 n, kept = 0;
   hlo_computation **comps = pass_comp_post_order(p, &n);
   for (u32 k = 0; k < n; k++)   // asked before the first edit, while one answer serves all
-    if (!hlo_is_fusion_comp(comps[k])) comps[kept++] = comps[k];
+    if (!hlo_is_fusion_comp(hlo_nth_comp(comps, k, n))) comps[kept++] = comps[k];
   enum { ONE, ALL };
   mover m = {p, pass_option_bool(p, "reshape_of_1d_broadcast_is_cheap", false), pass_option_choice(p, "levels", "one|all") == ALL, NULL, p->m->next_instr_id};
   m.lead = HS_NEW_ARRAY(p->scratch, hlo_instr *, m.nlead + 1);

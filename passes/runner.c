@@ -6,10 +6,6 @@
 // the edit API is reported as a bug of the pass.
 #include "passes/util.h"
 
-#ifndef HS_CHECKED
-#define HS_CHECKED 0                   // 1: a build for finding faults, see the Makefile
-#endif
-
 pass_run_options pass_run_default(void) {
   return (pass_run_options){.verify = true, .verify_all = false, .measure = true, .rewrite_limit = -1};
 }
@@ -102,8 +98,8 @@ hs_status pass_run(hlo_module *m, const pass_info *p, const pass_options *option
     if (!hs_ok(s)) s = failed(p, m, mark, "left an invalid module", s);
   }
   hs_arena_free(&scratch);
-  if (o->walks) pass_walks_note(c.walks, m, generation, mark);
-  else pass_walks_free(c.walks);
+  if (o->walks && o->noted) pass_walks_note(c.walks, m, generation, mark);
+  if (!o->walks) pass_walks_free(c.walks);
   out->partial = c.partial;
   HS_TRY(s);
   if (o->measure && out->changed) HS_TRY(pass_measure(m, o, &out->after));

@@ -46,7 +46,7 @@ static bool simplify(pass_ctx *c, hlo_instr *i, bool *changed) {
 hs_status pass_simplify_tuples(pass_ctx *c, bool skip_entry) {
   if (!c->m->nops[HLO_TUPLE]) return HS_GOOD;
   hlo_for_each_comp(comp, c->m) {
-    if (skip_entry && comp == c->m->entry) continue;
+    if ((skip_entry && comp == c->m->entry) || !hlo_may_have(comp, HLO_TUPLE) || pass_is_tidy(c, comp, PASS_TIDY_TUPLES)) continue;
     u32 n;
     hlo_instr **v = pass_of_op(c, comp, HLO_TUPLE, HLO_GET_TUPLE_ELEMENT, &n);
     for (bool changed = true; changed;) {   // one sweep where operands come first, a few where they do not
@@ -54,6 +54,7 @@ hs_status pass_simplify_tuples(pass_ctx *c, bool skip_entry) {
       for (u32 k = 0; k < n; k++)
         if (!simplify(c, v[k], &changed)) return HS_GOOD;
     }
+    pass_leave_tidy(c, comp, PASS_TIDY_TUPLES);
   }
   return HS_GOOD;
 }

@@ -1,7 +1,7 @@
 // walks.c — see walks.h.
 #include "passes/walks.h"
 
-typedef struct order { u64 generation, tidy; hlo_instr **v; } order;   // generations of the computation, plus 1; 0: nothing known
+typedef struct order { u64 generation, tidy[PASS_TIDY_KINDS]; hlo_instr **v; } order;   // generations of the computation, plus 1; 0: nothing known
 
 struct pass_walks {
   u64 serial;                                // of the module that all this is about
@@ -72,8 +72,8 @@ hlo_instr **pass_of_op(pass_ctx *c, const hlo_computation *comp, hlo_opcode a, h
   return v;
 }
 
-bool pass_is_tidy(pass_ctx *c, const hlo_computation *comp) { return walks_of(c)->orders[comp->id].tidy == comp->generation + 1; }
-void pass_leave_tidy(pass_ctx *c, const hlo_computation *comp) { walks_of(c)->orders[comp->id].tidy = comp->generation + 1; }
+bool pass_is_tidy(pass_ctx *c, const hlo_computation *comp, pass_tidy kind) { return walks_of(c)->orders[comp->id].tidy[kind] == comp->generation + 1; }
+void pass_leave_tidy(pass_ctx *c, const hlo_computation *comp, pass_tidy kind) { walks_of(c)->orders[comp->id].tidy[kind] = comp->generation + 1; }
 
 // ---- calls ------------------------------------------------------------------------------------------------------------------
 static pass_walks *with_calls(pass_ctx *c) {

@@ -147,8 +147,10 @@ hs_status pass_while_loop_invariant_code_motion(pass_ctx *c) {
   u32 n, *counts = pass_caller_counts(c);
   hlo_computation **comps = pass_comp_post_order(c, &n);
   for (u32 k = 0; k < n; k++) {
-    hlo_for_each_instr_safe(i, comps[k]) {
-      if (i->opcode == HLO_WHILE) HS_TRY(hoist_loop(&o, i, counts));
+    u32 nloops;
+    hlo_instr **loops = pass_of_op(c, hlo_nth_comp(comps, k, n), HLO_WHILE, HLO_WHILE, &nloops);
+    for (u32 j = 0; j < nloops; j++) {
+      if (!loops[j]->dead) HS_TRY(hoist_loop(&o, loops[j], counts));
       HS_TRY(hs_poll());
     }
   }
@@ -161,8 +163,11 @@ hs_status pass_while_loop_constant_sinking(pass_ctx *c) {
   hlo_computation **comps = pass_comp_post_order(c, &n);
   // Outer loops first: their constants reach the inner loops' initial values.
   for (u32 x = n; x-- > 0;) {
-    hlo_for_each_instr_safe(w, comps[x]) {
-      if (w->opcode != HLO_WHILE || hlo_operand(w, 0)->opcode != HLO_TUPLE) continue;
+    u32 nloops;
+    hlo_instr **loops = pass_of_op(c, hlo_nth_comp_down(comps, x), HLO_WHILE, HLO_WHILE, &nloops);
+    for (u32 j = 0; j < nloops; j++) {
+      hlo_instr *w = loops[j];
+      if (w->dead || hlo_operand(w, 0)->opcode != HLO_TUPLE) continue;
       // Nothing here changes the state, so control edges do not matter.
       pass_loop l = {.w = w, .body = hlo_attr_comp(w, HLO_ATTR_BODY), .cond = hlo_attr_comp(w, HLO_ATTR_CONDITION), .in = hlo_operand(w, 0), .n = hlo_operand(w, 0)->noperands};
       if (l.body->nparams != 1 || l.cond->nparams != 1 || l.body->root->opcode != HLO_TUPLE) continue;

@@ -295,7 +295,7 @@ hs_status pass_simplify_while_loops(pass_ctx *c) {
   u32 *counts = pass_caller_counts(c);
   u64 generation = c->m->generation;
   HS_VEC(hlo_instr *) whiles = {0};
-  hlo_for_each_comp(x, c->m) hlo_for_each_instr(i, x) if (i->opcode == HLO_WHILE) hs_vec_push(&whiles, i);
+  hlo_for_each_comp(x, c->m) hlo_for_each_of(i, x, HLO_WHILE) hs_vec_push(&whiles, i);
   hs_status s = HS_GOOD;
   for (size_t k = 0; hs_ok(s) && k < whiles.n; k++) {
     hlo_instr *w = whiles.v[k];

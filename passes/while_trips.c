@@ -276,8 +276,7 @@ static void annotate(pass_ctx *c, hlo_instr *w, const counted *n) {
 
 hs_status pass_while_loop_trip_count_annotator(pass_ctx *c) {
   hlo_for_each_comp(comp, c->m) {
-    hlo_for_each_instr(w, comp) {
-      if (w->opcode != HLO_WHILE) continue;
+    hlo_for_each_of(w, comp, HLO_WHILE) {
       counted n = count_loop(w, c->scratch);
       if (n.element < 0) { pass_note_declined(c, w, NULL, "its trip count depends on data"); continue; }
       if (n.range) forward_counter(c, w, &n);
