@@ -6,6 +6,7 @@
 //   f32, bf16, f16   oneDNN matmul (f32 accumulation); bf16/f16 that it lacks here are widened to f32 first
 //   M = 1 or N = 1   own loops at memory speed: the library is 2.5-4 times slower there
 //   small            own loops: a primitive costs more to call than the work
+//   8 and 16 bits    own loops that widen to 16 bits and add pairs of products in 32; s8 by oneDNN where that is exact
 //   other types      own loops over a compute type: f64, u32 (all narrow integers wrap alike), u64, c64, c128
 #include <complex.h>
 
@@ -18,17 +19,17 @@
 // One operand (or the result) in the collapsed form.
 typedef struct side { i64 b, r, c; bool packed; } side;   // strides of batch, row, column in elements
 
-typedef enum compute { C_F32, C_F64, C_U32, C_U64, C_C64, C_C128 } compute;
+typedef enum compute { C_F32, C_F64, C_U32, C_U64, C_C64, C_C128, C_S16 } compute;   // C_S16: operands only, sums are C_U32
 
 typedef struct dot {
   i64 B, M, N, K;
   side a, b, c;
   hlo_dtype ta, tb, tc, vt;          // vt: type of the right operand, before any exchange
-  compute ct;
+  compute ct, from;                  // of the sums and of the operands; they differ for C_S16 only
   // how to pack an operand or store the result when it does not collapse: dims and strides, grouped
   u32 ra, rb, rc;
   i64 da[HLO_MAX_RANK], sa[HLO_MAX_RANK], db[HLO_MAX_RANK], sb[HLO_MAX_RANK], dc[HLO_MAX_RANK], sc[HLO_MAX_RANK];
-  bool pack_a, pack_b, pack_c;       // through scratch, in the compute type
+  bool pack_a, pack_b, pack_c;       // through scratch, in their compute type
   i64 at_a, at_b, at_c;              // scratch offsets
   bool vector;                       // M = 1: see "matrix times vector"
   bool swapped;                      // the operands are exchanged: N was 1, or the result is stored by columns
@@ -58,13 +59,20 @@ static compute compute_type(hlo_dtype a, hlo_dtype b, hlo_dtype c) {
   return hlo_dtype_storage(c) == 8 ? C_U64 : C_U32;
 }
 
+// What sums in u32 is no float: what is stored in a byte lies within [-128, 255].
+static bool fits_s16(hlo_dtype t) { return t == HLO_S16 || hlo_dtype_storage(t) == 1; }
+
+static compute operand_type(hlo_dtype a, hlo_dtype b, compute sums) {
+  return sums == C_U32 && fits_s16(a) && fits_s16(b) ? C_S16 : sums;
+}
+
 static size_t compute_size(compute c) {
-  static const size_t n[] = {4, 8, 4, 8, 8, 16};
+  static const size_t n[] = {4, 8, 4, 8, 8, 16, 2};
   return n[c];
 }
 
 static hlo_dtype compute_dtype(compute c) {
-  static const hlo_dtype t[] = {HLO_F32, HLO_F64, HLO_U32, HLO_U64, HLO_C64, HLO_C128};
+  static const hlo_dtype t[] = {HLO_F32, HLO_F64, HLO_U32, HLO_U64, HLO_C64, HLO_C128, HLO_S16};
   return t[c];
 }
 
@@ -79,6 +87,7 @@ static void widen(void *to, compute ct, const void *from, hlo_dtype t, i64 strid
     case C_F64: ((double *)to)[k] = hlo_elem_to_f64(t, f); break;
     case C_U32: ((u32 *)to)[k] = (u32)hlo_elem_to_i64(t, f); break;
     case C_U64: ((u64 *)to)[k] = (u64)hlo_elem_to_i64(t, f); break;
+    case C_S16: ((i16 *)to)[k] = t == HLO_S8 ? *(const i8 *)f : t == HLO_U8 ? *(const u8 *)f : (i16)hlo_elem_to_i64(t, f); break;
     case C_C64: memcpy((char *)to + k * 8, f, 8); break;
     case C_C128:
       if (t == HLO_C128) memcpy((char *)to + k * 16, f, 16);
@@ -97,6 +106,7 @@ static void narrow(void *to, hlo_dtype t, i64 stride, const void *from, compute 
     case C_F64: hlo_elem_from_f64(t, p, ((const double *)from)[k]); break;
     case C_U32: hlo_elem_from_i64(t, p, (i64)(i32)((const u32 *)from)[k]); break;
     case C_U64: hlo_elem_from_i64(t, p, (i64)((const u64 *)from)[k]); break;
+    case C_S16: break;                 // no result is
     case C_C64: memcpy(p, (const char *)from + k * 8, 8); break;
     case C_C128:
       if (t == HLO_C128) memcpy(p, (const char *)from + k * 16, 16);
@@ -106,16 +116,25 @@ static void narrow(void *to, hlo_dtype t, i64 stride, const void *from, compute 
   }
 }
 
-typedef struct pack_job { char *dense; char *array; hlo_dtype t; compute ct; u32 rank; const i64 *dims, *strides; bool store; i64 inner; } pack_job;
+typedef struct pack_job { char *dense; char *array; hlo_dtype t; compute ct; u32 rank; const i64 *dims, *strides; bool store; i64 inner, rows, group; } pack_job;
 
-static void pack_row(void *ctx, i64 row, u32 thread) {
+// A group of rows. Strided ones go a few elements at a time: neighbours share cache lines of the array, and the first cache holds
+// no more of them when the stride is a power of two.
+static void pack_rows(void *ctx, i64 chunk, u32 thread) {
   (void)thread;
   const pack_job *j = ctx;
-  i64 at = 0, r = row;
-  for (u32 d = j->rank - 1; d-- > 0;) { at += r % j->dims[d] * j->strides[d]; r /= j->dims[d]; }
-  char *dense = j->dense + (size_t)(row * j->inner) * compute_size(j->ct), *array = j->array + (size_t)at * hlo_dtype_storage(j->t);
-  if (j->store) narrow(array, j->t, j->strides[j->rank - 1], dense, j->ct, j->inner);
-  else widen(dense, j->ct, array, j->t, j->strides[j->rank - 1], j->inner);
+  i64 first = chunk * j->group, n = HS_MIN(j->group, j->rows - first), stride = j->strides[j->rank - 1], at[64];
+  for (i64 i = 0; i < n; i++) {
+    i64 r = first + i;
+    at[i] = 0;
+    for (u32 d = j->rank - 1; d-- > 0;) { at[i] += r % j->dims[d] * j->strides[d]; r /= j->dims[d]; }
+  }
+  for (i64 k = 0, piece = j->group == 1 ? j->inner : 8; k < j->inner; k += piece)
+    for (i64 i = 0; i < n; i++) {
+      char *dense = j->dense + (size_t)((first + i) * j->inner + k) * compute_size(j->ct), *array = j->array + (size_t)(at[i] + k * stride) * hlo_dtype_storage(j->t);
+      if (j->store) narrow(array, j->t, stride, dense, j->ct, HS_MIN(piece, j->inner - k));
+      else widen(dense, j->ct, array, j->t, stride, HS_MIN(piece, j->inner - k));
+    }
 }
 
 static void pack(void *dense, void *array, hlo_dtype t, compute ct, u32 rank, const i64 *dims, const i64 *strides, bool store) {
@@ -123,14 +142,16 @@ static void pack(void *dense, void *array, hlo_dtype t, compute ct, u32 rank, co
   i64 rows = 1;
   for (u32 d = 0; d + 1 < rank; d++) rows *= dims[d];
   if (rows * dims[rank - 1] == 0) return;
-  pack_job j = {dense, array, t, ct, rank, dims, strides, store, dims[rank - 1]};
-  if (rows * dims[rank - 1] < 16384) for (i64 k = 0; k < rows; k++) pack_row(&j, k, 0);
-  else cpu_par_for(pack_row, &j, rows);
+  i64 line = 64 / (i64)hlo_dtype_storage(t);
+  pack_job j = {dense, array, t, ct, rank, dims, strides, store, dims[rank - 1], rows, strides[rank - 1] == 1 ? 1 : HS_MAX((i64)1, HS_MIN(line, rows / 16))};
+  i64 chunks = (rows + j.group - 1) / j.group;
+  if (rows * dims[rank - 1] < 16384) for (i64 k = 0; k < chunks; k++) pack_rows(&j, k, 0);
+  else cpu_par_for(pack_rows, &j, chunks);
 }
 
 // ---- own loops --------------------------------------------------------------------------------------------------------------
 
-typedef struct gemm_job { const dot *d; const char *a, *b; char *c; i64 rows; } gemm_job;
+typedef struct gemm_job { const dot *d; const char *a, *b; char *c; i64 rows, cols; } gemm_job;   // rows and columns of a chunk
 
 enum { NB = 64 };
 
@@ -182,36 +203,62 @@ DEFINE_GEMM(gemm_u64, u64)
 DEFINE_GEMM_PLAIN(gemm_c64, float complex)
 DEFINE_GEMM_PLAIN(gemm_c128, double complex)
 
-static void gemm_rows(void *ctx, i64 chunk, u32 thread) {
+// Dot products of 16-bit values, contiguous along k, in tiles of 4 x 2: a multiply-add of pairs (vpmaddwd) per 16 of them. A tile
+// at the edge computes its last row or column again. The products of 8-bit values and the sums of two of them are exact.
+__attribute__((target_clones("default", "avx2")))
+static void gemm_s16(const i16 *restrict a, const i16 *restrict b, u32 *restrict c, const dot *d, i64 m0, i64 m1, i64 n0, i64 n1) {
+  enum { TM = 4, TN = 2 };
+  const i64 K = d->K;
+  for (i64 n = n0; n < n1; n += TN)
+    for (i64 m = m0; m < m1; m += TM) {
+      i64 row[TM], col[TN];
+      u32 s[TM][TN] = {0};
+      for (int i = 0; i < TM; i++) row[i] = HS_MIN(m + i, m1 - 1);
+      for (int j = 0; j < TN; j++) col[j] = HS_MIN(n + j, n1 - 1);
+      for (i64 k = 0; k < K; k++)
+        for (int i = 0; i < TM; i++)
+          for (int j = 0; j < TN; j++) s[i][j] += (u32)(a[row[i] * d->a.r + k] * b[col[j] * d->b.c + k]);
+      for (int i = 0; i < TM; i++)
+        for (int j = 0; j < TN; j++) c[row[i] * d->c.r + col[j] * d->c.c] = s[i][j];
+    }
+}
+
+static void gemm_chunk(void *ctx, i64 chunk, u32 thread) {
   (void)thread;
   const gemm_job *j = ctx;
   const dot *d = j->d;
-  i64 per = (d->M + j->rows - 1) / j->rows, batch = chunk / per, m0 = chunk % per * j->rows, m1 = HS_MIN(d->M, m0 + j->rows);
-  size_t e = compute_size(d->ct);
+  i64 across = (d->N + j->cols - 1) / j->cols, down = (d->M + j->rows - 1) / j->rows, batch = chunk / (across * down);
+  i64 m0 = chunk / across % down * j->rows, m1 = HS_MIN(d->M, m0 + j->rows), n0 = chunk % across * j->cols, n1 = HS_MIN(d->N, n0 + j->cols);
+  size_t e = compute_size(d->from);
   const void *a = j->a + (size_t)(batch * d->a.b) * e, *b = j->b + (size_t)(batch * d->b.b) * e;
-  void *c = j->c + (size_t)(batch * d->c.b) * e;
-  switch (d->ct) {
+  void *c = j->c + (size_t)(batch * d->c.b) * compute_size(d->ct);
+  switch (d->from) {
   case C_F32: gemm_f32(a, b, c, d, m0, m1); break;
   case C_F64: gemm_f64(a, b, c, d, m0, m1); break;
   case C_U32: gemm_u32(a, b, c, d, m0, m1); break;
   case C_U64: gemm_u64(a, b, c, d, m0, m1); break;
   case C_C64: gemm_c64(a, b, c, d, m0, m1); break;
   case C_C128: gemm_c128(a, b, c, d, m0, m1); break;
+  case C_S16: gemm_s16(a, b, c, d, m0, m1, n0, n1); break;
   }
 }
 
 static void own_gemm(const dot *d, const void *a, const void *b, void *c) {
   i64 work = HS_MAX(d->N * d->K, (i64)1);
-  gemm_job j = {d, a, b, c, HS_MAX((i64)1, HS_MIN(d->M, (i64)65536 / work))};
-  i64 chunks = d->B * ((d->M + j.rows - 1) / j.rows);
-  if (d->B * d->M * work < 65536) for (i64 k = 0; k < chunks; k++) gemm_rows(&j, k, 0);
-  else cpu_par_for(gemm_rows, &j, chunks);
+  gemm_job j = {d, a, b, c, HS_MAX((i64)1, HS_MIN(d->M, (i64)65536 / work)), HS_MAX(d->N, (i64)1)};
+  if (d->from == C_S16) {                                    // the rows stay in the first cache while the columns go by
+    j.rows = HS_MAX((i64)8, HS_MIN((i64)64, 16384 / HS_MAX(d->K, (i64)1) / 4 * 4));
+    j.cols = 128;
+  }
+  i64 chunks = d->B * ((d->M + j.rows - 1) / j.rows) * ((d->N + j.cols - 1) / j.cols);
+  if (d->B * d->M * work < 65536) for (i64 k = 0; k < chunks; k++) gemm_chunk(&j, k, 0);
+  else cpu_par_for(gemm_chunk, &j, chunks);
 }
 
 // ---- matrix times vector ------------------------------------------------------------------------------------------------------
 
-// c[n] = sum over k of x[k] b[k][n]: x is packed f32, the matrix is read once, in place, f32 or bf16. Contiguous columns: rows of
-// the matrix stream by and a block of columns accumulates in L1; contiguous k: one dot product per column.
+// c[n] = sum over k of x[k] b[k][n]: x is packed, in the compute type; the matrix is read once, in place, as it is. Contiguous
+// columns: rows of the matrix stream by and a block of columns accumulates in L1; contiguous k: one dot product per column.
 static inline float from_f32(float v) { return v; }
 static inline float from_bf16(u16 v) {
   u32 b = (u32)v << 16;
@@ -219,18 +266,20 @@ static inline float from_bf16(u16 v) {
   memcpy(&f, &b, sizeof f);
   return f;
 }
+static inline u32 from_s8(i8 v) { return (u32)v; }
+static inline u32 from_u8(u8 v) { return v; }
 
 enum { VCOLS = 1024 };
-#define DEFINE_VECTOR(name, T, LOAD)                                                                            \
+#define DEFINE_VECTOR(name, S, T, LOAD)                                                                         \
   __attribute__((target_clones("default", "avx2", "avx512f")))                                                  \
-  static void name(const float *restrict x, const T *restrict b, float *restrict c, const dot *d, i64 n0, i64 n1) { \
+  static void name(const S *restrict x, const T *restrict b, S *restrict c, const dot *d, i64 n0, i64 n1) {     \
     const i64 K = d->K, rs = d->b.r, cs = d->b.c, n = n1 - n0;                                                  \
     if (cs == 1) {                                                                                              \
-      float acc[VCOLS] = {0};                                                                                   \
+      S acc[VCOLS] = {0};                                                                                       \
       i64 k = 0;                                                                                                \
       for (; k + 4 <= K; k += 4) {                                                                              \
         const T *r0 = b + k * rs + n0, *r1 = r0 + rs, *r2 = r1 + rs, *r3 = r2 + rs;                             \
-        const float x0 = x[k], x1 = x[k + 1], x2 = x[k + 2], x3 = x[k + 3];                                     \
+        const S x0 = x[k], x1 = x[k + 1], x2 = x[k + 2], x3 = x[k + 3];                                         \
         for (i64 j = 0; j < n; j++) acc[j] += x0 * LOAD(r0[j]) + x1 * LOAD(r1[j]) + x2 * LOAD(r2[j]) + x3 * LOAD(r3[j]); \
       }                                                                                                         \
       for (; k < K; k++) for (i64 j = 0; j < n; j++) acc[j] += x[k] * LOAD(b[k * rs + n0 + j]);                 \
@@ -239,7 +288,7 @@ enum { VCOLS = 1024 };
     }                                                                                                           \
     for (i64 j = n0; j < n1; j++) {                                                                             \
       const T *col = b + j * cs;                                                                                \
-      float acc[64] = {0}, s = 0;                                                                               \
+      S acc[64] = {0}, s = 0;                                                                                   \
       i64 k = 0;                                                                                                \
       if (rs == 1) for (; k + 64 <= K; k += 64) for (int u = 0; u < 64; u++) acc[u] += x[k + u] * LOAD(col[k + u]); \
       for (; k < K; k++) s += x[k] * LOAD(col[k * rs]);                                                         \
@@ -247,20 +296,27 @@ enum { VCOLS = 1024 };
       c[j * d->c.c] = s + acc[0];                                                                               \
     }                                                                                                           \
   }
-DEFINE_VECTOR(vector_f32, float, from_f32)
-DEFINE_VECTOR(vector_bf16, u16, from_bf16)
+DEFINE_VECTOR(vector_f32, float, float, from_f32)
+DEFINE_VECTOR(vector_bf16, float, u16, from_bf16)
+DEFINE_VECTOR(vector_s8, u32, i8, from_s8)
+DEFINE_VECTOR(vector_u8, u32, u8, from_u8)
 
-typedef struct vector_job { const dot *d; const float *x; const char *b; float *c; i64 cols, per; } vector_job;
+typedef struct vector_job { const dot *d; const char *x, *b; char *c; i64 cols, per; } vector_job;
 
 static void vector_chunk(void *ctx, i64 chunk, u32 thread) {
   (void)thread;
   const vector_job *j = ctx;
   const dot *d = j->d;
   i64 batch = chunk / j->per, n0 = chunk % j->per * j->cols, n1 = HS_MIN(d->N, n0 + j->cols);
-  const float *x = j->x + batch * d->K;
-  float *c = j->c + batch * d->c.b;
-  if (d->tb == HLO_BF16) vector_bf16(x, (const u16 *)(const void *)j->b + batch * d->b.b, c, d, n0, n1);
-  else vector_f32(x, (const float *)(const void *)j->b + batch * d->b.b, c, d, n0, n1);
+  size_t e = compute_size(d->ct);
+  const void *x = j->x + (size_t)(batch * d->K) * e, *b = j->b + (size_t)(batch * d->b.b) * hlo_dtype_storage(d->tb);
+  void *c = j->c + (size_t)(batch * d->c.b) * e;
+  switch (d->tb) {
+  case HLO_F32: vector_f32(x, b, c, d, n0, n1); break;
+  case HLO_BF16: vector_bf16(x, b, c, d, n0, n1); break;
+  case HLO_S8: vector_s8(x, b, c, d, n0, n1); break;
+  default: vector_u8(x, b, c, d, n0, n1);
+  }
 }
 
 static void vector_product(const dot *d, const void *x, const void *b, void *c) {
@@ -269,12 +325,20 @@ static void vector_product(const dot *d, const void *x, const void *b, void *c) 
   if (d->b.c == 1) cols = HS_MAX(cols, HS_MIN((i64)256, d->N));
   cols = HS_MIN((i64)VCOLS, (cols + 63) / 64 * 64);
   vector_job j = {d, x, b, c, cols, (d->N + cols - 1) / cols};
-  cpu_par_for(vector_chunk, &j, d->B * j.per);
+  if (d->B * d->N * d->K < 16384) for (i64 k = 0; k < d->B * j.per; k++) vector_chunk(&j, k, 0);
+  else cpu_par_for(vector_chunk, &j, d->B * j.per);
 }
 
 // ---- oneDNN -------------------------------------------------------------------------------------------------------------------
 
 #if HAVE_DNNL
+// Are its sums of s8 products exact? Without VNNI it adds pairs of products in 16 bits, which saturate. With VNNI it multiplies
+// unsigned by signed values: it adds 128 to the left operand and takes that back in f32, where 255 * 128 * K has to be below
+// 2^24. AMX multiplies signed values as they are.
+static bool exact_s8(const char *impl, i64 K) {
+  return strstr(impl, "amx") || (K <= 512 && (dnnl_get_effective_cpu_isa() & dnnl_cpu_isa_avx512_core_vnni) == dnnl_cpu_isa_avx512_core_vnni);
+}
+
 static bool dnnl_setup(dot *d, dnnl_data_type_t ta, dnnl_data_type_t tb, dnnl_data_type_t tc) {
   dnnl_engine_t eng = cpu_dnnl_engine();
   if (!eng) return false;
@@ -290,7 +354,7 @@ static bool dnnl_setup(dot *d, dnnl_data_type_t ta, dnnl_data_type_t tb, dnnl_da
   if (dnnl_primitive_desc_create(&pd, &md, NULL, eng, NULL)) return false;
   const char *impl = NULL;
   dnnl_primitive_desc_query(pd, dnnl_query_impl_info_str, 0, &impl);
-  bool ok = impl && !strstr(impl, "ref") && dnnl_primitive_create(&d->prim, pd) == dnnl_success;
+  bool ok = impl && !strstr(impl, "ref") && (ta != dnnl_s8 || exact_s8(impl, d->K)) && dnnl_primitive_create(&d->prim, pd) == dnnl_success;
   dnnl_primitive_desc_destroy(pd);
   if (!ok) return false;
   dnnl_memory_create(&d->ma, &a, eng, DNNL_MEMORY_NONE);
@@ -336,14 +400,14 @@ static hs_status run_dot(void *state, void *const *bufs, void *scratch) {
   const void *a = bufs[d->swapped], *b = bufs[!d->swapped];
   void *c = bufs[2];
   if (d->vector) {
-    pack(s + d->at_a, bufs[d->swapped], d->ta, C_F32, d->ra, d->da, d->sa, false);
+    pack(s + d->at_a, bufs[d->swapped], d->ta, d->ct, d->ra, d->da, d->sa, false);
     if (d->pack_c) c = s + d->at_c;
     vector_product(d, s + d->at_a, bufs[!d->swapped], c);
-    if (d->pack_c) pack(c, bufs[2], d->tc, C_F32, d->rc, d->dc, d->sc, true);
+    if (d->pack_c) pack(c, bufs[2], d->tc, d->ct, d->rc, d->dc, d->sc, true);
     return HS_GOOD;
   }
-  if (d->pack_a) { pack(s + d->at_a, bufs[0], d->ta, d->ct, d->ra, d->da, d->sa, false); a = s + d->at_a; }
-  if (d->pack_b) { pack(s + d->at_b, bufs[1], d->tb, d->ct, d->rb, d->db, d->sb, false); b = s + d->at_b; }
+  if (d->pack_a) { pack(s + d->at_a, bufs[0], d->ta, d->from, d->ra, d->da, d->sa, false); a = s + d->at_a; }
+  if (d->pack_b) { pack(s + d->at_b, bufs[1], d->tb, d->from, d->rb, d->db, d->sb, false); b = s + d->at_b; }
   if (d->pack_c) c = s + d->at_c;
 #if HAVE_DNNL
   if (d->prim) HS_TRY(library_gemm(d, a, b, c));
@@ -396,7 +460,10 @@ static u32 put_free(const hlo_shape *s, const i64 *strides, hlo_ints batch, hlo_
   return n;
 }
 
+static side turned(side s) { return (side){.b = s.b, .r = s.c, .c = s.r}; }
+
 static void arrange(dot *d, const hlo_instr *i) {
+  const bool by_k = d->from == C_S16;                        // the right operand is packed with k running fastest
   const hlo_shape *a = hlo_operand(i, 0)->shape, *b = hlo_operand(i, 1)->shape, *c = i->shape;
   hlo_ints ab = hlo_attr_ints(i, HLO_ATTR_LHS_BATCH_DIMS), ac = hlo_attr_ints(i, HLO_ATTR_LHS_CONTRACTING_DIMS);
   hlo_ints bb = hlo_attr_ints(i, HLO_ATTR_RHS_BATCH_DIMS), bc = hlo_attr_ints(i, HLO_ATTR_RHS_CONTRACTING_DIMS);
@@ -409,22 +476,28 @@ static void arrange(dot *d, const hlo_instr *i) {
   d->B = e[0]; d->M = e[1]; d->K = e[2];
   cpu_strides(b, st);
   n1 = put_dims(b, st, bb, d->db, d->sb, 0);
-  n2 = put_dims(b, st, bc, d->db, d->sb, n1);
-  d->rb = put_free(b, st, bb, bc, d->db, d->sb, n2);
+  n2 = by_k ? put_free(b, st, bb, bc, d->db, d->sb, n1) : put_dims(b, st, bc, d->db, d->sb, n1);
+  d->rb = by_k ? put_dims(b, st, bc, d->db, d->sb, n2) : put_free(b, st, bb, bc, d->db, d->sb, n2);
   groups gb = {{n1, n2 - n1, d->rb - n2}};
   d->pack_b = !side_of(d->db, d->sb, gb, &d->b, e);
-  d->N = e[2];
+  d->N = e[by_k ? 1 : 2];
+  if (by_k) d->b = turned(d->b);
   cpu_strides(c, st);
   d->rc = c->rank;
   memcpy(d->dc, c->dims, c->rank * sizeof *d->dc);
   memcpy(d->sc, st, c->rank * sizeof *d->sc);
-  groups gc = {{ab.n, ga.n[1], gb.n[2]}};
+  groups gc = {{ab.n, ga.n[1], gb.n[by_k ? 1 : 2]}};
   d->pack_c = !side_of(d->dc, d->sc, gc, &d->c, e);
+}
+
+// Are values of the type in memory as the loops over a compute type read them?
+static bool stands_as(hlo_dtype t, compute c) {
+  return t == compute_dtype(c) || (c == C_U32 && t == HLO_S32) || (c == C_U64 && t == HLO_S64);
 }
 
 static void dense_sides(dot *d) {
   if (d->pack_a) d->a = (side){.b = d->M * d->K, .r = d->K, .c = 1};
-  if (d->pack_b) d->b = (side){.b = d->K * d->N, .r = d->N, .c = 1};
+  if (d->pack_b) d->b = d->from == C_S16 ? (side){.b = d->N * d->K, .r = 1, .c = d->K} : (side){.b = d->K * d->N, .r = d->N, .c = 1};
   if (d->pack_c) d->c = (side){.b = d->M * d->N, .r = d->N, .c = 1};
 }
 
@@ -439,11 +512,11 @@ static bool library_side(side *s, i64 rows, i64 cols) {
 
 // Turns a product with M = 1 or N = 1 into vector times matrix with the vector first; false when it is not one.
 static bool as_vector(dot *d) {
-  if (d->ct != C_F32 || (d->M != 1 && d->N != 1) || d->B * d->M * d->N * d->K == 0) return false;
+  if ((d->M != 1 && d->N != 1) || d->B * d->M * d->N * d->K == 0) return false;
   bool swap = d->M != 1;
   if (swap ? d->pack_a : d->pack_b) return false;
   hlo_dtype matrix = swap ? d->ta : d->tb;
-  if (matrix != HLO_F32 && matrix != HLO_BF16) return false;
+  if (d->ct == C_F32 ? matrix != HLO_F32 && matrix != HLO_BF16 : d->ct != C_U32 || (matrix != HLO_S8 && matrix != HLO_U8)) return false;
   if (swap) {
     side a = d->a;
     d->b = (side){.b = a.b, .r = a.c, .c = a.r};
@@ -458,12 +531,10 @@ static bool as_vector(dot *d) {
   }
   d->vector = true;
   d->swapped = swap;
-  if (d->tc != HLO_F32) d->pack_c = true;
+  d->pack_c |= !stands_as(d->tc, d->ct);
   if (d->pack_c) d->c = (side){.b = d->N, .r = d->N, .c = 1};
   return true;
 }
-
-static side turned(side s) { return (side){.b = s.b, .r = s.c, .c = s.r}; }
 
 // A result stored column by column is the row-major result of the transposed product: C' = B' A'. Saves packing it.
 static void as_transposed(dot *d) {
@@ -482,10 +553,9 @@ static void as_transposed(dot *d) {
 }
 
 static bool use_library(const dot *d) {
-  if (d->ct == C_U32) return d->ta == HLO_S8 && d->tb == HLO_S8 && d->tc == HLO_S32 && d->M * d->N * d->K >= 8192;
-  if (d->ct != C_F32 || d->B * d->M * d->N * d->K == 0) return false;
+  if (d->ct != C_F32 && !(d->ta == HLO_S8 && d->tb == HLO_S8 && d->tc == HLO_S32)) return false;
   if (d->M == 1 || d->N == 1) return false;
-  return d->M * d->N * d->K >= 8192;
+  return d->B > 0 && d->M * d->N * d->K >= 8192;
 }
 
 static i64 align64(i64 n) { return (n + 63) & ~(i64)63; }
@@ -497,6 +567,7 @@ hs_status cpu_dot_prepare(const hlo_instr *i, cpu_rt *out) {
   d->tc = i->shape->dtype;
   d->vt = d->tb;
   d->ct = compute_type(d->ta, d->tb, d->tc);
+  d->from = operand_type(d->ta, d->tb, d->ct);
   arrange(d, i);
   *out = (cpu_rt){.kind = "dot", .state = d, .run = run_dot, .release = free_dot};
   if (as_vector(d)) {
@@ -526,17 +597,16 @@ hs_status cpu_dot_prepare(const hlo_instr *i, cpu_rt *out) {
   }
 #endif
   if (!library) {
-    hlo_dtype t = compute_dtype(d->ct);
-    bool s32ish = d->ct == C_U32, s64ish = d->ct == C_U64;
-    d->pack_a |= !(d->ta == t || (s32ish && d->ta == HLO_S32) || (s64ish && d->ta == HLO_S64));
-    d->pack_b |= !(d->tb == t || (s32ish && d->tb == HLO_S32) || (s64ish && d->tb == HLO_S64));
-    d->pack_c |= !(d->tc == t || (s32ish && d->tc == HLO_S32) || (s64ish && d->tc == HLO_S64));
+    bool by_k = d->from == C_S16;
+    d->pack_a |= !stands_as(d->ta, d->from) || (by_k && d->a.c != 1);
+    d->pack_b |= !stands_as(d->tb, d->from) || (by_k && d->b.r != 1);
+    d->pack_c |= !stands_as(d->tc, d->ct);
     dense_sides(d);
   }
-  i64 e = (i64)compute_size(d->ct), at = 0;
+  i64 e = (i64)compute_size(d->from), at = 0;
   if (d->pack_a) { d->at_a = at; at += align64(d->B * d->M * d->K * e); }
   if (d->pack_b) { d->at_b = at; at += align64(d->B * d->K * d->N * e); }
-  if (d->pack_c) { d->at_c = at; at += align64(d->B * d->M * d->N * e); }
+  if (d->pack_c) { d->at_c = at; at += align64(d->B * d->M * d->N * (i64)compute_size(d->ct)); }
   out->scratch_bytes = at;
   return HS_GOOD;
 }

@@ -194,6 +194,19 @@ def transforms():
                 add("irfft.%s.%s" % (t, "x".join(map(str, shape))), "r4e-6" if t == "c64" else "r1e-13", lambda a: lax.fft(a, lax.FftType.IRFFT, lens[:-1] + (last,)), x)
 
 
+def schur_holds(a):
+    """What makes T and Z a Schur form of A, in place of T and Z: the order of the eigenvalues, and a factor of modulus 1 on each
+    vector, are left open, and in LAPACK they follow from the rounding of its iterations, which is another with every build and CPU."""
+    t, z = lax.linalg.schur(a)
+    zh = jnp.conj(jnp.swapaxes(z, -1, -2))
+    results = [z @ t @ zh, zh @ z]                       # A and the identity
+    if jnp.iscomplexobj(a):
+        return results + [jnp.tril(t, -1)]               # triangular: exact zeros, as all that follow
+    # Real ones: blocks of 2 on the diagonal, never overlapping, each with equal diagonal values and off-diagonal ones of opposite sign.
+    d, low, high = (jnp.diagonal(t, k, -2, -1) for k in (0, -1, 1))
+    return results + [jnp.tril(t, -2), low[..., 1:] * low[..., :-1], jnp.where(low != 0, d[..., 1:] - d[..., :-1], 0), jnp.maximum(low * high, 0)]
+
+
 def linear_algebra():
     from jax._src.lax import linalg as la
     for t in ("f32", "f64", "c64", "c128"):
@@ -218,8 +231,7 @@ def linear_algebra():
             add("svd." + tag, e, lambda x: lax.linalg.svd(x, full_matrices=False), a)
             add("svd.values." + tag, e, lambda x: lax.linalg.svd(x, compute_uv=False), a)
             add("eig." + tag, e, lambda x: lax.linalg.eig(x, compute_left_eigenvectors=True, compute_right_eigenvectors=True), a)
-            if shape != (2, 4, 4):                   # eigenvalues stand in an order that LAPACKs do not agree on
-                add("schur." + tag, e, lambda x: lax.linalg.schur(x), a)
+            add("schur." + tag, e, schur_holds, a)
             add("hessenberg." + tag, e, lambda x: lax.linalg.hessenberg(x), a)
             if shape[-1] > 1:
                 add("tridiagonal." + tag, e, lambda x: lax.linalg.tridiagonal(x, lower=True), pos.astype(a.dtype))
