@@ -127,7 +127,7 @@ static inline bool hlo_may_have(const hlo_computation *c, hlo_opcode op) { retur
 // In a loop over v[0 .. n): the element at k, and the one a few places on is fetched.
 static inline hlo_instr *hlo_nth(hlo_instr *const *v, u32 k, u32 n) {
   if (k + 6 < n) __builtin_prefetch(v[k + 6]);
-  if (k + 3 < n) __builtin_prefetch(v[k + 3]->operands);
+  if (k + 3 < n) __builtin_prefetch(v[k + 3]->operands), __builtin_prefetch(v[k + 3]->attrs);
   return v[k];
 }
 #define hlo_for_each_instr_safe(i, comp) for (hlo_instr *i = (comp)->first, *i##_next_ = i ? i->next : NULL; i && hlo_ahead_(i); i = i##_next_, i##_next_ = i ? i->next : NULL)

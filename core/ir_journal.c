@@ -201,11 +201,28 @@ void hlo_rec_u32_(hlo_module *m, hlo_computation *c, u32 *field, u32 value) {
   touch(m, c);
 }
 
+// The first attribute from k on that names computations.
+static const hlo_attr *next_callees(const hlo_attrs *a, u32 *k) {
+  for (; a && *k < a->n; (*k)++) {
+    hlo_attr_kind kind = hlo_attr_kind_of(a->v[*k].id);
+    if (kind == HLO_AK_COMP || kind == HLO_AK_COMPS) return &a->v[(*k)++];
+  }
+  return NULL;
+}
+
+static bool same_callees(const hlo_attrs *a, const hlo_attrs *b) {
+  for (u32 k = 0, j = 0;;) {
+    const hlo_attr *x = next_callees(a, &k), *y = next_callees(b, &j);
+    if (!x || !y) return !x && !y;
+    if (!hlo_attr_equal(x, y)) return false;
+  }
+}
+
 static void put_attrs(hlo_instr *i, const hlo_attrs *attrs) {
+  if (hlo_op_has(i->opcode, HLO_F_CALLS) && !same_callees(i->attrs, attrs)) i->parent->module->call_generation++;
   count_fusion(i, false);
   hlo_hold_attrs_(i, attrs);
   count_fusion(i, true);
-  i->parent->module->call_generation += hlo_op_has(i->opcode, HLO_F_CALLS);
   touch(i->parent->module, i->parent);
 }
 

@@ -120,6 +120,7 @@ static u32 take_places(hlo_module *m, u32 n) {
 static bool in_order(const hlo_computation *c) {
   u32 first = take_places(c->module, c->ninstrs), n = first;
   hlo_for_each_instr(i, c) {
+    if (i->next) __builtin_prefetch(i->next->operands);
     for (u32 k = count_before(i); k-- > 0;)
       if (nth_before(i, k)->parent == c && nth_before(i, k)->place < first) return false;
     i->place = n++;

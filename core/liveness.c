@@ -150,7 +150,7 @@ static void assign(plan *p, hlo_instr **order, u32 n) {
   u32 *position = p->position;
   p->first.n = p->last.n = p->leaves.n = p->buffers.n = 0;
   for (u32 t = 0; t < n; t++) {
-    position[order[t]->id] = t;
+    position[hlo_nth(order, t, n)->id] = t;
     hs_vec_push(&p->first, (u32)p->leaves.n);
     for (u32 l = hlo_shape_leaves(order[t]->shape); l-- > 0;) hs_vec_push(&p->leaves, NONE);
     hs_vec_push(&p->last, t);

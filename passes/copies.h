@@ -49,11 +49,11 @@ u32 cp_leaf_at(const hlo_shape *, hlo_ints index);      // the first place under
 bool cp_copyable(const hlo_shape *);
 
 // The values; false when the call graph is not flat. before (may be NULL): a flow of the module before copies came or went.
-bool cp_flow_of(hlo_module *, hs_arena *, cp_flow *, const cp_flow *before);
+bool cp_flow_of(pass_ctx *, cp_flow *, const cp_flow *before);
 void cp_settle(cp_flow *);                              // who makes and who reads them, and the groups: needed for most of what follows
 // The flow after copies were replaced by their operands; became: by value, the value of the operand, or CP_NONE. False when it
 // must be found anew.
-bool cp_follow(cp_flow *, const u32 *became);
+bool cp_follow(pass_ctx *, cp_flow *, const u32 *became);
 void cp_flow_free(cp_flow *);
 void cp_find_order(cp_flow *);                          // needed before the questions below
 void cp_in_place(const hlo_instr *, cp_pairs *out);     // which operands an instruction writes over
@@ -65,6 +65,7 @@ bool cp_defined_before(cp_flow *, u32 a, u32 b);
 bool cp_share(const cp_flow *, const hlo_instr *user, u32 operand, u32 in_leaf, u32 out_leaf);   // may the result lie where the operand does?
 void cp_add_order(cp_flow *, const hlo_instr *first, const hlo_instr *then);    // an edge was added
 u32 cp_group(cp_flow *, u32 value);
+hlo_computation *cp_nth_comp(const cp_flow *, u32 k);   // cp_flow.comps.v[k] in a loop over them: those to come are fetched
 u32 *cp_nothings(hs_arena *, u32 n);                    // n times CP_NONE
 
 bool cp_remove_copies(pass_ctx *, cp_flow *);           // those whose two sides may share memory; false when the flow is no longer true

@@ -318,9 +318,28 @@ static void run(cp_flow *f, const hlo_computation *c) {
 // ---- what is looked at --------------------------------------------------------------------------------------------------------
 static bool control(const hlo_instr *i) { return i->opcode == HLO_WHILE || i->opcode == HLO_CONDITIONAL || i->opcode == HLO_CALL || i->opcode == HLO_ASYNC_START; }
 
+static void find_order(cp_flow *f, hlo_computation *c) { f->order[c->id] = hlo_post_order_numbered(c, &(u32){0}, f->a); }
+
+// The orders of nearly all that control flow reaches, computation after computation as they lie in memory.
+static void find_orders(cp_flow *f, pass_ctx *p) {
+  const hlo_module *m = f->m;
+  bool *control_reaches = HS_NEW_ARRAY(f->a, bool, m->next_comp_id + 1);
+  hlo_for_each_comp(c, m)
+    hlo_for_each_call(i, c) {
+      hlo_computation *v[8];
+      u32 n = control(i) ? HS_MIN(hlo_called(i, v, HS_COUNT(v)), (u32)HS_COUNT(v)) : 0;
+      for (u32 k = 0; k < n; k++) control_reaches[v[k]->id] = true;
+    }
+  hlo_computation **v = HS_NEW_ARRAY(f->a, hlo_computation *, m->ncomputations + 1);
+  u32 n = 0;
+  hlo_for_each_comp(c, m) if (control_reaches[c->id]) v[n++] = c;
+  for (u32 k = 0; k < n; k++) find_order(f, pass_nth_comp(p, v, k, n, 1));
+}
+
 // False when two instructions call one computation.
 static bool visit(cp_flow *f, hlo_computation *c, u32 depth, u32 *turn) {
-  hlo_instr **v = f->order[c->id] = hlo_post_order_numbered(c, &(u32){0}, f->a);
+  if (!f->order[c->id]) find_order(f, c);
+  hlo_instr **v = f->order[c->id];
   f->depth[c->id] = depth;
   for (u32 params = 2; params-- > 0;)
     for (u32 k = 0; k < c->ninstrs; k++) {
@@ -343,6 +362,17 @@ static bool visit(cp_flow *f, hlo_computation *c, u32 depth, u32 *turn) {
     }
   hs_vec_push(&f->comps, c);
   return true;
+}
+
+hlo_computation *cp_nth_comp(const cp_flow *f, u32 k) {
+  enum { COMPUTATION = 9, ORDER = 6, INSTRS = 3, OPERANDS = 1, MOST = 12 };   // so many computations ahead; instructions of one
+  hlo_computation *const *v = f->comps.v;
+  u32 n = (u32)f->comps.n;
+  if (k + COMPUTATION < n) __builtin_prefetch(v[k + COMPUTATION]);
+  if (k + ORDER < n) __builtin_prefetch(f->order[v[k + ORDER]->id]);
+  for (u32 j = 0; k + INSTRS < n && j < v[k + INSTRS]->ninstrs && j < MOST && f->order[v[k + INSTRS]->id][j]; j++) __builtin_prefetch(f->order[v[k + INSTRS]->id][j]);
+  for (u32 j = 0; k + OPERANDS < n && j < v[k + OPERANDS]->ninstrs && j < MOST && f->order[v[k + OPERANDS]->id][j]; j++) __builtin_prefetch(f->order[v[k + OPERANDS]->id][j]->operands);
+  return v[k];
 }
 
 u32 cp_group(cp_flow *f, u32 value) {
@@ -423,7 +453,9 @@ u32 *cp_nothings(hs_arena *a, u32 n) {
   return v;
 }
 
-bool cp_flow_of(hlo_module *m, hs_arena *a, cp_flow *f, const cp_flow *before) {
+bool cp_flow_of(pass_ctx *p, cp_flow *f, const cp_flow *before) {
+  hlo_module *m = p->m;
+  hs_arena *a = p->scratch;
   *f = (cp_flow){.m = m, .a = a, .nids = m->next_instr_id};
   u32 ni = m->next_instr_id, nc = m->next_comp_id, turn = 0;
   f->order = HS_NEW_ARRAY(a, hlo_instr **, nc + 1);
@@ -434,6 +466,7 @@ bool cp_flow_of(hlo_module *m, hs_arena *a, cp_flow *f, const cp_flow *before) {
   if (before) memcpy(f->writes, before->writes, before->nids * sizeof *f->writes);
   f->when = HS_NEW_ARRAY(a, u32, ni + 1);
   f->base = cp_nothings(a, ni);
+  find_orders(f, p);
   if (!visit(f, m->entry, 0, &turn)) {
     hs_vec_free(&f->comps);
     return false;
@@ -454,7 +487,7 @@ void cp_settle(cp_flow *f) {
   f->uses.n = f->roots.n = 0;
   for (u32 k = 0; k < n; k++) f->group[k] = k;
   for (u32 c = 0; c < f->comps.n; c++) {
-    hlo_for_each_instr(i, hlo_nth_comp(f->comps.v, c, (u32)f->comps.n)) {
+    hlo_for_each_instr(i, cp_nth_comp(f, c)) {
       for (u32 k = 0, leaves = cp_leaves(i->shape); k < leaves; k++) f->maker[place(f, i) + k] = i;
       join_instr(f, i);
     }
@@ -473,7 +506,7 @@ static bool made_in(const cp_flow *f, const hlo_computation *c, u32 place) {
 // branch, returns is made there. Values passed through might meet as one.
 static bool phis_stand(const cp_flow *f) {
   for (u32 c = 0; c < f->comps.n; c++) {
-    const hlo_computation *x = hlo_nth_comp(f->comps.v, c, (u32)f->comps.n);
+    const hlo_computation *x = cp_nth_comp(f, c);
     hlo_for_each_of(w, x, HLO_WHILE) {
       const hlo_computation *body = hlo_attr_comp(w, HLO_ATTR_BODY);
       for (u32 k = 0, n = cp_leaves(w->shape); k < n; k++)
@@ -511,14 +544,14 @@ static bool same_flow(cp_flow *f, cp_flow *g) {
   return same;
 }
 
-bool cp_follow(cp_flow *f, const u32 *became) {
-  for (u32 p = 0; p < f->nplaces; p++)
-    while (became[f->at[p]] != CP_NONE) f->at[p] = became[f->at[p]];
+bool cp_follow(pass_ctx *p, cp_flow *f, const u32 *became) {
+  for (u32 k = 0; k < f->nplaces; k++)
+    while (became[f->at[k]] != CP_NONE) f->at[k] = became[f->at[k]];
   if (!phis_stand(f)) return false;
   cp_settle(f);
   if (HS_CHECKED) {
     cp_flow anew;
-    HS_ASSERT(cp_flow_of(f->m, f->a, &anew, f));
+    HS_ASSERT(cp_flow_of(p, &anew, f));
     cp_settle(&anew);
     HS_ASSERT(same_flow(f, &anew));
     cp_flow_free(&anew);

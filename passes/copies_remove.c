@@ -419,7 +419,7 @@ bool cp_remove_copies(pass_ctx *c, cp_flow *f) {
   make_rings(&r);
   HS_VEC(hlo_instr *) copies = {0};
   for (u32 k = 0; k < f->comps.n; k++)
-    hlo_for_each_instr(i, f->comps.v[k]) {
+    hlo_for_each_instr(i, cp_nth_comp(f, k)) {
       for (u32 j = 0; i->has_ctrl_preds && j < i->ctrl_preds->n; j++) note_edge(&r, i->ctrl_preds->v[j], i);
       if (i->opcode != HLO_COPY) continue;
       r.source[f->base[i->id]] = f->at[f->base[hlo_operand(i, 0)->id]];
@@ -445,5 +445,5 @@ bool cp_remove_copies(pass_ctx *c, cp_flow *f) {
   hs_vec_free(&copies);
   hs_vec_free(&r.edges);
   hs_vec_free(&r.forced);
-  return !any || cp_follow(f, became);
+  return !any || cp_follow(c, f, became);
 }

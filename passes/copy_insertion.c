@@ -276,7 +276,7 @@ static void add_copies(inserter *t) {
     if (t->f.maker && w && w->opcode == HLO_WHILE && hlo_attr_comp(w, HLO_ATTR_BODY) == comp) copy_around_buffers(t, w);
   }
   for (u32 c = 0; c < t->f.comps.n; c++) {
-    hlo_computation *comp = t->f.comps.v[c];
+    hlo_computation *comp = cp_nth_comp(&t->f, c);
     hlo_instr **v = t->f.order[comp->id];
     const hlo_instr *caller = t->f.caller[comp->id];
     if (caller && hlo_op_has(caller->opcode, HLO_F_ASYNC)) continue;
@@ -378,7 +378,7 @@ static void find_flow(inserter *t, u64 *known) {
   if (*known != t->c->m->generation) {
     cp_flow before = t->f;
     cp_flow_free(&t->f);
-    cp_flow_of(t->c->m, t->c->scratch, &t->f, &before);
+    cp_flow_of(t->c, &t->f, &before);
     *known = t->c->m->generation;
   }
   if (!t->f.maker) cp_settle(&t->f);
@@ -388,12 +388,12 @@ hs_status pass_copy_insertion(pass_ctx *c) {
   inserter t = {.c = c};
   hs_status st = HS_GOOD;
   if (!pass_may_rewrite(c)) return HS_GOOD;
-  if (!cp_flow_of(c->m, c->scratch, &t.f, NULL)) {
+  if (!cp_flow_of(c, &t.f, NULL)) {
     pass_ctx sub = *c;
     pass_options none = {0};
     sub.notes = NULL, sub.rewrite_limit = -1, sub.options = &none, sub.asked.fn = NULL;
     HS_TRY(pass_flatten_call_graph(&sub));
-    if (!cp_flow_of(c->m, c->scratch, &t.f, NULL)) return hs_fail(HS_E_INTERNAL, "copy-insertion: a computation is called twice");
+    if (!cp_flow_of(c, &t.f, NULL)) return hs_fail(HS_E_INTERNAL, "copy-insertion: a computation is called twice");
   }
   u64 known = c->m->generation;   // what the flow is true of
   add_copies(&t);

@@ -201,7 +201,7 @@ static hs_status remove_unused(const dce *d) {
   if (calls) sites = pass_find_sites(c);
   for (u32 k = n; k-- > 0;) {
     HS_TRY(hs_poll());
-    bool known = pass_is_tidy(c, hlo_nth_comp_down(order, k), PASS_TIDY_DCE), owner = true;
+    bool known = pass_is_tidy(c, pass_nth_comp(c, order, k, n, -1), PASS_TIDY_DCE), owner = true;
     if (!known) HS_TRY(sweep(d, order[k]));
     if (calls && order[k] != m->entry) HS_TRY(trim_called(d, order[k], &sites));
     u64 swept = m->generation;

@@ -12,6 +12,7 @@
 //
 // The algorithm follows XLA's multi_output_fusion.cc in what it merges, not in how it ranks.
 #include "passes/fusion.h"
+#include "passes/walks.h"
 
 #include <stdlib.h>
 
@@ -403,7 +404,7 @@ hs_status pass_multi_output_fusion(pass_ctx *p) {
   u32 n;
   hlo_computation **comps = pass_fusion_computations(p->m, p->scratch, &n);
   hs_status s = HS_GOOD;
-  for (u32 k = 0; k < n && hs_ok(s); k++) s = merge_in(&g, hlo_nth_comp(comps, k, n));
+  for (u32 k = 0; k < n && hs_ok(s); k++) s = merge_in(&g, pass_nth_comp(p, comps, k, n, 1));
   hs_vec_free(&g.rank);
   hs_vec_free(&g.stamp);
   hs_vec_free(&g.after);

@@ -24,18 +24,28 @@ hs_status pass_measure(const hlo_module *m, const pass_run_options *o, pass_tota
   return o && o->estimate ? o->estimate(o->estimate_arg, m, &out->seconds) : HS_GOOD;
 }
 
+static hlo_computation **find_touched(const hlo_module *m, u64 before, hs_arena *a, u32 *n) {
+  hlo_computation **v = hs_arena_alloc(a, m->ncomputations * sizeof *v);
+  *n = 0;
+  hlo_for_each_comp(c, m) if (c->generation > before) v[(*n)++] = c;
+  return v;
+}
+
 // Passes append what they make; operands go before users again here.
-static void repair_touched(hlo_module *m, u64 before) {
-  hlo_for_each_comp(c, m) if (c->generation > before) hlo_put_in_order(c);
+static void repair_touched(pass_ctx *c, u64 before) {
+  u32 n;
+  hlo_computation **v = find_touched(c->m, before, c->scratch, &n);
+  for (u32 k = 0; k < n; k++) hlo_put_in_order(pass_nth_comp(c, v, k, n, 1));
 }
 
 // Only what moved is verified.
 static hs_status verify_touched(const hlo_module *m, u64 before, const pass_run_options *o) {
   if (o->verify_all || HS_CHECKED) return hlo_verify(m, NULL);
-  HS_VEC(const hlo_computation *) touched = {0};
-  hlo_for_each_comp(c, m) if (c->generation > before) hs_vec_push(&touched, c);
-  hs_status s = hlo_verify_computations(m, (u32)touched.n, touched.v, NULL);
-  hs_vec_free(&touched);
+  hs_arena a = {0};
+  u32 n;
+  hlo_computation **v = find_touched(m, before, &a, &n);
+  hs_status s = hlo_verify_computations(m, n, (const hlo_computation *const *)v, NULL);
+  hs_arena_free(&a);
   return s;
 }
 
@@ -83,7 +93,7 @@ hs_status pass_run(hlo_module *m, const pass_info *p, const pass_options *option
 
   u64 start = hs_now_ns();
   hs_status s = p->run(&c);
-  if (hs_ok(s) && m->generation != generation) repair_touched(m, generation);
+  if (hs_ok(s) && m->generation != generation) repair_touched(&c, generation);
   out->ms = (double)(hs_now_ns() - start) * 1e-6;
   out->rewrites = c.rewrites;
   out->changed = m->generation != generation;

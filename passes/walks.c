@@ -1,7 +1,7 @@
 // walks.c — see walks.h.
 #include "passes/walks.h"
 
-typedef struct order { u64 generation, tidy[PASS_TIDY_KINDS]; hlo_instr **v; } order;   // generations of the computation, plus 1; 0: nothing known
+typedef struct order { u64 generation, tidy[PASS_TIDY_KINDS]; hlo_instr **v; u32 n; } order;   // generations of the computation, plus 1; 0: nothing known
 
 struct pass_walks {
   u64 serial;                                // of the module that all this is about
@@ -43,6 +43,22 @@ static pass_walks *walks_of(pass_ctx *c) {
   return w;
 }
 
+static void fetch(const void *p) { __builtin_prefetch(p); }
+
+hlo_computation *pass_nth_comp(pass_ctx *c, hlo_computation *const *v, u32 k, u32 n, i32 step) {
+  enum { COMPUTATION = 12, ORDER = 9, LIST = 6, INSTRS = 3, OPERANDS = 1, MOST = 12 };   // so many computations ahead; instructions of one
+  const order *orders = walks_of(c)->orders, *o;
+  const u32 ahead[] = {k + (u32)step * COMPUTATION, k + (u32)step * ORDER, k + (u32)step * LIST, k + (u32)step * INSTRS, k + (u32)step * OPERANDS};
+  if (ahead[0] < n) fetch(v[ahead[0]]), fetch((const u8 *)v[ahead[0]] + 64);
+  if (ahead[1] < n) fetch(&orders[v[ahead[1]]->id]), fetch(v[ahead[1]]->first);
+  if (ahead[2] < n && (o = &orders[v[ahead[2]]->id])->v) fetch(o->v), fetch(o->v + 8);
+  if (ahead[3] < n && (o = &orders[v[ahead[3]]->id])->v)
+    for (u32 j = 0; j < o->n && j < MOST; j++) fetch(o->v[j]);
+  if (ahead[4] < n && (o = &orders[v[ahead[4]]->id])->v)
+    for (u32 j = 0; j < o->n && j < MOST; j++) fetch(o->v[j]->operands);
+  return v[k];
+}
+
 hlo_instr **pass_post_order(pass_ctx *c, const hlo_computation *comp) {
   order *o = &walks_of(c)->orders[comp->id];
   size_t bytes = comp->ninstrs * sizeof *o->v;
@@ -51,6 +67,7 @@ hlo_instr **pass_post_order(pass_ctx *c, const hlo_computation *comp) {
   hlo_instr **v = hlo_post_order_numbered((hlo_computation *)(uintptr_t)comp, &first, c->scratch);
   o->v = hs_realloc(o->v, bytes);
   memcpy(o->v, v, bytes);
+  o->n = comp->ninstrs;
   o->generation = comp->generation + 1;
   return v;
 }
