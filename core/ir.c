@@ -86,19 +86,20 @@ hlo_computation *hlo_fusion_comp(const hlo_instr *i) {
 
 bool hlo_is_fusion_comp(const hlo_computation *c) { return c->nfusions != 0; }
 
-// Whether there may be something with an effect among the operations that there ever were.
-static bool may_have_effect(const hlo_computation *c) {
+static bool may_have_effect(hlo_opcode op) { return op == HLO_CUSTOM_CALL || hlo_op_has(op, HLO_F_SIDE_EFFECT | HLO_F_CALLS | HLO_F_ASYNC | HLO_F_COLLECTIVE); }
+
+// Whether something with an effect may be among the operations that there ever were.
+static bool may_have_effects(const hlo_computation *c) {
   for (u32 w = 0; w < HS_COUNT(c->ops); w++)
-    for (u64 left = c->ops[w]; left; left &= left - 1) {
-      hlo_opcode op = (hlo_opcode)(w * 64 + (u32)__builtin_ctzll(left));
-      if (op == HLO_CUSTOM_CALL || hlo_op_has(op, HLO_F_SIDE_EFFECT | HLO_F_CALLS | HLO_F_ASYNC | HLO_F_COLLECTIVE)) return true;
-    }
+    for (u64 left = c->ops[w]; left; left &= left - 1)
+      for (u32 op = w * 64 + (u32)__builtin_ctzll(left); op < HLO_OPCODE_COUNT; op += 128)
+        if (may_have_effect((hlo_opcode)op)) return true;
   return false;
 }
 
 static bool comp_has_effect(void *arg, hlo_computation *c) {
   (void)arg;
-  if (!may_have_effect(c)) return false;
+  if (!may_have_effects(c)) return false;
   hlo_for_each_instr(i, c)
     if (hlo_has_side_effect(i)) return true;
   return false;
@@ -130,7 +131,7 @@ bool hlo_is_removable(const hlo_instr *i) {
 
 u32 hlo_instr_count(const hlo_module *m) {
   u32 n = 0;
-  hlo_for_each_comp(c, m) n += c->ninstrs;
+  for (u32 op = 0; op < HLO_OPCODE_COUNT; op++) n += m->nops[op];
   return n;
 }
 

@@ -67,7 +67,8 @@ struct hlo_computation {
   _Alignas(64) hlo_instr *first;     // instruction list
   hlo_instr *root;
   u64 generation;                    // grows with every edit inside
-  u64 ops[(HLO_OPCODE_COUNT + 63) / 64];   // hlo_may_have: a bit for every operation that there ever was here
+  u64 ops[2];                        // hlo_may_have: a bit for every operation that there ever was here
+  hlo_computation *next;             // in the module's list
   u32 id;
   u32 ninstrs;
   u32 nunused;                       // instructions here that are nobody's operand, the root among them
@@ -75,7 +76,6 @@ struct hlo_computation {
   u32 ncalls;                        // instructions here of operations that may call computations
   bool dead;
   bool unsorted;                     // edges or instructions came since the list was last put in order
-  hlo_computation *next;             // in the module's list
   hlo_instr *last;
   u32 nparams;
   hlo_instr *const *params;          // by number; nparams entries (edit: hlo_add_parameter, hlo_remove_parameter)
@@ -109,6 +109,8 @@ struct hlo_module {
   u64 serial;                        // no other module of this process has it
   u64 generation;                    // grows with every edit
   u64 call_generation;               // grows with every edit of who calls what
+  u64 touched_since;                 // the generation from which on `touched` lists what was edited (hlo_note_touched)
+  HS_VEC(hlo_computation *) touched; // each once
   u32 next_place;                    // of hlo_instr.place
   struct hlo_journal *journal;       // ir_journal.c
   struct hlo_names *names;           // ir_names.c
@@ -121,7 +123,9 @@ static inline hlo_instr *hlo_ahead_(hlo_instr *i) {
   __builtin_prefetch((const void *)((uintptr_t)i + 24 * HLO_HALF));
   return i;
 }
-static inline bool hlo_may_have(const hlo_computation *c, hlo_opcode op) { return c->ops[op / 64] >> op % 64 & 1; }
+// There are a few more operations than bits: the last ones, common ones, share theirs with the first, rare but for add, which xor joins.
+static inline u32 hlo_op_bit_(hlo_opcode op) { return (u32)op % 128; }
+static inline bool hlo_may_have(const hlo_computation *c, hlo_opcode op) { return c->ops[hlo_op_bit_(op) / 64] >> hlo_op_bit_(op) % 64 & 1; }
 #define hlo_for_each_of(i, comp, op) for (hlo_instr *i = hlo_may_have((comp), (op)) ? (comp)->first : NULL; i && hlo_ahead_(i); i = i->next) if (i->opcode == (op))
 #define hlo_for_each_instr(i, comp) for (hlo_instr *i = (comp)->first; i && hlo_ahead_(i); i = i->next)
 // In a loop over v[0 .. n): the element at k, and the one a few places on is fetched.
@@ -188,6 +192,7 @@ bool hlo_has_side_effect(const hlo_instr *);                                   /
 bool hlo_is_removable(const hlo_instr *);                                      // dce may drop it once unused (no users check)
 hlo_instr *hlo_find_instr(const hlo_module *, const char *name);               // without '%'; hashed
 hlo_computation *hlo_find_comp(const hlo_module *, const char *name);
+void hlo_note_touched(hlo_module *);            // hlo_module.touched begins anew: it is for who runs a pass, and not kept with the module's versions
 u32 hlo_instr_count(const hlo_module *);                                       // over all live computations
 // Operands-first order (XLA's MakeInstructionPostOrder); array in `a`, comp->ninstrs long, and a NULL behind.
 hlo_instr **hlo_post_order(const hlo_computation *, hs_arena *a);

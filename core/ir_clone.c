@@ -89,6 +89,7 @@ const hlo_stack_frames *hlo_stack_frames_clone_(hlo_module *into, const hlo_stac
 hlo_module *hlo_module_clone(const hlo_module *m, const char *name) {
   hlo_module *r = hlo_module_new(m->ctx, name ? name : m->name);
   r->journal->off = true;   // nobody undoes the making of a copy
+  hlo_names_reserve(r, hlo_instr_count(m) + m->ncomputations);
   comp_map map = {m, r, hs_calloc(m->next_comp_id + 1, sizeof *map.to)};
   hlo_instr **made = hs_calloc(m->next_instr_id + 1, sizeof *made);
   hlo_for_each_comp(c, m) map.to[c->id] = hlo_add_computation(r, c->name);

@@ -28,6 +28,7 @@ void hlo_module_free(hlo_module *m) {
   hlo_log_free_(&m->journal->log);
   hs_free(m->journal);
   hlo_names_free_(m->names);
+  hs_vec_free(&m->touched);
   hs_arena_free(&m->instrs);
   hs_arena_free(&m->comps);
   hs_arena_free(&m->uses);

@@ -9,7 +9,14 @@ struct hlo_delta { rec_log log; };
 
 static void touch(hlo_module *m, hlo_computation *c) {
   m->generation++;
-  if (c) c->generation = m->generation;
+  if (!c) return;
+  if (c->generation <= m->touched_since) hs_vec_push(&m->touched, c);
+  c->generation = m->generation;
+}
+
+void hlo_note_touched(hlo_module *m) {
+  m->touched.n = 0;
+  m->touched_since = m->generation;
 }
 
 // ---- the log ----------------------------------------------------------------------------------------------------------
@@ -93,7 +100,7 @@ static void count_in(const hlo_instr *i) {
   c->low_id = c->ninstrs ? HS_MIN(c->low_id, i->id) : i->id;
   c->end_id = c->ninstrs ? HS_MAX(c->end_id, i->id + 1) : i->id + 1;
   c->ninstrs++;
-  c->ops[i->opcode / 64] |= 1ull << i->opcode % 64;
+  c->ops[hlo_op_bit_(i->opcode) / 64] |= 1ull << hlo_op_bit_(i->opcode) % 64;
   c->nunused += i->nuses == 0;
   c->ncalls += calls;
   c->module->nops[i->opcode] += !c->dead;

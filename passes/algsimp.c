@@ -593,7 +593,7 @@ hs_status pass_algsimp(pass_ctx *p) {
     u32 n;
     hlo_computation **comps = pass_comp_post_order(p, &n);
     for (u32 k = 0; k < n && hs_ok(s) && budget > 0; k++) {
-      if (hlo_is_fusion_comp(pass_nth_comp(p, comps, k, n, 1)) || comps[k]->dead) continue;
+      if (hlo_is_fusion_comp(pass_nth_list(p, comps, k, n, 1)) || comps[k]->dead) continue;
       hlo_instr **v = pass_post_order(p, comps[k]);
       for (u32 j = 0, ni = comps[k]->ninstrs; j < ni; j++) push(&w, hlo_nth(v, j, ni));
       s = drain(&a, &w, fixed_point, &budget);

@@ -18,7 +18,8 @@ typedef struct cp_flow {
   hlo_module *m;
   hs_arena *a;
   HS_VEC(hlo_computation *) comps;      // the entry and what control flow reaches from it, callees first
-  hlo_instr ***order;                   // by number in comps: a post order
+  bool any_order;                       // operands come first, but not in a post order
+  hlo_instr ***order;                   // by computation id: a post order, and a NULL behind
   hlo_instr **caller;                   // by computation id
   u32 *depth;                           // by computation id; how many calls down
   u32 *base;                            // by instruction id: its first place; CP_NONE when not looked at

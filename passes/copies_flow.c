@@ -312,13 +312,22 @@ static void run_instr(cp_flow *f, const hlo_instr *i) {
 
 static void run(cp_flow *f, const hlo_computation *c) {
   hlo_instr **v = f->order[c->id];
-  for (u32 k = 0; k < c->ninstrs; k++) run_instr(f, v[k]);
+  for (u32 k = 0, n = c->ninstrs; k < n; k++) run_instr(f, hlo_nth(v, k, n));
 }
 
 // ---- what is looked at --------------------------------------------------------------------------------------------------------
 static bool control(const hlo_instr *i) { return i->opcode == HLO_WHILE || i->opcode == HLO_CONDITIONAL || i->opcode == HLO_CALL || i->opcode == HLO_ASYNC_START; }
 
-static void find_order(cp_flow *f, hlo_computation *c) { f->order[c->id] = hlo_post_order_numbered(c, &(u32){0}, f->a); }
+// Where copies are only put in, any order serves that has operands first.
+static void find_order(cp_flow *f, hlo_computation *c) {
+  if (!f->any_order || c->unsorted) {
+    f->order[c->id] = hlo_post_order_numbered(c, &(u32){0}, f->a);
+    return;
+  }
+  hlo_instr **v = f->order[c->id] = hs_arena_alloc(f->a, (c->ninstrs + 1) * sizeof *v);
+  hlo_for_each_instr(i, c) *v++ = i;
+  *v = NULL;
+}
 
 // The orders of nearly all that control flow reaches, computation after computation as they lie in memory.
 static void find_orders(cp_flow *f, pass_ctx *p) {
@@ -333,7 +342,7 @@ static void find_orders(cp_flow *f, pass_ctx *p) {
   hlo_computation **v = HS_NEW_ARRAY(f->a, hlo_computation *, m->ncomputations + 1);
   u32 n = 0;
   hlo_for_each_comp(c, m) if (control_reaches[c->id]) v[n++] = c;
-  for (u32 k = 0; k < n; k++) find_order(f, pass_nth_comp(p, v, k, n, 1));
+  for (u32 k = 0; k < n; k++) find_order(f, pass_nth_list(p, v, k, n, 1));
 }
 
 // False when two instructions call one computation.
@@ -456,7 +465,7 @@ u32 *cp_nothings(hs_arena *a, u32 n) {
 bool cp_flow_of(pass_ctx *p, cp_flow *f, const cp_flow *before) {
   hlo_module *m = p->m;
   hs_arena *a = p->scratch;
-  *f = (cp_flow){.m = m, .a = a, .nids = m->next_instr_id};
+  *f = (cp_flow){.m = m, .a = a, .nids = m->next_instr_id, .any_order = !before};
   u32 ni = m->next_instr_id, nc = m->next_comp_id, turn = 0;
   f->order = HS_NEW_ARRAY(a, hlo_instr **, nc + 1);
   f->caller = HS_NEW_ARRAY(a, hlo_instr *, nc + 1);

@@ -374,8 +374,8 @@ static hs_status clean(pass_ctx *c) {
 }
 
 // The flow of values, settled; found anew if the module was edited.
-static void find_flow(inserter *t, u64 *known) {
-  if (*known != t->c->m->generation) {
+static void find_flow(inserter *t, u64 *known, bool post_order) {
+  if (*known != t->c->m->generation || (post_order && t->f.any_order)) {
     cp_flow before = t->f;
     cp_flow_free(&t->f);
     cp_flow_of(t->c, &t->f, &before);
@@ -398,15 +398,16 @@ hs_status pass_copy_insertion(pass_ctx *c) {
   u64 known = c->m->generation;   // what the flow is true of
   add_copies(&t);
   st = clean(c);
+  u64 cleaned = c->m->generation;
   if (hs_ok(st) && c->m->nops[HLO_COPY]) {
-    find_flow(&t, &known);
+    find_flow(&t, &known, true);
     cp_find_order(&t.f);
     if (cp_remove_copies(c, &t.f)) known = c->m->generation;
   }
   if (hs_ok(st)) {
-    find_flow(&t, &known);
+    find_flow(&t, &known, false);
     special_copies(&t);
-    st = clean(c);
+    if (c->m->generation != cleaned) st = clean(c);
   }
   cp_flow_free(&t.f);
   for (u32 k = 0; k < t.why.n; k++)

@@ -136,7 +136,7 @@ hs_status pass_cse(pass_ctx *c) {
   for (u32 k = 0; k < n; k++) {
     HS_TRY(hs_poll());
     if (fused && !hlo_is_fusion_comp(comps[k])) continue;
-    HS_TRY(cse_computation(c, pass_nth_comp(c, comps, k, n, 1), memo, &o));
+    HS_TRY(cse_computation(c, pass_nth_list(c, comps, k, n, 1), memo, &o));
     memo[comps[k]->id] = 0;   // its structure may have changed
   }
   return HS_GOOD;

@@ -24,29 +24,21 @@ hs_status pass_measure(const hlo_module *m, const pass_run_options *o, pass_tota
   return o && o->estimate ? o->estimate(o->estimate_arg, m, &out->seconds) : HS_GOOD;
 }
 
-static hlo_computation **find_touched(const hlo_module *m, u64 before, hs_arena *a, u32 *n) {
-  hlo_computation **v = hs_arena_alloc(a, m->ncomputations * sizeof *v);
-  *n = 0;
-  hlo_for_each_comp(c, m) if (c->generation > before) v[(*n)++] = c;
-  return v;
-}
-
 // Passes append what they make; operands go before users again here.
-static void repair_touched(pass_ctx *c, u64 before) {
-  u32 n;
-  hlo_computation **v = find_touched(c->m, before, c->scratch, &n);
-  for (u32 k = 0; k < n; k++) hlo_put_in_order(pass_nth_comp(c, v, k, n, 1));
+static void repair_touched(pass_ctx *c) {
+  for (u32 k = 0; k < c->m->touched.n; k++) {
+    hlo_computation *x = pass_nth_list(c, c->m->touched.v, k, (u32)c->m->touched.n, 1);
+    if (!x->dead) hlo_put_in_order(x);
+  }
 }
 
 // Only what moved is verified.
-static hs_status verify_touched(const hlo_module *m, u64 before, const pass_run_options *o) {
+static hs_status verify_touched(hlo_module *m, const pass_run_options *o) {
   if (o->verify_all || HS_CHECKED) return hlo_verify(m, NULL);
-  hs_arena a = {0};
-  u32 n;
-  hlo_computation **v = find_touched(m, before, &a, &n);
-  hs_status s = hlo_verify_computations(m, n, (const hlo_computation *const *)v, NULL);
-  hs_arena_free(&a);
-  return s;
+  u32 n = 0;
+  for (u32 k = 0; k < m->touched.n; k++)
+    if (!m->touched.v[k]->dead) m->touched.v[n++] = m->touched.v[k];
+  return hlo_verify_computations(m, n, (const hlo_computation *const *)m->touched.v, NULL);
 }
 
 static const struct { const char *pass; u32 n; hlo_opcode ops[4]; } needs[] = {
@@ -87,13 +79,14 @@ hs_status pass_run(hlo_module *m, const pass_info *p, const pass_options *option
   }
   hs_arena scratch = {0};
   u64 generation = m->generation;
+  hlo_note_touched(m);
   u64 hash = o->verify_all ? hlo_text_hash(m) : 0;
   size_t mark = hlo_journal_mark(m);
   pass_ctx c = {.m = m, .since = o->since, .walks = o->walks ? o->walks : pass_walks_new(), .options = options, .scratch = &scratch, .notes = o->notes, .asked = o->asked, .pass = p, .rewrite_limit = o->rewrite_limit};
 
   u64 start = hs_now_ns();
   hs_status s = p->run(&c);
-  if (hs_ok(s) && m->generation != generation) repair_touched(&c, generation);
+  if (hs_ok(s) && m->generation != generation) repair_touched(&c);
   out->ms = (double)(hs_now_ns() - start) * 1e-6;
   out->rewrites = c.rewrites;
   out->changed = m->generation != generation;
@@ -104,7 +97,7 @@ hs_status pass_run(hlo_module *m, const pass_info *p, const pass_options *option
     else s = failed(p, m, mark, "changed the module without saying so", HS_GOOD);
   }
   if (hs_ok(s) && out->changed && (o->verify || o->verify_all)) {
-    s = verify_touched(m, generation, o);
+    s = verify_touched(m, o);
     if (!hs_ok(s)) s = failed(p, m, mark, "left an invalid module", s);
   }
   hs_arena_free(&scratch);

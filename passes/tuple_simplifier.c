@@ -45,9 +45,12 @@ static bool simplify(pass_ctx *c, hlo_instr *i, bool *changed) {
 
 hs_status pass_simplify_tuples(pass_ctx *c, bool skip_entry) {
   if (!c->m->nops[HLO_TUPLE]) return HS_GOOD;
-  hlo_for_each_comp(comp, c->m) {
-    if ((skip_entry && comp == c->m->entry) || !hlo_may_have(comp, HLO_TUPLE) || pass_is_tidy(c, comp, PASS_TIDY_TUPLES)) continue;
-    u32 n;
+  u32 ncomps = 0, n;
+  hlo_computation **comps = hs_arena_alloc(c->scratch, c->m->ncomputations * sizeof *comps);
+  hlo_for_each_comp(comp, c->m)
+    if (!(skip_entry && comp == c->m->entry) && hlo_may_have(comp, HLO_TUPLE) && !pass_is_tidy(c, comp, PASS_TIDY_TUPLES)) comps[ncomps++] = comp;
+  for (u32 x = 0; x < ncomps; x++) {
+    hlo_computation *comp = pass_nth_list(c, comps, x, ncomps, 1);
     hlo_instr **v = pass_of_op(c, comp, HLO_TUPLE, HLO_GET_TUPLE_ELEMENT, &n);
     for (bool changed = true; changed;) {   // one sweep where operands come first, a few where they do not
       changed = false;

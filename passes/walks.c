@@ -45,18 +45,27 @@ static pass_walks *walks_of(pass_ctx *c) {
 
 static void fetch(const void *p) { __builtin_prefetch(p); }
 
+// So many computations ahead; steps that find little to do are over long before memory answers.
+enum { COMPUTATION = 32, ORDER = 20, LIST = 12, INSTRS = 6, OPERANDS = 2, MOST = 12, FEW = 256 };   // MOST: instructions of one; FEW: they are at hand anyway
+
 hlo_computation *pass_nth_comp(pass_ctx *c, hlo_computation *const *v, u32 k, u32 n, i32 step) {
-  enum { COMPUTATION = 12, ORDER = 9, LIST = 6, INSTRS = 3, OPERANDS = 1, MOST = 12 };   // so many computations ahead; instructions of one
-  const order *orders = walks_of(c)->orders, *o;
-  const u32 ahead[] = {k + (u32)step * COMPUTATION, k + (u32)step * ORDER, k + (u32)step * LIST, k + (u32)step * INSTRS, k + (u32)step * OPERANDS};
-  if (ahead[0] < n) fetch(v[ahead[0]]), fetch((const u8 *)v[ahead[0]] + 64);
-  if (ahead[1] < n) fetch(&orders[v[ahead[1]]->id]), fetch(v[ahead[1]]->first);
-  if (ahead[2] < n && (o = &orders[v[ahead[2]]->id])->v) fetch(o->v), fetch(o->v + 8);
-  if (ahead[3] < n && (o = &orders[v[ahead[3]]->id])->v)
-    for (u32 j = 0; j < o->n && j < MOST; j++) fetch(o->v[j]);
-  if (ahead[4] < n && (o = &orders[v[ahead[4]]->id])->v)
-    for (u32 j = 0; j < o->n && j < MOST; j++) fetch(o->v[j]->operands);
+  if (n < FEW) return v[k];
+  u32 far = k + (u32)step * COMPUTATION, near = k + (u32)step * ORDER;
+  if (far < n) fetch(v[far]);
+  if (near < n) fetch((const u8 *)v[near] + 64), fetch(&walks_of(c)->orders[v[near]->id]);
   return v[k];
+}
+
+hlo_computation *pass_nth_list(pass_ctx *c, hlo_computation *const *v, u32 k, u32 n, i32 step) {
+  if (n < FEW) return v[k];
+  const order *orders = walks_of(c)->orders, *o;
+  u32 list = k + (u32)step * LIST, instrs = k + (u32)step * INSTRS, operands = k + (u32)step * OPERANDS;
+  if (list < n && (o = &orders[v[list]->id])->v) fetch(v[list]->first), fetch(o->v), fetch(o->v + 8);
+  if (instrs < n && (o = &orders[v[instrs]->id])->v)
+    for (u32 j = 0; j < o->n && j < MOST; j++) fetch(o->v[j]);
+  if (operands < n && (o = &orders[v[operands]->id])->v)
+    for (u32 j = 0; j < o->n && j < MOST; j++) fetch(o->v[j]->operands);
+  return pass_nth_comp(c, v, k, n, step);
 }
 
 hlo_instr **pass_post_order(pass_ctx *c, const hlo_computation *comp) {

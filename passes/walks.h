@@ -16,9 +16,10 @@ hlo_instr **pass_of_op(pass_ctx *, const hlo_computation *, hlo_opcode, hlo_opco
 hlo_computation **pass_comp_post_order(pass_ctx *, u32 *n);                    // hlo_comp_post_order
 hlo_computation **pass_comp_callees_first(pass_ctx *, u32 *n);                 // hlo_comp_callees_first
 hlo_call_list pass_calls(pass_ctx *);                                          // hlo_find_calls, without the callees
-// Computation k of v[0 .. n) in a loop that goes on in steps of 1 or -1. Of those to come, what will be looked at is fetched,
-// instructions by the order they were last seen in: a list of them would be followed from miss to miss.
+// Computation k of v[0 .. n) in a loop that goes on in steps of 1 or -1: those to come are fetched, and by the second their
+// instructions too, in the order they were last seen in (their list would be followed from miss to miss).
 hlo_computation *pass_nth_comp(pass_ctx *, hlo_computation *const *v, u32 k, u32 n, i32 step);
+hlo_computation *pass_nth_list(pass_ctx *, hlo_computation *const *v, u32 k, u32 n, i32 step);
 // Who calls what, once per call site: the sites of computation x are sites[start[x->id] .. start[x->id + 1]); slot: which one of
 // the instruction's called computations it is (hlo_called's order).
 typedef struct pass_call_site { hlo_instr *i; u32 slot; } pass_call_site;
