@@ -577,7 +577,7 @@ hs_status pass_algsimp(pass_ctx *p) {
   bool fixed_point = pass_option_bool(p, "run_to_fixed_point", true);
   work w = {0};
   u8 *async = NULL;
-  hlo_call_list calls = pass_calls(p);
+  hlo_call_list calls = p->m->nops[HLO_ASYNC_START] ? pass_calls(p) : (hlo_call_list){0};
   for (u32 k = 0; k < calls.n; k++) {
     const hlo_computation *work_of = calls.v[k]->opcode == HLO_ASYNC_START ? hlo_async_wrapped(calls.v[k]) : NULL;
     if (!work_of) continue;

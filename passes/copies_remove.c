@@ -418,13 +418,16 @@ bool cp_remove_copies(pass_ctx *c, cp_flow *f) {
   memset(r.edge_of, 0xff, (ni + 1) * sizeof *r.edge_of);
   make_rings(&r);
   HS_VEC(hlo_instr *) copies = {0};
-  for (u32 k = 0; k < f->comps.n; k++)
-    hlo_for_each_instr(i, cp_nth_comp(f, k)) {
+  for (u32 k = 0; k < f->comps.n; k++) {
+    const hlo_computation *x = cp_nth_comp(f, k);
+    if (!hlo_may_have(x, HLO_COPY)) continue;
+    hlo_for_each_instr(i, x) {
       for (u32 j = 0; i->has_ctrl_preds && j < i->ctrl_preds->n; j++) note_edge(&r, i->ctrl_preds->v[j], i);
       if (i->opcode != HLO_COPY) continue;
       r.source[f->base[i->id]] = f->at[f->base[hlo_operand(i, 0)->id]];
       hs_vec_push(&copies, i);
     }
+  }
   bool any = false;
   for (bool changed = true; changed;) {
     changed = false;

@@ -195,9 +195,10 @@ static hs_status remove_unused(const dce *d) {
   u32 *counts = pass_caller_counts(c);
   pass_call_sites sites = {0};
   bool calls = d->calls && (m->nops[HLO_CALL] || m->nops[HLO_ASYNC_START]);
-  hlo_call_list all = pass_calls(c);
-  u32 *ncalls = HS_NEW_ARRAY(c->scratch, u32, n + 1);
-  for (u32 k = 0; k < n; k++) ncalls[k] = hlo_nth_comp(order, k, n)->ncalls;
+  bool fusions = m->nops[HLO_FUSION] != 0;
+  hlo_call_list all = fusions ? pass_calls(c) : (hlo_call_list){0};
+  u32 *ncalls = HS_NEW_ARRAY(c->scratch, u32, n + 1);   // as the pass begins, as the list has them
+  for (u32 k = 0; fusions && k < n; k++) ncalls[k] = pass_nth_comp(c, order, k, n, 1)->ncalls;
   if (calls) sites = pass_find_sites(c);
   for (u32 k = n; k-- > 0;) {
     HS_TRY(hs_poll());
@@ -205,7 +206,7 @@ static hs_status remove_unused(const dce *d) {
     if (!known) HS_TRY(sweep(d, order[k]));
     if (calls && order[k] != m->entry) HS_TRY(trim_called(d, order[k], &sites));
     u64 swept = m->generation;
-    u32 from = all.first[order[k]->id], end = m->nops[HLO_FUSION] ? from + ncalls[k] : from;
+    u32 from = fusions ? all.first[order[k]->id] : 0, end = from + ncalls[k];
     for (u32 j = from; j < end; j++) {
       if (all.v[j]->opcode != HLO_FUSION || all.v[j]->dead || (known && pass_is_tidy(c, hlo_fusion_comp(all.v[j]), PASS_TIDY_DCE))) continue;
       if (!owns_body(all.v[j], counts)) { owner = false; continue; }

@@ -118,8 +118,8 @@ static void narrow(void *to, hlo_dtype t, i64 stride, const void *from, compute 
 
 typedef struct pack_job { char *dense; char *array; hlo_dtype t; compute ct; u32 rank; const i64 *dims, *strides; bool store; i64 inner, rows, group; } pack_job;
 
-// A group of rows. Strided ones go a few elements at a time: neighbours share cache lines of the array, and the first cache holds
-// no more of them when the stride is a power of two.
+// A group of rows. Where neighbours share cache lines of the array they go a few elements at a time: the first cache holds no more
+// lines when the stride is a power of two.
 static void pack_rows(void *ctx, i64 chunk, u32 thread) {
   (void)thread;
   const pack_job *j = ctx;
@@ -142,8 +142,8 @@ static void pack(void *dense, void *array, hlo_dtype t, compute ct, u32 rank, co
   i64 rows = 1;
   for (u32 d = 0; d + 1 < rank; d++) rows *= dims[d];
   if (rows * dims[rank - 1] == 0) return;
-  i64 line = 64 / (i64)hlo_dtype_storage(t);
-  pack_job j = {dense, array, t, ct, rank, dims, strides, store, dims[rank - 1], rows, strides[rank - 1] == 1 ? 1 : HS_MAX((i64)1, HS_MIN(line, rows / 16))};
+  pack_job j = {dense, array, t, ct, rank, dims, strides, store, dims[rank - 1], rows, 1};
+  if (rank > 1 && strides[rank - 2] == 1 && strides[rank - 1] != 1) j.group = HS_MAX((i64)1, HS_MIN(64 / (i64)hlo_dtype_storage(t), rows / 16));
   i64 chunks = (rows + j.group - 1) / j.group;
   if (rows * dims[rank - 1] < 16384) for (i64 k = 0; k < chunks; k++) pack_rows(&j, k, 0);
   else cpu_par_for(pack_rows, &j, chunks);
@@ -484,8 +484,7 @@ static void arrange(dot *d, const hlo_instr *i) {
   if (by_k) d->b = turned(d->b);
   cpu_strides(c, st);
   d->rc = c->rank;
-  memcpy(d->dc, c->dims, c->rank * sizeof *d->dc);
-  memcpy(d->sc, st, c->rank * sizeof *d->sc);
+  for (u32 k = 0; k < c->rank; k++) { d->dc[k] = c->dims[k]; d->sc[k] = st[k]; }
   groups gc = {{ab.n, ga.n[1], gb.n[by_k ? 1 : 2]}};
   d->pack_c = !side_of(d->dc, d->sc, gc, &d->c, e);
 }

@@ -148,14 +148,14 @@ static void fill_ends(hlo_literal *l, int how) {
     hlo_elem_from_i64(t, (char *)l->data + (size_t)k * hlo_dtype_storage(t), how == MIXED ? ends[((u64)k * 2654435761u >> 16) % HS_COUNT(ends)] : ends[how]);
 }
 
-static void int_dots_agree(hlo_module *m) {
+static void int_dots_agree(hlo_module *m, u32 threads) {
   static const int fills[][2] = {{LOWEST, LOWEST}, {LOWEST, HIGHEST}, {HIGHEST, LOWEST}, {HIGHEST, HIGHEST}, {MIXED, MIXED}};
   const backend *interp = backend_find("interp");
   backend_exe *ours = NULL, *theirs = NULL;
   hlo_literal **args = NULL;
   u32 n = 0;
   explain(hlo_inputs_formula(ctx, m, NULL, 0, &args, &n));
-  explain(cpu->compile(m, NULL, &ours));
+  explain(cpu->compile(m, &(backend_options){.threads = threads}, &ours));
   explain(interp->compile(m, NULL, &theirs));
   for (size_t f = 0; f < HS_COUNT(fills); f++) {
     for (u32 k = 0; k < n; k++) fill_ends(args[k], fills[f][k % 2]);
@@ -183,13 +183,13 @@ static void extreme_integers(void **st) {
     {"mkl", "lkn", "mn", ""}, {"k", "kn", "n", ""}, {"mk", "k", "m", ""}, {"k", "k", "", ""},
   };
   // Large enough for the library and for several threads, with sums beyond 2^24 and, of u8, beyond 2^31; and empty ones.
-  static const i64 others[][3] = {{33, 17, 65}, {64, 64, 64}, {1, 300, 129}, {300, 1, 129}, {20, 41, 530}, {3, 2, 33100}, {0, 3, 5}, {3, 0, 5}, {3, 5, 0}};
-  static const i64 sizes[] = {1, 2, 3, 5, 17};
-  i64 small[5 * 5 * 5][3];
-  for (size_t k = 0; k < HS_COUNT(small); k++) small[k][0] = sizes[k / 25], small[k][1] = sizes[k / 5 % 5], small[k][2] = sizes[k % 5];
+  static const i64 others[][3] = {{33, 17, 130}, {32, 32, 32}, {1, 300, 33}, {300, 1, 33}, {5, 7, 530}, {2, 2, 33100}, {0, 3, 5}, {3, 0, 5}, {3, 5, 0}};
+  static const i64 sizes[] = {1, 2, 5, 17};
+  i64 small[4 * 4 * 4][3];
+  for (size_t k = 0; k < HS_COUNT(small); k++) small[k][0] = sizes[k / 16], small[k][1] = sizes[k / 4 % 4], small[k][2] = sizes[k % 4];
   for (size_t t = 0; t < HS_COUNT(types); t++) {
-    int_dots_agree(int_dots(&types[t], small, HS_COUNT(small), forms, HS_COUNT(forms)));
-    int_dots_agree(int_dots(&types[t], others, HS_COUNT(others), forms, HS_COUNT(forms)));
+    int_dots_agree(int_dots(&types[t], small, HS_COUNT(small), forms, HS_COUNT(forms)), 1);
+    int_dots_agree(int_dots(&types[t], others, HS_COUNT(others), forms, HS_COUNT(forms)), 0);
   }
 }
 
