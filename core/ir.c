@@ -84,8 +84,6 @@ hlo_computation *hlo_fusion_comp(const hlo_instr *i) {
   return c ? c : hlo_attr_comp(i, HLO_ATTR_TO_APPLY);
 }
 
-bool hlo_is_fusion_comp(const hlo_computation *c) { return c->nfusions != 0; }
-
 static bool may_have_effect(hlo_opcode op) { return op == HLO_CUSTOM_CALL || hlo_op_has(op, HLO_F_SIDE_EFFECT | HLO_F_CALLS | HLO_F_ASYNC | HLO_F_COLLECTIVE); }
 
 // Whether something with an effect may be among the operations that there ever were.

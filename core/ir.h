@@ -72,7 +72,8 @@ struct hlo_computation {
   u32 id;
   u32 ninstrs;
   u32 nunused;                       // instructions here that are nobody's operand, the root among them
-  u32 nfusions;                      // fusions of live computations that call this one
+  u32 nfusions : 28;                 // fusions of live computations that call this one
+  u32 tidy : 4;                      // kinds of work that found nothing to do here, cleared by every edit (hlo_is_tidy): the one field that passes set
   u32 ncalls;                        // instructions here of operations that may call computations
   bool dead;
   bool unsorted;                     // edges or instructions came since the list was last put in order
@@ -144,6 +145,10 @@ static inline hlo_computation *hlo_comp_ahead_(hlo_computation *c) {
   __builtin_prefetch((const void *)((uintptr_t)c + 8 * sizeof *c));
   return c;
 }
+// What a loop will come to that looks at an order from its start.
+static inline void hlo_fetch_order(hlo_instr *const *v, u32 n) {
+  for (u32 k = 0; k < n && k < 12; k++) __builtin_prefetch(v[k]);
+}
 // The same for computations, forwards and backwards.
 static inline void hlo_fetch_comps_(hlo_computation *far, hlo_computation *near) {
   __builtin_prefetch(far);
@@ -187,7 +192,11 @@ const hlo_metadata *hlo_metadata_of(const hlo_instr *);                        /
 u32 hlo_called(const hlo_instr *, hlo_computation **out, u32 cap);
 bool hlo_calls(const hlo_instr *, const hlo_computation *);
 hlo_computation *hlo_fusion_comp(const hlo_instr *);                           // fusion, call, map, reduce...: calls or to_apply
-bool hlo_is_fusion_comp(const hlo_computation *);                              // called by a fusion
+static inline bool hlo_is_fusion_comp(const hlo_computation *c) { return c->nfusions != 0; }   // called by a fusion
+// Whether a computation stands as it was left when this kind of work had nothing left to do in it.
+typedef enum hlo_tidy { HLO_TIDY_DCE, HLO_TIDY_TUPLES } hlo_tidy;
+static inline bool hlo_is_tidy(const hlo_computation *c, hlo_tidy kind) { return c->tidy >> kind & 1; }
+static inline void hlo_leave_tidy(hlo_computation *c, hlo_tidy kind) { c->tidy |= 1u << kind & 15; }
 bool hlo_has_side_effect(const hlo_instr *);                                   // recursively through called computations
 bool hlo_is_removable(const hlo_instr *);                                      // dce may drop it once unused (no users check)
 hlo_instr *hlo_find_instr(const hlo_module *, const char *name);               // without '%'; hashed

@@ -12,6 +12,7 @@ static void touch(hlo_module *m, hlo_computation *c) {
   if (!c) return;
   if (c->generation <= m->touched_since) hs_vec_push(&m->touched, c);
   c->generation = m->generation;
+  c->tidy = 0;
 }
 
 void hlo_note_touched(hlo_module *m) {
@@ -82,7 +83,8 @@ static hlo_use *edge_out(hlo_use *u) {
 static void count_fusion(const hlo_instr *i, bool more) {
   if (i->opcode != HLO_FUSION || i->dead || i->parent->dead) return;
   hlo_computation *body = hlo_attr_comp(i, HLO_ATTR_CALLS);
-  if (body) body->nfusions += more ? 1 : UINT32_MAX;
+  if (body && more) body->nfusions++;
+  if (body && !more) body->nfusions--;
 }
 
 // A computation comes or goes with all that is in it.

@@ -266,7 +266,8 @@ static bool as_before(const plan *p, const plan *old, const callees *c, const hl
 // One computation in all plans, then the next: it is looked at while it is at hand.
 static void plan_callees(u32 n, plan *plans, const callees *c) {
   for (u32 k = 0; k < c->n; k++) {
-    const hlo_computation *x = hlo_nth_comp(c->order, k, c->n);
+    const hlo_computation *x = hlo_nth_comp(c->order, k, c->n), *soon = k + 4 < c->n ? c->order[k + 4] : NULL;
+    if (soon && plans->orders && plans->orders[soon->id]) hlo_fetch_order(plans->orders[soon->id], soon->ninstrs);
     for (u32 p = 0; c->needed[x->id] && p < n; p++) {
       u32 o = 0;
       while (o < p && !as_before(&plans[p], &plans[o], c, x)) o++;

@@ -234,8 +234,9 @@ static void take_constant_arguments(pass_ctx *c) {
 
 // The size of a dimension that is not dynamic is known.
 static bool static_size(const hlo_instr *i) {
+  if (i->opcode != HLO_GET_DIMENSION_SIZE) return false;
   hlo_ints d = hlo_attr_ints(i, HLO_ATTR_DIMENSIONS);
-  const hlo_shape *s = i->opcode == HLO_GET_DIMENSION_SIZE && d.n == 1 ? hlo_operand(i, 0)->shape : NULL;
+  const hlo_shape *s = d.n == 1 ? hlo_operand(i, 0)->shape : NULL;
   if (s && hlo_operand(i, 0)->opcode == HLO_SET_DIMENSION_SIZE) return false;   // text may give its shape without the bound
   return s && s->dims[d.v[0]] >= 0 && !(s->dynamic && s->dynamic[d.v[0]]) && !hlo_is_controlled(i);
 }

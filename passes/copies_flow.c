@@ -379,8 +379,10 @@ hlo_computation *cp_nth_comp(const cp_flow *f, u32 k) {
   u32 n = (u32)f->comps.n;
   if (k + COMPUTATION < n) __builtin_prefetch(v[k + COMPUTATION]);
   if (k + ORDER < n) __builtin_prefetch(f->order[v[k + ORDER]->id]);
-  for (u32 j = 0; k + INSTRS < n && j < v[k + INSTRS]->ninstrs && j < MOST && f->order[v[k + INSTRS]->id][j]; j++) __builtin_prefetch(f->order[v[k + INSTRS]->id][j]);
-  for (u32 j = 0; k + OPERANDS < n && j < v[k + OPERANDS]->ninstrs && j < MOST && f->order[v[k + OPERANDS]->id][j]; j++) __builtin_prefetch(f->order[v[k + OPERANDS]->id][j]->operands);
+  if (k + INSTRS < n)   // an order may be older than what its computation has now; it ends with a NULL
+    for (hlo_instr *const *i = f->order[v[k + INSTRS]->id]; *i && i < f->order[v[k + INSTRS]->id] + MOST; i++) __builtin_prefetch(*i);
+  if (k + OPERANDS < n)
+    for (hlo_instr *const *i = f->order[v[k + OPERANDS]->id]; *i && i < f->order[v[k + OPERANDS]->id] + MOST; i++) __builtin_prefetch((*i)->operands);
   return v[k];
 }
 

@@ -202,19 +202,19 @@ static hs_status remove_unused(const dce *d) {
   if (calls) sites = pass_find_sites(c);
   for (u32 k = n; k-- > 0;) {
     HS_TRY(hs_poll());
-    bool known = pass_is_tidy(c, pass_nth_comp(c, order, k, n, -1), PASS_TIDY_DCE), owner = true;
+    bool known = hlo_is_tidy(pass_nth_comp(c, order, k, n, -1), HLO_TIDY_DCE) && !d->collectives, owner = !d->collectives;
     if (!known) HS_TRY(sweep(d, order[k]));
     if (calls && order[k] != m->entry) HS_TRY(trim_called(d, order[k], &sites));
     u64 swept = m->generation;
     u32 from = fusions ? all.first[order[k]->id] : 0, end = from + ncalls[k];
     for (u32 j = from; j < end; j++) {
-      if (all.v[j]->opcode != HLO_FUSION || all.v[j]->dead || (known && pass_is_tidy(c, hlo_fusion_comp(all.v[j]), PASS_TIDY_DCE))) continue;
+      if (all.v[j]->opcode != HLO_FUSION || all.v[j]->dead || (known && hlo_is_tidy(hlo_fusion_comp(all.v[j]), HLO_TIDY_DCE))) continue;
       if (!owns_body(all.v[j], counts)) { owner = false; continue; }
       trim_fusion_outputs(c, all.v[j]);
       trim_operands(c, all.v[j]);
     }
     if (m->generation != swept) HS_TRY(sweep(d, order[k]));
-    if (!known && owner && all_used(order[k])) pass_leave_tidy(c, order[k], PASS_TIDY_DCE);
+    if (!known && owner && all_used(order[k])) hlo_leave_tidy(order[k], HLO_TIDY_DCE);
   }
   remove_uncalled(c, n, order);
   return HS_GOOD;

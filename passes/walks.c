@@ -1,7 +1,7 @@
 // walks.c — see walks.h.
 #include "passes/walks.h"
 
-typedef struct order { u64 generation, tidy[PASS_TIDY_KINDS]; hlo_instr **v; u32 n; } order;   // generations of the computation, plus 1; 0: nothing known
+typedef struct order { u64 generation; hlo_instr **v; u32 n; } order;   // generation: the computation's, plus 1; 0: nothing known
 
 struct pass_walks {
   u64 serial;                                // of the module that all this is about
@@ -62,7 +62,7 @@ hlo_computation *pass_nth_list(pass_ctx *c, hlo_computation *const *v, u32 k, u3
   u32 list = k + (u32)step * LIST, instrs = k + (u32)step * INSTRS, operands = k + (u32)step * OPERANDS;
   if (list < n && (o = &orders[v[list]->id])->v) fetch(v[list]->first), fetch(o->v), fetch(o->v + 8);
   if (instrs < n && (o = &orders[v[instrs]->id])->v)
-    for (u32 j = 0; j < o->n && j < MOST; j++) fetch(o->v[j]);
+    hlo_fetch_order(o->v, o->n);
   if (operands < n && (o = &orders[v[operands]->id])->v)
     for (u32 j = 0; j < o->n && j < MOST; j++) fetch(o->v[j]->operands);
   return pass_nth_comp(c, v, k, n, step);
@@ -97,9 +97,6 @@ hlo_instr **pass_of_op(pass_ctx *c, const hlo_computation *comp, hlo_opcode a, h
   hs_vec_free(&found);
   return v;
 }
-
-bool pass_is_tidy(pass_ctx *c, const hlo_computation *comp, pass_tidy kind) { return walks_of(c)->orders[comp->id].tidy[kind] == comp->generation + 1; }
-void pass_leave_tidy(pass_ctx *c, const hlo_computation *comp, pass_tidy kind) { walks_of(c)->orders[comp->id].tidy[kind] = comp->generation + 1; }
 
 // ---- calls ------------------------------------------------------------------------------------------------------------------
 static pass_walks *with_calls(pass_ctx *c) {
@@ -182,6 +179,7 @@ bool pass_edited(pass_ctx *c, hlo_instr ***v, u32 *n) {
   u8 *met = HS_NEW_ARRAY(c->scratch, u8, c->m->next_instr_id);
   for (size_t k = c->since.at; k < w->edited.n; k++) {
     hlo_instr *i = w->edited.v[k];
+    if (k + 16 < w->edited.n) fetch(w->edited.v[k + 16]), fetch(w->edited.v[k + 8]->parent);
     if (!i->parent->dead && !met[i->id]) met[i->id] = 1, (*v)[(*n)++] = i;
   }
   return c->partial = true;

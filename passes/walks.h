@@ -32,11 +32,6 @@ u32 *pass_caller_counts(pass_ctx *);                                           /
 // have a user less), or false when it must look at everything. It is asked to look at everything once more before the fixpoint ends.
 bool pass_edited(pass_ctx *, hlo_instr ***v, u32 *n);
 
-// For what runs often: whether a computation stands as it was left when this kind of work found nothing in it to do.
-typedef enum pass_tidy { PASS_TIDY_DCE, PASS_TIDY_TUPLES, PASS_TIDY_KINDS } pass_tidy;
-bool pass_is_tidy(pass_ctx *, const hlo_computation *, pass_tidy);
-void pass_leave_tidy(pass_ctx *, const hlo_computation *, pass_tidy);
-
 // For the runner. The moment a pass begins, and what its run edited: the edits since the mark, if it began at generation `before`.
 pass_since pass_walks_now(pass_walks *, const hlo_module *);
 void pass_walks_note(pass_walks *, const hlo_module *, u64 before, size_t mark);
