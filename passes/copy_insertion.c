@@ -268,12 +268,22 @@ static void copy_aliased(inserter *t) {
     if (first[k] && last[k]) order(t, first[k], last[k]);
 }
 
+static bool holds_buffers(const cp_flow *f) {
+  for (u32 c = 0; c < f->comps.n; c++) {
+    const hlo_instr *w = f->caller[f->comps.v[c]->id];
+    for (u32 k = 0, n = w && w->opcode == HLO_WHILE ? cp_leaves(w->shape) : 0; k < n; k++)
+      if (cp_leaf(w->shape, k)->dtype == HLO_BUFFER) return true;
+  }
+  return false;
+}
+
 static void add_copies(inserter *t) {
-  if (hlo_ctx_has_dtype(t->c->m->ctx, HLO_BUFFER)) cp_settle(&t->f);
-  for (u32 c = 0; c < t->f.comps.n; c++) {
+  bool buffers = holds_buffers(&t->f);
+  if (buffers) cp_settle(&t->f);   // before the first edit
+  for (u32 c = 0; buffers && c < t->f.comps.n; c++) {
     const hlo_computation *comp = t->f.comps.v[c];
     const hlo_instr *w = t->f.caller[comp->id];
-    if (t->f.maker && w && w->opcode == HLO_WHILE && hlo_attr_comp(w, HLO_ATTR_BODY) == comp) copy_around_buffers(t, w);
+    if (w && w->opcode == HLO_WHILE && hlo_attr_comp(w, HLO_ATTR_BODY) == comp) copy_around_buffers(t, w);
   }
   for (u32 c = 0; c < t->f.comps.n; c++) {
     hlo_computation *comp = cp_nth_comp(&t->f, c);
