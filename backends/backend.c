@@ -1,7 +1,7 @@
 // backend.c — the table of backends and the questions that are the same for all of them.
 //
-// A backend is a `const backend backend_<symbol>` in its own folder; backends.def lists them and this file collects
-// them. Nothing here knows what a particular backend does.
+// A backend is a `const backend backend_<symbol>` in its own folder; backends.def lists them and
+// this file collects them. Nothing here knows what a particular backend does.
 #include "backends/backend.h"
 
 #define BACKEND(symbol) extern const backend backend_##symbol;
@@ -21,16 +21,20 @@ const backend *backend_find(const char *name) {
   return NULL;
 }
 
-// Computations that a supported instruction swallows whole (a fusion's body, a comparator) are the business of
-// supports(); those that the backend executes step by step are walked here. `seen` is indexed by computation id.
+// Computations that a supported instruction swallows whole (a fusion's body, a comparator) are the
+// business of supports(); those that the backend executes step by step are walked here. `seen` is
+// indexed by computation id.
 static hs_status check_computation(const backend *b, const hlo_computation *c, u8 *seen) {
   if (seen[c->id]) return HS_GOOD;
   seen[c->id] = 1;
   hlo_for_each_instr(i, c) {
     hs_buf why = {0};
     if (!b->supports(i, &why)) {
-      hs_status s = hs_fail_subject(HS_E_UNSUPPORTED, hlo_op_text(i->opcode), "%s",
-                                    why.n ? hs_buf_cstr(&why) : hs_buf_cstr((hs_buf_printf(&why, "unsupported: %s", hlo_op_text(i->opcode)), &why)));
+      hs_status s = hs_fail_subject(
+          HS_E_UNSUPPORTED, hlo_op_text(i->opcode), "%s",
+          why.n ? hs_buf_cstr(&why)
+                : hs_buf_cstr(
+                      (hs_buf_printf(&why, "unsupported: %s", hlo_op_text(i->opcode)), &why)));
       s = hs_with_note(s, "instruction %%%s, backend %s", i->name, b->name);
       hs_buf_free(&why);
       return s;
@@ -64,7 +68,8 @@ void backend_result_free(backend_result *r) {
   *r = (backend_result){0};
 }
 
-hs_status backend_run_once(const backend *be, const hlo_module *m, const backend_options *o, u32 nargs, hlo_literal *const *args, hlo_literal **out) {
+hs_status backend_run_once(const backend *be, const hlo_module *m, const backend_options *o,
+                           u32 nargs, hlo_literal *const *args, hlo_literal **out) {
   backend_exe *exe;
   *out = NULL;
   HS_TRY(be->compile(m, o, &exe));

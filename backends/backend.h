@@ -1,65 +1,81 @@
-// backend.h — what a backend is: compile a module, run it, say what it measured. One row each in backends.def, one
-// folder each; backends/null is the skeleton to copy.
+// backend.h — what a backend is: compile a module, run it, say what it measured. One row each in
+// backends.def, one folder each; backends/null is the skeleton to copy.
 #ifndef BACKEND_H
 #define BACKEND_H
 
 #include "core/cost.h"
 #include "core/eval.h"
 
-typedef struct backend_exe backend_exe;          // opaque, one per backend
+typedef struct backend_exe backend_exe;  // opaque, one per backend
 
-typedef struct backend_flag { const char *name, *value; } backend_flag;   // of the plug-in's compiler, as XLA_FLAGS spells it
+// of the plug-in's compiler, as XLA_FLAGS spells it
+typedef struct backend_flag {
+  const char *name, *value;
+} backend_flag;
 
 typedef struct backend_options {
-  u32 threads;                  // 0 = all cores
-  bool per_instruction;         // baseline: every instruction its own kernel, no sharing of buffers beyond last use
-  bool allow_fallback;          // let the evaluator do what the backend cannot
-  double deadline_s;            // 0 = none
-  const char *dump_dir;         // write llvm/asm here; NULL
-  const char *plugin;           // pjrt: name or path of the plug-in; NULL: the first one found
-  u32 nflags; const backend_flag *flags;
-  bool backend_only;            // pjrt: the plug-in generates code for the module as it is, without passes of its own
-  const char *target;           // pjrt: text of a GpuTargetConfigProto: compile for that device, which need not be here; NULL
-  hs_buf *trace;                // pjrt: gets what the plug-in writes while it compiles, its passes logged, also when it fails; NULL
-  const char *process_flags;    // pjrt: XLA_FLAGS of a plug-in process of its own, for what is no option of one compilation; NULL
-  bool one_device;              // run as the only device, however many the module says (interp)
+  u32 threads;  // 0 = all cores
+  // baseline: every instruction its own kernel, no sharing of buffers beyond last use
+  bool per_instruction;
+  bool allow_fallback;   // let the evaluator do what the backend cannot
+  double deadline_s;     // 0 = none
+  const char *dump_dir;  // write llvm/asm here; NULL
+  const char *plugin;    // pjrt: name or path of the plug-in; NULL: the first one found
+  u32 nflags;
+  const backend_flag *flags;
+  // pjrt: the plug-in generates code for the module as it is, without passes of its own
+  bool backend_only;
+  // pjrt: text of a GpuTargetConfigProto: compile for that device, which need not be here; NULL
+  const char *target;
+  // pjrt: gets what the plug-in writes while it compiles, its passes logged, also when it fails;
+  // NULL
+  hs_buf *trace;
+  // pjrt: XLA_FLAGS of a plug-in process of its own, for what is no option of one compilation; NULL
+  const char *process_flags;
+  bool one_device;  // run as the only device, however many the module says (interp)
 } backend_options;
 
 // One kernel (or library call, or loop) of a compiled module.
 typedef struct backend_kernel {
-  const char *name;             // instruction it computes
-  const char *kind;             // "loop", "row-reduce", "dot (oneDNN)", "while", ...
-  u32 instr;                    // id in the module given to compile
-  double flops, bytes;          // estimated
+  const char *name;     // instruction it computes
+  const char *kind;     // "loop", "row-reduce", "dot (oneDNN)", "while", ...
+  u32 instr;            // id in the module given to compile
+  double flops, bytes;  // estimated
 } backend_kernel;
 
 typedef struct backend_compiled {
-  double compile_ms;            // wall, JIT and library set-up included
+  double compile_ms;  // wall, JIT and library set-up included
   double compile_cpu_ms;
   i64 compile_peak_bytes;
-  u32 nkernels; const backend_kernel *kernels;
-  i64 argument_bytes, output_bytes, alias_bytes, temp_bytes, peak_bytes;   // as allocated
-  u32 fallbacks;                // instructions run by the evaluator
+  u32 nkernels;
+  const backend_kernel *kernels;
+  i64 argument_bytes, output_bytes, alias_bytes, temp_bytes, peak_bytes;  // as allocated
+  u32 fallbacks;  // instructions run by the evaluator
 } backend_compiled;
 
 typedef struct backend_run_options {
-  u32 warmup, min_runs, max_runs;   // steady-state measurement: 0,1,1 = just run
+  u32 warmup, min_runs, max_runs;  // steady-state measurement: 0,1,1 = just run
   double min_seconds, max_seconds;
   bool want_outputs;
-  bool want_kernel_times;           // per-kernel time in the steady state
-  hlo_host *host;                   // what infeed, outfeed and host transfers use (interp); NULL: nothing
+  bool want_kernel_times;  // per-kernel time in the steady state
+  // what infeed, outfeed and host transfers use (interp); NULL: nothing
+  hlo_host *host;
 } backend_run_options;
 
 typedef struct backend_timing {
-  double first_ms;              // first run after compile, inputs in place
-  u32 runs; double *samples_ms; // steady runs, each one execution
-  double dispatch_ms;           // time between kernels, estimated by an empty-kernel run; -1 unknown
-  double transfer_ms;           // moving arguments and results to and from the device; 0 on the host
-  u32 nkernels; double *kernel_ms;   // median per kernel, when asked for
+  double first_ms;  // first run after compile, inputs in place
+  u32 runs;
+  double *samples_ms;  // steady runs, each one execution
+  // time between kernels, estimated by an empty-kernel run; -1 unknown
+  double dispatch_ms;
+  // moving arguments and results to and from the device; 0 on the host
+  double transfer_ms;
+  u32 nkernels;
+  double *kernel_ms;  // median per kernel, when asked for
 } backend_timing;
 
 typedef struct backend_result {
-  hlo_literal *outputs;         // NULL unless want_outputs
+  hlo_literal *outputs;  // NULL unless want_outputs
   backend_timing timing;
 } backend_result;
 void backend_result_free(backend_result *);
@@ -68,22 +84,26 @@ typedef struct backend {
   const char *name, *summary;
   // ok when usable here; otherwise the reason and the fix.
   hs_status (*probe)(void);
-  // Whether one instruction (its types, attributes) can be done natively; `why` gets "unsupported: <opcode> ...".
+  // Whether one instruction (its types, attributes) can be done natively; `why` gets "unsupported:
+  // <opcode> ...".
   bool (*supports)(const hlo_instr *, hs_buf *why);
   hs_status (*compile)(const hlo_module *, const backend_options *, backend_exe **out);
   const backend_compiled *(*compiled)(const backend_exe *);
-  hs_status (*run)(backend_exe *, u32 nargs, hlo_literal *const *args, const backend_run_options *, backend_result *out);
-  hs_status (*dump)(backend_exe *, const char *what, hs_buf *out);   // "llvm", "asm", "buffers", "schedule"; may be NULL
+  hs_status (*run)(backend_exe *, u32 nargs, hlo_literal *const *args, const backend_run_options *,
+                   backend_result *out);
+  // "llvm", "asm", "buffers", "schedule"; may be NULL
+  hs_status (*dump)(backend_exe *, const char *what, hs_buf *out);
   void (*release)(backend_exe *);
 } backend;
 
 extern const backend *const backend_table[];
 extern const u32 backend_count;
-const backend *backend_find(const char *name);            // NULL when unknown
+const backend *backend_find(const char *name);  // NULL when unknown
 // E_UNSUPPORTED naming the first instruction of the module that the backend cannot do, or ok.
 hs_status backend_check_module(const backend *, const hlo_module *);
 
 // Compiles, runs once and forgets. *out is a new reference.
-hs_status backend_run_once(const backend *, const hlo_module *, const backend_options *, u32 nargs, hlo_literal *const *args, hlo_literal **out);
+hs_status backend_run_once(const backend *, const hlo_module *, const backend_options *, u32 nargs,
+                           hlo_literal *const *args, hlo_literal **out);
 
 #endif

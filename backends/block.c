@@ -7,33 +7,42 @@ size_t block_leaf_bytes(const hlo_shape *s) {
 
 size_t block_bytes(const hlo_shape *s) {
   size_t n = 0;
-  for (u32 k = 0, m = hlo_shape_leaves(s); k < m; k++) n += block_align(block_leaf_bytes(hlo_shape_leaf(s, k)));
+  for (u32 k = 0, m = hlo_shape_leaves(s); k < m; k++)
+    n += block_align(block_leaf_bytes(hlo_shape_leaf(s, k)));
   return n;
 }
 
-static hs_status collect(const hlo_shape *s, const hlo_literal *l, u32 param, const hlo_literal **leaf, u32 *n) {
+static hs_status collect(const hlo_shape *s, const hlo_literal *l, u32 param,
+                         const hlo_literal **leaf, u32 *n) {
   if (hlo_shape_is_tuple(s)) {
-    if (l->nchildren != s->nelems) return hs_fail(HS_E_INPUT, "argument %u is not the tuple that the parameter asks for", param);
-    for (u32 k = 0; k < s->nelems; k++) HS_TRY(collect(s->elems[k], l->children[k], param, leaf, n));
+    if (l->nchildren != s->nelems)
+      return hs_fail(HS_E_INPUT, "argument %u is not the tuple that the parameter asks for", param);
+    for (u32 k = 0; k < s->nelems; k++)
+      HS_TRY(collect(s->elems[k], l->children[k], param, leaf, n));
     return HS_GOOD;
   }
   size_t bytes = block_leaf_bytes(s);
   if (l->elided) return hs_fail(HS_E_ELIDED, "argument %u has no value", param);
-  if (bytes && (!l->data || l->bytes != bytes)) return hs_fail(HS_E_INPUT, "argument %u has %zu bytes, the parameter needs %zu", param, l->bytes, bytes);
+  if (bytes && (!l->data || l->bytes != bytes))
+    return hs_fail(HS_E_INPUT, "argument %u has %zu bytes, the parameter needs %zu", param,
+                   l->bytes, bytes);
   if (s->dtype != HLO_TOKEN) leaf[(*n)++] = l;
   return HS_GOOD;
 }
 
-hs_status block_leaves(u32 n, const hlo_shape *const *params, u32 nargs, hlo_literal *const *args, const hlo_literal **leaf) {
+hs_status block_leaves(u32 n, const hlo_shape *const *params, u32 nargs, hlo_literal *const *args,
+                       const hlo_literal **leaf) {
   if (nargs != n) return hs_fail(HS_E_INPUT, "%u arguments for %u parameters", nargs, n);
   u32 at = 0;
   for (u32 k = 0; k < n; k++) HS_TRY(collect(params[k], args[k], k, leaf, &at));
   return HS_GOOD;
 }
 
-hs_status block_pack(u32 n, const hlo_shape *const *params, u32 nargs, hlo_literal *const *args, worker_shm *out) {
+hs_status block_pack(u32 n, const hlo_shape *const *params, u32 nargs, hlo_literal *const *args,
+                     worker_shm *out) {
   size_t total = 0, leaves = 0, at = 0;
-  for (u32 k = 0; k < n; k++) total += block_bytes(params[k]), leaves += hlo_shape_leaves(params[k]);
+  for (u32 k = 0; k < n; k++)
+    total += block_bytes(params[k]), leaves += hlo_shape_leaves(params[k]);
   const hlo_literal **leaf = hs_calloc(leaves + 1, sizeof *leaf);
   hs_status s = block_leaves(n, params, nargs, args, leaf);
   if (hs_ok(s)) s = worker_shm_new(total, out);
@@ -47,7 +56,10 @@ hs_status block_new(size_t bytes, block **out) {
   block *b = hs_calloc(1, sizeof *b);
   b->refs = 1;
   hs_status s = worker_shm_new(bytes, &b->shm);
-  if (!hs_ok(s)) { hs_free(b); b = NULL; }
+  if (!hs_ok(s)) {
+    hs_free(b);
+    b = NULL;
+  }
   *out = b;
   return s;
 }
@@ -94,7 +106,10 @@ void block_get_timing(wire_reader *r, backend_timing *t) {
   t->transfer_ms = wire_get_f64(r);
   t->dispatch_ms = wire_get_f64(r);
   t->runs = wire_get_u32(r);
-  if (r->bad || (size_t)t->runs * sizeof(double) > r->n) { t->runs = 0; return; }
+  if (r->bad || (size_t)t->runs * sizeof(double) > r->n) {
+    t->runs = 0;
+    return;
+  }
   t->samples_ms = hs_calloc(t->runs + 1, sizeof(double));
   wire_get(r, t->samples_ms, t->runs * sizeof(double));
   t->nkernels = wire_get_u32(r);

@@ -1,20 +1,30 @@
-// ffi.c — shell side of loadable custom calls: which libraries there are, and a call as a request to the worker.
+// ffi.c — shell side of loadable custom calls: which libraries there are, and a call as a request
+// to the worker.
 //
-// The list belongs to the session's worker, of which there is one per process; the libraries themselves are opened there
-// only. A worker that died takes them with it: each request names its library, and a new worker opens it again.
+// The list belongs to the session's worker, of which there is one per process; the libraries
+// themselves are opened there only. A worker that died takes them with it: each request names its
+// library, and a new worker opens it again.
 #include <pthread.h>
 #include <stdlib.h>
 #include "backends/block.h"
 #include "backends/ffi.h"
 
-typedef struct target { char *name, *symbol, *library; } target;   // name NULL: any symbol of the library
+// name NULL: any symbol of the library
+typedef struct target {
+  char *name, *symbol, *library;
+} target;
 
-static struct { pthread_mutex_t lock; HS_VEC(target) v; } loaded = {.lock = PTHREAD_MUTEX_INITIALIZER};
+static struct {
+  pthread_mutex_t lock;
+  HS_VEC(target) v;
+} loaded = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-static hs_status ask(const char *step, u32 kind, const hs_buf *request, const int *fds, u32 nfds, bool *yes) {
+static hs_status ask(const char *step, u32 kind, const hs_buf *request, const int *fds, u32 nfds,
+                     bool *yes) {
   void *reply = NULL;
   size_t n = 0;
-  HS_TRY(worker_call(worker_session(), step, kind, request->p, request->n, fds, nfds, 0, &reply, &n));
+  HS_TRY(
+      worker_call(worker_session(), step, kind, request->p, request->n, fds, nfds, 0, &reply, &n));
   wire_reader r = {.p = reply, .n = n};
   if (yes) *yes = wire_get_u32(&r) != 0;
   free(reply);
@@ -82,7 +92,8 @@ static const target *find(hs_str name, char **symbol) {
   for (size_t k = loaded.v.n; k-- > 0;) {
     const target *t = &loaded.v.v[k];
     if (t->name && !hs_str_eq(name, hs_str_of(t->name))) continue;
-    *symbol = t->name ? hs_strdup(t->symbol) : hs_format("%.*s", (int)HS_MIN(name.n, (size_t)500), name.p);
+    *symbol = t->name ? hs_strdup(t->symbol)
+                      : hs_format("%.*s", (int)HS_MIN(name.n, (size_t)500), name.p);
     if (t->name) return t;
     bool yes = false;
     hs_status st = probe(t->library, *symbol, &yes);
@@ -119,7 +130,10 @@ static hs_status put_shapes(const hlo_instr *i, hs_buf *b, u32 n, const hlo_shap
   for (u32 k = 0; k < n; k++)
     for (u32 j = 0, m = hlo_shape_leaves(shapes[k]); j < m; j++) {
       const hlo_shape *s = hlo_shape_leaf(shapes[k], j);
-      if (!hlo_shape_is_array(s) || hlo_dtype_bits(s->dtype) < 8) return hs_fail_subject(HS_E_UNSUPPORTED, "custom-call", "unsupported: custom-call %s with values that a library cannot be given", i->name);
+      if (!hlo_shape_is_array(s) || hlo_dtype_bits(s->dtype) < 8)
+        return hs_fail_subject(
+            HS_E_UNSUPPORTED, "custom-call",
+            "unsupported: custom-call %s with values that a library cannot be given", i->name);
       wire_put_u32(b, (u32)hlo_dtypes[s->dtype].proto);
       wire_put_u32(b, s->rank);
       for (u32 d = 0; d < s->rank; d++) wire_put_i64(b, s->dims[d]);
@@ -127,10 +141,12 @@ static hs_status put_shapes(const hlo_instr *i, hs_buf *b, u32 n, const hlo_shap
   return HS_GOOD;
 }
 
-static hs_status call(void *arg, const hlo_instr *i, u32 n, hlo_literal *const *ops, hlo_literal **out) {
+static hs_status call(void *arg, const hlo_instr *i, u32 n, hlo_literal *const *ops,
+                      hlo_literal **out) {
   (void)arg;
   char *symbol = NULL;
-  pthread_mutex_lock(&loaded.lock);                  // one call at a time: the worker answers one request at a time
+  // one call at a time: the worker answers one request at a time
+  pthread_mutex_lock(&loaded.lock);
   const target *t = find(hlo_attr_str(i, HLO_ATTR_CUSTOM_CALL_TARGET), &symbol);
   hs_status st = t ? HS_GOOD : hs_fail(HS_E_RUN, "%s: its library is gone", i->name);
   hs_buf b = {0};
@@ -150,7 +166,8 @@ static hs_status call(void *arg, const hlo_instr *i, u32 n, hlo_literal *const *
   if (hs_ok(st)) st = block_new(block_bytes(i->shape), &results);
   if (hs_ok(st)) {
     int fds[2] = {args.fd, results->shm.fd};
-    st = hs_with_note(ask("running a custom call", WORKER_REQ_FFI_CALL, &b, fds, 2, NULL), "custom-call %s to %s of %s", i->name, symbol, t->library);
+    st = hs_with_note(ask("running a custom call", WORKER_REQ_FFI_CALL, &b, fds, 2, NULL),
+                      "custom-call %s to %s of %s", i->name, symbol, t->library);
   }
   size_t at = 0;
   if (hs_ok(st)) *out = block_literal(i->shape, results, &at);

@@ -1,11 +1,13 @@
-// ffi.h — custom calls of the user's own: shared libraries with handlers of XLA's FFI, called in the worker process.
+// ffi.h — custom calls of the user's own: shared libraries with handlers of XLA's FFI, called in
+// the worker process.
 #ifndef BACKEND_FFI_H
 #define BACKEND_FFI_H
 
 #include "core/eval.h"
 
-// Opens a library in the worker and looks for the handlers. names: "TARGET" or "TARGET=SYMBOL"; none: every custom-call
-// target that the library has a symbol for (looked up when called). E_INPUT when the library or a symbol is missing.
+// Opens a library in the worker and looks for the handlers. names: "TARGET" or "TARGET=SYMBOL";
+// none: every custom-call target that the library has a symbol for (looked up when called). E_INPUT
+// when the library or a symbol is missing.
 hs_status ffi_load(const char *path, u32 n, const char *const *names);
 void ffi_unload_all(void);
 // Lines "TARGET  LIBRARY (SYMBOL)" of what is loaded.

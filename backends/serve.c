@@ -11,7 +11,8 @@
 hs_status serve_map_fd(int fd, bool writable, serve_map *out) {
   struct stat st;
   if (fstat(fd, &st) != 0) return hs_fail_errno(HS_E_IO, "shared memory");
-  void *p = mmap(NULL, (size_t)st.st_size, writable ? PROT_READ | PROT_WRITE : PROT_READ, MAP_SHARED, fd, 0);
+  void *p = mmap(NULL, (size_t)st.st_size, writable ? PROT_READ | PROT_WRITE : PROT_READ,
+                 MAP_SHARED, fd, 0);
   if (p == MAP_FAILED) return hs_fail_errno(HS_E_NO_MEMORY, "shared memory");
   *out = (serve_map){p, (size_t)st.st_size};
   return HS_GOOD;
@@ -31,17 +32,22 @@ double serve_cpu_ms(void) {
 i64 serve_peak_rss(bool reset) {
   if (reset) {
     int fd = open("/proc/self/clear_refs", O_WRONLY);
-    if (fd >= 0) { (void)!write(fd, "5", 1); close(fd); }
+    if (fd >= 0) {
+      (void)!write(fd, "5", 1);
+      close(fd);
+    }
   }
   FILE *f = fopen("/proc/self/status", "r");
   long kb = -1;
   char line[256];
-  while (f && fgets(line, sizeof line, f)) if (sscanf(line, "VmHWM: %ld", &kb) == 1) break;
+  while (f && fgets(line, sizeof line, f))
+    if (sscanf(line, "VmHWM: %ld", &kb) == 1) break;
   if (f) fclose(f);
   return kb < 0 ? -1 : (i64)kb * 1024;
 }
 
-hs_status serve_measure(const backend_run_options *o, double first, serve_once *once, void *arg, hs_buf *samples) {
+hs_status serve_measure(const backend_run_options *o, double first, serve_once *once, void *arg,
+                        hs_buf *samples) {
   double total = 0, ms = first;
   u32 max = HS_MAX(o->max_runs, 1u), min = HS_MIN(HS_MAX(o->min_runs, 1u), max);
   if (o->warmup == 0 && max <= 1 && !o->want_kernel_times) {

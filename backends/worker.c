@@ -1,13 +1,15 @@
 // worker.c — shell side of the worker process: start, talk, watch, reap.
 //
-// The worker is this same program exec'ed with `--worker FD`: a fresh process image, because OpenMP and LLVM do not
-// survive a bare fork. It gets one end of a stream socket, a pipe for its stderr, and nothing else: every other
-// descriptor is closed. It leads its own process group, so Ctrl-C reaches the shell alone, which then decides.
+// The worker is this same program exec'ed with `--worker FD`: a fresh process image, because OpenMP
+// and LLVM do not survive a bare fork. It gets one end of a stream socket, a pipe for its stderr,
+// and nothing else: every other descriptor is closed. It leads its own process group, so Ctrl-C
+// reaches the shell alone, which then decides.
 //
-// A call is one frame out and one frame back. While it is under way the shell polls four things: the socket, the
-// worker's stderr (its last lines go into error notes), Ctrl-C with the deadline, and the state of the process: a worker that
-// somebody stopped (SIGSTOP) for longer than STOPPED_MS counts as hung. However a call ends badly, the worker is
-// killed with SIGKILL (which works on stopped processes too) and reaped, so there are neither zombies nor late replies.
+// A call is one frame out and one frame back. While it is under way the shell polls four things:
+// the socket, the worker's stderr (its last lines go into error notes), Ctrl-C with the deadline,
+// and the state of the process: a worker that somebody stopped (SIGSTOP) for longer than STOPPED_MS
+// counts as hung. However a call ends badly, the worker is killed with SIGKILL (which works on
+// stopped processes too) and reaped, so there are neither zombies nor late replies.
 #include "backends/worker.h"
 
 #include <errno.h>
@@ -30,21 +32,30 @@ struct worker {
   pid_t pid;
   int sock, errpipe;
   u64 generation;
-  u64 stopped_since;          // ns; 0: not stopped
-  int exit_status;            // of waitpid, once reaped
-  char tail[TAIL]; size_t ntail;   // last bytes of its stderr
+  u64 stopped_since;  // ns; 0: not stopped
+  int exit_status;    // of waitpid, once reaped
+  char tail[TAIL];
+  size_t ntail;  // last bytes of its stderr
 };
 
-// ---- shared memory ----------------------------------------------------------------------------------------------
+// ---- shared memory ------------------------------------------------------------------------------
 
 hs_status worker_shm_new(size_t bytes, worker_shm *out) {
   *out = (worker_shm){.fd = -1};
   int fd = memfd_create("hlosh", MFD_CLOEXEC);
   if (fd < 0) return hs_fail_errno(HS_E_IO, "shared memory");
   size_t n = bytes ? bytes : 1;
-  if (ftruncate(fd, (off_t)n) != 0) { hs_status s = hs_fail_errno(HS_E_NO_MEMORY, "shared memory"); close(fd); return s; }
+  if (ftruncate(fd, (off_t)n) != 0) {
+    hs_status s = hs_fail_errno(HS_E_NO_MEMORY, "shared memory");
+    close(fd);
+    return s;
+  }
   void *p = mmap(NULL, n, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-  if (p == MAP_FAILED) { hs_status s = hs_fail_errno(HS_E_NO_MEMORY, "shared memory"); close(fd); return s; }
+  if (p == MAP_FAILED) {
+    hs_status s = hs_fail_errno(HS_E_NO_MEMORY, "shared memory");
+    close(fd);
+    return s;
+  }
   *out = (worker_shm){.fd = fd, .p = p, .bytes = n};
   return HS_GOOD;
 }
@@ -55,7 +66,7 @@ void worker_shm_free(worker_shm *m) {
   *m = (worker_shm){.fd = -1};
 }
 
-// ---- life -----------------------------------------------------------------------------------------------------
+// ---- life ---------------------------------------------------------------------------------------
 
 worker *worker_new(const char *exe) {
   worker *w = hs_calloc(1, sizeof *w);
@@ -103,9 +114,11 @@ void worker_free(worker *w) {
   hs_free(w);
 }
 
-// The thread pools' settings must be in the environment before the libraries load. Spin for about a millisecond
-// between kernels, then sleep: a spinning pool at an idle prompt would burn a core. BLAS stays on the calling thread.
-static const char *const worker_env[] = {"GOMP_SPINCOUNT=200000", "OPENBLAS_NUM_THREADS=1", "OMP_DYNAMIC=FALSE"};
+// The thread pools' settings must be in the environment before the libraries load. Spin for about a
+// millisecond between kernels, then sleep: a spinning pool at an idle prompt would burn a core.
+// BLAS stays on the calling thread.
+static const char *const worker_env[] = {"GOMP_SPINCOUNT=200000", "OPENBLAS_NUM_THREADS=1",
+                                         "OMP_DYNAMIC=FALSE"};
 
 static char **make_env(void) {
   size_t n = 0;
@@ -115,14 +128,16 @@ static char **make_env(void) {
   for (size_t k = 0; k < HS_COUNT(worker_env); k++) {
     size_t key = strcspn(worker_env[k], "=");
     bool set = false;
-    for (size_t j = 0; environ[j] && !set; j++) set = strncmp(environ[j], worker_env[k], key + 1) == 0;
+    for (size_t j = 0; environ[j] && !set; j++)
+      set = strncmp(environ[j], worker_env[k], key + 1) == 0;
     if (!set) env[n++] = (char *)(uintptr_t)worker_env[k];
   }
   env[n] = NULL;
   return env;
 }
 
-// Descriptors in the child: 0 /dev/null, 1 and 2 the stderr pipe, 3 the socket, everything above closed.
+// Descriptors in the child: 0 /dev/null, 1 and 2 the stderr pipe, 3 the socket, everything above
+// closed.
 static hs_status spawn(worker *w, int child_sock, int child_err) {
   posix_spawn_file_actions_t fa;
   posix_spawnattr_t at;
@@ -142,7 +157,8 @@ static hs_status spawn(worker *w, int child_sock, int child_err) {
   posix_spawnattr_setsigmask(&at, &none);
   posix_spawnattr_setsigdefault(&at, &dfl);
   posix_spawnattr_setpgroup(&at, 0);
-  posix_spawnattr_setflags(&at, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETPGROUP);
+  posix_spawnattr_setflags(&at,
+                           POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETPGROUP);
   char arg0[] = "hlosh", arg1[] = "--worker", arg2[] = "3";
   char *argv[] = {arg0, arg1, arg2, NULL};
   char **env = make_env();
@@ -151,7 +167,9 @@ static hs_status spawn(worker *w, int child_sock, int child_err) {
   hs_free(env);
   posix_spawn_file_actions_destroy(&fa);
   posix_spawnattr_destroy(&at);
-  if (e) return hs_fail(HS_E_WORKER, "the worker process could not be started: %s: %s", w->exe, strerror(e));
+  if (e)
+    return hs_fail(HS_E_WORKER, "the worker process could not be started: %s: %s", w->exe,
+                   strerror(e));
   w->pid = pid;
   w->generation++;
   w->ntail = 0;
@@ -170,7 +188,8 @@ static int above_4(int fd) {
 hs_status worker_start(worker *w) {
   if (w->pid > 0) return HS_GOOD;
   int sv[2], pp[2];
-  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sv) != 0) return hs_fail_errno(HS_E_WORKER, "socketpair");
+  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sv) != 0)
+    return hs_fail_errno(HS_E_WORKER, "socketpair");
   if (pipe2(pp, O_CLOEXEC) != 0) {
     hs_status s = hs_fail_errno(HS_E_WORKER, "pipe");
     close(sv[0]);
@@ -186,16 +205,19 @@ hs_status worker_start(worker *w) {
   hs_status s = spawn(w, sv[1], pp[1]);
   close(sv[1]);
   close(pp[1]);
-  if (!hs_ok(s)) { worker_kill(w); return s; }
+  if (!hs_ok(s)) {
+    worker_kill(w);
+    return s;
+  }
   return worker_call(w, "starting", WORKER_REQ_PING, NULL, 0, NULL, 0, HELLO_S, NULL, NULL);
 }
 
-// ---- a call -------------------------------------------------------------------------------------------------------
+// ---- a call -------------------------------------------------------------------------------------
 
 typedef struct call {
   worker *w;
   const char *step;
-  u64 deadline_ns;       // absolute; 0: none
+  u64 deadline_ns;  // absolute; 0: none
   double deadline_s;
 } call;
 
@@ -205,7 +227,8 @@ static hs_status with_tail(const worker *w, hs_status s) {
   while (n && (w->tail[n - 1] == '\n' || w->tail[n - 1] == ' ')) n--;
   if (!n) return s;
   size_t from = n, lines = 0;
-  while (from > 0 && lines < 6) if (w->tail[--from] == '\n') lines++;
+  while (from > 0 && lines < 6)
+    if (w->tail[--from] == '\n') lines++;
   if (lines == 6) from++;
   return hs_with_note(s, "its last words: %.*s", (int)(n - from), w->tail + from);
 }
@@ -219,14 +242,21 @@ static hs_status died(call *c) {
     r = waitpid(w->pid, &st, WNOHANG);
     if (r == 0) poll(NULL, 0, 10);
   }
-  if (r == w->pid) { drain_stderr(w); w->pid = 0; }
+  if (r == w->pid) {
+    drain_stderr(w);
+    w->pid = 0;
+  }
   worker_kill(w);
   if (r != 0 && WIFSIGNALED(st)) {
     const char *name = sigabbrev_np(WTERMSIG(st));
-    return with_tail(w, hs_fail(HS_E_WORKER, "the worker died of SIG%s (%s) while %s", name ? name : "?", strsignal(WTERMSIG(st)), c->step));
+    return with_tail(w, hs_fail(HS_E_WORKER, "the worker died of SIG%s (%s) while %s",
+                                name ? name : "?", strsignal(WTERMSIG(st)), c->step));
   }
-  if (r != 0 && WIFEXITED(st)) return with_tail(w, hs_fail(HS_E_WORKER, "the worker ended with status %d while %s", WEXITSTATUS(st), c->step));
-  return with_tail(w, hs_fail(HS_E_WORKER, "the worker closed its connection while %s and was killed", c->step));
+  if (r != 0 && WIFEXITED(st))
+    return with_tail(w, hs_fail(HS_E_WORKER, "the worker ended with status %d while %s",
+                                WEXITSTATUS(st), c->step));
+  return with_tail(
+      w, hs_fail(HS_E_WORKER, "the worker closed its connection while %s and was killed", c->step));
 }
 
 // Notices a stopped worker; a stop shorter than STOPPED_MS is forgiven.
@@ -249,16 +279,22 @@ static hs_status await(call *c, short events) {
     }
     if (n > 0 && p[1].revents) {
       drain_stderr(w);
-      if (!(p[1].revents & POLLIN) && !p[0].revents) poll(NULL, 0, 1);   // pipe closed: the socket's turn comes next
+      // pipe closed: the socket's turn comes next
+      if (!(p[1].revents & POLLIN) && !p[0].revents) poll(NULL, 0, 1);
     }
     if (n > 0 && p[0].revents) return HS_GOOD;
     if (c->deadline_ns && hs_now_ns() > c->deadline_ns) {
       worker_kill(w);
-      return with_tail(w, hs_fail(HS_E_DEADLINE, "deadline of %g s passed while %s; the worker was ended", c->deadline_s, c->step));
+      return with_tail(w, hs_fail(HS_E_DEADLINE,
+                                  "deadline of %g s passed while %s; the worker was ended",
+                                  c->deadline_s, c->step));
     }
     if (stopped_too_long(w)) {
       worker_kill(w);
-      return with_tail(w, hs_fail(HS_E_DEADLINE, "the worker was stopped by a signal for over %g s while %s; it was ended", STOPPED_MS / 1e3, c->step));
+      return with_tail(
+          w, hs_fail(HS_E_DEADLINE,
+                     "the worker was stopped by a signal for over %g s while %s; it was ended",
+                     STOPPED_MS / 1e3, c->step));
     }
   }
 }
@@ -267,7 +303,10 @@ static hs_status send_all(call *c, const void *p, size_t n, const int *fds, u32 
   const char *at = p;
   while (n) {
     struct iovec io = {.iov_base = (void *)(uintptr_t)at, .iov_len = n};
-    union { char b[CMSG_SPACE(sizeof(int) * WORKER_MAX_FDS)]; struct cmsghdr align; } ctl;
+    union {
+      char b[CMSG_SPACE(sizeof(int) * WORKER_MAX_FDS)];
+      struct cmsghdr align;
+    } ctl;
     struct msghdr msg = {.msg_iov = &io, .msg_iovlen = 1};
     if (nfds) {
       memset(&ctl, 0, sizeof ctl);
@@ -280,9 +319,20 @@ static hs_status send_all(call *c, const void *p, size_t n, const int *fds, u32 
       memcpy(CMSG_DATA(h), fds, sizeof(int) * nfds);
     }
     ssize_t k = sendmsg(c->w->sock, &msg, MSG_NOSIGNAL);
-    if (k > 0) { at += k; n -= (size_t)k; nfds = 0; continue; }
-    if (k < 0 && errno == EINTR) { HS_TRY(await(c, POLLOUT)); continue; }
-    if (k < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) { HS_TRY(await(c, POLLOUT)); continue; }
+    if (k > 0) {
+      at += k;
+      n -= (size_t)k;
+      nfds = 0;
+      continue;
+    }
+    if (k < 0 && errno == EINTR) {
+      HS_TRY(await(c, POLLOUT));
+      continue;
+    }
+    if (k < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) {
+      HS_TRY(await(c, POLLOUT));
+      continue;
+    }
     return died(c);
   }
   return HS_GOOD;
@@ -293,7 +343,11 @@ static hs_status receive_all(call *c, void *p, size_t n) {
   while (n) {
     HS_TRY(await(c, POLLIN));
     ssize_t k = recv(c->w->sock, at, n, 0);
-    if (k > 0) { at += k; n -= (size_t)k; continue; }
+    if (k > 0) {
+      at += k;
+      n -= (size_t)k;
+      continue;
+    }
     if (k < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR)) continue;
     return died(c);
   }
@@ -304,20 +358,25 @@ static hs_status receive_all(call *c, void *p, size_t n) {
 static hs_status remote_status(const worker_frame *f, const char *body) {
   if (f->kind == HS_OK) return HS_GOOD;
   hs_code code = f->kind < HS_CODE_COUNT ? (hs_code)f->kind : HS_E_INTERNAL;
-  hs_str msg = {body, f->text[0]}, note = {body + f->text[0], f->text[1]}, subject = {note.p + note.n, f->text[2]};
+  hs_str msg = {body, f->text[0]}, note = {body + f->text[0], f->text[1]},
+         subject = {note.p + note.n, f->text[2]};
   char *subj = subject.n ? hs_format("%.*s", (int)subject.n, subject.p) : NULL;
-  hs_status s = subj ? hs_fail_subject(code, subj, "%.*s", (int)msg.n, msg.p) : hs_fail(code, "%.*s", (int)msg.n, msg.p);
+  hs_status s = subj ? hs_fail_subject(code, subj, "%.*s", (int)msg.n, msg.p)
+                     : hs_fail(code, "%.*s", (int)msg.n, msg.p);
   hs_free(subj);
   return note.n ? hs_with_note(s, "%.*s", (int)note.n, note.p) : s;
 }
 
-hs_status worker_call(worker *w, const char *step, u32 kind, const void *payload, size_t n, const int *fds, u32 nfds,
-                      double deadline_s, void **reply, size_t *reply_n) {
+hs_status worker_call(worker *w, const char *step, u32 kind, const void *payload, size_t n,
+                      const int *fds, u32 nfds, double deadline_s, void **reply, size_t *reply_n) {
   if (reply) *reply = NULL;
   if (reply_n) *reply_n = 0;
   if (nfds > WORKER_MAX_FDS) return hs_fail(HS_E_INTERNAL, "%u descriptors in one request", nfds);
   if (w->pid <= 0) HS_TRY(worker_start(w));
-  call c = {.w = w, .step = step, .deadline_s = deadline_s, .deadline_ns = deadline_s > 0 ? hs_now_ns() + (u64)(deadline_s * 1e9) : 0};
+  call c = {.w = w,
+            .step = step,
+            .deadline_s = deadline_s,
+            .deadline_ns = deadline_s > 0 ? hs_now_ns() + (u64)(deadline_s * 1e9) : 0};
   worker_frame f = {.magic = WORKER_MAGIC, .kind = kind, .nfds = nfds, .bytes = n};
   HS_TRY(send_all(&c, &f, sizeof f, fds, nfds));
   HS_TRY(send_all(&c, payload, n, NULL, 0));
@@ -340,7 +399,7 @@ hs_status worker_call(worker *w, const char *step, u32 kind, const void *payload
   return s;
 }
 
-// ---- the session's worker -----------------------------------------------------------------------------------------
+// ---- the session's worker -----------------------------------------------------------------------
 
 static worker *session_worker;
 

@@ -1,9 +1,11 @@
-// worker.h — the child process in which foreign code lives: LLVM, JIT-compiled code, oneDNN, and later CUDA and PJRT.
+// worker.h — the child process in which foreign code lives: LLVM, JIT-compiled code, oneDNN, and
+// later CUDA and PJRT.
 //
-// The shell exec's itself as `hlosh --worker` (never a bare fork: OpenMP does not survive it) and talks over a
-// socketpair; large data crosses in shared memory (memfd, passed by descriptor). The worker may crash, hang or be
-// killed: the caller gets E_WORKER with the signal and the step, or E_DEADLINE / E_INTERRUPTED, the process is reaped,
-// and the next request starts a new one. Nothing in the shell depends on the worker's memory.
+// The shell exec's itself as `hlosh --worker` (never a bare fork: OpenMP does not survive it) and
+// talks over a socketpair; large data crosses in shared memory (memfd, passed by descriptor). The
+// worker may crash, hang or be killed: the caller gets E_WORKER with the signal and the step, or
+// E_DEADLINE / E_INTERRUPTED, the process is reaped, and the next request starts a new one. Nothing
+// in the shell depends on the worker's memory.
 #ifndef BACKEND_WORKER_H
 #define BACKEND_WORKER_H
 
@@ -11,12 +13,16 @@
 
 #include "core/eval.h"
 
-// ---- shared blobs: a memfd mapped in both processes ---------------------------------------------------------------
-typedef struct worker_shm { int fd; void *p; size_t bytes; } worker_shm;
+// ---- shared blobs: a memfd mapped in both processes ---------------------------------------------
+typedef struct worker_shm {
+  int fd;
+  void *p;
+  size_t bytes;
+} worker_shm;
 hs_status worker_shm_new(size_t bytes, worker_shm *out);
 void worker_shm_free(worker_shm *);
 
-// ---- shell side -----------------------------------------------------------------------------------------------------
+// ---- shell side ---------------------------------------------------------------------------------
 typedef struct worker worker;
 // Kinds of requests: WORKER_REQ_<id>, one row each in worker_requests.def.
 enum {
@@ -26,28 +32,34 @@ enum {
   WORKER_REQ_COUNT
 };
 
-// One worker per session, started lazily. exe: a binary whose main begins with worker_entry (NULL: /proc/self/exe).
+// One worker per session, started lazily. exe: a binary whose main begins with worker_entry (NULL:
+// /proc/self/exe).
 worker *worker_new(const char *exe);
 void worker_free(worker *);
-pid_t worker_pid(const worker *);      // 0 when not running
-u64 worker_generation(const worker *); // grows with every start: what an older one compiled is gone
-hs_status worker_start(worker *);      // starts it now, unless it runs
-void worker_kill(worker *);            // ends and reaps it; the next call starts a new one
-// Sends one request (kind, small payload, descriptors) and waits for its reply; `step` names what is going on in error
-// messages ("compiling", "running"). Polls hs_interrupted; deadline 0 = none. The reply payload is malloc'ed.
-hs_status worker_call(worker *, const char *step, u32 kind, const void *payload, size_t n, const int *fds, u32 nfds,
-                      double deadline_s, void **reply, size_t *reply_n);
+pid_t worker_pid(const worker *);  // 0 when not running
+u64 worker_generation(
+    const worker *);               // grows with every start: what an older one compiled is gone
+hs_status worker_start(worker *);  // starts it now, unless it runs
+void worker_kill(worker *);        // ends and reaps it; the next call starts a new one
+// Sends one request (kind, small payload, descriptors) and waits for its reply; `step` names what
+// is going on in error messages ("compiling", "running"). Polls hs_interrupted; deadline 0 = none.
+// The reply payload is malloc'ed.
+hs_status worker_call(worker *, const char *step, u32 kind, const void *payload, size_t n,
+                      const int *fds, u32 nfds, double deadline_s, void **reply, size_t *reply_n);
 // Process-wide worker of the session (backends use it), made on first use and ended at exit.
 worker *worker_session(void);
 
-// ---- worker side ------------------------------------------------------------------------------------------------------
-// The first line of every main() that uses backends: when the arguments are `--worker FD`, runs the worker loop, stores its
-// exit status and returns true.
+// ---- worker side --------------------------------------------------------------------------------
+// The first line of every main() that uses backends: when the arguments are `--worker FD`, runs the
+// worker loop, stores its exit status and returns true.
 bool worker_entry(int argc, char **argv, int *status);
-// What the worker is at; printed when a signal kills it, so that the shell's message names the kernel. Static or long-lived text.
+// What the worker is at; printed when a signal kills it, so that the shell's message names the
+// kernel. Static or long-lived text.
 extern const char *volatile worker_doing;
-// A handler answers one kind of request inside the worker; its reply buffer is sent back. Rows in worker_requests.def.
-typedef hs_status worker_handler(const void *payload, size_t n, const int *fds, u32 nfds, hs_buf *reply);
-int worker_main(int socket_fd);        // the loop of `hlosh --worker`; returns the exit status
+// A handler answers one kind of request inside the worker; its reply buffer is sent back. Rows in
+// worker_requests.def.
+typedef hs_status worker_handler(const void *payload, size_t n, const int *fds, u32 nfds,
+                                 hs_buf *reply);
+int worker_main(int socket_fd);  // the loop of `hlosh --worker`; returns the exit status
 
 #endif

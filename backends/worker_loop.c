@@ -1,8 +1,10 @@
-// worker_loop.c — the worker's side: read a request, hand it to its handler (worker_requests.def), send the reply.
+// worker_loop.c — the worker's side: read a request, hand it to its handler
+// (worker_requests.def), send the reply.
 //
-// The loop ends when the shell closes the socket; if the shell dies while a handler is busy, the kernel kills the worker
-// (PR_SET_PDEATHSIG). On a fatal signal the worker prints what it was doing and dies of that same signal, so that
-// the shell sees the real cause. SIGINT is ignored: the shell decides what Ctrl-C means.
+// The loop ends when the shell closes the socket; if the shell dies while a handler is busy, the
+// kernel kills the worker (PR_SET_PDEATHSIG). On a fatal signal the worker prints what it was doing
+// and dies of that same signal, so that the shell sees the real cause. SIGINT is ignored: the shell
+// decides what Ctrl-C means.
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,7 +27,8 @@ static worker_handler *const handlers[] = {
 
 const char *volatile worker_doing;
 
-hs_status worker_serve_ping(const void *payload, size_t n, const int *fds, u32 nfds, hs_buf *reply) {
+hs_status worker_serve_ping(const void *payload, size_t n, const int *fds, u32 nfds,
+                            hs_buf *reply) {
   (void)fds;
   (void)nfds;
   if (n) hs_buf_put(reply, payload, n);
@@ -33,7 +36,8 @@ hs_status worker_serve_ping(const void *payload, size_t n, const int *fds, u32 n
 }
 
 // Busy for the given seconds (a double): the tests kill, stop and interrupt the worker meanwhile.
-hs_status worker_serve_sleep(const void *payload, size_t n, const int *fds, u32 nfds, hs_buf *reply) {
+hs_status worker_serve_sleep(const void *payload, size_t n, const int *fds, u32 nfds,
+                             hs_buf *reply) {
   (void)fds;
   (void)nfds;
   (void)reply;
@@ -97,11 +101,16 @@ static bool write_all(int sock, const void *p, size_t n) {
 
 // The header, with the descriptors that came along.
 static bool read_frame(int sock, worker_frame *f, int *fds, u32 *nfds) {
-  union { char b[CMSG_SPACE(sizeof(int) * WORKER_MAX_FDS)]; struct cmsghdr align; } ctl;
+  union {
+    char b[CMSG_SPACE(sizeof(int) * WORKER_MAX_FDS)];
+    struct cmsghdr align;
+  } ctl;
   struct iovec io = {.iov_base = f, .iov_len = sizeof *f};
-  struct msghdr msg = {.msg_iov = &io, .msg_iovlen = 1, .msg_control = ctl.b, .msg_controllen = sizeof ctl};
+  struct msghdr msg = {
+      .msg_iov = &io, .msg_iovlen = 1, .msg_control = ctl.b, .msg_controllen = sizeof ctl};
   ssize_t k;
-  do k = recvmsg(sock, &msg, MSG_CMSG_CLOEXEC); while (k < 0 && errno == EINTR);
+  do k = recvmsg(sock, &msg, MSG_CMSG_CLOEXEC);
+  while (k < 0 && errno == EINTR);
   *nfds = 0;
   if (k <= 0) return false;
   for (struct cmsghdr *h = CMSG_FIRSTHDR(&msg); h; h = CMSG_NXTHDR(&msg, h)) {
@@ -115,11 +124,16 @@ static bool read_frame(int sock, worker_frame *f, int *fds, u32 *nfds) {
 static bool send_reply(int sock, hs_status s, const hs_buf *reply) {
   worker_frame f = {.magic = WORKER_MAGIC, .kind = hs_ok(s) ? HS_OK : s.err->code};
   const char *t[3] = {0};
-  if (!hs_ok(s)) { t[0] = s.err->message; t[1] = s.err->note; t[2] = s.err->subject; }
+  if (!hs_ok(s)) {
+    t[0] = s.err->message;
+    t[1] = s.err->note;
+    t[2] = s.err->subject;
+  }
   for (int k = 0; k < 3; k++) f.text[k] = t[k] ? (u32)strlen(t[k]) : 0;
   f.bytes = (u64)f.text[0] + f.text[1] + f.text[2] + (hs_ok(s) ? reply->n : 0);
   bool ok = write_all(sock, &f, sizeof f);
-  for (int k = 0; k < 3 && ok; k++) if (f.text[k]) ok = write_all(sock, t[k], f.text[k]);
+  for (int k = 0; k < 3 && ok; k++)
+    if (f.text[k]) ok = write_all(sock, t[k], f.text[k]);
   return hs_ok(s) && reply->n && ok ? write_all(sock, reply->p, reply->n) : ok;
 }
 
@@ -135,8 +149,9 @@ int worker_main(int sock) {
     char *body = f.magic == WORKER_MAGIC ? hs_try_alloc(f.bytes + 1) : NULL;
     if (!body || !read_all(sock, body, f.bytes)) return 1;
     hs_buf reply = {0};
-    hs_status s = f.kind < HS_COUNT(handlers) ? handlers[f.kind](body, f.bytes, fds, nfds, &reply)
-                                              : hs_fail(HS_E_INTERNAL, "the worker knows no request %u", f.kind);
+    hs_status s = f.kind < HS_COUNT(handlers)
+                      ? handlers[f.kind](body, f.bytes, fds, nfds, &reply)
+                      : hs_fail(HS_E_INTERNAL, "the worker knows no request %u", f.kind);
     bool sent = send_reply(sock, s, &reply);
     hs_status_drop(s);
     for (u32 k = 0; k < nfds; k++) close(fds[k]);

@@ -1,5 +1,5 @@
-// worker_wire.h — the frames between shell and worker: a fixed header, then the body; descriptors ride on the header.
-// Private to worker.c (shell side) and worker_loop.c (worker side).
+// worker_wire.h — the frames between shell and worker: a fixed header, then the body; descriptors
+// ride on the header. Private to worker.c (shell side) and worker_loop.c (worker side).
 #ifndef BACKEND_WORKER_WIRE_H
 #define BACKEND_WORKER_WIRE_H
 
@@ -9,9 +9,9 @@
 #define WORKER_MAX_FDS 16
 
 typedef struct worker_frame {
-  u32 magic, kind;       // request: WORKER_REQ_*; reply: hs_code
-  u32 nfds, text[3];     // reply: lengths of message, note and subject at the start of the body
-  u64 bytes;             // of the body
+  u32 magic, kind;    // request: WORKER_REQ_*; reply: hs_code
+  u32 nfds, text[3];  // reply: lengths of message, note and subject at the start of the body
+  u64 bytes;          // of the body
 } worker_frame;
 
 #endif

@@ -1,13 +1,16 @@
 // parse.c — how fast HLO text becomes a module, beside real XLA in the same run.
 //
-// Both sides read the same file from memory, in turns: one parse of ours, one of XLA's hlo_module_from_text (jaxlib, in a
-// Python child that answers over a pipe), so that whatever else the machine does hits both alike; the clock is the CPU time
-// of the one thread, page faults included. No verifier on either side; what the parsers built is freed outside the clock.
-// Ours runs from the bytes to a finished module plus a hash over every instruction's name, shape, operands and attributes
-// (metadata included), which is printed: nothing is left to be resolved later. A module's memory is the growth of the peak
-// resident size over one parse in a process of its own.
+// Both sides read the same file from memory, in turns: one parse of ours, one of XLA's
+// hlo_module_from_text (jaxlib, in a Python child that answers over a pipe), so that whatever else
+// the machine does hits both alike; the clock is the CPU time of the one thread, page faults
+// included. No verifier on either side; what the parsers built is freed outside the clock. Ours
+// runs from the bytes to a finished module plus a hash over every instruction's name, shape,
+// operands and attributes (metadata included), which is printed: nothing is left to be resolved
+// later. A module's memory is the growth of the peak resident size over one parse in a process of
+// its own.
 //
-//   parse [--rounds N] FILE...        prints a line per file; last line: geomean A× (XLA ÷ hlosh), worst B× (file)
+//   parse [--rounds N] FILE...        prints a line per file; last line: geomean A× (XLA ÷
+//                                     hlosh), worst B× (file)
 //   parse --no-peer FILE...           our side only, in MB/s
 #include "core/text.h"
 
@@ -27,8 +30,15 @@ extern char **environ;
 enum { MAX_ROUNDS = 400 };
 static const double MB = 1e6, BYTES_LIMIT = 8, BIG_FILE = 2e6;
 
-typedef struct peer { pid_t pid; FILE *to, *from; } peer;
-typedef struct row { const char *file; double bytes, ours, xla, growth; } row;   // seconds; xla 0: not measured
+typedef struct peer {
+  pid_t pid;
+  FILE *to, *from;
+} peer;
+// seconds; xla 0: not measured
+typedef struct row {
+  const char *file;
+  double bytes, ours, xla, growth;
+} row;
 
 static u64 hash_str(u64 h, hs_str s) { return hs_hash_bytes(s.p, s.n, h); }
 
@@ -58,7 +68,8 @@ static u64 module_hash(const hlo_module *m) {
       h = hs_fold(h ^ i->opcode, i->shape->hash);
       h = hash_str(h, hs_str_of(i->name));
       for (u32 k = 0; k < i->noperands; k++) h = hs_mix(h, hlo_operand(i, k)->id);
-      for (u32 k = 0; i->ctrl_preds && k < i->ctrl_preds->n; k++) h = hs_mix(h, i->ctrl_preds->v[k]->id);
+      for (u32 k = 0; i->ctrl_preds && k < i->ctrl_preds->n; k++)
+        h = hs_mix(h, i->ctrl_preds->v[k]->id);
       for (u32 k = 0; i->attrs && k < i->attrs->n; k++) h = hash_attr(h, &i->attrs->v[k]);
     }
   }
@@ -89,7 +100,8 @@ static double thread_seconds(void) {
   return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
-// Seconds of one parse, a negative number when the text is refused. The context is new each time: nothing is remembered.
+// Seconds of one parse, a negative number when the text is refused. The context is new each time:
+// nothing is remembered.
 static double parse_once(const char *text, size_t n, u64 *hash) {
   hlo_ctx *ctx = hlo_ctx_new();
   hlo_module *m;
@@ -103,7 +115,7 @@ static double parse_once(const char *text, size_t n, u64 *hash) {
   return seconds;
 }
 
-// ---- memory -----------------------------------------------------------------------------------------------------------
+// ---- memory -------------------------------------------------------------------------------------
 static double status_kb(const char *key) {
   FILE *f = fopen("/proc/self/status", "re");
   char line[256];
@@ -119,7 +131,8 @@ static int memory_main(const char *path) {
   size_t n;
   char *text = read_all(path, &n);
   if (!text) return 1;
-  int fd = open("/proc/self/clear_refs", O_WRONLY | O_CLOEXEC);   // "5" sets the peak back to what is resident now
+  // "5" sets the peak back to what is resident now
+  int fd = open("/proc/self/clear_refs", O_WRONLY | O_CLOEXEC);
   if (fd < 0 || write(fd, "5", 1) != 1) fprintf(stderr, "parse: no peak can be reset here\n");
   close(fd);
   double before = status_kb("VmRSS:");
@@ -153,7 +166,7 @@ static double memory_growth(const char *self, const char *path) {
   return got > 0 ? atof(text) : 0;
 }
 
-// ---- the peer -----------------------------------------------------------------------------------------------------------
+// ---- the peer -----------------------------------------------------------------------------------
 static bool peer_start(peer *p, const char *python, const char *script) {
   int in[2], out[2];
   if (pipe2(in, O_CLOEXEC) != 0) return false;
@@ -170,7 +183,8 @@ static bool peer_start(peer *p, const char *python, const char *script) {
   p->to = fdopen(in[1], "w");
   p->from = fdopen(out[0], "r");
   char line[256];
-  bool ready = !failed && p->to && p->from && fgets(line, sizeof line, p->from) && strcmp(line, "ready\n") == 0;
+  bool ready = !failed && p->to && p->from && fgets(line, sizeof line, p->from) &&
+               strcmp(line, "ready\n") == 0;
   if (!ready) fprintf(stderr, "parse: %s cannot import jaxlib's _hlo\n", python);
   return ready;
 }
@@ -189,7 +203,7 @@ static void peer_stop(peer *p) {
   if (p->pid > 0) waitpid(p->pid, NULL, 0);
 }
 
-// ---- measuring ------------------------------------------------------------------------------------------------------------
+// ---- measuring ----------------------------------------------------------------------------------
 static int ascending(const void *a, const void *b) {
   double x = *(const double *)a, y = *(const double *)b;
   return (x > y) - (x < y);
@@ -209,8 +223,9 @@ static bool measure(row *r, const char *self, peer *p, u32 rounds) {
   static double ours[MAX_ROUNDS], xla[MAX_ROUNDS];
   u64 hash = 0, first = 0;
   const char *why = NULL;
-  if (parse_once(text, n, &first) < 0) why = "hlosh does not parse it";   // also the warm-up
-  if (!why && p && (peer_ask(p, "load", r->file) < 0 || peer_ask(p, "parse", "") < 0)) why = "XLA does not parse it";
+  if (parse_once(text, n, &first) < 0) why = "hlosh does not parse it";  // also the warm-up
+  if (!why && p && (peer_ask(p, "load", r->file) < 0 || peer_ask(p, "parse", "") < 0))
+    why = "XLA does not parse it";
   u32 k = 0;
   double spent = 0;
   for (; !why && k < MAX_ROUNDS && (rounds ? k < rounds : k < 7 || (spent < 1 && k < 41)); k++) {
@@ -227,7 +242,8 @@ static bool measure(row *r, const char *self, peer *p, u32 rounds) {
   const char *base = strrchr(r->file, '/');
   printf("%8.2f MB  hlosh %7.1f MB/s", r->bytes / MB, r->bytes / r->ours / MB);
   if (p) printf("  XLA %6.1f MB/s  %6.2f×", r->bytes / r->xla / MB, r->xla / r->ours);
-  printf("  memory %4.1f×  hash %016llx  %s\n", r->growth / r->bytes, (unsigned long long)first, base ? base + 1 : r->file);
+  printf("  memory %4.1f×  hash %016llx  %s\n", r->growth / r->bytes, (unsigned long long)first,
+         base ? base + 1 : r->file);
   fflush(stdout);
   return true;
 }
@@ -237,18 +253,23 @@ static bool summary(const row *rows, size_t n, bool with_peer) {
   const char *worst_file = "", *most_file = "";
   for (size_t k = 0; k < n; k++) {
     speed += log(rows[k].bytes / rows[k].ours / MB);
-    if (rows[k].bytes >= BIG_FILE && rows[k].growth / rows[k].bytes > most) most = rows[k].growth / rows[k].bytes, most_file = rows[k].file;
+    if (rows[k].bytes >= BIG_FILE && rows[k].growth / rows[k].bytes > most)
+      most = rows[k].growth / rows[k].bytes, most_file = rows[k].file;
     if (!with_peer) continue;
     double x = rows[k].xla / rows[k].ours;
     ratio += log(x);
     if (x < worst) worst = x, worst_file = rows[k].file;
   }
   bool lean = most <= BYTES_LIMIT;
-  if (!lean) printf("FAIL %s: memory grew by %.1f bytes per byte of text, more than %.0f\n", most_file, most, BYTES_LIMIT);
+  if (!lean)
+    printf("FAIL %s: memory grew by %.1f bytes per byte of text, more than %.0f\n", most_file, most,
+           BYTES_LIMIT);
   if (most > 0) printf("memory of files of 2 MB and more: at most %.1f× the file\n", most);
   if (n) printf("hlosh: geomean %.1f MB/s\n", exp(speed / (double)n));
   const char *base = strrchr(worst_file, '/');
-  if (n && with_peer) printf("geomean %.2f× (XLA ÷ hlosh), worst %.2f× (%s)\n", exp(ratio / (double)n), worst, base ? base + 1 : worst_file);
+  if (n && with_peer)
+    printf("geomean %.2f× (XLA ÷ hlosh), worst %.2f× (%s)\n", exp(ratio / (double)n), worst,
+           base ? base + 1 : worst_file);
   return lean;
 }
 
@@ -260,20 +281,24 @@ int main(int argc, char **argv) {
   int at = 1;
   for (; at < argc && strncmp(argv[at], "--", 2) == 0; at++) {
     if (strcmp(argv[at], "--no-peer") == 0) with_peer = false;
-    else if (strcmp(argv[at], "--rounds") == 0 && at + 1 < argc) rounds = (u32)strtoul(argv[++at], NULL, 10);
+    else if (strcmp(argv[at], "--rounds") == 0 && at + 1 < argc)
+      rounds = (u32)strtoul(argv[++at], NULL, 10);
     else return fprintf(stderr, "usage: parse [--rounds N] [--no-peer] FILE...\n"), 2;
   }
   if (at == argc) return fprintf(stderr, "usage: parse [--rounds N] [--no-peer] FILE...\n"), 2;
   peer p = {0};
   if (with_peer && (!python || !script || !peer_start(&p, python, script))) {
-    fprintf(stderr, "parse: no Python with jaxlib to compare with: run `make peers`, or name one in HLOSH_PEER_PYTHON\n");
+    fprintf(stderr,
+            "parse: no Python with jaxlib to compare with: run `make peers`, or name one in "
+            "HLOSH_PEER_PYTHON\n");
     return 2;
   }
   row *rows = hs_calloc((size_t)(argc - at), sizeof *rows);
   size_t n = 0;
   for (; at < argc; at++) {
     rows[n] = (row){.file = argv[at]};
-    if (measure(&rows[n], argv[0], with_peer ? &p : NULL, rounds)) n++; else ok = false;
+    if (measure(&rows[n], argv[0], with_peer ? &p : NULL, rounds)) n++;
+    else ok = false;
   }
   ok = summary(rows, n, with_peer) && ok;
   hs_free(rows);

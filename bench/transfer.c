@@ -1,11 +1,14 @@
-// transfer.c — what running on a PJRT plug-in costs beside the plug-in: memory for arguments, time of a call.
+// transfer.c — what running on a PJRT plug-in costs beside the plug-in: memory for arguments,
+// time of a call.
 //
 //   transfer [PLUGIN [MEGABYTES]]
 //
-// An argument of so many megabytes (256) is summed up, and added to in place (donated). What the worker needs at its peak above
-// what it needed before, in multiples of the argument, shows how often it is held there: 1 is the shared memory that the shell
-// copied it to. A result takes one more in the shared block that it is handed over in. Then f32[4] + 1, 20,000 times: the time
-// of one call as measured inside the worker, from the call until the result is there. Exit 1 when a figure misses its aim.
+// An argument of so many megabytes (256) is summed up, and added to in place (donated). What the
+// worker needs at its peak above what it needed before, in multiples of the argument, shows how
+// often it is held there: 1 is the shared memory that the shell copied it to. A result takes one
+// more in the shared block that it is handed over in. Then f32[4] + 1, 20,000 times: the time of
+// one call as measured inside the worker, from the call until the result is there. Exit 1 when a
+// figure misses its aim.
 #include "backends/pjrt/pjrt.h"
 #include "core/text.h"
 
@@ -71,7 +74,9 @@ static double held(const char *text, double bytes) {
   return times;
 }
 
-static int by_size(const void *a, const void *b) { return (*(const double *)a > *(const double *)b) - (*(const double *)a < *(const double *)b); }
+static int by_size(const void *a, const void *b) {
+  return (*(const double *)a > *(const double *)b) - (*(const double *)a < *(const double *)b);
+}
 
 static bool call_time(double *least, double *median) {
   const backend *be = backend_find("pjrt");
@@ -79,7 +84,10 @@ static bool call_time(double *least, double *median) {
   backend_exe *exe = NULL;
   hlo_literal *arg = NULL;
   backend_result r = {0};
-  hs_status s = compile("HloModule m\nENTRY e { p = f32[4] parameter(0) c = f32[] constant(1) b = f32[4] broadcast(c), dimensions={} ROOT r = f32[4] add(p, b) }", &m, &exe);
+  hs_status s =
+      compile("HloModule m\nENTRY e { p = f32[4] parameter(0) c = f32[] constant(1) b = f32[4] "
+              "broadcast(c), dimensions={} ROOT r = f32[4] add(p, b) }",
+              &m, &exe);
   if (hs_ok(s)) s = hlo_literal_new(m->entry->params[0]->shape, &arg);
   const backend_run_options o = {.warmup = 100, .min_runs = 20000, .max_runs = 20000};
   if (hs_ok(s)) s = be->run(exe, 1, &arg, &o, &r);
@@ -114,14 +122,22 @@ int main(int argc, char **argv) {
   }
   ctx = hlo_ctx_new();
   long long n = (argc > 2 ? atoll(argv[2]) : 256) << 18;
-  char *sum = hs_format("HloModule m\nadd { a = f32[] parameter(0) b = f32[] parameter(1) ROOT r = f32[] add(a, b) }\n"
-                        "ENTRY e { p = f32[%lld] parameter(0) z = f32[] constant(0) ROOT r = f32[] reduce(p, z), dimensions={0}, to_apply=add }", n);
-  char *more = hs_format("HloModule m, input_output_alias={ {}: (0, {}, may-alias) }\n"
-                         "ENTRY e { p = f32[%lld] parameter(0) c = f32[] constant(1) b = f32[%lld] broadcast(c), dimensions={} ROOT r = f32[%lld] add(p, b) }", n, n, n);
+  char *sum = hs_format(
+      "HloModule m\nadd { a = f32[] parameter(0) b = f32[] parameter(1) ROOT r = f32[] add(a, b) "
+      "}\n"
+      "ENTRY e { p = f32[%lld] parameter(0) z = f32[] constant(0) ROOT r = f32[] reduce(p, z), "
+      "dimensions={0}, to_apply=add }",
+      n);
+  char *more = hs_format(
+      "HloModule m, input_output_alias={ {}: (0, {}, may-alias) }\n"
+      "ENTRY e { p = f32[%lld] parameter(0) c = f32[] constant(1) b = f32[%lld] broadcast(c), "
+      "dimensions={} ROOT r = f32[%lld] add(p, b) }",
+      n, n, n);
   printf("plug-in %s, argument of %lld MB\n", plugin, n >> 18);
   double least = -1, median = -1;
   bool ok = figure("read: held in the worker", held(sum, (double)n * 4), "times", 1.2);
-  ok &= figure("donated, and its result: held in the worker", held(more, (double)n * 4), "times", 2.2);
+  ok &= figure("donated, and its result: held in the worker", held(more, (double)n * 4), "times",
+               2.2);
   ok &= call_time(&least, &median);
   ok &= figure("f32[4] + 1: least of 20,000 calls", least, "us", 3.1);
   printf("%-44s %8.3g us\n", "f32[4] + 1: median", median);

@@ -1,8 +1,10 @@
-// attr.c — attribute sets: lookup, change by copy, equality, hash and deep copy, all driven by the attribute's kind.
+// attr.c — attribute sets: lookup, change by copy, equality, hash and deep copy, all driven by
+// the attribute's kind.
 //
-// Equality and hash share one walker: most kinds are one run of bytes as they stand (`one_run`), and `flatten` writes the
-// others as canonical bytes, which are compared or hashed. The bytes hold no pointers except those of computations, whose
-// identity is their meaning. Literals and shapes know their own.
+// Equality and hash share one walker: most kinds are one run of bytes as they stand (`one_run`),
+// and `flatten` writes the others as canonical bytes, which are compared or hashed. The bytes hold
+// no pointers except those of computations, whose identity is their meaning. Literals and shapes
+// know their own.
 #include "core/attr.h"
 
 #include "core/ir.h"
@@ -41,20 +43,29 @@ hlo_attrs *hlo_attrs_without(hs_arena *arena, const hlo_attrs *a, hlo_attr_id id
 
 bool hlo_attr_is_annotation(hlo_attr_id id) {
   switch (id) {
-  case HLO_ATTR_METADATA: case HLO_ATTR_ORIGIN: case HLO_ATTR_FRONTEND_ATTRIBUTES: case HLO_ATTR_STATISTICS:
-  case HLO_ATTR_BACKEND_CONFIG: case HLO_ATTR_ORIGIN_RECOVERY_TABLE: case HLO_ATTR_DEBUG_ATTRIBUTES:
-    return true;
-  default:
-    return false;
+  case HLO_ATTR_METADATA:
+  case HLO_ATTR_ORIGIN:
+  case HLO_ATTR_FRONTEND_ATTRIBUTES:
+  case HLO_ATTR_STATISTICS:
+  case HLO_ATTR_BACKEND_CONFIG:
+  case HLO_ATTR_ORIGIN_RECOVERY_TABLE:
+  case HLO_ATTR_DEBUG_ATTRIBUTES: return true;
+  default: return false;
   }
 }
 
-// ---- canonical bytes ------------------------------------------------------------------------------------------------
+// ---- canonical bytes ----------------------------------------------------------------------------
 
 static void w_i64(hs_buf *b, i64 v) { hs_buf_put(b, (const char *)&v, sizeof v); }
-static void w_str(hs_buf *b, hs_str s) { w_i64(b, (i64)s.n); hs_buf_put(b, s.p, s.n); }
+static void w_str(hs_buf *b, hs_str s) {
+  w_i64(b, (i64)s.n);
+  hs_buf_put(b, s.p, s.n);
+}
 static void w_name(hs_buf *b, const char *s) { w_str(b, hs_str_of(s)); }
-static void w_ints(hs_buf *b, hlo_ints v) { w_i64(b, v.n); hs_buf_put(b, (const char *)v.v, v.n * sizeof(i64)); }
+static void w_ints(hs_buf *b, hlo_ints v) {
+  w_i64(b, v.n);
+  hs_buf_put(b, (const char *)v.v, v.n * sizeof(i64));
+}
 static void w_f64(hs_buf *b, double v) { hs_buf_put(b, (const char *)&v, sizeof v); }
 
 static void w_axes(hs_buf *b, hlo_axes a) {
@@ -77,9 +88,12 @@ const hlo_metadata_rest hlo_metadata_no_rest_;
 
 static void w_metadata(hs_buf *b, const hlo_metadata *m) {
   const hlo_metadata_rest *rest = hlo_metadata_rest_of(m);
-  const hs_str s[] = {m->op_type, m->op_name, m->source_file, rest->deduplicated_name, rest->scheduling_name, rest->payload};
+  const hs_str s[] = {
+      m->op_type,   m->op_name, m->source_file, rest->deduplicated_name, rest->scheduling_name,
+      rest->payload};
   for (size_t k = 0; k < HS_COUNT(s); k++) w_str(b, s[k]);
-  const i32 v[] = {m->source_line, m->source_end_line, m->source_column, m->source_end_column, m->stack_frame_id};
+  const i32 v[] = {m->source_line, m->source_end_line, m->source_column, m->source_end_column,
+                   m->stack_frame_id};
   for (size_t k = 0; k < HS_COUNT(v); k++) w_i64(b, v[k]);
   w_ints(b, rest->profile_type);
 }
@@ -90,11 +104,19 @@ static void w_sharding(hs_buf *b, const hlo_sharding *s) {
   w_i64(b, s->nchildren);
   for (u32 k = 0; k < s->nchildren; k++) w_sharding(b, s->children[k]);
   w_i64(b, s->device);
-  w_ints(b, s->dims), w_ints(b, s->devices), w_ints(b, s->reshape), w_ints(b, s->perm), w_ints(b, s->last_tile_dims);
-  w_i64(b, s->replicate_last), w_i64(b, s->shard_group), w_i64(b, s->shard_group_kind), w_i64(b, s->named_whole);
+  w_ints(b, s->dims);
+  w_ints(b, s->devices);
+  w_ints(b, s->reshape);
+  w_ints(b, s->perm);
+  w_ints(b, s->last_tile_dims);
+  w_i64(b, s->replicate_last);
+  w_i64(b, s->shard_group);
+  w_i64(b, s->shard_group_kind);
+  w_i64(b, s->named_whole);
   w_mesh(b, s->mesh);
   w_i64(b, s->ndim_shardings);
-  for (u32 k = 0; k < s->ndim_shardings; k++) w_axes(b, s->dim_shardings[k].axes), w_i64(b, s->dim_shardings[k].open);
+  for (u32 k = 0; k < s->ndim_shardings; k++)
+    w_axes(b, s->dim_shardings[k].axes), w_i64(b, s->dim_shardings[k].open);
   w_axes(b, s->replicated_axes), w_axes(b, s->unreduced_axes), w_axes(b, s->manual_axes);
   w_i64(b, s->unreduced_op);
 }
@@ -102,7 +124,8 @@ static void w_sharding(hs_buf *b, const hlo_sharding *s) {
 static void w_aliases(hs_buf *b, const hlo_aliases *a) {
   w_i64(b, a->n);
   for (u32 k = 0; k < a->n; k++)
-    w_ints(b, a->v[k].out_index), w_i64(b, a->v[k].param), w_ints(b, a->v[k].param_index), w_i64(b, a->v[k].must);
+    w_ints(b, a->v[k].out_index), w_i64(b, a->v[k].param), w_ints(b, a->v[k].param_index),
+        w_i64(b, a->v[k].must);
 }
 
 static void w_origin(hs_buf *b, const hlo_origin_node *o) {
@@ -125,18 +148,28 @@ static bool one_run(const hlo_attr *a, hs_str *out) {
   size_t n = 0;
   hlo_attr_kind kind = hlo_attr_kind_of(a->id);
   switch (kind) {
-  case HLO_AK_INT: case HLO_AK_BOOL: p = &a->v.i, n = sizeof a->v.i; break;
+  case HLO_AK_INT:
+  case HLO_AK_BOOL: p = &a->v.i, n = sizeof a->v.i; break;
   case HLO_AK_FLOAT: p = &a->v.f, n = sizeof a->v.f; break;
-  case HLO_AK_STRING: case HLO_AK_TEXT: *out = a->v.s; return true;
-  case HLO_AK_INTS: case HLO_AK_BOOLS: case HLO_AK_PRECISIONS: p = a->v.ints.v, n = a->v.ints.n * sizeof(i64); break;
+  case HLO_AK_STRING:
+  case HLO_AK_TEXT: *out = a->v.s; return true;
+  case HLO_AK_INTS:
+  case HLO_AK_BOOLS:
+  case HLO_AK_PRECISIONS: p = a->v.ints.v, n = a->v.ints.n * sizeof(i64); break;
   case HLO_AK_PAIRS: p = a->v.ints.v, n = a->v.ints.n * 2 * sizeof(i64); break;
   case HLO_AK_COMP: p = &a->v.comp, n = sizeof a->v.comp; break;
   case HLO_AK_COMPS: p = a->v.comps.v, n = a->v.comps.n * sizeof(hlo_computation *); break;
-  case HLO_AK_SLICES: p = ((const hlo_slices *)a->v.p)->v, n = ((const hlo_slices *)a->v.p)->n * sizeof(hlo_slice_dim); break;
-  case HLO_AK_PADDING: p = ((const hlo_padding *)a->v.p)->v, n = ((const hlo_padding *)a->v.p)->n * sizeof(hlo_pad_dim); break;
+  case HLO_AK_SLICES:
+    p = ((const hlo_slices *)a->v.p)->v,
+    n = ((const hlo_slices *)a->v.p)->n * sizeof(hlo_slice_dim);
+    break;
+  case HLO_AK_PADDING:
+    p = ((const hlo_padding *)a->v.p)->v,
+    n = ((const hlo_padding *)a->v.p)->n * sizeof(hlo_pad_dim);
+    break;
   case HLO_AK_BACKEND_CONFIG: *out = ((const hlo_backend_config *)a->v.p)->text; return true;
   default:
-    if (kind <= HLO_AK_TEXT) return false;   // behind it come the enumerations
+    if (kind <= HLO_AK_TEXT) return false;  // behind it come the enumerations
     p = &a->v.i, n = sizeof a->v.i;
   }
   *out = (hs_str){p, n};
@@ -158,14 +191,16 @@ static void flatten(hs_buf *b, const hlo_attr *a) {
     w_i64(b, w->n);
     for (u32 k = 0; k < w->n; k++) {
       const hlo_window_dim *d = &w->v[k];
-      const i64 v[] = {d->size, d->stride, d->pad_low, d->pad_high, d->lhs_dilate, d->rhs_dilate, d->reversal};
+      const i64 v[] = {d->size,       d->stride,     d->pad_low, d->pad_high,
+                       d->lhs_dilate, d->rhs_dilate, d->reversal};
       w_ints(b, (hlo_ints){HS_COUNT(v), v});
     }
     return;
   }
   case HLO_AK_DIM_LABELS: {
     const hlo_dim_labels *d = p;
-    const i64 v[] = {d->lhs_batch, d->lhs_feature, d->rhs_input_feature, d->rhs_output_feature, d->out_batch, d->out_feature};
+    const i64 v[] = {d->lhs_batch,          d->lhs_feature, d->rhs_input_feature,
+                     d->rhs_output_feature, d->out_batch,   d->out_feature};
     w_ints(b, (hlo_ints){HS_COUNT(v), v});
     w_ints(b, (hlo_ints){d->nspatial, d->lhs_spatial});
     w_ints(b, (hlo_ints){d->nspatial, d->rhs_spatial});
@@ -194,7 +229,9 @@ static void flatten(hs_buf *b, const hlo_attr *a) {
     w_mesh(b, g->mesh), w_axes(b, g->axes);
     return;
   }
-  case HLO_AK_OUTPUT_ALIASING: case HLO_AK_IO_ALIAS: case HLO_AK_DONORS: w_aliases(b, p); return;
+  case HLO_AK_OUTPUT_ALIASING:
+  case HLO_AK_IO_ALIAS:
+  case HLO_AK_DONORS: w_aliases(b, p); return;
   case HLO_AK_SHARDING: w_sharding(b, p); return;
   case HLO_AK_DOMAIN: {
     const hlo_domain *d = p;
@@ -215,7 +252,11 @@ static void flatten(hs_buf *b, const hlo_attr *a) {
   }
   case HLO_AK_RESULT_ACCURACY: {
     const hlo_result_accuracy *r = p;
-    w_i64(b, r->has_mode + 2 * r->has_tolerance), w_i64(b, r->mode), w_f64(b, r->atol), w_f64(b, r->rtol), w_i64(b, r->ulps);
+    w_i64(b, r->has_mode + 2 * r->has_tolerance);
+    w_i64(b, r->mode);
+    w_f64(b, r->atol);
+    w_f64(b, r->rtol);
+    w_i64(b, r->ulps);
     return;
   }
   case HLO_AK_ORIGIN: {
@@ -265,7 +306,8 @@ bool hlo_attrs_equal(const hlo_attrs *a, const hlo_attrs *b, bool (*skip)(hlo_at
 u64 hlo_attr_hash(const hlo_attr *a, u64 seed) {
   hs_str v;
   if (one_run(a, &v)) return hs_hash_bytes(v.p, v.n, hs_mix(seed, a->id));
-  if (hlo_attr_kind_of(a->id) == HLO_AK_LITERAL) return hs_mix(hs_mix(seed, a->id), hlo_literal_hash(a->v.literal));
+  if (hlo_attr_kind_of(a->id) == HLO_AK_LITERAL)
+    return hs_mix(hs_mix(seed, a->id), hlo_literal_hash(a->v.literal));
   if (hlo_attr_kind_of(a->id) == HLO_AK_SHAPE) return hs_mix(hs_mix(seed, a->id), a->v.shape->hash);
   hs_buf b = {0};
   flatten(&b, a);
@@ -280,10 +322,14 @@ u64 hlo_attrs_hash(const hlo_attrs *a, u64 seed, bool (*skip)(hlo_attr_id)) {
   return seed;
 }
 
-// ---- deep copy --------------------------------------------------------------------------------------------------------
+// ---- deep copy ----------------------------------------------------------------------------------
 
-static hs_str c_str(hs_arena *m, hs_str s) { return s.p ? (hs_str){hs_arena_strndup(m, s.p, s.n), s.n} : s; }
-static hlo_ints c_ints(hs_arena *m, hlo_ints v) { return (hlo_ints){v.n, hs_arena_dup(m, v.v, v.n * sizeof(i64))}; }
+static hs_str c_str(hs_arena *m, hs_str s) {
+  return s.p ? (hs_str){hs_arena_strndup(m, s.p, s.n), s.n} : s;
+}
+static hlo_ints c_ints(hs_arena *m, hlo_ints v) {
+  return (hlo_ints){v.n, hs_arena_dup(m, v.v, v.n * sizeof(i64))};
+}
 
 static hlo_axes c_axes(hs_arena *m, hlo_axes a) {
   hlo_axis *v = hs_arena_dup(m, a.v, a.n * sizeof *v);
@@ -295,7 +341,8 @@ static const hlo_mesh *c_mesh(hs_arena *m, const hlo_mesh *s) {
   if (!s) return NULL;
   hlo_mesh *r = hs_arena_dup(m, s, sizeof *s);
   const char **names = HS_NEW_ARRAY(m, const char *, s->naxes);
-  for (u32 k = 0; k < s->naxes; k++) names[k] = hs_arena_strndup(m, s->names[k], strlen(s->names[k]));
+  for (u32 k = 0; k < s->naxes; k++)
+    names[k] = hs_arena_strndup(m, s->names[k], strlen(s->names[k]));
   r->names = names;
   r->sizes = hs_arena_dup(m, s->sizes, s->naxes * sizeof(i64));
   r->devices = hs_arena_dup(m, s->devices, s->ndevices * sizeof(i64));
@@ -306,10 +353,14 @@ static const hlo_mesh *c_mesh(hs_arena *m, const hlo_mesh *s) {
 
 static const hlo_metadata *c_metadata(hs_arena *m, const hlo_metadata *s) {
   hlo_metadata *r = hs_arena_dup(m, s, sizeof *s);
-  r->op_type = c_str(m, s->op_type), r->op_name = c_str(m, s->op_name), r->source_file = c_str(m, s->source_file);
+  r->op_type = c_str(m, s->op_type);
+  r->op_name = c_str(m, s->op_name);
+  r->source_file = c_str(m, s->source_file);
   if (s->rest) {
     hlo_metadata_rest *rest = HS_NEW(m, hlo_metadata_rest);
-    *rest = (hlo_metadata_rest){c_str(m, s->rest->deduplicated_name), c_str(m, s->rest->scheduling_name), c_str(m, s->rest->payload), c_ints(m, s->rest->profile_type)};
+    *rest = (hlo_metadata_rest){c_str(m, s->rest->deduplicated_name),
+                                c_str(m, s->rest->scheduling_name), c_str(m, s->rest->payload),
+                                c_ints(m, s->rest->profile_type)};
     r->rest = rest;
   }
   return r;
@@ -321,7 +372,9 @@ static const hlo_sharding *c_sharding(hs_arena *m, const hlo_sharding *s) {
   const hlo_sharding **kids = HS_NEW_ARRAY(m, const hlo_sharding *, s->nchildren);
   for (u32 k = 0; k < s->nchildren; k++) kids[k] = c_sharding(m, s->children[k]);
   r->children = kids;
-  r->dims = c_ints(m, s->dims), r->devices = c_ints(m, s->devices), r->reshape = c_ints(m, s->reshape);
+  r->dims = c_ints(m, s->dims);
+  r->devices = c_ints(m, s->devices);
+  r->reshape = c_ints(m, s->reshape);
   r->perm = c_ints(m, s->perm), r->last_tile_dims = c_ints(m, s->last_tile_dims);
   const hlo_metadata **md = HS_NEW_ARRAY(m, const hlo_metadata *, s->nmetadata);
   for (u32 k = 0; k < s->nmetadata; k++) md[k] = c_metadata(m, s->metadata[k]);
@@ -330,7 +383,8 @@ static const hlo_sharding *c_sharding(hs_arena *m, const hlo_sharding *s) {
   hlo_dim_sharding *ds = hs_arena_dup(m, s->dim_shardings, s->ndim_shardings * sizeof *ds);
   for (u32 k = 0; k < s->ndim_shardings; k++) ds[k].axes = c_axes(m, s->dim_shardings[k].axes);
   r->dim_shardings = ds;
-  r->replicated_axes = c_axes(m, s->replicated_axes), r->unreduced_axes = c_axes(m, s->unreduced_axes);
+  r->replicated_axes = c_axes(m, s->replicated_axes);
+  r->unreduced_axes = c_axes(m, s->unreduced_axes);
   r->manual_axes = c_axes(m, s->manual_axes);
   return r;
 }
@@ -346,15 +400,23 @@ static const hlo_origin_node *c_origin(hs_arena *m, const hlo_origin_node *s) {
   return r;
 }
 
-hlo_attr hlo_attr_clone(hs_arena *m, hlo_ctx *ctx, const hlo_attr *a, hlo_computation *(*map)(void *, hlo_computation *), void *arg) {
-  (void)ctx;   // shapes are interned per context; modules are cloned within one
+hlo_attr hlo_attr_clone(hs_arena *m, hlo_ctx *ctx, const hlo_attr *a,
+                        hlo_computation *(*map)(void *, hlo_computation *), void *arg) {
+  (void)ctx;  // shapes are interned per context; modules are cloned within one
   hlo_attr r = *a;
   const void *p = a->v.p;
   switch (hlo_attr_kind_of(a->id)) {
-  case HLO_AK_STRING: case HLO_AK_TEXT: r.v.s = c_str(m, a->v.s); break;
-  case HLO_AK_INTS: case HLO_AK_BOOLS: case HLO_AK_PRECISIONS: r.v.ints = c_ints(m, a->v.ints); break;
-  case HLO_AK_PAIRS: r.v.ints.v = hs_arena_dup(m, a->v.ints.v, a->v.ints.n * 2 * sizeof(i64)); break;
-  case HLO_AK_COMP: if (map && a->v.comp) r.v.comp = map(arg, a->v.comp); break;
+  case HLO_AK_STRING:
+  case HLO_AK_TEXT: r.v.s = c_str(m, a->v.s); break;
+  case HLO_AK_INTS:
+  case HLO_AK_BOOLS:
+  case HLO_AK_PRECISIONS: r.v.ints = c_ints(m, a->v.ints); break;
+  case HLO_AK_PAIRS:
+    r.v.ints.v = hs_arena_dup(m, a->v.ints.v, a->v.ints.n * 2 * sizeof(i64));
+    break;
+  case HLO_AK_COMP:
+    if (map && a->v.comp) r.v.comp = map(arg, a->v.comp);
+    break;
   case HLO_AK_COMPS: {
     hlo_computation **v = HS_NEW_ARRAY(m, hlo_computation *, a->v.comps.n);
     for (u32 k = 0; k < a->v.comps.n; k++) v[k] = map ? map(arg, a->v.comps.v[k]) : a->v.comps.v[k];
@@ -370,13 +432,13 @@ hlo_attr hlo_attr_clone(hs_arena *m, hlo_ctx *ctx, const hlo_attr *a, hlo_comput
     r.v.p = d;
     break;
   }
-#define FLAT(kind, type)                                             \
-  case HLO_AK_##kind: {                                              \
-    const type *s = p;                                               \
-    type *d = hs_arena_dup(m, s, sizeof *s);                         \
-    d->v = hs_arena_dup(m, s->v, s->n * sizeof *s->v);               \
-    r.v.p = d;                                                       \
-    break;                                                           \
+#define FLAT(kind, type)                               \
+  case HLO_AK_##kind: {                                \
+    const type *s = p;                                 \
+    type *d = hs_arena_dup(m, s, sizeof *s);           \
+    d->v = hs_arena_dup(m, s->v, s->n * sizeof *s->v); \
+    r.v.p = d;                                         \
+    break;                                             \
   }
     FLAT(SLICES, hlo_slices)
     FLAT(PADDING, hlo_padding)
@@ -411,11 +473,15 @@ hlo_attr hlo_attr_clone(hs_arena *m, hlo_ctx *ctx, const hlo_attr *a, hlo_comput
     r.v.p = d;
     break;
   }
-  case HLO_AK_OUTPUT_ALIASING: case HLO_AK_IO_ALIAS: case HLO_AK_DONORS: {
+  case HLO_AK_OUTPUT_ALIASING:
+  case HLO_AK_IO_ALIAS:
+  case HLO_AK_DONORS: {
     const hlo_aliases *s = p;
     hlo_aliases *d = hs_arena_dup(m, s, sizeof *s);
     hlo_alias_entry *v = hs_arena_dup(m, s->v, s->n * sizeof *v);
-    for (u32 k = 0; k < s->n; k++) v[k].out_index = c_ints(m, s->v[k].out_index), v[k].param_index = c_ints(m, s->v[k].param_index);
+    for (u32 k = 0; k < s->n; k++)
+      v[k].out_index = c_ints(m, s->v[k].out_index),
+      v[k].param_index = c_ints(m, s->v[k].param_index);
     d->v = v;
     r.v.p = d;
     break;
@@ -424,7 +490,9 @@ hlo_attr hlo_attr_clone(hs_arena *m, hlo_ctx *ctx, const hlo_attr *a, hlo_comput
   case HLO_AK_DOMAIN: {
     const hlo_domain *s = p;
     hlo_domain *d = hs_arena_dup(m, s, sizeof *s);
-    d->kind = c_str(m, s->kind), d->entry = c_sharding(m, s->entry), d->exit = c_sharding(m, s->exit);
+    d->kind = c_str(m, s->kind);
+    d->entry = c_sharding(m, s->entry);
+    d->exit = c_sharding(m, s->exit);
     r.v.p = d;
     break;
   }
@@ -432,7 +500,8 @@ hlo_attr hlo_attr_clone(hs_arena *m, hlo_ctx *ctx, const hlo_attr *a, hlo_comput
     const hlo_frontend *s = p;
     hlo_frontend *d = hs_arena_dup(m, s, sizeof *s);
     hlo_frontend_entry *v = hs_arena_dup(m, s->v, s->n * sizeof *v);
-    for (u32 k = 0; k < s->n; k++) v[k].key = c_str(m, s->v[k].key), v[k].value = c_str(m, s->v[k].value);
+    for (u32 k = 0; k < s->n; k++)
+      v[k].key = c_str(m, s->v[k].key), v[k].value = c_str(m, s->v[k].value);
     d->v = v;
     r.v.p = d;
     break;
@@ -463,7 +532,7 @@ hlo_attr hlo_attr_clone(hs_arena *m, hlo_ctx *ctx, const hlo_attr *a, hlo_comput
     r.v.p = d;
     break;
   }
-  default: break;   // scalars, shapes, literals (the caller takes the reference)
+  default: break;  // scalars, shapes, literals (the caller takes the reference)
   }
   return r;
 }

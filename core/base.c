@@ -1,7 +1,8 @@
-// base.c — allocation, arenas, text buffers, clock. An arena is a list of blocks that only grows; block sizes double
-// up to a huge page or an eighth of the whole, so that a small module costs little and a large one few calls; who knows
-// better says so (hs_arena_expect). Arenas hand their large blocks on to each other: every pass has a scratch arena, and
-// memory fresh from the kernel costs more to clear than most passes take.
+// base.c — allocation, arenas, text buffers, clock. An arena is a list of blocks that only grows;
+// block sizes double up to a huge page or an eighth of the whole, so that a small module costs
+// little and a large one few calls; who knows better says so (hs_arena_expect). Arenas hand their
+// large blocks on to each other: every pass has a scratch arena, and memory fresh from the kernel
+// costs more to clear than most passes take.
 #include "core/base.h"
 
 #include <pthread.h>
@@ -14,7 +15,8 @@ volatile sig_atomic_t hs_interrupted;
 
 enum { HUGE_PAGE = 2 << 20 };
 
-// Sizes the program itself chose: running out here leaves nothing sensible to do but say so and stop.
+// Sizes the program itself chose: running out here leaves nothing sensible to do but say so and
+// stop.
 static void out_of_memory(size_t n) {
   fprintf(stderr, "hlosh: out of memory (%zu bytes)\n", n);
   _Exit(5);
@@ -40,10 +42,12 @@ void *hs_realloc(void *p, size_t n) {
   return q;
 }
 
-// Tables that are looked into at random: without huge pages each look would cost a walk through the page tables too.
+// Tables that are looked into at random: without huge pages each look would cost a walk through the
+// page tables too.
 void *hs_calloc_table(size_t n, size_t size) {
   void *p = NULL;
-  if (n * size < 2 * HUGE_PAGE || posix_memalign(&p, HUGE_PAGE, n * size) != 0) return hs_calloc(n, size);
+  if (n * size < 2 * HUGE_PAGE || posix_memalign(&p, HUGE_PAGE, n * size) != 0)
+    return hs_calloc(n, size);
   (void)madvise(p, n * size, MADV_HUGEPAGE);
   return memset(p, 0, n * size);
 }
@@ -83,8 +87,8 @@ char *hs_format(const char *fmt, ...) {
   return (char *)(uintptr_t)hs_buf_cstr(&b);
 }
 
-// Sixteen bytes a step, each step one multiplication (the scheme of wyhash); the last step takes the last sixteen bytes
-// again, so that no tail is left. Called for n > 16.
+// Sixteen bytes a step, each step one multiplication (the scheme of wyhash); the last step takes
+// the last sixteen bytes again, so that no tail is left. Called for n > 16.
 u64 hs_hash_long_(const u8 *p, size_t n, u64 seed) {
   const u8 *last = p + n - 16;
   u64 h = seed ^ n;
@@ -93,25 +97,30 @@ u64 hs_hash_long_(const u8 *p, size_t n, u64 seed) {
   return hs_fold(h ^ 0xE7037ED1A0B428DBull, n ^ 0xA0761D6478BD642Full);
 }
 
-// ---- arena ----------------------------------------------------------------------------------------------------
+// ---- arena --------------------------------------------------------------------------------------
 
 struct hs_arena_block {
   struct hs_arena_block *next;
   size_t cap;
-  bool mapped;                 // straight from the kernel, in huge pages where it has them
+  bool mapped;  // straight from the kernel, in huge pages where it has them
   _Alignas(128) u8 data[];
 };
 
 // Mapped blocks that nobody holds, at most KEPT_MOST bytes of them, none above KEPT_ONE.
 enum { KEPT_MOST = 512 << 20, KEPT_ONE = 32 << 20 };
-static struct { pthread_mutex_t lock; struct hs_arena_block *first; size_t bytes; } kept = {.lock = PTHREAD_MUTEX_INITIALIZER};
+static struct {
+  pthread_mutex_t lock;
+  struct hs_arena_block *first;
+  size_t bytes;
+} kept = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 static struct hs_arena_block *take_kept(size_t cap) {
   struct hs_arena_block *b = NULL;
   pthread_mutex_lock(&kept.lock);
   struct hs_arena_block **best = NULL;
   for (struct hs_arena_block **at = &kept.first; *at; at = &(*at)->next)
-    if ((*at)->cap >= cap && (*at)->cap / 4 <= cap && (!best || (*at)->cap < (*best)->cap)) best = at;
+    if ((*at)->cap >= cap && (*at)->cap / 4 <= cap && (!best || (*at)->cap < (*best)->cap))
+      best = at;
   if (best) b = *best, *best = b->next, kept.bytes -= b->cap;
   pthread_mutex_unlock(&kept.lock);
   return b;
@@ -125,7 +134,8 @@ static bool keep(struct hs_arena_block *b) {
   return room;
 }
 
-// Large blocks come from the kernel: a page fault per 4 KiB would cost as much as reading the text that fills them.
+// Large blocks come from the kernel: a page fault per 4 KiB would cost as much as reading the text
+// that fills them.
 static struct hs_arena_block *new_block(size_t cap, bool fresh) {
   struct hs_arena_block *b = NULL;
   if (cap >= HUGE_PAGE / 2) {
@@ -161,8 +171,10 @@ void hs_arena_expect(hs_arena *a, size_t n) {
 
 void *hs_arena_more_(hs_arena *a, size_t n) {
   struct hs_arena_block *b = a->head;
-  size_t most = HS_MAX(HUGE_PAGE - sizeof *b, a->given / 8), cap = b ? HS_MIN(b->cap * 2, most) : 4096;
-  if (b && n > cap / 2) {   // a block made for one large object must not hide the room left in the current one
+  size_t most = HS_MAX(HUGE_PAGE - sizeof *b, a->given / 8),
+         cap = b ? HS_MIN(b->cap * 2, most) : 4096;
+  // a block made for one large object must not hide the room left in the current one
+  if (b && n > cap / 2) {
     struct hs_arena_block *own = new_block(n, false);
     own->next = b->next;
     b->next = own;
@@ -201,7 +213,7 @@ void hs_arena_free(hs_arena *a) {
   *a = (hs_arena){0};
 }
 
-// ---- text buffer ------------------------------------------------------------------------------------------------
+// ---- text buffer --------------------------------------------------------------------------------
 
 static void buf_reserve(hs_buf *b, size_t more) {
   if (b->cap - b->n > more) return;

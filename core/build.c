@@ -1,16 +1,19 @@
-// build.c — instructions made with their shape inferred. The rules live in infer*.c; this file only collects the
-// attributes, asks for the shape, gives it a layout where the operands have layouts, and adds the instruction.
+// build.c — instructions made with their shape inferred. The rules live in infer*.c; this file
+// only collects the attributes, asks for the shape, gives it a layout where the operands have
+// layouts, and adds the instruction.
 #include "core/build.h"
 
 #include "core/verify.h"
 
 #include <stdio.h>
 
-// Adds op(operands) with up to two attributes. Layouts follow the operands: a module without layouts stays so.
-static hlo_instr *build(hlo_computation *into, hlo_opcode op, u32 n, hlo_instr *const *operands, const hlo_shape *stated,
-                        u32 nattrs, const hlo_attr *attrs) {
+// Adds op(operands) with up to two attributes. Layouts follow the operands: a module without
+// layouts stays so.
+static hlo_instr *build(hlo_computation *into, hlo_opcode op, u32 n, hlo_instr *const *operands,
+                        const hlo_shape *stated, u32 nattrs, const hlo_attr *attrs) {
   hlo_module *m = into->module;
-  const hlo_shape *few[8] = {0}, **in = n <= HS_COUNT(few) ? few : hs_alloc(n * sizeof *in), *shape = NULL;
+  const hlo_shape *few[8] = {0}, **in = n <= HS_COUNT(few) ? few : hs_alloc(n * sizeof *in),
+                  *shape = NULL;
   bool layouts = false;
   for (u32 i = 0; i < n; i++) {
     in[i] = operands[i]->shape;
@@ -21,11 +24,13 @@ static hlo_instr *build(hlo_computation *into, hlo_opcode op, u32 n, hlo_instr *
   hs_status s = hlo_infer_shape(m->ctx, op, n, in, set, stated, &shape);
   if (in != few) hs_free(in);
   HS_ASSERT(hs_ok(s));
-  if (!hs_ok(s)) {                       // a caller's bug: keep the written shape, which the verifier will reject
+  // a caller's bug: keep the written shape, which the verifier will reject
+  if (!hs_ok(s)) {
     hs_status_drop(s);
     shape = stated ? stated : operands[0]->shape;
   }
-  // An elementwise result lies in memory like its first operand of the same dimensions; any other is row-major.
+  // An elementwise result lies in memory like its first operand of the same dimensions; any other
+  // is row-major.
   for (u32 k = 0; k < n && hlo_op_has(op, HLO_F_ELEMENTWISE) && layouts; k++)
     if (operands[k]->shape->layout && hlo_shape_same_dims(operands[k]->shape, shape)) {
       shape = hlo_shape_with_layout(m->ctx, shape, operands[k]->shape->layout);
@@ -41,7 +46,9 @@ static hlo_attr ints_attr(hlo_module *m, hlo_attr_id id, u32 n, const i64 *v) {
   return (hlo_attr){id, {.ints = {n, hs_arena_dup(&m->arena, v, n * sizeof *v)}}};
 }
 
-hlo_instr *hlo_build_unary(hlo_opcode op, hlo_instr *a) { return build(a->parent, op, 1, &a, NULL, 0, NULL); }
+hlo_instr *hlo_build_unary(hlo_opcode op, hlo_instr *a) {
+  return build(a->parent, op, 1, &a, NULL, 0, NULL);
+}
 hlo_instr *hlo_build_binary(hlo_opcode op, hlo_instr *a, hlo_instr *b) {
   return build(a->parent, op, 2, (hlo_instr *const[]){a, b}, NULL, 0, NULL);
 }
@@ -53,10 +60,12 @@ hlo_instr *hlo_build_select(hlo_instr *p, hlo_instr *t, hlo_instr *f) {
   return build(t->parent, HLO_SELECT, 3, (hlo_instr *const[]){p, t, f}, NULL, 0, NULL);
 }
 hlo_instr *hlo_build_convert(hlo_instr *a, hlo_dtype t) {
-  return build(a->parent, HLO_CONVERT, 1, &a, hlo_shape_with_dtype(a->parent->module->ctx, a->shape, t), 0, NULL);
+  return build(a->parent, HLO_CONVERT, 1, &a,
+               hlo_shape_with_dtype(a->parent->module->ctx, a->shape, t), 0, NULL);
 }
 hlo_instr *hlo_build_reshape(hlo_instr *a, u32 rank, const i64 *dims) {
-  return build(a->parent, HLO_RESHAPE, 1, &a, hlo_shape_array(a->parent->module->ctx, a->shape->dtype, rank, dims), 0, NULL);
+  return build(a->parent, HLO_RESHAPE, 1, &a,
+               hlo_shape_array(a->parent->module->ctx, a->shape->dtype, rank, dims), 0, NULL);
 }
 hlo_instr *hlo_build_transpose(hlo_instr *a, const i64 *perm) {
   hlo_attr at = ints_attr(a->parent->module, HLO_ATTR_DIMENSIONS, a->shape->rank, perm);
@@ -64,7 +73,8 @@ hlo_instr *hlo_build_transpose(hlo_instr *a, const i64 *perm) {
 }
 hlo_instr *hlo_build_broadcast(hlo_instr *a, u32 rank, const i64 *dims, const i64 *mapping) {
   hlo_attr at = ints_attr(a->parent->module, HLO_ATTR_DIMENSIONS, a->shape->rank, mapping);
-  return build(a->parent, HLO_BROADCAST, 1, &a, hlo_shape_array(a->parent->module->ctx, a->shape->dtype, rank, dims), 1, &at);
+  return build(a->parent, HLO_BROADCAST, 1, &a,
+               hlo_shape_array(a->parent->module->ctx, a->shape->dtype, rank, dims), 1, &at);
 }
 hlo_instr *hlo_build_slice(hlo_instr *a, const i64 *start, const i64 *limit, const i64 *stride) {
   hs_arena *ar = &a->parent->module->arena;
@@ -91,8 +101,10 @@ hlo_instr *hlo_build_reverse(hlo_instr *a, u32 n, const i64 *dims) {
   hlo_attr at = ints_attr(a->parent->module, HLO_ATTR_DIMENSIONS, n, dims);
   return build(a->parent, HLO_REVERSE, 1, &a, NULL, 1, &at);
 }
-hlo_instr *hlo_build_reduce(hlo_instr *a, hlo_instr *init, u32 n, const i64 *dims, hlo_computation *reducer) {
-  hlo_attr at[2] = {ints_attr(a->parent->module, HLO_ATTR_DIMENSIONS, n, dims), {HLO_ATTR_TO_APPLY, {.comp = reducer}}};
+hlo_instr *hlo_build_reduce(hlo_instr *a, hlo_instr *init, u32 n, const i64 *dims,
+                            hlo_computation *reducer) {
+  hlo_attr at[2] = {ints_attr(a->parent->module, HLO_ATTR_DIMENSIONS, n, dims),
+                    {HLO_ATTR_TO_APPLY, {.comp = reducer}}};
   return build(a->parent, HLO_REDUCE, 2, (hlo_instr *const[]){a, init}, NULL, 2, at);
 }
 
@@ -110,8 +122,9 @@ hlo_instr *hlo_build_full(hlo_computation *c, const hlo_shape *shape, double v) 
 // (x, y) -> op(x, y), nothing else: parameters in order, the operation as root.
 static bool is_scalar_computation(const hlo_computation *c, hlo_opcode op, const hlo_shape *s) {
   const hlo_instr *r = c->root;
-  return r && c->ninstrs == 3 && c->nparams == 2 && r->opcode == op && !r->attrs && r->shape->logical == s && r->noperands == 2 &&
-         hlo_operand(r, 0) == c->params[0] && hlo_operand(r, 1) == c->params[1] && c->params[0]->shape->logical == s &&
+  return r && c->ninstrs == 3 && c->nparams == 2 && r->opcode == op && !r->attrs &&
+         r->shape->logical == s && r->noperands == 2 && hlo_operand(r, 0) == c->params[0] &&
+         hlo_operand(r, 1) == c->params[1] && c->params[0]->shape->logical == s &&
          c->params[1]->shape->logical == s;
 }
 hlo_computation *hlo_build_scalar_computation(hlo_module *m, hlo_opcode op, hlo_dtype t) {

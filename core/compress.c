@@ -1,4 +1,5 @@
-// compress.c — see compress.h. Output grows by doubling; a limit keeps a small file from filling the memory.
+// compress.c — see compress.h. Output grows by doubling; a limit keeps a small file from filling
+// the memory.
 #include "core/compress.h"
 
 #if HAVE_ZLIB
@@ -8,8 +9,12 @@
 #include <zstd.h>
 #endif
 
-static bool is_gzip(const u8 *p, size_t n) { return n >= 3 && p[0] == 0x1F && p[1] == 0x8B && p[2] == 8; }
-static bool is_zstd(const u8 *p, size_t n) { return n >= 4 && p[0] == 0x28 && p[1] == 0xB5 && p[2] == 0x2F && p[3] == 0xFD; }
+static bool is_gzip(const u8 *p, size_t n) {
+  return n >= 3 && p[0] == 0x1F && p[1] == 0x8B && p[2] == 8;
+}
+static bool is_zstd(const u8 *p, size_t n) {
+  return n >= 4 && p[0] == 0x28 && p[1] == 0xB5 && p[2] == 0x2F && p[3] == 0xFD;
+}
 
 bool hlo_is_compressed(const void *p, size_t n) { return is_gzip(p, n) || is_zstd(p, n); }
 
@@ -31,11 +36,14 @@ static hs_status gunzip(const u8 *p, size_t n, size_t limit, char **out, size_t 
   hs_status s = HS_GOOD;
   z.next_in = (Bytef *)(uintptr_t)p;
   for (;;) {
-    if (z.avail_in == 0) {   // feed at most 1 GiB at a time: the counter is 32 bits
+    if (z.avail_in == 0) {  // feed at most 1 GiB at a time: the counter is 32 bits
       size_t left = n - (size_t)(z.next_in - p);
       z.avail_in = (uInt)HS_MIN(left, 1u << 30);
     }
-    if (!make_room(out, &cap, at, limit)) { s = hs_fail(HS_E_LIMIT, "the file unpacks to more than %zu bytes", limit); break; }
+    if (!make_room(out, &cap, at, limit)) {
+      s = hs_fail(HS_E_LIMIT, "the file unpacks to more than %zu bytes", limit);
+      break;
+    }
     uInt room = (uInt)HS_MIN(cap - at, 1u << 30);
     z.next_out = (Bytef *)*out + at;
     z.avail_out = room;
@@ -44,7 +52,7 @@ static hs_status gunzip(const u8 *p, size_t n, size_t limit, char **out, size_t 
     if (rc == Z_STREAM_END) {
       size_t left = n - (size_t)(z.next_in - p);
       if (left < 3 || !is_gzip(z.next_in, left)) break;
-      inflateReset(&z);   // a further member
+      inflateReset(&z);  // a further member
     } else if (rc != Z_OK || (z.avail_in == 0 && z.next_in == p + n && z.avail_out)) {
       s = hs_fail(HS_E_FORMAT, "damaged gzip data%s%s", z.msg ? ": " : "", z.msg ? z.msg : "");
       break;
@@ -57,7 +65,7 @@ static hs_status gunzip(const u8 *p, size_t n, size_t limit, char **out, size_t 
 #endif
 
 #if HAVE_ZLIB
-enum { INFLATE_STEP = 1 << 24 };        // bytes between two looks at Ctrl-C
+enum { INFLATE_STEP = 1 << 24 };  // bytes between two looks at Ctrl-C
 
 hs_status hlo_inflate(const void *p, size_t n, void *out, size_t out_n) {
   z_stream z = {0};
@@ -65,20 +73,25 @@ hs_status hlo_inflate(const void *p, size_t n, void *out, size_t out_n) {
   size_t in_at = 0, at = 0;
   int rc = Z_OK;
   hs_status s = HS_GOOD;
-  u8 beyond;                            // room for one byte too many, to see that there is none
+  u8 beyond;  // room for one byte too many, to see that there is none
   while (rc == Z_OK && hs_ok(s)) {
-    size_t in = HS_MIN(n - in_at, (size_t)INFLATE_STEP), room = HS_MIN(out_n - at, (size_t)INFLATE_STEP);
+    size_t in = HS_MIN(n - in_at, (size_t)INFLATE_STEP),
+           room = HS_MIN(out_n - at, (size_t)INFLATE_STEP);
     z.next_in = (Bytef *)(uintptr_t)p + in_at, z.avail_in = (uInt)in;
     z.next_out = room ? (Bytef *)out + at : &beyond, z.avail_out = room ? (uInt)room : 1;
     rc = inflate(&z, Z_NO_FLUSH);
-    if (!room && z.avail_out == 0) s = hs_fail(HS_E_FORMAT, "unpacks to more than the stated %zu bytes", out_n);
+    if (!room && z.avail_out == 0)
+      s = hs_fail(HS_E_FORMAT, "unpacks to more than the stated %zu bytes", out_n);
     size_t took = in - z.avail_in, gave = room - (room ? z.avail_out : 0);
     in_at += took, at += gave;
     if (rc == Z_OK && !took && !gave) rc = Z_BUF_ERROR;
     if (hs_ok(s)) s = hs_poll();
   }
   if (hs_ok(s) && (rc != Z_STREAM_END || at != out_n))
-    s = hs_fail(HS_E_FORMAT, "damaged deflate data%s%s", z.msg ? ": " : "", z.msg ? z.msg : rc == Z_STREAM_END ? ": shorter than stated" : ": it ends early");
+    s = hs_fail(HS_E_FORMAT, "damaged deflate data%s%s", z.msg ? ": " : "",
+                z.msg                ? z.msg
+                : rc == Z_STREAM_END ? ": shorter than stated"
+                                     : ": it ends early");
   inflateEnd(&z);
   return s;
 }
@@ -112,14 +125,18 @@ static hs_status unzstd(const u8 *p, size_t n, size_t limit, char **out, size_t 
   size_t cap = 0, at = 0, rc = 1;
   hs_status s = HS_GOOD;
   while (in.pos < in.size || rc != 0) {
-    if (!make_room(out, &cap, at, limit)) { s = hs_fail(HS_E_LIMIT, "the file unpacks to more than %zu bytes", limit); break; }
+    if (!make_room(out, &cap, at, limit)) {
+      s = hs_fail(HS_E_LIMIT, "the file unpacks to more than %zu bytes", limit);
+      break;
+    }
     ZSTD_outBuffer o = {*out, cap, at};
     size_t before = in.pos;
     rc = ZSTD_decompressStream(d, &o, &in);
     bool stuck = in.pos == before && o.pos == at;
     at = o.pos;
     if (ZSTD_isError(rc) || stuck) {
-      s = hs_fail(HS_E_FORMAT, "damaged zstd data: %s", ZSTD_isError(rc) ? ZSTD_getErrorName(rc) : "it ends early");
+      s = hs_fail(HS_E_FORMAT, "damaged zstd data: %s",
+                  ZSTD_isError(rc) ? ZSTD_getErrorName(rc) : "it ends early");
       break;
     }
   }

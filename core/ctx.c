@@ -2,10 +2,20 @@
 // Interned things are never freed before the context; equality is pointer equality.
 #include "core/ctx.h"
 
-typedef struct { u64 hash; const char *s; size_t n; } string_slot;
-typedef struct { u64 hash; const void *p; } ptr_slot;
+typedef struct {
+  u64 hash;
+  const char *s;
+  size_t n;
+} string_slot;
+typedef struct {
+  u64 hash;
+  const void *p;
+} ptr_slot;
 
-typedef struct table { ptr_slot *slots; size_t cap, n; } table;
+typedef struct table {
+  ptr_slot *slots;
+  size_t cap, n;
+} table;
 
 struct hlo_ctx {
   hs_arena arena;
@@ -13,8 +23,8 @@ struct hlo_ctx {
   size_t string_cap, nstrings;
   table shapes, layouts;
   u32 next_serial;
-  u64 dtypes;                // of arrays that were ever interned, a bit each
-  bool empty;                // one of them had no elements
+  u64 dtypes;  // of arrays that were ever interned, a bit each
+  bool empty;  // one of them had no elements
 };
 
 hlo_ctx *hlo_ctx_new(void) { return hs_calloc(1, sizeof(hlo_ctx)); }
@@ -64,7 +74,8 @@ const char *hlo_intern_fresh(hlo_ctx *c, const char *s, size_t n, bool *fresh) {
   u64 h = hs_hash_bytes(s, n, 1);
   size_t at = h & (c->string_cap - 1);
   for (; c->strings[at].s; at = (at + 1) & (c->string_cap - 1))
-    if (c->strings[at].hash == h && c->strings[at].n == n && !memcmp(c->strings[at].s, s, n)) return c->strings[at].s;
+    if (c->strings[at].hash == h && c->strings[at].n == n && !memcmp(c->strings[at].s, s, n))
+      return c->strings[at].s;
   c->strings[at] = (string_slot){h, hs_arena_strndup(&c->arena, s, n), n};
   c->nstrings++;
   *fresh = true;
@@ -74,7 +85,8 @@ const char *hlo_intern_fresh(hlo_ctx *c, const char *s, size_t n, bool *fresh) {
 const char *hlo_intern_str(hlo_ctx *c, const char *s) { return hlo_intern(c, s, strlen(s)); }
 
 // The slot that holds an equal thing, or the empty slot where it belongs.
-static ptr_slot *table_slot(table *t, u64 h, const void *key, bool (*same)(const void *, const void *)) {
+static ptr_slot *table_slot(table *t, u64 h, const void *key,
+                            bool (*same)(const void *, const void *)) {
   if (t->n * 2 >= t->cap) {
     size_t cap = t->cap ? t->cap * 2 : 256;
     ptr_slot *fresh = hs_calloc(cap, sizeof *fresh);
@@ -89,23 +101,29 @@ static ptr_slot *table_slot(table *t, u64 h, const void *key, bool (*same)(const
     t->cap = cap;
   }
   size_t at = h & (t->cap - 1);
-  while (t->slots[at].p && !(t->slots[at].hash == h && same(t->slots[at].p, key))) at = (at + 1) & (t->cap - 1);
+  while (t->slots[at].p && !(t->slots[at].hash == h && same(t->slots[at].p, key)))
+    at = (at + 1) & (t->cap - 1);
   return &t->slots[at];
 }
 
-// ---- layouts ------------------------------------------------------------------------------------------------------
+// ---- layouts ------------------------------------------------------------------------------------
 
-static bool same_i64s(const i64 *a, const i64 *b, size_t n) { return n == 0 || !memcmp(a, b, n * sizeof *a); }
+static bool same_i64s(const i64 *a, const i64 *b, size_t n) {
+  return n == 0 || !memcmp(a, b, n * sizeof *a);
+}
 
 static bool same_layout(const void *pa, const void *pb) {
   const hlo_layout *a = pa, *b = pb;
-  if (a->rank != b->rank || a->ntiles != b->ntiles || a->nsplits != b->nsplits || a->tail_alignment != b->tail_alignment ||
-      a->index_type != b->index_type || a->pointer_type != b->pointer_type || a->element_bits != b->element_bits ||
+  if (a->rank != b->rank || a->ntiles != b->ntiles || a->nsplits != b->nsplits ||
+      a->tail_alignment != b->tail_alignment || a->index_type != b->index_type ||
+      a->pointer_type != b->pointer_type || a->element_bits != b->element_bits ||
       a->memory_space != b->memory_space || a->metadata_prefix != b->metadata_prefix ||
       !same_i64s(a->minor_to_major, b->minor_to_major, a->rank))
     return false;
   for (u32 k = 0; k < a->ntiles; k++)
-    if (a->tiles[k].rank != b->tiles[k].rank || !same_i64s(a->tiles[k].dims, b->tiles[k].dims, a->tiles[k].rank)) return false;
+    if (a->tiles[k].rank != b->tiles[k].rank ||
+        !same_i64s(a->tiles[k].dims, b->tiles[k].dims, a->tiles[k].rank))
+      return false;
   for (u32 k = 0; k < a->nsplits; k++)
     if (a->splits[k].dim != b->splits[k].dim || a->splits[k].n != b->splits[k].n ||
         !same_i64s(a->splits[k].indices, b->splits[k].indices, a->splits[k].n))
@@ -115,8 +133,11 @@ static bool same_layout(const void *pa, const void *pb) {
 
 static u64 layout_hash(const hlo_layout *l) {
   u64 h = hs_hash_bytes(l->minor_to_major, l->rank * sizeof(i64), 7);
-  for (u32 k = 0; k < l->ntiles; k++) h = hs_hash_bytes(l->tiles[k].dims, l->tiles[k].rank * sizeof(i64), h);
-  for (u32 k = 0; k < l->nsplits; k++) h = hs_mix(hs_hash_bytes(l->splits[k].indices, l->splits[k].n * sizeof(i64), h), (u64)l->splits[k].dim);
+  for (u32 k = 0; k < l->ntiles; k++)
+    h = hs_hash_bytes(l->tiles[k].dims, l->tiles[k].rank * sizeof(i64), h);
+  for (u32 k = 0; k < l->nsplits; k++)
+    h = hs_mix(hs_hash_bytes(l->splits[k].indices, l->splits[k].n * sizeof(i64), h),
+               (u64)l->splits[k].dim);
   h = hs_mix(h, (u64)l->memory_space);
   h = hs_mix(h, (u64)l->element_bits);
   h = hs_mix(h, (u64)l->tail_alignment);
@@ -134,12 +155,14 @@ const hlo_layout *hlo_layout_intern(hlo_ctx *c, const hlo_layout *want) {
   l->minor_to_major = hs_arena_dup(&c->arena, key.minor_to_major, key.rank * sizeof(i64));
   if (key.ntiles) {
     hlo_tile *tiles = hs_arena_dup(&c->arena, key.tiles, key.ntiles * sizeof *tiles);
-    for (u32 k = 0; k < key.ntiles; k++) tiles[k].dims = hs_arena_dup(&c->arena, tiles[k].dims, tiles[k].rank * sizeof(i64));
+    for (u32 k = 0; k < key.ntiles; k++)
+      tiles[k].dims = hs_arena_dup(&c->arena, tiles[k].dims, tiles[k].rank * sizeof(i64));
     l->tiles = tiles;
   }
   if (key.nsplits) {
     hlo_split *splits = hs_arena_dup(&c->arena, key.splits, key.nsplits * sizeof *splits);
-    for (u32 k = 0; k < key.nsplits; k++) splits[k].indices = hs_arena_dup(&c->arena, splits[k].indices, splits[k].n * sizeof(i64));
+    for (u32 k = 0; k < key.nsplits; k++)
+      splits[k].indices = hs_arena_dup(&c->arena, splits[k].indices, splits[k].n * sizeof(i64));
     l->splits = splits;
   }
   slot->hash = h;
@@ -152,10 +175,11 @@ const hlo_layout *hlo_layout_default(hlo_ctx *c, u32 rank) {
   i64 order[HLO_MAX_RANK];
   HS_ASSERT(rank <= HLO_MAX_RANK);
   for (u32 k = 0; k < rank; k++) order[k] = (i64)(rank - 1 - k);
-  return hlo_layout_intern(c, &(hlo_layout){.rank = rank, .minor_to_major = order, .tail_alignment = 1});
+  return hlo_layout_intern(
+      c, &(hlo_layout){.rank = rank, .minor_to_major = order, .tail_alignment = 1});
 }
 
-// ---- shapes -------------------------------------------------------------------------------------------------------
+// ---- shapes -------------------------------------------------------------------------------------
 
 static bool any_dynamic(const bool *d, u32 n) {
   for (u32 k = 0; d && k < n; k++)
@@ -165,14 +189,18 @@ static bool any_dynamic(const bool *d, u32 n) {
 
 static bool same_shape(const void *pa, const void *pb) {
   const hlo_shape *a = pa, *b = pb;
-  if (a->dtype != b->dtype || a->rank != b->rank || a->nelems != b->nelems || a->layout != b->layout) return false;
+  if (a->dtype != b->dtype || a->rank != b->rank || a->nelems != b->nelems ||
+      a->layout != b->layout)
+    return false;
   if (!same_i64s(a->dims, b->dims, a->rank)) return false;
-  if (!a->dynamic != !b->dynamic || (a->dynamic && memcmp(a->dynamic, b->dynamic, a->rank))) return false;
+  if (!a->dynamic != !b->dynamic || (a->dynamic && memcmp(a->dynamic, b->dynamic, a->rank)))
+    return false;
   return a->nelems == 0 || !memcmp(a->elems, b->elems, a->nelems * sizeof *a->elems);
 }
 
 static const hlo_shape *intern_shape(hlo_ctx *c, const hlo_shape *key) {
-  u64 h = hs_mix(hs_hash_bytes(key->dims, key->rank * sizeof(i64), (u64)key->dtype), (u64)(uintptr_t)key->layout);
+  u64 h = hs_mix(hs_hash_bytes(key->dims, key->rank * sizeof(i64), (u64)key->dtype),
+                 (u64)(uintptr_t)key->layout);
   if (key->dynamic) h = hs_hash_bytes(key->dynamic, key->rank, h);
   if (key->nelems) h = hs_hash_bytes(key->elems, key->nelems * sizeof *key->elems, h);
   ptr_slot *slot = table_slot(&c->shapes, h, key, same_shape);
@@ -215,12 +243,21 @@ static const hlo_shape *intern_shape(hlo_ctx *c, const hlo_shape *key) {
   return s;
 }
 
-const hlo_shape *hlo_shape_dynamic(hlo_ctx *c, hlo_dtype t, u32 rank, const i64 *dims, const bool *dynamic, const hlo_layout *layout) {
-  return intern_shape(c, &(hlo_shape){.dtype = t, .rank = rank, .dims = dims, .dynamic = any_dynamic(dynamic, rank) ? dynamic : NULL, .layout = layout});
+const hlo_shape *hlo_shape_dynamic(hlo_ctx *c, hlo_dtype t, u32 rank, const i64 *dims,
+                                   const bool *dynamic, const hlo_layout *layout) {
+  return intern_shape(c, &(hlo_shape){.dtype = t,
+                                      .rank = rank,
+                                      .dims = dims,
+                                      .dynamic = any_dynamic(dynamic, rank) ? dynamic : NULL,
+                                      .layout = layout});
 }
 
-const hlo_shape *hlo_shape_array(hlo_ctx *c, hlo_dtype t, u32 rank, const i64 *dims) { return hlo_shape_dynamic(c, t, rank, dims, NULL, NULL); }
-const hlo_shape *hlo_shape_scalar(hlo_ctx *c, hlo_dtype t) { return hlo_shape_array(c, t, 0, NULL); }
+const hlo_shape *hlo_shape_array(hlo_ctx *c, hlo_dtype t, u32 rank, const i64 *dims) {
+  return hlo_shape_dynamic(c, t, rank, dims, NULL, NULL);
+}
+const hlo_shape *hlo_shape_scalar(hlo_ctx *c, hlo_dtype t) {
+  return hlo_shape_array(c, t, 0, NULL);
+}
 const hlo_shape *hlo_shape_token(hlo_ctx *c) { return hlo_shape_array(c, HLO_TOKEN, 0, NULL); }
 const hlo_shape *hlo_shape_opaque(hlo_ctx *c) { return hlo_shape_array(c, HLO_OPAQUE, 0, NULL); }
 
@@ -246,7 +283,8 @@ const hlo_shape *hlo_shape_with_layout(hlo_ctx *c, const hlo_shape *s, const hlo
 
 // Row-major layouts on every array of the shape; keep: only where there is none yet.
 static const hlo_shape *set_default_layout(hlo_ctx *c, const hlo_shape *s, bool keep) {
-  if (hlo_shape_is_array(s)) return keep && s->layout ? s : hlo_shape_with_layout(c, s, hlo_layout_default(c, s->rank));
+  if (hlo_shape_is_array(s))
+    return keep && s->layout ? s : hlo_shape_with_layout(c, s, hlo_layout_default(c, s->rank));
   if (!s->nelems) return s;
   const hlo_shape **elems = hs_alloc(s->nelems * sizeof *elems);
   for (u32 k = 0; k < s->nelems; k++) elems[k] = set_default_layout(c, s->elems[k], keep);
@@ -257,5 +295,9 @@ static const hlo_shape *set_default_layout(hlo_ctx *c, const hlo_shape *s, bool 
   return r;
 }
 
-const hlo_shape *hlo_shape_with_default_layout(hlo_ctx *c, const hlo_shape *s) { return set_default_layout(c, s, false); }
-const hlo_shape *hlo_shape_fill_layout(hlo_ctx *c, const hlo_shape *s) { return set_default_layout(c, s, true); }
+const hlo_shape *hlo_shape_with_default_layout(hlo_ctx *c, const hlo_shape *s) {
+  return set_default_layout(c, s, false);
+}
+const hlo_shape *hlo_shape_fill_layout(hlo_ctx *c, const hlo_shape *s) {
+  return set_default_layout(c, s, true);
+}

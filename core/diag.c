@@ -1,11 +1,15 @@
-// diag.c — diagnostics: making, chaining, rendering with a caret, and "did you mean".
-// A diagnostic is one malloc'ed record with malloc'ed strings; the chain is owned by whoever holds the status.
+// diag.c — diagnostics: making, chaining, rendering with a caret, and "did you mean". A
+// diagnostic is one malloc'ed record with malloc'ed strings; the chain is owned by whoever holds
+// the status.
 #include "core/diag.h"
 
 #include <ctype.h>
 #include <errno.h>
 
-static const struct { const char *text, *title, *explain; int exit; } codes[HS_CODE_COUNT] = {
+static const struct {
+  const char *text, *title, *explain;
+  int exit;
+} codes[HS_CODE_COUNT] = {
     [HS_OK] = {"E0000", "no error", "", 0},
 #define DIAG(id, code, status, title_, text_) [HS_##id] = {code, title_, text_, status},
 #include "core/diag.def"
@@ -116,7 +120,8 @@ size_t hs_status_count(hs_status s) {
   return n;
 }
 
-// The source line, cut to a window around the column, with control bytes shown as '?', and the caret under it.
+// The source line, cut to a window around the column, with control bytes shown as '?', and the
+// caret under it.
 static void render_caret(const hs_diag *d, hs_buf *out, const char *on, const char *off) {
   size_t n = strlen(d->source_line), at = d->col ? d->col - 1 : 0, from = 0;
   const size_t window = 110;
@@ -135,9 +140,11 @@ static void render_caret(const hs_diag *d, hs_buf *out, const char *on, const ch
 }
 
 void hs_status_render(hs_status s, hs_buf *out, bool color) {
-  const char *red = color ? "\033[1;31m" : "", *bold = color ? "\033[1m" : "", *off = color ? "\033[0m" : "";
+  const char *red = color ? "\033[1;31m" : "", *bold = color ? "\033[1m" : "",
+             *off = color ? "\033[0m" : "";
   for (const hs_diag *d = s.err; d; d = d->next) {
-    if (d->file && d->line) hs_buf_printf(out, "%s%s:%u:%u:%s ", bold, d->file, d->line, d->col, off);
+    if (d->file && d->line)
+      hs_buf_printf(out, "%s%s:%u:%u:%s ", bold, d->file, d->line, d->col, off);
     else if (d->file) hs_buf_printf(out, "%s%s:%s ", bold, d->file, off);
     hs_buf_printf(out, "%serror[%s]:%s %s\n", red, hs_code_text(d->code), off, d->message);
     if (d->source_line) render_caret(d, out, red, off);
@@ -164,7 +171,8 @@ static unsigned distance(const char *a, const char *b) {
       unsigned best = prev[j - 1] + !same;
       best = HS_MIN(best, prev[j] + 1);
       best = HS_MIN(best, cur[j - 1] + 1);
-      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1]) best = HS_MIN(best, prev2[j - 2] + 1);
+      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
+        best = HS_MIN(best, prev2[j - 2] + 1);
       cur[j] = best;
     }
   }
@@ -173,7 +181,8 @@ static unsigned distance(const char *a, const char *b) {
 
 const char *hs_nearest(const char *word, const char *const *candidates, size_t n) {
   const char *best = NULL;
-  unsigned length = (unsigned)strlen(word), best_d = HS_MIN(length / 3 + 2, length);   // nothing is near a single letter
+  // nothing is near a single letter
+  unsigned length = (unsigned)strlen(word), best_d = HS_MIN(length / 3 + 2, length);
   for (size_t k = 0; k < n; k++) {
     unsigned d = distance(word, candidates[k]);
     if (d < best_d) best_d = d, best = candidates[k];
@@ -181,7 +190,8 @@ const char *hs_nearest(const char *word, const char *const *candidates, size_t n
   return best;
 }
 
-// Letters of `word`'s parts that the candidate holds too; an ending of a part (-s, -er, -ing) may differ. 0: no kin.
+// Letters of `word`'s parts that the candidate holds too; an ending of a part (-s, -er, -ing) may
+// differ. 0: no kin.
 static unsigned kinship(const char *word, const char *candidate) {
   unsigned sum = 0;
   for (const char *p = word; *p; p += strcspn(p, "-_"), p += *p != 0) {
@@ -199,14 +209,17 @@ static unsigned kinship(const char *word, const char *candidate) {
   return sum;
 }
 
-size_t hs_nearest_some(const char *word, const char *const *candidates, size_t n, const char **out, size_t most) {
-  unsigned cost[16] = {0}, limit = HS_MIN((unsigned)strlen(word) / 3 + 2, (unsigned)strlen(word)), best = limit;
+size_t hs_nearest_some(const char *word, const char *const *candidates, size_t n, const char **out,
+                       size_t most) {
+  unsigned cost[16] = {0}, limit = HS_MIN((unsigned)strlen(word) / 3 + 2, (unsigned)strlen(word)),
+           best = limit;
   size_t found = 0;
   most = HS_MIN(most, HS_COUNT(cost));
   for (size_t k = 0; k < n; k++) best = HS_MIN(best, distance(word, candidates[k]));
   for (size_t k = 0; k < n; k++) {
     unsigned d = distance(word, candidates[k]), kin = kinship(word, candidates[k]);
-    bool typo = best <= 2 && best < limit;               // one of so few letters: the others are not meant
+    // one of so few letters: the others are not meant
+    bool typo = best <= 2 && best < limit;
     if (typo ? d > best : d >= limit && !kin) continue;
     unsigned c = d < limit ? d : 1000 - HS_MIN(kin, 500u);
     size_t at = found;

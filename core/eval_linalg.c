@@ -1,16 +1,24 @@
-// eval_linalg.c — fft, cholesky, triangular-solve and the batch norms, computed in double (complex) and rounded once.
+// eval_linalg.c — fft, cholesky, triangular-solve and the batch norms, computed in double
+// (complex) and rounded once.
 //
-// Transforms are radix-2 for powers of two and Bluestein's chirp algorithm for every other length; factorizations are
-// the textbook row-by-row ones. These are the reference: clear rather than fast.
+// Transforms are radix-2 for powers of two and Bluestein's chirp algorithm for every other length;
+// factorizations are the textbook row-by-row ones. These are the reference: clear rather than fast.
 #include <complex.h>
 #include <math.h>
 #include "core/eval_library.h"
 
 typedef double _Complex zz;
 
-static zz zmake(double re, double im) { union { double v[2]; zz z; } u = {.v = {re, im}}; return u.z; }
+static zz zmake(double re, double im) {
+  union {
+    double v[2];
+    zz z;
+  } u = {.v = {re, im}};
+  return u.z;
+}
 static zz zprod(zz a, zz b) {
-  return zmake(creal(a) * creal(b) - cimag(a) * cimag(b), creal(a) * cimag(b) + cimag(a) * creal(b));
+  return zmake(creal(a) * creal(b) - cimag(a) * cimag(b),
+               creal(a) * cimag(b) + cimag(a) * creal(b));
 }
 
 static zz *to_complex(const hlo_literal *l) {
@@ -20,20 +28,29 @@ static zz *to_complex(const hlo_literal *l) {
   return z;
 }
 
-// ---- fft ------------------------------------------------------------------------------------------------------------------
-typedef struct transform { i64 n, m; zz *roots, *chirp, *chirp_hat, *buf; } transform;   // m: power of two for Bluestein, 0 when n is one
+// ---- fft ----------------------------------------------------------------------------------------
+// m: power of two for Bluestein, 0 when n is one
+typedef struct transform {
+  i64 n, m;
+  zz *roots, *chirp, *chirp_hat, *buf;
+} transform;
 
 static void radix2(zz *a, i64 n, const zz *roots, i64 nroots, bool inverse) {
   for (i64 i = 1, j = 0; i < n; i++) {
     i64 bit = n >> 1;
     for (; j & bit; bit >>= 1) j ^= bit;
     j ^= bit;
-    if (i < j) { zz t = a[i]; a[i] = a[j]; a[j] = t; }
+    if (i < j) {
+      zz t = a[i];
+      a[i] = a[j];
+      a[j] = t;
+    }
   }
   for (i64 len = 2; len <= n; len <<= 1)
     for (i64 i = 0; i < n; i += len)
       for (i64 k = 0; k < len / 2; k++) {
-        zz w = roots[nroots / len * k], u = a[i + k], v = zprod(a[i + k + len / 2], inverse ? conj(w) : w);
+        zz w = roots[nroots / len * k], u = a[i + k],
+           v = zprod(a[i + k + len / 2], inverse ? conj(w) : w);
         a[i + k] = u + v;
         a[i + k + len / 2] = u - v;
       }
@@ -44,12 +61,18 @@ static zz root_of_unity(i64 k, i64 n) {
   return zmake(cos(x), sin(x));
 }
 
-static void transform_free(transform *t) { hs_free(t->roots); hs_free(t->chirp); hs_free(t->chirp_hat); hs_free(t->buf); }
+static void transform_free(transform *t) {
+  hs_free(t->roots);
+  hs_free(t->chirp);
+  hs_free(t->chirp_hat);
+  hs_free(t->buf);
+}
 
 static hs_status transform_init(transform *t, i64 n) {
   *t = (transform){.n = n};
   i64 p = n;
-  if (n & (n - 1)) for (p = t->m = 1; p < 2 * n - 1; p <<= 1) t->m = p << 1;
+  if (n & (n - 1))
+    for (p = t->m = 1; p < 2 * n - 1; p <<= 1) t->m = p << 1;
   t->roots = hs_try_alloc((size_t)p * sizeof *t->roots);
   if (t->m) {
     t->chirp = hs_try_alloc((size_t)n * sizeof(zz));
@@ -62,7 +85,8 @@ static hs_status transform_init(transform *t, i64 n) {
   }
   for (i64 k = 0; k < p / 2 || k < 1; k++) t->roots[k] = root_of_unity(k, p);
   if (!t->m) return HS_GOOD;
-  for (i64 k = 0; k < n; k++) t->chirp[k] = root_of_unity((i64)((u64)k * (u64)k % (u64)(2 * n)), 2 * n);
+  for (i64 k = 0; k < n; k++)
+    t->chirp[k] = root_of_unity((i64)((u64)k * (u64)k % (u64)(2 * n)), 2 * n);
   for (i64 k = 0; k < p; k++) t->chirp_hat[k] = 0;
   for (i64 k = 0; k < n; k++) t->chirp_hat[k] = t->chirp_hat[(p - k) % p] = conj(t->chirp[k]);
   radix2(t->chirp_hat, p, t->roots, p, false);
@@ -72,7 +96,10 @@ static hs_status transform_init(transform *t, i64 n) {
 // Unscaled transform of one line in place.
 static void transform_run(const transform *t, zz *a, bool inverse) {
   i64 n = t->n, m = t->m;
-  if (!m) { radix2(a, n, t->roots, n, inverse); return; }
+  if (!m) {
+    radix2(a, n, t->roots, n, inverse);
+    return;
+  }
   for (i64 k = 0; k < n; k++) t->buf[k] = zprod(inverse ? conj(a[k]) : a[k], t->chirp[k]);
   for (i64 k = n; k < m; k++) t->buf[k] = 0;
   radix2(t->buf, m, t->roots, m, false);
@@ -86,7 +113,8 @@ static void transform_run(const transform *t, zz *a, bool inverse) {
 
 // Transforms every line along dimension `dim` of a dense array.
 static hs_status transform_dim(zz *a, u32 rank, const i64 *dims, u32 dim, bool inverse) {
-  i64 n = dims[dim], inner = ev_product(rank - dim - 1, dims + dim + 1), outer = ev_product(dim, dims);
+  i64 n = dims[dim], inner = ev_product(rank - dim - 1, dims + dim + 1),
+      outer = ev_product(dim, dims);
   if (n < 1) return HS_GOOD;
   transform t;
   HS_TRY(transform_init(&t, n));
@@ -106,14 +134,16 @@ static hs_status transform_dim(zz *a, u32 rank, const i64 *dims, u32 dim, bool i
   return st;
 }
 
-// Lines of `from` elements become lines of `to`: cut or filled with zeros; for a real inverse the missing half is the
-// mirror image of the given one.
+// Lines of `from` elements become lines of `to`: cut or filled with zeros; for a real inverse the
+// missing half is the mirror image of the given one.
 static zz *resize_lines(zz *a, i64 lines, i64 from, i64 to, bool hermitian) {
   zz *b = hs_try_alloc((size_t)HS_MAX(lines * to, 1) * sizeof *b);
   for (i64 l = 0; b && l < lines; l++)
     for (i64 k = 0; k < to; k++) {
       i64 m = to - k;
-      b[l * to + k] = k < from && (!hermitian || k <= to / 2) ? a[l * from + k] : hermitian && m < from ? conj(a[l * from + m]) : 0;
+      b[l * to + k] = k < from && (!hermitian || k <= to / 2) ? a[l * from + k]
+                      : hermitian && m < from                 ? conj(a[l * from + m])
+                                                              : 0;
     }
   hs_free(a);
   return b;
@@ -123,14 +153,19 @@ hs_status hlo_eval_fft(ev *e, const hlo_instr *i, hlo_literal **ops, hlo_literal
   const hlo_shape *from = ops[0]->shape, *to = i->shape;
   i64 type = hlo_attr_int(i, HLO_ATTR_FFT_TYPE, 0), dims[HLO_MAX_RANK];
   hlo_ints len = hlo_attr_ints(i, HLO_ATTR_FFT_LENGTH);
-  if (len.n < 1 || len.n > from->rank || from->rank != to->rank) return ev_unsupported(i, "with this fft_length");
+  if (len.n < 1 || len.n > from->rank || from->rank != to->rank)
+    return ev_unsupported(i, "with this fft_length");
   for (u32 k = 0; k < len.n; k++)
     if (len.v[k] < 1) return ev_unsupported(i, "of length 0");
   HS_TRY(ev_new(e, to, out));
   if (!to->elements) return HS_GOOD;
-  if (!from->elements) { memset((*out)->data, 0, (*out)->bytes); return HS_GOOD; }
+  if (!from->elements) {
+    memset((*out)->data, 0, (*out)->bytes);
+    return HS_GOOD;
+  }
   u32 last = from->rank - 1, first = from->rank - len.n;
-  bool inverse = type == HLO_FFT_TYPE_IFFT || type == HLO_FFT_TYPE_IRFFT, real_out = type == HLO_FFT_TYPE_IRFFT;
+  bool inverse = type == HLO_FFT_TYPE_IFFT || type == HLO_FFT_TYPE_IRFFT,
+       real_out = type == HLO_FFT_TYPE_IRFFT;
   zz *a = to_complex(ops[0]);
   memcpy(dims, from->dims, from->rank * sizeof *dims);
   hs_status st = a ? HS_GOOD : hs_fail(HS_E_NO_MEMORY, "no memory for a transform");
@@ -139,7 +174,8 @@ hs_status hlo_eval_fft(ev *e, const hlo_instr *i, hlo_literal **ops, hlo_literal
     if (hs_ok(st)) a = resize_lines(a, ev_product(last, dims), dims[last], to->dims[last], false);
     dims[last] = to->dims[last];
   }
-  for (u32 d = last; hs_ok(st) && a && d-- > first;) st = transform_dim(a, from->rank, dims, d, inverse);
+  for (u32 d = last; hs_ok(st) && a && d-- > first;)
+    st = transform_dim(a, from->rank, dims, d, inverse);
   if (hs_ok(st) && a && type != HLO_FFT_TYPE_RFFT) {
     if (real_out) a = resize_lines(a, ev_product(last, dims), dims[last], to->dims[last], true);
     dims[last] = to->dims[last];
@@ -151,7 +187,7 @@ hs_status hlo_eval_fft(ev *e, const hlo_instr *i, hlo_literal **ops, hlo_literal
   return st;
 }
 
-// ---- cholesky ---------------------------------------------------------------------------------------------------------------
+// ---- cholesky -----------------------------------------------------------------------------------
 hs_status hlo_eval_cholesky(ev *e, const hlo_instr *i, hlo_literal **ops, hlo_literal **out) {
   const hlo_shape *s = i->shape;
   bool lower = hlo_attr_int(i, HLO_ATTR_LOWER, 0) != 0;
@@ -185,24 +221,31 @@ hs_status hlo_eval_cholesky(ev *e, const hlo_instr *i, hlo_literal **ops, hlo_li
   return st;
 }
 
-// ---- qr ---------------------------------------------------------------------------------------------------------------------
-// Householder QR as LAPACK stores it: r above the diagonal, the reflectors' tails below, their scales apart; reflector k
-// is I - tau v v^H with v[k] = 1.
+// ---- qr -----------------------------------------------------------------------------------------
+// Householder QR as LAPACK stores it: r above the diagonal, the reflectors' tails below, their
+// scales apart; reflector k is I - tau v v^H with v[k] = 1.
 hs_status ev_qr(ev *e, const hlo_instr *i, hlo_literal **ops, hlo_literal **out) {
   const hlo_shape *s = ops[0]->shape, *to = i->shape;
-  if (!hlo_shape_is_tuple(to) || to->nelems < 2 || s->rank < 2 || to->elems[0]->elements != s->elements) return ev_unsupported(i, "with these results");
-  i64 m = s->dims[s->rank - 2], n = s->dims[s->rank - 1], k = HS_MIN(m, n), batches = m > 0 && n > 0 ? s->elements / (m * n) : 0;
+  if (!hlo_shape_is_tuple(to) || to->nelems < 2 || s->rank < 2 ||
+      to->elems[0]->elements != s->elements)
+    return ev_unsupported(i, "with these results");
+  i64 m = s->dims[s->rank - 2], n = s->dims[s->rank - 1], k = HS_MIN(m, n),
+      batches = m > 0 && n > 0 ? s->elements / (m * n) : 0;
   if (to->elems[1]->elements != k * batches) return ev_unsupported(i, "with these results");
   zz *a = to_complex(ops[0]), *tau = hs_try_alloc((size_t)HS_MAX(k * batches, 1) * sizeof *tau);
-  hs_status st = a && tau ? ev_new(e, to, out) : hs_fail(HS_E_NO_MEMORY, "no memory for a factorization");
+  hs_status st =
+      a && tau ? ev_new(e, to, out) : hs_fail(HS_E_NO_MEMORY, "no memory for a factorization");
   for (i64 b = 0; b < batches && hs_ok(st); b++) {
     zz *q = a + b * m * n;
     for (i64 j = 0; j < k && !hs_interrupted; j++) {
       double tail = 0;
-      for (i64 r = j + 1; r < m; r++) tail += creal(q[r * n + j]) * creal(q[r * n + j]) + cimag(q[r * n + j]) * cimag(q[r * n + j]);
+      for (i64 r = j + 1; r < m; r++)
+        tail +=
+            creal(q[r * n + j]) * creal(q[r * n + j]) + cimag(q[r * n + j]) * cimag(q[r * n + j]);
       zz alpha = q[j * n + j], t = 0;
       if (tail > 0 || cimag(alpha) != 0) {
-        double norm = sqrt(creal(alpha) * creal(alpha) + cimag(alpha) * cimag(alpha) + tail), beta = creal(alpha) >= 0 ? -norm : norm;
+        double norm = sqrt(creal(alpha) * creal(alpha) + cimag(alpha) * cimag(alpha) + tail),
+               beta = creal(alpha) >= 0 ? -norm : norm;
         t = zmake((beta - creal(alpha)) / beta, -cimag(alpha) / beta);
         for (i64 r = j + 1; r < m; r++) q[r * n + j] = q[r * n + j] / (alpha - beta);
         for (i64 c = j + 1; c < n; c++) {
@@ -222,19 +265,24 @@ hs_status ev_qr(ev *e, const hlo_instr *i, hlo_literal **ops, hlo_literal **out)
     ev_convert(HLO_C128, a, to->elems[0]->dtype, (*out)->children[0]->data, s->elements);
     ev_convert(HLO_C128, tau, to->elems[1]->dtype, (*out)->children[1]->data, k * batches);
   }
-  hs_free(a); hs_free(tau);
+  hs_free(a);
+  hs_free(tau);
   return st;
 }
 
 // The first columns of H(0) H(1) ... H(k-1), from the packed reflectors.
 hs_status ev_householder_product(ev *e, const hlo_instr *i, hlo_literal **ops, hlo_literal **out) {
   const hlo_shape *s = ops[0]->shape;
-  if (i->noperands != 2 || s->rank < 2 || i->shape->elements != s->elements) return ev_unsupported(i, "with these operands");
-  i64 m = s->dims[s->rank - 2], n = s->dims[s->rank - 1], batches = m > 0 && n > 0 ? s->elements / (m * n) : 0;
+  if (i->noperands != 2 || s->rank < 2 || i->shape->elements != s->elements)
+    return ev_unsupported(i, "with these operands");
+  i64 m = s->dims[s->rank - 2], n = s->dims[s->rank - 1],
+      batches = m > 0 && n > 0 ? s->elements / (m * n) : 0;
   i64 k = batches ? ops[1]->shape->elements / batches : 0;
   if (k > HS_MIN(m, n)) return ev_unsupported(i, "with these operands");
-  zz *a = to_complex(ops[0]), *tau = to_complex(ops[1]), *q = hs_try_alloc((size_t)HS_MAX(s->elements, 1) * sizeof *q);
-  hs_status st = a && tau && q ? ev_new(e, i->shape, out) : hs_fail(HS_E_NO_MEMORY, "no memory for a factorization");
+  zz *a = to_complex(ops[0]), *tau = to_complex(ops[1]),
+     *q = hs_try_alloc((size_t)HS_MAX(s->elements, 1) * sizeof *q);
+  hs_status st = a && tau && q ? ev_new(e, i->shape, out)
+                               : hs_fail(HS_E_NO_MEMORY, "no memory for a factorization");
   for (i64 b = 0; b < batches && hs_ok(st); b++) {
     const zz *v = a + b * m * n;
     zz *x = q + b * m * n;
@@ -251,23 +299,30 @@ hs_status ev_householder_product(ev *e, const hlo_instr *i, hlo_literal **ops, h
     st = hs_poll();
   }
   if (hs_ok(st)) ev_convert(HLO_C128, q, i->shape->dtype, (*out)->data, s->elements);
-  hs_free(a); hs_free(tau); hs_free(q);
+  hs_free(a);
+  hs_free(tau);
+  hs_free(q);
   return st;
 }
 
-// ---- triangular-solve: op(a) x = b, or x op(a) = b --------------------------------------------------------------------------
-hs_status hlo_eval_triangular_solve(ev *e, const hlo_instr *i, hlo_literal **ops, hlo_literal **out) {
+// ---- triangular-solve: op(a) x = b, or x op(a) = b ----------------------------------------------
+hs_status hlo_eval_triangular_solve(ev *e, const hlo_instr *i, hlo_literal **ops,
+                                    hlo_literal **out) {
   const hlo_shape *s = i->shape, *as = ops[0]->shape;
-  bool left = hlo_attr_int(i, HLO_ATTR_LEFT_SIDE, 0) != 0, lower = hlo_attr_int(i, HLO_ATTR_LOWER, 0) != 0, unit = hlo_attr_int(i, HLO_ATTR_UNIT_DIAGONAL, 0) != 0;
+  bool left = hlo_attr_int(i, HLO_ATTR_LEFT_SIDE, 0) != 0,
+       lower = hlo_attr_int(i, HLO_ATTR_LOWER, 0) != 0,
+       unit = hlo_attr_int(i, HLO_ATTR_UNIT_DIAGONAL, 0) != 0;
   i64 trans = hlo_attr_int(i, HLO_ATTR_TRANSPOSE_A, HLO_TRANSPOSE_NO_TRANSPOSE);
   if (s->rank < 2 || as->rank != s->rank) return ev_unsupported(i, "of less than two dimensions");
   i64 n = as->dims[as->rank - 1], rows = s->dims[s->rank - 2], cols = s->dims[s->rank - 1];
   i64 batches = rows > 0 && cols > 0 ? s->elements / (rows * cols) : 0, count = left ? cols : rows;
   zz *a = to_complex(ops[0]), *x = to_complex(ops[1]);
-  hs_status st = a && x ? ev_new(e, s, out) : hs_fail(HS_E_NO_MEMORY, "no memory for a triangular solve");
+  hs_status st =
+      a && x ? ev_new(e, s, out) : hs_fail(HS_E_NO_MEMORY, "no memory for a triangular solve");
   bool transposed = trans == HLO_TRANSPOSE_TRANSPOSE || trans == HLO_TRANSPOSE_ADJOINT;
   // x op(a) = b is op(a)^T x^T = b^T: the matrix is used the other way round once more.
-  bool flip = transposed == left, conjugate = trans == HLO_TRANSPOSE_ADJOINT, forward = lower != flip;
+  bool flip = transposed == left, conjugate = trans == HLO_TRANSPOSE_ADJOINT,
+       forward = lower != flip;
   for (i64 b = 0; b < batches && hs_ok(st); b++) {
     const zz *m = a + b * n * n;
     zz *v = x + b * rows * cols;
@@ -282,23 +337,33 @@ hs_status hlo_eval_triangular_solve(ev *e, const hlo_instr *i, hlo_literal **ops
           sum -= zprod(conjugate ? conj(w) : w, p[k * step]);
         }
         zz d = conjugate ? conj(m[r * n + r]) : m[r * n + r];
-        p[r * step] = unit ? sum : cimag(d) == 0 && cimag(sum) == 0 ? zmake(creal(sum) / creal(d), 0) : sum / d;
+        p[r * step] = unit                               ? sum
+                      : cimag(d) == 0 && cimag(sum) == 0 ? zmake(creal(sum) / creal(d), 0)
+                                                         : sum / d;
       }
     }
     st = hs_poll();
   }
   if (hs_ok(st)) ev_convert(HLO_C128, x, s->dtype, (*out)->data, s->elements);
-  hs_free(a); hs_free(x);
+  hs_free(a);
+  hs_free(x);
   return st;
 }
 
-// ---- batch norms ----------------------------------------------------------------------------------------------------------------
+// ---- batch norms --------------------------------------------------------------------------------
 // Everything as doubles; element k of an array belongs to feature (k / inner) % features.
-typedef struct norm { i64 features, inner, n, per; double *in[5]; double eps; } norm;
+typedef struct norm {
+  i64 features, inner, n, per;
+  double *in[5];
+  double eps;
+} norm;
 
-static void norm_free(norm *b) { for (int k = 0; k < 5; k++) hs_free(b->in[k]); }
+static void norm_free(norm *b) {
+  for (int k = 0; k < 5; k++) hs_free(b->in[k]);
+}
 
-static hs_status norm_init(const hlo_instr *i, u32 n, hlo_literal *const *ops, i64 f, double eps, norm *b) {
+static hs_status norm_init(const hlo_instr *i, u32 n, hlo_literal *const *ops, i64 f, double eps,
+                           norm *b) {
   const hlo_shape *s = ops[0]->shape;
   *b = (norm){0};
   if (f < 0 || f >= s->rank) return ev_unsupported(i, "with this feature_index");
@@ -309,36 +374,54 @@ static hs_status norm_init(const hlo_instr *i, u32 n, hlo_literal *const *ops, i
   b->eps = (double)(float)eps;
   for (u32 k = 0; k < n && k < 5; k++) {
     i64 len = ops[k]->shape->elements;
-    if (k && len != (k == 4 && len == b->n ? b->n : b->features)) { norm_free(b); return ev_unsupported(i, "with these operands"); }
+    if (k && len != (k == 4 && len == b->n ? b->n : b->features)) {
+      norm_free(b);
+      return ev_unsupported(i, "with these operands");
+    }
     b->in[k] = hs_try_alloc((size_t)HS_MAX(len, 1) * sizeof(double));
-    if (!b->in[k]) { norm_free(b); return hs_fail(HS_E_NO_MEMORY, "no memory for a batch norm"); }
+    if (!b->in[k]) {
+      norm_free(b);
+      return hs_fail(HS_E_NO_MEMORY, "no memory for a batch norm");
+    }
     ev_convert(ops[k]->shape->dtype, ops[k]->data, HLO_F64, b->in[k], len);
   }
   return HS_GOOD;
 }
 static i64 feature_of(const norm *b, i64 k) { return k / b->inner % b->features; }
 
-static hs_status norm_out(ev *e, const hlo_instr *i, const norm *b, u32 n, double *const *v, hlo_literal **out) {
+static hs_status norm_out(ev *e, const hlo_instr *i, const norm *b, u32 n, double *const *v,
+                          hlo_literal **out) {
   hlo_literal *r[3] = {0};
   hs_status st = HS_GOOD;
   for (u32 k = 0; k < n && hs_ok(st); k++) {
     const hlo_shape *s = hlo_shape_is_tuple(i->shape) ? i->shape->elems[k] : i->shape;
     i64 have = n > 1 && k ? b->features : b->n;
-    if (s->elements != have) { st = ev_unsupported(i, "with these results"); break; }
+    if (s->elements != have) {
+      st = ev_unsupported(i, "with these results");
+      break;
+    }
     st = ev_new(e, s, &r[k]);
     if (hs_ok(st)) ev_convert(HLO_F64, v[k], s->dtype, r[k]->data, s->elements);
   }
-  if (!hs_ok(st)) { for (u32 k = 0; k < n; k++) hlo_literal_unref(r[k]); return st; }
+  if (!hs_ok(st)) {
+    for (u32 k = 0; k < n; k++) hlo_literal_unref(r[k]);
+    return st;
+  }
   return ev_pack_results(i, n, r, out);
 }
 
-hs_status ev_norm_training(ev *e, const hlo_instr *i, u32 n, hlo_literal *const *ops, i64 feature, double eps, bool inverse, hlo_literal **out) {
+hs_status ev_norm_training(ev *e, const hlo_instr *i, u32 n, hlo_literal *const *ops, i64 feature,
+                           double eps, bool inverse, hlo_literal **out) {
   norm b;
   HS_TRY(norm_init(i, n, ops, feature, eps, &b));
-  double *mean = hs_calloc((size_t)b.features + 1, sizeof *mean), *var = hs_calloc((size_t)b.features + 1, sizeof *var);
+  double *mean = hs_calloc((size_t)b.features + 1, sizeof *mean),
+         *var = hs_calloc((size_t)b.features + 1, sizeof *var);
   for (i64 k = 0; k < b.n; k++) mean[feature_of(&b, k)] += b.in[0][k];
   for (i64 f = 0; f < b.features; f++) mean[f] /= (double)b.per;
-  for (i64 k = 0; k < b.n; k++) { double d = b.in[0][k] - mean[feature_of(&b, k)]; var[feature_of(&b, k)] += d * d; }
+  for (i64 k = 0; k < b.n; k++) {
+    double d = b.in[0][k] - mean[feature_of(&b, k)];
+    var[feature_of(&b, k)] += d * d;
+  }
   for (i64 f = 0; f < b.features; f++) var[f] /= (double)b.per;
   for (i64 k = 0; k < b.n; k++) {
     i64 f = feature_of(&b, k);
@@ -347,12 +430,14 @@ hs_status ev_norm_training(ev *e, const hlo_instr *i, u32 n, hlo_literal *const 
   for (i64 f = 0; f < b.features && inverse; f++) var[f] = 1 / sqrt(var[f] + b.eps);
   double *v[3] = {b.in[0], mean, var};
   hs_status st = norm_out(e, i, &b, 3, v, out);
-  hs_free(mean); hs_free(var);
+  hs_free(mean);
+  hs_free(var);
   norm_free(&b);
   return st;
 }
 
-hs_status ev_norm_inference(ev *e, const hlo_instr *i, u32 n, hlo_literal *const *ops, i64 feature, double eps, hlo_literal **out) {
+hs_status ev_norm_inference(ev *e, const hlo_instr *i, u32 n, hlo_literal *const *ops, i64 feature,
+                            double eps, hlo_literal **out) {
   norm b;
   HS_TRY(norm_init(i, n, ops, feature, eps, &b));
   for (i64 k = 0; k < b.n; k++) {
@@ -364,10 +449,13 @@ hs_status ev_norm_inference(ev *e, const hlo_instr *i, u32 n, hlo_literal *const
   return st;
 }
 
-hs_status ev_norm_gradient(ev *e, const hlo_instr *i, u32 n, hlo_literal *const *ops, i64 feature, double eps, bool inverse, hlo_literal **out) {
-  norm b;                                            // operand, scale, mean, variance, gradient of the output
+hs_status ev_norm_gradient(ev *e, const hlo_instr *i, u32 n, hlo_literal *const *ops, i64 feature,
+                           double eps, bool inverse, hlo_literal **out) {
+  // operand, scale, mean, variance, gradient of the output
+  norm b;
   HS_TRY(norm_init(i, n, ops, feature, eps, &b));
-  double *scale = hs_calloc((size_t)b.features + 1, sizeof *scale), *offset = hs_calloc((size_t)b.features + 1, sizeof *offset);
+  double *scale = hs_calloc((size_t)b.features + 1, sizeof *scale),
+         *offset = hs_calloc((size_t)b.features + 1, sizeof *offset);
   const double *x = b.in[0], *mean = b.in[2], *g = b.in[4];
   double *var = b.in[3];
   for (i64 f = 0; f < b.features && inverse; f++) var[f] = 1 / (var[f] * var[f]) - b.eps;
@@ -383,7 +471,8 @@ hs_status ev_norm_gradient(ev *e, const hlo_instr *i, u32 n, hlo_literal *const 
   }
   double *v[3] = {b.in[0], scale, offset};
   hs_status st = norm_out(e, i, &b, 3, v, out);
-  hs_free(scale); hs_free(offset);
+  hs_free(scale);
+  hs_free(offset);
   norm_free(&b);
   return st;
 }
@@ -393,12 +482,14 @@ static double epsilon(const hlo_instr *i) {
   const hlo_attr *a = hlo_attr_get(i, HLO_ATTR_EPSILON);
   return a ? a->v.f : 0;
 }
-hs_status hlo_eval_batch_norm_train(ev *e, const hlo_instr *i, hlo_literal **ops, hlo_literal **out) {
+hs_status hlo_eval_batch_norm_train(ev *e, const hlo_instr *i, hlo_literal **ops,
+                                    hlo_literal **out) {
   return ev_norm_training(e, i, 3, ops, feature_index(i), epsilon(i), false, out);
 }
 hs_status hlo_eval_batch_norm_inf(ev *e, const hlo_instr *i, hlo_literal **ops, hlo_literal **out) {
   return ev_norm_inference(e, i, 5, ops, feature_index(i), epsilon(i), out);
 }
-hs_status hlo_eval_batch_norm_grad(ev *e, const hlo_instr *i, hlo_literal **ops, hlo_literal **out) {
+hs_status hlo_eval_batch_norm_grad(ev *e, const hlo_instr *i, hlo_literal **ops,
+                                   hlo_literal **out) {
   return ev_norm_gradient(e, i, 5, ops, feature_index(i), epsilon(i), false, out);
 }

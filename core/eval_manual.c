@@ -1,15 +1,22 @@
 // eval_manual.c — manual regions: the ways between a whole array and one tile of it per device.
 //
-// Programs that are not partitioned yet are logical: Sharding markers change nothing, every device computes the whole.
-// Inside a manual region (SPMDFullToShardShape, xla.sdy.GlobalToLocalShape) a device goes on with its own tile, and
-// the way out puts the tiles of all devices together again. Shardings are XLA's (tiles, iotas, named meshes) or Shardy's.
+// Programs that are not partitioned yet are logical: Sharding markers change nothing, every device
+// computes the whole. Inside a manual region (SPMDFullToShardShape, xla.sdy.GlobalToLocalShape) a
+// device goes on with its own tile, and the way out puts the tiles of all devices together again.
+// Shardings are XLA's (tiles, iotas, named meshes) or Shardy's.
 #include "core/eval_world.h"
 
-// ---- manual regions -----------------------------------------------------------------------------------------------------------------
+// ---- manual regions -----------------------------------------------------------------------------
 // Where each device's tile starts in the whole array, in tiles.
-typedef struct tiling { u32 ndevices; i64 *coord; u32 rank; } tiling;   // coord[device * rank + dimension]
+// coord[device * rank + dimension]
+typedef struct tiling {
+  u32 ndevices;
+  i64 *coord;
+  u32 rank;
+} tiling;
 
-// Each mesh axis that a dimension is split along adds digits to its tile number, the first axis the highest.
+// Each mesh axis that a dimension is split along adds digits to its tile number, the first axis the
+// highest.
 static bool tiling_of_named(const hlo_sharding *s, u32 rank, tiling *t) {
   i64 device[EV_MAX_DEVICES], total = s->mesh ? ev_mesh_devices(s->mesh, device) : 0;
   if (total != t->ndevices || s->ndim_shardings > rank) return false;
@@ -27,7 +34,10 @@ static bool tiling_of_named(const hlo_sharding *s, u32 rank, tiling *t) {
 }
 
 static bool tiling_of_sharding(const hlo_sharding *s, u32 rank, tiling *t) {
-  if (!s || s->type == HLO_SH_REPLICATED || s->type == HLO_SH_MANUAL || s->type == HLO_SH_MAXIMAL || s->type == HLO_SH_UNKNOWN) return true;   // every tile is the whole
+  // every tile is the whole
+  if (!s || s->type == HLO_SH_REPLICATED || s->type == HLO_SH_MANUAL || s->type == HLO_SH_MAXIMAL ||
+      s->type == HLO_SH_UNKNOWN)
+    return true;
   if (s->type == HLO_SH_NAMED) return tiling_of_named(s, rank, t);
   if (s->type != HLO_SH_TILED || s->dims.n < rank || s->dims.n > HLO_MAX_RANK) return false;
   i64 total = ev_product(s->dims.n, s->dims.v), index[HLO_MAX_RANK] = {0}, device[EV_MAX_DEVICES];
@@ -50,7 +60,7 @@ bool hlo_sharding_tiles(const hlo_sharding *s, u32 rank, u32 ndevices, i64 *coor
   return tiling_of_sharding(s, rank, &(tiling){ndevices, coord, rank});
 }
 
-// ---- Shardy's attributes: text of MLIR -------------------------------------------------------------------------------------------------
+// ---- Shardy's attributes: text of MLIR ----------------------------------------------------------
 hs_str ev_frontend_value(const hlo_attr *a, const char *key) {
   const hlo_frontend *f = a ? a->v.p : NULL;
   for (u32 k = 0; f && k < f->n; k++)
@@ -58,7 +68,11 @@ hs_str ev_frontend_value(const hlo_attr *a, const char *key) {
   return (hs_str){NULL, 0};
 }
 
-typedef struct axis_sizes { u32 n; hs_str name[16]; i64 size[16]; } axis_sizes;
+typedef struct axis_sizes {
+  u32 n;
+  hs_str name[16];
+  i64 size[16];
+} axis_sizes;
 
 // Reads `"name"` at *k, unescaped or with backslashes; leaves *k after it.
 static bool quoted(hs_str s, size_t *k, hs_str *out) {
@@ -73,7 +87,8 @@ static bool quoted(hs_str s, size_t *k, hs_str *out) {
 }
 
 static bool read_mesh(const hlo_module *m, axis_sizes *a) {
-  hs_str v = ev_frontend_value(hlo_attrs_find(m->attrs, HLO_ATTR_FRONTEND_ATTRIBUTES), "xla.sdy.meshes");
+  hs_str v =
+      ev_frontend_value(hlo_attrs_find(m->attrs, HLO_ATTR_FRONTEND_ATTRIBUTES), "xla.sdy.meshes");
   a->n = 0;
   size_t k = 0;
   while (k < v.n && v.p[k] != '[') k++;
@@ -104,10 +119,13 @@ static bool tiling_of_shardy(const hlo_module *m, hs_str text, u32 which, u32 ra
     while (quoted(text, &k, &name)) {
       u32 axis = 0;
       while (axis < mesh.n && !hs_str_eq(mesh.name[axis], name)) axis++;
-      if (axis == mesh.n || (k < text.n && text.p[k] == ':')) return false;     // unknown, or a part of an axis
+      // unknown, or a part of an axis
+      if (axis == mesh.n || (k < text.n && text.p[k] == ':')) return false;
       i64 inner = 1;
       for (u32 q = axis + 1; q < mesh.n; q++) inner *= mesh.size[q];
-      for (u32 dev = 0; dev < t->ndevices; dev++) t->coord[dev * rank + d] = t->coord[dev * rank + d] * mesh.size[axis] + (i64)dev / inner % mesh.size[axis];
+      for (u32 dev = 0; dev < t->ndevices; dev++)
+        t->coord[dev * rank + d] =
+            t->coord[dev * rank + d] * mesh.size[axis] + (i64)dev / inner % mesh.size[axis];
       while (k < text.n && text.p[k] == ' ') k++;
       if (k < text.n && text.p[k] == '}') break;
     }
@@ -122,7 +140,8 @@ static hs_status find_tiling(ev *e, const hlo_instr *i, bool into, u32 which, u3
   hs_str target = hlo_attr_str(i, HLO_ATTR_CUSTOM_CALL_TARGET);
   bool ok;
   if (target.n > 4 && memcmp(target.p, "xla.", 4) == 0) {
-    hs_str text = ev_frontend_value(hlo_attr_get(i, HLO_ATTR_FRONTEND_ATTRIBUTES), into ? "xla.sdy.in_shardings" : "xla.sdy.out_shardings");
+    hs_str text = ev_frontend_value(hlo_attr_get(i, HLO_ATTR_FRONTEND_ATTRIBUTES),
+                                    into ? "xla.sdy.in_shardings" : "xla.sdy.out_shardings");
     ok = text.n && tiling_of_shardy(i->parent->module, text, which, rank, t);
   } else {
     const hlo_instr *carrier = into ? hlo_operand(i, 0) : i;
@@ -135,7 +154,8 @@ static hs_status find_tiling(ev *e, const hlo_instr *i, bool into, u32 which, u3
 }
 
 // Tile of `device` between the whole array and the tile's own.
-static void copy_tile(const tiling *t, u32 device, hlo_literal *whole, hlo_literal *tile, bool into_whole) {
+static void copy_tile(const tiling *t, u32 device, hlo_literal *whole, hlo_literal *tile,
+                      bool into_whole) {
   const hlo_shape *s = tile->shape, *w = whole->shape;
   i64 ws[HLO_MAX_RANK], ts[HLO_MAX_RANK], n[HLO_MAX_RANK], at = 0;
   hlo_row_major_strides(s->rank, w->dims, ws);
@@ -153,9 +173,13 @@ static void copy_tile(const tiling *t, u32 device, hlo_literal *whole, hlo_liter
   else ev_copy(size, s->rank, n, tile->data, ts, p, ws);
 }
 
-static hs_status one_way(ev *e, const hlo_instr *i, bool into, u32 which, hlo_literal *op, const hlo_shape *to, hlo_literal **out) {
+static hs_status one_way(ev *e, const hlo_instr *i, bool into, u32 which, hlo_literal *op,
+                         const hlo_shape *to, hlo_literal **out) {
   if (to->rank != op->shape->rank) return ev_unsupported(i, "with this result");
-  if (to->logical == op->shape->logical) { *out = hlo_literal_ref(op); return HS_GOOD; }
+  if (to->logical == op->shape->logical) {
+    *out = hlo_literal_ref(op);
+    return HS_GOOD;
+  }
   tiling t;
   HS_TRY(find_tiling(e, i, into, which, to->rank, &t));
   hs_status st = ev_new(e, to, out);
@@ -164,7 +188,8 @@ static hs_status one_way(ev *e, const hlo_instr *i, bool into, u32 which, hlo_li
   if (hs_ok(st) && into) copy_tile(&t, me, op, *out, false);
   else if (hs_ok(st)) {
     ev_meeting *m;
-    st = ev_meet(e, i, n, me, which, 1, &op, &m);       // values of one instruction meet apart, by their number
+    // values of one instruction meet apart, by their number
+    st = ev_meet(e, i, n, me, which, 1, &op, &m);
     if (hs_ok(st)) {
       for (u32 d = 0; d < n; d++) copy_tile(&t, d, *out, m->ops[d], true);
       ev_leave(e->world, m);
@@ -180,12 +205,17 @@ static hs_status cross(ev *e, const hlo_instr *i, bool into, hlo_literal **ops, 
   if (n != i->noperands) return ev_unsupported(i, "with these results");
   hlo_literal **r = hs_calloc(n + 1, sizeof *r);
   hs_status st = HS_GOOD;
-  for (u32 k = 0; k < n && hs_ok(st); k++) st = one_way(e, i, into, k, ops[k], i->shape->elems[k], &r[k]);
+  for (u32 k = 0; k < n && hs_ok(st); k++)
+    st = one_way(e, i, into, k, ops[k], i->shape->elems[k], &r[k]);
   if (hs_ok(st)) *out = hlo_literal_tuple(i->shape, n, r);
-  else for (u32 k = 0; k < n; k++) hlo_literal_unref(r[k]);
+  else
+    for (u32 k = 0; k < n; k++) hlo_literal_unref(r[k]);
   hs_free(r);
   return st;
 }
-hs_status ev_full_to_shard(ev *e, const hlo_instr *i, hlo_literal **ops, hlo_literal **out) { return cross(e, i, true, ops, out); }
-hs_status ev_shard_to_full(ev *e, const hlo_instr *i, hlo_literal **ops, hlo_literal **out) { return cross(e, i, false, ops, out); }
-
+hs_status ev_full_to_shard(ev *e, const hlo_instr *i, hlo_literal **ops, hlo_literal **out) {
+  return cross(e, i, true, ops, out);
+}
+hs_status ev_shard_to_full(ev *e, const hlo_instr *i, hlo_literal **ops, hlo_literal **out) {
+  return cross(e, i, false, ops, out);
+}

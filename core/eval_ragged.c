@@ -1,18 +1,23 @@
-// eval_ragged.c — ragged-dot by its definition, for the forms that are not plain slices of a matrix (eval_dot.c): batches,
-// ragged dimensions further in, group sizes that differ from batch to batch.
+// eval_ragged.c — ragged-dot by its definition, for the forms that are not plain slices of a
+// matrix (eval_dot.c): batches, ragged dimensions further in, group sizes that differ from batch to
+// batch.
 //
-// One lhs dimension is cut into groups of given sizes. Among the free dimensions, each row meets the rhs of its group (rows
-// behind the last group give zero). Contracted, each group gives a result of its own. Sizes may depend on the lhs
-// dimensions in front: the batches, and the free or contracted ones that stand before the ragged one.
+// One lhs dimension is cut into groups of given sizes. Among the free dimensions, each row meets
+// the rhs of its group (rows behind the last group give zero). Contracted, each group gives a
+// result of its own. Sizes may depend on the lhs dimensions in front: the batches, and the free or
+// contracted ones that stand before the ragged one.
 #include "core/eval_library.h"
 
 typedef struct ragged {
   const hlo_shape *a, *b, *sizes;
   hlo_ints lb, lc, rb, rc;
-  i64 dim, group;                        // ragged dimension of the lhs; group dimension of the rhs or -1
+  // ragged dimension of the lhs; group dimension of the rhs or -1
+  i64 dim, group;
   bool contracted;
-  u32 nfront; i64 front[HLO_MAX_RANK];   // lhs dimensions that group sizes depend on
-  u32 nfree_a, nfree_b; i64 free_a[HLO_MAX_RANK], free_b[HLO_MAX_RANK];
+  u32 nfront;
+  i64 front[HLO_MAX_RANK];  // lhs dimensions that group sizes depend on
+  u32 nfree_a, nfree_b;
+  i64 free_a[HLO_MAX_RANK], free_b[HLO_MAX_RANK];
   i64 as[HLO_MAX_RANK], bs[HLO_MAX_RANK], ss[HLO_MAX_RANK];
 } ragged;
 
@@ -24,9 +29,15 @@ static bool holds(hlo_ints v, i64 x) {
 
 static bool ragged_init(const hlo_instr *i, hlo_literal *const *ops, ragged *r) {
   hlo_ints group = hlo_attr_ints(i, HLO_ATTR_RHS_GROUP_DIMS);
-  *r = (ragged){.a = ops[0]->shape, .b = ops[1]->shape, .sizes = ops[2]->shape, .lb = hlo_attr_ints(i, HLO_ATTR_LHS_BATCH_DIMS), .rb = hlo_attr_ints(i, HLO_ATTR_RHS_BATCH_DIMS),
-                .lc = hlo_attr_ints(i, HLO_ATTR_LHS_CONTRACTING_DIMS), .rc = hlo_attr_ints(i, HLO_ATTR_RHS_CONTRACTING_DIMS),
-                .dim = hlo_attr_ints(i, HLO_ATTR_LHS_RAGGED_DIMS).v[0], .group = group.n ? group.v[0] : -1};
+  *r = (ragged){.a = ops[0]->shape,
+                .b = ops[1]->shape,
+                .sizes = ops[2]->shape,
+                .lb = hlo_attr_ints(i, HLO_ATTR_LHS_BATCH_DIMS),
+                .rb = hlo_attr_ints(i, HLO_ATTR_RHS_BATCH_DIMS),
+                .lc = hlo_attr_ints(i, HLO_ATTR_LHS_CONTRACTING_DIMS),
+                .rc = hlo_attr_ints(i, HLO_ATTR_RHS_CONTRACTING_DIMS),
+                .dim = hlo_attr_ints(i, HLO_ATTR_LHS_RAGGED_DIMS).v[0],
+                .group = group.n ? group.v[0] : -1};
   r->contracted = holds(r->lc, r->dim);
   for (u32 k = 0; k < r->lb.n; k++) r->front[r->nfront++] = r->lb.v[k];
   for (u32 d = 0; d < r->a->rank; d++) {
@@ -34,7 +45,8 @@ static bool ragged_init(const hlo_instr *i, hlo_literal *const *ops, ragged *r) 
     r->free_a[r->nfree_a++] = d;
     if (!r->contracted && d < r->dim) r->front[r->nfront++] = d;
   }
-  for (u32 k = 0; k < r->lc.n && r->contracted && r->lc.v[k] != r->dim; k++) r->front[r->nfront++] = r->lc.v[k];
+  for (u32 k = 0; k < r->lc.n && r->contracted && r->lc.v[k] != r->dim; k++)
+    r->front[r->nfront++] = r->lc.v[k];
   for (u32 d = 0; d < r->b->rank; d++)
     if (!holds(r->rb, d) && !holds(r->rc, d) && d != r->group) r->free_b[r->nfree_b++] = d;
   hlo_row_major_strides(r->a->rank, r->a->dims, r->as);
@@ -52,8 +64,10 @@ static i64 group_start(const ragged *r, const hlo_literal *sizes, const i64 *at,
   return start;
 }
 
-// The sum over the contracted dimensions at one place of lhs (`at`) and rhs (offset ob); group g's part when contracted.
-static double sum_at(const ragged *r, const double *a, const double *b, const hlo_literal *sizes, i64 *at, i64 ob, i64 g) {
+// The sum over the contracted dimensions at one place of lhs (`at`) and rhs (offset ob); group g's
+// part when contracted.
+static double sum_at(const ragged *r, const double *a, const double *b, const hlo_literal *sizes,
+                     i64 *at, i64 ob, i64 g) {
   i64 kn[HLO_MAX_RANK], index[HLO_MAX_RANK] = {0};
   double sum = 0;
   for (u32 k = 0; k < r->lc.n; k++) {
@@ -73,8 +87,10 @@ static double sum_at(const ragged *r, const double *a, const double *b, const hl
   return sum;
 }
 
-static hs_status ragged_sums(const ragged *r, const hlo_shape *to, const double *a, const double *b, const hlo_literal *sizes, double *out) {
-  i64 index[HLO_MAX_RANK] = {0}, at[HLO_MAX_RANK] = {0}, ngroups = r->sizes->dims[r->sizes->rank - 1];
+static hs_status ragged_sums(const ragged *r, const hlo_shape *to, const double *a, const double *b,
+                             const hlo_literal *sizes, double *out) {
+  i64 index[HLO_MAX_RANK] = {0}, at[HLO_MAX_RANK] = {0},
+      ngroups = r->sizes->dims[r->sizes->rank - 1];
   for (i64 k = 0; k < to->elements; k++, ev_next(to->rank, to->dims, index)) {
     const i64 *x = index;
     i64 ob = 0, g = r->contracted ? *x++ : 0;
@@ -87,7 +103,10 @@ static hs_status ragged_sums(const ragged *r, const hlo_shape *to, const double 
         i64 start = group_start(r, sizes, at, g, &size);
         if (at[r->dim] < start + size) break;
       }
-      if (g == ngroups) { out[k] = 0; continue; }
+      if (g == ngroups) {
+        out[k] = 0;
+        continue;
+      }
       ob += g * r->bs[r->group];
     }
     out[k] = sum_at(r, a, b, sizes, at, ob, g);
@@ -99,7 +118,8 @@ static hs_status ragged_sums(const ragged *r, const hlo_shape *to, const double 
 hs_status ev_ragged_dot(ev *e, const hlo_instr *i, hlo_literal *const *ops, hlo_literal **out) {
   ragged r;
   if (!ragged_init(i, ops, &r)) return ev_unsupported(i, "with these group sizes");
-  if (hlo_dtype_is_complex(i->shape->dtype)) return ev_unsupported(i, "of complex numbers in this form");
+  if (hlo_dtype_is_complex(i->shape->dtype))
+    return ev_unsupported(i, "of complex numbers in this form");
   double *v[3] = {NULL, NULL, NULL};
   hs_status st = HS_GOOD;
   for (u32 k = 0; k < 3; k++) {

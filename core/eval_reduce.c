@@ -1,13 +1,14 @@
 // eval_reduce.c — reduce, reduce-window, select-and-scatter, scatter and scan.
 //
-// All of them fold values into accumulators with a computation. A fold knows three speeds: sums and products of f32 are
-// kept in f64 (one rounding at the end), other recognised reducers run their elementwise kernel on whole rows, and
-// anything else is a block program (eval_prog.c). Narrow floats round at every step, as XLA:CPU does. Rows are what is
-// contiguous on both sides; other accesses are gathered into blocks first.
+// All of them fold values into accumulators with a computation. A fold knows three speeds: sums and
+// products of f32 are kept in f64 (one rounding at the end), other recognised reducers run their
+// elementwise kernel on whole rows, and anything else is a block program (eval_prog.c). Narrow
+// floats round at every step, as XLA:CPU does. Rows are what is contiguous on both sides; other
+// accesses are gathered into blocks first.
 #include "core/eval_ops.h"
 #include "core/eval_fast.h"
 
-enum { MAXN = 32 };                      // arrays reduced together
+enum { MAXN = 32 };  // arrays reduced together
 
 typedef struct fold {
   enum { FOLD_WIDE, FOLD_KERNEL, FOLD_PROGRAM } kind;
@@ -16,15 +17,17 @@ typedef struct fold {
   ev_apply a;
   u32 n;
   size_t acc_size[MAXN], in_size[MAXN];
-  hlo_dtype acc_type[MAXN];              // of the accumulators that are literals
+  hlo_dtype acc_type[MAXN];  // of the accumulators that are literals
 } fold;
 
 static bool is_float_sum(hlo_opcode op) { return op == HLO_ADD || op == HLO_MULTIPLY; }
 
-static hs_status fold_init(ev *e, const hlo_instr *i, const hlo_computation *c, u32 n, hlo_literal *const *in, bool wide, fold *f) {
+static hs_status fold_init(ev *e, const hlo_instr *i, const hlo_computation *c, u32 n,
+                           hlo_literal *const *in, bool wide, fold *f) {
   *f = (fold){.kind = FOLD_PROGRAM, .n = n};
   if (n > MAXN) return ev_unsupported(i, "of so many arrays at once");
-  if (!c || c->nparams != 2 * n) return ev_unsupported(i, "with a computation that does not take two values per array");
+  if (!c || c->nparams != 2 * n)
+    return ev_unsupported(i, "with a computation that does not take two values per array");
   hlo_dtype t = in[0]->shape->dtype;
   f->op = n == 1 && c->root->shape->dtype == t ? ev_reducer(c) : HLO_OP_INVALID;
   bool narrow = hlo_dtype_is_float(t) && t != HLO_F32 && t != HLO_F64;
@@ -41,7 +44,8 @@ static hs_status fold_init(ev *e, const hlo_instr *i, const hlo_computation *c, 
   if (f->kind != FOLD_PROGRAM) return HS_GOOD;
   HS_TRY(ev_apply_init(e, c, &f->a));
   for (u32 k = 0; k < n; k++)
-    if (f->a.nout != n || f->a.out[k] != f->a.in[k] || hlo_dtype_storage(f->a.in[n + k]) != f->in_size[k])
+    if (f->a.nout != n || f->a.out[k] != f->a.in[k] ||
+        hlo_dtype_storage(f->a.in[n + k]) != f->in_size[k])
       return ev_unsupported(i, "with accumulators of another type");
   return HS_GOOD;
 }
@@ -51,8 +55,10 @@ static hs_status fold_rows(const fold *f, void *const *acc, const void *const *x
   if (f->kind == FOLD_WIDE) {
     double *a = acc[0];
     const float *v = x[0];
-    if (f->op == HLO_ADD) for (i64 j = 0; j < n; j++) a[j] += (double)v[j];
-    else for (i64 j = 0; j < n; j++) a[j] *= (double)v[j];
+    if (f->op == HLO_ADD)
+      for (i64 j = 0; j < n; j++) a[j] += (double)v[j];
+    else
+      for (i64 j = 0; j < n; j++) a[j] *= (double)v[j];
     return HS_GOOD;
   }
   if (f->kind == FOLD_KERNEL) {
@@ -84,17 +90,19 @@ static double wide_sum(const float *v, i64 n) {
   return s[0];
 }
 
-// One accumulator takes a contiguous run; only for folds whose order is free (exact ones and f64 sums).
+// One accumulator takes a contiguous run; only for folds whose order is free (exact ones and f64
+// sums).
 static void fold_run(const fold *f, void *acc, const void *x, i64 n) {
   if (f->kind == FOLD_WIDE) {
     double *a = acc;
     const float *v = x;
     if (f->op == HLO_ADD) *a += wide_sum(v, n);
-    else for (i64 j = 0; j < n; j++) *a *= (double)v[j];
+    else
+      for (i64 j = 0; j < n; j++) *a *= (double)v[j];
     return;
   }
   size_t w = f->in_size[0];
-  double lanes[2 * EV_BLOCK];                        // EV_BLOCK elements of any type
+  double lanes[2 * EV_BLOCK];  // EV_BLOCK elements of any type
   i64 m = HS_MIN(n, (i64)EV_BLOCK), j = m;
   memcpy(lanes, x, (size_t)m * w);
   for (; j + m <= n; j += m) {
@@ -115,24 +123,36 @@ static void fold_run(const fold *f, void *acc, const void *x, i64 n) {
   ew_run(&f->k, acc, in, 1);
 }
 
-// ---- accumulators and results -------------------------------------------------------------------------------------------
-static const hlo_shape *part(const hlo_shape *s, u32 k) { return hlo_shape_is_tuple(s) ? s->elems[k] : s; }
+// ---- accumulators and results -------------------------------------------------------------------
+static const hlo_shape *part(const hlo_shape *s, u32 k) {
+  return hlo_shape_is_tuple(s) ? s->elems[k] : s;
+}
 
-typedef struct accs { void *p[MAXN]; hlo_literal *lit[MAXN]; double *wide; } accs;
+typedef struct accs {
+  void *p[MAXN];
+  hlo_literal *lit[MAXN];
+  double *wide;
+} accs;
 
-static hs_status accs_new(ev *e, const fold *f, const hlo_shape *result, hlo_literal *const *init, accs *a) {
+static hs_status accs_new(ev *e, const fold *f, const hlo_shape *result, hlo_literal *const *init,
+                          accs *a) {
   memset(a, 0, sizeof *a);
   for (u32 k = 0; k < f->n; k++) {
     const hlo_shape *s = part(result, k);
     hlo_dtype t = f->acc_type[k], from = init[k]->shape->dtype;
-    bool mixed = s->dtype != t || from != t;         // floats of other precision: they meet in the accumulator's type
-    if (mixed && !(hlo_dtype_is_float(t) && hlo_dtype_is_float(s->dtype) && hlo_dtype_is_float(from)))
-      return hs_fail_subject(HS_E_UNSUPPORTED, "reduce", "unsupported: reduce with a result of another type than its accumulator");
+    // floats of other precision: they meet in the accumulator's type
+    bool mixed = s->dtype != t || from != t;
+    if (mixed &&
+        !(hlo_dtype_is_float(t) && hlo_dtype_is_float(s->dtype) && hlo_dtype_is_float(from)))
+      return hs_fail_subject(
+          HS_E_UNSUPPORTED, "reduce",
+          "unsupported: reduce with a result of another type than its accumulator");
     HS_TRY(ev_new(e, s->dtype == t ? s : ev_typed(e, s, t), &a->lit[k]));
     a->p[k] = a->lit[k]->data;
     if (f->kind == FOLD_WIDE) {
       a->wide = hs_try_alloc((size_t)HS_MAX(s->elements, 1) * sizeof(double));
-      if (!a->wide) return hs_fail(HS_E_NO_MEMORY, "no memory for %lld accumulators", (long long)s->elements);
+      if (!a->wide)
+        return hs_fail(HS_E_NO_MEMORY, "no memory for %lld accumulators", (long long)s->elements);
       double v = hlo_literal_f64(init[k], 0);
       ev_fill(sizeof v, a->wide, &v, s->elements);
       a->p[k] = a->wide;
@@ -145,8 +165,10 @@ static hs_status accs_new(ev *e, const fold *f, const hlo_shape *result, hlo_lit
   return HS_GOOD;
 }
 
-static hs_status accs_done(ev *e, const fold *f, const hlo_shape *result, accs *a, hs_status st, hlo_literal **out) {
-  if (hs_ok(st) && a->wide) ev_convert(HLO_F64, a->wide, HLO_F32, a->lit[0]->data, a->lit[0]->shape->elements);
+static hs_status accs_done(ev *e, const fold *f, const hlo_shape *result, accs *a, hs_status st,
+                           hlo_literal **out) {
+  if (hs_ok(st) && a->wide)
+    ev_convert(HLO_F64, a->wide, HLO_F32, a->lit[0]->data, a->lit[0]->shape->elements);
   for (u32 k = 0; k < f->n && hs_ok(st); k++) {
     const hlo_shape *s = part(result, k);
     hlo_literal *own = a->lit[k];
@@ -155,8 +177,10 @@ static hs_status accs_done(ev *e, const fold *f, const hlo_shape *result, accs *
     if (hs_ok(st)) ev_convert(own->shape->dtype, own->data, s->dtype, a->lit[k]->data, s->elements);
     hlo_literal_unref(own);
   }
-  if (hs_ok(st)) *out = hlo_shape_is_tuple(result) ? hlo_literal_tuple(result, f->n, a->lit) : a->lit[0];
-  else for (u32 k = 0; k < f->n; k++) hlo_literal_unref(a->lit[k]);
+  if (hs_ok(st))
+    *out = hlo_shape_is_tuple(result) ? hlo_literal_tuple(result, f->n, a->lit) : a->lit[0];
+  else
+    for (u32 k = 0; k < f->n; k++) hlo_literal_unref(a->lit[k]);
   hs_free(a->wide);
   return st;
 }
@@ -169,25 +193,30 @@ static hs_status match_inputs(ev *e, const hlo_computation *c, u32 n, hlo_litera
     hlo_literal *r;
     HS_TRY(ev_new(e, ev_typed(e, in[k]->shape, want), &r));
     ev_convert(t, in[k]->data, want, r->data, r->shape->elements);
-    if (r->dynamic_sizes && in[k]->dynamic_sizes) memcpy(r->dynamic_sizes, in[k]->dynamic_sizes, r->shape->rank * sizeof(i32));
+    if (r->dynamic_sizes && in[k]->dynamic_sizes)
+      memcpy(r->dynamic_sizes, in[k]->dynamic_sizes, r->shape->rank * sizeof(i32));
     hlo_literal_unref(in[k]);
     in[k] = r;
   }
   return HS_GOOD;
 }
 
-// ---- reduce -------------------------------------------------------------------------------------------------------------
-typedef struct split { u32 nk, nr; i64 kn[HLO_MAX_RANK], ks[HLO_MAX_RANK], rn[HLO_MAX_RANK], rs[HLO_MAX_RANK]; } split;
+// ---- reduce -------------------------------------------------------------------------------------
+typedef struct split {
+  u32 nk, nr;
+  i64 kn[HLO_MAX_RANK], ks[HLO_MAX_RANK], rn[HLO_MAX_RANK], rs[HLO_MAX_RANK];
+} split;
 
 // A recognised reducer whose order is free: one pass over the input in memory order.
-static hs_status reduce_in_order(const fold *f, const hlo_shape *from, const bool *reduced, void *acc, const char *data) {
+static hs_status reduce_in_order(const fold *f, const hlo_shape *from, const bool *reduced,
+                                 void *acc, const char *data) {
   i64 n[HLO_MAX_RANK], o[HLO_MAX_RANK], os[HLO_MAX_RANK], index[HLO_MAX_RANK] = {0}, step = 1;
   u32 r = 0;
   for (u32 d = from->rank; d-- > 0;) {
     os[d] = reduced[d] ? 0 : step;
     if (!reduced[d]) step *= from->dims[d];
   }
-  for (u32 d = 0; d < from->rank; d++) {             // join dimensions of the same kind
+  for (u32 d = 0; d < from->rank; d++) {  // join dimensions of the same kind
     if (from->dims[d] == 1) continue;
     if (r && (o[r - 1] == 0) == (os[d] == 0)) n[r - 1] *= from->dims[d], o[r - 1] = os[d];
     else n[r] = from->dims[d], o[r++] = os[d];
@@ -208,7 +237,8 @@ static hs_status reduce_in_order(const fold *f, const hlo_shape *from, const boo
 }
 
 // The general case: a block of results at a time, all reduced positions in order.
-static hs_status reduce_blocks(const fold *f, const split *s, void *const *acc, hlo_literal *const *in) {
+static hs_status reduce_blocks(const fold *f, const split *s, void *const *acc,
+                               hlo_literal *const *in) {
   i64 total = ev_product(s->nk, s->kn), index[HLO_MAX_RANK] = {0};
   if (ev_product(s->nr, s->rn) == 0) return HS_GOOD;
   char *block[MAXN];
@@ -236,8 +266,10 @@ static hs_status reduce_blocks(const fold *f, const split *s, void *const *acc, 
         x[k] = src;
         if (dense) continue;
         const char *all = (const char *)in[k]->data + at * (i64)w;
-        if (w == 4) for (i64 j = 0; j < m; j++) memcpy(block[k] + 4 * j, all + base[j] * 4, 4);
-        else for (i64 j = 0; j < m; j++) memcpy(block[k] + j * (i64)w, all + base[j] * (i64)w, w);
+        if (w == 4)
+          for (i64 j = 0; j < m; j++) memcpy(block[k] + 4 * j, all + base[j] * 4, 4);
+        else
+          for (i64 j = 0; j < m; j++) memcpy(block[k] + j * (i64)w, all + base[j] * (i64)w, w);
         x[k] = block[k];
       }
       st = fold_rows(f, a, x, m);
@@ -262,7 +294,8 @@ hs_status hlo_eval_reduce(ev *e, const hlo_instr *i, hlo_literal **ops, hlo_lite
   split s = {0};
   for (u32 d = 0; d < from->rank; d++) {
     i64 size = from->dims[d];
-    if (reduced[d] && ops[0]->dynamic_sizes && ops[0]->dynamic_sizes[d] < size) size = ops[0]->dynamic_sizes[d], cut = true;
+    if (reduced[d] && ops[0]->dynamic_sizes && ops[0]->dynamic_sizes[d] < size)
+      size = ops[0]->dynamic_sizes[d], cut = true;
     if (reduced[d]) s.rn[s.nr] = size, s.rs[s.nr++] = stride[d];
     else s.kn[s.nk] = size, s.ks[s.nk++] = stride[d];
   }
@@ -270,7 +303,8 @@ hs_status hlo_eval_reduce(ev *e, const hlo_instr *i, hlo_literal **ops, hlo_lite
   hs_status st = accs_new(e, &f, i->shape, &ops[n], &a);
   bool empty = from->elements == 0;
   if (hs_ok(st) && !empty)
-    st = f.kind != FOLD_PROGRAM && !cut ? reduce_in_order(&f, from, reduced, a.p[0], ops[0]->data) : reduce_blocks(&f, &s, a.p, ops);
+    st = f.kind != FOLD_PROGRAM && !cut ? reduce_in_order(&f, from, reduced, a.p[0], ops[0]->data)
+                                        : reduce_blocks(&f, &s, a.p, ops);
   HS_TRY(accs_done(e, &f, i->shape, &a, st, out));
   if (ops[0]->dynamic_sizes)
     for (u32 k = 0; k < n; k++) {
@@ -282,15 +316,25 @@ hs_status hlo_eval_reduce(ev *e, const hlo_instr *i, hlo_literal **ops, hlo_lite
   return HS_GOOD;
 }
 
-// ---- reduce-window --------------------------------------------------------------------------------------------------------
-// One dimension of the region that a window position touches: results first, first + step, ... (count of them) read
-// inputs from, from + by, ...
-typedef struct span { i64 first, step, count, from, by; } span;
+// ---- reduce-window ------------------------------------------------------------------------------
+// One dimension of the region that a window position touches: results first, first + step, ...
+// (count of them) read inputs from, from + by, ...
+typedef struct span {
+  i64 first, step, count, from, by;
+} span;
 
-static i64 gcd(i64 a, i64 b) { while (b) { i64 t = a % b; a = b; b = t; } return a; }
+static i64 gcd(i64 a, i64 b) {
+  while (b) {
+    i64 t = a % b;
+    a = b;
+    b = t;
+  }
+  return a;
+}
 
 static span span_of(const hlo_window_dim *w, i64 position, i64 nin, i64 nout) {
-  i64 c = position * w->rhs_dilate - w->pad_low, base = HS_MAX(w->lhs_dilate, 1), stride = w->stride;
+  i64 c = position * w->rhs_dilate - w->pad_low, base = HS_MAX(w->lhs_dilate, 1),
+      stride = w->stride;
   span s = {.step = base / gcd(stride, base)};
   s.by = s.step * stride / base;
   while (s.first < nout && (s.first * stride + c < 0 || (s.first * stride + c) % base != 0)) {
@@ -306,11 +350,14 @@ static span span_of(const hlo_window_dim *w, i64 position, i64 nin, i64 nout) {
 }
 
 // Folds a strided region of x into a strided region of acc.
-static hs_status fold_region(const fold *f, u32 rank, const i64 *n, void *const *acc, const i64 *as, const void *const *x, const i64 *xs) {
-  i64 index[HLO_MAX_RANK] = {0}, line = rank ? n[rank - 1] : 1, la = rank ? as[rank - 1] : 1, lx = rank ? xs[rank - 1] : 1;
+static hs_status fold_region(const fold *f, u32 rank, const i64 *n, void *const *acc, const i64 *as,
+                             const void *const *x, const i64 *xs) {
+  i64 index[HLO_MAX_RANK] = {0}, line = rank ? n[rank - 1] : 1, la = rank ? as[rank - 1] : 1,
+      lx = rank ? xs[rank - 1] : 1;
   char *ab[MAXN] = {0}, *xb[MAXN] = {0};
   bool dense = (la == 1 && lx == 1) || line == 1;
-  for (u32 k = 0; k < f->n && !dense; k++) ab[k] = hs_alloc(EV_BLOCK * f->acc_size[k]), xb[k] = hs_alloc(EV_BLOCK * f->in_size[k]);
+  for (u32 k = 0; k < f->n && !dense; k++)
+    ab[k] = hs_alloc(EV_BLOCK * f->acc_size[k]), xb[k] = hs_alloc(EV_BLOCK * f->in_size[k]);
   hs_status st = HS_GOOD;
   do {
     i64 oa = 0, ox = 0;
@@ -327,33 +374,42 @@ static hs_status fold_region(const fold *f, u32 rank, const i64 *n, void *const 
         ev_copy(f->acc_size[k], 1, &m, ab[k], &one, pa[k], &la);
         ev_copy(f->in_size[k], 1, &m, xb[k], &one, px[k], &lx);
       }
-      st = dense ? fold_rows(f, pa, px, m) : fold_rows(f, (void *const *)ab, (const void *const *)xb, m);
+      st = dense ? fold_rows(f, pa, px, m)
+                 : fold_rows(f, (void *const *)ab, (const void *const *)xb, m);
       for (u32 k = 0; k < f->n && !dense; k++) {
         i64 one = 1;
         ev_copy(f->acc_size[k], 1, &m, pa[k], &la, ab[k], &one);
       }
     }
   } while (hs_ok(st) && ev_next(rank ? rank - 1 : 0, n, index));
-  for (u32 k = 0; k < f->n; k++) { hs_free(ab[k]); hs_free(xb[k]); }
+  for (u32 k = 0; k < f->n; k++) {
+    hs_free(ab[k]);
+    hs_free(xb[k]);
+  }
   return st;
 }
 
-// A window that covers everything up to (or from) each element: a running fold along that dimension. Returns the
-// dimension, or rank when the window is something else.
+// A window that covers everything up to (or from) each element: a running fold along that
+// dimension. Returns the dimension, or rank when the window is something else.
 static u32 running_dim(const hlo_window *w, const hlo_shape *from, bool *backwards) {
   u32 dim = from->rank;
   for (u32 d = 0; d < w->n; d++) {
     const hlo_window_dim *v = &w->v[d];
-    if (v->size == 1 && v->stride == 1 && v->pad_low == 0 && v->pad_high == 0 && v->lhs_dilate <= 1) continue;
-    bool low = v->pad_low == v->size - 1 && v->pad_high == 0, high = v->pad_high == v->size - 1 && v->pad_low == 0;
-    if (dim != from->rank || v->stride != 1 || v->lhs_dilate > 1 || v->rhs_dilate > 1 || v->size != from->dims[d] || !(low || high)) return from->rank;
+    if (v->size == 1 && v->stride == 1 && v->pad_low == 0 && v->pad_high == 0 && v->lhs_dilate <= 1)
+      continue;
+    bool low = v->pad_low == v->size - 1 && v->pad_high == 0,
+         high = v->pad_high == v->size - 1 && v->pad_low == 0;
+    if (dim != from->rank || v->stride != 1 || v->lhs_dilate > 1 || v->rhs_dilate > 1 ||
+        v->size != from->dims[d] || !(low || high))
+      return from->rank;
     dim = d;
     *backwards = high && !low;
   }
   return dim;
 }
 
-static hs_status running_fold(const fold *f, const hlo_shape *from, u32 dim, bool backwards, void *const *acc, hlo_literal *const *in) {
+static hs_status running_fold(const fold *f, const hlo_shape *from, u32 dim, bool backwards,
+                              void *const *acc, hlo_literal *const *in) {
   i64 n[HLO_MAX_RANK], s[HLO_MAX_RANK], len = from->dims[dim];
   memcpy(n, from->dims, from->rank * sizeof *n);
   n[dim] = 1;
@@ -365,7 +421,9 @@ static hs_status running_fold(const fold *f, const hlo_shape *from, u32 dim, boo
     for (u32 k = 0; k < f->n; k++) {
       a[k] = (char *)acc[k] + at * s[dim] * (i64)f->acc_size[k];
       x[k] = (const char *)in[k]->data + at * s[dim] * (i64)f->in_size[k];
-      if (t) ev_copy(f->acc_size[k], from->rank, n, a[k], s, (char *)acc[k] + before * s[dim] * (i64)f->acc_size[k], s);
+      if (t)
+        ev_copy(f->acc_size[k], from->rank, n, a[k], s,
+                (char *)acc[k] + before * s[dim] * (i64)f->acc_size[k], s);
     }
     HS_TRY(fold_region(f, from->rank, n, a, s, x, s));
     HS_TRY(hs_poll());
@@ -373,7 +431,8 @@ static hs_status running_fold(const fold *f, const hlo_shape *from, u32 dim, boo
   return HS_GOOD;
 }
 
-static hs_status fold_windows(const fold *f, const hlo_window *w, const hlo_shape *from, const hlo_shape *to, void *const *acc, hlo_literal *const *in) {
+static hs_status fold_windows(const fold *f, const hlo_window *w, const hlo_shape *from,
+                              const hlo_shape *to, void *const *acc, hlo_literal *const *in) {
   i64 size[HLO_MAX_RANK], at[HLO_MAX_RANK] = {0}, as[HLO_MAX_RANK], xs[HLO_MAX_RANK];
   for (u32 d = 0; d < w->n; d++) {
     size[d] = w->v[d].size;
@@ -420,21 +479,31 @@ hs_status hlo_eval_reduce_window(ev *e, const hlo_instr *i, hlo_literal **ops, h
   u32 dim = running_dim(w, from, &backwards);
   hs_status st = accs_new(e, &f, i->shape, &ops[n], &a);
   if (hs_ok(st) && from->elements && to->elements)
-    st = dim < from->rank ? running_fold(&f, from, dim, backwards, a.p, ops) : fold_windows(&f, w, from, to, a.p, ops);
+    st = dim < from->rank ? running_fold(&f, from, dim, backwards, a.p, ops)
+                          : fold_windows(&f, w, from, to, a.p, ops);
   return accs_done(e, &f, i->shape, &a, st, out);
 }
 
-// ---- select-and-scatter -----------------------------------------------------------------------------------------------------
-// Whether `candidate` displaces `best`: the select computation says which of (best, candidate) to keep.
-typedef struct chooser { bool fast; i64 direction; hlo_dtype type; ev_apply a; } chooser;
+// ---- select-and-scatter -------------------------------------------------------------------------
+// Whether `candidate` displaces `best`: the select computation says which of (best, candidate) to
+// keep.
+typedef struct chooser {
+  bool fast;
+  i64 direction;
+  hlo_dtype type;
+  ev_apply a;
+} chooser;
 
 static hs_status chooser_init(ev *e, const hlo_computation *c, hlo_dtype t, chooser *s) {
   *s = (chooser){.type = t};
   const hlo_instr *r = c->root;
-  if (r->opcode == HLO_COMPARE && c->nparams == 2 && hlo_operand(r, 0) == c->params[0] && hlo_operand(r, 1) == c->params[1] && t == HLO_F32) {
+  if (r->opcode == HLO_COMPARE && c->nparams == 2 && hlo_operand(r, 0) == c->params[0] &&
+      hlo_operand(r, 1) == c->params[1] && t == HLO_F32) {
     s->direction = hlo_attr_int(r, HLO_ATTR_DIRECTION, 0);
-    s->fast = (s->direction == HLO_DIRECTION_GE || s->direction == HLO_DIRECTION_LE || s->direction == HLO_DIRECTION_GT || s->direction == HLO_DIRECTION_LT) &&
-              hlo_attr_int(r, HLO_ATTR_COMPARE_TYPE, HLO_COMPARE_TYPE_FLOAT) == HLO_COMPARE_TYPE_FLOAT;
+    s->fast =
+        (s->direction == HLO_DIRECTION_GE || s->direction == HLO_DIRECTION_LE ||
+         s->direction == HLO_DIRECTION_GT || s->direction == HLO_DIRECTION_LT) &&
+        hlo_attr_int(r, HLO_ATTR_COMPARE_TYPE, HLO_COMPARE_TYPE_FLOAT) == HLO_COMPARE_TYPE_FLOAT;
   }
   return s->fast ? HS_GOOD : ev_apply_init(e, c, &s->a);
 }
@@ -442,7 +511,10 @@ static hs_status chooser_init(ev *e, const hlo_computation *c, hlo_dtype t, choo
 static hs_status keep(const chooser *s, const void *best, const void *candidate, bool *yes) {
   if (s->fast) {
     float a = *(const float *)best, b = *(const float *)candidate;
-    *yes = s->direction == HLO_DIRECTION_GE ? a >= b : s->direction == HLO_DIRECTION_LE ? a <= b : s->direction == HLO_DIRECTION_GT ? a > b : a < b;
+    *yes = s->direction == HLO_DIRECTION_GE   ? a >= b
+           : s->direction == HLO_DIRECTION_LE ? a <= b
+           : s->direction == HLO_DIRECTION_GT ? a > b
+                                              : a < b;
     return HS_GOOD;
   }
   u8 r = 0;
@@ -453,11 +525,14 @@ static hs_status keep(const chooser *s, const void *best, const void *candidate,
   return HS_GOOD;
 }
 
-hs_status hlo_eval_select_and_scatter(ev *e, const hlo_instr *i, hlo_literal **ops, hlo_literal **out) {
+hs_status hlo_eval_select_and_scatter(ev *e, const hlo_instr *i, hlo_literal **ops,
+                                      hlo_literal **out) {
   const hlo_shape *from = ops[0]->shape, *src = ops[1]->shape;
   const hlo_window *w = hlo_attr_ptr(i, HLO_ATTR_WINDOW);
-  const hlo_computation *sel = hlo_attr_comp(i, HLO_ATTR_SELECT), *add = hlo_attr_comp(i, HLO_ATTR_SCATTER);
-  if (!sel || !add || (w ? w->n : 0) != from->rank) return ev_unsupported(i, "with a window of another rank");
+  const hlo_computation *sel = hlo_attr_comp(i, HLO_ATTR_SELECT),
+                        *add = hlo_attr_comp(i, HLO_ATTR_SCATTER);
+  if (!sel || !add || (w ? w->n : 0) != from->rank)
+    return ev_unsupported(i, "with a window of another rank");
   chooser c;
   fold f;
   HS_TRY(chooser_init(e, sel, from->dtype, &c));
@@ -470,52 +545,57 @@ hs_status hlo_eval_select_and_scatter(ev *e, const hlo_instr *i, hlo_literal **o
   size_t bytes = hlo_dtype_storage(from->dtype);
   const char *data = ops[0]->data, *source = ops[1]->data;
   if (hs_ok(st) && src->elements && from->elements) do {
-    i64 pos[HLO_MAX_RANK] = {0}, best = -1;
-    do {
-      i64 p = 0;
-      bool inside = true;
-      for (u32 d = 0; d < from->rank && inside; d++) {
-        i64 x = index[d] * w->v[d].stride - w->v[d].pad_low + pos[d] * w->v[d].rhs_dilate;
-        inside = x >= 0 && x < from->dims[d];
-        p += x * fs[d];
+      i64 pos[HLO_MAX_RANK] = {0}, best = -1;
+      do {
+        i64 p = 0;
+        bool inside = true;
+        for (u32 d = 0; d < from->rank && inside; d++) {
+          i64 x = index[d] * w->v[d].stride - w->v[d].pad_low + pos[d] * w->v[d].rhs_dilate;
+          inside = x >= 0 && x < from->dims[d];
+          p += x * fs[d];
+        }
+        if (!inside) continue;
+        bool stay = false;
+        if (best >= 0) st = keep(&c, data + (size_t)best * bytes, data + (size_t)p * bytes, &stay);
+        if (!stay) best = p;
+      } while (hs_ok(st) && ev_next(from->rank, size, pos));
+      if (best >= 0 && hs_ok(st)) {
+        void *acc = (char *)a.p[0] + (size_t)best * f.acc_size[0];
+        const void *x = source + (size_t)at * f.in_size[0];
+        st = fold_rows(&f, &acc, &x, 1);
       }
-      if (!inside) continue;
-      bool stay = false;
-      if (best >= 0) st = keep(&c, data + (size_t)best * bytes, data + (size_t)p * bytes, &stay);
-      if (!stay) best = p;
-    } while (hs_ok(st) && ev_next(from->rank, size, pos));
-    if (best >= 0 && hs_ok(st)) {
-      void *acc = (char *)a.p[0] + (size_t)best * f.acc_size[0];
-      const void *x = source + (size_t)at * f.in_size[0];
-      st = fold_rows(&f, &acc, &x, 1);
-    }
-    if ((++at & 4095) == 0 && hs_ok(st)) st = hs_poll();
-  } while (hs_ok(st) && ev_next(src->rank, src->dims, index));
+      if ((++at & 4095) == 0 && hs_ok(st)) st = hs_poll();
+    } while (hs_ok(st) && ev_next(src->rank, src->dims, index));
   return accs_done(e, &f, i->shape, &a, st, out);
 }
 
-// ---- scatter ------------------------------------------------------------------------------------------------------------------
+// ---- scatter ------------------------------------------------------------------------------------
 static bool holds(hlo_ints v, i64 x) {
   for (u32 k = 0; k < v.n; k++)
     if (v.v[k] == x) return true;
   return false;
 }
 
-// How updates map to the operand: window dimensions (sizes, strides on both sides), and the other dimensions of the
-// updates with the steps they make in the updates, the indices and (batch dimensions) the operand.
+// How updates map to the operand: window dimensions (sizes, strides on both sides), and the other
+// dimensions of the updates with the steps they make in the updates, the indices and (batch
+// dimensions) the operand.
 typedef struct scatter_map {
   u32 nw, nb;
   i64 wn[HLO_MAX_RANK], wo[HLO_MAX_RANK], wu[HLO_MAX_RANK];
   i64 bn[HLO_MAX_RANK], bu[HLO_MAX_RANK], bi[HLO_MAX_RANK], bo[HLO_MAX_RANK];
-  i64 window[HLO_MAX_RANK];              // window size per operand dimension
-  i64 stride[HLO_MAX_RANK];              // of the operand
-  i64 index_step;                        // between the components of one index vector
+  i64 window[HLO_MAX_RANK];  // window size per operand dimension
+  i64 stride[HLO_MAX_RANK];  // of the operand
+  i64 index_step;            // between the components of one index vector
 } scatter_map;
 
-static bool scatter_map_of(const hlo_instr *i, const hlo_shape *to, const hlo_shape *ids, const hlo_shape *up, scatter_map *m) {
-  hlo_ints win = hlo_attr_ints(i, HLO_ATTR_UPDATE_WINDOW_DIMS), ins = hlo_attr_ints(i, HLO_ATTR_INSERTED_WINDOW_DIMS),
-           batch = hlo_attr_ints(i, HLO_ATTR_INPUT_BATCHING_DIMS), id_batch = hlo_attr_ints(i, HLO_ATTR_SCATTER_INDICES_BATCHING_DIMS);
-  i64 vector = hlo_attr_int(i, HLO_ATTR_INDEX_VECTOR_DIM, ids->rank), is[HLO_MAX_RANK], us[HLO_MAX_RANK];
+static bool scatter_map_of(const hlo_instr *i, const hlo_shape *to, const hlo_shape *ids,
+                           const hlo_shape *up, scatter_map *m) {
+  hlo_ints win = hlo_attr_ints(i, HLO_ATTR_UPDATE_WINDOW_DIMS),
+           ins = hlo_attr_ints(i, HLO_ATTR_INSERTED_WINDOW_DIMS),
+           batch = hlo_attr_ints(i, HLO_ATTR_INPUT_BATCHING_DIMS),
+           id_batch = hlo_attr_ints(i, HLO_ATTR_SCATTER_INDICES_BATCHING_DIMS);
+  i64 vector = hlo_attr_int(i, HLO_ATTR_INDEX_VECTOR_DIM, ids->rank), is[HLO_MAX_RANK],
+      us[HLO_MAX_RANK];
   memset(m, 0, sizeof *m);
   hlo_row_major_strides(to->rank, to->dims, m->stride);
   hlo_row_major_strides(ids->rank, ids->dims, is);
@@ -542,10 +622,13 @@ static bool scatter_map_of(const hlo_instr *i, const hlo_shape *to, const hlo_sh
   return k == win.n;
 }
 
-// The computation may work in another type than the arrays: they are converted, and the results back.
+// The computation may work in another type than the arrays: they are converted, and the results
+// back.
 static bool mixed_types(const hlo_computation *c, u32 n, hlo_literal *const *ops) {
   for (u32 k = 0; k < n; k++)
-    if (c->params[k]->shape->dtype != ops[k]->shape->dtype || c->params[n + k]->shape->dtype != ops[n + 1 + k]->shape->dtype) return true;
+    if (c->params[k]->shape->dtype != ops[k]->shape->dtype ||
+        c->params[n + k]->shape->dtype != ops[n + 1 + k]->shape->dtype)
+      return true;
   return false;
 }
 
@@ -561,17 +644,22 @@ static hs_status convert_literal(ev *e, hlo_literal **l, const hlo_shape *to) {
 
 static hs_status scatter_run(ev *e, const hlo_instr *i, u32 n, hlo_literal **ops, hlo_literal **r);
 
-static hs_status scatter_converted(ev *e, const hlo_instr *i, u32 n, hlo_literal **ops, hlo_literal **out) {
+static hs_status scatter_converted(ev *e, const hlo_instr *i, u32 n, hlo_literal **ops,
+                                   hlo_literal **out) {
   const hlo_computation *c = hlo_attr_comp(i, HLO_ATTR_TO_APPLY);
   hlo_literal *r[MAXN] = {0};
   if (n > MAXN) return ev_unsupported(i, "of so many arrays at once");
   for (u32 k = 0; k < n; k++) {
     HS_TRY(convert_literal(e, &ops[k], ev_typed(e, ops[k]->shape, c->params[k]->shape->dtype)));
-    HS_TRY(convert_literal(e, &ops[n + 1 + k], ev_typed(e, ops[n + 1 + k]->shape, c->params[n + k]->shape->dtype)));
+    HS_TRY(convert_literal(e, &ops[n + 1 + k],
+                           ev_typed(e, ops[n + 1 + k]->shape, c->params[n + k]->shape->dtype)));
   }
   hs_status st = scatter_run(e, i, n, ops, r);
   for (u32 k = 0; k < n && hs_ok(st); k++) st = convert_literal(e, &r[k], part(i->shape, k));
-  if (!hs_ok(st)) { for (u32 k = 0; k < n; k++) hlo_literal_unref(r[k]); return st; }
+  if (!hs_ok(st)) {
+    for (u32 k = 0; k < n; k++) hlo_literal_unref(r[k]);
+    return st;
+  }
   *out = hlo_shape_is_tuple(i->shape) ? hlo_literal_tuple(i->shape, n, r) : r[0];
   return HS_GOOD;
 }
@@ -579,7 +667,8 @@ static hs_status scatter_converted(ev *e, const hlo_instr *i, u32 n, hlo_literal
 hs_status hlo_eval_scatter(ev *e, const hlo_instr *i, hlo_literal **ops, hlo_literal **out) {
   const hlo_computation *c = hlo_attr_comp(i, HLO_ATTR_TO_APPLY);
   u32 n = (i->noperands - 1) / 2;
-  if (!c || i->noperands < 3 || n > MAXN || c->nparams != 2 * n) return ev_unsupported(i, "with this computation");
+  if (!c || i->noperands < 3 || n > MAXN || c->nparams != 2 * n)
+    return ev_unsupported(i, "with this computation");
   if (mixed_types(c, n, ops)) return scatter_converted(e, i, n, ops, out);
   hlo_literal *r[MAXN] = {0};
   HS_TRY(scatter_run(e, i, n, ops, r));
@@ -596,7 +685,10 @@ static hs_status scatter_run(ev *e, const hlo_instr *i, u32 n, hlo_literal **ops
   scatter_map m;
   if (!scatter_map_of(i, to, ids, up, &m)) return ev_unsupported(i, "with these dimension numbers");
   bool assign = n == 1 && c->root == c->params[1];
-  if (assign) f = (fold){.n = 1, .acc_size = {hlo_dtype_storage(to->dtype)}, .in_size = {hlo_dtype_storage(to->dtype)}};
+  if (assign)
+    f = (fold){.n = 1,
+               .acc_size = {hlo_dtype_storage(to->dtype)},
+               .in_size = {hlo_dtype_storage(to->dtype)}};
   else HS_TRY(fold_init(e, i, c, n, ops, false, &f));
   hs_status st = HS_GOOD;
   for (u32 k = 0; k < n && hs_ok(st); k++) st = ev_own(e, &ops[k], ops[k]->shape, &r[k]);
@@ -605,42 +697,52 @@ static hs_status scatter_run(ev *e, const hlo_instr *i, u32 n, hlo_literal **ops
   const char *id_data = ops[n]->data;
   bool single = ev_product(m.nw, m.wn) == 1;
   if (hs_ok(st) && up->elements) do {
-    i64 u = 0, id = 0, o = 0;
-    bool inside = true;
-    for (u32 b = 0; b < m.nb; b++) u += at[b] * m.bu[b], id += at[b] * m.bi[b], o += at[b] * m.bo[b];
-    for (u32 q = 0; q < map.n && inside; q++) {
-      i64 v = hlo_elem_to_i64(it, id_data + (size_t)(id + (i64)q * m.index_step) * hlo_dtype_storage(it)), d = map.v[q];
-      inside = v >= 0 && v <= to->dims[d] - m.window[d];
-      o += v * m.stride[d];
-    }
-    if (!inside) continue;                           // a window that sticks out is dropped as a whole
-    void *a[MAXN];
-    const void *x[MAXN];
-    for (u32 k = 0; k < n; k++) {
-      a[k] = (char *)r[k]->data + o * (i64)f.acc_size[k];
-      x[k] = (const char *)ops[n + 1 + k]->data + u * (i64)f.in_size[k];
-    }
-    if (assign) ev_copy(f.acc_size[0], m.nw, m.wn, a[0], m.wo, x[0], m.wu);
-    else st = single ? fold_rows(&f, a, x, 1) : fold_region(&f, m.nw, m.wn, a, m.wo, x, m.wu);
-    if ((++polls & 4095) == 0 && hs_ok(st)) st = hs_poll();
-  } while (hs_ok(st) && ev_next(m.nb, m.bn, at));
-  for (u32 k = 0; k < n && !hs_ok(st); k++) { hlo_literal_unref(r[k]); r[k] = NULL; }
+      i64 u = 0, id = 0, o = 0;
+      bool inside = true;
+      for (u32 b = 0; b < m.nb; b++)
+        u += at[b] * m.bu[b], id += at[b] * m.bi[b], o += at[b] * m.bo[b];
+      for (u32 q = 0; q < map.n && inside; q++) {
+        i64 v = hlo_elem_to_i64(it, id_data + (size_t)(id + (i64)q * m.index_step) *
+                                                  hlo_dtype_storage(it)),
+            d = map.v[q];
+        inside = v >= 0 && v <= to->dims[d] - m.window[d];
+        o += v * m.stride[d];
+      }
+      // a window that sticks out is dropped as a whole
+      if (!inside) continue;
+      void *a[MAXN];
+      const void *x[MAXN];
+      for (u32 k = 0; k < n; k++) {
+        a[k] = (char *)r[k]->data + o * (i64)f.acc_size[k];
+        x[k] = (const char *)ops[n + 1 + k]->data + u * (i64)f.in_size[k];
+      }
+      if (assign) ev_copy(f.acc_size[0], m.nw, m.wn, a[0], m.wo, x[0], m.wu);
+      else st = single ? fold_rows(&f, a, x, 1) : fold_region(&f, m.nw, m.wn, a, m.wo, x, m.wu);
+      if ((++polls & 4095) == 0 && hs_ok(st)) st = hs_poll();
+    } while (hs_ok(st) && ev_next(m.nb, m.bn, at));
+  for (u32 k = 0; k < n && !hs_ok(st); k++) {
+    hlo_literal_unref(r[k]);
+    r[k] = NULL;
+  }
   for (u32 k = 0; k < n && hs_ok(st); k++)
     if (r[k]->shape->dtype == part(i->shape, k)->dtype) r[k]->shape = part(i->shape, k);
   return st;
 }
 
-// ---- scan -------------------------------------------------------------------------------------------------------------------
-// to_apply(input slices..., carries...) gives (output slices..., new carries...), along one dimension in order.
+// ---- scan ---------------------------------------------------------------------------------------
+// to_apply(input slices..., carries...) gives (output slices..., new carries...), along one
+// dimension in order.
 hs_status hlo_eval_scan(ev *e, const hlo_instr *i, hlo_literal **ops, hlo_literal **out) {
   const hlo_computation *c = hlo_attr_comp(i, HLO_ATTR_TO_APPLY);
   u32 carries = (u32)hlo_attr_int(i, HLO_ATTR_NUM_CARRIES, 0), n = i->noperands;
   hlo_ints dims = hlo_attr_ints(i, HLO_ATTR_DIMENSIONS);
-  if (!c || c->nparams != n || carries > n || carries == n || dims.n != 1) return ev_unsupported(i, "with these operands");
+  if (!c || c->nparams != n || carries > n || carries == n || dims.n != 1)
+    return ev_unsupported(i, "with these operands");
   u32 nin = n - carries, nres = hlo_shape_is_tuple(c->root->shape) ? c->root->shape->nelems : 1;
   u32 nleaves = hlo_shape_is_tuple(i->shape) ? i->shape->nelems : 1, nouts = nleaves - carries;
   bool reverse = hlo_attr_int(i, HLO_ATTR_IS_REVERSE, 0) != 0;
-  if (nres != nleaves || nleaves < carries || nouts > MAXN || n > MAXN) return ev_unsupported(i, "with these results");
+  if (nres != nleaves || nleaves < carries || nouts > MAXN || n > MAXN)
+    return ev_unsupported(i, "with these results");
   i64 dim = dims.v[0], len = ops[0]->shape->dims[dim];
   hlo_literal *outs[MAXN] = {0}, *carry[MAXN] = {0};
   hs_status st = HS_GOOD;
@@ -658,15 +760,21 @@ hs_status hlo_eval_scan(ev *e, const hlo_instr *i, hlo_literal **ops, hlo_litera
       hlo_row_major_strides(s->rank, size, ds);
       st = ev_new(e, c->params[k]->shape, &args[k]);
       size_t w = hlo_dtype_storage(s->dtype);
-      if (hs_ok(st) && s->elements) ev_copy(w, s->rank, size, args[k]->data, ds, (const char *)ops[k]->data + at * ss[dim] * (i64)w, ss);
+      if (hs_ok(st) && s->elements)
+        ev_copy(w, s->rank, size, args[k]->data, ds,
+                (const char *)ops[k]->data + at * ss[dim] * (i64)w, ss);
     }
     for (u32 k = 0; k < carries; k++) args[nin + k] = carry[k], carry[k] = NULL;
     if (hs_ok(st)) st = ev_call(e, c, n, args, &r);
-    else for (u32 k = 0; k < n; k++) hlo_literal_unref(args[k]);
+    else
+      for (u32 k = 0; k < n; k++) hlo_literal_unref(args[k]);
     if (!hs_ok(st)) break;
     for (u32 k = 0; k < nleaves; k++) {
       hlo_literal *v = r->nchildren ? r->children[k] : r;
-      if (k >= nouts) { carry[k - nouts] = hlo_literal_ref(v); continue; }
+      if (k >= nouts) {
+        carry[k - nouts] = hlo_literal_ref(v);
+        continue;
+      }
       const hlo_shape *s = outs[k]->shape;
       i64 size[HLO_MAX_RANK], ss[HLO_MAX_RANK], ds[HLO_MAX_RANK];
       memcpy(size, s->dims, s->rank * sizeof *size);
@@ -674,7 +782,8 @@ hs_status hlo_eval_scan(ev *e, const hlo_instr *i, hlo_literal **ops, hlo_litera
       hlo_row_major_strides(s->rank, size, ss);
       hlo_row_major_strides(s->rank, s->dims, ds);
       size_t w = hlo_dtype_storage(s->dtype);
-      if (s->elements) ev_copy(w, s->rank, size, (char *)outs[k]->data + at * ds[dim] * (i64)w, ds, v->data, ss);
+      if (s->elements)
+        ev_copy(w, s->rank, size, (char *)outs[k]->data + at * ds[dim] * (i64)w, ds, v->data, ss);
     }
     hlo_literal_unref(r);
     st = hs_poll();
@@ -682,7 +791,9 @@ hs_status hlo_eval_scan(ev *e, const hlo_instr *i, hlo_literal **ops, hlo_litera
   hlo_literal *all[2 * MAXN];
   for (u32 k = 0; k < nouts; k++) all[k] = outs[k];
   for (u32 k = 0; k < carries; k++) all[nouts + k] = carry[k];
-  if (hs_ok(st)) *out = hlo_shape_is_tuple(i->shape) ? hlo_literal_tuple(i->shape, nleaves, all) : all[0];
-  else for (u32 k = 0; k < nouts + carries; k++) hlo_literal_unref(all[k]);
+  if (hs_ok(st))
+    *out = hlo_shape_is_tuple(i->shape) ? hlo_literal_tuple(i->shape, nleaves, all) : all[0];
+  else
+    for (u32 k = 0; k < nouts + carries; k++) hlo_literal_unref(all[k]);
   return st;
 }

@@ -1,6 +1,7 @@
-// eval_rng.c — random bits: Threefry-2x32 and Philox-4x32 (Salmon et al., 2011), laid out as XLA's rng-bit-generator
-// lays them out, bit for bit; the stateful rng opcode, whose values the language leaves open, draws from Philox too;
-// and stochastic-convert, which rounds with the bits it is given.
+// eval_rng.c — random bits: Threefry-2x32 and Philox-4x32 (Salmon et al., 2011), laid out as
+// XLA's rng-bit-generator lays them out, bit for bit; the stateful rng opcode, whose values the
+// language leaves open, draws from Philox too; and stochastic-convert, which rounds with the bits
+// it is given.
 #include <math.h>
 #include "core/eval_ops.h"
 
@@ -28,7 +29,8 @@ static void philox(u32 x[4], u32 k0, u32 k1) {
   }
 }
 
-// The dimension that Threefry splits into halves: the first even one, else the first of the largest.
+// The dimension that Threefry splits into halves: the first even one, else the first of the
+// largest.
 static u32 split_dim(const hlo_shape *s) {
   u32 best = 0;
   for (u32 d = 0; d < s->rank; d++)
@@ -38,11 +40,12 @@ static u32 split_dim(const hlo_shape *s) {
   return best;
 }
 
-// 32 bits per element: elements 2h and 2h + 1 along the split dimension are the two words of one block. Returns how
-// many blocks were drawn.
+// 32 bits per element: elements 2h and 2h + 1 along the split dimension are the two words of one
+// block. Returns how many blocks were drawn.
 static u64 threefry32(u64 key, u64 counter, const hlo_shape *s, u32 *out) {
   u32 k[2] = {(u32)key, (u32)(key >> 32)}, d = s->rank ? split_dim(s) : 0;
-  i64 n = s->rank ? s->dims[d] : 1, half = (n + 1) / 2, inner = s->rank ? ev_product(s->rank - d - 1, s->dims + d + 1) : 1;
+  i64 n = s->rank ? s->dims[d] : 1, half = (n + 1) / 2,
+      inner = s->rank ? ev_product(s->rank - d - 1, s->dims + d + 1) : 1;
   i64 outer = s->rank ? ev_product(d, s->dims) : 1;
   for (i64 o = 0; o < outer; o++)
     for (i64 h = 0; h < half; h++)
@@ -77,15 +80,18 @@ static void philox_words(u64 key, u64 *lo, u64 *hi, i64 words, u32 *out) {
   }
 }
 
-hs_status hlo_eval_rng_bit_generator(ev *e, const hlo_instr *i, hlo_literal **ops, hlo_literal **out) {
+hs_status hlo_eval_rng_bit_generator(ev *e, const hlo_instr *i, hlo_literal **ops,
+                                     hlo_literal **out) {
   const hlo_shape *to = i->shape;
-  if (!hlo_shape_is_tuple(to) || to->nelems != 2) return ev_unsupported(i, "without a state result");
+  if (!hlo_shape_is_tuple(to) || to->nelems != 2)
+    return ev_unsupported(i, "without a state result");
   const hlo_shape *data = to->elems[1], *state = ops[0]->shape;
   i64 algorithm = hlo_attr_int(i, HLO_ATTR_RNG_ALGORITHM, 0), n = data->elements;
   int bits = hlo_dtype_bits(data->dtype);
   u64 s[3] = {0};
   size_t state_bytes = ops[0]->bytes;
-  if (state_bytes < 16 || state_bytes > 24 || (bits != 8 && bits != 16 && bits != 32 && bits != 64)) return ev_unsupported(i, "with this state or type");
+  if (state_bytes < 16 || state_bytes > 24 || (bits != 8 && bits != 16 && bits != 32 && bits != 64))
+    return ev_unsupported(i, "with this state or type");
   memcpy(s, ops[0]->data, state_bytes);
   hlo_literal *r[2] = {0};
   HS_TRY(ev_new(e, state, &r[0]));
@@ -96,19 +102,28 @@ hs_status hlo_eval_rng_bit_generator(ev *e, const hlo_instr *i, hlo_literal **op
   if (hs_ok(st)) {
     u64 next[3] = {s[0], s[1], s[2]};
     if (algorithm == HLO_RNG_ALGORITHM_THREE_FRY) {
-      if (n) next[1] += bits == 64 ? threefry64(s[0], s[1], n, (u64 *)(void *)buf) : threefry32(s[0], s[1], data, buf);
+      if (n)
+        next[1] += bits == 64 ? threefry64(s[0], s[1], n, (u64 *)(void *)buf)
+                              : threefry32(s[0], s[1], data, buf);
     } else if (state_bytes == 24) {
       philox_words(s[0], &next[1], &next[2], words, buf);
     } else {
-      u64 hi = s[0];                                 // a short state counts in its second word, above it stands the key
+      // a short state counts in its second word, above it stands the key
+      u64 hi = s[0];
       philox_words(s[0], &next[1], &hi, words, buf);
     }
     memcpy(r[0]->data, next, state_bytes);
     if (bits >= 32) memcpy(r[1]->data, buf, r[1]->bytes);
-    else for (i64 k = 0; k < n; k++) memcpy((char *)r[1]->data + k * (bits / 8), &buf[k], (size_t)bits / 8);
+    else
+      for (i64 k = 0; k < n; k++)
+        memcpy((char *)r[1]->data + k * (bits / 8), &buf[k], (size_t)bits / 8);
   }
   hs_free(buf);
-  if (!hs_ok(st)) { hlo_literal_unref(r[0]); hlo_literal_unref(r[1]); return st; }
+  if (!hs_ok(st)) {
+    hlo_literal_unref(r[0]);
+    hlo_literal_unref(r[1]);
+    return st;
+  }
   *out = hlo_literal_tuple(to, 2, r);
   return HS_GOOD;
 }
@@ -149,10 +164,14 @@ hs_status hlo_eval_rng_state(ev *e, const hlo_instr *i, hlo_literal **ops, hlo_l
   return HS_GOOD;
 }
 
-// Rounds up with the probability that the discarded part stands for: the random bits are compared with it.
-hs_status hlo_eval_stochastic_convert(ev *e, const hlo_instr *i, hlo_literal **ops, hlo_literal **out) {
+// Rounds up with the probability that the discarded part stands for: the random bits are compared
+// with it.
+hs_status hlo_eval_stochastic_convert(ev *e, const hlo_instr *i, hlo_literal **ops,
+                                      hlo_literal **out) {
   hlo_dtype from = ops[0]->shape->dtype, to = i->shape->dtype;
-  if (!hlo_dtype_is_float(from) || !(hlo_dtype_is_integer(to) && hlo_dtype_is_signed(to) && hlo_dtype_bits(to) >= 8)) return ev_unsupported(i, "between these types");
+  if (!hlo_dtype_is_float(from) ||
+      !(hlo_dtype_is_integer(to) && hlo_dtype_is_signed(to) && hlo_dtype_bits(to) >= 8))
+    return ev_unsupported(i, "between these types");
   HS_TRY(ev_new(e, i->shape, out));
   int bits = hlo_dtype_bits(ops[1]->shape->dtype), width = hlo_dtype_bits(to);
   double hi = ldexp(1, width - 1), span = ldexp(1, bits);
@@ -162,7 +181,10 @@ hs_status hlo_eval_stochastic_convert(ev *e, const hlo_instr *i, hlo_literal **o
     if (bits < 64) random &= ((u64)1 << bits) - 1;
     if (whole < hi && (double)random < floor(part * span)) whole += 1;
     double r = v < 0 ? -whole : whole;
-    i64 w = v != v ? 0 : r >= hi ? (i64)(((u64)1 << (width - 1)) - 1) : r <= -hi ? -(i64)(((u64)1 << (width - 1)) - 1) - 1 : (i64)r;
+    i64 w = v != v     ? 0
+            : r >= hi  ? (i64)(((u64)1 << (width - 1)) - 1)
+            : r <= -hi ? -(i64)(((u64)1 << (width - 1)) - 1) - 1
+                       : (i64)r;
     hlo_literal_set_i64(*out, k, w);
   }
   return HS_GOOD;

@@ -1,25 +1,32 @@
 // graph_diff.c — matching the instructions of two modules.
 //
-// The value of an instruction is a hash of what it computes: opcode, shape, attributes, values of its operands. A fusion or
-// call that alone calls its computation is looked through, so an instruction keeps its value when a pass fuses, inlines or
-// outlines it. Equal values are paired in order, those in counterpart computations first. What is left is paired from its
-// paired neighbours (operand or user of a pair, same opcode), so that one changed instruction does not make everything
-// after it look new; at last by name. Computations are paired when their callers are, and else by name.
+// The value of an instruction is a hash of what it computes: opcode, shape, attributes, values of
+// its operands. A fusion or call that alone calls its computation is looked through, so an
+// instruction keeps its value when a pass fuses, inlines or outlines it. Equal values are paired in
+// order, those in counterpart computations first. What is left is paired from its paired neighbours
+// (operand or user of a pair, same opcode), so that one changed instruction does not make
+// everything after it look new; at last by name. Computations are paired when their callers are,
+// and else by name.
 #include "core/graph_diff.h"
 
 #include <stdlib.h>
 
-#define MAX_NESTING 2000                // calls nested deeper are not looked through
-#define MAX_SCAN 64                     // candidates of one value that are looked at
+#define MAX_NESTING 2000  // calls nested deeper are not looked through
+#define MAX_SCAN 64       // candidates of one value that are looked at
 
-typedef struct keyed { u64 key; u32 order; hlo_instr *i; } keyed;
+typedef struct keyed {
+  u64 key;
+  u32 order;
+  hlo_instr *i;
+} keyed;
 
 // One module, its values, and its instructions sorted by value.
 typedef struct side {
   const hlo_module *m;
-  u64 *value;                           // by instruction id
-  hlo_instr **caller;                   // by computation id: the fusion or call that alone calls it, or NULL
-  bool *started;                        // by computation id: its instructions have values
+  u64 *value;  // by instruction id
+  // by computation id: the fusion or call that alone calls it, or NULL
+  hlo_instr **caller;
+  bool *started;  // by computation id: its instructions have values
   keyed *sorted;
   u32 n;
 } side;
@@ -27,10 +34,11 @@ typedef struct side {
 typedef struct matcher {
   side a, b;
   hlo_graph_diff *d;
-  HS_VEC(hlo_instr *) pairs;            // instructions of a that got a counterpart; the neighbours' worklist
+  // instructions of a that got a counterpart; the neighbours' worklist
+  HS_VEC(hlo_instr *) pairs;
 } matcher;
 
-// ---- values -------------------------------------------------------------------------------------------------------------
+// ---- values -------------------------------------------------------------------------------------
 static bool not_compared(hlo_attr_id id) {
   hlo_attr_kind k = hlo_attr_kind_of(id);
   return hlo_attr_is_annotation(id) || k == HLO_AK_COMP || k == HLO_AK_COMPS;
@@ -43,7 +51,8 @@ static void find_callers(side *s, hs_arena *ar) {
     hlo_for_each_instr(i, c) {
       hlo_computation *called[4];
       u32 n = HS_MIN(hlo_called(i, called, 4), 4u);
-      bool through = n == 1 && (i->opcode == HLO_FUSION || i->opcode == HLO_CALL) && i->noperands == called[0]->nparams;
+      bool through = n == 1 && (i->opcode == HLO_FUSION || i->opcode == HLO_CALL) &&
+                     i->noperands == called[0]->nparams;
       for (u32 k = 0; k < n; k++) {
         u32 id = called[k]->id;
         times[id] = (u8)(through && times[id] == 0 ? 1 : 2);
@@ -57,7 +66,8 @@ static hlo_computation *looked_through(hlo_instr *const *caller, const hlo_instr
   return c && caller[c->id] == i ? c : NULL;
 }
 
-// The instruction whose value `i` hands on: parameters, fusions, tuples and their elements are looked through.
+// The instruction whose value `i` hands on: parameters, fusions, tuples and their elements are
+// looked through.
 static hlo_instr *look(hlo_instr *const *caller, hlo_instr *i) {
   for (u32 steps = 0; steps < MAX_NESTING; steps++) {
     if (i->opcode == HLO_PARAMETER && caller[i->parent->id]) {
@@ -90,11 +100,13 @@ static u64 instr_value(side *s, hlo_instr *i, u32 depth) {
   for (u32 k = 0; k < i->noperands; k++) h = hs_mix(h, s->value[hlo_operand(i, k)->id]);
   hlo_computation *called[8];
   u32 n = HS_MIN(hlo_called(i, called, 8), 8u);
-  for (u32 k = 0; k < n; k++) h = hs_mix(h, depth < MAX_NESTING ? comp_value(s, called[k], depth + 1) : 1);
+  for (u32 k = 0; k < n; k++)
+    h = hs_mix(h, depth < MAX_NESTING ? comp_value(s, called[k], depth + 1) : 1);
   return hlo_attrs_hash(i->attrs, h, not_compared) | 1;
 }
 
-// Gives a computation's instructions their values (its caller's operands have theirs already); the root's is its own.
+// Gives a computation's instructions their values (its caller's operands have theirs already); the
+// root's is its own.
 static u64 comp_value(side *s, const hlo_computation *c, u32 depth) {
   if (s->started[c->id]) return s->value[c->root->id];
   s->started[c->id] = true;
@@ -127,12 +139,13 @@ static void prepare(side *s, const hlo_module *m, hs_arena *ar) {
   for (u32 c = ncomps; c-- > 0;) {
     hs_arena tmp = {0};
     hlo_instr **order = hlo_post_order(comps[c], &tmp);
-    for (u32 k = 0; k < comps[c]->ninstrs; k++, s->n++) s->sorted[s->n] = (keyed){key_of(s, order[k]), s->n, order[k]};
+    for (u32 k = 0; k < comps[c]->ninstrs; k++, s->n++)
+      s->sorted[s->n] = (keyed){key_of(s, order[k]), s->n, order[k]};
     hs_arena_free(&tmp);
   }
 }
 
-// ---- pairing ------------------------------------------------------------------------------------------------------------
+// ---- pairing ------------------------------------------------------------------------------------
 static void pair_computations(matcher *, hlo_computation *, hlo_computation *);
 
 static void pair(matcher *t, hlo_instr *x, hlo_instr *y) {
@@ -154,8 +167,8 @@ static void pair_computations(matcher *t, hlo_computation *x, hlo_computation *y
   for (u32 k = 0; k < HS_MIN(x->nparams, y->nparams); k++) pair(t, x->params[k], y->params[k]);
 }
 
-// Counterparts by value: instructions of a in callers-first order take the first free one of b, in the counterpart of their
-// computation (`strict`) or anywhere.
+// Counterparts by value: instructions of a in callers-first order take the first free one of b, in
+// the counterpart of their computation (`strict`) or anywhere.
 static void pair_by_value(matcher *t, keyed *order_a, bool strict) {
   const keyed *b = t->b.sorted;
   for (u32 k = 0; k < t->a.n; k++) {
@@ -171,7 +184,8 @@ static void pair_by_value(matcher *t, keyed *order_a, bool strict) {
       hlo_instr *y = b[j].i;
       if (t->d->of_b[y->id]) continue;
       seen++;
-      if (strict ? t->d->comp_of_a[x->parent->id] != y->parent : x->opcode == HLO_PARAMETER) continue;
+      if (strict ? t->d->comp_of_a[x->parent->id] != y->parent : x->opcode == HLO_PARAMETER)
+        continue;
       pair(t, x, y);
       break;
     }
@@ -184,7 +198,8 @@ static void pair_neighbours(matcher *t) {
     hlo_instr *x = t->pairs.v[at], *y = d->of_a[x->id];
     for (u32 k = 0; k < HS_MIN(x->noperands, y->noperands); k++) {
       hlo_instr *p = hlo_graph_diff_operand_a(d, x, k), *q = hlo_graph_diff_operand_b(d, y, k);
-      if (p->opcode == q->opcode && p->opcode != HLO_PARAMETER && p->shape->rank == q->shape->rank) pair(t, p, q);
+      if (p->opcode == q->opcode && p->opcode != HLO_PARAMETER && p->shape->rank == q->shape->rank)
+        pair(t, p, q);
     }
     u32 tried = 0;
     hlo_for_each_use(u, x) {
@@ -192,7 +207,9 @@ static void pair_neighbours(matcher *t) {
       u32 scanned = 0;
       hlo_for_each_use(v, y) {
         if (scanned++ > MAX_SCAN) break;
-        if (hlo_slot(v) != hlo_slot(u) || v->user->opcode != u->user->opcode || d->of_b[v->user->id]) continue;
+        if (hlo_slot(v) != hlo_slot(u) || v->user->opcode != u->user->opcode ||
+            d->of_b[v->user->id])
+          continue;
         pair(t, u->user, v->user);
         break;
       }
@@ -213,12 +230,17 @@ static void pair_by_name(matcher *t) {
   }
 }
 
-hlo_instr *hlo_graph_diff_operand_a(const hlo_graph_diff *d, const hlo_instr *i, u32 k) { return look(d->caller_a, hlo_operand(i, k)); }
-hlo_instr *hlo_graph_diff_operand_b(const hlo_graph_diff *d, const hlo_instr *i, u32 k) { return look(d->caller_b, hlo_operand(i, k)); }
+hlo_instr *hlo_graph_diff_operand_a(const hlo_graph_diff *d, const hlo_instr *i, u32 k) {
+  return look(d->caller_a, hlo_operand(i, k));
+}
+hlo_instr *hlo_graph_diff_operand_b(const hlo_graph_diff *d, const hlo_instr *i, u32 k) {
+  return look(d->caller_b, hlo_operand(i, k));
+}
 
-// ---- what changed -------------------------------------------------------------------------------------------------------
+// ---- what changed -------------------------------------------------------------------------------
 bool hlo_graph_diff_is_glue(const hlo_instr *i) {
-  return i->opcode == HLO_TUPLE || i->opcode == HLO_GET_TUPLE_ELEMENT || (i->opcode == HLO_PARAMETER && i->parent != i->parent->module->entry);
+  return i->opcode == HLO_TUPLE || i->opcode == HLO_GET_TUPLE_ELEMENT ||
+         (i->opcode == HLO_PARAMETER && i->parent != i->parent->module->entry);
 }
 
 static u8 change_of(const matcher *t, hlo_instr *x, hlo_instr *y) {
@@ -254,7 +276,8 @@ static void count(matcher *t) {
     hlo_for_each_instr(x, c) d->removed += !d->of_a[x->id] && !hlo_graph_diff_is_glue(x);
 }
 
-void hlo_graph_diff_make(const hlo_module *a, const hlo_module *b, hs_arena *ar, hlo_graph_diff *d) {
+void hlo_graph_diff_make(const hlo_module *a, const hlo_module *b, hs_arena *ar,
+                         hlo_graph_diff *d) {
   *d = (hlo_graph_diff){.a = a, .b = b};
   d->of_a = HS_NEW_ARRAY(ar, hlo_instr *, a->next_instr_id + 1);
   d->of_b = HS_NEW_ARRAY(ar, hlo_instr *, b->next_instr_id + 1);
@@ -284,6 +307,7 @@ bool hlo_graph_diff_same(const hlo_graph_diff *d) {
   if (x->opcode != y->opcode || x->shape != y->shape || x->noperands != y->noperands) return false;
   if (!hlo_graph_diff_is_glue(x)) return d->of_a[x->id] == y;
   for (u32 k = 0; k < x->noperands; k++)
-    if (d->of_a[hlo_graph_diff_operand_a(d, x, k)->id] != hlo_graph_diff_operand_b(d, y, k)) return false;
+    if (d->of_a[hlo_graph_diff_operand_a(d, x, k)->id] != hlo_graph_diff_operand_b(d, y, k))
+      return false;
   return true;
 }

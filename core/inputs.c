@@ -1,8 +1,8 @@
-// inputs.c — arguments by the formula of NAME.args files, and single values by words. Random inputs for a whole module
-// are in inputs_random.c.
+// inputs.c — arguments by the formula of NAME.args files, and single values by words. Random
+// inputs for a whole module are in inputs_random.c.
 //
-// The formula is a hash of (argument, element), so that no data files are needed: z = GAMMA * (k + 1) + i through the
-// finalizer of splitmix64 (Steele, Lea and Flood, 2014).
+// The formula is a hash of (argument, element), so that no data files are needed: z = GAMMA * (k +
+// 1) + i through the finalizer of splitmix64 (Steele, Lea and Flood, 2014).
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,7 +17,7 @@ static input_spec default_spec(hlo_dtype t) {
 
 // A float of the formula: rounded to f32 first, narrower types once more.
 static void put_float(hlo_dtype t, void *p, double v) {
-  if (t == HLO_F8E8M0FNU) v = v < 0 ? -v : v > 0 ? v : 1;   // has neither a sign nor a zero
+  if (t == HLO_F8E8M0FNU) v = v < 0 ? -v : v > 0 ? v : 1;  // has neither a sign nor a zero
   if (t == HLO_F64) hlo_elem_from_f64(t, p, v);
   else hlo_elem_from_f64(t, p, (double)(float)v);
 }
@@ -32,21 +32,31 @@ void input_fill(hlo_literal *l, u64 k, const input_spec *s) {
   for (i64 i = 0; i < n; i++, p += w) switch (s->kind) {
     case IN_VALUE: hlo_elem_from_f64(t, p, s->lo); break;
     case IN_NORMAL: {
-      double u = input_unit(k, 2 * (u64)i), v = input_unit(k, 2 * (u64)i + 1), radius = sqrt(-2 * log(1 - u)), angle = 2 * M_PI * v;   // Box and Muller
+      // Box and Muller
+      double u = input_unit(k, 2 * (u64)i), v = input_unit(k, 2 * (u64)i + 1),
+             radius = sqrt(-2 * log(1 - u)), angle = 2 * M_PI * v;
       if (real) put_float(hlo_dtype_real_part(t), p, s->lo + s->hi * radius * cos(angle));
       else hlo_elem_from_f64(t, p, s->lo + s->hi * radius * cos(angle));
-      if (complex) put_float(hlo_dtype_real_part(t), p + w / 2, s->lo + s->hi * radius * sin(angle));
+      if (complex)
+        put_float(hlo_dtype_real_part(t), p + w / 2, s->lo + s->hi * radius * sin(angle));
       break;
     }
-    case IN_ZEROS: case IN_ONES: hlo_elem_from_i64(t, p, s->kind == IN_ONES); break;
+    case IN_ZEROS:
+    case IN_ONES: hlo_elem_from_i64(t, p, s->kind == IN_ONES); break;
     case IN_IOTA: hlo_elem_from_i64(t, p, i); break;
     case IN_BITS: hlo_elem_from_i64(t, p, (i64)input_hash(k, (u64)i)); break;
     case IN_PRED: hlo_elem_from_i64(t, p, (i64)(input_hash(k, (u64)i) & 1)); break;
-    case IN_INT: hlo_elem_from_i64(t, p, (i64)((u64)s->ilo + (s->ihi > s->ilo ? input_hash(k, (u64)i) % ((u64)s->ihi - (u64)s->ilo) : 0))); break;
+    case IN_INT:
+      hlo_elem_from_i64(
+          t, p,
+          (i64)((u64)s->ilo +
+                (s->ihi > s->ilo ? input_hash(k, (u64)i) % ((u64)s->ihi - (u64)s->ilo) : 0)));
+      break;
     case IN_UNIFORM:
       if (complex) {
         put_float(hlo_dtype_real_part(t), p, s->lo + (s->hi - s->lo) * input_unit(k, 2 * (u64)i));
-        put_float(hlo_dtype_real_part(t), p + w / 2, s->lo + (s->hi - s->lo) * input_unit(k, 2 * (u64)i + 1));
+        put_float(hlo_dtype_real_part(t), p + w / 2,
+                  s->lo + (s->hi - s->lo) * input_unit(k, 2 * (u64)i + 1));
       } else if (floating) put_float(t, p, s->lo + (s->hi - s->lo) * input_unit(k, (u64)i));
       else hlo_elem_from_f64(t, p, s->lo + (s->hi - s->lo) * input_unit(k, (u64)i));
       break;
@@ -59,7 +69,7 @@ static hs_status make(const hlo_shape *s, u64 *leaf, const input_spec *given, hl
   hlo_literal *l = *out;
   if (hlo_shape_is_array(s)) {
     input_spec d = default_spec(s->dtype);
-   input_fill(l, (*leaf)++, given ? given : &d);
+    input_fill(l, (*leaf)++, given ? given : &d);
     return HS_GOOD;
   }
   for (u32 k = 0; k < l->nchildren; k++) {
@@ -71,8 +81,9 @@ static hs_status make(const hlo_shape *s, u64 *leaf, const input_spec *given, hl
   return HS_GOOD;
 }
 
-// ---- words ---------------------------------------------------------------------------------------------------------------
-static const char *const ways[] = {"zeros", "ones", "iota", "nan", "inf", "random", "normal", "fill"};
+// ---- words --------------------------------------------------------------------------------------
+static const char *const ways[] = {"zeros", "ones",   "iota",   "nan",
+                                   "inf",   "random", "normal", "fill"};
 
 bool hlo_input_is_words(const char *text) {
   size_t n = strcspn(text, "(");
@@ -87,26 +98,38 @@ static hs_status parse_words(const char *text, const hlo_shape *s, input_spec *o
   char close = 0, after = 0;
   size_t n = strcspn(text, "(");
   bool real = !hlo_dtype_is_integer(s->dtype) && s->dtype != HLO_PRED;
-  if (!hlo_input_is_words(text)) return hs_fail(HS_E_INPUT, "\"%s\" is no way to make a value", text);
+  if (!hlo_input_is_words(text))
+    return hs_fail(HS_E_INPUT, "\"%s\" is no way to make a value", text);
   memcpy(word, text, n);
   word[n] = 0;
   int given = 0;
   if (text[n]) {
     if (sscanf(text + n, "(%lf,%lf%c%c", &a, &b, &close, &after) == 3) given = 2;
     else if (sscanf(text + n, "(%lf%c%c", &a, &close, &after) == 2) given = 1;
-    if (!given || close != ')') return hs_fail(HS_E_INPUT, "\"%s\": expected numbers in parentheses", text);
+    if (!given || close != ')')
+      return hs_fail(HS_E_INPUT, "\"%s\": expected numbers in parentheses", text);
   }
   *out = (input_spec){0};
   if (!strcmp(word, "zeros")) out->kind = IN_ZEROS;
   else if (!strcmp(word, "ones")) out->kind = IN_ONES;
   else if (!strcmp(word, "iota")) out->kind = IN_IOTA;
-  else if (!strcmp(word, "nan") || !strcmp(word, "inf")) *out = (input_spec){.kind = IN_VALUE, .lo = word[0] == 'n' ? NAN : INFINITY};
+  else if (!strcmp(word, "nan") || !strcmp(word, "inf"))
+    *out = (input_spec){.kind = IN_VALUE, .lo = word[0] == 'n' ? NAN : INFINITY};
   else if (!strcmp(word, "fill") && given == 1) *out = (input_spec){.kind = IN_VALUE, .lo = a};
-  else if (!strcmp(word, "normal") && given != 1) *out = (input_spec){.kind = IN_NORMAL, .lo = a, .hi = given ? b : 1};
-  else if (!strcmp(word, "random") && !given) *out = s->dtype == HLO_PRED ? (input_spec){.kind = IN_PRED} : real ? (input_spec){.kind = IN_UNIFORM, .lo = -0.1, .hi = 0.2} : (input_spec){.kind = IN_BITS};
-  else if (!strcmp(word, "random") && given == 2 && !(a <= b)) return hs_fail(HS_E_INPUT, "\"%s\": the range is empty", text);
-  else if (!strcmp(word, "random") && given == 2) *out = real ? (input_spec){.kind = IN_UNIFORM, .lo = a, .hi = b} : (input_spec){.kind = IN_INT, .ilo = (i64)a, .ihi = (i64)b};
-  else return hs_fail(HS_E_INPUT, "\"%s\": another number of values is expected in the parentheses", text);
+  else if (!strcmp(word, "normal") && given != 1)
+    *out = (input_spec){.kind = IN_NORMAL, .lo = a, .hi = given ? b : 1};
+  else if (!strcmp(word, "random") && !given)
+    *out = s->dtype == HLO_PRED ? (input_spec){.kind = IN_PRED}
+           : real               ? (input_spec){.kind = IN_UNIFORM, .lo = -0.1, .hi = 0.2}
+                                : (input_spec){.kind = IN_BITS};
+  else if (!strcmp(word, "random") && given == 2 && !(a <= b))
+    return hs_fail(HS_E_INPUT, "\"%s\": the range is empty", text);
+  else if (!strcmp(word, "random") && given == 2)
+    *out = real ? (input_spec){.kind = IN_UNIFORM, .lo = a, .hi = b}
+                : (input_spec){.kind = IN_INT, .ilo = (i64)a, .ihi = (i64)b};
+  else
+    return hs_fail(HS_E_INPUT, "\"%s\": another number of values is expected in the parentheses",
+                   text);
   return HS_GOOD;
 }
 
@@ -126,7 +149,10 @@ static hs_status by_words(const hlo_shape *s, const char *text, u64 *stream, hlo
     hlo_literal_unref(l->children[k]);
     l->children[k] = child;
   }
-  if (!hs_ok(st)) { hlo_literal_unref(l); *out = NULL; }
+  if (!hs_ok(st)) {
+    hlo_literal_unref(l);
+    *out = NULL;
+  }
   return st;
 }
 
@@ -135,8 +161,10 @@ hs_status hlo_input_by_words(const hlo_shape *s, const char *text, u64 stream, h
   return by_words(s, text, &stream, out);
 }
 
-// ---- NAME.args -----------------------------------------------------------------------------------------------------------
-static hs_status bad_line(u32 line, const char *what) { return hs_fail(HS_E_INPUT, "line %u of the arguments file: %s", line, what); }
+// ---- NAME.args ----------------------------------------------------------------------------------
+static hs_status bad_line(u32 line, const char *what) {
+  return hs_fail(HS_E_INPUT, "line %u of the arguments file: %s", line, what);
+}
 
 static hs_status read_spec(char *words, u32 line, u32 *number, char shape[128], input_spec *s) {
   char kind[16], lo[64] = "", hi[64] = "", sh[128];
@@ -168,7 +196,8 @@ static bool same_shape(const hlo_shape *s, const char *text) {
   return ok;
 }
 
-hs_status hlo_inputs_formula(hlo_ctx *ctx, const hlo_module *m, const char *text, size_t size, hlo_literal ***out, u32 *count) {
+hs_status hlo_inputs_formula(hlo_ctx *ctx, const hlo_module *m, const char *text, size_t size,
+                             hlo_literal ***out, u32 *count) {
   (void)ctx;
   const hlo_computation *c = m->entry;
   *out = NULL;
@@ -183,7 +212,10 @@ hs_status hlo_inputs_formula(hlo_ctx *ctx, const hlo_module *m, const char *text
     const char *eol = memchr(p, '\n', (size_t)(end - p));
     size_t len = (size_t)((eol ? eol : end) - p);
     char buf[512], shape[128];
-    if (len >= sizeof buf) { st = bad_line(line, "too long"); break; }
+    if (len >= sizeof buf) {
+      st = bad_line(line, "too long");
+      break;
+    }
     memcpy(buf, p, len);
     buf[len] = 0;
     p = eol ? eol + 1 : end;
@@ -192,8 +224,14 @@ hs_status hlo_inputs_formula(hlo_ctx *ctx, const hlo_module *m, const char *text
     input_spec s;
     st = read_spec(buf, line, &k, shape, &s);
     if (!hs_ok(st)) break;
-    if (k >= n) { st = bad_line(line, "the module has fewer parameters"); break; }
-    if (hlo_shape_is_array(c->params[k]->shape) && !same_shape(c->params[k]->shape, shape)) { st = bad_line(line, "the shape is not the parameter's"); break; }
+    if (k >= n) {
+      st = bad_line(line, "the module has fewer parameters");
+      break;
+    }
+    if (hlo_shape_is_array(c->params[k]->shape) && !same_shape(c->params[k]->shape, shape)) {
+      st = bad_line(line, "the shape is not the parameter's");
+      break;
+    }
     specs[k] = s;
     given[k] = true;
   }
@@ -202,8 +240,12 @@ hs_status hlo_inputs_formula(hlo_ctx *ctx, const hlo_module *m, const char *text
     u64 leaf = k;
     st = make(c->params[k]->shape, &leaf, given[k] ? &specs[k] : NULL, &args[k]);
   }
-  hs_free(specs); hs_free(given);
-  if (!hs_ok(st)) { hlo_inputs_free(args, n); return st; }
+  hs_free(specs);
+  hs_free(given);
+  if (!hs_ok(st)) {
+    hlo_inputs_free(args, n);
+    return st;
+  }
   *out = args;
   *count = n;
   return HS_GOOD;

@@ -1,4 +1,5 @@
-// ir.c — reading the IR: attribute access, call structure, side effects, provenance, hashes. The orders are in ir_order.c.
+// ir.c — reading the IR: attribute access, call structure, side effects, provenance, hashes. The
+// orders are in ir_order.c.
 #include "core/async.h"
 #include "core/ir_journal.h"
 #include "core/text.h"
@@ -10,7 +11,9 @@ bool hlo_is_scheduled(const hlo_module *m) {
   return a && a->v.i;
 }
 
-const hlo_attr *hlo_attr_get(const hlo_instr *i, hlo_attr_id id) { return hlo_attrs_find(i->attrs, id); }
+const hlo_attr *hlo_attr_get(const hlo_instr *i, hlo_attr_id id) {
+  return hlo_attrs_find(i->attrs, id);
+}
 
 i64 hlo_attr_int_(const hlo_instr *i, hlo_attr_id id, i64 absent) {
   const hlo_attr *a = hlo_attr_get(i, id);
@@ -42,9 +45,11 @@ const hlo_literal *hlo_constant_value(const hlo_instr *i) {
   return a ? a->v.literal : NULL;
 }
 
-const hlo_metadata *hlo_metadata_of(const hlo_instr *i) { return hlo_attr_ptr(i, HLO_ATTR_METADATA); }
+const hlo_metadata *hlo_metadata_of(const hlo_instr *i) {
+  return hlo_attr_ptr(i, HLO_ATTR_METADATA);
+}
 
-// ---- calls and effects ------------------------------------------------------------------------------------------------
+// ---- calls and effects --------------------------------------------------------------------------
 
 u32 hlo_called(const hlo_instr *i, hlo_computation **out, u32 cap) {
   u32 n = 0;
@@ -77,14 +82,19 @@ static bool any_called(const hlo_instr *i, bool (*fn)(void *, hlo_computation *)
 }
 
 static bool same_comp(void *want, hlo_computation *c) { return c == want; }
-bool hlo_calls(const hlo_instr *i, const hlo_computation *c) { return any_called(i, same_comp, (void *)(uintptr_t)c); }
+bool hlo_calls(const hlo_instr *i, const hlo_computation *c) {
+  return any_called(i, same_comp, (void *)(uintptr_t)c);
+}
 
 hlo_computation *hlo_fusion_comp(const hlo_instr *i) {
   hlo_computation *c = hlo_attr_comp(i, HLO_ATTR_CALLS);
   return c ? c : hlo_attr_comp(i, HLO_ATTR_TO_APPLY);
 }
 
-static bool may_have_effect(hlo_opcode op) { return op == HLO_CUSTOM_CALL || hlo_op_has(op, HLO_F_SIDE_EFFECT | HLO_F_CALLS | HLO_F_ASYNC | HLO_F_COLLECTIVE); }
+static bool may_have_effect(hlo_opcode op) {
+  return op == HLO_CUSTOM_CALL ||
+         hlo_op_has(op, HLO_F_SIDE_EFFECT | HLO_F_CALLS | HLO_F_ASYNC | HLO_F_COLLECTIVE);
+}
 
 // Whether something with an effect may be among the operations that there ever were.
 static bool may_have_effects(const hlo_computation *c) {
@@ -110,11 +120,15 @@ bool hlo_has_side_effect(const hlo_instr *i) {
   case HLO_CUSTOM_CALL:
     if (hlo_attr_int(i, HLO_ATTR_CUSTOM_CALL_HAS_SIDE_EFFECT, 0)) return true;
     break;
-  case HLO_ALL_REDUCE: case HLO_ALL_REDUCE_START:
-    return hlo_attr_int(i, HLO_ATTR_CHANNEL_ID, 0) > 0 || hlo_attr_int(i, HLO_ATTR_CONSTRAIN_LAYOUT, 0);
-  case HLO_ALL_GATHER: case HLO_ALL_TO_ALL: case HLO_REDUCE_SCATTER:
-    return hlo_attr_int(i, HLO_ATTR_CONSTRAIN_LAYOUT, 0) != 0;
-  case HLO_ASYNC_UPDATE: case HLO_ASYNC_DONE: {   // as its start: a chain stays whole
+  case HLO_ALL_REDUCE:
+  case HLO_ALL_REDUCE_START:
+    return hlo_attr_int(i, HLO_ATTR_CHANNEL_ID, 0) > 0 ||
+           hlo_attr_int(i, HLO_ATTR_CONSTRAIN_LAYOUT, 0);
+  case HLO_ALL_GATHER:
+  case HLO_ALL_TO_ALL:
+  case HLO_REDUCE_SCATTER: return hlo_attr_int(i, HLO_ATTR_CONSTRAIN_LAYOUT, 0) != 0;
+  case HLO_ASYNC_UPDATE:
+  case HLO_ASYNC_DONE: {  // as its start: a chain stays whole
     hlo_computation *wrapped = hlo_async_wrapped(i);
     return wrapped && comp_has_effect(NULL, wrapped);
   }
@@ -124,7 +138,8 @@ bool hlo_has_side_effect(const hlo_instr *i) {
 }
 
 bool hlo_is_removable(const hlo_instr *i) {
-  return !hlo_op_has(i->opcode, HLO_F_NEVER_REMOVED) && !hlo_is_controlled(i) && !hlo_has_side_effect(i);
+  return !hlo_op_has(i->opcode, HLO_F_NEVER_REMOVED) && !hlo_is_controlled(i) &&
+         !hlo_has_side_effect(i);
 }
 
 u32 hlo_instr_count(const hlo_module *m) {
@@ -145,7 +160,10 @@ hlo_ints hlo_origins_collect(const hlo_instr *i, hs_arena *a) {
   else if (i->source) hs_vec_push(&found, (i64)i->source - 1);
   while (stack.n && found.n < 100000) {
     const hlo_provenance *p = hs_vec_pop(&stack);
-    if (!p->a) { hs_vec_push(&found, (i64)p->source); continue; }
+    if (!p->a) {
+      hs_vec_push(&found, (i64)p->source);
+      continue;
+    }
     hs_vec_push(&stack, p->b);
     hs_vec_push(&stack, p->a);
   }
@@ -159,7 +177,7 @@ hlo_ints hlo_origins_collect(const hlo_instr *i, hs_arena *a) {
   return r;
 }
 
-// ---- hashes -------------------------------------------------------------------------------------------------------------
+// ---- hashes -------------------------------------------------------------------------------------
 
 static bool skip_in_fingerprint(hlo_attr_id id) {
   hlo_attr_kind k = hlo_attr_kind_of(id);
@@ -180,7 +198,8 @@ u64 hlo_fingerprint(const hlo_module *m) {
       number[i->id] = k;
       h = hs_mix(hs_mix(h, i->opcode), i->shape->hash);
       for (u32 j = 0; j < i->noperands; j++) h = hs_mix(h, number[hlo_operand(i, j)->id]);
-      for (u32 j = 0; i->has_ctrl_preds && j < i->ctrl_preds->n; j++) h = hs_mix(h, 7 + number[i->ctrl_preds->v[j]->id]);
+      for (u32 j = 0; i->has_ctrl_preds && j < i->ctrl_preds->n; j++)
+        h = hs_mix(h, 7 + number[i->ctrl_preds->v[j]->id]);
       h = hlo_attrs_hash(i->attrs, h, skip_in_fingerprint);
       hlo_computation *called[8];
       u32 nc = HS_MIN(hlo_called(i, called, HS_COUNT(called)), (u32)HS_COUNT(called));
@@ -198,13 +217,15 @@ u64 hlo_fingerprint(const hlo_module *m) {
 u64 hlo_text_hash(const hlo_module *m) {
   hs_buf b = {0};
   hlo_print_options o = hlo_print_full();
-  o.print_large_constants = false;   // these by their bytes: a megabyte of numbers takes a second to write
+  // these by their bytes: a megabyte of numbers takes a second to write
+  o.print_large_constants = false;
   hlo_print_module(&b, m, &o);
   u64 h = hs_hash_bytes(b.p, b.n, 5);
   hs_buf_free(&b);
-  hlo_for_each_comp(c, m) hlo_for_each_instr(i, c) {
-    const hlo_literal *l = hlo_constant_value(i);
-    if (l) h = hs_mix(h, hlo_literal_hash(l));
-  }
+  hlo_for_each_comp(c, m)
+    hlo_for_each_instr(i, c) {
+      const hlo_literal *l = hlo_constant_value(i);
+      if (l) h = hs_mix(h, hlo_literal_hash(l));
+    }
   return h;
 }

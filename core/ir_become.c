@@ -1,23 +1,27 @@
-// ir_become.c — turns a module into another one by edits, so that two modules that were read apart (a pass's input and
-// output in a dump) become two versions of one: undo, diff and blame work on them as on hlosh's own passes.
+// ir_become.c — turns a module into another one by edits, so that two modules that were read
+// apart (a pass's input and output in a dump) become two versions of one: undo, diff and blame work
+// on them as on hlosh's own passes.
 //
-// What bears the same name in both, in a computation of the same name and parameters, with the same opcode, is kept and
-// edited; the rest is removed or made. XLA never gives a name twice in a module's life, so names are what identifies. A made
-// instruction that takes the place of a removed one in some operand slot stems from it.
+// What bears the same name in both, in a computation of the same name and parameters, with the same
+// opcode, is kept and edited; the rest is removed or made. XLA never gives a name twice in a
+// module's life, so names are what identifies. A made instruction that takes the place of a removed
+// one in some operand slot stems from it.
 #include "core/ir_journal.h"
 #include "core/ir_names.h"
 
 typedef struct become {
   hlo_module *m;
   const hlo_module *t;
-  hlo_computation **comp;      // by id in t
-  hlo_instr **instr;           // by id in t
-  bool *keep, *keep_comp;      // by id in m
+  hlo_computation **comp;  // by id in t
+  hlo_instr **instr;       // by id in t
+  bool *keep, *keep_comp;  // by id in m
 } become;
 
-static hlo_computation *comp_of(void *arg, hlo_computation *c) { return ((become *)arg)->comp[c->id]; }
+static hlo_computation *comp_of(void *arg, hlo_computation *c) {
+  return ((become *)arg)->comp[c->id];
+}
 
-// ---- what is kept -------------------------------------------------------------------------------------------------------
+// ---- what is kept -------------------------------------------------------------------------------
 static bool same_parameters(const hlo_computation *a, const hlo_computation *b) {
   if (a->nparams != b->nparams) return false;
   for (u32 k = 0; k < a->nparams; k++)
@@ -49,7 +53,7 @@ static void release_names(become *b) {
   }
 }
 
-// ---- what is made -------------------------------------------------------------------------------------------------------
+// ---- what is made -------------------------------------------------------------------------------
 static void make_missing(become *b) {
   hlo_for_each_comp(c, b->t)
     if (!b->comp[c->id]) b->comp[c->id] = hlo_add_computation(b->m, c->name);
@@ -58,9 +62,10 @@ static void make_missing(become *b) {
     hlo_for_each_instr(i, c)
       if (!b->instr[i->id]) b->instr[i->id] = hlo_add(into, i->opcode, i->shape, 0, NULL, i->name);
     bool moved = into->nparams != c->nparams;
-    for (u32 k = 0; !moved && k < c->nparams; k++) moved = into->params[k] != b->instr[c->params[k]->id];
+    for (u32 k = 0; !moved && k < c->nparams; k++)
+      moved = into->params[k] != b->instr[c->params[k]->id];
     if (!moved) continue;
-    u32 cap = 1;                   // a power of two, as hlo_set_params_ asks
+    u32 cap = 1;  // a power of two, as hlo_set_params_ asks
     while (cap < c->nparams) cap *= 2;
     hlo_instr **params = HS_NEW_ARRAY(&b->m->arena, hlo_instr *, cap);
     for (u32 k = 0; k < c->nparams; k++) params[k] = b->instr[c->params[k]->id];
@@ -92,14 +97,16 @@ static void set_attrs(become *b, hlo_instr *i, const hlo_attrs *want) {
   if (same_attrs(b, i->attrs, want)) return;
   u32 n = want ? want->n : 0;
   hlo_attr *v = hs_alloc((n + 1) * sizeof *v);
-  for (u32 k = 0; k < n; k++) v[k] = hlo_attr_clone(&b->m->arena, b->m->ctx, &want->v[k], comp_of, b);
+  for (u32 k = 0; k < n; k++)
+    v[k] = hlo_attr_clone(&b->m->arena, b->m->ctx, &want->v[k], comp_of, b);
   hlo_set_attrs(i, n, v);
   hs_free(v);
 }
 
 // `now` takes the place of `old`: what is made stems from what it replaces.
 static void inherit(const become *b, hlo_instr *now, const hlo_instr *old, u32 first_new) {
-  if (now->id >= first_new && old->id < first_new && !b->keep[old->id]) hlo_add_provenance(now, old);
+  if (now->id >= first_new && old->id < first_new && !b->keep[old->id])
+    hlo_add_provenance(now, old);
 }
 
 static void set_operands(become *b, hlo_instr *i, const hlo_instr *want, u32 first_new) {
@@ -140,16 +147,18 @@ static void set_bodies(become *b, u32 first_new) {
     hlo_instr *root = b->instr[c->root->id];
     if (into->root && into->root != root) inherit(b, root, into->root, first_new);
     if (into->root != root) hlo_set_root(into, root);
-    if (!hs_str_eq(into->execution_thread, c->execution_thread)) hlo_set_execution_thread(into, c->execution_thread);
+    if (!hs_str_eq(into->execution_thread, c->execution_thread))
+      hlo_set_execution_thread(into, c->execution_thread);
   }
 }
 
-// ---- what goes ----------------------------------------------------------------------------------------------------------
+// ---- what goes ----------------------------------------------------------------------------------
 static void remove_stale(become *b, u32 first_new, u32 first_new_comp) {
   hlo_for_each_comp(c, b->m) {
     if (c->id >= first_new_comp || !b->keep_comp[c->id]) continue;
     hlo_for_each_instr(i, c)
-      if (i->id < first_new && !b->keep[i->id]) hlo_set_operands(i, 0, NULL), hlo_set_ctrl_preds(i, 0, NULL);
+      if (i->id < first_new && !b->keep[i->id])
+        hlo_set_operands(i, 0, NULL), hlo_set_ctrl_preds(i, 0, NULL);
     hlo_for_each_instr_safe(i, c)
       if (i->id < first_new && !b->keep[i->id]) hlo_remove(i);
   }
@@ -172,9 +181,11 @@ static void set_order(become *b) {
 
 static void set_module_attrs(become *b) {
   for (u32 id = 1; id < HLO_ATTR_COUNT; id++) {
-    const hlo_attr *x = hlo_attrs_find(b->m->attrs, (hlo_attr_id)id), *y = hlo_attrs_find(b->t->attrs, (hlo_attr_id)id);
+    const hlo_attr *x = hlo_attrs_find(b->m->attrs, (hlo_attr_id)id),
+                   *y = hlo_attrs_find(b->t->attrs, (hlo_attr_id)id);
     if (x && !y) hlo_remove_module_attr(b->m, (hlo_attr_id)id);
-    if (y && (!x || !same_attr(b, x, y))) hlo_set_module_attr(b->m, hlo_attr_clone(&b->m->arena, b->m->ctx, y, comp_of, b));
+    if (y && (!x || !same_attr(b, x, y)))
+      hlo_set_module_attr(b->m, hlo_attr_clone(&b->m->arena, b->m->ctx, y, comp_of, b));
   }
 }
 
@@ -186,9 +197,12 @@ static bool same_strings(u32 n, const hs_str *a, const hs_str *b) {
 
 static bool same_frames(const hlo_stack_frames *a, const hlo_stack_frames *b) {
   if (!a || !b) return a == b;
-  return a->nfiles == b->nfiles && a->nfunctions == b->nfunctions && a->nlocations == b->nlocations && a->nframes == b->nframes &&
-         same_strings(a->nfiles, a->files, b->files) && same_strings(a->nfunctions, a->functions, b->functions) &&
-         (!a->nlocations || !memcmp(a->locations, b->locations, a->nlocations * sizeof *a->locations)) &&
+  return a->nfiles == b->nfiles && a->nfunctions == b->nfunctions &&
+         a->nlocations == b->nlocations && a->nframes == b->nframes &&
+         same_strings(a->nfiles, a->files, b->files) &&
+         same_strings(a->nfunctions, a->functions, b->functions) &&
+         (!a->nlocations ||
+          !memcmp(a->locations, b->locations, a->nlocations * sizeof *a->locations)) &&
          (!a->nframes || !memcmp(a->frames, b->frames, a->nframes * sizeof *a->frames));
 }
 
@@ -206,7 +220,8 @@ void hlo_module_become(hlo_module *m, const hlo_module *t) {
   set_bodies(&b, first_new);
   if (m->entry != b.comp[t->entry->id]) hlo_set_entry(m, b.comp[t->entry->id]);
   set_module_attrs(&b);
-  if (!same_frames(m->frames, t->frames)) hlo_set_stack_frames(m, t->frames ? hlo_stack_frames_clone_(m, t->frames) : NULL);
+  if (!same_frames(m->frames, t->frames))
+    hlo_set_stack_frames(m, t->frames ? hlo_stack_frames_clone_(m, t->frames) : NULL);
   remove_stale(&b, first_new, first_new_comp);
   set_order(&b);
   hs_arena_free(&a);

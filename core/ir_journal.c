@@ -1,11 +1,14 @@
 // ir_journal.c — records, undo, redo, deltas. See ir_journal.h for the kinds of record.
 //
-// Invariant: all changes of linked lists go through the four link/unlink primitives below, and undo replays them in
-// strictly reverse order, so an unlinked element can be put back exactly where it was by remembering its successor.
+// Invariant: all changes of linked lists go through the four link/unlink primitives below, and undo
+// replays them in strictly reverse order, so an unlinked element can be put back exactly where it
+// was by remembering its successor.
 #include "core/ir_journal.h"
 #include "core/ir_names.h"
 
-struct hlo_delta { rec_log log; };
+struct hlo_delta {
+  rec_log log;
+};
 
 static void touch(hlo_module *m, hlo_computation *c) {
   m->generation++;
@@ -20,12 +23,13 @@ void hlo_note_touched(hlo_module *m) {
   m->touched_since = m->generation;
 }
 
-// ---- the log ----------------------------------------------------------------------------------------------------------
-enum { BLOCK_FIRST = 64, BLOCK_MOST = (64 << 10) - 4 };   // records; the largest fill a block that arenas share
+// ---- the log ------------------------------------------------------------------------------------
+// records; the largest fill a block that arenas share
+enum { BLOCK_FIRST = 64, BLOCK_MOST = (64 << 10) - 4 };
 
 static rec_block *more_room(rec_log *l) {
   rec_block *b = l->last;
-  if (b && b->next) {             // from before a rollback
+  if (b && b->next) {  // from before a rollback
     b->next->before = b->before + b->n;
     b->next->n = 0;
     return l->last = b->next;
@@ -33,7 +37,8 @@ static rec_block *more_room(rec_log *l) {
   u32 cap = b ? HS_MIN(b->cap * 2, (u32)BLOCK_MOST) : BLOCK_FIRST;
   rec_block *fresh = hs_arena_alloc(&l->mem, sizeof *fresh + cap * sizeof *fresh->v);
   *fresh = (rec_block){.prev = b, .before = b ? b->before + b->n : 0, .cap = cap};
-  if (b) b->next = fresh; else l->first = fresh;
+  if (b) b->next = fresh;
+  else l->first = fresh;
   return l->last = fresh;
 }
 
@@ -57,14 +62,16 @@ void hlo_log_free_(rec_log *l) {
   *l = (rec_log){0};
 }
 
-// ---- the lists themselves -------------------------------------------------------------------------------------------
+// ---- the lists themselves -----------------------------------------------------------------------
 
 static void edge_in(hlo_use *u, hlo_instr *def, hlo_use *before) {
   u->def = def;
   u->next = before;
   u->prev = before ? before->prev : def->last_use;
-  if (u->prev) u->prev->next = u; else def->first_use = u;
-  if (before) before->prev = u; else def->last_use = u;
+  if (u->prev) u->prev->next = u;
+  else def->first_use = u;
+  if (before) before->prev = u;
+  else def->last_use = u;
   def->parent->nunused -= def->nuses++ == 0;
   touch(def->parent->module, def->parent);
 }
@@ -72,8 +79,10 @@ static void edge_in(hlo_use *u, hlo_instr *def, hlo_use *before) {
 static hlo_use *edge_out(hlo_use *u) {
   hlo_instr *def = u->def;
   hlo_use *next = u->next;
-  if (u->prev) u->prev->next = u->next; else def->first_use = u->next;
-  if (u->next) u->next->prev = u->prev; else def->last_use = u->prev;
+  if (u->prev) u->prev->next = u->next;
+  else def->first_use = u->next;
+  if (u->next) u->next->prev = u->prev;
+  else def->last_use = u->prev;
   def->parent->nunused += --def->nuses == 0;
   touch(def->parent->module, def->parent);
   return next;
@@ -125,17 +134,21 @@ static void list_in(hlo_instr *i, hlo_instr *before) {
   hlo_computation *c = i->parent;
   i->next = before;
   i->prev = before ? before->prev : c->last;
-  if (i->prev) i->prev->next = i; else c->first = i;
-  if (before) before->prev = i; else c->last = i;
-  c->unsorted |= before != NULL;   // at the end it comes after all that it may need
+  if (i->prev) i->prev->next = i;
+  else c->first = i;
+  if (before) before->prev = i;
+  else c->last = i;
+  c->unsorted |= before != NULL;  // at the end it comes after all that it may need
   touch(c->module, c);
 }
 
 static hlo_instr *list_out(hlo_instr *i) {
   hlo_computation *c = i->parent;
   hlo_instr *next = i->next;
-  if (i->prev) i->prev->next = i->next; else c->first = i->next;
-  if (i->next) i->next->prev = i->prev; else c->last = i->prev;
+  if (i->prev) i->prev->next = i->next;
+  else c->first = i->next;
+  if (i->next) i->next->prev = i->prev;
+  else c->last = i->prev;
   touch(c->module, c);
   return next;
 }
@@ -145,7 +158,8 @@ static void instr_in(hlo_instr *i, hlo_instr *before) {
   i->dead = false;
   list_in(i, before);
   count_in(i);
-  for (u32 k = 0; k < i->noperands; k++) edge_in(&i->operands[k], i->operands[k].def, i->operands[k].next);
+  for (u32 k = 0; k < i->noperands; k++)
+    edge_in(&i->operands[k], i->operands[k].def, i->operands[k].next);
 }
 
 static hlo_instr *instr_out(hlo_instr *i) {
@@ -160,8 +174,10 @@ static void comp_in(hlo_computation *c, hlo_computation *before) {
   hlo_module *m = c->module;
   c->next = before;
   c->prev = before ? before->prev : m->last;
-  if (c->prev) c->prev->next = c; else m->first = c;
-  if (before) before->prev = c; else m->last = c;
+  if (c->prev) c->prev->next = c;
+  else m->first = c;
+  if (before) before->prev = c;
+  else m->last = c;
   m->ncomputations++;
   c->dead = false;
   count_all(c, true);
@@ -172,8 +188,10 @@ static void comp_in(hlo_computation *c, hlo_computation *before) {
 static hlo_computation *comp_out(hlo_computation *c) {
   hlo_module *m = c->module;
   hlo_computation *next = c->next;
-  if (c->prev) c->prev->next = c->next; else m->first = c->next;
-  if (c->next) c->next->prev = c->prev; else m->last = c->prev;
+  if (c->prev) c->prev->next = c->next;
+  else m->first = c->next;
+  if (c->next) c->next->prev = c->prev;
+  else m->last = c->prev;
   m->ncomputations--;
   count_all(c, false);
   m->call_generation++;
@@ -182,13 +200,14 @@ static hlo_computation *comp_out(hlo_computation *c) {
   return next;
 }
 
-// ---- recording edits ------------------------------------------------------------------------------------------------
+// ---- recording edits ----------------------------------------------------------------------------
 
 void hlo_rec_ptr_(hlo_module *m, hlo_computation *c, void *field, const void *value) {
   void *old;
   memcpy(&old, field, sizeof old);
   if (old == value) return;
-  if (!is_fresh(m, field)) push(m, (record){.kind = REC_PTR, .where = field, .old = old, .prev = c});
+  if (!is_fresh(m, field))
+    push(m, (record){.kind = REC_PTR, .where = field, .old = old, .prev = c});
   memcpy(field, &value, sizeof value);
   touch(m, c);
 }
@@ -198,14 +217,16 @@ void hlo_rec_field_(hlo_instr *i, void *field, const void *value) {
   void *old;
   memcpy(&old, field, sizeof old);
   if (old == value) return;
-  if (!is_fresh(m, field)) push(m, (record){.kind = REC_FIELD, .where = field, .old = old, .prev = i});
+  if (!is_fresh(m, field))
+    push(m, (record){.kind = REC_FIELD, .where = field, .old = old, .prev = i});
   memcpy(field, &value, sizeof value);
   touch(m, i->parent);
 }
 
 void hlo_rec_u32_(hlo_module *m, hlo_computation *c, u32 *field, u32 value) {
   if (*field == value) return;
-  if (!is_fresh(m, field)) push(m, (record){.kind = REC_U32, .where = field, .old_u32 = *field, .prev = c});
+  if (!is_fresh(m, field))
+    push(m, (record){.kind = REC_U32, .where = field, .old_u32 = *field, .prev = c});
   *field = value;
   touch(m, c);
 }
@@ -228,7 +249,8 @@ static bool same_callees(const hlo_attrs *a, const hlo_attrs *b) {
 }
 
 static void put_attrs(hlo_instr *i, const hlo_attrs *attrs) {
-  if (hlo_op_has(i->opcode, HLO_F_CALLS) && !same_callees(i->attrs, attrs)) i->parent->module->call_generation++;
+  if (hlo_op_has(i->opcode, HLO_F_CALLS) && !same_callees(i->attrs, attrs))
+    i->parent->module->call_generation++;
   count_fusion(i, false);
   hlo_hold_attrs_(i, attrs);
   count_fusion(i, true);
@@ -237,7 +259,9 @@ static void put_attrs(hlo_instr *i, const hlo_attrs *attrs) {
 
 void hlo_rec_attrs_(hlo_instr *i, const hlo_attrs *attrs) {
   if (i->attrs == attrs) return;
-  if (!is_fresh(i->parent->module, &i->attrs)) push(i->parent->module, (record){.kind = REC_ATTRS, .where = i, .old = (void *)(uintptr_t)i->attrs});
+  if (!is_fresh(i->parent->module, &i->attrs))
+    push(i->parent->module,
+         (record){.kind = REC_ATTRS, .where = i, .old = (void *)(uintptr_t)i->attrs});
   put_attrs(i, attrs);
 }
 
@@ -268,7 +292,8 @@ static void append(hlo_instr *i) {
     hlo_use *u = &i->operands[k];
     hlo_instr *def = u->def;
     u->prev = def->last_use;
-    if (u->prev) u->prev->next = u; else def->first_use = u;
+    if (u->prev) u->prev->next = u;
+    else def->first_use = u;
     def->last_use = u;
     def->parent->nunused -= def->nuses++ == 0;
   }
@@ -281,7 +306,8 @@ void hlo_rec_insert_(hlo_module *m, hlo_instr *i, hlo_instr *before) {
   }
   rec_block *b = m->journal->log.last;
   record *named = b && b->n ? &b->v[b->n - 1] : NULL;
-  if (!m->journal->off && named && named->kind == REC_NAME && named->where == hlo_name_node_of_(i->name)) {
+  if (!m->journal->off && named && named->kind == REC_NAME &&
+      named->where == hlo_name_node_of_(i->name)) {
     m->generation++;
     named->kind = REC_CREATE, named->where = i;
   } else {
@@ -292,7 +318,9 @@ void hlo_rec_insert_(hlo_module *m, hlo_instr *i, hlo_instr *before) {
   m->journal->fresh = i;
 }
 
-void hlo_rec_remove_(hlo_module *m, hlo_instr *i) { push(m, (record){.kind = REC_REMOVE, .where = i, .old = instr_out(i)}); }
+void hlo_rec_remove_(hlo_module *m, hlo_instr *i) {
+  push(m, (record){.kind = REC_REMOVE, .where = i, .old = instr_out(i)});
+}
 
 void hlo_rec_move_(hlo_module *m, hlo_instr *i, hlo_instr *before) {
   push(m, (record){.kind = REC_MOVE, .where = i, .old = list_out(i)});
@@ -308,7 +336,8 @@ static void write_list(hlo_computation *c, hlo_instr *const *v) {
   hlo_instr *last = NULL;
   for (u32 k = 0; k < c->ninstrs; last = v[k++]) {
     v[k]->prev = last;
-    if (last) last->next = v[k]; else c->first = v[k];
+    if (last) last->next = v[k];
+    else c->first = v[k];
   }
   if (last) last->next = NULL;
   c->last = last;
@@ -332,7 +361,9 @@ void hlo_rec_unlink_comp_(hlo_module *m, hlo_computation *c) {
   push(m, (record){.kind = REC_UNLINK_COMP, .where = c, .old = comp_out(c)});
 }
 
-void hlo_journal_name_(hlo_module *m, void *node, u32 *count, u32 was) { push(m, (record){.kind = REC_NAME, .where = node, .old = count, .old_u32 = was}); }
+void hlo_journal_name_(hlo_module *m, void *node, u32 *count, u32 was) {
+  push(m, (record){.kind = REC_NAME, .where = node, .old = count, .old_u32 = was});
+}
 
 static void swap_name(hlo_module *m, record *r, void *node) {
   u32 *count = r->old, now = count ? *count : 0;
@@ -343,14 +374,17 @@ static void swap_name(hlo_module *m, record *r, void *node) {
 // Applies one record to the present state and turns it into its inverse.
 static void swap_record(hlo_module *m, record *r) {
   m->generation++;
-  if (r->kind == REC_EDGE || r->kind == REC_LINK_EDGE || r->kind == REC_UNLINK_EDGE) ((hlo_use *)r->where)->user->parent->unsorted = true;
+  if (r->kind == REC_EDGE || r->kind == REC_LINK_EDGE || r->kind == REC_UNLINK_EDGE)
+    ((hlo_use *)r->where)->user->parent->unsorted = true;
   switch (r->kind) {
-  case REC_PTR: case REC_FIELD: {
+  case REC_PTR:
+  case REC_FIELD: {
     void *now;
     memcpy(&now, r->where, sizeof now);
     memcpy(r->where, &r->old, sizeof now);
     r->old = now;
-    if (r->kind == REC_FIELD) ((hlo_instr *)r->prev)->has_ctrl_preds = ((hlo_instr *)r->prev)->ctrl_preds != NULL;
+    if (r->kind == REC_FIELD)
+      ((hlo_instr *)r->prev)->has_ctrl_preds = ((hlo_instr *)r->prev)->ctrl_preds != NULL;
     touch(m, r->kind == REC_FIELD ? ((hlo_instr *)r->prev)->parent : r->prev);
     break;
   }
@@ -377,10 +411,22 @@ static void swap_record(hlo_module *m, record *r) {
     r->prev = stood_before;
     break;
   }
-  case REC_LINK_EDGE: edge_out(r->where); r->kind = REC_UNLINK_EDGE; break;
-  case REC_UNLINK_EDGE: edge_in(r->where, ((hlo_use *)r->where)->def, ((hlo_use *)r->where)->next); r->kind = REC_LINK_EDGE; break;
-  case REC_INSERT: r->old = instr_out(r->where); r->kind = REC_REMOVE; break;
-  case REC_REMOVE: instr_in(r->where, r->old); r->kind = REC_INSERT; break;
+  case REC_LINK_EDGE:
+    edge_out(r->where);
+    r->kind = REC_UNLINK_EDGE;
+    break;
+  case REC_UNLINK_EDGE:
+    edge_in(r->where, ((hlo_use *)r->where)->def, ((hlo_use *)r->where)->next);
+    r->kind = REC_LINK_EDGE;
+    break;
+  case REC_INSERT:
+    r->old = instr_out(r->where);
+    r->kind = REC_REMOVE;
+    break;
+  case REC_REMOVE:
+    instr_in(r->where, r->old);
+    r->kind = REC_INSERT;
+    break;
   case REC_MOVE: {
     hlo_instr *stood_before = list_out(r->where);
     list_in(r->where, r->old);
@@ -397,38 +443,53 @@ static void swap_record(hlo_module *m, record *r) {
     c->unsorted = true;
     break;
   }
-  case REC_LINK_COMP: r->old = comp_out(r->where); r->kind = REC_UNLINK_COMP; break;
-  case REC_UNLINK_COMP: comp_in(r->where, r->old); r->kind = REC_LINK_COMP; break;
+  case REC_LINK_COMP:
+    r->old = comp_out(r->where);
+    r->kind = REC_UNLINK_COMP;
+    break;
+  case REC_UNLINK_COMP:
+    comp_in(r->where, r->old);
+    r->kind = REC_LINK_COMP;
+    break;
   case REC_NAME: swap_name(m, r, r->where); break;
-  case REC_CREATE: case REC_UNCREATE: {
+  case REC_CREATE:
+  case REC_UNCREATE: {
     hlo_instr *i = r->where;
     swap_name(m, r, hlo_name_node_of_(i->name));
-    if (r->kind == REC_CREATE) r->prev = instr_out(i); else instr_in(i, r->prev);
+    if (r->kind == REC_CREATE) r->prev = instr_out(i);
+    else instr_in(i, r->prev);
     r->kind = r->kind == REC_CREATE ? REC_UNCREATE : REC_CREATE;
     break;
   }
   }
 }
 
-// ---- versions ---------------------------------------------------------------------------------------------------------
+// ---- versions -----------------------------------------------------------------------------------
 
 size_t hlo_journal_mark(const hlo_module *m) {
   m->journal->fresh = NULL;
   return hlo_log_count_(&m->journal->log);
 }
 
-bool hlo_changed_since(const hlo_module *m, size_t mark) { return hlo_log_count_(&m->journal->log) > mark; }
+bool hlo_changed_since(const hlo_module *m, size_t mark) {
+  return hlo_log_count_(&m->journal->log) > mark;
+}
 
 static void say_edited(const record *r, void (*fn)(void *arg, hlo_instr *), void *arg) {
   switch (r->kind) {
-  case REC_EDGE: fn(arg, r->old);   // fall through
-  case REC_LINK_EDGE: case REC_UNLINK_EDGE: {
+  case REC_EDGE: fn(arg, r->old);  // fall through
+  case REC_LINK_EDGE:
+  case REC_UNLINK_EDGE: {
     hlo_use *u = r->where;
     fn(arg, u->user);
     fn(arg, u->def);
     break;
   }
-  case REC_INSERT: case REC_REMOVE: case REC_CREATE: case REC_UNCREATE: case REC_ATTRS: fn(arg, r->where); break;
+  case REC_INSERT:
+  case REC_REMOVE:
+  case REC_CREATE:
+  case REC_UNCREATE:
+  case REC_ATTRS: fn(arg, r->where); break;
   case REC_FIELD: {
     hlo_instr *i = r->prev;
     if (r->where != (void *)&i->name && r->where != (void *)&i->provenance) fn(arg, i);
@@ -441,11 +502,17 @@ static void say_edited(const record *r, void (*fn)(void *arg, hlo_instr *), void
     fn(arg, c->root);
     break;
   }
-  case REC_U32: case REC_MOVE: case REC_ORDER: case REC_LINK_COMP: case REC_UNLINK_COMP: case REC_NAME: break;
+  case REC_U32:
+  case REC_MOVE:
+  case REC_ORDER:
+  case REC_LINK_COMP:
+  case REC_UNLINK_COMP:
+  case REC_NAME: break;
   }
 }
 
-void hlo_edited_since(const hlo_module *m, size_t mark, void (*fn)(void *arg, hlo_instr *), void *arg) {
+void hlo_edited_since(const hlo_module *m, size_t mark, void (*fn)(void *arg, hlo_instr *),
+                      void *arg) {
   const rec_log *l = &m->journal->log;
   if (hlo_log_count_(l) <= mark) return;
   const rec_block *b = l->last;
@@ -498,7 +565,9 @@ void hlo_delta_redo(hlo_module *m, hlo_delta *d) {
     for (u32 k = 0; k < b->n; k++) swap_record(m, &b->v[k]);
 }
 
-size_t hlo_delta_bytes(const hlo_delta *d) { return d ? sizeof *d + hs_arena_bytes(&d->log.mem) : 0; }
+size_t hlo_delta_bytes(const hlo_delta *d) {
+  return d ? sizeof *d + hs_arena_bytes(&d->log.mem) : 0;
+}
 
 void hlo_delta_free(hlo_module *m, hlo_delta *d) {
   (void)m;

@@ -1,25 +1,32 @@
-// ir_order.c — the two orders everything is walked in, and numbers for the instructions of one computation.
+// ir_order.c — the two orders everything is walked in, and numbers for the instructions of one
+// computation.
 //
-// A walk keeps nothing in the module, so that threads may walk one module at once. What it remembers is a table by
-// instruction id, and its size follows the computation, not the module: where ids lie close together the id is the place
-// in the table, where they are few in a wide range (a small body that passes edited) they are hashed. Who holds the module alone
-// (a pass; putting a list in order, which is an edit) marks and numbers the instructions themselves: hlo_instr.place.
+// A walk keeps nothing in the module, so that threads may walk one module at once. What it
+// remembers is a table by instruction id, and its size follows the computation, not the module:
+// where ids lie close together the id is the place in the table, where they are few in a wide range
+// (a small body that passes edited) they are hashed. Who holds the module alone (a pass; putting a
+// list in order, which is an edit) marks and numbers the instructions themselves: hlo_instr.place.
 #include "core/ir_journal.h"
 
-// ---- tables by id ---------------------------------------------------------------------------------------------------------
+// ---- tables by id -------------------------------------------------------------------------------
 
-// Places for n ids of this computation in a table of mask + 1 slots, a power of two of at least twice as many or as
-// the ids span.
-typedef struct places { u32 low, factor, shift, mask; } places;
+// Places for n ids of this computation in a table of mask + 1 slots, a power of two of at least
+// twice as many or as the ids span.
+typedef struct places {
+  u32 low, factor, shift, mask;
+} places;
 
 static places places_for(const hlo_computation *c, u32 n) {
   u32 low = c->ninstrs ? c->low_id : 0, span = c->end_id - low, bits = 1;
   bool close = span / 8 <= n;
   while (bits < 31 && (1u << bits) < (close ? span : 2 * n)) bits++;
-  return (places){low, close ? 1 : 0x9E3779B1u, close ? 0 : 32 - bits, (1u << bits) - 1};   // Fibonacci hashing (Knuth, volume 3, 6.4)
+  // Fibonacci hashing (Knuth, volume 3, 6.4)
+  return (places){low, close ? 1 : 0x9E3779B1u, close ? 0 : 32 - bits, (1u << bits) - 1};
 }
 
-static u32 place_of(const places *p, u32 id) { return ((id - p->low) * p->factor >> p->shift) & p->mask; }
+static u32 place_of(const places *p, u32 id) {
+  return ((id - p->low) * p->factor >> p->shift) & p->mask;
+}
 
 hlo_numbers hlo_number_instrs(const hlo_computation *c, u32 n, hlo_instr *const *v, hs_arena *a) {
   places p = places_for(c, n);
@@ -32,11 +39,16 @@ hlo_numbers hlo_number_instrs(const hlo_computation *c, u32 n, hlo_instr *const 
   return r;
 }
 
-// ---- instructions -----------------------------------------------------------------------------------------------------------
+// ---- instructions -------------------------------------------------------------------------------
 
-// Marks of the post-order, in a table (2 * (id + 1) is on the stack with its operands pushed, one more is placed) or, without
-// one, in the instructions: `met` is on the stack, what is larger is placed.
-typedef struct marks { places p; u32 *v; u32 met; } marks;
+// Marks of the post-order, in a table (2 * (id + 1) is on the stack with its operands pushed, one
+// more is placed) or, without one, in the instructions: `met` is on the stack, what is larger is
+// placed.
+typedef struct marks {
+  places p;
+  u32 *v;
+  u32 met;
+} marks;
 typedef enum mark { NEW, ON_STACK, PLACED } mark;
 
 static u32 *mark_of(const marks *m, const hlo_instr *i) {
@@ -58,7 +70,8 @@ static inline void set_mark(const marks *m, hlo_instr *i, mark to, u32 number) {
 
 typedef HS_VEC(hlo_instr *) instr_stack;
 
-static inline void push_new(const marks *m, instr_stack *stack, hlo_instr *i, const hlo_computation *c) {
+static inline void push_new(const marks *m, instr_stack *stack, hlo_instr *i,
+                            const hlo_computation *c) {
   if (i->parent != c || marked(m, i) != NEW) return;
   __builtin_prefetch(i->operands);
   hs_vec_push(stack, i);
@@ -69,7 +82,8 @@ static inline hlo_instr **post_order(const hlo_computation *c, const marks *m, h
   u32 n = 0;
   instr_stack stack = {0};
   for (int sweep = 0; sweep < 2 && n < c->ninstrs; sweep++) {
-    // The second sweep only finds instructions of a cyclic graph (invalid, but it must not be lost or loop).
+    // The second sweep only finds instructions of a cyclic graph (invalid, but it must not be lost
+    // or loop).
     hlo_for_each_instr(top, c) {
       if ((sweep == 0 && top->nuses) || marked(m, top) != NEW) continue;
       hs_vec_push(&stack, top);
@@ -83,7 +97,8 @@ static inline hlo_instr **post_order(const hlo_computation *c, const marks *m, h
         }
         set_mark(m, i, ON_STACK, 0);
         for (u32 k = i->noperands; k-- > 0;) push_new(m, &stack, i->operands[k].def, c);
-        for (u32 k = 0; i->has_ctrl_preds && k < i->ctrl_preds->n; k++) push_new(m, &stack, i->ctrl_preds->v[k], c);
+        for (u32 k = 0; i->has_ctrl_preds && k < i->ctrl_preds->n; k++)
+          push_new(m, &stack, i->ctrl_preds->v[k], c);
       }
     }
   }
@@ -100,15 +115,20 @@ hlo_instr **hlo_post_order(const hlo_computation *c, hs_arena *a) {
   return order;
 }
 
-// ---- the list ---------------------------------------------------------------------------------------------------------------
-static u32 count_before(const hlo_instr *i) { return i->noperands + (i->has_ctrl_preds ? i->ctrl_preds->n : 0); }
+// ---- the list -----------------------------------------------------------------------------------
+static u32 count_before(const hlo_instr *i) {
+  return i->noperands + (i->has_ctrl_preds ? i->ctrl_preds->n : 0);
+}
 
-static hlo_instr *nth_before(const hlo_instr *i, u32 k) { return k < i->noperands ? hlo_operand(i, k) : i->ctrl_preds->v[k - i->noperands]; }
+static hlo_instr *nth_before(const hlo_instr *i, u32 k) {
+  return k < i->noperands ? hlo_operand(i, k) : i->ctrl_preds->v[k - i->noperands];
+}
 
 // Places for n instructions that are larger than all given before.
 static u32 take_places(hlo_module *m, u32 n) {
   if (m->next_place > UINT32_MAX - n - 1) {
-    hlo_for_each_comp(c, m) hlo_for_each_instr(i, c) i->place = 0;
+    hlo_for_each_comp(c, m)
+      hlo_for_each_instr(i, c) i->place = 0;
     m->next_place = 0;
   }
   u32 first = m->next_place + 1;
@@ -140,14 +160,18 @@ u32 hlo_place_instrs(hlo_computation *c, u32 n, hlo_instr *const *v) {
   return first;
 }
 
-typedef struct order_frame { hlo_instr *i; u32 next; } order_frame;
+typedef struct order_frame {
+  hlo_instr *i;
+  u32 next;
+} order_frame;
 
 void hlo_put_in_order(hlo_computation *c) {
   if (!c->unsorted || in_order(c)) {
     c->unsorted = false;
     return;
   }
-  u32 met = take_places(c->module, 2), placed = met + 1;   // marks: on the stack, and behind all that it needs
+  // marks: on the stack, and behind all that it needs
+  u32 met = take_places(c->module, 2), placed = met + 1;
   HS_VEC(order_frame) stack = {0};
   for (hlo_instr *i = c->first, *next; i; i = next) {
     next = i->next;
@@ -157,7 +181,9 @@ void hlo_put_in_order(hlo_computation *c) {
     while (stack.n) {
       order_frame *f = &stack.v[stack.n - 1];
       u32 n = count_before(f->i);
-      while (f->next < n && (nth_before(f->i, f->next)->parent != c || nth_before(f->i, f->next)->place >= met)) f->next++;
+      while (f->next < n &&
+             (nth_before(f->i, f->next)->parent != c || nth_before(f->i, f->next)->place >= met))
+        f->next++;
       if (f->next < n) {
         hlo_instr *x = nth_before(f->i, f->next);
         x->place = met;
@@ -176,7 +202,7 @@ void hlo_put_in_order(hlo_computation *c) {
   c->unsorted = false;
 }
 
-// ---- computations -----------------------------------------------------------------------------------------------------------
+// ---- computations -------------------------------------------------------------------------------
 
 hlo_call_list hlo_find_calls(const hlo_module *m, hs_arena *a) {
   hlo_call_list l = {.first = HS_NEW_ARRAY(a, u32, m->next_comp_id + 1)};
@@ -209,12 +235,19 @@ u32 *hlo_count_callers(const hlo_module *m, const hlo_call_list *l, hs_arena *a)
   return counts;
 }
 
-typedef struct comp_frame { hlo_computation *c; u32 at; bool entered; } comp_frame;   // at: the next of the computation's calls
+// at: the next of the computation's calls
+typedef struct comp_frame {
+  hlo_computation *c;
+  u32 at;
+  bool entered;
+} comp_frame;
 typedef struct comp_walk {
-  bool early;                // a computation counts as visited when it is pushed, not when it is entered
+  // a computation counts as visited when it is pushed, not when it is entered
+  bool early;
   bool *visited;
   const hlo_call_list *calls;
-  hlo_computation **order; u32 n;
+  hlo_computation **order;
+  u32 n;
   HS_VEC(comp_frame) stack;
 } comp_walk;
 
@@ -233,24 +266,35 @@ static void walk_from(comp_walk *w, hlo_computation *top_level) {
   hs_vec_push(&w->stack, ((comp_frame){top_level, 0, false}));
   while (w->stack.n) {
     comp_frame *top = &w->stack.v[w->stack.n - 1];
-    if (!top->entered && w->visited[top->c->id]) { w->stack.n--; continue; }   // a deeper frame was faster
+    // a deeper frame was faster
+    if (!top->entered && w->visited[top->c->id]) {
+      w->stack.n--;
+      continue;
+    }
     top->entered = w->visited[top->c->id] = true;
     if (top->at == top->c->ncalls) {
       w->order[w->n++] = top->c;
       w->stack.n--;
       continue;
     }
-    push_callees(w, w->calls->callees[w->calls->first[top->c->id] + top->at++]);   // `top` may have moved
+    // `top` may have moved
+    push_callees(w, w->calls->callees[w->calls->first[top->c->id] + top->at++]);
   }
 }
 
-hlo_computation **hlo_order_comps(const hlo_module *m, const hlo_call_list *calls, bool strict, hs_arena *a, u32 *count) {
+hlo_computation **hlo_order_comps(const hlo_module *m, const hlo_call_list *calls, bool strict,
+                                  hs_arena *a, u32 *count) {
   hs_arena tmp = {0};
-  comp_walk w = {.early = !strict, .visited = HS_NEW_ARRAY(&tmp, bool, m->next_comp_id), .calls = calls,
+  comp_walk w = {.early = !strict,
+                 .visited = HS_NEW_ARRAY(&tmp, bool, m->next_comp_id),
+                 .calls = calls,
                  .order = HS_NEW_ARRAY(a, hlo_computation *, m->ncomputations + 1)};
   const u32 *callers = strict ? NULL : hlo_count_callers(m, calls, &tmp);
-  if (callers) hlo_for_each_comp(c, m) if (!callers[1 + c->id]) walk_from(&w, c);
-  hlo_for_each_comp(c, m) walk_from(&w, c);   // unless strict, only call cycles of invalid modules are left
+  if (callers)
+    hlo_for_each_comp(c, m)
+      if (!callers[1 + c->id]) walk_from(&w, c);
+  // unless strict, only call cycles of invalid modules are left
+  hlo_for_each_comp(c, m) walk_from(&w, c);
   hs_vec_free(&w.stack);
   hs_arena_free(&tmp);
   *count = w.n;
@@ -265,5 +309,9 @@ static hlo_computation **order_comps(const hlo_module *m, bool strict, hs_arena 
   return order;
 }
 
-hlo_computation **hlo_comp_callees_first(const hlo_module *m, hs_arena *a, u32 *count) { return order_comps(m, true, a, count); }
-hlo_computation **hlo_comp_post_order(const hlo_module *m, hs_arena *a, u32 *count) { return order_comps(m, false, a, count); }
+hlo_computation **hlo_comp_callees_first(const hlo_module *m, hs_arena *a, u32 *count) {
+  return order_comps(m, true, a, count);
+}
+hlo_computation **hlo_comp_post_order(const hlo_module *m, hs_arena *a, u32 *count) {
+  return order_comps(m, false, a, count);
+}

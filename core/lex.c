@@ -1,5 +1,5 @@
-// lex.c — see lex.h. Numbers take a short exact path (at most 19 digits, a power of ten up to 22) and strtod otherwise;
-// strings without a backslash are never copied here.
+// lex.c — see lex.h. Numbers take a short exact path (at most 19 digits, a power of ten up to 22)
+// and strtod otherwise; strings without a backslash are never copied here.
 #include "core/lex.h"
 
 #include <errno.h>
@@ -11,20 +11,30 @@
 #define ST (HLO_CH_IDENT | HLO_CH_START)
 #define DG (HLO_CH_IDENT | HLO_CH_DIGIT)
 const u8 hlo_char_class[256] = {
-    ['A'... 'Z'] = ST, ['a'... 'z'] = ST, ['_'] = ST, ['0'... '9'] = DG, ['.'] = HLO_CH_IDENT, ['-'] = HLO_CH_IDENT,
-    ['/'] = HLO_CH_SLASH, [' '] = HLO_CH_SPACE, ['\t'] = HLO_CH_SPACE, ['\n'] = HLO_CH_SPACE, ['\r'] = HLO_CH_SPACE,
+    ['A' ... 'Z'] = ST,    ['a' ... 'z'] = ST,    ['_'] = ST,
+    ['0' ... '9'] = DG,    ['.'] = HLO_CH_IDENT,  ['-'] = HLO_CH_IDENT,
+    ['/'] = HLO_CH_SLASH,  [' '] = HLO_CH_SPACE,  ['\t'] = HLO_CH_SPACE,
+    ['\n'] = HLO_CH_SPACE, ['\r'] = HLO_CH_SPACE,
 };
 
-void hlo_lex_init(hlo_lex *L, hs_arena *arena, const char *text, size_t n, const char *file, u32 max_depth, u32 max_errors) {
+void hlo_lex_init(hlo_lex *L, hs_arena *arena, const char *text, size_t n, const char *file,
+                  u32 max_depth, u32 max_errors) {
   struct rlimit r;
   size_t stack = 8u << 20;
   if (getrlimit(RLIMIT_STACK, &r) == 0 && r.rlim_cur < stack) stack = r.rlim_cur;
-  *L = (hlo_lex){.p = text, .begin = text, .seen = text, .end = text + n, .file = file ? file : "<text>", .arena = arena,
-                 .max_depth = max_depth ? max_depth : 8192, .max_errors = max_errors ? max_errors : 20,
-                 .stack_base = __builtin_frame_address(0), .stack_limit = stack / 10 * 6};
+  *L = (hlo_lex){.p = text,
+                 .begin = text,
+                 .seen = text,
+                 .end = text + n,
+                 .file = file ? file : "<text>",
+                 .arena = arena,
+                 .max_depth = max_depth ? max_depth : 8192,
+                 .max_errors = max_errors ? max_errors : 20,
+                 .stack_base = __builtin_frame_address(0),
+                 .stack_limit = stack / 10 * 6};
 }
 
-// ---- errors -----------------------------------------------------------------------------------------------------
+// ---- errors -------------------------------------------------------------------------------------
 static bool record(hlo_lex *L, hs_status s, const char *at) {
   if (!at) at = L->p;
   if (at > L->end) at = L->end;
@@ -33,11 +43,12 @@ static bool record(hlo_lex *L, hs_status s, const char *at) {
   for (const char *q; (q = memchr(start, '\n', (size_t)(at - start))); start = q + 1) line++;
   const char *stop = memchr(start, '\n', (size_t)(L->end - start));
   if (!stop) stop = L->end;
-  if (stop - start > 4000) {   // a window around the place keeps reports of one-line files readable
+  if (stop - start > 4000) {  // a window around the place keeps reports of one-line files readable
     if (at - start <= 2000) stop = start + 4000;
     else stop = HS_MIN(stop, at + 2000);
   }
-  s = hs_with_place(s, L->file, line, (u32)(at - start) + 1, (hs_str){start, (size_t)(stop - start)});
+  s = hs_with_place(s, L->file, line, (u32)(at - start) + 1,
+                    (hs_str){start, (size_t)(stop - start)});
   L->errors = L->errors.err ? hs_chain(L->errors, s) : s;
   L->nerrors++;
   L->failed = true;
@@ -88,14 +99,16 @@ static bool look_until(hlo_lex *L, const char *stop) {
 bool hlo_lex_check_nul(hlo_lex *L) { return look_until(L, L->end); }
 
 bool hlo_lex_look_(hlo_lex *L) {
-  enum { BLOCK = 1 << 17 };   // lies in the second-level cache beside what is built from it
+  enum { BLOCK = 1 << 17 };  // lies in the second-level cache beside what is built from it
   const char *from = HS_MAX(L->seen, L->p), *stop = L->end - from > BLOCK ? from + BLOCK : L->end;
   return look_until(L, stop);
 }
 
-bool hlo_lex_too_deep_(hlo_lex *L) { return hlo_lex_error(L, HS_E_LIMIT, NULL, "maximum recursion depth exceeded"); }
+bool hlo_lex_too_deep_(hlo_lex *L) {
+  return hlo_lex_error(L, HS_E_LIMIT, NULL, "maximum recursion depth exceeded");
+}
 
-// ---- blanks, words, punctuation -----------------------------------------------------------------------------------
+// ---- blanks, words, punctuation -----------------------------------------------------------------
 void hlo_skip_slow_(hlo_lex *L) {
   for (;;) {
     while (L->p < L->end && hlo_is_ch(*L->p, HLO_CH_SPACE)) L->p++;
@@ -122,13 +135,18 @@ hs_str hlo_peek_ident(hlo_lex *L) {
   return L->p = s.p, s;
 }
 
-bool hlo_expected_(hlo_lex *L, char c, const char *where) { return hlo_lex_error(L, HS_E_SYNTAX, NULL, "expects '%c' %s", c, where); }
+bool hlo_expected_(hlo_lex *L, char c, const char *where) {
+  return hlo_lex_error(L, HS_E_SYNTAX, NULL, "expects '%c' %s", c, where);
+}
 
 bool hlo_is_reserved(hs_str s) {
-  static const char *const words[] = {"true", "false", "inf", "nan", "HloModule", "ENTRY", "ROOT", "FileLocations", "FileNames", "FunctionNames",
-                                      "StackFrames", "maximal", "replicated", "manual", "last_tile_dim_replicate", "shard_as", "shard_like",
-                                      "unknown", "unreduced"};
-  if (s.n > 6 && hlo_is_ch(s.p[s.n - 1], HLO_CH_DIGIT)) return false;   // the longest of them with a digit at its end: f8e4m3
+  static const char *const words[] = {
+      "true",        "false",      "inf",           "nan",       "HloModule",
+      "ENTRY",       "ROOT",       "FileLocations", "FileNames", "FunctionNames",
+      "StackFrames", "maximal",    "replicated",    "manual",    "last_tile_dim_replicate",
+      "shard_as",    "shard_like", "unknown",       "unreduced"};
+  // the longest of them with a digit at its end: f8e4m3
+  if (s.n > 6 && hlo_is_ch(s.p[s.n - 1], HLO_CH_DIGIT)) return false;
   for (size_t i = 0; i < HS_COUNT(words); i++)
     if (words[i][0] == s.p[0] && hs_str_eq(s, hs_str_of(words[i]))) return true;
   return s.n < 16 && hlo_dtype_find(s) != HLO_DT_INVALID;
@@ -155,20 +173,22 @@ bool hlo_name_slow_(hlo_lex *L, hs_str *out) {
   return true;
 }
 
-// ---- values ---------------------------------------------------------------------------------------------------------
+// ---- values -------------------------------------------------------------------------------------
 bool hlo_int_slow_(hlo_lex *L, i64 *out) {
   hlo_skip(L);
   const char *s = L->p, *p = s;
   bool neg = p < L->end && *p == '-';
   p += neg;
-  if (p == L->end || !hlo_is_ch(*p, HLO_CH_DIGIT)) return hlo_lex_error(L, HS_E_SYNTAX, s, "expects integer");
+  if (p == L->end || !hlo_is_ch(*p, HLO_CH_DIGIT))
+    return hlo_lex_error(L, HS_E_SYNTAX, s, "expects integer");
   u64 v = 0;
   bool over = false;
   for (; p < L->end && hlo_is_ch(*p, HLO_CH_DIGIT); p++) {
     u64 d = (u64)(*p - '0');
     over |= __builtin_mul_overflow(v, 10, &v) || __builtin_add_overflow(v, d, &v);
   }
-  if (over || (neg && v > (u64)1 << 63)) return hlo_lex_error(L, HS_E_TOKEN, s, "integer out of the 64-bit range");
+  if (over || (neg && v > (u64)1 << 63))
+    return hlo_lex_error(L, HS_E_TOKEN, s, "integer out of the 64-bit range");
   *out = (i64)(neg ? 0 - v : v);
   L->p = p;
   return true;
@@ -177,15 +197,17 @@ bool hlo_int_slow_(hlo_lex *L, i64 *out) {
 bool hlo_bool(hlo_lex *L, i64 *out) {
   hs_str s = hlo_peek_ident(L);
   bool yes = hs_str_eq(s, HS_STR("true"));
-  if (!yes && !hs_str_eq(s, HS_STR("false"))) return hlo_lex_error(L, HS_E_SYNTAX, NULL, "expects true or false");
+  if (!yes && !hs_str_eq(s, HS_STR("false")))
+    return hlo_lex_error(L, HS_E_SYNTAX, NULL, "expects true or false");
   *out = yes;
   L->p += s.n;
   return true;
 }
 
 double hlo_scan_double(const char *p, const char *end, size_t *used) {
-  static const double pow10[] = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,  1e8,  1e9,  1e10, 1e11,
-                                 1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22};
+  static const double pow10[] = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,
+                                 1e8,  1e9,  1e10, 1e11, 1e12, 1e13, 1e14, 1e15,
+                                 1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22};
   const char *s = p;
   bool neg = p < end && *p == '-';
   p += neg;
@@ -193,10 +215,19 @@ double hlo_scan_double(const char *p, const char *end, size_t *used) {
   int digits = 0, frac = 0, any = 0;
   bool dot = false;
   for (; p < end; p++) {
-    if (*p == '.' && !dot) { dot = true; continue; }
+    if (*p == '.' && !dot) {
+      dot = true;
+      continue;
+    }
     if (!hlo_is_ch(*p, HLO_CH_DIGIT)) break;
     any++;
-    if (digits < 19) { mant = mant * 10 + (u64)(*p - '0'); digits += mant != 0; frac += dot; } else { digits++; }
+    if (digits < 19) {
+      mant = mant * 10 + (u64)(*p - '0');
+      digits += mant != 0;
+      frac += dot;
+    } else {
+      digits++;
+    }
   }
   *used = 0;
   if (!any) return 0;
@@ -255,8 +286,11 @@ static int hex_digit(char c) {
 static size_t put_utf8(char *d, u32 c) {
   if (c < 0x80) return d[0] = (char)c, 1;
   if (c < 0x800) return d[0] = (char)(0xC0 | c >> 6), d[1] = (char)(0x80 | (c & 63)), 2;
-  if (c < 0x10000) return d[0] = (char)(0xE0 | c >> 12), d[1] = (char)(0x80 | (c >> 6 & 63)), d[2] = (char)(0x80 | (c & 63)), 3;
-  return d[0] = (char)(0xF0 | c >> 18), d[1] = (char)(0x80 | (c >> 12 & 63)), d[2] = (char)(0x80 | (c >> 6 & 63)), d[3] = (char)(0x80 | (c & 63)), 4;
+  if (c < 0x10000)
+    return d[0] = (char)(0xE0 | c >> 12), d[1] = (char)(0x80 | (c >> 6 & 63)),
+           d[2] = (char)(0x80 | (c & 63)), 3;
+  return d[0] = (char)(0xF0 | c >> 18), d[1] = (char)(0x80 | (c >> 12 & 63)),
+         d[2] = (char)(0x80 | (c >> 6 & 63)), d[3] = (char)(0x80 | (c & 63)), 4;
 }
 
 // One escape at *s (behind the backslash) to d; C rules. False on an unknown one.
@@ -305,7 +339,8 @@ bool hlo_string(hlo_lex *L, hs_str *out, bool *owned) {
   bool escapes = false;
   for (;;) {
     p = hlo_scan_for2(p, L->end, quote, '\\');
-    if (p == L->end || (*p != quote && L->end - p < 2)) return hlo_lex_error(L, HS_E_TOKEN, at, "unterminated string");
+    if (p == L->end || (*p != quote && L->end - p < 2))
+      return hlo_lex_error(L, HS_E_TOKEN, at, "unterminated string");
     if (*p == quote) break;
     escapes = true;
     p += 2;
@@ -321,7 +356,8 @@ bool hlo_string(hlo_lex *L, hs_str *out, bool *owned) {
     w += n;
     if ((r = bad) == p) break;
     r++;
-    if (!unescape_one(&r, p, w, &n)) return hlo_lex_error(L, HS_E_TOKEN, bad, "failed unescaping string: unknown escape");
+    if (!unescape_one(&r, p, w, &n))
+      return hlo_lex_error(L, HS_E_TOKEN, bad, "failed unescaping string: unknown escape");
     w += n;
   }
   *w = 0;
@@ -362,4 +398,6 @@ bool hlo_braced(hlo_lex *L, hs_str *out) {
   return true;
 }
 
-bool hlo_is_braced(hs_str s) { return s.n >= 2 && s.p[0] == '{' && hlo_braced_length(s.p, s.p + s.n) == s.n; }
+bool hlo_is_braced(hs_str s) {
+  return s.n >= 2 && s.p[0] == '{' && hlo_braced_length(s.p, s.p + s.n) == s.n;
+}

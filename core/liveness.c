@@ -1,38 +1,43 @@
-// liveness.c — how much memory a module needs, by walking a schedule and keeping the bytes that are live.
+// liveness.c — how much memory a module needs, by walking a schedule and keeping the bytes that
+// are live.
 //
-// The schedule is the list order when the module says it is scheduled, else the post order. Every leaf of an
-// instruction's value is a buffer; tuple, get-tuple-element, bitcast and their like name buffers that exist already, a
-// while loop's result is its state, an in-place update or an elementwise operation takes over an operand's buffer when
-// that is its last use (what XLA's buffer assignment allows). A called computation needs its own peak on top of what is
-// live at the call; inside it, parameters and results belong to the caller. Fusions have no buffers inside.
+// The schedule is the list order when the module says it is scheduled, else the post order. Every
+// leaf of an instruction's value is a buffer; tuple, get-tuple-element, bitcast and their like name
+// buffers that exist already, a while loop's result is its state, an in-place update or an
+// elementwise operation takes over an operand's buffer when that is its last use (what XLA's buffer
+// assignment allows). A called computation needs its own peak on top of what is live at the call;
+// inside it, parameters and results belong to the caller. Fusions have no buffers inside.
 //
-// The naive figure is the baseline: one buffer per intermediate, freed after its last use, nothing shared or in place.
+// The naive figure is the baseline: one buffer per intermediate, freed after its last use, nothing
+// shared or in place.
 #include "core/cost.h"
 
 #define NONE UINT32_MAX
 
 typedef struct buffer {
   i64 bytes;
-  u32 last;              // position of the last use
-  bool external;         // parameters and, outside the entry, results: the caller's memory
+  u32 last;       // position of the last use
+  bool external;  // parameters and, outside the entry, results: the caller's memory
 } buffer;
 
 typedef struct plan {
   const hlo_module *m;
   hs_arena arena;
   bool naive;
-  hlo_instr **const *orders;   // given ones, by computation id; NULL
-  i64 *comp_peak;        // per computation id: temporaries at its peak
-  u32 *position;         // per instruction id: place in its computation's schedule
+  hlo_instr **const *orders;  // given ones, by computation id; NULL
+  i64 *comp_peak;             // per computation id: temporaries at its peak
+  u32 *position;              // per instruction id: place in its computation's schedule
   // Of the computation at hand.
-  HS_VEC(u32) first, last;   // per position: its first leaf; its last use
-  HS_VEC(u32) leaves;    // per leaf: its buffer
+  HS_VEC(u32) first, last;  // per position: its first leaf; its last use
+  HS_VEC(u32) leaves;       // per leaf: its buffer
   HS_VEC(buffer) buffers;
-  HS_VEC(u32) head, next;   // per position, per buffer: lists of the buffers used last there
-  HS_VEC(bool) begun;    // per buffer
+  HS_VEC(u32) head, next;  // per position, per buffer: lists of the buffers used last there
+  HS_VEC(bool) begun;      // per buffer
 } plan;
 
-static u32 *leaves_of(const plan *p, const hlo_instr *i) { return p->leaves.v + p->first.v[p->position[i->id]]; }
+static u32 *leaves_of(const plan *p, const hlo_instr *i) {
+  return p->leaves.v + p->first.v[p->position[i->id]];
+}
 
 static i64 leaf_size(const hlo_shape *s, u32 k) { return hlo_shape_bytes(hlo_shape_leaf(s, k)); }
 
@@ -51,8 +56,12 @@ static u32 fresh(plan *p, i64 bytes, u32 position) {
 // Opcodes whose value is memory that another instruction made.
 static bool forwards(const hlo_instr *i) {
   switch (i->opcode) {
-    case HLO_BITCAST: case HLO_OPT_BARRIER: case HLO_DOMAIN: case HLO_ADD_DEPENDENCY: case HLO_COPY_DONE: return true;
-    default: return false;
+  case HLO_BITCAST:
+  case HLO_OPT_BARRIER:
+  case HLO_DOMAIN:
+  case HLO_ADD_DEPENDENCY:
+  case HLO_COPY_DONE: return true;
+  default: return false;
   }
 }
 
@@ -61,7 +70,8 @@ static const hlo_instr *fusion_root(const hlo_instr *i) {
   return c ? c->root : i;
 }
 
-// The operand whose buffer the result may take over, provided that nothing reads it later; NONE when there is none.
+// The operand whose buffer the result may take over, provided that nothing reads it later; NONE
+// when there is none.
 static u32 in_place_operand(const hlo_instr *i, u32 leaf) {
   const hlo_instr *r = fusion_root(i);
   if (r->opcode == HLO_TUPLE && leaf < r->noperands) r = hlo_operand(r, leaf);
@@ -71,7 +81,8 @@ static u32 in_place_operand(const hlo_instr *i, u32 leaf) {
   }
   if (r->opcode == HLO_DYNAMIC_UPDATE_SLICE || r->opcode == HLO_SCATTER) {
     if (r == i) return leaf < i->noperands ? leaf : NONE;
-    const hlo_instr *target = hlo_operand(r, r->opcode == HLO_SCATTER ? HS_MIN(leaf, r->noperands - 1) : 0);
+    const hlo_instr *target =
+        hlo_operand(r, r->opcode == HLO_SCATTER ? HS_MIN(leaf, r->noperands - 1) : 0);
     while (target->opcode == HLO_BITCAST) target = hlo_operand(target, 0);
     return target->opcode == HLO_PARAMETER ? (u32)hlo_param_number(target) : NONE;
   }
@@ -79,7 +90,9 @@ static u32 in_place_operand(const hlo_instr *i, u32 leaf) {
 }
 
 static bool elementwise_like(const hlo_instr *i) {
-  if (i->opcode == HLO_FUSION) return hlo_attr_int(i, HLO_ATTR_KIND, HLO_FUSION_KIND_LOOP) == HLO_FUSION_KIND_LOOP && !hlo_shape_is_tuple(i->shape);
+  if (i->opcode == HLO_FUSION)
+    return hlo_attr_int(i, HLO_ATTR_KIND, HLO_FUSION_KIND_LOOP) == HLO_FUSION_KIND_LOOP &&
+           !hlo_shape_is_tuple(i->shape);
   return hlo_op_has(i->opcode, HLO_F_ELEMENTWISE);
 }
 
@@ -89,11 +102,15 @@ static bool reads_elementwise(const hlo_instr *i, u32 operand) {
   const hlo_computation *c = hlo_fusion_comp(i);
   if (!c || operand >= c->nparams) return false;
   hlo_for_each_use(u, c->params[operand])
-    if (!hlo_op_has(u->user->opcode, HLO_F_ELEMENTWISE) || u->user->shape->elements != i->shape->elements) return false;
+    if (!hlo_op_has(u->user->opcode, HLO_F_ELEMENTWISE) ||
+        u->user->shape->elements != i->shape->elements)
+      return false;
   return true;
 }
 
-static bool dies_at(const plan *p, u32 b, u32 position) { return !p->buffers.v[b].external && p->buffers.v[b].last == position; }
+static bool dies_at(const plan *p, u32 b, u32 position) {
+  return !p->buffers.v[b].external && p->buffers.v[b].last == position;
+}
 
 static u32 reused(const plan *p, const hlo_instr *i, u32 leaf, u32 position) {
   if (p->naive) return NONE;
@@ -106,7 +123,9 @@ static u32 reused(const plan *p, const hlo_instr *i, u32 leaf, u32 position) {
   for (k = 0; k < i->noperands; k++) {
     if (hlo_shape_leaves(hlo_operand(i, k)->shape) != 1) continue;
     u32 b = leaves_of(p, hlo_operand(i, k))[0];
-    if (dies_at(p, b, position) && p->buffers.v[b].bytes == leaf_size(i->shape, leaf) && reads_elementwise(i, k)) return b;
+    if (dies_at(p, b, position) && p->buffers.v[b].bytes == leaf_size(i->shape, leaf) &&
+        reads_elementwise(i, k))
+      return b;
   }
   return NONE;
 }
@@ -126,7 +145,8 @@ static bool alias_leaves(plan *p, const hlo_instr *i, u32 *out, u32 n) {
     for (u32 l = 0; l < n; l++) out[l] = leaves_of(p, hlo_operand(i, 0))[at + l];
     return true;
   }
-  if ((forwards(i) || (i->opcode == HLO_WHILE && !p->naive)) && hlo_shape_leaves(hlo_operand(i, 0)->shape) == n) {
+  if ((forwards(i) || (i->opcode == HLO_WHILE && !p->naive)) &&
+      hlo_shape_leaves(hlo_operand(i, 0)->shape) == n) {
     for (u32 l = 0; l < n; l++) out[l] = leaves_of(p, hlo_operand(i, 0))[l];
     return true;
   }
@@ -134,7 +154,10 @@ static bool alias_leaves(plan *p, const hlo_instr *i, u32 *out, u32 n) {
 }
 
 // Runs its called computations within this module's memory.
-static bool runs(const hlo_instr *i) { return i->opcode == HLO_WHILE || i->opcode == HLO_CALL || i->opcode == HLO_CONDITIONAL || i->opcode == HLO_ASYNC_START; }
+static bool runs(const hlo_instr *i) {
+  return i->opcode == HLO_WHILE || i->opcode == HLO_CALL || i->opcode == HLO_CONDITIONAL ||
+         i->opcode == HLO_ASYNC_START;
+}
 
 static i64 callee_peak(const plan *p, const hlo_instr *i) {
   if (!runs(i)) return 0;
@@ -145,7 +168,8 @@ static i64 callee_peak(const plan *p, const hlo_instr *i) {
   return most;
 }
 
-// Pass 1: which buffer each leaf is, and where each buffer is used last. `order` has n instructions.
+// Pass 1: which buffer each leaf is, and where each buffer is used last. `order` has n
+// instructions.
 static void assign(plan *p, hlo_instr **order, u32 n) {
   u32 *position = p->position;
   p->first.n = p->last.n = p->leaves.n = p->buffers.n = 0;
@@ -176,7 +200,10 @@ static void assign(plan *p, hlo_instr **order, u32 n) {
   }
 }
 
-typedef struct walk { i64 peak; u32 peak_at; } walk;
+typedef struct walk {
+  i64 peak;
+  u32 peak_at;
+} walk;
 
 static walk run_schedule(plan *p, const hlo_computation *c) {
   u32 n = c->ninstrs;
@@ -192,7 +219,8 @@ static walk run_schedule(plan *p, const hlo_computation *c) {
   }
   assign(p, order, n);
   u32 nroot = hlo_shape_leaves(c->root->shape);
-  for (u32 l = 0; l < nroot; l++) p->buffers.v[leaves_of(p, c->root)[l]].external = true;   // the caller's, or the output
+  // the caller's, or the output
+  for (u32 l = 0; l < nroot; l++) p->buffers.v[leaves_of(p, c->root)[l]].external = true;
   p->head.n = p->next.n = p->begun.n = 0;
   for (u32 t = 0; t < n; t++) hs_vec_push(&p->head, NONE);
   for (u32 b = 0; b < p->buffers.n; b++) {
@@ -237,11 +265,18 @@ static i64 alias_bytes(const hlo_module *m) {
 }
 
 // The peaks of computations that others run, callees first.
-typedef struct callees { hlo_call_list calls; hlo_computation **order; u32 n; bool *needed; } callees;
+typedef struct callees {
+  hlo_call_list calls;
+  hlo_computation **order;
+  u32 n;
+  bool *needed;
+} callees;
 
 static callees find_callees(const hlo_module *m, hs_arena *a) {
   callees c = {0};
-  if (!(m->nops[HLO_WHILE] | m->nops[HLO_CALL] | m->nops[HLO_CONDITIONAL] | m->nops[HLO_ASYNC_START])) return c;
+  if (!(m->nops[HLO_WHILE] | m->nops[HLO_CALL] | m->nops[HLO_CONDITIONAL] |
+        m->nops[HLO_ASYNC_START]))
+    return c;
   c.calls = hlo_find_calls(m, a);
   c.needed = HS_NEW_ARRAY(a, bool, m->next_comp_id + 1);
   for (u32 k = 0; k < c.calls.n; k++)
@@ -252,9 +287,11 @@ static callees find_callees(const hlo_module *m, hs_arena *a) {
   return c;
 }
 
-// Whether computation x has in this plan the order and callees' peaks that it had in an earlier one.
+// Whether computation x has in this plan the order and callees' peaks that it had in an earlier
+// one.
 static bool as_before(const plan *p, const plan *old, const callees *c, const hlo_computation *x) {
-  if (!p->orders || !old->orders || !p->orders[x->id] || p->orders[x->id] != old->orders[x->id]) return false;
+  if (!p->orders || !old->orders || !p->orders[x->id] || p->orders[x->id] != old->orders[x->id])
+    return false;
   for (u32 k = c->calls.first[x->id]; k < c->calls.first[x->id] + x->ncalls; k++)
     for (u32 j = 0; j < c->calls.callees[k].n; j++) {
       const hlo_computation *y = c->calls.callees[k].v[j];
@@ -266,12 +303,15 @@ static bool as_before(const plan *p, const plan *old, const callees *c, const hl
 // One computation in all plans, then the next: it is looked at while it is at hand.
 static void plan_callees(u32 n, plan *plans, const callees *c) {
   for (u32 k = 0; k < c->n; k++) {
-    const hlo_computation *x = hlo_nth_comp(c->order, k, c->n), *soon = k + 4 < c->n ? c->order[k + 4] : NULL;
-    if (soon && plans->orders && plans->orders[soon->id]) hlo_fetch_order(plans->orders[soon->id], soon->ninstrs);
+    const hlo_computation *x = hlo_nth_comp(c->order, k, c->n),
+                          *soon = k + 4 < c->n ? c->order[k + 4] : NULL;
+    if (soon && plans->orders && plans->orders[soon->id])
+      hlo_fetch_order(plans->orders[soon->id], soon->ninstrs);
     for (u32 p = 0; c->needed[x->id] && p < n; p++) {
       u32 o = 0;
       while (o < p && !as_before(&plans[p], &plans[o], c, x)) o++;
-      plans[p].comp_peak[x->id] = o < p ? plans[o].comp_peak[x->id] : run_schedule(&plans[p], x).peak;
+      plans[p].comp_peak[x->id] =
+          o < p ? plans[o].comp_peak[x->id] : run_schedule(&plans[p], x).peak;
     }
   }
 }
@@ -280,19 +320,26 @@ static hlo_memory memory_of(plan *p) {
   const hlo_module *m = p->m;
   walk w = run_schedule(p, m->entry);
   hlo_memory out = {.temp_bytes = w.peak, .peak_at = w.peak_at};
-  for (u32 k = 0; k < m->entry->nparams; k++) out.argument_bytes += hlo_shape_bytes(m->entry->params[k]->shape);
+  for (u32 k = 0; k < m->entry->nparams; k++)
+    out.argument_bytes += hlo_shape_bytes(m->entry->params[k]->shape);
   out.output_bytes = hlo_shape_bytes(m->entry->root->shape);
   out.alias_bytes = p->naive ? 0 : alias_bytes(m);
   out.peak_bytes = out.argument_bytes + out.output_bytes - out.alias_bytes + out.temp_bytes;
   return out;
 }
 
-hs_status hlo_memory_of_orders(const hlo_module *m, u32 n, hlo_instr **const *const *orders, bool naive, hlo_memory *out) {
+hs_status hlo_memory_of_orders(const hlo_module *m, u32 n, hlo_instr **const *const *orders,
+                               bool naive, hlo_memory *out) {
   hs_arena mem = {0};
   plan *plans = HS_NEW_ARRAY(&mem, plan, n);
   callees c = find_callees(m, &mem);
   u32 *position = HS_NEW_ARRAY(&mem, u32, m->next_instr_id);
-  for (u32 k = 0; k < n; k++) plans[k] = (plan){.m = m, .naive = naive, .orders = orders[k], .position = position, .comp_peak = HS_NEW_ARRAY(&mem, i64, m->next_comp_id + 1)};
+  for (u32 k = 0; k < n; k++)
+    plans[k] = (plan){.m = m,
+                      .naive = naive,
+                      .orders = orders[k],
+                      .position = position,
+                      .comp_peak = HS_NEW_ARRAY(&mem, i64, m->next_comp_id + 1)};
   plan_callees(n, plans, &c);
   for (u32 k = 0; k < n; k++) out[k] = memory_of(&plans[k]);
   for (plan *p = plans; p < plans + n; p++) {

@@ -1,5 +1,6 @@
-// load.c — files to modules. The format is told by content, never by the name: HLO text, protos, gzip and zstd around them, and the
-// neighbours of HLO that people have at hand, which get a note how to make HLO of them.
+// load.c — files to modules. The format is told by content, never by the name: HLO text, protos,
+// gzip and zstd around them, and the neighbours of HLO that people have at hand, which get a note
+// how to make HLO of them.
 #include "core/compress.h"
 #include "core/proto.h"
 #include "core/text.h"
@@ -10,10 +11,15 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-typedef struct view { char *p; size_t n; bool mapped; } view;
+typedef struct view {
+  char *p;
+  size_t n;
+  bool mapped;
+} view;
 
 static void drop(view *v) {
-  if (v->mapped) munmap(v->p, v->n); else hs_free(v->p);
+  if (v->mapped) munmap(v->p, v->n);
+  else hs_free(v->p);
   *v = (view){0};
 }
 
@@ -51,36 +57,58 @@ static hs_status view_file(const char *path, view *out) {
   return s;
 }
 
-static bool contains(const char *p, size_t n, const char *word) { return memmem(p, n, word, strlen(word)) != NULL; }
+static bool contains(const char *p, size_t n, const char *word) {
+  return memmem(p, n, word, strlen(word)) != NULL;
+}
 
 // What the bytes are, when they are not HLO; NULL when they may be.
 static hs_status check_foreign(const char *path, const char *p, size_t n) {
   size_t head = HS_MIN(n, 8192u);
   while (head && (*p == ' ' || *p == '\n' || *p == '\r' || *p == '\t')) p++, head--;
   if (head >= 4 && memcmp(p, "ML\xEFR", 4) == 0)
-    return hs_with_note(hs_fail(HS_E_FORMAT, "%s is MLIR bytecode", path), "convert it: stablehlo-translate --deserialize, or stablehlo-opt, then "
+    return hs_with_note(hs_fail(HS_E_FORMAT, "%s is MLIR bytecode", path),
+                        "convert it: stablehlo-translate --deserialize, or stablehlo-opt, then "
                         "xla-translate --mlir-hlo-to-hlo-text");
-  if (head >= 4 && memcmp(p, "\x89PNG", 4) == 0) return hs_fail(HS_E_FORMAT, "%s is a PNG image", path);
-  if (head >= 4 && memcmp(p, "\x7F" "ELF", 4) == 0) return hs_fail(HS_E_FORMAT, "%s is an ELF binary", path);
-  if (head >= 2 && memcmp(p, "PK", 2) == 0) return hs_with_note(hs_fail(HS_E_FORMAT, "%s is a zip archive", path), "unpack it and load the HLO inside");
+  if (head >= 4 && memcmp(p, "\x89PNG", 4) == 0)
+    return hs_fail(HS_E_FORMAT, "%s is a PNG image", path);
+  if (head >= 4 && memcmp(p,
+                          "\x7F"
+                          "ELF",
+                          4) == 0)
+    return hs_fail(HS_E_FORMAT, "%s is an ELF binary", path);
+  if (head >= 2 && memcmp(p, "PK", 2) == 0)
+    return hs_with_note(hs_fail(HS_E_FORMAT, "%s is a zip archive", path),
+                        "unpack it and load the HLO inside");
   if (head >= 8 && memcmp(p, "\x83\xAF\x70\xD1\x0D\x88\x4A\x3F", 8) == 0)
-    return hs_with_note(hs_fail(HS_E_FORMAT, "%s is a riegeli record file", path), "XLA writes it for unoptimized snapshots (--xla_dump_hlo_unoptimized_snapshots); "
-                        "dump with --xla_dump_hlo_as_text or --xla_dump_hlo_as_proto instead");
-  if (head && memchr(p, 0, head)) return HS_GOOD;   // binary: a proto
-  const char *mlir = contains(p, head, "stablehlo.") ? "StableHLO" : contains(p, head, "mhlo.") ? "MHLO" : contains(p, head, "func.func") || contains(p, head, "module @")
-                     ? "MLIR" : NULL;
-  if (!head && n <= 8192) return hs_with_note(hs_fail(HS_E_FORMAT, "%s is empty", path), "HLO text begins with HloModule NAME");
+    return hs_with_note(
+        hs_fail(HS_E_FORMAT, "%s is a riegeli record file", path),
+        "XLA writes it for unoptimized snapshots (--xla_dump_hlo_unoptimized_snapshots); "
+        "dump with --xla_dump_hlo_as_text or --xla_dump_hlo_as_proto instead");
+  if (head && memchr(p, 0, head)) return HS_GOOD;  // binary: a proto
+  const char *mlir = contains(p, head, "stablehlo.")                                   ? "StableHLO"
+                     : contains(p, head, "mhlo.")                                      ? "MHLO"
+                     : contains(p, head, "func.func") || contains(p, head, "module @") ? "MLIR"
+                                                                                       : NULL;
+  if (!head && n <= 8192)
+    return hs_with_note(hs_fail(HS_E_FORMAT, "%s is empty", path),
+                        "HLO text begins with HloModule NAME");
   if (head && (*p == '{' || *p == '<' || *p == '['))
-    return hs_with_note(hs_fail(HS_E_FORMAT, "%s is not HLO but looks like %s", path, *p == '<' ? "markup" : "JSON"),
-                        "HLO text begins with HloModule NAME; XLA_FLAGS=--xla_dump_to=DIR writes it");
+    return hs_with_note(
+        hs_fail(HS_E_FORMAT, "%s is not HLO but looks like %s", path,
+                *p == '<' ? "markup" : "JSON"),
+        "HLO text begins with HloModule NAME; XLA_FLAGS=--xla_dump_to=DIR writes it");
   bool hlo = head >= 9 && memcmp(p, "HloModule", 9) == 0;
   if (mlir && !hlo)
-    return hs_with_note(hs_fail(HS_E_FORMAT, "%s is %s text, not HLO", path, mlir),
-                        "get HLO from JAX: lowered.as_text(dialect=\"hlo\") with lowered = jax.jit(f).lower(...); or run with XLA_FLAGS=--xla_dump_to=DIR "
-                        "--xla_dump_hlo_as_text; or hlo-translate --mlir-to-hlo FILE");
+    return hs_with_note(
+        hs_fail(HS_E_FORMAT, "%s is %s text, not HLO", path, mlir),
+        "get HLO from JAX: lowered.as_text(dialect=\"hlo\") with lowered = jax.jit(f).lower(...); "
+        "or run with XLA_FLAGS=--xla_dump_to=DIR "
+        "--xla_dump_hlo_as_text; or hlo-translate --mlir-to-hlo FILE");
   if (!hlo && contains(p, head, "node {") && contains(p, head, "op: \""))
-    return hs_with_note(hs_fail(HS_E_FORMAT, "%s is a TensorFlow GraphDef", path),
-                        "get HLO from TensorFlow: f.experimental_get_compiler_ir(...)(stage='hlo'), or run with XLA_FLAGS=--xla_dump_to=DIR");
+    return hs_with_note(
+        hs_fail(HS_E_FORMAT, "%s is a TensorFlow GraphDef", path),
+        "get HLO from TensorFlow: f.experimental_get_compiler_ir(...)(stage='hlo'), or run with "
+        "XLA_FLAGS=--xla_dump_to=DIR");
   return HS_GOOD;
 }
 
@@ -93,12 +121,16 @@ static bool is_binary(const char *p, size_t n) {
   return false;
 }
 
-static hs_status load_bytes(hlo_ctx *ctx, const char *path, const char *p, size_t n, const hlo_parse_options *o, hlo_module **out) {
+static hs_status load_bytes(hlo_ctx *ctx, const char *path, const char *p, size_t n,
+                            const hlo_parse_options *o, hlo_module **out) {
   HS_TRY(check_foreign(path, p, n));
   if (hlo_is_proto(p, n)) return hlo_proto_read(ctx, p, n, path, out);
   if (hlo_is_proto_text(p, n)) return hlo_proto_read_text(ctx, p, n, path, out);
   if (is_binary(p, n) && !(n >= 9 && memcmp(p, "HloModule", 9) == 0))
-    return hs_with_note(hs_fail(HS_E_FORMAT, "%s is binary and of no known format", path), "hlosh reads HLO text, and HloModuleProto, HloProto, HloSnapshot and their kin, binary or text, also compressed by gzip or zstd");
+    return hs_with_note(
+        hs_fail(HS_E_FORMAT, "%s is binary and of no known format", path),
+        "hlosh reads HLO text, and HloModuleProto, HloProto, HloSnapshot and their kin, binary or "
+        "text, also compressed by gzip or zstd");
   return hlo_parse(ctx, p, n, o, out);
 }
 
@@ -113,7 +145,8 @@ static hs_status view_unpacked(const char *path, view *v) {
   return s;
 }
 
-hs_status hlo_load_file(hlo_ctx *ctx, const char *path, const hlo_parse_options *o, hlo_module **out) {
+hs_status hlo_load_file(hlo_ctx *ctx, const char *path, const hlo_parse_options *o,
+                        hlo_module **out) {
   *out = NULL;
   view v;
   hlo_parse_options opt = o ? *o : (hlo_parse_options){0};
@@ -130,11 +163,12 @@ static const char *separator(const char *p, const char *end) {
   return at ? at + 1 : end;
 }
 
-static hs_status load_parts(hlo_ctx *ctx, const view *v, const hlo_parse_options *o, hlo_module_sink *sink, void *to) {
+static hs_status load_parts(hlo_ctx *ctx, const view *v, const hlo_parse_options *o,
+                            hlo_module_sink *sink, void *to) {
   const char *end = v->p + v->n;
   for (const char *p = v->p, *stop; p < end; p = stop) {
     stop = separator(p, end);
-    if (*p == '/') p = memchr(p, '\n', (size_t)(stop - p));   // the separator's own line
+    if (*p == '/') p = memchr(p, '\n', (size_t)(stop - p));  // the separator's own line
     while (p && p < stop && strchr(" \t\r\n", *p)) p++;
     if (!p || p == stop) continue;
     hlo_parse_options part = *o;
@@ -146,7 +180,8 @@ static hs_status load_parts(hlo_ctx *ctx, const view *v, const hlo_parse_options
   return HS_GOOD;
 }
 
-hs_status hlo_load_each(hlo_ctx *ctx, const char *path, const hlo_parse_options *o, hlo_module_sink *sink, void *to) {
+hs_status hlo_load_each(hlo_ctx *ctx, const char *path, const hlo_parse_options *o,
+                        hlo_module_sink *sink, void *to) {
   view v;
   hlo_module *m = NULL;
   hlo_parse_options opt = o ? *o : (hlo_parse_options){0};
@@ -160,7 +195,8 @@ hs_status hlo_load_each(hlo_ctx *ctx, const char *path, const hlo_parse_options 
   return s;
 }
 
-hs_status hlo_load_arguments(hlo_ctx *ctx, const char *path, u32 partition, hlo_literal ***out, u32 *count, hlo_literal **result) {
+hs_status hlo_load_arguments(hlo_ctx *ctx, const char *path, u32 partition, hlo_literal ***out,
+                             u32 *count, hlo_literal **result) {
   *out = NULL;
   *count = 0;
   if (result) *result = NULL;

@@ -3,7 +3,7 @@
 
 #include <strings.h>
 
-// ---- attributes ---------------------------------------------------------------------------------------------------
+// ---- attributes ---------------------------------------------------------------------------------
 
 const hlo_attr_info hlo_attr_infos[HLO_ATTR_COUNT] = {
     [HLO_ATTR_NONE] = {"", HLO_AK_INT},
@@ -14,13 +14,18 @@ const hlo_attr_info hlo_attr_infos[HLO_ATTR_COUNT] = {
 
 #define ENUM_BEGIN(name) static const char *const enum_##name[] = {
 #define VALUE(name, id, text) [HLO_##name##_##id] = text,
-#define ENUM_END(name) };
+#define ENUM_END(name) \
+  }                    \
+  ;
 #include "core/attr_enums.def"
 #undef ENUM_BEGIN
 #undef VALUE
 #undef ENUM_END
 
-static const struct { const char *const *text; int n; } enums[HLO_AK_KIND_COUNT] = {
+static const struct {
+  const char *const *text;
+  int n;
+} enums[HLO_AK_KIND_COUNT] = {
 #define ENUM_BEGIN(name) [HLO_AK_ENUM_##name] = {enum_##name, HLO_##name##_COUNT},
 #define VALUE(name, id, text)
 #define ENUM_END(name)
@@ -37,17 +42,20 @@ const char *hlo_enum_text(hlo_attr_kind kind, i64 value) {
 i64 hlo_enum_find(hlo_attr_kind kind, hs_str text, bool ignore_case) {
   for (int k = 0; k < enums[kind].n; k++) {
     const char *s = enums[kind].text[k];
-    if (strlen(s) == text.n && (ignore_case ? !strncasecmp(s, text.p, text.n) : !memcmp(s, text.p, text.n))) return k;
+    if (strlen(s) == text.n &&
+        (ignore_case ? !strncasecmp(s, text.p, text.n) : !memcmp(s, text.p, text.n)))
+      return k;
   }
   return -1;
 }
 
-// ---- operations -----------------------------------------------------------------------------------------------------
+// ---- operations ---------------------------------------------------------------------------------
 
 #define R(x) {HLO_ATTR_##x, true},
 #define O(x) {HLO_ATTR_##x, false},
 #define LIST(...) __VA_ARGS__
-#define OP(id, text, arity, inf, infer, eval, cost, flags, color, attrs) static const hlo_op_attr attrs_##id[] = {LIST attrs {HLO_ATTR_NONE, false}};
+#define OP(id, text, arity, inf, infer, eval, cost, flags, color, attrs) \
+  static const hlo_op_attr attrs_##id[] = {LIST attrs{HLO_ATTR_NONE, false}};
 #include "core/ops.def"
 #undef OP
 #undef R
@@ -55,8 +63,17 @@ i64 hlo_enum_find(hlo_attr_kind kind, hs_str text, bool ignore_case) {
 
 // The flag letters of ops.def's legend.
 enum {
-  E = HLO_F_ELEMENTWISE, C = HLO_F_COMMUTATIVE, T = HLO_F_TRANSCENDENTAL, S = HLO_F_SIDE_EFFECT, P = HLO_F_MOVEMENT,
-  N = HLO_F_NEVER_REMOVED, R = HLO_F_CALLS, A = HLO_F_ASYNC, L = HLO_F_COLLECTIVE, F = HLO_F_FREE, VAR = HLO_VARIADIC,
+  E = HLO_F_ELEMENTWISE,
+  C = HLO_F_COMMUTATIVE,
+  T = HLO_F_TRANSCENDENTAL,
+  S = HLO_F_SIDE_EFFECT,
+  P = HLO_F_MOVEMENT,
+  N = HLO_F_NEVER_REMOVED,
+  R = HLO_F_CALLS,
+  A = HLO_F_ASYNC,
+  L = HLO_F_COLLECTIVE,
+  F = HLO_F_FREE,
+  VAR = HLO_VARIADIC,
 };
 
 const hlo_op_info hlo_ops[HLO_OPCODE_COUNT] = {
@@ -67,7 +84,8 @@ const hlo_op_info hlo_ops[HLO_OPCODE_COUNT] = {
 #undef OP
 };
 
-// Perfect enough: 512 buckets, filled on first use (idempotent: every filler writes the same bytes).
+// Perfect enough: 512 buckets, filled on first use (idempotent: every filler writes the same
+// bytes).
 static u8 op_buckets[512], op_lengths[HLO_OPCODE_COUNT];
 static bool op_ready;
 
@@ -83,13 +101,15 @@ static void fill_op_buckets(void) {
   op_ready = true;
 }
 
-_Static_assert(HLO_OPCODE_COUNT == 134, "133 operations and the invalid one; update when XLA adds one");
+_Static_assert(HLO_OPCODE_COUNT == 134,
+               "133 operations and the invalid one; update when XLA adds one");
 
 hlo_opcode hlo_op_find(hs_str text) {
   if (!op_ready) fill_op_buckets();
   for (size_t at = op_hash(text.p, text.n) & 511; op_buckets[at]; at = (at + 1) & 511) {
     u8 op = op_buckets[at];
-    if (op_lengths[op] == text.n && hs_same_bytes(hlo_ops[op].text, text.p, text.n)) return (hlo_opcode)op;
+    if (op_lengths[op] == text.n && hs_same_bytes(hlo_ops[op].text, text.p, text.n))
+      return (hlo_opcode)op;
   }
   return HLO_OP_INVALID;
 }

@@ -1,13 +1,14 @@
-// parse.c — HLO text to a module: header, computations, recovery from errors (grammar: XLA's hlo_parser.cc).
+// parse.c — HLO text to a module: header, computations, recovery from errors (grammar: XLA's
+// hlo_parser.cc).
 //
 // One pass, built through ir.h as it reads. What a written name means is told in parse_names.c.
-// After an error the reader goes on at the next instruction; the name of a failed one is poisoned, so that its users fail
-// silently and every message is a mistake of its own.
+// After an error the reader goes on at the next instruction; the name of a failed one is poisoned,
+// so that its users fail silently and every message is a mistake of its own.
 #include "core/parse.h"
 
 #include <stdio.h>
 #include <stdlib.h>
-// ---- computations -------------------------------------------------------------------------------------------------------
+// ---- computations -------------------------------------------------------------------------------
 static bool read_instructions(hlo_parser *P);
 
 static bool read_inline_comp(hlo_parser *P, hlo_computation **out) {
@@ -16,7 +17,7 @@ static bool read_inline_comp(hlo_parser *P, hlo_computation **out) {
   u32 scope = P->scope;
   size_t shadow = P->instrs.shadowed.n;
   P->comp = *out = hlo_add_computation(P->m, "_");
-  hlo_name_node_of_(P->comp->name)->derived = true;   // nobody wrote it
+  hlo_name_node_of_(P->comp->name)->derived = true;  // nobody wrote it
   P->scope = ++P->next_scope;
   P->inline_depth++;
   P->nested = true;
@@ -39,15 +40,19 @@ bool hlo_read_comp(hlo_parser *P, hlo_computation **out) {
   return poisoned ? hlo_give_up(P) : hlo_no_comp(P, name);
 }
 
-// Where reading goes on after an error: the next line that starts an instruction, ends a computation or starts one.
+// Where reading goes on after an error: the next line that starts an instruction, ends a
+// computation or starts one.
 static void recover(hlo_parser *P, const char *start) {
   if (LX->p < start) LX->p = start;
-  const char *back = LX->p;   // blanks behind the instruction may have been skipped already
+  const char *back = LX->p;  // blanks behind the instruction may have been skipped already
   while (back > start && hlo_is_ch(back[-1], HLO_CH_SPACE)) back--;
   LX->p = back;
   for (;;) {
     const char *q = memchr(LX->p, '\n', (size_t)(LX->end - LX->p));
-    if (!q) { LX->p = LX->end; return; }
+    if (!q) {
+      LX->p = LX->end;
+      return;
+    }
     LX->p = q + 1;
     const char *line = LX->p;
     LX->failed = false;
@@ -69,7 +74,9 @@ static void recover(hlo_parser *P, const char *start) {
 static bool params_complete(hlo_parser *P) {
   const hlo_computation *c = P->comp;
   for (u32 k = 0; k < c->nparams; k++)
-    if (!c->params[k]) return hlo_lex_error(LX, HS_E_VERIFY, NULL, "parameter number %u is missing in computation %s", k, c->name);
+    if (!c->params[k])
+      return hlo_lex_error(LX, HS_E_VERIFY, NULL,
+                           "parameter number %u is missing in computation %s", k, c->name);
   return true;
 }
 
@@ -77,7 +84,8 @@ static bool finish_computation(hlo_parser *P, hlo_instr *root, bool failed) {
   hlo_computation *c = P->comp;
   hs_vec_push(&P->finished, c);
   if (failed) return true;
-  if (!c->last) return hlo_lex_error(LX, HS_E_SYNTAX, NULL, "expects an instruction in the computation");
+  if (!c->last)
+    return hlo_lex_error(LX, HS_E_SYNTAX, NULL, "expects an instruction in the computation");
   hlo_set_root(c, root ? root : c->last);
   return params_complete(P);
 }
@@ -92,10 +100,13 @@ static bool read_instructions(hlo_parser *P) {
     hs_str name;
     bool is_root;
     hlo_instr *i = NULL;
-    bool ok = !LX->failed && (LX->p < LX->end || hlo_lex_error(LX, HS_E_SYNTAX, NULL, "expects '}' at the end of the instruction list"));
+    bool ok = !LX->failed &&
+              (LX->p < LX->end || hlo_lex_error(LX, HS_E_SYNTAX, NULL,
+                                                "expects '}' at the end of the instruction list"));
     ok = ok && hlo_read_instruction(P, &name, &is_root, &i);
     if (ok && is_root) {
-      if (root) ok = hlo_lex_error(LX, HS_E_SYNTAX, start, "one computation should have only one ROOT");
+      if (root)
+        ok = hlo_lex_error(LX, HS_E_SYNTAX, start, "one computation should have only one ROOT");
       root = i;
     }
     if (ok) {
@@ -113,17 +124,19 @@ static bool read_instructions(hlo_parser *P) {
   return finish_computation(P, root, any_failed) && !any_failed;
 }
 
-// '(' (name: shape, ...)* ')' '->' shape: the parameters are read and forgotten; *result is checked against the root.
+// '(' (name: shape, ...)* ')' '->' shape: the parameters are read and forgotten; *result is checked
+// against the root.
 static bool read_signature(hlo_parser *P, const hlo_shape **result) {
   LX->p++;
   if (hlo_peek(LX) != ')') {
     do {
-      hs_str name;   // a ':' belongs to the name and may be missing
+      hs_str name;  // a ':' belongs to the name and may be missing
       if (!hlo_name(LX, &name) || !hlo_read_shape(P)) return false;
     } while (hlo_accept(LX, ','));
   }
   if (!hlo_expect(LX, ')', "at the end of the signature's parameters")) return false;
-  if (!hlo_accept_text(LX, "->")) return hlo_lex_error(LX, HS_E_SYNTAX, NULL, "expects '->' in the signature");
+  if (!hlo_accept_text(LX, "->"))
+    return hlo_lex_error(LX, HS_E_SYNTAX, NULL, "expects '->' in the signature");
   return (*result = hlo_read_shape(P)) != NULL;
 }
 
@@ -133,8 +146,10 @@ static bool check_result(hlo_parser *P, const hlo_shape *result, const char *at)
   hs_buf a = {0}, b = {0};
   hlo_shape_print(&a, result, false);
   hlo_shape_print(&b, root->shape, false);
-  hlo_lex_error(LX, HS_E_SHAPE, at, "Shape of computation %s, %s, is not compatible with that of its root instruction %s, %s", P->comp->name,
-                hs_buf_cstr(&a), root->name, hs_buf_cstr(&b));
+  hlo_lex_error(
+      LX, HS_E_SHAPE, at,
+      "Shape of computation %s, %s, is not compatible with that of its root instruction %s, %s",
+      P->comp->name, hs_buf_cstr(&a), root->name, hs_buf_cstr(&b));
   hs_buf_free(&a);
   hs_buf_free(&b);
   return false;
@@ -150,7 +165,8 @@ static bool read_computation(hlo_parser *P) {
   if (hlo_peek(LX) == '(' && !read_signature(P, &result)) return false;
   bool poisoned;
   if (hlo_lookup_comp(P, name, &poisoned))
-    return hlo_lex_error(LX, HS_E_REDEFINED, at, "computation already exists: %.*s", (int)name.n, name.p);
+    return hlo_lex_error(LX, HS_E_REDEFINED, at, "computation already exists: %.*s", (int)name.n,
+                         name.p);
   char *s = hs_format("%.*s", (int)name.n, name.p);
   P->comp = hlo_add_computation(P->m, s);
   hs_free(s);
@@ -164,7 +180,8 @@ static bool read_computation(hlo_parser *P) {
     hlo_set_entry(P->m, P->comp);
   }
   if (hlo_accept(LX, ',')) {
-    if (!hlo_accept_text(LX, "execution_thread=")) return hlo_lex_error(LX, HS_E_SYNTAX, NULL, "expects execution_thread=");
+    if (!hlo_accept_text(LX, "execution_thread="))
+      return hlo_lex_error(LX, HS_E_SYNTAX, NULL, "expects execution_thread=");
     hs_str thread;
     if (!hlo_string_copy(LX, &thread)) return false;
     if (!hs_str_eq(thread, HS_STR("main"))) hlo_set_execution_thread(P->comp, thread);
@@ -172,19 +189,23 @@ static bool read_computation(hlo_parser *P) {
   return ok;
 }
 
-// ---- the module ---------------------------------------------------------------------------------------------------------
+// ---- the module ---------------------------------------------------------------------------------
 static bool read_module_attrs(hlo_parser *P) {
   while (hlo_accept(LX, ',')) {
     hs_str key = hlo_ident(LX);
-    if (!key.n || hlo_at(LX, 0) != '=') return hlo_lex_error(LX, HS_E_SYNTAX, key.p, "expects ', ' and a module attribute directly followed by '='");
+    if (!key.n || hlo_at(LX, 0) != '=')
+      return hlo_lex_error(LX, HS_E_SYNTAX, key.p,
+                           "expects ', ' and a module attribute directly followed by '='");
     LX->p++;
-    hlo_attr a = {.id = hs_str_eq(key, HS_STR("frontend_attributes")) ? HLO_ATTR_FRONTEND_ATTRIBUTES : HLO_ATTR_NONE};
+    hlo_attr a = {.id = hs_str_eq(key, HS_STR("frontend_attributes")) ? HLO_ATTR_FRONTEND_ATTRIBUTES
+                                                                      : HLO_ATTR_NONE};
     for (int k = HLO_ATTR_IS_SCHEDULED; !a.id && k < HLO_ATTR_COUNT; k++)
       if (hs_str_eq(key, hs_str_of(hlo_attr_text((hlo_attr_id)k)))) a.id = (hlo_attr_id)k;
     if (!a.id) {
       const char *all[HLO_ATTR_COUNT];
       size_t n = 0;
-      for (int k = HLO_ATTR_IS_SCHEDULED; k < HLO_ATTR_COUNT; k++) all[n++] = hlo_attr_text((hlo_attr_id)k);
+      for (int k = HLO_ATTR_IS_SCHEDULED; k < HLO_ATTR_COUNT; k++)
+        all[n++] = hlo_attr_text((hlo_attr_id)k);
       all[n++] = "frontend_attributes";
       char *word = hs_format("%.*s", (int)HS_MIN(key.n, 200u), key.p);
       hlo_lex_error(LX, HS_E_ATTR, key.p, "unexpected attribute \"%s\" of the module", word);
@@ -193,7 +214,9 @@ static bool read_module_attrs(hlo_parser *P) {
       hs_free(word);
       return false;
     }
-    if (hlo_attrs_find(P->m->attrs, a.id)) return hlo_lex_error(LX, HS_E_ATTR, key.p, "attribute %.*s already exists", (int)key.n, key.p);
+    if (hlo_attrs_find(P->m->attrs, a.id))
+      return hlo_lex_error(LX, HS_E_ATTR, key.p, "attribute %.*s already exists", (int)key.n,
+                           key.p);
     if (!hlo_read_attr(P, &a)) return false;
     if (!hlo_attr_droppable(HLO_OP_INVALID, &a)) hlo_set_module_attr(P->m, a);
   }
@@ -215,12 +238,14 @@ static void read_computations(hlo_parser *P) {
     const char *start = LX->p;
     if (read_computation(P)) continue;
     if (LX->nerrors >= LX->max_errors || LX->p >= LX->end) return;
-    if (!LX->failed) continue;   // its instructions had errors and were recovered from
+    if (!LX->failed) continue;  // its instructions had errors and were recovered from
     recover(P, start);
-    while (LX->p < LX->end && hlo_peek(LX) != 0) {   // on to the next computation
+    while (LX->p < LX->end && hlo_peek(LX) != 0) {  // on to the next computation
       const char *line = LX->p;
       hs_str id = hlo_peek_ident(LX);
-      if (hs_str_eq(id, HS_STR("ENTRY")) || hlo_at(LX, 0) == '%' || (id.n && id.p == LX->p && line[-1] == '\n')) break;
+      if (hs_str_eq(id, HS_STR("ENTRY")) || hlo_at(LX, 0) == '%' ||
+          (id.n && id.p == LX->p && line[-1] == '\n'))
+        break;
       recover(P, LX->p);
     }
     LX->failed = false;
@@ -296,7 +321,8 @@ static void parser_free(hlo_parser *P) {
   hs_free(P->shape_memo.v);
 }
 
-static hlo_parser parser_new(hlo_ctx *ctx, hs_arena *arena, const char *text, size_t n, size_t lines, const hlo_parse_options *o) {
+static hlo_parser parser_new(hlo_ctx *ctx, hs_arena *arena, const char *text, size_t n,
+                             size_t lines, const hlo_parse_options *o) {
   hlo_parser P = {.ctx = ctx};
   hlo_memo_init(&P.memo, lines / 2);
   hlo_memo_init(&P.shape_memo, lines / 8);
@@ -311,16 +337,19 @@ static size_t count_lines(const char *p, size_t n) {
   return lines;
 }
 
-// How many lines there are: counted in a short text, estimated from places all over a long one, a little too high.
+// How many lines there are: counted in a short text, estimated from places all over a long one, a
+// little too high.
 static size_t about_lines(const char *text, size_t n) {
   enum { PLACES = 32, PLACE = 4096 };
   size_t lines = 0;
   if (n <= 2 * PLACES * PLACE) return count_lines(text, n);
-  for (size_t k = 0; k < PLACES; k++) lines += count_lines(text + (n - PLACE) / (PLACES - 1) * k, PLACE);
+  for (size_t k = 0; k < PLACES; k++)
+    lines += count_lines(text + (n - PLACE) / (PLACES - 1) * k, PLACE);
   return lines * n / (PLACES * PLACE) / 16 * 17;
 }
 
-hs_status hlo_parse(hlo_ctx *ctx, const char *text, size_t n, const hlo_parse_options *o, hlo_module **out) {
+hs_status hlo_parse(hlo_ctx *ctx, const char *text, size_t n, const hlo_parse_options *o,
+                    hlo_module **out) {
   *out = NULL;
   hlo_module *m = hlo_module_new(ctx, "module");
   size_t lines = about_lines(text, n);
@@ -329,7 +358,7 @@ hs_status hlo_parse(hlo_ctx *ctx, const char *text, size_t n, const hlo_parse_op
   LX->stack_base = __builtin_frame_address(0);
   LX->p = LX->seen = text + P->opt.from;
   hlo_journal_disable(m);
-  if (n > 1 << 16) {   // tables sized once: a line is an instruction, more or less
+  if (n > 1 << 16) {  // tables sized once: a line is an instruction, more or less
     hlo_names_reserve(m, lines);
     hs_arena_expect(&m->instrs, lines * 2 * HLO_HALF);
     hs_arena_expect(&m->uses, lines * 2 * sizeof(hlo_use));
@@ -339,20 +368,23 @@ hs_status hlo_parse(hlo_ctx *ctx, const char *text, size_t n, const hlo_parse_op
   if (hlo_lex_ahead(LX)) {
     hs_str first = hlo_peek_ident(LX);
     bool header = hs_str_eq(first, HS_STR("HloModule")), comps = hs_str_eq(first, HS_STR("ENTRY"));
-    if (!header && !comps) {   // name { ... starts a module without a header
+    if (!header && !comps) {  // name { ... starts a module without a header
       const char *at = LX->p;
       if (hlo_at(LX, 0) == '%') LX->p++;
       comps = hlo_ident(LX).n && hlo_peek(LX) == '{';
       LX->p = at;
     }
-    if (header || comps) read_module(P, header); else read_single(P);
+    if (header || comps) read_module(P, header);
+    else read_single(P);
     hlo_lex_check_nul(LX);
   }
   if (!LX->errors.err) hlo_check_wrapped(P);
-  // XLA names a computation's instructions when the computation ends; here they have their names from the start, which is
-  // the same unless a name was changed and one computation stands inside another.
+  // XLA names a computation's instructions when the computation ends; here they have their names
+  // from the start, which is the same unless a name was changed and one computation stands inside
+  // another.
   if (!LX->errors.err) hlo_settle_frames(P);
-  if (!LX->errors.err && P->nested && m->names->any_changed) hlo_name_anew_(m, P->finished.n, P->finished.v);
+  if (!LX->errors.err && P->nested && m->names->any_changed)
+    hlo_name_anew_(m, P->finished.n, P->finished.v);
   parser_free(P);
   hlo_journal_enable(m);
   if (LX->errors.err) {
@@ -364,16 +396,19 @@ hs_status hlo_parse(hlo_ctx *ctx, const char *text, size_t n, const hlo_parse_op
   return HS_GOOD;
 }
 
-// ---- pieces ---------------------------------------------------------------------------------------------------------------
+// ---- pieces -------------------------------------------------------------------------------------
 static hs_status finish_piece(hlo_parser *P) {
-  if (!LX->failed && hlo_peek(LX) != 0) hlo_lex_error(LX, HS_E_SYNTAX, NULL, "unexpected text behind the value");
+  if (!LX->failed && hlo_peek(LX) != 0)
+    hlo_lex_error(LX, HS_E_SYNTAX, NULL, "unexpected text behind the value");
   parser_free(P);
   return LX->errors;
 }
 
 hs_status hlo_parse_shape(hlo_ctx *ctx, const char *text, size_t n, const hlo_shape **out) {
   hs_arena arena = {0};
-  hlo_parser parser = parser_new(ctx, &arena, text, n, 0, &(hlo_parse_options){.keep_missing_layouts = true}), *P = &parser;
+  hlo_parser parser = parser_new(ctx, &arena, text, n, 0,
+                                 &(hlo_parse_options){.keep_missing_layouts = true}),
+             *P = &parser;
   LX->stack_base = __builtin_frame_address(0);
   *out = hlo_lex_check_nul(LX) ? hlo_read_shape(P) : NULL;
   hs_status s = finish_piece(P);
@@ -382,7 +417,8 @@ hs_status hlo_parse_shape(hlo_ctx *ctx, const char *text, size_t n, const hlo_sh
   return s;
 }
 
-hs_status hlo_parse_literal(hlo_ctx *ctx, const hlo_shape *shape, const char *text, size_t n, hlo_literal **out) {
+hs_status hlo_parse_literal(hlo_ctx *ctx, const hlo_shape *shape, const char *text, size_t n,
+                            hlo_literal **out) {
   hs_arena arena = {0};
   hlo_parser parser = parser_new(ctx, &arena, text, n, 0, NULL), *P = &parser;
   LX->stack_base = __builtin_frame_address(0);

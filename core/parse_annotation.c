@@ -1,5 +1,6 @@
-// parse_annotation.c — values that say where an instruction comes from or what a backend does with it, not what it means:
-// metadata, frontend attributes, statistics, original values, backend configurations.
+// parse_annotation.c — values that say where an instruction comes from or what a backend does
+// with it, not what it means: metadata, frontend attributes, statistics, original values, backend
+// configurations.
 #include "core/parse.h"
 
 #include <stdlib.h>
@@ -16,7 +17,10 @@ bool hlo_read_frontend(hlo_parser *P, const hlo_frontend **out) {
   while (ok && hlo_peek(LX) != '}') {
     hlo_frontend_entry e;
     hs_str key = hlo_ident(LX);
-    if (!key.n) { ok = hlo_lex_error(LX, HS_E_SYNTAX, NULL, "expects the name of a frontend attribute"); break; }
+    if (!key.n) {
+      ok = hlo_lex_error(LX, HS_E_SYNTAX, NULL, "expects the name of a frontend attribute");
+      break;
+    }
     e.key = hs_str_of(hlo_intern(P->ctx, key.p, key.n));
     ok = hlo_expect(LX, '=', "behind the name of a frontend attribute");
     if (ok && hlo_peek(LX) == '{') {
@@ -47,7 +51,8 @@ bool hlo_read_statistics(hlo_parser *P, const hlo_statistics **out) {
   bool ok = true, first = true;
   while (ok && hlo_peek(LX) != '}') {
     hs_str key = hlo_ident(LX);
-    ok = (key.n || hlo_lex_error(LX, HS_E_SYNTAX, NULL, "expects the name of a statistic")) && hlo_expect(LX, '=', "in the statistics");
+    ok = (key.n || hlo_lex_error(LX, HS_E_SYNTAX, NULL, "expects the name of a statistic")) &&
+         hlo_expect(LX, '=', "in the statistics");
     if (ok && first) {
       ok = hlo_int(LX, &s->visualizing_index);
     } else if (ok) {
@@ -70,7 +75,8 @@ static bool read_origin_node(hlo_parser *P, const hlo_origin_node **out) {
   if (hlo_accept(LX, '{')) {
     if (hlo_accept(LX, '}')) return true;
     n->present = true;
-    return hlo_string_copy(LX, &n->name) && (hlo_peek(LX) != '{' || hlo_read_index(P, &n->index)) && hlo_expect(LX, '}', "at the end of the original array");
+    return hlo_string_copy(LX, &n->name) && (hlo_peek(LX) != '{' || hlo_read_index(P, &n->index)) &&
+           hlo_expect(LX, '}', "at the end of the original array");
   }
   n->tuple = true;
   if (!hlo_expect(LX, '(', "in front of an original value") || !hlo_lex_enter(LX)) return false;
@@ -96,8 +102,10 @@ bool hlo_read_origin(hlo_parser *P, const hlo_origin **out) {
   if (!hlo_expect(LX, '{', "in front of the original value")) return false;
   if (hlo_accept(LX, '[')) {
     o->synthetic = true;
-    if (!hlo_accept_word(LX, "synthetic_call")) return hlo_lex_error(LX, HS_E_SYNTAX, NULL, "expects synthetic_call");
-    return hlo_expect(LX, ']', "behind synthetic_call") && hlo_expect(LX, '}', "at the end of the original value");
+    if (!hlo_accept_word(LX, "synthetic_call"))
+      return hlo_lex_error(LX, HS_E_SYNTAX, NULL, "expects synthetic_call");
+    return hlo_expect(LX, ']', "behind synthetic_call") &&
+           hlo_expect(LX, '}', "at the end of the original value");
   }
   return read_origin_node(P, &o->root) && hlo_expect(LX, '}', "at the end of the original value");
 }
@@ -106,20 +114,38 @@ bool hlo_read_i32(hlo_parser *P, i32 *out) {
   const char *at = LX->p;
   i64 v;
   if (!hlo_int(LX, &v)) return false;
-  if (v < INT32_MIN || v > INT32_MAX) return hlo_lex_error(LX, HS_E_ATTR, at, "expects a 32-bit integer");
+  if (v < INT32_MIN || v > INT32_MAX)
+    return hlo_lex_error(LX, HS_E_ATTR, at, "expects a 32-bit integer");
   *out = (i32)v;
   return true;
 }
 
 bool hlo_read_metadata(hlo_parser *P, const hlo_metadata **out) {
-  static const struct { const char *text; u8 length, kind; bool rest; u16 offset; } fields[] = {   // kind: 0 string, 1 i32, 2 list, 3 bool and 4 int, ignored
+  // kind: 0 string, 1 i32, 2 list, 3 bool and 4 int, ignored
+  static const struct {
+    const char *text;
+    u8 length, kind;
+    bool rest;
+    u16 offset;
+  } fields[] = {
 #define F(name, member, kind) {name, sizeof(name) - 1, kind, false, offsetof(hlo_metadata, member)}
-#define R(name, member, kind) {name, sizeof(name) - 1, kind, true, offsetof(hlo_metadata_rest, member)}
-      F("op_name", op_name, 0), F("op_type", op_type, 0), F("source_file", source_file, 0), F("source_line", source_line, 1),
-      F("stack_frame_id", stack_frame_id, 1), F("source_end_line", source_end_line, 1), F("source_column", source_column, 1),
-      F("source_end_column", source_end_column, 1), R("profile_type", profile_type, 2), R("deduplicated_name", deduplicated_name, 0),
-      R("scheduling_name", scheduling_name, 0), R("metadata_payload", payload, 0), F("preserve_layout", op_name, 3),
-      F("size_of_generated_code_in_bytes", op_name, 4), F("size_of_memory_working_set_in_bytes", op_name, 4),
+#define R(name, member, kind) \
+  { name, sizeof(name) - 1, kind, true, offsetof(hlo_metadata_rest, member) }
+      F("op_name", op_name, 0),
+      F("op_type", op_type, 0),
+      F("source_file", source_file, 0),
+      F("source_line", source_line, 1),
+      F("stack_frame_id", stack_frame_id, 1),
+      F("source_end_line", source_end_line, 1),
+      F("source_column", source_column, 1),
+      F("source_end_column", source_end_column, 1),
+      R("profile_type", profile_type, 2),
+      R("deduplicated_name", deduplicated_name, 0),
+      R("scheduling_name", scheduling_name, 0),
+      R("metadata_payload", payload, 0),
+      F("preserve_layout", op_name, 3),
+      F("size_of_generated_code_in_bytes", op_name, 4),
+      F("size_of_memory_working_set_in_bytes", op_name, 4),
 #undef F
 #undef R
   };
@@ -130,8 +156,12 @@ bool hlo_read_metadata(hlo_parser *P, const hlo_metadata **out) {
   while (hlo_peek(LX) != '}') {
     hs_str key = hlo_ident(LX);
     size_t k = 0;
-    while (k < HS_COUNT(fields) && !(fields[k].length == key.n && memcmp(fields[k].text, key.p, key.n) == 0)) k++;
-    if (k == HS_COUNT(fields)) return hlo_lex_error(LX, HS_E_ATTR, key.p, "unexpected attribute \"%.*s\" in metadata", (int)HS_MIN(key.n, 60u), key.p);
+    while (k < HS_COUNT(fields) &&
+           !(fields[k].length == key.n && memcmp(fields[k].text, key.p, key.n) == 0))
+      k++;
+    if (k == HS_COUNT(fields))
+      return hlo_lex_error(LX, HS_E_ATTR, key.p, "unexpected attribute \"%.*s\" in metadata",
+                           (int)HS_MIN(key.n, 60u), key.p);
     if (!hlo_expect(LX, '=', "in metadata")) return false;
     if (fields[k].rest && !rest) m->rest = rest = HS_NEW(LX->arena, hlo_metadata_rest);
     void *to = (fields[k].rest ? (char *)rest : (char *)m) + fields[k].offset;
@@ -139,7 +169,8 @@ bool hlo_read_metadata(hlo_parser *P, const hlo_metadata **out) {
     bool ok = fields[k].kind == 0   ? hlo_string_copy(LX, to)
               : fields[k].kind == 1 ? hlo_read_i32(P, to)
               : fields[k].kind == 2 ? hlo_read_ints(P, '{', '}', to)
-              : fields[k].kind == 3 ? hlo_bool(LX, &skip) : hlo_int(LX, &skip);
+              : fields[k].kind == 3 ? hlo_bool(LX, &skip)
+                                    : hlo_int(LX, &skip);
     if (!ok) return false;
     hlo_accept(LX, ',');
   }

@@ -1,9 +1,11 @@
-// parse_async.c — the short form of asynchronous operations: X-start, X-update, X-done for any opcode X that has no such
-// forms of its own. They stand for an async-start/update/done around a computation that holds the one X.
+// parse_async.c — the short form of asynchronous operations: X-start, X-update, X-done for any
+// opcode X that has no such forms of its own. They stand for an async-start/update/done around a
+// computation that holds the one X.
 //
-// Operands may be bound late: the start may name none, and updates append them to the state tuple (its element 0). The
-// wrapped computation then grows parameters as the chain is read, and the shape of X becomes known at the latest with the
-// -done. For call and fusion both come from the called computation at once.
+// Operands may be bound late: the start may name none, and updates append them to the state tuple
+// (its element 0). The wrapped computation then grows parameters as the chain is read, and the
+// shape of X becomes known at the latest with the -done. For call and fusion both come from the
+// called computation at once.
 #include "core/async.h"
 #include "core/parse.h"
 
@@ -16,7 +18,10 @@ static bool suffix(hs_str s, const char *t, hs_str *root) {
 
 bool hlo_async_opcode(hlo_rhs *r) {
   hs_str root;
-  int sugar = suffix(r->op_text, "-start", &root) ? 's' : suffix(r->op_text, "-update", &root) ? 'u' : suffix(r->op_text, "-done", &root) ? 'd' : 0;
+  int sugar = suffix(r->op_text, "-start", &root)    ? 's'
+              : suffix(r->op_text, "-update", &root) ? 'u'
+              : suffix(r->op_text, "-done", &root)   ? 'd'
+                                                     : 0;
   hlo_opcode op = sugar ? hlo_op_find(root) : HLO_OP_INVALID;
   if (op == HLO_OP_INVALID || hlo_has_own_async(op)) return false;
   r->op = op;
@@ -24,17 +29,22 @@ bool hlo_async_opcode(hlo_rhs *r) {
   return true;
 }
 
-static bool goes_to_root(hlo_opcode op, hlo_attr_id id) { return id != HLO_ATTR_ASYNC_EXECUTION_THREAD && hlo_op_takes_attr(op, id); }
+static bool goes_to_root(hlo_opcode op, hlo_attr_id id) {
+  return id != HLO_ATTR_ASYNC_EXECUTION_THREAD && hlo_op_takes_attr(op, id);
+}
 static bool is_shared(hlo_attr_id id) {
-  return id == HLO_ATTR_METADATA || id == HLO_ATTR_BACKEND_CONFIG || id == HLO_ATTR_FRONTEND_ATTRIBUTES || id == HLO_ATTR_STATISTICS || id == HLO_ATTR_ORIGIN;
+  return id == HLO_ATTR_METADATA || id == HLO_ATTR_BACKEND_CONFIG ||
+         id == HLO_ATTR_FRONTEND_ATTRIBUTES || id == HLO_ATTR_STATISTICS || id == HLO_ATTR_ORIGIN;
 }
 
-// What a link of the chain says of the operation it runs: the thread (the start does), annotations (the last one decides).
+// What a link of the chain says of the operation it runs: the thread (the start does), annotations
+// (the last one decides).
 void hlo_settle_async(hlo_instr *i) {
   hlo_computation *c = hlo_is(i, HLO_ASYNC_START) || i->attrs ? hlo_async_wrapped(i) : NULL;
   hs_str thread = hlo_attr_str(i, HLO_ATTR_ASYNC_EXECUTION_THREAD);
   if (c && hlo_is(i, HLO_ASYNC_START)) hlo_set_thread_deep(c, thread);
-  if (hs_str_eq(thread, HS_STR("main"))) hlo_remove_attr(i, HLO_ATTR_ASYNC_EXECUTION_THREAD);   // the usual one is not written
+  // the usual one is not written
+  if (hs_str_eq(thread, HS_STR("main"))) hlo_remove_attr(i, HLO_ATTR_ASYNC_EXECUTION_THREAD);
   for (u32 k = 0; c && c->root && i->attrs && k < i->attrs->n; k++)
     if (is_shared(i->attrs->v[k].id)) hlo_set_attr(c->root, i->attrs->v[k]);
 }
@@ -50,7 +60,8 @@ static const hlo_computation *callee_of(const hlo_instr *root) {
   return hlo_attr_comp(root, hlo_is(root, HLO_CALL) ? HLO_ATTR_TO_APPLY : HLO_ATTR_CALLS);
 }
 
-// Gives the wrapped computation the parameters that the state (element 0 of `state`) has bound by now.
+// Gives the wrapped computation the parameters that the state (element 0 of `state`) has bound by
+// now.
 static void bind_parameters(hlo_instr *root, const hlo_shape *state) {
   hlo_computation *c = root->parent;
   const hlo_shape *bound = state->elems[0];
@@ -66,12 +77,15 @@ static void bind_parameters(hlo_instr *root, const hlo_shape *state) {
 }
 
 static bool make_start(hlo_parser *P, hlo_rhs *r, const char *want, hlo_instr **out) {
-  if (!r->shape || !hlo_shape_is_tuple(r->shape) || r->shape->nelems < 2 || !hlo_shape_is_tuple(r->shape->elems[0]))
-    return hlo_lex_error(LX, HS_E_SHAPE, r->op_at,
-                         "AsyncStart and AsyncUpdate expect the shape to be in the form of ((operand0_shape, operand1_shape, ...), output_shape, ...)");
+  if (!r->shape || !hlo_shape_is_tuple(r->shape) || r->shape->nelems < 2 ||
+      !hlo_shape_is_tuple(r->shape->elems[0]))
+    return hlo_lex_error(
+        LX, HS_E_SHAPE, r->op_at,
+        "AsyncStart and AsyncUpdate expect the shape to be in the form of ((operand0_shape, "
+        "operand1_shape, ...), output_shape, ...)");
   P->unmarked = P->nested = true;
   hlo_computation *c = hlo_add_computation(P->m, "async_wrapped");
-  hlo_name_node_of_(c->name)->derived = true;   // nobody wrote it
+  hlo_name_node_of_(c->name)->derived = true;  // nobody wrote it
   hs_vec_push(&P->finished, c);
   hlo_instr *root = hlo_add(c, r->op, r->shape->elems[1], 0, NULL, hlo_op_text(r->op));
   hlo_set_root(c, root);
@@ -84,16 +98,19 @@ static bool make_start(hlo_parser *P, hlo_rhs *r, const char *want, hlo_instr **
   }
   if (its.n) hlo_set_attrs(root, (u32)its.n, its.v);
   const hlo_attr *l = hlo_attr_get(root, HLO_ATTR_LITERAL);
-  if (l) hlo_literal_unref(l->v.literal), hlo_literal_unref(l->v.literal);   // the parser's two; the module has its own
+  // the parser's two; the module has its own
+  if (l) hlo_literal_unref(l->v.literal), hlo_literal_unref(l->v.literal);
   hs_vec_free(&its);
   const hlo_computation *callee = callee_of(root);
   if (callee && callee->root) hlo_set_shape(root, callee->root->shape);
   bind_parameters(root, r->shape);
   u32 n = (u32)(P->operands.n - r->operands);
-  *out = hlo_add(P->comp, HLO_ASYNC_START, r->shape, n, n ? P->operands.v + r->operands : NULL, want);
+  *out =
+      hlo_add(P->comp, HLO_ASYNC_START, r->shape, n, n ? P->operands.v + r->operands : NULL, want);
   hlo_attr calls = {.id = HLO_ATTR_CALLS, .v.comp = c};
   hs_vec_push(&mine, calls);
-  for (size_t k = mine.n - 1; k > 0 && mine.v[k - 1].id > HLO_ATTR_CALLS; k--) mine.v[k] = mine.v[k - 1], mine.v[k - 1] = calls;
+  for (size_t k = mine.n - 1; k > 0 && mine.v[k - 1].id > HLO_ATTR_CALLS; k--)
+    mine.v[k] = mine.v[k - 1], mine.v[k - 1] = calls;
   hlo_set_attrs(*out, (u32)mine.n, mine.v);
   hs_vec_free(&mine);
   hs_vec_push(&P->wrapped, ((hlo_wrapped){root, r->op_at}));
@@ -101,13 +118,19 @@ static bool make_start(hlo_parser *P, hlo_rhs *r, const char *want, hlo_instr **
   return true;
 }
 
-static bool check_chain(hlo_parser *P, const hlo_rhs *r, const hlo_instr *start, const hlo_instr *root) {
+static bool check_chain(hlo_parser *P, const hlo_rhs *r, const hlo_instr *start,
+                        const hlo_instr *root) {
   if (root->opcode != r->op)
-    return hlo_lex_error(LX, HS_E_VERIFY, r->op_at, "Expect async wrapped opcode to be %s, but got %s", hlo_op_text(root->opcode), hlo_op_text(r->op));
+    return hlo_lex_error(LX, HS_E_VERIFY, r->op_at,
+                         "Expect async wrapped opcode to be %s, but got %s",
+                         hlo_op_text(root->opcode), hlo_op_text(r->op));
   const hlo_attr *t = attr_of(P, r, HLO_ATTR_ASYNC_EXECUTION_THREAD);
-  hs_str have = hlo_attr_str(start, HLO_ATTR_ASYNC_EXECUTION_THREAD), want = have.n ? have : HS_STR("main");
+  hs_str have = hlo_attr_str(start, HLO_ATTR_ASYNC_EXECUTION_THREAD),
+         want = have.n ? have : HS_STR("main");
   if (t && !hs_str_eq(t->v.s, want))
-    return hlo_lex_error(LX, HS_E_ATTR, r->op_at, "Expect async_execution_thread to be %.*s, but got %.*s", (int)want.n, want.p, (int)t->v.s.n, t->v.s.p);
+    return hlo_lex_error(LX, HS_E_ATTR, r->op_at,
+                         "Expect async_execution_thread to be %.*s, but got %.*s", (int)want.n,
+                         want.p, (int)t->v.s.n, t->v.s.p);
   return true;
 }
 
@@ -116,24 +139,36 @@ bool hlo_make_async(hlo_parser *P, hlo_rhs *r, const char *want, hlo_instr **out
   if (r->sugar == 's') return make_start(P, r, want, out);
   u32 n = (u32)(P->operands.n - r->operands);
   hlo_instr **ops = P->operands.v + r->operands;
-  if (!r->shape) return hlo_lex_error(LX, HS_E_SHAPE, r->op_at, "cannot infer shape for opcode: %.*s", (int)r->op_text.n, r->op_text.p);
-  if (n == 0) return hlo_lex_error(LX, HS_E_ARITY, r->op_at, "No operand found for AsyncUpdate and AsyncDone");
-  if (hlo_is(ops[0], HLO_ASYNC_DONE)) return hlo_lex_error(LX, HS_E_VERIFY, r->op_at, "AsyncUpdate and AsyncDone cannot have AsyncDone as operand.");
+  if (!r->shape)
+    return hlo_lex_error(LX, HS_E_SHAPE, r->op_at, "cannot infer shape for opcode: %.*s",
+                         (int)r->op_text.n, r->op_text.p);
+  if (n == 0)
+    return hlo_lex_error(LX, HS_E_ARITY, r->op_at,
+                         "No operand found for AsyncUpdate and AsyncDone");
+  if (hlo_is(ops[0], HLO_ASYNC_DONE))
+    return hlo_lex_error(LX, HS_E_VERIFY, r->op_at,
+                         "AsyncUpdate and AsyncDone cannot have AsyncDone as operand.");
   hlo_instr *start = hlo_async_origin(ops[0], NULL);
   hlo_computation *c = start ? hlo_attr_comp(start, HLO_ATTR_CALLS) : NULL;
   if (c && !check_chain(P, r, start, c->root)) return false;
-  bool mine = false;   // only computations that this reader made grow with the chain
+  bool mine = false;  // only computations that this reader made grow with the chain
   for (size_t k = 0; c && k < P->wrapped.n; k++) mine |= P->wrapped.v[k].root == c->root;
-  if (mine && r->sugar == 'u' && hlo_shape_is_tuple(r->shape) && r->shape->nelems >= 2 && hlo_shape_is_tuple(r->shape->elems[0])) {
+  if (mine && r->sugar == 'u' && hlo_shape_is_tuple(r->shape) && r->shape->nelems >= 2 &&
+      hlo_shape_is_tuple(r->shape->elems[0])) {
     bind_parameters(c->root, r->shape);
     bool output = !(hlo_shape_is_tuple(r->shape->elems[1]) && r->shape->elems[1]->nelems == 0);
-    if (output && !callee_of(c->root) && c->root->shape != r->shape->elems[1]) hlo_set_shape(c->root, r->shape->elems[1]);
+    if (output && !callee_of(c->root) && c->root->shape != r->shape->elems[1])
+      hlo_set_shape(c->root, r->shape->elems[1]);
   }
-  if (mine && r->sugar == 'd' && !callee_of(c->root) && c->root->shape != r->shape) hlo_set_shape(c->root, r->shape);
-  *out = hlo_add(P->comp, r->sugar == 'u' ? HLO_ASYNC_UPDATE : HLO_ASYNC_DONE, r->shape, n, ops, want);
+  if (mine && r->sugar == 'd' && !callee_of(c->root) && c->root->shape != r->shape)
+    hlo_set_shape(c->root, r->shape);
+  *out =
+      hlo_add(P->comp, r->sugar == 'u' ? HLO_ASYNC_UPDATE : HLO_ASYNC_DONE, r->shape, n, ops, want);
   for (size_t k = r->attrs; k < P->attrs.n; k++) {
     hlo_attr a = P->attrs.v[k];
-    if (a.id == HLO_ATTR_ASYNC_EXECUTION_THREAD || (goes_to_root(r->op, a.id) && a.id != HLO_ATTR_OUTPUT_TO_OPERAND_ALIASING)) continue;
+    if (a.id == HLO_ATTR_ASYNC_EXECUTION_THREAD ||
+        (goes_to_root(r->op, a.id) && a.id != HLO_ATTR_OUTPUT_TO_OPERAND_ALIASING))
+      continue;
     hlo_set_attr(*out, a);
   }
   hlo_settle_async(*out);
@@ -147,6 +182,7 @@ void hlo_check_wrapped(hlo_parser *P) {
     int arity = hlo_ops[i->opcode].arity;
     LX->failed = false;
     if (arity != HLO_VARIADIC && i->noperands != (u32)arity)
-      hlo_lex_error(LX, HS_E_ARITY, P->wrapped.v[k].at, "expects %d operands, but has %u operands", arity, i->noperands);
+      hlo_lex_error(LX, HS_E_ARITY, P->wrapped.v[k].at, "expects %d operands, but has %u operands",
+                    arity, i->noperands);
   }
 }

@@ -1,7 +1,8 @@
-// parse_attr.c — attribute values by their kind (attrs.def). A reader per struct kind; the table at the end joins them.
+// parse_attr.c — attribute values by their kind (attrs.def). A reader per struct kind; the table
+// at the end joins them.
 #include "core/parse.h"
 
-// ---- integer lists --------------------------------------------------------------------------------------------------
+// ---- integer lists ------------------------------------------------------------------------------
 hlo_ints hlo_keep_ints(hlo_parser *P, size_t mark) {
   hlo_ints out = {(u32)(P->ints.n - mark), NULL};
   if (out.n) out.v = hs_arena_dup(LX->arena, P->ints.v + mark, out.n * sizeof(i64));
@@ -47,7 +48,7 @@ bool hlo_read_ints(hlo_parser *P, char open, char close, hlo_ints *out) {
 static bool read_bools(hlo_parser *P, hlo_ints *out) {
   size_t mark = P->ints.n;
   i64 v;
-  if (hlo_peek(LX) != '{') {   // a single one may stand without braces
+  if (hlo_peek(LX) != '{') {  // a single one may stand without braces
     if (!hlo_bool(LX, &v)) return false;
     hs_vec_push(&P->ints, v);
   } else {
@@ -73,7 +74,9 @@ static bool read_int_lists(hlo_parser *P, hlo_int_lists *out) {
     if (!hlo_accept(LX, ',')) break;
   }
   ok = ok && hlo_expect(LX, '}', "at the end of a list of lists");
-  if (ok) *out = (hlo_int_lists){(u32)lists.n, hs_arena_dup(LX->arena, lists.v, lists.n * sizeof *lists.v)};
+  if (ok)
+    *out =
+        (hlo_int_lists){(u32)lists.n, hs_arena_dup(LX->arena, lists.v, lists.n * sizeof *lists.v)};
   hs_vec_free(&lists);
   return ok;
 }
@@ -84,7 +87,9 @@ static bool read_pairs(hlo_parser *P, hlo_ints *out) {
   if (!read_int_lists(P, &l)) return false;
   size_t mark = P->ints.n;
   for (u32 i = 0; i < l.n; i++) {
-    if (l.v[i].n != 2) return hlo_lex_error(LX, HS_E_ATTR, at, "expects 'source_target_pairs' to be a list of pairs");
+    if (l.v[i].n != 2)
+      return hlo_lex_error(LX, HS_E_ATTR, at,
+                           "expects 'source_target_pairs' to be a list of pairs");
     hs_vec_push(&P->ints, l.v[i].v[0]);
     hs_vec_push(&P->ints, l.v[i].v[1]);
   }
@@ -93,18 +98,21 @@ static bool read_pairs(hlo_parser *P, hlo_ints *out) {
   return true;
 }
 
-// ---- slices, padding, windows -----------------------------------------------------------------------------------------
+// ---- slices, padding, windows -------------------------------------------------------------------
 static bool read_slices(hlo_parser *P, const hlo_slices **out) {
   hlo_slice_dim dims[HLO_MAX_RANK];
   hlo_slices *s = HS_NEW(LX->arena, hlo_slices);
   *out = s;
   if (!hlo_expect(LX, '{', "in front of slice ranges")) return false;
   while (hlo_peek(LX) != '}') {
-    if (s->n == HLO_MAX_RANK) return hlo_lex_error(LX, HS_E_LIMIT, NULL, "more than %d slice ranges", HLO_MAX_RANK);
+    if (s->n == HLO_MAX_RANK)
+      return hlo_lex_error(LX, HS_E_LIMIT, NULL, "more than %d slice ranges", HLO_MAX_RANK);
     hlo_slice_dim *d = &dims[s->n++];
     d->stride = 1;
-    if (!hlo_expect(LX, '[', "in front of a slice range") || !hlo_int(LX, &d->start) || !hlo_expect(LX, ':', "in the slice range") ||
-        !hlo_int(LX, &d->limit) || (hlo_accept(LX, ':') && !hlo_int(LX, &d->stride)) || !hlo_expect(LX, ']', "at the end of a slice range"))
+    if (!hlo_expect(LX, '[', "in front of a slice range") || !hlo_int(LX, &d->start) ||
+        !hlo_expect(LX, ':', "in the slice range") || !hlo_int(LX, &d->limit) ||
+        (hlo_accept(LX, ':') && !hlo_int(LX, &d->stride)) ||
+        !hlo_expect(LX, ']', "at the end of a slice range"))
       return false;
     if (!hlo_accept(LX, ',')) break;
   }
@@ -117,16 +125,21 @@ static bool read_pads(hlo_parser *P, hlo_pad_dim *dims, u32 *n, bool interior) {
   *n = 0;
   hlo_skip(LX);
   do {
-    if (*n == HLO_MAX_RANK) return hlo_lex_error(LX, HS_E_LIMIT, NULL, "more than %d paddings", HLO_MAX_RANK);
+    if (*n == HLO_MAX_RANK)
+      return hlo_lex_error(LX, HS_E_LIMIT, NULL, "more than %d paddings", HLO_MAX_RANK);
     hlo_pad_dim *d = &dims[(*n)++];
     const char *at = LX->p;
     d->interior = 0;
     if (!hlo_int(LX, &d->low)) return false;
-    if (hlo_at(LX, 0) != '_') return hlo_lex_error(LX, HS_E_ATTR, at, "expects padding_low and padding_high separated by '_'");
+    if (hlo_at(LX, 0) != '_')
+      return hlo_lex_error(LX, HS_E_ATTR, at,
+                           "expects padding_low and padding_high separated by '_'");
     LX->p++;
     if (!hlo_int(LX, &d->high)) return false;
     if (hlo_at(LX, 0) == '_') {
-      if (!interior) return hlo_lex_error(LX, HS_E_ATTR, at, "expects padding_low and padding_high separated by '_'");
+      if (!interior)
+        return hlo_lex_error(LX, HS_E_ATTR, at,
+                             "expects padding_low and padding_high separated by '_'");
       LX->p++;
       if (!hlo_int(LX, &d->interior)) return false;
     }
@@ -143,18 +156,20 @@ static bool read_padding(hlo_parser *P, const hlo_padding **out) {
   return true;
 }
 
-static bool read_by_x(hlo_parser *P, i64 *v, u32 *n) {   // 3x3
+static bool read_by_x(hlo_parser *P, i64 *v, u32 *n) {  // 3x3
   *n = 0;
   hlo_skip(LX);
   do {
-    if (*n == HLO_MAX_RANK) return hlo_lex_error(LX, HS_E_LIMIT, NULL, "more than %d window dimensions", HLO_MAX_RANK);
+    if (*n == HLO_MAX_RANK)
+      return hlo_lex_error(LX, HS_E_LIMIT, NULL, "more than %d window dimensions", HLO_MAX_RANK);
     if (!hlo_int(LX, &v[(*n)++])) return false;
   } while (hlo_at(LX, 0) == 'x' && (LX->p++, true));
   return true;
 }
 
 static bool read_window(hlo_parser *P, const hlo_window **out) {
-  static const char *const fields[] = {"size", "stride", "lhs_dilate", "rhs_dilate", "rhs_reversal", "pad"};
+  static const char *const fields[] = {"size",       "stride",       "lhs_dilate",
+                                       "rhs_dilate", "rhs_reversal", "pad"};
   enum { PAD = 5 };
   i64 v[PAD][HLO_MAX_RANK];
   hlo_pad_dim pads[HLO_MAX_RANK];
@@ -165,28 +180,44 @@ static bool read_window(hlo_parser *P, const hlo_window **out) {
     hs_str key = hlo_ident(LX);
     size_t k = 0;
     while (k < HS_COUNT(fields) && !hs_str_eq(key, hs_str_of(fields[k]))) k++;
-    if (k == HS_COUNT(fields)) return hlo_lex_error(LX, HS_E_ATTR, key.p, "unexpected attribute name in the window: expects size, stride, pad, lhs_dilate, rhs_dilate or rhs_reversal");
-    if (n[k]) return hlo_lex_error(LX, HS_E_ATTR, key.p, "window attribute %s is given twice", fields[k]);
+    if (k == HS_COUNT(fields))
+      return hlo_lex_error(
+          LX, HS_E_ATTR, key.p,
+          "unexpected attribute name in the window: expects size, stride, pad, lhs_dilate, "
+          "rhs_dilate or rhs_reversal");
+    if (n[k])
+      return hlo_lex_error(LX, HS_E_ATTR, key.p, "window attribute %s is given twice", fields[k]);
     if (!hlo_expect(LX, '=', "in the window")) return false;
     if (k == PAD ? !read_pads(P, pads, &n[k], false) : !read_by_x(P, v[k], &n[k])) return false;
   }
   LX->p++;
-  if (!n[0]) return hlo_lex_error(LX, HS_E_ATTR, at, "sub-attribute 'size=' is required in the window attribute");
+  if (!n[0])
+    return hlo_lex_error(LX, HS_E_ATTR, at,
+                         "sub-attribute 'size=' is required in the window attribute");
   for (size_t k = 1; k < HS_COUNT(n); k++)
-    if (n[k] && n[k] != n[0]) return hlo_lex_error(LX, HS_E_ATTR, at, "expects '%s=' has the same size as 'size='", fields[k]);
+    if (n[k] && n[k] != n[0])
+      return hlo_lex_error(LX, HS_E_ATTR, at, "expects '%s=' has the same size as 'size='",
+                           fields[k]);
   hlo_window *w = HS_NEW(LX->arena, hlo_window);
   hlo_window_dim *d = HS_NEW_ARRAY(LX->arena, hlo_window_dim, n[0]);
   for (u32 i = 0; i < n[0]; i++)
-    d[i] = (hlo_window_dim){.size = v[0][i], .stride = n[1] ? v[1][i] : 1, .pad_low = n[PAD] ? pads[i].low : 0, .pad_high = n[PAD] ? pads[i].high : 0,
-                            .lhs_dilate = n[2] ? v[2][i] : 1, .rhs_dilate = n[3] ? v[3][i] : 1, .reversal = n[4] && v[4][i] == 1};
+    d[i] = (hlo_window_dim){.size = v[0][i],
+                            .stride = n[1] ? v[1][i] : 1,
+                            .pad_low = n[PAD] ? pads[i].low : 0,
+                            .pad_high = n[PAD] ? pads[i].high : 0,
+                            .lhs_dilate = n[2] ? v[2][i] : 1,
+                            .rhs_dilate = n[3] ? v[3][i] : 1,
+                            .reversal = n[4] && v[4][i] == 1};
   *w = (hlo_window){n[0], d};
   *out = w;
   return true;
 }
 
-// ---- convolution dimension labels -----------------------------------------------------------------------------------------
-// One of the three groups: positions of the two letters and of the digits. `what` names it in errors.
-static bool read_labels(hlo_parser *P, hs_str s, char first, char second, const char *what, i64 *at_first, i64 *at_second, i64 *spatial, u32 *n) {
+// ---- convolution dimension labels ---------------------------------------------------------------
+// One of the three groups: positions of the two letters and of the digits. `what` names it in
+// errors.
+static bool read_labels(hlo_parser *P, hs_str s, char first, char second, const char *what,
+                        i64 *at_first, i64 *at_second, i64 *spatial, u32 *n) {
   *at_first = *at_second = -1;
   *n = 0;
   for (size_t i = 0; i < s.n; i++) *n += s.p[i] != first && s.p[i] != second && s.p[i] != '?';
@@ -197,20 +228,30 @@ static bool read_labels(hlo_parser *P, hs_str s, char first, char second, const 
     i64 *to = c == first ? at_first : c == second ? at_second : NULL;
     if (!to) {
       if (c < '0' || c > '9' || c - '0' >= (i64)s.n)
-        return hlo_lex_error(LX, HS_E_ATTR, s.p, "expects [0-%zu%c%c?] in %s dimension numbers", s.n - 1, first, second, what);
-      if ((u32)(c - '0') >= *n) return hlo_lex_error(LX, HS_E_ATTR, s.p, "expects the %s dimension numbers 0 to %d, each once", what, (int)*n - 1);
+        return hlo_lex_error(LX, HS_E_ATTR, s.p, "expects [0-%zu%c%c?] in %s dimension numbers",
+                             s.n - 1, first, second, what);
+      if ((u32)(c - '0') >= *n)
+        return hlo_lex_error(LX, HS_E_ATTR, s.p,
+                             "expects the %s dimension numbers 0 to %d, each once", what,
+                             (int)*n - 1);
       to = &spatial[c - '0'];
     }
-    if (*to >= 0) return hlo_lex_error(LX, HS_E_ATTR, s.p, "expects unique %s dimension numbers, but sees %.*s", what, (int)s.n, s.p);
+    if (*to >= 0)
+      return hlo_lex_error(LX, HS_E_ATTR, s.p, "expects unique %s dimension numbers, but sees %.*s",
+                           what, (int)s.n, s.p);
     *to = (i64)i;
   }
-  if (*at_first < 0 || *at_second < 0) return hlo_lex_error(LX, HS_E_ATTR, s.p, "expects '%c' and '%c' in the %s dimension numbers", first, second, what);
+  if (*at_first < 0 || *at_second < 0)
+    return hlo_lex_error(LX, HS_E_ATTR, s.p, "expects '%c' and '%c' in the %s dimension numbers",
+                         first, second, what);
   return true;
 }
 
 static hs_str label_span(hlo_parser *P) {
   const char *s = LX->p;
-  while (LX->p < LX->end && (hlo_is_ch(*LX->p, HLO_CH_DIGIT) || *LX->p == '?' || (*LX->p >= 'a' && *LX->p <= 'z'))) LX->p++;
+  while (LX->p < LX->end &&
+         (hlo_is_ch(*LX->p, HLO_CH_DIGIT) || *LX->p == '?' || (*LX->p >= 'a' && *LX->p <= 'z')))
+    LX->p++;
   return (hs_str){s, (size_t)(LX->p - s)};
 }
 
@@ -218,18 +259,24 @@ static bool read_dim_labels(hlo_parser *P, const hlo_dim_labels **out) {
   hlo_skip(LX);
   const char *at = LX->p;
   hs_str lhs = label_span(P), rhs = {0}, res = {0};
-  bool ok = hlo_at(LX, 0) == '_' && (LX->p++, rhs = label_span(P), hlo_at(LX, 0) == '-' && hlo_at(LX, 1) == '>');
+  bool ok = hlo_at(LX, 0) == '_' &&
+            (LX->p++, rhs = label_span(P), hlo_at(LX, 0) == '-' && hlo_at(LX, 1) == '>');
   if (ok) LX->p += 2, res = label_span(P);
-  if (!ok || lhs.n < 2 || rhs.n < 2 || res.n < 2) return hlo_lex_error(LX, HS_E_ATTR, at, "expects dim labels pattern, e.g., 'bf0_0io->0bf'");
-  if (lhs.n > HLO_MAX_RANK || rhs.n > HLO_MAX_RANK || res.n > HLO_MAX_RANK) return hlo_lex_error(LX, HS_E_LIMIT, at, "rank above %d", HLO_MAX_RANK);
+  if (!ok || lhs.n < 2 || rhs.n < 2 || res.n < 2)
+    return hlo_lex_error(LX, HS_E_ATTR, at, "expects dim labels pattern, e.g., 'bf0_0io->0bf'");
+  if (lhs.n > HLO_MAX_RANK || rhs.n > HLO_MAX_RANK || res.n > HLO_MAX_RANK)
+    return hlo_lex_error(LX, HS_E_LIMIT, at, "rank above %d", HLO_MAX_RANK);
   hlo_dim_labels *d = HS_NEW(LX->arena, hlo_dim_labels);
   i64 sp[3][10];
   u32 n[3];
   if (!read_labels(P, lhs, 'b', 'f', "lhs", &d->lhs_batch, &d->lhs_feature, sp[0], &n[0]) ||
-      !read_labels(P, rhs, 'i', 'o', "rhs", &d->rhs_input_feature, &d->rhs_output_feature, sp[1], &n[1]) ||
+      !read_labels(P, rhs, 'i', 'o', "rhs", &d->rhs_input_feature, &d->rhs_output_feature, sp[1],
+                   &n[1]) ||
       !read_labels(P, res, 'b', 'f', "output", &d->out_batch, &d->out_feature, sp[2], &n[2]))
     return false;
-  if (n[0] != n[1] || n[0] != n[2]) return hlo_lex_error(LX, HS_E_ATTR, at, "expects the same number of spatial dimension numbers on all three sides");
+  if (n[0] != n[1] || n[0] != n[2])
+    return hlo_lex_error(LX, HS_E_ATTR, at,
+                         "expects the same number of spatial dimension numbers on all three sides");
   d->nspatial = n[0];
   d->lhs_spatial = hs_arena_dup(LX->arena, sp[0], n[0] * sizeof(i64));
   d->rhs_spatial = hs_arena_dup(LX->arena, sp[1], n[0] * sizeof(i64));
@@ -239,9 +286,10 @@ static bool read_dim_labels(hlo_parser *P, const hlo_dim_labels **out) {
   return true;
 }
 
-// ---- enums, precisions -------------------------------------------------------------------------------------------------------
+// ---- enums, precisions --------------------------------------------------------------------------
 static bool exact_case(hlo_attr_kind k) {
-  return k == HLO_AK_ENUM_DIRECTION || k == HLO_AK_ENUM_COMPARE_TYPE || k == HLO_AK_ENUM_FUSION_KIND || k == HLO_AK_ENUM_FFT_TYPE ||
+  return k == HLO_AK_ENUM_DIRECTION || k == HLO_AK_ENUM_COMPARE_TYPE ||
+         k == HLO_AK_ENUM_FUSION_KIND || k == HLO_AK_ENUM_FFT_TYPE ||
          k == HLO_AK_ENUM_PADDING_TYPE || k == HLO_AK_ENUM_TRANSPOSE || k == HLO_AK_ENUM_CONV_KIND;
 }
 
@@ -264,8 +312,11 @@ static bool read_enum(hlo_parser *P, hlo_attr_id id, hlo_attr_kind kind, i64 *ou
       return hlo_lex_error(LX, HS_E_ATTR, w.p, "Invalid API version %.*s", (int)w.n, w.p);
     return true;
   }
-  if (id == HLO_ATTR_API_VERSION) hlo_lex_error(LX, HS_E_ATTR, w.p, "Unknown API version: %.*s", (int)HS_MIN(w.n, 60u), w.p);
-  else hlo_lex_error(LX, HS_E_ATTR, w.p, "expects %s but sees: %.*s", enum_what(id), (int)HS_MIN(w.n, 60u), w.p);
+  if (id == HLO_ATTR_API_VERSION)
+    hlo_lex_error(LX, HS_E_ATTR, w.p, "Unknown API version: %.*s", (int)HS_MIN(w.n, 60u), w.p);
+  else
+    hlo_lex_error(LX, HS_E_ATTR, w.p, "expects %s but sees: %.*s", enum_what(id),
+                  (int)HS_MIN(w.n, 60u), w.p);
   const char *texts[32];
   size_t n = 0;
   for (const char *t; n < HS_COUNT(texts) && (t = hlo_enum_text(kind, (i64)n)); n++) texts[n] = t;
@@ -282,7 +333,9 @@ static bool read_precisions(hlo_parser *P, hlo_ints *out) {
   while (hlo_peek(LX) != '}') {
     hs_str w = hlo_ident(LX);
     i64 v = w.n ? hlo_enum_find(HLO_AK_ENUM_PRECISION, w, true) : -1;
-    if (v < 0) return hlo_lex_error(LX, HS_E_ATTR, w.p, "expects precision but sees: %.*s", (int)HS_MIN(w.n, 60u), w.p);
+    if (v < 0)
+      return hlo_lex_error(LX, HS_E_ATTR, w.p, "expects precision but sees: %.*s",
+                           (int)HS_MIN(w.n, 60u), w.p);
     hs_vec_push(&P->ints, v);
     if (!hlo_accept(LX, ',')) break;
   }
@@ -290,7 +343,7 @@ static bool read_precisions(hlo_parser *P, hlo_ints *out) {
   return hlo_expect(LX, '}', "at the end of precisions");
 }
 
-// ---- computations, shapes --------------------------------------------------------------------------------------------------
+// ---- computations, shapes -----------------------------------------------------------------------
 static bool read_comps(hlo_parser *P, hlo_comps *out) {
   HS_VEC(hlo_computation *) all = {0};
   bool ok = hlo_expect(LX, '{', "in front of a list of computations");
@@ -306,7 +359,8 @@ static bool read_comps(hlo_parser *P, hlo_comps *out) {
   return ok;
 }
 
-static bool read_shapes(hlo_parser *P, char open, char close, u32 *n, const hlo_shape *const **out) {
+static bool read_shapes(hlo_parser *P, char open, char close, u32 *n,
+                        const hlo_shape *const **out) {
   size_t mark = P->shapes.n;
   bool ok = hlo_expect(LX, open, "in front of a list of shapes");
   while (ok && hlo_peek(LX) != close) {
@@ -327,35 +381,48 @@ static bool read_shapes(hlo_parser *P, char open, char close, u32 *n, const hlo_
 static bool read_program_shape(hlo_parser *P, const hlo_program_shape **out) {
   hlo_program_shape *s = HS_NEW(LX->arena, hlo_program_shape);
   *out = s;
-  if (!hlo_expect(LX, '{', "at the start of the layout") || !read_shapes(P, '(', ')', &s->n, &s->params)) return false;
-  if (!hlo_accept_text(LX, "->")) return hlo_lex_error(LX, HS_E_SYNTAX, NULL, "expects '->' in the entry computation layout");
+  if (!hlo_expect(LX, '{', "at the start of the layout") ||
+      !read_shapes(P, '(', ')', &s->n, &s->params))
+    return false;
+  if (!hlo_accept_text(LX, "->"))
+    return hlo_lex_error(LX, HS_E_SYNTAX, NULL, "expects '->' in the entry computation layout");
   return (s->result = hlo_read_shape(P)) && hlo_expect(LX, '}', "at the end of the layout");
 }
 
-// ---- aliasing ------------------------------------------------------------------------------------------------------------
+// ---- aliasing -----------------------------------------------------------------------------------
 bool hlo_read_index(hlo_parser *P, hlo_ints *out) {
   size_t mark = P->ints.n;
-  if (!hlo_accept(LX, '{')) return hlo_lex_error(LX, HS_E_SYNTAX, NULL, "Expects '{' at the start of ShapeIndex");
+  if (!hlo_accept(LX, '{'))
+    return hlo_lex_error(LX, HS_E_SYNTAX, NULL, "Expects '{' at the start of ShapeIndex");
   while (hlo_peek(LX) != '}') {
     i64 v;
-    if (!hlo_is_ch(hlo_peek(LX), HLO_CH_DIGIT)) return hlo_lex_error(LX, HS_E_SYNTAX, NULL, "Expects '}' at the end of ShapeIndex");
+    if (!hlo_is_ch(hlo_peek(LX), HLO_CH_DIGIT))
+      return hlo_lex_error(LX, HS_E_SYNTAX, NULL, "Expects '}' at the end of ShapeIndex");
     if (!hlo_int(LX, &v)) return false;
     hs_vec_push(&P->ints, v);
     if (!hlo_accept(LX, ',')) break;
   }
-  if (!hlo_accept(LX, '}')) return hlo_lex_error(LX, HS_E_SYNTAX, NULL, "Expects '}' at the end of ShapeIndex");
+  if (!hlo_accept(LX, '}'))
+    return hlo_lex_error(LX, HS_E_SYNTAX, NULL, "Expects '}' at the end of ShapeIndex");
   *out = hlo_keep_ints(P, mark);
   return true;
 }
 
 static bool read_alias(hlo_parser *P, hlo_attr_kind kind, hlo_alias_entry *e) {
   *e = (hlo_alias_entry){0};
-  if (kind != HLO_AK_DONORS && (!hlo_read_index(P, &e->out_index) || !hlo_expect(LX, ':', "behind the output index"))) return false;
-  if (!hlo_expect(LX, '(', "in the aliasing") || !hlo_int(LX, &e->param) || !hlo_expect(LX, ',', "in the aliasing") || !hlo_read_index(P, &e->param_index)) return false;
+  if (kind != HLO_AK_DONORS &&
+      (!hlo_read_index(P, &e->out_index) || !hlo_expect(LX, ':', "behind the output index")))
+    return false;
+  if (!hlo_expect(LX, '(', "in the aliasing") || !hlo_int(LX, &e->param) ||
+      !hlo_expect(LX, ',', "in the aliasing") || !hlo_read_index(P, &e->param_index))
+    return false;
   if (kind == HLO_AK_IO_ALIAS && hlo_accept(LX, ',')) {
     const char *at = (hlo_skip(LX), LX->p);
     if (hlo_accept_word(LX, "must-alias")) e->must = true;
-    else if (!hlo_accept_word(LX, "may-alias")) return hlo_lex_error(LX, HS_E_ATTR, at, "Unexpected aliasing kind; expected SYSTEM or USER: may-alias or must-alias");
+    else if (!hlo_accept_word(LX, "may-alias"))
+      return hlo_lex_error(
+          LX, HS_E_ATTR, at,
+          "Unexpected aliasing kind; expected SYSTEM or USER: may-alias or must-alias");
   }
   return hlo_expect(LX, ')', "at the end of the aliasing");
 }
@@ -390,35 +457,49 @@ static bool read_result_accuracy(hlo_parser *P, const hlo_result_accuracy **out)
     r->has_mode = true;
     if (w.n == 7 && strncasecmp(w.p, "highest", 7) == 0) r->mode = 1;
     else if (w.n != 7 || strncasecmp(w.p, "default", 7) != 0)
-      return hlo_lex_error(LX, HS_E_ATTR, w.p, "expects ResultAccuracy type but sees: %.*s", (int)HS_MIN(w.n, 60u), w.p);
+      return hlo_lex_error(LX, HS_E_ATTR, w.p, "expects ResultAccuracy type but sees: %.*s",
+                           (int)HS_MIN(w.n, 60u), w.p);
     return hlo_expect(LX, '}', "at the end of the result accuracy");
   }
   if (!hlo_accept_word(LX, "tolerance") || !hlo_accept(LX, '=') || !hlo_accept(LX, '{'))
-    return hlo_lex_error(LX, HS_E_ATTR, at, "expects mode= or tolerance={...} in the result accuracy");
+    return hlo_lex_error(LX, HS_E_ATTR, at,
+                         "expects mode= or tolerance={...} in the result accuracy");
   r->has_tolerance = true;
   while (hlo_peek(LX) != '}') {
     hs_str key = hlo_ident(LX);
     if (!hlo_expect(LX, '=', "in the tolerance")) return false;
-    if (hs_str_eq(key, HS_STR("atol")) ? !hlo_double(LX, &r->atol) : hs_str_eq(key, HS_STR("rtol")) ? !hlo_double(LX, &r->rtol)
-        : hs_str_eq(key, HS_STR("ulps")) ? !hlo_int(LX, &r->ulps) : !hlo_lex_error(LX, HS_E_ATTR, key.p, "expects atol, rtol or ulps"))
+    if (hs_str_eq(key, HS_STR("atol"))   ? !hlo_double(LX, &r->atol)
+        : hs_str_eq(key, HS_STR("rtol")) ? !hlo_double(LX, &r->rtol)
+        : hs_str_eq(key, HS_STR("ulps"))
+            ? !hlo_int(LX, &r->ulps)
+            : !hlo_lex_error(LX, HS_E_ATTR, key.p, "expects atol, rtol or ulps"))
       return false;
     if (!hlo_accept(LX, ',')) break;
   }
-  return hlo_expect(LX, '}', "at the end of the tolerance") && hlo_expect(LX, '}', "at the end of the result accuracy");
+  return hlo_expect(LX, '}', "at the end of the tolerance") &&
+         hlo_expect(LX, '}', "at the end of the result accuracy");
 }
 
 static bool read_sparsity_side(hlo_parser *P, hlo_sparsity_side *s) {
   s->present = true;
-  if (!hlo_expect(LX, '=', "in the sparsity configuration") || !hlo_expect(LX, '{', "in the sparsity configuration")) return false;
+  if (!hlo_expect(LX, '=', "in the sparsity configuration") ||
+      !hlo_expect(LX, '{', "in the sparsity configuration"))
+    return false;
   while (hlo_peek(LX) != '}') {
     hs_str key = hlo_ident(LX);
     if (!hlo_expect(LX, '=', "in the sparsity configuration")) return false;
     if (hs_str_eq(key, HS_STR("sparsity"))) {
-      if (!hlo_int(LX, &s->num_non_zero) || !hlo_expect(LX, 'x', "in the sparsity") || !hlo_int(LX, &s->block_size)) return false;
+      if (!hlo_int(LX, &s->num_non_zero) || !hlo_expect(LX, 'x', "in the sparsity") ||
+          !hlo_int(LX, &s->block_size))
+        return false;
       continue;
     }
-    i64 *to = hs_str_eq(key, HS_STR("dimension")) ? &s->dimension : hs_str_eq(key, HS_STR("stride")) ? &s->stride : hs_str_eq(key, HS_STR("idx")) ? &s->idx : NULL;
-    if (!to) return hlo_lex_error(LX, HS_E_ATTR, key.p, "expects sparsity, dimension, stride or idx");
+    i64 *to = hs_str_eq(key, HS_STR("dimension")) ? &s->dimension
+              : hs_str_eq(key, HS_STR("stride"))  ? &s->stride
+              : hs_str_eq(key, HS_STR("idx"))     ? &s->idx
+                                                  : NULL;
+    if (!to)
+      return hlo_lex_error(LX, HS_E_ATTR, key.p, "expects sparsity, dimension, stride or idx");
     if (!hlo_int(LX, to)) return false;
   }
   LX->p++;
@@ -431,7 +512,8 @@ static bool read_sparsity(hlo_parser *P, const hlo_sparsity **out) {
   if (!hlo_expect(LX, '{', "in front of the sparsity configuration")) return false;
   while (hlo_peek(LX) != '}') {
     bool lhs = hlo_accept_word(LX, "lhs");
-    if (!lhs && !hlo_accept_word(LX, "rhs")) return hlo_lex_error(LX, HS_E_ATTR, NULL, "expects lhs or rhs");
+    if (!lhs && !hlo_accept_word(LX, "rhs"))
+      return hlo_lex_error(LX, HS_E_ATTR, NULL, "expects lhs or rhs");
     if (!read_sparsity_side(P, lhs ? &s->lhs : &s->rhs)) return false;
   }
   LX->p++;
@@ -447,19 +529,23 @@ static bool read_domain(hlo_parser *P, const hlo_domain **out) {
     if (!hlo_expect(LX, '=', "in the domain")) return false;
     bool ok = hs_str_eq(key, HS_STR("kind"))    ? hlo_string_copy(LX, &d->kind)
               : hs_str_eq(key, HS_STR("entry")) ? hlo_read_sharding(P, &d->entry)
-              : hs_str_eq(key, HS_STR("exit"))  ? hlo_read_sharding(P, &d->exit)
-                                                : hlo_lex_error(LX, HS_E_ATTR, key.p, "expects kind, entry or exit");
+              : hs_str_eq(key, HS_STR("exit"))
+                  ? hlo_read_sharding(P, &d->exit)
+                  : hlo_lex_error(LX, HS_E_ATTR, key.p, "expects kind, entry or exit");
     if (!ok) return false;
     if (!hlo_accept(LX, ',')) break;
   }
   if (!hlo_expect(LX, '}', "at the end of the domain")) return false;
-  if (!d->entry || !d->exit || !hs_str_eq(d->kind, HS_STR("sharding"))) return hlo_lex_error(LX, HS_E_ATTR, NULL, "expects kind=\"sharding\", entry and exit in the domain");
+  if (!d->entry || !d->exit || !hs_str_eq(d->kind, HS_STR("sharding")))
+    return hlo_lex_error(LX, HS_E_ATTR, NULL,
+                         "expects kind=\"sharding\", entry and exit in the domain");
   return true;
 }
 
 static bool read_control(hlo_parser *P) {
   if (!hlo_expect(LX, '{', "in front of control predecessors")) return false;
-  if (hlo_peek(LX) == '}') return hlo_lex_error(LX, HS_E_ATTR, NULL, "expects at least one control predecessor");
+  if (hlo_peek(LX) == '}')
+    return hlo_lex_error(LX, HS_E_ATTR, NULL, "expects at least one control predecessor");
   do {
     hlo_instr *i;
     if (!hlo_read_instr_name(P, &i)) return false;
@@ -474,7 +560,8 @@ static bool read_text(hlo_parser *P, hs_str *out) {
   return true;
 }
 
-static bool read_shaped_literal(hlo_parser *P, hlo_literal **out) {   // literal=s32[2]{0} {1, 2} or ( s32[] 1, ... )
+// literal=s32[2]{0} {1, 2} or ( s32[] 1, ... )
+static bool read_shaped_literal(hlo_parser *P, hlo_literal **out) {
   const hlo_shape *s = NULL;
   if (hlo_peek(LX) != '(') {
     s = hlo_read_shape(P);
@@ -496,24 +583,30 @@ static bool read_shaped_literal(hlo_parser *P, hlo_literal **out) {   // literal
   }
   ok = ok && hlo_expect(LX, ')', "at the end of the tuple literal");
   hlo_lex_leave(LX);
-  if (ok) *out = hlo_literal_tuple(hlo_shape_tuple(P->ctx, (u32)kids.n, kids.n ? P->shapes.v + mark : NULL), (u32)kids.n, kids.v);
-  else for (size_t i = 0; i < kids.n; i++) hlo_literal_unref(kids.v[i]);
+  if (ok)
+    *out =
+        hlo_literal_tuple(hlo_shape_tuple(P->ctx, (u32)kids.n, kids.n ? P->shapes.v + mark : NULL),
+                          (u32)kids.n, kids.v);
+  else
+    for (size_t i = 0; i < kids.n; i++) hlo_literal_unref(kids.v[i]);
   P->shapes.n = mark;
   hs_vec_free(&kids);
   return ok;
 }
 
-// ---- the table ------------------------------------------------------------------------------------------------------------
+// ---- the table ----------------------------------------------------------------------------------
 // Values that depend on nothing but their characters, begin with '{' and are worth finding again.
 static bool memorable(hlo_attr_kind kind) {
-  return kind == HLO_AK_METADATA || kind == HLO_AK_SHARDING || kind == HLO_AK_FRONTEND || kind == HLO_AK_BACKEND_CONFIG || kind == HLO_AK_SLICES ||
-         kind == HLO_AK_REPLICA_GROUPS || kind == HLO_AK_WINDOW || kind == HLO_AK_ORIGIN;
+  return kind == HLO_AK_METADATA || kind == HLO_AK_SHARDING || kind == HLO_AK_FRONTEND ||
+         kind == HLO_AK_BACKEND_CONFIG || kind == HLO_AK_SLICES || kind == HLO_AK_REPLICA_GROUPS ||
+         kind == HLO_AK_WINDOW || kind == HLO_AK_ORIGIN;
 }
 
 static bool read_value(hlo_parser *P, hlo_attr *a);
 
-// Most values that are worth it end their line, and a line's end is found faster than a value's: that guess is tried first.
-// A guess does no harm: these very characters were read in detail once, and were one value.
+// Most values that are worth it end their line, and a line's end is found faster than a value's:
+// that guess is tried first. A guess does no harm: these very characters were read in detail once,
+// and were one value.
 static bool recall(hlo_parser *P, u32 kind, hlo_attr *a, const char *stop, u32 *hash) {
   size_t n = (size_t)(stop - LX->p);
   *hash = hlo_memo_hash(LX->p, n);
@@ -525,7 +618,8 @@ bool hlo_read_attr(hlo_parser *P, hlo_attr *a) {
   enum { LONG_LINE = 4096 };
   hlo_attr_kind kind = hlo_attr_kind_of(a->id);
   if (!memorable(kind) || hlo_peek(LX) != '{') return read_value(P, a);
-  const char *start = LX->p, *limit = LX->end - start > LONG_LINE ? start + LONG_LINE : LX->end, *stop = hlo_scan_for(start, limit, '\n');
+  const char *start = LX->p, *limit = LX->end - start > LONG_LINE ? start + LONG_LINE : LX->end,
+             *stop = hlo_scan_for(start, limit, '\n');
   u32 hash = 0;
   if (stop < limit && recall(P, kind, a, stop, &hash)) return true;
   if (P->values_inside || stop == limit) {
@@ -533,7 +627,8 @@ bool hlo_read_attr(hlo_parser *P, hlo_attr *a) {
     if (n && start + n != stop && recall(P, kind, a, stop = start + n, &hash)) return true;
   }
   if (!read_value(P, a)) return false;
-  hlo_metadata *md = kind == HLO_AK_METADATA ? (hlo_metadata *)(uintptr_t)a->v.p : NULL;   // not const before the text is read
+  // not const before the text is read
+  hlo_metadata *md = kind == HLO_AK_METADATA ? (hlo_metadata *)(uintptr_t)a->v.p : NULL;
   if (md && md->stack_frame_id) hs_vec_push(&P->framed, md);
   size_t n = (size_t)(LX->p - start);
   if (LX->p != stop) P->values_inside = true, hash = hlo_memo_hash(start, n);
@@ -568,25 +663,31 @@ static bool read_value(hlo_parser *P, hlo_attr *a) {
     return read_shapes(P, '{', '}', &s->n, &s->v);
   }
   case HLO_AK_CONTROL: return read_control(P);
-#define STRUCT(kind_, type, reader) case HLO_AK_##kind_: { const type *v = NULL; bool ok = reader; a->v.p = v; return ok; }
-  STRUCT(SLICES, hlo_slices, read_slices(P, &v))
-  STRUCT(PADDING, hlo_padding, read_padding(P, &v))
-  STRUCT(WINDOW, hlo_window, read_window(P, &v))
-  STRUCT(DIM_LABELS, hlo_dim_labels, read_dim_labels(P, &v))
-  STRUCT(REPLICA_GROUPS, hlo_replica_groups, hlo_read_replica_groups(P, &v))
-  STRUCT(OUTPUT_ALIASING, hlo_aliases, read_aliases(P, kind, &v))
-  STRUCT(IO_ALIAS, hlo_aliases, read_aliases(P, kind, &v))
-  STRUCT(DONORS, hlo_aliases, read_aliases(P, kind, &v))
-  STRUCT(SHARDING, hlo_sharding, hlo_read_sharding(P, &v))
-  STRUCT(DOMAIN, hlo_domain, read_domain(P, &v))
-  STRUCT(FRONTEND, hlo_frontend, hlo_read_frontend(P, &v))
-  STRUCT(STATISTICS, hlo_statistics, hlo_read_statistics(P, &v))
-  STRUCT(RESULT_ACCURACY, hlo_result_accuracy, read_result_accuracy(P, &v))
-  STRUCT(ORIGIN, hlo_origin, hlo_read_origin(P, &v))
-  STRUCT(METADATA, hlo_metadata, hlo_read_metadata(P, &v))
-  STRUCT(BACKEND_CONFIG, hlo_backend_config, hlo_read_backend_config(P, &v))
-  STRUCT(SPARSITY, hlo_sparsity, read_sparsity(P, &v))
-  STRUCT(PROGRAM_SHAPE, hlo_program_shape, read_program_shape(P, &v))
+#define STRUCT(kind_, type, reader) \
+  case HLO_AK_##kind_: {            \
+    const type *v = NULL;           \
+    bool ok = reader;               \
+    a->v.p = v;                     \
+    return ok;                      \
+  }
+    STRUCT(SLICES, hlo_slices, read_slices(P, &v))
+    STRUCT(PADDING, hlo_padding, read_padding(P, &v))
+    STRUCT(WINDOW, hlo_window, read_window(P, &v))
+    STRUCT(DIM_LABELS, hlo_dim_labels, read_dim_labels(P, &v))
+    STRUCT(REPLICA_GROUPS, hlo_replica_groups, hlo_read_replica_groups(P, &v))
+    STRUCT(OUTPUT_ALIASING, hlo_aliases, read_aliases(P, kind, &v))
+    STRUCT(IO_ALIAS, hlo_aliases, read_aliases(P, kind, &v))
+    STRUCT(DONORS, hlo_aliases, read_aliases(P, kind, &v))
+    STRUCT(SHARDING, hlo_sharding, hlo_read_sharding(P, &v))
+    STRUCT(DOMAIN, hlo_domain, read_domain(P, &v))
+    STRUCT(FRONTEND, hlo_frontend, hlo_read_frontend(P, &v))
+    STRUCT(STATISTICS, hlo_statistics, hlo_read_statistics(P, &v))
+    STRUCT(RESULT_ACCURACY, hlo_result_accuracy, read_result_accuracy(P, &v))
+    STRUCT(ORIGIN, hlo_origin, hlo_read_origin(P, &v))
+    STRUCT(METADATA, hlo_metadata, hlo_read_metadata(P, &v))
+    STRUCT(BACKEND_CONFIG, hlo_backend_config, hlo_read_backend_config(P, &v))
+    STRUCT(SPARSITY, hlo_sparsity, read_sparsity(P, &v))
+    STRUCT(PROGRAM_SHAPE, hlo_program_shape, read_program_shape(P, &v))
 #undef STRUCT
   default: return read_enum(P, a->id, kind, &a->v.i);
   }
@@ -619,7 +720,8 @@ bool hlo_attr_droppable(hlo_opcode op, const hlo_attr *a) {
     return !r->has_tolerance && r->mode == 0;
   }
   case HLO_ATTR_OPERAND_PRECISION:
-    for (u32 i = 0; i < a->v.ints.n; i++) if (a->v.ints.v[i]) return false;
+    for (u32 i = 0; i < a->v.ints.n; i++)
+      if (a->v.ints.v[i]) return false;
     return true;
   case HLO_ATTR_OPERAND_BATCHING_DIMS:
   case HLO_ATTR_START_INDICES_BATCHING_DIMS:

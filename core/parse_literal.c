@@ -1,13 +1,13 @@
-// parse_literal.c — constants: nested braces straight into the literal's buffer, without recursion over dimensions.
-// Commas between elements are skipped wherever they stand, as in XLA. `{...}` makes an elided literal, or the one value there is of an
-// array without elements.
+// parse_literal.c — constants: nested braces straight into the literal's buffer, without
+// recursion over dimensions. Commas between elements are skipped wherever they stand, as in XLA.
+// `{...}` makes an elided literal, or the one value there is of an array without elements.
 #include "core/parse.h"
 
 #include <float.h>
 #include <stdio.h>
 #include <math.h>
 
-// ---- NaN with payload -------------------------------------------------------------------------------------------------
+// ---- NaN with payload ---------------------------------------------------------------------------
 // Bits of the mantissa that may hold a payload; 0 for types with one NaN only.
 static int payload_bits(hlo_dtype t) {
   switch (t) {
@@ -46,7 +46,10 @@ static bool read_nan(hlo_parser *P, hlo_dtype t, void *p) {
     if (hlo_at(LX, 0) == '0' && hlo_at(LX, 1) == 'x') LX->p += 2;
     for (;; LX->p++, digits++) {
       char c = hlo_at(LX, 0);
-      int d = c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+      int d = c >= '0' && c <= '9'   ? c - '0'
+              : c >= 'a' && c <= 'f' ? c - 'a' + 10
+              : c >= 'A' && c <= 'F' ? c - 'A' + 10
+                                     : -1;
       if (d < 0) break;
       if (payload < (u64)1 << 60) payload = payload * 16 + (u64)d;
     }
@@ -56,26 +59,33 @@ static bool read_nan(hlo_parser *P, hlo_dtype t, void *p) {
     int m = payload_bits(t);
     u64 limit = m ? ((u64)1 << m) - 1 : 0;
     if (payload > limit)
-      return hlo_lex_error(LX, HS_E_LITERAL, at, "tries to set NaN payload 0x%llx to a literal in shape %s, but the range is out of range (0x%llx)",
-                           (unsigned long long)payload, hlo_dtype_text(t), (unsigned long long)limit);
+      return hlo_lex_error(
+          LX, HS_E_LITERAL, at,
+          "tries to set NaN payload 0x%llx to a literal in shape %s, but the range is out of range "
+          "(0x%llx)",
+          (unsigned long long)payload, hlo_dtype_text(t), (unsigned long long)limit);
   }
   store_nan(t, p, neg, payload);
   return true;
 }
 
-// ---- scalars ------------------------------------------------------------------------------------------------------------
+// ---- scalars ------------------------------------------------------------------------------------
 static bool out_of_range(hlo_parser *P, const char *at, hlo_dtype t, hs_str number) {
   char lo[64] = "", hi[64] = "";
   hs_buf upper = {0};
-  for (const char *s = hlo_dtype_text(t); *s; s++) hs_buf_putc(&upper, *s >= 'a' && *s <= 'z' ? (char)(*s - 32) : *s);
+  for (const char *s = hlo_dtype_text(t); *s; s++)
+    hs_buf_putc(&upper, *s >= 'a' && *s <= 'z' ? (char)(*s - 32) : *s);
   int bits = hlo_dtype_bits(t);
   hs_buf range = {0};
-  if (hlo_dtype_is_signed(t)) hs_buf_printf(&range, "[%lld, %lld]", -(1ll << (bits - 1)), (1ll << (bits - 1)) - 1);
-  else if (hlo_dtype_is_unsigned(t)) hs_buf_printf(&range, "[0, %llu]", bits == 64 ? ~0ull : (1ull << bits) - 1);
+  if (hlo_dtype_is_signed(t))
+    hs_buf_printf(&range, "[%lld, %lld]", -(1ll << (bits - 1)), (1ll << (bits - 1)) - 1);
+  else if (hlo_dtype_is_unsigned(t))
+    hs_buf_printf(&range, "[0, %llu]", bits == 64 ? ~0ull : (1ull << bits) - 1);
   else hs_buf_printf(&range, "the finite values of %s", hlo_dtype_text(t));
   (void)lo, (void)hi;
-  hlo_lex_error(LX, HS_E_LITERAL, at, "value %.*s is out of range for literal's primitive type %s, namely %s.", (int)HS_MIN(number.n, 60u), number.p,
-                hs_buf_cstr(&upper), hs_buf_cstr(&range));
+  hlo_lex_error(LX, HS_E_LITERAL, at,
+                "value %.*s is out of range for literal's primitive type %s, namely %s.",
+                (int)HS_MIN(number.n, 60u), number.p, hs_buf_cstr(&upper), hs_buf_cstr(&range));
   hs_buf_free(&upper);
   hs_buf_free(&range);
   return false;
@@ -86,15 +96,18 @@ static bool read_integer(hlo_parser *P, hlo_dtype t, void *p) {
   i64 v;
   if (!hlo_int(LX, &v)) return false;
   hs_str text = {at, (size_t)(LX->p - at)};
-  if (hlo_at(LX, 0) == '.' || hlo_at(LX, 0) == 'e' || hlo_at(LX, 0) == 'E') return hlo_lex_error(LX, HS_E_LITERAL, at, "expects integer");
+  if (hlo_at(LX, 0) == '.' || hlo_at(LX, 0) == 'e' || hlo_at(LX, 0) == 'E')
+    return hlo_lex_error(LX, HS_E_LITERAL, at, "expects integer");
   int bits = hlo_dtype_bits(t);
   if (hlo_dtype_is_signed(t)) {
     bool wrapped = v < 0 && *at != '-';
-    if (wrapped || (bits < 64 && (v < -((i64)1 << (bits - 1)) || v >= (i64)1 << (bits - 1)))) return out_of_range(P, at, t, text);
+    if (wrapped || (bits < 64 && (v < -((i64)1 << (bits - 1)) || v >= (i64)1 << (bits - 1))))
+      return out_of_range(P, at, t, text);
   } else if (bits < 64 && ((u64)v >> bits)) {
     return out_of_range(P, at, t, text);
   }
-  memcpy(p, &v, hlo_dtype_storage(t));   // little endian; sub-byte types are kept sign-extended in one byte
+  // little endian; sub-byte types are kept sign-extended in one byte
+  memcpy(p, &v, hlo_dtype_storage(t));
   return true;
 }
 
@@ -103,7 +116,8 @@ static bool read_float(hlo_parser *P, hlo_dtype t, void *p) {
   char c = hlo_peek(LX);
   const char *at = LX->p;
   bool neg = c == '-';
-  if (hlo_at(LX, neg) == 'n' && LX->end - LX->p >= 3 + neg && memcmp(LX->p + neg, "nan", 3) == 0 && !hlo_is_ch(hlo_at(LX, 3u + neg), HLO_CH_IDENT))
+  if (hlo_at(LX, neg) == 'n' && LX->end - LX->p >= 3 + neg && memcmp(LX->p + neg, "nan", 3) == 0 &&
+      !hlo_is_ch(hlo_at(LX, 3u + neg), HLO_CH_IDENT))
     return read_nan(P, t, p);
   double v;
   if (c == 't' || c == 'f') {
@@ -119,17 +133,21 @@ static bool read_float(hlo_parser *P, hlo_dtype t, void *p) {
     if (integer) {
       i64 i;
       if (!hlo_int(LX, &i)) return false;
-      v = i == 0 && neg ? -0.0 : (double)i;   // XLA loses this sign; its own printer writes it, so it is kept here
+      // XLA loses this sign; its own printer writes it, so it is kept here
+      v = i == 0 && neg ? -0.0 : (double)i;
     } else {
       if (!hlo_double(LX, &v)) return false;
-      if (isinf(v)) return hlo_lex_error(LX, HS_E_LITERAL, at, "Constant is out of range for double (+/-%g) and so is unparsable.", DBL_MAX);
+      if (isinf(v))
+        return hlo_lex_error(LX, HS_E_LITERAL, at,
+                             "Constant is out of range for double (+/-%g) and so is unparsable.",
+                             DBL_MAX);
     }
     if (t == HLO_F32) {
       float f = (float)v;
       memcpy(p, &f, 4);
       return isinf(f) ? out_of_range(P, at, t, (hs_str){at, (size_t)(LX->p - at)}) : true;
     }
-    if (t != HLO_F64) {   // past the largest finite value plus half a step: not representable
+    if (t != HLO_F64) {  // past the largest finite value plus half a step: not representable
       u64 raw = 0;
       hlo_elem_from_f64(t, &raw, v);
       double back = hlo_elem_to_f64(t, &raw);
@@ -143,10 +161,11 @@ static bool read_float(hlo_parser *P, hlo_dtype t, void *p) {
 static bool read_complex(hlo_parser *P, hlo_dtype t, char *p) {
   hlo_dtype part = hlo_dtype_real_part(t);
   size_t size = hlo_dtype_storage(part);
-  if (!hlo_expect(LX, '(', "in the complex literal") || !read_float(P, part, p) || !hlo_expect(LX, ',', "in the complex literal") ||
-      !read_float(P, part, p + size) || !hlo_expect(LX, ')', "in the complex literal"))
+  if (!hlo_expect(LX, '(', "in the complex literal") || !read_float(P, part, p) ||
+      !hlo_expect(LX, ',', "in the complex literal") || !read_float(P, part, p + size) ||
+      !hlo_expect(LX, ')', "in the complex literal"))
     return false;
-  if (isnan(hlo_elem_to_f64(part, p))) memcpy(p + size, p, size);   // what XLA's reader does
+  if (isnan(hlo_elem_to_f64(part, p))) memcpy(p + size, p, size);  // what XLA's reader does
   return true;
 }
 
@@ -174,19 +193,24 @@ static bool read_scalar(hlo_parser *P, hlo_dtype t, char *p) {
   }
 }
 
-// ---- arrays -------------------------------------------------------------------------------------------------------------
+// ---- arrays -------------------------------------------------------------------------------------
 static void index_text(char *out, size_t cap, const i64 *seen, u32 n) {
   size_t k = 0;
-  for (u32 i = 0; i < n && k + 24 < cap; i++) k += (size_t)snprintf(out + k, cap - k, "%s%lld", i ? "," : "", (long long)seen[i] - 1);
+  for (u32 i = 0; i < n && k + 24 < cap; i++)
+    k += (size_t)snprintf(out + k, cap - k, "%s%lld", i ? "," : "", (long long)seen[i] - 1);
   out[k] = 0;
 }
 
 static bool open_brace(hlo_parser *P, const hlo_shape *s, u32 *level, i64 *seen) {
   char where[400];
-  if (++*level > s->rank) return hlo_lex_error(LX, HS_E_LITERAL, NULL, "expects nested array in rank %u, but sees larger", s->rank);
+  if (++*level > s->rank)
+    return hlo_lex_error(LX, HS_E_LITERAL, NULL, "expects nested array in rank %u, but sees larger",
+                         s->rank);
   if (*level > 1 && ++seen[*level - 2] > s->dims[*level - 2]) {
     index_text(where, sizeof where, seen, *level - 2);
-    return hlo_lex_error(LX, HS_E_LITERAL, NULL, "expects %lld elements in the [%s]th element, but sees more", (long long)s->dims[*level - 2], where);
+    return hlo_lex_error(LX, HS_E_LITERAL, NULL,
+                         "expects %lld elements in the [%s]th element, but sees more",
+                         (long long)s->dims[*level - 2], where);
   }
   LX->p++;
   return true;
@@ -198,8 +222,9 @@ static bool close_brace(hlo_parser *P, const hlo_shape *s, u32 *level, i64 *seen
   --*level;
   if (seen[*level] != s->dims[*level]) {
     index_text(where, sizeof where, seen, *level);
-    return hlo_lex_error(LX, HS_E_LITERAL, NULL, "expects %lld elements in the [%s]th element, but sees %lld", (long long)s->dims[*level], where,
-                         (long long)seen[*level]);
+    return hlo_lex_error(LX, HS_E_LITERAL, NULL,
+                         "expects %lld elements in the [%s]th element, but sees %lld",
+                         (long long)s->dims[*level], where, (long long)seen[*level]);
   }
   seen[*level] = 0;
   LX->p++;
@@ -221,17 +246,22 @@ static bool read_elements(hlo_parser *P, const hlo_shape *s, hlo_literal **lit) 
     } else if (c == ',') {
       LX->p++;
     } else if (c == '.' && hlo_accept_text(LX, "...")) {
-      if (level != 1) return hlo_lex_error(LX, HS_E_LITERAL, LX->p - 3, "expects `...` at nest level 1, but sees it at nest level %u", level);
+      if (level != 1)
+        return hlo_lex_error(LX, HS_E_LITERAL, LX->p - 3,
+                             "expects `...` at nest level 1, but sees it at nest level %u", level);
       seen[0] = s->dims[0];
       elided = true;
     } else if (c == 0) {
       return hlo_lex_error(LX, HS_E_LITERAL, NULL, "unexpected end of the text in a literal");
     } else {
-      bool bare = s->rank > 0 && level == 0;   // f32[4] constant(2): sets element 0 only
+      bool bare = s->rank > 0 && level == 0;  // f32[4] constant(2): sets element 0 only
       if (s->rank && !bare) {
-        if (level != s->rank) return hlo_lex_error(LX, HS_E_LITERAL, NULL, "expects nested array in rank %u, but sees %u", s->rank, level);
+        if (level != s->rank)
+          return hlo_lex_error(LX, HS_E_LITERAL, NULL,
+                               "expects nested array in rank %u, but sees %u", s->rank, level);
         if (++seen[s->rank - 1] > s->dims[s->rank - 1])
-          return hlo_lex_error(LX, HS_E_LITERAL, NULL, "expects %lld elements on the minor-most dimension, but sees more",
+          return hlo_lex_error(LX, HS_E_LITERAL, NULL,
+                               "expects %lld elements on the minor-most dimension, but sees more",
                                (long long)s->dims[s->rank - 1]);
       }
       char *to = index < s->elements ? data + (size_t)index * size : spare;
@@ -252,11 +282,16 @@ static bool read_tuple(hlo_parser *P, const hlo_shape *s, hlo_literal **out) {
   u32 n = 0;
   bool ok = true;
   for (; ok && n < s->nelems; n++) {
-    if (n && !hlo_expect(LX, ',', "between tuple elements")) { ok = false; break; }
-    if (hlo_shape_follows(P) && hlo_peek(LX) != '(') {   // element written with its shape
+    if (n && !hlo_expect(LX, ',', "between tuple elements")) {
+      ok = false;
+      break;
+    }
+    if (hlo_shape_follows(P) && hlo_peek(LX) != '(') {  // element written with its shape
       const char *at = LX->p;
       const hlo_shape *e = hlo_read_shape(P);
-      ok = e && (hlo_shape_compatible(e, s->elems[n]) || hlo_lex_error(LX, HS_E_LITERAL, at, "the element's shape differs from the tuple's"));
+      ok = e &&
+           (hlo_shape_compatible(e, s->elems[n]) ||
+            hlo_lex_error(LX, HS_E_LITERAL, at, "the element's shape differs from the tuple's"));
     }
     ok = ok && hlo_read_literal(P, s->elems[n], &kids[n]);
     if (!ok) break;
@@ -265,14 +300,16 @@ static bool read_tuple(hlo_parser *P, const hlo_shape *s, hlo_literal **out) {
   if (ok) {
     *out = hlo_literal_tuple(s, s->nelems, kids);
   } else {
-    for (u32 i = 0; i < s->nelems; i++) if (kids[i]) hlo_literal_unref(kids[i]);
+    for (u32 i = 0; i < s->nelems; i++)
+      if (kids[i]) hlo_literal_unref(kids[i]);
   }
   hs_free(kids);
   return ok;
 }
 
-// Every element takes at least one character, so that a huge shape with a short text is refused before memory is taken
-// for it. The bare form (one number for a whole array) leaves zeros, which cost nothing until they are read.
+// Every element takes at least one character, so that a huge shape with a short text is refused
+// before memory is taken for it. The bare form (one number for a whole array) leaves zeros, which
+// cost nothing until they are read.
 static bool plausible(hlo_parser *P, const hlo_shape *s) {
   if (s->elements <= 1 << 16) return true;
   return *LX->p == '{' ? LX->end - LX->p >= s->elements : s->elements <= (i64)1 << 28;
@@ -288,7 +325,7 @@ bool hlo_read_literal(hlo_parser *P, const hlo_shape *s, hlo_literal **out) {
   } else if (!hlo_shape_is_array(s)) {
     ok = hlo_lex_error(LX, HS_E_LITERAL, at, "a constant cannot be %s", hlo_dtype_text(s->dtype));
   } else {
-    const char *q = at;   // {...} at once: nothing to allocate
+    const char *q = at;  // {...} at once: nothing to allocate
     while (q < LX->end && (*q == '{' || hlo_is_ch(*q, HLO_CH_SPACE))) q++;
     bool dots = s->rank && LX->end - q >= 3 && memcmp(q, "...", 3) == 0;
     if (dots) {
@@ -299,7 +336,9 @@ bool hlo_read_literal(hlo_parser *P, const hlo_shape *s, hlo_literal **out) {
       if (ok && s->elements) *out = hlo_literal_elided(s);
       else if (ok) ok = hlo_lex_status(LX, hlo_literal_new(s, out), at);
     } else if (!plausible(P, s)) {
-      ok = hlo_lex_error(LX, HS_E_LITERAL, at, "expects %lld elements, but the text is too short to hold them", (long long)s->elements);
+      ok = hlo_lex_error(LX, HS_E_LITERAL, at,
+                         "expects %lld elements, but the text is too short to hold them",
+                         (long long)s->elements);
     } else {
       ok = hlo_lex_status(LX, hlo_literal_new(s, out), at) && read_elements(P, s, out);
     }

@@ -1,7 +1,8 @@
-// parse_names.c — what a written name means. A name is scoped to its computation, while the module's names are unique (a
-// second `add` becomes `add.1`). Nearly every name of a real module is unique as written: its node in the module's own
-// table (ir_names.h) then says it all, provided that the instruction lies in the computation being read. Only names that
-// had to change, and names of instructions that failed, go into the reader's table of bindings.
+// parse_names.c — what a written name means. A name is scoped to its computation, while the
+// module's names are unique (a second `add` becomes `add.1`). Nearly every name of a real module is
+// unique as written: its node in the module's own table (ir_names.h) then says it all, provided
+// that the instruction lies in the computation being read. Only names that had to change, and names
+// of instructions that failed, go into the reader's table of bindings.
 #include "core/parse.h"
 
 static hlo_bind_slot *binding_slot(const hlo_bindings *b, u32 hash, hs_str name) {
@@ -65,7 +66,7 @@ void hlo_bindings_free(hlo_bindings *b) {
   hs_vec_free(&b->shadowed);
 }
 
-// ---- instructions -------------------------------------------------------------------------------------------------------
+// ---- instructions -------------------------------------------------------------------------------
 hlo_instr *hlo_lookup_instr(hlo_parser *P, hs_str name, bool *poisoned) {
   *poisoned = false;
   hlo_instr *i = hlo_unique_instr_(P, name);
@@ -73,7 +74,8 @@ hlo_instr *hlo_lookup_instr(hlo_parser *P, hs_str name, bool *poisoned) {
 }
 
 bool hlo_bind_instr(hlo_parser *P, hs_str name, hlo_instr *i) {
-  if (i && !hlo_name_node_of_(i->name)->derived) return true;   // its node in the module's table says it
+  // its node in the module's table says it
+  if (i && !hlo_name_node_of_(i->name)->derived) return true;
   if (hlo_unique_instr_(P, name)) return !i;
   return hlo_bind(&P->instrs, P->scope, P->inline_depth > 0, name, i, !i);
 }
@@ -86,13 +88,15 @@ static void suggest(hlo_parser *P, hs_str name, const char *const *all, size_t n
 }
 
 static bool no_instr(hlo_parser *P, hs_str name) {
-  hlo_lex_error(LX, HS_E_NAME, name.p, "instruction does not exist: %.*s", (int)HS_MIN(name.n, 200u), name.p);
+  hlo_lex_error(LX, HS_E_NAME, name.p, "instruction does not exist: %.*s",
+                (int)HS_MIN(name.n, 200u), name.p);
   HS_VEC(const char *) all = {0};
   hlo_for_each_instr(i, P->comp)
     if (!hlo_name_node_of_(i->name)->derived) hs_vec_push(&all, i->name);
   for (size_t k = 0; k < P->instrs.v.n; k++) {
     const hlo_binding *e = &P->instrs.v.v[k];
-    if (e->scope == P->scope && e->what && !memchr(e->name.p, '#', e->name.n)) hs_vec_push(&all, hlo_intern(P->ctx, e->name.p, e->name.n));
+    if (e->scope == P->scope && e->what && !memchr(e->name.p, '#', e->name.n))
+      hs_vec_push(&all, hlo_intern(P->ctx, e->name.p, e->name.n));
   }
   suggest(P, name, all.v, all.n);
   hs_vec_free(&all);
@@ -113,7 +117,7 @@ bool hlo_read_instr_name(hlo_parser *P, hlo_instr **out) {
   return hlo_name(LX, &name) && hlo_resolve(P, name, out);
 }
 
-// ---- computations -------------------------------------------------------------------------------------------------------
+// ---- computations -------------------------------------------------------------------------------
 // As for instructions; a root tells that one was read to its end.
 hlo_computation *hlo_lookup_comp(hlo_parser *P, hs_str name, bool *poisoned) {
   *poisoned = false;
@@ -129,12 +133,14 @@ void hlo_bind_comp(hlo_parser *P, hs_str name, hlo_computation *c) {
 }
 
 bool hlo_no_comp(hlo_parser *P, hs_str name) {
-  hlo_lex_error(LX, HS_E_NAME, name.p, "computation does not exist: %.*s", (int)HS_MIN(name.n, 200u), name.p);
+  hlo_lex_error(LX, HS_E_NAME, name.p, "computation does not exist: %.*s",
+                (int)HS_MIN(name.n, 200u), name.p);
   HS_VEC(const char *) all = {0};
   hlo_for_each_comp(c, P->m)
     if (c->root && !hlo_name_node_of_(c->name)->derived) hs_vec_push(&all, c->name);
   for (size_t k = 0; k < P->comps.v.n; k++)
-    if (P->comps.v.v[k].what) hs_vec_push(&all, hlo_intern(P->ctx, P->comps.v.v[k].name.p, P->comps.v.v[k].name.n));
+    if (P->comps.v.v[k].what)
+      hs_vec_push(&all, hlo_intern(P->ctx, P->comps.v.v[k].name.p, P->comps.v.v[k].name.n));
   suggest(P, name, all.v, all.n);
   hs_vec_free(&all);
   return false;

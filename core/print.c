@@ -1,24 +1,31 @@
-// print.c — modules, computations and instructions as XLA prints them (HloModule::ToString and HloPrintOptions).
+// print.c — modules, computations and instructions as XLA prints them (HloModule::ToString and
+// HloPrintOptions).
 //
-// Order: computations callees first (XLA's MakeComputationPostOrder); instructions operands first as in XLA's
-// MakeInstructionPostOrder, or the schedule; attributes as listed in ops.def and then the common ones.
+// Order: computations callees first (XLA's MakeComputationPostOrder); instructions operands first
+// as in XLA's MakeInstructionPostOrder, or the schedule; attributes as listed in ops.def and then
+// the common ones.
 #include "core/async.h"
 #include "core/print.h"
 
-// ---- options ----------------------------------------------------------------------------------------------------------
+// ---- options ------------------------------------------------------------------------------------
 const struct hlo_vintage_row hlo_vintages[HLO_VINTAGE_COUNT] = {
 #define VINTAGE(id, name, root, idx, stable, summary) {name, root, idx, stable, summary},
 #include "core/vintage.def"
 #undef VINTAGE
 };
 
-static const struct { const char *name; size_t at; } switches[] = {
+static const struct {
+  const char *name;
+  size_t at;
+} switches[] = {
 #define PRINT_OPTION(name, ...) {#name, offsetof(hlo_print_options, name)},
 #include "core/print_options.def"
 #undef PRINT_OPTION
 };
 
-const char *hlo_print_option_name(size_t k) { return k < HS_COUNT(switches) ? switches[k].name : NULL; }
+const char *hlo_print_option_name(size_t k) {
+  return k < HS_COUNT(switches) ? switches[k].name : NULL;
+}
 
 bool *hlo_print_option(hlo_print_options *o, const char *name) {
   for (size_t k = 0; k < HS_COUNT(switches); k++)
@@ -52,7 +59,8 @@ hlo_print_options hlo_print_canonical(void) {
 
 hlo_print_options hlo_print_compact(void) {
   hlo_print_options o = hlo_print_short_parsable();
-  o.print_large_constants = o.include_layout_in_shapes = o.print_backend_config = o.print_frontend_attributes = o.print_original_value = false;
+  o.print_large_constants = o.include_layout_in_shapes = o.print_backend_config =
+      o.print_frontend_attributes = o.print_original_value = false;
   o.print_control_dependencies = o.compact_gte = o.aligned = true;
   return o;
 }
@@ -60,12 +68,12 @@ hlo_print_options hlo_print_compact(void) {
 hlo_print_options hlo_print_full(void) {
   hlo_print_options o = hlo_print_default();
   o.print_large_constants = true;
-  o.syntax_sugar_async_ops = false;   // as HloModule::ToString: what was read comes back as it was
+  o.syntax_sugar_async_ops = false;  // as HloModule::ToString: what was read comes back as it was
   o.own_order = true;
   return o;
 }
 
-// ---- names ---------------------------------------------------------------------------------------------------------------
+// ---- names --------------------------------------------------------------------------------------
 static void put_name(hlo_printer *p, const char *name) {
   if (p->o->print_percent) hs_buf_putc(p->b, '%');
   size_t n = strlen(name);
@@ -94,13 +102,16 @@ static void put_instr_name(hlo_printer *p, const hlo_instr *i) {
   hs_buf_i64(p->b, k - 1);
 }
 
-// ---- asynchronous short form ----------------------------------------------------------------------------------------------
-// The one operation that a computation holds besides its parameters; NULL when there is more, or when the short form would
-// not say all: which operand is which parameter, what the root waits for, opcodes whose -start is an opcode of its own.
+// ---- asynchronous short form --------------------------------------------------------------------
+// The one operation that a computation holds besides its parameters; NULL when there is more, or
+// when the short form would not say all: which operand is which parameter, what the root waits for,
+// opcodes whose -start is an opcode of its own.
 static const hlo_instr *wrapped_of(const hlo_computation *c) {
-  if (!c || !c->root || hlo_is(c->root, HLO_PARAMETER) || c->ninstrs != c->nparams + 1 || hlo_has_own_async(c->root->opcode)) return NULL;
+  if (!c || !c->root || hlo_is(c->root, HLO_PARAMETER) || c->ninstrs != c->nparams + 1 ||
+      hlo_has_own_async(c->root->opcode))
+    return NULL;
   if (c->root->ctrl_preds && c->root->ctrl_preds->n) return NULL;
-  for (u32 k = 0; k < c->root->noperands; k++)   // in order, each once
+  for (u32 k = 0; k < c->root->noperands; k++)  // in order, each once
     if (hlo_operand(c->root, k) != (k < c->nparams ? c->params[k] : NULL)) return NULL;
   return c->root;
 }
@@ -108,19 +119,24 @@ static const hlo_instr *wrapped_of(const hlo_computation *c) {
 // What an async instruction is printed as; NULL when in the long form.
 static const hlo_instr *sugar_of(const hlo_printer *p, const hlo_instr *i) {
   if (!p->o->syntax_sugar_async_ops || p->o->subcomputations == 1) return NULL;
-  if (!hlo_is(i, HLO_ASYNC_START) && !hlo_is(i, HLO_ASYNC_UPDATE) && !hlo_is(i, HLO_ASYNC_DONE)) return NULL;
+  if (!hlo_is(i, HLO_ASYNC_START) && !hlo_is(i, HLO_ASYNC_UPDATE) && !hlo_is(i, HLO_ASYNC_DONE))
+    return NULL;
   return wrapped_of(hlo_async_wrapped(i));
 }
 
 // A computation that the short form stands for is not printed itself, unless it has other callers.
 static void mark_hidden(const hlo_printer *p, const hlo_module *m, u8 *hidden) {
   if (!p->o->syntax_sugar_async_ops) return;
-  hlo_for_each_comp(c, m) hlo_for_each_instr(i, c)
-    if (hlo_is(i, HLO_ASYNC_START) && sugar_of(p, i)) hidden[hlo_attr_comp(i, HLO_ATTR_CALLS)->id] = 1;
+  hlo_for_each_comp(c, m)
+    hlo_for_each_instr(i, c)
+      if (hlo_is(i, HLO_ASYNC_START) && sugar_of(p, i))
+        hidden[hlo_attr_comp(i, HLO_ATTR_CALLS)->id] = 1;
 }
 
-// ---- operands ------------------------------------------------------------------------------------------------------------
-static bool folded_gte(const hlo_printer *p, const hlo_instr *i) { return p->o->compact_gte && hlo_is(i, HLO_GET_TUPLE_ELEMENT) && !hlo_is_root(i); }
+// ---- operands -----------------------------------------------------------------------------------
+static bool folded_gte(const hlo_printer *p, const hlo_instr *i) {
+  return p->o->compact_gte && hlo_is(i, HLO_GET_TUPLE_ELEMENT) && !hlo_is_root(i);
+}
 
 static void put_operand(hlo_printer *p, const hlo_instr *o) {
   const hlo_print_options *opt = p->o;
@@ -145,7 +161,9 @@ static void put_operands(hlo_printer *p, const hlo_instr *i) {
   if (hlo_is(i, HLO_CONSTANT)) {
     const hlo_literal *l = hlo_constant_value(i);
     bool small = l && hlo_shape_is_array(l->shape) && l->shape->elements <= 10;
-    if (!l || (l->elided && hlo_shape_is_array(l->shape)) || !(small || p->o->print_large_constants)) hs_buf_puts(b, "{...}");
+    if (!l || (l->elided && hlo_shape_is_array(l->shape)) ||
+        !(small || p->o->print_large_constants))
+      hs_buf_puts(b, "{...}");
     else hlo_put_literal(b, l);
     return;
   }
@@ -156,13 +174,14 @@ static void put_operands(hlo_printer *p, const hlo_instr *i) {
   u32 shown = p->o->compact_operands && i->noperands > 4 ? 4 : i->noperands;
   for (u32 k = 0; k < shown; k++) {
     if (k) hs_buf_puts(b, ", ");
-    if (k && p->o->index_interval > 0 && k % (u32)p->o->index_interval == 0) hs_buf_printf(b, "/*index=%u*/", k);
+    if (k && p->o->index_interval > 0 && k % (u32)p->o->index_interval == 0)
+      hs_buf_printf(b, "/*index=%u*/", k);
     put_operand(p, hlo_operand(i, k));
   }
   if (shown < i->noperands) hs_buf_printf(b, ", ...(+%u)", i->noperands - shown);
 }
 
-// ---- attributes ----------------------------------------------------------------------------------------------------------
+// ---- attributes ---------------------------------------------------------------------------------
 static void put_key(hlo_printer *p, hlo_attr_id id) {
   hs_buf_puts(p->b, ", ");
   hs_buf_puts(p->b, hlo_attr_text(id));
@@ -204,16 +223,20 @@ static void put_own_attrs(hlo_printer *p, const hlo_instr *i, const hlo_instr *i
     if (inner && comps) continue;
     if (inner && a->id == HLO_ATTR_OUTPUT_TO_OPERAND_ALIASING) continue;
     if (comps && p->o->subcomputations == 2) continue;
-    if ((a->id == HLO_ATTR_INFEED_CONFIG || a->id == HLO_ATTR_OUTFEED_CONFIG) && !p->o->print_infeed_outfeed_config) continue;
+    if ((a->id == HLO_ATTR_INFEED_CONFIG || a->id == HLO_ATTR_OUTFEED_CONFIG) &&
+        !p->o->print_infeed_outfeed_config)
+      continue;
     if (hlo_is(i, HLO_MAP) && a->id == HLO_ATTR_DIMENSIONS) {
       put_key(p, a->id);
       put_iota_dims(p, i);
     } else if (v && a->id == HLO_ATTR_CHANNEL_ID && !p->o->print_channel_id) {
       put_key(p, a->id);
       hs_buf_putc(p->b, '_');
-    } else if (a->id == HLO_ATTR_HAS_DYNAMIC_ROOT && !hlo_vintages[p->o->vintage].has_dynamic_root && !hlo_attr_int(i, a->id, 0)) {
+    } else if (a->id == HLO_ATTR_HAS_DYNAMIC_ROOT &&
+               !hlo_vintages[p->o->vintage].has_dynamic_root && !hlo_attr_int(i, a->id, 0)) {
       continue;
-    } else if (hlo_is(i, HLO_TOPK) && a->id == HLO_ATTR_IS_STABLE && !hlo_vintages[p->o->vintage].topk_is_stable) {
+    } else if (hlo_is(i, HLO_TOPK) && a->id == HLO_ATTR_IS_STABLE &&
+               !hlo_vintages[p->o->vintage].topk_is_stable) {
       continue;
     } else if (v) {
       put_key(p, a->id);
@@ -227,13 +250,17 @@ static void put_own_attrs(hlo_printer *p, const hlo_instr *i, const hlo_instr *i
   }
 }
 
-// What stands inside an async-start in its short form: all that the operation says, unless the start says it too.
+// What stands inside an async-start in its short form: all that the operation says, unless the
+// start says it too.
 static void put_inner_attrs(hlo_printer *p, const hlo_instr *i, const hlo_instr *inner) {
-  static const hlo_attr_id common[] = {HLO_ATTR_SHARDING, HLO_ATTR_FRONTEND_ATTRIBUTES, HLO_ATTR_STATISTICS, HLO_ATTR_RESULT_ACCURACY};
+  static const hlo_attr_id common[] = {HLO_ATTR_SHARDING, HLO_ATTR_FRONTEND_ATTRIBUTES,
+                                       HLO_ATTR_STATISTICS, HLO_ATTR_RESULT_ACCURACY};
   put_own_attrs(p, inner, NULL);
   put_common(p, i, HLO_ATTR_OUTPUT_TO_OPERAND_ALIASING, true);
   for (size_t k = 0; k < HS_COUNT(common); k++)
-    put_common(p, inner, common[k], !hlo_attr_get(i, common[k]) && (common[k] != HLO_ATTR_FRONTEND_ATTRIBUTES || p->o->print_frontend_attributes));
+    put_common(p, inner, common[k],
+               !hlo_attr_get(i, common[k]) &&
+                   (common[k] != HLO_ATTR_FRONTEND_ATTRIBUTES || p->o->print_frontend_attributes));
 }
 
 static void put_attrs(hlo_printer *p, const hlo_instr *i) {
@@ -296,7 +323,8 @@ static void put_instr(hlo_printer *p, const hlo_instr *i, bool anonymous) {
   paint(p, COLOR_NONE);
 }
 
-// Columns wide enough for what is usual: long names and tuple shapes stick out instead of pushing all else to the right.
+// Columns wide enough for what is usual: long names and tuple shapes stick out instead of pushing
+// all else to the right.
 static void measure_columns(hlo_printer *p, u32 n, hlo_instr *const *order) {
   enum { NAME_MOST = 40, SHAPE_MOST = 32 };
   hs_buf b = {0};
@@ -316,7 +344,7 @@ static void measure_columns(hlo_printer *p, u32 n, hlo_instr *const *order) {
   hs_buf_free(&b);
 }
 
-// ---- computations ----------------------------------------------------------------------------------------------------------
+// ---- computations -------------------------------------------------------------------------------
 static void put_pad(hlo_printer *p, int n) {
   for (int k = 0; k < n; k++) hs_buf_puts(p->b, "  ");
 }
@@ -383,17 +411,28 @@ static void put_computation(hlo_printer *p, const hlo_computation *c) {
   put_body(p, c);
   if (p->o->print_name_after_closing_brace && c->ninstrs > 5) hs_buf_printf(b, " // %s", c->name);
   if (c->execution_thread.n && !hs_str_eq(c->execution_thread, HS_STR("main")))
-    hs_buf_printf(b, ", execution_thread=\"%.*s\"", (int)c->execution_thread.n, c->execution_thread.p);
+    hs_buf_printf(b, ", execution_thread=\"%.*s\"", (int)c->execution_thread.n,
+                  c->execution_thread.p);
 }
 
-// ---- the module --------------------------------------------------------------------------------------------------------------
+// ---- the module ---------------------------------------------------------------------------------
 static void put_module_attrs(hlo_printer *p, const hlo_module *m) {
-  static const hlo_attr_id order[] = {HLO_ATTR_IS_SCHEDULED, HLO_ATTR_INPUT_OUTPUT_ALIAS, HLO_ATTR_BUFFER_DONOR, HLO_ATTR_ALIAS_PASSTHROUGH_PARAMS,
-      HLO_ATTR_ENTRY_COMPUTATION_LAYOUT, HLO_ATTR_ALLOW_SPMD_PARAMETERS, HLO_ATTR_ALLOW_SPMD_OUTPUT, HLO_ATTR_REPLICA_COUNT, HLO_ATTR_NUM_PARTITIONS,
-      HLO_ATTR_FRONTEND_ATTRIBUTES, HLO_ATTR_ORIGIN_RECOVERY_TABLE, HLO_ATTR_DEBUG_ATTRIBUTES};
+  static const hlo_attr_id order[] = {HLO_ATTR_IS_SCHEDULED,
+                                      HLO_ATTR_INPUT_OUTPUT_ALIAS,
+                                      HLO_ATTR_BUFFER_DONOR,
+                                      HLO_ATTR_ALIAS_PASSTHROUGH_PARAMS,
+                                      HLO_ATTR_ENTRY_COMPUTATION_LAYOUT,
+                                      HLO_ATTR_ALLOW_SPMD_PARAMETERS,
+                                      HLO_ATTR_ALLOW_SPMD_OUTPUT,
+                                      HLO_ATTR_REPLICA_COUNT,
+                                      HLO_ATTR_NUM_PARTITIONS,
+                                      HLO_ATTR_FRONTEND_ATTRIBUTES,
+                                      HLO_ATTR_ORIGIN_RECOVERY_TABLE,
+                                      HLO_ATTR_DEBUG_ATTRIBUTES};
   for (size_t k = 0; k < HS_COUNT(order); k++) {
     const hlo_attr *a = hlo_attrs_find(m->attrs, order[k]);
-    if (!a || (p->o->aligned && a->id == HLO_ATTR_ENTRY_COMPUTATION_LAYOUT)) continue;   // columns are for reading: no layouts
+    // columns are for reading: no layouts
+    if (!a || (p->o->aligned && a->id == HLO_ATTR_ENTRY_COMPUTATION_LAYOUT)) continue;
     if (hlo_attr_kind_of(a->id) == HLO_AK_BOOLS && a->v.ints.n == 1 && !a->v.ints.v[0]) continue;
     if (a->id == HLO_ATTR_DEBUG_ATTRIBUTES) hs_buf_puts(p->b, ",\ndebug_attributes=");
     else put_key(p, a->id);
@@ -417,15 +456,22 @@ static void put_frames(hs_buf *b, const hlo_stack_frames *f) {
   }
   hs_buf_puts(b, "\nFileLocations\n");
   for (u32 k = 0; k < f->nlocations; k++)
-    hs_buf_printf(b, "%u {file_name_id=%d function_name_id=%d line=%d end_line=%d column=%d end_column=%d}\n", k + 1, f->locations[k].file,
-                  f->locations[k].function, f->locations[k].line, f->locations[k].end_line, f->locations[k].column, f->locations[k].end_column);
+    hs_buf_printf(
+        b, "%u {file_name_id=%d function_name_id=%d line=%d end_line=%d column=%d end_column=%d}\n",
+        k + 1, f->locations[k].file, f->locations[k].function, f->locations[k].line,
+        f->locations[k].end_line, f->locations[k].column, f->locations[k].end_column);
   hs_buf_puts(b, "\nStackFrames\n");
-  for (u32 k = 0; k < f->nframes; k++) hs_buf_printf(b, "%u {file_location_id=%d parent_frame_id=%d}\n", k + 1, f->frames[k].location, f->frames[k].parent + 1);
+  for (u32 k = 0; k < f->nframes; k++)
+    hs_buf_printf(b, "%u {file_location_id=%d parent_frame_id=%d}\n", k + 1, f->frames[k].location,
+                  f->frames[k].parent + 1);
 }
 
-static hlo_printer printer(hs_buf *b, const hlo_print_options *o) { return (hlo_printer){.b = b, .o = o}; }
+static hlo_printer printer(hs_buf *b, const hlo_print_options *o) {
+  return (hlo_printer){.b = b, .o = o};
+}
 
-static bool callees_precede(const hlo_module *m, u32 n, hlo_computation *const *order, hs_arena *a) {
+static bool callees_precede(const hlo_module *m, u32 n, hlo_computation *const *order,
+                            hs_arena *a) {
   u32 *at = HS_NEW_ARRAY(a, u32, m->next_comp_id + 1);
   hlo_computation **called = HS_NEW_ARRAY(a, hlo_computation *, n + 1u);
   for (u32 k = 0; k < n; k++) at[order[k]->id] = k;
@@ -438,7 +484,8 @@ static bool callees_precede(const hlo_module *m, u32 n, hlo_computation *const *
   return true;
 }
 
-// XLA's order, unless a computation would stand in front of one that it calls: XLA then prints a text that nobody can read.
+// XLA's order, unless a computation would stand in front of one that it calls: XLA then prints a
+// text that nobody can read.
 static hlo_computation **printing_order(const hlo_module *m, bool own, hs_arena *a, u32 *n) {
   if (own) return hlo_comp_callees_first(m, a, n);
   hlo_computation **order = hlo_comp_post_order(m, a, n);

@@ -4,16 +4,23 @@
 
 #include <stdio.h>
 
-// ---- small pieces -----------------------------------------------------------------------------------------------------
+// ---- small pieces -------------------------------------------------------------------------------
 void hlo_put_escaped(hs_buf *b, hs_str s) {
   size_t done = 0;
   for (size_t i = 0; i < s.n; i++) {
     u8 c = (u8)s.p[i];
-    const char *e = c == '\n' ? "\\n" : c == '\r' ? "\\r" : c == '\t' ? "\\t" : c == '"' ? "\\\"" : c == '\'' ? "\\'" : c == '\\' ? "\\\\" : NULL;
+    const char *e = c == '\n'   ? "\\n"
+                    : c == '\r' ? "\\r"
+                    : c == '\t' ? "\\t"
+                    : c == '"'  ? "\\\""
+                    : c == '\'' ? "\\'"
+                    : c == '\\' ? "\\\\"
+                                : NULL;
     if (!e && c >= 32 && c < 127) continue;
     hs_buf_put(b, s.p + done, i - done);
     done = i + 1;
-    if (e) hs_buf_puts(b, e); else hs_buf_printf(b, "\\%03o", c);
+    if (e) hs_buf_puts(b, e);
+    else hs_buf_printf(b, "\\%03o", c);
   }
   hs_buf_put(b, s.p + done, s.n - done);
 }
@@ -48,7 +55,7 @@ static void put_lists(hs_buf *b, const hlo_int_lists *l) {
   hs_buf_putc(b, '}');
 }
 
-// ---- shardings and replica groups -----------------------------------------------------------------------------------------
+// ---- shardings and replica groups ---------------------------------------------------------------
 static void put_iota(hs_buf *b, hlo_ints reshape, hlo_ints perm) {
   hlo_put_ints(b, '[', reshape, ']', ",");
   if (perm.n > 1) {
@@ -63,7 +70,8 @@ static void put_mesh(hs_buf *b, const hlo_mesh *m) {
     return;
   }
   hs_buf_puts(b, "mesh[");
-  for (u32 i = 0; i < m->naxes; i++) hs_buf_printf(b, "%s'%s'=%lld", i ? "," : "", m->names[i], (long long)m->sizes[i]);
+  for (u32 i = 0; i < m->naxes; i++)
+    hs_buf_printf(b, "%s'%s'=%lld", i ? "," : "", m->names[i], (long long)m->sizes[i]);
   hs_buf_putc(b, ']');
   if (!m->ndevices && !m->reshape.n) return;
   hs_buf_puts(b, ", device_ids=(");
@@ -82,26 +90,43 @@ static void put_axes(hs_buf *b, hlo_axes a, const char *sep, bool open) {
   hs_buf_putc(b, '}');
 }
 
-static const char *reduction_text(int op) { return op == 1 ? "sum" : op == 2 ? "max" : op == 3 ? "min" : ""; }
+static const char *reduction_text(int op) {
+  return op == 1 ? "sum" : op == 2 ? "max" : op == 3 ? "min" : "";
+}
 
 static void put_named(hs_buf *b, const hlo_sharding *s) {
-  if (s->named_whole == HLO_SH_REPLICATED) { hs_buf_puts(b, "replicated"); return; }
-  if (s->named_whole == HLO_SH_UNREDUCED) { hs_buf_puts(b, "unreduced"); return; }
+  if (s->named_whole == HLO_SH_REPLICATED) {
+    hs_buf_puts(b, "replicated");
+    return;
+  }
+  if (s->named_whole == HLO_SH_UNREDUCED) {
+    hs_buf_puts(b, "unreduced");
+    return;
+  }
   put_mesh(b, s->mesh);
-  if (s->named_whole == HLO_SH_MANUAL) { hs_buf_puts(b, ", manual"); return; }
+  if (s->named_whole == HLO_SH_MANUAL) {
+    hs_buf_puts(b, ", manual");
+    return;
+  }
   hs_buf_puts(b, ", [");
   for (u32 i = 0; i < s->ndim_shardings; i++) {
     if (i) hs_buf_puts(b, ", ");
     put_axes(b, s->dim_shardings[i].axes, ", ", s->dim_shardings[i].open);
   }
   hs_buf_putc(b, ']');
-  if (s->replicated_axes.n) hs_buf_puts(b, ", replicated="), put_axes(b, s->replicated_axes, ", ", false);
-  if (s->unreduced_axes.n) hs_buf_printf(b, ", unreduced=%s", reduction_text(s->unreduced_op)), put_axes(b, s->unreduced_axes, ", ", false);
+  if (s->replicated_axes.n)
+    hs_buf_puts(b, ", replicated="), put_axes(b, s->replicated_axes, ", ", false);
+  if (s->unreduced_axes.n)
+    hs_buf_printf(b, ", unreduced=%s", reduction_text(s->unreduced_op)),
+        put_axes(b, s->unreduced_axes, ", ", false);
   if (s->manual_axes.n) hs_buf_puts(b, ", manual="), put_axes(b, s->manual_axes, ", ", false);
 }
 
 static const char *tile_type_text(i64 t) {
-  return t == HLO_SH_MANUAL ? "manual" : t == HLO_SH_REPLICATED ? "replicated" : t == HLO_SH_MAXIMAL ? "maximal" : "unreduced";
+  return t == HLO_SH_MANUAL       ? "manual"
+         : t == HLO_SH_REPLICATED ? "replicated"
+         : t == HLO_SH_MAXIMAL    ? "maximal"
+                                  : "unreduced";
 }
 
 static void put_tiled(hs_buf *b, const hlo_sharding *s) {
@@ -116,7 +141,8 @@ static void put_tiled(hs_buf *b, const hlo_sharding *s) {
   if (s->replicate_last) hs_buf_puts(b, " last_tile_dim_replicate");
   if (!s->last_tile_dims.n) return;
   hs_buf_puts(b, " last_tile_dims={");
-  for (u32 i = 0; i < s->last_tile_dims.n; i++) hs_buf_printf(b, "%s%s", i ? ", " : "", tile_type_text(s->last_tile_dims.v[i]));
+  for (u32 i = 0; i < s->last_tile_dims.n; i++)
+    hs_buf_printf(b, "%s%s", i ? ", " : "", tile_type_text(s->last_tile_dims.v[i]));
   hs_buf_putc(b, '}');
 }
 
@@ -141,7 +167,9 @@ void hlo_put_sharding(hs_buf *b, const hlo_sharding *s, bool metadata) {
   case HLO_SH_NAMED: put_named(b, s); break;
   case HLO_SH_TILED: put_tiled(b, s); break;
   }
-  if (s->shard_group_kind) hs_buf_printf(b, " %s %lld", s->shard_group_kind == 1 ? "shard_as" : "shard_like", (long long)s->shard_group);
+  if (s->shard_group_kind)
+    hs_buf_printf(b, " %s %lld", s->shard_group_kind == 1 ? "shard_as" : "shard_like",
+                  (long long)s->shard_group);
   if (metadata && s->nmetadata) {
     hs_buf_puts(b, s->type == HLO_SH_NAMED ? ", metadata=" : " metadata=");
     if (s->nmetadata > 1) hs_buf_putc(b, '{');
@@ -156,7 +184,8 @@ void hlo_put_sharding(hs_buf *b, const hlo_sharding *s, bool metadata) {
   hs_buf_putc(b, '}');
 }
 
-// Every group spelled out: device k of the iota order is the k-th element of the transposed reshape.
+// Every group spelled out: device k of the iota order is the k-th element of the transposed
+// reshape.
 static void put_full_iota(hs_buf *b, const hlo_replica_groups *g) {
   i64 total = g->dims.v[0] * g->dims.v[1], strides[HLO_MAX_RANK];
   u32 n = g->reshape.n;
@@ -196,17 +225,35 @@ void hlo_put_replica_groups(hs_buf *b, const hlo_replica_groups *g, bool full) {
   }
 }
 
-// ---- metadata and other annotations ---------------------------------------------------------------------------------------
+// ---- metadata and other annotations -------------------------------------------------------------
 bool hlo_metadata_prints(const hlo_metadata *m) {
-  return m->op_type.n || m->op_name.n || m->source_file.n || m->stack_frame_id || hlo_metadata_rest_of(m)->scheduling_name.n || hlo_metadata_rest_of(m)->payload.n;
+  return m->op_type.n || m->op_name.n || m->source_file.n || m->stack_frame_id ||
+         hlo_metadata_rest_of(m)->scheduling_name.n || hlo_metadata_rest_of(m)->payload.n;
 }
 
 void hlo_put_metadata(hs_buf *b, const hlo_metadata *m) {
   size_t start = b->n;
   const hlo_metadata_rest *rest = hlo_metadata_rest_of(m);
-#define GAP() do { if (b->n > start) hs_buf_putc(b, ' '); } while (0)
-#define TEXT(key, s) do { if ((s).n) { GAP(); hs_buf_puts(b, key "="); put_quoted(b, s); } } while (0)
-#define NUM(key, v) do { if (v) { GAP(); hs_buf_puts(b, key "="); hs_buf_i64(b, v); } } while (0)
+#define GAP()                              \
+  do {                                     \
+    if (b->n > start) hs_buf_putc(b, ' '); \
+  } while (0)
+#define TEXT(key, s)           \
+  do {                         \
+    if ((s).n) {               \
+      GAP();                   \
+      hs_buf_puts(b, key "="); \
+      put_quoted(b, s);        \
+    }                          \
+  } while (0)
+#define NUM(key, v)            \
+  do {                         \
+    if (v) {                   \
+      GAP();                   \
+      hs_buf_puts(b, key "="); \
+      hs_buf_i64(b, v);        \
+    }                          \
+  } while (0)
   TEXT("op_type", m->op_type);
   TEXT("op_name", m->op_name);
   TEXT("source_file", m->source_file);
@@ -241,7 +288,7 @@ static void put_frontend(hs_buf *b, const hlo_frontend *f) {
 }
 
 static void put_aliases(hs_buf *b, hlo_attr_kind kind, const hlo_aliases *a) {
-  bool outer = kind != HLO_AK_OUTPUT_ALIASING;   // module attributes have blanks inside the braces
+  bool outer = kind != HLO_AK_OUTPUT_ALIASING;  // module attributes have blanks inside the braces
   hs_buf_puts(b, outer ? "{ " : "{");
   for (u32 i = 0; i < a->n; i++) {
     const hlo_alias_entry *e = &a->v[i];
@@ -283,17 +330,20 @@ static void put_result_accuracy(hs_buf *b, const hlo_result_accuracy *r) {
     hs_buf_printf(b, "{mode=%s}", r->mode ? "highest" : "default");
     return;
   }
-  hs_buf_printf(b, "{tolerance={atol=%.6g,rtol=%.6g,ulps=%lld}}", r->atol, r->rtol, (long long)r->ulps);
+  hs_buf_printf(b, "{tolerance={atol=%.6g,rtol=%.6g,ulps=%lld}}", r->atol, r->rtol,
+                (long long)r->ulps);
 }
 
-static void put_sparsity_side(hs_buf *b, const char *name, const hlo_sparsity_side *s, hlo_vintage vintage) {
-  hs_buf_printf(b, "%s={sparsity=%lldx%lld dimension=%lld stride=%lld", name, (long long)s->num_non_zero, (long long)s->block_size,
-                (long long)s->dimension, (long long)s->stride);
+static void put_sparsity_side(hs_buf *b, const char *name, const hlo_sparsity_side *s,
+                              hlo_vintage vintage) {
+  hs_buf_printf(b, "%s={sparsity=%lldx%lld dimension=%lld stride=%lld", name,
+                (long long)s->num_non_zero, (long long)s->block_size, (long long)s->dimension,
+                (long long)s->stride);
   if (hlo_vintages[vintage].sparsity_idx) hs_buf_printf(b, " idx=%lld", (long long)s->idx);
   hs_buf_putc(b, '}');
 }
 
-// ---- windows, slices ------------------------------------------------------------------------------------------------------
+// ---- windows, slices ----------------------------------------------------------------------------
 static void put_window(hs_buf *b, const hlo_window *w) {
   bool stride = false, pad = false, lhs = false, rhs = false, rev = false;
   for (u32 i = 0; i < w->n; i++) {
@@ -304,13 +354,13 @@ static void put_window(hs_buf *b, const hlo_window *w) {
     rhs |= d->rhs_dilate != 1;
     rev |= d->reversal;
   }
-#define LIST(on, key, fmt, ...)                                                    \
-  if (on) {                                                                        \
-    hs_buf_puts(b, key);                                                           \
-    for (u32 i = 0; i < w->n; i++) {                                               \
-      if (i) hs_buf_putc(b, 'x');                                                  \
-      hs_buf_printf(b, fmt, __VA_ARGS__);                                          \
-    }                                                                              \
+#define LIST(on, key, fmt, ...)           \
+  if (on) {                               \
+    hs_buf_puts(b, key);                  \
+    for (u32 i = 0; i < w->n; i++) {      \
+      if (i) hs_buf_putc(b, 'x');         \
+      hs_buf_printf(b, fmt, __VA_ARGS__); \
+    }                                     \
   }
   hs_buf_putc(b, '{');
   LIST(true, "size=", "%lld", (long long)w->v[i].size)
@@ -328,7 +378,8 @@ static void put_slices(hs_buf *b, const hlo_slices *s) {
   for (u32 i = 0; i < s->n; i++) strides |= s->v[i].stride != 1;
   hs_buf_putc(b, '{');
   for (u32 i = 0; i < s->n; i++) {
-    hs_buf_printf(b, "%s[%lld:%lld", i ? ", " : "", (long long)s->v[i].start, (long long)s->v[i].limit);
+    hs_buf_printf(b, "%s[%lld:%lld", i ? ", " : "", (long long)s->v[i].start,
+                  (long long)s->v[i].limit);
     if (strides) hs_buf_printf(b, ":%lld", (long long)s->v[i].stride);
     hs_buf_putc(b, ']');
   }
@@ -344,7 +395,8 @@ static void put_padding(hs_buf *b, const hlo_padding *p) {
   }
 }
 
-static void put_label_group(hs_buf *b, char c1, i64 at1, char c2, i64 at2, const i64 *spatial, u32 n) {
+static void put_label_group(hs_buf *b, char c1, i64 at1, char c2, i64 at2, const i64 *spatial,
+                            u32 n) {
   char text[HLO_MAX_RANK + 2];
   i64 rank = HS_MAX(at1, at2) + 1;
   for (u32 i = 0; i < n; i++) rank = HS_MAX(rank, spatial[i] + 1);
@@ -364,12 +416,13 @@ static void put_dim_labels(hs_buf *b, const hlo_dim_labels *d) {
   }
   put_label_group(b, 'b', d->lhs_batch, 'f', d->lhs_feature, d->lhs_spatial, d->nspatial);
   hs_buf_putc(b, '_');
-  put_label_group(b, 'i', d->rhs_input_feature, 'o', d->rhs_output_feature, d->rhs_spatial, d->nspatial);
+  put_label_group(b, 'i', d->rhs_input_feature, 'o', d->rhs_output_feature, d->rhs_spatial,
+                  d->nspatial);
   hs_buf_puts(b, "->");
   put_label_group(b, 'b', d->out_batch, 'f', d->out_feature, d->out_spatial, d->nspatial);
 }
 
-// ---- computations, shapes -----------------------------------------------------------------------------------------------
+// ---- computations, shapes -----------------------------------------------------------------------
 static void put_comp(hlo_printer *p, const hlo_computation *c) {
   if (p->o->subcomputations != 1) {
     hlo_put_comp_name(p, c);
@@ -411,13 +464,15 @@ void hlo_put_attr(hlo_printer *p, const hlo_instr *i, const hlo_attr *a) {
   case HLO_AK_PAIRS:
     hs_buf_putc(b, '{');
     for (u32 k = 0; k < a->v.ints.n; k++)
-      hs_buf_printf(b, "%s{%lld,%lld}", k ? "," : "", (long long)a->v.ints.v[2 * k], (long long)a->v.ints.v[2 * k + 1]);
+      hs_buf_printf(b, "%s{%lld,%lld}", k ? "," : "", (long long)a->v.ints.v[2 * k],
+                    (long long)a->v.ints.v[2 * k + 1]);
     hs_buf_putc(b, '}');
     break;
   case HLO_AK_INT_LISTS: put_lists(b, a->v.p); break;
   case HLO_AK_PRECISIONS:
     hs_buf_putc(b, '{');
-    for (u32 k = 0; k < a->v.ints.n; k++) hs_buf_printf(b, "%s%s", k ? "," : "", hlo_enum_text(HLO_AK_ENUM_PRECISION, a->v.ints.v[k]));
+    for (u32 k = 0; k < a->v.ints.n; k++)
+      hs_buf_printf(b, "%s%s", k ? "," : "", hlo_enum_text(HLO_AK_ENUM_PRECISION, a->v.ints.v[k]));
     hs_buf_putc(b, '}');
     break;
   case HLO_AK_SLICES: put_slices(b, a->v.p); break;
@@ -444,8 +499,12 @@ void hlo_put_attr(hlo_printer *p, const hlo_instr *i, const hlo_attr *a) {
     hs_buf_putc(b, '}');
     break;
   }
-  case HLO_AK_REPLICA_GROUPS: hlo_put_replica_groups(b, a->v.p, p->o->print_full_replica_group_list); break;
-  case HLO_AK_OUTPUT_ALIASING: case HLO_AK_IO_ALIAS: case HLO_AK_DONORS: put_aliases(b, kind, a->v.p); break;
+  case HLO_AK_REPLICA_GROUPS:
+    hlo_put_replica_groups(b, a->v.p, p->o->print_full_replica_group_list);
+    break;
+  case HLO_AK_OUTPUT_ALIASING:
+  case HLO_AK_IO_ALIAS:
+  case HLO_AK_DONORS: put_aliases(b, kind, a->v.p); break;
   case HLO_AK_SHARDING: hlo_put_sharding(b, a->v.p, p->o->print_metadata); break;
   case HLO_AK_DOMAIN: {
     const hlo_domain *d = a->v.p;
@@ -470,7 +529,8 @@ void hlo_put_attr(hlo_printer *p, const hlo_instr *i, const hlo_attr *a) {
   case HLO_AK_STATISTICS: {
     const hlo_statistics *s = a->v.p;
     hs_buf_printf(b, "{visualizing_index=%lld", (long long)s->visualizing_index);
-    for (u32 k = 0; k < s->n; k++) hs_buf_printf(b, ",%.*s=%.6g", (int)s->v[k].name.n, s->v[k].name.p, s->v[k].value);
+    for (u32 k = 0; k < s->n; k++)
+      hs_buf_printf(b, ",%.*s=%.6g", (int)s->v[k].name.n, s->v[k].name.p, s->v[k].value);
     hs_buf_putc(b, '}');
     break;
   }
@@ -478,19 +538,22 @@ void hlo_put_attr(hlo_printer *p, const hlo_instr *i, const hlo_attr *a) {
   case HLO_AK_ORIGIN: {
     const hlo_origin *o = a->v.p;
     hs_buf_putc(b, '{');
-    if (o->synthetic) hs_buf_puts(b, "[synthetic_call]"); else put_origin(b, o->root);
+    if (o->synthetic) hs_buf_puts(b, "[synthetic_call]");
+    else put_origin(b, o->root);
     hs_buf_putc(b, '}');
     break;
   }
   case HLO_AK_METADATA:
     hs_buf_putc(b, '{');
-    if (p->o->print_metadata_only_op_name) hlo_put_metadata(b, &(hlo_metadata){.op_name = ((const hlo_metadata *)a->v.p)->op_name});
+    if (p->o->print_metadata_only_op_name)
+      hlo_put_metadata(b, &(hlo_metadata){.op_name = ((const hlo_metadata *)a->v.p)->op_name});
     else hlo_put_metadata(b, a->v.p);
     hs_buf_putc(b, '}');
     break;
   case HLO_AK_BACKEND_CONFIG: {
     const hlo_backend_config *c = a->v.p;
-    if (hlo_is_braced(c->text)) hs_buf_put(b, c->text.p, c->text.n); else put_quoted(b, c->text);
+    if (hlo_is_braced(c->text)) hs_buf_put(b, c->text.p, c->text.n);
+    else put_quoted(b, c->text);
     break;
   }
   case HLO_AK_SPARSITY: {
@@ -504,12 +567,14 @@ void hlo_put_attr(hlo_printer *p, const hlo_instr *i, const hlo_attr *a) {
   }
   default: {
     const char *t = hlo_enum_text(kind, a->v.i);
-    if (t) hs_buf_puts(b, t); else hs_buf_i64(b, a->v.i);
+    if (t) hs_buf_puts(b, t);
+    else hs_buf_i64(b, a->v.i);
   }
   }
 }
 
-void hlo_print_attr_value(hs_buf *b, const hlo_instr *i, const hlo_attr *a, const hlo_print_options *o) {
+void hlo_print_attr_value(hs_buf *b, const hlo_instr *i, const hlo_attr *a,
+                          const hlo_print_options *o) {
   hlo_print_options def = hlo_print_default();
   hlo_printer p = {.b = b, .o = o ? o : &def};
   hlo_put_attr(&p, i, a);

@@ -1,16 +1,21 @@
-// print_literal.c — constants as XLA prints them: every float in the fewest digits of two fixed precisions that read back
-// equal, nested braces with the spacing of Literal::ToStringWithoutShapeOneline.
+// print_literal.c — constants as XLA prints them: every float in the fewest digits of two fixed
+// precisions that read back equal, nested braces with the spacing of
+// Literal::ToStringWithoutShapeOneline.
 #include "core/print.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-// Digits that tell any two values of the type apart (1 + ceil(p log10 2)) and payload bits of its NaNs, 0: one NaN only.
+// Digits that tell any two values of the type apart (1 + ceil(p log10 2)) and payload bits of its
+// NaNs, 0: one NaN only.
 static void float_facts(hlo_dtype t, int *digits, int *payload) {
-  static const struct { u8 type, digits, payload; } facts[] = {
-      {HLO_F16, 5, 10}, {HLO_BF16, 4, 7}, {HLO_F32, 9, 23}, {HLO_F64, 17, 52}, {HLO_F8E5M2, 2, 2}, {HLO_F8E4M3, 3, 3}, {HLO_F8E3M4, 3, 4},
-      {HLO_F8E8M0FNU, 2, 0}, {HLO_F4E2M1FN, 2, 0}, {HLO_F6E3M2FN, 2, 0}, {HLO_F6E2M3FN, 3, 0}, {HLO_F8E5M2FNUZ, 2, 0}};
+  static const struct {
+    u8 type, digits, payload;
+  } facts[] = {{HLO_F16, 5, 10},     {HLO_BF16, 4, 7},      {HLO_F32, 9, 23},
+               {HLO_F64, 17, 52},    {HLO_F8E5M2, 2, 2},    {HLO_F8E4M3, 3, 3},
+               {HLO_F8E3M4, 3, 4},   {HLO_F8E8M0FNU, 2, 0}, {HLO_F4E2M1FN, 2, 0},
+               {HLO_F6E3M2FN, 2, 0}, {HLO_F6E2M3FN, 3, 0},  {HLO_F8E5M2FNUZ, 2, 0}};
   *digits = 3, *payload = 0;
   for (size_t i = 0; i < HS_COUNT(facts); i++)
     if (facts[i].type == t) *digits = facts[i].digits, *payload = facts[i].payload;
@@ -23,7 +28,8 @@ static void put_nan(hs_buf *b, hlo_dtype t, const void *p, int payload_bits) {
   hs_buf_puts(b, neg && payload_bits ? "-nan" : "nan");
   if (!payload_bits) return;
   u64 payload = bits & (((u64)1 << payload_bits) - 1);
-  if (payload != (u64)1 << (payload_bits - 1)) hs_buf_printf(b, "(0x%llx)", (unsigned long long)payload);
+  if (payload != (u64)1 << (payload_bits - 1))
+    hs_buf_printf(b, "(0x%llx)", (unsigned long long)payload);
 }
 
 static void put_float(hs_buf *b, hlo_dtype t, const void *p) {
@@ -38,7 +44,8 @@ static void put_float(hs_buf *b, hlo_dtype t, const void *p) {
     hs_buf_puts(b, v < 0 ? "-inf" : "inf");
     return;
   }
-  i64 whole = fabs(v) < 1e5 ? (i64)v : 0;   // the common case of small whole numbers, without printf
+  // the common case of small whole numbers, without printf
+  i64 whole = fabs(v) < 1e5 ? (i64)v : 0;
   if ((double)whole == v && (whole || !signbit(v)) && (t == HLO_F32 || t == HLO_F64)) {
     hs_buf_i64(b, whole);
     return;
@@ -60,7 +67,8 @@ static void put_element(hs_buf *b, hlo_dtype t, const char *p, bool scalar) {
   case HLO_CLASS_SINT: hs_buf_i64(b, hlo_elem_to_i64(t, p)); break;
   case HLO_CLASS_UINT: {
     i64 v = hlo_elem_to_i64(t, p);
-    if (v >= 0) hs_buf_i64(b, v); else hs_buf_printf(b, "%llu", (unsigned long long)v);
+    if (v >= 0) hs_buf_i64(b, v);
+    else hs_buf_printf(b, "%llu", (unsigned long long)v);
     break;
   }
   case HLO_CLASS_COMPLEX: {
@@ -100,7 +108,8 @@ static void put_dim(hs_buf *b, const hlo_literal *l, u32 level, i64 index, const
   hs_buf_putc(b, '}');
 }
 
-// An array without elements is nothing but braces, as many as its dimensions in front of the empty one say.
+// An array without elements is nothing but braces, as many as its dimensions in front of the empty
+// one say.
 static bool only_braces(const hlo_shape *s) {
   enum { MOST_BRACES = 1 << 16 };
   i64 rows = 1;
@@ -117,7 +126,8 @@ void hlo_put_literal(hs_buf *b, const hlo_literal *l) {
       hlo_put_literal(b, l->children[k]);
     }
     hs_buf_puts(b, " )");
-  } else if (l->elided || only_braces(l->shape)) {   // the reader knows what an array without elements holds
+    // the reader knows what an array without elements holds
+  } else if (l->elided || only_braces(l->shape)) {
     hs_buf_puts(b, "{...}");
   } else if (l->shape->rank == 0) {
     if (l->data) put_element(b, l->shape->dtype, l->data, true);

@@ -1,24 +1,27 @@
-// proto_forms.c — the messages around a module: which one a file is, taking the module out, putting it back.
+// proto_forms.c — the messages around a module: which one a file is, taking the module out,
+// putting it back.
 //
-// Wire bytes do not name their message. A module is where the path of field numbers leads to an opcode: 3.2.2 in an
-// HloModuleProto, 1.3.2.2 in what wraps one, 1.1.3.2.2 in a snapshot. The wrappers of the middle kind are told apart by how
-// well their other fields fit the schema.
+// Wire bytes do not name their message. A module is where the path of field numbers leads to an
+// opcode: 3.2.2 in an HloModuleProto, 1.3.2.2 in what wraps one, 1.1.3.2.2 in a snapshot. The
+// wrappers of the middle kind are told apart by how well their other fields fit the schema.
 //
-// The delimited form of HloUnoptimizedSnapshot exists because a message ends at 2 GiB: a length, the message with a size per
-// argument instead of its value, and behind it each argument in XLA's raw format (the length of its shape as 8 bytes, the
-// shape, then the elements of each array in layout order; narrow types packed, the first element in the low bits).
+// The delimited form of HloUnoptimizedSnapshot exists because a message ends at 2 GiB: a length,
+// the message with a size per argument instead of its value, and behind it each argument in XLA's
+// raw format (the length of its shape as 8 bytes, the shape, then the elements of each array in
+// layout order; narrow types packed, the first element in the low bits).
 #include "core/proto_read.h"
 #include "core/proto_schema.h"
 #include "core/proto_text.h"
 #include "core/proto_write.h"
 
-// ---- which message -------------------------------------------------------------------------------------------------------
+// ---- which message ------------------------------------------------------------------------------
 static bool leads_to_opcode(pb m, const u32 *path) {
   for (pb_field f; pb_next(&m, &f);) {
     if (f.num != path[0] || f.wire != 2) continue;
     if (path[1]) return leads_to_opcode(f.sub, path + 1);
     bool word = f.sub.p < f.sub.end;
-    for (const u8 *p = f.sub.p; p < f.sub.end; p++) word &= (*p >= 'a' && *p <= 'z') || *p == '-' || (*p >= '0' && *p <= '9');
+    for (const u8 *p = f.sub.p; p < f.sub.end; p++)
+      word &= (*p >= 'a' && *p <= 'z') || *p == '-' || (*p >= '0' && *p <= '9');
     return word;
   }
   return false;
@@ -41,7 +44,8 @@ static u32 root_of(pb m) {
   if (leads_to_opcode(m, PB_PATH(3, 2, 2))) return PB_HloModuleProto;
   if (leads_to_opcode(m, PB_PATH(1, 1, 3, 2, 2))) return PB_HloSnapshot;
   if (!leads_to_opcode(m, PB_PATH(1, 3, 2, 2))) return 0;
-  static const u32 wrappers[] = {PB_HloProto, PB_HloUnoptimizedSnapshot, PB_HloModuleProtoWithConfig};
+  static const u32 wrappers[] = {PB_HloProto, PB_HloUnoptimizedSnapshot,
+                                 PB_HloModuleProtoWithConfig};
   u32 best = 0;
   i64 best_score = INT64_MIN;
   for (size_t k = 0; k < HS_COUNT(wrappers); k++) {
@@ -65,33 +69,39 @@ bool hlo_is_proto(const void *p, size_t n) {
   return n > 8 && (root_of(m) || delimited(m, &inner));
 }
 
-// Messages within messages must be whole too: half a submessage is a damaged file, not one with fewer fields.
+// Messages within messages must be whole too: half a submessage is a damaged file, not one with
+// fewer fields.
 static hs_status check_message(pb m, u32 message, u32 depth, const char *file) {
   if (depth > 200) return hs_fail(HS_E_LIMIT, "%s: messages are nested more than 200 deep", file);
   for (pb_field f; pb_next(&m, &f);) {
     const pb_row *r = pb_row_by_number(message, f.num);
-    if (r && r->type == PB_MESSAGE && f.wire == 2) HS_TRY(check_message(f.sub, r->sub, depth + 1, file));
+    if (r && r->type == PB_MESSAGE && f.wire == 2)
+      HS_TRY(check_message(f.sub, r->sub, depth + 1, file));
   }
-  return m.bad ? hs_fail(HS_E_PROTO, "%s: damaged: an %s breaks off", file, pb_rows[message].name) : HS_GOOD;
+  return m.bad ? hs_fail(HS_E_PROTO, "%s: damaged: an %s breaks off", file, pb_rows[message].name)
+               : HS_GOOD;
 }
 
-// ---- the raw form of literals ------------------------------------------------------------------------------------------------
+// ---- the raw form of literals -------------------------------------------------------------------
 static bool take_array(proto_reader *r, hlo_literal *l, pb *raw) {
   const hlo_shape *s = l->shape;
   for (u32 d = 0; s->dynamic && d < s->rank; d++) {
     u64 size;
-    if (!pb_next_packed(raw, 5, &size)) return proto_error(r, "an argument ends in its sizes"), false;
+    if (!pb_next_packed(raw, 5, &size))
+      return proto_error(r, "an argument ends in its sizes"), false;
     if (l->dynamic_sizes) l->dynamic_sizes[d] = (i32)HS_MIN(size, (u64)s->dims[d]);
   }
   u32 bits = s->dtype == HLO_PRED ? 1 : (u32)hlo_dtype_bits(s->dtype);
   u64 need = bits < 8 ? ((u64)s->elements + 8 / bits - 1) / (8 / bits) : (u64)l->bytes;
-  if (need > (u64)(raw->end - raw->p)) return proto_error(r, "an argument has fewer bytes than its shape"), false;
+  if (need > (u64)(raw->end - raw->p))
+    return proto_error(r, "an argument has fewer bytes than its shape"), false;
   const u8 *from = raw->p;
   raw->p += need;
   if (bits >= 8) return proto_fill(l, (pb){from, from + need, false}), true;
   u8 *wide = hs_alloc((size_t)s->elements + 1);
   u32 per = 8 / bits;
-  for (i64 k = 0; k < s->elements; k++) wide[k] = (u8)((u32)from[(u64)k / per] >> ((u64)k % per * bits) & ((1u << bits) - 1));
+  for (i64 k = 0; k < s->elements; k++)
+    wide[k] = (u8)((u32)from[(u64)k / per] >> ((u64)k % per * bits) & ((1u << bits) - 1));
   proto_fill(l, (pb){wide, wide + s->elements, false});
   hs_free(wide);
   return true;
@@ -99,17 +109,20 @@ static bool take_array(proto_reader *r, hlo_literal *l, pb *raw) {
 
 static bool take_arrays(proto_reader *r, hlo_literal *l, pb *raw) {
   if (hlo_shape_is_array(l->shape)) return take_array(r, l, raw);
-  for (u32 k = 0; k < l->nchildren; k++) if (!take_arrays(r, l->children[k], raw)) return false;
+  for (u32 k = 0; k < l->nchildren; k++)
+    if (!take_arrays(r, l->children[k], raw)) return false;
   return l->nchildren > 0 || hlo_shape_is_tuple(l->shape);
 }
 
 static hlo_literal *raw_literal(proto_reader *r, pb raw) {
   u64 n;
-  if (!pb_next_packed(&raw, 1, &n) || n > (size_t)(raw.end - raw.p)) return proto_error(r, "an argument has no shape"), NULL;
+  if (!pb_next_packed(&raw, 1, &n) || n > (size_t)(raw.end - raw.p))
+    return proto_error(r, "an argument has no shape"), NULL;
   const hlo_shape *s = hlo_shape_fill_layout(r->ctx, proto_shape(r, (pb){raw.p, raw.p + n, false}));
   raw.p += n;
   hlo_literal *l = NULL;
-  if (r->failed || hlo_shape_bytes(s) > 8 * (i64)(raw.end - raw.p) + 64) return proto_error(r, "an argument has fewer bytes than its shape"), NULL;
+  if (r->failed || hlo_shape_bytes(s) > 8 * (i64)(raw.end - raw.p) + 64)
+    return proto_error(r, "an argument has fewer bytes than its shape"), NULL;
   hs_status st = hlo_literal_new(s, &l);
   if (!hs_ok(st)) {
     proto_error(r, "%s", st.err->message);
@@ -130,7 +143,8 @@ static void put_arrays(hs_buf *b, const hlo_literal *l) {
     i32 size = l->dynamic_sizes ? l->dynamic_sizes[d] : (i32)s->dims[d];
     hs_buf_put(b, (const char *)&size, sizeof size);
   }
-  u32 bits = s->dtype == HLO_PRED ? 1 : (u32)hlo_dtype_bits(s->dtype), per = bits < 8 ? 8 / bits : 1;
+  u32 bits = s->dtype == HLO_PRED ? 1 : (u32)hlo_dtype_bits(s->dtype),
+      per = bits < 8 ? 8 / bits : 1;
   u8 *bytes = hs_alloc(l->bytes + 1);
   proto_layout_order(l, (char *)bytes);
   if (bits < 8) {
@@ -156,18 +170,28 @@ static void put_raw_literal(hs_buf *b, hlo_ctx *ctx, const hlo_literal *l) {
   hs_buf_free(&proto);
 }
 
-// A delimited snapshot as the plain message: every descriptor becomes the argument that it stands for.
+// A delimited snapshot as the plain message: every descriptor becomes the argument that it stands
+// for.
 static bool undelimit(proto_reader *r, pb file, hs_buf *out) {
   pb m;
   delimited(file, &m);
   pb rest = {m.end, file.end, false};
   for (pb_field f; !r->failed && pb_next(&m, &f);) {
-    if (f.num != 2 || f.wire != 2) { hs_buf_put(out, (const char *)f.at, (size_t)(m.p - f.at)); continue; }
+    if (f.num != 2 || f.wire != 2) {
+      hs_buf_put(out, (const char *)f.at, (size_t)(m.p - f.at));
+      continue;
+    }
     size_t mark = pb_begin(out);
     for (pb_field d; !r->failed && pb_next(&f.sub, &d);) {
-      if (d.num != 2 || d.wire != 2) { hs_buf_put(out, (const char *)d.at, (size_t)(f.sub.p - d.at)); continue; }
+      if (d.num != 2 || d.wire != 2) {
+        hs_buf_put(out, (const char *)d.at, (size_t)(f.sub.p - d.at));
+        continue;
+      }
       u64 n = (u64)pb_int(d.sub, 2, 0);
-      if (n > (size_t)(rest.end - rest.p)) { proto_error(r, "the file ends in an argument"); break; }
+      if (n > (size_t)(rest.end - rest.p)) {
+        proto_error(r, "the file ends in an argument");
+        break;
+      }
       hlo_literal *l = raw_literal(r, (pb){rest.p, rest.p + n, false});
       rest.p += n;
       if (l) proto_put_literal(out, r->ctx, 1, l);
@@ -186,11 +210,17 @@ static void delimit(hlo_ctx *ctx, hs_buf *b, size_t start) {
   hs_buf message = {0}, raw = {0};
   pb m = {(const u8 *)b->p + start, (const u8 *)b->p + b->n, false};
   for (pb_field f; pb_next(&m, &f);) {
-    if (f.num != 2 || f.wire != 2) { hs_buf_put(&message, (const char *)f.at, (size_t)(m.p - f.at)); continue; }
+    if (f.num != 2 || f.wire != 2) {
+      hs_buf_put(&message, (const char *)f.at, (size_t)(m.p - f.at));
+      continue;
+    }
     size_t mark = pb_begin(&message);
     for (pb_field d; pb_next(&f.sub, &d);) {
       hlo_literal *l = d.num == 1 && d.wire == 2 ? proto_literal(&r, d.sub) : NULL;
-      if (!l) { hs_buf_put(&message, (const char *)d.at, (size_t)(f.sub.p - d.at)); continue; }
+      if (!l) {
+        hs_buf_put(&message, (const char *)d.at, (size_t)(f.sub.p - d.at));
+        continue;
+      }
       size_t before = raw.n, at = pb_begin(&message);
       put_raw_literal(&raw, ctx, l);
       pb_put_int(&message, 2, (i64)(raw.n - before));
@@ -210,10 +240,16 @@ static void delimit(hlo_ctx *ctx, hs_buf *b, size_t start) {
   hs_arena_free(&arena);
 }
 
-// ---- reading -----------------------------------------------------------------------------------------------------------------
+// ---- reading ------------------------------------------------------------------------------------
 static void read_config(proto_reader *r, pb m) {
-  static const struct { hlo_attr_id id; u32 num; } fields[] = {{HLO_ATTR_REPLICA_COUNT, 4}, {HLO_ATTR_NUM_PARTITIONS, 5}, {HLO_ATTR_ALIAS_PASSTHROUGH_PARAMS, 17},
-      {HLO_ATTR_ALLOW_SPMD_PARAMETERS, 33}, {HLO_ATTR_ALLOW_SPMD_OUTPUT, 27}};
+  static const struct {
+    hlo_attr_id id;
+    u32 num;
+  } fields[] = {{HLO_ATTR_REPLICA_COUNT, 4},
+                {HLO_ATTR_NUM_PARTITIONS, 5},
+                {HLO_ATTR_ALIAS_PASSTHROUGH_PARAMS, 17},
+                {HLO_ATTR_ALLOW_SPMD_PARAMETERS, 33},
+                {HLO_ATTR_ALLOW_SPMD_OUTPUT, 27}};
   for (size_t k = 0; k < HS_COUNT(fields); k++) {
     hlo_attr a = {.id = fields[k].id};
     if (hlo_attr_kind_of(a.id) == HLO_AK_BOOLS) a.v.ints = proto_ints(r, m, fields[k].num);
@@ -224,10 +260,12 @@ static void read_config(proto_reader *r, pb m) {
 }
 
 // The module of a plain message, with what surrounds it kept.
-static hs_status read_root(hlo_ctx *ctx, const proto_plain_form *plain, const char *file, hlo_module **out) {
+static hs_status read_root(hlo_ctx *ctx, const proto_plain_form *plain, const char *file,
+                           hlo_module **out) {
   pb m = plain->m;
   u32 root = plain->root;
-  pb inner = root == PB_HloModuleProto ? m : pb_sub(m, 1), module = root == PB_HloSnapshot ? pb_sub(inner, 1) : inner;
+  pb inner = root == PB_HloModuleProto ? m : pb_sub(m, 1),
+     module = root == PB_HloSnapshot ? pb_sub(inner, 1) : inner;
   HS_TRY(proto_read_module(ctx, module, file, out));
   hlo_module *made = *out;
   hs_arena *a = &made->arena;
@@ -250,7 +288,8 @@ static hs_status read_root(hlo_ctx *ctx, const proto_plain_form *plain, const ch
 }
 
 static hs_status conform(proto_plain_form *f, const char *file, hs_buf *made) {
-  HS_TRY(check_message(f->m, f->root, 0, file ? file : "the data"));   // before pieces are put together: damage shows at their ends
+  // before pieces are put together: damage shows at their ends
+  HS_TRY(check_message(f->m, f->root, 0, file ? file : "the data"));
   if (pb_conforms(f->m, f->root, 0)) return HS_GOOD;
   hs_buf fixed = {0};
   f->left_out = pb_conform(&fixed, f->m, f->root);
@@ -260,16 +299,23 @@ static hs_status conform(proto_plain_form *f, const char *file, hs_buf *made) {
   return HS_GOOD;
 }
 
-hs_status proto_plain(hlo_ctx *ctx, const void *p, size_t n, const char *file, hs_buf *made, proto_plain_form *out) {
+hs_status proto_plain(hlo_ctx *ctx, const void *p, size_t n, const char *file, hs_buf *made,
+                      proto_plain_form *out) {
   pb m = {p, (const u8 *)p + n, false}, message;
   *out = (proto_plain_form){m, root_of(m), false, 0};
   if (out->root) return conform(out, file, made);
-  if (!delimited(m, &message)) return hs_fail(HS_E_PROTO, "%s is no serialized HLO module", file ? file : "the data");
+  if (!delimited(m, &message))
+    return hs_fail(HS_E_PROTO, "%s is no serialized HLO module", file ? file : "the data");
   hs_arena arena = {0};
   proto_reader r = {.ctx = ctx, .arena = &arena};
   bool ok = undelimit(&r, m, made);
-  hs_status s = ok ? HS_GOOD : hs_fail(r.code ? r.code : HS_E_PROTO, "%s: %s", file ? file : "the data", hs_buf_cstr(&r.message));
-  *out = (proto_plain_form){{(const u8 *)made->p, (const u8 *)made->p + made->n, false}, PB_HloUnoptimizedSnapshot, true, 0};
+  hs_status s = ok ? HS_GOOD
+                   : hs_fail(r.code ? r.code : HS_E_PROTO, "%s: %s", file ? file : "the data",
+                             hs_buf_cstr(&r.message));
+  *out = (proto_plain_form){{(const u8 *)made->p, (const u8 *)made->p + made->n, false},
+                            PB_HloUnoptimizedSnapshot,
+                            true,
+                            0};
   if (hs_ok(s)) s = conform(out, file, made);
   hs_buf_free(&r.message);
   hs_vec_free(&r.ints);
@@ -287,18 +333,21 @@ HS_PRINTF(2, 3) static void note(hlo_module *m, const char *fmt, ...) {
   hs_buf_free(&b);
 }
 
-hs_status hlo_proto_read(hlo_ctx *ctx, const void *p, size_t n, const char *file, hlo_module **out) {
+hs_status hlo_proto_read(hlo_ctx *ctx, const void *p, size_t n, const char *file,
+                         hlo_module **out) {
   *out = NULL;
   hs_buf made = {0};
   proto_plain_form plain;
   hs_status s = proto_plain(ctx, p, n, file, &made, &plain);
   if (hs_ok(s)) s = read_root(ctx, &plain, file, out);
-  if (*out && plain.left_out) note(*out, "left out %u fields whose wire types are not those of XLA's schema", plain.left_out);
+  if (*out && plain.left_out)
+    note(*out, "left out %u fields whose wire types are not those of XLA's schema", plain.left_out);
   hs_buf_free(&made);
   return s;
 }
 
-hs_status hlo_proto_output_sharding(const void *p, size_t n, hs_arena *arena, const hlo_sharding **out) {
+hs_status hlo_proto_output_sharding(const void *p, size_t n, hs_arena *arena,
+                                    const hlo_sharding **out) {
   *out = NULL;
   pb m = {p, (const u8 *)p + n, false};
   u32 root = root_of(m);
@@ -316,20 +365,27 @@ hs_status hlo_proto_output_sharding(const void *p, size_t n, hs_arena *arena, co
 
 bool hlo_is_proto_text(const char *p, size_t n) { return pb_text_root(p, n) != 0; }
 
-hs_status hlo_proto_read_text(hlo_ctx *ctx, const char *p, size_t n, const char *file, hlo_module **out) {
+hs_status hlo_proto_read_text(hlo_ctx *ctx, const char *p, size_t n, const char *file,
+                              hlo_module **out) {
   *out = NULL;
   u32 root = pb_text_root(p, n);
-  if (!root) return hs_fail(HS_E_PROTO, "%s is no text form of an HLO module", file ? file : "the text");
+  if (!root)
+    return hs_fail(HS_E_PROTO, "%s is no text form of an HLO module", file ? file : "the text");
   hs_buf wire = {0}, unknown = {0};
   hs_status s = pb_from_text(&wire, p, n, file, root, &unknown);
-  if (hs_ok(s)) s = read_root(ctx, &(proto_plain_form){{(const u8 *)wire.p, (const u8 *)wire.p + wire.n, false}, root, false, 0}, file, out);
-  if (*out && unknown.n) note(*out, "left out fields whose numbers hlosh does not know: %s", hs_buf_cstr(&unknown));
+  if (hs_ok(s))
+    s = read_root(ctx,
+                  &(proto_plain_form){
+                      {(const u8 *)wire.p, (const u8 *)wire.p + wire.n, false}, root, false, 0},
+                  file, out);
+  if (*out && unknown.n)
+    note(*out, "left out fields whose numbers hlosh does not know: %s", hs_buf_cstr(&unknown));
   hs_buf_free(&wire);
   hs_buf_free(&unknown);
   return s;
 }
 
-// ---- writing -----------------------------------------------------------------------------------------------------------------
+// ---- writing ------------------------------------------------------------------------------------
 hs_status hlo_proto_write(hs_buf *b, const hlo_module *m, bool as_hlo_proto) {
   u32 lost = 0;
   size_t mark = pb_begin(b);
@@ -339,29 +395,44 @@ hs_status hlo_proto_write(hs_buf *b, const hlo_module *m, bool as_hlo_proto) {
 }
 
 static void put_config(hs_buf *b, const hlo_module *m) {
-  static const struct { hlo_attr_id id; u32 num; i64 absent; } fields[] = {{HLO_ATTR_REPLICA_COUNT, 4, 1}, {HLO_ATTR_NUM_PARTITIONS, 5, 1},
-      {HLO_ATTR_ALIAS_PASSTHROUGH_PARAMS, 17, 0}, {HLO_ATTR_ALLOW_SPMD_PARAMETERS, 33, 0}, {HLO_ATTR_ALLOW_SPMD_OUTPUT, 27, 0}};
+  static const struct {
+    hlo_attr_id id;
+    u32 num;
+    i64 absent;
+  } fields[] = {{HLO_ATTR_REPLICA_COUNT, 4, 1},
+                {HLO_ATTR_NUM_PARTITIONS, 5, 1},
+                {HLO_ATTR_ALIAS_PASSTHROUGH_PARAMS, 17, 0},
+                {HLO_ATTR_ALLOW_SPMD_PARAMETERS, 33, 0},
+                {HLO_ATTR_ALLOW_SPMD_OUTPUT, 27, 0}};
   size_t mark = pb_begin(b);
   for (size_t k = 0; k < HS_COUNT(fields); k++) {
     const hlo_attr *a = hlo_attrs_find(m->attrs, fields[k].id);
-    if (hlo_attr_kind_of(fields[k].id) != HLO_AK_BOOLS) pb_put_int(b, fields[k].num, a ? a->v.i : fields[k].absent);
+    if (hlo_attr_kind_of(fields[k].id) != HLO_AK_BOOLS)
+      pb_put_int(b, fields[k].num, a ? a->v.i : fields[k].absent);
     else if (a) pb_put_ints(b, fields[k].num, a->v.ints.v, a->v.ints.n);
   }
   pb_end(b, 2, mark);
 }
 
-hs_status hlo_proto_save(hs_buf *b, const hlo_module *m, hlo_proto_form form, bool text, u32 *lost) {
-  static const u32 roots[] = {[HLO_PROTO_MODULE] = PB_HloModuleProto, [HLO_PROTO_HLO] = PB_HloProto, [HLO_PROTO_SNAPSHOT] = PB_HloSnapshot,
-                              [HLO_PROTO_UNOPTIMIZED] = PB_HloUnoptimizedSnapshot, [HLO_PROTO_WITH_CONFIG] = PB_HloModuleProtoWithConfig};
+hs_status hlo_proto_save(hs_buf *b, const hlo_module *m, hlo_proto_form form, bool text,
+                         u32 *lost) {
+  static const u32 roots[] = {[HLO_PROTO_MODULE] = PB_HloModuleProto,
+                              [HLO_PROTO_HLO] = PB_HloProto,
+                              [HLO_PROTO_SNAPSHOT] = PB_HloSnapshot,
+                              [HLO_PROTO_UNOPTIMIZED] = PB_HloUnoptimizedSnapshot,
+                              [HLO_PROTO_WITH_CONFIG] = PB_HloModuleProtoWithConfig};
   const hlo_proto_kept *k = m->proto_kept;
   u32 root = form != HLO_PROTO_AS_READ ? roots[form] : k ? k->root : PB_HloProto;
   *lost = 0;
   hs_arena scratch = {0};
   hs_buf wire = {0};
-  const pb_kept *wrapper = k && k->root == root ? k->wrapper : NULL, *hlo = k && k->root == root ? k->hlo : NULL;
-  if (k && k->generation != m->generation && root != PB_HloUnoptimizedSnapshot) {   // of another module by now
+  const pb_kept *wrapper = k && k->root == root ? k->wrapper : NULL,
+                *hlo = k && k->root == root ? k->hlo : NULL;
+  // of another module by now
+  if (k && k->generation != m->generation && root != PB_HloUnoptimizedSnapshot) {
     const pb_kept **of = root == PB_HloSnapshot ? &hlo : &wrapper;
-    const pb_kept *without = root == PB_HloModuleProtoWithConfig ? *of : pb_kept_without(&scratch, *of, 3);
+    const pb_kept *without =
+        root == PB_HloModuleProtoWithConfig ? *of : pb_kept_without(&scratch, *of, 3);
     if (*of && without) *lost += (*of)->n - without->n;
     *of = without;
   }
@@ -373,7 +444,8 @@ hs_status hlo_proto_save(hs_buf *b, const hlo_module *m, hlo_proto_form form, bo
   }
   if (root == PB_HloModuleProtoWithConfig) put_config(&wire, m);
   *lost += pb_restore(&wire, 0, root, wrapper);
-  if (hs_ok(s) && text) pb_to_text(b, (pb){(const u8 *)wire.p, (const u8 *)wire.p + wire.n, false}, root);
+  if (hs_ok(s) && text)
+    pb_to_text(b, (pb){(const u8 *)wire.p, (const u8 *)wire.p + wire.n, false}, root);
   else if (hs_ok(s)) {
     size_t start = b->n;
     hs_buf_put(b, wire.p, wire.n);

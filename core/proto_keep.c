@@ -1,16 +1,19 @@
-// proto_keep.c — see proto_keep.h. Both directions walk the wire form along the schema, so a new field of XLA survives at
-// any depth without a line here.
+// proto_keep.c — see proto_keep.h. Both directions walk the wire form along the schema, so a new
+// field of XLA survives at any depth without a line here.
 #include "core/proto_keep.h"
 #include "core/proto_schema.h"
 
 enum { MAX_DEPTH = 200 };
 
-typedef struct counter { u32 num, n; } counter;
+typedef struct counter {
+  u32 num, n;
+} counter;
 typedef HS_VEC(counter) counters;
 
 // How many submessages of this number came before.
 static u32 count(counters *c, u32 num) {
-  for (size_t k = 0; k < c->n; k++) if (c->v[k].num == num) return c->v[k].n++;
+  for (size_t k = 0; k < c->n; k++)
+    if (c->v[k].num == num) return c->v[k].n++;
   hs_vec_push(c, ((counter){num, 1}));
   return 0;
 }
@@ -22,7 +25,8 @@ static const pb_kept *keep_at(hs_arena *a, pb m, u32 message, u32 depth) {
     const pb_row *r = pb_row_by_number(message, f.num);
     if (!r || r->use == PB_KEEP) {
       size_t n = (size_t)(m.p - f.at);
-      hs_vec_push(&all, ((pb_kept_entry){.num = f.num, .raw = {hs_arena_strndup(a, (const char *)f.at, n), n}}));
+      hs_vec_push(&all, ((pb_kept_entry){.num = f.num,
+                                         .raw = {hs_arena_strndup(a, (const char *)f.at, n), n}}));
     } else if (r->use == PB_IR && r->type == PB_MESSAGE && f.wire == 2) {
       u32 nth = count(&seen, f.num);
       const pb_kept *sub = depth < MAX_DEPTH ? keep_at(a, f.sub, r->sub, depth + 1) : NULL;
@@ -43,7 +47,8 @@ const pb_kept *pb_keep(hs_arena *a, pb m, u32 message) { return keep_at(a, m, me
 
 static const pb_kept_entry *find(const pb_kept *k, u32 num, u32 nth, bool sub) {
   for (u32 i = 0; i < k->n; i++)
-    if (k->v[i].num == num && (k->v[i].sub != NULL) == sub && (!sub || k->v[i].nth == nth)) return &k->v[i];
+    if (k->v[i].num == num && (k->v[i].sub != NULL) == sub && (!sub || k->v[i].nth == nth))
+      return &k->v[i];
   return NULL;
 }
 
@@ -56,20 +61,29 @@ static u32 restore(hs_buf *out, pb m, u32 message, const pb_kept *k) {
     const pb_row *r = pb_row_by_number(message, f.num);
     bool nested = r && r->type == PB_MESSAGE && f.wire == 2;
     const pb_kept_entry *e = nested ? find(k, f.num, count(&seen, f.num), true) : NULL;
-    if (find(k, f.num, 0, false)) continue;   // the kept one stands for it
-    if (!e) { hs_buf_put(out, (const char *)f.at, (size_t)(m.p - f.at)); continue; }
+    if (find(k, f.num, 0, false)) continue;  // the kept one stands for it
+    if (!e) {
+      hs_buf_put(out, (const char *)f.at, (size_t)(m.p - f.at));
+      continue;
+    }
     size_t mark = pb_begin(out);
     lost += restore(out, f.sub, r->sub, e->sub);
     pb_end(out, f.num, mark);
   }
   for (u32 i = 0; i < k->n; i++) {
     const pb_kept_entry *e = &k->v[i];
-    if (e->raw.n) { hs_buf_put(out, e->raw.p, e->raw.n); continue; }
+    if (e->raw.n) {
+      hs_buf_put(out, e->raw.p, e->raw.n);
+      continue;
+    }
     bool written = false;
     for (size_t c = 0; c < seen.n; c++) written |= seen.v[c].num == e->num && seen.v[c].n > e->nth;
     const pb_row *r = pb_row_by_number(message, e->num);
     if (written || !r) continue;
-    if (r->many) { lost++; continue; }   // the element is gone
+    if (r->many) {
+      lost++;
+      continue;
+    }  // the element is gone
     size_t mark = pb_begin(out);
     lost += restore(out, (pb){0}, r->sub, e->sub);
     pb_end(out, e->num, mark);
@@ -81,7 +95,8 @@ static u32 restore(hs_buf *out, pb m, u32 message, const pb_kept *k) {
 u32 pb_restore(hs_buf *b, size_t mark, u32 message, const pb_kept *k) {
   if (!k) return 0;
   hs_buf out = {0};
-  u32 lost = restore(&out, (pb){(const u8 *)b->p + mark, (const u8 *)b->p + b->n, false}, message, k);
+  u32 lost =
+      restore(&out, (pb){(const u8 *)b->p + mark, (const u8 *)b->p + b->n, false}, message, k);
   b->n = mark;
   hs_buf_put(b, out.p, out.n);
   hs_buf_free(&out);
@@ -92,13 +107,14 @@ const pb_kept *pb_kept_without(hs_arena *a, const pb_kept *k, u32 num) {
   if (!k) return NULL;
   pb_kept_entry *v = HS_NEW_ARRAY(a, pb_kept_entry, k->n + 1);
   u32 n = 0;
-  for (u32 i = 0; i < k->n; i++) if (k->v[i].num != num) v[n++] = k->v[i];
+  for (u32 i = 0; i < k->n; i++)
+    if (k->v[i].num != num) v[n++] = k->v[i];
   pb_kept *out = HS_NEW(a, pb_kept);
   *out = (pb_kept){n, v};
   return out;
 }
 
-// ---- copies -------------------------------------------------------------------------------------------------------------
+// ---- copies -------------------------------------------------------------------------------------
 static const pb_kept *copy(hs_arena *a, const pb_kept *k) {
   if (!k) return NULL;
   pb_kept_entry *v = hs_arena_dup(a, k->v, k->n * sizeof *v);
@@ -117,7 +133,8 @@ static hlo_kept_part *absent_parts(hs_arena *a, u32 n) {
   return v;
 }
 
-void hlo_proto_kept_copy(hlo_module *to, const hlo_module *from, hlo_instr *const *instrs, hlo_computation *const *comps) {
+void hlo_proto_kept_copy(hlo_module *to, const hlo_module *from, hlo_instr *const *instrs,
+                         hlo_computation *const *comps) {
   const hlo_proto_kept *k = from->proto_kept;
   if (!k) return;
   hs_arena *a = &to->arena;

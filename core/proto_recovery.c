@@ -1,5 +1,6 @@
-// proto_recovery.c — the table origin_recovery_table, which the module keeps as its text: to and from its message. An entry
-// says which array a later one can be recovered from, and by which module:
+// proto_recovery.c — the table origin_recovery_table, which the module keeps as its text: to and
+// from its message. An entry says which array a later one can be recovered from, and by which
+// module:
 //
 //   {"old" {0}} : {"new"},
 //   "
@@ -13,7 +14,8 @@ static void put_array(hs_buf *b, proto_reader *r, pb m) {
   hs_str name = pb_str(m, 1);
   hlo_ints index = proto_ints(r, m, 2);
   hs_buf_printf(b, "{\"%.*s\"", (int)name.n, name.n ? name.p : "");
-  for (u32 k = 0; k < index.n; k++) hs_buf_printf(b, "%s%lld", k ? "," : " {", (long long)index.v[k]);
+  for (u32 k = 0; k < index.n; k++)
+    hs_buf_printf(b, "%s%lld", k ? "," : " {", (long long)index.v[k]);
   hs_buf_puts(b, index.n ? "}}" : "}");
 }
 
@@ -49,7 +51,8 @@ hs_str proto_recovery_text(proto_reader *r, pb table) {
     put_array(&b, r, pb_sub(e.sub, 2));
     if (pb_get(e.sub, 3, &module) && module.wire == 2 && module.sub.p < module.sub.end) {
       hlo_module *m = NULL;
-      hs_status s = r->depth >= 4 ? hs_fail(HS_E_LIMIT, "recovery tables are nested too deeply") : proto_read_nested(r->ctx, module.sub, r->depth + 1, &m);
+      hs_status s = r->depth >= 4 ? hs_fail(HS_E_LIMIT, "recovery tables are nested too deeply")
+                                  : proto_read_nested(r->ctx, module.sub, r->depth + 1, &m);
       if (!hs_ok(s)) proto_error(r, "a recovery module: %s", s.err->message);
       hs_status_drop(s);
       hlo_put_recovery_module(&b, m);
@@ -63,8 +66,10 @@ hs_str proto_recovery_text(proto_reader *r, pb table) {
   return out;
 }
 
-// ---- text to message ------------------------------------------------------------------------------------------------------
-typedef struct cursor { const char *p, *end; } cursor;
+// ---- text to message ----------------------------------------------------------------------------
+typedef struct cursor {
+  const char *p, *end;
+} cursor;
 
 static bool take(cursor *c, char want) {
   while (c->p < c->end && strchr(" \t\r\n", *c->p)) c->p++;
@@ -83,8 +88,10 @@ static bool take_array(cursor *c, hs_buf *b, u32 num) {
     while (c->p < c->end && *c->p != '}') {
       i64 v = 0;
       bool digit = false;
-      for (; c->p < c->end && *c->p >= '0' && *c->p <= '9' && v < 1 << 28; c->p++) v = v * 10 + (*c->p - '0'), digit = true;
-      if (digit) hs_vec_push(&index, v); else c->p++;
+      for (; c->p < c->end && *c->p >= '0' && *c->p <= '9' && v < 1 << 28; c->p++)
+        v = v * 10 + (*c->p - '0'), digit = true;
+      if (digit) hs_vec_push(&index, v);
+      else c->p++;
     }
     pb_put_ints(b, 2, index.v, index.n);
     hs_vec_free(&index);
@@ -100,7 +107,9 @@ static const char *end_of_module(const cursor *c) {
     const char *before = q, *after = q + 1;
     while (before > c->p && (before[-1] == ' ' || before[-1] == '\t')) before--;
     while (after < c->end && (*after == ' ' || *after == '\t' || *after == '\r')) after++;
-    if ((before == c->p || before[-1] == '\n') && (after == c->end || *after == '\n' || *after == '}')) return q;
+    if ((before == c->p || before[-1] == '\n') &&
+        (after == c->end || *after == '\n' || *after == '}'))
+      return q;
   }
   return NULL;
 }
@@ -118,7 +127,11 @@ bool proto_put_recovery(hs_buf *b, u32 num, hlo_ctx *ctx, hs_str text, proto_mod
       hs_status s = end ? hlo_parse(ctx, c.p, (size_t)(end - c.p), NULL, &m) : HS_GOOD;
       size_t module = pb_begin(b);
       u32 lost = 0;
-      if (m) { hs_status w = write(b, m, &lost); ok = hs_ok(w); hs_status_drop(w); }
+      if (m) {
+        hs_status w = write(b, m, &lost);
+        ok = hs_ok(w);
+        hs_status_drop(w);
+      }
       ok &= m != NULL;
       pb_end(b, 3, module);
       hs_status_drop(s);

@@ -19,7 +19,11 @@ enum {
   PE_COUNT
 };
 
-static const struct { u16 id; const char *text; int number; } values[] = {
+static const struct {
+  u16 id;
+  const char *text;
+  int number;
+} values[] = {
 #define ENUM(id)
 #define VALUE(id, text, number) {PE_##id, text, number},
 #include "core/proto_config.def"
@@ -36,7 +40,7 @@ static const struct { u16 id; const char *text; int number; } values[] = {
 };
 
 const pb_row pb_rows[PB_ROW_COUNT + 1] = {
-  {0},   // PB_NO_MESSAGE
+    {0},  // PB_NO_MESSAGE
 #define MESSAGE(id) {.name = #id},
 #define ENUM(id)
 #define VALUE(id, text, number)
@@ -52,7 +56,8 @@ const pb_row pb_rows[PB_ROW_COUNT + 1] = {
 
 const pb_row *pb_row_by_number(u32 message, u32 num) {
   if (!message) return NULL;
-  for (const pb_row *r = &pb_rows[message + 1]; r->num; r++) if (r->num == num) return r;
+  for (const pb_row *r = &pb_rows[message + 1]; r->num; r++)
+    if (r->num == num) return r;
   return NULL;
 }
 
@@ -64,13 +69,16 @@ const pb_row *pb_row_by_name(u32 message, hs_str name) {
 }
 
 const char *pb_enum_text(u32 id, i64 number) {
-  for (size_t k = 0; k < HS_COUNT(values); k++) if (values[k].id == id && values[k].number == number) return values[k].text;
+  for (size_t k = 0; k < HS_COUNT(values); k++)
+    if (values[k].id == id && values[k].number == number) return values[k].text;
   return NULL;
 }
 
 bool pb_enum_number(u32 id, hs_str text, i64 *out) {
   for (size_t k = 0; k < HS_COUNT(values); k++)
-    if (values[k].id == id && strncmp(values[k].text, text.p, text.n) == 0 && !values[k].text[text.n]) return *out = values[k].number, true;
+    if (values[k].id == id && strncmp(values[k].text, text.p, text.n) == 0 &&
+        !values[k].text[text.n])
+      return *out = values[k].number, true;
   return false;
 }
 
@@ -78,7 +86,9 @@ u32 pb_wire_of(const pb_row *r) {
   switch ((pb_type)r->type) {
   case PB_F32: return 5;
   case PB_F64: return 1;
-  case PB_STR: case PB_BYTES: case PB_MESSAGE: return 2;
+  case PB_STR:
+  case PB_BYTES:
+  case PB_MESSAGE: return 2;
   default: return 0;
   }
 }

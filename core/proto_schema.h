@@ -1,15 +1,35 @@
-// proto_schema.h — what the messages around HloModuleProto look like: field numbers, names and types, from proto_schema.def
-// and proto_config.def. The text form and the keeping of unknown fields go by it; private to proto*.c.
+// proto_schema.h — what the messages around HloModuleProto look like: field numbers, names and
+// types, from proto_schema.def and proto_config.def. The text form and the keeping of unknown
+// fields go by it; private to proto*.c.
 //
-// A message is named by the index of its header among the rows (PB_HloModuleProto); its fields follow the header.
+// A message is named by the index of its header among the rows (PB_HloModuleProto); its fields
+// follow the header.
 #ifndef HLO_PROTO_SCHEMA_H
 #define HLO_PROTO_SCHEMA_H
 
 #include "core/proto_wire.h"
 
-typedef enum pb_type { PB_I64, PB_U64, PB_I32, PB_U32, PB_BOOL, PB_F32, PB_F64, PB_STR, PB_BYTES, PB_ENUM, PB_MESSAGE } pb_type;
+typedef enum pb_type {
+  PB_I64,
+  PB_U64,
+  PB_I32,
+  PB_U32,
+  PB_BOOL,
+  PB_F32,
+  PB_F64,
+  PB_STR,
+  PB_BYTES,
+  PB_ENUM,
+  PB_MESSAGE
+} pb_type;
 typedef enum pb_use { PB_IR, PB_KEEP, PB_OWN } pb_use;
-typedef struct pb_row { const char *name; u32 num; u8 type, many, use; u16 sub; } pb_row;   // num 0: a header, or the end
+// num 0: a header, or the end
+typedef struct pb_row {
+  const char *name;
+  u32 num;
+  u8 type, many, use;
+  u16 sub;
+} pb_row;
 
 enum {
   PB_NO_MESSAGE,
@@ -37,14 +57,17 @@ enum {
 };
 
 extern const pb_row pb_rows[PB_ROW_COUNT + 1];
-const pb_row *pb_row_by_number(u32 message, u32 num);     // NULL when the message has none
+const pb_row *pb_row_by_number(u32 message, u32 num);  // NULL when the message has none
 const pb_row *pb_row_by_name(u32 message, hs_str name);
-const char *pb_enum_text(u32 id, i64 number);             // NULL when unknown; id is a row's sub
+const char *pb_enum_text(u32 id, i64 number);  // NULL when unknown; id is a row's sub
 bool pb_enum_number(u32 id, hs_str text, i64 *out);
-u32 pb_wire_of(const pb_row *);                           // wire type of one value that is not packed
-// proto_conform.c: has every field the wire type that the schema gives it, and every single field no more than one value?
+// wire type of one value that is not packed
+u32 pb_wire_of(const pb_row *);
+// proto_conform.c: has every field the wire type that the schema gives it, and every single field
+// no more than one value?
 bool pb_row_takes(const pb_row *, u32 wire);
 bool pb_conforms(pb m, u32 message, u32 depth);
-u32 pb_conform(hs_buf *out, pb m, u32 message);           // makes it so; how many fields of other wire types were left out
+// makes it so; how many fields of other wire types were left out
+u32 pb_conform(hs_buf *out, pb m, u32 message);
 
 #endif

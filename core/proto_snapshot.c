@@ -1,5 +1,5 @@
-// proto_snapshot.c — the values inside HloSnapshot (hlo = 1, arguments = 2, result = 3) and HloUnoptimizedSnapshot
-// (hlo_module = 1, partitions = 2 with arguments = 1).
+// proto_snapshot.c — the values inside HloSnapshot (hlo = 1, arguments = 2, result = 3) and
+// HloUnoptimizedSnapshot (hlo_module = 1, partitions = 2 with arguments = 1).
 #include "core/inputs.h"
 #include "core/proto_read.h"
 #include "core/proto_schema.h"
@@ -16,16 +16,19 @@ static hlo_literal **read_literals(proto_reader *r, pb m, u32 num, u32 *count) {
   return list.v;
 }
 
-static hs_status read_values(proto_reader *r, const proto_plain_form *plain, const char *file, u32 partition, hlo_literal ***out, u32 *count,
-                             hlo_literal **result) {
+static hs_status read_values(proto_reader *r, const proto_plain_form *plain, const char *file,
+                             u32 partition, hlo_literal ***out, u32 *count, hlo_literal **result) {
   pb m = plain->m, from = m;
   pb_field f;
   u32 num = 2, k = 0;
-  if (plain->root == PB_HloUnoptimizedSnapshot) {     // partitions, one message each
+  if (plain->root == PB_HloUnoptimizedSnapshot) {  // partitions, one message each
     bool found = false;
     while (pb_next(&m, &f))
       if (f.num == 2 && f.wire == 2 && k++ == partition) from = f.sub, found = true;
-    if (!found) return k ? hs_fail(HS_E_INPUT, "%s: has the inputs of %u partitions, not of partition %u", file, k, partition) : HS_GOOD;
+    if (!found)
+      return k ? hs_fail(HS_E_INPUT, "%s: has the inputs of %u partitions, not of partition %u",
+                         file, k, partition)
+               : HS_GOOD;
     num = 1;
   } else if (result && pb_get(m, 3, &f) && f.wire == 2) {
     *result = proto_literal(r, f.sub);
@@ -35,11 +38,15 @@ static hs_status read_values(proto_reader *r, const proto_plain_form *plain, con
   hlo_inputs_free(*out, *count);
   *out = NULL;
   *count = 0;
-  if (result) { hlo_literal_unref(*result); *result = NULL; }
+  if (result) {
+    hlo_literal_unref(*result);
+    *result = NULL;
+  }
   return hs_fail(HS_E_PROTO, "%s: %s", file, hs_buf_cstr(&r->message));
 }
 
-hs_status hlo_proto_read_arguments(hlo_ctx *ctx, const void *p, size_t n, const char *file, u32 partition, hlo_literal ***out, u32 *count,
+hs_status hlo_proto_read_arguments(hlo_ctx *ctx, const void *p, size_t n, const char *file,
+                                   u32 partition, hlo_literal ***out, u32 *count,
                                    hlo_literal **result) {
   *out = NULL;
   *count = 0;

@@ -1,6 +1,7 @@
-// proto_value.c — shapes, literals, shardings and other struct-kinded values out of protocol buffers.
-// A value that is damaged is recorded in the reader (first one wins) and read on as an empty one; the caller looks at the
-// end. Nothing is allocated from a number in the file that the file's own size does not back.
+// proto_value.c — shapes, literals, shardings and other struct-kinded values out of protocol
+// buffers. A value that is damaged is recorded in the reader (first one wins) and read on as an
+// empty one; the caller looks at the end. Nothing is allocated from a number in the file that the
+// file's own size does not back.
 #include "core/proto_read.h"
 
 #include <math.h>
@@ -23,7 +24,8 @@ static void take_int(void *arg, i64 v) {
 hlo_ints proto_ints(proto_reader *r, pb m, u32 num) {
   r->ints.n = 0;
   pb_each_int(m, num, take_int, r);
-  return (hlo_ints){(u32)r->ints.n, r->ints.n ? hs_arena_dup(r->arena, r->ints.v, r->ints.n * sizeof(i64)) : NULL};
+  return (hlo_ints){(u32)r->ints.n,
+                    r->ints.n ? hs_arena_dup(r->arena, r->ints.v, r->ints.n * sizeof(i64)) : NULL};
 }
 
 hs_str proto_str(proto_reader *r, pb m, u32 num) {
@@ -38,7 +40,7 @@ hs_str proto_name(proto_reader *r, pb m, u32 num) {
   return s;
 }
 
-// ---- shapes ---------------------------------------------------------------------------------------------------------
+// ---- shapes -------------------------------------------------------------------------------------
 static const hlo_layout *read_layout(proto_reader *r, pb m, u32 rank) {
   hlo_ints order = proto_ints(r, m, 1);
   bool seen[HLO_MAX_RANK] = {0};
@@ -48,8 +50,12 @@ static const hlo_layout *read_layout(proto_reader *r, pb m, u32 rank) {
     if (ok) seen[order.v[k]] = true;
   }
   if (!ok) return proto_error(r, "a layout does not fit its shape"), NULL;
-  hlo_layout l = {.rank = rank, .minor_to_major = order.v, .tail_alignment = pb_int(m, 16, 1), .element_bits = pb_int(m, 7, 0),
-                  .memory_space = pb_int(m, 8, 0), .metadata_prefix = pb_int(m, 15, 0)};
+  hlo_layout l = {.rank = rank,
+                  .minor_to_major = order.v,
+                  .tail_alignment = pb_int(m, 16, 1),
+                  .element_bits = pb_int(m, 7, 0),
+                  .memory_space = pb_int(m, 8, 0),
+                  .metadata_prefix = pb_int(m, 15, 0)};
   if (l.tail_alignment == 0) l.tail_alignment = 1;
   l.index_type = hlo_dtype_from_proto((int)pb_int(m, 11, 0));
   l.pointer_type = hlo_dtype_from_proto((int)pb_int(m, 12, 0));
@@ -73,24 +79,29 @@ static const hlo_shape *shape_at(proto_reader *r, pb m, u32 depth) {
   hlo_dtype t = hlo_dtype_from_proto((int)pb_int(m, 2, 0));
   if (t == HLO_TUPLE_TYPE || t == HLO_BUFFER) {
     HS_VEC(const hlo_shape *) elems = {0};
-    if (depth > 1000) return proto_error(r, "shapes are nested too deeply"), hlo_shape_token(r->ctx);
+    if (depth > 1000)
+      return proto_error(r, "shapes are nested too deeply"), hlo_shape_token(r->ctx);
     for (pb_field f; pb_next(&m, &f);)
       if (f.num == 4 && f.wire == 2) hs_vec_push(&elems, shape_at(r, f.sub, depth + 1));
     const hlo_shape *s;
     if (t == HLO_TUPLE_TYPE) s = hlo_shape_tuple(r->ctx, (u32)elems.n, elems.v);
-    else if (elems.n == 1 && hlo_shape_is_array(elems.v[0])) s = hlo_shape_buffer(r->ctx, elems.v[0]);
+    else if (elems.n == 1 && hlo_shape_is_array(elems.v[0]))
+      s = hlo_shape_buffer(r->ctx, elems.v[0]);
     else proto_error(r, "a buffer shape holds no array"), s = hlo_shape_token(r->ctx);
     hs_vec_free(&elems);
     return s;
   }
-  if (t == HLO_TOKEN || t == HLO_OPAQUE) return t == HLO_TOKEN ? hlo_shape_token(r->ctx) : hlo_shape_opaque(r->ctx);
+  if (t == HLO_TOKEN || t == HLO_OPAQUE)
+    return t == HLO_TOKEN ? hlo_shape_token(r->ctx) : hlo_shape_opaque(r->ctx);
   hlo_ints dims = proto_ints(r, m, 3), dyn = proto_ints(r, m, 6);
-  if (t == HLO_DT_INVALID || dims.n > HLO_MAX_RANK) return proto_error(r, "a shape has an unknown element type or rank"), hlo_shape_token(r->ctx);
+  if (t == HLO_DT_INVALID || dims.n > HLO_MAX_RANK)
+    return proto_error(r, "a shape has an unknown element type or rank"), hlo_shape_token(r->ctx);
   bool dynamic[HLO_MAX_RANK] = {0}, any = false;
   for (u32 k = 0; k < dims.n; k++) {
     dynamic[k] = k < dyn.n && dyn.v[k];
     any |= dynamic[k];
-    if (dims.v[k] < 0 && dims.v[k] != HLO_UNBOUNDED) return proto_error(r, "a dimension is negative"), hlo_shape_token(r->ctx);
+    if (dims.v[k] < 0 && dims.v[k] != HLO_UNBOUNDED)
+      return proto_error(r, "a dimension is negative"), hlo_shape_token(r->ctx);
   }
   hs_status s = hlo_shape_check_limits(t, dims.n, dims.v);
   if (!hs_ok(s)) {
@@ -105,8 +116,14 @@ static const hlo_shape *shape_at(proto_reader *r, pb m, u32 depth) {
 
 const hlo_shape *proto_shape(proto_reader *r, pb m) { return shape_at(r, m, 0); }
 
-// ---- literals -------------------------------------------------------------------------------------------------------
-typedef struct spread { hlo_literal *l; i64 at; const i64 *strides; i64 index[HLO_MAX_RANK]; size_t size; } spread;
+// ---- literals -----------------------------------------------------------------------------------
+typedef struct spread {
+  hlo_literal *l;
+  i64 at;
+  const i64 *strides;
+  i64 index[HLO_MAX_RANK];
+  size_t size;
+} spread;
 
 // Elements come in the layout's order, minor dimension first; the literal is row-major.
 static char *next_element(spread *s) {
@@ -136,7 +153,8 @@ static void normalize(hlo_literal *l) {
   if (t != HLO_PRED && bits >= 8) return;
   u8 *p = l->data;
   int sign = hlo_dtype_is_signed(t) ? 1 << (bits - 1) : 0;
-  for (size_t k = 0; k < l->bytes; k++) p[k] = t == HLO_PRED ? p[k] != 0 : (u8)(((p[k] & ((1 << bits) - 1)) ^ sign) - sign);
+  for (size_t k = 0; k < l->bytes; k++)
+    p[k] = t == HLO_PRED ? p[k] != 0 : (u8)(((p[k] & ((1 << bits) - 1)) ^ sign) - sign);
 }
 
 static spread spread_over(hlo_literal *l, i64 *strides) {
@@ -145,7 +163,9 @@ static spread spread_over(hlo_literal *l, i64 *strides) {
 }
 
 static void put_elements(spread *s, pb bytes) {
-  for (char *p; (size_t)(bytes.end - bytes.p) >= s->size && (p = next_element(s)); bytes.p += s->size) memcpy(p, bytes.p, s->size);
+  for (char *p; (size_t)(bytes.end - bytes.p) >= s->size && (p = next_element(s));
+       bytes.p += s->size)
+    memcpy(p, bytes.p, s->size);
 }
 
 void proto_fill(hlo_literal *l, pb bytes) {
@@ -163,7 +183,7 @@ static bool fill(proto_reader *r, hlo_literal *l, pb m) {
   if (how == 0) {
     pb_each_int(m, num, take_element, &s);
   } else {
-    hs_buf loose = {0};   // floats that come one by one, two of them to a complex element
+    hs_buf loose = {0};  // floats that come one by one, two of them to a complex element
     pb it = m;
     for (pb_field f; pb_next(&it, &f);) {
       if (f.num != num) continue;
@@ -178,7 +198,9 @@ static bool fill(proto_reader *r, hlo_literal *l, pb m) {
   for (u32 d = 0; l->dynamic_sizes && sizes.n == l->shape->rank && d < sizes.n; d++)
     l->dynamic_sizes[d] = (i32)HS_MAX(HS_MIN(sizes.v[d], l->shape->dims[d]), 0);
   if (s.at == l->shape->elements) return true;
-  return proto_error(r, "a literal has %lld elements, its shape %lld", (long long)s.at, (long long)l->shape->elements), false;
+  return proto_error(r, "a literal has %lld elements, its shape %lld", (long long)s.at,
+                     (long long)l->shape->elements),
+         false;
 }
 
 static hlo_literal *literal_at(proto_reader *r, pb m, const hlo_shape *shape) {
@@ -186,7 +208,9 @@ static hlo_literal *literal_at(proto_reader *r, pb m, const hlo_shape *shape) {
     hlo_literal **kids = hs_calloc(shape->nelems + 1, sizeof *kids), *l = NULL;
     u32 n = 0;
     for (pb_field f; !r->failed && pb_next(&m, &f);)
-      if (f.num == 10 && f.wire == 2 && n < shape->nelems && (kids[n] = literal_at(r, f.sub, shape->elems[n]))) n++;
+      if (f.num == 10 && f.wire == 2 && n < shape->nelems &&
+          (kids[n] = literal_at(r, f.sub, shape->elems[n])))
+        n++;
     if (n == shape->nelems) l = hlo_literal_tuple(shape, n, kids);
     else {
       proto_error(r, "a tuple literal lacks elements");
@@ -195,8 +219,10 @@ static hlo_literal *literal_at(proto_reader *r, pb m, const hlo_shape *shape) {
     hs_free(kids);
     return l;
   }
-  if (!hlo_shape_is_array(shape)) return proto_error(r, "a literal of this type has no value"), NULL;
-  if (shape->elements > (i64)(m.end - m.p)) return proto_error(r, "a literal has fewer elements than its shape"), NULL;
+  if (!hlo_shape_is_array(shape))
+    return proto_error(r, "a literal of this type has no value"), NULL;
+  if (shape->elements > (i64)(m.end - m.p))
+    return proto_error(r, "a literal has fewer elements than its shape"), NULL;
   hlo_literal *l;
   hs_status s = hlo_literal_new(shape, &l);
   if (!hs_ok(s)) {
@@ -214,14 +240,21 @@ hlo_literal *proto_literal(proto_reader *r, pb m) {
   return r->failed ? NULL : literal_at(r, m, s);
 }
 
-// ---- metadata, frontend attributes ------------------------------------------------------------------------------------
+// ---- metadata, frontend attributes --------------------------------------------------------------
 const hlo_metadata *proto_metadata(proto_reader *r, pb m) {
   hlo_metadata *d = HS_NEW(r->arena, hlo_metadata);
-  *d = (hlo_metadata){.op_type = proto_str(r, m, 1), .op_name = proto_str(r, m, 2), .source_file = proto_str(r, m, 3),
-                      .source_line = (i32)pb_int(m, 4, 0), .source_end_line = (i32)pb_int(m, 17, 0), .source_column = (i32)pb_int(m, 18, 0),
-                      .source_end_column = (i32)pb_int(m, 19, 0), .stack_frame_id = (i32)pb_int(m, 15, 0)};
-  hlo_metadata_rest rest = {proto_str(r, m, 12), proto_str(r, m, 16), proto_str(r, pb_sub(m, 20), 1), proto_ints(r, m, 5)};
-  if (rest.deduplicated_name.n || rest.scheduling_name.n || rest.payload.n || rest.profile_type.n) d->rest = hs_arena_dup(r->arena, &rest, sizeof rest);
+  *d = (hlo_metadata){.op_type = proto_str(r, m, 1),
+                      .op_name = proto_str(r, m, 2),
+                      .source_file = proto_str(r, m, 3),
+                      .source_line = (i32)pb_int(m, 4, 0),
+                      .source_end_line = (i32)pb_int(m, 17, 0),
+                      .source_column = (i32)pb_int(m, 18, 0),
+                      .source_end_column = (i32)pb_int(m, 19, 0),
+                      .stack_frame_id = (i32)pb_int(m, 15, 0)};
+  hlo_metadata_rest rest = {proto_str(r, m, 12), proto_str(r, m, 16),
+                            proto_str(r, pb_sub(m, 20), 1), proto_ints(r, m, 5)};
+  if (rest.deduplicated_name.n || rest.scheduling_name.n || rest.payload.n || rest.profile_type.n)
+    d->rest = hs_arena_dup(r->arena, &rest, sizeof rest);
   return d;
 }
 
@@ -236,7 +269,8 @@ const hlo_frontend *proto_frontend(proto_reader *r, pb m) {
   for (pb_field f; pb_next(&m, &f);) {
     if (f.num != 1 || f.wire != 2) continue;
     hs_str key = pb_str(f.sub, 1);
-    hs_vec_push(&all, ((hlo_frontend_entry){{hlo_intern(r->ctx, key.n ? key.p : "", key.n), key.n}, proto_str(r, f.sub, 2)}));
+    hs_vec_push(&all, ((hlo_frontend_entry){{hlo_intern(r->ctx, key.n ? key.p : "", key.n), key.n},
+                                            proto_str(r, f.sub, 2)}));
   }
   if (all.n > 1) qsort(all.v, all.n, sizeof *all.v, by_key);
   hlo_frontend *out = HS_NEW(r->arena, hlo_frontend);
@@ -245,7 +279,7 @@ const hlo_frontend *proto_frontend(proto_reader *r, pb m) {
   return out;
 }
 
-// ---- meshes, shardings, replica groups ----------------------------------------------------------------------------------
+// ---- meshes, shardings, replica groups ----------------------------------------------------------
 static const hlo_mesh *read_mesh(proto_reader *r, pb m) {
   hlo_mesh *mesh = HS_NEW(r->arena, hlo_mesh);
   const char *names[HLO_MAX_RANK];
@@ -272,7 +306,8 @@ static const hlo_mesh *read_mesh(proto_reader *r, pb m) {
 
 static hlo_axis read_axis(proto_reader *r, pb m, const hlo_mesh *mesh) {
   i64 k = pb_int(m, 1, 0);
-  if (k < 0 || k >= mesh->naxes) return proto_error(r, "an axis is not one of its mesh"), (hlo_axis){"", 0, 0};
+  if (k < 0 || k >= mesh->naxes)
+    return proto_error(r, "an axis is not one of its mesh"), (hlo_axis){"", 0, 0};
   pb sub = pb_sub(m, 2);
   return (hlo_axis){mesh->names[k], pb_int(sub, 1, 0), pb_int(sub, 2, 0)};
 }
@@ -281,7 +316,8 @@ static hlo_axes read_axes(proto_reader *r, pb m, u32 num, const hlo_mesh *mesh) 
   hlo_axis axes[HLO_MAX_RANK];
   hlo_axes out = {0};
   for (pb_field f; pb_next(&m, &f);)
-    if (f.num == num && f.wire == 2 && out.n < HLO_MAX_RANK) axes[out.n++] = read_axis(r, f.sub, mesh);
+    if (f.num == num && f.wire == 2 && out.n < HLO_MAX_RANK)
+      axes[out.n++] = read_axis(r, f.sub, mesh);
   out.v = hs_arena_dup(r->arena, axes, out.n * sizeof *axes);
   return out;
 }
@@ -302,7 +338,8 @@ static void read_named(proto_reader *r, pb m, hlo_sharding *s) {
   hlo_dim_sharding dims[HLO_MAX_RANK];
   for (pb_field f; pb_next(&m, &f);)
     if (f.num == 3 && f.wire == 2 && s->ndim_shardings < HLO_MAX_RANK)
-      dims[s->ndim_shardings++] = (hlo_dim_sharding){read_axes(r, f.sub, 1, s->mesh), pb_int(f.sub, 2, 0) == 0};
+      dims[s->ndim_shardings++] =
+          (hlo_dim_sharding){read_axes(r, f.sub, 1, s->mesh), pb_int(f.sub, 2, 0) == 0};
   s->dim_shardings = hs_arena_dup(r->arena, dims, s->ndim_shardings * sizeof *dims);
 }
 
@@ -316,22 +353,30 @@ static const hlo_sharding *sharding_at(proto_reader *r, pb m, u32 depth) {
     return s;
   }
   s->type = HLO_SH_REPLICATED;
-  for (int k = 0; k < HLO_SH_NAMED; k++) if (proto_sharding_type[k] == type) s->type = (hlo_sharding_type)k;
+  for (int k = 0; k < HLO_SH_NAMED; k++)
+    if (proto_sharding_type[k] == type) s->type = (hlo_sharding_type)k;
   s->dims = proto_ints(r, m, 3);
   s->devices = proto_ints(r, m, 4);
   s->replicate_last = pb_int(m, 6, 0) != 0;
   hlo_ints last = proto_ints(r, m, 8);
   i64 *types = HS_NEW_ARRAY(r->arena, i64, last.n + 1);
-  for (u32 k = 0; k < last.n; k++) types[k] = last.v[k] == 4 ? HLO_SH_MANUAL : last.v[k] == 1 ? HLO_SH_MAXIMAL : last.v[k] == 6 ? HLO_SH_UNREDUCED : HLO_SH_REPLICATED;
+  for (u32 k = 0; k < last.n; k++)
+    types[k] = last.v[k] == 4   ? HLO_SH_MANUAL
+               : last.v[k] == 1 ? HLO_SH_MAXIMAL
+               : last.v[k] == 6 ? HLO_SH_UNREDUCED
+                                : HLO_SH_REPLICATED;
   s->last_tile_dims = (hlo_ints){last.n, types};
   s->reshape = proto_ints(r, m, 9);
   s->perm = s->reshape.n > 1 ? proto_ints(r, m, 10) : (hlo_ints){0};
   if (s->type == HLO_SH_MAXIMAL) s->device = s->devices.n ? s->devices.v[0] : 0;
-  if (pb_int(m, 11, 0)) s->shard_group_kind = (int)pb_int(m, 13, 0) + 1, s->shard_group = pb_int(m, 12, 0);
+  if (pb_int(m, 11, 0))
+    s->shard_group_kind = (int)pb_int(m, 13, 0) + 1, s->shard_group = pb_int(m, 12, 0);
   bool tuple = s->type == HLO_SH_TUPLE;
   if (depth > 100) proto_error(r, "shardings are nested too deeply");
   for (pb it = m; !r->failed && pb_next(&it, &f);)
-    if (f.wire == 2 && f.num == (tuple ? 5u : 7u)) hs_vec_push(&list, tuple ? (const void *)sharding_at(r, f.sub, depth + 1) : proto_metadata(r, f.sub));
+    if (f.wire == 2 && f.num == (tuple ? 5u : 7u))
+      hs_vec_push(&list, tuple ? (const void *)sharding_at(r, f.sub, depth + 1)
+                               : proto_metadata(r, f.sub));
   const void *const *kept = hs_arena_dup(r->arena, list.v, list.n * sizeof *list.v);
   if (tuple) s->nchildren = (u32)list.n, s->children = (const hlo_sharding *const *)kept;
   else s->nmetadata = (u32)list.n, s->metadata = (const hlo_metadata *const *)kept;
@@ -357,8 +402,11 @@ static void read_iota_groups(proto_reader *r, pb m, hlo_replica_groups *g) {
   g->reshape = proto_ints(r, m, 3);
   g->perm = g->reshape.n > 1 ? proto_ints(r, m, 4) : (hlo_ints){0};
   i64 n = 1;
-  for (u32 k = 0; k < g->reshape.n; k++) if (g->reshape.v[k] <= 0 || !hs_mul_ok(n, g->reshape.v[k], &n)) n = -1;
-  if (dims[0] <= 0 || dims[1] <= 0 || dims[0] > INT32_MAX || dims[1] > INT32_MAX || dims[0] * dims[1] != n) proto_error(r, "iota replica groups have another size than their reshape");
+  for (u32 k = 0; k < g->reshape.n; k++)
+    if (g->reshape.v[k] <= 0 || !hs_mul_ok(n, g->reshape.v[k], &n)) n = -1;
+  if (dims[0] <= 0 || dims[1] <= 0 || dims[0] > INT32_MAX || dims[1] > INT32_MAX ||
+      dims[0] * dims[1] != n)
+    proto_error(r, "iota replica groups have another size than their reshape");
 }
 
 const hlo_replica_groups *proto_groups(proto_reader *r, pb instr) {
@@ -371,7 +419,8 @@ const hlo_replica_groups *proto_groups(proto_reader *r, pb instr) {
   } else if (pb_get(instr, 92, &f) && f.wire == 2) {
     read_iota_groups(r, f.sub, g);
   } else if (pb_get(instr, 87, &f) && f.wire == 2) {
-    pb_field iota;                      // where XLA kept the short form before it had a field of its own
+    // where XLA kept the short form before it had a field of its own
+    pb_field iota;
     if (pb_get(f.sub, 2, &iota) && iota.wire == 2) read_iota_groups(r, iota.sub, g);
     else g->groups = group_lists(r, f.sub, 1);
   } else {
@@ -380,13 +429,15 @@ const hlo_replica_groups *proto_groups(proto_reader *r, pb instr) {
   return g;
 }
 
-// ---- the rest -----------------------------------------------------------------------------------------------------------
-static const hlo_origin_node *origin_node(proto_reader *r, pb m, const hlo_shape *s, i64 *path, u32 depth) {
+// ---- the rest -----------------------------------------------------------------------------------
+static const hlo_origin_node *origin_node(proto_reader *r, pb m, const hlo_shape *s, i64 *path,
+                                          u32 depth) {
   hlo_origin_node *n = HS_NEW(r->arena, hlo_origin_node);
   if (hlo_shape_is_tuple(s) && depth < 32) {
     n->tuple = true;
     const hlo_origin_node **kids = HS_NEW_ARRAY(r->arena, const hlo_origin_node *, s->nelems);
-    for (u32 k = 0; k < s->nelems; k++) path[depth] = k, kids[k] = origin_node(r, m, s->elems[k], path, depth + 1);
+    for (u32 k = 0; k < s->nelems; k++)
+      path[depth] = k, kids[k] = origin_node(r, m, s->elems[k], path, depth + 1);
     n->nchildren = s->nelems;
     n->children = kids;
     return n;
@@ -395,7 +446,9 @@ static const hlo_origin_node *origin_node(proto_reader *r, pb m, const hlo_shape
     if (f.num != 1 || f.wire != 2) continue;
     hlo_ints at = proto_ints(r, f.sub, 1);
     pb_field array;
-    if (at.n != depth || (depth && memcmp(at.v, path, depth * sizeof *path) != 0) || !pb_get(f.sub, 2, &array) || array.wire != 2) continue;
+    if (at.n != depth || (depth && memcmp(at.v, path, depth * sizeof *path) != 0) ||
+        !pb_get(f.sub, 2, &array) || array.wire != 2)
+      continue;
     n->present = true;
     n->name = proto_str(r, array.sub, 1);
     n->index = proto_ints(r, array.sub, 2);
@@ -417,8 +470,9 @@ const hlo_window *proto_window(proto_reader *r, pb m) {
   hlo_window *w = HS_NEW(r->arena, hlo_window);
   for (pb_field f; pb_next(&m, &f);)
     if (f.num == 1 && f.wire == 2 && w->n < HLO_MAX_RANK)
-      dims[w->n++] = (hlo_window_dim){pb_int(f.sub, 1, 0), pb_int(f.sub, 2, 0), pb_int(f.sub, 3, 0), pb_int(f.sub, 4, 0), pb_int(f.sub, 6, 0),
-                                      pb_int(f.sub, 5, 0), pb_int(f.sub, 7, 0) != 0};
+      dims[w->n++] = (hlo_window_dim){
+          pb_int(f.sub, 1, 0), pb_int(f.sub, 2, 0), pb_int(f.sub, 3, 0),     pb_int(f.sub, 4, 0),
+          pb_int(f.sub, 6, 0), pb_int(f.sub, 5, 0), pb_int(f.sub, 7, 0) != 0};
   w->v = hs_arena_dup(r->arena, dims, w->n * sizeof *dims);
   return w;
 }
@@ -426,10 +480,18 @@ const hlo_window *proto_window(proto_reader *r, pb m) {
 const hlo_dim_labels *proto_dim_labels(proto_reader *r, pb m) {
   hlo_dim_labels *d = HS_NEW(r->arena, hlo_dim_labels);
   hlo_ints lhs = proto_ints(r, m, 11), rhs = proto_ints(r, m, 6), out = proto_ints(r, m, 12);
-  if (lhs.n != rhs.n || lhs.n != out.n || lhs.n > 10) proto_error(r, "convolution dimension numbers do not agree on the spatial dimensions");
-  *d = (hlo_dim_labels){.lhs_batch = pb_int(m, 7, 0), .lhs_feature = pb_int(m, 8, 0), .rhs_input_feature = pb_int(m, 3, 0),
-                        .rhs_output_feature = pb_int(m, 4, 0), .out_batch = pb_int(m, 9, 0), .out_feature = pb_int(m, 10, 0),
-                        .nspatial = HS_MIN(lhs.n, HS_MIN(rhs.n, out.n)), .lhs_spatial = lhs.v, .rhs_spatial = rhs.v, .out_spatial = out.v};
+  if (lhs.n != rhs.n || lhs.n != out.n || lhs.n > 10)
+    proto_error(r, "convolution dimension numbers do not agree on the spatial dimensions");
+  *d = (hlo_dim_labels){.lhs_batch = pb_int(m, 7, 0),
+                        .lhs_feature = pb_int(m, 8, 0),
+                        .rhs_input_feature = pb_int(m, 3, 0),
+                        .rhs_output_feature = pb_int(m, 4, 0),
+                        .out_batch = pb_int(m, 9, 0),
+                        .out_feature = pb_int(m, 10, 0),
+                        .nspatial = HS_MIN(lhs.n, HS_MIN(rhs.n, out.n)),
+                        .lhs_spatial = lhs.v,
+                        .rhs_spatial = rhs.v,
+                        .out_spatial = out.v};
   return d;
 }
 
@@ -438,7 +500,8 @@ const hlo_aliases *proto_aliases(proto_reader *r, pb m, u32 num, hlo_attr_kind k
   for (pb_field f; pb_next(&m, &f);) {
     if (f.num != num || f.wire != 2) continue;
     bool donor = kind == HLO_AK_DONORS;
-    hlo_alias_entry e = {.param = pb_int(f.sub, donor ? 1 : 2, 0), .param_index = proto_ints(r, f.sub, donor ? 2 : 3)};
+    hlo_alias_entry e = {.param = pb_int(f.sub, donor ? 1 : 2, 0),
+                         .param_index = proto_ints(r, f.sub, donor ? 2 : 3)};
     if (!donor) e.out_index = proto_ints(r, f.sub, 1);
     e.must = kind == HLO_AK_IO_ALIAS && pb_int(f.sub, 4, 0) == 2;
     hs_vec_push(&all, e);

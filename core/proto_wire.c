@@ -16,7 +16,7 @@ bool pb_next(pb *m, pb_field *f) {
   u64 tag;
   const u8 *at = m->p;
   if (m->bad || m->p >= m->end || !varint(m, &tag)) return false;
-  if (tag >> 32 || tag >> 3 == 0) return m->bad = true, false;   // no field has the number 0
+  if (tag >> 32 || tag >> 3 == 0) return m->bad = true, false;  // no field has the number 0
   *f = (pb_field){.num = (u32)(tag >> 3), .wire = (u32)(tag & 7), .at = at};
   size_t left = (size_t)(m->end - m->p);
   u64 n;
@@ -69,7 +69,11 @@ size_t pb_each_int(pb m, u32 num, void (*take)(void *, i64), void *arg) {
   size_t n = 0;
   for (pb_field f; pb_next(&m, &f);) {
     if (f.num != num) continue;
-    if (f.wire != 2) { take(arg, (i64)f.v); n++; continue; }
+    if (f.wire != 2) {
+      take(arg, (i64)f.v);
+      n++;
+      continue;
+    }
     for (u64 v; f.sub.p < f.sub.end && varint(&f.sub, &v); n++) take(arg, (i64)v);
   }
   return n;
@@ -96,8 +100,13 @@ void pb_put_varint(hs_buf *b, u64 v) {
   hs_buf_putc(b, (char)v);
 }
 void pb_put_tag(hs_buf *b, u32 num, u32 wire) { pb_put_varint(b, (u64)num << 3 | wire); }
-void pb_put_int_always(hs_buf *b, u32 num, i64 v) { pb_put_tag(b, num, 0); pb_put_varint(b, (u64)v); }
-void pb_put_int(hs_buf *b, u32 num, i64 v) { if (v) pb_put_int_always(b, num, v); }
+void pb_put_int_always(hs_buf *b, u32 num, i64 v) {
+  pb_put_tag(b, num, 0);
+  pb_put_varint(b, (u64)v);
+}
+void pb_put_int(hs_buf *b, u32 num, i64 v) {
+  if (v) pb_put_int_always(b, num, v);
+}
 void pb_put_bytes(hs_buf *b, u32 num, const void *p, size_t n) {
   if (!n) return;
   pb_put_tag(b, num, 2);

@@ -1,9 +1,10 @@
-// proto_write_value.c — shapes, literals, shardings and other struct-kinded values as messages: proto_value.c the other way.
-// Each function appends one field, `num`, with its tag; those of an instruction know their own number.
+// proto_write_value.c — shapes, literals, shardings and other struct-kinded values as messages:
+// proto_value.c the other way. Each function appends one field, `num`, with its tag; those of an
+// instruction know their own number.
 #include "core/proto_fields.h"
 #include "core/proto_write.h"
 
-// ---- shapes and literals ------------------------------------------------------------------------------------------------
+// ---- shapes and literals ------------------------------------------------------------------------
 static void put_layout(hs_buf *b, const hlo_layout *l) {
   pb_put_ints(b, 1, l->minor_to_major, l->rank);
   for (u32 k = 0; k < l->ntiles; k++) {
@@ -84,12 +85,16 @@ bool proto_put_literal(hs_buf *b, hlo_ctx *ctx, u32 num, const hlo_literal *l) {
     char *bytes = hs_alloc(l->bytes);
     proto_layout_order(l, bytes);
     int bits = hlo_dtype_bits(s->dtype);
-    for (size_t k = 0; bits < 8 && how && k < l->bytes; k++) bytes[k] = (char)(bytes[k] & ((1 << bits) - 1));   // no sign extension
+    // no sign extension
+    for (size_t k = 0; bits < 8 && how && k < l->bytes; k++)
+      bytes[k] = (char)(bytes[k] & ((1 << bits) - 1));
     if (how) {
       pb_put_bytes(b, field, bytes, l->bytes);
     } else {
       size_t at = pb_begin(b);
-      for (i64 k = 0; k < s->elements; k++) pb_put_varint(b, (u64)hlo_elem_to_i64(s->dtype, bytes + (size_t)k * hlo_dtype_storage(s->dtype)));
+      for (i64 k = 0; k < s->elements; k++)
+        pb_put_varint(
+            b, (u64)hlo_elem_to_i64(s->dtype, bytes + (size_t)k * hlo_dtype_storage(s->dtype)));
       pb_end(b, field, at);
     }
     hs_free(bytes);
@@ -103,7 +108,7 @@ bool proto_put_literal(hs_buf *b, hlo_ctx *ctx, u32 num, const hlo_literal *l) {
   return whole;
 }
 
-// ---- struct-kinded values --------------------------------------------------------------------------------------------------
+// ---- struct-kinded values -----------------------------------------------------------------------
 void proto_put_str(hs_buf *b, u32 num, hs_str s) { pb_put_bytes(b, num, s.p, s.n); }
 
 void proto_put_metadata(hs_buf *b, u32 num, const hlo_metadata *d) {
@@ -192,7 +197,8 @@ static void put_named(hs_buf *b, const hlo_sharding *s) {
 
 void proto_put_sharding(hs_buf *b, u32 num, const hlo_sharding *s) {
   size_t mark = pb_begin(b);
-  bool whole = s->type == HLO_SH_NAMED && s->named_whole != HLO_SH_TILED;   // fully replicated, manual or unreduced meshes
+  // fully replicated, manual or unreduced meshes
+  bool whole = s->type == HLO_SH_NAMED && s->named_whole != HLO_SH_TILED;
   hlo_sharding_type type = whole ? s->named_whole : s->type;
   pb_put_int(b, 1, type == HLO_SH_NAMED ? 0 : proto_sharding_type[type]);
   pb_put_ints(b, 3, s->dims.v, s->dims.n);
@@ -235,7 +241,8 @@ static void put_lists(hs_buf *b, u32 num, const hlo_int_lists *l) {
 }
 
 void proto_put_groups(hs_buf *b, const hlo_replica_groups *g) {
-  if (g->form == HLO_GROUPS_LIST) put_lists(b, 49, &g->groups);   // the legacy field, which every reader knows
+  // the legacy field, which every reader knows
+  if (g->form == HLO_GROUPS_LIST) put_lists(b, 49, &g->groups);
   size_t mark = pb_begin(b);
   switch (g->form) {
   case HLO_GROUPS_LIST:
@@ -247,7 +254,8 @@ void proto_put_groups(hs_buf *b, const hlo_replica_groups *g) {
     pb_put_int(b, 1, g->dims.v[0]);
     pb_put_int(b, 2, g->dims.v[1]);
     pb_put_ints(b, 3, g->reshape.v, g->reshape.n);
-    if (g->reshape.n == 1) pb_put_ints(b, 4, &zero, 1); else pb_put_ints(b, 4, g->perm.v, g->perm.n);
+    if (g->reshape.n == 1) pb_put_ints(b, 4, &zero, 1);
+    else pb_put_ints(b, 4, g->perm.v, g->perm.n);
     pb_end(b, 92, mark);
     break;
   }
@@ -277,7 +285,8 @@ void proto_put_window(hs_buf *b, const hlo_window *w) {
   for (u32 k = 0; k < w->n; k++) {
     size_t at = pb_begin(b);
     const hlo_window_dim *d = &w->v[k];
-    const i64 v[] = {d->size, d->stride, d->pad_low, d->pad_high, d->rhs_dilate, d->lhs_dilate, d->reversal};
+    const i64 v[] = {d->size,       d->stride,     d->pad_low, d->pad_high,
+                     d->rhs_dilate, d->lhs_dilate, d->reversal};
     for (u32 f = 0; f < HS_COUNT(v); f++) pb_put_int(b, f + 1, v[f]);
     pb_end(b, 1, at);
   }
@@ -299,7 +308,8 @@ void proto_put_dim_labels(hs_buf *b, const hlo_dim_labels *d) {
 }
 
 void proto_put_origin(hs_buf *b, const hlo_origin_node *n, i64 *path, u32 depth) {
-  for (u32 k = 0; n->tuple && k < n->nchildren && depth < 32; k++) path[depth] = k, proto_put_origin(b, n->children[k], path, depth + 1);
+  for (u32 k = 0; n->tuple && k < n->nchildren && depth < 32; k++)
+    path[depth] = k, proto_put_origin(b, n->children[k], path, depth + 1);
   if (n->tuple) return;
   size_t mark = pb_begin(b);
   pb_put_ints(b, 1, path, depth);

@@ -3,16 +3,20 @@
 
 const hlo_dtype_info hlo_dtypes[HLO_DTYPE_COUNT] = {
     [HLO_DT_INVALID] = {"invalid", 0, 0, HLO_CLASS_OTHER, 0},
-#define DTYPE(id, text, proto, bits, cls, storage) [HLO_##id] = {text, proto, bits, HLO_CLASS_##cls, storage},
+#define DTYPE(id, text, proto, bits, cls, storage) \
+  [HLO_##id] = {text, proto, bits, HLO_CLASS_##cls, storage},
 #include "core/dtype.def"
 #undef DTYPE
 };
 
-// Sixty-four buckets by two letters and the length, filled on first use (idempotent: every filler writes the same bytes).
+// Sixty-four buckets by two letters and the length, filled on first use (idempotent: every filler
+// writes the same bytes).
 static u8 dtype_buckets[64], dtype_lengths[HLO_DTYPE_COUNT];
 static bool dtypes_ready;
 
-static size_t dtype_bucket(const char *s, size_t n) { return ((u8)s[0] * 7u + (u8)s[n / 2] * 3u + (u8)s[n - 1] + n) & 63; }
+static size_t dtype_bucket(const char *s, size_t n) {
+  return ((u8)s[0] * 7u + (u8)s[n / 2] * 3u + (u8)s[n - 1] + n) & 63;
+}
 
 static void fill_dtype_buckets(void) {
   for (int t = 1; t < HLO_DTYPE_COUNT; t++) {
@@ -30,7 +34,8 @@ hlo_dtype hlo_dtype_find(hs_str text) {
   if (!text.n) return HLO_DT_INVALID;
   for (size_t at = dtype_bucket(text.p, text.n); dtype_buckets[at]; at = (at + 1) & 63) {
     u8 t = dtype_buckets[at];
-    if (dtype_lengths[t] == text.n && hs_same_bytes(hlo_dtypes[t].text, text.p, text.n)) return (hlo_dtype)t;
+    if (dtype_lengths[t] == text.n && hs_same_bytes(hlo_dtypes[t].text, text.p, text.n))
+      return (hlo_dtype)t;
   }
   return HLO_DT_INVALID;
 }
@@ -41,10 +46,13 @@ hlo_dtype hlo_dtype_from_proto(int proto) {
   return HLO_DT_INVALID;
 }
 
-hlo_dtype hlo_dtype_real_part(hlo_dtype t) { return t == HLO_C64 ? HLO_F32 : t == HLO_C128 ? HLO_F64 : t; }
+hlo_dtype hlo_dtype_real_part(hlo_dtype t) {
+  return t == HLO_C64 ? HLO_F32 : t == HLO_C128 ? HLO_F64 : t;
+}
 
 bool hlo_shape_same_dims(const hlo_shape *a, const hlo_shape *b) {
-  if (a->rank != b->rank || (a->rank && memcmp(a->dims, b->dims, a->rank * sizeof(i64)))) return false;
+  if (a->rank != b->rank || (a->rank && memcmp(a->dims, b->dims, a->rank * sizeof(i64))))
+    return false;
   for (u32 k = 0; k < a->rank; k++)
     if ((a->dynamic && a->dynamic[k]) != (b->dynamic && b->dynamic[k])) return false;
   return true;
@@ -64,8 +72,9 @@ static bool descending(const hlo_layout *l) {
 }
 
 bool hlo_layout_is_default(const hlo_layout *l) {
-  return descending(l) && !l->ntiles && !l->nsplits && l->tail_alignment == 1 && !l->element_bits && !l->memory_space &&
-         !l->metadata_prefix && l->index_type == HLO_DT_INVALID && l->pointer_type == HLO_DT_INVALID;
+  return descending(l) && !l->ntiles && !l->nsplits && l->tail_alignment == 1 && !l->element_bits &&
+         !l->memory_space && !l->metadata_prefix && l->index_type == HLO_DT_INVALID &&
+         l->pointer_type == HLO_DT_INVALID;
 }
 
 bool hlo_shape_is_row_major(const hlo_shape *s) { return !s->layout || descending(s->layout); }
@@ -73,7 +82,8 @@ bool hlo_shape_is_row_major(const hlo_shape *s) { return !s->layout || descendin
 i64 hlo_shape_bytes(const hlo_shape *s) {
   i64 total = 0;
   if (hlo_shape_is_array(s)) {
-    i64 bits = s->layout && s->layout->element_bits ? s->layout->element_bits : (i64)hlo_dtype_storage(s->dtype) * 8;
+    i64 bits = s->layout && s->layout->element_bits ? s->layout->element_bits
+                                                    : (i64)hlo_dtype_storage(s->dtype) * 8;
     if (!hs_mul_ok(s->elements, bits, &total)) return INT64_MAX;
     return (total + 7) / 8;
   }
@@ -104,12 +114,15 @@ const hlo_shape *hlo_shape_leaf(const hlo_shape *s, u32 k) {
 }
 
 hs_status hlo_shape_check_limits(hlo_dtype t, u32 rank, const i64 *dims) {
-  if (rank > HLO_MAX_RANK) return hs_fail(HS_E_LIMIT, "rank %u exceeds the limit of %d dimensions", rank, HLO_MAX_RANK);
+  if (rank > HLO_MAX_RANK)
+    return hs_fail(HS_E_LIMIT, "rank %u exceeds the limit of %d dimensions", rank, HLO_MAX_RANK);
   i64 n = (i64)HS_MAX(hlo_dtype_storage(t), (size_t)1);
   for (u32 k = 0; k < rank; k++) {
     if (dims[k] == HLO_UNBOUNDED) continue;
-    if (dims[k] < 0) return hs_fail(HS_E_SHAPE, "dimension %u has the negative size %lld", k, (long long)dims[k]);
-    if (dims[k] > 0 && !hs_mul_ok(n, dims[k], &n)) return hs_fail(HS_E_LIMIT, "the array has more than 2^63 bytes");
+    if (dims[k] < 0)
+      return hs_fail(HS_E_SHAPE, "dimension %u has the negative size %lld", k, (long long)dims[k]);
+    if (dims[k] > 0 && !hs_mul_ok(n, dims[k], &n))
+      return hs_fail(HS_E_LIMIT, "the array has more than 2^63 bytes");
   }
   return HS_GOOD;
 }
@@ -122,7 +135,7 @@ void hlo_row_major_strides(u32 rank, const i64 *dims, i64 *strides) {
   }
 }
 
-// ---- text ---------------------------------------------------------------------------------------------------------
+// ---- text ---------------------------------------------------------------------------------------
 
 static void put_i64s(hs_buf *b, const i64 *v, u32 n) {
   for (u32 k = 0; k < n; k++) {
@@ -195,5 +208,6 @@ void hlo_shape_print(hs_buf *b, const hlo_shape *s, bool with_layout) {
     hs_buf_i64(b, s->dims[k]);
   }
   hs_buf_putc(b, ']');
-  if (with_layout && s->layout && (s->rank > 0 || !hlo_layout_is_default(s->layout))) hlo_layout_print(b, s->layout);
+  if (with_layout && s->layout && (s->rank > 0 || !hlo_layout_is_default(s->layout)))
+    hlo_layout_print(b, s->layout);
 }

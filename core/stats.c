@@ -4,7 +4,9 @@
 #include <math.h>
 
 // The real values of an array: complex elements are two each.
-static i64 values_of(const hlo_literal *l) { return l->shape->elements * (hlo_dtype_is_complex(l->shape->dtype) ? 2 : 1); }
+static i64 values_of(const hlo_literal *l) {
+  return l->shape->elements * (hlo_dtype_is_complex(l->shape->dtype) ? 2 : 1);
+}
 static double value_at(const hlo_literal *l, i64 k) {
   hlo_dtype part = hlo_dtype_real_part(l->shape->dtype);
   return hlo_elem_to_f64(part, (const char *)l->data + (size_t)k * hlo_dtype_storage(part));
@@ -19,14 +21,23 @@ hlo_stats hlo_literal_stats(const hlo_literal *l) {
     double v = value_at(l, k);
     s.negative += v < 0;
     s.zero += v == 0;
-    if (isnan(v)) { s.nan++; continue; }
-    if (isinf(v)) { s.inf++; continue; }
+    if (isnan(v)) {
+      s.nan++;
+      continue;
+    }
+    if (isinf(v)) {
+      s.inf++;
+      continue;
+    }
     finite++;
     s.min = fmin(s.min, v);
     s.max = fmax(s.max, v);
     sum += v;
   }
-  if (!finite) { s.min = s.max = s.mean = s.std = NAN; return s; }
+  if (!finite) {
+    s.min = s.max = s.mean = s.std = NAN;
+    return s;
+  }
   s.mean = sum / (double)finite;
   for (i64 k = 0; k < n; k++) {
     double v = value_at(l, k);
@@ -47,20 +58,23 @@ void hlo_literal_histogram(const hlo_literal *l, const hlo_stats *s, u32 bins, i
   }
 }
 
-// ---- NaN and infinity: every element of every value of a traced run is looked at, so the common types have loops ----------
-// An exponent of all ones; with other bits below it NaN, else an infinity.
-#define SPECIALS(name, T, exponent)                                                                                     \
-  static u32 name(const void *data, i64 n) {                                                                            \
-    const T *p = data;                                                                                                  \
-    T most = 0;                                                                                                         \
-    u32 r = 0;                                                                                                          \
-    for (i64 k = 0; k < n; k++) { T m = (T)(p[k] & (T)(((T)-1) >> 1)); most = m > most ? m : most; }                    \
-    if (most < (T)(exponent)) return 0;                                                                                 \
-    for (i64 k = 0; k < n; k++) {                                                                                       \
-      T m = (T)(p[k] & (T)(((T)-1) >> 1));                                                                              \
-      if (m >= (T)(exponent)) r |= m > (T)(exponent) ? HLO_HAS_NAN : HLO_HAS_INF;                                       \
-    }                                                                                                                   \
-    return r;                                                                                                           \
+// ---- NaN and infinity: every element of every value of a traced run is looked at, so the common
+// types have loops An exponent of all ones; with other bits below it NaN, else an infinity.
+#define SPECIALS(name, T, exponent)                                               \
+  static u32 name(const void *data, i64 n) {                                      \
+    const T *p = data;                                                            \
+    T most = 0;                                                                   \
+    u32 r = 0;                                                                    \
+    for (i64 k = 0; k < n; k++) {                                                 \
+      T m = (T)(p[k] & (T)(((T)-1) >> 1));                                        \
+      most = m > most ? m : most;                                                 \
+    }                                                                             \
+    if (most < (T)(exponent)) return 0;                                           \
+    for (i64 k = 0; k < n; k++) {                                                 \
+      T m = (T)(p[k] & (T)(((T)-1) >> 1));                                        \
+      if (m >= (T)(exponent)) r |= m > (T)(exponent) ? HLO_HAS_NAN : HLO_HAS_INF; \
+    }                                                                             \
+    return r;                                                                     \
   }
 SPECIALS(specials64, u64, 0x7FF0000000000000ull)
 SPECIALS(specials32, u32, 0x7F800000u)
@@ -98,6 +112,8 @@ i64 hlo_literal_count_special(const hlo_literal *l, u32 kind) {
   bool complex = hlo_dtype_is_complex(l->shape->dtype);
   i64 found = 0;
   for (i64 k = 0; k < l->shape->elements; k++)
-    found += ((special_of(value_at(l, complex ? 2 * k : k)) | (complex ? special_of(value_at(l, 2 * k + 1)) : 0)) & kind) != 0;
+    found += ((special_of(value_at(l, complex ? 2 * k : k)) |
+               (complex ? special_of(value_at(l, 2 * k + 1)) : 0)) &
+              kind) != 0;
   return found;
 }

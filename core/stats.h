@@ -1,11 +1,16 @@
-// stats.h — what an array holds, in figures: range, mean, spread, counts of what is no ordinary number, a histogram.
+// stats.h — what an array holds, in figures: range, mean, spread, counts of what is no ordinary
+// number, a histogram.
 #ifndef HLO_STATS_H
 #define HLO_STATS_H
 
 #include "core/literal.h"
 
-// min, max, mean and std are of the finite elements (of complex arrays: of all parts); NaN when there is none.
-typedef struct hlo_stats { i64 values, nan, inf, zero, negative; double min, max, mean, std; } hlo_stats;
+// min, max, mean and std are of the finite elements (of complex arrays: of all parts); NaN when
+// there is none.
+typedef struct hlo_stats {
+  i64 values, nan, inf, zero, negative;
+  double min, max, mean, std;
+} hlo_stats;
 hlo_stats hlo_literal_stats(const hlo_literal *array);
 
 enum { HLO_HAS_NAN = 1, HLO_HAS_INF = 2 };

@@ -1,20 +1,28 @@
-// algsimp.c — the algebraic simplifier's engine; the rules are in algsimp_*.c, one row each in algsimp_rules.def.
+// algsimp.c — the algebraic simplifier's engine; the rules are in algsimp_*.c, one row each in
+// algsimp_rules.def.
 //
-// A worklist, not sweeps: every instruction is visited once in operands-first order; a rewrite puts back what it made,
-// the users of what it replaced and the operands that lost a user. So the work is linear in the number of
-// rewrites. run_to_fixed_point=false visits only the instructions there were at the start, once, as XLA's pass does
-// when it is asked for a single sweep.
+// A worklist, not sweeps: every instruction is visited once in operands-first order; a rewrite puts
+// back what it made, the users of what it replaced and the operands that lost a user. So the work
+// is linear in the number of rewrites. run_to_fixed_point=false visits only the instructions there
+// were at the start, once, as XLA's pass does when it is asked for a single sweep.
 //
-// Semantics follow XLA's AlgebraicSimplifier: x*0 stays for floating point, x+0 goes, division by a constant becomes
-// multiplication with its reciprocal, and rewrites that lose a NaN or an infinity need fast_math.
-// Rules of the game for every rewrite: instructions with dynamic shapes are left alone, and those with control dependencies, but for the
-// rules that hand these on (RELAY); one that is there already and is sharded otherwise takes nobody's place; when layouts are final (layout_sensitive) a replacement must have the same layout; otherwise new values take the
-// layout of what they replace.
+// Semantics follow XLA's AlgebraicSimplifier: x*0 stays for floating point, x+0 goes, division by a
+// constant becomes multiplication with its reciprocal, and rewrites that lose a NaN or an infinity
+// need fast_math. Rules of the game for every rewrite: instructions with dynamic shapes are left
+// alone, and those with control dependencies, but for the rules that hand these on (RELAY); one
+// that is there already and is sharded otherwise takes nobody's place; when layouts are final
+// (layout_sensitive) a replacement must have the same layout; otherwise new values take the layout
+// of what they replace.
 #include "passes/algsimp.h"
 
 #include "core/async.h"
 
-typedef struct alg_rule { hlo_opcode op; alg_rule_fn *fn; const char *name, *text; bool relays; } alg_rule;
+typedef struct alg_rule {
+  hlo_opcode op;
+  alg_rule_fn *fn;
+  const char *name, *text;
+  bool relays;
+} alg_rule;
 static const alg_rule rules[] = {
 #define RULE(op, fn, text) {HLO_##op, pass_alg_##fn, #fn, text, false},
 #define RELAY(op, fn, text) {HLO_##op, pass_alg_##fn, #fn, text, true},
@@ -23,7 +31,7 @@ static const alg_rule rules[] = {
 #undef RELAY
 };
 
-// ---- matching ---------------------------------------------------------------------------------------------------
+// ---- matching -----------------------------------------------------------------------------------
 static const hlo_instr *through_broadcast(const hlo_instr *i) {
   while (i->opcode == HLO_BROADCAST || ((i->opcode == HLO_RESHAPE || i->opcode == HLO_BITCAST) &&
                                         hlo_operand(i, 0)->shape->dtype == i->shape->dtype))
@@ -33,7 +41,8 @@ static const hlo_instr *through_broadcast(const hlo_instr *i) {
 
 static const hlo_literal *splat_of(const hlo_instr *i) {
   i = through_broadcast(i);
-  if (i->opcode != HLO_CONSTANT || !hlo_shape_is_array(i->shape) || i->shape->elements < 1) return NULL;
+  if (i->opcode != HLO_CONSTANT || !hlo_shape_is_array(i->shape) || i->shape->elements < 1)
+    return NULL;
   const hlo_literal *l = hlo_constant_value(i);
   if (!l || l->elided || !(i->shape->elements == 1 || hlo_literal_is_splat(l))) return NULL;
   return l;
@@ -42,7 +51,7 @@ static const hlo_literal *splat_of(const hlo_instr *i) {
 bool pass_alg_all(const hlo_instr *i, double v) {
   const hlo_literal *l = splat_of(i);
   return l && !hlo_dtype_is_complex(l->shape->dtype) ? hlo_literal_f64(l, 0) == v
-         : l && hlo_literal_is_all_f64(l, v);
+                                                     : l && hlo_literal_is_all_f64(l, v);
 }
 
 bool pass_alg_constant(const hlo_instr *i) {
@@ -82,15 +91,21 @@ bool pass_alg_same(const hlo_instr *x, const hlo_instr *y) {
 static bool positive(const alg *a, const hlo_instr *i, u32 *work) {
   if (++*work > 64 || (i->noperands && alg_is_complex(hlo_operand(i, 0)))) return false;
   switch (i->opcode) {
-    case HLO_GET_TUPLE_ELEMENT: {
-      const hlo_instr *c = hlo_operand(i, 0);
-      return c->opcode == HLO_CUSTOM_CALL && *a->batchnorm_target && hs_str_eq(hlo_attr_str(c, HLO_ATTR_CUSTOM_CALL_TARGET), hs_str_of(a->batchnorm_target)) &&
-             hlo_attr_int(i, HLO_ATTR_INDEX, -1) == 2;
-    }
-    case HLO_ABS: case HLO_RSQRT: case HLO_SQRT: return alg_is_float(i) && positive(a, hlo_operand(i, 0), work);
-    case HLO_POWER: return alg_is_float(i) && positive(a, hlo_operand(i, 0), work);
-    case HLO_MULTIPLY: return alg_is_float(i) && hlo_operand(i, 0) == hlo_operand(i, 1) && positive(a, hlo_operand(i, 0), work);
-    default: return false;
+  case HLO_GET_TUPLE_ELEMENT: {
+    const hlo_instr *c = hlo_operand(i, 0);
+    return c->opcode == HLO_CUSTOM_CALL && *a->batchnorm_target &&
+           hs_str_eq(hlo_attr_str(c, HLO_ATTR_CUSTOM_CALL_TARGET),
+                     hs_str_of(a->batchnorm_target)) &&
+           hlo_attr_int(i, HLO_ATTR_INDEX, -1) == 2;
+  }
+  case HLO_ABS:
+  case HLO_RSQRT:
+  case HLO_SQRT: return alg_is_float(i) && positive(a, hlo_operand(i, 0), work);
+  case HLO_POWER: return alg_is_float(i) && positive(a, hlo_operand(i, 0), work);
+  case HLO_MULTIPLY:
+    return alg_is_float(i) && hlo_operand(i, 0) == hlo_operand(i, 1) &&
+           positive(a, hlo_operand(i, 0), work);
+  default: return false;
   }
 }
 
@@ -100,23 +115,28 @@ static i64 top_of(hlo_dtype t) {
   return bits >= 63 ? INT64_MAX : ((i64)1 << bits) - 1;
 }
 
-// The same for >= 0. Integers wrap: |INT_MIN| and squares may be negative. `work` bounds what shared operands would multiply.
+// The same for >= 0. Integers wrap: |INT_MIN| and squares may be negative. `work` bounds what
+// shared operands would multiply.
 static bool nonnegative(const alg *a, const hlo_instr *i, u32 *work) {
   double v;
   if (++*work > 64 || (i->noperands && alg_is_complex(hlo_operand(i, 0)))) return false;
-  const hlo_instr *x = i->noperands > 0 ? hlo_operand(i, 0) : NULL, *y = i->noperands > 1 ? hlo_operand(i, 1) : NULL;
+  const hlo_instr *x = i->noperands > 0 ? hlo_operand(i, 0) : NULL,
+                  *y = i->noperands > 1 ? hlo_operand(i, 1) : NULL;
   switch (i->opcode) {
-    case HLO_ABS: return alg_is_float(i) || nonnegative(a, x, work);
-    case HLO_EXP: return alg_is_float(i);
-    case HLO_MULTIPLY: return alg_is_float(i) && x == y;
-    case HLO_IOTA: return !alg_is_int(i) || top_of(i->shape->dtype) >= i->shape->dims[hlo_attr_int(i, HLO_ATTR_IOTA_DIMENSION, 0)] - 1;
-    case HLO_BROADCAST: return nonnegative(a, x, work);
-    case HLO_CONSTANT: return i->shape->elements == 1 && pass_alg_splat(i, &v) && !signbit(v) && !isnan(v);
-    case HLO_MINIMUM: return nonnegative(a, x, work) && (x == y || nonnegative(a, y, work));
-    case HLO_MAXIMUM: return nonnegative(a, x, work) || (x != y && nonnegative(a, y, work));
-    case HLO_POWER: return alg_is_float(i) && nonnegative(a, x, work);
-    case HLO_SELECT: return nonnegative(a, y, work) && nonnegative(a, hlo_operand(i, 2), work);
-    default: return positive(a, i, work);
+  case HLO_ABS: return alg_is_float(i) || nonnegative(a, x, work);
+  case HLO_EXP: return alg_is_float(i);
+  case HLO_MULTIPLY: return alg_is_float(i) && x == y;
+  case HLO_IOTA:
+    return !alg_is_int(i) || top_of(i->shape->dtype) >=
+                                 i->shape->dims[hlo_attr_int(i, HLO_ATTR_IOTA_DIMENSION, 0)] - 1;
+  case HLO_BROADCAST: return nonnegative(a, x, work);
+  case HLO_CONSTANT:
+    return i->shape->elements == 1 && pass_alg_splat(i, &v) && !signbit(v) && !isnan(v);
+  case HLO_MINIMUM: return nonnegative(a, x, work) && (x == y || nonnegative(a, y, work));
+  case HLO_MAXIMUM: return nonnegative(a, x, work) || (x != y && nonnegative(a, y, work));
+  case HLO_POWER: return alg_is_float(i) && nonnegative(a, x, work);
+  case HLO_SELECT: return nonnegative(a, y, work) && nonnegative(a, hlo_operand(i, 2), work);
+  default: return positive(a, i, work);
   }
 }
 
@@ -140,38 +160,46 @@ bool pass_alg_sorted(u32 n, const i64 *v) {
 hlo_opcode pass_alg_reducer(const hlo_computation *c) {
   if (!c || c->nparams != 2) return HLO_OP_INVALID;
   const hlo_instr *r = c->root;
-  if (r->noperands != 2 || !hlo_op_has(r->opcode, HLO_F_ELEMENTWISE) || !hlo_op_has(r->opcode, HLO_F_COMMUTATIVE)) return HLO_OP_INVALID;
+  if (r->noperands != 2 || !hlo_op_has(r->opcode, HLO_F_ELEMENTWISE) ||
+      !hlo_op_has(r->opcode, HLO_F_COMMUTATIVE))
+    return HLO_OP_INVALID;
   const hlo_instr *x = hlo_operand(r, 0), *y = hlo_operand(r, 1);
   bool both = (x == c->params[0] && y == c->params[1]) || (x == c->params[1] && y == c->params[0]);
   return both ? r->opcode : HLO_OP_INVALID;
 }
 
 // Every bit set, where the literal's value is k.
-static bool ones(hlo_dtype t, i64 k) { return hlo_dtype_is_signed(t) || hlo_dtype_bits(t) == 64 ? k == -1 : k == ((i64)1 << hlo_dtype_bits(t)) - 1; }
+static bool ones(hlo_dtype t, i64 k) {
+  return hlo_dtype_is_signed(t) || hlo_dtype_bits(t) == 64 ? k == -1
+                                                           : k == ((i64)1 << hlo_dtype_bits(t)) - 1;
+}
 
 bool pass_alg_is_identity(hlo_opcode op, const hlo_instr *v) {
   hlo_dtype t = v->shape->dtype;
   double x;
   i64 k;
   switch (op) {
-    case HLO_ADD: return pass_alg_all(v, 0);
-    case HLO_MULTIPLY: return pass_alg_all(v, 1);
-    case HLO_OR: case HLO_XOR: return pass_alg_all(v, 0);
-    case HLO_AND: return t == HLO_PRED ? pass_alg_all(v, 1) : pass_alg_splat_int(v, &k) && ones(t, k);
-    case HLO_MAXIMUM:
-      if (hlo_dtype_is_float(t)) return pass_alg_splat(v, &x) && x == -INFINITY;
-      if (t == HLO_PRED || hlo_dtype_is_unsigned(t)) return pass_alg_all(v, 0);
-      return pass_alg_splat_int(v, &k) && k == (hlo_dtype_bits(t) == 64 ? INT64_MIN : -((i64)1 << (hlo_dtype_bits(t) - 1)));
-    case HLO_MINIMUM:
-      if (hlo_dtype_is_float(t)) return pass_alg_splat(v, &x) && x == INFINITY;
-      if (t == HLO_PRED) return pass_alg_all(v, 1);
-      if (hlo_dtype_is_unsigned(t)) return pass_alg_splat_int(v, &k) && ones(t, k);
-      return pass_alg_splat_int(v, &k) && k == (hlo_dtype_bits(t) == 64 ? INT64_MAX : ((i64)1 << (hlo_dtype_bits(t) - 1)) - 1);
-    default: return false;
+  case HLO_ADD: return pass_alg_all(v, 0);
+  case HLO_MULTIPLY: return pass_alg_all(v, 1);
+  case HLO_OR:
+  case HLO_XOR: return pass_alg_all(v, 0);
+  case HLO_AND: return t == HLO_PRED ? pass_alg_all(v, 1) : pass_alg_splat_int(v, &k) && ones(t, k);
+  case HLO_MAXIMUM:
+    if (hlo_dtype_is_float(t)) return pass_alg_splat(v, &x) && x == -INFINITY;
+    if (t == HLO_PRED || hlo_dtype_is_unsigned(t)) return pass_alg_all(v, 0);
+    return pass_alg_splat_int(v, &k) &&
+           k == (hlo_dtype_bits(t) == 64 ? INT64_MIN : -((i64)1 << (hlo_dtype_bits(t) - 1)));
+  case HLO_MINIMUM:
+    if (hlo_dtype_is_float(t)) return pass_alg_splat(v, &x) && x == INFINITY;
+    if (t == HLO_PRED) return pass_alg_all(v, 1);
+    if (hlo_dtype_is_unsigned(t)) return pass_alg_splat_int(v, &k) && ones(t, k);
+    return pass_alg_splat_int(v, &k) &&
+           k == (hlo_dtype_bits(t) == 64 ? INT64_MAX : ((i64)1 << (hlo_dtype_bits(t) - 1)) - 1);
+  default: return false;
   }
 }
 
-// ---- building -----------------------------------------------------------------------------------------------------
+// ---- building -----------------------------------------------------------------------------------
 i64 *pass_alg_dims_new(alg *a, size_t n) { return HS_NEW_ARRAY(a->p->scratch, i64, n + 1); }
 
 const hlo_shape *pass_alg_shape(alg *a, hlo_dtype t, u32 rank, const i64 *dims) {
@@ -183,10 +211,12 @@ const hlo_shape *pass_alg_shape(alg *a, hlo_dtype t, u32 rank, const i64 *dims) 
 // Other extents in the order in which x lies in memory.
 static const hlo_shape *lying_like(alg *a, const hlo_shape *x, const i64 *dims) {
   if (!x->layout) return pass_alg_shape(a, x->dtype, x->rank, dims);
-  return hlo_shape_with_layout(a->m->ctx, hlo_shape_array(a->m->ctx, x->dtype, x->rank, dims), x->layout);
+  return hlo_shape_with_layout(a->m->ctx, hlo_shape_array(a->m->ctx, x->dtype, x->rank, dims),
+                               x->layout);
 }
 
-hlo_instr *pass_alg_add(alg *a, hlo_opcode op, const hlo_shape *shape, u32 n, hlo_instr *const *operands) {
+hlo_instr *pass_alg_add(alg *a, hlo_opcode op, const hlo_shape *shape, u32 n,
+                        hlo_instr *const *operands) {
   hlo_instr *i = hlo_add_before(a->at, op, shape, n, operands, NULL);
   hlo_add_provenance(i, a->at);
   const hlo_metadata *md = hlo_metadata_of(a->at);
@@ -194,14 +224,17 @@ hlo_instr *pass_alg_add(alg *a, hlo_opcode op, const hlo_shape *shape, u32 n, hl
   return i;
 }
 
-hlo_instr *pass_alg_un(alg *a, hlo_opcode op, hlo_instr *x) { return pass_alg_add(a, op, x->shape, 1, &x); }
+hlo_instr *pass_alg_un(alg *a, hlo_opcode op, hlo_instr *x) {
+  return pass_alg_add(a, op, x->shape, 1, &x);
+}
 
 hlo_instr *pass_alg_bin(alg *a, hlo_opcode op, hlo_instr *x, hlo_instr *y) {
   return pass_alg_add(a, op, x->shape, 2, (hlo_instr *[]){x, y});
 }
 
 hlo_instr *pass_alg_compare(alg *a, int direction, hlo_instr *x, hlo_instr *y) {
-  hlo_instr *c = pass_alg_add(a, HLO_COMPARE, hlo_shape_with_dtype(a->m->ctx, x->shape, HLO_PRED), 2, (hlo_instr *[]){x, y});
+  hlo_instr *c = pass_alg_add(a, HLO_COMPARE, hlo_shape_with_dtype(a->m->ctx, x->shape, HLO_PRED),
+                              2, (hlo_instr *[]){x, y});
   hlo_set_attr_int(c, HLO_ATTR_DIRECTION, direction);
   return c;
 }
@@ -215,7 +248,8 @@ hlo_instr *pass_alg_convert(alg *a, hlo_instr *x, hlo_dtype t) {
   return pass_alg_add(a, HLO_CONVERT, hlo_shape_with_dtype(a->m->ctx, x->shape, t), 1, &x);
 }
 
-hlo_instr *pass_alg_broadcast(alg *a, hlo_instr *x, const hlo_shape *shape, u32 n, const i64 *dims) {
+hlo_instr *pass_alg_broadcast(alg *a, hlo_instr *x, const hlo_shape *shape, u32 n,
+                              const i64 *dims) {
   hlo_instr *b = pass_alg_add(a, HLO_BROADCAST, shape, 1, &x);
   hlo_set_attr_ints(b, HLO_ATTR_DIMENSIONS, n, dims);
   return b;
@@ -275,7 +309,8 @@ hlo_instr *pass_alg_pad(alg *a, hlo_instr *x, hlo_instr *value, const hlo_pad_di
     dims[k] = e + (e > 0 ? (e - 1) * d[k].interior : 0) + d[k].low + d[k].high;
     if (dims[k] < 0) dims[k] = 0;
   }
-  hlo_instr *s = pass_alg_add(a, HLO_PAD, lying_like(a, x->shape, dims), 2, (hlo_instr *[]){x, value});
+  hlo_instr *s =
+      pass_alg_add(a, HLO_PAD, lying_like(a, x->shape, dims), 2, (hlo_instr *[]){x, value});
   hlo_padding *v = HS_NEW(&a->m->arena, hlo_padding);
   v->n = n;
   v->v = hs_arena_dup(&a->m->arena, d, n * sizeof *d);
@@ -301,18 +336,22 @@ hlo_instr *pass_alg_concat(alg *a, u32 n, hlo_instr *const *parts, i64 dim) {
   return c;
 }
 
-hlo_instr *pass_alg_reduce(alg *a, hlo_instr *x, hlo_instr *init, u32 n, const i64 *dims, hlo_computation *f) {
+hlo_instr *pass_alg_reduce(alg *a, hlo_instr *x, hlo_instr *init, u32 n, const i64 *dims,
+                           hlo_computation *f) {
   const hlo_shape *s = x->shape;
-  i64 *kept = pass_alg_dims_new(a, s->rank), *number = pass_alg_dims_new(a, s->rank), *order = pass_alg_dims_new(a, s->rank);
+  i64 *kept = pass_alg_dims_new(a, s->rank), *number = pass_alg_dims_new(a, s->rank),
+      *order = pass_alg_dims_new(a, s->rank);
   u32 r = 0, at = 0;
   for (u32 k = 0; k < s->rank; k++) {
     number[k] = pass_alg_has((hlo_ints){n, dims}, k) ? -1 : (i64)r;
     if (number[k] >= 0) kept[r++] = s->dims[k];
   }
   const hlo_shape *out = pass_alg_shape(a, s->dtype, r, kept);
-  if (s->layout && out->layout) {                         // what is left keeps the order that it lies in
+  // what is left keeps the order that it lies in
+  if (s->layout && out->layout) {
     for (u32 k = 0; k < s->rank; k++)
-      if (number[s->layout->minor_to_major[k]] >= 0) order[at++] = number[s->layout->minor_to_major[k]];
+      if (number[s->layout->minor_to_major[k]] >= 0)
+        order[at++] = number[s->layout->minor_to_major[k]];
     hlo_layout l = *out->layout;
     l.minor_to_major = order;
     out = hlo_shape_with_layout(a->m->ctx, out, hlo_layout_intern(a->m->ctx, &l));
@@ -323,7 +362,8 @@ hlo_instr *pass_alg_reduce(alg *a, hlo_instr *x, hlo_instr *init, u32 n, const i
   return q;
 }
 
-hlo_instr *pass_alg_like(alg *a, const hlo_instr *like, const hlo_shape *shape, u32 n, hlo_instr *const *operands) {
+hlo_instr *pass_alg_like(alg *a, const hlo_instr *like, const hlo_shape *shape, u32 n,
+                         hlo_instr *const *operands) {
   hlo_instr *i = pass_alg_add(a, like->opcode, shape, n, operands);
   hlo_copy_attrs(i, like);
   hlo_remove_attr(i, HLO_ATTR_SHARDING);
@@ -350,16 +390,24 @@ hlo_instr *pass_alg_literal(alg *a, hlo_literal *take) {
   return c;
 }
 
-hlo_instr *pass_alg_scalar(alg *a, hlo_dtype t, double v) { return pass_alg_literal(a, hlo_literal_scalar_f64(a->m->ctx, t, v)); }
-hlo_instr *pass_alg_scalar_int(alg *a, hlo_dtype t, i64 v) { return pass_alg_literal(a, hlo_literal_scalar_i64(a->m->ctx, t, v)); }
-hlo_instr *pass_alg_full(alg *a, const hlo_shape *s, double v) { return pass_alg_spread(a, pass_alg_scalar(a, s->dtype, v), s); }
-hlo_instr *pass_alg_full_int(alg *a, const hlo_shape *s, i64 v) { return pass_alg_spread(a, pass_alg_scalar_int(a, s->dtype, v), s); }
+hlo_instr *pass_alg_scalar(alg *a, hlo_dtype t, double v) {
+  return pass_alg_literal(a, hlo_literal_scalar_f64(a->m->ctx, t, v));
+}
+hlo_instr *pass_alg_scalar_int(alg *a, hlo_dtype t, i64 v) {
+  return pass_alg_literal(a, hlo_literal_scalar_i64(a->m->ctx, t, v));
+}
+hlo_instr *pass_alg_full(alg *a, const hlo_shape *s, double v) {
+  return pass_alg_spread(a, pass_alg_scalar(a, s->dtype, v), s);
+}
+hlo_instr *pass_alg_full_int(alg *a, const hlo_shape *s, i64 v) {
+  return pass_alg_spread(a, pass_alg_scalar_int(a, s->dtype, v), s);
+}
 
-// ---- the engine -----------------------------------------------------------------------------------------------------
+// ---- the engine ---------------------------------------------------------------------------------
 typedef struct work {
   HS_VEC(hlo_instr *) queue;
   size_t head;
-  HS_VEC(u8) queued;             // by instruction id
+  HS_VEC(u8) queued;  // by instruction id
 } work;
 
 static void push(work *w, hlo_instr *i) {
@@ -381,7 +429,8 @@ static void push_neighbours(work *w, hlo_instr *i) {
   for (u32 k = 0; k < i->noperands; k++) push(w, hlo_operand(i, k));
 }
 
-// Where a run starts that looks at what was edited since the one before; false when it has to look at everything.
+// Where a run starts that looks at what was edited since the one before; false when it has to look
+// at everything.
 static bool push_edited(pass_ctx *p, work *w) {
   hlo_instr **v;
   u32 n;
@@ -390,7 +439,8 @@ static bool push_edited(pass_ctx *p, work *w) {
     if (hlo_is_fusion_comp(v[k]->parent)) continue;
     push(w, v[k]);
     if (!v[k]->dead) push_neighbours(w, v[k]);
-    for (u32 o = 0; v[k]->dead && o < v[k]->noperands; o++) push(w, hlo_operand(v[k], o));   // has one user less
+    // has one user less
+    for (u32 o = 0; v[k]->dead && o < v[k]->noperands; o++) push(w, hlo_operand(v[k], o));
   }
   return true;
 }
@@ -405,9 +455,13 @@ static bool eligible(const hlo_instr *i) {
 }
 
 // Operations whose result may lie in any order, whatever their operands do.
-static bool any_order(hlo_opcode op) { return op == HLO_TRANSPOSE || op == HLO_RESHAPE || op == HLO_COPY || op == HLO_BROADCAST || op == HLO_IOTA; }
+static bool any_order(hlo_opcode op) {
+  return op == HLO_TRANSPOSE || op == HLO_RESHAPE || op == HLO_COPY || op == HLO_BROADCAST ||
+         op == HLO_IOTA;
+}
 
-// Whether `now` may stand for `old` as far as layouts go; a new value takes old's shape when layouts are still open, or it may lie in any order.
+// Whether `now` may stand for `old` as far as layouts go; a new value takes old's shape when
+// layouts are still open, or it may lie in any order.
 static bool layouts_fit(const alg *a, const hlo_instr *old, hlo_instr *now, bool fresh) {
   if (now->shape == old->shape) return true;
   if (fresh && a->layout_sensitive && any_order(now->opcode)) {
@@ -417,7 +471,8 @@ static bool layouts_fit(const alg *a, const hlo_instr *old, hlo_instr *now, bool
   if (!a->layout_sensitive) {
     if (fresh && hlo_shape_is_array(old->shape)) hlo_set_shape(now, old->shape);
     hlo_for_each_use(u, old)
-      if (!fresh && u->user->opcode == HLO_BITCAST) return false;     // reads its operand as it lies in memory
+      // reads its operand as it lies in memory
+      if (!fresh && u->user->opcode == HLO_BITCAST) return false;
     return fresh || !(hlo_is_root(old) && old->parent == a->m->entry) || !old->shape->layout;
   }
   return false;
@@ -425,27 +480,33 @@ static bool layouts_fit(const alg *a, const hlo_instr *old, hlo_instr *now, bool
 
 // Whether `now` may stand for `old` as far as shardings go: two that differ were both wanted.
 static bool shardings_fit(const hlo_instr *old, const hlo_instr *now) {
-  const hlo_attr *x = hlo_attr_get(old, HLO_ATTR_SHARDING), *y = hlo_attr_get(now, HLO_ATTR_SHARDING);
+  const hlo_attr *x = hlo_attr_get(old, HLO_ATTR_SHARDING),
+                 *y = hlo_attr_get(now, HLO_ATTR_SHARDING);
   return !x || !y || hlo_attr_equal(x, y);
 }
 
 static const alg_rule *first_rule(hlo_opcode op) {
-  static u16 index[HLO_OPCODE_COUNT];        // 1 + position; the table never changes, so a race writes equal values
+  // 1 + position; the table never changes, so a race writes equal values
+  static u16 index[HLO_OPCODE_COUNT];
   if (!index[rules[0].op])
     for (u32 k = HS_COUNT(rules); k-- > 0;) index[rules[k].op] = (u16)(k + 1);
   return index[op] ? &rules[index[op] - 1] : NULL;
 }
 
-// Of every elementwise operation. First where the broadcasts stood from the start, as XLA does when it comes by them; where a rewrite
-// made one, after what may be simpler.
-static const alg_rule sink = {HLO_OP_INVALID, pass_alg_sink_broadcast, "sink_broadcast", "op(broadcast(A), broadcast(B)) = broadcast(op(A, B))", false};
+// Of every elementwise operation. First where the broadcasts stood from the start, as XLA does when
+// it comes by them; where a rewrite made one, after what may be simpler.
+static const alg_rule sink = {HLO_OP_INVALID, pass_alg_sink_broadcast, "sink_broadcast",
+                              "op(broadcast(A), broadcast(B)) = broadcast(op(A, B))", false};
 
-static bool sinks(const hlo_instr *i) { return hlo_op_has(i->opcode, HLO_F_ELEMENTWISE) || i->opcode == HLO_BITCAST_CONVERT; }
+static bool sinks(const hlo_instr *i) {
+  return hlo_op_has(i->opcode, HLO_F_ELEMENTWISE) || i->opcode == HLO_BITCAST_CONVERT;
+}
 
 static bool sinks_first(const alg *a, const hlo_instr *i) {
   if (!sinks(i)) return false;
   for (u32 k = 0; k < i->noperands; k++)
-    if (hlo_operand(i, k)->opcode != HLO_BROADCAST || hlo_operand(i, k)->id >= a->born) return false;
+    if (hlo_operand(i, k)->opcode != HLO_BROADCAST || hlo_operand(i, k)->id >= a->born)
+      return false;
   return i->noperands != 0;
 }
 
@@ -479,8 +540,9 @@ static hs_status simplify_one(alg *a, hlo_instr *i, work *w, bool requeue, bool 
     }
     bool fresh = now->id >= first;
     if (!hlo_shape_compatible(now->shape, i->shape)) {
-      if (!fresh) continue;      // mixed precision: the operand has another element type
-      return hs_fail_subject(HS_E_INTERNAL, r->name, "algsimp: rule %s changed the shape of %%%s", r->name, i->name);
+      if (!fresh) continue;  // mixed precision: the operand has another element type
+      return hs_fail_subject(HS_E_INTERNAL, r->name, "algsimp: rule %s changed the shape of %%%s",
+                             r->name, i->name);
     }
     if (!fresh && !shardings_fit(i, now)) {
       pass_note_declined(a->p, i, now, "not simplified (%s): the shardings differ", r->text);
@@ -499,9 +561,11 @@ static hs_status simplify_one(alg *a, hlo_instr *i, work *w, bool requeue, bool 
     pass_note_done(a->p, now, i, "%s", r->text);
     const hlo_attr *sharding = hlo_attr_get(i, HLO_ATTR_SHARDING);
     if (sharding && !hlo_attr_get(now, HLO_ATTR_SHARDING)) hlo_set_attr(now, *sharding);
-    static const hlo_attr_id said[] = {HLO_ATTR_FRONTEND_ATTRIBUTES, HLO_ATTR_ORIGIN};   // of the value, whatever computes it
+    // of the value, whatever computes it
+    static const hlo_attr_id said[] = {HLO_ATTR_FRONTEND_ATTRIBUTES, HLO_ATTR_ORIGIN};
     for (size_t k = 0; k < HS_COUNT(said) && fresh; k++)
-      if (hlo_attr_get(i, said[k]) && !hlo_attr_get(now, said[k])) hlo_set_attr(now, *hlo_attr_get(i, said[k]));
+      if (hlo_attr_get(i, said[k]) && !hlo_attr_get(now, said[k]))
+        hlo_set_attr(now, *hlo_attr_get(i, said[k]));
     if (requeue) push_neighbours(w, i), push_new(w, now, first), push(w, now);
     hlo_replace(i, now);
     *changed = true;
@@ -515,7 +579,8 @@ static alg read_options(pass_ctx *p) {
       .p = p,
       .m = p->m,
       .born = p->m->next_instr_id,
-      .layout_sensitive = pass_option_bool(p, "layout_sensitive", pass_option_bool(p, "is_layout_sensitive", false)),
+      .layout_sensitive = pass_option_bool(p, "layout_sensitive",
+                                           pass_option_bool(p, "is_layout_sensitive", false)),
       .fast_math = pass_option_bool(p, "fast_math", pass_option_bool(p, "enable_fast_math", false)),
       .floats_are_real = pass_option_bool(p, "enable_floats_are_real", false),
       .on_cpu = pass_option_bool(p, "executing_on_cpu", false),
@@ -534,22 +599,29 @@ static alg read_options(pass_ctx *p) {
       .associative = pass_option_bool(p, "use_associative_reordering", false),
       .associative_threshold = pass_option_float(p, "associative_reordering_threshold", 2),
       .through_dot = pass_option_bool(p, "raise_slice_and_reduce_through_dot", false),
-      .through_dot_threshold = pass_option_float(p, "raise_slice_and_reduce_through_dot_threshold", 2),
+      .through_dot_threshold =
+          pass_option_float(p, "raise_slice_and_reduce_through_dot_threshold", 2),
       .conv_simplification = pass_option_bool(p, "enable_conv_simplification", true),
       .conv_operand_swap = pass_option_bool(p, "enable_conv_operand_swap", true),
       .conv_add_multiply = pass_option_bool(p, "enable_conv_add_multiply_reorder", false),
       .scalar_multiply = pass_option_bool(p, "enable_scalar_multiply_reduction", false),
       .window_to_reduce = pass_option_bool(p, "enable_window_reduce_to_reduce_replacement", true),
       .reduce_of_reshape = pass_option_bool(p, "enable_reduce_of_reshape", true),
-      .reduce_of_moved = pass_option_bool(p, "unconditionally_simplify_reduce_of_transpose_or_reshape", false),
-      .reduce_of_concat = pass_option_bool(p, "enable_unconditional_reduce_of_concat_replacement", true),
-      .keep_dynamic_slices = pass_option_bool(p, "disable_dynamic_slice_to_slice_conversion", false),
+      .reduce_of_moved =
+          pass_option_bool(p, "unconditionally_simplify_reduce_of_transpose_or_reshape", false),
+      .reduce_of_concat =
+          pass_option_bool(p, "enable_unconditional_reduce_of_concat_replacement", true),
+      .keep_dynamic_slices =
+          pass_option_bool(p, "disable_dynamic_slice_to_slice_conversion", false),
       .dus_to_pad = pass_option_bool(p, "enable_dynamic_update_slice_to_pad_replacement", true),
-      .no_op_bitcast_convert = pass_option_bool(p, "rewrite_no_op_bitcast_convert_to_bitcast", false),
+      .no_op_bitcast_convert =
+          pass_option_bool(p, "rewrite_no_op_bitcast_convert_to_bitcast", false),
       .vector_dots = pass_option_bool(p, "reduce_vector_dots", false),
-      .slice_concatenate = pass_option_bool(p, "rewrite_reshape_transpose_as_slice_concatenate", true),
+      .slice_concatenate =
+          pass_option_bool(p, "rewrite_reshape_transpose_as_slice_concatenate", true),
       .hoist_transpose = pass_option_bool(p, "enable_hoist_transpose_of_reshape", false),
-      .fold_transpose_into_scatter = pass_option_bool(p, "enable_fold_transpose_into_scatter", false),
+      .fold_transpose_into_scatter =
+          pass_option_bool(p, "enable_fold_transpose_into_scatter", false),
       .small_gather = pass_option_int(p, "very_small_gather_size", 4),
       .batchnorm_target = pass_option_text(p, "cudnn_batchnorm_forward_training_metadata", ""),
   };
@@ -558,7 +630,8 @@ static alg read_options(pass_ctx *p) {
 // Works through the queue, and what comes into it meanwhile.
 static hs_status drain(alg *a, work *w, bool fixed_point, i64 *budget) {
   *budget += 64 * (i64)w->queue.n;
-  while (w->head < w->queue.n && *budget > 0 && (a->p->rewrite_limit < 0 || a->p->rewrites < a->p->rewrite_limit)) {
+  while (w->head<w->queue.n && * budget> 0 &&
+         (a->p->rewrite_limit < 0 || a->p->rewrites < a->p->rewrite_limit)) {
     hlo_instr *i = hlo_nth(w->queue.v + w->head, 0, (u32)HS_MIN(w->queue.n - w->head, 8u));
     w->head++;
     w->queued.v[i->id] = 0;
@@ -579,7 +652,8 @@ hs_status pass_algsimp(pass_ctx *p) {
   u8 *async = NULL;
   hlo_call_list calls = p->m->nops[HLO_ASYNC_START] ? pass_calls(p) : (hlo_call_list){0};
   for (u32 k = 0; k < calls.n; k++) {
-    const hlo_computation *work_of = calls.v[k]->opcode == HLO_ASYNC_START ? hlo_async_wrapped(calls.v[k]) : NULL;
+    const hlo_computation *work_of =
+        calls.v[k]->opcode == HLO_ASYNC_START ? hlo_async_wrapped(calls.v[k]) : NULL;
     if (!work_of) continue;
     if (!async) a.async = async = HS_NEW_ARRAY(p->scratch, u8, p->m->next_comp_id);
     async[work_of->id] = 1;
@@ -589,7 +663,7 @@ hs_status pass_algsimp(pass_ctx *p) {
   hs_status s = HS_GOOD;
   if (push_edited(p, &w)) {
     s = drain(&a, &w, fixed_point, &budget);
-  } else {   // one computation after another, operands first
+  } else {  // one computation after another, operands first
     u32 n;
     hlo_computation **comps = pass_comp_post_order(p, &n);
     for (u32 k = 0; k < n && hs_ok(s) && budget > 0; k++) {
@@ -599,7 +673,8 @@ hs_status pass_algsimp(pass_ctx *p) {
       s = drain(&a, &w, fixed_point, &budget);
     }
   }
-  if (budget <= 0) pass_note_declined(p, NULL, NULL, "stopped: too many rewrites, two rules undo each other");
+  if (budget <= 0)
+    pass_note_declined(p, NULL, NULL, "stopped: too many rewrites, two rules undo each other");
   hs_vec_free(&a.merged);
   hs_vec_free(&w.queue);
   hs_vec_free(&w.queued);

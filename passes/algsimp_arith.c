@@ -1,15 +1,16 @@
 // algsimp_arith.c — addition, subtraction, multiplication, signs, minimum and maximum.
 //
-// Constants move to the right and are gathered there, so that constant folding finds them side by side. Nothing here
-// changes the value of a floating-point sum or product except by regrouping constants and common factors that are
-// powers of two, which is what XLA does too.
+// Constants move to the right and are gathered there, so that constant folding finds them side by
+// side. Nothing here changes the value of a floating-point sum or product except by regrouping
+// constants and common factors that are powers of two, which is what XLA does too.
 #include "passes/algsimp.h"
 
 #define X hlo_operand(i, 0)
 #define Y hlo_operand(i, 1)
 
 static bool const_like(const hlo_instr *i) {
-  return i->opcode == HLO_CONSTANT || (i->opcode == HLO_BROADCAST && hlo_operand(i, 0)->opcode == HLO_CONSTANT);
+  return i->opcode == HLO_CONSTANT ||
+         (i->opcode == HLO_BROADCAST && hlo_operand(i, 0)->opcode == HLO_CONSTANT);
 }
 
 // A constant, or a broadcast of a scalar one.
@@ -23,8 +24,8 @@ static hlo_instr *merged(alg *a, hlo_instr *i) {
   return i;
 }
 
-// Merged in this run: what is merged with it in turn need not wait for constant folding, so that a chain of n constants takes one
-// run and not log n.
+// Merged in this run: what is merged with it in turn need not wait for constant folding, so that a
+// chain of n constants takes one run and not log n.
 static bool is_merged(const alg *a, const hlo_instr *i) {
   if (i->opcode == HLO_BROADCAST) i = hlo_operand(i, 0);
   return i->id >= a->born && i->id - a->born < a->merged.n && a->merged.v[i->id - a->born];
@@ -33,17 +34,19 @@ static bool is_merged(const alg *a, const hlo_instr *i) {
 // op(c1, c2) of two constants or broadcasts of scalar constants: computed before it is broadcast.
 static hlo_instr *merge_constants(alg *a, hlo_opcode op, hlo_instr *c1, hlo_instr *c2) {
   const hlo_shape *shape = c1->shape;
-  if (c1->opcode == HLO_BROADCAST && c2->opcode == HLO_BROADCAST && hlo_operand(c1, 0)->shape->rank == 0 &&
-      hlo_operand(c2, 0)->shape->rank == 0)
-    return pass_alg_spread(a, merged(a, pass_alg_bin(a, op, hlo_operand(c1, 0), hlo_operand(c2, 0))), shape);
+  if (c1->opcode == HLO_BROADCAST && c2->opcode == HLO_BROADCAST &&
+      hlo_operand(c1, 0)->shape->rank == 0 && hlo_operand(c2, 0)->shape->rank == 0)
+    return pass_alg_spread(
+        a, merged(a, pass_alg_bin(a, op, hlo_operand(c1, 0), hlo_operand(c2, 0))), shape);
   return merged(a, pass_alg_bin(a, op, c1, c2));
 }
 
 static bool mergeable(const alg *a, const hlo_instr *c1, const hlo_instr *c2) {
-  return (plain_const(c1) || is_merged(a, c1)) && (plain_const(c2) || is_merged(a, c2)) && c1->shape->dtype == c2->shape->dtype;
+  return (plain_const(c1) || is_merged(a, c1)) && (plain_const(c2) || is_merged(a, c2)) &&
+         c1->shape->dtype == c2->shape->dtype;
 }
 
-// ---- add ----------------------------------------------------------------------------------------------------------
+// ---- add ----------------------------------------------------------------------------------------
 ALG_RULE(add_zero) {
   (void)a;
   return pass_alg_all(Y, 0) ? X : pass_alg_all(X, 0) ? Y : NULL;
@@ -62,7 +65,9 @@ ALG_RULE(regroup_constants) {
     hlo_instr *c2 = hlo_operand(i, k), *in = hlo_operand(i, 1 - k);
     for (u32 j = 2; j-- > 0 && in->opcode == i->opcode;) {
       hlo_instr *c1 = hlo_operand(in, j), *v = hlo_operand(in, 1 - j);
-      if (!mergeable(a, c1, c2) || is_merged(a, v) || (const_like(v) && (c1->opcode == HLO_CONSTANT || c2->opcode == HLO_CONSTANT))) continue;
+      if (!mergeable(a, c1, c2) || is_merged(a, v) ||
+          (const_like(v) && (c1->opcode == HLO_CONSTANT || c2->opcode == HLO_CONSTANT)))
+        continue;
       return pass_alg_bin(a, i->opcode, v, merge_constants(a, i->opcode, c1, c2));
     }
   }
@@ -73,13 +78,17 @@ ALG_RULE(regroup_constants) {
 ALG_RULE(add_sub_constants) {
   for (u32 k = 2; k-- > 0;) {
     hlo_instr *in = hlo_operand(i, 1 - k), *c = hlo_operand(i, k);
-    if (in->opcode != HLO_SUBTRACT || const_like(hlo_operand(in, 1)) || !mergeable(a, hlo_operand(in, 0), c)) continue;
-    return pass_alg_bin(a, HLO_SUBTRACT, merge_constants(a, HLO_ADD, hlo_operand(in, 0), c), hlo_operand(in, 1));
+    if (in->opcode != HLO_SUBTRACT || const_like(hlo_operand(in, 1)) ||
+        !mergeable(a, hlo_operand(in, 0), c))
+      continue;
+    return pass_alg_bin(a, HLO_SUBTRACT, merge_constants(a, HLO_ADD, hlo_operand(in, 0), c),
+                        hlo_operand(in, 1));
   }
   return NULL;
 }
 
-// A + C with one user, C on whichever side (*at). Not C1 + C2: regroup_constants has just made that.
+// A + C with one user, C on whichever side (*at). Not C1 + C2: regroup_constants has just made
+// that.
 static bool plus_constant(const hlo_instr *i, u32 *at) {
   if (i->opcode != HLO_ADD || i->nuses != 1) return false;
   *at = const_like(hlo_operand(i, 1));
@@ -93,7 +102,8 @@ ALG_RULE(add_constant_outwards) {
   if (!alg_is_int(i)) return NULL;
   if (!plus_constant(in, &at)) in = Y, other = X;
   if (!plus_constant(in, &at) || const_like(other)) return NULL;
-  return pass_alg_bin(a, HLO_ADD, pass_alg_bin(a, HLO_ADD, hlo_operand(in, 1 - at), other), hlo_operand(in, at));
+  return pass_alg_bin(a, HLO_ADD, pass_alg_bin(a, HLO_ADD, hlo_operand(in, 1 - at), other),
+                      hlo_operand(in, at));
 }
 
 // (A - B) + B = A; exact for integers only
@@ -114,12 +124,16 @@ static bool power_of_two(const hlo_instr *c) {
 // A*C + B*C = (A + B)*C where that is exact: integers, or C a power of two
 ALG_RULE(factor_sum) {
   hlo_instr *x = X, *y = Y;
-  if (x->opcode != HLO_MULTIPLY || y->opcode != HLO_MULTIPLY || !alg_one_use(x) || !alg_one_use(y) || x == y) return NULL;
+  if (x->opcode != HLO_MULTIPLY || y->opcode != HLO_MULTIPLY || !alg_one_use(x) ||
+      !alg_one_use(y) || x == y)
+    return NULL;
   if (alg_is_complex(i) || i->opcode == HLO_XOR) return NULL;
   for (u32 p = 0; p < 2; p++)
     for (u32 q = 0; q < 2; q++) {
       hlo_instr *c = hlo_operand(x, p);
-      if (!pass_alg_same(c, hlo_operand(y, q)) || !(alg_is_int(i) || a->floats_are_real || power_of_two(c))) continue;
+      if (!pass_alg_same(c, hlo_operand(y, q)) ||
+          !(alg_is_int(i) || a->floats_are_real || power_of_two(c)))
+        continue;
       hlo_instr *sum = pass_alg_bin(a, i->opcode, hlo_operand(x, 1 - p), hlo_operand(y, 1 - q));
       return pass_alg_bin(a, HLO_MULTIPLY, sum, c);
     }
@@ -129,11 +143,12 @@ ALG_RULE(factor_sum) {
 // A + (-B) = A - B
 ALG_RULE(add_negate) {
   if (!alg_is_float(i) && !alg_is_int(i)) return NULL;
-  if (Y->opcode == HLO_NEGATE && alg_one_use(Y) && !const_like(hlo_operand(Y, 0))) return pass_alg_bin(a, HLO_SUBTRACT, X, hlo_operand(Y, 0));
+  if (Y->opcode == HLO_NEGATE && alg_one_use(Y) && !const_like(hlo_operand(Y, 0)))
+    return pass_alg_bin(a, HLO_SUBTRACT, X, hlo_operand(Y, 0));
   return NULL;
 }
 
-// ---- subtract -------------------------------------------------------------------------------------------------------
+// ---- subtract -----------------------------------------------------------------------------------
 ALG_RULE(sub_zero) {
   (void)a;
   return pass_alg_all(Y, 0) ? X : NULL;
@@ -162,8 +177,10 @@ ALG_RULE(sub_add_same) {
   for (u32 k = 0; X->opcode == HLO_ADD && k < 2; k++)
     if (pass_alg_same(hlo_operand(X, k), Y)) return hlo_operand(X, 1 - k);
   for (u32 k = 0; Y->opcode == HLO_ADD && k < 2; k++)
-    if (pass_alg_same(hlo_operand(Y, k), X)) return pass_alg_un(a, HLO_NEGATE, hlo_operand(Y, 1 - k));
-  return Y->opcode == HLO_SUBTRACT && pass_alg_same(hlo_operand(Y, 0), X) ? hlo_operand(Y, 1) : NULL;
+    if (pass_alg_same(hlo_operand(Y, k), X))
+      return pass_alg_un(a, HLO_NEGATE, hlo_operand(Y, 1 - k));
+  return Y->opcode == HLO_SUBTRACT && pass_alg_same(hlo_operand(Y, 0), X) ? hlo_operand(Y, 1)
+                                                                          : NULL;
 }
 
 // A - (-B) = A + B
@@ -171,7 +188,7 @@ ALG_RULE(sub_negate) {
   return Y->opcode == HLO_NEGATE ? pass_alg_bin(a, HLO_ADD, X, hlo_operand(Y, 0)) : NULL;
 }
 
-// ---- multiply -------------------------------------------------------------------------------------------------------
+// ---- multiply -----------------------------------------------------------------------------------
 ALG_RULE(mul_one) {
   (void)a;
   return pass_alg_all(Y, 1) ? X : pass_alg_all(X, 1) ? Y : NULL;
@@ -187,7 +204,9 @@ ALG_RULE(mul_minus_one) {
   i64 v;
   for (u32 k = 0; k < 2; k++) {
     hlo_instr *c = hlo_operand(i, k);
-    if ((alg_is_float(i) && pass_alg_all(c, -1)) || (hlo_dtype_is_signed(i->shape->dtype) && pass_alg_splat_int(c, &v) && v == -1)) return pass_alg_un(a, HLO_NEGATE, hlo_operand(i, 1 - k));
+    if ((alg_is_float(i) && pass_alg_all(c, -1)) ||
+        (hlo_dtype_is_signed(i->shape->dtype) && pass_alg_splat_int(c, &v) && v == -1))
+      return pass_alg_un(a, HLO_NEGATE, hlo_operand(i, 1 - k));
   }
   return NULL;
 }
@@ -200,13 +219,16 @@ ALG_RULE(mul_negatives) {
 
 // |A| * |A| = A * A
 ALG_RULE(mul_abs_self) {
-  if (X != Y || X->opcode != HLO_ABS || hlo_dtype_is_complex(hlo_operand(X, 0)->shape->dtype)) return NULL;
+  if (X != Y || X->opcode != HLO_ABS || hlo_dtype_is_complex(hlo_operand(X, 0)->shape->dtype))
+    return NULL;
   return pass_alg_bin(a, HLO_MULTIPLY, hlo_operand(X, 0), hlo_operand(X, 0));
 }
 
 // sqrt(A) * sqrt(A) = A and rsqrt(A) * rsqrt(A) = 1/A for A >= 0
 ALG_RULE(mul_sqrt_self) {
-  if (X->opcode != Y->opcode || !alg_is_float(i) || (X->opcode != HLO_SQRT && X->opcode != HLO_RSQRT)) return NULL;
+  if (X->opcode != Y->opcode || !alg_is_float(i) ||
+      (X->opcode != HLO_SQRT && X->opcode != HLO_RSQRT))
+    return NULL;
   hlo_instr *v = hlo_operand(X, 0);
   if (v != hlo_operand(Y, 0) || !pass_alg_nonnegative(a, v)) return NULL;
   return X->opcode == HLO_SQRT ? v : pass_alg_bin(a, HLO_DIVIDE, pass_alg_full(a, i->shape, 1), v);
@@ -218,7 +240,8 @@ ALG_RULE(mul_exp) {
   return pass_alg_un(a, HLO_EXP, pass_alg_bin(a, HLO_ADD, hlo_operand(X, 0), hlo_operand(Y, 0)));
 }
 
-// The constant of A * C, whichever side it is on, with A in *rest; NULL when there is none, or only constants.
+// The constant of A * C, whichever side it is on, with A in *rest; NULL when there is none, or only
+// constants.
 static hlo_instr *constant_factor(const hlo_instr *m, hlo_instr **rest) {
   if (m->opcode != HLO_MULTIPLY) return NULL;
   for (u32 k = 2; k-- > 0;) {
@@ -238,14 +261,19 @@ ALG_RULE(mul_chain) {
   return pass_alg_bin(a, HLO_MULTIPLY, ab, merge_constants(a, HLO_MULTIPLY, c1, c2));
 }
 
-// (A * C) * broadcast(B) = A * broadcast(B * C) for a scalar constant C: the smaller array takes the factor
+// (A * C) * broadcast(B) = A * broadcast(B * C) for a scalar constant C: the smaller array takes
+// the factor
 ALG_RULE(mul_broadcast_constant) {
   for (u32 k = 0; k < 2; k++) {
     hlo_instr *m = hlo_operand(i, k), *b = hlo_operand(i, 1 - k);
     if (m->opcode != HLO_MULTIPLY || b->opcode != HLO_BROADCAST || const_like(b)) continue;
     for (u32 j = 0; j < 2; j++) {
-      hlo_instr *c = hlo_operand(m, j), *v = hlo_operand(m, 1 - j), *scalar = c->opcode == HLO_BROADCAST ? hlo_operand(c, 0) : c, *s = hlo_operand(b, 0);
-      if (scalar->opcode != HLO_CONSTANT || scalar->shape->rank != 0 || v->opcode == HLO_CONSTANT || scalar->shape->dtype != s->shape->dtype) continue;
+      hlo_instr *c = hlo_operand(m, j), *v = hlo_operand(m, 1 - j),
+                *scalar = c->opcode == HLO_BROADCAST ? hlo_operand(c, 0) : c,
+                *s = hlo_operand(b, 0);
+      if (scalar->opcode != HLO_CONSTANT || scalar->shape->rank != 0 || v->opcode == HLO_CONSTANT ||
+          scalar->shape->dtype != s->shape->dtype)
+        continue;
       hlo_instr *p = pass_alg_bin(a, HLO_MULTIPLY, s, pass_alg_spread(a, scalar, s->shape));
       hlo_ints d = alg_dims(b);
       return pass_alg_bin(a, HLO_MULTIPLY, v, pass_alg_broadcast(a, p, b->shape, d.n, d.v));
@@ -254,17 +282,20 @@ ALG_RULE(mul_broadcast_constant) {
   return NULL;
 }
 
-// A * convert(pred) = select(pred, A, 0); with a float A this drops a NaN or infinity times zero, as XLA does
+// A * convert(pred) = select(pred, A, 0); with a float A this drops a NaN or infinity times zero,
+// as XLA does
 ALG_RULE(mul_pred) {
   for (u32 k = 0; k < 2; k++) {
     hlo_instr *c = hlo_operand(i, k), *v = hlo_operand(i, 1 - k);
-    if (c->opcode != HLO_CONVERT || hlo_operand(c, 0)->shape->dtype != HLO_PRED || alg_is_complex(i)) continue;
+    if (c->opcode != HLO_CONVERT || hlo_operand(c, 0)->shape->dtype != HLO_PRED ||
+        alg_is_complex(i))
+      continue;
     return pass_alg_select(a, hlo_operand(c, 0), v, pass_alg_full(a, i->shape, 0));
   }
   return NULL;
 }
 
-// ---- signs ------------------------------------------------------------------------------------------------------------
+// ---- signs --------------------------------------------------------------------------------------
 ALG_RULE(negate_negate) {
   (void)a;
   return X->opcode == HLO_NEGATE ? hlo_operand(X, 0) : NULL;
@@ -281,19 +312,24 @@ ALG_RULE(abs_nonnegative) {
 }
 
 ALG_RULE(abs_negate) {
-  return X->opcode == HLO_NEGATE ? pass_alg_add(a, HLO_ABS, i->shape, 1, (hlo_instr *[]){hlo_operand(X, 0)}) : NULL;
+  return X->opcode == HLO_NEGATE
+             ? pass_alg_add(a, HLO_ABS, i->shape, 1, (hlo_instr *[]){hlo_operand(X, 0)})
+             : NULL;
 }
 
 // Rounding what is already whole.
 ALG_RULE(round_twice) {
   (void)a;
   switch (X->opcode) {
-    case HLO_FLOOR: case HLO_CEIL: case HLO_ROUND_AFZ: case HLO_ROUND_EVEN: return X;
-    default: return NULL;
+  case HLO_FLOOR:
+  case HLO_CEIL:
+  case HLO_ROUND_AFZ:
+  case HLO_ROUND_EVEN: return X;
+  default: return NULL;
   }
 }
 
-// ---- minimum, maximum ---------------------------------------------------------------------------------------------------
+// ---- minimum, maximum ---------------------------------------------------------------------------
 ALG_RULE(minmax_self) {
   (void)a;
   return pass_alg_same(X, Y) ? X : NULL;
@@ -305,12 +341,14 @@ ALG_RULE(minmax_nested) {
     hlo_instr *in = hlo_operand(i, k), *o = hlo_operand(i, 1 - k);
     if (in->opcode != i->opcode || (hlo_operand(in, 0) != o && hlo_operand(in, 1) != o)) continue;
     if (k == 0 || hlo_operand(in, 0) == o) return in;
-    return pass_alg_bin(a, i->opcode, o, hlo_operand(in, 0));   // in this order: it decides which of two NaNs is taken
+    // in this order: it decides which of two NaNs is taken
+    return pass_alg_bin(a, i->opcode, o, hlo_operand(in, 0));
   }
   return NULL;
 }
 
-// max(A, lowest) = A and max(A, highest) = highest (the latter not for floats: NaN); the same for min
+// max(A, lowest) = A and max(A, highest) = highest (the latter not for floats: NaN); the same for
+// min
 ALG_RULE(minmax_bound) {
   if (alg_is_float(i) && !a->minmax_nan) return NULL;
   hlo_opcode other = i->opcode == HLO_MAXIMUM ? HLO_MINIMUM : HLO_MAXIMUM;
@@ -328,12 +366,16 @@ ALG_RULE(minmax_clamp) {
   hlo_opcode inner = max_outside ? HLO_MINIMUM : HLO_MAXIMUM;
   hlo_instr *in = X->opcode == inner ? X : Y, *c = in == X ? Y : X;
   if (in->opcode != inner || alg_is_complex(i) || alg_is_pred(i)) return NULL;
-  if (i->shape->dtype == HLO_U64) return NULL;            // neither a double nor an i64 tells all of them apart
+  // neither a double nor an i64 tells all of them apart
+  if (i->shape->dtype == HLO_U64) return NULL;
   double l, h;
   i64 il, ih;
   for (u32 k = 0; k < 2; k++) {
-    hlo_instr *v = hlo_operand(in, k), *d = hlo_operand(in, 1 - k), *lo = max_outside ? c : d, *hi = max_outside ? d : c;
-    if (lo->opcode != HLO_BROADCAST || hi->opcode != HLO_BROADCAST || !pass_alg_splat(lo, &l) || !pass_alg_splat(hi, &h) || !(l <= h)) continue;
+    hlo_instr *v = hlo_operand(in, k), *d = hlo_operand(in, 1 - k), *lo = max_outside ? c : d,
+              *hi = max_outside ? d : c;
+    if (lo->opcode != HLO_BROADCAST || hi->opcode != HLO_BROADCAST || !pass_alg_splat(lo, &l) ||
+        !pass_alg_splat(hi, &h) || !(l <= h))
+      continue;
     if (pass_alg_splat_int(lo, &il) && pass_alg_splat_int(hi, &ih) ? il >= ih : l == h) continue;
     return pass_alg_add(a, HLO_CLAMP, i->shape, 3, (hlo_instr *[]){lo, v, hi});
   }
@@ -350,21 +392,28 @@ ALG_RULE(max_of_clamp) {
   return NULL;
 }
 
-// max(f(A), f(B)) = f(max(A, B)) for f that never falls and never exceeds its argument, so that nothing overflows
+// max(f(A), f(B)) = f(max(A, B)) for f that never falls and never exceeds its argument, so that
+// nothing overflows
 ALG_RULE(max_sink) {
   switch (X->opcode) {
-    case HLO_CBRT: case HLO_ERF: case HLO_LOGISTIC: case HLO_TANH: break;
-    default: return NULL;
+  case HLO_CBRT:
+  case HLO_ERF:
+  case HLO_LOGISTIC:
+  case HLO_TANH: break;
+  default: return NULL;
   }
-  if (X->opcode != Y->opcode || !alg_is_float(i) || hlo_operand(X, 0)->shape != hlo_operand(Y, 0)->shape) return NULL;
+  if (X->opcode != Y->opcode || !alg_is_float(i) ||
+      hlo_operand(X, 0)->shape != hlo_operand(Y, 0)->shape)
+    return NULL;
   hlo_instr *m = pass_alg_bin(a, HLO_MAXIMUM, hlo_operand(X, 0), hlo_operand(Y, 0));
   return pass_alg_like(a, X, i->shape, 1, &m);
 }
 
-// ---- complex ----------------------------------------------------------------------------------------------------------
+// ---- complex ------------------------------------------------------------------------------------
 ALG_RULE(complex_parts) {
   (void)a;
-  if (X->opcode != HLO_REAL || Y->opcode != HLO_IMAG || hlo_operand(X, 0) != hlo_operand(Y, 0)) return NULL;
+  if (X->opcode != HLO_REAL || Y->opcode != HLO_IMAG || hlo_operand(X, 0) != hlo_operand(Y, 0))
+    return NULL;
   return hlo_operand(X, 0);
 }
 

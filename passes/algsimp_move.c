@@ -1,10 +1,11 @@
-// algsimp_move.c — broadcast, reshape, transpose, bitcast, copy, reverse and iota: instructions that only place
-// elements. Chains of them collapse into one; what a broadcast repeats is computed before it is repeated.
+// algsimp_move.c — broadcast, reshape, transpose, bitcast, copy, reverse and iota: instructions
+// that only place elements. Chains of them collapse into one; what a broadcast repeats is computed
+// before it is repeated.
 #include "passes/algsimp.h"
 
 #define X hlo_operand(i, 0)
 
-// ---- broadcast --------------------------------------------------------------------------------------------------------
+// ---- broadcast ----------------------------------------------------------------------------------
 static bool identity_dims(hlo_ints d, u32 rank) {
   if (d.n != rank) return false;
   for (u32 k = 0; k < d.n; k++)
@@ -14,7 +15,9 @@ static bool identity_dims(hlo_ints d, u32 rank) {
 
 ALG_RULE(broadcast_noop) {
   (void)a;
-  return identity_dims(alg_dims(i), i->shape->rank) && hlo_shape_compatible(X->shape, i->shape) ? X : NULL;
+  return identity_dims(alg_dims(i), i->shape->rank) && hlo_shape_compatible(X->shape, i->shape)
+             ? X
+             : NULL;
 }
 
 // All dimensions come from the operand, in another order: a transpose
@@ -37,14 +40,17 @@ ALG_RULE(broadcast_broadcast) {
 ALG_RULE(broadcast_iota) {
   if (X->opcode != HLO_IOTA) return NULL;
   hlo_instr *n = pass_alg_add(a, HLO_IOTA, i->shape, 0, NULL);
-  hlo_set_attr_int(n, HLO_ATTR_IOTA_DIMENSION, alg_dims(i).v[hlo_attr_int(X, HLO_ATTR_IOTA_DIMENSION, 0)]);
+  hlo_set_attr_int(n, HLO_ATTR_IOTA_DIMENSION,
+                   alg_dims(i).v[hlo_attr_int(X, HLO_ATTR_IOTA_DIMENSION, 0)]);
   return n;
 }
 
 // Only extents of 1 are added: a reshape
 ALG_RULE(broadcast_reshape) {
   hlo_ints d = alg_dims(i);
-  if (i->shape->elements != X->shape->elements || !pass_alg_sorted(d.n, d.v) || d.n == i->shape->rank) return NULL;
+  if (i->shape->elements != X->shape->elements || !pass_alg_sorted(d.n, d.v) ||
+      d.n == i->shape->rank)
+    return NULL;
   return pass_alg_reshape_to(a, X, i->shape);
 }
 
@@ -71,7 +77,8 @@ ALG_RULE(broadcast_of_reshape) {
   u32 f = 0;
   if (from->rank >= to->rank) return NULL;
   for (u32 t = 0; t < to->rank; t++) {
-    if (f < from->rank && from->dims[f] == to->dims[t] && to->rank - t >= from->rank - f) map[f++] = d.v[t];
+    if (f < from->rank && from->dims[f] == to->dims[t] && to->rank - t >= from->rank - f)
+      map[f++] = d.v[t];
     else if (to->dims[t] != 1) return NULL;
   }
   if (f < from->rank) return NULL;
@@ -79,16 +86,19 @@ ALG_RULE(broadcast_of_reshape) {
   return pass_alg_broadcast(a, src, i->shape, f, map);
 }
 
-// ---- elementwise over broadcasts ------------------------------------------------------------------------------------------
-// All operands are broadcasts along the same dimensions (or of scalars): compute first, repeat afterwards
+// ---- elementwise over broadcasts ----------------------------------------------------------------
+// All operands are broadcasts along the same dimensions (or of scalars): compute first, repeat
+// afterwards
 ALG_RULE(sink_broadcast) {
-  if (!a->sink_broadcast || i->noperands == 0 || i->shape->rank == 0 || i->shape->elements == 0) return NULL;
+  if (!a->sink_broadcast || i->noperands == 0 || i->shape->rank == 0 || i->shape->elements == 0)
+    return NULL;
   if (i->opcode == HLO_BITCAST_CONVERT && !hlo_shape_same_dims(X->shape, i->shape)) return NULL;
-  hlo_instr *lead = NULL;                              // the widest source
+  hlo_instr *lead = NULL;  // the widest source
   for (u32 k = 0; k < i->noperands; k++) {
     hlo_instr *o = hlo_operand(i, k);
     if (o->opcode != HLO_BROADCAST) {
-      if (o->shape->rank != 0) return NULL;             // the scalar operands of select and clamp stay
+      // the scalar operands of select and clamp stay
+      if (o->shape->rank != 0) return NULL;
       continue;
     }
     hlo_ints d = alg_dims(o);
@@ -108,16 +118,18 @@ ALG_RULE(sink_broadcast) {
     hlo_instr *o = hlo_operand(i, k);
     ops[k] = o->opcode == HLO_BROADCAST ? hlo_operand(o, 0) : o;
     if (ops[k]->shape->rank == 0 && o->opcode == HLO_BROADCAST)
-      ops[k] = pass_alg_broadcast(a, ops[k], hlo_shape_with_dtype(a->m->ctx, narrow, ops[k]->shape->dtype), 0, NULL);
+      ops[k] = pass_alg_broadcast(
+          a, ops[k], hlo_shape_with_dtype(a->m->ctx, narrow, ops[k]->shape->dtype), 0, NULL);
   }
-  hlo_instr *n = pass_alg_add(a, i->opcode, hlo_shape_with_dtype(a->m->ctx, narrow, i->shape->dtype), i->noperands, ops);
+  hlo_instr *n = pass_alg_add(
+      a, i->opcode, hlo_shape_with_dtype(a->m->ctx, narrow, i->shape->dtype), i->noperands, ops);
   hlo_copy_attrs(n, i);
   hlo_remove_attr(n, HLO_ATTR_SHARDING);
   hlo_ints d = alg_dims(lead);
   return pass_alg_broadcast(a, n, i->shape, d.n, d.v);
 }
 
-// ---- reshape ----------------------------------------------------------------------------------------------------------
+// ---- reshape ------------------------------------------------------------------------------------
 ALG_RULE(reshape_noop) {
   (void)a;
   return hlo_shape_compatible(X->shape, i->shape) ? X : NULL;
@@ -136,15 +148,18 @@ ALG_RULE(reshape_empty) {
 ALG_RULE(reshape_rng) {
   (void)a;
   if (X->opcode != HLO_RNG || X->nuses != 1 || hlo_is_root(X)) return NULL;
-  hlo_set_shape(X, i->shape);                             // in place: random numbers are not drawn twice
+  // in place: random numbers are not drawn twice
+  hlo_set_shape(X, i->shape);
   return X;
 }
 
-// reshape(transpose(reshape(A))) = transpose(reshape(A)), where the outer reshape merges only what was next to each other before the
-// transpose, too
+// reshape(transpose(reshape(A))) = transpose(reshape(A)), where the outer reshape merges only what
+// was next to each other before the transpose, too
 ALG_RULE(reshape_hoist_transpose) {
   hlo_instr *t = X;
-  if (!a->hoist_transpose || a->layout_sensitive || t->opcode != HLO_TRANSPOSE || hlo_operand(t, 0)->opcode != HLO_RESHAPE) return NULL;
+  if (!a->hoist_transpose || a->layout_sensitive || t->opcode != HLO_TRANSPOSE ||
+      hlo_operand(t, 0)->opcode != HLO_RESHAPE)
+    return NULL;
   hlo_ints p = alg_dims(t);
   pass_dim_group g[2 * HLO_MAX_RANK + 2];
   u32 n = pass_dim_groups(t->shape, i->shape, g);
@@ -159,7 +174,8 @@ ALG_RULE(reshape_hoist_transpose) {
   }
   i64 *dims = pass_alg_dims_new(a, n), *perm = pass_alg_dims_new(a, n);
   for (u32 k = 0; k < n; k++) {
-    i64 at = 0;                                           // where the group stands before the transpose
+    // where the group stands before the transpose
+    i64 at = 0;
     for (u32 j = 0; j < n; j++) at += first[j] < first[k];
     dims[at] = i->shape->dims[k], perm[k] = at;
   }
@@ -167,12 +183,17 @@ ALG_RULE(reshape_hoist_transpose) {
   return pass_alg_transpose(a, r, perm);
 }
 
-// reshape(update(A, u)) = update(reshape(A), reshape(u)) when the reshape only adds or drops extents of 1
+// reshape(update(A, u)) = update(reshape(A), reshape(u)) when the reshape only adds or drops
+// extents of 1
 ALG_RULE(reshape_dus) {
   hlo_instr *dus = X;
-  if (a->layout_sensitive || dus->opcode != HLO_DYNAMIC_UPDATE_SLICE || dus->nuses != 1 || hlo_attr_get(dus, HLO_ATTR_SHARDING)) return NULL;
+  if (a->layout_sensitive || dus->opcode != HLO_DYNAMIC_UPDATE_SLICE || dus->nuses != 1 ||
+      hlo_attr_get(dus, HLO_ATTR_SHARDING))
+    return NULL;
   const hlo_shape *from = dus->shape, *to = i->shape, *u = hlo_operand(dus, 1)->shape;
-  if (dus->noperands != 2 + from->rank || hlo_attr_get(hlo_operand(dus, 0), HLO_ATTR_SHARDING) || from->rank == 0) return NULL;
+  if (dus->noperands != 2 + from->rank || hlo_attr_get(hlo_operand(dus, 0), HLO_ATTR_SHARDING) ||
+      from->rank == 0)
+    return NULL;
   hlo_instr **ops = HS_NEW_ARRAY(a->p->scratch, hlo_instr *, to->rank + 2);
   i64 *dims = pass_alg_dims_new(a, to->rank), *at = pass_alg_dims_new(a, to->rank);
   u32 f = 0;
@@ -202,7 +223,8 @@ ALG_RULE(reshape_reshape) {
 
 static bool mapped(hlo_ints d, i64 dim) { return pass_alg_has(d, dim); }
 
-// reshape(broadcast(A)) = broadcast(reshape(A)) when each group of merged or split dimensions is wholly A's or wholly new
+// reshape(broadcast(A)) = broadcast(reshape(A)) when each group of merged or split dimensions is
+// wholly A's or wholly new
 ALG_RULE(reshape_broadcast) {
   if (X->opcode != HLO_BROADCAST) return NULL;
   hlo_instr *src = hlo_operand(X, 0);
@@ -214,7 +236,7 @@ ALG_RULE(reshape_broadcast) {
   u32 n = pass_dim_groups(from, to, g), rank = 0;
   if (n == 0) return NULL;
   i64 *dims = pass_alg_dims_new(a, to->rank), *map = pass_alg_dims_new(a, to->rank);
-  for (u32 k = 0; k < n; k++) {                          // extents of 1 need not come from A
+  for (u32 k = 0; k < n; k++) {  // extents of 1 need not come from A
     bool any = false, all = true;
     for (u32 f = g[k].from; f < g[k + 1].from; f++) {
       if (from->dims[f] == 1) continue;
@@ -225,8 +247,9 @@ ALG_RULE(reshape_broadcast) {
     for (u32 t = g[k].to; any && t < g[k + 1].to; t++)
       if (to->dims[t] != 1) dims[rank] = to->dims[t], map[rank++] = t;
   }
-  bool same = rank == src->shape->rank && (rank == 0 || memcmp(dims, src->shape->dims, rank * sizeof *dims) == 0);
-  if (a->layout_sensitive && !same) return NULL;          // the reshape of A could move elements
+  bool same = rank == src->shape->rank &&
+              (rank == 0 || memcmp(dims, src->shape->dims, rank * sizeof *dims) == 0);
+  if (a->layout_sensitive && !same) return NULL;  // the reshape of A could move elements
   return pass_alg_broadcast(a, pass_alg_reshape(a, src, rank, dims), to, rank, map);
 }
 
@@ -238,12 +261,15 @@ ALG_RULE(reshape_iota_digits) {
   pass_dim_group g[2 * HLO_MAX_RANK + 2];
   u32 n = pass_dim_groups(from, to, g), k = 0;
   while (k < n && !((i64)g[k].from <= dim && dim < (i64)g[k + 1].from)) k++;
-  if (k == n || g[k].from != (u32)dim || g[k + 1].from != (u32)dim + 1 || g[k + 1].to < g[k].to + 2 || to->dims[g[k].to] == 1) return NULL;
+  if (k == n || g[k].from != (u32)dim || g[k + 1].from != (u32)dim + 1 ||
+      g[k + 1].to < g[k].to + 2 || to->dims[g[k].to] == 1)
+    return NULL;
   hlo_instr *sum = NULL;
   for (u32 t = g[k + 1].to; t-- > g[k].to;) {
     hlo_instr *digit = pass_alg_add(a, HLO_IOTA, to, 0, NULL);
     hlo_set_attr_int(digit, HLO_ATTR_IOTA_DIMENSION, t);
-    hlo_instr *part = sum ? pass_alg_bin(a, HLO_MULTIPLY, digit, pass_alg_full_int(a, to, scale)) : digit;
+    hlo_instr *part =
+        sum ? pass_alg_bin(a, HLO_MULTIPLY, digit, pass_alg_full_int(a, to, scale)) : digit;
     sum = sum ? pass_alg_bin(a, HLO_ADD, sum, part) : part;
     scale *= to->dims[t];
   }
@@ -273,17 +299,24 @@ ALG_RULE(reshape_iota) {
   return NULL;
 }
 
-// A chain of transposes and of reshapes (with final layouts: bitcasts that are such) that only add or drop extents of 1: when the other
-// dimensions come out in their first order, all of it is one reshape, or with final layouts nothing, or a bitcast
+// A chain of transposes and of reshapes (with final layouts: bitcasts that are such) that only add
+// or drop extents of 1: when the other dimensions come out in their first order, all of it is one
+// reshape, or with final layouts nothing, or a bitcast
 ALG_RULE(placement_chain) {
-  u32 order[HLO_MAX_RANK], n = 0;                         // i's real dimensions, as dimensions of o
-  if (X->opcode != HLO_RESHAPE && X->opcode != HLO_TRANSPOSE && X->opcode != HLO_BITCAST) return NULL;
+  u32 order[HLO_MAX_RANK], n = 0;  // i's real dimensions, as dimensions of o
+  if (X->opcode != HLO_RESHAPE && X->opcode != HLO_TRANSPOSE && X->opcode != HLO_BITCAST)
+    return NULL;
   for (u32 k = 0; k < i->shape->rank; k++)
     if (i->shape->dims[k] != 1) order[n++] = k;
-  hlo_instr *o = i, *best = NULL;                         // with open layouts: the furthest up that will do
-  for (u32 depth = 1; depth <= 16 && (o->opcode == HLO_RESHAPE || o->opcode == HLO_TRANSPOSE || o->opcode == HLO_BITCAST); depth++) {
+  // with open layouts: the furthest up that will do
+  hlo_instr *o = i, *best = NULL;
+  for (u32 depth = 1; depth <= 16 && (o->opcode == HLO_RESHAPE || o->opcode == HLO_TRANSPOSE ||
+                                      o->opcode == HLO_BITCAST);
+       depth++) {
     const hlo_shape *to = o->shape, *from = hlo_operand(o, 0)->shape;
-    if (o->opcode == HLO_BITCAST && !(a->layout_sensitive && from->dtype == to->dtype && pass_reshape_is_bitcast(from, to))) break;
+    if (o->opcode == HLO_BITCAST &&
+        !(a->layout_sensitive && from->dtype == to->dtype && pass_reshape_is_bitcast(from, to)))
+      break;
     if (o->opcode == HLO_TRANSPOSE) {
       for (u32 k = 0; k < n; k++) order[k] = (u32)alg_dims(o).v[order[k]];
     } else {
@@ -304,12 +337,13 @@ ALG_RULE(placement_chain) {
     if (!a->layout_sensitive && depth >= 3) best = o;
     if (!a->layout_sensitive || depth < 2) continue;
     if (o->shape == i->shape) return o;
-    if (depth >= 3 && a->bitcasts && pass_reshape_is_bitcast(o->shape, i->shape)) return pass_alg_add(a, HLO_BITCAST, i->shape, 1, &o);
+    if (depth >= 3 && a->bitcasts && pass_reshape_is_bitcast(o->shape, i->shape))
+      return pass_alg_add(a, HLO_BITCAST, i->shape, 1, &o);
   }
   return best ? pass_alg_reshape_to(a, best, i->shape) : NULL;
 }
 
-// ---- transpose --------------------------------------------------------------------------------------------------------
+// ---- transpose ----------------------------------------------------------------------------------
 ALG_RULE(transpose_noop) {
   (void)a;
   return identity_dims(alg_dims(i), i->shape->rank) ? X : NULL;
@@ -332,7 +366,8 @@ ALG_RULE(transpose_broadcast) {
   for (u32 k = 0; k < d.n; k++) map[k] = inv[d.v[k]];
   const hlo_layout *from = hlo_operand(X, 0)->shape->layout, *to = i->shape->layout;
   if (!pass_alg_sorted(d.n, map) || !pass_alg_sorted(d.n, d.v)) return NULL;
-  for (u32 k = 0, at = 0; a->layout_sensitive && from && to && k < p.n; k++)     // the broadcast is not to transpose in memory
+  // the broadcast is not to transpose in memory
+  for (u32 k = 0, at = 0; a->layout_sensitive && from && to && k < p.n; k++)
     for (u32 j = 0; j < d.n; j++)
       if (to->minor_to_major[k] == map[j] && from->minor_to_major[at++] != (i64)j) return NULL;
   return pass_alg_broadcast(a, hlo_operand(X, 0), i->shape, d.n, map);
@@ -358,34 +393,42 @@ ALG_RULE(transpose_reshape) {
     last = p.v[k];
   }
   hlo_instr *x = X;
-  return a->layout_sensitive ? pass_alg_add(a, HLO_RESHAPE, i->shape, 1, &x) : pass_alg_reshape_to(a, x, i->shape);
+  return a->layout_sensitive ? pass_alg_add(a, HLO_RESHAPE, i->shape, 1, &x)
+                             : pass_alg_reshape_to(a, x, i->shape);
 }
 
-// reshape(transpose(reshape(A))) that takes a dimension apart in a few chunks and puts their number behind an earlier or later one
-// (depth to space): that is where the chunks, cut out of A, are laid side by side
+// reshape(transpose(reshape(A))) that takes a dimension apart in a few chunks and puts their number
+// behind an earlier or later one (depth to space): that is where the chunks, cut out of A, are laid
+// side by side
 ALG_RULE(reshape_chunks) {
   enum { MOST_CHUNKS = 5 };
   hlo_instr *t = X;
-  if (a->layout_sensitive || !a->slice_concatenate || t->opcode != HLO_TRANSPOSE || !alg_one_use(t) || hlo_operand(t, 0)->opcode != HLO_RESHAPE) return NULL;
+  if (a->layout_sensitive || !a->slice_concatenate || t->opcode != HLO_TRANSPOSE ||
+      !alg_one_use(t) || hlo_operand(t, 0)->opcode != HLO_RESHAPE)
+    return NULL;
   hlo_instr *src = hlo_operand(hlo_operand(t, 0), 0);
   const hlo_shape *in = src->shape, *mid = hlo_operand(t, 0)->shape, *out = i->shape;
   hlo_ints p = alg_dims(t);
   if (mid->rank != in->rank + 1 || out->rank != in->rank) return NULL;
-  u32 split = 0, at = 0;                                  // the dimension that is split, and where the number of the chunk goes
+  // the dimension that is split, and where the number of the chunk goes
+  u32 split = 0, at = 0;
   while (split < in->rank && mid->dims[split] == in->dims[split]) split++;
-  if (split == in->rank || mid->dims[split] * mid->dims[split + 1] != in->dims[split] || mid->dims[split] > MOST_CHUNKS) return NULL;
+  if (split == in->rank || mid->dims[split] * mid->dims[split + 1] != in->dims[split] ||
+      mid->dims[split] > MOST_CHUNKS)
+    return NULL;
   for (u32 k = split + 1; k < in->rank; k++)
     if (mid->dims[k + 1] != in->dims[k]) return NULL;
   while (p.v[at] != split) at++;
   if (at == split || at == split + 1 || at == 0 || at == in->rank) return NULL;
-  for (u32 k = 0, next = 0; k < p.n; k++) {               // the others keep their order
+  for (u32 k = 0, next = 0; k < p.n; k++) {  // the others keep their order
     if (k == at) continue;
     next += next == split;
     if (p.v[k] != next++) return NULL;
   }
   i64 chunks = mid->dims[split], length = mid->dims[split + 1];
   for (u32 k = 0; k < in->rank; k++)
-    if (out->dims[k] != (k == at - 1 ? in->dims[k] * chunks : k == split ? length : in->dims[k])) return NULL;
+    if (out->dims[k] != (k == at - 1 ? in->dims[k] * chunks : k == split ? length : in->dims[k]))
+      return NULL;
   hlo_instr *part[MOST_CHUNKS];
   hlo_slice_dim *cut = HS_NEW_ARRAY(a->p->scratch, hlo_slice_dim, in->rank);
   for (u32 k = 0; k < in->rank; k++) cut[k] = (hlo_slice_dim){0, in->dims[k], 1};
@@ -396,7 +439,7 @@ ALG_RULE(reshape_chunks) {
   return pass_alg_reshape_to(a, pass_alg_concat(a, (u32)chunks, part, at), out);
 }
 
-// ---- reverse, copy, bitcast, iota -------------------------------------------------------------------------------------------
+// ---- reverse, copy, bitcast, iota ---------------------------------------------------------------
 // Reversing extents of 1 does nothing
 ALG_RULE(reverse_trivial) {
   (void)a;
@@ -431,12 +474,15 @@ ALG_RULE(reverse_broadcast) {
 // reverse(op(A, broadcast(s))) = op(reverse(A), broadcast(s))
 ALG_RULE(reverse_elementwise) {
   hlo_instr *e = X;
-  if (a->layout_sensitive || !hlo_op_has(e->opcode, HLO_F_ELEMENTWISE) || e->noperands != 2 || e->opcode == HLO_COMPARE || e->opcode == HLO_RNG) return NULL;
+  if (a->layout_sensitive || !hlo_op_has(e->opcode, HLO_F_ELEMENTWISE) || e->noperands != 2 ||
+      e->opcode == HLO_COMPARE || e->opcode == HLO_RNG)
+    return NULL;
   for (u32 k = 0; k < 2; k++) {
     hlo_instr *c = hlo_operand(e, k), *v = hlo_operand(e, 1 - k);
     if (c->opcode != HLO_BROADCAST || hlo_operand(c, 0)->shape->rank != 0) continue;
     hlo_instr *r = pass_alg_reverse(a, v, alg_dims(i).n, alg_dims(i).v);
-    hlo_instr *n = pass_alg_add(a, e->opcode, i->shape, 2, k == 0 ? (hlo_instr *[]){c, r} : (hlo_instr *[]){r, c});
+    hlo_instr *n = pass_alg_add(a, e->opcode, i->shape, 2,
+                                k == 0 ? (hlo_instr *[]){c, r} : (hlo_instr *[]){r, c});
     hlo_copy_attrs(n, e);
     return n;
   }
@@ -460,11 +506,13 @@ ALG_RULE(reverse_reshape) {
       return NULL;
     }
   }
-  return f == from->rank ? pass_alg_reshape_to(a, pass_alg_reverse(a, src, n, over), i->shape) : NULL;
+  return f == from->rank ? pass_alg_reshape_to(a, pass_alg_reverse(a, src, n, over), i->shape)
+                         : NULL;
 }
 
 ALG_RULE(copy_noop) {
-  if (i == a->m->entry->root && hlo_attr_get(i, HLO_ATTR_SHARDING)) return NULL;   // it may be there to say so
+  // it may be there to say so
+  if (i == a->m->entry->root && hlo_attr_get(i, HLO_ATTR_SHARDING)) return NULL;
   return X->shape == i->shape || (!a->layout_sensitive && hlo_shape_is_array(i->shape)) ? X : NULL;
 }
 
@@ -489,6 +537,7 @@ ALG_RULE(bitcast_bitcast) {
 
 // Counting over an extent of 1 yields zeros
 ALG_RULE(iota_trivial) {
-  if (i->shape->rank == 0 || i->shape->dims[hlo_attr_int(i, HLO_ATTR_IOTA_DIMENSION, 0)] > 1) return NULL;
+  if (i->shape->rank == 0 || i->shape->dims[hlo_attr_int(i, HLO_ATTR_IOTA_DIMENSION, 0)] > 1)
+    return NULL;
   return pass_alg_full_int(a, i->shape, 0);
 }

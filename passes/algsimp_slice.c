@@ -4,12 +4,20 @@
 #define X hlo_operand(i, 0)
 #define Y hlo_operand(i, 1)
 
-static const hlo_slice_dim *slice_dims(const hlo_instr *i) { return ((const hlo_slices *)hlo_attr_ptr(i, HLO_ATTR_SLICE))->v; }
-static const hlo_pad_dim *pad_dims(const hlo_instr *i) { return ((const hlo_padding *)hlo_attr_ptr(i, HLO_ATTR_PADDING))->v; }
-static hlo_slice_dim *slices_new(alg *a, u32 n) { return HS_NEW_ARRAY(a->p->scratch, hlo_slice_dim, n + 1); }
-static hlo_pad_dim *pads_new(alg *a, u32 n) { return HS_NEW_ARRAY(a->p->scratch, hlo_pad_dim, n + 1); }
+static const hlo_slice_dim *slice_dims(const hlo_instr *i) {
+  return ((const hlo_slices *)hlo_attr_ptr(i, HLO_ATTR_SLICE))->v;
+}
+static const hlo_pad_dim *pad_dims(const hlo_instr *i) {
+  return ((const hlo_padding *)hlo_attr_ptr(i, HLO_ATTR_PADDING))->v;
+}
+static hlo_slice_dim *slices_new(alg *a, u32 n) {
+  return HS_NEW_ARRAY(a->p->scratch, hlo_slice_dim, n + 1);
+}
+static hlo_pad_dim *pads_new(alg *a, u32 n) {
+  return HS_NEW_ARRAY(a->p->scratch, hlo_pad_dim, n + 1);
+}
 
-// ---- slice ------------------------------------------------------------------------------------------------------------
+// ---- slice --------------------------------------------------------------------------------------
 ALG_RULE(slice_noop) {
   (void)a;
   return hlo_shape_compatible(X->shape, i->shape) ? X : NULL;
@@ -44,7 +52,7 @@ ALG_RULE(slice_concat) {
   if (X->opcode != HLO_CONCATENATE || i->shape->elements == 0) return NULL;
   i64 dim = alg_dims(X).v[0], at = 0, from = 0;
   const hlo_slice_dim *s = slice_dims(i);
-  u32 first = 0, last = 0;                                // operands first..last hold what is taken
+  u32 first = 0, last = 0;  // operands first..last hold what is taken
   for (u32 k = 0; k < X->noperands; k++) {
     i64 len = hlo_operand(X, k)->shape->dims[dim];
     if (at <= s[dim].start) first = k, from = at;
@@ -85,7 +93,8 @@ ALG_RULE(slice_pad) {
   for (u32 k = 0; k < i->shape->rank; k++) {
     undoes &= s[k].start == p[k].low && s[k].stride == p[k].interior + 1;
     i64 e = src->shape->dims[k], end = p[k].low + e + (e > 0 ? (e - 1) * p[k].interior : 0);
-    if (i->shape->dims[k] > 0 && (s[k].start >= end || s[k].limit <= p[k].low)) return pass_alg_spread(a, hlo_operand(X, 1), i->shape);
+    if (i->shape->dims[k] > 0 && (s[k].start >= end || s[k].limit <= p[k].low))
+      return pass_alg_spread(a, hlo_operand(X, 1), i->shape);
     inside &= p[k].interior == 0 && s[k].start >= p[k].low && s[k].limit <= end;
     d[k] = (hlo_slice_dim){s[k].start - p[k].low, s[k].limit - p[k].low, s[k].stride};
   }
@@ -157,7 +166,7 @@ ALG_RULE(slice_reverse) {
   return pass_alg_reverse(a, pass_alg_slice(a, src, d), r.n, r.v);
 }
 
-// ---- concatenate --------------------------------------------------------------------------------------------------------
+// ---- concatenate --------------------------------------------------------------------------------
 ALG_RULE(concat_single) {
   (void)a;
   return i->noperands == 1 ? X : NULL;
@@ -165,7 +174,8 @@ ALG_RULE(concat_single) {
 
 // Operands without elements go; nested concatenations along the same dimension open up
 ALG_RULE(concat_flatten) {
-  enum { MOST_PARTS = 4096 };                             // a value concatenated with itself again and again doubles each time
+  // a value concatenated with itself again and again doubles each time
+  enum { MOST_PARTS = 4096 };
   i64 dim = alg_dims(i).v[0];
   u32 n = 0, total = 0;
   bool empty = false, nested = false;
@@ -193,11 +203,13 @@ ALG_RULE(concat_flatten) {
 
 // Two neighbours that are adjacent slices of one array
 static bool adjacent(const hlo_instr *x, const hlo_instr *y, i64 dim) {
-  if (x->opcode != HLO_SLICE || y->opcode != HLO_SLICE || hlo_operand(x, 0) != hlo_operand(y, 0)) return false;
+  if (x->opcode != HLO_SLICE || y->opcode != HLO_SLICE || hlo_operand(x, 0) != hlo_operand(y, 0))
+    return false;
   const hlo_slice_dim *p = slice_dims(x), *q = slice_dims(y);
   for (u32 k = 0; k < x->shape->rank; k++) {
     if (p[k].stride != 1 || q[k].stride != 1) return false;
-    if (k == dim ? p[k].limit != q[k].start : p[k].start != q[k].start || p[k].limit != q[k].limit) return false;
+    if (k == dim ? p[k].limit != q[k].start : p[k].start != q[k].start || p[k].limit != q[k].limit)
+      return false;
   }
   return true;
 }
@@ -207,7 +219,8 @@ ALG_RULE(concat_slices) {
   hlo_instr **parts = HS_NEW_ARRAY(a->p->scratch, hlo_instr *, i->noperands);
   u32 n = 0, k = 0;
   bool any = false;
-  for (u32 j = 1; j < i->noperands && !a->layout_sensitive; j++) any |= adjacent(hlo_operand(i, j - 1), hlo_operand(i, j), dim);
+  for (u32 j = 1; j < i->noperands && !a->layout_sensitive; j++)
+    any |= adjacent(hlo_operand(i, j - 1), hlo_operand(i, j), dim);
   if (!any) return NULL;
   while (k < i->noperands) {
     u32 e = k + 1;
@@ -252,7 +265,7 @@ ALG_RULE(concat_pad) {
   return NULL;
 }
 
-// ---- pad --------------------------------------------------------------------------------------------------------------
+// ---- pad ----------------------------------------------------------------------------------------
 ALG_RULE(pad_zero) {
   (void)a;
   const hlo_pad_dim *p = pad_dims(i);
@@ -261,9 +274,7 @@ ALG_RULE(pad_zero) {
   return X;
 }
 
-ALG_RULE(pad_empty) {
-  return X->shape->elements == 0 ? pass_alg_spread(a, Y, i->shape) : NULL;
-}
+ALG_RULE(pad_empty) { return X->shape->elements == 0 ? pass_alg_spread(a, Y, i->shape) : NULL; }
 
 // Nothing lies between the elements of an extent of 1
 ALG_RULE(pad_interior) {
@@ -279,7 +290,9 @@ ALG_RULE(pad_interior) {
 
 // pad(broadcast(v), v) = broadcast(v)
 ALG_RULE(pad_same) {
-  if (X->opcode != HLO_BROADCAST || hlo_operand(X, 0)->shape->rank != 0 || !pass_alg_same(hlo_operand(X, 0), Y)) return NULL;
+  if (X->opcode != HLO_BROADCAST || hlo_operand(X, 0)->shape->rank != 0 ||
+      !pass_alg_same(hlo_operand(X, 0), Y))
+    return NULL;
   return pass_alg_spread(a, Y, i->shape);
 }
 
@@ -303,7 +316,8 @@ ALG_RULE(pad_negative) {
   return pass_alg_slice(a, padded ? pass_alg_pad(a, X, Y, q) : X, s);
 }
 
-// pad(broadcast(A)) where all of A's dimensions are padded: pad along the padded dimensions only, then broadcast along the others
+// pad(broadcast(A)) where all of A's dimensions are padded: pad along the padded dimensions only,
+// then broadcast along the others
 ALG_RULE(pad_broadcast) {
   if (X->opcode != HLO_BROADCAST || X->nuses != 1 || X->shape->elements == 0) return NULL;
   const hlo_pad_dim *p = pad_dims(i);
@@ -311,7 +325,8 @@ ALG_RULE(pad_broadcast) {
   for (u32 k = 0; k < map.n; k++)
     if (!p[map.v[k]].low && !p[map.v[k]].high && !p[map.v[k]].interior) return NULL;
   u32 rank = i->shape->rank, n = 0;
-  i64 *dims = pass_alg_dims_new(a, rank), *out = pass_alg_dims_new(a, rank), *at = pass_alg_dims_new(a, rank), *in = pass_alg_dims_new(a, map.n);
+  i64 *dims = pass_alg_dims_new(a, rank), *out = pass_alg_dims_new(a, rank),
+      *at = pass_alg_dims_new(a, rank), *in = pass_alg_dims_new(a, map.n);
   hlo_pad_dim *q = pads_new(a, rank);
   for (u32 k = 0; k < rank; k++) {
     if (!p[k].low && !p[k].high && !p[k].interior) continue;
@@ -319,7 +334,8 @@ ALG_RULE(pad_broadcast) {
   }
   if (n == rank) return NULL;
   for (u32 k = 0; k < map.n; k++) in[k] = at[map.v[k]];
-  hlo_instr *b = pass_alg_broadcast(a, hlo_operand(X, 0), pass_alg_shape(a, X->shape->dtype, n, dims), map.n, in);
+  hlo_instr *b = pass_alg_broadcast(a, hlo_operand(X, 0),
+                                    pass_alg_shape(a, X->shape->dtype, n, dims), map.n, in);
   return pass_alg_broadcast(a, pass_alg_pad(a, b, Y, q), i->shape, n, out);
 }
 
@@ -329,7 +345,8 @@ ALG_RULE(pad_pad) {
   const hlo_pad_dim *p = pad_dims(i), *q = pad_dims(X);
   hlo_pad_dim *d = pads_new(a, i->shape->rank);
   for (u32 k = 0; k < i->shape->rank; k++) {
-    if (p[k].interior || p[k].low < 0 || p[k].high < 0 || q[k].low < 0 || q[k].high < 0) return NULL;
+    if (p[k].interior || p[k].low < 0 || p[k].high < 0 || q[k].low < 0 || q[k].high < 0)
+      return NULL;
     d[k] = (hlo_pad_dim){p[k].low + q[k].low, p[k].high + q[k].high, q[k].interior};
   }
   return pass_alg_pad(a, hlo_operand(X, 0), Y, d);

@@ -1,5 +1,6 @@
-// barriers.c — cse_barrier_expander: optimization barriers have done their work once scheduling is over
-// (xla/hlo/transforms/expanders/optimization_barrier_expander.cc); the operand takes their place, and control edges stay.
+// barriers.c — cse_barrier_expander: optimization barriers have done their work once scheduling
+// is over (xla/hlo/transforms/expanders/optimization_barrier_expander.cc); the operand takes their
+// place, and control edges stay.
 #include "passes/util.h"
 
 hs_status pass_cse_barrier_expander(pass_ctx *c) {

@@ -1,6 +1,7 @@
-// computation_deduplicator.c — callers of equal computations call the first of them (xla/hlo/transforms/
-// hlo_computation_deduplicator.cc). Works callees first, so that equal trees of calls fold from the leaves up. Entry,
-// fusion bodies (they belong to one fusion each), reductions of collectives, long computations and those with large constants stay. Option
+// computation_deduplicator.c — callers of equal computations call the first of them
+// (xla/hlo/transforms/ hlo_computation_deduplicator.cc). Works callees first, so that equal trees
+// of calls fold from the leaves up. Entry, fusion bodies (they belong to one fusion each),
+// reductions of collectives, long computations and those with large constants stay. Option
 // mark_fusion_duplications: nothing is folded; fusions with equal bodies say so in their metadata.
 #include "passes/util.h"
 
@@ -8,19 +9,24 @@ enum { MOST_CONSTANT_BYTES = 1024, MOST_INSTRUCTIONS = 128 };
 
 static bool too_long(const hlo_computation *c) {
   i64 bytes = 0;
-  hlo_for_each_instr(i, c) if (i->opcode == HLO_CONSTANT && bytes <= MOST_CONSTANT_BYTES) bytes += hlo_shape_bytes(i->shape);
+  hlo_for_each_instr(i, c)
+    if (i->opcode == HLO_CONSTANT && bytes <= MOST_CONSTANT_BYTES)
+      bytes += hlo_shape_bytes(i->shape);
   return c->ninstrs > MOST_INSTRUCTIONS || bytes > MOST_CONSTANT_BYTES;
 }
 
 // Collectives tell their reductions by the computation: what they call is theirs.
 static bool *of_collectives(const hlo_module *m, hs_arena *a) {
   bool *theirs = HS_NEW_ARRAY(a, bool, m->next_comp_id + 1);
-  hlo_for_each_comp(c, m) hlo_for_each_call(i, c)
-    if (hlo_op_has(i->opcode, HLO_F_COLLECTIVE) && hlo_fusion_comp(i)) theirs[hlo_fusion_comp(i)->id] = true;
+  hlo_for_each_comp(c, m)
+    hlo_for_each_call(i, c)
+      if (hlo_op_has(i->opcode, HLO_F_COLLECTIVE) && hlo_fusion_comp(i))
+        theirs[hlo_fusion_comp(i)->id] = true;
   return theirs;
 }
 
-static const hlo_attr *redirect(hlo_module *m, const hlo_attr *a, hlo_computation *const *to, hlo_attr *out) {
+static const hlo_attr *redirect(hlo_module *m, const hlo_attr *a, hlo_computation *const *to,
+                                hlo_attr *out) {
   *out = *a;
   if (hlo_attr_kind_of(a->id) == HLO_AK_COMP) {
     if (!to[a->v.comp->id]) return NULL;
@@ -41,7 +47,7 @@ static const hlo_attr *redirect(hlo_module *m, const hlo_attr *a, hlo_computatio
 static void redirect_calls(hlo_module *m, hlo_computation *c, hlo_computation *const *to) {
   hlo_for_each_instr(i, c) {
     if (!hlo_op_has(i->opcode, HLO_F_CALLS)) continue;
-    const hlo_attrs *attrs = i->attrs;   // sets are immutable: edits make new ones
+    const hlo_attrs *attrs = i->attrs;  // sets are immutable: edits make new ones
     for (u32 k = 0; attrs && k < attrs->n; k++) {
       hlo_attr now;
       if (redirect(m, &attrs->v[k], to, &now)) hlo_set_attr(i, now);
@@ -66,7 +72,7 @@ static void find_threads(const hlo_module *m, hs_str *thread) {
   }
 }
 
-// ---- marking fusions ----------------------------------------------------------------------------------------------------
+// ---- marking fusions ----------------------------------------------------------------------------
 static void set_deduplicated(hlo_instr *i, const char *name) {
   hs_arena *a = &i->parent->module->arena;
   const hlo_metadata *old = hlo_metadata_of(i);
@@ -83,10 +89,12 @@ static void set_deduplicated(hlo_instr *i, const char *name) {
 // Fusions whose bodies are equal carry the name of the one whose body comes first.
 static void mark_fusions(pass_ctx *c, u32 n, hlo_computation *const *order) {
   u64 *memo = HS_NEW_ARRAY(c->scratch, u64, c->m->next_comp_id + 1);
-  hlo_computation **same = HS_NEW_ARRAY(c->scratch, hlo_computation *, c->m->next_comp_id + 1);   // by id: the first that is equal
+  // by id: the first that is equal
+  hlo_computation **same = HS_NEW_ARRAY(c->scratch, hlo_computation *, c->m->next_comp_id + 1);
   hlo_instr **fusion = HS_NEW_ARRAY(c->scratch, hlo_instr *, c->m->next_comp_id + 1);
   for (u32 k = 0; k < n; k++)
-    hlo_for_each_instr(i, order[k]) if (i->opcode == HLO_FUSION && hlo_fusion_comp(i)) fusion[hlo_fusion_comp(i)->id] = i;
+    hlo_for_each_instr(i, order[k])
+      if (i->opcode == HLO_FUSION && hlo_fusion_comp(i)) fusion[hlo_fusion_comp(i)->id] = i;
   u32 cap = 16;
   while (cap < 2 * n) cap *= 2;
   hlo_computation **slots = HS_NEW_ARRAY(c->scratch, hlo_computation *, cap);
@@ -95,7 +103,9 @@ static void mark_fusions(pass_ctx *c, u32 n, hlo_computation *const *order) {
     if (!fusion[x->id] || too_long(x)) continue;
     u64 h = pass_comp_hash(x, memo);
     u32 at = (u32)h & (cap - 1);
-    while (slots[at] && !(memo[slots[at]->id] == h && pass_comp_equal(slots[at], x, true, c->scratch))) at = (at + 1) & (cap - 1);
+    while (slots[at] &&
+           !(memo[slots[at]->id] == h && pass_comp_equal(slots[at], x, true, c->scratch)))
+      at = (at + 1) & (cap - 1);
     if (slots[at]) same[x->id] = slots[at];
     else slots[at] = x;
   }
@@ -113,10 +123,12 @@ hs_status pass_computation_deduplicator(pass_ctx *c) {
   hlo_module *m = c->m;
   bool mark = pass_option_bool(c, "mark_fusion_duplications", false);
   u32 n;
-  hlo_computation **order = pass_comp_callees_first(c, &n), **kept = HS_NEW_ARRAY(c->scratch, hlo_computation *, n + 1);
+  hlo_computation **order = pass_comp_callees_first(c, &n),
+                  **kept = HS_NEW_ARRAY(c->scratch, hlo_computation *, n + 1);
   if (mark) return mark_fusions(c, n, order), HS_GOOD;
   hlo_computation **to = HS_NEW_ARRAY(c->scratch, hlo_computation *, m->next_comp_id + 1);
-  u64 *memo = HS_NEW_ARRAY(c->scratch, u64, m->next_comp_id + 1), *hash = HS_NEW_ARRAY(c->scratch, u64, n + 1);
+  u64 *memo = HS_NEW_ARRAY(c->scratch, u64, m->next_comp_id + 1),
+      *hash = HS_NEW_ARRAY(c->scratch, u64, n + 1);
   hs_str *thread = HS_NEW_ARRAY(c->scratch, hs_str, m->next_comp_id + 1);
   find_threads(m, thread);
   bool any = false, *theirs = of_collectives(m, c->scratch);
@@ -126,7 +138,9 @@ hs_status pass_computation_deduplicator(pass_ctx *c) {
     if (x == m->entry || hlo_is_fusion_comp(x) || theirs[x->id] || too_long(x)) continue;
     hash[k] = pass_comp_hash(x, memo);
     for (u32 j = 0; j < k; j++) {
-      if (!kept[j] || hash[j] != hash[k] || !hs_str_eq(thread[kept[j]->id], thread[x->id]) || !pass_comp_equal(kept[j], x, true, c->scratch)) continue;
+      if (!kept[j] || hash[j] != hash[k] || !hs_str_eq(thread[kept[j]->id], thread[x->id]) ||
+          !pass_comp_equal(kept[j], x, true, c->scratch))
+        continue;
       if (!pass_may_rewrite(c)) return HS_GOOD;
       pass_note_done(c, x->root, NULL, "computation %s equals %s", x->name, kept[j]->name);
       to[x->id] = kept[j];

@@ -1,11 +1,15 @@
 // conditionals.c — fewer and plainer conditionals.
 //
-// simplify-conditional (xla/service/conditional_simplifier.cc): result elements that are alike are one, those that nobody
-//   reads are dropped; a constant predicate picks its branch; equal branches are one; two branches that are cheap are both
-//   computed, then selected; what a branch does not read is not passed to it.
-// conditional-to-select (xla/service/conditional_to_select.cc): inside functions applied to scalars (map, reduce, sort ...)
+// simplify-conditional (xla/service/conditional_simplifier.cc): result elements that are alike are
+// one, those that nobody
+//   reads are dropped; a constant predicate picks its branch; equal branches are one; two branches
+//   that are cheap are both computed, then selected; what a branch does not read is not passed to
+//   it.
+// conditional-to-select (xla/service/conditional_to_select.cc): inside functions applied to scalars
+// (map, reduce, sort ...)
 //   both branches are computed and a select picks.
-// conditional-canonicalizer (xla/service/conditional_canonicalizer.cc): operands and results of branches become tuples.
+// conditional-canonicalizer (xla/service/conditional_canonicalizer.cc): operands and results of
+// branches become tuples.
 #include "passes/util.h"
 
 // Number of the branch that a constant predicate takes, or -1. Out of range means the last one.
@@ -17,28 +21,41 @@ static i64 constant_branch(const hlo_instr *i, u32 nbranches) {
 }
 
 static bool pure(const hlo_computation *c) {
-  hlo_for_each_instr(i, c) if (hlo_has_side_effect(i) || i->has_ctrl_preds) return false;
+  hlo_for_each_instr(i, c)
+    if (hlo_has_side_effect(i) || i->has_ctrl_preds) return false;
   return true;
 }
 
 static bool only_elementwise(const hlo_computation *c) {
   hlo_for_each_instr(i, c)
-    if (i->opcode != HLO_PARAMETER && i->opcode != HLO_CONSTANT && i->opcode != HLO_MAP && !hlo_op_has(i->opcode, HLO_F_ELEMENTWISE)) return false;
+    if (i->opcode != HLO_PARAMETER && i->opcode != HLO_CONSTANT && i->opcode != HLO_MAP &&
+        !hlo_op_has(i->opcode, HLO_F_ELEMENTWISE))
+      return false;
   return true;
 }
 
 // What a branch may compute although its result is not used.
 static bool is_cheap(const hlo_instr *i) {
   switch (i->opcode) {
-    case HLO_BROADCAST: case HLO_CONCATENATE: case HLO_DYNAMIC_SLICE: case HLO_GET_TUPLE_ELEMENT: case HLO_REDUCE: case HLO_RESHAPE: case HLO_PAD:
-    case HLO_PARAMETER: case HLO_SLICE: case HLO_TUPLE: case HLO_CONSTANT: return true;
-    case HLO_FUSION: return hlo_fusion_comp(i) && only_elementwise(hlo_fusion_comp(i));
-    case HLO_MAP: return true;
-    default: return hlo_op_has(i->opcode, HLO_F_ELEMENTWISE);
+  case HLO_BROADCAST:
+  case HLO_CONCATENATE:
+  case HLO_DYNAMIC_SLICE:
+  case HLO_GET_TUPLE_ELEMENT:
+  case HLO_REDUCE:
+  case HLO_RESHAPE:
+  case HLO_PAD:
+  case HLO_PARAMETER:
+  case HLO_SLICE:
+  case HLO_TUPLE:
+  case HLO_CONSTANT: return true;
+  case HLO_FUSION: return hlo_fusion_comp(i) && only_elementwise(hlo_fusion_comp(i));
+  case HLO_MAP: return true;
+  default: return hlo_op_has(i->opcode, HLO_F_ELEMENTWISE);
   }
 }
 static bool all_cheap(const hlo_computation *c) {
-  hlo_for_each_instr(i, c) if (!is_cheap(i)) return false;
+  hlo_for_each_instr(i, c)
+    if (!is_cheap(i)) return false;
   return true;
 }
 
@@ -51,18 +68,24 @@ static bool has_array(const hlo_shape *s) {
 
 // Gives arrays that it was given: running it is faster than a select.
 static bool only_passes_arrays(const hlo_computation *c) {
-  hlo_for_each_instr(i, c) if (i->opcode != HLO_PARAMETER && i->opcode != HLO_TUPLE && i->opcode != HLO_GET_TUPLE_ELEMENT) return false;
+  hlo_for_each_instr(i, c)
+    if (i->opcode != HLO_PARAMETER && i->opcode != HLO_TUPLE && i->opcode != HLO_GET_TUPLE_ELEMENT)
+      return false;
   return has_array(c->root->shape);
 }
 
-static bool is_transfer(hlo_opcode op) { return op == HLO_SEND || op == HLO_SEND_DONE || op == HLO_RECV || op == HLO_RECV_DONE; }
+static bool is_transfer(hlo_opcode op) {
+  return op == HLO_SEND || op == HLO_SEND_DONE || op == HLO_RECV || op == HLO_RECV_DONE;
+}
 
 // Collectives and transfers, which exist once for each who takes part.
 static bool has_channel(const hlo_computation *c, hs_arena *a) {
   hlo_for_each_instr(i, c) {
     hlo_computation **v;
     u32 n;
-    if (hlo_op_has(i->opcode, HLO_F_COLLECTIVE) || hlo_attr_get(i, HLO_ATTR_CHANNEL_ID) || is_transfer(i->opcode)) return true;
+    if (hlo_op_has(i->opcode, HLO_F_COLLECTIVE) || hlo_attr_get(i, HLO_ATTR_CHANNEL_ID) ||
+        is_transfer(i->opcode))
+      return true;
     pass_called_all(i, a, &v, &n);
     for (u32 k = 0; k < n; k++)
       if (has_channel(v[k], a)) return true;
@@ -84,7 +107,8 @@ static hlo_instr *select_tree(hlo_instr *pred, hlo_instr *t, hlo_instr *f, hs_ar
   }
   hlo_instr *p = pred;
   if (t->shape->rank) {
-    p = hlo_add_broadcast(pred, hlo_shape_with_dtype(pred->parent->module->ctx, t->shape, HLO_PRED), 0, NULL);
+    p = hlo_add_broadcast(pred, hlo_shape_with_dtype(pred->parent->module->ctx, t->shape, HLO_PRED),
+                          0, NULL);
   }
   hlo_instr *ops[] = {p, t, f};
   return hlo_add(pred->parent, HLO_SELECT, t->shape, 3, ops, NULL);
@@ -99,10 +123,12 @@ static bool selectable(const hlo_shape *s) {
 
 // Both branches at the conditional's place, then a select.
 static bool to_select(pass_ctx *c, hlo_instr *i, hlo_computation *const *branches) {
-  if (hlo_operand(i, 0)->shape->dtype != HLO_PRED || !selectable(i->shape) || hlo_is_controlled(i)) return false;
+  if (hlo_operand(i, 0)->shape->dtype != HLO_PRED || !selectable(i->shape) || hlo_is_controlled(i))
+    return false;
   if (!pass_may_rewrite(c)) return false;
   hlo_instr *t_arg = hlo_operand(i, 1), *f_arg = hlo_operand(i, 2);
-  hlo_instr *t = pass_inline_at(i, branches[0], &t_arg, c->scratch), *f = pass_inline_at(i, branches[1], &f_arg, c->scratch);
+  hlo_instr *t = pass_inline_at(i, branches[0], &t_arg, c->scratch),
+            *f = pass_inline_at(i, branches[1], &f_arg, c->scratch);
   hlo_replace(i, select_tree(hlo_operand(i, 0), t, f, c->scratch));
   return true;
 }
@@ -110,7 +136,8 @@ static bool to_select(pass_ctx *c, hlo_instr *i, hlo_computation *const *branche
 // Every user reads one element of the result, and there are users.
 static bool read_by_element(const hlo_instr *i) {
   if (!hlo_shape_is_tuple(i->shape) || hlo_is_root(i) || !i->nuses) return false;
-  hlo_for_each_use(u, i) if (u->user->opcode != HLO_GET_TUPLE_ELEMENT) return false;
+  hlo_for_each_use(u, i)
+    if (u->user->opcode != HLO_GET_TUPLE_ELEMENT) return false;
   return true;
 }
 
@@ -141,12 +168,16 @@ static void trim_results(pass_ctx *c, hlo_instr *i, u32 *counts) {
     hlo_remove_dead(old);
   }
   hlo_set_shape(i, root->shape);
-  hlo_for_each_use(u, i) hlo_set_attr_int(u->user, HLO_ATTR_INDEX, number[hlo_attr_int(u->user, HLO_ATTR_INDEX, 0)]);
+  hlo_for_each_use(u, i)
+    hlo_set_attr_int(u->user, HLO_ATTR_INDEX, number[hlo_attr_int(u->user, HLO_ATTR_INDEX, 0)]);
 }
 
-// A result that nobody reads at all (the conditional stays for what it does) becomes an empty tuple.
+// A result that nobody reads at all (the conditional stays for what it does) becomes an empty
+// tuple.
 static void drop_result(pass_ctx *c, hlo_instr *i, u32 *counts) {
-  if (i->nuses || hlo_is_root(i) || (hlo_shape_is_tuple(i->shape) && !i->shape->nelems) || !pass_may_rewrite(c)) return;
+  if (i->nuses || hlo_is_root(i) || (hlo_shape_is_tuple(i->shape) && !i->shape->nelems) ||
+      !pass_may_rewrite(c))
+    return;
   pass_note_done(c, i, NULL, "nobody reads its result");
   hlo_computation **b;
   u32 nb;
@@ -167,7 +198,8 @@ static void merge_results(pass_ctx *c, hlo_instr *i, hlo_computation *const *b, 
     u32 j = 0;
     for (; j < k; j++) {
       bool same = true;
-      for (u32 x = 0; same && x < nb; x++) same = hlo_operand(b[x]->root, j) == hlo_operand(b[x]->root, k);
+      for (u32 x = 0; same && x < nb; x++)
+        same = hlo_operand(b[x]->root, j) == hlo_operand(b[x]->root, k);
       if (same) break;
     }
     if (j == k) continue;
@@ -204,20 +236,34 @@ static void trim_operand(pass_ctx *c, hlo_instr *i, u32 which, u32 *counts) {
   hlo_instr *t = hlo_add_tuple(i->parent, live, e);
   hlo_set_operand(i, which + 1, t);
   hlo_set_shape(p, t->shape);
-  hlo_for_each_use(u, p) hlo_set_attr_int(u->user, HLO_ATTR_INDEX, number[hlo_attr_int(u->user, HLO_ATTR_INDEX, 0)]);
+  hlo_for_each_use(u, p)
+    hlo_set_attr_int(u->user, HLO_ATTR_INDEX, number[hlo_attr_int(u->user, HLO_ATTR_INDEX, 0)]);
   hlo_remove_dead(arg);
 }
 
-static bool in_scheduling_group(const hlo_instr *i) { return pass_frontend(i, "_scheduling_group_id") != NULL; }
+static bool in_scheduling_group(const hlo_instr *i) {
+  return pass_frontend(i, "_scheduling_group_id") != NULL;
+}
 
 // A branch instead of the conditional, or both and selects. True when it is gone.
 static bool remove_conditional(pass_ctx *c, hlo_instr *i, hlo_computation *const *b, u32 n) {
-  if (hlo_is_controlled(i)) { pass_note_declined(c, i, NULL, "it has control dependencies"); return false; }
-  if (hlo_has_side_effect(i)) { pass_note_declined(c, i, NULL, "a branch has a side effect"); return false; }
-  if (in_scheduling_group(i)) { pass_note_declined(c, i, NULL, "it is in a scheduling group"); return false; }
+  if (hlo_is_controlled(i)) {
+    pass_note_declined(c, i, NULL, "it has control dependencies");
+    return false;
+  }
+  if (hlo_has_side_effect(i)) {
+    pass_note_declined(c, i, NULL, "a branch has a side effect");
+    return false;
+  }
+  if (in_scheduling_group(i)) {
+    pass_note_declined(c, i, NULL, "it is in a scheduling group");
+    return false;
+  }
   i64 taken = n == 1 ? 0 : constant_branch(i, n);
   bool same = n > 1 && taken < 0;
-  for (u32 k = 1; same && k < n; k++) same = hlo_operand(i, k + 1) == hlo_operand(i, 1) && pass_comp_equal(b[0], b[k], true, c->scratch);
+  for (u32 k = 1; same && k < n; k++)
+    same =
+        hlo_operand(i, k + 1) == hlo_operand(i, 1) && pass_comp_equal(b[0], b[k], true, c->scratch);
   if (taken >= 0 || (same && pure(b[0]))) {
     if (!pass_may_rewrite(c)) return false;
     if (taken >= 0) pass_note_done(c, i, NULL, "always takes branch %lld", (long long)taken);
@@ -227,8 +273,15 @@ static bool remove_conditional(pass_ctx *c, hlo_instr *i, hlo_computation *const
     pass_inline_call(i, b[k], &arg, c->scratch);
     return true;
   }
-  if (n != 2 || !all_cheap(b[0]) || !all_cheap(b[1])) { pass_note_declined(c, i, NULL, "its branches are too expensive to compute both"); return false; }
-  if (only_passes_arrays(b[0]) || only_passes_arrays(b[1])) { pass_note_declined(c, i, NULL, "a branch passes its arrays on: running it is faster than a select"); return false; }
+  if (n != 2 || !all_cheap(b[0]) || !all_cheap(b[1])) {
+    pass_note_declined(c, i, NULL, "its branches are too expensive to compute both");
+    return false;
+  }
+  if (only_passes_arrays(b[0]) || only_passes_arrays(b[1])) {
+    pass_note_declined(c, i, NULL,
+                       "a branch passes its arrays on: running it is faster than a select");
+    return false;
+  }
   if (!to_select(c, i, b)) return false;
   pass_note_done(c, i, NULL, "both branches computed, then selected");
   return true;
@@ -239,9 +292,15 @@ static void simplify(pass_ctx *c, hlo_instr *i, u32 *counts) {
   u32 n;
   pass_called_all(i, c->scratch, &b, &n);
   if (n == 0 || i->noperands != n + 1) return;
-  if (hlo_attr_get(i, HLO_ATTR_SHARDING)) { pass_note_declined(c, i, NULL, "it is sharded"); return; }
+  if (hlo_attr_get(i, HLO_ATTR_SHARDING)) {
+    pass_note_declined(c, i, NULL, "it is sharded");
+    return;
+  }
   for (u32 k = 0; k < n; k++)
-    if (has_channel(b[k], c->scratch)) { pass_note_declined(c, i, NULL, "a branch talks over a channel"); return; }
+    if (has_channel(b[k], c->scratch)) {
+      pass_note_declined(c, i, NULL, "a branch talks over a channel");
+      return;
+    }
   merge_results(c, i, b, n);
   trim_results(c, i, counts);
   drop_result(c, i, counts);
@@ -250,7 +309,8 @@ static void simplify(pass_ctx *c, hlo_instr *i, u32 *counts) {
   for (u32 k = 0; k < n; k++) trim_operand(c, i, k, counts);
 }
 
-static hs_status for_each_conditional(pass_ctx *c, hlo_computation *comp, u32 *counts, void (*f)(pass_ctx *, hlo_instr *, u32 *)) {
+static hs_status for_each_conditional(pass_ctx *c, hlo_computation *comp, u32 *counts,
+                                      void (*f)(pass_ctx *, hlo_instr *, u32 *)) {
   u32 n;
   hlo_instr **v = pass_of_op(c, comp, HLO_CONDITIONAL, HLO_CONDITIONAL, &n);
   for (u32 k = 0; k < n; k++) {
@@ -263,7 +323,8 @@ static hs_status for_each_conditional(pass_ctx *c, hlo_computation *comp, u32 *c
 hs_status pass_simplify_conditional(pass_ctx *c) {
   u32 n, *counts = pass_caller_counts(c);
   hlo_computation **comps = pass_comp_post_order(c, &n);
-  for (u32 x = 0; x < n; x++) HS_TRY(for_each_conditional(c, hlo_nth_comp(comps, x, n), counts, simplify));
+  for (u32 x = 0; x < n; x++)
+    HS_TRY(for_each_conditional(c, hlo_nth_comp(comps, x, n), counts, simplify));
   return HS_GOOD;
 }
 
@@ -272,20 +333,27 @@ static void embedded_to_select(pass_ctx *c, hlo_instr *i, u32 *counts) {
   hlo_computation **b;
   u32 n;
   pass_called_all(i, c->scratch, &b, &n);
-  if (n != 2 || i->noperands != 3) { pass_note_declined(c, i, NULL, "it has %u branches", n); return; }
-  if (hlo_has_side_effect(i)) { pass_note_declined(c, i, NULL, "a branch has a side effect"); return; }
+  if (n != 2 || i->noperands != 3) {
+    pass_note_declined(c, i, NULL, "it has %u branches", n);
+    return;
+  }
+  if (hlo_has_side_effect(i)) {
+    pass_note_declined(c, i, NULL, "a branch has a side effect");
+    return;
+  }
   if (to_select(c, i, b)) pass_note_done(c, i, NULL, "both branches computed, then selected");
 }
 
 hs_status pass_conditional_to_select(pass_ctx *c) {
-  enum { RUN = 1, APPLIED = 2 };   // called by control flow, as a function of elements
+  enum { RUN = 1, APPLIED = 2 };  // called by control flow, as a function of elements
   u32 n;
   hlo_computation **comps = pass_comp_callees_first(c, &n);
   u8 *how = HS_NEW_ARRAY(c->scratch, u8, c->m->next_comp_id + 1);
   how[c->m->entry->id] = RUN;
-  for (u32 x = n; x-- > 0;) {   // callers first: what an applied function calls is applied too
+  for (u32 x = n; x-- > 0;) {  // callers first: what an applied function calls is applied too
     hlo_for_each_call(i, comps[x]) {
-      bool control = i->opcode == HLO_CALL || i->opcode == HLO_WHILE || i->opcode == HLO_CONDITIONAL || hlo_op_has(i->opcode, HLO_F_ASYNC);
+      bool control = i->opcode == HLO_CALL || i->opcode == HLO_WHILE ||
+                     i->opcode == HLO_CONDITIONAL || hlo_op_has(i->opcode, HLO_F_ASYNC);
       hlo_computation **b;
       u32 nb;
       pass_called_all(i, c->scratch, &b, &nb);
@@ -293,7 +361,8 @@ hs_status pass_conditional_to_select(pass_ctx *c) {
     }
   }
   for (u32 x = 0; x < n; x++)
-    if (how[comps[x]->id] == APPLIED) HS_TRY(for_each_conditional(c, comps[x], NULL, embedded_to_select));
+    if (how[comps[x]->id] == APPLIED)
+      HS_TRY(for_each_conditional(c, comps[x], NULL, embedded_to_select));
   return HS_GOOD;
 }
 
@@ -323,7 +392,9 @@ static void canonicalize(pass_ctx *c, hlo_instr *i, u32 *counts) {
   u32 n;
   pass_called_all(i, c->scratch, &b, &n);
   bool wrap_result = !hlo_shape_is_tuple(i->shape), wrap_any = wrap_result;
-  for (u32 k = 0; k < n && k + 1 < i->noperands; k++) wrap_any |= !hlo_shape_is_tuple(hlo_operand(i, k + 1)->shape);   // as it was for all who share a branch
+  // as it was for all who share a branch
+  for (u32 k = 0; k < n && k + 1 < i->noperands; k++)
+    wrap_any |= !hlo_shape_is_tuple(hlo_operand(i, k + 1)->shape);
   if (!wrap_any || i->noperands != n + 1) return;
   if (!pass_may_rewrite(c)) return;
   pass_note_done(c, i, NULL, "operands and results wrapped in tuples");
@@ -335,8 +406,10 @@ static void canonicalize(pass_ctx *c, hlo_instr *i, u32 *counts) {
       hlo_move_before(t, i);
       hlo_set_operand(i, k + 1, t);
     }
-    if (!hlo_shape_is_tuple(b[k]->params[0]->shape)) wrap_parameter(b[k], hlo_operand(i, k + 1)->shape, c->scratch);
-    if (!hlo_shape_is_tuple(b[k]->root->shape)) hlo_set_root(b[k], hlo_add_tuple(b[k], 1, &b[k]->root));
+    if (!hlo_shape_is_tuple(b[k]->params[0]->shape))
+      wrap_parameter(b[k], hlo_operand(i, k + 1)->shape, c->scratch);
+    if (!hlo_shape_is_tuple(b[k]->root->shape))
+      hlo_set_root(b[k], hlo_add_tuple(b[k], 1, &b[k]->root));
   }
   if (!wrap_result) return;
   hlo_use **uses = HS_NEW_ARRAY(c->scratch, hlo_use *, i->nuses + 1);
@@ -354,13 +427,17 @@ static void canonicalize(pass_ctx *c, hlo_instr *i, u32 *counts) {
 hs_status pass_conditional_canonicalizer(pass_ctx *c) {
   u32 n, known = c->m->next_comp_id, *counts = HS_NEW_ARRAY(c->scratch, u32, known + 2);
   counts[0] = known;
-  hlo_for_each_comp(x, c->m) hlo_for_each_call(i, x) {
-    hlo_computation **b;
-    u32 nb;
-    pass_called_all(i, c->scratch, &b, &nb);
-    for (u32 k = 0; k < nb; k++) counts[1 + b[k]->id] = i->opcode == HLO_CONDITIONAL ? HS_MAX(counts[1 + b[k]->id], 1u) : UINT32_MAX;
-  }
+  hlo_for_each_comp(x, c->m)
+    hlo_for_each_call(i, x) {
+      hlo_computation **b;
+      u32 nb;
+      pass_called_all(i, c->scratch, &b, &nb);
+      for (u32 k = 0; k < nb; k++)
+        counts[1 + b[k]->id] =
+            i->opcode == HLO_CONDITIONAL ? HS_MAX(counts[1 + b[k]->id], 1u) : UINT32_MAX;
+    }
   hlo_computation **comps = pass_comp_post_order(c, &n);
-  for (u32 x = 0; x < n; x++) HS_TRY(for_each_conditional(c, hlo_nth_comp(comps, x, n), counts, canonicalize));
+  for (u32 x = 0; x < n; x++)
+    HS_TRY(for_each_conditional(c, hlo_nth_comp(comps, x, n), counts, canonicalize));
   return HS_GOOD;
 }

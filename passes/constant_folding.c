@@ -1,12 +1,14 @@
-// constant_folding.c — evaluates what depends on constants only (xla/hlo/transforms/simplifiers/hlo_constant_folding.cc).
+// constant_folding.c — evaluates what depends on constants only
+// (xla/hlo/transforms/simplifiers/hlo_constant_folding.cc).
 //
-// Broadcast and iota stay: they are the small form of a large constant. An operand may be one of them as long as another is
-// a constant proper; calls and conditionals are folded when all that they do may be. Results and operands are bounded in size
-// (more than 45M elements are refused) and in work, so that folding never costs what the program itself would; what
-// is refused is noted. The size of a static dimension is a constant, too. A parameter that every call gives the same constant
-// is that constant. Options: level=aggressive folds counted loops and knows no bounds; for folding late in compilation,
-// fold_float_arithmetic=false folds fusions as well (a tuple of results through its elements), but nothing that computes in
-// floating point; scalars_only.
+// Broadcast and iota stay: they are the small form of a large constant. An operand may be one of
+// them as long as another is a constant proper; calls and conditionals are folded when all that
+// they do may be. Results and operands are bounded in size (more than 45M elements are refused) and
+// in work, so that folding never costs what the program itself would; what is refused is noted. The
+// size of a static dimension is a constant, too. A parameter that every call gives the same
+// constant is that constant. Options: level=aggressive folds counted loops and knows no bounds; for
+// folding late in compilation, fold_float_arithmetic=false folds fusions as well (a tuple of
+// results through its elements), but nothing that computes in floating point; scalars_only.
 #include "core/eval.h"
 #include "passes/util.h"
 
@@ -21,7 +23,8 @@ static bool constant_like(const hlo_instr *i) {
       if (!constant_like(hlo_operand(i, k))) return false;
     return true;
   }
-  return i->opcode == HLO_CONSTANT || i->opcode == HLO_IOTA || (i->opcode == HLO_BROADCAST && hlo_operand(i, 0)->opcode == HLO_CONSTANT);
+  return i->opcode == HLO_CONSTANT || i->opcode == HLO_IOTA ||
+         (i->opcode == HLO_BROADCAST && hlo_operand(i, 0)->opcode == HLO_CONSTANT);
 }
 
 static bool has_constant(const hlo_instr *i) {
@@ -38,17 +41,26 @@ static bool is_elided(const hlo_instr *i) {
   return false;
 }
 
-// aggressive: loops, too, and whatever the size. known: of computations, by id, 1 when what they do may be folded, 2 when not.
-typedef struct folding { bool late, scalars_only, aggressive; u8 *known; u32 nknown; } folding;
+// aggressive: loops, too, and whatever the size. known: of computations, by id, 1 when what they do
+// may be folded, 2 when not.
+typedef struct folding {
+  bool late, scalars_only, aggressive;
+  u8 *known;
+  u32 nknown;
+} folding;
 
 static bool computes_float(const hlo_instr *i) {
   if (i->opcode == HLO_FUSION) {
-    hlo_for_each_instr(x, hlo_fusion_comp(i)) if (computes_float(x)) return true;
+    hlo_for_each_instr(x, hlo_fusion_comp(i))
+      if (computes_float(x)) return true;
     return false;
   }
   bool reads = hlo_dtype_is_float(i->shape->dtype) || hlo_dtype_is_complex(i->shape->dtype);
-  for (u32 k = 0; k < i->noperands; k++) reads |= hlo_dtype_is_float(hlo_operand(i, k)->shape->dtype) || hlo_dtype_is_complex(hlo_operand(i, k)->shape->dtype);
-  return reads && !hlo_op_has(i->opcode, HLO_F_MOVEMENT) && i->opcode != HLO_PARAMETER && i->opcode != HLO_CONSTANT && i->opcode != HLO_TUPLE;
+  for (u32 k = 0; k < i->noperands; k++)
+    reads |= hlo_dtype_is_float(hlo_operand(i, k)->shape->dtype) ||
+             hlo_dtype_is_complex(hlo_operand(i, k)->shape->dtype);
+  return reads && !hlo_op_has(i->opcode, HLO_F_MOVEMENT) && i->opcode != HLO_PARAMETER &&
+         i->opcode != HLO_CONSTANT && i->opcode != HLO_TUPLE;
 }
 
 // A fusion may give a tuple when its elements alone are read, which then become the constants.
@@ -63,7 +75,9 @@ static bool readable(const hlo_instr *i) {
 }
 
 static bool late_fusion(const hlo_instr *i, const folding *f) {
-  if (!f->late || i->opcode != HLO_FUSION || !i->noperands || hlo_is_controlled(i) || hlo_has_side_effect(i) || !readable(i)) return false;
+  if (!f->late || i->opcode != HLO_FUSION || !i->noperands || hlo_is_controlled(i) ||
+      hlo_has_side_effect(i) || !readable(i))
+    return false;
   for (u32 k = 0; k < i->noperands; k++)
     if (hlo_operand(i, k)->opcode != HLO_CONSTANT) return false;
   return true;
@@ -78,20 +92,31 @@ static bool allowed(const hlo_instr *i, const folding *f) {
 
 static bool foldable_computation(const hlo_computation *x, const folding *f);
 
-// What an instruction does may be done by the evaluator, here or inside of something that is folded.
+// What an instruction does may be done by the evaluator, here or inside of something that is
+// folded.
 static bool foldable(const hlo_instr *i, const folding *f) {
   switch (i->opcode) {
-    case HLO_BROADCAST: case HLO_IOTA: case HLO_FFT: case HLO_AFTER_ALL: case HLO_CUSTOM_CALL: case HLO_RNG: case HLO_OPT_BARRIER: case HLO_ADD_DEPENDENCY:
-    case HLO_DOMAIN: return false;
-    case HLO_WHILE: {
-      i64 trips = f->aggressive ? hlo_trip_count_pattern(i, NULL, NULL, NULL) : -1;
-      if (trips < 0 || trips > MAX_TRIPS) return false;
-      break;
-    }
-    default: break;
+  case HLO_BROADCAST:
+  case HLO_IOTA:
+  case HLO_FFT:
+  case HLO_AFTER_ALL:
+  case HLO_CUSTOM_CALL:
+  case HLO_RNG:
+  case HLO_OPT_BARRIER:
+  case HLO_ADD_DEPENDENCY:
+  case HLO_DOMAIN: return false;
+  case HLO_WHILE: {
+    i64 trips = f->aggressive ? hlo_trip_count_pattern(i, NULL, NULL, NULL) : -1;
+    if (trips < 0 || trips > MAX_TRIPS) return false;
+    break;
   }
-  if (hlo_shape_is_dynamic(i->shape) || hlo_op_has(i->opcode, HLO_F_ASYNC | HLO_F_COLLECTIVE) || hlo_is_controlled(i)) return false;
-  if (i->opcode == HLO_PAD && hlo_operand(i, 0)->opcode == HLO_BROADCAST) return false;   // small as it is
+  default: break;
+  }
+  if (hlo_shape_is_dynamic(i->shape) || hlo_op_has(i->opcode, HLO_F_ASYNC | HLO_F_COLLECTIVE) ||
+      hlo_is_controlled(i))
+    return false;
+  // small as it is
+  if (i->opcode == HLO_PAD && hlo_operand(i, 0)->opcode == HLO_BROADCAST) return false;
   if (!hlo_op_has(i->opcode, HLO_F_CALLS)) return !hlo_has_side_effect(i);
   hlo_computation *few[8], **v = few;
   u32 n = hlo_called(i, few, HS_COUNT(few));
@@ -105,14 +130,17 @@ static bool foldable_computation(const hlo_computation *x, const folding *f) {
   if (x->id >= f->nknown) return false;
   if (f->known[x->id]) return f->known[x->id] == 1;
   bool ok = true;
-  hlo_for_each_instr(i, x) if (ok) ok = foldable(i, f);
+  hlo_for_each_instr(i, x)
+    if (ok) ok = foldable(i, f);
   f->known[x->id] = ok ? 1 : 2;
   return ok;
 }
 
 static bool candidate(const hlo_instr *i, const folding *f) {
-  if (i->opcode == HLO_CONSTANT || i->opcode == HLO_PARAMETER || i->opcode == HLO_TUPLE || i->opcode == HLO_FUSION || !i->noperands) return false;
-  if (!i->nuses && !hlo_is_root(i)) return false;   // dead
+  if (i->opcode == HLO_CONSTANT || i->opcode == HLO_PARAMETER || i->opcode == HLO_TUPLE ||
+      i->opcode == HLO_FUSION || !i->noperands)
+    return false;
+  if (!i->nuses && !hlo_is_root(i)) return false;  // dead
   bool any = f->aggressive;
   for (u32 k = 0; k < i->noperands; k++) {
     if (!constant_like(hlo_operand(i, k))) return false;
@@ -127,7 +155,8 @@ static bool small_enough(pass_ctx *c, const hlo_instr *i, const folding *f) {
   for (u32 k = 0; k < i->noperands; k++)
     if (hlo_shape_is_array(hlo_operand(i, k)->shape)) in += hlo_operand(i, k)->shape->elements;
   if (hlo_shape_is_array(i->shape) && HS_MAX(i->shape->elements, in) > MAX_ELEMENTS) {
-    pass_note_declined(c, i, NULL, "%lld elements are too many to fold", (long long)HS_MAX(i->shape->elements, in));
+    pass_note_declined(c, i, NULL, "%lld elements are too many to fold",
+                       (long long)HS_MAX(i->shape->elements, in));
     return false;
   }
   hlo_cost cost = hlo_cost_instr(i);
@@ -182,7 +211,10 @@ static hs_status fold(pass_ctx *c, hlo_instr *i) {
   if (hlo_shape_is_tuple(i->shape) && readable(i)) {
     for (hlo_use *u = i->first_use, *next; u; u = next) {
       next = u->next;
-      hlo_instr *g = u->user, *e = hlo_add_constant(i->parent, hlo_literal_ref(value->children[hlo_attr_int(g, HLO_ATTR_INDEX, 0)]), NULL);
+      hlo_instr *g = u->user,
+                *e = hlo_add_constant(
+                    i->parent, hlo_literal_ref(value->children[hlo_attr_int(g, HLO_ATTR_INDEX, 0)]),
+                    NULL);
       if (e->shape != g->shape) hlo_set_shape(e, g->shape);
       bool last = !next;
       hlo_replace(g, e);
@@ -197,13 +229,16 @@ static hs_status fold(pass_ctx *c, hlo_instr *i) {
   return HS_GOOD;
 }
 
-// What every call site passes as parameter p, when that is one constant; all callers of x must be calls.
+// What every call site passes as parameter p, when that is one constant; all callers of x must be
+// calls.
 static const hlo_instr *constant_argument(hlo_instr *const *calls, u32 n, u32 p) {
   const hlo_instr *k = NULL;
   for (u32 j = 0; j < n; j++) {
     const hlo_instr *o = hlo_operand(calls[j], p);
     if (o->opcode != HLO_CONSTANT || hlo_literal_has_elided(hlo_constant_value(o))) return NULL;
-    if (k && (k->shape != o->shape || !hlo_literal_equal(hlo_constant_value(k), hlo_constant_value(o)))) return NULL;
+    if (k &&
+        (k->shape != o->shape || !hlo_literal_equal(hlo_constant_value(k), hlo_constant_value(o))))
+      return NULL;
     k = o;
   }
   return k;
@@ -214,16 +249,20 @@ static void take_constant_arguments(pass_ctx *c) {
   if (!m->nops[HLO_CALL]) return;
   u32 *counts = pass_caller_counts(c), *have = HS_NEW_ARRAY(c->scratch, u32, m->next_comp_id + 1);
   hlo_instr ***calls = HS_NEW_ARRAY(c->scratch, hlo_instr **, m->next_comp_id + 1);
-  hlo_for_each_comp(x, m) hlo_for_each_of(i, x, HLO_CALL) {
-    hlo_computation *f = hlo_attr_comp(i, HLO_ATTR_TO_APPLY);
-    if (!f) continue;
-    if (!calls[f->id]) calls[f->id] = HS_NEW_ARRAY(c->scratch, hlo_instr *, counts[1 + f->id] + 1);
-    calls[f->id][have[f->id]++] = i;
-  }
+  hlo_for_each_comp(x, m)
+    hlo_for_each_of(i, x, HLO_CALL) {
+      hlo_computation *f = hlo_attr_comp(i, HLO_ATTR_TO_APPLY);
+      if (!f) continue;
+      if (!calls[f->id])
+        calls[f->id] = HS_NEW_ARRAY(c->scratch, hlo_instr *, counts[1 + f->id] + 1);
+      calls[f->id][have[f->id]++] = i;
+    }
   hlo_for_each_comp(x, m) {
-    if (x == m->entry || have[x->id] < 2 || have[x->id] != counts[1 + x->id]) continue;   // a single call is inlined
+    // a single call is inlined
+    if (x == m->entry || have[x->id] < 2 || have[x->id] != counts[1 + x->id]) continue;
     for (u32 p = 0; p < x->nparams; p++) {
-      const hlo_instr *k = x->params[p]->nuses ? constant_argument(calls[x->id], have[x->id], p) : NULL;
+      const hlo_instr *k =
+          x->params[p]->nuses ? constant_argument(calls[x->id], have[x->id], p) : NULL;
       if (!k || hlo_is_root(x->params[p])) continue;
       if (!pass_may_rewrite(c)) return;
       pass_note_done(c, x->params[p], k, "every call passes this constant");
@@ -237,7 +276,8 @@ static bool static_size(const hlo_instr *i) {
   if (i->opcode != HLO_GET_DIMENSION_SIZE) return false;
   hlo_ints d = hlo_attr_ints(i, HLO_ATTR_DIMENSIONS);
   const hlo_shape *s = d.n == 1 ? hlo_operand(i, 0)->shape : NULL;
-  if (s && hlo_operand(i, 0)->opcode == HLO_SET_DIMENSION_SIZE) return false;   // text may give its shape without the bound
+  // text may give its shape without the bound
+  if (s && hlo_operand(i, 0)->opcode == HLO_SET_DIMENSION_SIZE) return false;
   return s && s->dims[d.v[0]] >= 0 && !(s->dynamic && s->dynamic[d.v[0]]) && !hlo_is_controlled(i);
 }
 
@@ -290,7 +330,9 @@ static hs_status visit_edited(pass_ctx *c, const folding *f, u32 n, hlo_instr *c
 
 hs_status pass_constant_folding(pass_ctx *c) {
   enum { DEFAULT, AGGRESSIVE };
-  folding f = {!pass_option_bool(c, "fold_float_arithmetic", true), pass_option_bool(c, "scalars_only", false), pass_option_choice(c, "level", "default|aggressive") == AGGRESSIVE,
+  folding f = {!pass_option_bool(c, "fold_float_arithmetic", true),
+               pass_option_bool(c, "scalars_only", false),
+               pass_option_choice(c, "level", "default|aggressive") == AGGRESSIVE,
                HS_NEW_ARRAY(c->scratch, u8, c->m->next_comp_id + 1), c->m->next_comp_id};
   take_constant_arguments(c);
   u32 n;

@@ -1,8 +1,9 @@
 // converts.c — conversions around operations.
 //
-// convert_operand_folding (xla/hlo/transforms/simplifiers/convert_operand_folder.cc): dot and convolution read an operand
-//   that a convert only widens in its narrow type, when the result is at least as wide; what moves the elements in between
-//   moves the narrow ones.
+// convert_operand_folding (xla/hlo/transforms/simplifiers/convert_operand_folder.cc): dot and
+// convolution read an operand
+//   that a convert only widens in its narrow type, when the result is at least as wide; what moves
+//   the elements in between moves the narrow ones.
 #include "passes/util.h"
 
 // Exact widening: every value of `from` is a value of `to`.
@@ -14,24 +15,37 @@ static bool widens(hlo_dtype from, hlo_dtype to) {
     if (hlo_dtype_is_signed(from)) return hlo_dtype_is_signed(to) && t > f;
     return hlo_dtype_is_unsigned(to) ? t > f : t > f;
   }
-  int mantissa = to == HLO_F64 ? 53 : to == HLO_F32 ? 24 : to == HLO_F16 ? 11 : to == HLO_BF16 ? 8 : 0;
+  int mantissa = to == HLO_F64    ? 53
+                 : to == HLO_F32  ? 24
+                 : to == HLO_F16  ? 11
+                 : to == HLO_BF16 ? 8
+                                  : 0;
   if (hlo_dtype_is_integer(from) && hlo_dtype_is_float(to)) return f <= mantissa;
-  if (hlo_dtype_is_float(from) && hlo_dtype_is_float(to)) return (to == HLO_F64 && f < 64) || (to == HLO_F32 && f < 32) || (to == HLO_BF16 && f < 8) || (to == HLO_F16 && f <= 8 && from != HLO_F8E8M0FNU);
+  if (hlo_dtype_is_float(from) && hlo_dtype_is_float(to))
+    return (to == HLO_F64 && f < 64) || (to == HLO_F32 && f < 32) || (to == HLO_BF16 && f < 8) ||
+           (to == HLO_F16 && f <= 8 && from != HLO_F8E8M0FNU);
   if (hlo_dtype_is_complex(from) && hlo_dtype_is_complex(to)) return t > f;
   return false;
 }
 
-// A widening convert, or what only moves the elements of one; a reduction over extents of 1 moves them, too.
+// A widening convert, or what only moves the elements of one; a reduction over extents of 1 moves
+// them, too.
 static bool widened(const hlo_instr *i) {
   for (;; i = hlo_operand(i, 0)) {
     if (!hlo_shape_is_array(i->shape)) return false;
     switch (i->opcode) {
-      case HLO_DYNAMIC_SLICE: case HLO_GATHER: case HLO_RESHAPE: case HLO_SLICE: case HLO_TRANSPOSE: continue;
-      case HLO_REDUCE:
-        if (i->shape->elements != hlo_operand(i, 0)->shape->elements) return false;
-        continue;
-      case HLO_CONVERT: return hlo_operand(i, 0)->shape->dtype == i->shape->dtype || widens(hlo_operand(i, 0)->shape->dtype, i->shape->dtype);
-      default: return false;
+    case HLO_DYNAMIC_SLICE:
+    case HLO_GATHER:
+    case HLO_RESHAPE:
+    case HLO_SLICE:
+    case HLO_TRANSPOSE: continue;
+    case HLO_REDUCE:
+      if (i->shape->elements != hlo_operand(i, 0)->shape->elements) return false;
+      continue;
+    case HLO_CONVERT:
+      return hlo_operand(i, 0)->shape->dtype == i->shape->dtype ||
+             widens(hlo_operand(i, 0)->shape->dtype, i->shape->dtype);
+    default: return false;
     }
   }
 }
@@ -70,7 +84,8 @@ hs_status pass_convert_operand_folding(pass_ctx *c) {
         while (widened(o)) {
           hlo_dtype from = narrow_type(o), to = o->shape->dtype;
           if (to != i->shape->dtype && !widens(to, i->shape->dtype)) {
-            pass_note_declined(c, i, o, "%s to %s is not a widening that the result keeps", hlo_dtype_text(from), hlo_dtype_text(to));
+            pass_note_declined(c, i, o, "%s to %s is not a widening that the result keeps",
+                               hlo_dtype_text(from), hlo_dtype_text(to));
             break;
           }
           if (!pass_may_rewrite(c)) return HS_GOOD;

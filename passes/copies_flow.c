@@ -1,14 +1,16 @@
-// copies_flow.c — values, and the buffers that they must share (xla/service/hlo_dataflow_analysis.cc, hlo_alias_analysis.cc).
+// copies_flow.c — values, and the buffers that they must share
+// (xla/service/hlo_dataflow_analysis.cc, hlo_alias_analysis.cc).
 //
-// Values are found by running through the program from the entry, calls in their places; a loop's state starts as passed
-// through unchanged, an element becomes a value of its own once the body is seen to return another one, and the loop is run
-// through again until nothing changes. Who makes and reads the values, and which share a buffer, is found afterwards
-// (cp_settle). When copies have gone, the values of what is left are known without another run, unless loops may now pass
-// through unchanged what they had changed (cp_follow).
+// Values are found by running through the program from the entry, calls in their places; a loop's
+// state starts as passed through unchanged, an element becomes a value of its own once the body is
+// seen to return another one, and the loop is run through again until nothing changes. Who makes
+// and reads the values, and which share a buffer, is found afterwards (cp_settle). When copies have
+// gone, the values of what is left are known without another run, unless loops may now pass through
+// unchanged what they had changed (cp_follow).
 #include "passes/copies.h"
 #include "core/async.h"
 
-// ---- places of shapes -------------------------------------------------------------------------------------------------
+// ---- places of shapes ---------------------------------------------------------------------------
 u32 cp_leaves(const hlo_shape *s) {
   if (!hlo_shape_is_tuple(s)) return 1;
   u32 n = 0;
@@ -44,7 +46,7 @@ u32 cp_leaf_at(const hlo_shape *s, hlo_ints index) {
 }
 bool cp_copyable(const hlo_shape *s) { return hlo_shape_is_array(s); }
 
-// ---- writing in place -----------------------------------------------------------------------------------------------------
+// ---- writing in place ---------------------------------------------------------------------------
 static void pair(cp_pairs *out, u32 operand, u32 in, u32 to, u32 n) {
   for (u32 k = 0; k < n; k++) {
     cp_pair p = {operand, in + k, to + k};
@@ -76,13 +78,14 @@ static const hlo_instr *written_for(const hlo_instr *i, u32 *leaf) {
   cp_pairs v = {0};
   cp_in_place(i, &v);
   for (u32 k = 0; k < v.n && !x; k++)
-    if (v.v[k].out_leaf == *leaf) *leaf = v.v[k].in_leaf, x = behind(hlo_operand(i, v.v[k].operand), leaf);
+    if (v.v[k].out_leaf == *leaf)
+      *leaf = v.v[k].in_leaf, x = behind(hlo_operand(i, v.v[k].operand), leaf);
   hs_vec_free(&v);
   return x;
 }
 
-// A fusion writes over an operand if the instruction that makes a result of it writes over that parameter, or over what a
-// fusion inside makes of it.
+// A fusion writes over an operand if the instruction that makes a result of it writes over that
+// parameter, or over what a fusion inside makes of it.
 static void pairs_in_fusion(const hlo_instr *i, cp_pairs *out) {
   const hlo_computation *c = hlo_fusion_comp(i);
   for (u32 k = 0, n = cp_leaves(i->shape); k < n; k++) {
@@ -102,56 +105,65 @@ static void pairs_said(const hlo_instr *i, cp_pairs *out) {
   for (u32 k = 0; v && k < v->n; k++) {
     if (v->v[k].param < 0 || v->v[k].param >= (i64)i->noperands) continue;
     u32 in, to, o = (u32)v->v[k].param;
-    const hlo_shape *a = under(hlo_operand(i, o)->shape, v->v[k].param_index, &in), *b = under(i->shape, v->v[k].out_index, &to);
+    const hlo_shape *a = under(hlo_operand(i, o)->shape, v->v[k].param_index, &in),
+                    *b = under(i->shape, v->v[k].out_index, &to);
     if (a && b && cp_leaves(a) == cp_leaves(b)) pair(out, o, in, to, cp_leaves(a));
   }
 }
 
 void cp_in_place(const hlo_instr *i, cp_pairs *out) {
   switch (i->opcode) {
-    case HLO_DYNAMIC_UPDATE_SLICE: pair(out, 0, 0, 0, 1); break;
-    case HLO_SCATTER:
-      for (u32 k = 0; k < i->noperands / 2; k++) pair(out, k, 0, k, 1);
-      break;
-    case HLO_ALL_REDUCE_START:
-      for (u32 k = 0; k < i->noperands; k++) pair(out, k, 0, k, 1);
-      break;
-    case HLO_COLLECTIVE_PERMUTE:
-      if (i->noperands == 4) pair(out, 1, 0, 0, cp_leaves(hlo_operand(i, 1)->shape));
-      break;
-    case HLO_COLLECTIVE_PERMUTE_START:
-      if (i->noperands == 4) pair(out, 1, 0, element_at(i->shape, 1), cp_leaves(hlo_operand(i, 1)->shape));
-      break;
-    case HLO_CUSTOM_CALL: pairs_said(i, out); break;
-    case HLO_FUSION:
-      pairs_said(i, out);
-      pairs_in_fusion(i, out);
-      break;
-    case HLO_SET_DIMENSION_SIZE: pair(out, 0, 0, 0, 1); break;
-    case HLO_RAGGED_ALL_TO_ALL: pair(out, 1, 0, 0, cp_leaves(hlo_operand(i, 1)->shape)); break;
-    case HLO_ASYNC_START: case HLO_ASYNC_UPDATE: {
-      // The operands given here are parameters of the wrapped computation; its one instruction tells.
-      hlo_computation *w = hlo_async_wrapped(i);
-      u32 here = i->opcode == HLO_ASYNC_UPDATE, known = here ? hlo_operand(i, 0)->shape->elems[0]->nelems : 0;
-      if (!w || !hlo_shape_is_tuple(i->shape) || i->shape->nelems < 2) break;
-      cp_pairs inner = {0};
-      cp_in_place(w->root, &inner);
-      u32 outs = element_at(i->shape, 1), nouts = cp_leaves(i->shape->elems[1]);
-      for (u32 k = 0; k < inner.n; k++) {
-        const hlo_instr *p = hlo_operand(w->root, inner.v[k].operand);
-        if (p->opcode != HLO_PARAMETER) continue;
-        u32 o = (u32)hlo_param_number(p);
-        if (o < known || o - known + here >= i->noperands) continue;
-        pair(out, o - known + here, inner.v[k].in_leaf, inner.v[k].out_leaf < nouts ? outs + inner.v[k].out_leaf : CP_NONE, 1);
-      }
-      hs_vec_free(&inner);
-      break;
+  case HLO_DYNAMIC_UPDATE_SLICE: pair(out, 0, 0, 0, 1); break;
+  case HLO_SCATTER:
+    for (u32 k = 0; k < i->noperands / 2; k++) pair(out, k, 0, k, 1);
+    break;
+  case HLO_ALL_REDUCE_START:
+    for (u32 k = 0; k < i->noperands; k++) pair(out, k, 0, k, 1);
+    break;
+  case HLO_COLLECTIVE_PERMUTE:
+    if (i->noperands == 4) pair(out, 1, 0, 0, cp_leaves(hlo_operand(i, 1)->shape));
+    break;
+  case HLO_COLLECTIVE_PERMUTE_START:
+    if (i->noperands == 4)
+      pair(out, 1, 0, element_at(i->shape, 1), cp_leaves(hlo_operand(i, 1)->shape));
+    break;
+  case HLO_CUSTOM_CALL: pairs_said(i, out); break;
+  case HLO_FUSION:
+    pairs_said(i, out);
+    pairs_in_fusion(i, out);
+    break;
+  case HLO_SET_DIMENSION_SIZE: pair(out, 0, 0, 0, 1); break;
+  case HLO_RAGGED_ALL_TO_ALL: pair(out, 1, 0, 0, cp_leaves(hlo_operand(i, 1)->shape)); break;
+  case HLO_ASYNC_START:
+  case HLO_ASYNC_UPDATE: {
+    // The operands given here are parameters of the wrapped computation; its one instruction
+    // tells.
+    hlo_computation *w = hlo_async_wrapped(i);
+    u32 here = i->opcode == HLO_ASYNC_UPDATE,
+        known = here ? hlo_operand(i, 0)->shape->elems[0]->nelems : 0;
+    if (!w || !hlo_shape_is_tuple(i->shape) || i->shape->nelems < 2) break;
+    cp_pairs inner = {0};
+    cp_in_place(w->root, &inner);
+    u32 outs = element_at(i->shape, 1), nouts = cp_leaves(i->shape->elems[1]);
+    for (u32 k = 0; k < inner.n; k++) {
+      const hlo_instr *p = hlo_operand(w->root, inner.v[k].operand);
+      if (p->opcode != HLO_PARAMETER) continue;
+      u32 o = (u32)hlo_param_number(p);
+      if (o < known || o - known + here >= i->noperands) continue;
+      pair(out, o - known + here, inner.v[k].in_leaf,
+           inner.v[k].out_leaf < nouts ? outs + inner.v[k].out_leaf : CP_NONE, 1);
     }
-    default: break;
+    hs_vec_free(&inner);
+    break;
+  }
+  default: break;
   }
 }
 
-static bool elementwise(const hlo_instr *i) { return hlo_op_has(i->opcode, HLO_F_ELEMENTWISE) || i->opcode == HLO_COPY || i->opcode == HLO_BITCAST; }
+static bool elementwise(const hlo_instr *i) {
+  return hlo_op_has(i->opcode, HLO_F_ELEMENTWISE) || i->opcode == HLO_COPY ||
+         i->opcode == HLO_BITCAST;
+}
 
 enum { FUSED_MOST = 512 };
 bool cp_share(const cp_flow *f, const hlo_instr *user, u32 operand, u32 in_leaf, u32 out_leaf) {
@@ -161,14 +173,15 @@ bool cp_share(const cp_flow *f, const hlo_instr *user, u32 operand, u32 in_leaf,
   cp_pairs v = {0};
   if (user->id >= f->nids || f->writes[user->id]) cp_in_place(user, &v);
   bool said = false, many = false;
-  for (u32 k = 0; k < v.n; k++) said |= v.v[k].operand == operand && v.v[k].in_leaf == in_leaf && v.v[k].out_leaf == out_leaf;
+  for (u32 k = 0; k < v.n; k++)
+    said |= v.v[k].operand == operand && v.v[k].in_leaf == in_leaf && v.v[k].out_leaf == out_leaf;
   for (u32 k = 0; k < user->noperands; k++) many |= k != operand && hlo_operand(user, k) == x;
   bool writes = v.n > 0;
   hs_vec_free(&v);
   if (said) return !many;
   if (from != to || (writes && user->opcode != HLO_FUSION)) return false;
   if (user->opcode == HLO_TRIANGULAR_SOLVE) return operand == 1 && !many;
-  if (user->opcode == HLO_SORT) {   // in its place, if nobody else looks there
+  if (user->opcode == HLO_SORT) {  // in its place, if nobody else looks there
     for (const hlo_use *u = x->first_use; u; u = u->next) many |= u->user != user;
     return !many && (user->noperands == 1 || out_leaf == operand);
   }
@@ -189,25 +202,32 @@ bool cp_share(const cp_flow *f, const hlo_instr *user, u32 operand, u32 in_leaf,
   return true;
 }
 
-// ---- values ---------------------------------------------------------------------------------------------------------------
+// ---- values -------------------------------------------------------------------------------------
 static void run(cp_flow *f, const hlo_computation *c);
 
-static void hand(cp_flow *f, u32 to, u32 from, u32 n) { memmove(f->at + to, f->at + from, n * sizeof *f->at); }
+static void hand(cp_flow *f, u32 to, u32 from, u32 n) {
+  memmove(f->at + to, f->at + from, n * sizeof *f->at);
+}
 static void own(cp_flow *f, u32 at, u32 n) {
   for (u32 k = 0; k < n; k++) f->at[at + k] = at + k;
 }
 static u32 place(const cp_flow *f, const hlo_instr *i) { return f->base[i->id]; }
 
 static void run_while(cp_flow *f, const hlo_instr *i) {
-  hlo_computation *body = hlo_attr_comp(i, HLO_ATTR_BODY), *cond = hlo_attr_comp(i, HLO_ATTR_CONDITION);
-  u32 n = cp_leaves(i->shape), out = place(f, i), in = place(f, hlo_operand(i, 0)), p = place(f, body->params[0]), q = place(f, cond->params[0]);
+  hlo_computation *body = hlo_attr_comp(i, HLO_ATTR_BODY),
+                  *cond = hlo_attr_comp(i, HLO_ATTR_CONDITION);
+  u32 n = cp_leaves(i->shape), out = place(f, i), in = place(f, hlo_operand(i, 0)),
+      p = place(f, body->params[0]), q = place(f, cond->params[0]);
   for (bool again = true; again;) {
     again = false;
-    for (u32 k = 0; k < n; k++) f->at[p + k] = f->phi[out + k] ? p + k : f->at[in + k], f->at[q + k] = f->phi[out + k] ? q + k : f->at[in + k];
+    for (u32 k = 0; k < n; k++)
+      f->at[p + k] = f->phi[out + k] ? p + k : f->at[in + k],
+                f->at[q + k] = f->phi[out + k] ? q + k : f->at[in + k];
     run(f, cond);
     run(f, body);
     for (u32 k = 0, r = place(f, body->root); k < n; k++)
-      if (!f->phi[out + k] && f->at[r + k] != f->at[in + k]) f->phi[out + k] = f->phi[p + k] = f->phi[q + k] = again = true;
+      if (!f->phi[out + k] && f->at[r + k] != f->at[in + k])
+        f->phi[out + k] = f->phi[p + k] = f->phi[q + k] = again = true;
   }
   for (u32 k = 0; k < n; k++) f->at[out + k] = f->phi[out + k] ? out + k : f->at[in + k];
 }
@@ -231,7 +251,8 @@ static void run_conditional(cp_flow *f, const hlo_instr *i) {
 static void bind(cp_flow *f, const hlo_computation *to, u32 first, const hlo_instr *i, u32 from) {
   for (u32 k = from; k < i->noperands && first + k - from < to->nparams; k++) {
     hlo_instr *x = hlo_operand(i, k), *p = to->params[first + k - from];
-    if (cp_leaves(p->shape) == cp_leaves(x->shape)) hand(f, place(f, p), place(f, x), cp_leaves(x->shape));
+    if (cp_leaves(p->shape) == cp_leaves(x->shape))
+      hand(f, place(f, p), place(f, x), cp_leaves(x->shape));
   }
 }
 
@@ -241,12 +262,14 @@ static void run_async(cp_flow *f, const hlo_instr *i) {
   own(f, out, n);
   if (i->opcode == HLO_ASYNC_DONE) {
     const hlo_instr *x = hlo_operand(i, 0);
-    if (x->shape->nelems >= 2 && cp_leaves(x->shape->elems[1]) == n) hand(f, out, place(f, x) + element_at(x->shape, 1), n);
+    if (x->shape->nelems >= 2 && cp_leaves(x->shape->elems[1]) == n)
+      hand(f, out, place(f, x) + element_at(x->shape, 1), n);
     return;
   }
   if (!hlo_shape_is_tuple(i->shape) || i->shape->nelems < 2) return;
   const hlo_instr *x = i->opcode == HLO_ASYNC_UPDATE ? hlo_operand(i, 0) : NULL;
-  u32 known = x ? cp_leaves(x->shape->elems[0]) : 0, at = out + known, outs = element_at(i->shape, 1), nouts = cp_leaves(i->shape->elems[1]);
+  u32 known = x ? cp_leaves(x->shape->elems[0]) : 0, at = out + known,
+      outs = element_at(i->shape, 1), nouts = cp_leaves(i->shape->elems[1]);
   if (x) hand(f, out, place(f, x), known);
   for (u32 k = x != NULL; k < i->noperands; k++) {
     u32 more = cp_leaves(hlo_operand(i, k)->shape);
@@ -267,46 +290,60 @@ static void pass_on(cp_flow *f, const hlo_instr *i, u32 to, u32 element, u32 n) 
   const hlo_instr *x = hlo_operand(i, 0);
   own(f, place(f, i), cp_leaves(i->shape));
   u32 from = hlo_shape_is_tuple(x->shape) ? element_at(x->shape, element) : 0;
-  if (to + n <= cp_leaves(i->shape) && from + n <= cp_leaves(x->shape)) hand(f, place(f, i) + to, place(f, x) + from, n);
+  if (to + n <= cp_leaves(i->shape) && from + n <= cp_leaves(x->shape))
+    hand(f, place(f, i) + to, place(f, x) + from, n);
 }
 
 static void run_instr(cp_flow *f, const hlo_instr *i) {
   u32 at = place(f, i), n = cp_leaves(i->shape);
   switch (i->opcode) {
-    case HLO_PARAMETER:
-      if (i->parent == f->m->entry) own(f, at, n);
-      break;
-    case HLO_TUPLE:
-      for (u32 k = 0; k < i->noperands; k++) {
-        u32 more = cp_leaves(hlo_operand(i, k)->shape);
-        hand(f, at, place(f, hlo_operand(i, k)), more);
-        at += more;
-      }
-      break;
-    case HLO_GET_TUPLE_ELEMENT:
-      hand(f, at, place(f, hlo_operand(i, 0)) + element_at(hlo_operand(i, 0)->shape, (u32)hlo_attr_int(i, HLO_ATTR_INDEX, 0)), n);
-      break;
-    case HLO_BITCAST: case HLO_DOMAIN: case HLO_ADD_DEPENDENCY: hand(f, at, place(f, hlo_operand(i, 0)), n); break;
-    case HLO_OPT_BARRIER: case HLO_ALL_REDUCE_DONE: hand(f, at, place(f, hlo_operand(i, 0)), n); break;
-    case HLO_WHILE: run_while(f, i); break;
-    case HLO_CONDITIONAL: run_conditional(f, i); break;
-    case HLO_CALL: {
-      hlo_computation *c = hlo_fusion_comp(i);
-      bind(f, c, 0, i, 0);
-      run(f, c);
-      hand(f, at, place(f, c->root), n);
-      break;
+  case HLO_PARAMETER:
+    if (i->parent == f->m->entry) own(f, at, n);
+    break;
+  case HLO_TUPLE:
+    for (u32 k = 0; k < i->noperands; k++) {
+      u32 more = cp_leaves(hlo_operand(i, k)->shape);
+      hand(f, at, place(f, hlo_operand(i, k)), more);
+      at += more;
     }
-    case HLO_ASYNC_START: case HLO_ASYNC_UPDATE: case HLO_ASYNC_DONE: run_async(f, i); break;
-    case HLO_SEND: case HLO_COLLECTIVE_PERMUTE_START: pass_on(f, i, 0, 0, cp_leaves(hlo_operand(i, 0)->shape)); break;
-    case HLO_RECV_DONE: case HLO_COPY_DONE: pass_on(f, i, 0, 0, 1); break;
-    case HLO_COPY_START: pass_on(f, i, 1, 0, 1); break;
-    case HLO_COLLECTIVE_PERMUTE_DONE: case HLO_ALL_GATHER_DONE: pass_on(f, i, 0, 1, n); break;
-    case HLO_ALL_GATHER_START:
-      own(f, at, n);
-      for (u32 k = 0; k < i->noperands; k++) hand(f, at + k, place(f, hlo_operand(i, k)), 1);
-      break;
-    default: own(f, at, n); break;
+    break;
+  case HLO_GET_TUPLE_ELEMENT:
+    hand(f, at,
+         place(f, hlo_operand(i, 0)) +
+             element_at(hlo_operand(i, 0)->shape, (u32)hlo_attr_int(i, HLO_ATTR_INDEX, 0)),
+         n);
+    break;
+  case HLO_BITCAST:
+  case HLO_DOMAIN:
+  case HLO_ADD_DEPENDENCY: hand(f, at, place(f, hlo_operand(i, 0)), n); break;
+  case HLO_OPT_BARRIER:
+  case HLO_ALL_REDUCE_DONE: hand(f, at, place(f, hlo_operand(i, 0)), n); break;
+  case HLO_WHILE: run_while(f, i); break;
+  case HLO_CONDITIONAL: run_conditional(f, i); break;
+  case HLO_CALL: {
+    hlo_computation *c = hlo_fusion_comp(i);
+    bind(f, c, 0, i, 0);
+    run(f, c);
+    hand(f, at, place(f, c->root), n);
+    break;
+  }
+  case HLO_ASYNC_START:
+  case HLO_ASYNC_UPDATE:
+  case HLO_ASYNC_DONE: run_async(f, i); break;
+  case HLO_SEND:
+  case HLO_COLLECTIVE_PERMUTE_START:
+    pass_on(f, i, 0, 0, cp_leaves(hlo_operand(i, 0)->shape));
+    break;
+  case HLO_RECV_DONE:
+  case HLO_COPY_DONE: pass_on(f, i, 0, 0, 1); break;
+  case HLO_COPY_START: pass_on(f, i, 1, 0, 1); break;
+  case HLO_COLLECTIVE_PERMUTE_DONE:
+  case HLO_ALL_GATHER_DONE: pass_on(f, i, 0, 1, n); break;
+  case HLO_ALL_GATHER_START:
+    own(f, at, n);
+    for (u32 k = 0; k < i->noperands; k++) hand(f, at + k, place(f, hlo_operand(i, k)), 1);
+    break;
+  default: own(f, at, n); break;
   }
 }
 
@@ -315,8 +352,11 @@ static void run(cp_flow *f, const hlo_computation *c) {
   for (u32 k = 0, n = c->ninstrs; k < n; k++) run_instr(f, hlo_nth(v, k, n));
 }
 
-// ---- what is looked at --------------------------------------------------------------------------------------------------------
-static bool control(const hlo_instr *i) { return i->opcode == HLO_WHILE || i->opcode == HLO_CONDITIONAL || i->opcode == HLO_CALL || i->opcode == HLO_ASYNC_START; }
+// ---- what is looked at --------------------------------------------------------------------------
+static bool control(const hlo_instr *i) {
+  return i->opcode == HLO_WHILE || i->opcode == HLO_CONDITIONAL || i->opcode == HLO_CALL ||
+         i->opcode == HLO_ASYNC_START;
+}
 
 // Where copies are only put in, any order serves that has operands first.
 static void find_order(cp_flow *f, hlo_computation *c) {
@@ -329,7 +369,8 @@ static void find_order(cp_flow *f, hlo_computation *c) {
   *v = NULL;
 }
 
-// The orders of nearly all that control flow reaches, computation after computation as they lie in memory.
+// The orders of nearly all that control flow reaches, computation after computation as they lie in
+// memory.
 static void find_orders(cp_flow *f, pass_ctx *p) {
   const hlo_module *m = f->m;
   bool *control_reaches = HS_NEW_ARRAY(f->a, bool, m->next_comp_id + 1);
@@ -341,7 +382,8 @@ static void find_orders(cp_flow *f, pass_ctx *p) {
     }
   hlo_computation **v = HS_NEW_ARRAY(f->a, hlo_computation *, m->ncomputations + 1);
   u32 n = 0;
-  hlo_for_each_comp(c, m) if (control_reaches[c->id]) v[n++] = c;
+  hlo_for_each_comp(c, m)
+    if (control_reaches[c->id]) v[n++] = c;
   for (u32 k = 0; k < n; k++) find_order(f, pass_nth_list(p, v, k, n, 1));
 }
 
@@ -357,7 +399,9 @@ static bool visit(cp_flow *f, hlo_computation *c, u32 depth, u32 *turn) {
       if (control(i)) {
         hlo_computation **called, *loop[2];
         u32 n = 2;
-        if (i->opcode == HLO_WHILE) called = loop, loop[0] = hlo_attr_comp(i, HLO_ATTR_CONDITION), loop[1] = hlo_attr_comp(i, HLO_ATTR_BODY);
+        if (i->opcode == HLO_WHILE)
+          called = loop, loop[0] = hlo_attr_comp(i, HLO_ATTR_CONDITION),
+          loop[1] = hlo_attr_comp(i, HLO_ATTR_BODY);
         else pass_called_all(i, f->a, &called, &n);
         for (u32 j = 0; j < n; j++) {
           if (f->caller[called[j]->id] || called[j] == f->m->entry) return false;
@@ -374,15 +418,21 @@ static bool visit(cp_flow *f, hlo_computation *c, u32 depth, u32 *turn) {
 }
 
 hlo_computation *cp_nth_comp(const cp_flow *f, u32 k) {
-  enum { COMPUTATION = 9, ORDER = 6, INSTRS = 3, OPERANDS = 1, MOST = 12 };   // so many computations ahead; instructions of one
+  // so many computations ahead; instructions of one
+  enum { COMPUTATION = 9, ORDER = 6, INSTRS = 3, OPERANDS = 1, MOST = 12 };
   hlo_computation *const *v = f->comps.v;
   u32 n = (u32)f->comps.n;
   if (k + COMPUTATION < n) __builtin_prefetch(v[k + COMPUTATION]);
   if (k + ORDER < n) __builtin_prefetch(f->order[v[k + ORDER]->id]);
-  if (k + INSTRS < n)   // an order may be older than what its computation has now; it ends with a NULL
-    for (hlo_instr *const *i = f->order[v[k + INSTRS]->id]; *i && i < f->order[v[k + INSTRS]->id] + MOST; i++) __builtin_prefetch(*i);
+  // an order may be older than what its computation has now; it ends with a NULL
+  if (k + INSTRS < n)
+    for (hlo_instr *const *i = f->order[v[k + INSTRS]->id];
+         *i && i < f->order[v[k + INSTRS]->id] + MOST; i++)
+      __builtin_prefetch(*i);
   if (k + OPERANDS < n)
-    for (hlo_instr *const *i = f->order[v[k + OPERANDS]->id]; *i && i < f->order[v[k + OPERANDS]->id] + MOST; i++) __builtin_prefetch((*i)->operands);
+    for (hlo_instr *const *i = f->order[v[k + OPERANDS]->id];
+         *i && i < f->order[v[k + OPERANDS]->id] + MOST; i++)
+      __builtin_prefetch((*i)->operands);
   return v[k];
 }
 
@@ -398,10 +448,12 @@ static void join(cp_flow *f, u32 a, u32 b) {
 static void join_instr(cp_flow *f, const hlo_instr *i) {
   u32 at = place(f, i), n = cp_leaves(i->shape);
   if (i->opcode == HLO_WHILE) {
-    const hlo_computation *body = hlo_attr_comp(i, HLO_ATTR_BODY), *cond = hlo_attr_comp(i, HLO_ATTR_CONDITION);
+    const hlo_computation *body = hlo_attr_comp(i, HLO_ATTR_BODY),
+                          *cond = hlo_attr_comp(i, HLO_ATTR_CONDITION);
     const hlo_instr *with[] = {hlo_operand(i, 0), body->params[0], body->root, cond->params[0]};
     for (u32 k = 0; k < n; k++)
-      for (size_t j = 0; f->phi[at + k] && j < HS_COUNT(with); j++) join(f, at + k, place(f, with[j]) + k);
+      for (size_t j = 0; f->phi[at + k] && j < HS_COUNT(with); j++)
+        join(f, at + k, place(f, with[j]) + k);
   } else if (i->opcode == HLO_CONDITIONAL) {
     hlo_computation **v;
     u32 nb;
@@ -427,7 +479,8 @@ static void join_arguments(cp_flow *f) {
   for (u32 k = 0; v && k < v->n; k++) {
     if (v->v[k].param < 0 || v->v[k].param >= (i64)e->nparams) continue;
     const hlo_instr *p = e->params[v->v[k].param];
-    u32 in = cp_leaf_at(p->shape, v->v[k].param_index), out = cp_leaf_at(e->root->shape, v->v[k].out_index);
+    u32 in = cp_leaf_at(p->shape, v->v[k].param_index),
+        out = cp_leaf_at(e->root->shape, v->v[k].out_index);
     if (in != CP_NONE && out != CP_NONE) join(f, place(f, p) + in, place(f, e->root) + out);
   }
 }
@@ -435,13 +488,18 @@ static void join_arguments(cp_flow *f) {
 // What hands a value on does not use it, unless it is the root.
 static void find_uses(cp_flow *f, const hlo_computation *c) {
   hlo_for_each_instr(i, c) {
-    bool hands_on = i->opcode == HLO_TUPLE || i->opcode == HLO_GET_TUPLE_ELEMENT || i->opcode == HLO_DOMAIN;
+    bool hands_on =
+        i->opcode == HLO_TUPLE || i->opcode == HLO_GET_TUPLE_ELEMENT || i->opcode == HLO_DOMAIN;
     if (hands_on && !hlo_is_root(i)) continue;
     for (u32 o = 0; o < i->noperands; o++) {
       const hlo_instr *x = hlo_operand(i, o);
       u32 from = 0, n = cp_leaves(x->shape);
-      if (i->opcode == HLO_GET_TUPLE_ELEMENT) from = element_at(x->shape, (u32)hlo_attr_int(i, HLO_ATTR_INDEX, 0)), n = from + cp_leaves(i->shape);
-      if ((i->opcode == HLO_ASYNC_UPDATE || i->opcode == HLO_ASYNC_DONE) && o == 0 && hlo_shape_is_tuple(x->shape)) from = cp_leaves(x->shape->elems[0]);
+      if (i->opcode == HLO_GET_TUPLE_ELEMENT)
+        from = element_at(x->shape, (u32)hlo_attr_int(i, HLO_ATTR_INDEX, 0)),
+        n = from + cp_leaves(i->shape);
+      if ((i->opcode == HLO_ASYNC_UPDATE || i->opcode == HLO_ASYNC_DONE) && o == 0 &&
+          hlo_shape_is_tuple(x->shape))
+        from = cp_leaves(x->shape->elems[0]);
       for (u32 k = from; k < n; k++) {
         u32 value = f->at[place(f, x) + k];
         cp_use u = {i, o, k, f->first_use[value]};
@@ -507,14 +565,14 @@ void cp_settle(cp_flow *f) {
   join_arguments(f);
 }
 
-// ---- copies that went -------------------------------------------------------------------------------------------------------
+// ---- copies that went ---------------------------------------------------------------------------
 static bool made_in(const cp_flow *f, const hlo_computation *c, u32 place) {
   const hlo_instr *x = f->maker[f->at[place]];
   return x != c->params[0] && cp_nested(f, x, c);
 }
 
-// Whether the values that stand for several would all be found again if one started from none: that which a loop's body, or a
-// branch, returns is made there. Values passed through might meet as one.
+// Whether the values that stand for several would all be found again if one started from none: that
+// which a loop's body, or a branch, returns is made there. Values passed through might meet as one.
 static bool phis_stand(const cp_flow *f) {
   for (u32 c = 0; c < f->comps.n; c++) {
     const hlo_computation *x = cp_nth_comp(f, c);
@@ -529,7 +587,8 @@ static bool phis_stand(const cp_flow *f) {
       pass_called_all(i, f->a, &v, &nb);
       for (u32 k = 0, n = cp_leaves(i->shape); k < n; k++) {
         bool made = !f->phi[place(f, i) + k];
-        for (u32 b = 0; b < nb && !made; b++) made = nb > 1 && made_in(f, v[b], place(f, v[b]->root) + k);
+        for (u32 b = 0; b < nb && !made; b++)
+          made = nb > 1 && made_in(f, v[b], place(f, v[b]->root) + k);
         if (!made) return false;
       }
     }
@@ -539,13 +598,16 @@ static bool phis_stand(const cp_flow *f) {
 
 // Whether two flows of one module say the same of everything in it, in whatever numbers.
 static bool same_flow(cp_flow *f, cp_flow *g) {
-  u32 *value = cp_nothings(f->a, f->nplaces), *group = cp_nothings(f->a, f->nplaces), *back = cp_nothings(f->a, g->nplaces), *group_back = cp_nothings(f->a, g->nplaces);
+  u32 *value = cp_nothings(f->a, f->nplaces), *group = cp_nothings(f->a, f->nplaces),
+      *back = cp_nothings(f->a, g->nplaces), *group_back = cp_nothings(f->a, g->nplaces);
   bool same = true;
   for (u32 c = 0; c < g->comps.n; c++)
     hlo_for_each_instr(i, g->comps.v[c])
       for (u32 k = 0, n = cp_leaves(i->shape); k < n; k++) {
-        u32 x = place(f, i) + k, y = place(g, i) + k, gx = cp_group(f, f->at[x]), gy = cp_group(g, g->at[y]);
-        u32 *ends[] = {&value[f->at[x]], &back[g->at[y]], &group[gx], &group_back[gy]}, want[] = {g->at[y], f->at[x], gy, gx};
+        u32 x = place(f, i) + k, y = place(g, i) + k, gx = cp_group(f, f->at[x]),
+            gy = cp_group(g, g->at[y]);
+        u32 *ends[] = {&value[f->at[x]], &back[g->at[y]], &group[gx], &group_back[gy]},
+            want[] = {g->at[y], f->at[x], gy, gx};
         for (size_t e = 0; e < HS_COUNT(ends); e++) {
           if (*ends[e] == CP_NONE) *ends[e] = want[e];
           same &= *ends[e] == want[e];

@@ -1,9 +1,12 @@
-// copies_remove.c — which copies are not needed (the CopyRemover of xla/service/copy_insertion.cc).
+// copies_remove.c — which copies are not needed (the CopyRemover of
+// xla/service/copy_insertion.cc).
 //
-// The values of one buffer stand in a list, in the order in which they live. A copy goes when the lists of its two sides
-// can be joined at that place: every value has had its last use before the next is made. Where that order is not strict the
-// regions of the program in which the two lists live are compared: they may touch as long as no instruction writes between
-// what another list's value is made and used for. Operations without an order of their own get one by a control edge then.
+// The values of one buffer stand in a list, in the order in which they live. A copy goes when the
+// lists of its two sides can be joined at that place: every value has had its last use before the
+// next is made. Where that order is not strict the regions of the program in which the two lists
+// live are compared: they may touch as long as no instruction writes between what another list's
+// value is made and used for. Operations without an order of their own get one by a control edge
+// then.
 #include "passes/copies.h"
 #include "core/async.h"
 
@@ -11,15 +14,19 @@
 
 enum { NO_OVERLAP = 0, SAME = 1, BEFORE = 2, AFTER = 4, EITHER = BEFORE | AFTER };
 
-typedef struct edge { hlo_instr *first, *then; u32 next; } edge;   // next: the next edge from `first`
+// next: the next edge from `first`
+typedef struct edge {
+  hlo_instr *first, *then;
+  u32 next;
+} edge;
 typedef struct remover {
   pass_ctx *c;
   cp_flow *f;
-  u32 *prev, *next;              // by value: rings
-  bool *head;                    // by value: first of its ring
-  u32 *source;                   // by value that a copy makes: the value that it copies; CP_NONE
-  u32 *mark[2];                  // by instruction id: 1 + its number in a region
-  u32 *edge_of;                  // by instruction id: the first edge from it
+  u32 *prev, *next;  // by value: rings
+  bool *head;        // by value: first of its ring
+  u32 *source;       // by value that a copy makes: the value that it copies; CP_NONE
+  u32 *mark[2];      // by instruction id: 1 + its number in a region
+  u32 *edge_of;      // by instruction id: the first edge from it
   HS_VEC(edge) edges, forced;
   i64 region_limit;
 } remover;
@@ -27,8 +34,10 @@ typedef struct remover {
 static u32 next_of(const remover *r, u32 v) { return r->head[r->next[v]] ? CP_NONE : r->next[v]; }
 static u32 prev_of(const remover *r, u32 v) { return r->head[v] ? CP_NONE : r->prev[v]; }
 
-// ---- strict order ---------------------------------------------------------------------------------------------------------
-typedef struct scan { bool exclusive, escaped; } scan;
+// ---- strict order -------------------------------------------------------------------------------
+typedef struct scan {
+  bool exclusive, escaped;
+} scan;
 
 static bool used_by_root(const cp_flow *f, u32 value) {
   for (u32 u = f->first_use[value]; u != CP_NONE; u = f->uses.v[u].next)
@@ -39,21 +48,26 @@ static bool used_by_root(const cp_flow *f, u32 value) {
 static bool use_before(cp_flow *f, const cp_use *u, u32 value, scan *s) {
   const hlo_instr *user = u->user, *def = f->maker[value];
   switch (cp_order_of(f, user, def)) {
-    case CP_SAME:
-      if (cp_share(f, user, u->operand, u->leaf, value - f->base[def->id])) return true;
-      break;
-    case CP_EXCLUSIVE_AFTER:
-      if (!s->escaped) return s->exclusive = true;
-      break;
-    case CP_EXCLUSIVE_BEFORE: case CP_BEFORE: case CP_BEFORE_END: return true;
-    case CP_AFTER: case CP_UNORDERED: break;
+  case CP_SAME:
+    if (cp_share(f, user, u->operand, u->leaf, value - f->base[def->id])) return true;
+    break;
+  case CP_EXCLUSIVE_AFTER:
+    if (!s->escaped) return s->exclusive = true;
+    break;
+  case CP_EXCLUSIVE_BEFORE:
+  case CP_BEFORE:
+  case CP_BEFORE_END: return true;
+  case CP_AFTER:
+  case CP_UNORDERED: break;
   }
   if (user->opcode == HLO_WHILE) {
     const hlo_computation *cond = hlo_attr_comp(user, HLO_ATTR_CONDITION);
     if (cp_nested(f, def, hlo_attr_comp(user, HLO_ATTR_BODY))) return true;
     if (cp_nested(f, def, cond)) return def == cond->params[0];
   }
-  if (def->opcode == HLO_WHILE && (cp_nested(f, user, hlo_attr_comp(def, HLO_ATTR_BODY)) || cp_nested(f, user, hlo_attr_comp(def, HLO_ATTR_CONDITION)))) return true;
+  if (def->opcode == HLO_WHILE && (cp_nested(f, user, hlo_attr_comp(def, HLO_ATTR_BODY)) ||
+                                   cp_nested(f, user, hlo_attr_comp(def, HLO_ATTR_CONDITION))))
+    return true;
   if (user->opcode == HLO_CALL && cp_nested(f, def, hlo_fusion_comp(user))) return true;
   if (user->opcode == HLO_ASYNC_START || user->opcode == HLO_ASYNC_UPDATE) {
     const hlo_computation *w = hlo_async_wrapped(user);
@@ -67,7 +81,8 @@ static bool use_before(cp_flow *f, const cp_use *u, u32 value, scan *s) {
     for (u32 k = 0; k < n; k++) {
       if (!cp_nested(f, def, v[k])) continue;
       const hlo_instr *x = hlo_operand(user, u->operand);
-      bool made = x->opcode != HLO_GET_TUPLE_ELEMENT && x->opcode != HLO_PARAMETER && f->at[f->base[x->id]] == f->base[x->id];
+      bool made = x->opcode != HLO_GET_TUPLE_ELEMENT && x->opcode != HLO_PARAMETER &&
+                  f->at[f->base[x->id]] == f->base[x->id];
       if (!made && x->opcode != HLO_TUPLE) s->escaped |= used_by_root(f, value);
       if (!s->exclusive) return true;
     }
@@ -98,10 +113,22 @@ static bool lists_in_order(remover *r, u32 last, u32 first) {
   return true;
 }
 
-// ---- regions --------------------------------------------------------------------------------------------------------------
-typedef struct entry { hlo_instr *i, *maker; bool makes, writes; u32 next; } entry;   // writes: over a value that it uses
-typedef struct part { const hlo_computation *comp; u32 first; } part;
-typedef struct region { HS_VEC(entry) v; HS_VEC(part) parts; u32 *mark; } region;
+// ---- regions ------------------------------------------------------------------------------------
+// writes: over a value that it uses
+typedef struct entry {
+  hlo_instr *i, *maker;
+  bool makes, writes;
+  u32 next;
+} entry;
+typedef struct part {
+  const hlo_computation *comp;
+  u32 first;
+} part;
+typedef struct region {
+  HS_VEC(entry) v;
+  HS_VEC(part) parts;
+  u32 *mark;
+} region;
 
 static entry *entry_of(region *g, hlo_instr *i) {
   if (!g->mark[i->id]) {
@@ -158,12 +185,13 @@ static void drop(region *g) {
 static u32 runtime_order(remover *r, const hlo_instr *a, const hlo_instr *b) {
   r->f->work++;
   switch (cp_order_of(r->f, a, b)) {
-    case CP_SAME: return SAME;
-    case CP_BEFORE_END: return BEFORE | SAME;
-    case CP_BEFORE: return BEFORE;
-    case CP_AFTER: return AFTER;
-    case CP_EXCLUSIVE_BEFORE: case CP_EXCLUSIVE_AFTER: return NO_OVERLAP;
-    case CP_UNORDERED: break;
+  case CP_SAME: return SAME;
+  case CP_BEFORE_END: return BEFORE | SAME;
+  case CP_BEFORE: return BEFORE;
+  case CP_AFTER: return AFTER;
+  case CP_EXCLUSIVE_BEFORE:
+  case CP_EXCLUSIVE_AFTER: return NO_OVERLAP;
+  case CP_UNORDERED: break;
   }
   if (a->parent != b->parent) return EITHER;
   for (u32 k = 0; k < r->forced.n; k++) {
@@ -177,10 +205,23 @@ static u32 runtime_order(remover *r, const hlo_instr *a, const hlo_instr *b) {
 // Communication runs beside other things; it shares its buffers with nobody.
 static bool always_intercepts(const hlo_instr *i) {
   switch (i->opcode) {
-    case HLO_SEND: case HLO_RECV: case HLO_COPY_START: case HLO_ALL_REDUCE_START: case HLO_ALL_GATHER_START: case HLO_COLLECTIVE_PERMUTE_START:
-    case HLO_ASYNC_START: case HLO_SEND_DONE: case HLO_RECV_DONE: case HLO_COPY_DONE: case HLO_ALL_REDUCE_DONE: case HLO_ALL_GATHER_DONE:
-    case HLO_COLLECTIVE_PERMUTE_DONE: case HLO_ASYNC_UPDATE: case HLO_ASYNC_DONE: case HLO_COLLECTIVE_PERMUTE: return true;
-    default: return false;
+  case HLO_SEND:
+  case HLO_RECV:
+  case HLO_COPY_START:
+  case HLO_ALL_REDUCE_START:
+  case HLO_ALL_GATHER_START:
+  case HLO_COLLECTIVE_PERMUTE_START:
+  case HLO_ASYNC_START:
+  case HLO_SEND_DONE:
+  case HLO_RECV_DONE:
+  case HLO_COPY_DONE:
+  case HLO_ALL_REDUCE_DONE:
+  case HLO_ALL_GATHER_DONE:
+  case HLO_COLLECTIVE_PERMUTE_DONE:
+  case HLO_ASYNC_UPDATE:
+  case HLO_ASYNC_DONE:
+  case HLO_COLLECTIVE_PERMUTE: return true;
+  default: return false;
   }
 }
 
@@ -188,26 +229,35 @@ static bool can_intercept(const entry *e, const region *other) {
   const hlo_instr *i = e->i;
   if (!e->makes) return e->writes;
   switch (i->opcode) {
-    case HLO_COPY: {
-      const hlo_instr *x = hlo_operand(i, 0);
-      if (x->opcode == HLO_GET_TUPLE_ELEMENT) x = hlo_operand(x, 0);
-      return !other->mark[x->id] || i->shape != hlo_operand(i, 0)->shape;
-    }
-    case HLO_PARAMETER: case HLO_TUPLE: case HLO_GET_TUPLE_ELEMENT: case HLO_WHILE: case HLO_CALL: case HLO_CONDITIONAL: return false;
-    default: return true;
+  case HLO_COPY: {
+    const hlo_instr *x = hlo_operand(i, 0);
+    if (x->opcode == HLO_GET_TUPLE_ELEMENT) x = hlo_operand(x, 0);
+    return !other->mark[x->id] || i->shape != hlo_operand(i, 0)->shape;
+  }
+  case HLO_PARAMETER:
+  case HLO_TUPLE:
+  case HLO_GET_TUPLE_ELEMENT:
+  case HLO_WHILE:
+  case HLO_CALL:
+  case HLO_CONDITIONAL: return false;
+  default: return true;
   }
 }
 
-typedef struct relation { u32 order; bool intercepts; } relation;
+typedef struct relation {
+  u32 order;
+  bool intercepts;
+} relation;
 
 static bool inside(const cp_flow *f, const hlo_instr *i, const hlo_instr *loop) {
   if (loop->opcode != HLO_WHILE) return false;
-  return cp_nested(f, i, hlo_attr_comp(loop, HLO_ATTR_BODY)) || cp_nested(f, i, hlo_attr_comp(loop, HLO_ATTR_CONDITION));
+  return cp_nested(f, i, hlo_attr_comp(loop, HLO_ATTR_BODY)) ||
+         cp_nested(f, i, hlo_attr_comp(loop, HLO_ATTR_CONDITION));
 }
 
 static relation relate(remover *r, const entry *e1, const entry *e2, bool can_modify) {
   relation out = {runtime_order(r, e2->i, e1->i), always_intercepts(e2->i)};
-  if (inside(r->f, e2->i, e1->i)) {   // it begins before what is inside and ends after
+  if (inside(r->f, e2->i, e1->i)) {  // it begins before what is inside and ends after
     out.order = (e1->maker ? AFTER : NO_OVERLAP) | (e1->makes ? BEFORE : NO_OVERLAP);
     return out;
   }
@@ -228,11 +278,14 @@ static bool force_order(remover *r, u32 n, entry *const *loose, const entry *e2,
   if (wanted != BEFORE && wanted != AFTER) return false;
   for (u32 k = 0; k < n; k++) {
     if (loose[k]->i->parent != e2->i->parent) return false;
-    const hlo_instr *first = wanted == BEFORE ? e2->i : loose[k]->i, *then = wanted == BEFORE ? loose[k]->i : e2->i;
-    if (hlo_is_root(first) || (then->opcode == HLO_COPY && modifies(first, hlo_operand(then, 0)))) return false;
+    const hlo_instr *first = wanted == BEFORE ? e2->i : loose[k]->i,
+                    *then = wanted == BEFORE ? loose[k]->i : e2->i;
+    if (hlo_is_root(first) || (then->opcode == HLO_COPY && modifies(first, hlo_operand(then, 0))))
+      return false;
   }
   for (u32 k = 0; k < n; k++) {
-    edge e = {wanted == BEFORE ? e2->i : loose[k]->i, wanted == BEFORE ? loose[k]->i : e2->i, CP_NONE};
+    edge e = {wanted == BEFORE ? e2->i : loose[k]->i, wanted == BEFORE ? loose[k]->i : e2->i,
+              CP_NONE};
     hs_vec_push(&r->forced, e);
   }
   return true;
@@ -260,10 +313,12 @@ static void locate(remover *r, region *a, region *b, bool *overlap, bool *interc
       loose.n = 0;
       for (u32 j = a->parts.v[p].first; j != CP_NONE; j = a->v.v[j].next) {
         relation one = relate(r, &a->v.v[j], e2, can_modify);
-        if (one.order == EITHER) hs_vec_push(&loose, &a->v.v[j]), loose_intercepts |= one.intercepts;
+        if (one.order == EITHER)
+          hs_vec_push(&loose, &a->v.v[j]), loose_intercepts |= one.intercepts;
         else order |= one.order, *intercepts |= one.intercepts;
       }
-      if (!force_order(r, (u32)loose.n, loose.v, e2, order)) order |= EITHER, *intercepts |= loose_intercepts;
+      if (!force_order(r, (u32)loose.n, loose.v, e2, order))
+        order |= EITHER, *intercepts |= loose_intercepts;
       *overlap |= order >= EITHER;
     }
   hs_vec_free(&loose);
@@ -278,7 +333,8 @@ static void note_edge(remover *r, hlo_instr *first, hlo_instr *then) {
 static void order_them(remover *r, hlo_instr *first, hlo_instr *then) {
   const hlo_instr_list *l = then->ctrl_preds;
   u32 n = l ? l->n : 0;
-  for (u32 k = 0; k < then->noperands; k++)   // an order by way of the copy goes with it, so only a direct one will do
+  // an order by way of the copy goes with it, so only a direct one will do
+  for (u32 k = 0; k < then->noperands; k++)
     if (hlo_operand(then, k) == first) return;
   for (u32 k = 0; k < n; k++)
     if (l->v[k] == first) return;
@@ -290,23 +346,28 @@ static void order_them(remover *r, hlo_instr *first, hlo_instr *then) {
   cp_add_order(r->f, first, then);
 }
 
-// Whether an edge would close a cycle. Out of work, nothing can be said of the order: then it might.
-static bool would_turn(remover *r, const edge *e) { return cp_order_of(r->f, e->then, e->first) == CP_BEFORE || r->f->work >= CP_WORK_MOST; }
+// Whether an edge would close a cycle. Out of work, nothing can be said of the order: then it
+// might.
+static bool would_turn(remover *r, const edge *e) {
+  return cp_order_of(r->f, e->then, e->first) == CP_BEFORE || r->f->work >= CP_WORK_MOST;
+}
 
 // dest_first: the copy makes the first value of its list; else it copies the last one of the other.
 static bool interfere(remover *r, u32 src, u32 dest, bool dest_first) {
   region a = {.mark = r->mark[0]}, b = {.mark = r->mark[1]};
   collect(r, src, &a);
   collect(r, dest, &b);
-  bool refused = made_together(&a, &b) || (i64)a.v.n * (i64)b.v.n > CP_WORK_MOST - r->f->work || (r->region_limit >= 0 && (i64)a.v.n * (i64)b.v.n > r->region_limit);
+  bool refused = made_together(&a, &b) || (i64)a.v.n * (i64)b.v.n > CP_WORK_MOST - r->f->work ||
+                 (r->region_limit >= 0 && (i64)a.v.n * (i64)b.v.n > r->region_limit);
   if (!refused) {
     bool over1, cut1, over2, cut2;
     r->forced.n = 0;
     locate(r, &a, &b, &over1, &cut1);
     locate(r, &b, &a, &over2, &cut2);
-    refused = (over1 && over2) || (over1 && (cut1 || (!dest_first && cut2))) || (over2 && (cut2 || (dest_first && cut1)));
+    refused = (over1 && over2) || (over1 && (cut1 || (!dest_first && cut2))) ||
+              (over2 && (cut2 || (dest_first && cut1)));
     for (u32 k = 0; !refused && k < r->forced.n; k++) refused = would_turn(r, &r->forced.v[k]);
-    for (u32 k = 0; !refused && k < r->forced.n; k++)   // each may have turned with those before it
+    for (u32 k = 0; !refused && k < r->forced.n; k++)  // each may have turned with those before it
       if (!would_turn(r, &r->forced.v[k])) order_them(r, r->forced.v[k].first, r->forced.v[k].then);
       else refused = true;
   }
@@ -315,8 +376,9 @@ static bool interfere(remover *r, u32 src, u32 dest, bool dest_first) {
   return refused;
 }
 
-// ---- one copy ----------------------------------------------------------------------------------------------------------------
-static void splice(remover *r, u32 first, u32 after) {   // the ring that starts with `first`, behind a value of another
+// ---- one copy -----------------------------------------------------------------------------------
+// the ring that starts with `first`, behind a value of another
+static void splice(remover *r, u32 first, u32 after) {
   u32 last = r->prev[first];
   r->head[first] = false;
   r->next[last] = r->next[after], r->prev[r->next[after]] = last;
@@ -329,13 +391,18 @@ static void merge_value(remover *r, u32 d, u32 s) {
   if (r->head[d]) r->head[d] = false, r->head[r->next[d]] = true;
   r->next[r->prev[d]] = r->next[d], r->prev[r->next[d]] = r->prev[d];
   for (u32 *u = &f->first_use[s]; *u != CP_NONE; u = &f->uses.v[*u].next)
-    if (f->uses.v[*u].user == f->maker[d]) { *u = f->uses.v[*u].next; break; }
+    if (f->uses.v[*u].user == f->maker[d]) {
+      *u = f->uses.v[*u].next;
+      break;
+    }
   for (u32 u = f->first_use[d], then; u != CP_NONE; u = then) {
     const hlo_instr *user = f->uses.v[u].user;
     then = f->uses.v[u].next;
     f->uses.v[u].next = f->first_use[s];
     f->first_use[s] = u;
-    if (user->opcode == HLO_COPY && f->base[user->id] != CP_NONE && r->source[f->base[user->id]] == d) r->source[f->base[user->id]] = s;
+    if (user->opcode == HLO_COPY && f->base[user->id] != CP_NONE &&
+        r->source[f->base[user->id]] == d)
+      r->source[f->base[user->id]] = s;
   }
   for (u32 k = f->first_root[d], then; k != CP_NONE; k = then) {
     then = f->roots.v[k].next;
@@ -346,7 +413,8 @@ static void merge_value(remover *r, u32 d, u32 s) {
 
 static bool removable(remover *r, hlo_instr *copy) {
   u32 d = r->f->base[copy->id], s = r->source[d];
-  if (s == CP_NONE || copy->shape != hlo_operand(copy, 0)->shape || r->f->work > CP_WORK_MOST) return false;
+  if (s == CP_NONE || copy->shape != hlo_operand(copy, 0)->shape || r->f->work > CP_WORK_MOST)
+    return false;
   bool regions = r->region_limit != 0 && hlo_operand(copy, 0)->opcode != HLO_BROADCAST;
   u32 s1 = next_of(r, s), d1 = next_of(r, d), d0 = prev_of(r, d);
   if (r->next[s] == d) {
@@ -378,8 +446,10 @@ static void strip_edges(remover *r, hlo_instr *copy) {
   }
 }
 
-// ---- all of them -------------------------------------------------------------------------------------------------------------
-typedef struct turn { u32 group, when, value; } turn;
+// ---- all of them --------------------------------------------------------------------------------
+typedef struct turn {
+  u32 group, when, value;
+} turn;
 static int by_group(const void *a, const void *b) {
   const turn *x = a, *y = b;
   if (x->group != y->group) return x->group < y->group ? -1 : 1;
@@ -409,10 +479,13 @@ static void make_rings(remover *r) {
 
 bool cp_remove_copies(pass_ctx *c, cp_flow *f) {
   u32 n = f->nplaces, *became = cp_nothings(c->scratch, n), ni = c->m->next_instr_id;
-  remover r = {.c = c, .f = f, .region_limit = pass_option_int(c, "use_region_based_live_range_analysis", 0)};
+  remover r = {.c = c,
+               .f = f,
+               .region_limit = pass_option_int(c, "use_region_based_live_range_analysis", 0)};
   r.prev = HS_NEW_ARRAY(c->scratch, u32, n + 1), r.next = HS_NEW_ARRAY(c->scratch, u32, n + 1);
   r.head = HS_NEW_ARRAY(c->scratch, bool, n + 1);
-  r.source = HS_NEW_ARRAY(c->scratch, u32, n + 1), r.edge_of = HS_NEW_ARRAY(c->scratch, u32, ni + 1);
+  r.source = HS_NEW_ARRAY(c->scratch, u32, n + 1);
+  r.edge_of = HS_NEW_ARRAY(c->scratch, u32, ni + 1);
   for (u32 k = 0; k < 2; k++) r.mark[k] = HS_NEW_ARRAY(c->scratch, u32, ni + 1);
   memset(r.source, 0xff, (n + 1) * sizeof *r.source);
   memset(r.edge_of, 0xff, (ni + 1) * sizeof *r.edge_of);
@@ -422,7 +495,8 @@ bool cp_remove_copies(pass_ctx *c, cp_flow *f) {
     const hlo_computation *x = cp_nth_comp(f, k);
     if (!hlo_may_have(x, HLO_COPY)) continue;
     hlo_for_each_instr(i, x) {
-      for (u32 j = 0; i->has_ctrl_preds && j < i->ctrl_preds->n; j++) note_edge(&r, i->ctrl_preds->v[j], i);
+      for (u32 j = 0; i->has_ctrl_preds && j < i->ctrl_preds->n; j++)
+        note_edge(&r, i->ctrl_preds->v[j], i);
       if (i->opcode != HLO_COPY) continue;
       r.source[f->base[i->id]] = f->at[f->base[hlo_operand(i, 0)->id]];
       hs_vec_push(&copies, i);
@@ -439,7 +513,10 @@ bool cp_remove_copies(pass_ctx *c, cp_flow *f) {
         continue;
       }
       changed = any = true;
-      for (u32 j = 0, d = f->base[i->id], s = f->base[hlo_operand(i, 0)->id], leaves = cp_leaves(i->shape); j < leaves; j++) became[d + j] = f->at[s + j];
+      for (u32 j = 0, d = f->base[i->id], s = f->base[hlo_operand(i, 0)->id],
+               leaves = cp_leaves(i->shape);
+           j < leaves; j++)
+        became[d + j] = f->at[s + j];
       strip_edges(&r, i);
       hlo_replace(i, hlo_operand(i, 0));
     }

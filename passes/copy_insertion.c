@@ -1,20 +1,30 @@
-// copy_insertion.c — values that two owners would write get a copy (xla/service/copy_insertion.cc).
+// copy_insertion.c — values that two owners would write get a copy
+// (xla/service/copy_insertion.cc).
 //
-// Three steps, as in XLA. First copies stand wherever memory might be shared wrongly: around what a loop changes of its state
-// (before it, at the body's start and end), at the results of conditionals' branches, before operations that write over an
-// operand, and at arguments and results that the module says share memory. Then those that the lifetimes of values allow go
-// again (copies_remove.c), whoever made them. Last, what the entry returns must not be an argument, a constant or the same
-// memory twice, and read-only memory is not shared with anything.
+// Three steps, as in XLA. First copies stand wherever memory might be shared wrongly: around what a
+// loop changes of its state (before it, at the body's start and end), at the results of
+// conditionals' branches, before operations that write over an operand, and at arguments and
+// results that the module says share memory. Then those that the lifetimes of values allow go again
+// (copies_remove.c), whoever made them. Last, what the entry returns must not be an argument, a
+// constant or the same memory twice, and read-only memory is not shared with anything.
 //
-// A state that must not be copied (of send, recv, copy-start and async-start, in loops that start it in one turn and end it in the
-// next) stays as it is; those of send, recv and copy-start are kept apart by copies of what they are made from and of what comes out,
-// with control edges.
+// A state that must not be copied (of send, recv, copy-start and async-start, in loops that start
+// it in one turn and end it in the next) stays as it is; those of send, recv and copy-start are
+// kept apart by copies of what they are made from and of what comes out, with control edges.
 #include "passes/copies.h"
 
-typedef struct reason { hlo_instr *copy; const char *text; } reason;
-typedef struct inserter { pass_ctx *c; cp_flow f; HS_VEC(reason) why; const char *text; } inserter;
+typedef struct reason {
+  hlo_instr *copy;
+  const char *text;
+} reason;
+typedef struct inserter {
+  pass_ctx *c;
+  cp_flow f;
+  HS_VEC(reason) why;
+  const char *text;
+} inserter;
 
-// ---- copies of parts of a value -------------------------------------------------------------------------------------------
+// ---- copies of parts of a value -----------------------------------------------------------------
 static bool any(const bool *need, u32 from, u32 n) {
   for (u32 k = from; k < from + n; k++)
     if (need[k]) return true;
@@ -29,7 +39,8 @@ static hlo_instr *copy_of(inserter *t, hlo_instr *x) {
   return k;
 }
 
-// x with the places copied that `need` names; `made` (may be NULL) receives the copies. Elements are read anew.
+// x with the places copied that `need` names; `made` (may be NULL) receives the copies. Elements
+// are read anew.
 static hlo_instr *copied(inserter *t, hlo_instr *x, const bool *need, hlo_instr **made) {
   if (!any(need, 0, cp_leaves(x->shape))) return x;
   if (!hlo_shape_is_tuple(x->shape)) {
@@ -52,7 +63,10 @@ static void copy_operand(inserter *t, hlo_instr *user, u32 slot, const bool *nee
 }
 
 // All that read x, and the computation's callers if it is the root, get the copies instead.
-typedef struct reader { hlo_instr *user; u32 slot; } reader;
+typedef struct reader {
+  hlo_instr *user;
+  u32 slot;
+} reader;
 static void copy_for_readers(inserter *t, hlo_instr *x, const bool *need, hlo_instr **made) {
   HS_VEC(reader) v = {0};
   hlo_for_each_use(u, x) {
@@ -78,15 +92,23 @@ static void order(inserter *t, hlo_instr *first, hlo_instr *then) {
   hlo_set_ctrl_preds(then, n + 1, v);
 }
 
-// ---- where memory might be shared wrongly -----------------------------------------------------------------------------------
-static bool not_copied(hlo_opcode op) { return op == HLO_SEND || op == HLO_RECV || op == HLO_COPY_START; }
-static bool under_way(hlo_opcode op) { return not_copied(op) || op == HLO_ASYNC_START || op == HLO_ASYNC_UPDATE; }   // its state belongs to it
-static bool ends_it(hlo_opcode op) { return op == HLO_SEND_DONE || op == HLO_RECV_DONE || op == HLO_COPY_DONE; }
+// ---- where memory might be shared wrongly -------------------------------------------------------
+static bool not_copied(hlo_opcode op) {
+  return op == HLO_SEND || op == HLO_RECV || op == HLO_COPY_START;
+}
+// its state belongs to it
+static bool under_way(hlo_opcode op) {
+  return not_copied(op) || op == HLO_ASYNC_START || op == HLO_ASYNC_UPDATE;
+}
+static bool ends_it(hlo_opcode op) {
+  return op == HLO_SEND_DONE || op == HLO_RECV_DONE || op == HLO_COPY_DONE;
+}
 
 static bool *changed_places(inserter *t, const hlo_instr *i) {
   u32 n = cp_leaves(i->shape), at = t->f.base[i->id];
   bool *need = HS_NEW_ARRAY(t->c->scratch, bool, n + 1);
-  for (u32 k = 0; k < n; k++) need[k] = t->f.phi[at + k] && t->f.at[at + k] == at + k && cp_copyable(cp_leaf(i->shape, k));
+  for (u32 k = 0; k < n; k++)
+    need[k] = t->f.phi[at + k] && t->f.at[at + k] == at + k && cp_copyable(cp_leaf(i->shape, k));
   return need;
 }
 
@@ -101,7 +123,8 @@ static void copy_state(inserter *t, hlo_instr *w) {
     at += more;
   }
   if (!any(need, 0, n)) return;
-  hlo_instr **first = HS_NEW_ARRAY(t->c->scratch, hlo_instr *, n + 1), **last = HS_NEW_ARRAY(t->c->scratch, hlo_instr *, n + 1);
+  hlo_instr **first = HS_NEW_ARRAY(t->c->scratch, hlo_instr *, n + 1),
+            **last = HS_NEW_ARRAY(t->c->scratch, hlo_instr *, n + 1);
   t->text = "written by the loop and used elsewhere";
   copy_operand(t, w, 0, need);
   copy_for_readers(t, body->params[0], need, first);
@@ -148,7 +171,9 @@ static hlo_instr *end_in_next_turn(const hlo_instr *start) {
   if (start->nuses != 1 || root->opcode != HLO_TUPLE || !hlo_is_root(root)) return NULL;
   hlo_for_each_use(u, start->parent->params[0]) {
     const hlo_instr *g = u->user;
-    if (g->opcode != HLO_GET_TUPLE_ELEMENT || hlo_attr_int(g, HLO_ATTR_INDEX, -1) != (i64)hlo_slot(start->first_use)) continue;
+    if (g->opcode != HLO_GET_TUPLE_ELEMENT ||
+        hlo_attr_int(g, HLO_ATTR_INDEX, -1) != (i64)hlo_slot(start->first_use))
+      continue;
     return g->nuses == 1 && ends_it(g->first_use->user->opcode) ? g->first_use->user : NULL;
   }
   return NULL;
@@ -159,7 +184,8 @@ static void copy_around_start(inserter *t, hlo_instr *start) {
   const hlo_instr *user = start->first_use->user, *caller = t->f.caller[start->parent->id];
   bool reads = start->noperands > 0 && cp_copyable(hlo_operand(start, 0)->shape);
   t->text = "an operation that is under way holds it";
-  if (reads && user->opcode == HLO_TUPLE && user->nuses == 1 && user->first_use->user->opcode == HLO_WHILE) {
+  if (reads && user->opcode == HLO_TUPLE && user->nuses == 1 &&
+      user->first_use->user->opcode == HLO_WHILE) {
     hlo_set_operand(start, 0, copy_of(t, hlo_operand(start, 0)));
     return;
   }
@@ -179,7 +205,8 @@ static void copy_around_start(inserter *t, hlo_instr *start) {
     if (made[k]) order(t, made[k], start);
 }
 
-// The operation that writes over value `from`, and the value that it makes so; CP_NONE when there is none.
+// The operation that writes over value `from`, and the value that it makes so; CP_NONE when there
+// is none.
 static u32 written_to(const cp_flow *f, u32 from, hlo_instr **by) {
   u32 to = CP_NONE;
   for (u32 u = f->first_use[from]; u != CP_NONE && to == CP_NONE; u = f->uses.v[u].next) {
@@ -187,7 +214,8 @@ static u32 written_to(const cp_flow *f, u32 from, hlo_instr **by) {
     cp_pairs v = {0};
     cp_in_place(x->user, &v);
     for (u32 k = 0; k < v.n; k++)
-      if (v.v[k].operand == x->operand && v.v[k].in_leaf == x->leaf && v.v[k].out_leaf != CP_NONE) to = f->base[x->user->id] + v.v[k].out_leaf, *by = x->user;
+      if (v.v[k].operand == x->operand && v.v[k].in_leaf == x->leaf && v.v[k].out_leaf != CP_NONE)
+        to = f->base[x->user->id] + v.v[k].out_leaf, *by = x->user;
     hs_vec_free(&v);
   }
   return to;
@@ -200,7 +228,8 @@ static u32 written_from(const cp_flow *f, u32 to, hlo_instr **by) {
   u32 from = CP_NONE;
   cp_in_place(i, &v);
   for (u32 k = 0; k < v.n; k++)
-    if (v.v[k].out_leaf == to - f->base[i->id] && hlo_operand(i, v.v[k].operand)->id < f->nids) from = f->at[f->base[hlo_operand(i, v.v[k].operand)->id] + v.v[k].in_leaf];
+    if (v.v[k].out_leaf == to - f->base[i->id] && hlo_operand(i, v.v[k].operand)->id < f->nids)
+      from = f->at[f->base[hlo_operand(i, v.v[k].operand)->id] + v.v[k].in_leaf];
   hs_vec_free(&v);
   *by = i;
   return from;
@@ -214,7 +243,8 @@ static bool needs(inserter *t, const hlo_instr *i, const hlo_instr *what) {
     const hlo_instr *x = hs_vec_pop(&todo);
     yes = x == what;
     for (u32 k = 0, n = x->has_ctrl_preds ? x->ctrl_preds->n : 0; k < x->noperands + n; k++) {
-      const hlo_instr *o = k < x->noperands ? hlo_operand(x, k) : x->ctrl_preds->v[k - x->noperands];
+      const hlo_instr *o =
+          k < x->noperands ? hlo_operand(x, k) : x->ctrl_preds->v[k - x->noperands];
       if (!seen[o->id]) seen[o->id] = true, hs_vec_push(&todo, o);
     }
   }
@@ -222,7 +252,8 @@ static bool needs(inserter *t, const hlo_instr *i, const hlo_instr *what) {
   return yes;
 }
 
-// Buffers in a loop's state are not copied: what this turn takes out of one gets a copy, and the next one is filled after that.
+// Buffers in a loop's state are not copied: what this turn takes out of one gets a copy, and the
+// next one is filled after that.
 static void copy_around_buffers(inserter *t, const hlo_instr *w) {
   cp_flow *f = &t->f;
   const hlo_computation *body = hlo_attr_comp(w, HLO_ATTR_BODY);
@@ -231,9 +262,15 @@ static void copy_around_buffers(inserter *t, const hlo_instr *w) {
     u32 in = f->base[body->params[0]->id] + k, out = f->at[f->base[body->root->id] + k];
     if (!f->phi[in] || cp_leaf(w->shape, k)->dtype != HLO_BUFFER) continue;
     hlo_instr *end = NULL, *start = NULL;
-    while (in != CP_NONE && !cp_copyable(cp_leaf(f->maker[in]->shape, in - f->base[f->maker[in]->id]))) in = written_to(f, in, &end);
-    while (out != CP_NONE && !cp_copyable(cp_leaf(f->maker[out]->shape, out - f->base[f->maker[out]->id]))) out = written_from(f, out, &start);
-    if (in == CP_NONE || out == CP_NONE || !end || !start || end->parent != body || start->parent != body || needs(t, end, start) || !hlo_shape_is_array(end->shape)) continue;
+    while (in != CP_NONE &&
+           !cp_copyable(cp_leaf(f->maker[in]->shape, in - f->base[f->maker[in]->id])))
+      in = written_to(f, in, &end);
+    while (out != CP_NONE &&
+           !cp_copyable(cp_leaf(f->maker[out]->shape, out - f->base[f->maker[out]->id])))
+      out = written_from(f, out, &start);
+    if (in == CP_NONE || out == CP_NONE || !end || !start || end->parent != body ||
+        start->parent != body || needs(t, end, start) || !hlo_shape_is_array(end->shape))
+      continue;
     hlo_instr *made = NULL;
     copy_for_readers(t, end, all_places(t, end->shape), &made);
     if (made && !needs(t, made, start)) order(t, made, start);
@@ -247,19 +284,24 @@ static void copy_aliased(inserter *t) {
   if (!v || !v->n) return;
   u32 nout = cp_leaves(e->root->shape);
   bool *out = HS_NEW_ARRAY(t->c->scratch, bool, nout + 1);
-  hlo_instr **last = HS_NEW_ARRAY(t->c->scratch, hlo_instr *, nout + 1), **first = HS_NEW_ARRAY(t->c->scratch, hlo_instr *, nout + 1);
+  hlo_instr **last = HS_NEW_ARRAY(t->c->scratch, hlo_instr *, nout + 1),
+            **first = HS_NEW_ARRAY(t->c->scratch, hlo_instr *, nout + 1);
   t->text = "argument and result share memory";
   for (u32 p = 0; p < e->nparams; p++) {
     u32 n = cp_leaves(e->params[p]->shape);
     bool *need = HS_NEW_ARRAY(t->c->scratch, bool, n + 1);
     hlo_instr **made = HS_NEW_ARRAY(t->c->scratch, hlo_instr *, n + 1);
     for (u32 k = 0; k < v->n; k++) {
-      u32 in = v->v[k].param == (i64)p ? cp_leaf_at(e->params[p]->shape, v->v[k].param_index) : CP_NONE, to = cp_leaf_at(e->root->shape, v->v[k].out_index);
+      u32 in = v->v[k].param == (i64)p ? cp_leaf_at(e->params[p]->shape, v->v[k].param_index)
+                                       : CP_NONE,
+          to = cp_leaf_at(e->root->shape, v->v[k].out_index);
       if (in != CP_NONE && to != CP_NONE) need[in] = out[to] = true;
     }
     copy_for_readers(t, e->params[p], need, made);
     for (u32 k = 0; k < v->n; k++) {
-      u32 in = v->v[k].param == (i64)p ? cp_leaf_at(e->params[p]->shape, v->v[k].param_index) : CP_NONE, to = cp_leaf_at(e->root->shape, v->v[k].out_index);
+      u32 in = v->v[k].param == (i64)p ? cp_leaf_at(e->params[p]->shape, v->v[k].param_index)
+                                       : CP_NONE,
+          to = cp_leaf_at(e->root->shape, v->v[k].out_index);
       if (in != CP_NONE && to != CP_NONE) first[to] = made[in];
     }
   }
@@ -279,11 +321,12 @@ static bool holds_buffers(const cp_flow *f) {
 
 static void add_copies(inserter *t) {
   bool buffers = holds_buffers(&t->f);
-  if (buffers) cp_settle(&t->f);   // before the first edit
+  if (buffers) cp_settle(&t->f);  // before the first edit
   for (u32 c = 0; buffers && c < t->f.comps.n; c++) {
     const hlo_computation *comp = t->f.comps.v[c];
     const hlo_instr *w = t->f.caller[comp->id];
-    if (w && w->opcode == HLO_WHILE && hlo_attr_comp(w, HLO_ATTR_BODY) == comp) copy_around_buffers(t, w);
+    if (w && w->opcode == HLO_WHILE && hlo_attr_comp(w, HLO_ATTR_BODY) == comp)
+      copy_around_buffers(t, w);
   }
   for (u32 c = 0; c < t->f.comps.n; c++) {
     hlo_computation *comp = cp_nth_comp(&t->f, c);
@@ -294,20 +337,27 @@ static void add_copies(inserter *t) {
       if (v[k]->opcode == HLO_WHILE) copy_state(t, v[k]);
       else if (v[k]->opcode == HLO_CONDITIONAL) copy_branches(t, v[k]);
       else if (not_copied(v[k]->opcode)) copy_around_start(t, v[k]);
-      else if (v[k]->opcode != HLO_ASYNC_UPDATE && v[k]->opcode != HLO_ASYNC_DONE) copy_written(t, v[k]);   // their operand is a state
+      // their operand is a state
+      else if (v[k]->opcode != HLO_ASYNC_UPDATE && v[k]->opcode != HLO_ASYNC_DONE)
+        copy_written(t, v[k]);
     }
   }
   copy_aliased(t);
 }
 
-// ---- what is not about lifetimes --------------------------------------------------------------------------------------------
-typedef struct marks { bool **need; HS_VEC(hlo_instr *) v; } marks;   // need: by instruction id
+// ---- what is not about lifetimes ----------------------------------------------------------------
+typedef struct marks {
+  bool **need;
+  HS_VEC(hlo_instr *) v;
+} marks;  // need: by instruction id
 
-// A place of the state of an asynchronous operation: a copy of that would not be its state any more.
+// A place of the state of an asynchronous operation: a copy of that would not be its state any
+// more.
 static bool in_state(const hlo_instr *i, u32 leaf) {
   while (i->opcode == HLO_TUPLE) {
     u32 k = 0;
-    for (; leaf >= cp_leaves(hlo_operand(i, k)->shape); k++) leaf -= cp_leaves(hlo_operand(i, k)->shape);
+    for (; leaf >= cp_leaves(hlo_operand(i, k)->shape); k++)
+      leaf -= cp_leaves(hlo_operand(i, k)->shape);
     i = hlo_operand(i, k);
   }
   return i->opcode == HLO_ASYNC_START || i->opcode == HLO_ASYNC_UPDATE;
@@ -326,7 +376,9 @@ static bool aliased(const cp_flow *f, const hlo_instr *param, u32 leaf) {
   const hlo_attr *a = hlo_attrs_find(f->m->attrs, HLO_ATTR_INPUT_OUTPUT_ALIAS);
   const hlo_aliases *v = a ? a->v.p : NULL;
   for (u32 k = 0; v && k < v->n; k++)
-    if (v->v[k].param == hlo_param_number(param) && cp_leaf_at(param->shape, v->v[k].param_index) == leaf) return true;
+    if (v->v[k].param == hlo_param_number(param) &&
+        cp_leaf_at(param->shape, v->v[k].param_index) == leaf)
+      return true;
   return false;
 }
 
@@ -341,7 +393,8 @@ static bool aliased_out(const cp_flow *f, u32 leaf) {
 static bool read_only(const cp_flow *f, u32 value) {
   const hlo_instr *i = f->maker[value];
   if (i->opcode == HLO_CONSTANT) return true;
-  return i->opcode == HLO_PARAMETER && i->parent == f->m->entry && !aliased(f, i, value - f->base[i->id]);
+  return i->opcode == HLO_PARAMETER && i->parent == f->m->entry &&
+         !aliased(f, i, value - f->base[i->id]);
 }
 
 static void special_copies(inserter *t) {
@@ -353,28 +406,34 @@ static void special_copies(inserter *t) {
   for (u32 v = 0; v < f->nplaces; v++) {
     if (f->at[v] != v || size[cp_group(f, v)] < 2) continue;
     if (read_only(f, v)) mark(t, &k, f->maker[v], v - f->base[f->maker[v]->id]);
-    for (u32 u = f->first_use[v]; u != CP_NONE; u = f->uses.v[u].next) {   // a result in the memory of an operand that it may not lie in
+    // a result in the memory of an operand that it may not lie in
+    for (u32 u = f->first_use[v]; u != CP_NONE; u = f->uses.v[u].next) {
       hlo_instr *user = f->uses.v[u].user;
       for (u32 j = 0, n = cp_leaves(user->shape), at = f->base[user->id]; j < n; j++)
-        if (f->at[at + j] == at + j && at + j != v && cp_group(f, at + j) == cp_group(f, v) && user->opcode != HLO_CONDITIONAL && user->opcode != HLO_CALL &&
-            !hlo_op_has(user->opcode, HLO_F_ASYNC) && !cp_share(f, user, f->uses.v[u].operand, f->uses.v[u].leaf, j))
+        if (f->at[at + j] == at + j && at + j != v && cp_group(f, at + j) == cp_group(f, v) &&
+            user->opcode != HLO_CONDITIONAL && user->opcode != HLO_CALL &&
+            !hlo_op_has(user->opcode, HLO_F_ASYNC) &&
+            !cp_share(f, user, f->uses.v[u].operand, f->uses.v[u].leaf, j))
           mark(t, &k, hlo_operand(user, f->uses.v[u].operand), f->uses.v[u].leaf);
     }
   }
   hlo_instr *root = f->m->entry->root;
-  u32 n = cp_leaves(root->shape), at = f->base[root->id], *seen = HS_NEW_ARRAY(t->c->scratch, u32, f->nplaces + 1);
+  u32 n = cp_leaves(root->shape), at = f->base[root->id],
+      *seen = HS_NEW_ARRAY(t->c->scratch, u32, f->nplaces + 1);
   for (u32 j = 0; j < n; j++) {
     u32 g = cp_group(f, f->at[at + j]);
     if (seen[g]) mark(t, &k, root, aliased_out(f, j) ? seen[g] - 1 : j);
     else seen[g] = j + 1;
     if (read_only(f, f->at[at + j])) mark(t, &k, root, j);
   }
-  t->text = "an output may not be a parameter, a constant or another output, and read-only memory is not shared";
+  t->text =
+      "an output may not be a parameter, a constant or another output, and read-only memory is not "
+      "shared";
   for (u32 j = 0; j < k.v.n; j++) copy_for_readers(t, k.v.v[j], k.need[k.v.v[j]->id], NULL);
   hs_vec_free(&k.v);
 }
 
-// ---- the pass ---------------------------------------------------------------------------------------------------------------
+// ---- the pass -----------------------------------------------------------------------------------
 static hs_status clean(pass_ctx *c) {
   pass_options none = {0};
   pass_ctx sub = *c;
@@ -403,9 +462,10 @@ hs_status pass_copy_insertion(pass_ctx *c) {
     pass_options none = {0};
     sub.notes = NULL, sub.rewrite_limit = -1, sub.options = &none, sub.asked.fn = NULL;
     HS_TRY(pass_flatten_call_graph(&sub));
-    if (!cp_flow_of(c, &t.f, NULL)) return hs_fail(HS_E_INTERNAL, "copy-insertion: a computation is called twice");
+    if (!cp_flow_of(c, &t.f, NULL))
+      return hs_fail(HS_E_INTERNAL, "copy-insertion: a computation is called twice");
   }
-  u64 known = c->m->generation;   // what the flow is true of
+  u64 known = c->m->generation;  // what the flow is true of
   add_copies(&t);
   st = clean(c);
   u64 cleaned = c->m->generation;
@@ -421,7 +481,9 @@ hs_status pass_copy_insertion(pass_ctx *c) {
   }
   cp_flow_free(&t.f);
   for (u32 k = 0; k < t.why.n; k++)
-    if (!t.why.v[k].copy->dead) pass_note_done(c, hlo_operand(t.why.v[k].copy, 0), t.why.v[k].copy, "copied: %s", t.why.v[k].text);
+    if (!t.why.v[k].copy->dead)
+      pass_note_done(c, hlo_operand(t.why.v[k].copy, 0), t.why.v[k].copy, "copied: %s",
+                     t.why.v[k].text);
   hs_vec_free(&t.why);
   return st;
 }

@@ -1,8 +1,11 @@
 // dots.c — canonical forms of dot.
 //
-// dot_decomposer (xla/service/dot_decomposer.cc): every dot becomes [batch..., M?, K] x [batch..., K, N?] with batch
-//   dimensions first and in order and one contracting dimension, by transposing and reshaping operands and result.
-// dot_dimension_merger (xla/hlo/transforms/simplifiers/dot_dimension_merger.cc): batch dimensions that are neighbours in
+// dot_decomposer (xla/service/dot_decomposer.cc): every dot becomes [batch..., M?, K] x [batch...,
+// K, N?] with batch
+//   dimensions first and in order and one contracting dimension, by transposing and reshaping
+//   operands and result.
+// dot_dimension_merger (xla/hlo/transforms/simplifiers/dot_dimension_merger.cc): batch dimensions
+// that are neighbours in
 //   both operands and in memory become one.
 #include "passes/util.h"
 
@@ -12,15 +15,20 @@ static bool leading(hlo_ints batch) {
   return true;
 }
 
-typedef struct dot_dims { hlo_ints lb, lc, rb, rc; } dot_dims;
+typedef struct dot_dims {
+  hlo_ints lb, lc, rb, rc;
+} dot_dims;
 static dot_dims dims_of(const hlo_instr *d) {
-  return (dot_dims){hlo_attr_ints(d, HLO_ATTR_LHS_BATCH_DIMS), hlo_attr_ints(d, HLO_ATTR_LHS_CONTRACTING_DIMS), hlo_attr_ints(d, HLO_ATTR_RHS_BATCH_DIMS),
-                    hlo_attr_ints(d, HLO_ATTR_RHS_CONTRACTING_DIMS)};
+  return (dot_dims){
+      hlo_attr_ints(d, HLO_ATTR_LHS_BATCH_DIMS), hlo_attr_ints(d, HLO_ATTR_LHS_CONTRACTING_DIMS),
+      hlo_attr_ints(d, HLO_ATTR_RHS_BATCH_DIMS), hlo_attr_ints(d, HLO_ATTR_RHS_CONTRACTING_DIMS)};
 }
 
 static bool canonical(const hlo_instr *d) {
   dot_dims x = dims_of(d);
-  if (x.lc.n != 1 || x.lb.n + 2 < hlo_operand(d, 0)->shape->rank || x.rb.n + 2 < hlo_operand(d, 1)->shape->rank) return false;
+  if (x.lc.n != 1 || x.lb.n + 2 < hlo_operand(d, 0)->shape->rank ||
+      x.rb.n + 2 < hlo_operand(d, 1)->shape->rank)
+    return false;
   return leading(x.lb) && leading(x.rb);
 }
 
@@ -35,24 +43,30 @@ static bool dynamic_elsewhere(const hlo_shape *s, hlo_ints batch) {
 
 static hlo_instr *reshaped(hlo_instr *x, u32 rank, const i64 *dims, const bool *dynamic) {
   if (!hlo_shape_is_dynamic(x->shape)) return hlo_build_reshape(x, rank, dims);
-  const hlo_shape *s = hlo_shape_dynamic(x->parent->module->ctx, x->shape->dtype, rank, dims, dynamic, NULL);
+  const hlo_shape *s =
+      hlo_shape_dynamic(x->parent->module->ctx, x->shape->dtype, rank, dims, dynamic, NULL);
   if (x->shape->layout) s = hlo_shape_fill_layout(x->parent->module->ctx, s);
   return hlo_add(x->parent, HLO_RESHAPE, s, 1, &x, NULL);
 }
 
-// Operand as [batch..., first group product, second group product]; free dimensions of one element are left out.
-static hlo_instr *arranged(hlo_instr *x, hlo_ints batch, hlo_ints contracting, bool contracting_last, bool *has_free) {
+// Operand as [batch..., first group product, second group product]; free dimensions of one element
+// are left out.
+static hlo_instr *arranged(hlo_instr *x, hlo_ints batch, hlo_ints contracting,
+                           bool contracting_last, bool *has_free) {
   const hlo_shape *s = x->shape;
   i64 perm[HLO_MAX_RANK], dims[HLO_MAX_RANK], free_size = 1, depth = 1;
   bool dyn[HLO_MAX_RANK] = {false};
   u32 n = 0, nd = 0;
-  for (u32 k = 0; k < batch.n; k++) perm[n++] = batch.v[k], dyn[nd] = dynamic_dim(s, batch.v[k]), dims[nd++] = s->dims[batch.v[k]];
+  for (u32 k = 0; k < batch.n; k++)
+    perm[n++] = batch.v[k], dyn[nd] = dynamic_dim(s, batch.v[k]), dims[nd++] = s->dims[batch.v[k]];
   for (int pass = 0; pass < 2; pass++) {
     if ((pass == 0) != contracting_last) {
-      for (u32 k = 0; k < contracting.n; k++) perm[n++] = contracting.v[k], depth *= s->dims[contracting.v[k]];
+      for (u32 k = 0; k < contracting.n; k++)
+        perm[n++] = contracting.v[k], depth *= s->dims[contracting.v[k]];
     } else {
       for (u32 d = 0; d < s->rank; d++)
-        if (!hlo_ints_has(batch, d) && !hlo_ints_has(contracting, d)) perm[n++] = d, free_size *= s->dims[d];
+        if (!hlo_ints_has(batch, d) && !hlo_ints_has(contracting, d))
+          perm[n++] = d, free_size *= s->dims[d];
     }
   }
   *has_free = free_size != 1;
@@ -69,11 +83,14 @@ static hlo_instr *arranged(hlo_instr *x, hlo_ints batch, hlo_ints contracting, b
 static void decompose(pass_ctx *c, hlo_instr *d) {
   dot_dims x = dims_of(d);
   bool lfree, rfree;
-  hlo_instr *l = arranged(hlo_operand(d, 0), x.lb, x.lc, true, &lfree), *r = arranged(hlo_operand(d, 1), x.rb, x.rc, false, &rfree);
+  hlo_instr *l = arranged(hlo_operand(d, 0), x.lb, x.lc, true, &lfree),
+            *r = arranged(hlo_operand(d, 1), x.rb, x.rc, false, &rfree);
   u32 nb = x.lb.n, rank = 0;
   i64 dims[HLO_MAX_RANK], iota[HLO_MAX_RANK];
   bool dyn[HLO_MAX_RANK] = {false};
-  for (u32 k = 0; k < nb; k++) iota[k] = k, dyn[k] = dynamic_dim(l->shape, k) || dynamic_dim(r->shape, k), dims[rank++] = l->shape->dims[k];
+  for (u32 k = 0; k < nb; k++)
+    iota[k] = k, dyn[k] = dynamic_dim(l->shape, k) || dynamic_dim(r->shape, k),
+    dims[rank++] = l->shape->dims[k];
   if (lfree) dims[rank++] = l->shape->dims[nb];
   if (rfree) dims[rank++] = r->shape->dims[nb + 1];
   const hlo_shape *s = hlo_shape_is_dynamic(l->shape) || hlo_shape_is_dynamic(r->shape)
@@ -91,14 +108,17 @@ static void decompose(pass_ctx *c, hlo_instr *d) {
   hlo_replace(d, hlo_add(d->parent, HLO_RESHAPE, d->shape, 1, &now, NULL));
 }
 
-static bool plain_dot(const hlo_instr *i) { return i->opcode == HLO_DOT && !hlo_attr_get(i, HLO_ATTR_SPARSITY_CONFIG); }
+static bool plain_dot(const hlo_instr *i) {
+  return i->opcode == HLO_DOT && !hlo_attr_get(i, HLO_ATTR_SPARSITY_CONFIG);
+}
 
 hs_status pass_dot_decomposer(pass_ctx *c) {
   hlo_for_each_comp(comp, c->m) {
     if (hlo_is_fusion_comp(comp)) continue;
     hlo_for_each_instr_safe(i, comp) {
       if (!plain_dot(i) || canonical(i)) continue;
-      if (dynamic_elsewhere(hlo_operand(i, 0)->shape, dims_of(i).lb) || dynamic_elsewhere(hlo_operand(i, 1)->shape, dims_of(i).rb)) {
+      if (dynamic_elsewhere(hlo_operand(i, 0)->shape, dims_of(i).lb) ||
+          dynamic_elsewhere(hlo_operand(i, 1)->shape, dims_of(i).rb)) {
         pass_note_declined(c, i, NULL, "a dynamic dimension would be merged");
         continue;
       }
@@ -110,7 +130,7 @@ hs_status pass_dot_decomposer(pass_ctx *c) {
   return HS_GOOD;
 }
 
-// ---- merging batch dimensions -----------------------------------------------------------------------------------------
+// ---- merging batch dimensions -------------------------------------------------------------------
 // Dimensions from..from+n-1 of s lie next to each other in memory, in any order.
 static bool adjacent(const hlo_shape *s, i64 from, u32 n) {
   if (!s->layout) return true;
@@ -161,20 +181,28 @@ hs_status pass_dot_dimension_merger(pass_ctx *c) {
   hlo_for_each_comp(comp, c->m) {
     if (hlo_is_fusion_comp(comp)) continue;
     hlo_for_each_instr_safe(i, comp) {
-      if (!plain_dot(i) || hlo_shape_is_dynamic(i->shape) || hlo_shape_is_dynamic(hlo_operand(i, 0)->shape) || hlo_shape_is_dynamic(hlo_operand(i, 1)->shape)) continue;
+      if (!plain_dot(i) || hlo_shape_is_dynamic(i->shape) ||
+          hlo_shape_is_dynamic(hlo_operand(i, 0)->shape) ||
+          hlo_shape_is_dynamic(hlo_operand(i, 1)->shape))
+        continue;
       dot_dims x = dims_of(i);
       u32 n = x.lb.n;
       if (n < 2) continue;
       hlo_instr *l = hlo_operand(i, 0), *r = hlo_operand(i, 1);
-      if (!consecutive(x.lb) || !consecutive(x.rb)) { pass_note_declined(c, i, NULL, "batch dimensions are not consecutive"); continue; }
+      if (!consecutive(x.lb) || !consecutive(x.rb)) {
+        pass_note_declined(c, i, NULL, "batch dimensions are not consecutive");
+        continue;
+      }
       if (!adjacent(l->shape, x.lb.v[0], n) || !adjacent(r->shape, x.rb.v[0], n)) {
         pass_note_declined(c, i, NULL, "batch dimensions are not neighbours in memory");
         continue;
       }
       if (!pass_may_rewrite(c)) return HS_GOOD;
       pass_note_done(c, i, NULL, "%u batch dimensions became one", n);
-      const hlo_shape *ls = merged_shape(c->m->ctx, l->shape, x.lb.v[0], n), *rs = merged_shape(c->m->ctx, r->shape, x.rb.v[0], n);
-      hlo_instr *ops[] = {hlo_add(comp, HLO_RESHAPE, ls, 1, &l, NULL), hlo_add(comp, HLO_RESHAPE, rs, 1, &r, NULL)};
+      const hlo_shape *ls = merged_shape(c->m->ctx, l->shape, x.lb.v[0], n),
+                      *rs = merged_shape(c->m->ctx, r->shape, x.rb.v[0], n);
+      hlo_instr *ops[] = {hlo_add(comp, HLO_RESHAPE, ls, 1, &l, NULL),
+                          hlo_add(comp, HLO_RESHAPE, rs, 1, &r, NULL)};
       hlo_instr *d = hlo_clone_instr(comp, i, merged_shape(c->m->ctx, i->shape, 0, n), 2, ops);
       shift_dims(d, HLO_ATTR_LHS_CONTRACTING_DIMS, x.lb.v[0], n);
       shift_dims(d, HLO_ATTR_RHS_CONTRACTING_DIMS, x.rb.v[0], n);

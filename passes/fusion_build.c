@@ -1,5 +1,6 @@
-// fusion_build.c — carries out what a fusion plan decided: the body computation and the fusion instruction. Also says
-// which computations are executed instruction by instruction, the only ones where fusing makes sense.
+// fusion_build.c — carries out what a fusion plan decided: the body computation and the fusion
+// instruction. Also says which computations are executed instruction by instruction, the only ones
+// where fusing makes sense.
 #include "passes/fusion.h"
 #include "passes/walks.h"
 
@@ -26,20 +27,24 @@ hlo_computation **pass_fusion_computations(hlo_module *m, hs_arena *a, u32 *n) {
 }
 
 // "multiply_add_fusion": the last producer's and the root's opcode, as XLA names its fusions.
-static void fusion_name(char *buf, size_t size, const hlo_instr *root, u32 n, hlo_instr *const *members) {
+static void fusion_name(char *buf, size_t size, const hlo_instr *root, u32 n,
+                        hlo_instr *const *members) {
   const char *first = NULL;
   for (u32 k = n; k-- > 0 && !first;)
-    if (members[k] != root && hlo_op_has(members[k]->opcode, HLO_F_ELEMENTWISE)) first = hlo_op_text(members[k]->opcode);
+    if (members[k] != root && hlo_op_has(members[k]->opcode, HLO_F_ELEMENTWISE))
+      first = hlo_op_text(members[k]->opcode);
   for (u32 k = n; k-- > 0 && !first;)
-    if (members[k] != root && members[k]->opcode != HLO_CONSTANT) first = hlo_op_text(members[k]->opcode);
+    if (members[k] != root && members[k]->opcode != HLO_CONSTANT)
+      first = hlo_op_text(members[k]->opcode);
   if (first) snprintf(buf, size, "%s_%s_fusion", first, hlo_op_text(root->opcode));
   else snprintf(buf, size, "%s_fusion", hlo_op_text(root->opcode));
 }
 
-hlo_instr *pass_fusion_build(hlo_module *m, hs_arena *a, u32 n, hlo_instr *const *members, u32 noutputs, hlo_instr *const *outputs, i64 kind,
-                             hlo_instr *before) {
+hlo_instr *pass_fusion_build(hlo_module *m, hs_arena *a, u32 n, hlo_instr *const *members,
+                             u32 noutputs, hlo_instr *const *outputs, i64 kind, hlo_instr *before) {
   hlo_computation *body = hlo_add_computation(m, "fused_computation");
-  if (before->parent->execution_thread.n) hlo_set_execution_thread(body, before->parent->execution_thread);
+  if (before->parent->execution_thread.n)
+    hlo_set_execution_thread(body, before->parent->execution_thread);
   HS_VEC(hlo_instr *) inputs = {0};
   hlo_instr **copy = HS_NEW_ARRAY(a, hlo_instr *, n);
   for (u32 k = 0; k < n; k++) {
@@ -64,7 +69,8 @@ hlo_instr *pass_fusion_build(hlo_module *m, hs_arena *a, u32 n, hlo_instr *const
   hlo_set_root(body, noutputs == 1 ? results[0] : hlo_add_tuple(body, noutputs, results));
   char name[128];
   fusion_name(name, sizeof name, outputs[0], n, members);
-  hlo_instr *f = hlo_add_before(before, HLO_FUSION, body->root->shape, (u32)inputs.n, inputs.v, name);
+  hlo_instr *f =
+      hlo_add_before(before, HLO_FUSION, body->root->shape, (u32)inputs.n, inputs.v, name);
   hlo_set_attr_int(f, HLO_ATTR_KIND, kind);
   hlo_set_attr_comp(f, HLO_ATTR_CALLS, body);
   const hlo_metadata *md = hlo_metadata_of(outputs[0]);

@@ -1,13 +1,16 @@
-// fusion_greedy.c — XLA's own fusion, for comparison (xla/service/instruction_fusion.cc): from users to producers, every
-// operand that may join a consumer does, one at a time.
+// fusion_greedy.c — XLA's own fusion, for comparison (xla/service/instruction_fusion.cc): from
+// users to producers, every operand that may join a consumer does, one at a time.
 //
-// Instructions wait in post order and are taken from its end. One that is taken tries its operands, the last in the order
-// first; with the first that may join it becomes a fusion, which is taken next, until no operand joins any more. So a fusion
-// grows to its full size before another begins, and an instruction that several read is copied into each of them if that
-// is allowed: may_duplicate, cheap, and (unless it hardly reads anything) fused into all its readers along all paths.
+// Instructions wait in post order and are taken from its end. One that is taken tries its operands,
+// the last in the order first; with the first that may join it becomes a fusion, which is taken
+// next, until no operand joins any more. So a fusion grows to its full size before another begins,
+// and an instruction that several read is copied into each of them if that is allowed:
+// may_duplicate, cheap, and (unless it hardly reads anything) fused into all its readers along all
+// paths.
 //
-// mode=greedy has the rules of XLA's base class alone, mode=greedy_cpu those of XLA:CPU on top. The code generator here counts
-// on kernels as the cost model makes them (fusion.c) and takes such fusions apart where it must.
+// mode=greedy has the rules of XLA's base class alone, mode=greedy_cpu those of XLA:CPU on top. The
+// code generator here counts on kernels as the cost model makes them (fusion.c) and takes such
+// fusions apart where it must.
 #include "passes/fusion.h"
 #include "passes/fusion_rules.h"
 
@@ -15,14 +18,20 @@
 #include <stdlib.h>
 
 typedef HS_VEC(const hlo_instr *) reused;
-typedef struct note { u32 place; bool apart; bool known; reused again; } note;   // of an instruction; place: 1 + its place in the queue
+// of an instruction; place: 1 + its place in the queue
+typedef struct note {
+  u32 place;
+  bool apart;
+  bool known;
+  reused again;
+} note;
 typedef struct greedy {
   pass_ctx *p;
   bool cpu, may_duplicate;
-  HS_VEC(note) of;               // by instruction id
-  HS_VEC(hlo_instr *) queue;     // NULL: gone
+  HS_VEC(note) of;            // by instruction id
+  HS_VEC(hlo_instr *) queue;  // NULL: gone
   hlo_computation *comp;
-  hs_arena step;                 // freed after each question
+  hs_arena step;  // freed after each question
 } greedy;
 
 static note *note_of(greedy *g, const hlo_instr *i) {
@@ -31,8 +40,9 @@ static note *note_of(greedy *g, const hlo_instr *i) {
   return &g->of.v[i->id];
 }
 
-// ---- may it join? -----------------------------------------------------------------------------------------------------------
-// Operands of which an element may be read again; for fusions they follow from what was fused (XLA's bookkeeping).
+// ---- may it join? -------------------------------------------------------------------------------
+// Operands of which an element may be read again; for fusions they follow from what was fused
+// (XLA's bookkeeping).
 static reused *reused_by(greedy *g, const hlo_instr *i) {
   note *n = note_of(g, i);
   if (!n->known)
@@ -56,14 +66,18 @@ static void update_reused(greedy *g, const hlo_instr *producer, const hlo_instr 
   for (size_t k = 0; k < mine->n; k++)
     if (mine->v[k] != producer) mine->v[n++] = mine->v[k];
   mine->n = n;
-  for (u32 k = 0; again && k < producer->noperands; k++) hs_vec_push(mine, hlo_operand(producer, k));
+  for (u32 k = 0; again && k < producer->noperands; k++)
+    hs_vec_push(mine, hlo_operand(producer, k));
   for (size_t k = 0; !again && k < below->n; k++) hs_vec_push(mine, below->v[k]);
 }
 
 static const char *base_refuses(greedy *g, const hlo_instr *consumer, const hlo_instr *producer) {
   if (hlo_is_root(producer)) return "it is the root";
-  if (hlo_attr_get(consumer, HLO_ATTR_OUTPUT_TO_OPERAND_ALIASING)) return "its reader's outputs lie in its operands";
-  if (fusion_rule_has_other_users(producer, consumer) && (!g->may_duplicate || fusion_rule_expensive(producer, g->cpu)) && !fusion_rule_duplicable(producer))
+  if (hlo_attr_get(consumer, HLO_ATTR_OUTPUT_TO_OPERAND_ALIASING))
+    return "its reader's outputs lie in its operands";
+  if (fusion_rule_has_other_users(producer, consumer) &&
+      (!g->may_duplicate || fusion_rule_expensive(producer, g->cpu)) &&
+      !fusion_rule_duplicable(producer))
     return g->may_duplicate ? "it is expensive and others read it too" : "others read it too";
   return fusion_rule_in_place(producer, consumer, &g->step);
 }
@@ -74,39 +88,56 @@ static u32 reductions_in(const hlo_instr *fusion) {
   return n;
 }
 
-static bool is_custom(const hlo_instr *i) { return i->opcode == HLO_FUSION && hlo_attr_int(i, HLO_ATTR_KIND, 0) == HLO_FUSION_KIND_CUSTOM; }
+static bool is_custom(const hlo_instr *i) {
+  return i->opcode == HLO_FUSION && hlo_attr_int(i, HLO_ATTR_KIND, 0) == HLO_FUSION_KIND_CUSTOM;
+}
 
 static const char *cpu_refuses(greedy *g, const hlo_instr *consumer, u32 operand) {
   const hlo_instr *producer = hlo_operand(consumer, operand);
   bool fusion = consumer->opcode == HLO_FUSION;
   if (is_custom(consumer)) return "a custom fusion stays as it is";
-  if (producer->opcode == HLO_CONSTANT && producer->shape->elements != 1) return "it is a constant array";
+  if (producer->opcode == HLO_CONSTANT && producer->shape->elements != 1)
+    return "it is a constant array";
   if (fusion_rule_output(producer, consumer)) return NULL;
   if (fusion_rule_output_into_operand(producer)) return "it will take the product that it adds to";
   if (!fusion_rule_loop(producer)) return "its code is no loop over elements";
-  if (fusion_rule_slow_concatenate(producer) || fusion_rule_slow_concatenate(consumer)) return "concatenation is faster on its own";
-  if (producer->opcode != HLO_FUSION && fusion_rule_expensive(producer, true) && has(reused_by(g, consumer), producer)) return "it is expensive and elements are read again";
+  if (fusion_rule_slow_concatenate(producer) || fusion_rule_slow_concatenate(consumer))
+    return "concatenation is faster on its own";
+  if (producer->opcode != HLO_FUSION && fusion_rule_expensive(producer, true) &&
+      has(reused_by(g, consumer), producer))
+    return "it is expensive and elements are read again";
   const char *why = base_refuses(g, consumer, producer);
   if (why) return why;
-  if (fusion && producer->opcode == HLO_REDUCE && reductions_in(consumer) > 5) return "the fusion has many reductions already";
+  if (fusion && producer->opcode == HLO_REDUCE && reductions_in(consumer) > 5)
+    return "the fusion has many reductions already";
   if (producer->opcode == HLO_CONSTANT && !fusion) return "a constant is no reason for a fusion";
   if (producer->opcode == HLO_FUSION) return "it is a fusion";
-  if (g->may_duplicate && fusion && fusion_rule_emitted_too_often(consumer, operand, &g->step)) return "the code would hold it too often";
+  if (g->may_duplicate && fusion && fusion_rule_emitted_too_often(consumer, operand, &g->step))
+    return "the code would hold it too often";
   if (consumer->opcode == HLO_DOT && fusion_rule_dot_reads(consumer, operand)) return NULL;
-  if (fusion ? hlo_attr_int(consumer, HLO_ATTR_KIND, 0) == HLO_FUSION_KIND_LOOP : fusion_rule_loop(consumer)) return NULL;
+  if (fusion ? hlo_attr_int(consumer, HLO_ATTR_KIND, 0) == HLO_FUSION_KIND_LOOP
+             : fusion_rule_loop(consumer))
+    return NULL;
   return "the consumer's code is no loop over elements";
 }
 
 static const char *refuses(greedy *g, const hlo_instr *consumer, u32 operand) {
-  const char *why = g->cpu ? cpu_refuses(g, consumer, operand) : base_refuses(g, consumer, hlo_operand(consumer, operand));
+  const char *why = g->cpu ? cpu_refuses(g, consumer, operand)
+                           : base_refuses(g, consumer, hlo_operand(consumer, operand));
   hs_arena_free(&g->step);
   return why;
 }
 
-// ---- what is not to be duplicated ---------------------------------------------------------------------------------------------
-typedef struct paths { bool *reaches, *fits; hlo_numbers at; const hlo_instr *producer; } paths;   // by place, of one producer
+// ---- what is not to be duplicated ---------------------------------------------------------------
+// by place, of one producer
+typedef struct paths {
+  bool *reaches, *fits;
+  hlo_numbers at;
+  const hlo_instr *producer;
+} paths;
 
-// Whether the producer's value gets into x: answered for all that lies between them, operands before users.
+// Whether the producer's value gets into x: answered for all that lies between them, operands
+// before users.
 static bool reaches(paths *t, const hlo_instr *x) { return t->reaches[hlo_number_of(&t->at, x)]; }
 
 // Whether every way from the producer to i may be fused away; those below i are answered already.
@@ -116,7 +147,8 @@ static bool fits(greedy *g, paths *t, const hlo_instr *i) {
   for (u32 k = 0; k < i->noperands; k++) {
     const hlo_instr *x = hlo_operand(i, k);
     if (!reaches(t, x)) continue;
-    if (note_of(g, x)->apart || refuses(g, i, k) || !t->fits[hlo_number_of(&t->at, x)]) return false;
+    if (note_of(g, x)->apart || refuses(g, i, k) || !t->fits[hlo_number_of(&t->at, x)])
+      return false;
   }
   return true;
 }
@@ -140,7 +172,8 @@ static bool grows_when_read(const hlo_instr *i) {
 
 static void find_apart(greedy *g, u32 n, hlo_instr *const *order) {
   hs_arena a = {0};
-  paths t = {HS_NEW_ARRAY(&a, bool, n + 1), HS_NEW_ARRAY(&a, bool, n + 1), hlo_number_instrs(g->comp, n, order, &a), NULL};
+  paths t = {HS_NEW_ARRAY(&a, bool, n + 1), HS_NEW_ARRAY(&a, bool, n + 1),
+             hlo_number_instrs(g->comp, n, order, &a), NULL};
   for (u32 k = n; k-- > 0;) {
     hlo_instr *producer = order[k];
     if (fusion_rule_at_most_unary(producer) || !grows_when_read(producer)) continue;
@@ -151,7 +184,8 @@ static void find_apart(greedy *g, u32 n, hlo_instr *const *order) {
     memset(t.fits + k, 0, last - k + 1);
     t.producer = producer;
     t.reaches[k] = t.fits[k] = true;
-    for (u32 j = k + 1; ok && j <= last; j++) {   // only what lies between it and its last reader matters
+    // only what lies between it and its last reader matters
+    for (u32 j = k + 1; ok && j <= last; j++) {
       bool any = false, direct = false;
       for (u32 o = 0; o < order[j]->noperands; o++) {
         u32 x = hlo_number_of(&t.at, hlo_operand(order[j], o));
@@ -174,10 +208,12 @@ static void find_apart(greedy *g, u32 n, hlo_instr *const *order) {
   hs_arena_free(&a);
 }
 
-// ---- fusing -----------------------------------------------------------------------------------------------------------------
-static hlo_instr *start_fusion(greedy *g, hlo_instr *consumer, const hlo_instr *producer, i64 kind) {
+// ---- fusing -------------------------------------------------------------------------------------
+static hlo_instr *start_fusion(greedy *g, hlo_instr *consumer, const hlo_instr *producer,
+                               i64 kind) {
   char name[128];
-  snprintf(name, sizeof name, "%s_%s_fusion", hlo_op_text(producer->opcode), hlo_op_text(consumer->opcode));
+  snprintf(name, sizeof name, "%s_%s_fusion", hlo_op_text(producer->opcode),
+           hlo_op_text(consumer->opcode));
   hlo_instr *f = pass_fusion_build(g->p->m, &g->step, 1, &consumer, 1, &consumer, kind, consumer);
   hlo_set_name(f, name);
   hlo_replace_uses(consumer, f);
@@ -194,28 +230,35 @@ static hlo_instr *parameter_for(hlo_computation *body, operands *v, hlo_instr *x
   return hlo_add_parameter(body, (i64)v->n - 1, x->shape, NULL);
 }
 
-// A copy of i in the body, its operands read as `inside` (by place in i's own computation) or as operands of the fusion.
-static hlo_instr *copy_into(hlo_computation *body, operands *v, const hlo_instr *i, const hlo_numbers *at, hlo_instr *const *inside, hs_arena *a) {
+// A copy of i in the body, its operands read as `inside` (by place in i's own computation) or as
+// operands of the fusion.
+static hlo_instr *copy_into(hlo_computation *body, operands *v, const hlo_instr *i,
+                            const hlo_numbers *at, hlo_instr *const *inside, hs_arena *a) {
   hlo_instr **ops = HS_NEW_ARRAY(a, hlo_instr *, i->noperands + 1);
-  for (u32 k = 0; k < i->noperands; k++) ops[k] = at ? inside[hlo_number_of(at, hlo_operand(i, k))] : parameter_for(body, v, hlo_operand(i, k));
+  for (u32 k = 0; k < i->noperands; k++)
+    ops[k] = at ? inside[hlo_number_of(at, hlo_operand(i, k))]
+                : parameter_for(body, v, hlo_operand(i, k));
   return hlo_clone_instr(body, i, NULL, i->noperands, ops);
 }
 
 // The body of a producer that is a fusion, in the body of another.
-static hlo_instr *merge_body(hlo_computation *body, operands *v, const hlo_instr *producer, hs_arena *a) {
+static hlo_instr *merge_body(hlo_computation *body, operands *v, const hlo_instr *producer,
+                             hs_arena *a) {
   const hlo_computation *c = hlo_fusion_comp(producer);
   hlo_instr **order = hlo_post_order(c, a), **inside = HS_NEW_ARRAY(a, hlo_instr *, c->ninstrs + 1);
   hlo_numbers at = hlo_number_instrs(c, c->ninstrs, order, a);
   for (u32 k = 0; k < c->ninstrs; k++)
-    inside[k] = order[k]->opcode == HLO_PARAMETER ? parameter_for(body, v, hlo_operand(producer, (u32)hlo_param_number(order[k])))
-                                                  : copy_into(body, v, order[k], &at, inside, a);
+    inside[k] = order[k]->opcode == HLO_PARAMETER
+                    ? parameter_for(body, v, hlo_operand(producer, (u32)hlo_param_number(order[k])))
+                    : copy_into(body, v, order[k], &at, inside, a);
   return inside[hlo_number_of(&at, c->root)];
 }
 
 // Copies of a fusion, as unrolled loops make them, share its body until one of them is changed.
 static hlo_computation *own_body(hlo_instr *fusion) {
   hlo_computation *body = hlo_fusion_comp(fusion);
-  if (body->nfusions > 1) hlo_set_attr_comp(fusion, HLO_ATTR_CALLS, body = hlo_clone_computation(body, body->name, NULL));
+  if (body->nfusions > 1)
+    hlo_set_attr_comp(fusion, HLO_ATTR_CALLS, body = hlo_clone_computation(body, body->name, NULL));
   return body;
 }
 
@@ -225,7 +268,9 @@ static void take_in(greedy *g, hlo_instr *fusion, hlo_instr *producer) {
   u32 gone = 0;
   for (u32 k = 0; k < fusion->noperands; k++) hs_vec_push(&v, hlo_operand(fusion, k));
   while (v.v[gone] != producer) gone++;
-  hlo_instr *copy = producer->opcode == HLO_FUSION ? merge_body(body, &v, producer, &g->step) : copy_into(body, &v, producer, NULL, NULL, &g->step);
+  hlo_instr *copy = producer->opcode == HLO_FUSION
+                        ? merge_body(body, &v, producer, &g->step)
+                        : copy_into(body, &v, producer, NULL, NULL, &g->step);
   hlo_replace_uses(body->params[gone], copy);
   hlo_remove_parameter(body, gone);
   for (size_t k = gone; k + 1 < v.n; k++) v.v[k] = v.v[k + 1];
@@ -235,7 +280,8 @@ static void take_in(greedy *g, hlo_instr *fusion, hlo_instr *producer) {
 }
 
 static hlo_instr *fuse(greedy *g, hlo_instr *consumer, hlo_instr *producer) {
-  i64 kind = g->cpu && fusion_rule_output(producer, consumer) ? HLO_FUSION_KIND_OUTPUT : HLO_FUSION_KIND_LOOP;
+  i64 kind = g->cpu && fusion_rule_output(producer, consumer) ? HLO_FUSION_KIND_OUTPUT
+                                                              : HLO_FUSION_KIND_LOOP;
   hlo_instr *f = consumer;
   if (consumer->opcode != HLO_FUSION) f = start_fusion(g, consumer, producer, kind);
   else if (hlo_attr_int(f, HLO_ATTR_KIND, 0) != kind) hlo_set_attr_int(f, HLO_ATTR_KIND, kind);
@@ -269,8 +315,10 @@ static void remove_producer(hlo_instr *i) {
   hlo_remove(i);
 }
 
-// ---- the queue --------------------------------------------------------------------------------------------------------------
-typedef struct edge { u32 place, operand; } edge;
+// ---- the queue ----------------------------------------------------------------------------------
+typedef struct edge {
+  u32 place, operand;
+} edge;
 static int latest_first(const void *a, const void *b) {
   const edge *x = a, *y = b;
   if (x->place != y->place) return x->place < y->place ? 1 : -1;
@@ -289,8 +337,12 @@ static bool grow(greedy *g, hlo_instr *i) {
   for (size_t k = 0; k < v.n && !done; k++) {
     hlo_instr *producer = hlo_operand(i, v.v[k].operand);
     if (!fusion_rule_fusible(producer)) continue;
-    const char *why = note_of(g, producer)->apart ? "not all that read it can take it in" : refuses(g, i, v.v[k].operand);
-    if (why) { pass_note_declined(g->p, producer, i, "not fused: %s", why); continue; }
+    const char *why = note_of(g, producer)->apart ? "not all that read it can take it in"
+                                                  : refuses(g, i, v.v[k].operand);
+    if (why) {
+      pass_note_declined(g->p, producer, i, "not fused: %s", why);
+      continue;
+    }
     if (!pass_may_rewrite(g->p)) break;
     hlo_instr *f = fuse(g, i, producer);
     if (f != i) pass_note_done(g->p, f, producer, "fused with what it reads");
@@ -332,7 +384,8 @@ static hs_status fuse_in(greedy *g, hlo_computation *c) {
 static bool is_embedded(const pass_call_sites *t, const hlo_computation *c) {
   if (t->start[c->id] == t->start[c->id + 1]) return false;
   const hlo_instr *i = t->sites[t->start[c->id]].i;
-  return i->opcode != HLO_CALL && i->opcode != HLO_WHILE && i->opcode != HLO_CONDITIONAL && !hlo_op_has(i->opcode, HLO_F_ASYNC);
+  return i->opcode != HLO_CALL && i->opcode != HLO_WHILE && i->opcode != HLO_CONDITIONAL &&
+         !hlo_op_has(i->opcode, HLO_F_ASYNC);
 }
 
 hs_status pass_fusion_greedy(pass_ctx *p, bool cpu, bool may_duplicate) {

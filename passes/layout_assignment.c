@@ -1,22 +1,27 @@
-// layout_assignment.c — where arrays lie in memory (xla/service/layout_assignment.cc, xla/service/cpu/cpu_layout_assignment.cc).
+// layout_assignment.c — where arrays lie in memory (xla/service/layout_assignment.cc,
+// xla/service/cpu/cpu_layout_assignment.cc).
 //
-// Constraints come from outside: the entry's parameters and result, custom calls and collectives that fix their layouts,
-// infeeds and outfeeds, the bodies of loops, branches and calls, and XLA:CPU's wishes. They spread (layout_constraints.c); when
-// nothing more follows, the first array without a layout gets the row-major one (a constant that of its literal), and that
-// spreads too. Two rounds: in the first, callees choose freely and callers follow; then bodies of loops return what they
-// take, conditions and branches agree, arguments and results that share memory lie alike, and all that is kept to in the
-// second. Where a use wants another layout than its operand has got, a copy is made; for a branch, inside it.
+// Constraints come from outside: the entry's parameters and result, custom calls and collectives
+// that fix their layouts, infeeds and outfeeds, the bodies of loops, branches and calls, and
+// XLA:CPU's wishes. They spread (layout_constraints.c); when nothing more follows, the first array
+// without a layout gets the row-major one (a constant that of its literal), and that spreads too.
+// Two rounds: in the first, callees choose freely and callers follow; then bodies of loops return
+// what they take, conditions and branches agree, arguments and results that share memory lie alike,
+// and all that is kept to in the second. Where a use wants another layout than its operand has got,
+// a copy is made; for a branch, inside it.
 //
-// What reads bytes as they lie, or hands on memory (bitcasts, fusions, asynchronous operations), stays as it came. A custom call that
-// fixes layouts gets copies of the operands that its result may overwrite. All-reduces on one channel lie alike.
-// Options: cpu (every operand row-major, and the results of matrix products and convolutions; a constant matrix that vectors alone
-// are multiplied by column-major; default true); row_major (nothing spreads: every array that has no layout gets the row-major one,
-// so that transposes and copies alone say where the order changes); reject_bitcasts (as XLA does: a bitcast fixes layouts before
-// they are assigned; default false).
+// What reads bytes as they lie, or hands on memory (bitcasts, fusions, asynchronous operations),
+// stays as it came. A custom call that fixes layouts gets copies of the operands that its result
+// may overwrite. All-reduces on one channel lie alike. Options: cpu (every operand row-major, and
+// the results of matrix products and convolutions; a constant matrix that vectors alone are
+// multiplied by column-major; default true); row_major (nothing spreads: every array that has no
+// layout gets the row-major one, so that transposes and copies alone say where the order changes);
+// reject_bitcasts (as XLA does: a bitcast fixes layouts before they are assigned; default false).
 #include "passes/layout_constraints.h"
 
 // Where s leaves layouts open, those of `from`.
-static const hlo_shape *filled(hlo_ctx *ctx, const hlo_shape *s, const hlo_shape *from, hs_arena *arena) {
+static const hlo_shape *filled(hlo_ctx *ctx, const hlo_shape *s, const hlo_shape *from,
+                               hs_arena *arena) {
   if (!hlo_shape_is_tuple(s)) return hlo_shape_is_array(s) && !s->layout ? from : s;
   const hlo_shape **e = HS_NEW_ARRAY(arena, const hlo_shape *, s->nelems + 1);
   for (u32 k = 0; k < s->nelems; k++) e[k] = filled(ctx, s->elems[k], from->elems[k], arena);
@@ -29,7 +34,8 @@ static bool any_layout(const hlo_shape *s) {
   return false;
 }
 
-// s with its leaves from number *at on as the arrays that they are lie; extras of a layout (tiles, spaces) come from their makers.
+// s with its leaves from number *at on as the arrays that they are lie; extras of a layout (tiles,
+// spaces) come from their makers.
 static const hlo_shape *assigned(la_solver *v, hlo_instr *i, const hlo_shape *s, u32 *at) {
   if (hlo_shape_is_tuple(s)) {
     const hlo_shape **e = HS_NEW_ARRAY(v->p->scratch, const hlo_shape *, s->nelems + 1);
@@ -49,24 +55,37 @@ static const hlo_shape *assigned_shape(la_solver *v, hlo_instr *i) {
   return assigned(v, i, i->shape, &at);
 }
 
-// ---- constraints from outside -----------------------------------------------------------------------------------------------
+// ---- constraints from outside -------------------------------------------------------------------
 static void fix_operand(la_solver *v, hlo_instr *i, u32 operand, const hlo_shape *s) {
   if (!la_hands_on(i, operand)) la_set_operand(v, i, operand, s, true, true, v->round);
 }
 
-static bool on_channel(const hlo_instr *i) { return i->opcode == HLO_ALL_REDUCE && hlo_attr_int(i, HLO_ATTR_CHANNEL_ID, 0) > 0 && hlo_shape_is_array(i->shape) && i->noperands == 1; }
+static bool on_channel(const hlo_instr *i) {
+  return i->opcode == HLO_ALL_REDUCE && hlo_attr_int(i, HLO_ATTR_CHANNEL_ID, 0) > 0 &&
+         hlo_shape_is_array(i->shape) && i->noperands == 1;
+}
 static const hlo_layout *channel_layout(const la_solver *v, const hlo_instr *i) {
   i64 id = hlo_attr_int(i, HLO_ATTR_CHANNEL_ID, 0);
   for (size_t k = 0; k < v->channels.n; k++)
-    if (v->channels.v[k].id == id && v->channels.v[k].layout->rank == i->shape->rank) return v->channels.v[k].layout;
+    if (v->channels.v[k].id == id && v->channels.v[k].layout->rank == i->shape->rank)
+      return v->channels.v[k].layout;
   return NULL;
 }
 
 static bool as_it_came(const hlo_instr *i) {
   switch (i->opcode) {
-    case HLO_BITCAST: case HLO_FUSION: case HLO_INFEED: case HLO_OUTFEED: case HLO_SEND: case HLO_SEND_DONE: case HLO_RECV: case HLO_RECV_DONE:
-    case HLO_CUSTOM_CALL: return i->opcode != HLO_CUSTOM_CALL;
-    default: return hlo_op_has(i->opcode, HLO_F_ASYNC) || (hlo_op_has(i->opcode, HLO_F_COLLECTIVE) && hlo_attr_int(i, HLO_ATTR_CONSTRAIN_LAYOUT, 0));
+  case HLO_BITCAST:
+  case HLO_FUSION:
+  case HLO_INFEED:
+  case HLO_OUTFEED:
+  case HLO_SEND:
+  case HLO_SEND_DONE:
+  case HLO_RECV:
+  case HLO_RECV_DONE:
+  case HLO_CUSTOM_CALL: return i->opcode != HLO_CUSTOM_CALL;
+  default:
+    return hlo_op_has(i->opcode, HLO_F_ASYNC) || (hlo_op_has(i->opcode, HLO_F_COLLECTIVE) &&
+                                                  hlo_attr_int(i, HLO_ATTR_CONSTRAIN_LAYOUT, 0));
   }
 }
 
@@ -76,28 +95,33 @@ static void from_instruction(la_solver *v, hlo_instr *i) {
     const hlo_shape *s = c->params[hlo_param_number(i)];
     if ((c->said & LA_PARAMS) && !c->agreed && any_layout(s)) la_set_instr(v, i, s);
   } else if (as_it_came(i)) {
-    for (u32 k = 0; k < i->noperands; k++) fix_operand(v, i, k, hlo_shape_fill_layout(v->ctx, hlo_operand(i, k)->shape));
+    for (u32 k = 0; k < i->noperands; k++)
+      fix_operand(v, i, k, hlo_shape_fill_layout(v->ctx, hlo_operand(i, k)->shape));
     la_set_instr(v, i, hlo_shape_fill_layout(v->ctx, i->shape));
   } else if (on_channel(i) && channel_layout(v, i)) {
     la_set_instr(v, i, la_in_order(v->ctx, i->shape, channel_layout(v, i)));
   }
 }
 
-static void keep(la_comp *c, i64 priority) { c->priority = priority, c->said |= LA_RESULT | LA_PARAMS; }
+static void keep(la_comp *c, i64 priority) {
+  c->priority = priority, c->said |= LA_RESULT | LA_PARAMS;
+}
 
 // The branch that has most to do; the others return what it returns.
 static u32 leading_branch(const hlo_instr *i, u32 n, hlo_computation *const *branch) {
   u32 best = n, most = 0;
   for (u32 k = 0; k < n; k++) {
     const hlo_shape *s = hlo_operand(i, k + 1)->shape;
-    if (branch[k]->ninstrs > most && !(hlo_shape_is_tuple(s) && s->nelems == 0)) best = k, most = branch[k]->ninstrs;
+    if (branch[k]->ninstrs > most && !(hlo_shape_is_tuple(s) && s->nelems == 0))
+      best = k, most = branch[k]->ninstrs;
   }
   return best == n ? 0 : best;
 }
 
 static bool same_order(la_solver *v, const hlo_shape *a, const hlo_shape *b) {
   for (u32 k = 0; k < hlo_shape_leaves(a); k++)
-    if (la_order(v->ctx, hlo_shape_leaf(a, k)) != la_order(v->ctx, hlo_shape_leaf(b, k))) return false;
+    if (la_order(v->ctx, hlo_shape_leaf(a, k)) != la_order(v->ctx, hlo_shape_leaf(b, k)))
+      return false;
   return true;
 }
 
@@ -111,9 +135,12 @@ static void from_callees(la_solver *v, hlo_instr *i) {
     la_set_instr(v, i, f->result);
     for (u32 k = 0; k < i->noperands; k++) fix_operand(v, i, k, f->params[k]);
   } else if (i->opcode == HLO_WHILE) {
-    la_comp *body = &v->comps[hlo_attr_comp(i, HLO_ATTR_BODY)->id], *cond = &v->comps[hlo_attr_comp(i, HLO_ATTR_CONDITION)->id];
-    if (body->result != body->params[0]) body->params[0] = body->result, keep(body, v->round + LA_ROUNDS);
-    if (cond->params[0] != body->params[0]) cond->params[0] = body->params[0], keep(cond, v->round + LA_ROUNDS);
+    la_comp *body = &v->comps[hlo_attr_comp(i, HLO_ATTR_BODY)->id],
+            *cond = &v->comps[hlo_attr_comp(i, HLO_ATTR_CONDITION)->id];
+    if (body->result != body->params[0])
+      body->params[0] = body->result, keep(body, v->round + LA_ROUNDS);
+    if (cond->params[0] != body->params[0])
+      cond->params[0] = body->params[0], keep(cond, v->round + LA_ROUNDS);
     fix_operand(v, i, 0, body->result);
     la_set_instr(v, i, body->result);
   } else {
@@ -130,24 +157,31 @@ static void from_callees(la_solver *v, hlo_instr *i) {
 }
 
 static void from_custom_call(la_solver *v, hlo_instr *i) {
-  const hlo_shapes *given = i->opcode == HLO_CUSTOM_CALL ? hlo_attr_ptr(i, HLO_ATTR_OPERAND_LAYOUT_CONSTRAINTS) : NULL;
+  const hlo_shapes *given =
+      i->opcode == HLO_CUSTOM_CALL ? hlo_attr_ptr(i, HLO_ATTR_OPERAND_LAYOUT_CONSTRAINTS) : NULL;
   if (!given) return;
   const hlo_shape *own = hlo_shape_fill_layout(v->ctx, i->shape);
-  bool only = hs_str_eq(hlo_attr_str(i, HLO_ATTR_CUSTOM_CALL_TARGET), HS_STR("LayoutConstraint"));   // its result's layout is all it says
+  // its result's layout is all it says
+  bool only = hs_str_eq(hlo_attr_str(i, HLO_ATTR_CUSTOM_CALL_TARGET), HS_STR("LayoutConstraint"));
   la_set_instr(v, i, own);
-  for (u32 k = 0; k < given->n && k < i->noperands; k++) fix_operand(v, i, k, only ? own : hlo_shape_fill_layout(v->ctx, given->v[k]));
+  for (u32 k = 0; k < given->n && k < i->noperands; k++)
+    fix_operand(v, i, k, only ? own : hlo_shape_fill_layout(v->ctx, given->v[k]));
 }
 
-// ---- XLA:CPU's wishes ------------------------------------------------------------------------------------------------------------
-static bool is_vector_product(const hlo_instr *i) { return i->opcode == HLO_DOT && i->shape->rank <= 1; }
+// ---- XLA:CPU's wishes ---------------------------------------------------------------------------
+static bool is_vector_product(const hlo_instr *i) {
+  return i->opcode == HLO_DOT && i->shape->rank <= 1;
+}
 
 // Products by the library or in tiles; those with a vector, and tiny ones, read any layout.
 static bool wants_rows(const hlo_instr *i) {
   if (i->opcode == HLO_CONVOLUTION) return true;
-  if (i->opcode == HLO_CUSTOM_CALL) return hs_str_eq(hlo_attr_str(i, HLO_ATTR_CUSTOM_CALL_TARGET), HS_STR("TopK"));
+  if (i->opcode == HLO_CUSTOM_CALL)
+    return hs_str_eq(hlo_attr_str(i, HLO_ATTR_CUSTOM_CALL_TARGET), HS_STR("TopK"));
   if (i->opcode != HLO_DOT) return false;
   if (hlo_attr_ints(i, HLO_ATTR_LHS_BATCH_DIMS).n) return true;
-  bool vector = i->shape->rank <= 1 || (i->shape->rank == 2 && (i->shape->dims[0] == 1 || i->shape->dims[1] == 1));
+  bool vector = i->shape->rank <= 1 ||
+                (i->shape->rank == 2 && (i->shape->dims[0] == 1 || i->shape->dims[1] == 1));
   if (vector) return hlo_dtype_is_complex(i->shape->dtype);
   i64 k = 1;
   hlo_ints d = hlo_attr_ints(i, HLO_ATTR_LHS_CONTRACTING_DIMS);
@@ -155,16 +189,22 @@ static bool wants_rows(const hlo_instr *i) {
   return i->shape->rank != 2 || i->shape->dims[0] > 3 || i->shape->dims[1] > 3 || k > 3;
 }
 
-// A constant matrix on the right that vectors (of 32 bytes and more) are multiplied by along its columns, and nothing else reads.
+// A constant matrix on the right that vectors (of 32 bytes and more) are multiplied by along its
+// columns, and nothing else reads.
 static bool reads_columns(const hlo_instr *i, const hlo_instr *x) {
-  if (!is_vector_product(i) || hlo_operand(i, 1) != x || hlo_operand(i, 0) == x || hlo_operand(i, 0)->shape->rank != 1) return false;
-  return hlo_attr_ints(i, HLO_ATTR_RHS_CONTRACTING_DIMS).n && hlo_attr_ints(i, HLO_ATTR_RHS_CONTRACTING_DIMS).v[0] == 0 && hlo_shape_bytes(hlo_operand(i, 0)->shape) >= 32;
+  if (!is_vector_product(i) || hlo_operand(i, 1) != x || hlo_operand(i, 0) == x ||
+      hlo_operand(i, 0)->shape->rank != 1)
+    return false;
+  return hlo_attr_ints(i, HLO_ATTR_RHS_CONTRACTING_DIMS).n &&
+         hlo_attr_ints(i, HLO_ATTR_RHS_CONTRACTING_DIMS).v[0] == 0 &&
+         hlo_shape_bytes(hlo_operand(i, 0)->shape) >= 32;
 }
 
 static bool wants_columns(const hlo_instr *i) {
   const hlo_instr *x = is_vector_product(i) ? hlo_operand(i, 1) : NULL;
   if (!x || x->opcode != HLO_CONSTANT) return false;
-  hlo_for_each_use(u, x) if (!reads_columns(u->user, x)) return false;
+  hlo_for_each_use(u, x)
+    if (!reads_columns(u->user, x)) return false;
   return true;
 }
 
@@ -191,29 +231,37 @@ static const hlo_shape *by_dimension(hlo_ctx *ctx, const hlo_shape *s, i64 dim) 
 static void from_cpu(la_solver *v, hlo_instr *i) {
   if (wants_rows(i)) {
     la_set_instr(v, i, hlo_shape_with_default_layout(v->ctx, i->shape));
-    for (u32 k = 0; k < i->noperands; k++) fix_operand(v, i, k, hlo_shape_with_default_layout(v->ctx, hlo_operand(i, k)->shape));
+    for (u32 k = 0; k < i->noperands; k++)
+      fix_operand(v, i, k, hlo_shape_with_default_layout(v->ctx, hlo_operand(i, k)->shape));
   } else if (wants_columns(i)) {
     fix_operand(v, i, 1, column_major(v->ctx, hlo_operand(i, 1)->shape));
-  } else if ((i->opcode == HLO_REDUCE_SCATTER || i->opcode == HLO_ALL_GATHER) && hlo_shape_is_array(i->shape)) {
+  } else if ((i->opcode == HLO_REDUCE_SCATTER || i->opcode == HLO_ALL_GATHER) &&
+             hlo_shape_is_array(i->shape)) {
     la_set_instr(v, i, by_dimension(v->ctx, i->shape, hlo_attr_ints(i, HLO_ATTR_DIMENSIONS).v[0]));
   } else {
     for (u32 k = 0; k < i->noperands; k++)
-      if (hlo_shape_is_array(hlo_operand(i, k)->shape) && !la_is_constrained(v->at, i, k)) fix_operand(v, i, k, hlo_shape_with_default_layout(v->ctx, hlo_operand(i, k)->shape));
+      if (hlo_shape_is_array(hlo_operand(i, k)->shape) && !la_is_constrained(v->at, i, k))
+        fix_operand(v, i, k, hlo_shape_with_default_layout(v->ctx, hlo_operand(i, k)->shape));
   }
 }
 
-// ---- one computation ------------------------------------------------------------------------------------------------------------
+// ---- one computation ----------------------------------------------------------------------------
 static void note_channels(la_solver *v) {
   for (u32 t = 0; t < v->at->n; t++) {
     const hlo_instr *i = v->at->order[t];
-    if (on_channel(i) && !channel_layout(v, i)) hs_vec_push(&v->channels, ((la_channel){hlo_attr_int(i, HLO_ATTR_CHANNEL_ID, 0), v->at->array[v->at->base[i->id - v->at->lo]].layout}));
+    if (on_channel(i) && !channel_layout(v, i))
+      hs_vec_push(&v->channels,
+                  ((la_channel){hlo_attr_int(i, HLO_ATTR_CHANNEL_ID, 0),
+                                v->at->array[v->at->base[i->id - v->at->lo]].layout}));
   }
 }
 
-// The copies that were made before for what may be overwritten move nothing where the choice is free.
+// The copies that were made before for what may be overwritten move nothing where the choice is
+// free.
 static const hlo_layout *layout_of_copy(const la_solver *v, const hlo_instr *i) {
   hlo_for_each_use(u, i)
-    if (u->user->opcode == HLO_COPY && u->user->id >= v->first_copy) return v->at->array[v->at->base[u->user->id - v->at->lo]].layout;
+    if (u->user->opcode == HLO_COPY && u->user->id >= v->first_copy)
+      return v->at->array[v->at->base[u->user->id - v->at->lo]].layout;
   return NULL;
 }
 
@@ -226,7 +274,8 @@ static void choose_rest(la_solver *v) {
       u32 at = c->base[i->id - c->lo] + k;
       const hlo_shape *s = la_content(hlo_shape_leaf(i->shape, k));
       if (!hlo_shape_is_array(s) || c->array[at].layout || la_maker(c, i, k) != at) continue;
-      const hlo_layout *own = i->opcode == HLO_CONSTANT ? la_order(v->ctx, s) : layout_of_copy(v, i);
+      const hlo_layout *own =
+          i->opcode == HLO_CONSTANT ? la_order(v->ctx, s) : layout_of_copy(v, i);
       la_set_array(v, at, own ? own : hlo_layout_default(v->ctx, s->rank), false, true, v->round);
       la_spread(v);
     }
@@ -240,8 +289,11 @@ static void solve(la_solver *v, la_comp *c, bool cpu) {
   hlo_for_each_instr(i, c->c) from_callees(v, i);
   bool entry = c->c == v->p->m->entry;
   if (c->agreed) c->said |= LA_RESULT, c->priority = v->round + LA_ROUNDS;
-  if (c->agreed || (entry && (c->said & LA_RESULT) && any_layout(c->result)) || (v->round > 0 && (entry || (c->said & LA_RESULT)))) la_set_result(v);
-  if (cpu) hlo_for_each_instr(i, c->c) from_cpu(v, i);
+  if (c->agreed || (entry && (c->said & LA_RESULT) && any_layout(c->result)) ||
+      (v->round > 0 && (entry || (c->said & LA_RESULT))))
+    la_set_result(v);
+  if (cpu)
+    hlo_for_each_instr(i, c->c) from_cpu(v, i);
   for (u32 t = 0; t < c->n; t++) from_custom_call(v, c->order[t]);
   la_spread(v);
   choose_rest(v);
@@ -253,7 +305,7 @@ static void solve(la_solver *v, la_comp *c, bool cpu) {
   note_channels(v);
 }
 
-// ---- the result -------------------------------------------------------------------------------------------------------------
+// ---- the result ---------------------------------------------------------------------------------
 // x in the layouts of `want` (NULL leaves: as it is), copied where they differ.
 static hlo_instr *laid_out(la_solver *v, hlo_instr *x, const hlo_shape *want, hlo_instr *before) {
   if (x->shape == want) return x;
@@ -267,7 +319,8 @@ static hlo_instr *laid_out(la_solver *v, hlo_instr *x, const hlo_shape *want, hl
   if (!hlo_shape_is_tuple(x->shape)) return x;
   hlo_instr **e = HS_NEW_ARRAY(v->p->scratch, hlo_instr *, want->nelems + 1);
   for (u32 k = 0; k < want->nelems; k++) {
-    e[k] = hlo_add_gte(x, k);   // of a tuple too: simplification takes it apart, as after XLA's pass
+    // of a tuple too: simplification takes it apart, as after XLA's pass
+    e[k] = hlo_add_gte(x, k);
     if (before) hlo_move_before(e[k], before);
     e[k] = laid_out(v, e[k], want->elems[k], before);
   }
@@ -287,7 +340,8 @@ static const hlo_shape *wanted(la_solver *v, const hlo_shape *s, u32 *at) {
 }
 
 // The branch takes its operand as it lies and copies it itself: the other branches are spared that.
-static void copy_in_branch(la_solver *v, hlo_instr *conditional, u32 operand, const hlo_shape *want) {
+static void copy_in_branch(la_solver *v, hlo_instr *conditional, u32 operand,
+                           const hlo_shape *want) {
   hlo_computation **called;
   u32 n;
   pass_called_all(conditional, v->p->scratch, &called, &n);
@@ -303,7 +357,8 @@ static void copy_in_branch(la_solver *v, hlo_instr *conditional, u32 operand, co
 }
 
 static bool one_user(const hlo_instr *x) {
-  hlo_for_each_use(u, x) if (u->user != x->first_use->user) return false;
+  hlo_for_each_use(u, x)
+    if (u->user != x->first_use->user) return false;
   return true;
 }
 
@@ -315,15 +370,20 @@ static void apply(la_solver *v, la_comp *c) {
   }
   for (u32 t = 0; t < c->n; t++) {
     hlo_instr *i = c->order[t];
-    for (u32 r = 0; r < hlo_shape_leaves(i->shape); r++)   // what must lie alike does, whatever was asked for
+    // what must lie alike does, whatever was asked for
+    for (u32 r = 0; r < hlo_shape_leaves(i->shape); r++)
       for (u32 k = 0; k < i->noperands; k++)
-        if (!la_hands_on(i, k) && la_alike(i, r, k)) c->wants[la_want_at(c, i, k)] = c->array[c->base[i->id - c->lo] + r].layout;
+        if (!la_hands_on(i, k) && la_alike(i, r, k))
+          c->wants[la_want_at(c, i, k)] = c->array[c->base[i->id - c->lo] + r].layout;
     for (u32 k = 0; k < i->noperands; k++) {
       u32 at = la_want_at(c, i, k);
       if (la_hands_on(i, k)) continue;
       const hlo_shape *s = wanted(v, hlo_operand(i, k)->shape, &at);
       if (s == hlo_operand(i, k)->shape) continue;
-      if (i->opcode == HLO_CONDITIONAL && k > 0 && one_user(hlo_operand(i, k))) { copy_in_branch(v, i, k, s); continue; }
+      if (i->opcode == HLO_CONDITIONAL && k > 0 && one_user(hlo_operand(i, k))) {
+        copy_in_branch(v, i, k, s);
+        continue;
+      }
       hlo_instr *x = laid_out(v, hlo_operand(i, k), s, i);
       if (x != hlo_operand(i, k)) hlo_set_operand(i, k, x);
     }
@@ -335,7 +395,7 @@ static void apply(la_solver *v, la_comp *c) {
   if (root != c->c->root) hlo_set_root(c->c, root);
 }
 
-// ---- before it all ----------------------------------------------------------------------------------------------------------
+// ---- before it all ------------------------------------------------------------------------------
 static void copy_operand(pass_ctx *c, hlo_instr *i, u32 operand) {
   hlo_instr *x = hlo_operand(i, operand);
   if (!hlo_shape_is_array(x->shape) || (x->opcode == HLO_COPY && x->nuses == 1)) return;
@@ -346,25 +406,29 @@ static void copy_operand(pass_ctx *c, hlo_instr *i, u32 operand) {
   hlo_set_operand(i, operand, copy);
 }
 
-// What a custom call of fixed layouts may overwrite, or a send hands on, is copied first, unless it is a copy that nothing else
-// reads: the layout of that place would else be forced on all other uses of the operand.
+// What a custom call of fixed layouts may overwrite, or a send hands on, is copied first, unless it
+// is a copy that nothing else reads: the layout of that place would else be forced on all other
+// uses of the operand.
 static void copy_overwritten(pass_ctx *c, hlo_computation *comp) {
   hlo_for_each_instr_safe(i, comp) {
-    const hlo_aliases *v = i->opcode == HLO_CUSTOM_CALL ? hlo_attr_ptr(i, HLO_ATTR_OUTPUT_TO_OPERAND_ALIASING) : NULL;
+    const hlo_aliases *v =
+        i->opcode == HLO_CUSTOM_CALL ? hlo_attr_ptr(i, HLO_ATTR_OUTPUT_TO_OPERAND_ALIASING) : NULL;
     if (i->opcode == HLO_SEND) copy_operand(c, i, 0);
     if (!v || !hlo_attr_ptr(i, HLO_ATTR_OPERAND_LAYOUT_CONSTRAINTS)) continue;
     for (u32 k = 0; k < v->n; k++)
-      if (v->v[k].param >= 0 && v->v[k].param < i->noperands) copy_operand(c, i, (u32)v->v[k].param);
+      if (v->v[k].param >= 0 && v->v[k].param < i->noperands)
+        copy_operand(c, i, (u32)v->v[k].param);
   }
 }
 
 // Branches that others call too get their own: where they copy is the conditional's affair.
 static void own_branches(pass_ctx *c) {
   u32 *counts = pass_caller_counts(c);
-  hlo_for_each_comp(comp, c->m) hlo_for_each_instr(i, comp) {
-    if (i->opcode != HLO_CONDITIONAL) continue;
-    for (u32 k = 0, n = i->noperands - 1; k < n; k++) pass_own_called(i, k, counts, c->scratch);
-  }
+  hlo_for_each_comp(comp, c->m)
+    hlo_for_each_instr(i, comp) {
+      if (i->opcode != HLO_CONDITIONAL) continue;
+      for (u32 k = 0, n = i->noperands - 1; k < n; k++) pass_own_called(i, k, counts, c->scratch);
+    }
 }
 
 static void entry_layouts(la_solver *v, la_comp *e) {
@@ -393,7 +457,8 @@ static const hlo_layout *leaf_order(la_solver *v, const hlo_shape *s, hlo_ints i
   return hlo_shape_is_array(s) ? la_order(v->ctx, s) : NULL;
 }
 
-static const hlo_shape *with_leaf(la_solver *v, const hlo_shape *s, hlo_ints index, const hlo_layout *l) {
+static const hlo_shape *with_leaf(la_solver *v, const hlo_shape *s, hlo_ints index,
+                                  const hlo_layout *l) {
   if (!index.n) return la_in_order(v->ctx, s, l);
   const hlo_shape **e = HS_NEW_ARRAY(v->p->scratch, const hlo_shape *, s->nelems + 1);
   memcpy(e, s->elems, s->nelems * sizeof *e);
@@ -402,14 +467,17 @@ static const hlo_shape *with_leaf(la_solver *v, const hlo_shape *s, hlo_ints ind
 }
 
 // An argument and the result in its memory lie alike, where the entry leaves one of them open.
-static void join_entry(la_solver *v, la_comp *e, const hlo_shape *const *params, const hlo_shape *result) {
+static void join_entry(la_solver *v, la_comp *e, const hlo_shape *const *params,
+                       const hlo_shape *result) {
   const hlo_attr *at = hlo_attrs_find(v->p->m->attrs, HLO_ATTR_INPUT_OUTPUT_ALIAS);
   const hlo_aliases *all = at ? at->v.p : NULL;
   for (u32 k = 0; all && k < all->n; k++) {
     const hlo_alias_entry *a = &all->v[k];
     if (a->param < 0 || a->param >= (i64)e->c->nparams) continue;
-    const hlo_layout *in = leaf_order(v, e->params[a->param], a->param_index), *out = leaf_order(v, e->result, a->out_index);
-    bool in_open = !leaf_order(v, params[a->param], a->param_index), out_open = !leaf_order(v, result, a->out_index);
+    const hlo_layout *in = leaf_order(v, e->params[a->param], a->param_index),
+                     *out = leaf_order(v, e->result, a->out_index);
+    bool in_open = !leaf_order(v, params[a->param], a->param_index),
+         out_open = !leaf_order(v, result, a->out_index);
     if (!in || !out || in == out || in->rank != out->rank) continue;
     if (in_open) e->params[a->param] = with_leaf(v, e->params[a->param], a->param_index, out);
     else if (out_open) e->result = with_leaf(v, e->result, a->out_index, in);
@@ -435,33 +503,44 @@ static void prepare(la_solver *v, la_comp *x, hlo_computation *comp, const pass_
   x->params = HS_NEW_ARRAY(v->p->scratch, const hlo_shape *, comp->nparams + 1);
   for (u32 k = 0; k < comp->nparams; k++) x->params[k] = comp->params[k]->shape;
   u32 first = sites->start[comp->id], last = sites->start[comp->id + 1];
-  if (last == first + 1 && sites->sites[first].i->opcode == HLO_WHILE) x->loop = sites->sites[first].i;
+  if (last == first + 1 && sites->sites[first].i->opcode == HLO_WHILE)
+    x->loop = sites->sites[first].i;
   if (!hlo_is_fusion_comp(comp)) la_number(v, x);
 }
 
 static hs_status no_bitcasts(const hlo_module *m) {
-  hlo_for_each_comp(comp, m) hlo_for_each_instr(i, comp)
-    if (i->opcode == HLO_BITCAST && !hlo_is_fusion_comp(comp)) return hs_fail(HS_E_PASS, "Unexpected bitcast operation seen during layout assignment: %s", i->name);
+  hlo_for_each_comp(comp, m)
+    hlo_for_each_instr(i, comp)
+      if (i->opcode == HLO_BITCAST && !hlo_is_fusion_comp(comp))
+        return hs_fail(HS_E_PASS, "Unexpected bitcast operation seen during layout assignment: %s",
+                       i->name);
   return HS_GOOD;
 }
 
 hs_status pass_layout_assignment(pass_ctx *c) {
   hlo_module *m = c->m;
-  bool cpu = pass_option_bool(c, "cpu", true), reject = pass_option_bool(c, "reject_bitcasts", false);
+  bool cpu = pass_option_bool(c, "cpu", true),
+       reject = pass_option_bool(c, "reject_bitcasts", false);
   if (reject && m->nops[HLO_BITCAST]) HS_TRY(no_bitcasts(m));
   if (pass_option_bool(c, "row_major", false)) return row_major(c);
   if (!pass_may_rewrite(c)) return HS_GOOD;
   u32 first_copy = m->next_instr_id;
-  hlo_for_each_comp(comp, m) if (!hlo_is_fusion_comp(comp)) copy_overwritten(c, comp);
+  hlo_for_each_comp(comp, m)
+    if (!hlo_is_fusion_comp(comp)) copy_overwritten(c, comp);
   own_branches(c);
   u32 n;
   hlo_computation **order = pass_comp_callees_first(c, &n);
   pass_call_sites sites = pass_find_sites(c);
-  la_solver v = {.p = c, .ctx = m->ctx, .first_copy = first_copy, .comps = HS_NEW_ARRAY(c->scratch, la_comp, m->next_comp_id + 1)};
+  la_solver v = {.p = c,
+                 .ctx = m->ctx,
+                 .first_copy = first_copy,
+                 .comps = HS_NEW_ARRAY(c->scratch, la_comp, m->next_comp_id + 1)};
   la_comp *e = &v.comps[m->entry->id];
   for (u32 k = 0; k < n; k++) prepare(&v, &v.comps[order[k]->id], order[k], &sites);
   entry_layouts(&v, e);
-  const hlo_shape *const *params = hs_arena_dup(c->scratch, e->params, m->entry->nparams * sizeof *e->params), *result = e->result;
+  const hlo_shape *const *params = hs_arena_dup(c->scratch, e->params,
+                                                m->entry->nparams * sizeof *e->params),
+                         *result = e->result;
   if (!(e->said & LA_PARAMS)) params = NULL;
   hs_status s = HS_GOOD;
   for (v.round = 0; v.round < LA_ROUNDS && hs_ok(s); v.round++) {

@@ -1,14 +1,17 @@
 // multi_output_fusion.c — kernels that walk the same loops become one with several results.
 //
-// Two merges, both of kernels with the same space (the dims of a pointwise kernel's result, or the operand dims and
-// reduced dims of a reduction):
-//   siblings            both read one array: mean and variance, sum and maximum. Saves a read of it and a launch.
-//   producer, consumer  the producer was kept because others read it too; the consumer takes it from a register. A
+// Two merges, both of kernels with the same space (the dims of a pointwise kernel's result, or the
+// operand dims and reduced dims of a reduction):
+//   siblings            both read one array: mean and variance, sum and maximum. Saves a read of it
+//                       and a launch.
+//   producer, consumer the producer was kept because others read it too; the consumer takes it from
+//   a register. A
 //                       producer that has several results already is merged on.
-// A merge must not close a cycle: no path may lead from one kernel to the other except the edge that is merged. Every
-// instruction has a rank, below that of its users, so that a search for b never looks beyond b's rank; a merge gives
-// new ranks to what lies between the two (Pearce and Kelly, A dynamic topological sort algorithm, 2006). The searches are
-// bounded; when one gives up, nothing is merged.
+// A merge must not close a cycle: no path may lead from one kernel to the other except the edge
+// that is merged. Every instruction has a rank, below that of its users, so that a search for b
+// never looks beyond b's rank; a merge gives new ranks to what lies between the two (Pearce and
+// Kelly, A dynamic topological sort algorithm, 2006). The searches are bounded; when one gives up,
+// nothing is merged.
 //
 // The algorithm follows XLA's multi_output_fusion.cc in what it merges, not in how it ranks.
 #include "passes/fusion.h"
@@ -22,27 +25,34 @@ typedef HS_VEC(hlo_instr *) instrs;
 typedef struct merger {
   pass_ctx *p;
   hs_arena *a;
-  HS_VEC(u32) rank;              // by instruction id, as of the computation at hand; not of elements, see rank_of
-  HS_VEC(u32) stamp;             // by instruction id, for the path search
+  // by instruction id, as of the computation at hand; not of elements, see rank_of
+  HS_VEC(u32) rank;
+  HS_VEC(u32) stamp;  // by instruction id, for the path search
   u32 now;
-  instrs after, before;          // what the last search from the lower kernel, and from the higher one, has seen
+  // what the last search from the lower kernel, and from the higher one, has seen
+  instrs after, before;
 } merger;
 
-
-// ---- kernels --------------------------------------------------------------------------------------------------------------
+// ---- kernels ------------------------------------------------------------------------------------
 static bool is_kernel(const hlo_instr *i) {
   if (hlo_is_controlled(i) || i->dead) return false;
-  if (i->opcode == HLO_REDUCE) return hlo_shape_is_array(i->shape) && pass_fusion_role(i) == FUSION_REDUCE;
-  if (i->opcode != HLO_FUSION) return hlo_op_has(i->opcode, HLO_F_ELEMENTWISE) && pass_fusion_role(i) == FUSION_POINT;
+  if (i->opcode == HLO_REDUCE)
+    return hlo_shape_is_array(i->shape) && pass_fusion_role(i) == FUSION_REDUCE;
+  if (i->opcode != HLO_FUSION)
+    return hlo_op_has(i->opcode, HLO_F_ELEMENTWISE) && pass_fusion_role(i) == FUSION_POINT;
   i64 kind = hlo_attr_int(i, HLO_ATTR_KIND, 0);
-  if ((kind != HLO_FUSION_KIND_LOOP && kind != HLO_FUSION_KIND_INPUT) || hlo_attr_get(i, HLO_ATTR_OUTPUT_TO_OPERAND_ALIASING)) return false;
+  if ((kind != HLO_FUSION_KIND_LOOP && kind != HLO_FUSION_KIND_INPUT) ||
+      hlo_attr_get(i, HLO_ATTR_OUTPUT_TO_OPERAND_ALIASING))
+    return false;
   hlo_for_each_instr(b, hlo_fusion_comp(i)) {
     if (b->opcode == HLO_PARAMETER) {
       if (!hlo_shape_is_array(b->shape)) return false;
       continue;
     }
     if (b->opcode == HLO_TUPLE && hlo_is_root(b)) continue;
-    if (b->opcode == HLO_TRANSPOSE || pass_fusion_role(b) == FUSION_OPAQUE || !hlo_shape_is_array(b->shape)) return false;
+    if (b->opcode == HLO_TRANSPOSE || pass_fusion_role(b) == FUSION_OPAQUE ||
+        !hlo_shape_is_array(b->shape))
+      return false;
   }
   return true;
 }
@@ -50,7 +60,8 @@ static bool is_kernel(const hlo_instr *i) {
 static const hlo_instr *reduce_in(const hlo_instr *k) {
   if (k->opcode == HLO_REDUCE) return k;
   if (k->opcode == HLO_FUSION)
-    hlo_for_each_instr(b, hlo_fusion_comp(k)) if (b->opcode == HLO_REDUCE) return b;
+    hlo_for_each_instr(b, hlo_fusion_comp(k))
+      if (b->opcode == HLO_REDUCE) return b;
   return NULL;
 }
 
@@ -59,7 +70,9 @@ static u64 dims_hash(const hlo_shape *s, u64 h) {
   return hs_mix(h, s->rank);
 }
 
-static const hlo_shape *output_shape(const hlo_instr *k) { return hlo_shape_is_tuple(k->shape) ? k->shape->elems[0] : k->shape; }
+static const hlo_shape *output_shape(const hlo_instr *k) {
+  return hlo_shape_is_tuple(k->shape) ? k->shape->elems[0] : k->shape;
+}
 
 // Equal for kernels with the same loops.
 static u64 space_of(const hlo_instr *k) {
@@ -71,11 +84,15 @@ static u64 space_of(const hlo_instr *k) {
   return h;
 }
 
-static u32 outputs_of(const hlo_instr *k) { return hlo_shape_is_tuple(k->shape) ? k->shape->nelems : 1; }
-static u32 ops_of(const hlo_instr *k) { return k->opcode == HLO_FUSION ? hlo_fusion_comp(k)->ninstrs - hlo_fusion_comp(k)->nparams : 1; }
+static u32 outputs_of(const hlo_instr *k) {
+  return hlo_shape_is_tuple(k->shape) ? k->shape->nelems : 1;
+}
+static u32 ops_of(const hlo_instr *k) {
+  return k->opcode == HLO_FUSION ? hlo_fusion_comp(k)->ninstrs - hlo_fusion_comp(k)->nparams : 1;
+}
 
-// ---- paths ----------------------------------------------------------------------------------------------------------------
-enum { RANK_STEP = 16 };         // between instructions, for the elements of tuples in tuples
+// ---- paths --------------------------------------------------------------------------------------
+enum { RANK_STEP = 16 };  // between instructions, for the elements of tuples in tuples
 
 static u32 *own_rank(merger *g, const hlo_instr *i) {
   while (g->rank.n <= i->id) hs_vec_push(&g->rank, 0);
@@ -96,8 +113,8 @@ static bool first_visit(merger *g, const hlo_instr *i) {
   return true;
 }
 
-// Whether a path leads from a to b, other than the direct edge when `skip_edge`. True when the search gives up. What a
-// leads to up to b's rank is in g->after when there is none.
+// Whether a path leads from a to b, other than the direct edge when `skip_edge`. True when the
+// search gives up. What a leads to up to b's rank is in g->after when there is none.
 static bool path(merger *g, hlo_instr *a, hlo_instr *b, bool skip_edge) {
   u32 limit = rank_of(g, b);
   bool found = false;
@@ -143,11 +160,17 @@ static bool search_back(merger *g, const hlo_instr *a, hlo_instr *b) {
   return g->before.n <= PATH_LIMIT;
 }
 
-typedef struct ranked { u32 rank; hlo_instr *i; } ranked;
-static int by_rank(const void *a, const void *b) { return (((const ranked *)a)->rank > ((const ranked *)b)->rank) - (((const ranked *)a)->rank < ((const ranked *)b)->rank); }
+typedef struct ranked {
+  u32 rank;
+  hlo_instr *i;
+} ranked;
+static int by_rank(const void *a, const void *b) {
+  return (((const ranked *)a)->rank > ((const ranked *)b)->rank) -
+         (((const ranked *)a)->rank < ((const ranked *)b)->rank);
+}
 
-// Ranks for f, which took the place of two kernels of ranks low and high: what led to them, then f, then what they led to,
-// in the ranks that all these had.
+// Ranks for f, which took the place of two kernels of ranks low and high: what led to them, then f,
+// then what they led to, in the ranks that all these had.
 static void rank_merged(merger *g, hlo_instr *f, u32 low, u32 high) {
   u32 nb = (u32)g->before.n, n = nb + (u32)g->after.n, at = 0;
   ranked *v = HS_NEW_ARRAY(g->a, ranked, n + 1), *pool = HS_NEW_ARRAY(g->a, ranked, n + 2);
@@ -165,11 +188,13 @@ static void rank_merged(merger *g, hlo_instr *f, u32 low, u32 high) {
   for (u32 k = nb; k < n; k++) *own_rank(g, v[k].i) = pool[at++].rank;
 }
 
-// ---- merging --------------------------------------------------------------------------------------------------------------
+// ---- merging ------------------------------------------------------------------------------------
 // The same computation already in the body, or NULL.
 static hlo_instr *existing(hlo_computation *body, const hlo_instr *like, hlo_instr *const *ops) {
   hlo_for_each_instr(b, body) {
-    if (b->opcode != like->opcode || b->shape != like->shape || b->noperands != like->noperands || b->opcode == HLO_PARAMETER) continue;
+    if (b->opcode != like->opcode || b->shape != like->shape || b->noperands != like->noperands ||
+        b->opcode == HLO_PARAMETER)
+      continue;
     bool same = hlo_attrs_equal(b->attrs, like->attrs, hlo_attr_is_annotation);
     for (u32 o = 0; o < b->noperands && same; o++) same = hlo_operand(b, o) == ops[o];
     if (same) return b;
@@ -191,25 +216,34 @@ static hlo_instr *input(hlo_computation *body, instrs *in, hlo_instr *d) {
   return hlo_add_parameter(body, (i64)in->n - 1, d->shape, NULL);
 }
 
-// What stands for operand d: a result of kernel `made` (may be NULL) that the body has already, or an input.
-static hlo_instr *stand_in(hlo_computation *body, instrs *in, hlo_instr *d, const hlo_instr *made, hlo_instr *const *made_as) {
+// What stands for operand d: a result of kernel `made` (may be NULL) that the body has already, or
+// an input.
+static hlo_instr *stand_in(hlo_computation *body, instrs *in, hlo_instr *d, const hlo_instr *made,
+                           hlo_instr *const *made_as) {
   if (made && d == made) return made_as[0];
-  if (made && d->opcode == HLO_GET_TUPLE_ELEMENT && hlo_operand(d, 0) == made) return made_as[hlo_attr_int(d, HLO_ATTR_INDEX, 0)];
+  if (made && d->opcode == HLO_GET_TUPLE_ELEMENT && hlo_operand(d, 0) == made)
+    return made_as[hlo_attr_int(d, HLO_ATTR_INDEX, 0)];
   return input(body, in, d);
 }
 
-// Copies kernel k's work into the body; reads of kernel `made` take its results made_as. Fills out[] with k's results.
-static void absorb(merger *g, hlo_computation *body, instrs *in, hlo_instr *k, const hlo_instr *made, hlo_instr *const *made_as, hlo_instr **out) {
+// Copies kernel k's work into the body; reads of kernel `made` take its results made_as. Fills
+// out[] with k's results.
+static void absorb(merger *g, hlo_computation *body, instrs *in, hlo_instr *k,
+                   const hlo_instr *made, hlo_instr *const *made_as, hlo_instr **out) {
   hlo_computation *c = k->opcode == HLO_FUSION ? hlo_fusion_comp(k) : NULL;
   u32 low = UINT32_MAX, top = 0, most = k->noperands;
-  if (c) hlo_for_each_instr(b, c) low = HS_MIN(low, b->id), top = HS_MAX(top, b->id), most = HS_MAX(most, b->noperands);
+  if (c)
+    hlo_for_each_instr(b, c)
+      low = HS_MIN(low, b->id), top = HS_MAX(top, b->id), most = HS_MAX(most, b->noperands);
   hlo_instr **ops = HS_NEW_ARRAY(g->a, hlo_instr *, most + 1);
   if (!c) {
-    for (u32 o = 0; o < k->noperands; o++) ops[o] = stand_in(body, in, hlo_operand(k, o), made, made_as);
+    for (u32 o = 0; o < k->noperands; o++)
+      ops[o] = stand_in(body, in, hlo_operand(k, o), made, made_as);
     out[0] = copy_in(body, k, ops);
     return;
   }
-  hlo_instr **map = HS_NEW_ARRAY(g->a, hlo_instr *, top - low + 1) - low;   // a body's ids lie close together
+  // a body's ids lie close together
+  hlo_instr **map = HS_NEW_ARRAY(g->a, hlo_instr *, top - low + 1) - low;
   for (u32 p = 0; p < c->nparams; p++)
     map[c->params[p]->id] = stand_in(body, in, hlo_operand(k, p), made, made_as);
   hlo_for_each_instr(b, c) {
@@ -242,7 +276,8 @@ static void redirect(hlo_instr *k, hlo_instr *f, u32 base) {
 static bool read_through_gtes(const hlo_instr *k) {
   if (!hlo_shape_is_tuple(k->shape)) return true;
   if (hlo_is_root(k)) return false;
-  hlo_for_each_use(u, k) if (u->user->opcode != HLO_GET_TUPLE_ELEMENT || hlo_is_root(u->user)) return false;
+  hlo_for_each_use(u, k)
+    if (u->user->opcode != HLO_GET_TUPLE_ELEMENT || hlo_is_root(u->user)) return false;
   return true;
 }
 
@@ -258,7 +293,8 @@ static hlo_instr *merge(merger *g, hlo_instr *x, hlo_instr *y, bool edge) {
   absorb(g, body, &in, x, NULL, NULL, out);
   absorb(g, body, &in, y, edge ? x : NULL, out, out + nx);
   hlo_set_root(body, hlo_add_tuple(body, nx + ny, out));
-  hlo_instr *f = hlo_add(x->parent, HLO_FUSION, body->root->shape, (u32)in.n, in.v, reduce_in(x) ? "reduce_multi_fusion" : "multi_fusion");
+  hlo_instr *f = hlo_add(x->parent, HLO_FUSION, body->root->shape, (u32)in.n, in.v,
+                         reduce_in(x) ? "reduce_multi_fusion" : "multi_fusion");
   hlo_set_attr_int(f, HLO_ATTR_KIND, reduce_in(x) ? HLO_FUSION_KIND_INPUT : HLO_FUSION_KIND_LOOP);
   hlo_set_attr_comp(f, HLO_ATTR_CALLS, body);
   hlo_add_provenance(f, x);
@@ -294,9 +330,11 @@ static u32 joint_inputs(const hlo_instr *x, const hlo_instr *y) {
 }
 
 static bool fits(merger *g, hlo_instr *x, hlo_instr *y) {
-  u32 inputs = joint_inputs(x, y), ops = ops_of(x) + ops_of(y), outputs = outputs_of(x) + outputs_of(y);
+  u32 inputs = joint_inputs(x, y), ops = ops_of(x) + ops_of(y),
+      outputs = outputs_of(x) + outputs_of(y);
   if (inputs + outputs > FUSION_MAX_INPUTS + 4 || outputs > MAX_OUTPUTS || ops > FUSION_MAX_OPS) {
-    pass_note_declined(g->p, x, y, "not merged: %u arrays, %u results, %u operations in one kernel", inputs, outputs, ops);
+    pass_note_declined(g->p, x, y, "not merged: %u arrays, %u results, %u operations in one kernel",
+                       inputs, outputs, ops);
     return false;
   }
   return read_through_gtes(x) && read_through_gtes(y) && !hlo_is_root(x) && !hlo_is_root(y);
@@ -322,7 +360,8 @@ static bool reads_aligned(const hlo_instr *k, const hlo_instr *d) {
   hlo_computation *c = hlo_fusion_comp(k);
   for (u32 p = 0; p < c->nparams; p++) {
     if (hlo_operand(k, p) != d) continue;
-    hlo_for_each_use(u, c->params[p]) if (!hlo_op_has(u->user->opcode, HLO_F_ELEMENTWISE)) return false;
+    hlo_for_each_use(u, c->params[p])
+      if (!hlo_op_has(u->user->opcode, HLO_F_ELEMENTWISE)) return false;
   }
   return true;
 }
@@ -330,14 +369,17 @@ static bool reads_aligned(const hlo_instr *k, const hlo_instr *d) {
 static bool reads_all_aligned(const hlo_instr *k, const hlo_instr *producer) {
   for (u32 o = 0; o < k->noperands; o++) {
     const hlo_instr *d = hlo_operand(k, o);
-    bool from = d == producer || (d->opcode == HLO_GET_TUPLE_ELEMENT && hlo_operand(d, 0) == producer);
+    bool from =
+        d == producer || (d->opcode == HLO_GET_TUPLE_ELEMENT && hlo_operand(d, 0) == producer);
     if (from && !reads_aligned(k, d)) return false;
   }
   return true;
 }
 
 static bool try_consumer(merger *g, hlo_instr *x, hlo_instr *y, hlo_instr **out) {
-  if (reduce_in(x) || reduce_in(y) || !reads_all_aligned(y, x) || !fits(g, x, y) || path(g, x, y, true) || !search_back(g, x, y)) return false;
+  if (reduce_in(x) || reduce_in(y) || !reads_all_aligned(y, x) || !fits(g, x, y) ||
+      path(g, x, y, true) || !search_back(g, x, y))
+    return false;
   if (!pass_may_rewrite(g->p)) return false;
   *out = merge(g, x, y, true);
   pass_note_done(g->p, *out, NULL, "merged a producer that others read too with its consumer");
@@ -353,7 +395,9 @@ static hlo_instr *maker(hlo_instr *d) {
 // The element of fusion f that took the place of result `index` of a merged kernel.
 static hlo_instr *element(hlo_instr *f, i64 index) {
   hlo_for_each_use(u, f)
-    if (u->user->opcode == HLO_GET_TUPLE_ELEMENT && hlo_attr_int(u->user, HLO_ATTR_INDEX, -1) == index) return u->user;
+    if (u->user->opcode == HLO_GET_TUPLE_ELEMENT &&
+        hlo_attr_int(u->user, HLO_ATTR_INDEX, -1) == index)
+      return u->user;
   return NULL;
 }
 
@@ -372,12 +416,14 @@ static void around(merger *g, hlo_instr *d) {
     i64 index = d->opcode == HLO_GET_TUPLE_ELEMENT ? hlo_attr_int(d, HLO_ATTR_INDEX, 0) : 0;
     for (size_t x = 0; x < users.n && !again; x++) {
       if (k && space_of(k) == space_of(users.v[x]) && try_consumer(g, k, users.v[x], &f)) {
-        d = element(f, index);           // the producer's results come first in f; gone when nobody else reads it
+        // the producer's results come first in f; gone when nobody else reads it
+        d = element(f, index);
         again = true;
         break;
       }
       for (size_t y = x + 1; y < users.n && !again; y++)
-        if (space_of(users.v[x]) == space_of(users.v[y])) again = try_siblings(g, users.v[x], users.v[y], &f);
+        if (space_of(users.v[x]) == space_of(users.v[y]))
+          again = try_siblings(g, users.v[x], users.v[y], &f);
     }
     hs_vec_free(&users);
   }
@@ -391,7 +437,8 @@ static hs_status merge_in(merger *g, hlo_computation *c) {
   for (u32 k = 0; k < n; k++) *own_rank(g, order[k]) = (k + 1) * RANK_STEP;
   hs_status s = HS_GOOD;
   for (u32 k = 0; k < n && hs_ok(s); k++) {
-    if (order[k]->dead || !hlo_shape_is_array(order[k]->shape) || order[k]->shape->elements < 2) continue;
+    if (order[k]->dead || !hlo_shape_is_array(order[k]->shape) || order[k]->shape->elements < 2)
+      continue;
     around(g, order[k]);
     s = hs_poll();
   }

@@ -1,15 +1,19 @@
-// pipeline.c — pipelines are text: pass names separated by commas, name{key=value;...} with options, fix(a,b) for a
-// fixpoint, and names of other pipelines. A name with a trailing '?' is left out when this build has no such pass.
+// pipeline.c — pipelines are text: pass names separated by commas, name{key=value;...} with
+// options, fix(a,b) for a fixpoint, and names of other pipelines. A name with a trailing '?' is
+// left out when this build has no such pass.
 //
-// The text is parsed into a small program (passes, and loops for fixpoints) before anything runs, so an unknown name or option
-// fails first. A cursor says where a run stands; running whole is stepping to the end, so both do the same. A fixpoint runs its
-// passes in rounds until a whole round changes nothing (at most 25, XLA's limit), the module is again as it was some
-// rounds ago (then passes undo each other) or it grows beyond all bounds; the passes that do this are told by name. A pass that found nothing to do is not asked again
-// until some other pass has edited the module.
+// The text is parsed into a small program (passes, and loops for fixpoints) before anything runs,
+// so an unknown name or option fails first. A cursor says where a run stands; running whole is
+// stepping to the end, so both do the same. A fixpoint runs its passes in rounds until a whole
+// round changes nothing (at most 25, XLA's limit), the module is again as it was some rounds ago
+// (then passes undo each other) or it grows beyond all bounds; the passes that do this are told by
+// name. A pass that found nothing to do is not asked again until some other pass has edited the
+// module.
 #include "passes/walks.h"
 
 #define MAX_ROUNDS 25
-#define MAX_GROWTH 50                  // times the instructions that a fixpoint began with, and 10,000 more for small modules
+#define MAX_GROWTH \
+  50  // times the instructions that a fixpoint began with, and 10,000 more for small modules
 
 const pass_pipeline pipeline_table[] = {
 #define PIPELINE(name, summary, text) {name, summary, text},
@@ -25,23 +29,28 @@ const pass_pipeline *pipeline_find(const char *name) {
 }
 
 typedef struct parser {
-  const char *text, *p, *name;           // all of the text, and what is left of it; name of the pipeline it is, or NULL
+  // all of the text, and what is left of it; name of the pipeline it is, or NULL
+  const char *text, *p, *name;
   pipeline_program *out;
   const pass_pipelines *own;
   u32 depth, loops;
-  u32 last;                              // number of this pipeline's last pass so far in `out`, from 1; 0: none, or a pipeline came since
+  // number of this pipeline's last pass so far in `out`, from 1; 0: none, or a pipeline came since
+  u32 last;
   bool begun;
 } parser;
 
 static hs_status parse_list(parser *ps);
 
-// Says where in the text; one word alone needs no place. What a pipeline within this one has said stays.
+// Says where in the text; one word alone needs no place. What a pipeline within this one has said
+// stays.
 static hs_status placed(const parser *ps, const char *at, hs_status s) {
   if (hs_ok(s) || s.err->file || !strpbrk(ps->text, ",({")) return s;
-  return hs_with_place(s, ps->name ? ps->name : "<pipeline>", 1, (u32)(at - ps->text) + 1, hs_str_of(ps->text));
+  return hs_with_place(s, ps->name ? ps->name : "<pipeline>", 1, (u32)(at - ps->text) + 1,
+                       hs_str_of(ps->text));
 }
 
-// An item follows: the pass before it in this list comes before that, by the name that XLA's dumps have there.
+// An item follows: the pass before it in this list comes before that, by the name that XLA's dumps
+// have there.
 static void follow(parser *ps, const char *name) {
   if (ps->last) ps->out->ops.v[ps->last - 1].before = name;
   ps->last = 0;
@@ -70,7 +79,8 @@ static void skip_blank(parser *ps) {
 }
 
 static bool is_name_char(char c) {
-  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' || c == '_' || c == '.';
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' ||
+         c == '_' || c == '.';
 }
 
 static char *trimmed(hs_arena *a, const char *from, const char *to) {
@@ -87,7 +97,8 @@ static hs_status parse_options(parser *ps, pass_options *out) {
     if (*ps->p == '}' || *ps->p == '\0') break;
     const char *key = ps->p;
     while (*ps->p && !strchr("=;,}", *ps->p)) ps->p++;
-    char *k = trimmed(&ps->out->arena, key, ps->p), *value = hs_arena_strndup(&ps->out->arena, "true", 4);
+    char *k = trimmed(&ps->out->arena, key, ps->p),
+         *value = hs_arena_strndup(&ps->out->arena, "true", 4);
     if (*ps->p == '=') {
       const char *val = ++ps->p;
       while (*ps->p && !strchr(";,}", *ps->p)) ps->p++;
@@ -98,7 +109,8 @@ static hs_status parse_options(parser *ps, pass_options *out) {
   }
   bool closed = *ps->p == '}';
   ps->p += closed;
-  *out = (pass_options){(u32)v.n, v.n ? hs_arena_dup(&ps->out->arena, v.v, v.n * sizeof *v.v) : NULL};
+  *out =
+      (pass_options){(u32)v.n, v.n ? hs_arena_dup(&ps->out->arena, v.v, v.n * sizeof *v.v) : NULL};
   hs_vec_free(&v);
   return closed ? HS_GOOD : hs_fail(HS_E_USAGE, "pipeline: '{' without '}'");
 }
@@ -106,7 +118,9 @@ static hs_status parse_options(parser *ps, pass_options *out) {
 static hs_status parse_fix(parser *ps) {
   u32 begin = (u32)ps->out->ops.n;
   const char *open = ps->p;
-  if (ps->loops == PIPELINE_MAX_LOOPS) return placed(ps, open, hs_fail(HS_E_LIMIT, "pipeline: fix nested deeper than %d", PIPELINE_MAX_LOOPS));
+  if (ps->loops == PIPELINE_MAX_LOOPS)
+    return placed(ps, open,
+                  hs_fail(HS_E_LIMIT, "pipeline: fix nested deeper than %d", PIPELINE_MAX_LOOPS));
   ps->p++;
   ps->loops++;
   emit(ps, (pipeline_op){.kind = PIPELINE_FIX});
@@ -125,34 +139,56 @@ static const pass_pipeline *find_pipeline(const parser *ps, const char *name) {
 }
 
 static hs_status parse_named(parser *ps, const pass_pipeline *named) {
-  parser sub = {.text = named->text, .p = named->text, .name = named->name, .out = ps->out, .own = ps->own, .depth = ps->depth + 1, .loops = ps->loops};
-  if (sub.depth > PIPELINE_MAX_LOOPS) return hs_fail(HS_E_LIMIT, "pipeline %s: nested deeper than %d (does it name itself?)", named->name, PIPELINE_MAX_LOOPS);
+  parser sub = {.text = named->text,
+                .p = named->text,
+                .name = named->name,
+                .out = ps->out,
+                .own = ps->own,
+                .depth = ps->depth + 1,
+                .loops = ps->loops};
+  if (sub.depth > PIPELINE_MAX_LOOPS)
+    return hs_fail(HS_E_LIMIT, "pipeline %s: nested deeper than %d (does it name itself?)",
+                   named->name, PIPELINE_MAX_LOOPS);
   follow(ps, named->name);
   ps->begun = true;
   HS_TRY(parse_list(&sub));
-  return *sub.p == ')' ? placed(&sub, sub.p, hs_fail(HS_E_USAGE, "pipeline %s: ')' without '('", named->name)) : HS_GOOD;
+  return *sub.p == ')'
+             ? placed(&sub, sub.p, hs_fail(HS_E_USAGE, "pipeline %s: ')' without '('", named->name))
+             : HS_GOOD;
 }
 
 static hs_status parse_item(parser *ps) {
   const char *start = ps->p;
   while (is_name_char(*ps->p)) ps->p++;
   const char *name = hs_arena_strndup(&ps->out->arena, start, (size_t)(ps->p - start));
-  if (!*name && *start == '{') return placed(ps, start, hs_fail(HS_E_USAGE, "pipeline: options stand right behind a pass's name, without a space"));
-  if (!*name) return placed(ps, start, hs_fail(HS_E_USAGE, "pipeline: a pass name is missing at '%.20s'", start));
+  if (!*name && *start == '{')
+    return placed(
+        ps, start,
+        hs_fail(HS_E_USAGE, "pipeline: options stand right behind a pass's name, without a space"));
+  if (!*name)
+    return placed(ps, start,
+                  hs_fail(HS_E_USAGE, "pipeline: a pass name is missing at '%.20s'", start));
   if (*ps->p == '(' && strcmp(name, "fix") == 0) return parse_fix(ps);
   pipeline_op op = {.kind = PIPELINE_PASS, .pass = pass_find(name)};
   const pass_pipeline *named = op.pass ? NULL : find_pipeline(ps, name);
   const char *options = ps->p;
   if (*options == '{') HS_TRY(placed(ps, options, parse_options(ps, &op.options)));
-  op.text = op.options.n ? hs_arena_strndup(&ps->out->arena, start, (size_t)(ps->p - start)) : op.pass ? op.pass->name : name;
+  op.text = op.options.n ? hs_arena_strndup(&ps->out->arena, start, (size_t)(ps->p - start))
+            : op.pass    ? op.pass->name
+                         : name;
   if (op.pass) HS_TRY(placed(ps, options, pass_check_options(op.pass, &op.options)));
-  if (named && op.options.n) return placed(ps, options, hs_fail_subject(HS_E_USAGE, name, "pipeline %s takes no options", name));
+  if (named && op.options.n)
+    return placed(ps, options,
+                  hs_fail_subject(HS_E_USAGE, name, "pipeline %s takes no options", name));
   bool optional = *ps->p == '?';
   ps->p += optional;
   if (named) return parse_named(ps, named);
   if (op.pass) emit_pass(ps, op);
   if (!op.pass && !optional) return placed(ps, start, pass_unknown(name, ps->own));
-  return strchr(",) \n\t", *ps->p) ? HS_GOOD : placed(ps, ps->p, hs_fail(HS_E_USAGE, "pipeline: a comma is missing at '%.20s'", ps->p));
+  return strchr(",) \n\t", *ps->p)
+             ? HS_GOOD
+             : placed(ps, ps->p,
+                      hs_fail(HS_E_USAGE, "pipeline: a comma is missing at '%.20s'", ps->p));
 }
 
 static hs_status parse_list(parser *ps) {
@@ -169,7 +205,8 @@ hs_status pipeline_parse(const char *text, const pass_pipelines *own, pipeline_p
   p->walks = pass_walks_new();
   parser ps = {.text = p->text, .p = p->text, .out = p, .own = own};
   hs_status s = parse_list(&ps);
-  if (hs_ok(s) && *ps.p == ')') s = placed(&ps, ps.p, hs_fail(HS_E_USAGE, "pipeline: ')' without '('"));
+  if (hs_ok(s) && *ps.p == ')')
+    s = placed(&ps, ps.p, hs_fail(HS_E_USAGE, "pipeline: ')' without '('"));
   *out = hs_ok(s) ? p : NULL;
   if (!hs_ok(s)) pipeline_free(p);
   return s;
@@ -183,7 +220,7 @@ void pipeline_free(pipeline_program *p) {
   hs_free(p);
 }
 
-// ---- running --------------------------------------------------------------------------------------------------------------
+// ---- running ------------------------------------------------------------------------------------
 // "dce, cse": the passes of a loop that changed something since execution `since`.
 static void changed_since(const pipeline_program *p, u32 begin, u32 end, u64 since, hs_buf *b) {
   bool first = true;
@@ -194,7 +231,8 @@ static void changed_since(const pipeline_program *p, u32 begin, u32 end, u64 sin
   }
 }
 
-// Two states of a module that are the same have the same counts; the rest is compared only when they do.
+// Two states of a module that are the same have the same counts; the rest is compared only when
+// they do.
 static bool seen_before(pipeline_loop *l, const hlo_module *m) {
   u64 counts = hs_hash_bytes(m->nops, sizeof m->nops, m->ncomputations), print = 0;
   bool again = false;
@@ -208,14 +246,16 @@ static bool seen_before(pipeline_loop *l, const hlo_module *m) {
   return again;
 }
 
-// The end of a fixpoint's round: is there another one? Rounds after the first look at what the round before edited; when
-// there is nothing left, one looks at everything.
-static bool another_round(pipeline_program *p, pipeline_cursor *at, const hlo_module *m, const pass_run_options *o) {
+// The end of a fixpoint's round: is there another one? Rounds after the first look at what the
+// round before edited; when there is nothing left, one looks at everything.
+static bool another_round(pipeline_program *p, pipeline_cursor *at, const hlo_module *m,
+                          const pass_run_options *o) {
   pipeline_loop *l = &at->loops[at->depth - 1];
   if (m->generation == l->generation) {
     bool had_whole = l->whole;
     l->whole = false;
-    for (u32 k = l->begin; k < at->at; k++) l->whole |= p->ops.v[k].kind == PIPELINE_PASS && p->ops.v[k].partial;
+    for (u32 k = l->begin; k < at->at; k++)
+      l->whole |= p->ops.v[k].kind == PIPELINE_PASS && p->ops.v[k].partial;
     return l->whole && !had_whole;
   }
   l->whole = false;
@@ -227,10 +267,12 @@ static bool another_round(pipeline_program *p, pipeline_cursor *at, const hlo_mo
     hs_buf_puts(&b, "passes undo each other, the fixpoint was ended: ");
   }
   u32 now = hlo_instr_count(m);
-  if (!again && !b.n) hs_buf_printf(&b, "no fixpoint after %d rounds, still changing: ", MAX_ROUNDS);
+  if (!again && !b.n)
+    hs_buf_printf(&b, "no fixpoint after %d rounds, still changing: ", MAX_ROUNDS);
   if (again && now > MAX_GROWTH * l->instructions + 10000) {
     again = false;
-    hs_buf_printf(&b, "no fixpoint after %u rounds, the module grew from %u to %u instructions: ", l->round, l->instructions, now);
+    hs_buf_printf(&b, "no fixpoint after %u rounds, the module grew from %u to %u instructions: ",
+                  l->round, l->instructions, now);
   }
   if (!again) {
     changed_since(p, l->begin, at->at, l->executed, &b);
@@ -242,18 +284,23 @@ static bool another_round(pipeline_program *p, pipeline_cursor *at, const hlo_mo
   return again;
 }
 
-const pipeline_op *pipeline_next(pipeline_program *p, pipeline_cursor *at, const hlo_module *m, const pass_run_options *o) {
+const pipeline_op *pipeline_next(pipeline_program *p, pipeline_cursor *at, const hlo_module *m,
+                                 const pass_run_options *o) {
   for (; at->at < p->ops.n; at->at++) {
     const pipeline_op *op = &p->ops.v[at->at];
     if (op->kind == PIPELINE_FIX) {
       if (!at->depth) pass_walks_new_era(p->walks);
-      at->loops[at->depth++] = (pipeline_loop){.begin = at->at, .instructions = hlo_instr_count(m), .generation = m->generation, .executed = at->executed};
+      at->loops[at->depth++] = (pipeline_loop){.begin = at->at,
+                                               .instructions = hlo_instr_count(m),
+                                               .generation = m->generation,
+                                               .executed = at->executed};
     } else if (op->kind == PIPELINE_END) {
       if (another_round(p, at, m, o)) at->at = op->begin;
       else at->depth--;
     } else if (p->ops.v[op->same].idle_at == m->generation + 1) {
       continue;
-    } else if (!op->idle || op->generation != m->generation || (op->partial && at->depth && at->loops[at->depth - 1].whole)) {
+    } else if (!op->idle || op->generation != m->generation ||
+               (op->partial && at->depth && at->loops[at->depth - 1].whole)) {
       return op;
     }
   }
@@ -261,21 +308,25 @@ const pipeline_op *pipeline_next(pipeline_program *p, pipeline_cursor *at, const
 }
 
 // Which one of a pipeline's runs it was, and with which options.
-static hs_status name_run(const pipeline_program *p, const pipeline_cursor *at, const pipeline_op *op, hs_status s) {
+static hs_status name_run(const pipeline_program *p, const pipeline_cursor *at,
+                          const pipeline_op *op, hs_status s) {
   if (s.err->code != HS_E_PASS) return s;
   hs_free(s.err->subject);
   s.err->subject = hs_strdup(op->text);
   u32 round = at->depth ? at->loops[at->depth - 1].round : 0;
   if (p->npasses == 1) return s;
-  return round ? hs_with_note(s, "it was pass %u of %u, in round %u", op->number, p->npasses, round + 1) : hs_with_note(s, "it was pass %u of %u", op->number, p->npasses);
+  return round ? hs_with_note(s, "it was pass %u of %u, in round %u", op->number, p->npasses,
+                              round + 1)
+               : hs_with_note(s, "it was pass %u of %u", op->number, p->npasses);
 }
 
-hs_status pipeline_step(hlo_module *m, pipeline_program *p, pipeline_cursor *at, const pass_run_options *o, pass_log *log, const pipeline_op **next) {
+hs_status pipeline_step(hlo_module *m, pipeline_program *p, pipeline_cursor *at,
+                        const pass_run_options *o, pass_log *log, const pipeline_op **next) {
   pipeline_op *op = &p->ops.v[at->at];
   HS_ASSERT(at->at < p->ops.n && op->kind == PIPELINE_PASS);
   pass_run_options mine = *o;
   mine.walks = p->walks;
-  mine.noted = at->depth != 0;   // only a fixpoint asks what was edited
+  mine.noted = at->depth != 0;  // only a fixpoint asks what was edited
   const pipeline_loop *l = at->depth ? &at->loops[at->depth - 1] : NULL;
   pass_since now = pass_walks_now(p->walks, m);
   if (l && l->round && !l->whole) mine.since = op->since;
@@ -306,10 +357,15 @@ hs_status pipeline_step(hlo_module *m, pipeline_program *p, pipeline_cursor *at,
 }
 
 hs_status pipeline_verify(const hlo_module *m, const pass_run_options *o) {
-  if (!o->verify || o->verify_all) return HS_GOOD;      // switched off, or done after every pass
+  if (!o->verify || o->verify_all) return HS_GOOD;  // switched off, or done after every pass
   hs_status s = hlo_verify(m, NULL);
   if (hs_ok(s)) return s;
-  return hs_chain(hs_with_note(hs_fail(HS_E_VERIFY, "the pipeline left an invalid module, in a part that its passes had not edited"), "bisect with the condition verify names the pass"), s);
+  return hs_chain(
+      hs_with_note(
+          hs_fail(HS_E_VERIFY,
+                  "the pipeline left an invalid module, in a part that its passes had not edited"),
+          "bisect with the condition verify names the pass"),
+      s);
 }
 
 hs_status pipeline_run(hlo_module *m, const char *text, const pass_run_options *o, pass_log *log) {

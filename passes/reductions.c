@@ -1,11 +1,15 @@
 // reductions.c — splitting and ordering reductions.
 //
-// tree_reduction_rewriter (xla/hlo/transforms/simplifiers/tree_reduction_rewriter.cc): a long reduction becomes a
-//   reduce-window over tiles followed by a shorter one, which sums more accurately. Option reduce_window_size (32). Both start from
-//   the initial value; XLA leaves it to the program that this is the identity, here a constant that is not keeps the reduction whole.
-// reduce-decomposer (xla/service/reduce_decomposer.cc): a reduce whose result is stored in another order than its operand's
-//   remaining dimensions gets the natural order, and a copy makes the asked one, behind the conversion that alone uses the
-//   result; several operands take the order of the first. Option custom_layout_allowed: results may be in any order.
+// tree_reduction_rewriter (xla/hlo/transforms/simplifiers/tree_reduction_rewriter.cc): a long
+// reduction becomes a
+//   reduce-window over tiles followed by a shorter one, which sums more accurately. Option
+//   reduce_window_size (32). Both start from the initial value; XLA leaves it to the program that
+//   this is the identity, here a constant that is not keeps the reduction whole.
+// reduce-decomposer (xla/service/reduce_decomposer.cc): a reduce whose result is stored in another
+// order than its operand's
+//   remaining dimensions gets the natural order, and a copy makes the asked one, behind the
+//   conversion that alone uses the result; several operands take the order of the first. Option
+//   custom_layout_allowed: results may be in any order.
 #include "passes/algsimp.h"
 #include "passes/util.h"
 
@@ -16,14 +20,21 @@ static const hlo_instr *unconverted(const hlo_instr *v) {
 
 // An initial value that changes the result when it goes in once per tile.
 static bool counts_init_again(const hlo_instr *r) {
-  const hlo_instr *f = unconverted(hlo_attr_comp(r, HLO_ATTR_TO_APPLY)->root), *init = unconverted(hlo_operand(r, 1));
+  const hlo_instr *f = unconverted(hlo_attr_comp(r, HLO_ATTR_TO_APPLY)->root),
+                  *init = unconverted(hlo_operand(r, 1));
   hlo_opcode op = f->opcode;
-  if ((op != HLO_ADD && op != HLO_MULTIPLY && op != HLO_XOR) || unconverted(hlo_operand(f, 0))->opcode != HLO_PARAMETER) return false;
-  return unconverted(hlo_operand(f, 1))->opcode == HLO_PARAMETER && init->opcode == HLO_CONSTANT && !pass_alg_is_identity(op, init);
+  if ((op != HLO_ADD && op != HLO_MULTIPLY && op != HLO_XOR) ||
+      unconverted(hlo_operand(f, 0))->opcode != HLO_PARAMETER)
+    return false;
+  return unconverted(hlo_operand(f, 1))->opcode == HLO_PARAMETER && init->opcode == HLO_CONSTANT &&
+         !pass_alg_is_identity(op, init);
 }
 
 static bool tree_reduce(pass_ctx *c, hlo_instr *r, i64 size) {
-  if (r->noperands != 2 || !hlo_shape_is_array(r->shape)) { pass_note_declined(c, r, NULL, "it reduces several arrays"); return false; }
+  if (r->noperands != 2 || !hlo_shape_is_array(r->shape)) {
+    pass_note_declined(c, r, NULL, "it reduces several arrays");
+    return false;
+  }
   hlo_instr *x = hlo_operand(r, 0);
   hlo_ints dims = hlo_attr_ints(r, HLO_ATTR_DIMENSIONS);
   const hlo_shape *s = x->shape;
@@ -31,11 +42,16 @@ static bool tree_reduce(pass_ctx *c, hlo_instr *r, i64 size) {
   bool big = false;
   for (u32 k = 0; k < dims.n; k++) big |= s->dims[dims.v[k]] > size;
   if (!big) return false;
-  if (counts_init_again(r)) { pass_note_declined(c, r, hlo_operand(r, 1), "its initial value is not the identity, and each tile would start from it"); return false; }
+  if (counts_init_again(r)) {
+    pass_note_declined(c, r, hlo_operand(r, 1),
+                       "its initial value is not the identity, and each tile would start from it");
+    return false;
+  }
   if (!pass_may_rewrite(c)) return false;
   hlo_window_dim *w = HS_NEW_ARRAY(&c->m->arena, hlo_window_dim, s->rank);
   i64 out[HLO_MAX_RANK];
-  for (u32 d = 0; d < s->rank; d++) w[d] = (hlo_window_dim){1, 1, 0, 0, 1, 1, false}, out[d] = s->dims[d];
+  for (u32 d = 0; d < s->rank; d++)
+    w[d] = (hlo_window_dim){1, 1, 0, 0, 1, 1, false}, out[d] = s->dims[d];
   for (u32 k = 0; k < dims.n; k++) {
     i64 d = dims.v[k], tile = HS_MIN(size, s->dims[d]);
     if (tile == 0) continue;
@@ -47,7 +63,8 @@ static bool tree_reduce(pass_ctx *c, hlo_instr *r, i64 size) {
   }
   const hlo_shape *shape = hlo_shape_array(c->m->ctx, s->dtype, s->rank, out);
   if (s->layout) shape = hlo_shape_with_layout(c->m->ctx, shape, s->layout);
-  hlo_instr *ops[] = {x, hlo_operand(r, 1)}, *rw = hlo_add(r->parent, HLO_REDUCE_WINDOW, shape, 2, ops, NULL);
+  hlo_instr *ops[] = {x, hlo_operand(r, 1)},
+            *rw = hlo_add(r->parent, HLO_REDUCE_WINDOW, shape, 2, ops, NULL);
   hlo_window *win = HS_NEW(&c->m->arena, hlo_window);
   *win = (hlo_window){s->rank, w};
   hlo_set_attr_ptr(rw, HLO_ATTR_WINDOW, win);
@@ -83,10 +100,12 @@ static const hlo_shape *natural_shape(const hlo_instr *r, const hlo_shape *out) 
     number[d] = gone ? -1 : (i64)n++;
   }
   for (u32 k = 0; k < s->rank; k++)
-    if (number[s->layout->minor_to_major[k]] >= 0) order[m++] = number[s->layout->minor_to_major[k]];
+    if (number[s->layout->minor_to_major[k]] >= 0)
+      order[m++] = number[s->layout->minor_to_major[k]];
   hlo_layout l = *out->layout;
   l.minor_to_major = order;
-  return hlo_shape_with_layout(r->parent->module->ctx, out, hlo_layout_intern(r->parent->module->ctx, &l));
+  return hlo_shape_with_layout(r->parent->module->ctx, out,
+                               hlo_layout_intern(r->parent->module->ctx, &l));
 }
 
 // Operands of one reduction are in the order of the first.
@@ -94,11 +113,17 @@ static void equalize(pass_ctx *c, hlo_instr *r) {
   const hlo_shape *first = hlo_operand(r, 0)->shape;
   for (u32 k = 1; k < r->noperands / 2; k++) {
     hlo_instr *x = hlo_operand(r, k);
-    if (!x->shape->layout || memcmp(x->shape->layout->minor_to_major, first->layout->minor_to_major, first->rank * sizeof(i64)) == 0 || !pass_may_rewrite(c)) continue;
+    if (!x->shape->layout ||
+        memcmp(x->shape->layout->minor_to_major, first->layout->minor_to_major,
+               first->rank * sizeof(i64)) == 0 ||
+        !pass_may_rewrite(c))
+      continue;
     pass_note_done(c, r, x, "operand %u takes the order of the first", k);
     hlo_layout l = *x->shape->layout;
     l.minor_to_major = first->layout->minor_to_major;
-    hlo_instr *copy = hlo_add_before(r, HLO_COPY, hlo_shape_with_layout(c->m->ctx, x->shape, hlo_layout_intern(c->m->ctx, &l)), 1, &x, NULL);
+    hlo_instr *copy = hlo_add_before(
+        r, HLO_COPY, hlo_shape_with_layout(c->m->ctx, x->shape, hlo_layout_intern(c->m->ctx, &l)),
+        1, &x, NULL);
     hlo_set_operand(r, k, copy);
   }
 }
@@ -107,7 +132,8 @@ static void equalize(pass_ctx *c, hlo_instr *r) {
 static void copy_converted(hlo_instr *reduce, hlo_instr *natural, hlo_instr *convert) {
   const hlo_shape *want = convert->shape;
   hlo_set_operand(convert, 0, natural);
-  hlo_set_shape(convert, hlo_shape_with_dtype(convert->parent->module->ctx, natural->shape, want->dtype));
+  hlo_set_shape(convert,
+                hlo_shape_with_dtype(convert->parent->module->ctx, natural->shape, want->dtype));
   hlo_replace_uses(convert, hlo_add(convert->parent, HLO_COPY, want, 1, &convert, NULL));
   hlo_remove_dead(reduce);
 }
@@ -125,16 +151,21 @@ hs_status pass_reduce_decomposer(pass_ctx *c) {
       const hlo_shape **now = HS_NEW_ARRAY(c->scratch, const hlo_shape *, n);
       for (u32 k = 0; k < n; k++) {
         const hlo_shape *s = tuple ? i->shape->elems[k] : i->shape;
-        if (!s->layout) { now[k] = s; continue; }
+        if (!s->layout) {
+          now[k] = s;
+          continue;
+        }
         now[k] = natural_shape(i, s);
         differs |= now[k] != s;
       }
       if (!differs || !pass_may_rewrite(c)) continue;
       pass_note_done(c, i, NULL, "the result keeps the operand's order; a copy reorders it");
       const hlo_shape *old = i->shape;
-      hlo_instr **ops = HS_NEW_ARRAY(c->scratch, hlo_instr *, i->noperands), **elems = HS_NEW_ARRAY(c->scratch, hlo_instr *, n);
+      hlo_instr **ops = HS_NEW_ARRAY(c->scratch, hlo_instr *, i->noperands),
+                **elems = HS_NEW_ARRAY(c->scratch, hlo_instr *, n);
       for (u32 k = 0; k < i->noperands; k++) ops[k] = hlo_operand(i, k);
-      hlo_instr *r = hlo_clone_instr(comp, i, tuple ? hlo_shape_tuple(c->m->ctx, n, now) : now[0], i->noperands, ops);
+      hlo_instr *r = hlo_clone_instr(comp, i, tuple ? hlo_shape_tuple(c->m->ctx, n, now) : now[0],
+                                     i->noperands, ops);
       hlo_instr *user = i->nuses == 1 && !hlo_is_root(i) ? i->first_use->user : NULL;
       if (!tuple && user && user->opcode == HLO_CONVERT) {
         copy_converted(i, r, user);

@@ -1,8 +1,8 @@
-// registry.c — the table of passes, made of passes.def, and what every pass may ask of its context: options, the
-// rewrite limit and notes.
+// registry.c — the table of passes, made of passes.def, and what every pass may ask of its
+// context: options, the rewrite limit and notes.
 //
-// A pass is found by hlo-opt's exact spelling first; failing that, '-' and '_' count as the same character, so that
-// `pass constant-folding` and `pass constant_folding` both work.
+// A pass is found by hlo-opt's exact spelling first; failing that, '-' and '_' count as the same
+// character, so that `pass constant-folding` and `pass constant_folding` both work.
 #include "passes/pass.h"
 
 #include <stdio.h>
@@ -45,8 +45,10 @@ hs_status pass_unknown(const char *name, const pass_pipelines *own) {
   const char *near[4];
   size_t n = hs_nearest_some(name, names.v, names.n, near, HS_COUNT(near));
   hs_buf b = {0};
-  for (size_t k = 0; k < n; k++) hs_buf_printf(&b, "%s'%s'", !k ? "" : k + 1 < n ? ", " : " or ", near[k]);
-  s = n ? hs_with_note(s, "did you mean %s?", hs_buf_cstr(&b)) : hs_with_note(s, "passes lists them all");
+  for (size_t k = 0; k < n; k++)
+    hs_buf_printf(&b, "%s'%s'", !k ? "" : k + 1 < n ? ", " : " or ", near[k]);
+  s = n ? hs_with_note(s, "did you mean %s?", hs_buf_cstr(&b))
+        : hs_with_note(s, "passes lists them all");
   hs_buf_free(&b);
   hs_vec_free(&names);
   return s;
@@ -114,10 +116,12 @@ bool pass_may_rewrite(pass_ctx *c) {
   return true;
 }
 
-static void note(pass_ctx *c, const hlo_instr *i, const hlo_instr *other, bool done, const char *fmt, va_list ap) {
+static void note(pass_ctx *c, const hlo_instr *i, const hlo_instr *other, bool done,
+                 const char *fmt, va_list ap) {
   hs_buf b = {0};
   hs_buf_vprintf(&b, fmt, ap);
-  pass_note n = {c->pass ? c->pass->name : "", i ? i->id : UINT32_MAX, other ? other->id : UINT32_MAX, done, hs_strdup(hs_buf_cstr(&b))};
+  pass_note n = {c->pass ? c->pass->name : "", i ? i->id : UINT32_MAX,
+                 other ? other->id : UINT32_MAX, done, hs_strdup(hs_buf_cstr(&b))};
   hs_buf_free(&b);
   hs_vec_push(c->notes, n);
 }
@@ -130,7 +134,8 @@ void pass_note_done(pass_ctx *c, const hlo_instr *i, const hlo_instr *other, con
   va_end(ap);
 }
 
-void pass_note_declined(pass_ctx *c, const hlo_instr *i, const hlo_instr *other, const char *fmt, ...) {
+void pass_note_declined(pass_ctx *c, const hlo_instr *i, const hlo_instr *other, const char *fmt,
+                        ...) {
   if (!c->notes) return;
   va_list ap;
   va_start(ap, fmt);

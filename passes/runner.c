@@ -1,13 +1,14 @@
-// runner.c — runs one pass as a transaction: mark the journal, time the pass, look what it touched, verify that, and
-// roll everything back when the pass or the verifier objects.
+// runner.c — runs one pass as a transaction: mark the journal, time the pass, look what it
+// touched, verify that, and roll everything back when the pass or the verifier objects.
 //
-// "Changed" is what the edit API saw, not what the pass says: the module's generation moved. With verify_all the text
-// hash is compared as well, so that an edit that restores what was there does not count, and a change that went around
-// the edit API is reported as a bug of the pass.
+// "Changed" is what the edit API saw, not what the pass says: the module's generation moved. With
+// verify_all the text hash is compared as well, so that an edit that restores what was there does
+// not count, and a change that went around the edit API is reported as a bug of the pass.
 #include "passes/util.h"
 
 pass_run_options pass_run_default(void) {
-  return (pass_run_options){.verify = true, .verify_all = false, .measure = true, .rewrite_limit = -1};
+  return (pass_run_options){
+      .verify = true, .verify_all = false, .measure = true, .rewrite_limit = -1};
 }
 
 hs_status pass_measure(const hlo_module *m, const pass_run_options *o, pass_totals *out) {
@@ -41,8 +42,13 @@ static hs_status verify_touched(hlo_module *m, const pass_run_options *o) {
   return hlo_verify_computations(m, n, (const hlo_computation *const *)m->touched.v, NULL);
 }
 
-static const struct { const char *pass; u32 n; hlo_opcode ops[4]; } needs[] = {
-#define NEEDS(pass, ...) {pass, (u32)(sizeof((hlo_opcode[]){__VA_ARGS__}) / sizeof(hlo_opcode)), {__VA_ARGS__}},
+static const struct {
+  const char *pass;
+  u32 n;
+  hlo_opcode ops[4];
+} needs[] = {
+#define NEEDS(pass, ...) \
+  {pass, (u32)(sizeof((hlo_opcode[]){__VA_ARGS__}) / sizeof(hlo_opcode)), {__VA_ARGS__}},
 #include "passes/needs.def"
 #undef NEEDS
 };
@@ -50,8 +56,10 @@ static const struct { const char *pass; u32 n; hlo_opcode ops[4]; } needs[] = {
 // Whether the module has nothing that the pass works on.
 static bool is_idle(const hlo_module *m, const pass_info *p) {
 #define NEEDS(pass, ...)
-#define NEEDS_DTYPE(pass, dtype) if (strcmp(p->name, pass) == 0) return !hlo_ctx_has_dtype(m->ctx, dtype);
-#define NEEDS_EMPTY(pass) if (strcmp(p->name, pass) == 0) return !hlo_ctx_has_empty(m->ctx);
+#define NEEDS_DTYPE(pass, dtype) \
+  if (strcmp(p->name, pass) == 0) return !hlo_ctx_has_dtype(m->ctx, dtype);
+#define NEEDS_EMPTY(pass) \
+  if (strcmp(p->name, pass) == 0) return !hlo_ctx_has_empty(m->ctx);
 #include "passes/needs.def"
 #undef NEEDS
   for (size_t k = 0; k < HS_COUNT(needs); k++) {
@@ -63,13 +71,15 @@ static bool is_idle(const hlo_module *m, const pass_info *p) {
   return false;
 }
 
-static hs_status failed(const pass_info *p, hlo_module *m, size_t mark, const char *what, hs_status cause) {
+static hs_status failed(const pass_info *p, hlo_module *m, size_t mark, const char *what,
+                        hs_status cause) {
   hlo_journal_rollback(m, mark);
   if (cause.err && cause.err->code == HS_E_INTERRUPTED) return cause;
   return hs_chain(hs_fail_subject(HS_E_PASS, p->name, "pass %s %s", p->name, what), cause);
 }
 
-hs_status pass_run(hlo_module *m, const pass_info *p, const pass_options *options, const pass_run_options *o, pass_result *out) {
+hs_status pass_run(hlo_module *m, const pass_info *p, const pass_options *options,
+                   const pass_run_options *o, pass_result *out) {
   *out = (pass_result){.pass = p->name};
   if (o->measure) HS_TRY(pass_measure(m, o, &out->before));
   bool idle = is_idle(m, p);
@@ -82,7 +92,15 @@ hs_status pass_run(hlo_module *m, const pass_info *p, const pass_options *option
   hlo_note_touched(m);
   u64 hash = o->verify_all ? hlo_text_hash(m) : 0;
   size_t mark = hlo_journal_mark(m);
-  pass_ctx c = {.m = m, .since = o->since, .walks = o->walks ? o->walks : pass_walks_new(), .options = options, .scratch = &scratch, .notes = o->notes, .asked = o->asked, .pass = p, .rewrite_limit = o->rewrite_limit};
+  pass_ctx c = {.m = m,
+                .since = o->since,
+                .walks = o->walks ? o->walks : pass_walks_new(),
+                .options = options,
+                .scratch = &scratch,
+                .notes = o->notes,
+                .asked = o->asked,
+                .pass = p,
+                .rewrite_limit = o->rewrite_limit};
 
   u64 start = hs_now_ns();
   hs_status s = p->run(&c);
@@ -91,7 +109,9 @@ hs_status pass_run(hlo_module *m, const pass_info *p, const pass_options *option
   out->rewrites = c.rewrites;
   out->changed = m->generation != generation;
   if (!hs_ok(s)) s = failed(p, m, mark, "failed", s);
-  else if (idle && out->changed) s = failed(p, m, mark, "found something to do where needs.def says that there is nothing", HS_GOOD);
+  else if (idle && out->changed)
+    s = failed(p, m, mark, "found something to do where needs.def says that there is nothing",
+               HS_GOOD);
   else if (o->verify_all && (hash != hlo_text_hash(m)) != out->changed) {
     if (out->changed) out->changed = false;
     else s = failed(p, m, mark, "changed the module without saying so", HS_GOOD);

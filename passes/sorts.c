@@ -1,5 +1,6 @@
-// sorts.c — simplify-sorts (xla/hlo/transforms/simplifiers/sort_simplifier.cc): operands of a sort that neither its
-// comparator reads nor anything outside uses are dropped; a sort along a dimension of one element is its operands.
+// sorts.c — simplify-sorts (xla/hlo/transforms/simplifiers/sort_simplifier.cc): operands of a
+// sort that neither its comparator reads nor anything outside uses are dropped; a sort along a
+// dimension of one element is its operands.
 #include "passes/util.h"
 
 static bool trivial(const hlo_instr *s) {
@@ -49,14 +50,17 @@ static void drop_unused(pass_ctx *c, hlo_instr *s) {
   i64 *number = HS_NEW_ARRAY(c->scratch, i64, n), at = 0;
   for (u32 k = 0; k < n; k++)
     if (used[k]) shapes[at] = s->shape->elems[k], ops[at] = hlo_operand(s, k), number[k] = at++;
-  hlo_instr *now = hlo_clone_instr(s->parent, s, kept == 1 ? shapes[0] : hlo_shape_tuple(c->m->ctx, kept, shapes), kept, ops);
+  hlo_instr *now = hlo_clone_instr(
+      s->parent, s, kept == 1 ? shapes[0] : hlo_shape_tuple(c->m->ctx, kept, shapes), kept, ops);
   hlo_set_attr_comp(now, HLO_ATTR_TO_APPLY, mine);
   hlo_move_before(now, s);
   for (hlo_use *u = s->first_use, *next; u; u = next) {
     next = u->next;
     hlo_instr *g = u->user;
     if (kept == 1) hlo_replace_uses(g, now), hlo_remove(g);
-    else hlo_set_operand(g, 0, now), hlo_set_attr_int(g, HLO_ATTR_INDEX, number[hlo_attr_int(g, HLO_ATTR_INDEX, 0)]);
+    else
+      hlo_set_operand(g, 0, now),
+          hlo_set_attr_int(g, HLO_ATTR_INDEX, number[hlo_attr_int(g, HLO_ATTR_INDEX, 0)]);
   }
   hlo_add_provenance(now, s);
   hlo_remove_dead(s);
@@ -66,8 +70,10 @@ hs_status pass_simplify_sorts(pass_ctx *c) {
   hlo_for_each_comp(comp, c->m) {
     hlo_instr **v = HS_NEW_ARRAY(c->scratch, hlo_instr *, comp->ninstrs + 1);
     u32 n = 0;
-    hlo_for_each_instr(i, comp) if (i->opcode == HLO_SORT) v[n++] = i;
-    for (u32 k = n; k-- > 0;) {   // users first: what they drop may be all that an earlier sort was for
+    hlo_for_each_instr(i, comp)
+      if (i->opcode == HLO_SORT) v[n++] = i;
+    // users first: what they drop may be all that an earlier sort was for
+    for (u32 k = n; k-- > 0;) {
       if (v[k]->dead || hlo_is_controlled(v[k])) continue;
       if (trivial(v[k])) replace_trivial(c, v[k]);
       else drop_unused(c, v[k]);

@@ -1,7 +1,8 @@
-// transpose_folding.c — dot and convolution read transposed operands where they lie: the transpose goes into the
-// dimension numbers. For a dot, only a transpose that swaps the one free dimension with contracting ones and leaves the batch
-// dimensions alone is taken, since libraries multiply such operands at full speed; fold_batch=true takes any that
-// keeps the order of the free dimensions.
+// transpose_folding.c — dot and convolution read transposed operands where they lie: the
+// transpose goes into the dimension numbers. For a dot, only a transpose that swaps the one free
+// dimension with contracting ones and leaves the batch dimensions alone is taken, since libraries
+// multiply such operands at full speed; fold_batch=true takes any that keeps the order of the free
+// dimensions.
 #include "passes/walks.h"
 
 static bool foldable(const hlo_instr *t, hlo_ints batch, hlo_ints con, bool fold_batch) {
@@ -36,10 +37,15 @@ static void renumber(pass_ctx *p, hlo_instr *dot, hlo_attr_id id, hlo_ints perm)
 static void fold_dot(pass_ctx *p, hlo_instr *dot, bool fold_batch) {
   static const hlo_attr_id batch[] = {HLO_ATTR_LHS_BATCH_DIMS, HLO_ATTR_RHS_BATCH_DIMS};
   static const hlo_attr_id con[] = {HLO_ATTR_LHS_CONTRACTING_DIMS, HLO_ATTR_RHS_CONTRACTING_DIMS};
-  if (hlo_attr_get(dot, HLO_ATTR_SPARSITY_CONFIG) || hlo_operand(dot, 0)->shape->rank < 2 || hlo_operand(dot, 1)->shape->rank < 2) return;   // a vector times a matrix has no such form
+  // a vector times a matrix has no such form
+  if (hlo_attr_get(dot, HLO_ATTR_SPARSITY_CONFIG) || hlo_operand(dot, 0)->shape->rank < 2 ||
+      hlo_operand(dot, 1)->shape->rank < 2)
+    return;
   for (u32 s = 0; s < 2; s++) {
     hlo_instr *t = hlo_operand(dot, s);
-    if (!foldable(t, hlo_attr_ints(dot, batch[s]), hlo_attr_ints(dot, con[s]), fold_batch) || !pass_may_rewrite(p)) continue;
+    if (!foldable(t, hlo_attr_ints(dot, batch[s]), hlo_attr_ints(dot, con[s]), fold_batch) ||
+        !pass_may_rewrite(p))
+      continue;
     hlo_ints perm = hlo_attr_ints(t, HLO_ATTR_DIMENSIONS);
     renumber(p, dot, batch[s], perm);
     renumber(p, dot, con[s], perm);
@@ -71,7 +77,8 @@ static void fold_convolution(pass_ctx *p, hlo_instr *conv) {
       n->lhs_batch = perm.v[n->lhs_batch], n->lhs_feature = perm.v[n->lhs_feature];
       n->lhs_spatial = permuted(a, n->nspatial, n->lhs_spatial, perm);
     } else {
-      n->rhs_input_feature = perm.v[n->rhs_input_feature], n->rhs_output_feature = perm.v[n->rhs_output_feature];
+      n->rhs_input_feature = perm.v[n->rhs_input_feature];
+      n->rhs_output_feature = perm.v[n->rhs_output_feature];
       n->rhs_spatial = permuted(a, n->nspatial, n->rhs_spatial, perm);
     }
     hlo_set_attr_ptr(conv, HLO_ATTR_DIM_LABELS, n);
@@ -83,7 +90,8 @@ static void fold_convolution(pass_ctx *p, hlo_instr *conv) {
 }
 
 hs_status pass_transpose_folding(pass_ctx *p) {
-  bool fold_batch = pass_option_bool(p, "fold_batch", false), convolutions = pass_option_bool(p, "fold_convolutions", true);
+  bool fold_batch = pass_option_bool(p, "fold_batch", false),
+       convolutions = pass_option_bool(p, "fold_convolutions", true);
   u32 n;
   hlo_computation **comps = pass_comp_post_order(p, &n);
   for (u32 k = 0; k < n; k++) {

@@ -9,9 +9,11 @@ static hlo_numbers number_list(const hlo_computation *c, hs_arena *a) {
   return hlo_number_instrs(c, n, v, a);
 }
 
-// ---- inlining -------------------------------------------------------------------------------------------------------
-hlo_instr *pass_inline_at(hlo_instr *site, const hlo_computation *body, hlo_instr *const *args, hs_arena *a) {
-  hlo_instr **order = hlo_post_order(body, a), **made = HS_NEW_ARRAY(a, hlo_instr *, body->ninstrs + 1);
+// ---- inlining -----------------------------------------------------------------------------------
+hlo_instr *pass_inline_at(hlo_instr *site, const hlo_computation *body, hlo_instr *const *args,
+                          hs_arena *a) {
+  hlo_instr **order = hlo_post_order(body, a),
+            **made = HS_NEW_ARRAY(a, hlo_instr *, body->ninstrs + 1);
   hlo_numbers at = hlo_number_instrs(body, body->ninstrs, order, a);
   for (u32 t = 0; t < body->ninstrs; t++) {
     hlo_instr *i = order[t];
@@ -25,7 +27,8 @@ hlo_instr *pass_inline_at(hlo_instr *site, const hlo_computation *body, hlo_inst
     hlo_move_before(x, site);
     if (i->has_ctrl_preds) {
       hlo_instr **preds = HS_NEW_ARRAY(a, hlo_instr *, i->ctrl_preds->n);
-      for (u32 k = 0; k < i->ctrl_preds->n; k++) preds[k] = made[hlo_number_of(&at, i->ctrl_preds->v[k])];
+      for (u32 k = 0; k < i->ctrl_preds->n; k++)
+        preds[k] = made[hlo_number_of(&at, i->ctrl_preds->v[k])];
       hlo_set_ctrl_preds(x, i->ctrl_preds->n, preds);
     }
     made[t] = x;
@@ -33,7 +36,8 @@ hlo_instr *pass_inline_at(hlo_instr *site, const hlo_computation *body, hlo_inst
   return made[hlo_number_of(&at, body->root)];
 }
 
-hlo_instr *pass_inline_call(hlo_instr *call, const hlo_computation *body, hlo_instr *const *args, hs_arena *a) {
+hlo_instr *pass_inline_call(hlo_instr *call, const hlo_computation *body, hlo_instr *const *args,
+                            hs_arena *a) {
   hlo_instr *root = pass_inline_at(call, body, args, a);
   hlo_replace(call, root);
   return root;
@@ -59,7 +63,8 @@ void pass_relay_control(hlo_instr *i) {
   if (!i->nuses && i->nctrl_succs) {
     hlo_for_each_instr(s, i->parent) {
       bool after = false;
-      for (u32 k = 0; s->has_ctrl_preds && k < s->ctrl_preds->n; k++) after |= s->ctrl_preds->v[k] == i;
+      for (u32 k = 0; s->has_ctrl_preds && k < s->ctrl_preds->n; k++)
+        after |= s->ctrl_preds->v[k] == i;
       if (after) comes_after(s, before);
     }
   }
@@ -106,7 +111,8 @@ bool pass_frontend_true(const hlo_instr *i, const char *key) {
 }
 
 bool pass_loop_is_pinned(const hlo_instr *i) {
-  static const char *const keys[] = {"xla_disable_while_loop_dce", "xla.disable_while_loop_dce", "xla_preserve_tuple_indices", "xla.preserve_tuple_indices"};
+  static const char *const keys[] = {"xla_disable_while_loop_dce", "xla.disable_while_loop_dce",
+                                     "xla_preserve_tuple_indices", "xla.preserve_tuple_indices"};
   for (size_t k = 0; k < HS_COUNT(keys); k++)
     if (pass_frontend_true(i, keys[k])) return true;
   return false;
@@ -114,7 +120,8 @@ bool pass_loop_is_pinned(const hlo_instr *i) {
 
 hlo_computation *pass_own_callee(hlo_instr *caller, hlo_attr_id which, u32 *counts) {
   hlo_computation *c = hlo_attr_comp(caller, which);
-  if (c->id >= counts[0] || counts[1 + c->id] <= 1) return c;   // newer than the counts: made for this caller
+  // newer than the counts: made for this caller
+  if (c->id >= counts[0] || counts[1 + c->id] <= 1) return c;
   counts[1 + c->id]--;
   hlo_computation *mine = hlo_clone_computation(c, c->name, NULL);
   hlo_set_attr_comp(caller, which, mine);
@@ -127,7 +134,10 @@ void pass_set_called(hlo_instr *i, u32 which, hlo_computation *to) {
   u32 at = 0;
   for (u32 k = 0; attrs && k < attrs->n; k++) {
     if (hlo_attr_kind_of(attrs->v[k].id) == HLO_AK_COMP) {
-      if (at++ == which) { hlo_set_attr_comp(i, attrs->v[k].id, to); return; }
+      if (at++ == which) {
+        hlo_set_attr_comp(i, attrs->v[k].id, to);
+        return;
+      }
     } else if (hlo_attr_kind_of(attrs->v[k].id) == HLO_AK_COMPS) {
       u32 n = attrs->v[k].v.comps.n;
       if (which < at + n) {
@@ -154,16 +164,18 @@ hlo_computation *pass_own_called(hlo_instr *i, u32 which, u32 *counts, hs_arena 
   return mine;
 }
 
-// ---- structure ------------------------------------------------------------------------------------------------------
+// ---- structure ----------------------------------------------------------------------------------
 static bool skip_calls(hlo_attr_id id) {
   hlo_attr_kind k = hlo_attr_kind_of(id);
   return hlo_attr_is_annotation(id) || k == HLO_AK_COMP || k == HLO_AK_COMPS;
 }
 static bool skip_sharding(hlo_attr_id id) { return id == HLO_ATTR_SHARDING || skip_calls(id); }
 
-// Annotations that make two instructions different: configurations, and shardings where both have one.
+// Annotations that make two instructions different: configurations, and shardings where both have
+// one.
 static bool annotated_alike(const hlo_instr *a, const hlo_instr *b) {
-  const hlo_backend_config *x = hlo_attr_ptr(a, HLO_ATTR_BACKEND_CONFIG), *y = hlo_attr_ptr(b, HLO_ATTR_BACKEND_CONFIG);
+  const hlo_backend_config *x = hlo_attr_ptr(a, HLO_ATTR_BACKEND_CONFIG),
+                           *y = hlo_attr_ptr(b, HLO_ATTR_BACKEND_CONFIG);
   if (!hs_str_eq(x ? x->text : (hs_str){0}, y ? y->text : (hs_str){0})) return false;
   const hlo_attr *s = hlo_attr_get(a, HLO_ATTR_SHARDING), *t = hlo_attr_get(b, HLO_ATTR_SHARDING);
   if (s && t && !hlo_attr_equal(s, t)) return false;
@@ -211,24 +223,31 @@ static bool calls_equal(const hlo_instr *a, const hlo_instr *b, bool layouts, hs
 }
 
 bool pass_attrs_equal(const hlo_instr *a, const hlo_instr *b, bool layouts, hs_arena *scratch) {
-  return (a->attrs == b->attrs || hlo_attrs_equal(a->attrs, b->attrs, skip_calls)) && calls_equal(a, b, layouts, scratch);
+  return (a->attrs == b->attrs || hlo_attrs_equal(a->attrs, b->attrs, skip_calls)) &&
+         calls_equal(a, b, layouts, scratch);
 }
 
 bool pass_attrs_alike(const hlo_instr *a, const hlo_instr *b, bool layouts, hs_arena *scratch) {
-  return (a->attrs == b->attrs || (hlo_attrs_equal(a->attrs, b->attrs, skip_sharding) && annotated_alike(a, b))) && calls_equal(a, b, layouts, scratch);
+  return (a->attrs == b->attrs ||
+          (hlo_attrs_equal(a->attrs, b->attrs, skip_sharding) && annotated_alike(a, b))) &&
+         calls_equal(a, b, layouts, scratch);
 }
 
-bool pass_comp_equal(const hlo_computation *a, const hlo_computation *b, bool layouts, hs_arena *scratch) {
+bool pass_comp_equal(const hlo_computation *a, const hlo_computation *b, bool layouts,
+                     hs_arena *scratch) {
   if (a == b) return true;
-  if (a->ninstrs != b->ninstrs || a->nparams != b->nparams || !hs_str_eq(a->execution_thread, b->execution_thread)) return false;
+  if (a->ninstrs != b->ninstrs || a->nparams != b->nparams ||
+      !hs_str_eq(a->execution_thread, b->execution_thread))
+    return false;
   hlo_numbers at = number_list(a, scratch);
-  u32 *twin = HS_NEW_ARRAY(scratch, u32, a->ninstrs + 1);   // number in a -> id in b, plus 1
+  u32 *twin = HS_NEW_ARRAY(scratch, u32, a->ninstrs + 1);  // number in a -> id in b, plus 1
   for (u32 p = 0; p < a->nparams; p++) {
     const hlo_shape *s = a->params[p]->shape, *t = b->params[p]->shape;
     if (s != t && (layouts || s->logical != t->logical)) return false;
     twin[hlo_number_of(&at, a->params[p])] = b->params[p]->id + 1;
   }
-  // Walks both from the root in lock step; what the root does not reach is side-effecting and compared by count only.
+  // Walks both from the root in lock step; what the root does not reach is side-effecting and
+  // compared by count only.
   HS_VEC(const hlo_instr *) work = {0};
   hs_vec_push(&work, a->root);
   hs_vec_push(&work, b->root);
@@ -237,10 +256,14 @@ bool pass_comp_equal(const hlo_computation *a, const hlo_computation *b, bool la
   while (same && work.n) {
     const hlo_instr *y = hs_vec_pop(&work), *x = hs_vec_pop(&work);
     u32 *met_as = &twin[hlo_number_of(&at, x)];
-    if (*met_as) { same = *met_as == y->id + 1; continue; }
+    if (*met_as) {
+      same = *met_as == y->id + 1;
+      continue;
+    }
     *met_as = y->id + 1;
     met++;
-    same = x->opcode == y->opcode && x->noperands == y->noperands && (x->shape == y->shape || (!layouts && x->shape->logical == y->shape->logical)) &&
+    same = x->opcode == y->opcode && x->noperands == y->noperands &&
+           (x->shape == y->shape || (!layouts && x->shape->logical == y->shape->logical)) &&
            pass_attrs_equal(x, y, layouts, scratch);
     for (u32 k = 0; same && k < x->noperands; k++) {
       hs_vec_push(&work, hlo_operand(x, k));
@@ -250,11 +273,12 @@ bool pass_comp_equal(const hlo_computation *a, const hlo_computation *b, bool la
   hs_vec_free(&work);
   if (!same) return false;
   if (met + a->nparams >= a->ninstrs) return true;
-  hlo_for_each_instr(i, a) if (!twin[hlo_number_of(&at, i)] && hlo_has_side_effect(i)) return false;
+  hlo_for_each_instr(i, a)
+    if (!twin[hlo_number_of(&at, i)] && hlo_has_side_effect(i)) return false;
   return true;
 }
 
-// ---- memory -----------------------------------------------------------------------------------------------------------
+// ---- memory -------------------------------------------------------------------------------------
 u32 pass_dim_groups(const hlo_shape *from, const hlo_shape *to, pass_dim_group *starts) {
   u32 n = 0, f = 0, t = 0;
   if (from->elements == 0 || to->elements == 0) return 0;
@@ -284,7 +308,9 @@ u32 pass_physical_order(const hlo_shape *s, u32 *order) {
 }
 
 bool pass_reshape_is_bitcast(const hlo_shape *from, const hlo_shape *to) {
-  if (!pass_plain_layout(from) || !pass_plain_layout(to) || from->dtype != to->dtype || from->elements == 0) return false;
+  if (!pass_plain_layout(from) || !pass_plain_layout(to) || from->dtype != to->dtype ||
+      from->elements == 0)
+    return false;
   pass_dim_group g[2 * HLO_MAX_RANK + 2];
   u32 n = pass_dim_groups(from, to, g), fo[HLO_MAX_RANK], ot[HLO_MAX_RANK];
   u32 nf = pass_physical_order(from, fo), nt = pass_physical_order(to, ot), f = 0, t = 0;
@@ -300,9 +326,10 @@ bool pass_reshape_is_bitcast(const hlo_shape *from, const hlo_shape *to) {
   return f == nf && t == nt;
 }
 
-// ---- constants and small makers -------------------------------------------------------------------------------------
+// ---- constants and small makers -----------------------------------------------------------------
 const hlo_literal *pass_splat_constant(const hlo_instr *i) {
-  while (i->opcode == HLO_BROADCAST || i->opcode == HLO_RESHAPE || i->opcode == HLO_COPY) i = hlo_operand(i, 0);
+  while (i->opcode == HLO_BROADCAST || i->opcode == HLO_RESHAPE || i->opcode == HLO_COPY)
+    i = hlo_operand(i, 0);
   const hlo_literal *l = i->opcode == HLO_CONSTANT ? hlo_constant_value(i) : NULL;
   if (!l || l->elided || !hlo_shape_is_array(l->shape)) return NULL;
   return l->shape->elements == 1 || hlo_literal_is_splat(l) ? l : NULL;
@@ -322,13 +349,18 @@ bool pass_const_i64(const hlo_instr *i, i64 *v) {
 }
 
 hlo_instr *pass_element(hlo_instr *tuple, i64 k) {
-  if (tuple->opcode == HLO_TUPLE && k >= 0 && (u32)k < tuple->noperands) return hlo_operand(tuple, (u32)k);
+  if (tuple->opcode == HLO_TUPLE && k >= 0 && (u32)k < tuple->noperands)
+    return hlo_operand(tuple, (u32)k);
   return hlo_add_gte(tuple, k);
 }
 
-const hlo_shape *pass_shape_as(const hlo_instr *like, hlo_dtype t) { return hlo_shape_with_dtype(like->parent->module->ctx, like->shape, t); }
+const hlo_shape *pass_shape_as(const hlo_instr *like, hlo_dtype t) {
+  return hlo_shape_with_dtype(like->parent->module->ctx, like->shape, t);
+}
 
-hlo_instr *pass_add_param(hlo_computation *c, i64 number, const hlo_shape *s) { return hlo_add_parameter(c, number, s, NULL); }
+hlo_instr *pass_add_param(hlo_computation *c, i64 number, const hlo_shape *s) {
+  return hlo_add_parameter(c, number, s, NULL);
+}
 
 hlo_computation *pass_element_of(hlo_computation *f, u32 k) {
   if (!hlo_shape_is_tuple(f->root->shape)) return f;

@@ -1,19 +1,28 @@
 // walks.c — see walks.h.
 #include "passes/walks.h"
 
-typedef struct order { u64 generation; hlo_instr **v; u32 n; } order;   // generation: the computation's, plus 1; 0: nothing known
+// generation: the computation's, plus 1; 0: nothing known
+typedef struct order {
+  u64 generation;
+  hlo_instr **v;
+  u32 n;
+} order;
 
 struct pass_walks {
-  u64 serial;                                // of the module that all this is about
+  u64 serial;  // of the module that all this is about
   u32 cap;
-  order *orders;                             // by computation id
-  u64 call_generation;                       // the module's when what follows was found, plus 1
-  hs_arena mem;                              // of what follows
+  order *orders;        // by computation id
+  u64 call_generation;  // the module's when what follows was found, plus 1
+  hs_arena mem;         // of what follows
   hlo_call_list calls;
-  struct { hlo_computation **v; u32 n; } comps[2];   // [strict]; NULL: not asked for yet
+  struct {
+    hlo_computation **v;
+    u32 n;
+  } comps[2];  // [strict]; NULL: not asked for yet
   u32 *counts;
-  HS_VEC(hlo_instr *) edited;                // of this era
-  u64 era, known;                            // known: the module's generation that `edited` reaches to
+  HS_VEC(hlo_instr *) edited;  // of this era
+  // known: the module's generation that `edited` reaches to
+  u64 era, known;
 };
 
 pass_walks *pass_walks_new(void) { return hs_calloc(1, sizeof(pass_walks)); }
@@ -46,7 +55,8 @@ static pass_walks *walks_of(pass_ctx *c) {
 static void fetch(const void *p) { __builtin_prefetch(p); }
 
 // So many computations ahead; steps that find little to do are over long before memory answers.
-enum { COMPUTATION = 32, ORDER = 20, LIST = 12, INSTRS = 6, OPERANDS = 2, MOST = 12, FEW = 256 };   // MOST: instructions of one; FEW: they are at hand anyway
+// MOST: instructions of one; FEW: they are at hand anyway
+enum { COMPUTATION = 32, ORDER = 20, LIST = 12, INSTRS = 6, OPERANDS = 2, MOST = 12, FEW = 256 };
 
 hlo_computation *pass_nth_comp(pass_ctx *c, hlo_computation *const *v, u32 k, u32 n, i32 step) {
   if (n < FEW) return v[k];
@@ -59,10 +69,11 @@ hlo_computation *pass_nth_comp(pass_ctx *c, hlo_computation *const *v, u32 k, u3
 hlo_computation *pass_nth_list(pass_ctx *c, hlo_computation *const *v, u32 k, u32 n, i32 step) {
   if (n < FEW) return v[k];
   const order *orders = walks_of(c)->orders, *o;
-  u32 list = k + (u32)step * LIST, instrs = k + (u32)step * INSTRS, operands = k + (u32)step * OPERANDS;
-  if (list < n && (o = &orders[v[list]->id])->v) fetch(v[list]->first), fetch(o->v), fetch(o->v + 8);
-  if (instrs < n && (o = &orders[v[instrs]->id])->v)
-    hlo_fetch_order(o->v, o->n);
+  u32 list = k + (u32)step * LIST, instrs = k + (u32)step * INSTRS,
+      operands = k + (u32)step * OPERANDS;
+  if (list < n && (o = &orders[v[list]->id])->v)
+    fetch(v[list]->first), fetch(o->v), fetch(o->v + 8);
+  if (instrs < n && (o = &orders[v[instrs]->id])->v) hlo_fetch_order(o->v, o->n);
   if (operands < n && (o = &orders[v[operands]->id])->v)
     for (u32 j = 0; j < o->n && j < MOST; j++) fetch(o->v[j]->operands);
   return pass_nth_comp(c, v, k, n, step);
@@ -89,16 +100,19 @@ hlo_instr **pass_any_order(pass_ctx *c, const hlo_computation *comp) {
   return v;
 }
 
-hlo_instr **pass_of_op(pass_ctx *c, const hlo_computation *comp, hlo_opcode a, hlo_opcode b, u32 *n) {
+hlo_instr **pass_of_op(pass_ctx *c, const hlo_computation *comp, hlo_opcode a, hlo_opcode b,
+                       u32 *n) {
   HS_VEC(hlo_instr *) found = {0};
-  if (hlo_may_have(comp, a) || hlo_may_have(comp, b)) hlo_for_each_instr(i, comp) if (i->opcode == a || i->opcode == b) hs_vec_push(&found, i);
+  if (hlo_may_have(comp, a) || hlo_may_have(comp, b))
+    hlo_for_each_instr(i, comp)
+      if (i->opcode == a || i->opcode == b) hs_vec_push(&found, i);
   *n = (u32)found.n;
   hlo_instr **v = found.n ? hs_arena_dup(c->scratch, found.v, found.n * sizeof *v) : NULL;
   hs_vec_free(&found);
   return v;
 }
 
-// ---- calls ------------------------------------------------------------------------------------------------------------------
+// ---- calls --------------------------------------------------------------------------------------
 static pass_walks *with_calls(pass_ctx *c) {
   pass_walks *w = walks_of(c);
   if (w->call_generation == c->m->call_generation + 1) return w;
@@ -112,7 +126,8 @@ static pass_walks *with_calls(pass_ctx *c) {
 
 static hlo_computation **comps_of(pass_ctx *c, bool strict, u32 *n) {
   pass_walks *w = with_calls(c);
-  if (!w->comps[strict].v) w->comps[strict].v = hlo_order_comps(c->m, &w->calls, strict, &w->mem, &w->comps[strict].n);
+  if (!w->comps[strict].v)
+    w->comps[strict].v = hlo_order_comps(c->m, &w->calls, strict, &w->mem, &w->comps[strict].n);
   *n = w->comps[strict].n;
   return hs_arena_dup(c->scratch, w->comps[strict].v, *n * sizeof(hlo_computation *));
 }
@@ -122,7 +137,8 @@ hlo_computation **pass_comp_callees_first(pass_ctx *c, u32 *n) { return comps_of
 
 hlo_call_list pass_calls(pass_ctx *c) {
   const hlo_call_list *l = &with_calls(c)->calls;
-  return (hlo_call_list){hs_arena_dup(c->scratch, l->first, c->m->next_comp_id * sizeof *l->first), hs_arena_dup(c->scratch, l->v, l->n * sizeof(hlo_instr *)), NULL, l->n};
+  return (hlo_call_list){hs_arena_dup(c->scratch, l->first, c->m->next_comp_id * sizeof *l->first),
+                         hs_arena_dup(c->scratch, l->v, l->n * sizeof(hlo_instr *)), NULL, l->n};
 }
 
 pass_call_sites pass_find_sites(pass_ctx *c) {
@@ -148,14 +164,15 @@ u32 *pass_caller_counts(pass_ctx *c) {
   return hs_arena_dup(c->scratch, w->counts, (n + 1) * sizeof *w->counts);
 }
 
-// ---- edits ------------------------------------------------------------------------------------------------------------------
+// ---- edits --------------------------------------------------------------------------------------
 void pass_walks_new_era(pass_walks *w) {
   w->edited.n = 0;
   w->era++;
 }
 
 pass_since pass_walks_now(pass_walks *w, const hlo_module *m) {
-  if (!w->era || w->serial != m->serial || w->known != m->generation) pass_walks_new_era(w);   // somebody else edited
+  // somebody else edited
+  if (!w->era || w->serial != m->serial || w->known != m->generation) pass_walks_new_era(w);
   w->known = m->generation;
   return (pass_since){w->era, w->edited.n};
 }

@@ -1,11 +1,12 @@
-// while_state.c — loops with another state: no nested tuples, and one counter (xla/service/while_loop_simplifier.cc).
+// while_state.c — loops with another state: no nested tuples, and one counter
+// (xla/service/while_loop_simplifier.cc).
 //
-// Counters: elements to which each trip adds a constant become start + counter * constant, where `counter` is the first element
-// that starts at 0 and goes up by 1, or a new one. They stay in the state, unchanged. Worth it where every scalar operation
-// is a kernel of its own.
+// Counters: elements to which each trip adds a constant become start + counter * constant, where
+// `counter` is the first element that starts at 0 and goes up by 1, or a new one. They stay in the
+// state, unchanged. Worth it where every scalar operation is a kernel of its own.
 #include "passes/while_state.h"
 
-// ---- nested tuples ----------------------------------------------------------------------------------------------------
+// ---- nested tuples ------------------------------------------------------------------------------
 static u32 count_leaves(const hlo_shape *s) {
   if (!hlo_shape_is_tuple(s)) return 1;
   u32 n = 0;
@@ -70,11 +71,13 @@ static const hlo_origin *flat_origin(hlo_instr *i, u32 leaves) {
   return n == leaves ? now : NULL;
 }
 
-// What an asynchronous operation, a send or a receive left open must reach the one that ends it whole.
+// What an asynchronous operation, a send or a receive left open must reach the one that ends it
+// whole.
 static bool carries_async(const hlo_instr *tuple) {
   for (u32 k = 0; k < tuple->noperands; k++) {
     const hlo_instr *x = hlo_operand(tuple, k);
-    if (hlo_op_has(x->opcode, HLO_F_ASYNC) || x->opcode == HLO_SEND || x->opcode == HLO_RECV) return true;
+    if (hlo_op_has(x->opcode, HLO_F_ASYNC) || x->opcode == HLO_SEND || x->opcode == HLO_RECV)
+      return true;
   }
   return false;
 }
@@ -87,10 +90,12 @@ bool pass_loop_flatten(pass_ctx *c, pass_loop *l) {
     return false;
   }
   if (!any || !l->in || l->body->root->opcode != HLO_TUPLE || !pass_may_rewrite(c)) return false;
-  const hlo_shape *was = l->w->shape, *body_was = l->body->params[0]->shape, *cond_was = l->cond->params[0]->shape;
+  const hlo_shape *was = l->w->shape, *body_was = l->body->params[0]->shape,
+                  *cond_was = l->cond->params[0]->shape;
   u32 leaves = count_leaves(was), at = 0;
   pass_note_done(c, l->w, NULL, "its state of nested tuples became one of %u elements", leaves);
-  hlo_instr *in = flat_tuple(l->in, leaves, c->scratch), *old_root = l->body->root, *root = flat_tuple(old_root, leaves, c->scratch);
+  hlo_instr *in = flat_tuple(l->in, leaves, c->scratch), *old_root = l->body->root,
+            *root = flat_tuple(old_root, leaves, c->scratch);
   pass_drop_control(old_root);
   const hlo_origin *first = flat_origin(l->in, leaves), *origin = flat_origin(l->w, leaves);
   hlo_set_root(l->body, root);
@@ -110,35 +115,44 @@ bool pass_loop_flatten(pass_ctx *c, pass_loop *l) {
   return true;
 }
 
-// ---- counters -----------------------------------------------------------------------------------------------------------
+// ---- counters -----------------------------------------------------------------------------------
 // The scalar constant that each trip adds to element k, or NULL.
 static hlo_instr *increment(const pass_loop *l, u32 k, hlo_dtype t) {
   const hlo_instr *r = hlo_operand(l->body->root, k);
   if (r->opcode != HLO_ADD || r->shape->dtype != t) return NULL;
   for (u32 o = 0; o < 2; o++) {
     hlo_instr *x = hlo_operand(r, 1 - o);
-    if (pass_loop_reads_element(l, hlo_operand(r, o), k) && x->opcode == HLO_CONSTANT && !x->shape->rank && !hlo_literal_has_elided(hlo_constant_value(x))) return x;
+    if (pass_loop_reads_element(l, hlo_operand(r, o), k) && x->opcode == HLO_CONSTANT &&
+        !x->shape->rank && !hlo_literal_has_elided(hlo_constant_value(x)))
+      return x;
   }
   return NULL;
 }
 
 static bool starts_as(const pass_loop *l, u32 k, i64 v) {
   i64 x;
-  return hlo_operand(l->in, k)->opcode == HLO_CONSTANT && pass_const_i64(hlo_operand(l->in, k), &x) && x == v;
+  return hlo_operand(l->in, k)->opcode == HLO_CONSTANT &&
+         pass_const_i64(hlo_operand(l->in, k), &x) && x == v;
 }
 
 // start + counter * constant, in the computation of `tuple`.
 static hlo_instr *counted(hlo_instr *tuple, u32 k, u32 counter, const hlo_instr *constant) {
-  hlo_instr *n = hlo_add_gte(tuple, counter), *factor = hlo_clone_instr(tuple->parent, constant, NULL, 0, NULL);
-  return hlo_build_binary(HLO_ADD, hlo_add_gte(tuple, k), hlo_build_binary(HLO_MULTIPLY, n, factor));
+  hlo_instr *n = hlo_add_gte(tuple, counter),
+            *factor = hlo_clone_instr(tuple->parent, constant, NULL, 0, NULL);
+  return hlo_build_binary(HLO_ADD, hlo_add_gte(tuple, k),
+                          hlo_build_binary(HLO_MULTIPLY, n, factor));
 }
 
-// Readers of element k of `tuple` read what it stands for now. `origin` (may be NULL): said of that.
-static void read_counted(hlo_instr *tuple, u32 k, u32 counter, const hlo_instr *constant, const hlo_attr *origin, hs_arena *a) {
+// Readers of element k of `tuple` read what it stands for now. `origin` (may be NULL): said of
+// that.
+static void read_counted(hlo_instr *tuple, u32 k, u32 counter, const hlo_instr *constant,
+                         const hlo_attr *origin, hs_arena *a) {
   hlo_instr **readers = HS_NEW_ARRAY(a, hlo_instr *, tuple->nuses + 1), *now = NULL;
   u32 n = 0;
   hlo_for_each_use(u, tuple)
-    if (u->user->opcode == HLO_GET_TUPLE_ELEMENT && hlo_attr_int(u->user, HLO_ATTR_INDEX, -1) == (i64)k) readers[n++] = u->user;
+    if (u->user->opcode == HLO_GET_TUPLE_ELEMENT &&
+        hlo_attr_int(u->user, HLO_ATTR_INDEX, -1) == (i64)k)
+      readers[n++] = u->user;
   for (u32 r = 0; r < n; r++) {
     if (!now) now = counted(tuple, k, counter, constant);
     if (origin) hlo_set_attr(now, *origin);
@@ -155,20 +169,25 @@ static bool merge_counters_of(pass_ctx *c, pass_loop *l, hlo_dtype t) {
   for (u32 k = 0; k < n; k++) {
     by[k] = increment(l, k, t);
     i64 step;
-    if (by[k] && counter == n && pass_const_i64(by[k], &step) && step == 1 && starts_as(l, k, 0)) counter = k, by[k] = NULL;
+    if (by[k] && counter == n && pass_const_i64(by[k], &step) && step == 1 && starts_as(l, k, 0))
+      counter = k, by[k] = NULL;
     found += by[k] != NULL;
   }
   bool fresh = counter == n;
   if (found + !fresh < 2 || !pass_may_rewrite(c)) return false;
-  pass_note_done(c, l->w, NULL, "%u elements are counted by %s", found, fresh ? "a new one" : "another");
-  const hlo_attr *first = hlo_attr_get(l->in, HLO_ATTR_ORIGIN), **origins = HS_NEW_ARRAY(a, const hlo_attr *, n + 1);
+  pass_note_done(c, l->w, NULL, "%u elements are counted by %s", found,
+                 fresh ? "a new one" : "another");
+  const hlo_attr *first = hlo_attr_get(l->in, HLO_ATTR_ORIGIN),
+                 **origins = HS_NEW_ARRAY(a, const hlo_attr *, n + 1);
   pass_loop_normalize(l, a);
   pass_read_by_element(l->w, a);
-  for (u32 k = 0; k < n; k++) origins[k] = by[k] ? hlo_attr_get(hlo_operand(l->body->root, k), HLO_ATTR_ORIGIN) : NULL;
+  for (u32 k = 0; k < n; k++)
+    origins[k] = by[k] ? hlo_attr_get(hlo_operand(l->body->root, k), HLO_ATTR_ORIGIN) : NULL;
   if (fresh) {
     hlo_instr *zero = hlo_build_scalar_i64(l->w->parent, t, 0), *reader;
     pass_loop_widen(l, 1, &zero, &reader, a);
-    hlo_set_operand(l->body->root, counter, hlo_build_binary(HLO_ADD, reader, hlo_build_scalar_i64(l->body, t, 1)));
+    hlo_set_operand(l->body->root, counter,
+                    hlo_build_binary(HLO_ADD, reader, hlo_build_scalar_i64(l->body, t, 1)));
   }
   for (u32 k = 0; k < n; k++) {
     if (!by[k]) continue;

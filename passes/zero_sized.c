@@ -1,21 +1,28 @@
-// zero_sized.c — arrays without elements need no computing: a constant takes their place, and that of the uses of parameters
-// (xla/hlo/transforms/simplifiers/zero_sized_hlo_elimination.cc).
+// zero_sized.c — arrays without elements need no computing: a constant takes their place, and
+// that of the uses of parameters (xla/hlo/transforms/simplifiers/zero_sized_hlo_elimination.cc).
 #include "passes/util.h"
 
 // Shardy's marker has a side effect in name only.
 static bool is_local_to_global(const hlo_instr *i) {
-  return i->opcode == HLO_CUSTOM_CALL && hs_str_eq(hlo_attr_str(i, HLO_ATTR_CUSTOM_CALL_TARGET), HS_STR("xla.sdy.LocalToGlobalShape"));
+  return i->opcode == HLO_CUSTOM_CALL && hs_str_eq(hlo_attr_str(i, HLO_ATTR_CUSTOM_CALL_TARGET),
+                                                   HS_STR("xla.sdy.LocalToGlobalShape"));
 }
 
 // The body of a fusion that went is nobody's, and stays as it is.
 static bool skipped(const pass_ctx *c, const hlo_computation *comp, const u32 *counts) {
-  return hlo_is_fusion_comp(comp) || (comp != c->m->entry && comp->id < counts[0] && !counts[1 + comp->id]);
+  return hlo_is_fusion_comp(comp) ||
+         (comp != c->m->entry && comp->id < counts[0] && !counts[1 + comp->id]);
 }
 
 static hs_status eliminate(pass_ctx *c, hlo_instr *i) {
-  bool free = !hlo_is_controlled(i), param = i->opcode == HLO_PARAMETER && (i->nuses || hlo_is_root(i)) && free;
-  if (i->opcode == HLO_CONSTANT || (i->opcode == HLO_PARAMETER && !param) || !hlo_shape_is_array(i->shape) || i->shape->elements != 0) return HS_GOOD;
-  if (hlo_shape_is_dynamic(i->shape) || (!param && !hlo_is_removable(i) && !(free && is_local_to_global(i)))) return HS_GOOD;
+  bool free = !hlo_is_controlled(i),
+       param = i->opcode == HLO_PARAMETER && (i->nuses || hlo_is_root(i)) && free;
+  if (i->opcode == HLO_CONSTANT || (i->opcode == HLO_PARAMETER && !param) ||
+      !hlo_shape_is_array(i->shape) || i->shape->elements != 0)
+    return HS_GOOD;
+  if (hlo_shape_is_dynamic(i->shape) ||
+      (!param && !hlo_is_removable(i) && !(free && is_local_to_global(i))))
+    return HS_GOOD;
   if (!pass_may_rewrite(c)) return HS_GOOD;
   pass_note_done(c, i, NULL, "no elements");
   hlo_literal *l;

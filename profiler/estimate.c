@@ -1,10 +1,11 @@
 // estimate.c — the estimator: how long a module takes on a described device, from shapes alone.
 //
-// Model (a roofline per kernel, Williams et al. 2009): a kernel takes launch + max(bytes / bandwidth, flops / peak,
-// transcendentals / rate); memory traffic and computation overlap, kernels do not. A kernel whose operands and results fit
-// the cache together is served at cache bandwidth. Naive: every instruction is a kernel and every intermediate goes to
-// memory. Otherwise: as the module stands, a fusion is one kernel. Loops count their trips (core/cost.h); what is not
-// known (custom-calls, data-dependent loops) is counted in hlo_cost_table.unknown, not guessed.
+// Model (a roofline per kernel, Williams et al. 2009): a kernel takes launch + max(bytes /
+// bandwidth, flops / peak, transcendentals / rate); memory traffic and computation overlap, kernels
+// do not. A kernel whose operands and results fit the cache together is served at cache bandwidth.
+// Naive: every instruction is a kernel and every intermediate goes to memory. Otherwise: as the
+// module stands, a fusion is one kernel. Loops count their trips (core/cost.h); what is not known
+// (custom-calls, data-dependent loops) is counted in hlo_cost_table.unknown, not guessed.
 #include "profiler/prof.h"
 
 const prof_device prof_devices[] = {
@@ -23,8 +24,10 @@ const prof_device *prof_device_find(const char *name) {
 
 static double peak_of(const prof_device *d, hlo_dtype t) {
   switch (t) {
-  case HLO_F64: case HLO_C128: return d->flops_f64;
-  case HLO_BF16: case HLO_F16: return d->flops_bf16;
+  case HLO_F64:
+  case HLO_C128: return d->flops_f64;
+  case HLO_BF16:
+  case HLO_F16: return d->flops_bf16;
   default: return d->flops_f32;
   }
 }
@@ -48,18 +51,26 @@ double prof_estimate_instr(const hlo_instr *i, const prof_device *d) {
   if (hlo_op_has(i->opcode, HLO_F_FREE)) return 0;
   hlo_cost c = hlo_cost_instr(i);
   // Products run on operands of their own type (bf16 x bf16 -> f32 uses the bf16 units).
-  hlo_dtype t = i->noperands && (i->opcode == HLO_DOT || i->opcode == HLO_CONVOLUTION) ? first_dtype(hlo_operand(i, 0)->shape) : first_dtype(i->shape);
+  hlo_dtype t = i->noperands && (i->opcode == HLO_DOT || i->opcode == HLO_CONVOLUTION)
+                    ? first_dtype(hlo_operand(i, 0)->shape)
+                    : first_dtype(i->shape);
   return kernel_seconds(&c, t, d);
 }
 
-typedef struct estimator { const prof_device *d; bool naive; prof_estimate e; u32 depth; } estimator;
+typedef struct estimator {
+  const prof_device *d;
+  bool naive;
+  prof_estimate e;
+  u32 depth;
+} estimator;
 
 static void add_computation(estimator *x, const hlo_computation *c, double times);
 
 static void add_instr(estimator *x, const hlo_instr *i, double times) {
   if (hlo_op_has(i->opcode, HLO_F_FREE)) return;
   switch (i->opcode) {
-  case HLO_CALL: case HLO_ASYNC_START:
+  case HLO_CALL:
+  case HLO_ASYNC_START:
     if (hlo_fusion_comp(i)) add_computation(x, hlo_fusion_comp(i), times);
     return;
   case HLO_FUSION:
@@ -73,7 +84,7 @@ static void add_instr(estimator *x, const hlo_instr *i, double times) {
     add_computation(x, hlo_attr_comp(i, HLO_ATTR_CONDITION), times * (n + 1));
     return;
   }
-  case HLO_CONDITIONAL: {   // branches are taken to be equally likely
+  case HLO_CONDITIONAL: {  // branches are taken to be equally likely
     hlo_computation *branch[64];
     u32 n = HS_MIN(hlo_called(i, branch, HS_COUNT(branch)), (u32)HS_COUNT(branch));
     for (u32 k = 0; k < n; k++) add_computation(x, branch[k], times / n);
@@ -89,12 +100,16 @@ static void add_instr(estimator *x, const hlo_instr *i, double times) {
 }
 
 static void add_computation(estimator *x, const hlo_computation *c, double times) {
-  if (++x->depth > 200) { x->depth--; return; }   // deeper calls than any real program
+  if (++x->depth > 200) {
+    x->depth--;
+    return;
+  }  // deeper calls than any real program
   hlo_for_each_instr(i, c) add_instr(x, i, times);
   x->depth--;
 }
 
-hs_status prof_estimate_module(const hlo_module *m, const prof_device *d, bool naive, prof_estimate *out) {
+hs_status prof_estimate_module(const hlo_module *m, const prof_device *d, bool naive,
+                               prof_estimate *out) {
   estimator x = {.d = d, .naive = naive};
   add_computation(&x, m->entry, 1);
   hlo_memory memory;
@@ -104,10 +119,14 @@ hs_status prof_estimate_module(const hlo_module *m, const prof_device *d, bool n
   return HS_GOOD;
 }
 
-hs_status prof_savings_from(double time, double memory, double speedup, double memory_factor, prof_savings *out) {
-  if (!(time >= 0) || !(memory >= 0)) return hs_fail(HS_E_USAGE, "baseline time and memory must not be negative");
-  if (!(speedup > 0) || !(memory_factor > 0)) return hs_fail(HS_E_USAGE, "speedup and memory factors must be greater than zero");
-  prof_savings s = {.time = time, .memory = memory, .speedup = speedup, .memory_factor = memory_factor};
+hs_status prof_savings_from(double time, double memory, double speedup, double memory_factor,
+                            prof_savings *out) {
+  if (!(time >= 0) || !(memory >= 0))
+    return hs_fail(HS_E_USAGE, "baseline time and memory must not be negative");
+  if (!(speedup > 0) || !(memory_factor > 0))
+    return hs_fail(HS_E_USAGE, "speedup and memory factors must be greater than zero");
+  prof_savings s = {
+      .time = time, .memory = memory, .speedup = speedup, .memory_factor = memory_factor};
   s.opt_time = time / speedup;
   s.opt_memory = memory / memory_factor;
   s.time_saved = time - s.opt_time;

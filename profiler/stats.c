@@ -1,6 +1,7 @@
-// stats.c — summaries of measured samples. Order statistics throughout: run times on shared machines have long tails, so
-// means and standard deviations mislead. Quantiles interpolate linearly (type 7 of Hyndman and Fan, 1996); the interval of
-// the median is the distribution-free one from binomial ranks.
+// stats.c — summaries of measured samples. Order statistics throughout: run times on shared
+// machines have long tails, so means and standard deviations mislead. Quantiles interpolate
+// linearly (type 7 of Hyndman and Fan, 1996); the interval of the median is the distribution-free
+// one from binomial ranks.
 #include "profiler/prof.h"
 
 #include <math.h>
@@ -33,7 +34,8 @@ prof_stats prof_summarize(const double *samples, u32 n) {
   s.p99 = quantile(v, n, 0.99);
   s.mean = sum / n;
   // Ranks n/2 -+ 1.96 sqrt(n)/2 enclose the median with 95 % probability.
-  double half = 0.98 * sqrt((double)n), lo = floor((double)n / 2 - half), hi = ceil((double)n / 2 + half);
+  double half = 0.98 * sqrt((double)n), lo = floor((double)n / 2 - half),
+         hi = ceil((double)n / 2 + half);
   u32 a = lo < 0 ? 0 : (u32)lo, b = hi >= n ? n - 1 : (u32)hi;
   s.interval = (v[b] - v[a]) / 2;
   hs_free(v);

@@ -4,7 +4,9 @@
 #include <ctype.h>
 #include <stdlib.h>
 
-static bool blank(char c) { return c == ' ' || c == '\t' || c == '\r' || c == '\n' || c == '\f' || c == '\v'; }
+static bool blank(char c) {
+  return c == ' ' || c == '\t' || c == '\r' || c == '\n' || c == '\f' || c == '\v';
+}
 
 // Whether `depth` open braces are closed behind line[i], quotes aside.
 static bool braces_close(const char *line, size_t n, size_t i, u32 depth) {
@@ -21,12 +23,14 @@ static bool braces_close(const char *line, size_t n, size_t i, u32 depth) {
   return depth == 0;
 }
 
-// One segment from *at on; *segment is empty after a comment. A `;` between braces is part of it: algsimp{a=1;b=2}.
+// One segment from *at on; *segment is empty after a comment. A `;` between braces is part of it:
+// algsimp{a=1;b=2}.
 static void split_one(const char *line, size_t n, size_t *at, hs_str *segment) {
   size_t i = *at, begin = i, end = n;
   char quote = 0;
   u32 depth = 0;
-  bool shell = line[i] == '!', comment = line[i] == '#' || (line[i] == '/' && i + 1 < n && line[i + 1] == '/');
+  bool shell = line[i] == '!',
+       comment = line[i] == '#' || (line[i] == '/' && i + 1 < n && line[i + 1] == '/');
   if (comment) end = i;
   for (; i < n; i++) {
     char c = line[i];
@@ -66,7 +70,10 @@ bool repl_split(const char *line, size_t n, size_t *at, hs_str *segment) {
 }
 
 hs_str repl_first_word(hs_str s, size_t *rest) {
-  if (s.n && s.p[0] == '!') { *rest = 1; return (hs_str){s.p, 1}; }
+  if (s.n && s.p[0] == '!') {
+    *rest = 1;
+    return (hs_str){s.p, 1};
+  }
   size_t i = 0;
   while (i < s.n && !blank(s.p[i]) && s.p[i] != '|') i++;
   hs_str w = {s.p, i};
@@ -75,8 +82,13 @@ hs_str repl_first_word(hs_str s, size_t *rest) {
   return w;
 }
 
-// ---- specs --------------------------------------------------------------------------------------------------------
-typedef struct spec_word { hs_str name; hs_str arg; char mod; bool option, raw; } spec_word;
+// ---- specs --------------------------------------------------------------------------------------
+typedef struct spec_word {
+  hs_str name;
+  hs_str arg;
+  char mod;
+  bool option, raw;
+} spec_word;
 
 static bool spec_next(const char **p, spec_word *w) {
   while (blank(**p)) ++*p;
@@ -91,7 +103,10 @@ static bool spec_next(const char **p, spec_word *w) {
     if (eq) w->name.n = (size_t)(eq - b), w->arg = (hs_str){eq + 1, n - w->name.n - 1};
     return true;
   }
-  if (n > 3 && memcmp(b, "...", 3) == 0) { w->raw = true; w->name = (hs_str){b + 3, n - 3}; }
+  if (n > 3 && memcmp(b, "...", 3) == 0) {
+    w->raw = true;
+    w->name = (hs_str){b + 3, n - 3};
+  }
   char last = w->name.p[w->name.n - 1];
   if (last == '?' || last == '*' || last == '+') w->mod = last, w->name.n--;
   return true;
@@ -121,10 +136,13 @@ const char *repl_spec_pos(hs_arena *a, const char *spec, u32 k) {
     last = w;
     if (i++ == k) return hs_arena_strndup(a, w.name.p, w.name.n);
   }
-  return last.mod == '*' || last.mod == '+' || last.raw ? hs_arena_strndup(a, last.name.p, last.name.n) : NULL;
+  return last.mod == '*' || last.mod == '+' || last.raw
+             ? hs_arena_strndup(a, last.name.p, last.name.n)
+             : NULL;
 }
 
-static hs_status usage_error(const char *command, const char *spec, const char *what, const char *arg) {
+static hs_status usage_error(const char *command, const char *spec, const char *what,
+                             const char *arg) {
   hs_buf b = {0};
   repl_usage(&b, command, spec);
   hs_status s = hs_fail(HS_E_USAGE, "%s: %s%s%s", command, what, arg ? " " : "", arg ? arg : "");
@@ -149,9 +167,16 @@ static hs_status tokenize(hs_arena *a, const char *command, hs_str s, words *out
     for (; i < s.n; i++) {
       char c = s.p[i];
       if (!quote && (blank(c) || c == '|')) break;
-      if (!quote && (c == '\'' || c == '"')) { quote = c; continue; }
-      if (quote && c == quote) { quote = 0; continue; }
-      if (c == '\\' && quote != '\'' && i + 1 < s.n && strchr("\\\"' \t;|>#", s.p[i + 1])) c = s.p[++i];
+      if (!quote && (c == '\'' || c == '"')) {
+        quote = c;
+        continue;
+      }
+      if (quote && c == quote) {
+        quote = 0;
+        continue;
+      }
+      if (c == '\\' && quote != '\'' && i + 1 < s.n && strchr("\\\"' \t;|>#", s.p[i + 1]))
+        c = s.p[++i];
       hs_buf_putc(&w, c);
     }
     if (quote) {
@@ -168,7 +193,9 @@ static hs_status tokenize(hs_arena *a, const char *command, hs_str s, words *out
   i++;
   while (i < s.n && blank(s.p[i])) i++;
   hs_str rest = {s.p + i, s.n - i};
-  if (!rest.n) return hs_fail(HS_E_USAGE, "%s: nothing after %s", command, args->redirect == REPL_TO_PIPE ? "|" : ">");
+  if (!rest.n)
+    return hs_fail(HS_E_USAGE, "%s: nothing after %s", command,
+                   args->redirect == REPL_TO_PIPE ? "|" : ">");
   if (args->redirect == REPL_TO_PIPE) {
     args->target = hs_arena_strndup(a, rest.p, rest.n);
     return HS_GOOD;
@@ -176,7 +203,8 @@ static hs_status tokenize(hs_arena *a, const char *command, hs_str s, words *out
   repl_args inner = {0};
   words file = {0};
   st = tokenize(a, command, rest, &file, &inner);
-  if (hs_ok(st) && (file.n != 1 || inner.redirect)) st = hs_fail(HS_E_USAGE, "%s: > takes one file name", command);
+  if (hs_ok(st) && (file.n != 1 || inner.redirect))
+    st = hs_fail(HS_E_USAGE, "%s: > takes one file name", command);
   if (hs_ok(st)) args->target = file.v[0];
   hs_vec_free(&file);
   return st;
@@ -190,7 +218,8 @@ static int spec_option(const char *spec, const char *name, size_t n) {
   return -1;
 }
 
-static hs_status unknown_option(hs_arena *a, const char *command, const char *spec, const char *word, size_t n) {
+static hs_status unknown_option(hs_arena *a, const char *command, const char *spec,
+                                const char *word, size_t n) {
   words known = {0};
   spec_word w;
   for (const char *p = spec; spec_next(&p, &w);)
@@ -206,14 +235,21 @@ static bool looks_like_option(const char *w) {
   return w[0] == '-' && w[1] && !isdigit((unsigned char)w[1]) && w[1] != '.';
 }
 
-static hs_status sort_words(hs_arena *a, const char *command, const char *spec, const words *w, repl_args *out) {
+static hs_status sort_words(hs_arena *a, const char *command, const char *spec, const words *w,
+                            repl_args *out) {
   out->pos = HS_NEW_ARRAY(a, const char *, w->n + 1);
   out->opts = HS_NEW_ARRAY(a, struct repl_opt, w->n + 1);
   bool only_pos = false;
   for (size_t k = 0; k < w->n; k++) {
     const char *x = w->v[k];
-    if (!only_pos && strcmp(x, "--") == 0) { only_pos = true; continue; }
-    if (only_pos || !looks_like_option(x)) { out->pos[out->npos++] = x; continue; }
+    if (!only_pos && strcmp(x, "--") == 0) {
+      only_pos = true;
+      continue;
+    }
+    if (only_pos || !looks_like_option(x)) {
+      out->pos[out->npos++] = x;
+      continue;
+    }
     const char *eq = strchr(x, '=');
     size_t n = eq ? (size_t)(eq - x) : strlen(x);
     int takes = spec_option(spec, x, n);
@@ -222,13 +258,15 @@ static hs_status sort_words(hs_arena *a, const char *command, const char *spec, 
     if (takes && eq) value = eq + 1;
     else if (takes && k + 1 < w->n) value = w->v[++k];
     else if (takes) return usage_error(command, spec, "no value after", x);
-    else if (eq) return usage_error(command, spec, "no value belongs to", hs_arena_strndup(a, x, n));
+    else if (eq)
+      return usage_error(command, spec, "no value belongs to", hs_arena_strndup(a, x, n));
     out->opts[out->nopts++] = (struct repl_opt){hs_arena_strndup(a, x, n), value};
   }
   return HS_GOOD;
 }
 
-hs_status repl_parse_args(hs_arena *a, const char *command, const char *spec, hs_str rest, repl_args *out) {
+hs_status repl_parse_args(hs_arena *a, const char *command, const char *spec, hs_str rest,
+                          repl_args *out) {
   *out = (repl_args){.raw = hs_arena_strndup(a, rest.n ? rest.p : "", rest.n)};
   spec_word w;
   u32 least = 0, most = 0;
@@ -236,8 +274,10 @@ hs_status repl_parse_args(hs_arena *a, const char *command, const char *spec, hs
   for (const char *p = spec; spec_next(&p, &w);) {
     if (w.raw) {
       out->pos = HS_NEW_ARRAY(a, const char *, 1);
-      if (!rest.n && w.mod != '?') return usage_error(command, spec, "needs", hs_arena_strndup(a, w.name.p, w.name.n));
-      // `-o FILE` before the expression or at its end writes to a file, since > means "greater" here.
+      if (!rest.n && w.mod != '?')
+        return usage_error(command, spec, "needs", hs_arena_strndup(a, w.name.p, w.name.n));
+      // `-o FILE` before the expression or at its end writes to a file, since > means "greater"
+      // here.
       const char *o = strncmp(out->raw, "-o ", 3) == 0 ? out->raw : NULL;
       if (o) {
         const char *f = o + 3;
@@ -255,7 +295,8 @@ hs_status repl_parse_args(hs_arena *a, const char *command, const char *spec, hs
         out->target = f;
         out->raw = hs_arena_strndup(a, out->raw, (size_t)(o - out->raw));
       }
-      if (out->redirect && !*out->target) return usage_error(command, spec, "no file name after -o", NULL);
+      if (out->redirect && !*out->target)
+        return usage_error(command, spec, "no file name after -o", NULL);
       return HS_GOOD;
     }
     if (w.option) continue;
@@ -272,7 +313,8 @@ hs_status repl_parse_args(hs_arena *a, const char *command, const char *spec, hs
     const char *missing = repl_spec_pos(a, spec, out->npos);
     return usage_error(command, spec, "needs", missing ? missing : "an argument");
   }
-  if (!many && out->npos > most) return usage_error(command, spec, "too many arguments at", out->pos[most]);
+  if (!many && out->npos > most)
+    return usage_error(command, spec, "too many arguments at", out->pos[most]);
   return HS_GOOD;
 }
 
@@ -286,12 +328,25 @@ bool repl_number(const char *text, double *out) {
   char *end;
   double v = strtod(text, &end);
   if (end == text) return false;
-  static const struct { const char *text; double scale; } units[] = {
-      {"", 1}, {"k", 1e3}, {"K", 1e3}, {"M", 1e6}, {"G", 1e9}, {"T", 1e12},
-      {"Ki", 1024.0}, {"Mi", 1048576.0}, {"Gi", 1073741824.0}, {"Ti", 1099511627776.0}};
+  static const struct {
+    const char *text;
+    double scale;
+  } units[] = {{"", 1},
+               {"k", 1e3},
+               {"K", 1e3},
+               {"M", 1e6},
+               {"G", 1e9},
+               {"T", 1e12},
+               {"Ki", 1024.0},
+               {"Mi", 1048576.0},
+               {"Gi", 1073741824.0},
+               {"Ti", 1099511627776.0}};
   size_t n = strlen(end);
   if (n && end[n - 1] == 'B') n--;
   for (size_t k = 0; k < HS_COUNT(units); k++)
-    if (strlen(units[k].text) == n && memcmp(units[k].text, end, n) == 0) { *out = v * units[k].scale; return true; }
+    if (strlen(units[k].text) == n && memcmp(units[k].text, end, n) == 0) {
+      *out = v * units[k].scale;
+      return true;
+    }
   return false;
 }

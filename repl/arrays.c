@@ -10,12 +10,17 @@
 
 #include "repl/out.h"
 
-#define MAP_LEAST ((size_t)1 << 20)      // smaller arrays are copied: cheaper than keeping a file mapped
-#define STEP ((i64)1 << 20)              // elements between two looks at Ctrl-C
+#define MAP_LEAST \
+  ((size_t)1 << 20)          // smaller arrays are copied: cheaper than keeping a file mapped
+#define STEP ((i64)1 << 20)  // elements between two looks at Ctrl-C
 
-struct arrays { char *path; array_map *map; array_entries entries; };
+struct arrays {
+  char *path;
+  array_map *map;
+  array_entries entries;
+};
 
-// ---- mappings -----------------------------------------------------------------------------------------------------
+// ---- mappings -----------------------------------------------------------------------------------
 array_map *array_map_ref(array_map *m) {
   __atomic_fetch_add(&m->refs, 1, __ATOMIC_RELAXED);
   return m;
@@ -48,18 +53,21 @@ static hs_status map_file(const char *path, array_map **out) {
     void *p = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
     if (p == MAP_FAILED) s = hs_fail_errno(HS_E_IO, path);
     else *m = (array_map){1, p, (size_t)st.st_size, true};
-  } else if (!S_ISREG(st.st_mode)) {     // a pipe: read whole
+  } else if (!S_ISREG(st.st_mode)) {  // a pipe: read whole
     hs_buf b = {0};
     s = repl_read_file(path, (size_t)8 << 30, &b);
     m->p = (u8 *)b.p, m->n = b.n;
   }
   close(fd);
-  if (!hs_ok(s)) { array_map_unref(m); m = NULL; }
+  if (!hs_ok(s)) {
+    array_map_unref(m);
+    m = NULL;
+  }
   *out = m;
   return s;
 }
 
-// ---- files --------------------------------------------------------------------------------------------------------
+// ---- files --------------------------------------------------------------------------------------
 hs_status arrays_open(const char *path, arrays **out) {
   *out = NULL;
   array_map *m = NULL;
@@ -79,9 +87,13 @@ hs_status arrays_open(const char *path, arrays **out) {
   } else if (m->n >= 9 && m->p[8] == '{' && head >= 2) {
     s = safetensors_list(path, m, &a->entries);
   } else {
-    s = hs_with_note(hs_fail(HS_E_FORMAT, "%s is no .npy, .npz or .safetensors file", path), "%s", m->n ? "its first bytes are of neither" : "it is empty");
+    s = hs_with_note(hs_fail(HS_E_FORMAT, "%s is no .npy, .npz or .safetensors file", path), "%s",
+                     m->n ? "its first bytes are of neither" : "it is empty");
   }
-  if (!hs_ok(s)) { arrays_close(a); return s; }
+  if (!hs_ok(s)) {
+    arrays_close(a);
+    return s;
+  }
   *out = a;
   return HS_GOOD;
 }
@@ -107,47 +119,61 @@ bool arrays_find(const arrays *a, const char *name, u32 *k) {
   return false;
 }
 
-// ---- from raw bytes to a literal --------------------------------------------------------------------------------------
+// ---- from raw bytes to a literal ----------------------------------------------------------------
 static hs_status check_shape(const char *what, const array_raw *r, const hlo_shape *want) {
   bool same = r->rank == want->rank;
   for (u32 d = 0; same && d < r->rank; d++) same = r->dims[d] == want->dims[d];
   if (same) return HS_GOOD;
   hs_buf have = {0}, need = {0};
-  for (u32 d = 0; d < r->rank; d++) hs_buf_printf(&have, d ? ",%lld" : "%lld", (long long)r->dims[d]);
+  for (u32 d = 0; d < r->rank; d++)
+    hs_buf_printf(&have, d ? ",%lld" : "%lld", (long long)r->dims[d]);
   hlo_shape_print(&need, want, false);
-  hs_status s = hs_fail(HS_E_INPUT, "%s: its shape [%s] is not that of %s", what, have.n ? hs_buf_cstr(&have) : "", hs_buf_cstr(&need));
+  hs_status s = hs_fail(HS_E_INPUT, "%s: its shape [%s] is not that of %s", what,
+                        have.n ? hs_buf_cstr(&have) : "", hs_buf_cstr(&need));
   hs_buf_free(&have);
   hs_buf_free(&need);
   return s;
 }
 
-// Types that NumPy cannot name come as raw bytes; they are taken as the wanted type when the width fits.
+// Types that NumPy cannot name come as raw bytes; they are taken as the wanted type when the width
+// fits.
 static bool unnamed(hlo_dtype t) {
-  return t == HLO_BF16 || hlo_dtype_bits(t) < 8 || (hlo_dtype_is_float(t) && hlo_dtype_storage(t) == 1);
+  return t == HLO_BF16 || hlo_dtype_bits(t) < 8 ||
+         (hlo_dtype_is_float(t) && hlo_dtype_storage(t) == 1);
 }
 
-static hs_status decide_type(const char *what, const array_raw *r, const hlo_shape *want, array_options o, hlo_dtype *out) {
+static hs_status decide_type(const char *what, const array_raw *r, const hlo_shape *want,
+                             array_options o, hlo_dtype *out) {
   hlo_dtype t = r->dtype;
   size_t width = r->item ? r->item : 1;
   if (o.as) {
     if (hlo_dtype_storage(o.as) != width)
-      return hs_fail(HS_E_INPUT, "%s: elements of %zu bytes (%s) are not %s", what, width, r->type_text, hlo_dtype_text(o.as));
+      return hs_fail(HS_E_INPUT, "%s: elements of %zu bytes (%s) are not %s", what, width,
+                     r->type_text, hlo_dtype_text(o.as));
     t = o.as;
   }
   if (!t && unnamed(want->dtype) && hlo_dtype_storage(want->dtype) == width) t = want->dtype;
   if (!t)
-    return hs_with_note(hs_fail(HS_E_INPUT, "%s: holds raw elements (%s), the parameter is %s", what, r->type_text, hlo_dtype_text(want->dtype)),
+    return hs_with_note(hs_fail(HS_E_INPUT, "%s: holds raw elements (%s), the parameter is %s",
+                                what, r->type_text, hlo_dtype_text(want->dtype)),
                         "--dtype=TYPE says what the bytes are");
   if (t != want->dtype && !o.cast)
-    return hs_with_note(hs_fail(HS_E_INPUT, "%s: holds %s, the parameter is %s", what, r->type_text, hlo_dtype_text(want->dtype)),
-                        hlo_dtype_storage(want->dtype) == width && unnamed(want->dtype) ? "--cast converts the values; --dtype=%s reads the same bytes as %s"
-                                                                                        : "--cast converts the values", hlo_dtype_text(want->dtype), hlo_dtype_text(want->dtype));
+    return hs_with_note(hs_fail(HS_E_INPUT, "%s: holds %s, the parameter is %s", what, r->type_text,
+                                hlo_dtype_text(want->dtype)),
+                        hlo_dtype_storage(want->dtype) == width && unnamed(want->dtype)
+                            ? "--cast converts the values; --dtype=%s reads the same bytes as %s"
+                            : "--cast converts the values",
+                        hlo_dtype_text(want->dtype), hlo_dtype_text(want->dtype));
   *out = t;
   return HS_GOOD;
 }
 
 static void swap_bytes(u8 *p, size_t n) {
-  for (size_t k = 0; k < n / 2; k++) { u8 t = p[k]; p[k] = p[n - 1 - k]; p[n - 1 - k] = t; }
+  for (size_t k = 0; k < n / 2; k++) {
+    u8 t = p[k];
+    p[k] = p[n - 1 - k];
+    p[n - 1 - k] = t;
+  }
 }
 
 // Element `at` of the file, in storage form of type t.
@@ -156,11 +182,13 @@ static void fetch(const array_raw *r, hlo_dtype t, i64 at, u8 out[16]) {
   if (r->bits) {
     u64 bit = (u64)at * r->bits;
     u32 v = 0;
-    for (u32 k = 0; k < r->bits; k++) v |= (u32)(r->data[(bit + k) / 8] >> ((bit + k) % 8) & 1) << k;
+    for (u32 k = 0; k < r->bits; k++)
+      v |= (u32)(r->data[(bit + k) / 8] >> ((bit + k) % 8) & 1) << k;
     out[0] = (u8)v;
   } else {
     memcpy(out, r->data + (size_t)at * w, w);
-    if (r->big_endian && hlo_dtype_is_complex(t)) swap_bytes(out, w / 2), swap_bytes(out + w / 2, w / 2);
+    if (r->big_endian && hlo_dtype_is_complex(t))
+      swap_bytes(out, w / 2), swap_bytes(out + w / 2, w / 2);
     else if (r->big_endian) swap_bytes(out, w);
   }
   if (t == HLO_PRED) out[0] = out[0] != 0;
@@ -176,7 +204,8 @@ static void cast(hlo_dtype from, const u8 *a, hlo_dtype to, void *b) {
   if (hlo_dtype_is_complex(from) && hlo_dtype_is_complex(to)) {
     hlo_dtype f = hlo_dtype_real_part(from), t = hlo_dtype_real_part(to);
     hlo_elem_from_f64(t, b, hlo_elem_to_f64(f, a));
-    hlo_elem_from_f64(t, (char *)b + hlo_dtype_storage(t), hlo_elem_to_f64(f, a + hlo_dtype_storage(f)));
+    hlo_elem_from_f64(t, (char *)b + hlo_dtype_storage(t),
+                      hlo_elem_to_f64(f, a + hlo_dtype_storage(f)));
   } else if (whole && from != HLO_U64) {
     hlo_elem_from_i64(to, b, hlo_elem_to_i64(from, a));
   } else {
@@ -187,9 +216,11 @@ static void cast(hlo_dtype from, const u8 *a, hlo_dtype to, void *b) {
 static hs_status copy_out(const array_raw *r, hlo_dtype t, hlo_literal *l) {
   const hlo_shape *s = l->shape;
   size_t w = hlo_dtype_storage(s->dtype);
-  bool plain = t == s->dtype && !r->bits && !r->big_endian && !r->fortran && t != HLO_PRED && hlo_dtype_bits(t) >= 8;
+  bool plain = t == s->dtype && !r->bits && !r->big_endian && !r->fortran && t != HLO_PRED &&
+               hlo_dtype_bits(t) >= 8;
   i64 from[HLO_MAX_RANK], index[HLO_MAX_RANK] = {0}, step = 1, at = 0;
-  for (u32 d = 0; d < s->rank; d++) from[d] = step, step *= s->dims[d];      // strides of Fortran order
+  // strides of Fortran order
+  for (u32 d = 0; d < s->rank; d++) from[d] = step, step *= s->dims[d];
   for (i64 k = 0; k < s->elements;) {
     i64 end = HS_MIN(k + STEP, s->elements);
     repl_progress("reading", (double)k, (double)s->elements);
@@ -210,31 +241,41 @@ static hs_status copy_out(const array_raw *r, hlo_dtype t, hlo_literal *l) {
       }
     }
     hs_status p = hs_poll();
-    if (!hs_ok(p)) { repl_progress_end(); return p; }
+    if (!hs_ok(p)) {
+      repl_progress_end();
+      return p;
+    }
   }
   repl_progress_end();
   return HS_GOOD;
 }
 
-static hs_status to_literal(const char *what, const array_raw *r, const hlo_shape *want, array_options o, hlo_literal **out) {
+static hs_status to_literal(const char *what, const array_raw *r, const hlo_shape *want,
+                            array_options o, hlo_literal **out) {
   HS_TRY(check_shape(what, r, want));
   hlo_dtype t = HLO_DT_INVALID;
   HS_TRY(decide_type(what, r, want, o, &t));
   i64 need = want->elements;
-  bool fits = r->bits ? hs_mul_ok(need, r->bits, &need) && hs_add_ok(need, 7, &need) : hs_mul_ok(need, (i64)r->item, &need);
+  bool fits = r->bits ? hs_mul_ok(need, r->bits, &need) && hs_add_ok(need, 7, &need)
+                      : hs_mul_ok(need, (i64)r->item, &need);
   if (r->bits) need /= 8;
   if (!fits || (u64)need != r->bytes)
-    return hs_fail(HS_E_INPUT, "%s: %zu bytes of elements, %lld expected", what, r->bytes, (long long)need);
+    return hs_fail(HS_E_INPUT, "%s: %zu bytes of elements, %lld expected", what, r->bytes,
+                   (long long)need);
   size_t align = HS_MIN(hlo_dtype_storage(t), (size_t)8);
-  if (t == want->dtype && !r->bits && !r->big_endian && !r->fortran && t != HLO_PRED && hlo_dtype_bits(t) >= 8 && r->bytes >= MAP_LEAST &&
-      (uintptr_t)r->data % align == 0) {
-    *out = hlo_literal_wrap(want, (void *)(uintptr_t)r->data, r->bytes, unmap_literal, array_map_ref(r->map));
+  if (t == want->dtype && !r->bits && !r->big_endian && !r->fortran && t != HLO_PRED &&
+      hlo_dtype_bits(t) >= 8 && r->bytes >= MAP_LEAST && (uintptr_t)r->data % align == 0) {
+    *out = hlo_literal_wrap(want, (void *)(uintptr_t)r->data, r->bytes, unmap_literal,
+                            array_map_ref(r->map));
     return HS_GOOD;
   }
   hlo_literal *l;
   HS_TRY(hlo_literal_new(want, &l));
   hs_status s = copy_out(r, t, l);
-  if (!hs_ok(s)) { hlo_literal_unref(l); return s; }
+  if (!hs_ok(s)) {
+    hlo_literal_unref(l);
+    return s;
+  }
   *out = l;
   return HS_GOOD;
 }
@@ -244,18 +285,22 @@ hs_status arrays_read(arrays *a, u32 k, const hlo_shape *want, array_options o, 
   array_entry *e = &a->entries.v[k];
   if (!e->ready) HS_TRY(zip_entry(a->path, a->map, e));
   char *what = *e->name ? hs_format("%s[%s]", a->path, e->name) : hs_strdup(a->path);
-  hs_status s = hlo_shape_is_array(want) ? to_literal(what, &e->raw, want, o, out) : hs_fail(HS_E_INPUT, "%s: an array cannot be a tuple or token", what);
+  hs_status s = hlo_shape_is_array(want)
+                    ? to_literal(what, &e->raw, want, o, out)
+                    : hs_fail(HS_E_INPUT, "%s: an array cannot be a tuple or token", what);
   hs_free(what);
   return s;
 }
 
-// ---- writing ------------------------------------------------------------------------------------------------------------
+// ---- writing ------------------------------------------------------------------------------------
 static bool ends(const char *path, const char *with) {
   size_t n = strlen(path), m = strlen(with);
   return n > m && strcmp(path + n - m, with) == 0;
 }
 
-bool arrays_is_file_name(const char *path) { return ends(path, ".npy") || ends(path, ".npz") || ends(path, ".safetensors"); }
+bool arrays_is_file_name(const char *path) {
+  return ends(path, ".npy") || ends(path, ".npz") || ends(path, ".safetensors");
+}
 
 typedef HS_VEC(array_item) leaves;
 
@@ -266,7 +311,7 @@ static void flatten(const char *name, const hlo_literal *v, leaves *out) {
       flatten(child, v->children[k], out);
       hs_free(child);
     }
-  } else if (hlo_shape_is_array(v->shape)) {       // tokens carry nothing
+  } else if (hlo_shape_is_array(v->shape)) {  // tokens carry nothing
     hs_vec_push(out, ((array_item){hs_strdup(name), v}));
   }
 }
@@ -280,7 +325,8 @@ static hs_status put_npz(hs_buf *b, const leaves *all) {
     s = npy_put(&contents[k], all->v[k].name, all->v[k].value);
   }
   if (hs_ok(s)) s = zip_write(b, (u32)all->n, names, contents);
-  for (size_t k = 0; k < all->n; k++) hs_free((void *)(uintptr_t)names[k]), hs_buf_free(&contents[k]);
+  for (size_t k = 0; k < all->n; k++)
+    hs_free((void *)(uintptr_t)names[k]), hs_buf_free(&contents[k]);
   hs_free(names);
   hs_free(contents);
   return s;
@@ -294,7 +340,10 @@ hs_status arrays_write(const char *path, u32 n, const array_item *items) {
   if (ends(path, ".npz")) s = put_npz(&b, &all);
   else if (ends(path, ".safetensors")) s = safetensors_put(&b, (u32)all.n, all.v);
   else if (all.n == 1) s = npy_put(&b, all.v[0].name, all.v[0].value);
-  else s = hs_with_note(hs_fail(HS_E_INPUT, "%s: a .npy file holds one array, here are %zu", path, all.n), "name it .npz or .safetensors");
+  else
+    s = hs_with_note(
+        hs_fail(HS_E_INPUT, "%s: a .npy file holds one array, here are %zu", path, all.n),
+        "name it .npz or .safetensors");
   if (hs_ok(s)) s = repl_write_file(path, b.p ? b.p : "", b.n, false);
   hs_buf_free(&b);
   for (size_t k = 0; k < all.n; k++) hs_free((void *)(uintptr_t)all.v[k].name);

@@ -77,6 +77,7 @@ hs_status bundle_tar(const char *const *argv) {
   while (waitpid(pid, &rc, 0) < 0)
     if (errno != EINTR) return hs_fail_errno(HS_E_IO, "tar");
   if (WIFEXITED(rc) && WEXITSTATUS(rc) == 0) return HS_GOOD;
-  if (WIFEXITED(rc) && WEXITSTATUS(rc) == 127) return hs_fail(HS_E_NOT_BUILT, "tar is not installed; give a folder instead of an archive");
+  if (WIFEXITED(rc) && WEXITSTATUS(rc) == 127)
+    return hs_fail(HS_E_NOT_BUILT, "tar is not installed; give a folder instead of an archive");
   return hs_fail(HS_E_IO, "tar failed");
 }

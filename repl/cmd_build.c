@@ -1,4 +1,5 @@
-// cmd_build.c — building a module at the prompt: new, param, NAME = op(...), root. Each line is one version.
+// cmd_build.c — building a module at the prompt: new, param, NAME = op(...), root. Each line is
+// one version.
 #include <stdlib.h>
 
 #include "repl/command.h"
@@ -35,7 +36,7 @@ static void say_instr(repl_cmd *c, const hlo_instr *i) {
 }
 
 hs_status cmd_param(repl_cmd *c) {
-  hs_buf text = {0};   // a tuple's shape may hold blanks
+  hs_buf text = {0};  // a tuple's shape may hold blanks
   for (u32 k = 1; k < c->args.npos; k++) hs_buf_puts(&text, c->args.pos[k]);
   const hlo_shape *shape;
   hs_status s = hlo_parse_shape(c->s->ctx, text.p, text.n, &shape);
@@ -44,21 +45,26 @@ hs_status cmd_param(repl_cmd *c) {
   const char *name = repl_arg(c, 0);
   if (hlo_find_instr(c->m, *name == '%' ? name + 1 : name))
     return hs_fail_subject(HS_E_REDEFINED, name, "%s is already defined", name);
-  hlo_instr *p = hlo_add_parameter(c->m->entry, c->m->entry->nparams, hlo_shape_fill_layout(c->s->ctx, shape), *name == '%' ? name + 1 : name);
+  hlo_instr *p =
+      hlo_add_parameter(c->m->entry, c->m->entry->nparams, hlo_shape_fill_layout(c->s->ctx, shape),
+                        *name == '%' ? name + 1 : name);
   if (!c->m->entry->root) hlo_set_root(c->m->entry, p);
   say_instr(c, p);
   return HS_GOOD;
 }
 
 hs_status cmd_define(repl_cmd *c) {
-  if (!c->mod) return hs_with_note(hs_fail(HS_E_NO_MODULE, "there is no module to add an instruction to"), "new NAME starts one");
+  if (!c->mod)
+    return hs_with_note(hs_fail(HS_E_NO_MODULE, "there is no module to add an instruction to"),
+                        "new NAME starts one");
   const char *text = c->args.raw;
   bool root = strncmp(text, "ROOT ", 5) == 0;
   if (root) text += 5;
   while (*text == ' ') text++;
   size_t n = strcspn(text, " =");
   const char *name = hs_arena_strndup(c->scratch, text + (*text == '%'), n - (*text == '%'));
-  if (hlo_find_instr(c->m, name)) return hs_fail_subject(HS_E_REDEFINED, name, "%s is already defined", name);
+  if (hlo_find_instr(c->m, name))
+    return hs_fail_subject(HS_E_REDEFINED, name, "%s is already defined", name);
   hlo_instr *i = NULL;
   HS_TRY(hlo_parse_instr_into(c->m->entry, text, strlen(text), &i));
   // While a module grows, its last instruction is its result; `root` or ROOT fixes another one.

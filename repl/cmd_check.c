@@ -1,6 +1,7 @@
-// cmd_check.c — check: does the current version, on the chosen backend, compute what the reference computes on the module
-// as it was loaded? The reference is the evaluator unless another backend is named. When the results differ, the first
-// instruction on which the two do not agree is looked for. A folder is checked file by file, worst first.
+// cmd_check.c — check: does the current version, on the chosen backend, compute what the
+// reference computes on the module as it was loaded? The reference is the evaluator unless another
+// backend is named. When the results differ, the first instruction on which the two do not agree is
+// looked for. A folder is checked file by file, worst first.
 #include <dirent.h>
 #include <math.h>
 #include <stdlib.h>
@@ -16,23 +17,33 @@ typedef struct check {
   bool detail, hunt;
 } check;
 
-typedef struct outcome { double abs, rel; u64 ulp; i64 mismatches; } outcome;
+typedef struct outcome {
+  double abs, rel;
+  u64 ulp;
+  i64 mismatches;
+} outcome;
 
 // The figures of all leaves together, and a status for those that differ.
-static hs_status judge(repl_cmd *c, const hlo_literal *want, const hlo_literal *got, const check *k, bool quiet, outcome *o) {
+static hs_status judge(repl_cmd *c, const hlo_literal *want, const hlo_literal *got, const check *k,
+                       bool quiet, outcome *o) {
   hlo_comparisons list;
   HS_TRY(hlo_compare_leaves(want, got, k->tol, &list));
   repl_json *leaves = quiet ? NULL : repl_json_array(c->doc, "results");
   for (size_t q = 0; q < list.n; q++) {
     const hlo_comparison *x = &list.v[q];
-    o->abs = fmax(o->abs, x->nan_mismatches || (x->mismatches && !x->nfixes) ? INFINITY : x->max_abs);
+    o->abs =
+        fmax(o->abs, x->nan_mismatches || (x->mismatches && !x->nfixes) ? INFINITY : x->max_abs);
     o->rel = fmax(o->rel, x->max_rel);
     o->ulp = HS_MAX(o->ulp, x->max_ulp);
     o->mismatches += x->mismatches;
     repl_json *j = repl_json_object(leaves, NULL);
     repl_json_str(j, "path", x->path);
-    repl_json_int(j, "elements", x->elements), repl_json_int(j, "mismatches", x->mismatches), repl_json_int(j, "nan_mismatches", x->nan_mismatches);
-    repl_json_num(j, "abs_error", x->max_abs), repl_json_num(j, "rel_error", x->max_rel), repl_json_int(j, "ulp", (i64)HS_MIN(x->max_ulp, (u64)INT64_MAX));
+    repl_json_int(j, "elements", x->elements);
+    repl_json_int(j, "mismatches", x->mismatches);
+    repl_json_int(j, "nan_mismatches", x->nan_mismatches);
+    repl_json_num(j, "abs_error", x->max_abs);
+    repl_json_num(j, "rel_error", x->max_rel);
+    repl_json_int(j, "ulp", (i64)HS_MIN(x->max_ulp, (u64)INT64_MAX));
     repl_json *fixes = repl_json_array(j, "would_pass");
     for (u32 f = 0; f < x->nfixes; f++) {
       repl_json *t = repl_json_object(fixes, NULL);
@@ -50,7 +61,8 @@ static hs_status judge(repl_cmd *c, const hlo_literal *want, const hlo_literal *
     if (!quiet && !c->doc && k->detail) {
       hs_buf b = {0};
       hlo_comparison_print(&b, x, true);
-      repl_say(c->out, "%s: %lld of %lld elements differ\n%s", x->path, (long long)x->mismatches, (long long)x->elements, hs_buf_cstr(&b));
+      repl_say(c->out, "%s: %lld of %lld elements differ\n%s", x->path, (long long)x->mismatches,
+               (long long)x->elements, hs_buf_cstr(&b));
       hs_buf_free(&b);
     }
   }
@@ -58,11 +70,13 @@ static hs_status judge(repl_cmd *c, const hlo_literal *want, const hlo_literal *
   return o->mismatches ? hlo_compare(want, got, k->tol) : HS_GOOD;
 }
 
-static hs_status value_on(repl_cmd *c, const backend *be, const repl_version *v, hlo_literal **out) {
+static hs_status value_on(repl_cmd *c, const backend *be, const repl_version *v,
+                          hlo_literal **out) {
   hlo_module *m;
   HS_TRY(repl_runnable(c, v, true, &m));
   hs_status s = repl_memory_check(c, m, strcmp(be->name, "interp") == 0, 0);
-  if (hs_ok(s) && strcmp(be->name, "interp") == 0) s = watch_run(c, m, &(watch_options){.iteration = -1}, NULL, out);
+  if (hs_ok(s) && strcmp(be->name, "interp") == 0)
+    s = watch_run(c, m, &(watch_options){.iteration = -1}, NULL, out);
   else if (hs_ok(s)) s = cut_run(c, be, m, c->mod->ninputs, c->mod->inputs, out);
   hlo_module_free(m);
   return s;
@@ -84,7 +98,11 @@ static hs_status explain(repl_cmd *c, const check *k, const hlo_literal *want) {
     hlo_literal_unref(now);
   }
   repl_json_bool(c->doc, "passes_changed_the_result", passes);
-  if (passes && !c->doc) repl_say(c->out, "the evaluator, too, gets another result from @%u than from @%u: a pass changed the meaning; bisect finds it\n", c->mod->at->number, repl_base(c->mod)->number);
+  if (passes && !c->doc)
+    repl_say(c->out,
+             "the evaluator, too, gets another result from @%u than from @%u: a pass changed the "
+             "meaning; bisect finds it\n",
+             c->mod->at->number, repl_base(c->mod)->number);
   if (hs_ok(s) && !passes && k->be != k->ref) {
     divergence d;
     s = diverge_find(c, m, k->be, k->ref, k->tol, &d);
@@ -110,11 +128,16 @@ static hs_status check_module(repl_cmd *c, const check *k, bool quiet, outcome *
     repl_json_str(c->doc, "reference", k->ref->name);
   }
   if (hs_ok(s) && !quiet && !c->doc)
-    repl_say(c->out, "%s@%u on %s agrees with %s on @%u: largest error %.3g absolute, %.3g relative, %llu ulp (%s)\n", c->m->name, c->mod->at->number, k->be->name,
-             k->ref->name, repl_base(c->mod)->number, o->abs, o->rel, (unsigned long long)o->ulp, c->mod->inputs_from);
+    repl_say(
+        c->out,
+        "%s@%u on %s agrees with %s on @%u: largest error %.3g absolute, %.3g relative, %llu ulp "
+        "(%s)\n",
+        c->m->name, c->mod->at->number, k->be->name, k->ref->name, repl_base(c->mod)->number,
+        o->abs, o->rel, (unsigned long long)o->ulp, c->mod->inputs_from);
   if (differ && !quiet && k->hunt && want && got) {
     hs_status e = explain(c, k, want);
-    if (!hs_ok(e) && e.err->code == HS_E_INTERRUPTED) repl_note(c->out, "the search for the first difference was interrupted");
+    if (!hs_ok(e) && e.err->code == HS_E_INTERRUPTED)
+      repl_note(c->out, "the search for the first difference was interrupted");
     else if (!hs_ok(e)) repl_note(c->out, "the first difference was not found: %s", e.err->message);
     hs_status_drop(e);
   }
@@ -123,17 +146,25 @@ static hs_status check_module(repl_cmd *c, const check *k, bool quiet, outcome *
   return s;
 }
 
-// ---- folders ------------------------------------------------------------------------------------------------------------
-typedef enum verdict { AGREES, UNSUPPORTED, FAILS, DIFFERS, CRASHES } verdict;   // from best to worst
+// ---- folders ------------------------------------------------------------------------------------
+// from best to worst
+typedef enum verdict { AGREES, UNSUPPORTED, FAILS, DIFFERS, CRASHES } verdict;
 static const char *const verdict_words[] = {"agrees", "unsupported", "fails", "differs", "crashes"};
-typedef struct row { char *file, *error; verdict v; outcome o; } row;
+typedef struct row {
+  char *file, *error;
+  verdict v;
+  outcome o;
+} row;
 typedef HS_VEC(row) rows;
 typedef HS_VEC(char *) names;
 
-// Modules lie beside other files in a dump: by the name's end, and text only when it begins like a module.
+// Modules lie beside other files in a dump: by the name's end, and text only when it begins like a
+// module.
 static bool is_module_file(const char *path) {
-  static const char *const ends[] = {".hlo", ".txt", ".pb", ".hlo.gz", ".txt.gz", ".pb.gz", ".hlo.zst", ".txt.zst", ".pb.zst"};
-  static const char *const beside[] = {"buffer-assignment", "memory-usage-report", "live-range", "thunk-sequence", "debug_options", "autotune"};
+  static const char *const ends[] = {".hlo",   ".txt",     ".pb",      ".hlo.gz", ".txt.gz",
+                                     ".pb.gz", ".hlo.zst", ".txt.zst", ".pb.zst"};
+  static const char *const beside[] = {"buffer-assignment", "memory-usage-report", "live-range",
+                                       "thunk-sequence",    "debug_options",       "autotune"};
   bool ok = false, text = false;
   size_t n = strlen(path);
   for (size_t k = 0; k < HS_COUNT(ends) && !ok; k++) {
@@ -144,13 +175,16 @@ static bool is_module_file(const char *path) {
   for (size_t k = 0; k < HS_COUNT(beside); k++) ok = ok && !strstr(path, beside[k]);
   if (!ok || !text) return ok;
   hs_buf head = {0};
-  hs_status_drop(repl_read_file(path, 8192, &head));           // longer files are refused with their head read
+  // longer files are refused with their head read
+  hs_status_drop(repl_read_file(path, 8192, &head));
   ok = head.n && memmem(head.p, head.n, "HloModule", 9) != NULL;
   hs_buf_free(&head);
   return ok;
 }
 
-static int by_text(const void *a, const void *b) { return strcmp(*(const char *const *)a, *(const char *const *)b); }
+static int by_text(const void *a, const void *b) {
+  return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
 
 static int worst_first(const void *a, const void *b) {
   const row *x = a, *y = b;
@@ -166,7 +200,8 @@ static hs_status check_file(repl_cmd *c, const check *k, const char *path, outco
   repl_module *before = c->mod, *mod = repl_session_add(c->s, m, path);
   c->mod = mod;
   c->m = mod->m;
-  hs_status s = m->entry && m->entry->root ? check_module(c, k, true, o) : hs_fail(HS_E_VERIFY, "no entry computation");
+  hs_status s = m->entry && m->entry->root ? check_module(c, k, true, o)
+                                           : hs_fail(HS_E_VERIFY, "no entry computation");
   repl_session_remove(c->s, mod);
   c->s->current = c->mod = before;
   c->m = before ? before->m : NULL;
@@ -178,7 +213,8 @@ static verdict verdict_of(hs_status s) {
   switch (s.err->code) {
   case HS_E_DIFFER: return DIFFERS;
   case HS_E_WORKER: return CRASHES;
-  case HS_E_UNSUPPORTED: case HS_E_NOT_BUILT: return UNSUPPORTED;
+  case HS_E_UNSUPPORTED:
+  case HS_E_NOT_BUILT: return UNSUPPORTED;
   default: return FAILS;
   }
 }
@@ -203,14 +239,17 @@ static void say_rows(repl_cmd *c, const char *dir, const rows *all) {
     const row *r = &all->v[k];
     bool measured = r->v == AGREES || r->v == DIFFERS;
     const char *name = r->file + strlen(dir) + 1;
-    if (!c->doc && measured) repl_say(c->out, "%-12s %10.3g %10.3g  %s", verdict_words[r->v], r->o.abs, r->o.rel, name);
+    if (!c->doc && measured)
+      repl_say(c->out, "%-12s %10.3g %10.3g  %s", verdict_words[r->v], r->o.abs, r->o.rel, name);
     else if (!c->doc) repl_say(c->out, "%-12s %10s %10s  %s", verdict_words[r->v], "", "", name);
     if (!c->doc) repl_say(c->out, r->error ? ": %s\n" : "\n", r->error);
     repl_json *j = repl_json_object(list, NULL);
     repl_json_str(j, "file", r->file);
     repl_json_str(j, "verdict", verdict_words[r->v]);
     repl_json_bool(j, "agree", r->v == AGREES);
-    if (measured) repl_json_num(j, "abs_error", r->o.abs), repl_json_num(j, "rel_error", r->o.rel), repl_json_int(j, "mismatches", r->o.mismatches);
+    if (measured)
+      repl_json_num(j, "abs_error", r->o.abs), repl_json_num(j, "rel_error", r->o.rel),
+          repl_json_int(j, "mismatches", r->o.mismatches);
     if (r->error) repl_json_str(j, "error", r->error);
   }
 }
@@ -222,11 +261,18 @@ static hs_status check_folder(repl_cmd *c, const check *k, const char *dir) {
   hs_status s = list_modules(dir, &found);
   for (size_t j = 0; j < found.n; j++) {
     if (hs_ok(s)) s = hs_poll();
-    if (!hs_ok(s)) { hs_free(found.v[j]); continue; }
+    if (!hs_ok(s)) {
+      hs_free(found.v[j]);
+      continue;
+    }
     row r = {.file = found.v[j]};
     repl_progress_text("checking %zu of %zu, %s", j + 1, found.n, found.v[j]);
     hs_status one = check_file(c, k, found.v[j], &r.o);
-    if (!hs_ok(one) && one.err->code == HS_E_INTERRUPTED) { s = one; hs_free(found.v[j]); continue; }
+    if (!hs_ok(one) && one.err->code == HS_E_INTERRUPTED) {
+      s = one;
+      hs_free(found.v[j]);
+      continue;
+    }
     r.v = verdict_of(one);
     if (!hs_ok(one)) r.error = hs_strdup(one.err->message);
     hs_status_drop(one);
@@ -244,14 +290,18 @@ static hs_status check_folder(repl_cmd *c, const check *k, const char *dir) {
   if (!c->doc) repl_say(c->out, "check: %u/%zu agree\n", count[AGREES], n);
   repl_json_int(c->doc, "agree", count[AGREES]);
   repl_json_int(c->doc, "of", (i64)n);
-  if (count[DIFFERS]) return hs_fail(HS_E_DIFFER, "%u of %zu modules differ from the reference", count[DIFFERS], n);
+  if (count[DIFFERS])
+    return hs_fail(HS_E_DIFFER, "%u of %zu modules differ from the reference", count[DIFFERS], n);
   u32 failed = count[FAILS] + count[UNSUPPORTED] + count[CRASHES];
   return failed ? hs_fail(HS_E_RUN, "%u of %zu modules could not be checked", failed, n) : HS_GOOD;
 }
 
-// ---- the command ------------------------------------------------------------------------------------------------------------
+// ---- the command --------------------------------------------------------------------------------
 hs_status cmd_check(repl_cmd *c) {
-  check k = {.be = c->s->be, .ref = backend_find("interp"), .tol = {c->s->set.abs_error, c->s->set.rel_error}, .detail = repl_flag(c, "--detail"),
+  check k = {.be = c->s->be,
+             .ref = backend_find("interp"),
+             .tol = {c->s->set.abs_error, c->s->set.rel_error},
+             .detail = repl_flag(c, "--detail"),
              .hunt = !repl_flag(c, "--no-search")};
   const char *ref = repl_flag(c, "--reference"), *dir = NULL;
   u32 named = 0;
@@ -260,7 +310,8 @@ hs_status cmd_check(repl_cmd *c) {
     const backend *b = backend_find(word);
     struct stat st;
     if (b && named < 2) *(named++ ? &k.ref : &k.be) = b;
-    else if (dir || (named && stat(word, &st) != 0)) return repl_usage_error(c, "%s is neither a backend nor a folder", word);
+    else if (dir || (named && stat(word, &st) != 0))
+      return repl_usage_error(c, "%s is neither a backend nor a folder", word);
     else dir = word;
   }
   if (ref) k.ref = backend_find(ref);
@@ -270,8 +321,11 @@ hs_status cmd_check(repl_cmd *c) {
   if (repl_flag(c, "--abs")) HS_TRY(repl_arg_num(c, "--abs", repl_flag(c, "--abs"), &k.tol.abs));
   if (repl_flag(c, "--rel")) HS_TRY(repl_arg_num(c, "--rel", repl_flag(c, "--rel"), &k.tol.rel));
   if (dir) return check_folder(c, &k, dir);
-  if (!c->mod) return hs_with_note(hs_fail(HS_E_NO_MODULE, "check: no module is loaded"), "load FILE reads one; check DIR checks a folder");
-  if (!c->m->entry->root) return hs_fail(HS_E_VERIFY, "check: %s has no instructions yet", c->m->name);
+  if (!c->mod)
+    return hs_with_note(hs_fail(HS_E_NO_MODULE, "check: no module is loaded"),
+                        "load FILE reads one; check DIR checks a folder");
+  if (!c->m->entry->root)
+    return hs_fail(HS_E_VERIFY, "check: %s has no instructions yet", c->m->name);
   outcome o = {0};
   return check_module(c, &k, false, &o);
 }

@@ -1,4 +1,5 @@
-// cmd_edit.c — edit: the module as text in the user's editor; isolate: one instruction as a module of its own.
+// cmd_edit.c — edit: the module as text in the user's editor; isolate: one instruction as a
+// module of its own.
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,7 +12,7 @@
 
 #define TEXT_MOST ((size_t)1 << 30)
 
-// ---- edit ---------------------------------------------------------------------------------------------------------------
+// ---- edit ---------------------------------------------------------------------------------------
 static const char *editor(const repl_cmd *c) {
   const char *with = repl_flag(c, "--with"), *visual = getenv("VISUAL"), *plain = getenv("EDITOR");
   if (with) return with;
@@ -19,20 +20,24 @@ static const char *editor(const repl_cmd *c) {
 }
 
 static hs_status run_editor(const char *command, const char *path) {
-  char *line = hs_format("%s '%s'", command, path);            // the path is ours and holds no quote
+  // the path is ours and holds no quote
+  char *line = hs_format("%s '%s'", command, path);
   fflush(NULL);
   int rc = system(line);
   hs_free(line);
   if (rc == -1) return hs_fail_errno(HS_E_IO, command);
   if (WIFEXITED(rc) && WEXITSTATUS(rc) == 0) return HS_GOOD;
-  return hs_with_note(hs_fail(HS_E_RUN, "edit: %s did not end well; the module is as it was", command), "set EDITOR, or edit --with=COMMAND");
+  return hs_with_note(
+      hs_fail(HS_E_RUN, "edit: %s did not end well; the module is as it was", command),
+      "set EDITOR, or edit --with=COMMAND");
 }
 
 static bool ask_again(repl_cmd *c, hs_status bad) {
   repl_print_status(c->out, bad);
   fputs("edit again? [Y/n] ", stderr);
   char answer[16];
-  return fgets(answer, sizeof answer, stdin) && answer[0] != 'n' && answer[0] != 'N' && hs_ok(hs_poll());
+  return fgets(answer, sizeof answer, stdin) && answer[0] != 'n' && answer[0] != 'N' &&
+         hs_ok(hs_poll());
 }
 
 // Until the text is a valid module, the editor fails, or the user has had enough.
@@ -46,7 +51,10 @@ static hs_status edit_file(repl_cmd *c, const char *path, const hs_buf *before, 
     hlo_parse_options po = {.file = "<edited>"};
     hs_status s = *changed ? hlo_parse(c->s->ctx, text.p ? text.p : "", text.n, &po, &m) : HS_GOOD;
     hs_buf_free(&text);
-    if (hs_ok(s) && m) s = m->entry && m->entry->root ? hlo_verify(m, NULL) : hs_fail(HS_E_VERIFY, "edit: the text has no entry computation");
+    if (hs_ok(s) && m)
+      s = m->entry && m->entry->root
+              ? hlo_verify(m, NULL)
+              : hs_fail(HS_E_VERIFY, "edit: the text has no entry computation");
     if (hs_ok(s) && m) hlo_module_become(c->m, m);
     hlo_module_free(m);
     if (hs_ok(s) || !c->s->interactive || !ask_again(c, s)) return s;
@@ -68,7 +76,8 @@ hs_status cmd_edit(repl_cmd *c) {
   if (hs_ok(s)) {
     repl_json_bool(c->doc, "changed", changed);
     repl_json_int(c->doc, "instructions", hlo_instr_count(c->m));
-    if (!c->doc && changed) repl_say(c->out, "edited: %u -> %u instructions\n", had, hlo_instr_count(c->m));
+    if (!c->doc && changed)
+      repl_say(c->out, "edited: %u -> %u instructions\n", had, hlo_instr_count(c->m));
     if (!c->doc && !changed) repl_say(c->out, "nothing changed\n");
   }
   unlink(path);
@@ -77,13 +86,14 @@ hs_status cmd_edit(repl_cmd *c) {
   return s;
 }
 
-// ---- isolate --------------------------------------------------------------------------------------------------------------
+// ---- isolate ------------------------------------------------------------------------------------
 // The values that the operands of an instruction had when the evaluator last ran it.
 static hs_status operand_values(repl_cmd *c, const hlo_instr *i, repl_values *kept) {
   hlo_module *m;
   HS_TRY(repl_runnable(c, NULL, true, &m));
   hs_buf names = {0};
-  for (u32 k = 0; k < i->noperands; k++) hs_buf_printf(&names, "%s%s", k ? "," : "", hlo_operand(i, k)->name);
+  for (u32 k = 0; k < i->noperands; k++)
+    hs_buf_printf(&names, "%s%s", k ? "," : "", hlo_operand(i, k)->name);
   hs_status s = repl_memory_check(c, m, true, 0);
   hlo_literal *out = NULL;
   watch_options o = {.capture = names.n ? hs_buf_cstr(&names) : NULL, .iteration = -1};
@@ -97,7 +107,8 @@ static hs_status operand_values(repl_cmd *c, const hlo_instr *i, repl_values *ke
 hs_status cmd_isolate(repl_cmd *c) {
   hlo_instr *i;
   HS_TRY(repl_arg_instr(c, 0, &i));
-  if (i->opcode == HLO_PARAMETER) return repl_usage_error(c, "%s is a parameter: there is nothing to isolate", i->name);
+  if (i->opcode == HLO_PARAMETER)
+    return repl_usage_error(c, "%s is a parameter: there is nothing to isolate", i->name);
   HS_TRY(repl_inputs(c));
   repl_values kept = {0};
   hlo_module *piece = NULL;
@@ -126,7 +137,8 @@ hs_status cmd_isolate(repl_cmd *c) {
     }
   }
   if (hs_ok(s)) {
-    char *from = hs_format("the operands of %s%s%s%s", i->name, *place ? " (" : "", place, *place ? ")" : "");
+    char *from = hs_format("the operands of %s%s%s%s", i->name, *place ? " (" : "", place,
+                           *place ? ")" : "");
     const char *name = i->name;
     repl_module *mod = repl_session_add(c->s, piece, file);
     if (all) {
@@ -138,7 +150,9 @@ hs_status cmd_isolate(repl_cmd *c) {
     repl_json_str(c->doc, "name", piece->name);
     repl_json_int(c->doc, "parameters", n);
     repl_json_str(c->doc, "inputs", all ? from : NULL);
-    if (!c->doc) repl_say(c->out, "%s: %u instructions, %u parameters; module %u is now current\n", piece->name, hlo_instr_count(piece), n, mod->number);
+    if (!c->doc)
+      repl_say(c->out, "%s: %u instructions, %u parameters; module %u is now current\n",
+               piece->name, hlo_instr_count(piece), n, mod->number);
     hs_free(from);
   } else {
     hlo_module_free(piece);

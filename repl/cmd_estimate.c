@@ -6,11 +6,14 @@
 #include "repl/measure_scope.h"
 #include "repl/target.h"
 
-static void memory_row(repl_cmd *c, const char *what, const char *key, const hlo_memory *naive, const hlo_memory *now) {
+static void memory_row(repl_cmd *c, const char *what, const char *key, const hlo_memory *naive,
+                       const hlo_memory *now) {
   char a[6][32];
   if (!c->doc)
-    repl_say(c->out, "%-12s %10s %10s %12s %10s %10s\n", what, repl_bytes(a[0], (double)now->argument_bytes), repl_bytes(a[1], (double)now->output_bytes),
-             repl_bytes(a[2], (double)now->temp_bytes), repl_bytes(a[3], (double)now->alias_bytes), repl_bytes(a[4], (double)now->peak_bytes));
+    repl_say(c->out, "%-12s %10s %10s %12s %10s %10s\n", what,
+             repl_bytes(a[0], (double)now->argument_bytes),
+             repl_bytes(a[1], (double)now->output_bytes), repl_bytes(a[2], (double)now->temp_bytes),
+             repl_bytes(a[3], (double)now->alias_bytes), repl_bytes(a[4], (double)now->peak_bytes));
   repl_json *j = repl_json_object(c->doc, key);
   repl_json_str(j, "source", "estimated");
   repl_json_int(j, "argument_bytes", now->argument_bytes);
@@ -32,26 +35,31 @@ hs_status cmd_memory(repl_cmd *c) {
   hlo_memory naive, now;
   HS_TRY(hlo_memory_estimate(c->m, true, &naive));
   HS_TRY(hlo_memory_estimate(c->m, false, &now));
-  if (!c->doc) repl_say(c->out, "estimated     arguments    outputs  temporaries    aliased       peak\n");
+  if (!c->doc)
+    repl_say(c->out, "estimated     arguments    outputs  temporaries    aliased       peak\n");
   memory_row(c, "unshared", "naive", NULL, &naive);
   memory_row(c, "shared", "current", NULL, &now);
   const hlo_instr *peak = instr_by_id(c->m, now.peak_at);
   if (peak) {
-    if (!c->doc) repl_say(c->out, "the peak is at %s (%s)\n", peak->name, hlo_op_text(peak->opcode));
+    if (!c->doc)
+      repl_say(c->out, "the peak is at %s (%s)\n", peak->name, hlo_op_text(peak->opcode));
     repl_json_str(c->doc, "peak_at", peak->name);
   }
   if (!c->doc && naive.peak_bytes > now.peak_bytes) {
     char b[32];
-    repl_say(c->out, "sharing buffers saves %s (%.1f%%)\n", repl_bytes(b, (double)(naive.peak_bytes - now.peak_bytes)),
+    repl_say(c->out, "sharing buffers saves %s (%.1f%%)\n",
+             repl_bytes(b, (double)(naive.peak_bytes - now.peak_bytes)),
              100.0 * (double)(naive.peak_bytes - now.peak_bytes) / (double)naive.peak_bytes);
   }
   return HS_GOOD;
 }
 
-static void estimate_row(repl_cmd *c, const char *what, const char *key, const prof_device *d, const prof_estimate *e) {
+static void estimate_row(repl_cmd *c, const char *what, const char *key, const prof_device *d,
+                         const prof_estimate *e) {
   char t[32], p[32], f[32], b[32];
   if (!c->doc)
-    repl_say(c->out, "%-34s %10s %8u %14s %10s %10s\n", what, repl_time(t, e->time_s), e->kernels, repl_flops(f, e->flops), repl_bytes(b, e->bytes),
+    repl_say(c->out, "%-34s %10s %8u %14s %10s %10s\n", what, repl_time(t, e->time_s), e->kernels,
+             repl_flops(f, e->flops), repl_bytes(b, e->bytes),
              repl_bytes(p, (double)e->peak_bytes));
   repl_json *j = repl_json_object(c->doc, key);
   repl_json_str(j, "source", "estimated");
@@ -63,7 +71,10 @@ static void estimate_row(repl_cmd *c, const char *what, const char *key, const p
   repl_json_int(j, "peak_bytes", e->peak_bytes);
 }
 
-typedef struct timed { const hlo_instr *i; double s; } timed;
+typedef struct timed {
+  const hlo_instr *i;
+  double s;
+} timed;
 static int slowest(const void *a, const void *b) {
   const timed *x = a, *y = b;
   return x->s != y->s ? (x->s < y->s ? 1 : -1) : x->i->id < y->i->id ? -1 : 1;
@@ -83,7 +94,9 @@ hs_status cmd_estimate(repl_cmd *c) {
   HS_TRY(s);
   now = c->m;
   HS_TRY(prof_estimate_module(now, d, false, &cur));
-  if (!c->doc) repl_say(c->out, "estimated for %s: %s\n%-34s %10s %8s %14s %10s %10s\n", d->name, d->summary, "", "time", "kernels", "compute", "moved", "peak");
+  if (!c->doc)
+    repl_say(c->out, "estimated for %s: %s\n%-34s %10s %8s %14s %10s %10s\n", d->name, d->summary,
+             "", "time", "kernels", "compute", "moved", "peak");
   estimate_row(c, "as loaded, one kernel each", "baseline", d, &naive);
   char *label = hs_format("current (@%u)", c->mod->at->number);
   estimate_row(c, label, "current", d, &cur);
@@ -93,7 +106,10 @@ hs_status cmd_estimate(repl_cmd *c) {
   repl_json_num(save, "time_ms", (naive.time_s - cur.time_s) * 1e3);
   repl_json_int(save, "memory_bytes", naive.peak_bytes - cur.peak_bytes);
   if (!c->doc && cur.time_s > 0)
-    repl_say(c->out, "speedup %.2fx, memory %.2fx; estimates from a roofline model, `time` and `speedup` measure\n", naive.time_s / cur.time_s,
+    repl_say(c->out,
+             "speedup %.2fx, memory %.2fx; estimates from a roofline model, `time` and `speedup` "
+             "measure\n",
+             naive.time_s / cur.time_s,
              cur.peak_bytes > 0 ? (double)naive.peak_bytes / (double)cur.peak_bytes : 1.0);
   if (!rows) return HS_GOOD;
   HS_VEC(timed) v = {0};
@@ -105,7 +121,9 @@ hs_status cmd_estimate(repl_cmd *c) {
   repl_json *list = repl_json_array(c->doc, "instructions");
   for (size_t k = 0; k < v.n && (i64)k < rows; k++) {
     char t[32];
-    if (!c->doc) repl_say(c->out, "%10s  %-16s %s\n", repl_time(t, v.v[k].s), hlo_op_text(v.v[k].i->opcode), v.v[k].i->name);
+    if (!c->doc)
+      repl_say(c->out, "%10s  %-16s %s\n", repl_time(t, v.v[k].s), hlo_op_text(v.v[k].i->opcode),
+               v.v[k].i->name);
     repl_json *j = repl_json_object(list, NULL);
     repl_json_str(j, "name", v.v[k].i->name);
     repl_json_num(j, "time_ms", v.v[k].s * 1e3);
@@ -122,8 +140,10 @@ hs_status cmd_savings(repl_cmd *c) {
   HS_TRY(prof_savings_from(v[0], v[1], v[2], v[3], &s));
   if (!c->doc) {
     repl_say(c->out, "           baseline   optimized       saved\n");
-    repl_say(c->out, "time     %10.6g  %10.6g  %10.6g  (%.4g%%, %.4gx)\n", s.time, s.opt_time, s.time_saved, s.time_percent, s.speedup);
-    repl_say(c->out, "memory   %10.6g  %10.6g  %10.6g  (%.4g%%)\n", s.memory, s.opt_memory, s.memory_saved, s.memory_percent);
+    repl_say(c->out, "time     %10.6g  %10.6g  %10.6g  (%.4g%%, %.4gx)\n", s.time, s.opt_time,
+             s.time_saved, s.time_percent, s.speedup);
+    repl_say(c->out, "memory   %10.6g  %10.6g  %10.6g  (%.4g%%)\n", s.memory, s.opt_memory,
+             s.memory_saved, s.memory_percent);
   }
   repl_json_num(c->doc, "time", s.time);
   repl_json_num(c->doc, "optimized_time", s.opt_time);

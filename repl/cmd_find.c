@@ -1,14 +1,20 @@
 // cmd_find.c — the query: find [PATTERN] [where EXPR] [order by KEY [desc|asc]] [limit N].
 //
-// PATTERN is an opcode, a part of a name, or a tree of them: dot(transpose(?), ?). Operands of commutative operations
-// match in either order.
+// PATTERN is an opcode, a part of a name, or a tree of them: dot(transpose(?), ?). Operands of
+// commutative operations match in either order.
 #include <ctype.h>
 #include <stdlib.h>
 
 #include "repl/measure_scope.h"
 
 typedef struct pattern pattern;
-struct pattern { const char *word; hlo_opcode op; u32 n; pattern *kids[8]; bool tree; };
+struct pattern {
+  const char *word;
+  hlo_opcode op;
+  u32 n;
+  pattern *kids[8];
+  bool tree;
+};
 
 static bool word_char(char c) { return isalnum((unsigned char)c) || strchr("_.-*?%", c); }
 
@@ -16,7 +22,8 @@ static hs_status parse_pattern(hs_arena *a, const char **p, int depth, pattern *
   while (**p == ' ') ++*p;
   const char *b = *p;
   while (**p && word_char(**p)) ++*p;
-  if (*p == b) return hs_fail(HS_E_USAGE, "find: an opcode, a name or ? is expected at \"%.20s\"", b);
+  if (*p == b)
+    return hs_fail(HS_E_USAGE, "find: an opcode, a name or ? is expected at \"%.20s\"", b);
   if (depth > 20) return hs_fail(HS_E_LIMIT, "find: the pattern is nested too deeply");
   pattern *t = HS_NEW(a, pattern);
   t->word = hs_arena_strndup(a, b + (*b == '%'), (size_t)(*p - b) - (*b == '%'));
@@ -27,7 +34,8 @@ static hs_status parse_pattern(hs_arena *a, const char **p, int depth, pattern *
   t->tree = true;
   ++*p;
   while (**p != ')') {
-    if (t->n == HS_COUNT(t->kids)) return hs_fail(HS_E_LIMIT, "find: a pattern has at most %zu operands", HS_COUNT(t->kids));
+    if (t->n == HS_COUNT(t->kids))
+      return hs_fail(HS_E_LIMIT, "find: a pattern has at most %zu operands", HS_COUNT(t->kids));
     HS_TRY(parse_pattern(a, p, depth + 1, &t->kids[t->n++]));
     while (**p == ' ') ++*p;
     if (**p == ',') ++*p;
@@ -40,7 +48,8 @@ static hs_status parse_pattern(hs_arena *a, const char **p, int depth, pattern *
 static bool match(const pattern *t, const hlo_instr *i) {
   if (t->op) {
     if (i->opcode != t->op) return false;
-  } else if (strcmp(t->word, "?") != 0 && strcmp(t->word, "*") != 0 && !repl_matches(i->name, t->word)) {
+  } else if (strcmp(t->word, "?") != 0 && strcmp(t->word, "*") != 0 &&
+             !repl_matches(i->name, t->word)) {
     return false;
   }
   if (!t->tree) return true;
@@ -48,19 +57,24 @@ static bool match(const pattern *t, const hlo_instr *i) {
   bool straight = true;
   for (u32 k = 0; k < t->n && straight; k++) straight = match(t->kids[k], hlo_operand(i, k));
   if (straight) return true;
-  return t->n == 2 && i->noperands == 2 && hlo_op_has(i->opcode, HLO_F_COMMUTATIVE) && match(t->kids[0], hlo_operand(i, 1)) &&
-         match(t->kids[1], hlo_operand(i, 0));
+  return t->n == 2 && i->noperands == 2 && hlo_op_has(i->opcode, HLO_F_COMMUTATIVE) &&
+         match(t->kids[0], hlo_operand(i, 1)) && match(t->kids[1], hlo_operand(i, 0));
 }
 
-// The last occurrence of a keyword outside quotes and parentheses; cuts the text there and returns what follows.
+// The last occurrence of a keyword outside quotes and parentheses; cuts the text there and returns
+// what follows.
 static char *cut_clause(char *text, const char *word) {
   char quote = 0;
   size_t n = strlen(word);
   char *found = NULL;
   for (char *p = text; *p; p++) {
-    if (quote) { if (*p == quote) quote = 0; continue; }
+    if (quote) {
+      if (*p == quote) quote = 0;
+      continue;
+    }
     if (*p == '"' || *p == '\'') quote = *p;
-    else if ((p == text || p[-1] == ' ') && strncmp(p, word, n) == 0 && (p[n] == ' ' || !p[n])) found = p;
+    else if ((p == text || p[-1] == ' ') && strncmp(p, word, n) == 0 && (p[n] == ' ' || !p[n]))
+      found = p;
   }
   if (!found) return NULL;
   *found = 0;
@@ -69,7 +83,11 @@ static char *cut_clause(char *text, const char *word) {
   return found;
 }
 
-typedef struct hit { const hlo_instr *i; double key; const char *text; } hit;
+typedef struct hit {
+  const hlo_instr *i;
+  double key;
+  const char *text;
+} hit;
 static int ascending(const void *a, const void *b) {
   const hit *x = a, *y = b;
   int d = x->text && y->text ? strcmp(x->text, y->text) : x->key < y->key ? -1 : x->key > y->key;
@@ -81,7 +99,12 @@ static int descending(const void *a, const void *b) {
   return d ? d : x->i->id < y->i->id ? -1 : x->i->id > y->i->id;
 }
 
-typedef struct query { pattern *pattern; char *where, *order; bool desc; i64 limit; } query;
+typedef struct query {
+  pattern *pattern;
+  char *where, *order;
+  bool desc;
+  i64 limit;
+} query;
 
 static hs_status parse_query(repl_cmd *c, query *q) {
   char *text = hs_arena_strndup(c->scratch, c->args.raw, strlen(c->args.raw));
@@ -105,7 +128,8 @@ static hs_status parse_query(repl_cmd *c, query *q) {
   if (*p) {
     HS_TRY(parse_pattern(c->scratch, &p, 0, &q->pattern));
     while (*p == ' ') p++;
-    if (*p) return repl_usage_error(c, "\"%.30s\" is not understood; conditions begin with where", p);
+    if (*p)
+      return repl_usage_error(c, "\"%.30s\" is not understood; conditions begin with where", p);
   }
   return HS_GOOD;
 }
@@ -117,7 +141,8 @@ static void say_hit(repl_cmd *c, repl_json *list, const hit *h, const query *q) 
   if (!c->doc) {
     repl_say(c->out, "%s  %s  %s", i->name, hlo_op_text(i->opcode), hs_buf_cstr(&shape));
     if (q->order && !h->text) repl_say(c->out, "  %s=%g", q->order, h->key);
-    repl_say(c->out, "%s%s\n", i->parent == c->m->entry ? "" : "  in ", i->parent == c->m->entry ? "" : i->parent->name);
+    repl_say(c->out, "%s%s\n", i->parent == c->m->entry ? "" : "  in ",
+             i->parent == c->m->entry ? "" : i->parent->name);
   }
   repl_json *j = repl_json_object(list, NULL);
   repl_json_str(j, "name", i->name);

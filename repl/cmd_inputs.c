@@ -2,7 +2,8 @@
 #include "repl/exec.h"
 
 static hs_status read_options(repl_cmd *c, inputs_options *o) {
-  const char *type = repl_flag(c, "--dtype"), *partition = repl_flag(c, "--partition"), *seed = repl_flag(c, "--seed");
+  const char *type = repl_flag(c, "--dtype"), *partition = repl_flag(c, "--partition"),
+             *seed = repl_flag(c, "--seed");
   i64 v = 0;
   *o = (inputs_options){.seed = c->s->set.seed, .array.cast = repl_flag(c, "--cast") != NULL};
   for (hlo_dtype t = 1; type && t < HLO_DTYPE_COUNT; t++)
@@ -21,7 +22,8 @@ static hs_status make(repl_cmd *c, const inputs_options *o, u32 n, const char *c
   const char *formula = repl_flag(c, "--formula");
   bool large = repl_flag(c, "--large-range");
   if (formula) return repl_inputs_from(c, 1, &formula, o);
-  bool all_random = n && strcmp(sources[0], "random") == 0;   // the word for all parameters minds their uses
+  // the word for all parameters minds their uses
+  bool all_random = n && strcmp(sources[0], "random") == 0;
   if (all_random || repl_flag(c, "--random") || large || (repl_flag(c, "--seed") && !n)) {
     HS_TRY(repl_inputs_seed(c, o->seed, large));
     if (all_random) n--, sources++;
@@ -38,7 +40,8 @@ hs_status cmd_inputs(repl_cmd *c) {
   HS_TRY(read_options(c, &o));
   if (n == 2 && strcmp(sources[0], "save") == 0) save = sources[1], n = 0;
   HS_TRY(make(c, &o, n, sources));
-  if (!repl_flag(c, "--seed")) HS_TRY(repl_inputs(c));        // again when the parameters have changed since
+  // again when the parameters have changed since
+  if (!repl_flag(c, "--seed")) HS_TRY(repl_inputs(c));
   if (save) HS_TRY(repl_inputs_save(c, save));
   repl_json *list = repl_json_array(c->doc, "inputs");
   repl_json_str(c->doc, "from", c->mod->inputs_from);

@@ -1,4 +1,5 @@
-// cmd_load.c — modules in and out: load, example, modules, use, close, save, a module pasted at the prompt.
+// cmd_load.c — modules in and out: load, example, modules, use, close, save, a module pasted at
+// the prompt.
 #include <dirent.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -12,7 +13,8 @@
 
 static i64 parameter_bytes(const hlo_module *m) {
   i64 n = 0;
-  for (u32 k = 0; m->entry && k < m->entry->nparams; k++) n += hlo_shape_bytes(m->entry->params[k]->shape);
+  for (u32 k = 0; m->entry && k < m->entry->nparams; k++)
+    n += hlo_shape_bytes(m->entry->params[k]->shape);
   return n;
 }
 
@@ -20,7 +22,10 @@ static i64 parameter_bytes(const hlo_module *m) {
 static void signature_text(hs_buf *b, const hlo_module *m) {
   hs_buf_putc(b, '(');
   for (u32 k = 0; k < m->entry->nparams; k++) {
-    if (k == 6 && m->entry->nparams > 8) { hs_buf_printf(b, ", %u more", m->entry->nparams - k); break; }
+    if (k == 6 && m->entry->nparams > 8) {
+      hs_buf_printf(b, ", %u more", m->entry->nparams - k);
+      break;
+    }
     if (k) hs_buf_puts(b, ", ");
     hlo_shape_print(b, m->entry->params[k]->shape, false);
   }
@@ -29,7 +34,8 @@ static void signature_text(hs_buf *b, const hlo_module *m) {
   hlo_shape_print(b, m->entry->root->shape, false);
   if (b->n - at > 160) {
     b->n = at;
-    if (hlo_shape_is_tuple(m->entry->root->shape)) hs_buf_printf(b, "(%u results)", m->entry->root->shape->nelems);
+    if (hlo_shape_is_tuple(m->entry->root->shape))
+      hs_buf_printf(b, "(%u results)", m->entry->root->shape->nelems);
     else hs_buf_puts(b, "...");
   }
 }
@@ -44,7 +50,8 @@ static hs_status announce(repl_cmd *c, const repl_module *mod) {
   signature_text(&sig, m);
   u32 n = hlo_instr_count(m);
   repl_say(c->out, "%s: %u instruction%s, parameters %s, %s, %s\n", m->name, n, n == 1 ? "" : "s",
-           repl_bytes(bytes, (double)parameter_bytes(m)), repl_flops(flops, cost.total.flops), hs_buf_cstr(&sig));
+           repl_bytes(bytes, (double)parameter_bytes(m)), repl_flops(flops, cost.total.flops),
+           hs_buf_cstr(&sig));
   if (c->doc) {
     repl_json *j = repl_json_object(c->doc, "loaded");
     repl_json_str(j, "name", m->name);
@@ -61,19 +68,26 @@ static hs_status announce(repl_cmd *c, const repl_module *mod) {
   hs_buf_free(&sig);
   hlo_cost_free(&cost);
   if (mod->elided && c->s->set.elided == REPL_ELIDED_ASK)
-    repl_note(c->out, "%s has constants printed as {...}: time, speedup and estimate use seeded random values, "
-                      "run, check, report and save ask for --elided=random|zeros", m->name);
+    repl_note(
+        c->out,
+        "%s has constants printed as {...}: time, speedup and estimate use seeded random values, "
+        "run, check, report and save ask for --elided=random|zeros",
+        m->name);
   return HS_GOOD;
 }
 
 // What is loaded, and where from; NULL: not from a file that can be read again.
-typedef struct taker { repl_cmd *c; const char *path; } taker;
+typedef struct taker {
+  repl_cmd *c;
+  const char *path;
+} taker;
 
 static hs_status accept(void *to, hlo_module *m) {
   repl_cmd *c = ((taker *)to)->c;
   const char *path = ((taker *)to)->path;
   if (!m->entry || !m->entry->root) {
-    hs_status s = hs_fail(HS_E_VERIFY, "%s: the module has no entry computation", path ? path : m->name);
+    hs_status s =
+        hs_fail(HS_E_VERIFY, "%s: the module has no entry computation", path ? path : m->name);
     hlo_module_free(m);
     return s;
   }
@@ -94,7 +108,8 @@ static hs_status load_stdin(repl_cmd *c) {
   }
   if (hs_ok(s)) {
     char *path = hs_format("/proc/self/fd/%d", fd);
-    s = hlo_load_each(c->s->ctx, path, &(hlo_parse_options){.file = "<stdin>"}, accept, &(taker){c, NULL});
+    s = hlo_load_each(c->s->ctx, path, &(hlo_parse_options){.file = "<stdin>"}, accept,
+                      &(taker){c, NULL});
     hs_free(path);
   }
   if (fd >= 0) close(fd);
@@ -110,14 +125,17 @@ static bool known_suffix(const char *name) {
   return false;
 }
 
-static int by_text(const void *a, const void *b) { return strcmp(*(const char *const *)a, *(const char *const *)b); }
+static int by_text(const void *a, const void *b) {
+  return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
 
 static hs_status list_folder(repl_cmd *c, const char *path) {
   DIR *d = opendir(path);
   if (!d) return hs_fail_errno(HS_E_IO, path);
   HS_VEC(char *) names = {0};
   for (struct dirent *e; (e = readdir(d)) != NULL;)
-    if (e->d_name[0] != '.' && known_suffix(e->d_name)) hs_vec_push(&names, hs_format("%s/%s", path, e->d_name));
+    if (e->d_name[0] != '.' && known_suffix(e->d_name))
+      hs_vec_push(&names, hs_format("%s/%s", path, e->d_name));
   closedir(d);
   if (names.n) qsort(names.v, names.n, sizeof names.v[0], by_text);
   repl_json *list = repl_json_array(c->doc, "files");
@@ -136,17 +154,21 @@ static hs_status list_folder(repl_cmd *c, const char *path) {
   }
   size_t n = names.n;
   hs_vec_free(&names);
-  if (!n) return hs_fail(HS_E_INPUT, "%s: no module files (.hlo .txt .pb .pbtxt) in this folder", path);
+  if (!n)
+    return hs_fail(HS_E_INPUT, "%s: no module files (.hlo .txt .pb .pbtxt) in this folder", path);
   repl_note(c->out, "%zu file%s; load one of them by its name", n, n == 1 ? "" : "s");
   return HS_GOOD;
 }
 
-static hs_status load_file(repl_cmd *c, const char *path) { return hlo_load_each(c->s->ctx, path, NULL, accept, &(taker){c, path}); }
+static hs_status load_file(repl_cmd *c, const char *path) {
+  return hlo_load_each(c->s->ctx, path, NULL, accept, &(taker){c, path});
+}
 
-// ---- XLA's dumps ----------------------------------------------------------------------------------------------------------
+// ---- XLA's dumps --------------------------------------------------------------------------------
 // "after_algsimp in simplification"; freed by the caller.
 static char *step_label(const dump_step *step) {
-  return hs_format("%s%s%s", step->label, step->pipeline ? " in " : "", step->pipeline ? step->pipeline : "");
+  return hs_format("%s%s%s", step->label, step->pipeline ? " in " : "",
+                   step->pipeline ? step->pipeline : "");
 }
 
 // Adds the state of one dump file to a module as its next version.
@@ -158,7 +180,11 @@ static hs_status add_step(repl_cmd *c, repl_module *mod, const dump_step *step) 
     hlo_module_free(m);
     return hs_fail(HS_E_VERIFY, "%s: the module has no entry computation", step->file);
   }
-  pass_result r = {.pass = hlo_intern_str(c->s->ctx, step->pass ? step->pass : step->label), .pipeline = hlo_intern_str(c->s->ctx, step->pipeline ? step->pipeline : ""), .changed = true, .ms = -1};   // XLA does not say how long it took
+  // XLA does not say how long it took
+  pass_result r = {.pass = hlo_intern_str(c->s->ctx, step->pass ? step->pass : step->label),
+                   .pipeline = hlo_intern_str(c->s->ctx, step->pipeline ? step->pipeline : ""),
+                   .changed = true,
+                   .ms = -1};
   hs_status s = pass_measure(mod->m, NULL, &r.before);
   hlo_module_become(mod->m, m);
   hlo_module_free(m);
@@ -212,8 +238,14 @@ static hs_status load_history(repl_cmd *c, const dump_module *d) {
   repl_goto(mod, mod->versions.v[0]);
   if (bad) repl_note(c->out, "%u of %zu files of %s left out", bad, d->steps.n, d->key);
   if (hs_ok(s) && mod->imported)
-    repl_note(c->out, "%zu versions from %zu states: next, back, until and goto walk through them, history lists them", mod->versions.n, d->steps.n - bad);
-  return hs_ok(s) ? s : hs_with_note(s, "%zu of %zu states of %s were read", mod->versions.n, d->steps.n, d->key);
+    repl_note(
+        c->out,
+        "%zu versions from %zu states: next, back, until and goto walk through them, history lists "
+        "them",
+        mod->versions.n, d->steps.n - bad);
+  return hs_ok(s) ? s
+                  : hs_with_note(s, "%zu of %zu states of %s were read", mod->versions.n,
+                                 d->steps.n, d->key);
 }
 
 static hs_status say_dump(repl_cmd *c, const dump_folder *d) {
@@ -221,7 +253,9 @@ static hs_status say_dump(repl_cmd *c, const dump_folder *d) {
   if (!c->doc) repl_say(c->out, "module  states  first .. last\n");
   for (size_t k = 0; k < d->modules.n; k++) {
     const dump_module *m = &d->modules.v[k];
-    if (!c->doc) repl_say(c->out, "%6u %7zu  %s: %s .. %s\n", m->number, m->steps.n, m->name, m->steps.v[0].label, m->steps.v[m->steps.n - 1].label);
+    if (!c->doc)
+      repl_say(c->out, "%6u %7zu  %s: %s .. %s\n", m->number, m->steps.n, m->name,
+               m->steps.v[0].label, m->steps.v[m->steps.n - 1].label);
     repl_json *j = repl_json_object(list, NULL);
     repl_json_int(j, "number", m->number);
     repl_json_str(j, "name", m->name);
@@ -246,18 +280,24 @@ static hs_status load_dump(repl_cmd *c, const char *path, const dump_folder *d) 
     const dump_module *m = &d->modules.v[k];
     char *end = NULL;
     bool numbered = which && strtoul(which, &end, 10) == m->number && end != which && !*end;
-    if (which && !numbered && strcmp(which, "all") != 0 && strcmp(which, m->name) != 0 && strcmp(which, m->key) != 0) continue;
+    if (which && !numbered && strcmp(which, "all") != 0 && strcmp(which, m->name) != 0 &&
+        strcmp(which, m->key) != 0)
+      continue;
     any = true;
     HS_TRY(load_history(c, m));
   }
-  return any ? HS_GOOD : hs_with_note(hs_fail(HS_E_NO_OBJECT, "%s: no module %s", path, which), "the table above has their numbers and names");
+  return any ? HS_GOOD
+             : hs_with_note(hs_fail(HS_E_NO_OBJECT, "%s: no module %s", path, which),
+                            "the table above has their numbers and names");
 }
 
 hs_status repl_load_history(repl_cmd *c, const char *dir, const char *name, repl_module **out) {
   dump_folder d;
   HS_TRY(dump_folder_read(dir, &d));
   const dump_module *found = NULL;
-  for (size_t k = 0; k < d.modules.n; k++) if (!found || (strcmp(d.modules.v[k].name, name) == 0 && strcmp(found->name, name) != 0)) found = &d.modules.v[k];
+  for (size_t k = 0; k < d.modules.n; k++)
+    if (!found || (strcmp(d.modules.v[k].name, name) == 0 && strcmp(found->name, name) != 0))
+      found = &d.modules.v[k];
   hs_status s = found ? load_history(c, found) : hs_fail(HS_E_RUN, "no dumps were written");
   *out = c->s->current;
   dump_folder_free(&d);
@@ -325,8 +365,10 @@ hs_status cmd_modules(repl_cmd *c) {
     const repl_module *m = c->s->modules.v[k];
     u32 n = hlo_instr_count(m->m);
     if (!c->doc)
-      repl_say(c->out, "%c %2u  %s@%u  %u instructions, %zu version%s%s%s\n", m == c->s->current ? '*' : ' ', m->number, m->m->name,
-               m->at->number, n, m->versions.n, m->versions.n == 1 ? "" : "s", m->path ? "  " : "", m->path ? m->path : "");
+      repl_say(c->out, "%c %2u  %s@%u  %u instructions, %zu version%s%s%s\n",
+               m == c->s->current ? '*' : ' ', m->number, m->m->name, m->at->number, n,
+               m->versions.n, m->versions.n == 1 ? "" : "s", m->path ? "  " : "",
+               m->path ? m->path : "");
     repl_json *j = repl_json_object(list, NULL);
     repl_json_int(j, "number", m->number);
     repl_json_str(j, "name", m->m->name);
@@ -341,7 +383,9 @@ hs_status cmd_modules(repl_cmd *c) {
 
 static hs_status module_arg(repl_cmd *c, const char *text, repl_module **out) {
   *out = repl_session_find(c->s, text);
-  return *out ? HS_GOOD : hs_with_note(hs_fail(HS_E_NO_MODULE, "%s: no module %s", c->command->name, text), "modules lists them");
+  return *out ? HS_GOOD
+              : hs_with_note(hs_fail(HS_E_NO_MODULE, "%s: no module %s", c->command->name, text),
+                             "modules lists them");
 }
 
 hs_status cmd_use(repl_cmd *c) {
@@ -372,7 +416,10 @@ static hs_status put_saved(repl_cmd *c, const char *path, const hlo_module *m, h
   if (text || ends_in(path, ".pb")) {
     u32 lost = 0;
     HS_TRY(hlo_proto_save(b, m, HLO_PROTO_AS_READ, text, &lost));
-    if (lost) repl_note(c->out, "left out %u field%s of the proto that was read: what they belonged to has changed", lost, lost == 1 ? "" : "s");
+    if (lost)
+      repl_note(c->out,
+                "left out %u field%s of the proto that was read: what they belonged to has changed",
+                lost, lost == 1 ? "" : "s");
     return HS_GOOD;
   }
   hlo_print_options o = repl_flag(c, "--short") ? hlo_print_short_parsable() : hlo_print_full();

@@ -1,4 +1,5 @@
-// cmd_look.c — looking at a module: print, info, list, stats, signature, cost, verify, src, stacktrace, allpaths, extract.
+// cmd_look.c — looking at a module: print, info, list, stats, signature, cost, verify, src,
+// stacktrace, allpaths, extract.
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -8,7 +9,7 @@
 #include "repl/expr.h"
 #include "repl/value.h"
 
-// ---- print ------------------------------------------------------------------------------------------------------------
+// ---- print --------------------------------------------------------------------------------------
 // --with=NAME,... and --without=NAME,...: switches under XLA's names.
 static hs_status set_switches(hlo_print_options *o, const char *names, bool on) {
   for (const char *p = names; p && *p;) {
@@ -23,7 +24,8 @@ static hs_status set_switches(hlo_print_options *o, const char *names, bool on) 
       for (size_t k = 0; hlo_print_option_name(k); k++) hs_vec_push(&all, hlo_print_option_name(k));
       const char *near = hs_nearest(name, all.v, all.n);
       s = hs_fail(HS_E_USAGE, "print: there is no option %s", name);
-      s = near ? hs_with_note(s, "did you mean %s?", near) : hs_with_note(s, "help print-options lists them");
+      s = near ? hs_with_note(s, "did you mean %s?", near)
+               : hs_with_note(s, "help print-options lists them");
       hs_vec_free(&all);
     }
     hs_free(name);
@@ -75,7 +77,7 @@ hs_status cmd_print(repl_cmd *c) {
   return s;
 }
 
-// ---- info -------------------------------------------------------------------------------------------------------------
+// ---- info ---------------------------------------------------------------------------------------
 static const char *shape_text(repl_cmd *c, const hlo_shape *s) {
   hs_buf b = {0};
   hlo_shape_print(&b, s, true);
@@ -98,7 +100,9 @@ static void info_neighbours(repl_cmd *c, const hlo_instr *i) {
   hlo_for_each_use(u, i) {
     if (u->user == last) continue;
     last = u->user;
-    if (n++ < 50) repl_say(c->out, "  %s = %s %s\n", last->name, shape_text(c, last->shape), hlo_op_text(last->opcode));
+    if (n++ < 50)
+      repl_say(c->out, "  %s = %s %s\n", last->name, shape_text(c, last->shape),
+               hlo_op_text(last->opcode));
     repl_json_str(users, NULL, last->name);
   }
   if (n > 50) repl_say(c->out, "  ... and %u more\n", n - 50);
@@ -106,10 +110,15 @@ static void info_neighbours(repl_cmd *c, const hlo_instr *i) {
 
 static void info_metadata(repl_cmd *c, const hlo_instr *i) {
   const hlo_metadata *md = hlo_metadata_of(i);
-  if (md && md->op_name.n) repl_say(c->out, "op_name: %.*s\n", (int)md->op_name.n, md->op_name.p), repl_json_strn(c->doc, "op_name", md->op_name.p, md->op_name.n);
-  if (md && md->op_type.n) repl_say(c->out, "op_type: %.*s\n", (int)md->op_type.n, md->op_type.p), repl_json_strn(c->doc, "op_type", md->op_type.p, md->op_type.n);
+  if (md && md->op_name.n)
+    repl_say(c->out, "op_name: %.*s\n", (int)md->op_name.n, md->op_name.p),
+        repl_json_strn(c->doc, "op_name", md->op_name.p, md->op_name.n);
+  if (md && md->op_type.n)
+    repl_say(c->out, "op_type: %.*s\n", (int)md->op_type.n, md->op_type.p),
+        repl_json_strn(c->doc, "op_type", md->op_type.p, md->op_type.n);
   if (md && md->source_file.n) {
-    repl_say(c->out, "source: %.*s:%d\n", (int)md->source_file.n, md->source_file.p, md->source_line);
+    repl_say(c->out, "source: %.*s:%d\n", (int)md->source_file.n, md->source_file.p,
+             md->source_line);
     repl_json_strn(c->doc, "source_file", md->source_file.p, md->source_file.n);
     repl_json_int(c->doc, "source_line", md->source_line);
   }
@@ -120,9 +129,12 @@ static hs_status info_instr(repl_cmd *c, const hlo_instr *i) {
   char flops[32], bytes[32], size[32];
   repl_say(c->out, "instruction: %s\n", i->name);
   repl_say(c->out, "opcode: %s\n", hlo_op_text(i->opcode));
-  repl_say(c->out, "shape: %s (%s)\n", shape_text(c, i->shape), repl_bytes(size, (double)hlo_shape_bytes(i->shape)));
-  repl_say(c->out, "computation: %s%s%s\n", i->parent->name, i->parent == c->m->entry ? " (entry)" : "", hlo_is_root(i) ? ", its root" : "");
-  repl_say(c->out, "cost: %s, %s moved (estimated)\n", repl_flops(flops, cost.flops + cost.transcendentals),
+  repl_say(c->out, "shape: %s (%s)\n", shape_text(c, i->shape),
+           repl_bytes(size, (double)hlo_shape_bytes(i->shape)));
+  repl_say(c->out, "computation: %s%s%s\n", i->parent->name,
+           i->parent == c->m->entry ? " (entry)" : "", hlo_is_root(i) ? ", its root" : "");
+  repl_say(c->out, "cost: %s, %s moved (estimated)\n",
+           repl_flops(flops, cost.flops + cost.transcendentals),
            repl_bytes(bytes, cost.bytes_read + cost.bytes_written));
   repl_json_str(c->doc, "instruction", i->name);
   repl_json_str(c->doc, "opcode", hlo_op_text(i->opcode));
@@ -137,13 +149,15 @@ static hs_status info_instr(repl_cmd *c, const hlo_instr *i) {
   if (!c->s->set.metadata) o.print_metadata = false;
   for (u32 k = 0; i->attrs && k < i->attrs->n; k++) {
     const hlo_attr *a = &i->attrs->v[k];
-    if (a->id == HLO_ATTR_METADATA || i->opcode == HLO_CONSTANT || i->opcode == HLO_PARAMETER) continue;
+    if (a->id == HLO_ATTR_METADATA || i->opcode == HLO_CONSTANT || i->opcode == HLO_PARAMETER)
+      continue;
     hs_buf b = {0};
     hlo_print_attr_value(&b, i, a, &o);
     repl_say(c->out, "%s: %s\n", hlo_attr_text(a->id), hs_buf_cstr(&b));
     hs_buf_free(&b);
   }
-  if (i->opcode == HLO_FUSION && hlo_fusion_comp(i)) repl_say(c->out, "fused root: %s\n", hlo_fusion_comp(i)->root->name);
+  if (i->opcode == HLO_FUSION && hlo_fusion_comp(i))
+    repl_say(c->out, "fused root: %s\n", hlo_fusion_comp(i)->root->name);
   if (i->opcode == HLO_WHILE) {
     i64 trips = hlo_trip_count(i);
     if (trips >= 0) repl_say(c->out, "trips: %lld\n", (long long)trips);
@@ -159,14 +173,17 @@ static hs_status info_comp(repl_cmd *c, const hlo_computation *comp) {
   repl_json_str(c->doc, "computation", comp->name);
   repl_json_bool(c->doc, "entry", comp == c->m->entry);
   repl_json_int(c->doc, "instructions", comp->ninstrs);
-  repl_json *params = repl_json_array(c->doc, "parameters"), *callers = repl_json_array(c->doc, "callers"), *called = repl_json_array(c->doc, "calls");
+  repl_json *params = repl_json_array(c->doc, "parameters"),
+            *callers = repl_json_array(c->doc, "callers"),
+            *called = repl_json_array(c->doc, "calls");
   repl_say(c->out, "parameters:\n");
   for (u32 k = 0; k < comp->nparams; k++) {
     repl_say(c->out, "  %s: %s\n", comp->params[k]->name, shape_text(c, comp->params[k]->shape));
     repl_json_str(params, NULL, comp->params[k]->name);
   }
   if (comp->root) {
-    repl_say(c->out, "root: %s = %s %s\n", comp->root->name, shape_text(c, comp->root->shape), hlo_op_text(comp->root->opcode));
+    repl_say(c->out, "root: %s = %s %s\n", comp->root->name, shape_text(c, comp->root->shape),
+             hlo_op_text(comp->root->opcode));
     repl_json_str(c->doc, "root", comp->root->name);
   }
   repl_say(c->out, "calls:\n");
@@ -197,11 +214,13 @@ hs_status cmd_info(repl_cmd *c) {
   return HS_GOOD;
 }
 
-// ---- list -------------------------------------------------------------------------------------------------------------
+// ---- list ---------------------------------------------------------------------------------------
 static hs_status list_computations(repl_cmd *c) {
   repl_json *list = repl_json_array(c->doc, "computations");
   hlo_for_each_comp(k, c->m) {
-    if (!c->doc) repl_say(c->out, "%s%s  %u instructions\n", k->name, k == c->m->entry ? " (entry)" : "", k->ninstrs);
+    if (!c->doc)
+      repl_say(c->out, "%s%s  %u instructions\n", k->name, k == c->m->entry ? " (entry)" : "",
+               k->ninstrs);
     repl_json *j = repl_json_object(list, NULL);
     repl_json_str(j, "name", k->name);
     repl_json_bool(j, "entry", k == c->m->entry);
@@ -218,7 +237,8 @@ static bool list_hit(repl_cmd *c, const hlo_instr *i, const char *field, const c
   const hlo_metadata *md = hlo_metadata_of(i);
   bool any = strcmp(field, "any") == 0;
   if ((any || strcmp(field, "name") == 0) && repl_matches(i->name, pattern)) return true;
-  if ((any || strcmp(field, "op_name") == 0) && md && str_matches(c, md->op_name, pattern)) return true;
+  if ((any || strcmp(field, "op_name") == 0) && md && str_matches(c, md->op_name, pattern))
+    return true;
   return (any || strcmp(field, "op_type") == 0) && md && str_matches(c, md->op_type, pattern);
 }
 
@@ -251,8 +271,10 @@ hs_status cmd_list(repl_cmd *c) {
         continue;
       }
       repl_say(c->out, "%s  %s", i->name, hlo_op_text(i->opcode));
-      if (md && md->op_type.n) repl_say(c->out, "  op_type=%.*s", (int)md->op_type.n, md->op_type.p);
-      if (md && md->op_name.n) repl_say(c->out, "  op_name=%.*s", (int)md->op_name.n, md->op_name.p);
+      if (md && md->op_type.n)
+        repl_say(c->out, "  op_type=%.*s", (int)md->op_type.n, md->op_type.p);
+      if (md && md->op_name.n)
+        repl_say(c->out, "  op_name=%.*s", (int)md->op_name.n, md->op_name.p);
       repl_say(c->out, "\n");
     }
   }
@@ -262,8 +284,12 @@ hs_status cmd_list(repl_cmd *c) {
   return HS_GOOD;
 }
 
-// ---- stats, signature, cost, verify --------------------------------------------------------------------------------------
-typedef struct tally { hlo_opcode op; u32 n; double flops, bytes; } tally;
+// ---- stats, signature, cost, verify -------------------------------------------------------------
+typedef struct tally {
+  hlo_opcode op;
+  u32 n;
+  double flops, bytes;
+} tally;
 static int by_count(const void *a, const void *b) {
   const tally *x = a, *y = b;
   return x->n != y->n ? (x->n < y->n ? 1 : -1) : (int)x->op - (int)y->op;
@@ -281,16 +307,23 @@ hs_status cmd_stats(repl_cmd *c) {
   hlo_for_each_comp(comp, c->m)
     hlo_for_each_instr(i, comp) {
       ops[i->opcode].n++;
-      if (i->id < cost.n) ops[i->opcode].flops += cost.by_id[i->id].flops, ops[i->opcode].bytes += cost.by_id[i->id].bytes_read + cost.by_id[i->id].bytes_written;
+      if (i->id < cost.n)
+        ops[i->opcode].flops += cost.by_id[i->id].flops,
+            ops[i->opcode].bytes += cost.by_id[i->id].bytes_read + cost.by_id[i->id].bytes_written;
     }
   qsort(ops, HLO_OPCODE_COUNT, sizeof *ops, by_count);
   char b0[32], b1[32], b2[32], b3[32];
   if (!c->doc) {
-    repl_say(c->out, "%s: %u instructions, %u computations, %u kernels\n", c->m->name, t.instructions, t.computations, t.kernels);
-    repl_say(c->out, "cost (estimated): %s, %s moved\n", repl_flops(b0, t.flops), repl_bytes(b1, t.bytes));
-    repl_say(c->out, "memory (estimated): arguments %s, outputs %s, temporaries %s, peak %s\n", repl_bytes(b0, (double)mem.argument_bytes),
-             repl_bytes(b1, (double)mem.output_bytes), repl_bytes(b2, (double)mem.temp_bytes), repl_bytes(b3, (double)mem.peak_bytes));
-    if (cost.unknown) repl_say(c->out, "%u custom-call%s or loops of unknown cost are not counted\n", cost.unknown, cost.unknown == 1 ? "" : "s");
+    repl_say(c->out, "%s: %u instructions, %u computations, %u kernels\n", c->m->name,
+             t.instructions, t.computations, t.kernels);
+    repl_say(c->out, "cost (estimated): %s, %s moved\n", repl_flops(b0, t.flops),
+             repl_bytes(b1, t.bytes));
+    repl_say(c->out, "memory (estimated): arguments %s, outputs %s, temporaries %s, peak %s\n",
+             repl_bytes(b0, (double)mem.argument_bytes), repl_bytes(b1, (double)mem.output_bytes),
+             repl_bytes(b2, (double)mem.temp_bytes), repl_bytes(b3, (double)mem.peak_bytes));
+    if (cost.unknown)
+      repl_say(c->out, "%u custom-call%s or loops of unknown cost are not counted\n", cost.unknown,
+               cost.unknown == 1 ? "" : "s");
   }
   repl_json_int(c->doc, "instructions", t.instructions);
   repl_json_int(c->doc, "computations", t.computations);
@@ -317,21 +350,30 @@ hs_status cmd_signature(repl_cmd *c) {
   char size[32];
   for (u32 k = 0; k < e->nparams; k++) {
     const hlo_instr *p = e->params[k];
-    if (!c->doc) repl_say(c->out, "%3u  %s: %s  %s\n", k, p->name, shape_text(c, p->shape), repl_bytes(size, (double)hlo_shape_bytes(p->shape)));
+    if (!c->doc)
+      repl_say(c->out, "%3u  %s: %s  %s\n", k, p->name, shape_text(c, p->shape),
+               repl_bytes(size, (double)hlo_shape_bytes(p->shape)));
     repl_json *j = repl_json_object(list, NULL);
     repl_json_str(j, "name", p->name);
     repl_json_str(j, "shape", shape_text(c, p->shape));
     repl_json_int(j, "bytes", hlo_shape_bytes(p->shape));
   }
-  if (!c->doc) repl_say(c->out, " ->  %s  %s\n", shape_text(c, e->root->shape), repl_bytes(size, (double)hlo_shape_bytes(e->root->shape)));
+  if (!c->doc)
+    repl_say(c->out, " ->  %s  %s\n", shape_text(c, e->root->shape),
+             repl_bytes(size, (double)hlo_shape_bytes(e->root->shape)));
   repl_json *r = repl_json_object(c->doc, "result");
   repl_json_str(r, "shape", shape_text(c, e->root->shape));
   repl_json_int(r, "bytes", hlo_shape_bytes(e->root->shape));
   return HS_GOOD;
 }
 
-typedef struct ranked { const hlo_instr *i; hlo_cost cost; } ranked;
-static double weight(const ranked *r) { return r->cost.bytes_read + r->cost.bytes_written + r->cost.flops / 8; }
+typedef struct ranked {
+  const hlo_instr *i;
+  hlo_cost cost;
+} ranked;
+static double weight(const ranked *r) {
+  return r->cost.bytes_read + r->cost.bytes_written + r->cost.flops / 8;
+}
 static int by_weight(const void *a, const void *b) {
   double x = weight(a), y = weight(b);
   if (x != y) return x < y ? 1 : -1;
@@ -341,7 +383,9 @@ static int by_weight(const void *a, const void *b) {
 
 static void cost_row(repl_cmd *c, repl_json *list, const hlo_instr *i, hlo_cost k) {
   char f[32], b[32];
-  if (!c->doc) repl_say(c->out, "%14s  %10s  %-16s %s\n", repl_flops(f, k.flops + k.transcendentals), repl_bytes(b, k.bytes_read + k.bytes_written), hlo_op_text(i->opcode), i->name);
+  if (!c->doc)
+    repl_say(c->out, "%14s  %10s  %-16s %s\n", repl_flops(f, k.flops + k.transcendentals),
+             repl_bytes(b, k.bytes_read + k.bytes_written), hlo_op_text(i->opcode), i->name);
   repl_json *j = repl_json_object(list, NULL);
   repl_json_str(j, "name", i->name);
   repl_json_num(j, "flops", k.flops);
@@ -355,13 +399,17 @@ hs_status cmd_cost(repl_cmd *c) {
   i64 most = 20;
   if (repl_flag(c, "-n")) HS_TRY(repl_arg_int(c, "-n", repl_flag(c, "-n"), 0, INT32_MAX, &most));
   repl_json *list = repl_json_array(c->doc, "instructions");
-  if (one) { cost_row(c, list, one, hlo_cost_instr(one)); return HS_GOOD; }
+  if (one) {
+    cost_row(c, list, one, hlo_cost_instr(one));
+    return HS_GOOD;
+  }
   hlo_cost_table t;
   HS_TRY(hlo_cost_module(c->m, &t));
   char f[32], b[32], x[32];
   if (!c->doc)
-    repl_say(c->out, "%s, %s transcendentals, %s moved, %u kernels (estimated)\n", repl_flops(f, t.total.flops),
-             repl_count(x, t.total.transcendentals), repl_bytes(b, t.total.bytes_read + t.total.bytes_written), t.kernels);
+    repl_say(c->out, "%s, %s transcendentals, %s moved, %u kernels (estimated)\n",
+             repl_flops(f, t.total.flops), repl_count(x, t.total.transcendentals),
+             repl_bytes(b, t.total.bytes_read + t.total.bytes_written), t.kernels);
   repl_json_num(c->doc, "flops", t.total.flops);
   repl_json_num(c->doc, "transcendentals", t.total.transcendentals);
   repl_json_num(c->doc, "bytes", t.total.bytes_read + t.total.bytes_written);
@@ -374,7 +422,8 @@ hs_status cmd_cost(repl_cmd *c) {
   }
   if (v.n) qsort(v.v, v.n, sizeof *v.v, by_weight);
   for (size_t k = 0; k < v.n && (i64)k < most; k++) cost_row(c, list, v.v[k].i, v.v[k].cost);
-  if (!c->doc && (i64)v.n > most) repl_say(c->out, "... %zu more; cost -n %zu shows them\n", v.n - (size_t)most, v.n);
+  if (!c->doc && (i64)v.n > most)
+    repl_say(c->out, "... %zu more; cost -n %zu shows them\n", v.n - (size_t)most, v.n);
   hs_vec_free(&v);
   hlo_cost_free(&t);
   return HS_GOOD;
@@ -383,7 +432,9 @@ hs_status cmd_cost(repl_cmd *c) {
 hs_status cmd_verify(repl_cmd *c) {
   hlo_verify_options o = {.layout_sensitive = repl_flag(c, "--layouts") != NULL};
   HS_TRY(hlo_verify(c->m, &o));
-  if (!c->doc) repl_say(c->out, "valid: %u instructions in %u computations\n", hlo_instr_count(c->m), c->m->ncomputations);
+  if (!c->doc)
+    repl_say(c->out, "valid: %u instructions in %u computations\n", hlo_instr_count(c->m),
+             c->m->ncomputations);
   repl_json_bool(c->doc, "valid", true);
   return HS_GOOD;
 }

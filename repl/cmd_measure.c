@@ -1,11 +1,12 @@
-// cmd_measure.c — the main job: what do the passes bring? `speedup` measures (or estimates) the module as loaded with one
-// kernel per instruction, compiled whole, as it stands after passes run by hand, and after the tuned pipeline, and prints
-// one table of time and memory with what is saved; `profile` joins measurement and estimate per kernel; `versus` compares
-// two versions.
+// cmd_measure.c — the main job: what do the passes bring? `speedup` measures (or estimates) the
+// module as loaded with one kernel per instruction, compiled whole, as it stands after passes run
+// by hand, and after the tuned pipeline, and prints one table of time and memory with what is
+// saved; `profile` joins measurement and estimate per kernel; `versus` compares two versions.
 //
-// Honesty rules: measured and estimated never share a column; programs are measured in turns (A B C, A B C, ...) so that a
-// drifting machine hits all of them alike; a program that differs from the baseline in its results is reported as such; a
-// figure that is not known is "-" in text and null in JSON, never 0.
+// Honesty rules: measured and estimated never share a column; programs are measured in turns (A B
+// C, A B C, ...) so that a drifting machine hits all of them alike; a program that differs from the
+// baseline in its results is reported as such; a figure that is not known is "-" in text and null
+// in JSON, never 0.
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,19 +19,21 @@ enum { ROUNDS = 3 };
 
 // One measured or estimated program: a row of the table.
 typedef struct subject {
-  const char *key, *label;         // JSON name and row title
-  hlo_module *m;                   // owned
-  char *version;                   // as users name it, malloc'ed
+  const char *key, *label;  // JSON name and row title
+  hlo_module *m;            // owned
+  char *version;            // as users name it, malloc'ed
   bool per_instruction, estimated;
-  const backend *be;               // that runs it
-  bool optional, backend_only;     // a row that is left out when it cannot be had; the plug-in generates code only
+  const backend *be;  // that runs it
+  // a row that is left out when it cannot be had; the plug-in generates code only
+  bool optional, backend_only;
   backend_exe *exe;
-  HS_VEC(double) samples;          // steady runs, ms
+  HS_VEC(double) samples;  // steady runs, ms
   double first_ms, dispatch_ms, transfer_ms, compile_ms, compile_cpu_ms;
   prof_stats stats;
   u32 kernels;
   double bytes_moved;
-  i64 compile_peak_bytes, argument_bytes, output_bytes, alias_bytes, temp_bytes, peak_bytes;   // -1: not known
+  // -1: not known
+  i64 compile_peak_bytes, argument_bytes, output_bytes, alias_bytes, temp_bytes, peak_bytes;
   hlo_literal *result;
 } subject;
 
@@ -42,7 +45,7 @@ static void subject_free(subject *x) {
   hlo_literal_unref(x->result);
 }
 
-// ---- measuring ------------------------------------------------------------------------------------------------------
+// ---- measuring ----------------------------------------------------------------------------------
 
 static hs_status subject_compile(repl_cmd *c, subject *x) {
   const backend *be = x->be;
@@ -66,8 +69,12 @@ static hs_status subject_compile(repl_cmd *c, subject *x) {
 }
 
 static hs_status subject_run(repl_cmd *c, subject *x, double seconds, u32 runs, bool first) {
-  backend_run_options o = {.warmup = first ? 1 : 0, .min_runs = runs, .max_runs = HS_MAX(runs, 10000u), .min_seconds = seconds / 2,
-                           .max_seconds = seconds, .want_outputs = first};
+  backend_run_options o = {.warmup = first ? 1 : 0,
+                           .min_runs = runs,
+                           .max_runs = HS_MAX(runs, 10000u),
+                           .min_seconds = seconds / 2,
+                           .max_seconds = seconds,
+                           .want_outputs = first};
   backend_result r = {0};
   HS_TRY(x->be->run(x->exe, c->mod->ninputs, c->mod->inputs, &o, &r));
   if (first) {
@@ -98,7 +105,10 @@ static hs_status measure_all(repl_cmd *c, subject *x, u32 *count, double seconds
     repl_note(c->out, "compiling %s ...", x[k].label);
     hs_status s = subject_compile(c, &x[k]);
     if (hs_ok(s)) s = subject_run(c, &x[k], 0, 1, true);
-    if (!hs_ok(s)) { HS_TRY(without(c, x, count, k, s)); k--; }
+    if (!hs_ok(s)) {
+      HS_TRY(without(c, x, count, k, s));
+      k--;
+    }
   }
   u32 n = *count;
   for (u32 round = 0; round < ROUNDS; round++) {
@@ -133,14 +143,16 @@ static hs_status estimate_one(subject *x, const prof_device *d) {
   return HS_GOOD;
 }
 
-// ---- the table --------------------------------------------------------------------------------------------------------
+// ---- the table ----------------------------------------------------------------------------------
 
 static const char *ms_text(char buf[32], double ms) {
   if (ms < 0) return "-";
   return repl_time(buf, ms * 1e-3);
 }
 
-static const char *bytes_or_dash(char buf[32], i64 bytes) { return bytes < 0 ? "-" : repl_bytes(buf, (double)bytes); }
+static const char *bytes_or_dash(char buf[32], i64 bytes) {
+  return bytes < 0 ? "-" : repl_bytes(buf, (double)bytes);
+}
 
 // A line of the table: title, one cell per subject.
 static void row(repl_cmd *c, const char *title, const char *const *cells, u32 n) {
@@ -153,18 +165,21 @@ static void row(repl_cmd *c, const char *title, const char *const *cells, u32 n)
 }
 
 enum { MAX_SUBJECTS = 6 };
-typedef struct cells { char text[MAX_SUBJECTS][64]; const char *p[MAX_SUBJECTS]; } cells;
+typedef struct cells {
+  char text[MAX_SUBJECTS][64];
+  const char *p[MAX_SUBJECTS];
+} cells;
 
 static void say_table(repl_cmd *c, const subject *x, u32 n) {
   cells t = {0};
   char a[32], b[32];
-#define ROW(title, ...)                                                                   \
-  do {                                                                                    \
-    for (u32 k = 0; k < n; k++) {                                                         \
-      snprintf(t.text[k], sizeof t.text[k], __VA_ARGS__);                                 \
-      t.p[k] = t.text[k];                                                                 \
-    }                                                                                     \
-    row(c, title, t.p, n);                                                                \
+#define ROW(title, ...)                                   \
+  do {                                                    \
+    for (u32 k = 0; k < n; k++) {                         \
+      snprintf(t.text[k], sizeof t.text[k], __VA_ARGS__); \
+      t.p[k] = t.text[k];                                 \
+    }                                                     \
+    row(c, title, t.p, n);                                \
   } while (0)
   bool est = x[0].estimated;
   ROW("", "%s", x[k].label);
@@ -189,11 +204,13 @@ static void say_table(repl_cmd *c, const subject *x, u32 n) {
 }
 
 static void json_ms(repl_json *j, const char *key, double ms) {
-  if (ms < 0 || !isfinite(ms)) repl_json_null(j, key); else repl_json_num(j, key, ms);
+  if (ms < 0 || !isfinite(ms)) repl_json_null(j, key);
+  else repl_json_num(j, key, ms);
 }
 
 static void json_bytes(repl_json *j, const char *key, i64 v) {
-  if (v < 0) repl_json_null(j, key); else repl_json_int(j, key, v);
+  if (v < 0) repl_json_null(j, key);
+  else repl_json_int(j, key, v);
 }
 
 static void json_subject(repl_cmd *c, repl_json *doc, const subject *x, const char *device) {
@@ -202,14 +219,18 @@ static void json_subject(repl_cmd *c, repl_json *doc, const subject *x, const ch
   repl_json_str(j, "source", est ? "estimated" : "measured");
   repl_json_str(j, "version", x->version);
   repl_json_str(j, "device", device);
-  if (est) repl_json_null(j, "threads"); else repl_json_int(j, "threads", c->s->set.threads ? (i64)c->s->set.threads : sysconf(_SC_NPROCESSORS_ONLN));
+  if (est) repl_json_null(j, "threads");
+  else
+    repl_json_int(j, "threads",
+                  c->s->set.threads ? (i64)c->s->set.threads : sysconf(_SC_NPROCESSORS_ONLN));
   json_ms(j, "time_ms", x->stats.median);
   json_ms(j, "time_p10_ms", est ? -1 : x->stats.p10);
   json_ms(j, "time_p90_ms", est ? -1 : x->stats.p90);
   json_ms(j, "time_p99_ms", est ? -1 : x->stats.p99);
   json_ms(j, "time_max_ms", est ? -1 : x->stats.max);
   json_ms(j, "interval_ms", est ? -1 : x->stats.interval);
-  if (est) repl_json_null(j, "runs"); else repl_json_int(j, "runs", x->stats.n);
+  if (est) repl_json_null(j, "runs");
+  else repl_json_int(j, "runs", x->stats.n);
   json_ms(j, "compile_ms", x->compile_ms);
   json_ms(j, "compile_cpu_ms", x->compile_cpu_ms);
   json_bytes(j, "compile_peak_bytes", x->compile_peak_bytes);
@@ -233,10 +254,12 @@ static void say_saving(repl_cmd *c, const subject *base, const subject *opt) {
   double m0 = (double)base->peak_bytes, m1 = (double)opt->peak_bytes;
   char a[32], b[32], d[32];
   repl_say(c->out, "\n  saved by optimizing (baseline -> optimized)\n");
-  repl_say(c->out, "    time    %s -> %s: %s%s less, %.1f %%, %.2fx as fast\n", ms_text(a, t0), ms_text(b, t1), t1 > t0 ? "-" : "",
-           ms_text(d, fabs(t0 - t1)), percent(t0 - t1, t0), t1 > 0 ? t0 / t1 : 1);
-  repl_say(c->out, "    memory  %s -> %s: %s%s less, %.1f %%\n", repl_bytes(a, m0), repl_bytes(b, m1), m1 > m0 ? "-" : "",
-           repl_bytes(d, fabs(m0 - m1)), percent(m0 - m1, m0));
+  repl_say(c->out, "    time    %s -> %s: %s%s less, %.1f %%, %.2fx as fast\n", ms_text(a, t0),
+           ms_text(b, t1), t1 > t0 ? "-" : "", ms_text(d, fabs(t0 - t1)), percent(t0 - t1, t0),
+           t1 > 0 ? t0 / t1 : 1);
+  repl_say(c->out, "    memory  %s -> %s: %s%s less, %.1f %%\n", repl_bytes(a, m0),
+           repl_bytes(b, m1), m1 > m0 ? "-" : "", repl_bytes(d, fabs(m0 - m1)),
+           percent(m0 - m1, m0));
   if (!base->estimated && fabs(t0 - t1) < base->stats.interval + opt->stats.interval)
     repl_say(c->out, "    the difference in time is within the spread of the measurement\n");
   repl_json *j = repl_json_object(c->doc, "saving");
@@ -255,21 +278,29 @@ static void say_passes(repl_cmd *c, const pass_log *log) {
     const pass_result *r = &log->v[k];
     repl_json *j = repl_json_object(list, NULL);
     repl_json_str(j, "name", r->pass);
-    repl_json_num(j, "instructions", (double)r->after.instructions - (double)r->before.instructions);
+    repl_json_num(j, "instructions",
+                  (double)r->after.instructions - (double)r->before.instructions);
     repl_json_num(j, "flops", r->after.flops - r->before.flops);
     repl_json_num(j, "bytes", r->after.bytes - r->before.bytes);
     repl_json_num(j, "peak_bytes", (double)(r->after.peak_bytes - r->before.peak_bytes));
     repl_json_num(j, "ms", r->ms);
-    if (!r->changed) { idle++; continue; }
+    if (!r->changed) {
+      idle++;
+      continue;
+    }
     if (!shown++)
-      repl_say(c->out, "\n  what each pass brought (estimated)\n    %-34s %12s %10s %10s %10s %10s\n", "pass", "instructions", "kernels",
-               "bytes", "peak", "ms");
+      repl_say(c->out,
+               "\n  what each pass brought (estimated)\n    %-34s %12s %10s %10s %10s %10s\n",
+               "pass", "instructions", "kernels", "bytes", "peak", "ms");
     char a[32], b[32], bytes[40], peak[40];
-    double db = r->after.bytes - r->before.bytes, dp = (double)(r->after.peak_bytes - r->before.peak_bytes);
+    double db = r->after.bytes - r->before.bytes,
+           dp = (double)(r->after.peak_bytes - r->before.peak_bytes);
     snprintf(bytes, sizeof bytes, "%s%s", db < 0 ? "-" : "+", repl_bytes(a, fabs(db)));
     snprintf(peak, sizeof peak, "%s%s", dp < 0 ? "-" : "+", repl_bytes(b, fabs(dp)));
-    repl_say(c->out, "    %-34s %+12d %+10d %10s %10s %10.2f\n", r->pass, (int)r->after.instructions - (int)r->before.instructions,
-             (int)r->after.kernels - (int)r->before.kernels, db == 0 ? "0" : bytes, dp == 0 ? "0" : peak, r->ms);
+    repl_say(c->out, "    %-34s %+12d %+10d %10s %10s %10.2f\n", r->pass,
+             (int)r->after.instructions - (int)r->before.instructions,
+             (int)r->after.kernels - (int)r->before.kernels, db == 0 ? "0" : bytes,
+             dp == 0 ? "0" : peak, r->ms);
   }
   if (idle) repl_say(c->out, "    (%u pass%s changed nothing)\n", idle, idle == 1 ? "" : "es");
 }
@@ -281,14 +312,19 @@ static hs_status say_agreement(repl_cmd *c, const subject *x, u32 n) {
     if (!x[0].result || !x[k].result) continue;
     hs_status s = hlo_compare(x[0].result, x[k].result, tol);
     if (!hs_ok(s))
-      return hs_with_note(s, "the results of \"%s\" differ from the baseline's: its times mean nothing; `check` and `bisect` find the cause", x[k].label);
+      return hs_with_note(
+          s,
+          "the results of \"%s\" differ from the baseline's: its times mean nothing; `check` and "
+          "`bisect` find the cause",
+          x[k].label);
   }
-  if (x[0].result) repl_say(c->out, "\n  results of all rows agree (abs %g, rel %g)\n", tol.abs, tol.rel);
+  if (x[0].result)
+    repl_say(c->out, "\n  results of all rows agree (abs %g, rel %g)\n", tol.abs, tol.rel);
   repl_json_bool(c->doc, "results_agree", true);
   return HS_GOOD;
 }
 
-// ---- speedup ------------------------------------------------------------------------------------------------------------
+// ---- speedup ------------------------------------------------------------------------------------
 
 static hs_status number_option(repl_cmd *c, const char *name, double absent, double *out) {
   const char *text = repl_flag(c, name);
@@ -296,13 +332,18 @@ static hs_status number_option(repl_cmd *c, const char *name, double absent, dou
   return text ? repl_arg_num(c, name, text, out) : HS_GOOD;
 }
 
-static hs_status make_subjects(repl_cmd *c, const char *pipeline, subject *x, u32 *n, pass_log *log) {
+static hs_status make_subjects(repl_cmd *c, const char *pipeline, subject *x, u32 *n,
+                               pass_log *log) {
   const repl_version *loaded = repl_base(c->mod);
   *n = 0;
-  x[(*n)++] = (subject){.key = "baseline", .label = "baseline", .per_instruction = true, .version = hs_strdup("0")};
+  x[(*n)++] = (subject){
+      .key = "baseline", .label = "baseline", .per_instruction = true, .version = hs_strdup("0")};
   x[(*n)++] = (subject){.key = "unoptimized", .label = "unoptimized", .version = hs_strdup("0")};
-  if (c->mod->at->number != 0) x[(*n)++] = (subject){.key = "current", .label = "current", .version = hs_format("%u", c->mod->at->number)};
-  x[(*n)++] = (subject){.key = "optimized", .label = "optimized", .version = hs_format("0+%s", pipeline)};
+  if (c->mod->at->number != 0)
+    x[(*n)++] = (subject){
+        .key = "current", .label = "current", .version = hs_format("%u", c->mod->at->number)};
+  x[(*n)++] =
+      (subject){.key = "optimized", .label = "optimized", .version = hs_format("0+%s", pipeline)};
   for (u32 k = 0; k < *n; k++)
     HS_TRY(repl_runnable(c, strcmp(x[k].key, "current") ? loaded : c->mod->at, false, &x[k].m));
   pass_run_options o = pass_run_default();
@@ -314,14 +355,21 @@ static hs_status make_subjects(repl_cmd *c, const char *pipeline, subject *x, u3
   return HS_GOOD;
 }
 
-// Once a plug-in has been chosen, real XLA has rows of its own: its passes and its code, and its code for what our passes
-// made, so that the gain of passes and the gain of code are told apart.
-static hs_status add_xla(repl_cmd *c, const hlo_module *optimized, const char *pipeline, subject *x, u32 *n) {
+// Once a plug-in has been chosen, real XLA has rows of its own: its passes and its code, and its
+// code for what our passes made, so that the gain of passes and the gain of code are told apart.
+static hs_status add_xla(repl_cmd *c, const hlo_module *optimized, const char *pipeline, subject *x,
+                         u32 *n) {
   if (!c->s->plugin || strcmp(c->s->be->name, "pjrt") == 0) return HS_GOOD;
   const backend *be = backend_find("pjrt");
-  x[(*n)++] = (subject){.key = "xla", .label = "xla", .version = hs_strdup("0"), .be = be, .optional = true};
+  x[(*n)++] = (subject){
+      .key = "xla", .label = "xla", .version = hs_strdup("0"), .be = be, .optional = true};
   HS_TRY(repl_runnable(c, repl_base(c->mod), false, &x[*n - 1].m));
-  x[*n] = (subject){.key = "xla_codegen", .label = "xla code, our passes", .version = hs_format("0+%s", pipeline), .be = be, .optional = true, .backend_only = true};
+  x[*n] = (subject){.key = "xla_codegen",
+                    .label = "xla code, our passes",
+                    .version = hs_format("0+%s", pipeline),
+                    .be = be,
+                    .optional = true,
+                    .backend_only = true};
   x[*n].m = hlo_module_clone(optimized, optimized->name);
   hlo_journal_disable(x[*n].m);
   ++*n;
@@ -344,7 +392,8 @@ hs_status cmd_speedup(repl_cmd *c) {
   u32 ours = n;
   if (hs_ok(s) && !device) s = add_xla(c, x[n - 1].m, pipeline, x, &n);
   if (hs_ok(s)) {
-    if (device) for (u32 k = 0; k < n && hs_ok(s); k++) s = estimate_one(&x[k], device);
+    if (device)
+      for (u32 k = 0; k < n && hs_ok(s); k++) s = estimate_one(&x[k], device);
     else s = measure_all(c, x, &n, seconds, (u32)HS_MAX(runs, 1));
   }
   if (hs_ok(s)) {
@@ -362,7 +411,7 @@ hs_status cmd_speedup(repl_cmd *c) {
   return s;
 }
 
-// ---- versus ---------------------------------------------------------------------------------------------------------------
+// ---- versus -------------------------------------------------------------------------------------
 
 hs_status cmd_versus(repl_cmd *c) {
   double seconds, runs;
@@ -387,7 +436,8 @@ hs_status cmd_versus(repl_cmd *c) {
     for (u32 k = 0; k < 2; k++) json_subject(c, c->doc, &x[k], c->s->be->name);
     double a = x[0].stats.median, b = x[1].stats.median;
     bool apart = fabs(a - b) > x[0].stats.interval + x[1].stats.interval;
-    repl_say(c->out, "\n  %s ÷ %s = %.3f%s\n", x[0].label, x[1].label, b > 0 ? a / b : 1, apart ? "" : "  (not distinguishable)");
+    repl_say(c->out, "\n  %s ÷ %s = %.3f%s\n", x[0].label, x[1].label, b > 0 ? a / b : 1,
+             apart ? "" : "  (not distinguishable)");
     repl_json_num(c->doc, "ratio", b > 0 ? a / b : 1);
     repl_json_bool(c->doc, "distinguishable", apart);
     s = say_agreement(c, x, 2);
@@ -396,9 +446,12 @@ hs_status cmd_versus(repl_cmd *c) {
   return s;
 }
 
-// ---- profile ----------------------------------------------------------------------------------------------------------------
+// ---- profile ------------------------------------------------------------------------------------
 
-typedef struct kernel_row { u32 k; double ms; } kernel_row;
+typedef struct kernel_row {
+  u32 k;
+  double ms;
+} kernel_row;
 
 static int slower_first(const void *a, const void *b) {
   double x = ((const kernel_row *)a)->ms, y = ((const kernel_row *)b)->ms;
@@ -419,19 +472,26 @@ hs_status cmd_profile(repl_cmd *c) {
   repl_exe *x;
   HS_TRY(repl_compiled(c, c->s->be, repl_flag(c, "--per-instruction") != NULL, false, &x));
   const backend_compiled *b = x->be->compiled(x->exe);
-  backend_run_options o = {.warmup = 1, .min_runs = 5, .max_runs = 10000, .min_seconds = seconds / 2, .max_seconds = seconds, .want_kernel_times = true};
+  backend_run_options o = {.warmup = 1,
+                           .min_runs = 5,
+                           .max_runs = 10000,
+                           .min_seconds = seconds / 2,
+                           .max_seconds = seconds,
+                           .want_kernel_times = true};
   backend_result r = {0};
   HS_TRY(x->be->run(x->exe, c->mod->ninputs, c->mod->inputs, &o, &r));
   u32 n = HS_MIN(b->nkernels, r.timing.nkernels);
   if (!n || !r.timing.kernel_ms) {
     backend_result_free(&r);
-    return hs_fail(HS_E_UNSUPPORTED, "the %s backend gives no times of single kernels", x->be->name);
+    return hs_fail(HS_E_UNSUPPORTED, "the %s backend gives no times of single kernels",
+                   x->be->name);
   }
   kernel_row *rows = hs_alloc(n * sizeof *rows);
   double total = 0, estimated = 0, error = 0;
   for (u32 k = 0; k < n; k++) rows[k] = (kernel_row){k, r.timing.kernel_ms[k]}, total += rows[k].ms;
   qsort(rows, n, sizeof *rows, slower_first);
-  repl_say(c->out, "%-36s %-18s %10s %6s %10s %9s %9s\n", "kernel", "kind", "measured", "share", "estimate", "GB/s", "GFLOP/s");
+  repl_say(c->out, "%-36s %-18s %10s %6s %10s %9s %9s\n", "kernel", "kind", "measured", "share",
+           "estimate", "GB/s", "GFLOP/s");
   repl_json *list = repl_json_array(c->doc, "kernels");
   for (u32 k = 0; k < n; k++) {
     const backend_kernel *q = &b->kernels[rows[k].k];
@@ -440,8 +500,9 @@ hs_status cmd_profile(repl_cmd *c) {
     error += fabs(est - ms);
     char t[32], e[32];
     if (k < (u32)HS_MAX(top, 1))
-      repl_say(c->out, "%-36.36s %-18.18s %10s %5.1f%% %10s %9.2f %9.2f\n", q->name, q->kind, repl_time(t, ms * 1e-3), percent(ms, total),
-               repl_time(e, est * 1e-3), ms > 0 ? q->bytes / ms * 1e-6 : 0, ms > 0 ? q->flops / ms * 1e-6 : 0);
+      repl_say(c->out, "%-36.36s %-18.18s %10s %5.1f%% %10s %9.2f %9.2f\n", q->name, q->kind,
+               repl_time(t, ms * 1e-3), percent(ms, total), repl_time(e, est * 1e-3),
+               ms > 0 ? q->bytes / ms * 1e-6 : 0, ms > 0 ? q->flops / ms * 1e-6 : 0);
     repl_json *j = repl_json_object(list, NULL);
     repl_json_str(j, "name", q->name);
     repl_json_str(j, "kind", q->kind);
@@ -453,8 +514,9 @@ hs_status cmd_profile(repl_cmd *c) {
   if (n > (u32)HS_MAX(top, 1)) repl_say(c->out, "(%u more; -n=%u shows all)\n", n - (u32)top, n);
   prof_stats whole = prof_summarize(r.timing.samples_ms, r.timing.runs);
   char t[32], e[32], w[32];
-  repl_say(c->out, "%u kernels: %s measured, %s estimated for %s (error %.0f %%); whole run %s\n", n, repl_time(t, total * 1e-3),
-           repl_time(e, estimated * 1e-3), c->s->target->name, percent(error, total), repl_time(w, whole.median * 1e-3));
+  repl_say(c->out, "%u kernels: %s measured, %s estimated for %s (error %.0f %%); whole run %s\n",
+           n, repl_time(t, total * 1e-3), repl_time(e, estimated * 1e-3), c->s->target->name,
+           percent(error, total), repl_time(w, whole.median * 1e-3));
   repl_json_num(c->doc, "measured_ms", total);
   repl_json_num(c->doc, "estimated_ms", estimated);
   repl_json_num(c->doc, "run_ms", whole.median);

@@ -1,8 +1,9 @@
 // cmd_pass.c — running passes: passes, pass, pipeline, time-passes.
 //
-// Each pass that changes something prints one delta line; the others are counted in one. A command's edits are one
-// version, with the log of its passes and their notes. When a pass fails, nothing of the command stays, and the module that
-// the pass was given is saved beside the error message, to be loaded again.
+// Each pass that changes something prints one delta line; the others are counted in one. A
+// command's edits are one version, with the log of its passes and their notes. When a pass fails,
+// nothing of the command stays, and the module that the pass was given is saved beside the error
+// message, to be loaded again.
 #include <math.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -11,7 +12,7 @@
 #include "repl/dump_folder.h"
 #include "repl/expr.h"
 
-// ---- delta lines --------------------------------------------------------------------------------------------------------
+// ---- delta lines --------------------------------------------------------------------------------
 // A change too small for a percentage with one decimal is told as it is.
 static void flops_part(hs_buf *b, double before, double after) {
   char x[32];
@@ -36,7 +37,8 @@ static void signed_bytes(hs_buf *b, double delta, const char *unit) {
 
 void repl_put_delta(hs_buf *b, const pass_totals *x, const pass_totals *y, bool brief) {
   char text[32];
-  i64 di = (i64)y->instructions - (i64)x->instructions, dc = (i64)y->computations - (i64)x->computations;
+  i64 di = (i64)y->instructions - (i64)x->instructions,
+      dc = (i64)y->computations - (i64)x->computations;
   if (di) hs_buf_printf(b, "  %+lld instr", (long long)di);
   else if (!brief) hs_buf_puts(b, "  rewritten");
   if (dc) hs_buf_printf(b, "  %+lld comp", (long long)dc);
@@ -44,8 +46,10 @@ void repl_put_delta(hs_buf *b, const pass_totals *x, const pass_totals *y, bool 
   if (!brief) signed_bytes(b, y->bytes - x->bytes, "bytes");
   peak_part(b, x->peak_bytes, y->peak_bytes);
   if (x->kernels != y->kernels) hs_buf_printf(b, "  kernels %u -> %u", x->kernels, y->kernels);
-  double saved = x->seconds - y->seconds;              // sums in another order differ in the last bits
-  if (!brief && fabs(saved) > 1e-9 * x->seconds) hs_buf_printf(b, "  est. %c%s", saved > 0 ? '-' : '+', repl_time(text, fabs(saved)));
+  // sums in another order differ in the last bits
+  double saved = x->seconds - y->seconds;
+  if (!brief && fabs(saved) > 1e-9 * x->seconds)
+    hs_buf_printf(b, "  est. %c%s", saved > 0 ? '-' : '+', repl_time(text, fabs(saved)));
 }
 
 static void delta_line(hs_buf *b, const pass_result *r, size_t width) {
@@ -93,7 +97,9 @@ void repl_say_log(repl_cmd *c, const pass_log *log, size_t from, bool quiet) {
     repl_json_int(j, "rewrites", r->rewrites);
     if (r->changed) totals_json(j, "before", &r->before), totals_json(j, "after", &r->after);
   }
-  if (idle) hs_buf_printf(&b, "(%zu pass%s changed nothing, %.1f ms)\n", idle, idle == 1 ? "" : "es", idle_ms);
+  if (idle)
+    hs_buf_printf(&b, "(%zu pass%s changed nothing, %.1f ms)\n", idle, idle == 1 ? "" : "es",
+                  idle_ms);
   if (!c->doc && !quiet) hs_buf_put(&c->out->text, b.p ? b.p : "", b.n);
   hs_buf_free(&b);
 }
@@ -155,13 +161,16 @@ hs_status repl_pass_failed(repl_cmd *c, hs_status s) {
     u32 n = 1;
     do {
       path.n = 0;
-      hs_buf_printf(&path, "%s/hlosh-failed-%.*s.%u.hlo", folders[k], (int)strcspn(pass, "{"), pass, n);
+      hs_buf_printf(&path, "%s/hlosh-failed-%.*s.%u.hlo", folders[k], (int)strcspn(pass, "{"), pass,
+                    n);
     } while (access(hs_buf_cstr(&path), F_OK) == 0 && ++n < 1000);
     hs_status_drop(saved);
     saved = repl_write_file(hs_buf_cstr(&path), text.p, text.n, false);
     if (hs_ok(saved)) break;
   }
-  if (hs_ok(saved)) s = hs_with_note(s, "its input is in %s: hlosh %s -c 'pass %s' does it again", path.p, path.p, pass);
+  if (hs_ok(saved))
+    s = hs_with_note(s, "its input is in %s: hlosh %s -c 'pass %s' does it again", path.p, path.p,
+                     pass);
   else s = hs_with_note(s, "its input could not be saved: %s", saved.err->message);
   if (hs_ok(saved)) repl_json_str(c->doc, "failed_input", path.p);
   hs_status_drop(saved);
@@ -170,7 +179,7 @@ hs_status repl_pass_failed(repl_cmd *c, hs_status s) {
   return s;
 }
 
-// ---- listing ------------------------------------------------------------------------------------------------------------
+// ---- listing ------------------------------------------------------------------------------------
 hs_status cmd_passes(repl_cmd *c) {
   const char *word = repl_arg(c, 0);
   repl_json *list = repl_json_array(c->doc, "passes"), *pl = repl_json_array(c->doc, "pipelines");
@@ -198,11 +207,17 @@ hs_status cmd_passes(repl_cmd *c) {
   return HS_GOOD;
 }
 
-// ---- dumps, as XLA writes them ------------------------------------------------------------------------------------------
-// MODULE.before_optimizations.txt, MODULE.NNNN.PIPELINE.after_PASS.before_NEXT.txt where a pipeline starts and for each pass
-// that changed something, and MODULE.after_optimizations.txt, where MODULE is module_NNNN.NAME (xla/service/dump.cc). NNNN
-// counts the files of a module; NEXT is what stands behind the pass in its pipeline, whether it runs or not.
-typedef struct dump { const char *dir, *key; u32 step, files; hs_status failed; } dump;   // dir NULL: none asked for; key: MODULE
+// ---- dumps, as XLA writes them ------------------------------------------------------------------
+// MODULE.before_optimizations.txt, MODULE.NNNN.PIPELINE.after_PASS.before_NEXT.txt where a pipeline
+// starts and for each pass that changed something, and MODULE.after_optimizations.txt, where MODULE
+// is module_NNNN.NAME (xla/service/dump.cc). NNNN counts the files of a module; NEXT is what stands
+// behind the pass in its pipeline, whether it runs or not.
+// dir NULL: none asked for; key: MODULE
+typedef struct dump {
+  const char *dir, *key;
+  u32 step, files;
+  hs_status failed;
+} dump;
 
 static void write_dump(dump *d, const hlo_module *m, const char *what) {
   if (!hs_ok(d->failed)) return;
@@ -216,8 +231,10 @@ static void write_dump(dump *d, const hlo_module *m, const char *what) {
   hs_buf_free(&text);
 }
 
-static void write_step(dump *d, const hlo_module *m, const pipeline_op *op, const char *after, const char *before) {
-  char *what = hs_format("%04u.%s.after_%s.before_%s", d->step++, op->pipeline ? op->pipeline : "pipeline", after, before);
+static void write_step(dump *d, const hlo_module *m, const pipeline_op *op, const char *after,
+                       const char *before) {
+  char *what = hs_format("%04u.%s.after_%s.before_%s", d->step++,
+                         op->pipeline ? op->pipeline : "pipeline", after, before);
   write_dump(d, m, what);
   hs_free(what);
 }
@@ -227,9 +244,10 @@ static void dump_event(dump *d, const hlo_module *m, const pipeline_event *e) {
   if (e->result && e->result->changed) write_step(d, m, e->op, e->op->pass->name, e->op->before);
 }
 
-// ---- running ------------------------------------------------------------------------------------------------------------
+// ---- running ------------------------------------------------------------------------------------
 void repl_pass_progress(const pipeline_event *e) {
-  if (!e->result) repl_progress_text("%s, pass %u of %u", e->op->pass->name, e->op->number, e->program->npasses);
+  if (!e->result)
+    repl_progress_text("%s, pass %u of %u", e->op->pass->name, e->op->number, e->program->npasses);
 }
 
 static void on_event(void *arg, const hlo_module *m, const pipeline_event *e) {
@@ -242,7 +260,7 @@ static void on_event(void *arg, const hlo_module *m, const pipeline_event *e) {
 static hs_status open_dump(repl_cmd *c, dump *d) {
   char *key = hs_format("module_%04u.%s", c->mod->number, c->m->name);
   for (char *p = key; *p; p++)
-    if (strchr("/\\[] ", *p)) *p = '_';                // as XLA has it
+    if (strchr("/\\[] ", *p)) *p = '_';  // as XLA has it
   d->key = hs_arena_strndup(c->scratch, key, strlen(key));
   hs_free(key);
   HS_TRY(repl_make_folder(d->dir));
@@ -251,7 +269,9 @@ static hs_status open_dump(repl_cmd *c, dump *d) {
   bool old = false;
   for (size_t k = 0; k < there.modules.n; k++) old |= strcmp(there.modules.v[k].key, d->key) == 0;
   dump_folder_free(&there);
-  return old ? hs_with_note(hs_fail(HS_E_USAGE, "%s holds dumps of %s already", d->dir, d->key), "remove them or give another folder") : HS_GOOD;
+  return old ? hs_with_note(hs_fail(HS_E_USAGE, "%s holds dumps of %s already", d->dir, d->key),
+                            "remove them or give another folder")
+             : HS_GOOD;
 }
 
 static hs_status run_text(repl_cmd *c, const char *text, pass_run_options *o) {
@@ -280,8 +300,10 @@ static hs_status run_text(repl_cmd *c, const char *text, pass_run_options *o) {
 // The words from `from` on as one pipeline; --passes=... as hlo-opt has it is such a word.
 static const char *joined(repl_cmd *c, u32 from, const char *between) {
   hs_buf text = {0};
-  for (u32 k = from; k < c->args.npos; k++) hs_buf_printf(&text, "%s%s", k > from ? between : "", c->args.pos[k]);
-  if (repl_flag(c, "--passes")) hs_buf_printf(&text, "%s%s", c->args.npos > from ? between : "", repl_flag(c, "--passes"));
+  for (u32 k = from; k < c->args.npos; k++)
+    hs_buf_printf(&text, "%s%s", k > from ? between : "", c->args.pos[k]);
+  if (repl_flag(c, "--passes"))
+    hs_buf_printf(&text, "%s%s", c->args.npos > from ? between : "", repl_flag(c, "--passes"));
   const char *out = hs_arena_strndup(c->scratch, hs_buf_cstr(&text), text.n);
   hs_buf_free(&text);
   return out;
@@ -289,17 +311,20 @@ static const char *joined(repl_cmd *c, u32 from, const char *between) {
 
 hs_status cmd_pass(repl_cmd *c) {
   const char *peer = repl_flag(c, "--compare");
-  if (peer && strcmp(peer, "xla") != 0) return repl_usage_error(c, "--compare is xla, not \"%s\"", peer);
+  if (peer && strcmp(peer, "xla") != 0)
+    return repl_usage_error(c, "--compare is xla, not \"%s\"", peer);
   if (peer && c->args.npos != 1) return repl_usage_error(c, "--compare=xla takes one pass");
   if (peer) return repl_compare_pass(c, repl_arg(c, 0));
   if (repl_flag(c, "--run")) return repl_usage_error(c, "--run belongs to --compare=xla");
-  if (!c->args.npos && !repl_flag(c, "--passes")) return repl_usage_error(c, "which pass? passes lists them");
+  if (!c->args.npos && !repl_flag(c, "--passes"))
+    return repl_usage_error(c, "which pass? passes lists them");
   pass_run_options o = repl_pass_options(c);
-  if (repl_flag(c, "--limit")) HS_TRY(repl_arg_int(c, "--limit", repl_flag(c, "--limit"), 0, INT32_MAX, &o.rewrite_limit));
+  if (repl_flag(c, "--limit"))
+    HS_TRY(repl_arg_int(c, "--limit", repl_flag(c, "--limit"), 0, INT32_MAX, &o.rewrite_limit));
   return run_text(c, joined(c, 0, ","), &o);
 }
 
-// ---- pipelines ----------------------------------------------------------------------------------------------------------
+// ---- pipelines ----------------------------------------------------------------------------------
 static void say_pipeline(repl_cmd *c, repl_json *list, const pass_pipeline *p) {
   if (!c->doc) repl_say(c->out, "%-12s %s\n", p->name, p->summary);
   repl_json *j = repl_json_object(list, NULL);
@@ -315,7 +340,8 @@ static hs_status say_pipelines(repl_cmd *c) {
   return HS_GOOD;
 }
 
-// The passes one below the other, and the text as `hlo-opt --passes=` takes it (fixpoints once, no options).
+// The passes one below the other, and the text as `hlo-opt --passes=` takes it (fixpoints once, no
+// options).
 static hs_status show_pipeline(repl_cmd *c, const char *text) {
   pipeline_program *p;
   HS_TRY(pipeline_parse(text, &c->s->pipelines, &p));
@@ -327,9 +353,12 @@ static hs_status show_pipeline(repl_cmd *c, const char *text) {
     const pipeline_op *op = &p->ops.v[k];
     if (op->kind == PIPELINE_END) depth--;
     else if (k > 0 && p->ops.v[k - 1].kind != PIPELINE_FIX) hs_buf_puts(&whole, ", ");
-    if (op->kind == PIPELINE_FIX && !c->doc) repl_say(c->out, "     %*sfix\n", (int)(2 * depth), "");
+    if (op->kind == PIPELINE_FIX && !c->doc)
+      repl_say(c->out, "     %*sfix\n", (int)(2 * depth), "");
     if (op->kind == PIPELINE_FIX) depth++;
-    hs_buf_puts(&whole, op->kind == PIPELINE_FIX ? "fix(" : op->kind == PIPELINE_END ? ")" : op->text);
+    hs_buf_puts(&whole, op->kind == PIPELINE_FIX   ? "fix("
+                        : op->kind == PIPELINE_END ? ")"
+                                                   : op->text);
     lossy |= op->kind != PIPELINE_PASS || op->options.n;
     if (op->kind != PIPELINE_PASS) continue;
     if (!c->doc) repl_say(c->out, "%3u  %*s%s\n", op->number, (int)(2 * depth), "", op->text);
@@ -337,7 +366,10 @@ static hs_status show_pipeline(repl_cmd *c, const char *text) {
     hs_buf_printf(&flat, "%s%s", op->number > 1 ? "," : "", op->pass->name);
   }
   if (!c->doc) repl_say(c->out, "--passes=%s\n", hs_buf_cstr(&flat));
-  if (lossy) repl_note(c->out, "hlo-opt takes no fixpoints and no options: --passes= has each pass once, with its defaults");
+  if (lossy)
+    repl_note(c->out,
+              "hlo-opt takes no fixpoints and no options: --passes= has each pass once, with its "
+              "defaults");
   repl_json_str(c->doc, "text", hs_buf_cstr(&whole));
   repl_json_str(c->doc, "hlo_opt_passes", hs_buf_cstr(&flat));
   hs_buf_free(&flat);
@@ -350,7 +382,7 @@ static hs_status define_pipeline(repl_cmd *c) {
   const char *name = repl_arg(c, 1), *text = joined(c, 2, " ");
   if (!name) return repl_usage_error(c, "define NAME = PASS,PASS,...");
   const char *eq = strchr(name, '=');
-  if (eq) {                                             // NAME=PASS,...
+  if (eq) {  // NAME=PASS,...
     name = hs_arena_strndup(c->scratch, name, (size_t)(eq - name));
     text = strchr(joined(c, 1, " "), '=');
   }
@@ -358,16 +390,23 @@ static hs_status define_pipeline(repl_cmd *c) {
   text++;
   text += strspn(text, " ,");
   if (!*text) return repl_usage_error(c, "define %s = which passes?", name);
-  if (strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.") != strlen(name) || !*name)
-    return repl_usage_error(c, "a pipeline's name is made of letters, digits, '-', '_' and '.', not \"%s\"", name);
-  if (pass_find(name) || pipeline_find(name) || strcmp(name, "fix") == 0 || strcmp(name, "define") == 0) return repl_usage_error(c, "\"%s\" is taken", name);
-  pass_pipeline p = {hlo_intern_str(c->s->ctx, name), "defined here", hlo_intern_str(c->s->ctx, text)};
+  if (strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.") !=
+          strlen(name) ||
+      !*name)
+    return repl_usage_error(
+        c, "a pipeline's name is made of letters, digits, '-', '_' and '.', not \"%s\"", name);
+  if (pass_find(name) || pipeline_find(name) || strcmp(name, "fix") == 0 ||
+      strcmp(name, "define") == 0)
+    return repl_usage_error(c, "\"%s\" is taken", name);
+  pass_pipeline p = {hlo_intern_str(c->s->ctx, name), "defined here",
+                     hlo_intern_str(c->s->ctx, text)};
   pass_pipelines *own = &c->s->pipelines;
   for (u32 k = 0; k < own->n; k++)
     if (strcmp(own->v[k].name, name) == 0) {
       pass_pipeline was = own->v[k];
       own->v[k] = p;
-      hs_status s = show_pipeline(c, name);              // checks it, and that it does not name itself
+      // checks it, and that it does not name itself
+      hs_status s = show_pipeline(c, name);
       if (!hs_ok(s)) own->v[k] = was;
       return s;
     }
@@ -381,15 +420,21 @@ hs_status cmd_pipeline(repl_cmd *c) {
   const char *first = repl_arg(c, 0), *second = repl_arg(c, 1), *import = repl_flag(c, "--passes");
   if (!first && !import) return say_pipelines(c);
   if (first && strcmp(first, "define") == 0) return define_pipeline(c);
-  if (first && strcmp(first, "show") == 0) return second || import ? show_pipeline(c, joined(c, 1, ",")) : repl_usage_error(c, "show which one? pipeline lists them");
+  if (first && strcmp(first, "show") == 0)
+    return second || import ? show_pipeline(c, joined(c, 1, ","))
+                            : repl_usage_error(c, "show which one? pipeline lists them");
   if (second && strcmp(second, "show") == 0) return show_pipeline(c, first);
   HS_TRY(repl_needs_module(c, false));
   pass_run_options o = repl_pass_options(c);
   return run_text(c, joined(c, 0, ","), &o);
 }
 
-// ---- time-passes --------------------------------------------------------------------------------------------------------
-typedef struct pass_time { const char *name; u32 runs, changed; double ms; } pass_time;
+// ---- time-passes --------------------------------------------------------------------------------
+typedef struct pass_time {
+  const char *name;
+  u32 runs, changed;
+  double ms;
+} pass_time;
 static int slowest(const void *a, const void *b) {
   const pass_time *x = a, *y = b;
   return x->ms != y->ms ? (x->ms < y->ms ? 1 : -1) : strcmp(x->name, y->name);
@@ -421,14 +466,18 @@ hs_status cmd_time_passes(repl_cmd *c) {
   repl_json *list = repl_json_array(c->doc, "passes");
   if (!c->doc) repl_say(c->out, "%10s %7s %7s %8s  pass\n", "ms", "share", "runs", "changed");
   for (u32 k = 0; k < n; k++) {
-    if (!c->doc) repl_say(c->out, "%10.3f %6.1f%% %7u %8u  %s\n", t[k].ms, sum > 0 ? 100 * t[k].ms / sum : 0, t[k].runs, t[k].changed, t[k].name);
+    if (!c->doc)
+      repl_say(c->out, "%10.3f %6.1f%% %7u %8u  %s\n", t[k].ms, sum > 0 ? 100 * t[k].ms / sum : 0,
+               t[k].runs, t[k].changed, t[k].name);
     repl_json *j = repl_json_object(list, NULL);
     repl_json_str(j, "name", t[k].name);
     repl_json_num(j, "ms", t[k].ms);
     repl_json_int(j, "runs", t[k].runs);
     repl_json_int(j, "changed", t[k].changed);
   }
-  if (!c->doc) repl_say(c->out, "%10.3f ms in %zu pass runs, %.3f ms with the runner's work\n", sum, log.n, wall);
+  if (!c->doc)
+    repl_say(c->out, "%10.3f ms in %zu pass runs, %.3f ms with the runner's work\n", sum, log.n,
+             wall);
   repl_json_num(c->doc, "passes_ms", sum);
   repl_json_num(c->doc, "wall_ms", wall);
   hs_vec_free(&log);

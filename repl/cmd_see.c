@@ -1,5 +1,5 @@
-// cmd_see.c — pictures: a bare name or show (terminal), plot (file). Arguments as in interactive_graphviz:
-// X [WIDTH] [/ BOUNDARY...].
+// cmd_see.c — pictures: a bare name or show (terminal), plot (file). Arguments as in
+// interactive_graphviz: X [WIDTH] [/ BOUNDARY...].
 #include <ctype.h>
 #include <stdlib.h>
 
@@ -8,7 +8,10 @@
 
 static hs_status boundary_of(repl_cmd *c, u32 from, viz_options *o) {
   if (from >= c->args.npos) return HS_GOOD;
-  if (strcmp(c->args.pos[from], "/") != 0) return repl_usage_error(c, "after X and WIDTH comes / and the instructions not to cross, not \"%s\"", c->args.pos[from]);
+  if (strcmp(c->args.pos[from], "/") != 0)
+    return repl_usage_error(
+        c, "after X and WIDTH comes / and the instructions not to cross, not \"%s\"",
+        c->args.pos[from]);
   u32 n = c->args.npos - from - 1;
   const hlo_instr **list = HS_NEW_ARRAY(c->scratch, const hlo_instr *, n + 1);
   for (u32 k = 0; k < n; k++) {
@@ -22,7 +25,10 @@ static hs_status boundary_of(repl_cmd *c, u32 from, viz_options *o) {
 }
 
 static hs_status view_of(repl_cmd *c, viz_options *o) {
-  *o = (viz_options){.width = 2, .show_fusions = c->s->set.show_fusions, .show_metadata = c->s->set.metadata, .show_layouts = true};
+  *o = (viz_options){.width = 2,
+                     .show_fusions = c->s->set.show_fusions,
+                     .show_metadata = c->s->set.metadata,
+                     .show_layouts = true};
   hlo_instr *i = NULL;
   hlo_computation *comp = NULL;
   u32 at = 0;
@@ -62,7 +68,8 @@ hs_status cmd_neighbourhood(repl_cmd *c) { return draw(c); }
 hs_status cmd_plot(repl_cmd *c) {
   viz_options o;
   // A lone argument that is a file name is the picture's, as in `plot graph.svg`.
-  const char *file = repl_flag(c, "-o"), *last = c->args.npos ? c->args.pos[c->args.npos - 1] : NULL;
+  const char *file = repl_flag(c, "-o"),
+             *last = c->args.npos ? c->args.pos[c->args.npos - 1] : NULL;
   const char *dot = last ? strrchr(last, '.') : NULL;
   static const char *const kinds[] = {".svg", ".png", ".pdf", ".dot", ".html"};
   bool is_file = false;
@@ -87,7 +94,8 @@ hs_status cmd_plot(repl_cmd *c) {
   hs_buf dot_text = {0};
   char *note = NULL;
   hs_status s = viz_dot(c->m, &o, &dot_text, &note);
-  if (hs_ok(s)) s = viz_render(dot_text.p, dot_text.n, made, c->s->set.deadline > 0 ? c->s->set.deadline : 20);
+  if (hs_ok(s))
+    s = viz_render(dot_text.p, dot_text.n, made, c->s->set.deadline > 0 ? c->s->set.deadline : 20);
   if (hs_ok(s)) {
     if (!c->doc) repl_say(c->out, "wrote %s\n", made);
     repl_json_str(c->doc, "file", made);

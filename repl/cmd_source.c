@@ -1,4 +1,5 @@
-// cmd_source.c — where instructions come from: src, stacktrace, blame; and pieces of the graph: allpaths, extract.
+// cmd_source.c — where instructions come from: src, stacktrace, blame; and pieces of the graph:
+// allpaths, extract.
 #include <stdlib.h>
 
 #include "repl/command.h"
@@ -12,7 +13,8 @@ static hs_str file_of_frame(const hlo_stack_frames *f, i32 frame, i32 *line, hs_
   if (loc <= 0 || (u32)loc > f->nlocations) return (hs_str){"", 0};
   const struct hlo_file_location *l = &f->locations[loc - 1];
   *line = l->line;
-  if (l->function > 0 && (u32)l->function <= f->nfunctions) *function = f->functions[l->function - 1];
+  if (l->function > 0 && (u32)l->function <= f->nfunctions)
+    *function = f->functions[l->function - 1];
   return l->file > 0 && (u32)l->file <= f->nfiles ? f->files[l->file - 1] : (hs_str){"", 0};
 }
 
@@ -48,8 +50,13 @@ static hs_status src_of_instr(repl_cmd *c, const hlo_instr *i) {
   return HS_GOOD;
 }
 
-typedef struct place { char *text; u32 n; } place;
-static int by_place(const void *a, const void *b) { return strcmp(((const place *)a)->text, ((const place *)b)->text); }
+typedef struct place {
+  char *text;
+  u32 n;
+} place;
+static int by_place(const void *a, const void *b) {
+  return strcmp(((const place *)a)->text, ((const place *)b)->text);
+}
 
 static hs_status src_summary(repl_cmd *c) {
   HS_VEC(place) v = {0};
@@ -80,9 +87,11 @@ static hs_status src_summary(repl_cmd *c) {
 // A place given as FILE:LINE or FILE matches by its last path components.
 static bool place_matches(const char *have, const char *want) {
   size_t h = strlen(have), w = strlen(want);
-  if (strchr(want, ':')) return h >= w && strcmp(have + h - w, want) == 0 && (h == w || have[h - w - 1] == '/');
+  if (strchr(want, ':'))
+    return h >= w && strcmp(have + h - w, want) == 0 && (h == w || have[h - w - 1] == '/');
   size_t file = strcspn(have, ":");
-  return file >= w && memcmp(have + file - w, want, w) == 0 && (file == w || have[file - w - 1] == '/');
+  return file >= w && memcmp(have + file - w, want, w) == 0 &&
+         (file == w || have[file - w - 1] == '/');
 }
 
 hs_status cmd_src(repl_cmd *c) {
@@ -102,7 +111,9 @@ hs_status cmd_src(repl_cmd *c) {
       repl_json_str(list, NULL, i->name);
     }
   hs_buf_free(&b);
-  if (!n) return hs_with_note(hs_fail(HS_E_NO_OBJECT, "no instruction comes from %s", what), "src lists the lines of the module");
+  if (!n)
+    return hs_with_note(hs_fail(HS_E_NO_OBJECT, "no instruction comes from %s", what),
+                        "src lists the lines of the module");
   return HS_GOOD;
 }
 
@@ -110,13 +121,19 @@ hs_status cmd_stacktrace(repl_cmd *c) {
   hlo_instr *i;
   HS_TRY(repl_arg_instr(c, 0, &i));
   const hlo_metadata *md = hlo_metadata_of(i);
-  if (!md) { repl_note(c->out, "%s carries no metadata", i->name); return HS_GOOD; }
+  if (!md) {
+    repl_note(c->out, "%s carries no metadata", i->name);
+    return HS_GOOD;
+  }
   if (md->op_type.n) repl_say(c->out, "op_type: %.*s\n", (int)md->op_type.n, md->op_type.p);
   if (md->op_name.n) repl_say(c->out, "op_name: %.*s\n", (int)md->op_name.n, md->op_name.p);
-  if (md->source_file.n) repl_say(c->out, "%.*s:%d\n", (int)md->source_file.n, md->source_file.p, md->source_line);
+  if (md->source_file.n)
+    repl_say(c->out, "%.*s:%d\n", (int)md->source_file.n, md->source_file.p, md->source_line);
   repl_json *list = repl_json_array(c->doc, "frames");
   i32 frame = md->stack_frame_id;
-  for (u32 guard = 0; frame > 0 && c->m->frames && (u32)frame <= c->m->frames->nframes && guard < c->m->frames->nframes; guard++) {
+  for (u32 guard = 0; frame > 0 && c->m->frames && (u32)frame <= c->m->frames->nframes &&
+                      guard < c->m->frames->nframes;
+       guard++) {
     i32 line;
     hs_str fn, file = file_of_frame(c->m->frames, frame, &line, &fn);
     repl_say(c->out, "  %.*s:%d  %.*s\n", (int)file.n, file.p, line, (int)fn.n, fn.p);
@@ -166,8 +183,9 @@ hs_status cmd_blame(repl_cmd *c) {
   return HS_GOOD;
 }
 
-// ---- allpaths -----------------------------------------------------------------------------------------------------------
-// Distances from `from` along uses (forward) or operands, within one computation; UINT32_MAX where not reached.
+// ---- allpaths -----------------------------------------------------------------------------------
+// Distances from `from` along uses (forward) or operands, within one computation; UINT32_MAX where
+// not reached.
 static u32 *distances(repl_cmd *c, hlo_instr *from, bool forward) {
   u32 n = c->m->next_instr_id;
   u32 *d = HS_NEW_ARRAY(c->scratch, u32, n);
@@ -183,7 +201,8 @@ static u32 *distances(repl_cmd *c, hlo_instr *from, bool forward) {
         if (d[u->user->id] == UINT32_MAX) d[u->user->id] = d[i->id] + 1, queue[tail++] = u->user;
     } else {
       for (u32 k = 0; k < i->noperands; k++)
-        if (d[hlo_operand(i, k)->id] == UINT32_MAX) d[hlo_operand(i, k)->id] = d[i->id] + 1, queue[tail++] = hlo_operand(i, k);
+        if (d[hlo_operand(i, k)->id] == UINT32_MAX)
+          d[hlo_operand(i, k)->id] = d[i->id] + 1, queue[tail++] = hlo_operand(i, k);
     }
   }
   return d;
@@ -195,7 +214,9 @@ hs_status cmd_allpaths(repl_cmd *c) {
   HS_TRY(repl_arg_instr(c, 1, &b));
   i64 most = 100;
   if (repl_arg(c, 2)) HS_TRY(repl_arg_int(c, "N", repl_arg(c, 2), 1, INT32_MAX, &most));
-  if (a->parent != b->parent) return hs_fail(HS_E_NO_OBJECT, "%s is in %s and %s in %s: no path joins them", a->name, a->parent->name, b->name, b->parent->name);
+  if (a->parent != b->parent)
+    return hs_fail(HS_E_NO_OBJECT, "%s is in %s and %s in %s: no path joins them", a->name,
+                   a->parent->name, b->name, b->parent->name);
   u32 *down = distances(c, a, true), *up = distances(c, b, false);
   if (down[b->id] == UINT32_MAX) {
     hlo_instr *t = a;
@@ -204,7 +225,9 @@ hs_status cmd_allpaths(repl_cmd *c) {
     down = distances(c, a, true);
     up = distances(c, b, false);
   }
-  if (down[b->id] == UINT32_MAX) return hs_fail(HS_E_NO_OBJECT, "no path from %s to %s in either direction", repl_arg(c, 0), repl_arg(c, 1));
+  if (down[b->id] == UINT32_MAX)
+    return hs_fail(HS_E_NO_OBJECT, "no path from %s to %s in either direction", repl_arg(c, 0),
+                   repl_arg(c, 1));
   u32 length = down[b->id];
   repl_json *list = repl_json_array(c->doc, "instructions");
   repl_json_int(c->doc, "length", length);
@@ -220,11 +243,12 @@ hs_status cmd_allpaths(repl_cmd *c) {
       repl_json_str(list, NULL, i->name);
       hs_buf_free(&line);
     }
-  if (n == most) repl_note(c->out, "stopped at %lld instructions; allpaths A B N shows more", (long long)most);
+  if (n == most)
+    repl_note(c->out, "stopped at %lld instructions; allpaths A B N shows more", (long long)most);
   return HS_GOOD;
 }
 
-// ---- extract --------------------------------------------------------------------------------------------------------------
+// ---- extract ------------------------------------------------------------------------------------
 // Keeps what lies within `height` operand steps of `root`; operands beyond become parameters.
 static u32 mark_cone(hlo_instr *root, i64 height, i64 *level) {
   u32 n = 1;
@@ -246,7 +270,8 @@ static u32 mark_cone(hlo_instr *root, i64 height, i64 *level) {
   return n;
 }
 
-// In a private copy of the module: cut the edges that leave the cone, make `root` the root, and drop the rest.
+// In a private copy of the module: cut the edges that leave the cone, make `root` the root, and
+// drop the rest.
 static hs_status cut_module(hlo_module *m, hlo_instr *root, i64 height) {
   hlo_computation *comp = root->parent;
   hs_arena a = {0};
@@ -296,7 +321,8 @@ hs_status cmd_extract(repl_cmd *c) {
   hlo_module *m = hlo_module_clone(c->m, name);
   hs_free(name);
   hlo_instr *root = hlo_find_instr(m, i->name);
-  hs_status s = root ? cut_module(m, root, height < 0 ? INT32_MAX : height) : hs_fail(HS_E_INTERNAL, "extract: %s was lost in the copy", i->name);
+  hs_status s = root ? cut_module(m, root, height < 0 ? INT32_MAX : height)
+                     : hs_fail(HS_E_INTERNAL, "extract: %s was lost in the copy", i->name);
   if (!hs_ok(s)) {
     hlo_module_free(m);
     return s;
@@ -323,6 +349,8 @@ hs_status cmd_extract(repl_cmd *c) {
   repl_module *mod = repl_session_add(c->s, again, file);
   repl_json_str(c->doc, "name", again->name);
   repl_json_int(c->doc, "instructions", hlo_instr_count(again));
-  if (!c->doc) repl_say(c->out, "%s: %u instructions; module %u is now current\n", again->name, hlo_instr_count(again), mod->number);
+  if (!c->doc)
+    repl_say(c->out, "%s: %u instructions; module %u is now current\n", again->name,
+             hlo_instr_count(again), mod->number);
   return HS_GOOD;
 }

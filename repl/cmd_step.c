@@ -1,12 +1,14 @@
 // cmd_step.c — stepping through a pipeline as in a debugger: next, until, continue, break, watch.
 //
-// The module keeps a parsed pipeline and a cursor in it (pass.h); every version remembers its cursor, so `back`, `undo` and
-// `goto` move in the pipeline too. Each pass that changes something is a step and makes a version, also on the way of
-// `continue`; so what stops a walk, a breakpoint, a failing pass or Ctrl-C, leaves the module where it came to, right before
-// the pass that is next. A stop condition is one text, read the same behind `until` and `break`:
+// The module keeps a parsed pipeline and a cursor in it (pass.h); every version remembers its
+// cursor, so `back`, `undo` and `goto` move in the pipeline too. Each pass that changes something
+// is a step and makes a version, also on the way of `continue`; so what stops a walk, a breakpoint,
+// a failing pass or Ctrl-C, leaves the module where it came to, right before the pass that is next.
+// A stop condition is one text, read the same behind `until` and `break`:
 //   PASS               before that pass runs
 //   changed X          when the instruction's text changes, or it goes
-//   verify-fails       when the verifier objects (passes are not verified, nor rolled back, on the way)
+//   verify-fails       when the verifier objects (passes are not verified, nor rolled back, on the
+//                      way)
 //   EXPR               when an expression about the module holds: ops("dot") < 3, peak < 1M
 #include "repl/measure_scope.h"
 
@@ -14,29 +16,35 @@ typedef enum stop_kind { STOP_PASS, STOP_CHANGED, STOP_INVALID, STOP_EXPR } stop
 
 typedef struct stop {
   stop_kind kind;
-  u32 number;                      // of a breakpoint or watch; 0: until
+  u32 number;  // of a breakpoint or watch; 0: until
   bool watch;
-  const char *when, *name;         // as typed; the pass or the instruction
-  u64 before;                      // hash of the instruction's text
+  const char *when, *name;  // as typed; the pass or the instruction
+  u64 before;               // hash of the instruction's text
   bool hit;
 } stop;
 
 // What the next step runs: a pass of the pipeline, or the next version's.
-typedef struct coming { const char *pass, *text; } coming;   // pass: NULL at the end; text: with its options
+// pass: NULL at the end; text: with its options
+typedef struct coming {
+  const char *pass, *text;
+} coming;
 
 typedef struct walk {
   repl_cmd *c;
   coming next;
-  i64 left;                        // changes to go; -1: no end
+  i64 left;  // changes to go; -1: no end
   HS_VEC(stop) stops;
   bool verify;
 } walk;
 
-// ---- what comes next ----------------------------------------------------------------------------------------------------
-// A module read from a dump has its versions already: stepping walks along them, unless another pipeline is asked for.
+// ---- what comes next ----------------------------------------------------------------------------
+// A module read from a dump has its versions already: stepping walks along them, unless another
+// pipeline is asked for.
 static bool walks_versions(const repl_cmd *c) { return c->mod->imported && !c->mod->stepping; }
 
-static coming coming_op(const pipeline_op *op) { return op ? (coming){op->pass->name, op->text} : (coming){0}; }
+static coming coming_op(const pipeline_op *op) {
+  return op ? (coming){op->pass->name, op->text} : (coming){0};
+}
 
 static coming coming_version(const repl_cmd *c) {
   const repl_version *v = c->mod->at->redo;
@@ -52,7 +60,8 @@ static coming find_next(repl_cmd *c) {
 
 // A pass as lines and labels have it: long options are left out.
 static char *brief(const char *text) {
-  return strlen(text) <= 60 ? hs_strdup(text) : hs_format("%.*s{...}", (int)strcspn(text, "{"), text);
+  return strlen(text) <= 60 ? hs_strdup(text)
+                            : hs_format("%.*s{...}", (int)strcspn(text, "{"), text);
 }
 
 // One step, and what comes after it; says what it changed when its log is not the command's own.
@@ -67,7 +76,8 @@ static hs_status take_step(walk *w, const pass_run_options *o, bool *changed) {
   }
   const char *text = w->next.text;
   const pipeline_op *next = NULL;
-  HS_TRY(repl_pass_failed(c, pipeline_step(c->m, c->mod->stepping, &c->mod->cursor, o, c->log, &next)));
+  HS_TRY(repl_pass_failed(
+      c, pipeline_step(c->m, c->mod->stepping, &c->mod->cursor, o, c->log, &next)));
   w->next = coming_op(next);
   *changed = c->log->v[c->log->n - 1].changed;
   if (!*changed) return HS_GOOD;
@@ -79,7 +89,7 @@ static hs_status take_step(walk *w, const pass_run_options *o, bool *changed) {
   return HS_GOOD;
 }
 
-// ---- conditions ---------------------------------------------------------------------------------------------------------
+// ---- conditions ---------------------------------------------------------------------------------
 static void instr_text(const repl_cmd *c, const char *name, hs_buf *b) {
   const hlo_instr *i = hlo_find_instr(c->m, name);
   hlo_print_options o = hlo_print_default();
@@ -97,11 +107,13 @@ static u64 instr_hash(const repl_cmd *c, const char *name) {
   return h;
 }
 
-// A pass by the name that `walk_step` will see: ours, or one in the history of a dump. NULL: there is none.
+// A pass by the name that `walk_step` will see: ours, or one in the history of a dump. NULL: there
+// is none.
 static const char *known_pass(const repl_cmd *c, const char *name) {
   for (size_t k = 0; c->mod && k < c->mod->versions.n; k++) {
     const pass_log *log = &c->mod->versions.v[k]->log;
-    if (c->mod->versions.v[k]->stepped && log->n && pass_option_names(log->v[0].pass, name)) return log->v[0].pass;
+    if (c->mod->versions.v[k]->stepped && log->n && pass_option_names(log->v[0].pass, name))
+      return log->v[0].pass;
   }
   const pass_info *p = pass_find(name);
   return p ? p->name : NULL;
@@ -126,14 +138,17 @@ static hs_status parse_stop(repl_cmd *c, const char *when, bool stale, stop *out
     out->name = known_pass(c, when);
   } else if (!strpbrk(when, "<>=~( ") && strcmp(when, "valid") != 0) {
     hs_status s = pass_unknown(when, NULL);
-    return hs_with_note(s, "%s takes a pass, changed X, verify-fails, or an expression such as ops < 100", c->command->name);
+    return hs_with_note(
+        s, "%s takes a pass, changed X, verify-fails, or an expression such as ops < 100",
+        c->command->name);
   } else {
     out->kind = STOP_EXPR;
     repl_module_scope ms;
     repl_value v;
     HS_TRY(repl_module_scope_open(&ms, c->m, c->s->target, c->mod->at->number));
     repl_scope scope = repl_scope_of_module(&ms);
-    HS_TRY(repl_eval(when, &scope, &v));               // a wrong expression is told before anything runs
+    // a wrong expression is told before anything runs
+    HS_TRY(repl_eval(when, &scope, &v));
   }
   return HS_GOOD;
 }
@@ -151,7 +166,9 @@ static hs_status expression_holds(repl_cmd *c, const char *text, bool *yes) {
 static void tell_watch(walk *w, stop *s, const char *pass) {
   hs_buf b = {0};
   instr_text(w->c, s->name, &b);
-  if (!w->c->doc) repl_say(w->c->out, "watch %u: %s: %s%s\n", s->number, pass, b.n ? b.p : s->name, b.n ? "" : " is gone");
+  if (!w->c->doc)
+    repl_say(w->c->out, "watch %u: %s: %s%s\n", s->number, pass, b.n ? b.p : s->name,
+             b.n ? "" : " is gone");
   s->before = hs_hash_bytes(b.p, b.n, 1);
   hs_buf_free(&b);
 }
@@ -176,7 +193,7 @@ static hs_status check_stop(walk *w, stop *s, const char *pass, bool changed) {
   return HS_GOOD;
 }
 
-// ---- the walk -----------------------------------------------------------------------------------------------------------
+// ---- the walk -----------------------------------------------------------------------------------
 static hs_status open_pipeline(repl_cmd *c, const char *text) {
   repl_module *mod = c->mod;
   if (!text && (mod->stepping || mod->imported)) return HS_GOOD;
@@ -187,7 +204,8 @@ static hs_status open_pipeline(repl_cmd *c, const char *text) {
   mod->stepping = p;
   mod->cursor = (pipeline_cursor){0};
   mod->steppings++;
-  repl_note(c->out, "stepping through the pipeline %s: %u pass%s", text, p->npasses, p->npasses == 1 ? "" : "es");
+  repl_note(c->out, "stepping through the pipeline %s: %u pass%s", text, p->npasses,
+            p->npasses == 1 ? "" : "es");
   return HS_GOOD;
 }
 
@@ -198,7 +216,8 @@ static void say_coming(repl_cmd *c, coming next) {
     repl_json_int(c->doc, "position", mod->at->number);
     repl_json_int(c->doc, "of", (i64)mod->versions.n - 1);
     if (v) repl_json_str(c->doc, "next", v->label);
-    if (!c->doc && v) repl_say(c->out, "[%u/%zu] next: %s\n", mod->at->number, mod->versions.n - 1, v->label);
+    if (!c->doc && v)
+      repl_say(c->out, "[%u/%zu] next: %s\n", mod->at->number, mod->versions.n - 1, v->label);
     if (!c->doc && !v) repl_say(c->out, "end of the history\n");
     return;
   }
@@ -229,7 +248,8 @@ static void add_stops(walk *w) {
     t.number = s->stops.v[k].number;
     t.watch = s->stops.v[k].watch;
     if (hs_ok(st)) hs_vec_push(&w->stops, t);
-    hs_status_drop(st);            // an expression that does not fit this module waits for another one
+    // an expression that does not fit this module waits for another one
+    hs_status_drop(st);
   }
   for (size_t k = 0; k < w->stops.n; k++) w->verify &= w->stops.v[k].kind != STOP_INVALID;
 }
@@ -252,7 +272,8 @@ static hs_status step_once(walk *w, const pass_run_options *o, const stop **hit)
   return hs_poll();
 }
 
-// Steps until a stop is hit, `left` passes have changed something, or the pipeline ends. What was done before a failure stays.
+// Steps until a stop is hit, `left` passes have changed something, or the pipeline ends. What was
+// done before a failure stays.
 static hs_status run_walk(walk *w, const stop **hit) {
   repl_cmd *c = w->c;
   pass_run_options o = repl_pass_options(c);
@@ -264,9 +285,11 @@ static hs_status run_walk(walk *w, const stop **hit) {
   w->next = find_next(c);
   while (!*hit && w->left != 0 && hs_ok(s) && w->next.pass) s = step_once(w, &o, hit);
   repl_progress_end();
-  if (hs_ok(s) && !w->next.pass && !walks_versions(c) && c->m->generation != generation) s = pipeline_verify(c->m, &o);
+  if (hs_ok(s) && !w->next.pass && !walks_versions(c) && c->m->generation != generation)
+    s = pipeline_verify(c->m, &o);
   if (!walks_versions(c)) repl_say_log(c, c->log, 0, false);
-  if (*hit && (*hit)->number && !c->doc) repl_say(c->out, "breakpoint %u: %s\n", (*hit)->number, (*hit)->when);
+  if (*hit && (*hit)->number && !c->doc)
+    repl_say(c->out, "breakpoint %u: %s\n", (*hit)->number, (*hit)->when);
   if (*hit) repl_json_str(c->doc, "stopped_at", (*hit)->when);
   say_coming(c, w->next);
   return s;
@@ -307,7 +330,7 @@ hs_status cmd_until(repl_cmd *c) {
   return s;
 }
 
-// ---- breakpoints and watches --------------------------------------------------------------------------------------------
+// ---- breakpoints and watches --------------------------------------------------------------------
 static hs_status list_stops(repl_cmd *c, bool watch) {
   repl_json *list = repl_json_array(c->doc, watch ? "watches" : "breakpoints");
   u32 n = 0;
@@ -336,14 +359,18 @@ static hs_status delete_stops(repl_cmd *c, bool watch, const char *which) {
     else c->s->stops.v[kept++] = *s;
   }
   c->s->stops.n = kept;
-  return kept < before || all ? HS_GOOD : hs_with_note(hs_fail(HS_E_NO_OBJECT, "there is no %s %s", c->command->name, which), "%s lists them", c->command->name);
+  return kept < before || all
+             ? HS_GOOD
+             : hs_with_note(hs_fail(HS_E_NO_OBJECT, "there is no %s %s", c->command->name, which),
+                            "%s lists them", c->command->name);
 }
 
 // `break WHEN`, `watch X`; without arguments the list; `delete N` or `delete all`.
 static hs_status stop_command(repl_cmd *c, bool watch) {
   const char *raw = c->args.raw;
   if (!*raw) return list_stops(c, watch);
-  if (strncmp(raw, "delete ", 7) == 0) return delete_stops(c, watch, raw + 7 + strspn(raw + 7, " "));
+  if (strncmp(raw, "delete ", 7) == 0)
+    return delete_stops(c, watch, raw + 7 + strspn(raw + 7, " "));
   HS_TRY(repl_needs_module(c, false));
   char *when = watch ? hs_format("changed %s", raw) : hs_strdup(raw);
   stop s;

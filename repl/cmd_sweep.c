@@ -1,15 +1,26 @@
-// cmd_sweep.c — sweep: every module of a folder through the plug-in's compiler, unattended. A module may be refused, may run
-// into the deadline, or may end the plug-in's process; each is a line of the table at the end, with how many met it.
+// cmd_sweep.c — sweep: every module of a folder through the plug-in's compiler, unattended. A
+// module may be refused, may run into the deadline, or may end the plug-in's process; each is a
+// line of the table at the end, with how many met it.
 #include <dirent.h>
 #include <stdlib.h>
 
 #include "repl/exec.h"
 #include "repl/plugin.h"
 
-typedef struct tally { char *what; u32 n; char *first; } tally;
-typedef struct sweep { repl_cmd *c; HS_VEC(tally) rows; u32 ok, refused, died, late, unread; } sweep;
+typedef struct tally {
+  char *what;
+  u32 n;
+  char *first;
+} tally;
+typedef struct sweep {
+  repl_cmd *c;
+  HS_VEC(tally) rows;
+  u32 ok, refused, died, late, unread;
+} sweep;
 
-static int by_text(const void *a, const void *b) { return strcmp(*(const char *const *)a, *(const char *const *)b); }
+static int by_text(const void *a, const void *b) {
+  return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
 
 // Reasons are alike when they are so but for numbers.
 static void count(sweep *s, const char *kind, const char *reason, const char *file) {
@@ -18,14 +29,18 @@ static void count(sweep *s, const char *kind, const char *reason, const char *fi
   for (const char *p = reason; *p && *p != '\n' && b.n < 110; p++)
     if (*p < '0' || *p > '9') hs_buf_putc(&b, *p);
   for (size_t k = 0; k < s->rows.n; k++)
-    if (strcmp(s->rows.v[k].what, hs_buf_cstr(&b)) == 0) { s->rows.v[k].n++; hs_buf_free(&b); return; }
+    if (strcmp(s->rows.v[k].what, hs_buf_cstr(&b)) == 0) {
+      s->rows.v[k].n++;
+      hs_buf_free(&b);
+      return;
+    }
   tally t = {hs_strdup(hs_buf_cstr(&b)), 1, hs_strdup(file)};
   hs_vec_push(&s->rows, t);
   hs_buf_free(&b);
 }
 
 static hs_status compile_file(sweep *s, const char *path) {
-  hlo_ctx *ctx = hlo_ctx_new();               // the session's would grow with every file
+  hlo_ctx *ctx = hlo_ctx_new();  // the session's would grow with every file
   hlo_module *m = NULL;
   backend_exe *exe = NULL;
   hs_status st = hlo_load_file(ctx, path, NULL, &m);
@@ -69,7 +84,12 @@ static void say_table(sweep *s, size_t files) {
     hs_free(t->what);
     hs_free(t->first);
   }
-  if (!c->doc) repl_say(c->out, "%zu modules: %u compiled, %u refused, %u ended the plug-in's process, %u too slow, %u not read\n", files, s->ok, s->refused, s->died, s->late, s->unread);
+  if (!c->doc)
+    repl_say(
+        c->out,
+        "%zu modules: %u compiled, %u refused, %u ended the plug-in's process, %u too slow, %u not "
+        "read\n",
+        files, s->ok, s->refused, s->died, s->late, s->unread);
   repl_json_int(c->doc, "modules", (i64)files);
   repl_json_int(c->doc, "compiled", s->ok);
   repl_json_int(c->doc, "refused", s->refused);
@@ -88,7 +108,8 @@ hs_status cmd_sweep(repl_cmd *c) {
   HS_VEC(char *) names = {0};
   for (struct dirent *e; (e = readdir(d)) != NULL;) {
     const char *dot = strrchr(e->d_name, '.');
-    if (dot && (!strcmp(dot, ".hlo") || !strcmp(dot, ".txt") || !strcmp(dot, ".pb"))) hs_vec_push(&names, hs_format("%s/%s", dir, e->d_name));
+    if (dot && (!strcmp(dot, ".hlo") || !strcmp(dot, ".txt") || !strcmp(dot, ".pb")))
+      hs_vec_push(&names, hs_format("%s/%s", dir, e->d_name));
   }
   closedir(d);
   if (names.n) qsort(names.v, names.n, sizeof names.v[0], by_text);

@@ -4,7 +4,9 @@
 
 static hs_status say_here(repl_cmd *c) {
   const repl_version *v = c->mod->at;
-  if (!c->doc) repl_say(c->out, "@%u%s%s  %s\n", v->number, v->mark ? " " : "", v->mark ? v->mark : "", v->label);
+  if (!c->doc)
+    repl_say(c->out, "@%u%s%s  %s\n", v->number, v->mark ? " " : "", v->mark ? v->mark : "",
+             v->label);
   repl_json_str(c->doc, "label", v->label);
   return HS_GOOD;
 }
@@ -20,8 +22,10 @@ static hs_status walk(repl_cmd *c, bool forward) {
   HS_TRY(count_arg(c, &n));
   repl_version *to = c->mod->at, *next;
   for (; n > 0 && (next = forward ? to->redo : to->parent) != NULL; n--) to = next;
-  if (to == c->mod->at && forward) return hs_fail(HS_E_NO_HISTORY, "nothing to redo from @%u", to->number);
-  if (to == c->mod->at) return hs_fail(HS_E_NO_HISTORY, "%s is as it was loaded: nothing to undo", c->m->name);
+  if (to == c->mod->at && forward)
+    return hs_fail(HS_E_NO_HISTORY, "nothing to redo from @%u", to->number);
+  if (to == c->mod->at)
+    return hs_fail(HS_E_NO_HISTORY, "%s is as it was loaded: nothing to undo", c->m->name);
   repl_goto(c->mod, to);
   return say_here(c);
 }
@@ -34,7 +38,9 @@ hs_status cmd_back(repl_cmd *c) {
   HS_TRY(count_arg(c, &n));
   repl_version *to = c->mod->at;
   for (; n > 0 && to->stepped; n--) to = to->parent;
-  if (to == c->mod->at) return hs_with_note(hs_fail(HS_E_NO_HISTORY, "the current version was not made by next"), "undo goes back from any version");
+  if (to == c->mod->at)
+    return hs_with_note(hs_fail(HS_E_NO_HISTORY, "the current version was not made by next"),
+                        "undo goes back from any version");
   repl_goto(c->mod, to);
   HS_TRY(say_here(c));
   if (c->mod->stepping || c->mod->imported) repl_say_next(c);
@@ -53,7 +59,8 @@ hs_status cmd_mark(repl_cmd *c) {
     }
     return HS_GOOD;
   }
-  if (*name == '@' || (*name >= '0' && *name <= '9')) return repl_usage_error(c, "a mark begins with a letter, not \"%c\"", *name);
+  if (*name == '@' || (*name >= '0' && *name <= '9'))
+    return repl_usage_error(c, "a mark begins with a letter, not \"%c\"", *name);
   for (size_t k = 0; k < c->mod->versions.n; k++) {
     repl_version *v = c->mod->versions.v[k];
     if (v->mark && strcmp(v->mark, name) == 0) hs_free(v->mark), v->mark = NULL;
@@ -65,7 +72,9 @@ hs_status cmd_mark(repl_cmd *c) {
 
 hs_status repl_arg_version(repl_cmd *c, const char *text, repl_version **out) {
   *out = repl_version_find(c->mod, text);
-  return *out ? HS_GOOD : hs_with_note(hs_fail(HS_E_NO_HISTORY, "%s has no version %s", c->m->name, text), "history shows them all");
+  return *out ? HS_GOOD
+              : hs_with_note(hs_fail(HS_E_NO_HISTORY, "%s has no version %s", c->m->name, text),
+                             "history shows them all");
 }
 
 hs_status cmd_goto(repl_cmd *c) {
@@ -75,7 +84,7 @@ hs_status cmd_goto(repl_cmd *c) {
   return say_here(c);
 }
 
-// ---- history --------------------------------------------------------------------------------------------------------------
+// ---- history ------------------------------------------------------------------------------------
 static void change_text(hs_buf *b, const repl_version *v) {
   const pass_result *first = NULL, *last = NULL;
   for (size_t k = 0; k < v->log.n; k++)
@@ -87,13 +96,15 @@ static void change_text(hs_buf *b, const repl_version *v) {
 }
 
 // Draws v and what came after it.
-static void draw(repl_cmd *c, repl_json *list, const repl_module *mod, const repl_version *v, u32 depth) {
+static void draw(repl_cmd *c, repl_json *list, const repl_module *mod, const repl_version *v,
+                 u32 depth) {
   while (v) {
     hs_buf b = {0};
     change_text(&b, v);
     if (!c->doc)
-      repl_say(c->out, "%*s%c @%u%s%s  %s%s\n", (int)(2 * HS_MIN(depth, 30u)), "", v == mod->at ? '*' : ' ', v->number, v->mark ? " " : "",
-               v->mark ? v->mark : "", v->label, hs_buf_cstr(&b));
+      repl_say(c->out, "%*s%c @%u%s%s  %s%s\n", (int)(2 * HS_MIN(depth, 30u)), "",
+               v == mod->at ? '*' : ' ', v->number, v->mark ? " " : "", v->mark ? v->mark : "",
+               v->label, hs_buf_cstr(&b));
     repl_json *j = repl_json_object(list, NULL);
     repl_json_int(j, "version", v->number);
     if (v->parent) repl_json_int(j, "parent", v->parent->number);
@@ -102,7 +113,8 @@ static void draw(repl_cmd *c, repl_json *list, const repl_module *mod, const rep
     repl_json_bool(j, "current", v == mod->at);
     if (v->delta) repl_json_int(j, "bytes", (i64)hlo_delta_bytes(v->delta));
     hs_buf_free(&b);
-    // The branch that `redo` follows goes on below, at the same depth; the others are drawn first, indented.
+    // The branch that `redo` follows goes on below, at the same depth; the others are drawn first,
+    // indented.
     for (size_t k = v->number + 1; k < mod->versions.n; k++) {
       const repl_version *child = mod->versions.v[k];
       if (child->parent == v && child != v->redo) draw(c, list, mod, child, depth + 1);

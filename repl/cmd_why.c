@@ -1,7 +1,9 @@
-// cmd_why.c — why: what passes did and declined to do with an instruction, from the reasons they recorded (pass.h: notes).
+// cmd_why.c — why: what passes did and declined to do with an instruction, from the reasons they
+// recorded (pass.h: notes).
 #include "repl/command.h"
 
-// By id: the instructions of the current version that stem from the same source as `id`, when that one is gone.
+// By id: the instructions of the current version that stem from the same source as `id`, when that
+// one is gone.
 static bool *heirs_of(repl_cmd *c, u32 id) {
   hlo_for_each_comp(k, c->m)
     hlo_for_each_instr(i, k)
@@ -30,33 +32,45 @@ static bool id_in_history(repl_cmd *c, const char *name, u32 *id, const char **f
 }
 
 // What a question may be about: its word, and the passes that answer it.
-static const struct topic { const char *word, *passes, *never; } topics[] = {
-    {"fused", "fusion,multi_output_fusion", "fusion makes no kernels with an operation of its kind, or its users and operands are no partners"},
+static const struct topic {
+  const char *word, *passes, *never;
+} topics[] = {
+    {"fused", "fusion,multi_output_fusion",
+     "fusion makes no kernels with an operation of its kind, or its users and operands are no "
+     "partners"},
     {"folded", "constant_folding", NULL},
-    {"aliased", "optimize_input_output_buffer_alias,copy-insertion", "no result of its shape and no donated parameter could share its memory"},
-    {"layout", "layout-assignment,layout_normalization", "its layout is as loaded: no operand, user or entry layout asks for another"}};
+    {"aliased", "optimize_input_output_buffer_alias,copy-insertion",
+     "no result of its shape and no donated parameter could share its memory"},
+    {"layout", "layout-assignment,layout_normalization",
+     "its layout is as loaded: no operand, user or entry layout asks for another"}};
 
 typedef struct question {
-  u32 ids[2], n;                       // the instructions named
+  u32 ids[2], n;  // the instructions named
   const char *names[2];
   bool only_not;
-  const struct topic *topic;           // NULL: everything
+  const struct topic *topic;  // NULL: everything
   bool *heirs;
 } question;
 
 // "X", "X not fused with Y", "X this layout": words that name instructions, a topic, and filler.
 static hs_status read_question(repl_cmd *c, question *q) {
-  static const char *const filler[] = {"not", "with", "and", "is", "was", "to", "in", "into", "this", "why"};
+  static const char *const filler[] = {"not", "with", "and",  "is",   "was",
+                                       "to",  "in",   "into", "this", "why"};
   for (const char *p = c->args.raw; *p && q->n < 2;) {
     p += strspn(p, " ");
     size_t len = strcspn(p, " ?");
     const char *w = hs_arena_strndup(c->scratch, p, len);
-    bool known = len == 0, subject = q->n > 0 || !id_in_history(c, w, &q->ids[0], &q->names[0]);   // else it is the subject, whatever the word
+    // else it is the subject, whatever the word
+    bool known = len == 0, subject = q->n > 0 || !id_in_history(c, w, &q->ids[0], &q->names[0]);
     for (size_t k = 0; subject && k < HS_COUNT(filler); k++) known |= strcmp(filler[k], w) == 0;
     for (size_t k = 0; subject && k < HS_COUNT(topics); k++)
       if (strcmp(topics[k].word, w) == 0) q->topic = &topics[k], known = true;
     if (!known && id_in_history(c, w, &q->ids[q->n], &q->names[q->n])) q->n++;
-    else if (!known && q->n && !q->topic) return hs_with_note(repl_no_object(c->m, w), "why X not fused [with Y], not folded, not aliased, this layout: what else is no question it knows");
+    else if (!known && q->n && !q->topic)
+      return hs_with_note(
+          repl_no_object(c->m, w),
+          "why X not fused [with Y], not folded, not aliased, this layout: what else is no "
+          "question it knows");
     else if (!known) return repl_no_object(c->m, w);
     p += len + (p[len] == '?');
   }
@@ -78,11 +92,14 @@ static bool in_list(const char *list, const char *name) {
 }
 
 static bool answers(const repl_cmd *c, const question *q, const pass_note *note) {
-  bool about = note->instr == q->ids[0] || note->other == q->ids[0] || (q->heirs && note->instr < c->m->next_instr_id && q->heirs[note->instr]);
+  bool about = note->instr == q->ids[0] || note->other == q->ids[0] ||
+               (q->heirs && note->instr < c->m->next_instr_id && q->heirs[note->instr]);
   // Of two, a reason that is about one of them alone holds for both.
-  bool alone = !note->done && note->other == UINT32_MAX && (note->instr == q->ids[0] || note->instr == q->ids[1]);
+  bool alone = !note->done && note->other == UINT32_MAX &&
+               (note->instr == q->ids[0] || note->instr == q->ids[1]);
   if (q->n == 2) about = alone || (about && (note->instr == q->ids[1] || note->other == q->ids[1]));
-  return about && !(q->only_not && note->done) && (!q->topic || in_list(q->topic->passes, note->pass));
+  return about && !(q->only_not && note->done) &&
+         (!q->topic || in_list(q->topic->passes, note->pass));
 }
 
 static void say_answer(repl_cmd *c, repl_json *list, const repl_version *v, const pass_note *note) {
@@ -118,16 +135,21 @@ static hs_status try_passes(repl_cmd *c, const question *q, repl_json *list, u32
   o.notes = &notes;
   size_t mark = hlo_journal_mark(c->m);
   hs_status s = pipeline_run(c->m, q->topic->passes, &o, NULL);
-  question there = *q;                 // in the module as the passes left it: what it became part of counts too
+  // in the module as the passes left it: what it became part of counts too
+  question there = *q;
   there.only_not = false;
   if (q->n == 1) there.heirs = heirs_of(c, q->ids[0]);
   for (size_t k = 0; k < notes.n; k++) {
-    if (hs_ok(s) && answers(c, &there, &notes.v[k])) say_answer(c, list, NULL, &notes.v[k]), ++*said;
+    if (hs_ok(s) && answers(c, &there, &notes.v[k]))
+      say_answer(c, list, NULL, &notes.v[k]), ++*said;
     hs_free(notes.v[k].text);
   }
   const hlo_computation *both = hs_ok(s) && q->n == 2 && !*said ? kernel_of_both(c, q) : NULL;
   if (both) {
-    pass_note note = {.pass = "fusion", .done = true, .text = hs_format("%s and %s are computed by one kernel", q->names[0], q->names[1])};
+    pass_note note = {
+        .pass = "fusion",
+        .done = true,
+        .text = hs_format("%s and %s are computed by one kernel", q->names[0], q->names[1])};
     say_answer(c, list, NULL, &note);
     hs_free(note.text);
     ++*said;
@@ -158,12 +180,15 @@ static u32 say_recorded(repl_cmd *c, const question *q, repl_json *list) {
   return said;
 }
 
-// What needs no pass to be said: the instruction computes nothing, or two of them have nothing to do with each other.
+// What needs no pass to be said: the instruction computes nothing, or two of them have nothing to
+// do with each other.
 static const char *not_fused(repl_cmd *c, const question *q) {
-  const hlo_instr *x[2] = {hlo_find_instr(c->m, q->names[0]), q->n == 2 ? hlo_find_instr(c->m, q->names[1]) : NULL};
+  const hlo_instr *x[2] = {hlo_find_instr(c->m, q->names[0]),
+                           q->n == 2 ? hlo_find_instr(c->m, q->names[1]) : NULL};
   if (!x[0]) return "it is gone in this version; why with its name alone tells what became of it";
   for (u32 k = 0; k < 2; k++)
-    if (x[k] && (x[k]->opcode == HLO_PARAMETER || x[k]->opcode == HLO_TUPLE || x[k]->opcode == HLO_GET_TUPLE_ELEMENT))
+    if (x[k] && (x[k]->opcode == HLO_PARAMETER || x[k]->opcode == HLO_TUPLE ||
+                 x[k]->opcode == HLO_GET_TUPLE_ELEMENT))
       return k ? "the other one computes nothing" : "it computes nothing";
   bool reads = !x[0] || !x[1];
   for (u32 k = 0; x[0] && k < x[0]->noperands; k++) reads |= hlo_operand(x[0], k) == x[1];
@@ -176,20 +201,28 @@ hs_status cmd_why(repl_cmd *c) {
   HS_TRY(read_question(c, &q));
   repl_json *list = repl_json_array(c->doc, "notes");
   u32 said = say_recorded(c, &q, list);
-  if (!said && q.topic && q.only_not) {                // why not? it was
+  if (!said && q.topic && q.only_not) {  // why not? it was
     q.only_not = false;
     said = say_recorded(c, &q, list);
     q.only_not = !said;
   }
   if (!said && q.topic) HS_TRY(try_passes(c, &q, list, &said));
   if (!said && q.topic) {
-    const char *text = !q.topic->never ? not_constant(c, &q) : q.topic == &topics[0] ? not_fused(c, &q) : q.topic->never;
+    const char *text = !q.topic->never         ? not_constant(c, &q)
+                       : q.topic == &topics[0] ? not_fused(c, &q)
+                                               : q.topic->never;
     if (!c->doc) repl_say(c->out, "%s: %s\n", q.names[0], text);
     repl_json_str(c->doc, "reason", text);
     return HS_GOOD;
   }
   if (said || c->doc) return HS_GOOD;
-  if (c->mod->at->number == 0) repl_note(c->out, "no pass has run on this module yet; why %s not fused|folded|aliased|layout tries the pass", q.names[0]);
-  else repl_note(c->out, "no pass of this version's history left a note about %s%s%s", q.names[0], q.n == 2 ? " and " : "", q.n == 2 ? q.names[1] : "");
+  if (c->mod->at->number == 0)
+    repl_note(
+        c->out,
+        "no pass has run on this module yet; why %s not fused|folded|aliased|layout tries the pass",
+        q.names[0]);
+  else
+    repl_note(c->out, "no pass of this version's history left a note about %s%s%s", q.names[0],
+              q.n == 2 ? " and " : "", q.n == 2 ? q.names[1] : "");
   return HS_GOOD;
 }

@@ -1,11 +1,12 @@
 // command.c — from a line to commands and back to a clean session. See command.h.
 //
-// How the first word is read, in this order: `!` runs a shell command; `%x` and `NAME = op(...)` are instructions; a
-// command's exact name; an alias; the name of an instruction or computation (draws its neighbourhood); an unambiguous
-// prefix of a command. Anything else is an error that names the nearest.
+// How the first word is read, in this order: `!` runs a shell command; `%x` and `NAME = op(...)`
+// are instructions; a command's exact name; an alias; the name of an instruction or computation
+// (draws its neighbourhood); an unambiguous prefix of a command. Anything else is an error that
+// names the nearest.
 //
-// A mutating command is a transaction: its edits become one version when it succeeds, and are rolled back when it
-// fails or is interrupted.
+// A mutating command is a transaction: its edits become one version when it succeeds, and are
+// rolled back when it fails or is interrupted.
 #include "repl/command.h"
 
 #include <ctype.h>
@@ -16,12 +17,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define MAX_DEPTH 25               // of source and alias
-#define MAX_NOTES 100000           // kept per version by passes that changed nothing
+#define MAX_DEPTH 25      // of source and alias
+#define MAX_NOTES 100000  // kept per version by passes that changed nothing
 #define MAX_LINE ((size_t)16 << 20)
 
 const repl_command repl_commands[] = {
-#define CMD(id, name, family, needs, spec, summary, example) {name, family, needs, spec, summary, example, cmd_##id},
+#define CMD(id, name, family, needs, spec, summary, example) \
+  {name, family, needs, spec, summary, example, cmd_##id},
 #include "repl/commands.def"
 #undef CMD
 };
@@ -33,7 +35,7 @@ const repl_command *repl_command_find(const char *name) {
   return NULL;
 }
 
-// ---- helpers for commands -------------------------------------------------------------------------------------------
+// ---- helpers for commands -----------------------------------------------------------------------
 hs_status repl_usage_error(const repl_cmd *c, const char *fmt, ...) {
   hs_buf m = {0}, u = {0};
   va_list ap;
@@ -41,21 +43,25 @@ hs_status repl_usage_error(const repl_cmd *c, const char *fmt, ...) {
   hs_buf_vprintf(&m, fmt, ap);
   va_end(ap);
   repl_usage(&u, c->command->name, c->command->spec);
-  hs_status s = hs_with_note(hs_fail(HS_E_USAGE, "%s: %s", c->command->name, hs_buf_cstr(&m)), "usage: %s", hs_buf_cstr(&u));
+  hs_status s = hs_with_note(hs_fail(HS_E_USAGE, "%s: %s", c->command->name, hs_buf_cstr(&m)),
+                             "usage: %s", hs_buf_cstr(&u));
   hs_buf_free(&m);
   hs_buf_free(&u);
   return s;
 }
 
 hs_status repl_arg_num(const repl_cmd *c, const char *what, const char *text, double *out) {
-  return repl_number(text, out) ? HS_GOOD : repl_usage_error(c, "%s is a number, not \"%s\"", what, text);
+  return repl_number(text, out) ? HS_GOOD
+                                : repl_usage_error(c, "%s is a number, not \"%s\"", what, text);
 }
 
-hs_status repl_arg_int(const repl_cmd *c, const char *what, const char *text, i64 least, i64 most, i64 *out) {
+hs_status repl_arg_int(const repl_cmd *c, const char *what, const char *text, i64 least, i64 most,
+                       i64 *out) {
   double v;
   HS_TRY(repl_arg_num(c, what, text, &v));
   if (!(v >= (double)least && v <= (double)most) || v != (double)(i64)v)
-    return repl_usage_error(c, "%s is a whole number from %lld to %lld, not %s", what, (long long)least, (long long)most, text);
+    return repl_usage_error(c, "%s is a whole number from %lld to %lld, not %s", what,
+                            (long long)least, (long long)most, text);
   *out = (i64)v;
   return HS_GOOD;
 }
@@ -73,11 +79,12 @@ hs_status repl_arg_object(const repl_cmd *c, u32 k, hlo_instr **instr, hlo_compu
 hs_status repl_arg_instr(const repl_cmd *c, u32 k, hlo_instr **out) {
   *out = repl_find_instr(c->m, repl_arg(c, k));
   if (*out) return HS_GOOD;
-  if (repl_find_comp(c->m, repl_arg(c, k))) return repl_usage_error(c, "%s is a computation, not an instruction", repl_arg(c, k));
+  if (repl_find_comp(c->m, repl_arg(c, k)))
+    return repl_usage_error(c, "%s is a computation, not an instruction", repl_arg(c, k));
   return repl_no_object(c->m, repl_arg(c, k));
 }
 
-// ---- output ---------------------------------------------------------------------------------------------------------
+// ---- output -------------------------------------------------------------------------------------
 static hs_status send_to_pipe(const char *command, const char *p, size_t n) {
   fflush(NULL);
   FILE *f = popen(command, "we");
@@ -92,10 +99,13 @@ static hs_status send_to_pipe(const char *command, const char *p, size_t n) {
 
 static bool page(repl_cmd *c) {
   struct winsize ws;
-  if (!c->s->interactive || !c->s->set.pager || !isatty(STDOUT_FILENO) || !(c->command->needs & REPL_PAGED)) return false;
+  if (!c->s->interactive || !c->s->set.pager || !isatty(STDOUT_FILENO) ||
+      !(c->command->needs & REPL_PAGED))
+    return false;
   if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &ws) != 0 || ws.ws_row < 4) return false;
   size_t lines = 0;
-  for (size_t k = 0; k < c->out->text.n && lines <= ws.ws_row; k++) lines += c->out->text.p[k] == '\n';
+  for (size_t k = 0; k < c->out->text.n && lines <= ws.ws_row; k++)
+    lines += c->out->text.p[k] == '\n';
   if (lines < ws.ws_row) return false;
   const char *pager = getenv("PAGER");
   hs_status s = send_to_pipe(pager && *pager ? pager : "less -FRX", c->out->text.p, c->out->text.n);
@@ -152,7 +162,7 @@ static hs_status deliver(repl_cmd *c, hs_status s) {
   return d;
 }
 
-// ---- one command ----------------------------------------------------------------------------------------------------
+// ---- one command --------------------------------------------------------------------------------
 repl_version *repl_settle(repl_cmd *c, const char *label, size_t from) {
   repl_version *v = repl_commit(c->mod, label);
   if (!v) return NULL;
@@ -184,13 +194,16 @@ hs_status repl_needs_module(const repl_cmd *c, bool empty_ok) {
     return hs_with_note(hs_fail(HS_E_NO_MODULE, "%s: no module is loaded", c->command->name),
                         "load FILE reads one, example NAME makes one, new NAME starts one");
   if (!c->m->entry->root && !empty_ok)
-    return hs_with_note(hs_fail(HS_E_VERIFY, "%s: %s has no instructions yet", c->command->name, c->m->name),
-                        "param NAME SHAPE adds a parameter, NAME = op(...) an instruction");
+    return hs_with_note(
+        hs_fail(HS_E_VERIFY, "%s: %s has no instructions yet", c->command->name, c->m->name),
+        "param NAME SHAPE adds a parameter, NAME = op(...) an instruction");
   return HS_GOOD;
 }
 
 static hs_status check_needs(const repl_cmd *c) {
-  return c->command->needs & REPL_NEEDS_MODULE ? repl_needs_module(c, c->command->needs & REPL_EMPTY_OK) : HS_GOOD;
+  return c->command->needs & REPL_NEEDS_MODULE
+             ? repl_needs_module(c, c->command->needs & REPL_EMPTY_OK)
+             : HS_GOOD;
 }
 
 // The label of a version: the command as typed, on one line, not longer than a screen is wide.
@@ -212,8 +225,15 @@ static int run_command(repl_session *s, const repl_command *command, hs_str rest
   if (s->json) out.doc = repl_json_root();
   pass_log log = {0};
   pass_notes notes = {0};
-  repl_cmd c = {.s = s, .command = command, .out = &out, .doc = out.doc, .scratch = &scratch, .mod = s->current,
-                .m = s->current ? s->current->m : NULL, .log = &log, .notes = &notes};
+  repl_cmd c = {.s = s,
+                .command = command,
+                .out = &out,
+                .doc = out.doc,
+                .scratch = &scratch,
+                .mod = s->current,
+                .m = s->current ? s->current->m : NULL,
+                .log = &log,
+                .notes = &notes};
   c.line = one_line(&scratch, whole);
   repl_out *outer = s->out;
   s->out = &out;
@@ -236,7 +256,8 @@ static int run_command(repl_session *s, const repl_command *command, hs_str rest
   }
   if (out.broken) {
     // A reader that went away (EPIPE) is how `| head` ends: no message, but nothing more is run.
-    if (out.broken_errno != EPIPE) fprintf(stderr, "hlosh: cannot write to standard output: %s\n", strerror(out.broken_errno));
+    if (out.broken_errno != EPIPE)
+      fprintf(stderr, "hlosh: cannot write to standard output: %s\n", strerror(out.broken_errno));
     if (!code) code = hs_code_exit(HS_E_IO);
     s->quit = true;
   }
@@ -271,8 +292,10 @@ static int refuse(repl_session *s, hs_status st, const char *word) {
   return code;
 }
 
-// ---- which command --------------------------------------------------------------------------------------------------
-static bool is_name_char(char ch) { return isalnum((unsigned char)ch) || ch == '_' || ch == '.' || ch == '-' || ch == '%'; }
+// ---- which command ------------------------------------------------------------------------------
+static bool is_name_char(char ch) {
+  return isalnum((unsigned char)ch) || ch == '_' || ch == '.' || ch == '-' || ch == '%';
+}
 
 // "x = add(a, b)", "ROOT x = ...": the builder's syntax.
 static bool is_definition(hs_str s) {
@@ -292,7 +315,8 @@ static const char *find_alias(const repl_session *s, hs_str word) {
 }
 
 static hs_status unknown_command(const repl_session *s, const char *word) {
-  hs_status st = hs_fail_subject(HS_E_NO_COMMAND, word, "no command, instruction or computation is called \"%.60s\"", word);
+  hs_status st = hs_fail_subject(
+      HS_E_NO_COMMAND, word, "no command, instruction or computation is called \"%.60s\"", word);
   HS_VEC(const char *) names = {0};
   for (u32 k = 0; k < repl_command_count; k++)
     if (!(repl_commands[k].needs & REPL_HIDDEN)) hs_vec_push(&names, repl_commands[k].name);
@@ -312,19 +336,22 @@ static hs_status find_prefix(const repl_session *s, const char *word, const repl
   size_t n = strlen(word), hits = 0;
   hs_buf list = {0};
   for (u32 k = 0; k < repl_command_count; k++) {
-    if ((repl_commands[k].needs & REPL_HIDDEN) || strncmp(repl_commands[k].name, word, n) != 0) continue;
+    if ((repl_commands[k].needs & REPL_HIDDEN) || strncmp(repl_commands[k].name, word, n) != 0)
+      continue;
     *out = &repl_commands[k];
     hs_buf_printf(&list, "%s%s", hits++ ? ", " : "", repl_commands[k].name);
   }
   hs_status st = HS_GOOD;
   if (hits == 0) st = unknown_command(s, word);
-  else if (hits > 1) st = hs_fail_subject(HS_E_NO_COMMAND, word, "\"%s\" could be %s", word, hs_buf_cstr(&list));
+  else if (hits > 1)
+    st = hs_fail_subject(HS_E_NO_COMMAND, word, "\"%s\" could be %s", word, hs_buf_cstr(&list));
   hs_buf_free(&list);
   return st;
 }
 
 static bool is_object(const repl_session *s, const char *word) {
-  return s->current && (repl_find_instr(s->current->m, word) || repl_find_comp(s->current->m, word));
+  return s->current &&
+         (repl_find_instr(s->current->m, word) || repl_find_comp(s->current->m, word));
 }
 
 static int run_segment(repl_session *s, hs_str seg) {
@@ -348,7 +375,9 @@ static int run_segment(repl_session *s, hs_str seg) {
     hs_buf_putc(&line, ' ');
     hs_buf_put(&line, rest.p, rest.n);
     if (s->depth >= MAX_DEPTH) {
-      code = refuse(s, hs_fail(HS_E_LIMIT, "aliases and scripts are nested more than %d deep", MAX_DEPTH), word);
+      code = refuse(
+          s, hs_fail(HS_E_LIMIT, "aliases and scripts are nested more than %d deep", MAX_DEPTH),
+          word);
     } else {
       s->depth++;
       code = repl_run_line(s, line.p, line.n);
@@ -365,10 +394,13 @@ static int run_segment(repl_session *s, hs_str seg) {
   return code;
 }
 
-// ---- lines and texts --------------------------------------------------------------------------------------------------
-static bool is_module_text(const char *p, size_t n) { return n > 10 && memcmp(p, "HloModule ", 10) == 0; }
+// ---- lines and texts ----------------------------------------------------------------------------
+static bool is_module_text(const char *p, size_t n) {
+  return n > 10 && memcmp(p, "HloModule ", 10) == 0;
+}
 
-// Whether brackets (and a pasted module's braces) are still open. Quotes count, escapes inside them too.
+// Whether brackets (and a pasted module's braces) are still open. Quotes count, escapes inside them
+// too.
 bool repl_wants_more(const char *text, size_t n) {
   size_t i = 0;
   while (i < n && isspace((unsigned char)text[i])) i++;
@@ -385,14 +417,18 @@ bool repl_wants_more(const char *text, size_t n) {
     } else if (c == '"') quote = c;
     else if (c == '(' || c == '{' || c == '[') depth++;
     else if (c == ')' || c == '}' || c == ']') depth--;
-    else if (module && (i == 0 || text[i - 1] == '\n') && n - i > 6 && memcmp(text + i, "ENTRY ", 6) == 0) entry = true;
+    else if (module && (i == 0 || text[i - 1] == '\n') && n - i > 6 &&
+             memcmp(text + i, "ENTRY ", 6) == 0)
+      entry = true;
   }
   return depth > 0 || (module && !entry);
 }
 
 int repl_run_line(repl_session *s, const char *line, size_t n) {
-  if (memchr(line, 0, n)) return refuse(s, hs_fail(HS_E_USAGE, "the line holds a NUL byte; nothing of it was run"), "");
-  if (n > MAX_LINE) return refuse(s, hs_fail(HS_E_LIMIT, "the line is longer than %zu bytes", MAX_LINE), "");
+  if (memchr(line, 0, n))
+    return refuse(s, hs_fail(HS_E_USAGE, "the line holds a NUL byte; nothing of it was run"), "");
+  if (n > MAX_LINE)
+    return refuse(s, hs_fail(HS_E_LIMIT, "the line is longer than %zu bytes", MAX_LINE), "");
   size_t b = 0;
   while (b < n && isspace((unsigned char)line[b])) b++;
   if (is_module_text(line + b, n - b)) {
@@ -433,7 +469,8 @@ int repl_run_text(repl_session *s, const char *text, size_t n) {
 }
 
 hs_status repl_source_file(repl_session *s, const char *path) {
-  if (s->depth >= MAX_DEPTH) return hs_fail(HS_E_LIMIT, "%s: scripts are nested more than %d deep", path, MAX_DEPTH);
+  if (s->depth >= MAX_DEPTH)
+    return hs_fail(HS_E_LIMIT, "%s: scripts are nested more than %d deep", path, MAX_DEPTH);
   hs_buf text = {0};
   hs_status st = repl_read_file(path, (size_t)256 << 20, &text);
   if (hs_ok(st)) {

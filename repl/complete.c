@@ -1,7 +1,8 @@
-// complete.c — what Tab offers. The kind of word comes from the command's argument spec (FILE, X, PASS, ...), so a new
-// command gets completion with its row.
+// complete.c — what Tab offers. The kind of word comes from the command's argument spec (FILE, X,
+// PASS, ...), so a new command gets completion with its row.
 //
-// Names are matched by prefix in one walk over the module and stop at a limit: 100,000 instructions stay below 30 ms.
+// Names are matched by prefix in one walk over the module and stop at a limit: 100,000 instructions
+// stay below 30 ms.
 #include "repl/command.h"
 #include "repl/line.h"
 
@@ -12,7 +13,12 @@
 
 #define MOST 2000
 
-typedef struct offer { hs_arena *a; const char *prefix; size_t n; HS_VEC(const char *) v; } offer;
+typedef struct offer {
+  hs_arena *a;
+  const char *prefix;
+  size_t n;
+  HS_VEC(const char *) v;
+} offer;
 
 static void add(offer *o, const char *word) {
   if (o->v.n < MOST && strncmp(word, o->prefix, o->n) == 0) hs_vec_push(&o->v, word);
@@ -51,7 +57,9 @@ static void add_files(offer *o) {
   size_t dir_n = slash ? (size_t)(slash - o->prefix) + 1 : 0;
   char *dir = hs_arena_strndup(o->a, o->prefix, dir_n);
   const char *home = getenv("HOME");
-  char *open_as = dir_n == 0 ? hs_strdup(".") : dir[0] == '~' && dir[1] == '/' && home ? hs_format("%s%s", home, dir + 1) : hs_strdup(dir);
+  char *open_as = dir_n == 0                               ? hs_strdup(".")
+                  : dir[0] == '~' && dir[1] == '/' && home ? hs_format("%s%s", home, dir + 1)
+                                                           : hs_strdup(dir);
   DIR *d = opendir(open_as);
   for (struct dirent *e; d && (e = readdir(d)) != NULL;) {
     if (e->d_name[0] == '.' && o->prefix[dir_n] != '.') continue;
@@ -71,7 +79,8 @@ static void add_files(offer *o) {
 
 // Sources of arguments: PARAMETER=, words, files.
 static void add_sources(offer *o, const repl_session *s) {
-  static const char *const words[] = {"random", "zeros", "ones", "iota", "normal", "snapshot", "save"};
+  static const char *const words[] = {"random", "zeros",    "ones", "iota",
+                                      "normal", "snapshot", "save"};
   for (size_t k = 0; k < HS_COUNT(words); k++) add(o, words[k]);
   bool percent = o->prefix[0] == '%';
   const hlo_computation *e = s->current ? s->current->m->entry : NULL;
@@ -132,20 +141,40 @@ static void add_words(offer *o, const char *words) {
   }
 }
 
-// Words that a command knows beside what its spec says: as its first one, behind another word, or (behind "*") anywhere after the
-// first. kind: what is offered there instead of what the spec has; NULL: the spec's.
+// Words that a command knows beside what its spec says: as its first one, behind another word, or
+// (behind "*") anywhere after the first. kind: what is offered there instead of what the spec has;
+// NULL: the spec's.
 #define CONDITIONS "mismatch nan crash verify slower bigger"
-static const struct special { const char *command, *behind, *words, *kind; } specials[] = {
-    {"pipeline", "", "show define", NULL}, {"pipeline", "*", "", "PIPELINE"}, {"bisect", "", "passes history xla-passes " CONDITIONS, NULL}, {"bisect", "passes", "", "PIPELINE"},
-    {"bisect", ",", "", "PIPELINE"}, {"until", "", "changed verify-fails", NULL}, {"until", "changed", "", "X"}, {"break", "", "changed verify-fails delete", NULL},
-    {"break", "changed", "", "X"}, {"break", "delete", "all", ""}, {"watch", "", "delete", NULL}, {"watch", "delete", "all", ""}, {"why", "*", "not fused with folded aliased this layout", NULL},
-    {"help", "pass", "", "PASS"}, {"time-passes", "*", "", "PIPELINE"}, {"src", "", "", "X"}, {"mark", "", "", "VERSION"}};
+static const struct special {
+  const char *command, *behind, *words, *kind;
+} specials[] = {{"pipeline", "", "show define", NULL},
+                {"pipeline", "*", "", "PIPELINE"},
+                {"bisect", "", "passes history xla-passes " CONDITIONS, NULL},
+                {"bisect", "passes", "", "PIPELINE"},
+                {"bisect", ",", "", "PIPELINE"},
+                {"until", "", "changed verify-fails", NULL},
+                {"until", "changed", "", "X"},
+                {"break", "", "changed verify-fails delete", NULL},
+                {"break", "changed", "", "X"},
+                {"break", "delete", "all", ""},
+                {"watch", "", "delete", NULL},
+                {"watch", "delete", "all", ""},
+                {"why", "*", "not fused with folded aliased this layout", NULL},
+                {"help", "pass", "", "PASS"},
+                {"time-passes", "*", "", "PIPELINE"},
+                {"src", "", "", "X"},
+                {"mark", "", "", "VERSION"}};
 
-// The kind of word number k, behind the word `behind` ("," when only a comma is between them); adds the special words.
-static const char *special_kind(offer *o, const char *command, u32 k, const char *behind, const char *kind) {
+// The kind of word number k, behind the word `behind` ("," when only a comma is between them); adds
+// the special words.
+static const char *special_kind(offer *o, const char *command, u32 k, const char *behind,
+                                const char *kind) {
   for (size_t j = 0; j < HS_COUNT(specials); j++) {
     const struct special *x = &specials[j];
-    if (strcmp(x->command, command) != 0 || (*x->behind == '*' ? k == 0 : *x->behind ? strcmp(x->behind, behind) != 0 : k > 0)) continue;
+    if (strcmp(x->command, command) != 0 || (*x->behind == '*' ? k == 0
+                                             : *x->behind      ? strcmp(x->behind, behind) != 0
+                                                               : k > 0))
+      continue;
     add_words(o, x->words);
     if (x->kind) kind = x->kind;
   }
@@ -153,8 +182,11 @@ static const char *special_kind(offer *o, const char *command, u32 k, const char
 }
 
 static void add_kind(offer *o, const repl_session *s, const char *kind) {
-  if (strcmp(kind, "FILE") == 0 || strcmp(kind, "DIR") == 0 || strcmp(kind, "FILE|DIR") == 0) add_files(o);
-  else if (strcmp(kind, "X") == 0 || strcmp(kind, "A") == 0 || strcmp(kind, "B") == 0 || strcmp(kind, "REST") == 0 || strcmp(kind, "NAME") == 0 || strcmp(kind, "PATTERN") == 0) add_objects(o, s);
+  if (strcmp(kind, "FILE") == 0 || strcmp(kind, "DIR") == 0 || strcmp(kind, "FILE|DIR") == 0)
+    add_files(o);
+  else if (strcmp(kind, "X") == 0 || strcmp(kind, "A") == 0 || strcmp(kind, "B") == 0 ||
+           strcmp(kind, "REST") == 0 || strcmp(kind, "NAME") == 0 || strcmp(kind, "PATTERN") == 0)
+    add_objects(o, s);
   else if (strcmp(kind, "SOURCE") == 0) add_sources(o, s);
   else if (strcmp(kind, "TYPE") == 0) {
     for (hlo_dtype t = 1; t < HLO_DTYPE_COUNT; t++)
@@ -167,26 +199,32 @@ static void add_kind(offer *o, const repl_session *s, const char *kind) {
   else if (strcmp(kind, "TARGET") == 0) {
     for (u32 k = 0; k < prof_device_count; k++) add(o, prof_devices[k].name);
     add_files(o);
-  }
-  else if (strcmp(kind, "BACKEND|DIR") == 0) {
+  } else if (strcmp(kind, "BACKEND|DIR") == 0) {
     for (u32 k = 0; k < backend_count; k++) add(o, backend_table[k]->name);
     add_files(o);
   } else if (strcmp(kind, "VERSION") == 0) add_versions(o, s);
   else if (strcmp(kind, "MODULE") == 0)
     for (size_t k = 0; k < s->modules.n; k++) add(o, s->modules.v[k]->m->name);
   else if (strcmp(kind, "STATE") == 0) add(o, "on"), add(o, "off");
-  else if (strcmp(kind, "EXAMPLE") == 0) for (u32 k = 0; k < repl_example_count; k++) add(o, repl_examples[k].name);
-  else if (strcmp(kind, "SETTING") == 0) for (u32 k = 0; k < repl_setting_count; k++) add(o, repl_setting_name(k));
+  else if (strcmp(kind, "EXAMPLE") == 0)
+    for (u32 k = 0; k < repl_example_count; k++) add(o, repl_examples[k].name);
+  else if (strcmp(kind, "SETTING") == 0)
+    for (u32 k = 0; k < repl_setting_count; k++) add(o, repl_setting_name(k));
   else if (strcmp(kind, "CODE") == 0)
     for (int k = 1; k < HS_CODE_COUNT; k++) add(o, hs_code_text((hs_code)k));
   else if (strcmp(kind, "VIEW") == 0) {
-    static const char *const views[] = {"module", "cost", "memory", "kernels", "ptx", "disable", "enable", "disabled"};
+    static const char *const views[] = {"module", "cost",    "memory", "kernels",
+                                        "ptx",    "disable", "enable", "disabled"};
     for (size_t k = 0; k < HS_COUNT(views); k++) add(o, views[k]);
   } else if (strcmp(kind, "WHOSE") == 0) add(o, "xla");
-  else if (strcmp(kind, "WHAT") == 0) add(o, "llvm"), add(o, "asm"), add(o, "buffers"), add(o, "schedule");
+  else if (strcmp(kind, "WHAT") == 0)
+    add(o, "llvm"), add(o, "asm"), add(o, "buffers"), add(o, "schedule");
   else if (strcmp(kind, "QUERY") == 0 || strcmp(kind, "OPCODE") == 0)
     for (int k = 1; k < HLO_OPCODE_COUNT; k++) add(o, hlo_op_text((hlo_opcode)k));
-  else if (strcmp(kind, "WORD") == 0) { add_commands(o, s); for (u32 k = 0; k < pass_count; k++) add(o, pass_table[k].name); }
+  else if (strcmp(kind, "WORD") == 0) {
+    add_commands(o, s);
+    for (u32 k = 0; k < pass_count; k++) add(o, pass_table[k].name);
+  }
 }
 
 // Option names of the command: "--long", "-o".
@@ -231,7 +269,8 @@ static bool add_option_value(offer *o, const repl_session *s, const char *spec) 
   return true;
 }
 
-const char **repl_complete(const repl_session *s, hs_arena *a, const char *line, size_t start, size_t end, u32 *n) {
+const char **repl_complete(const repl_session *s, hs_arena *a, const char *line, size_t start,
+                           size_t end, u32 *n) {
   offer o = {.a = a, .prefix = hs_arena_strndup(a, line + start, end - start), .n = end - start};
   // The command of this segment: everything since the last `;`.
   size_t b = start;
@@ -258,7 +297,8 @@ const char **repl_complete(const repl_session *s, hs_arena *a, const char *line,
       size_t e = start, from;
       while (e > b && (line[e - 1] == ' ' || line[e - 1] == '\t')) e--;
       for (from = e; from > b && !strchr(" \t,(", line[from - 1]);) from--;
-      const char *behind = e > b && strchr(",(", line[e - 1]) ? "," : hs_arena_strndup(a, line + from, e - from);
+      const char *behind =
+          e > b && strchr(",(", line[e - 1]) ? "," : hs_arena_strndup(a, line + from, e - from);
       add_kind(&o, s, c ? special_kind(&o, c->name, k, behind, kind) : kind);
     } else if (line[start - 1] == '>' || strchr(line + b, '>')) {
       add_files(&o);

@@ -1,5 +1,5 @@
-// cut.c — see cut.h. Pieces are cut out of clones: the clone keeps names, called computations and layouts, so that a piece
-// is compiled as it would be in place.
+// cut.c — see cut.h. Pieces are cut out of clones: the clone keeps names, called computations and
+// layouts, so that a piece is compiled as it would be in place.
 #include "backends/ffi.h"
 #include "repl/cut.h"
 
@@ -9,7 +9,8 @@
 
 // Attributes that speak of the old entry's results.
 static void drop_result_attrs(hlo_module *m) {
-  static const hlo_attr_id ids[] = {HLO_ATTR_ENTRY_COMPUTATION_LAYOUT, HLO_ATTR_INPUT_OUTPUT_ALIAS, HLO_ATTR_BUFFER_DONOR};
+  static const hlo_attr_id ids[] = {HLO_ATTR_ENTRY_COMPUTATION_LAYOUT, HLO_ATTR_INPUT_OUTPUT_ALIAS,
+                                    HLO_ATTR_BUFFER_DONOR};
   for (size_t k = 0; k < HS_COUNT(ids); k++) hlo_remove_module_attr(m, ids[k]);
 }
 
@@ -46,7 +47,7 @@ hs_status cut_computation(const hlo_module *from, const hlo_computation *comp, h
 // Drops what the root does not need.
 static hs_status clean(hlo_module *m) {
   hlo_computation *c = m->entry;
-  for (bool again = true; again;) {                  // the list need not be in operands-first order
+  for (bool again = true; again;) {  // the list need not be in operands-first order
     again = false;
     for (hlo_instr *i = c->last, *p; i; i = p) {
       p = i->prev;
@@ -58,12 +59,14 @@ static hs_status clean(hlo_module *m) {
   return drop_uncalled(m);
 }
 
-hs_status cut_instructions(const hlo_module *from, u32 n, hlo_instr *const *chosen, bool bare, hlo_module **out, u32 *noperands, const hlo_instr ***operands) {
+hs_status cut_instructions(const hlo_module *from, u32 n, hlo_instr *const *chosen, bool bare,
+                           hlo_module **out, u32 *noperands, const hlo_instr ***operands) {
   hlo_module *m = hlo_module_clone(from, bare && n == 1 ? chosen[0]->name : from->name);
   hlo_journal_disable(m);
   hlo_computation *comp = hlo_find_comp(m, chosen[0]->parent->name);
   HS_VEC(const hlo_instr *) ops = {0};
-  hlo_instr **param = hs_calloc(from->next_instr_id + 1, sizeof *param), **mine = hs_calloc(n + 1, sizeof *mine);
+  hlo_instr **param = hs_calloc(from->next_instr_id + 1, sizeof *param),
+            **mine = hs_calloc(n + 1, sizeof *mine);
   u32 old = comp->nparams;
   hlo_for_each_instr(i, comp) hlo_set_ctrl_preds(i, 0, NULL);
   for (u32 k = 0; k < n; k++) mine[k] = hlo_find_instr(m, chosen[k]->name);
@@ -97,7 +100,8 @@ hs_status cut_instructions(const hlo_module *from, u32 n, hlo_instr *const *chos
   return HS_GOOD;
 }
 
-hs_status cut_run(repl_cmd *c, const backend *be, const hlo_module *m, u32 n, hlo_literal *const *args, hlo_literal **out) {
+hs_status cut_run(repl_cmd *c, const backend *be, const hlo_module *m, u32 n,
+                  hlo_literal *const *args, hlo_literal **out) {
   *out = NULL;
   if (strcmp(be->name, "interp") == 0) {
     hlo_eval_options eo = {.peer = &ffi_peer, .keep_denormals = c->s->set.keep_denormals};
@@ -134,7 +138,8 @@ hs_status cut_capture(repl_cmd *c, repl_exe *x, const watch_options *w, repl_val
     hlo_literal *out;
     s = cut_run(c, x->be, m, c->mod->ninputs, c->mod->inputs, &out);
     if (hs_ok(s)) {
-      for (u32 k = 0; k < more.n; k++) repl_values_keep(kept, more.v[k]->name, out->children[k + 1], "");
+      for (u32 k = 0; k < more.n; k++)
+        repl_values_keep(kept, more.v[k]->name, out->children[k + 1], "");
       hlo_literal_unref(out);
     }
   }

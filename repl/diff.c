@@ -1,14 +1,23 @@
-// diff.c — patience diff: lines that occur once in both texts are anchors (longest increasing sequence of them); the
-// gaps between anchors go through Myers' greedy O(ND) algorithm ("An O(ND) Difference Algorithm", 1986), and a gap with
-// too many differences is shown as replaced whole. HLO lines are mostly unique, so the gaps stay small.
+// diff.c — patience diff: lines that occur once in both texts are anchors (longest increasing
+// sequence of them); the gaps between anchors go through Myers' greedy O(ND) algorithm ("An O(ND)
+// Difference Algorithm", 1986), and a gap with too many differences is shown as replaced whole. HLO
+// lines are mostly unique, so the gaps stay small.
 #include "repl/diff.h"
 
 #include "repl/out.h"
 
 #define MOST_D 1200
 
-typedef struct line { const char *p; u32 n; u64 hash; } line;
-typedef struct text { line *v; u32 n; bool *changed; } text;
+typedef struct line {
+  const char *p;
+  u32 n;
+  u64 hash;
+} line;
+typedef struct text {
+  line *v;
+  u32 n;
+  bool *changed;
+} text;
 
 static text split(hs_arena *a, const char *p, size_t n) {
   u32 lines = 0;
@@ -23,28 +32,37 @@ static text split(hs_arena *a, const char *p, size_t n) {
   return t;
 }
 
-static bool same(const line *x, const line *y) { return x->hash == y->hash && x->n == y->n && memcmp(x->p, y->p, x->n) == 0; }
+static bool same(const line *x, const line *y) {
+  return x->hash == y->hash && x->n == y->n && memcmp(x->p, y->p, x->n) == 0;
+}
 
-// Marks the differing lines of a[a0,a1) and b[b0,b1). False when there are more than MOST_D differences.
+// Marks the differing lines of a[a0,a1) and b[b0,b1). False when there are more than MOST_D
+// differences.
 static bool myers(text *a, u32 a0, u32 a1, text *b, u32 b0, u32 b1) {
   i64 n = a1 - a0, m = b1 - b0, most = HS_MIN(n + m, (i64)MOST_D);
-  i32 *trace = hs_alloc(sizeof(i32) * (size_t)((most + 1) * (most + 2)));   // row d holds V[-d..d] before step d
+  // row d holds V[-d..d] before step d
+  i32 *trace = hs_alloc(sizeof(i32) * (size_t)((most + 1) * (most + 2)));
   i32 *v = hs_calloc((size_t)(2 * most + 3), sizeof *v);
   i64 off = most + 1, d, k = 0;
   bool found = false;
   for (d = 0; d <= most && !found; d++) {
     memcpy(trace + d * (d + 1), v + off - d, sizeof(i32) * (size_t)(2 * d + 1));
     for (k = -d; k <= d; k += 2) {
-      i64 x = k == -d || (k != d && v[off + k - 1] < v[off + k + 1]) ? v[off + k + 1] : v[off + k - 1] + 1, y = x - k;
+      i64 x = k == -d || (k != d && v[off + k - 1] < v[off + k + 1]) ? v[off + k + 1]
+                                                                     : v[off + k - 1] + 1,
+          y = x - k;
       while (x < n && y < m && same(&a->v[a0 + x], &b->v[b0 + y])) x++, y++;
       v[off + k] = (i32)x;
-      if (x >= n && y >= m) { found = true; break; }
+      if (x >= n && y >= m) {
+        found = true;
+        break;
+      }
     }
   }
   if (found) {
     i64 x = n, y = m;
     for (d--; d > 0; d--) {
-      const i32 *row = trace + d * (d + 1) + d;   // row[k] for k in -d..d; entries of step d-1
+      const i32 *row = trace + d * (d + 1) + d;  // row[k] for k in -d..d; entries of step d-1
       k = x - y;
       bool down = k == -d || (k != d && row[k - 1] < row[k + 1]);
       i64 pk = down ? k + 1 : k - 1, px = row[pk], py = px - pk;
@@ -67,7 +85,10 @@ static void gap(text *a, u32 a0, u32 a1, text *b, u32 b0, u32 b1) {
   for (u32 k = b0; k < b1; k++) b->changed[k] = true;
 }
 
-typedef struct slot { u64 hash; u32 na, nb, ia, ib; } slot;
+typedef struct slot {
+  u64 hash;
+  u32 na, nb, ia, ib;
+} slot;
 
 // Anchor pairs in order of a: lines that are unique in both texts.
 static u32 unique_pairs(hs_arena *ar, const text *a, const text *b, u32 **pa, u32 **pb) {
@@ -92,7 +113,8 @@ static u32 unique_pairs(hs_arena *ar, const text *a, const text *b, u32 **pa, u3
     u64 h = a->v[k].hash | 1;
     u32 s = (u32)(h >> 7) & (cap - 1);
     while (tab[s].hash != h) s = (s + 1) & (cap - 1);
-    if (tab[s].na == 1 && tab[s].nb == 1 && same(&a->v[k], &b->v[tab[s].ib])) (*pa)[n] = k, (*pb)[n++] = tab[s].ib;
+    if (tab[s].na == 1 && tab[s].nb == 1 && same(&a->v[k], &b->v[tab[s].ib]))
+      (*pa)[n] = k, (*pb)[n++] = tab[s].ib;
   }
   return n;
 }
@@ -123,10 +145,13 @@ static void mark_changes(hs_arena *ar, text *a, text *b) {
   gap(a, a0, a->n, b, b0, b->n);
 }
 
-// ---- hunks --------------------------------------------------------------------------------------------------------------
-typedef struct hunk { u32 i, ie, j, je; } hunk;      // lines [i, ie) of a and [j, je) of b
+// ---- hunks --------------------------------------------------------------------------------------
+typedef struct hunk {
+  u32 i, ie, j, je;
+} hunk;  // lines [i, ie) of a and [j, je) of b
 
-// The next hunk at or after (*i, *j): from `context` lines before the first change until 2 * context unchanged lines follow.
+// The next hunk at or after (*i, *j): from `context` lines before the first change until 2 *
+// context unchanged lines follow.
 static bool next_hunk(const text *a, const text *b, u32 context, u32 *i, u32 *j, hunk *h) {
   while (*i < a->n && *j < b->n && !a->changed[*i] && !b->changed[*j]) ++*i, ++*j;
   if (*i >= a->n && *j >= b->n) return false;
@@ -143,16 +168,22 @@ static bool next_hunk(const text *a, const text *b, u32 context, u32 *i, u32 *j,
   return true;
 }
 
-static const char *paint(bool color, char sign) { return !color || sign == ' ' ? "" : sign == '-' ? "\033[31m" : sign == '+' ? "\033[32m" : "\033[36m"; }
+static const char *paint(bool color, char sign) {
+  return !color || sign == ' ' ? ""
+         : sign == '-'         ? "\033[31m"
+         : sign == '+'         ? "\033[32m"
+                               : "\033[36m";
+}
 static const char *unpaint(bool color, char sign) { return !color || sign == ' ' ? "" : "\033[0m"; }
 
 static void put_hunk(hs_buf *out, const text *a, const text *b, const hunk *h, bool color) {
-  hs_buf_printf(out, "%s@@ -%u,%u +%u,%u @@%s\n", paint(color, '@'), h->ie > h->i ? h->i + 1 : h->i, h->ie - h->i, h->je > h->j ? h->j + 1 : h->j, h->je - h->j,
-                unpaint(color, '@'));
+  hs_buf_printf(out, "%s@@ -%u,%u +%u,%u @@%s\n", paint(color, '@'), h->ie > h->i ? h->i + 1 : h->i,
+                h->ie - h->i, h->je > h->j ? h->j + 1 : h->j, h->je - h->j, unpaint(color, '@'));
   for (u32 x = h->i, y = h->j; x < h->ie || y < h->je;) {
     char sign = x < h->ie && a->changed[x] ? '-' : y < h->je && b->changed[y] ? '+' : ' ';
     const line *l = sign == '+' ? &b->v[y] : &a->v[x];
-    hs_buf_printf(out, "%s%c%.*s%s\n", paint(color, sign), sign, (int)l->n, l->p, unpaint(color, sign));
+    hs_buf_printf(out, "%s%c%.*s%s\n", paint(color, sign), sign, (int)l->n, l->p,
+                  unpaint(color, sign));
     x += sign != '+';
     y += sign != '-';
   }
@@ -170,10 +201,13 @@ static void put_cell(hs_buf *out, const line *l, u32 width, char sign, bool colo
   hs_buf_free(&b);
 }
 
-static void put_columns(hs_buf *out, const text *a, const text *b, const hunk *h, u32 width, bool color) {
-  hs_buf_printf(out, "%s@@ -%u +%u @@%s\n", paint(color, '@'), h->i + 1, h->j + 1, unpaint(color, '@'));
+static void put_columns(hs_buf *out, const text *a, const text *b, const hunk *h, u32 width,
+                        bool color) {
+  hs_buf_printf(out, "%s@@ -%u +%u @@%s\n", paint(color, '@'), h->i + 1, h->j + 1,
+                unpaint(color, '@'));
   for (u32 x = h->i, y = h->j; x < h->ie || y < h->je;) {
-    bool left = x < h->ie && a->changed[x], right = y < h->je && b->changed[y], both = !left && !right;
+    bool left = x < h->ie && a->changed[x], right = y < h->je && b->changed[y],
+         both = !left && !right;
     put_cell(out, left || both ? &a->v[x] : NULL, width, left ? '-' : ' ', color, true);
     hs_buf_puts(out, both ? "   " : left && right ? " | " : left ? " < " : " > ");
     put_cell(out, right || both ? &b->v[y] : NULL, width, right ? '+' : ' ', color, false);
@@ -183,7 +217,8 @@ static void put_columns(hs_buf *out, const text *a, const text *b, const hunk *h
   }
 }
 
-static void compare(hs_arena *ar, const char *pa, size_t na, const char *pb, size_t nb, text *a, text *b, repl_diff_stat *stat) {
+static void compare(hs_arena *ar, const char *pa, size_t na, const char *pb, size_t nb, text *a,
+                    text *b, repl_diff_stat *stat) {
   *a = split(ar, pa, na);
   *b = split(ar, pb, nb);
   *stat = (repl_diff_stat){0};
@@ -192,7 +227,8 @@ static void compare(hs_arena *ar, const char *pa, size_t na, const char *pb, siz
   for (u32 k = 0; k < b->n; k++) stat->added += b->changed[k];
 }
 
-void repl_diff(const char *pa, size_t na, const char *pb, size_t nb, u32 context, bool color, hs_buf *out, repl_diff_stat *stat) {
+void repl_diff(const char *pa, size_t na, const char *pb, size_t nb, u32 context, bool color,
+               hs_buf *out, repl_diff_stat *stat) {
   hs_arena ar = {0};
   text a, b;
   compare(&ar, pa, na, pb, nb, &a, &b, stat);
@@ -201,11 +237,13 @@ void repl_diff(const char *pa, size_t na, const char *pb, size_t nb, u32 context
   hs_arena_free(&ar);
 }
 
-void repl_diff_columns(const char *pa, size_t na, const char *pb, size_t nb, u32 columns, bool color, hs_buf *out, repl_diff_stat *stat) {
+void repl_diff_columns(const char *pa, size_t na, const char *pb, size_t nb, u32 columns,
+                       bool color, hs_buf *out, repl_diff_stat *stat) {
   hs_arena ar = {0};
   text a, b;
   compare(&ar, pa, na, pb, nb, &a, &b, stat);
   hunk h;
-  for (u32 i = 0, j = 0; next_hunk(&a, &b, 2, &i, &j, &h);) put_columns(out, &a, &b, &h, columns > 43 ? (columns - 3) / 2 : 20, color);
+  for (u32 i = 0, j = 0; next_hunk(&a, &b, 2, &i, &j, &h);)
+    put_columns(out, &a, &b, &h, columns > 43 ? (columns - 3) / 2 : 20, color);
   hs_arena_free(&ar);
 }

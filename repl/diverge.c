@@ -1,8 +1,9 @@
 // diverge.c — see diverge.h.
 //
-// The instructions of a computation are cut out together into one module, each between its own parameters and results, so
-// that a chunk of hundreds costs one compilation. A backend that fails on a chunk gets its halves, down to the one
-// instruction that it cannot run. Chunks are bounded in bytes; the evaluator runs anew for each and keeps only its values.
+// The instructions of a computation are cut out together into one module, each between its own
+// parameters and results, so that a chunk of hundreds costs one compilation. A backend that fails
+// on a chunk gets its halves, down to the one instruction that it cannot run. Chunks are bounded in
+// bytes; the evaluator runs anew for each and keeps only its values.
 #include "backends/ffi.h"
 #include "repl/diverge.h"
 
@@ -40,12 +41,23 @@ static bool is_interp(const backend *b) { return strcmp(b->name, "interp") == 0;
 // Worth running by itself: computes something, the same every time, alone.
 static bool testable(const hlo_instr *i) {
   switch (i->opcode) {
-  case HLO_PARAMETER: case HLO_CONSTANT: case HLO_TUPLE: case HLO_GET_TUPLE_ELEMENT: case HLO_AFTER_ALL: case HLO_OPT_BARRIER: case HLO_DOMAIN:
-  case HLO_ADD_DEPENDENCY: case HLO_RNG: case HLO_RNG_GET_AND_UPDATE_STATE: case HLO_PARTITION_ID: case HLO_REPLICA_ID:
-    return false;
+  case HLO_PARAMETER:
+  case HLO_CONSTANT:
+  case HLO_TUPLE:
+  case HLO_GET_TUPLE_ELEMENT:
+  case HLO_AFTER_ALL:
+  case HLO_OPT_BARRIER:
+  case HLO_DOMAIN:
+  case HLO_ADD_DEPENDENCY:
+  case HLO_RNG:
+  case HLO_RNG_GET_AND_UPDATE_STATE:
+  case HLO_PARTITION_ID:
+  case HLO_REPLICA_ID: return false;
   default: break;
   }
-  if (hlo_op_has(i->opcode, HLO_F_COLLECTIVE) || hlo_has_side_effect(i) || !hlo_shape_leaves(i->shape)) return false;
+  if (hlo_op_has(i->opcode, HLO_F_COLLECTIVE) || hlo_has_side_effect(i) ||
+      !hlo_shape_leaves(i->shape))
+    return false;
   for (u32 k = 0; k < i->noperands; k++) {
     const hlo_shape *s = hlo_operand(i, k)->shape;
     for (u32 l = 0; l < hlo_shape_leaves(s); l++)
@@ -56,27 +68,41 @@ static bool testable(const hlo_instr *i) {
   return true;
 }
 
-// ---- the evaluator's values ---------------------------------------------------------------------------------------------
-typedef struct keeper { const hlo_computation *comp; const bool *wanted; hlo_literal **value; u32 n; u64 count; } keeper;
+// ---- the evaluator's values ---------------------------------------------------------------------
+typedef struct keeper {
+  const hlo_computation *comp;
+  const bool *wanted;
+  hlo_literal **value;
+  u32 n;
+  u64 count;
+} keeper;
 
 static hs_status keep(void *arg, const hlo_observation *o) {
   keeper *k = arg;
-  if ((++k->count & 63) == 0 && repl_progress_due()) repl_progress_text("looking for the first difference: %llu instructions evaluated", (unsigned long long)k->count);
-  if (o->site || o->instr->parent != k->comp || o->instr->id >= k->n || !k->wanted[o->instr->id]) return HS_GOOD;
+  if ((++k->count & 63) == 0 && repl_progress_due())
+    repl_progress_text("looking for the first difference: %llu instructions evaluated",
+                       (unsigned long long)k->count);
+  if (o->site || o->instr->parent != k->comp || o->instr->id >= k->n || !k->wanted[o->instr->id])
+    return HS_GOOD;
   hlo_literal_unref(k->value[o->instr->id]);
   k->value[o->instr->id] = hlo_literal_ref(o->value);
   return HS_GOOD;
 }
 
-static hs_status evaluate(hunt *h, const hlo_computation *comp, u32 n, hlo_literal *const *args, hs_status (*see)(void *, const hlo_observation *), void *arg) {
-  hlo_eval_options eo = {.peer = &ffi_peer, .keep_denormals = h->c->s->set.keep_denormals, .observe = see, .observe_arg = arg};
+static hs_status evaluate(hunt *h, const hlo_computation *comp, u32 n, hlo_literal *const *args,
+                          hs_status (*see)(void *, const hlo_observation *), void *arg) {
+  hlo_eval_options eo = {.peer = &ffi_peer,
+                         .keep_denormals = h->c->s->set.keep_denormals,
+                         .observe = see,
+                         .observe_arg = arg};
   hlo_literal *out = NULL;
-  hs_status s = comp == h->m->entry ? hlo_eval_module(h->m, n, args, &eo, &out) : hlo_eval_computation(comp, n, args, &eo, &out);
+  hs_status s = comp == h->m->entry ? hlo_eval_module(h->m, n, args, &eo, &out)
+                                    : hlo_eval_computation(comp, n, args, &eo, &out);
   hlo_literal_unref(out);
   return s;
 }
 
-// ---- one chunk ------------------------------------------------------------------------------------------------------------
+// ---- one chunk ----------------------------------------------------------------------------------
 static hs_status differs(hunt *h, const hlo_literal *want, const hlo_literal *got, bool *yes) {
   hlo_comparisons list;
   HS_TRY(hlo_compare_leaves(want, got, h->tol, &list));
@@ -86,7 +112,8 @@ static hs_status differs(hunt *h, const hlo_literal *want, const hlo_literal *go
   return HS_GOOD;
 }
 
-static void set_culprit(hunt *h, const hlo_instr *i, hlo_literal *const *value, const hlo_literal *want, const hlo_literal *got) {
+static void set_culprit(hunt *h, const hlo_instr *i, hlo_literal *const *value,
+                        const hlo_literal *want, const hlo_literal *got) {
   drop_culprit(h);
   h->found = true;
   h->instr = i;
@@ -95,14 +122,16 @@ static void set_culprit(hunt *h, const hlo_instr *i, hlo_literal *const *value, 
   h->operands = hs_calloc(i->noperands + 1, sizeof(hlo_literal *));
   for (u32 k = 0; k < i->noperands; k++) {
     const hlo_instr *d = hlo_operand(i, k);
-    h->operands[k] = hlo_literal_ref(d->opcode == HLO_CONSTANT ? hlo_constant_value(d) : value[d->id]);
+    h->operands[k] =
+        hlo_literal_ref(d->opcode == HLO_CONSTANT ? hlo_constant_value(d) : value[d->id]);
   }
 }
 
 static hs_status try_chunk(hunt *h, u32 n, hlo_instr *const *chosen, hlo_literal *const *value);
 
 // The backend failed on the chunk: its halves, or the one instruction that is to blame.
-static hs_status narrow(hunt *h, u32 n, hlo_instr *const *chosen, hlo_literal *const *value, hs_status failed) {
+static hs_status narrow(hunt *h, u32 n, hlo_instr *const *chosen, hlo_literal *const *value,
+                        hs_status failed) {
   if (failed.err->code == HS_E_INTERRUPTED) return failed;
   if (n > 1) {
     hs_status_drop(failed);
@@ -141,7 +170,7 @@ static hs_status try_chunk(hunt *h, u32 n, hlo_instr *const *chosen, hlo_literal
   return s;
 }
 
-// ---- one computation --------------------------------------------------------------------------------------------------------
+// ---- one computation ----------------------------------------------------------------------------
 static i64 bytes_around(const hlo_instr *i) {
   i64 n = hlo_shape_bytes(i->shape);
   for (u32 k = 0; k < i->noperands; k++) n += hlo_shape_bytes(hlo_operand(i, k)->shape);
@@ -149,7 +178,8 @@ static i64 bytes_around(const hlo_instr *i) {
 }
 
 // The values of the chosen instructions and of their operands.
-static hs_status gather(hunt *h, const hlo_computation *comp, u32 nargs, hlo_literal *const *args, u32 n, hlo_instr *const *chosen, hlo_literal **value) {
+static hs_status gather(hunt *h, const hlo_computation *comp, u32 nargs, hlo_literal *const *args,
+                        u32 n, hlo_instr *const *chosen, hlo_literal **value) {
   bool *wanted = hs_calloc(h->m->next_instr_id + 1, sizeof *wanted);
   for (u32 k = 0; k < n; k++) {
     wanted[chosen[k]->id] = true;
@@ -166,7 +196,9 @@ static u32 only_evaluated(u32 n, hlo_instr **chosen, hlo_literal *const *value) 
   u32 kept = 0;
   for (u32 k = 0; k < n; k++) {
     bool all = value[chosen[k]->id] != NULL;
-    for (u32 j = 0; j < chosen[k]->noperands && all; j++) all = hlo_operand(chosen[k], j)->opcode == HLO_CONSTANT || value[hlo_operand(chosen[k], j)->id];
+    for (u32 j = 0; j < chosen[k]->noperands && all; j++)
+      all =
+          hlo_operand(chosen[k], j)->opcode == HLO_CONSTANT || value[hlo_operand(chosen[k], j)->id];
     if (all) chosen[kept++] = chosen[k];
   }
   return kept;
@@ -174,9 +206,11 @@ static u32 only_evaluated(u32 n, hlo_instr **chosen, hlo_literal *const *value) 
 
 typedef hs_status chunk_fn(hunt *, u32 n, hlo_instr *const *chosen, hlo_literal *const *value);
 
-static hs_status each_chunk(hunt *h, const hlo_computation *comp, u32 nargs, hlo_literal *const *args, chunk_fn *fn) {
+static hs_status each_chunk(hunt *h, const hlo_computation *comp, u32 nargs,
+                            hlo_literal *const *args, chunk_fn *fn) {
   hs_arena arena = {0};
-  hlo_instr **order = hlo_post_order(comp, &arena), **chosen = HS_NEW_ARRAY(&arena, hlo_instr *, comp->ninstrs + 1);
+  hlo_instr **order = hlo_post_order(comp, &arena),
+            **chosen = HS_NEW_ARRAY(&arena, hlo_instr *, comp->ninstrs + 1);
   hs_status s = HS_GOOD;
   for (u32 at = 0; at < comp->ninstrs && hs_ok(s) && !h->found;) {
     u32 n = 0;
@@ -196,14 +230,15 @@ static hs_status each_chunk(hunt *h, const hlo_computation *comp, u32 nargs, hlo
   return s;
 }
 
-// ---- inside loops, calls, branches and fusions --------------------------------------------------------------------------------
+// ---- inside loops, calls, branches and fusions --------------------------------------------------
 typedef struct inside {
   hunt *h;
   const hlo_instr *caller;
-  const hlo_computation *comp;   // that was entered
-  hlo_literal **args; u32 nargs;
+  const hlo_computation *comp;  // that was entered
+  hlo_literal **args;
+  u32 nargs;
   i64 iteration;
-  backend_exe *exe;              // the loop's body on the tested backend
+  backend_exe *exe;  // the loop's body on the tested backend
   bool hit;
 } inside;
 
@@ -237,7 +272,8 @@ static hs_status see_inside(void *arg, const hlo_observation *o) {
   inside *in = arg;
   const hlo_computation *comp = o->instr->parent;
   if (!o->site || o->site->outer || o->site->caller != in->caller) return HS_GOOD;
-  if (in->caller->opcode == HLO_WHILE && comp != hlo_attr_comp(in->caller, HLO_ATTR_BODY)) return HS_GOOD;
+  if (in->caller->opcode == HLO_WHILE && comp != hlo_attr_comp(in->caller, HLO_ATTR_BODY))
+    return HS_GOOD;
   if (o->instr->opcode == HLO_PARAMETER) {
     if (in->comp != comp || in->iteration != o->site->iteration) {
       drop_args(in);
@@ -257,16 +293,21 @@ static hs_status see_inside(void *arg, const hlo_observation *o) {
   return in->hit ? hs_fail(HS_E_DIFFER, "found") : HS_GOOD;
 }
 
-static hs_status hunt_in(hunt *h, const hlo_computation *comp, u32 nargs, hlo_literal *const *args, u32 depth);
+static hs_status hunt_in(hunt *h, const hlo_computation *comp, u32 nargs, hlo_literal *const *args,
+                         u32 depth);
 
-static hs_status descend(hunt *h, const hlo_computation *comp, u32 nargs, hlo_literal *const *args, u32 depth) {
+static hs_status descend(hunt *h, const hlo_computation *comp, u32 nargs, hlo_literal *const *args,
+                         u32 depth) {
   const hlo_instr *i = h->instr;
-  if (depth >= MAX_DEPTH || (i->opcode != HLO_WHILE && i->opcode != HLO_CALL && i->opcode != HLO_CONDITIONAL && i->opcode != HLO_FUSION)) return HS_GOOD;
+  if (depth >= MAX_DEPTH || (i->opcode != HLO_WHILE && i->opcode != HLO_CALL &&
+                             i->opcode != HLO_CONDITIONAL && i->opcode != HLO_FUSION))
+    return HS_GOOD;
   inside in = {.h = h, .caller = i, .iteration = -2};
   hs_status s = evaluate(h, comp, nargs, args, see_inside, &in);
   if (!hs_ok(s) && s.err->code == HS_E_DIFFER) hs_status_drop(s), s = HS_GOOD;
   bool usable = hs_ok(s) && in.hit;
-  for (u32 k = 0; usable && k < in.nargs; k++) usable = in.args[k] != NULL;   // parameters that nothing needs have no value
+  // parameters that nothing needs have no value
+  for (u32 k = 0; usable && k < in.nargs; k++) usable = in.args[k] != NULL;
   if (usable) {
     hunt inner = *h;
     inner.found = false;
@@ -279,10 +320,12 @@ static hs_status descend(hunt *h, const hlo_computation *comp, u32 nargs, hlo_li
     if (hs_ok(s) && inner.found) {
       hs_buf place = {0};
       hs_buf_printf(&place, "%s", in.comp->name);
-      if (in.iteration >= 0) hs_buf_printf(&place, ", iteration %lld of %%%s", (long long)in.iteration, i->name);
+      if (in.iteration >= 0)
+        hs_buf_printf(&place, ", iteration %lld of %%%s", (long long)in.iteration, i->name);
       else hs_buf_printf(&place, ", called by %%%s", i->name);
       char *deeper = h->d->place;
-      h->d->place = deeper ? hs_format("%s; %s", deeper, hs_buf_cstr(&place)) : hs_strdup(hs_buf_cstr(&place));
+      h->d->place = deeper ? hs_format("%s; %s", deeper, hs_buf_cstr(&place))
+                           : hs_strdup(hs_buf_cstr(&place));
       hs_free(deeper);
       hs_buf_free(&place);
       drop_culprit(h);
@@ -298,12 +341,13 @@ static hs_status descend(hunt *h, const hlo_computation *comp, u32 nargs, hlo_li
   return s;
 }
 
-static hs_status hunt_in(hunt *h, const hlo_computation *comp, u32 nargs, hlo_literal *const *args, u32 depth) {
+static hs_status hunt_in(hunt *h, const hlo_computation *comp, u32 nargs, hlo_literal *const *args,
+                         u32 depth) {
   HS_TRY(each_chunk(h, comp, nargs, args, try_chunk));
   return h->found ? descend(h, comp, nargs, args, depth) : HS_GOOD;
 }
 
-// ---- when every instruction is right by itself ----------------------------------------------------------------------------------
+// ---- when every instruction is right by itself --------------------------------------------------
 static hs_status whole_chunk(hunt *h, u32 n, hlo_instr *const *chosen, hlo_literal *const *value) {
   hlo_module *m = hlo_module_clone(h->m, h->m->name);
   hlo_journal_disable(m);
@@ -315,7 +359,8 @@ static hs_status whole_chunk(hunt *h, u32 n, hlo_instr *const *chosen, hlo_liter
   for (u32 k = 0; k < n && hs_ok(s) && !h->found; k++) {
     bool yes = false;
     s = differs(h, value[chosen[k]->id], got->children[k + 1], &yes);
-    if (hs_ok(s) && yes) set_culprit(h, chosen[k], value, value[chosen[k]->id], got->children[k + 1]);
+    if (hs_ok(s) && yes)
+      set_culprit(h, chosen[k], value, value[chosen[k]->id], got->children[k + 1]);
   }
   hlo_literal_unref(got);
   hs_free(mine);
@@ -323,15 +368,17 @@ static hs_status whole_chunk(hunt *h, u32 n, hlo_instr *const *chosen, hlo_liter
   return s;
 }
 
-// ---- the report ---------------------------------------------------------------------------------------------------------------------
+// ---- the report ---------------------------------------------------------------------------------
 static void describe_operand(hs_buf *b, const hunt *h, u32 k, const hlo_comparison *worst) {
   const hlo_literal *v = h->operands[k];
   hs_buf_printf(b, "  operand %u, %%%s: ", k, hlo_operand(h->instr, k)->name);
   if (v) hlo_shape_print(b, v->shape, false);
   if (v && hlo_shape_is_array(v->shape)) {
     hlo_stats s = hlo_literal_stats(v);
-    bool same = worst && hlo_op_has(h->instr->opcode, HLO_F_ELEMENTWISE) && v->shape->elements == worst->shape->elements;
-    if (same || v->shape->elements == 1) hs_buf_printf(b, " %.9g there,", hlo_literal_f64(v, same ? worst->top[0].at : 0));
+    bool same = worst && hlo_op_has(h->instr->opcode, HLO_F_ELEMENTWISE) &&
+                v->shape->elements == worst->shape->elements;
+    if (same || v->shape->elements == 1)
+      hs_buf_printf(b, " %.9g there,", hlo_literal_f64(v, same ? worst->top[0].at : 0));
     hs_buf_printf(b, " from %g to %g", s.min, s.max);
     if (s.nan) hs_buf_printf(b, ", %lld NaN", (long long)s.nan);
     if (s.inf) hs_buf_printf(b, ", %lld infinite", (long long)s.inf);
@@ -352,9 +399,19 @@ static void write_report(hunt *h, bool whole) {
   repl_json_str(j, "place", where);
   repl_json_bool(j, "accumulated", whole);
   hs_buf *b = &d->lines;
-  if (d->failure) hs_buf_printf(b, "the first instruction that %s does not run: %%%s (%s) in %s\n  %s\n", h->test->name, i->name, d->opcode, where, d->failure);
-  else if (whole) hs_buf_printf(b, "every instruction agrees by itself; as the whole program runs, %%%s (%s) in %s is the first value to differ\n", i->name, d->opcode, where);
-  else hs_buf_printf(b, "the first instruction that diverges, given the evaluator's operands: %%%s (%s) in %s\n", i->name, d->opcode, where);
+  if (d->failure)
+    hs_buf_printf(b, "the first instruction that %s does not run: %%%s (%s) in %s\n  %s\n",
+                  h->test->name, i->name, d->opcode, where, d->failure);
+  else if (whole)
+    hs_buf_printf(
+        b,
+        "every instruction agrees by itself; as the whole program runs, %%%s (%s) in %s is the "
+        "first value to differ\n",
+        i->name, d->opcode, where);
+  else
+    hs_buf_printf(
+        b, "the first instruction that diverges, given the evaluator's operands: %%%s (%s) in %s\n",
+        i->name, d->opcode, where);
   if (d->failure) repl_json_str(j, "failure", d->failure);
   hlo_comparisons list = {0};
   const hlo_comparison *worst = NULL;
@@ -365,7 +422,8 @@ static void write_report(hunt *h, bool whole) {
     const hlo_mismatch *t = &worst->top[0];
     hs_buf at = {0};
     hlo_index_print(&at, worst->shape, t->at);
-    hs_buf_printf(b, "  %lld of %lld elements; at %s %s has %.9g, %s has %.9g (abs %.3g, rel %.3g", (long long)worst->mismatches, (long long)worst->elements, hs_buf_cstr(&at),
+    hs_buf_printf(b, "  %lld of %lld elements; at %s %s has %.9g, %s has %.9g (abs %.3g, rel %.3g",
+                  (long long)worst->mismatches, (long long)worst->elements, hs_buf_cstr(&at),
                   h->ref->name, t->want, h->test->name, t->got, t->abs, t->rel);
     if (t->ulp != UINT64_MAX) hs_buf_printf(b, ", %llu ulp", (unsigned long long)t->ulp);
     hs_buf_puts(b, ")\n");
@@ -377,11 +435,14 @@ static void write_report(hunt *h, bool whole) {
   }
   for (u32 k = 0; k < i->noperands && k < 8; k++) describe_operand(b, h, k, worst);
   const hlo_metadata *md = hlo_metadata_of(i);
-  if (md && md->source_file.n) hs_buf_printf(b, "  %.*s, %.*s:%d\n", (int)md->op_name.n, md->op_name.n ? md->op_name.p : "", (int)md->source_file.n, md->source_file.p, md->source_line);
+  if (md && md->source_file.n)
+    hs_buf_printf(b, "  %.*s, %.*s:%d\n", (int)md->op_name.n, md->op_name.n ? md->op_name.p : "",
+                  (int)md->source_file.n, md->source_file.p, md->source_line);
   hlo_comparisons_free(&list);
 }
 
-hs_status diverge_find(repl_cmd *c, const hlo_module *m, const backend *test, const backend *ref, hlo_tolerance tol, divergence *out) {
+hs_status diverge_find(repl_cmd *c, const hlo_module *m, const backend *test, const backend *ref,
+                       hlo_tolerance tol, divergence *out) {
   *out = (divergence){0};
   hunt h = {.c = c, .m = m, .test = test, .ref = ref, .tol = tol, .d = out};
   hs_status s = hunt_in(&h, m->entry, c->mod->ninputs, c->mod->inputs, 0);

@@ -1,7 +1,10 @@
 // dump_folder.c — file names of XLA's dumps (xla/service/dump.cc):
-//   module_NNNN.NAME.before_optimizations.txt, module_NNNN.NAME.NNNN.PIPELINE.after_PASS.before_NEXT.txt,
-//   module_NNNN.NAME.cpu_after_optimizations.txt (sm_9.0a_gpu_after_optimizations.txt for a GPU); .hlo.pb and .gz too.
-// NAME and PIPELINE may hold dots. With --xla_dump_include_timestamp all of a module's names begin with "MICROSECONDS.".
+//   module_NNNN.NAME.before_optimizations.txt,
+//   module_NNNN.NAME.NNNN.PIPELINE.after_PASS.before_NEXT.txt,
+//   module_NNNN.NAME.cpu_after_optimizations.txt (sm_9.0a_gpu_after_optimizations.txt for a GPU);
+//   .hlo.pb and .gz too.
+// NAME and PIPELINE may hold dots. With --xla_dump_include_timestamp all of a module's names begin
+// with "MICROSECONDS.".
 #include "repl/dump_folder.h"
 
 #include <ctype.h>
@@ -22,7 +25,8 @@ static size_t digits(const char *p) {
   return n >= 4 && p[n] == '.' ? n : 0;
 }
 
-// Cuts "before_optimizations" or "DEVICE_after_optimizations" off; the device's name may hold a dot: sm_9.0a_gpu.
+// Cuts "before_optimizations" or "DEVICE_after_optimizations" off; the device's name may hold a
+// dot: sm_9.0a_gpu.
 static bool split_end(char *s, dump_step *step) {
   if (strip(s, ".before_optimizations")) return step->label = "before_optimizations", true;
   if (!strip(s, "after_optimizations")) return false;
@@ -53,7 +57,8 @@ static char *module_part(char *s) {
   return strncmp(s, "module_", 7) == 0 && digits(s + 7) ? s : NULL;
 }
 
-// Splits "module_0001.jit_f.0007.simplify.after_dce.before_cse" (suffix gone) in place. False: no module dump.
+// Splits "module_0001.jit_f.0007.simplify.after_dce.before_cse" (suffix gone) in place. False: no
+// module dump.
 static bool split(char *s, char **key, dump_step *step) {
   char *module = module_part(s);
   if (!module) return false;
@@ -63,11 +68,13 @@ static bool split(char *s, char **key, dump_step *step) {
   for (char *p = rest; p; p = strchr(p + 1, '.')) {
     char *after = strstr(p, ".after_"), *before = after ? strstr(after, ".before_") : NULL;
     // A pipeline may itself be called "after layout assignment": the last one names the pass.
-    for (char *next = after; next && (next = strstr(next + 1, ".after_")) != NULL && (!before || next < before);) after = next;
+    for (char *next = after;
+         next && (next = strstr(next + 1, ".after_")) != NULL && (!before || next < before);)
+      after = next;
     size_t n = digits(p + 1);
     if (!n || !after || p == rest || after <= p + n) continue;
     *p = *after = '\0';
-    if (before) *before = '\0';      // the stages of copy-insertion have none
+    if (before) *before = '\0';  // the stages of copy-insertion have none
     step->order = (u32)strtoul(p + 1, NULL, 10) + 1;
     step->pipeline = after > p + 1 + n ? p + 2 + n : "";
     step->pass = after + strlen(".after_");
@@ -80,7 +87,8 @@ static dump_module *module_of(dump_folder *d, char *key) {
   for (size_t k = 0; k < d->modules.n; k++)
     if (strcmp(d->modules.v[k].key, key) == 0) return &d->modules.v[k];
   const char *module = module_part(key);
-  dump_module m = {.key = key, .name = strchr(module, '.') + 1, .number = (u32)strtoul(module + 7, NULL, 10)};
+  dump_module m = {
+      .key = key, .name = strchr(module, '.') + 1, .number = (u32)strtoul(module + 7, NULL, 10)};
   hs_vec_push(&d->modules, m);
   return &d->modules.v[d->modules.n - 1];
 }
@@ -102,7 +110,7 @@ static void add_file(dump_folder *d, const char *folder, const char *name) {
   }
   dump_module *m = module_of(d, key);
   for (size_t k = 0; k < m->steps.n; k++)
-    if (m->steps.v[k].order == step.order) {      // the same state in another format
+    if (m->steps.v[k].order == step.order) {  // the same state in another format
       if (text) m->steps.v[k] = step;
       return;
     }
@@ -125,7 +133,8 @@ hs_status dump_folder_read(const char *path, dump_folder *out) {
   for (struct dirent *e; (e = readdir(d)) != NULL;) add_file(out, path, e->d_name);
   closedir(d);
   if (out->modules.n) qsort(out->modules.v, out->modules.n, sizeof *out->modules.v, by_number);
-  for (size_t k = 0; k < out->modules.n; k++) qsort(out->modules.v[k].steps.v, out->modules.v[k].steps.n, sizeof(dump_step), by_order);
+  for (size_t k = 0; k < out->modules.n; k++)
+    qsort(out->modules.v[k].steps.v, out->modules.v[k].steps.n, sizeof(dump_step), by_order);
   return HS_GOOD;
 }
 

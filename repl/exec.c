@@ -13,10 +13,13 @@ static hs_status elided_policy(repl_cmd *c, bool insist, repl_elided *out) {
   else if (how) return repl_usage_error(c, "--elided is random or zeros, not \"%s\"", how);
   if (*out != REPL_ELIDED_ASK) return HS_GOOD;
   if (insist)
-    return hs_with_note(hs_fail(HS_E_ELIDED, "%s: %s has constants printed as {...}", c->command->name, c->m->name),
-                        "give --elided=random or --elided=zeros, or dump again with --xla_dump_large_constants");
+    return hs_with_note(
+        hs_fail(HS_E_ELIDED, "%s: %s has constants printed as {...}", c->command->name, c->m->name),
+        "give --elided=random or --elided=zeros, or dump again with --xla_dump_large_constants");
   *out = REPL_ELIDED_RANDOM;
-  repl_note(c->out, "warning: %s has constants printed as {...}; seeded random values stand in for them", c->m->name);
+  repl_note(c->out,
+            "warning: %s has constants printed as {...}; seeded random values stand in for them",
+            c->m->name);
   return HS_GOOD;
 }
 
@@ -25,7 +28,8 @@ hs_status repl_runnable(repl_cmd *c, const repl_version *v, bool insist, hlo_mod
   if (c->mod->elided) HS_TRY(elided_policy(c, insist, &how));
   hlo_module *m = repl_module_at(c->mod, v ? c->mod->versions.v[v->number] : c->mod->at);
   hlo_journal_disable(m);
-  hs_status s = c->mod->elided ? hlo_fill_elided(m, how == REPL_ELIDED_ZEROS, c->s->set.seed) : HS_GOOD;
+  hs_status s =
+      c->mod->elided ? hlo_fill_elided(m, how == REPL_ELIDED_ZEROS, c->s->set.seed) : HS_GOOD;
   if (!hs_ok(s)) {
     hlo_module_free(m);
     return s;
@@ -34,19 +38,33 @@ hs_status repl_runnable(repl_cmd *c, const repl_version *v, bool insist, hlo_mod
   return HS_GOOD;
 }
 
-// ---- compiled programs ------------------------------------------------------------------------------------------------
-bool repl_allow_fallback(const repl_cmd *c) { return c->s->set.allow_fallback || repl_flag(c, "--allow-fallback"); }
+// ---- compiled programs --------------------------------------------------------------------------
+bool repl_allow_fallback(const repl_cmd *c) {
+  return c->s->set.allow_fallback || repl_flag(c, "--allow-fallback");
+}
 
 backend_options repl_backend_options(const repl_session *s) {
-  return (backend_options){.threads = s->set.threads, .allow_fallback = s->set.allow_fallback, .deadline_s = s->set.deadline,
-                           .plugin = s->plugin, .target = s->plugin_target, .nflags = (u32)s->flags.n, .flags = s->flags.v};
+  return (backend_options){.threads = s->set.threads,
+                           .allow_fallback = s->set.allow_fallback,
+                           .deadline_s = s->set.deadline,
+                           .plugin = s->plugin,
+                           .target = s->plugin_target,
+                           .nflags = (u32)s->flags.n,
+                           .flags = s->flags.v};
 }
 
 // Into `x`, unless it holds the same already.
-static hs_status compiled(repl_cmd *c, const backend *be, backend_options *o, bool insist, repl_exe *x) {
-  u64 key = c->mod->elided ? hs_mix(c->s->set.seed, (u64)c->s->set.elided * 31 + (repl_flag(c, "--elided") ? (u64)repl_flag(c, "--elided")[0] : 0)) : 0;
-  if (x->exe && x->be == be && x->version == c->mod->at->number && x->per_instruction == o->per_instruction && x->threads == c->s->set.threads &&
-      x->allow_fallback == o->allow_fallback && x->fill_key == key && x->backend_only == o->backend_only && x->plugin_epoch == c->s->plugin_epoch)
+static hs_status compiled(repl_cmd *c, const backend *be, backend_options *o, bool insist,
+                          repl_exe *x) {
+  u64 key = c->mod->elided
+                ? hs_mix(c->s->set.seed,
+                         (u64)c->s->set.elided * 31 +
+                             (repl_flag(c, "--elided") ? (u64)repl_flag(c, "--elided")[0] : 0))
+                : 0;
+  if (x->exe && x->be == be && x->version == c->mod->at->number &&
+      x->per_instruction == o->per_instruction && x->threads == c->s->set.threads &&
+      x->allow_fallback == o->allow_fallback && x->fill_key == key &&
+      x->backend_only == o->backend_only && x->plugin_epoch == c->s->plugin_epoch)
     return HS_GOOD;
   hlo_module *m;
   HS_TRY(repl_runnable(c, NULL, insist, &m));
@@ -57,14 +75,24 @@ static hs_status compiled(repl_cmd *c, const backend *be, backend_options *o, bo
     return s;
   }
   repl_drop_exe(x);
-  *x = (repl_exe){.be = be, .exe = exe, .m = m, .version = c->mod->at->number, .per_instruction = o->per_instruction, .backend_only = o->backend_only,
-                  .allow_fallback = o->allow_fallback, .threads = o->threads, .fill_key = key, .plugin_epoch = c->s->plugin_epoch};
+  *x = (repl_exe){.be = be,
+                  .exe = exe,
+                  .m = m,
+                  .version = c->mod->at->number,
+                  .per_instruction = o->per_instruction,
+                  .backend_only = o->backend_only,
+                  .allow_fallback = o->allow_fallback,
+                  .threads = o->threads,
+                  .fill_key = key,
+                  .plugin_epoch = c->s->plugin_epoch};
   return HS_GOOD;
 }
 
-hs_status repl_compiled(repl_cmd *c, const backend *be, bool per_instruction, bool insist, repl_exe **out) {
+hs_status repl_compiled(repl_cmd *c, const backend *be, bool per_instruction, bool insist,
+                        repl_exe **out) {
   const char *codegen = repl_flag(c, "--codegen");
-  if (codegen && strcmp(codegen, "xla") != 0) return repl_usage_error(c, "--codegen is xla, not \"%s\"", codegen);
+  if (codegen && strcmp(codegen, "xla") != 0)
+    return repl_usage_error(c, "--codegen is xla, not \"%s\"", codegen);
   if (codegen) be = backend_find("pjrt");
   backend_options o = repl_backend_options(c->s);
   o.per_instruction = per_instruction;
@@ -75,12 +103,14 @@ hs_status repl_compiled(repl_cmd *c, const backend *be, bool per_instruction, bo
   return HS_GOOD;
 }
 
-// The compilation that made the current module, when XLA did and all is as it was then: a module that went through XLA's passes
-// is no fit input for them.
+// The compilation that made the current module, when XLA did and all is as it was then: a module
+// that went through XLA's passes is no fit input for them.
 static repl_exe *made_it(const repl_cmd *c) {
   for (size_t k = 0; c->mod->xla_of && c->mod->at->number == 0 && k < c->s->modules.n; k++) {
     repl_module *of = c->s->modules.v[k];
-    if (of->number == c->mod->xla_of && of->xla.exe && of->xla.version == c->mod->xla_of_version && of->xla.plugin_epoch == c->s->plugin_epoch) return &of->xla;
+    if (of->number == c->mod->xla_of && of->xla.exe && of->xla.version == c->mod->xla_of_version &&
+        of->xla.plugin_epoch == c->s->plugin_epoch)
+      return &of->xla;
   }
   return NULL;
 }
@@ -97,19 +127,23 @@ hs_status repl_compiled_xla(repl_cmd *c, repl_exe **out) {
   return s;
 }
 
-// ---- values -----------------------------------------------------------------------------------------------------------
+// ---- values -------------------------------------------------------------------------------------
 static void say_summary(repl_out *o, const hlo_literal *v) {
   double lo = INFINITY, hi = -INFINITY, sum = 0;
   i64 nans = 0, infs = 0, n = v->shape->elements;
   for (i64 k = 0; k < n; k++) {
     double x = hlo_literal_f64(v, k);
-    if (isnan(x)) { nans++; continue; }
+    if (isnan(x)) {
+      nans++;
+      continue;
+    }
     if (isinf(x)) infs++;
     lo = fmin(lo, x);
     hi = fmax(hi, x);
     sum += x;
   }
-  repl_say(o, "  %lld elements, min %g, max %g, mean %g", (long long)n, lo, hi, n > nans ? sum / (double)(n - nans) : 0);
+  repl_say(o, "  %lld elements, min %g, max %g, mean %g", (long long)n, lo, hi,
+           n > nans ? sum / (double)(n - nans) : 0);
   if (nans) repl_say(o, ", %lld NaN", (long long)nans);
   if (infs) repl_say(o, ", %lld infinite", (long long)infs);
   repl_say(o, "\n");

@@ -1,4 +1,5 @@
-// expr.c — a recursive-descent evaluator: expressions are short and evaluated as they are read. See expr.h.
+// expr.c — a recursive-descent evaluator: expressions are short and evaluated as they are read.
+// See expr.h.
 #include "repl/expr.h"
 
 #include <ctype.h>
@@ -22,7 +23,8 @@ static hs_status parse_or(reader *r, repl_value *out);
 bool repl_truth(repl_value v) { return v.text ? *v.text != 0 : v.number != 0 && !isnan(v.number); }
 
 bool repl_matches(const char *text, const char *pattern) {
-  return strpbrk(pattern, "*?[") ? fnmatch(pattern, text, 0) == 0 : strcasestr(text, pattern) != NULL;
+  return strpbrk(pattern, "*?[") ? fnmatch(pattern, text, 0) == 0
+                                 : strcasestr(text, pattern) != NULL;
 }
 
 static hs_status bad(reader *r, const char *what) {
@@ -30,9 +32,13 @@ static hs_status bad(reader *r, const char *what) {
   return hs_with_place(s, "<expression>", 1, (u32)(r->p - r->start) + 1, hs_str_of(r->start));
 }
 
-static void blanks(reader *r) { while (isspace((unsigned char)*r->p)) r->p++; }
+static void blanks(reader *r) {
+  while (isspace((unsigned char)*r->p)) r->p++;
+}
 
-static bool is_word(char c) { return isalnum((unsigned char)c) || c == '_' || c == '.' || c == '-'; }
+static bool is_word(char c) {
+  return isalnum((unsigned char)c) || c == '_' || c == '.' || c == '-';
+}
 
 // A keyword that is not the start of a longer name.
 static bool take_word(reader *r, const char *w) {
@@ -60,7 +66,8 @@ static hs_status parse_number(reader *r, repl_value *out) {
   while (isalpha((unsigned char)*end)) end++;
   char *text = hs_arena_strndup(&r->a, b, (size_t)(end - b));
   out->text = NULL;
-  if (!repl_number(text, &out->number)) return bad(r, "not a number (units are k M G T, Ki Mi Gi Ti, and B)");
+  if (!repl_number(text, &out->number))
+    return bad(r, "not a number (units are k M G T, Ki Mi Gi Ti, and B)");
   r->p = end;
   return HS_GOOD;
 }
@@ -91,7 +98,8 @@ static hs_status parse_name(reader *r, repl_value *out) {
   const char *near = hs_nearest(name, r->scope->names, r->scope->nnames);
   if (near) return hs_with_note(s, "did you mean %s? (text stands in quotes)", near);
   hs_buf list = {0};
-  for (size_t k = 0; k < r->scope->nnames; k++) hs_buf_printf(&list, "%s%s", k ? " " : "", r->scope->names[k]);
+  for (size_t k = 0; k < r->scope->nnames; k++)
+    hs_buf_printf(&list, "%s%s", k ? " " : "", r->scope->names[k]);
   s = hs_with_note(s, "known names: %s", hs_buf_cstr(&list));
   hs_buf_free(&list);
   return s;
@@ -185,7 +193,9 @@ static hs_status parse_not(reader *r, repl_value *out) {
   bool negate = false;
   for (;;) {
     blanks(r);
-    if (take_word(r, "not") || (*r->p == '!' && r->p[1] != '=' && r->p[1] != '~' && take_word(r, "!"))) negate = !negate;
+    if (take_word(r, "not") ||
+        (*r->p == '!' && r->p[1] != '=' && r->p[1] != '~' && take_word(r, "!")))
+      negate = !negate;
     else break;
   }
   HS_TRY(parse_cmp(r, out));

@@ -1,14 +1,14 @@
-// gallery.c — the modules of `example`, embedded from examples/*.hlo by the assembler, so that the binary alone has them.
-// One row each in examples/examples.def; a NUL ends each text.
+// gallery.c — the modules of `example`, embedded from examples/*.hlo by the assembler, so that
+// the binary alone has them. One row each in examples/examples.def; a NUL ends each text.
 #include "repl/command.h"
 
-#define EXAMPLE(name, summary)                                                            \
-  __asm__(".pushsection .rodata\n"                                                        \
-          ".global hlosh_example_" #name "\n"                                             \
-          "hlosh_example_" #name ":\n"                                                    \
-          ".incbin \"examples/" #name ".hlo\"\n"                                          \
-          ".byte 0\n"                                                                     \
-          ".popsection\n");                                                               \
+#define EXAMPLE(name, summary)                   \
+  __asm__(".pushsection .rodata\n"               \
+          ".global hlosh_example_" #name "\n"    \
+          "hlosh_example_" #name ":\n"           \
+          ".incbin \"examples/" #name ".hlo\"\n" \
+          ".byte 0\n"                            \
+          ".popsection\n");                      \
   extern const char hlosh_example_##name[];
 #include "examples/examples.def"
 #undef EXAMPLE

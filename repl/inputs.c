@@ -1,6 +1,7 @@
 // inputs.c — arguments from files, values, words and snapshots. See inputs.h.
 //
-// A set of new arguments is gathered beside the old ones and takes their place only when all of it could be read.
+// A set of new arguments is gathered beside the old ones and takes their place only when all of it
+// could be read.
 #include "repl/inputs.h"
 
 #include <ctype.h>
@@ -24,11 +25,13 @@ hs_status repl_inputs_seed(repl_cmd *c, u64 seed, bool large_range) {
   u32 n;
   hlo_random_options o = {.seed = seed, .large_range = large_range};
   HS_TRY(hlo_inputs_random_with(c->m, &o, &v, &n));
-  take_inputs(c->mod, v, n, hs_format("random%s, seed %llu", large_range ? " over the whole range" : "", (unsigned long long)seed));
+  take_inputs(c->mod, v, n,
+              hs_format("random%s, seed %llu", large_range ? " over the whole range" : "",
+                        (unsigned long long)seed));
   return HS_GOOD;
 }
 
-// ---- values as typed ------------------------------------------------------------------------------------------------
+// ---- values as typed ----------------------------------------------------------------------------
 static hs_status splat(hlo_ctx *ctx, const hlo_shape *s, const char *text, hlo_literal **out) {
   hlo_literal *one, *l;
   HS_TRY(hlo_parse_literal(ctx, hlo_shape_scalar(ctx, s->dtype), text, strlen(text), &one));
@@ -55,7 +58,8 @@ static hs_status skip_shape(hlo_ctx *ctx, const hlo_shape *want, const char **te
   if (s->logical != want->logical) {
     hs_buf b = {0};
     hlo_shape_print(&b, want, false);
-    hs_status st = hs_fail(HS_E_INPUT, "a value of shape %.*s for a parameter of shape %s", (int)(end + 1 - p), p, hs_buf_cstr(&b));
+    hs_status st = hs_fail(HS_E_INPUT, "a value of shape %.*s for a parameter of shape %s",
+                           (int)(end + 1 - p), p, hs_buf_cstr(&b));
     hs_buf_free(&b);
     return st;
   }
@@ -72,18 +76,20 @@ hs_status repl_parse_value(hlo_ctx *ctx, const hlo_shape *s, const char *text, h
   HS_TRY(skip_shape(ctx, s, &text));
   if (hlo_shape_is_array(s) && s->rank && *text != '{') return splat(ctx, s, text, out);
   size_t n = strlen(text);
-  if (hlo_shape_is_array(s) && !s->rank && *text == '{' && n > 1 && text[n - 1] == '}') text++, n -= 2;   // {3} for a scalar
+  // {3} for a scalar
+  if (hlo_shape_is_array(s) && !s->rank && *text == '{' && n > 1 && text[n - 1] == '}')
+    text++, n -= 2;
   return hlo_parse_literal(ctx, s, text, n, out);
 }
 
-// ---- a set being gathered ---------------------------------------------------------------------------------------------
+// ---- a set being gathered -----------------------------------------------------------------------
 typedef struct gather {
   repl_cmd *c;
   const inputs_options *o;
   const hlo_computation *entry;
-  hlo_literal **v;                       // per parameter; NULL: not named by a source
-  u32 next;                              // parameter that the next unnamed source is for
-  bool plain_files;                      // nothing but .npy files, one after another
+  hlo_literal **v;   // per parameter; NULL: not named by a source
+  u32 next;          // parameter that the next unnamed source is for
+  bool plain_files;  // nothing but .npy files, one after another
 } gather;
 
 static void put(gather *g, u32 k, hlo_literal *take) {
@@ -93,10 +99,12 @@ static void put(gather *g, u32 k, hlo_literal *take) {
 
 static bool exists(const char *path) { return access(path, F_OK) == 0; }
 
-// What may stand before a parameter's number: NumPy's names in an archive, JAX's of parameters, our own.
+// What may stand before a parameter's number: NumPy's names in an archive, JAX's of parameters, our
+// own.
 static const char *const numbered[] = {"arg", "arr_", "arg_", "Arg_", ""};
 
-// The parameter that `name` (n bytes) means: its name, with or without %, or its number as N, argN, arg_N, arr_N.
+// The parameter that `name` (n bytes) means: its name, with or without %, or its number as N, argN,
+// arg_N, arr_N.
 static bool find_param(const hlo_computation *e, const char *name, size_t n, u32 *k) {
   if (n && *name == '%') name++, n--;
   for (*k = 0; *k < e->nparams; ++*k)
@@ -113,15 +121,21 @@ static bool find_param(const hlo_computation *e, const char *name, size_t n, u32
     if (n <= m || memcmp(name, numbered[p], m) != 0) continue;
     u64 v = 0;
     size_t q = m;
-    for (; q < n && isdigit((unsigned char)name[q]) && v < UINT32_MAX; q++) v = v * 10 + (u64)(name[q] - '0');
-    if (q == n && v < e->nparams) { *k = (u32)v; return true; }
+    for (; q < n && isdigit((unsigned char)name[q]) && v < UINT32_MAX; q++)
+      v = v * 10 + (u64)(name[q] - '0');
+    if (q == n && v < e->nparams) {
+      *k = (u32)v;
+      return true;
+    }
   }
   return false;
 }
 
-static hs_status read_tuple(const gather *g, arrays *a, const char *name, const hlo_shape *s, hlo_literal **out);
+static hs_status read_tuple(const gather *g, arrays *a, const char *name, const hlo_shape *s,
+                            hlo_literal **out);
 
-static hs_status read_named(const gather *g, arrays *a, const char *name, const hlo_shape *s, hlo_literal **out) {
+static hs_status read_named(const gather *g, arrays *a, const char *name, const hlo_shape *s,
+                            hlo_literal **out) {
   u32 k;
   *out = NULL;
   if (hlo_shape_is_tuple(s)) return read_tuple(g, a, name, s, out);
@@ -130,7 +144,8 @@ static hs_status read_named(const gather *g, arrays *a, const char *name, const 
   return arrays_read(a, k, s, g->o->array, out);
 }
 
-static hs_status read_tuple(const gather *g, arrays *a, const char *name, const hlo_shape *s, hlo_literal **out) {
+static hs_status read_tuple(const gather *g, arrays *a, const char *name, const hlo_shape *s,
+                            hlo_literal **out) {
   hlo_literal **kids = hs_calloc(s->nelems + 1, sizeof *kids);
   hs_status st = HS_GOOD;
   for (u32 k = 0; k < s->nelems && hs_ok(st); k++) {
@@ -139,7 +154,8 @@ static hs_status read_tuple(const gather *g, arrays *a, const char *name, const 
     hs_free(child);
   }
   if (hs_ok(st)) *out = hlo_literal_tuple(s, s->nelems, kids);
-  else for (u32 k = 0; k < s->nelems; k++) hlo_literal_unref(kids[k]);
+  else
+    for (u32 k = 0; k < s->nelems; k++) hlo_literal_unref(kids[k]);
   hs_free(kids);
   return st;
 }
@@ -165,10 +181,13 @@ static char *name_in_file(const arrays *a, const hlo_instr *param, u32 k) {
 
 static hs_status names_missing(const char *path, const gather *g, const arrays *a, u32 missing) {
   hs_buf b = {0};
-  for (u32 k = 0; k < arrays_count(a) && k < 12; k++) hs_buf_printf(&b, "%s%s", k ? ", " : "", arrays_name(a, k));
+  for (u32 k = 0; k < arrays_count(a) && k < 12; k++)
+    hs_buf_printf(&b, "%s%s", k ? ", " : "", arrays_name(a, k));
   if (arrays_count(a) > 12) hs_buf_puts(&b, ", ...");
-  hs_status s = hs_fail(HS_E_INPUT, "%s: has no array for parameter %u, %s", path, missing, g->entry->params[missing]->name);
-  s = hs_with_note(s, "it holds %s; PARAMETER=FILE[NAME] says which is which", b.n ? hs_buf_cstr(&b) : "nothing");
+  hs_status s = hs_fail(HS_E_INPUT, "%s: has no array for parameter %u, %s", path, missing,
+                        g->entry->params[missing]->name);
+  s = hs_with_note(s, "it holds %s; PARAMETER=FILE[NAME] says which is which",
+                   b.n ? hs_buf_cstr(&b) : "nothing");
   hs_buf_free(&b);
   return s;
 }
@@ -199,10 +218,12 @@ static hs_status from_archive(gather *g, const char *path, arrays *a) {
 // Values that were made for this entry (a formula, a snapshot): checked, then taken over.
 static hs_status take_all(gather *g, const char *path, hlo_literal **v, u32 n) {
   hs_status s = HS_GOOD;
-  if (n != g->entry->nparams) s = hs_fail(HS_E_INPUT, "%s: %u arguments for %u parameters", path, n, g->entry->nparams);
+  if (n != g->entry->nparams)
+    s = hs_fail(HS_E_INPUT, "%s: %u arguments for %u parameters", path, n, g->entry->nparams);
   for (u32 k = 0; k < n && hs_ok(s); k++)
     if (!hlo_shape_compatible(v[k]->shape, g->entry->params[k]->shape))
-      s = hs_fail(HS_E_INPUT, "%s: argument %u does not have the shape of parameter %s", path, k, g->entry->params[k]->name);
+      s = hs_fail(HS_E_INPUT, "%s: argument %u does not have the shape of parameter %s", path, k,
+                  g->entry->params[k]->name);
   for (u32 k = 0; k < n && hs_ok(s); k++) put(g, k, hlo_literal_ref(v[k]));
   hlo_inputs_free(v, n);
   return s;
@@ -228,20 +249,24 @@ static hs_status from_snapshot(gather *g, const char *path) {
 
 static hs_status next_param(gather *g, const char *source, u32 *k) {
   if (g->next >= g->entry->nparams)
-    return hs_fail(HS_E_INPUT, "%s: there %s only %u parameter%s", source, g->entry->nparams == 1 ? "is" : "are", g->entry->nparams, g->entry->nparams == 1 ? "" : "s");
+    return hs_fail(HS_E_INPUT, "%s: there %s only %u parameter%s", source,
+                   g->entry->nparams == 1 ? "is" : "are", g->entry->nparams,
+                   g->entry->nparams == 1 ? "" : "s");
   *k = g->next++;
   return HS_GOOD;
 }
 
 // "FILE:TYPE" and "FILE[NAME]" taken apart, in the scratch arena.
-static void split_file(gather *g, const char *source, const char **file, const char **member, array_options *o) {
+static void split_file(gather *g, const char *source, const char **file, const char **member,
+                       array_options *o) {
   hs_arena *a = g->c->scratch;
   size_t n = strlen(source);
   *o = g->o->array;
   *member = NULL;
   const char *colon = strrchr(source, ':');
   for (hlo_dtype t = 1; colon && t < HLO_DTYPE_COUNT; t++)
-    if (hlo_dtype_is_array(t) && strcmp(hlo_dtype_text(t), colon + 1) == 0) o->as = t, n = (size_t)(colon - source);
+    if (hlo_dtype_is_array(t) && strcmp(hlo_dtype_text(t), colon + 1) == 0)
+      o->as = t, n = (size_t)(colon - source);
   const char *open = memchr(source, '[', n);
   if (open && source[n - 1] == ']' && open > source) {
     *member = hs_arena_strndup(a, open + 1, (size_t)(source + n - open) - 2);
@@ -268,7 +293,10 @@ static hs_status one_from_file(gather *g, u32 k, const char *source) {
   if (member) s = read_named(&inner, a, member, p->shape, &l);
   else if (arrays_count(a) == 1) s = arrays_read(a, at, p->shape, o, &l);
   else if (own) s = read_named(&inner, a, own, p->shape, &l);
-  else s = hs_with_note(hs_fail(HS_E_INPUT, "%s: holds %u arrays, none is called %s", file, arrays_count(a), p->name), "%s[NAME] picks one", file);
+  else
+    s = hs_with_note(hs_fail(HS_E_INPUT, "%s: holds %u arrays, none is called %s", file,
+                             arrays_count(a), p->name),
+                     "%s[NAME] picks one", file);
   hs_free(own);
   arrays_close(a);
   if (hs_ok(s)) put(g, k, l);
@@ -289,14 +317,20 @@ static hs_status one(gather *g, u32 k, const char *source) {
   split_file(g, source, &file, &member, &o);
   if (exists(file) || arrays_is_file_name(file)) return one_from_file(g, k, source);
   hs_status st = repl_parse_value(g->c->s->ctx, s, source, &l);
-  if (!hs_ok(st)) return hs_chain(hs_fail(HS_E_INPUT, "%s: \"%.60s\" is neither a file nor a value for it", g->entry->params[k]->name, source), st);
+  if (!hs_ok(st))
+    return hs_chain(hs_fail(HS_E_INPUT, "%s: \"%.60s\" is neither a file nor a value for it",
+                            g->entry->params[k]->name, source),
+                    st);
   put(g, k, l);
   return HS_GOOD;
 }
 
 static hs_status by_name(gather *g, const char *source, const char *eq) {
   u32 k;
-  if (find_param(g->entry, source, (size_t)(eq - source), &k)) { g->plain_files = false; return one(g, k, eq + 1); }
+  if (find_param(g->entry, source, (size_t)(eq - source), &k)) {
+    g->plain_files = false;
+    return one(g, k, eq + 1);
+  }
   const char **names = hs_calloc(g->entry->nparams + 1, sizeof *names);
   for (u32 p = 0; p < g->entry->nparams; p++) names[p] = g->entry->params[p]->name;
   char *given = hs_arena_strndup(g->c->scratch, source, (size_t)(eq - source));
@@ -308,7 +342,8 @@ static hs_status by_name(gather *g, const char *source, const char *eq) {
 
 static bool starts_with(const char *path, const char *magic, size_t n) {
   hs_buf b = {0};
-  hs_status s = repl_read_file(path, 1 << 16, &b);             // a longer file is refused, its head is there all the same
+  // a longer file is refused, its head is there all the same
+  hs_status s = repl_read_file(path, 1 << 16, &b);
   hs_status_drop(s);
   bool yes = b.n >= n && memcmp(b.p, magic, n) == 0;
   hs_buf_free(&b);
@@ -321,7 +356,8 @@ static hs_status source_file(gather *g, const char *source) {
   split_file(g, source, &file, &member, &o);
   size_t n = strlen(file);
   u32 k = 0;
-  if (member || o.as != g->o->array.as || (n > 4 && strcmp(file + n - 4, ".npy") == 0) || starts_with(file, "\x93NUMPY", 6)) {
+  if (member || o.as != g->o->array.as || (n > 4 && strcmp(file + n - 4, ".npy") == 0) ||
+      starts_with(file, "\x93NUMPY", 6)) {
     HS_TRY(next_param(g, source, &k));
     return one_from_file(g, k, source);
   }
@@ -338,7 +374,8 @@ static hs_status source_file(gather *g, const char *source) {
   hlo_literal **v;
   u32 count;
   hs_status t = hlo_load_arguments(g->c->s->ctx, file, g->o->partition, &v, &count, NULL);
-  if (hs_ok(t) && !count) return hs_with_note(s, "snapshots (.pb) and formulas (.args) are read too");
+  if (hs_ok(t) && !count)
+    return hs_with_note(s, "snapshots (.pb) and formulas (.args) are read too");
   hs_status_drop(s);
   return hs_ok(t) ? take_all(g, file, v, count) : t;
 }
@@ -346,11 +383,13 @@ static hs_status source_file(gather *g, const char *source) {
 static hs_status add_source(gather *g, const char *source) {
   const char *eq = strchr(source, '=');
   bool named = eq != NULL && eq > source;
-  for (const char *p = source; named && p < eq; p++) named = isalnum((unsigned char)*p) || strchr("%._-", *p);
+  for (const char *p = source; named && p < eq; p++)
+    named = isalnum((unsigned char)*p) || strchr("%._-", *p);
   if (named && !exists(source)) return by_name(g, source, eq);
   if (strcmp(source, "snapshot") == 0 && !exists(source)) {
     g->plain_files = false;
-    if (!g->c->mod->path) return hs_fail(HS_E_INPUT, "snapshot: the module was not loaded from a file");
+    if (!g->c->mod->path)
+      return hs_fail(HS_E_INPUT, "snapshot: the module was not loaded from a file");
     return from_snapshot(g, g->c->mod->path);
   }
   const char *file, *member;
@@ -364,11 +403,13 @@ static hs_status add_source(gather *g, const char *source) {
     for (k = 0; k < g->entry->nparams && hs_ok(s); k++) s = one(g, k, source);
     return s;
   }
-  if (strchr("{(+-.0123456789", *source) || strcmp(source, "true") == 0 || strcmp(source, "false") == 0 || strchr(source, '{')) {
+  if (strchr("{(+-.0123456789", *source) || strcmp(source, "true") == 0 ||
+      strcmp(source, "false") == 0 || strchr(source, '{')) {
     HS_TRY(next_param(g, source, &k));
     return one(g, k, source);
   }
-  return hs_with_note(hs_fail(HS_E_INPUT, "%s: no such file", source), "help arguments lists what they can be made from");
+  return hs_with_note(hs_fail(HS_E_INPUT, "%s: no such file", source),
+                      "help arguments lists what they can be made from");
 }
 
 static char *describe(const gather *g, u32 n, const char *const *sources) {
@@ -392,7 +433,8 @@ static bool inputs_fit(const repl_module *mod) {
 
 static hs_status default_inputs(repl_cmd *c);
 
-hs_status repl_inputs_from(repl_cmd *c, u32 n, const char *const *sources, const inputs_options *o) {
+hs_status repl_inputs_from(repl_cmd *c, u32 n, const char *const *sources,
+                           const inputs_options *o) {
   gather g = {.c = c, .o = o, .entry = c->m->entry, .plain_files = true};
   u32 np = g.entry->nparams;
   g.v = hs_calloc(np + 1, sizeof *g.v);
@@ -400,11 +442,15 @@ hs_status repl_inputs_from(repl_cmd *c, u32 n, const char *const *sources, const
   for (u32 k = 0; k < n && hs_ok(s); k++) s = add_source(&g, sources[k]);
   u32 given = 0;
   for (u32 k = 0; k < np; k++) given += g.v[k] != NULL;
-  if (hs_ok(s) && g.next && given < np) s = hs_fail(HS_E_INPUT, "%u file%s for %u parameters", g.next, g.next == 1 ? "" : "s", np);
+  if (hs_ok(s) && g.next && given < np)
+    s = hs_fail(HS_E_INPUT, "%u file%s for %u parameters", g.next, g.next == 1 ? "" : "s", np);
   if (hs_ok(s) && given < np && !(c->mod->inputs && inputs_fit(c->mod))) s = default_inputs(c);
   for (u32 k = 0; k < np && hs_ok(s); k++)
     if (!g.v[k]) g.v[k] = hlo_literal_ref(c->mod->inputs[k]);
-  if (!hs_ok(s)) { hlo_inputs_free(g.v, np); return s; }
+  if (!hs_ok(s)) {
+    hlo_inputs_free(g.v, np);
+    return s;
+  }
   take_inputs(c->mod, g.v, np, describe(&g, n, sources));
   return HS_GOOD;
 }
@@ -428,7 +474,8 @@ static bool own_arguments(repl_cmd *c) {
   u32 n;
   hs_status s = hlo_load_arguments(c->s->ctx, c->mod->path, 0, &v, &n, NULL);
   bool ok = hs_ok(s) && n && n == c->m->entry->nparams;
-  for (u32 k = 0; ok && k < n; k++) ok = hlo_shape_compatible(v[k]->shape, c->m->entry->params[k]->shape);
+  for (u32 k = 0; ok && k < n; k++)
+    ok = hlo_shape_compatible(v[k]->shape, c->m->entry->params[k]->shape);
   hs_status_drop(s);
   if (ok) take_inputs(c->mod, v, n, hs_format("snapshot %s", c->mod->path));
   else hlo_inputs_free(v, n);
@@ -438,7 +485,10 @@ static bool own_arguments(repl_cmd *c) {
 static hs_status default_inputs(repl_cmd *c) {
   char *beside = args_beside(c->mod->path);
   if (!beside) return own_arguments(c) ? HS_GOOD : repl_inputs_seed(c, c->s->set.seed, false);
-  gather g = {.c = c, .o = &(inputs_options){.seed = 0}, .entry = c->m->entry, .v = hs_calloc(c->m->entry->nparams + 1, sizeof *g.v)};
+  gather g = {.c = c,
+              .o = &(inputs_options){.seed = 0},
+              .entry = c->m->entry,
+              .v = hs_calloc(c->m->entry->nparams + 1, sizeof *g.v)};
   hs_status s = from_formula(&g, beside);
   if (hs_ok(s)) take_inputs(c->mod, g.v, c->m->entry->nparams, hs_format("formula %s", beside));
   else hlo_inputs_free(g.v, c->m->entry->nparams);
@@ -459,12 +509,13 @@ hs_status repl_inputs(repl_cmd *c) {
   return default_inputs(c);
 }
 
-// ---- saving -----------------------------------------------------------------------------------------------------------
+// ---- saving -------------------------------------------------------------------------------------
 hs_status repl_inputs_save(repl_cmd *c, const char *path) {
   u32 n = c->mod->ninputs;
   if (arrays_is_file_name(path)) {
     array_item *items = hs_calloc(n + 1, sizeof *items);
-    for (u32 k = 0; k < n; k++) items[k] = (array_item){c->m->entry->params[k]->name, c->mod->inputs[k]};
+    for (u32 k = 0; k < n; k++)
+      items[k] = (array_item){c->m->entry->params[k]->name, c->mod->inputs[k]};
     hs_status s = arrays_write(path, n, items);
     hs_free(items);
     return s;

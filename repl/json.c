@@ -48,7 +48,10 @@ static size_t utf8_len(const u8 *p, size_t n) {
 
 void repl_json_strn(repl_json *parent, const char *key, const char *value, size_t n) {
   if (!parent) return;
-  if (!value) { repl_json_null(parent, key); return; }
+  if (!value) {
+    repl_json_null(parent, key);
+    return;
+  }
   hs_buf clean = {0};
   for (size_t k = 0; k < n;) {
     size_t len = value[k] ? utf8_len((const u8 *)value + k, n - k) : 0;
@@ -95,10 +98,14 @@ void repl_json_print(const repl_json *root, hs_buf *out) {
   cJSON_free(text);
 }
 
-repl_json *repl_json_parse(const char *text, size_t n) { return JSON(cJSON_ParseWithLength(text, n)); }
+repl_json *repl_json_parse(const char *text, size_t n) {
+  return JSON(cJSON_ParseWithLength(text, n));
+}
 
 const repl_json *repl_json_get(const repl_json *j, const char *key) {
-  return j ? (const repl_json *)(void *)cJSON_GetObjectItemCaseSensitive((const cJSON *)(const void *)j, key) : NULL;
+  return j ? (const repl_json *)(void *)cJSON_GetObjectItemCaseSensitive(
+                 (const cJSON *)(const void *)j, key)
+           : NULL;
 }
 
 const char *repl_json_get_str(const repl_json *j, const char *key) {
@@ -111,15 +118,25 @@ double repl_json_get_num(const repl_json *j, const char *key, double absent) {
   return cJSON_IsNumber(item) ? item->valuedouble : absent;
 }
 
-u32 repl_json_count(const repl_json *array) { return array ? (u32)cJSON_GetArraySize((const cJSON *)(const void *)array) : 0; }
-const repl_json *repl_json_at(const repl_json *array, u32 k) {
-  return array ? (const repl_json *)(void *)cJSON_GetArrayItem((const cJSON *)(const void *)array, (int)k) : NULL;
+u32 repl_json_count(const repl_json *array) {
+  return array ? (u32)cJSON_GetArraySize((const cJSON *)(const void *)array) : 0;
 }
-const char *repl_json_key(const repl_json *j) { return j ? ((const cJSON *)(const void *)j)->string : NULL; }
-const char *repl_json_text(const repl_json *j) { return j ? cJSON_GetStringValue((const cJSON *)(const void *)j) : NULL; }
+const repl_json *repl_json_at(const repl_json *array, u32 k) {
+  return array ? (const repl_json *)(void *)cJSON_GetArrayItem((const cJSON *)(const void *)array,
+                                                               (int)k)
+               : NULL;
+}
+const char *repl_json_key(const repl_json *j) {
+  return j ? ((const cJSON *)(const void *)j)->string : NULL;
+}
+const char *repl_json_text(const repl_json *j) {
+  return j ? cJSON_GetStringValue((const cJSON *)(const void *)j) : NULL;
+}
 bool repl_json_whole(const repl_json *j, i64 *out) {
   const cJSON *item = (const cJSON *)(const void *)j;
-  if (!cJSON_IsNumber(item) || !(item->valuedouble >= -0x1p53 && item->valuedouble <= 0x1p53) || item->valuedouble != floor(item->valuedouble)) return false;
+  if (!cJSON_IsNumber(item) || !(item->valuedouble >= -0x1p53 && item->valuedouble <= 0x1p53) ||
+      item->valuedouble != floor(item->valuedouble))
+    return false;
   *out = (i64)item->valuedouble;
   return true;
 }
@@ -128,25 +145,63 @@ bool repl_json_whole(const repl_json *j, i64 *out) {
 bool repl_json_built(void) { return false; }
 repl_json *repl_json_root(void) { return NULL; }
 void repl_json_free(repl_json *root) { (void)root; }
-bool repl_json_empty(const repl_json *j) { (void)j; return true; }
-repl_json *repl_json_object(repl_json *p, const char *k) { (void)p, (void)k; return NULL; }
-repl_json *repl_json_array(repl_json *p, const char *k) { (void)p, (void)k; return NULL; }
+bool repl_json_empty(const repl_json *j) {
+  (void)j;
+  return true;
+}
+repl_json *repl_json_object(repl_json *p, const char *k) {
+  (void)p, (void)k;
+  return NULL;
+}
+repl_json *repl_json_array(repl_json *p, const char *k) {
+  (void)p, (void)k;
+  return NULL;
+}
 void repl_json_str(repl_json *p, const char *k, const char *v) { (void)p, (void)k, (void)v; }
-void repl_json_strn(repl_json *p, const char *k, const char *v, size_t n) { (void)p, (void)k, (void)v, (void)n; }
+void repl_json_strn(repl_json *p, const char *k, const char *v, size_t n) {
+  (void)p, (void)k, (void)v, (void)n;
+}
 void repl_json_num(repl_json *p, const char *k, double v) { (void)p, (void)k, (void)v; }
 void repl_json_int(repl_json *p, const char *k, i64 v) { (void)p, (void)k, (void)v; }
 void repl_json_bool(repl_json *p, const char *k, bool v) { (void)p, (void)k, (void)v; }
 void repl_json_null(repl_json *p, const char *k) { (void)p, (void)k; }
 void repl_json_print(const repl_json *r, hs_buf *o) { (void)r, (void)o; }
-repl_json *repl_json_parse(const char *t, size_t n) { (void)t, (void)n; return NULL; }
-const repl_json *repl_json_get(const repl_json *j, const char *k) { (void)j, (void)k; return NULL; }
-const char *repl_json_get_str(const repl_json *j, const char *k) { (void)j, (void)k; return NULL; }
-double repl_json_get_num(const repl_json *j, const char *k, double absent) { (void)j, (void)k; return absent; }
-u32 repl_json_count(const repl_json *a) { (void)a; return 0; }
-const repl_json *repl_json_at(const repl_json *a, u32 k) { (void)a, (void)k; return NULL; }
-const char *repl_json_key(const repl_json *j) { (void)j; return NULL; }
-const char *repl_json_text(const repl_json *j) { (void)j; return NULL; }
-bool repl_json_whole(const repl_json *j, i64 *out) { (void)j, (void)out; return false; }
+repl_json *repl_json_parse(const char *t, size_t n) {
+  (void)t, (void)n;
+  return NULL;
+}
+const repl_json *repl_json_get(const repl_json *j, const char *k) {
+  (void)j, (void)k;
+  return NULL;
+}
+const char *repl_json_get_str(const repl_json *j, const char *k) {
+  (void)j, (void)k;
+  return NULL;
+}
+double repl_json_get_num(const repl_json *j, const char *k, double absent) {
+  (void)j, (void)k;
+  return absent;
+}
+u32 repl_json_count(const repl_json *a) {
+  (void)a;
+  return 0;
+}
+const repl_json *repl_json_at(const repl_json *a, u32 k) {
+  (void)a, (void)k;
+  return NULL;
+}
+const char *repl_json_key(const repl_json *j) {
+  (void)j;
+  return NULL;
+}
+const char *repl_json_text(const repl_json *j) {
+  (void)j;
+  return NULL;
+}
+bool repl_json_whole(const repl_json *j, i64 *out) {
+  (void)j, (void)out;
+  return false;
+}
 #endif
 
 void repl_json_diags(repl_json *parent, const char *key, hs_status s) {

@@ -1,8 +1,9 @@
-// line.c — line editing through GNU readline or libedit (the same calls), or plain reads from the terminal.
+// line.c — line editing through GNU readline or libedit (the same calls), or plain reads from the
+// terminal.
 //
-// The library runs in its callback form: this file owns the wait for a key, so that Ctrl-C during editing drops the line
-// without any work in the signal handler. SIGINT is blocked except while waiting in ppoll, and in every other thread of the
-// process (main.c), so it cannot be missed.
+// The library runs in its callback form: this file owns the wait for a key, so that Ctrl-C during
+// editing drops the line without any work in the signal handler. SIGINT is blocked except while
+// waiting in ppoll, and in every other thread of the process (main.c), so it cannot be missed.
 #include "repl/line.h"
 
 #include <errno.h>
@@ -29,7 +30,9 @@ static char *history_path;
 // $XDG_STATE_HOME/hlosh/history, made with its folders; NULL when there is no home.
 static char *find_history(void) {
   const char *state = getenv("XDG_STATE_HOME"), *home = getenv("HOME");
-  char *base = state && *state == '/' ? hs_strdup(state) : home && *home ? hs_format("%s/.local/state", home) : NULL;
+  char *base = state && *state == '/' ? hs_strdup(state)
+               : home && *home        ? hs_format("%s/.local/state", home)
+                                      : NULL;
   if (!base) return NULL;
   char *dir = hs_format("%s/hlosh", base);
   for (char *p = dir + 1; *p; p++)
@@ -73,7 +76,8 @@ static char **complete(const char *text, int start, int end) {
   words = repl_complete(session, &words_arena, rl_line_buffer, (size_t)start, (size_t)end, &nwords);
   rl_attempted_completion_over = 1;
 #if HAVE_READLINE
-  rl_completion_append_character = nwords == 1 && words[0][0] && words[0][strlen(words[0]) - 1] == '/' ? '\0' : ' ';
+  rl_completion_append_character =
+      nwords == 1 && words[0][0] && words[0][strlen(words[0]) - 1] == '/' ? '\0' : ' ';
 #endif
   return nwords ? rl_completion_matches(text, next_completion) : NULL;
 }
@@ -144,7 +148,7 @@ repl_line_end repl_line_read(const char *prompt, hs_buf *out) {
   sigprocmask(SIG_SETMASK, &before, NULL);
   if (cancelled) return REPL_LINE_CANCELLED;
   if (!line_got) {
-#if !HAVE_READLINE   // readline has ended the line itself
+#if !HAVE_READLINE  // readline has ended the line itself
     fputc('\n', stdout);
     fflush(stdout);
 #endif

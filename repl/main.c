@@ -1,5 +1,6 @@
-// main.c — options, signals, standard streams, and where commands come from: -c and -f in order, else a terminal, else
-// standard input. Results go to stdout, all else to stderr; the exit status is that of the first command that failed.
+// main.c — options, signals, standard streams, and where commands come from: -c and -f in order,
+// else a terminal, else standard input. Results go to stdout, all else to stderr; the exit status
+// is that of the first command that failed.
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -15,8 +16,8 @@
 
 static struct timespec first_interrupt;
 
-// Sets the flag that every long loop polls. A second Ctrl-C to a command that has not answered the first one for a
-// moment ends the program; nothing here but what a handler may do.
+// Sets the flag that every long loop polls. A second Ctrl-C to a command that has not answered the
+// first one for a moment ends the program; nothing here but what a handler may do.
 static void on_sigint(int sig) {
   (void)sig;
   struct timespec now;
@@ -26,19 +27,22 @@ static void on_sigint(int sig) {
     first_interrupt = now;
     return;
   }
-  double since = (double)(now.tv_sec - first_interrupt.tv_sec) + (double)(now.tv_nsec - first_interrupt.tv_nsec) * 1e-9;
+  double since = (double)(now.tv_sec - first_interrupt.tv_sec) +
+                 (double)(now.tv_nsec - first_interrupt.tv_nsec) * 1e-9;
   if (since > 0.2) _exit(130);
 }
 
-// Libraries start threads when they are loaded (OpenBLAS does), which is before main, and a signal that such a thread takes
-// wakes nobody here. So SIGINT is blocked before any library is set up, every thread inherits that, and the main thread
-// alone takes it again. The system call is made directly: sanitizers wrap the function, and are not set up yet either.
+// Libraries start threads when they are loaded (OpenBLAS does), which is before main, and a signal
+// that such a thread takes wakes nobody here. So SIGINT is blocked before any library is set up,
+// every thread inherits that, and the main thread alone takes it again. The system call is made
+// directly: sanitizers wrap the function, and are not set up yet either.
 static void block_sigint(int argc, char **argv, char **env) {
   (void)argc, (void)argv, (void)env;
   u64 mask = (u64)1 << (SIGINT - 1);
   syscall(SYS_rt_sigprocmask, SIG_BLOCK, &mask, NULL, sizeof mask);
 }
-__attribute__((section(".preinit_array"), used)) static void (*const before_libraries)(int, char **, char **) = block_sigint;
+__attribute__((section(".preinit_array"),
+               used)) static void (*const before_libraries)(int, char **, char **) = block_sigint;
 
 static void set_signals(void) {
   struct sigaction sa = {.sa_handler = on_sigint};
@@ -52,8 +56,8 @@ static void set_signals(void) {
   sigaction(SIGPIPE, &ignore, NULL);
 }
 
-// A closed standard stream would let the next opened file take its number. Each gets a descriptor that fails the
-// right way: reads see the end, writes fail.
+// A closed standard stream would let the next opened file take its number. Each gets a descriptor
+// that fails the right way: reads see the end, writes fail.
 static void guard_streams(void) {
   for (int fd = 0; fd <= 2; fd++)
     if (fcntl(fd, F_GETFD) == -1 && errno == EBADF) {
@@ -62,7 +66,11 @@ static void guard_streams(void) {
     }
 }
 
-typedef struct job { char kind; const char *value; } job;   // 'c' command, 'f' script, 'm' module file
+// 'c' command, 'f' script, 'm' module file
+typedef struct job {
+  char kind;
+  const char *value;
+} job;
 typedef struct options {
   HS_VEC(job) jobs;
   bool json, keep_going, no_rc, interactive;
@@ -71,36 +79,43 @@ typedef struct options {
 } options;
 
 static void usage(FILE *f) {
-  fputs("usage: hlosh [FILE...] [-c 'CMD; CMD'] [-f SCRIPT] [--json] [--color=auto|always|never]\n"
-        "\n"
-        "  FILE            a module to load: HLO text or proto, also .gz and .zst; - is standard input\n"
-        "  -c COMMANDS     runs commands (separated by ;), then ends; may be repeated\n"
-        "  -f SCRIPT       runs the commands of a file, then ends; - is standard input\n"
-        "  -i              goes on interactively after -c and -f\n"
-        "  --json          one JSON document per command\n"
-        "  --color=WHEN    auto, always or never\n"
-        "  --keep-going    a failing command does not end a script\n"
-        "  --elided=HOW    constants printed as {...}: random or zeros\n"
-        "  --threads=N --seed=N --deadline=SECONDS and any other setting of `set`: --NAME=VALUE\n"
-        "  --no-rc         does not read the rc file\n"
-        "  -h, --help   -V, --version\n"
-        "\n"
-        "Without -c and -f commands are read from the terminal or from standard input. `help` lists them.\n"
-        "Exit status: 0 ok, 1 assertion failed, 2 usage, 3 input, 4 compile, 5 run, 6 results differ, 124 deadline, 130 Ctrl-C.\n",
-        f);
+  fputs(
+      "usage: hlosh [FILE...] [-c 'CMD; CMD'] [-f SCRIPT] [--json] [--color=auto|always|never]\n"
+      "\n"
+      "  FILE            a module to load: HLO text or proto, also .gz and .zst; - is standard "
+      "input\n"
+      "  -c COMMANDS     runs commands (separated by ;), then ends; may be repeated\n"
+      "  -f SCRIPT       runs the commands of a file, then ends; - is standard input\n"
+      "  -i              goes on interactively after -c and -f\n"
+      "  --json          one JSON document per command\n"
+      "  --color=WHEN    auto, always or never\n"
+      "  --keep-going    a failing command does not end a script\n"
+      "  --elided=HOW    constants printed as {...}: random or zeros\n"
+      "  --threads=N --seed=N --deadline=SECONDS and any other setting of `set`: --NAME=VALUE\n"
+      "  --no-rc         does not read the rc file\n"
+      "  -h, --help   -V, --version\n"
+      "\n"
+      "Without -c and -f commands are read from the terminal or from standard input. `help` lists "
+      "them.\n"
+      "Exit status: 0 ok, 1 assertion failed, 2 usage, 3 input, 4 compile, 5 run, 6 results "
+      "differ, 124 deadline, 130 Ctrl-C.\n",
+      f);
 }
 
 static int bad_option(const char *what, const char *arg) {
   fprintf(stderr, "hlosh: %s %s\n", what, arg);
-  static const char *const known[] = {"--json", "--color", "--keep-going", "--elided", "--no-rc", "--help", "--version",
-                                      "--threads", "--seed", "--deadline"};
+  static const char *const known[] = {"--json",  "--color",   "--keep-going", "--elided",
+                                      "--no-rc", "--help",    "--version",    "--threads",
+                                      "--seed",  "--deadline"};
   char *name = hs_strdup(arg);
   char *eq = strchr(name, '=');
   if (eq) *eq = 0;
   const char *near = hs_nearest(name, known, HS_COUNT(known));
   if (near) fprintf(stderr, "did you mean %s?\n", near);
   hs_free(name);
-  fputs("usage: hlosh [FILE...] [-c 'CMD; CMD'] [-f SCRIPT] [--json] [--color=auto|always|never]; hlosh --help says more\n", stderr);
+  fputs("usage: hlosh [FILE...] [-c 'CMD; CMD'] [-f SCRIPT] [--json] [--color=auto|always|never]; "
+        "hlosh --help says more\n",
+        stderr);
   return 2;
 }
 
@@ -155,15 +170,19 @@ static int parse_options(int argc, char **argv, options *o) {
 
 static int apply_options(repl_session *s, const options *o) {
   const char *when = o->color ? o->color : "auto";
-  bool plain = (getenv("NO_COLOR") && *getenv("NO_COLOR")) || (getenv("TERM") && strcmp(getenv("TERM"), "dumb") == 0);
-  bool force = getenv("CLICOLOR_FORCE") && *getenv("CLICOLOR_FORCE") && strcmp(getenv("CLICOLOR_FORCE"), "0") != 0;
+  bool plain = (getenv("NO_COLOR") && *getenv("NO_COLOR")) ||
+               (getenv("TERM") && strcmp(getenv("TERM"), "dumb") == 0);
+  bool force = getenv("CLICOLOR_FORCE") && *getenv("CLICOLOR_FORCE") &&
+               strcmp(getenv("CLICOLOR_FORCE"), "0") != 0;
   if (strcmp(when, "always") == 0) s->color = s->color_err = true;
   else if (strcmp(when, "auto") == 0) {
     s->color = (isatty(STDOUT_FILENO) && !plain) || force;
     s->color_err = (isatty(STDERR_FILENO) && !plain) || force;
-  } else if (strcmp(when, "never") != 0) return bad_option("--color is auto, always or never, not", when);
+  } else if (strcmp(when, "never") != 0)
+    return bad_option("--color is auto, always or never, not", when);
   if (o->json && !repl_json_built()) {
-    fputs("hlosh: --json: this build lacks cJSON (apt-get install libcjson-dev, then make)\n", stderr);
+    fputs("hlosh: --json: this build lacks cJSON (apt-get install libcjson-dev, then make)\n",
+          stderr);
     return hs_code_exit(HS_E_NOT_BUILT);
   }
   s->json = o->json;
@@ -214,11 +233,17 @@ static int run_stream(repl_session *s, FILE *f) {
   while (!s->quit) {
     errno = 0;
     ssize_t n = getline(&line, &cap, f);
-    if (n < 0 && errno == EINTR && !hs_interrupted) { clearerr(f); continue; }
+    if (n < 0 && errno == EINTR && !hs_interrupted) {
+      clearerr(f);
+      continue;
+    }
     if (n < 0) break;
     hs_buf_put(&text, line, (size_t)n);
     while (text.n && (text.p[text.n - 1] == '\n' || text.p[text.n - 1] == '\r')) text.n--;
-    if (repl_wants_more(text.p ? text.p : "", text.n)) { hs_buf_putc(&text, '\n'); continue; }
+    if (repl_wants_more(text.p ? text.p : "", text.n)) {
+      hs_buf_putc(&text, '\n');
+      continue;
+    }
     int code = repl_run_line(s, text.p ? text.p : "", text.n);
     text.n = 0;
     if (code && !first) first = code;
@@ -236,8 +261,14 @@ static int run_stream(repl_session *s, FILE *f) {
 
 static void prompt_text(const repl_session *s, hs_buf *b, bool more) {
   b->n = 0;
-  if (more) { hs_buf_puts(b, "... "); return; }
-  if (!s->current) { hs_buf_puts(b, "hlosh> "); return; }
+  if (more) {
+    hs_buf_puts(b, "... ");
+    return;
+  }
+  if (!s->current) {
+    hs_buf_puts(b, "hlosh> ");
+    return;
+  }
   const char *name = s->current->m->name;
   if (strlen(name) > 40) hs_buf_printf(b, "%.37s...@%u> ", name, s->current->at->number);
   else hs_buf_printf(b, "%s@%u> ", name, s->current->at->number);
@@ -253,12 +284,18 @@ static void run_terminal(repl_session *s) {
     prompt_text(s, &prompt, more);
     repl_line_end end = repl_line_read(hs_buf_cstr(&prompt), &text);
     if (end == REPL_LINE_EOF) break;
-    if (end == REPL_LINE_CANCELLED) { text.n = 0; continue; }
-    if (repl_wants_more(hs_buf_cstr(&text), text.n)) { hs_buf_putc(&text, '\n'); continue; }
+    if (end == REPL_LINE_CANCELLED) {
+      text.n = 0;
+      continue;
+    }
+    if (repl_wants_more(hs_buf_cstr(&text), text.n)) {
+      hs_buf_putc(&text, '\n');
+      continue;
+    }
     repl_line_remember(hs_buf_cstr(&text));
     repl_run_line(s, hs_buf_cstr(&text), text.n);
     text.n = 0;
-    s->exit_code = 0;   // a session by hand ends well whatever was tried in it
+    s->exit_code = 0;  // a session by hand ends well whatever was tried in it
   }
   repl_line_close();
   hs_buf_free(&prompt);
@@ -267,7 +304,9 @@ static void run_terminal(repl_session *s) {
 
 static void run_rc(repl_session *s) {
   const char *config = getenv("XDG_CONFIG_HOME"), *home = getenv("HOME");
-  char *path = config && *config == '/' ? hs_format("%s/hlosh/rc", config) : home && *home ? hs_format("%s/.config/hlosh/rc", home) : NULL;
+  char *path = config && *config == '/' ? hs_format("%s/hlosh/rc", config)
+               : home && *home          ? hs_format("%s/.config/hlosh/rc", home)
+                                        : NULL;
   if (path && access(path, R_OK) == 0) (void)report_status(s, repl_source_file(s, path));
   hs_free(path);
   s->exit_code = 0;
@@ -285,7 +324,10 @@ static void run_jobs(repl_session *s, const options *o, bool *scripted) {
       if (!code) code = s->exit_code;
     }
     if (j.kind != 'm') *scripted = true;
-    if (code && !s->set.keep_going) { *scripted = true; return; }
+    if (code && !s->set.keep_going) {
+      *scripted = true;
+      return;
+    }
   }
 }
 

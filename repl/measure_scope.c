@@ -1,10 +1,14 @@
 // measure_scope.c — instruction and module quantities by name. See measure_scope.h.
 #include "repl/measure_scope.h"
 
-static const char *const instr_names[] = {"name", "opcode", "type", "shape", "rank", "elements", "bytes", "flops", "traffic", "users",
-                                          "operands", "computation", "op_name", "op_type", "source", "line", "id", "root", "us", "kind", "trips"};
+static const char *const instr_names[] = {
+    "name",   "opcode",  "type",  "shape",    "rank",        "elements", "bytes",
+    "flops",  "traffic", "users", "operands", "computation", "op_name",  "op_type",
+    "source", "line",    "id",    "root",     "us",          "kind",     "trips"};
 
-static const char *copy_str(hs_arena *a, hs_str s) { return s.n ? hs_arena_strndup(a, s.p, s.n) : ""; }
+static const char *copy_str(hs_arena *a, hs_str s) {
+  return s.n ? hs_arena_strndup(a, s.p, s.n) : "";
+}
 
 static const char *shape_text(hs_arena *a, const hlo_shape *s) {
   hs_buf b = {0};
@@ -36,13 +40,20 @@ static bool instr_lookup(void *arg, const char *name, const char *call, repl_val
 #define IS(x) (strcmp(name, x) == 0)
   if (IS("name")) out->text = i->name;
   else if (IS("opcode")) out->text = hlo_op_text(i->opcode);
-  else if (IS("type")) out->text = hlo_shape_is_tuple(i->shape) ? "tuple" : hlo_dtype_text(i->shape->dtype);
+  else if (IS("type"))
+    out->text = hlo_shape_is_tuple(i->shape) ? "tuple" : hlo_dtype_text(i->shape->dtype);
   else if (IS("shape")) out->text = shape_text(s->scratch, i->shape);
   else if (IS("rank")) out->number = i->shape->rank;
   else if (IS("elements")) out->number = (double)i->shape->elements;
   else if (IS("bytes")) out->number = (double)hlo_shape_bytes(i->shape);
-  else if (IS("flops")) out->number = i->id < s->cost->n ? s->cost->by_id[i->id].flops + s->cost->by_id[i->id].transcendentals : 0;
-  else if (IS("traffic")) out->number = i->id < s->cost->n ? s->cost->by_id[i->id].bytes_read + s->cost->by_id[i->id].bytes_written : 0;
+  else if (IS("flops"))
+    out->number = i->id < s->cost->n
+                      ? s->cost->by_id[i->id].flops + s->cost->by_id[i->id].transcendentals
+                      : 0;
+  else if (IS("traffic"))
+    out->number = i->id < s->cost->n
+                      ? s->cost->by_id[i->id].bytes_read + s->cost->by_id[i->id].bytes_written
+                      : 0;
   else if (IS("users")) out->number = users(i);
   else if (IS("operands")) out->number = i->noperands;
   else if (IS("computation")) out->text = i->parent->name;
@@ -60,11 +71,13 @@ static bool instr_lookup(void *arg, const char *name, const char *call, repl_val
 }
 
 repl_scope repl_scope_of_instr(repl_instr_scope *s) {
-  return (repl_scope){.lookup = instr_lookup, .arg = s, .names = instr_names, .nnames = HS_COUNT(instr_names)};
+  return (repl_scope){
+      .lookup = instr_lookup, .arg = s, .names = instr_names, .nnames = HS_COUNT(instr_names)};
 }
 
-static const char *const module_names[] = {"instructions", "computations", "kernels", "fusions", "flops", "bytes", "peak", "temp", "arguments",
-                                           "outputs", "parameters", "version", "us", "ops", "exists", "valid"};
+static const char *const module_names[] = {
+    "instructions", "computations", "kernels",    "fusions", "flops", "bytes", "peak",   "temp",
+    "arguments",    "outputs",      "parameters", "version", "us",    "ops",   "exists", "valid"};
 
 static double count_ops(const hlo_module *m, hlo_opcode op) {
   double n = 0;
@@ -102,7 +115,8 @@ static bool module_lookup(void *arg, const char *name, const char *call, repl_va
   else if (IS("version")) out->number = s->version;
   else if (IS("us")) {
     prof_estimate e;
-    hs_status st = s->device ? prof_estimate_module(s->m, s->device, false, &e) : hs_fail(HS_E_USAGE, "no target");
+    hs_status st = s->device ? prof_estimate_module(s->m, s->device, false, &e)
+                             : hs_fail(HS_E_USAGE, "no target");
     out->number = hs_ok(st) ? e.time_s * 1e6 : -1;
     hs_status_drop(st);
   } else if (IS("valid")) {
@@ -114,12 +128,14 @@ static bool module_lookup(void *arg, const char *name, const char *call, repl_va
   return true;
 }
 
-hs_status repl_module_scope_open(repl_module_scope *s, const hlo_module *m, const prof_device *device, u32 version) {
+hs_status repl_module_scope_open(repl_module_scope *s, const hlo_module *m,
+                                 const prof_device *device, u32 version) {
   *s = (repl_module_scope){.m = m, .device = device, .version = version};
   HS_TRY(pass_measure(m, NULL, &s->totals));
   return hlo_memory_estimate(m, false, &s->memory);
 }
 
 repl_scope repl_scope_of_module(repl_module_scope *s) {
-  return (repl_scope){.lookup = module_lookup, .arg = s, .names = module_names, .nnames = HS_COUNT(module_names)};
+  return (repl_scope){
+      .lookup = module_lookup, .arg = s, .names = module_names, .nnames = HS_COUNT(module_names)};
 }

@@ -1,7 +1,8 @@
 // npy.h — literals as NumPy .npy files (written in format version 1.0, C order, little-endian).
 //
-// Types NumPy has no name for are written as raw bytes of their width (|V2 for bf16, |V1 for the eight-bit floats and
-// the sub-byte integers, one element per byte); reading takes the type from the shape that is expected.
+// Types NumPy has no name for are written as raw bytes of their width (|V2 for bf16, |V1 for the
+// eight-bit floats and the sub-byte integers, one element per byte); reading takes the type from
+// the shape that is expected.
 #ifndef REPL_NPY_H
 #define REPL_NPY_H
 

@@ -76,7 +76,8 @@ static hs_status append_file(const char *path, const char *p, size_t n) {
 
 hs_status repl_write_file(const char *path, const char *p, size_t n, bool append) {
   struct stat st;
-  // Devices and pipes (/dev/stdout, /dev/null) are written in place: renaming over them would replace them.
+  // Devices and pipes (/dev/stdout, /dev/null) are written in place: renaming over them would
+  // replace them.
   bool special = stat(path, &st) == 0 && !S_ISREG(st.st_mode);
   if (append || (special && !S_ISDIR(st.st_mode))) return append_file(path, p, n);
   char *tmp = hs_format("%s.XXXXXX", path);
@@ -87,7 +88,9 @@ hs_status repl_write_file(const char *path, const char *p, size_t n, bool append
   }
   mode_t mask = umask(0);
   umask(mask);
-  bool ok = write_all(fd, p, n) && fchmod(fd, special ? 0666 & ~mask : stat(path, &st) == 0 ? st.st_mode & 0777 : 0666 & ~mask) == 0;
+  bool ok = write_all(fd, p, n) && fchmod(fd, special                ? 0666 & ~mask
+                                              : stat(path, &st) == 0 ? st.st_mode & 0777
+                                                                     : 0666 & ~mask) == 0;
   int err = errno;
   if (close(fd) != 0 && ok) ok = false, err = errno;
   if (ok && rename(tmp, path) != 0) ok = false, err = errno;
@@ -100,7 +103,8 @@ hs_status repl_write_file(const char *path, const char *p, size_t n, bool append
 hs_status repl_temp_file(const char *stem, char **path) {
   const char *base = getenv("TMPDIR");
   // Programs get the path through a shell, in single quotes.
-  char *p = hs_format("%s/hlosh-%s.XXXXXX.hlo", base && *base && !strchr(base, '\'') ? base : "/tmp", stem);
+  char *p = hs_format("%s/hlosh-%s.XXXXXX.hlo",
+                      base && *base && !strchr(base, '\'') ? base : "/tmp", stem);
   int fd = mkostemps(p, 4, O_CLOEXEC);
   if (fd < 0) {
     hs_status s = hs_fail_errno(HS_E_IO, p);
@@ -117,7 +121,7 @@ hs_status repl_make_folder(const char *path) {
   struct stat st;
   for (char *slash = p; (slash = strchr(slash + 1, '/')) != NULL; *slash = '/') {
     *slash = '\0';
-    (void)mkdir(p, 0777);                               // the last one tells whether all is well
+    (void)mkdir(p, 0777);  // the last one tells whether all is well
   }
   hs_free(p);
   if (mkdir(path, 0777) == 0) return HS_GOOD;
@@ -139,10 +143,16 @@ hs_status repl_read_file(const char *path, size_t limit, hs_buf *out) {
       if (!hs_ok(s)) break;
       continue;
     }
-    if (k < 0) { s = hs_fail_errno(HS_E_IO, path); break; }
+    if (k < 0) {
+      s = hs_fail_errno(HS_E_IO, path);
+      break;
+    }
     if (k == 0) break;
     hs_buf_put(out, block, (size_t)k);
-    if (limit && out->n > limit) { s = hs_fail(HS_E_LIMIT, "%s: larger than %zu bytes", path, limit); break; }
+    if (limit && out->n > limit) {
+      s = hs_fail(HS_E_LIMIT, "%s: larger than %zu bytes", path, limit);
+      break;
+    }
   }
   close(fd);
   return s;
@@ -156,7 +166,12 @@ static int columns_of(const char *text) {
   while (left > 0) {
     utf8proc_int32_t cp;
     utf8proc_ssize_t k = utf8proc_iterate(p, left, &cp);
-    if (k <= 0) { p++; left--; w++; continue; }
+    if (k <= 0) {
+      p++;
+      left--;
+      w++;
+      continue;
+    }
     w += utf8proc_charwidth(cp);
     p += k;
     left -= k;
@@ -208,7 +223,8 @@ const char *repl_count(char buf[32], double v) {
 }
 
 const char *repl_flops(char buf[32], double v) {
-  static const char *const units[] = {" FLOP", " kFLOP", " MFLOP", " GFLOP", " TFLOP", " PFLOP", " EFLOP"};
+  static const char *const units[] = {" FLOP",  " kFLOP", " MFLOP", " GFLOP",
+                                      " TFLOP", " PFLOP", " EFLOP"};
   scaled(buf, v, units, 1000, HS_COUNT(units));
   return buf;
 }

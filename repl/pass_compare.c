@@ -1,12 +1,14 @@
-// pass_compare.c — pass NAME --compare xla: our pass beside XLA's of that name, on the same module.
+// pass_compare.c — pass NAME --compare xla: our pass beside XLA's of that name, on the same
+// module.
 //
-// The plug-in compiles the current version while it is watched (xla_steps.h). Each of its runs of the pass is one line: the
-// module that XLA's pass was given, what it left, and what our pass makes of what XLA's was given. The same graph, names aside,
-// or which instructions differ; and the cost of all three, since two graphs may be equally good. The session's module is not
-// touched.
+// The plug-in compiles the current version while it is watched (xla_steps.h). Each of its runs of
+// the pass is one line: the module that XLA's pass was given, what it left, and what our pass makes
+// of what XLA's was given. The same graph, names aside, or which instructions differ; and the cost
+// of all three, since two graphs may be equally good. The session's module is not touched.
 //
-// What a pass leaves without users is dce's to remove, and passes differ in how much they clear away themselves; so graphs are
-// compared with dead code aside, unless the pass is dce. How much of it each has left is said.
+// What a pass leaves without users is dce's to remove, and passes differ in how much they clear
+// away themselves; so graphs are compared with dead code aside, unless the pass is dce. How much of
+// it each has left is said.
 #include "core/graph_diff.h"
 #include "repl/exec.h"
 #include "repl/plugin.h"
@@ -14,9 +16,10 @@
 
 typedef struct trio {
   hlo_module *before, *theirs, *ours;
-  pass_totals cost[3];           // in this order
-  u32 dead[2];                   // instructions without users that theirs and ours left; they are gone from both
-  char *failed;                  // why ours did; NULL
+  pass_totals cost[3];  // in this order
+  // instructions without users that theirs and ours left; they are gone from both
+  u32 dead[2];
+  char *failed;  // why ours did; NULL
 } trio;
 
 static void trio_free(trio *t) {
@@ -62,11 +65,13 @@ static void cost_json(repl_json *run, const trio *t) {
 
 static void put_cost(repl_cmd *c, const char *who, const pass_totals *p) {
   char f[32], b[32], m[32];
-  repl_say(c->out, "    %-8s %7u instr  %12s  %10s moved  peak %10s\n", who, p->instructions, repl_flops(f, p->flops), repl_bytes(b, p->bytes), repl_bytes(m, (double)p->peak_bytes));
+  repl_say(c->out, "    %-8s %7u instr  %12s  %10s moved  peak %10s\n", who, p->instructions,
+           repl_flops(f, p->flops), repl_bytes(b, p->bytes), repl_bytes(m, (double)p->peak_bytes));
 }
 
 // One run's line; all that differs when `listed`.
-static void say_run(repl_cmd *c, repl_json *list, const pjrt_step *r, u32 number, const trio *t, bool listed, u32 *same) {
+static void say_run(repl_cmd *c, repl_json *list, const pjrt_step *r, u32 number, const trio *t,
+                    bool listed, u32 *same) {
   hlo_graph_diff d;
   hlo_graph_diff_make(t->theirs, t->ours, c->scratch, &d);
   bool equal = !t->failed && hlo_graph_diff_same(&d);
@@ -81,14 +86,25 @@ static void say_run(repl_cmd *c, repl_json *list, const pjrt_step *r, u32 number
   repl_json_int(j, "hlosh_dead", t->dead[1]);
   cost_json(j, t);
   if (!c->doc) {
-    repl_say(c->out, "run %u, %s: %s%s\n", number, r->pipeline, t->failed ? "hlosh's pass fails: " : equal ? (r->changed ? "the same graph" : "nothing to do, for both") : "different graphs", t->failed ? t->failed : "");
-    if (t->dead[0] || t->dead[1]) repl_say(c->out, "    instructions left without users: %u by xla, %u by hlosh\n", t->dead[0], t->dead[1]);
-    if (r->changed || !equal) put_cost(c, "before", &t->cost[0]), put_cost(c, "xla", &t->cost[1]), put_cost(c, "hlosh", &t->cost[2]);
+    repl_say(c->out, "run %u, %s: %s%s\n", number, r->pipeline,
+             t->failed ? "hlosh's pass fails: "
+             : equal   ? (r->changed ? "the same graph" : "nothing to do, for both")
+                       : "different graphs",
+             t->failed ? t->failed : "");
+    if (t->dead[0] || t->dead[1])
+      repl_say(c->out, "    instructions left without users: %u by xla, %u by hlosh\n", t->dead[0],
+               t->dead[1]);
+    if (r->changed || !equal)
+      put_cost(c, "before", &t->cost[0]), put_cost(c, "xla", &t->cost[1]),
+          put_cost(c, "hlosh", &t->cost[2]);
   }
-  if (listed && !equal && !t->failed) repl_say_graph_diff(c, repl_json_object(j, "diff"), "xla", t->theirs, "hlosh", t->ours, UINT32_MAX);
+  if (listed && !equal && !t->failed)
+    repl_say_graph_diff(c, repl_json_object(j, "diff"), "xla", t->theirs, "hlosh", t->ours,
+                        UINT32_MAX);
 }
 
-static hs_status compare_runs(repl_cmd *c, const xla_steps *x, const char *pass, const char *name, i64 only) {
+static hs_status compare_runs(repl_cmd *c, const xla_steps *x, const char *pass, const char *name,
+                              i64 only) {
   repl_json *list = repl_json_array(c->doc, "runs");
   u32 number = 0, told = 0, same = 0;
   bool listed = false;
@@ -102,30 +118,38 @@ static hs_status compare_runs(repl_cmd *c, const xla_steps *x, const char *pass,
     trio_free(&t);
     HS_TRY(s);
     told++;
-    listed |= same == before;       // of several that differ the first is listed; --run lists another
+    // of several that differ the first is listed; --run lists another
+    listed |= same == before;
   }
   if (!number) return xla_steps_unknown(c, x, name);
-  if (!told) return hs_fail(HS_E_USAGE, "XLA runs %s %u time%s on this module, there is no run %lld", name, number, number == 1 ? "" : "s", (long long)only);
+  if (!told)
+    return hs_fail(HS_E_USAGE, "XLA runs %s %u time%s on this module, there is no run %lld", name,
+                   number, number == 1 ? "" : "s", (long long)only);
   repl_json_str(c->doc, "pass", name);
   repl_json_int(c->doc, "same", same);
   repl_json_int(c->doc, "compared", told);
-  if (!c->doc) repl_say(c->out, "%s: the same graph in %u of %u run%s of XLA's\n", name, same, told, told == 1 ? "" : "s");
+  if (!c->doc)
+    repl_say(c->out, "%s: the same graph in %u of %u run%s of XLA's\n", name, same, told,
+             told == 1 ? "" : "s");
   repl_say_plugin_line(c);
   return HS_GOOD;
 }
 
 hs_status repl_compare_pass(repl_cmd *c, const char *text) {
   i64 only = 0;
-  if (repl_flag(c, "--run")) HS_TRY(repl_arg_int(c, "--run", repl_flag(c, "--run"), 1, 1000000, &only));
+  if (repl_flag(c, "--run"))
+    HS_TRY(repl_arg_int(c, "--run", repl_flag(c, "--run"), 1, 1000000, &only));
   pipeline_program *p;
   HS_TRY(pipeline_parse(text, &c->s->pipelines, &p));
   const char *name = p->npasses == 1 && p->ops.n == 1 ? p->ops.v[0].pass->name : NULL;
-  hs_status s = name ? HS_GOOD : repl_usage_error(c, "--compare=xla takes one pass, not a pipeline");
+  hs_status s =
+      name ? HS_GOOD : repl_usage_error(c, "--compare=xla takes one pass, not a pipeline");
   hlo_module *m = NULL;
   xla_steps x = {0};
   if (hs_ok(s)) s = repl_runnable(c, NULL, false, &m);
   if (hs_ok(s)) s = xla_steps_make(c, m, NULL, true, &x);
-  if (hs_ok(s) && !x.log.n && !x.log.pipelines) s = hs_fail(HS_E_UNSUPPORTED, "this plug-in does not log its passes");
+  if (hs_ok(s) && !x.log.n && !x.log.pipelines)
+    s = hs_fail(HS_E_UNSUPPORTED, "this plug-in does not log its passes");
   if (hs_ok(s)) s = compare_runs(c, &x, text, name, only);
   xla_steps_free(&x);
   hlo_module_free(m);

@@ -1,7 +1,7 @@
 // plugin.c — the session's PJRT plug-in. See plugin.h.
 //
-// Plug-ins tell no date or commit of the XLA in them, so wherever one is named its API version and its StableHLO version
-// stand beside it.
+// Plug-ins tell no date or commit of the XLA in them, so wherever one is named its API version and
+// its StableHLO version stand beside it.
 #include "repl/plugin.h"
 
 #include <stdlib.h>
@@ -16,9 +16,12 @@ static void say_plugin(repl_cmd *c, repl_json *list, const pjrt_plugin *p, const
   hs_status s = pjrt_describe(p->path, &a);
   bool now = current && (strcmp(current, p->path) == 0 || strcmp(current, p->name) == 0);
   if (!c->doc && hs_ok(s))
-    repl_say(c->out, "%c   plug-in %s: PJRT API %d.%d (%u functions), StableHLO %s, from %s\n      %s\n", now ? '*' : ' ', p->name, a.major, a.minor, a.functions,
+    repl_say(c->out,
+             "%c   plug-in %s: PJRT API %d.%d (%u functions), StableHLO %s, from %s\n      %s\n",
+             now ? '*' : ' ', p->name, a.major, a.minor, a.functions,
              *a.stablehlo ? a.stablehlo : "not told", p->from, p->path);
-  if (!c->doc && !hs_ok(s)) repl_say(c->out, "    plug-in %s: %s\n      %s\n", p->name, s.err->message, p->path);
+  if (!c->doc && !hs_ok(s))
+    repl_say(c->out, "    plug-in %s: %s\n      %s\n", p->name, s.err->message, p->path);
   repl_json *j = repl_json_object(list, NULL);
   repl_json_str(j, "name", p->name);
   repl_json_str(j, "path", p->path);
@@ -42,9 +45,12 @@ void repl_say_plugins(repl_cmd *c) {
   pjrt_plugins v;
   pjrt_find_all(&v);
   bool listed = !c->s->plugin || !strchr(c->s->plugin, '/');
-  for (size_t k = 0; k < v.n; k++) listed |= strcmp(v.v[k].path, c->s->plugin ? c->s->plugin : "") == 0;
+  for (size_t k = 0; k < v.n; k++)
+    listed |= strcmp(v.v[k].path, c->s->plugin ? c->s->plugin : "") == 0;
   if (!listed) {
-    pjrt_plugin own = {.name = hs_strdup("(by path)"), .path = hs_strdup(c->s->plugin), .from = hs_strdup("backend pjrt")};
+    pjrt_plugin own = {.name = hs_strdup("(by path)"),
+                       .path = hs_strdup(c->s->plugin),
+                       .from = hs_strdup("backend pjrt")};
     hs_vec_push(&v, own);
   }
   repl_json *list = repl_json_array(c->doc, "plugins");
@@ -57,20 +63,29 @@ hs_status repl_backend_usable(const repl_session *s, const backend *b) {
 }
 
 hs_status repl_choose_plugin(repl_cmd *c, const backend *b, const char *name) {
-  if (strcmp(b->name, "pjrt") != 0) return repl_usage_error(c, "the backend %s takes no plug-in", b->name);
+  if (strcmp(b->name, "pjrt") != 0)
+    return repl_usage_error(c, "the backend %s takes no plug-in", b->name);
   char *path;
   HS_TRY(pjrt_find(name ? name : c->s->plugin, &path));
   pjrt_about a = {0};
   hs_buf target = {0};
   const char *file = repl_flag(c, "--for");
-  hs_status s = file && !prof_gpu_text(file, &target) ? repl_read_file(file, (size_t)1 << 20, &target) : HS_GOOD;
+  hs_status s = file && !prof_gpu_text(file, &target)
+                    ? repl_read_file(file, (size_t)1 << 20, &target)
+                    : HS_GOOD;
   if (hs_ok(s)) s = pjrt_describe(path, &a);
   if (hs_ok(s)) {
     hs_free(c->s->plugin_target);
     c->s->plugin_target = file ? hs_strdup(hs_buf_cstr(&target)) : NULL;
     c->s->plugin_epoch++;
-    if (file) repl_note(c->out, "compiles for %s without having it: fusions, layouts and memory are exact, the algorithms of products and convolutions are not tuned", file);
-    if (!c->doc) repl_say(c->out, "%s: PJRT API %d.%d, StableHLO %s\n", path, a.major, a.minor, *a.stablehlo ? a.stablehlo : "not told");
+    if (file)
+      repl_note(c->out,
+                "compiles for %s without having it: fusions, layouts and memory are exact, the "
+                "algorithms of products and convolutions are not tuned",
+                file);
+    if (!c->doc)
+      repl_say(c->out, "%s: PJRT API %d.%d, StableHLO %s\n", path, a.major, a.minor,
+               *a.stablehlo ? a.stablehlo : "not told");
     repl_json_str(c->doc, "plugin", path);
     repl_json_str(c->doc, "stablehlo", a.stablehlo);
     if (!c->s->plugin || strcmp(c->s->plugin, path) != 0) {
@@ -93,7 +108,8 @@ static void say_line(repl_cmd *c, const char *plugin) {
   if (hs_ok(s)) s = pjrt_describe(path, &a);
   const char *without = repl_disabled_passes(c->s);
   if (hs_ok(s) && !c->doc)
-    repl_say(c->out, "  xla: %s, PJRT API %d.%d, StableHLO %s%s%s\n", path, a.major, a.minor, *a.stablehlo ? a.stablehlo : "not told", *without ? ", without " : "", without);
+    repl_say(c->out, "  xla: %s, PJRT API %d.%d, StableHLO %s%s%s\n", path, a.major, a.minor,
+             *a.stablehlo ? a.stablehlo : "not told", *without ? ", without " : "", without);
   if (hs_ok(s)) {
     char *api = hs_format("%d.%d", a.major, a.minor);
     repl_json *j = repl_json_object(c->doc, "plugin");
@@ -119,7 +135,7 @@ void repl_say_xla_line(repl_cmd *c) {
   hs_free(plugin);
 }
 
-// ---- flags ------------------------------------------------------------------------------------------------------------------
+// ---- flags --------------------------------------------------------------------------------------
 
 // Compiles next to nothing with the flag: the plug-in refuses unknown names and bad values by name.
 static hs_status probe_flag(repl_cmd *c, const backend_flag *flag) {
@@ -129,9 +145,14 @@ static hs_status probe_flag(repl_cmd *c, const backend_flag *flag) {
   backend_options o = repl_backend_options(c->s);
   // Flags about dumps write files as soon as they are given: where they do no harm.
   char dir[] = "/tmp/hlosh-probe-XXXXXX";
-  bool dumps = strncmp(flag->name, "xla_dump_", 9) == 0, folder = strcmp(flag->name, "xla_dump_to") == 0;
-  if (dumps && !mkdtemp(dir)) { hlo_module_free(m); return hs_fail_errno(HS_E_IO, dir); }
-  const backend_flag flags[2] = {folder ? (backend_flag){flag->name, dir} : *flag, {"xla_dump_to", dir}};
+  bool dumps = strncmp(flag->name, "xla_dump_", 9) == 0,
+       folder = strcmp(flag->name, "xla_dump_to") == 0;
+  if (dumps && !mkdtemp(dir)) {
+    hlo_module_free(m);
+    return hs_fail_errno(HS_E_IO, dir);
+  }
+  const backend_flag flags[2] = {folder ? (backend_flag){flag->name, dir} : *flag,
+                                 {"xla_dump_to", dir}};
   o.nflags = dumps && !folder ? 2 : 1;
   o.flags = flags;
   backend_exe *exe = NULL;
@@ -175,8 +196,14 @@ void repl_say_flags(repl_cmd *c, repl_json *j) {
 }
 
 hs_status repl_set_flag(repl_cmd *c, repl_json *j, const char *name, const char *value) {
-  if (!*name) { repl_say_flags(c, j); return HS_GOOD; }
-  if (value && strcmp(value, "default") == 0) { drop_flag(c->s, name); return HS_GOOD; }
+  if (!*name) {
+    repl_say_flags(c, j);
+    return HS_GOOD;
+  }
+  if (value && strcmp(value, "default") == 0) {
+    drop_flag(c->s, name);
+    return HS_GOOD;
+  }
   if (value) {
     HS_TRY(probe_flag(c, &(backend_flag){name, value}));
     drop_flag(c->s, name);

@@ -4,7 +4,7 @@
 
 #include "repl/out.h"
 
-#define PATIENCE ((u64)500000000)        // ns before the first line
+#define PATIENCE ((u64)500000000)  // ns before the first line
 #define BETWEEN ((u64)100000000)
 
 static u64 begun, shown;

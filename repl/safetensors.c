@@ -1,5 +1,6 @@
-// safetensors.c — .safetensors files: the length of a JSON header, the header (name -> dtype, shape, data_offsets), the
-// data. The header is at most 100 MB, as in the reference implementation; tensors may not overlap or leave the file.
+// safetensors.c — .safetensors files: the length of a JSON header, the header (name -> dtype,
+// shape, data_offsets), the data. The header is at most 100 MB, as in the reference implementation;
+// tensors may not overlap or leave the file.
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -9,15 +10,39 @@
 #define HEADER_MOST ((u64)100 << 20)
 
 // The format's names of the types, and how many bits an element takes there.
-static const struct st_type { const char *name; hlo_dtype type; u32 bits; } types[] = {
-    {"BOOL", HLO_PRED, 8}, {"U8", HLO_U8, 8}, {"I8", HLO_S8, 8}, {"I16", HLO_S16, 16}, {"U16", HLO_U16, 16}, {"I32", HLO_S32, 32}, {"U32", HLO_U32, 32},
-    {"I64", HLO_S64, 64}, {"U64", HLO_U64, 64}, {"F16", HLO_F16, 16}, {"BF16", HLO_BF16, 16}, {"F32", HLO_F32, 32}, {"F64", HLO_F64, 64},
-    {"C64", HLO_C64, 64}, {"F8_E4M3", HLO_F8E4M3FN, 8}, {"F8_E5M2", HLO_F8E5M2, 8}, {"F8_E8M0", HLO_F8E8M0FNU, 8}, {"F8_E4M3FNUZ", HLO_F8E4M3FNUZ, 8},
-    {"F8_E5M2FNUZ", HLO_F8E5M2FNUZ, 8}, {"F4", HLO_F4E2M1FN, 4}, {"F6_E2M3", HLO_F6E2M3FN, 6}, {"F6_E3M2", HLO_F6E3M2FN, 6}};
+static const struct st_type {
+  const char *name;
+  hlo_dtype type;
+  u32 bits;
+} types[] = {{"BOOL", HLO_PRED, 8},
+             {"U8", HLO_U8, 8},
+             {"I8", HLO_S8, 8},
+             {"I16", HLO_S16, 16},
+             {"U16", HLO_U16, 16},
+             {"I32", HLO_S32, 32},
+             {"U32", HLO_U32, 32},
+             {"I64", HLO_S64, 64},
+             {"U64", HLO_U64, 64},
+             {"F16", HLO_F16, 16},
+             {"BF16", HLO_BF16, 16},
+             {"F32", HLO_F32, 32},
+             {"F64", HLO_F64, 64},
+             {"C64", HLO_C64, 64},
+             {"F8_E4M3", HLO_F8E4M3FN, 8},
+             {"F8_E5M2", HLO_F8E5M2, 8},
+             {"F8_E8M0", HLO_F8E8M0FNU, 8},
+             {"F8_E4M3FNUZ", HLO_F8E4M3FNUZ, 8},
+             {"F8_E5M2FNUZ", HLO_F8E5M2FNUZ, 8},
+             {"F4", HLO_F4E2M1FN, 4},
+             {"F6_E2M3", HLO_F6E2M3FN, 6},
+             {"F6_E3M2", HLO_F6E3M2FN, 6}};
 
-static hs_status bad(const char *path, const char *name, const char *what) { return hs_fail(HS_E_INPUT, "%s[%s]: %s", path, name, what); }
+static hs_status bad(const char *path, const char *name, const char *what) {
+  return hs_fail(HS_E_INPUT, "%s[%s]: %s", path, name, what);
+}
 
-static hs_status read_tensor(const char *path, const repl_json *j, array_map *m, const u8 *data, size_t size, array_raw *r) {
+static hs_status read_tensor(const char *path, const repl_json *j, array_map *m, const u8 *data,
+                             size_t size, array_raw *r) {
   const char *name = repl_json_key(j), *type = repl_json_get_str(j, "dtype");
   const repl_json *dims = repl_json_get(j, "shape"), *at = repl_json_get(j, "data_offsets");
   const struct st_type *t = NULL;
@@ -26,13 +51,20 @@ static hs_status read_tensor(const char *path, const repl_json *j, array_map *m,
   if (!type) return bad(path, name, "has no dtype");
   if (!t) return hs_fail(HS_E_INPUT, "%s[%s]: the type %.40s is not known", path, name, type);
   i64 begin, end, bits = t->bits;
-  if (repl_json_count(at) != 2 || !repl_json_whole(repl_json_at(at, 0), &begin) || !repl_json_whole(repl_json_at(at, 1), &end)) return bad(path, name, "has no data_offsets");
-  if (begin < 0 || end < begin || (u64)end > size) return bad(path, name, "its data lie outside of the file (cut off?)");
+  if (repl_json_count(at) != 2 || !repl_json_whole(repl_json_at(at, 0), &begin) ||
+      !repl_json_whole(repl_json_at(at, 1), &end))
+    return bad(path, name, "has no data_offsets");
+  if (begin < 0 || end < begin || (u64)end > size)
+    return bad(path, name, "its data lie outside of the file (cut off?)");
   r->rank = repl_json_count(dims);
   if (!dims || r->rank > HLO_MAX_RANK) return bad(path, name, "has no shape");
   for (u32 k = 0; k < r->rank; k++)
-    if (!repl_json_whole(repl_json_at(dims, k), &r->dims[k]) || r->dims[k] < 0 || !hs_mul_ok(bits, r->dims[k], &bits)) return bad(path, name, "its shape is damaged");
-  if (bits % 8 || bits / 8 != end - begin) return hs_fail(HS_E_INPUT, "%s[%s]: %lld bytes of elements, %lld expected", path, name, (long long)(end - begin), (long long)bits / 8);
+    if (!repl_json_whole(repl_json_at(dims, k), &r->dims[k]) || r->dims[k] < 0 ||
+        !hs_mul_ok(bits, r->dims[k], &bits))
+      return bad(path, name, "its shape is damaged");
+  if (bits % 8 || bits / 8 != end - begin)
+    return hs_fail(HS_E_INPUT, "%s[%s]: %lld bytes of elements, %lld expected", path, name,
+                   (long long)(end - begin), (long long)bits / 8);
   r->dtype = t->type;
   r->item = t->bits >= 8 ? t->bits / 8 : 0;
   r->bits = t->bits < 8 ? t->bits : 0;
@@ -57,7 +89,8 @@ static hs_status check_overlap(const char *path, const array_entries *all) {
   hs_status s = HS_GOOD;
   for (u32 k = 1; k < n && hs_ok(s); k++)
     if (sorted[k - 1]->raw.data + sorted[k - 1]->raw.bytes > sorted[k]->raw.data)
-      s = hs_fail(HS_E_INPUT, "%s: the tensors %s and %s overlap", path, sorted[k - 1]->name, sorted[k]->name);
+      s = hs_fail(HS_E_INPUT, "%s: the tensors %s and %s overlap", path, sorted[k - 1]->name,
+                  sorted[k]->name);
   hs_free(sorted);
   return s;
 }
@@ -65,8 +98,12 @@ static hs_status check_overlap(const char *path, const array_entries *all) {
 hs_status safetensors_list(const char *path, array_map *m, array_entries *out) {
   u64 n;
   memcpy(&n, m->p, 8);
-  if (!repl_json_built()) return hs_fail(HS_E_NOT_BUILT, "%s: reading .safetensors needs cJSON, which this build lacks", path);
-  if (n > HEADER_MOST || n > m->n - 8) return hs_fail(HS_E_INPUT, "%s: the .safetensors header of %llu bytes is %s", path, (unsigned long long)n, n > HEADER_MOST ? "too long" : "cut off");
+  if (!repl_json_built())
+    return hs_fail(HS_E_NOT_BUILT, "%s: reading .safetensors needs cJSON, which this build lacks",
+                   path);
+  if (n > HEADER_MOST || n > m->n - 8)
+    return hs_fail(HS_E_INPUT, "%s: the .safetensors header of %llu bytes is %s", path,
+                   (unsigned long long)n, n > HEADER_MOST ? "too long" : "cut off");
   repl_json *j = repl_json_parse((const char *)m->p + 8, (size_t)n);
   if (!j) return hs_fail(HS_E_INPUT, "%s: the .safetensors header is not JSON", path);
   hs_status s = HS_GOOD;
@@ -83,7 +120,8 @@ hs_status safetensors_list(const char *path, array_map *m, array_entries *out) {
 }
 
 hs_status safetensors_put(hs_buf *b, u32 n, const array_item *items) {
-  if (!repl_json_built()) return hs_fail(HS_E_NOT_BUILT, "writing .safetensors needs cJSON, which this build lacks");
+  if (!repl_json_built())
+    return hs_fail(HS_E_NOT_BUILT, "writing .safetensors needs cJSON, which this build lacks");
   repl_json *head = repl_json_root();
   size_t at = 0;
   hs_status s = HS_GOOD;
@@ -92,7 +130,12 @@ hs_status safetensors_put(hs_buf *b, u32 n, const array_item *items) {
     const struct st_type *t = NULL;
     for (size_t q = 0; q < HS_COUNT(types); q++)
       if (types[q].type == shape->dtype && types[q].bits >= 8) t = &types[q];
-    if (!t) { s = hs_with_note(hs_fail(HS_E_UNSUPPORTED, "%s: .safetensors has no type for %s", items[k].name, hlo_dtype_text(shape->dtype)), "an .npz file keeps it as raw bytes"); break; }
+    if (!t) {
+      s = hs_with_note(hs_fail(HS_E_UNSUPPORTED, "%s: .safetensors has no type for %s",
+                               items[k].name, hlo_dtype_text(shape->dtype)),
+                       "an .npz file keeps it as raw bytes");
+      break;
+    }
     repl_json *j = repl_json_object(head, items[k].name), *dims;
     repl_json_str(j, "dtype", t->name);
     dims = repl_json_array(j, "shape");

@@ -8,8 +8,14 @@ repl_session *repl_session_new(void) {
   repl_session *s = hs_calloc(1, sizeof *s);
   s->ctx = hlo_ctx_new();
   s->next_number = 1;
-  s->set = (repl_settings){.seed = 42, .abs_error = 1e-3, .rel_error = 1e-3, .verify = true, .metadata = true,
-                           .backend_config = true, .show_fusions = true, .pager = true};
+  s->set = (repl_settings){.seed = 42,
+                           .abs_error = 1e-3,
+                           .rel_error = 1e-3,
+                           .verify = true,
+                           .metadata = true,
+                           .backend_config = true,
+                           .show_fusions = true,
+                           .pager = true};
   s->be = backend_find("cpu");
   if (s->be) {
     hs_status usable = s->be->probe();
@@ -77,9 +83,11 @@ static void module_free(repl_module *mod) {
 void repl_session_free(repl_session *s) {
   for (size_t k = 0; k < s->modules.n; k++) module_free(s->modules.v[k]);
   hs_vec_free(&s->modules);
-  for (size_t k = 0; k < s->aliases.n; k++) hs_free(s->aliases.v[k].name), hs_free(s->aliases.v[k].text);
+  for (size_t k = 0; k < s->aliases.n; k++)
+    hs_free(s->aliases.v[k].name), hs_free(s->aliases.v[k].text);
   hs_vec_free(&s->aliases);
-  for (size_t k = 0; k < s->flags.n; k++) hs_free((void *)(uintptr_t)s->flags.v[k].name), hs_free((void *)(uintptr_t)s->flags.v[k].value);
+  for (size_t k = 0; k < s->flags.n; k++)
+    hs_free((void *)(uintptr_t)s->flags.v[k].name), hs_free((void *)(uintptr_t)s->flags.v[k].value);
   hs_vec_free(&s->flags);
   hs_free(s->plugin);
   hs_free(s->plugin_target);
@@ -92,13 +100,16 @@ void repl_session_free(repl_session *s) {
   hs_free(s);
 }
 
-static repl_version *add_version(repl_module *mod, repl_version *parent, hlo_delta *delta, const char *label) {
+static repl_version *add_version(repl_module *mod, repl_version *parent, hlo_delta *delta,
+                                 const char *label) {
   repl_version *v = hs_calloc(1, sizeof *v);
   v->number = (u32)mod->versions.n;
   v->parent = parent;
   v->delta = delta;
   v->label = hs_strdup(label);
-  if (mod->stepping) v->cursor = HS_NEW(&mod->m->arena, pipeline_cursor), *v->cursor = mod->cursor, v->cursor_of = mod->steppings;
+  if (mod->stepping)
+    v->cursor = HS_NEW(&mod->m->arena, pipeline_cursor), *v->cursor = mod->cursor,
+    v->cursor_of = mod->steppings;
   if (parent) parent->redo = v;
   hs_vec_push(&mod->versions, v);
   mod->at = v;
@@ -133,7 +144,8 @@ void repl_session_remove(repl_session *s, repl_module *mod) {
   if (k == s->modules.n) return;
   memmove(&s->modules.v[k], &s->modules.v[k + 1], (s->modules.n - k - 1) * sizeof s->modules.v[0]);
   s->modules.n--;
-  if (s->current == mod) s->current = s->modules.n ? s->modules.v[k < s->modules.n ? k : s->modules.n - 1] : NULL;
+  if (s->current == mod)
+    s->current = s->modules.n ? s->modules.v[k < s->modules.n ? k : s->modules.n - 1] : NULL;
   module_free(mod);
 }
 
@@ -147,7 +159,7 @@ repl_module *repl_session_find(repl_session *s, const char *text) {
   return NULL;
 }
 
-// ---- versions -------------------------------------------------------------------------------------------------------
+// ---- versions -----------------------------------------------------------------------------------
 repl_version *repl_commit(repl_module *mod, const char *label) {
   hlo_delta *delta = hlo_commit(mod->m);
   if (!delta) return NULL;
@@ -189,16 +201,19 @@ void repl_goto(repl_module *mod, repl_version *to) {
     mod->at = mod->at->redo;
     hlo_delta_redo(mod->m, mod->at->delta);
   }
-  mod->cursor = mod->at->cursor && mod->at->cursor_of == mod->steppings ? *mod->at->cursor : (pipeline_cursor){0};
+  mod->cursor = mod->at->cursor && mod->at->cursor_of == mod->steppings ? *mod->at->cursor
+                                                                        : (pipeline_cursor){0};
 }
 
 repl_version *repl_version_find(repl_module *mod, const char *text) {
   for (size_t k = 0; k < mod->versions.n; k++)
-    if (mod->versions.v[k]->mark && strcmp(mod->versions.v[k]->mark, text) == 0) return mod->versions.v[k];
+    if (mod->versions.v[k]->mark && strcmp(mod->versions.v[k]->mark, text) == 0)
+      return mod->versions.v[k];
   if (*text == '@') text++;
   char *end;
   unsigned long number = strtoul(text, &end, 10);
-  return end != text && !*end && *text != '-' && number < mod->versions.n ? mod->versions.v[number] : NULL;
+  return end != text && !*end && *text != '-' && number < mod->versions.n ? mod->versions.v[number]
+                                                                          : NULL;
 }
 
 repl_visit_state repl_visit(repl_module *mod, repl_version *v) {
@@ -221,7 +236,7 @@ hlo_module *repl_module_at(repl_module *mod, repl_version *v) {
   return copy;
 }
 
-// ---- names ----------------------------------------------------------------------------------------------------------
+// ---- names --------------------------------------------------------------------------------------
 hlo_instr *repl_find_instr(const hlo_module *m, const char *name) {
   if (*name == '%') name++;
   hlo_instr *i = hlo_find_instr(m, name);
@@ -243,7 +258,8 @@ hlo_computation *repl_find_comp(const hlo_module *m, const char *name) {
 
 hs_status repl_no_object(const hlo_module *m, const char *name) {
   if (*name == '%') name++;
-  hs_status s = hs_fail_subject(HS_E_NO_OBJECT, name, "no instruction or computation is named %s", name);
+  hs_status s =
+      hs_fail_subject(HS_E_NO_OBJECT, name, "no instruction or computation is named %s", name);
   HS_VEC(const char *) names = {0};
   // Edit distance over every name of a huge module would take longer than the user waits.
   size_t limit = 20000;

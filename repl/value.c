@@ -6,12 +6,19 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-// ---- slices -----------------------------------------------------------------------------------------------------------
-typedef struct range { i64 start, count, step; bool drop; } range;
+// ---- slices -------------------------------------------------------------------------------------
+typedef struct range {
+  i64 start, count, step;
+  bool drop;
+} range;
 
-static hs_status bad_index(const char *index, const char *why) { return hs_fail(HS_E_USAGE, "[%s]: %s", index, why); }
+static hs_status bad_index(const char *index, const char *why) {
+  return hs_fail(HS_E_USAGE, "[%s]: %s", index, why);
+}
 
-static void skip_blanks(const char **p) { while (isspace((unsigned char)**p)) ++*p; }
+static void skip_blanks(const char **p) {
+  while (isspace((unsigned char)**p)) ++*p;
+}
 
 // An optional number; *given says whether there was one.
 static bool read_number(const char **p, i64 *v, bool *given) {
@@ -40,7 +47,9 @@ static hs_status read_range(const char *index, const char **p, i64 n, range *r) 
   if (k == 0) {
     if (!given[0]) return bad_index(index, "an index or a range is expected");
     i64 at = v[0] < 0 ? v[0] + n : v[0];
-    if (at < 0 || at >= n) return hs_fail(HS_E_USAGE, "[%s]: the index %lld is outside of a dimension of size %lld", index, (long long)v[0], (long long)n);
+    if (at < 0 || at >= n)
+      return hs_fail(HS_E_USAGE, "[%s]: the index %lld is outside of a dimension of size %lld",
+                     index, (long long)v[0], (long long)n);
     *r = (range){at, 1, 1, true};
     return HS_GOOD;
   }
@@ -65,14 +74,16 @@ static hs_status read_index(const hlo_shape *s, const char *index, range *r) {
   const char *p = index;
   skip_blanks(&p);
   if (!*p) entries = 0;
-  if (entries - dots > s->rank) return hs_fail(HS_E_USAGE, "[%s]: %u indices for rank %u", index, entries - dots, s->rank);
+  if (entries - dots > s->rank)
+    return hs_fail(HS_E_USAGE, "[%s]: %u indices for rank %u", index, entries - dots, s->rank);
   while (*p) {
     skip_blanks(&p);
     if (strncmp(p, "...", 3) == 0) {
       if (!dots) return bad_index(index, "... may stand once");
       dots = false;
       p += 3;
-      for (u32 fill = s->rank - (entries - 1); fill; fill--, d++) r[d] = (range){0, s->dims[d], 1, false};
+      for (u32 fill = s->rank - (entries - 1); fill; fill--, d++)
+        r[d] = (range){0, s->dims[d], 1, false};
       skip_blanks(&p);
     } else {
       HS_TRY(read_range(index, &p, s->dims[d], &r[d]));
@@ -109,8 +120,9 @@ hs_status repl_slice(hlo_ctx *ctx, const hlo_literal *a, const char *index, hlo_
   return HS_GOOD;
 }
 
-// ---- pictures ---------------------------------------------------------------------------------------------------------
-void repl_draw_histogram(hs_buf *b, const hlo_literal *l, const hlo_stats *s, u32 bins, bool unicode) {
+// ---- pictures -----------------------------------------------------------------------------------
+void repl_draw_histogram(hs_buf *b, const hlo_literal *l, const hlo_stats *s, u32 bins,
+                         bool unicode) {
   enum { WIDTH = 40, MOST = 64 };
   static const char *const eighths[] = {"", "▏", "▎", "▍", "▌", "▋", "▊", "▉"};
   i64 counts[MOST], most = 1;
@@ -121,7 +133,7 @@ void repl_draw_histogram(hs_buf *b, const hlo_literal *l, const hlo_stats *s, u3
   for (u32 k = 0; k < bins; k++) most = HS_MAX(most, counts[k]);
   double width = (s->max - s->min) / bins;
   for (u32 k = 0; k < bins; k++) {
-    i64 length = counts[k] * WIDTH * 8 / most;       // in eighths of a character
+    i64 length = counts[k] * WIDTH * 8 / most;  // in eighths of a character
     hs_buf_printf(b, "  %12.5g ", s->min + width * k);
     for (i64 q = 0; q < length / 8; q++) hs_buf_puts(b, unicode ? "█" : "#");
     if (unicode) hs_buf_puts(b, eighths[length % 8]);
@@ -139,12 +151,14 @@ static double block_mean(const hlo_literal *m, i64 cols, i64 r0, i64 r1, i64 c0,
   return sum / (double)((r1 - r0) * (c1 - c0));
 }
 
-void repl_draw_heat(hs_buf *b, const hlo_literal *m, const hlo_stats *s, u32 columns, u32 rows, bool unicode, bool color) {
+void repl_draw_heat(hs_buf *b, const hlo_literal *m, const hlo_stats *s, u32 columns, u32 rows,
+                    bool unicode, bool color) {
   static const char *const blocks[] = {" ", "░", "▒", "▓", "█"};
   static const char ascii[] = " .:-=+*#%@";
   // From blue over grey to red; readable without telling red from green.
   static const u8 ramp[] = {17, 18, 19, 25, 31, 67, 103, 145, 187, 222, 215, 208, 202, 196, 160};
-  i64 nr = m->shape->rank > 1 ? m->shape->dims[0] : 1, nc = m->shape->rank ? m->shape->dims[m->shape->rank - 1] : 1;
+  i64 nr = m->shape->rank > 1 ? m->shape->dims[0] : 1,
+      nc = m->shape->rank ? m->shape->dims[m->shape->rank - 1] : 1;
   i64 h = HS_MIN(nr, (i64)rows), w = HS_MIN(nc, (i64)columns);
   double span = s->max - s->min;
   for (i64 y = 0; y < h; y++) {
@@ -153,11 +167,15 @@ void repl_draw_heat(hs_buf *b, const hlo_literal *m, const hlo_stats *s, u32 col
       double v = block_mean(m, nc, y * nr / h, (y + 1) * nr / h, x * nc / w, (x + 1) * nc / w);
       double t = !isfinite(v) ? 0 : span > 0 ? (v - s->min) / span : 0.5;
       if (!isfinite(v)) hs_buf_puts(b, isnan(v) ? "?" : "!");
-      else if (color) hs_buf_printf(b, "\033[48;5;%dm \033[0m", ramp[HS_MIN((size_t)(t * (double)HS_COUNT(ramp)), HS_COUNT(ramp) - 1)]);
+      else if (color)
+        hs_buf_printf(b, "\033[48;5;%dm \033[0m",
+                      ramp[HS_MIN((size_t)(t * (double)HS_COUNT(ramp)), HS_COUNT(ramp) - 1)]);
       else if (unicode) hs_buf_puts(b, blocks[HS_MIN((size_t)(t * 5), (size_t)4)]);
       else hs_buf_putc(b, ascii[HS_MIN((size_t)(t * 10), (size_t)9)]);
     }
     hs_buf_putc(b, '\n');
   }
-  if (h < nr || w < nc) hs_buf_printf(b, "  each place is the mean of up to %lld x %lld elements\n", (long long)((nr + h - 1) / h), (long long)((nc + w - 1) / w));
+  if (h < nr || w < nc)
+    hs_buf_printf(b, "  each place is the mean of up to %lld x %lld elements\n",
+                  (long long)((nr + h - 1) / h), (long long)((nc + w - 1) / w));
 }

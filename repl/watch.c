@@ -1,9 +1,11 @@
 // watch.c — observing the evaluator. See watch.h.
 //
-// A trapped run is two runs. The first looks at every value until an instruction gives a NaN (or infinity) although none
-// of its operands holds one (of an elementwise instruction: in an element where none of them does), and stops there; the second runs to the same point, keeping that instruction's operands, so
-// that the report can show them. Evaluation is deterministic, so the point is the same. What merely hands values on
-// (loops, calls, tuples, parameters, constants) makes nothing and is never to blame: the instruction inside was seen first.
+// A trapped run is two runs. The first looks at every value until an instruction gives a NaN (or
+// infinity) although none of its operands holds one (of an elementwise instruction: in an element
+// where none of them does), and stops there; the second runs to the same point, keeping that
+// instruction's operands, so that the report can show them. Evaluation is deterministic, so the
+// point is the same. What merely hands values on (loops, calls, tuples, parameters, constants)
+// makes nothing and is never to blame: the instruction inside was seen first.
 #include "backends/ffi.h"
 #include "repl/watch.h"
 
@@ -17,16 +19,19 @@
 typedef struct watch {
   repl_cmd *c;
   const watch_options *o;
-  u64 count;                     // instructions run
+  u64 count;  // instructions run
   u32 nids;
-  bool *wanted;                  // per instruction id: captured
-  u8 *holds;                     // per instruction id: specials in its latest value
-  hlo_literal **latest;          // per instruction id: that value, kept only when it holds specials
-  u32 *times;                    // per instruction id: how often it ran
+  bool *wanted;          // per instruction id: captured
+  u8 *holds;             // per instruction id: specials in its latest value
+  hlo_literal **latest;  // per instruction id: that value, kept only when it holds specials
+  u32 *times;            // per instruction id: how often it ran
   repl_values *values;
   // the culprit
-  const hlo_instr *culprit; u32 kind; u32 culprit_time; i64 at;
-  hlo_literal *made, **operands; // second run
+  const hlo_instr *culprit;
+  u32 kind;
+  u32 culprit_time;
+  i64 at;
+  hlo_literal *made, **operands;  // second run
   char *place;
 } watch;
 
@@ -59,12 +64,13 @@ hs_status watch_trap_kinds(const repl_cmd *c, const char *text, u32 *out) {
 void watch_place(hs_buf *b, const hlo_eval_site *s) {
   for (; s; s = s->outer) {
     if (b->n) hs_buf_puts(b, ", ");
-    if (s->iteration >= 0) hs_buf_printf(b, "iteration %lld of %%%s", (long long)s->iteration, s->caller->name);
+    if (s->iteration >= 0)
+      hs_buf_printf(b, "iteration %lld of %%%s", (long long)s->iteration, s->caller->name);
     else hs_buf_printf(b, "called by %%%s", s->caller->name);
   }
 }
 
-// ---- values -----------------------------------------------------------------------------------------------------------
+// ---- values -------------------------------------------------------------------------------------
 void repl_values_keep(repl_values *v, const char *name, const hlo_literal *l, const char *place) {
   for (size_t k = 0; k < v->n; k++)
     if (strcmp(v->v[k].name, name) == 0) {
@@ -76,7 +82,8 @@ void repl_values_keep(repl_values *v, const char *name, const hlo_literal *l, co
       v->v[k].times++;
       return;
     }
-  repl_kept one = {.name = hs_strdup(name), .place = hs_strdup(place), .value = hlo_literal_ref(l), .times = 1};
+  repl_kept one = {
+      .name = hs_strdup(name), .place = hs_strdup(place), .value = hlo_literal_ref(l), .times = 1};
   hs_vec_push(v, one);
 }
 
@@ -86,14 +93,17 @@ const repl_kept *repl_values_find(const repl_values *v, const char *name) {
   return NULL;
 }
 
-// ---- observing ----------------------------------------------------------------------------------------------------------
+// ---- observing ----------------------------------------------------------------------------------
 static void tell_progress(const watch *w, const hlo_observation *o) {
   if ((w->count & 63) || !repl_progress_due()) return;
   const hlo_eval_site *loop = NULL;
   for (const hlo_eval_site *s = o->site; s; s = s->outer)
-    if (s->iteration >= 0) loop = s;                  // the outermost
-  if (loop) repl_progress_text("%llu instructions, iteration %lld of %%%s", (unsigned long long)w->count, (long long)loop->iteration, loop->caller->name);
-  else repl_progress_text("%llu instructions, at %%%s", (unsigned long long)w->count, o->instr->name);
+    if (s->iteration >= 0) loop = s;  // the outermost
+  if (loop)
+    repl_progress_text("%llu instructions, iteration %lld of %%%s", (unsigned long long)w->count,
+                       (long long)loop->iteration, loop->caller->name);
+  else
+    repl_progress_text("%llu instructions, at %%%s", (unsigned long long)w->count, o->instr->name);
 }
 
 static void capture(watch *w, const hlo_observation *o) {
@@ -110,9 +120,18 @@ static void capture(watch *w, const hlo_observation *o) {
 
 static bool hands_on(const hlo_instr *i) {
   switch (i->opcode) {
-  case HLO_PARAMETER: case HLO_CONSTANT: case HLO_TUPLE: case HLO_GET_TUPLE_ELEMENT: case HLO_WHILE: case HLO_CALL: case HLO_CONDITIONAL:
-  case HLO_FUSION: case HLO_OPT_BARRIER: case HLO_INFEED: case HLO_RECV: case HLO_RECV_DONE:
-    return true;
+  case HLO_PARAMETER:
+  case HLO_CONSTANT:
+  case HLO_TUPLE:
+  case HLO_GET_TUPLE_ELEMENT:
+  case HLO_WHILE:
+  case HLO_CALL:
+  case HLO_CONDITIONAL:
+  case HLO_FUSION:
+  case HLO_OPT_BARRIER:
+  case HLO_INFEED:
+  case HLO_RECV:
+  case HLO_RECV_DONE: return true;
   default: return false;
   }
 }
@@ -121,14 +140,16 @@ static u32 special_at(const hlo_literal *l, i64 k) {
   hlo_dtype t = l->shape->dtype, part = hlo_dtype_real_part(t);
   const char *p = (const char *)l->data + (size_t)k * hlo_dtype_storage(t);
   u32 r = 0;
-  for (size_t off = 0; off < hlo_dtype_storage(t) && (hlo_dtype_is_float(part)); off += hlo_dtype_storage(part)) {
+  for (size_t off = 0; off < hlo_dtype_storage(t) && (hlo_dtype_is_float(part));
+       off += hlo_dtype_storage(part)) {
     double v = hlo_elem_to_f64(part, p + off);
     r |= isnan(v) ? HLO_HAS_NAN : isinf(v) ? HLO_HAS_INF : 0;
   }
   return r;
 }
 
-// An elementwise instruction whose operands hold the kind somewhere: is there an element where none of them does? -1: no.
+// An elementwise instruction whose operands hold the kind somewhere: is there an element where none
+// of them does? -1: no.
 static i64 made_element(const watch *w, const hlo_observation *o, u32 kind) {
   const hlo_instr *i = o->instr;
   if (!hlo_op_has(i->opcode, HLO_F_ELEMENTWISE) || !hlo_shape_is_array(i->shape)) return -1;
@@ -137,14 +158,17 @@ static i64 made_element(const watch *w, const hlo_observation *o, u32 kind) {
     bool inherited = false;
     for (u32 j = 0; j < i->noperands && !inherited; j++) {
       const hlo_literal *v = w->latest[hlo_operand(i, j)->id];
-      if (v && hlo_shape_is_array(v->shape)) inherited = (special_at(v, v->shape->elements == o->value->shape->elements ? k : 0) & kind) != 0;
+      if (v && hlo_shape_is_array(v->shape))
+        inherited =
+            (special_at(v, v->shape->elements == o->value->shape->elements ? k : 0) & kind) != 0;
     }
     if (!inherited) return k;
   }
   return -1;
 }
 
-// The culprit's kind when this value holds what no operand held; w->at is the element when it is known already.
+// The culprit's kind when this value holds what no operand held; w->at is the element when it is
+// known already.
 static u32 blame(watch *w, const hlo_observation *o) {
   const hlo_instr *i = o->instr;
   u32 have = hlo_literal_specials(o->value), before = 0;
@@ -182,7 +206,8 @@ static hs_status observe(void *arg, const hlo_observation *o) {
   return hs_fail(HS_E_TRAP, "trapped");
 }
 
-// The second run: latest values of the culprit's operands, until the culprit has run as often as before.
+// The second run: latest values of the culprit's operands, until the culprit has run as often as
+// before.
 static hs_status observe_operands(void *arg, const hlo_observation *o) {
   watch *w = arg;
   w->count++;
@@ -196,7 +221,7 @@ static hs_status observe_operands(void *arg, const hlo_observation *o) {
   return hs_fail(HS_E_TRAP, "trapped");
 }
 
-// ---- the report -----------------------------------------------------------------------------------------------------------
+// ---- the report ---------------------------------------------------------------------------------
 static void describe_value(hs_buf *b, const hlo_literal *l) {
   hlo_shape_print(b, l->shape, false);
   if (!hlo_shape_is_array(l->shape)) return;
@@ -208,7 +233,9 @@ static void describe_value(hs_buf *b, const hlo_literal *l) {
 static void print_element(hs_buf *b, const hlo_literal *l, i64 at) {
   hlo_dtype t = l->shape->dtype, part = hlo_dtype_real_part(t);
   const char *p = (const char *)l->data + (size_t)at * hlo_dtype_storage(t);
-  if (hlo_dtype_is_complex(t)) hs_buf_printf(b, "(%.9g, %.9g)", hlo_elem_to_f64(part, p), hlo_elem_to_f64(part, p + hlo_dtype_storage(part)));
+  if (hlo_dtype_is_complex(t))
+    hs_buf_printf(b, "(%.9g, %.9g)", hlo_elem_to_f64(part, p),
+                  hlo_elem_to_f64(part, p + hlo_dtype_storage(part)));
   else hs_buf_printf(b, "%.9g", hlo_elem_to_f64(t, p));
 }
 
@@ -225,7 +252,9 @@ static void source_of(hs_buf *b, const hlo_instr *i) {
   const hlo_metadata *m = hlo_metadata_of(i);
   if (!m) return;
   if (m->op_name.n) hs_buf_printf(b, "%.*s", (int)m->op_name.n, m->op_name.p);
-  if (m->source_file.n) hs_buf_printf(b, "%s%.*s:%d", b->n ? ", " : "", (int)m->source_file.n, m->source_file.p, m->source_line);
+  if (m->source_file.n)
+    hs_buf_printf(b, "%s%.*s:%d", b->n ? ", " : "", (int)m->source_file.n, m->source_file.p,
+                  m->source_line);
 }
 
 static hs_status report(watch *w) {
@@ -236,7 +265,9 @@ static hs_status report(watch *w) {
   hs_buf index = {0}, shape = {0}, ops = {0}, source = {0};
   hlo_index_print(&index, leaf->shape, at);
   hlo_shape_print(&shape, leaf->shape, false);
-  hs_status s = hs_fail_subject(HS_E_TRAP, i->name, "%%%s (%s) makes the first %s, at %s of %s", i->name, hlo_op_text(i->opcode), what, hs_buf_cstr(&index), hs_buf_cstr(&shape));
+  hs_status s =
+      hs_fail_subject(HS_E_TRAP, i->name, "%%%s (%s) makes the first %s, at %s of %s", i->name,
+                      hlo_op_text(i->opcode), what, hs_buf_cstr(&index), hs_buf_cstr(&shape));
   repl_json *j = repl_json_object(w->c->doc, "trap");
   repl_json_str(j, "instruction", i->name);
   repl_json_str(j, "opcode", hlo_op_text(i->opcode));
@@ -245,7 +276,8 @@ static hs_status report(watch *w) {
   repl_json_str(j, "index", hs_buf_cstr(&index));
   repl_json_int(j, "count", hlo_literal_count_special(leaf, w->kind));
   repl_json_str(j, "place", w->place);
-  s = hs_with_note(s, "in %s%s%s; %lld of %lld elements", i->parent->name, *w->place ? ", " : "", w->place, (long long)hlo_literal_count_special(leaf, w->kind),
+  s = hs_with_note(s, "in %s%s%s; %lld of %lld elements", i->parent->name, *w->place ? ", " : "",
+                   w->place, (long long)hlo_literal_count_special(leaf, w->kind),
                    (long long)leaf->shape->elements);
   repl_json *list = repl_json_array(j, "operands");
   for (u32 k = 0; k < i->noperands; k++) {
@@ -254,7 +286,8 @@ static hs_status report(watch *w) {
     repl_json *o = repl_json_object(list, NULL);
     repl_json_str(o, "name", hlo_operand(i, k)->name);
     if (!v) continue;
-    bool same = hlo_shape_is_array(v->shape) && hlo_op_has(i->opcode, HLO_F_ELEMENTWISE) && v->shape->elements == leaf->shape->elements;
+    bool same = hlo_shape_is_array(v->shape) && hlo_op_has(i->opcode, HLO_F_ELEMENTWISE) &&
+                v->shape->elements == leaf->shape->elements;
     i64 element = same ? at : hlo_shape_is_array(v->shape) && v->shape->elements == 1 ? 0 : -1;
     if (element >= 0) {
       hs_buf_puts(&ops, "is ");
@@ -281,11 +314,14 @@ static hs_status report(watch *w) {
 static void mention_arguments(repl_cmd *c, u32 trap) {
   for (u32 k = 0; k < c->mod->ninputs; k++) {
     u32 have = hlo_literal_specials(c->mod->inputs[k]) & trap;
-    if (have) repl_note(c->out, "the argument %s holds %s already", c->m->entry->params[k]->name, have & HLO_HAS_NAN ? have & HLO_HAS_INF ? "NaN and infinities" : "NaN" : "infinities");
+    if (have)
+      repl_note(c->out, "the argument %s holds %s already", c->m->entry->params[k]->name,
+                have & HLO_HAS_NAN ? have & HLO_HAS_INF ? "NaN and infinities" : "NaN"
+                                   : "infinities");
   }
 }
 
-// ---- running ----------------------------------------------------------------------------------------------------------------
+// ---- running ------------------------------------------------------------------------------------
 static hs_status run_again(watch *w, const hlo_module *m, hlo_eval_options eo) {
   hlo_literal *out = NULL;
   w->operands = hs_calloc(w->culprit->noperands + 1, sizeof(hlo_literal *));
@@ -302,7 +338,8 @@ static hs_status run_again(watch *w, const hlo_module *m, hlo_eval_options eo) {
   return report(w);
 }
 
-hs_status watch_run(repl_cmd *c, const hlo_module *m, const watch_options *o, repl_values *values, hlo_literal **out) {
+hs_status watch_run(repl_cmd *c, const hlo_module *m, const watch_options *o, repl_values *values,
+                    hlo_literal **out) {
   watch w = {.c = c, .o = o, .nids = m->next_instr_id, .values = values};
   *out = NULL;
   if (o->capture) {
@@ -319,7 +356,11 @@ hs_status watch_run(repl_cmd *c, const hlo_module *m, const watch_options *o, re
     w.times = hs_calloc(w.nids + 1, sizeof *w.times);
     w.latest = hs_calloc(w.nids + 1, sizeof(hlo_literal *));
   }
-  hlo_eval_options eo = {.keep_denormals = c->s->set.keep_denormals, .peer = &ffi_peer, .host = o->host, .observe = observe, .observe_arg = &w};
+  hlo_eval_options eo = {.keep_denormals = c->s->set.keep_denormals,
+                         .peer = &ffi_peer,
+                         .host = o->host,
+                         .observe = observe,
+                         .observe_arg = &w};
   hs_status s = hlo_eval_module(m, c->mod->ninputs, c->mod->inputs, &eo, out);
   if (w.culprit) {
     hs_status_drop(s);
@@ -328,7 +369,12 @@ hs_status watch_run(repl_cmd *c, const hlo_module *m, const watch_options *o, re
   repl_progress_end();
   if (hs_ok(s) && o->trap) {
     repl_json_int(c->doc, "instructions_run", (i64)w.count);
-    if (!c->doc) repl_say(c->out, "no %s was made in %llu instructions\n", o->trap == HLO_HAS_NAN ? "NaN" : o->trap == HLO_HAS_INF ? "infinity" : "NaN or infinity", (unsigned long long)w.count);
+    if (!c->doc)
+      repl_say(c->out, "no %s was made in %llu instructions\n",
+               o->trap == HLO_HAS_NAN   ? "NaN"
+               : o->trap == HLO_HAS_INF ? "infinity"
+                                        : "NaN or infinity",
+               (unsigned long long)w.count);
   }
   for (u32 k = 0; w.operands && k < w.culprit->noperands; k++) hlo_literal_unref(w.operands[k]);
   hlo_literal_unref(w.made);
@@ -342,7 +388,7 @@ hs_status watch_run(repl_cmd *c, const hlo_module *m, const watch_options *o, re
   return s;
 }
 
-// ---- memory -------------------------------------------------------------------------------------------------------------
+// ---- memory -------------------------------------------------------------------------------------
 // What the system could hand out now; 0 when it does not say.
 static double available_bytes(void) {
   hs_buf b = {0};
@@ -358,14 +404,21 @@ static double available_bytes(void) {
 hs_status repl_memory_check(repl_cmd *c, const hlo_module *m, bool evaluator, i64 extra) {
   hlo_memory mem;
   hs_status s = hlo_memory_estimate(m, evaluator, &mem);
-  if (!hs_ok(s)) { hs_status_drop(s); return HS_GOOD; }          // no estimate, no verdict
+  if (!hs_ok(s)) {
+    hs_status_drop(s);
+    return HS_GOOD;
+  }  // no estimate, no verdict
   double limit = c->s->set.memory_limit, need = (double)mem.peak_bytes + (double)extra;
   bool own = limit > 0;
   if (!own) limit = available_bytes();
   if (!(limit > 0) || need <= limit) return HS_GOOD;
   char a[32], b[32], d[32], e[32], f[32];
-  hs_status r = hs_fail(HS_E_LIMIT, "%s: needs %s of memory at its peak, %s %s", c->command->name, repl_bytes(a, need), own ? "the limit is" : "available are", repl_bytes(b, limit));
-  r = hs_with_note(r, "arguments %s, results %s, temporaries %s", repl_bytes(d, (double)mem.argument_bytes), repl_bytes(e, (double)mem.output_bytes),
+  hs_status r =
+      hs_fail(HS_E_LIMIT, "%s: needs %s of memory at its peak, %s %s", c->command->name,
+              repl_bytes(a, need), own ? "the limit is" : "available are", repl_bytes(b, limit));
+  r = hs_with_note(r, "arguments %s, results %s, temporaries %s",
+                   repl_bytes(d, (double)mem.argument_bytes),
+                   repl_bytes(e, (double)mem.output_bytes),
                    repl_bytes(f, (double)mem.temp_bytes + (double)extra));
   return hs_with_note(r, "set memory_limit N allows N bytes (8G, 12Gi)");
 }

@@ -1,8 +1,10 @@
-// xla_disable.c — xla disable PASS..., xla enable PASS..., xla disabled: passes that the plug-in leaves out.
+// xla_disable.c — xla disable PASS..., xla enable PASS..., xla disabled: passes that the plug-in
+// leaves out.
 //
-// XLA takes them as the flag xla_disable_hlo_passes and says nothing about names it does not know, so names are checked here
-// against what its pipeline runs on the current module. The flag is the only state: `set xla.xla_disable_hlo_passes` shows and
-// changes the same, every compilation by the plug-in follows it, and bundles carry it.
+// XLA takes them as the flag xla_disable_hlo_passes and says nothing about names it does not know,
+// so names are checked here against what its pipeline runs on the current module. The flag is the
+// only state: `set xla.xla_disable_hlo_passes` shows and changes the same, every compilation by the
+// plug-in follows it, and bundles carry it.
 #include <stdio.h>
 
 #include "repl/exec.h"
@@ -11,7 +13,7 @@
 
 #define FLAG "xla_disable_hlo_passes"
 
-typedef HS_VEC(const char *) names;          // in the command's scratch memory
+typedef HS_VEC(const char *) names;  // in the command's scratch memory
 
 static bool has(const names *v, const char *name) {
   for (size_t k = 0; k < v->n; k++)
@@ -44,10 +46,14 @@ static void say(repl_cmd *c, const names *v) {
   repl_say(c->out, "\n");
 }
 
-// XLA's spelling of a pass that it runs here. What it does not run here may still be one: hlo-opt's names are known.
+// XLA's spelling of a pass that it runs here. What it does not run here may still be one: hlo-opt's
+// names are known.
 static hs_status spelled(repl_cmd *c, const xla_steps *x, const char *name, const char **out) {
   for (size_t k = 0; k < x->log.n; k++)
-    if (xla_same_name(x->log.v[k].pass, name)) { *out = hs_arena_strndup(c->scratch, x->log.v[k].pass, strlen(x->log.v[k].pass)); return HS_GOOD; }
+    if (xla_same_name(x->log.v[k].pass, name)) {
+      *out = hs_arena_strndup(c->scratch, x->log.v[k].pass, strlen(x->log.v[k].pass));
+      return HS_GOOD;
+    }
   const pass_info *ours = pass_find(name);
   if (!ours) return xla_steps_unknown(c, x, name);
   repl_note(c->out, "XLA runs no %s on this module", ours->name);
@@ -62,11 +68,14 @@ static hs_status disable(repl_cmd *c, const names *given, names *v) {
   hs_status s = xla_steps_make(c, m, NULL, true, &x);
   // A pass may be left out because compiling fails with it: what was logged until then is enough.
   if (!hs_ok(s) && x.log.n) hs_status_drop(s), s = HS_GOOD;
-  if (hs_ok(s) && !x.log.n && !x.log.pipelines) s = hs_fail(HS_E_UNSUPPORTED, "this plug-in does not log its passes; set xla." FLAG " takes names unchecked");
+  if (hs_ok(s) && !x.log.n && !x.log.pipelines)
+    s = hs_fail(HS_E_UNSUPPORTED,
+                "this plug-in does not log its passes; set xla." FLAG " takes names unchecked");
   for (size_t k = 0; k < given->n && hs_ok(s); k++) {
     const char *name = given->v[k];
     if (has(v, name)) continue;
-    if (x.log.open && xla_same_name(x.log.open, name)) name = hs_arena_strndup(c->scratch, x.log.open, strlen(x.log.open));
+    if (x.log.open && xla_same_name(x.log.open, name))
+      name = hs_arena_strndup(c->scratch, x.log.open, strlen(x.log.open));
     else s = spelled(c, &x, name, &name);
     if (hs_ok(s) && !has(v, name)) hs_vec_push(v, name);
   }
@@ -97,7 +106,9 @@ hs_status repl_xla_passes(repl_cmd *c, const char *verb) {
   split(c, repl_disabled_passes(c->s), &v);
   for (u32 k = 1; k < c->args.npos; k++) split(c, c->args.pos[k], &given);
   bool off = strcmp(verb, "disable") == 0, on = strcmp(verb, "enable") == 0;
-  hs_status s = off && !given.n ? repl_usage_error(c, "xla disable PASS...") : !off && !on && given.n ? repl_usage_error(c, "xla disabled takes no names") : HS_GOOD;
+  hs_status s = off && !given.n          ? repl_usage_error(c, "xla disable PASS...")
+                : !off && !on && given.n ? repl_usage_error(c, "xla disabled takes no names")
+                                         : HS_GOOD;
   if (hs_ok(s) && off) s = disable(c, &given, &v);
   if (hs_ok(s) && on) s = enable(&given, &v);
   if (hs_ok(s) && (on || off)) s = keep(c, &v);

@@ -1,9 +1,10 @@
 // render.c — DOT text to a picture, by Graphviz in a child process.
 //
-// Graphviz may be missing, crash, or take for ever on a graph it does not like; it must not take the shell along. The child
-// reads the text from and writes the picture to anonymous memory files, so no pipe can fill up and block; the parent waits
-// with a deadline, looks for Ctrl-C, and kills the child's process group when either comes. The picture reaches its path
-// through a temporary file in the same folder and a rename: a full disk or a kill leaves either the old file or the
+// Graphviz may be missing, crash, or take for ever on a graph it does not like; it must not take
+// the shell along. The child reads the text from and writes the picture to anonymous memory files,
+// so no pipe can fill up and block; the parent waits with a deadline, looks for Ctrl-C, and kills
+// the child's process group when either comes. The picture reaches its path through a temporary
+// file in the same folder and a rename: a full disk or a kill leaves either the old file or the
 // whole new one. Devices and pipes given as the path are written directly.
 #include "viz/viz.h"
 
@@ -19,7 +20,8 @@
 #include <unistd.h>
 
 static const char *format_of(const char *path) {
-  static const char *const known[] = {"svg", "png", "pdf", "dot", "html", "ps", "eps", "jpg", "gif"};
+  static const char *const known[] = {"svg", "png", "pdf", "dot", "html",
+                                      "ps",  "eps", "jpg", "gif"};
   const char *dot = strrchr(path, '.');
   for (size_t k = 0; dot && k < HS_COUNT(known); k++)
     if (strcmp(dot + 1, known[k]) == 0) return known[k];
@@ -40,12 +42,14 @@ bool viz_have_graphviz(void) {
   return false;
 }
 
-// ---- writing a file whole or not at all -------------------------------------------------------------------------------
+// ---- writing a file whole or not at all ---------------------------------------------------------
 static hs_status write_all(int fd, const char *p, size_t n, const char *path) {
   while (n) {
     ssize_t k = write(fd, p, n);
     if (k < 0 && errno == EINTR) continue;
-    if (k < 0) return hs_with_note(hs_fail_errno(HS_E_IO, path), "nothing was left behind; free some space, or write elsewhere");
+    if (k < 0)
+      return hs_with_note(hs_fail_errno(HS_E_IO, path),
+                          "nothing was left behind; free some space, or write elsewhere");
     p += k, n -= (size_t)k;
   }
   return HS_GOOD;
@@ -69,7 +73,8 @@ static hs_status write_file(const char *path, const char *p, size_t n) {
   mode_t mask = umask(0);
   umask(mask);
   hs_status s = write_all(fd, p, n, path);
-  if (hs_ok(s) && (fchmod(fd, 0666 & ~mask) != 0 || fsync(fd) != 0)) s = hs_fail_errno(HS_E_IO, path);
+  if (hs_ok(s) && (fchmod(fd, 0666 & ~mask) != 0 || fsync(fd) != 0))
+    s = hs_fail_errno(HS_E_IO, path);
   if (close(fd) != 0 && hs_ok(s)) s = hs_fail_errno(HS_E_IO, path);
   if (hs_ok(s) && rename(tmp, path) != 0) s = hs_fail_errno(HS_E_IO, path);
   if (!hs_ok(s)) unlink(tmp);
@@ -77,7 +82,7 @@ static hs_status write_file(const char *path, const char *p, size_t n) {
   return s;
 }
 
-// ---- the child --------------------------------------------------------------------------------------------------------
+// ---- the child ----------------------------------------------------------------------------------
 static void child(int in, int out, int err, int report, const char *format, pid_t parent) {
   char arg[16];
   snprintf(arg, sizeof arg, "-T%s", format);
@@ -111,8 +116,10 @@ static hs_status wait_child(pid_t pid, double deadline_s, int *status) {
       kill(pid, SIGKILL);
       while (waitpid(pid, status, 0) < 0 && errno == EINTR) {}
       if (!late) return hs_poll();
-      return hs_with_note(hs_fail(HS_E_RENDER, "Graphviz did not finish within %.3g s and was stopped", deadline_s),
-                          "draw less (a width, a computation, --max-nodes), or write a .dot file and run Graphviz by hand");
+      return hs_with_note(
+          hs_fail(HS_E_RENDER, "Graphviz did not finish within %.3g s and was stopped", deadline_s),
+          "draw less (a width, a computation, --max-nodes), or write a .dot file and run Graphviz "
+          "by hand");
     }
     nanosleep(&(struct timespec){0, nap_ns}, NULL);
     if (nap_ns < 20000000) nap_ns += nap_ns / 2;
@@ -127,28 +134,31 @@ static hs_status read_back(int fd, hs_buf *b) {
 }
 static hs_status judge(int status, int exec_errno, int err) {
   if (exec_errno == ENOENT || exec_errno == EACCES)
-    return hs_with_note(hs_fail(HS_E_RENDER, "Graphviz is not installed: there is no program dot in PATH"),
-                        "install it (apt-get install graphviz), or write a .dot file, which needs no Graphviz");
+    return hs_with_note(
+        hs_fail(HS_E_RENDER, "Graphviz is not installed: there is no program dot in PATH"),
+        "install it (apt-get install graphviz), or write a .dot file, which needs no Graphviz");
   if (exec_errno) return errno = exec_errno, hs_fail_errno(HS_E_RENDER, "starting dot");
   if (WIFSIGNALED(status))
-    return hs_with_note(
-        hs_fail(HS_E_RENDER, "Graphviz was ended by signal %d (%s)", WTERMSIG(status), strsignal(WTERMSIG(status))),
-        "draw less, or write a .dot file and try another version of Graphviz");
+    return hs_with_note(hs_fail(HS_E_RENDER, "Graphviz was ended by signal %d (%s)",
+                                WTERMSIG(status), strsignal(WTERMSIG(status))),
+                        "draw less, or write a .dot file and try another version of Graphviz");
   if (WEXITSTATUS(status) == 0) return HS_GOOD;
   char text[400] = "";
   ssize_t n = pread(err, text, sizeof text - 1, 0);
   text[n > 0 ? n : 0] = 0;
   text[strcspn(text, "\n")] = 0;
-  return hs_with_note(
-      hs_fail(HS_E_RENDER, "Graphviz failed with exit code %d: %s", WEXITSTATUS(status), *text ? text : "it gave no reason"),
-      "a .dot file can still be written");
+  return hs_with_note(hs_fail(HS_E_RENDER, "Graphviz failed with exit code %d: %s",
+                              WEXITSTATUS(status), *text ? text : "it gave no reason"),
+                      "a .dot file can still be written");
 }
 
-static hs_status run_dot(const char *dot, size_t n, const char *format, double deadline_s, hs_buf *picture) {
+static hs_status run_dot(const char *dot, size_t n, const char *format, double deadline_s,
+                         hs_buf *picture) {
   int in = memfd_create("dot-in", MFD_CLOEXEC), out = memfd_create("dot-out", MFD_CLOEXEC),
       err = memfd_create("dot-err", MFD_CLOEXEC), report[2] = {-1, -1};
-  hs_status s = in < 0 || out < 0 || err < 0 || pipe2(report, O_CLOEXEC) != 0 ? hs_fail_errno(HS_E_RENDER, "preparing to run dot")
-                                                                              : write_all(in, dot, n, "the graph's text");
+  hs_status s = in < 0 || out < 0 || err < 0 || pipe2(report, O_CLOEXEC) != 0
+                    ? hs_fail_errno(HS_E_RENDER, "preparing to run dot")
+                    : write_all(in, dot, n, "the graph's text");
   pid_t pid = -1, self = getpid();
   if (hs_ok(s)) {
     lseek(in, 0, SEEK_SET);
@@ -161,7 +171,8 @@ static hs_status run_dot(const char *dot, size_t n, const char *format, double d
     setpgid(pid, pid);
     close(report[1]), report[1] = -1;
     s = wait_child(pid, deadline_s, &status);
-    if (hs_ok(s) && read(report[0], &exec_errno, sizeof exec_errno) != (ssize_t)sizeof exec_errno) exec_errno = 0;
+    if (hs_ok(s) && read(report[0], &exec_errno, sizeof exec_errno) != (ssize_t)sizeof exec_errno)
+      exec_errno = 0;
     if (hs_ok(s)) s = judge(status, exec_errno, err);
     if (hs_ok(s)) s = read_back(out, picture);
     if (hs_ok(s) && picture->n == 0) s = hs_fail(HS_E_RENDER, "Graphviz wrote nothing");
@@ -176,21 +187,29 @@ static hs_status run_dot(const char *dot, size_t n, const char *format, double d
 static void wrap_html(hs_buf *svg) {
   static const char head[] =
       "<!DOCTYPE html>\n<html><head><meta "
-      "charset=\"utf-8\"><title>hlosh</title>\n<style>html,body{margin:0;height:100%;overflow:hidden;font-family:sans-serif}"
-      "svg{width:100%;height:100%;cursor:grab}.edge:hover path{stroke:#1976d2;stroke-width:3}</style></head>\n<body>\n";
+      "charset=\"utf-8\"><title>hlosh</title>\n"
+      "<style>html,body{margin:0;height:100%;overflow:hidden;font-family:sans-serif}"
+      "svg{width:100%;height:100%;cursor:grab}.edge:hover "
+      "path{stroke:#1976d2;stroke-width:3}</style></head>\n<body>\n";
   static const char tail[] =
-      "\n<script>\nconst s=document.querySelector('svg'),b=s.viewBox.baseVal;let v=[b.x,b.y,b.width,b.height],d=null;\n"
-      "const show=()=>s.setAttribute('viewBox',v.join(' '));s.removeAttribute('width');s.removeAttribute('height');\n"
+      "\n<script>\nconst s=document.querySelector('svg'),b=s.viewBox.baseVal;let "
+      "v=[b.x,b.y,b.width,b.height],d=null;\n"
+      "const show=()=>s.setAttribute('viewBox',v.join(' "
+      "'));s.removeAttribute('width');s.removeAttribute('height');\n"
       "const scale=()=>Math.max(v[2]/s.clientWidth,v[3]/s.clientHeight);\n"
-      "s.addEventListener('wheel',e=>{e.preventDefault();const k=e.deltaY<0?0.8:1.25,r=s.getBoundingClientRect(),"
+      "s.addEventListener('wheel',e=>{e.preventDefault();const "
+      "k=e.deltaY<0?0.8:1.25,r=s.getBoundingClientRect(),"
       "x=v[0]+(e.clientX-r.left)/r.width*v[2],y=v[1]+(e.clientY-r.top)/r.height*v[3];"
       "v=[x-(x-v[0])*k,y-(y-v[1])*k,v[2]*k,v[3]*k];show()},{passive:false});\n"
-      "s.addEventListener('mousedown',e=>{d=[e.clientX,e.clientY]});window.addEventListener('mouseup',()=>{d=null});\n"
+      "s.addEventListener('mousedown',e=>{d=[e.clientX,e.clientY]});"
+      "window.addEventListener('mouseup',()=>{d=null});\n"
       "window.addEventListener('mousemove',e=>{if(!d)return;const "
-      "k=scale();v[0]-=(e.clientX-d[0])*k;v[1]-=(e.clientY-d[1])*k;d=[e.clientX,e.clientY];show()});\n"
+      "k=scale();v[0]-=(e.clientX-d[0])*k;v[1]-=(e.clientY-d[1])*k;d=[e.clientX,e.clientY];show()})"
+      ";\n"
       "</script>\n</body></html>\n";
   hs_buf page = {0};
-  const char *start = strstr(hs_buf_cstr(svg), "<svg");     // behind the XML prologue and the doctype
+  // behind the XML prologue and the doctype
+  const char *start = strstr(hs_buf_cstr(svg), "<svg");
   hs_buf_puts(&page, head);
   if (start) hs_buf_put(&page, start, svg->n - (size_t)(start - svg->p));
   hs_buf_puts(&page, tail);
@@ -201,9 +220,13 @@ static void wrap_html(hs_buf *svg) {
 hs_status viz_render(const char *dot, size_t n, const char *path, double deadline_s) {
   const char *format = format_of(path);
   struct stat st;
-  if (!format && stat(path, &st) == 0 && !S_ISREG(st.st_mode)) format = "dot";   // a device or a pipe
+  // a device or a pipe
+  if (!format && stat(path, &st) == 0 && !S_ISREG(st.st_mode)) format = "dot";
   if (!format)
-    return hs_fail(HS_E_USAGE, "\"%s\" does not say what to draw: the name must end in .svg, .png, .pdf, .html or .dot", path);
+    return hs_fail(
+        HS_E_USAGE,
+        "\"%s\" does not say what to draw: the name must end in .svg, .png, .pdf, .html or .dot",
+        path);
   if (strcmp(format, "dot") == 0) return write_file(path, dot, n);
   hs_buf picture = {0};
   bool html = strcmp(format, "html") == 0;

@@ -1,4 +1,5 @@
-// terminal.c — a neighbourhood as a tree of text: operands above, the instruction itself, users below.
+// terminal.c — a neighbourhood as a tree of text: operands above, the instruction itself, users
+// below.
 //
 //     ┌─ x  f32[8,4]  parameter 0
 //   ┌─┴─ ...
@@ -6,8 +7,8 @@
 //   ├─ add.5  f32[8,8]  add
 //   └─ tuple.9 ...
 //
-// A value that was drawn already is named again with an arrow, not unfolded again. Trees are cut at a number of lines
-// and at a depth; what is left out is counted.
+// A value that was drawn already is named again with an arrow, not unfolded again. Trees are cut at
+// a number of lines and at a depth; what is left out is counted.
 #include "viz/view.h"
 
 #include "core/text.h"
@@ -18,24 +19,24 @@ typedef struct tree {
   hs_buf *b;
   const viz_options *o;
   bool color;
-  u8 *seen;                  // by instruction id
-  u32 lines, cut;            // printed; left out
+  u8 *seen;        // by instruction id
+  u32 lines, cut;  // printed; left out
   u32 width;
 } tree;
 
-// ---- one line ---------------------------------------------------------------------------------------------------------
+// ---- one line -----------------------------------------------------------------------------------
 static const char *ansi_of(const hlo_instr *i) {
   switch (hlo_ops[i->opcode].color) {
-    case HLO_COLOR_YELLOW: return "\033[33m";
-    case HLO_COLOR_GREEN: return "\033[32m";
-    case HLO_COLOR_ORANGE: return "\033[38;5;208m";
-    case HLO_COLOR_PURPLE: return "\033[35m";
-    case HLO_COLOR_DARKBLUE: return "\033[1;34m";
-    case HLO_COLOR_DARKGREEN: return "\033[1;32m";
-    case HLO_COLOR_BROWN: return "\033[38;5;137m";
-    case HLO_COLOR_RED: return "\033[31m";
-    case HLO_COLOR_GREY: return "\033[1;36m";
-    default: return "";
+  case HLO_COLOR_YELLOW: return "\033[33m";
+  case HLO_COLOR_GREEN: return "\033[32m";
+  case HLO_COLOR_ORANGE: return "\033[38;5;208m";
+  case HLO_COLOR_PURPLE: return "\033[35m";
+  case HLO_COLOR_DARKBLUE: return "\033[1;34m";
+  case HLO_COLOR_DARKGREEN: return "\033[1;32m";
+  case HLO_COLOR_BROWN: return "\033[38;5;137m";
+  case HLO_COLOR_RED: return "\033[31m";
+  case HLO_COLOR_GREY: return "\033[1;36m";
+  default: return "";
   }
 }
 static void paint_text(tree *t, const char *code, const char *s, size_t max) {
@@ -53,16 +54,19 @@ static void describe(tree *t, const hlo_instr *i) {
   paint_text(t, ansi_of(i), hlo_op_text(i->opcode), 40);
   s.n = 0;
   if (i->opcode == HLO_PARAMETER) hs_buf_printf(&s, " %lld", (long long)hlo_param_number(i));
-  else if (i->opcode == HLO_GET_TUPLE_ELEMENT) hs_buf_printf(&s, " #%lld", (long long)hlo_attr_int(i, HLO_ATTR_INDEX, 0));
+  else if (i->opcode == HLO_GET_TUPLE_ELEMENT)
+    hs_buf_printf(&s, " #%lld", (long long)hlo_attr_int(i, HLO_ATTR_INDEX, 0));
   else if (i->opcode == HLO_COMPARE)
-    hs_buf_printf(&s, " %s", hlo_enum_text(HLO_AK_ENUM_DIRECTION, hlo_attr_int(i, HLO_ATTR_DIRECTION, 0)));
+    hs_buf_printf(&s, " %s",
+                  hlo_enum_text(HLO_AK_ENUM_DIRECTION, hlo_attr_int(i, HLO_ATTR_DIRECTION, 0)));
   else if (i->opcode == HLO_CONSTANT && hlo_shape_is_array(i->shape) && i->shape->elements <= 8)
     hs_buf_putc(&s, ' '), viz_value_text(&s, i);
   else if (i->opcode == HLO_FUSION)
-    hs_buf_printf(&s, " %s", hlo_enum_text(HLO_AK_ENUM_FUSION_KIND, hlo_attr_int(i, HLO_ATTR_KIND, 0)));
+    hs_buf_printf(&s, " %s",
+                  hlo_enum_text(HLO_AK_ENUM_FUSION_KIND, hlo_attr_int(i, HLO_ATTR_KIND, 0)));
   else if (i->opcode == HLO_CUSTOM_CALL)
-    hs_buf_putc(&s, ' '),
-        hs_buf_put(&s, hlo_attr_str(i, HLO_ATTR_CUSTOM_CALL_TARGET).p, hlo_attr_str(i, HLO_ATTR_CUSTOM_CALL_TARGET).n);
+    hs_buf_putc(&s, ' '), hs_buf_put(&s, hlo_attr_str(i, HLO_ATTR_CUSTOM_CALL_TARGET).p,
+                                     hlo_attr_str(i, HLO_ATTR_CUSTOM_CALL_TARGET).n);
   hlo_ints dims = hlo_attr_ints(i, HLO_ATTR_DIMENSIONS);
   if (dims.n && dims.n <= 8) {
     hs_buf_puts(&s, " {");
@@ -77,7 +81,8 @@ static void describe(tree *t, const hlo_instr *i) {
   hs_buf_free(&s);
   if (hlo_is_root(i)) paint_text(t, "\033[1;35m", "  ROOT", 8);
 }
-static bool line(tree *t, const char *prefix, const char *branch, const hlo_instr *i, const char *tail) {
+static bool line(tree *t, const char *prefix, const char *branch, const hlo_instr *i,
+                 const char *tail) {
   if (t->lines >= MAX_LINES) {
     t->cut++;
     return false;
@@ -103,7 +108,7 @@ static bool stops(const tree *t, const hlo_instr *i) {
   return false;
 }
 
-// ---- above and below ----------------------------------------------------------------------------------------------------
+// ---- above and below ----------------------------------------------------------------------------
 // An upside-down tree: everything above a line is printed before it. Constants are leaves.
 static void above(tree *t, const hlo_instr *i, const char *prefix, u32 depth) {
   if (depth == 0 || !i->noperands) return;
@@ -158,7 +163,8 @@ static void below(tree *t, const hlo_instr *i, const char *prefix, u32 depth) {
 hs_status viz_terminal(const hlo_module *m, const viz_options *o, bool color, hs_buf *out) {
   const hlo_computation *comp = o->center ? o->center->parent : o->comp ? o->comp : m->entry;
   const hlo_instr *center = o->center ? o->center : comp ? comp->root : NULL;
-  if (!center) return hs_fail(HS_E_NO_OBJECT, "there is nothing to draw: the module has no entry computation");
+  if (!center)
+    return hs_fail(HS_E_NO_OBJECT, "there is nothing to draw: the module has no entry computation");
   tree t = {.b = out, .o = o, .color = color, .seen = hs_calloc(m->next_instr_id + 1, 1)};
   u32 depth = o->center ? HS_MIN(o->width, (u32)MAX_DEPTH) : MAX_DEPTH;
   t.seen[center->id] = 1;
@@ -166,7 +172,7 @@ hs_status viz_terminal(const hlo_module *m, const viz_options *o, bool color, hs
   hs_buf_puts(out, color ? "\033[1;31m◆\033[0m " : "◆ ");
   describe(&t, center);
   hs_buf_putc(out, '\n');
-  t.lines = HS_MIN(t.lines, (u32)MAX_LINES - 50);    // operands never crowd the users out
+  t.lines = HS_MIN(t.lines, (u32)MAX_LINES - 50);  // operands never crowd the users out
   below(&t, center, "", depth);
   if (t.cut) hs_buf_printf(out, "(%u more lines are left out; ask for a smaller width)\n", t.cut);
   hs_free(t.seen);

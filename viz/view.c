@@ -1,14 +1,18 @@
 // view.c — chooses the instructions of a picture.
 //
-// The neighbourhood is interactive_graphviz's (xla/service/hlo_graph_dumper.cc, node radius filter): breadth first over
-// operands and users; a bitcast costs no distance; the walk stops at boundary instructions, does not go from constants
-// to their other users, nor into the operands of a tuple that is not the root, nor to the users of what has more than 16.
-// Graphviz lays out a few hundred nodes in useful time, so every view has a limit and a note that says what it left out.
+// The neighbourhood is interactive_graphviz's (xla/service/hlo_graph_dumper.cc, node radius
+// filter): breadth first over operands and users; a bitcast costs no distance; the walk stops at
+// boundary instructions, does not go from constants to their other users, nor into the operands of
+// a tuple that is not the root, nor to the users of what has more than 16. Graphviz lays out a few
+// hundred nodes in useful time, so every view has a limit and a note that says what it left out.
 #include "viz/view.h"
 
 #include "core/text.h"
 
-typedef struct queue_item { const hlo_instr *i; u32 depth; } queue_item;
+typedef struct queue_item {
+  const hlo_instr *i;
+  u32 depth;
+} queue_item;
 
 static bool is_boundary(const viz_options *o, const hlo_instr *i) {
   for (u32 k = 0; k < o->nboundary; k++)
@@ -27,8 +31,10 @@ static bool has_many_users(const hlo_instr *i) {
   return false;
 }
 
-// Marks what is within `radius` of `center`, at most `limit` instructions; false when the limit cut it short.
-static bool mark_around(viz_view *v, const viz_options *o, const hlo_instr *center, u32 radius, u32 limit) {
+// Marks what is within `radius` of `center`, at most `limit` instructions; false when the limit cut
+// it short.
+static bool mark_around(viz_view *v, const viz_options *o, const hlo_instr *center, u32 radius,
+                        u32 limit) {
   HS_VEC(queue_item) q = {0};
   size_t head = 0;
   u32 marked = 1;
@@ -64,7 +70,8 @@ static bool mark_around(viz_view *v, const viz_options *o, const hlo_instr *cent
 static u32 drawn_count(const hlo_computation *c, bool expand) {
   u32 n = 0;
   hlo_for_each_instr(i, c) {
-    const hlo_computation *body = expand && i->opcode == HLO_FUSION ? hlo_attr_comp(i, HLO_ATTR_CALLS) : NULL;
+    const hlo_computation *body =
+        expand && i->opcode == HLO_FUSION ? hlo_attr_comp(i, HLO_ATTR_CALLS) : NULL;
     if (i->opcode != HLO_CONSTANT) n += body ? body->ninstrs : 1;
   }
   return n;
@@ -88,7 +95,8 @@ static void choose_whole(viz_view *v, const viz_options *o, u32 limit) {
   if (v->expand_fusions && drawn_count(v->comp, true) > limit) {
     v->expand_fusions = false;
     if (all <= limit)
-      note(v, "fusion bodies are not drawn: with them the graph has %u nodes (limit %u)", drawn_count(v->comp, true), limit);
+      note(v, "fusion bodies are not drawn: with them the graph has %u nodes (limit %u)",
+           drawn_count(v->comp, true), limit);
   }
   if (all <= limit) {
     hlo_for_each_instr(i, v->comp) v->mark[i->id] = VIEW_SHOWN;
@@ -98,21 +106,27 @@ static void choose_whole(viz_view *v, const viz_options *o, u32 limit) {
   mark_around(v, o, v->comp->root, v->comp->ninstrs, limit);
   v->mark[v->comp->root->id] = VIEW_SHOWN;
   note(v,
-       "%s has %u instructions: only %u near the root are drawn; name an instruction to see around it, or raise the limit "
+       "%s has %u instructions: only %u near the root are drawn; name an instruction to see around "
+       "it, or raise the limit "
        "(--max-nodes)",
        v->comp->name, v->comp->ninstrs, limit);
 }
 
 hs_status viz_view_make(const hlo_module *m, const viz_options *o, viz_view *v) {
-  *v = (viz_view){.comp = o->center ? o->center->parent : o->comp ? o->comp : m->entry, .expand_fusions = o->show_fusions};
-  if (!v->comp || !v->comp->root) return hs_fail(HS_E_NO_OBJECT, "there is nothing to draw: the module has no entry computation");
+  *v = (viz_view){.comp = o->center ? o->center->parent
+                          : o->comp ? o->comp
+                                    : m->entry,
+                  .expand_fusions = o->show_fusions};
+  if (!v->comp || !v->comp->root)
+    return hs_fail(HS_E_NO_OBJECT, "there is nothing to draw: the module has no entry computation");
   u32 limit = o->max_nodes ? o->max_nodes : VIZ_DEFAULT_NODES;
   v->mark = hs_calloc(m->next_instr_id + 1, sizeof *v->mark);
   if (!o->center) {
     choose_whole(v, o, limit);
   } else if (!mark_around(v, o, o->center, o->width, limit)) {
     note(v,
-         "the neighbourhood of %s within %u has more than %u nodes: the nearest are drawn; ask for a smaller width or raise the "
+         "the neighbourhood of %s within %u has more than %u nodes: the nearest are drawn; ask for "
+         "a smaller width or raise the "
          "limit (--max-nodes)",
          o->center->name, o->width, limit);
   }
@@ -131,10 +145,12 @@ hs_status viz_view_make(const hlo_module *m, const viz_options *o, viz_view *v) 
   v->drawer = hs_calloc(m->next_comp_id + 1, sizeof *v->drawer);
   if (o->center && v->expand_fusions && total > limit) {
     v->expand_fusions = false;
-    note(v, "fusion bodies are not drawn: with them the graph has %u nodes (limit %u)", total, limit);
+    note(v, "fusion bodies are not drawn: with them the graph has %u nodes (limit %u)", total,
+         limit);
   }
   for (u32 k = v->n; v->expand_fusions && k-- > 0;) {
-    const hlo_computation *body = v->nodes[k]->opcode == HLO_FUSION ? hlo_attr_comp(v->nodes[k], HLO_ATTR_CALLS) : NULL;
+    const hlo_computation *body =
+        v->nodes[k]->opcode == HLO_FUSION ? hlo_attr_comp(v->nodes[k], HLO_ATTR_CALLS) : NULL;
     if (body && body->root) v->drawer[body->id] = v->nodes[k];
   }
   if (hs_interrupted) {
@@ -154,8 +170,8 @@ void viz_view_free(viz_view *v) {
 bool viz_is_inlined(const viz_view *v, const hlo_instr *i) {
   if (!i->nuses || i->parent->root == i || v->mark[i->id] == VIEW_CENTER) return false;
   if (i->opcode == HLO_CONSTANT) return true;
-  return i->opcode == HLO_BROADCAST && i->parent != v->comp && hlo_operand(i, 0)->opcode == HLO_CONSTANT &&
-         hlo_operand(i, 0)->shape->rank == 0;
+  return i->opcode == HLO_BROADCAST && i->parent != v->comp &&
+         hlo_operand(i, 0)->opcode == HLO_CONSTANT && hlo_operand(i, 0)->shape->rank == 0;
 }
 bool viz_is_cut(const viz_view *v, const hlo_instr *i) {
   if (v->whole || i->parent != v->comp) return false;
@@ -169,7 +185,7 @@ bool viz_is_cut(const viz_view *v, const hlo_instr *i) {
   return false;
 }
 
-// ---- text pieces shared by the writers ----------------------------------------------------------------------------------
+// ---- text pieces shared by the writers ----------------------------------------------------------
 void viz_value_text(hs_buf *b, const hlo_instr *i) {
   if (i->opcode == HLO_BROADCAST) i = hlo_operand(i, 0);
   const hlo_literal *l = hlo_constant_value(i);
@@ -191,7 +207,8 @@ void viz_value_text(hs_buf *b, const hlo_instr *i) {
 // A trivial reducer is told by its operation, any other computation by its name.
 static void computation_text(hs_buf *b, const hlo_computation *c) {
   const hlo_instr *r = c->root;
-  bool trivial = r && r->noperands == 2 && c->nparams == 2 && c->ninstrs == 3 && hlo_operand(r, 0)->opcode == HLO_PARAMETER &&
+  bool trivial = r && r->noperands == 2 && c->nparams == 2 && c->ninstrs == 3 &&
+                 hlo_operand(r, 0)->opcode == HLO_PARAMETER &&
                  hlo_operand(r, 1)->opcode == HLO_PARAMETER;
   if (!trivial) {
     viz_clean(b, c->name, strlen(c->name), 64);
@@ -199,7 +216,8 @@ static void computation_text(hs_buf *b, const hlo_computation *c) {
   }
   hs_buf_puts(b, hlo_op_text(r->opcode));
   if (r->opcode == HLO_COMPARE)
-    hs_buf_printf(b, " %s", hlo_enum_text(HLO_AK_ENUM_DIRECTION, hlo_attr_int(r, HLO_ATTR_DIRECTION, 0)));
+    hs_buf_printf(b, " %s",
+                  hlo_enum_text(HLO_AK_ENUM_DIRECTION, hlo_attr_int(r, HLO_ATTR_DIRECTION, 0)));
 }
 void viz_called_text(hs_buf *b, const hlo_instr *i) {
   size_t start = b->n;
@@ -225,7 +243,11 @@ void viz_clean(hs_buf *b, const char *s, size_t n, size_t max) {
       return;
     }
     u8 c = (u8)s[k];
-    size_t len = c < 0x80 ? 1 : c >= 0xC2 && c < 0xE0 ? 2 : c >= 0xE0 && c < 0xF0 ? 3 : c >= 0xF0 && c < 0xF5 ? 4 : 0;
+    size_t len = c < 0x80                ? 1
+                 : c >= 0xC2 && c < 0xE0 ? 2
+                 : c >= 0xE0 && c < 0xF0 ? 3
+                 : c >= 0xF0 && c < 0xF5 ? 4
+                                         : 0;
     bool ok = len && k + len <= n && (len > 1 || (c >= 0x20 && c != 0x7F));
     for (size_t j = 1; ok && j < len; j++) ok = ((u8)s[k + j] & 0xC0) == 0x80;
     if (ok) hs_buf_put(b, s + k, len);

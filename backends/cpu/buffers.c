@@ -1,15 +1,19 @@
 // buffers.c — which value lives where.
 //
-// 1. Values take slots in order of definition. A result may take over an operand's slot when that operand dies at this
-//    very step and the kernel may work in place (cpu_may_share). Loop state, results of conditionals and donated arguments
-//    are *targets*: a value that must end up there takes the slot at once when the old content is dead by then, which
-//    makes dynamic-update-slice in a loop, and parameter updates of a training step, free of copies.
-// 2. What could not be placed is moved at the end of the block; large loop states exchange buffers with their new value
-//    instead (double buffering); then both slots stay reserved for as long as either is needed.
-// 3. Slots of temporaries get offsets in one arena: largest first, each at the smallest gap that fits among the slots
-//    whose live ranges overlap (the greedy-by-size heap simulation that XLA's GlobalDecreasingSizeBestFitHeap also uses).
+// 1. Values take slots in order of definition. A result may take over an operand's slot when that
+//    operand dies at this very step and the kernel may work in place (cpu_may_share). Loop state,
+//    results of conditionals and donated arguments are *targets*: a value that must end up there
+//    takes the slot at once when the old content is dead by then, which makes dynamic-update-slice
+//    in a loop, and parameter updates of a training step, free of copies.
+// 2. What could not be placed is moved at the end of the block; large loop states exchange buffers
+//    with their new value instead (double buffering); then both slots stay reserved for as long as
+//    either is needed.
+// 3. Slots of temporaries get offsets in one arena: largest first, each at the smallest gap that
+//    fits among the slots whose live ranges overlap (the greedy-by-size heap simulation that XLA's
+//    GlobalDecreasingSizeBestFitHeap also uses).
 //
-// In the per-instruction baseline nothing is shared or done in place: one buffer per value, freed after its last use.
+// In the per-instruction baseline nothing is shared or done in place: one buffer per value, freed
+// after its last use.
 #include <stdlib.h>
 
 #include "backends/cpu/cpu.h"
@@ -17,23 +21,27 @@
 enum { ALIGN = 64, SWAP_MIN = 1024 };
 #define FOREVER INT32_MAX
 
-// ---- may a kernel work in place? --------------------------------------------------------------------------------------
+// ---- may a kernel work in place? ----------------------------------------------------------------
 
 static bool same_order(const hlo_shape *a, const hlo_shape *b) {
   if (a->rank != b->rank || a->elements != b->elements) return false;
   i64 sa[HLO_MAX_RANK], sb[HLO_MAX_RANK];
   cpu_strides(a, sa);
   cpu_strides(b, sb);
-  for (u32 d = 0; d < a->rank; d++) if (a->dims[d] != b->dims[d] || (a->dims[d] > 1 && sa[d] != sb[d])) return false;
+  for (u32 d = 0; d < a->rank; d++)
+    if (a->dims[d] != b->dims[d] || (a->dims[d] > 1 && sa[d] != sb[d])) return false;
   return true;
 }
 
 static bool is_pointwise(const hlo_instr *i) {
-  return (hlo_op_has(i->opcode, HLO_F_ELEMENTWISE) || i->opcode == HLO_COPY || i->opcode == HLO_BITCAST_CONVERT) && hlo_shape_is_array(i->shape);
+  return (hlo_op_has(i->opcode, HLO_F_ELEMENTWISE) || i->opcode == HLO_COPY ||
+          i->opcode == HLO_BITCAST_CONVERT) &&
+         hlo_shape_is_array(i->shape);
 }
 
-// Whether the emitted code is certain to read element k of the parameter for element k of `i`: a select whose condition
-// a stretch of the loop decides leaves one side out, and so does a conjunction.
+// Whether the emitted code is certain to read element k of the parameter for element k of `i`: a
+// select whose condition a stretch of the loop decides leaves one side out, and so does a
+// conjunction.
 static bool surely_reads(const hlo_instr *i, const u8 *sure) {
   u32 n = 0;
   for (u32 k = 0; k < i->noperands; k++) n += sure[hlo_operand(i, k)->id];
@@ -41,9 +49,10 @@ static bool surely_reads(const hlo_instr *i, const u8 *sure) {
   return i->opcode == HLO_AND || i->opcode == HLO_OR ? n == i->noperands : n > 0;
 }
 
-// Element k of every result depends on element k of fusion parameter `param` only: everything computed from the
-// parameter stays elementwise over the same dims up to the root. Results are stored one after the other, and a value once
-// read stays in registers: when a result after `out` wants the parameter too, `out` itself must have read it.
+// Element k of every result depends on element k of fusion parameter `param` only: everything
+// computed from the parameter stays elementwise over the same dims up to the root. Results are
+// stored one after the other, and a value once read stays in registers: when a result after `out`
+// wants the parameter too, `out` itself must have read it.
 static bool fusion_pointwise_in(const hlo_computation *c, const hlo_instr *param, u32 out) {
   u32 n = c->module->next_instr_id + 1;
   u8 *tainted = hs_calloc(n, 2), *sure = tainted + n;
@@ -56,7 +65,10 @@ static bool fusion_pointwise_in(const hlo_computation *c, const hlo_instr *param
     tainted[i->id] = 1;
     sure[i->id] = surely_reads(i, sure);
     if (i->opcode == HLO_TUPLE && hlo_is_root(i)) continue;
-    if (!is_pointwise(i) || !same_order(i->shape, param->shape)) { ok = false; break; }
+    if (!is_pointwise(i) || !same_order(i->shape, param->shape)) {
+      ok = false;
+      break;
+    }
   }
   const hlo_instr *root = c->root;
   for (u32 k = out + 1; root->opcode == HLO_TUPLE && k < root->noperands && ok; k++)
@@ -67,7 +79,8 @@ static bool fusion_pointwise_in(const hlo_computation *c, const hlo_instr *param
 
 // Kernels that compute every element once, from what they read at its place, and hold no reduction.
 static bool computes_in_place(const emit_kernel *k) {
-  return !k->finish_chunks && (strcmp(k->kind, "pointwise") == 0 || strcmp(k->kind, "transpose") == 0);
+  return !k->finish_chunks &&
+         (strcmp(k->kind, "pointwise") == 0 || strcmp(k->kind, "transpose") == 0);
 }
 
 bool cpu_may_share(const cpu_step *s, u32 in, u32 out) {
@@ -75,7 +88,7 @@ bool cpu_may_share(const cpu_step *s, u32 in, u32 out) {
   if (s->kind != CPU_STEP_EMIT || !computes_in_place(s->kernel)) return false;
   const hlo_instr *i = s->instr;
   u32 nout = s->nvals - s->nin;
-  if (s->nin != i->noperands) return false;             // tuples among the operands
+  if (s->nin != i->noperands) return false;  // tuples among the operands
   const hlo_shape *o = hlo_operand(i, in)->shape, *r = hlo_shape_leaf(i->shape, out);
   if (!hlo_shape_is_array(o) || !hlo_shape_is_array(r) || !same_order(o, r)) return false;
   if (i->opcode != HLO_FUSION) return nout == 1 && is_pointwise(i);
@@ -84,11 +97,11 @@ bool cpu_may_share(const cpu_step *s, u32 in, u32 out) {
   return fusion_pointwise_in(c, c->params[in], out);
 }
 
-// ---- slots --------------------------------------------------------------------------------------------------------------
+// ---- slots --------------------------------------------------------------------------------------
 
 typedef struct assign {
   cpu_program *p;
-  u8 *target_taken;      // per value
+  u8 *target_taken;  // per value
 } assign;
 
 static cpu_value *value(assign *a, u32 v) { return &a->p->values.v[v]; }
@@ -104,7 +117,12 @@ static void join(assign *a, u32 v, u32 slot) {
 
 static u32 new_slot(assign *a, u32 v) {
   const cpu_value *x = value(a, v);
-  cpu_slot s = {.bytes = x->bytes, .start = x->def, .end = x->live_end, .kind = x->kind, .index = x->index, .data = x->data};
+  cpu_slot s = {.bytes = x->bytes,
+                .start = x->def,
+                .end = x->live_end,
+                .kind = x->kind,
+                .index = x->index,
+                .data = x->data};
   hs_vec_push(&a->p->slots, s);
   u32 slot = (u32)a->p->slots.n - 1;
   value(a, v)->slot = slot;
@@ -113,16 +131,22 @@ static u32 new_slot(assign *a, u32 v) {
 
 // Results of one step never share storage.
 static bool holds_result(assign *a, const cpu_step *s, u32 out, u32 slot) {
-  for (u32 k = s->nin; k < s->nin + out; k++) if (s->vals[k] != CPU_NONE && value(a, s->vals[k])->slot == slot) return true;
+  for (u32 k = s->nin; k < s->nin + out; k++)
+    if (s->vals[k] != CPU_NONE && value(a, s->vals[k])->slot == slot) return true;
   return false;
 }
 
-// Whether value v, written at step pos, may take over the storage of target t, whose readers are inputs `ins` of the step
-// when they read at pos itself.
+// Whether value v, written at step pos, may take over the storage of target t, whose readers are
+// inputs `ins` of the step when they read at pos itself.
 static bool take_target(assign *a, u32 v, const cpu_step *s, u32 out) {
   u32 t = value(a, v)->target;
-  if (t != CPU_NONE && value(a, t)->fresh && value(a, t)->bytes == value(a, v)->bytes) { join(a, v, value(a, t)->slot); return true; }
-  if (t == CPU_NONE || a->target_taken[t] || value(a, t)->slot == CPU_NONE || value(a, t)->bytes != value(a, v)->bytes) return false;
+  if (t != CPU_NONE && value(a, t)->fresh && value(a, t)->bytes == value(a, v)->bytes) {
+    join(a, v, value(a, t)->slot);
+    return true;
+  }
+  if (t == CPU_NONE || a->target_taken[t] || value(a, t)->slot == CPU_NONE ||
+      value(a, t)->bytes != value(a, v)->bytes)
+    return false;
   i32 pos = value(a, v)->def;
   if (value(a, t)->last_use > pos || holds_result(a, s, out, value(a, t)->slot)) return false;
   if (a->p->per_instruction && value(a, t)->last_use == pos) return false;
@@ -144,10 +168,14 @@ static bool take_operand(assign *a, u32 v, const cpu_step *s, u32 out) {
     const cpu_value *in = value(a, s->vals[k]);
     if (in->kind != CPU_TEMP || in->slot == CPU_NONE || in->bytes != value(a, v)->bytes) continue;
     if (a->p->slots.v[in->slot].kind != CPU_TEMP || a->p->slots.v[in->slot].end != s->pos) continue;
-    bool ok = !holds_result(a, s, out, in->slot);   // every operand in that storage must allow it
+    bool ok = !holds_result(a, s, out, in->slot);  // every operand in that storage must allow it
     for (u32 j = 0; j < s->nin && ok; j++)
-      if (value(a, s->vals[j])->slot == in->slot) ok = s->kind == CPU_STEP_WHILE ? j == out : cpu_may_share(s, j, out);
-    if (ok) { join(a, v, in->slot); return true; }
+      if (value(a, s->vals[j])->slot == in->slot)
+        ok = s->kind == CPU_STEP_WHILE ? j == out : cpu_may_share(s, j, out);
+    if (ok) {
+      join(a, v, in->slot);
+      return true;
+    }
   }
   return false;
 }
@@ -166,8 +194,8 @@ static void assign_while(assign *a, cpu_step *s) {
     u32 in = s->vals[n + k], result = s->vals[2 * n + k];
     if (in == CPU_NONE) continue;
     cpu_value *x = value(a, in), *r = value(a, result);
-    i32 end = r->def;                  // the step that ends the loop
-    i32 keep = x->last_use;            // what targets look at stays the last reader
+    i32 end = r->def;        // the step that ends the loop
+    i32 keep = x->last_use;  // what targets look at stays the last reader
     x->live_end = HS_MAX(end, r->live_end);
     x->target = r->target;
     r->target = CPU_NONE;
@@ -181,23 +209,32 @@ static void assign_while(assign *a, cpu_step *s) {
 static void assign_block(assign *a, cpu_block *b) {
   for (size_t k = 0; k < b->steps.n; k++) {
     cpu_step *s = &b->steps.v[k];
-    if (s->kind == CPU_STEP_WHILE) { assign_while(a, s); continue; }
+    if (s->kind == CPU_STEP_WHILE) {
+      assign_while(a, s);
+      continue;
+    }
     for (u32 j = s->nin; j < s->nvals; j++) place(a, s->vals[j], s, j - s->nin);
     for (u32 j = 0; j < s->nblocks; j++) assign_block(a, &s->blocks[j]);
     if (s->scratch_bytes) {
-      cpu_slot sc = {.bytes = s->scratch_bytes, .start = s->pos, .end = s->pos, .kind = CPU_TEMP, .index = CPU_NONE};
+      cpu_slot sc = {.bytes = s->scratch_bytes,
+                     .start = s->pos,
+                     .end = s->pos,
+                     .kind = CPU_TEMP,
+                     .index = CPU_NONE};
       hs_vec_push(&a->p->slots, sc);
       s->scratch_slot = (u32)a->p->slots.n - 1;
     }
   }
 }
 
-// ---- moves at the end of blocks -------------------------------------------------------------------------------------------
+// ---- moves at the end of blocks -----------------------------------------------------------------
 
 static u32 slot_of(const cpu_program *p, u32 v) { return p->values.v[v].slot; }
 
-static bool is_destination(const cpu_program *p, const cpu_block *b, u32 slot, const cpu_move *except) {
-  for (size_t k = 0; k < b->moves.n; k++) if (&b->moves.v[k] != except && slot_of(p, b->moves.v[k].dst) == slot) return true;
+static bool is_destination(const cpu_program *p, const cpu_block *b, u32 slot,
+                           const cpu_move *except) {
+  for (size_t k = 0; k < b->moves.n; k++)
+    if (&b->moves.v[k] != except && slot_of(p, b->moves.v[k].dst) == slot) return true;
   return false;
 }
 
@@ -210,25 +247,35 @@ static u32 readers_of(const cpu_program *p, const cpu_block *b, u32 slot) {
 static bool may_swap(const cpu_program *p, const cpu_block *b, const cpu_move *m, u32 loop) {
   const cpu_value *src = &p->values.v[m->src];
   const cpu_slot *from = &p->slots.v[src->slot], *to = &p->slots.v[slot_of(p, m->dst)];
-  return src->kind == CPU_TEMP && src->loop == loop && src->bytes >= SWAP_MIN && from->kind == CPU_TEMP && to->kind == CPU_TEMP && !from->output &&
-         !to->output && !is_destination(p, b, src->slot, NULL) && readers_of(p, b, src->slot) == 1;
+  return src->kind == CPU_TEMP && src->loop == loop && src->bytes >= SWAP_MIN &&
+         from->kind == CPU_TEMP && to->kind == CPU_TEMP && !from->output && !to->output &&
+         !is_destination(p, b, src->slot, NULL) && readers_of(p, b, src->slot) == 1;
 }
 
-static bool is_no_op(const cpu_program *p, const cpu_move *m) { return slot_of(p, m->src) == slot_of(p, m->dst) || p->values.v[m->dst].bytes == 0; }
+static bool is_no_op(const cpu_program *p, const cpu_move *m) {
+  return slot_of(p, m->src) == slot_of(p, m->dst) || p->values.v[m->dst].bytes == 0;
+}
 
-// Decides while every move is still listed: a source that stays where it is (computed in its own destination) must not be
-// exchanged away for another destination that reads it too.
+// Decides while every move is still listed: a source that stays where it is (computed in its own
+// destination) must not be exchanged away for another destination that reads it too.
 static void plan_moves(cpu_program *p, cpu_block *b, u32 loop) {
-  for (size_t k = 0; k < b->moves.n; k++) b->moves.v[k].swap = loop && !is_no_op(p, &b->moves.v[k]) && may_swap(p, b, &b->moves.v[k], loop);
+  for (size_t k = 0; k < b->moves.n; k++)
+    b->moves.v[k].swap =
+        loop && !is_no_op(p, &b->moves.v[k]) && may_swap(p, b, &b->moves.v[k], loop);
   size_t n = 0;
-  for (size_t k = 0; k < b->moves.n; k++) if (!is_no_op(p, &b->moves.v[k])) b->moves.v[n++] = b->moves.v[k];
+  for (size_t k = 0; k < b->moves.n; k++)
+    if (!is_no_op(p, &b->moves.v[k])) b->moves.v[n++] = b->moves.v[k];
   b->moves.n = n;
   for (size_t k = 0; k < n; k++) {
     cpu_move *m = &b->moves.v[k];
     if (m->swap) p->swaps = true;
     else if (is_destination(p, b, slot_of(p, m->src), m)) {
       const cpu_slot *to = &p->slots.v[slot_of(p, m->dst)];
-      cpu_slot t = {.bytes = p->values.v[m->src].bytes, .start = to->start, .end = to->end, .kind = CPU_TEMP, .index = CPU_NONE};
+      cpu_slot t = {.bytes = p->values.v[m->src].bytes,
+                    .start = to->start,
+                    .end = to->end,
+                    .kind = CPU_TEMP,
+                    .index = CPU_NONE};
       hs_vec_push(&p->slots, t);
       m->through_temp = true;
       m->temp = (u32)p->slots.n - 1;
@@ -236,20 +283,22 @@ static void plan_moves(cpu_program *p, cpu_block *b, u32 loop) {
   }
 }
 
-// Slots that exchange their memory need it for as long as any of them; loops in loops chain such pairs. True when a
-// range grew.
+// Slots that exchange their memory need it for as long as any of them; loops in loops chain such
+// pairs. True when a range grew.
 static bool widen_exchanged(cpu_program *p, const cpu_block *b) {
   bool grew = false;
   for (size_t k = 0; k < b->moves.n; k++) {
     if (!b->moves.v[k].swap) continue;
-    cpu_slot *x = &p->slots.v[slot_of(p, b->moves.v[k].src)], *y = &p->slots.v[slot_of(p, b->moves.v[k].dst)];
+    cpu_slot *x = &p->slots.v[slot_of(p, b->moves.v[k].src)],
+             *y = &p->slots.v[slot_of(p, b->moves.v[k].dst)];
     grew |= x->start != y->start || x->end != y->end || x->bytes != y->bytes;
     x->start = y->start = HS_MIN(x->start, y->start);
     x->end = y->end = HS_MAX(x->end, y->end);
     x->bytes = y->bytes = HS_MAX(x->bytes, y->bytes);
   }
   for (size_t k = 0; k < b->steps.n; k++)
-    for (u32 j = 0; j < b->steps.v[k].nblocks; j++) grew |= widen_exchanged(p, &b->steps.v[k].blocks[j]);
+    for (u32 j = 0; j < b->steps.v[k].nblocks; j++)
+      grew |= widen_exchanged(p, &b->steps.v[k].blocks[j]);
   return grew;
 }
 
@@ -257,15 +306,19 @@ static void plan_block(cpu_program *p, cpu_block *b, u32 *loop) {
   for (size_t k = 0; k < b->steps.n; k++) {
     cpu_step *s = &b->steps.v[k];
     if (s->kind == CPU_STEP_WHILE) {
-      u32 me = ++*loop;                         // loops are numbered in the order of their steps
+      u32 me = ++*loop;  // loops are numbered in the order of their steps
       plan_block(p, &s->blocks[0], loop);
       plan_block(p, &s->blocks[1], loop);
       plan_moves(p, &s->blocks[1], me);
-    } else for (u32 j = 0; j < s->nblocks; j++) { plan_block(p, &s->blocks[j], loop); plan_moves(p, &s->blocks[j], 0); }
+    } else
+      for (u32 j = 0; j < s->nblocks; j++) {
+        plan_block(p, &s->blocks[j], loop);
+        plan_moves(p, &s->blocks[j], 0);
+      }
   }
 }
 
-// ---- offsets ------------------------------------------------------------------------------------------------------------
+// ---- offsets ------------------------------------------------------------------------------------
 
 static const cpu_program *sorting;
 static int by_size(const void *a, const void *b) {
@@ -274,7 +327,9 @@ static int by_size(const void *a, const void *b) {
   return p != q ? (p < q ? 1 : -1) : x < y ? -1 : 1;
 }
 
-typedef struct span { size_t from, to; } span;
+typedef struct span {
+  size_t from, to;
+} span;
 static int by_offset(const void *a, const void *b) {
   const span *x = a, *y = b;
   return x->from != y->from ? (x->from < y->from ? -1 : 1) : 0;
@@ -283,22 +338,28 @@ static int by_offset(const void *a, const void *b) {
 static size_t align_up(size_t n) { return (n + ALIGN - 1) & ~(size_t)(ALIGN - 1); }
 
 // Smallest gap that fits among the placed slots alive at the same time.
-static size_t best_gap(const cpu_program *p, const u32 *placed, u32 n, const cpu_slot *s, span *busy) {
+static size_t best_gap(const cpu_program *p, const u32 *placed, u32 n, const cpu_slot *s,
+                       span *busy) {
   u32 m = 0;
   for (u32 k = 0; k < n; k++) {
     const cpu_slot *o = &p->slots.v[placed[k]];
-    if (o->start <= s->end && s->start <= o->end) busy[m++] = (span){o->offset, o->offset + align_up(o->bytes)};
+    if (o->start <= s->end && s->start <= o->end)
+      busy[m++] = (span){o->offset, o->offset + align_up(o->bytes)};
   }
   qsort(busy, m, sizeof *busy, by_offset);
   size_t at = 0, best = SIZE_MAX, best_size = SIZE_MAX, need = align_up(s->bytes);
   for (u32 k = 0; k < m; k++) {
-    if (busy[k].from >= at + need && busy[k].from - at < best_size) { best = at; best_size = busy[k].from - at; }
+    if (busy[k].from >= at + need && busy[k].from - at < best_size) {
+      best = at;
+      best_size = busy[k].from - at;
+    }
     at = HS_MAX(at, busy[k].to);
   }
   return best != SIZE_MAX ? best : at;
 }
 
-// Largest sum of live temporaries over all steps: what an allocator with no fragmentation would reach.
+// Largest sum of live temporaries over all steps: what an allocator with no fragmentation would
+// reach.
 static size_t live_peak(const cpu_program *p) {
   i64 *delta = hs_calloc((size_t)p->npos + 2, sizeof *delta);
   for (size_t k = 0; k < p->slots.n; k++) {
@@ -308,7 +369,10 @@ static size_t live_peak(const cpu_program *p) {
     delta[HS_MIN(s->end, p->npos) + 1] -= (i64)align_up(s->bytes);
   }
   i64 now = 0, peak = 0;
-  for (i32 k = 0; k <= p->npos; k++) { now += delta[k]; peak = HS_MAX(peak, now); }
+  for (i32 k = 0; k <= p->npos; k++) {
+    now += delta[k];
+    peak = HS_MAX(peak, now);
+  }
   hs_free(delta);
   return (size_t)peak;
 }
@@ -319,8 +383,10 @@ static void place_slots(cpu_program *p) {
   for (u32 k = 0; k < p->slots.n; k++) {
     cpu_slot *s = &p->slots.v[k];
     if (s->kind != CPU_TEMP || s->bytes == 0) continue;
-    if (s->output) { s->offset = p->out_bytes; p->out_bytes += align_up(s->bytes); }
-    else order[n++] = k;
+    if (s->output) {
+      s->offset = p->out_bytes;
+      p->out_bytes += align_up(s->bytes);
+    } else order[n++] = k;
   }
   sorting = p;
   qsort(order, n, sizeof *order, by_size);
@@ -342,7 +408,7 @@ hs_status cpu_assign(cpu_program *p) {
     v->live_end = FOREVER;
   }
   assign_block(&a, &p->entry);
-  for (u32 v = 0; v < p->values.n; v++)          // written by a final move, or tokens
+  for (u32 v = 0; v < p->values.n; v++)  // written by a final move, or tokens
     if (p->values.v[v].slot == CPU_NONE) new_slot(&a, v);
   hs_free(a.target_taken);
   for (u32 k = 0; k < p->nouts; k++) {
@@ -364,19 +430,29 @@ hs_status cpu_assign(cpu_program *p) {
   return HS_GOOD;
 }
 
-// ---- dumps --------------------------------------------------------------------------------------------------------------
+// ---- dumps --------------------------------------------------------------------------------------
 
 void cpu_dump_buffers(const cpu_program *p, hs_buf *b) {
-  hs_buf_printf(b, "arguments %zu bytes, results %zu (%zu of them in donated arguments), temporaries %zu (live at once: %zu)\n", p->arg_bytes,
-                p->out_bytes + p->alias_bytes, p->alias_bytes, p->temp_bytes, p->temp_live_bytes);
+  hs_buf_printf(
+      b,
+      "arguments %zu bytes, results %zu (%zu of them in donated arguments), temporaries %zu (live "
+      "at once: %zu)\n",
+      p->arg_bytes, p->out_bytes + p->alias_bytes, p->alias_bytes, p->temp_bytes,
+      p->temp_live_bytes);
   hs_buf_puts(b, "  slot  area          offset        bytes  steps        values\n");
   for (u32 k = 0; k < p->slots.n; k++) {
     const cpu_slot *s = &p->slots.v[k];
     static const char *const area[] = {"temp", "argument", "constant"};
-    hs_buf_printf(b, "%6u  %-8s %12zu %12zu  %d-", k, s->output && s->kind == CPU_TEMP ? "result" : area[s->kind], s->offset, s->bytes, HS_MAX(s->start, 0));
-    if (s->end == FOREVER) hs_buf_puts(b, "end "); else hs_buf_printf(b, "%d ", HS_MAX(s->end, 0));
+    hs_buf_printf(b, "%6u  %-8s %12zu %12zu  %d-", k,
+                  s->output && s->kind == CPU_TEMP ? "result" : area[s->kind], s->offset, s->bytes,
+                  HS_MAX(s->start, 0));
+    if (s->end == FOREVER) hs_buf_puts(b, "end ");
+    else hs_buf_printf(b, "%d ", HS_MAX(s->end, 0));
     for (u32 v = 0; v < p->values.n; v++)
-      if (p->values.v[v].slot == k) { hs_buf_putc(b, ' '); hlo_shape_print(b, p->values.v[v].shape, true); }
+      if (p->values.v[v].slot == k) {
+        hs_buf_putc(b, ' ');
+        hlo_shape_print(b, p->values.v[v].shape, true);
+      }
     hs_buf_putc(b, '\n');
   }
 }

@@ -1,17 +1,19 @@
-// cpu.c — shell side of the cpu backend: sends modules and arguments to the worker, gets results and figures back.
+// cpu.c — shell side of the cpu backend: sends modules and arguments to the worker, gets results
+// and figures back.
 //
-// No foreign code runs here. A compiled program keeps its compile request: when the worker has died and a new one runs,
-// the program is compiled again before its next run, silently.
+// No foreign code runs here. A compiled program keeps its compile request: when the worker has died
+// and a new one runs, the program is compiled again before its next run, silently.
 #include "backends/cpu/cpu.h"
 #include "core/text.h"
 
 struct backend_exe {
-  u64 id, generation;           // of the worker that has it
+  u64 id, generation;  // of the worker that has it
   hs_arena arena;
-  hs_buf request;               // compile request
+  hs_buf request;  // compile request
   worker_shm constants;
   double deadline_s;
-  u32 nargs; const hlo_shape **arg_shape;     // per parameter, tuples whole; in ctx
+  u32 nargs;
+  const hlo_shape **arg_shape;  // per parameter, tuples whole; in ctx
   const hlo_shape *result;
   backend_compiled info;
 };
@@ -22,7 +24,8 @@ static hs_status cpu_probe(void) {
 #if HAVE_LLVM
   return HS_GOOD;
 #else
-  return hs_with_note(hs_fail(HS_E_NOT_BUILT, "this build has no LLVM"), "fix: apt-get install llvm-19-dev, then make");
+  return hs_with_note(hs_fail(HS_E_NOT_BUILT, "this build has no LLVM"),
+                      "fix: apt-get install llvm-19-dev, then make");
 #endif
 }
 
@@ -36,7 +39,11 @@ static bool has_dynamic_or_opaque(const hlo_instr *i) {
 
 static bool native(const hlo_instr *i, hs_buf *why) {
   switch (i->opcode) {
-  case HLO_PARAMETER: case HLO_CONSTANT: case HLO_AFTER_ALL: case HLO_WHILE: case HLO_CALL: return true;
+  case HLO_PARAMETER:
+  case HLO_CONSTANT:
+  case HLO_AFTER_ALL:
+  case HLO_WHILE:
+  case HLO_CALL: return true;
   case HLO_CONDITIONAL: return true;
   default: break;
   }
@@ -51,38 +58,46 @@ static bool native(const hlo_instr *i, hs_buf *why) {
 
 static bool cpu_supports(const hlo_instr *i, hs_buf *why) {
   hs_buf reason = {0};
-  if (!has_dynamic_or_opaque(i) && native(i, &reason)) { hs_buf_free(&reason); return true; }
+  if (!has_dynamic_or_opaque(i) && native(i, &reason)) {
+    hs_buf_free(&reason);
+    return true;
+  }
   if (why) {
     hs_buf_printf(why, "unsupported: %s", hlo_op_text(i->opcode));
-    if (reason.n && !strstr(hs_buf_cstr(&reason), "unsupported: ")) hs_buf_printf(why, " (%s)", hs_buf_cstr(&reason));
+    if (reason.n && !strstr(hs_buf_cstr(&reason), "unsupported: "))
+      hs_buf_printf(why, " (%s)", hs_buf_cstr(&reason));
   }
   hs_buf_free(&reason);
   return false;
 }
 
-// ---- compile --------------------------------------------------------------------------------------------------------------
+// ---- compile ------------------------------------------------------------------------------------
 
-// The bytes of every array constant, one after the other at 64-byte steps; the request names them in that order.
+// The bytes of every array constant, one after the other at 64-byte steps; the request names them
+// in that order.
 static hs_status pack_constants(const hlo_module *m, hs_buf *req, worker_shm *shm) {
   size_t total = 0;
   u32 n = 0;
-  hlo_for_each_comp(c, m) hlo_for_each_instr(i, c) {
-    if (i->opcode != HLO_CONSTANT) continue;
-    const hlo_literal *l = hlo_constant_value(i);
-    if (!l || hlo_literal_has_elided(l)) return hs_fail(HS_E_ELIDED, "%%%s is an elided constant", i->name);
-    if (hlo_shape_is_array(i->shape)) total = block_align(total) + l->bytes, n++;
-  }
+  hlo_for_each_comp(c, m)
+    hlo_for_each_instr(i, c) {
+      if (i->opcode != HLO_CONSTANT) continue;
+      const hlo_literal *l = hlo_constant_value(i);
+      if (!l || hlo_literal_has_elided(l))
+        return hs_fail(HS_E_ELIDED, "%%%s is an elided constant", i->name);
+      if (hlo_shape_is_array(i->shape)) total = block_align(total) + l->bytes, n++;
+    }
   HS_TRY(worker_shm_new(total, shm));
   size_t at = 0;
   wire_put_u32(req, n);
-  hlo_for_each_comp(c, m) hlo_for_each_instr(i, c) {
-    if (i->opcode != HLO_CONSTANT || !hlo_shape_is_array(i->shape)) continue;
-    const hlo_literal *l = hlo_constant_value(i);
-    wire_put_str(req, i->name);
-    at = block_align(at);
-    if (l->bytes) memcpy((char *)shm->p + at, l->data, l->bytes);
-    at += l->bytes;
-  }
+  hlo_for_each_comp(c, m)
+    hlo_for_each_instr(i, c) {
+      if (i->opcode != HLO_CONSTANT || !hlo_shape_is_array(i->shape)) continue;
+      const hlo_literal *l = hlo_constant_value(i);
+      wire_put_str(req, i->name);
+      at = block_align(at);
+      if (l->bytes) memcpy((char *)shm->p + at, l->data, l->bytes);
+      at += l->bytes;
+    }
   return HS_GOOD;
 }
 
@@ -130,7 +145,8 @@ static void read_compiled(backend_exe *e, wire_reader *r, const hlo_module *m, d
 
 static hs_status send_compile(backend_exe *e, void **reply, size_t *n) {
   worker *w = worker_session();
-  HS_TRY(worker_call(w, "compiling", WORKER_REQ_CPU_COMPILE, e->request.p, e->request.n, &e->constants.fd, 1, e->deadline_s, reply, n));
+  HS_TRY(worker_call(w, "compiling", WORKER_REQ_CPU_COMPILE, e->request.p, e->request.n,
+                     &e->constants.fd, 1, e->deadline_s, reply, n));
   e->generation = worker_generation(w);
   return HS_GOOD;
 }
@@ -139,7 +155,8 @@ static void cpu_release(backend_exe *e) {
   if (!e) return;
   worker *w = worker_session();
   if (e->generation && worker_pid(w) && worker_generation(w) == e->generation)
-    hs_status_drop(worker_call(w, "releasing", WORKER_REQ_CPU_RELEASE, &e->id, sizeof e->id, NULL, 0, 10, NULL, NULL));
+    hs_status_drop(worker_call(w, "releasing", WORKER_REQ_CPU_RELEASE, &e->id, sizeof e->id, NULL,
+                               0, 10, NULL, NULL));
   worker_shm_free(&e->constants);
   hs_buf_free(&e->request);
   hs_arena_free(&e->arena);
@@ -166,7 +183,10 @@ static hs_status cpu_compile(const hlo_module *m, const backend_options *opt, ba
   void *reply = NULL;
   size_t n = 0;
   if (hs_ok(s)) s = send_compile(e, &reply, &n);
-  if (!hs_ok(s)) { cpu_release(e); return s; }
+  if (!hs_ok(s)) {
+    cpu_release(e);
+    return s;
+  }
   wire_reader r = {reply, n, false};
   read_compiled(e, &r, m, (double)(hs_now_ns() - t0) / 1e6);
   hs_free(reply);
@@ -176,7 +196,7 @@ static hs_status cpu_compile(const hlo_module *m, const backend_options *opt, ba
 
 static const backend_compiled *cpu_compiled(const backend_exe *e) { return &e->info; }
 
-// ---- run ------------------------------------------------------------------------------------------------------------------
+// ---- run ----------------------------------------------------------------------------------------
 
 // Compiles again when the worker that had the program is gone.
 static hs_status ensure_compiled(backend_exe *e) {
@@ -187,7 +207,8 @@ static hs_status ensure_compiled(backend_exe *e) {
   return HS_GOOD;
 }
 
-static hs_status cpu_run(backend_exe *e, u32 nargs, hlo_literal *const *args, const backend_run_options *opt, backend_result *out) {
+static hs_status cpu_run(backend_exe *e, u32 nargs, hlo_literal *const *args,
+                         const backend_run_options *opt, backend_result *out) {
   static const backend_run_options once = {.min_runs = 1, .max_runs = 1, .want_outputs = true};
   const backend_run_options *o = opt ? opt : &once;
   *out = (backend_result){0};
@@ -198,7 +219,10 @@ static hs_status cpu_run(backend_exe *e, u32 nargs, hlo_literal *const *args, co
   hs_status s = HS_GOOD;
   if (o->want_outputs) {
     s = block_new(block_bytes(e->result), &results);
-    if (!hs_ok(s)) { worker_shm_free(&in); return s; }
+    if (!hs_ok(s)) {
+      worker_shm_free(&in);
+      return s;
+    }
   }
   hs_buf req = {0};
   wire_put_i64(&req, (i64)e->id);
@@ -206,7 +230,8 @@ static hs_status cpu_run(backend_exe *e, u32 nargs, hlo_literal *const *args, co
   int fds[2] = {in.fd, results ? results->shm.fd : -1};
   void *reply = NULL;
   size_t n = 0;
-  s = worker_call(worker_session(), "running", WORKER_REQ_CPU_RUN, req.p, req.n, fds, results ? 2 : 1, e->deadline_s, &reply, &n);
+  s = worker_call(worker_session(), "running", WORKER_REQ_CPU_RUN, req.p, req.n, fds,
+                  results ? 2 : 1, e->deadline_s, &reply, &n);
   hs_buf_free(&req);
   worker_shm_free(&in);
   if (hs_ok(s)) {
@@ -227,7 +252,8 @@ static hs_status cpu_dump(backend_exe *e, const char *what, hs_buf *out) {
   wire_put_str(&req, what);
   void *reply = NULL;
   size_t n = 0;
-  hs_status s = worker_call(worker_session(), "dumping", WORKER_REQ_CPU_DUMP, req.p, req.n, NULL, 0, e->deadline_s, &reply, &n);
+  hs_status s = worker_call(worker_session(), "dumping", WORKER_REQ_CPU_DUMP, req.p, req.n, NULL, 0,
+                            e->deadline_s, &reply, &n);
   if (hs_ok(s)) hs_buf_put(out, reply, n);
   hs_free(reply);
   hs_buf_free(&req);
@@ -235,7 +261,13 @@ static hs_status cpu_dump(backend_exe *e, const char *what, hs_buf *out) {
 }
 
 const backend backend_cpu = {
-  .name = "cpu", .summary = "LLVM code generation, oneDNN and LAPACK, in a worker process",
-  .probe = cpu_probe, .supports = cpu_supports, .compile = cpu_compile, .compiled = cpu_compiled,
-  .run = cpu_run, .dump = cpu_dump, .release = cpu_release,
+    .name = "cpu",
+    .summary = "LLVM code generation, oneDNN and LAPACK, in a worker process",
+    .probe = cpu_probe,
+    .supports = cpu_supports,
+    .compile = cpu_compile,
+    .compiled = cpu_compiled,
+    .run = cpu_run,
+    .dump = cpu_dump,
+    .release = cpu_release,
 };

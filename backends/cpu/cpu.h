@@ -1,6 +1,6 @@
 // cpu.h — the parts of the cpu backend, private to backends/cpu.
 //
-//   cpu.c      shell side: sends text, constants and arguments, receives results       (no foreign code)
+//   cpu.c      shell side: sends text, constants and arguments, receives results (no foreign code)
 //   serve.c    worker side: the request handlers, compiled programs by id, measuring
 //   program.c  lowering: HLO -> steps over values
 //   buffers.c  which value lives where: in-place, live ranges, heap simulation
@@ -8,9 +8,10 @@
 //   par.c      the one parallel loop
 //   rt_*.c     kernels in C and library calls for what is not emitted; one row each in rt.def
 //
-// A *value* is one leaf array that some step writes; tuples are lists of values and never exist in memory. A *slot* is the
-// storage of one or more values (several when computed in place). Steps are numbered in execution order, loop
-// bodies included, so that a live range is an interval of step numbers.
+// A *value* is one leaf array that some step writes; tuples are lists of values and never exist in
+// memory. A *slot* is the storage of one or more values (several when computed in place). Steps are
+// numbered in execution order, loop bodies included, so that a live range is an interval of step
+// numbers.
 #ifndef CPU_CPU_H
 #define CPU_CPU_H
 
@@ -19,94 +20,131 @@
 
 #define CPU_NONE 0xffffffffu
 
-// ---- par.c ----------------------------------------------------------------------------------------------------------
-// Calls fn(ctx, chunk, thread) for every chunk, each once, on the threads set; returns when all are done. The number of
-// chunks must come from shapes, never from the number of threads.
+// ---- par.c --------------------------------------------------------------------------------------
+// Calls fn(ctx, chunk, thread) for every chunk, each once, on the threads set; returns when all are
+// done. The number of chunks must come from shapes, never from the number of threads.
 typedef void cpu_par_fn(void *ctx, i64 chunk, u32 thread);
 void cpu_par_for(cpu_par_fn *fn, void *ctx, i64 chunks);
-void cpu_par_begin(u32 threads);       // before a run: number of threads (0 = all), denormals flushed in each of them
-void cpu_par_end(void);                // after a run: the pool sleeps
+// before a run: number of threads (0 = all), denormals flushed in each of them
+void cpu_par_begin(u32 threads);
+void cpu_par_end(void);  // after a run: the pool sleeps
 u32 cpu_par_threads(void);
 
-// ---- runtime kernels ------------------------------------------------------------------------------------------------
-// A prepared runtime kernel. bufs: operand leaves, then result leaves (physical order by each shape's layout).
+// ---- runtime kernels ----------------------------------------------------------------------------
+// A prepared runtime kernel. bufs: operand leaves, then result leaves (physical order by each
+// shape's layout).
 typedef struct cpu_rt {
-  const char *kind;                    // for the kernel table: "dot (oneDNN)", "sort (radix)"
+  const char *kind;  // for the kernel table: "dot (oneDNN)", "sort (radix)"
   void *state;
   hs_status (*run)(void *state, void *const *bufs, void *scratch);
-  void (*release)(void *state);        // NULL: hs_free
+  void (*release)(void *state);  // NULL: hs_free
   i64 scratch_bytes;
-  u32 inplace;                         // bit k: result leaf k may share the storage of operand leaf k
+  // bit k: result leaf k may share the storage of operand leaf k
+  u32 inplace;
 } cpu_rt;
 typedef hs_status cpu_rt_prepare(const hlo_instr *, cpu_rt *out);
 typedef bool cpu_rt_supports(const hlo_instr *);
-// any_layout: reads strides itself; otherwise cpu_rt_make puts relayouts around it. first: preferred to the emitter.
-typedef struct cpu_rt_kind { hlo_opcode opcode; cpu_rt_supports *supports; cpu_rt_prepare *prepare; bool any_layout, first; } cpu_rt_kind;
-const cpu_rt_kind *cpu_rt_find(const hlo_instr *);             // NULL: not done by a runtime kernel
-hs_status cpu_rt_make(const hlo_instr *, cpu_rt *out);         // prepare, with relayouts around it where it needs row-major
+// any_layout: reads strides itself; otherwise cpu_rt_make puts relayouts around it. first:
+// preferred to the emitter.
+typedef struct cpu_rt_kind {
+  hlo_opcode opcode;
+  cpu_rt_supports *supports;
+  cpu_rt_prepare *prepare;
+  bool any_layout, first;
+} cpu_rt_kind;
+const cpu_rt_kind *cpu_rt_find(const hlo_instr *);  // NULL: not done by a runtime kernel
+// prepare, with relayouts around it where it needs row-major
+hs_status cpu_rt_make(const hlo_instr *, cpu_rt *out);
 void cpu_rt_free(cpu_rt *);
-#define RT(OPCODE, name, any_layout, first) cpu_rt_supports cpu_##name##_supports; cpu_rt_prepare cpu_##name##_prepare;
+#define RT(OPCODE, name, any_layout, first) \
+  cpu_rt_supports cpu_##name##_supports;    \
+  cpu_rt_prepare cpu_##name##_prepare;
 #include "backends/cpu/rt.def"
 #undef RT
 
 #if HAVE_DNNL
-struct dnnl_engine *cpu_dnnl_engine(void);                     // dnnl_engine.c; NULL when it cannot be made
+// dnnl_engine.c; NULL when it cannot be made
+struct dnnl_engine *cpu_dnnl_engine(void);
 struct dnnl_stream *cpu_dnnl_stream(void);
 #endif
 
-// ---- shapes ---------------------------------------------------------------------------------------------------------
-void cpu_strides(const hlo_shape *leaf, i64 *strides);         // in elements, by logical dimension
-// Copies one array to another element order: both described by strides (in elements) over the same dims.
-void cpu_relayout(void *dst, const i64 *dst_strides, const void *src, const i64 *src_strides, u32 rank, const i64 *dims, size_t elem);
+// ---- shapes -------------------------------------------------------------------------------------
+void cpu_strides(const hlo_shape *leaf, i64 *strides);  // in elements, by logical dimension
+// Copies one array to another element order: both described by strides (in elements) over the same
+// dims.
+void cpu_relayout(void *dst, const i64 *dst_strides, const void *src, const i64 *src_strides,
+                  u32 rank, const i64 *dims, size_t elem);
 
-// ---- program --------------------------------------------------------------------------------------------------------
+// ---- program ------------------------------------------------------------------------------------
 typedef enum cpu_value_kind { CPU_TEMP, CPU_ARG, CPU_CONST } cpu_value_kind;
 typedef struct cpu_value {
   cpu_value_kind kind;
   const hlo_shape *shape;
   size_t bytes;
   u32 slot;
-  u32 loop;                 // innermost loop it is defined in (index + 1; 0: none)
-  i32 def, last_use;        // step numbers; last_use is the last reader as written, before loops extend it
-  i32 live_end;             // last step at which the storage is needed
-  u32 target;               // value whose storage it should take over when that is dead by then (loop state, output); CPU_NONE
-  bool fresh;               // result of a conditional: has no old content when a branch writes it
-  u32 index;                // CPU_ARG: argument leaf
-  const void *data;         // CPU_CONST
+  u32 loop;  // innermost loop it is defined in (index + 1; 0: none)
+  // step numbers; last_use is the last reader as written, before loops extend it
+  i32 def, last_use;
+  i32 live_end;  // last step at which the storage is needed
+  // value whose storage it should take over when that is dead by then (loop state, output);
+  // CPU_NONE
+  u32 target;
+  bool fresh;        // result of a conditional: has no old content when a branch writes it
+  u32 index;         // CPU_ARG: argument leaf
+  const void *data;  // CPU_CONST
 } cpu_value;
 
-typedef struct cpu_move { u32 src, dst; bool swap, through_temp; u32 temp; } cpu_move;   // values
+typedef struct cpu_move {
+  u32 src, dst;
+  bool swap, through_temp;
+  u32 temp;
+} cpu_move;  // values
 typedef HS_VEC(cpu_move) cpu_moves;
 
-typedef enum cpu_step_kind { CPU_STEP_EMIT, CPU_STEP_RT, CPU_STEP_EVAL, CPU_STEP_WHILE, CPU_STEP_COND } cpu_step_kind;
+typedef enum cpu_step_kind {
+  CPU_STEP_EMIT,
+  CPU_STEP_RT,
+  CPU_STEP_EVAL,
+  CPU_STEP_WHILE,
+  CPU_STEP_COND
+} cpu_step_kind;
 typedef struct cpu_step cpu_step;
-typedef struct cpu_block { HS_VEC(cpu_step) steps; cpu_moves moves; } cpu_block;   // moves: run at the end, in parallel
+// moves: run at the end, in parallel
+typedef struct cpu_block {
+  HS_VEC(cpu_step) steps;
+  cpu_moves moves;
+} cpu_block;
 struct cpu_step {
   cpu_step_kind kind;
   const hlo_instr *instr;
   i32 pos;
-  u32 nin, nvals;           // values: nin operand leaves, then result leaves
+  u32 nin, nvals;  // values: nin operand leaves, then result leaves
   u32 *vals;
-  void **bufs;              // nvals pointers, filled before it runs
-  const emit_kernel *kernel;        // EMIT
-  cpu_rt rt;                        // RT
-  cpu_block *blocks; u32 nblocks;   // WHILE: condition, body; COND: branches
-  u32 pred;                         // WHILE: the condition's result; COND: the selector
-  u32 kernel_index;                 // row in the kernel table, CPU_NONE for control flow
-  u32 scratch_slot; size_t scratch_bytes;
+  void **bufs;                // nvals pointers, filled before it runs
+  const emit_kernel *kernel;  // EMIT
+  cpu_rt rt;                  // RT
+  cpu_block *blocks;
+  u32 nblocks;       // WHILE: condition, body; COND: branches
+  u32 pred;          // WHILE: the condition's result; COND: the selector
+  u32 kernel_index;  // row in the kernel table, CPU_NONE for control flow
+  u32 scratch_slot;
+  size_t scratch_bytes;
 };
 
 typedef struct cpu_slot {
   size_t bytes;
   i32 start, end;
-  cpu_value_kind kind;      // CPU_TEMP: in the arena; CPU_ARG: in the argument area; CPU_CONST
-  bool output;              // holds a result: outlives the run
-  u32 index;                // CPU_ARG: argument leaf
-  const void *data;         // CPU_CONST
-  size_t offset;            // in its area
+  cpu_value_kind kind;  // CPU_TEMP: in the arena; CPU_ARG: in the argument area; CPU_CONST
+  bool output;          // holds a result: outlives the run
+  u32 index;            // CPU_ARG: argument leaf
+  const void *data;     // CPU_CONST
+  size_t offset;        // in its area
 } cpu_slot;
 
-typedef struct cpu_loop { i32 start, end; u32 parent; } cpu_loop;   // parent: index + 1
+typedef struct cpu_loop {
+  i32 start, end;
+  u32 parent;
+} cpu_loop;  // parent: index + 1
 
 typedef struct cpu_program {
   const hlo_module *m;
@@ -117,32 +155,38 @@ typedef struct cpu_program {
   HS_VEC(cpu_loop) loops;
   cpu_block entry;
   i32 npos;
-  u32 nargs; u32 *arg_value;           // argument leaves
-  size_t *arg_offset; bool *arg_donated;
+  u32 nargs;
+  u32 *arg_value;  // argument leaves
+  size_t *arg_offset;
+  bool *arg_donated;
   const hlo_shape **arg_shape;
-  u32 nouts; u32 *out_value;           // result leaves
+  u32 nouts;
+  u32 *out_value;  // result leaves
   const hlo_shape **out_shape;
-  HS_VEC(cpu_step *) kernels;          // kernel table
+  HS_VEC(cpu_step *) kernels;  // kernel table
   u32 fallbacks;
-  bool swaps;                          // some loop exchanges buffers: pointers are looked up at every step
+  // some loop exchanges buffers: pointers are looked up at every step
+  bool swaps;
   emit_unit *unit;
   size_t temp_bytes, arg_bytes, out_bytes, alias_bytes, temp_live_bytes;
   // execution
-  void *area[3]; size_t area_bytes[3]; // temporaries, arguments, results
-  void **addr;                         // per slot
-  u64 *kernel_ns;                      // per kernel while they are timed; NULL otherwise
+  void *area[3];
+  size_t area_bytes[3];  // temporaries, arguments, results
+  void **addr;           // per slot
+  u64 *kernel_ns;        // per kernel while they are timed; NULL otherwise
 } cpu_program;
 
-hs_status cpu_lower(const hlo_module *, bool per_instruction, bool allow_fallback, u32 threads, cpu_program **out);
-hs_status cpu_assign(cpu_program *);                 // buffers.c
+hs_status cpu_lower(const hlo_module *, bool per_instruction, bool allow_fallback, u32 threads,
+                    cpu_program **out);
+hs_status cpu_assign(cpu_program *);  // buffers.c
 void cpu_program_free(cpu_program *);
 void cpu_dump_buffers(const cpu_program *, hs_buf *);
 void cpu_dump_schedule(const cpu_program *, hs_buf *);
 // Whether result leaf `out` of the instruction may be computed in the storage of operand leaf `in`.
 bool cpu_may_share(const cpu_step *, u32 in, u32 out);
-bool cpu_instr_is_alias(const hlo_instr *);          // moves no data: tuple, bitcast, ...
+bool cpu_instr_is_alias(const hlo_instr *);  // moves no data: tuple, bitcast, ...
 
-hs_status cpu_exec_prepare(cpu_program *);           // allocates the areas
-hs_status cpu_exec_run(cpu_program *);               // one execution; arguments in place
+hs_status cpu_exec_prepare(cpu_program *);  // allocates the areas
+hs_status cpu_exec_run(cpu_program *);      // one execution; arguments in place
 
 #endif

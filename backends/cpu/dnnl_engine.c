@@ -9,7 +9,9 @@ static dnnl_stream_t stream;
 
 dnnl_engine_t cpu_dnnl_engine(void) {
   if (!engine && dnnl_engine_create(&engine, dnnl_cpu, 0) != dnnl_success) engine = NULL;
-  if (engine && !stream && dnnl_stream_create(&stream, engine, dnnl_stream_default_flags) != dnnl_success) engine = NULL;
+  if (engine && !stream &&
+      dnnl_stream_create(&stream, engine, dnnl_stream_default_flags) != dnnl_success)
+    engine = NULL;
   return engine;
 }
 

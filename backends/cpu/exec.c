@@ -1,7 +1,9 @@
-// exec.c — running a program: steps in order, control flow in the same process, no allocation on the way.
+// exec.c — running a program: steps in order, control flow in the same process, no allocation on
+// the way.
 //
-// Three areas of memory live as long as the program: arguments, results, temporaries, each one mapping with huge pages
-// where the system has them. Pointers of a step are looked up once, except in programs whose loops exchange buffers.
+// Three areas of memory live as long as the program: arguments, results, temporaries, each one
+// mapping with huge pages where the system has them. Pointers of a step are looked up once, except
+// in programs whose loops exchange buffers.
 #include <sys/mman.h>
 
 #include "backends/cpu/cpu.h"
@@ -11,7 +13,8 @@ enum { AREA_TEMP, AREA_ARGS, AREA_OUT };
 static hs_status new_area(cpu_program *p, int k, size_t bytes) {
   size_t n = HS_MAX(bytes, (size_t)1), huge = (size_t)2 << 20;
   if (n > huge) n = (n + huge - 1) & ~(huge - 1);
-  void *q = mmap(NULL, n, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  void *q =
+      mmap(NULL, n, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (q == MAP_FAILED) return hs_fail(HS_E_NO_MEMORY, "%zu bytes for the program's buffers", bytes);
   if (n >= huge) madvise(q, n, MADV_HUGEPAGE);
   p->area[k] = q;
@@ -32,7 +35,8 @@ static void reset_addresses(cpu_program *p) {
 static void *address(const cpu_program *p, u32 v) { return p->addr[p->values.v[v].slot]; }
 
 static void look_up(cpu_program *p, cpu_step *s) {
-  for (u32 k = 0; k < s->nvals; k++) s->bufs[k] = s->vals[k] == CPU_NONE ? NULL : address(p, s->vals[k]);
+  for (u32 k = 0; k < s->nvals; k++)
+    s->bufs[k] = s->vals[k] == CPU_NONE ? NULL : address(p, s->vals[k]);
 }
 
 static void look_up_block(cpu_program *p, cpu_block *b) {
@@ -52,10 +56,14 @@ hs_status cpu_exec_prepare(cpu_program *p) {
   return HS_GOOD;
 }
 
-// ---- moving ---------------------------------------------------------------------------------------------------------------
+// ---- moving -------------------------------------------------------------------------------------
 
 enum { COPY_CHUNK = 256 << 10 };
-typedef struct copy_job { char *to; const char *from; size_t n; } copy_job;
+typedef struct copy_job {
+  char *to;
+  const char *from;
+  size_t n;
+} copy_job;
 
 static void copy_chunk(void *ctx, i64 k, u32 thread) {
   (void)thread;
@@ -65,7 +73,10 @@ static void copy_chunk(void *ctx, i64 k, u32 thread) {
 }
 
 static void copy(void *to, const void *from, size_t n) {
-  if (n <= 2 * COPY_CHUNK) { memcpy(to, from, n); return; }
+  if (n <= 2 * COPY_CHUNK) {
+    memcpy(to, from, n);
+    return;
+  }
   copy_job j = {to, from, n};
   cpu_par_for(copy_chunk, &j, (i64)((n + COPY_CHUNK - 1) / COPY_CHUNK));
 }
@@ -73,20 +84,29 @@ static void copy(void *to, const void *from, size_t n) {
 // All moves of a block at once: sources that another move overwrites are set aside first.
 static void run_moves(cpu_program *p, const cpu_moves *m) {
   for (size_t k = 0; k < m->n; k++)
-    if (m->v[k].through_temp) copy(p->addr[m->v[k].temp], address(p, m->v[k].src), p->values.v[m->v[k].src].bytes);
+    if (m->v[k].through_temp)
+      copy(p->addr[m->v[k].temp], address(p, m->v[k].src), p->values.v[m->v[k].src].bytes);
   for (size_t k = 0; k < m->n; k++) {
     const cpu_move *x = &m->v[k];
     u32 a = p->values.v[x->src].slot, b = p->values.v[x->dst].slot;
-    if (x->swap) { void *t = p->addr[a]; p->addr[a] = p->addr[b]; p->addr[b] = t; }
-    else if (!x->through_temp) copy(p->addr[b], p->addr[a], p->values.v[x->src].bytes);
+    if (x->swap) {
+      void *t = p->addr[a];
+      p->addr[a] = p->addr[b];
+      p->addr[b] = t;
+    } else if (!x->through_temp) copy(p->addr[b], p->addr[a], p->values.v[x->src].bytes);
   }
   for (size_t k = 0; k < m->n; k++)
-    if (m->v[k].through_temp) copy(address(p, m->v[k].dst), p->addr[m->v[k].temp], p->values.v[m->v[k].src].bytes);
+    if (m->v[k].through_temp)
+      copy(address(p, m->v[k].dst), p->addr[m->v[k].temp], p->values.v[m->v[k].src].bytes);
 }
 
-// ---- steps ----------------------------------------------------------------------------------------------------------------
+// ---- steps --------------------------------------------------------------------------------------
 
-typedef struct chunk_job { emit_entry *fn; void *const *bufs; void *scratch; } chunk_job;
+typedef struct chunk_job {
+  emit_entry *fn;
+  void *const *bufs;
+  void *scratch;
+} chunk_job;
 static void run_chunk(void *ctx, i64 k, u32 thread) {
   (void)thread;
   const chunk_job *j = ctx;
@@ -118,7 +138,10 @@ static hlo_literal *operand_literal(const hlo_shape *s, void *const **bufs) {
   }
   hlo_literal *l = NULL;
   hs_status st = hlo_literal_new(s, &l);
-  if (!hs_ok(st)) { hs_status_drop(st); return NULL; }
+  if (!hs_ok(st)) {
+    hs_status_drop(st);
+    return NULL;
+  }
   if (hlo_shape_is_array(s)) {
     i64 from[HLO_MAX_RANK], to[HLO_MAX_RANK];
     cpu_strides(s, from);
@@ -162,7 +185,8 @@ static hs_status run_block(cpu_program *p, cpu_block *b);
 static hs_status run_while(cpu_program *p, cpu_step *s) {
   u32 n = s->nin;
   for (u32 k = 0; k < n; k++)
-    if (s->vals[n + k] != CPU_NONE && s->bufs[k] != s->bufs[n + k]) copy(s->bufs[n + k], s->bufs[k], p->values.v[s->vals[k]].bytes);
+    if (s->vals[n + k] != CPU_NONE && s->bufs[k] != s->bufs[n + k])
+      copy(s->bufs[n + k], s->bufs[k], p->values.v[s->vals[k]].bytes);
   for (;;) {
     HS_TRY(run_block(p, &s->blocks[0]));
     if (!*(const u8 *)address(p, s->pred)) return HS_GOOD;
@@ -190,7 +214,9 @@ static hs_status run_step(cpu_program *p, cpu_step *s) {
   worker_doing = s->instr->name;
   switch (s->kind) {
   case CPU_STEP_EMIT: run_emitted(p, s); return HS_GOOD;
-  case CPU_STEP_RT: return s->rt.run(s->rt.state, s->bufs, s->scratch_slot == CPU_NONE ? NULL : p->addr[s->scratch_slot]);
+  case CPU_STEP_RT:
+    return s->rt.run(s->rt.state, s->bufs,
+                     s->scratch_slot == CPU_NONE ? NULL : p->addr[s->scratch_slot]);
   case CPU_STEP_EVAL: return run_evaluated(s);
   case CPU_STEP_WHILE: return run_while(p, s);
   case CPU_STEP_COND: return run_conditional(p, s);
@@ -201,7 +227,10 @@ static hs_status run_step(cpu_program *p, cpu_step *s) {
 static hs_status run_block(cpu_program *p, cpu_block *b) {
   for (size_t k = 0; k < b->steps.n; k++) {
     cpu_step *s = &b->steps.v[k];
-    if (HS_LIKELY(!p->kernel_ns || s->kernel_index == CPU_NONE)) { HS_TRY(run_step(p, s)); continue; }
+    if (HS_LIKELY(!p->kernel_ns || s->kernel_index == CPU_NONE)) {
+      HS_TRY(run_step(p, s));
+      continue;
+    }
     u64 t0 = hs_now_ns();
     HS_TRY(run_step(p, s));
     p->kernel_ns[s->kernel_index] += hs_now_ns() - t0;

@@ -1,8 +1,10 @@
-// par.c — the one parallel loop of the cpu backend. Who implements the thread pool is hidden here (OpenMP, because
-// Debian's oneDNN brings the same pool: two pools that spin on the same cores ruin each other).
+// par.c — the one parallel loop of the cpu backend. Who implements the thread pool is hidden here
+// (OpenMP, because Debian's oneDNN brings the same pool: two pools that spin on the same cores ruin
+// each other).
 //
-// Chunks are dealt out statically, in order: a kernel and the next one over the same rows then meet in the same core's
-// cache. Results never depend on the number of threads because each chunk computes the same thing whoever runs it.
+// Chunks are dealt out statically, in order: a kernel and the next one over the same rows then meet
+// in the same core's cache. Results never depend on the number of threads because each chunk
+// computes the same thing whoever runs it.
 #include "backends/cpu/cpu.h"
 
 #if HAVE_OPENMP
@@ -46,7 +48,10 @@ void cpu_par_for(cpu_par_fn *fn, void *ctx, i64 chunks) {
   for (i64 k = 0; k < chunks; k++) fn(ctx, k, (u32)omp_get_thread_num());
 }
 #else
-void cpu_par_begin(u32 threads) { (void)threads; flush_denormals(); }
+void cpu_par_begin(u32 threads) {
+  (void)threads;
+  flush_denormals();
+}
 void cpu_par_end(void) {}
 void cpu_par_for(cpu_par_fn *fn, void *ctx, i64 chunks) {
   for (i64 k = 0; k < chunks; k++) fn(ctx, k, 0);

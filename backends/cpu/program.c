@@ -1,32 +1,41 @@
 // program.c — lowering: an HLO module becomes steps over values, in execution order.
 //
-// One instruction is one step, or none when it only renames data (tuple, get-tuple-element, bitcast, row-major reshape,
-// a copy that keeps the layout); leaves whose layout changes on the way are copied by steps of their own. The order is the
-// module's own list order, which is its schedule when it has one. Calls are lowered in place; loops and conditionals become
-// steps that hold blocks of steps, so that a run never leaves the worker.
+// One instruction is one step, or none when it only renames data (tuple, get-tuple-element,
+// bitcast, row-major reshape, a copy that keeps the layout); leaves whose layout changes on the way
+// are copied by steps of their own. The order is the module's own list order, which is its schedule
+// when it has one. Calls are lowered in place; loops and conditionals become steps that hold blocks
+// of steps, so that a run never leaves the worker.
 //
-// Who computes a step: a runtime kernel (rt.def) where that table says so first, else the emitter, else any runtime kernel,
-// else the evaluator when fallbacks are allowed. Loop state that the body hands through unchanged is not state at all:
-// readers inside and after the loop see the initial value itself.
+// Who computes a step: a runtime kernel (rt.def) where that table says so first, else the emitter,
+// else any runtime kernel, else the evaluator when fallbacks are allowed. Loop state that the body
+// hands through unchanged is not state at all: readers inside and after the loop see the initial
+// value itself.
 #include <sys/mman.h>
 
 #include "backends/cpu/cpu.h"
 
 #define MAX_STEPS (1 << 20)
 
-typedef struct use { u32 value; i32 pos; u32 loop; } use;
+typedef struct use {
+  u32 value;
+  i32 pos;
+  u32 loop;
+} use;
 
 typedef struct lower {
   cpu_program *p;
-  u32 **leaves;             // per instruction id: its leaf values
-  u32 loop;                 // innermost loop, index + 1
+  u32 **leaves;  // per instruction id: its leaf values
+  u32 loop;      // innermost loop, index + 1
   HS_VEC(use) uses;
 } lower;
 
-// ---- values -------------------------------------------------------------------------------------------------------
+// ---- values -------------------------------------------------------------------------------------
 
 void cpu_strides(const hlo_shape *s, i64 *strides) {
-  if (!s->layout) { hlo_row_major_strides(s->rank, s->dims, strides); return; }
+  if (!s->layout) {
+    hlo_row_major_strides(s->rank, s->dims, strides);
+    return;
+  }
   i64 step = 1;
   for (u32 k = 0; k < s->rank; k++) {
     i64 d = s->layout->minor_to_major[k];
@@ -36,8 +45,16 @@ void cpu_strides(const hlo_shape *s, i64 *strides) {
 }
 
 static u32 new_value(lower *l, cpu_value_kind kind, const hlo_shape *shape, i32 def) {
-  cpu_value v = {.kind = kind, .shape = shape, .bytes = block_leaf_bytes(shape), .slot = CPU_NONE, .loop = l->loop, .def = def,
-                 .last_use = def, .live_end = def, .target = CPU_NONE, .index = CPU_NONE};
+  cpu_value v = {.kind = kind,
+                 .shape = shape,
+                 .bytes = block_leaf_bytes(shape),
+                 .slot = CPU_NONE,
+                 .loop = l->loop,
+                 .def = def,
+                 .last_use = def,
+                 .live_end = def,
+                 .target = CPU_NONE,
+                 .index = CPU_NONE};
   hs_vec_push(&l->p->values, v);
   return (u32)l->p->values.n - 1;
 }
@@ -67,7 +84,8 @@ static const void *constant_data(lower *l, const hlo_shape *leaf, const hlo_lite
 
 static void constant_leaves(lower *l, const hlo_shape *shape, const hlo_literal *lit, u32 **out) {
   if (hlo_shape_is_tuple(shape)) {
-    for (u32 k = 0; k < shape->nelems; k++) constant_leaves(l, shape->elems[k], lit->children[k], out);
+    for (u32 k = 0; k < shape->nelems; k++)
+      constant_leaves(l, shape->elems[k], lit->children[k], out);
     return;
   }
   u32 v = new_value(l, CPU_CONST, shape, -1);
@@ -75,7 +93,7 @@ static void constant_leaves(lower *l, const hlo_shape *shape, const hlo_literal 
   *(*out)++ = v;
 }
 
-// ---- instructions that move no data ---------------------------------------------------------------------------------
+// ---- instructions that move no data -------------------------------------------------------------
 
 static bool same_physical(const hlo_shape *a, const hlo_shape *b) {
   if (a == b) return true;
@@ -84,25 +102,38 @@ static bool same_physical(const hlo_shape *a, const hlo_shape *b) {
   i64 sa[HLO_MAX_RANK], sb[HLO_MAX_RANK];
   cpu_strides(a, sa);
   cpu_strides(b, sb);
-  for (u32 d = 0; d < a->rank; d++) if (sa[d] != sb[d] && a->dims[d] > 1) return false;
+  for (u32 d = 0; d < a->rank; d++)
+    if (sa[d] != sb[d] && a->dims[d] > 1) return false;
   return true;
 }
 
 static bool is_identity_call(const hlo_instr *i) {
-  if (i->opcode != HLO_CUSTOM_CALL || i->noperands != 1 || i->shape->logical != hlo_operand(i, 0)->shape->logical) return false;
-  static const char *const names[] = {"Sharding", "xla.sdy.FuncResultSharding", "xla.sdy.Sharding", "annotate_device_placement", "SliceToDynamic"};
+  if (i->opcode != HLO_CUSTOM_CALL || i->noperands != 1 ||
+      i->shape->logical != hlo_operand(i, 0)->shape->logical)
+    return false;
+  static const char *const names[] = {"Sharding", "xla.sdy.FuncResultSharding", "xla.sdy.Sharding",
+                                      "annotate_device_placement", "SliceToDynamic"};
   hs_str t = hlo_attr_str(i, HLO_ATTR_CUSTOM_CALL_TARGET);
-  for (size_t k = 0; k < HS_COUNT(names) - 1; k++) if (hs_str_eq(t, hs_str_of(names[k]))) return true;
+  for (size_t k = 0; k < HS_COUNT(names) - 1; k++)
+    if (hs_str_eq(t, hs_str_of(names[k]))) return true;
   return false;
 }
 
 bool cpu_instr_is_alias(const hlo_instr *i) {
   switch (i->opcode) {
-  case HLO_TUPLE: case HLO_GET_TUPLE_ELEMENT: case HLO_OPT_BARRIER: case HLO_ADD_DEPENDENCY: case HLO_DOMAIN: return true;
-  case HLO_BITCAST: return i->shape->dtype == hlo_operand(i, 0)->shape->dtype;   // same bytes by definition
-  case HLO_RESHAPE: case HLO_COPY:
+  case HLO_TUPLE:
+  case HLO_GET_TUPLE_ELEMENT:
+  case HLO_OPT_BARRIER:
+  case HLO_ADD_DEPENDENCY:
+  case HLO_DOMAIN: return true;
+  // same bytes by definition
+  case HLO_BITCAST: return i->shape->dtype == hlo_operand(i, 0)->shape->dtype;
+  case HLO_RESHAPE:
+  case HLO_COPY:
     return hlo_shape_is_array(i->shape) && same_physical(i->shape, hlo_operand(i, 0)->shape);
-  case HLO_CUSTOM_CALL: return is_identity_call(i) && (!hlo_shape_is_array(i->shape) || same_physical(i->shape, hlo_operand(i, 0)->shape));
+  case HLO_CUSTOM_CALL:
+    return is_identity_call(i) &&
+           (!hlo_shape_is_array(i->shape) || same_physical(i->shape, hlo_operand(i, 0)->shape));
   default: return false;
   }
 }
@@ -113,12 +144,15 @@ static u32 leaf_offset(const hlo_shape *tuple, i64 index) {
   return n;
 }
 
-// ---- layouts across instructions that hand data through ----------------------------------------------------------------
+// ---- layouts across instructions that hand data through -----------------------------------------
 //
-// The leaves of an instruction lie in memory as its own shape says. Before layout assignment a module may hand an array
-// of one layout to a parameter, a tuple element or a result of another; XLA settles that with copies, and so do we.
+// The leaves of an instruction lie in memory as its own shape says. Before layout assignment a
+// module may hand an array of one layout to a parameter, a tuple element or a result of another;
+// XLA settles that with copies, and so do we.
 
-typedef struct relayout { const hlo_shape *from, *to; } relayout;
+typedef struct relayout {
+  const hlo_shape *from, *to;
+} relayout;
 
 static hs_status run_relayout(void *state, void *const *bufs, void *scratch) {
   (void)scratch;
@@ -126,20 +160,32 @@ static hs_status run_relayout(void *state, void *const *bufs, void *scratch) {
   i64 from[HLO_MAX_RANK], to[HLO_MAX_RANK];
   cpu_strides(r->from, from);
   cpu_strides(r->to, to);
-  cpu_relayout(bufs[1], to, bufs[0], from, r->to->rank, r->to->dims, hlo_dtype_storage(r->to->dtype));
+  cpu_relayout(bufs[1], to, bufs[0], from, r->to->rank, r->to->dims,
+               hlo_dtype_storage(r->to->dtype));
   return HS_GOOD;
 }
 
-// Brings leaves laid out as those of `from` into the layouts of `to`, with copies in block b where they differ.
-static void adapt_leaves(lower *l, const hlo_instr *i, cpu_block *b, u32 *vals, const hlo_shape *from, const hlo_shape *to) {
+// Brings leaves laid out as those of `from` into the layouts of `to`, with copies in block b where
+// they differ.
+static void adapt_leaves(lower *l, const hlo_instr *i, cpu_block *b, u32 *vals,
+                         const hlo_shape *from, const hlo_shape *to) {
   u32 n = from == to ? 0 : HS_MIN(hlo_shape_leaves(from), hlo_shape_leaves(to));
   for (u32 k = 0; k < n; k++) {
     const hlo_shape *x = hlo_shape_leaf(from, k), *y = hlo_shape_leaf(to, k);
-    if (!hlo_shape_is_array(x) || x->rank != y->rank || x->elements != y->elements || x->dtype != y->dtype || same_physical(x, y)) continue;
+    if (!hlo_shape_is_array(x) || x->rank != y->rank || x->elements != y->elements ||
+        x->dtype != y->dtype || same_physical(x, y))
+      continue;
     relayout *r = hs_calloc(1, sizeof *r);
     *r = (relayout){x, y};
-    cpu_step s = {.kind = CPU_STEP_RT, .instr = i, .pos = new_pos(l), .nin = 1, .nvals = 2, .pred = CPU_NONE, .scratch_slot = CPU_NONE,
-                  .kernel_index = CPU_NONE, .rt = {.kind = "relayout", .state = r, .run = run_relayout}};
+    cpu_step s = {.kind = CPU_STEP_RT,
+                  .instr = i,
+                  .pos = new_pos(l),
+                  .nin = 1,
+                  .nvals = 2,
+                  .pred = CPU_NONE,
+                  .scratch_slot = CPU_NONE,
+                  .kernel_index = CPU_NONE,
+                  .rt = {.kind = "relayout", .state = r, .run = run_relayout}};
     s.vals = HS_NEW_ARRAY(&l->p->arena, u32, 2);
     s.vals[0] = vals[k];
     use_value(l, vals[k], s.pos);
@@ -155,7 +201,8 @@ static u32 *copy_leaves(lower *l, const u32 *vals, u32 n) {
 }
 
 // The leaves of a computation's result, in the layouts of `shape`.
-static u32 *root_leaves(lower *l, const hlo_instr *i, cpu_block *b, const hlo_computation *c, const hlo_shape *shape) {
+static u32 *root_leaves(lower *l, const hlo_instr *i, cpu_block *b, const hlo_computation *c,
+                        const hlo_shape *shape) {
   u32 *r = copy_leaves(l, l->leaves[c->root->id], hlo_shape_leaves(c->root->shape));
   adapt_leaves(l, i, b, r, c->root->shape, shape);
   return r;
@@ -180,28 +227,42 @@ static void alias_leaves(lower *l, const hlo_instr *i, cpu_block *b, u32 *out, u
   adapt_leaves(l, i, b, out, element ? o->shape->elems[index] : o->shape, i->shape);
 }
 
-// Follows leaf `leaf` of `i` back through renamings; true when it is leaf *pleaf of parameter 0 of a loop body.
+// Follows leaf `leaf` of `i` back through renamings; true when it is leaf *pleaf of parameter 0 of
+// a loop body.
 static bool traces_to_parameter(const hlo_instr *i, u32 leaf, u32 *pleaf) {
   for (;;) {
-    if (i->opcode == HLO_PARAMETER) { *pleaf = leaf; return true; }
+    if (i->opcode == HLO_PARAMETER) {
+      *pleaf = leaf;
+      return true;
+    }
     if (!cpu_instr_is_alias(i)) return false;
     if (i->opcode == HLO_TUPLE) {
       u32 k = 0, m;
-      while (leaf >= (m = hlo_shape_leaves(hlo_operand(i, k)->shape))) { leaf -= m; k++; }
+      while (leaf >= (m = hlo_shape_leaves(hlo_operand(i, k)->shape))) {
+        leaf -= m;
+        k++;
+      }
       i = hlo_operand(i, k);
       continue;
     }
-    if (i->opcode == HLO_GET_TUPLE_ELEMENT) leaf += leaf_offset(hlo_operand(i, 0)->shape, hlo_attr_int(i, HLO_ATTR_INDEX, 0));
+    if (i->opcode == HLO_GET_TUPLE_ELEMENT)
+      leaf += leaf_offset(hlo_operand(i, 0)->shape, hlo_attr_int(i, HLO_ATTR_INDEX, 0));
     i = hlo_operand(i, 0);
   }
 }
 
-// ---- steps ----------------------------------------------------------------------------------------------------------
+// ---- steps --------------------------------------------------------------------------------------
 
-static hs_status lower_computation(lower *l, const hlo_computation *c, const u32 *args, cpu_block *b);
+static hs_status lower_computation(lower *l, const hlo_computation *c, const u32 *args,
+                                   cpu_block *b);
 
 static cpu_step *new_step(lower *l, cpu_block *b, const hlo_instr *i, cpu_step_kind kind) {
-  cpu_step s = {.kind = kind, .instr = i, .pos = new_pos(l), .kernel_index = CPU_NONE, .scratch_slot = CPU_NONE, .pred = CPU_NONE};
+  cpu_step s = {.kind = kind,
+                .instr = i,
+                .pos = new_pos(l),
+                .kernel_index = CPU_NONE,
+                .scratch_slot = CPU_NONE,
+                .pred = CPU_NONE};
   hs_vec_push(&b->steps, s);
   return &b->steps.v[b->steps.n - 1];
 }
@@ -218,7 +279,8 @@ static u32 operand_leaves(lower *l, const hlo_instr *i, u32 first, u32 *out) {
 }
 
 static hs_status unsupported(const hlo_instr *i) {
-  return hs_with_note(hs_fail_subject(HS_E_UNSUPPORTED, hlo_op_text(i->opcode), "unsupported: %s", hlo_op_text(i->opcode)),
+  return hs_with_note(hs_fail_subject(HS_E_UNSUPPORTED, hlo_op_text(i->opcode), "unsupported: %s",
+                                      hlo_op_text(i->opcode)),
                       "instruction %%%s, backend cpu", i->name);
 }
 
@@ -258,7 +320,8 @@ static hs_status lower_plain(lower *l, const hlo_instr *i, cpu_block *b, u32 *ou
   s.vals = HS_NEW_ARRAY(&l->p->arena, u32, s.nvals + 1);
   operand_leaves(l, i, 0, s.vals);
   for (u32 k = 0; k < s.nin; k++) use_value(l, s.vals[k], s.pos);
-  for (u32 k = 0; k < nout; k++) out[k] = s.vals[s.nin + k] = new_value(l, CPU_TEMP, hlo_shape_leaf(i->shape, k), s.pos);
+  for (u32 k = 0; k < nout; k++)
+    out[k] = s.vals[s.nin + k] = new_value(l, CPU_TEMP, hlo_shape_leaf(i->shape, k), s.pos);
   hs_vec_push(&b->steps, s);
   return HS_GOOD;
 }
@@ -266,7 +329,8 @@ static hs_status lower_plain(lower *l, const hlo_instr *i, cpu_block *b, u32 *ou
 // vals of a while: n initial values, n values inside (CPU_NONE where handed through), n results.
 static hs_status lower_while(lower *l, const hlo_instr *i, cpu_block *b, u32 *out, u32 n) {
   cpu_program *p = l->p;
-  const hlo_computation *cond = hlo_attr_comp(i, HLO_ATTR_CONDITION), *body = hlo_attr_comp(i, HLO_ATTR_BODY);
+  const hlo_computation *cond = hlo_attr_comp(i, HLO_ATTR_CONDITION),
+                        *body = hlo_attr_comp(i, HLO_ATTR_BODY);
   u32 *vals = HS_NEW_ARRAY(&p->arena, u32, 3 * n + 1);
   operand_leaves(l, i, 0, vals);
   adapt_leaves(l, i, b, vals, hlo_operand(i, 0)->shape, i->shape);
@@ -306,13 +370,17 @@ static hs_status lower_while(lower *l, const hlo_instr *i, cpu_block *b, u32 *ou
     u32 r = results[k];
     use_value(l, r, end);
     cpu_value *v = &p->values.v[r];
-    if (v->kind == CPU_TEMP && v->target == CPU_NONE && v->loop == me && v->def != start) v->target = inside[k];
+    if (v->kind == CPU_TEMP && v->target == CPU_NONE && v->loop == me && v->def != start)
+      v->target = inside[k];
     cpu_move m = {.src = r, .dst = inside[k], .temp = CPU_NONE};
     hs_vec_push(&blocks[1].moves, m);
   }
   p->loops.v[me - 1].end = end;
   l->loop = outer;
-  for (u32 k = 0; k < n; k++) out[k] = vals[2 * n + k] = vals[n + k] == CPU_NONE ? vals[k] : new_value(l, CPU_TEMP, hlo_shape_leaf(i->shape, k), end);
+  for (u32 k = 0; k < n; k++)
+    out[k] = vals[2 * n + k] = vals[n + k] == CPU_NONE
+                                   ? vals[k]
+                                   : new_value(l, CPU_TEMP, hlo_shape_leaf(i->shape, k), end);
   b->steps.v[at].pred = pred;
   return HS_GOOD;
 }
@@ -324,7 +392,9 @@ static hs_status lower_conditional(lower *l, const hlo_instr *i, cpu_block *b, u
   cpu_step *s = new_step(l, b, i, CPU_STEP_COND);
   u32 nb = i->noperands - 1;
   hlo_computation **comps = HS_NEW_ARRAY(&p->arena, hlo_computation *, nb + 1);
-  if (hlo_called(i, comps, nb) != nb) return hs_fail(HS_E_VERIFY, "%%%s: %u branches for %u operands", i->name, hlo_called(i, comps, nb), nb);
+  if (hlo_called(i, comps, nb) != nb)
+    return hs_fail(HS_E_VERIFY, "%%%s: %u branches for %u operands", i->name,
+                   hlo_called(i, comps, nb), nb);
   s->nin = 1;
   s->nvals = 1 + n;
   u32 *vals = s->vals = HS_NEW_ARRAY(&p->arena, u32, n + 2);
@@ -347,7 +417,8 @@ static hs_status lower_conditional(lower *l, const hlo_instr *i, cpu_block *b, u
       u32 r = results[j];
       use_value(l, r, end);
       cpu_value *v = &p->values.v[r];
-      if (v->kind == CPU_TEMP && v->target == CPU_NONE && v->def > b->steps.v[at].pos) v->target = vals[1 + j];
+      if (v->kind == CPU_TEMP && v->target == CPU_NONE && v->def > b->steps.v[at].pos)
+        v->target = vals[1 + j];
       cpu_move m = {.src = r, .dst = vals[1 + j], .temp = CPU_NONE};
       hs_vec_push(&blocks[k].moves, m);
     }
@@ -358,20 +429,29 @@ static hs_status lower_conditional(lower *l, const hlo_instr *i, cpu_block *b, u
 static hs_status lower_instr(lower *l, const hlo_instr *i, const u32 *args, cpu_block *b) {
   u32 n = hlo_shape_leaves(i->shape);
   u32 *out = l->leaves[i->id] = HS_NEW_ARRAY(&l->p->arena, u32, n + 1);
-  if (l->p->npos > MAX_STEPS) return hs_fail(HS_E_LIMIT, "the program has more than %d steps", MAX_STEPS);
+  if (l->p->npos > MAX_STEPS)
+    return hs_fail(HS_E_LIMIT, "the program has more than %d steps", MAX_STEPS);
   if (i->opcode == HLO_PARAMETER) {
-    for (i64 k = 0; k < hlo_param_number(i); k++) args += hlo_shape_leaves(i->parent->params[k]->shape);
+    for (i64 k = 0; k < hlo_param_number(i); k++)
+      args += hlo_shape_leaves(i->parent->params[k]->shape);
     memcpy(out, args, n * sizeof *out);
     return HS_GOOD;
   }
   if (i->opcode == HLO_CONSTANT) {
     const hlo_literal *lit = hlo_constant_value(i);
-    if (!lit || hlo_literal_has_elided(lit)) return hs_fail(HS_E_ELIDED, "%%%s is an elided constant", i->name);
+    if (!lit || hlo_literal_has_elided(lit))
+      return hs_fail(HS_E_ELIDED, "%%%s is an elided constant", i->name);
     constant_leaves(l, i->shape, lit, &out);
     return HS_GOOD;
   }
-  if (i->opcode == HLO_AFTER_ALL) { out[0] = new_value(l, CPU_TEMP, i->shape, l->p->npos); return HS_GOOD; }
-  if (cpu_instr_is_alias(i)) { alias_leaves(l, i, b, out, n); return HS_GOOD; }
+  if (i->opcode == HLO_AFTER_ALL) {
+    out[0] = new_value(l, CPU_TEMP, i->shape, l->p->npos);
+    return HS_GOOD;
+  }
+  if (cpu_instr_is_alias(i)) {
+    alias_leaves(l, i, b, out, n);
+    return HS_GOOD;
+  }
   if (i->opcode == HLO_WHILE) return lower_while(l, i, b, out, n);
   if (i->opcode == HLO_CONDITIONAL) return lower_conditional(l, i, b, out, n);
   if (i->opcode == HLO_CALL) {
@@ -387,7 +467,8 @@ static hs_status lower_instr(lower *l, const hlo_instr *i, const u32 *args, cpu_
   return lower_plain(l, i, b, out, n);
 }
 
-static hs_status lower_computation(lower *l, const hlo_computation *c, const u32 *args, cpu_block *b) {
+static hs_status lower_computation(lower *l, const hlo_computation *c, const u32 *args,
+                                   cpu_block *b) {
   hlo_for_each_instr(i, c) {
     if (i->nuses == 0 && !hlo_is_root(i) && hlo_is_removable(i)) continue;
     HS_TRY(lower_instr(l, i, args, b));
@@ -395,10 +476,11 @@ static hs_status lower_computation(lower *l, const hlo_computation *c, const u32
   return HS_GOOD;
 }
 
-// ---- live ranges, kernels, entry --------------------------------------------------------------------------------------
+// ---- live ranges, kernels, entry ----------------------------------------------------------------
 
 static bool loop_contains(const cpu_program *p, u32 outer, u32 inner) {
-  for (; inner; inner = p->loops.v[inner - 1].parent) if (inner == outer) return true;
+  for (; inner; inner = p->loops.v[inner - 1].parent)
+    if (inner == outer) return true;
   return outer == 0;
 }
 
@@ -409,10 +491,13 @@ static void extend_uses(lower *l) {
     use u = l->uses.v[k];
     cpu_value *v = &p->values.v[u.value];
     i32 e = u.pos;
-    for (u32 loop = u.loop; loop && !loop_contains(p, loop, v->loop); loop = p->loops.v[loop - 1].parent) e = p->loops.v[loop - 1].end;
+    for (u32 loop = u.loop; loop && !loop_contains(p, loop, v->loop);
+         loop = p->loops.v[loop - 1].parent)
+      e = p->loops.v[loop - 1].end;
     v->last_use = HS_MAX(v->last_use, e);
   }
-  for (size_t k = 0; k < p->values.n; k++) p->values.v[k].live_end = HS_MAX(p->values.v[k].live_end, p->values.v[k].last_use);
+  for (size_t k = 0; k < p->values.n; k++)
+    p->values.v[k].live_end = HS_MAX(p->values.v[k].live_end, p->values.v[k].last_use);
 }
 
 static void collect_kernels(cpu_program *p, cpu_block *b) {
@@ -460,12 +545,14 @@ static void apply_aliases(lower *l, const hlo_module *m) {
   for (u32 k = 0; al && k < al->n && !p->per_instruction; k++) {
     const hlo_alias_entry *e = &al->v[k];
     if (e->param < 0 || e->param >= m->entry->nparams) continue;
-    u32 o = leaf_at(m->entry->root->shape, e->out_index), in = leaf_at(m->entry->params[e->param]->shape, e->param_index);
+    u32 o = leaf_at(m->entry->root->shape, e->out_index),
+        in = leaf_at(m->entry->params[e->param]->shape, e->param_index);
     if (o == CPU_NONE || in == CPU_NONE) continue;
     for (i64 j = 0; j < e->param; j++) in += hlo_shape_leaves(m->entry->params[j]->shape);
     cpu_value *v = &p->values.v[p->out_value[o]];
     p->arg_donated[in] = true;
-    if (v->kind == CPU_TEMP && v->bytes == p->values.v[p->arg_value[in]].bytes) v->target = p->arg_value[in];
+    if (v->kind == CPU_TEMP && v->bytes == p->values.v[p->arg_value[in]].bytes)
+      v->target = p->arg_value[in];
   }
 }
 
@@ -484,7 +571,8 @@ static void make_results(lower *l, const hlo_module *m) {
     p->out_shape[k] = hlo_shape_leaf(root->shape, k);
     use_value(l, v, end);
     if (p->values.v[v].kind != CPU_TEMP || (v < nvalues && taken[v])) {
-      cpu_move mv = {.src = v, .dst = new_value(l, CPU_TEMP, p->out_shape[k], end), .temp = CPU_NONE};
+      cpu_move mv = {
+          .src = v, .dst = new_value(l, CPU_TEMP, p->out_shape[k], end), .temp = CPU_NONE};
       hs_vec_push(&p->entry.moves, mv);
       v = mv.dst;
     } else taken[v] = 1;
@@ -504,7 +592,8 @@ static hs_status lower_module(lower *l, const hlo_module *m) {
   return HS_GOOD;
 }
 
-hs_status cpu_lower(const hlo_module *m, bool per_instruction, bool allow_fallback, u32 threads, cpu_program **out) {
+hs_status cpu_lower(const hlo_module *m, bool per_instruction, bool allow_fallback, u32 threads,
+                    cpu_program **out) {
   *out = NULL;
   cpu_program *p = hs_calloc(1, sizeof *p);
   p->m = m;
@@ -526,7 +615,10 @@ hs_status cpu_lower(const hlo_module *m, bool per_instruction, bool allow_fallba
   hs_free(l.leaves);
   if (hs_ok(s)) s = cpu_assign(p);
   if (hs_ok(s)) s = cpu_exec_prepare(p);
-  if (!hs_ok(s)) { cpu_program_free(p); return s; }
+  if (!hs_ok(s)) {
+    cpu_program_free(p);
+    return s;
+  }
   *out = p;
   return HS_GOOD;
 }
@@ -546,7 +638,8 @@ void cpu_program_free(cpu_program *p) {
 #if HAVE_LLVM
   if (p->unit) emit_unit_free(p->unit);
 #endif
-  for (int k = 0; k < 3; k++) if (p->area[k]) munmap(p->area[k], p->area_bytes[k]);
+  for (int k = 0; k < 3; k++)
+    if (p->area[k]) munmap(p->area[k], p->area_bytes[k]);
   hs_vec_free(&p->values);
   hs_vec_free(&p->slots);
   hs_vec_free(&p->loops);
@@ -555,23 +648,27 @@ void cpu_program_free(cpu_program *p) {
   hs_free(p);
 }
 
-// ---- the schedule as text ---------------------------------------------------------------------------------------------
+// ---- the schedule as text -----------------------------------------------------------------------
 
 static void dump_block(const cpu_program *p, const cpu_block *b, hs_buf *out, int indent) {
   for (size_t k = 0; k < b->steps.n; k++) {
     const cpu_step *s = &b->steps.v[k];
     static const char *const kinds[] = {"emitted", "runtime", "evaluator", "while", "conditional"};
     hs_buf_printf(out, "%5d %*s%%%s: %s", s->pos, indent, "", s->instr->name, kinds[s->kind]);
-    if (s->kind == CPU_STEP_EMIT) hs_buf_printf(out, " %s, %lld chunks", s->kernel->kind, (long long)s->kernel->chunks);
+    if (s->kind == CPU_STEP_EMIT)
+      hs_buf_printf(out, " %s, %lld chunks", s->kernel->kind, (long long)s->kernel->chunks);
     if (s->kind == CPU_STEP_RT) hs_buf_printf(out, " %s", s->rt.kind);
     hs_buf_puts(out, ";");
     for (u32 j = 0; j < s->nvals; j++)
-      if (s->vals[j] != CPU_NONE) hs_buf_printf(out, "%s%u", j == s->nin ? " -> " : " ", p->values.v[s->vals[j]].slot);
+      if (s->vals[j] != CPU_NONE)
+        hs_buf_printf(out, "%s%u", j == s->nin ? " -> " : " ", p->values.v[s->vals[j]].slot);
     hs_buf_putc(out, '\n');
     for (u32 j = 0; j < s->nblocks; j++) dump_block(p, &s->blocks[j], out, indent + 2);
   }
   for (size_t k = 0; k < b->moves.n; k++)
-    hs_buf_printf(out, "      %*s%s %u -> %u\n", indent, "", b->moves.v[k].swap ? "exchange" : "move", p->values.v[b->moves.v[k].src].slot, p->values.v[b->moves.v[k].dst].slot);
+    hs_buf_printf(out, "      %*s%s %u -> %u\n", indent, "",
+                  b->moves.v[k].swap ? "exchange" : "move", p->values.v[b->moves.v[k].src].slot,
+                  p->values.v[b->moves.v[k].dst].slot);
 }
 
 void cpu_dump_schedule(const cpu_program *p, hs_buf *out) { dump_block(p, &p->entry, out, 0); }

@@ -2,7 +2,8 @@
 #include "backends/cpu/cpu.h"
 
 static const cpu_rt_kind kinds[] = {
-#define RT(OPCODE, name, any_layout, first) {HLO_##OPCODE, cpu_##name##_supports, cpu_##name##_prepare, any_layout, first},
+#define RT(OPCODE, name, any_layout, first) \
+  {HLO_##OPCODE, cpu_##name##_supports, cpu_##name##_prepare, any_layout, first},
 #include "backends/cpu/rt.def"
 #undef RT
 };
@@ -13,37 +14,45 @@ const cpu_rt_kind *cpu_rt_find(const hlo_instr *i) {
   return NULL;
 }
 
-// ---- relayout: strided copy ---------------------------------------------------------------------------------------------
+// ---- relayout: strided copy ---------------------------------------------------------------------
 
 typedef struct relayout_job {
-  char *dst; const char *src;
+  char *dst;
+  const char *src;
   u32 rank;
-  i64 dims[HLO_MAX_RANK], ds[HLO_MAX_RANK], ss[HLO_MAX_RANK];   // strides in elements, outermost first
+  // strides in elements, outermost first
+  i64 dims[HLO_MAX_RANK], ds[HLO_MAX_RANK], ss[HLO_MAX_RANK];
   size_t elem;
 } relayout_job;
 
-// Copies the dims from `d` on. The two innermost are done in blocks, so that neither side is walked with a long stride
-// for more than a block.
+// Copies the dims from `d` on. The two innermost are done in blocks, so that neither side is walked
+// with a long stride for more than a block.
 static void relayout_inner(const relayout_job *j, u32 d, i64 dst, i64 src) {
   enum { B = 32 };
   u32 left = j->rank - d;
   if (left > 2) {
-    for (i64 k = 0; k < j->dims[d]; k++) relayout_inner(j, d + 1, dst + k * j->ds[d], src + k * j->ss[d]);
+    for (i64 k = 0; k < j->dims[d]; k++)
+      relayout_inner(j, d + 1, dst + k * j->ds[d], src + k * j->ss[d]);
     return;
   }
   i64 n = left == 2 ? j->dims[d] : 1, m = left ? j->dims[j->rank - 1] : 1;
-  i64 dn = left == 2 ? j->ds[d] : 0, sn = left == 2 ? j->ss[d] : 0, dm = left ? j->ds[j->rank - 1] : 0, sm = left ? j->ss[j->rank - 1] : 0;
+  i64 dn = left == 2 ? j->ds[d] : 0, sn = left == 2 ? j->ss[d] : 0,
+      dm = left ? j->ds[j->rank - 1] : 0, sm = left ? j->ss[j->rank - 1] : 0;
   if (dm == 1 && sm == 1) {
-    for (i64 a = 0; a < n; a++) memcpy(j->dst + (size_t)(dst + a * dn) * j->elem, j->src + (size_t)(src + a * sn) * j->elem, (size_t)m * j->elem);
+    for (i64 a = 0; a < n; a++)
+      memcpy(j->dst + (size_t)(dst + a * dn) * j->elem, j->src + (size_t)(src + a * sn) * j->elem,
+             (size_t)m * j->elem);
     return;
   }
-#define BLOCKS(T)                                                                        \
-  for (i64 a0 = 0; a0 < n; a0 += B)                                                      \
-    for (i64 b0 = 0; b0 < m; b0 += B)                                                    \
-      for (i64 a = a0; a < HS_MIN(n, a0 + B); a++)                                       \
-        for (i64 b = b0; b < HS_MIN(m, b0 + B); b++)                                     \
+#define BLOCKS(T)                                    \
+  for (i64 a0 = 0; a0 < n; a0 += B)                  \
+    for (i64 b0 = 0; b0 < m; b0 += B)                \
+      for (i64 a = a0; a < HS_MIN(n, a0 + B); a++)   \
+        for (i64 b = b0; b < HS_MIN(m, b0 + B); b++) \
           ((T *)j->dst)[dst + a * dn + b * dm] = ((const T *)j->src)[src + a * sn + b * sm];
-  typedef struct { u64 v[2]; } wide;
+  typedef struct {
+    u64 v[2];
+  } wide;
   switch (j->elem) {
   case 1: BLOCKS(u8) break;
   case 2: BLOCKS(u16) break;
@@ -60,14 +69,16 @@ static void relayout_chunk(void *ctx, i64 k, u32 thread) {
   relayout_inner(j, 1, k * j->ds[0], k * j->ss[0]);
 }
 
-void cpu_relayout(void *dst, const i64 *dst_strides, const void *src, const i64 *src_strides, u32 rank, const i64 *dims, size_t elem) {
+void cpu_relayout(void *dst, const i64 *dst_strides, const void *src, const i64 *src_strides,
+                  u32 rank, const i64 *dims, size_t elem) {
   relayout_job j = {.dst = dst, .src = src, .elem = elem};
   i64 total = 1;
   for (u32 d = 0; d < rank; d++) {
     total *= dims[d];
     if (dims[d] == 1) continue;
     // Merge with the dim before when both sides are contiguous across the border.
-    if (j.rank && j.ds[j.rank - 1] == dst_strides[d] * dims[d] && j.ss[j.rank - 1] == src_strides[d] * dims[d]) {
+    if (j.rank && j.ds[j.rank - 1] == dst_strides[d] * dims[d] &&
+        j.ss[j.rank - 1] == src_strides[d] * dims[d]) {
       j.dims[j.rank - 1] *= dims[d];
       j.ds[j.rank - 1] = dst_strides[d];
       j.ss[j.rank - 1] = src_strides[d];
@@ -79,17 +90,18 @@ void cpu_relayout(void *dst, const i64 *dst_strides, const void *src, const i64 
     j.rank++;
   }
   if (total == 0) return;
-  if (j.rank >= 3 && (size_t)total * elem > (256u << 10)) cpu_par_for(relayout_chunk, &j, j.dims[0]);
+  if (j.rank >= 3 && (size_t)total * elem > (256u << 10))
+    cpu_par_for(relayout_chunk, &j, j.dims[0]);
   else relayout_inner(&j, 0, 0, 0);
 }
 
-// ---- wrapping -------------------------------------------------------------------------------------------------------------
+// ---- wrapping -----------------------------------------------------------------------------------
 
 typedef struct wrapped {
   cpu_rt inner;
-  u32 nin, n;                // leaves
-  const hlo_shape **shape;   // per leaf
-  i64 *at;                   // offset of its row-major copy in the scratch; -1: used as it is
+  u32 nin, n;               // leaves
+  const hlo_shape **shape;  // per leaf
+  i64 *at;                  // offset of its row-major copy in the scratch; -1: used as it is
   i64 inner_scratch;
   void **bufs;
 } wrapped;
@@ -126,7 +138,10 @@ static void free_wrapped(void *state) {
 }
 
 void cpu_rt_free(cpu_rt *rt) {
-  if (rt->state) { if (rt->release) rt->release(rt->state); else hs_free(rt->state); }
+  if (rt->state) {
+    if (rt->release) rt->release(rt->state);
+    else hs_free(rt->state);
+  }
   *rt = (cpu_rt){0};
 }
 
@@ -135,29 +150,44 @@ static i64 align64(i64 n) { return (n + 63) & ~(i64)63; }
 hs_status cpu_rt_make(const hlo_instr *i, cpu_rt *out) {
   *out = (cpu_rt){0};
   const cpu_rt_kind *kind = cpu_rt_find(i);
-  if (!kind) return hs_fail_subject(HS_E_UNSUPPORTED, hlo_op_text(i->opcode), "unsupported: %s", hlo_op_text(i->opcode));
+  if (!kind)
+    return hs_fail_subject(HS_E_UNSUPPORTED, hlo_op_text(i->opcode), "unsupported: %s",
+                           hlo_op_text(i->opcode));
   HS_TRY(kind->prepare(i, out));
   u32 nin = 0, nout = hlo_shape_leaves(i->shape);
   for (u32 k = 0; k < i->noperands; k++) nin += hlo_shape_leaves(hlo_operand(i, k)->shape);
   wrapped *w = hs_calloc(1, sizeof *w);
-  *w = (wrapped){.inner = *out, .nin = nin, .n = nin + nout, .shape = hs_calloc(nin + nout + 1, sizeof *w->shape),
-                 .at = hs_calloc(nin + nout + 1, sizeof *w->at), .bufs = hs_calloc(nin + nout + 1, sizeof *w->bufs)};
+  *w = (wrapped){.inner = *out,
+                 .nin = nin,
+                 .n = nin + nout,
+                 .shape = hs_calloc(nin + nout + 1, sizeof *w->shape),
+                 .at = hs_calloc(nin + nout + 1, sizeof *w->at),
+                 .bufs = hs_calloc(nin + nout + 1, sizeof *w->bufs)};
   u32 n = 0;
   for (u32 k = 0; k < i->noperands; k++)
-    for (u32 j = 0, m = hlo_shape_leaves(hlo_operand(i, k)->shape); j < m; j++) w->shape[n++] = hlo_shape_leaf(hlo_operand(i, k)->shape, j);
+    for (u32 j = 0, m = hlo_shape_leaves(hlo_operand(i, k)->shape); j < m; j++)
+      w->shape[n++] = hlo_shape_leaf(hlo_operand(i, k)->shape, j);
   for (u32 j = 0; j < nout; j++) w->shape[n++] = hlo_shape_leaf(i->shape, j);
   i64 scratch = align64(out->scratch_bytes);
   bool needed = false;
   for (u32 k = 0; k < n; k++) {
-    bool plain = kind->any_layout || !hlo_shape_is_array(w->shape[k]) || hlo_shape_is_row_major(w->shape[k]);
+    bool plain =
+        kind->any_layout || !hlo_shape_is_array(w->shape[k]) || hlo_shape_is_row_major(w->shape[k]);
     w->at[k] = plain ? -1 : scratch;
-    if (!plain) { needed = true; scratch += align64((i64)block_leaf_bytes(w->shape[k])); }
+    if (!plain) {
+      needed = true;
+      scratch += align64((i64)block_leaf_bytes(w->shape[k]));
+    }
   }
   if (!needed) {
     w->inner = (cpu_rt){0};
     free_wrapped(w);
     return HS_GOOD;
   }
-  *out = (cpu_rt){.kind = w->inner.kind, .state = w, .run = run_wrapped, .release = free_wrapped, .scratch_bytes = scratch};
+  *out = (cpu_rt){.kind = w->inner.kind,
+                  .state = w,
+                  .run = run_wrapped,
+                  .release = free_wrapped,
+                  .scratch_bytes = scratch};
   return HS_GOOD;
 }

@@ -1,7 +1,9 @@
-// rt_linalg.c — cholesky, triangular-solve, and JAX's LAPACK and TopK custom calls that mean the same.
+// rt_linalg.c — cholesky, triangular-solve, and JAX's LAPACK and TopK custom calls that mean the
+// same.
 //
-// Matrices are small and come in batches: one matrix per chunk, plain loops over rows that the compiler vectorizes, the
-// same code for real and complex types. A matrix that is not positive definite gives NaN, as in XLA.
+// Matrices are small and come in batches: one matrix per chunk, plain loops over rows that the
+// compiler vectorizes, the same code for real and complex types. A matrix that is not positive
+// definite gives NaN, as in XLA.
 #include <complex.h>
 #include <math.h>
 
@@ -11,37 +13,44 @@
 
 typedef struct linalg {
   hlo_dtype type;
-  i64 batch, n, m, k;            // triangular-solve: A is n x n; X is m x k
-  bool lower, left, unit, trans, conj, keep_other;   // keep_other: the other triangle keeps the input (LAPACK)
-  bool info;                     // a second result per matrix: 0, or the order of the failing minor
+  i64 batch, n, m, k;  // triangular-solve: A is n x n; X is m x k
+  // keep_other: the other triangle keeps the input (LAPACK)
+  bool lower, left, unit, trans, conj, keep_other;
+  bool info;  // a second result per matrix: 0, or the order of the failing minor
 } linalg;
 
-typedef struct job { const linalg *p; void *const *bufs; } job;
+typedef struct job {
+  const linalg *p;
+  void *const *bufs;
+} job;
 
 static float conj_float(float x) { return x; }
 static double conj_double(double x) { return x; }
 static float real_float(float x) { return x; }
 static double real_double(double x) { return x; }
 
-// L row by row: L[i][j] = (A[i][j] - L[i][:j] . conj(L[j][:j])) / L[j][j]; the upper form works on the transposed index.
-#define DEFINE_CHOLESKY(name, T, R, CONJ, REAL, SQRT)                                                         \
-  static i64 name(T *a, i64 n, bool lower) {                                                                  \
-    const i64 rs = lower ? n : 1, cs = lower ? 1 : n;                                                         \
-    for (i64 i = 0; i < n; i++)                                                                               \
-      for (i64 j = 0; j <= i; j++) {                                                                          \
-        T s = lower ? a[i * rs + j * cs] : CONJ(a[i * rs + j * cs]);                                          \
-        if (lower) { for (i64 k = 0; k < j; k++) s -= a[i * rs + k] * CONJ(a[j * rs + k]); }                  \
-        else for (i64 k = 0; k < j; k++) s -= CONJ(a[i + k * cs]) * a[j + k * cs];                            \
-        if (i == j) {                                                                                         \
-          R d = REAL(s);                                                                                      \
-          if (!(d > 0)) return i + 1;                                                                         \
-          a[i * rs + j * cs] = SQRT(d);                                                                       \
-        } else {                                                                                              \
-          s /= a[j * rs + j * cs];                                                                            \
-          a[i * rs + j * cs] = lower ? s : CONJ(s);                                                           \
-        }                                                                                                     \
-      }                                                                                                       \
-    return 0;                                                                                                 \
+// L row by row: L[i][j] = (A[i][j] - L[i][:j] . conj(L[j][:j])) / L[j][j]; the upper form works on
+// the transposed index.
+#define DEFINE_CHOLESKY(name, T, R, CONJ, REAL, SQRT)                           \
+  static i64 name(T *a, i64 n, bool lower) {                                    \
+    const i64 rs = lower ? n : 1, cs = lower ? 1 : n;                           \
+    for (i64 i = 0; i < n; i++)                                                 \
+      for (i64 j = 0; j <= i; j++) {                                            \
+        T s = lower ? a[i * rs + j * cs] : CONJ(a[i * rs + j * cs]);            \
+        if (lower) {                                                            \
+          for (i64 k = 0; k < j; k++) s -= a[i * rs + k] * CONJ(a[j * rs + k]); \
+        } else                                                                  \
+          for (i64 k = 0; k < j; k++) s -= CONJ(a[i + k * cs]) * a[j + k * cs]; \
+        if (i == j) {                                                           \
+          R d = REAL(s);                                                        \
+          if (!(d > 0)) return i + 1;                                           \
+          a[i * rs + j * cs] = SQRT(d);                                         \
+        } else {                                                                \
+          s /= a[j * rs + j * cs];                                              \
+          a[i * rs + j * cs] = lower ? s : CONJ(s);                             \
+        }                                                                       \
+      }                                                                         \
+    return 0;                                                                   \
   }
 DEFINE_CHOLESKY(chol_f32, float, float, conj_float, real_float, sqrtf)
 DEFINE_CHOLESKY(chol_f64, double, double, conj_double, real_double, sqrt)
@@ -51,7 +60,10 @@ DEFINE_CHOLESKY(chol_c128, double complex, double, conj, creal, sqrt)
 static void fill_nan(void *p, hlo_dtype t, i64 n) {
   bool wide = t == HLO_F64 || t == HLO_C128;
   i64 count = hlo_dtype_is_complex(t) ? 2 * n : n;
-  for (i64 k = 0; k < count; k++) { if (wide) ((double *)p)[k] = (double)NAN; else ((float *)p)[k] = NAN; }
+  for (i64 k = 0; k < count; k++) {
+    if (wide) ((double *)p)[k] = (double)NAN;
+    else ((float *)p)[k] = NAN;
+  }
 }
 
 static void cholesky_chunk(void *ctx, i64 b, u32 thread) {
@@ -70,7 +82,9 @@ static void cholesky_chunk(void *ctx, i64 b, u32 thread) {
   }
   if (!p->keep_other) {
     if (bad) fill_nan(a, p->type, p->n * p->n);
-    for (i64 r = 0; r < p->n; r++) for (i64 c = 0; c < p->n; c++) if (p->lower ? c > r : c < r) memset(a + (size_t)(r * p->n + c) * e, 0, e);
+    for (i64 r = 0; r < p->n; r++)
+      for (i64 c = 0; c < p->n; c++)
+        if (p->lower ? c > r : c < r) memset(a + (size_t)(r * p->n + c) * e, 0, e);
   }
   if (p->info) ((i32 *)j->bufs[2])[b] = (i32)bad;
 }
@@ -82,36 +96,37 @@ static hs_status run_cholesky(void *state, void *const *bufs, void *scratch) {
   return HS_GOOD;
 }
 
-// op(A) X = B (left) row by row of X, or X op(A) = B column by column; op(A)[i][j] is A[i][j] or A[j][i].
-#define DEFINE_SOLVE(name, T, CONJ)                                                                           \
-  static void name(const linalg *p, const T *a, T *x) {                                                       \
-    const i64 n = p->n, rs = p->trans ? 1 : n, cs = p->trans ? n : 1;                                         \
-    bool low = p->lower != p->trans;                                                                          \
-    if (p->left) {                                                                                            \
-      for (i64 s = 0; s < n; s++) {                                                                           \
-        i64 i = low ? s : n - 1 - s;                                                                          \
-        T *row = x + i * p->k;                                                                                \
-        for (i64 q = low ? 0 : i + 1, end = low ? i : n; q < end; q++) {                                      \
-          T f = p->conj ? CONJ(a[i * rs + q * cs]) : a[i * rs + q * cs];                                      \
-          const T *other = x + q * p->k;                                                                      \
-          for (i64 c = 0; c < p->k; c++) row[c] -= f * other[c];                                              \
-        }                                                                                                     \
-        if (p->unit) continue;                                                                                \
-        T d = p->conj ? CONJ(a[i * n + i]) : a[i * n + i];                                                    \
-        for (i64 c = 0; c < p->k; c++) row[c] /= d;                                                           \
-      }                                                                                                       \
-      return;                                                                                                 \
-    }                                                                                                         \
-    for (i64 r = 0; r < p->m; r++) {                                                                          \
-      T *row = x + r * n;                                                                                     \
-      for (i64 s = 0; s < n; s++) {                                                                           \
-        i64 c = low ? n - 1 - s : s;                                                                          \
-        T v = row[c];                                                                                         \
-        for (i64 q = low ? c + 1 : 0, end = low ? n : c; q < end; q++)                                        \
-          v -= row[q] * (p->conj ? CONJ(a[q * rs + c * cs]) : a[q * rs + c * cs]);                            \
-        row[c] = p->unit ? v : v / (p->conj ? CONJ(a[c * n + c]) : a[c * n + c]);                             \
-      }                                                                                                       \
-    }                                                                                                         \
+// op(A) X = B (left) row by row of X, or X op(A) = B column by column; op(A)[i][j] is A[i][j] or
+// A[j][i].
+#define DEFINE_SOLVE(name, T, CONJ)                                                \
+  static void name(const linalg *p, const T *a, T *x) {                            \
+    const i64 n = p->n, rs = p->trans ? 1 : n, cs = p->trans ? n : 1;              \
+    bool low = p->lower != p->trans;                                               \
+    if (p->left) {                                                                 \
+      for (i64 s = 0; s < n; s++) {                                                \
+        i64 i = low ? s : n - 1 - s;                                               \
+        T *row = x + i * p->k;                                                     \
+        for (i64 q = low ? 0 : i + 1, end = low ? i : n; q < end; q++) {           \
+          T f = p->conj ? CONJ(a[i * rs + q * cs]) : a[i * rs + q * cs];           \
+          const T *other = x + q * p->k;                                           \
+          for (i64 c = 0; c < p->k; c++) row[c] -= f * other[c];                   \
+        }                                                                          \
+        if (p->unit) continue;                                                     \
+        T d = p->conj ? CONJ(a[i * n + i]) : a[i * n + i];                         \
+        for (i64 c = 0; c < p->k; c++) row[c] /= d;                                \
+      }                                                                            \
+      return;                                                                      \
+    }                                                                              \
+    for (i64 r = 0; r < p->m; r++) {                                               \
+      T *row = x + r * n;                                                          \
+      for (i64 s = 0; s < n; s++) {                                                \
+        i64 c = low ? n - 1 - s : s;                                               \
+        T v = row[c];                                                              \
+        for (i64 q = low ? c + 1 : 0, end = low ? n : c; q < end; q++)             \
+          v -= row[q] * (p->conj ? CONJ(a[q * rs + c * cs]) : a[q * rs + c * cs]); \
+        row[c] = p->unit ? v : v / (p->conj ? CONJ(a[c * n + c]) : a[c * n + c]);  \
+      }                                                                            \
+    }                                                                              \
   }
 DEFINE_SOLVE(solve_f32, float, conj_float)
 DEFINE_SOLVE(solve_f64, double, conj_double)
@@ -141,7 +156,9 @@ static hs_status run_solve(void *state, void *const *bufs, void *scratch) {
   return HS_GOOD;
 }
 
-static bool matrix_type(hlo_dtype t) { return t == HLO_F32 || t == HLO_F64 || t == HLO_C64 || t == HLO_C128; }
+static bool matrix_type(hlo_dtype t) {
+  return t == HLO_F32 || t == HLO_F64 || t == HLO_C64 || t == HLO_C128;
+}
 
 static i64 batch_of(const hlo_shape *s) {
   i64 b = 1;
@@ -149,27 +166,42 @@ static i64 batch_of(const hlo_shape *s) {
   return b;
 }
 
-bool cpu_cholesky_supports(const hlo_instr *i) { return matrix_type(i->shape->dtype) && i->shape->rank >= 2; }
+bool cpu_cholesky_supports(const hlo_instr *i) {
+  return matrix_type(i->shape->dtype) && i->shape->rank >= 2;
+}
 hs_status cpu_cholesky_prepare(const hlo_instr *i, cpu_rt *out) {
   linalg *p = hs_calloc(1, sizeof *p);
-  *p = (linalg){.type = i->shape->dtype, .batch = batch_of(i->shape), .n = i->shape->dims[i->shape->rank - 1], .lower = hlo_attr_int(i, HLO_ATTR_LOWER, 0) != 0};
+  *p = (linalg){.type = i->shape->dtype,
+                .batch = batch_of(i->shape),
+                .n = i->shape->dims[i->shape->rank - 1],
+                .lower = hlo_attr_int(i, HLO_ATTR_LOWER, 0) != 0};
   *out = (cpu_rt){.kind = "cholesky", .state = p, .run = run_cholesky, .inplace = 1};
   return HS_GOOD;
 }
 
-bool cpu_triangular_solve_supports(const hlo_instr *i) { return matrix_type(i->shape->dtype) && i->shape->rank >= 2 && hlo_operand(i, 0)->shape->dtype == i->shape->dtype; }
+bool cpu_triangular_solve_supports(const hlo_instr *i) {
+  return matrix_type(i->shape->dtype) && i->shape->rank >= 2 &&
+         hlo_operand(i, 0)->shape->dtype == i->shape->dtype;
+}
 hs_status cpu_triangular_solve_prepare(const hlo_instr *i, cpu_rt *out) {
   const hlo_shape *s = i->shape;
   i64 tr = hlo_attr_int(i, HLO_ATTR_TRANSPOSE_A, HLO_TRANSPOSE_NO_TRANSPOSE);
   linalg *p = hs_calloc(1, sizeof *p);
-  *p = (linalg){.type = s->dtype, .batch = batch_of(s), .n = hlo_operand(i, 0)->shape->dims[s->rank - 1], .m = s->dims[s->rank - 2], .k = s->dims[s->rank - 1],
-                .lower = hlo_attr_int(i, HLO_ATTR_LOWER, 0) != 0, .left = hlo_attr_int(i, HLO_ATTR_LEFT_SIDE, 0) != 0, .unit = hlo_attr_int(i, HLO_ATTR_UNIT_DIAGONAL, 0) != 0,
-                .trans = tr == HLO_TRANSPOSE_TRANSPOSE || tr == HLO_TRANSPOSE_ADJOINT, .conj = tr == HLO_TRANSPOSE_ADJOINT};
+  *p = (linalg){.type = s->dtype,
+                .batch = batch_of(s),
+                .n = hlo_operand(i, 0)->shape->dims[s->rank - 1],
+                .m = s->dims[s->rank - 2],
+                .k = s->dims[s->rank - 1],
+                .lower = hlo_attr_int(i, HLO_ATTR_LOWER, 0) != 0,
+                .left = hlo_attr_int(i, HLO_ATTR_LEFT_SIDE, 0) != 0,
+                .unit = hlo_attr_int(i, HLO_ATTR_UNIT_DIAGONAL, 0) != 0,
+                .trans = tr == HLO_TRANSPOSE_TRANSPOSE || tr == HLO_TRANSPOSE_ADJOINT,
+                .conj = tr == HLO_TRANSPOSE_ADJOINT};
   *out = (cpu_rt){.kind = "triangular-solve", .state = p, .run = run_solve};
   return HS_GOOD;
 }
 
-// ---- custom calls -------------------------------------------------------------------------------------------------------------
+// ---- custom calls -------------------------------------------------------------------------------
 
 typedef enum custom { CUSTOM_NONE, CUSTOM_POTRF, CUSTOM_TRSM, CUSTOM_TOPK } custom;
 
@@ -183,13 +215,20 @@ static custom which_custom(const hlo_instr *i) {
 }
 
 // -1 when absent.
-static i64 config_int(const hlo_instr *i, const char *key) { return (i64)hlo_config_number(i, NULL, key, -1); }
+static i64 config_int(const hlo_instr *i, const char *key) {
+  return (i64)hlo_config_number(i, NULL, key, -1);
+}
 
 bool cpu_custom_call_supports(const hlo_instr *i) {
   switch (which_custom(i)) {
   case CUSTOM_TOPK: return cpu_topk_supports(i);
-  case CUSTOM_POTRF: return i->noperands == 1 && hlo_shape_is_tuple(i->shape) && i->shape->nelems == 2 && matrix_type(hlo_operand(i, 0)->shape->dtype) && i->shape->elems[1]->dtype == HLO_S32 && config_int(i, "uplo") >= 0;
-  case CUSTOM_TRSM: return i->noperands == 2 && hlo_shape_is_array(i->shape) && matrix_type(i->shape->dtype) && config_int(i, "uplo") >= 0 && config_int(i, "side") >= 0;
+  case CUSTOM_POTRF:
+    return i->noperands == 1 && hlo_shape_is_tuple(i->shape) && i->shape->nelems == 2 &&
+           matrix_type(hlo_operand(i, 0)->shape->dtype) && i->shape->elems[1]->dtype == HLO_S32 &&
+           config_int(i, "uplo") >= 0;
+  case CUSTOM_TRSM:
+    return i->noperands == 2 && hlo_shape_is_array(i->shape) && matrix_type(i->shape->dtype) &&
+           config_int(i, "uplo") >= 0 && config_int(i, "side") >= 0;
   case CUSTOM_NONE: break;
   }
   return false;
@@ -200,10 +239,21 @@ hs_status cpu_custom_call_prepare(const hlo_instr *i, cpu_rt *out) {
   if (w == CUSTOM_TOPK) return cpu_topk_prepare(i, out);
   const hlo_shape *s = w == CUSTOM_POTRF ? i->shape->elems[0] : i->shape;
   linalg *p = hs_calloc(1, sizeof *p);
-  *p = (linalg){.type = s->dtype, .batch = batch_of(s), .n = hlo_operand(i, 0)->shape->dims[s->rank - 1], .m = s->dims[s->rank - 2], .k = s->dims[s->rank - 1],
-                .lower = config_int(i, "uplo") == 'L', .left = config_int(i, "side") == 'L', .unit = config_int(i, "diag") == 'U',
-                .trans = config_int(i, "trans_x") == 'T' || config_int(i, "trans_x") == 'C', .conj = config_int(i, "trans_x") == 'C', .keep_other = true, .info = w == CUSTOM_POTRF};
-  if (w == CUSTOM_POTRF) *out = (cpu_rt){.kind = "cholesky (lapack call)", .state = p, .run = run_cholesky, .inplace = 1};
+  *p = (linalg){.type = s->dtype,
+                .batch = batch_of(s),
+                .n = hlo_operand(i, 0)->shape->dims[s->rank - 1],
+                .m = s->dims[s->rank - 2],
+                .k = s->dims[s->rank - 1],
+                .lower = config_int(i, "uplo") == 'L',
+                .left = config_int(i, "side") == 'L',
+                .unit = config_int(i, "diag") == 'U',
+                .trans = config_int(i, "trans_x") == 'T' || config_int(i, "trans_x") == 'C',
+                .conj = config_int(i, "trans_x") == 'C',
+                .keep_other = true,
+                .info = w == CUSTOM_POTRF};
+  if (w == CUSTOM_POTRF)
+    *out =
+        (cpu_rt){.kind = "cholesky (lapack call)", .state = p, .run = run_cholesky, .inplace = 1};
   else *out = (cpu_rt){.kind = "triangular-solve (lapack call)", .state = p, .run = run_solve};
   return HS_GOOD;
 }

@@ -1,26 +1,36 @@
-// rt_move.c — dynamic-slice, dynamic-update-slice and gather: copies of boxes whose place is known only at run time.
+// rt_move.c — dynamic-slice, dynamic-update-slice and gather: copies of boxes whose place is
+// known only at run time.
 //
-// All three copy boxes between an array and another at an offset that comes from index operands, clamped so that the box
-// stays inside. Contiguous inner dims are merged into one run, so that most of them are a few memcpy calls.
+// All three copy boxes between an array and another at an offset that comes from index operands,
+// clamped so that the box stays inside. Contiguous inner dims are merged into one run, so that most
+// of them are a few memcpy calls.
 #include "backends/cpu/cpu.h"
 
-// ---- index values -----------------------------------------------------------------------------------------------------
+// ---- index values -------------------------------------------------------------------------------
 
 static i64 read_index(const void *p, hlo_dtype t, i64 at) {
   switch (t) {
   case HLO_S32: return ((const i32 *)p)[at];
   case HLO_S64: return ((const i64 *)p)[at];
   case HLO_U32: return ((const u32 *)p)[at];
-  case HLO_U64: { u64 v = ((const u64 *)p)[at]; return v > INT64_MAX ? INT64_MAX : (i64)v; }
+  case HLO_U64: {
+    u64 v = ((const u64 *)p)[at];
+    return v > INT64_MAX ? INT64_MAX : (i64)v;
+  }
   default: return hlo_elem_to_i64(t, (const char *)p + (size_t)at * hlo_dtype_storage(t));
   }
 }
 
 static i64 clamp(i64 v, i64 lo, i64 hi) { return v < lo ? lo : v > hi ? hi : v; }
 
-// ---- boxes --------------------------------------------------------------------------------------------------------------
+// ---- boxes --------------------------------------------------------------------------------------
 
-typedef struct box { u32 rank; i64 dims[HLO_MAX_RANK], big[HLO_MAX_RANK], small[HLO_MAX_RANK]; i64 run; } box;   // strides in bytes
+// strides in bytes
+typedef struct box {
+  u32 rank;
+  i64 dims[HLO_MAX_RANK], big[HLO_MAX_RANK], small[HLO_MAX_RANK];
+  i64 run;
+} box;
 
 // A box of `dims` elements inside an array of `array` dims; the other side is dense.
 static box make_box(u32 rank, const i64 *dims, const i64 *array, size_t elem) {
@@ -30,7 +40,8 @@ static box make_box(u32 rank, const i64 *dims, const i64 *array, size_t elem) {
   hlo_row_major_strides(rank, dims, ss);
   u32 d = rank;
   bool whole = true;
-  while (d > 0 && whole) {          // the contiguous tail: dims fully covered, and the first partial one
+  // the contiguous tail: dims fully covered, and the first partial one
+  while (d > 0 && whole) {
     d--;
     b.run *= dims[d];
     whole = dims[d] == array[d];
@@ -46,11 +57,17 @@ static box make_box(u32 rank, const i64 *dims, const i64 *array, size_t elem) {
 
 static void copy_box(const box *b, u32 d, char *big, char *small, bool out) {
   if (d == b->rank) {
-    if (out) memcpy(small, big, (size_t)b->run); else memcpy(big, small, (size_t)b->run);
+    if (out) memcpy(small, big, (size_t)b->run);
+    else memcpy(big, small, (size_t)b->run);
     return;
   }
-  if (d + 1 == b->rank && b->run <= 16) {   // short runs: no call per element
-#define RUN(T) for (i64 k = 0; k < b->dims[d]; k++) { if (out) *(T *)(void *)(small + k * b->small[d]) = *(T *)(void *)(big + k * b->big[d]); else *(T *)(void *)(big + k * b->big[d]) = *(T *)(void *)(small + k * b->small[d]); } return;
+  if (d + 1 == b->rank && b->run <= 16) {  // short runs: no call per element
+#define RUN(T)                                                                              \
+  for (i64 k = 0; k < b->dims[d]; k++) {                                                    \
+    if (out) *(T *)(void *)(small + k * b->small[d]) = *(T *)(void *)(big + k * b->big[d]); \
+    else *(T *)(void *)(big + k * b->big[d]) = *(T *)(void *)(small + k * b->small[d]);     \
+  }                                                                                         \
+  return;
     switch (b->run) {
     case 1: RUN(u8)
     case 2: RUN(u16)
@@ -60,10 +77,15 @@ static void copy_box(const box *b, u32 d, char *big, char *small, bool out) {
     }
 #undef RUN
   }
-  for (i64 k = 0; k < b->dims[d]; k++) copy_box(b, d + 1, big + k * b->big[d], small + k * b->small[d], out);
+  for (i64 k = 0; k < b->dims[d]; k++)
+    copy_box(b, d + 1, big + k * b->big[d], small + k * b->small[d], out);
 }
 
-typedef struct box_job { const box *b; char *big, *small; bool out; } box_job;
+typedef struct box_job {
+  const box *b;
+  char *big, *small;
+  bool out;
+} box_job;
 static void box_chunk(void *ctx, i64 k, u32 thread) {
   (void)thread;
   const box_job *j = ctx;
@@ -74,27 +96,31 @@ static void move_box(const box *b, char *big, char *small, bool out) {
   i64 bytes = b->run;
   for (u32 k = 0; k < b->rank; k++) bytes *= b->dims[k];
   if (bytes == 0) return;
-  if (bytes < (256 << 10) || b->rank == 0) { copy_box(b, 0, big, small, out); return; }
+  if (bytes < (256 << 10) || b->rank == 0) {
+    copy_box(b, 0, big, small, out);
+    return;
+  }
   box_job j = {b, big, small, out};
   cpu_par_for(box_chunk, &j, b->dims[0]);
 }
 
-// ---- dynamic-slice and dynamic-update-slice ------------------------------------------------------------------------------
+// ---- dynamic-slice and dynamic-update-slice -----------------------------------------------------
 
 typedef struct dslice {
   box b;
-  u32 rank, first_index;           // leaf of the first index operand
-  bool vector;                     // old form: one index array
+  u32 rank, first_index;  // leaf of the first index operand
+  bool vector;            // old form: one index array
   hlo_dtype it;
   i64 limit[HLO_MAX_RANK], stride[HLO_MAX_RANK];
-  size_t bytes;                    // of the whole operand
+  size_t bytes;  // of the whole operand
 } dslice;
 
 static bool plain_index(hlo_dtype t) { return hlo_dtype_is_integer(t) && hlo_dtype_bits(t) >= 8; }
 
 static bool dslice_ok(const hlo_instr *i, u32 first) {
   if (!hlo_shape_is_array(i->shape)) return false;
-  for (u32 k = first; k < i->noperands; k++) if (!plain_index(hlo_operand(i, k)->shape->dtype)) return false;
+  for (u32 k = first; k < i->noperands; k++)
+    if (!plain_index(hlo_operand(i, k)->shape->dtype)) return false;
   return true;
 }
 bool cpu_dynamic_slice_supports(const hlo_instr *i) { return dslice_ok(i, 1); }
@@ -103,7 +129,8 @@ bool cpu_dynamic_update_slice_supports(const hlo_instr *i) { return dslice_ok(i,
 static i64 dslice_offset(const dslice *d, void *const *bufs) {
   i64 at = 0;
   for (u32 k = 0; k < d->rank; k++) {
-    i64 v = d->vector ? read_index(bufs[d->first_index], d->it, k) : read_index(bufs[d->first_index + k], d->it, 0);
+    i64 v = d->vector ? read_index(bufs[d->first_index], d->it, k)
+                      : read_index(bufs[d->first_index + k], d->it, 0);
     at += clamp(v, 0, d->limit[k]) * d->stride[k];
   }
   return at;
@@ -118,7 +145,10 @@ static hs_status run_dynamic_slice(void *state, void *const *bufs, void *scratch
 }
 
 static void copy_whole(void *to, const void *from, size_t n) {
-  if (to != from && n) { i64 dim = (i64)n, one = 1; cpu_relayout(to, &one, from, &one, 1, &dim, 1); }
+  if (to != from && n) {
+    i64 dim = (i64)n, one = 1;
+    cpu_relayout(to, &one, from, &one, 1, &dim, 1);
+  }
 }
 
 static hs_status run_dynamic_update_slice(void *state, void *const *bufs, void *scratch) {
@@ -130,7 +160,8 @@ static hs_status run_dynamic_update_slice(void *state, void *const *bufs, void *
   return HS_GOOD;
 }
 
-static dslice *make_dslice(const hlo_instr *i, const hlo_shape *array, const hlo_shape *part, u32 first) {
+static dslice *make_dslice(const hlo_instr *i, const hlo_shape *array, const hlo_shape *part,
+                           u32 first) {
   dslice *d = hs_calloc(1, sizeof *d);
   size_t e = hlo_dtype_storage(array->dtype);
   d->rank = array->rank;
@@ -140,37 +171,57 @@ static dslice *make_dslice(const hlo_instr *i, const hlo_shape *array, const hlo
   d->b = make_box(array->rank, part->dims, array->dims, e);
   d->bytes = block_leaf_bytes(array);
   hlo_row_major_strides(array->rank, array->dims, d->stride);
-  for (u32 k = 0; k < array->rank; k++) { d->limit[k] = array->dims[k] - part->dims[k]; d->stride[k] *= (i64)e; }
+  for (u32 k = 0; k < array->rank; k++) {
+    d->limit[k] = array->dims[k] - part->dims[k];
+    d->stride[k] *= (i64)e;
+  }
   return d;
 }
 
 hs_status cpu_dynamic_slice_prepare(const hlo_instr *i, cpu_rt *out) {
-  *out = (cpu_rt){.kind = "dynamic-slice", .state = make_dslice(i, hlo_operand(i, 0)->shape, i->shape, 1), .run = run_dynamic_slice};
+  *out = (cpu_rt){.kind = "dynamic-slice",
+                  .state = make_dslice(i, hlo_operand(i, 0)->shape, i->shape, 1),
+                  .run = run_dynamic_slice};
   return HS_GOOD;
 }
 
 hs_status cpu_dynamic_update_slice_prepare(const hlo_instr *i, cpu_rt *out) {
-  *out = (cpu_rt){.kind = "dynamic-update-slice", .state = make_dslice(i, i->shape, hlo_operand(i, 1)->shape, 2), .run = run_dynamic_update_slice, .inplace = 1};
+  *out = (cpu_rt){.kind = "dynamic-update-slice",
+                  .state = make_dslice(i, i->shape, hlo_operand(i, 1)->shape, 2),
+                  .run = run_dynamic_update_slice,
+                  .inplace = 1};
   return HS_GOOD;
 }
 
-// ---- gather ---------------------------------------------------------------------------------------------------------------
+// ---- gather -------------------------------------------------------------------------------------
 
 typedef struct gather {
-  box b;                            // one slice: operand side big, dense side small
-  box into;                         // the same slice in the result: result side big, dense side small
-  bool direct;                      // the slice is contiguous in the result
-  i64 nindex; u32 nmap;             // indices per slice position
+  box b;  // one slice: operand side big, dense side small
+  // the same slice in the result: result side big, dense side small
+  box into;
+  bool direct;  // the slice is contiguous in the result
+  i64 nindex;
+  u32 nmap;  // indices per slice position
   hlo_dtype it;
-  i64 map_stride[HLO_MAX_RANK], map_limit[HLO_MAX_RANK];   // bytes per index step; clamp
-  u32 nbatch; i64 batch_dims[HLO_MAX_RANK], batch_index[HLO_MAX_RANK], batch_out[HLO_MAX_RANK], batch_op[HLO_MAX_RANK];   // strides per batch dim
-  i64 index_step;                   // between components of one index vector
+  i64 map_stride[HLO_MAX_RANK], map_limit[HLO_MAX_RANK];  // bytes per index step; clamp
+  // strides per batch dim
+  u32 nbatch;
+  i64 batch_dims[HLO_MAX_RANK], batch_index[HLO_MAX_RANK], batch_out[HLO_MAX_RANK],
+      batch_op[HLO_MAX_RANK];
+  i64 index_step;  // between components of one index vector
   i64 slices, slice_bytes, chunk;
 } gather;
 
-bool cpu_gather_supports(const hlo_instr *i) { return hlo_shape_is_array(i->shape) && plain_index(hlo_operand(i, 1)->shape->dtype); }
+bool cpu_gather_supports(const hlo_instr *i) {
+  return hlo_shape_is_array(i->shape) && plain_index(hlo_operand(i, 1)->shape->dtype);
+}
 
-typedef struct gather_job { const gather *g; char *op; const char *idx; char *out; } gather_job;
+typedef struct gather_job {
+  const gather *g;
+  char *op;
+  const char *idx;
+  char *out;
+} gather_job;
 
 static void gather_one(const gather_job *j, i64 n, char *tmp) {
   const gather *g = j->g;
@@ -182,8 +233,13 @@ static void gather_one(const gather_job *j, i64 n, char *tmp) {
     to += c * g->batch_out[d];
     at += c * g->batch_op[d];
   }
-  for (u32 k = 0; k < g->nmap; k++) at += clamp(read_index(j->idx, g->it, ix + (i64)k * g->index_step), 0, g->map_limit[k]) * g->map_stride[k];
-  if (g->direct) { copy_box(&g->b, 0, j->op + at, j->out + to, true); return; }
+  for (u32 k = 0; k < g->nmap; k++)
+    at += clamp(read_index(j->idx, g->it, ix + (i64)k * g->index_step), 0, g->map_limit[k]) *
+          g->map_stride[k];
+  if (g->direct) {
+    copy_box(&g->b, 0, j->op + at, j->out + to, true);
+    return;
+  }
   copy_box(&g->b, 0, j->op + at, tmp, true);
   copy_box(&g->into, 0, j->out + to, tmp, false);
 }
@@ -192,8 +248,10 @@ static void gather_chunk(void *ctx, i64 k, u32 thread) {
   (void)thread;
   const gather_job *j = ctx;
   char local[4096], *tmp = local;
-  if (!j->g->direct && j->g->slice_bytes > (i64)sizeof local) tmp = hs_alloc((size_t)j->g->slice_bytes);
-  for (i64 n = k * j->g->chunk, end = HS_MIN(n + j->g->chunk, j->g->slices); n < end; n++) gather_one(j, n, tmp);
+  if (!j->g->direct && j->g->slice_bytes > (i64)sizeof local)
+    tmp = hs_alloc((size_t)j->g->slice_bytes);
+  for (i64 n = k * j->g->chunk, end = HS_MIN(n + j->g->chunk, j->g->slices); n < end; n++)
+    gather_one(j, n, tmp);
   if (tmp != local) hs_free(tmp);
 }
 
@@ -208,8 +266,12 @@ static hs_status run_gather(void *state, void *const *bufs, void *scratch) {
 
 hs_status cpu_gather_prepare(const hlo_instr *i, cpu_rt *out) {
   const hlo_shape *op = hlo_operand(i, 0)->shape, *ix = hlo_operand(i, 1)->shape, *res = i->shape;
-  hlo_ints offset = hlo_attr_ints(i, HLO_ATTR_OFFSET_DIMS), collapsed = hlo_attr_ints(i, HLO_ATTR_COLLAPSED_SLICE_DIMS), map = hlo_attr_ints(i, HLO_ATTR_START_INDEX_MAP);
-  hlo_ints ob = hlo_attr_ints(i, HLO_ATTR_OPERAND_BATCHING_DIMS), ib = hlo_attr_ints(i, HLO_ATTR_START_INDICES_BATCHING_DIMS), size = hlo_attr_ints(i, HLO_ATTR_SLICE_SIZES);
+  hlo_ints offset = hlo_attr_ints(i, HLO_ATTR_OFFSET_DIMS),
+           collapsed = hlo_attr_ints(i, HLO_ATTR_COLLAPSED_SLICE_DIMS),
+           map = hlo_attr_ints(i, HLO_ATTR_START_INDEX_MAP);
+  hlo_ints ob = hlo_attr_ints(i, HLO_ATTR_OPERAND_BATCHING_DIMS),
+           ib = hlo_attr_ints(i, HLO_ATTR_START_INDICES_BATCHING_DIMS),
+           size = hlo_attr_ints(i, HLO_ATTR_SLICE_SIZES);
   i64 ivd = hlo_attr_int(i, HLO_ATTR_INDEX_VECTOR_DIM, 0);
   gather *g = hs_calloc(1, sizeof *g);
   i64 e = (i64)hlo_dtype_storage(op->dtype), os[HLO_MAX_RANK], is[HLO_MAX_RANK], rs[HLO_MAX_RANK];
@@ -217,7 +279,8 @@ hs_status cpu_gather_prepare(const hlo_instr *i, cpu_rt *out) {
   hlo_row_major_strides(ix->rank, ix->dims, is);
   hlo_row_major_strides(res->rank, res->dims, rs);
   g->b = make_box(op->rank, size.v, op->dims, (size_t)e);
-  // The same slice inside the result: offset dims in order hold the dims of the slice that are not collapsed.
+  // The same slice inside the result: offset dims in order hold the dims of the slice that are not
+  // collapsed.
   i64 sd[HLO_MAX_RANK], bs[HLO_MAX_RANK];
   u32 ns = 0;
   g->slice_bytes = e;
@@ -231,17 +294,31 @@ hs_status cpu_gather_prepare(const hlo_instr *i, cpu_rt *out) {
   i64 dense = e;
   bool contiguous = true;
   u32 d = ns;
-  while (d > 0 && (sd[d - 1] == 1 || bs[d - 1] * e == g->into.run)) { d--; g->into.run *= sd[d]; dense *= sd[d]; }
+  while (d > 0 && (sd[d - 1] == 1 || bs[d - 1] * e == g->into.run)) {
+    d--;
+    g->into.run *= sd[d];
+    dense *= sd[d];
+  }
   contiguous = d == 0;
   i64 small[HLO_MAX_RANK];
-  for (u32 k = d; k-- > 0;) { small[k] = dense; dense *= sd[k]; }
-  for (u32 k = 0; k < d; k++) { g->into.dims[k] = sd[k]; g->into.big[k] = bs[k] * e; g->into.small[k] = small[k]; }
+  for (u32 k = d; k-- > 0;) {
+    small[k] = dense;
+    dense *= sd[k];
+  }
+  for (u32 k = 0; k < d; k++) {
+    g->into.dims[k] = sd[k];
+    g->into.big[k] = bs[k] * e;
+    g->into.small[k] = small[k];
+  }
   g->into.rank = d;
   g->direct = contiguous;
   g->it = ix->dtype;
   g->nmap = map.n;
   g->index_step = ivd < ix->rank ? is[ivd] : 1;
-  for (u32 k = 0; k < map.n; k++) { g->map_stride[k] = os[map.v[k]] * e; g->map_limit[k] = op->dims[map.v[k]] - size.v[map.v[k]]; }
+  for (u32 k = 0; k < map.n; k++) {
+    g->map_stride[k] = os[map.v[k]] * e;
+    g->map_limit[k] = op->dims[map.v[k]] - size.v[map.v[k]];
+  }
   g->slices = 1;
   for (u32 r = 0, id = 0; r < res->rank; r++) {
     if (hlo_ints_has(offset, r)) continue;
@@ -250,7 +327,8 @@ hs_status cpu_gather_prepare(const hlo_instr *i, cpu_rt *out) {
     g->batch_dims[n] = res->dims[r];
     g->batch_out[n] = rs[r] * e;
     g->batch_index[n] = is[id];
-    for (u32 k = 0; k < ib.n; k++) if (ib.v[k] == id) g->batch_op[n] = os[ob.v[k]] * e;
+    for (u32 k = 0; k < ib.n; k++)
+      if (ib.v[k] == id) g->batch_op[n] = os[ob.v[k]] * e;
     g->slices *= res->dims[r];
     id++;
   }

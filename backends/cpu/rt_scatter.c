@@ -1,27 +1,34 @@
 // rt_scatter.c — scatter and select-and-scatter.
 //
-// Scatter: updates are applied in index order, so that results never depend on threads. Parallelism is by ownership: the
-// update window is cut into column ranges, and each chunk applies every update to its own columns; batching dims are cut
-// into chunks too. Windows that would not fit are skipped whole, as HLO asks.
+// Scatter: updates are applied in index order, so that results never depend on threads. Parallelism
+// is by ownership: the update window is cut into column ranges, and each chunk applies every update
+// to its own columns; batching dims are cut into chunks too. Windows that would not fit are skipped
+// whole, as HLO asks.
 //
-// Select-and-scatter: for each source element the window of the operand is searched for the element that `select` keeps
-// (first one wins among equals), and the source is combined into that place. Windows may overlap, so a chunk is one
-// element of the leading dims that the window does not span.
+// Select-and-scatter: for each source element the window of the operand is searched for the element
+// that `select` keeps (first one wins among equals), and the source is combined into that place.
+// Windows may overlap, so a chunk is one element of the leading dims that the window does not span.
 #include "backends/cpu/scalar.h"
 
 enum { MAXN = 16 };
 
 typedef struct scatter {
-  u32 n;                                // arrays
+  u32 n;  // arrays
   hlo_dtype type[MAXN], it;
   size_t bytes[MAXN];
   cpu_combine comb;
   cpu_scalar *fn;
-  u32 nmap; i64 map_stride[HLO_MAX_RANK], map_limit[HLO_MAX_RANK]; i64 index_step;
-  u32 nbatch; i64 bdims[HLO_MAX_RANK], bindex[HLO_MAX_RANK], bupd[HLO_MAX_RANK], bop[HLO_MAX_RANK];
-  u32 nwin; i64 wdims[HLO_MAX_RANK], wop[HLO_MAX_RANK], wupd[HLO_MAX_RANK];
-  i64 updates, window, runs, run, cols; // runs of `run` elements, contiguous or strided alike on both sides
-  u32 own;                              // leading batch dims whose elements never share a destination
+  u32 nmap;
+  i64 map_stride[HLO_MAX_RANK], map_limit[HLO_MAX_RANK];
+  i64 index_step;
+  u32 nbatch;
+  i64 bdims[HLO_MAX_RANK], bindex[HLO_MAX_RANK], bupd[HLO_MAX_RANK], bop[HLO_MAX_RANK];
+  u32 nwin;
+  i64 wdims[HLO_MAX_RANK], wop[HLO_MAX_RANK], wupd[HLO_MAX_RANK];
+  // runs of `run` elements, contiguous or strided alike on both sides
+  i64 updates, window, runs, run, cols;
+  // leading batch dims whose elements never share a destination
+  u32 own;
   i64 owners;
 } scatter;
 
@@ -34,7 +41,9 @@ static i64 index_at(const void *p, hlo_dtype t, i64 at) {
 bool cpu_scatter_supports(const hlo_instr *i) {
   const hlo_computation *c = hlo_attr_comp(i, HLO_ATTR_TO_APPLY);
   u32 n = i->noperands / 2;
-  if (!c || n == 0 || n > MAXN || i->noperands != 2 * n + 1 || !hlo_dtype_is_integer(hlo_operand(i, n)->shape->dtype)) return false;
+  if (!c || n == 0 || n > MAXN || i->noperands != 2 * n + 1 ||
+      !hlo_dtype_is_integer(hlo_operand(i, n)->shape->dtype))
+    return false;
   if (cpu_scalar_ok(c)) return true;
   hlo_dtype t = hlo_operand(i, 0)->shape->dtype;
   return n == 1 && cpu_combine_of(c) == CPU_COMB_SECOND && hlo_dtype_is_array(t);
@@ -43,18 +52,35 @@ bool cpu_scatter_supports(const hlo_instr *i) {
 // Combines `n` updates into the operand, both with a stride.
 static void combine_run(const scatter *s, char *op, i64 os, const char *up, i64 us, i64 n) {
   size_t e = hlo_dtype_storage(s->type[0]);
-#define LOOP(T, EXPR) { T *o = (T *)(void *)op; const T *u = (const T *)(const void *)up; for (i64 k = 0; k < n; k++) { T a = o[k * os], b = u[k * us]; o[k * os] = (T)(EXPR); } return; }
-#define ALL(T) switch (s->comb) { case CPU_COMB_ADD: LOOP(T, a + b) case CPU_COMB_MUL: LOOP(T, a * b) default: break; }
+#define LOOP(T, EXPR)                         \
+  {                                           \
+    T *o = (T *)(void *)op;                   \
+    const T *u = (const T *)(const void *)up; \
+    for (i64 k = 0; k < n; k++) {             \
+      T a = o[k * os], b = u[k * us];         \
+      o[k * os] = (T)(EXPR);                  \
+    }                                         \
+    return;                                   \
+  }
+#define ALL(T)                                                                         \
+  switch (s->comb) {                                                                   \
+  case CPU_COMB_ADD: LOOP(T, a + b) case CPU_COMB_MUL : LOOP(T, a *b) default : break; \
+  }
   if (s->comb == CPU_COMB_SECOND) {
-    if (os == 1 && us == 1) { memcpy(op, up, (size_t)n * e); return; }
+    if (os == 1 && us == 1) {
+      memcpy(op, up, (size_t)n * e);
+      return;
+    }
     for (i64 k = 0; k < n; k++) memcpy(op + (size_t)(k * os) * e, up + (size_t)(k * us) * e, e);
     return;
   }
   switch (s->type[0]) {
   case HLO_F32: ALL(float) break;
   case HLO_F64: ALL(double) break;
-  case HLO_S32: case HLO_U32: ALL(u32) break;
-  case HLO_S64: case HLO_U64: ALL(u64) break;
+  case HLO_S32:
+  case HLO_U32: ALL(u32) break;
+  case HLO_S64:
+  case HLO_U64: ALL(u64) break;
   default: break;
   }
   for (i64 k = 0; k < n; k++) {
@@ -66,7 +92,10 @@ static void combine_run(const scatter *s, char *op, i64 os, const char *up, i64 
 #undef LOOP
 }
 
-typedef struct scatter_job { const scatter *s; void *const *bufs; } scatter_job;
+typedef struct scatter_job {
+  const scatter *s;
+  void *const *bufs;
+} scatter_job;
 
 static void combine_many(const scatter *s, void *const *bufs, i64 op, i64 up) {
   const void *in[2 * MAXN];
@@ -79,7 +108,9 @@ static void combine_many(const scatter *s, void *const *bufs, i64 op, i64 up) {
     out[k] = tmp[k];
   }
   cpu_scalar_run(s->fn, in, out);
-  for (u32 k = 0; k < s->n; k++) memcpy((char *)bufs[2 * s->n + 1 + k] + (size_t)op * hlo_dtype_storage(s->type[k]), tmp[k], hlo_dtype_storage(s->type[k]));
+  for (u32 k = 0; k < s->n; k++)
+    memcpy((char *)bufs[2 * s->n + 1 + k] + (size_t)op * hlo_dtype_storage(s->type[k]), tmp[k],
+           hlo_dtype_storage(s->type[k]));
 }
 
 // One update, columns [c0, c1) of each run of its window.
@@ -102,9 +133,16 @@ static void apply_update(const scatter *s, void *const *bufs, i64 n, i64 c0, i64
   size_t e = hlo_dtype_storage(s->type[0]);
   for (i64 r = 0; r < s->runs; r++) {
     i64 o = at, u = up, q = r;
-    for (u32 d = last; d-- > 0;) { o += q % s->wdims[d] * s->wop[d]; u += q % s->wdims[d] * s->wupd[d]; q /= s->wdims[d]; }
-    if (s->n == 1) combine_run(s, (char *)bufs[3] + (size_t)(o + c0 * os) * e, os, (char *)bufs[2] + (size_t)(u + c0 * us) * e, us, c1 - c0);
-    else for (i64 k = c0; k < c1; k++) combine_many(s, bufs, o + k * os, u + k * us);
+    for (u32 d = last; d-- > 0;) {
+      o += q % s->wdims[d] * s->wop[d];
+      u += q % s->wdims[d] * s->wupd[d];
+      q /= s->wdims[d];
+    }
+    if (s->n == 1)
+      combine_run(s, (char *)bufs[3] + (size_t)(o + c0 * os) * e, os,
+                  (char *)bufs[2] + (size_t)(u + c0 * us) * e, us, c1 - c0);
+    else
+      for (i64 k = c0; k < c1; k++) combine_many(s, bufs, o + k * os, u + k * us);
   }
 }
 
@@ -112,8 +150,10 @@ static void scatter_chunk(void *ctx, i64 chunk, u32 thread) {
   (void)thread;
   const scatter_job *j = ctx;
   const scatter *s = j->s;
-  i64 parts = (s->run + s->cols - 1) / s->cols, c0 = chunk % parts * s->cols, per = s->updates / s->owners, first = chunk / parts * per;
-  for (i64 n = first; n < first + per; n++) apply_update(s, j->bufs, n, c0, HS_MIN(s->run, c0 + s->cols));
+  i64 parts = (s->run + s->cols - 1) / s->cols, c0 = chunk % parts * s->cols,
+      per = s->updates / s->owners, first = chunk / parts * per;
+  for (i64 n = first; n < first + per; n++)
+    apply_update(s, j->bufs, n, c0, HS_MIN(s->run, c0 + s->cols));
 }
 
 static void copy_array(void *to, const void *from, size_t n) {
@@ -132,7 +172,8 @@ static hs_status run_scatter(void *state, void *const *bufs, void *scratch) {
   if (s->updates == 0 || s->window == 0) return HS_GOOD;
   scatter_job j = {s, bufs};
   i64 chunks = s->owners * ((s->run + s->cols - 1) / s->cols);
-  if (s->updates * s->window < 8192) for (i64 k = 0; k < chunks; k++) scatter_chunk(&j, k, 0);
+  if (s->updates * s->window < 8192)
+    for (i64 k = 0; k < chunks; k++) scatter_chunk(&j, k, 0);
   else cpu_par_for(scatter_chunk, &j, chunks);
   return HS_GOOD;
 }
@@ -163,15 +204,23 @@ static void add_window_dim(scatter *s, i64 dim, i64 op, i64 up) {
 hs_status cpu_scatter_prepare(const hlo_instr *i, cpu_rt *out) {
   scatter *s = hs_calloc(1, sizeof *s);
   s->n = i->noperands / 2;
-  const hlo_shape *op = hlo_operand(i, 0)->shape, *ix = hlo_operand(i, s->n)->shape, *up = hlo_operand(i, s->n + 1)->shape;
-  hlo_ints uw = hlo_attr_ints(i, HLO_ATTR_UPDATE_WINDOW_DIMS), ins = hlo_attr_ints(i, HLO_ATTR_INSERTED_WINDOW_DIMS), map = hlo_attr_ints(i, HLO_ATTR_SCATTER_DIMS_TO_OPERAND_DIMS);
-  hlo_ints ob = hlo_attr_ints(i, HLO_ATTR_INPUT_BATCHING_DIMS), ib = hlo_attr_ints(i, HLO_ATTR_SCATTER_INDICES_BATCHING_DIMS);
-  i64 ivd = hlo_attr_int(i, HLO_ATTR_INDEX_VECTOR_DIM, 0), os[HLO_MAX_RANK], is[HLO_MAX_RANK], us[HLO_MAX_RANK], size[HLO_MAX_RANK];
+  const hlo_shape *op = hlo_operand(i, 0)->shape, *ix = hlo_operand(i, s->n)->shape,
+                  *up = hlo_operand(i, s->n + 1)->shape;
+  hlo_ints uw = hlo_attr_ints(i, HLO_ATTR_UPDATE_WINDOW_DIMS),
+           ins = hlo_attr_ints(i, HLO_ATTR_INSERTED_WINDOW_DIMS),
+           map = hlo_attr_ints(i, HLO_ATTR_SCATTER_DIMS_TO_OPERAND_DIMS);
+  hlo_ints ob = hlo_attr_ints(i, HLO_ATTR_INPUT_BATCHING_DIMS),
+           ib = hlo_attr_ints(i, HLO_ATTR_SCATTER_INDICES_BATCHING_DIMS);
+  i64 ivd = hlo_attr_int(i, HLO_ATTR_INDEX_VECTOR_DIM, 0), os[HLO_MAX_RANK], is[HLO_MAX_RANK],
+      us[HLO_MAX_RANK], size[HLO_MAX_RANK];
   const hlo_computation *c = hlo_attr_comp(i, HLO_ATTR_TO_APPLY);
   hlo_row_major_strides(op->rank, op->dims, os);
   hlo_row_major_strides(ix->rank, ix->dims, is);
   hlo_row_major_strides(up->rank, up->dims, us);
-  for (u32 k = 0; k < s->n; k++) { s->type[k] = hlo_operand(i, k)->shape->dtype; s->bytes[k] = block_leaf_bytes(hlo_operand(i, k)->shape); }
+  for (u32 k = 0; k < s->n; k++) {
+    s->type[k] = hlo_operand(i, k)->shape->dtype;
+    s->bytes[k] = block_leaf_bytes(hlo_operand(i, k)->shape);
+  }
   s->it = ix->dtype;
   s->comb = s->n == 1 ? cpu_combine_of(c) : CPU_COMB_OTHER;
   s->fn = cpu_scalar_compile(c);
@@ -187,7 +236,10 @@ hs_status cpu_scatter_prepare(const hlo_instr *i, cpu_rt *out) {
   s->cols = HS_MAX((i64)64, (s->run + 15) / 16);
   s->nmap = map.n;
   s->index_step = ivd < ix->rank ? is[ivd] : 1;
-  for (u32 k = 0; k < map.n; k++) { s->map_stride[k] = os[map.v[k]]; s->map_limit[k] = op->dims[map.v[k]] - size[map.v[k]]; }
+  for (u32 k = 0; k < map.n; k++) {
+    s->map_stride[k] = os[map.v[k]];
+    s->map_limit[k] = op->dims[map.v[k]] - size[map.v[k]];
+  }
   bool owning = true;
   for (u32 d = 0, id = 0; d < up->rank; d++) {
     if (hlo_ints_has(uw, d)) continue;
@@ -197,37 +249,51 @@ hs_status cpu_scatter_prepare(const hlo_instr *i, cpu_rt *out) {
     s->bupd[n] = us[d];
     s->bindex[n] = is[id];
     bool batching = false;
-    for (u32 k = 0; k < ib.n; k++) if (ib.v[k] == id) { s->bop[n] = os[ob.v[k]]; batching = true; }
-    owning = owning && batching;           // leading batching dims own disjoint parts of the operand
+    for (u32 k = 0; k < ib.n; k++)
+      if (ib.v[k] == id) {
+        s->bop[n] = os[ob.v[k]];
+        batching = true;
+      }
+    // leading batching dims own disjoint parts of the operand
+    owning = owning && batching;
     if (owning) s->owners *= HS_MAX(up->dims[d], (i64)1);
     s->updates *= up->dims[d];
     id++;
   }
-  *out = (cpu_rt){.kind = "scatter", .state = s, .run = run_scatter, .release = free_scatter, .inplace = (1u << s->n) - 1};
+  *out = (cpu_rt){.kind = "scatter",
+                  .state = s,
+                  .run = run_scatter,
+                  .release = free_scatter,
+                  .inplace = (1u << s->n) - 1};
   return HS_GOOD;
 }
 
-// ---- select-and-scatter ------------------------------------------------------------------------------------------------------
+// ---- select-and-scatter -------------------------------------------------------------------------
 
 typedef struct sas {
   hlo_dtype type;
   u32 rank;
-  i64 od[HLO_MAX_RANK], sd[HLO_MAX_RANK], os[HLO_MAX_RANK], ss[HLO_MAX_RANK];   // operand and source
+  // operand and source
+  i64 od[HLO_MAX_RANK], sd[HLO_MAX_RANK], os[HLO_MAX_RANK], ss[HLO_MAX_RANK];
   i64 size[HLO_MAX_RANK], stride[HLO_MAX_RANK], pad[HLO_MAX_RANK];
-  i64 dir;                               // HLO_DIRECTION_GE / GT on floats for the fast path; -1
+  i64 dir;  // HLO_DIRECTION_GE / GT on floats for the fast path; -1
   cpu_combine comb;
   cpu_scalar *select, *scatter;
-  u32 lead; i64 chunks;                  // leading dims that a chunk has one element of
+  u32 lead;
+  i64 chunks;  // leading dims that a chunk has one element of
 } sas;
 
 bool cpu_select_and_scatter_supports(const hlo_instr *i) {
-  return hlo_shape_is_array(i->shape) && !hlo_dtype_is_complex(i->shape->dtype) && hlo_attr_ptr(i, HLO_ATTR_WINDOW) && cpu_scalar_ok(hlo_attr_comp(i, HLO_ATTR_SELECT)) &&
+  return hlo_shape_is_array(i->shape) && !hlo_dtype_is_complex(i->shape->dtype) &&
+         hlo_attr_ptr(i, HLO_ATTR_WINDOW) && cpu_scalar_ok(hlo_attr_comp(i, HLO_ATTR_SELECT)) &&
          cpu_scalar_ok(hlo_attr_comp(i, HLO_ATTR_SCATTER));
 }
 
 static i64 select_direction(const hlo_computation *c) {
   const hlo_instr *r = c->root;
-  if (r->opcode != HLO_COMPARE || hlo_operand(r, 0) != c->params[0] || hlo_operand(r, 1) != c->params[1]) return -1;
+  if (r->opcode != HLO_COMPARE || hlo_operand(r, 0) != c->params[0] ||
+      hlo_operand(r, 1) != c->params[1])
+    return -1;
   i64 d = hlo_attr_int(r, HLO_ATTR_DIRECTION, -1);
   return d == HLO_DIRECTION_GE || d == HLO_DIRECTION_GT ? d : -1;
 }
@@ -244,7 +310,11 @@ static bool keeps(const sas *s, const char *kept, const char *other) {
   return r;
 }
 
-typedef struct sas_job { const sas *s; const char *op, *src; char *out; } sas_job;
+typedef struct sas_job {
+  const sas *s;
+  const char *op, *src;
+  char *out;
+} sas_job;
 
 static void one_window(const sas_job *j, const i64 *at, i64 src) {
   const sas *s = j->s;
@@ -259,15 +329,22 @@ static void one_window(const sas_job *j, const i64 *at, i64 src) {
     for (u32 d = s->rank; d-- > s->lead;) {
       i64 x = at[d] * s->stride[d] - s->pad[d] + q % s->size[d];
       q /= s->size[d];
-      if (x < 0 || x >= s->od[d]) { inside = false; break; }
+      if (x < 0 || x >= s->od[d]) {
+        inside = false;
+        break;
+      }
       o += x * s->os[d];
     }
-    if (inside && (best < 0 || !keeps(s, j->op + (size_t)best * e, j->op + (size_t)o * e))) best = o;
+    if (inside && (best < 0 || !keeps(s, j->op + (size_t)best * e, j->op + (size_t)o * e)))
+      best = o;
   }
   if (best < 0) return;
   char *to = j->out + (size_t)best * e;
   const char *from = j->src + (size_t)src * e;
-  if (s->type == HLO_F32 && s->comb == CPU_COMB_ADD) { *(float *)(void *)to += *(const float *)(const void *)from; return; }
+  if (s->type == HLO_F32 && s->comb == CPU_COMB_ADD) {
+    *(float *)(void *)to += *(const float *)(const void *)from;
+    return;
+  }
   const void *in[2] = {from, to};
   void *out[1] = {to};
   cpu_scalar_run(s->scatter, in, out);
@@ -278,11 +355,19 @@ static void sas_chunk(void *ctx, i64 chunk, u32 thread) {
   const sas_job *j = ctx;
   const sas *s = j->s;
   i64 at[HLO_MAX_RANK], n = 1, base = 0;
-  for (u32 d = s->lead; d-- > 0;) { at[d] = chunk % s->sd[d]; chunk /= s->sd[d]; base += at[d] * s->ss[d]; }
+  for (u32 d = s->lead; d-- > 0;) {
+    at[d] = chunk % s->sd[d];
+    chunk /= s->sd[d];
+    base += at[d] * s->ss[d];
+  }
   for (u32 d = s->lead; d < s->rank; d++) n *= s->sd[d];
   for (i64 k = 0; k < n; k++) {
     i64 q = k, src = base;
-    for (u32 d = s->rank; d-- > s->lead;) { at[d] = q % s->sd[d]; q /= s->sd[d]; src += at[d] * s->ss[d]; }
+    for (u32 d = s->rank; d-- > s->lead;) {
+      at[d] = q % s->sd[d];
+      q /= s->sd[d];
+      src += at[d] * s->ss[d];
+    }
     one_window(j, at, src);
   }
 }
@@ -324,8 +409,12 @@ hs_status cpu_select_and_scatter_prepare(const hlo_instr *i, cpu_rt *out) {
     s->size[d] = w->v[d].size;
     s->stride[d] = HS_MAX(w->v[d].stride, (i64)1);
     s->pad[d] = w->v[d].pad_low;
-    leading = leading && s->size[d] == 1 && s->stride[d] == 1 && s->pad[d] == 0 && s->od[d] == s->sd[d] && s->chunks < 256;
-    if (leading) { s->lead = d + 1; s->chunks *= src->dims[d]; }
+    leading = leading && s->size[d] == 1 && s->stride[d] == 1 && s->pad[d] == 0 &&
+              s->od[d] == s->sd[d] && s->chunks < 256;
+    if (leading) {
+      s->lead = d + 1;
+      s->chunks *= src->dims[d];
+    }
   }
   s->dir = select_direction(hlo_attr_comp(i, HLO_ATTR_SELECT));
   s->comb = cpu_combine_of(hlo_attr_comp(i, HLO_ATTR_SCATTER));

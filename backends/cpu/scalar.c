@@ -1,19 +1,28 @@
-// scalar.c — see scalar.h. Values are kept as double or i64; every result is rounded to its own type, so that f32
-// arithmetic in double is exact where one rounding follows another (add, subtract, multiply, divide, square root).
+// scalar.c — see scalar.h. Values are kept as double or i64; every result is rounded to its own
+// type, so that f32 arithmetic in double is exact where one rounding follows another (add,
+// subtract, multiply, divide, square root).
 #include "backends/cpu/scalar.h"
 
 #include <math.h>
 
 enum { MAX_REGS = 96 };
-typedef union reg { double f; i64 i; } reg;
-typedef struct scalar_op { hlo_opcode op; hlo_dtype t, from; u8 a, b, c, to, direction; bool total; } scalar_op;
+typedef union reg {
+  double f;
+  i64 i;
+} reg;
+typedef struct scalar_op {
+  hlo_opcode op;
+  hlo_dtype t, from;
+  u8 a, b, c, to, direction;
+  bool total;
+} scalar_op;
 
 struct cpu_scalar {
   u32 nparams, nops, nresults;
   hlo_dtype param_type[MAX_REGS], result_type[MAX_REGS];
   u8 result[MAX_REGS];
   u32 nregs;
-  reg init[MAX_REGS];         // constants in place
+  reg init[MAX_REGS];  // constants in place
   scalar_op ops[MAX_REGS];
 };
 
@@ -22,13 +31,36 @@ static bool is_real(hlo_dtype t) { return hlo_dtype_is_float(t); }
 static bool op_ok(const hlo_instr *i) {
   hlo_dtype t = i->shape->dtype;
   if (!hlo_shape_is_scalar(i->shape) || hlo_dtype_is_complex(t)) return false;
-  for (u32 k = 0; k < i->noperands; k++) if (!hlo_shape_is_scalar(hlo_operand(i, k)->shape) || hlo_dtype_is_complex(hlo_operand(i, k)->shape->dtype)) return false;
+  for (u32 k = 0; k < i->noperands; k++)
+    if (!hlo_shape_is_scalar(hlo_operand(i, k)->shape) ||
+        hlo_dtype_is_complex(hlo_operand(i, k)->shape->dtype))
+      return false;
   switch (i->opcode) {
-  case HLO_PARAMETER: case HLO_ADD: case HLO_SUBTRACT: case HLO_MULTIPLY: case HLO_MAXIMUM: case HLO_MINIMUM:
-  case HLO_NEGATE: case HLO_ABS: case HLO_COMPARE: case HLO_SELECT: case HLO_CONVERT: case HLO_COPY: return true;
+  case HLO_PARAMETER:
+  case HLO_ADD:
+  case HLO_SUBTRACT:
+  case HLO_MULTIPLY:
+  case HLO_MAXIMUM:
+  case HLO_MINIMUM:
+  case HLO_NEGATE:
+  case HLO_ABS:
+  case HLO_COMPARE:
+  case HLO_SELECT:
+  case HLO_CONVERT:
+  case HLO_COPY: return true;
   case HLO_CONSTANT: return hlo_constant_value(i) && !hlo_literal_has_elided(hlo_constant_value(i));
-  case HLO_DIVIDE: case HLO_SQRT: case HLO_EXP: case HLO_LOG: case HLO_FLOOR: case HLO_CEIL: case HLO_TANH: case HLO_POWER: return is_real(t);
-  case HLO_AND: case HLO_OR: case HLO_XOR: case HLO_NOT: return !is_real(t);
+  case HLO_DIVIDE:
+  case HLO_SQRT:
+  case HLO_EXP:
+  case HLO_LOG:
+  case HLO_FLOOR:
+  case HLO_CEIL:
+  case HLO_TANH:
+  case HLO_POWER: return is_real(t);
+  case HLO_AND:
+  case HLO_OR:
+  case HLO_XOR:
+  case HLO_NOT: return !is_real(t);
   default: return false;
   }
 }
@@ -70,18 +102,29 @@ cpu_scalar *cpu_scalar_compile(const hlo_computation *c) {
   cpu_scalar *s = hs_calloc(1, sizeof *s);
   u8 *at = hs_calloc(c->module->next_instr_id + 1, 1);
   s->nparams = c->nparams;
-  for (u32 k = 0; k < c->nparams; k++) { at[c->params[k]->id] = (u8)s->nregs++; s->param_type[k] = c->params[k]->shape->dtype; }
+  for (u32 k = 0; k < c->nparams; k++) {
+    at[c->params[k]->id] = (u8)s->nregs++;
+    s->param_type[k] = c->params[k]->shape->dtype;
+  }
   hlo_for_each_instr(i, c) {
     if (i->opcode == HLO_PARAMETER || i->opcode == HLO_TUPLE) continue;
     u8 r = (u8)s->nregs++;
     at[i->id] = r;
-    if (i->opcode == HLO_CONSTANT) { s->init[r] = load(i->shape->dtype, hlo_constant_value(i)->data); continue; }
-    scalar_op o = {.op = i->opcode, .t = i->shape->dtype, .from = hlo_operand(i, 0)->shape->dtype, .a = at[hlo_operand(i, 0)->id], .to = r};
+    if (i->opcode == HLO_CONSTANT) {
+      s->init[r] = load(i->shape->dtype, hlo_constant_value(i)->data);
+      continue;
+    }
+    scalar_op o = {.op = i->opcode,
+                   .t = i->shape->dtype,
+                   .from = hlo_operand(i, 0)->shape->dtype,
+                   .a = at[hlo_operand(i, 0)->id],
+                   .to = r};
     if (i->noperands > 1) o.b = at[hlo_operand(i, 1)->id];
     if (i->noperands > 2) o.c = at[hlo_operand(i, 2)->id];
     if (i->opcode == HLO_COMPARE) {
       o.direction = (u8)hlo_attr_int(i, HLO_ATTR_DIRECTION, 0);
-      o.total = hlo_attr_int(i, HLO_ATTR_COMPARE_TYPE, HLO_COMPARE_TYPE_FLOAT) == HLO_COMPARE_TYPE_TOTALORDER;
+      o.total = hlo_attr_int(i, HLO_ATTR_COMPARE_TYPE, HLO_COMPARE_TYPE_FLOAT) ==
+                HLO_COMPARE_TYPE_TOTALORDER;
     }
     s->ops[s->nops++] = o;
   }
@@ -115,8 +158,13 @@ static bool compare(const scalar_op *o, reg a, reg b) {
     case HLO_DIRECTION_LE: return a.f <= b.f;
     default: return a.f < b.f;
     }
-  } else if (hlo_dtype_is_unsigned(o->from)) { lt = (u64)a.i < (u64)b.i; eq = a.i == b.i; }
-  else { lt = a.i < b.i; eq = a.i == b.i; }
+  } else if (hlo_dtype_is_unsigned(o->from)) {
+    lt = (u64)a.i < (u64)b.i;
+    eq = a.i == b.i;
+  } else {
+    lt = a.i < b.i;
+    eq = a.i == b.i;
+  }
   switch (o->direction) {
   case HLO_DIRECTION_EQ: return eq;
   case HLO_DIRECTION_NE: return !eq;
@@ -127,8 +175,12 @@ static bool compare(const scalar_op *o, reg a, reg b) {
   }
 }
 
-static double fmax_nan(double a, double b) { return a != a ? a : b != b ? b : a > b ? a : a < b ? b : signbit(a) ? b : a; }
-static double fmin_nan(double a, double b) { return a != a ? a : b != b ? b : a < b ? a : a > b ? b : signbit(a) ? a : b; }
+static double fmax_nan(double a, double b) {
+  return a != a ? a : b != b ? b : a > b ? a : a < b ? b : signbit(a) ? b : a;
+}
+static double fmin_nan(double a, double b) {
+  return a != a ? a : b != b ? b : a < b ? a : a > b ? b : signbit(a) ? a : b;
+}
 
 static reg real_op(const scalar_op *o, reg a, reg b) {
   switch (o->op) {
@@ -194,7 +246,8 @@ void cpu_scalar_run(const cpu_scalar *s, const void *const *params, void *const 
     if (o->op == HLO_COMPARE) v.i = compare(o, r[o->a], r[o->b]);
     else if (o->op == HLO_SELECT) v = r[o->a].i ? r[o->b] : r[o->c];
     else if (o->op == HLO_CONVERT) v = through(o->t, convert(o, r[o->a]));
-    else v = through(o->t, is_real(o->t) ? real_op(o, r[o->a], r[o->b]) : int_op(o, r[o->a], r[o->b]));
+    else
+      v = through(o->t, is_real(o->t) ? real_op(o, r[o->a], r[o->b]) : int_op(o, r[o->a], r[o->b]));
     r[o->to] = v;
   }
   for (u32 k = 0; k < s->nresults; k++) store(s->result_type[k], results[k], r[s->result[k]]);
@@ -206,7 +259,8 @@ cpu_combine cpu_combine_of(const hlo_computation *c) {
   if (r == c->params[1]) return CPU_COMB_SECOND;
   if (r->noperands != 2) return CPU_COMB_OTHER;
   const hlo_instr *a = hlo_operand(r, 0), *b = hlo_operand(r, 1);
-  if (!((a == c->params[0] && b == c->params[1]) || (a == c->params[1] && b == c->params[0]))) return CPU_COMB_OTHER;
+  if (!((a == c->params[0] && b == c->params[1]) || (a == c->params[1] && b == c->params[0])))
+    return CPU_COMB_OTHER;
   switch (r->opcode) {
   case HLO_ADD: return CPU_COMB_ADD;
   case HLO_MULTIPLY: return CPU_COMB_MUL;
@@ -217,16 +271,33 @@ cpu_combine cpu_combine_of(const hlo_computation *c) {
 }
 
 bool cpu_has_order_key(hlo_dtype t) {
-  return t == HLO_F32 || t == HLO_F64 || t == HLO_F16 || t == HLO_BF16 || hlo_dtype_is_integer(t) || t == HLO_PRED;
+  return t == HLO_F32 || t == HLO_F64 || t == HLO_F16 || t == HLO_BF16 || hlo_dtype_is_integer(t) ||
+         t == HLO_PRED;
 }
 
 u64 cpu_order_key(hlo_dtype t, const void *p, bool canonical) {
   u64 b, sign, inf;
   switch (t) {
-  case HLO_F32: b = *(const u32 *)p; sign = 0x80000000u; inf = 0x7f800000u; break;
-  case HLO_F64: b = *(const u64 *)p; sign = (u64)1 << 63; inf = (u64)0x7ff << 52; break;
-  case HLO_F16: b = *(const u16 *)p; sign = 0x8000; inf = 0x7c00; break;
-  case HLO_BF16: b = *(const u16 *)p; sign = 0x8000; inf = 0x7f80; break;
+  case HLO_F32:
+    b = *(const u32 *)p;
+    sign = 0x80000000u;
+    inf = 0x7f800000u;
+    break;
+  case HLO_F64:
+    b = *(const u64 *)p;
+    sign = (u64)1 << 63;
+    inf = (u64)0x7ff << 52;
+    break;
+  case HLO_F16:
+    b = *(const u16 *)p;
+    sign = 0x8000;
+    inf = 0x7c00;
+    break;
+  case HLO_BF16:
+    b = *(const u16 *)p;
+    sign = 0x8000;
+    inf = 0x7f80;
+    break;
   default: {
     i64 v = hlo_elem_to_i64(t, p);
     if (!hlo_dtype_is_signed(t)) return (u64)v;

@@ -1,5 +1,5 @@
-// scalar.h — scalar computations (comparators, combiners) inside runtime kernels: recognized ones get a name and a fast
-// path, the others a small register interpreter. Private to backends/cpu.
+// scalar.h — scalar computations (comparators, combiners) inside runtime kernels: recognized ones
+// get a name and a fast path, the others a small register interpreter. Private to backends/cpu.
 #ifndef CPU_SCALAR_H
 #define CPU_SCALAR_H
 
@@ -7,15 +7,25 @@
 
 typedef struct cpu_scalar cpu_scalar;
 bool cpu_scalar_ok(const hlo_computation *);
-cpu_scalar *cpu_scalar_compile(const hlo_computation *);       // NULL when !cpu_scalar_ok
+cpu_scalar *cpu_scalar_compile(const hlo_computation *);  // NULL when !cpu_scalar_ok
 void cpu_scalar_free(cpu_scalar *);
-// One evaluation: params and results point to elements of the types in the computation's signature. Thread-safe.
+// One evaluation: params and results point to elements of the types in the computation's signature.
+// Thread-safe.
 void cpu_scalar_run(const cpu_scalar *, const void *const *params, void *const *results);
 
-typedef enum cpu_combine { CPU_COMB_OTHER, CPU_COMB_ADD, CPU_COMB_MUL, CPU_COMB_MIN, CPU_COMB_MAX, CPU_COMB_SECOND } cpu_combine;
-cpu_combine cpu_combine_of(const hlo_computation *);           // (a, b) -> op(a, b) on one scalar type
+typedef enum cpu_combine {
+  CPU_COMB_OTHER,
+  CPU_COMB_ADD,
+  CPU_COMB_MUL,
+  CPU_COMB_MIN,
+  CPU_COMB_MAX,
+  CPU_COMB_SECOND
+} cpu_combine;
+// (a, b) -> op(a, b) on one scalar type
+cpu_combine cpu_combine_of(const hlo_computation *);
 
-// Order-preserving unsigned key of an element; floats in total order, or with -0 = +0 and every NaN alike, last.
+// Order-preserving unsigned key of an element; floats in total order, or with -0 = +0 and every NaN
+// alike, last.
 u64 cpu_order_key(hlo_dtype, const void *p, bool canonical);
 bool cpu_has_order_key(hlo_dtype);
 

@@ -1,8 +1,10 @@
-// serve.c — worker side: requests to compile, run, dump and release programs, which are known by number.
+// serve.c — worker side: requests to compile, run, dump and release programs, which are known by
+// number.
 //
-// A compile request carries the module's text with large constants elided; their bytes come in shared memory, grouped by
-// computation in list order. A run request carries the arguments' leaves in one shared block, each 64-byte aligned; the
-// results go back in another. Both are copied into the program's own huge-page memory before the clock starts.
+// A compile request carries the module's text with large constants elided; their bytes come in
+// shared memory, grouped by computation in list order. A run request carries the arguments' leaves
+// in one shared block, each 64-byte aligned; the results go back in another. Both are copied into
+// the program's own huge-page memory before the clock starts.
 #include <stdlib.h>
 
 #include "backends/cpu/cpu.h"
@@ -22,7 +24,8 @@ static HS_VEC(served *) programs;
 worker_handler cpu_serve_compile, cpu_serve_run, cpu_serve_dump, cpu_serve_release;
 
 static served *find(u64 id) {
-  for (size_t k = 0; k < programs.n; k++) if (programs.v[k]->id == id) return programs.v[k];
+  for (size_t k = 0; k < programs.n; k++)
+    if (programs.v[k]->id == id) return programs.v[k];
   return NULL;
 }
 
@@ -33,7 +36,7 @@ static void free_served(served *s) {
   hs_free(s);
 }
 
-// ---- compile --------------------------------------------------------------------------------------------------------------
+// ---- compile ------------------------------------------------------------------------------------
 
 // Puts the bytes of every constant in its place; the text may have elided or rounded them.
 static hs_status load_constants(hlo_module *m, wire_reader *r, const serve_map *blob) {
@@ -44,7 +47,8 @@ static hs_status load_constants(hlo_module *m, wire_reader *r, const serve_map *
     char *z = hs_format("%.*s", (int)name.n, name.p);
     hlo_instr *i = hlo_find_instr(m, z);
     hs_free(z);
-    if (!i || i->opcode != HLO_CONSTANT) return hs_fail(HS_E_INTERNAL, "the worker read no constant %.*s", (int)name.n, name.p);
+    if (!i || i->opcode != HLO_CONSTANT)
+      return hs_fail(HS_E_INTERNAL, "the worker read no constant %.*s", (int)name.n, name.p);
     size_t n = block_leaf_bytes(i->shape);
     at = (at + 63) & ~(size_t)63;
     if (at + n > blob->n) return hs_fail(HS_E_INTERNAL, "constants are missing");
@@ -53,7 +57,7 @@ static hs_status load_constants(hlo_module *m, wire_reader *r, const serve_map *
     memcpy(l->data, blob->p + at, n);
     at += n;
     hlo_set_attr(i, (hlo_attr){.id = HLO_ATTR_LITERAL, .v.literal = l});
-    hlo_literal_unref(l);   // the module holds its own reference
+    hlo_literal_unref(l);  // the module holds its own reference
   }
   return r->bad ? hs_fail(HS_E_INTERNAL, "bad compile request") : HS_GOOD;
 }
@@ -82,19 +86,23 @@ static hs_status build(served *s, wire_reader *r, const serve_map *blob, hs_buf 
   wire_put_f64(reply, serve_cpu_ms() - cpu0);
   wire_put_i64(reply, serve_peak_rss(false));
   size_t temp = per_instruction ? p->temp_live_bytes : p->temp_bytes;
-  const i64 sizes[] = {(i64)p->arg_bytes, (i64)(p->out_bytes + p->alias_bytes), (i64)p->alias_bytes, (i64)temp};
+  const i64 sizes[] = {(i64)p->arg_bytes, (i64)(p->out_bytes + p->alias_bytes), (i64)p->alias_bytes,
+                       (i64)temp};
   for (size_t k = 0; k < HS_COUNT(sizes); k++) wire_put_i64(reply, sizes[k]);
   wire_put_u32(reply, p->fallbacks);
   wire_put_u32(reply, (u32)p->kernels.n);
   for (size_t k = 0; k < p->kernels.n; k++) {
     const cpu_step *e = p->kernels.v[k];
     wire_put_str(reply, e->instr->name);
-    wire_put_str(reply, e->kind == CPU_STEP_EMIT ? e->kernel->kind : e->kind == CPU_STEP_RT ? e->rt.kind : "evaluator");
+    wire_put_str(reply, e->kind == CPU_STEP_EMIT ? e->kernel->kind
+                        : e->kind == CPU_STEP_RT ? e->rt.kind
+                                                 : "evaluator");
   }
   return HS_GOOD;
 }
 
-hs_status cpu_serve_compile(const void *payload, size_t n, const int *fds, u32 nfds, hs_buf *reply) {
+hs_status cpu_serve_compile(const void *payload, size_t n, const int *fds, u32 nfds,
+                            hs_buf *reply) {
   if (nfds != 1) return hs_fail(HS_E_INTERNAL, "compile request without constants");
   serve_map blob = {0};
   HS_TRY(serve_map_fd(fds[0], false, &blob));
@@ -102,19 +110,25 @@ hs_status cpu_serve_compile(const void *payload, size_t n, const int *fds, u32 n
   served *s = hs_calloc(1, sizeof *s);
   hs_status st = build(s, &r, &blob, reply);
   serve_unmap(&blob);
-  if (!hs_ok(st)) { free_served(s); return st; }
+  if (!hs_ok(st)) {
+    free_served(s);
+    return st;
+  }
   hs_vec_push(&programs, s);
   return HS_GOOD;
 }
 
-// ---- run ------------------------------------------------------------------------------------------------------------------
+// ---- run ----------------------------------------------------------------------------------------
 
 // One argument leaf from the shared block (row-major) to its place (physical order).
 static void place_argument(const cpu_program *p, u32 k, const char *from) {
   const hlo_shape *s = p->arg_shape[k];
   char *to = (char *)p->area[1] + p->arg_offset[k];
   if (!hlo_shape_is_array(s)) return;
-  if (hlo_shape_is_row_major(s)) { memcpy(to, from, block_leaf_bytes(s)); return; }
+  if (hlo_shape_is_row_major(s)) {
+    memcpy(to, from, block_leaf_bytes(s));
+    return;
+  }
   i64 a[HLO_MAX_RANK], b[HLO_MAX_RANK];
   hlo_row_major_strides(s->rank, s->dims, a);
   cpu_strides(s, b);
@@ -125,7 +139,10 @@ static void fetch_result(const cpu_program *p, u32 k, char *to) {
   const hlo_shape *s = p->out_shape[k];
   const void *from = p->addr[p->values.v[p->out_value[k]].slot];
   if (!hlo_shape_is_array(s)) return;
-  if (hlo_shape_is_row_major(s)) { memcpy(to, from, block_leaf_bytes(s)); return; }
+  if (hlo_shape_is_row_major(s)) {
+    memcpy(to, from, block_leaf_bytes(s));
+    return;
+  }
   i64 a[HLO_MAX_RANK], b[HLO_MAX_RANK];
   cpu_strides(s, a);
   hlo_row_major_strides(s->rank, s->dims, b);
@@ -135,12 +152,13 @@ static void fetch_result(const cpu_program *p, u32 k, char *to) {
 typedef struct session {
   served *s;
   serve_map args;
-  size_t *from;             // offset of each argument leaf in the shared block
+  size_t *from;  // offset of each argument leaf in the shared block
 } session;
 
 static void place_donated(const session *x) {
   const cpu_program *p = x->s->p;
-  for (u32 k = 0; k < p->nargs; k++) if (p->arg_donated[k]) place_argument(p, k, x->args.p + x->from[k]);
+  for (u32 k = 0; k < p->nargs; k++)
+    if (p->arg_donated[k]) place_argument(p, k, x->args.p + x->from[k]);
 }
 
 static hs_status timed_run(void *arg, double *ms) {
@@ -181,13 +199,18 @@ static hs_status kernel_times(session *x, hs_buf *out) {
   return st;
 }
 
-static void nothing(void *ctx, i64 k, u32 thread) { (void)ctx; (void)k; (void)thread; }
+static void nothing(void *ctx, i64 k, u32 thread) {
+  (void)ctx;
+  (void)k;
+  (void)thread;
+}
 
-// What calling the program's kernels costs when they do nothing: one empty parallel loop per parallel kernel, an
-// indirect call for the others.
+// What calling the program's kernels costs when they do nothing: one empty parallel loop per
+// parallel kernel, an indirect call for the others.
 static double dispatch_ms(const cpu_program *p) {
   size_t parallel = 0;
-  for (size_t k = 0; k < p->kernels.n; k++) parallel += p->kernels.v[k]->kind != CPU_STEP_EMIT || p->kernels.v[k]->kernel->chunks > 1;
+  for (size_t k = 0; k < p->kernels.n; k++)
+    parallel += p->kernels.v[k]->kind != CPU_STEP_EMIT || p->kernels.v[k]->kernel->chunks > 1;
   enum { N = 64 };
   u64 best = UINT64_MAX;
   for (int r = 0; r < 5; r++) {
@@ -198,7 +221,8 @@ static double dispatch_ms(const cpu_program *p) {
   return ((double)best / N * (double)parallel + 5.0 * (double)(p->kernels.n - parallel)) / 1e6;
 }
 
-static hs_status run_session(session *x, const backend_run_options *o, const serve_map *out, hs_buf *reply) {
+static hs_status run_session(session *x, const backend_run_options *o, const serve_map *out,
+                             hs_buf *reply) {
   cpu_program *p = x->s->p;
   u64 t0 = hs_now_ns();
   for (u32 k = 0; k < p->nargs; k++) place_argument(p, k, x->args.p + x->from[k]);
@@ -217,9 +241,13 @@ static hs_status run_session(session *x, const backend_run_options *o, const ser
   hs_status st = serve_measure(o, first, timed_run, x, &samples);
   if (hs_ok(st) && o->want_kernel_times) st = kernel_times(x, &kernels);
   if (hs_ok(st)) {
-    const backend_timing t = {.first_ms = first, .transfer_ms = transfer, .dispatch_ms = dispatch_ms(p),
-                              .runs = (u32)(samples.n / sizeof(double)), .samples_ms = (double *)(void *)samples.p,
-                              .nkernels = (u32)(kernels.n / sizeof(double)), .kernel_ms = (double *)(void *)kernels.p};
+    const backend_timing t = {.first_ms = first,
+                              .transfer_ms = transfer,
+                              .dispatch_ms = dispatch_ms(p),
+                              .runs = (u32)(samples.n / sizeof(double)),
+                              .samples_ms = (double *)(void *)samples.p,
+                              .nkernels = (u32)(kernels.n / sizeof(double)),
+                              .kernel_ms = (double *)(void *)kernels.p};
     block_put_timing(reply, &t);
   }
   hs_buf_free(&samples);
@@ -256,7 +284,7 @@ hs_status cpu_serve_run(const void *payload, size_t n, const int *fds, u32 nfds,
   return st;
 }
 
-// ---- the rest ---------------------------------------------------------------------------------------------------------------
+// ---- the rest -----------------------------------------------------------------------------------
 
 hs_status cpu_serve_dump(const void *payload, size_t n, const int *fds, u32 nfds, hs_buf *reply) {
   (void)fds;
@@ -268,17 +296,20 @@ hs_status cpu_serve_dump(const void *payload, size_t n, const int *fds, u32 nfds
   if (hs_str_eq(what, HS_STR("buffers"))) cpu_dump_buffers(s->p, reply);
   else if (hs_str_eq(what, HS_STR("schedule"))) cpu_dump_schedule(s->p, reply);
 #if HAVE_LLVM
-  if (hs_str_eq(what, HS_STR("schedule")) || hs_str_eq(what, HS_STR("llvm")) || hs_str_eq(what, HS_STR("asm"))) {
+  if (hs_str_eq(what, HS_STR("schedule")) || hs_str_eq(what, HS_STR("llvm")) ||
+      hs_str_eq(what, HS_STR("asm"))) {
     char *z = hs_format("%.*s", (int)what.n, what.p);
     hs_status st = emit_dump(s->p->unit, z, reply);
     hs_free(z);
     return st;
   }
 #endif
-  return reply->n ? HS_GOOD : hs_fail(HS_E_USAGE, "nothing to dump called %.*s", (int)what.n, what.p);
+  return reply->n ? HS_GOOD
+                  : hs_fail(HS_E_USAGE, "nothing to dump called %.*s", (int)what.n, what.p);
 }
 
-hs_status cpu_serve_release(const void *payload, size_t n, const int *fds, u32 nfds, hs_buf *reply) {
+hs_status cpu_serve_release(const void *payload, size_t n, const int *fds, u32 nfds,
+                            hs_buf *reply) {
   (void)fds;
   (void)nfds;
   (void)reply;

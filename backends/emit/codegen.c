@@ -1,32 +1,36 @@
-// codegen.c — loop nest -> LLVM IR: nodes on demand, and the stages of a kernel (loops: codegen_loops.c, memory:
-// codegen_access.c, reductions: codegen_reduce.c).
+// codegen.c — loop nest -> LLVM IR: nodes on demand, and the stages of a kernel (loops:
+// codegen_loops.c, memory: codegen_access.c, reductions: codegen_reduce.c).
 //
-// Nodes are emitted on demand from the stores backwards. Each node belongs to the innermost open loop that it depends
-// on, and its code is placed there: `ins[k]` is the still unterminated end of the code of level k, so that asking for a
-// value in an inner loop puts invariant code (whole reduction loops too) in front of that loop. A loop's preheader gets
-// its branch only when the loop is closed. Values are remembered until a loop they depend on closes.
+// Nodes are emitted on demand from the stores backwards. Each node belongs to the innermost open
+// loop that it depends on, and its code is placed there: `ins[k]` is the still unterminated end of
+// the code of level k, so that asking for a value in an inner loop puts invariant code (whole
+// reduction loops too) in front of that loop. A loop's preheader gets its branch only when the loop
+// is closed. Values are remembered until a loop they depend on closes.
 //
-// Lanes: one loop at a time runs W lanes wide, U vectors per turn. A node that depends on that loop is U vectors, any
-// other a scalar. The rest of the loop is one masked turn at a time; masked lanes neither load nor store.
+// Lanes: one loop at a time runs W lanes wide, U vectors per turn. A node that depends on that loop
+// is U vectors, any other a scalar. The rest of the loop is one masked turn at a time; masked lanes
+// neither load nor store.
 #include "backends/emit/codegen.h"
 
-// ---- nodes ----------------------------------------------------------------------------------------------------------------------
+// ---- nodes --------------------------------------------------------------------------------------
 static hs_status emit_op(cg *c, const nest_node *x, u32 copies, bool vec, LLVMValueRef *out) {
   LLVMValueRef *p[3] = {0}, a[3];
   bool av[3] = {0};
   nest_node y = *x;
-  if (x->op == HLO_SELECT) {                           // a guard that this stretch of the loop decides
+  // a guard that this stretch of the loop decides
+  if (x->op == HLO_SELECT) {
     NODE(c, x->args[0], &p[0]);
     if (LLVMIsConstant(p[0][0]) && LLVMTypeOf(p[0][0]) == c->i1) {
       u32 pick = x->args[LLVMConstIntGetZExtValue(p[0][0]) ? 1 : 2];
       NODE(c, pick, &p[1]);
       bool wide = c->lane && (c->n->nodes.v[pick].deps & c->lane);
       cg_at_level(c, c->level);
-      for (u32 u = 0; u < copies; u++) out[u] = vec ? cg_splat(c, p[1][wide ? u : 0], c->W) : p[1][0];
+      for (u32 u = 0; u < copies; u++)
+        out[u] = vec ? cg_splat(c, p[1][wide ? u : 0], c->W) : p[1][0];
       return HS_GOOD;
     }
   }
-  if (x->op == HLO_AND && x->in == HLO_PRED) {         // guards already decided
+  if (x->op == HLO_AND && x->in == HLO_PRED) {  // guards already decided
     for (u32 k = 0; k < 2; k++) {
       NODE(c, x->args[k], &p[k]);
       if (!LLVMIsConstant(p[k][0]) || LLVMTypeOf(p[k][0]) != c->i1) continue;
@@ -41,14 +45,18 @@ static hs_status emit_op(cg *c, const nest_node *x, u32 copies, bool vec, LLVMVa
     NODE(c, x->args[k], &p[k]);
     av[k] = c->lane && (c->n->nodes.v[x->args[k]].deps & c->lane);
   }
-  if (x->op == HLO_CONVERT && c->n->nodes.v[x->args[0]].kind == NEST_INDEX) {   // indices come as i32 where they fit
+  // indices come as i32 where they fit
+  if (x->op == HLO_CONVERT && c->n->nodes.v[x->args[0]].kind == NEST_INDEX) {
     LLVMTypeRef t = LLVMTypeOf(p[0][0]);
     if (LLVMGetTypeKind(t) == LLVMVectorTypeKind && LLVMGetElementType(t) == c->i32) y.in = HLO_S32;
   }
   for (u32 u = 0; u < copies; u++) {
-    for (u32 k = 0; k < x->nargs; k++) a[k] = vec ? cg_splat(c, p[k][av[k] ? u : 0], c->W) : p[k][0];
+    for (u32 k = 0; k < x->nargs; k++)
+      a[k] = vec ? cg_splat(c, p[k][av[k] ? u : 0], c->W) : p[k][0];
     out[u] = cg_op(c, &y, a);
-    if (!out[u]) return hs_fail_subject(HS_E_UNSUPPORTED, hlo_op_text(x->op), "unsupported: %s of %s", hlo_op_text(x->op), hlo_dtype_text(x->in));
+    if (!out[u])
+      return hs_fail_subject(HS_E_UNSUPPORTED, hlo_op_text(x->op), "unsupported: %s of %s",
+                             hlo_op_text(x->op), hlo_dtype_text(x->in));
   }
   return HS_GOOD;
 }
@@ -73,7 +81,8 @@ hs_status cg_emit_node(cg *c, u32 id, LLVMValueRef **out) {
     s = cg_emit_group(c, x->group);
     cg_at_level(c, home);
     return s;
-  case NEST_ACC: case NEST_ELEM: s = hs_fail(HS_E_INTERNAL, "emit: placeholder outside its reducer"); break;
+  case NEST_ACC:
+  case NEST_ELEM: s = hs_fail(HS_E_INTERNAL, "emit: placeholder outside its reducer"); break;
   }
   cg_at_level(c, home);
   HS_TRY(s);
@@ -84,13 +93,14 @@ hs_status cg_emit_node(cg *c, u32 id, LLVMValueRef **out) {
 }
 #undef NODE
 
-// ---- stages ---------------------------------------------------------------------------------------------------------------------
+// ---- stages -------------------------------------------------------------------------------------
 static hs_status emit_stores(cg *c) {
   for (size_t k = 0; k < c->stage->stores.n; k++) HS_TRY(cg_emit_store(c, &c->stage->stores.v[k]));
   return HS_GOOD;
 }
 
-static hs_status lane_turns(cg *c, u32 bit, LLVMValueRef start, LLVMValueRef end, bool full, bool tail, bool only_tail) {
+static hs_status lane_turns(cg *c, u32 bit, LLVMValueRef start, LLVMValueRef end, bool full,
+                            bool tail, bool only_tail) {
   LLVMValueRef at = start;
   c->lane = 1ull << bit;
   c->W = c->stage->lanes;
@@ -129,12 +139,12 @@ static u32 lane_cuts(const cg *c, u32 var, i64 n, i64 *cuts) {
       if (x->e->t[t].var == var) continue;
       bool own = v->kind == NEST_LOOP;
       for (u32 l = 0; l < c->stage->nloops && own; l++) own = c->stage->loops[l] != x->e->t[t].var;
-      plain &= own;                                    // a reduction's loop: only its range matters
+      plain &= own;  // a reduction's loop: only its range matters
       lo += x->e->t[t].coef * (x->e->t[t].coef > 0 ? v->lo : v->hi);
       hi += x->e->t[t].coef * (x->e->t[t].coef > 0 ? v->hi : v->lo);
     }
     if (!plain || coef < 0) continue;
-    i64 a = x->lo - lo, b = x->hi - 1 - hi;            // true for all: coef*x >= a and coef*x <= b
+    i64 a = x->lo - lo, b = x->hi - 1 - hi;  // true for all: coef*x >= a and coef*x <= b
     i64 from = a <= 0 ? 0 : (a + coef - 1) / coef, to = b < 0 ? 0 : b / coef + 1;
     for (int s = 0; s < 2; s++) {
       i64 cut = s ? to : from;
@@ -150,7 +160,8 @@ static u32 lane_cuts(const cg *c, u32 var, i64 n, i64 *cuts) {
   return k;
 }
 
-static hs_status emit_lane_loop(cg *c, u32 var, LLVMValueRef start, LLVMValueRef end, bool whole, bool aligned) {
+static hs_status emit_lane_loop(cg *c, u32 var, LLVMValueRef start, LLVMValueRef end, bool whole,
+                                bool aligned) {
   nest_var keep = c->n->vars.v[var];
   u32 bit = keep.loop;
   i64 n = keep.hi + 1, step = (i64)(c->stage->unroll * c->stage->lanes), cuts[16];
@@ -186,7 +197,9 @@ static hs_status one_tile(cg *c, u64 ibit, u64 jbit, LLVMValueRef i_left, LLVMVa
   LLVMValueRef along = i_left ? cg_below(c, i_left) : NULL;
   for (u32 u = 0; u < c->U; u++) {
     c->mask[u] = along;
-    if (j_left) c->mask[u] = cg_and_mask(c, along, cg_splat(c, LLVMBuildICmp(c->b, LLVMIntSLT, cg_i64c(c, u), j_left, ""), c->W));
+    if (j_left)
+      c->mask[u] = cg_and_mask(
+          c, along, cg_splat(c, LLVMBuildICmp(c->b, LLVMIntSLT, cg_i64c(c, u), j_left, ""), c->W));
   }
   hs_status s = emit_stores(c);
   memset(c->mask, 0, sizeof c->mask);
@@ -196,7 +209,8 @@ static hs_status one_tile(cg *c, u64 ibit, u64 jbit, LLVMValueRef i_left, LLVMVa
   return s;
 }
 
-static hs_status tile_rows(cg *c, u32 i, u32 j, LLVMValueRef i0, LLVMValueRef i1, bool i_tail, LLVMValueRef j_left) {
+static hs_status tile_rows(cg *c, u32 i, u32 j, LLVMValueRef i0, LLVMValueRef i1, bool i_tail,
+                           LLVMValueRef j_left) {
   i64 W = (i64)c->stage->lanes;
   HS_TRY(cg_open_loop(c, i, i0, i1, W, true, 0, NULL));
   HS_TRY(one_tile(c, 1ull << i, 1ull << j, NULL, j_left));
@@ -208,16 +222,23 @@ static hs_status tile_rows(cg *c, u32 i, u32 j, LLVMValueRef i0, LLVMValueRef i1
   return HS_GOOD;
 }
 
-// Blocks of 64 x 64, so that the lines of both sides stay in the first-level cache while all of each is used.
-static hs_status emit_tiles(cg *c, LLVMValueRef i0, LLVMValueRef i1, LLVMValueRef j0, LLVMValueRef j1) {
+// Blocks of 64 x 64, so that the lines of both sides stay in the first-level cache while all of
+// each is used.
+static hs_status emit_tiles(cg *c, LLVMValueRef i0, LLVMValueRef i1, LLVMValueRef j0,
+                            LLVMValueRef j1) {
   const nest_stage *st = c->stage;
-  u32 vi = st->loops[st->nloops - 1], vj = st->loops[st->tile], i = c->n->vars.v[vi].loop, j = c->n->vars.v[vj].loop;
+  u32 vi = st->loops[st->nloops - 1], vj = st->loops[st->tile], i = c->n->vars.v[vi].loop,
+      j = c->n->vars.v[vj].loop;
   i64 W = (i64)st->lanes;
   bool i_tail = cg_extent(c, vi) % W != 0, j_tail = cg_extent(c, vj) % W != 0;
-  HS_TRY(cg_open_loop(c, NEST_NONE, i0, LLVMBuildAdd(c->b, i1, cg_i64c(c, TILE_BLOCK - 1), ""), TILE_BLOCK, false, 0, NULL));
-  LLVMValueRef ib = c->loops[c->open].phi, ie = cg_clip(c, false, LLVMBuildAdd(c->b, ib, cg_i64c(c, TILE_BLOCK), ""), i1);
-  HS_TRY(cg_open_loop(c, NEST_NONE, j0, LLVMBuildAdd(c->b, j1, cg_i64c(c, TILE_BLOCK - 1), ""), TILE_BLOCK, false, 0, NULL));
-  LLVMValueRef jb = c->loops[c->open].phi, je = cg_clip(c, false, LLVMBuildAdd(c->b, jb, cg_i64c(c, TILE_BLOCK), ""), j1);
+  HS_TRY(cg_open_loop(c, NEST_NONE, i0, LLVMBuildAdd(c->b, i1, cg_i64c(c, TILE_BLOCK - 1), ""),
+                      TILE_BLOCK, false, 0, NULL));
+  LLVMValueRef ib = c->loops[c->open].phi,
+               ie = cg_clip(c, false, LLVMBuildAdd(c->b, ib, cg_i64c(c, TILE_BLOCK), ""), i1);
+  HS_TRY(cg_open_loop(c, NEST_NONE, j0, LLVMBuildAdd(c->b, j1, cg_i64c(c, TILE_BLOCK - 1), ""),
+                      TILE_BLOCK, false, 0, NULL));
+  LLVMValueRef jb = c->loops[c->open].phi,
+               je = cg_clip(c, false, LLVMBuildAdd(c->b, jb, cg_i64c(c, TILE_BLOCK), ""), j1);
   HS_TRY(cg_open_loop(c, j, jb, je, W, true, 0, NULL));
   HS_TRY(tile_rows(c, i, j, ib, ie, i_tail, NULL));
   LLVMValueRef at = cg_close_loop(c, NULL);
@@ -235,7 +256,8 @@ static hs_status emit_stage(cg *c, const nest_stage *st, LLVMValueRef chunk) {
   LLVMValueRef from[NEST_MAX_LOOPS], to[NEST_MAX_LOOPS], rest = chunk;
   c->stage = st;
   cg_at_level(c, 0);
-  for (u32 k = st->nloops; k-- > 0;) {                 // the chunk number is mixed radix over the split loops
+  // the chunk number is mixed radix over the split loops
+  for (u32 k = st->nloops; k-- > 0;) {
     i64 n = cg_extent(c, st->loops[k]);
     from[k] = cg_i64c(c, 0);
     to[k] = cg_i64c(c, n);
@@ -257,7 +279,8 @@ static hs_status emit_stage(cg *c, const nest_stage *st, LLVMValueRef chunk) {
   } else if (st->vector) {
     u32 k = st->nloops - 1;
     i64 step = (i64)(st->unroll * st->lanes);
-    HS_TRY(emit_lane_loop(c, st->loops[k], from[k], to[k], st->split[k] <= 1, st->block[k] % step == 0));
+    HS_TRY(emit_lane_loop(c, st->loops[k], from[k], to[k], st->split[k] <= 1,
+                          st->block[k] % step == 0));
   } else {
     c->lane = 0;
     c->W = c->U = 1;
@@ -269,16 +292,19 @@ static hs_status emit_stage(cg *c, const nest_stage *st, LLVMValueRef chunk) {
 
 static void fn_attr(cg *c, const char *key, const char *value) {
   LLVMAddAttributeAtIndex(c->fn, (LLVMAttributeIndex)LLVMAttributeFunctionIndex,
-                          LLVMCreateStringAttribute(c->ctx, key, (unsigned)strlen(key), value, (unsigned)strlen(value)));
+                          LLVMCreateStringAttribute(c->ctx, key, (unsigned)strlen(key), value,
+                                                    (unsigned)strlen(value)));
 }
 
 static void begin_function(cg *c, const char *name) {
   LLVMTypeRef params[3] = {c->ptr, c->i64, c->ptr};
-  c->fn = LLVMAddFunction(c->mod, name, LLVMFunctionType(LLVMVoidTypeInContext(c->ctx), params, 3, false));
+  c->fn = LLVMAddFunction(c->mod, name,
+                          LLVMFunctionType(LLVMVoidTypeInContext(c->ctx), params, 3, false));
   fn_attr(c, "prefer-vector-width", c->vector_bytes == 64 ? "512" : "256");
   fn_attr(c, "min-legal-vector-width", c->vector_bytes == 64 ? "512" : "256");
   unsigned nounwind = LLVMGetEnumAttributeKindForName("nounwind", 8);
-  LLVMAddAttributeAtIndex(c->fn, (LLVMAttributeIndex)LLVMAttributeFunctionIndex, LLVMCreateEnumAttribute(c->ctx, nounwind, 0));
+  LLVMAddAttributeAtIndex(c->fn, (LLVMAttributeIndex)LLVMAttributeFunctionIndex,
+                          LLVMCreateEnumAttribute(c->ctx, nounwind, 0));
   c->args = LLVMGetParam(c->fn, 0);
   c->chunk = LLVMGetParam(c->fn, 1);
   c->scratch = LLVMGetParam(c->fn, 2);
@@ -286,16 +312,20 @@ static void begin_function(cg *c, const char *name) {
   c->ins[0] = LLVMAppendBasicBlockInContext(c->ctx, c->fn, "");
   cg_at_level(c, 0);
   bool guards = false;
-  for (size_t k = 0; k < c->n->nodes.n; k++) guards |= c->n->nodes.v[k].kind == NEST_LOAD && c->n->nodes.v[k].guard != NEST_NONE;
+  for (size_t k = 0; k < c->n->nodes.n; k++)
+    guards |= c->n->nodes.v[k].kind == NEST_LOAD && c->n->nodes.v[k].guard != NEST_NONE;
   if (guards) {
     c->safe = LLVMBuildAlloca(c->b, c->i64, "");
     LLVMBuildStore(c->b, cg_i64c(c, 0), c->safe);
   }
   for (size_t k = 0; k < c->n->bufs.n; k++) {
     const nest_buf *b = &c->n->bufs.v[k];
-    if (b->arg == NEST_BUF_CONST) c->bufs[k] = LLVMConstIntToPtr(LLVMConstInt(c->i64, (u64)(uintptr_t)b->data, false), c->ptr);
-    else if (b->arg == NEST_BUF_SCRATCH) c->bufs[k] = cg_gep(c, c->i8, c->scratch, cg_i64c(c, b->offset));
-    else c->bufs[k] = LLVMBuildLoad2(c->b, c->ptr, cg_gep(c, c->ptr, c->args, cg_i64c(c, b->arg)), "");
+    if (b->arg == NEST_BUF_CONST)
+      c->bufs[k] = LLVMConstIntToPtr(LLVMConstInt(c->i64, (u64)(uintptr_t)b->data, false), c->ptr);
+    else if (b->arg == NEST_BUF_SCRATCH)
+      c->bufs[k] = cg_gep(c, c->i8, c->scratch, cg_i64c(c, b->offset));
+    else
+      c->bufs[k] = LLVMBuildLoad2(c->b, c->ptr, cg_gep(c, c->ptr, c->args, cg_i64c(c, b->arg)), "");
   }
 }
 
@@ -306,11 +336,14 @@ static hs_status emit_stages(cg *c, size_t count, const nest_stage *stages) {
     return HS_GOOD;
   }
   i64 base = 0;
-  for (size_t s = 0; s < count; s++) {           // stages take their share of the chunk numbers in turn
+  // stages take their share of the chunk numbers in turn
+  for (size_t s = 0; s < count; s++) {
     i64 chunks = stages[s].chunks;
     cg_at_level(c, 0);
-    LLVMBasicBlockRef here = LLVMAppendBasicBlockInContext(c->ctx, c->fn, ""), next = LLVMAppendBasicBlockInContext(c->ctx, c->fn, "");
-    LLVMBuildCondBr(c->b, LLVMBuildICmp(c->b, LLVMIntSLT, c->chunk, cg_i64c(c, base + chunks), ""), here, next);
+    LLVMBasicBlockRef here = LLVMAppendBasicBlockInContext(c->ctx, c->fn, ""),
+                      next = LLVMAppendBasicBlockInContext(c->ctx, c->fn, "");
+    LLVMBuildCondBr(c->b, LLVMBuildICmp(c->b, LLVMIntSLT, c->chunk, cg_i64c(c, base + chunks), ""),
+                    here, next);
     cg_forget(c, 0, 0);
     c->ins[0] = here;
     cg_at_level(c, 0);
@@ -325,13 +358,20 @@ static hs_status emit_stages(cg *c, size_t count, const nest_stage *stages) {
   return HS_GOOD;
 }
 
-hs_status cg_kernel(LLVMContextRef ctx, LLVMModuleRef mod, nest *n, const char *name, u32 vector_bytes) {
+hs_status cg_kernel(LLVMContextRef ctx, LLVMModuleRef mod, nest *n, const char *name,
+                    u32 vector_bytes) {
   cg *c = hs_calloc(1, sizeof *c);
   *c = (cg){.ctx = ctx, .mod = mod, .n = n, .vector_bytes = vector_bytes, .W = 1, .U = 1};
   c->b = LLVMCreateBuilderInContext(ctx);
-  c->i1 = LLVMInt1TypeInContext(ctx), c->i8 = LLVMInt8TypeInContext(ctx), c->i16 = LLVMInt16TypeInContext(ctx);
-  c->i32 = LLVMInt32TypeInContext(ctx), c->i64 = LLVMInt64TypeInContext(ctx), c->f16 = LLVMHalfTypeInContext(ctx);
-  c->f32 = LLVMFloatTypeInContext(ctx), c->f64 = LLVMDoubleTypeInContext(ctx), c->ptr = LLVMPointerTypeInContext(ctx, 0);
+  c->i1 = LLVMInt1TypeInContext(ctx);
+  c->i8 = LLVMInt8TypeInContext(ctx);
+  c->i16 = LLVMInt16TypeInContext(ctx);
+  c->i32 = LLVMInt32TypeInContext(ctx);
+  c->i64 = LLVMInt64TypeInContext(ctx);
+  c->f16 = LLVMHalfTypeInContext(ctx);
+  c->f32 = LLVMFloatTypeInContext(ctx);
+  c->f64 = LLVMDoubleTypeInContext(ctx);
+  c->ptr = LLVMPointerTypeInContext(ctx, 0);
   c->bufs = hs_calloc(n->bufs.n + 1, sizeof *c->bufs);
   c->memo = hs_calloc(n->nodes.n + 1, sizeof *c->memo);
   c->tmemo = hs_calloc(n->nodes.n + 1, sizeof *c->tmemo);

@@ -1,5 +1,6 @@
-// codegen.h — state of the code generator, shared by codegen*.c (loops, memory, reductions), scalar_ops.c (operations) and vmath.c
-// (vector mathematics). The only headers of LLVM below backends/emit are included here.
+// codegen.h — state of the code generator, shared by codegen*.c (loops, memory, reductions),
+// scalar_ops.c (operations) and vmath.c (vector mathematics). The only headers of LLVM below
+// backends/emit are included here.
 #ifndef EMIT_CODEGEN_H
 #define EMIT_CODEGEN_H
 
@@ -10,15 +11,20 @@
 #define CG_MAX_LEVELS 64
 
 typedef struct cg_loop {
-  u32 bit;                               // loop number; NEST_NONE for a loop over something else
+  u32 bit;  // loop number; NEST_NONE for a loop over something else
   LLVMBasicBlockRef header;
-  LLVMValueRef phi, start, last;         // runs while i <= last
+  LLVMValueRef phi, start, last;  // runs while i <= last
   i64 step;
-  bool guarded;                          // may run zero times
-  u32 ncarry; LLVMValueRef *carry_phi, *carry_init;
+  bool guarded;  // may run zero times
+  u32 ncarry;
+  LLVMValueRef *carry_phi, *carry_init;
 } cg_loop;
 
-typedef struct cg_memo { LLVMValueRef v[CG_MAX_UNROLL]; u32 level; bool set; } cg_memo;
+typedef struct cg_memo {
+  LLVMValueRef v[CG_MAX_UNROLL];
+  u32 level;
+  bool set;
+} cg_memo;
 
 typedef struct cg {
   LLVMContextRef ctx;
@@ -28,7 +34,8 @@ typedef struct cg {
   const nest_stage *stage;
   u32 vector_bytes;
   LLVMTypeRef i1, i8, i16, i32, i64, f16, f32, f64, ptr;
-  LLVMValueRef fn, args, chunk, scratch, safe;   // safe: 64 zero bytes for loads whose guard is false
+  // safe: 64 zero bytes for loads whose guard is false
+  LLVMValueRef fn, args, chunk, scratch, safe;
   LLVMValueRef *bufs;                    // per nest buffer, loaded in the entry block
   u32 level;                             // where code is being placed
   u32 open;                              // number of open loops
@@ -38,35 +45,47 @@ typedef struct cg {
   u32 loop_level[NEST_MAX_LOOPS];
   u64 open_mask;
   // lanes
-  u64 lane; u32 W, U;                    // loop bit mask of the lane loop (0: scalar code)
-  LLVMValueRef mask[CG_MAX_UNROLL];      // tail masks, or NULL
+  u64 lane;
+  u32 W, U;                          // loop bit mask of the lane loop (0: scalar code)
+  LLVMValueRef mask[CG_MAX_UNROLL];  // tail masks, or NULL
   // Tiles: vector u is the lanes at step u of a second loop, whose bit is also in `lane`.
-  u64 tile; LLVMValueRef lane_left, tile_left;   // what is left of the two loops in a partial tile, or NULL
-  cg_memo *memo; HS_VEC(u32) memoed;
+  // what is left of the two loops in a partial tile, or NULL
+  u64 tile;
+  LLVMValueRef lane_left, tile_left;
+  cg_memo *memo;
+  HS_VEC(u32) memoed;
   // reducer templates
-  const nest_group *tg; const LLVMValueRef *tacc, *telem; u32 tu, tskip;   // strides: value k of the application
-  cg_memo *tmemo; HS_VEC(u32) tmemoed;
+  // strides: value k of the application
+  const nest_group *tg;
+  const LLVMValueRef *tacc, *telem;
+  u32 tu, tskip;
+  cg_memo *tmemo;
+  HS_VEC(u32) tmemoed;
 } cg;
 
-// scalar_ops.c: values are scalars or vectors of the representation type; types follow the arguments.
-LLVMTypeRef cg_rep(cg *, hlo_dtype);                     // pred i1, integers iN, f16/bf16/f32 float, f64 double
-LLVMTypeRef cg_mem(cg *, hlo_dtype);                     // pred i8, f16/bf16 i16
-LLVMTypeRef cg_like(LLVMValueRef v, LLVMTypeRef scalar); // scalar, or a vector of it as long as v
+// scalar_ops.c: values are scalars or vectors of the representation type; types follow the
+// arguments.
+// pred i1, integers iN, f16/bf16/f32 float, f64 double
+LLVMTypeRef cg_rep(cg *, hlo_dtype);
+LLVMTypeRef cg_mem(cg *, hlo_dtype);                      // pred i8, f16/bf16 i16
+LLVMTypeRef cg_like(LLVMValueRef v, LLVMTypeRef scalar);  // scalar, or a vector of it as long as v
 LLVMValueRef cg_from_mem(cg *, hlo_dtype, LLVMValueRef);
 LLVMValueRef cg_to_mem(cg *, hlo_dtype, LLVMValueRef);
 LLVMValueRef cg_splat(cg *, LLVMValueRef scalar, u32 lanes);
 LLVMValueRef cg_const(cg *, hlo_dtype, const void *bits);
-LLVMValueRef cg_int(LLVMTypeRef like, i64 v);            // also splats
+LLVMValueRef cg_int(LLVMTypeRef like, i64 v);  // also splats
 LLVMValueRef cg_fp(LLVMTypeRef like, double v);
-LLVMValueRef cg_intrinsic(cg *, const char *name, u32 ntypes, LLVMTypeRef *types, u32 n, LLVMValueRef *args);
+LLVMValueRef cg_intrinsic(cg *, const char *name, u32 ntypes, LLVMTypeRef *types, u32 n,
+                          LLVMValueRef *args);
 LLVMValueRef cg_unary_intrinsic(cg *, const char *name, LLVMValueRef);
 LLVMValueRef cg_convert(cg *, hlo_dtype from, hlo_dtype to, LLVMValueRef);
 LLVMValueRef cg_op(cg *, const nest_node *, LLVMValueRef *args);
-LLVMValueRef cg_round(cg *, hlo_dtype, LLVMValueRef);    // to the precision of f16 or bf16
+LLVMValueRef cg_round(cg *, hlo_dtype, LLVMValueRef);  // to the precision of f16 or bf16
 LLVMValueRef cg_minmax(cg *, hlo_dtype, bool max, LLVMValueRef a, LLVMValueRef b);
 
 // vmath.c: NULL when there is no body for the operation. Values are float or double.
-LLVMValueRef cg_slot(cg *, LLVMTypeRef);                 // stack memory of that type, 64-byte aligned
+// stack memory of that type, 64-byte aligned
+LLVMValueRef cg_slot(cg *, LLVMTypeRef);
 LLVMValueRef cg_math(cg *, hlo_opcode, hlo_dtype, LLVMValueRef x, LLVMValueRef y);
 
 // codegen.c: adds function `name` for every stage's chunks.
@@ -76,7 +95,8 @@ hs_status cg_kernel(LLVMContextRef, LLVMModuleRef, nest *, const char *name, u32
 void cg_at_level(cg *c, u32 level);
 void cg_forget(cg *c, u32 level, u64 deps);
 LLVMValueRef cg_i64c(cg *c, i64 v);
-hs_status cg_open_loop(cg *c, u32 bit, LLVMValueRef start, LLVMValueRef end, i64 step, bool guarded, u32 ncarry, LLVMValueRef *carry);
+hs_status cg_open_loop(cg *c, u32 bit, LLVMValueRef start, LLVMValueRef end, i64 step, bool guarded,
+                       u32 ncarry, LLVMValueRef *carry);
 LLVMValueRef cg_close_loop(cg *c, LLVMValueRef *carry);
 u32 cg_level_of(const cg *c, u64 deps);
 // codegen_access.c
@@ -94,6 +114,7 @@ LLVMValueRef cg_clip(cg *c, bool max, LLVMValueRef a, LLVMValueRef b);
 hs_status cg_emit_group(cg *c, u32 group);
 // codegen.c
 hs_status cg_emit_node(cg *c, u32 id, LLVMValueRef **out);
-#define NODE(c, id, out) HS_TRY(cg_emit_node((c), (id), (out)))   // the U values of a node, made when needed
+#define NODE(c, id, out) \
+  HS_TRY(cg_emit_node((c), (id), (out)))  // the U values of a node, made when needed
 
 #endif

@@ -1,15 +1,19 @@
-// codegen_access.c — index arithmetic, guarded and masked loads and stores, square tiles for transposes, index and guard nodes.
+// codegen_access.c — index arithmetic, guarded and masked loads and stores, square tiles for
+// transposes, index and guard nodes.
 #include "backends/emit/codegen.h"
 
-// ---- index arithmetic ---------------------------------------------------------------------------------------------------------
+// ---- index arithmetic ---------------------------------------------------------------------------
 
 static u64 var_deps(const cg *c, u32 var) {
   const nest_var *v = &c->n->vars.v[var];
-  return v->kind == NEST_LOOP ? 1ull << v->loop : v->kind == NEST_VALUE ? c->n->nodes.v[v->node].deps : nest_deps(c->n, v->e);
+  return v->kind == NEST_LOOP    ? 1ull << v->loop
+         : v->kind == NEST_VALUE ? c->n->nodes.v[v->node].deps
+                                 : nest_deps(c->n, v->e);
 }
 
 // An integer node's value clamped to lo..hi, as `to` (scalar or vector of i32 or i64).
-static LLVMValueRef clamped(cg *c, const nest_var *v, hlo_dtype t, LLVMValueRef x, LLVMTypeRef to_scalar) {
+static LLVMValueRef clamped(cg *c, const nest_var *v, hlo_dtype t, LLVMValueRef x,
+                            LLVMTypeRef to_scalar) {
   bool sgn = hlo_dtype_is_signed(t);
   LLVMValueRef y = x;
   int bits = hlo_dtype_bits(t);
@@ -25,12 +29,16 @@ static LLVMValueRef clamped(cg *c, const nest_var *v, hlo_dtype t, LLVMValueRef 
   }
   if (v->hi < top) {
     LLVMValueRef hi = cg_int(work, v->hi);
-    y = LLVMBuildSelect(c->b, LLVMBuildICmp(c->b, sgn ? LLVMIntSGT : LLVMIntUGT, y, hi, ""), hi, y, "");
+    y = LLVMBuildSelect(c->b, LLVMBuildICmp(c->b, sgn ? LLVMIntSGT : LLVMIntUGT, y, hi, ""), hi, y,
+                        "");
   }
   LLVMTypeRef to = cg_like(x, to_scalar);
-  unsigned have = LLVMGetIntTypeWidth(bits < 32 ? c->i32 : LLVMGetTypeKind(work) == LLVMVectorTypeKind ? LLVMGetElementType(work) : work);
+  unsigned have =
+      LLVMGetIntTypeWidth(bits < 32                                     ? c->i32
+                          : LLVMGetTypeKind(work) == LLVMVectorTypeKind ? LLVMGetElementType(work)
+                                                                        : work);
   unsigned want = LLVMGetIntTypeWidth(to_scalar);
-  if (have < want) return LLVMBuildZExt(c->b, y, to, "");      // never negative after the clamp
+  if (have < want) return LLVMBuildZExt(c->b, y, to, "");  // never negative after the clamp
   return have > want ? LLVMBuildTrunc(c->b, y, to, "") : y;
 }
 
@@ -47,16 +55,19 @@ static hs_status scalar_var(cg *c, u32 var, LLVMValueRef *out) {
     return HS_GOOD;
   default:
     HS_TRY(scalar_expr(c, v.e, NEST_NONE, &x));
-    *out = v.kind == NEST_DIV ? LLVMBuildUDiv(c->b, x, cg_i64c(c, v.d), "") : LLVMBuildURem(c->b, x, cg_i64c(c, v.d), "");
+    *out = v.kind == NEST_DIV ? LLVMBuildUDiv(c->b, x, cg_i64c(c, v.d), "")
+                              : LLVMBuildURem(c->b, x, cg_i64c(c, v.d), "");
     return HS_GOOD;
   }
 }
 
-// The sum of the terms, outer levels first so that partial sums leave inner loops. `skip`: a variable left out.
+// The sum of the terms, outer levels first so that partial sums leave inner loops. `skip`: a
+// variable left out.
 static hs_status scalar_expr(cg *c, const nest_expr *e, u32 skip, LLVMValueRef *out) {
   u32 home = c->level, order[64], n = 0;
   u32 levels[64];
-  if (e->n > 64) return hs_fail(HS_E_UNSUPPORTED, "unsupported: index expression of more than 64 terms");
+  if (e->n > 64)
+    return hs_fail(HS_E_UNSUPPORTED, "unsupported: index expression of more than 64 terms");
   for (u32 i = 0; i < e->n; i++) {
     if (e->t[i].var == skip) continue;
     u32 l = cg_level_of(c, var_deps(c, e->t[i].var)), k = n++;
@@ -71,7 +82,9 @@ static hs_status scalar_expr(cg *c, const nest_expr *e, u32 skip, LLVMValueRef *
     HS_TRY(scalar_var(c, e->t[order[k]].var, &x));
     i64 coef = e->t[order[k]].coef;
     if (coef != 1) x = LLVMBuildNSWMul(c->b, x, cg_i64c(c, coef), "");
-    sum = sum ? LLVMBuildNSWAdd(c->b, sum, x, "") : e->c ? LLVMBuildNSWAdd(c->b, x, cg_i64c(c, e->c), "") : x;
+    sum = sum    ? LLVMBuildNSWAdd(c->b, sum, x, "")
+          : e->c ? LLVMBuildNSWAdd(c->b, x, cg_i64c(c, e->c), "")
+                 : x;
   }
   cg_at_level(c, home);
   *out = sum ? sum : cg_i64c(c, e->c);
@@ -100,15 +113,20 @@ static hs_status vector_expr(cg *c, const nest_expr *e, u32 u, LLVMTypeRef it, L
   nest_term uni[64];
   u32 nu = 0;
   LLVMValueRef sum = NULL;
-  if (e->n > 64) return hs_fail(HS_E_UNSUPPORTED, "unsupported: index expression of more than 64 terms");
+  if (e->n > 64)
+    return hs_fail(HS_E_UNSUPPORTED, "unsupported: index expression of more than 64 terms");
   for (u32 i = 0; i < e->n; i++) {
-    if (!(var_deps(c, e->t[i].var) & c->lane)) { uni[nu++] = e->t[i]; continue; }
+    if (!(var_deps(c, e->t[i].var) & c->lane)) {
+      uni[nu++] = e->t[i];
+      continue;
+    }
     const nest_var v = c->n->vars.v[e->t[i].var];
     LLVMValueRef x, *p;
     if (v.kind == NEST_LOOP) {
       LLVMValueRef lanes[64];
       bool stepped = c->tile && c->tile == 1ull << v.loop;
-      for (u32 k = 0; k < c->W; k++) lanes[k] = LLVMConstInt(it, stepped ? u : c->tile ? k : u * c->W + k, false);
+      for (u32 k = 0; k < c->W; k++)
+        lanes[k] = LLVMConstInt(it, stepped ? u : c->tile ? k : u * c->W + k, false);
       LLVMValueRef base = c->loop_val[v.loop];
       if (it != c->i64) base = LLVMBuildTrunc(c->b, base, it, "");
       x = LLVMBuildAdd(c->b, cg_splat(c, base, c->W), LLVMConstVector(lanes, c->W), "");
@@ -117,7 +135,8 @@ static hs_status vector_expr(cg *c, const nest_expr *e, u32 u, LLVMTypeRef it, L
       x = clamped(c, &v, c->n->nodes.v[v.node].dtype, p[u], it);
     } else {
       HS_TRY(vector_expr(c, v.e, u, it, &x));
-      x = v.kind == NEST_DIV ? LLVMBuildUDiv(c->b, x, cg_int(vt, v.d), "") : LLVMBuildURem(c->b, x, cg_int(vt, v.d), "");
+      x = v.kind == NEST_DIV ? LLVMBuildUDiv(c->b, x, cg_int(vt, v.d), "")
+                             : LLVMBuildURem(c->b, x, cg_int(vt, v.d), "");
     }
     if (e->t[i].coef != 1) x = LLVMBuildMul(c->b, x, cg_int(vt, e->t[i].coef), "");
     sum = sum ? LLVMBuildAdd(c->b, sum, x, "") : x;
@@ -144,8 +163,10 @@ static bool lane_affine(const cg *c, const nest_expr *e, u32 *var, i64 *coef) {
   return true;
 }
 
-// ---- memory -------------------------------------------------------------------------------------------------------------------
-LLVMValueRef cg_and_mask(cg *c, LLVMValueRef a, LLVMValueRef b) { return !a ? b : !b ? a : LLVMBuildAnd(c->b, a, b, ""); }
+// ---- memory -------------------------------------------------------------------------------------
+LLVMValueRef cg_and_mask(cg *c, LLVMValueRef a, LLVMValueRef b) {
+  return !a ? b : !b ? a : LLVMBuildAnd(c->b, a, b, "");
+}
 
 static LLVMValueRef all_ones(cg *c) { return LLVMConstAllOnes(LLVMVectorType(c->i1, c->W)); }
 
@@ -161,7 +182,8 @@ static void set_align(LLVMValueRef call, u32 param, cg *c, u32 align) {
 #define MASKED_ALIGN_ARG 1
 #endif
 
-static LLVMValueRef masked_load(cg *c, bool gather, LLVMValueRef p, LLVMTypeRef vt, u32 align, LLVMValueRef mask) {
+static LLVMValueRef masked_load(cg *c, bool gather, LLVMValueRef p, LLVMTypeRef vt, u32 align,
+                                LLVMValueRef mask) {
   LLVMTypeRef types[2] = {vt, LLVMTypeOf(p)};
   LLVMValueRef args[4], r;
   u32 n = 0;
@@ -174,7 +196,8 @@ static LLVMValueRef masked_load(cg *c, bool gather, LLVMValueRef p, LLVMTypeRef 
   return r;
 }
 
-static void masked_store(cg *c, bool scatter, LLVMValueRef v, LLVMValueRef p, u32 align, LLVMValueRef mask) {
+static void masked_store(cg *c, bool scatter, LLVMValueRef v, LLVMValueRef p, u32 align,
+                         LLVMValueRef mask) {
   LLVMTypeRef types[2] = {LLVMTypeOf(v), LLVMTypeOf(p)};
   LLVMValueRef args[4];
   u32 n = 0;
@@ -182,20 +205,26 @@ static void masked_store(cg *c, bool scatter, LLVMValueRef v, LLVMValueRef p, u3
   args[n++] = p;
   if (MASKED_ALIGN_ARG) args[n++] = LLVMConstInt(c->i32, align, false);
   args[n++] = mask;
-  LLVMValueRef r = cg_intrinsic(c, scatter ? "llvm.masked.scatter" : "llvm.masked.store", 2, types, n, args);
+  LLVMValueRef r =
+      cg_intrinsic(c, scatter ? "llvm.masked.scatter" : "llvm.masked.store", 2, types, n, args);
   if (!MASKED_ALIGN_ARG) set_align(r, 2, c, align);
 }
 
-LLVMValueRef cg_gep(cg *c, LLVMTypeRef t, LLVMValueRef p, LLVMValueRef i) { return LLVMBuildGEP2(c->b, t, p, &i, 1, ""); }
+LLVMValueRef cg_gep(cg *c, LLVMTypeRef t, LLVMValueRef p, LLVMValueRef i) {
+  return LLVMBuildGEP2(c->b, t, p, &i, 1, "");
+}
 
 static LLVMValueRef reversed(cg *c, LLVMValueRef v) {
   LLVMValueRef m[64];
   for (u32 k = 0; k < c->W; k++) m[k] = LLVMConstInt(c->i32, c->W - 1 - k, false);
-  return LLVMBuildShuffleVector(c->b, v, LLVMGetPoison(LLVMTypeOf(v)), LLVMConstVector(m, c->W), "");
+  return LLVMBuildShuffleVector(c->b, v, LLVMGetPoison(LLVMTypeOf(v)), LLVMConstVector(m, c->W),
+                                "");
 }
 
-// Pointer to element e[lane 0] of a buffer: the invariant part is one address computed outside, the lane loop added here.
-static hs_status lane_pointer(cg *c, u32 buf, const nest_expr *e, u32 var, i64 coef, LLVMTypeRef mt, LLVMValueRef *out) {
+// Pointer to element e[lane 0] of a buffer: the invariant part is one address computed outside, the
+// lane loop added here.
+static hs_status lane_pointer(cg *c, u32 buf, const nest_expr *e, u32 var, i64 coef, LLVMTypeRef mt,
+                              LLVMValueRef *out) {
   LLVMValueRef base;
   u32 home = c->level;
   u64 deps = nest_deps(c->n, e) & ~(var == NEST_NONE ? 0 : c->lane);
@@ -211,7 +240,7 @@ static hs_status lane_pointer(cg *c, u32 buf, const nest_expr *e, u32 var, i64 c
   return HS_GOOD;
 }
 
-// ---- tiles ----------------------------------------------------------------------------------------------------------------------
+// ---- tiles --------------------------------------------------------------------------------------
 // The coefficients of the lane and the tile loop; false when either hides in an atom.
 static bool tile_affine(const cg *c, const nest_expr *e, i64 *lane, i64 *tile) {
   *lane = *tile = 0;
@@ -225,7 +254,8 @@ static bool tile_affine(const cg *c, const nest_expr *e, i64 *lane, i64 *tile) {
 }
 
 // Pointer to the element at the tile's corner.
-static hs_status tile_pointer(cg *c, u32 buf, const nest_expr *e, i64 ci, i64 cj, LLVMTypeRef mt, LLVMValueRef *out) {
+static hs_status tile_pointer(cg *c, u32 buf, const nest_expr *e, i64 ci, i64 cj, LLVMTypeRef mt,
+                              LLVMValueRef *out) {
   nest_term uni[64] = {0};
   u32 nu = 0;
   LLVMValueRef base, i = NULL, j = NULL;
@@ -242,7 +272,7 @@ static hs_status tile_pointer(cg *c, u32 buf, const nest_expr *e, i64 ci, i64 cj
   return HS_GOOD;
 }
 
-LLVMValueRef cg_below(cg *c, LLVMValueRef left) {   // lanes whose number is below `left`
+LLVMValueRef cg_below(cg *c, LLVMValueRef left) {  // lanes whose number is below `left`
   LLVMValueRef lanes[64];
   for (u32 k = 0; k < c->W; k++) lanes[k] = LLVMConstInt(c->i64, k, false);
   return LLVMBuildICmp(c->b, LLVMIntSLT, LLVMConstVector(lanes, c->W), cg_splat(c, left, c->W), "");
@@ -289,7 +319,10 @@ static hs_status tile_load(cg *c, const nest_node *x, LLVMValueRef *out, bool *d
     for (u32 l = 0; l < c->W; l++) {
       q = l ? cg_gep(c, mt, p, cg_i64c(c, l * ci)) : p;
       LLVMValueRef mask = along;
-      if (c->lane_left) mask = cg_and_mask(c, mask, cg_splat(c, LLVMBuildICmp(c->b, LLVMIntSLT, cg_i64c(c, l), c->lane_left, ""), c->W));
+      if (c->lane_left)
+        mask = cg_and_mask(
+            c, mask,
+            cg_splat(c, LLVMBuildICmp(c->b, LLVMIntSLT, cg_i64c(c, l), c->lane_left, ""), c->W));
       if (mask) out[l] = masked_load(c, false, q, vt, align, mask);
       else LLVMSetAlignment(out[l] = LLVMBuildLoad2(c->b, vt, q, ""), align);
     }
@@ -299,8 +332,8 @@ static hs_status tile_load(cg *c, const nest_node *x, LLVMValueRef *out, bool *d
   return HS_GOOD;
 }
 
-// Every s-th element for s = 2..4: the whole vectors they lie in, then shuffles. The last of them is loaded only as far
-// as it is needed.
+// Every s-th element for s = 2..4: the whole vectors they lie in, then shuffles. The last of them
+// is loaded only as far as it is needed.
 static LLVMValueRef strided_load(cg *c, LLVMValueRef p, u32 s, LLVMTypeRef mt, u32 align) {
   LLVMTypeRef vt = LLVMVectorType(mt, c->W);
   LLVMValueRef v[4], m[64], all = NULL;
@@ -314,7 +347,7 @@ static LLVMValueRef strided_load(cg *c, LLVMValueRef p, u32 s, LLVMTypeRef mt, u
     for (u32 l = 0; l < W; l++) m[l] = LLVMConstInt(c->i1, k * W + l <= s * (W - 1), false);
     v[k] = masked_load(c, false, q, vt, align, LLVMConstVector(m, W));
   }
-  for (u32 k = 0; k < s; k++) {                        // lane l is element s*l: in vector s*l / W
+  for (u32 k = 0; k < s; k++) {  // lane l is element s*l: in vector s*l / W
     for (u32 l = 0; l < W; l++) {
       u32 at = s * l;
       m[l] = LLVMConstInt(c->i32, at / W == k ? (all ? W : 0) + at % W : at / W < k ? l : 0, false);
@@ -339,7 +372,9 @@ hs_status cg_emit_load(cg *c, const nest_node *x, u32 copies, bool vec, LLVMValu
     NODE(c, x->guard, &g);
     if (LLVMIsConstant(g[0]) && LLVMTypeOf(g[0]) == c->i1) {
       if (LLVMConstIntGetZExtValue(g[0]) == 0) {
-        for (u32 u = 0; u < copies; u++) out[u] = LLVMConstNull(vec ? LLVMVectorType(cg_rep(c, x->dtype), c->W) : cg_rep(c, x->dtype));
+        for (u32 u = 0; u < copies; u++)
+          out[u] =
+              LLVMConstNull(vec ? LLVMVectorType(cg_rep(c, x->dtype), c->W) : cg_rep(c, x->dtype));
         return HS_GOOD;
       }
       g = NULL;
@@ -353,8 +388,10 @@ hs_status cg_emit_load(cg *c, const nest_node *x, u32 copies, bool vec, LLVMValu
     out[0] = cg_from_mem(c, x->dtype, v);
     return HS_GOOD;
   }
-  bool affine = !c->tile && lane_affine(c, x->e, &var, &coef) && (coef == 1 || coef == -1), strided = false;
-  if (!c->tile && !affine && !g && !c->mask[0]) strided = lane_affine(c, x->e, &var, &coef) && coef >= 2 && coef <= 4;
+  bool affine = !c->tile && lane_affine(c, x->e, &var, &coef) && (coef == 1 || coef == -1),
+       strided = false;
+  if (!c->tile && !affine && !g && !c->mask[0])
+    strided = lane_affine(c, x->e, &var, &coef) && coef >= 2 && coef <= 4;
   if (strided) HS_TRY(lane_pointer(c, x->buf, x->e, var, coef, mt, &p));
   if (affine) HS_TRY(lane_pointer(c, x->buf, x->e, var, coef, mt, &p));
   for (u32 u = 0; u < copies; u++) {
@@ -374,7 +411,8 @@ hs_status cg_emit_load(cg *c, const nest_node *x, u32 copies, bool vec, LLVMValu
       }
       if (coef == -1) v = reversed(c, v);
     } else if (strided) {
-      v = strided_load(c, u ? cg_gep(c, mt, p, cg_i64c(c, (i64)(u * c->W) * coef)) : p, (u32)coef, mt, align);
+      v = strided_load(c, u ? cg_gep(c, mt, p, cg_i64c(c, (i64)(u * c->W) * coef)) : p, (u32)coef,
+                       mt, align);
     } else {
       LLVMTypeRef it = fits32(c, x->e) ? c->i32 : c->i64;
       HS_TRY(vector_expr(c, x->e, u, it, &q));
@@ -402,7 +440,8 @@ hs_status cg_emit_store(cg *c, const nest_store *s) {
     return HS_GOOD;
   }
   i64 step = c->W;
-  bool unit = c->tile ? tile_affine(c, s->e, &coef, &step) && coef == 1 : lane_affine(c, s->e, &var, &coef) && coef == 1;
+  bool unit = c->tile ? tile_affine(c, s->e, &coef, &step) && coef == 1
+                      : lane_affine(c, s->e, &var, &coef) && coef == 1;
   if (unit && c->tile) HS_TRY(tile_pointer(c, s->buf, s->e, 1, step, mt, &p));
   else if (unit) HS_TRY(lane_pointer(c, s->buf, s->e, var, 1, mt, &p));
   for (u32 u = 0; u < copies; u++) {
@@ -413,13 +452,14 @@ hs_status cg_emit_store(cg *c, const nest_store *s) {
       else LLVMSetAlignment(LLVMBuildStore(c->b, w, q), align);
     } else {
       HS_TRY(vector_expr(c, s->e, u, fits32(c, s->e) ? c->i32 : c->i64, &q));
-      masked_store(c, true, w, cg_gep(c, mt, c->bufs[s->buf], q), align, c->mask[u] ? c->mask[u] : all_ones(c));
+      masked_store(c, true, w, cg_gep(c, mt, c->bufs[s->buf], q), align,
+                   c->mask[u] ? c->mask[u] : all_ones(c));
     }
   }
   return HS_GOOD;
 }
 
-// ---- guards and indices ---------------------------------------------------------------------------------------------------------
+// ---- guards and indices -------------------------------------------------------------------------
 hs_status cg_emit_index(cg *c, const nest_node *x, u32 copies, bool vec, LLVMValueRef *out) {
   for (u32 u = 0; u < copies; u++) {
     if (!vec) HS_TRY(scalar_expr(c, x->e, NEST_NONE, &out[u]));
@@ -440,8 +480,14 @@ hs_status cg_emit_guard(cg *c, const nest_node *x, u32 copies, bool vec, LLVMVal
   for (u32 u = 0; u < copies; u++) {
     LLVMTypeRef t = LLVMTypeOf(out[u]);
     LLVMValueRef v = out[u];
-    if (hi < x->hi) { out[u] = LLVMBuildICmp(c->b, LLVMIntSGE, v, cg_int(t, x->lo), ""); continue; }
-    if (lo >= x->lo) { out[u] = LLVMBuildICmp(c->b, LLVMIntSLT, v, cg_int(t, x->hi), ""); continue; }
+    if (hi < x->hi) {
+      out[u] = LLVMBuildICmp(c->b, LLVMIntSGE, v, cg_int(t, x->lo), "");
+      continue;
+    }
+    if (lo >= x->lo) {
+      out[u] = LLVMBuildICmp(c->b, LLVMIntSLT, v, cg_int(t, x->hi), "");
+      continue;
+    }
     if (x->lo) v = LLVMBuildSub(c->b, v, cg_int(t, x->lo), "");
     out[u] = LLVMBuildICmp(c->b, LLVMIntULT, v, cg_int(t, x->hi - x->lo), "");
   }

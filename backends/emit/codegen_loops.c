@@ -1,14 +1,15 @@
-// codegen_loops.c — levels and loops of the code being written: where code is placed, opening and closing loops, and what is
-// forgotten when one closes. See codegen.c for the scheme.
+// codegen_loops.c — levels and loops of the code being written: where code is placed, opening and
+// closing loops, and what is forgotten when one closes. See codegen.c for the scheme.
 #include "backends/emit/codegen.h"
 
-// ---- levels and loops ---------------------------------------------------------------------------------------------------------
+// ---- levels and loops ---------------------------------------------------------------------------
 void cg_at_level(cg *c, u32 level) {
   c->level = level;
   LLVMPositionBuilderAtEnd(c->b, c->ins[level]);
 }
 
-void cg_forget(cg *c, u32 level, u64 deps) {           // values at or above a level, or on some loops
+// values at or above a level, or on some loops
+void cg_forget(cg *c, u32 level, u64 deps) {
   size_t keep = 0;
   for (size_t i = 0; i < c->memoed.n; i++) {
     u32 id = c->memoed.v[i];
@@ -20,9 +21,12 @@ void cg_forget(cg *c, u32 level, u64 deps) {           // values at or above a l
 
 LLVMValueRef cg_i64c(cg *c, i64 v) { return LLVMConstInt(c->i64, (u64)v, true); }
 
-// Opens `for (i = start; i + step <= end; i += step)`. carry: values that go around; on return the ones of this turn.
-hs_status cg_open_loop(cg *c, u32 bit, LLVMValueRef start, LLVMValueRef end, i64 step, bool guarded, u32 ncarry, LLVMValueRef *carry) {
-  if (c->open + 2 >= CG_MAX_LEVELS) return hs_fail(HS_E_UNSUPPORTED, "unsupported: loops nested too deeply");
+// Opens `for (i = start; i + step <= end; i += step)`. carry: values that go around; on return the
+// ones of this turn.
+hs_status cg_open_loop(cg *c, u32 bit, LLVMValueRef start, LLVMValueRef end, i64 step, bool guarded,
+                       u32 ncarry, LLVMValueRef *carry) {
+  if (c->open + 2 >= CG_MAX_LEVELS)
+    return hs_fail(HS_E_UNSUPPORTED, "unsupported: loops nested too deeply");
   cg_at_level(c, c->open);
   cg_loop *l = &c->loops[++c->open];
   *l = (cg_loop){.bit = bit, .start = start, .step = step, .guarded = guarded, .ncarry = ncarry};
@@ -47,23 +51,27 @@ hs_status cg_open_loop(cg *c, u32 bit, LLVMValueRef start, LLVMValueRef end, i64
   return HS_GOOD;
 }
 
-// carry: in, the values at the end of the turn; out, those after the loop. Returns the induction value after the loop.
+// carry: in, the values at the end of the turn; out, those after the loop. Returns the induction
+// value after the loop.
 LLVMValueRef cg_close_loop(cg *c, LLVMValueRef *carry) {
   cg_loop *l = &c->loops[c->open];
   u32 inner = c->open, outer = c->open - 1;
   cg_at_level(c, inner);
-  LLVMBasicBlockRef latch = c->ins[inner], pre = c->ins[outer], exit = LLVMAppendBasicBlockInContext(c->ctx, c->fn, "");
+  LLVMBasicBlockRef latch = c->ins[inner], pre = c->ins[outer],
+                    exit = LLVMAppendBasicBlockInContext(c->ctx, c->fn, "");
   LLVMValueRef next = LLVMBuildNSWAdd(c->b, l->phi, cg_i64c(c, l->step), "");
   LLVMBuildCondBr(c->b, LLVMBuildICmp(c->b, LLVMIntSLE, next, l->last, ""), l->header, exit);
   cg_forget(c, inner, 0);
   if (l->bit != NEST_NONE) c->open_mask &= ~(1ull << l->bit);
   c->open--;
   cg_at_level(c, outer);
-  if (l->guarded) LLVMBuildCondBr(c->b, LLVMBuildICmp(c->b, LLVMIntSLE, l->start, l->last, ""), l->header, exit);
+  if (l->guarded)
+    LLVMBuildCondBr(c->b, LLVMBuildICmp(c->b, LLVMIntSLE, l->start, l->last, ""), l->header, exit);
   else LLVMBuildBr(c->b, l->header);
   LLVMAddIncoming(l->phi, (LLVMValueRef[]){l->start, next}, (LLVMBasicBlockRef[]){pre, latch}, 2);
   for (u32 k = 0; k < l->ncarry; k++)
-    LLVMAddIncoming(l->carry_phi[k], (LLVMValueRef[]){l->carry_init[k], carry[k]}, (LLVMBasicBlockRef[]){pre, latch}, 2);
+    LLVMAddIncoming(l->carry_phi[k], (LLVMValueRef[]){l->carry_init[k], carry[k]},
+                    (LLVMBasicBlockRef[]){pre, latch}, 2);
   c->ins[outer] = exit;
   cg_at_level(c, outer);
   LLVMValueRef after = next;
@@ -72,7 +80,8 @@ LLVMValueRef cg_close_loop(cg *c, LLVMValueRef *carry) {
     LLVMAddIncoming(after, (LLVMValueRef[]){l->start, next}, (LLVMBasicBlockRef[]){pre, latch}, 2);
     for (u32 k = 0; k < l->ncarry; k++) {
       LLVMValueRef p = LLVMBuildPhi(c->b, LLVMTypeOf(carry[k]), "");
-      LLVMAddIncoming(p, (LLVMValueRef[]){l->carry_init[k], carry[k]}, (LLVMBasicBlockRef[]){pre, latch}, 2);
+      LLVMAddIncoming(p, (LLVMValueRef[]){l->carry_init[k], carry[k]},
+                      (LLVMBasicBlockRef[]){pre, latch}, 2);
       carry[k] = p;
     }
   }

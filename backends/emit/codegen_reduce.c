@@ -1,7 +1,8 @@
-// codegen_reduce.c — reductions: accumulators in scalar, lane and column form, reducers inlined as templates, folding.
+// codegen_reduce.c — reductions: accumulators in scalar, lane and column form, reducers inlined
+// as templates, folding.
 #include "backends/emit/codegen.h"
 
-// ---- reductions -----------------------------------------------------------------------------------------------------------------
+// ---- reductions ---------------------------------------------------------------------------------
 // The reducer's nodes for one application; acc and elem are the current values.
 static hs_status emit_template(cg *c, u32 id, LLVMValueRef *out) {
   const nest_node *x = &c->n->nodes.v[id];
@@ -14,17 +15,29 @@ static hs_status emit_template(cg *c, u32 id, LLVMValueRef *out) {
     *out = p[0];
     return HS_GOOD;
   }
-  if (x->kind == NEST_ACC) { *out = c->tacc[x->k]; return HS_GOOD; }
-  if (x->kind == NEST_ELEM) { *out = c->telem[x->k]; return HS_GOOD; }
-  if (c->tmemo[id].set) { *out = c->tmemo[id].v[0]; return HS_GOOD; }
+  if (x->kind == NEST_ACC) {
+    *out = c->tacc[x->k];
+    return HS_GOOD;
+  }
+  if (x->kind == NEST_ELEM) {
+    *out = c->telem[x->k];
+    return HS_GOOD;
+  }
+  if (c->tmemo[id].set) {
+    *out = c->tmemo[id].v[0];
+    return HS_GOOD;
+  }
   u32 lanes = 0;
   for (u32 k = 0; k < x->nargs; k++) {
     HS_TRY(emit_template(c, x->args[k], &a[k]));
-    if (LLVMGetTypeKind(LLVMTypeOf(a[k])) == LLVMVectorTypeKind) lanes = LLVMGetVectorSize(LLVMTypeOf(a[k]));
+    if (LLVMGetTypeKind(LLVMTypeOf(a[k])) == LLVMVectorTypeKind)
+      lanes = LLVMGetVectorSize(LLVMTypeOf(a[k]));
   }
   for (u32 k = 0; k < x->nargs && lanes; k++) a[k] = cg_splat(c, a[k], lanes);
   LLVMValueRef v = cg_op(c, x, a);
-  if (!v) return hs_fail_subject(HS_E_UNSUPPORTED, hlo_op_text(x->op), "unsupported: %s of %s", hlo_op_text(x->op), hlo_dtype_text(x->in));
+  if (!v)
+    return hs_fail_subject(HS_E_UNSUPPORTED, hlo_op_text(x->op), "unsupported: %s of %s",
+                           hlo_op_text(x->op), hlo_dtype_text(x->in));
   c->tmemo[id].set = true;
   c->tmemo[id].v[0] = v;
   hs_vec_push(&c->tmemoed, id);
@@ -32,7 +45,8 @@ static hs_status emit_template(cg *c, u32 id, LLVMValueRef *out) {
   return HS_GOOD;
 }
 
-static hs_status apply(cg *c, const nest_group *g, const LLVMValueRef *acc, const LLVMValueRef *elem, LLVMValueRef *next) {
+static hs_status apply(cg *c, const nest_group *g, const LLVMValueRef *acc,
+                       const LLVMValueRef *elem, LLVMValueRef *next) {
   c->tacc = acc;
   c->telem = elem;
   for (u32 k = 0; k < g->nacc; k++) HS_TRY(emit_template(c, g->next[k], &next[k]));
@@ -47,22 +61,32 @@ static LLVMValueRef identity(cg *c, const nest_group *g, u32 k) {
   u32 w = t == HLO_PRED ? 1 : (u32)hlo_dtype_bits(t);
   switch (g->monoid) {
   case HLO_ADD: return f ? cg_fp(r, -0.0) : LLVMConstNull(r);
-  case HLO_OR: case HLO_XOR: return LLVMConstNull(r);
+  case HLO_OR:
+  case HLO_XOR: return LLVMConstNull(r);
   case HLO_MULTIPLY: return f ? cg_fp(r, 1) : LLVMConstInt(r, 1, false);
   case HLO_AND: return LLVMConstAllOnes(r);
-  case HLO_MAXIMUM: return f ? cg_fp(r, -__builtin_inf()) : s ? cg_int(r, w == 64 ? INT64_MIN : -((i64)1 << (w - 1))) : LLVMConstNull(r);
-  case HLO_MINIMUM: return f ? cg_fp(r, __builtin_inf()) : s ? LLVMConstInt(r, (1ull << (w - 1)) - 1, false) : LLVMConstAllOnes(r);
+  case HLO_MAXIMUM:
+    return f   ? cg_fp(r, -__builtin_inf())
+           : s ? cg_int(r, w == 64 ? INT64_MIN : -((i64)1 << (w - 1)))
+               : LLVMConstNull(r);
+  case HLO_MINIMUM:
+    return f   ? cg_fp(r, __builtin_inf())
+           : s ? LLVMConstInt(r, (1ull << (w - 1)) - 1, false)
+               : LLVMConstAllOnes(r);
   default: return NULL;
   }
 }
 
-typedef struct red {                     // one reduction in progress: all members that share its loops
-  u32 n; const nest_group *g[NEST_MAX_ACCS];
-  u32 total, copies;                     // accumulators over all members; vectors of each
-  bool row;                              // lanes run along its innermost loop
+// one reduction in progress: all members that share its loops
+typedef struct red {
+  u32 n;
+  const nest_group *g[NEST_MAX_ACCS];
+  u32 total, copies;  // accumulators over all members; vectors of each
+  bool row;           // lanes run along its innermost loop
 } red;
 
-// One step: next[a * copies + u] = reducer(acc, in), unchanged in masked lanes and where the condition is false.
+// One step: next[a * copies + u] = reducer(acc, in), unchanged in masked lanes and where the
+// condition is false.
 static hs_status red_step(cg *c, const red *r, LLVMValueRef *acc, u32 copies) {
   LLVMValueRef a[64], e[64], out[64], *cond;
   for (u32 m = 0, base = 0; m < r->n; base += r->g[m++]->nacc) {
@@ -82,14 +106,19 @@ static hs_status red_step(cg *c, const red *r, LLVMValueRef *acc, u32 copies) {
         bool vec = c->lane && (c->n->nodes.v[g->in[k]].deps & c->lane);
         a[k] = acc[(base + k) * r->copies + u];
         e[k] = p[vec ? u : 0];
-        if (LLVMGetTypeKind(LLVMTypeOf(a[k])) == LLVMVectorTypeKind) e[k] = cg_splat(c, e[k], LLVMGetVectorSize(LLVMTypeOf(a[k])));
+        if (LLVMGetTypeKind(LLVMTypeOf(a[k])) == LLVMVectorTypeKind)
+          e[k] = cg_splat(c, e[k], LLVMGetVectorSize(LLVMTypeOf(a[k])));
       }
       cg_at_level(c, c->open);
       HS_TRY(apply(c, g, a, e, out));
       LLVMValueRef keep = r->row ? c->mask[u] : NULL;
-      if (cond && c->lane && (c->n->nodes.v[g->cond].deps & c->lane)) keep = cg_and_mask(c, keep, cond[u]);
-      else if (cond) keep = keep ? LLVMBuildAnd(c->b, keep, cg_splat(c, cond[0], c->W), "") : cond[0];
-      for (u32 k = 0; k < g->nacc; k++) acc[(base + k) * r->copies + u] = keep ? LLVMBuildSelect(c->b, keep, out[k], a[k], "") : out[k];
+      if (cond && c->lane && (c->n->nodes.v[g->cond].deps & c->lane))
+        keep = cg_and_mask(c, keep, cond[u]);
+      else if (cond)
+        keep = keep ? LLVMBuildAnd(c->b, keep, cg_splat(c, cond[0], c->W), "") : cond[0];
+      for (u32 k = 0; k < g->nacc; k++)
+        acc[(base + k) * r->copies + u] =
+            keep ? LLVMBuildSelect(c->b, keep, out[k], a[k], "") : out[k];
     }
   }
   return HS_GOOD;
@@ -105,13 +134,15 @@ LLVMValueRef cg_tail_mask(cg *c, LLVMValueRef i, LLVMValueRef end) {
 }
 
 LLVMValueRef cg_clip(cg *c, bool max, LLVMValueRef a, LLVMValueRef b) {
-  return LLVMBuildSelect(c->b, LLVMBuildICmp(c->b, max ? LLVMIntSGT : LLVMIntSLT, a, b, ""), a, b, "");
+  return LLVMBuildSelect(c->b, LLVMBuildICmp(c->b, max ? LLVMIntSGT : LLVMIntSLT, a, b, ""), a, b,
+                         "");
 }
 
 // Bounds of the outermost loop of a reduction cut into pieces.
 static void piece(cg *c, const nest_group *g, LLVMValueRef *from, LLVMValueRef *to) {
   i64 n = cg_extent(c, g->loops[0]);
-  *from = LLVMBuildNSWMul(c->b, c->loop_val[c->n->vars.v[g->seg].loop], cg_i64c(c, g->seg_size), "");
+  *from =
+      LLVMBuildNSWMul(c->b, c->loop_val[c->n->vars.v[g->seg].loop], cg_i64c(c, g->seg_size), "");
   *to = LLVMBuildNSWAdd(c->b, *from, cg_i64c(c, g->seg_size), "");
   if (n % g->seg_size) *to = cg_clip(c, false, *to, cg_i64c(c, n));
 }
@@ -124,7 +155,8 @@ static hs_status red_lanes_piece(cg *c, const red *r, u32 bit, LLVMValueRef *acc
   HS_TRY(red_step(c, r, acc, U));
   at = cg_close_loop(c, acc);
   c->U = 1;
-  HS_TRY(cg_open_loop(c, bit, at, LLVMBuildAdd(c->b, to, cg_i64c(c, (i64)c->W - 1), ""), (i64)c->W, true, r->total * r->copies, acc));
+  HS_TRY(cg_open_loop(c, bit, at, LLVMBuildAdd(c->b, to, cg_i64c(c, (i64)c->W - 1), ""), (i64)c->W,
+                      true, r->total * r->copies, acc));
   c->mask[0] = cg_tail_mask(c, c->loop_val[bit], to);
   HS_TRY(red_step(c, r, acc, 1));
   c->mask[0] = NULL;
@@ -139,13 +171,15 @@ static hs_status red_lanes(cg *c, const red *r, u32 var, bool cut, LLVMValueRef 
   if (cut) return red_lanes_piece(c, r, bit, acc);
   i64 n = cg_extent(c, var), step = (i64)(U * c->W), whole = n / step * step;
   if (whole) {
-    HS_TRY(cg_open_loop(c, bit, cg_i64c(c, 0), cg_i64c(c, n), step, false, r->total * r->copies, acc));
+    HS_TRY(
+        cg_open_loop(c, bit, cg_i64c(c, 0), cg_i64c(c, n), step, false, r->total * r->copies, acc));
     HS_TRY(red_step(c, r, acc, U));
     (void)cg_close_loop(c, acc);
   }
   if (whole == n) return HS_GOOD;
   c->U = 1;
-  HS_TRY(cg_open_loop(c, bit, cg_i64c(c, whole), cg_i64c(c, n + (i64)c->W - 1), (i64)c->W, false, r->total * r->copies, acc));
+  HS_TRY(cg_open_loop(c, bit, cg_i64c(c, whole), cg_i64c(c, n + (i64)c->W - 1), (i64)c->W, false,
+                      r->total * r->copies, acc));
   if ((n - whole) % (i64)c->W) c->mask[0] = cg_tail_mask(c, c->loop_val[bit], cg_i64c(c, n));
   HS_TRY(red_step(c, r, acc, 1));
   c->mask[0] = NULL;
@@ -162,7 +196,8 @@ static hs_status red_loops(cg *c, const red *r, u32 depth, LLVMValueRef *acc) {
   u32 var = g->loops[depth], bit = c->n->vars.v[var].loop;
   i64 rest = 1, n = cg_extent(c, var);
   for (u32 k = depth; k < g->nloops && rest <= 64; k++) rest *= cg_extent(c, g->loops[k]);
-  if (rest <= 16 && !r->row && !cut) {                        // short: no loop, so that nothing is left for LLVM to unroll
+  // short: no loop, so that nothing is left for LLVM to unroll
+  if (rest <= 16 && !r->row && !cut) {
     nest_var keep = c->n->vars.v[var];
     c->open_mask |= 1ull << bit;
     c->loop_level[bit] = c->open;
@@ -186,7 +221,8 @@ static hs_status red_loops(cg *c, const red *r, u32 depth, LLVMValueRef *acc) {
 }
 
 // Folds U vectors, then the lanes of one, by the reducer itself.
-static hs_status red_fold(cg *c, const nest_group *g, u32 copies, LLVMValueRef *acc, u32 stride, LLVMValueRef *out) {
+static hs_status red_fold(cg *c, const nest_group *g, u32 copies, LLVMValueRef *acc, u32 stride,
+                          LLVMValueRef *out) {
   LLVMValueRef a[64], b[64];
   for (u32 k = 0; k < g->nacc; k++) out[k] = acc[k * stride];
   for (u32 u = 1; u < copies; u++) {
@@ -196,13 +232,15 @@ static hs_status red_fold(cg *c, const nest_group *g, u32 copies, LLVMValueRef *
   for (u32 w = c->W / 2; w >= 1; w /= 2) {
     for (u32 k = 0; k < g->nacc; k++) {
       LLVMValueRef lo[64], hi[64], poison = LLVMGetPoison(LLVMTypeOf(out[k]));
-      for (u32 j = 0; j < w; j++) lo[j] = LLVMConstInt(c->i32, j, false), hi[j] = LLVMConstInt(c->i32, j + w, false);
+      for (u32 j = 0; j < w; j++)
+        lo[j] = LLVMConstInt(c->i32, j, false), hi[j] = LLVMConstInt(c->i32, j + w, false);
       a[k] = LLVMBuildShuffleVector(c->b, out[k], poison, LLVMConstVector(lo, w), "");
       b[k] = LLVMBuildShuffleVector(c->b, out[k], poison, LLVMConstVector(hi, w), "");
     }
     HS_TRY(apply(c, g, a, b, out));
   }
-  for (u32 k = 0; k < g->nacc; k++) out[k] = LLVMBuildExtractElement(c->b, out[k], LLVMConstInt(c->i32, 0, false), "");
+  for (u32 k = 0; k < g->nacc; k++)
+    out[k] = LLVMBuildExtractElement(c->b, out[k], LLVMConstInt(c->i32, 0, false), "");
   return HS_GOOD;
 }
 
@@ -232,7 +270,7 @@ static bool row_form(const cg *c, const red *r) {
   return along || cg_extent(c, var) >= 64;
 }
 
-static u32 row_lanes(const cg *c, const red *r) {     // lanes for the widest accumulator
+static u32 row_lanes(const cg *c, const red *r) {  // lanes for the widest accumulator
   size_t widest = 1;
   for (u32 m = 0; m < r->n; m++)
     for (u32 k = 0; k < r->g[m]->nacc; k++) {
@@ -255,7 +293,8 @@ hs_status cg_emit_group(cg *c, u32 group) {
     for (u32 a = 0; a < g->nacc; a++) deps |= n->nodes.v[g->out[a]].deps;
   }
   u32 home = c->level;
-  // The lane loop of the surroundings stays when the result varies over it; else the reduction may use lanes itself.
+  // The lane loop of the surroundings stays when the result varies over it; else the reduction may
+  // use lanes itself.
   u64 lane = c->lane;
   u32 W = c->W, U = c->U;
   LLVMValueRef mask[CG_MAX_UNROLL], *acc = NULL;
@@ -292,7 +331,8 @@ hs_status cg_emit_group(cg *c, u32 group) {
   hs_status s = HS_GOOD;
   for (u32 m = 0, base = 0; m < r.n && hs_ok(s); base += r.g[m++]->nacc)
     for (u32 k = 0; k < r.g[m]->nacc && hs_ok(s); k++) {
-      LLVMValueRef *p = NULL, id = r.row || r.g[m]->seg != NEST_NONE ? identity(c, r.g[m], k) : NULL;
+      LLVMValueRef *p = NULL,
+                   id = r.row || r.g[m]->seg != NEST_NONE ? identity(c, r.g[m], k) : NULL;
       bool vec = column && (n->nodes.v[r.g[m]->init[k]].deps & lane);
       if (!id) s = cg_emit_node(c, r.g[m]->init[k], &p);
       cg_at_level(c, level);
@@ -322,7 +362,8 @@ hs_status cg_emit_group(cg *c, u32 group) {
       cg_memo *o = &c->memo[g->out[k]];
       o->set = true;
       o->level = level;
-      for (u32 u = 0; u < (column ? U : 1u); u++) o->v[u] = r.row ? out[k] : acc[(base + k) * r.copies + u];
+      for (u32 u = 0; u < (column ? U : 1u); u++)
+        o->v[u] = r.row ? out[k] : acc[(base + k) * r.copies + u];
       hs_vec_push(&c->memoed, g->out[k]);
     }
   }

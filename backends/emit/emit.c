@@ -6,13 +6,15 @@
 struct emit_unit {
   hs_arena arena;
   HS_VEC(emit_kernel *) kernels;
-  HS_VEC(emit_body *) body_of;           // per kernel; NULL when there is nothing to do
+  HS_VEC(emit_body *) body_of;  // per kernel; NULL when there is nothing to do
   HS_VEC(emit_body *) bodies;
-  size_t compiled;                       // bodies that have code
+  size_t compiled;  // bodies that have code
   emit_jit *jit;
 };
 
-static void no_work(void *const *bufs, i64 chunk, void *scratch) { (void)bufs, (void)chunk, (void)scratch; }
+static void no_work(void *const *bufs, i64 chunk, void *scratch) {
+  (void)bufs, (void)chunk, (void)scratch;
+}
 
 bool emit_supports(const hlo_instr *i, hs_buf *why) { return nest_supports(i, why); }
 void emit_warm_up(void) { emit_jit_warm_up(); }
@@ -58,16 +60,21 @@ hs_status emit_add(emit_unit *u, const hlo_instr *i, const emit_kernel **out) {
   b->hash = hs_hash_bytes(b->key.p, b->key.n, 0);
   emit_kernel *k = HS_NEW(&u->arena, emit_kernel);
   k->instr = i;
-  k->kind = b->n->stages.n == 0 ? "empty" : b->n->stages.n == 1 ? b->n->stages.v[0].kind : "several";
+  k->kind = b->n->stages.n == 0   ? "empty"
+            : b->n->stages.n == 1 ? b->n->stages.v[0].kind
+                                  : "several";
   for (size_t st = 0; st < b->n->stages.n; st++) k->chunks += b->n->stages.v[st].chunks;
   for (size_t st = 0; st < b->n->finish.n; st++) k->finish_chunks += b->n->finish.v[st].chunks;
   k->scratch_bytes = b->n->scratch_bytes;
   emit_body *same = NULL;
   for (size_t e = 0; e < u->bodies.n && !same; e++)
-    if (u->bodies.v[e]->hash == b->hash && u->bodies.v[e]->key.n == b->key.n && !memcmp(u->bodies.v[e]->key.p, b->key.p, b->key.n)) same = u->bodies.v[e];
+    if (u->bodies.v[e]->hash == b->hash && u->bodies.v[e]->key.n == b->key.n &&
+        !memcmp(u->bodies.v[e]->key.p, b->key.p, b->key.n))
+      same = u->bodies.v[e];
   if (same || k->chunks == 0) {
     for (size_t c = 0; c < b->n->bufs.n; c++)
-      if (b->n->bufs.v[c].arg == NEST_BUF_CONST) b->n->bufs.v[c].data = NULL;   // still the literal's
+      // still the literal's
+      if (b->n->bufs.v[c].arg == NEST_BUF_CONST) b->n->bufs.v[c].data = NULL;
     body_free(b);
     b = same;
   } else {
@@ -85,10 +92,12 @@ hs_status emit_add(emit_unit *u, const hlo_instr *i, const emit_kernel **out) {
 hs_status emit_finish(emit_unit *u, u32 threads, double *out_ms) {
   u64 t0 = hs_now_ns();
   if (!u->jit) HS_TRY(emit_jit_new(&u->jit));
-  HS_TRY(emit_jit_compile(u->jit, (u32)(u->bodies.n - u->compiled), u->bodies.v + u->compiled, threads));
+  HS_TRY(emit_jit_compile(u->jit, (u32)(u->bodies.n - u->compiled), u->bodies.v + u->compiled,
+                          threads));
   u->compiled = u->bodies.n;
   for (size_t k = 0; k < u->kernels.n; k++)
-    if (u->body_of.v[k]) u->kernels.v[k]->fn = u->body_of.v[k]->fn, u->kernels.v[k]->finish = u->body_of.v[k]->finish;
+    if (u->body_of.v[k])
+      u->kernels.v[k]->fn = u->body_of.v[k]->fn, u->kernels.v[k]->finish = u->body_of.v[k]->finish;
   if (out_ms) *out_ms = (double)(hs_now_ns() - t0) * 1e-6;
   return HS_GOOD;
 }
@@ -97,7 +106,8 @@ hs_status emit_dump(emit_unit *u, const char *what, hs_buf *out) {
   if (!strcmp(what, "schedule")) {
     for (size_t k = 0; k < u->kernels.n; k++) {
       const emit_kernel *e = u->kernels.v[k];
-      hs_buf_printf(out, "%s: %s, %lld chunks%s%s\n", e->instr->name, e->kind, (long long)e->chunks, u->body_of.v[k] ? ", " : "", u->body_of.v[k] ? u->body_of.v[k]->name : "");
+      hs_buf_printf(out, "%s: %s, %lld chunks%s%s\n", e->instr->name, e->kind, (long long)e->chunks,
+                    u->body_of.v[k] ? ", " : "", u->body_of.v[k] ? u->body_of.v[k]->name : "");
     }
     for (size_t k = 0; k < u->bodies.n; k++) {
       hs_buf_printf(out, "\n%s:\n", u->bodies.v[k]->name);
@@ -105,7 +115,8 @@ hs_status emit_dump(emit_unit *u, const char *what, hs_buf *out) {
     }
     return HS_GOOD;
   }
-  if (!strcmp(what, "llvm") || !strcmp(what, "asm")) return emit_jit_text((u32)u->bodies.n, u->bodies.v, what[0] == 'a', out);
+  if (!strcmp(what, "llvm") || !strcmp(what, "asm"))
+    return emit_jit_text((u32)u->bodies.n, u->bodies.v, what[0] == 'a', out);
   return hs_fail(HS_E_USAGE, "no dump called '%s': llvm, asm or schedule", what);
 }
 

@@ -1,44 +1,53 @@
-// emit.h — HLO -> LLVM IR: one HLO instruction (a single operation or a fusion) becomes one kernel.
+// emit.h — HLO -> LLVM IR: one HLO instruction (a single operation or a fusion) becomes one
+// kernel.
 //
-// Fusion is an HLO pass; the emitter never re-fuses. A kernel is lowered to a small loop-nest IR (emit/nest.h), a schedule is
-// chosen from a table (emit/schedule.c), and explicit vectors are written through LLVM's C API (emit/codegen.c).
-// The chunk grid of a kernel depends on its shapes only, never on the number of threads: same bits for 1 or N threads.
-// Runs inside the worker process only.
+// Fusion is an HLO pass; the emitter never re-fuses. A kernel is lowered to a small loop-nest IR
+// (emit/nest.h), a schedule is chosen from a table (emit/schedule.c), and explicit vectors are
+// written through LLVM's C API (emit/codegen.c). The chunk grid of a kernel depends on its shapes
+// only, never on the number of threads: same bits for 1 or N threads. Runs inside the worker
+// process only.
 #ifndef EMIT_EMIT_H
 #define EMIT_EMIT_H
 
 #include "core/ir.h"
 
-// A compiled kernel: fn runs chunk `chunk` of `chunks`; chunks are independent and may run in any order on any thread.
-// When finish_chunks > 0, finish runs afterwards in the same way (long reductions: partial results first, then their sum).
-// bufs: every leaf buffer of the operands in order (tuple operands are flattened), then every leaf of the result; all dense
-// row-major in LOGICAL dimension order unless the shape carries another layout, in which case physical order by
-// minor_to_major. 64-byte aligned. scratch: one block of scratch_bytes per call of the kernel, the same pointer for every
-// chunk and for finish; 64-byte aligned, contents undefined at the start. NULL when scratch_bytes is 0.
+// A compiled kernel: fn runs chunk `chunk` of `chunks`; chunks are independent and may run in any
+// order on any thread. When finish_chunks > 0, finish runs afterwards in the same way (long
+// reductions: partial results first, then their sum). bufs: every leaf buffer of the operands in
+// order (tuple operands are flattened), then every leaf of the result; all dense row-major in
+// LOGICAL dimension order unless the shape carries another layout, in which case physical order by
+// minor_to_major. 64-byte aligned. scratch: one block of scratch_bytes per call of the kernel, the
+// same pointer for every chunk and for finish; 64-byte aligned, contents undefined at the start.
+// NULL when scratch_bytes is 0.
 typedef void emit_entry(void *const *bufs, i64 chunk, void *scratch);
 
 typedef struct emit_kernel {
   const hlo_instr *instr;
-  const char *kind;            // schedule: "pointwise", "row-reduce", "column-reduce", "transpose", ...
-  i64 chunks;                  // independent pieces; 1 = serial; 0 = nothing to do (every output is empty)
-  i64 finish_chunks;           // pieces of the second phase; 0 = none
-  i64 scratch_bytes;           // per call
-  emit_entry *fn;              // set by emit_finish
-  emit_entry *finish;          // set by emit_finish when finish_chunks > 0
+  // schedule: "pointwise", "row-reduce", "column-reduce", "transpose", ...
+  const char *kind;
+  // independent pieces; 1 = serial; 0 = nothing to do (every output is empty)
+  i64 chunks;
+  i64 finish_chunks;   // pieces of the second phase; 0 = none
+  i64 scratch_bytes;   // per call
+  emit_entry *fn;      // set by emit_finish
+  emit_entry *finish;  // set by emit_finish when finish_chunks > 0
 } emit_kernel;
 
-typedef struct emit_unit emit_unit;      // kernels compiled together
+typedef struct emit_unit emit_unit;  // kernels compiled together
 
 // True when the emitter can turn this instruction (with everything it calls) into one kernel.
 bool emit_supports(const hlo_instr *, hs_buf *why);
 hs_status emit_unit_new(emit_unit **out);
-// Adds a kernel; equal kernels (same structure and shapes) share one function. *out stays valid until emit_unit_free.
+// Adds a kernel; equal kernels (same structure and shapes) share one function. *out stays valid
+// until emit_unit_free.
 hs_status emit_add(emit_unit *, const hlo_instr *, const emit_kernel **out);
-// Compiles everything added, on `threads` threads; afterwards fn is set. Times are reported in milliseconds.
+// Compiles everything added, on `threads` threads; afterwards fn is set. Times are reported in
+// milliseconds.
 hs_status emit_finish(emit_unit *, u32 threads, double *out_ms);
 // "llvm", "asm", "schedule": text of what was made.
 hs_status emit_dump(emit_unit *, const char *what, hs_buf *out);
 void emit_unit_free(emit_unit *);
-void emit_warm_up(void);                 // first use of LLVM in a process costs milliseconds: call it while idle
+// first use of LLVM in a process costs milliseconds: call it while idle
+void emit_warm_up(void);
 
 #endif

@@ -1,9 +1,11 @@
-// jit.c — everything about LLVM that is not instructions: target machine, passes, object code, linking.
+// jit.c — everything about LLVM that is not instructions: target machine, passes, object code,
+// linking.
 //
-// Own threads, each with a context, a target machine and one module at a time (several kernels per module, because a
-// module costs about a millisecond by itself). Code generation runs outside ORC: LLVMTargetMachineEmitToMemoryBuffer,
-// then LLVMOrcLLJITAddObjectFile, which is the same call in every LLVM version and needs no thread-safe contexts.
-// The pass list is short because the code generator writes clean code: hoisted, in SSA form, unrolled.
+// Own threads, each with a context, a target machine and one module at a time (several kernels per
+// module, because a module costs about a millisecond by itself). Code generation runs outside ORC:
+// LLVMTargetMachineEmitToMemoryBuffer, then LLVMOrcLLJITAddObjectFile, which is the same call in
+// every LLVM version and needs no thread-safe contexts. The pass list is short because the code
+// generator writes clean code: hoisted, in SSA form, unrolled.
 #include "backends/emit/unit.h"
 #include "backends/emit/codegen.h"
 
@@ -22,7 +24,9 @@
 
 bool emit_verify;
 
-struct emit_jit { LLVMOrcLLJITRef jit; };
+struct emit_jit {
+  LLVMOrcLLJITRef jit;
+};
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static char *host_cpu, *host_features;
@@ -38,7 +42,9 @@ static void init_llvm(void) {
 
 u32 emit_vector_bytes(void) {
   (void)pthread_once(&once, init_llvm);
-  if (strstr(host_features, "+avx512vl") && strstr(host_features, "+avx512bw") && strstr(host_features, "+avx512dq")) return 64;
+  if (strstr(host_features, "+avx512vl") && strstr(host_features, "+avx512bw") &&
+      strstr(host_features, "+avx512dq"))
+    return 64;
   return strstr(host_features, "+avx2") ? 32 : 16;
 }
 
@@ -60,13 +66,19 @@ static hs_status target_machine(LLVMTargetMachineRef *out) {
     LLVMDisposeMessage(triple);
     return s;
   }
-  *out = LLVMCreateTargetMachine(t, triple, host_cpu, host_features, LLVMCodeGenLevelDefault, LLVMRelocPIC, LLVMCodeModelDefault);
+  *out = LLVMCreateTargetMachine(t, triple, host_cpu, host_features, LLVMCodeGenLevelDefault,
+                                 LLVMRelocPIC, LLVMCodeModelDefault);
   LLVMDisposeMessage(triple);
   return *out ? HS_GOOD : hs_fail(HS_E_INTERNAL, "LLVM: no target machine");
 }
 
-// ---- one module ------------------------------------------------------------------------------------------------------------------
-typedef struct context { LLVMContextRef ctx; LLVMTargetMachineRef tm; LLVMTargetDataRef layout; char *layout_text, *triple; } context;
+// ---- one module ---------------------------------------------------------------------------------
+typedef struct context {
+  LLVMContextRef ctx;
+  LLVMTargetMachineRef tm;
+  LLVMTargetDataRef layout;
+  char *layout_text, *triple;
+} context;
 
 static hs_status context_open(context *c) {
   *c = (context){0};
@@ -87,16 +99,19 @@ static void context_close(context *c) {
   if (c->ctx) LLVMContextDispose(c->ctx);
 }
 
-// Builds and optimizes one module of n bodies; a body that cannot be generated fails the whole call.
+// Builds and optimizes one module of n bodies; a body that cannot be generated fails the whole
+// call.
 static hs_status build_module(context *c, u32 n, emit_body *const *bodies, LLVMModuleRef *out) {
   LLVMModuleRef m = LLVMModuleCreateWithNameInContext("hlosh", c->ctx);
   LLVMSetDataLayout(m, c->layout_text);
   LLVMSetTarget(m, c->triple);
   hs_status s = HS_GOOD;
-  for (u32 k = 0; k < n && hs_ok(s); k++) s = cg_kernel(c->ctx, m, bodies[k]->n, bodies[k]->name, emit_vector_bytes());
+  for (u32 k = 0; k < n && hs_ok(s); k++)
+    s = cg_kernel(c->ctx, m, bodies[k]->n, bodies[k]->name, emit_vector_bytes());
   if (hs_ok(s) && emit_verify) {
     char *msg = NULL;
-    if (LLVMVerifyModule(m, LLVMReturnStatusAction, &msg)) s = hs_fail(HS_E_INTERNAL, "LLVM: invalid code: %s", msg);
+    if (LLVMVerifyModule(m, LLVMReturnStatusAction, &msg))
+      s = hs_fail(HS_E_INTERNAL, "LLVM: invalid code: %s", msg);
     LLVMDisposeMessage(msg);
   }
   if (hs_ok(s)) {
@@ -112,7 +127,8 @@ static hs_status build_module(context *c, u32 n, emit_body *const *bodies, LLVMM
   return HS_GOOD;
 }
 
-static hs_status emit_object(context *c, LLVMModuleRef m, LLVMCodeGenFileType type, LLVMMemoryBufferRef *out) {
+static hs_status emit_object(context *c, LLVMModuleRef m, LLVMCodeGenFileType type,
+                             LLVMMemoryBufferRef *out) {
   char *err = NULL;
   if (!LLVMTargetMachineEmitToMemoryBuffer(c->tm, m, type, &err, out)) return HS_GOOD;
   hs_status s = hs_fail(HS_E_INTERNAL, "LLVM: %s", err);
@@ -120,13 +136,13 @@ static hs_status emit_object(context *c, LLVMModuleRef m, LLVMCodeGenFileType ty
   return s;
 }
 
-// ---- threads ------------------------------------------------------------------------------------------------------------------------
+// ---- threads ------------------------------------------------------------------------------------
 typedef struct job {
   u32 nmodules, per, n;
   emit_body *const *bodies;
   LLVMMemoryBufferRef *objects;
-  hs_status *status;             // per module
-  u32 next;                      // atomic
+  hs_status *status;  // per module
+  u32 next;           // atomic
 } job;
 
 static void *work(void *arg) {
@@ -175,7 +191,8 @@ hs_status emit_jit_compile(emit_jit *jit, u32 n, emit_body *const *bodies, u32 t
       else hs_status_drop(j.status[k]);
       continue;
     }
-    hs_status a = llvm_failed("adding object code", LLVMOrcLLJITAddObjectFile(jit->jit, lib, j.objects[k]));
+    hs_status a =
+        llvm_failed("adding object code", LLVMOrcLLJITAddObjectFile(jit->jit, lib, j.objects[k]));
     if (hs_ok(s)) s = a;
     else hs_status_drop(a);
   }
@@ -217,14 +234,15 @@ hs_status emit_jit_text(u32 n, emit_body *const *bodies, bool assembly, hs_buf *
   return s;
 }
 
-// ---- the JIT --------------------------------------------------------------------------------------------------------------------------
+// ---- the JIT ------------------------------------------------------------------------------------
 hs_status emit_jit_new(emit_jit **out) {
   (void)pthread_once(&once, init_llvm);
   *out = NULL;
   LLVMOrcLLJITRef j = NULL;
   HS_TRY(llvm_failed("starting the JIT", LLVMOrcCreateLLJIT(&j, NULL)));
   LLVMOrcDefinitionGeneratorRef g = NULL;
-  hs_status s = llvm_failed("process symbols", LLVMOrcCreateDynamicLibrarySearchGeneratorForProcess(&g, LLVMOrcLLJITGetGlobalPrefix(j), NULL, NULL));
+  hs_status s = llvm_failed("process symbols", LLVMOrcCreateDynamicLibrarySearchGeneratorForProcess(
+                                                   &g, LLVMOrcLLJITGetGlobalPrefix(j), NULL, NULL));
   if (!hs_ok(s)) {
     (void)LLVMOrcDisposeLLJIT(j);
     return s;
@@ -250,7 +268,8 @@ void emit_jit_warm_up(void) {
     LLVMModuleRef m = LLVMModuleCreateWithNameInContext("warm", c.ctx);
     LLVMSetDataLayout(m, c.layout_text);
     LLVMSetTarget(m, c.triple);
-    LLVMValueRef f = LLVMAddFunction(m, "f", LLVMFunctionType(LLVMVoidTypeInContext(c.ctx), NULL, 0, false));
+    LLVMValueRef f =
+        LLVMAddFunction(m, "f", LLVMFunctionType(LLVMVoidTypeInContext(c.ctx), NULL, 0, false));
     LLVMBuilderRef b = LLVMCreateBuilderInContext(c.ctx);
     LLVMPositionBuilderAtEnd(b, LLVMAppendBasicBlockInContext(c.ctx, f, ""));
     LLVMBuildRetVoid(b);

@@ -1,8 +1,10 @@
-// lower.c — HLO -> loop nest: the value of one element of one instruction, asked for by index expressions.
+// lower.c — HLO -> loop nest: the value of one element of one instruction, asked for by index
+// expressions.
 //
-// lower_value(frame, instruction, leaf, indices, guard) gives the node of that element. Data movement rewrites the indices
-// (lower_move.c), elementwise operations become nodes, reductions open loops (lower_reduce.c). Results are remembered per
-// (frame, instruction, leaf, guard, indices), so shared subexpressions stay shared and work is linear in what is reachable.
+// lower_value(frame, instruction, leaf, indices, guard) gives the node of that element. Data
+// movement rewrites the indices (lower_move.c), elementwise operations become nodes, reductions
+// open loops (lower_reduce.c). Results are remembered per (frame, instruction, leaf, guard,
+// indices), so shared subexpressions stay shared and work is linear in what is reachable.
 #include "backends/emit/lower.h"
 
 typedef struct lower_memo lower_memo;
@@ -19,18 +21,24 @@ struct lower_memo {
 #define MAX_DEPTH 2500
 
 nest_val lower_refuse(lowering *l, const hlo_instr *i, const char *why) {
-  if (hs_ok(l->err)) l->err = hs_fail_subject(HS_E_UNSUPPORTED, hlo_op_text(i->opcode), "unsupported: %s%s%s", hlo_op_text(i->opcode), why ? ": " : "", why ? why : "");
+  if (hs_ok(l->err))
+    l->err = hs_fail_subject(HS_E_UNSUPPORTED, hlo_op_text(i->opcode), "unsupported: %s%s%s",
+                             hlo_op_text(i->opcode), why ? ": " : "", why ? why : "");
   return LOWER_NONE;
 }
 
-// ---- buffers ------------------------------------------------------------------------------------------------------------
+// ---- buffers ------------------------------------------------------------------------------------
 static u32 add_buf(lowering *l, const hlo_shape *s, int arg, const void *data) {
-  nest_buf b = {.dtype = hlo_dtype_real_part(s->dtype), .elements = s->elements * (hlo_dtype_is_complex(s->dtype) ? 2 : 1), .arg = arg, .data = data};
+  nest_buf b = {.dtype = hlo_dtype_real_part(s->dtype),
+                .elements = s->elements * (hlo_dtype_is_complex(s->dtype) ? 2 : 1),
+                .arg = arg,
+                .data = data};
   hs_vec_push(&l->n->bufs, b);
   return (u32)l->n->bufs.n - 1;
 }
 
-static const nest_expr *linear(nest *n, const hlo_shape *s, bool use_layout, const nest_expr *const *idx) {
+static const nest_expr *linear(nest *n, const hlo_shape *s, bool use_layout,
+                               const nest_expr *const *idx) {
   const nest_expr *e = nest_const(n, 0);
   i64 stride = 1;
   bool order = use_layout && s->layout && s->layout->rank == s->rank;
@@ -44,19 +52,50 @@ static const nest_expr *linear(nest *n, const hlo_shape *s, bool use_layout, con
 
 bool lower_dtype_ok(hlo_dtype t) {
   switch (t) {
-  case HLO_PRED: case HLO_S8: case HLO_S16: case HLO_S32: case HLO_S64: case HLO_U8: case HLO_U16: case HLO_U32: case HLO_U64:
-  case HLO_F16: case HLO_BF16: case HLO_F32: case HLO_F64: case HLO_C64: case HLO_C128:
-  case HLO_S1: case HLO_S2: case HLO_S4: case HLO_U1: case HLO_U2: case HLO_U4:
-  case HLO_F8E5M2: case HLO_F8E4M3: case HLO_F8E4M3FN: case HLO_F8E4M3B11FNUZ: case HLO_F8E3M4: case HLO_F8E5M2FNUZ: case HLO_F8E4M3FNUZ:
-  case HLO_F4E2M1FN: case HLO_F6E3M2FN: case HLO_F6E2M3FN: return true;
+  case HLO_PRED:
+  case HLO_S8:
+  case HLO_S16:
+  case HLO_S32:
+  case HLO_S64:
+  case HLO_U8:
+  case HLO_U16:
+  case HLO_U32:
+  case HLO_U64:
+  case HLO_F16:
+  case HLO_BF16:
+  case HLO_F32:
+  case HLO_F64:
+  case HLO_C64:
+  case HLO_C128:
+  case HLO_S1:
+  case HLO_S2:
+  case HLO_S4:
+  case HLO_U1:
+  case HLO_U2:
+  case HLO_U4:
+  case HLO_F8E5M2:
+  case HLO_F8E4M3:
+  case HLO_F8E4M3FN:
+  case HLO_F8E4M3B11FNUZ:
+  case HLO_F8E3M4:
+  case HLO_F8E5M2FNUZ:
+  case HLO_F8E4M3FNUZ:
+  case HLO_F4E2M1FN:
+  case HLO_F6E3M2FN:
+  case HLO_F6E2M3FN: return true;
   default: return false;
   }
 }
 
-static nest_val load(lowering *l, const hlo_instr *i, u32 buf, const hlo_shape *s, bool use_layout, const nest_expr *const *idx, u32 guard) {
+static nest_val load(lowering *l, const hlo_instr *i, u32 buf, const hlo_shape *s, bool use_layout,
+                     const nest_expr *const *idx, u32 guard) {
   if (!lower_dtype_ok(s->dtype)) return lower_refuse(l, i, hlo_dtype_text(s->dtype));
   const nest_expr *e = linear(l->n, s, use_layout, idx);
-  nest_node x = {.kind = NEST_LOAD, .dtype = hlo_dtype_real_part(s->dtype), .e = e, .buf = buf, .guard = guard};
+  nest_node x = {.kind = NEST_LOAD,
+                 .dtype = hlo_dtype_real_part(s->dtype),
+                 .e = e,
+                 .buf = buf,
+                 .guard = guard};
   if (!hlo_dtype_is_complex(s->dtype)) return (nest_val){nest_node_add(l->n, &x), NEST_NONE};
   x.e = nest_mul(l->n, e, 2);
   u32 re = nest_node_add(l->n, &x);
@@ -64,13 +103,16 @@ static nest_val load(lowering *l, const hlo_instr *i, u32 buf, const hlo_shape *
   return (nest_val){re, nest_node_add(l->n, &x)};
 }
 
-static nest_val load_leaf(lowering *l, const hlo_instr *i, u32 leaf_no, const hlo_shape *s, const nest_expr *const *idx, u32 guard) {
-  if (l->buf_of_leaf[leaf_no] == NEST_NONE) l->buf_of_leaf[leaf_no] = add_buf(l, s, (int)leaf_no, NULL);
+static nest_val load_leaf(lowering *l, const hlo_instr *i, u32 leaf_no, const hlo_shape *s,
+                          const nest_expr *const *idx, u32 guard) {
+  if (l->buf_of_leaf[leaf_no] == NEST_NONE)
+    l->buf_of_leaf[leaf_no] = add_buf(l, s, (int)leaf_no, NULL);
   return load(l, i, l->buf_of_leaf[leaf_no], s, true, idx, guard);
 }
 
-// ---- the rest -------------------------------------------------------------------------------------------------------------
-static nest_val lower_constant(lowering *l, const hlo_instr *i, const nest_expr *const *idx, u32 guard) {
+// ---- the rest -----------------------------------------------------------------------------------
+static nest_val lower_constant(lowering *l, const hlo_instr *i, const nest_expr *const *idx,
+                               u32 guard) {
   const hlo_literal *lit = hlo_constant_value(i);
   if (!lit || lit->elided || !lit->data) return lower_refuse(l, i, "elided value");
   hlo_dtype t = i->shape->dtype, r = hlo_dtype_real_part(t);
@@ -91,11 +133,15 @@ static nest_val lower_constant(lowering *l, const hlo_instr *i, const nest_expr 
 static nest_val lower_iota(lowering *l, const hlo_instr *i, const nest_expr *const *idx) {
   hlo_dtype t = i->shape->dtype, r = hlo_dtype_real_part(t);
   if (!lower_dtype_ok(t)) return lower_refuse(l, i, hlo_dtype_text(t));
-  u32 v = nest_node_add(l->n, &(nest_node){.kind = NEST_INDEX, .dtype = HLO_S64, .e = idx[hlo_attr_int(i, HLO_ATTR_IOTA_DIMENSION, 0)]});
-  return (nest_val){nest_op1(l->n, HLO_CONVERT, r, v), hlo_dtype_is_complex(t) ? nest_const_f64(l->n, r, 0) : NEST_NONE};
+  u32 v = nest_node_add(l->n, &(nest_node){.kind = NEST_INDEX,
+                                           .dtype = HLO_S64,
+                                           .e = idx[hlo_attr_int(i, HLO_ATTR_IOTA_DIMENSION, 0)]});
+  return (nest_val){nest_op1(l->n, HLO_CONVERT, r, v),
+                    hlo_dtype_is_complex(t) ? nest_const_f64(l->n, r, 0) : NEST_NONE};
 }
 
-static nest_val lower_elementwise(lowering *l, lower_frame *f, const hlo_instr *i, u32 rank, const nest_expr *const *idx, u32 guard) {
+static nest_val lower_elementwise(lowering *l, lower_frame *f, const hlo_instr *i, u32 rank,
+                                  const nest_expr *const *idx, u32 guard) {
   nest *n = l->n;
   nest_val a[3], v;
   if (i->noperands > 3 || i->noperands == 0) return lower_refuse(l, i, NULL);
@@ -110,44 +156,62 @@ static nest_val lower_elementwise(lowering *l, lower_frame *f, const hlo_instr *
   if (i->opcode == HLO_CONVERT) return nest_convert(n, a[0], in, t);
   if (i->opcode == HLO_COMPARE) {
     i64 dir = hlo_attr_int(i, HLO_ATTR_DIRECTION, 0);
-    bool total = hlo_attr_int(i, HLO_ATTR_COMPARE_TYPE, -1) == HLO_COMPARE_TYPE_TOTALORDER && hlo_dtype_is_float(in);
-    return nest_compare(n, dir, total, in, a[0], a[1], &v) ? v : lower_refuse(l, i, hlo_dtype_text(in));
+    bool total = hlo_attr_int(i, HLO_ATTR_COMPARE_TYPE, -1) == HLO_COMPARE_TYPE_TOTALORDER &&
+                 hlo_dtype_is_float(in);
+    return nest_compare(n, dir, total, in, a[0], a[1], &v) ? v
+                                                           : lower_refuse(l, i, hlo_dtype_text(in));
   }
   if (i->opcode == HLO_REDUCE_PRECISION) {
-    nest_node x = {.kind = NEST_OP, .dtype = t, .op = i->opcode, .in = in, .nargs = 1, .args = {a[0].re},
-                   .attr = {hlo_attr_int(i, HLO_ATTR_EXPONENT_BITS, 8), hlo_attr_int(i, HLO_ATTR_MANTISSA_BITS, 23)}};
+    nest_node x = {.kind = NEST_OP,
+                   .dtype = t,
+                   .op = i->opcode,
+                   .in = in,
+                   .nargs = 1,
+                   .args = {a[0].re},
+                   .attr = {hlo_attr_int(i, HLO_ATTR_EXPONENT_BITS, 8),
+                            hlo_attr_int(i, HLO_ATTR_MANTISSA_BITS, 23)}};
     return (nest_val){nest_node_add(n, &x), NEST_NONE};
   }
-  return nest_elementwise(n, i->opcode, t, in, i->noperands, a, &v) ? v : lower_refuse(l, i, hlo_dtype_text(in));
+  return nest_elementwise(n, i->opcode, t, in, i->noperands, a, &v)
+             ? v
+             : lower_refuse(l, i, hlo_dtype_text(in));
 }
 
-static nest_val lower_parameter(lowering *l, lower_frame *f, const hlo_instr *i, u32 leaf, u32 rank, const nest_expr *const *idx, u32 guard) {
+static nest_val lower_parameter(lowering *l, lower_frame *f, const hlo_instr *i, u32 leaf, u32 rank,
+                                const nest_expr *const *idx, u32 guard) {
   u32 k = (u32)hlo_param_number(i);
   if (f->vals) return f->vals[k];
   const hlo_instr *op = hlo_operand(f->caller, k);
   if (f->up) return lower_value(l, f->up, op, leaf, rank, idx, guard);
-  return load_leaf(l, i, l->leaf_base[k] + leaf, hlo_shape_leaf(op->shape, leaf), idx, guard);   // in memory as the operand lies
+  // in memory as the operand lies
+  return load_leaf(l, i, l->leaf_base[k] + leaf, hlo_shape_leaf(op->shape, leaf), idx, guard);
 }
 
-static nest_val lower_call(lowering *l, lower_frame *f, const hlo_instr *i, u32 leaf, u32 rank, const nest_expr *const *idx, u32 guard) {
-  for (size_t k = 0; k < l->frames.n; k++)            // one frame per activation, so that results are shared
-    if (l->frames.v[k]->up == f && l->frames.v[k]->caller == i) return lower_value(l, l->frames.v[k], hlo_fusion_comp(i)->root, leaf, rank, idx, guard);
+static nest_val lower_call(lowering *l, lower_frame *f, const hlo_instr *i, u32 leaf, u32 rank,
+                           const nest_expr *const *idx, u32 guard) {
+  // one frame per activation, so that results are shared
+  for (size_t k = 0; k < l->frames.n; k++)
+    if (l->frames.v[k]->up == f && l->frames.v[k]->caller == i)
+      return lower_value(l, l->frames.v[k], hlo_fusion_comp(i)->root, leaf, rank, idx, guard);
   lower_frame *in = HS_NEW(l->a, lower_frame);
   *in = (lower_frame){.caller = i, .up = f};
   hs_vec_push(&l->frames, in);
   return lower_value(l, in, hlo_fusion_comp(i)->root, leaf, rank, idx, guard);
 }
 
-static nest_val lower_map(lowering *l, lower_frame *f, const hlo_instr *i, u32 rank, const nest_expr *const *idx, u32 guard) {
+static nest_val lower_map(lowering *l, lower_frame *f, const hlo_instr *i, u32 rank,
+                          const nest_expr *const *idx, u32 guard) {
   nest_val *args = HS_NEW_ARRAY(l->n->a, nest_val, i->noperands + 1);
-  for (u32 k = 0; k < i->noperands && !lower_failed(l); k++) args[k] = lower_value(l, f, hlo_operand(i, k), 0, rank, idx, guard);
+  for (u32 k = 0; k < i->noperands && !lower_failed(l); k++)
+    args[k] = lower_value(l, f, hlo_operand(i, k), 0, rank, idx, guard);
   if (lower_failed(l)) return LOWER_NONE;
   lower_frame *fr = HS_NEW(l->n->a, lower_frame);
   *fr = (lower_frame){.caller = i, .vals = args};
   return lower_value(l, fr, hlo_attr_comp(i, HLO_ATTR_TO_APPLY)->root, 0, 0, NULL, guard);
 }
 
-static nest_val lower_uncached(lowering *l, lower_frame *f, const hlo_instr *i, u32 leaf, u32 rank, const nest_expr *const *idx, u32 guard) {
+static nest_val lower_uncached(lowering *l, lower_frame *f, const hlo_instr *i, u32 leaf, u32 rank,
+                               const nest_expr *const *idx, u32 guard) {
   nest *n = l->n;
   const nest_expr *sub[HLO_MAX_RANK];
   const hlo_instr *op = i->noperands ? hlo_operand(i, 0) : NULL;
@@ -163,7 +227,8 @@ static nest_val lower_uncached(lowering *l, lower_frame *f, const hlo_instr *i, 
     }
     return lower_refuse(l, i, NULL);
   case HLO_GET_TUPLE_ELEMENT:
-    for (i64 k = 0; k < hlo_attr_int(i, HLO_ATTR_INDEX, 0); k++) leaf += hlo_shape_leaves(op->shape->elems[k]);
+    for (i64 k = 0; k < hlo_attr_int(i, HLO_ATTR_INDEX, 0); k++)
+      leaf += hlo_shape_leaves(op->shape->elems[k]);
     return lower_value(l, f, op, leaf, rank, idx, guard);
   case HLO_BROADCAST: {
     hlo_ints d = hlo_attr_ints(i, HLO_ATTR_DIMENSIONS);
@@ -180,15 +245,22 @@ static nest_val lower_uncached(lowering *l, lower_frame *f, const hlo_instr *i, 
     return lower_value(l, f, op, 0, op->shape->rank, sub, guard);
   case HLO_SLICE: {
     const hlo_slices *s = hlo_attr_ptr(i, HLO_ATTR_SLICE);
-    for (u32 k = 0; k < rank; k++) sub[k] = nest_add(n, nest_mul(n, idx[k], s->v[k].stride), nest_const(n, s->v[k].start));
+    for (u32 k = 0; k < rank; k++)
+      sub[k] = nest_add(n, nest_mul(n, idx[k], s->v[k].stride), nest_const(n, s->v[k].start));
     return lower_value(l, f, op, 0, rank, sub, guard);
   }
   case HLO_REVERSE: {
     hlo_ints d = hlo_attr_ints(i, HLO_ATTR_DIMENSIONS);
-    for (u32 k = 0; k < rank; k++) sub[k] = hlo_ints_has(d, k) ? nest_add(n, nest_mul(n, idx[k], -1), nest_const(n, i->shape->dims[k] - 1)) : idx[k];
+    for (u32 k = 0; k < rank; k++)
+      sub[k] = hlo_ints_has(d, k)
+                   ? nest_add(n, nest_mul(n, idx[k], -1), nest_const(n, i->shape->dims[k] - 1))
+                   : idx[k];
     return lower_value(l, f, op, 0, rank, sub, guard);
   }
-  case HLO_COPY: case HLO_OPT_BARRIER: case HLO_ADD_DEPENDENCY: case HLO_DOMAIN: return lower_value(l, f, op, leaf, rank, idx, guard);
+  case HLO_COPY:
+  case HLO_OPT_BARRIER:
+  case HLO_ADD_DEPENDENCY:
+  case HLO_DOMAIN: return lower_value(l, f, op, leaf, rank, idx, guard);
   case HLO_BITCAST: return lower_bitcast(l, f, i, idx, guard);
   case HLO_BITCAST_CONVERT: return lower_bitcast_convert(l, f, i, rank, idx, guard);
   case HLO_CONCATENATE: return lower_concat(l, f, i, rank, idx, guard);
@@ -199,31 +271,43 @@ static nest_val lower_uncached(lowering *l, lower_frame *f, const hlo_instr *i, 
   case HLO_REDUCE: return lower_reduce(l, f, i, leaf, rank, idx, guard);
   case HLO_REDUCE_WINDOW: return lower_reduce_window(l, f, i, leaf, rank, idx, guard);
   case HLO_DOT: return lower_dot(l, f, i, rank, idx, guard);
-  case HLO_FUSION: case HLO_CALL: return lower_call(l, f, i, leaf, rank, idx, guard);
+  case HLO_FUSION:
+  case HLO_CALL: return lower_call(l, f, i, leaf, rank, idx, guard);
   case HLO_MAP: return lower_map(l, f, i, rank, idx, guard);
-  case HLO_GET_DIMENSION_SIZE: return (nest_val){nest_const_f64(n, HLO_S32, (double)op->shape->dims[hlo_attr_ints(i, HLO_ATTR_DIMENSIONS).v[0]]), NEST_NONE};
-  default: return hlo_op_has(i->opcode, HLO_F_ELEMENTWISE) ? lower_elementwise(l, f, i, rank, idx, guard) : lower_refuse(l, i, NULL);
+  case HLO_GET_DIMENSION_SIZE:
+    return (nest_val){
+        nest_const_f64(n, HLO_S32,
+                       (double)op->shape->dims[hlo_attr_ints(i, HLO_ATTR_DIMENSIONS).v[0]]),
+        NEST_NONE};
+  default:
+    return hlo_op_has(i->opcode, HLO_F_ELEMENTWISE) ? lower_elementwise(l, f, i, rank, idx, guard)
+                                                    : lower_refuse(l, i, NULL);
   }
 }
 
-// ---- remembering ------------------------------------------------------------------------------------------------------------
-static lower_memo **find(lowering *l, const lower_frame *f, const hlo_instr *i, u32 leaf, u32 rank, const nest_expr *const *idx, u32 guard, u64 *hash) {
+// ---- remembering --------------------------------------------------------------------------------
+static lower_memo **find(lowering *l, const lower_frame *f, const hlo_instr *i, u32 leaf, u32 rank,
+                         const nest_expr *const *idx, u32 guard, u64 *hash) {
   u64 h = hs_mix(hs_mix((u64)(uintptr_t)f, i->id), (u64)leaf << 32 | guard);
   for (u32 k = 0; k < rank; k++) h = hs_mix(h, idx[k]->hash);
   *hash = h;
   lower_memo **e = &l->table[h & (l->cap - 1)];
   for (; *e; e = &(*e)->chain)
-    if ((*e)->hash == h && (*e)->f == f && (*e)->i == i && (*e)->leaf == leaf && (*e)->guard == guard && (*e)->rank == rank &&
-        (rank == 0 || !memcmp((*e)->idx, idx, rank * sizeof *idx))) break;
+    if ((*e)->hash == h && (*e)->f == f && (*e)->i == i && (*e)->leaf == leaf &&
+        (*e)->guard == guard && (*e)->rank == rank &&
+        (rank == 0 || !memcmp((*e)->idx, idx, rank * sizeof *idx)))
+      break;
   return e;
 }
 
-void lower_put(lowering *l, const lower_frame *f, const hlo_instr *i, u32 leaf, u32 rank, const nest_expr *const *idx, u32 guard, nest_val v) {
+void lower_put(lowering *l, const lower_frame *f, const hlo_instr *i, u32 leaf, u32 rank,
+               const nest_expr *const *idx, u32 guard, nest_val v) {
   u64 h;
   lower_memo **slot = find(l, f, i, leaf, rank, idx, guard, &h);
   if (*slot) return;
   lower_memo *e = hs_arena_zalloc(l->a, sizeof *e + rank * sizeof *idx);
-  *e = (lower_memo){.hash = h, .f = f, .i = i, .leaf = leaf, .guard = guard, .rank = rank, .val = v};
+  *e =
+      (lower_memo){.hash = h, .f = f, .i = i, .leaf = leaf, .guard = guard, .rank = rank, .val = v};
   if (rank) memcpy(e->idx, idx, rank * sizeof *idx);
   *slot = e;
   if (++l->count < l->cap) return;
@@ -239,12 +323,14 @@ void lower_put(lowering *l, const lower_frame *f, const hlo_instr *i, u32 leaf, 
   l->cap *= 4;
 }
 
-nest_val lower_value(lowering *l, lower_frame *f, const hlo_instr *i, u32 leaf, u32 rank, const nest_expr *const *idx, u32 guard) {
+nest_val lower_value(lowering *l, lower_frame *f, const hlo_instr *i, u32 leaf, u32 rank,
+                     const nest_expr *const *idx, u32 guard) {
   u64 h;
   if (lower_failed(l)) return LOWER_NONE;
-  if (!f->up && f->lone && i != f->caller) {          // operands of a lone instruction are buffers
+  if (!f->up && f->lone && i != f->caller) {  // operands of a lone instruction are buffers
     for (u32 k = 0; k < f->caller->noperands; k++)
-      if (hlo_operand(f->caller, k) == i) return load_leaf(l, i, l->leaf_base[k] + leaf, hlo_shape_leaf(i->shape, leaf), idx, guard);
+      if (hlo_operand(f->caller, k) == i)
+        return load_leaf(l, i, l->leaf_base[k] + leaf, hlo_shape_leaf(i->shape, leaf), idx, guard);
     return lower_refuse(l, i, NULL);
   }
   lower_memo *e = *find(l, f, i, leaf, rank, idx, guard, &h);
@@ -256,8 +342,9 @@ nest_val lower_value(lowering *l, lower_frame *f, const hlo_instr *i, u32 leaf, 
   return v;
 }
 
-// ---- whole kernels ------------------------------------------------------------------------------------------------------------
-static nest_stage *stage_for(lowering *l, const hlo_shape *s, const hlo_shape **shapes, const nest_expr ***indices) {
+// ---- whole kernels ------------------------------------------------------------------------------
+static nest_stage *stage_for(lowering *l, const hlo_shape *s, const hlo_shape **shapes,
+                             const nest_expr ***indices) {
   nest *n = l->n;
   for (size_t k = 0; k < n->stages.n; k++)
     if (hlo_shape_same_dims(shapes[k], s) && shapes[k]->layout == s->layout) return &n->stages.v[k];
@@ -285,10 +372,16 @@ static void lower_outputs(lowering *l, lower_frame *f, const hlo_instr *root) {
   const nest_expr ***indices = HS_NEW_ARRAY(l->a, const nest_expr **, outs);
   for (u32 k = 0; k < outs && !lower_failed(l); k++) {
     const hlo_shape *s = hlo_shape_leaf(l->top->shape, k);
-    if (!hlo_shape_is_array(s) || !lower_dtype_ok(s->dtype)) { (void)lower_refuse(l, l->top, hlo_dtype_text(s->dtype)); return; }
+    if (!hlo_shape_is_array(s) || !lower_dtype_ok(s->dtype)) {
+      (void)lower_refuse(l, l->top, hlo_dtype_text(s->dtype));
+      return;
+    }
     if (s->elements == 0) continue;
     nest_stage *st = stage_for(l, s, shapes, indices);
-    if (!st) { (void)lower_refuse(l, l->top, "too many loops"); return; }
+    if (!st) {
+      (void)lower_refuse(l, l->top, "too many loops");
+      return;
+    }
     size_t at = (size_t)(st - n->stages.v);
     nest_val v = lower_value(l, f, root, k, s->rank, indices[at], NEST_NONE);
     if (lower_failed(l)) return;
@@ -319,13 +412,15 @@ hs_status nest_lower(hs_arena *a, const hlo_instr *i, nest **out) {
   l.n->a = a;
   l.table = hs_calloc(l.cap, sizeof *l.table);
   l.leaf_base = HS_NEW_ARRAY(&tmp, u32, i->noperands + 1);
-  for (u32 k = 0; k < i->noperands; k++) l.leaf_base[k + 1] = l.leaf_base[k] + hlo_shape_leaves(hlo_operand(i, k)->shape);
+  for (u32 k = 0; k < i->noperands; k++)
+    l.leaf_base[k + 1] = l.leaf_base[k] + hlo_shape_leaves(hlo_operand(i, k)->shape);
   u32 leaves = l.leaf_base[i->noperands];
   l.buf_of_leaf = HS_NEW_ARRAY(&tmp, u32, leaves + 1);
   for (u32 k = 0; k < leaves; k++) l.buf_of_leaf[k] = NEST_NONE;
   bool fusion = i->opcode == HLO_FUSION || i->opcode == HLO_CALL;
   lower_frame f = {.caller = i, .lone = !fusion};
-  if (i->opcode == HLO_PARAMETER || i->opcode == HLO_TUPLE || i->opcode == HLO_GET_TUPLE_ELEMENT) (void)lower_refuse(&l, i, NULL);
+  if (i->opcode == HLO_PARAMETER || i->opcode == HLO_TUPLE || i->opcode == HLO_GET_TUPLE_ELEMENT)
+    (void)lower_refuse(&l, i, NULL);
   else if (has_dynamic(i)) (void)lower_refuse(&l, i, "dynamic shape");
   else lower_outputs(&l, &f, fusion ? hlo_fusion_comp(i)->root : i);
   hs_free(l.table);

@@ -1,12 +1,16 @@
-// lower_move.c — lowering of data movement: an element of the result is an element of an operand at rewritten indices.
+// lower_move.c — lowering of data movement: an element of the result is an element of an operand
+// at rewritten indices.
 //
-// Concatenation, padding and update slices choose between operands: each is read under the guard that its element exists,
-// so that nothing is read out of bounds whichever way the choice falls. Start indices are clamped as HLO says.
+// Concatenation, padding and update slices choose between operands: each is read under the guard
+// that its element exists, so that nothing is read out of bounds whichever way the choice falls.
+// Start indices are clamped as HLO says.
 #include "backends/emit/lower.h"
 
-// ---- index maps -----------------------------------------------------------------------------------------------------------
-// Indices into an array of dims `in` that hold the same linear position as `idx` in an array of dims `out`.
-void lower_reshape_index(nest *n, u32 rout, const i64 *out, const nest_expr *const *idx, u32 rin, const i64 *in, const nest_expr **res) {
+// ---- index maps ---------------------------------------------------------------------------------
+// Indices into an array of dims `in` that hold the same linear position as `idx` in an array of
+// dims `out`.
+void lower_reshape_index(nest *n, u32 rout, const i64 *out, const nest_expr *const *idx, u32 rin,
+                         const i64 *in, const nest_expr **res) {
   u32 i = 0, j = 0;
   while (i < rin || j < rout) {
     u32 i0 = i, j0 = j;
@@ -16,12 +20,13 @@ void lower_reshape_index(nest *n, u32 rout, const i64 *out, const nest_expr *con
       else if (j < rout) pj *= out[j++];
       else break;
     }
-    if (i < rin || j < rout) {                       // trailing ones join the group they follow
+    if (i < rin || j < rout) {  // trailing ones join the group they follow
       while (i < rin && in[i] == 1 && j == rout) i++;
       while (j < rout && out[j] == 1 && i == rin) j++;
     }
     const nest_expr *lin = nest_const(n, 0);
-    for (u32 k = j0; k < j; k++) lin = nest_add(n, nest_mul(n, lin, out[k]), out[k] == 1 ? nest_const(n, 0) : idx[k]);
+    for (u32 k = j0; k < j; k++)
+      lin = nest_add(n, nest_mul(n, lin, out[k]), out[k] == 1 ? nest_const(n, 0) : idx[k]);
     i64 left = pi;
     for (u32 k = i; k-- > i0;) {
       left = in[k] ? left / in[k] : 0;
@@ -40,13 +45,15 @@ void lower_physical(const hlo_shape *s, i64 *dims, u32 *order) {
   }
 }
 
-nest_val lower_bitcast(lowering *l, lower_frame *f, const hlo_instr *i, const nest_expr *const *idx, u32 guard) {
+nest_val lower_bitcast(lowering *l, lower_frame *f, const hlo_instr *i, const nest_expr *const *idx,
+                       u32 guard) {
   const hlo_instr *op = hlo_operand(i, 0);
   const hlo_shape *o = i->shape, *s = op->shape;
   i64 od[HLO_MAX_RANK], sd[HLO_MAX_RANK];
   u32 oo[HLO_MAX_RANK], so[HLO_MAX_RANK];
   const nest_expr *pi[HLO_MAX_RANK], *ps[HLO_MAX_RANK], *res[HLO_MAX_RANK];
-  if (o->elements != s->elements || hlo_dtype_bits(o->dtype) != hlo_dtype_bits(s->dtype)) return lower_refuse(l, i, "changes the element size");
+  if (o->elements != s->elements || hlo_dtype_bits(o->dtype) != hlo_dtype_bits(s->dtype))
+    return lower_refuse(l, i, "changes the element size");
   lower_physical(o, od, oo);
   lower_physical(s, sd, so);
   for (u32 k = 0; k < o->rank; k++) pi[k] = idx[oo[k]];
@@ -58,14 +65,16 @@ nest_val lower_bitcast(lowering *l, lower_frame *f, const hlo_instr *i, const ne
 }
 
 // The clamped value of a start index.
-static const nest_expr *start_index(lowering *l, lower_frame *f, const hlo_instr *op, u32 rank, const nest_expr *const *idx, i64 max, u32 guard) {
+static const nest_expr *start_index(lowering *l, lower_frame *f, const hlo_instr *op, u32 rank,
+                                    const nest_expr *const *idx, i64 max, u32 guard) {
   if (max <= 0) return nest_const(l->n, 0);
   nest_val v = lower_value(l, f, op, 0, rank, idx, guard);
   if (lower_failed(l)) return nest_const(l->n, 0);
   const nest_node *x = &l->n->nodes.v[v.re];
   if (x->kind == NEST_CONST) {
     i64 c = hlo_elem_to_i64(x->dtype, x->bits);
-    return nest_const(l->n, hlo_dtype_is_unsigned(x->dtype) && c < 0 ? max : HS_MIN(HS_MAX(c, 0), max));
+    return nest_const(l->n,
+                      hlo_dtype_is_unsigned(x->dtype) && c < 0 ? max : HS_MIN(HS_MAX(c, 0), max));
   }
   return nest_of_var(l->n, nest_new_value(l->n, v.re, 0, max), 1);
 }
@@ -73,11 +82,13 @@ static const nest_expr *start_index(lowering *l, lower_frame *f, const hlo_instr
 static nest_val select_val(lowering *l, hlo_dtype t, u32 p, nest_val a, nest_val b) {
   hlo_dtype r = hlo_dtype_real_part(t);
   if (lower_failed(l)) return LOWER_NONE;
-  return (nest_val){nest_select(l->n, r, p, a.re, b.re), a.im == NEST_NONE ? NEST_NONE : nest_select(l->n, r, p, a.im, b.im)};
+  return (nest_val){nest_select(l->n, r, p, a.re, b.re),
+                    a.im == NEST_NONE ? NEST_NONE : nest_select(l->n, r, p, a.im, b.im)};
 }
 
-// ---- movement -------------------------------------------------------------------------------------------------------------
-nest_val lower_concat(lowering *l, lower_frame *f, const hlo_instr *i, u32 rank, const nest_expr *const *idx, u32 guard) {
+// ---- movement -----------------------------------------------------------------------------------
+nest_val lower_concat(lowering *l, lower_frame *f, const hlo_instr *i, u32 rank,
+                      const nest_expr *const *idx, u32 guard) {
   u32 d = (u32)hlo_attr_ints(i, HLO_ATTR_DIMENSIONS).v[0];
   const nest_expr *sub[HLO_MAX_RANK];
   memcpy(sub, idx, rank * sizeof *sub);
@@ -90,7 +101,9 @@ nest_val lower_concat(lowering *l, lower_frame *f, const hlo_instr *i, u32 rank,
     at = begin;
     if (size == 0 || begin > hi || begin + size <= lo) continue;
     u32 own = nest_guard(l->n, idx[d], begin, begin + size, NEST_NONE);
-    u32 g = own == NEST_NONE ? guard : guard == NEST_NONE ? own : nest_op2(l->n, HLO_AND, HLO_PRED, guard, own);
+    u32 g = own == NEST_NONE     ? guard
+            : guard == NEST_NONE ? own
+                                 : nest_op2(l->n, HLO_AND, HLO_PRED, guard, own);
     sub[d] = nest_add(l->n, idx[d], nest_const(l->n, -begin));
     nest_val w = lower_value(l, f, op, 0, rank, sub, g);
     v = v.re == NEST_NONE || own == NEST_NONE ? w : select_val(l, i->shape->dtype, own, w, v);
@@ -98,7 +111,8 @@ nest_val lower_concat(lowering *l, lower_frame *f, const hlo_instr *i, u32 rank,
   return v;
 }
 
-nest_val lower_pad(lowering *l, lower_frame *f, const hlo_instr *i, u32 rank, const nest_expr *const *idx, u32 guard) {
+nest_val lower_pad(lowering *l, lower_frame *f, const hlo_instr *i, u32 rank,
+                   const nest_expr *const *idx, u32 guard) {
   const hlo_padding *p = hlo_attr_ptr(i, HLO_ATTR_PADDING);
   const hlo_instr *op = hlo_operand(i, 0);
   const nest_expr *sub[HLO_MAX_RANK];
@@ -120,28 +134,35 @@ nest_val lower_pad(lowering *l, lower_frame *f, const hlo_instr *i, u32 rank, co
   return select_val(l, i->shape->dtype, own, lower_value(l, f, op, 0, rank, sub, g), fill);
 }
 
-// Start operands of dynamic-slice and dynamic-update-slice: scalars from operand `first` on, or one vector.
-static const nest_expr *dynamic_start(lowering *l, lower_frame *f, const hlo_instr *i, u32 first, u32 k, i64 max, u32 guard) {
+// Start operands of dynamic-slice and dynamic-update-slice: scalars from operand `first` on, or one
+// vector.
+static const nest_expr *dynamic_start(lowering *l, lower_frame *f, const hlo_instr *i, u32 first,
+                                      u32 k, i64 max, u32 guard) {
   const hlo_instr *op = hlo_operand(i, first);
-  if (op->shape->rank == 1) return start_index(l, f, op, 1, (const nest_expr *[]){nest_const(l->n, k)}, max, guard);
+  if (op->shape->rank == 1)
+    return start_index(l, f, op, 1, (const nest_expr *[]){nest_const(l->n, k)}, max, guard);
   return start_index(l, f, hlo_operand(i, first + k), 0, NULL, max, guard);
 }
 
-nest_val lower_dynamic_slice(lowering *l, lower_frame *f, const hlo_instr *i, u32 rank, const nest_expr *const *idx, u32 guard) {
+nest_val lower_dynamic_slice(lowering *l, lower_frame *f, const hlo_instr *i, u32 rank,
+                             const nest_expr *const *idx, u32 guard) {
   const hlo_instr *op = hlo_operand(i, 0);
   const nest_expr *sub[HLO_MAX_RANK];
   for (u32 k = 0; k < rank; k++)
-    sub[k] = nest_add(l->n, idx[k], dynamic_start(l, f, i, 1, k, op->shape->dims[k] - i->shape->dims[k], guard));
+    sub[k] = nest_add(l->n, idx[k],
+                      dynamic_start(l, f, i, 1, k, op->shape->dims[k] - i->shape->dims[k], guard));
   return lower_failed(l) ? LOWER_NONE : lower_value(l, f, op, 0, rank, sub, guard);
 }
 
-nest_val lower_dynamic_update_slice(lowering *l, lower_frame *f, const hlo_instr *i, u32 rank, const nest_expr *const *idx, u32 guard) {
+nest_val lower_dynamic_update_slice(lowering *l, lower_frame *f, const hlo_instr *i, u32 rank,
+                                    const nest_expr *const *idx, u32 guard) {
   const hlo_instr *op = hlo_operand(i, 0), *up = hlo_operand(i, 1);
   const nest_expr *sub[HLO_MAX_RANK];
   u32 own = NEST_NONE;
   if (up->shape->elements == 0) return lower_value(l, f, op, 0, rank, idx, guard);
   for (u32 k = 0; k < rank; k++) {
-    const nest_expr *s = dynamic_start(l, f, i, 2, k, op->shape->dims[k] - up->shape->dims[k], guard);
+    const nest_expr *s =
+        dynamic_start(l, f, i, 2, k, op->shape->dims[k] - up->shape->dims[k], guard);
     if (lower_failed(l)) return LOWER_NONE;
     sub[k] = nest_add(l->n, idx[k], nest_mul(l->n, s, -1));
     own = nest_guard(l->n, sub[k], 0, up->shape->dims[k], own);
@@ -153,11 +174,15 @@ nest_val lower_dynamic_update_slice(lowering *l, lower_frame *f, const hlo_instr
   return select_val(l, i->shape->dtype, own, a, lower_value(l, f, op, 0, rank, idx, guard));
 }
 
-nest_val lower_gather(lowering *l, lower_frame *f, const hlo_instr *i, u32 rank, const nest_expr *const *idx, u32 guard) {
+nest_val lower_gather(lowering *l, lower_frame *f, const hlo_instr *i, u32 rank,
+                      const nest_expr *const *idx, u32 guard) {
   const hlo_instr *op = hlo_operand(i, 0), *si = hlo_operand(i, 1);
-  hlo_ints offset = hlo_attr_ints(i, HLO_ATTR_OFFSET_DIMS), collapsed = hlo_attr_ints(i, HLO_ATTR_COLLAPSED_SLICE_DIMS),
-           map = hlo_attr_ints(i, HLO_ATTR_START_INDEX_MAP), obatch = hlo_attr_ints(i, HLO_ATTR_OPERAND_BATCHING_DIMS),
-           sbatch = hlo_attr_ints(i, HLO_ATTR_START_INDICES_BATCHING_DIMS), sizes = hlo_attr_ints(i, HLO_ATTR_SLICE_SIZES);
+  hlo_ints offset = hlo_attr_ints(i, HLO_ATTR_OFFSET_DIMS),
+           collapsed = hlo_attr_ints(i, HLO_ATTR_COLLAPSED_SLICE_DIMS),
+           map = hlo_attr_ints(i, HLO_ATTR_START_INDEX_MAP),
+           obatch = hlo_attr_ints(i, HLO_ATTR_OPERAND_BATCHING_DIMS),
+           sbatch = hlo_attr_ints(i, HLO_ATTR_START_INDICES_BATCHING_DIMS),
+           sizes = hlo_attr_ints(i, HLO_ATTR_SLICE_SIZES);
   i64 ivd = hlo_attr_int(i, HLO_ATTR_INDEX_VECTOR_DIM, 0);
   const nest_expr *si_idx[HLO_MAX_RANK], *sub[HLO_MAX_RANK];
   if (op->shape->elements == 0) return lower_refuse(l, i, "empty operand");
@@ -174,33 +199,41 @@ nest_val lower_gather(lowering *l, lower_frame *f, const hlo_instr *i, u32 rank,
     if (hlo_ints_has(collapsed, d) || hlo_ints_has(obatch, d)) continue;
     sub[d] = idx[offset.v[off++]];
   }
-  for (u32 k = 0; k < obatch.n; k++) sub[obatch.v[k]] = nest_add(l->n, sub[obatch.v[k]], si_idx[sbatch.v[k]]);
+  for (u32 k = 0; k < obatch.n; k++)
+    sub[obatch.v[k]] = nest_add(l->n, sub[obatch.v[k]], si_idx[sbatch.v[k]]);
   for (u32 k = 0; k < map.n && !lower_failed(l); k++) {
     u32 d = (u32)map.v[k];
     if (ivd < (i64)si->shape->rank) si_idx[ivd] = nest_const(l->n, k);
-    sub[d] = nest_add(l->n, sub[d], start_index(l, f, si, si->shape->rank, si_idx, op->shape->dims[d] - sizes.v[d], guard));
+    sub[d] = nest_add(
+        l->n, sub[d],
+        start_index(l, f, si, si->shape->rank, si_idx, op->shape->dims[d] - sizes.v[d], guard));
   }
   return lower_failed(l) ? LOWER_NONE : lower_value(l, f, op, 0, op->shape->rank, sub, guard);
 }
 
 // bitcast-convert between widths adds or drops a trailing dimension.
-nest_val lower_bitcast_convert(lowering *l, lower_frame *f, const hlo_instr *i, u32 rank, const nest_expr *const *idx, u32 guard) {
+nest_val lower_bitcast_convert(lowering *l, lower_frame *f, const hlo_instr *i, u32 rank,
+                               const nest_expr *const *idx, u32 guard) {
   nest *n = l->n;
   const hlo_instr *op = hlo_operand(i, 0);
   hlo_dtype from = op->shape->dtype, to = i->shape->dtype;
-  if (!lower_dtype_ok(from) || !lower_dtype_ok(to)) return lower_refuse(l, i, hlo_dtype_text(lower_dtype_ok(from) ? to : from));
+  if (!lower_dtype_ok(from) || !lower_dtype_ok(to))
+    return lower_refuse(l, i, hlo_dtype_text(lower_dtype_ok(from) ? to : from));
   int wf = hlo_dtype_bits(from), wt = hlo_dtype_bits(to);
   if (wf == wt) {
     nest_val v = lower_value(l, f, op, 0, op->shape->rank, idx, guard);
     return lower_failed(l) ? LOWER_NONE : nest_bitcast(n, v, from, to);
   }
-  if (hlo_dtype_is_complex(from) || hlo_dtype_is_complex(to) || from == HLO_PRED || to == HLO_PRED || wf < 8 || wt < 8) return lower_refuse(l, i, hlo_dtype_text(from));
+  if (hlo_dtype_is_complex(from) || hlo_dtype_is_complex(to) || from == HLO_PRED ||
+      to == HLO_PRED || wf < 8 || wt < 8)
+    return lower_refuse(l, i, hlo_dtype_text(from));
   hlo_dtype uf = nest_uint_of(wf), ut = nest_uint_of(wt);
   if (wf > wt) {
     nest_val v = lower_value(l, f, op, 0, rank - 1, idx, guard);
     if (lower_failed(l)) return LOWER_NONE;
     u32 x = nest_bitcast(n, v, from, uf).re;
-    u32 k = nest_node_add(n, &(nest_node){.kind = NEST_INDEX, .dtype = HLO_S64, .e = nest_mul(n, idx[rank - 1], wt)});
+    u32 k = nest_node_add(
+        n, &(nest_node){.kind = NEST_INDEX, .dtype = HLO_S64, .e = nest_mul(n, idx[rank - 1], wt)});
     x = nest_op2(n, HLO_SHIFT_RIGHT_LOGICAL, uf, x, nest_op1(n, HLO_CONVERT, uf, k));
     return nest_bitcast(n, (nest_val){nest_op1(n, HLO_CONVERT, ut, x), NEST_NONE}, ut, to);
   }

@@ -1,33 +1,53 @@
-// lower_reduce.c — lowering of reductions: reduce, reduce-window and dot open loops inside the element they compute.
+// lower_reduce.c — lowering of reductions: reduce, reduce-window and dot open loops inside the
+// element they compute.
 //
-// A group is a set of accumulators over the same loops. Sibling reductions over the same rows share their loops when
-// neither needs the other's result. Sums of narrow floats accumulate in f32.
+// A group is a set of accumulators over the same loops. Sibling reductions over the same rows share
+// their loops when neither needs the other's result. Sums of narrow floats accumulate in f32.
 #include "backends/emit/lower.h"
 
 static hlo_opcode monoid_of(const hlo_computation *c) {
   const hlo_instr *r = c->root;
   if (c->nparams != 2 || r->noperands != 2) return HLO_OP_INVALID;
   const hlo_instr *a = hlo_operand(r, 0), *b = hlo_operand(r, 1);
-  if (!(a == c->params[0] && b == c->params[1]) && !(a == c->params[1] && b == c->params[0])) return HLO_OP_INVALID;
+  if (!(a == c->params[0] && b == c->params[1]) && !(a == c->params[1] && b == c->params[0]))
+    return HLO_OP_INVALID;
   switch (r->opcode) {
-  case HLO_ADD: case HLO_MULTIPLY: case HLO_MAXIMUM: case HLO_MINIMUM: case HLO_AND: case HLO_OR: case HLO_XOR: return r->opcode;
+  case HLO_ADD:
+  case HLO_MULTIPLY:
+  case HLO_MAXIMUM:
+  case HLO_MINIMUM:
+  case HLO_AND:
+  case HLO_OR:
+  case HLO_XOR: return r->opcode;
   default: return HLO_OP_INVALID;
   }
 }
 
-// Made of comparisons and selections only: choosing one of its arguments, as argmax does. Such reducers take their
-// elements in any order, and their start value any number of times.
+// Made of comparisons and selections only: choosing one of its arguments, as argmax does. Such
+// reducers take their elements in any order, and their start value any number of times.
 static bool chooses(const hlo_computation *c) {
   hlo_for_each_instr(i, c) {
     switch (i->opcode) {
-    case HLO_PARAMETER: case HLO_COMPARE: case HLO_SELECT: case HLO_TUPLE: case HLO_GET_TUPLE_ELEMENT: case HLO_AND: case HLO_OR: case HLO_NOT:
-    case HLO_MAXIMUM: case HLO_MINIMUM: case HLO_CONSTANT: break;
+    case HLO_PARAMETER:
+    case HLO_COMPARE:
+    case HLO_SELECT:
+    case HLO_TUPLE:
+    case HLO_GET_TUPLE_ELEMENT:
+    case HLO_AND:
+    case HLO_OR:
+    case HLO_NOT:
+    case HLO_MAXIMUM:
+    case HLO_MINIMUM:
+    case HLO_CONSTANT: break;
     default: return false;
     }
   }
-  // Without a rule for ties the first of two equal elements wins, and the order matters: ask for an equality test.
+  // Without a rule for ties the first of two equal elements wins, and the order matters: ask for an
+  // equality test.
   hlo_for_each_instr(i, c)
-    if (i->opcode == HLO_COMPARE && (hlo_attr_int(i, HLO_ATTR_DIRECTION, 0) == HLO_DIRECTION_EQ || hlo_attr_int(i, HLO_ATTR_DIRECTION, 0) == HLO_DIRECTION_NE)) return true;
+    if (i->opcode == HLO_COMPARE && (hlo_attr_int(i, HLO_ATTR_DIRECTION, 0) == HLO_DIRECTION_EQ ||
+                                     hlo_attr_int(i, HLO_ATTR_DIRECTION, 0) == HLO_DIRECTION_NE))
+      return true;
   return false;
 }
 
@@ -39,31 +59,50 @@ static bool reaches_group(const nest *n, u32 node, u32 root, u8 *seen) {
     const nest_group *g = &n->groups.v[x->group];
     if (g->merged_into == root) return true;
     for (u32 k = 0; k < g->nacc; k++)
-      if (reaches_group(n, g->cond, root, seen) || reaches_group(n, g->in[k], root, seen) || reaches_group(n, g->init[k], root, seen)) return true;
+      if (reaches_group(n, g->cond, root, seen) || reaches_group(n, g->in[k], root, seen) ||
+          reaches_group(n, g->init[k], root, seen))
+        return true;
   }
   for (u32 k = 0; k < x->nargs; k++)
     if (reaches_group(n, x->args[k], root, seen)) return true;
   if (x->kind == NEST_LOAD && reaches_group(n, x->guard, root, seen)) return true;
   if (x->e)
     for (u32 k = 0; k < x->e->n; k++)
-      if (n->vars.v[x->e->t[k].var].kind == NEST_VALUE && reaches_group(n, n->vars.v[x->e->t[k].var].node, root, seen)) return true;
+      if (n->vars.v[x->e->t[k].var].kind == NEST_VALUE &&
+          reaches_group(n, n->vars.v[x->e->t[k].var].node, root, seen))
+        return true;
   return false;
 }
 
-// Builds a group over `loops` for values `in` (already lowered inside the loops) and `init`; gives the results.
-static void build_group(lowering *l, const hlo_instr *i, const hlo_computation *reducer, u32 nloops, const u32 *loops, u32 merged, u32 cond, u32 nvals,
-                        const nest_val *in, const nest_val *init, const hlo_dtype *types, nest_val *out) {
+// Builds a group over `loops` for values `in` (already lowered inside the loops) and `init`; gives
+// the results.
+static void build_group(lowering *l, const hlo_instr *i, const hlo_computation *reducer, u32 nloops,
+                        const u32 *loops, u32 merged, u32 cond, u32 nvals, const nest_val *in,
+                        const nest_val *init, const hlo_dtype *types, nest_val *out) {
   nest *n = l->n;
   u32 nacc = 0, gid = (u32)n->groups.n;
   for (u32 k = 0; k < nvals; k++) nacc += in[k].im == NEST_NONE ? 1 : 2;
-  if (nacc > NEST_MAX_ACCS) { (void)lower_refuse(l, i, "too many values"); return; }
-  nest_group g = {.nloops = nloops, .cond = cond, .seg = NEST_NONE, .nacc = nacc, .merged_into = merged == NEST_NONE ? gid : merged};
+  if (nacc > NEST_MAX_ACCS) {
+    (void)lower_refuse(l, i, "too many values");
+    return;
+  }
+  nest_group g = {.nloops = nloops,
+                  .cond = cond,
+                  .seg = NEST_NONE,
+                  .nacc = nacc,
+                  .merged_into = merged == NEST_NONE ? gid : merged};
   memcpy(g.loops, loops, nloops * sizeof *loops);
   for (u32 k = 0; k < nloops; k++) g.mask |= 1ull << n->vars.v[loops[k]].loop;
   u32 *store = hs_arena_zalloc(n->a, 6 * nacc * sizeof *store);
-  g.in = store, g.init = store + nacc, g.next = store + 2 * nacc, g.acc = store + 3 * nacc, g.elem = store + 4 * nacc, g.out = store + 5 * nacc;
+  g.in = store;
+  g.init = store + nacc;
+  g.next = store + 2 * nacc;
+  g.acc = store + 3 * nacc;
+  g.elem = store + 4 * nacc;
+  g.out = store + 5 * nacc;
   g.monoid = reducer ? monoid_of(reducer) : HLO_ADD;
-  bool wide = nvals == 1 && (g.monoid == HLO_ADD || g.monoid == HLO_MULTIPLY) && nest_is_narrow(types[0]);
+  bool wide =
+      nvals == 1 && (g.monoid == HLO_ADD || g.monoid == HLO_MULTIPLY) && nest_is_narrow(types[0]);
   nest_val *args = hs_arena_zalloc(n->a, 2 * nvals * sizeof *args);
   for (u32 k = 0, a = 0; k < nvals; k++) {
     hlo_dtype t = wide ? HLO_F32 : hlo_dtype_real_part(types[k]);
@@ -74,7 +113,8 @@ static void build_group(lowering *l, const hlo_instr *i, const hlo_computation *
       g.in[a] = wide ? nest_op1(n, HLO_CONVERT, t, v) : v;
       g.init[a] = wide ? nest_op1(n, HLO_CONVERT, t, s) : s;
       g.acc[a] = nest_node_add(n, &(nest_node){.kind = NEST_ACC, .dtype = t, .group = gid, .k = a});
-      g.elem[a] = nest_node_add(n, &(nest_node){.kind = NEST_ELEM, .dtype = t, .group = gid, .k = a});
+      g.elem[a] =
+          nest_node_add(n, &(nest_node){.kind = NEST_ELEM, .dtype = t, .group = gid, .k = a});
       *(p ? &args[k].im : &args[k].re) = g.acc[a];
       *(p ? &args[nvals + k].im : &args[nvals + k].re) = g.elem[a];
     }
@@ -83,7 +123,8 @@ static void build_group(lowering *l, const hlo_instr *i, const hlo_computation *
     g.next[0] = nest_op2(n, g.monoid, n->nodes.v[g.acc[0]].dtype, g.acc[0], g.elem[0]);
     g.free_order = true;
   } else if (!reducer) {
-    for (u32 a = 0; a < nacc; a++) g.next[a] = nest_op2(n, HLO_ADD, n->nodes.v[g.acc[a]].dtype, g.acc[a], g.elem[a]);
+    for (u32 a = 0; a < nacc; a++)
+      g.next[a] = nest_op2(n, HLO_ADD, n->nodes.v[g.acc[a]].dtype, g.acc[a], g.elem[a]);
     g.free_order = true;
   } else {
     lower_frame *fr = HS_NEW(n->a, lower_frame);
@@ -95,13 +136,16 @@ static void build_group(lowering *l, const hlo_instr *i, const hlo_computation *
     }
     if (lower_failed(l)) return;
     g.free_order = g.monoid == HLO_ADD || chooses(reducer);
-    if (g.monoid != HLO_ADD) g.monoid = HLO_OP_INVALID;   // of complex numbers: only sums fall apart into parts
+    // of complex numbers: only sums fall apart into parts
+    if (g.monoid != HLO_ADD) g.monoid = HLO_OP_INVALID;
   }
   hs_vec_push(&n->groups, g);
   for (u32 k = 0, a = 0; k < nvals; k++) {
     out[k] = LOWER_NONE;
     for (u32 p = 0; p < (in[k].im == NEST_NONE ? 1u : 2u); p++, a++) {
-      u32 o = nest_node_add(n, &(nest_node){.kind = NEST_REDUCE, .dtype = n->nodes.v[g.acc[a]].dtype, .group = gid, .k = a});
+      u32 o = nest_node_add(
+          n, &(nest_node){
+                 .kind = NEST_REDUCE, .dtype = n->nodes.v[g.acc[a]].dtype, .group = gid, .k = a});
       n->groups.v[gid].out[a] = o;
       if (wide) o = nest_op1(n, HLO_CONVERT, types[k], o);
       *(p ? &out[k].im : &out[k].re) = o;
@@ -109,7 +153,8 @@ static void build_group(lowering *l, const hlo_instr *i, const hlo_computation *
   }
 }
 
-nest_val lower_reduce(lowering *l, lower_frame *f, const hlo_instr *i, u32 leaf, u32 rank, const nest_expr *const *idx, u32 guard) {
+nest_val lower_reduce(lowering *l, lower_frame *f, const hlo_instr *i, u32 leaf, u32 rank,
+                      const nest_expr *const *idx, u32 guard) {
   nest *n = l->n;
   u32 nv = i->noperands / 2;
   hlo_ints dims = hlo_attr_ints(i, HLO_ATTR_DIMENSIONS);
@@ -129,8 +174,9 @@ nest_val lower_reduce(lowering *l, lower_frame *f, const hlo_instr *i, u32 leaf,
   // A sibling with the same rows whose value this one does not need: share its loops.
   for (size_t c = 0; c < l->reduces.n && merged == NEST_NONE; c++) {
     const lower_shared *w = &l->reduces.v[c];
-    if (w->f != f || w->guard != guard || w->rank != rank || w->ndims != s->rank || memcmp(w->dims, s->dims, s->rank * sizeof(i64)) ||
-        memcmp(w->idx, idx, rank * sizeof *idx)) continue;
+    if (w->f != f || w->guard != guard || w->rank != rank || w->ndims != s->rank ||
+        memcmp(w->dims, s->dims, s->rank * sizeof(i64)) || memcmp(w->idx, idx, rank * sizeof *idx))
+      continue;
     bool same = true;
     u32 accs = 2 * nv;
     for (size_t g = 0; g < n->groups.n; g++)
@@ -141,15 +187,20 @@ nest_val lower_reduce(lowering *l, lower_frame *f, const hlo_instr *i, u32 leaf,
     merged = w->group;
     const nest_group *g = &n->groups.v[merged];
     for (u32 d = 0, o = 0, r = 0; d < s->rank; d++)
-      sub[d] = !hlo_ints_has(dims, d) ? idx[o++] : s->dims[d] == 1 ? nest_const(n, 0) : nest_of_var(n, g->loops[r++], 1);
+      sub[d] = !hlo_ints_has(dims, d) ? idx[o++]
+               : s->dims[d] == 1      ? nest_const(n, 0)
+                                      : nest_of_var(n, g->loops[r++], 1);
     nloops = g->nloops;
     memcpy(loops, g->loops, sizeof loops);
     u8 *seen = NULL;
-    for (u32 k = 0; k < nv && !lower_failed(l); k++) in[k] = lower_value(l, f, hlo_operand(i, k), 0, s->rank, sub, guard);
+    for (u32 k = 0; k < nv && !lower_failed(l); k++)
+      in[k] = lower_value(l, f, hlo_operand(i, k), 0, s->rank, sub, guard);
     if (lower_failed(l)) return LOWER_NONE;
     seen = hs_calloc(n->nodes.n, 1);
     for (u32 k = 0; k < nv && merged != NEST_NONE; k++)
-      if (reaches_group(n, in[k].re, merged, seen) || reaches_group(n, in[k].im, merged, seen) || reaches_group(n, init[k].re, merged, seen)) merged = NEST_NONE;
+      if (reaches_group(n, in[k].re, merged, seen) || reaches_group(n, in[k].im, merged, seen) ||
+          reaches_group(n, init[k].re, merged, seen))
+        merged = NEST_NONE;
     hs_free(seen);
   }
   if (merged == NEST_NONE) {
@@ -158,26 +209,37 @@ nest_val lower_reduce(lowering *l, lower_frame *f, const hlo_instr *i, u32 leaf,
       if (!hlo_ints_has(dims, d)) sub[d] = idx[o++];
       else if (s->dims[d] == 1) sub[d] = nest_const(n, 0);
       else {
-        if (!nest_new_loop(n, s->dims[d], &loops[nloops])) return lower_refuse(l, i, "too many loops");
+        if (!nest_new_loop(n, s->dims[d], &loops[nloops]))
+          return lower_refuse(l, i, "too many loops");
         sub[d] = nest_of_var(n, loops[nloops++], 1);
       }
     }
-    for (u32 k = 0; k < nv && !lower_failed(l); k++) in[k] = lower_value(l, f, hlo_operand(i, k), 0, s->rank, sub, guard);
+    for (u32 k = 0; k < nv && !lower_failed(l); k++)
+      in[k] = lower_value(l, f, hlo_operand(i, k), 0, s->rank, sub, guard);
   }
   if (lower_failed(l)) return LOWER_NONE;
-  build_group(l, i, hlo_attr_comp(i, HLO_ATTR_TO_APPLY), nloops, loops, merged, NEST_NONE, nv, in, init, types, out);
+  build_group(l, i, hlo_attr_comp(i, HLO_ATTR_TO_APPLY), nloops, loops, merged, NEST_NONE, nv, in,
+              init, types, out);
   if (lower_failed(l)) return LOWER_NONE;
   if (merged == NEST_NONE) {
     i64 *sz = HS_NEW_ARRAY(l->a, i64, s->rank + 1);
     for (u32 d = 0; d < s->rank; d++) sz[d] = hlo_ints_has(dims, d);
-    lower_shared w = {f, guard, rank, s->rank, s->dims, sz, hs_arena_dup(l->a, idx, rank * sizeof *idx), (u32)n->groups.n - 1};
+    lower_shared w = {f,
+                      guard,
+                      rank,
+                      s->rank,
+                      s->dims,
+                      sz,
+                      hs_arena_dup(l->a, idx, rank * sizeof *idx),
+                      (u32)n->groups.n - 1};
     hs_vec_push(&l->reduces, w);
   }
   for (u32 k = 0; k < nv; k++) lower_put(l, f, i, k, rank, idx, guard, out[k]);
   return out[leaf];
 }
 
-nest_val lower_reduce_window(lowering *l, lower_frame *f, const hlo_instr *i, u32 leaf, u32 rank, const nest_expr *const *idx, u32 guard) {
+nest_val lower_reduce_window(lowering *l, lower_frame *f, const hlo_instr *i, u32 leaf, u32 rank,
+                             const nest_expr *const *idx, u32 guard) {
   nest *n = l->n;
   u32 nv = i->noperands / 2, loops[NEST_MAX_LOOPS], nloops = 0, own = NEST_NONE;
   const hlo_window *w = hlo_attr_ptr(i, HLO_ATTR_WINDOW);
@@ -206,20 +268,28 @@ nest_val lower_reduce_window(lowering *l, lower_frame *f, const hlo_instr *i, u3
     }
     sub[d] = s->dims[d] == 1 ? nest_const(n, 0) : e;
   }
-  u32 g = own == NEST_NONE ? guard : guard == NEST_NONE ? own : nest_op2(n, HLO_AND, HLO_PRED, guard, own);
-  for (u32 k = 0; k < nv && !lower_failed(l); k++) in[k] = lower_value(l, f, hlo_operand(i, k), 0, s->rank, sub, g);   // padding is not reduced
+  u32 g = own == NEST_NONE     ? guard
+          : guard == NEST_NONE ? own
+                               : nest_op2(n, HLO_AND, HLO_PRED, guard, own);
+  // padding is not reduced
+  for (u32 k = 0; k < nv && !lower_failed(l); k++)
+    in[k] = lower_value(l, f, hlo_operand(i, k), 0, s->rank, sub, g);
   if (lower_failed(l)) return LOWER_NONE;
-  build_group(l, i, hlo_attr_comp(i, HLO_ATTR_TO_APPLY), nloops, loops, NEST_NONE, own, nv, in, init, types, out);
+  build_group(l, i, hlo_attr_comp(i, HLO_ATTR_TO_APPLY), nloops, loops, NEST_NONE, own, nv, in,
+              init, types, out);
   if (lower_failed(l)) return LOWER_NONE;
   for (u32 k = 0; k < nv; k++) lower_put(l, f, i, k, rank, idx, guard, out[k]);
   return out[leaf];
 }
 
-nest_val lower_dot(lowering *l, lower_frame *f, const hlo_instr *i, u32 rank, const nest_expr *const *idx, u32 guard) {
+nest_val lower_dot(lowering *l, lower_frame *f, const hlo_instr *i, u32 rank,
+                   const nest_expr *const *idx, u32 guard) {
   nest *n = l->n;
   const hlo_instr *a = hlo_operand(i, 0), *b = hlo_operand(i, 1);
-  hlo_ints lb = hlo_attr_ints(i, HLO_ATTR_LHS_BATCH_DIMS), rb = hlo_attr_ints(i, HLO_ATTR_RHS_BATCH_DIMS),
-           lc = hlo_attr_ints(i, HLO_ATTR_LHS_CONTRACTING_DIMS), rc = hlo_attr_ints(i, HLO_ATTR_RHS_CONTRACTING_DIMS);
+  hlo_ints lb = hlo_attr_ints(i, HLO_ATTR_LHS_BATCH_DIMS),
+           rb = hlo_attr_ints(i, HLO_ATTR_RHS_BATCH_DIMS),
+           lc = hlo_attr_ints(i, HLO_ATTR_LHS_CONTRACTING_DIMS),
+           rc = hlo_attr_ints(i, HLO_ATTR_RHS_CONTRACTING_DIMS);
   const nest_expr *ai[HLO_MAX_RANK], *bi[HLO_MAX_RANK];
   u32 loops[NEST_MAX_LOOPS], nloops = 0, o = 0;
   bool empty = false;
@@ -239,15 +309,19 @@ nest_val lower_dot(lowering *l, lower_frame *f, const hlo_instr *i, u32 rank, co
     if (!hlo_ints_has(lb, d) && !hlo_ints_has(lc, d)) ai[d] = idx[o++];
   for (u32 d = 0; d < b->shape->rank; d++)
     if (!hlo_ints_has(rb, d) && !hlo_ints_has(rc, d)) bi[d] = idx[o++];
-  hlo_dtype t = nest_is_narrow(i->shape->dtype) ? HLO_F32 : i->shape->dtype, r = hlo_dtype_real_part(t);
-  nest_val zero = {nest_const_f64(n, r, 0), hlo_dtype_is_complex(t) ? nest_const_f64(n, r, 0) : NEST_NONE};
+  hlo_dtype t = nest_is_narrow(i->shape->dtype) ? HLO_F32 : i->shape->dtype,
+            r = hlo_dtype_real_part(t);
+  nest_val zero = {nest_const_f64(n, r, 0),
+                   hlo_dtype_is_complex(t) ? nest_const_f64(n, r, 0) : NEST_NONE};
   if (empty) return nest_convert(n, zero, t, i->shape->dtype);
-  nest_val va = lower_value(l, f, a, 0, a->shape->rank, ai, guard), vb = lower_value(l, f, b, 0, b->shape->rank, bi, guard);
+  nest_val va = lower_value(l, f, a, 0, a->shape->rank, ai, guard),
+           vb = lower_value(l, f, b, 0, b->shape->rank, bi, guard);
   if (lower_failed(l)) return LOWER_NONE;
   va = nest_convert(n, va, a->shape->dtype, t);
   vb = nest_convert(n, vb, b->shape->dtype, t);
   nest_val in, out;
-  if (!nest_elementwise(n, HLO_MULTIPLY, t, t, 2, (nest_val[]){va, vb}, &in)) return lower_refuse(l, i, hlo_dtype_text(t));
+  if (!nest_elementwise(n, HLO_MULTIPLY, t, t, 2, (nest_val[]){va, vb}, &in))
+    return lower_refuse(l, i, hlo_dtype_text(t));
   build_group(l, i, NULL, nloops, loops, NEST_NONE, NEST_NONE, 1, &in, &zero, &t, &out);
   return lower_failed(l) ? LOWER_NONE : nest_convert(n, out, t, i->shape->dtype);
 }

@@ -1,8 +1,9 @@
-// nest.c — index expressions and nodes of the loop-nest IR: interning, quotients and remainders, ranges, printing.
+// nest.c — index expressions and nodes of the loop-nest IR: interning, quotients and remainders,
+// ranges, printing.
 //
-// The one piece of algebra is nest_div / nest_mod: a sum is split into a part divisible by d and a rest; when the rest
-// stays within [0, d) the quotient is affine again. That, and splitting loops (schedule.c), removes nearly every
-// quotient that reshapes bring in.
+// The one piece of algebra is nest_div / nest_mod: a sum is split into a part divisible by d and a
+// rest; when the rest stays within [0, d) the quotient is affine again. That, and splitting loops
+// (schedule.c), removes nearly every quotient that reshapes bring in.
 #include "backends/emit/nest.h"
 
 void nest_free(nest *n) {
@@ -19,7 +20,7 @@ void nest_free(nest *n) {
   n->table = NULL;
 }
 
-// ---- interning --------------------------------------------------------------------------------------------------------
+// ---- interning ----------------------------------------------------------------------------------
 static void table_grow(nest *n) {
   u32 cap = n->table_cap ? n->table_cap * 2 : 256;
   nest_expr **t = hs_calloc(cap, sizeof *t);
@@ -57,7 +58,9 @@ const nest_expr *nest_make(nest *n, i64 c, u32 k, const nest_term *t) {
 }
 
 const nest_expr *nest_const(nest *n, i64 c) { return nest_make(n, c, 0, NULL); }
-const nest_expr *nest_of_var(nest *n, u32 var, i64 coef) { return nest_make(n, 0, coef != 0, &(nest_term){var, coef}); }
+const nest_expr *nest_of_var(nest *n, u32 var, i64 coef) {
+  return nest_make(n, 0, coef != 0, &(nest_term){var, coef});
+}
 
 // a * (e mod d) + a * d * (e div d) is a * e: what a reshape there and back leaves behind.
 static const nest_expr *rejoin(nest *n, i64 c, u32 k, nest_term *t) {
@@ -66,7 +69,8 @@ static const nest_expr *rejoin(nest *n, i64 c, u32 k, nest_term *t) {
     if (m->kind != NEST_MOD) continue;
     for (u32 j = 0; j < k; j++) {
       const nest_var *q = &n->vars.v[t[j].var];
-      if (q->kind != NEST_DIV || q->e != m->e || q->d != m->d || t[j].coef != t[i].coef * m->d) continue;
+      if (q->kind != NEST_DIV || q->e != m->e || q->d != m->d || t[j].coef != t[i].coef * m->d)
+        continue;
       const nest_expr *e = nest_mul(n, m->e, t[i].coef);
       u32 rest = 0;
       for (u32 x = 0; x < k; x++)
@@ -135,15 +139,19 @@ u64 nest_deps(const nest *n, const nest_expr *e) {
     const nest_var *v = &n->vars.v[e->t[i].var];
     switch (v->kind) {
     case NEST_LOOP: m |= 1ull << v->loop; break;
-    case NEST_DIV: case NEST_MOD: m |= nest_deps(n, v->e); break;
+    case NEST_DIV:
+    case NEST_MOD: m |= nest_deps(n, v->e); break;
     case NEST_VALUE: m |= n->nodes.v[v->node].deps; break;
     }
   }
   return m;
 }
 
-// ---- quotient and remainder ------------------------------------------------------------------------------------------
-static i64 floor_div(i64 a, i64 d) { i64 q = a / d; return q - (a % d != 0 && (a < 0) != (d < 0)); }
+// ---- quotient and remainder ---------------------------------------------------------------------
+static i64 floor_div(i64 a, i64 d) {
+  i64 q = a / d;
+  return q - (a % d != 0 && (a < 0) != (d < 0));
+}
 
 // e = d * q + r, where r keeps the terms whose coefficient d does not divide.
 static void split_by(nest *n, const nest_expr *e, i64 d, const nest_expr **q, const nest_expr **r) {
@@ -162,10 +170,12 @@ static void split_by(nest *n, const nest_expr *e, i64 d, const nest_expr **q, co
 
 static const nest_expr *atom(nest *n, nest_var_kind kind, const nest_expr *e, i64 d) {
   for (u32 i = 0; i < n->vars.n; i++)
-    if (n->vars.v[i].kind == kind && n->vars.v[i].e == e && n->vars.v[i].d == d) return nest_of_var(n, i, 1);
+    if (n->vars.v[i].kind == kind && n->vars.v[i].e == e && n->vars.v[i].d == d)
+      return nest_of_var(n, i, 1);
   i64 lo, hi;
   nest_range(n, e, &lo, &hi);
-  nest_var v = {.kind = kind, .lo = 0, .hi = kind == NEST_MOD ? d - 1 : HS_MAX(hi / d, 0), .e = e, .d = d};
+  nest_var v = {
+      .kind = kind, .lo = 0, .hi = kind == NEST_MOD ? d - 1 : HS_MAX(hi / d, 0), .e = e, .d = d};
   if (kind == NEST_MOD && lo >= 0 && hi < d) v.hi = hi;
   hs_vec_push(&n->vars, v);
   return nest_of_var(n, (u32)n->vars.n - 1, 1);
@@ -179,7 +189,8 @@ const nest_expr *nest_div(nest *n, const nest_expr *e, i64 d) {
   nest_range(n, r, &lo, &hi);
   if (lo >= 0 && hi < d) return q;
   if (lo < 0) q = nest_const(n, 0), r = e;
-  i64 g = d;                                     // floor((g*x + c) / (g*m)) = floor((x + floor(c/g)) / m)
+  // floor((g*x + c) / (g*m)) = floor((x + floor(c/g)) / m)
+  i64 g = d;
   for (u32 i = 0; i < r->n; i++)
     while (r->t[i].coef % g) g = g % 2 == 0 && r->t[i].coef % (g / 2) == 0 ? g / 2 : 1;
   if (g > 1 && d % g == 0) {
@@ -220,7 +231,7 @@ u32 nest_new_value(nest *n, u32 node, i64 lo, i64 hi) {
   return (u32)n->vars.n - 1;
 }
 
-// ---- nodes --------------------------------------------------------------------------------------------------------------
+// ---- nodes --------------------------------------------------------------------------------------
 u64 nest_node_deps(const nest *n, const nest_node *x) {
   u64 deps = x->e ? nest_deps(n, x->e) : 0;
   for (u32 i = 0; i < x->nargs; i++) deps |= n->nodes.v[x->args[i]].deps;
@@ -229,7 +240,8 @@ u64 nest_node_deps(const nest *n, const nest_node *x) {
     const nest_group *g = &n->groups.v[x->group];
     if (g->seg != NEST_NONE) deps |= 1ull << n->vars.v[g->seg].loop;
     if (g->cond != NEST_NONE) deps |= n->nodes.v[g->cond].deps & ~g->mask;
-    for (u32 k = 0; k < g->nacc; k++) deps |= (n->nodes.v[g->in[k]].deps & ~g->mask) | n->nodes.v[g->init[k]].deps;
+    for (u32 k = 0; k < g->nacc; k++)
+      deps |= (n->nodes.v[g->in[k]].deps & ~g->mask) | n->nodes.v[g->init[k]].deps;
   }
   return deps;
 }
@@ -244,14 +256,27 @@ u32 nest_node_add(nest *n, const nest_node *in) {
 }
 
 u32 nest_op1(nest *n, hlo_opcode op, hlo_dtype t, u32 a) {
-  return nest_node_add(n, &(nest_node){.kind = NEST_OP, .dtype = t, .op = op, .in = n->nodes.v[a].dtype, .nargs = 1, .args = {a}});
+  return nest_node_add(n, &(nest_node){.kind = NEST_OP,
+                                       .dtype = t,
+                                       .op = op,
+                                       .in = n->nodes.v[a].dtype,
+                                       .nargs = 1,
+                                       .args = {a}});
 }
 u32 nest_op2(nest *n, hlo_opcode op, hlo_dtype t, u32 a, u32 b) {
-  return nest_node_add(n, &(nest_node){.kind = NEST_OP, .dtype = t, .op = op, .in = n->nodes.v[a].dtype, .nargs = 2, .args = {a, b}});
+  return nest_node_add(n, &(nest_node){.kind = NEST_OP,
+                                       .dtype = t,
+                                       .op = op,
+                                       .in = n->nodes.v[a].dtype,
+                                       .nargs = 2,
+                                       .args = {a, b}});
 }
 u32 nest_select(nest *n, hlo_dtype t, u32 p, u32 a, u32 b) {
   if (a == b) return a;
-  return nest_node_add(n, &(nest_node){.kind = NEST_OP, .dtype = t, .op = HLO_SELECT, .in = t, .nargs = 3, .args = {p, a, b}});
+  return nest_node_add(
+      n,
+      &(nest_node){
+          .kind = NEST_OP, .dtype = t, .op = HLO_SELECT, .in = t, .nargs = 3, .args = {p, a, b}});
 }
 u32 nest_const_bits(nest *n, hlo_dtype t, const void *bits) {
   nest_node x = {.kind = NEST_CONST, .dtype = t};
@@ -268,11 +293,12 @@ u32 nest_guard(nest *n, const nest_expr *e, i64 lo, i64 hi, u32 and_with) {
   i64 el, eh;
   nest_range(n, e, &el, &eh);
   if (el >= lo && eh < hi) return and_with;
-  u32 g = nest_node_add(n, &(nest_node){.kind = NEST_GUARD, .dtype = HLO_PRED, .e = e, .lo = lo, .hi = hi});
+  u32 g = nest_node_add(
+      n, &(nest_node){.kind = NEST_GUARD, .dtype = HLO_PRED, .e = e, .lo = lo, .hi = hi});
   return and_with == NEST_NONE ? g : nest_op2(n, HLO_AND, HLO_PRED, and_with, g);
 }
 
-// ---- printing -----------------------------------------------------------------------------------------------------------
+// ---- printing -----------------------------------------------------------------------------------
 static void print_expr(const nest *n, const nest_expr *e, hs_buf *b) {
   bool first = true;
   for (u32 i = 0; i < e->n; i++) {
@@ -281,7 +307,8 @@ static void print_expr(const nest *n, const nest_expr *e, hs_buf *b) {
     hs_buf_puts(b, first ? (c < 0 ? "-" : "") : (c < 0 ? " - " : " + "));
     if (c != 1 && c != -1) hs_buf_printf(b, "%lld*", (long long)(c < 0 ? -c : c));
     if (v->kind == NEST_LOOP) hs_buf_printf(b, "i%u", v->loop);
-    else if (v->kind == NEST_VALUE) hs_buf_printf(b, "[v%u in %lld..%lld]", v->node, (long long)v->lo, (long long)v->hi);
+    else if (v->kind == NEST_VALUE)
+      hs_buf_printf(b, "[v%u in %lld..%lld]", v->node, (long long)v->lo, (long long)v->hi);
     else {
       hs_buf_puts(b, "(");
       print_expr(n, v->e, b);
@@ -297,12 +324,25 @@ static void print_node(const nest *n, u32 id, hs_buf *b) {
   hs_buf_printf(b, "  v%u = %s ", id, hlo_dtype_text(x->dtype));
   switch (x->kind) {
   case NEST_CONST: hs_buf_printf(b, "const %g", hlo_elem_to_f64(x->dtype, x->bits)); break;
-  case NEST_LOAD: hs_buf_printf(b, "load b%u[", x->buf); print_expr(n, x->e, b); hs_buf_puts(b, "]");
+  case NEST_LOAD:
+    hs_buf_printf(b, "load b%u[", x->buf);
+    print_expr(n, x->e, b);
+    hs_buf_puts(b, "]");
     if (x->guard != NEST_NONE) hs_buf_printf(b, " if v%u", x->guard);
     break;
-  case NEST_INDEX: hs_buf_puts(b, "index "); print_expr(n, x->e, b); break;
-  case NEST_GUARD: hs_buf_printf(b, "%lld <= ", (long long)x->lo); print_expr(n, x->e, b); hs_buf_printf(b, " < %lld", (long long)x->hi); break;
-  case NEST_OP: hs_buf_puts(b, hlo_op_text(x->op)); for (u32 i = 0; i < x->nargs; i++) hs_buf_printf(b, " v%u", x->args[i]); break;
+  case NEST_INDEX:
+    hs_buf_puts(b, "index ");
+    print_expr(n, x->e, b);
+    break;
+  case NEST_GUARD:
+    hs_buf_printf(b, "%lld <= ", (long long)x->lo);
+    print_expr(n, x->e, b);
+    hs_buf_printf(b, " < %lld", (long long)x->hi);
+    break;
+  case NEST_OP:
+    hs_buf_puts(b, hlo_op_text(x->op));
+    for (u32 i = 0; i < x->nargs; i++) hs_buf_printf(b, " v%u", x->args[i]);
+    break;
   case NEST_REDUCE: hs_buf_printf(b, "reduce group %u result %u", x->group, x->k); break;
   case NEST_ACC: hs_buf_printf(b, "acc %u.%u", x->group, x->k); break;
   case NEST_ELEM: hs_buf_printf(b, "elem %u.%u", x->group, x->k); break;
@@ -310,11 +350,14 @@ static void print_node(const nest *n, u32 id, hs_buf *b) {
   hs_buf_putc(b, '\n');
 }
 
-static void print_stage(const nest *n, const nest_stage *st, const char *phase, size_t no, hs_buf *b) {
-  hs_buf_printf(b, "%s %zu: %s, %lld chunks, lanes %u x %u\n", phase, no, st->kind ? st->kind : "?", (long long)st->chunks, st->lanes, st->unroll);
+static void print_stage(const nest *n, const nest_stage *st, const char *phase, size_t no,
+                        hs_buf *b) {
+  hs_buf_printf(b, "%s %zu: %s, %lld chunks, lanes %u x %u\n", phase, no, st->kind ? st->kind : "?",
+                (long long)st->chunks, st->lanes, st->unroll);
   for (u32 i = 0; i < st->nloops; i++) {
     const nest_var *v = &n->vars.v[st->loops[i]];
-    hs_buf_printf(b, "  for i%u < %lld%s\n", v->loop, (long long)v->hi + 1, i + 1 == st->nloops && st->vector ? " in lanes" : "");
+    hs_buf_printf(b, "  for i%u < %lld%s\n", v->loop, (long long)v->hi + 1,
+                  i + 1 == st->nloops && st->vector ? " in lanes" : "");
   }
   for (size_t k = 0; k < st->stores.n; k++) {
     hs_buf_printf(b, "  store b%u[", st->stores.v[k].buf);
@@ -328,9 +371,15 @@ void nest_print(const nest *n, hs_buf *b) {
   for (size_t s = 0; s < n->finish.n; s++) print_stage(n, &n->finish.v[s], "finish", s, b);
   for (size_t g = 0; g < n->groups.n; g++) {
     const nest_group *gr = &n->groups.v[g];
-    hs_buf_printf(b, "group %zu: %s over", g, gr->monoid ? hlo_op_text(gr->monoid) : gr->free_order ? "reducer" : "ordered reducer");
-    for (u32 i = 0; i < gr->nloops; i++) hs_buf_printf(b, " i%u < %lld", n->vars.v[gr->loops[i]].loop, (long long)n->vars.v[gr->loops[i]].hi + 1);
-    for (u32 i = 0; i < gr->nacc; i++) hs_buf_printf(b, "; v%u from v%u by v%u", gr->in[i], gr->init[i], gr->next[i]);
+    hs_buf_printf(b, "group %zu: %s over", g,
+                  gr->monoid       ? hlo_op_text(gr->monoid)
+                  : gr->free_order ? "reducer"
+                                   : "ordered reducer");
+    for (u32 i = 0; i < gr->nloops; i++)
+      hs_buf_printf(b, " i%u < %lld", n->vars.v[gr->loops[i]].loop,
+                    (long long)n->vars.v[gr->loops[i]].hi + 1);
+    for (u32 i = 0; i < gr->nacc; i++)
+      hs_buf_printf(b, "; v%u from v%u by v%u", gr->in[i], gr->init[i], gr->next[i]);
     hs_buf_putc(b, '\n');
   }
   for (u32 i = 0; i < n->nodes.n; i++) print_node(n, i, b);

@@ -1,19 +1,23 @@
 // nest.h — the loop-nest IR between HLO and LLVM.
 //
-// A kernel is a list of stages. A stage walks a box of loops and stores one or more values per point. Values are a DAG
-// of scalar nodes; everything that only moves data (broadcast, transpose, slice, reverse, reshape, pad, concatenate,
-// gather, dynamic-slice) has disappeared into index expressions and guards, so that a node never has a shape.
+// A kernel is a list of stages. A stage walks a box of loops and stores one or more values per
+// point. Values are a DAG of scalar nodes; everything that only moves data (broadcast, transpose,
+// slice, reverse, reshape, pad, concatenate, gather, dynamic-slice) has disappeared into index
+// expressions and guards, so that a node never has a shape.
 //
-// An index expression is an affine sum over variables. A variable is a loop, or an atom: the quotient or remainder of
-// another expression by a constant (reshapes that split no loop), or the clamped value of an integer node (gather,
-// dynamic-slice). Expressions are interned: equal ones are the same pointer.
+// An index expression is an affine sum over variables. A variable is a loop, or an atom: the
+// quotient or remainder of another expression by a constant (reshapes that split no loop), or the
+// clamped value of an integer node (gather, dynamic-slice). Expressions are interned: equal ones
+// are the same pointer.
 //
-// A guard is the predicate lo <= expression < hi. Padding and concatenation become selects over guards; loads below a
-// guard carry it, and never touch memory when it is false. Where a guard is constant over a range of the innermost loop
-// the code generator cuts that loop (boxes), and no select remains.
+// A guard is the predicate lo <= expression < hi. Padding and concatenation become selects over
+// guards; loads below a guard carry it, and never touch memory when it is false. Where a guard is
+// constant over a range of the innermost loop the code generator cuts that loop (boxes), and no
+// select remains.
 //
-// A reduction is a group: its own loops, the values that enter each step, and the reducer as a template over ACC and
-// ELEM placeholders. reduce, reduce-window, dot and convolution all become groups. Complex numbers are pairs of nodes.
+// A reduction is a group: its own loops, the values that enter each step, and the reducer as a
+// template over ACC and ELEM placeholders. reduce, reduce-window, dot and convolution all become
+// groups. Complex numbers are pairs of nodes.
 #ifndef EMIT_NEST_H
 #define EMIT_NEST_H
 
@@ -21,77 +25,117 @@
 
 #define NEST_NONE UINT32_MAX
 #define NEST_MAX_LOOPS 60
-#define NEST_MAX_ACCS 32           // of all reductions that share their loops
+#define NEST_MAX_ACCS 32  // of all reductions that share their loops
 enum { NEST_BUF_CONST = -1, NEST_BUF_SCRATCH = -2 };
 
-typedef struct nest_term { u32 var; i64 coef; } nest_term;
+typedef struct nest_term {
+  u32 var;
+  i64 coef;
+} nest_term;
 
 typedef struct nest_expr nest_expr;
-struct nest_expr { nest_expr *chain; u64 hash; i64 c; u32 n; nest_term t[]; };   // sorted by var, no zero coefficients
+// sorted by var, no zero coefficients
+struct nest_expr {
+  nest_expr *chain;
+  u64 hash;
+  i64 c;
+  u32 n;
+  nest_term t[];
+};
 
 typedef enum nest_var_kind { NEST_LOOP, NEST_DIV, NEST_MOD, NEST_VALUE } nest_var_kind;
 typedef struct nest_var {
   nest_var_kind kind;
-  u32 loop;                    // LOOP: bit number in masks
-  i64 lo, hi;                  // inclusive range
-  const nest_expr *e; i64 d;   // DIV, MOD
-  u32 node;                    // VALUE: integer node, clamped to lo..hi
+  u32 loop;    // LOOP: bit number in masks
+  i64 lo, hi;  // inclusive range
+  const nest_expr *e;
+  i64 d;     // DIV, MOD
+  u32 node;  // VALUE: integer node, clamped to lo..hi
 } nest_var;
 
-typedef enum nest_kind { NEST_CONST, NEST_LOAD, NEST_INDEX, NEST_GUARD, NEST_OP, NEST_REDUCE, NEST_ACC, NEST_ELEM } nest_kind;
+typedef enum nest_kind {
+  NEST_CONST,
+  NEST_LOAD,
+  NEST_INDEX,
+  NEST_GUARD,
+  NEST_OP,
+  NEST_REDUCE,
+  NEST_ACC,
+  NEST_ELEM
+} nest_kind;
 
 typedef struct nest_node {
   nest_kind kind;
-  hlo_dtype dtype;             // of the value; never complex
-  bool templ;                  // stands (also indirectly) on ACC or ELEM
-  u64 deps;                    // loops whose variables it depends on
+  hlo_dtype dtype;  // of the value; never complex
+  bool templ;       // stands (also indirectly) on ACC or ELEM
+  u64 deps;         // loops whose variables it depends on
   // OP
-  hlo_opcode op; hlo_dtype in; // dtype of the operands (of the value operands for select and clamp)
-  i64 attr[2];                 // compare: direction, total order; reduce-precision: exponent, mantissa bits
-  u32 nargs; u32 args[3];
+  hlo_opcode op;
+  hlo_dtype in;  // dtype of the operands (of the value operands for select and clamp)
+  // compare: direction, total order; reduce-precision: exponent, mantissa bits
+  i64 attr[2];
+  u32 nargs;
+  u32 args[3];
   // CONST
   u8 bits[8];
   // LOAD, INDEX, GUARD
-  const nest_expr *e; i64 lo, hi;
+  const nest_expr *e;
+  i64 lo, hi;
   u32 buf, guard;
   // REDUCE, ACC, ELEM
   u32 group, k;
 } nest_node;
 
-typedef struct nest_val { u32 re, im; } nest_val;   // im == NEST_NONE for real values
+typedef struct nest_val {
+  u32 re, im;
+} nest_val;  // im == NEST_NONE for real values
 
 // One reduction: for every point of `loops`, acc = reducer(acc, in).
 typedef struct nest_group {
-  u32 nloops; u32 loops[NEST_MAX_LOOPS];     // variable ids, outermost first
-  u32 nacc; u32 *in, *init, *next, *acc, *elem, *out;   // nodes; next is the template's result per accumulator
-  u32 cond;                    // pred node: steps where it is false are left out; NEST_NONE
-  hlo_opcode monoid;           // ADD, MULTIPLY, MAXIMUM, ... when the reducer is just that; HLO_OP_INVALID otherwise
-  bool free_order;             // lanes and partial results allowed
-  u32 seg; i64 seg_size;       // loop whose value s restricts loops[0] to [s*seg_size, (s+1)*seg_size); NEST_NONE: all of it
-  u32 merged_into;             // index of the group whose loops it shares; itself otherwise
-  u64 mask;                    // own loops
+  u32 nloops;
+  u32 loops[NEST_MAX_LOOPS];  // variable ids, outermost first
+  // nodes; next is the template's result per accumulator
+  u32 nacc;
+  u32 *in, *init, *next, *acc, *elem, *out;
+  u32 cond;  // pred node: steps where it is false are left out; NEST_NONE
+  // ADD, MULTIPLY, MAXIMUM, ... when the reducer is just that; HLO_OP_INVALID otherwise
+  hlo_opcode monoid;
+  bool free_order;  // lanes and partial results allowed
+  // loop whose value s restricts loops[0] to [s*seg_size, (s+1)*seg_size); NEST_NONE: all of it
+  u32 seg;
+  i64 seg_size;
+  u32 merged_into;  // index of the group whose loops it shares; itself otherwise
+  u64 mask;         // own loops
 } nest_group;
 
 typedef struct nest_buf {
-  hlo_dtype dtype;             // memory type; complex buffers are seen as pairs of their real type
+  hlo_dtype dtype;  // memory type; complex buffers are seen as pairs of their real type
   i64 elements;
-  int arg;                     // index into bufs; NEST_BUF_CONST or NEST_BUF_SCRATCH
+  int arg;  // index into bufs; NEST_BUF_CONST or NEST_BUF_SCRATCH
   const void *data;
-  i64 offset;                  // bytes into the scratch block
+  i64 offset;  // bytes into the scratch block
 } nest_buf;
 
-typedef struct nest_store { u32 buf; const nest_expr *e; u32 node; } nest_store;
+typedef struct nest_store {
+  u32 buf;
+  const nest_expr *e;
+  u32 node;
+} nest_store;
 
 typedef struct nest_stage {
-  u32 nloops; u32 loops[NEST_MAX_LOOPS];     // outermost first
+  u32 nloops;
+  u32 loops[NEST_MAX_LOOPS];  // outermost first
   HS_VEC(nest_store) stores;
-  bool pieces;                 // loops[0] counts the pieces of a reduction: one chunk each, never in lanes
+  // loops[0] counts the pieces of a reduction: one chunk each, never in lanes
+  bool pieces;
   // schedule (schedule.c)
   const char *kind;
-  bool vector;                 // the last loop runs in lanes
-  u32 tile;                    // position of the loop that runs in tiles against the last one; NEST_NONE
+  bool vector;  // the last loop runs in lanes
+  // position of the loop that runs in tiles against the last one; NEST_NONE
+  u32 tile;
   u32 lanes, unroll;
-  i64 split[NEST_MAX_LOOPS], block[NEST_MAX_LOOPS];   // pieces and block size of each loop in the chunk grid
+  // pieces and block size of each loop in the chunk grid
+  i64 split[NEST_MAX_LOOPS], block[NEST_MAX_LOOPS];
   i64 chunks;
 } nest_stage;
 
@@ -101,61 +145,70 @@ typedef struct nest {
   HS_VEC(nest_node) nodes;
   HS_VEC(nest_group) groups;
   HS_VEC(nest_buf) bufs;
-  HS_VEC(nest_stage) stages;   // independent of each other; numbered through by chunks
-  HS_VEC(nest_stage) finish;   // second phase, over the partial results in scratch
+  HS_VEC(nest_stage) stages;  // independent of each other; numbered through by chunks
+  HS_VEC(nest_stage) finish;  // second phase, over the partial results in scratch
   i64 scratch_bytes;
-  nest_expr **table; u32 table_cap, table_n;
-  u32 nloops;                  // loop bits given out
+  nest_expr **table;
+  u32 table_cap, table_n;
+  u32 nloops;  // loop bits given out
 } nest;
 
 void nest_free(nest *);
 
-// Floats that are computed in f32 and rounded after every operation: f16, bf16 and everything of 8 bits or less.
-static inline bool nest_is_narrow(hlo_dtype t) { return hlo_dtype_is_float(t) && hlo_dtype_storage(t) <= 2; }
+// Floats that are computed in f32 and rounded after every operation: f16, bf16 and everything of 8
+// bits or less.
+static inline bool nest_is_narrow(hlo_dtype t) {
+  return hlo_dtype_is_float(t) && hlo_dtype_storage(t) <= 2;
+}
 
-// ---- expressions (nest.c) -------------------------------------------------------------------------------------------
+// ---- expressions (nest.c) -----------------------------------------------------------------------
 const nest_expr *nest_const(nest *, i64 c);
 const nest_expr *nest_of_var(nest *, u32 var, i64 coef);
 const nest_expr *nest_add(nest *, const nest_expr *, const nest_expr *);
 const nest_expr *nest_mul(nest *, const nest_expr *, i64 k);
-const nest_expr *nest_div(nest *, const nest_expr *, i64 d);      // for values >= 0
+const nest_expr *nest_div(nest *, const nest_expr *, i64 d);  // for values >= 0
 const nest_expr *nest_mod(nest *, const nest_expr *, i64 d);
 const nest_expr *nest_make(nest *, i64 c, u32 n, const nest_term *sorted);
 void nest_range(const nest *, const nest_expr *, i64 *lo, i64 *hi);
-u64 nest_deps(const nest *, const nest_expr *);                   // loop mask
-i64 nest_coef(const nest_expr *, u32 var);                        // 0 when absent
-bool nest_new_loop(nest *, i64 extent, u32 *var);                 // false: too many loops
+u64 nest_deps(const nest *, const nest_expr *);    // loop mask
+i64 nest_coef(const nest_expr *, u32 var);         // 0 when absent
+bool nest_new_loop(nest *, i64 extent, u32 *var);  // false: too many loops
 u32 nest_new_value(nest *, u32 node, i64 lo, i64 hi);
 
-u32 nest_node_add(nest *, const nest_node *);                     // hash-consing happens in lower.c's memo
+// hash-consing happens in lower.c's memo
+u32 nest_node_add(nest *, const nest_node *);
 u64 nest_node_deps(const nest *, const nest_node *);
 u32 nest_op1(nest *, hlo_opcode, hlo_dtype, u32 a);
 u32 nest_op2(nest *, hlo_opcode, hlo_dtype, u32 a, u32 b);
 u32 nest_select(nest *, hlo_dtype, u32 p, u32 a, u32 b);
 u32 nest_const_bits(nest *, hlo_dtype, const void *bits);
 u32 nest_const_f64(nest *, hlo_dtype, double v);
-u32 nest_guard(nest *, const nest_expr *, i64 lo, i64 hi, u32 and_with);   // NEST_NONE when always true
-void nest_print(const nest *, hs_buf *);                          // `dump schedule`
+// NEST_NONE when always true
+u32 nest_guard(nest *, const nest_expr *, i64 lo, i64 hi, u32 and_with);
+void nest_print(const nest *, hs_buf *);  // `dump schedule`
 
-// ---- values that may be complex (values.c) -----------------------------------------------------------------------------
-bool nest_elementwise(nest *, hlo_opcode, hlo_dtype type, hlo_dtype in, u32 n, const nest_val *args, nest_val *out);
-bool nest_compare(nest *, i64 direction, bool total, hlo_dtype in, nest_val a, nest_val b, nest_val *out);
+// ---- values that may be complex (values.c) ------------------------------------------------------
+bool nest_elementwise(nest *, hlo_opcode, hlo_dtype type, hlo_dtype in, u32 n, const nest_val *args,
+                      nest_val *out);
+bool nest_compare(nest *, i64 direction, bool total, hlo_dtype in, nest_val a, nest_val b,
+                  nest_val *out);
 nest_val nest_convert(nest *, nest_val, hlo_dtype from, hlo_dtype to);
-nest_val nest_bitcast(nest *, nest_val, hlo_dtype from, hlo_dtype to);   // same width
+nest_val nest_bitcast(nest *, nest_val, hlo_dtype from, hlo_dtype to);  // same width
 hlo_dtype nest_uint_of(int bits);
 
-// ---- HLO -> nest (lower.c) --------------------------------------------------------------------------------------------
+// ---- HLO -> nest (lower.c) ----------------------------------------------------------------------
 // E_UNSUPPORTED naming the opcode when something inside cannot become a nest.
 hs_status nest_lower(hs_arena *, const hlo_instr *, nest **out);
 bool nest_supports(const hlo_instr *, hs_buf *why);
 
-// ---- loop transformations and the choice of a schedule (schedule.c) -----------------------------------------------------
-void nest_simplify(nest *);      // split loops under quotients, drop and merge loops
+// ---- loop transformations and the choice of a schedule (schedule.c) -----------------------------
+void nest_simplify(nest *);  // split loops under quotients, drop and merge loops
 void nest_schedule(nest *, u32 vector_bytes);
 
-// ---- long reductions (split.c) -------------------------------------------------------------------------------------------
-// Cuts the reduction of a stage into `pieces` partial ones: the stage stores them to scratch, a new finishing stage reduces
-// them again and does what followed. False when the stage is not of that form.
+// ---- long reductions (split.c) ------------------------------------------------------------------
+// Cuts the reduction of a stage into `pieces` partial ones: the stage stores them to scratch, a new
+// finishing stage reduces them again and does what followed. False when the stage is not of that
+// form.
 bool nest_split_reduction(nest *, u32 stage, i64 pieces, i64 grain);
 
 #endif

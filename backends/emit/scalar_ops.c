@@ -1,26 +1,34 @@
-// scalar_ops.c — one HLO operation on one element (or one vector of elements): LLVM values in, LLVM value out.
+// scalar_ops.c — one HLO operation on one element (or one vector of elements): LLVM values in,
+// LLVM value out.
 //
-// Representation: pred is i1, integers are themselves, f16 and bf16 are floats that hold a representable value: every
-// arithmetic operation on them is done in f32 and rounded to nearest even at once. Operations are total: integer
-// division by zero, shifts past the width and float to integer conversion out of range have XLA's values, so a masked
-// lane can never trap.
+// Representation: pred is i1, integers are themselves, f16 and bf16 are floats that hold a
+// representable value: every arithmetic operation on them is done in f32 and rounded to nearest
+// even at once. Operations are total: integer division by zero, shifts past the width and float to
+// integer conversion out of range have XLA's values, so a masked lane can never trap.
 #include "backends/emit/codegen.h"
 #include "core/float.h"
 
-// ---- types and constants --------------------------------------------------------------------------------------------------
+// ---- types and constants ------------------------------------------------------------------------
 LLVMTypeRef cg_rep(cg *c, hlo_dtype t) {
   switch (t) {
   case HLO_PRED: return c->i1;
   case HLO_F32: return c->f32;
   case HLO_F64: return c->f64;
-  default: if (nest_is_narrow(t)) return c->f32;
-    switch (hlo_dtype_storage(t)) { case 1: return c->i8; case 2: return c->i16; case 4: return c->i32; default: return c->i64; }
+  default:
+    if (nest_is_narrow(t)) return c->f32;
+    switch (hlo_dtype_storage(t)) {
+    case 1: return c->i8;
+    case 2: return c->i16;
+    case 4: return c->i32;
+    default: return c->i64;
+    }
   }
 }
 LLVMTypeRef cg_mem(cg *c, hlo_dtype t) {
   switch (t) {
   case HLO_PRED: return c->i8;
-  case HLO_F16: case HLO_BF16: return c->i16;
+  case HLO_F16:
+  case HLO_BF16: return c->i16;
   default: return nest_is_narrow(t) ? c->i8 : cg_rep(c, t);
   }
 }
@@ -37,16 +45,22 @@ static LLVMValueRef spread(LLVMTypeRef like, LLVMValueRef k) {
   for (u32 i = 0; i < n; i++) v[i] = k;
   return LLVMConstVector(v, n);
 }
-LLVMValueRef cg_int(LLVMTypeRef like, i64 v) { return spread(like, LLVMConstInt(scalar_of(like), (u64)v, true)); }
-LLVMValueRef cg_fp(LLVMTypeRef like, double v) { return spread(like, LLVMConstReal(scalar_of(like), v)); }
+LLVMValueRef cg_int(LLVMTypeRef like, i64 v) {
+  return spread(like, LLVMConstInt(scalar_of(like), (u64)v, true));
+}
+LLVMValueRef cg_fp(LLVMTypeRef like, double v) {
+  return spread(like, LLVMConstReal(scalar_of(like), v));
+}
 
 LLVMValueRef cg_splat(cg *c, LLVMValueRef s, u32 lanes) {
   LLVMTypeRef t = LLVMTypeOf(s);
   if (is_vector(t) || lanes <= 1) return s;
   LLVMTypeRef vt = LLVMVectorType(t, lanes);
   if (LLVMIsConstant(s)) return spread(vt, s);
-  LLVMValueRef v = LLVMBuildInsertElement(c->b, LLVMGetPoison(vt), s, LLVMConstInt(c->i32, 0, false), "");
-  return LLVMBuildShuffleVector(c->b, v, LLVMGetPoison(vt), LLVMConstNull(LLVMVectorType(c->i32, lanes)), "");
+  LLVMValueRef v =
+      LLVMBuildInsertElement(c->b, LLVMGetPoison(vt), s, LLVMConstInt(c->i32, 0, false), "");
+  return LLVMBuildShuffleVector(c->b, v, LLVMGetPoison(vt),
+                                LLVMConstNull(LLVMVectorType(c->i32, lanes)), "");
 }
 
 LLVMValueRef cg_const(cg *c, hlo_dtype t, const void *bits) {
@@ -54,7 +68,7 @@ LLVMValueRef cg_const(cg *c, hlo_dtype t, const void *bits) {
   if (hlo_dtype_is_float(t)) {
     u64 w = 0;
     if (t == HLO_F64) memcpy(&w, bits, 8);
-    else {                                          // through the bits, so that NaN payloads stay
+    else {  // through the bits, so that NaN payloads stay
       float f;
       u16 h = 0;
       memcpy(&h, bits, hlo_dtype_storage(t) >= 2 ? 2 : 1);
@@ -72,7 +86,8 @@ LLVMValueRef cg_const(cg *c, hlo_dtype t, const void *bits) {
   return LLVMConstInt(cg_rep(c, t), w, false);
 }
 
-LLVMValueRef cg_intrinsic(cg *c, const char *name, u32 ntypes, LLVMTypeRef *types, u32 n, LLVMValueRef *args) {
+LLVMValueRef cg_intrinsic(cg *c, const char *name, u32 ntypes, LLVMTypeRef *types, u32 n,
+                          LLVMValueRef *args) {
   unsigned id = LLVMLookupIntrinsicID(name, strlen(name));
   LLVMValueRef f = LLVMGetIntrinsicDeclaration(c->mod, id, types, ntypes);
   return LLVMBuildCall2(c->b, LLVMIntrinsicGetType(c->ctx, id, types, ntypes), f, args, n, "");
@@ -82,56 +97,77 @@ LLVMValueRef cg_unary_intrinsic(cg *c, const char *name, LLVMValueRef x) {
   return cg_intrinsic(c, name, 1, &t, 1, &x);
 }
 
-// ---- 16-bit floats ----------------------------------------------------------------------------------------------------------
-static LLVMValueRef bf16_bits(cg *c, LLVMValueRef x) {      // float -> the 32 bits whose upper half is the rounded value
+// ---- 16-bit floats ------------------------------------------------------------------------------
+// float -> the 32 bits whose upper half is the rounded value
+static LLVMValueRef bf16_bits(cg *c, LLVMValueRef x) {
   LLVMTypeRef it = cg_like(x, c->i32);
   LLVMValueRef v = LLVMBuildBitCast(c->b, x, it, "");
-  LLVMValueRef lsb = LLVMBuildAnd(c->b, LLVMBuildLShr(c->b, v, cg_int(it, 16), ""), cg_int(it, 1), "");
+  LLVMValueRef lsb =
+      LLVMBuildAnd(c->b, LLVMBuildLShr(c->b, v, cg_int(it, 16), ""), cg_int(it, 1), "");
   LLVMValueRef r = LLVMBuildAdd(c->b, v, LLVMBuildAdd(c->b, lsb, cg_int(it, 0x7fff), ""), "");
   LLVMValueRef nan = LLVMBuildFCmp(c->b, LLVMRealUNO, x, x, "");
   return LLVMBuildSelect(c->b, nan, LLVMBuildOr(c->b, v, cg_int(it, 0x400000), ""), r, "");
 }
 
-// 8-bit floats and below go through the bulk conversions of core/float.c: correct for every format, not fast.
+// 8-bit floats and below go through the bulk conversions of core/float.c: correct for every format,
+// not fast.
 static LLVMValueRef through(cg *c, u64 fn, hlo_dtype t, LLVMValueRef x, LLVMTypeRef to) {
-  LLVMTypeRef params[4] = {c->i32, c->ptr, c->ptr, c->i64}, ft = LLVMFunctionType(LLVMVoidTypeInContext(c->ctx), params, 4, false);
+  LLVMTypeRef params[4] = {c->i32, c->ptr, c->ptr, c->i64},
+              ft = LLVMFunctionType(LLVMVoidTypeInContext(c->ctx), params, 4, false);
   LLVMTypeRef tt = cg_like(x, to);
-  LLVMValueRef from = cg_slot(c, LLVMTypeOf(x)), into = cg_slot(c, tt), f = LLVMConstIntToPtr(LLVMConstInt(c->i64, fn, false), c->ptr);
+  LLVMValueRef from = cg_slot(c, LLVMTypeOf(x)), into = cg_slot(c, tt),
+               f = LLVMConstIntToPtr(LLVMConstInt(c->i64, fn, false), c->ptr);
   i64 n = is_vector(tt) ? (i64)LLVMGetVectorSize(tt) : 1;
   LLVMSetAlignment(LLVMBuildStore(c->b, x, from), 8);
-  (void)LLVMBuildCall2(c->b, ft, f, (LLVMValueRef[]){LLVMConstInt(c->i32, t, false), from, into, LLVMConstInt(c->i64, (u64)n, false)}, 4, "");
+  (void)LLVMBuildCall2(c->b, ft, f,
+                       (LLVMValueRef[]){LLVMConstInt(c->i32, t, false), from, into,
+                                        LLVMConstInt(c->i64, (u64)n, false)},
+                       4, "");
   LLVMValueRef r = LLVMBuildLoad2(c->b, tt, into, "");
   LLVMSetAlignment(r, 8);
   return r;
 }
 static bool is_tiny(hlo_dtype t) { return hlo_dtype_is_float(t) && hlo_dtype_storage(t) == 1; }
 
-// Integers of less than 8 bits live in 8; after an operation they are extended again from their own width.
+// Integers of less than 8 bits live in 8; after an operation they are extended again from their own
+// width.
 static LLVMValueRef wrap(cg *c, hlo_dtype t, LLVMValueRef x) {
   if (!hlo_dtype_is_integer(t) || hlo_dtype_bits(t) >= 8) return x;
   LLVMTypeRef it = LLVMTypeOf(x);
   LLVMValueRef up = LLVMBuildShl(c->b, x, cg_int(it, 8 - hlo_dtype_bits(t)), "");
-  return hlo_dtype_is_signed(t) ? LLVMBuildAShr(c->b, up, cg_int(it, 8 - hlo_dtype_bits(t)), "") : LLVMBuildLShr(c->b, up, cg_int(it, 8 - hlo_dtype_bits(t)), "");
+  return hlo_dtype_is_signed(t) ? LLVMBuildAShr(c->b, up, cg_int(it, 8 - hlo_dtype_bits(t)), "")
+                                : LLVMBuildLShr(c->b, up, cg_int(it, 8 - hlo_dtype_bits(t)), "");
 }
-static LLVMValueRef low_bits(cg *c, hlo_dtype t, LLVMValueRef x) {   // without sign extension
-  return hlo_dtype_bits(t) >= 8 ? x : LLVMBuildAnd(c->b, x, cg_int(LLVMTypeOf(x), (1 << hlo_dtype_bits(t)) - 1), "");
+static LLVMValueRef low_bits(cg *c, hlo_dtype t, LLVMValueRef x) {  // without sign extension
+  return hlo_dtype_bits(t) >= 8
+             ? x
+             : LLVMBuildAnd(c->b, x, cg_int(LLVMTypeOf(x), (1 << hlo_dtype_bits(t)) - 1), "");
 }
 
 LLVMValueRef cg_round(cg *c, hlo_dtype t, LLVMValueRef x) {
   if (is_tiny(t)) return cg_from_mem(c, t, cg_to_mem(c, t, x));
   LLVMTypeRef it = cg_like(x, c->i32);
-  if (t == HLO_BF16) return LLVMBuildBitCast(c->b, LLVMBuildAnd(c->b, bf16_bits(c, x), cg_int(it, (i64)0xffff0000), ""), LLVMTypeOf(x), "");
-  if (t == HLO_F16) return LLVMBuildFPExt(c->b, LLVMBuildFPTrunc(c->b, x, cg_like(x, c->f16), ""), LLVMTypeOf(x), "");
+  if (t == HLO_BF16)
+    return LLVMBuildBitCast(c->b,
+                            LLVMBuildAnd(c->b, bf16_bits(c, x), cg_int(it, (i64)0xffff0000), ""),
+                            LLVMTypeOf(x), "");
+  if (t == HLO_F16)
+    return LLVMBuildFPExt(c->b, LLVMBuildFPTrunc(c->b, x, cg_like(x, c->f16), ""), LLVMTypeOf(x),
+                          "");
   return x;
 }
 
 LLVMValueRef cg_from_mem(cg *c, hlo_dtype t, LLVMValueRef v) {
   switch (t) {
   case HLO_PRED: return LLVMBuildICmp(c->b, LLVMIntNE, v, LLVMConstNull(LLVMTypeOf(v)), "");
-  case HLO_F16: return LLVMBuildFPExt(c->b, LLVMBuildBitCast(c->b, v, cg_like(v, c->f16), ""), cg_like(v, c->f32), "");
+  case HLO_F16:
+    return LLVMBuildFPExt(c->b, LLVMBuildBitCast(c->b, v, cg_like(v, c->f16), ""),
+                          cg_like(v, c->f32), "");
   case HLO_BF16: {
     LLVMTypeRef it = cg_like(v, c->i32);
-    return LLVMBuildBitCast(c->b, LLVMBuildShl(c->b, LLVMBuildZExt(c->b, v, it, ""), cg_int(it, 16), ""), cg_like(v, c->f32), "");
+    return LLVMBuildBitCast(c->b,
+                            LLVMBuildShl(c->b, LLVMBuildZExt(c->b, v, it, ""), cg_int(it, 16), ""),
+                            cg_like(v, c->f32), "");
   }
   default: return is_tiny(t) ? through(c, (u64)(uintptr_t)hlo_floats_to_f32, t, v, c->f32) : v;
   }
@@ -140,7 +176,9 @@ LLVMValueRef cg_from_mem(cg *c, hlo_dtype t, LLVMValueRef v) {
 LLVMValueRef cg_to_mem(cg *c, hlo_dtype t, LLVMValueRef v) {
   switch (t) {
   case HLO_PRED: return LLVMBuildZExt(c->b, v, cg_like(v, c->i8), "");
-  case HLO_F16: return LLVMBuildBitCast(c->b, LLVMBuildFPTrunc(c->b, v, cg_like(v, c->f16), ""), cg_like(v, c->i16), "");
+  case HLO_F16:
+    return LLVMBuildBitCast(c->b, LLVMBuildFPTrunc(c->b, v, cg_like(v, c->f16), ""),
+                            cg_like(v, c->i16), "");
   case HLO_BF16: {
     LLVMTypeRef it = cg_like(v, c->i32);
     LLVMValueRef w = LLVMBuildBitCast(c->b, v, it, "");
@@ -150,15 +188,18 @@ LLVMValueRef cg_to_mem(cg *c, hlo_dtype t, LLVMValueRef v) {
   }
 }
 
-// ---- conversions ------------------------------------------------------------------------------------------------------------
+// ---- conversions --------------------------------------------------------------------------------
 // double -> float rounded to odd: a second rounding to 16 bits is then the right one.
 static LLVMValueRef trunc_odd(cg *c, LLVMValueRef x) {
   LLVMTypeRef ft = cg_like(x, c->f32), it = cg_like(x, c->i32);
-  LLVMValueRef f = LLVMBuildFPTrunc(c->b, x, ft, ""), back = LLVMBuildFPExt(c->b, f, LLVMTypeOf(x), "");
+  LLVMValueRef f = LLVMBuildFPTrunc(c->b, x, ft, ""),
+               back = LLVMBuildFPExt(c->b, f, LLVMTypeOf(x), "");
   LLVMValueRef bits = LLVMBuildBitCast(c->b, f, it, "");
   LLVMValueRef inexact = LLVMBuildFCmp(c->b, LLVMRealONE, x, back, "");
-  LLVMValueRef above = LLVMBuildFCmp(c->b, LLVMRealOGT, cg_unary_intrinsic(c, "llvm.fabs", back), cg_unary_intrinsic(c, "llvm.fabs", x), "");
-  LLVMValueRef down = LLVMBuildSub(c->b, bits, LLVMBuildZExt(c->b, above, it, ""), "");   // toward zero
+  LLVMValueRef above = LLVMBuildFCmp(c->b, LLVMRealOGT, cg_unary_intrinsic(c, "llvm.fabs", back),
+                                     cg_unary_intrinsic(c, "llvm.fabs", x), "");
+  // toward zero
+  LLVMValueRef down = LLVMBuildSub(c->b, bits, LLVMBuildZExt(c->b, above, it, ""), "");
   LLVMValueRef odd = LLVMBuildOr(c->b, down, LLVMBuildZExt(c->b, inexact, it, ""), "");
   return LLVMBuildBitCast(c->b, odd, ft, "");
 }
@@ -170,12 +211,15 @@ static LLVMValueRef to_int(cg *c, LLVMValueRef x, LLVMTypeRef it, bool sgn) {
 
 LLVMValueRef cg_convert(cg *c, hlo_dtype from, hlo_dtype to, LLVMValueRef x) {
   if (from == to) return x;
-  if (hlo_dtype_is_integer(from) && hlo_dtype_bits(from) < 8) from = hlo_dtype_is_signed(from) ? HLO_S8 : HLO_U8;
+  if (hlo_dtype_is_integer(from) && hlo_dtype_bits(from) < 8)
+    from = hlo_dtype_is_signed(from) ? HLO_S8 : HLO_U8;
   if (hlo_dtype_is_integer(to) && hlo_dtype_bits(to) < 8) {
     bool s = hlo_dtype_is_signed(to);
     if (!hlo_dtype_is_float(from)) return wrap(c, to, cg_convert(c, from, s ? HLO_S8 : HLO_U8, x));
-    LLVMValueRef v = to_int(c, x, cg_like(x, LLVMIntTypeInContext(c->ctx, (unsigned)hlo_dtype_bits(to))), s);
-    return s ? LLVMBuildSExt(c->b, v, cg_like(x, c->i8), "") : LLVMBuildZExt(c->b, v, cg_like(x, c->i8), "");
+    LLVMValueRef v =
+        to_int(c, x, cg_like(x, LLVMIntTypeInContext(c->ctx, (unsigned)hlo_dtype_bits(to))), s);
+    return s ? LLVMBuildSExt(c->b, v, cg_like(x, c->i8), "")
+             : LLVMBuildZExt(c->b, v, cg_like(x, c->i8), "");
   }
   LLVMTypeRef rt = cg_like(x, cg_rep(c, to));
   bool ff = hlo_dtype_is_float(from), tf = hlo_dtype_is_float(to), sgn = hlo_dtype_is_signed(from);
@@ -189,11 +233,13 @@ LLVMValueRef cg_convert(cg *c, hlo_dtype from, hlo_dtype to, LLVMValueRef x) {
       return cg_round(c, to, trunc_odd(c, x));
     }
     if (to == HLO_F64) return LLVMBuildFPExt(c->b, x, rt, "");
-    return cg_round(c, to, x);                         // f32, or a narrow format whose values are f32s already
+    // f32, or a narrow format whose values are f32s already
+    return cg_round(c, to, x);
   }
   if (ff) return to_int(c, x, rt, hlo_dtype_is_signed(to));
   if (tf) {
-    if (to == HLO_F64 || to == HLO_F32) return sgn ? LLVMBuildSIToFP(c->b, x, rt, "") : LLVMBuildUIToFP(c->b, x, rt, "");
+    if (to == HLO_F64 || to == HLO_F32)
+      return sgn ? LLVMBuildSIToFP(c->b, x, rt, "") : LLVMBuildUIToFP(c->b, x, rt, "");
     LLVMTypeRef dt = cg_like(x, hlo_dtype_bits(from) > 16 ? c->f64 : c->f32);
     LLVMValueRef f = sgn ? LLVMBuildSIToFP(c->b, x, dt, "") : LLVMBuildUIToFP(c->b, x, dt, "");
     return cg_round(c, to, hlo_dtype_bits(from) > 16 ? trunc_odd(c, f) : f);
@@ -209,7 +255,7 @@ static LLVMValueRef reinterpret(cg *c, hlo_dtype from, hlo_dtype to, LLVMValueRe
   return cg_from_mem(c, to, LLVMBuildBitCast(c->b, m, cg_like(m, cg_mem(c, to)), ""));
 }
 
-// ---- integers -----------------------------------------------------------------------------------------------------------------
+// ---- integers -----------------------------------------------------------------------------------
 static LLVMValueRef int_divide(cg *c, bool rem, bool sgn, LLVMValueRef a, LLVMValueRef b) {
   LLVMTypeRef t = LLVMTypeOf(a);
   LLVMValueRef zero = LLVMBuildICmp(c->b, LLVMIntEQ, b, LLVMConstNull(t), ""), minus = NULL, safe;
@@ -220,7 +266,8 @@ static LLVMValueRef int_divide(cg *c, bool rem, bool sgn, LLVMValueRef a, LLVMVa
   }
   LLVMValueRef q;
   if (rem) {
-    q = sgn ? LLVMBuildSRem(c->b, a, safe, "") : LLVMBuildURem(c->b, a, safe, "");   // x rem 1 is 0, right for -1 too
+    // x rem 1 is 0, right for -1 too
+    q = sgn ? LLVMBuildSRem(c->b, a, safe, "") : LLVMBuildURem(c->b, a, safe, "");
     return LLVMBuildSelect(c->b, zero, a, q, "");
   }
   q = sgn ? LLVMBuildSDiv(c->b, a, safe, "") : LLVMBuildUDiv(c->b, a, safe, "");
@@ -233,28 +280,37 @@ static LLVMValueRef shift(cg *c, hlo_opcode op, hlo_dtype dt, LLVMValueRef a, LL
   u32 width = dt == HLO_PRED ? 1 : (u32)hlo_dtype_bits(dt);
   b = dt == HLO_PRED ? b : low_bits(c, hlo_dtype_bits(dt) < 8 ? HLO_U8 : dt, b);
   LLVMValueRef in = LLVMBuildICmp(c->b, LLVMIntULT, b, cg_int(t, width), "");
-  LLVMValueRef k = LLVMBuildSelect(c->b, in, b, cg_int(t, op == HLO_SHIFT_RIGHT_ARITH ? width - 1 : 0), "");
+  LLVMValueRef k =
+      LLVMBuildSelect(c->b, in, b, cg_int(t, op == HLO_SHIFT_RIGHT_ARITH ? width - 1 : 0), "");
   if (op == HLO_SHIFT_RIGHT_ARITH) return LLVMBuildAShr(c->b, a, k, "");
-  LLVMValueRef r = op == HLO_SHIFT_LEFT ? LLVMBuildShl(c->b, a, k, "") : LLVMBuildLShr(c->b, dt == HLO_PRED ? a : low_bits(c, dt, a), k, "");
+  LLVMValueRef r = op == HLO_SHIFT_LEFT
+                       ? LLVMBuildShl(c->b, a, k, "")
+                       : LLVMBuildLShr(c->b, dt == HLO_PRED ? a : low_bits(c, dt, a), k, "");
   return LLVMBuildSelect(c->b, in, r, LLVMConstNull(t), "");
 }
 
-// Powers of integers by squaring, six steps whatever the width, as XLA does it: exponents count modulo 64. Unsigned
-// operands are taken for signed ones, as there. A negative exponent gives 0, except for bases 1 and -1; base 0 gives all ones (1/0).
+// Powers of integers by squaring, six steps whatever the width, as XLA does it: exponents count
+// modulo 64. Unsigned operands are taken for signed ones, as there. A negative exponent gives 0,
+// except for bases 1 and -1; base 0 gives all ones (1/0).
 static LLVMValueRef int_power(cg *c, LLVMValueRef x, LLVMValueRef y) {
   LLVMTypeRef t = LLVMTypeOf(x);
   u32 width = LLVMGetIntTypeWidth(scalar_of(t));
   LLVMValueRef r = cg_int(t, 1), p = x, e = y;
   for (u32 k = 0; k < HS_MIN(width, 6u); k++) {
-    LLVMValueRef bit = LLVMBuildICmp(c->b, LLVMIntNE, LLVMBuildAnd(c->b, e, cg_int(t, 1), ""), LLVMConstNull(t), "");
+    LLVMValueRef bit = LLVMBuildICmp(c->b, LLVMIntNE, LLVMBuildAnd(c->b, e, cg_int(t, 1), ""),
+                                     LLVMConstNull(t), "");
     r = LLVMBuildSelect(c->b, bit, LLVMBuildMul(c->b, r, p, ""), r, "");
     p = LLVMBuildMul(c->b, p, p, "");
     e = LLVMBuildLShr(c->b, e, cg_int(t, 1), "");
   }
   LLVMValueRef neg = LLVMBuildICmp(c->b, LLVMIntSLT, y, LLVMConstNull(t), "");
-  LLVMValueRef is1 = LLVMBuildICmp(c->b, LLVMIntEQ, x, cg_int(t, 1), ""), ism1 = LLVMBuildICmp(c->b, LLVMIntEQ, x, cg_int(t, -1), "");
-  LLVMValueRef odd = LLVMBuildICmp(c->b, LLVMIntNE, LLVMBuildAnd(c->b, y, cg_int(t, 1), ""), LLVMConstNull(t), "");
-  LLVMValueRef n = LLVMBuildSelect(c->b, ism1, LLVMBuildSelect(c->b, odd, cg_int(t, -1), cg_int(t, 1), ""), LLVMConstNull(t), "");
+  LLVMValueRef is1 = LLVMBuildICmp(c->b, LLVMIntEQ, x, cg_int(t, 1), ""),
+               ism1 = LLVMBuildICmp(c->b, LLVMIntEQ, x, cg_int(t, -1), "");
+  LLVMValueRef odd =
+      LLVMBuildICmp(c->b, LLVMIntNE, LLVMBuildAnd(c->b, y, cg_int(t, 1), ""), LLVMConstNull(t), "");
+  LLVMValueRef n =
+      LLVMBuildSelect(c->b, ism1, LLVMBuildSelect(c->b, odd, cg_int(t, -1), cg_int(t, 1), ""),
+                      LLVMConstNull(t), "");
   n = LLVMBuildSelect(c->b, is1, cg_int(t, 1), n, "");
   return LLVMBuildSelect(c->b, neg, n, r, "");
 }
@@ -265,46 +321,60 @@ static LLVMValueRef int_mulhi(cg *c, bool sgn, LLVMValueRef a, LLVMValueRef b) {
   LLVMTypeRef wt = cg_like(a, LLVMIntTypeInContext(c->ctx, 2 * width));
   LLVMValueRef x = sgn ? LLVMBuildSExt(c->b, a, wt, "") : LLVMBuildZExt(c->b, a, wt, "");
   LLVMValueRef y = sgn ? LLVMBuildSExt(c->b, b, wt, "") : LLVMBuildZExt(c->b, b, wt, "");
-  return LLVMBuildTrunc(c->b, LLVMBuildLShr(c->b, LLVMBuildMul(c->b, x, y, ""), cg_int(wt, width), ""), t, "");
+  return LLVMBuildTrunc(
+      c->b, LLVMBuildLShr(c->b, LLVMBuildMul(c->b, x, y, ""), cg_int(wt, width), ""), t, "");
 }
 
 LLVMValueRef cg_minmax(cg *c, hlo_dtype t, bool max, LLVMValueRef a, LLVMValueRef b) {
   if (t == HLO_PRED) return max ? LLVMBuildOr(c->b, a, b, "") : LLVMBuildAnd(c->b, a, b, "");
   if (!hlo_dtype_is_float(t)) {
-    LLVMIntPredicate p = hlo_dtype_is_signed(t) ? (max ? LLVMIntSGT : LLVMIntSLT) : (max ? LLVMIntUGT : LLVMIntULT);
+    LLVMIntPredicate p =
+        hlo_dtype_is_signed(t) ? (max ? LLVMIntSGT : LLVMIntSLT) : (max ? LLVMIntUGT : LLVMIntULT);
     return LLVMBuildSelect(c->b, LLVMBuildICmp(c->b, p, a, b, ""), a, b, "");
   }
   // (b > a ? b : a) is one machine instruction that keeps a when either is NaN; then b's NaN wins.
-  LLVMValueRef m = LLVMBuildSelect(c->b, LLVMBuildFCmp(c->b, max ? LLVMRealOGT : LLVMRealOLT, b, a, ""), b, a, "");
+  LLVMValueRef m = LLVMBuildSelect(
+      c->b, LLVMBuildFCmp(c->b, max ? LLVMRealOGT : LLVMRealOLT, b, a, ""), b, a, "");
   return LLVMBuildSelect(c->b, LLVMBuildFCmp(c->b, LLVMRealUNO, b, b, ""), b, m, "");
 }
 
 static LLVMValueRef compare(cg *c, const nest_node *x, LLVMValueRef a, LLVMValueRef b) {
-  static const LLVMRealPredicate fp[] = {LLVMRealOEQ, LLVMRealUNE, LLVMRealOGE, LLVMRealOGT, LLVMRealOLE, LLVMRealOLT};
-  static const LLVMIntPredicate si[] = {LLVMIntEQ, LLVMIntNE, LLVMIntSGE, LLVMIntSGT, LLVMIntSLE, LLVMIntSLT};
-  static const LLVMIntPredicate ui[] = {LLVMIntEQ, LLVMIntNE, LLVMIntUGE, LLVMIntUGT, LLVMIntULE, LLVMIntULT};
-  if (hlo_dtype_is_float(x->in) && !x->attr[1]) return LLVMBuildFCmp(c->b, fp[x->attr[0]], a, b, "");
-  if (hlo_dtype_is_float(x->in)) {                   // total order: sign-magnitude bits made two's complement
+  static const LLVMRealPredicate fp[] = {LLVMRealOEQ, LLVMRealUNE, LLVMRealOGE,
+                                         LLVMRealOGT, LLVMRealOLE, LLVMRealOLT};
+  static const LLVMIntPredicate si[] = {LLVMIntEQ,  LLVMIntNE,  LLVMIntSGE,
+                                        LLVMIntSGT, LLVMIntSLE, LLVMIntSLT};
+  static const LLVMIntPredicate ui[] = {LLVMIntEQ,  LLVMIntNE,  LLVMIntUGE,
+                                        LLVMIntUGT, LLVMIntULE, LLVMIntULT};
+  if (hlo_dtype_is_float(x->in) && !x->attr[1])
+    return LLVMBuildFCmp(c->b, fp[x->attr[0]], a, b, "");
+  // total order: sign-magnitude bits made two's complement
+  if (hlo_dtype_is_float(x->in)) {
     LLVMTypeRef it = cg_like(a, x->in == HLO_F64 ? c->i64 : c->i32);
     u32 w = x->in == HLO_F64 ? 63 : 31;
     LLVMValueRef k[2] = {LLVMBuildBitCast(c->b, a, it, ""), LLVMBuildBitCast(c->b, b, it, "")};
     for (int i = 0; i < 2; i++) {
-      LLVMValueRef s = LLVMBuildLShr(c->b, LLVMBuildAShr(c->b, k[i], cg_int(it, w), ""), cg_int(it, 1), "");
+      LLVMValueRef s =
+          LLVMBuildLShr(c->b, LLVMBuildAShr(c->b, k[i], cg_int(it, w), ""), cg_int(it, 1), "");
       k[i] = LLVMBuildXor(c->b, k[i], s, "");
     }
     return LLVMBuildICmp(c->b, si[x->attr[0]], k[0], k[1], "");
   }
-  return LLVMBuildICmp(c->b, hlo_dtype_is_signed(x->in) ? si[x->attr[0]] : ui[x->attr[0]], a, b, "");
+  return LLVMBuildICmp(c->b, hlo_dtype_is_signed(x->in) ? si[x->attr[0]] : ui[x->attr[0]], a, b,
+                       "");
 }
 
 static LLVMValueRef int_op(cg *c, const nest_node *x, LLVMValueRef *a) {
   LLVMTypeRef t = LLVMTypeOf(a[0]);
   bool sgn = hlo_dtype_is_signed(x->in), pred = x->in == HLO_PRED;
   switch (x->op) {
-  case HLO_ADD: return pred ? LLVMBuildOr(c->b, a[0], a[1], "") : LLVMBuildAdd(c->b, a[0], a[1], "");
-  case HLO_SUBTRACT: return pred ? LLVMBuildXor(c->b, a[0], a[1], "") : LLVMBuildSub(c->b, a[0], a[1], "");
-  case HLO_MULTIPLY: return pred ? LLVMBuildAnd(c->b, a[0], a[1], "") : LLVMBuildMul(c->b, a[0], a[1], "");
-  case HLO_DIVIDE: return pred ? LLVMBuildAnd(c->b, a[0], a[1], "") : int_divide(c, false, sgn, a[0], a[1]);
+  case HLO_ADD:
+    return pred ? LLVMBuildOr(c->b, a[0], a[1], "") : LLVMBuildAdd(c->b, a[0], a[1], "");
+  case HLO_SUBTRACT:
+    return pred ? LLVMBuildXor(c->b, a[0], a[1], "") : LLVMBuildSub(c->b, a[0], a[1], "");
+  case HLO_MULTIPLY:
+    return pred ? LLVMBuildAnd(c->b, a[0], a[1], "") : LLVMBuildMul(c->b, a[0], a[1], "");
+  case HLO_DIVIDE:
+    return pred ? LLVMBuildAnd(c->b, a[0], a[1], "") : int_divide(c, false, sgn, a[0], a[1]);
   case HLO_REMAINDER: return int_divide(c, true, sgn, a[0], a[1]);
   case HLO_POWER: return int_power(c, a[0], a[1]);
   case HLO_MULHI: return int_mulhi(c, sgn, a[0], a[1]);
@@ -313,27 +383,38 @@ static LLVMValueRef int_op(cg *c, const nest_node *x, LLVMValueRef *a) {
   case HLO_XOR: return LLVMBuildXor(c->b, a[0], a[1], "");
   case HLO_NOT: return LLVMBuildNot(c->b, a[0], "");
   case HLO_NEGATE: return LLVMBuildNeg(c->b, a[0], "");
-  case HLO_SHIFT_LEFT: case HLO_SHIFT_RIGHT_ARITH: case HLO_SHIFT_RIGHT_LOGICAL: return shift(c, x->op, x->in, a[0], a[1]);
+  case HLO_SHIFT_LEFT:
+  case HLO_SHIFT_RIGHT_ARITH:
+  case HLO_SHIFT_RIGHT_LOGICAL: return shift(c, x->op, x->in, a[0], a[1]);
   case HLO_POPCNT: return cg_unary_intrinsic(c, "llvm.ctpop", low_bits(c, x->in, a[0]));
   case HLO_CLZ: {
-    LLVMValueRef z = cg_intrinsic(c, "llvm.ctlz", 1, &t, 2, (LLVMValueRef[]){low_bits(c, x->in, a[0]), LLVMConstInt(c->i1, 0, false)});
-    return hlo_dtype_bits(x->in) >= 8 ? z : LLVMBuildSub(c->b, z, cg_int(t, 8 - hlo_dtype_bits(x->in)), "");
+    LLVMValueRef z =
+        cg_intrinsic(c, "llvm.ctlz", 1, &t, 2,
+                     (LLVMValueRef[]){low_bits(c, x->in, a[0]), LLVMConstInt(c->i1, 0, false)});
+    return hlo_dtype_bits(x->in) >= 8
+               ? z
+               : LLVMBuildSub(c->b, z, cg_int(t, 8 - hlo_dtype_bits(x->in)), "");
   }
   case HLO_ABS:
     if (!sgn) return a[0];
-    return LLVMBuildSelect(c->b, LLVMBuildICmp(c->b, LLVMIntSLT, a[0], LLVMConstNull(t), ""), LLVMBuildNeg(c->b, a[0], ""), a[0], "");
+    return LLVMBuildSelect(c->b, LLVMBuildICmp(c->b, LLVMIntSLT, a[0], LLVMConstNull(t), ""),
+                           LLVMBuildNeg(c->b, a[0], ""), a[0], "");
   case HLO_SIGN: {
-    LLVMValueRef nz = LLVMBuildZExt(c->b, LLVMBuildICmp(c->b, LLVMIntNE, a[0], LLVMConstNull(t), ""), t, "");
+    LLVMValueRef nz =
+        LLVMBuildZExt(c->b, LLVMBuildICmp(c->b, LLVMIntNE, a[0], LLVMConstNull(t), ""), t, "");
     if (!sgn) return nz;
-    return LLVMBuildOr(c->b, LLVMBuildAShr(c->b, a[0], cg_int(t, LLVMGetIntTypeWidth(scalar_of(t)) - 1), ""), nz, "");
+    return LLVMBuildOr(
+        c->b, LLVMBuildAShr(c->b, a[0], cg_int(t, LLVMGetIntTypeWidth(scalar_of(t)) - 1), ""), nz,
+        "");
   }
   default: return NULL;
   }
 }
 
-// ---- floats -------------------------------------------------------------------------------------------------------------------
+// ---- floats -------------------------------------------------------------------------------------
 static LLVMValueRef reduce_precision(cg *c, const nest_node *x, LLVMValueRef v) {
-  // Rounds the mantissa to nearest even, then sends exponents out of range to zero or infinity. NaN stays NaN.
+  // Rounds the mantissa to nearest even, then sends exponents out of range to zero or infinity. NaN
+  // stays NaN.
   bool d = x->in == HLO_F64;
   int mb = d ? 52 : 23, eb = d ? 11 : 8;
   i64 e = x->attr[0], m = x->attr[1];
@@ -343,21 +424,27 @@ static LLVMValueRef reduce_precision(cg *c, const nest_node *x, LLVMValueRef v) 
   if (m < mb) {
     int cut = mb - (int)m;
     u64 half = 1ull << (cut - 1);
-    LLVMValueRef lsb = LLVMBuildAnd(c->b, LLVMBuildLShr(c->b, bits, cg_int(it, cut), ""), cg_int(it, 1), "");
+    LLVMValueRef lsb =
+        LLVMBuildAnd(c->b, LLVMBuildLShr(c->b, bits, cg_int(it, cut), ""), cg_int(it, 1), "");
     bits = LLVMBuildAdd(c->b, bits, LLVMBuildAdd(c->b, lsb, cg_int(it, (i64)(half - 1)), ""), "");
-    bits = LLVMBuildAnd(c->b, bits, cg_int(it, (i64)~((1ull << cut) - 1)), "");
+    bits = LLVMBuildAnd(c->b, bits, cg_int(it, (i64) ~((1ull << cut) - 1)), "");
   }
   if (e < eb) {
     i64 bias = ((i64)1 << (eb - 1)) - 1, small = ((i64)1 << (e - 1)) - 1;
     LLVMValueRef ex = LLVMBuildAnd(c->b, bits, cg_int(it, (i64)(((1ull << eb) - 1) << mb)), "");
-    LLVMValueRef over = LLVMBuildICmp(c->b, LLVMIntUGT, ex, cg_int(it, (i64)((u64)(bias + small) << mb)), "");
-    LLVMValueRef under = LLVMBuildICmp(c->b, LLVMIntULE, ex, cg_int(it, (i64)((u64)(bias - small) << mb)), "");
+    LLVMValueRef over =
+        LLVMBuildICmp(c->b, LLVMIntUGT, ex, cg_int(it, (i64)((u64)(bias + small) << mb)), "");
+    LLVMValueRef under =
+        LLVMBuildICmp(c->b, LLVMIntULE, ex, cg_int(it, (i64)((u64)(bias - small) << mb)), "");
     LLVMValueRef s = LLVMBuildAnd(c->b, bits, cg_int(it, (i64)sign), "");
-    bits = LLVMBuildSelect(c->b, over, LLVMBuildOr(c->b, s, cg_int(it, (i64)(((1ull << eb) - 1) << mb)), ""), bits, "");
+    bits = LLVMBuildSelect(c->b, over,
+                           LLVMBuildOr(c->b, s, cg_int(it, (i64)(((1ull << eb) - 1) << mb)), ""),
+                           bits, "");
     bits = LLVMBuildSelect(c->b, under, s, bits, "");
   }
   LLVMValueRef nan = LLVMBuildFCmp(c->b, LLVMRealUNO, v, v, "");
-  bits = LLVMBuildSelect(c->b, nan, LLVMBuildOr(c->b, orig, cg_int(it, (i64)(1ull << (mb - 1))), ""), bits, "");
+  bits = LLVMBuildSelect(
+      c->b, nan, LLVMBuildOr(c->b, orig, cg_int(it, (i64)(1ull << (mb - 1))), ""), bits, "");
   return LLVMBuildBitCast(c->b, bits, ft, "");
 }
 
@@ -379,10 +466,13 @@ static LLVMValueRef float_op(cg *c, const nest_node *x, LLVMValueRef *a, bool *e
   case HLO_FLOOR: return cg_unary_intrinsic(c, "llvm.floor", a[0]);
   case HLO_CEIL: return cg_unary_intrinsic(c, "llvm.ceil", a[0]);
   case HLO_ROUND_EVEN: return cg_unary_intrinsic(c, "llvm.rint", a[0]);
-  case HLO_ROUND_AFZ: {                              // away from zero at one half: trunc, then one more where the rest is >= 1/2
+  // away from zero at one half: trunc, then one more where the rest is >= 1/2
+  case HLO_ROUND_AFZ: {
     LLVMValueRef r = cg_unary_intrinsic(c, "llvm.trunc", a[0]);
     LLVMValueRef rest = cg_unary_intrinsic(c, "llvm.fabs", LLVMBuildFSub(c->b, a[0], r, ""));
-    LLVMValueRef up = LLVMBuildSelect(c->b, LLVMBuildFCmp(c->b, LLVMRealOGE, rest, cg_fp(t, 0.5), ""), cg_fp(t, 1), cg_fp(t, 0), "");
+    LLVMValueRef up =
+        LLVMBuildSelect(c->b, LLVMBuildFCmp(c->b, LLVMRealOGE, rest, cg_fp(t, 0.5), ""),
+                        cg_fp(t, 1), cg_fp(t, 0), "");
     LLVMTypeRef ty = t;
     LLVMValueRef s = cg_intrinsic(c, "llvm.copysign", 1, &ty, 2, (LLVMValueRef[]){up, a[0]});
     LLVMValueRef sum = LLVMBuildFAdd(c->b, r, s, "");
@@ -390,10 +480,14 @@ static LLVMValueRef float_op(cg *c, const nest_node *x, LLVMValueRef *a, bool *e
   }
   case HLO_SIGN: {
     LLVMTypeRef ty = t;
-    LLVMValueRef one = cg_intrinsic(c, "llvm.copysign", 1, &ty, 2, (LLVMValueRef[]){cg_fp(t, 1), a[0]});
-    return LLVMBuildSelect(c->b, LLVMBuildFCmp(c->b, LLVMRealUEQ, a[0], LLVMConstNull(t), ""), a[0], one, "");
+    LLVMValueRef one =
+        cg_intrinsic(c, "llvm.copysign", 1, &ty, 2, (LLVMValueRef[]){cg_fp(t, 1), a[0]});
+    return LLVMBuildSelect(c->b, LLVMBuildFCmp(c->b, LLVMRealUEQ, a[0], LLVMConstNull(t), ""), a[0],
+                           one, "");
   }
-  case HLO_IS_FINITE: return LLVMBuildFCmp(c->b, LLVMRealOLT, cg_unary_intrinsic(c, "llvm.fabs", a[0]), cg_fp(t, __builtin_inf()), "");
+  case HLO_IS_FINITE:
+    return LLVMBuildFCmp(c->b, LLVMRealOLT, cg_unary_intrinsic(c, "llvm.fabs", a[0]),
+                         cg_fp(t, __builtin_inf()), "");
   default: break;
   }
   *exact = false;
@@ -406,7 +500,8 @@ LLVMValueRef cg_op(cg *c, const nest_node *x, LLVMValueRef *a) {
   case HLO_CONVERT: return cg_convert(c, x->in, x->dtype, a[0]);
   case HLO_BITCAST_CONVERT: return reinterpret(c, x->in, x->dtype, a[0]);
   case HLO_COMPARE: return compare(c, x, a[0], a[1]);
-  case HLO_MAXIMUM: case HLO_MINIMUM: return cg_minmax(c, x->in, x->op == HLO_MAXIMUM, a[0], a[1]);
+  case HLO_MAXIMUM:
+  case HLO_MINIMUM: return cg_minmax(c, x->in, x->op == HLO_MAXIMUM, a[0], a[1]);
   case HLO_CLAMP: return cg_minmax(c, x->in, false, a[2], cg_minmax(c, x->in, true, a[0], a[1]));
   default: break;
   }

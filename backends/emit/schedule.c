@@ -1,16 +1,20 @@
 // schedule.c — loop transformations, then the choice of lanes, unrolling and the chunk grid.
 //
-// nest_simplify: loops that only appear through quotient and remainder are split, adjacent loops that every access
-// walks contiguously are merged into one. nest_schedule: decides per stage which loop runs in lanes, by a few rules on
-// strides, and cuts the outer loops into chunks. Everything depends on shapes alone: the same kernel has the same
-// chunks, hence the same bits, on any number of threads.
+// nest_simplify: loops that only appear through quotient and remainder are split, adjacent loops
+// that every access walks contiguously are merged into one. nest_schedule: decides per stage which
+// loop runs in lanes, by a few rules on strides, and cuts the outer loops into chunks. Everything
+// depends on shapes alone: the same kernel has the same chunks, hence the same bits, on any number
+// of threads.
 #include "backends/emit/nest.h"
 
-// ---- rewriting every expression -------------------------------------------------------------------------------------------------
+// ---- rewriting every expression -----------------------------------------------------------------
 typedef struct rewrite {
-  u32 var; const nest_expr *to;          // split: var becomes this
-  u32 p, q, m;                           // merge: p, q (adjacent, contiguous) become m; p == NEST_NONE when splitting
-  u32 var2; const nest_expr *to2;        // split: a second variable, when to2 is set
+  u32 var;
+  const nest_expr *to;  // split: var becomes this
+  // merge: p, q (adjacent, contiguous) become m; p == NEST_NONE when splitting
+  u32 p, q, m;
+  u32 var2;
+  const nest_expr *to2;  // split: a second variable, when to2 is set
 } rewrite;
 
 static const nest_expr *apply_rewrite(nest *n, const nest_expr *e, const rewrite *r) {
@@ -34,7 +38,8 @@ static const nest_expr *apply_rewrite(nest *n, const nest_expr *e, const rewrite
 static void recompute_deps(nest *n) {
   for (size_t g = 0; g < n->groups.n; g++) {
     n->groups.v[g].mask = 0;
-    for (u32 k = 0; k < n->groups.v[g].nloops; k++) n->groups.v[g].mask |= 1ull << n->vars.v[n->groups.v[g].loops[k]].loop;
+    for (u32 k = 0; k < n->groups.v[g].nloops; k++)
+      n->groups.v[g].mask |= 1ull << n->vars.v[n->groups.v[g].loops[k]].loop;
   }
   for (size_t i = 0; i < n->nodes.n; i++) {
     nest_node *x = &n->nodes.v[i];
@@ -51,7 +56,7 @@ static void rewrite_all(nest *n, const rewrite *r) {
   recompute_deps(n);
 }
 
-// ---- splitting ----------------------------------------------------------------------------------------------------------------
+// ---- splitting ----------------------------------------------------------------------------------
 static bool replace_in(u32 *loops, u32 *n, u32 var, u32 k, const u32 *with) {
   for (u32 i = 0; i < *n; i++) {
     if (loops[i] != var) continue;
@@ -66,13 +71,16 @@ static bool replace_in(u32 *loops, u32 *n, u32 var, u32 k, const u32 *with) {
 
 static bool is_innermost(const nest *n, u32 var) {
   for (size_t s = 0; s < n->stages.n; s++)
-    if (n->stages.v[s].nloops && n->stages.v[s].loops[n->stages.v[s].nloops - 1] == var) return true;
+    if (n->stages.v[s].nloops && n->stages.v[s].loops[n->stages.v[s].nloops - 1] == var)
+      return true;
   for (size_t g = 0; g < n->groups.n; g++)
-    if (n->groups.v[g].nloops && n->groups.v[g].loops[n->groups.v[g].nloops - 1] == var) return true;
+    if (n->groups.v[g].nloops && n->groups.v[g].loops[n->groups.v[g].nloops - 1] == var)
+      return true;
   return false;
 }
 
-// An atom (x + 0) / d or (x + 0) % d over one loop whose extent d divides: the loop to split. Looks through atoms of atoms.
+// An atom (x + 0) / d or (x + 0) % d over one loop whose extent d divides: the loop to split. Looks
+// through atoms of atoms.
 static bool split_candidate(const nest *n, const nest_expr *e, u32 *var, i64 *d) {
   for (u32 i = 0; i < e->n; i++) {
     const nest_var *v = &n->vars.v[e->t[i].var];
@@ -95,32 +103,41 @@ static bool split_one(nest *n) {
   u32 var = 0, hl[2];
   i64 d = 0;
   bool found = false;
-  for (size_t i = 0; i < n->nodes.n && !found; i++) found = n->nodes.v[i].e && split_candidate(n, n->nodes.v[i].e, &var, &d);
+  for (size_t i = 0; i < n->nodes.n && !found; i++)
+    found = n->nodes.v[i].e && split_candidate(n, n->nodes.v[i].e, &var, &d);
   for (size_t s = 0; s < n->stages.n && !found; s++)
-    for (size_t k = 0; k < n->stages.v[s].stores.n && !found; k++) found = split_candidate(n, n->stages.v[s].stores.v[k].e, &var, &d);
+    for (size_t k = 0; k < n->stages.v[s].stores.n && !found; k++)
+      found = split_candidate(n, n->stages.v[s].stores.v[k].e, &var, &d);
   if (!found) return false;
   i64 extent = n->vars.v[var].hi + 1;
   if (!nest_new_loop(n, extent / d, &hl[0]) || !nest_new_loop(n, d, &hl[1])) return false;
-  for (size_t s = 0; s < n->stages.n; s++) (void)replace_in(n->stages.v[s].loops, &n->stages.v[s].nloops, var, 2, hl);
-  for (size_t g = 0; g < n->groups.n; g++) (void)replace_in(n->groups.v[g].loops, &n->groups.v[g].nloops, var, 2, hl);
-  rewrite_all(n, &(rewrite){.var = var, .to = nest_add(n, nest_of_var(n, hl[0], d), nest_of_var(n, hl[1], 1)), .p = NEST_NONE});
+  for (size_t s = 0; s < n->stages.n; s++)
+    (void)replace_in(n->stages.v[s].loops, &n->stages.v[s].nloops, var, 2, hl);
+  for (size_t g = 0; g < n->groups.n; g++)
+    (void)replace_in(n->groups.v[g].loops, &n->groups.v[g].nloops, var, 2, hl);
+  rewrite_all(n, &(rewrite){.var = var,
+                            .to = nest_add(n, nest_of_var(n, hl[0], d), nest_of_var(n, hl[1], 1)),
+                            .p = NEST_NONE});
   return true;
 }
 
-// ---- merging --------------------------------------------------------------------------------------------------------------------
+// ---- merging ------------------------------------------------------------------------------------
 static bool contiguous(const nest *n, const nest_expr *e, u32 p, u32 q, i64 nq) {
   if (nest_coef(e, p) != nest_coef(e, q) * nq) return false;
   for (u32 i = 0; i < e->n; i++) {
     const nest_var *v = &n->vars.v[e->t[i].var];
-    if ((v->kind == NEST_DIV || v->kind == NEST_MOD) && !contiguous(n, v->e, p, q, nq)) return false;
+    if ((v->kind == NEST_DIV || v->kind == NEST_MOD) && !contiguous(n, v->e, p, q, nq))
+      return false;
   }
   return true;
 }
 
-// A guard on the outer loop alone says the same about the merged one, scaled: a <= p < b iff a*nq <= p*nq + q < b*nq.
+// A guard on the outer loop alone says the same about the merged one, scaled: a <= p < b iff a*nq
+// <= p*nq + q < b*nq.
 static bool scalable(const nest *n, const nest_node *x, u32 p, u32 q) {
   (void)n;
-  return x->kind == NEST_GUARD && nest_coef(x->e, q) == 0 && nest_coef(x->e, p) == 1 && x->lo > -(1ll << 40) && x->hi < (1ll << 40);
+  return x->kind == NEST_GUARD && nest_coef(x->e, q) == 0 && nest_coef(x->e, p) == 1 &&
+         x->lo > -(1ll << 40) && x->hi < (1ll << 40);
 }
 
 static bool mergeable(const nest *n, u32 p, u32 q) {
@@ -163,8 +180,8 @@ static bool merge_in(nest *n, const u32 *loops, u32 nloops) {
   return false;
 }
 
-// A last loop too short for lanes, with its neighbour as one: the results stay contiguous, the operands pay with index
-// arithmetic in lanes.
+// A last loop too short for lanes, with its neighbour as one: the results stay contiguous, the
+// operands pay with index arithmetic in lanes.
 static bool flatten_short(nest *n) {
   if (n->groups.n) return false;
   for (size_t i = 0; i < n->stages.n; i++) {
@@ -177,7 +194,11 @@ static bool flatten_short(nest *n) {
     if (!ok || !nest_new_loop(n, np * nq, &m)) continue;
     const nest_expr *e = nest_of_var(n, m, 1);
     st->loops[--st->nloops - 1] = m;
-    rewrite_all(n, &(rewrite){.p = NEST_NONE, .var = p, .to = nest_div(n, e, nq), .var2 = q, .to2 = nest_mod(n, e, nq)});
+    rewrite_all(n, &(rewrite){.p = NEST_NONE,
+                              .var = p,
+                              .to = nest_div(n, e, nq),
+                              .var2 = q,
+                              .to2 = nest_mod(n, e, nq)});
     return true;
   }
   return false;
@@ -188,30 +209,47 @@ void nest_simplify(nest *n) {
   while (split_one(n)) {}
   for (bool more = true; more;) {
     more = false;
-    for (size_t s = 0; s < n->stages.n && !more; s++) more = merge_in(n, n->stages.v[s].loops, n->stages.v[s].nloops);
-    for (size_t g = 0; g < n->groups.n && !more; g++) more = merge_in(n, n->groups.v[g].loops, n->groups.v[g].nloops);
+    for (size_t s = 0; s < n->stages.n && !more; s++)
+      more = merge_in(n, n->stages.v[s].loops, n->stages.v[s].nloops);
+    for (size_t g = 0; g < n->groups.n && !more; g++)
+      more = merge_in(n, n->groups.v[g].loops, n->groups.v[g].nloops);
   }
   while (flatten_short(n)) {}
 }
 
-// ---- what a stage does ------------------------------------------------------------------------------------------------------------
+// ---- what a stage does --------------------------------------------------------------------------
 typedef struct survey {
   const nest *n;
   u8 *seen;
-  u32 widest;                    // bytes of the widest value
-  double ops, bytes;             // per point of the stage, reductions included
-  bool groups, row;              // a reduction over the lane loop's points; its loads prefer the reduction's own loop
-  bool hoisted;                  // a reduction that does not vary over the last loop
+  u32 widest;         // bytes of the widest value
+  double ops, bytes;  // per point of the stage, reductions included
+  // a reduction over the lane loop's points; its loads prefer the reduction's own loop
+  bool groups, row;
+  bool hoisted;  // a reduction that does not vary over the last loop
   u64 group_deps;
-  u64 last;                      // mask of the last loop
+  u64 last;  // mask of the last loop
   u32 last_var;
 } survey;
 
 static double op_weight(hlo_opcode op) {
   switch (op) {
-  case HLO_EXP: case HLO_LOG: case HLO_TANH: case HLO_LOGISTIC: case HLO_EXPM1: case HLO_LOG1P: case HLO_ERF: case HLO_CBRT: return 20;
-  case HLO_SIN: case HLO_COSINE: case HLO_TAN: case HLO_POWER: case HLO_ATAN2: case HLO_REMAINDER: return 40;
-  case HLO_DIVIDE: case HLO_SQRT: case HLO_RSQRT: return 6;
+  case HLO_EXP:
+  case HLO_LOG:
+  case HLO_TANH:
+  case HLO_LOGISTIC:
+  case HLO_EXPM1:
+  case HLO_LOG1P:
+  case HLO_ERF:
+  case HLO_CBRT: return 20;
+  case HLO_SIN:
+  case HLO_COSINE:
+  case HLO_TAN:
+  case HLO_POWER:
+  case HLO_ATAN2:
+  case HLO_REMAINDER: return 40;
+  case HLO_DIVIDE:
+  case HLO_SQRT:
+  case HLO_RSQRT: return 6;
   default: return hlo_op_has(op, HLO_F_TRANSCENDENTAL) ? 40 : 1;
   }
 }
@@ -230,7 +268,9 @@ static bool unit_in(const nest *n, const nest_expr *e, u32 var) {
   i64 c = nest_coef(e, var);
   for (u32 i = 0; i < e->n; i++) {
     const nest_var *v = &n->vars.v[e->t[i].var];
-    if (v->kind != NEST_LOOP && (nest_deps(n, nest_of_var((nest *)n, e->t[i].var, 1)) & 1ull << n->vars.v[var].loop)) return false;
+    if (v->kind != NEST_LOOP &&
+        (nest_deps(n, nest_of_var((nest *)n, e->t[i].var, 1)) & 1ull << n->vars.v[var].loop))
+      return false;
   }
   return c == 0 || c == 1 || c == -1;
 }
@@ -250,7 +290,8 @@ static void look_group(survey *s, const nest_group *g, double times) {
   if (!(deps & s->last) || !g->free_order || g->nloops == 0) return;
   u32 rv = g->loops[g->nloops - 1];
   if (n->vars.v[rv].hi + 1 < 8) return;
-  // Row form where the lanes over the points would have to gather and those over the reduction need not.
+  // Row form where the lanes over the points would have to gather and those over the reduction need
+  // not.
   u8 *own = hs_calloc(n->nodes.n, 1);
   bool gathers = false, along = false;
   u32 *stack = hs_alloc((n->nodes.n + g->nacc + 1) * 4 * sizeof *stack), top = 0;
@@ -261,7 +302,8 @@ static void look_group(survey *s, const nest_group *g, double times) {
     own[id] = 1;
     const nest_node *x = &n->nodes.v[id];
     if (x->kind == NEST_LOAD && (x->deps & s->last)) gathers |= !unit_in(n, x->e, s->last_var);
-    if (x->kind == NEST_LOAD && (x->deps & g->mask)) along |= unit_in(n, x->e, rv) && nest_coef(x->e, rv) != 0;
+    if (x->kind == NEST_LOAD && (x->deps & g->mask))
+      along |= unit_in(n, x->e, rv) && nest_coef(x->e, rv) != 0;
     for (u32 k = 0; k < x->nargs; k++)
       if (!own[x->args[k]]) stack[top++] = x->args[k];
   }
@@ -274,18 +316,24 @@ static void look(survey *s, u32 id, double times) {
   if (id == NEST_NONE || s->seen[id]) return;
   s->seen[id] = 1;
   const nest_node *x = &s->n->nodes.v[id];
-  u32 w = x->dtype == HLO_PRED ? 1 : nest_is_narrow(x->dtype) ? 4 : (u32)hlo_dtype_storage(x->dtype);
+  u32 w = x->dtype == HLO_PRED       ? 1
+          : nest_is_narrow(x->dtype) ? 4
+                                     : (u32)hlo_dtype_storage(x->dtype);
   if (x->kind == NEST_INDEX) w = 4;
-  if (x->kind == NEST_OP && x->op == HLO_CONVERT && s->n->nodes.v[x->args[0]].kind == NEST_INDEX) s->seen[x->args[0]] = 1, look_expr(s, s->n->nodes.v[x->args[0]].e, times);
+  if (x->kind == NEST_OP && x->op == HLO_CONVERT && s->n->nodes.v[x->args[0]].kind == NEST_INDEX)
+    s->seen[x->args[0]] = 1, look_expr(s, s->n->nodes.v[x->args[0]].e, times);
   if (w > s->widest) s->widest = w;
-  if (x->kind == NEST_OP) s->ops += times * op_weight(x->op) * (hlo_dtype_storage(x->in) == 8 ? 2 : 1);
-  if (x->kind == NEST_LOAD) s->ops += times, s->bytes += times * (double)hlo_dtype_storage(x->dtype), look(s, x->guard, times);
+  if (x->kind == NEST_OP)
+    s->ops += times * op_weight(x->op) * (hlo_dtype_storage(x->in) == 8 ? 2 : 1);
+  if (x->kind == NEST_LOAD)
+    s->ops += times, s->bytes += times * (double)hlo_dtype_storage(x->dtype),
+        look(s, x->guard, times);
   if (x->e) look_expr(s, x->e, times);
   for (u32 k = 0; k < x->nargs; k++) look(s, x->args[k], times);
   if (x->kind == NEST_REDUCE) look_group(s, &s->n->groups.v[x->group], times);
 }
 
-// ---- the schedule -----------------------------------------------------------------------------------------------------------------
+// ---- the schedule -------------------------------------------------------------------------------
 #define CHUNK_NS 20000.0
 #define MAX_CHUNKS 128
 
@@ -297,7 +345,8 @@ static void chunk_grid(const nest *n, nest_stage *st, const survey *s) {
   double ns = points * HS_MAX(s->ops * 0.4 / lanes, s->bytes * 0.1);
   i64 want = (i64)HS_MIN(ns / CHUNK_NS, (double)MAX_CHUNKS);
   u32 limit = st->nloops;
-  if (s->hoisted)                                      // cutting a loop inside the reduction's level would repeat it
+  // cutting a loop inside the reduction's level would repeat it
+  if (s->hoisted)
     while (limit > 0 && !(s->group_deps & 1ull << n->vars.v[st->loops[limit - 1]].loop)) limit--;
   st->chunks = 1;
   for (u32 k = 0; k < st->nloops; k++) {
@@ -313,14 +362,17 @@ static void chunk_grid(const nest *n, nest_stage *st, const survey *s) {
   }
 }
 
-// A loop j that some load walks with stride one while it strides over the last loop: the two run in square tiles.
+// A loop j that some load walks with stride one while it strides over the last loop: the two run in
+// square tiles.
 static u32 tile_loop(const nest *n, const nest_stage *st, const u8 *seen) {
   if (st->nloops < 2) return NEST_NONE;
   u32 last = st->loops[st->nloops - 1];
   if (extent(n, last) < 8) return NEST_NONE;
   for (size_t i = 0; i < n->nodes.n; i++) {
     const nest_node *x = &n->nodes.v[i];
-    if (!seen[i] || x->kind != NEST_LOAD || x->guard != NEST_NONE || !(x->deps & 1ull << n->vars.v[last].loop)) continue;
+    if (!seen[i] || x->kind != NEST_LOAD || x->guard != NEST_NONE ||
+        !(x->deps & 1ull << n->vars.v[last].loop))
+      continue;
     i64 c = nest_coef(x->e, last);
     if (c == 1 || c == -1 || c == 0) continue;
     for (u32 k = 0; k + 1 < st->nloops; k++) {
@@ -350,9 +402,15 @@ static void schedule_stage(nest *n, nest_stage *st, u32 vector_bytes, survey *s)
   while (st->lanes > 4 && last * 2 <= st->lanes) st->lanes /= 2;
   st->unroll = s->groups ? 4 : s->ops <= 8 ? 4 : s->ops <= 24 ? 2 : 1;
   while (st->unroll > 1 && last < (i64)(st->unroll * st->lanes)) st->unroll /= 2;
-  st->kind = s->groups ? (s->hoisted ? "row-wise" : s->row || !st->vector ? "row-reduce" : "column-reduce") : st->vector ? "pointwise" : "scalar";
+  st->kind = s->groups    ? (s->hoisted              ? "row-wise"
+                             : s->row || !st->vector ? "row-reduce"
+                                                     : "column-reduce")
+             : st->vector ? "pointwise"
+                          : "scalar";
   if (!st->vector) st->tile = NEST_NONE;
-  if (st->tile != NEST_NONE) st->kind = "transpose", st->lanes = st->unroll = HS_MIN(16, HS_MAX(vector_bytes / HS_MAX(s->widest, 4), 4));
+  if (st->tile != NEST_NONE)
+    st->kind = "transpose",
+    st->lanes = st->unroll = HS_MIN(16, HS_MAX(vector_bytes / HS_MAX(s->widest, 4), 4));
   chunk_grid(n, st, s);
   if (!st->vector) st->lanes = st->unroll = 1;
 }
@@ -362,8 +420,11 @@ static i64 pieces_wanted(const nest *n, const nest_stage *st, const survey *s) {
   double points = 1;
   for (u32 k = 0; k < st->nloops; k++) points *= (double)extent(n, st->loops[k]);
   double ns = points * HS_MAX(s->ops * 0.4 / 16, s->bytes * 0.1);
-  bool column = st->vector && points > 1;              // pieces of whole rows: pages are then touched once, in order
-  if (!s->groups || s->hoisted || ns < 4 * CHUNK_NS || (st->chunks >= 8 && !column) || points * 64 > s->bytes * points / 4) return 1;
+  // pieces of whole rows: pages are then touched once, in order
+  bool column = st->vector && points > 1;
+  if (!s->groups || s->hoisted || ns < 4 * CHUNK_NS || (st->chunks >= 8 && !column) ||
+      points * 64 > s->bytes * points / 4)
+    return 1;
   return (i64)HS_MIN(ns / (2 * CHUNK_NS), column ? 64.0 : 64.0 / (double)st->chunks);
 }
 

@@ -1,25 +1,39 @@
-// serial.c — a nest as bytes: two kernels with equal bytes are the same function. Constant data enters by content.
+// serial.c — a nest as bytes: two kernels with equal bytes are the same function. Constant data
+// enters by content.
 #include "backends/emit/unit.h"
 
 static void put(hs_buf *b, const void *p, size_t n) { hs_buf_put(b, p, n); }
 static void put_u(hs_buf *b, u64 v) { put(b, &v, sizeof v); }
 
 // Variables are numbered as they are met: loops that were split or merged leave unused ones behind.
-typedef struct numbering { const nest *n; u32 *no, next; } numbering;
+typedef struct numbering {
+  const nest *n;
+  u32 *no, next;
+} numbering;
 
 static void put_expr(hs_buf *b, numbering *m, const nest_expr *e);
 
 static void put_var(hs_buf *b, numbering *m, u32 var) {
-  if (m->no[var] != NEST_NONE) { put_u(b, m->no[var]); return; }
+  if (m->no[var] != NEST_NONE) {
+    put_u(b, m->no[var]);
+    return;
+  }
   m->no[var] = m->next++;
   const nest_var *v = &m->n->vars.v[var];
-  put_u(b, m->no[var]), put_u(b, v->kind), put_u(b, (u64)v->lo), put_u(b, (u64)v->hi), put_u(b, (u64)v->d);
+  put_u(b, m->no[var]);
+  put_u(b, v->kind);
+  put_u(b, (u64)v->lo);
+  put_u(b, (u64)v->hi);
+  put_u(b, (u64)v->d);
   put_u(b, v->kind == NEST_VALUE ? v->node : 0);
   put_expr(b, m, v->e);
 }
 
 static void put_expr(hs_buf *b, numbering *m, const nest_expr *e) {
-  if (!e) { put_u(b, UINT64_MAX); return; }
+  if (!e) {
+    put_u(b, UINT64_MAX);
+    return;
+  }
   put_u(b, e->n);
   put_u(b, (u64)e->c);
   for (u32 i = 0; i < e->n; i++) put_var(b, m, e->t[i].var), put_u(b, (u64)e->t[i].coef);
@@ -28,10 +42,16 @@ static void put_expr(hs_buf *b, numbering *m, const nest_expr *e) {
 static void put_stage(hs_buf *b, numbering *m, const nest_stage *s) {
   put_u(b, s->nloops), put_u(b, s->pieces);
   for (u32 k = 0; k < s->nloops; k++) put_var(b, m, s->loops[k]);
-  put_u(b, s->vector), put_u(b, s->tile), put_u(b, s->lanes), put_u(b, s->unroll), put_u(b, (u64)s->chunks);
-  put(b, (const char *)s->split, s->nloops * sizeof *s->split), put(b, (const char *)s->block, s->nloops * sizeof *s->block);
+  put_u(b, s->vector);
+  put_u(b, s->tile);
+  put_u(b, s->lanes);
+  put_u(b, s->unroll);
+  put_u(b, (u64)s->chunks);
+  put(b, (const char *)s->split, s->nloops * sizeof *s->split);
+  put(b, (const char *)s->block, s->nloops * sizeof *s->block);
   put_u(b, s->stores.n);
-  for (size_t k = 0; k < s->stores.n; k++) put_u(b, s->stores.v[k].buf), put_u(b, s->stores.v[k].node), put_expr(b, m, s->stores.v[k].e);
+  for (size_t k = 0; k < s->stores.n; k++)
+    put_u(b, s->stores.v[k].buf), put_u(b, s->stores.v[k].node), put_expr(b, m, s->stores.v[k].e);
 }
 
 void nest_serialize(const nest *n, hs_buf *b) {
@@ -40,9 +60,21 @@ void nest_serialize(const nest *n, hs_buf *b) {
   put_u(b, n->nodes.n);
   for (size_t i = 0; i < n->nodes.n; i++) {
     const nest_node *x = &n->nodes.v[i];
-    put_u(b, x->kind), put_u(b, x->dtype), put_u(b, x->op), put_u(b, x->in), put_u(b, (u64)x->attr[0]), put_u(b, (u64)x->attr[1]);
-    put_u(b, x->nargs), put(b, (const char *)x->args, sizeof x->args), put(b, (const char *)x->bits, sizeof x->bits);
-    put_u(b, (u64)x->lo), put_u(b, (u64)x->hi), put_u(b, x->buf), put_u(b, x->guard), put_u(b, x->group), put_u(b, x->k);
+    put_u(b, x->kind);
+    put_u(b, x->dtype);
+    put_u(b, x->op);
+    put_u(b, x->in);
+    put_u(b, (u64)x->attr[0]);
+    put_u(b, (u64)x->attr[1]);
+    put_u(b, x->nargs);
+    put(b, (const char *)x->args, sizeof x->args);
+    put(b, (const char *)x->bits, sizeof x->bits);
+    put_u(b, (u64)x->lo);
+    put_u(b, (u64)x->hi);
+    put_u(b, x->buf);
+    put_u(b, x->guard);
+    put_u(b, x->group);
+    put_u(b, x->k);
     put_expr(b, &m, x->e);
   }
   put_u(b, n->groups.n);
@@ -52,14 +84,22 @@ void nest_serialize(const nest *n, hs_buf *b) {
     for (u32 k = 0; k < g->nloops; k++) put_var(b, &m, g->loops[k]);
     put_u(b, g->nacc);
     for (u32 k = 0; k < g->nacc; k++)
-      put_u(b, g->in[k]), put_u(b, g->init[k]), put_u(b, g->next[k]), put_u(b, g->acc[k]), put_u(b, g->elem[k]), put_u(b, g->out[k]);
-    put_u(b, g->cond), put_u(b, g->seg != NEST_NONE), put_u(b, (u64)g->seg_size), put_u(b, g->monoid), put_u(b, g->free_order), put_u(b, g->merged_into);
+      put_u(b, g->in[k]), put_u(b, g->init[k]), put_u(b, g->next[k]), put_u(b, g->acc[k]),
+          put_u(b, g->elem[k]), put_u(b, g->out[k]);
+    put_u(b, g->cond);
+    put_u(b, g->seg != NEST_NONE);
+    put_u(b, (u64)g->seg_size);
+    put_u(b, g->monoid);
+    put_u(b, g->free_order);
+    put_u(b, g->merged_into);
   }
   put_u(b, n->bufs.n);
   for (size_t i = 0; i < n->bufs.n; i++) {
     const nest_buf *f = &n->bufs.v[i];
     put_u(b, f->dtype), put_u(b, (u64)f->elements), put_u(b, (u64)f->arg), put_u(b, (u64)f->offset);
-    if (f->data) put_u(b, hs_hash_bytes(f->data, (size_t)f->elements * hlo_dtype_storage(f->dtype), 1)), put_u(b, hs_hash_bytes(f->data, (size_t)f->elements * hlo_dtype_storage(f->dtype), 2));
+    if (f->data)
+      put_u(b, hs_hash_bytes(f->data, (size_t)f->elements * hlo_dtype_storage(f->dtype), 1)),
+          put_u(b, hs_hash_bytes(f->data, (size_t)f->elements * hlo_dtype_storage(f->dtype), 2));
   }
   put_u(b, n->stages.n);
   for (size_t i = 0; i < n->stages.n; i++) put_stage(b, &m, &n->stages.v[i]);

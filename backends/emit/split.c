@@ -1,14 +1,19 @@
 // split.c — long reductions with few results, in two phases.
 //
-// The stage gets one more parallel loop s outermost; its reduction covers only the s-th piece and starts from the
-// reducer's identity (or, for a reducer that chooses, from the initial value), and the partial results go to scratch.
-// A finishing stage, run after all chunks, reduces the pieces in order with the same reducer from the real initial value and
-// then does what the original stage did with the result. Pieces depend on shapes only, so the bits do too.
+// The stage gets one more parallel loop s outermost; its reduction covers only the s-th piece and
+// starts from the reducer's identity (or, for a reducer that chooses, from the initial value), and
+// the partial results go to scratch. A finishing stage, run after all chunks, reduces the pieces in
+// order with the same reducer from the real initial value and then does what the original stage did
+// with the result. Pieces depend on shapes only, so the bits do too.
 #include "backends/emit/nest.h"
 
-typedef struct cloner { nest *n; u32 *map; size_t cap; } cloner;
+typedef struct cloner {
+  nest *n;
+  u32 *map;
+  size_t cap;
+} cloner;
 
-static u32 clone(cloner *c, u32 id) {                  // with the reduction's results replaced
+static u32 clone(cloner *c, u32 id) {  // with the reduction's results replaced
   if (id == NEST_NONE || c->map[id] != NEST_NONE) return id == NEST_NONE ? id : c->map[id];
   nest_node x = c->n->nodes.v[id];
   bool same = true;
@@ -20,7 +25,8 @@ static u32 clone(cloner *c, u32 id) {                  // with the reduction's r
   return c->map[id] = same ? id : nest_node_add(c->n, &x);
 }
 
-// Every reduction that the stage's stores reach, as long as they share one set of loops; NEST_NONE otherwise.
+// Every reduction that the stage's stores reach, as long as they share one set of loops; NEST_NONE
+// otherwise.
 static u32 only_root(const nest *n, u32 id, u8 *seen, u32 root) {
   if (id == NEST_NONE || seen[id]) return root;
   seen[id] = 1;
@@ -29,12 +35,14 @@ static u32 only_root(const nest *n, u32 id, u8 *seen, u32 root) {
     u32 r = n->groups.v[x->group].merged_into;
     return root == UINT32_MAX - 1 || root == r ? r : NEST_NONE;
   }
-  for (u32 k = 0; k < x->nargs && root != NEST_NONE; k++) root = only_root(n, x->args[k], seen, root);
+  for (u32 k = 0; k < x->nargs && root != NEST_NONE; k++)
+    root = only_root(n, x->args[k], seen, root);
   if (x->kind == NEST_LOAD && root != NEST_NONE) root = only_root(n, x->guard, seen, root);
   return root;
 }
 
-static bool nested(const nest *n, u32 id, u8 *seen) {   // another reduction, or an index that comes from data behind one
+// another reduction, or an index that comes from data behind one
+static bool nested(const nest *n, u32 id, u8 *seen) {
   if (id == NEST_NONE || seen[id]) return false;
   seen[id] = 1;
   const nest_node *x = &n->nodes.v[id];
@@ -48,7 +56,8 @@ bool nest_split_reduction(nest *n, u32 stage, i64 pieces, i64 grain) {
   nest_stage *st = &n->stages.v[stage];
   u8 *seen = hs_calloc(2 * n->nodes.n + 2, 1);
   u32 root = UINT32_MAX - 1;
-  for (size_t k = 0; k < st->stores.n && root != NEST_NONE; k++) root = only_root(n, st->stores.v[k].node, seen, root);
+  for (size_t k = 0; k < st->stores.n && root != NEST_NONE; k++)
+    root = only_root(n, st->stores.v[k].node, seen, root);
   bool ok = root < n->groups.n && n->groups.v[root].nloops > 0;
   u64 loops = 0;
   for (u32 k = 0; k < st->nloops; k++) loops |= 1ull << n->vars.v[st->loops[k]].loop;
@@ -56,7 +65,8 @@ bool nest_split_reduction(nest *n, u32 stage, i64 pieces, i64 grain) {
     const nest_group *gr = &n->groups.v[g];
     if (gr->merged_into != root) continue;
     ok = gr->free_order && gr->seg == NEST_NONE;
-    for (u32 k = 0; k < gr->nacc && ok; k++) ok = !nested(n, gr->in[k], seen + n->nodes.n) && (n->nodes.v[gr->out[k]].deps & ~loops) == 0;
+    for (u32 k = 0; k < gr->nacc && ok; k++)
+      ok = !nested(n, gr->in[k], seen + n->nodes.n) && (n->nodes.v[gr->out[k]].deps & ~loops) == 0;
     for (u32 k = 0; k < gr->nacc && ok; k++) ok = n->nodes.v[gr->init[k]].deps == 0;
   }
   hs_free(seen);
@@ -97,16 +107,26 @@ bool nest_split_reduction(nest *n, u32 stage, i64 pieces, i64 grain) {
     ng.out = ng.in + ng.nacc;
     for (u32 k = 0; k < ng.nacc; k++) {
       hlo_dtype t = n->nodes.v[ng.acc[k]].dtype;
-      nest_buf b = {.dtype = t, .elements = pieces * points, .arg = NEST_BUF_SCRATCH, .offset = n->scratch_bytes};
+      nest_buf b = {.dtype = t,
+                    .elements = pieces * points,
+                    .arg = NEST_BUF_SCRATCH,
+                    .offset = n->scratch_bytes};
       n->scratch_bytes += (b.elements * (i64)hlo_dtype_storage(t) + 63) / 64 * 64;
       hs_vec_push(&n->bufs, b);
       u32 buf = (u32)n->bufs.n - 1;
-      hs_vec_push(&partial, ((nest_store){buf, nest_add(n, nest_of_var(n, s, points), lin), n->groups.v[g].out[k]}));
-      ng.in[k] = nest_node_add(n, &(nest_node){.kind = NEST_LOAD, .dtype = t, .e = nest_add(n, nest_of_var(n, s2, points), lin), .buf = buf, .guard = NEST_NONE});
+      hs_vec_push(&partial, ((nest_store){buf, nest_add(n, nest_of_var(n, s, points), lin),
+                                          n->groups.v[g].out[k]}));
+      ng.in[k] = nest_node_add(n, &(nest_node){.kind = NEST_LOAD,
+                                               .dtype = t,
+                                               .e = nest_add(n, nest_of_var(n, s2, points), lin),
+                                               .buf = buf,
+                                               .guard = NEST_NONE});
     }
     hs_vec_push(&n->groups, ng);
     for (u32 k = 0; k < ng.nacc; k++) {
-      u32 o = nest_node_add(n, &(nest_node){.kind = NEST_REDUCE, .dtype = n->nodes.v[ng.acc[k]].dtype, .group = gid, .k = k});
+      u32 o = nest_node_add(
+          n, &(nest_node){
+                 .kind = NEST_REDUCE, .dtype = n->nodes.v[ng.acc[k]].dtype, .group = gid, .k = k});
       ng.out[k] = o;
       c.map[n->groups.v[g].out[k]] = o;
     }

@@ -14,7 +14,7 @@ typedef struct emit_body {
   hs_arena arena;
   nest *n;
   hs_buf key;
-  hs_status err;               // of its compilation
+  hs_status err;  // of its compilation
   emit_entry *fn, *finish;
 } emit_body;
 
@@ -22,10 +22,10 @@ typedef struct emit_body {
 typedef struct emit_jit emit_jit;
 hs_status emit_jit_new(emit_jit **out);
 void emit_jit_free(emit_jit *);
-u32 emit_vector_bytes(void);                 // of this machine's widest registers worth using
+u32 emit_vector_bytes(void);  // of this machine's widest registers worth using
 hs_status emit_jit_compile(emit_jit *, u32 n, emit_body *const *, u32 threads);
 hs_status emit_jit_text(u32 n, emit_body *const *, bool assembly, hs_buf *out);
 void emit_jit_warm_up(void);
-extern bool emit_verify;                     // run LLVM's verifier on every module (tests)
+extern bool emit_verify;  // run LLVM's verifier on every module (tests)
 
 #endif

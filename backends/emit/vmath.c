@@ -1,10 +1,12 @@
-// vmath.c — bodies of the transcendental functions, written as LLVM values on scalars or vectors of float or double.
+// vmath.c — bodies of the transcendental functions, written as LLVM values on scalars or vectors
+// of float or double.
 //
-// Range reduction by Cody and Waite with fused multiply-add, then a polynomial; coefficients are those of Cephes
-// (single) and fdlibm (double), rational ones for tanh and erf those of Eigen. Special values come out of the
-// arithmetic or of selects, never of branches. What has no body here, and the arguments of sine and cosine that are too
-// large for the reduction, goes through an out-of-line helper over the lanes that calls libm (`slow`).
-// Measured over random and special arguments by tests/unit/emit.c: below 4 ULP in f32.
+// Range reduction by Cody and Waite with fused multiply-add, then a polynomial; coefficients are
+// those of Cephes (single) and fdlibm (double), rational ones for tanh and erf those of Eigen.
+// Special values come out of the arithmetic or of selects, never of branches. What has no body
+// here, and the arguments of sine and cosine that are too large for the reduction, goes through an
+// out-of-line helper over the lanes that calls libm (`slow`). Measured over random and special
+// arguments by tests/unit/emit.c: below 4 ULP in f32.
 #include "backends/emit/codegen.h"
 
 #include <math.h>
@@ -32,42 +34,77 @@ static val copysign_(cg *c, val a, val s) {
   return cg_intrinsic(c, "llvm.copysign", 1, &t, 2, (val[]){a, s});
 }
 // Keeps NaN: the comparison is false.
-static val at_most(cg *c, val x, double hi) { return sel(c, fcmp(c, LLVMRealOGT, x, k(x, hi)), k(x, hi), x); }
-static val at_least(cg *c, val x, double lo) { return sel(c, fcmp(c, LLVMRealOLT, x, k(x, lo)), k(x, lo), x); }
+static val at_most(cg *c, val x, double hi) {
+  return sel(c, fcmp(c, LLVMRealOGT, x, k(x, hi)), k(x, hi), x);
+}
+static val at_least(cg *c, val x, double lo) {
+  return sel(c, fcmp(c, LLVMRealOLT, x, k(x, lo)), k(x, lo), x);
+}
 
-static val horner(cg *c, val x, u32 n, const double *p) {   // p[0] is the highest coefficient
+static val horner(cg *c, val x, u32 n, const double *p) {  // p[0] is the highest coefficient
   val r = k(x, p[0]);
   for (u32 i = 1; i < n; i++) r = fma3(c, r, x, k(x, p[i]));
   return r;
 }
-#define POLY(x, ...) horner(c, (x), (u32)(sizeof((double[]){__VA_ARGS__}) / sizeof(double)), (double[]){__VA_ARGS__})
+#define POLY(x, ...) \
+  horner(c, (x), (u32)(sizeof((double[]){__VA_ARGS__}) / sizeof(double)), (double[]){__VA_ARGS__})
 
 static bool is_double(cg *c, val x) {
   LLVMTypeRef t = LLVMTypeOf(x);
   return (LLVMGetTypeKind(t) == LLVMVectorTypeKind ? LLVMGetElementType(t) : t) == c->f64;
 }
 
-// ---- through libm -------------------------------------------------------------------------------------------------------------------
-#define HELPER1(name, expr)                                                                            \
-  static void name##_f32(float *xs, const float *ys, i64 n) { (void)ys; for (i64 i = 0; i < n; i++) { float x = xs[i]; xs[i] = (float)(expr); } } \
-  static void name##_f64(double *xs, const double *ys, i64 n) { (void)ys; for (i64 i = 0; i < n; i++) { double x = xs[i]; xs[i] = (expr); } }
-#define HELPER2(name, fn)                                                                              \
-  static void name##_f32(float *xs, const float *ys, i64 n) { for (i64 i = 0; i < n; i++) xs[i] = fn##f(xs[i], ys[i]); } \
-  static void name##_f64(double *xs, const double *ys, i64 n) { for (i64 i = 0; i < n; i++) xs[i] = fn(xs[i], ys[i]); }
-HELPER1(h_exp, exp(x)) HELPER1(h_log, log(x)) HELPER1(h_tanh, tanh(x)) HELPER1(h_erf, erf(x)) HELPER1(h_sin, sin(x)) HELPER1(h_cos, cos(x))
-HELPER1(h_tan, tan(x)) HELPER1(h_expm1, expm1(x)) HELPER1(h_log1p, log1p(x)) HELPER1(h_cbrt, cbrt(x)) HELPER1(h_sinh, sinh(x)) HELPER1(h_cosh, cosh(x))
-HELPER1(h_asin, asin(x)) HELPER1(h_acos, acos(x)) HELPER1(h_asinh, asinh(x)) HELPER1(h_acosh, acosh(x)) HELPER1(h_atanh, atanh(x))
-HELPER2(h_pow, pow) HELPER2(h_atan2, atan2) HELPER2(h_fmod, fmod)
+// ---- through libm -------------------------------------------------------------------------------
+#define HELPER1(name, expr)                                     \
+  static void name##_f32(float *xs, const float *ys, i64 n) {   \
+    (void)ys;                                                   \
+    for (i64 i = 0; i < n; i++) {                               \
+      float x = xs[i];                                          \
+      xs[i] = (float)(expr);                                    \
+    }                                                           \
+  }                                                             \
+  static void name##_f64(double *xs, const double *ys, i64 n) { \
+    (void)ys;                                                   \
+    for (i64 i = 0; i < n; i++) {                               \
+      double x = xs[i];                                         \
+      xs[i] = (expr);                                           \
+    }                                                           \
+  }
+#define HELPER2(name, fn)                                       \
+  static void name##_f32(float *xs, const float *ys, i64 n) {   \
+    for (i64 i = 0; i < n; i++) xs[i] = fn##f(xs[i], ys[i]);    \
+  }                                                             \
+  static void name##_f64(double *xs, const double *ys, i64 n) { \
+    for (i64 i = 0; i < n; i++) xs[i] = fn(xs[i], ys[i]);       \
+  }
+// clang-format off
+HELPER1(h_exp, exp(x)) HELPER1(h_log, log(x)) HELPER1(h_tanh, tanh(x)) HELPER1(h_erf, erf(x))
+HELPER1(h_sin, sin(x)) HELPER1(h_cos, cos(x)) HELPER1(h_tan, tan(x)) HELPER1(h_expm1, expm1(x))
+HELPER1(h_log1p, log1p(x)) HELPER1(h_cbrt, cbrt(x)) HELPER1(h_sinh, sinh(x))
+HELPER1(h_cosh, cosh(x)) HELPER1(h_asin, asin(x)) HELPER1(h_acos, acos(x))
+HELPER1(h_asinh, asinh(x)) HELPER1(h_acosh, acosh(x)) HELPER1(h_atanh, atanh(x)) HELPER2(h_pow, pow)
+HELPER2(h_atan2, atan2) HELPER2(h_fmod, fmod)
+// clang-format on
 
-static const struct { hlo_opcode op; void (*f32)(float *, const float *, i64); void (*f64)(double *, const double *, i64); } helpers[] = {
-    {HLO_EXP, h_exp_f32, h_exp_f64}, {HLO_LOG, h_log_f32, h_log_f64}, {HLO_TANH, h_tanh_f32, h_tanh_f64}, {HLO_ERF, h_erf_f32, h_erf_f64},
-    {HLO_SIN, h_sin_f32, h_sin_f64}, {HLO_COSINE, h_cos_f32, h_cos_f64}, {HLO_TAN, h_tan_f32, h_tan_f64}, {HLO_EXPM1, h_expm1_f32, h_expm1_f64},
-    {HLO_LOG1P, h_log1p_f32, h_log1p_f64}, {HLO_CBRT, h_cbrt_f32, h_cbrt_f64}, {HLO_SINH, h_sinh_f32, h_sinh_f64}, {HLO_COSH, h_cosh_f32, h_cosh_f64},
-    {HLO_ASIN, h_asin_f32, h_asin_f64}, {HLO_ACOS, h_acos_f32, h_acos_f64}, {HLO_ASINH, h_asinh_f32, h_asinh_f64}, {HLO_ACOSH, h_acosh_f32, h_acosh_f64},
-    {HLO_ATANH, h_atanh_f32, h_atanh_f64}, {HLO_POWER, h_pow_f32, h_pow_f64}, {HLO_ATAN2, h_atan2_f32, h_atan2_f64}, {HLO_REMAINDER, h_fmod_f32, h_fmod_f64},
+static const struct {
+  hlo_opcode op;
+  void (*f32)(float *, const float *, i64);
+  void (*f64)(double *, const double *, i64);
+} helpers[] = {
+    {HLO_EXP, h_exp_f32, h_exp_f64},       {HLO_LOG, h_log_f32, h_log_f64},
+    {HLO_TANH, h_tanh_f32, h_tanh_f64},    {HLO_ERF, h_erf_f32, h_erf_f64},
+    {HLO_SIN, h_sin_f32, h_sin_f64},       {HLO_COSINE, h_cos_f32, h_cos_f64},
+    {HLO_TAN, h_tan_f32, h_tan_f64},       {HLO_EXPM1, h_expm1_f32, h_expm1_f64},
+    {HLO_LOG1P, h_log1p_f32, h_log1p_f64}, {HLO_CBRT, h_cbrt_f32, h_cbrt_f64},
+    {HLO_SINH, h_sinh_f32, h_sinh_f64},    {HLO_COSH, h_cosh_f32, h_cosh_f64},
+    {HLO_ASIN, h_asin_f32, h_asin_f64},    {HLO_ACOS, h_acos_f32, h_acos_f64},
+    {HLO_ASINH, h_asinh_f32, h_asinh_f64}, {HLO_ACOSH, h_acosh_f32, h_acosh_f64},
+    {HLO_ATANH, h_atanh_f32, h_atanh_f64}, {HLO_POWER, h_pow_f32, h_pow_f64},
+    {HLO_ATAN2, h_atan2_f32, h_atan2_f64}, {HLO_REMAINDER, h_fmod_f32, h_fmod_f64},
 };
 
-val cg_slot(cg *c, LLVMTypeRef t) {               // stack memory, allocated once per call site in the entry block
+// stack memory, allocated once per call site in the entry block
+val cg_slot(cg *c, LLVMTypeRef t) {
   LLVMBasicBlockRef entry = LLVMGetEntryBasicBlock(c->fn);
   val first = LLVMGetFirstInstruction(entry);
   if (first) LLVMPositionBuilderBefore(B, first);
@@ -82,12 +119,14 @@ static val call_helper(cg *c, hlo_opcode op, val x, val y) {
   bool d = is_double(c, x);
   u64 fn = 0;
   for (size_t i = 0; i < HS_COUNT(helpers); i++)
-    if (helpers[i].op == op) fn = d ? (u64)(uintptr_t)helpers[i].f64 : (u64)(uintptr_t)helpers[i].f32;
+    if (helpers[i].op == op)
+      fn = d ? (u64)(uintptr_t)helpers[i].f64 : (u64)(uintptr_t)helpers[i].f32;
   if (!fn) return NULL;
   LLVMTypeRef t = LLVMTypeOf(x), params[3] = {c->ptr, c->ptr, c->i64};
   LLVMTypeRef ft = LLVMFunctionType(LLVMVoidTypeInContext(c->ctx), params, 3, false);
   i64 n = LLVMGetTypeKind(t) == LLVMVectorTypeKind ? (i64)LLVMGetVectorSize(t) : 1;
-  val px = cg_slot(c, t), py = y ? cg_slot(c, t) : px, f = LLVMConstIntToPtr(LLVMConstInt(c->i64, fn, false), c->ptr);
+  val px = cg_slot(c, t), py = y ? cg_slot(c, t) : px,
+      f = LLVMConstIntToPtr(LLVMConstInt(c->i64, fn, false), c->ptr);
   LLVMSetAlignment(LLVMBuildStore(B, x, px), 8);
   if (y) LLVMSetAlignment(LLVMBuildStore(B, y, py), 8);
   (void)LLVMBuildCall2(B, ft, f, (val[]){px, py, LLVMConstInt(c->i64, (u64)n, false)}, 3, "");
@@ -99,8 +138,12 @@ static val call_helper(cg *c, hlo_opcode op, val x, val y) {
 // fast where `bad` is false in every lane; otherwise the helper's value in those lanes.
 static val slow(cg *c, hlo_opcode op, val bad, val x, val y, val fast) {
   LLVMTypeRef t = LLVMTypeOf(bad);
-  val any = LLVMGetTypeKind(t) == LLVMVectorTypeKind ? cg_unary_intrinsic(c, "llvm.vector.reduce.or", bad) : bad;
-  LLVMBasicBlockRef here = c->ins[c->level], rare = LLVMAppendBasicBlockInContext(c->ctx, c->fn, ""), join = LLVMAppendBasicBlockInContext(c->ctx, c->fn, "");
+  val any = LLVMGetTypeKind(t) == LLVMVectorTypeKind
+                ? cg_unary_intrinsic(c, "llvm.vector.reduce.or", bad)
+                : bad;
+  LLVMBasicBlockRef here = c->ins[c->level],
+                    rare = LLVMAppendBasicBlockInContext(c->ctx, c->fn, ""),
+                    join = LLVMAppendBasicBlockInContext(c->ctx, c->fn, "");
   LLVMBuildCondBr(B, any, rare, join);
   c->ins[c->level] = rare;
   LLVMPositionBuilderAtEnd(B, rare);
@@ -113,15 +156,20 @@ static val slow(cg *c, hlo_opcode op, val bad, val x, val y, val fast) {
   return phi;
 }
 
-// ---- exponential and logarithm --------------------------------------------------------------------------------------------------------
+// ---- exponential and logarithm ------------------------------------------------------------------
 // 2^n by its exponent bits, in two factors so that n may leave the range of one.
 static val scale2(cg *c, val y, val n) {
   bool d = is_double(c, y);
   LLVMTypeRef it = cg_like(y, d ? c->i64 : c->i32);
-  val i = LLVMBuildFPToSI(B, n, it, ""), h = LLVMBuildAShr(B, i, ki(it, 1), ""), g = LLVMBuildSub(B, i, h, "");
+  val i = LLVMBuildFPToSI(B, n, it, ""), h = LLVMBuildAShr(B, i, ki(it, 1), ""),
+      g = LLVMBuildSub(B, i, h, "");
   i64 bias = d ? 1023 : 127, shift = d ? 52 : 23;
-  val a = LLVMBuildBitCast(B, LLVMBuildShl(B, LLVMBuildAdd(B, h, ki(it, bias), ""), ki(it, shift), ""), LLVMTypeOf(y), "");
-  val b = LLVMBuildBitCast(B, LLVMBuildShl(B, LLVMBuildAdd(B, g, ki(it, bias), ""), ki(it, shift), ""), LLVMTypeOf(y), "");
+  val a =
+      LLVMBuildBitCast(B, LLVMBuildShl(B, LLVMBuildAdd(B, h, ki(it, bias), ""), ki(it, shift), ""),
+                       LLVMTypeOf(y), "");
+  val b =
+      LLVMBuildBitCast(B, LLVMBuildShl(B, LLVMBuildAdd(B, g, ki(it, bias), ""), ki(it, shift), ""),
+                       LLVMTypeOf(y), "");
   return mul(c, mul(c, y, a), b);
 }
 
@@ -129,15 +177,18 @@ static val exp_(cg *c, val x) {
   bool d = is_double(c, x);
   val t = d ? at_least(c, at_most(c, x, 710), -746) : at_least(c, at_most(c, x, 89), -104.5);
   val n = rint_(c, mul(c, t, k(x, 1.4426950408889634)));
-  val r = d ? fma3(c, n, k(x, -1.90821492927058770002e-10), fma3(c, n, k(x, -6.93147180369123816490e-01), t))
+  val r = d ? fma3(c, n, k(x, -1.90821492927058770002e-10),
+                   fma3(c, n, k(x, -6.93147180369123816490e-01), t))
             : fma3(c, n, k(x, 2.12194440e-4), fma3(c, n, k(x, -0.693359375), t));
   val p;
   if (d) {
-    p = POLY(r, 1.6059043836821613e-10, 2.0876756987868099e-09, 2.5052108385441719e-08, 2.7557319223985891e-07, 2.7557319223985893e-06,
-             2.4801587301587302e-05, 1.9841269841269841e-04, 1.3888888888888889e-03, 8.3333333333333333e-03, 4.1666666666666664e-02,
-             1.6666666666666666e-01, 0.5);
+    p = POLY(r, 1.6059043836821613e-10, 2.0876756987868099e-09, 2.5052108385441719e-08,
+             2.7557319223985891e-07, 2.7557319223985893e-06, 2.4801587301587302e-05,
+             1.9841269841269841e-04, 1.3888888888888889e-03, 8.3333333333333333e-03,
+             4.1666666666666664e-02, 1.6666666666666666e-01, 0.5);
   } else {
-    p = POLY(r, 1.9875691500e-4, 1.3981999507e-3, 8.3334519073e-3, 4.1665795894e-2, 1.6666665459e-1, 5.0000001201e-1);
+    p = POLY(r, 1.9875691500e-4, 1.3981999507e-3, 8.3334519073e-3, 4.1665795894e-2, 1.6666665459e-1,
+             5.0000001201e-1);
   }
   val y = add(c, fma3(c, mul(c, r, r), p, r), k(x, 1));
   val nan = fcmp(c, LLVMRealUNO, x, x);
@@ -150,9 +201,11 @@ static void split(cg *c, val x, val *m, val *e) {
   LLVMTypeRef it = cg_like(x, d ? c->i64 : c->i32), ft = LLVMTypeOf(x);
   val bits = LLVMBuildBitCast(B, x, it, "");
   i64 half = d ? 0x3fe6a09e667f3bcd : 0x3f3504f3;
-  val off = LLVMBuildSub(B, bits, ki(it, half), ""), ei = LLVMBuildAShr(B, off, ki(it, d ? 52 : 23), "");
+  val off = LLVMBuildSub(B, bits, ki(it, half), ""),
+      ei = LLVMBuildAShr(B, off, ki(it, d ? 52 : 23), "");
   *e = LLVMBuildSIToFP(B, ei, ft, "");
-  *m = LLVMBuildBitCast(B, LLVMBuildSub(B, bits, LLVMBuildShl(B, ei, ki(it, d ? 52 : 23), ""), ""), ft, "");
+  *m = LLVMBuildBitCast(B, LLVMBuildSub(B, bits, LLVMBuildShl(B, ei, ki(it, d ? 52 : 23), ""), ""),
+                        ft, "");
 }
 
 static val log_(cg *c, val x) {
@@ -162,38 +215,50 @@ static val log_(cg *c, val x) {
   val f = sub(c, m, k(x, 1));
   if (d) {
     val s = dvd(c, f, add(c, f, k(x, 2))), z = mul(c, s, s), hf = mul(c, mul(c, f, f), k(x, 0.5));
-    val p = mul(c, z, POLY(z, 1.479819860511658591e-01, 1.531383769920937332e-01, 1.818357216161805012e-01, 2.222219843214978396e-01,
-                           2.857142874366239149e-01, 3.999999999940941908e-01, 6.666666666666735130e-01));
+    val p = mul(c, z,
+                POLY(z, 1.479819860511658591e-01, 1.531383769920937332e-01,
+                     1.818357216161805012e-01, 2.222219843214978396e-01, 2.857142874366239149e-01,
+                     3.999999999940941908e-01, 6.666666666666735130e-01));
     val t = fma3(c, e, k(x, 1.90821492927058770002e-10), mul(c, s, add(c, hf, p)));
     r = sub(c, mul(c, e, k(x, 6.93147180369123816490e-01)), sub(c, sub(c, hf, t), f));
   } else {
     val z = mul(c, f, f);
-    val p = mul(c, mul(c, f, z), POLY(f, 7.0376836292e-2, -1.1514610310e-1, 1.1676998740e-1, -1.2420140846e-1, 1.4249322787e-1, -1.6668057665e-1,
-                                      2.0000714765e-1, -2.4999993993e-1, 3.3333331174e-1));
+    val p = mul(c, mul(c, f, z),
+                POLY(f, 7.0376836292e-2, -1.1514610310e-1, 1.1676998740e-1, -1.2420140846e-1,
+                     1.4249322787e-1, -1.6668057665e-1, 2.0000714765e-1, -2.4999993993e-1,
+                     3.3333331174e-1));
     p = fma3(c, e, k(x, -2.12194440e-4), p);
     p = fma3(c, z, k(x, -0.5), p);
     r = fma3(c, e, k(x, 0.693359375), add(c, f, p));
   }
   double tiny = d ? 2.2250738585072014e-308 : 1.17549435e-38;
-  r = sel(c, fcmp(c, LLVMRealOLT, x, k(x, tiny)), k(x, -INFINITY), r);      // zero, and denormals, which count as zero
+  // zero, and denormals, which count as zero
+  r = sel(c, fcmp(c, LLVMRealOLT, x, k(x, tiny)), k(x, -INFINITY), r);
   r = sel(c, fcmp(c, LLVMRealOLE, x, k(x, -tiny)), k(x, NAN), r);
-  return sel(c, fcmp(c, LLVMRealULT, x, k(x, INFINITY)), sel(c, fcmp(c, LLVMRealUNO, x, x), x, r), x);
+  return sel(c, fcmp(c, LLVMRealULT, x, k(x, INFINITY)), sel(c, fcmp(c, LLVMRealUNO, x, x), x, r),
+             x);
 }
 
 static val expm1_(cg *c, val x) {
   bool d = is_double(c, x);
-  val p = d ? POLY(x, 7.6471637318198164e-13, 1.1470745597729725e-11, 1.6059043836821613e-10, 2.0876756987868099e-09, 2.5052108385441719e-08,
-                   2.7557319223985891e-07, 2.7557319223985893e-06, 2.4801587301587302e-05, 1.9841269841269841e-04, 1.3888888888888889e-03,
-                   8.3333333333333333e-03, 4.1666666666666664e-02, 1.6666666666666666e-01, 0.5)
-            : POLY(x, 2.7557319e-06, 2.4801587e-05, 1.9841270e-04, 1.3888889e-03, 8.3333333e-03, 4.1666667e-02, 1.6666667e-01, 0.5);
+  val p = d ? POLY(x, 7.6471637318198164e-13, 1.1470745597729725e-11, 1.6059043836821613e-10,
+                   2.0876756987868099e-09, 2.5052108385441719e-08, 2.7557319223985891e-07,
+                   2.7557319223985893e-06, 2.4801587301587302e-05, 1.9841269841269841e-04,
+                   1.3888888888888889e-03, 8.3333333333333333e-03, 4.1666666666666664e-02,
+                   1.6666666666666666e-01, 0.5)
+            : POLY(x, 2.7557319e-06, 2.4801587e-05, 1.9841270e-04, 1.3888889e-03, 8.3333333e-03,
+                   4.1666667e-02, 1.6666667e-01, 0.5);
   val small = fma3(c, mul(c, x, x), p, x), big = sub(c, exp_(c, x), k(x, 1));
-  return sel(c, fcmp(c, LLVMRealOLT, fabs_(c, x), k(x, 0.5)), sel(c, fcmp(c, LLVMRealOEQ, x, k(x, 0)), x, small), big);
+  return sel(c, fcmp(c, LLVMRealOLT, fabs_(c, x), k(x, 0.5)),
+             sel(c, fcmp(c, LLVMRealOEQ, x, k(x, 0)), x, small), big);
 }
 
-static val log1p_(cg *c, val x) {                     // the rounding error of 1 + x, put back to first order
+// the rounding error of 1 + x, put back to first order
+static val log1p_(cg *c, val x) {
   val u = add(c, x, k(x, 1)), l = log_(c, u), lost = sub(c, x, sub(c, u, k(x, 1)));
   val r = add(c, l, dvd(c, lost, u));
-  val special = LLVMBuildOr(B, fcmp(c, LLVMRealOEQ, u, k(x, 0)), fcmp(c, LLVMRealOEQ, u, k(x, INFINITY)), "");
+  val special =
+      LLVMBuildOr(B, fcmp(c, LLVMRealOEQ, u, k(x, 0)), fcmp(c, LLVMRealOEQ, u, k(x, INFINITY)), "");
   r = sel(c, special, l, r);
   return sel(c, fcmp(c, LLVMRealOEQ, x, k(x, 0)), x, r);
 }
@@ -201,26 +266,32 @@ static val log1p_(cg *c, val x) {                     // the rounding error of 1
 static val logistic(cg *c, val x) { return dvd(c, k(x, 1), add(c, k(x, 1), exp_(c, neg(c, x)))); }
 
 static val tanh_(cg *c, val x) {
-  if (is_double(c, x)) {                              // t / (t + 2) with t = exp(2|x|) - 1
+  if (is_double(c, x)) {  // t / (t + 2) with t = exp(2|x|) - 1
     val a = at_most(c, fabs_(c, x), 20), t = expm1_(c, add(c, a, a));
     return copysign_(c, dvd(c, t, add(c, t, k(x, 2))), x);
   }
   val t = at_least(c, at_most(c, x, 7.90531110763549805), -7.90531110763549805), z = mul(c, t, t);
-  val p = mul(c, t, POLY(z, -2.76076847742355e-16, 2.00018790482477e-13, -8.60467152213735e-11, 5.12229709037114e-08, 1.48572235717979e-05,
-                         6.37261928875436e-04, 4.89352455891786e-03));
-  val q = POLY(z, 1.19825839466702e-06, 1.18534705686654e-04, 2.26843463243900e-03, 4.89352518554385e-03);
+  val p = mul(c, t,
+              POLY(z, -2.76076847742355e-16, 2.00018790482477e-13, -8.60467152213735e-11,
+                   5.12229709037114e-08, 1.48572235717979e-05, 6.37261928875436e-04,
+                   4.89352455891786e-03));
+  val q = POLY(z, 1.19825839466702e-06, 1.18534705686654e-04, 2.26843463243900e-03,
+               4.89352518554385e-03);
   return sel(c, fcmp(c, LLVMRealOLT, fabs_(c, x), k(x, 0.0004)), x, dvd(c, p, q));
 }
 
 static val erf_(cg *c, val x) {
   val t = at_least(c, at_most(c, x, 4), -4), z = mul(c, t, t);
-  val p = mul(c, t, POLY(z, -2.72614225801306e-10, 2.77068142495902e-08, -2.10102402082508e-06, -5.69250639462346e-05, -7.34990630326855e-04,
-                         -2.95459980854025e-03, -1.60960333262415e-02));
-  val q = POLY(z, -1.45660718464996e-05, -2.13374055278905e-04, -1.68282697438203e-03, -7.37332916720468e-03, -1.42647390514189e-02);
+  val p = mul(c, t,
+              POLY(z, -2.72614225801306e-10, 2.77068142495902e-08, -2.10102402082508e-06,
+                   -5.69250639462346e-05, -7.34990630326855e-04, -2.95459980854025e-03,
+                   -1.60960333262415e-02));
+  val q = POLY(z, -1.45660718464996e-05, -2.13374055278905e-04, -1.68282697438203e-03,
+               -7.37332916720468e-03, -1.42647390514189e-02);
   return dvd(c, p, q);
 }
 
-// ---- trigonometry -----------------------------------------------------------------------------------------------------------------------
+// ---- trigonometry -------------------------------------------------------------------------------
 // Sine (quadrant 0) or cosine (quadrant 1) of x.
 static val sin_cos(cg *c, val x, bool cosine) {
   bool d = is_double(c, x);
@@ -234,10 +305,11 @@ static val sin_cos(cg *c, val x, bool cosine) {
   if (d) r = fma3(c, n, k(x, -8.47842766036889956997e-32), r);
   val z = mul(c, r, r), s, co;
   if (d) {
-    s = POLY(z, 1.58969099521155010221e-10, -2.50507602534068634195e-08, 2.75573137070700676789e-06, -1.98412698298579493134e-04, 8.33333333332248946124e-03,
-             -1.66666666666666324348e-01);
-    co = POLY(z, -1.13596475577881948265e-11, 2.08757232129817482790e-09, -2.75573143513906633035e-07, 2.48015872894767294178e-05,
-              -1.38888888888741095749e-03, 4.16666666666666019037e-02);
+    s = POLY(z, 1.58969099521155010221e-10, -2.50507602534068634195e-08, 2.75573137070700676789e-06,
+             -1.98412698298579493134e-04, 8.33333333332248946124e-03, -1.66666666666666324348e-01);
+    co = POLY(z, -1.13596475577881948265e-11, 2.08757232129817482790e-09,
+              -2.75573143513906633035e-07, 2.48015872894767294178e-05, -1.38888888888741095749e-03,
+              4.16666666666666019037e-02);
   } else {
     s = POLY(z, -1.9515295891e-4, 8.3321608736e-3, -1.6666654611e-1);
     co = POLY(z, 2.443315711809948e-5, -1.388731625493765e-3, 4.166664568298827e-2);
@@ -254,7 +326,7 @@ static val sin_cos(cg *c, val x, bool cosine) {
   return slow(c, cosine ? HLO_COSINE : HLO_SIN, big, x, NULL, y);
 }
 
-static val atan2_(cg *c, val y, val x) {              // single precision
+static val atan2_(cg *c, val y, val x) {  // single precision
   val ax = fabs_(c, x), ay = fabs_(c, y), swap = fcmp(c, LLVMRealOGT, ay, ax);
   val hi = sel(c, swap, ay, ax), lo = sel(c, swap, ax, ay);
   val q = dvd(c, lo, hi);
@@ -272,7 +344,7 @@ static val atan2_(cg *c, val y, val x) {              // single precision
   return sel(c, fcmp(c, LLVMRealUNO, x, y), add(c, x, y), r);
 }
 
-// ---- powers and roots -----------------------------------------------------------------------------------------------------------------------
+// ---- powers and roots ---------------------------------------------------------------------------
 // Single precision through double: exp(y log|x|), then the sign and the exceptions of C's pow.
 static val pow_(cg *c, val x, val y) {
   LLVMTypeRef dt = cg_like(x, c->f64), ft = LLVMTypeOf(x);
@@ -293,16 +365,20 @@ static val pow_(cg *c, val x, val y) {
   return sel(c, one, k(x, 1), r);
 }
 
-static val cbrt_(cg *c, val x) {                      // single: bits / 3 as a first guess, then three Newton steps
+// single: bits / 3 as a first guess, then three Newton steps
+static val cbrt_(cg *c, val x) {
   LLVMTypeRef it = cg_like(x, c->i32);
   val a = fabs_(c, x), t = LLVMBuildBitCast(B, a, it, "");
-  t = LLVMBuildBitCast(B, LLVMBuildAdd(B, LLVMBuildUDiv(B, t, ki(it, 3), ""), ki(it, 709921077), ""), LLVMTypeOf(x), "");
+  t = LLVMBuildBitCast(B,
+                       LLVMBuildAdd(B, LLVMBuildUDiv(B, t, ki(it, 3), ""), ki(it, 709921077), ""),
+                       LLVMTypeOf(x), "");
   for (int i = 0; i < 3; i++) {
     val q = dvd(c, a, mul(c, t, t));
     t = fma3(c, sub(c, q, t), k(x, 1.0 / 3), t);
   }
   t = copysign_(c, t, x);
-  val same = LLVMBuildOr(B, fcmp(c, LLVMRealUEQ, a, k(x, INFINITY)), fcmp(c, LLVMRealOEQ, a, k(x, 0)), "");
+  val same =
+      LLVMBuildOr(B, fcmp(c, LLVMRealUEQ, a, k(x, INFINITY)), fcmp(c, LLVMRealOEQ, a, k(x, 0)), "");
   return sel(c, same, x, t);
 }
 

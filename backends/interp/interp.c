@@ -1,7 +1,8 @@
 // interp.c — the reference evaluator as a backend.
 //
-// It runs in the shell's own process: the evaluator is plain C that checks its input, polls Ctrl-C, and calls no
-// foreign code. Compiling is keeping a copy of the module, so that later edits do not reach a compiled program.
+// It runs in the shell's own process: the evaluator is plain C that checks its input, polls Ctrl-C,
+// and calls no foreign code. Compiling is keeping a copy of the module, so that later edits do not
+// reach a compiled program.
 #include "backends/backend.h"
 #include "backends/ffi.h"
 
@@ -15,16 +16,22 @@ struct backend_exe {
 static hs_status interp_probe(void) { return HS_GOOD; }
 
 static bool interp_supports(const hlo_instr *i, hs_buf *why) {
-  if (hlo_eval_supports(i, NULL) || (i->opcode == HLO_CUSTOM_CALL && ffi_peer.covers(ffi_peer.arg, i))) return true;
+  if (hlo_eval_supports(i, NULL) ||
+      (i->opcode == HLO_CUSTOM_CALL && ffi_peer.covers(ffi_peer.arg, i)))
+    return true;
   if (why) hs_buf_printf(why, "unsupported: %s", hlo_op_text(i->opcode));
   return false;
 }
 
-// Leaf bytes of the entry's parameters and result; everything else an evaluator needs is estimated by liveness.
+// Leaf bytes of the entry's parameters and result; everything else an evaluator needs is estimated
+// by liveness.
 static void fill_memory(const hlo_module *m, backend_compiled *info) {
   hlo_memory mem;
   hs_status s = hlo_memory_estimate(m, true, &mem);
-  if (!hs_ok(s)) { hs_status_drop(s); return; }
+  if (!hs_ok(s)) {
+    hs_status_drop(s);
+    return;
+  }
   info->argument_bytes = mem.argument_bytes;
   info->output_bytes = mem.output_bytes;
   info->alias_bytes = 0;
@@ -39,10 +46,12 @@ static void interp_release(backend_exe *e) {
   hs_free(e);
 }
 
-static hs_status interp_compile(const hlo_module *m, const backend_options *opt, backend_exe **out) {
+static hs_status interp_compile(const hlo_module *m, const backend_options *opt,
+                                backend_exe **out) {
   *out = NULL;
   const hlo_eval_options eval = {.peer = &ffi_peer};
-  HS_TRY(hlo_eval_check(m, &eval));                         // instructions that nothing needs are not run, and may be anything
+  // instructions that nothing needs are not run, and may be anything
+  HS_TRY(hlo_eval_check(m, &eval));
   u64 t0 = hs_now_ns();
   backend_exe *e = hs_calloc(1, sizeof *e);
   e->m = hlo_module_clone(m, m->name);
@@ -51,11 +60,16 @@ static hs_status interp_compile(const hlo_module *m, const backend_options *opt,
   fill_memory(m, &e->info);
   e->kernels = hs_calloc(m->entry->ninstrs + 1, sizeof *e->kernels);
   u32 n = 0;
-  hlo_for_each_instr(i, e->m->entry) {   // names are interned in the shared context; ids are those of the caller's module
+  // names are interned in the shared context; ids are those of the caller's module
+  hlo_for_each_instr(i, e->m->entry) {
     const hlo_instr *orig = hlo_find_instr(m, i->name);
     if (!orig || hlo_op_has(i->opcode, HLO_F_FREE)) continue;
     hlo_cost c = hlo_cost_instr(orig);
-    e->kernels[n++] = (backend_kernel){.name = orig->name, .kind = "evaluator", .instr = orig->id, .flops = c.flops, .bytes = c.bytes_read + c.bytes_written};
+    e->kernels[n++] = (backend_kernel){.name = orig->name,
+                                       .kind = "evaluator",
+                                       .instr = orig->id,
+                                       .flops = c.flops,
+                                       .bytes = c.bytes_read + c.bytes_written};
   }
   e->info.kernels = e->kernels;
   e->info.nkernels = n;
@@ -67,7 +81,8 @@ static hs_status interp_compile(const hlo_module *m, const backend_options *opt,
 
 static const backend_compiled *interp_compiled(const backend_exe *e) { return &e->info; }
 
-static hs_status interp_run(backend_exe *e, u32 nargs, hlo_literal *const *args, const backend_run_options *opt, backend_result *out) {
+static hs_status interp_run(backend_exe *e, u32 nargs, hlo_literal *const *args,
+                            const backend_run_options *opt, backend_result *out) {
   *out = (backend_result){0};
   const backend_run_options once = {.max_runs = 1, .min_runs = 1, .want_outputs = true};
   if (!opt) opt = &once;
@@ -75,7 +90,8 @@ static hs_status interp_run(backend_exe *e, u32 nargs, hlo_literal *const *args,
   double *samples = hs_calloc(max, sizeof *samples);
   hs_status s = HS_GOOD;
   double total = 0;
-  // With one run asked for, the first run is the measured one: slow modules are not run twice for a warm number.
+  // With one run asked for, the first run is the measured one: slow modules are not run twice for a
+  // warm number.
   u32 skip = max > 1 ? 1 + opt->warmup : 0, n = 0;
   for (u32 k = 0; hs_ok(s); k++) {
     u64 t0 = hs_now_ns();
@@ -87,7 +103,10 @@ static hs_status interp_run(backend_exe *e, u32 nargs, hlo_literal *const *args,
     if (k == 0) out->timing.first_ms = ms;
     if (opt->want_outputs && !out->outputs) out->outputs = r;
     else hlo_literal_unref(r);
-    if (k >= skip) { samples[n++] = ms; total += ms / 1e3; }
+    if (k >= skip) {
+      samples[n++] = ms;
+      total += ms / 1e3;
+    }
     if (n >= max || (n >= min && total >= opt->min_seconds)) break;
     if (n >= 1 && opt->max_seconds > 0 && total >= opt->max_seconds) break;
   }
@@ -99,7 +118,13 @@ static hs_status interp_run(backend_exe *e, u32 nargs, hlo_literal *const *args,
 }
 
 const backend backend_interp = {
-  .name = "interp", .summary = "reference evaluator: every operation, slow, exact",
-  .probe = interp_probe, .supports = interp_supports, .compile = interp_compile, .compiled = interp_compiled,
-  .run = interp_run, .dump = NULL, .release = interp_release,
+    .name = "interp",
+    .summary = "reference evaluator: every operation, slow, exact",
+    .probe = interp_probe,
+    .supports = interp_supports,
+    .compile = interp_compile,
+    .compiled = interp_compiled,
+    .run = interp_run,
+    .dump = NULL,
+    .release = interp_release,
 };

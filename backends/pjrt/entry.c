@@ -1,8 +1,10 @@
-// entry.c — plug-ins named by a .json file, as JAX reads them: {"library_path": "...", "create_options": {"name": value, ...}}.
+// entry.c — plug-ins named by a .json file, as JAX reads them: {"library_path": "...",
+// "create_options": {"name": value, ...}}.
 //
-// The options go to the plug-in's client: whole numbers, other numbers, truth values, strings and lists of whole numbers, each as
-// the type that the file writes, because a known option of another type ends some plug-ins' processes. Other keys are of no
-// interest here. The reader takes JSON without \u in the few strings that there are.
+// The options go to the plug-in's client: whole numbers, other numbers, truth values, strings and
+// lists of whole numbers, each as the type that the file writes, because a known option of another
+// type ends some plug-ins' processes. Other keys are of no interest here. The reader takes JSON
+// without \u in the few strings that there are.
 #include "backends/pjrt/pjrt.h"
 #include "backends/pjrt/api.h"
 
@@ -10,9 +12,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-typedef struct reader { const char *p; bool bad; } reader;
+typedef struct reader {
+  const char *p;
+  bool bad;
+} reader;
 
-static void blanks(reader *r) { while (isspace((unsigned char)*r->p)) r->p++; }
+static void blanks(reader *r) {
+  while (isspace((unsigned char)*r->p)) r->p++;
+}
 static bool take(reader *r, char c) {
   blanks(r);
   if (*r->p != c) return false;
@@ -60,7 +67,7 @@ static void value(reader *r, hs_buf *out, u32 depth) {
     hs_free(s);
   } else if (word(r, "true") || word(r, "false")) {
     wire_put_u32(b, PJ_BOOL);
-    wire_put_i64(b, r->p[-2] == 'u');            // tr-u-e, fal-s-e
+    wire_put_i64(b, r->p[-2] == 'u');  // tr-u-e, fal-s-e
   } else if (*r->p == '-' || isdigit((unsigned char)*r->p)) {
     char *end;
     if (whole(r->p)) {
@@ -75,8 +82,15 @@ static void value(reader *r, hs_buf *out, u32 depth) {
     HS_VEC(i64) list = {0};
     while (!r->bad && !take(r, ']')) {
       blanks(r);
-      if (out && *r->p != '-' && !isdigit((unsigned char)*r->p)) { r->bad = true; break; }
-      if (!out) { value(r, NULL, depth + 1); take(r, ','); continue; }
+      if (out && *r->p != '-' && !isdigit((unsigned char)*r->p)) {
+        r->bad = true;
+        break;
+      }
+      if (!out) {
+        value(r, NULL, depth + 1);
+        take(r, ',');
+        continue;
+      }
       char *end;
       hs_vec_push(&list, strtoll(r->p, &end, 10));
       r->p = end;
@@ -115,8 +129,8 @@ static void members(reader *r, pjrt_entry *out) {
   while (!r->bad && !take(r, '}')) {
     char *key = text(r);
     r->bad |= !take(r, ':');
-    if (r->bad) {}
-    else if (!strcmp(key, "library_path") && !out->library) out->library = text(r);
+    if (r->bad) {
+    } else if (!strcmp(key, "library_path") && !out->library) out->library = text(r);
     else if (!strcmp(key, "create_options")) options(r, out);
     else value(r, NULL, 0);
     hs_free(key);
@@ -129,21 +143,30 @@ static hs_status read_json(const char *path, pjrt_entry *out) {
   if (!f) return hs_fail_errno(HS_E_IO, path);
   hs_buf b = {0};
   char chunk[4096];
-  for (size_t n; b.n < (1u << 20) && (n = fread(chunk, 1, sizeof chunk, f)) > 0;) hs_buf_put(&b, chunk, n);
+  for (size_t n; b.n < (1u << 20) && (n = fread(chunk, 1, sizeof chunk, f)) > 0;)
+    hs_buf_put(&b, chunk, n);
   fclose(f);
   reader r = {hs_buf_cstr(&b), false};
   members(&r, out);
   blanks(&r);
   bool bad = r.bad || *r.p;
   hs_buf_free(&b);
-  if (bad) return hs_fail(HS_E_INPUT, "%s is not the JSON that names a plug-in: {\"library_path\": ..., \"create_options\": {...}}", path);
+  if (bad)
+    return hs_fail(
+        HS_E_INPUT,
+        "%s is not the JSON that names a plug-in: {\"library_path\": ..., \"create_options\": "
+        "{...}}",
+        path);
   return out->library ? HS_GOOD : hs_fail(HS_E_INPUT, "%s names no library_path", path);
 }
 
 hs_status pjrt_entry_read(const char *path, pjrt_entry *out) {
   *out = (pjrt_entry){0};
   size_t n = strlen(path);
-  if (n < 5 || strcmp(path + n - 5, ".json") != 0) { out->library = hs_strdup(path); return HS_GOOD; }
+  if (n < 5 || strcmp(path + n - 5, ".json") != 0) {
+    out->library = hs_strdup(path);
+    return HS_GOOD;
+  }
   hs_status s = read_json(path, out);
   if (!hs_ok(s)) pjrt_entry_free(out);
   return s;

@@ -1,9 +1,10 @@
-// find.c — which plug-ins this machine has: PJRT_NAMES_AND_LIBRARY_PATHS (name:path,name:path, a path may be a .json file, see
-// entry.c), the peers that `make peers` fetches beside the build, and the packages of every Python on PATH, of PYTHONPATH and of
-// the user (JAX's jax_plugins folders and XLA's xla_plugins).
+// find.c — which plug-ins this machine has: PJRT_NAMES_AND_LIBRARY_PATHS (name:path,name:path, a
+// path may be a .json file, see entry.c), the peers that `make peers` fetches beside the build, and
+// the packages of every Python on PATH, of PYTHONPATH and of the user (JAX's jax_plugins folders
+// and XLA's xla_plugins).
 //
-// Nothing is loaded here and no Python runs; a package is recognised by where it lies. The name of a plug-in is the name
-// of its package.
+// Nothing is loaded here and no Python runs; a package is recognised by where it lies. The name of
+// a plug-in is the name of its package.
 #include <glob.h>
 #include <stdlib.h>
 #include <sys/stat.h>
@@ -11,7 +12,8 @@
 
 #include "backends/pjrt/pjrt.h"
 
-static void add(pjrt_plugins *v, const char *name, size_t name_n, const char *path, const char *from) {
+static void add(pjrt_plugins *v, const char *name, size_t name_n, const char *path,
+                const char *from) {
   char *real = realpath(path, NULL);
   const char *key = real ? real : path;
   bool known = false;
@@ -22,7 +24,9 @@ static void add(pjrt_plugins *v, const char *name, size_t name_n, const char *pa
   }
   free(real);
   if (known) return;
-  pjrt_plugin p = {.name = hs_format("%.*s", (int)name_n, name), .path = hs_strdup(path), .from = hs_strdup(from)};
+  pjrt_plugin p = {.name = hs_format("%.*s", (int)name_n, name),
+                   .path = hs_strdup(path),
+                   .from = hs_strdup(from)};
   hs_vec_push(v, p);
 }
 
@@ -39,7 +43,8 @@ static void add_environment(pjrt_plugins *v) {
   }
 }
 
-// Plug-ins in one folder that Python looks for packages in: {xla,jax}_plugins/PACKAGE/*.so. `packages` may be a pattern.
+// Plug-ins in one folder that Python looks for packages in: {xla,jax}_plugins/PACKAGE/*.so.
+// `packages` may be a pattern.
 static void add_packages(pjrt_plugins *v, const char *packages, const char *from) {
   static const char *const folder[] = {"xla_plugins", "jax_plugins"};
   for (size_t f = 0; f < HS_COUNT(folder); f++) {
@@ -49,7 +54,8 @@ static void add_packages(pjrt_plugins *v, const char *packages, const char *from
       for (size_t k = 0; k < g.gl_pathc; k++) {
         const char *file = strrchr(g.gl_pathv[k], '/'), *package = file;
         while (package > g.gl_pathv[k] && package[-1] != '/') package--;
-        if (strstr(file, "pjrt") || strstr(file, "plugin")) add(v, package, (size_t)(file - package), g.gl_pathv[k], from);
+        if (strstr(file, "pjrt") || strstr(file, "plugin"))
+          add(v, package, (size_t)(file - package), g.gl_pathv[k], from);
       }
       globfree(&g);
     }
@@ -58,7 +64,9 @@ static void add_packages(pjrt_plugins *v, const char *packages, const char *from
 }
 
 static void add_prefix(pjrt_plugins *v, const char *prefix, const char *from) {
-  static const char *const lib[] = {"lib/python3*/site-packages", "lib64/python3*/site-packages", "lib/python3/dist-packages", "lib/python3*/dist-packages", "local/lib/python3*/dist-packages"};
+  static const char *const lib[] = {"lib/python3*/site-packages", "lib64/python3*/site-packages",
+                                    "lib/python3/dist-packages", "lib/python3*/dist-packages",
+                                    "local/lib/python3*/dist-packages"};
   for (size_t l = 0; l < HS_COUNT(lib); l++) {
     char *packages = hs_format("%s/%s", prefix, lib[l]);
     add_packages(v, packages, from);
@@ -82,7 +90,8 @@ static void add_users(pjrt_plugins *v) {
   hs_free(prefix);
 }
 
-// The folder of this program and the one above it, each with a folder "peers" in it; and build/peers where we stand.
+// The folder of this program and the one above it, each with a folder "peers" in it; and
+// build/peers where we stand.
 static void add_peers(pjrt_plugins *v) {
   char exe[4096];
   ssize_t n = readlink("/proc/self/exe", exe, sizeof exe - 1);
@@ -132,9 +141,10 @@ void pjrt_plugins_free(pjrt_plugins *v) {
 
 static const pjrt_plugin *choose(const pjrt_plugins *v, const char *name) {
   for (size_t k = 0; k < v->n; k++)
-    if (*name ? strcmp(v->v[k].name, name) == 0 : strstr(v->v[k].name, "cpu") != NULL) return &v->v[k];
+    if (*name ? strcmp(v->v[k].name, name) == 0 : strstr(v->v[k].name, "cpu") != NULL)
+      return &v->v[k];
   if (!*name) return v->n ? &v->v[0] : NULL;
-  const pjrt_plugin *only = NULL;                        // the one that begins like this
+  const pjrt_plugin *only = NULL;  // the one that begins like this
   for (size_t k = 0; k < v->n; k++) {
     if (strncmp(v->v[k].name, name, strlen(name)) != 0) continue;
     if (only) return NULL;
@@ -158,14 +168,19 @@ hs_status pjrt_find(const char *name, char **path) {
   const pjrt_plugin *p = choose(&v, name);
   hs_status s = HS_GOOD;
   if (p) *path = hs_strdup(p->path);
-  else if (!v.n) s = hs_with_note(hs_fail(HS_E_NOT_BUILT, "no PJRT plug-in was found"), "fix: make peers, or backend pjrt PATH, or set PJRT_NAMES_AND_LIBRARY_PATHS=name:path");
+  else if (!v.n)
+    s = hs_with_note(
+        hs_fail(HS_E_NOT_BUILT, "no PJRT plug-in was found"),
+        "fix: make peers, or backend pjrt PATH, or set PJRT_NAMES_AND_LIBRARY_PATHS=name:path");
   else s = hs_fail(HS_E_USAGE, "no PJRT plug-in is called %s; `backends` lists them", name);
   pjrt_plugins_free(&v);
   return s;
 }
 
 // CUDA's and ROCm's compilers work without their devices; names are all there is to tell them by.
-static bool for_gpus(const char *name) { return strstr(name, "cuda") || strstr(name, "gpu") || strstr(name, "rocm"); }
+static bool for_gpus(const char *name) {
+  return strstr(name, "cuda") || strstr(name, "gpu") || strstr(name, "rocm");
+}
 
 hs_status pjrt_find_gpu(const char *preferred, char **path) {
   *path = NULL;
@@ -173,7 +188,11 @@ hs_status pjrt_find_gpu(const char *preferred, char **path) {
   if (file && for_gpus(file)) return pjrt_find(preferred, path);
   pjrt_plugins v;
   pjrt_find_all(&v);
-  for (size_t k = 0; k < v.n && !*path; k++) if (for_gpus(v.v[k].name)) *path = hs_strdup(v.v[k].path);
+  for (size_t k = 0; k < v.n && !*path; k++)
+    if (for_gpus(v.v[k].name)) *path = hs_strdup(v.v[k].path);
   pjrt_plugins_free(&v);
-  return *path ? HS_GOOD : hs_with_note(hs_fail(HS_E_NOT_BUILT, "no PJRT plug-in for GPUs was found"), "fix: make peers, or backend pjrt PATH, or set PJRT_NAMES_AND_LIBRARY_PATHS=cuda:path");
+  return *path ? HS_GOOD
+               : hs_with_note(hs_fail(HS_E_NOT_BUILT, "no PJRT plug-in for GPUs was found"),
+                              "fix: make peers, or backend pjrt PATH, or set "
+                              "PJRT_NAMES_AND_LIBRARY_PATHS=cuda:path");
 }

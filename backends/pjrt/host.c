@@ -1,9 +1,10 @@
 // host.c — the worker processes that hold plug-ins.
 //
-// A plug-in reads its environment once and holds one client, so a worker is known by what it was asked to hold: file,
-// threads, devices, target. A few are kept side by side; the one not used for longest goes when there are too many.
-// Whatever the plug-in prints goes to memory that the shell holds too, so a death can be explained: XLA's own checks print
-// one line with the file, the line and the condition before they end the process.
+// A plug-in reads its environment once and holds one client, so a worker is known by what it was
+// asked to hold: file, threads, devices, target. A few are kept side by side; the one not used for
+// longest goes when there are too many. Whatever the plug-in prints goes to memory that the shell
+// holds too, so a death can be explained: XLA's own checks print one line with the file, the line
+// and the condition before they end the process.
 #include "backends/pjrt/pjrt.h"
 
 #include <fcntl.h>
@@ -17,12 +18,13 @@ enum { MAX_HOSTS = 4, MAX_LOG = 64 << 20, OPEN_S = 120 };
 
 struct pjrt_host {
   char *key;
-  pjrt_config config;           // strings owned
+  pjrt_config config;  // strings owned
   worker *w;
-  u64 generation;               // of the worker in which the plug-in was opened; 0: never
+  u64 generation;  // of the worker in which the plug-in was opened; 0: never
   pjrt_about about;
   int log_fd;
-  char *log; size_t log_n;
+  char *log;
+  size_t log_n;
   u64 used;
 };
 
@@ -57,8 +59,10 @@ static hs_status key_of(const pjrt_config *c, char **key) {
   pjrt_entry e;
   HS_TRY(pjrt_entry_read(c->path, &e));
   u64 options = e.options.n ? hs_hash_bytes(e.options.p, e.options.n, 2) : 0;
-  *key = hs_format("%u %u %d %016llx %016llx %s %s %s", c->threads, c->devices, c->trace, (unsigned long long)(c->target ? hs_hash_bytes(c->target, strlen(c->target), 1) : 0),
-                   (unsigned long long)options, c->flags ? c->flags : "", c->path, e.library);
+  *key = hs_format(
+      "%u %u %d %016llx %016llx %s %s %s", c->threads, c->devices, c->trace,
+      (unsigned long long)(c->target ? hs_hash_bytes(c->target, strlen(c->target), 1) : 0),
+      (unsigned long long)options, c->flags ? c->flags : "", c->path, e.library);
   pjrt_entry_free(&e);
   return HS_GOOD;
 }
@@ -75,7 +79,7 @@ static pjrt_host *host_new(const pjrt_config *c, char *key) {
   return h;
 }
 
-// ---- the log ----------------------------------------------------------------------------------------------------------------
+// ---- the log ------------------------------------------------------------------------------------
 
 static void read_log(pjrt_host *h) {
   struct stat st;
@@ -98,7 +102,8 @@ const char *pjrt_host_log(pjrt_host *h, size_t *n) {
   return h->log_n ? h->log : "";
 }
 
-// "F0000 00:00:00.0  123 layout.h:99] Check failed: x > 0" -> "layout.h:99: Check failed: x > 0". The first such line counts.
+// "F0000 00:00:00.0 123 layout.h:99] Check failed: x > 0" -> "layout.h:99: Check failed: x > 0".
+// The first such line counts.
 static bool fatal_line(const char *log, hs_buf *out) {
   for (const char *p = log; *p;) {
     size_t n = strcspn(p, "\n");
@@ -106,10 +111,14 @@ static bool fatal_line(const char *log, hs_buf *out) {
     if (p[0] == 'F' && n > 5 && p[1] >= '0' && p[1] <= '9' && mark) {
       const char *place = mark;
       while (place > p && place[-1] != ' ') place--;
-      hs_buf_printf(out, "%.*s:%.*s", (int)(mark - place), place, (int)HS_MIN((size_t)(end - mark - 1), (size_t)600), mark + 1);
+      hs_buf_printf(out, "%.*s:%.*s", (int)(mark - place), place,
+                    (int)HS_MIN((size_t)(end - mark - 1), (size_t)600), mark + 1);
       return true;
     }
-    if (!strncmp(p, "terminate called", 16)) { hs_buf_printf(out, "%.*s", (int)HS_MIN(n, (size_t)600), p); return true; }
+    if (!strncmp(p, "terminate called", 16)) {
+      hs_buf_printf(out, "%.*s", (int)HS_MIN(n, (size_t)600), p);
+      return true;
+    }
     p = *end ? end + 1 : end;
   }
   return false;
@@ -130,7 +139,8 @@ static hs_status explain(pjrt_host *h, hs_status s) {
   if (h->log_n && fatal_line(h->log, &why)) {
     char *message = hs_strdup(s.err->message);
     hs_status_drop(s);
-    s = hs_with_note(hs_fail(HS_E_WORKER, "the plug-in ended its process: %s", hs_buf_cstr(&why)), "%s", message);
+    s = hs_with_note(hs_fail(HS_E_WORKER, "the plug-in ended its process: %s", hs_buf_cstr(&why)),
+                     "%s", message);
     hs_free(message);
   } else if (h->log_n) {
     last_line(h->log, h->log_n, &why);
@@ -140,14 +150,16 @@ static hs_status explain(pjrt_host *h, hs_status s) {
   return s;
 }
 
-hs_status pjrt_host_call(pjrt_host *h, const char *step, u32 kind, const hs_buf *q, const int *fds, u32 nfds, double deadline_s, void **reply, size_t *n) {
+hs_status pjrt_host_call(pjrt_host *h, const char *step, u32 kind, const hs_buf *q, const int *fds,
+                         u32 nfds, double deadline_s, void **reply, size_t *n) {
   h->used = ++tick;
-  if (h->log_fd >= 0 && ftruncate(h->log_fd, 0) != 0) return hs_fail_errno(HS_E_IO, "the plug-in's log");
+  if (h->log_fd >= 0 && ftruncate(h->log_fd, 0) != 0)
+    return hs_fail_errno(HS_E_IO, "the plug-in's log");
   hs_status s = worker_call(h->w, step, kind, q->p, q->n, fds, nfds, deadline_s, reply, n);
   return hs_ok(s) ? s : explain(h, s);
 }
 
-// ---- opening ----------------------------------------------------------------------------------------------------------------
+// ---- opening ------------------------------------------------------------------------------------
 
 static void get_text(wire_reader *r, char out[64]) {
   hs_str s = wire_get_bytes(r);
@@ -167,14 +179,22 @@ static hs_status open_plugin(pjrt_host *h) {
   snprintf(threads, sizeof threads, "%u", h->config.threads);
   const char *given = getenv("XLA_FLAGS");
   char *flags = h->config.flags ? hs_format("%s %s", given ? given : "", h->config.flags) : NULL;
-  const struct { const char *name, *value; bool wanted; } env[] = {
-      {"NPROC", threads, h->config.threads != 0}, {"PJRT_NPROC", threads, h->config.threads != 0},
-      {"TF_CPP_VMODULE", "hlo_pass_pipeline=2,cpu_compiler=1,gpu_compiler=1", h->config.trace}, {"XLA_FLAGS", flags, flags != NULL}};
+  const struct {
+    const char *name, *value;
+    bool wanted;
+  } env[] = {
+      {"NPROC", threads, h->config.threads != 0},
+      {"PJRT_NPROC", threads, h->config.threads != 0},
+      {"TF_CPP_VMODULE", "hlo_pass_pipeline=2,cpu_compiler=1,gpu_compiler=1", h->config.trace},
+      {"XLA_FLAGS", flags, flags != NULL}};
   u32 n_env = 0;
   for (size_t k = 0; k < HS_COUNT(env); k++) n_env += env[k].wanted;
   pjrt_entry entry;
   hs_status known = pjrt_entry_read(h->config.path, &entry);
-  if (!hs_ok(known)) { hs_free(flags); return known; }
+  if (!hs_ok(known)) {
+    hs_free(flags);
+    return known;
+  }
   wire_put_str(&q, entry.library);
   wire_put_u32(&q, n_env);
   for (size_t k = 0; k < HS_COUNT(env); k++) {
@@ -191,13 +211,17 @@ static hs_status open_plugin(pjrt_host *h) {
     if (h->log_fd >= 0) fcntl(h->log_fd, F_SETFL, O_APPEND);
   }
   hs_status started = worker_start(h->w);
-  if (!hs_ok(started)) { hs_buf_free(&q); return started; }
+  if (!hs_ok(started)) {
+    hs_buf_free(&q);
+    return started;
+  }
   void *reply = NULL;
   size_t n = 0;
-  hs_status s = pjrt_host_call(h, "loading a plug-in", WORKER_REQ_PJRT_OPEN, &q, &h->log_fd, h->log_fd >= 0, OPEN_S, &reply, &n);
+  hs_status s = pjrt_host_call(h, "loading a plug-in", WORKER_REQ_PJRT_OPEN, &q, &h->log_fd,
+                               h->log_fd >= 0, OPEN_S, &reply, &n);
   hs_buf_free(&q);
   if (!hs_ok(s)) {
-    worker_kill(h->w);          // half a plug-in is no state to go on from
+    worker_kill(h->w);  // half a plug-in is no state to go on from
     return s;
   }
   wire_reader r = {reply, n, false};
@@ -217,8 +241,10 @@ static hs_status open_plugin(pjrt_host *h) {
 static void drop_oldest(void) {
   size_t oldest = 0;
   for (size_t k = 1; k < hosts.n; k++)
-    if (worker_pid(hosts.v[k]->w) && (!worker_pid(hosts.v[oldest]->w) || hosts.v[k]->used < hosts.v[oldest]->used)) oldest = k;
-  worker_kill(hosts.v[oldest]->w);   // programs that point to it are compiled again elsewhere
+    if (worker_pid(hosts.v[k]->w) &&
+        (!worker_pid(hosts.v[oldest]->w) || hosts.v[k]->used < hosts.v[oldest]->used))
+      oldest = k;
+  worker_kill(hosts.v[oldest]->w);  // programs that point to it are compiled again elsewhere
   if (hosts.v[oldest]->log_fd >= 0) close(hosts.v[oldest]->log_fd);
   hosts.v[oldest]->log_fd = -1;
 }
@@ -235,7 +261,8 @@ hs_status pjrt_host_get(const pjrt_config *c, pjrt_host **out) {
   char *key;
   HS_TRY(key_of(c, &key));
   pjrt_host *h = NULL;
-  for (size_t k = 0; k < hosts.n && !h; k++) if (strcmp(hosts.v[k]->key, key) == 0) h = hosts.v[k];
+  for (size_t k = 0; k < hosts.n && !h; k++)
+    if (strcmp(hosts.v[k]->key, key) == 0) h = hosts.v[k];
   if (h) hs_free(key);
   else {
     h = host_new(c, key);

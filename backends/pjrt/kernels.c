@@ -1,12 +1,15 @@
-// kernels.c — what XLA:GPU made for a device: its launches with grid, block and shared memory, and their PTX.
+// kernels.c — what XLA:GPU made for a device: its launches with grid, block and shared memory,
+// and their PTX.
 //
-// No call of the API tells these; the plug-in writes them as files when it is asked to (xla_dump_to): NAME.thunk_sequence.txt has
-// a line per step of the program,
-//     014: kCustomKernel       [prev=012 (1)  | next=015 (1) ] gemm_fusion_dot_1 grid: [64, 1, 1] threads: [64, 1, 1]  shared_memory: 1024 bytes
-// indented below the loop or branch that it belongs to; NAME.thunk_metadata.txt has the instruction of each step, by number
-// (profile_annotation: "gemm_fusion_dot.1"  thunk_id: 14); NAME.N.ptx are the kernels' texts. They also declare
-// shared memory, on top of what the launch asks for. Registers and stack are in the machine code, of which the worker sends a
-// list (serve_cubin.c).
+// No call of the API tells these; the plug-in writes them as files when it is asked to
+// (xla_dump_to): NAME.thunk_sequence.txt has a line per step of the program,
+//     014: kCustomKernel       [prev=012 (1) | next=015 (1) ] gemm_fusion_dot_1 grid: [64, 1, 1]
+//                              threads: [64, 1, 1] shared_memory: 1024 bytes
+// indented below the loop or branch that it belongs to; NAME.thunk_metadata.txt has the instruction
+// of each step, by number
+// (profile_annotation: "gemm_fusion_dot.1" thunk_id: 14); NAME.N.ptx are the kernels' texts. They
+// also declare shared memory, on top of what the launch asks for. Registers and stack are in the
+// machine code, of which the worker sends a list (serve_cubin.c).
 #include "backends/pjrt/pjrt.h"
 
 #include <ctype.h>
@@ -15,7 +18,14 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-typedef struct reading { hs_arena *a; pjrt_kernels *out; HS_VEC(char *) ptx; HS_VEC(u32) ids; const char *about; } reading;   // ids: of the steps; about: the metadata
+// ids: of the steps; about: the metadata
+typedef struct reading {
+  hs_arena *a;
+  pjrt_kernels *out;
+  HS_VEC(char *) ptx;
+  HS_VEC(u32) ids;
+  const char *about;
+} reading;
 
 static bool ends_with(const char *s, const char *tail) {
   size_t n = strlen(s), k = strlen(tail);
@@ -51,11 +61,17 @@ static void read_step(reading *r, const char *p, const char *end) {
   const char *kind = colon + 2, *after = kind;
   while (after < end && isalnum((unsigned char)*after)) after++;
   if (after == end) return;
-  const char *bracket = memchr(after, ']', (size_t)(end - after)), *name = bracket ? bracket + 1 : after;
+  const char *bracket = memchr(after, ']', (size_t)(end - after)),
+             *name = bracket ? bracket + 1 : after;
   while (name < end && *name == ' ') name++;
   const char *stop = name;
   while (stop < end && *stop != ' ') stop++;
-  pjrt_kernel k = {.thunk = hs_arena_strndup(r->a, kind, (size_t)(after - kind)), .depth = (u32)(digits - p) / 4, .registers = -1, .frame = -1, .shared = -1, .code_bytes = -1};
+  pjrt_kernel k = {.thunk = hs_arena_strndup(r->a, kind, (size_t)(after - kind)),
+                   .depth = (u32)(digits - p) / 4,
+                   .registers = -1,
+                   .frame = -1,
+                   .shared = -1,
+                   .code_bytes = -1};
   read_three(name, end, "grid: ", k.grid);
   read_three(name, end, "threads: ", k.block);
   const char *shared = memmem(name, (size_t)(end - name), "shared_memory: ", 15);
@@ -98,15 +114,18 @@ static const char *find_ptx(const reading *r, const char *name) {
   return NULL;
 }
 
-// Bytes of shared memory that a text declares with a size of its own: ".shared .align 4 .b8 tile[4224];".
+// Bytes of shared memory that a text declares with a size of its own: ".shared .align 4 .b8
+// tile[4224];".
 static i64 declared_shared(const char *ptx) {
   i64 total = 0;
   for (const char *p = ptx; (p = strstr(p, ".shared ")); p++) {
     const char *line = p, *end = p + strcspn(p, "\n");
     while (line > ptx && line[-1] != '\n') line--;
-    const char *bits = memmem(p, (size_t)(end - p), " .b", 3), *bracket = memchr(p, '[', (size_t)(end - p));
+    const char *bits = memmem(p, (size_t)(end - p), " .b", 3),
+               *bracket = memchr(p, '[', (size_t)(end - p));
     bool outside = memmem(line, (size_t)(end - line), ".extern", 7) != NULL;
-    if (bits && bracket && bits < bracket && !outside) total += strtoll(bits + 3, NULL, 10) / 8 * strtoll(bracket + 1, NULL, 10);
+    if (bits && bracket && bits < bracket && !outside)
+      total += strtoll(bits + 3, NULL, 10) / 8 * strtoll(bracket + 1, NULL, 10);
   }
   return total;
 }
@@ -130,7 +149,8 @@ void pjrt_read_kernels(const char *dir, wire_reader *code, hs_arena *a, pjrt_ker
   reading r = {.a = a, .out = out};
   DIR *d = dir ? opendir(dir) : NULL;
   for (struct dirent *e; d && (e = readdir(d));) {
-    bool steps = ends_with(e->d_name, ".thunk_sequence.txt"), about = ends_with(e->d_name, ".thunk_metadata.txt");
+    bool steps = ends_with(e->d_name, ".thunk_sequence.txt"),
+         about = ends_with(e->d_name, ".thunk_metadata.txt");
     if (!steps && !about && !ends_with(e->d_name, ".ptx")) continue;
     char *path = hs_format("%s/%s", dir, e->d_name), *text = read_whole(a, path);
     if (steps) read_steps(&r, text);

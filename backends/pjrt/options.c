@@ -1,21 +1,23 @@
 // options.c — xla.CompileOptionsProto, written field by field.
 //
-// Field 3 is the build options: device ordinal (1), replicas (4) and partitions (5), SPMD (6), backend only (11), Shardy
-// (19). Replicas and partitions must be there: plug-ins stop their process without them. Debug options (field 3 of the
-// build options) are never sent, because a partial message replaces every default; flags travel one by one as
-// env_option_overrides (field 7), which are applied on top of the defaults and refused by name when unknown.
+// Field 3 is the build options: device ordinal (1), replicas (4) and partitions (5), SPMD (6),
+// backend only (11), Shardy (19). Replicas and partitions must be there: plug-ins stop their
+// process without them. Debug options (field 3 of the build options) are never sent, because a
+// partial message replaces every default; flags travel one by one as env_option_overrides (field
+// 7), which are applied on top of the defaults and refused by name when unknown.
 #include <stdlib.h>
 
 #include "backends/pjrt/pjrt.h"
 #include "core/proto_wire.h"
 
-// OptionOverrideProto: 1 string, 2 bool, 3 int64, 4 double. Plug-ins parse strings for flags of any type but not the
-// other way round, so only what can be nothing else is sent as a bool.
+// OptionOverrideProto: 1 string, 2 bool, 3 int64, 4 double. Plug-ins parse strings for flags of any
+// type but not the other way round, so only what can be nothing else is sent as a bool.
 static void put_flag(hs_buf *b, const backend_flag *f) {
   size_t entry = pb_begin(b);
   pb_put_bytes(b, 1, f->name, strlen(f->name));
   size_t value = pb_begin(b);
-  if (!strcmp(f->value, "true") || !strcmp(f->value, "false")) pb_put_int_always(b, 2, f->value[0] == 't');
+  if (!strcmp(f->value, "true") || !strcmp(f->value, "false"))
+    pb_put_int_always(b, 2, f->value[0] == 't');
   else {
     pb_put_tag(b, 1, 2);
     pb_put_varint(b, strlen(f->value));
@@ -25,7 +27,8 @@ static void put_flag(hs_buf *b, const backend_flag *f) {
   pb_end(b, 7, entry);
 }
 
-void pjrt_options(hs_buf *b, const pjrt_ready *m, bool backend_only, u32 nflags, const backend_flag *flags) {
+void pjrt_options(hs_buf *b, const pjrt_ready *m, bool backend_only, u32 nflags,
+                  const backend_flag *flags) {
   size_t build = pb_begin(b);
   pb_put_int_always(b, 1, -1);
   pb_put_int_always(b, 4, m->replicas);

@@ -1,9 +1,10 @@
 // pjrt.c — the backend `pjrt`: modules compiled and run by a PJRT plug-in, such as real XLA.
 //
-// The shell side only: it writes the module and the compile options as protocol buffers, packs arguments into shared
-// memory once, and reads results in place. A compiled program keeps its request; when the worker that had it is gone it is
-// compiled again before its next run, silently. What the plug-in says of its executable (optimized module, cost, memory) is
-// kept as it said it; pjrt_compiled_result hands it out.
+// The shell side only: it writes the module and the compile options as protocol buffers, packs
+// arguments into shared memory once, and reads results in place. A compiled program keeps its
+// request; when the worker that had it is gone it is compiled again before its next run, silently.
+// What the plug-in says of its executable (optimized module, cost, memory) is kept as it said it;
+// pjrt_compiled_result hands it out.
 #include "backends/pjrt/pjrt.h"
 #include "backends/ffi.h"
 #include "backends/pjrt/plugin.h"
@@ -15,7 +16,7 @@
 enum { NONE = 0xffffffff };
 
 struct backend_exe {
-  u64 id, generation;            // of the worker that has it
+  u64 id, generation;  // of the worker that has it
   pjrt_host *host;
   hs_arena arena;
   char *path, *target, *flags;
@@ -23,11 +24,12 @@ struct backend_exe {
   hs_buf request;
   worker_shm program;
   double deadline_s;
-  u32 nparams; const hlo_shape **param;       // of the module as given, tuples whole
+  u32 nparams;
+  const hlo_shape **param;  // of the module as given, tuples whole
   const hlo_shape *result;
-  char *dumps;                   // folder that the plug-in writes to while it compiles; NULL
+  char *dumps;  // folder that the plug-in writes to while it compiles; NULL
   u32 replicas, ndevices, nargs, nouts;
-  pjrt_tiles *arg, *out;         // per leaf
+  pjrt_tiles *arg, *out;  // per leaf
   backend_compiled info;
   pjrt_result said;
 };
@@ -48,14 +50,15 @@ static bool pjrt_supports(const hlo_instr *i, hs_buf *why) {
   return true;
 }
 
-// ---- the request ----------------------------------------------------------------------------------------------------------------
+// ---- the request --------------------------------------------------------------------------------
 
 static void put_array(hs_buf *q, const hlo_shape *s) {
   wire_put_u32(q, (u32)pj_type((int)s->dtype));
   wire_put_u32(q, s->rank);
   wire_put_i64(q, (i64)block_leaf_bytes(s));
   wire_put(q, s->dims, s->rank * sizeof(i64));
-  for (u32 k = 0; k < s->rank; k++) wire_put_i64(q, s->layout ? s->layout->minor_to_major[k] : (i64)(s->rank - 1 - k));
+  for (u32 k = 0; k < s->rank; k++)
+    wire_put_i64(q, s->layout ? s->layout->minor_to_major[k] : (i64)(s->rank - 1 - k));
 }
 
 static const hlo_sharding *keep_sharding(backend_exe *e, hlo_ctx *ctx, const hlo_sharding *s) {
@@ -69,21 +72,29 @@ static hs_status make_tiles(backend_exe *e, const pjrt_ready *m) {
   e->arg = HS_NEW_ARRAY(&e->arena, pjrt_tiles, m->nargs + 1);
   e->out = HS_NEW_ARRAY(&e->arena, pjrt_tiles, m->nouts + 1);
   u32 n = m->partitions;
-  for (u32 k = 0; k < m->nargs; k++) HS_TRY(pjrt_tiles_make(m->m->ctx, m->arg[k], keep_sharding(e, m->m->ctx, m->arg_sharding[k]), n, &e->arg[k]));
-  for (u32 k = 0; k < m->nouts; k++) HS_TRY(pjrt_tiles_make(m->m->ctx, m->out[k], keep_sharding(e, m->m->ctx, m->out_sharding[k]), n, &e->out[k]));
+  for (u32 k = 0; k < m->nargs; k++)
+    HS_TRY(pjrt_tiles_make(m->m->ctx, m->arg[k], keep_sharding(e, m->m->ctx, m->arg_sharding[k]), n,
+                           &e->arg[k]));
+  for (u32 k = 0; k < m->nouts; k++)
+    HS_TRY(pjrt_tiles_make(m->m->ctx, m->out[k], keep_sharding(e, m->m->ctx, m->out_sharding[k]), n,
+                           &e->out[k]));
   return HS_GOOD;
 }
 
 // Baseline: every instruction its own kernel, as far as the plug-in's own switches go.
-static const char *const unfused = "fusion,fusion-wrapper,multi_output_fusion,cpu_instruction_fusion,priority-fusion,xnn-graph-fusion,dot-library-rewriter";
+static const char *const unfused =
+    "fusion,fusion-wrapper,multi_output_fusion,cpu_instruction_fusion,priority-fusion,"
+    "xnn-graph-fusion,dot-library-rewriter";
 
-static void write_options(hs_buf *out, const backend_exe *e, const pjrt_ready *m, const backend_options *o) {
+static void write_options(hs_buf *out, const backend_exe *e, const pjrt_ready *m,
+                          const backend_options *o) {
   backend_flag *flags = hs_calloc(o->nflags + 2u, sizeof *flags);
   char *joined = NULL;
   u32 n = 0;
   const char *disabled = o->per_instruction ? unfused : NULL;
   for (u32 k = 0; k < o->nflags; k++) {
-    if (disabled && !strcmp(o->flags[k].name, "xla_disable_hlo_passes")) disabled = joined = hs_format("%s,%s", o->flags[k].value, unfused);
+    if (disabled && !strcmp(o->flags[k].name, "xla_disable_hlo_passes"))
+      disabled = joined = hs_format("%s,%s", o->flags[k].value, unfused);
     else flags[n++] = o->flags[k];
   }
   if (disabled) flags[n++] = (backend_flag){"xla_disable_hlo_passes", disabled};
@@ -93,12 +104,15 @@ static void write_options(hs_buf *out, const backend_exe *e, const pjrt_ready *m
   hs_free(joined);
 }
 
-// Custom calls that somebody here can compute: target, and the user's library with its symbol where one is loaded.
+// Custom calls that somebody here can compute: target, and the user's library with its symbol where
+// one is loaded.
 static void put_calls(hs_buf *q, const hlo_module *m) {
   HS_VEC(hs_str) targets = {0};
   hlo_for_each_comp(c, m)
     hlo_for_each_instr(i, c) {
-      if (i->opcode != HLO_CUSTOM_CALL || hlo_attr_int(i, HLO_ATTR_API_VERSION, 0) != HLO_API_VERSION_TYPED_FFI) continue;
+      if (i->opcode != HLO_CUSTOM_CALL ||
+          hlo_attr_int(i, HLO_ATTR_API_VERSION, 0) != HLO_API_VERSION_TYPED_FFI)
+        continue;
       hs_str t = hlo_attr_str(i, HLO_ATTR_CUSTOM_CALL_TARGET);
       bool known = !ffi_peer.covers(ffi_peer.arg, i) && !hlo_eval_supports(i, NULL);
       for (size_t k = 0; k < targets.n && !known; k++) known = hs_str_eq(targets.v[k], t);
@@ -143,23 +157,27 @@ static hs_status make_request(backend_exe *e, const pjrt_ready *m, const backend
   return s;
 }
 
-// ---- what the plug-in says ----------------------------------------------------------------------------------------------------------
+// ---- what the plug-in says ----------------------------------------------------------------------
 
 static char *keep(backend_exe *e, hs_str s) { return hs_arena_strndup(&e->arena, s.p, s.n); }
 
-// How many devices a program is for stands in the config that modules travel with, not in HloModuleProto.
+// How many devices a program is for stands in the config that modules travel with, not in
+// HloModuleProto.
 static void state_devices(hlo_module *m, hlo_attr_id id, u32 n) {
-  if (n > 1 && !hlo_attrs_find(m->attrs, id)) hlo_set_module_attr(m, (hlo_attr){.id = id, .v.i = n});
+  if (n > 1 && !hlo_attrs_find(m->attrs, id))
+    hlo_set_module_attr(m, (hlo_attr){.id = id, .v.i = n});
 }
 
 static void read_optimized(backend_exe *e, hlo_ctx *ctx, hs_str bytes) {
   if (!bytes.n) return;
-  hs_status s = hlo_proto_read(ctx, bytes.p, bytes.n, "<optimized by the plug-in>", &e->said.optimized);
+  hs_status s =
+      hlo_proto_read(ctx, bytes.p, bytes.n, "<optimized by the plug-in>", &e->said.optimized);
   if (hs_ok(s)) {
     state_devices(e->said.optimized, HLO_ATTR_REPLICA_COUNT, e->replicas);
     state_devices(e->said.optimized, HLO_ATTR_NUM_PARTITIONS, e->ndevices / e->replicas);
   }
-  e->said.unreadable = hs_ok(s) ? NULL : hs_arena_strndup(&e->arena, s.err->message, strlen(s.err->message));
+  e->said.unreadable =
+      hs_ok(s) ? NULL : hs_arena_strndup(&e->arena, s.err->message, strlen(s.err->message));
   hs_status_drop(s);
 }
 
@@ -167,8 +185,10 @@ static const char *kind_of(backend_exe *e, const hlo_instr *i) {
   hs_str target = hlo_attr_str(i, HLO_ATTR_CUSTOM_CALL_TARGET);
   i64 kind = hlo_attr_int(i, HLO_ATTR_KIND, -1);
   char *t;
-  if (i->opcode == HLO_CUSTOM_CALL) t = hs_format("%.*s", (int)HS_MIN(target.n, (size_t)60), target.p);
-  else if (i->opcode == HLO_FUSION && kind >= 0) t = hs_format("fusion %s", hlo_enum_text(hlo_attr_kind_of(HLO_ATTR_KIND), kind));
+  if (i->opcode == HLO_CUSTOM_CALL)
+    t = hs_format("%.*s", (int)HS_MIN(target.n, (size_t)60), target.p);
+  else if (i->opcode == HLO_FUSION && kind >= 0)
+    t = hs_format("fusion %s", hlo_enum_text(hlo_attr_kind_of(HLO_ATTR_KIND), kind));
   else return hlo_op_text(i->opcode);
   const char *copy = hs_arena_strndup(&e->arena, t, strlen(t));
   hs_free(t);
@@ -177,8 +197,10 @@ static const char *kind_of(backend_exe *e, const hlo_instr *i) {
 
 typedef HS_VEC(backend_kernel) kernel_list;
 
-// Instructions of the optimized module that are launched: those of the entry and of what it calls, fusions whole.
-static void list_kernels(backend_exe *e, const hlo_module *m, const hlo_computation *c, kernel_list *v, u32 depth) {
+// Instructions of the optimized module that are launched: those of the entry and of what it calls,
+// fusions whole.
+static void list_kernels(backend_exe *e, const hlo_module *m, const hlo_computation *c,
+                         kernel_list *v, u32 depth) {
   hlo_for_each_instr(i, c) {
     if (i->opcode == HLO_WHILE || i->opcode == HLO_CALL || i->opcode == HLO_CONDITIONAL) {
       hlo_computation *called[64];
@@ -189,7 +211,11 @@ static void list_kernels(backend_exe *e, const hlo_module *m, const hlo_computat
     if (hlo_op_has(i->opcode, HLO_F_FREE)) continue;
     const hlo_instr *ours = hlo_find_instr(m, i->name);
     hlo_cost cost = hlo_cost_instr(i);
-    hs_vec_push(v, ((backend_kernel){.name = i->name, .kind = kind_of(e, i), .instr = ours ? ours->id : NONE, .flops = cost.flops, .bytes = cost.bytes_read + cost.bytes_written}));
+    hs_vec_push(v, ((backend_kernel){.name = i->name,
+                                     .kind = kind_of(e, i),
+                                     .instr = ours ? ours->id : NONE,
+                                     .flops = cost.flops,
+                                     .bytes = cost.bytes_read + cost.bytes_written}));
   }
 }
 
@@ -207,8 +233,10 @@ static void fill_info(backend_exe *e, const hlo_module *m) {
   c->output_bytes = s->outputs;
   c->alias_bytes = s->alias;
   c->temp_bytes = s->temp;
-  // XLA:CPU's own peak leaves the temporaries out, so there the sum is made as for every other backend; XLA:GPU's is a peak.
-  c->peak_bytes = e->target && s->peak > 0 ? s->peak : s->arguments + s->outputs - s->alias + s->temp;
+  // XLA:CPU's own peak leaves the temporaries out, so there the sum is made as for every other
+  // backend; XLA:GPU's is a peak.
+  c->peak_bytes =
+      e->target && s->peak > 0 ? s->peak : s->arguments + s->outputs - s->alias + s->temp;
 }
 
 // The partitioner may cut results that the module leaves open; its module says how.
@@ -218,11 +246,13 @@ static hs_status adopt_outputs(backend_exe *e, hlo_ctx *ctx, const i64 *dims, hs
     const hlo_shape *part = e->out[k].part, *whole = e->out[k].whole;
     if (!part->rank || !memcmp(part->dims, dims, part->rank * sizeof *dims)) continue;
     if (!all) HS_TRY(hlo_proto_output_sharding(bytes.p, bytes.n, &e->arena, &all));
-    const hlo_sharding *s = all && all->type == HLO_SH_TUPLE ? (k < all->nchildren ? all->children[k] : NULL) : all;
+    const hlo_sharding *s =
+        all && all->type == HLO_SH_TUPLE ? (k < all->nchildren ? all->children[k] : NULL) : all;
     pjrt_tiles_free(&e->out[k]);
     HS_TRY(pjrt_tiles_make(ctx, whole, s, e->ndevices, &e->out[k]));
     if (whole->rank && memcmp(e->out[k].part->dims, dims, whole->rank * sizeof *dims))
-      return hs_fail(HS_E_UNSUPPORTED, "the plug-in cuts output %u among the devices and does not say how", k);
+      return hs_fail(HS_E_UNSUPPORTED,
+                     "the plug-in cuts output %u among the devices and does not say how", k);
   }
   return HS_GOOD;
 }
@@ -258,11 +288,12 @@ static hs_status read_reply(backend_exe *e, wire_reader *r, const hlo_module *m)
   return adopt_outputs(e, m->ctx, dims, bytes);
 }
 
-// ---- compile ------------------------------------------------------------------------------------------------------------------------
+// ---- compile ------------------------------------------------------------------------------------
 
 static hs_status send_compile(backend_exe *e, void **reply, size_t *n) {
   HS_TRY(pjrt_host_get(&e->config, &e->host));
-  HS_TRY(pjrt_host_call(e->host, "compiling", WORKER_REQ_PJRT_COMPILE, &e->request, &e->program.fd, 1, e->deadline_s, reply, n));
+  HS_TRY(pjrt_host_call(e->host, "compiling", WORKER_REQ_PJRT_COMPILE, &e->request, &e->program.fd,
+                        1, e->deadline_s, reply, n));
   e->generation = worker_generation(pjrt_host_worker(e->host));
   return HS_GOOD;
 }
@@ -277,7 +308,8 @@ static void pjrt_release(backend_exe *e) {
   if (worker_has_it(e)) {
     hs_buf q = {0};
     wire_put_i64(&q, (i64)e->id);
-    hs_status_drop(pjrt_host_call(e->host, "releasing", WORKER_REQ_PJRT_RELEASE, &q, NULL, 0, 10, NULL, NULL));
+    hs_status_drop(
+        pjrt_host_call(e->host, "releasing", WORKER_REQ_PJRT_RELEASE, &q, NULL, 0, 10, NULL, NULL));
     hs_buf_free(&q);
   }
   for (u32 k = 0; e->arg && k < e->nargs; k++) pjrt_tiles_free(&e->arg[k]);
@@ -301,7 +333,8 @@ static void keep_shapes(backend_exe *e, const hlo_module *m) {
   e->result = m->entry->root->shape;
 }
 
-// Where the value of a field ends that begins at `p`: at the end of its line, or behind the brace that closes its block.
+// Where the value of a field ends that begins at `p`: at the end of its line, or behind the brace
+// that closes its block.
 static const char *field_end(const char *p) {
   p += strcspn(p, ":{\n");
   if (*p == ':') p++, p += strspn(p, " ");
@@ -313,8 +346,8 @@ static const char *field_end(const char *p) {
   return p;
 }
 
-// Target descriptions may hold fields that are newer than the plug-in, which refuses them by name. Takes such a field out of
-// the text; false when the plug-in's last words name none.
+// Target descriptions may hold fields that are newer than the plug-in, which refuses them by name.
+// Takes such a field out of the text; false when the plug-in's last words name none.
 static bool drop_unknown_field(backend_exe *e) {
   size_t n;
   const char *log = pjrt_host_log(e->host, &n), *mark = strstr(log, "has no field named \"");
@@ -322,13 +355,18 @@ static bool drop_unknown_field(backend_exe *e) {
   mark += strlen("has no field named \"");
   size_t length = strcspn(mark, "\"");
   char *key = hs_format("%.*s", (int)length, mark), *at = e->target;
-  while (length && (at = strstr(at, key)) && (isalnum((unsigned char)at[length]) || at[length] == '_' || (at > e->target && !isspace((unsigned char)at[-1]) && at[-1] != '{'))) at++;
+  while (length && (at = strstr(at, key)) &&
+         (isalnum((unsigned char)at[length]) || at[length] == '_' ||
+          (at > e->target && !isspace((unsigned char)at[-1]) && at[-1] != '{')))
+    at++;
   bool found = length && at;
   if (found) {
     const char *end = field_end(at);
     memmove(at, end, strlen(end) + 1);
     bool again = e->said.dropped && strstr(e->said.dropped, key);
-    char *all = again ? hs_strdup(e->said.dropped) : hs_format("%s%s%s", e->said.dropped ? e->said.dropped : "", e->said.dropped ? ", " : "", key);
+    char *all = again ? hs_strdup(e->said.dropped)
+                      : hs_format("%s%s%s", e->said.dropped ? e->said.dropped : "",
+                                  e->said.dropped ? ", " : "", key);
     e->said.dropped = hs_arena_strndup(&e->arena, all, strlen(all));
     hs_free(all);
   }
@@ -337,12 +375,14 @@ static bool drop_unknown_field(backend_exe *e) {
 }
 
 // Sends the request; again without what the plug-in does not know of the target.
-static hs_status compile_request(backend_exe *e, const pjrt_ready *ready, const backend_options *o, void **reply, size_t *n) {
+static hs_status compile_request(backend_exe *e, const pjrt_ready *ready, const backend_options *o,
+                                 void **reply, size_t *n) {
   enum { MOST_FIELDS = 64 };
   for (u32 tries = 0;; tries++) {
     HS_TRY(make_request(e, ready, o));
     hs_status s = send_compile(e, reply, n);
-    if (hs_ok(s) || tries == MOST_FIELDS || s.err->code != HS_E_COMPILE || !drop_unknown_field(e)) return s;
+    if (hs_ok(s) || tries == MOST_FIELDS || s.err->code != HS_E_COMPILE || !drop_unknown_field(e))
+      return s;
     hs_status_drop(s);
     e->request.n = 0;
     worker_shm_free(&e->program);
@@ -351,7 +391,8 @@ static hs_status compile_request(backend_exe *e, const pjrt_ready *ready, const 
 
 // Kernels for a GPU are known from what the plug-in dumps; a folder of the user's own comes first.
 static bool dumps_already(const backend_options *o) {
-  for (u32 k = 0; k < o->nflags; k++) if (!strcmp(o->flags[k].name, "xla_dump_to")) return true;
+  for (u32 k = 0; k < o->nflags; k++)
+    if (!strcmp(o->flags[k].name, "xla_dump_to")) return true;
   return false;
 }
 
@@ -363,7 +404,8 @@ static char *dump_folder(void) {
   return NULL;
 }
 
-static hs_status build(backend_exe *e, const hlo_module *m, const backend_options *o, bool dissolve) {
+static hs_status build(backend_exe *e, const hlo_module *m, const backend_options *o,
+                       bool dissolve) {
   HS_TRY(pjrt_find(o->plugin, &e->path));
   pjrt_ready ready;
   hs_status s = pjrt_prepare(m, o->backend_only, dissolve, &ready);
@@ -374,7 +416,12 @@ static hs_status build(backend_exe *e, const hlo_module *m, const backend_option
     e->ndevices = ready.replicas * ready.partitions;
     e->target = o->target ? hs_strdup(o->target) : NULL;
     e->flags = o->process_flags ? hs_strdup(o->process_flags) : NULL;
-    e->config = (pjrt_config){.path = e->path, .threads = o->threads, .devices = e->ndevices, .target = e->target, .trace = o->trace != NULL, .flags = e->flags};
+    e->config = (pjrt_config){.path = e->path,
+                              .threads = o->threads,
+                              .devices = e->ndevices,
+                              .target = e->target,
+                              .trace = o->trace != NULL,
+                              .flags = e->flags};
     if (e->target && !dumps_already(o)) e->dumps = dump_folder();
     s = make_tiles(e, &ready);
   }
@@ -397,29 +444,37 @@ static hs_status build(backend_exe *e, const hlo_module *m, const backend_option
   return s;
 }
 
-static hs_status try_compile(const hlo_module *m, const backend_options *o, bool dissolve, backend_exe **out) {
+static hs_status try_compile(const hlo_module *m, const backend_options *o, bool dissolve,
+                             backend_exe **out) {
   backend_exe *e = hs_calloc(1, sizeof *e);
   e->id = next_id++;
   e->program.fd = -1;
   e->deadline_s = o->deadline_s;
   hs_status s = build(e, m, o, dissolve);
-  if (!hs_ok(s)) { pjrt_release(e); e = NULL; }
+  if (!hs_ok(s)) {
+    pjrt_release(e);
+    e = NULL;
+  }
   *out = e;
   return s;
 }
 
 static bool has_fusions(const hlo_module *m) {
-  hlo_for_each_comp(c, m) hlo_for_each_instr(i, c) if (i->opcode == HLO_FUSION) return true;
+  hlo_for_each_comp(c, m)
+    hlo_for_each_instr(i, c)
+      if (i->opcode == HLO_FUSION) return true;
   return false;
 }
 
-// XLA:GPU takes no fusions of ours, XLA:CPU most of them: where its passes stop over a layout that they expect inside of one,
-// the module is sent once more without.
+// XLA:GPU takes no fusions of ours, XLA:CPU most of them: where its passes stop over a layout that
+// they expect inside of one, the module is sent once more without.
 static hs_status pjrt_compile(const hlo_module *m, const backend_options *opt, backend_exe **out) {
   static const backend_options defaults = {0};
   const backend_options *o = opt ? opt : &defaults;
   hs_status s = try_compile(m, o, o->target != NULL, out);
-  if (hs_ok(s) || o->target || o->backend_only || s.err->code != HS_E_WORKER || !strstr(s.err->message, "has_layout()") || !has_fusions(m)) return s;
+  if (hs_ok(s) || o->target || o->backend_only || s.err->code != HS_E_WORKER ||
+      !strstr(s.err->message, "has_layout()") || !has_fusions(m))
+    return s;
   hs_status_drop(s);
   if (o->trace) o->trace->n = 0;
   return try_compile(m, o, true, out);
@@ -427,14 +482,19 @@ static hs_status pjrt_compile(const hlo_module *m, const backend_options *opt, b
 
 static const backend_compiled *pjrt_compiled(const backend_exe *e) { return &e->info; }
 const pjrt_result *pjrt_compiled_result(const backend_exe *e) { return &e->said; }
-hs_status pjrt_compiled_whole(const backend_exe *e, const hlo_module *m, hlo_module **whole) { return pjrt_whole(m, e->nargs, e->arg, e->nouts, e->out, whole); }
+hs_status pjrt_compiled_whole(const backend_exe *e, const hlo_module *m, hlo_module **whole) {
+  return pjrt_whole(m, e->nargs, e->arg, e->nouts, e->out, whole);
+}
 
-// ---- run ----------------------------------------------------------------------------------------------------------------------------
+// ---- run ----------------------------------------------------------------------------------------
 
 // Whole arrays once, shared by all devices; tiles once per device.
-static hs_status pack(const backend_exe *e, const hlo_literal *const *leaf, worker_shm *shm, i64 *offset) {
+static hs_status pack(const backend_exe *e, const hlo_literal *const *leaf, worker_shm *shm,
+                      i64 *offset) {
   size_t total = 0;
-  for (u32 k = 0; k < e->nargs; k++) total += block_align(block_leaf_bytes(e->arg[k].part)) * (pjrt_tiles_whole(&e->arg[k]) ? 1 : e->ndevices);
+  for (u32 k = 0; k < e->nargs; k++)
+    total += block_align(block_leaf_bytes(e->arg[k].part)) *
+             (pjrt_tiles_whole(&e->arg[k]) ? 1 : e->ndevices);
   HS_TRY(worker_shm_new(total, shm));
   size_t at = 0;
   for (u32 k = 0; k < e->nargs; k++) {
@@ -444,32 +504,40 @@ static hs_status pack(const backend_exe *e, const hlo_literal *const *leaf, work
       if (n) memcpy((char *)shm->p + at, leaf[k]->data, n);
       for (u32 d = 0; d < e->ndevices; d++) offset[(size_t)d * e->nargs + k] = (i64)at;
       at += block_align(n);
-    } else for (u32 d = 0; d < e->ndevices; d++, at += block_align(n)) {
-      pjrt_tiles_cut(t, d % t->ndevices, leaf[k]->data, (char *)shm->p + at);
-      offset[(size_t)d * e->nargs + k] = (i64)at;
-    }
+    } else
+      for (u32 d = 0; d < e->ndevices; d++, at += block_align(n)) {
+        pjrt_tiles_cut(t, d % t->ndevices, leaf[k]->data, (char *)shm->p + at);
+        offset[(size_t)d * e->nargs + k] = (i64)at;
+      }
   }
   return HS_GOOD;
 }
 
-// The result as the module gives it: tokens and tuples back in their places. Leaves that every device has whole point into
-// device 0's part of the block.
-static hs_status unpack(const backend_exe *e, const hlo_shape *s, block *b, size_t *at, u32 *leaf, size_t stride, hlo_literal **out) {
+// The result as the module gives it: tokens and tuples back in their places. Leaves that every
+// device has whole point into device 0's part of the block.
+static hs_status unpack(const backend_exe *e, const hlo_shape *s, block *b, size_t *at, u32 *leaf,
+                        size_t stride, hlo_literal **out) {
   if (hlo_shape_is_tuple(s)) {
     hlo_literal **kids = hs_calloc(s->nelems + 1u, sizeof *kids);
     hs_status st = HS_GOOD;
     u32 k = 0;
-    for (; k < s->nelems && hs_ok(st); k++) st = unpack(e, s->elems[k], b, at, leaf, stride, &kids[k]);
+    for (; k < s->nelems && hs_ok(st); k++)
+      st = unpack(e, s->elems[k], b, at, leaf, stride, &kids[k]);
     if (hs_ok(st)) *out = hlo_literal_tuple(s, s->nelems, kids);
-    else for (u32 j = 0; j < k; j++) hlo_literal_unref(kids[j]);
+    else
+      for (u32 j = 0; j < k; j++) hlo_literal_unref(kids[j]);
     hs_free(kids);
     return st;
   }
   if (s->dtype == HLO_TOKEN) return hlo_literal_new(s, out);
   const pjrt_tiles *t = &e->out[(*leaf)++];
-  if (pjrt_tiles_whole(t)) { *out = block_literal(s, b, at); return HS_GOOD; }
+  if (pjrt_tiles_whole(t)) {
+    *out = block_literal(s, b, at);
+    return HS_GOOD;
+  }
   HS_TRY(hlo_literal_new(s, out));
-  for (u32 d = 0; d < t->ndevices; d++) pjrt_tiles_join(t, d, (char *)b->shm.p + *at + d * stride, (*out)->data);
+  for (u32 d = 0; d < t->ndevices; d++)
+    pjrt_tiles_join(t, d, (char *)b->shm.p + *at + d * stride, (*out)->data);
   *at += block_align(block_leaf_bytes(t->part));
   return HS_GOOD;
 }
@@ -478,7 +546,8 @@ static hs_status ensure_compiled(backend_exe *e) {
   return worker_has_it(e) ? HS_GOOD : send_compile(e, NULL, NULL);
 }
 
-static hs_status send_run(backend_exe *e, const backend_run_options *o, const worker_shm *in, const i64 *offset, block *results, backend_result *out) {
+static hs_status send_run(backend_exe *e, const backend_run_options *o, const worker_shm *in,
+                          const i64 *offset, block *results, backend_result *out) {
   hs_buf q = {0};
   wire_put_i64(&q, (i64)e->id);
   wire_put(&q, o, sizeof *o);
@@ -486,7 +555,8 @@ static hs_status send_run(backend_exe *e, const backend_run_options *o, const wo
   int fds[2] = {in->fd, results ? results->shm.fd : -1};
   void *reply = NULL;
   size_t n = 0;
-  hs_status s = pjrt_host_call(e->host, "running", WORKER_REQ_PJRT_RUN, &q, fds, results ? 2 : 1, e->deadline_s, &reply, &n);
+  hs_status s = pjrt_host_call(e->host, "running", WORKER_REQ_PJRT_RUN, &q, fds, results ? 2 : 1,
+                               e->deadline_s, &reply, &n);
   hs_buf_free(&q);
   if (hs_ok(s)) {
     wire_reader r = {reply, n, false};
@@ -496,7 +566,8 @@ static hs_status send_run(backend_exe *e, const backend_run_options *o, const wo
   return s;
 }
 
-static hs_status pjrt_run(backend_exe *e, u32 nargs, hlo_literal *const *args, const backend_run_options *opt, backend_result *out) {
+static hs_status pjrt_run(backend_exe *e, u32 nargs, hlo_literal *const *args,
+                          const backend_run_options *opt, backend_result *out) {
   static const backend_run_options once = {.min_runs = 1, .max_runs = 1, .want_outputs = true};
   const backend_run_options *o = opt ? opt : &once;
   *out = (backend_result){0};
@@ -522,7 +593,13 @@ static hs_status pjrt_run(backend_exe *e, u32 nargs, hlo_literal *const *args, c
 }
 
 const backend backend_pjrt = {
-  .name = "pjrt", .summary = "a PJRT plug-in, such as real XLA, in a worker process",
-  .probe = pjrt_probe, .supports = pjrt_supports, .compile = pjrt_compile, .compiled = pjrt_compiled,
-  .run = pjrt_run, .dump = NULL, .release = pjrt_release,
+    .name = "pjrt",
+    .summary = "a PJRT plug-in, such as real XLA, in a worker process",
+    .probe = pjrt_probe,
+    .supports = pjrt_supports,
+    .compile = pjrt_compile,
+    .compiled = pjrt_compiled,
+    .run = pjrt_run,
+    .dump = NULL,
+    .release = pjrt_release,
 };

@@ -1,8 +1,10 @@
-// pjrt.h — the parts of the pjrt backend, private to backends/pjrt (find.c's list is also read by the shell).
+// pjrt.h — the parts of the pjrt backend, private to backends/pjrt (find.c's list is also read by
+// the shell).
 //
 //   find.c       shell side: which plug-ins this machine has
 //   entry.c      shell side: plug-ins named by a .json file
-//   host.c       shell side: the worker processes that hold plug-ins, their captured stderr, what a death means
+//   host.c       shell side: the worker processes that hold plug-ins, their captured stderr, what a
+//                death means
 //   prepare.c    shell side: a module as plug-ins take it: flat parameters and results, no schedule
 //   options.c    shell side: compile options as protocol buffer
 //   trace.c      shell side: the plug-in's log of its passes
@@ -13,47 +15,59 @@
 //   serve.c      worker side: opening, compiling, querying
 //   serve_run.c  worker side: buffers, running, measuring
 //   serve_calls.c  worker side: custom calls that the plug-in cannot do
-//   serve_cubin.c, records.c  worker side: registers and the like, from machine code in the packed executable
+//   serve_cubin.c, records.c worker side: registers and the like, from machine code in the packed
+//   executable
 //
-// The shell never loads a plug-in. A worker holds one plug-in and at most one client; who wants another plug-in, another
-// number of threads or of devices gets another worker (host.c). Compiled programs are known by number; when a worker has
-// died, its programs are compiled again before they run again.
+// The shell never loads a plug-in. A worker holds one plug-in and at most one client; who wants
+// another plug-in, another number of threads or of devices gets another worker (host.c). Compiled
+// programs are known by number; when a worker has died, its programs are compiled again before they
+// run again.
 #ifndef PJRT_PJRT_H
 #define PJRT_PJRT_H
 
 #include "backends/backend.h"
 #include "backends/block.h"
 
-// ---- find.c -------------------------------------------------------------------------------------------------------------
-typedef struct pjrt_plugin { char *name, *path, *from; } pjrt_plugin;     // from: "PJRT_NAMES_AND_LIBRARY_PATHS", "build/peers", ...
+// ---- find.c -------------------------------------------------------------------------------------
+// from: "PJRT_NAMES_AND_LIBRARY_PATHS", "build/peers", ...
+typedef struct pjrt_plugin {
+  char *name, *path, *from;
+} pjrt_plugin;
 typedef HS_VEC(pjrt_plugin) pjrt_plugins;
-void pjrt_find_all(pjrt_plugins *out);                   // in order of preference, each file once
+void pjrt_find_all(pjrt_plugins *out);  // in order of preference, each file once
 void pjrt_plugins_free(pjrt_plugins *);
-// By name (or as much of it as only one has) or path; NULL or "": the first whose name has "cpu" in it, else the first. malloc'ed path.
+// By name (or as much of it as only one has) or path; NULL or "": the first whose name has "cpu" in
+// it, else the first. malloc'ed path.
 hs_status pjrt_find(const char *name_or_path, char **path);
 // The preferred one (name or path; may be NULL) when it is for GPUs, else the first that is.
 hs_status pjrt_find_gpu(const char *preferred, char **path);
 
-// ---- entry.c ------------------------------------------------------------------------------------------------------------
-// A plug-in's file, or a .json file that names one with the options for its client. options: noptions times a name, a PJ_ type
-// and the value, as wire.h writes them.
-typedef struct pjrt_entry { char *library; u32 noptions; hs_buf options; } pjrt_entry;
+// ---- entry.c ------------------------------------------------------------------------------------
+// A plug-in's file, or a .json file that names one with the options for its client. options:
+// noptions times a name, a PJ_ type and the value, as wire.h writes them.
+typedef struct pjrt_entry {
+  char *library;
+  u32 noptions;
+  hs_buf options;
+} pjrt_entry;
 hs_status pjrt_entry_read(const char *path, pjrt_entry *out);
 void pjrt_entry_free(pjrt_entry *);
 
-// ---- host.c -------------------------------------------------------------------------------------------------------------
+// ---- host.c -------------------------------------------------------------------------------------
 // What a worker is asked to hold; workers are shared by equal configurations.
 typedef struct pjrt_config {
   const char *path;
-  u32 threads, devices;          // 0: as the plug-in likes
-  const char *target;            // text of a GpuTargetConfigProto: compile for it without a device; NULL: a client
-  bool trace;                    // the plug-in logs its passes (TF_CPP_VMODULE)
-  const char *flags;             // put behind XLA_FLAGS, which the plug-in reads once; NULL
+  u32 threads, devices;  // 0: as the plug-in likes
+  // text of a GpuTargetConfigProto: compile for it without a device; NULL: a client
+  const char *target;
+  bool trace;         // the plug-in logs its passes (TF_CPP_VMODULE)
+  const char *flags;  // put behind XLA_FLAGS, which the plug-in reads once; NULL
 } pjrt_config;
-typedef struct pjrt_about {      // what a plug-in says of itself
-  int major, minor; u32 functions;
+typedef struct pjrt_about {  // what a plug-in says of itself
+  int major, minor;
+  u32 functions;
   char stablehlo[64], stablehlo_minimum[64];
-  char *attributes, *extensions; // one line each
+  char *attributes, *extensions;  // one line each
 } pjrt_about;
 void pjrt_about_free(pjrt_about *);
 typedef struct pjrt_host pjrt_host;
@@ -62,97 +76,128 @@ hs_status pjrt_host_get(const pjrt_config *, pjrt_host **out);
 worker *pjrt_host_worker(pjrt_host *);
 const pjrt_about *pjrt_host_about(const pjrt_host *);
 // One request; a death is explained by the check that the plug-in's last words name.
-hs_status pjrt_host_call(pjrt_host *, const char *step, u32 kind, const hs_buf *request, const int *fds, u32 nfds, double deadline_s, void **reply, size_t *reply_n);
-const char *pjrt_host_log(pjrt_host *, size_t *n);       // what the plug-in wrote to stderr in the last call; valid until the next
-hs_status pjrt_describe(const char *path, pjrt_about *out);   // opens it in a worker of its own for a moment
+hs_status pjrt_host_call(pjrt_host *, const char *step, u32 kind, const hs_buf *request,
+                         const int *fds, u32 nfds, double deadline_s, void **reply,
+                         size_t *reply_n);
+// what the plug-in wrote to stderr in the last call; valid until the next
+const char *pjrt_host_log(pjrt_host *, size_t *n);
+// opens it in a worker of its own for a moment
+hs_status pjrt_describe(const char *path, pjrt_about *out);
 
-// ---- prepare.c ----------------------------------------------------------------------------------------------------------
+// ---- prepare.c ----------------------------------------------------------------------------------
 typedef struct pjrt_ready {
-  hlo_module *m;                 // owned: parameters are arrays, the result is an array or a flat tuple of arrays
-  u32 nargs, nouts;              // leaves, tokens left out
-  const hlo_shape **arg, **out;  // with layouts; in the arena
-  const hlo_sharding **arg_sharding, **out_sharding;   // NULL entries: whole on every device
-  bool *donated;                 // per argument: an output takes over its memory
+  // owned: parameters are arrays, the result is an array or a flat tuple of arrays
+  hlo_module *m;
+  u32 nargs, nouts;                                   // leaves, tokens left out
+  const hlo_shape **arg, **out;                       // with layouts; in the arena
+  const hlo_sharding **arg_sharding, **out_sharding;  // NULL entries: whole on every device
+  bool *donated;  // per argument: an output takes over its memory
   u32 replicas, partitions;
   bool shardy;
   hs_arena arena;
 } pjrt_ready;
-// backend_only: for a code generator that takes the module as it is; its schedule is kept. dissolve: fusions are undone, as in
-// partitioned modules always.
+// backend_only: for a code generator that takes the module as it is; its schedule is kept.
+// dissolve: fusions are undone, as in partitioned modules always.
 hs_status pjrt_prepare(const hlo_module *, bool backend_only, bool dissolve, pjrt_ready *out);
 void pjrt_ready_free(pjrt_ready *);
 
-// ---- options.c ----------------------------------------------------------------------------------------------------------
+// ---- options.c ----------------------------------------------------------------------------------
 // CompileOptionsProto. Flags travel as env_option_overrides, on top of the plug-in's own defaults.
-void pjrt_options(hs_buf *out, const pjrt_ready *, bool backend_only, u32 nflags, const backend_flag *flags);
+void pjrt_options(hs_buf *out, const pjrt_ready *, bool backend_only, u32 nflags,
+                  const backend_flag *flags);
 
-// ---- trace.c ------------------------------------------------------------------------------------------------------------
+// ---- trace.c ------------------------------------------------------------------------------------
 // One run of a pass inside the plug-in's compiler.
 typedef struct pjrt_step {
   const char *pass, *pipeline;
-  double us;                     // with the runs inside it
-  u32 depth;                     // in how many passes that are pipelines themselves
-  u32 before, after;             // instructions
-  u64 hash;                      // of the module it found
-  bool changed, whole;           // whole: a pipeline run as a pass
-  u32 begun;                     // how many runs had ended when it began
-  u32 pipelines[2];              // how many pipelines had started when it began, when it ended
+  double us;            // with the runs inside it
+  u32 depth;            // in how many passes that are pipelines themselves
+  u32 before, after;    // instructions
+  u64 hash;             // of the module it found
+  bool changed, whole;  // whole: a pipeline run as a pass
+  u32 begun;            // how many runs had ended when it began
+  u32 pipelines[2];     // how many pipelines had started when it began, when it ended
 } pjrt_step;
 typedef struct pjrt_steps {
-  pjrt_step *v; size_t n, cap;   // in order of their ends
-  double cumulative_us;          // as XLA adds up
-  u32 pipelines;                 // that started
-  const char *open, *open_pipeline;   // the innermost run that did not end (its process did), or NULL
+  pjrt_step *v;
+  size_t n, cap;         // in order of their ends
+  double cumulative_us;  // as XLA adds up
+  u32 pipelines;         // that started
+  // the innermost run that did not end (its process did), or NULL
+  const char *open, *open_pipeline;
   hs_arena arena;
 } pjrt_steps;
 void pjrt_read_steps(const char *log, pjrt_steps *out);
 void pjrt_steps_free(pjrt_steps *);
 
-// ---- kernels.c ----------------------------------------------------------------------------------------------------------
+// ---- kernels.c ----------------------------------------------------------------------------------
 // One step of a program for a GPU. A launch has a grid; copies, library calls and loops have none.
 typedef struct pjrt_kernel {
-  const char *name, *thunk;      // the kernel's (the thunk's where nothing is launched); XLA's name of the kind
-  const char *instr;             // of the optimized module, that it computes; NULL: not told
-  u32 depth;                     // in how many loops and branches
-  i64 grid[3], block[3];         // grid[0] 0: no launch
-  i64 shared, static_shared;     // bytes per block: asked for at the launch, declared in the code
-  i64 registers, frame, code_bytes;   // per thread; of the machine code; -1: not told
-  const char *ptx;               // of the file that has the kernel; NULL
+  // the kernel's (the thunk's where nothing is launched); XLA's name of the kind
+  const char *name, *thunk;
+  const char *instr;          // of the optimized module, that it computes; NULL: not told
+  u32 depth;                  // in how many loops and branches
+  i64 grid[3], block[3];      // grid[0] 0: no launch
+  i64 shared, static_shared;  // bytes per block: asked for at the launch, declared in the code
+  i64 registers, frame, code_bytes;  // per thread; of the machine code; -1: not told
+  const char *ptx;                   // of the file that has the kernel; NULL
 } pjrt_kernel;
 typedef HS_VEC(pjrt_kernel) pjrt_kernels;
-// From the folder that the plug-in dumped to, and the worker's list of machine code. Strings live in the arena.
+// From the folder that the plug-in dumped to, and the worker's list of machine code. Strings live
+// in the arena.
 void pjrt_read_kernels(const char *dir, wire_reader *code, hs_arena *, pjrt_kernels *out);
-void pjrt_remove_dumps(char *dir);                       // the folder and its name; NULL is fine
+void pjrt_remove_dumps(char *dir);  // the folder and its name; NULL is fine
 
-// ---- shard.c ------------------------------------------------------------------------------------------------------------
+// ---- shard.c ------------------------------------------------------------------------------------
 // How an array lies on the devices of a partitioned program. `part` is the shape on each of them.
-typedef struct pjrt_tiles { const hlo_shape *whole, *part; u32 ndevices; i64 *coord; const hlo_sharding *sharding; } pjrt_tiles;   // coord: see hlo_sharding_tiles; sharding: borrowed
-hs_status pjrt_tiles_make(hlo_ctx *, const hlo_shape *whole, const hlo_sharding *, u32 ndevices, pjrt_tiles *out);   // E_UNSUPPORTED
+// coord: see hlo_sharding_tiles; sharding: borrowed
+typedef struct pjrt_tiles {
+  const hlo_shape *whole, *part;
+  u32 ndevices;
+  i64 *coord;
+  const hlo_sharding *sharding;
+} pjrt_tiles;
+// E_UNSUPPORTED
+hs_status pjrt_tiles_make(hlo_ctx *, const hlo_shape *whole, const hlo_sharding *, u32 ndevices,
+                          pjrt_tiles *out);
 void pjrt_tiles_free(pjrt_tiles *);
-static inline bool pjrt_tiles_whole(const pjrt_tiles *t) { return t->part == t->whole; }   // every device holds all of it
+// every device holds all of it
+static inline bool pjrt_tiles_whole(const pjrt_tiles *t) { return t->part == t->whole; }
 void pjrt_tiles_cut(const pjrt_tiles *, u32 device, const void *whole, void *part);
 void pjrt_tiles_join(const pjrt_tiles *, u32 device, const void *part, void *whole);
-// A module that takes and gives whole arrays, from one that takes and gives either these or one device's tiles: a copy, or
-// the tiles' program called between SPMDFullToShardShape and SPMDShardToFullShape. The caller's to free. E_UNSUPPORTED when
-// the module's shapes are neither.
-hs_status pjrt_whole(const hlo_module *, u32 nargs, const pjrt_tiles *arg, u32 nouts, const pjrt_tiles *out, hlo_module **whole);
+// A module that takes and gives whole arrays, from one that takes and gives either these or one
+// device's tiles: a copy, or the tiles' program called between SPMDFullToShardShape and
+// SPMDShardToFullShape. The caller's to free. E_UNSUPPORTED when the module's shapes are neither.
+hs_status pjrt_whole(const hlo_module *, u32 nargs, const pjrt_tiles *arg, u32 nouts,
+                     const pjrt_tiles *out, hlo_module **whole);
 
-// ---- pjrt.c -------------------------------------------------------------------------------------------------------------
-typedef struct pjrt_property { const char *name; double value; } pjrt_property;
-typedef struct pjrt_memory { i64 code, arguments, outputs, alias, temp, peak; bool known; } pjrt_memory;   // as the plug-in says
+// ---- pjrt.c -------------------------------------------------------------------------------------
+typedef struct pjrt_property {
+  const char *name;
+  double value;
+} pjrt_property;
+// as the plug-in says
+typedef struct pjrt_memory {
+  i64 code, arguments, outputs, alias, temp, peak;
+  bool known;
+} pjrt_memory;
 typedef struct pjrt_result {
-  hlo_module *optimized;         // what the plug-in made of the module; NULL when it does not tell
-  const char *unreadable;        // why its words could not be read; NULL
-  const pjrt_property *cost; u32 ncost;
+  hlo_module *optimized;   // what the plug-in made of the module; NULL when it does not tell
+  const char *unreadable;  // why its words could not be read; NULL
+  const pjrt_property *cost;
+  u32 ncost;
   pjrt_memory memory;
   const char *fingerprint;
-  pjrt_kernels kernels;          // of a GPU; empty elsewhere
-  const char *refused;           // custom calls that have no code on the device: calling them there would be an error; ""
-  const char *dropped;           // fields of the target's description that the plug-in does not know; NULL: none
+  pjrt_kernels kernels;  // of a GPU; empty elsewhere
+  // custom calls that have no code on the device: calling them there would be an error; ""
+  const char *refused;
+  // fields of the target's description that the plug-in does not know; NULL: none
+  const char *dropped;
 } pjrt_result;
 const pjrt_result *pjrt_compiled_result(const backend_exe *);
-// pjrt_whole for a state of the program's module inside the plug-in, such as the optimized one. Its parameters are the arrays
-// among the program's arguments (tuples flat, tokens left out), its result is those among the program's results.
+// pjrt_whole for a state of the program's module inside the plug-in, such as the optimized one. Its
+// parameters are the arrays among the program's arguments (tuples flat, tokens left out), its
+// result is those among the program's results.
 hs_status pjrt_compiled_whole(const backend_exe *, const hlo_module *state, hlo_module **whole);
 
 #endif

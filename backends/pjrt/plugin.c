@@ -1,8 +1,9 @@
 // plugin.c — loads a plug-in and calls it. See plugin.h.
 //
-// Nothing that a plug-in says is believed without a check that its own words allow: a table that is too short for its first
-// functions, another major version, missing functions are each a message here, not a crash. What cannot be checked (a
-// pointer into nowhere) ends this process, which is why it is not the shell's.
+// Nothing that a plug-in says is believed without a check that its own words allow: a table that is
+// too short for its first functions, another major version, missing functions are each a message
+// here, not a crash. What cannot be checked (a pointer into nowhere) ends this process, which is
+// why it is not the shell's.
 #include "backends/pjrt/plugin.h"
 
 #include <dlfcn.h>
@@ -21,15 +22,37 @@ static const char *const fn_names[] = {
 const char *pj_fn_name(pj_fn f) { return f < PJ_FN_COUNT ? fn_names[f] : "?"; }
 
 const char *pj_extension_name(int type) {
-  static const char *const names[PJ_EXT_COUNT] = {
-      "Gpu_Custom_Call", "Profiler", "Custom_Partitioner", "Stream", "Layouts", "FFI", "MemoryDescriptions", "Triton", "RawBuffer",
-      "PhaseCompile", "Example", "Unknown", "CrossHostTransfers", "ExecutableMetadata", "Callback", "HostAllocator", "TpuTopology",
-      "TpuExecutable", "Megascale", "Shardings", "AbiVersion", "Collectives", "MultiSlice", "HostMemoryAllocator", "XlaTransform"};
+  static const char *const names[PJ_EXT_COUNT] = {"Gpu_Custom_Call",
+                                                  "Profiler",
+                                                  "Custom_Partitioner",
+                                                  "Stream",
+                                                  "Layouts",
+                                                  "FFI",
+                                                  "MemoryDescriptions",
+                                                  "Triton",
+                                                  "RawBuffer",
+                                                  "PhaseCompile",
+                                                  "Example",
+                                                  "Unknown",
+                                                  "CrossHostTransfers",
+                                                  "ExecutableMetadata",
+                                                  "Callback",
+                                                  "HostAllocator",
+                                                  "TpuTopology",
+                                                  "TpuExecutable",
+                                                  "Megascale",
+                                                  "Shardings",
+                                                  "AbiVersion",
+                                                  "Collectives",
+                                                  "MultiSlice",
+                                                  "HostMemoryAllocator",
+                                                  "XlaTransform"};
   return type >= 0 && type < PJ_EXT_COUNT ? names[type] : "?";
 }
 
 const pj_extension *pj_find_extension(const pj_plugin *p, int type) {
-  for (const pj_extension *e = p->api->ext; e; e = e->next) if (e->type == type) return e;
+  for (const pj_extension *e = p->api->ext; e; e = e->next)
+    if (e->type == type) return e;
   return NULL;
 }
 
@@ -42,19 +65,39 @@ hs_str pj_module_bytes(hs_str format, hs_str code) {
 
 int pj_type(int t) {
   static const u8 of[HLO_DTYPE_COUNT] = {
-      [HLO_PRED] = 1, [HLO_S8] = 2, [HLO_S16] = 3, [HLO_S32] = 4, [HLO_S64] = 5, [HLO_U8] = 6, [HLO_U16] = 7, [HLO_U32] = 8, [HLO_U64] = 9,
-      [HLO_F16] = 10, [HLO_F32] = 11, [HLO_F64] = 12, [HLO_BF16] = 13, [HLO_C64] = 14, [HLO_C128] = 15, [HLO_F8E5M2] = 16,
-      [HLO_F8E4M3FN] = 17, [HLO_F8E4M3B11FNUZ] = 18, [HLO_F8E5M2FNUZ] = 19, [HLO_F8E4M3FNUZ] = 20, [HLO_S4] = 21, [HLO_U4] = 22,
-      [HLO_TOKEN] = 23, [HLO_S2] = 24, [HLO_U2] = 25, [HLO_F8E4M3] = 26, [HLO_F8E3M4] = 27, [HLO_F8E8M0FNU] = 28, [HLO_F4E2M1FN] = 29};
+      [HLO_PRED] = 1,        [HLO_S8] = 2,          [HLO_S16] = 3,
+      [HLO_S32] = 4,         [HLO_S64] = 5,         [HLO_U8] = 6,
+      [HLO_U16] = 7,         [HLO_U32] = 8,         [HLO_U64] = 9,
+      [HLO_F16] = 10,        [HLO_F32] = 11,        [HLO_F64] = 12,
+      [HLO_BF16] = 13,       [HLO_C64] = 14,        [HLO_C128] = 15,
+      [HLO_F8E5M2] = 16,     [HLO_F8E4M3FN] = 17,   [HLO_F8E4M3B11FNUZ] = 18,
+      [HLO_F8E5M2FNUZ] = 19, [HLO_F8E4M3FNUZ] = 20, [HLO_S4] = 21,
+      [HLO_U4] = 22,         [HLO_TOKEN] = 23,      [HLO_S2] = 24,
+      [HLO_U2] = 25,         [HLO_F8E4M3] = 26,     [HLO_F8E3M4] = 27,
+      [HLO_F8E8M0FNU] = 28,  [HLO_F4E2M1FN] = 29};
   return t >= 0 && t < HLO_DTYPE_COUNT ? of[t] : 0;
 }
 
-// ---- errors -----------------------------------------------------------------------------------------------------------------
+// ---- errors -------------------------------------------------------------------------------------
 
 static const char *code_name(int code) {
-  static const char *const names[] = {"ok", "cancelled", "unknown", "invalid argument", "deadline exceeded", "not found", "already exists",
-                                      "permission denied", "resource exhausted", "failed precondition", "aborted", "out of range",
-                                      "unimplemented", "internal", "unavailable", "data loss", "unauthenticated"};
+  static const char *const names[] = {"ok",
+                                      "cancelled",
+                                      "unknown",
+                                      "invalid argument",
+                                      "deadline exceeded",
+                                      "not found",
+                                      "already exists",
+                                      "permission denied",
+                                      "resource exhausted",
+                                      "failed precondition",
+                                      "aborted",
+                                      "out of range",
+                                      "unimplemented",
+                                      "internal",
+                                      "unavailable",
+                                      "data loss",
+                                      "unauthenticated"};
   return code >= 0 && code < (int)HS_COUNT(names) ? names[code] : "code out of range";
 }
 
@@ -66,7 +109,9 @@ hs_status pj_take_error(const pj_plugin *p, hs_code code, pj_fn f, pj_error *e) 
   pj_call *get = pj_find(p, PJ_Error_GetCode);
   if (get && get(&c)) c.code = PJ_UNKNOWN;
   size_t n = m.text ? HS_MIN(m.n, (size_t)4000) : 0;
-  hs_code as = c.code == PJ_UNIMPLEMENTED ? HS_E_UNSUPPORTED : c.code == PJ_RESOURCE_EXHAUSTED ? HS_E_NO_MEMORY : code;
+  hs_code as = c.code == PJ_UNIMPLEMENTED        ? HS_E_UNSUPPORTED
+               : c.code == PJ_RESOURCE_EXHAUSTED ? HS_E_NO_MEMORY
+                                                 : code;
   hs_status s = hs_fail(as, "%.*s", (int)n, n ? m.text : "");
   s = hs_with_note(s, "%s answered code %d (%s)", pj_fn_name(f), c.code, code_name(c.code));
   pj_error_destroy d = PJ_ARGS(pj_error_destroy, error, .error = e);
@@ -76,7 +121,9 @@ hs_status pj_take_error(const pj_plugin *p, hs_code code, pj_fn f, pj_error *e) 
 
 hs_status pj_do(const pj_plugin *p, hs_code code, pj_fn f, void *args) {
   pj_call *call = pj_find(p, f);
-  if (!call) return hs_fail(HS_E_UNSUPPORTED, "this plug-in has no %s (PJRT API %d.%d, %zu functions)", pj_fn_name(f), p->api->version.major, p->api->version.minor, p->slots);
+  if (!call)
+    return hs_fail(HS_E_UNSUPPORTED, "this plug-in has no %s (PJRT API %d.%d, %zu functions)",
+                   pj_fn_name(f), p->api->version.major, p->api->version.minor, p->slots);
   return pj_take_error(p, code, f, call(args));
 }
 
@@ -89,39 +136,53 @@ hs_status pj_await(const pj_plugin *p, hs_code code, pj_event *e) {
   return s;
 }
 
-// ---- loading ----------------------------------------------------------------------------------------------------------------
+// ---- loading ------------------------------------------------------------------------------------
 
-static const pj_fn needed[] = {PJ_Error_Destroy, PJ_Error_Message, PJ_Event_Destroy, PJ_Event_Await};
+static const pj_fn needed[] = {PJ_Error_Destroy, PJ_Error_Message, PJ_Event_Destroy,
+                               PJ_Event_Await};
 
 static hs_status check_table(pj_plugin *p) {
   const pj_api *a = p->api;
   if (a->struct_size < offsetof(pj_api, fn))
-    return hs_fail(HS_E_WORKER, "%s: its function table says it is %zu bytes long, less than the header of one", p->path, a->struct_size);
+    return hs_fail(HS_E_WORKER,
+                   "%s: its function table says it is %zu bytes long, less than the header of one",
+                   p->path, a->struct_size);
   if (a->version.major != PJ_MAJOR || a->version.minor < PJ_OLDEST_MINOR)
-    return hs_fail(HS_E_WORKER, "%s speaks PJRT API %d.%d; hlosh speaks %d.%d and newer minor versions", p->path, a->version.major, a->version.minor, PJ_MAJOR, PJ_OLDEST_MINOR);
+    return hs_fail(HS_E_WORKER,
+                   "%s speaks PJRT API %d.%d; hlosh speaks %d.%d and newer minor versions", p->path,
+                   a->version.major, a->version.minor, PJ_MAJOR, PJ_OLDEST_MINOR);
   p->slots = (a->struct_size - offsetof(pj_api, fn)) / sizeof(void *);
   p->functions = HS_MIN(p->slots, (size_t)PJ_FN_COUNT);
   for (size_t k = 0; k < HS_COUNT(needed); k++)
-    if (!pj_find(p, needed[k])) return hs_fail(HS_E_WORKER, "%s offers no %s, without which nothing works", p->path, pj_fn_name(needed[k]));
+    if (!pj_find(p, needed[k]))
+      return hs_fail(HS_E_WORKER, "%s offers no %s, without which nothing works", p->path,
+                     pj_fn_name(needed[k]));
   return HS_GOOD;
 }
 
-// A file that ends before what its headers point to is mapped all the same and ends the process at the first page that is not
-// there; half a download is common enough to be told. What is no 64-bit ELF file the loader refuses by itself.
+// A file that ends before what its headers point to is mapped all the same and ends the process at
+// the first page that is not there; half a download is common enough to be told. What is no 64-bit
+// ELF file the loader refuses by itself.
 static hs_status check_length(const char *path) {
   FILE *f = fopen(path, "rb");
   Elf64_Ehdr h;
   if (!f) return hs_fail_errno(HS_E_IO, path);
   u64 have = fseek(f, 0, SEEK_END) == 0 ? (u64)ftell(f) : 0, want = 0;
   rewind(f);
-  if (fread(&h, sizeof h, 1, f) == 1 && memcmp(h.e_ident, ELFMAG, SELFMAG) == 0 && h.e_ident[EI_CLASS] == ELFCLASS64) {
+  if (fread(&h, sizeof h, 1, f) == 1 && memcmp(h.e_ident, ELFMAG, SELFMAG) == 0 &&
+      h.e_ident[EI_CLASS] == ELFCLASS64) {
     want = h.e_shoff + (u64)h.e_shnum * h.e_shentsize;
     Elf64_Phdr p;
-    for (u32 k = 0; k < h.e_phnum && fseek(f, (long)(h.e_phoff + (u64)k * h.e_phentsize), SEEK_SET) == 0 && fread(&p, sizeof p, 1, f) == 1; k++)
+    for (u32 k = 0;
+         k < h.e_phnum && fseek(f, (long)(h.e_phoff + (u64)k * h.e_phentsize), SEEK_SET) == 0 &&
+         fread(&p, sizeof p, 1, f) == 1;
+         k++)
       want = HS_MAX(want, p.p_offset + p.p_filesz);
   }
   fclose(f);
-  if (want > have) return hs_fail(HS_E_WORKER, "%s is cut short: %llu of %llu bytes are there", path, (unsigned long long)have, (unsigned long long)want);
+  if (want > have)
+    return hs_fail(HS_E_WORKER, "%s is cut short: %llu of %llu bytes are there", path,
+                   (unsigned long long)have, (unsigned long long)want);
   return HS_GOOD;
 }
 
@@ -136,5 +197,6 @@ hs_status pj_load(const char *path, pj_plugin *out) {
   if (!out->api) return hs_fail(HS_E_WORKER, "%s: GetPjrtApi gives no function table", path);
   HS_TRY(check_table(out));
   pj_initialize init = PJ_ARGS(pj_initialize, ext);
-  return pj_find(out, PJ_Plugin_Initialize) ? pj_do(out, HS_E_WORKER, PJ_Plugin_Initialize, &init) : HS_GOOD;
+  return pj_find(out, PJ_Plugin_Initialize) ? pj_do(out, HS_E_WORKER, PJ_Plugin_Initialize, &init)
+                                            : HS_GOOD;
 }

@@ -1,4 +1,5 @@
-// plugin.h — worker side: one loaded plug-in, its version, its functions by name, its errors as statuses.
+// plugin.h — worker side: one loaded plug-in, its version, its functions by name, its errors as
+// statuses.
 #ifndef PJRT_PLUGIN_H
 #define PJRT_PLUGIN_H
 
@@ -9,20 +10,21 @@
 enum { PJ_MAJOR = 0, PJ_OLDEST_MINOR = 40 };
 
 typedef struct pj_plugin {
-  const char *path;                  // borrowed
+  const char *path;  // borrowed
   void *so;
   const pj_api *api;
-  size_t functions, slots;           // of its table: those that have names here; all of them
+  size_t functions, slots;  // of its table: those that have names here; all of them
 } pj_plugin;
 
-// Loads the file, checks version, table and the functions that nothing works without, and initializes it. Errors name the
-// file and what is wrong with it.
+// Loads the file, checks version, table and the functions that nothing works without, and
+// initializes it. Errors name the file and what is wrong with it.
 hs_status pj_load(const char *path, pj_plugin *out);
 // The function, or NULL when this plug-in lacks it.
 static inline pj_call *pj_find(const pj_plugin *p, pj_fn f) {
   return f < p->functions ? (pj_call *)(uintptr_t)p->api->fn[f] : NULL;
 }
-// Calls it. E_UNSUPPORTED when the plug-in lacks it or says that it is not implemented; otherwise its error as `code`.
+// Calls it. E_UNSUPPORTED when the plug-in lacks it or says that it is not implemented; otherwise
+// its error as `code`.
 hs_status pj_do(const pj_plugin *, hs_code code, pj_fn, void *args);
 // An error that a call returned (NULL: ok), destroyed here.
 hs_status pj_take_error(const pj_plugin *, hs_code code, pj_fn, pj_error *);

@@ -1,24 +1,28 @@
 // prepare.c — a module as plug-ins take it.
 //
-// PJRT passes flat lists of arrays. Tuples among the parameters and nested tuples in the result end a plug-in's process, and
-// tokens have no host value; so an entry that has any of them is called from a new one whose parameters are the leaves and
-// whose result is a flat tuple. Schedules are dropped (a scheduled module sent for compilation is another of XLA's checks)
-// unless the back end alone is to run. The entry's layouts are stated in full, shardings are collected, aliases are
-// renumbered to leaves, and the devices of collectives are listed: their short forms moved between fields of the proto, and
-// a plug-in that does not know the field takes a collective for one of all devices.
+// PJRT passes flat lists of arrays. Tuples among the parameters and nested tuples in the result end
+// a plug-in's process, and tokens have no host value; so an entry that has any of them is called
+// from a new one whose parameters are the leaves and whose result is a flat tuple. Schedules are
+// dropped (a scheduled module sent for compilation is another of XLA's checks) unless the back end
+// alone is to run. The entry's layouts are stated in full, shardings are collected, aliases are
+// renumbered to leaves, and the devices of collectives are listed: their short forms moved between
+// fields of the proto, and a plug-in that does not know the field takes a collective for one of all
+// devices.
 #include "core/eval_world.h"
 #include "backends/pjrt/pjrt.h"
 #include "backends/pjrt/api.h"
 #include "core/customcall.h"
 #include "passes/util.h"
 
-// ---- what is flat already -----------------------------------------------------------------------------------------------------
+// ---- what is flat already -----------------------------------------------------------------------
 
 static bool entry_is_flat(const hlo_module *m) {
-  for (u32 k = 0; k < m->entry->nparams; k++) if (!hlo_shape_is_array(m->entry->params[k]->shape)) return false;
+  for (u32 k = 0; k < m->entry->nparams; k++)
+    if (!hlo_shape_is_array(m->entry->params[k]->shape)) return false;
   const hlo_shape *r = m->entry->root->shape;
   if (!hlo_shape_is_tuple(r)) return hlo_shape_is_array(r);
-  for (u32 k = 0; k < r->nelems; k++) if (!hlo_shape_is_array(r->elems[k])) return false;
+  for (u32 k = 0; k < r->nelems; k++)
+    if (!hlo_shape_is_array(r->elems[k])) return false;
   return true;
 }
 
@@ -26,8 +30,12 @@ static hs_status check_leaves(const hlo_shape *s, const char *what, u32 k) {
   for (u32 j = 0, n = hlo_shape_leaves(s); j < n; j++) {
     const hlo_shape *l = hlo_shape_leaf(s, j);
     if (l->dtype == HLO_TOKEN) continue;
-    if (hlo_shape_is_dynamic(l)) return hs_fail(HS_E_UNSUPPORTED, "%s %u has dynamic dimensions, which PJRT buffers have not", what, k);
-    if (!pj_type((int)l->dtype)) return hs_fail(HS_E_UNSUPPORTED, "%s %u has type %s, which PJRT has no number for", what, k, hlo_dtype_text(l->dtype));
+    if (hlo_shape_is_dynamic(l))
+      return hs_fail(HS_E_UNSUPPORTED, "%s %u has dynamic dimensions, which PJRT buffers have not",
+                     what, k);
+    if (!pj_type((int)l->dtype))
+      return hs_fail(HS_E_UNSUPPORTED, "%s %u has type %s, which PJRT has no number for", what, k,
+                     hlo_dtype_text(l->dtype));
   }
   return HS_GOOD;
 }
@@ -35,14 +43,21 @@ static hs_status check_leaves(const hlo_shape *s, const char *what, u32 k) {
 static const hlo_program_shape *entry_layout(const hlo_module *m) {
   const hlo_attr *a = hlo_attrs_find(m->attrs, HLO_ATTR_ENTRY_COMPUTATION_LAYOUT);
   const hlo_program_shape *p = a ? a->v.p : NULL;
-  if (!p || p->n != m->entry->nparams || !hlo_shape_compatible(p->result, m->entry->root->shape)) return NULL;
-  for (u32 k = 0; k < p->n; k++) if (!hlo_shape_compatible(p->params[k], m->entry->params[k]->shape)) return NULL;
+  if (!p || p->n != m->entry->nparams || !hlo_shape_compatible(p->result, m->entry->root->shape))
+    return NULL;
+  for (u32 k = 0; k < p->n; k++)
+    if (!hlo_shape_compatible(p->params[k], m->entry->params[k]->shape)) return NULL;
   return p;
 }
 
-// ---- flattening -----------------------------------------------------------------------------------------------------------------
+// ---- flattening ---------------------------------------------------------------------------------
 
-typedef struct flattener { hlo_computation *c; hs_arena *a; HS_VEC(hlo_instr *) outs; u32 nparams; } flattener;
+typedef struct flattener {
+  hlo_computation *c;
+  hs_arena *a;
+  HS_VEC(hlo_instr *) outs;
+  u32 nparams;
+} flattener;
 
 // One parameter of the old entry, put together from new parameters.
 static hlo_instr *gather(flattener *f, const hlo_shape *s) {
@@ -55,7 +70,10 @@ static hlo_instr *gather(flattener *f, const hlo_shape *s) {
 
 static void scatter(flattener *f, hlo_instr *v) {
   if (v->shape->dtype == HLO_TOKEN) return;
-  if (!hlo_shape_is_tuple(v->shape)) { hs_vec_push(&f->outs, v); return; }
+  if (!hlo_shape_is_tuple(v->shape)) {
+    hs_vec_push(&f->outs, v);
+    return;
+  }
   for (u32 k = 0; k < v->shape->nelems; k++) scatter(f, hlo_add_gte(v, k));
 }
 
@@ -64,14 +82,15 @@ static void flatten(hlo_module *m, hs_arena *a) {
   flattener f = {.c = hlo_add_computation(m, "flat_entry"), .a = a};
   hlo_instr **args = HS_NEW_ARRAY(a, hlo_instr *, old->nparams + 1);
   for (u32 k = 0; k < old->nparams; k++) args[k] = gather(&f, old->params[k]->shape);
-  hlo_instr *call = hlo_add_call(f.c, HLO_CALL, old->root->shape, HLO_ATTR_TO_APPLY, old, old->nparams, args);
+  hlo_instr *call =
+      hlo_add_call(f.c, HLO_CALL, old->root->shape, HLO_ATTR_TO_APPLY, old, old->nparams, args);
   scatter(&f, call);
   hlo_set_root(f.c, hlo_add_tuple(f.c, (u32)f.outs.n, f.outs.v));
   hlo_set_entry(m, f.c);
   hs_vec_free(&f.outs);
 }
 
-// ---- aliases ----------------------------------------------------------------------------------------------------------------------
+// ---- aliases ------------------------------------------------------------------------------------
 
 // Number of the leaf at `index` below `s`, tokens not counted; the index must lead to an array.
 static i64 leaf_number(const hlo_shape *s, hlo_ints index) {
@@ -79,7 +98,8 @@ static i64 leaf_number(const hlo_shape *s, hlo_ints index) {
   for (u32 d = 0; d < index.n; d++) {
     if (!hlo_shape_is_tuple(s) || index.v[d] < 0 || index.v[d] >= s->nelems) return -1;
     for (i64 k = 0; k < index.v[d]; k++)
-      for (u32 j = 0, leaves = hlo_shape_leaves(s->elems[k]); j < leaves; j++) n += hlo_shape_leaf(s->elems[k], j)->dtype != HLO_TOKEN;
+      for (u32 j = 0, leaves = hlo_shape_leaves(s->elems[k]); j < leaves; j++)
+        n += hlo_shape_leaf(s->elems[k], j)->dtype != HLO_TOKEN;
     s = s->elems[index.v[d]];
   }
   return hlo_shape_is_array(s) ? n : -1;
@@ -88,12 +108,14 @@ static i64 leaf_number(const hlo_shape *s, hlo_ints index) {
 static i64 first_leaf(const hlo_program_shape *p, i64 param) {
   i64 n = 0;
   for (i64 k = 0; k < param; k++)
-    for (u32 j = 0, leaves = hlo_shape_leaves(p->params[k]); j < leaves; j++) n += hlo_shape_leaf(p->params[k], j)->dtype != HLO_TOKEN;
+    for (u32 j = 0, leaves = hlo_shape_leaves(p->params[k]); j < leaves; j++)
+      n += hlo_shape_leaf(p->params[k], j)->dtype != HLO_TOKEN;
   return n;
 }
 
 // Marks donated leaves; when the entry was flattened, the entries are rewritten to leaf numbers.
-static void map_aliases(pjrt_ready *r, const hlo_program_shape *old, hlo_attr_id id, bool flattened) {
+static void map_aliases(pjrt_ready *r, const hlo_program_shape *old, hlo_attr_id id,
+                        bool flattened) {
   const hlo_attr *attr = hlo_attrs_find(r->m->attrs, id);
   const hlo_aliases *from = attr ? attr->v.p : NULL;
   if (!from) return;
@@ -102,14 +124,18 @@ static void map_aliases(pjrt_ready *r, const hlo_program_shape *old, hlo_attr_id
   for (u32 k = 0; k < from->n; k++) {
     hlo_alias_entry e = from->v[k];
     if (e.param < 0 || e.param >= old->n) continue;
-    i64 below = leaf_number(old->params[e.param], e.param_index), arg = first_leaf(old, e.param) + below, out = leaf_number(old->result, e.out_index);
+    i64 below = leaf_number(old->params[e.param], e.param_index),
+        arg = first_leaf(old, e.param) + below, out = leaf_number(old->result, e.out_index);
     if (below < 0 || arg >= r->nargs) continue;
     r->donated[arg] = true;
     if (flattened) {
       e.param = arg;
       e.param_index = (hlo_ints){0};
       i64 *index = hs_arena_dup(&r->m->arena, &out, sizeof out);
-      if (id == HLO_ATTR_INPUT_OUTPUT_ALIAS) { if (out < 0) continue; e.out_index = (hlo_ints){1, index}; }
+      if (id == HLO_ATTR_INPUT_OUTPUT_ALIAS) {
+        if (out < 0) continue;
+        e.out_index = (hlo_ints){1, index};
+      }
     }
     v[n++] = e;
   }
@@ -119,7 +145,7 @@ static void map_aliases(pjrt_ready *r, const hlo_program_shape *old, hlo_attr_id
   hlo_set_module_attr(r->m, (hlo_attr){.id = id, .v.p = to});
 }
 
-// ---- the rest -----------------------------------------------------------------------------------------------------------------------
+// ---- the rest -----------------------------------------------------------------------------------
 
 static u32 leaves_of(hlo_ctx *ctx, const hlo_shape *s, const hlo_shape **out, u32 n) {
   for (u32 k = 0, m = hlo_shape_leaves(s); k < m; k++) {
@@ -146,10 +172,14 @@ static void collect_leaves(pjrt_ready *r, const hlo_program_shape *p) {
 
 static void collect_shardings(pjrt_ready *r) {
   const hlo_computation *e = r->m->entry;
-  for (u32 k = 0; k < r->nargs; k++) r->arg_sharding[k] = hlo_attr_ptr(e->params[k], HLO_ATTR_SHARDING);
+  for (u32 k = 0; k < r->nargs; k++)
+    r->arg_sharding[k] = hlo_attr_ptr(e->params[k], HLO_ATTR_SHARDING);
   const hlo_sharding *s = hlo_attr_ptr(e->root, HLO_ATTR_SHARDING);
   for (u32 k = 0; k < r->nouts; k++)
-    r->out_sharding[k] = !s ? NULL : s->type != HLO_SH_TUPLE ? s : k < s->nchildren ? s->children[k] : NULL;
+    r->out_sharding[k] = !s                        ? NULL
+                         : s->type != HLO_SH_TUPLE ? s
+                         : k < s->nchildren        ? s->children[k]
+                                                   : NULL;
 }
 
 static void state_layout(pjrt_ready *r, bool tuple) {
@@ -168,19 +198,24 @@ static i64 module_int(const hlo_module *m, hlo_attr_id id) {
 static bool uses_shardy(const hlo_module *m) {
   const hlo_attr *a = hlo_attrs_find(m->attrs, HLO_ATTR_FRONTEND_ATTRIBUTES);
   const hlo_frontend *f = a ? a->v.p : NULL;
-  for (u32 k = 0; f && k < f->n; k++) if (hs_str_eq(f->v[k].key, HS_STR("xla.sdy.meshes"))) return true;
+  for (u32 k = 0; f && k < f->n; k++)
+    if (hs_str_eq(f->v[k].key, HS_STR("xla.sdy.meshes"))) return true;
   return false;
 }
 
-// Code generators without passes in front of them know loop fusions only (XLA:CPU); the kind is advice, not meaning.
+// Code generators without passes in front of them know loop fusions only (XLA:CPU); the kind is
+// advice, not meaning.
 static void plain_fusions(hlo_module *m) {
   hlo_for_each_comp(c, m)
     hlo_for_each_instr(i, c)
-      if (i->opcode == HLO_FUSION && hlo_attr_int(i, HLO_ATTR_KIND, HLO_FUSION_KIND_LOOP) == HLO_FUSION_KIND_INPUT) hlo_set_attr_int(i, HLO_ATTR_KIND, HLO_FUSION_KIND_LOOP);
+      if (i->opcode == HLO_FUSION &&
+          hlo_attr_int(i, HLO_ATTR_KIND, HLO_FUSION_KIND_LOOP) == HLO_FUSION_KIND_INPUT)
+        hlo_set_attr_int(i, HLO_ATTR_KIND, HLO_FUSION_KIND_LOOP);
 }
 
-// XLA's partitioner and other passes in front of its layout assignment take layouts from what they rewrite, to be assigned
-// again, which does not happen inside fusions; so those of modules that go through them are dissolved, and XLA makes its own.
+// XLA's partitioner and other passes in front of its layout assignment take layouts from what they
+// rewrite, to be assigned again, which does not happen inside fusions; so those of modules that go
+// through them are dissolved, and XLA makes its own.
 static void dissolve_fusions(pjrt_ready *r) {
   hlo_module *m = r->m;
   bool again = true;
@@ -220,19 +255,25 @@ static void list_groups(hlo_instr *i, const hlo_replica_groups *g) {
   hlo_set_attr_ptr(i, HLO_ATTR_REPLICA_GROUPS, out);
 }
 
-// Calls of JAX's own libraries in their older form are asked for through the typed interface, the only one through which a
-// plug-in can be given a handler (serve_calls.c).
+// Calls of JAX's own libraries in their older form are asked for through the typed interface, the
+// only one through which a plug-in can be given a handler (serve_calls.c).
 static void type_calls(hlo_module *m) {
   hlo_for_each_comp(c, m)
     hlo_for_each_instr(i, c) {
-      if (i->opcode != HLO_CUSTOM_CALL || hlo_attr_int(i, HLO_ATTR_API_VERSION, 0) == HLO_API_VERSION_TYPED_FFI || hlo_attr_ptr(i, HLO_ATTR_BACKEND_CONFIG)) continue;
+      if (i->opcode != HLO_CUSTOM_CALL ||
+          hlo_attr_int(i, HLO_ATTR_API_VERSION, 0) == HLO_API_VERSION_TYPED_FFI ||
+          hlo_attr_ptr(i, HLO_ATTR_BACKEND_CONFIG))
+        continue;
       hlo_custom_id id = hlo_custom_find(hlo_attr_str(i, HLO_ATTR_CUSTOM_CALL_TARGET));
-      if (id == HLO_CUSTOM_LAPACK_POTRF || id == HLO_CUSTOM_LAPACK_TRSM || id == HLO_CUSTOM_LAPACK_FFI || id == HLO_CUSTOM_BLAS_TRSM || id == HLO_CUSTOM_THREEFRY_CPU)
+      if (id == HLO_CUSTOM_LAPACK_POTRF || id == HLO_CUSTOM_LAPACK_TRSM ||
+          id == HLO_CUSTOM_LAPACK_FFI || id == HLO_CUSTOM_BLAS_TRSM ||
+          id == HLO_CUSTOM_THREEFRY_CPU)
         hlo_set_attr_int(i, HLO_ATTR_API_VERSION, HLO_API_VERSION_TYPED_FFI);
     }
 }
 
-// Passes leave out layouts where nothing depends on them; XLA's stop the process where one is missing.
+// Passes leave out layouts where nothing depends on them; XLA's stop the process where one is
+// missing.
 static void fill_layouts(hlo_module *m) {
   hlo_for_each_comp(c, m)
     hlo_for_each_instr(i, c) {
@@ -243,8 +284,10 @@ static void fill_layouts(hlo_module *m) {
 
 hs_status pjrt_prepare(const hlo_module *from, bool backend_only, bool dissolve, pjrt_ready *r) {
   *r = (pjrt_ready){0};
-  if (!from->entry || !from->entry->root) return hs_fail(HS_E_VERIFY, "the module has no entry computation");
-  for (u32 k = 0; k < from->entry->nparams; k++) HS_TRY(check_leaves(from->entry->params[k]->shape, "parameter", k));
+  if (!from->entry || !from->entry->root)
+    return hs_fail(HS_E_VERIFY, "the module has no entry computation");
+  for (u32 k = 0; k < from->entry->nparams; k++)
+    HS_TRY(check_leaves(from->entry->params[k]->shape, "parameter", k));
   HS_TRY(check_leaves(from->entry->root->shape, "the result's output", 0));
   hlo_module *m = r->m = hlo_module_clone(from, from->name);
   hlo_journal_disable(m);
@@ -253,16 +296,19 @@ hs_status pjrt_prepare(const hlo_module *from, bool backend_only, bool dissolve,
   r->shardy = uses_shardy(m);
   hlo_for_each_comp(c, m)
     hlo_for_each_instr(i, c)
-      if (hlo_op_has(i->opcode, HLO_F_COLLECTIVE)) list_groups(i, hlo_attr_ptr(i, HLO_ATTR_REPLICA_GROUPS));
+      if (hlo_op_has(i->opcode, HLO_F_COLLECTIVE))
+        list_groups(i, hlo_attr_ptr(i, HLO_ATTR_REPLICA_GROUPS));
   type_calls(m);
   fill_layouts(m);
   if (!backend_only && (dissolve || r->partitions > 1)) dissolve_fusions(r);
   if (backend_only) plain_fusions(m);
   else hlo_remove_module_attr(m, HLO_ATTR_IS_SCHEDULED);
   const hlo_program_shape *stated = entry_layout(m);
-  hlo_program_shape own = {.n = m->entry->nparams, .result = stated ? stated->result : m->entry->root->shape};
+  hlo_program_shape own = {.n = m->entry->nparams,
+                           .result = stated ? stated->result : m->entry->root->shape};
   const hlo_shape **params = HS_NEW_ARRAY(&r->arena, const hlo_shape *, own.n + 1);
-  for (u32 k = 0; k < own.n; k++) params[k] = stated ? stated->params[k] : m->entry->params[k]->shape;
+  for (u32 k = 0; k < own.n; k++)
+    params[k] = stated ? stated->params[k] : m->entry->params[k]->shape;
   own.params = params;
   bool flat = entry_is_flat(m), tuple = !flat || hlo_shape_is_tuple(m->entry->root->shape);
   collect_leaves(r, &own);

@@ -4,7 +4,8 @@
 
 #include "core/base.h"
 
-// Appends the records of the container that begins somewhere in these bytes, one after the other; false when none begins.
+// Appends the records of the container that begins somewhere in these bytes, one after the other;
+// false when none begins.
 bool records_read(const char *bytes, size_t n, hs_buf *out);
 
 #endif

@@ -1,14 +1,17 @@
-// serve_calls.c — worker side: custom calls that the plug-in has no handler for, computed by hlosh.
+// serve_calls.c — worker side: custom calls that the plug-in has no handler for, computed by
+// hlosh.
 //
-// Plug-ins know the calls of XLA itself; what JAX's own libraries add (LAPACK above all) they refuse to compile. Through the
-// plug-in's FFI extension a handler is registered for each such target of a module: the user's own library when one is loaded
-// for it (`customcall load`), else ours, which evaluates the instruction as the interpreter would. A name that the plug-in has
+// Plug-ins know the calls of XLA itself; what JAX's own libraries add (LAPACK above all) they
+// refuse to compile. Through the plug-in's FFI extension a handler is registered for each such
+// target of a module: the user's own library when one is loaded for it (`customcall load`), else
+// ours, which evaluates the instruction as the interpreter would. A name that the plug-in has
 // already keeps the plug-in's handler.
 //
-// A call frame has dimensions and attributes, but neither the target's name nor layouts. So every target has a function of its
-// own, and layouts come from the compiled module, whose calls of that target, those shapes and numbers must agree on them. Our
-// handlers work on host memory: on another platform than the host they answer an error when they are called, which lets a
-// module be compiled for a device that is not here.
+// A call frame has dimensions and attributes, but neither the target's name nor layouts. So every
+// target has a function of its own, and layouts come from the compiled module, whose calls of that
+// target, those shapes and numbers must agree on them. Our handlers work on host memory: on another
+// platform than the host they answer an error when they are called, which lets a module be compiled
+// for a device that is not here.
 #include <dlfcn.h>
 #include <math.h>
 #include <pthread.h>
@@ -20,15 +23,32 @@
 #include "core/proto.h"
 
 enum { MAX_TARGETS = 64 };
-// ON_HOST: ours, on host memory. ON_DEVICE: ours, refusing. LIBRARY: the user's, asked for its values only. THEIRS: the plug-in's own.
-typedef struct known_target { char *name; enum { ON_HOST, ON_DEVICE, LIBRARY, THEIRS } how; ffi_handler *library; } known_target;
-static struct { known_target v[MAX_TARGETS]; u32 n; pthread_mutex_t lock; hlo_ctx *ctx; } known = {.lock = PTHREAD_MUTEX_INITIALIZER};
+// ON_HOST: ours, on host memory. ON_DEVICE: ours, refusing. LIBRARY: the user's, asked for its
+// values only. THEIRS: the plug-in's own.
+typedef struct known_target {
+  char *name;
+  enum { ON_HOST, ON_DEVICE, LIBRARY, THEIRS } how;
+  ffi_handler *library;
+} known_target;
+static struct {
+  known_target v[MAX_TARGETS];
+  u32 n;
+  pthread_mutex_t lock;
+  hlo_ctx *ctx;
+} known = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-// ---- attributes as MLIR text ------------------------------------------------------------------------------------------------
+// ---- attributes as MLIR text --------------------------------------------------------------------
 
 static void put_type(hs_buf *b, hlo_dtype t) {
   const char *text = hlo_dtype_text(t);
-  hs_buf_printf(b, "%s%s", t == HLO_PRED ? "i1" : *text == 'u' ? "ui" : *text == 's' ? "i" : text, t == HLO_PRED ? "" : *text == 'u' || *text == 's' ? text + 1 : "");
+  hs_buf_printf(b, "%s%s",
+                t == HLO_PRED  ? "i1"
+                : *text == 'u' ? "ui"
+                : *text == 's' ? "i"
+                               : text,
+                t == HLO_PRED                  ? ""
+                : *text == 'u' || *text == 's' ? text + 1
+                                               : "");
 }
 
 static void put_number(hs_buf *b, hlo_dtype t, const void *p) {
@@ -64,14 +84,21 @@ static void put_attrs(hs_buf *b, const ffi_attrs *a) {
   hs_buf_puts(b, "}");
 }
 
-// ---- one call -----------------------------------------------------------------------------------------------------------------
+// ---- one call -----------------------------------------------------------------------------------
 
-static u32 result_count(const hlo_instr *i) { return hlo_shape_is_tuple(i->shape) ? i->shape->nelems : 1; }
-static const hlo_shape *result_shape(const hlo_instr *i, u32 k) { return hlo_shape_is_tuple(i->shape) ? i->shape->elems[k] : i->shape; }
+static u32 result_count(const hlo_instr *i) {
+  return hlo_shape_is_tuple(i->shape) ? i->shape->nelems : 1;
+}
+static const hlo_shape *result_shape(const hlo_instr *i, u32 k) {
+  return hlo_shape_is_tuple(i->shape) ? i->shape->elems[k] : i->shape;
+}
 
 static bool same_array(const ffi_buffer *b, const hlo_shape *s) {
-  if (!hlo_shape_is_array(s) || hlo_dtypes[s->dtype].proto != b->dtype || b->rank != (int64_t)s->rank) return false;
-  for (u32 d = 0; d < s->rank; d++) if (b->dims[d] != s->dims[d]) return false;
+  if (!hlo_shape_is_array(s) || hlo_dtypes[s->dtype].proto != b->dtype ||
+      b->rank != (int64_t)s->rank)
+    return false;
+  for (u32 d = 0; d < s->rank; d++)
+    if (b->dims[d] != s->dims[d]) return false;
   return true;
 }
 
@@ -82,7 +109,9 @@ static bool same_numbers(const hlo_instr *i, const ffi_attrs *a) {
     const ffi_scalar *s = a->attrs[k];
     hlo_dtype t = hlo_dtype_from_proto(s->dtype);
     char *name = hs_format("%.*s", (int)a->names[k]->len, a->names[k]->ptr);
-    double v = hlo_dtype_is_float(t) ? hlo_elem_to_f64(t, s->value) : (double)hlo_elem_to_i64(t, s->value), stated = hlo_config_number(i, NULL, name, v);
+    double v = hlo_dtype_is_float(t) ? hlo_elem_to_f64(t, s->value)
+                                     : (double)hlo_elem_to_i64(t, s->value),
+           stated = hlo_config_number(i, NULL, name, v);
     hs_free(name);
     if (fabs(v - stated) > 1e-6 * fabs(v)) return false;
   }
@@ -91,13 +120,16 @@ static bool same_numbers(const hlo_instr *i, const ffi_attrs *a) {
 
 static bool fits(const hlo_instr *i, const ffi_frame *f) {
   if (f->args.size != i->noperands || f->rets.size != result_count(i)) return false;
-  for (u32 k = 0; k < i->noperands; k++) if (!same_array(f->args.values[k], hlo_operand(i, k)->shape)) return false;
-  for (u32 k = 0; k < result_count(i); k++) if (!same_array(f->rets.values[k], result_shape(i, k))) return false;
+  for (u32 k = 0; k < i->noperands; k++)
+    if (!same_array(f->args.values[k], hlo_operand(i, k)->shape)) return false;
+  for (u32 k = 0; k < result_count(i); k++)
+    if (!same_array(f->rets.values[k], result_shape(i, k))) return false;
   return same_numbers(i, &f->attrs);
 }
 
 static bool same_layouts(const hlo_instr *a, const hlo_instr *b) {
-  for (u32 k = 0; k < a->noperands; k++) if (hlo_operand(a, k)->shape != hlo_operand(b, k)->shape) return false;
+  for (u32 k = 0; k < a->noperands; k++)
+    if (hlo_operand(a, k)->shape != hlo_operand(b, k)->shape) return false;
   return a->shape == b->shape;
 }
 
@@ -106,11 +138,17 @@ static hs_status find_call(const char *target, const ffi_frame *f, const hlo_ins
   *out = NULL;
   for (size_t k = 0; pjs.running && k < pjs.running->calls.n; k++) {
     const hlo_instr *i = pjs.running->calls.v[k];
-    if (!hs_str_eq(hlo_attr_str(i, HLO_ATTR_CUSTOM_CALL_TARGET), hs_str_of(target)) || !fits(i, f)) continue;
-    if (*out && !same_layouts(*out, i)) return hs_fail(HS_E_UNSUPPORTED, "custom calls of %s with equal shapes and attributes, and unequal layouts", target);
+    if (!hs_str_eq(hlo_attr_str(i, HLO_ATTR_CUSTOM_CALL_TARGET), hs_str_of(target)) || !fits(i, f))
+      continue;
+    if (*out && !same_layouts(*out, i))
+      return hs_fail(HS_E_UNSUPPORTED,
+                     "custom calls of %s with equal shapes and attributes, and unequal layouts",
+                     target);
     *out = i;
   }
-  return *out ? HS_GOOD : hs_fail(HS_E_RUN, "no custom call of %s in the compiled module has these shapes", target);
+  return *out ? HS_GOOD
+              : hs_fail(HS_E_RUN, "no custom call of %s in the compiled module has these shapes",
+                        target);
 }
 
 // Between memory in the shape's layout and a literal, which is row-major.
@@ -152,7 +190,8 @@ static hs_status evaluate(const hlo_instr *like, const ffi_frame *f) {
   }
   for (u32 k = 0; k < result_count(like) && hs_ok(s); k++) {
     const ffi_buffer *b = f->rets.values[k];
-    relay(result_shape(like, k), b->data, hlo_shape_is_tuple(like->shape) ? out->children[k] : out, false);
+    relay(result_shape(like, k), b->data, hlo_shape_is_tuple(like->shape) ? out->children[k] : out,
+          false);
   }
   hlo_literal_unref(out);
   for (u32 k = 0; k < like->noperands; k++) hlo_literal_unref(ops[k]);
@@ -166,7 +205,8 @@ static ffi_error *answer(u32 slot, ffi_frame *f) {
   for (const ffi_extension *e = f->extension; e; e = e->next) {
     if (e->type != FFI_EXTENSION_METADATA) continue;
     ffi_metadata *about = ((const ffi_metadata_extension *)(const void *)e)->metadata;
-    about->version.major = f->api ? f->api->version.major : FFI_MAJOR;      // every version has what is used here
+    // every version has what is used here
+    about->version.major = f->api ? f->api->version.major : FFI_MAJOR;
     about->version.minor = f->api ? f->api->version.minor : FFI_MINOR;
     about->traits = 0;
     return NULL;
@@ -174,9 +214,12 @@ static ffi_error *answer(u32 slot, ffi_frame *f) {
   if (f->stage != FFI_STAGE_EXECUTE) return NULL;
   if (known.v[slot].how == LIBRARY) return known.v[slot].library(f);
   const hlo_instr *like = NULL;
-  pthread_mutex_lock(&known.lock);               // devices and threads call at once; contexts are nobody's but one's
-  hs_status s = known.v[slot].how == ON_HOST ? find_call(known.v[slot].name, f, &like)
-                                             : hs_fail(HS_E_UNSUPPORTED, "%s is computed on the host only", known.v[slot].name);
+  // devices and threads call at once; contexts are nobody's but one's
+  pthread_mutex_lock(&known.lock);
+  hs_status s =
+      known.v[slot].how == ON_HOST
+          ? find_call(known.v[slot].name, f, &like)
+          : hs_fail(HS_E_UNSUPPORTED, "%s is computed on the host only", known.v[slot].name);
   if (hs_ok(s)) s = evaluate(like, f);
   pthread_mutex_unlock(&known.lock);
   if (hs_ok(s)) return NULL;
@@ -187,22 +230,27 @@ static ffi_error *answer(u32 slot, ffi_frame *f) {
 }
 
 // One function per target: slots 00 to 77, in octal.
-#define SLOT(a, b) static ffi_error *slot_##a##b(ffi_frame *f) { return answer(0##a##b, f); }
+#define SLOT(a, b) \
+  static ffi_error *slot_##a##b(ffi_frame *f) { return answer(0##a##b, f); }
 #define EIGHT(X, a) X(a, 0) X(a, 1) X(a, 2) X(a, 3) X(a, 4) X(a, 5) X(a, 6) X(a, 7)
-#define ALL(X) EIGHT(X, 0) EIGHT(X, 1) EIGHT(X, 2) EIGHT(X, 3) EIGHT(X, 4) EIGHT(X, 5) EIGHT(X, 6) EIGHT(X, 7)
+#define ALL(X) \
+  EIGHT(X, 0) EIGHT(X, 1) EIGHT(X, 2) EIGHT(X, 3) EIGHT(X, 4) EIGHT(X, 5) EIGHT(X, 6) EIGHT(X, 7)
 ALL(SLOT)
 #define NAME(a, b) slot_##a##b,
 static ffi_handler *const slots[] = {ALL(NAME)};
 _Static_assert(HS_COUNT(slots) == MAX_TARGETS, "a slot per target");
 
-// ---- registering ----------------------------------------------------------------------------------------------------------------
+// ---- registering --------------------------------------------------------------------------------
 
 // As XLA calls the platform: the CPU is the Host.
 static void platform_name(char out[32]) {
   pj_client_text c = PJ_ARGS(pj_client_text, n, .client = pjs.client);
   pj_topology_text t = PJ_ARGS(pj_topology_text, n, .topology = pjs.topology);
-  hs_status s = pjs.client ? pj_do(&pjs.plugin, HS_E_RUN, PJ_Client_PlatformName, &c) : pj_do(&pjs.plugin, HS_E_RUN, PJ_TopologyDescription_PlatformName, &t);
-  hs_str name = !hs_ok(s) ? HS_STR("cpu") : pjs.client ? (hs_str){c.text, c.n} : (hs_str){t.text, t.n};
+  hs_status s = pjs.client ? pj_do(&pjs.plugin, HS_E_RUN, PJ_Client_PlatformName, &c)
+                           : pj_do(&pjs.plugin, HS_E_RUN, PJ_TopologyDescription_PlatformName, &t);
+  hs_str name = !hs_ok(s)    ? HS_STR("cpu")
+                : pjs.client ? (hs_str){c.text, c.n}
+                             : (hs_str){t.text, t.n};
   hs_status_drop(s);
   if (hs_str_eq(name, HS_STR("cpu"))) name = HS_STR("Host");
   size_t n = HS_MIN(name.n, (size_t)31);
@@ -212,29 +260,40 @@ static void platform_name(char out[32]) {
 
 // The user's handler, NULL when its library is not to be had.
 static ffi_handler *library_handler(hs_str library, hs_str symbol) {
-  char *file = hs_format("%.*s", (int)library.n, library.p), *name = hs_format("%.*s", (int)symbol.n, symbol.p);
-  void *so = library.n ? dlopen(file, RTLD_NOW | RTLD_LOCAL) : NULL, *at = so ? dlsym(so, name) : NULL;
+  char *file = hs_format("%.*s", (int)library.n, library.p),
+       *name = hs_format("%.*s", (int)symbol.n, symbol.p);
+  void *so = library.n ? dlopen(file, RTLD_NOW | RTLD_LOCAL) : NULL,
+       *at = so ? dlsym(so, name) : NULL;
   hs_free(file);
   hs_free(name);
   return (ffi_handler *)(uintptr_t)at;
 }
 
 hs_status pjs_offer_call(hs_str target, hs_str library, hs_str symbol) {
-  for (u32 k = 0; k < known.n; k++) if (hs_str_eq(target, hs_str_of(known.v[k].name))) return HS_GOOD;
+  for (u32 k = 0; k < known.n; k++)
+    if (hs_str_eq(target, hs_str_of(known.v[k].name))) return HS_GOOD;
   const pj_ext_ffi *x = (const void *)pj_find_extension(&pjs.plugin, PJ_EXT_FFI);
-  if (!x || x->base.struct_size < sizeof *x || !x->register_handler) return HS_GOOD;      // what it lacks then, compiling says
-  if (known.n == MAX_TARGETS) return hs_fail(HS_E_LIMIT, "more than %d different custom calls in one plug-in", MAX_TARGETS);
+  // what it lacks then, compiling says
+  if (!x || x->base.struct_size < sizeof *x || !x->register_handler) return HS_GOOD;
+  if (known.n == MAX_TARGETS)
+    return hs_fail(HS_E_LIMIT, "more than %d different custom calls in one plug-in", MAX_TARGETS);
   char platform[32];
   platform_name(platform);
   known_target *t = &known.v[known.n];
-  *t = (known_target){.name = hs_format("%.*s", (int)target.n, target.p), .how = strcmp(platform, "Host") ? ON_DEVICE : ON_HOST};
+  *t = (known_target){.name = hs_format("%.*s", (int)target.n, target.p),
+                      .how = strcmp(platform, "Host") ? ON_DEVICE : ON_HOST};
   if (!known.ctx) known.ctx = hlo_ctx_new();
   t->library = library_handler(library, symbol);
   if (t->library) t->how = LIBRARY;
-  pj_register_handler r = {.struct_size = PJ_SIZE(pj_register_handler, traits), .target = t->name, .target_n = target.n, .handler = (void *)(uintptr_t)slots[known.n++],
-                           .platform = platform, .platform_n = strlen(platform)};
-  hs_status s = pj_take_error(&pjs.plugin, HS_E_COMPILE, PJ_FN_COUNT, ((pj_call *)(uintptr_t)x->register_handler)(&r));
-  if (!hs_ok(s)) t->how = THEIRS;                // the plug-in has one of its own
+  pj_register_handler r = {.struct_size = PJ_SIZE(pj_register_handler, traits),
+                           .target = t->name,
+                           .target_n = target.n,
+                           .handler = (void *)(uintptr_t)slots[known.n++],
+                           .platform = platform,
+                           .platform_n = strlen(platform)};
+  hs_status s = pj_take_error(&pjs.plugin, HS_E_COMPILE, PJ_FN_COUNT,
+                              ((pj_call *)(uintptr_t)x->register_handler)(&r));
+  if (!hs_ok(s)) t->how = THEIRS;  // the plug-in has one of its own
   hs_status_drop(s);
   return HS_GOOD;
 }
@@ -245,14 +304,19 @@ bool pjs_call_refuses(hs_str target) {
   return false;
 }
 
-// ---- the compiled module's calls ------------------------------------------------------------------------------------------------
+// ---- the compiled module's calls ----------------------------------------------------------------
 
 void pjs_keep_calls(pjs_program *g, hs_str module) {
   bool ours = false;
   for (u32 k = 0; k < known.n; k++) ours |= known.v[k].how == ON_HOST;
   if (!ours || !module.n) return;
   hs_status s = hlo_proto_read(known.ctx, module.p, module.n, NULL, &g->made);
-  if (!hs_ok(s)) { hs_status_drop(s); return; }  // a call that is met then says that it is not known
+  // a call that is met then says that it is not known
+  if (!hs_ok(s)) {
+    hs_status_drop(s);
+    return;
+  }
   hlo_for_each_comp(c, g->made)
-    hlo_for_each_instr(i, c) if (i->opcode == HLO_CUSTOM_CALL) hs_vec_push(&g->calls, i);
+    hlo_for_each_instr(i, c)
+      if (i->opcode == HLO_CUSTOM_CALL) hs_vec_push(&g->calls, i);
 }

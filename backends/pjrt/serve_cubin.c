@@ -1,8 +1,11 @@
-// serve_cubin.c — worker side: what the machine code in a serialized executable says of its kernels.
+// serve_cubin.c — worker side: what the machine code in a serialized executable says of its
+// kernels.
 //
-// NVIDIA's object files (cubin) are ELF files of machine 190: a section .text.KERNEL holds the code, and .nv.info is a list of
-// attributes, of which 0x2f gives a symbol's number of registers and 0x11 its stack frame. They stand somewhere in the executable's bytes, which may be packed (records.h) and are otherwise
-// the plug-in's business; so they are looked for by their first bytes. Nothing read here is trusted: every offset is checked.
+// NVIDIA's object files (cubin) are ELF files of machine 190: a section .text.KERNEL holds the
+// code, and .nv.info is a list of attributes, of which 0x2f gives a symbol's number of registers
+// and 0x11 its stack frame. They stand somewhere in the executable's bytes, which may be packed
+// (records.h) and are otherwise the plug-in's business; so they are looked for by their first
+// bytes. Nothing read here is trusted: every offset is checked.
 #include <elf.h>
 
 #include "backends/pjrt/records.h"
@@ -10,9 +13,15 @@
 
 enum { EM_CUBIN = 190, INFO_FRAME = 0x11, INFO_REGISTERS = 0x2f, MOST_KERNELS = 100000 };
 
-typedef struct cubin { const char *p; size_t n; Elf64_Ehdr head; } cubin;
+typedef struct cubin {
+  const char *p;
+  size_t n;
+  Elf64_Ehdr head;
+} cubin;
 
-static bool at(const cubin *c, u64 offset, size_t n) { return offset <= c->n && n <= c->n - offset; }
+static bool at(const cubin *c, u64 offset, size_t n) {
+  return offset <= c->n && n <= c->n - offset;
+}
 
 static bool section(const cubin *c, u32 k, Elf64_Shdr *out) {
   u64 offset = c->head.e_shoff + (u64)k * sizeof *out;
@@ -40,7 +49,8 @@ static hs_str symbol_name(const cubin *c, u32 symbol) {
   for (u32 k = 0; k < c->head.e_shnum; k++) {
     Elf64_Shdr s;
     Elf64_Sym y;
-    if (!section(c, k, &s) || s.sh_type != SHT_SYMTAB || ((u64)symbol + 1) * sizeof y > s.sh_size) continue;
+    if (!section(c, k, &s) || s.sh_type != SHT_SYMTAB || ((u64)symbol + 1) * sizeof y > s.sh_size)
+      continue;
     memcpy(&y, c->p + s.sh_offset + symbol * sizeof y, sizeof y);
     return string_at(c, s.sh_link, y.st_name);
   }
@@ -55,7 +65,10 @@ static i64 info(const cubin *c, const Elf64_Shdr *s, u8 attribute, hs_str kernel
     u16 size;
     u32 pair[2];
     memcpy(&size, p + k + 2, sizeof size);
-    if (format != 4) { k += 4; continue; }                   // the value is in the head itself
+    if (format != 4) {
+      k += 4;
+      continue;
+    }  // the value is in the head itself
     if (size > s->sh_size - k - 4) break;
     if (what == attribute && size == sizeof pair) {
       memcpy(pair, p + k + 4, sizeof pair);
@@ -70,11 +83,14 @@ static void put_kernel(const cubin *c, hs_str name, const Elf64_Shdr *text, hs_b
   i64 registers = -1, frame = -1;
   for (u32 k = 0; k < c->head.e_shnum; k++) {
     Elf64_Shdr s;
-    if (!section(c, k, &s) || s.sh_type == SHT_NOBITS || !hs_str_eq(string_at(c, c->head.e_shstrndx, s.sh_name), HS_STR(".nv.info"))) continue;
+    if (!section(c, k, &s) || s.sh_type == SHT_NOBITS ||
+        !hs_str_eq(string_at(c, c->head.e_shstrndx, s.sh_name), HS_STR(".nv.info")))
+      continue;
     registers = info(c, &s, INFO_REGISTERS, name);
     frame = info(c, &s, INFO_FRAME, name);
   }
-  if (registers < 0 && text->sh_info >> 24) registers = text->sh_info >> 24;      // where older files keep it
+  // where older files keep it
+  if (registers < 0 && text->sh_info >> 24) registers = text->sh_info >> 24;
   wire_put_bytes(out, name.p, name.n);
   wire_put_i64(out, registers);
   wire_put_i64(out, frame);
@@ -84,11 +100,14 @@ static void put_kernel(const cubin *c, hs_str name, const Elf64_Shdr *text, hs_b
 static u32 put_kernels(cubin *c, hs_buf *out) {
   u32 n = 0;
   memcpy(&c->head, c->p, sizeof c->head);
-  if (c->head.e_machine != EM_CUBIN || c->head.e_ident[EI_CLASS] != ELFCLASS64 || c->head.e_shentsize != sizeof(Elf64_Shdr)) return 0;
+  if (c->head.e_machine != EM_CUBIN || c->head.e_ident[EI_CLASS] != ELFCLASS64 ||
+      c->head.e_shentsize != sizeof(Elf64_Shdr))
+    return 0;
   for (u32 k = 0; k < c->head.e_shnum && n < MOST_KERNELS; k++) {
     Elf64_Shdr s;
     hs_str name;
-    if (!section(c, k, &s) || !begins(string_at(c, c->head.e_shstrndx, s.sh_name), ".text.", &name)) continue;
+    if (!section(c, k, &s) || !begins(string_at(c, c->head.e_shstrndx, s.sh_name), ".text.", &name))
+      continue;
     put_kernel(c, name, &s, out);
     n++;
   }
@@ -97,7 +116,8 @@ static u32 put_kernels(cubin *c, hs_buf *out) {
 
 static u32 scan(const char *bytes, size_t n, hs_buf *list) {
   u32 count = 0;
-  for (const char *p = bytes, *end = bytes + n; p && (p = memmem(p, (size_t)(end - p), ELFMAG, SELFMAG)); p += SELFMAG) {
+  for (const char *p = bytes, *end = bytes + n;
+       p && (p = memmem(p, (size_t)(end - p), ELFMAG, SELFMAG)); p += SELFMAG) {
     cubin c = {.p = p, .n = (size_t)(end - p)};
     if (c.n >= sizeof c.head) count += put_kernels(&c, list);
   }

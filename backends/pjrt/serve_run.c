@@ -1,9 +1,10 @@
 // serve_run.c — worker side: arguments in, runs, results out.
 //
-// Arguments lie in shared memory and the plug-in is told that they never change (immutable zero copy): one that can read
-// host memory uses them where they are, so a gigabyte of arguments is copied once, by the shell. Arguments whose
-// memory an output takes over are given away with the shared memory itself when there is one run on one device (mutable zero
-// copy), else copied anew before each run, outside the clock; all others are declared not donatable and live for the whole
+// Arguments lie in shared memory and the plug-in is told that they never change (immutable zero
+// copy): one that can read host memory uses them where they are, so a gigabyte of arguments is
+// copied once, by the shell. Arguments whose memory an output takes over are given away with the
+// shared memory itself when there is one run on one device (mutable zero copy), else copied anew
+// before each run, outside the clock; all others are declared not donatable and live for the whole
 // request. Results of the last run are read straight into the shared block.
 #include "backends/pjrt/serve.h"
 
@@ -12,14 +13,15 @@ worker_handler pjrt_serve_run;
 typedef struct run {
   const pjs_program *g;
   const serve_map *args;
-  const i64 *offset;                      // [device * nargs + argument] in args
+  const i64 *offset;  // [device * nargs + argument] in args
   pj_device *const *devices;
-  pj_buffer **in, **out;                  // [device * nargs + k], [device * nouts + k]
-  pj_event **host_done;                   // like `in`: the host memory is free again
+  pj_buffer **in, **out;  // [device * nargs + k], [device * nouts + k]
+  pj_event **host_done;   // like `in`: the host memory is free again
   pj_buffer ***in_lists, ***out_lists;
   pj_event **done;
-  i64 *keep; u32 nkeep;
-  bool give;                              // donated arguments are not needed again
+  i64 *keep;
+  u32 nkeep;
+  bool give;  // donated arguments are not needed again
 } run;
 
 static hs_status destroy_buffer(pj_buffer **b) {
@@ -30,7 +32,8 @@ static hs_status destroy_buffer(pj_buffer **b) {
 }
 
 static bool row_major(const pjs_array *a) {
-  for (u32 k = 0; k < a->rank; k++) if (a->minor_to_major[k] != (i64)(a->rank - 1 - k)) return false;
+  for (u32 k = 0; k < a->rank; k++)
+    if (a->minor_to_major[k] != (i64)(a->rank - 1 - k)) return false;
   return true;
 }
 
@@ -38,19 +41,30 @@ static hs_status make_argument(run *r, u32 device, u32 k) {
   const pjs_array *a = &r->g->arg[k];
   size_t at = (size_t)device * r->g->nargs + k;
   bool donated = r->g->donated[k];
-  pj_layout layout = PJ_ARGS(pj_layout, type, .tiled = {.struct_size = PJ_SIZE(pj_tiled, ntiles), .minor_to_major = a->minor_to_major, .n = a->rank});
-  pj_from_host h = PJ_ARGS(pj_from_host, buffer, .client = pjs.client, .data = r->args->p + r->offset[at], .type = a->type, .dims = a->dims, .rank = a->rank,
-                           .semantics = !donated ? PJ_IMMUTABLE_ZERO_COPY : r->give ? PJ_MUTABLE_ZERO_COPY : PJ_COPY_DURING_CALL, .device = r->devices[device],
-                           .device_layout = row_major(a) ? NULL : &layout);
+  pj_layout layout = PJ_ARGS(pj_layout, type,
+                             .tiled = {.struct_size = PJ_SIZE(pj_tiled, ntiles),
+                                       .minor_to_major = a->minor_to_major,
+                                       .n = a->rank});
+  pj_from_host h =
+      PJ_ARGS(pj_from_host, buffer, .client = pjs.client, .data = r->args->p + r->offset[at],
+              .type = a->type, .dims = a->dims, .rank = a->rank,
+              .semantics = !donated  ? PJ_IMMUTABLE_ZERO_COPY
+                           : r->give ? PJ_MUTABLE_ZERO_COPY
+                                     : PJ_COPY_DURING_CALL,
+              .device = r->devices[device], .device_layout = row_major(a) ? NULL : &layout);
   hs_status s = pj_do(&pjs.plugin, HS_E_RUN, PJ_Client_BufferFromHostBuffer, &h);
-  if (!hs_ok(s) && h.semantics == PJ_MUTABLE_ZERO_COPY) {    // the youngest of the ways: older plug-ins get a copy
+  // the youngest of the ways: older plug-ins get a copy
+  if (!hs_ok(s) && h.semantics == PJ_MUTABLE_ZERO_COPY) {
     hs_status_drop(s);
     h.semantics = PJ_COPY_DURING_CALL;
     s = pj_do(&pjs.plugin, HS_E_RUN, PJ_Client_BufferFromHostBuffer, &h);
   }
   HS_TRY(s);
   r->in[at] = h.buffer;
-  if (!donated || r->give) { r->host_done[at] = h.done; return HS_GOOD; }
+  if (!donated || r->give) {
+    r->host_done[at] = h.done;
+    return HS_GOOD;
+  }
   return pj_await(&pjs.plugin, HS_E_RUN, h.done);
 }
 
@@ -66,19 +80,24 @@ static hs_status place_arguments(run *r, bool donated) {
 }
 
 static hs_status drop_outputs(run *r) {
-  for (size_t k = 0; k < (size_t)r->g->ndevices * r->g->nouts; k++) HS_TRY(destroy_buffer(&r->out[k]));
+  for (size_t k = 0; k < (size_t)r->g->ndevices * r->g->nouts; k++)
+    HS_TRY(destroy_buffer(&r->out[k]));
   return HS_GOOD;
 }
 
 // One execution, from the call until every device is done. Nothing else is on the clock.
 static hs_status execute(run *r, double *ms) {
-  pj_execute_options o = PJ_ARGS(pj_execute_options, incarnations, .keep = r->keep, .nkeep = r->nkeep);
-  pj_execute e = PJ_ARGS(pj_execute, device, .executable = r->g->loaded, .options = &o, .arguments = (pj_buffer *const *const *)r->in_lists,
-                         .ndevices = r->g->ndevices, .nargs = r->g->nargs, .outputs = (pj_buffer **const *)r->out_lists, .done = r->done);
+  pj_execute_options o =
+      PJ_ARGS(pj_execute_options, incarnations, .keep = r->keep, .nkeep = r->nkeep);
+  pj_execute e =
+      PJ_ARGS(pj_execute, device, .executable = r->g->loaded, .options = &o,
+              .arguments = (pj_buffer *const *const *)r->in_lists, .ndevices = r->g->ndevices,
+              .nargs = r->g->nargs, .outputs = (pj_buffer * *const *)r->out_lists, .done = r->done);
   worker_doing = "running";
   u64 t0 = hs_now_ns();
   hs_status s = pj_do(&pjs.plugin, HS_E_RUN, PJ_LoadedExecutable_Execute, &e);
-  for (u32 d = 0; hs_ok(s) && d < r->g->ndevices; d++) s = pj_await(&pjs.plugin, HS_E_RUN, r->done[d]);
+  for (u32 d = 0; hs_ok(s) && d < r->g->ndevices; d++)
+    s = pj_await(&pjs.plugin, HS_E_RUN, r->done[d]);
   *ms = (double)(hs_now_ns() - t0) / 1e6;
   return s;
 }
@@ -91,9 +110,12 @@ static hs_status run_again(void *arg, double *ms) {
   return execute(r, ms);
 }
 
-// Narrow integers come one to a byte, and plug-ins do not agree on the upper bits; literals hold them sign-extended.
+// Narrow integers come one to a byte, and plug-ins do not agree on the upper bits; literals hold
+// them sign-extended.
 static void widen(const pjs_array *a, char *p) {
-  int bits = a->type == pj_type(HLO_S4) || a->type == pj_type(HLO_U4) ? 4 : a->type == pj_type(HLO_S2) || a->type == pj_type(HLO_U2) ? 2 : 0;
+  int bits = a->type == pj_type(HLO_S4) || a->type == pj_type(HLO_U4)   ? 4
+             : a->type == pj_type(HLO_S2) || a->type == pj_type(HLO_U2) ? 2
+                                                                        : 0;
   if (!bits) return;
   bool is_signed = a->type == pj_type(HLO_S4) || a->type == pj_type(HLO_S2);
   for (size_t k = 0; k < a->bytes; k++) {
@@ -106,11 +128,14 @@ static void widen(const pjs_array *a, char *p) {
 static hs_status fetch(pj_buffer *b, const pjs_array *a, char *to) {
   i64 order[HLO_MAX_RANK];
   for (u32 k = 0; k < a->rank; k++) order[k] = a->rank - 1 - k;
-  pj_layout layout = PJ_ARGS(pj_layout, type, .tiled = {.struct_size = PJ_SIZE(pj_tiled, ntiles), .minor_to_major = order, .n = a->rank});
+  pj_layout layout = PJ_ARGS(
+      pj_layout, type,
+      .tiled = {.struct_size = PJ_SIZE(pj_tiled, ntiles), .minor_to_major = order, .n = a->rank});
   pj_to_host h = PJ_ARGS(pj_to_host, event, .src = b, .layout = &layout);
   HS_TRY(pj_do(&pjs.plugin, HS_E_RUN, PJ_Buffer_ToHostBuffer, &h));
   HS_TRY(pj_await(&pjs.plugin, HS_E_RUN, h.event));
-  if (h.n != a->bytes) return hs_fail(HS_E_RUN, "the plug-in has %zu bytes for a result of %zu", h.n, a->bytes);
+  if (h.n != a->bytes)
+    return hs_fail(HS_E_RUN, "the plug-in has %zu bytes for a result of %zu", h.n, a->bytes);
   h.dst = to;
   h.event = NULL;
   HS_TRY(pj_do(&pjs.plugin, HS_E_RUN, PJ_Buffer_ToHostBuffer, &h));
@@ -122,7 +147,8 @@ static hs_status fetch(pj_buffer *b, const pjs_array *a, char *to) {
 static hs_status fetch_all(run *r, const serve_map *out) {
   const pjs_program *g = r->g;
   worker_doing = "reading results";
-  if (pjs_block(g->nouts, g->out) * g->ndevices > out->n) return hs_fail(HS_E_INTERNAL, "result block too small");
+  if (pjs_block(g->nouts, g->out) * g->ndevices > out->n)
+    return hs_fail(HS_E_INTERNAL, "result block too small");
   size_t at = 0;
   for (u32 d = 0; d < g->ndevices; d++)
     for (u32 k = 0; k < g->nouts; at += block_align(g->out[k++].bytes))
@@ -136,7 +162,9 @@ static hs_status pick_devices(run *r) {
   if (pj_find(&pjs.plugin, PJ_LoadedExecutable_AddressableDevices)) {
     HS_TRY(pj_do(&pjs.plugin, HS_E_RUN, PJ_LoadedExecutable_AddressableDevices, &d));
     r->devices = d.v;
-    if (d.n != r->g->ndevices) return hs_fail(HS_E_RUN, "the executable runs on %zu devices, the module on %u", d.n, r->g->ndevices);
+    if (d.n != r->g->ndevices)
+      return hs_fail(HS_E_RUN, "the executable runs on %zu devices, the module on %u", d.n,
+                     r->g->ndevices);
   }
   return HS_GOOD;
 }
@@ -155,10 +183,12 @@ static void alloc_run(run *r) {
     r->in_lists[d] = r->in + (size_t)d * g->nargs;
     r->out_lists[d] = r->out + (size_t)d * g->nouts;
   }
-  for (u32 k = 0; k < g->nargs; k++) if (!g->donated[k]) r->keep[r->nkeep++] = k;
+  for (u32 k = 0; k < g->nargs; k++)
+    if (!g->donated[k]) r->keep[r->nkeep++] = k;
 }
 
-// The arguments' memory is unmapped next: buffers go first, then the plug-in's own word that it is done with it.
+// The arguments' memory is unmapped next: buffers go first, then the plug-in's own word that it is
+// done with it.
 static hs_status free_run(run *r) {
   size_t in = (size_t)r->g->ndevices * r->g->nargs;
   hs_status s = drop_outputs(r);
@@ -169,7 +199,8 @@ static hs_status free_run(run *r) {
   return s;
 }
 
-static hs_status run_session(run *r, const backend_run_options *o, const serve_map *out, hs_buf *reply) {
+static hs_status run_session(run *r, const backend_run_options *o, const serve_map *out,
+                             hs_buf *reply) {
   backend_timing t = {.dispatch_ms = -1};
   u64 t0 = hs_now_ns();
   HS_TRY(place_arguments(r, false));
@@ -188,24 +219,31 @@ static hs_status run_session(run *r, const backend_run_options *o, const serve_m
   return s;
 }
 
-// Payload: program, run options, offsets of every device's arguments. Descriptors: arguments, and results when wanted.
+// Payload: program, run options, offsets of every device's arguments. Descriptors: arguments, and
+// results when wanted.
 hs_status pjrt_serve_run(const void *payload, size_t n, const int *fds, u32 nfds, hs_buf *reply) {
   wire_reader q = {payload, n, false};
   const pjs_program *g = pjs_find((u64)wire_get_i64(&q));
   backend_run_options o;
   wire_get(&q, &o, sizeof o);
   if (!g || nfds < 1) return hs_fail(HS_E_INTERNAL, "the worker has no such program");
-  if (!g->loaded) return hs_fail(HS_E_UNSUPPORTED, "the module was compiled for a device that is not here");
+  if (!g->loaded)
+    return hs_fail(HS_E_UNSUPPORTED, "the module was compiled for a device that is not here");
   u32 total = g->ndevices * g->nargs;
   i64 *offset = hs_calloc(total + 1u, sizeof *offset);
   wire_get(&q, offset, total * sizeof *offset);
   serve_map args = {0}, out = {0};
-  hs_status s = q.bad ? hs_fail(HS_E_INTERNAL, "bad run request") : serve_map_fd(fds[0], true, &args);
+  hs_status s =
+      q.bad ? hs_fail(HS_E_INTERNAL, "bad run request") : serve_map_fd(fds[0], true, &args);
   if (hs_ok(s) && nfds > 1) s = serve_map_fd(fds[1], true, &out);
   for (u32 k = 0; k < total && hs_ok(s); k++)
-    if (offset[k] < 0 || (size_t)offset[k] + g->arg[k % g->nargs].bytes > args.n) s = hs_fail(HS_E_INTERNAL, "argument block too small");
+    if (offset[k] < 0 || (size_t)offset[k] + g->arg[k % g->nargs].bytes > args.n)
+      s = hs_fail(HS_E_INTERNAL, "argument block too small");
   if (hs_ok(s)) {
-    run r = {.g = g, .args = &args, .offset = offset, .give = g->ndevices == 1 && o.max_runs <= 1 && !o.warmup && !o.want_kernel_times};
+    run r = {.g = g,
+             .args = &args,
+             .offset = offset,
+             .give = g->ndevices == 1 && o.max_runs <= 1 && !o.warmup && !o.want_kernel_times};
     s = pick_devices(&r);
     if (hs_ok(s)) {
       alloc_run(&r);
@@ -213,7 +251,8 @@ hs_status pjrt_serve_run(const void *payload, size_t n, const int *fds, u32 nfds
       s = run_session(&r, &o, &out, reply);
       pjs.running = NULL;
       hs_status freed = free_run(&r);
-      if (hs_ok(s)) s = freed; else hs_status_drop(freed);
+      if (hs_ok(s)) s = freed;
+      else hs_status_drop(freed);
     }
   }
   hs_free(offset);

@@ -1,27 +1,34 @@
-// shard.c — arrays of partitioned programs, cut into the devices' tiles and put together again. Tiles at the upper edge are
-// padded by XLA to the size of the others; the padding is zero here and dropped on the way back.
+// shard.c — arrays of partitioned programs, cut into the devices' tiles and put together again.
+// Tiles at the upper edge are padded by XLA to the size of the others; the padding is zero here and
+// dropped on the way back.
 //
-// pjrt_whole does the same with modules: what XLA made of a partitioned program is one device's part; between XLA's own
-// markers of manual regions, which the evaluator knows, it is a program on whole arrays again.
+// pjrt_whole does the same with modules: what XLA made of a partitioned program is one device's
+// part; between XLA's own markers of manual regions, which the evaluator knows, it is a program on
+// whole arrays again.
 #include "backends/pjrt/pjrt.h"
 
-hs_status pjrt_tiles_make(hlo_ctx *ctx, const hlo_shape *whole, const hlo_sharding *s, u32 ndevices, pjrt_tiles *out) {
+hs_status pjrt_tiles_make(hlo_ctx *ctx, const hlo_shape *whole, const hlo_sharding *s, u32 ndevices,
+                          pjrt_tiles *out) {
   *out = (pjrt_tiles){.whole = whole, .part = whole, .ndevices = ndevices, .sharding = s};
   if (!s || ndevices < 2) return HS_GOOD;
   out->coord = hs_calloc((size_t)ndevices * HS_MAX(whole->rank, 1u), sizeof *out->coord);
   if (!hlo_sharding_tiles(s, whole->rank, ndevices, out->coord)) {
     pjrt_tiles_free(out);
-    return hs_fail(HS_E_UNSUPPORTED, "a sharding of an argument or result is no tiling of the devices");
+    return hs_fail(HS_E_UNSUPPORTED,
+                   "a sharding of an argument or result is no tiling of the devices");
   }
   i64 dims[HLO_MAX_RANK];
   bool cut = false;
   for (u32 d = 0; d < whole->rank; d++) {
     i64 tiles = 1;
-    for (u32 k = 0; k < ndevices; k++) tiles = HS_MAX(tiles, out->coord[(size_t)k * whole->rank + d] + 1);
+    for (u32 k = 0; k < ndevices; k++)
+      tiles = HS_MAX(tiles, out->coord[(size_t)k * whole->rank + d] + 1);
     dims[d] = (whole->dims[d] + tiles - 1) / tiles;
     cut |= tiles > 1;
   }
-  if (cut) out->part = hlo_shape_with_layout(ctx, hlo_shape_array(ctx, whole->dtype, whole->rank, dims), whole->layout);
+  if (cut)
+    out->part = hlo_shape_with_layout(ctx, hlo_shape_array(ctx, whole->dtype, whole->rank, dims),
+                                      whole->layout);
   return HS_GOOD;
 }
 
@@ -43,7 +50,7 @@ static void copy(const pjrt_tiles *t, u32 device, char *whole, char *part, bool 
     if (n[d] <= 0) return;
     base += start * ws[d];
   }
-  u32 last = w->rank - 1;                 // cut arrays have at least one dimension
+  u32 last = w->rank - 1;  // cut arrays have at least one dimension
   for (;;) {
     i64 a = base, b = 0;
     for (u32 d = 0; d < last; d++) a += index[d] * ws[d], b += index[d] * ps[d];
@@ -55,10 +62,14 @@ static void copy(const pjrt_tiles *t, u32 device, char *whole, char *part, bool 
   }
 }
 
-void pjrt_tiles_cut(const pjrt_tiles *t, u32 device, const void *whole, void *part) { copy(t, device, (char *)(uintptr_t)whole, part, false); }
-void pjrt_tiles_join(const pjrt_tiles *t, u32 device, const void *part, void *whole) { copy(t, device, whole, (char *)(uintptr_t)part, true); }
+void pjrt_tiles_cut(const pjrt_tiles *t, u32 device, const void *whole, void *part) {
+  copy(t, device, (char *)(uintptr_t)whole, part, false);
+}
+void pjrt_tiles_join(const pjrt_tiles *t, u32 device, const void *part, void *whole) {
+  copy(t, device, whole, (char *)(uintptr_t)part, true);
+}
 
-// ---- modules ------------------------------------------------------------------------------------------------------------
+// ---- modules ------------------------------------------------------------------------------------
 
 static void mark(hlo_instr *i, const hlo_sharding *s) {
   hlo_module *m = i->parent->module;
@@ -69,14 +80,19 @@ static void mark(hlo_instr *i, const hlo_sharding *s) {
 static hlo_instr *cross(hlo_instr *from, const pjrt_tiles *t, bool into) {
   if (pjrt_tiles_whole(t)) return from;
   hlo_instr *i = hlo_add(from->parent, HLO_CUSTOM_CALL, into ? t->part : t->whole, 1, &from, NULL);
-  hlo_set_attr_str(i, HLO_ATTR_CUSTOM_CALL_TARGET, hs_str_of(into ? "SPMDFullToShardShape" : "SPMDShardToFullShape"));
+  hlo_set_attr_str(i, HLO_ATTR_CUSTOM_CALL_TARGET,
+                   hs_str_of(into ? "SPMDFullToShardShape" : "SPMDShardToFullShape"));
   mark(into ? from : i, t->sharding);
   return i;
 }
 
 // The parts of a tuple, or the array itself, are the program's results in order.
-static void join_results(hlo_computation *c, hlo_instr *call, u32 nouts, const pjrt_tiles *out, hs_arena *a) {
-  if (hlo_shape_is_array(call->shape)) { hlo_set_root(c, cross(call, &out[0], false)); return; }
+static void join_results(hlo_computation *c, hlo_instr *call, u32 nouts, const pjrt_tiles *out,
+                         hs_arena *a) {
+  if (hlo_shape_is_array(call->shape)) {
+    hlo_set_root(c, cross(call, &out[0], false));
+    return;
+  }
   hlo_instr **kids = HS_NEW_ARRAY(a, hlo_instr *, nouts + 1);
   for (u32 k = 0; k < nouts; k++) kids[k] = cross(hlo_add_gte(call, k), &out[k], false);
   hlo_set_root(c, hlo_add_tuple(c, nouts, kids));
@@ -85,21 +101,25 @@ static void join_results(hlo_computation *c, hlo_instr *call, u32 nouts, const p
 static bool takes(const hlo_computation *e, u32 nargs, const pjrt_tiles *arg, bool parts) {
   if (e->nparams != nargs) return false;
   for (u32 k = 0; k < nargs; k++)
-    if (!hlo_shape_compatible(e->params[k]->shape, parts ? arg[k].part : arg[k].whole)) return false;
+    if (!hlo_shape_compatible(e->params[k]->shape, parts ? arg[k].part : arg[k].whole))
+      return false;
   return true;
 }
 
 static bool gives(const hlo_shape *s, u32 nouts, const pjrt_tiles *out, bool parts) {
-  if (hlo_shape_is_array(s)) return nouts == 1 && hlo_shape_compatible(s, parts ? out[0].part : out[0].whole);
+  if (hlo_shape_is_array(s))
+    return nouts == 1 && hlo_shape_compatible(s, parts ? out[0].part : out[0].whole);
   if (s->nelems != nouts) return false;
   for (u32 k = 0; k < nouts; k++)
     if (!hlo_shape_compatible(s->elems[k], parts ? out[k].part : out[k].whole)) return false;
   return true;
 }
 
-hs_status pjrt_whole(const hlo_module *from, u32 nargs, const pjrt_tiles *arg, u32 nouts, const pjrt_tiles *out, hlo_module **whole) {
+hs_status pjrt_whole(const hlo_module *from, u32 nargs, const pjrt_tiles *arg, u32 nouts,
+                     const pjrt_tiles *out, hlo_module **whole) {
   *whole = NULL;
-  if (!from->entry || !from->entry->root) return hs_fail(HS_E_VERIFY, "the module has no entry computation");
+  if (!from->entry || !from->entry->root)
+    return hs_fail(HS_E_VERIFY, "the module has no entry computation");
   hlo_module *m = hlo_module_clone(from, from->name);
   hlo_journal_disable(m);
   *whole = m;
@@ -108,15 +128,21 @@ hs_status pjrt_whole(const hlo_module *from, u32 nargs, const pjrt_tiles *arg, u
   if (!takes(part, nargs, arg, true) || !gives(part->root->shape, nouts, out, true)) {
     hlo_module_free(m);
     *whole = NULL;
-    return hs_fail(HS_E_UNSUPPORTED, "%s takes or gives neither the program's arrays nor the tiles of one device", from->name);
+    return hs_fail(HS_E_UNSUPPORTED,
+                   "%s takes or gives neither the program's arrays nor the tiles of one device",
+                   from->name);
   }
-  static const hlo_attr_id gone[] = {HLO_ATTR_IS_SCHEDULED, HLO_ATTR_INPUT_OUTPUT_ALIAS, HLO_ATTR_BUFFER_DONOR, HLO_ATTR_ENTRY_COMPUTATION_LAYOUT};
+  static const hlo_attr_id gone[] = {HLO_ATTR_IS_SCHEDULED, HLO_ATTR_INPUT_OUTPUT_ALIAS,
+                                     HLO_ATTR_BUFFER_DONOR, HLO_ATTR_ENTRY_COMPUTATION_LAYOUT};
   for (size_t k = 0; k < HS_COUNT(gone); k++) hlo_remove_module_attr(m, gone[k]);
   hs_arena a = {0};
   hlo_computation *c = hlo_add_computation(m, "all_devices");
   hlo_instr **args = HS_NEW_ARRAY(&a, hlo_instr *, nargs + 1);
-  for (u32 k = 0; k < nargs; k++) args[k] = cross(hlo_add_parameter(c, k, arg[k].whole, NULL), &arg[k], true);
-  join_results(c, hlo_add_call(c, HLO_CALL, part->root->shape, HLO_ATTR_TO_APPLY, part, nargs, args), nouts, out, &a);
+  for (u32 k = 0; k < nargs; k++)
+    args[k] = cross(hlo_add_parameter(c, k, arg[k].whole, NULL), &arg[k], true);
+  join_results(c,
+               hlo_add_call(c, HLO_CALL, part->root->shape, HLO_ATTR_TO_APPLY, part, nargs, args),
+               nouts, out, &a);
   hlo_set_entry(m, c);
   hs_arena_free(&a);
   return HS_GOOD;

@@ -1,16 +1,29 @@
-// trace.c — reads the log that XLA's pass pipelines write (TF_CPP_VMODULE=hlo_pass_pipeline=2) into a list of pass runs.
+// trace.c — reads the log that XLA's pass pipelines write (TF_CPP_VMODULE=hlo_pass_pipeline=2)
+// into a list of pass runs.
 //
 // Lines of interest, after the prefix that ends in "] ":
-//   Running HLO pass pipeline on module M: PIPELINE          HLO pass PASS             a run begins; pipelines nest in passes
-//   Module hash H    Number of instructions: N               the module as the run found it
-//   HLO pass: PASS time: 1.81 ms (1806 us) (cumulative: 97.1 ms, ...)                  the run has ended
+//   Running HLO pass pipeline on module M: PIPELINE
+//   HLO pass PASS                                   a run begins; pipelines nest in passes
+//   Module hash H    Number of instructions: N      the module as the run found it
+//   HLO pass: PASS time: 1.81 ms (1806 us) (cumulative: 97.1 ms, ...)     the run has ended
 // What a run left is what the next one finds, so "changed" is told by the hashes.
 #include "backends/pjrt/pjrt.h"
 
 #include <stdlib.h>
 
-typedef struct open_run { u32 pipelines, begun, started; const char *pass; u64 hash; u32 before; } open_run;
-typedef struct tracer { pjrt_steps *out; HS_VEC(open_run) open; HS_VEC(const char *) pipelines; HS_VEC(u32) waiting; } tracer;   // waiting: ended runs whose result is not seen yet
+typedef struct open_run {
+  u32 pipelines, begun, started;
+  const char *pass;
+  u64 hash;
+  u32 before;
+} open_run;
+// waiting: ended runs whose result is not seen yet
+typedef struct tracer {
+  pjrt_steps *out;
+  HS_VEC(open_run) open;
+  HS_VEC(const char *) pipelines;
+  HS_VEC(u32) waiting;
+} tracer;
 
 static bool starts(const char *p, const char *end, const char *with, const char **rest) {
   size_t n = strlen(with);
@@ -19,10 +32,15 @@ static bool starts(const char *p, const char *end, const char *with, const char 
   return true;
 }
 
-static char *keep(tracer *t, const char *p, const char *end) { return hs_arena_strndup(&t->out->arena, p, (size_t)(end - p)); }
+static char *keep(tracer *t, const char *p, const char *end) {
+  return hs_arena_strndup(&t->out->arena, p, (size_t)(end - p));
+}
 
 static void begin(tracer *t, const char *name) {
-  open_run r = {.pipelines = (u32)t->pipelines.n, .pass = name, .begun = (u32)t->out->n, .started = t->out->pipelines};
+  open_run r = {.pipelines = (u32)t->pipelines.n,
+                .pass = name,
+                .begun = (u32)t->out->n,
+                .started = t->out->pipelines};
   hs_vec_push(&t->open, r);
 }
 
@@ -30,10 +48,12 @@ static void begin(tracer *t, const char *name) {
 static void state(tracer *t, bool hash, u64 value) {
   if (!t->open.n) return;
   open_run *r = &t->open.v[t->open.n - 1];
-  if (hash) r->hash = value; else r->before = (u32)value;
+  if (hash) r->hash = value;
+  else r->before = (u32)value;
   for (size_t k = 0; k < t->waiting.n; k++) {
     pjrt_step *s = &t->out->v[t->waiting.v[k]];
-    if (hash) s->changed = s->hash != value; else s->after = (u32)value;
+    if (hash) s->changed = s->hash != value;
+    else s->after = (u32)value;
   }
   if (!hash) t->waiting.n = 0;
 }
@@ -42,17 +62,28 @@ static double microseconds(const char *p) {
   char *unit;
   double v = strtod(p, &unit);
   while (*unit == ' ') unit++;
-  return !strncmp(unit, "us", 2) ? v : !strncmp(unit, "ms", 2) ? v * 1e3 : !strncmp(unit, "ns", 2) ? v / 1e3 : v * 1e6;
+  return !strncmp(unit, "us", 2)   ? v
+         : !strncmp(unit, "ms", 2) ? v * 1e3
+         : !strncmp(unit, "ns", 2) ? v / 1e3
+                                   : v * 1e6;
 }
 
 static void end_run(tracer *t, const char *p, const char *end) {
-  const char *time = memmem(p, (size_t)(end - p), " time: ", 7), *exact = time ? memchr(time, '(', (size_t)(end - time)) : NULL;
+  const char *time = memmem(p, (size_t)(end - p), " time: ", 7),
+             *exact = time ? memchr(time, '(', (size_t)(end - time)) : NULL;
   const char *all = time ? memmem(time, (size_t)(end - time), "(cumulative: ", 13) : NULL;
   if (!time || !exact || !t->open.n) return;
   open_run r = hs_vec_pop(&t->open);
-  pjrt_step s = {.pass = keep(t, p, time), .pipeline = r.pipelines ? t->pipelines.v[r.pipelines - 1] : "", .us = microseconds(exact + 1), .depth = (u32)t->open.n,
-                 .before = r.before, .after = r.before, .hash = r.hash, .whole = t->pipelines.n > r.pipelines,
-                 .begun = r.begun, .pipelines = {r.started, t->out->pipelines}};
+  pjrt_step s = {.pass = keep(t, p, time),
+                 .pipeline = r.pipelines ? t->pipelines.v[r.pipelines - 1] : "",
+                 .us = microseconds(exact + 1),
+                 .depth = (u32)t->open.n,
+                 .before = r.before,
+                 .after = r.before,
+                 .hash = r.hash,
+                 .whole = t->pipelines.n > r.pipelines,
+                 .begun = r.begun,
+                 .pipelines = {r.started, t->out->pipelines}};
   t->pipelines.n = r.pipelines;
   if (all) t->out->cumulative_us = microseconds(all + 13);
   hs_vec_push(t->out, s);
@@ -66,12 +97,13 @@ static void line(tracer *t, const char *p, const char *end) {
   if (starts(p, end, "Running HLO pass pipeline on module ", &rest)) {
     const char *colon = memmem(rest, (size_t)(end - rest), ": ", 2);
     u32 floor = t->open.n ? t->open.v[t->open.n - 1].pipelines : 0;
-    if (t->pipelines.n > floor) t->pipelines.n = floor;             // the one before it has ended
+    if (t->pipelines.n > floor) t->pipelines.n = floor;  // the one before it has ended
     if (colon) hs_vec_push(&t->pipelines, keep(t, colon + 2, end)), t->out->pipelines++;
   } else if (starts(p, end, "HLO pass: ", &rest)) end_run(t, rest, end);
   else if (starts(p, end, "HLO pass ", &rest)) begin(t, keep(t, rest, end));
   else if (starts(p, end, "Module hash ", &rest)) state(t, true, strtoull(rest, NULL, 10));
-  else if (starts(p, end, "Number of instructions: ", &rest)) state(t, false, strtoull(rest, NULL, 10));
+  else if (starts(p, end, "Number of instructions: ", &rest))
+    state(t, false, strtoull(rest, NULL, 10));
 }
 
 void pjrt_read_steps(const char *log, pjrt_steps *out) {

@@ -1,10 +1,11 @@
 // agree.c — random modules (tests/random) on two backends: do they compute the same?
 //
-// usage: agree [--backend NAME] [--reference NAME] [--from SEED] [--count N] [--family NAME] [--quick 1] [-j N]
-// --quick 1: a plug-in's code generator shall hurry (optimization level 0); its passes run all the same.
-// Every module must parse and verify. A result may differ from the reference's by the tolerance that the generator worked
-// out for it, and by a few units in the last place. Prints "FAIL SEED: reason" per failure, why modules were refused, and
-// last "agree: P/T agree, R refused, D died"; refused ones are not in T. Exit 0 when nothing failed.
+// usage: agree [--backend NAME] [--reference NAME] [--from SEED] [--count N] [--family NAME]
+// [--quick 1] [-j N] --quick 1: a plug-in's code generator shall hurry (optimization level 0); its
+// passes run all the same. Every module must parse and verify. A result may differ from the
+// reference's by the tolerance that the generator worked out for it, and by a few units in the last
+// place. Prints "FAIL SEED: reason" per failure, why modules were refused, and last "agree: P/T
+// agree, R refused, D died"; refused ones are not in T. Exit 0 when nothing failed.
 #include "backends/backend.h"
 #include "backends/worker.h"
 #include "core/inputs.h"
@@ -13,20 +14,34 @@
 #include "tests/drivers/generated.h"
 
 enum { BATCH = 40, DEADLINE_S = 60 };
-typedef struct setup { const char *backend, *reference, *family; bool quick; u64 from, count; u32 agree, refused, failed, died; HS_VEC(char *) reasons; } setup;
+typedef struct setup {
+  const char *backend, *reference, *family;
+  bool quick;
+  u64 from, count;
+  u32 agree, refused, failed, died;
+  HS_VEC(char *) reasons;
+} setup;
 
-static hs_status run_on(const char *name, bool quick, const hlo_module *m, u32 n, hlo_literal *const *args, hlo_literal **out) {
+static hs_status run_on(const char *name, bool quick, const hlo_module *m, u32 n,
+                        hlo_literal *const *args, hlo_literal **out) {
   if (!strcmp(name, "interp")) return hlo_eval_module(m, n, args, NULL, out);
   const backend *b = backend_find(name);
   if (!b) return hs_fail(HS_E_USAGE, "no backend %s", name);
-  // Of two numbers of which one is NaN, XLA:CPU by default gives either as minimum or maximum; the first flag asks for NaN.
-  static const backend_flag flags[] = {{"xla_cpu_enable_fast_min_max", "false"}, {"xla_backend_optimization_level", "0"}, {"xla_cpu_parallel_codegen_split_count", "1"}};
-  const backend_options o = {.threads = 1, .deadline_s = DEADLINE_S, .nflags = quick ? HS_COUNT(flags) : 1, .flags = flags};
+  // Of two numbers of which one is NaN, XLA:CPU by default gives either as minimum or maximum; the
+  // first flag asks for NaN.
+  static const backend_flag flags[] = {{"xla_cpu_enable_fast_min_max", "false"},
+                                       {"xla_backend_optimization_level", "0"},
+                                       {"xla_cpu_parallel_codegen_split_count", "1"}};
+  const backend_options o = {.threads = 1,
+                             .deadline_s = DEADLINE_S,
+                             .nflags = quick ? HS_COUNT(flags) : 1,
+                             .flags = flags};
   return backend_run_once(b, m, &o, n, args, out);
 }
 
 // One line: "ok", "refused REASON", "died REASON" or "FAIL REASON".
-static void compare(FILE *out, const gen_module *g, const hlo_literal *want, const hlo_literal *got) {
+static void compare(FILE *out, const gen_module *g, const hlo_literal *want,
+                    const hlo_literal *got) {
   char why[200];
   if (generated_agrees(g, want, got, NULL, why)) fprintf(out, "ok\n");
   else fprintf(out, "FAIL %s (%s)\n", why, g->opcodes);
@@ -34,7 +49,8 @@ static void compare(FILE *out, const gen_module *g, const hlo_literal *want, con
 
 static void one_line(FILE *out, const char *verdict, hs_status s) {
   char *text = hs_format("%s", s.err->message);
-  for (char *p = text; *p; p++) if (*p == '\n') *p = ' ';
+  for (char *p = text; *p; p++)
+    if (*p == '\n') *p = ' ';
   fprintf(out, "%s %.300s\n", verdict, text);
   hs_free(text);
   hs_status_drop(s);
@@ -53,11 +69,19 @@ static void check_seed(const setup *s, u64 seed, FILE *out) {
   if (!hs_ok(st)) one_line(out, "FAIL not valid:", st);
   else {
     st = run_on(s->reference, s->quick, m, n, args, &want);
-    if (!hs_ok(st)) one_line(out, st.err->code == HS_E_UNSUPPORTED ? "refused" : "FAIL the reference:", st);
+    if (!hs_ok(st))
+      one_line(out, st.err->code == HS_E_UNSUPPORTED ? "refused" : "FAIL the reference:", st);
     else {
       st = run_on(s->backend, s->quick, m, n, args, &got);
       if (hs_ok(st)) compare(out, &g, want, got);
-      else one_line(out, st.err->code == HS_E_WORKER ? "died" : st.err->code == HS_E_COMPILE || st.err->code == HS_E_UNSUPPORTED || st.err->code == HS_E_RUN ? "refused" : "FAIL", st);
+      else
+        one_line(out,
+                 st.err->code == HS_E_WORKER ? "died"
+                 : st.err->code == HS_E_COMPILE || st.err->code == HS_E_UNSUPPORTED ||
+                         st.err->code == HS_E_RUN
+                     ? "refused"
+                     : "FAIL",
+                 st);
     }
   }
   hlo_literal_unref(want);
@@ -73,7 +97,7 @@ static int run_batch(void *arg, u32 k, FILE *out) {
   u64 end = HS_MIN(s->from + (u64)(k + 1) * BATCH, s->from + s->count);
   for (u64 seed = s->from + (u64)k * BATCH; seed < end; seed++) {
     fprintf(out, "%llu ", (unsigned long long)seed);
-    fflush(out);                            // a death names its seed
+    fflush(out);  // a death names its seed
     check_seed(s, seed, out);
   }
   return 0;
@@ -99,11 +123,15 @@ static void batch_done(void *arg, u32 k, int verdict, const char *text) {
     else if (!strncmp(word, " died", 5)) s->died++, tally(s, word + 1);
     else s->failed++, printf("FAIL %.*s\n", n, p);
   }
-  if (verdict) s->failed++, printf("FAIL batch: %s\n", verdict == DRV_TIMEOUT ? "timed out" : "the test itself died");
+  if (verdict)
+    s->failed++,
+        printf("FAIL batch: %s\n", verdict == DRV_TIMEOUT ? "timed out" : "the test itself died");
   fflush(stdout);
 }
 
-static int by_text(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }
+static int by_text(const void *a, const void *b) {
+  return strcmp(*(char *const *)a, *(char *const *)b);
+}
 
 static void say_reasons(setup *s) {
   if (s->reasons.n) qsort(s->reasons.v, s->reasons.n, sizeof *s->reasons.v, by_text);
@@ -117,18 +145,28 @@ static void say_reasons(setup *s) {
 
 int main(int argc, char **argv) {
   int worker_status;
-  if (worker_entry(argc, argv, &worker_status)) return worker_status;   // this binary is its own worker
-  static const char *const options[] = {"backend", "reference", "from", "count", "family", "quick", NULL};
+  // this binary is its own worker
+  if (worker_entry(argc, argv, &worker_status)) return worker_status;
+  static const char *const options[] = {"backend", "reference", "from", "count",
+                                        "family",  "quick",     NULL};
   drv_args a;
   if (!drv_parse(argc, argv, options, &a) || a.n) {
-    fprintf(stderr, "usage: agree [--backend NAME] [--reference NAME] [--from SEED] [--count N] [--family NAME] [--quick 1] [-j N]\n");
+    fprintf(stderr,
+            "usage: agree [--backend NAME] [--reference NAME] [--from SEED] [--count N] [--family "
+            "NAME] [--quick 1] [-j N]\n");
     return 2;
   }
-  const char *from = drv_option(&a, "from"), *count = drv_option(&a, "count"), *tested = drv_option(&a, "backend"), *reference = drv_option(&a, "reference");
-  setup s = {.backend = tested ? tested : "cpu", .reference = reference ? reference : "interp", .family = drv_option(&a, "family"), .quick = drv_option(&a, "quick") != NULL,
-             .from = from ? strtoull(from, NULL, 10) : 0, .count = count ? strtoull(count, NULL, 10) : 100};
+  const char *from = drv_option(&a, "from"), *count = drv_option(&a, "count"),
+             *tested = drv_option(&a, "backend"), *reference = drv_option(&a, "reference");
+  setup s = {.backend = tested ? tested : "cpu",
+             .reference = reference ? reference : "interp",
+             .family = drv_option(&a, "family"),
+             .quick = drv_option(&a, "quick") != NULL,
+             .from = from ? strtoull(from, NULL, 10) : 0,
+             .count = count ? strtoull(count, NULL, 10) : 100};
   drv_run((u32)((s.count + BATCH - 1) / BATCH), a.jobs, 900, run_batch, batch_done, &s);
   say_reasons(&s);
-  printf("agree: %u/%u agree, %u refused, %u died\n", s.agree, s.agree + s.failed, s.refused, s.died);
+  printf("agree: %u/%u agree, %u refused, %u died\n", s.agree, s.agree + s.failed, s.refused,
+         s.died);
   return s.failed ? 1 : 0;
 }

@@ -1,11 +1,14 @@
-// conformance.c — over a folder of HLO modules: parse, roundtrip (print, parse, print), verify, run.
+// conformance.c — over a folder of HLO modules: parse, roundtrip (print, parse, print), verify,
+// run.
 //
-//   conformance DIR [--only parse,roundtrip,verify,run] [--backend NAME] [-j N] [--timeout SECONDS] [--match TEXT] [--exact]
+//   conformance DIR [--only parse,roundtrip,verify,run] [--backend NAME] [-j N] [--timeout SECONDS]
+//   [--match TEXT] [--exact]
 //
-// What is expected of a file comes from DIR/index.tsv (columns kind, form, expected_error, expected_output, status_hint,
-// split_input_file, chunks_ok as far as present) and from NAME.golden; without them every step must succeed. --exact also
-// demands that the text printed is the file's own. Each file is handled in a child of its own: a crash or a timeout is a
-// failure of that file. One line `FAIL file: reason` per failure; totals last; exit 1 when anything failed.
+// What is expected of a file comes from DIR/index.tsv (columns kind, form, expected_error,
+// expected_output, status_hint, split_input_file, chunks_ok as far as present) and from
+// NAME.golden; without them every step must succeed. --exact also demands that the text printed is
+// the file's own. Each file is handled in a child of its own: a crash or a timeout is a failure of
+// that file. One line `FAIL file: reason` per failure; totals last; exit 1 when anything failed.
 #include "backends/backend.h"
 #include "backends/worker.h"
 #include "core/verify.h"
@@ -22,15 +25,27 @@ enum { PARSE, ROUNDTRIP, VERIFY, RUN, NMODES };
 static const char *const mode_names[NMODES] = {"parse", "roundtrip", "verify", "run"};
 typedef enum { NOT_COUNTED, PASS, FAILED, SKIPPED } verdict;
 
-static struct { const char *dir, *backend, *match; bool only[NMODES], exact; int jobs; double timeout; } opt = {.jobs = 2, .timeout = 60};
+static struct {
+  const char *dir, *backend, *match;
+  bool only[NMODES], exact;
+  int jobs;
+  double timeout;
+} opt = {.jobs = 2, .timeout = 60};
 
-// ---- the index ------------------------------------------------------------------------------------------------------------
-typedef struct row { const char *name, *kind, *form, *expected_error, *expected_output, *options, *verified, *status_hint, *split, *chunks_ok; } row;
-typedef struct table { row *rows; size_t n; char *text; } table;   // rows point into text
+// ---- the index ----------------------------------------------------------------------------------
+typedef struct row {
+  const char *name, *kind, *form, *expected_error, *expected_output, *options, *verified,
+      *status_hint, *split, *chunks_ok;
+} row;
+typedef struct table {
+  row *rows;
+  size_t n;
+  char *text;
+} table;  // rows point into text
 
 static char *cell(char **line) {
   char *s = *line, *e = s ? s + strcspn(s, "\t") : NULL;
-  if (!s) return (char *)(uintptr_t)"";
+  if (!s) return (char *)(uintptr_t) "";
   *line = *e ? e + 1 : NULL;
   *e = 0;
   return s;
@@ -46,11 +61,20 @@ static table read_index(const char *dir) {
   t.text = text;
   size_t offset[32];
   u32 columns = 0;
-  static const struct { const char *title; size_t offset; } known[] = {
-      {"name", offsetof(row, name)}, {"file", offsetof(row, name)}, {"kind", offsetof(row, kind)}, {"form", offsetof(row, form)},
-      {"expected_error", offsetof(row, expected_error)}, {"expected_output", offsetof(row, expected_output)}, {"options", offsetof(row, options)},
-      {"verified", offsetof(row, verified)}, {"status_hint", offsetof(row, status_hint)}, {"split_input_file", offsetof(row, split)},
-      {"chunks_ok", offsetof(row, chunks_ok)}};
+  static const struct {
+    const char *title;
+    size_t offset;
+  } known[] = {{"name", offsetof(row, name)},
+               {"file", offsetof(row, name)},
+               {"kind", offsetof(row, kind)},
+               {"form", offsetof(row, form)},
+               {"expected_error", offsetof(row, expected_error)},
+               {"expected_output", offsetof(row, expected_output)},
+               {"options", offsetof(row, options)},
+               {"verified", offsetof(row, verified)},
+               {"status_hint", offsetof(row, status_hint)},
+               {"split_input_file", offsetof(row, split)},
+               {"chunks_ok", offsetof(row, chunks_ok)}};
   size_t cap = 0;
   for (char *line = text, *next; line && *line; line = next) {
     next = strchr(line, '\n');
@@ -60,7 +84,8 @@ static table read_index(const char *dir) {
       while (rest && columns < 32) {
         char *title = cell(&rest);
         offset[columns] = SIZE_MAX;
-        for (size_t k = 0; k < HS_COUNT(known); k++) if (strcmp(title, known[k].title) == 0) offset[columns] = known[k].offset;
+        for (size_t k = 0; k < HS_COUNT(known); k++)
+          if (strcmp(title, known[k].title) == 0) offset[columns] = known[k].offset;
         columns++;
       }
       continue;
@@ -81,12 +106,13 @@ static const row *find_row(const table *t, const char *file) {
   size_t stem = strlen(file) > 4 ? strlen(file) - 4 : 0;
   for (size_t k = 0; k < t->n; k++) {
     const char *n = t->rows[k].name;
-    if (strcmp(n, file) == 0 || (strlen(n) == stem && strncmp(n, file, stem) == 0)) return &t->rows[k];
+    if (strcmp(n, file) == 0 || (strlen(n) == stem && strncmp(n, file, stem) == 0))
+      return &t->rows[k];
   }
   return NULL;
 }
 
-// ---- one file, in the child ----------------------------------------------------------------------------------------------
+// ---- one file, in the child ---------------------------------------------------------------------
 static int report_fd;
 
 static void report(int mode, verdict v, const char *fmt, ...) HS_PRINTF(3, 4);
@@ -98,7 +124,8 @@ static void report(int mode, verdict v, const char *fmt, ...) {
   n += vsnprintf(text + n, sizeof text - 32, fmt, ap);
   va_end(ap);
   n = HS_MIN(n, (int)sizeof text - 16);
-  for (int k = 0; k < n; k++) if (text[k] == '\n') text[k] = ' ';
+  for (int k = 0; k < n; k++)
+    if (text[k] == '\n') text[k] = ' ';
   text[n++] = '\n';
   for (int at = 0; at < n;) {
     ssize_t w = write(report_fd, text + at, (size_t)(n - at));
@@ -111,10 +138,12 @@ static void report(int mode, verdict v, const char *fmt, ...) {
 static char *status_line(hs_status s) {
   hs_buf b = {0};
   if (s.err) {
-    hs_buf_printf(&b, "%u:%u: %s: %s", s.err->line, s.err->col, hs_code_text(s.err->code), s.err->message);
+    hs_buf_printf(&b, "%u:%u: %s: %s", s.err->line, s.err->col, hs_code_text(s.err->code),
+                  s.err->message);
     if (s.err->note) hs_buf_printf(&b, " (%.300s)", s.err->note);
     if (s.err->next) hs_buf_printf(&b, " [and %zu more]", hs_status_count(s) - 1);
-    if (s.err->code == HS_E_UNSUPPORTED && s.err->subject) hs_buf_printf(&b, " unsupported: %s", s.err->subject);
+    if (s.err->code == HS_E_UNSUPPORTED && s.err->subject)
+      hs_buf_printf(&b, " unsupported: %s", s.err->subject);
   }
   char *line = hs_strdup(b.n ? hs_buf_cstr(&b) : "ok");
   hs_buf_free(&b);
@@ -123,7 +152,7 @@ static char *status_line(hs_status s) {
 }
 
 static bool mentions(hs_status s, const char *text) {
-  if (strncmp(text, "error: ", 7) == 0) text += 7;   // the frame of XLA's message, not its wording
+  if (strncmp(text, "error: ", 7) == 0) text += 7;  // the frame of XLA's message, not its wording
   for (const hs_diag *d = s.err; d; d = d->next)
     if (strstr(d->message, text) || (d->note && strstr(d->note, text))) return true;
   return false;
@@ -142,7 +171,8 @@ static char *difference(const char *want, size_t nw, const char *got, size_t ng)
   size_t k = 0, line = 1;
   while (k < nw && k < ng && want[k] == got[k]) line += want[k++] == '\n';
   size_t from = k > 30 ? k - 30 : 0;
-  return hs_format("line %zu: want ...%.*s, got ...%.*s", line, (int)HS_MIN(nw - from, 90u), want + from, (int)HS_MIN(ng - from, 90u), got + from);
+  return hs_format("line %zu: want ...%.*s, got ...%.*s", line, (int)HS_MIN(nw - from, 90u),
+                   want + from, (int)HS_MIN(ng - from, 90u), got + from);
 }
 
 static size_t trimmed(const char *p, size_t n) {
@@ -167,14 +197,16 @@ static bool expected_text(const hlo_module *m, const row *r, const char *text, s
   if (!own && !other) return true;
   hs_buf b = {0};
   hlo_print_options o = form_options(r ? r->form : "");
-  if (r && strcmp(r->form, "canonical_root_instruction") == 0) hlo_print_instr(&b, m->entry->root, &o);
+  if (r && strcmp(r->form, "canonical_root_instruction") == 0)
+    hlo_print_instr(&b, m->entry->root, &o);
   else hlo_print_module(&b, m, &o);
   bool ok;
   if (other) {
     char *path = hs_format("%s/%s", opt.dir, r->expected_output);
     size_t nw;
     char *want = read_whole(path, &nw);
-    ok = want ? check_text(want, nw, &b) : (report(ROUNDTRIP, FAILED, "%s: cannot be read", path), false);
+    ok = want ? check_text(want, nw, &b)
+              : (report(ROUNDTRIP, FAILED, "%s: cannot be read", path), false);
     hs_free(path);
     hs_free(want);
   } else {
@@ -200,9 +232,10 @@ static bool print_again(hlo_ctx *ctx, const hs_buf *first, hs_buf *second) {
   return true;
 }
 
-// Exact from the first print on; with stack frames from the second, as they are numbered in the order of the text that is
-// read, which printing changes once.
-static void do_roundtrip(hlo_ctx *ctx, const hlo_module *m, const row *r, const char *text, size_t n) {
+// Exact from the first print on; with stack frames from the second, as they are numbered in the
+// order of the text that is read, which printing changes once.
+static void do_roundtrip(hlo_ctx *ctx, const hlo_module *m, const row *r, const char *text,
+                         size_t n) {
   hs_buf once = {0}, twice = {0};
   hlo_print_options o = hlo_print_full();
   hlo_print_module(&once, m, &o);
@@ -224,22 +257,27 @@ static void do_roundtrip(hlo_ctx *ctx, const hlo_module *m, const row *r, const 
 }
 
 static void do_verify(const hlo_module *m, const row *r, const golden *g) {
-  bool must = !r || strcmp(r->status_hint, "expects_ok") == 0 || strcmp(r->verified, "1") == 0 || strcmp(g->status, "ok") == 0 || (!*r->status_hint && !*r->kind && !*g->status);
-  // What XLA:CPU did counts more than the hint, unless they contradict: then the rule changed between the two versions.
+  bool must = !r || strcmp(r->status_hint, "expects_ok") == 0 || strcmp(r->verified, "1") == 0 ||
+              strcmp(g->status, "ok") == 0 || (!*r->status_hint && !*r->kind && !*g->status);
+  // What XLA:CPU did counts more than the hint, unless they contradict: then the rule changed
+  // between the two versions.
   bool refused = g->status_text && strstr(g->status_text, "[hlo verifier]");
   bool must_not = r && refused && strcmp(r->status_hint, "expects_ok") != 0;
   must &= !refused;
   if (!must && !must_not) return;
-  // A module that XLA:CPU judged is judged by its rules: one float precision per instruction, no odd element sizes.
+  // A module that XLA:CPU judged is judged by its rules: one float precision per instruction, no
+  // odd element sizes.
   bool by_cpu = refused || strcmp(g->status, "ok") == 0;
-  hs_status s = hlo_verify(m, &(hlo_verify_options){.disallow_mixed_precision = by_cpu, .cpu_gpu = by_cpu});
+  hs_status s =
+      hlo_verify(m, &(hlo_verify_options){.disallow_mixed_precision = by_cpu, .cpu_gpu = by_cpu});
   if (hs_ok(s) == !must_not) {
     hs_status_drop(s);
     report(VERIFY, PASS, "ok");
     return;
   }
   char *line = status_line(s);
-  report(VERIFY, FAILED, must_not ? "XLA's verifier refuses it: %.0s%.200s" : "%s%.0s", line, g->status_text ? g->status_text : "");
+  report(VERIFY, FAILED, must_not ? "XLA's verifier refuses it: %.0s%.200s" : "%s%.0s", line,
+         g->status_text ? g->status_text : "");
   hs_free(line);
 }
 
@@ -249,7 +287,9 @@ static hs_status run_backend(const hlo_module *m, u32 n, hlo_literal **args, hlo
   backend_exe *exe = NULL;
   HS_TRY(b->compile(m, &(backend_options){.threads = 1, .one_device = true}, &exe));
   backend_result res = {0};
-  hs_status s = b->run(exe, n, args, &(backend_run_options){.min_runs = 1, .max_runs = 1, .want_outputs = true}, &res);
+  hs_status s =
+      b->run(exe, n, args,
+             &(backend_run_options){.min_runs = 1, .max_runs = 1, .want_outputs = true}, &res);
   if (hs_ok(s)) *out = hlo_literal_ref(res.outputs);
   backend_result_free(&res);
   b->release(exe);
@@ -263,14 +303,23 @@ static hs_status run_golden(hlo_ctx *ctx, const hlo_module *m, const golden *g) 
     i64 path[8] = {k};
     HS_TRY(golden_arg(ctx, g, m->entry->params[k]->shape, path, 1, &args[k]));
   }
-  golden_watch w = {.b.lowacc = g->lowacc, .n = m->next_instr_id, .value_max = hs_calloc(m->next_instr_id + 1, sizeof(double))};
+  golden_watch w = {.b.lowacc = g->lowacc,
+                    .n = m->next_instr_id,
+                    .value_max = hs_calloc(m->next_instr_id + 1, sizeof(double))};
   hlo_literal *out = NULL;
-  HS_TRY(hlo_eval_module(m, n, args, &(hlo_eval_options){.nreplicas = 1, .npartitions = 1, .observe = golden_observe, .observe_arg = &w, .max_bytes = (i64)4 << 30}, &out));
-  if (opt.backend) {   // the evaluator's run gave the bounds; the backend's result is what is compared
+  HS_TRY(hlo_eval_module(m, n, args,
+                         &(hlo_eval_options){.nreplicas = 1,
+                                             .npartitions = 1,
+                                             .observe = golden_observe,
+                                             .observe_arg = &w,
+                                             .max_bytes = (i64)4 << 30},
+                         &out));
+  // the evaluator's run gave the bounds; the backend's result is what is compared
+  if (opt.backend) {
     hlo_literal_unref(out);
     HS_TRY(run_backend(m, n, args, &out));
   }
-  return golden_compare(ctx, g, out, &w.b);   // the process ends: nothing is freed
+  return golden_compare(ctx, g, out, &w.b);  // the process ends: nothing is freed
 }
 
 static void do_run(hlo_ctx *ctx, const hlo_module *m, const golden *g) {
@@ -295,7 +344,8 @@ static void do_run(hlo_ctx *ctx, const hlo_module *m, const golden *g) {
 // Is a parse error what XLA, or the test that the file is from, says?
 static bool may_fail(const row *r, const golden *g) {
   return (r && strncmp(r->status_hint, "expects_error", 13) == 0) ||
-         ((!r || !*r->status_hint) && (strcmp(g->status, "parse-error") == 0 || strncmp(g->status, "crash", 5) == 0));
+         ((!r || !*r->status_hint) &&
+          (strcmp(g->status, "parse-error") == 0 || strncmp(g->status, "crash", 5) == 0));
 }
 
 static void do_module(hlo_ctx *ctx, const char *text, size_t n, const row *r, const golden *g) {
@@ -308,7 +358,9 @@ static void do_module(hlo_ctx *ctx, const char *text, size_t n, const row *r, co
   if (must_fail) {
     char *line = NULL;
     if (hs_ok(s)) report(PARSE, FAILED, "parses, but an error is expected: %s", r->expected_error);
-    else if (!mentions(s, r->expected_error)) report(PARSE, FAILED, "expected error: %s; got: %s", r->expected_error, line = status_line(s));
+    else if (!mentions(s, r->expected_error))
+      report(PARSE, FAILED, "expected error: %s; got: %s", r->expected_error,
+             line = status_line(s));
     else report(PARSE, PASS, "ok");
     hs_free(line);
     return;
@@ -318,17 +370,20 @@ static void do_module(hlo_ctx *ctx, const char *text, size_t n, const row *r, co
     bool fine = may_fail(r, g);
     report(PARSE, fine ? PASS : FAILED, "%s", line);
     if (!fine)
-      for (int k = ROUNDTRIP; k < NMODES; k++) if (opt.only[k] && (k != RUN || strcmp(g->status, "ok") == 0)) report(k, FAILED, "does not parse");
+      for (int k = ROUNDTRIP; k < NMODES; k++)
+        if (opt.only[k] && (k != RUN || strcmp(g->status, "ok") == 0))
+          report(k, FAILED, "does not parse");
     return;
   }
   report(PARSE, PASS, "ok");
-  if (opt.only[ROUNDTRIP]) report(ROUNDTRIP, NOT_COUNTED, "started"), do_roundtrip(ctx, m, r, text, n);
+  if (opt.only[ROUNDTRIP])
+    report(ROUNDTRIP, NOT_COUNTED, "started"), do_roundtrip(ctx, m, r, text, n);
   if (opt.only[VERIFY]) report(VERIFY, NOT_COUNTED, "started"), do_verify(m, r, g);
   if (opt.only[RUN]) report(RUN, NOT_COUNTED, "started"), do_run(ctx, m, g);
 }
 
-// Files of several modules separated by "// -----": as many must parse as a grammar check accepted; the steps behind
-// parsing are asked of those.
+// Files of several modules separated by "// -----": as many must parse as a grammar check accepted;
+// the steps behind parsing are asked of those.
 static void do_chunks(hlo_ctx *ctx, char *text, const row *r) {
   int want = atoi(r->chunks_ok), got = 0;
   char *first_error = NULL;
@@ -340,19 +395,22 @@ static void do_chunks(hlo_ctx *ctx, char *text, const row *r) {
     hs_status s = hlo_parse(ctx, p, strlen(p), NULL, &m);
     if (!hs_ok(s)) {
       char *line = status_line(s);
-      if (first_error) hs_free(line); else first_error = line;
+      if (first_error) hs_free(line);
+      else first_error = line;
       continue;
     }
     got++;
     if (opt.only[ROUNDTRIP]) do_roundtrip(ctx, m, NULL, p, strlen(p));
     if (opt.only[VERIFY]) do_verify(m, NULL, &none);
   }
-  report(PARSE, got >= want ? PASS : FAILED, "%d chunks of %d parse: %s", got, want, first_error ? first_error : "");
+  report(PARSE, got >= want ? PASS : FAILED, "%d chunks of %d parse: %s", got, want,
+         first_error ? first_error : "");
 }
 
 static void child(const char *file, const row *r, int fd) {
   report_fd = fd;
-  char *path = hs_format("%s/%s", opt.dir, file), *gpath = hs_format("%s/%.*s.golden", opt.dir, (int)strlen(file) - 4, file);
+  char *path = hs_format("%s/%s", opt.dir, file),
+       *gpath = hs_format("%s/%.*s.golden", opt.dir, (int)strlen(file) - 4, file);
   size_t n, gn;
   char *text = read_whole(path, &n), *gtext = read_whole(gpath, &gn);
   golden g = gtext ? golden_parse(gtext) : (golden){0};
@@ -363,9 +421,20 @@ static void child(const char *file, const row *r, int fd) {
   _exit(0);
 }
 
-// ---- the parent ----------------------------------------------------------------------------------------------------------
-typedef struct job { const char *file; verdict v[NMODES]; char *reason[NMODES]; bool done; } job;
-typedef struct slot { pid_t pid; int fd; job *j; double deadline; hs_buf out; } slot;
+// ---- the parent ---------------------------------------------------------------------------------
+typedef struct job {
+  const char *file;
+  verdict v[NMODES];
+  char *reason[NMODES];
+  bool done;
+} job;
+typedef struct slot {
+  pid_t pid;
+  int fd;
+  job *j;
+  double deadline;
+  hs_buf out;
+} slot;
 
 static double now(void) { return (double)hs_now_ns() * 1e-9; }
 
@@ -385,7 +454,7 @@ static void take_reports(job *j, hs_buf *b, const char *ending) {
   }
   if (!ending || last < 0) last = HS_MAX(last, 0);
   if (!ending) return;
-  for (int k = last; k < NMODES; k++) {   // the step it died in, and those it did not reach
+  for (int k = last; k < NMODES; k++) {  // the step it died in, and those it did not reach
     if (!opt.only[k] || j->v[k] == FAILED || (k > last && k == RUN)) continue;
     if (j->v[k] == PASS && k != last) continue;
     j->v[k] = FAILED;
@@ -399,8 +468,10 @@ static void finish(slot *s, bool timed_out) {
   while (waitpid(s->pid, &status, 0) < 0 && errno == EINTR) {}
   char ending[64] = "";
   if (timed_out) snprintf(ending, sizeof ending, "no end within %g s", opt.timeout);
-  else if (WIFSIGNALED(status)) snprintf(ending, sizeof ending, "crashed: %s", strsignal(WTERMSIG(status)));
-  else if (WEXITSTATUS(status)) snprintf(ending, sizeof ending, "crashed: exit status %d", WEXITSTATUS(status));
+  else if (WIFSIGNALED(status))
+    snprintf(ending, sizeof ending, "crashed: %s", strsignal(WTERMSIG(status)));
+  else if (WEXITSTATUS(status))
+    snprintf(ending, sizeof ending, "crashed: exit status %d", WEXITSTATUS(status));
   take_reports(s->j, &s->out, *ending ? ending : NULL);
   s->j->done = true;
   close(s->fd);
@@ -410,10 +481,16 @@ static void finish(slot *s, bool timed_out) {
 
 static void start(slot *s, job *j, const row *r) {
   int fds[2];
-  if (pipe(fds) != 0) { perror("pipe"); exit(2); }
+  if (pipe(fds) != 0) {
+    perror("pipe");
+    exit(2);
+  }
   fflush(NULL);
   pid_t pid = fork();
-  if (pid < 0) { perror("fork"); exit(2); }
+  if (pid < 0) {
+    perror("fork");
+    exit(2);
+  }
   if (pid == 0) {
     close(fds[0]);
     child(j->file, r, fds[1]);
@@ -428,8 +505,10 @@ static void run_jobs(job *jobs, size_t n, const table *t) {
   size_t next = 0, printed = 0;
   while (printed < n) {
     for (int k = 0; k < opt.jobs; k++)
-      if (!slots[k].pid && next < n) start(&slots[k], &jobs[next], find_row(t, jobs[next].file)), next++;
-    for (int k = 0; k < opt.jobs; k++) p[k] = (struct pollfd){.fd = slots[k].pid ? slots[k].fd : -1, .events = POLLIN};
+      if (!slots[k].pid && next < n)
+        start(&slots[k], &jobs[next], find_row(t, jobs[next].file)), next++;
+    for (int k = 0; k < opt.jobs; k++)
+      p[k] = (struct pollfd){.fd = slots[k].pid ? slots[k].fd : -1, .events = POLLIN};
     poll(p, (nfds_t)opt.jobs, 200);
     for (int k = 0; k < opt.jobs; k++) {
       if (!slots[k].pid) continue;
@@ -444,14 +523,17 @@ static void run_jobs(job *jobs, size_t n, const table *t) {
     }
     for (; printed < n && jobs[printed].done; printed++)
       for (int k = 0; k < NMODES; k++)
-        if (opt.only[k] && jobs[printed].v[k] == FAILED) printf("FAIL %s: %s: %s\n", jobs[printed].file, mode_names[k], jobs[printed].reason[k]);
+        if (opt.only[k] && jobs[printed].v[k] == FAILED)
+          printf("FAIL %s: %s: %s\n", jobs[printed].file, mode_names[k], jobs[printed].reason[k]);
     fflush(stdout);
   }
   hs_free(slots);
   hs_free(p);
 }
 
-static int by_name(const void *a, const void *b) { return strcmp(((const job *)a)->file, ((const job *)b)->file); }
+static int by_name(const void *a, const void *b) {
+  return strcmp(((const job *)a)->file, ((const job *)b)->file);
+}
 
 static bool ends_in(const char *s, const char *tail) {
   size_t n = strlen(s), m = strlen(tail);
@@ -462,9 +544,19 @@ static bool parse_args(int argc, char **argv) {
   const char *only = "parse,roundtrip,verify,run";
   for (int k = 1; k < argc; k++) {
     const char *a = argv[k], *v = k + 1 < argc ? argv[k + 1] : NULL;
-    if (strcmp(a, "--exact") == 0) { opt.exact = true; continue; }
-    if (*a != '-') { if (opt.dir) return false; opt.dir = a; continue; }
-    if (strncmp(a, "-j", 2) == 0 && a[2]) { opt.jobs = atoi(a + 2); continue; }
+    if (strcmp(a, "--exact") == 0) {
+      opt.exact = true;
+      continue;
+    }
+    if (*a != '-') {
+      if (opt.dir) return false;
+      opt.dir = a;
+      continue;
+    }
+    if (strncmp(a, "-j", 2) == 0 && a[2]) {
+      opt.jobs = atoi(a + 2);
+      continue;
+    }
     if (!v) return false;
     k++;
     if (strcmp(a, "--only") == 0) only = v;
@@ -476,7 +568,8 @@ static bool parse_args(int argc, char **argv) {
   }
   for (const char *p = only; *p; p += strspn(p, ",")) {
     size_t n = strcspn(p, ","), mode = 0;
-    while (mode < NMODES && (strlen(mode_names[mode]) != n || strncmp(p, mode_names[mode], n) != 0)) mode++;
+    while (mode < NMODES && (strlen(mode_names[mode]) != n || strncmp(p, mode_names[mode], n) != 0))
+      mode++;
     if (mode == NMODES) return false;
     opt.only[mode] = true;
     p += n;
@@ -486,9 +579,12 @@ static bool parse_args(int argc, char **argv) {
 
 int main(int argc, char **argv) {
   int worker_status;
-  if (worker_entry(argc, argv, &worker_status)) return worker_status;   // this binary is its own worker
+  // this binary is its own worker
+  if (worker_entry(argc, argv, &worker_status)) return worker_status;
   if (!parse_args(argc, argv)) {
-    fprintf(stderr, "usage: conformance DIR [--only parse,roundtrip,verify,run] [--backend NAME] [-j N] [--timeout S] [--match TEXT] [--exact]\n");
+    fprintf(stderr,
+            "usage: conformance DIR [--only parse,roundtrip,verify,run] [--backend NAME] [-j N] "
+            "[--timeout S] [--match TEXT] [--exact]\n");
     return 2;
   }
   table t = read_index(opt.dir);
@@ -499,7 +595,8 @@ int main(int argc, char **argv) {
   }
   HS_VEC(job) jobs = {0};
   for (struct dirent *e; (e = readdir(d));)
-    if (ends_in(e->d_name, ".hlo") && (!opt.match || strstr(e->d_name, opt.match))) hs_vec_push(&jobs, (job){.file = hs_strdup(e->d_name)});
+    if (ends_in(e->d_name, ".hlo") && (!opt.match || strstr(e->d_name, opt.match)))
+      hs_vec_push(&jobs, (job){.file = hs_strdup(e->d_name)});
   closedir(d);
   if (jobs.n) qsort(jobs.v, jobs.n, sizeof *jobs.v, by_name);
   run_jobs(jobs.v, jobs.n, &t);

@@ -1,13 +1,19 @@
-// costs.c — compares hlo_cost_xla with what XLA's own HloCostAnalysis gave. usage: costs TSV DIR [-j N]
+// costs.c — compares hlo_cost_xla with what XLA's own HloCostAnalysis gave. usage: costs TSV DIR
+// [-j N]
 //
-// The table's `file` column starts from DIR. XLA sums in float32, so figures above 2^24 are compared to 1e-5; below they
-// are exact. Rows whose status is not ok (XLA could not read the text, or crashed) are skipped and counted.
+// The table's `file` column starts from DIR. XLA sums in float32, so figures above 2^24 are
+// compared to 1e-5; below they are exact. Rows whose status is not ok (XLA could not read the text,
+// or crashed) are skipped and counted.
 #include "core/cost.h"
 #include "tests/drivers/driver.h"
 
 #include <math.h>
 
-typedef struct run { drv_table t; const char *dir; u32 passed, failed; } run;
+typedef struct run {
+  drv_table t;
+  const char *dir;
+  u32 passed, failed;
+} run;
 
 static bool close_enough(double want, double got) {
   if (fabs(want) < 16777216.0) return want == got || fabs(want - got) <= 1e-6 * fabs(want);
@@ -26,12 +32,14 @@ static int one(void *arg, u32 k, FILE *out) {
     return 1;
   }
   hlo_xla_cost c = hlo_cost_xla(m);
-  double want[] = {atof(drv_cell(&r->t, k, "flops")), atof(drv_cell(&r->t, k, "transcendentals")), atof(drv_cell(&r->t, k, "bytes_accessed"))};
+  double want[] = {atof(drv_cell(&r->t, k, "flops")), atof(drv_cell(&r->t, k, "transcendentals")),
+                   atof(drv_cell(&r->t, k, "bytes_accessed"))};
   double got[] = {c.flops, c.transcendentals, c.bytes};
   static const char *const names[] = {"flops", "transcendentals", "bytes"};
   bool ok = true;
   for (int x = 0; x < 3; x++)
-    if (!close_enough(want[x], got[x])) fprintf(out, "%s%s %.17g, XLA %.17g", ok ? "" : "; ", names[x], got[x], want[x]), ok = false;
+    if (!close_enough(want[x], got[x]))
+      fprintf(out, "%s%s %.17g, XLA %.17g", ok ? "" : "; ", names[x], got[x], want[x]), ok = false;
   if (!ok) fputc('\n', out);
   return !ok;
 }

@@ -1,5 +1,6 @@
-// cpp.h — the C++ expressions that XLA's pass tests are written in, read as text: calls, members, literals, lists,
-// named arguments, comparisons and a little arithmetic. Lambdas are kept as text; statements are in stmts.h.
+// cpp.h — the C++ expressions that XLA's pass tests are written in, read as text: calls, members,
+// literals, lists, named arguments, comparisons and a little arithmetic. Lambdas are kept as text;
+// statements are in stmts.h.
 #ifndef TESTS_CPP_H
 #define TESTS_CPP_H
 
@@ -13,19 +14,27 @@ typedef enum { E_CALL, E_NAME, E_NUMBER, E_STRING, E_LIST, E_REF, E_LAMBDA, E_BA
 typedef struct m_expr m_expr;
 struct m_expr {
   m_kind kind;
-  const char *name;         // call, name, string, reference; "m::Add", "WithShape"; the body of a lambda
-  const char *key;          // of a named argument; its place says the same for most
-  const char *type;         // template arguments, without <>; NULL when there are none; of a lambda: its (last) parameter
+  // call, name, string, reference; "m::Add", "WithShape"; the body of a lambda
+  const char *name;
+  const char *key;  // of a named argument; its place says the same for most
+  // template arguments, without <>; NULL when there are none; of a lambda: its (last) parameter
+  const char *type;
   double number;
   bool is_float;
-  u32 n; m_expr *args[24];
-  m_expr *on;               // modifiers, members and '->': the expression they apply to
+  u32 n;
+  m_expr *args[24];
+  m_expr *on;  // modifiers, members and '->': the expression they apply to
   bool arrow;
 };
 
-typedef struct m_reader { const char *p; hs_arena *a; } m_reader;
+typedef struct m_reader {
+  const char *p;
+  hs_arena *a;
+} m_reader;
 
-static inline void m_blank(m_reader *r) { while (isspace((unsigned char)*r->p)) r->p++; }
+static inline void m_blank(m_reader *r) {
+  while (isspace((unsigned char)*r->p)) r->p++;
+}
 static inline m_expr *m_new(m_reader *r, m_kind k) {
   m_expr *e = HS_NEW(r->a, m_expr);
   e->kind = k;
@@ -34,7 +43,8 @@ static inline m_expr *m_new(m_reader *r, m_kind k) {
 static inline m_expr *m_bad(m_reader *r) { return m_new(r, E_BAD); }
 static inline m_expr *m_read(m_reader *r);
 
-// Just behind the bracket that closes the one at p; NULL when there is none. Text in quotes is passed over.
+// Just behind the bracket that closes the one at p; NULL when there is none. Text in quotes is
+// passed over.
 static inline const char *m_closing(const char *p) {
   u32 depth = 0;
   for (; *p; p++) {
@@ -55,12 +65,19 @@ static inline bool m_read_args(m_reader *r, m_expr *e, char close) {
   r->p++;
   for (;;) {
     m_blank(r);
-    if (*r->p == close) { r->p++; return true; }
-    if (*r->p == ',' || *r->p == ';') { r->p++; continue; }
+    if (*r->p == close) {
+      r->p++;
+      return true;
+    }
+    if (*r->p == ',' || *r->p == ';') {
+      r->p++;
+      continue;
+    }
     if (!*r->p || e->n == HS_COUNT(e->args)) return false;
-    const char *q = r->p, *key = NULL;   // index={0}
+    const char *q = r->p, *key = NULL;  // index={0}
     while (m_is_word(*q)) q++;
-    if (q > r->p && *q == '=' && q[1] != '=') key = hs_arena_strndup(r->a, r->p, (size_t)(q - r->p)), r->p = q + 1;
+    if (q > r->p && *q == '=' && q[1] != '=')
+      key = hs_arena_strndup(r->a, r->p, (size_t)(q - r->p)), r->p = q + 1;
     m_expr *x = m_read(r);
     if (x->kind == E_BAD) return false;
     x->key = key;
@@ -93,7 +110,8 @@ static inline m_expr *m_read_number(m_reader *r) {
   e->number = strtod(s, &end);
   for (const char *q = s; q < end && !hex; q++) e->is_float |= *q == '.' || *q == 'e';
   r->p = end;
-  if (*end == 'e' && end[1] == ' ' && (end[2] == '-' || end[2] == '+')) {   // "1e - 4", as a formatter left it
+  // "1e - 4", as a formatter left it
+  if (*end == 'e' && end[1] == ' ' && (end[2] == '-' || end[2] == '+')) {
     char text[64];
     snprintf(text, sizeof text, "%.*se%c", (int)HS_MIN(end - s, 40), s, end[2]);
     const char *q = end + 3;
@@ -103,7 +121,8 @@ static inline m_expr *m_read_number(m_reader *r) {
     text[n] = '\0';
     e->number = strtod(text, NULL), e->is_float = true, r->p = q;
   }
-  if (!hex && (*r->p == 'f' || *r->p == 'F')) e->number = (float)e->number, e->is_float = true, r->p++;
+  if (!hex && (*r->p == 'f' || *r->p == 'F'))
+    e->number = (float)e->number, e->is_float = true, r->p++;
   while (*r->p && strchr("ulUL", *r->p)) r->p++;
   return e;
 }
@@ -130,7 +149,7 @@ static inline m_expr *m_read_primary(m_reader *r) {
   m_blank(r);
   const char *s = r->p;
   if (*s == '"') return m_read_string(r);
-  if (*s == '\'' && s[1] && s[2] == '\'') {   // a character, as a text of one
+  if (*s == '\'' && s[1] && s[2] == '\'') {  // a character, as a text of one
     m_expr *e = m_new(r, E_STRING);
     e->name = hs_arena_strndup(r->a, s + 1, 1);
     r->p += 3;
@@ -158,23 +177,27 @@ static inline m_expr *m_read_primary(m_reader *r) {
   if (*s == '&') {
     r->p++;
     m_expr *x = m_read_primary(r);
-    if (x->kind == E_CALL) return x;   // &LayoutUtil::MakeLayout(...)
+    if (x->kind == E_CALL) return x;  // &LayoutUtil::MakeLayout(...)
     if (x->kind != E_NAME) return m_bad(r);
     x->kind = E_REF;
     return x;
   }
-  if (isdigit((unsigned char)*s) || ((*s == '-' || *s == '.') && (isdigit((unsigned char)s[1]) || s[1] == '.'))) return m_read_number(r);
+  if (isdigit((unsigned char)*s) ||
+      ((*s == '-' || *s == '.') && (isdigit((unsigned char)s[1]) || s[1] == '.')))
+    return m_read_number(r);
   if (!isalpha((unsigned char)*s) && *s != '_') return m_bad(r);
   while (m_is_word(*r->p) || (r->p[0] == ':' && r->p[1] == ':' && (r->p += 1))) r->p++;
   m_expr *e = m_new(r, E_NAME);
   char *name = hs_arena_strndup(r->a, s, (size_t)(r->p - s));
   static const char *const dropped[] = {"xla::", "testing::", "::testing::", "std::", "absl::"};
   for (size_t k = 0; k < HS_COUNT(dropped); k++)
-    if (strncmp(name, dropped[k], strlen(dropped[k])) == 0) name += strlen(dropped[k]), k = (size_t)-1;
+    if (strncmp(name, dropped[k], strlen(dropped[k])) == 0)
+      name += strlen(dropped[k]), k = (size_t)-1;
   e->name = name;
   size_t length = strlen(name);
   bool cast = length > 5 && strcmp(name + length - 5, "_cast") == 0;
-  if (cast || strcmp(name, "vector") == 0) m_blank(r);   // "static_cast < T>(x)", as a formatter left it
+  // "static_cast < T>(x)", as a formatter left it
+  if (cast || strcmp(name, "vector") == 0) m_blank(r);
   if (*r->p == '<') {
     const char *t = ++r->p;
     for (u32 depth = 1; *r->p; r->p++) {
@@ -183,7 +206,7 @@ static inline m_expr *m_read_primary(m_reader *r) {
     }
     e->type = hs_arena_strndup(r->a, t, (size_t)(r->p - t));
     if (*r->p == '>') r->p++;
-    const char *more = r->p;   // std::numeric_limits<float>::infinity
+    const char *more = r->p;  // std::numeric_limits<float>::infinity
     while (m_is_word(*r->p) || (r->p[0] == ':' && r->p[1] == ':' && (r->p += 1))) r->p++;
     if (r->p > more) {
       hs_buf b = {0};
@@ -227,7 +250,8 @@ static inline m_expr *m_read_chain(m_reader *r) {
 
 // Binary operators by how tightly they bind; "<<" is a stream's and none of them.
 static inline const char *m_operator(const char *p, u32 level) {
-  static const char *const operators[][5] = {{"||"}, {"&&"}, {"==", "!="}, {"<=", ">=", "<", ">"}, {"+", "-"}, {"%", "*", "/"}};
+  static const char *const operators[][5] = {
+      {"||"}, {"&&"}, {"==", "!="}, {"<=", ">=", "<", ">"}, {"+", "-"}, {"%", "*", "/"}};
   for (u32 k = 0; k < 5 && operators[level][k]; k++) {
     const char *o = operators[level][k];
     size_t n = strlen(o);

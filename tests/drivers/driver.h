@@ -1,5 +1,5 @@
-// driver.h — what the test drivers share: reading files and tables, and running each case in a child process, so that a
-// crash or a hang of one file is that file's failure and nothing else's.
+// driver.h — what the test drivers share: reading files and tables, and running each case in a
+// child process, so that a crash or a hang of one file is that file's failure and nothing else's.
 #ifndef TESTS_DRIVER_H
 #define TESTS_DRIVER_H
 
@@ -29,7 +29,8 @@ static inline char *drv_read(const char *path, size_t *n) {
   return b.p ? b.p : hs_strdup("");
 }
 
-// The description of a GPU that is not here: one that we know by name, or a file. NULL: no such file (errno).
+// The description of a GPU that is not here: one that we know by name, or a file. NULL: no such
+// file (errno).
 static inline char *drv_gpu(const char *word) {
   hs_buf known = {0};
   if (prof_gpu_text(word, &known)) return (void)hs_buf_cstr(&known), known.p;
@@ -37,8 +38,12 @@ static inline char *drv_gpu(const char *word) {
   return drv_read(word, NULL);
 }
 
-// ---- tables ---------------------------------------------------------------------------------------------------------
-typedef struct drv_table { u32 ncols, nrows; char **head, **cells; char *text; } drv_table;
+// ---- tables -------------------------------------------------------------------------------------
+typedef struct drv_table {
+  u32 ncols, nrows;
+  char **head, **cells;
+  char *text;
+} drv_table;
 
 static inline void drv_unescape(char *s) {
   char *o = s;
@@ -70,7 +75,8 @@ static inline bool drv_table_read(const char *path, drv_table *t) {
     p = sep ? end + 1 : end;
     if (sep == '\n' || !sep) {
       if (head) t->ncols = col, head = false;
-      else for (; col < t->ncols; col++) hs_vec_push(&cells, end);
+      else
+        for (; col < t->ncols; col++) hs_vec_push(&cells, end);
       col = 0;
     }
   }
@@ -86,13 +92,19 @@ static inline const char *drv_cell(const drv_table *t, u32 row, const char *colu
   return "";
 }
 
-// ---- children -------------------------------------------------------------------------------------------------------
-// A case writes its report to `out` and returns its verdict (0..99). DRV_DIED and DRV_TIMEOUT are given by the parent.
+// ---- children -----------------------------------------------------------------------------------
+// A case writes its report to `out` and returns its verdict (0..99). DRV_DIED and DRV_TIMEOUT are
+// given by the parent.
 enum { DRV_DIED = 100, DRV_TIMEOUT = 101 };
 typedef int drv_case(void *arg, u32 k, FILE *out);
 typedef void drv_done(void *arg, u32 k, int verdict, const char *text);
 
-typedef struct drv_job { pid_t pid; int fd; u32 k; u64 started; } drv_job;
+typedef struct drv_job {
+  pid_t pid;
+  int fd;
+  u32 k;
+  u64 started;
+} drv_job;
 
 static inline void drv_child(drv_case *run, void *arg, u32 k, int fd) {
   FILE *out = fdopen(fd, "w");
@@ -104,7 +116,8 @@ static inline void drv_child(drv_case *run, void *arg, u32 k, int fd) {
 }
 
 // Runs cases 0..n-1, `jobs` at a time; done() is called in order of k.
-static inline void drv_run(u32 n, u32 jobs, double timeout_s, drv_case *run, drv_done *done, void *arg) {
+static inline void drv_run(u32 n, u32 jobs, double timeout_s, drv_case *run, drv_done *done,
+                           void *arg) {
   drv_job *live = hs_calloc(jobs ? jobs : 1, sizeof *live);
   int *verdict = hs_calloc(n + 1u, sizeof *verdict);
   char **text = hs_calloc(n + 1u, sizeof *text);
@@ -124,7 +137,10 @@ static inline void drv_run(u32 n, u32 jobs, double timeout_s, drv_case *run, drv
       pid_t r = waitpid(live[j].pid, &st, WNOHANG);
       bool late = r == 0 && (double)(hs_now_ns() - live[j].started) * 1e-9 > timeout_s;
       if (late) kill(live[j].pid, SIGKILL), r = waitpid(live[j].pid, &st, 0);
-      if (r == 0) { j++; continue; }
+      if (r == 0) {
+        j++;
+        continue;
+      }
       any = true;
       u32 k = live[j].k;
       off_t len = lseek(live[j].fd, 0, SEEK_END);
@@ -132,7 +148,8 @@ static inline void drv_run(u32 n, u32 jobs, double timeout_s, drv_case *run, drv
       if (len > 0 && pread(live[j].fd, text[k], (size_t)len, 0) < 0) text[k][0] = '\0';
       close(live[j].fd);
       verdict[k] = late ? DRV_TIMEOUT : WIFEXITED(st) ? WEXITSTATUS(st) : DRV_DIED;
-      if (verdict[k] == DRV_DIED) snprintf(text[k], 64, "died by signal %d\n", WIFSIGNALED(st) ? WTERMSIG(st) : 0);
+      if (verdict[k] == DRV_DIED)
+        snprintf(text[k], 64, "died by signal %d\n", WIFSIGNALED(st) ? WTERMSIG(st) : 0);
       if (late) snprintf(text[k], 64, "timed out after %.0f s\n", timeout_s);
       live[j] = live[--running];
     }
@@ -148,8 +165,14 @@ static inline void drv_run(u32 n, u32 jobs, double timeout_s, drv_case *run, drv
   hs_free(text);
 }
 
-// "-j N" and "--name VALUE" options; what is left are the operands, which move to the front of argv.
-typedef struct drv_args { u32 jobs, n; char **v; const char *key[16], *value[16]; u32 nopts; } drv_args;
+// "-j N" and "--name VALUE" options; what is left are the operands, which move to the front of
+// argv.
+typedef struct drv_args {
+  u32 jobs, n;
+  char **v;
+  const char *key[16], *value[16];
+  u32 nopts;
+} drv_args;
 static inline bool drv_parse(int argc, char **argv, const char *const *options, drv_args *a) {
   *a = (drv_args){.jobs = 2, .v = argv};
   for (int i = 1; i < argc; i++) {
@@ -179,11 +202,16 @@ static inline const char *drv_option(const drv_args *a, const char *key) {
   return NULL;
 }
 
-// What drivers over a folder with index.tsv begin with: DIR [--pass NAME] [-j N]. False: the usage was told.
-static inline bool drv_open_cases(int argc, char **argv, const char *name, drv_args *a, drv_table *t) {
+// What drivers over a folder with index.tsv begin with: DIR [--pass NAME] [-j N]. False: the usage
+// was told.
+static inline bool drv_open_cases(int argc, char **argv, const char *name, drv_args *a,
+                                  drv_table *t) {
   static const char *const options[] = {"pass", NULL};
   char path[4096];
-  if (drv_parse(argc, argv, options, a) && a->n == 1 && (size_t)snprintf(path, sizeof path, "%s/index.tsv", a->v[0]) < sizeof path && drv_table_read(path, t)) return true;
+  if (drv_parse(argc, argv, options, a) && a->n == 1 &&
+      (size_t)snprintf(path, sizeof path, "%s/index.tsv", a->v[0]) < sizeof path &&
+      drv_table_read(path, t))
+    return true;
   fprintf(stderr, "usage: %s DIR [--pass NAME] [-j N]   (DIR holds index.tsv)\n", name);
   return false;
 }

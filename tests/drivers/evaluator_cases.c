@@ -1,9 +1,12 @@
-// evaluator_cases.c — cases with literal arguments and results, from an index like that of XLA's own evaluator tests.
+// evaluator_cases.c — cases with literal arguments and results, from an index like that of XLA's
+// own evaluator tests.
 //
-//   evaluator_cases DIR        DIR/index.tsv with columns name, kind (the rows "evaluator"), values; DIR/NAME.hlo
+//   evaluator_cases DIR        DIR/index.tsv with columns name, kind (the rows "evaluator"),
+//                              values; DIR/NAME.hlo
 //
-// values: `arg0 = SHAPE LITERAL ; ... ; result = SHAPE LITERAL ; compare = Equal | Near ErrorSpec{ABS, REL}`; a tuple's
-// result is `(SHAPE LITERAL, ...)`. One FAIL line per failure, last `evaluator_cases: P/T`.
+// values: `arg0 = SHAPE LITERAL ; ... ; result = SHAPE LITERAL ; compare = Equal | Near
+// ErrorSpec{ABS, REL}`; a tuple's result is `(SHAPE LITERAL, ...)`. One FAIL line per failure, last
+// `evaluator_cases: P/T`.
 #include "core/eval.h"
 #include "tests/drivers/driver.h"
 
@@ -27,13 +30,15 @@ static const char *item_end(const char *p, const char *end) {
 static hs_status read_value(hlo_ctx *ctx, const char *p, const char *end, hlo_literal **out) {
   p = skip_blanks(p);
   const char *q = p;
-  for (int depth = 0; q < end && (*q != ' ' || depth); q++) depth += *q == '[' || *q == '{' ? 1 : *q == ']' || *q == '}' ? -1 : 0;
+  for (int depth = 0; q < end && (*q != ' ' || depth); q++)
+    depth += *q == '[' || *q == '{' ? 1 : *q == ']' || *q == '}' ? -1 : 0;
   const hlo_shape *s;
   HS_TRY(hlo_parse_shape(ctx, p, (size_t)(q - p), &s));
   return hlo_parse_literal(ctx, s, q, (size_t)(end - q), out);
 }
 
-static hs_status check(hlo_ctx *ctx, const char *p, const char *end, const hlo_literal *got, hlo_tolerance tol) {
+static hs_status check(hlo_ctx *ctx, const char *p, const char *end, const hlo_literal *got,
+                       hlo_tolerance tol) {
   p = skip_blanks(p);
   while (end > p && end[-1] == ' ') end--;
   if (*p != '(') {
@@ -82,10 +87,13 @@ static hs_status run_case(hlo_ctx *ctx, const char *dir, const char *name, const
     st = v ? read_value(ctx, v, end, &args[k]) : hs_fail(HS_E_INPUT, "argument %u is not given", k);
   }
   if (hs_ok(st)) st = hlo_eval_module(m, n, args, NULL, &got);
-  const char *end = NULL, *want = field(values, "result", &end), *cend = NULL, *compare = field(values, "compare", &cend);
+  const char *end = NULL, *want = field(values, "result", &end), *cend = NULL,
+             *compare = field(values, "compare", &cend);
   hlo_tolerance tol = {0, 0};
-  if (compare && sscanf(compare, "Near ErrorSpec{%lf, %lf}", &tol.abs, &tol.rel) < 1) tol = (hlo_tolerance){0, 0};
-  if (hs_ok(st)) st = want ? check(ctx, want, end, got, tol) : hs_fail(HS_E_INPUT, "no result is given");
+  if (compare && sscanf(compare, "Near ErrorSpec{%lf, %lf}", &tol.abs, &tol.rel) < 1)
+    tol = (hlo_tolerance){0, 0};
+  if (hs_ok(st))
+    st = want ? check(ctx, want, end, got, tol) : hs_fail(HS_E_INPUT, "no result is given");
   for (u32 k = 0; k < n; k++) hlo_literal_unref(args[k]);
   hlo_literal_unref(got);
   hlo_module_free(m);
@@ -103,7 +111,10 @@ int main(int argc, char **argv) {
   char *path = hs_format("%s/index.tsv", a.v[0]);
   bool read = drv_table_read(path, &t);
   hs_free(path);
-  if (!read) { fprintf(stderr, "%s: no index.tsv\n", a.v[0]); return 2; }
+  if (!read) {
+    fprintf(stderr, "%s: no index.tsv\n", a.v[0]);
+    return 2;
+  }
   u32 run = 0, passed = 0;
   for (u32 k = 0; k < t.nrows; k++) {
     if (strcmp(drv_cell(&t, k, "kind"), "evaluator") != 0) continue;

@@ -1,12 +1,14 @@
-// fuzz_text.c — damaged HLO text (or serialized modules) must give errors, never a crash: each file is cut at many places and has bytes changed,
-// lines swapped and pieces repeated; what still parses is printed and parsed again.
+// fuzz_text.c — damaged HLO text (or serialized modules) must give errors, never a crash: each
+// file is cut at many places and has bytes changed, lines swapped and pieces repeated; what still
+// parses is printed and parsed again.
 //
 //   fuzz_text [--step BYTES] [--flips N] [--rounds N] [--proto] [--seed S] [--limit MB] FILE...
 //
-// --step cuts at every so manieth byte (50; 0 never), --flips changes one random byte to another value N times, --rounds makes
-// N other changes. --proto does it to the module as a serialized proto. Deterministic: the seed and the files decide.
-// Run it from the ASan build. Exit 0 when nothing broke (a crash, or a case of more than 10 s, ends the process by its signal),
-// 1 when a print of a parsed module does not parse or the process came to need more than --limit (512 MB).
+// --step cuts at every so manieth byte (50; 0 never), --flips changes one random byte to another
+// value N times, --rounds makes N other changes. --proto does it to the module as a serialized
+// proto. Deterministic: the seed and the files decide. Run it from the ASan build. Exit 0 when
+// nothing broke (a crash, or a case of more than 10 s, ends the process by its signal), 1 when a
+// print of a parsed module does not parse or the process came to need more than --limit (512 MB).
 #include "core/proto.h"
 #include "core/text.h"
 #include "core/verify.h"
@@ -34,8 +36,9 @@ static void try_text(const char *text, size_t n, const char *file, bool proto) {
   memcpy(exact, text, n);
   hlo_ctx *ctx = hlo_ctx_new();
   hlo_module *m = NULL, *again = NULL;
-  alarm(10);   // a hang is a finding
-  hs_status s = proto ? hlo_proto_read(ctx, exact, n, file, &m) : hlo_parse(ctx, exact, n, NULL, &m);
+  alarm(10);  // a hang is a finding
+  hs_status s =
+      proto ? hlo_proto_read(ctx, exact, n, file, &m) : hlo_parse(ctx, exact, n, NULL, &m);
   hs_free(exact);
   if (!hs_ok(s)) {
     hs_buf b = {0};
@@ -49,7 +52,7 @@ static void try_text(const char *text, size_t n, const char *file, bool proto) {
     hlo_print_options o = hlo_print_full();
     hlo_print_module(&b, m, &o);
     s = hlo_parse(ctx, b.p, b.n, NULL, &again);
-    if (!hs_ok(s) && !proto) {   // names in a proto may be no names of the text
+    if (!hs_ok(s) && !proto) {  // names in a proto may be no names of the text
       if (broken++ < 5) {
         hs_buf e = {0};
         hs_status_render(s, &e, false);
@@ -73,21 +76,21 @@ static void mutate(char *p, size_t *n, size_t cap) {
     switch (below(6)) {
     case 0: p[at] = (char)(p[at] ^ (1 << below(8))); break;
     case 1: p[at] = interesting[below(sizeof interesting - 1)]; break;
-    case 2: {   // delete a piece
-      size_t len = 1 + below(12);   // HS_MIN would draw twice
+    case 2: {                      // delete a piece
+      size_t len = 1 + below(12);  // HS_MIN would draw twice
       len = HS_MIN(len, *n - at);
       memmove(p + at, p + at + len, *n - at - len);
       *n -= len;
       break;
     }
-    case 3: {   // repeat a piece
+    case 3: {  // repeat a piece
       size_t len = 1 + below(40);
       len = HS_MIN(len, HS_MIN(*n - at, cap - *n));
       memmove(p + at + len, p + at, *n - at);
       *n += len;
       break;
     }
-    case 4: {   // move a piece elsewhere
+    case 4: {  // move a piece elsewhere
       size_t len = 1 + below(30);
       len = HS_MIN(len, *n - at);
       size_t to = below(*n - len + 1);
@@ -96,7 +99,7 @@ static void mutate(char *p, size_t *n, size_t cap) {
       memmove(p + to, tmp, len);
       break;
     }
-    default: {   // a number becomes another
+    default: {  // a number becomes another
       while (at < *n && (p[at] < '0' || p[at] > '9')) at++;
       if (at < *n) p[at] = (char)('0' + below(10));
     }
@@ -117,10 +120,12 @@ static bool to_proto(const char *text, size_t n, hs_buf *out) {
   return ok;
 }
 
-static void damage(const char *path, const char *text, size_t n, bool proto, long step, long flips, long rounds) {
+static void damage(const char *path, const char *text, size_t n, bool proto, long step, long flips,
+                   long rounds) {
   size_t cap = n * 2 + 64;
   char *work = hs_alloc(cap);
-  if (step > 0) for (size_t cut = 0; cut < n; cut += (size_t)step) try_text(text, cut, path, proto);
+  if (step > 0)
+    for (size_t cut = 0; cut < n; cut += (size_t)step) try_text(text, cut, path, proto);
   memcpy(work, text, n);
   for (long k = 0; k < flips && n; k++) {
     size_t at = below(n);
@@ -141,19 +146,33 @@ int main(int argc, char **argv) {
   long rounds = 0, flips = 0, step = 50, limit = 512;
   bool as_proto = false;
   unsigned files = 0;
-  const struct { const char *name; long *value; } options[] = {{"--rounds", &rounds}, {"--flips", &flips}, {"--step", &step}, {"--limit", &limit}, {"--seed", &state}};
+  const struct {
+    const char *name;
+    long *value;
+  } options[] = {{"--rounds", &rounds},
+                 {"--flips", &flips},
+                 {"--step", &step},
+                 {"--limit", &limit},
+                 {"--seed", &state}};
   for (int k = 1; k < argc; k++) {
     bool option = false;
     for (size_t o = 0; o < HS_COUNT(options) && k + 1 < argc && !option; o++)
       if ((option = strcmp(argv[k], options[o].name) == 0)) *options[o].value = atol(argv[++k]);
     if (option) continue;
-    if (strcmp(argv[k], "--proto") == 0) { as_proto = true; continue; }
+    if (strcmp(argv[k], "--proto") == 0) {
+      as_proto = true;
+      continue;
+    }
     size_t n;
     char *text = drv_read(argv[k], &n);
-    if (!text) { perror(argv[k]); return 2; }
+    if (!text) {
+      perror(argv[k]);
+      return 2;
+    }
     hs_buf proto = {0};
     if (as_proto && !hlo_is_proto(text, n)) {
-      if (to_proto(text, n, &proto)) damage(argv[k], proto.p, proto.n, true, step, flips, rounds), files++;
+      if (to_proto(text, n, &proto))
+        damage(argv[k], proto.p, proto.n, true, step, flips, rounds), files++;
     } else {
       damage(argv[k], text, n, hlo_is_proto(text, n), step, flips, rounds);
       files++;
@@ -165,7 +184,8 @@ int main(int argc, char **argv) {
   struct rusage use;
   getrusage(RUSAGE_SELF, &use);
   long peak = use.ru_maxrss / 1024;
-  printf("fuzz_text: %u files, %ld rejected, %ld parsed, %ld broken, peak %ld MB\n", files, rejected, parsed, broken, peak);
+  printf("fuzz_text: %u files, %ld rejected, %ld parsed, %ld broken, peak %ld MB\n", files,
+         rejected, parsed, broken, peak);
   if (peak > limit) printf("FAIL more than %ld MB\n", limit);
   return broken != 0 || peak > limit || files == 0;
 }

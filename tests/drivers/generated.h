@@ -1,4 +1,5 @@
-// generated.h — do two results of a random module (tests/random) agree? By the tolerances that the generator worked out.
+// generated.h — do two results of a random module (tests/random) agree? By the tolerances that
+// the generator worked out.
 #ifndef TESTS_GENERATED_H
 #define TESTS_GENERATED_H
 
@@ -14,8 +15,10 @@ static inline bool generated_close(double want, double got, double tolerance, do
   return fabs(want - got) <= 4 * tolerance + 16 * eps * fabs(want);
 }
 
-// Index of the first element that differs, or -1; parts of complex numbers are elements of their own.
-static inline i64 generated_difference(const hlo_literal *want, const hlo_literal *got, double tolerance, double *a, double *b) {
+// Index of the first element that differs, or -1; parts of complex numbers are elements of their
+// own.
+static inline i64 generated_difference(const hlo_literal *want, const hlo_literal *got,
+                                       double tolerance, double *a, double *b) {
   hlo_dtype t = want->shape->dtype, part = hlo_dtype_real_part(t);
   bool floating = hlo_dtype_is_float(t) || hlo_dtype_is_complex(t);
   size_t w = hlo_dtype_storage(part);
@@ -39,15 +42,18 @@ static inline i64 generated_difference(const hlo_literal *want, const hlo_litera
 }
 
 // False: `why` (200 bytes) says where they differ first, *output (may be NULL) in which result.
-static inline bool generated_agrees(const gen_module *g, const hlo_literal *want, const hlo_literal *got, u32 *output, char *why) {
+static inline bool generated_agrees(const gen_module *g, const hlo_literal *want,
+                                    const hlo_literal *got, u32 *output, char *why) {
   if (output) *output = 0;
-  if (want->nchildren != g->nouts || got->nchildren != g->nouts) return snprintf(why, 200, "number of results"), false;
+  if (want->nchildren != g->nouts || got->nchildren != g->nouts)
+    return snprintf(why, 200, "number of results"), false;
   for (u32 k = 0; k < g->nouts; k++) {
     double a = 0, b = 0;
     i64 at = generated_difference(want->children[k], got->children[k], g->tolerance[k], &a, &b);
     if (at < 0) continue;
     if (output) *output = k;
-    snprintf(why, 200, "output %u element %lld: %.17g, the reference has %.17g, tolerance %.3g", k, (long long)at, b, a, g->tolerance[k]);
+    snprintf(why, 200, "output %u element %lld: %.17g, the reference has %.17g, tolerance %.3g", k,
+             (long long)at, b, a, g->tolerance[k]);
     return false;
   }
   return true;

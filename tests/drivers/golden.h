@@ -1,8 +1,9 @@
-// golden.h — NAME.golden files: what real XLA made of a module (format: corpus/GOLDENS.md), read and compared.
+// golden.h — NAME.golden files: what real XLA made of a module (format: corpus/GOLDENS.md), read
+// and compared.
 //
-// Tolerances follow that page's table. What it derives from "the terms" is taken from the evaluator itself: while the
-// module runs, the observer below gathers per instruction the largest value that went into a sum, a product or a
-// polynomial, and the bounds are built from those.
+// Tolerances follow that page's table. What it derives from "the terms" is taken from the evaluator
+// itself: while the module runs, the observer below gathers per instruction the largest value that
+// went into a sum, a product or a polynomial, and the bounds are built from those.
 #ifndef TESTS_GOLDEN_H
 #define TESTS_GOLDEN_H
 
@@ -13,12 +14,18 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-typedef struct golden_item { i64 path[8]; u32 depth; bool out; hs_str shape, value; } golden_item;
+typedef struct golden_item {
+  i64 path[8];
+  u32 depth;
+  bool out;
+  hs_str shape, value;
+} golden_item;
 typedef struct golden {
   char status[32];
   const char *status_text;
   bool reassoc, lowacc, badinit;
-  golden_item *items; u32 n;
+  golden_item *items;
+  u32 n;
 } golden;
 
 static char *read_whole(const char *path, size_t *n) {
@@ -44,13 +51,15 @@ static golden golden_parse(char *text) {
     next = strchr(line, '\n');
     if (next) *next++ = 0;
     if (strncmp(line, "status ", 7) == 0) {
-      snprintf(g.status, sizeof g.status, "%.*s", (int)HS_MIN(strcspn(line + 7, " "), 31u), line + 7);
+      snprintf(g.status, sizeof g.status, "%.*s", (int)HS_MIN(strcspn(line + 7, " "), 31u),
+               line + 7);
       g.status_text = line + 7;
     }
     g.reassoc |= strcmp(line, "reassoc 1") == 0;
     g.lowacc |= strcmp(line, "lowacc 1") == 0;
     g.badinit |= strcmp(line, "badinit 1") == 0;
-    bool arg = strncmp(line, "arg ", 4) == 0, out = strncmp(line, "out ", 4) == 0 || strncmp(line, "out.", 4) == 0;
+    bool arg = strncmp(line, "arg ", 4) == 0,
+         out = strncmp(line, "out ", 4) == 0 || strncmp(line, "out.", 4) == 0;
     if (!arg && !out) continue;
     golden_item it = {.out = out};
     char *p = line + 3 + arg;
@@ -81,9 +90,15 @@ static hs_status golden_literal(hlo_ctx *ctx, hs_str shape_text, hs_str value, h
     bool any[HLO_MAX_RANK + 1] = {0};
     for (size_t k = 0; k < value.n; k++) {
       char c = value.p[k];
-      if (c == '{' && level < s->rank) { if (level) any[level] = true; level++; seen[level] = 0; any[level] = false; }
-      else if (c == '}' && level) { dims[level - 1] = any[level] ? seen[level] + 1 : 0; level--; }
-      else if (c == ',' && level) seen[level]++;
+      if (c == '{' && level < s->rank) {
+        if (level) any[level] = true;
+        level++;
+        seen[level] = 0;
+        any[level] = false;
+      } else if (c == '}' && level) {
+        dims[level - 1] = any[level] ? seen[level] + 1 : 0;
+        level--;
+      } else if (c == ',' && level) seen[level]++;
       else if (c != ' ' && level) any[level] = true;
     }
     s = hlo_shape_array(ctx, s->dtype, s->rank, dims);
@@ -91,8 +106,9 @@ static hs_status golden_literal(hlo_ctx *ctx, hs_str shape_text, hs_str value, h
   return hlo_parse_literal(ctx, s, value.p, value.n, out);
 }
 
-// ---- arguments -----------------------------------------------------------------------------------------------------------
-static hs_status golden_arg(hlo_ctx *ctx, const golden *g, const hlo_shape *s, i64 *path, u32 depth, hlo_literal **out) {
+// ---- arguments ----------------------------------------------------------------------------------
+static hs_status golden_arg(hlo_ctx *ctx, const golden *g, const hlo_shape *s, i64 *path, u32 depth,
+                            hlo_literal **out) {
   if (hlo_shape_is_tuple(s) && depth < 8) {
     hlo_literal **kids = hs_calloc(s->nelems + 1, sizeof *kids);
     hs_status st = HS_GOOD;
@@ -103,19 +119,24 @@ static hs_status golden_arg(hlo_ctx *ctx, const golden *g, const hlo_shape *s, i
       if (!hs_ok(st)) break;
     }
     if (hs_ok(st)) *out = hlo_literal_tuple(s, s->nelems, kids);
-    else for (u32 k = 0; k < n; k++) hlo_literal_unref(kids[k]);
+    else
+      for (u32 k = 0; k < n; k++) hlo_literal_unref(kids[k]);
     hs_free(kids);
     return st;
   }
   for (u32 k = 0; k < g->n; k++) {
     const golden_item *it = &g->items[k];
-    if (!it->out && it->depth == depth && memcmp(it->path, path, depth * sizeof *path) == 0) return golden_literal(ctx, it->shape, it->value, out);
+    if (!it->out && it->depth == depth && memcmp(it->path, path, depth * sizeof *path) == 0)
+      return golden_literal(ctx, it->shape, it->value, out);
   }
   return hs_fail(HS_E_INPUT, "the golden has no argument %lld", (long long)path[0]);
 }
 
-// ---- tolerances -------------------------------------------------------------------------------------------------------------
-typedef struct golden_bounds { double sum_abs, trans_max, product_max; bool lowacc, trans, divide, sums; } golden_bounds;
+// ---- tolerances ---------------------------------------------------------------------------------
+typedef struct golden_bounds {
+  double sum_abs, trans_max, product_max;
+  bool lowacc, trans, divide, sums;
+} golden_bounds;
 
 static double type_eps(hlo_dtype t) {
   switch (hlo_dtype_real_part(t)) {
@@ -139,15 +160,22 @@ static double max_abs(const hlo_literal *l) {
   hlo_dtype part = hlo_dtype_real_part(l->shape->dtype);
   size_t size = hlo_dtype_storage(part);
   for (i64 k = 0; k < (complex ? 2 * n : n); k++) {
-    double v = complex ? hlo_elem_to_f64(part, (const char *)l->data + (size_t)k * size) : hlo_literal_f64(l, k);
+    double v = complex ? hlo_elem_to_f64(part, (const char *)l->data + (size_t)k * size)
+                       : hlo_literal_f64(l, k);
     if (isfinite(v)) m = fmax(m, fabs(v));
   }
   return m;
 }
 
-static i64 elements_of(const hlo_shape *s) { return hlo_shape_is_array(s) ? HS_MAX(s->elements, 1) : 1; }
+static i64 elements_of(const hlo_shape *s) {
+  return hlo_shape_is_array(s) ? HS_MAX(s->elements, 1) : 1;
+}
 
-typedef struct golden_watch { golden_bounds b; double *value_max; u32 n; } golden_watch;
+typedef struct golden_watch {
+  golden_bounds b;
+  double *value_max;
+  u32 n;
+} golden_watch;
 
 static void golden_gather(golden_watch *w, const hlo_instr *i, const hlo_literal *l) {
   if (i->id >= w->n || hlo_literal_has_elided(l)) return;
@@ -162,16 +190,21 @@ static void golden_gather(golden_watch *w, const hlo_instr *i, const hlo_literal
   i64 terms = 0;
   double largest = 0;
   hlo_cost_class c = hlo_ops[i->opcode].cost;
-  if (i->noperands && (c == HLO_COST_REDUCE || c == HLO_COST_RWIN || c == HLO_COST_SCATTER || c == HLO_COST_SAS || c == HLO_COST_SCAN || c == HLO_COST_COLL || c == HLO_COST_FFT || c == HLO_COST_LINALG || c == HLO_COST_BNORM)) {
-    terms = HS_MAX(elements_of(hlo_operand(i, 0)->shape) / (c == HLO_COST_REDUCE ? elements_of(s) : 1), 1);
+  if (i->noperands && (c == HLO_COST_REDUCE || c == HLO_COST_RWIN || c == HLO_COST_SCATTER ||
+                       c == HLO_COST_SAS || c == HLO_COST_SCAN || c == HLO_COST_COLL ||
+                       c == HLO_COST_FFT || c == HLO_COST_LINALG || c == HLO_COST_BNORM)) {
+    terms = HS_MAX(
+        elements_of(hlo_operand(i, 0)->shape) / (c == HLO_COST_REDUCE ? elements_of(s) : 1), 1);
     if (c == HLO_COST_SCATTER) terms = elements_of(hlo_operand(i, i->noperands - 1)->shape);
     for (u32 k = 0; k < i->noperands; k++)
-      if (hlo_operand(i, k)->id < w->n) largest = fmax(largest, w->value_max[hlo_operand(i, k)->id]);
+      if (hlo_operand(i, k)->id < w->n)
+        largest = fmax(largest, w->value_max[hlo_operand(i, k)->id]);
     largest = fmax(largest, mine / (double)terms);
     if (c == HLO_COST_LINALG) largest = fmax(largest, mine) * 16;
   } else if (c == HLO_COST_DOT || c == HLO_COST_CONV) {
     const hlo_shape *a = hlo_operand(i, 0)->shape, *b = hlo_operand(i, 1)->shape;
-    double per = sqrt((double)elements_of(a) / (double)elements_of(s) * (double)elements_of(b));   // contraction size of a dot
+    // contraction size of a dot
+    double per = sqrt((double)elements_of(a) / (double)elements_of(s) * (double)elements_of(b));
     terms = c == HLO_COST_DOT ? (i64)HS_MAX(per, 1.0) : elements_of(b);
     largest = w->value_max[hlo_operand(i, 0)->id] * w->value_max[hlo_operand(i, 1)->id];
   }
@@ -179,14 +212,16 @@ static void golden_gather(golden_watch *w, const hlo_instr *i, const hlo_literal
     double n = w->b.lowacc ? (double)terms : sqrt((double)terms);
     w->b.sum_abs = fmax(w->b.sum_abs, 4 * acc * n * largest * (double)terms);
   }
-  bool modulus = hlo_is(i, HLO_ABS) && hlo_dtype_is_complex(hlo_operand(i, 0)->shape->dtype);   // a hypot, not exact either
+  // a hypot, not exact either
+  bool modulus = hlo_is(i, HLO_ABS) && hlo_dtype_is_complex(hlo_operand(i, 0)->shape->dtype);
   if (hlo_op_has(i->opcode, HLO_F_TRANSCENDENTAL) || modulus) {
     w->b.trans = true;
     w->b.trans_max = fmax(w->b.trans_max, mine);
   }
   w->b.divide |= i->opcode == HLO_DIVIDE;
   if (i->opcode == HLO_MULTIPLY) w->b.product_max = fmax(w->b.product_max, mine);
-  w->b.sums |= i->opcode == HLO_ADD || i->opcode == HLO_SUBTRACT;   // a product and a sum: XLA may contract them
+  // a product and a sum: XLA may contract them
+  w->b.sums |= i->opcode == HLO_ADD || i->opcode == HLO_SUBTRACT;
 }
 
 static hs_status golden_observe(void *arg, const hlo_observation *o) {
@@ -194,7 +229,8 @@ static hs_status golden_observe(void *arg, const hlo_observation *o) {
   return HS_GOOD;
 }
 
-static bool close_enough(double want, double got, hlo_dtype t, const golden *g, const golden_bounds *b) {
+static bool close_enough(double want, double got, hlo_dtype t, const golden *g,
+                         const golden_bounds *b) {
   if (isnan(want) || isnan(got)) return isnan(want) && isnan(got);
   if (want == got) return true;
   if (isinf(want) || isinf(got)) return false;
@@ -203,7 +239,9 @@ static bool close_enough(double want, double got, hlo_dtype t, const golden *g, 
   double rel = 0, abs_tol = 0;
   if (b->trans) {
     rel = (wide ? 16 : 1) * eps;
-    abs_tol = rel * b->trans_max + (hlo_dtype_real_part(t) == HLO_F64 ? 0x1p-50 : wide ? 0x1p-22 : 0);
+    abs_tol = rel * b->trans_max + (hlo_dtype_real_part(t) == HLO_F64 ? 0x1p-50
+                                    : wide                            ? 0x1p-22
+                                                                      : 0);
   }
   if (b->divide) rel = fmax(rel, eps);
   if (b->sums && b->product_max > 0) abs_tol += eps * b->product_max, rel = fmax(rel, eps);
@@ -214,12 +252,15 @@ static bool close_enough(double want, double got, hlo_dtype t, const golden *g, 
   return err <= abs_tol + rel * fmax(fabs(want), fabs(got));
 }
 
-// ---- results ----------------------------------------------------------------------------------------------------------------
-static hs_status compare_leaf(const hlo_literal *want, const hlo_literal *got, const golden *g, const golden_bounds *b, const char *where) {
+// ---- results ------------------------------------------------------------------------------------
+static hs_status compare_leaf(const hlo_literal *want, const hlo_literal *got, const golden *g,
+                              const golden_bounds *b, const char *where) {
   const hlo_shape *ws = want->shape, *gs = got->shape;
-  if (!hlo_shape_is_array(gs) || ws->dtype != gs->dtype || ws->rank != gs->rank) return hs_fail(HS_E_DIFFER, "%s: shapes differ", where);
+  if (!hlo_shape_is_array(gs) || ws->dtype != gs->dtype || ws->rank != gs->rank)
+    return hs_fail(HS_E_DIFFER, "%s: shapes differ", where);
   for (u32 d = 0; d < ws->rank; d++)
-    if (ws->dims[d] != (got->dynamic_sizes ? got->dynamic_sizes[d] : gs->dims[d])) return hs_fail(HS_E_DIFFER, "%s: dimension %u differs", where, d);
+    if (ws->dims[d] != (got->dynamic_sizes ? got->dynamic_sizes[d] : gs->dims[d]))
+      return hs_fail(HS_E_DIFFER, "%s: dimension %u differs", where, d);
   i64 strides[HLO_MAX_RANK + 1];
   hlo_row_major_strides(gs->rank, gs->dims, strides);
   hlo_dtype part = hlo_dtype_real_part(ws->dtype);
@@ -235,8 +276,11 @@ static hs_status compare_leaf(const hlo_literal *want, const hlo_literal *got, c
       rest /= HS_MAX(ws->dims[d], 1);
     }
     for (u32 c = 0; c < parts; c++) {
-      const char *w = (const char *)want->data + ((size_t)k * parts + c) * size, *v = (const char *)got->data + ((size_t)at * parts + c) * size;
-      bool ok = inexact ? close_enough(hlo_elem_to_f64(part, w), hlo_elem_to_f64(part, v), ws->dtype, g, b) : memcmp(w, v, size) == 0;
+      const char *w = (const char *)want->data + ((size_t)k * parts + c) * size,
+                 *v = (const char *)got->data + ((size_t)at * parts + c) * size;
+      bool ok = inexact ? close_enough(hlo_elem_to_f64(part, w), hlo_elem_to_f64(part, v),
+                                       ws->dtype, g, b)
+                        : memcmp(w, v, size) == 0;
       if (ok || bad++) continue;
       first = k;
       first_want = hlo_elem_to_f64(part, w);
@@ -244,19 +288,23 @@ static hs_status compare_leaf(const hlo_literal *want, const hlo_literal *got, c
     }
   }
   if (!bad) return HS_GOOD;
-  return hs_fail(HS_E_DIFFER, "%s: %lld of %lld elements differ, first at %lld: want %.9g, got %.9g", where, (long long)bad, (long long)ws->elements,
-                 (long long)first, first_want, first_got);
+  return hs_fail(HS_E_DIFFER,
+                 "%s: %lld of %lld elements differ, first at %lld: want %.9g, got %.9g", where,
+                 (long long)bad, (long long)ws->elements, (long long)first, first_want, first_got);
 }
 
-static hs_status golden_compare(hlo_ctx *ctx, const golden *g, const hlo_literal *result, const golden_bounds *b) {
+static hs_status golden_compare(hlo_ctx *ctx, const golden *g, const hlo_literal *result,
+                                const golden_bounds *b) {
   for (u32 k = 0; k < g->n; k++) {
     const golden_item *it = &g->items[k];
     if (!it->out) continue;
     const hlo_literal *l = result;
-    for (u32 d = 0; d < it->depth && l; d++) l = it->path[d] < l->nchildren ? l->children[it->path[d]] : NULL;
+    for (u32 d = 0; d < it->depth && l; d++)
+      l = it->path[d] < l->nchildren ? l->children[it->path[d]] : NULL;
     if (!l) return hs_fail(HS_E_DIFFER, "the result has no such element");
     char where[80] = "out";
-    for (u32 d = 0, n = 3; d < it->depth; d++) n += (u32)snprintf(where + n, sizeof where - n, ".%lld", (long long)it->path[d]);
+    for (u32 d = 0, n = 3; d < it->depth; d++)
+      n += (u32)snprintf(where + n, sizeof where - n, ".%lld", (long long)it->path[d]);
     hlo_literal *want;
     HS_TRY(golden_literal(ctx, it->shape, it->value, &want));
     hs_status s = compare_leaf(want, l, g, b, where);

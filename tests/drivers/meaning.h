@@ -1,10 +1,13 @@
-// meaning.h — does a module still mean the same? Both are evaluated on the same random inputs and the results compared by
-// XLA's Near rule, where the evaluator covers the module and the work is bounded.
+// meaning.h — does a module still mean the same? Both are evaluated on the same random inputs and
+// the results compared by XLA's Near rule, where the evaluator covers the module and the work is
+// bounded.
 //
-// Passes may round elsewhere than the original: a sum of equal terms becomes a product, a dot its products and their sum. Within f32
-// the tolerance covers that. Where a module computes in narrower types, the values may differ by any number of units, and
-// two modules that differ there are compared once more in wide arithmetic (widen.h), in which only a different function differs. That
-// second look does not excuse a value that became infinite or no number, nor results that are wholly apart.
+// Passes may round elsewhere than the original: a sum of equal terms becomes a product, a dot its
+// products and their sum. Within f32 the tolerance covers that. Where a module computes in narrower
+// types, the values may differ by any number of units, and two modules that differ there are
+// compared once more in wide arithmetic (widen.h), in which only a different function differs. That
+// second look does not excuse a value that became infinite or no number, nor results that are
+// wholly apart.
 #ifndef TESTS_MEANING_H
 #define TESTS_MEANING_H
 
@@ -17,19 +20,28 @@
 
 typedef enum { MEANS_SAME, MEANS_OTHER, NOT_EVALUATED } meaning;
 
-// What limits the comparison is the rounding of reassociated sums: 1e-3 in f32; where a module computes in a narrower
-// type, one unit in its last place, for a sum that moves by an ulp of f32 may round to the neighbour there.
+// What limits the comparison is the rounding of reassociated sums: 1e-3 in f32; where a module
+// computes in a narrower type, one unit in its last place, for a sum that moves by an ulp of f32
+// may round to the neighbour there.
 static inline hlo_tolerance meaning_tolerance(const hlo_module *m) {
-  static const struct { hlo_dtype t; double unit; } narrow[] = {{HLO_F16, 0x1p-10}, {HLO_BF16, 0x1p-7}, {HLO_F8E4M3, 0x1p-3}, {HLO_F8E4M3FN, 0x1p-3}, {HLO_F8E5M2, 0x1p-2}};
+  static const struct {
+    hlo_dtype t;
+    double unit;
+  } narrow[] = {{HLO_F16, 0x1p-10},
+                {HLO_BF16, 0x1p-7},
+                {HLO_F8E4M3, 0x1p-3},
+                {HLO_F8E4M3FN, 0x1p-3},
+                {HLO_F8E5M2, 0x1p-2}};
   hlo_tolerance tol = {1e-4, 1e-3};
-  hlo_for_each_comp(c, m) hlo_for_each_instr(i, c)
-    for (size_t k = 0; k < HS_COUNT(narrow); k++)
-      if (i->shape->dtype == narrow[k].t) tol.rel = HS_MAX(tol.rel, narrow[k].unit);
+  hlo_for_each_comp(c, m)
+    hlo_for_each_instr(i, c)
+      for (size_t k = 0; k < HS_COUNT(narrow); k++)
+        if (i->shape->dtype == narrow[k].t) tol.rel = HS_MAX(tol.rel, narrow[k].unit);
   return tol;
 }
 
-// f(f(a,b),c) is f(a,f(b,c)) up to rounding, on numbers that every float type holds. HLO leaves the grouping of a reduction open, so
-// that one with another f has no settled value.
+// f(f(a,b),c) is f(a,f(b,c)) up to rounding, on numbers that every float type holds. HLO leaves the
+// grouping of a reduction open, so that one with another f has no settled value.
 static inline bool meaning_associative(const hlo_computation *f) {
   static const double numbers[] = {1, -1, 2, 0.5, 0, -2, 1};
   u32 n = f->nparams / 2, at = 0;
@@ -37,15 +49,18 @@ static inline bool meaning_associative(const hlo_computation *f) {
     if (!hlo_shape_is_scalar(f->params[k]->shape)) return true;
   bool same = n > 0 && n <= 4, evaluated = true;
   for (u32 trial = 0; same && evaluated && trial < 8; trial++) {
-    hlo_literal *x[3][4], *in[8], *two[4] = {0};   // two: f of two of them, in its parts
+    hlo_literal *x[3][4], *in[8], *two[4] = {0};  // two: f of two of them, in its parts
     for (u32 j = 0; j < 3; j++)
-      for (u32 k = 0; k < n; k++) x[j][k] = hlo_literal_scalar_f64(f->module->ctx, f->params[k]->shape->dtype, numbers[(at += 5) % HS_COUNT(numbers)]);
+      for (u32 k = 0; k < n; k++)
+        x[j][k] = hlo_literal_scalar_f64(f->module->ctx, f->params[k]->shape->dtype,
+                                         numbers[(at += 5) % HS_COUNT(numbers)]);
     hlo_literal *grouped[2] = {NULL, NULL};
     for (u32 g = 0; g < 2 && evaluated; g++) {
       hlo_literal *inner = NULL;
       for (u32 k = 0; k < n; k++) in[k] = x[g][k], in[n + k] = x[g + 1][k];
       hs_status s = hlo_eval_computation(f, 2 * n, in, NULL, &inner);
-      for (u32 k = 0; hs_ok(s) && k < n; k++) two[k] = inner->nchildren ? inner->children[k] : inner;
+      for (u32 k = 0; hs_ok(s) && k < n; k++)
+        two[k] = inner->nchildren ? inner->children[k] : inner;
       for (u32 k = 0; k < n; k++) in[k] = g ? x[0][k] : two[k], in[n + k] = g ? two[k] : x[2][k];
       if (hs_ok(s)) s = hlo_eval_computation(f, 2 * n, in, NULL, &grouped[g]);
       evaluated = hs_ok(s);
@@ -65,19 +80,35 @@ static inline bool meaning_associative(const hlo_computation *f) {
   return same || !evaluated;
 }
 
-// A sum of so many narrow floats that it stops growing halfway, rounded at every step, is decided by how it is grouped: passes that
-// write it another way cannot be held to it.
-// An elementwise operation on several precisions does not say in which of them it works.
+// A sum of so many narrow floats that it stops growing halfway, rounded at every step, is decided
+// by how it is grouped: passes that write it another way cannot be held to it. An elementwise
+// operation on several precisions does not say in which of them it works.
 static inline bool meaning_unsettled(const hlo_module *m) {
-  static const struct { hlo_dtype t; i64 most; } narrow[] = {{HLO_F16, 1 << 11}, {HLO_BF16, 1 << 8}, {HLO_F8E4M3, 1 << 4}, {HLO_F8E4M3FN, 1 << 4}, {HLO_F8E5M2, 1 << 3}};
-  hlo_for_each_comp(c, m) hlo_for_each_instr(i, c) {
-    for (u32 k = 0; k < i->noperands && hlo_op_has(i->opcode, HLO_F_ELEMENTWISE) && i->opcode != HLO_CONVERT && hlo_dtype_is_float(i->shape->dtype); k++)
-      if (hlo_dtype_is_float(hlo_operand(i, k)->shape->dtype) && hlo_operand(i, k)->shape->dtype != i->shape->dtype) return true;
-    if ((i->opcode == HLO_REDUCE || i->opcode == HLO_REDUCE_WINDOW) && !meaning_associative(hlo_attr_comp(i, HLO_ATTR_TO_APPLY))) return true;
-    if (i->opcode != HLO_REDUCE || !hlo_shape_is_array(i->shape) || !i->shape->elements) continue;
-    for (size_t k = 0; k < HS_COUNT(narrow); k++)
-      if (i->shape->dtype == narrow[k].t && hlo_operand(i, 0)->shape->elements / i->shape->elements > narrow[k].most) return true;
-  }
+  static const struct {
+    hlo_dtype t;
+    i64 most;
+  } narrow[] = {{HLO_F16, 1 << 11},
+                {HLO_BF16, 1 << 8},
+                {HLO_F8E4M3, 1 << 4},
+                {HLO_F8E4M3FN, 1 << 4},
+                {HLO_F8E5M2, 1 << 3}};
+  hlo_for_each_comp(c, m)
+    hlo_for_each_instr(i, c) {
+      for (u32 k = 0; k < i->noperands && hlo_op_has(i->opcode, HLO_F_ELEMENTWISE) &&
+                      i->opcode != HLO_CONVERT && hlo_dtype_is_float(i->shape->dtype);
+           k++)
+        if (hlo_dtype_is_float(hlo_operand(i, k)->shape->dtype) &&
+            hlo_operand(i, k)->shape->dtype != i->shape->dtype)
+          return true;
+      if ((i->opcode == HLO_REDUCE || i->opcode == HLO_REDUCE_WINDOW) &&
+          !meaning_associative(hlo_attr_comp(i, HLO_ATTR_TO_APPLY)))
+        return true;
+      if (i->opcode != HLO_REDUCE || !hlo_shape_is_array(i->shape) || !i->shape->elements) continue;
+      for (size_t k = 0; k < HS_COUNT(narrow); k++)
+        if (i->shape->dtype == narrow[k].t &&
+            hlo_operand(i, 0)->shape->elements / i->shape->elements > narrow[k].most)
+          return true;
+    }
   return false;
 }
 
@@ -101,35 +132,50 @@ static inline bool meaning_costs_at_most(const hlo_module *m, double most) {
   hlo_cost_table t;
   hs_status s = hlo_cost_module(m, &t);
   if (!hs_ok(s)) return hs_status_drop(s), false;
-  double work = t.total.flops + t.total.transcendentals + (t.total.bytes_read + t.total.bytes_written) / 4;
+  double work =
+      t.total.flops + t.total.transcendentals + (t.total.bytes_read + t.total.bytes_written) / 4;
   hlo_cost_free(&t);
   return work <= most;
 }
 
-// ---- one module, compared with what passes make of it ----------------------------------------------------------------------
+// ---- one module, compared with what passes make of it -------------------------------------------
 // A module, its inputs and what it computes from them; value NULL: not evaluated.
-typedef struct meaning_side { const hlo_module *m; hlo_literal **args, *value; u32 nargs; } meaning_side;
+typedef struct meaning_side {
+  const hlo_module *m;
+  hlo_literal **args, *value;
+  u32 nargs;
+} meaning_side;
 typedef struct meaning_of {
   double work;
-  meaning_side narrow, wide;   // wide.m: made when first asked for, NULL when there is none
+  meaning_side narrow, wide;  // wide.m: made when first asked for, NULL when there is none
   bool looked_wide;
 } meaning_of;
 
-static inline hs_status meaning_value(const meaning_side *x, const hlo_module *m, hlo_literal **out) {
+static inline hs_status meaning_value(const meaning_side *x, const hlo_module *m,
+                                      hlo_literal **out) {
   hlo_eval_options o = {.max_bytes = (i64)1 << 31};
   meaning_start();
   hs_status s = hlo_eval_module(m, x->nargs, x->args, &o, out);
   meaning_stop();
   return s;
 }
-static inline bool meaning_not_covered(hs_status s) { return !hs_ok(s) && (s.err->code == HS_E_UNSUPPORTED || s.err->code == HS_E_INTERRUPTED); }
+static inline bool meaning_not_covered(hs_status s) {
+  return !hs_ok(s) && (s.err->code == HS_E_UNSUPPORTED || s.err->code == HS_E_INTERRUPTED);
+}
 
-// work: what may be evaluated, in operations; more than that makes no inputs either, which cost as much as their bytes. Inputs are
-// those of the text (hlo_inputs_formula), or random ones of seed 7 where it is NULL.
-static inline void meaning_open(meaning_of *x, const hlo_module *m, const char *inputs, double work) {
+// work: what may be evaluated, in operations; more than that makes no inputs either, which cost as
+// much as their bytes. Inputs are those of the text (hlo_inputs_formula), or random ones of seed 7
+// where it is NULL.
+static inline void meaning_open(meaning_of *x, const hlo_module *m, const char *inputs,
+                                double work) {
   *x = (meaning_of){.work = work, .narrow.m = m};
-  if (!meaning_costs_at_most(m, work)) { x->looked_wide = true; return; }
-  hs_status s = inputs ? hlo_inputs_formula(m->ctx, m, inputs, strlen(inputs), &x->narrow.args, &x->narrow.nargs) : hlo_inputs_random(m->ctx, m, 7, &x->narrow.args, &x->narrow.nargs);
+  if (!meaning_costs_at_most(m, work)) {
+    x->looked_wide = true;
+    return;
+  }
+  hs_status s = inputs ? hlo_inputs_formula(m->ctx, m, inputs, strlen(inputs), &x->narrow.args,
+                                            &x->narrow.nargs)
+                       : hlo_inputs_random(m->ctx, m, 7, &x->narrow.args, &x->narrow.nargs);
   if (hs_ok(s) && !meaning_unsettled(m)) s = meaning_value(&x->narrow, m, &x->narrow.value);
   if (!hs_ok(s)) x->looked_wide = true;
   hs_status_drop(s);
@@ -153,13 +199,15 @@ static inline const meaning_side *meaning_wide(meaning_of *x) {
   w->nargs = x->narrow.nargs;
   w->args = hs_calloc(w->nargs + 1u, sizeof *w->args);
   hs_status s = HS_GOOD;
-  for (u32 k = 0; hs_ok(s) && k < w->nargs; k++) s = widen_literal(x->narrow.args[k], w->m->entry->params[k]->shape, &w->args[k]);
+  for (u32 k = 0; hs_ok(s) && k < w->nargs; k++)
+    s = widen_literal(x->narrow.args[k], w->m->entry->params[k]->shape, &w->args[k]);
   if (hs_ok(s)) s = meaning_value(w, w->m, &w->value);
   hs_status_drop(s);
   return w->value ? w : NULL;
 }
 
-// What rounding does not do: make numbers of what is none or the other way round, and move a whole array by a half of its length.
+// What rounding does not do: make numbers of what is none or the other way round, and move a whole
+// array by a half of its length.
 static inline bool meaning_within_reach(const hlo_literal *a, const hlo_literal *b) {
   for (u32 k = 0; k < a->nchildren && k < b->nchildren; k++)
     if (!meaning_within_reach(a->children[k], b->children[k])) return false;
@@ -167,17 +215,24 @@ static inline bool meaning_within_reach(const hlo_literal *a, const hlo_literal 
   double length = 0, apart = 0;
   for (i64 k = 0; k < a->shape->elements; k++) {
     double x = hlo_literal_f64(a, k), y = hlo_literal_f64(b, k);
-    if (!isfinite(x) || !isfinite(y)) { if (!(x == y || (isnan(x) && isnan(y)))) return false; continue; }
+    if (!isfinite(x) || !isfinite(y)) {
+      if (!(x == y || (isnan(x) && isnan(y)))) return false;
+      continue;
+    }
     length += x * x, apart += (x - y) * (x - y);
   }
   return apart <= length / 4;
 }
 
-// A pass whose purpose is to leave out roundings to narrow types: that it means the same shows in wide arithmetic only.
-static inline bool meaning_rounds_less(const char *passes) { return strstr(passes, "simplify-fp-conversions") != NULL; }
+// A pass whose purpose is to leave out roundings to narrow types: that it means the same shows in
+// wide arithmetic only.
+static inline bool meaning_rounds_less(const char *passes) {
+  return strstr(passes, "simplify-fp-conversions") != NULL;
+}
 
 // Does m, made of the module by these passes, mean the same? *why says where it does not.
-static inline meaning meaning_still(meaning_of *x, const hlo_module *m, const char *passes, hs_status *why) {
+static inline meaning meaning_still(meaning_of *x, const hlo_module *m, const char *passes,
+                                    hs_status *why) {
   *why = HS_GOOD;
   hlo_literal *y = NULL;
   bool narrow = x->narrow.value && !(meaning_rounds_less(passes) && widen_has_narrow(x->narrow.m));
@@ -185,7 +240,9 @@ static inline meaning meaning_still(meaning_of *x, const hlo_module *m, const ch
     hs_status s = meaning_value(&x->narrow, m, &y);
     if (meaning_not_covered(s)) return hs_status_drop(s), NOT_EVALUATED;
     if (hs_ok(s)) s = hlo_compare(x->narrow.value, y, meaning_tolerance(x->narrow.m));
-    bool apart = !hs_ok(s) && (!y || s.err->code != HS_E_DIFFER || y->shape->logical != x->narrow.value->shape->logical || !meaning_within_reach(x->narrow.value, y));
+    bool apart = !hs_ok(s) && (!y || s.err->code != HS_E_DIFFER ||
+                               y->shape->logical != x->narrow.value->shape->logical ||
+                               !meaning_within_reach(x->narrow.value, y));
     hlo_literal_unref(y);
     if (hs_ok(s)) return MEANS_SAME;
     *why = s;
@@ -197,8 +254,10 @@ static inline meaning meaning_still(meaning_of *x, const hlo_module *m, const ch
   y = NULL;
   hs_status s = meaning_value(w, wide, &y);
   bool evaluated = !meaning_not_covered(s);
-  // A constant that a pass wrote is rounded to the narrow type still: all that counts where the narrow values themselves do not.
-  if (hs_ok(s)) s = hlo_compare(w->value, y, meaning_tolerance(x->narrow.value ? w->m : x->narrow.m));
+  // A constant that a pass wrote is rounded to the narrow type still: all that counts where the
+  // narrow values themselves do not.
+  if (hs_ok(s))
+    s = hlo_compare(w->value, y, meaning_tolerance(x->narrow.value ? w->m : x->narrow.m));
   hlo_literal_unref(y);
   hlo_module_free(wide);
   if (!hs_ok(s) && !narrow && evaluated) return *why = s, MEANS_OTHER;
@@ -208,11 +267,13 @@ static inline meaning meaning_still(meaning_of *x, const hlo_module *m, const ch
   return MEANS_SAME;
 }
 
-static inline meaning meaning_compare(const hlo_module *before, const hlo_module *after, const char *passes, FILE *out) {
+static inline meaning meaning_compare(const hlo_module *before, const hlo_module *after,
+                                      const char *passes, FILE *out) {
   meaning_of x;
   hs_status why = HS_GOOD;
   meaning_open(&x, before, NULL, MEANING_WORK);
-  meaning r = meaning_costs_at_most(after, MEANING_WORK) ? meaning_still(&x, after, passes, &why) : NOT_EVALUATED;
+  meaning r = meaning_costs_at_most(after, MEANING_WORK) ? meaning_still(&x, after, passes, &why)
+                                                         : NOT_EVALUATED;
   if (r == MEANS_OTHER) drv_status(out, "means something else", why);
   meaning_close(&x);
   return r;

@@ -1,12 +1,14 @@
-// pass_cases.c — XLA's own pass tests as data. usage: pass_cases DIR [--pass NAME | --pass core] [-j N]
+// pass_cases.c — XLA's own pass tests as data. usage: pass_cases DIR [--pass NAME | --pass core]
+// [-j N]
 //
-// DIR/index.tsv names modules, the passes to run on each and what must hold after: whether each run changed the module, a
-// pattern over it, FileCheck texts, an error, other assertions. Beyond those, the verifier must accept the result and its
-// meaning must be that of the input wherever it can be evaluated. A case with an expectation that this program cannot read,
-// an option that our pass does not have, or an edit of the module by code counts as not checkable, and is named with the
-// cause, unless something that can be checked fails. Cases of passes that hlosh does not have fail.
-// The lines before the totals count, for each pass and for the passes of `core_passes` together, cases that must change something and cases that must
-// not; cases for GPUs are not among the core passes.
+// DIR/index.tsv names modules, the passes to run on each and what must hold after: whether each run
+// changed the module, a pattern over it, FileCheck texts, an error, other assertions. Beyond those,
+// the verifier must accept the result and its meaning must be that of the input wherever it can be
+// evaluated. A case with an expectation that this program cannot read, an option that our pass does
+// not have, or an edit of the module by code counts as not checkable, and is named with the cause,
+// unless something that can be checked fails. Cases of passes that hlosh does not have fail. The
+// lines before the totals count, for each pass and for the passes of `core_passes` together, cases
+// that must change something and cases that must not; cases for GPUs are not among the core passes.
 #include "passes/util.h"
 #include "tests/drivers/case_setup.h"
 #include "tests/drivers/meaning.h"
@@ -17,18 +19,65 @@
 
 enum { PASSED, FAILED, NOT_CHECKABLE, NOT_SELECTED, NO_PASS };
 
-typedef struct tally { const char *pass; u32 passed, failed, not_checkable, said[2], held[2]; bool missing; } tally;
-typedef struct run { drv_table t; const char *dir, *only; HS_VEC(tally) tallies; tally core; } run;
+typedef struct tally {
+  const char *pass;
+  u32 passed, failed, not_checkable, said[2], held[2];
+  bool missing;
+} tally;
+typedef struct run {
+  drv_table t;
+  const char *dir, *only;
+  HS_VEC(tally) tallies;
+  tally core;
+} run;
 
-static const char *const core_passes[] = {
-    "algsimp", "dce", "cse", "constant_folding", "tuple-simplifier", "reshape-mover", "convert-mover", "convert_operand_folding", "call-inliner",
-    "flatten-call-graph", "map-inline", "computation-deduplicator", "zero_sized_hlo_elimination", "simplify-conditional", "conditional-to-select",
-    "conditional-canonicalizer", "simplify-while-loops", "while-loop-invariant-code-motion", "while-loop-constant-sinking",
-    "while-loop-trip-count-annotator", "dot_decomposer", "dot_dimension_merger", "dot-merger", "transpose-folding", "gather_expander",
-    "gather_simplifier", "scatter_expander", "scatter_simplifier", "select_and_scatter_expander", "batchnorm_expander", "logistic-expander",
-    "simplify-sorts", "float-normalization-bf16", "tree_reduction_rewriter", "reduce-window-rewriter", "reshape-decomposer", "reduce-decomposer",
-    "broadcast_canonicalizer", "layout-assignment", "layout_normalization", "copy-insertion", "fusion", "multi_output_fusion", "fusion-wrapper",
-    "optimize_input_output_buffer_alias", "cse_barrier_expander", "hlo-memory-scheduler"};
+static const char *const core_passes[] = {"algsimp",
+                                          "dce",
+                                          "cse",
+                                          "constant_folding",
+                                          "tuple-simplifier",
+                                          "reshape-mover",
+                                          "convert-mover",
+                                          "convert_operand_folding",
+                                          "call-inliner",
+                                          "flatten-call-graph",
+                                          "map-inline",
+                                          "computation-deduplicator",
+                                          "zero_sized_hlo_elimination",
+                                          "simplify-conditional",
+                                          "conditional-to-select",
+                                          "conditional-canonicalizer",
+                                          "simplify-while-loops",
+                                          "while-loop-invariant-code-motion",
+                                          "while-loop-constant-sinking",
+                                          "while-loop-trip-count-annotator",
+                                          "dot_decomposer",
+                                          "dot_dimension_merger",
+                                          "dot-merger",
+                                          "transpose-folding",
+                                          "gather_expander",
+                                          "gather_simplifier",
+                                          "scatter_expander",
+                                          "scatter_simplifier",
+                                          "select_and_scatter_expander",
+                                          "batchnorm_expander",
+                                          "logistic-expander",
+                                          "simplify-sorts",
+                                          "float-normalization-bf16",
+                                          "tree_reduction_rewriter",
+                                          "reduce-window-rewriter",
+                                          "reshape-decomposer",
+                                          "reduce-decomposer",
+                                          "broadcast_canonicalizer",
+                                          "layout-assignment",
+                                          "layout_normalization",
+                                          "copy-insertion",
+                                          "fusion",
+                                          "multi_output_fusion",
+                                          "fusion-wrapper",
+                                          "optimize_input_output_buffer_alias",
+                                          "cse_barrier_expander",
+                                          "hlo-memory-scheduler"};
 
 // XLA says "changed" after these whatever they did; only the module tells.
 static const char *const always_changed[] = {"layout-assignment", "copy-insertion"};
@@ -39,18 +88,25 @@ static bool among(const char *const *list, size_t n, const char *s) {
   return false;
 }
 
-static const char *field(const run *r, u32 k, const char *column) { return drv_cell(&r->t, k, column); }
+static const char *field(const run *r, u32 k, const char *column) {
+  return drv_cell(&r->t, k, column);
+}
 
 static bool is_core(const char *passes, const char *target) {
   bool all = strcmp(target, "gpu") != 0;
   char *copy = hs_strdup(passes), *save = NULL;
-  for (char *p = strtok_r(copy, ",", &save); p; p = strtok_r(NULL, ",", &save)) all &= among(core_passes, HS_COUNT(core_passes), p);
+  for (char *p = strtok_r(copy, ",", &save); p; p = strtok_r(NULL, ",", &save))
+    all &= among(core_passes, HS_COUNT(core_passes), p);
   hs_free(copy);
   return all;
 }
 
-// ---- expectations -----------------------------------------------------------------------------------------------------
-typedef struct checking { m_env *env; int verdict; FILE *out; } checking;
+// ---- expectations -------------------------------------------------------------------------------
+typedef struct checking {
+  m_env *env;
+  int verdict;
+  FILE *out;
+} checking;
 
 // Joins the answer of one expectation; says what failed, or what cannot be checked.
 static void expect(checking *c, m_answer a, const char *what, const char *text) {
@@ -63,7 +119,8 @@ static void expect(checking *c, m_answer a, const char *what, const char *text) 
   }
 }
 
-static void each_part(checking *c, const char *cell, m_answer (*check)(m_env *, const char *), const char *what) {
+static void each_part(checking *c, const char *cell, m_answer (*check)(m_env *, const char *),
+                      const char *what) {
   char *copy = hs_strdup(cell), *p = copy;
   while (p) {
     char *next = strstr(p, " ;; ");
@@ -74,8 +131,8 @@ static void each_part(checking *c, const char *cell, m_answer (*check)(m_env *, 
   hs_free(copy);
 }
 
-// ---- FileCheck ----------------------------------------------------------------------------------------------------------
-static const char *filecheck(void) {   // $FILECHECK, or that of the newest LLVM
+// ---- FileCheck ----------------------------------------------------------------------------------
+static const char *filecheck(void) {  // $FILECHECK, or that of the newest LLVM
   static char found[512];
   const char *given = getenv("FILECHECK");
   if (given && *given) return given;
@@ -84,7 +141,8 @@ static const char *filecheck(void) {   // $FILECHECK, or that of the newest LLVM
   if (!found[0] && glob("/usr/lib/llvm-*/bin/FileCheck", 0, NULL, &g) == 0) {
     for (size_t k = 0; k < g.gl_pathc; k++) {
       int version = atoi(g.gl_pathv[k] + strlen("/usr/lib/llvm-"));
-      if (version > newest && access(g.gl_pathv[k], X_OK) == 0) newest = version, snprintf(found, sizeof found, "%s", g.gl_pathv[k]);
+      if (version > newest && access(g.gl_pathv[k], X_OK) == 0)
+        newest = version, snprintf(found, sizeof found, "%s", g.gl_pathv[k]);
     }
     globfree(&g);
   }
@@ -112,18 +170,30 @@ static m_answer run_filecheck(const char *check_path, const hs_buf *text) {
 
 // One of HloPrintOptions, by XLA's name for it; false when it is not known.
 static bool print_option(hlo_print_options *o, const char *key, const m_expr *value) {
-  if (strcmp(key, "print_operand_index_annotation_interval") == 0 && value->kind == E_NUMBER) return o->index_interval = (int)value->number, true;
-  bool *b = hlo_print_option(o, key), yes = value->kind == E_NAME && strcmp(value->name, "true") == 0, no = value->kind == E_NAME && strcmp(value->name, "false") == 0;
+  if (strcmp(key, "print_operand_index_annotation_interval") == 0 && value->kind == E_NUMBER)
+    return o->index_interval = (int)value->number, true;
+  bool *b = hlo_print_option(o, key),
+       yes = value->kind == E_NAME && strcmp(value->name, "true") == 0,
+       no = value->kind == E_NAME && strcmp(value->name, "false") == 0;
   return b && (yes || no) && (*b = yes, true);
 }
 
 // What is printed for the FileCheck texts: HloPrintOptions(key=value; ...).set_key(value)...
 static bool print_options(const m_expr *e, hlo_print_options *o) {
-  static const struct { const char *name; hlo_print_options (*made)(void); } bases[] = {{"HloPrintOptions", hlo_print_default}, {"HloPrintOptions::Default", hlo_print_default},
-      {"HloPrintOptions::ShortParsable", hlo_print_short_parsable}, {"HloPrintOptions::Canonical", hlo_print_canonical}};
-  if (e->on) return print_options(e->on, o) && e->kind == E_CALL && e->n == 1 && strncmp(e->name, "set_", 4) == 0 && print_option(o, e->name + 4, e->args[0]);
+  static const struct {
+    const char *name;
+    hlo_print_options (*made)(void);
+  } bases[] = {{"HloPrintOptions", hlo_print_default},
+               {"HloPrintOptions::Default", hlo_print_default},
+               {"HloPrintOptions::ShortParsable", hlo_print_short_parsable},
+               {"HloPrintOptions::Canonical", hlo_print_canonical}};
+  if (e->on)
+    return print_options(e->on, o) && e->kind == E_CALL && e->n == 1 &&
+           strncmp(e->name, "set_", 4) == 0 && print_option(o, e->name + 4, e->args[0]);
   size_t k = 0;
-  while (k < HS_COUNT(bases) && !((e->kind == E_CALL || e->kind == E_NAME) && strcmp(bases[k].name, e->name) == 0)) k++;
+  while (k < HS_COUNT(bases) &&
+         !((e->kind == E_CALL || e->kind == E_NAME) && strcmp(bases[k].name, e->name) == 0))
+    k++;
   if (k == HS_COUNT(bases)) return false;
   *o = bases[k].made();
   for (u32 a = 0; a < e->n; a++)
@@ -147,16 +217,18 @@ static void check_files(const run *r, u32 k, checking *c) {
   int n = atoi(field(r, k, "check"));
   if (n <= 0) return;
   hs_buf text = {0};
-  if (!print_for_check(c->env, field(r, k, "print"), &text)) return expect(c, M_UNKNOWN, "printing", field(r, k, "print"));
+  if (!print_for_check(c->env, field(r, k, "print"), &text))
+    return expect(c, M_UNKNOWN, "printing", field(r, k, "print"));
   char path[4096];
   for (int f = 1; f <= n; f++) {
-    snprintf(path, sizeof path, f == 1 ? "%s/%s.check" : "%s/%s.check.%d", r->dir, field(r, k, "name"), f);
+    snprintf(path, sizeof path, f == 1 ? "%s/%s.check" : "%s/%s.check.%d", r->dir,
+             field(r, k, "name"), f);
     expect(c, run_filecheck(path, &text), "FileCheck text", path);
   }
   hs_buf_free(&text);
 }
 
-// ---- one case ---------------------------------------------------------------------------------------------------------
+// ---- one case -----------------------------------------------------------------------------------
 static bool message_contains(hs_status s, const char *parts) {
   bool all = true;
   char *copy = hs_strdup(parts), *p = copy;
@@ -190,7 +262,10 @@ static int verifier_case(const run *r, u32 k, hs_status s, hlo_module *m, FILE *
 }
 
 // The passes of a case, one pipeline text each.
-typedef struct steps { u32 n; char *text[8]; } steps;
+typedef struct steps {
+  u32 n;
+  char *text[8];
+} steps;
 
 static bool part(char *list[8], u32 *n, char *text, const char *sep) {
   for (*n = 0; text && *n < 8; (*n)++) list[*n] = text, text = setup_split(text, sep);
@@ -201,14 +276,18 @@ static bool part(char *list[8], u32 *n, char *text, const char *sep) {
 static bool case_steps(const run *r, u32 k, const hlo_module *m, steps *s, hs_buf *why) {
   char *passes[8], *options[8], *classes[8];
   u32 n, nopt, ncls;
-  bool all = part(passes, &n, hs_strdup(field(r, k, "pass")), ",") && part(options, &nopt, hs_strdup(field(r, k, "options")), " | ") &&
+  bool all = part(passes, &n, hs_strdup(field(r, k, "pass")), ",") &&
+             part(options, &nopt, hs_strdup(field(r, k, "options")), " | ") &&
              part(classes, &ncls, hs_strdup(field(r, k, "class")), ",");
   for (u32 p = 0; all && p < n; p++) {
     if (!pass_find(passes[p])) return false;
     if (!m) continue;
     hs_buf one = {0};
-    const char *o = nopt > 1 ? p < nopt ? options[p] : "" : p == 0 || nopt == 0 || n == 1 ? options[0] : "";
-    (void)setup_pass_text(&one, m, passes[p], p < ncls ? classes[p] : "", field(r, k, "test"), o, field(r, k, "config"), why);
+    const char *o = nopt > 1                        ? p < nopt ? options[p] : ""
+                    : p == 0 || nopt == 0 || n == 1 ? options[0]
+                                                    : "";
+    (void)setup_pass_text(&one, m, passes[p], p < ncls ? classes[p] : "", field(r, k, "test"), o,
+                          field(r, k, "config"), why);
     s->text[s->n++] = hs_strdup(hs_buf_cstr(&one));
     hs_buf_free(&one);
   }
@@ -216,7 +295,8 @@ static bool case_steps(const run *r, u32 k, const hlo_module *m, steps *s, hs_bu
 }
 
 // "1,0" against what each run did; one value for several passes is about all of them.
-static void check_changed(checking *c, const char *want, const char *passes, const steps *s, const bool *changed) {
+static void check_changed(checking *c, const char *want, const char *passes, const steps *s,
+                          const bool *changed) {
   if (!*want) return;
   bool any = false;
   for (u32 k = 0; k < s->n; k++) any |= changed[k];
@@ -231,18 +311,21 @@ static void check_changed(checking *c, const char *want, const char *passes, con
     if (w == '0' || w == '1') want++;
     bool did = values > 1 ? changed[k] : any;
     if (w == '1' && !did && among(always_changed, HS_COUNT(always_changed), list[k])) continue;
-    if (w == '0' || w == '1') expect(c, m_yes(did == (w == '1')), "changed =", w == '1' ? "1" : "0");
+    if (w == '0' || w == '1')
+      expect(c, m_yes(did == (w == '1')), "changed =", w == '1' ? "1" : "0");
   }
 }
 
-// Of the whole module: the text, and the names of duplicates, which XLA's text leaves out where they are all there is to say.
+// Of the whole module: the text, and the names of duplicates, which XLA's text leaves out where
+// they are all there is to say.
 static u64 module_hash(const hlo_module *m) {
   u64 h = hlo_text_hash(m);
-  hlo_for_each_comp(c, m) hlo_for_each_instr(i, c) {
-    const hlo_metadata *d = hlo_metadata_of(i);
-    hs_str name = d ? hlo_metadata_rest_of(d)->deduplicated_name : (hs_str){0};
-    if (name.n) h = hs_hash_bytes(name.p, name.n, hs_mix(h, i->id));
-  }
+  hlo_for_each_comp(c, m)
+    hlo_for_each_instr(i, c) {
+      const hlo_metadata *d = hlo_metadata_of(i);
+      hs_str name = d ? hlo_metadata_rest_of(d)->deduplicated_name : (hs_str){0};
+      if (name.n) h = hs_hash_bytes(name.p, name.n, hs_mix(h, i->id));
+    }
   return h;
 }
 
@@ -290,20 +373,25 @@ static int run_case(const run *r, u32 k, hlo_module *m, const steps *s, hs_buf *
 
 static int one(void *arg, u32 k, FILE *out) {
   run *r = arg;
-  const char *kind = field(r, k, "kind"), *pass = field(r, k, "pass"), *error = field(r, k, "error");
+  const char *kind = field(r, k, "kind"), *pass = field(r, k, "pass"),
+             *error = field(r, k, "error");
   bool verifier = strcmp(kind, "verifier") == 0;
   if (strcmp(kind, "pass") != 0 && !verifier) return NOT_SELECTED;
   bool core = r->only && strcmp(r->only, "core") == 0;
-  if (core ? verifier || !is_core(pass, field(r, k, "target")) : r->only && strcmp(r->only, pass) != 0) return NOT_SELECTED;
+  if (core ? verifier || !is_core(pass, field(r, k, "target"))
+           : r->only && strcmp(r->only, pass) != 0)
+    return NOT_SELECTED;
   steps s = {0};
   hs_buf why = {0};
   char path[4096];
   snprintf(path, sizeof path, "%s/%s.hlo", r->dir, field(r, k, "name"));
   hlo_ctx *ctx = hlo_ctx_new();
   hlo_module *m = NULL;
-  hlo_parse_options po = {.keep_missing_layouts = strstr(field(r, k, "config"), "fill_missing_layouts=false") != NULL};
+  hlo_parse_options po = {.keep_missing_layouts =
+                              strstr(field(r, k, "config"), "fill_missing_layouts=false") != NULL};
   hs_status st = hlo_load_file(ctx, path, &po, &m);
-  if (verifier && hs_ok(st) && *field(r, k, "edits") && !setup_edits(m, field(r, k, "edits"), &why)) return fprintf(out, "%s\n", hs_buf_cstr(&why)), NOT_CHECKABLE;
+  if (verifier && hs_ok(st) && *field(r, k, "edits") && !setup_edits(m, field(r, k, "edits"), &why))
+    return fprintf(out, "%s\n", hs_buf_cstr(&why)), NOT_CHECKABLE;
   if (verifier) return verifier_case(r, k, st, m, out);
   if (!case_steps(r, k, hs_ok(st) ? m : NULL, &s, &why)) return NO_PASS;
   if (!hs_ok(st)) {
@@ -313,9 +401,12 @@ static int one(void *arg, u32 k, FILE *out) {
   return run_case(r, k, m, &s, &why, out);
 }
 
-// ---- counting -----------------------------------------------------------------------------------------------------------
+// ---- counting -----------------------------------------------------------------------------------
 static void count(tally *t, int verdict, const char *changed) {
-  if (verdict == NOT_CHECKABLE) { t->not_checkable++; return; }
+  if (verdict == NOT_CHECKABLE) {
+    t->not_checkable++;
+    return;
+  }
   if (verdict == PASSED) t->passed++;
   else t->failed++;
   if (*changed != '0' && *changed != '1') return;
@@ -336,13 +427,18 @@ static void done(void *arg, u32 k, int verdict, const char *text) {
     t = &r->tallies.v[r->tallies.n - 1];
   }
   count(t, verdict, changed);
-  if (strcmp(field(r, k, "kind"), "pass") == 0 && is_core(pass, field(r, k, "target"))) count(&r->core, verdict, changed);
+  if (strcmp(field(r, k, "kind"), "pass") == 0 && is_core(pass, field(r, k, "target")))
+    count(&r->core, verdict, changed);
   if (verdict == NO_PASS) t->missing = true;
-  else if (verdict == NOT_CHECKABLE) printf("NOT CHECKABLE %s [%s]: %s%s", field(r, k, "name"), pass, text, text[0] ? "" : "\n");
-  else if (verdict != PASSED) printf("FAIL %s [%s]: %s%s", field(r, k, "name"), pass, text, text[0] ? "" : "\n");
+  else if (verdict == NOT_CHECKABLE)
+    printf("NOT CHECKABLE %s [%s]: %s%s", field(r, k, "name"), pass, text, text[0] ? "" : "\n");
+  else if (verdict != PASSED)
+    printf("FAIL %s [%s]: %s%s", field(r, k, "name"), pass, text, text[0] ? "" : "\n");
 }
 
-static int by_name(const void *a, const void *b) { return strcmp(((const tally *)a)->pass, ((const tally *)b)->pass); }
+static int by_name(const void *a, const void *b) {
+  return strcmp(((const tally *)a)->pass, ((const tally *)b)->pass);
+}
 
 int main(int argc, char **argv) {
   drv_args a;
@@ -355,13 +451,17 @@ int main(int argc, char **argv) {
   const tally *core = &r.core;
   for (size_t k = 0; k <= r.tallies.n; k++) {
     const tally *t = k < r.tallies.n ? &r.tallies.v[k] : core;
-    printf("%s, of those that must change the module %u/%u, must not %u/%u\n", k < r.tallies.n ? t->pass : "core passes", t->held[1], t->said[1], t->held[0], t->said[0]);
+    printf("%s, of those that must change the module %u/%u, must not %u/%u\n",
+           k < r.tallies.n ? t->pass : "core passes", t->held[1], t->said[1], t->held[0],
+           t->said[0]);
   }
-  printf("core passes: %u/%u, %u not checkable\n", core->passed, core->passed + core->failed, core->not_checkable);
+  printf("core passes: %u/%u, %u not checkable\n", core->passed, core->passed + core->failed,
+         core->not_checkable);
   u32 p = 0, total = 0, nc = 0;
   for (size_t k = 0; k < r.tallies.n; k++) {
     tally *t = &r.tallies.v[k];
-    printf("%s: %u/%u, %u not checkable%s\n", t->pass, t->passed, t->passed + t->failed, t->not_checkable, t->missing ? " (no such pass here)" : "");
+    printf("%s: %u/%u, %u not checkable%s\n", t->pass, t->passed, t->passed + t->failed,
+           t->not_checkable, t->missing ? " (no such pass here)" : "");
     p += t->passed, total += t->passed + t->failed, nc += t->not_checkable;
   }
   printf("pass_cases: %u/%u, %u not checkable\n", p, total, nc);

@@ -1,19 +1,23 @@
 // passcheck.c — passes keep the meaning.
 //
-// usage: passcheck [--pass NAME] [--mixes COUNT] [--generated COUNT] [--from SEED] [--save DIR] [--work OPERATIONS] [-j N]
+// usage: passcheck [--pass NAME] [--mixes COUNT] [--generated COUNT] [--from SEED] [--save DIR]
+// [--work OPERATIONS] [-j N]
 //                  [FILE|DIR...]
 //
-// Over the files (of a folder: all .hlo that are not XLA's output) and COUNT random modules (tests/random): for every module,
-// every pass (in each of its modes) and every named pipeline: a copy of the module goes through it with everything verified and
-// its claim of a change held against the text; when the text changed, the result is evaluated on the inputs of the original
-// (NAME.args beside NAME.hlo, else random ones) and compared, random modules by the tolerance that the generator worked out
-// for each result (none for integers and data movement). A pass that help.def says runs ONCE must find nothing to do on its own
-// output. Besides, COUNT (2) random subsets of the passes in random order, another choice for each module: no pass may rely on
-// those that usually run before it. Modules that are too much work to evaluate (--work, 2e8 operations), or that the evaluator does not cover, are still run
-// and verified, and counted as not evaluated; files that are not valid modules to begin with are counted and left out.
+// Over the files (of a folder: all .hlo that are not XLA's output) and COUNT random modules
+// (tests/random): for every module, every pass (in each of its modes) and every named pipeline: a
+// copy of the module goes through it with everything verified and its claim of a change held
+// against the text; when the text changed, the result is evaluated on the inputs of the original
+// (NAME.args beside NAME.hlo, else random ones) and compared, random modules by the tolerance that
+// the generator worked out for each result (none for integers and data movement). A pass that
+// help.def says runs ONCE must find nothing to do on its own output. Besides, COUNT (2) random
+// subsets of the passes in random order, another choice for each module: no pass may rely on those
+// that usually run before it. Modules that are too much work to evaluate (--work, 2e8 operations),
+// or that the evaluator does not cover, are still run and verified, and counted as not evaluated;
+// files that are not valid modules to begin with are counted and left out.
 //
-// A failure of a random module is named by seed and pass; with --save the module, cut down to the result that is wrong, is
-// written to DIR/SEED.PASS.hlo.
+// A failure of a random module is named by seed and pass; with --save the module, cut down to the
+// result that is wrong, is written to DIR/SEED.PASS.hlo.
 #include "passes/pass.h"
 #include "tests/drivers/generated.h"
 #include "tests/drivers/meaning.h"
@@ -23,8 +27,13 @@
 enum { BATCH = 10, MAX_TEXT = 1000, CASE_SECONDS = 300 };
 
 // Where a child is, for the parent when it dies: shared memory.
-typedef struct place { u64 seed; char text[MAX_TEXT]; } place;
-typedef struct counts { u32 modules, failed_modules, runs, changed, unevaluated, failures, invalid; } counts;
+typedef struct place {
+  u64 seed;
+  char text[MAX_TEXT];
+} place;
+typedef struct counts {
+  u32 modules, failed_modules, runs, changed, unevaluated, failures, invalid;
+} counts;
 typedef struct run {
   HS_VEC(char *) files;
   const char *only, *save;
@@ -36,7 +45,8 @@ typedef struct run {
   u32 reported, cases;
 } run;
 
-// A module, its inputs and what it computes from them (NULL: not evaluated). generated: NULL for files.
+// A module, its inputs and what it computes from them (NULL: not evaluated). generated: NULL for
+// files.
 typedef struct subject {
   const run *r;
   const char *name;
@@ -52,7 +62,8 @@ typedef struct subject {
 static void say_failure(subject *s, const char *text, const char *what, hs_status st) {
   hs_buf b = {0};
   for (const hs_diag *e = st.err; e; e = e->next) hs_buf_printf(&b, ": %s", e->message);
-  for (size_t k = 0; k < b.n; k++) if (b.p[k] == '\n') b.p[k] = ' ';
+  for (size_t k = 0; k < b.n; k++)
+    if (b.p[k] == '\n') b.p[k] = ' ';
   fprintf(s->out, "FAIL %s [%s]: %s%s\n", s->name, text, what, b.n ? hs_buf_cstr(&b) : "");
   hs_buf_free(&b);
   hs_status_drop(st);
@@ -66,7 +77,7 @@ static hs_status run_text(hlo_module *m, const char *text) {
   return pipeline_run(m, text, &o, NULL);
 }
 
-// ---- saving what failed -------------------------------------------------------------------------------------------------
+// ---- saving what failed -------------------------------------------------------------------------
 // The module with result `k` alone.
 static hlo_module *only_result(const subject *s, u32 k) {
   hlo_module *m = hlo_module_clone(s->m, s->m->name);
@@ -99,14 +110,16 @@ static void save(const subject *s, const char *text, i64 output) {
     hlo_module_free(small);
     small = NULL;
   }
-  char *path = hs_format("%s/%llu.%.*s.hlo", s->r->save, (unsigned long long)s->seed, (int)strcspn(text, "{("), text);
+  char *path = hs_format("%s/%llu.%.*s.hlo", s->r->save, (unsigned long long)s->seed,
+                         (int)strcspn(text, "{("), text);
   FILE *f = fopen(path, "w");
   if (f) {
     hs_buf b = {0};
     hlo_print_options o = hlo_print_full();
     hlo_print_module(&b, small ? small : s->m, &o);
     fprintf(f, "// %s\n%s", text, hs_buf_cstr(&b));
-    for (const char *p = s->generated->args, *end; *p; p = *end ? end + 1 : end) end = p + strcspn(p, "\n"), fprintf(f, "// %.*s\n", (int)(end - p), p);
+    for (const char *p = s->generated->args, *end; *p; p = *end ? end + 1 : end)
+      end = p + strcspn(p, "\n"), fprintf(f, "// %.*s\n", (int)(end - p), p);
     fclose(f);
     hs_buf_free(&b);
   }
@@ -114,7 +127,7 @@ static void save(const subject *s, const char *text, i64 output) {
   hlo_module_free(small);
 }
 
-// ---- checking -------------------------------------------------------------------------------------------------------------
+// ---- checking -----------------------------------------------------------------------------------
 static bool still_means(subject *s, const hlo_module *m, const char *text) {
   if (!s->generated) {
     hs_status why;
@@ -153,7 +166,8 @@ static void check_text(subject *s, const char *text, bool fixpoint) {
     if (still_means(s, m, text) && fixpoint) {
       u64 hash = hlo_text_hash(m);
       st = run_text(m, text);
-      if (!hs_ok(st) || hlo_text_hash(m) != hash) say_failure(s, text, "changes its own output", st), save(s, text, -1);
+      if (!hs_ok(st) || hlo_text_hash(m) != hash)
+        say_failure(s, text, "changes its own output", st), save(s, text, -1);
       else hs_status_drop(st);
     }
   }
@@ -170,7 +184,8 @@ static void check_pass(subject *s, u32 p) {
   for (u32 k = 0; k < n; k++) {
     const char *word = v[k].choices ? strchr(v[k].choices, '|') : NULL;
     for (; word; word = strchr(word + 1, '|')) {
-      char *text = hs_format("%s{%s=%.*s}", h->name, v[k].name, (int)strcspn(word + 1, "|"), word + 1);
+      char *text =
+          hs_format("%s{%s=%.*s}", h->name, v[k].name, (int)strcspn(word + 1, "|"), word + 1);
       check_text(s, text, !h->again);
       hs_free(text);
     }
@@ -185,7 +200,9 @@ static u64 random_below(u64 *state, u64 n) {
 
 // A few passes, or many, in any order, each in any of its modes; some of them to their fixpoint.
 static void check_mix(subject *s, u32 number) {
-  u64 state = hs_mix((s->generated ? s->seed : hs_hash_bytes(s->name, strlen(s->name), 3)) * 0x9E3779B97F4A7C15ull, number);
+  u64 state = hs_mix((s->generated ? s->seed : hs_hash_bytes(s->name, strlen(s->name), 3)) *
+                         0x9E3779B97F4A7C15ull,
+                     number);
   u64 n = 2 + random_below(&state, random_below(&state, 2) ? 4 : 20);
   hs_buf text = {0};
   bool open = false;
@@ -200,7 +217,8 @@ static void check_mix(subject *s, u32 number) {
     for (u32 j = 0; j < options; j++) {
       if (!v[j].choices) continue;
       const char *word = v[j].choices;
-      for (u64 skip = random_below(&state, 3); skip && strchr(word, '|'); skip--) word = strchr(word, '|') + 1;
+      for (u64 skip = random_below(&state, 3); skip && strchr(word, '|'); skip--)
+        word = strchr(word, '|') + 1;
       hs_buf_printf(&text, "{%s=%.*s}", v[j].name, (int)strcspn(word, "|"), word);
       break;
     }
@@ -216,7 +234,8 @@ static void check_all(subject *s) {
   for (u32 p = 0; p < pass_count; p++)
     if (!r->only || strcmp(r->only, pass_table[p].name) == 0) check_pass(s, p);
   for (u32 p = 0; p < pipeline_count; p++)
-    if (!r->only || strcmp(r->only, pipeline_table[p].name) == 0) check_text(s, pipeline_table[p].name, false);
+    if (!r->only || strcmp(r->only, pipeline_table[p].name) == 0)
+      check_text(s, pipeline_table[p].name, false);
   for (u32 k = 0; !r->only && k < r->mixes; k++) check_mix(s, k);
 }
 
@@ -226,7 +245,8 @@ static void check_file(subject *s) {
   hs_status st = hlo_load_file(ctx, s->name, NULL, &s->m);
   if (hs_ok(st)) st = hlo_verify(s->m, NULL);
   if (hs_ok(st)) {
-    char *path = hs_format("%.*s.args", (int)strlen(s->name) - 4, s->name), *inputs = drv_read(path, NULL);
+    char *path = hs_format("%.*s.args", (int)strlen(s->name) - 4, s->name),
+         *inputs = drv_read(path, NULL);
     meaning_open(&s->meaning, s->m, inputs, s->r->work);
     hs_free(path);
     hs_free(inputs);
@@ -266,7 +286,7 @@ static void check_seed(subject *s, u64 seed) {
   gen_free(&g);
 }
 
-// ---- the sweep --------------------------------------------------------------------------------------------------------------
+// ---- the sweep ----------------------------------------------------------------------------------
 static int one(void *arg, u32 k, FILE *out) {
   run *r = arg;
   subject s = {.r = r, .at = &r->at[k], .out = out};
@@ -276,7 +296,8 @@ static int one(void *arg, u32 k, FILE *out) {
     s.n.modules = !s.n.invalid;
     s.n.failed_modules = s.n.failures > 0;
   } else {
-    u64 seed = r->from + (u64)(k - r->files.n) * BATCH, end = HS_MIN(seed + BATCH, r->from + r->generated);
+    u64 seed = r->from + (u64)(k - r->files.n) * BATCH,
+        end = HS_MIN(seed + BATCH, r->from + r->generated);
     for (; seed < end; seed++) {
       u32 before = s.n.failures;
       check_seed(&s, seed);
@@ -284,7 +305,8 @@ static int one(void *arg, u32 k, FILE *out) {
       s.n.failed_modules += s.n.failures > before;
     }
   }
-  fprintf(out, "= %u %u %u %u %u %u %u\n", s.n.modules, s.n.failed_modules, s.n.runs, s.n.changed, s.n.unevaluated, s.n.failures, s.n.invalid);
+  fprintf(out, "= %u %u %u %u %u %u %u\n", s.n.modules, s.n.failed_modules, s.n.runs, s.n.changed,
+          s.n.unevaluated, s.n.failures, s.n.invalid);
   return s.n.failures > 0;
 }
 
@@ -292,23 +314,37 @@ static void done(void *arg, u32 k, int verdict, const char *text) {
   run *r = arg;
   counts c = {0};
   for (const char *p = text; *p; p += strcspn(p, "\n"), p += *p == '\n') {
-    if (*p == '=') (void)sscanf(p, "= %u %u %u %u %u %u %u", &c.modules, &c.failed_modules, &c.runs, &c.changed, &c.unevaluated, &c.failures, &c.invalid);
+    if (*p == '=')
+      (void)sscanf(p, "= %u %u %u %u %u %u %u", &c.modules, &c.failed_modules, &c.runs, &c.changed,
+                   &c.unevaluated, &c.failures, &c.invalid);
     else if (verdict < DRV_DIED) printf("%.*s\n", (int)strcspn(p, "\n"), p);
   }
   if (verdict >= DRV_DIED) {
     const place *at = &r->at[k];
-    if (k < r->files.n) printf("FAIL %s [%s]: %s\n", r->files.v[k], at->text, verdict == DRV_TIMEOUT ? "timed out" : "died");
-    else printf("FAIL seed %llu [%s]: %s, and with it the rest of its %d seeds\n", (unsigned long long)at->seed, at->text, verdict == DRV_TIMEOUT ? "timed out" : "died", BATCH);
+    if (k < r->files.n)
+      printf("FAIL %s [%s]: %s\n", r->files.v[k], at->text,
+             verdict == DRV_TIMEOUT ? "timed out" : "died");
+    else
+      printf("FAIL seed %llu [%s]: %s, and with it the rest of its %d seeds\n",
+             (unsigned long long)at->seed, at->text, verdict == DRV_TIMEOUT ? "timed out" : "died",
+             BATCH);
     c = (counts){.modules = 1, .failed_modules = 1, .failures = 1};
   }
   r->all.modules += c.modules, r->all.failed_modules += c.failed_modules, r->all.runs += c.runs;
-  r->all.changed += c.changed, r->all.unevaluated += c.unevaluated, r->all.failures += c.failures, r->all.invalid += c.invalid;
+  r->all.changed += c.changed;
+  r->all.unevaluated += c.unevaluated;
+  r->all.failures += c.failures;
+  r->all.invalid += c.invalid;
   r->reported++;
-  if (r->reported % 50 == 0 && r->reported < r->cases) printf("%u of %u cases, %u modules, %u failures\n", r->reported, r->cases, r->all.modules, r->all.failures);
+  if (r->reported % 50 == 0 && r->reported < r->cases)
+    printf("%u of %u cases, %u modules, %u failures\n", r->reported, r->cases, r->all.modules,
+           r->all.failures);
   fflush(stdout);
 }
 
-static int by_text(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }
+static int by_text(const void *a, const void *b) {
+  return strcmp(*(char *const *)a, *(char *const *)b);
+}
 
 static void add_path(run *r, const char *path) {
   DIR *d = opendir(path);
@@ -319,7 +355,9 @@ static void add_path(run *r, const char *path) {
   size_t from = r->files.n;
   for (struct dirent *e; (e = readdir(d));) {
     size_t n = strlen(e->d_name);
-    if (n > 4 && strcmp(e->d_name + n - 4, ".hlo") == 0 && !strstr(e->d_name, ".after_optimizations")) hs_vec_push(&r->files, hs_format("%s/%s", path, e->d_name));
+    if (n > 4 && strcmp(e->d_name + n - 4, ".hlo") == 0 &&
+        !strstr(e->d_name, ".after_optimizations"))
+      hs_vec_push(&r->files, hs_format("%s/%s", path, e->d_name));
   }
   closedir(d);
   if (r->files.n > from) qsort(r->files.v + from, r->files.n - from, sizeof *r->files.v, by_text);
@@ -330,10 +368,14 @@ int main(int argc, char **argv) {
   drv_args a;
   run r = {0};
   if (!drv_parse(argc, argv, options, &a) || (a.n == 0 && !drv_option(&a, "generated"))) {
-    fprintf(stderr, "usage: passcheck [--pass NAME] [--mixes COUNT] [--generated COUNT] [--from SEED] [--save DIR] [--work OPERATIONS] [-j N] [FILE|DIR...]\n");
+    fprintf(
+        stderr,
+        "usage: passcheck [--pass NAME] [--mixes COUNT] [--generated COUNT] [--from SEED] [--save "
+        "DIR] [--work OPERATIONS] [-j N] [FILE|DIR...]\n");
     return 2;
   }
-  const char *generated = drv_option(&a, "generated"), *from = drv_option(&a, "from"), *work = drv_option(&a, "work"), *mixes = drv_option(&a, "mixes");
+  const char *generated = drv_option(&a, "generated"), *from = drv_option(&a, "from"),
+             *work = drv_option(&a, "work"), *mixes = drv_option(&a, "mixes");
   r.only = drv_option(&a, "pass");
   r.mixes = mixes ? (u32)strtoul(mixes, NULL, 10) : 2;
   r.work = work ? strtod(work, NULL) : MEANING_WORK;
@@ -343,12 +385,16 @@ int main(int argc, char **argv) {
   if (r.save) (void)mkdir(r.save, 0777);
   for (u32 k = 0; k < a.n; k++) add_path(&r, a.v[k]);
   r.cases = (u32)(r.files.n + (r.generated + BATCH - 1) / BATCH);
-  r.at = mmap(NULL, (r.cases + 1u) * sizeof *r.at, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  r.at = mmap(NULL, (r.cases + 1u) * sizeof *r.at, PROT_READ | PROT_WRITE,
+              MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   if (r.at == MAP_FAILED) return fprintf(stderr, "passcheck: no memory\n"), 2;
   drv_run(r.cases, a.jobs, CASE_SECONDS, one, done, &r);
   if (r.all.invalid) printf("%u files left out: not valid\n", r.all.invalid);
-  printf("passcheck: %u/%u modules, %u runs of %u passes and %u pipelines, %u changed their module, %u of these not evaluated\n", r.all.modules - r.all.failed_modules, r.all.modules,
-         r.all.runs, r.only ? 1 : pass_count, r.only ? 0 : pipeline_count, r.all.changed, r.all.unevaluated);
+  printf(
+      "passcheck: %u/%u modules, %u runs of %u passes and %u pipelines, %u changed their module, "
+      "%u of these not evaluated\n",
+      r.all.modules - r.all.failed_modules, r.all.modules, r.all.runs, r.only ? 1 : pass_count,
+      r.only ? 0 : pipeline_count, r.all.changed, r.all.unevaluated);
   for (size_t k = 0; k < r.files.n; k++) hs_free(r.files.v[k]);
   hs_vec_free(&r.files);
   munmap(r.at, (r.cases + 1u) * sizeof *r.at);

@@ -1,14 +1,20 @@
 // protos.c — serialized modules against real XLA's.
 //
-// usage: protos DIR OUT   tests/peers/xla_protos.py wrote OUT/NAME.pb (XLA's proto of DIR/NAME.hlo) and OUT/NAME.text (its
-// text of that proto). Each NAME.pb must read to that very text. For XLA to judge, two protos and what must be read from
-// them are left: NAME.again.pb is written from NAME.pb, NAME.ours.pb from the HLO text. The last line is `read: P/T`.
+// usage: protos DIR OUT   tests/peers/xla_protos.py wrote OUT/NAME.pb (XLA's proto of DIR/NAME.hlo)
+//                         and OUT/NAME.text (its
+// text of that proto). Each NAME.pb must read to that very text. For XLA to judge, two protos and
+// what must be read from them are left: NAME.again.pb is written from NAME.pb, NAME.ours.pb from
+// the HLO text. The last line is `read: P/T`.
 #include "core/proto.h"
 #include "tests/drivers/driver.h"
 
 #include <dirent.h>
 
-typedef struct suite { const char *dir, *out; char **names; u32 n, passed; } suite;
+typedef struct suite {
+  const char *dir, *out;
+  char **names;
+  u32 n, passed;
+} suite;
 
 static char *slurp(const char *dir, const char *name, const char *ending, size_t *n) {
   char *path = hs_format("%s/%s%s", dir, name, ending), *text = drv_read(path, n);
@@ -27,15 +33,16 @@ static bool put_file(const suite *s, const char *name, const char *ending, const
 static void print(hs_buf *b, const hlo_module *m) {
   hlo_print_options o = hlo_print_default();
   o.print_large_constants = true;
-  o.vintage = HLO_VINTAGE_JAXLIB_0_10_2;   // the XLA that make peers fetches
+  o.vintage = HLO_VINTAGE_JAXLIB_0_10_2;  // the XLA that make peers fetches
   b->n = 0;
   hlo_print_module(b, m, &o);
   hs_buf_cstr(b);
 }
 
-// Writes the module for XLA to read, and what we read from the same bytes; false after a report. A constant that its text
-// elides has no value to write.
-static bool leave(const suite *s, const char *name, const char *kind, const hlo_module *m, FILE *out) {
+// Writes the module for XLA to read, and what we read from the same bytes; false after a report. A
+// constant that its text elides has no value to write.
+static bool leave(const suite *s, const char *name, const char *kind, const hlo_module *m,
+                  FILE *out) {
   hs_buf b = {0};
   hs_status st = hlo_proto_write(&b, m, false);
   bool ok = hs_ok(st) || st.err->code == HS_E_ELIDED;
@@ -60,7 +67,8 @@ static void put_difference(FILE *out, const char *want, const char *got) {
   while (want[at] && want[at] == got[at]) at++;
   size_t from = at;
   while (from > 0 && want[from - 1] != '\n' && at - from < 80) from--;
-  fprintf(out, "text differs\n    XLA:  %.*s\n    ours: %.*s\n", (int)HS_MIN(strcspn(want + from, "\n"), 200u), want + from,
+  fprintf(out, "text differs\n    XLA:  %.*s\n    ours: %.*s\n",
+          (int)HS_MIN(strcspn(want + from, "\n"), 200u), want + from,
           (int)HS_MIN(strcspn(got + from, "\n"), 200u), got + from);
 }
 
@@ -68,11 +76,13 @@ static int one(void *arg, u32 k, FILE *out) {
   suite *s = arg;
   const char *name = s->names[k];
   size_t n = 0, unused;
-  char *bytes = slurp(s->out, name, ".pb", &n), *want = slurp(s->out, name, ".text", &unused), *source = slurp(s->dir, name, ".hlo", &unused);
+  char *bytes = slurp(s->out, name, ".pb", &n), *want = slurp(s->out, name, ".text", &unused),
+       *source = slurp(s->dir, name, ".hlo", &unused);
   hlo_ctx *ctx = hlo_ctx_new();
   hlo_module *m = NULL, *ours = NULL;
   bool good = bytes && want && source;
-  hs_status st = good ? hlo_proto_read(ctx, bytes, n, name, &m) : hs_fail(HS_E_IO, "files are missing");
+  hs_status st =
+      good ? hlo_proto_read(ctx, bytes, n, name, &m) : hs_fail(HS_E_IO, "files are missing");
   if (hs_ok(st)) {
     hs_buf got = {0};
     print(&got, m);
@@ -111,7 +121,8 @@ static bool ends(const char *name, const char *with) {
 int main(int argc, char **argv) {
   drv_args a;
   static const char *const options[] = {NULL};
-  if (!drv_parse(argc, argv, options, &a) || a.n != 2) return fprintf(stderr, "usage: %s [-j N] DIR OUT\n", argv[0]), 2;
+  if (!drv_parse(argc, argv, options, &a) || a.n != 2)
+    return fprintf(stderr, "usage: %s [-j N] DIR OUT\n", argv[0]), 2;
   suite s = {.dir = a.v[0], .out = a.v[1]};
   struct dirent **entries;
   int n = scandir(s.out, &entries, NULL, alphasort);
@@ -119,7 +130,8 @@ int main(int argc, char **argv) {
   HS_VEC(char *) names = {0};
   for (int k = 0; k < n; k++) {
     const char *name = entries[k]->d_name;
-    if (ends(name, ".pb") && !ends(name, ".ours.pb") && !ends(name, ".again.pb")) hs_vec_push(&names, hs_format("%.*s", (int)strlen(name) - 3, name));
+    if (ends(name, ".pb") && !ends(name, ".ours.pb") && !ends(name, ".again.pb"))
+      hs_vec_push(&names, hs_format("%.*s", (int)strlen(name) - 3, name));
     free(entries[k]);
   }
   free(entries);

@@ -1,5 +1,5 @@
-// pty.c — the shell at a terminal: prompt, Tab, history, Ctrl-C while typing and while a command runs, Ctrl-D. Each check
-// types at a pseudo-terminal and waits for what must appear.
+// pty.c — the shell at a terminal: prompt, Tab, history, Ctrl-C while typing and while a command
+// runs, Ctrl-D. Each check types at a pseudo-terminal and waits for what must appear.
 #include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
@@ -15,7 +15,7 @@
 
 #include "core/base.h"
 
-enum { SOON = 5000 };                    // ms that anything at the prompt may take
+enum { SOON = 5000 };  // ms that anything at the prompt may take
 
 static int master = -1, failures;
 static pid_t child;
@@ -64,13 +64,14 @@ static void type(const char *text) {
 static void expect(const char *what, const char *text, int ms) {
   if (wait_for(text, ms)) return;
   failures++;
-  printf("FAIL %s: \"%s\" did not appear; seen: \"%s\"\n", what, text, seen.n ? hs_buf_cstr(&seen) : "");
+  printf("FAIL %s: \"%s\" did not appear; seen: \"%s\"\n", what, text,
+         seen.n ? hs_buf_cstr(&seen) : "");
 }
 
 static void expect_exit(const char *what, int code) {
   for (int k = 0; k < 100; k++) {
     int status;
-    (void)wait_for("\001never\001", 20);   // keeps the terminal drained
+    (void)wait_for("\001never\001", 20);  // keeps the terminal drained
     usleep(20000);
     if (waitpid(child, &status, WNOHANG) == child) {
       if (!WIFEXITED(status) || WEXITSTATUS(status) != code) {
@@ -96,9 +97,11 @@ static int remove_one(const char *path, const struct stat *st, int flag, struct 
 static const char endless[] =
     "HloModule endless\n"
     "cond { p = (s32[], f32[16]) parameter(0) ROOT t = pred[] constant(true) }\n"
-    "body { q = (s32[], f32[16]) parameter(0) i = s32[] get-tuple-element(q), index=0 x = f32[16] get-tuple-element(q), index=1\n"
+    "body { q = (s32[], f32[16]) parameter(0) i = s32[] get-tuple-element(q), index=0 x = f32[16] "
+    "get-tuple-element(q), index=1\n"
     "  y = f32[16] tanh(x) ROOT r = (s32[], f32[16]) tuple(i, y) }\n"
-    "ENTRY main { x0 = f32[16] parameter(0) zero = s32[] constant(0) s = (s32[], f32[16]) tuple(zero, x0)\n"
+    "ENTRY main { x0 = f32[16] parameter(0) zero = s32[] constant(0) s = (s32[], f32[16]) "
+    "tuple(zero, x0)\n"
     "  ROOT w = (s32[], f32[16]) while(s), condition=cond, body=body }\n";
 
 int main(int argc, char **argv) {
@@ -154,7 +157,8 @@ int main(int argc, char **argv) {
   begin = hs_now_ns();
   type("\x03");
   expect("Ctrl-C ends an evaluation", "endless@0> ", SOON);
-  if (hs_now_ns() - begin > 1000000000ull) failures++, printf("FAIL Ctrl-C in an evaluation took longer than 1 s\n");
+  if (hs_now_ns() - begin > 1000000000ull)
+    failures++, printf("FAIL Ctrl-C in an evaluation took longer than 1 s\n");
   type("\x04");
   expect_exit("Ctrl-D ends the session", 0);
 

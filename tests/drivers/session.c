@@ -1,13 +1,14 @@
 // session.c — runs transcripts: tests/session FILE.session...
 //
-// A transcript is what a user would see. Lines that begin with "$ " are given to hlosh ("> " continues one); what stands
-// below is the expected output, standard error included, up to the next command. "..." inside a line stands for any
-// text, on a line of its own for any number of lines. "# args: ..." in the first lines adds options; other lines that
-// begin with "# " before the first command are comments. A last line "? N" states the exit status (default 0 unless a
-// command fails, since the session runs with --keep-going).
+// A transcript is what a user would see. Lines that begin with "$ " are given to hlosh ("> "
+// continues one); what stands below is the expected output, standard error included, up to the next
+// command. "..." inside a line stands for any text, on a line of its own for any number of lines.
+// "# args: ..." in the first lines adds options; other lines that begin with "# " before the first
+// command are comments. A last line "? N" states the exit status (default 0 unless a command fails,
+// since the session runs with --keep-going).
 //
-// Each file runs in a folder of its own; @SRC@ stands for the source tree. `session --print FILE` prints the transcript
-// as it is now. HLOSH names the binary.
+// Each file runs in a folder of its own; @SRC@ stands for the source tree. `session --print FILE`
+// prints the transcript as it is now. HLOSH names the binary.
 #include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
@@ -24,8 +25,17 @@
 
 #define SENTINEL "==next-command=="
 
-typedef struct step { hs_buf command, expect, got; u32 line; } step;
-typedef struct session { HS_VEC(step) steps; HS_VEC(char *) args; int exit; bool has_exit; hs_buf head; } session;
+typedef struct step {
+  hs_buf command, expect, got;
+  u32 line;
+} step;
+typedef struct session {
+  HS_VEC(step) steps;
+  HS_VEC(char *) args;
+  int exit;
+  bool has_exit;
+  hs_buf head;
+} session;
 
 static char src[PATH_MAX];
 
@@ -48,7 +58,8 @@ static bool read_session(const char *path, session *s) {
     while (n && line[n - 1] == '\n') line[--n] = 0;
     step *last = s->steps.n ? &s->steps.v[s->steps.n - 1] : NULL;
     if (!last && strncmp(line, "# args: ", 8) == 0)
-      for (char *save, *w = strtok_r(line + 8, " ", &save); w; w = strtok_r(NULL, " ", &save)) hs_vec_push(&s->args, hs_strdup(w));
+      for (char *save, *w = strtok_r(line + 8, " ", &save); w; w = strtok_r(NULL, " ", &save))
+        hs_vec_push(&s->args, hs_strdup(w));
     if (strncmp(line, "$ ", 2) == 0) {
       step next = {.line = number};
       put_line(&next.command, line + 2);
@@ -97,7 +108,8 @@ static bool text_matches(const char *want, const char *got) {
   return line_matches(want, n, got, m) && text_matches(next, got + m + (got[m] == '\n'));
 }
 
-// Starts hlosh with its output on a pipe; feeds it from a file so that neither side waits for the other.
+// Starts hlosh with its output on a pipe; feeds it from a file so that neither side waits for the
+// other.
 static pid_t start(const session *s, const char *hlosh, const char *script, int *out) {
   int fds[2];
   if (pipe2(fds, O_CLOEXEC) != 0) return -1;
@@ -132,7 +144,8 @@ static void deal_out(session *s, const char *text) {
 static bool run(session *s, const char *hlosh, int *status) {
   FILE *f = fopen("commands", "we");
   if (!f) return false;
-  for (size_t k = 0; k < s->steps.n; k++) fprintf(f, "%s\n!echo " SENTINEL "\n", hs_buf_cstr(&s->steps.v[k].command));
+  for (size_t k = 0; k < s->steps.n; k++)
+    fprintf(f, "%s\n!echo " SENTINEL "\n", hs_buf_cstr(&s->steps.v[k].command));
   fclose(f);
   int out = -1;
   pid_t pid = start(s, hlosh, "commands", &out);
@@ -143,7 +156,11 @@ static bool run(session *s, const char *hlosh, int *status) {
   for (;;) {
     struct pollfd p = {.fd = out, .events = POLLIN};
     int left = 100000 - (int)((hs_now_ns() - begin) / 1000000);
-    if (left <= 0 || poll(&p, 1, left) == 0) { kill(pid, SIGKILL); hs_buf_puts(&text, "session: hlosh ran for 100 s and was stopped\n"); break; }
+    if (left <= 0 || poll(&p, 1, left) == 0) {
+      kill(pid, SIGKILL);
+      hs_buf_puts(&text, "session: hlosh ran for 100 s and was stopped\n");
+      break;
+    }
     ssize_t n = read(out, block, sizeof block);
     if (n <= 0) break;
     hs_buf_put(&text, block, (size_t)n);
@@ -181,7 +198,8 @@ static int check(const session *s, const char *path, int status) {
     indent("got:", hs_buf_cstr(&t->got));
   }
   if (!any_exit) printf("FAIL %s: hlosh was ended by signal %d\n", path, WTERMSIG(status)), bad++;
-  else if (s->has_exit && WEXITSTATUS(status) != s->exit) printf("FAIL %s: exit status %d, expected %d\n", path, WEXITSTATUS(status), s->exit), bad++;
+  else if (s->has_exit && WEXITSTATUS(status) != s->exit)
+    printf("FAIL %s: exit status %d, expected %d\n", path, WEXITSTATUS(status), s->exit), bad++;
   return bad;
 }
 
@@ -201,17 +219,26 @@ static void print_transcript(const session *s, int status) {
 
 static int run_file(const char *path, const char *hlosh, bool print) {
   session s = {0};
-  if (!read_session(path, &s)) { printf("FAIL %s: no commands in it\n", path); return 1; }
+  if (!read_session(path, &s)) {
+    printf("FAIL %s: no commands in it\n", path);
+    return 1;
+  }
   char dir[] = "/tmp/hlosh-session.XXXXXX", here[PATH_MAX];
-  if (!mkdtemp(dir) || !getcwd(here, sizeof here) || chdir(dir) != 0) { perror("session"); return 1; }
+  if (!mkdtemp(dir) || !getcwd(here, sizeof here) || chdir(dir) != 0) {
+    perror("session");
+    return 1;
+  }
   setenv("HOME", dir, 1);
   int status = 0, bad = 1;
-  if (!run(&s, hlosh, &status)) printf("FAIL %s: cannot run %s: %s\n", path, hlosh, strerror(errno));
+  if (!run(&s, hlosh, &status))
+    printf("FAIL %s: cannot run %s: %s\n", path, hlosh, strerror(errno));
   else if (print) print_transcript(&s, status), bad = 0;
   else bad = check(&s, path, status);
   if (chdir(here) != 0) perror(here);
   nftw(dir, remove_one, 16, FTW_DEPTH | FTW_PHYS);
-  for (size_t k = 0; k < s.steps.n; k++) hs_buf_free(&s.steps.v[k].command), hs_buf_free(&s.steps.v[k].expect), hs_buf_free(&s.steps.v[k].got);
+  for (size_t k = 0; k < s.steps.n; k++)
+    hs_buf_free(&s.steps.v[k].command), hs_buf_free(&s.steps.v[k].expect),
+        hs_buf_free(&s.steps.v[k].got);
   hs_vec_free(&s.steps);
   for (size_t k = 0; k < s.args.n; k++) hs_free(s.args.v[k]);
   hs_vec_free(&s.args);
@@ -226,10 +253,13 @@ int main(int argc, char **argv) {
   *strrchr(self, '/') = 0;
   if (env && *env) snprintf(hlosh, sizeof hlosh, "%s", env);
   else snprintf(hlosh, sizeof hlosh, "%s/../hlosh", self);
-  if (!realpath(hlosh, self)) { fprintf(stderr, "session: no %s\n", hlosh); return 2; }
+  if (!realpath(hlosh, self)) {
+    fprintf(stderr, "session: no %s\n", hlosh);
+    return 2;
+  }
   char *build = strdup(self);
   *strrchr(build, '/') = 0;
-  setenv("HLOSH_BUILD", build, 0);        // where the plug-ins for tests are
+  setenv("HLOSH_BUILD", build, 0);  // where the plug-ins for tests are
   free(build);
   unsetenv("XDG_CONFIG_HOME");
   unsetenv("XDG_STATE_HOME");
@@ -239,7 +269,10 @@ int main(int argc, char **argv) {
   int bad = 0, n = 0;
   bool print = false;
   for (int k = 1; k < argc; k++) {
-    if (strcmp(argv[k], "--print") == 0) { print = true; continue; }
+    if (strcmp(argv[k], "--print") == 0) {
+      print = true;
+      continue;
+    }
     n++;
     bad += run_file(argv[k], self, print);
   }

@@ -2,10 +2,11 @@
 //
 //   shapes TABLE.tsv     columns: test, call, expect (shape|error), value
 //
-// A call is C++ with shapes written as in HLO, e.g. InferReduceShape({&f32[8,4], &f32[]}, {1}, ShapeUtil::MakeProgramShape(
-// {f32[], f32[]}, f32[])). Each function name maps to an opcode and a way to read its arguments. Calls that refer to
-// objects which the table does not spell out (windows, dot dimensions of ragged dots, fixture helpers) are not checkable.
-// Last line: "shapes: P/T, C not checkable".
+// A call is C++ with shapes written as in HLO, e.g. InferReduceShape({&f32[8,4], &f32[]}, {1},
+// ShapeUtil::MakeProgramShape( {f32[], f32[]}, f32[])). Each function name maps to an opcode and a
+// way to read its arguments. Calls that refer to objects which the table does not spell out
+// (windows, dot dimensions of ragged dots, fixture helpers) are not checkable. Last line: "shapes:
+// P/T, C not checkable".
 #include "core/build.h"
 #include "core/text.h"
 #include "core/verify.h"
@@ -17,14 +18,15 @@ enum { MAX_ARGS = 16, MAX_ATTRS = 16 };
 typedef struct call {
   hlo_ctx *ctx;
   hlo_module *m;
-  char *args[MAX_ARGS];           // name= and & stripped
-  char *names[MAX_ARGS];          // the name before '=', or NULL
+  char *args[MAX_ARGS];   // name= and & stripped
+  char *names[MAX_ARGS];  // the name before '=', or NULL
   int n;
   hlo_opcode op;
-  const hlo_shape *in[64]; u32 nin;
+  const hlo_shape *in[64];
+  u32 nin;
   const hlo_attrs *attrs;
   const hlo_shape *stated;
-  bool unknown;                   // something the table does not spell out
+  bool unknown;  // something the table does not spell out
 } call;
 
 static char *trim(char *s) {
@@ -50,14 +52,17 @@ static int split(char *s, char sep, char **out, int cap) {
     }
   }
 }
-static bool starts(const char *s, const char *prefix) { return strncmp(s, prefix, strlen(prefix)) == 0; }
+static bool starts(const char *s, const char *prefix) {
+  return strncmp(s, prefix, strlen(prefix)) == 0;
+}
 
 // "{1, 2}" or "{&a, &b}" -> items.
 static int list_items(const char *text, char **items, int cap, char **storage) {
   while (*text == '&' || isspace((unsigned char)*text)) text++;
   const char *brace = strchr(text, '{');
   *storage = NULL;
-  if (!brace || (*text != '{' && !starts(text, "std::vector") && !starts(text, "s64_tensor("))) return -1;
+  if (!brace || (*text != '{' && !starts(text, "std::vector") && !starts(text, "s64_tensor(")))
+    return -1;
   *storage = hs_strdup(brace + 1);
   char *end = strrchr(*storage, '}');
   if (!end) return -1;
@@ -81,7 +86,7 @@ static u32 ints_of(call *c, const char *text, i64 *out, u32 cap) {
   return k;
 }
 
-// ---- shapes --------------------------------------------------------------------------------------------------------------
+// ---- shapes -------------------------------------------------------------------------------------
 static const hlo_shape *dims_shape(call *c, hlo_dtype t, const char *list) {
   i64 dims[64];
   u32 n = ints_of(c, list, dims, 64);
@@ -132,7 +137,7 @@ static hlo_dtype type_of(call *c, const char *s) {
   return t;
 }
 
-// ---- attributes ------------------------------------------------------------------------------------------------------------
+// ---- attributes ---------------------------------------------------------------------------------
 static void put(call *c, hlo_attr a) { c->attrs = hlo_attrs_with(&c->m->arena, c->attrs, &a); }
 static void put_int(call *c, hlo_attr_id id, i64 v) { put(c, (hlo_attr){id, {.i = v}}); }
 static void put_ints(call *c, hlo_attr_id id, const char *list) {
@@ -144,9 +149,12 @@ static void put_dim(call *c, const char *text) {
   i64 d = int_of(c, text);
   put(c, (hlo_attr){HLO_ATTR_DIMENSIONS, {.ints = {1, hs_arena_dup(&c->m->arena, &d, sizeof d)}}});
 }
-static void put_comp(call *c, hlo_attr_id id, hlo_computation *comp) { put(c, (hlo_attr){id, {.comp = comp}}); }
+static void put_comp(call *c, hlo_attr_id id, hlo_computation *comp) {
+  put(c, (hlo_attr){id, {.comp = comp}});
+}
 
-// "ShapeUtil::MakeProgramShape({params}, result)", "to_apply(types())" -> a computation of that signature.
+// "ShapeUtil::MakeProgramShape({params}, result)", "to_apply(types())" -> a computation of that
+// signature.
 static hlo_computation *program_of(call *c, const char *s) {
   hlo_computation *r = hlo_add_computation(c->m, "program");
   const hlo_shape *result = hlo_shape_scalar(c->ctx, HLO_F32);
@@ -154,7 +162,8 @@ static hlo_computation *program_of(call *c, const char *s) {
     hlo_add_parameter(r, 0, result, "x");
     hlo_add_parameter(r, 1, result, "y");
   } else if (starts(s, "ShapeUtil::MakeProgramShape(")) {
-    char *copy = hs_strdup(s + strlen("ShapeUtil::MakeProgramShape(")), *parts[2], *items[32], *storage;
+    char *copy = hs_strdup(s + strlen("ShapeUtil::MakeProgramShape(")), *parts[2], *items[32],
+         *storage;
     *strrchr(copy, ')') = 0;
     if (split(copy, ',', parts, 2) == 2) {
       int n = list_items(parts[0], items, 32, &storage);
@@ -199,14 +208,15 @@ static void named_list(call *c, const char *text, const char *field, hlo_attr_id
   hs_free(copy);
 }
 
-// ---- one reader per group of functions ---------------------------------------------------------------------------------------
-static hlo_opcode opcode_of(call *c, const char *s) {   // HloOpcode::kAtan2 -> atan2
+// ---- one reader per group of functions ----------------------------------------------------------
+static hlo_opcode opcode_of(call *c, const char *s) {  // HloOpcode::kAtan2 -> atan2
   static const struct {
     const char *k;
     hlo_opcode op;
-  } special[] = {{"kSelect", HLO_SELECT}, {"kClamp", HLO_CLAMP}, {"kAtan2", HLO_ATAN2},     {"kComplex", HLO_COMPLEX},
-                 {"kAdd", HLO_ADD},       {"kPower", HLO_POWER}, {"kCompare", HLO_COMPARE}, {"kCbrt", HLO_CBRT},
-                 {"kSort", HLO_SORT},     {"kTuple", HLO_TUPLE}};
+  } special[] = {{"kSelect", HLO_SELECT},   {"kClamp", HLO_CLAMP}, {"kAtan2", HLO_ATAN2},
+                 {"kComplex", HLO_COMPLEX}, {"kAdd", HLO_ADD},     {"kPower", HLO_POWER},
+                 {"kCompare", HLO_COMPARE}, {"kCbrt", HLO_CBRT},   {"kSort", HLO_SORT},
+                 {"kTuple", HLO_TUPLE}};
   for (size_t k = 0; k < HS_COUNT(special); k++)
     if (strcmp(s + strlen("HloOpcode::"), special[k].k) == 0) return special[k].op;
   c->unknown = true;
@@ -264,7 +274,8 @@ static void read_gather(call *c) {
                {"start_index_map", HLO_ATTR_START_INDEX_MAP},
                {"operand_batching_dims", HLO_ATTR_OPERAND_BATCHING_DIMS},
                {"start_indices_batching_dims", HLO_ATTR_START_INDICES_BATCHING_DIMS}};
-  for (size_t k = 0; k < HS_COUNT(lists); k++) named_list(c, c->args[2], lists[k].field, lists[k].id);
+  for (size_t k = 0; k < HS_COUNT(lists); k++)
+    named_list(c, c->args[2], lists[k].field, lists[k].id);
   const char *ivd = strstr(c->args[2], "index_vector_dim=");
   put_int(c, HLO_ATTR_INDEX_VECTOR_DIM, ivd ? atoll(ivd + 17) : -1);
   put_ints(c, HLO_ATTR_SLICE_SIZES, c->args[3]);
@@ -275,7 +286,9 @@ static void read_scatter(call *c) {
     char *copy = hs_strdup(ops + 13), *parts[4];
     *strrchr(copy, ')') = 0;
     if (split(copy, ',', parts, 4) == 4) {
-      c->in[0] = dims_shape(c, HLO_F32, parts[0]), c->in[1] = shape_of(c, parts[1]), c->in[2] = dims_shape(c, HLO_F32, parts[2]);
+      c->in[0] = dims_shape(c, HLO_F32, parts[0]);
+      c->in[1] = shape_of(c, parts[1]);
+      c->in[2] = dims_shape(c, HLO_F32, parts[2]);
       c->nin = 3;
     } else {
       c->unknown = true;
@@ -293,7 +306,8 @@ static void read_scatter(call *c) {
                {"scatter_dims_to_operand_dims", HLO_ATTR_SCATTER_DIMS_TO_OPERAND_DIMS},
                {"input_batching_dims", HLO_ATTR_INPUT_BATCHING_DIMS},
                {"scatter_indices_batching_dims", HLO_ATTR_SCATTER_INDICES_BATCHING_DIMS}};
-  for (size_t k = 0; k < HS_COUNT(lists); k++) named_list(c, c->args[2], lists[k].field, lists[k].id);
+  for (size_t k = 0; k < HS_COUNT(lists); k++)
+    named_list(c, c->args[2], lists[k].field, lists[k].id);
   const char *ivd = strstr(c->args[2], "index_vector_dim=");
   put_int(c, HLO_ATTR_INDEX_VECTOR_DIM, ivd ? atoll(ivd + 17) : -1);
 }
@@ -305,10 +319,12 @@ static void read_reduce(call *c) {
   operands(c, c->args[0]), put_ints(c, HLO_ATTR_DIMENSIONS, c->args[1]),
       put_comp(c, HLO_ATTR_TO_APPLY, program_of(c, c->args[2]));
 }
-static void read_call(call *c) { operands(c, c->args[0]), put_comp(c, HLO_ATTR_TO_APPLY, program_of(c, c->args[1])); }
+static void read_call(call *c) {
+  operands(c, c->args[0]), put_comp(c, HLO_ATTR_TO_APPLY, program_of(c, c->args[1]));
+}
 static void read_while(call *c) {
-  put_comp(c, HLO_ATTR_CONDITION, program_of(c, c->args[0])), put_comp(c, HLO_ATTR_BODY, program_of(c, c->args[1])),
-      operand(c, 2);
+  put_comp(c, HLO_ATTR_CONDITION, program_of(c, c->args[0])),
+      put_comp(c, HLO_ATTR_BODY, program_of(c, c->args[1])), operand(c, 2);
 }
 static void read_conditional(call *c) {
   operand(c, 0);
@@ -320,7 +336,9 @@ static void read_conditional(call *c) {
   put(c, (hlo_attr){HLO_ATTR_BRANCH_COMPUTATIONS, {.comps = {(u32)HS_MAX(n, 0), v}}});
   operands(c, c->args[2]);
 }
-static void read_reshape(call *c) { operand(c, 0), c->stated = dims_shape(c, c->in[0]->dtype, c->args[1]); }
+static void read_reshape(call *c) {
+  operand(c, 0), c->stated = dims_shape(c, c->in[0]->dtype, c->args[1]);
+}
 static void read_gte(call *c) { operand(c, 0), put_int(c, HLO_ATTR_INDEX, int_of(c, c->args[1])); }
 static void read_concat(call *c) { operands(c, c->args[0]), put_dim(c, c->args[1]); }
 static void read_fft(call *c) {
@@ -331,7 +349,9 @@ static void read_fft(call *c) {
   put_int(c, HLO_ATTR_FFT_TYPE, type), put_ints(c, HLO_ATTR_FFT_LENGTH, c->args[2]);
 }
 static void read_triangular(call *c) {
-  operand(c, 0), operand(c, 1), put_int(c, HLO_ATTR_LEFT_SIDE, strstr(c->args[2], "left_side=true") != NULL);
+  operand(c, 0);
+  operand(c, 1);
+  put_int(c, HLO_ATTR_LEFT_SIDE, strstr(c->args[2], "left_side=true") != NULL);
 }
 static void read_topk(call *c) { operand(c, 0), put_int(c, HLO_ATTR_K, int_of(c, c->args[1])); }
 static void read_convert(call *c) {
@@ -351,17 +371,22 @@ static void read_list(call *c) {
     if (c->names[k] && strcmp(c->names[k], "has_dynamic_root") == 0)
       put_int(c, HLO_ATTR_HAS_DYNAMIC_ROOT, strcmp(c->args[k], "true") == 0);
 }
-// The test's fixture: f32[8,16] under windows of 2x2 with stride 2, unless a shape is spelled out in the call.
+// The test's fixture: f32[8,16] under windows of 2x2 with stride 2, unless a shape is spelled out
+// in the call.
 static void read_select_and_scatter(call *c) {
   if (!starts(c->args[0], "operand_shape_")) {
     c->unknown = true;
     return;
   }
   c->in[0] = hlo_shape_array(c->ctx, HLO_F32, 2, (i64[]){8, 16});
-  c->in[1] = starts(c->args[3], "source_shape_") ? hlo_shape_array(c->ctx, HLO_F32, 2, (i64[]){4, 8}) : shape_of(c, c->args[3]);
+  c->in[1] = starts(c->args[3], "source_shape_")
+                 ? hlo_shape_array(c->ctx, HLO_F32, 2, (i64[]){4, 8})
+                 : shape_of(c, c->args[3]);
   c->in[2] = hlo_shape_scalar(c->ctx, HLO_F32), c->nin = 3;
   put_comp(c, HLO_ATTR_SELECT,
-           program_of(c, starts(c->args[1], "select_") ? "ShapeUtil::MakeProgramShape({f32[], f32[]}, pred[])" : c->args[1]));
+           program_of(c, starts(c->args[1], "select_")
+                             ? "ShapeUtil::MakeProgramShape({f32[], f32[]}, pred[])"
+                             : c->args[1]));
   put_comp(c, HLO_ATTR_SCATTER, program_of(c, "to_apply(types())"));
   hlo_window_dim d = {.size = 2, .stride = 2, .lhs_dilate = 1, .rhs_dilate = 1}, two[2] = {d, d};
   hlo_window *w = HS_NEW(&c->m->arena, hlo_window);
@@ -370,7 +395,10 @@ static void read_select_and_scatter(call *c) {
 }
 static void read_unknown(call *c) { c->unknown = true; }
 
-static const struct { const char *name; hlo_opcode op; void (*read)(call *);
+static const struct {
+  const char *name;
+  hlo_opcode op;
+  void (*read)(call *);
 } functions[] = {
     {"InferUnaryOpShape", HLO_ADD, read_op},
     {"InferBinaryOpShape", HLO_ADD, read_op},
@@ -410,7 +438,8 @@ static const struct { const char *name; hlo_opcode op; void (*read)(call *);
 
 static bool parse_call(call *c, char *text) {
   if (!starts(text, "ShapeInference::")) return false;
-  char *name = text + strlen("ShapeInference::"), *open = strchr(name, '('), *close = strrchr(text, ')');
+  char *name = text + strlen("ShapeInference::"), *open = strchr(name, '('),
+       *close = strrchr(text, ')');
   if (!open || !close || close[1]) return false;
   *open = *close = 0;
   c->n = split(open + 1, ',', c->args, MAX_ARGS);
@@ -418,7 +447,8 @@ static bool parse_call(call *c, char *text) {
     char *a = c->args[k];
     size_t len = 0;
     while (isalnum((unsigned char)a[len]) || a[len] == '_') len++;
-    if (len && a[len] == '=' && a[len + 1] != '=') a[len] = 0, c->names[k] = a, c->args[k] = trim(a + len + 1);
+    if (len && a[len] == '=' && a[len + 1] != '=')
+      a[len] = 0, c->names[k] = a, c->args[k] = trim(a + len + 1);
   }
   for (size_t k = 0; k < HS_COUNT(functions); k++)
     if (strcmp(name, functions[k].name) == 0) {
@@ -437,7 +467,8 @@ int main(int argc, char **argv) {
     char *text = hs_strdup(tsv_get(&t, "call"));
     const char *want = tsv_get(&t, "value");
     bool error = strcmp(tsv_get(&t, "expect"), "error") == 0;
-    if (starts(want, "tsl::error::")) {       // only the status code is looked at: any error will do
+    // only the status code is looked at: any error will do
+    if (starts(want, "tsl::error::")) {
       error = true, want = "";
       char *suffix = strstr(text, ".status()");
       if (suffix) *suffix = 0;
@@ -449,13 +480,15 @@ int main(int argc, char **argv) {
     } else {
       const hlo_shape *got = NULL, *expect = error ? NULL : shape_of(&c, want);
       hs_status s = hlo_infer_shape(c.ctx, c.op, c.nin, c.in, c.attrs, c.stated, &got);
-      bool ok = error ? !hs_ok(s) && strstr(s.err->message, want) : hs_ok(s) && got == expect->logical;
+      bool ok =
+          error ? !hs_ok(s) && strstr(s.err->message, want) : hs_ok(s) && got == expect->logical;
       hs_buf b = {0};
       if (got) hlo_shape_print(&b, got, false);
       total++, pass += ok;
       if (!ok)
-        printf("FAIL %s: %s\n  %s\n  wanted %s %s, got %s\n", tsv_get(&t, "test"), tsv_get(&t, "call"),
-               hs_ok(s) ? "" : s.err->message, tsv_get(&t, "expect"), want, got ? hs_buf_cstr(&b) : "an error");
+        printf("FAIL %s: %s\n  %s\n  wanted %s %s, got %s\n", tsv_get(&t, "test"),
+               tsv_get(&t, "call"), hs_ok(s) ? "" : s.err->message, tsv_get(&t, "expect"), want,
+               got ? hs_buf_cstr(&b) : "an error");
       hs_buf_free(&b);
       hs_status_drop(s);
     }

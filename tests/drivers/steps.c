@@ -1,10 +1,13 @@
-// steps.c — every state of every module inside the PJRT plug-in's compiler is read, verified, printed and read back.
+// steps.c — every state of every module inside the PJRT plug-in's compiler is read, verified,
+// printed and read back.
 //
-// usage: steps DIR [--plugin NAME] [--for h200|FILE] [--only SUBSTRING] [--timeout SECONDS] [--values 1] [-j N]
-// Each module of the folder (*.hlo, the .after_optimizations.hlo left out) is compiled with dumps of every pass that changed
-// it. Every dump must parse, satisfy the verifier, and print as what it reads back as. --values 1: and each state is run on the
-// evaluator, with the arguments of NAME.args, and must agree with NAME.expect. --for h200|FILE: compiled for that GPU, without it. Prints "FAIL NAME STATE: reason" per failing state, and last "steps: M/N modules, S/T states".
-// What the plug-in refuses is named and counted apart. Exit 0 when nothing failed.
+// usage: steps DIR [--plugin NAME] [--for h200|FILE] [--only SUBSTRING] [--timeout SECONDS]
+// [--values 1] [-j N] Each module of the folder (*.hlo, the .after_optimizations.hlo left out) is
+// compiled with dumps of every pass that changed it. Every dump must parse, satisfy the verifier,
+// and print as what it reads back as. --values 1: and each state is run on the evaluator, with the
+// arguments of NAME.args, and must agree with NAME.expect. --for h200|FILE: compiled for that GPU,
+// without it. Prints "FAIL NAME STATE: reason" per failing state, and last "steps: M/N modules, S/T
+// states". What the plug-in refuses is named and counted apart. Exit 0 when nothing failed.
 #include "backends/pjrt/pjrt.h"
 #include "backends/worker.h"
 #include "core/text.h"
@@ -19,17 +22,34 @@
 enum { GOOD, REFUSED = 40, BAD };
 
 typedef struct steps {
-  const char *dir, *only, *plugin; char *target;
+  const char *dir, *only, *plugin;
+  char *target;
   bool values;
-  char **names; u32 n;
+  char **names;
+  u32 n;
   u32 good, refused, bad;
   u64 states, good_states;
 } steps;
 
 // One module's part of the work.
-typedef struct module_run { const steps *s; const char *name; FILE *out; hlo_ctx *ctx; backend_exe *exe; hlo_literal **args; u32 nargs; char *want; size_t want_n; char *module; u64 ran; } module_run;   // ran: fingerprint of the state that last agreed
+// ran: fingerprint of the state that last agreed
+typedef struct module_run {
+  const steps *s;
+  const char *name;
+  FILE *out;
+  hlo_ctx *ctx;
+  backend_exe *exe;
+  hlo_literal **args;
+  u32 nargs;
+  char *want;
+  size_t want_n;
+  char *module;
+  u64 ran;
+} module_run;
 
-static int by_name(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }
+static int by_name(const void *a, const void *b) {
+  return strcmp(*(char *const *)a, *(char *const *)b);
+}
 
 static bool ends_with(const char *s, const char *tail) {
   size_t n = strlen(s), k = strlen(tail);
@@ -41,7 +61,8 @@ static bool list_modules(steps *s) {
   HS_VEC(char *) v = {0};
   if (!d) return false;
   for (struct dirent *e; (e = readdir(d));)
-    if (ends_with(e->d_name, ".hlo") && !ends_with(e->d_name, ".after_optimizations.hlo") && (!s->only || strstr(e->d_name, s->only)))
+    if (ends_with(e->d_name, ".hlo") && !ends_with(e->d_name, ".after_optimizations.hlo") &&
+        (!s->only || strstr(e->d_name, s->only)))
       hs_vec_push(&v, hs_format("%.*s", (int)strlen(e->d_name) - 4, e->d_name));
   closedir(d);
   if (v.n) qsort(v.v, v.n, sizeof *v.v, by_name);
@@ -50,7 +71,7 @@ static bool list_modules(steps *s) {
   return true;
 }
 
-// ---- one state --------------------------------------------------------------------------------------------------------------
+// ---- one state ----------------------------------------------------------------------------------
 static void print(const hlo_module *m, hs_buf *text) {
   hlo_print_options o = hlo_print_full();
   hlo_print_module(text, m, &o);
@@ -64,8 +85,10 @@ static hs_status round_trip(const hlo_module *m) {
   hs_status s = hlo_parse(m->ctx, a.p, a.n, NULL, &once);
   if (hs_ok(s)) print(once, &b), s = hlo_parse(m->ctx, b.p, b.n, NULL, &twice);
   if (hs_ok(s)) print(twice, &c);
-  if (hs_ok(s) && (b.n != c.n || memcmp(b.p, c.p, b.n) != 0)) s = hs_fail(HS_E_DIFFER, "it prints differently after reading it back");
-  if (hs_ok(s) && hlo_fingerprint(m) != hlo_fingerprint(twice)) s = hs_fail(HS_E_DIFFER, "it is another module after reading it back");
+  if (hs_ok(s) && (b.n != c.n || memcmp(b.p, c.p, b.n) != 0))
+    s = hs_fail(HS_E_DIFFER, "it prints differently after reading it back");
+  if (hs_ok(s) && hlo_fingerprint(m) != hlo_fingerprint(twice))
+    s = hs_fail(HS_E_DIFFER, "it is another module after reading it back");
   hlo_module_free(once);
   hlo_module_free(twice);
   hs_buf_free(&a), hs_buf_free(&b), hs_buf_free(&c);
@@ -83,7 +106,8 @@ static hs_status run(const module_run *r, const hlo_module *m) {
   return s;
 }
 
-// Fusions that XLA tunes by themselves are dumped as modules of their own: those have no arguments here.
+// Fusions that XLA tunes by themselves are dumped as modules of their own: those have no arguments
+// here.
 static bool check_state(module_run *r, const dump_step *d, bool part) {
   hlo_module *m = NULL;
   hlo_parse_options o = {.file = d->label};
@@ -92,26 +116,36 @@ static bool check_state(module_run *r, const dump_step *d, bool part) {
   if (hs_ok(s)) what = "verifying", s = hlo_verify(m, NULL);
   if (hs_ok(s)) what = "printing", s = round_trip(m);
   u64 print = hs_ok(s) ? hlo_fingerprint(m) : 0;
-  if (hs_ok(s) && r->want && !part && print != r->ran) what = "running", s = run(r, m);      // a pipeline begins with what the one before left
+  // a pipeline begins with what the one before left
+  if (hs_ok(s) && r->want && !part && print != r->ran) what = "running", s = run(r, m);
   bool good = hs_ok(s);
   if (good && !part) r->ran = print;
-  if (!good) fprintf(r->out, "FAIL %s %u %s %s: %s: %s%s%s\n", r->name, d->order, d->pipeline ? d->pipeline : "", d->label, what, s.err->message, s.err->note ? "; " : "", s.err->note ? s.err->note : "");
+  if (!good)
+    fprintf(r->out, "FAIL %s %u %s %s: %s: %s%s%s\n", r->name, d->order,
+            d->pipeline ? d->pipeline : "", d->label, what, s.err->message, s.err->note ? "; " : "",
+            s.err->note ? s.err->note : "");
   hs_status_drop(s);
   hlo_module_free(m);
   return good;
 }
 
-// ---- one module -------------------------------------------------------------------------------------------------------------
+// ---- one module ---------------------------------------------------------------------------------
 static hs_status compile(module_run *r, const char *dumps) {
-  char *path = hs_format("%s/%s.hlo", r->s->dir, r->name), *args = hs_format("%s/%s.args", r->s->dir, r->name), *want = hs_format("%s/%s.expect", r->s->dir, r->name);
+  char *path = hs_format("%s/%s.hlo", r->s->dir, r->name),
+       *args = hs_format("%s/%s.args", r->s->dir, r->name),
+       *want = hs_format("%s/%s.expect", r->s->dir, r->name);
   hlo_module *m = NULL;
   size_t n = 0;
   hs_status s = hlo_load_file(r->ctx, path, NULL, &m);
   char *formula = r->s->values ? drv_read(args, &n) : NULL;
   if (r->s->values) r->want = drv_read(want, &r->want_n);
   if (hs_ok(s) && r->want) s = hlo_inputs_formula(r->ctx, m, formula, n, &r->args, &r->nargs);
-  const backend_flag flags[] = {{"xla_dump_to", dumps}, {"xla_dump_hlo_pass_re", ".*"}, {"xla_dump_hlo_as_text", "true"}, {"xla_dump_large_constants", "true"}};
-  const backend_options o = {.plugin = r->s->plugin, .target = r->s->target, .nflags = HS_COUNT(flags), .flags = flags};
+  const backend_flag flags[] = {{"xla_dump_to", dumps},
+                                {"xla_dump_hlo_pass_re", ".*"},
+                                {"xla_dump_hlo_as_text", "true"},
+                                {"xla_dump_large_constants", "true"}};
+  const backend_options o = {
+      .plugin = r->s->plugin, .target = r->s->target, .nflags = HS_COUNT(flags), .flags = flags};
   if (hs_ok(s)) r->module = hs_strdup(m->name);
   if (hs_ok(s)) s = backend_find("pjrt")->compile(m, &o, &r->exe);
   hlo_module_free(m);
@@ -134,7 +168,9 @@ static int check_module(void *arg, u32 k, FILE *out) {
     fprintf(out, "refused %s: %s\n", r.name, st.err->message);
   } else st = dump_folder_read(dumps, &folder);
   for (size_t j = 0; verdict == GOOD && hs_ok(st) && j < folder.modules.n; j++)
-    for (size_t i = 0; i < folder.modules.v[j].steps.n; i++) states++, good += check_state(&r, &folder.modules.v[j].steps.v[i], strcmp(folder.modules.v[j].name, r.module) != 0);
+    for (size_t i = 0; i < folder.modules.v[j].steps.n; i++)
+      states++, good += check_state(&r, &folder.modules.v[j].steps.v[i],
+                                    strcmp(folder.modules.v[j].name, r.module) != 0);
   if (verdict == GOOD && (!states || good < states)) verdict = BAD;
   fprintf(out, "@ %u %u\n", states, good);
   hs_status_drop(st);
@@ -153,7 +189,8 @@ static void module_done(void *arg, u32 k, int verdict, const char *text) {
   u32 states = 0, good = 0;
   const char *counts = strstr(text, "@ ");
   for (const char *p = counts; p; p = strstr(p + 1, "\n@ ")) counts = *p == '\n' ? p + 1 : p;
-  if (counts && sscanf(counts, "@ %u %u", &states, &good) == 2) s->states += states, s->good_states += good;
+  if (counts && sscanf(counts, "@ %u %u", &states, &good) == 2)
+    s->states += states, s->good_states += good;
   if (counts) printf("%.*s", (int)(counts - text), text);
   else printf("FAIL %s: %s\n", s->names[k], text);
   s->good += verdict == GOOD;
@@ -164,21 +201,29 @@ static void module_done(void *arg, u32 k, int verdict, const char *text) {
 
 int main(int argc, char **argv) {
   int worker_status;
-  if (worker_entry(argc, argv, &worker_status)) return worker_status;   // this binary is its own worker
+  // this binary is its own worker
+  if (worker_entry(argc, argv, &worker_status)) return worker_status;
   static const char *const options[] = {"plugin", "for", "only", "timeout", "values", NULL};
   drv_args a;
   if (!drv_parse(argc, argv, options, &a) || a.n != 1) {
-    fprintf(stderr, "usage: steps DIR [--plugin NAME] [--for h200|FILE] [--only SUBSTRING] [--timeout SECONDS] [--values 1] [-j N]\n");
+    fprintf(
+        stderr,
+        "usage: steps DIR [--plugin NAME] [--for h200|FILE] [--only SUBSTRING] [--timeout SECONDS] "
+        "[--values 1] [-j N]\n");
     return 2;
   }
   const char *timeout = drv_option(&a, "timeout"), *target = drv_option(&a, "for");
-  steps s = {.dir = a.v[0], .only = drv_option(&a, "only"), .plugin = drv_option(&a, "plugin"), .values = drv_option(&a, "values") != NULL};
+  steps s = {.dir = a.v[0],
+             .only = drv_option(&a, "only"),
+             .plugin = drv_option(&a, "plugin"),
+             .values = drv_option(&a, "values") != NULL};
   if ((target && !(s.target = drv_gpu(target))) || !list_modules(&s)) {
     fprintf(stderr, "%s: %s\n", target && !s.target ? target : s.dir, strerror(errno));
     return 2;
   }
   drv_run(s.n, a.jobs, timeout ? atof(timeout) : 600, check_module, module_done, &s);
-  printf("steps: %u/%u modules, %llu/%llu states, %u refused by the plug-in\n", s.good, s.n, (unsigned long long)s.good_states, (unsigned long long)s.states, s.refused);
+  printf("steps: %u/%u modules, %llu/%llu states, %u refused by the plug-in\n", s.good, s.n,
+         (unsigned long long)s.good_states, (unsigned long long)s.states, s.refused);
   for (u32 k = 0; k < s.n; k++) hs_free(s.names[k]);
   hs_free(s.names);
   hs_free(s.target);

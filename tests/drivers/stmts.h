@@ -1,12 +1,17 @@
-// stmts.h — the C++ statements in XLA's pass tests, run as they stand: loops over lists and numbers, conditions, variables,
-// and the expectations inside them. The answer is that of all expectations met on the way; a statement or a condition that
-// is not known here makes it UNKNOWN.
+// stmts.h — the C++ statements in XLA's pass tests, run as they stand: loops over lists and
+// numbers, conditions, variables, and the expectations inside them. The answer is that of all
+// expectations met on the way; a statement or a condition that is not known here makes it UNKNOWN.
 #ifndef TESTS_STMTS_H
 #define TESTS_STMTS_H
 
 #include "tests/drivers/expect.h"
 
-typedef struct m_flow { m_answer answer; bool skip; m_value value; } m_flow;   // skip: `continue` was met, or `return`, with this value
+// skip: `continue` was met, or `return`, with this value
+typedef struct m_flow {
+  m_answer answer;
+  bool skip;
+  m_value value;
+} m_flow;
 static inline void m_run(m_env *v, const char *text, m_flow *f);
 
 static inline m_value *m_variable(m_env *v, const char *name) {
@@ -27,11 +32,15 @@ static inline char *m_cut(m_env *v, const char *from, const char *to) {
   return hs_arena_strndup(&v->a, from, (size_t)(to - from));
 }
 
-// The first of `what` outside of brackets and quotes (and not doubled, as in "::" and "=="); NULL when there is none.
+// The first of `what` outside of brackets and quotes (and not doubled, as in "::" and "=="); NULL
+// when there is none.
 static inline const char *m_outside(const char *p, const char *end, char what) {
   for (; p < end; p++) {
     if (*p == what && p[1] != what && p[1] != '=') return p;
-    if (*p == what || (what == '=' && strchr("!<>", *p) && p[1] == '=')) { p++; continue; }
+    if (*p == what || (what == '=' && strchr("!<>", *p) && p[1] == '=')) {
+      p++;
+      continue;
+    }
     if (!strchr("([{\"", *p)) continue;
     const char *q = *p == '"' ? strchr(p + 1, '"') : m_closing(p);
     if (!q || q > end) return NULL;
@@ -47,15 +56,19 @@ static inline const char *m_declared(m_env *v, const char *from, const char *to)
   return p;
 }
 
-// A name in a loop's range that no statement has set: the computation that the test has asked for by name just before.
+// A name in a loop's range that no statement has set: the computation that the test has asked for
+// by name just before.
 static inline m_value m_range(m_env *v, const char *text) {
   const m_expr *e = m_parse(&v->a, text), *base = e;
   while (base->on) base = base->on;
   m_value x = m_eval(v, e);
   if (x.kind != V_UNKNOWN || base->kind != E_NAME) return x;
-  bool whole = strcmp(base->name, "computation") == 0 && !v->named;   // what a helper of the tests is called with: the entry
+  // what a helper of the tests is called with: the entry
+  bool whole = strcmp(base->name, "computation") == 0 && !v->named;
   if (!v->named && !whole) return x;
-  if (strcmp(base->name, "body") != 0 && strcmp(base->name, "computation") != 0 && strncmp(base->name, "while_", 6) != 0) return x;
+  if (strcmp(base->name, "body") != 0 && strcmp(base->name, "computation") != 0 &&
+      strncmp(base->name, "while_", 6) != 0)
+    return x;
   if (m_eval_name(v, base).kind != V_UNKNOWN) return x;
   m_value *var = m_variable(v, base->name);
   if (!var) return x;
@@ -79,15 +92,20 @@ static inline void m_declare_assigned(m_env *v, const char *block) {
   }
 }
 
-// for(TYPE x: LIST) BLOCK and for(int i = A; i < B; i++) BLOCK; `head` is what stands in the brackets.
+// for(TYPE x: LIST) BLOCK and for(int i = A; i < B; i++) BLOCK; `head` is what stands in the
+// brackets.
 static inline void m_run_for(m_env *v, const char *head, const char *block, m_flow *f) {
-  const char *end = head + strlen(head), *colon = m_outside(head, end, ':'), *first = m_outside(head, end, ';');
+  const char *end = head + strlen(head), *colon = m_outside(head, end, ':'),
+             *first = m_outside(head, end, ';');
   u32 vars = v->nvars;
   m_declare_assigned(v, block);
   if (colon && !first) {
     const char *name = m_declared(v, head, colon);
     m_value list = m_range(v, m_cut(v, colon + 1, end)), *x = m_variable(v, name);
-    if (list.kind != V_LIST || !x || !*name) { f->answer = m_both(f->answer, M_UNKNOWN); return; }
+    if (list.kind != V_LIST || !x || !*name) {
+      f->answer = m_both(f->answer, M_UNKNOWN);
+      return;
+    }
     for (u32 k = 0; k < list.n; k++) {
       m_flow inner = {.answer = M_YES};
       *m_variable(v, name) = list.v[k];
@@ -96,11 +114,18 @@ static inline void m_run_for(m_env *v, const char *head, const char *block, m_fl
     }
     return;
   }
-  const char *second = first ? m_outside(first + 1, end, ';') : NULL, *eq = first ? m_outside(head, first, '=') : NULL;
-  const char *name = eq ? m_declared(v, head, eq) : "", *step = second ? m_cut(v, second + 1, end) : "";
+  const char *second = first ? m_outside(first + 1, end, ';') : NULL,
+             *eq = first ? m_outside(head, first, '=') : NULL;
+  const char *name = eq ? m_declared(v, head, eq) : "",
+             *step = second ? m_cut(v, second + 1, end) : "";
   m_value from = eq ? m_eval(v, m_parse(&v->a, m_cut(v, eq + 1, first))) : m_unknown();
-  bool counts = strncmp(step, name, strlen(name)) == 0 ? strcmp(step + strlen(name), "++") == 0 : strncmp(step, "++", 2) == 0 && strcmp(step + 2, name) == 0;
-  if (from.kind != V_NUMBER || !counts || !*name || !m_variable(v, name)) { f->answer = m_both(f->answer, M_UNKNOWN); return; }
+  bool counts = strncmp(step, name, strlen(name)) == 0
+                    ? strcmp(step + strlen(name), "++") == 0
+                    : strncmp(step, "++", 2) == 0 && strcmp(step + 2, name) == 0;
+  if (from.kind != V_NUMBER || !counts || !*name || !m_variable(v, name)) {
+    f->answer = m_both(f->answer, M_UNKNOWN);
+    return;
+  }
   for (u32 k = 0; k < 100000; k++) {
     *m_variable(v, name) = m_number(from.number + k);
     int go = m_truth(m_eval(v, m_parse(&v->a, m_cut(v, first + 1, second))));
@@ -116,20 +141,26 @@ static inline void m_run_for(m_env *v, const char *head, const char *block, m_fl
 // One statement without a block.
 static inline void m_run_simple(m_env *v, const char *text, m_flow *f) {
   if (!*text || strncmp(text, "SCOPED_TRACE(", 13) == 0) return;
-  if (strcmp(text, "continue") == 0) { f->skip = true; return; }
+  if (strcmp(text, "continue") == 0) {
+    f->skip = true;
+    return;
+  }
   if (strncmp(text, "return", 6) == 0 && !m_is_word(text[6])) {
     f->value = m_eval(v, m_parse(&v->a, text + 6)), f->skip = true;
     return;
   }
-  const char *open = strchr(text, '('), *close = open ? m_closing(open) : NULL, *end = text + strlen(text), *eq = m_outside(text, end, '=');
+  const char *open = strchr(text, '('), *close = open ? m_closing(open) : NULL,
+             *end = text + strlen(text), *eq = m_outside(text, end, '=');
   if (strncmp(text, "EXPECT_", 7) == 0 || strncmp(text, "ASSERT_", 7) == 0) {
-    f->answer = m_both(f->answer, close ? m_check_assert(v, m_cut(v, text, close)) : M_UNKNOWN);   // "<< message" is left out
+    // "<< message" is left out
+    f->answer = m_both(f->answer, close ? m_check_assert(v, m_cut(v, text, close)) : M_UNKNOWN);
     return;
   }
   const char *name = eq ? m_declared(v, text, eq) : "";
-  m_value x = eq ? m_eval(v, m_parse(&v->a, m_cut(v, eq + 1, end))) : m_unknown(), *var = *name ? m_variable(v, name) : NULL;
+  m_value x = eq ? m_eval(v, m_parse(&v->a, m_cut(v, eq + 1, end))) : m_unknown(),
+          *var = *name ? m_variable(v, name) : NULL;
   if (!var) f->answer = m_both(f->answer, M_UNKNOWN);
-  else *var = x;   // an unknown value matters only where it is asked for
+  else *var = x;  // an unknown value matters only where it is asked for
 }
 
 static inline void m_run(m_env *v, const char *text, m_flow *f) {
@@ -143,8 +174,13 @@ static inline void m_run(m_env *v, const char *text, m_flow *f) {
       p = m_skip_blank(*end ? end + 1 : end);
       continue;
     }
-    const char *open = strchr(p, '('), *close = m_closing(open), *block = close ? m_skip_blank(close) : NULL, *after = block && *block == '{' ? m_closing(block) : NULL;
-    if (!after) { f->answer = m_both(f->answer, M_UNKNOWN); return; }
+    const char *open = strchr(p, '('), *close = m_closing(open),
+               *block = close ? m_skip_blank(close) : NULL,
+               *after = block && *block == '{' ? m_closing(block) : NULL;
+    if (!after) {
+      f->answer = m_both(f->answer, M_UNKNOWN);
+      return;
+    }
     const char *head = m_cut(v, open + 1, close - 1), *inside = m_cut(v, block + 1, after - 1);
     p = m_skip_blank(after);
     if (loop) {
@@ -155,7 +191,10 @@ static inline void m_run(m_env *v, const char *text, m_flow *f) {
     const char *otherwise = "";
     if (strncmp(p, "else", 4) == 0) {
       const char *from = m_skip_blank(p + 4), *to = *from == '{' ? m_closing(from) : NULL;
-      if (!to) { f->answer = m_both(f->answer, M_UNKNOWN); return; }
+      if (!to) {
+        f->answer = m_both(f->answer, M_UNKNOWN);
+        return;
+      }
       otherwise = m_cut(v, from + 1, to - 1);
       p = m_skip_blank(to);
     }
@@ -164,10 +203,12 @@ static inline void m_run(m_env *v, const char *text, m_flow *f) {
   }
 }
 
-// What a lambda of one parameter that matters, its last, returns for x; UNKNOWN when a statement in it is not known.
+// What a lambda of one parameter that matters, its last, returns for x; UNKNOWN when a statement in
+// it is not known.
 static inline m_value m_call_lambda(m_env *v, const m_expr *lambda, m_value x) {
   u32 vars = v->nvars;
-  m_value *parameter = lambda->kind == E_LAMBDA && *lambda->type ? m_variable(v, lambda->type) : NULL;
+  m_value *parameter =
+      lambda->kind == E_LAMBDA && *lambda->type ? m_variable(v, lambda->type) : NULL;
   m_flow f = {.answer = M_YES};
   if (!parameter) return m_unknown();
   *parameter = x;
@@ -179,8 +220,10 @@ static inline m_value m_call_lambda(m_env *v, const m_expr *lambda, m_value x) {
 // One entry of the `asserts` column.
 static inline m_answer m_check_statement(m_env *v, const char *text) {
   if (strncmp(text, "for(", 4) != 0 && strncmp(text, "if(", 3) != 0) {
-    const char *open = strchr(text, '('), *close = open ? m_closing(open) : NULL;   // behind it a message may stand: << "..."
-    return m_check_assert(v, close && strncmp(m_skip_blank(close), "<<", 2) == 0 ? m_cut(v, text, close) : text);
+    // behind it a message may stand: << "..."
+    const char *open = strchr(text, '('), *close = open ? m_closing(open) : NULL;
+    return m_check_assert(
+        v, close && strncmp(m_skip_blank(close), "<<", 2) == 0 ? m_cut(v, text, close) : text);
   }
   m_flow f = {.answer = M_YES};
   m_run(v, text, &f);

@@ -1,4 +1,5 @@
-// terms_instr.h — the members of an instruction and of what hangs on it: metadata, frontend attributes, sharding, origin.
+// terms_instr.h — the members of an instruction and of what hangs on it: metadata, frontend
+// attributes, sharding, origin.
 #ifndef TESTS_TERMS_INSTR_H
 #define TESTS_TERMS_INSTR_H
 
@@ -9,18 +10,37 @@
 
 typedef m_value m_member_fn(m_env *, m_value self, const m_expr *);
 #define MEMBER(fn) static inline m_value m_##fn(m_env *v, m_value self, const m_expr *e)
-MEMBER(self) { (void)v, (void)e; return self; }
-MEMBER(i_opcode) { (void)v, (void)e; return m_number(self.i->opcode); }
-MEMBER(i_name) { (void)v, (void)e; return m_text(self.i->name); }
-MEMBER(i_shape) { (void)v, (void)e; return m_shape_value(self.i->shape); }
-MEMBER(i_operand) { i64 k = m_arg(v, e, 0, 0); return k >= 0 && k < (i64)self.i->noperands ? m_instr(hlo_operand(self.i, (u32)k)) : m_instr(NULL); }
+MEMBER(self) {
+  (void)v, (void)e;
+  return self;
+}
+MEMBER(i_opcode) {
+  (void)v, (void)e;
+  return m_number(self.i->opcode);
+}
+MEMBER(i_name) {
+  (void)v, (void)e;
+  return m_text(self.i->name);
+}
+MEMBER(i_shape) {
+  (void)v, (void)e;
+  return m_shape_value(self.i->shape);
+}
+MEMBER(i_operand) {
+  i64 k = m_arg(v, e, 0, 0);
+  return k >= 0 && k < (i64)self.i->noperands ? m_instr(hlo_operand(self.i, (u32)k))
+                                              : m_instr(NULL);
+}
 MEMBER(i_operands) {
   (void)e;
   m_value *l = HS_NEW_ARRAY(&v->a, m_value, self.i->noperands + 1);
   for (u32 k = 0; k < self.i->noperands; k++) l[k] = m_instr(hlo_operand(self.i, k));
   return m_list(self.i->noperands, l);
 }
-MEMBER(i_operand_count) { (void)v, (void)e; return m_number(self.i->noperands); }
+MEMBER(i_operand_count) {
+  (void)v, (void)e;
+  return m_number(self.i->noperands);
+}
 MEMBER(i_users) {
   (void)e;
   m_value *l = HS_NEW_ARRAY(&v->a, m_value, self.i->nuses + 1);
@@ -32,32 +52,93 @@ MEMBER(i_users) {
   }
   return m_list(n, l);
 }
-MEMBER(i_user_count) { (void)v, (void)e; return m_number(m_users(self.i)); }
-MEMBER(i_param) { (void)v, (void)e; return m_number((double)hlo_param_number(self.i)); }
-MEMBER(i_is_root) { (void)v, (void)e; return m_number(hlo_is_root(self.i)); }
-MEMBER(i_parent) { (void)v, (void)e; return m_comp_value(self.i->parent); }
+MEMBER(i_user_count) {
+  (void)v, (void)e;
+  return m_number(m_users(self.i));
+}
+MEMBER(i_param) {
+  (void)v, (void)e;
+  return m_number((double)hlo_param_number(self.i));
+}
+MEMBER(i_is_root) {
+  (void)v, (void)e;
+  return m_number(hlo_is_root(self.i));
+}
+MEMBER(i_parent) {
+  (void)v, (void)e;
+  return m_comp_value(self.i->parent);
+}
 MEMBER(i_slice) {
   const hlo_slices *s = hlo_attr_ptr(self.i, HLO_ATTR_SLICE);
   if (!s) return m_unknown();
   m_value *l = HS_NEW_ARRAY(&v->a, m_value, s->n + 1);
-  char c = e->name[6];   // slice_starts, slice_limits, slice_strides
-  for (u32 k = 0; k < s->n; k++) l[k] = m_number((double)(c == 'l' ? s->v[k].limit : e->name[8] == 'a' ? s->v[k].start : s->v[k].stride));
+  char c = e->name[6];  // slice_starts, slice_limits, slice_strides
+  for (u32 k = 0; k < s->n; k++)
+    l[k] = m_number((double)(c == 'l'            ? s->v[k].limit
+                             : e->name[8] == 'a' ? s->v[k].start
+                                                 : s->v[k].stride));
   return e->n ? m_at(m_list(s->n, l), m_arg(v, e, 0, 0)) : m_list(s->n, l);
 }
-MEMBER(i_fused_root) { (void)v, (void)e; hlo_computation *c = hlo_fusion_comp(self.i); return m_instr(c ? c->root : NULL); }
-MEMBER(i_fused_comp) { (void)v, (void)e; return m_comp_value(hlo_fusion_comp(self.i)); }
-MEMBER(i_fused_count) { (void)v, (void)e; hlo_computation *c = hlo_fusion_comp(self.i); return c ? m_number(c->ninstrs) : m_unknown(); }
-MEMBER(i_called) { (void)e; return m_called_list(v, self.i); }
+MEMBER(i_fused_root) {
+  (void)v, (void)e;
+  hlo_computation *c = hlo_fusion_comp(self.i);
+  return m_instr(c ? c->root : NULL);
+}
+MEMBER(i_fused_comp) {
+  (void)v, (void)e;
+  return m_comp_value(hlo_fusion_comp(self.i));
+}
+MEMBER(i_fused_count) {
+  (void)v, (void)e;
+  hlo_computation *c = hlo_fusion_comp(self.i);
+  return c ? m_number(c->ninstrs) : m_unknown();
+}
+MEMBER(i_called) {
+  (void)e;
+  return m_called_list(v, self.i);
+}
 MEMBER(i_branch) { return m_at(m_called_list(v, self.i), m_arg(v, e, 0, 0)); }
-MEMBER(i_branch1) { (void)e; return m_at(m_called_list(v, self.i), 1); }
-MEMBER(i_wrapped) { (void)v, (void)e; hlo_computation *c = hlo_async_wrapped(self.i); return m_instr(c ? c->root : NULL); }
-MEMBER(i_has_to_apply) { (void)v, (void)e; return m_number(hlo_attr_comp(self.i, HLO_ATTR_TO_APPLY) != NULL); }
-MEMBER(i_literal) { (void)v, (void)e; const hlo_literal *l = hlo_constant_value(self.i); return l && !l->elided ? (m_value){.kind = V_LITERAL, .p = l} : m_unknown(); }
-MEMBER(i_metadata) { (void)v, (void)e; return (m_value){.kind = V_META, .i = self.i}; }
-MEMBER(i_frontend) { (void)v, (void)e; return (m_value){.kind = V_ATTRS, .i = self.i}; }
-MEMBER(i_has_frontend) { (void)v, (void)e; const hlo_frontend *f = hlo_attr_ptr(self.i, HLO_ATTR_FRONTEND_ATTRIBUTES); return m_number(f && f->n); }
-MEMBER(i_origin) { (void)v, (void)e; return hlo_attr_get(self.i, HLO_ATTR_ORIGIN) ? (m_value){.kind = V_ORIGIN, .i = self.i} : (m_value){.kind = V_NULL}; }
-MEMBER(i_ctrl_preds) { (void)e; const hlo_instr_list *l = self.i->ctrl_preds; return m_instrs_value(v, l ? l->n : 0, l ? l->v : NULL); }
+MEMBER(i_branch1) {
+  (void)e;
+  return m_at(m_called_list(v, self.i), 1);
+}
+MEMBER(i_wrapped) {
+  (void)v, (void)e;
+  hlo_computation *c = hlo_async_wrapped(self.i);
+  return m_instr(c ? c->root : NULL);
+}
+MEMBER(i_has_to_apply) {
+  (void)v, (void)e;
+  return m_number(hlo_attr_comp(self.i, HLO_ATTR_TO_APPLY) != NULL);
+}
+MEMBER(i_literal) {
+  (void)v, (void)e;
+  const hlo_literal *l = hlo_constant_value(self.i);
+  return l && !l->elided ? (m_value){.kind = V_LITERAL, .p = l} : m_unknown();
+}
+MEMBER(i_metadata) {
+  (void)v, (void)e;
+  return (m_value){.kind = V_META, .i = self.i};
+}
+MEMBER(i_frontend) {
+  (void)v, (void)e;
+  return (m_value){.kind = V_ATTRS, .i = self.i};
+}
+MEMBER(i_has_frontend) {
+  (void)v, (void)e;
+  const hlo_frontend *f = hlo_attr_ptr(self.i, HLO_ATTR_FRONTEND_ATTRIBUTES);
+  return m_number(f && f->n);
+}
+MEMBER(i_origin) {
+  (void)v, (void)e;
+  return hlo_attr_get(self.i, HLO_ATTR_ORIGIN) ? (m_value){.kind = V_ORIGIN, .i = self.i}
+                                               : (m_value){.kind = V_NULL};
+}
+MEMBER(i_ctrl_preds) {
+  (void)e;
+  const hlo_instr_list *l = self.i->ctrl_preds;
+  return m_instrs_value(v, l ? l->n : 0, l ? l->v : NULL);
+}
 MEMBER(i_ctrl_succs) {
   (void)e;
   HS_VEC(hlo_instr *) s = {0};
@@ -68,8 +149,14 @@ MEMBER(i_ctrl_succs) {
   hs_vec_free(&s);
   return l;
 }
-MEMBER(i_has_ctrl) { (void)v, (void)e; return m_number((self.i->ctrl_preds && self.i->ctrl_preds->n) || self.i->nctrl_succs); }
-MEMBER(i_has_sharding) { (void)v, (void)e; return m_number(hlo_attr_get(self.i, HLO_ATTR_SHARDING) != NULL); }
+MEMBER(i_has_ctrl) {
+  (void)v, (void)e;
+  return m_number((self.i->ctrl_preds && self.i->ctrl_preds->n) || self.i->nctrl_succs);
+}
+MEMBER(i_has_sharding) {
+  (void)v, (void)e;
+  return m_number(hlo_attr_get(self.i, HLO_ATTR_SHARDING) != NULL);
+}
 // The one device that all of it is on.
 static inline i64 m_device(const hlo_sharding *s) {
   if (s->type != HLO_SH_TUPLE) return s->type == HLO_SH_MAXIMAL ? s->device : -1;
@@ -82,7 +169,8 @@ MEMBER(i_device) {
   (void)v, (void)e;
   const hlo_sharding *s = hlo_attr_ptr(self.i, HLO_ATTR_SHARDING);
   i64 d = s ? m_device(s) : -1;
-  return d >= 0 ? (m_value){.kind = V_NUMBER, .number = (double)d, .optional = true} : (m_value){.kind = V_NULL};
+  return d >= 0 ? (m_value){.kind = V_NUMBER, .number = (double)d, .optional = true}
+                : (m_value){.kind = V_NULL};
 }
 MEMBER(i_window) {
   (void)e;
@@ -105,33 +193,55 @@ MEMBER(i_backend_config) {
   const hlo_backend_config *b = hlo_attr_ptr(self.i, HLO_ATTR_BACKEND_CONFIG);
   return (m_value){.kind = V_JSON, .s = b ? hs_arena_strndup(&v->a, b->text.p, b->text.n) : ""};
 }
-MEMBER(i_concat_dim) { (void)v, (void)e; hlo_ints d = hlo_attr_ints(self.i, HLO_ATTR_DIMENSIONS); return d.n ? m_number((double)d.v[0]) : m_unknown(); }
+MEMBER(i_concat_dim) {
+  (void)v, (void)e;
+  hlo_ints d = hlo_attr_ints(self.i, HLO_ATTR_DIMENSIONS);
+  return d.n ? m_number((double)d.v[0]) : m_unknown();
+}
 
-// Numbers that tell instructions apart; one of the module before the pass has that of what it is now.
+// Numbers that tell instructions apart; one of the module before the pass has that of what it is
+// now.
 MEMBER(i_unique_id) {
   (void)e;
-  const hlo_instr *now = v->before && v->twin && self.i->parent->module == v->before ? v->twin[self.i->id] : self.i;
+  const hlo_instr *now =
+      v->before && v->twin && self.i->parent->module == v->before ? v->twin[self.i->id] : self.i;
   return m_number(now->id);
 }
-MEMBER(i_is_dead) { (void)v, (void)e; return m_number(self.i->nuses == 0 && !hlo_is_root(self.i) && !(self.i->ctrl_preds && self.i->ctrl_preds->n) && !self.i->nctrl_succs); }
-MEMBER(i_is_fused) { (void)v, (void)e; return m_number(hlo_is_fusion_comp(self.i->parent)); }
-MEMBER(i_is_elementwise) { (void)v, (void)e; return m_number(hlo_op_has(self.i->opcode, HLO_F_ELEMENTWISE)); }
-MEMBER(i_has_effect) { (void)v, (void)e; return m_number(hlo_has_side_effect(self.i)); }
-MEMBER(i_is_opcode) {   // IsConstant(), IsWhile()...: named after the opcode
-  (void)v;
-  return m_opcode(e->name + 2) == HLO_OP_INVALID ? m_unknown() : m_number(self.i->opcode == m_opcode(e->name + 2));
+MEMBER(i_is_dead) {
+  (void)v, (void)e;
+  return m_number(self.i->nuses == 0 && !hlo_is_root(self.i) &&
+                  !(self.i->ctrl_preds && self.i->ctrl_preds->n) && !self.i->nctrl_succs);
 }
-MEMBER(i_is_fusion) {   // IsLoopFusion(), IsInputFusion()..., IsMultiOutputFusion()
+MEMBER(i_is_fused) {
+  (void)v, (void)e;
+  return m_number(hlo_is_fusion_comp(self.i->parent));
+}
+MEMBER(i_is_elementwise) {
+  (void)v, (void)e;
+  return m_number(hlo_op_has(self.i->opcode, HLO_F_ELEMENTWISE));
+}
+MEMBER(i_has_effect) {
+  (void)v, (void)e;
+  return m_number(hlo_has_side_effect(self.i));
+}
+MEMBER(i_is_opcode) {  // IsConstant(), IsWhile()...: named after the opcode
+  (void)v;
+  return m_opcode(e->name + 2) == HLO_OP_INVALID
+             ? m_unknown()
+             : m_number(self.i->opcode == m_opcode(e->name + 2));
+}
+MEMBER(i_is_fusion) {  // IsLoopFusion(), IsInputFusion()..., IsMultiOutputFusion()
   (void)v;
   char kind[32] = "k";
   size_t n = strlen(e->name) - strlen("IsFusion");
   if (self.i->opcode != HLO_FUSION) return m_number(0);
-  if (strcmp(e->name, "IsMultiOutputFusion") == 0) return m_number(hlo_fusion_comp(self.i)->root->opcode == HLO_TUPLE);
+  if (strcmp(e->name, "IsMultiOutputFusion") == 0)
+    return m_number(hlo_fusion_comp(self.i)->root->opcode == HLO_TUPLE);
   snprintf(kind + 1, sizeof kind - 1, "%.*s", (int)HS_MIN(n, sizeof kind - 2), e->name + 2);
   i64 k = hlo_enum_find(HLO_AK_ENUM_FUSION_KIND, hs_str_of(kind), false);
   return k < 0 ? m_unknown() : m_number(hlo_attr_int(self.i, HLO_ATTR_KIND, -1) == k);
 }
-MEMBER(i_is_custom_call) {   // IsCustomCall("a"), IsCustomCall({"a", "b"})
+MEMBER(i_is_custom_call) {  // IsCustomCall("a"), IsCustomCall({"a", "b"})
   m_value x = e->n ? m_eval(v, e->args[0]) : m_unknown();
   hs_str target = hlo_attr_str(self.i, HLO_ATTR_CUSTOM_CALL_TARGET);
   if (x.kind != V_STRING && x.kind != V_LIST) return m_unknown();
@@ -142,14 +252,43 @@ MEMBER(i_is_custom_call) {   // IsCustomCall("a"), IsCustomCall({"a", "b"})
   }
   return m_number(self.i->opcode == HLO_CUSTOM_CALL && hit);
 }
-MEMBER(i_fused_param) { hlo_computation *c = hlo_fusion_comp(self.i); i64 k = m_arg(v, e, 0, 0); return m_instr(c && k >= 0 && k < (i64)c->nparams ? c->params[k] : NULL); }
-MEMBER(i_fused_params) { (void)e; hlo_computation *c = hlo_fusion_comp(self.i); return c ? m_instrs_value(v, c->nparams, c->params) : m_unknown(); }
-MEMBER(i_fused_instrs) { (void)e; hlo_computation *c = hlo_fusion_comp(self.i); return c ? m_instructions(v, c) : m_unknown(); }
-MEMBER(i_wrapped_comp) { (void)v, (void)e; return m_comp_value(hlo_async_wrapped(self.i)); }
-MEMBER(i_wrapped_opcode) { (void)v, (void)e; hlo_computation *c = hlo_async_wrapped(self.i); return c ? m_number(c->root->opcode) : m_unknown(); }
-MEMBER(i_thread) { (void)e; hlo_computation *c = hlo_async_wrapped(self.i); return !c ? m_unknown() : c->execution_thread.n ? m_str(v, c->execution_thread) : m_text("main"); }
-MEMBER(i_first_called) { (void)e; return m_at(m_called_list(v, self.i), 0); }
-MEMBER(i_branch_count) { (void)e; return m_number(m_called_list(v, self.i).n); }
+MEMBER(i_fused_param) {
+  hlo_computation *c = hlo_fusion_comp(self.i);
+  i64 k = m_arg(v, e, 0, 0);
+  return m_instr(c && k >= 0 && k < (i64)c->nparams ? c->params[k] : NULL);
+}
+MEMBER(i_fused_params) {
+  (void)e;
+  hlo_computation *c = hlo_fusion_comp(self.i);
+  return c ? m_instrs_value(v, c->nparams, c->params) : m_unknown();
+}
+MEMBER(i_fused_instrs) {
+  (void)e;
+  hlo_computation *c = hlo_fusion_comp(self.i);
+  return c ? m_instructions(v, c) : m_unknown();
+}
+MEMBER(i_wrapped_comp) {
+  (void)v, (void)e;
+  return m_comp_value(hlo_async_wrapped(self.i));
+}
+MEMBER(i_wrapped_opcode) {
+  (void)v, (void)e;
+  hlo_computation *c = hlo_async_wrapped(self.i);
+  return c ? m_number(c->root->opcode) : m_unknown();
+}
+MEMBER(i_thread) {
+  (void)e;
+  hlo_computation *c = hlo_async_wrapped(self.i);
+  return !c ? m_unknown() : c->execution_thread.n ? m_str(v, c->execution_thread) : m_text("main");
+}
+MEMBER(i_first_called) {
+  (void)e;
+  return m_at(m_called_list(v, self.i), 0);
+}
+MEMBER(i_branch_count) {
+  (void)e;
+  return m_number(m_called_list(v, self.i).n);
+}
 MEMBER(i_operand_index) {
   m_value x = e->n ? m_eval(v, e->args[0]) : m_unknown();
   for (u32 k = 0; x.kind == V_INSTR && k < self.i->noperands; k++)
@@ -159,7 +298,8 @@ MEMBER(i_operand_index) {
 MEMBER(i_is_user_of) {
   m_value x = e->n ? m_eval(v, e->args[0]) : m_unknown();
   bool uses = false;
-  for (u32 k = 0; x.kind == V_INSTR && k < self.i->noperands; k++) uses |= hlo_operand(self.i, k) == x.i;
+  for (u32 k = 0; x.kind == V_INSTR && k < self.i->noperands; k++)
+    uses |= hlo_operand(self.i, k) == x.i;
   return x.kind == V_INSTR ? m_number(uses) : m_unknown();
 }
 MEMBER(i_constant_operand) {
@@ -177,25 +317,30 @@ MEMBER(i_text) {
   hs_buf_free(&b);
   return r;
 }
-MEMBER(i_channel) {   // a std::optional
+MEMBER(i_channel) {  // a std::optional
   (void)v, (void)e;
   i64 id = hlo_attr_int(self.i, HLO_ATTR_CHANNEL_ID, 0);
-  return id > 0 ? (m_value){.kind = V_NUMBER, .number = (double)id, .optional = true} : (m_value){.kind = V_NULL};
+  return id > 0 ? (m_value){.kind = V_NUMBER, .number = (double)id, .optional = true}
+                : (m_value){.kind = V_NULL};
 }
 MEMBER(i_split_dim) {
   (void)v, (void)e;
   hlo_ints d = hlo_attr_ints(self.i, HLO_ATTR_DIMENSIONS);
-  return d.n ? (m_value){.kind = V_NUMBER, .number = (double)d.v[0], .optional = true} : (m_value){.kind = V_NULL};
+  return d.n ? (m_value){.kind = V_NUMBER, .number = (double)d.v[0], .optional = true}
+             : (m_value){.kind = V_NULL};
 }
-MEMBER(i_operand_layouts) {   // operand_shapes_with_layout()
+MEMBER(i_operand_layouts) {  // operand_shapes_with_layout()
   (void)e;
   const hlo_shapes *s = hlo_attr_ptr(self.i, HLO_ATTR_OPERAND_LAYOUT_CONSTRAINTS);
   m_value *l = HS_NEW_ARRAY(&v->a, m_value, (s ? s->n : 0) + 1);
   for (u32 k = 0; s && k < s->n; k++) l[k] = m_shape_value(s->v[k]);
   return m_list(s ? s->n : 0, l);
 }
-MEMBER(i_layout_constrained) { (void)v, (void)e; return m_number(hlo_attr_get(self.i, HLO_ATTR_OPERAND_LAYOUT_CONSTRAINTS) != NULL); }
-MEMBER(i_output_aliases) {   // pairs of an output index and a pair of operand and index
+MEMBER(i_layout_constrained) {
+  (void)v, (void)e;
+  return m_number(hlo_attr_get(self.i, HLO_ATTR_OPERAND_LAYOUT_CONSTRAINTS) != NULL);
+}
+MEMBER(i_output_aliases) {  // pairs of an output index and a pair of operand and index
   (void)e;
   const hlo_aliases *a = hlo_attr_ptr(self.i, HLO_ATTR_OUTPUT_TO_OPERAND_ALIASING);
   u32 n = a ? a->n : 0;
@@ -208,14 +353,24 @@ MEMBER(i_output_aliases) {   // pairs of an output index and a pair of operand a
   }
   return m_list(n, l);
 }
-MEMBER(i_has_config) { (void)v, (void)e; const hlo_backend_config *b = hlo_attr_ptr(self.i, HLO_ATTR_BACKEND_CONFIG); return m_number(b && b->text.n); }
-MEMBER(i_raw_config) { (void)e; const hlo_backend_config *b = hlo_attr_ptr(self.i, HLO_ATTR_BACKEND_CONFIG); return b ? m_str(v, b->text) : m_text(""); }
+MEMBER(i_has_config) {
+  (void)v, (void)e;
+  const hlo_backend_config *b = hlo_attr_ptr(self.i, HLO_ATTR_BACKEND_CONFIG);
+  return m_number(b && b->text.n);
+}
+MEMBER(i_raw_config) {
+  (void)e;
+  const hlo_backend_config *b = hlo_attr_ptr(self.i, HLO_ATTR_BACKEND_CONFIG);
+  return b ? m_str(v, b->text) : m_text("");
+}
 
 // Replica groups as lists of numbers, whatever form they are written in.
 static inline m_value m_groups_value(m_env *v, const hlo_instr *i) {
   const hlo_replica_groups *g = hlo_attr_ptr(i, HLO_ATTR_REPLICA_GROUPS);
   if (!g) return m_list(0, NULL);
-  u32 n = g->form == HLO_GROUPS_LIST ? g->groups.n : g->form == HLO_GROUPS_IOTA && g->dims.n == 2 ? (u32)g->dims.v[0] : 0;
+  u32 n = g->form == HLO_GROUPS_LIST                     ? g->groups.n
+          : g->form == HLO_GROUPS_IOTA && g->dims.n == 2 ? (u32)g->dims.v[0]
+                                                         : 0;
   if (!n && g->form != HLO_GROUPS_LIST) return m_unknown();
   m_value *l = HS_NEW_ARRAY(&v->a, m_value, n + 1);
   if (g->form == HLO_GROUPS_LIST) {
@@ -228,29 +383,45 @@ static inline m_value m_groups_value(m_env *v, const hlo_instr *i) {
   for (u32 k = 0; k < n; k++) l[k] = m_ints_value(v, (hlo_ints){size, all + (size_t)k * size});
   return m_list(n, l);
 }
-MEMBER(i_groups) { (void)e; return m_groups_value(v, self.i); }
+MEMBER(i_groups) {
+  (void)e;
+  return m_groups_value(v, self.i);
+}
 static inline m_value m_pairs_value(m_env *v, const hlo_instr *i) {
   hlo_ints p = hlo_attr_ints(i, HLO_ATTR_SOURCE_TARGET_PAIRS);
   m_value *l = HS_NEW_ARRAY(&v->a, m_value, p.n + 1);
   for (u32 k = 0; k < p.n; k++) l[k] = m_ints_value(v, (hlo_ints){2, p.v + 2 * k});
   return m_list(p.n, l);
 }
-MEMBER(i_pairs) { (void)e; return m_pairs_value(v, self.i); }
-MEMBER(i_dim_label) {   // of convolution_dimension_numbers()
+MEMBER(i_pairs) {
+  (void)e;
+  return m_pairs_value(v, self.i);
+}
+MEMBER(i_dim_label) {  // of convolution_dimension_numbers()
   const hlo_dim_labels *d = hlo_attr_ptr(self.i, HLO_ATTR_DIM_LABELS);
   if (!d) return m_unknown();
-  const struct { const char *name; i64 value; } single[] = {{"input_batch_dimension", d->lhs_batch}, {"input_feature_dimension", d->lhs_feature},
-      {"kernel_input_feature_dimension", d->rhs_input_feature}, {"kernel_output_feature_dimension", d->rhs_output_feature}, {"output_batch_dimension", d->out_batch},
-      {"output_feature_dimension", d->out_feature}};
+  const struct {
+    const char *name;
+    i64 value;
+  } single[] = {{"input_batch_dimension", d->lhs_batch},
+                {"input_feature_dimension", d->lhs_feature},
+                {"kernel_input_feature_dimension", d->rhs_input_feature},
+                {"kernel_output_feature_dimension", d->rhs_output_feature},
+                {"output_batch_dimension", d->out_batch},
+                {"output_feature_dimension", d->out_feature}};
   for (size_t k = 0; k < HS_COUNT(single); k++)
     if (strcmp(single[k].name, e->name) == 0) return m_number((double)single[k].value);
-  const i64 *s = *e->name == 'i' ? d->lhs_spatial : *e->name == 'k' ? d->rhs_spatial : d->out_spatial;
+  const i64 *s = *e->name == 'i'   ? d->lhs_spatial
+                 : *e->name == 'k' ? d->rhs_spatial
+                                   : d->out_spatial;
   m_value l = m_ints_value(v, (hlo_ints){d->nspatial, s});
   return e->n ? m_at(l, m_arg(v, e, 0, 0)) : l;
 }
 
-// ---- shardings ----------------------------------------------------------------------------------------------------------
-static inline m_value m_sharding_value(const hlo_sharding *s) { return s ? (m_value){.kind = V_SHARDING, .p = s} : (m_value){.kind = V_NULL}; }
+// ---- shardings ----------------------------------------------------------------------------------
+static inline m_value m_sharding_value(const hlo_sharding *s) {
+  return s ? (m_value){.kind = V_SHARDING, .p = s} : (m_value){.kind = V_NULL};
+}
 // Of a text "{replicated}"; the module that it is read in stays.
 static inline m_value m_sharding_of_text(m_env *v, const char *text) {
   char *whole = hs_format("ENTRY e { ROOT x = f32[] parameter(0), sharding=%s }", text);
@@ -269,23 +440,45 @@ static inline m_value m_sharding_text(m_env *v, const hlo_sharding *s, bool meta
   hs_buf_free(&b);
   return r;
 }
-static inline m_answer m_same_sharding(m_env *v, const hlo_sharding *a, const hlo_sharding *b) {   // metadata apart, as XLA's operator==
+// metadata apart, as XLA's operator==
+static inline m_answer m_same_sharding(m_env *v, const hlo_sharding *a, const hlo_sharding *b) {
   return m_yes(strcmp(m_sharding_text(v, a, false).s, m_sharding_text(v, b, false).s) == 0);
 }
 #define SHARDING ((const hlo_sharding *)self.p)
-MEMBER(i_sharding) { (void)v, (void)e; return m_sharding_value(hlo_attr_ptr(self.i, HLO_ATTR_SHARDING)); }
-MEMBER(h_text) { (void)e; return m_sharding_text(v, SHARDING, true); }
+MEMBER(i_sharding) {
+  (void)v, (void)e;
+  return m_sharding_value(hlo_attr_ptr(self.i, HLO_ATTR_SHARDING));
+}
+MEMBER(h_text) {
+  (void)e;
+  return m_sharding_text(v, SHARDING, true);
+}
 MEMBER(h_type) {
   (void)v;
-  static const struct { const char *name; hlo_sharding_type t; } types[] = {{"IsReplicated", HLO_SH_REPLICATED}, {"IsManual", HLO_SH_MANUAL}, {"IsUnknown", HLO_SH_UNKNOWN},
-                                                                             {"IsTuple", HLO_SH_TUPLE}, {"IsTiled", HLO_SH_TILED}};
+  static const struct {
+    const char *name;
+    hlo_sharding_type t;
+  } types[] = {{"IsReplicated", HLO_SH_REPLICATED},
+               {"IsManual", HLO_SH_MANUAL},
+               {"IsUnknown", HLO_SH_UNKNOWN},
+               {"IsTuple", HLO_SH_TUPLE},
+               {"IsTiled", HLO_SH_TILED}};
   for (size_t k = 0; k < HS_COUNT(types); k++)
-    if (strcmp(types[k].name, e->name) == 0 && SHARDING->type != HLO_SH_NAMED) return m_number(SHARDING->type == types[k].t);
-  if (strcmp(e->name, "IsTileMaximal") == 0 && SHARDING->type != HLO_SH_NAMED) return m_number(SHARDING->type == HLO_SH_REPLICATED || SHARDING->type == HLO_SH_MAXIMAL);
+    if (strcmp(types[k].name, e->name) == 0 && SHARDING->type != HLO_SH_NAMED)
+      return m_number(SHARDING->type == types[k].t);
+  if (strcmp(e->name, "IsTileMaximal") == 0 && SHARDING->type != HLO_SH_NAMED)
+    return m_number(SHARDING->type == HLO_SH_REPLICATED || SHARDING->type == HLO_SH_MAXIMAL);
   return m_unknown();
 }
-MEMBER(h_unique) { (void)v, (void)e; return m_number(m_device(SHARDING) >= 0); }
-MEMBER(h_device) { (void)v, (void)e; i64 d = m_device(SHARDING); return d >= 0 ? m_number((double)d) : m_unknown(); }
+MEMBER(h_unique) {
+  (void)v, (void)e;
+  return m_number(m_device(SHARDING) >= 0);
+}
+MEMBER(h_device) {
+  (void)v, (void)e;
+  i64 d = m_device(SHARDING);
+  return d >= 0 ? m_number((double)d) : m_unknown();
+}
 MEMBER(h_elements) {
   (void)e;
   m_value *l = HS_NEW_ARRAY(&v->a, m_value, SHARDING->nchildren + 1);
@@ -294,7 +487,7 @@ MEMBER(h_elements) {
 }
 #undef SHARDING
 
-// ---- what hangs on an instruction ---------------------------------------------------------------------------------------
+// ---- what hangs on an instruction ---------------------------------------------------------------
 static inline const hlo_frontend_entry *m_frontend_find(m_env *v, m_value self, const m_expr *e) {
   const hlo_frontend *f = hlo_attr_ptr(self.i, HLO_ATTR_FRONTEND_ATTRIBUTES);
   m_value key = e->n ? m_eval(v, e->args[0]) : m_unknown();
@@ -302,20 +495,31 @@ static inline const hlo_frontend_entry *m_frontend_find(m_env *v, m_value self, 
     if (hs_str_eq(f->v[k].key, hs_str_of(key.s))) return &f->v[k];
   return NULL;
 }
-MEMBER(a_at) { const hlo_frontend_entry *x = m_frontend_find(v, self, e); return x ? m_str(v, x->value) : m_text("(absent)"); }
+MEMBER(a_at) {
+  const hlo_frontend_entry *x = m_frontend_find(v, self, e);
+  return x ? m_str(v, x->value) : m_text("(absent)");
+}
 MEMBER(a_contains) { return m_number(m_frontend_find(v, self, e) != NULL); }
-MEMBER(i_frontend_get) {   // a std::optional
+MEMBER(i_frontend_get) {  // a std::optional
   const hlo_frontend_entry *x = m_frontend_find(v, self, e);
   m_value r = x ? m_str(v, x->value) : (m_value){.kind = V_NULL};
   r.optional = x != NULL;
   return r;
 }
-MEMBER(a_size) { (void)v, (void)e; const hlo_frontend *f = hlo_attr_ptr(self.i, HLO_ATTR_FRONTEND_ATTRIBUTES); return m_number(f ? f->n : 0); }
-MEMBER(o_text) { (void)e; return m_origin_text(v, self.i); }
+MEMBER(a_size) {
+  (void)v, (void)e;
+  const hlo_frontend *f = hlo_attr_ptr(self.i, HLO_ATTR_FRONTEND_ATTRIBUTES);
+  return m_number(f ? f->n : 0);
+}
+MEMBER(o_text) {
+  (void)e;
+  return m_origin_text(v, self.i);
+}
 static inline bool m_origin_fits(const hlo_origin_node *n, const hlo_shape *s) {
   if (!n || n->tuple != hlo_shape_is_tuple(s)) return false;
   bool fits = !n->tuple || n->nchildren == s->nelems;
-  for (u32 k = 0; fits && n->tuple && k < n->nchildren; k++) fits = m_origin_fits(n->children[k], s->elems[k]);
+  for (u32 k = 0; fits && n->tuple && k < n->nchildren; k++)
+    fits = m_origin_fits(n->children[k], s->elems[k]);
   return fits;
 }
 MEMBER(o_fits) {
@@ -323,20 +527,50 @@ MEMBER(o_fits) {
   m_value s = e->n ? m_eval(v, e->args[0]) : m_unknown();
   return o && s.kind == V_SHAPE ? m_number(m_origin_fits(o->root, s.p)) : m_unknown();
 }
-MEMBER(p_op_name) { (void)e; const hlo_metadata *x = hlo_metadata_of(self.i); return x ? m_str(v, x->op_name) : m_text(""); }
-MEMBER(p_op_type) { (void)e; const hlo_metadata *x = hlo_metadata_of(self.i); return x ? m_str(v, x->op_type) : m_text(""); }
-MEMBER(p_dedup) { (void)e; const hlo_metadata *x = hlo_metadata_of(self.i); return x ? m_str(v, hlo_metadata_rest_of(x)->deduplicated_name) : m_text(""); }
-MEMBER(p_source_file) { (void)e; const hlo_metadata *x = hlo_metadata_of(self.i); return x ? m_str(v, x->source_file) : m_text(""); }
-MEMBER(p_source_line) { (void)v, (void)e; const hlo_metadata *x = hlo_metadata_of(self.i); return m_number(x ? x->source_line : 0); }
+MEMBER(p_op_name) {
+  (void)e;
+  const hlo_metadata *x = hlo_metadata_of(self.i);
+  return x ? m_str(v, x->op_name) : m_text("");
+}
+MEMBER(p_op_type) {
+  (void)e;
+  const hlo_metadata *x = hlo_metadata_of(self.i);
+  return x ? m_str(v, x->op_type) : m_text("");
+}
+MEMBER(p_dedup) {
+  (void)e;
+  const hlo_metadata *x = hlo_metadata_of(self.i);
+  return x ? m_str(v, hlo_metadata_rest_of(x)->deduplicated_name) : m_text("");
+}
+MEMBER(p_source_file) {
+  (void)e;
+  const hlo_metadata *x = hlo_metadata_of(self.i);
+  return x ? m_str(v, x->source_file) : m_text("");
+}
+MEMBER(p_source_line) {
+  (void)v, (void)e;
+  const hlo_metadata *x = hlo_metadata_of(self.i);
+  return m_number(x ? x->source_line : 0);
+}
 MEMBER(p_number) {
   (void)v;
   const hlo_metadata *x = hlo_metadata_of(self.i);
   if (!x) return m_number(0);
-  const struct { const char *name; i32 value; } all[] = {{"source_end_line", x->source_end_line}, {"source_column", x->source_column}, {"source_end_column", x->source_end_column}, {"stack_frame_id", x->stack_frame_id}};
+  const struct {
+    const char *name;
+    i32 value;
+  } all[] = {{"source_end_line", x->source_end_line},
+             {"source_column", x->source_column},
+             {"source_end_column", x->source_end_column},
+             {"stack_frame_id", x->stack_frame_id}};
   for (size_t k = 0; k < HS_COUNT(all); k++)
     if (strcmp(all[k].name, e->name) == 0) return m_number(all[k].value);
   return m_unknown();
 }
-MEMBER(p_scheduling) { (void)e; const hlo_metadata *x = hlo_metadata_of(self.i); return x ? m_str(v, hlo_metadata_rest_of(x)->scheduling_name) : m_text(""); }
+MEMBER(p_scheduling) {
+  (void)e;
+  const hlo_metadata *x = hlo_metadata_of(self.i);
+  return x ? m_str(v, hlo_metadata_rest_of(x)->scheduling_name) : m_text("");
+}
 
 #endif

@@ -1,9 +1,11 @@
 // text.c — does our text of a module equal real XLA's, byte for byte?
 //
-// usage: text [--vintage NAME] DIR XLA_DIR    DIR/NAME.hlo is read and printed by us; XLA_DIR/NAME.default and NAME.large
-// hold what XLA printed for it (tests/peers/xla_text.py), being of that vintage (jaxlib-0.10.2 unless said). Modules that XLA
-// refused are not counted. Where the text leaves constants out ({...}), XLA's reader makes values up, from a counter that runs
-// on from module to module; ours does not, so what would print them is not comparable, and is counted as such.
+// usage: text [--vintage NAME] DIR XLA_DIR    DIR/NAME.hlo is read and printed by us;
+//                                             XLA_DIR/NAME.default and NAME.large
+// hold what XLA printed for it (tests/peers/xla_text.py), being of that vintage (jaxlib-0.10.2
+// unless said). Modules that XLA refused are not counted. Where the text leaves constants out
+// ({...}), XLA's reader makes values up, from a counter that runs on from module to module; ours
+// does not, so what would print them is not comparable, and is counted as such.
 #include <dirent.h>
 
 #include "core/literal.h"
@@ -28,23 +30,32 @@ static void report(const char *name, const char *kind, const hs_buf *want, const
   while (at < want->n && at < got->n && want->p[at] == got->p[at]) at++;
   for (size_t k = at; k > 0 && want->p[k - 1] != '\n'; k--) line++;
   size_t from = at - line;
-  int lw = (int)strcspn(want->p + from, "\n"), lg = (int)strcspn(got->p + HS_MIN(from, got->n), "\n");
+  int lw = (int)strcspn(want->p + from, "\n"),
+      lg = (int)strcspn(got->p + HS_MIN(from, got->n), "\n");
   int cut = line > 100 ? (int)line - 60 : 0;
-  printf("FAIL %s: %s text differs\n    XLA:  %.*s\n    ours: %.*s\n", name, kind, HS_MIN(lw - cut, 200), want->p + from + cut, HS_MIN(HS_MAX(lg - cut, 0), 200), got->p + HS_MIN(from + (size_t)cut, got->n));
+  printf("FAIL %s: %s text differs\n    XLA:  %.*s\n    ours: %.*s\n", name, kind,
+         HS_MIN(lw - cut, 200), want->p + from + cut, HS_MIN(HS_MAX(lg - cut, 0), 200),
+         got->p + HS_MIN(from + (size_t)cut, got->n));
 }
 
 // Would this form print values of a constant that the text leaves out?
 static bool prints_elided(const hlo_module *m, bool large) {
-  hlo_for_each_comp(c, m) hlo_for_each_instr(i, c) {
-    const hlo_literal *l = hlo_is(i, HLO_CONSTANT) ? hlo_constant_value(i) : NULL;
-    if (l && hlo_literal_has_elided(l) && (large || (hlo_shape_is_array(l->shape) && l->shape->elements <= 10))) return true;
-  }
+  hlo_for_each_comp(c, m)
+    hlo_for_each_instr(i, c) {
+      const hlo_literal *l = hlo_is(i, HLO_CONSTANT) ? hlo_constant_value(i) : NULL;
+      if (l && hlo_literal_has_elided(l) &&
+          (large || (hlo_shape_is_array(l->shape) && l->shape->elements <= 10)))
+        return true;
+    }
   return false;
 }
 
-typedef struct counts { unsigned same[2], total[2], elided; } counts;
+typedef struct counts {
+  unsigned same[2], total[2], elided;
+} counts;
 
-static void compare(const char *name, size_t len, const char *xla, const hs_buf *source, hlo_vintage vintage, counts *n) {
+static void compare(const char *name, size_t len, const char *xla, const hs_buf *source,
+                    hlo_vintage vintage, counts *n) {
   static const char *const kinds[] = {"default", "large"};
   hlo_ctx *ctx = hlo_ctx_new();
   hlo_module *m = NULL;
@@ -83,7 +94,9 @@ int main(int argc, char **argv) {
     return fprintf(stderr, "usage: %s [--vintage NAME] DIR XLA_DIR\n", argv[0]), 2;
   const char *word = drv_option(&a, "vintage");
   u32 vintage = HLO_VINTAGE_JAXLIB_0_10_2;
-  for (vintage = word ? 0 : vintage; word && vintage < HLO_VINTAGE_COUNT && strcmp(hlo_vintages[vintage].name, word) != 0;) vintage++;
+  for (vintage = word ? 0 : vintage;
+       word && vintage < HLO_VINTAGE_COUNT && strcmp(hlo_vintages[vintage].name, word) != 0;)
+    vintage++;
   if (vintage == HLO_VINTAGE_COUNT) return fprintf(stderr, "no vintage %s\n", word), 2;
   struct dirent **names;
   int n = scandir(a.v[0], &names, NULL, alphasort);
@@ -99,6 +112,7 @@ int main(int argc, char **argv) {
   }
   free(names);
   hs_buf_free(&source);
-  printf("text: %u/%u default, %u/%u large constants, %u not comparable (elided)\n", count.same[0], count.total[0], count.same[1], count.total[1], count.elided);
+  printf("text: %u/%u default, %u/%u large constants, %u not comparable (elided)\n", count.same[0],
+         count.total[0], count.same[1], count.total[1], count.elided);
   return count.same[0] == count.total[0] && count.same[1] == count.total[1] ? 0 : 1;
 }

@@ -1,25 +1,37 @@
-// transcripts.c — our passes against what XLA's did to the same modules. usage: transcripts DIR [--pass NAME] [-j N]
+// transcripts.c — our passes against what XLA's did to the same modules.
+// usage: transcripts DIR [--pass NAME] [-j N]
 //
-// DIR/index.tsv names pairs PASS/NNN.before.hlo, PASS/NNN.after.hlo. Our pass runs on `before`; dead code is dropped on
-// both sides, and the result is held against `after` by the rule for that pass:
+// DIR/index.tsv names pairs PASS/NNN.before.hlo, PASS/NNN.after.hlo. Our pass runs on `before`;
+// dead code is dropped on both sides, and the result is held against `after` by the rule for that
+// pass:
 //   GRAPH    equal up to names, order and annotations
-//   COST     that, or instructions, flops and bytes no higher than XLA's result, and lower than before wherever XLA's are
-//   KERNELS  that, or kernels and bytes accessed no higher than XLA's result, and the module did change
-// Before the lines of each pass stands a table of its families: those that are held by GRAPH and by KERNELS, those of algsimp,
-// reshape-mover and the loops (COST), the other passes of hlosh, and the passes that hlosh does not have; a share for each.
-// In every case what the module means must not have changed: before and after are evaluated on the same random inputs
-// where the evaluator covers the module and the work is bounded. A pass that does nothing fails every rule.
+//   COST     that, or instructions, flops and bytes no higher than XLA's result, and lower than
+//            before wherever XLA's are
+//   KERNELS  that, or kernels and bytes accessed no higher than XLA's result, and the module did
+//            change
+// Before the lines of each pass stands a table of its families: those that are held by GRAPH and by
+// KERNELS, those of algsimp, reshape-mover and the loops (COST), the other passes of hlosh, and the
+// passes that hlosh does not have; a share for each. In every case what the module means must not
+// have changed: before and after are evaluated on the same random inputs where the evaluator covers
+// the module and the work is bounded. A pass that does nothing fails every rule.
 #include "passes/util.h"
 #include "tests/drivers/meaning.h"
 
 typedef enum { COST, GRAPH, KERNELS } rule;
 // Folders whose rule is not COST, or whose text to run is not the folder's own name (NULL).
-#define XLA_CPU "supports_non_canonical_dots=false;executing_on_cpu=true;rewrite_no_op_bitcast_convert_to_bitcast=true"
-static const struct special { const char *folder; rule rule; const char *text; } specials[] = {
+#define XLA_CPU                                              \
+  "supports_non_canonical_dots=false;executing_on_cpu=true;" \
+  "rewrite_no_op_bitcast_convert_to_bitcast=true"
+static const struct special {
+  const char *folder;
+  rule rule;
+  const char *text;
+} specials[] = {
     {"algsimp", COST, "fix(algsimp{" XLA_CPU "})"},
     {"pipeline.simplification", KERNELS, "simplification"},
     {"pipeline.post_scatter_expansion_simplification", KERNELS, "simplification"},
-    {"pipeline.simplification_after_layout_assignment", KERNELS, "fix(algsimp{layout_sensitive=true;" XLA_CPU "},dce,cse{layout_sensitive=true})"},
+    {"pipeline.simplification_after_layout_assignment", KERNELS,
+     "fix(algsimp{layout_sensitive=true;" XLA_CPU "},dce,cse{layout_sensitive=true})"},
     {"pipeline.all", KERNELS, "cpu"},
     {"fusion", KERNELS, "fusion{mode=greedy_cpu}"},
     {"gather_expander", GRAPH, "gather_expander{mode=simple}"},
@@ -51,24 +63,41 @@ static const struct special { const char *folder; rule rule; const char *text; }
     {"cse_barrier_expander", GRAPH, NULL},
 };
 
-typedef struct run { drv_table t; const char *dir, *only; hs_arena names; struct tally { const char *pass; u32 passed, total; } tallies[128], families[5]; u32 ntallies, passed, total; } run;
+typedef struct run {
+  drv_table t;
+  const char *dir, *only;
+  hs_arena names;
+  struct tally {
+    const char *pass;
+    u32 passed, total;
+  } tallies[128], families[5];
+  u32 ntallies, passed, total;
+} run;
 
-// ---- families -----------------------------------------------------------------------------------------------------------
+// ---- families -----------------------------------------------------------------------------------
 enum { BY_GRAPH, BY_COST, BY_KERNELS, OF_OURS, NOT_OURS };
-static const char *const family_names[] = {[BY_GRAPH] = "clean-ups, expanders and canonicalizers (same graph)", [BY_COST] = "algsimp, reshape-mover and loops (same graph or no costlier)",
-                                           [BY_KERNELS] = "fusion and pipelines (kernels and bytes)", [OF_OURS] = "other passes (same graph or no costlier)",
-                                           [NOT_OURS] = "passes that hlosh does not have"};
-static const char *const by_cost[] = {"algsimp", "reshape-mover", "simplify-while-loops", "while-loop-invariant-code-motion", "while-loop-constant-sinking"};
+static const char *const family_names[] = {
+    [BY_GRAPH] = "clean-ups, expanders and canonicalizers (same graph)",
+    [BY_COST] = "algsimp, reshape-mover and loops (same graph or no costlier)",
+    [BY_KERNELS] = "fusion and pipelines (kernels and bytes)",
+    [OF_OURS] = "other passes (same graph or no costlier)",
+    [NOT_OURS] = "passes that hlosh does not have"};
+static const char *const by_cost[] = {"algsimp", "reshape-mover", "simplify-while-loops",
+                                      "while-loop-invariant-code-motion",
+                                      "while-loop-constant-sinking"};
 
 static hs_status load(hlo_ctx *ctx, const run *r, u32 k, const char *side, hlo_module **out) {
   char path[4096];
-  snprintf(path, sizeof path, "%s/%s/%s.%s.hlo", r->dir, drv_cell(&r->t, k, "pass"), drv_cell(&r->t, k, "n"), side);
+  snprintf(path, sizeof path, "%s/%s/%s.%s.hlo", r->dir, drv_cell(&r->t, k, "pass"),
+           drv_cell(&r->t, k, "n"), side);
   return hlo_load_file(ctx, path, NULL, out);
 }
 
 // What XLA ran: its pipeline after layout assignment keeps layouts.
 static const char *text_of(const char *folder, const char *pipeline, const struct special *sp) {
-  if (strcmp(folder, "algsimp") == 0 && strcmp(pipeline, "simplification_after_layout_assignment") == 0) return "fix(algsimp{layout_sensitive=true;" XLA_CPU "})";
+  if (strcmp(folder, "algsimp") == 0 &&
+      strcmp(pipeline, "simplification_after_layout_assignment") == 0)
+    return "fix(algsimp{layout_sensitive=true;" XLA_CPU "})";
   return sp && sp->text ? sp->text : folder;
 }
 
@@ -95,21 +124,28 @@ static hs_status run_text(hlo_module *m, const char *text) {
 
 static void report_opcodes(FILE *out, const hlo_module *a, const hlo_module *b) {
   int diff[HLO_OPCODE_COUNT] = {0};
-  hlo_for_each_comp(c, a) hlo_for_each_instr(i, c) diff[i->opcode]++;
-  hlo_for_each_comp(c, b) hlo_for_each_instr(i, c) diff[i->opcode]--;
+  hlo_for_each_comp(c, a)
+    hlo_for_each_instr(i, c) diff[i->opcode]++;
+  hlo_for_each_comp(c, b)
+    hlo_for_each_instr(i, c) diff[i->opcode]--;
   for (int k = 0; k < HLO_OPCODE_COUNT; k++)
     if (diff[k]) fprintf(out, " %s%+d", hlo_op_text((hlo_opcode)k), diff[k]);
   fputc('\n', out);
 }
 
 // No more than XLA's, and less than before where XLA's is less.
-static bool as_good(double ours, double theirs, double before) { return ours <= theirs && (theirs >= before || ours < before); }
+static bool as_good(double ours, double theirs, double before) {
+  return ours <= theirs && (theirs >= before || ours < before);
+}
 
-static bool cheap_enough(rule r, const pass_totals *ours, const pass_totals *theirs, const pass_totals *before) {
+static bool cheap_enough(rule r, const pass_totals *ours, const pass_totals *theirs,
+                         const pass_totals *before) {
   switch (r) {
   case GRAPH: return false;
-  case COST: return as_good(ours->instructions, theirs->instructions, before->instructions) && as_good(ours->flops, theirs->flops, before->flops) &&
-                    as_good(ours->bytes, theirs->bytes, before->bytes);
+  case COST:
+    return as_good(ours->instructions, theirs->instructions, before->instructions) &&
+           as_good(ours->flops, theirs->flops, before->flops) &&
+           as_good(ours->bytes, theirs->bytes, before->bytes);
   case KERNELS: return ours->kernels <= theirs->kernels && ours->bytes <= theirs->bytes;
   }
   return false;
@@ -144,9 +180,13 @@ static int one(void *arg, u32 k, FILE *out) {
   if (hs_ok(s)) s = pass_measure(before, NULL, &start);
   if (!hs_ok(s)) return drv_status(out, "cost", s), 1;
   if (now != then && cheap_enough(sp ? sp->rule : COST, &ours, &theirs, &start)) return 0;
-  fprintf(out, "ours / XLA / before: %u / %u / %u instructions, %u / %u / %u kernels, %g / %g / %g flops, %g / %g / %g bytes%s:", ours.instructions, theirs.instructions,
-          start.instructions, ours.kernels, theirs.kernels, start.kernels, ours.flops, theirs.flops, start.flops, ours.bytes, theirs.bytes, start.bytes,
-          now == then ? " (unchanged)" : "");
+  fprintf(
+      out,
+      "ours / XLA / before: %u / %u / %u instructions, %u / %u / %u kernels, %g / %g / %g flops, "
+      "%g / %g / %g bytes%s:",
+      ours.instructions, theirs.instructions, start.instructions, ours.kernels, theirs.kernels,
+      start.kernels, ours.flops, theirs.flops, start.flops, ours.bytes, theirs.bytes, start.bytes,
+      now == then ? " (unchanged)" : "");
   report_opcodes(out, m, want);
   return 1;
 }
@@ -154,7 +194,8 @@ static int one(void *arg, u32 k, FILE *out) {
 static struct tally *tally_of(run *r, const char *pass) {
   for (u32 k = 0; k < r->ntallies; k++)
     if (strcmp(r->tallies[k].pass, pass) == 0) return &r->tallies[k];
-  struct tally *t = &r->tallies[r->ntallies < HS_COUNT(r->tallies) - 1 ? r->ntallies++ : r->ntallies - 1];
+  struct tally *t =
+      &r->tallies[r->ntallies < HS_COUNT(r->tallies) - 1 ? r->ntallies++ : r->ntallies - 1];
   *t = (struct tally){.pass = pass};
   return t;
 }
@@ -184,9 +225,12 @@ int main(int argc, char **argv) {
   drv_run(r.t.nrows, a.jobs, 60, filtered, done, &r);
   for (u32 k = 0; k < HS_COUNT(r.families); k++) {
     const struct tally *f = &r.families[k];
-    if (f->total) printf("%-62s %4u/%-4u %5.1f %%\n", family_names[k], f->passed, f->total, 100.0 * f->passed / f->total);
+    if (f->total)
+      printf("%-62s %4u/%-4u %5.1f %%\n", family_names[k], f->passed, f->total,
+             100.0 * f->passed / f->total);
   }
-  for (u32 k = 0; k < r.ntallies; k++) printf("%s: %u/%u\n", r.tallies[k].pass, r.tallies[k].passed, r.tallies[k].total);
+  for (u32 k = 0; k < r.ntallies; k++)
+    printf("%s: %u/%u\n", r.tallies[k].pass, r.tallies[k].passed, r.tallies[k].total);
   printf("transcripts: %u/%u\n", r.passed, r.total);
   return r.passed != r.total;
 }

@@ -1,4 +1,5 @@
-// tsv.h — reading the tab-separated tables that some drivers work on: header line, then rows; \t \n \\ are escaped in cells.
+// tsv.h — reading the tab-separated tables that some drivers work on: header line, then rows; \t
+// \n \\ are escaped in cells.
 #ifndef TESTS_TSV_H
 #define TESTS_TSV_H
 
@@ -8,7 +9,15 @@
 #include <stdlib.h>
 
 enum { TSV_COLUMNS = 48 };
-typedef struct tsv { FILE *f; char *line; size_t cap; char *head[TSV_COLUMNS]; char *header; u32 ncols; char *cell[TSV_COLUMNS]; } tsv;
+typedef struct tsv {
+  FILE *f;
+  char *line;
+  size_t cap;
+  char *head[TSV_COLUMNS];
+  char *header;
+  u32 ncols;
+  char *cell[TSV_COLUMNS];
+} tsv;
 
 static inline u32 tsv_split(char *line, char **cell) {
   u32 n = 0;
@@ -24,7 +33,8 @@ static inline u32 tsv_split(char *line, char **cell) {
 static inline void tsv_unescape(char *s) {
   char *w = s;
   for (; *s; s++) {
-    if (*s == '\\' && (s[1] == 't' || s[1] == 'n' || s[1] == '\\')) s++, *w++ = *s == 't' ? '\t' : *s == 'n' ? '\n' : '\\';
+    if (*s == '\\' && (s[1] == 't' || s[1] == 'n' || s[1] == '\\'))
+      s++, *w++ = *s == 't' ? '\t' : *s == 'n' ? '\n' : '\\';
     else *w++ = *s;
   }
   *w = 0;

@@ -1,13 +1,16 @@
 // verifier_cases.c — the verifier against XLA's own expectations.
 //
-//   verifier_cases DIR          rows of DIR/index.tsv with kind=verifier: the module must be accepted, or refused with
-//                               the given text in the message (a refusal with other words counts as agreement on the
-//                               verdict and is listed with -v)
-//   verifier_cases [--layouts] [--cpu] FILE.hlo...   each file must be accepted (--layouts: layouts must agree as well;
-//                               --cpu: with the rules that XLA:CPU adds: one float precision, no odd element sizes)
+//   verifier_cases DIR          rows of DIR/index.tsv with kind=verifier: the module must be
+//                               accepted, or refused with the given text in the message (a refusal
+//                               with other words counts as agreement on the verdict and is listed
+//                               with -v)
+//   verifier_cases [--layouts] [--cpu] FILE.hlo...   each file must be accepted (--layouts: layouts
+//                                                    must agree as well;
+//                               --cpu: with the rules that XLA:CPU adds: one float precision, no
+//                               odd element sizes)
 //
-// Last line: "verifier: P/T agree, W wording, C not checkable" or "accept: P/T". Cases that the test changes by C++ code
-// are not checkable.
+// Last line: "verifier: P/T agree, W wording, C not checkable" or "accept: P/T". Cases that the
+// test changes by C++ code are not checkable.
 #include "core/text.h"
 #include "core/verify.h"
 #include "tests/drivers/tsv.h"
@@ -34,7 +37,8 @@ static bool has(const char *text, const char *part) { return strstr(text, part) 
 static bool says(hs_status s, const char *want) {
   if (strcmp(want, "*") == 0) return true;
   hs_buf all = {0};
-  for (const hs_diag *d = s.err; d; d = d->next) hs_buf_puts(&all, d->message), hs_buf_putc(&all, '\n');
+  for (const hs_diag *d = s.err; d; d = d->next)
+    hs_buf_puts(&all, d->message), hs_buf_putc(&all, '\n');
   const char *text = hs_buf_cstr(&all);
   bool ok = true;
   char *copy = hs_strdup(want), *part = copy;
@@ -57,8 +61,8 @@ static int cases(const char *dir) {
   u32 pass = 0, total = 0, wording = 0, skipped = 0;
   while (tsv_next(&t)) {
     if (strcmp(tsv_get(&t, "kind"), "verifier") != 0) continue;
-    const char *name = tsv_get(&t, "name"), *opt = tsv_get(&t, "options"), *fix = tsv_get(&t, "fixture"),
-               *want = tsv_get(&t, "error");
+    const char *name = tsv_get(&t, "name"), *opt = tsv_get(&t, "options"),
+               *fix = tsv_get(&t, "fixture"), *want = tsv_get(&t, "error");
     if (*tsv_get(&t, "edits")) {
       skipped++;
       continue;
@@ -70,7 +74,8 @@ static int cases(const char *dir) {
     bool agree = hs_ok(s) == !*want;
     pass += agree;
     if (!agree)
-      printf("FAIL %s: %s%s\n", name, hs_ok(s) ? "accepted, but should say " : "refused: ", hs_ok(s) ? want : s.err->message);
+      printf("FAIL %s: %s%s\n", name, hs_ok(s) ? "accepted, but should say " : "refused: ",
+             hs_ok(s) ? want : s.err->message);
     else if (*want && !says(s, want)) {
       wording++;
       if (verbose) printf("WORDING %s: %s\n  wanted: %s\n", name, s.err->message, want);
@@ -93,7 +98,8 @@ int main(int argc, char **argv) {
   }
   if (first >= argc) return fprintf(stderr, "usage: verifier_cases [-v] DIR | FILE.hlo...\n"), 2;
   struct stat st;
-  if (argc == first + 1 && stat(argv[first], &st) == 0 && S_ISDIR(st.st_mode)) return cases(argv[first]);
+  if (argc == first + 1 && stat(argv[first], &st) == 0 && S_ISDIR(st.st_mode))
+    return cases(argv[first]);
   u32 pass = 0;
   for (int k = first; k < argc; k++) {
     hs_status s = check(argv[k], &o, NULL);

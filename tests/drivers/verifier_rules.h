@@ -1,4 +1,5 @@
-// verifier_rules.h — which of the verifier's rules a recorded case asks for: one reading of the table for both drivers.
+// verifier_rules.h — which of the verifier's rules a recorded case asks for: one reading of the
+// table for both drivers.
 #ifndef TESTS_VERIFIER_RULES_H
 #define TESTS_VERIFIER_RULES_H
 
@@ -11,8 +12,11 @@
 static inline hlo_verify_options drv_verifier_rules(const char *options, const char *fixture) {
 #define SAYS(text, part) (strstr(text, part) != NULL)
   return (hlo_verify_options){
-      .layout_sensitive = SAYS(fixture, "layout_sensitive=true") || SAYS(options, "MakeLayoutSensitive") || SAYS(options, "LayoutSensitive=true"),
-      .disallow_mixed_precision = SAYS(fixture, "allow_mixed_precision_in_hlo_verifier=false") || SAYS(fixture, "allow_mixed_precision=false"),
+      .layout_sensitive = SAYS(fixture, "layout_sensitive=true") ||
+                          SAYS(options, "MakeLayoutSensitive") ||
+                          SAYS(options, "LayoutSensitive=true"),
+      .disallow_mixed_precision = SAYS(fixture, "allow_mixed_precision_in_hlo_verifier=false") ||
+                                  SAYS(fixture, "allow_mixed_precision=false"),
       .broadcast_dims_ordered = SAYS(options, "VerifyBroadcastDimensionsOrder"),
       .call_threads = SAYS(options, "VerifyCallNestedComputationThreadName"),
       .no_host_memory = SAYS(options, "VerifyNoHostMemorySpace"),
@@ -27,10 +31,16 @@ static inline hlo_verify_options drv_verifier_rules(const char *options, const c
 
 // From the column `config`: how many replicas and partitions the module is for.
 static inline void drv_set_counts(hlo_module *m, const char *config) {
-  static const struct { const char *text; hlo_attr_id id; } counts[] = {{"replica_count=", HLO_ATTR_REPLICA_COUNT}, {"num_partitions=", HLO_ATTR_NUM_PARTITIONS}};
+  static const struct {
+    const char *text;
+    hlo_attr_id id;
+  } counts[] = {{"replica_count=", HLO_ATTR_REPLICA_COUNT},
+                {"num_partitions=", HLO_ATTR_NUM_PARTITIONS}};
   for (size_t k = 0; k < HS_COUNT(counts); k++) {
     const char *at = strstr(config, counts[k].text);
-    if (at) hlo_set_module_attr(m, (hlo_attr){.id = counts[k].id, .v.i = atoll(at + strlen(counts[k].text))});
+    if (at)
+      hlo_set_module_attr(
+          m, (hlo_attr){.id = counts[k].id, .v.i = atoll(at + strlen(counts[k].text))});
   }
 }
 

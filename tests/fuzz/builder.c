@@ -1,6 +1,6 @@
-// builder.c — modules built at the prompt: new, param, NAME = op(...), root, undo, redo, verify and print, a line each, in a
-// session of the shell. Lines with other commands, or with characters or options that reach outside the shell (-o
-// writes files), are passed over.
+// builder.c — modules built at the prompt: new, param, NAME = op(...), root, undo, redo, verify
+// and print, a line each, in a session of the shell. Lines with other commands, or with characters
+// or options that reach outside the shell (-o writes files), are passed over.
 #include <string.h>
 
 #include "core/verify.h"
@@ -8,13 +8,19 @@
 #include "tests/fuzz/target.h"
 
 static bool allowed(const char *line, size_t n) {
-  static const char *const words[] = {"new", "param", "root", "undo", "redo", "verify", "print", "stats", "signature", "info", "list"};
+  static const char *const words[] = {"new",   "param", "root",      "undo", "redo", "verify",
+                                      "print", "stats", "signature", "info", "list"};
   if (n == 0 || n > 2000 || memchr(line, 0, n)) return false;
-  for (size_t k = 0; k < n; k++) if (strchr("|>;!`&$\\~@", line[k])) return false;
-  for (size_t k = 1; k < n; k++) if (line[k] == '-' && strchr(" \t\f\v\r", line[k - 1]) && !strchr("0123456789=_x", line[k + 1])) return false;   // an option
+  for (size_t k = 0; k < n; k++)
+    if (strchr("|>;!`&$\\~@", line[k])) return false;
+  // an option
+  for (size_t k = 1; k < n; k++)
+    if (line[k] == '-' && strchr(" \t\f\v\r", line[k - 1]) && !strchr("0123456789=_x", line[k + 1]))
+      return false;
   if (memchr(line, '=', n)) return true;
   size_t w = strcspn(line, " \n");
-  for (size_t k = 0; k < HS_COUNT(words); k++) if (w <= n && strlen(words[k]) == w && memcmp(words[k], line, w) == 0) return true;
+  for (size_t k = 0; k < HS_COUNT(words); k++)
+    if (w <= n && strlen(words[k]) == w && memcmp(words[k], line, w) == 0) return true;
   return false;
 }
 

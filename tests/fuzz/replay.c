@@ -1,6 +1,8 @@
-// replay.c — runs a fuzz target over files, without libFuzzer: what `make check` does with the corpora.
+// replay.c — runs a fuzz target over files, without libFuzzer: what `make check` does with the
+// corpora.
 //
-// usage: TARGET FILE|FOLDER...     the last line says how many inputs there were; a crash ends the process
+// usage: TARGET FILE|FOLDER...     the last line says how many inputs there were; a crash ends the
+//                                  process
 #include <dirent.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -16,8 +18,12 @@ static unsigned count;
 static void run_file(const char *path) {
   struct stat st;
   int fd = open(path, O_RDONLY | O_CLOEXEC);
-  if (fd < 0 || fstat(fd, &st) != 0) { perror(path); exit(2); }
-  u8 *p = hs_alloc((size_t)st.st_size + 1);   // one more, so that it is never NULL; ASan sees reads past the end of small ones
+  if (fd < 0 || fstat(fd, &st) != 0) {
+    perror(path);
+    exit(2);
+  }
+  // one more, so that it is never NULL; ASan sees reads past the end of small ones
+  u8 *p = hs_alloc((size_t)st.st_size + 1);
   ssize_t n = read(fd, p, (size_t)st.st_size);
   close(fd);
   u8 *exact = hs_alloc(n > 0 ? (size_t)n : 1);
@@ -31,8 +37,14 @@ static void run_file(const char *path) {
 
 static void run(const char *path) {
   struct stat st;
-  if (stat(path, &st) != 0) { perror(path); exit(2); }
-  if (!S_ISDIR(st.st_mode)) { run_file(path); return; }
+  if (stat(path, &st) != 0) {
+    perror(path);
+    exit(2);
+  }
+  if (!S_ISDIR(st.st_mode)) {
+    run_file(path);
+    return;
+  }
   struct dirent **names;
   int n = scandir(path, &names, NULL, alphasort);
   for (int k = 0; k < n; k++) {
@@ -48,7 +60,7 @@ static void run(const char *path) {
 
 int main(int argc, char **argv) {
   int out = dup(1), null = open("/dev/null", O_WRONLY | O_CLOEXEC);
-  dup2(null, 1);   // what the target says is not looked at
+  dup2(null, 1);  // what the target says is not looked at
   for (int k = 1; k < argc; k++) run(argv[k]);
   fflush(stdout);
   dup2(out, 1);

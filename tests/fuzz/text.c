@@ -1,5 +1,5 @@
-// text.c — HLO text: any bytes give errors, each with its place, or a module; the module's own print parses again, and the
-// second print is the first.
+// text.c — HLO text: any bytes give errors, each with its place, or a module; the module's own
+// print parses again, and the second print is the first.
 #include "core/text.h"
 #include "core/verify.h"
 #include "tests/fuzz/target.h"
@@ -25,7 +25,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n) {
     s = hlo_parse(ctx, first.p, first.n, NULL, &again);
     FUZZ_CHECK(hs_ok(s), "%s\n%s\n", s.err->message, hs_buf_cstr(&first));
     hlo_print_module(&second, again, &o);
-    FUZZ_CHECK(first.n == second.n && memcmp(first.p, second.p, first.n) == 0, "%s\n---\n%s\n", hs_buf_cstr(&first), hs_buf_cstr(&second));
+    FUZZ_CHECK(first.n == second.n && memcmp(first.p, second.p, first.n) == 0, "%s\n---\n%s\n",
+               hs_buf_cstr(&first), hs_buf_cstr(&second));
     hs_status v = hlo_verify(m, NULL);
     if (!hs_ok(v)) drop_errors(v);
     hs_buf_free(&first);

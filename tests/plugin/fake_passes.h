@@ -1,10 +1,13 @@
-// fake_passes.h — the fake plug-in's own pipeline: three of hlosh's passes and two planted ones, logged and dumped as XLA does it,
-// with its flags (xla_disable_hlo_passes, xla_dump_to, and --xla_fuel in XLA_FLAGS). Part of fake_pjrt.c.
+// fake_passes.h — the fake plug-in's own pipeline: three of hlosh's passes and two planted ones,
+// logged and dumped as XLA does it, with its flags (xla_disable_hlo_passes, xla_dump_to, and
+// --xla_fuel in XLA_FLAGS). Part of fake_pjrt.c.
 //
-//   pipeline cleanup: dce, simplification (a pipeline itself: algsimp, cse)      pipeline optimization: commuter, fattener, fusion
-//   commuter  swaps the operands of additions and counts them as fuel; in mode `wrong` the third one becomes a subtraction, in
+//   pipeline cleanup: dce, simplification (a pipeline itself: algsimp, cse) pipeline optimization:
+//   commuter, fattener, fusion commuter swaps the operands of additions and counts them as fuel; in
+//   mode `wrong` the third one becomes a subtraction, in
 //             mode `passabort` the process ends there
-//   fattener  in mode `heavy`: takes each addition through an array of four times the size, which also takes its time
+//   fattener in mode `heavy`: takes each addition through an array of four times the size, which
+//   also takes its time
 #ifndef FAKE_PASSES_H
 #define FAKE_PASSES_H
 
@@ -26,10 +29,10 @@ static void stop(const char *what);
 
 typedef struct fake_compile {
   hlo_module *m;
-  hs_str disabled, dump_to;      // from the options
+  hs_str disabled, dump_to;  // from the options
   bool all_disabled, backend_only;
   u32 dumps;
-  u64 us;                        // "time" so far: one millisecond a run
+  u64 us;  // "time" so far: one millisecond a run
 } fake_compile;
 
 static bool fake_named(hs_str list, const char *name) {
@@ -56,7 +59,7 @@ static hs_str fake_read_flags(fake_compile *f, pb options) {
   return (hs_str){"", 0};
 }
 
-// ---- what XLA writes --------------------------------------------------------------------------------------------------------
+// ---- what XLA writes ----------------------------------------------------------------------------
 static void fake_log(const char *format, const char *a, unsigned long long n) {
   const char *v = getenv("TF_CPP_VMODULE");
   if (!v || !strstr(v, "hlo_pass_pipeline")) return;
@@ -70,7 +73,8 @@ static void fake_dump(const fake_compile *f, const char *what) {
   hlo_print_options o = hlo_print_default();
   hs_buf text = {0};
   hlo_print_module(&text, f->m, &o);
-  char *path = hs_format("%.*s/module_0000.%s.%s.txt", (int)f->dump_to.n, f->dump_to.p, f->m->name, what);
+  char *path =
+      hs_format("%.*s/module_0000.%s.%s.txt", (int)f->dump_to.n, f->dump_to.p, f->m->name, what);
   FILE *file = fopen(path, "w");
   if (file) {
     fwrite(text.p, 1, text.n, file);
@@ -93,7 +97,7 @@ static void fake_waste(const hlo_module *m) {
       if (i->opcode == HLO_CONCATENATE) usleep(2000);
 }
 
-// ---- the planted passes -----------------------------------------------------------------------------------------------------
+// ---- the planted passes -------------------------------------------------------------------------
 static i64 fake_fuel(const char *pass) {
   const char *flags = getenv("XLA_FLAGS"), *at = flags ? strstr(flags, "--xla_fuel=") : NULL;
   size_t n = strlen(pass);
@@ -113,7 +117,8 @@ static void fake_commute(hlo_module *m) {
       hlo_instr *swapped[2] = {hlo_operand(i, 1), hlo_operand(i, 0)};
       n++;
       if (n == 3 && is("passabort")) stop("operands commute");
-      hlo_replace(i, hlo_add(c, n == 3 && is("wrong") ? HLO_SUBTRACT : HLO_ADD, i->shape, 2, swapped, "commuted"));
+      hlo_replace(i, hlo_add(c, n == 3 && is("wrong") ? HLO_SUBTRACT : HLO_ADD, i->shape, 2,
+                             swapped, "commuted"));
     }
     hs_arena_free(&a);
   }
@@ -129,9 +134,15 @@ static void fake_fatten(hlo_module *m) {
     if (i->opcode != HLO_ADD || !i->shape->rank) continue;
     i64 dims[HLO_MAX_RANK];
     hlo_slice_dim *range = HS_NEW_ARRAY(&m->arena, hlo_slice_dim, i->shape->rank);
-    for (u32 d = 0; d < i->shape->rank; d++) dims[d] = i->shape->dims[d] * (d ? 1 : 4), range[d] = (hlo_slice_dim){0, i->shape->dims[d], 1};
-    hlo_instr *ops[2] = {hlo_operand(i, 0), hlo_operand(i, 1)}, *copy = hlo_add(c, HLO_ADD, i->shape, 2, ops, "again"), *four[4] = {copy, copy, copy, copy};
-    hlo_instr *fat = hlo_add(c, HLO_CONCATENATE, hlo_shape_array(m->ctx, i->shape->dtype, i->shape->rank, dims), 4, four, "fat");
+    for (u32 d = 0; d < i->shape->rank; d++)
+      dims[d] = i->shape->dims[d] * (d ? 1 : 4),
+      range[d] = (hlo_slice_dim){0, i->shape->dims[d], 1};
+    hlo_instr *ops[2] = {hlo_operand(i, 0), hlo_operand(i, 1)},
+              *copy = hlo_add(c, HLO_ADD, i->shape, 2, ops, "again"),
+              *four[4] = {copy, copy, copy, copy};
+    hlo_instr *fat =
+        hlo_add(c, HLO_CONCATENATE, hlo_shape_array(m->ctx, i->shape->dtype, i->shape->rank, dims),
+                4, four, "fat");
     i64 zero = 0;
     hlo_set_attr_ints(fat, HLO_ATTR_DIMENSIONS, 1, &zero);
     hlo_instr *slice = hlo_add(c, HLO_SLICE, i->shape, 1, &fat, "slim");
@@ -143,7 +154,7 @@ static void fake_fatten(hlo_module *m) {
   hs_arena_free(&a);
 }
 
-// ---- the pipeline -----------------------------------------------------------------------------------------------------------
+// ---- the pipeline -------------------------------------------------------------------------------
 static void fake_run(fake_compile *f, const char *pipeline, const char *name);
 
 static void fake_pipeline(fake_compile *f, const char *name, u32 n, const char *const *passes) {
@@ -187,7 +198,8 @@ static void fake_optimize(fake_compile *f) {
   static const char *const cleanup[] = {"dce", "simplification"};
   const char *optimization[3];
   u32 n = 0;
-  if (is("wrong") || is("passabort") || is("codegen") || is("refuse")) optimization[n++] = "commuter";
+  if (is("wrong") || is("passabort") || is("codegen") || is("refuse"))
+    optimization[n++] = "commuter";
   if (is("heavy")) optimization[n++] = "fattener";
   optimization[n++] = "fusion";
   fake_dump(f, "before_optimizations");

@@ -6,7 +6,7 @@
 
 #include "core/base.h"
 
-// ---- random numbers: splitmix64 (Steele, Lea and Flood, 2014) -------------------------------------------------------------------
+// ---- random numbers: splitmix64 (Steele, Lea and Flood, 2014) -----------------------------------
 static u64 next64(gen *g) {
   u64 z = g->state += 0x9E3779B97F4A7C15ull;
   z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9ull;
@@ -16,11 +16,13 @@ static u64 next64(gen *g) {
 u32 gen_below(gen *g, u32 n) { return n ? (u32)(next64(g) >> 33) % n : 0; }
 bool gen_chance(gen *g, u32 percent) { return gen_below(g, 100) < percent; }
 
-// ---- types ------------------------------------------------------------------------------------------------------------------------
+// ---- types --------------------------------------------------------------------------------------
 double gen_eps(hlo_dtype t) {
   switch (t) {
-  case HLO_F64: case HLO_C128: return 0x1p-52;
-  case HLO_F32: case HLO_C64: return 0x1p-23;
+  case HLO_F64:
+  case HLO_C128: return 0x1p-52;
+  case HLO_F32:
+  case HLO_C64: return 0x1p-23;
   case HLO_F16: return 0x1p-10;
   case HLO_BF16: return 0x1p-7;
   case HLO_F8E4M3FN: return 0x1p-3;
@@ -28,26 +30,32 @@ double gen_eps(hlo_dtype t) {
   default: return 0;
   }
 }
-double gen_type_lo(hlo_dtype t) { return hlo_dtype_is_signed(t) ? -ldexp(1, hlo_dtype_bits(t) - 1) : 0; }
+double gen_type_lo(hlo_dtype t) {
+  return hlo_dtype_is_signed(t) ? -ldexp(1, hlo_dtype_bits(t) - 1) : 0;
+}
 double gen_type_hi(hlo_dtype t) {
   if (t == HLO_PRED) return 1;
-  return hlo_dtype_is_signed(t) ? ldexp(1, hlo_dtype_bits(t) - 1) - 1 : ldexp(1, hlo_dtype_bits(t)) - 1;
+  return hlo_dtype_is_signed(t) ? ldexp(1, hlo_dtype_bits(t) - 1) - 1
+                                : ldexp(1, hlo_dtype_bits(t)) - 1;
 }
 hlo_dtype gen_float(gen *g) {
-  static const hlo_dtype t[] = {HLO_F32, HLO_F32, HLO_F32, HLO_F32, HLO_F32, HLO_F64, HLO_F64, HLO_BF16, HLO_BF16, HLO_F16};
+  static const hlo_dtype t[] = {HLO_F32, HLO_F32, HLO_F32,  HLO_F32,  HLO_F32,
+                                HLO_F64, HLO_F64, HLO_BF16, HLO_BF16, HLO_F16};
   return t[gen_below(g, HS_COUNT(t))];
 }
 hlo_dtype gen_int(gen *g) {
-  static const hlo_dtype t[] = {HLO_S32, HLO_S32, HLO_S32, HLO_U32, HLO_S64, HLO_U64, HLO_S8, HLO_U8, HLO_S16, HLO_U16};
+  static const hlo_dtype t[] = {HLO_S32, HLO_S32, HLO_S32, HLO_U32, HLO_S64,
+                                HLO_U64, HLO_S8,  HLO_U8,  HLO_S16, HLO_U16};
   return t[gen_below(g, HS_COUNT(t))];
 }
 hlo_dtype gen_any_type(gen *g) {
-  static const hlo_dtype more[] = {HLO_PRED, HLO_C64, HLO_C128, HLO_F8E4M3FN, HLO_F8E5M2, HLO_S4, HLO_U4};
+  static const hlo_dtype more[] = {HLO_PRED,   HLO_C64, HLO_C128, HLO_F8E4M3FN,
+                                   HLO_F8E5M2, HLO_S4,  HLO_U4};
   u32 k = gen_below(g, 10);
   return k < 5 ? gen_float(g) : k < 8 ? gen_int(g) : more[gen_below(g, HS_COUNT(more))];
 }
 
-// ---- values -----------------------------------------------------------------------------------------------------------------------
+// ---- values -------------------------------------------------------------------------------------
 i64 gen_count(const gen_value *v) {
   i64 n = 1;
   for (u32 k = 0; k < v->rank; k++) n *= v->dims[k];
@@ -84,7 +92,8 @@ const char *gen_ints(u32 n, const i64 *v) {
   char *p = ring();
   size_t at = 0;
   p[0] = '\0';
-  for (u32 k = 0; k < n && at < 230; k++) at += (size_t)snprintf(p + at, 256 - at, "%s%lld", k ? "," : "", (long long)v[k]);
+  for (u32 k = 0; k < n && at < 230; k++)
+    at += (size_t)snprintf(p + at, 256 - at, "%s%lld", k ? "," : "", (long long)v[k]);
   return p;
 }
 
@@ -125,7 +134,8 @@ static void mark_used(gen *g, const char *text) {
     gen_value *v = g->values.v[k];
     size_t n = strlen(v->name);
     for (const char *p = text; !v->used && (p = strstr(p, v->name)); p += n)
-      v->used = (p == text || !strchr("abcdefghijklmnopqrstuvwxyz0123456789_", p[-1])) && !(p[n] >= '0' && p[n] <= '9');
+      v->used = (p == text || !strchr("abcdefghijklmnopqrstuvwxyz0123456789_", p[-1])) &&
+                !(p[n] >= '0' && p[n] <= '9');
   }
 }
 
@@ -152,7 +162,8 @@ gen_value *gen_put_tuple(gen *g, u32 n, const gen_value *like, const char *call,
   va_start(ap, call);
   hs_buf_vprintf(&text, call, ap);
   va_end(ap);
-  for (u32 k = 0; k < n; k++) hs_buf_printf(&shape, "%s%s", k ? ", " : "", gen_shape_text(&like[k]));
+  for (u32 k = 0; k < n; k++)
+    hs_buf_printf(&shape, "%s%s", k ? ", " : "", gen_shape_text(&like[k]));
   mark_used(g, hs_buf_cstr(&text));
   hs_buf_printf(&g->body, "  %s = (%s) %s\n", v->name, hs_buf_cstr(&shape), hs_buf_cstr(&text));
   gen_note_opcode(g, hs_buf_cstr(&text));
@@ -168,8 +179,9 @@ gen_value *gen_element(gen *g, gen_value *tuple, u32 index, const gen_value *lik
   return gen_put(g, like, "get-tuple-element(%s), index=%u", tuple->name, index);
 }
 
-// ---- parameters and constants ---------------------------------------------------------------------------------------------------------
-gen_value *gen_parameter(gen *g, hlo_dtype t, u32 rank, const i64 *dims, double lo, double hi, bool integral) {
+// ---- parameters and constants -------------------------------------------------------------------
+gen_value *gen_parameter(gen *g, hlo_dtype t, u32 rank, const i64 *dims, double lo, double hi,
+                         bool integral) {
   gen_value like = gen_shape_of(t, rank, dims);
   bool whole = integral || hlo_dtype_is_integer(t) || t == HLO_PRED;
   like.lo = lo;
@@ -179,7 +191,9 @@ gen_value *gen_parameter(gen *g, hlo_dtype t, u32 rank, const i64 *dims, double 
   gen_value *v = gen_put(g, &like, "parameter(%u)", k);
   const char *shape = gen_shape_text(v);
   if (t == HLO_PRED) hs_buf_printf(&g->args, "arg %u %s pred\n", k, shape);
-  else if (whole) hs_buf_printf(&g->args, "arg %u %s int %.0f %.0f\n", k, shape, fmax(lo, -9e18), fmin(hi + 1, 9e18));
+  else if (whole)
+    hs_buf_printf(&g->args, "arg %u %s int %.0f %.0f\n", k, shape, fmax(lo, -9e18),
+                  fmin(hi + 1, 9e18));
   else hs_buf_printf(&g->args, "arg %u %s uniform %.17g %.17g\n", k, shape, lo, hi);
   return v;
 }
@@ -188,7 +202,10 @@ static gen_value *parameter_of_type(gen *g, hlo_dtype t, u32 rank, const i64 *di
   if (t == HLO_PRED) return gen_parameter(g, t, rank, dims, 0, 1, true);
   if (hlo_dtype_is_integer(t)) {
     bool full = gen_chance(g, 40) || hlo_dtype_bits(t) < 8;
-    double lo = full ? gen_type_lo(t) : hlo_dtype_is_signed(t) ? -9 : 0, hi = full ? gen_type_hi(t) : 12;
+    double lo = full                     ? gen_type_lo(t)
+                : hlo_dtype_is_signed(t) ? -9
+                                         : 0,
+           hi = full ? gen_type_hi(t) : 12;
     return gen_parameter(g, t, rank, dims, lo, hi, true);
   }
   bool integral = want == GEN_INTEGRAL || gen_chance(g, 20);
@@ -200,7 +217,8 @@ static bool fits(const gen_value *v, hlo_dtype t, gen_want want) {
   if (v->type != t) return false;
   if (want == GEN_INTEGRAL) return v->integral && v->soft == 0 && gen_magnitude(v) <= 64;
   if (want == GEN_EXACT) return v->soft == 0;
-  return v->soft <= 1e-2 * fmax(gen_magnitude(v), 1e-3) && gen_magnitude(v) < (gen_eps(t) > 0x1p-12 ? 1e3 : 1e5);
+  return v->soft <= 1e-2 * fmax(gen_magnitude(v), 1e-3) &&
+         gen_magnitude(v) < (gen_eps(t) > 0x1p-12 ? 1e3 : 1e5);
 }
 
 gen_value *gen_operand(gen *g, hlo_dtype t, u32 rank, const i64 *dims, gen_want want) {
@@ -210,7 +228,9 @@ gen_value *gen_operand(gen *g, hlo_dtype t, u32 rank, const i64 *dims, gen_want 
     u32 start = gen_below(g, (u32)g->values.n + 1);
     for (size_t k = 0; k < g->values.n; k++) {
       gen_value *v = g->values.v[(start + k) % g->values.n];
-      if ((whole ? v->type == t : fits(v, t, want)) && v->rank == rank && !memcmp(v->dims, shape.dims, rank * sizeof *dims)) return v;
+      if ((whole ? v->type == t : fits(v, t, want)) && v->rank == rank &&
+          !memcmp(v->dims, shape.dims, rank * sizeof *dims))
+        return v;
     }
   }
   return parameter_of_type(g, t, rank, dims, want);
@@ -222,7 +242,8 @@ gen_value *gen_of_type(gen *g, hlo_dtype t, u32 least, u32 most, gen_want want) 
     u32 start = gen_below(g, (u32)g->values.n);
     for (size_t k = 0; k < g->values.n; k++) {
       gen_value *v = g->values.v[(start + k) % g->values.n];
-      if ((whole ? v->type == t : fits(v, t, want)) && v->rank >= least && v->rank <= most) return v;
+      if ((whole ? v->type == t : fits(v, t, want)) && v->rank >= least && v->rank <= most)
+        return v;
     }
   }
   i64 dims[GEN_MAX_RANK];
@@ -237,7 +258,8 @@ gen_value *gen_scalar_constant(gen *g, hlo_dtype t, double x) {
   like.integral = x == floor(x);
   if (t == HLO_PRED) return gen_put(g, &like, "constant(%s)", x != 0 ? "true" : "false");
   if (hlo_dtype_is_complex(t)) return gen_put(g, &like, "constant((%.17g, %.17g))", x, x);
-  if (t == HLO_U64 && x > 1.8e19) return gen_put(g, &like, "constant(18446744073709551615)");      // doubles end at 2^64
+  // doubles end at 2^64
+  if (t == HLO_U64 && x > 1.8e19) return gen_put(g, &like, "constant(18446744073709551615)");
   if (t == HLO_S64 && x > 9.2e18) return gen_put(g, &like, "constant(9223372036854775807)");
   if (hlo_dtype_is_integer(t)) return gen_put(g, &like, "constant(%.0f)", x);
   return gen_put(g, &like, "constant(%.17g)", x);
@@ -245,7 +267,8 @@ gen_value *gen_scalar_constant(gen *g, hlo_dtype t, double x) {
 
 gen_value *gen_clamped(gen *g, gen_value *v, double lo, double hi) {
   if (v->lo >= lo && v->hi <= hi) return v;
-  gen_value *a = gen_scalar_constant(g, v->type, lo), *b = gen_scalar_constant(g, v->type, hi), like = *v;
+  gen_value *a = gen_scalar_constant(g, v->type, lo), *b = gen_scalar_constant(g, v->type, hi),
+            like = *v;
   like.lo = fmin(fmax(v->lo, lo), hi);
   like.hi = fmin(fmax(v->hi, lo), hi);
   like.integral = v->integral && lo == floor(lo) && hi == floor(hi);
@@ -257,7 +280,7 @@ double gen_sum_error(const gen_value *v, i64 n) {
   return (double)n * (v->soft + ((double)n + 2) * gen_eps(v->type) * gen_magnitude(v));
 }
 
-// ---- regions ----------------------------------------------------------------------------------------------------------------------------
+// ---- regions ------------------------------------------------------------------------------------
 const char *gen_region_name(gen *g) {
   char *p = hs_format("region%u", g->nregions++);
   hs_vec_push(&g->region_names, p);
@@ -269,13 +292,20 @@ const char *gen_reducer(gen *g, const char *op, hlo_dtype t) {
   snprintf(name, 256, "do_%s_%s", op, hlo_dtype_text(t));
   char *head = hs_format("%s {", name);
   if (!g->regions.n || !strstr(hs_buf_cstr(&g->regions), head))
-    hs_buf_printf(&g->regions, "%s\n  x = %s[] parameter(0)\n  y = %s[] parameter(1)\n  ROOT r = %s[] %s(x, y)\n}\n", head, hlo_dtype_text(t), hlo_dtype_text(t), hlo_dtype_text(t), op);
+    hs_buf_printf(
+        &g->regions,
+        "%s\n  x = %s[] parameter(0)\n  y = %s[] parameter(1)\n  ROOT r = %s[] %s(x, y)\n}\n", head,
+        hlo_dtype_text(t), hlo_dtype_text(t), hlo_dtype_text(t), op);
   hs_free(head);
   return name;
 }
 
-// ---- a module -------------------------------------------------------------------------------------------------------------------------
-static const struct family { const char *name; u32 weight; gen_family *make; } families[] = {
+// ---- a module -----------------------------------------------------------------------------------
+static const struct family {
+  const char *name;
+  u32 weight;
+  gen_family *make;
+} families[] = {
 #define GEN_FAMILY(name, weight) {#name, weight, gen_##name},
 #include "tests/random/gen_ops.def"
 #undef GEN_FAMILY
@@ -296,7 +326,8 @@ static const struct family *draw(gen *g) {
 }
 
 static const struct family *named(const char *name) {
-  for (u32 k = 0; name && k < gen_family_count; k++) if (strcmp(families[k].name, name) == 0) return &families[k];
+  for (u32 k = 0; name && k < gen_family_count; k++)
+    if (strcmp(families[k].name, name) == 0) return &families[k];
   return NULL;
 }
 
@@ -311,9 +342,14 @@ static void finish(gen *g, u64 seed, gen_module *out) {
     hs_buf_printf(&shape, "%s%s", shape.n ? ", " : "", gen_shape_text(v));
     hs_vec_push(&tolerance, v->err);
   }
-  hs_buf_printf(&text, "HloModule gen_%llu\n\n%s\nENTRY main {\n%s  ROOT result = (%s) tuple(%s)\n}\n", (unsigned long long)seed, g->regions.n ? hs_buf_cstr(&g->regions) : "",
-                hs_buf_cstr(&g->body), shape.n ? hs_buf_cstr(&shape) : "", root.n ? hs_buf_cstr(&root) : "");
-  *out = (gen_module){.text = hs_strdup(hs_buf_cstr(&text)), .args = hs_strdup(g->args.n ? hs_buf_cstr(&g->args) : ""), .nouts = (u32)tolerance.n, .tolerance = tolerance.v,
+  hs_buf_printf(
+      &text, "HloModule gen_%llu\n\n%s\nENTRY main {\n%s  ROOT result = (%s) tuple(%s)\n}\n",
+      (unsigned long long)seed, g->regions.n ? hs_buf_cstr(&g->regions) : "", hs_buf_cstr(&g->body),
+      shape.n ? hs_buf_cstr(&shape) : "", root.n ? hs_buf_cstr(&root) : "");
+  *out = (gen_module){.text = hs_strdup(hs_buf_cstr(&text)),
+                      .args = hs_strdup(g->args.n ? hs_buf_cstr(&g->args) : ""),
+                      .nouts = (u32)tolerance.n,
+                      .tolerance = tolerance.v,
                       .opcodes = hs_strdup(g->used.n ? hs_buf_cstr(&g->used) : "")};
   hs_buf_free(&text);
   hs_buf_free(&root);
@@ -346,7 +382,8 @@ void gen_make(u64 seed, const char *only, gen_module *out) {
 void gen_make_for_passes(u64 seed, gen_module *out) {
   gen g = {.state = seed * 0x9FB21C651E98DF25ull + 0x51ED};
   u32 want = 2 + gen_below(&g, 10);
-  for (u32 tries = 0, made = 0; tries < 60 && made < want && g.ops < 80; tries++) made += gen_chance(&g, 65) ? gen_pattern(&g) : draw(&g)->make(&g);
+  for (u32 tries = 0, made = 0; tries < 60 && made < want && g.ops < 80; tries++)
+    made += gen_chance(&g, 65) ? gen_pattern(&g) : draw(&g)->make(&g);
   end(&g, seed, out);
 }
 void gen_free(gen_module *m) {

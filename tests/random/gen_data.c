@@ -1,9 +1,12 @@
-// gen_data.c — operations of random modules that move data: no arithmetic, so nothing about the values changes.
+// gen_data.c — operations of random modules that move data: no arithmetic, so nothing about the
+// values changes.
 #include "tests/random/gen.h"
 
 #include <math.h>
 
-static gen_value *any(gen *g, u32 least, u32 most) { return gen_of_type(g, gen_any_type(g), least, most, GEN_ANY); }
+static gen_value *any(gen *g, u32 least, u32 most) {
+  return gen_of_type(g, gen_any_type(g), least, most, GEN_ANY);
+}
 
 static void join(gen_value *like, const gen_value *b) {
   like->lo = fmin(like->lo, b->lo);
@@ -27,8 +30,10 @@ bool gen_broadcast(gen *g) {
   gen_dims(g, rank, like.dims);
   like.rank = rank;
   u32 from = 0;
-  for (u32 k = 0; k < rank && from < a->rank; k++)          // which of the result's dimensions are the operand's, ascending
-    if (rank - k == a->rank - from || gen_chance(g, 50)) at[from] = k, like.dims[k] = a->dims[from++];
+  // which of the result's dimensions are the operand's, ascending
+  for (u32 k = 0; k < rank && from < a->rank; k++)
+    if (rank - k == a->rank - from || gen_chance(g, 50))
+      at[from] = k, like.dims[k] = a->dims[from++];
   for (u32 k = 0; k < rank; k++) n *= like.dims[k];
   if (n > 2 * GEN_MAX_ELEMENTS) return false;
   gen_put(g, &like, "broadcast(%s), dimensions={%s}", a->name, gen_ints(a->rank, at));
@@ -64,10 +69,13 @@ bool gen_slice(gen *g) {
   gen_value *a = any(g, 1, 4), like = moved(a);
   hs_buf b = {0};
   for (u32 k = 0; k < a->rank; k++) {
-    i64 start = gen_below(g, (u32)a->dims[k] + 1), limit = start + gen_below(g, (u32)(a->dims[k] - start) + 1), stride = 1 + (gen_chance(g, 30) ? gen_below(g, 3) : 0);
+    i64 start = gen_below(g, (u32)a->dims[k] + 1),
+        limit = start + gen_below(g, (u32)(a->dims[k] - start) + 1),
+        stride = 1 + (gen_chance(g, 30) ? gen_below(g, 3) : 0);
     if (gen_chance(g, 60)) start = 0;
     like.dims[k] = (limit - start + stride - 1) / stride;
-    hs_buf_printf(&b, "%s[%lld:%lld:%lld]", k ? ", " : "", (long long)start, (long long)limit, (long long)stride);
+    hs_buf_printf(&b, "%s[%lld:%lld:%lld]", k ? ", " : "", (long long)start, (long long)limit,
+                  (long long)stride);
   }
   gen_put(g, &like, "slice(%s), slice={%s}", a->name, hs_buf_cstr(&b));
   hs_buf_free(&b);
@@ -78,7 +86,8 @@ bool gen_reverse(gen *g) {
   gen_value *a = any(g, 1, 4), like = moved(a);
   i64 dims[GEN_MAX_RANK];
   u32 n = 0;
-  for (u32 k = 0; k < a->rank; k++) if (gen_chance(g, 50)) dims[n++] = k;
+  for (u32 k = 0; k < a->rank; k++)
+    if (gen_chance(g, 50)) dims[n++] = k;
   gen_put(g, &like, "reverse(%s), dimensions={%s}", a->name, gen_ints(n, dims));
   return true;
 }
@@ -108,11 +117,13 @@ bool gen_pad(gen *g) {
   gen_value m = moved(v);
   join(&like, &m);
   for (u32 k = 0; k < a->rank; k++) {
-    i64 low = (i64)gen_below(g, 6) - 2, high = (i64)gen_below(g, 6) - 2, interior = gen_chance(g, 25) ? 1 + gen_below(g, 2) : 0;
+    i64 low = (i64)gen_below(g, 6) - 2, high = (i64)gen_below(g, 6) - 2,
+        interior = gen_chance(g, 25) ? 1 + gen_below(g, 2) : 0;
     i64 size = a->dims[k] + (a->dims[k] ? (a->dims[k] - 1) * interior : 0) + low + high;
     if (size < 0) high -= size, size = 0;
     like.dims[k] = size;
-    hs_buf_printf(&b, "%s%lld_%lld_%lld", k ? "x" : "", (long long)low, (long long)high, (long long)interior);
+    hs_buf_printf(&b, "%s%lld_%lld_%lld", k ? "x" : "", (long long)low, (long long)high,
+                  (long long)interior);
   }
   bool ok = gen_count(&like) <= 3 * GEN_MAX_ELEMENTS;
   if (ok) gen_put(g, &like, "pad(%s, %s), padding=%s", a->name, v->name, hs_buf_cstr(&b));
@@ -138,10 +149,11 @@ bool gen_copy(gen *g) {
   return true;
 }
 
-// ---- by index ---------------------------------------------------------------------------------------------------------------------
+// ---- by index -----------------------------------------------------------------------------------
 static gen_value *indices(gen *g, u32 rank, const i64 *dims, i64 most) {
   hlo_dtype t = gen_chance(g, 80) ? HLO_S32 : HLO_S64;
-  i64 out = gen_chance(g, 30) ? 3 : 0;                      // sometimes outside: clamped by reads, left out by writes
+  // sometimes outside: clamped by reads, left out by writes
+  i64 out = gen_chance(g, 30) ? 3 : 0;
   return gen_parameter(g, t, rank, dims, (double)-out, (double)(HS_MAX(most, 0) + out), true);
 }
 
@@ -149,16 +161,21 @@ static void start_names(gen *g, const gen_value *a, const i64 *sizes, hs_buf *b)
   hlo_dtype t = gen_chance(g, 80) ? HLO_S32 : HLO_U8;
   for (u32 k = 0; k < a->rank; k++) {
     i64 out = t == HLO_S32 && gen_chance(g, 20) ? 2 : 0;
-    hs_buf_printf(b, ", %s", gen_parameter(g, t, 0, NULL, (double)-out, (double)(a->dims[k] - sizes[k] + out), true)->name);
+    hs_buf_printf(
+        b, ", %s",
+        gen_parameter(g, t, 0, NULL, (double)-out, (double)(a->dims[k] - sizes[k] + out), true)
+            ->name);
   }
 }
 
 bool gen_dynamic_slice(gen *g) {
   gen_value *a = any(g, 1, 3), like = moved(a);
   hs_buf b = {0};
-  for (u32 k = 0; k < a->rank; k++) like.dims[k] = a->dims[k] ? 1 + gen_below(g, (u32)a->dims[k]) : 0;
+  for (u32 k = 0; k < a->rank; k++)
+    like.dims[k] = a->dims[k] ? 1 + gen_below(g, (u32)a->dims[k]) : 0;
   start_names(g, a, like.dims, &b);
-  gen_put(g, &like, "dynamic-slice(%s%s), dynamic_slice_sizes={%s}", a->name, hs_buf_cstr(&b), gen_ints(like.rank, like.dims));
+  gen_put(g, &like, "dynamic-slice(%s%s), dynamic_slice_sizes={%s}", a->name, hs_buf_cstr(&b),
+          gen_ints(like.rank, like.dims));
   hs_buf_free(&b);
   return true;
 }
@@ -176,8 +193,15 @@ bool gen_dynamic_update_slice(gen *g) {
   return true;
 }
 
-// Windows of the operand at N places; which dimensions are indexed and which are collapsed is random.
-typedef struct windows { i64 sizes[GEN_MAX_RANK], map[GEN_MAX_RANK], collapsed[GEN_MAX_RANK], offset[GEN_MAX_RANK], wdims[GEN_MAX_RANK]; u32 nmap, ncollapsed, nwindow; i64 places; gen_value *index; } windows;
+// Windows of the operand at N places; which dimensions are indexed and which are collapsed is
+// random.
+typedef struct windows {
+  i64 sizes[GEN_MAX_RANK], map[GEN_MAX_RANK], collapsed[GEN_MAX_RANK], offset[GEN_MAX_RANK],
+      wdims[GEN_MAX_RANK];
+  u32 nmap, ncollapsed, nwindow;
+  i64 places;
+  gen_value *index;
+} windows;
 
 static bool make_windows(gen *g, const gen_value *a, windows *w) {
   *w = (windows){.places = 1 + gen_below(g, 6)};
@@ -203,8 +227,11 @@ bool gen_gather(gen *g) {
   like.rank = 1 + w.nwindow;
   like.dims[0] = w.places;
   for (u32 k = 0; k < w.nwindow; k++) like.dims[k + 1] = w.wdims[k];
-  gen_put(g, &like, "gather(%s, %s), offset_dims={%s}, collapsed_slice_dims={%s}, start_index_map={%s}, index_vector_dim=1, slice_sizes={%s}", a->name, w.index->name,
-          gen_ints(w.nwindow, w.offset), gen_ints(w.ncollapsed, w.collapsed), gen_ints(w.nmap, w.map), gen_ints(a->rank, w.sizes));
+  gen_put(g, &like,
+          "gather(%s, %s), offset_dims={%s}, collapsed_slice_dims={%s}, start_index_map={%s}, "
+          "index_vector_dim=1, slice_sizes={%s}",
+          a->name, w.index->name, gen_ints(w.nwindow, w.offset),
+          gen_ints(w.ncollapsed, w.collapsed), gen_ints(w.nmap, w.map), gen_ints(a->rank, w.sizes));
   return true;
 }
 
@@ -223,8 +250,11 @@ bool gen_scatter(gen *g) {
   if (hlo_dtype_is_integer(t)) like.lo = gen_type_lo(t), like.hi = gen_type_hi(t);
   like.integral = a->integral && u->integral;
   if (!like.integral || (hlo_dtype_is_float(t) && a->soft + u->soft > 0)) return false;
-  gen_put(g, &like, "scatter(%s, %s, %s), update_window_dims={%s}, inserted_window_dims={%s}, scatter_dims_to_operand_dims={%s}, index_vector_dim=1, to_apply=%s", a->name,
-          w.index->name, u->name, gen_ints(w.nwindow, w.offset), gen_ints(w.ncollapsed, w.collapsed), gen_ints(w.nmap, w.map), gen_reducer(g, op, t));
+  gen_put(g, &like,
+          "scatter(%s, %s, %s), update_window_dims={%s}, inserted_window_dims={%s}, "
+          "scatter_dims_to_operand_dims={%s}, index_vector_dim=1, to_apply=%s",
+          a->name, w.index->name, u->name, gen_ints(w.nwindow, w.offset),
+          gen_ints(w.ncollapsed, w.collapsed), gen_ints(w.nmap, w.map), gen_reducer(g, op, t));
   return true;
 }
 

@@ -1,4 +1,5 @@
-// The algebraic simplifier, rule by rule: each case is a small module, the instruction count or root it must end with.
+// The algebraic simplifier, rule by rule: each case is a small module, the instruction count or
+// root it must end with.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -63,21 +64,28 @@ static void unsigned_bounds(void **state) {
     i64 ones = types[k] == HLO_U64 ? -1 : ((i64)1 << hlo_dtype_bits(types[k])) - 1;
     assert_ptr_equal(simplify(hlo_build_binary(HLO_MINIMUM, x, full_int(x->shape, ones))), x);
     assert_ptr_equal(simplify(hlo_build_binary(HLO_AND, full_int(x->shape, ones), x)), x);
-    assert_int_equal(simplify(hlo_build_binary(HLO_MINIMUM, x, full_int(x->shape, ones - 1)))->opcode, HLO_MINIMUM);
-    assert_int_equal(simplify(hlo_build_binary(HLO_MAXIMUM, x, full_int(x->shape, ones)))->opcode, HLO_BROADCAST);
+    assert_int_equal(
+        simplify(hlo_build_binary(HLO_MINIMUM, x, full_int(x->shape, ones - 1)))->opcode,
+        HLO_MINIMUM);
+    assert_int_equal(simplify(hlo_build_binary(HLO_MAXIMUM, x, full_int(x->shape, ones)))->opcode,
+                     HLO_BROADCAST);
   }
 }
 
 static void float_times_zero_stays(void **state) {
   (void)state;
   hlo_instr *x = param(HLO_F32, 1, (i64[]){8});
-  assert_int_equal(simplify(hlo_build_binary(HLO_MULTIPLY, x, hlo_build_full(e, x->shape, 0)))->opcode, HLO_MULTIPLY);
+  assert_int_equal(
+      simplify(hlo_build_binary(HLO_MULTIPLY, x, hlo_build_full(e, x->shape, 0)))->opcode,
+      HLO_MULTIPLY);
 }
 
 static void int_times_zero(void **state) {
   (void)state;
   hlo_instr *x = param(HLO_S32, 1, (i64[]){8});
-  assert_int_equal(simplify(hlo_build_binary(HLO_MULTIPLY, x, hlo_build_full(e, x->shape, 0)))->opcode, HLO_BROADCAST);
+  assert_int_equal(
+      simplify(hlo_build_binary(HLO_MULTIPLY, x, hlo_build_full(e, x->shape, 0)))->opcode,
+      HLO_BROADCAST);
 }
 
 static void transposes_compose(void **state) {
@@ -92,7 +100,8 @@ static void reduce_of_broadcast(void **state) {
   hlo_instr *x = param(HLO_F32, 1, (i64[]){4});
   hlo_instr *b = hlo_build_broadcast(x, 2, (i64[]){4, 8}, (i64[]){0});
   hlo_computation *add = hlo_build_scalar_computation(m, HLO_ADD, HLO_F32);
-  hlo_instr *r = simplify(hlo_build_reduce(b, hlo_build_scalar_f64(e, HLO_F32, 0), 1, (i64[]){1}, add));
+  hlo_instr *r =
+      simplify(hlo_build_reduce(b, hlo_build_scalar_f64(e, HLO_F32, 0), 1, (i64[]){1}, add));
   assert_int_equal(r->opcode, HLO_MULTIPLY);
   assert_ptr_equal(hlo_operand(r, 0), x);
 }
@@ -108,7 +117,9 @@ static void slice_of_concat(void **state) {
 static void division_by_eight(void **state) {
   (void)state;
   hlo_instr *x = param(HLO_U32, 1, (i64[]){4});
-  assert_int_equal(simplify(hlo_build_binary(HLO_DIVIDE, x, hlo_build_full(e, x->shape, 8)))->opcode, HLO_SHIFT_RIGHT_LOGICAL);
+  assert_int_equal(
+      simplify(hlo_build_binary(HLO_DIVIDE, x, hlo_build_full(e, x->shape, 8)))->opcode,
+      HLO_SHIFT_RIGHT_LOGICAL);
 }
 
 static void rewrite_limit(void **state) {
@@ -128,7 +139,9 @@ static void rewrite_limit(void **state) {
 
 int main(void) {
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
-  const struct CMUnitTest tests[] = {T(add_zero), T(unsigned_bounds), T(float_times_zero_stays), T(int_times_zero), T(transposes_compose), T(reduce_of_broadcast),
-                                     T(slice_of_concat), T(division_by_eight), T(rewrite_limit)};
+  const struct CMUnitTest tests[] = {
+      T(add_zero),        T(unsigned_bounds),    T(float_times_zero_stays),
+      T(int_times_zero),  T(transposes_compose), T(reduce_of_broadcast),
+      T(slice_of_concat), T(division_by_eight),  T(rewrite_limit)};
   return cmocka_run_group_tests_name("algsimp", tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
-// arrays.c — files of arrays: what NumPy, ml_dtypes and safetensors write (tests/data, by arrays.py), the same files cut off
-// and falsified byte by byte, and round trips of our own.
+// arrays.c — files of arrays: what NumPy, ml_dtypes and safetensors write (tests/data, by
+// arrays.py), the same files cut off and falsified byte by byte, and round trips of our own.
 #include <math.h>
 #include <setjmp.h>
 #include <stdio.h>
@@ -21,18 +21,21 @@ static const hlo_shape *shape(const char *text) {
   return s;
 }
 
-static hs_status read_from(const char *file, const char *name, const char *want, array_options o, hlo_literal **out) {
+static hs_status read_from(const char *file, const char *name, const char *want, array_options o,
+                           hlo_literal **out) {
   arrays *a;
   u32 k = 0;
   *out = NULL;
   HS_TRY(arrays_open(file, &a));
-  hs_status s = name && !arrays_find(a, name, &k) ? hs_fail(HS_E_INPUT, "no array %s", name) : arrays_read(a, k, shape(want), o, out);
+  hs_status s = name && !arrays_find(a, name, &k) ? hs_fail(HS_E_INPUT, "no array %s", name)
+                                                  : arrays_read(a, k, shape(want), o, out);
   arrays_close(a);
   return s;
 }
 
 // The elements of the array as HLO text.
-static void expect(const char *file, const char *name, const char *want, array_options o, const char *text) {
+static void expect(const char *file, const char *name, const char *want, array_options o,
+                   const char *text) {
   hlo_literal *l;
   char path[256];
   snprintf(path, sizeof path, "tests/data/%s", file);
@@ -40,18 +43,21 @@ static void expect(const char *file, const char *name, const char *want, array_o
   if (!hs_ok(s)) fail_msg("%s: %s", file, s.err->message);
   hs_buf b = {0};
   hlo_print_literal(&b, l);
-  if (strcmp(hs_buf_cstr(&b), text) != 0) fail_msg("%s %s: %s, expected %s", file, name ? name : "", hs_buf_cstr(&b), text);
+  if (strcmp(hs_buf_cstr(&b), text) != 0)
+    fail_msg("%s %s: %s, expected %s", file, name ? name : "", hs_buf_cstr(&b), text);
   hs_buf_free(&b);
   hlo_literal_unref(l);
 }
 
-static void refuse(const char *file, const char *name, const char *want, array_options o, hs_code code, const char *part) {
+static void refuse(const char *file, const char *name, const char *want, array_options o,
+                   hs_code code, const char *part) {
   hlo_literal *l;
   char path[256];
   snprintf(path, sizeof path, "tests/data/%s", file);
   hs_status s = read_from(path, name, want, o, &l);
   if (hs_ok(s)) fail_msg("%s as %s was taken", file, want);
-  if (s.err->code != code || !strstr(s.err->message, part)) fail_msg("%s: %s %s, expected %s", file, hs_code_text(s.err->code), s.err->message, part);
+  if (s.err->code != code || !strstr(s.err->message, part))
+    fail_msg("%s: %s %s, expected %s", file, hs_code_text(s.err->code), s.err->message, part);
   hs_status_drop(s);
 }
 
@@ -66,7 +72,8 @@ static void numpy_files(void **state) {
   expect("bf16.npy", NULL, "bf16[3]", plain, "{1.5, -2.25, 3}");
   expect("bf16_bits.npy", NULL, "bf16[3]", (array_options){.as = HLO_BF16}, "{1.5, -2.25, 3}");
   expect("f8.npy", NULL, "f8e4m3fn[4]", plain, "{0.5, -1, 448, nan}");
-  expect("f8.npy", NULL, "f32[4]", (array_options){.as = HLO_F8E4M3FN, .cast = true}, "{0.5, -1, 448, nan}");
+  expect("f8.npy", NULL, "f32[4]", (array_options){.as = HLO_F8E4M3FN, .cast = true},
+         "{0.5, -1, 448, nan}");
   expect("s4.npy", NULL, "s4[4]", plain, "{-8, 7, -1, 0}");
   expect("bool.npy", NULL, "pred[3]", plain, "{1, 0, 1}");
   expect("empty.npy", NULL, "f32[0,3]", plain, "{  }");
@@ -83,7 +90,8 @@ static void what_does_not_fit_is_refused(void **state) {
   refuse("x.npy", NULL, "f32[3,2]", plain, HS_E_INPUT, "its shape [2,3] is not that of f32[3,2]");
   refuse("x.npy", NULL, "f32[6]", plain, HS_E_INPUT, "its shape");
   refuse("x.npy", NULL, "s32[2,3]", plain, HS_E_INPUT, "holds <f4, the parameter is s32");
-  refuse("x.npy", NULL, "f64[2,3]", (array_options){.as = HLO_F64}, HS_E_INPUT, "elements of 4 bytes");
+  refuse("x.npy", NULL, "f64[2,3]", (array_options){.as = HLO_F64}, HS_E_INPUT,
+         "elements of 4 bytes");
   refuse("bf16.npy", NULL, "f16[3]", plain, HS_E_INPUT, "raw elements (<V2)");
   refuse("bf16_bits.npy", NULL, "bf16[3]", plain, HS_E_INPUT, "holds <u2");
   refuse("stored.npz", "nothing", "f32[2,3]", plain, HS_E_INPUT, "no array nothing");
@@ -112,7 +120,7 @@ static void safetensors_of_every_type(void **state) {
   expect(f, "none", "f32[0,4]", plain, "{  }");
 }
 
-// ---- damage -------------------------------------------------------------------------------------------------------------
+// ---- damage -------------------------------------------------------------------------------------
 static char scratch[] = "/tmp/hlosh-arrays.XXXXXX";
 
 static hs_code try_bytes(const char *p, size_t n, const char *name, const char *want) {
@@ -126,12 +134,16 @@ static hs_code try_bytes(const char *p, size_t n, const char *name, const char *
   return code;
 }
 
-// Every length and every byte flipped: an error or a value, never a crash; a cut file is always an error.
+// Every length and every byte flipped: an error or a value, never a crash; a cut file is always an
+// error.
 static void cut_and_falsified_files(void **state) {
   (void)state;
-  static const struct { const char *file, *name, *want; } cases[] = {
-      {"tests/data/x.npy", NULL, "f32[2,3]"}, {"tests/data/stored.npz", "x", "f32[2,3]"}, {"tests/data/deflated.npz", "arr_1", "s32[4]"},
-      {"tests/data/all.safetensors", "x", "f32[2,3]"}};
+  static const struct {
+    const char *file, *name, *want;
+  } cases[] = {{"tests/data/x.npy", NULL, "f32[2,3]"},
+               {"tests/data/stored.npz", "x", "f32[2,3]"},
+               {"tests/data/deflated.npz", "arr_1", "s32[4]"},
+               {"tests/data/all.safetensors", "x", "f32[2,3]"}};
   for (size_t k = 0; k < HS_COUNT(cases); k++) {
     if (strstr(cases[k].file, "safetensors") && !repl_json_built()) continue;
     hs_buf f = {0};
@@ -139,7 +151,8 @@ static void cut_and_falsified_files(void **state) {
     assert_int_equal(try_bytes(f.p, f.n, cases[k].name, cases[k].want), HS_OK);
     for (size_t n = 0; n < f.n; n += 1 + n / 40) {
       hs_code code = try_bytes(f.p, n, cases[k].name, cases[k].want);
-      if (code == HS_OK || code == HS_E_INTERNAL) fail_msg("%s cut to %zu bytes was taken", cases[k].file, n);
+      if (code == HS_OK || code == HS_E_INTERNAL)
+        fail_msg("%s cut to %zu bytes was taken", cases[k].file, n);
     }
     for (size_t at = 0; at < f.n; at++) {
       static const char masks[] = {1, (char)0x80, (char)0xFF};
@@ -167,19 +180,53 @@ static hs_code npy_with_header(const char *header, const char *want) {
 
 static void headers_that_lie(void **state) {
   (void)state;
-  assert_int_equal(npy_with_header("{'descr': '<f4', 'fortran_order': False, 'shape': (2,), }\n", "f32[2]"), HS_OK);
-  assert_int_equal(npy_with_header("{\"descr\": \"<f4\", \"fortran_order\": False, \"shape\": (2L,)}\n", "f32[2]"), HS_OK);
-  assert_int_equal(npy_with_header("{'descr': 'bfloat16', 'fortran_order': False, 'shape': (4,), }\n", "bf16[4]"), HS_OK);
-  assert_int_equal(npy_with_header("{'descr': 'float8_e5m2', 'fortran_order': False, 'shape': (8,), }\n", "f8e5m2[8]"), HS_OK);
-  assert_int_equal(npy_with_header("{'descr': '<f1', 'fortran_order': False, 'shape': (8,), }\n", "f8e4m3fn[8]"), HS_OK);
-  assert_int_equal(npy_with_header("{'descr': '<f4', 'fortran_order': False, 'shape': (3,), }\n", "f32[3]"), HS_E_INPUT);
-  assert_int_equal(npy_with_header("{'descr': '<f4', 'fortran_order': False, 'shape': (1,), }\n", "f32[1]"), HS_E_INPUT);
-  assert_int_equal(npy_with_header("{'descr': '<f4', 'fortran_order': False, 'shape': (-2,), }\n", "f32[2]"), HS_E_INPUT);
-  assert_int_equal(npy_with_header("{'descr': '<f4', 'fortran_order': False, 'shape': (4611686018427387904, 4), }\n", "f32[2]"), HS_E_LIMIT);
-  assert_int_equal(npy_with_header("{'descr': '<f4', 'fortran_order': False, 'shape': (99999999999999999999,), }\n", "f32[2]"), HS_E_INPUT);
-  assert_int_equal(npy_with_header("{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (2,), }\n", "f32[2]"), HS_E_INPUT);
-  assert_int_equal(npy_with_header("{'descr': '<f99999999999999', 'fortran_order': False, 'shape': (2,), }\n", "f32[2]"), HS_E_INPUT);
-  assert_int_equal(npy_with_header("{'fortran_order': False, 'shape': (2,), }\n", "f32[2]"), HS_E_INPUT);
+  assert_int_equal(
+      npy_with_header("{'descr': '<f4', 'fortran_order': False, 'shape': (2,), }\n", "f32[2]"),
+      HS_OK);
+  assert_int_equal(
+      npy_with_header("{\"descr\": \"<f4\", \"fortran_order\": False, \"shape\": (2L,)}\n",
+                      "f32[2]"),
+      HS_OK);
+  assert_int_equal(
+      npy_with_header("{'descr': 'bfloat16', 'fortran_order': False, 'shape': (4,), }\n",
+                      "bf16[4]"),
+      HS_OK);
+  assert_int_equal(
+      npy_with_header("{'descr': 'float8_e5m2', 'fortran_order': False, 'shape': (8,), }\n",
+                      "f8e5m2[8]"),
+      HS_OK);
+  assert_int_equal(
+      npy_with_header("{'descr': '<f1', 'fortran_order': False, 'shape': (8,), }\n", "f8e4m3fn[8]"),
+      HS_OK);
+  assert_int_equal(
+      npy_with_header("{'descr': '<f4', 'fortran_order': False, 'shape': (3,), }\n", "f32[3]"),
+      HS_E_INPUT);
+  assert_int_equal(
+      npy_with_header("{'descr': '<f4', 'fortran_order': False, 'shape': (1,), }\n", "f32[1]"),
+      HS_E_INPUT);
+  assert_int_equal(
+      npy_with_header("{'descr': '<f4', 'fortran_order': False, 'shape': (-2,), }\n", "f32[2]"),
+      HS_E_INPUT);
+  assert_int_equal(
+      npy_with_header(
+          "{'descr': '<f4', 'fortran_order': False, 'shape': (4611686018427387904, 4), }\n",
+          "f32[2]"),
+      HS_E_LIMIT);
+  assert_int_equal(
+      npy_with_header(
+          "{'descr': '<f4', 'fortran_order': False, 'shape': (99999999999999999999,), }\n",
+          "f32[2]"),
+      HS_E_INPUT);
+  assert_int_equal(
+      npy_with_header("{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (2,), }\n",
+                      "f32[2]"),
+      HS_E_INPUT);
+  assert_int_equal(
+      npy_with_header("{'descr': '<f99999999999999', 'fortran_order': False, 'shape': (2,), }\n",
+                      "f32[2]"),
+      HS_E_INPUT);
+  assert_int_equal(npy_with_header("{'fortran_order': False, 'shape': (2,), }\n", "f32[2]"),
+                   HS_E_INPUT);
   assert_int_equal(npy_with_header("", "f32[2]"), HS_E_INPUT);
 }
 
@@ -187,11 +234,18 @@ static void safetensors_that_lie(void **state) {
   (void)state;
   if (!repl_json_built()) skip();
   static const char *const heads[] = {
-      "{\"x\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,9]}}", "{\"x\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[8,0]}}",
-      "{\"x\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[-8,0]}}", "{\"x\":{\"dtype\":\"F32\",\"shape\":[1e300],\"data_offsets\":[0,8]}}",
-      "{\"x\":{\"dtype\":\"F32\",\"shape\":[4611686018427387904,8],\"data_offsets\":[0,8]}}", "{\"x\":{\"dtype\":\"Q9\",\"shape\":[2],\"data_offsets\":[0,8]}}",
-      "{\"x\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]},\"y\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[4,8]}}",
-      "{\"x\":{\"dtype\":\"F32\",\"shape\":2,\"data_offsets\":[0,8]}}", "{\"x\":[1,2,3]}", "{\"x\":", "{}"};
+      "{\"x\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,9]}}",
+      "{\"x\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[8,0]}}",
+      "{\"x\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[-8,0]}}",
+      "{\"x\":{\"dtype\":\"F32\",\"shape\":[1e300],\"data_offsets\":[0,8]}}",
+      "{\"x\":{\"dtype\":\"F32\",\"shape\":[4611686018427387904,8],\"data_offsets\":[0,8]}}",
+      "{\"x\":{\"dtype\":\"Q9\",\"shape\":[2],\"data_offsets\":[0,8]}}",
+      "{\"x\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]},\"y\":{\"dtype\":\"F32\","
+      "\"shape\":[1],\"data_offsets\":[4,8]}}",
+      "{\"x\":{\"dtype\":\"F32\",\"shape\":2,\"data_offsets\":[0,8]}}",
+      "{\"x\":[1,2,3]}",
+      "{\"x\":",
+      "{}"};
   for (size_t k = 0; k < HS_COUNT(heads); k++) {
     hs_buf b = {0};
     u64 n = strlen(heads[k]);
@@ -204,14 +258,15 @@ static void safetensors_that_lie(void **state) {
   }
 }
 
-// ---- writing ------------------------------------------------------------------------------------------------------------
+// ---- writing ------------------------------------------------------------------------------------
 static void round_trip(const char *ending) {
   char path[64];
   snprintf(path, sizeof path, "%s%s", scratch, ending);
   hlo_literal *part[3], *back;
   const hlo_shape *kinds[3] = {shape("f32[2,2]"), shape("bf16[3]"), shape("f8e5m2[0]")};
   const char *text[3] = {"{{1, -nan}, {inf, -0}}", "{1, 2, 3}", "{}"};
-  for (u32 k = 0; k < 3; k++) assert_true(hs_ok(hlo_parse_literal(ctx, kinds[k], text[k], strlen(text[k]), &part[k])));
+  for (u32 k = 0; k < 3; k++)
+    assert_true(hs_ok(hlo_parse_literal(ctx, kinds[k], text[k], strlen(text[k]), &part[k])));
   hlo_literal *tuple = hlo_literal_tuple(hlo_shape_tuple(ctx, 3, kinds), 3, part);
   hs_status s = arrays_write(path, 1, &(array_item){"t", tuple});
   if (!hs_ok(s)) fail_msg("%s", s.err->message);
@@ -269,9 +324,13 @@ static int close_all(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(numpy_files), cmocka_unit_test(what_does_not_fit_is_refused), cmocka_unit_test(safetensors_of_every_type),
-      cmocka_unit_test(cut_and_falsified_files), cmocka_unit_test(headers_that_lie), cmocka_unit_test(safetensors_that_lie),
-      cmocka_unit_test(written_files_read_back), cmocka_unit_test(large_arrays_are_mapped)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(numpy_files),
+                                     cmocka_unit_test(what_does_not_fit_is_refused),
+                                     cmocka_unit_test(safetensors_of_every_type),
+                                     cmocka_unit_test(cut_and_falsified_files),
+                                     cmocka_unit_test(headers_that_lie),
+                                     cmocka_unit_test(safetensors_that_lie),
+                                     cmocka_unit_test(written_files_read_back),
+                                     cmocka_unit_test(large_arrays_are_mapped)};
   return cmocka_run_group_tests(tests, open_all, close_all);
 }

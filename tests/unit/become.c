@@ -1,4 +1,5 @@
-// become.c — a module turned into another one by edits is that module to the letter, and undo brings the first one back.
+// become.c — a module turned into another one by edits is that module to the letter, and undo
+// brings the first one back.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -90,16 +91,24 @@ static hlo_module *parse(hlo_ctx *ctx, const char *text) {
 static void keeps_what_it_can(void **state) {
   (void)state;
   hlo_ctx *ctx = hlo_ctx_new();
-  hlo_module *a = parse(ctx, "HloModule m\nf {\n p = f32[4] parameter(0)\n ROOT n = f32[4] negate(p)\n}\n"
-                             "ENTRY e {\n x = f32[4] parameter(0)\n y = f32[4] add(x, x)\n z = f32[4] multiply(y, x), control-predecessors={y}\n ROOT c = f32[4] call(z), to_apply=f\n}\n");
-  hlo_module *b = parse(ctx, "HloModule m, is_scheduled=true\nf {\n p = f32[4] parameter(0)\n q = f32[4] parameter(1)\n ROOT n = f32[4] add(q, p)\n}\n"
-                             "ENTRY e {\n x = f32[4] parameter(0)\n z = f32[4] multiply(x, x)\n y = f32[4] subtract(x, z)\n w = f32[4] sine(y), control-predecessors={z}\n"
-                             " ROOT c = f32[4] fusion(w, z), kind=kLoop, calls=f\n}\n");
+  hlo_module *a = parse(
+      ctx,
+      "HloModule m\nf {\n p = f32[4] parameter(0)\n ROOT n = f32[4] negate(p)\n}\n"
+      "ENTRY e {\n x = f32[4] parameter(0)\n y = f32[4] add(x, x)\n"
+      " z = f32[4] multiply(y, x), control-predecessors={y}\n ROOT c = f32[4] call(z), to_apply=f\n"
+      "}\n");
+  hlo_module *b = parse(
+      ctx,
+      "HloModule m, is_scheduled=true\nf {\n p = f32[4] parameter(0)\n q = f32[4] parameter(1)\n"
+      " ROOT n = f32[4] add(q, p)\n}\n"
+      "ENTRY e {\n x = f32[4] parameter(0)\n z = f32[4] multiply(x, x)\n"
+      " y = f32[4] subtract(x, z)\n w = f32[4] sine(y), control-predecessors={z}\n"
+      " ROOT c = f32[4] fusion(w, z), kind=kLoop, calls=f\n}\n");
   const hlo_instr *z = hlo_find_instr(a, "z"), *y = hlo_find_instr(a, "y");
   u32 id = z->id;
   hlo_module_become(a, b);
-  assert_int_equal(hlo_find_instr(a, "z")->id, id);          // edited
-  assert_ptr_not_equal(hlo_find_instr(a, "y"), y);           // another opcode: made
+  assert_int_equal(hlo_find_instr(a, "z")->id, id);  // edited
+  assert_ptr_not_equal(hlo_find_instr(a, "y"), y);   // another opcode: made
   hlo_abort(a);
   check(a, b);
   hlo_module_free(a);
@@ -108,6 +117,7 @@ static void keeps_what_it_can(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(examples_become_their_optimized_forms), cmocka_unit_test(keeps_what_it_can)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(examples_become_their_optimized_forms),
+                                     cmocka_unit_test(keeps_what_it_can)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

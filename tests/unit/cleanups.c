@@ -1,4 +1,5 @@
-// Unit tests of passes that clean up: what they write into the module or into attributes, where values alone do not show it.
+// Unit tests of passes that clean up: what they write into the module or into attributes, where
+// values alone do not show it.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -24,11 +25,13 @@ static bool says(const hlo_module *m, const char *part) {
   return yes;
 }
 
-// Arguments that nothing reads leave the program, its layout and its donors; one that an output is written over stays.
+// Arguments that nothing reads leave the program, its layout and its donors; one that an output is
+// written over stays.
 static void program_parameters(void **state) {
   (void)state;
   static const char text[] =
-      "HloModule m, input_output_alias={ {}: (3, {}, may-alias) }, buffer_donor={ (0, {}), (2, {}) }, entry_computation_layout={(f32[2]{0}, f32[3,2]{0,1}, f32[4]{0}, f32[4]{0})->f32[4]{0}}\n"
+      "HloModule m, input_output_alias={ {}: (3, {}, may-alias) }, buffer_donor={ (0, {}), (2, {}) "
+      "}, entry_computation_layout={(f32[2]{0}, f32[3,2]{0,1}, f32[4]{0}, f32[4]{0})->f32[4]{0}}\n"
       "ENTRY e {\n"
       "  a = f32[2] parameter(0)\n"
       "  b = f32[3,2]{0,1} parameter(1)\n"
@@ -53,9 +56,13 @@ static void async_operands(void **state) {
   (void)state;
   static const char text[] =
       "HloModule m\n"
-      "wrapped {\n  x = f32[4] parameter(0)\n  y = f32[3] parameter(1)\n  ROOT r = f32[3] negate(y)\n}\n"
-      "ENTRY e {\n  a = f32[4] parameter(0)\n  b = f32[3] parameter(1)\n  big = f32[4] exponential(a)\n  s = ((f32[4], f32[3]), f32[3], s32[]) async-start(big, b), calls=wrapped\n"
-      "  u = ((f32[4], f32[3]), f32[3], s32[]) async-update(s)\n  ROOT d = f32[3] async-done(u)\n}\n";
+      "wrapped {\n  x = f32[4] parameter(0)\n  y = f32[3] parameter(1)\n"
+      "  ROOT r = f32[3] negate(y)\n}\n"
+      "ENTRY e {\n  a = f32[4] parameter(0)\n  b = f32[3] parameter(1)\n"
+      "  big = f32[4] exponential(a)\n  s = ((f32[4], f32[3]), f32[3], s32[]) async-start(big, b), "
+      "calls=wrapped\n"
+      "  u = ((f32[4], f32[3]), f32[3], s32[]) async-update(s)\n  ROOT d = f32[3] async-done(u)\n"
+      "}\n";
   hlo_module *m = parse(text);
   assert_false(run_verified(m, "dce"));
   assert_true(run_verified(m, "dce{use_call_analysis=true}"));
@@ -64,48 +71,56 @@ static void async_operands(void **state) {
   hlo_module_free(m);
 }
 
-// Outputs go over arguments of as many bytes, large ones first; of those that are declared, or of any.
+// Outputs go over arguments of as many bytes, large ones first; of those that are declared, or of
+// any.
 static void outputs_over_arguments(void **state) {
   (void)state;
-  static const char text[] =
-      "HloModule m, buffer_donor={ (0, {}), (1, {1}) }\n"
-      "ENTRY e {\n"
-      "  a = f32[4] parameter(0)\n"
-      "  p = (f32[2,2], f32[8]) parameter(1)\n"
-      "  b = f32[2,2] get-tuple-element(p), index=0\n"
-      "  c = f32[8] get-tuple-element(p), index=1\n"
-      "  x = f32[4] exponential(a)\n"
-      "  y = s32[2,2] convert(b)\n"
-      "  z = f32[2,4] reshape(c)\n"
-      "  u = (s32[2,2], f32[2,4]) tuple(y, z)\n"
-      "  ROOT t = (f32[4], (s32[2,2], f32[2,4])) tuple(x, u)\n"
-      "}\n";
+  static const char text[] = "HloModule m, buffer_donor={ (0, {}), (1, {1}) }\n"
+                             "ENTRY e {\n"
+                             "  a = f32[4] parameter(0)\n"
+                             "  p = (f32[2,2], f32[8]) parameter(1)\n"
+                             "  b = f32[2,2] get-tuple-element(p), index=0\n"
+                             "  c = f32[8] get-tuple-element(p), index=1\n"
+                             "  x = f32[4] exponential(a)\n"
+                             "  y = s32[2,2] convert(b)\n"
+                             "  z = f32[2,4] reshape(c)\n"
+                             "  u = (s32[2,2], f32[2,4]) tuple(y, z)\n"
+                             "  ROOT t = (f32[4], (s32[2,2], f32[2,4])) tuple(x, u)\n"
+                             "}\n";
   hlo_module *m = parse(text);
   assert_true(run_verified(m, "optimize_input_output_buffer_alias"));
-  assert_true(says(m, "input_output_alias={ {1,1}: (1, {1}, may-alias), {0}: (0, {}, may-alias) }"));
+  assert_true(
+      says(m, "input_output_alias={ {1,1}: (1, {1}, may-alias), {0}: (0, {}, may-alias) }"));
   assert_false(run_verified(m, "optimize_input_output_buffer_alias"));
-  assert_true(run_verified(m, "optimize_input_output_buffer_alias{registered_buffer_donor_only=false}"));
+  assert_true(
+      run_verified(m, "optimize_input_output_buffer_alias{registered_buffer_donor_only=false}"));
   assert_true(says(m, "{1,0}: (1, {0}, may-alias)"));
   hlo_module_free(m);
 }
 
-// Copies carry the call's name before their own, once, and what it says of fusing; the root what it says at all.
+// Copies carry the call's name before their own, once, and what it says of fusing; the root what it
+// says at all.
 static void inlined_names(void **state) {
   (void)state;
   static const char text[] =
       "HloModule m\n"
-      "f {\n  x = f32[4] parameter(0)\n  y = f32[4] negate(x), metadata={op_name=\"neg\"}\n  z = f32[4] exponential(y), metadata={op_name=\"top/exp\"}\n  ROOT r = f32[4] sine(z)\n}\n"
+      "f {\n  x = f32[4] parameter(0)\n  y = f32[4] negate(x), metadata={op_name=\"neg\"}\n"
+      "  z = f32[4] exponential(y), metadata={op_name=\"top/exp\"}\n  ROOT r = f32[4] sine(z)\n}\n"
       "g {\n  x = f32[4] parameter(0)\n  ROOT y = f32[4] cosine(x)\n}\n"
       "ENTRY e {\n"
       "  a = f32[4] parameter(0)\n"
-      "  b = f32[4] call(a), to_apply=f, frontend_attributes={MUST_FUSE=\"g\",other=\"o\"}, metadata={op_name=\"top/\"}\n"
-      "  ROOT r = f32[4] call(b), to_apply=g, frontend_attributes={other=\"o\"}, sharding={replicated}\n"
+      "  b = f32[4] call(a), to_apply=f, frontend_attributes={MUST_FUSE=\"g\",other=\"o\"}, "
+      "metadata={op_name=\"top/\"}\n"
+      "  ROOT r = f32[4] call(b), to_apply=g, frontend_attributes={other=\"o\"}, "
+      "sharding={replicated}\n"
       "}\n";
   hlo_module *m = parse(text);
   assert_true(run_verified(m, "call-inliner"));
-  assert_true(says(m, "negate(%a), frontend_attributes={MUST_FUSE=\"g\"}, metadata={op_name=\"top/neg\"}"));
+  assert_true(
+      says(m, "negate(%a), frontend_attributes={MUST_FUSE=\"g\"}, metadata={op_name=\"top/neg\"}"));
   assert_true(says(m, "frontend_attributes={MUST_FUSE=\"g\"}, metadata={op_name=\"top/exp\"}"));
-  assert_true(says(m, "sine(%z.1), frontend_attributes={MUST_FUSE=\"g\"}, metadata={op_name=\"top\"}"));
+  assert_true(
+      says(m, "sine(%z.1), frontend_attributes={MUST_FUSE=\"g\"}, metadata={op_name=\"top\"}"));
   assert_true(says(m, "sharding={replicated}, frontend_attributes={other=\"o\"}"));
   hlo_module_free(m);
 }
@@ -116,8 +131,10 @@ static void channels_of_copies(void **state) {
   static const char text[] =
       "HloModule m\n"
       "sum {\n  p = f32[] parameter(0)\n  q = f32[] parameter(1)\n  ROOT s = f32[] add(p, q)\n}\n"
-      "f {\n  x = f32[4] parameter(0)\n  ROOT r = f32[4] all-reduce(x), channel_id=7, replica_groups={{0}}, use_global_device_ids=true, to_apply=sum\n}\n"
-      "ENTRY e {\n  a = f32[4] parameter(0)\n  b = f32[4] call(a), to_apply=f\n  ROOT c = f32[4] call(b), to_apply=f\n}\n";
+      "f {\n  x = f32[4] parameter(0)\n  ROOT r = f32[4] all-reduce(x), channel_id=7, "
+      "replica_groups={{0}}, use_global_device_ids=true, to_apply=sum\n}\n"
+      "ENTRY e {\n  a = f32[4] parameter(0)\n  b = f32[4] call(a), to_apply=f\n"
+      "  ROOT c = f32[4] call(b), to_apply=f\n}\n";
   hlo_module *m = parse(text);
   assert_true(run_verified(m, "call-inliner{uniquify_channel_ids=true}"));
   assert_true(says(m, "channel_id=8"));
@@ -130,9 +147,11 @@ static void wrapped_calls(void **state) {
   (void)state;
   static const char text[] =
       "HloModule m\n"
-      "f {\n  x = f32[4] parameter(0)\n  y = f32[4] negate(x)\n  ROOT r = f32[4] exponential(y)\n}\n"
+      "f {\n  x = f32[4] parameter(0)\n  y = f32[4] negate(x)\n  ROOT r = f32[4] exponential(y)\n"
+      "}\n"
       "wrapped {\n  x = f32[4] parameter(0)\n  ROOT r = f32[4] call(x), to_apply=f\n}\n"
-      "ENTRY e {\n  a = f32[4] parameter(0)\n  s = ((f32[4]), f32[4], s32[]) async-start(a), calls=wrapped\n  ROOT d = f32[4] async-done(s)\n}\n";
+      "ENTRY e {\n  a = f32[4] parameter(0)\n  s = ((f32[4]), f32[4], s32[]) async-start(a), "
+      "calls=wrapped\n  ROOT d = f32[4] async-done(s)\n}\n";
   hlo_module *m = parse(text);
   assert_false(run_verified(m, "call-inliner"));
   hlo_module_free(m);
@@ -144,8 +163,11 @@ static void reducers_of_collectives(void **state) {
   static const char text[] =
       "HloModule m\n"
       "sum {\n  p = f32[] parameter(0)\n  q = f32[] parameter(1)\n  ROOT s = f32[] add(p, q)\n}\n"
-      "sum_too {\n  p = f32[] parameter(0)\n  q = f32[] parameter(1)\n  ROOT s = f32[] add(p, q)\n}\n"
-      "ENTRY e {\n  a = f32[4] parameter(0)\n  z = f32[] constant(0)\n  b = f32[4] all-reduce(a), replica_groups={}, to_apply=sum\n  ROOT r = f32[] reduce(b, z), dimensions={0}, to_apply=sum_too\n}\n";
+      "sum_too {\n  p = f32[] parameter(0)\n  q = f32[] parameter(1)\n  ROOT s = f32[] add(p, q)\n"
+      "}\n"
+      "ENTRY e {\n  a = f32[4] parameter(0)\n  z = f32[] constant(0)\n"
+      "  b = f32[4] all-reduce(a), replica_groups={}, to_apply=sum\n"
+      "  ROOT r = f32[] reduce(b, z), dimensions={0}, to_apply=sum_too\n}\n";
   hlo_module *m = parse(text);
   assert_false(run_verified(m, "computation-deduplicator"));
   hlo_module_free(m);
@@ -156,17 +178,23 @@ static void told_apart(void **state) {
   (void)state;
   static const char text[] =
       "HloModule m\n"
-      "ENTRY e {\n  a = f32[4] parameter(0)\n  b = f32[4] negate(a), frontend_attributes={xla.sdy.sharding=\"x\"}\n  c = f32[4] negate(a), frontend_attributes={xla.sdy.sharding=\"y\"}\n"
-      "  d = f32[4] sine(a), sharding={replicated}\n  f = f32[4] sine(a), sharding={manual}\n  g = f32[4] cosine(a), backend_config={\"k\":1}\n  h = f32[4] cosine(a)\n"
+      "ENTRY e {\n  a = f32[4] parameter(0)\n  b = f32[4] negate(a), "
+      "frontend_attributes={xla.sdy.sharding=\"x\"}\n"
+      "  c = f32[4] negate(a), frontend_attributes={xla.sdy.sharding=\"y\"}\n"
+      "  d = f32[4] sine(a), sharding={replicated}\n  f = f32[4] sine(a), sharding={manual}\n"
+      "  g = f32[4] cosine(a), backend_config={\"k\":1}\n  h = f32[4] cosine(a)\n"
       "  ROOT t = (f32[4], f32[4], f32[4], f32[4], f32[4], f32[4]) tuple(b, c, d, f, g, h)\n}\n";
   hlo_module *m = parse(text);
   assert_false(run_verified(m, "cse"));
   hlo_module_free(m);
-  m = parse("HloModule m\nENTRY e {\n  a = f32[] constant(2)\n  b = f32[] negate(a)\n  d = f32[] domain(b), domain={kind=\"sharding\", entry={replicated}, exit={manual}}\n"
+  m = parse("HloModule m\nENTRY e {\n  a = f32[] constant(2)\n  b = f32[] negate(a)\n"
+            "  d = f32[] domain(b), domain={kind=\"sharding\", entry={replicated}, exit={manual}}\n"
             "  k = f32[] constant(2)\n  ROOT r = f32[] multiply(d, k)\n}\n");
   assert_false(run_verified(m, "cse"));
   hlo_module_free(m);
-  m = parse("HloModule m\nENTRY e {\n  a = f32[4] parameter(0)\n  b = f32[4] sine(a)\n  c = f32[4] sine(a), sharding={replicated}\n  ROOT t = (f32[4], f32[4]) tuple(b, c)\n}\n");
+  m = parse(
+      "HloModule m\nENTRY e {\n  a = f32[4] parameter(0)\n  b = f32[4] sine(a)\n"
+      "  c = f32[4] sine(a), sharding={replicated}\n  ROOT t = (f32[4], f32[4]) tuple(b, c)\n}\n");
   assert_true(run_verified(m, "cse"));
   hlo_module_free(m);
 }
@@ -176,8 +204,11 @@ static void fused_on_purpose(void **state) {
   (void)state;
   static const char text[] =
       "HloModule m\n"
-      "ENTRY e {\n  a = f32[4] parameter(0)\n  b = f32[4] negate(a), frontend_attributes={MUST_FUSE=\"x\"}\n  c = f32[4] negate(a), frontend_attributes={MUST_FUSE=\"x\"}\n"
-      "  d = f32[4] sine(a)\n  f = f32[4] sine(a)\n  g = f32[4] add(b, c)\n  h = f32[4] add(d, f)\n  ROOT r = f32[4] subtract(g, h)\n}\n";
+      "ENTRY e {\n  a = f32[4] parameter(0)\n  b = f32[4] negate(a), "
+      "frontend_attributes={MUST_FUSE=\"x\"}\n  c = f32[4] negate(a), "
+      "frontend_attributes={MUST_FUSE=\"x\"}\n"
+      "  d = f32[4] sine(a)\n  f = f32[4] sine(a)\n  g = f32[4] add(b, c)\n  h = f32[4] add(d, f)\n"
+      "  ROOT r = f32[4] subtract(g, h)\n}\n";
   hlo_module *m = parse(text);
   assert_false(run_verified(m, "cse{only_fusion_computations=true}"));
   assert_false(run_verified(m, "cse{only_scalars=true}"));
@@ -187,38 +218,55 @@ static void fused_on_purpose(void **state) {
   hlo_module_free(m);
 }
 
-// ---- loops ------------------------------------------------------------------------------------------------------------------
-// The counter starts as a sum, and condition and step are inside of a fusion and a call; its user after the loop knows its end.
+// ---- loops --------------------------------------------------------------------------------------
+// The counter starts as a sum, and condition and step are inside of a fusion and a call; its user
+// after the loop knows its end.
 static void counted_through_calls(void **state) {
   (void)state;
   static const char text[] =
       "HloModule m\n"
-      "below {\n  i = s32[] parameter(0)\n  n = s32[] constant(9)\n  ROOT lt = pred[] compare(i, n), direction=LT\n}\n"
-      "next {\n  i = s32[] parameter(0)\n  two = s32[] constant(2)\n  ROOT s = s32[] add(i, two)\n}\n"
-      "cond {\n  s = (f32[3], s32[]) parameter(0)\n  i = s32[] get-tuple-element(s), index=1\n  ROOT f = pred[] fusion(i), kind=kLoop, calls=below\n}\n"
-      "body {\n  s = (f32[3], s32[]) parameter(0)\n  x = f32[3] get-tuple-element(s), index=0\n  i = s32[] get-tuple-element(s), index=1\n  j = s32[] call(i), to_apply=next\n"
+      "below {\n  i = s32[] parameter(0)\n  n = s32[] constant(9)\n"
+      "  ROOT lt = pred[] compare(i, n), direction=LT\n}\n"
+      "next {\n  i = s32[] parameter(0)\n  two = s32[] constant(2)\n  ROOT s = s32[] add(i, two)\n"
+      "}\n"
+      "cond {\n  s = (f32[3], s32[]) parameter(0)\n  i = s32[] get-tuple-element(s), index=1\n"
+      "  ROOT f = pred[] fusion(i), kind=kLoop, calls=below\n}\n"
+      "body {\n  s = (f32[3], s32[]) parameter(0)\n  x = f32[3] get-tuple-element(s), index=0\n"
+      "  i = s32[] get-tuple-element(s), index=1\n  j = s32[] call(i), to_apply=next\n"
       "  y = f32[3] negate(x)\n  ROOT t = (f32[3], s32[]) tuple(y, j)\n}\n"
-      "ENTRY e {\n  a = f32[3] parameter(0)\n  one = s32[] constant(1)\n  start = s32[] add(one, one)\n  t = (f32[3], s32[]) tuple(a, start)\n"
-      "  w = (f32[3], s32[]) while(t), condition=cond, body=body, backend_config={\"known_trip_count\":{\"n\":\"77\"}}\n  ROOT i = s32[] get-tuple-element(w), index=1\n}\n";
+      "ENTRY e {\n  a = f32[3] parameter(0)\n  one = s32[] constant(1)\n"
+      "  start = s32[] add(one, one)\n  t = (f32[3], s32[]) tuple(a, start)\n"
+      "  w = (f32[3], s32[]) while(t), condition=cond, body=body, "
+      "backend_config={\"known_trip_count\":{\"n\":\"77\"}}\n"
+      "  ROOT i = s32[] get-tuple-element(w), index=1\n}\n";
   hlo_module *m = parse(text);
   assert_true(run_verified(m, "while-loop-trip-count-annotator"));
-  assert_true(says(m, "{\"known_trip_count\":{\"n\":\"4\"},\"known_init_step\":{\"init\":\"2\",\"step\":\"2\"},\"known_induction_variable\":{\"tuple_index\":\"1\"}}"));
+  assert_true(says(
+      m, "{\"known_trip_count\":{\"n\":\"4\"},\"known_init_step\":{\"init\":\"2\",\"step\":\"2\"},"
+         "\"known_induction_variable\":{\"tuple_index\":\"1\"}}"));
   assert_int_equal(m->entry->root->opcode, HLO_CONSTANT);
   assert_int_equal(hlo_literal_i64(hlo_constant_value(m->entry->root), 0), 10);
   hlo_module_free(m);
 }
 
-// Where the condition is not an order, the turns are known, but start and step are not written down.
+// Where the condition is not an order, the turns are known, but start and step are not written
+// down.
 static void counted_by_trying(void **state) {
   (void)state;
   static const char text[] =
       "HloModule m\n"
-      "cond {\n  s = (s32[]) parameter(0)\n  i = s32[] get-tuple-element(s), index=0\n  n = s32[] constant(9)\n  ROOT ne = pred[] compare(i, n), direction=NE\n}\n"
-      "body {\n  s = (s32[]) parameter(0)\n  i = s32[] get-tuple-element(s), index=0\n  one = s32[] constant(1)\n  j = s32[] add(i, one)\n  ROOT t = (s32[]) tuple(j)\n}\n"
-      "ENTRY e {\n  two = s32[] constant(2)\n  t = (s32[]) tuple(two)\n  w = (s32[]) while(t), condition=cond, body=body\n  ROOT i = s32[] get-tuple-element(w), index=0\n}\n";
+      "cond {\n  s = (s32[]) parameter(0)\n  i = s32[] get-tuple-element(s), index=0\n"
+      "  n = s32[] constant(9)\n  ROOT ne = pred[] compare(i, n), direction=NE\n}\n"
+      "body {\n  s = (s32[]) parameter(0)\n  i = s32[] get-tuple-element(s), index=0\n"
+      "  one = s32[] constant(1)\n  j = s32[] add(i, one)\n  ROOT t = (s32[]) tuple(j)\n}\n"
+      "ENTRY e {\n  two = s32[] constant(2)\n  t = (s32[]) tuple(two)\n"
+      "  w = (s32[]) while(t), condition=cond, body=body\n  ROOT i = s32[] get-tuple-element(w), "
+      "index=0\n}\n";
   hlo_module *m = parse(text);
   assert_true(run_verified(m, "while-loop-trip-count-annotator"));
-  assert_true(says(m, "{\"known_trip_count\":{\"n\":\"7\"},\"known_induction_variable\":{\"tuple_index\":\"0\"}}"));
+  assert_true(says(
+      m,
+      "{\"known_trip_count\":{\"n\":\"7\"},\"known_induction_variable\":{\"tuple_index\":\"0\"}}"));
   assert_int_equal(m->entry->root->opcode, HLO_GET_TUPLE_ELEMENT);
   hlo_module_free(m);
 }
@@ -228,45 +276,72 @@ static void not_counted(void **state) {
   (void)state;
   static const char text[] =
       "HloModule m\n"
-      "cond {\n  s = (s32[], s32[]) parameter(0)\n  i = s32[] get-tuple-element(s), index=0\n  n = s32[] get-tuple-element(s), index=1\n  ROOT lt = pred[] compare(i, n), direction=LT\n}\n"
-      "body {\n  s = (s32[], s32[]) parameter(0)\n  i = s32[] get-tuple-element(s), index=0\n  n = s32[] get-tuple-element(s), index=1\n  one = s32[] constant(1)\n"
+      "cond {\n  s = (s32[], s32[]) parameter(0)\n  i = s32[] get-tuple-element(s), index=0\n"
+      "  n = s32[] get-tuple-element(s), index=1\n  ROOT lt = pred[] compare(i, n), direction=LT\n"
+      "}\n"
+      "body {\n  s = (s32[], s32[]) parameter(0)\n  i = s32[] get-tuple-element(s), index=0\n"
+      "  n = s32[] get-tuple-element(s), index=1\n  one = s32[] constant(1)\n"
       "  j = s32[] add(i, one)\n  ROOT t = (s32[], s32[]) tuple(j, n)\n}\n"
-      "ENTRY e {\n  n = s32[] parameter(0)\n  zero = s32[] constant(0)\n  t = (s32[], s32[]) tuple(zero, n)\n  ROOT w = (s32[], s32[]) while(t), condition=cond, body=body\n}\n";
+      "ENTRY e {\n  n = s32[] parameter(0)\n  zero = s32[] constant(0)\n"
+      "  t = (s32[], s32[]) tuple(zero, n)\n  ROOT w = (s32[], s32[]) while(t), condition=cond, "
+      "body=body\n}\n";
   hlo_module *m = parse(text);
   assert_false(run_verified(m, "while-loop-trip-count-annotator"));
   hlo_module_free(m);
 }
 
-// A body that moves slices to the host names the elements that say where they lie: the counter, one that trails it by a turn, and one
-// that goes its own way.
+// A body that moves slices to the host names the elements that say where they lie: the counter, one
+// that trails it by a turn, and one that goes its own way.
 static void places_on_the_host(void **state) {
   (void)state;
   static const char text[] =
       "HloModule m\n"
-      "cond {\n  s = (s32[], s32[], s32[], f32[9,2]) parameter(0)\n  i = s32[] get-tuple-element(s), index=0\n  n = s32[] constant(5)\n  ROOT lt = pred[] compare(i, n), direction=LT\n}\n"
-      "body {\n  s = (s32[], s32[], s32[], f32[9,2]) parameter(0)\n  i = s32[] get-tuple-element(s), index=0\n  late = s32[] get-tuple-element(s), index=1\n  own = s32[] get-tuple-element(s), index=2\n"
-      "  x = f32[9,2] get-tuple-element(s), index=3\n  one = s32[] constant(1)\n  j = s32[] add(i, one)\n  k = s32[] subtract(own, one)\n  z = s32[] constant(0)\n"
-      "  part = f32[1,2] dynamic-slice(x, late, z), dynamic_slice_sizes={1,2}\n  here = f32[1,2] custom-call(part), custom_call_target=\"MoveToDevice\"\n"
-      "  at = s32[] add(own, i)\n  y = f32[9,2] dynamic-update-slice(x, here, at, z)\n  ROOT t = (s32[], s32[], s32[], f32[9,2]) tuple(j, i, k, y)\n}\n"
-      "ENTRY e {\n  a = f32[9,2] parameter(0)\n  zero = s32[] constant(0)\n  before = s32[] constant(-1)\n  four = s32[] constant(4)\n  t = (s32[], s32[], s32[], f32[9,2]) tuple(zero, before, four, a)\n"
+      "cond {\n  s = (s32[], s32[], s32[], f32[9,2]) parameter(0)\n"
+      "  i = s32[] get-tuple-element(s), index=0\n  n = s32[] constant(5)\n"
+      "  ROOT lt = pred[] compare(i, n), direction=LT\n}\n"
+      "body {\n  s = (s32[], s32[], s32[], f32[9,2]) parameter(0)\n"
+      "  i = s32[] get-tuple-element(s), index=0\n  late = s32[] get-tuple-element(s), index=1\n"
+      "  own = s32[] get-tuple-element(s), index=2\n"
+      "  x = f32[9,2] get-tuple-element(s), index=3\n  one = s32[] constant(1)\n"
+      "  j = s32[] add(i, one)\n  k = s32[] subtract(own, one)\n  z = s32[] constant(0)\n"
+      "  part = f32[1,2] dynamic-slice(x, late, z), dynamic_slice_sizes={1,2}\n"
+      "  here = f32[1,2] custom-call(part), custom_call_target=\"MoveToDevice\"\n"
+      "  at = s32[] add(own, i)\n  y = f32[9,2] dynamic-update-slice(x, here, at, z)\n"
+      "  ROOT t = (s32[], s32[], s32[], f32[9,2]) tuple(j, i, k, y)\n}\n"
+      "ENTRY e {\n  a = f32[9,2] parameter(0)\n  zero = s32[] constant(0)\n"
+      "  before = s32[] constant(-1)\n  four = s32[] constant(4)\n"
+      "  t = (s32[], s32[], s32[], f32[9,2]) tuple(zero, before, four, a)\n"
       "  ROOT w = (s32[], s32[], s32[], f32[9,2]) while(t), condition=cond, body=body\n}\n";
   hlo_module *m = parse(text);
   assert_true(run_verified(m, "while-loop-trip-count-annotator"));
-  assert_true(says(m, "\"dynamic_variables\":[{\"tuple_index\":\"0\",\"init\":\"0\",\"step\":\"1\"},{\"tuple_index\":\"1\",\"init\":\"-1\",\"step\":\"1\"},{\"tuple_index\":\"2\",\"init\":\"4\",\"step\":\"-1\"}]}"));
+  assert_true(says(m,
+                   "\"dynamic_variables\":[{\"tuple_index\":\"0\",\"init\":\"0\",\"step\":\"1\"},"
+                   "{\"tuple_index\":\"1\",\"init\":\"-1\",\"step\":\"1\"},{\"tuple_index\":\"2\","
+                   "\"init\":\"4\",\"step\":\"-1\"}]}"));
   hlo_module_free(m);
 }
 
-// A loop that must wait for another instruction keeps its state, but not constants in it; what moves out of it leaves it waiting.
+// A loop that must wait for another instruction keeps its state, but not constants in it; what
+// moves out of it leaves it waiting.
 static void loops_that_wait(void **state) {
   (void)state;
   static const char text[] =
       "HloModule m\n"
-      "cond {\n  s = (s32[], s32[], f32[3], f32[3]) parameter(0)\n  i = s32[] get-tuple-element(s), index=0\n  n = s32[] get-tuple-element(s), index=1\n  ROOT lt = pred[] compare(i, n), direction=LT\n}\n"
-      "body {\n  s = (s32[], s32[], f32[3], f32[3]) parameter(0)\n  i = s32[] get-tuple-element(s), index=0\n  n = s32[] get-tuple-element(s), index=1\n  x = f32[3] get-tuple-element(s), index=2\n"
-      "  k = f32[3] get-tuple-element(s), index=3\n  one = s32[] constant(1)\n  j = s32[] add(i, one)\n  e = f32[3] exponential(k)\n  y = f32[3] add(x, e)\n"
+      "cond {\n  s = (s32[], s32[], f32[3], f32[3]) parameter(0)\n"
+      "  i = s32[] get-tuple-element(s), index=0\n  n = s32[] get-tuple-element(s), index=1\n"
+      "  ROOT lt = pred[] compare(i, n), direction=LT\n}\n"
+      "body {\n  s = (s32[], s32[], f32[3], f32[3]) parameter(0)\n"
+      "  i = s32[] get-tuple-element(s), index=0\n  n = s32[] get-tuple-element(s), index=1\n"
+      "  x = f32[3] get-tuple-element(s), index=2\n"
+      "  k = f32[3] get-tuple-element(s), index=3\n  one = s32[] constant(1)\n"
+      "  j = s32[] add(i, one)\n  e = f32[3] exponential(k)\n  y = f32[3] add(x, e)\n"
       "  ROOT t = (s32[], s32[], f32[3], f32[3]) tuple(j, n, y, k)\n}\n"
-      "ENTRY e {\n  a = f32[3] parameter(0)\n  b = f32[3] parameter(1)\n  c = f32[3] negate(a)\n  zero = s32[] constant(0)\n  four = s32[] constant(4)\n  t = (s32[], s32[], f32[3], f32[3]) tuple(zero, four, a, b)\n"
-      "  w = (s32[], s32[], f32[3], f32[3]) while(t), condition=cond, body=body, control-predecessors={c}\n  x = f32[3] get-tuple-element(w), index=2\n  ROOT r = f32[3] add(x, c)\n}\n";
+      "ENTRY e {\n  a = f32[3] parameter(0)\n  b = f32[3] parameter(1)\n  c = f32[3] negate(a)\n"
+      "  zero = s32[] constant(0)\n  four = s32[] constant(4)\n"
+      "  t = (s32[], s32[], f32[3], f32[3]) tuple(zero, four, a, b)\n"
+      "  w = (s32[], s32[], f32[3], f32[3]) while(t), condition=cond, body=body, "
+      "control-predecessors={c}\n  x = f32[3] get-tuple-element(w), index=2\n"
+      "  ROOT r = f32[3] add(x, c)\n}\n";
   hlo_module *m = parse(text);
   assert_true(run_verified(m, "simplify-while-loops"));
   assert_int_equal(hlo_find_instr(m, "w")->shape->nelems, 4);
@@ -276,17 +351,26 @@ static void loops_that_wait(void **state) {
   hlo_module_free(m);
 }
 
-// What only waits, for elements that nobody needs, goes with them; what waited for it waits for what it waited for.
+// What only waits, for elements that nobody needs, goes with them; what waited for it waits for
+// what it waited for.
 static void waiting_inside(void **state) {
   (void)state;
   static const char text[] =
       "HloModule m\n"
-      "cond {\n  s = (s32[], f32[3], f32[3]) parameter(0)\n  i = s32[] get-tuple-element(s), index=0\n  n = s32[] constant(5)\n  ROOT lt = pred[] compare(i, n), direction=LT\n}\n"
-      "body {\n  s = (s32[], f32[3], f32[3]) parameter(0)\n  i = s32[] get-tuple-element(s), index=0\n  one = s32[] constant(1)\n  j = s32[] add(i, one)\n  x = f32[3] get-tuple-element(s), index=1\n"
-      "  unread = f32[3] get-tuple-element(s), index=2\n  z = f32[3] sine(x)\n  y = f32[3] negate(unread), control-predecessors={z}\n  e = f32[3] exponential(x), control-predecessors={y}\n"
-      "  v = f32[3] add(e, z)\n  ROOT t = (s32[], f32[3], f32[3]) tuple(j, v, y), control-predecessors={y}\n}\n"
-      "ENTRY e {\n  a = f32[3] parameter(0)\n  zero = s32[] constant(0)\n  t = (s32[], f32[3], f32[3]) tuple(zero, a, a)\n"
-      "  w = (s32[], f32[3], f32[3]) while(t), condition=cond, body=body\n  ROOT x = f32[3] get-tuple-element(w), index=1\n}\n";
+      "cond {\n  s = (s32[], f32[3], f32[3]) parameter(0)\n  i = s32[] get-tuple-element(s), "
+      "index=0\n  n = s32[] constant(5)\n  ROOT lt = pred[] compare(i, n), direction=LT\n}\n"
+      "body {\n  s = (s32[], f32[3], f32[3]) parameter(0)\n  i = s32[] get-tuple-element(s), "
+      "index=0\n  one = s32[] constant(1)\n  j = s32[] add(i, one)\n"
+      "  x = f32[3] get-tuple-element(s), index=1\n"
+      "  unread = f32[3] get-tuple-element(s), index=2\n  z = f32[3] sine(x)\n"
+      "  y = f32[3] negate(unread), control-predecessors={z}\n"
+      "  e = f32[3] exponential(x), control-predecessors={y}\n"
+      "  v = f32[3] add(e, z)\n  ROOT t = (s32[], f32[3], f32[3]) tuple(j, v, y), "
+      "control-predecessors={y}\n}\n"
+      "ENTRY e {\n  a = f32[3] parameter(0)\n  zero = s32[] constant(0)\n"
+      "  t = (s32[], f32[3], f32[3]) tuple(zero, a, a)\n"
+      "  w = (s32[], f32[3], f32[3]) while(t), condition=cond, body=body\n"
+      "  ROOT x = f32[3] get-tuple-element(w), index=1\n}\n";
   hlo_module *m = parse(text);
   assert_true(run_verified(m, "simplify-while-loops"));
   assert_int_equal(m->nops[HLO_NEGATE], 0);
@@ -300,11 +384,18 @@ static void origins_of_what_moves(void **state) {
   (void)state;
   static const char loop[] =
       "HloModule m\n"
-      "cond {\n  s = (s32[], f32[4], f32[4]) parameter(0)\n  i = s32[] get-tuple-element(s), index=0\n  n = s32[] constant(5)\n  ROOT lt = pred[] compare(i, n), direction=LT\n}\n"
-      "body {\n  s = (s32[], f32[4], f32[4]) parameter(0)\n  i = s32[] get-tuple-element(s), index=0\n  x = f32[4] get-tuple-element(s), index=1\n  k = f32[4] get-tuple-element(s), index=2\n"
-      "  one = s32[] constant(1)\n  j = s32[] add(i, one)\n  e = f32[4] exponential(k), origin={{\"exp\"}}\n  y = f32[4] add(x, e)\n  ROOT t = (s32[], f32[4], f32[4]) tuple(j, y, k)\n}\n"
-      "ENTRY e {\n  a = f32[4] parameter(0)\n  b = f32[4] parameter(1)\n  zero = s32[] constant(0)\n  t = (s32[], f32[4], f32[4]) tuple(zero, a, b)\n"
-      "  ROOT w = (s32[], f32[4], f32[4]) while(t), condition=cond, body=body, origin={({\"w\" {0}}, {\"w\" {1}}, {\"w\" {2}})}\n}\n";
+      "cond {\n  s = (s32[], f32[4], f32[4]) parameter(0)\n  i = s32[] get-tuple-element(s), "
+      "index=0\n  n = s32[] constant(5)\n  ROOT lt = pred[] compare(i, n), direction=LT\n}\n"
+      "body {\n  s = (s32[], f32[4], f32[4]) parameter(0)\n  i = s32[] get-tuple-element(s), "
+      "index=0\n  x = f32[4] get-tuple-element(s), index=1\n  k = f32[4] get-tuple-element(s), "
+      "index=2\n"
+      "  one = s32[] constant(1)\n  j = s32[] add(i, one)\n"
+      "  e = f32[4] exponential(k), origin={{\"exp\"}}\n  y = f32[4] add(x, e)\n"
+      "  ROOT t = (s32[], f32[4], f32[4]) tuple(j, y, k)\n}\n"
+      "ENTRY e {\n  a = f32[4] parameter(0)\n  b = f32[4] parameter(1)\n"
+      "  zero = s32[] constant(0)\n  t = (s32[], f32[4], f32[4]) tuple(zero, a, b)\n"
+      "  ROOT w = (s32[], f32[4], f32[4]) while(t), condition=cond, body=body, origin={({\"w\" "
+      "{0}}, {\"w\" {1}}, {\"w\" {2}})}\n}\n";
   hlo_module *m = parse(loop);
   assert_true(run_verified(m, "while-loop-invariant-code-motion"));
   assert_true(says(m, "exponential(%b), origin={{\"w#*/exp\"}}"));
@@ -313,7 +404,8 @@ static void origins_of_what_moves(void **state) {
   static const char call[] =
       "HloModule m\n"
       "f {\n  x = f32[4] parameter(0)\n  ROOT r = f32[4] negate(x), origin={{\"r\"}}\n}\n"
-      "ENTRY e {\n  a = f32[4] parameter(0)\n  b = f32[4] call(a), to_apply=f, origin={{\"b\"}}\n  ROOT c = f32[4] call(b), to_apply=f, origin={{\"c\"}}\n}\n";
+      "ENTRY e {\n  a = f32[4] parameter(0)\n  b = f32[4] call(a), to_apply=f, origin={{\"b\"}}\n"
+      "  ROOT c = f32[4] call(b), to_apply=f, origin={{\"c\"}}\n}\n";
   m = parse(call);
   assert_true(run_verified(m, "call-inliner"));
   assert_true(says(m, "negate(%a), origin={{\"b/r\"}}"));
@@ -326,12 +418,21 @@ static void shardings_of_states(void **state) {
   (void)state;
   static const char text[] =
       "HloModule m\n"
-      "cond {\n  s = (s32[], f32[4], f32[4]) parameter(0), sharding={{replicated},{devices=[2]<=[2]},{replicated}}\n  i = s32[] get-tuple-element(s), index=0\n  n = s32[] constant(5)\n  ROOT lt = pred[] compare(i, n), direction=LT\n}\n"
-      "body {\n  s = (s32[], f32[4], f32[4]) parameter(0), sharding={{replicated},{devices=[2]<=[2]},{replicated}}\n  i = s32[] get-tuple-element(s), index=0\n  x = f32[4] get-tuple-element(s), index=1\n"
-      "  k = f32[4] get-tuple-element(s), index=2\n  one = s32[] constant(1)\n  j = s32[] add(i, one)\n  e = f32[4] exponential(k)\n  y = f32[4] add(x, e)\n"
-      "  ROOT t = (s32[], f32[4], f32[4]) tuple(j, y, k), sharding={{replicated},{devices=[2]<=[2]},{replicated}}\n}\n"
-      "ENTRY e {\n  a = f32[4] parameter(0)\n  b = f32[4] parameter(1)\n  zero = s32[] constant(0)\n  t = (s32[], f32[4], f32[4]) tuple(zero, a, b)\n"
-      "  ROOT w = (s32[], f32[4], f32[4]) while(t), condition=cond, body=body, sharding={{replicated},{devices=[2]<=[2]},{replicated}}\n}\n";
+      "cond {\n  s = (s32[], f32[4], f32[4]) parameter(0), "
+      "sharding={{replicated},{devices=[2]<=[2]},{replicated}}\n"
+      "  i = s32[] get-tuple-element(s), index=0\n  n = s32[] constant(5)\n"
+      "  ROOT lt = pred[] compare(i, n), direction=LT\n}\n"
+      "body {\n  s = (s32[], f32[4], f32[4]) parameter(0), "
+      "sharding={{replicated},{devices=[2]<=[2]},{replicated}}\n"
+      "  i = s32[] get-tuple-element(s), index=0\n  x = f32[4] get-tuple-element(s), index=1\n"
+      "  k = f32[4] get-tuple-element(s), index=2\n  one = s32[] constant(1)\n"
+      "  j = s32[] add(i, one)\n  e = f32[4] exponential(k)\n  y = f32[4] add(x, e)\n"
+      "  ROOT t = (s32[], f32[4], f32[4]) tuple(j, y, k), "
+      "sharding={{replicated},{devices=[2]<=[2]},{replicated}}\n}\n"
+      "ENTRY e {\n  a = f32[4] parameter(0)\n  b = f32[4] parameter(1)\n"
+      "  zero = s32[] constant(0)\n  t = (s32[], f32[4], f32[4]) tuple(zero, a, b)\n"
+      "  ROOT w = (s32[], f32[4], f32[4]) while(t), condition=cond, body=body, "
+      "sharding={{replicated},{devices=[2]<=[2]},{replicated}}\n}\n";
   hlo_module *m = parse(text);
   assert_true(run_verified(m, "while-loop-invariant-code-motion"));
   assert_true(run_verified(m, "simplify-while-loops"));
@@ -339,9 +440,22 @@ static void shardings_of_states(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(program_parameters), cmocka_unit_test(async_operands), cmocka_unit_test(outputs_over_arguments), cmocka_unit_test(inlined_names), cmocka_unit_test(channels_of_copies),
-                                     cmocka_unit_test(wrapped_calls), cmocka_unit_test(reducers_of_collectives), cmocka_unit_test(fused_on_purpose), cmocka_unit_test(told_apart),
-                                     cmocka_unit_test(counted_through_calls), cmocka_unit_test(not_counted), cmocka_unit_test(counted_by_trying), cmocka_unit_test(places_on_the_host), cmocka_unit_test(loops_that_wait), cmocka_unit_test(origins_of_what_moves), cmocka_unit_test(waiting_inside),
+  const struct CMUnitTest tests[] = {cmocka_unit_test(program_parameters),
+                                     cmocka_unit_test(async_operands),
+                                     cmocka_unit_test(outputs_over_arguments),
+                                     cmocka_unit_test(inlined_names),
+                                     cmocka_unit_test(channels_of_copies),
+                                     cmocka_unit_test(wrapped_calls),
+                                     cmocka_unit_test(reducers_of_collectives),
+                                     cmocka_unit_test(fused_on_purpose),
+                                     cmocka_unit_test(told_apart),
+                                     cmocka_unit_test(counted_through_calls),
+                                     cmocka_unit_test(not_counted),
+                                     cmocka_unit_test(counted_by_trying),
+                                     cmocka_unit_test(places_on_the_host),
+                                     cmocka_unit_test(loops_that_wait),
+                                     cmocka_unit_test(origins_of_what_moves),
+                                     cmocka_unit_test(waiting_inside),
                                      cmocka_unit_test(shardings_of_states)};
   return cmocka_run_group_tests(tests, open_context, close_context);
 }

@@ -1,4 +1,5 @@
-// compare.c — the rule of agreement and the figures of its report, on small arrays worked out by hand.
+// compare.c — the rule of agreement and the figures of its report, on small arrays worked out by
+// hand.
 #include "core/compare.h"
 
 #include <math.h>
@@ -13,12 +14,15 @@
 static hlo_literal *value(hlo_ctx *ctx, const char *shape, const char *text) {
   const hlo_shape *s;
   hlo_literal *l = NULL;
-  if (!hs_ok(hlo_parse_shape(ctx, shape, strlen(shape), &s)) || !hs_ok(hlo_parse_literal(ctx, s, text, strlen(text), &l))) fail_msg("bad literal %s", text);
+  if (!hs_ok(hlo_parse_shape(ctx, shape, strlen(shape), &s)) ||
+      !hs_ok(hlo_parse_literal(ctx, s, text, strlen(text), &l)))
+    fail_msg("bad literal %s", text);
   return l;
 }
 
 // Compares two literals of one shape; the only leaf's figures.
-static hlo_comparison leaf(hlo_ctx *ctx, const char *shape, const char *want, const char *got, double abs, double rel) {
+static hlo_comparison leaf(hlo_ctx *ctx, const char *shape, const char *want, const char *got,
+                           double abs, double rel) {
   hlo_literal *a = value(ctx, shape, want), *b = value(ctx, shape, got);
   hlo_comparisons list;
   assert_true(hs_ok(hlo_compare_leaves(a, b, (hlo_tolerance){abs, rel}, &list)));
@@ -41,19 +45,24 @@ static void a_mismatch_exceeds_both_bounds(void **state) {
   assert_int_equal(c.over_rel, 2);
   assert_int_equal(c.first[0].at, 2);
   assert_true(fabs(c.top[0].rel - 0.5) < 1e-6);
-  assert_int_equal(leaf(ctx, "f32[3]", "{1000, 0.001, 1}", "{1000.5, 0.002, 1.5}", 0.01, 0.6).mismatches, 0);
-  assert_int_equal(leaf(ctx, "f32[1]", "{0}", "{1e-5}", 1e-4, 1e-4).mismatches, 0);   // zero expected: the absolute bound decides
+  assert_int_equal(
+      leaf(ctx, "f32[3]", "{1000, 0.001, 1}", "{1000.5, 0.002, 1.5}", 0.01, 0.6).mismatches, 0);
+  // zero expected: the absolute bound decides
+  assert_int_equal(leaf(ctx, "f32[1]", "{0}", "{1e-5}", 1e-4, 1e-4).mismatches, 0);
   assert_int_equal(leaf(ctx, "f32[1]", "{0}", "{1e-3}", 1e-4, 1e9).mismatches, 1);
-  assert_int_equal(leaf(ctx, "s32[2]", "{5, 7}", "{5, 8}", 100, 100).mismatches, 1);  // integers are exact
+  // integers are exact
+  assert_int_equal(leaf(ctx, "s32[2]", "{5, 7}", "{5, 8}", 100, 100).mismatches, 1);
   assert_int_equal(leaf(ctx, "pred[2]", "{true, false}", "{true, true}", 100, 100).mismatches, 1);
-  assert_int_equal(leaf(ctx, "c64[1]", "{(1, 2)}", "{(3, 5)}", 0, 0).mismatches, 1);  // two parts, one element
+  // two parts, one element
+  assert_int_equal(leaf(ctx, "c64[1]", "{(1, 2)}", "{(3, 5)}", 0, 0).mismatches, 1);
   hlo_ctx_free(ctx);
 }
 
 static void values_that_are_no_numbers(void **state) {
   (void)state;
   hlo_ctx *ctx = hlo_ctx_new();
-  assert_int_equal(leaf(ctx, "f32[4]", "{nan, inf, -inf, -0}", "{nan, inf, -inf, 0}", 0, 0).mismatches, 0);
+  assert_int_equal(
+      leaf(ctx, "f32[4]", "{nan, inf, -inf, -0}", "{nan, inf, -inf, 0}", 0, 0).mismatches, 0);
   hlo_comparison c = leaf(ctx, "f32[3]", "{nan, 1, inf}", "{1, nan, -inf}", 1e30, 1e30);
   assert_int_equal(c.mismatches, 3);
   assert_int_equal(c.nan_mismatches, 2);
@@ -106,22 +115,26 @@ static void distances_count_representable_numbers(void **state) {
 static void histograms_add_up(void **state) {
   (void)state;
   hlo_ctx *ctx = hlo_ctx_new();
-  hlo_comparison c = leaf(ctx, "f32[6]", "{1, 2, 0.05, 1e-5, 0.5, 3}", "{1, 2.5, 0.05, 2e-5, 0.6, 3}", 1e-3, 1e-3);
+  hlo_comparison c =
+      leaf(ctx, "f32[6]", "{1, 2, 0.05, 1e-5, 0.5, 3}", "{1, 2.5, 0.05, 2e-5, 0.6, 3}", 1e-3, 1e-3);
   i64 all = 0, ulps = 0, bad = 0;
-  for (u32 k = 0; k < HLO_COMPARE_MAGNITUDES; k++) all += c.magnitudes[k], bad += c.magnitude_mismatches[k];
+  for (u32 k = 0; k < HLO_COMPARE_MAGNITUDES; k++)
+    all += c.magnitudes[k], bad += c.magnitude_mismatches[k];
   for (u32 k = 0; k < HLO_COMPARE_ULPS; k++) ulps += c.ulps[k];
   assert_int_equal(all, 6);
   assert_int_equal(ulps, 6);
   assert_int_equal(bad, c.mismatches);
   assert_int_equal(c.mismatches, 2);
-  assert_int_equal(c.over_rel, 3);             // 2e-5 for 1e-5 too
-  assert_int_equal(c.abs_errors[3], 2);        // at least 0.1, to which 0.6f - 0.5f is a little more
+  assert_int_equal(c.over_rel, 3);  // 2e-5 for 1e-5 too
+  // at least 0.1, to which 0.6f - 0.5f is a little more
+  assert_int_equal(c.abs_errors[3], 2);
   hlo_ctx_free(ctx);
 }
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(a_mismatch_exceeds_both_bounds), cmocka_unit_test(values_that_are_no_numbers), cmocka_unit_test(suggested_tolerances_pass),
+      cmocka_unit_test(a_mismatch_exceeds_both_bounds),
+      cmocka_unit_test(values_that_are_no_numbers), cmocka_unit_test(suggested_tolerances_pass),
       cmocka_unit_test(distances_count_representable_numbers), cmocka_unit_test(histograms_add_up)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

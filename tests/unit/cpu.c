@@ -1,5 +1,5 @@
-// The cpu backend against the evaluator on small modules of our own: runtime kernels, control flow, buffers in place,
-// donation, layouts, measuring; and what happens to a run when its worker dies.
+// The cpu backend against the evaluator on small modules of our own: runtime kernels, control flow,
+// buffers in place, donation, layouts, measuring; and what happens to a run when its worker dies.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -28,7 +28,8 @@ static void explain(hs_status s) {
   fail();
 }
 
-static backend_result run_on(const backend *b, const hlo_module *m, const backend_options *o, const backend_run_options *ro, backend_compiled *info) {
+static backend_result run_on(const backend *b, const hlo_module *m, const backend_options *o,
+                             const backend_run_options *ro, backend_compiled *info) {
   hlo_literal **args = NULL;
   u32 n = 0;
   backend_exe *e = NULL;
@@ -60,43 +61,84 @@ static void agrees(const char *text) {
 
 static void dots(void **st) {
   (void)st;
-  agrees(MODULE("ENTRY e { a = f32[5,7] parameter(0)\n b = f32[7,3] parameter(1)\n ROOT d = f32[5,3] dot(a, b), lhs_contracting_dims={1}, rhs_contracting_dims={0} }"));
-  agrees(MODULE("ENTRY e { a = f32[40,70] parameter(0)\n b = f32[50,70] parameter(1)\n ROOT d = f32[40,50] dot(a, b), lhs_contracting_dims={1}, rhs_contracting_dims={1} }"));
+  agrees(
+      MODULE("ENTRY e { a = f32[5,7] parameter(0)\n b = f32[7,3] parameter(1)\n"
+             " ROOT d = f32[5,3] dot(a, b), lhs_contracting_dims={1}, rhs_contracting_dims={0} }"));
+  agrees(MODULE(
+      "ENTRY e { a = f32[40,70] parameter(0)\n b = f32[50,70] parameter(1)\n"
+      " ROOT d = f32[40,50] dot(a, b), lhs_contracting_dims={1}, rhs_contracting_dims={1} }"));
   agrees(MODULE("ENTRY e { a = f32[3,4,20,30] parameter(0)\n b = f32[3,30,4,25] parameter(1)\n"
-                "ROOT d = f32[3,4,20,25] dot(a, b), lhs_batch_dims={0,1}, rhs_batch_dims={0,2}, lhs_contracting_dims={3}, rhs_contracting_dims={1} }"));
-  agrees(MODULE("ENTRY e { a = f32[6,5,4] parameter(0)\n b = f32[4,6,9] parameter(1)\n ROOT d = f32[5,9] dot(a, b), lhs_contracting_dims={0,2}, rhs_contracting_dims={1,0} }"));
-  agrees(MODULE("ENTRY e { a = f32[300] parameter(0)\n b = f32[300,40] parameter(1)\n ROOT d = f32[40] dot(a, b), lhs_contracting_dims={0}, rhs_contracting_dims={0} }"));
-  agrees(MODULE("ENTRY e { a = f64[9,8] parameter(0)\n b = f64[8,7] parameter(1)\n ROOT d = f64[9,7] dot(a, b), lhs_contracting_dims={1}, rhs_contracting_dims={0} }"));
-  agrees(MODULE("ENTRY e { a = s8[9,8] parameter(0)\n b = s8[8,7] parameter(1)\n ROOT d = s32[9,7] dot(a, b), lhs_contracting_dims={1}, rhs_contracting_dims={0} }"));
-  agrees(MODULE("ENTRY e { a = c64[4,6] parameter(0)\n b = c64[6,5] parameter(1)\n ROOT d = c64[4,5] dot(a, b), lhs_contracting_dims={1}, rhs_contracting_dims={0} }"));
-  agrees(MODULE("ENTRY e { a = f32[33,65]{0,1} parameter(0)\n b = f32[65,47]{0,1} parameter(1)\n ROOT d = f32[33,47]{0,1} dot(a, b), lhs_contracting_dims={1}, rhs_contracting_dims={0} }"));
+                "ROOT d = f32[3,4,20,25] dot(a, b), lhs_batch_dims={0,1}, rhs_batch_dims={0,2}, "
+                "lhs_contracting_dims={3}, rhs_contracting_dims={1} }"));
+  agrees(MODULE(
+      "ENTRY e { a = f32[6,5,4] parameter(0)\n b = f32[4,6,9] parameter(1)\n"
+      " ROOT d = f32[5,9] dot(a, b), lhs_contracting_dims={0,2}, rhs_contracting_dims={1,0} }"));
+  agrees(
+      MODULE("ENTRY e { a = f32[300] parameter(0)\n b = f32[300,40] parameter(1)\n"
+             " ROOT d = f32[40] dot(a, b), lhs_contracting_dims={0}, rhs_contracting_dims={0} }"));
+  agrees(
+      MODULE("ENTRY e { a = f64[9,8] parameter(0)\n b = f64[8,7] parameter(1)\n"
+             " ROOT d = f64[9,7] dot(a, b), lhs_contracting_dims={1}, rhs_contracting_dims={0} }"));
+  agrees(
+      MODULE("ENTRY e { a = s8[9,8] parameter(0)\n b = s8[8,7] parameter(1)\n"
+             " ROOT d = s32[9,7] dot(a, b), lhs_contracting_dims={1}, rhs_contracting_dims={0} }"));
+  agrees(
+      MODULE("ENTRY e { a = c64[4,6] parameter(0)\n b = c64[6,5] parameter(1)\n"
+             " ROOT d = c64[4,5] dot(a, b), lhs_contracting_dims={1}, rhs_contracting_dims={0} }"));
+  agrees(MODULE(
+      "ENTRY e { a = f32[33,65]{0,1} parameter(0)\n b = f32[65,47]{0,1} parameter(1)\n"
+      " ROOT d = f32[33,47]{0,1} dot(a, b), lhs_contracting_dims={1}, rhs_contracting_dims={0} }"));
   // A result stored by columns: the transposed product, as the gradient of a weight asks for it.
-  agrees(MODULE("ENTRY e { a = f32[65,33] parameter(0)\n b = f32[65,47] parameter(1)\n ROOT d = f32[33,47]{0,1} dot(a, b), lhs_contracting_dims={0}, rhs_contracting_dims={0} }"));
-  agrees(MODULE("ENTRY e { a = f32[4,40,33] parameter(0)\n b = f32[4,40,47] parameter(1)\n ROOT d = f32[4,33,47]{1,2,0} dot(a, b), lhs_batch_dims={0}, rhs_batch_dims={0}, lhs_contracting_dims={1}, rhs_contracting_dims={1} }"));
-  agrees(MODULE("ENTRY e { a = f32[0,7] parameter(0)\n b = f32[7,3] parameter(1)\n ROOT d = f32[0,3] dot(a, b), lhs_contracting_dims={1}, rhs_contracting_dims={0} }"));
-  agrees(MODULE("ENTRY e { a = f32[5,0] parameter(0)\n b = f32[0,3] parameter(1)\n ROOT d = f32[5,3] dot(a, b), lhs_contracting_dims={1}, rhs_contracting_dims={0} }"));
+  agrees(MODULE(
+      "ENTRY e { a = f32[65,33] parameter(0)\n b = f32[65,47] parameter(1)\n"
+      " ROOT d = f32[33,47]{0,1} dot(a, b), lhs_contracting_dims={0}, rhs_contracting_dims={0} }"));
+  agrees(MODULE("ENTRY e { a = f32[4,40,33] parameter(0)\n b = f32[4,40,47] parameter(1)\n"
+                " ROOT d = f32[4,33,47]{1,2,0} dot(a, b), lhs_batch_dims={0}, rhs_batch_dims={0}, "
+                "lhs_contracting_dims={1}, rhs_contracting_dims={1} }"));
+  agrees(
+      MODULE("ENTRY e { a = f32[0,7] parameter(0)\n b = f32[7,3] parameter(1)\n"
+             " ROOT d = f32[0,3] dot(a, b), lhs_contracting_dims={1}, rhs_contracting_dims={0} }"));
+  agrees(
+      MODULE("ENTRY e { a = f32[5,0] parameter(0)\n b = f32[0,3] parameter(1)\n"
+             " ROOT d = f32[5,3] dot(a, b), lhs_contracting_dims={1}, rhs_contracting_dims={0} }"));
 }
 
 static void narrow_dots(void **st) {
   (void)st;
-  agrees(MODULE("ENTRY e { a = bf16[1,64] parameter(0)\n b = bf16[64,40] parameter(1)\n d = f32[1,40] dot(a, b), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n ROOT r = f32[1,40] negate(d) }"));
-  agrees(MODULE("ENTRY e { a = bf16[3,64] parameter(0)\n b = bf16[40,64] parameter(1)\n ROOT d = f32[3,40] dot(a, b), lhs_contracting_dims={1}, rhs_contracting_dims={1} }"));
-  agrees(MODULE("ENTRY e { a = f16[40,64] parameter(0)\n b = f16[64,48] parameter(1)\n ROOT d = f32[40,48] dot(a, b), lhs_contracting_dims={1}, rhs_contracting_dims={0} }"));
+  agrees(MODULE("ENTRY e { a = bf16[1,64] parameter(0)\n b = bf16[64,40] parameter(1)\n"
+                " d = f32[1,40] dot(a, b), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n"
+                " ROOT r = f32[1,40] negate(d) }"));
+  agrees(MODULE(
+      "ENTRY e { a = bf16[3,64] parameter(0)\n b = bf16[40,64] parameter(1)\n"
+      " ROOT d = f32[3,40] dot(a, b), lhs_contracting_dims={1}, rhs_contracting_dims={1} }"));
+  agrees(MODULE(
+      "ENTRY e { a = f16[40,64] parameter(0)\n b = f16[64,48] parameter(1)\n"
+      " ROOT d = f32[40,48] dot(a, b), lhs_contracting_dims={1}, rhs_contracting_dims={0} }"));
 }
 
-// ---- dots of small integers at the ends of their ranges: exact, whichever library or loop does them ---------------------------
-typedef struct int_types { const char *a, *b, *c; } int_types;
-typedef struct form { const char *a, *b, *c, *layout; } form;   // dims by letter: b batch, m and n free, k and l (of size 2) contracted
+// ---- dots of small integers at the ends of their ranges: exact, whichever library or loop does
+// them
+typedef struct int_types {
+  const char *a, *b, *c;
+} int_types;
+// dims by letter: b batch, m and n free, k and l (of size 2) contracted
+typedef struct form {
+  const char *a, *b, *c, *layout;
+} form;
 
-static i64 size_of(char dim, const i64 *mnk) { return dim == 'm' ? mnk[0] : dim == 'n' ? mnk[1] : dim == 'k' ? mnk[2] : 2; }
+static i64 size_of(char dim, const i64 *mnk) {
+  return dim == 'm' ? mnk[0] : dim == 'n' ? mnk[1] : dim == 'k' ? mnk[2] : 2;
+}
 
 static void put_shape(hs_buf *out, const char *type, const char *dims, const i64 *mnk) {
   hs_buf_puts(out, type);
-  for (const char *d = dims; *d; d++) hs_buf_printf(out, d == dims ? "[%lld" : ",%lld", (long long)size_of(*d, mnk));
+  for (const char *d = dims; *d; d++)
+    hs_buf_printf(out, d == dims ? "[%lld" : ",%lld", (long long)size_of(*d, mnk));
   hs_buf_puts(out, *dims ? "]" : "[]");
 }
 
-// The places of the dims of `which` in an operand, as an attribute; nothing where the operand has none of them.
+// The places of the dims of `which` in an operand, as an attribute; nothing where the operand has
+// none of them.
 static void put_places(hs_buf *out, const char *attribute, const char *which, const char *dims) {
   bool any = false;
   for (const char *w = which; *w; w++) {
@@ -110,7 +152,8 @@ static void put_places(hs_buf *out, const char *attribute, const char *which, co
 }
 
 // A module of one dot for every shape and form.
-static hlo_module *int_dots(const int_types *t, const i64 (*shapes)[3], size_t nshapes, const form *forms, size_t nforms) {
+static hlo_module *int_dots(const int_types *t, const i64 (*shapes)[3], size_t nshapes,
+                            const form *forms, size_t nforms) {
   hs_buf text = {0}, types = {0}, names = {0};
   hs_buf_puts(&text, "HloModule t\nENTRY e {\n");
   for (size_t k = 0; k < nshapes * nforms; k++) {
@@ -135,21 +178,27 @@ static hlo_module *int_dots(const int_types *t, const i64 (*shapes)[3], size_t n
   }
   hs_buf_printf(&text, "ROOT r = (%s) tuple(%s) }", hs_buf_cstr(&types), hs_buf_cstr(&names));
   hlo_module *m = parse(hs_buf_cstr(&text));
-  hs_buf_free(&text); hs_buf_free(&types); hs_buf_free(&names);
+  hs_buf_free(&text);
+  hs_buf_free(&types);
+  hs_buf_free(&names);
   return m;
 }
 
 enum { LOWEST, HIGHEST, MIXED };
 static void fill_ends(hlo_literal *l, int how) {
   hlo_dtype t = l->shape->dtype;
-  i64 bits = hlo_dtypes[t].bits, low = hlo_dtype_is_unsigned(t) ? 0 : -((i64)1 << (bits - 1)), high = low + ((i64)1 << bits) - 1;
+  i64 bits = hlo_dtypes[t].bits, low = hlo_dtype_is_unsigned(t) ? 0 : -((i64)1 << (bits - 1)),
+      high = low + ((i64)1 << bits) - 1;
   i64 ends[] = {low, high, low + 1, 1, high - 1, low, high};
   for (i64 k = 0; k < l->shape->elements; k++)
-    hlo_elem_from_i64(t, (char *)l->data + (size_t)k * hlo_dtype_storage(t), how == MIXED ? ends[((u64)k * 2654435761u >> 16) % HS_COUNT(ends)] : ends[how]);
+    hlo_elem_from_i64(t, (char *)l->data + (size_t)k * hlo_dtype_storage(t),
+                      how == MIXED ? ends[((u64)k * 2654435761u >> 16) % HS_COUNT(ends)]
+                                   : ends[how]);
 }
 
 static void int_dots_agree(hlo_module *m, u32 threads) {
-  static const int fills[][2] = {{LOWEST, LOWEST}, {LOWEST, HIGHEST}, {HIGHEST, LOWEST}, {HIGHEST, HIGHEST}, {MIXED, MIXED}};
+  static const int fills[][2] = {
+      {LOWEST, LOWEST}, {LOWEST, HIGHEST}, {HIGHEST, LOWEST}, {HIGHEST, HIGHEST}, {MIXED, MIXED}};
   const backend *interp = backend_find("interp");
   backend_exe *ours = NULL, *theirs = NULL;
   hlo_literal **args = NULL;
@@ -175,18 +224,25 @@ static void int_dots_agree(hlo_module *m, u32 threads) {
 static void extreme_integers(void **st) {
   (void)st;
   static const int_types types[] = {
-    {"s8", "s8", "s32"}, {"u8", "u8", "s32"}, {"s8", "u8", "s32"}, {"u8", "s8", "s32"}, {"s16", "s16", "s32"}, {"s16", "u8", "s32"}, {"s4", "s8", "s32"},
-    {"s8", "s8", "s8"}, {"u8", "u8", "u16"}, {"s32", "s8", "s32"}, {"s8", "s8", "s64"},
+      {"s8", "s8", "s32"},   {"u8", "u8", "s32"},  {"s8", "u8", "s32"}, {"u8", "s8", "s32"},
+      {"s16", "s16", "s32"}, {"s16", "u8", "s32"}, {"s4", "s8", "s32"}, {"s8", "s8", "s8"},
+      {"u8", "u8", "u16"},   {"s32", "s8", "s32"}, {"s8", "s8", "s64"},
   };
   static const form forms[] = {
-    {"mk", "kn", "mn", ""}, {"km", "nk", "mn", ""}, {"mk", "nk", "mn", "{0,1}"}, {"km", "kn", "mn", ""}, {"bmk", "bkn", "bmn", ""}, {"mbk", "nkb", "bmn", "{0,1,2}"},
-    {"mkl", "lkn", "mn", ""}, {"k", "kn", "n", ""}, {"mk", "k", "m", ""}, {"k", "k", "", ""},
+      {"mk", "kn", "mn", ""},   {"km", "nk", "mn", ""},    {"mk", "nk", "mn", "{0,1}"},
+      {"km", "kn", "mn", ""},   {"bmk", "bkn", "bmn", ""}, {"mbk", "nkb", "bmn", "{0,1,2}"},
+      {"mkl", "lkn", "mn", ""}, {"k", "kn", "n", ""},      {"mk", "k", "m", ""},
+      {"k", "k", "", ""},
   };
-  // Large enough for the library and for several threads, with sums beyond 2^24 and, of u8, beyond 2^31; and empty ones.
-  static const i64 others[][3] = {{33, 17, 130}, {32, 32, 32}, {1, 300, 33}, {300, 1, 33}, {5, 7, 530}, {2, 2, 33100}, {0, 3, 5}, {3, 0, 5}, {3, 5, 0}};
+  // Large enough for the library and for several threads, with sums beyond 2^24 and, of u8, beyond
+  // 2^31; and empty ones.
+  static const i64 others[][3] = {{33, 17, 130}, {32, 32, 32}, {1, 300, 33},
+                                  {300, 1, 33},  {5, 7, 530},  {2, 2, 33100},
+                                  {0, 3, 5},     {3, 0, 5},    {3, 5, 0}};
   static const i64 sizes[] = {1, 2, 5, 17};
   i64 small[4 * 4 * 4][3];
-  for (size_t k = 0; k < HS_COUNT(small); k++) small[k][0] = sizes[k / 16], small[k][1] = sizes[k / 4 % 4], small[k][2] = sizes[k % 4];
+  for (size_t k = 0; k < HS_COUNT(small); k++)
+    small[k][0] = sizes[k / 16], small[k][1] = sizes[k / 4 % 4], small[k][2] = sizes[k % 4];
   for (size_t t = 0; t < HS_COUNT(types); t++) {
     int_dots_agree(int_dots(&types[t], small, HS_COUNT(small), forms, HS_COUNT(forms)), 1);
     int_dots_agree(int_dots(&types[t], others, HS_COUNT(others), forms, HS_COUNT(forms)), 0);
@@ -195,149 +251,318 @@ static void extreme_integers(void **st) {
 
 static void convolutions(void **st) {
   (void)st;
-  agrees(MODULE("ENTRY e { x = f32[2,9,9,8] parameter(0)\n w = f32[3,3,8,16] parameter(1)\n ROOT c = f32[2,9,9,16] convolution(x, w), window={size=3x3 pad=1_1x1_1}, dim_labels=b01f_01io->b01f }"));
-  agrees(MODULE("ENTRY e { x = f32[2,3,10,11] parameter(0)\n w = f32[5,3,3,2] parameter(1)\n ROOT c = f32[2,5,4,5] convolution(x, w), window={size=3x2 stride=2x2 pad=0_0x0_0}, dim_labels=bf01_oi01->bf01 }"));
-  agrees(MODULE("ENTRY e { x = f32[2,8,8,8] parameter(0)\n w = f32[3,3,2,12] parameter(1)\n ROOT c = f32[2,8,8,12] convolution(x, w), window={size=3x3 pad=1_1x1_1}, dim_labels=b01f_01io->b01f, feature_group_count=4 }"));
-  agrees(MODULE("ENTRY e { x = f32[2,7,7,3] parameter(0)\n w = f32[3,3,3,4] parameter(1)\n ROOT c = f32[2,7,7,4] convolution(x, w), window={size=3x3 pad=2_2x2_2 rhs_dilate=2x2}, dim_labels=b01f_01io->b01f }"));
-  agrees(MODULE("ENTRY e { x = f32[2,6,6,4] parameter(0)\n w = f32[4,4,4,3] parameter(1)\n ROOT c = f32[2,12,12,3] convolution(x, w), window={size=4x4 pad=2_2x2_2 lhs_dilate=2x2}, dim_labels=b01f_01io->b01f }"));
-  agrees(MODULE("ENTRY e { x = f32[2,6,6,4] parameter(0)\n w = f32[3,3,4,3] parameter(1)\n ROOT c = f32[2,6,6,3] convolution(x, w), window={size=3x3 pad=1_1x1_1 rhs_reversal=1x1}, dim_labels=b01f_01io->b01f }"));
-  agrees(MODULE("ENTRY e { x = f32[3,8,8,5] parameter(0)\n g = f32[3,8,8,6] parameter(1)\n ROOT c = f32[3,3,5,6] convolution(x, g), window={size=8x8 pad=1_1x1_1}, dim_labels=f01b_i01o->01bf }"));
-  agrees(MODULE("ENTRY e { x = f32[3,9,9,5] parameter(0)\n g = f32[3,4,4,6] parameter(1)\n ROOT c = f32[3,3,5,6] convolution(x, g), window={size=4x4 pad=0_0x0_0 rhs_dilate=2x2}, dim_labels=f01b_i01o->01bf }"));
-  agrees(MODULE("ENTRY e { x = f32[3,8,8,4] parameter(0)\n g = f32[3,8,8,4] parameter(1)\n ROOT c = f32[3,3,1,4] convolution(x, g), window={size=8x8 pad=1_1x1_1}, dim_labels=f01b_i01o->01bf, batch_group_count=4 }"));
-  agrees(MODULE("ENTRY e { x = f32[4,10] parameter(0)\n w = f32[10,6] parameter(1)\n ROOT c = f32[4,6] convolution(x, w), dim_labels=bf_io->bf }"));
-  agrees(MODULE("ENTRY e { x = f32[2,12,4] parameter(0)\n w = f32[3,4,6] parameter(1)\n ROOT c = f32[2,12,6] convolution(x, w), window={size=3 pad=2_0}, dim_labels=b0f_0io->b0f }"));
-  agrees(MODULE("ENTRY e { x = s32[2,7,7,3] parameter(0)\n w = s32[3,3,3,4] parameter(1)\n ROOT c = s32[2,5,5,4] convolution(x, w), window={size=3x3}, dim_labels=b01f_01io->b01f }"));
-  agrees(MODULE("ENTRY e { x = f64[2,7,7,3] parameter(0)\n w = f64[3,3,3,4] parameter(1)\n ROOT c = f64[2,5,5,4] convolution(x, w), window={size=3x3}, dim_labels=b01f_01io->b01f }"));
-  agrees(MODULE("ENTRY e { x = f32[2,7,7,3] parameter(0)\n w = f32[3,3,3,4] parameter(1)\n ROOT c = f32[2,3,3,4] convolution(x, w), window={size=3x3 pad=-1_-1x-1_-1}, dim_labels=b01f_01io->b01f }"));
+  agrees(MODULE("ENTRY e { x = f32[2,9,9,8] parameter(0)\n w = f32[3,3,8,16] parameter(1)\n"
+                " ROOT c = f32[2,9,9,16] convolution(x, w), window={size=3x3 pad=1_1x1_1}, "
+                "dim_labels=b01f_01io->b01f }"));
+  agrees(
+      MODULE("ENTRY e { x = f32[2,3,10,11] parameter(0)\n w = f32[5,3,3,2] parameter(1)\n"
+             " ROOT c = f32[2,5,4,5] convolution(x, w), window={size=3x2 stride=2x2 pad=0_0x0_0}, "
+             "dim_labels=bf01_oi01->bf01 }"));
+  agrees(MODULE("ENTRY e { x = f32[2,8,8,8] parameter(0)\n w = f32[3,3,2,12] parameter(1)\n"
+                " ROOT c = f32[2,8,8,12] convolution(x, w), window={size=3x3 pad=1_1x1_1}, "
+                "dim_labels=b01f_01io->b01f, feature_group_count=4 }"));
+  agrees(MODULE(
+      "ENTRY e { x = f32[2,7,7,3] parameter(0)\n w = f32[3,3,3,4] parameter(1)\n"
+      " ROOT c = f32[2,7,7,4] convolution(x, w), window={size=3x3 pad=2_2x2_2 rhs_dilate=2x2}, "
+      "dim_labels=b01f_01io->b01f }"));
+  agrees(MODULE(
+      "ENTRY e { x = f32[2,6,6,4] parameter(0)\n w = f32[4,4,4,3] parameter(1)\n"
+      " ROOT c = f32[2,12,12,3] convolution(x, w), window={size=4x4 pad=2_2x2_2 lhs_dilate=2x2}, "
+      "dim_labels=b01f_01io->b01f }"));
+  agrees(MODULE(
+      "ENTRY e { x = f32[2,6,6,4] parameter(0)\n w = f32[3,3,4,3] parameter(1)\n"
+      " ROOT c = f32[2,6,6,3] convolution(x, w), window={size=3x3 pad=1_1x1_1 rhs_reversal=1x1}, "
+      "dim_labels=b01f_01io->b01f }"));
+  agrees(MODULE("ENTRY e { x = f32[3,8,8,5] parameter(0)\n g = f32[3,8,8,6] parameter(1)\n"
+                " ROOT c = f32[3,3,5,6] convolution(x, g), window={size=8x8 pad=1_1x1_1}, "
+                "dim_labels=f01b_i01o->01bf }"));
+  agrees(MODULE(
+      "ENTRY e { x = f32[3,9,9,5] parameter(0)\n g = f32[3,4,4,6] parameter(1)\n"
+      " ROOT c = f32[3,3,5,6] convolution(x, g), window={size=4x4 pad=0_0x0_0 rhs_dilate=2x2}, "
+      "dim_labels=f01b_i01o->01bf }"));
+  agrees(MODULE("ENTRY e { x = f32[3,8,8,4] parameter(0)\n g = f32[3,8,8,4] parameter(1)\n"
+                " ROOT c = f32[3,3,1,4] convolution(x, g), window={size=8x8 pad=1_1x1_1}, "
+                "dim_labels=f01b_i01o->01bf, batch_group_count=4 }"));
+  agrees(MODULE("ENTRY e { x = f32[4,10] parameter(0)\n w = f32[10,6] parameter(1)\n"
+                " ROOT c = f32[4,6] convolution(x, w), dim_labels=bf_io->bf }"));
+  agrees(MODULE(
+      "ENTRY e { x = f32[2,12,4] parameter(0)\n w = f32[3,4,6] parameter(1)\n"
+      " ROOT c = f32[2,12,6] convolution(x, w), window={size=3 pad=2_0}, dim_labels=b0f_0io->b0f "
+      "}"));
+  agrees(MODULE(
+      "ENTRY e { x = s32[2,7,7,3] parameter(0)\n w = s32[3,3,3,4] parameter(1)\n"
+      " ROOT c = s32[2,5,5,4] convolution(x, w), window={size=3x3}, dim_labels=b01f_01io->b01f }"));
+  agrees(MODULE(
+      "ENTRY e { x = f64[2,7,7,3] parameter(0)\n w = f64[3,3,3,4] parameter(1)\n"
+      " ROOT c = f64[2,5,5,4] convolution(x, w), window={size=3x3}, dim_labels=b01f_01io->b01f }"));
+  agrees(MODULE("ENTRY e { x = f32[2,7,7,3] parameter(0)\n w = f32[3,3,3,4] parameter(1)\n"
+                " ROOT c = f32[2,3,3,4] convolution(x, w), window={size=3x3 pad=-1_-1x-1_-1}, "
+                "dim_labels=b01f_01io->b01f }"));
 }
 
-#define LT "lt { a = f32[] parameter(0)\n b = f32[] parameter(1)\n ROOT c = pred[] compare(a, b), direction=LT, type=TOTALORDER }\n"
+#define LT                                                                                 \
+  "lt { a = f32[] parameter(0)\n b = f32[] parameter(1)\n ROOT c = pred[] compare(a, b), " \
+  "direction=LT, type=TOTALORDER }\n"
 static void sorts(void **st) {
   (void)st;
-  agrees(MODULE(LT "ENTRY e { x = f32[700] parameter(0)\n ROOT s = f32[700] sort(x), dimensions={0}, is_stable=true, to_apply=lt }"));
-  agrees(MODULE(LT "ENTRY e { x = f32[20,9] parameter(0)\n ROOT s = f32[20,9] sort(x), dimensions={0}, to_apply=lt }"));
-  agrees(MODULE("gt { a = s32[] parameter(0)\n b = s32[] parameter(1)\n p = f32[] parameter(2)\n q = f32[] parameter(3)\n ROOT c = pred[] compare(a, b), direction=GT }\n"
-                "ENTRY e { x = f32[900] parameter(0)\n k = f32[] constant(10)\n kb = f32[900] broadcast(k), dimensions={}\n y = f32[900] multiply(x, kb)\n i = s32[900] convert(y)\n"
-                "ROOT s = (s32[900], f32[900]) sort(i, x), dimensions={0}, is_stable=true, to_apply=gt }"));
-  agrees(MODULE("c { a = s32[] parameter(0)\n b = s32[] parameter(1)\n p = f32[] parameter(2)\n q = f32[] parameter(3)\n l = pred[] compare(a, b), direction=LT\n"
-                "e = pred[] compare(a, b), direction=EQ\n m = pred[] compare(p, q), direction=LT\n n = pred[] and(e, m)\n ROOT r = pred[] or(l, n) }\n"
-                "ENTRY e { k = s32[40] parameter(0)\n v = f32[40] parameter(1)\n ROOT s = (s32[40], f32[40]) sort(k, v), dimensions={0}, to_apply=c }"));
-  agrees(MODULE("ENTRY e { x = f32[5,60] parameter(0)\n ROOT t = (f32[5,7], s32[5,7]) topk(x), k=7, largest=true }"));
+  agrees(MODULE(LT
+                "ENTRY e { x = f32[700] parameter(0)\n ROOT s = f32[700] sort(x), dimensions={0}, "
+                "is_stable=true, to_apply=lt }"));
+  agrees(MODULE(
+      LT "ENTRY e { x = f32[20,9] parameter(0)\n ROOT s = f32[20,9] sort(x), dimensions={0}, "
+         "to_apply=lt }"));
+  agrees(MODULE(
+      "gt { a = s32[] parameter(0)\n b = s32[] parameter(1)\n p = f32[] parameter(2)\n"
+      " q = f32[] parameter(3)\n ROOT c = pred[] compare(a, b), direction=GT }\n"
+      "ENTRY e { x = f32[900] parameter(0)\n k = f32[] constant(10)\n"
+      " kb = f32[900] broadcast(k), dimensions={}\n y = f32[900] multiply(x, kb)\n"
+      " i = s32[900] convert(y)\n"
+      "ROOT s = (s32[900], f32[900]) sort(i, x), dimensions={0}, is_stable=true, to_apply=gt }"));
+  agrees(MODULE("c { a = s32[] parameter(0)\n b = s32[] parameter(1)\n p = f32[] parameter(2)\n"
+                " q = f32[] parameter(3)\n l = pred[] compare(a, b), direction=LT\n"
+                "e = pred[] compare(a, b), direction=EQ\n m = pred[] compare(p, q), direction=LT\n"
+                " n = pred[] and(e, m)\n ROOT r = pred[] or(l, n) }\n"
+                "ENTRY e { k = s32[40] parameter(0)\n v = f32[40] parameter(1)\n"
+                " ROOT s = (s32[40], f32[40]) sort(k, v), dimensions={0}, to_apply=c }"));
+  agrees(
+      MODULE("ENTRY e { x = f32[5,60] parameter(0)\n ROOT t = (f32[5,7], s32[5,7]) topk(x), k=7, "
+             "largest=true }"));
 }
 
 static void moves(void **st) {
   (void)st;
-  agrees(MODULE("ENTRY e { x = f32[6,8] parameter(0)\n i = s32[] constant(3)\n j = s32[] constant(9)\n ROOT d = f32[2,3] dynamic-slice(x, i, j), dynamic_slice_sizes={2,3} }"));
-  agrees(MODULE("ENTRY e { x = f32[6,8] parameter(0)\n u = f32[2,3] parameter(1)\n i = s32[] constant(-4)\n j = s32[] constant(2)\n ROOT d = f32[6,8] dynamic-update-slice(x, u, i, j) }"));
-  agrees(MODULE("ENTRY e { x = f32[10,4] parameter(0)\n i = s32[5,1] constant({{3},{9},{0},{-2},{12}})\n ROOT g = f32[5,4] gather(x, i), offset_dims={1}, collapsed_slice_dims={0}, start_index_map={0}, index_vector_dim=1, slice_sizes={1,4} }"));
-  agrees(MODULE("ENTRY e { x = f32[4,10,3] parameter(0)\n i = s32[5] constant({3,9,0,1,2})\n ROOT g = f32[4,5,3] gather(x, i), offset_dims={0,2}, collapsed_slice_dims={1}, start_index_map={1}, index_vector_dim=1, slice_sizes={4,1,3} }"));
-  agrees(MODULE("add { a = f32[] parameter(0)\n b = f32[] parameter(1)\n ROOT c = f32[] add(a, b) }\n"
-                "ENTRY e { x = f32[10,4] parameter(0)\n i = s32[5,1] constant({{3},{9},{3},{-2},{12}})\n u = f32[5,4] parameter(1)\n"
-                "ROOT g = f32[10,4] scatter(x, i, u), update_window_dims={1}, inserted_window_dims={0}, scatter_dims_to_operand_dims={0}, index_vector_dim=1, to_apply=add }"));
-  agrees(MODULE("ge { a = f32[] parameter(0)\n b = f32[] parameter(1)\n ROOT c = pred[] compare(a, b), direction=GE }\nadd { a = f32[] parameter(0)\n b = f32[] parameter(1)\n ROOT c = f32[] add(a, b) }\n"
-                "ENTRY e { x = f32[2,8,8,3] parameter(0)\n s = f32[2,4,4,3] parameter(1)\n z = f32[] constant(0)\n ROOT r = f32[2,8,8,3] select-and-scatter(x, s, z), window={size=1x3x3x1 stride=1x2x2x1 pad=0_0x0_1x0_1x0_0}, select=ge, scatter=add }"));
+  agrees(
+      MODULE("ENTRY e { x = f32[6,8] parameter(0)\n i = s32[] constant(3)\n j = s32[] constant(9)\n"
+             " ROOT d = f32[2,3] dynamic-slice(x, i, j), dynamic_slice_sizes={2,3} }"));
+  agrees(MODULE(
+      "ENTRY e { x = f32[6,8] parameter(0)\n u = f32[2,3] parameter(1)\n i = s32[] constant(-4)\n"
+      " j = s32[] constant(2)\n ROOT d = f32[6,8] dynamic-update-slice(x, u, i, j) }"));
+  agrees(MODULE(
+      "ENTRY e { x = f32[10,4] parameter(0)\n i = s32[5,1] constant({{3},{9},{0},{-2},{12}})\n"
+      " ROOT g = f32[5,4] gather(x, i), offset_dims={1}, collapsed_slice_dims={0}, "
+      "start_index_map={0}, index_vector_dim=1, slice_sizes={1,4} }"));
+  agrees(MODULE("ENTRY e { x = f32[4,10,3] parameter(0)\n i = s32[5] constant({3,9,0,1,2})\n"
+                " ROOT g = f32[4,5,3] gather(x, i), offset_dims={0,2}, collapsed_slice_dims={1}, "
+                "start_index_map={1}, index_vector_dim=1, slice_sizes={4,1,3} }"));
+  agrees(MODULE(
+      "add { a = f32[] parameter(0)\n b = f32[] parameter(1)\n ROOT c = f32[] add(a, b) }\n"
+      "ENTRY e { x = f32[10,4] parameter(0)\n i = s32[5,1] constant({{3},{9},{3},{-2},{12}})\n"
+      " u = f32[5,4] parameter(1)\n"
+      "ROOT g = f32[10,4] scatter(x, i, u), update_window_dims={1}, inserted_window_dims={0}, "
+      "scatter_dims_to_operand_dims={0}, index_vector_dim=1, to_apply=add }"));
+  agrees(
+      MODULE("ge { a = f32[] parameter(0)\n b = f32[] parameter(1)\n"
+             " ROOT c = pred[] compare(a, b), direction=GE }\nadd { a = f32[] parameter(0)\n"
+             " b = f32[] parameter(1)\n ROOT c = f32[] add(a, b) }\n"
+             "ENTRY e { x = f32[2,8,8,3] parameter(0)\n s = f32[2,4,4,3] parameter(1)\n"
+             " z = f32[] constant(0)\n ROOT r = f32[2,8,8,3] select-and-scatter(x, s, z), "
+             "window={size=1x3x3x1 stride=1x2x2x1 pad=0_0x0_1x0_1x0_0}, select=ge, scatter=add }"));
 }
 
 static void linear_algebra(void **st) {
   (void)st;
-#define SPD "x = f32[3,6,6] parameter(0)\n y = f32[3,6,6] dot(x, x), lhs_batch_dims={0}, rhs_batch_dims={0}, lhs_contracting_dims={2}, rhs_contracting_dims={2}\n"                       \
-            "r = s32[6,6] iota(), iota_dimension=0\n c = s32[6,6] iota(), iota_dimension=1\n p = pred[6,6] compare(r, c), direction=EQ\n pb = pred[3,6,6] broadcast(p), dimensions={1,2}\n"   \
-            "k = f32[] constant(3)\n kb = f32[3,6,6] broadcast(k), dimensions={}\n ys = f32[3,6,6] add(y, kb)\n a = f32[3,6,6] select(pb, ys, y)\n"
+#define SPD                                                                         \
+  "x = f32[3,6,6] parameter(0)\n"                                                   \
+  " y = f32[3,6,6] dot(x, x), lhs_batch_dims={0}, rhs_batch_dims={0}, "             \
+  "lhs_contracting_dims={2}, rhs_contracting_dims={2}\n"                            \
+  "r = s32[6,6] iota(), iota_dimension=0\n c = s32[6,6] iota(), iota_dimension=1\n" \
+  " p = pred[6,6] compare(r, c), direction=EQ\n"                                    \
+  " pb = pred[3,6,6] broadcast(p), dimensions={1,2}\nk = f32[] constant(3)\n"       \
+  " kb = f32[3,6,6] broadcast(k), dimensions={}\n ys = f32[3,6,6] add(y, kb)\n"     \
+  " a = f32[3,6,6] select(pb, ys, y)\n"
   agrees(MODULE("ENTRY e { " SPD " ROOT l = f32[3,6,6] cholesky(a), lower=true }"));
-  agrees(MODULE("ENTRY e { " SPD " b = f32[3,6,4] parameter(1)\n ROOT s = f32[3,6,4] triangular-solve(a, b), left_side=true, lower=true, transpose_a=NO_TRANSPOSE }"));
-  agrees(MODULE("ENTRY e { " SPD " b = f32[3,6,4] parameter(1)\n ROOT s = f32[3,6,4] triangular-solve(a, b), left_side=true, lower=true, transpose_a=TRANSPOSE }"));
-  agrees(MODULE("ENTRY e { " SPD " b = f32[3,4,6] parameter(1)\n ROOT s = f32[3,4,6] triangular-solve(a, b), left_side=false, lower=false, transpose_a=NO_TRANSPOSE }"));
-  agrees(MODULE("ENTRY e { " SPD " b = f32[3,4,6] parameter(1)\n ROOT s = f32[3,4,6] triangular-solve(a, b), left_side=false, lower=true, transpose_a=TRANSPOSE, unit_diagonal=true }"));
+  agrees(MODULE(
+      "ENTRY e { " SPD
+      " b = f32[3,6,4] parameter(1)\n ROOT s = f32[3,6,4] triangular-solve(a, b), left_side=true, "
+      "lower=true, transpose_a=NO_TRANSPOSE }"));
+  agrees(MODULE(
+      "ENTRY e { " SPD
+      " b = f32[3,6,4] parameter(1)\n ROOT s = f32[3,6,4] triangular-solve(a, b), left_side=true, "
+      "lower=true, transpose_a=TRANSPOSE }"));
+  agrees(MODULE(
+      "ENTRY e { " SPD
+      " b = f32[3,4,6] parameter(1)\n ROOT s = f32[3,4,6] triangular-solve(a, b), left_side=false, "
+      "lower=false, transpose_a=NO_TRANSPOSE }"));
+  agrees(MODULE(
+      "ENTRY e { " SPD
+      " b = f32[3,4,6] parameter(1)\n ROOT s = f32[3,4,6] triangular-solve(a, b), left_side=false, "
+      "lower=true, transpose_a=TRANSPOSE, unit_diagonal=true }"));
 }
 
 static void ffts(void **st) {
   (void)st;
-  agrees(MODULE("ENTRY e { x = c64[3,16] parameter(0)\n ROOT f = c64[3,16] fft(x), fft_type=FFT, fft_length={16} }"));
-  agrees(MODULE("ENTRY e { x = c64[3,15] parameter(0)\n ROOT f = c64[3,15] fft(x), fft_type=IFFT, fft_length={15} }"));
-  agrees(MODULE("ENTRY e { x = f32[2,6,14] parameter(0)\n ROOT f = c64[2,6,8] fft(x), fft_type=RFFT, fft_length={6,14} }"));
-  agrees(MODULE("ENTRY e { x = c64[2,6,8] parameter(0)\n ROOT f = f32[2,6,15] fft(x), fft_type=IRFFT, fft_length={6,15} }"));
+  agrees(MODULE("ENTRY e { x = c64[3,16] parameter(0)\n ROOT f = c64[3,16] fft(x), fft_type=FFT, "
+                "fft_length={16} }"));
+  agrees(MODULE("ENTRY e { x = c64[3,15] parameter(0)\n ROOT f = c64[3,15] fft(x), fft_type=IFFT, "
+                "fft_length={15} }"));
+  agrees(
+      MODULE("ENTRY e { x = f32[2,6,14] parameter(0)\n ROOT f = c64[2,6,8] fft(x), fft_type=RFFT, "
+             "fft_length={6,14} }"));
+  agrees(
+      MODULE("ENTRY e { x = c64[2,6,8] parameter(0)\n ROOT f = f32[2,6,15] fft(x), fft_type=IRFFT, "
+             "fft_length={6,15} }"));
 }
 
 static void random_bits(void **st) {
   (void)st;
-  agrees(MODULE("ENTRY e { s = u64[2] parameter(0)\n ROOT r = (u64[2], u32[5,3]) rng-bit-generator(s), algorithm=rng_three_fry }"));
-  agrees(MODULE("ENTRY e { s = u64[2] parameter(0)\n ROOT r = (u64[2], u64[4,3]) rng-bit-generator(s), algorithm=rng_three_fry }"));
-  agrees(MODULE("ENTRY e { s = u64[3] parameter(0)\n ROOT r = (u64[3], u32[7]) rng-bit-generator(s), algorithm=rng_philox }"));
-  agrees(MODULE("ENTRY e { s = u64[3] parameter(0)\n ROOT r = (u64[3], u16[9]) rng-bit-generator(s), algorithm=rng_default }"));
+  agrees(MODULE(
+      "ENTRY e { s = u64[2] parameter(0)\n ROOT r = (u64[2], u32[5,3]) rng-bit-generator(s), "
+      "algorithm=rng_three_fry }"));
+  agrees(MODULE(
+      "ENTRY e { s = u64[2] parameter(0)\n ROOT r = (u64[2], u64[4,3]) rng-bit-generator(s), "
+      "algorithm=rng_three_fry }"));
+  agrees(
+      MODULE("ENTRY e { s = u64[3] parameter(0)\n ROOT r = (u64[3], u32[7]) rng-bit-generator(s), "
+             "algorithm=rng_philox }"));
+  agrees(
+      MODULE("ENTRY e { s = u64[3] parameter(0)\n ROOT r = (u64[3], u16[9]) rng-bit-generator(s), "
+             "algorithm=rng_default }"));
 }
 
 // Loops whose state is updated in place, handed through, exchanged, and read by results.
 static void control_flow(void **st) {
   (void)st;
-  agrees(MODULE("cond { s = (s32[], f32[20,3], f32[3]) parameter(0)\n i = s32[] get-tuple-element(s), index=0\n n = s32[] constant(20)\n ROOT c = pred[] compare(i, n), direction=LT }\n"
-                "body { s = (s32[], f32[20,3], f32[3]) parameter(0)\n i = s32[] get-tuple-element(s), index=0\n a = f32[20,3] get-tuple-element(s), index=1\n v = f32[3] get-tuple-element(s), index=2\n"
-                "one = s32[] constant(1)\n j = s32[] add(i, one)\n w = f32[3] multiply(v, v)\n u = f32[1,3] reshape(w)\n z = s32[] constant(0)\n b = f32[20,3] dynamic-update-slice(a, u, i, z)\n"
-                "ROOT t = (s32[], f32[20,3], f32[3]) tuple(j, b, v) }\n"
-                "ENTRY e { a = f32[20,3] parameter(0)\n v = f32[3] parameter(1)\n i = s32[] constant(0)\n t = (s32[], f32[20,3], f32[3]) tuple(i, a, v)\n"
-                "w = (s32[], f32[20,3], f32[3]) while(t), condition=cond, body=body\n r = f32[20,3] get-tuple-element(w), index=1\n q = f32[20,3] add(r, a)\n ROOT o = (f32[20,3], f32[20,3]) tuple(r, q) }"));
+  agrees(MODULE(
+      "cond { s = (s32[], f32[20,3], f32[3]) parameter(0)\n"
+      " i = s32[] get-tuple-element(s), index=0\n n = s32[] constant(20)\n"
+      " ROOT c = pred[] compare(i, n), direction=LT }\n"
+      "body { s = (s32[], f32[20,3], f32[3]) parameter(0)\n"
+      " i = s32[] get-tuple-element(s), index=0\n a = f32[20,3] get-tuple-element(s), index=1\n"
+      " v = f32[3] get-tuple-element(s), index=2\n"
+      "one = s32[] constant(1)\n j = s32[] add(i, one)\n w = f32[3] multiply(v, v)\n"
+      " u = f32[1,3] reshape(w)\n z = s32[] constant(0)\n b = f32[20,3] dynamic-update-slice(a, u, "
+      "i, z)\n"
+      "ROOT t = (s32[], f32[20,3], f32[3]) tuple(j, b, v) }\n"
+      "ENTRY e { a = f32[20,3] parameter(0)\n v = f32[3] parameter(1)\n i = s32[] constant(0)\n"
+      " t = (s32[], f32[20,3], f32[3]) tuple(i, a, v)\n"
+      "w = (s32[], f32[20,3], f32[3]) while(t), condition=cond, body=body\n"
+      " r = f32[20,3] get-tuple-element(w), index=1\n q = f32[20,3] add(r, a)\n"
+      " ROOT o = (f32[20,3], f32[20,3]) tuple(r, q) }"));
   // State is rotated (x, y) <- (y, x + y) and grown large enough to be exchanged instead of copied.
-  agrees(MODULE("cond { s = (s32[], f32[600], f32[600]) parameter(0)\n i = s32[] get-tuple-element(s), index=0\n n = s32[] constant(7)\n ROOT c = pred[] compare(i, n), direction=LT }\n"
-                "body { s = (s32[], f32[600], f32[600]) parameter(0)\n i = s32[] get-tuple-element(s), index=0\n x = f32[600] get-tuple-element(s), index=1\n y = f32[600] get-tuple-element(s), index=2\n"
-                "one = s32[] constant(1)\n j = s32[] add(i, one)\n r = f32[600] reverse(x), dimensions={0}\n z = f32[600] add(r, y)\n ROOT t = (s32[], f32[600], f32[600]) tuple(j, y, z) }\n"
-                "ENTRY e { x = f32[600] parameter(0)\n y = f32[600] parameter(1)\n i = s32[] constant(0)\n t = (s32[], f32[600], f32[600]) tuple(i, x, y)\n ROOT w = (s32[], f32[600], f32[600]) while(t), condition=cond, body=body }"));
+  agrees(MODULE(
+      "cond { s = (s32[], f32[600], f32[600]) parameter(0)\n"
+      " i = s32[] get-tuple-element(s), index=0\n n = s32[] constant(7)\n"
+      " ROOT c = pred[] compare(i, n), direction=LT }\n"
+      "body { s = (s32[], f32[600], f32[600]) parameter(0)\n"
+      " i = s32[] get-tuple-element(s), index=0\n x = f32[600] get-tuple-element(s), index=1\n"
+      " y = f32[600] get-tuple-element(s), index=2\n"
+      "one = s32[] constant(1)\n j = s32[] add(i, one)\n r = f32[600] reverse(x), dimensions={0}\n"
+      " z = f32[600] add(r, y)\n ROOT t = (s32[], f32[600], f32[600]) tuple(j, y, z) }\n"
+      "ENTRY e { x = f32[600] parameter(0)\n y = f32[600] parameter(1)\n i = s32[] constant(0)\n"
+      " t = (s32[], f32[600], f32[600]) tuple(i, x, y)\n ROOT w = (s32[], f32[600], f32[600]) "
+      "while(t), condition=cond, body=body }"));
   // A loop in a loop over the same state, reversed every step.
-  agrees(MODULE("ic { s = (s32[], f32[500]) parameter(0)\n i = s32[] get-tuple-element(s), index=0\n n = s32[] constant(3)\n ROOT c = pred[] compare(i, n), direction=LT }\n"
-                "ib { s = (s32[], f32[500]) parameter(0)\n i = s32[] get-tuple-element(s), index=0\n x = f32[500] get-tuple-element(s), index=1\n one = s32[] constant(1)\n j = s32[] add(i, one)\n"
-                "r = f32[500] reverse(x), dimensions={0}\n y = f32[500] add(r, x)\n ROOT t = (s32[], f32[500]) tuple(j, y) }\n"
-                "oc { s = (s32[], f32[500]) parameter(0)\n i = s32[] get-tuple-element(s), index=0\n n = s32[] constant(2)\n ROOT c = pred[] compare(i, n), direction=LT }\n"
-                "ob { s = (s32[], f32[500]) parameter(0)\n i = s32[] get-tuple-element(s), index=0\n x = f32[500] get-tuple-element(s), index=1\n one = s32[] constant(1)\n j = s32[] add(i, one)\n z = s32[] constant(0)\n"
-                "t0 = (s32[], f32[500]) tuple(z, x)\n w = (s32[], f32[500]) while(t0), condition=ic, body=ib\n y = f32[500] get-tuple-element(w), index=1\n ROOT t = (s32[], f32[500]) tuple(j, y) }\n"
-                "ENTRY e { x = f32[500] parameter(0)\n i = s32[] constant(0)\n t = (s32[], f32[500]) tuple(i, x)\n ROOT w = (s32[], f32[500]) while(t), condition=oc, body=ob }"));
-  agrees(MODULE("p { x = f32[9] parameter(0)\n ROOT y = f32[9] negate(x) }\nq { x = f32[9] parameter(0)\n ROOT y = f32[9] copy(x) }\n"
-                "ENTRY e { x = f32[9] parameter(0)\n s = s32[] constant(1)\n c = f32[9] conditional(s, x, x), branch_computations={p, q}\n t = s32[] constant(-3)\n d = f32[9] conditional(t, c, x), branch_computations={q, p}\n ROOT r = f32[9] add(c, d) }"));
-  agrees(MODULE("f { x = f32[9] parameter(0)\n ROOT y = (f32[9], f32[9]) tuple(x, x) }\nENTRY e { x = f32[9] parameter(0)\n c = (f32[9], f32[9]) call(x), to_apply=f\n k = f32[9] constant({1,2,3,4,5,6,7,8,9})\n ROOT t = ((f32[9], f32[9]), f32[9], f32[9]) tuple(c, x, k) }"));
+  agrees(MODULE(
+      "ic { s = (s32[], f32[500]) parameter(0)\n i = s32[] get-tuple-element(s), index=0\n"
+      " n = s32[] constant(3)\n ROOT c = pred[] compare(i, n), direction=LT }\n"
+      "ib { s = (s32[], f32[500]) parameter(0)\n i = s32[] get-tuple-element(s), index=0\n"
+      " x = f32[500] get-tuple-element(s), index=1\n one = s32[] constant(1)\n"
+      " j = s32[] add(i, one)\n"
+      "r = f32[500] reverse(x), dimensions={0}\n y = f32[500] add(r, x)\n"
+      " ROOT t = (s32[], f32[500]) tuple(j, y) }\n"
+      "oc { s = (s32[], f32[500]) parameter(0)\n i = s32[] get-tuple-element(s), index=0\n"
+      " n = s32[] constant(2)\n ROOT c = pred[] compare(i, n), direction=LT }\n"
+      "ob { s = (s32[], f32[500]) parameter(0)\n i = s32[] get-tuple-element(s), index=0\n"
+      " x = f32[500] get-tuple-element(s), index=1\n one = s32[] constant(1)\n"
+      " j = s32[] add(i, one)\n z = s32[] constant(0)\n"
+      "t0 = (s32[], f32[500]) tuple(z, x)\n w = (s32[], f32[500]) while(t0), condition=ic, "
+      "body=ib\n y = f32[500] get-tuple-element(w), index=1\n ROOT t = (s32[], f32[500]) tuple(j, "
+      "y) }\n"
+      "ENTRY e { x = f32[500] parameter(0)\n i = s32[] constant(0)\n"
+      " t = (s32[], f32[500]) tuple(i, x)\n ROOT w = (s32[], f32[500]) while(t), condition=oc, "
+      "body=ob }"));
+  agrees(MODULE(
+      "p { x = f32[9] parameter(0)\n ROOT y = f32[9] negate(x) }\nq { x = f32[9] parameter(0)\n"
+      " ROOT y = f32[9] copy(x) }\n"
+      "ENTRY e { x = f32[9] parameter(0)\n s = s32[] constant(1)\n"
+      " c = f32[9] conditional(s, x, x), branch_computations={p, q}\n t = s32[] constant(-3)\n"
+      " d = f32[9] conditional(t, c, x), branch_computations={q, p}\n"
+      " ROOT r = f32[9] add(c, d) }"));
+  agrees(MODULE(
+      "f { x = f32[9] parameter(0)\n ROOT y = (f32[9], f32[9]) tuple(x, x) }\n"
+      "ENTRY e { x = f32[9] parameter(0)\n c = (f32[9], f32[9]) call(x), to_apply=f\n"
+      " k = f32[9] constant({1,2,3,4,5,6,7,8,9})\n ROOT t = ((f32[9], f32[9]), f32[9], f32[9]) "
+      "tuple(c, x, k) }"));
 }
 
 // One new value for two states, both large enough to be exchanged.
 static void state_shared(void **st) {
   (void)st;
-  agrees(MODULE("cond { s = (s32[], f32[600], f32[600]) parameter(0)\n i = s32[] get-tuple-element(s), index=0\n n = s32[] constant(5)\n ROOT c = pred[] compare(i, n), direction=LT }\n"
-                "body { s = (s32[], f32[600], f32[600]) parameter(0)\n i = s32[] get-tuple-element(s), index=0\n x = f32[600] get-tuple-element(s), index=1\n y = f32[600] get-tuple-element(s), index=2\n"
-                "one = s32[] constant(1)\n j = s32[] add(i, one)\n r = f32[600] reverse(x), dimensions={0}\n z = f32[600] add(r, y)\n ROOT t = (s32[], f32[600], f32[600]) tuple(j, z, z) }\n"
-                "ENTRY e { x = f32[600] parameter(0)\n y = f32[600] parameter(1)\n i = s32[] constant(0)\n t = (s32[], f32[600], f32[600]) tuple(i, x, y)\n ROOT w = (s32[], f32[600], f32[600]) while(t), condition=cond, body=body }"));
+  agrees(MODULE(
+      "cond { s = (s32[], f32[600], f32[600]) parameter(0)\n"
+      " i = s32[] get-tuple-element(s), index=0\n n = s32[] constant(5)\n"
+      " ROOT c = pred[] compare(i, n), direction=LT }\n"
+      "body { s = (s32[], f32[600], f32[600]) parameter(0)\n"
+      " i = s32[] get-tuple-element(s), index=0\n x = f32[600] get-tuple-element(s), index=1\n"
+      " y = f32[600] get-tuple-element(s), index=2\n"
+      "one = s32[] constant(1)\n j = s32[] add(i, one)\n r = f32[600] reverse(x), dimensions={0}\n"
+      " z = f32[600] add(r, y)\n ROOT t = (s32[], f32[600], f32[600]) tuple(j, z, z) }\n"
+      "ENTRY e { x = f32[600] parameter(0)\n y = f32[600] parameter(1)\n i = s32[] constant(0)\n"
+      " t = (s32[], f32[600], f32[600]) tuple(i, x, y)\n ROOT w = (s32[], f32[600], f32[600]) "
+      "while(t), condition=cond, body=body }"));
 }
 
 static void layouts(void **st) {
   (void)st;
-  agrees(MODULE("ENTRY e { x = f32[5,6,7]{0,2,1} parameter(0)\n ROOT t = f32[5,6,7]{1,0,2} copy(x) }"));
-  agrees(MODULE(LT "ENTRY e { x = f32[20,9]{0,1} parameter(0)\n ROOT s = f32[20,9]{0,1} sort(x), dimensions={0}, to_apply=lt }"));
+  agrees(MODULE(
+      "ENTRY e { x = f32[5,6,7]{0,2,1} parameter(0)\n ROOT t = f32[5,6,7]{1,0,2} copy(x) }"));
+  agrees(MODULE(LT "ENTRY e { x = f32[20,9]{0,1} parameter(0)\n ROOT s = f32[20,9]{0,1} sort(x), "
+                   "dimensions={0}, to_apply=lt }"));
 }
 
-// An array handed through under another layout: to and from a call, as a tuple element, as loop state and in and out of a
-// loop's computations, through a branch, and as the result of the module.
+// An array handed through under another layout: to and from a call, as a tuple element, as loop
+// state and in and out of a loop's computations, through a branch, and as the result of the module.
 static void layouts_change_on_the_way(void **st) {
   (void)st;
-  agrees(MODULE("f { x = f32[5,7]{1,0} parameter(0)\n y = f32[7,5]{1,0} parameter(1)\n t = f32[5,7]{0,1} transpose(y), dimensions={1,0}\n s = f32[5,7]{1,0} subtract(x, t)\n"
-                "ROOT r = (f32[7,5]{0,1}, f32[5,7]{0,1}) tuple(y, s) }\n"
-                "ENTRY e { x = f32[5,7]{0,1} parameter(0)\n y = f32[7,5]{0,1} parameter(1)\n c = (f32[7,5]{1,0}, f32[5,7]{1,0}) call(x, y), to_apply=f\n"
-                "g = f32[7,5]{0,1} get-tuple-element(c), index=0\n h = f32[5,7]{0,1} get-tuple-element(c), index=1\n"
-                "k = f32[5,7]{1,0} transpose(g), dimensions={1,0}\n d = f32[5,7]{1,0} add(k, h)\n"
-                "o = f32[5,7]{0,1} opt-barrier(d)\n ROOT t = (f32[5,7]{1,0}, f32[7,5]{1,0}, f32[5,7]{0,1}) tuple(o, g, x) }"));
-  agrees(MODULE("cond { s = (s32[], f32[5,7]{0,1}, f32[5,7]{1,0}) parameter(0)\n i = s32[] get-tuple-element(s), index=0\n x = f32[5,7]{0,1} get-tuple-element(s), index=1\n"
-                "y = f32[1,1] slice(x), slice={[1:2],[3:4]}\n z = f32[] reshape(y)\n m = f32[] constant(1e9)\n p = pred[] compare(z, m), direction=LT\n"
-                "n = s32[] constant(3)\n c = pred[] compare(i, n), direction=LT\n ROOT a = pred[] and(c, p) }\n"
-                "body { s = (s32[], f32[5,7]{0,1}, f32[5,7]{0,1}) parameter(0)\n i = s32[] get-tuple-element(s), index=0\n x = f32[5,7]{1,0} get-tuple-element(s), index=1\n"
-                "y = f32[5,7]{0,1} get-tuple-element(s), index=2\n one = s32[] constant(1)\n j = s32[] add(i, one)\n r = f32[5,7]{1,0} reverse(x), dimensions={0}\n z = f32[5,7]{1,0} add(r, y)\n"
-                "ROOT t = (s32[], f32[5,7]{0,1}, f32[5,7]{1,0}) tuple(j, z, y) }\n"
-                "ENTRY e { x = f32[5,7]{0,1} parameter(0)\n y = f32[5,7]{0,1} parameter(1)\n i = s32[] constant(0)\n t = (s32[], f32[5,7]{0,1}, f32[5,7]{0,1}) tuple(i, x, y)\n"
-                "ROOT w = (s32[], f32[5,7]{1,0}, f32[5,7]{1,0}) while(t), condition=cond, body=body }"));
-  agrees(MODULE("a { x = f32[5,7]{1,0} parameter(0)\n ROOT r = f32[5,7]{0,1} reverse(x), dimensions={1} }\n b { ROOT x = f32[5,7]{0,1} parameter(0) }\n"
-                "ENTRY e { x = f32[5,7]{0,1} parameter(0)\n y = f32[5,7]{1,0} parameter(1)\n z = f32[] constant(0)\n s = f32[1,1] slice(y), slice={[0:1],[0:1]}\n v = f32[] reshape(s)\n"
-                "p = pred[] compare(v, z), direction=LT\n q = pred[] not(p)\n c = f32[5,7]{1,0} conditional(p, x, y), true_computation=a, false_computation=b\n"
-                "d = f32[5,7]{1,0} conditional(q, x, y), true_computation=a, false_computation=b\n ROOT t = (f32[5,7]{1,0}, f32[5,7]{1,0}) tuple(c, d) }"));
-  agrees(MODULE("f { x = f32[5,7]{1,0} parameter(0)\n y = f32[5,7]{0,1} parameter(1)\n n = f32[5,7]{0,1} negate(x)\n s = f32[5,7]{1,0} multiply(x, y)\n ROOT t = (f32[5,7]{0,1}, f32[5,7]{1,0}) tuple(n, s) }\n"
-                "ENTRY e { x = f32[5,7]{0,1} parameter(0)\n y = f32[5,7]{1,0} parameter(1)\n ROOT r = (f32[5,7]{1,0}, f32[5,7]{0,1}) fusion(x, y), kind=kLoop, calls=f }"));
+  agrees(MODULE(
+      "f { x = f32[5,7]{1,0} parameter(0)\n y = f32[7,5]{1,0} parameter(1)\n"
+      " t = f32[5,7]{0,1} transpose(y), dimensions={1,0}\n s = f32[5,7]{1,0} subtract(x, t)\n"
+      "ROOT r = (f32[7,5]{0,1}, f32[5,7]{0,1}) tuple(y, s) }\n"
+      "ENTRY e { x = f32[5,7]{0,1} parameter(0)\n y = f32[7,5]{0,1} parameter(1)\n"
+      " c = (f32[7,5]{1,0}, f32[5,7]{1,0}) call(x, y), to_apply=f\n"
+      "g = f32[7,5]{0,1} get-tuple-element(c), index=0\n h = f32[5,7]{0,1} get-tuple-element(c), "
+      "index=1\n"
+      "k = f32[5,7]{1,0} transpose(g), dimensions={1,0}\n d = f32[5,7]{1,0} add(k, h)\n"
+      "o = f32[5,7]{0,1} opt-barrier(d)\n ROOT t = (f32[5,7]{1,0}, f32[7,5]{1,0}, f32[5,7]{0,1}) "
+      "tuple(o, g, x) }"));
+  agrees(MODULE(
+      "cond { s = (s32[], f32[5,7]{0,1}, f32[5,7]{1,0}) parameter(0)\n"
+      " i = s32[] get-tuple-element(s), index=0\n x = f32[5,7]{0,1} get-tuple-element(s), index=1\n"
+      "y = f32[1,1] slice(x), slice={[1:2],[3:4]}\n z = f32[] reshape(y)\n"
+      " m = f32[] constant(1e9)\n p = pred[] compare(z, m), direction=LT\n"
+      "n = s32[] constant(3)\n c = pred[] compare(i, n), direction=LT\n"
+      " ROOT a = pred[] and(c, p) }\n"
+      "body { s = (s32[], f32[5,7]{0,1}, f32[5,7]{0,1}) parameter(0)\n"
+      " i = s32[] get-tuple-element(s), index=0\n x = f32[5,7]{1,0} get-tuple-element(s), index=1\n"
+      "y = f32[5,7]{0,1} get-tuple-element(s), index=2\n one = s32[] constant(1)\n"
+      " j = s32[] add(i, one)\n r = f32[5,7]{1,0} reverse(x), dimensions={0}\n"
+      " z = f32[5,7]{1,0} add(r, y)\n"
+      "ROOT t = (s32[], f32[5,7]{0,1}, f32[5,7]{1,0}) tuple(j, z, y) }\n"
+      "ENTRY e { x = f32[5,7]{0,1} parameter(0)\n y = f32[5,7]{0,1} parameter(1)\n"
+      " i = s32[] constant(0)\n t = (s32[], f32[5,7]{0,1}, f32[5,7]{0,1}) tuple(i, x, y)\n"
+      "ROOT w = (s32[], f32[5,7]{1,0}, f32[5,7]{1,0}) while(t), condition=cond, body=body }"));
+  agrees(MODULE(
+      "a { x = f32[5,7]{1,0} parameter(0)\n ROOT r = f32[5,7]{0,1} reverse(x), dimensions={1} }\n"
+      " b { ROOT x = f32[5,7]{0,1} parameter(0) }\n"
+      "ENTRY e { x = f32[5,7]{0,1} parameter(0)\n y = f32[5,7]{1,0} parameter(1)\n"
+      " z = f32[] constant(0)\n s = f32[1,1] slice(y), slice={[0:1],[0:1]}\n v = f32[] reshape(s)\n"
+      "p = pred[] compare(v, z), direction=LT\n q = pred[] not(p)\n"
+      " c = f32[5,7]{1,0} conditional(p, x, y), true_computation=a, false_computation=b\n"
+      "d = f32[5,7]{1,0} conditional(q, x, y), true_computation=a, false_computation=b\n"
+      " ROOT t = (f32[5,7]{1,0}, f32[5,7]{1,0}) tuple(c, d) }"));
+  agrees(MODULE("f { x = f32[5,7]{1,0} parameter(0)\n y = f32[5,7]{0,1} parameter(1)\n"
+                " n = f32[5,7]{0,1} negate(x)\n s = f32[5,7]{1,0} multiply(x, y)\n"
+                " ROOT t = (f32[5,7]{0,1}, f32[5,7]{1,0}) tuple(n, s) }\n"
+                "ENTRY e { x = f32[5,7]{0,1} parameter(0)\n y = f32[5,7]{1,0} parameter(1)\n"
+                " ROOT r = (f32[5,7]{1,0}, f32[5,7]{0,1}) fusion(x, y), kind=kLoop, calls=f }"));
 }
 
 // A donated argument is updated in its own memory, and the caller's copy stays as it was.
 static void donation(void **st) {
   (void)st;
-  hlo_module *m = parse("HloModule t, input_output_alias={ {}: (0, {}, may-alias) }\nENTRY e { x = f32[64] parameter(0)\n y = f32[64] parameter(1)\n ROOT s = f32[64] add(x, y) }");
+  hlo_module *m = parse("HloModule t, input_output_alias={ {}: (0, {}, may-alias) }\n"
+                        "ENTRY e { x = f32[64] parameter(0)\n y = f32[64] parameter(1)\n"
+                        " ROOT s = f32[64] add(x, y) }");
   backend_result want = run_on(backend_find("interp"), m, NULL, NULL, NULL);
   backend_run_options ro = {.want_outputs = true, .warmup = 2, .min_runs = 4, .max_runs = 4};
   backend_compiled info;
@@ -350,27 +575,50 @@ static void donation(void **st) {
   hlo_module_free(m);
 }
 
-// Several results of one kernel, each in the memory of an argument where the order of reading and writing allows it.
+// Several results of one kernel, each in the memory of an argument where the order of reading and
+// writing allows it.
 static void donation_to_several(void **st) {
   (void)st;
-  static const struct { const char *text; i64 donated; } cases[] = {
-    {"f { m = f32[9,70] parameter(0)\n g = f32[9,70] parameter(1)\n p = f32[9,70] parameter(2)\n n = f32[9,70] add(m, g)\n q = f32[9,70] subtract(p, n)\n ROOT t = (f32[9,70], f32[9,70]) tuple(n, q) }\n", 2},
-    {"f { m = f32[9,70] parameter(0)\n g = f32[70,9] parameter(1)\n p = f32[9,70] parameter(2)\n h = f32[9,70] transpose(g), dimensions={1,0}\n n = f32[9,70] add(m, h)\n"
-     "q = f32[9,70] subtract(p, n)\n ROOT t = (f32[9,70], f32[9,70]) tuple(n, q) }\n", 2},
-    // The first result would overwrite what only the second reads.
-    {"f { m = f32[9,70] parameter(0)\n g = f32[9,70] parameter(1)\n p = f32[9,70] parameter(2)\n n = f32[9,70] add(p, g)\n q = f32[9,70] subtract(m, p)\n ROOT t = (f32[9,70], f32[9,70]) tuple(n, q) }\n", 1},
-    // The second reads the first's argument elsewhere.
-    {"f { m = f32[9,70] parameter(0)\n g = f32[9,70] parameter(1)\n p = f32[9,70] parameter(2)\n n = f32[9,70] add(m, g)\n r = f32[9,70] reverse(m), dimensions={0}\n q = f32[9,70] subtract(p, r)\n"
-     "ROOT t = (f32[9,70], f32[9,70]) tuple(n, q) }\n", 1},
-    // Half of the first leaves its argument unread, and the second wants all of it.
-    {"f { m = f32[9,70] parameter(0)\n g = f32[9,70] parameter(1)\n p = f32[9,70] parameter(2)\n k = s32[9,70] iota(), iota_dimension=1\n c = s32[] constant(32)\n cb = s32[9,70] broadcast(c), dimensions={}\n"
-     "l = pred[9,70] compare(k, cb), direction=LT\n n = f32[9,70] select(l, m, g)\n q = f32[9,70] subtract(p, m)\n ROOT t = (f32[9,70], f32[9,70]) tuple(n, q) }\n", 1},
+  static const struct {
+    const char *text;
+    i64 donated;
+  } cases[] = {
+      {"f { m = f32[9,70] parameter(0)\n g = f32[9,70] parameter(1)\n p = f32[9,70] parameter(2)\n"
+       " n = f32[9,70] add(m, g)\n q = f32[9,70] subtract(p, n)\n"
+       " ROOT t = (f32[9,70], f32[9,70]) tuple(n, q) }\n",
+       2},
+      {"f { m = f32[9,70] parameter(0)\n g = f32[70,9] parameter(1)\n p = f32[9,70] parameter(2)\n"
+       " h = f32[9,70] transpose(g), dimensions={1,0}\n n = f32[9,70] add(m, h)\n"
+       "q = f32[9,70] subtract(p, n)\n ROOT t = (f32[9,70], f32[9,70]) tuple(n, q) }\n",
+       2},
+      // The first result would overwrite what only the second reads.
+      {"f { m = f32[9,70] parameter(0)\n g = f32[9,70] parameter(1)\n p = f32[9,70] parameter(2)\n"
+       " n = f32[9,70] add(p, g)\n q = f32[9,70] subtract(m, p)\n"
+       " ROOT t = (f32[9,70], f32[9,70]) tuple(n, q) }\n",
+       1},
+      // The second reads the first's argument elsewhere.
+      {"f { m = f32[9,70] parameter(0)\n g = f32[9,70] parameter(1)\n p = f32[9,70] parameter(2)\n"
+       " n = f32[9,70] add(m, g)\n r = f32[9,70] reverse(m), dimensions={0}\n"
+       " q = f32[9,70] subtract(p, r)\n"
+       "ROOT t = (f32[9,70], f32[9,70]) tuple(n, q) }\n",
+       1},
+      // Half of the first leaves its argument unread, and the second wants all of it.
+      {"f { m = f32[9,70] parameter(0)\n g = f32[9,70] parameter(1)\n p = f32[9,70] parameter(2)\n"
+       " k = s32[9,70] iota(), iota_dimension=1\n c = s32[] constant(32)\n"
+       " cb = s32[9,70] broadcast(c), dimensions={}\n"
+       "l = pred[9,70] compare(k, cb), direction=LT\n n = f32[9,70] select(l, m, g)\n"
+       " q = f32[9,70] subtract(p, m)\n ROOT t = (f32[9,70], f32[9,70]) tuple(n, q) }\n",
+       1},
   };
   for (size_t k = 0; k < HS_COUNT(cases); k++) {
     hs_buf b = {0};
     const char *g = strstr(cases[k].text, "g = f32[70,9]") ? "f32[70,9]" : "f32[9,70]";
-    hs_buf_printf(&b, "HloModule t, input_output_alias={ {0}: (0, {}, may-alias), {1}: (2, {}, may-alias) }\n%s"
-                  "ENTRY e { m = f32[9,70] parameter(0)\n g = %s parameter(1)\n p = f32[9,70] parameter(2)\n ROOT r = (f32[9,70], f32[9,70]) fusion(m, g, p), kind=kLoop, calls=f }", cases[k].text, g);
+    hs_buf_printf(
+        &b,
+        "HloModule t, input_output_alias={ {0}: (0, {}, may-alias), {1}: (2, {}, may-alias) }\n%s"
+        "ENTRY e { m = f32[9,70] parameter(0)\n g = %s parameter(1)\n p = f32[9,70] parameter(2)\n"
+        " ROOT r = (f32[9,70], f32[9,70]) fusion(m, g, p), kind=kLoop, calls=f }",
+        cases[k].text, g);
     agrees(hs_buf_cstr(&b));
     hlo_module *m = parse(hs_buf_cstr(&b));
     backend_compiled info;
@@ -386,7 +634,10 @@ static void donation_to_several(void **st) {
 
 static void measures(void **st) {
   (void)st;
-  hlo_module *m = parse(MODULE("ENTRY e { a = f32[64,64] parameter(0)\n b = f32[64,64] dot(a, a), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n ROOT c = f32[64,64] dot(b, a), lhs_contracting_dims={1}, rhs_contracting_dims={0} }"));
+  hlo_module *m = parse(MODULE(
+      "ENTRY e { a = f32[64,64] parameter(0)\n b = f32[64,64] dot(a, a), lhs_contracting_dims={1}, "
+      "rhs_contracting_dims={0}\n ROOT c = f32[64,64] dot(b, a), lhs_contracting_dims={1}, "
+      "rhs_contracting_dims={0} }"));
   backend_run_options ro = {.warmup = 1, .min_runs = 3, .max_runs = 5, .want_kernel_times = true};
   backend_compiled info;
   backend_result r = run_on(cpu, m, NULL, &ro, &info);
@@ -401,7 +652,9 @@ static void measures(void **st) {
 
 static void unsupported_names_the_opcode(void **st) {
   (void)st;
-  hlo_module *m = parse(MODULE("ENTRY e { t = token[] after-all()\n i = ((f32[3]), token[]) infeed(t)\n ROOT r = (f32[3]) get-tuple-element(i), index=0 }"));
+  hlo_module *m =
+      parse(MODULE("ENTRY e { t = token[] after-all()\n i = ((f32[3]), token[]) infeed(t)\n"
+                   " ROOT r = (f32[3]) get-tuple-element(i), index=0 }"));
   backend_exe *e = NULL;
   hs_status s = cpu->compile(m, NULL, &e);
   assert_false(hs_ok(s));
@@ -411,13 +664,18 @@ static void unsupported_names_the_opcode(void **st) {
   hlo_module_free(m);
 }
 
-// ---- what a run survives --------------------------------------------------------------------------------------------------
+// ---- what a run survives ------------------------------------------------------------------------
 
-#define SPIN "cond { s = (s32[], f32[]) parameter(0)\n i = s32[] get-tuple-element(s), index=0\n n = s32[] constant(0)\n ROOT c = pred[] compare(i, n), direction=GE }\n"   \
-             "body { s = (s32[], f32[]) parameter(0)\n i = s32[] get-tuple-element(s), index=0\n x = f32[] get-tuple-element(s), index=1\n k = f32[] constant(0.5)\n y = f32[] multiply(x, k)\n" \
-             "z = f32[] add(y, k)\n m = s32[] constant(1)\n j = s32[] and(i, m)\n ROOT t = (s32[], f32[]) tuple(j, z) }\n"                                                   \
-             "ENTRY e { x = f32[] parameter(0)\n i = s32[] constant(0)\n t = (s32[], f32[]) tuple(i, x)\n ROOT w = (s32[], f32[]) while(t), condition=cond, body=body }"
-
+#define SPIN                                                                           \
+  "cond { s = (s32[], f32[]) parameter(0)\n i = s32[] get-tuple-element(s), index=0\n" \
+  " n = s32[] constant(0)\n ROOT c = pred[] compare(i, n), direction=GE }\n"           \
+  "body { s = (s32[], f32[]) parameter(0)\n i = s32[] get-tuple-element(s), index=0\n" \
+  " x = f32[] get-tuple-element(s), index=1\n k = f32[] constant(0.5)\n"               \
+  " y = f32[] multiply(x, k)\nz = f32[] add(y, k)\n m = s32[] constant(1)\n"           \
+  " j = s32[] and(i, m)\n ROOT t = (s32[], f32[]) tuple(j, z) }\n"                     \
+  "ENTRY e { x = f32[] parameter(0)\n i = s32[] constant(0)\n"                         \
+  " t = (s32[], f32[]) tuple(i, x)\n"                                                  \
+  " ROOT w = (s32[], f32[]) while(t), condition=cond, body=body }"
 static int disturb_signal;
 static void *disturb(void *p) {
   (void)p;
@@ -427,9 +685,12 @@ static void *disturb(void *p) {
   return NULL;
 }
 
-// A loop without end is running when it happens; afterwards the same program of another module runs again.
+// A loop without end is running when it happens; afterwards the same program of another module runs
+// again.
 static void survives(int sig, double deadline, hs_code want) {
-  hlo_module *endless = parse(MODULE(SPIN)), *good = parse(MODULE("ENTRY e { x = f32[5] parameter(0)\n ROOT y = f32[5] negate(x) }"));
+  hlo_module *endless = parse(MODULE(SPIN)),
+             *good =
+                 parse(MODULE("ENTRY e { x = f32[5] parameter(0)\n ROOT y = f32[5] negate(x) }"));
   backend_options o = {.deadline_s = deadline};
   backend_exe *bad = NULL, *ok = NULL;
   hlo_literal **args = NULL;
@@ -460,11 +721,26 @@ static void survives(int sig, double deadline, hs_code want) {
   hlo_module_free(good);
 }
 
-static void survives_segv(void **st) { (void)st; survives(SIGSEGV, 0, HS_E_WORKER); }
-static void survives_kill(void **st) { (void)st; survives(SIGKILL, 0, HS_E_WORKER); }
-static void survives_stop(void **st) { (void)st; survives(SIGSTOP, 0, HS_E_DEADLINE); }
-static void survives_ctrl_c(void **st) { (void)st; survives(0, 0, HS_E_INTERRUPTED); }
-static void survives_deadline(void **st) { (void)st; survives(0, 2, HS_E_DEADLINE); }
+static void survives_segv(void **st) {
+  (void)st;
+  survives(SIGSEGV, 0, HS_E_WORKER);
+}
+static void survives_kill(void **st) {
+  (void)st;
+  survives(SIGKILL, 0, HS_E_WORKER);
+}
+static void survives_stop(void **st) {
+  (void)st;
+  survives(SIGSTOP, 0, HS_E_DEADLINE);
+}
+static void survives_ctrl_c(void **st) {
+  (void)st;
+  survives(0, 0, HS_E_INTERRUPTED);
+}
+static void survives_deadline(void **st) {
+  (void)st;
+  survives(0, 2, HS_E_DEADLINE);
+}
 
 int main(int argc, char **argv) {
   int status;
@@ -478,10 +754,28 @@ int main(int argc, char **argv) {
   }
   ctx = hlo_ctx_new();
   const struct CMUnitTest tests[] = {
-    cmocka_unit_test(dots), cmocka_unit_test(narrow_dots), cmocka_unit_test(extreme_integers), cmocka_unit_test(convolutions), cmocka_unit_test(sorts), cmocka_unit_test(moves),
-    cmocka_unit_test(linear_algebra), cmocka_unit_test(ffts), cmocka_unit_test(random_bits), cmocka_unit_test(control_flow), cmocka_unit_test(state_shared), cmocka_unit_test(layouts), cmocka_unit_test(layouts_change_on_the_way),
-    cmocka_unit_test(donation), cmocka_unit_test(donation_to_several), cmocka_unit_test(measures), cmocka_unit_test(unsupported_names_the_opcode), cmocka_unit_test(survives_segv),
-    cmocka_unit_test(survives_kill), cmocka_unit_test(survives_stop), cmocka_unit_test(survives_ctrl_c), cmocka_unit_test(survives_deadline),
+      cmocka_unit_test(dots),
+      cmocka_unit_test(narrow_dots),
+      cmocka_unit_test(extreme_integers),
+      cmocka_unit_test(convolutions),
+      cmocka_unit_test(sorts),
+      cmocka_unit_test(moves),
+      cmocka_unit_test(linear_algebra),
+      cmocka_unit_test(ffts),
+      cmocka_unit_test(random_bits),
+      cmocka_unit_test(control_flow),
+      cmocka_unit_test(state_shared),
+      cmocka_unit_test(layouts),
+      cmocka_unit_test(layouts_change_on_the_way),
+      cmocka_unit_test(donation),
+      cmocka_unit_test(donation_to_several),
+      cmocka_unit_test(measures),
+      cmocka_unit_test(unsupported_names_the_opcode),
+      cmocka_unit_test(survives_segv),
+      cmocka_unit_test(survives_kill),
+      cmocka_unit_test(survives_stop),
+      cmocka_unit_test(survives_ctrl_c),
+      cmocka_unit_test(survives_deadline),
   };
   int bad = cmocka_run_group_tests(tests, NULL, NULL);
   hlo_ctx_free(ctx);

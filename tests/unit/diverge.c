@@ -1,5 +1,5 @@
-// diverge.c — the first instruction on which two backends differ, found in a backend that is wrong on purpose: the
-// evaluator, but every tanh is off by a little and every sine makes it fail.
+// diverge.c — the first instruction on which two backends differ, found in a backend that is
+// wrong on purpose: the evaluator, but every tanh is off by a little and every sine makes it fail.
 #include <math.h>
 #include <setjmp.h>
 #include <stdio.h>
@@ -10,7 +10,9 @@
 #include "core/text.h"
 #include "repl/diverge.h"
 
-struct backend_exe { hlo_module *m; };
+struct backend_exe {
+  hlo_module *m;
+};
 static u32 compiled;
 
 static void wrong_release(backend_exe *e) {
@@ -25,7 +27,8 @@ static hs_status wrong_compile(const hlo_module *m, const backend_options *o, ba
   hlo_journal_disable(w);
   bool sine = false;
   hlo_for_each_comp(c, w) {
-    hlo_instr *last = c->last;                       // what is added behind it is not looked at again
+    // what is added behind it is not looked at again
+    hlo_instr *last = c->last;
     for (hlo_instr *i = c->first, *next; i; i = next) {
       next = i == last ? NULL : i->next;
       sine |= i->opcode == HLO_SIN;
@@ -34,7 +37,8 @@ static hs_status wrong_compile(const hlo_module *m, const backend_options *o, ba
       hlo_instr *off = hlo_build_binary(HLO_ADD, more, hlo_build_full(c, i->shape, 0.125));
       hlo_replace_uses(i, off);
       // The evaluator goes by the list: what was appended stands where the tanh stood.
-      for (hlo_instr *added = last->next, *then; added && i->next && i != last; added = then) then = added->next, hlo_move_before(added, next);
+      for (hlo_instr *added = last->next, *then; added && i->next && i != last; added = then)
+        then = added->next, hlo_move_before(added, next);
     }
   }
   *out = hs_calloc(1, sizeof **out);
@@ -45,30 +49,53 @@ static hs_status wrong_compile(const hlo_module *m, const backend_options *o, ba
   return hs_fail(HS_E_WORKER, "the worker died of a sine");
 }
 
-static hs_status wrong_run(backend_exe *e, u32 n, hlo_literal *const *args, const backend_run_options *o, backend_result *r) {
+static hs_status wrong_run(backend_exe *e, u32 n, hlo_literal *const *args,
+                           const backend_run_options *o, backend_result *r) {
   (void)o;
   *r = (backend_result){0};
   return hlo_eval_module(e->m, n, args, NULL, &r->outputs);
 }
 
-static const backend wrong = {.name = "wrong", .summary = "off on purpose", .compile = wrong_compile, .run = wrong_run, .release = wrong_release};
+static const backend wrong = {.name = "wrong",
+                              .summary = "off on purpose",
+                              .compile = wrong_compile,
+                              .run = wrong_run,
+                              .release = wrong_release};
 
-#define CHAIN "a = f32[8] multiply(x, x) b = f32[8] add(a, x) c = f32[8] tanh(b) d = f32[8] exponential(c) e = f32[8] tanh(d)\n"
-static const struct { const char *text, *name, *place; bool failure; } cases[] = {
-    {"HloModule plain\nENTRY main { x = f32[8] parameter(0) " CHAIN " ROOT r = f32[8] negate(e) }", "c", "main", false},
-    {"HloModule none\nENTRY main { x = f32[8] parameter(0) a = f32[8] multiply(x, x) ROOT r = f32[8] negate(a) }", NULL, NULL, false},
+#define CHAIN                                                                                    \
+  "a = f32[8] multiply(x, x) b = f32[8] add(a, x) c = f32[8] tanh(b) d = f32[8] exponential(c) " \
+  "e = f32[8] tanh(d)\n"
+static const struct {
+  const char *text, *name, *place;
+  bool failure;
+} cases[] = {
+    {"HloModule plain\nENTRY main { x = f32[8] parameter(0) " CHAIN " ROOT r = f32[8] negate(e) }",
+     "c", "main", false},
+    {"HloModule none\nENTRY main { x = f32[8] parameter(0) a = f32[8] multiply(x, x) ROOT r = "
+     "f32[8] negate(a) }",
+     NULL, NULL, false},
     {"HloModule fused\nbody { x = f32[8] parameter(0) " CHAIN " ROOT r = f32[8] negate(e) }\n"
-     "ENTRY main { y = f32[8] parameter(0) f = f32[8] fusion(y), kind=kLoop, calls=body ROOT g = f32[8] negate(f) }", "c", "body, called by %f", false},
+     "ENTRY main { y = f32[8] parameter(0) f = f32[8] fusion(y), kind=kLoop, calls=body ROOT g = "
+     "f32[8] negate(f) }",
+     "c", "body, called by %f", false},
     {"HloModule loop\n"
-     "cond { p = (s32[], f32[8]) parameter(0) i = s32[] get-tuple-element(p), index=0 n = s32[] constant(5) ROOT l = pred[] compare(i, n), direction=LT }\n"
+     "cond { p = (s32[], f32[8]) parameter(0) i = s32[] get-tuple-element(p), index=0 n = s32[] "
+     "constant(5) ROOT l = pred[] compare(i, n), direction=LT }\n"
      "yes { v = f32[8] parameter(0) ROOT w = f32[8] tanh(v) }\n"
      "no { u = f32[8] parameter(0) ROOT k = f32[8] negate(u) }\n"
-     "body { q = (s32[], f32[8]) parameter(0) i1 = s32[] get-tuple-element(q), index=0 x = f32[8] get-tuple-element(q), index=1 one = s32[] constant(1)\n"
-     "  three = s32[] constant(3) third = pred[] compare(i1, three), direction=EQ j = s32[] add(i1, one)\n"
-     "  z = f32[8] conditional(third, x, x), true_computation=yes, false_computation=no ROOT t = (s32[], f32[8]) tuple(j, z) }\n"
-     "ENTRY main { y = f32[8] parameter(0) zero = s32[] constant(0) s = (s32[], f32[8]) tuple(zero, y) lp = (s32[], f32[8]) while(s), condition=cond, body=body\n"
-     "  ROOT r = f32[8] get-tuple-element(lp), index=1 }", "w", "yes, called by %z; body, iteration 3 of %lp", false},
-    {"HloModule dies\nENTRY main { x = f32[8] parameter(0) a = f32[8] multiply(x, x) b = f32[8] sine(a) c = f32[8] negate(b) ROOT r = f32[8] add(c, a) }", "b", "main", true}};
+     "body { q = (s32[], f32[8]) parameter(0) i1 = s32[] get-tuple-element(q), index=0 x = f32[8] "
+     "get-tuple-element(q), index=1 one = s32[] constant(1)\n"
+     "  three = s32[] constant(3) third = pred[] compare(i1, three), direction=EQ j = s32[] "
+     "add(i1, one)\n"
+     "  z = f32[8] conditional(third, x, x), true_computation=yes, false_computation=no ROOT t = "
+     "(s32[], f32[8]) tuple(j, z) }\n"
+     "ENTRY main { y = f32[8] parameter(0) zero = s32[] constant(0) s = (s32[], f32[8]) "
+     "tuple(zero, y) lp = (s32[], f32[8]) while(s), condition=cond, body=body\n"
+     "  ROOT r = f32[8] get-tuple-element(lp), index=1 }",
+     "w", "yes, called by %z; body, iteration 3 of %lp", false},
+    {"HloModule dies\nENTRY main { x = f32[8] parameter(0) a = f32[8] multiply(x, x) b = f32[8] "
+     "sine(a) c = f32[8] negate(b) ROOT r = f32[8] add(c, a) }",
+     "b", "main", true}};
 
 static void check_case(size_t k, u32 *runs) {
   repl_session *s = repl_session_new();
@@ -117,6 +144,7 @@ static void a_chunk_is_compiled_once(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(the_first_wrong_instruction_is_named), cmocka_unit_test(a_chunk_is_compiled_once)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(the_first_wrong_instruction_is_named),
+                                     cmocka_unit_test(a_chunk_is_compiled_once)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,5 @@
-// Names of XLA's dump files: which module, which step, whatever the pipelines and passes are called.
+// Names of XLA's dump files: which module, which step, whatever the pipelines and passes are
+// called.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -47,8 +48,12 @@ static void steps_of_file_names(void **state) {
   }
   dump_folder d;
   assert_true(hs_ok(dump_folder_read(dir, &d)));
-  static const struct { const char *name; u32 number; size_t steps; } modules[] = {
-      {"jit_f", 3, 6}, {"a.dotted.name", 11, 1}, {"jit_t", 12, 2}, {"jit.g", 13, 1}, {"h", 14, 1}, {"z", 10000, 1}};
+  static const struct {
+    const char *name;
+    u32 number;
+    size_t steps;
+  } modules[] = {{"jit_f", 3, 6}, {"a.dotted.name", 11, 1}, {"jit_t", 12, 2}, {"jit.g", 13, 1},
+                 {"h", 14, 1},    {"z", 10000, 1}};
   assert_int_equal(d.modules.n, HS_COUNT(modules));
   for (size_t k = 0; k < HS_COUNT(modules); k++) {
     assert_string_equal(d.modules.v[k].name, modules[k].name);
@@ -57,18 +62,23 @@ static void steps_of_file_names(void **state) {
   }
   assert_string_equal(d.modules.v[3].steps.v[0].label, "after_optimizations");
   const dump_module *m = &d.modules.v[0];
-  static const struct { const char *pipeline, *pass, *label; } want[] = {
-      {NULL, NULL, "before_optimizations"}, {"simplification", "pipeline-start", "after_pipeline-start"}, {"simplification", "algsimp", "after_algsimp"},
-      {"after_layout_assignment", "pipeline-start", "after_pipeline-start"}, {"copy-insertion", "adding_special-case_copies", "after_adding_special-case_copies"},
-      {NULL, NULL, "after_optimizations"}};
+  static const struct {
+    const char *pipeline, *pass, *label;
+  } want[] = {{NULL, NULL, "before_optimizations"},
+              {"simplification", "pipeline-start", "after_pipeline-start"},
+              {"simplification", "algsimp", "after_algsimp"},
+              {"after_layout_assignment", "pipeline-start", "after_pipeline-start"},
+              {"copy-insertion", "adding_special-case_copies", "after_adding_special-case_copies"},
+              {NULL, NULL, "after_optimizations"}};
   assert_int_equal(m->steps.n, HS_COUNT(want));
   for (size_t k = 0; k < HS_COUNT(want); k++) {
     const dump_step *s = &m->steps.v[k];
     assert_string_equal(s->label, want[k].label);
     assert_string_equal(s->pass ? s->pass : "none", want[k].pass ? want[k].pass : "none");
-    assert_string_equal(s->pipeline ? s->pipeline : "none", want[k].pipeline ? want[k].pipeline : "none");
+    assert_string_equal(s->pipeline ? s->pipeline : "none",
+                        want[k].pipeline ? want[k].pipeline : "none");
   }
-  assert_non_null(strstr(m->steps.v[2].file, ".txt"));       // text where there are both
+  assert_non_null(strstr(m->steps.v[2].file, ".txt"));  // text where there are both
   dump_folder_free(&d);
   bundle_remove(dir);
 }
@@ -82,6 +92,7 @@ static void names_of_passes(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(steps_of_file_names), cmocka_unit_test(names_of_passes)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(steps_of_file_names),
+                                     cmocka_unit_test(names_of_passes)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

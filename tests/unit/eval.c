@@ -1,5 +1,6 @@
-// eval.c — the evaluator, one small module per operation. Expected values were computed with NumPy (transforms,
-// factorizations, convolution), by hand, or are the published test vectors (Random123).
+// eval.c — the evaluator, one small module per operation. Expected values were computed with
+// NumPy (transforms, factorizations, convolution), by hand, or are the published test vectors
+// (Random123).
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -14,74 +15,266 @@
 #define MAX "max { a = f32[] parameter(0) b = f32[] parameter(1) ROOT r = f32[] maximum(a, b) }\n"
 
 // A module without parameters, the shape and text of its value, and the absolute error allowed.
-static const struct one { const char *name, *text, *shape, *want; double tol; } cases[] = {
-    {"add", "ENTRY e { a = f32[3] constant({1,2,3}) b = f32[3] constant({.5,-2,1e9}) ROOT r = f32[3] add(a,b) }", "f32[3]", "{1.5,0,1000000003}", 0},
-    {"wrap", "ENTRY e { a = s8[2] constant({127,-128}) b = s8[2] constant({1,-1}) ROOT r = s8[2] add(a,b) }", "s8[2]", "{-128,127}", 0},
-    {"s4", "ENTRY e { a = s4[2] constant({7,-8}) b = s4[2] constant({1,3}) ROOT r = s4[2] multiply(a,b) }", "s4[2]", "{7,-8}", 0},
-    {"divide by zero", "ENTRY e { a = s32[4] constant({7,-7,5,-2147483648}) b = s32[4] constant({2,2,0,-1}) ROOT r = s32[4] divide(a,b) }", "s32[4]", "{3,-3,-1,-2147483648}", 0},
-    {"remainder", "ENTRY e { a = s32[4] constant({7,-7,5,-2147483648}) b = s32[4] constant({4,4,0,-1}) ROOT r = s32[4] remainder(a,b) }", "s32[4]", "{3,-3,5,0}", 0},
-    {"shifts", "ENTRY e { a = s32[3] constant({-8,-8,1}) b = s32[3] constant({1,40,31}) ROOT r = s32[3] shift-right-arithmetic(a,b) }", "s32[3]", "{-4,-1,0}", 0},
-    {"logical shift", "ENTRY e { a = u8[2] constant({200,200}) b = u8[2] constant({3,8}) ROOT r = u8[2] shift-right-logical(a,b) }", "u8[2]", "{25,0}", 0},
-    {"power", "ENTRY e { a = s32[4] constant({3,-2,1,5}) b = s32[4] constant({4,3,-7,-1}) ROOT r = s32[4] power(a,b) }", "s32[4]", "{81,-8,1,0}", 0},
-    {"large powers", "ENTRY e { a = s32[4] constant({3,5,7,-3}) b = s32[4] constant({100,64,1000,65}) ROOT r = s32[4] power(a,b) }", "s32[4]", "{-1953380655,1,-142118463,-3}", 0},
-    {"unsigned powers", "ENTRY e { a = u8[5] constant({3,1,255,255,5}) b = u8[5] constant({128,128,128,129,5}) ROOT r = u8[5] power(a,b) }", "u8[5]", "{0,1,1,255,53}", 0},
-    {"nan max", "ENTRY e { a = f32[3] constant({nan,1,2}) b = f32[3] constant({1,nan,5}) ROOT r = f32[3] maximum(a,b) }", "f32[3]", "{nan,nan,5}", 0},
-    {"bf16 rounds per op", "ENTRY e { a = bf16[] constant(256) b = bf16[] constant(1) c = bf16[] add(a,b) ROOT r = bf16[] add(c,b) }", "bf16[]", "256", 0},
-    {"clz popcnt", "ENTRY e { a = u16[3] constant({0,1,65535}) b = u16[3] count-leading-zeros(a) c = u16[3] popcnt(a) ROOT r = u16[3] add(b,c) }", "u16[3]", "{16,16,16}", 0},
-    {"total order", "ENTRY e { a = f32[3] constant({-0.0,nan,1}) b = f32[3] constant({0,inf,2}) ROOT r = pred[3] compare(a,b), direction=LT, type=TOTALORDER }", "pred[3]", "{1,0,1}", 0},
-    {"select clamp", "ENTRY e { lo = s32[] constant(-1) hi = s32[] constant(2) x = s32[4] constant({-5,0,2,9}) ROOT r = s32[4] clamp(lo,x,hi) }", "s32[4]", "{-1,0,2,2}", 0},
-    {"mixed, the narrower result", "ENTRY e { a = f32[3] constant({1,2,4}) b = bf16[3] constant({42,42,42}) ROOT r = bf16[3] add(a,b) }", "bf16[3]", "{43,44,46}", 0},
-    {"mapped in other floats", "f { x = f32[] parameter(0) y = f32[] parameter(1) ROOT z = f32[] add(x, y) } ENTRY e { a = bf16[3] constant({1,2,4}) b = bf16[3] constant({42,42,42}) ROOT r = bf16[3] map(a,b), to_apply=f }", "bf16[3]", "{43,44,46}", 0},
-    {"mixed precision", "ENTRY e { a = f32[2] constant({1,2}) b = bf16[2] constant({0.5,1}) c = f32[2] add(a,b) d = f64[] constant(4) w = f32[2] broadcast(d), dimensions={} ROOT r = f32[2] multiply(c,w) }", "f32[2]", "{6,12}", 0},
-    {"convert", "ENTRY e { a = f32[5] constant({1.9,-1.9,1e20,-1e20,nan}) ROOT r = s32[5] convert(a) }", "s32[5]", "{1,-1,2147483647,-2147483648,0}", 0},
-    {"complex", "ENTRY e { a = c64[2] constant({(1,2),(0,-1)}) b = c64[2] constant({(3,-1),(0,2)}) ROOT r = c64[2] multiply(a,b) }", "c64[2]", "{(5,5),(2,0)}", 0},
-    {"reduce-precision", "ENTRY e { a = f32[3] constant({1.0625,100000,1e-30}) ROOT r = f32[3] reduce-precision(a), exponent_bits=5, mantissa_bits=3 }", "f32[3]", "{1,inf,0}", 0},
-    {"broadcast transpose", "ENTRY e { a = s32[2,3] constant({{1,2,3},{4,5,6}}) ROOT r = s32[3,2] transpose(a), dimensions={1,0} }", "s32[3,2]", "{{1,4},{2,5},{3,6}}", 0},
-    {"broadcast permutes", "ENTRY e { a = s32[2,3] constant({{1,2,3},{4,5,6}}) ROOT r = s32[3,2] broadcast(a), dimensions={1,0} }", "s32[3,2]", "{{1,4},{2,5},{3,6}}", 0},
-    {"pad", "ENTRY e { a = s32[3] constant({1,2,3}) z = s32[] constant(9) ROOT r = s32[6] pad(a,z), padding=-1_2_1 }", "s32[6]", "{9,2,9,3,9,9}", 0},
-    {"slice reverse", "ENTRY e { a = s32[6] constant({0,1,2,3,4,5}) b = s32[3] slice(a), slice={[1:6:2]} ROOT r = s32[3] reverse(b), dimensions={0} }", "s32[3]", "{5,3,1}", 0},
-    {"concatenate", "ENTRY e { a = s32[2,1] constant({{1},{2}}) b = s32[2,2] constant({{3,4},{5,6}}) ROOT r = s32[2,3] concatenate(a,b), dimensions={1} }", "s32[2,3]", "{{1,3,4},{2,5,6}}", 0},
-    {"iota", "ENTRY e { ROOT r = bf16[2,3] iota(), iota_dimension=1 }", "bf16[2,3]", "{{0,1,2},{0,1,2}}", 0},
-    {"dynamic-slice clamps", "ENTRY e { a = s32[4] constant({0,1,2,3}) i = s32[] constant(9) ROOT r = s32[2] dynamic-slice(a,i), dynamic_slice_sizes={2} }", "s32[2]", "{2,3}", 0},
-    {"dynamic-update-slice", "ENTRY e { a = s32[4] constant({0,1,2,3}) b = s32[2] constant({8,9}) i = s32[] constant(-3) ROOT r = s32[4] dynamic-update-slice(a,b,i) }", "s32[4]", "{8,9,2,3}", 0},
-    {"bitcast by layout", "ENTRY e { a = s32[2,3]{0,1} constant({{1,2,3},{4,5,6}}) ROOT r = s32[6]{0} bitcast(a) }", "s32[6]", "{1,4,2,5,3,6}", 0},
-    {"bitcast-convert", "ENTRY e { a = u8[4] constant({0,0,128,63}) ROOT r = f32[] bitcast-convert(a) }", "f32[]", "1", 0},
-    {"gather", "ENTRY e { a = s32[3,2] constant({{1,2},{3,4},{5,6}}) i = s32[2] constant({2,7}) ROOT r = s32[2,2] gather(a,i), offset_dims={1}, collapsed_slice_dims={0}, start_index_map={0}, index_vector_dim=1, slice_sizes={1,2} }", "s32[2,2]", "{{5,6},{5,6}}", 0},
-    {"scatter", ADD "ENTRY e { a = f32[3] constant({1,2,3}) i = s32[3] constant({0,2,5}) u = f32[3] constant({10,20,30}) ROOT r = f32[3] scatter(a,i,u), update_window_dims={}, inserted_window_dims={0}, scatter_dims_to_operand_dims={0}, index_vector_dim=1, to_apply=add }", "f32[3]", "{11,2,23}", 0},
-    {"reduce rows", ADD "ENTRY e { a = f32[2,3] constant({{1,2,3},{4,5,6}}) z = f32[] constant(0.5) ROOT r = f32[2] reduce(a,z), dimensions={1}, to_apply=add }", "f32[2]", "{6.5,15.5}", 0},
-    {"reduce columns", MAX "ENTRY e { a = f32[2,3] constant({{1,7,3},{4,5,6}}) z = f32[] constant(-inf) ROOT r = f32[3] reduce(a,z), dimensions={0}, to_apply=max }", "f32[3]", "{4,7,6}", 0},
-    {"reduce-window", MAX "ENTRY e { a = f32[5] constant({1,5,2,4,3}) z = f32[] constant(-inf) ROOT r = f32[3] reduce-window(a,z), window={size=3 stride=2 pad=1_1}, to_apply=max }", "f32[3]", "{5,5,4}", 0},
-    {"running sum", ADD "ENTRY e { a = f32[4] constant({1,2,3,4}) z = f32[] constant(0) ROOT r = f32[4] reduce-window(a,z), window={size=4 pad=3_0}, to_apply=add }", "f32[4]", "{1,3,6,10}", 0},
-    {"select-and-scatter", "ge { a = f32[] parameter(0) b = f32[] parameter(1) ROOT r = pred[] compare(a,b), direction=GE }\n" ADD
-     "ENTRY e { a = f32[4] constant({1,5,2,4}) s = f32[2] constant({10,20}) z = f32[] constant(0) ROOT r = f32[4] select-and-scatter(a,s,z), window={size=2 stride=2}, select=ge, scatter=add }", "f32[4]", "{0,10,0,20}", 0},
-    {"map", "f { a = f32[] parameter(0) c = f32[] constant(2) m = f32[] multiply(a,c) ROOT r = f32[] negate(m) }\nENTRY e { a = f32[3] constant({1,2,3}) ROOT r = f32[3] map(a), dimensions={0}, to_apply=f }", "f32[3]", "{-2,-4,-6}", 0},
-    {"dot", "ENTRY e { a = f32[2,3] constant({{1,2,3},{4,5,6}}) b = f32[3,2] constant({{1,0},{0,1},{1,1}}) ROOT r = f32[2,2] dot(a,b), lhs_contracting_dims={1}, rhs_contracting_dims={0} }", "f32[2,2]", "{{4,5},{10,11}}", 0},
-    {"integer dot wraps", "ENTRY e { a = s32[1,2] constant({{2147483647,2}}) b = s32[2,1] constant({{2},{3}}) ROOT r = s32[1,1] dot(a,b), lhs_contracting_dims={1}, rhs_contracting_dims={0} }", "s32[1,1]", "{{4}}", 0},
-    {"complex dot", "ENTRY e { a = c64[2] constant({(1,1),(0,2)}) b = c64[2] constant({(2,-1),(3,0)}) ROOT r = c64[] dot(a,b), lhs_contracting_dims={0}, rhs_contracting_dims={0} }", "c64[]", "(3,7)", 0},
-    {"convolution", "ENTRY e { a = f32[1,5,2] constant({{{-4,-3},{-2,-1},{0,1},{2,3},{4,5}}}) k = f32[3,2,2] constant({{{-2,-1.5},{-1,-0.5}},{{0,0.5},{1,1.5}},{{2,2.5},{3,3.5}}})\n"
-     " ROOT r = f32[1,3,2] convolution(a,k), window={size=3 stride=2 pad=1_1}, dim_labels=b0f_0io->b0f }", "f32[1,3,2]", "{{{-10,-15},{19,20.5},{-2,5}}}", 0},
-    {"fft of 5", "ENTRY e { a = c64[5] constant({(1,0),(2,0),(-1,0),(0.5,0),(3,0)}) ROOT r = c64[5] fft(a), fft_type=FFT, fft_length={5} }", "c64[5]",
-     "{(5.5,0),(2.94959347,1.83273439),(-3.19959347,-0.83879952),(-3.19959347,0.83879952),(2.94959347,-1.83273439)}", 1e-6},
-    {"irfft", "ENTRY e { a = c64[4] constant({(1,0),(2,-1),(0.5,1),(3,0)}) ROOT r = f32[6] fft(a), fft_type=IRFFT, fft_length={6} }", "f32[6]",
-     "{1.5,-0.08333333,0.82735027,-0.83333333,-0.32735027,-0.08333333}", 1e-6},
-    {"cholesky", "ENTRY e { a = f32[3,3] constant({{4,2,0.6},{2,5,1.2},{0.6,1.2,3}}) ROOT r = f32[3,3] cholesky(a), lower=true }", "f32[3,3]", "{{2,0,0},{1,2,0},{0.3,0.45,1.64544827}}", 1e-6},
-    {"triangular-solve", "ENTRY e { a = f32[3,3] constant({{2,0,0},{1,2,0},{0.3,0.45,1.64544827}}) b = f32[3,2] constant({{1,2},{3,4},{5,6}})\n"
-     " ROOT r = f32[3,2] triangular-solve(a,b), left_side=true, lower=true, transpose_a=TRANSPOSE }", "f32[3,2]", "{{-0.36395071,-0.13674085},{0.81629573,1.17955488},{3.03868563,3.64642275}}", 1e-6},
-    {"threefry", "ENTRY e { s = u64[2] constant({0,0}) g = (u64[2], u32[2]) rng-bit-generator(s), algorithm=rng_three_fry ROOT r = u32[2] get-tuple-element(g), index=1 }", "u32[2]", "{1797259609,2579123966}", 0},
-    {"philox", "ENTRY e { s = u64[3] constant({0,0,0}) g = (u64[3], u32[4]) rng-bit-generator(s), algorithm=rng_philox ROOT r = u32[4] get-tuple-element(g), index=1 }", "u32[4]", "{1713891541,3781805453,3159862348,2600524760}", 0},
-    {"conditional", "t { a = s32[] parameter(0) ROOT r = s32[] add(a,a) }\nf { a = s32[] parameter(0) ROOT r = s32[] negate(a) }\nENTRY e { p = pred[] constant(false) a = s32[] constant(4) ROOT r = s32[] conditional(p,a,a), true_computation=t, false_computation=f }", "s32[]", "-4", 0},
-    {"while in place", "c { s = (s32[], s32[4]) parameter(0) i = s32[] get-tuple-element(s), index=0 n = s32[] constant(4) ROOT r = pred[] compare(i,n), direction=LT }\n"
-     "b { s = (s32[], s32[4]) parameter(0) i = s32[] get-tuple-element(s), index=0 v = s32[4] get-tuple-element(s), index=1 one = s32[] constant(1) j = s32[] add(i,one) q = s32[] multiply(i,i) u = s32[1] reshape(q) w = s32[4] dynamic-update-slice(v,u,i) ROOT t = (s32[], s32[4]) tuple(j,w) }\n"
-     "ENTRY e { z = s32[] constant(0) a = s32[4] broadcast(z), dimensions={} t = (s32[], s32[4]) tuple(z,a) l = (s32[], s32[4]) while(t), condition=c, body=b ROOT r = s32[4] get-tuple-element(l), index=1 }", "s32[4]", "{0,1,4,9}", 0},
-    {"sort by key", "lt { a = f32[] parameter(0) b = f32[] parameter(1) i = s32[] parameter(2) j = s32[] parameter(3) x = f32[] abs(a) y = f32[] abs(b) ROOT r = pred[] compare(x,y), direction=GT }\n"
-     "ENTRY e { a = f32[4] constant({1,-3,2,-1}) i = s32[4] iota(), iota_dimension=0 s = (f32[4], s32[4]) sort(a,i), dimensions={0}, is_stable=true, to_apply=lt ROOT r = s32[4] get-tuple-element(s), index=1 }", "s32[4]", "{1,2,0,3}", 0},
-    {"topk", "ENTRY e { a = f32[5] constant({1,5,2,5,3}) t = (f32[3], s32[3]) topk(a), k=3, largest=true ROOT r = s32[3] get-tuple-element(t), index=1 }", "s32[3]", "{1,3,4}", 0},
-    {"dynamic sum", ADD "ENTRY e { a = f32[4] constant({1,2,3,4}) n = s32[] constant(2) d = f32[<=4] set-dimension-size(a,n), dimensions={0} z = f32[] constant(0) ROOT r = f32[] reduce(d,z), dimensions={0}, to_apply=add }", "f32[]", "3", 0},
-    {"denormals flush", "ENTRY e { a = f32[2] constant({1e-39,2}) b = f32[2] constant({1,1e-39}) ROOT r = f32[2] multiply(a,b) }", "f32[2]", "{0,0}", 0},
-    {"batch-norm-inference", "ENTRY e { x = f32[2,1] constant({{1},{3}}) s = f32[1] constant({2}) o = f32[1] constant({1}) m = f32[1] constant({2}) v = f32[1] constant({3}) ROOT r = f32[2,1] batch-norm-inference(x,s,o,m,v), epsilon=1, feature_index=1 }", "f32[2,1]", "{{0},{2}}", 1e-6},
+static const struct one {
+  const char *name, *text, *shape, *want;
+  double tol;
+} cases[] = {
+    {"add",
+     "ENTRY e { a = f32[3] constant({1,2,3}) b = f32[3] constant({.5,-2,1e9}) ROOT r = f32[3] "
+     "add(a,b) }",
+     "f32[3]", "{1.5,0,1000000003}", 0},
+    {"wrap",
+     "ENTRY e { a = s8[2] constant({127,-128}) b = s8[2] constant({1,-1}) ROOT r = s8[2] "
+     "add(a,b) }",
+     "s8[2]", "{-128,127}", 0},
+    {"s4",
+     "ENTRY e { a = s4[2] constant({7,-8}) b = s4[2] constant({1,3}) ROOT r = s4[2] "
+     "multiply(a,b) }",
+     "s4[2]", "{7,-8}", 0},
+    {"divide by zero",
+     "ENTRY e { a = s32[4] constant({7,-7,5,-2147483648}) b = s32[4] constant({2,2,0,-1}) ROOT "
+     "r = s32[4] divide(a,b) }",
+     "s32[4]", "{3,-3,-1,-2147483648}", 0},
+    {"remainder",
+     "ENTRY e { a = s32[4] constant({7,-7,5,-2147483648}) b = s32[4] constant({4,4,0,-1}) ROOT "
+     "r = s32[4] remainder(a,b) }",
+     "s32[4]", "{3,-3,5,0}", 0},
+    {"shifts",
+     "ENTRY e { a = s32[3] constant({-8,-8,1}) b = s32[3] constant({1,40,31}) ROOT r = s32[3] "
+     "shift-right-arithmetic(a,b) }",
+     "s32[3]", "{-4,-1,0}", 0},
+    {"logical shift",
+     "ENTRY e { a = u8[2] constant({200,200}) b = u8[2] constant({3,8}) ROOT r = u8[2] "
+     "shift-right-logical(a,b) }",
+     "u8[2]", "{25,0}", 0},
+    {"power",
+     "ENTRY e { a = s32[4] constant({3,-2,1,5}) b = s32[4] constant({4,3,-7,-1}) ROOT r = "
+     "s32[4] power(a,b) }",
+     "s32[4]", "{81,-8,1,0}", 0},
+    {"large powers",
+     "ENTRY e { a = s32[4] constant({3,5,7,-3}) b = s32[4] constant({100,64,1000,65}) ROOT r = "
+     "s32[4] power(a,b) }",
+     "s32[4]", "{-1953380655,1,-142118463,-3}", 0},
+    {"unsigned powers",
+     "ENTRY e { a = u8[5] constant({3,1,255,255,5}) b = u8[5] constant({128,128,128,129,5}) "
+     "ROOT r = u8[5] power(a,b) }",
+     "u8[5]", "{0,1,1,255,53}", 0},
+    {"nan max",
+     "ENTRY e { a = f32[3] constant({nan,1,2}) b = f32[3] constant({1,nan,5}) ROOT r = f32[3] "
+     "maximum(a,b) }",
+     "f32[3]", "{nan,nan,5}", 0},
+    {"bf16 rounds per op",
+     "ENTRY e { a = bf16[] constant(256) b = bf16[] constant(1) c = bf16[] add(a,b) ROOT r = "
+     "bf16[] add(c,b) }",
+     "bf16[]", "256", 0},
+    {"clz popcnt",
+     "ENTRY e { a = u16[3] constant({0,1,65535}) b = u16[3] count-leading-zeros(a) c = u16[3] "
+     "popcnt(a) ROOT r = u16[3] add(b,c) }",
+     "u16[3]", "{16,16,16}", 0},
+    {"total order",
+     "ENTRY e { a = f32[3] constant({-0.0,nan,1}) b = f32[3] constant({0,inf,2}) ROOT r = "
+     "pred[3] compare(a,b), direction=LT, type=TOTALORDER }",
+     "pred[3]", "{1,0,1}", 0},
+    {"select clamp",
+     "ENTRY e { lo = s32[] constant(-1) hi = s32[] constant(2) x = s32[4] constant({-5,0,2,9}) "
+     "ROOT r = s32[4] clamp(lo,x,hi) }",
+     "s32[4]", "{-1,0,2,2}", 0},
+    {"mixed, the narrower result",
+     "ENTRY e { a = f32[3] constant({1,2,4}) b = bf16[3] constant({42,42,42}) ROOT r = bf16[3] "
+     "add(a,b) }",
+     "bf16[3]", "{43,44,46}", 0},
+    {"mapped in other floats",
+     "f { x = f32[] parameter(0) y = f32[] parameter(1) ROOT z = f32[] add(x, y) } ENTRY e { a "
+     "= bf16[3] constant({1,2,4}) b = bf16[3] constant({42,42,42}) ROOT r = bf16[3] map(a,b), "
+     "to_apply=f }",
+     "bf16[3]", "{43,44,46}", 0},
+    {"mixed precision",
+     "ENTRY e { a = f32[2] constant({1,2}) b = bf16[2] constant({0.5,1}) c = f32[2] add(a,b) d "
+     "= f64[] constant(4) w = f32[2] broadcast(d), dimensions={} ROOT r = f32[2] multiply(c,w) "
+     "}",
+     "f32[2]", "{6,12}", 0},
+    {"convert",
+     "ENTRY e { a = f32[5] constant({1.9,-1.9,1e20,-1e20,nan}) ROOT r = s32[5] convert(a) }",
+     "s32[5]", "{1,-1,2147483647,-2147483648,0}", 0},
+    {"complex",
+     "ENTRY e { a = c64[2] constant({(1,2),(0,-1)}) b = c64[2] constant({(3,-1),(0,2)}) ROOT r "
+     "= c64[2] multiply(a,b) }",
+     "c64[2]", "{(5,5),(2,0)}", 0},
+    {"reduce-precision",
+     "ENTRY e { a = f32[3] constant({1.0625,100000,1e-30}) ROOT r = f32[3] "
+     "reduce-precision(a), exponent_bits=5, mantissa_bits=3 }",
+     "f32[3]", "{1,inf,0}", 0},
+    {"broadcast transpose",
+     "ENTRY e { a = s32[2,3] constant({{1,2,3},{4,5,6}}) ROOT r = s32[3,2] transpose(a), "
+     "dimensions={1,0} }",
+     "s32[3,2]", "{{1,4},{2,5},{3,6}}", 0},
+    {"broadcast permutes",
+     "ENTRY e { a = s32[2,3] constant({{1,2,3},{4,5,6}}) ROOT r = s32[3,2] broadcast(a), "
+     "dimensions={1,0} }",
+     "s32[3,2]", "{{1,4},{2,5},{3,6}}", 0},
+    {"pad",
+     "ENTRY e { a = s32[3] constant({1,2,3}) z = s32[] constant(9) ROOT r = s32[6] pad(a,z), "
+     "padding=-1_2_1 }",
+     "s32[6]", "{9,2,9,3,9,9}", 0},
+    {"slice reverse",
+     "ENTRY e { a = s32[6] constant({0,1,2,3,4,5}) b = s32[3] slice(a), slice={[1:6:2]} ROOT r "
+     "= s32[3] reverse(b), dimensions={0} }",
+     "s32[3]", "{5,3,1}", 0},
+    {"concatenate",
+     "ENTRY e { a = s32[2,1] constant({{1},{2}}) b = s32[2,2] constant({{3,4},{5,6}}) ROOT r = "
+     "s32[2,3] concatenate(a,b), dimensions={1} }",
+     "s32[2,3]", "{{1,3,4},{2,5,6}}", 0},
+    {"iota", "ENTRY e { ROOT r = bf16[2,3] iota(), iota_dimension=1 }", "bf16[2,3]",
+     "{{0,1,2},{0,1,2}}", 0},
+    {"dynamic-slice clamps",
+     "ENTRY e { a = s32[4] constant({0,1,2,3}) i = s32[] constant(9) ROOT r = s32[2] "
+     "dynamic-slice(a,i), dynamic_slice_sizes={2} }",
+     "s32[2]", "{2,3}", 0},
+    {"dynamic-update-slice",
+     "ENTRY e { a = s32[4] constant({0,1,2,3}) b = s32[2] constant({8,9}) i = s32[] "
+     "constant(-3) ROOT r = s32[4] dynamic-update-slice(a,b,i) }",
+     "s32[4]", "{8,9,2,3}", 0},
+    {"bitcast by layout",
+     "ENTRY e { a = s32[2,3]{0,1} constant({{1,2,3},{4,5,6}}) ROOT r = s32[6]{0} bitcast(a) }",
+     "s32[6]", "{1,4,2,5,3,6}", 0},
+    {"bitcast-convert",
+     "ENTRY e { a = u8[4] constant({0,0,128,63}) ROOT r = f32[] bitcast-convert(a) }", "f32[]", "1",
+     0},
+    {"gather",
+     "ENTRY e { a = s32[3,2] constant({{1,2},{3,4},{5,6}}) i = s32[2] constant({2,7}) ROOT r = "
+     "s32[2,2] gather(a,i), offset_dims={1}, collapsed_slice_dims={0}, start_index_map={0}, "
+     "index_vector_dim=1, slice_sizes={1,2} }",
+     "s32[2,2]", "{{5,6},{5,6}}", 0},
+    {"scatter",
+     ADD "ENTRY e { a = f32[3] constant({1,2,3}) i = s32[3] constant({0,2,5}) u = f32[3] "
+         "constant({10,20,30}) ROOT r = f32[3] scatter(a,i,u), update_window_dims={}, "
+         "inserted_window_dims={0}, scatter_dims_to_operand_dims={0}, index_vector_dim=1, "
+         "to_apply=add }",
+     "f32[3]", "{11,2,23}", 0},
+    {"reduce rows",
+     ADD "ENTRY e { a = f32[2,3] constant({{1,2,3},{4,5,6}}) z = f32[] constant(0.5) ROOT r = "
+         "f32[2] reduce(a,z), dimensions={1}, to_apply=add }",
+     "f32[2]", "{6.5,15.5}", 0},
+    {"reduce columns",
+     MAX "ENTRY e { a = f32[2,3] constant({{1,7,3},{4,5,6}}) z = f32[] constant(-inf) ROOT r = "
+         "f32[3] reduce(a,z), dimensions={0}, to_apply=max }",
+     "f32[3]", "{4,7,6}", 0},
+    {"reduce-window",
+     MAX "ENTRY e { a = f32[5] constant({1,5,2,4,3}) z = f32[] constant(-inf) ROOT r = f32[3] "
+         "reduce-window(a,z), window={size=3 stride=2 pad=1_1}, to_apply=max }",
+     "f32[3]", "{5,5,4}", 0},
+    {"running sum",
+     ADD "ENTRY e { a = f32[4] constant({1,2,3,4}) z = f32[] constant(0) ROOT r = f32[4] "
+         "reduce-window(a,z), window={size=4 pad=3_0}, to_apply=add }",
+     "f32[4]", "{1,3,6,10}", 0},
+    {"select-and-scatter",
+     "ge { a = f32[] parameter(0) b = f32[] parameter(1) ROOT r = pred[] compare(a,b), "
+     "direction=GE }\n" ADD
+     "ENTRY e { a = f32[4] constant({1,5,2,4}) s = f32[2] constant({10,20}) z = f32[] "
+     "constant(0) ROOT r = f32[4] select-and-scatter(a,s,z), window={size=2 stride=2}, "
+     "select=ge, scatter=add }",
+     "f32[4]", "{0,10,0,20}", 0},
+    {"map",
+     "f { a = f32[] parameter(0) c = f32[] constant(2) m = f32[] multiply(a,c) ROOT r = f32[] "
+     "negate(m) }\nENTRY e { a = f32[3] constant({1,2,3}) ROOT r = f32[3] map(a), "
+     "dimensions={0}, to_apply=f }",
+     "f32[3]", "{-2,-4,-6}", 0},
+    {"dot",
+     "ENTRY e { a = f32[2,3] constant({{1,2,3},{4,5,6}}) b = f32[3,2] "
+     "constant({{1,0},{0,1},{1,1}}) ROOT r = f32[2,2] dot(a,b), lhs_contracting_dims={1}, "
+     "rhs_contracting_dims={0} }",
+     "f32[2,2]", "{{4,5},{10,11}}", 0},
+    {"integer dot wraps",
+     "ENTRY e { a = s32[1,2] constant({{2147483647,2}}) b = s32[2,1] constant({{2},{3}}) ROOT "
+     "r = s32[1,1] dot(a,b), lhs_contracting_dims={1}, rhs_contracting_dims={0} }",
+     "s32[1,1]", "{{4}}", 0},
+    {"complex dot",
+     "ENTRY e { a = c64[2] constant({(1,1),(0,2)}) b = c64[2] constant({(2,-1),(3,0)}) ROOT r "
+     "= c64[] dot(a,b), lhs_contracting_dims={0}, rhs_contracting_dims={0} }",
+     "c64[]", "(3,7)", 0},
+    {"convolution",
+     "ENTRY e { a = f32[1,5,2] constant({{{-4,-3},{-2,-1},{0,1},{2,3},{4,5}}}) k = f32[3,2,2] "
+     "constant({{{-2,-1.5},{-1,-0.5}},{{0,0.5},{1,1.5}},{{2,2.5},{3,3.5}}})\n"
+     " ROOT r = f32[1,3,2] convolution(a,k), window={size=3 stride=2 pad=1_1}, "
+     "dim_labels=b0f_0io->b0f }",
+     "f32[1,3,2]", "{{{-10,-15},{19,20.5},{-2,5}}}", 0},
+    {"fft of 5",
+     "ENTRY e { a = c64[5] constant({(1,0),(2,0),(-1,0),(0.5,0),(3,0)}) ROOT r = c64[5] "
+     "fft(a), fft_type=FFT, fft_length={5} }",
+     "c64[5]",
+     "{(5.5,0),(2.94959347,1.83273439),(-3.19959347,-0.83879952),(-3.19959347,0.83879952),"
+     "(2.94959347,-1.83273439)}",
+     1e-6},
+    {"irfft",
+     "ENTRY e { a = c64[4] constant({(1,0),(2,-1),(0.5,1),(3,0)}) ROOT r = f32[6] fft(a), "
+     "fft_type=IRFFT, fft_length={6} }",
+     "f32[6]", "{1.5,-0.08333333,0.82735027,-0.83333333,-0.32735027,-0.08333333}", 1e-6},
+    {"cholesky",
+     "ENTRY e { a = f32[3,3] constant({{4,2,0.6},{2,5,1.2},{0.6,1.2,3}}) ROOT r = f32[3,3] "
+     "cholesky(a), lower=true }",
+     "f32[3,3]", "{{2,0,0},{1,2,0},{0.3,0.45,1.64544827}}", 1e-6},
+    {"triangular-solve",
+     "ENTRY e { a = f32[3,3] constant({{2,0,0},{1,2,0},{0.3,0.45,1.64544827}}) b = f32[3,2] "
+     "constant({{1,2},{3,4},{5,6}})\n"
+     " ROOT r = f32[3,2] triangular-solve(a,b), left_side=true, lower=true, "
+     "transpose_a=TRANSPOSE }",
+     "f32[3,2]", "{{-0.36395071,-0.13674085},{0.81629573,1.17955488},{3.03868563,3.64642275}}",
+     1e-6},
+    {"threefry",
+     "ENTRY e { s = u64[2] constant({0,0}) g = (u64[2], u32[2]) rng-bit-generator(s), "
+     "algorithm=rng_three_fry ROOT r = u32[2] get-tuple-element(g), index=1 }",
+     "u32[2]", "{1797259609,2579123966}", 0},
+    {"philox",
+     "ENTRY e { s = u64[3] constant({0,0,0}) g = (u64[3], u32[4]) rng-bit-generator(s), "
+     "algorithm=rng_philox ROOT r = u32[4] get-tuple-element(g), index=1 }",
+     "u32[4]", "{1713891541,3781805453,3159862348,2600524760}", 0},
+    {"conditional",
+     "t { a = s32[] parameter(0) ROOT r = s32[] add(a,a) }\n"
+     "f { a = s32[] parameter(0) ROOT r = s32[] negate(a) }\n"
+     "ENTRY e { p = pred[] constant(false) a = s32[] constant(4) ROOT r = s32[] "
+     "conditional(p,a,a), true_computation=t, false_computation=f }",
+     "s32[]", "-4", 0},
+    {"while in place",
+     "c { s = (s32[], s32[4]) parameter(0) i = s32[] get-tuple-element(s), index=0 n = s32[] "
+     "constant(4) ROOT r = pred[] compare(i,n), direction=LT }\n"
+     "b { s = (s32[], s32[4]) parameter(0) i = s32[] get-tuple-element(s), index=0 v = s32[4] "
+     "get-tuple-element(s), index=1 one = s32[] constant(1) j = s32[] add(i,one) q = s32[] "
+     "multiply(i,i) u = s32[1] reshape(q) w = s32[4] dynamic-update-slice(v,u,i) ROOT t = "
+     "(s32[], s32[4]) tuple(j,w) }\n"
+     "ENTRY e { z = s32[] constant(0) a = s32[4] broadcast(z), dimensions={} t = (s32[], "
+     "s32[4]) tuple(z,a) l = (s32[], s32[4]) while(t), condition=c, body=b ROOT r = s32[4] "
+     "get-tuple-element(l), index=1 }",
+     "s32[4]", "{0,1,4,9}", 0},
+    {"sort by key",
+     "lt { a = f32[] parameter(0) b = f32[] parameter(1) i = s32[] parameter(2) j = s32[] "
+     "parameter(3) x = f32[] abs(a) y = f32[] abs(b) ROOT r = pred[] compare(x,y), "
+     "direction=GT }\n"
+     "ENTRY e { a = f32[4] constant({1,-3,2,-1}) i = s32[4] iota(), iota_dimension=0 s = "
+     "(f32[4], s32[4]) sort(a,i), dimensions={0}, is_stable=true, to_apply=lt ROOT r = s32[4] "
+     "get-tuple-element(s), index=1 }",
+     "s32[4]", "{1,2,0,3}", 0},
+    {"topk",
+     "ENTRY e { a = f32[5] constant({1,5,2,5,3}) t = (f32[3], s32[3]) topk(a), k=3, "
+     "largest=true ROOT r = s32[3] get-tuple-element(t), index=1 }",
+     "s32[3]", "{1,3,4}", 0},
+    {"dynamic sum",
+     ADD "ENTRY e { a = f32[4] constant({1,2,3,4}) n = s32[] constant(2) d = f32[<=4] "
+         "set-dimension-size(a,n), dimensions={0} z = f32[] constant(0) ROOT r = f32[] "
+         "reduce(d,z), dimensions={0}, to_apply=add }",
+     "f32[]", "3", 0},
+    {"denormals flush",
+     "ENTRY e { a = f32[2] constant({1e-39,2}) b = f32[2] constant({1,1e-39}) ROOT r = f32[2] "
+     "multiply(a,b) }",
+     "f32[2]", "{0,0}", 0},
+    {"batch-norm-inference",
+     "ENTRY e { x = f32[2,1] constant({{1},{3}}) s = f32[1] constant({2}) o = f32[1] "
+     "constant({1}) m = f32[1] constant({2}) v = f32[1] constant({3}) ROOT r = f32[2,1] "
+     "batch-norm-inference(x,s,o,m,v), epsilon=1, feature_index=1 }",
+     "f32[2,1]", "{{0},{2}}", 1e-6},
 };
 
-static hs_status run_text(hlo_ctx *ctx, const char *body, const hlo_eval_options *opt, hlo_literal **out) {
+static hs_status run_text(hlo_ctx *ctx, const char *body, const hlo_eval_options *opt,
+                          hlo_literal **out) {
   char *text = hs_format("%s%s", strncmp(body, "HloModule", 9) ? "HloModule m\n" : "", body);
   hlo_module *m = NULL;
   *out = NULL;
@@ -125,8 +318,10 @@ static void devices_meet(void **state) {
   static const char text[] =
       "HloModule m, num_partitions=4\n"
       "add { a = u32[] parameter(0) b = u32[] parameter(1) ROOT r = u32[] add(a, b) }\n"
-      "ENTRY e { p = u32[] partition-id() s = u32[] all-reduce(p), channel_id=1, use_global_device_ids=true, replica_groups={{0,1},{2,3}}, to_apply=add\n"
-      "  v = u32[1] reshape(s) ROOT g = u32[4] all-gather(v), channel_id=2, use_global_device_ids=true, replica_groups={{0,1,2,3}}, dimensions={0} }";
+      "ENTRY e { p = u32[] partition-id() s = u32[] all-reduce(p), channel_id=1, "
+      "use_global_device_ids=true, replica_groups={{0,1},{2,3}}, to_apply=add\n"
+      "  v = u32[1] reshape(s) ROOT g = u32[4] all-gather(v), channel_id=2, "
+      "use_global_device_ids=true, replica_groups={{0,1,2,3}}, dimensions={0} }";
   hlo_ctx *ctx = hlo_ctx_new();
   hlo_literal *got = NULL;
   hs_status st = run_text(ctx, text, NULL, &got);
@@ -150,12 +345,15 @@ static hs_code code_of(const char *text, const hlo_eval_options *opt) {
   return c;
 }
 
-// Passes append and XLA's modules hold computations as they grew: a list need not put operands first.
+// Passes append and XLA's modules hold computations as they grew: a list need not put operands
+// first.
 static void any_list_order(void **st) {
   (void)st;
   hlo_ctx *ctx = hlo_ctx_new();
-  static const char text[] = "HloModule m, is_scheduled=true\nf { a = f32[] parameter(0) b = f32[] parameter(1) ROOT r = f32[] add(a, b) }\n"
-                             "ENTRY e { x = f32[] constant(2) ROOT y = f32[] fusion(x, x), kind=kLoop, calls=f }\n";
+  static const char text[] =
+      "HloModule m, is_scheduled=true\nf { a = f32[] parameter(0) b = f32[] parameter(1) ROOT r = "
+      "f32[] add(a, b) }\n"
+      "ENTRY e { x = f32[] constant(2) ROOT y = f32[] fusion(x, x), kind=kLoop, calls=f }\n";
   hlo_module *m;
   hlo_literal *v = NULL;
   assert_true(hs_ok(hlo_parse(ctx, text, sizeof text - 1, NULL, &m)));
@@ -170,21 +368,39 @@ static void any_list_order(void **st) {
 
 static void refusals_are_statuses(void **state) {
   (void)state;
-  assert_int_equal(code_of("ENTRY e { ROOT r = f32[2] custom-call(), custom_call_target=\"nobody knows\" }", NULL), HS_E_UNSUPPORTED);
+  assert_int_equal(
+      code_of("ENTRY e { ROOT r = f32[2] custom-call(), custom_call_target=\"nobody knows\" }",
+              NULL),
+      HS_E_UNSUPPORTED);
   assert_int_equal(code_of("ENTRY e { ROOT r = f32[2] constant({...}) }", NULL), HS_E_ELIDED);
   const hlo_eval_options small = {.max_bytes = 1000};
-  assert_int_equal(code_of("ENTRY e { z = f32[] constant(0) b = f32[1000] broadcast(z), dimensions={} ROOT r = f32[1000] negate(b) }", &small), HS_E_LIMIT);
+  assert_int_equal(
+      code_of("ENTRY e { z = f32[] constant(0) b = f32[1000] broadcast(z), dimensions={} ROOT r = "
+              "f32[1000] negate(b) }",
+              &small),
+      HS_E_LIMIT);
   // Half of the devices wait for a collective that the others never reach.
-  assert_int_equal(code_of("HloModule m, num_partitions=2\nadd { a = u32[] parameter(0) b = u32[] parameter(1) ROOT r = u32[] add(a, b) }\n"
-                           "t { a = u32[] parameter(0) ROOT r = u32[] all-reduce(a), channel_id=1, use_global_device_ids=true, replica_groups={{0,1}}, to_apply=add }\n"
-                           "f { ROOT a = u32[] parameter(0) }\n"
-                           "ENTRY e { p = u32[] partition-id() c = u32[] constant(0) q = pred[] compare(p,c), direction=EQ ROOT r = u32[] conditional(q,p,p), true_computation=t, false_computation=f }", NULL), HS_E_RUN);
+  assert_int_equal(
+      code_of(
+          "HloModule m, num_partitions=2\nadd { a = u32[] parameter(0) b = u32[] parameter(1) ROOT "
+          "r = u32[] add(a, b) }\n"
+          "t { a = u32[] parameter(0) ROOT r = u32[] all-reduce(a), channel_id=1, "
+          "use_global_device_ids=true, replica_groups={{0,1}}, to_apply=add }\n"
+          "f { ROOT a = u32[] parameter(0) }\n"
+          "ENTRY e { p = u32[] partition-id() c = u32[] constant(0) q = pred[] compare(p,c), "
+          "direction=EQ ROOT r = u32[] conditional(q,p,p), true_computation=t, false_computation=f "
+          "}",
+          NULL),
+      HS_E_RUN);
 }
 
 static void inputs_follow_the_formula(void **state) {
   (void)state;
-  static const char text[] = "HloModule m\nENTRY e { a = f32[4] parameter(0) b = s32[4] parameter(1) c = pred[4] parameter(2) ROOT t = (f32[4], s32[4], pred[4]) tuple(a,b,c) }";
-  static const char args[] = "arg 0 f32[4] uniform -1.0 1.0\narg 1 s32[4] int -5 5\narg 2 pred[4] pred\n";
+  static const char text[] =
+      "HloModule m\nENTRY e { a = f32[4] parameter(0) b = s32[4] parameter(1) c = pred[4] "
+      "parameter(2) ROOT t = (f32[4], s32[4], pred[4]) tuple(a,b,c) }";
+  static const char args[] =
+      "arg 0 f32[4] uniform -1.0 1.0\narg 1 s32[4] int -5 5\narg 2 pred[4] pred\n";
   hlo_ctx *ctx = hlo_ctx_new();
   hlo_module *m = NULL;
   hs_status st = hlo_parse(ctx, text, strlen(text), NULL, &m);
@@ -207,7 +423,11 @@ static void inputs_follow_the_formula(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(every_case), cmocka_unit_test(devices_meet), cmocka_unit_test(refusals_are_statuses), cmocka_unit_test(any_list_order), cmocka_unit_test(inputs_follow_the_formula),
+      cmocka_unit_test(every_case),
+      cmocka_unit_test(devices_meet),
+      cmocka_unit_test(refusals_are_statuses),
+      cmocka_unit_test(any_list_order),
+      cmocka_unit_test(inputs_follow_the_formula),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,6 @@
-// expect.c — the expectations of XLA's pass tests as the drivers read them (tests/drivers/expect.h, stmts.h): what holds of a module, what
-// does not, and what is not understood, which must never count as held.
+// expect.c — the expectations of XLA's pass tests as the drivers read them
+// (tests/drivers/expect.h, stmts.h): what holds of a module, what does not, and what is not
+// understood, which must never count as held.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -9,12 +10,15 @@
 #include "tests/drivers/stmts.h"
 
 static const char text[] =
-    "HloModule m, entry_computation_layout={(f32[2,3]{1,0}, f32[3]{0})->(f32[2,3]{0,1}, f32[2,3]{1,0})}\n"
+    "HloModule m, entry_computation_layout={(f32[2,3]{1,0}, f32[3]{0})->(f32[2,3]{0,1}, "
+    "f32[2,3]{1,0})}\n"
     "sum { l = f32[] parameter(0) r = f32[] parameter(1) ROOT s = f32[] add(l, r) }\n"
-    "inner { p = f32[2,3]{1,0} parameter(0) n = f32[2,3]{1,0} negate(p) ROOT e = f32[2,3]{1,0} exponential(n) }\n"
+    "inner { p = f32[2,3]{1,0} parameter(0) n = f32[2,3]{1,0} negate(p) ROOT e = f32[2,3]{1,0} "
+    "exponential(n) }\n"
     "ENTRY e {\n"
     "  x = f32[2,3]{1,0} parameter(0), sharding={devices=[2,1]0,1}, frontend_attributes={k=\"v\"}\n"
-    "  y = f32[3]{0} parameter(1), metadata={op_name=\"jit(f)/y\" op_type=\"param\" source_line=7}\n"
+    "  y = f32[3]{0} parameter(1), metadata={op_name=\"jit(f)/y\" op_type=\"param\" "
+    "source_line=7}\n"
     "  c = f32[] constant(2)\n"
     "  i = s32[3]{0} constant({1, 2, 3})\n"
     "  b = f32[2,3]{1,0} broadcast(y), dimensions={1}\n"
@@ -30,7 +34,10 @@ static const char text[] =
     "  ROOT t = (f32[2,3]{0,1}, f32[2,3]{1,0}) tuple(o, w)\n"
     "}\n";
 
-typedef struct row { m_answer want; const char *text; } row;
+typedef struct row {
+  m_answer want;
+  const char *text;
+} row;
 
 // `pattern` cells.
 static const row patterns[] = {
@@ -38,11 +45,14 @@ static const row patterns[] = {
     {M_NO, "m::Tuple(m::Add(), m::Copy())"},
     {M_NO, "m::Tuple(m::Copy())"},
     {M_YES, "not m::Tuple(m::Copy())"},
-    {M_YES, "op::Tuple(op::Copy(op::Fusion(op::CustomCall(\"my.target\", op::CollectivePermute()))), _)"},
-    {M_NO, "op::Tuple(op::Copy(op::Fusion(op::CustomCall(\"other\", op::CollectivePermute()))), _)"},
+    {M_YES,
+     "op::Tuple(op::Copy(op::Fusion(op::CustomCall(\"my.target\", op::CollectivePermute()))), _)"},
+    {M_NO,
+     "op::Tuple(op::Copy(op::Fusion(op::CustomCall(\"other\", op::CollectivePermute()))), _)"},
     {M_YES, "inst(\"call\") ~ op::CustomCall(StartsWith(\"my.\"), _)"},
     {M_YES, "inst(\"call\") ~ m::CustomCall({\"a\", \"my.target\"})"},
-    {M_YES, "inst(\"a\") ~ m::AddAnyOrder(m::Broadcast(), m::MultiplyAnyOrder(m::Broadcast(m::ConstantScalar(2.0)), m::Parameter(0)))"},
+    {M_YES, "inst(\"a\") ~ m::AddAnyOrder(m::Broadcast(), "
+            "m::MultiplyAnyOrder(m::Broadcast(m::ConstantScalar(2.0)), m::Parameter(0)))"},
     {M_YES, "inst(\"two\") ~ m::Broadcast(m::ConstantScalar(2.0))"},
     {M_YES, "inst(\"m\") ~ m::MultiplyAnyOrder(m::Broadcast(), m::Parameter(0))"},
     {M_NO, "inst(\"a\") ~ m::Add(m::Broadcast(), m::Multiply())"},
@@ -52,14 +62,17 @@ static const row patterns[] = {
     {M_YES, "inst(\"c\") ~ m::Op().IsConstantEffectiveScalar(2)"},
     {M_YES, "inst(\"w\") ~ m::Add(m::Op().Is(inst(\"m\")), inst(\"m\")).WithShape(F32, {2, 3})"},
     {M_NO, "inst(\"w\") ~ m::Add().WithShape(F32, {3, 2})"},
-    {M_YES, "inst(\"o\") ~ m::Copy().WithShape(m::Shape().WithDims({2, 3}).WithLayout(m::Layout().WithMinorToMajor({0, 1})))"},
+    {M_YES, "inst(\"o\") ~ m::Copy().WithShape(m::Shape().WithDims({2, "
+            "3}).WithLayout(m::Layout().WithMinorToMajor({0, 1})))"},
     {M_NO, "inst(\"o\") ~ m::Copy().WithShape(m::Shape().WithLayout({1, 0}))"},
-    {M_YES, "root ~ m::Tuple().WithShape(m::Shape().WithSubshape({0}, m::Shape().WithLayout({0, 1})))"},
+    {M_YES,
+     "root ~ m::Tuple().WithShape(m::Shape().WithSubshape({0}, m::Shape().WithLayout({0, 1})))"},
     {M_YES, "inst(\"o\") ~ op::ShapeWithLayout(\"f32[2,3]{0,1}\")"},
     {M_NO, "inst(\"o\") ~ op::ShapeWithLayout(\"f32[2,3]{1,0}\", true)"},
     {M_YES, "inst(\"m\") ~ m::Multiply().WithNumUser(2)"},
     {M_NO, "inst(\"m\") ~ m::Multiply().WithOneUser()"},
-    {M_YES, "inst(\"x\") ~ AllOf(op::Parameter(0), op::Sharding(\"{devices=[2,1]0,1}\"), op::FrontendAttribute(\"k\", \"v\"))"},
+    {M_YES, "inst(\"x\") ~ AllOf(op::Parameter(0), op::Sharding(\"{devices=[2,1]0,1}\"), "
+            "op::FrontendAttribute(\"k\", \"v\"))"},
     {M_NO, "inst(\"x\") ~ op::Sharding(\"{replicated}\")"},
     {M_YES, "inst(\"y\") ~ op::NoSharding()"},
     {M_YES, "inst(\"ar\") ~ op::ReplicaGroups({{0, 1}, {2, 3}})"},
@@ -67,11 +80,13 @@ static const row patterns[] = {
     {M_YES, "inst(\"cp\") ~ op::SourceTargetPairs({{0, 1}, {1, 0}})"},
     {M_YES, "inst(\"m\") ~ op::UsedBy(op::Add(_, op::Broadcast()))"},
     {M_NO, "inst(\"m\") ~ op::UsedBy(op::Copy())"},
-    {M_YES, "inst(\"f\") ~ m::Fusion(m::CustomCall()).WithFusionKind(HloInstruction::FusionKind::kLoop)"},
+    {M_YES,
+     "inst(\"f\") ~ m::Fusion(m::CustomCall()).WithFusionKind(HloInstruction::FusionKind::kLoop)"},
     {M_YES, "matcher::Tuple(matcher::Copy(), matcher::Add())"},
     {M_YES, "entry->instructions() ~ Contains(op::Broadcast()).Times(2)"},
     {M_NO, "entry->instructions() ~ Each(op::Broadcast())"},
-    {M_YES, "hlo_query::FindInstruction(entry, HloOpcode::kCopy) ~ op::Copy(hlo_query::FindInstruction(entry, HloOpcode::kFusion))"},
+    {M_YES, "hlo_query::FindInstruction(entry, HloOpcode::kCopy) ~ "
+            "op::Copy(hlo_query::FindInstruction(entry, HloOpcode::kFusion))"},
     {M_NO, "inst(\"nothing\") ~ m::Op()"},
     {M_UNKNOWN, "m::Tuple(SomeHelper(), m::Add())"},
     {M_UNKNOWN, "inst(\"m\") ~ m::Multiply().WithSomething(1)"},
@@ -97,18 +112,23 @@ static const row asserts[] = {
     {M_YES, "EXPECT_EQ(inst(\"ar\")->replica_groups()[1].replica_ids(0), 2)"},
     {M_YES, "EXPECT_EQ(inst(\"ar\")->replica_groups().size(), 2)"},
     {M_YES, "EXPECT_EQ(inst(\"cp\")->source_target_pairs()[0].second, 1)"},
-    {M_YES, "EXPECT_THAT(inst(\"cp\")->source_target_pairs(), UnorderedElementsAre(Pair(1, 0), Pair(0, 1)))"},
+    {M_YES,
+     "EXPECT_THAT(inst(\"cp\")->source_target_pairs(), UnorderedElementsAre(Pair(1, 0), Pair(0, "
+     "1)))"},
     {M_YES, "EXPECT_EQ(inst(\"x\")->sharding().ToString(), \"{devices=[2,1]0,1}\")"},
     {M_YES, "EXPECT_NE(inst(\"x\")->sharding(), HloSharding::Replicate())"},
     {M_YES, "EXPECT_EQ(inst(\"x\")->get_frontend_attribute(\"k\"), \"v\")"},
     {M_YES, "EXPECT_FALSE(inst(\"y\")->get_frontend_attribute(\"k\").has_value())"},
-    {M_YES, "EXPECT_THAT(inst(\"y\")->metadata().op_name(), AllOf(HasSubstr(\"jit\"), EndsWith(\"/y\"), Not(HasSubstr(\"z\"))))"},
+    {M_YES,
+     "EXPECT_THAT(inst(\"y\")->metadata().op_name(), AllOf(HasSubstr(\"jit\"), EndsWith(\"/y\"), "
+     "Not(HasSubstr(\"z\"))))"},
     {M_YES, "EXPECT_THAT(inst(\"y\")->metadata().op_name(), MatchesRegex(\"jit.*y\"))"},
     {M_NO, "EXPECT_THAT(inst(\"y\")->metadata().op_name(), MatchesRegex(\"jit\"))"},
     {M_YES, "EXPECT_STREQ(inst(\"y\")->metadata().op_type(), \"param\")"},
     {M_YES, "EXPECT_THAT(inst(\"y\"), Property(&HloInstruction::name, \"y\"))"},
     {M_YES, "EXPECT_THAT(inst(\"i\")->literal().data<int32_t>(), ElementsAreArray({1, 2, 3}))"},
-    {M_NO, "EXPECT_THAT(inst(\"i\")->literal().data<int32_t>(), UnorderedElementsAreArray({3, 3, 1}))"},
+    {M_NO,
+     "EXPECT_THAT(inst(\"i\")->literal().data<int32_t>(), UnorderedElementsAreArray({3, 3, 1}))"},
     {M_YES, "EXPECT_EQ(inst(\"i\")->literal(), LiteralUtil::CreateR1<int32_t>({1, 2, 3}))"},
     {M_NO, "EXPECT_EQ(inst(\"i\")->literal(), LiteralUtil::CreateR1<int32_t>({1, 2, 4}))"},
     {M_YES, "EXPECT_EQ(inst(\"i\")->literal().Get<int32_t>({1}), 2)"},
@@ -125,9 +145,12 @@ static const row asserts[] = {
     {M_YES, "EXPECT_TRUE(absl::StrContains(inst(\"c\")->ToString(), \"constant(2)\"))"},
     {M_YES, "EXPECT_NEAR(inst(\"c\")->literal().GetFirstElement<float>(), 2.01, 0.1)"},
     {M_NO, "EXPECT_FLOAT_EQ(inst(\"c\")->literal().GetFirstElement<float>(), 2.01)"},
-    {M_YES, "EXPECT_TRUE(entry->IsEntryComputation() && inst(\"f\")->fused_instructions_computation()->IsFusionComputation())"},
-    {M_YES, "for(const HloInstruction* i : entry->instructions()) { EXPECT_NE(i->opcode(), HloOpcode::kDot); }"},
-    {M_NO, "for(const HloInstruction* i : entry->instructions()) { EXPECT_NE(i->opcode(), HloOpcode::kCopy) << i->ToString(); }"},
+    {M_YES, "EXPECT_TRUE(entry->IsEntryComputation() && "
+            "inst(\"f\")->fused_instructions_computation()->IsFusionComputation())"},
+    {M_YES, "for(const HloInstruction* i : entry->instructions()) { EXPECT_NE(i->opcode(), "
+            "HloOpcode::kDot); }"},
+    {M_NO, "for(const HloInstruction* i : entry->instructions()) { EXPECT_NE(i->opcode(), "
+           "HloOpcode::kCopy) << i->ToString(); }"},
     {M_UNKNOWN, "EXPECT_EQ(0, 0)"},
     {M_UNKNOWN, "EXPECT_TRUE(true)"},
     {M_UNKNOWN, "EXPECT_NE(lost_variable, nullptr)"},
@@ -159,10 +182,17 @@ static void hold(const row *rows, size_t n, m_answer (*check)(m_env *, const cha
   assert_int_equal(wrong, 0);
 }
 
-static void patterns_over_instructions(void **state) { (void)state; hold(patterns, HS_COUNT(patterns), m_check); }
-static void assertions(void **state) { (void)state; hold(asserts, HS_COUNT(asserts), m_check_statement); }
+static void patterns_over_instructions(void **state) {
+  (void)state;
+  hold(patterns, HS_COUNT(patterns), m_check);
+}
+static void assertions(void **state) {
+  (void)state;
+  hold(asserts, HS_COUNT(asserts), m_check_statement);
+}
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(patterns_over_instructions), cmocka_unit_test(assertions)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(patterns_over_instructions),
+                                     cmocka_unit_test(assertions)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
-// files.c — loading and saving when the file is not what one hopes: each case is an error with its code, and a save that fails
-// leaves what was there.
+// files.c — loading and saving when the file is not what one hopes: each case is an error with
+// its code, and a save that fails leaves what was there.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -21,7 +21,10 @@
 
 static char dir[] = "/tmp/hlosh-files-XXXXXX";
 
-static int make_dir(void **state) { (void)state; return mkdtemp(dir) ? 0 : -1; }
+static int make_dir(void **state) {
+  (void)state;
+  return mkdtemp(dir) ? 0 : -1;
+}
 static int remove_dir(void **state) {
   (void)state;
   DIR *d = opendir(dir);
@@ -42,7 +45,8 @@ static void expect(const char *path, hs_code code) {
   hlo_ctx *ctx = hlo_ctx_new();
   hlo_module *m = NULL;
   hs_status s = hlo_load_file(ctx, path, NULL, &m);
-  if (code == HS_OK ? !hs_ok(s) : hs_ok(s) || s.err->code != code) fail_msg("%s: %s", path, s.err ? s.err->message : "is read");
+  if (code == HS_OK ? !hs_ok(s) : hs_ok(s) || s.err->code != code)
+    fail_msg("%s: %s", path, s.err ? s.err->message : "is read");
   assert_true((m != NULL) == (code == HS_OK));
   hs_status_drop(s);
   hlo_module_free(m);
@@ -53,10 +57,14 @@ static const char good[] = "HloModule m\nENTRY e { ROOT p = f32[2] parameter(0) 
 
 static void loading_errors(void **state) {
   (void)state;
-  expect(dir, HS_E_IO);                     // a folder
+  expect(dir, HS_E_IO);  // a folder
   expect("/nonexistent/file.hlo", HS_E_IO);
-  expect("/dev/null", HS_E_FORMAT);         // nothing at all
-  static const struct { const char *name, *bytes; size_t n; hs_code code; } cases[] = {
+  expect("/dev/null", HS_E_FORMAT);  // nothing at all
+  static const struct {
+    const char *name, *bytes;
+    size_t n;
+    hs_code code;
+  } cases[] = {
       {"good", good, sizeof good - 1, HS_OK},
       {"nul-inside", "HloModule m\nENTRY e { ROOT p = f32[2]\0 parameter(0) }\n", 52, HS_E_TOKEN},
       {"nul-in-name", "HloModule m\0\nENTRY e { ROOT p = f32[2] parameter(0) }\n", 54, HS_E_TOKEN},
@@ -64,13 +72,20 @@ static void loading_errors(void **state) {
       {"gz-cut", "\x1F\x8B\x08\0\0\0\0\0\0\3\xCB\x48\xC9\x57\x28", 15, HS_E_FORMAT},
       {"zst-cut", "\x28\xB5\x2F\xFD\x04\x58\x11", 7, HS_E_FORMAT},
       {"png", "\x89PNG\r\n\x1A\n", 8, HS_E_FORMAT},
-      {"mlir", "module @jit_f {\n  func.func public @main(%arg0: tensor<2xf32>) {\n", 66, HS_E_FORMAT},
+      {"mlir", "module @jit_f {\n  func.func public @main(%arg0: tensor<2xf32>) {\n", 66,
+       HS_E_FORMAT},
       {"bytecode", "ML\xEFR\x0D", 5, HS_E_FORMAT},
-      {"pb-cut", "\x0A\x01m\x1A\x7F\x0A\x01" "e\x12\x20\x0A\x01p\x12\x09parameter", 24, HS_E_FORMAT}};
+      {"pb-cut",
+       "\x0A\x01m\x1A\x7F\x0A\x01"
+       "e\x12\x20\x0A\x01p\x12\x09parameter",
+       24, HS_E_FORMAT}};
   for (size_t k = 0; k < HS_COUNT(cases); k++) {
     char *path = put(cases[k].name, cases[k].bytes, cases[k].n);
 #if !HAVE_ZLIB || !HAVE_ZSTD
-    if (strstr(cases[k].name, "-cut") && cases[k].bytes[0] != '\x0A') { hs_free(path); continue; }
+    if (strstr(cases[k].name, "-cut") && cases[k].bytes[0] != '\x0A') {
+      hs_free(path);
+      continue;
+    }
 #endif
     expect(path, cases[k].code);
     hs_free(path);
@@ -84,7 +99,7 @@ static void fifos_are_read(void **state) {
   pid_t pid = fork();
   if (pid == 0) {
     int fd = open(path, O_WRONLY);
-    ssize_t n = write(fd, good, 20);   // in pieces
+    ssize_t n = write(fd, good, 20);  // in pieces
     n += write(fd, good + 20, sizeof good - 1 - 20);
     close(fd);
     _exit(n == (ssize_t)sizeof good - 1 ? 0 : 1);
@@ -112,7 +127,7 @@ static void full_disk_keeps_the_old_file(void **state) {
   waitpid(pid, &st, 0);
   assert_int_equal(st, 0);
   expect(path, HS_OK);
-  DIR *d = opendir(dir);   // and no half file stays behind
+  DIR *d = opendir(dir);  // and no half file stays behind
   for (struct dirent *e; (e = readdir(d));) assert_null(strstr(e->d_name, "kept.hlo."));
   closedir(d);
   hs_status s = repl_write_file("/dev/full", good, sizeof good - 1, false);
@@ -123,6 +138,8 @@ static void full_disk_keeps_the_old_file(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(loading_errors), cmocka_unit_test(fifos_are_read), cmocka_unit_test(full_disk_keeps_the_old_file)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(loading_errors),
+                                     cmocka_unit_test(fifos_are_read),
+                                     cmocka_unit_test(full_disk_keeps_the_old_file)};
   return cmocka_run_group_tests(tests, make_dir, remove_dir);
 }

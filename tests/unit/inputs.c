@@ -1,4 +1,5 @@
-// inputs.c — random arguments keep what their uses ask for; values by words; the arguments inside snapshots.
+// inputs.c — random arguments keep what their uses ask for; values by words; the arguments inside
+// snapshots.
 #include <math.h>
 #include <setjmp.h>
 #include <stdio.h>
@@ -15,24 +16,32 @@ static const char text[] =
     "HloModule uses\n"
     "add { a = f32[] parameter(0) b = f32[] parameter(1) ROOT s = f32[] add(a, b) }\n"
     "most { a = f32[] parameter(0) b = f32[] parameter(1) ROOT s = f32[] maximum(a, b) }\n"
-    "less { a = s32[] parameter(0) b = s32[] parameter(1) c = f32[] parameter(2) d = f32[] parameter(3) ROOT l = pred[] compare(a, b), direction=LT }\n"
-    "cond { p = (s32[], s32[]) parameter(0) i = s32[] get-tuple-element(p), index=0 n = s32[] constant(3) ROOT l = pred[] compare(i, n), direction=LT }\n"
-    "body { p = (s32[], s32[]) parameter(0) i = s32[] get-tuple-element(p), index=0 at = s32[] get-tuple-element(p), index=1\n"
-    "  x = f32[40] constant({0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20,21,22,23,24,25,26,27,28,29,30,31,32,33,34,35,36,37,38,39})\n"
-    "  y = f32[35] dynamic-slice(x, at), dynamic_slice_sizes={35} one = s32[] constant(1) j = s32[] add(i, one) ROOT t = (s32[], s32[]) tuple(j, at) }\n"
+    "less { a = s32[] parameter(0) b = s32[] parameter(1) c = f32[] parameter(2) d = f32[] "
+    "parameter(3) ROOT l = pred[] compare(a, b), direction=LT }\n"
+    "cond { p = (s32[], s32[]) parameter(0) i = s32[] get-tuple-element(p), index=0 n = s32[] "
+    "constant(3) ROOT l = pred[] compare(i, n), direction=LT }\n"
+    "body { p = (s32[], s32[]) parameter(0) i = s32[] get-tuple-element(p), index=0 at = s32[] "
+    "get-tuple-element(p), index=1\n"
+    "  x = f32[40] constant({0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20,21,22,23,24,25,"
+    "26,27,28,29,30,31,32,33,34,35,36,37,38,39})\n"
+    "  y = f32[35] dynamic-slice(x, at), dynamic_slice_sizes={35} one = s32[] constant(1) j = "
+    "s32[] add(i, one) ROOT t = (s32[], s32[]) tuple(j, at) }\n"
     "ENTRY e {\n"
     "  x = f32[10,4] parameter(0)\n"
     "  row = s64[] parameter(1) rowc = s32[] convert(row) zero = s32[] constant(0)\n"
     "  ds = f32[3,4] dynamic-slice(x, rowc, zero), dynamic_slice_sizes={3,4}\n"
     "  idx = u8[200] parameter(2) idr = u8[200,1] reshape(idx)\n"
-    "  g = f32[200,4] gather(x, idr), offset_dims={1}, collapsed_slice_dims={0}, start_index_map={0}, index_vector_dim=1, slice_sizes={1,4}, indices_are_sorted=true\n"
+    "  g = f32[200,4] gather(x, idr), offset_dims={1}, collapsed_slice_dims={0}, "
+    "start_index_map={0}, index_vector_dim=1, slice_sizes={1,4}, indices_are_sorted=true\n"
     "  init = f32[] parameter(3) r = f32[4] reduce(x, init), dimensions={0}, to_apply=add\n"
     "  least = f32[] parameter(4) r2 = f32[4] reduce(x, least), dimensions={0}, to_apply=most\n"
     "  keys = s32[50] parameter(5) vals = f32[50] parameter(6)\n"
     "  so = (s32[50], f32[50]) sort(keys, vals), dimensions={0}, to_apply=less\n"
-    "  inloop = s32[] parameter(7) st = (s32[], s32[]) tuple(zero, inloop) w = (s32[], s32[]) while(st), condition=cond, body=body\n"
+    "  inloop = s32[] parameter(7) st = (s32[], s32[]) tuple(zero, inloop) w = (s32[], s32[]) "
+    "while(st), condition=cond, body=body\n"
     "  sidx = s32[6] parameter(8) up = f32[6,4] parameter(9)\n"
-    "  sc = f32[10,4] scatter(x, sidx, up), update_window_dims={1}, inserted_window_dims={0}, scatter_dims_to_operand_dims={0}, index_vector_dim=1, unique_indices=true, to_apply=add\n"
+    "  sc = f32[10,4] scatter(x, sidx, up), update_window_dims={1}, inserted_window_dims={0}, "
+    "scatter_dims_to_operand_dims={0}, index_vector_dim=1, unique_indices=true, to_apply=add\n"
     "  free = s16[100] parameter(10) flag = pred[64] parameter(11)\n"
     "  ROOT t = tuple(ds, g, r, r2, so, w, sc, free, flag) }";
 
@@ -45,7 +54,8 @@ static hlo_module *module(hlo_ctx *ctx) {
 
 static void within(const hlo_literal *l, double lo, double hi) {
   for (i64 k = 0; k < l->shape->elements; k++)
-    if (!(hlo_literal_f64(l, k) >= lo && hlo_literal_f64(l, k) <= hi)) fail_msg("%g is not in [%g, %g]", hlo_literal_f64(l, k), lo, hi);
+    if (!(hlo_literal_f64(l, k) >= lo && hlo_literal_f64(l, k) <= hi))
+      fail_msg("%g is not in [%g, %g]", hlo_literal_f64(l, k), lo, hi);
 }
 
 static void all_different(const hlo_literal *l) {
@@ -63,14 +73,15 @@ static void uses_are_minded(void **state) {
     assert_true(hs_ok(hlo_inputs_random(ctx, m, seed, &v, &n)));
     assert_int_equal(n, 12);
     within(v[0], -0.1, 0.2);
-    within(v[1], 0, 7);                          // through a conversion
-    within(v[2], 0, 9);                          // through a reshape, in order
-    for (i64 k = 1; k < 200; k++) assert_true(hlo_literal_i64(v[2], k) >= hlo_literal_i64(v[2], k - 1));
+    within(v[1], 0, 7);  // through a conversion
+    within(v[2], 0, 9);  // through a reshape, in order
+    for (i64 k = 1; k < 200; k++)
+      assert_true(hlo_literal_i64(v[2], k) >= hlo_literal_i64(v[2], k - 1));
     within(v[3], 0, 0);
     assert_true(hlo_literal_f64(v[4], 0) == -INFINITY);
     within(v[5], 0, 49);
     all_different(v[5]);
-    within(v[7], 0, 5);                          // inside the loop's body
+    within(v[7], 0, 5);  // inside the loop's body
     within(v[8], 0, 9);
     all_different(v[8]);
     hlo_inputs_free(v, n);
@@ -85,17 +96,23 @@ static void seeds_decide_and_ranges_are_used(void **state) {
   hlo_module *m = module(ctx);
   hlo_literal **a, **b, **c;
   u32 n;
-  assert_true(hs_ok(hlo_inputs_random(ctx, m, 1, &a, &n)) && hs_ok(hlo_inputs_random(ctx, m, 1, &b, &n)) && hs_ok(hlo_inputs_random(ctx, m, 2, &c, &n)));
+  assert_true(hs_ok(hlo_inputs_random(ctx, m, 1, &a, &n)) &&
+              hs_ok(hlo_inputs_random(ctx, m, 1, &b, &n)) &&
+              hs_ok(hlo_inputs_random(ctx, m, 2, &c, &n)));
   for (u32 k = 0; k < n; k++) assert_true(hlo_literal_equal(a[k], b[k]));
   assert_false(hlo_literal_equal(a[0], c[0]));
   double lo = 0, hi = 0, trues = 0;
-  for (i64 k = 0; k < 100; k++) lo = fmin(lo, hlo_literal_f64(a[10], k)), hi = fmax(hi, hlo_literal_f64(a[10], k));
+  for (i64 k = 0; k < 100; k++)
+    lo = fmin(lo, hlo_literal_f64(a[10], k)), hi = fmax(hi, hlo_literal_f64(a[10], k));
   for (i64 k = 0; k < 64; k++) trues += hlo_literal_f64(a[11], k);
   assert_true(lo < -20000 && hi > 20000 && trues > 10 && trues < 54);
   hlo_inputs_free(a, n);
-  assert_true(hs_ok(hlo_inputs_random_with(m, &(hlo_random_options){.seed = 1, .large_range = true}, &a, &n)));
+  assert_true(hs_ok(
+      hlo_inputs_random_with(m, &(hlo_random_options){.seed = 1, .large_range = true}, &a, &n)));
   double small = INFINITY, large = 0;
-  for (i64 k = 0; k < 40; k++) small = fmin(small, fabs(hlo_literal_f64(a[0], k))), large = fmax(large, fabs(hlo_literal_f64(a[0], k)));
+  for (i64 k = 0; k < 40; k++)
+    small = fmin(small, fabs(hlo_literal_f64(a[0], k))),
+    large = fmax(large, fabs(hlo_literal_f64(a[0], k)));
   assert_true(small < 1e-10 && large > 1e10);
   within(a[1], 0, 7);
   hlo_inputs_free(a, n), hlo_inputs_free(b, n), hlo_inputs_free(c, n);
@@ -115,9 +132,18 @@ static hlo_literal *words(hlo_ctx *ctx, const char *shape, const char *how) {
 static void values_by_words(void **state) {
   (void)state;
   hlo_ctx *ctx = hlo_ctx_new();
-  static const struct { const char *shape, *how; double lo, hi; } cases[] = {
-      {"f32[9]", "zeros", 0, 0}, {"s8[9]", "ones", 1, 1}, {"u16[9]", "iota", 0, 8}, {"f32[99]", "random(2,3)", 2, 3}, {"s32[99]", "random(-3,4)", -3, 3},
-      {"bf16[9]", "fill(2)", 2, 2}, {"f32[500]", "normal(10,1)", 4, 16}, {"f32[9]", "random", -0.1, 0.2}, {"f64[2]", "inf", INFINITY, INFINITY}};
+  static const struct {
+    const char *shape, *how;
+    double lo, hi;
+  } cases[] = {{"f32[9]", "zeros", 0, 0},
+               {"s8[9]", "ones", 1, 1},
+               {"u16[9]", "iota", 0, 8},
+               {"f32[99]", "random(2,3)", 2, 3},
+               {"s32[99]", "random(-3,4)", -3, 3},
+               {"bf16[9]", "fill(2)", 2, 2},
+               {"f32[500]", "normal(10,1)", 4, 16},
+               {"f32[9]", "random", -0.1, 0.2},
+               {"f64[2]", "inf", INFINITY, INFINITY}};
   for (size_t k = 0; k < HS_COUNT(cases); k++) {
     hlo_literal *l = words(ctx, cases[k].shape, cases[k].how);
     if (!l) fail_msg("%s", cases[k].how);
@@ -127,13 +153,16 @@ static void values_by_words(void **state) {
   hlo_literal *t = words(ctx, "(f32[2], (s32[3], token[]))", "ones");
   within(t->children[1]->children[0], 1, 1);
   hlo_literal_unref(t);
-  static const char *const bad[] = {"random(1)", "random(3,2)", "normal(1", "fill", "fill(x)", "zero", "random(1,2)x", ""};
+  static const char *const bad[] = {"random(1)", "random(3,2)", "normal(1",     "fill",
+                                    "fill(x)",   "zero",        "random(1,2)x", ""};
   for (size_t k = 0; k < HS_COUNT(bad); k++) assert_null(words(ctx, "f32[2]", bad[k]));
   hlo_ctx_free(ctx);
 }
 
-// A snapshot put together by hand: module, two arguments (LiteralProto: shape = 1, s32s = 4, f32s = 8), a result.
-static void put_literal(hs_buf *b, u32 num, int type, u32 field, const void *data, size_t n, i64 dim) {
+// A snapshot put together by hand: module, two arguments (LiteralProto: shape = 1, s32s = 4, f32s =
+// 8), a result.
+static void put_literal(hs_buf *b, u32 num, int type, u32 field, const void *data, size_t n,
+                        i64 dim) {
   size_t literal = pb_begin(b), shape = pb_begin(b);
   pb_put_int(b, 2, type);
   pb_put_ints(b, 3, &dim, 1);
@@ -145,7 +174,9 @@ static void put_literal(hs_buf *b, u32 num, int type, u32 field, const void *dat
 static void snapshots_carry_arguments(void **state) {
   (void)state;
   hlo_ctx *ctx = hlo_ctx_new();
-  static const char two[] = "HloModule two\nENTRY e { a = f32[2] parameter(0) b = s32[3] parameter(1) ROOT r = f32[2] negate(a) }";
+  static const char two[] =
+      "HloModule two\nENTRY e { a = f32[2] parameter(0) b = s32[3] parameter(1) ROOT r = f32[2] "
+      "negate(a) }";
   hlo_module *m;
   assert_true(hs_ok(hlo_parse(ctx, two, strlen(two), NULL, &m)));
   const float a[2] = {1.5f, -2};
@@ -163,7 +194,8 @@ static void snapshots_carry_arguments(void **state) {
     if (!unoptimized) put_literal(&b, 3, 11, 8, a, sizeof a, 2);
     hlo_literal **v, *result;
     u32 n;
-    hs_status st = hlo_proto_read_arguments(ctx, b.p, b.n, "test", (u32)unoptimized, &v, &n, &result);
+    hs_status st =
+        hlo_proto_read_arguments(ctx, b.p, b.n, "test", (u32)unoptimized, &v, &n, &result);
     if (!hs_ok(st)) fail_msg("%s", st.err->message);
     assert_int_equal(n, 2);
     assert_true(hlo_literal_f64(v[0], 1) == -2 && hlo_literal_i64(v[1], 2) == 9);
@@ -174,7 +206,7 @@ static void snapshots_carry_arguments(void **state) {
     assert_true(hs_ok(beyond) == !unoptimized);
     hs_status_drop(beyond);
     if (!unoptimized) hlo_inputs_free(v, n);
-    for (size_t cut = 0; cut < b.n; cut++) {         // damaged: an error or nothing, never a crash
+    for (size_t cut = 0; cut < b.n; cut++) {  // damaged: an error or nothing, never a crash
       hs_status d = hlo_proto_read_arguments(ctx, b.p, cut, "test", 0, &v, &n, &result);
       if (hs_ok(d)) hlo_inputs_free(v, n), hlo_literal_unref(result);
       hs_status_drop(d);
@@ -187,7 +219,8 @@ static void snapshots_carry_arguments(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(uses_are_minded), cmocka_unit_test(seeds_decide_and_ranges_are_used),
-                                     cmocka_unit_test(values_by_words), cmocka_unit_test(snapshots_carry_arguments)};
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(uses_are_minded), cmocka_unit_test(seeds_decide_and_ranges_are_used),
+      cmocka_unit_test(values_by_words), cmocka_unit_test(snapshots_carry_arguments)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,5 @@
-// ir.c — the edit API and the journal: undo restores every list exactly, names are unique and freed by undo, clones are equal.
+// ir.c — the edit API and the journal: undo restores every list exactly, names are unique and
+// freed by undo, clones are equal.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -12,10 +13,14 @@
 static const char *const source =
     "HloModule m\n"
     "add { a = f32[] parameter(0) b = f32[] parameter(1) ROOT add = f32[] add(a, b) }\n"
-    "ENTRY e { x = f32[4,8] parameter(0) y = f32[4,8] parameter(1) s = f32[4,8] add(x, y) t = f32[4,8] multiply(s, s)\n"
+    "ENTRY e { x = f32[4,8] parameter(0) y = f32[4,8] parameter(1) s = f32[4,8] add(x, y) t = "
+    "f32[4,8] multiply(s, s)\n"
     "  z = f32[] constant(0) ROOT r = f32[4] reduce(t, z), dimensions={1}, to_apply=add }\n";
 
-typedef struct fixture { hlo_ctx *ctx; hlo_module *m; } fixture;
+typedef struct fixture {
+  hlo_ctx *ctx;
+  hlo_module *m;
+} fixture;
 
 static int setup(void **state) {
   fixture *f = hs_calloc(1, sizeof *f);
@@ -73,12 +78,13 @@ static void check_links(const hlo_module *m) {
 static void undo_restores_text_and_order(void **state) {
   fixture *f = *state;
   char *before = text(f->m);
-  hlo_instr *s = hlo_find_instr(f->m, "s"), *t = hlo_find_instr(f->m, "t"), *x = hlo_find_instr(f->m, "x");
+  hlo_instr *s = hlo_find_instr(f->m, "s"), *t = hlo_find_instr(f->m, "t"),
+            *x = hlo_find_instr(f->m, "x");
   assert_non_null(s);
   hlo_instr *n = hlo_add(f->m->entry, HLO_NEGATE, s->shape, 1, &s, NULL);
   hlo_set_operand(t, 0, n);
   hlo_replace_uses(s, x);
-  hlo_remove_dead(hlo_find_instr(f->m, "y"));   // a parameter is never removed
+  hlo_remove_dead(hlo_find_instr(f->m, "y"));  // a parameter is never removed
   hlo_set_attr_int(n, HLO_ATTR_INDEX, 3);
   hlo_set_name(t, "renamed");
   check_links(f->m);
@@ -116,12 +122,13 @@ static void rollback_to_mark(void **state) {
   assert_int_equal(f->m->entry->ninstrs, n);
   assert_null(hlo_find_instr(f->m, "abs.1"));
   fresh = hlo_add(f->m->entry, HLO_ABS, s->shape, 1, &s, NULL);
-  assert_string_equal(fresh->name, "abs.1");   // the same pass run again gives the same names
+  assert_string_equal(fresh->name, "abs.1");  // the same pass run again gives the same names
   hlo_abort(f->m);
   check_links(f->m);
 }
 
-// What is written to the instruction added last needs no record of its own, and still comes back with it, and only with it.
+// What is written to the instruction added last needs no record of its own, and still comes back
+// with it, and only with it.
 static void fresh_fields(void **state) {
   fixture *f = *state;
   hlo_module *m = f->m;
@@ -169,8 +176,9 @@ static void lists_are_put_in_order(void **state) {
   hlo_instr *s = hlo_find_instr(f->m, "s"), *t = hlo_find_instr(f->m, "t");
   hlo_put_in_order(e);
   assert_false(e->unsorted);
-  hlo_instr *a = hlo_add(e, HLO_NEGATE, s->shape, 1, &s, NULL), *b = hlo_add(e, HLO_ABS, s->shape, 1, &a, NULL);
-  assert_false(e->unsorted);               // what is appended comes after what it needs
+  hlo_instr *a = hlo_add(e, HLO_NEGATE, s->shape, 1, &s, NULL),
+            *b = hlo_add(e, HLO_ABS, s->shape, 1, &a, NULL);
+  assert_false(e->unsorted);  // what is appended comes after what it needs
   hlo_set_operand(t, 0, b);
   assert_true(e->unsorted);
   assert_false(in_order(e));
@@ -185,9 +193,7 @@ static void lists_are_put_in_order(void **state) {
   hlo_abort(f->m);
 }
 
-static void keep_name(void *arg, hlo_instr *i) {
-  hs_buf_printf(arg, "%s ", i->name);
-}
+static void keep_name(void *arg, hlo_instr *i) { hs_buf_printf(arg, "%s ", i->name); }
 
 static void edits_are_told(void **state) {
   fixture *f = *state;
@@ -199,7 +205,7 @@ static void edits_are_told(void **state) {
   assert_int_equal(b.n, 0);
   hlo_set_name(t, "named");
   hlo_edited_since(f->m, mark, keep_name, &b);
-  assert_int_equal(b.n, 0);                // a name is not what passes look at
+  assert_int_equal(b.n, 0);  // a name is not what passes look at
   hlo_instr *late = hlo_add(f->m->entry, HLO_ABS, s->shape, 1, &s, "late");
   hlo_set_operand(t, 0, late);
   hlo_set_shape(t, hlo_shape_scalar(f->ctx, HLO_F64));
@@ -266,7 +272,7 @@ static void provenance_unites(void **state) {
   hs_arena_free(&a);
 }
 
-// ---- what a version costs ---------------------------------------------------------------------------------------------------
+// ---- what a version costs -----------------------------------------------------------------------
 static hlo_module *chain(hlo_ctx *ctx, u32 n) {
   hlo_module *m = hlo_module_new(ctx, "chain");
   hlo_computation *c = hlo_add_computation(m, "main");
@@ -284,7 +290,8 @@ static int by_value(const void *a, const void *b) {
   return (x > y) - (x < y);
 }
 
-// Median nanoseconds of a new instruction taking over a use, the version made of that, and going back.
+// Median nanoseconds of a new instruction taking over a use, the version made of that, and going
+// back.
 static u64 version_ns(hlo_module *m) {
   enum { TIMES = 401 };
   static u64 ns[TIMES];
@@ -324,7 +331,8 @@ static hlo_delta *edit_some(hlo_module *m, u32 seed) {
   hlo_computation *c = m->entry;
   hlo_instr *x = c->params[0], *at = x->next->next;
   for (u32 k = 0; k < seed % 97; k++) at = at->next;
-  for (u32 k = 0; k < 10; k++, at = at->next) hlo_set_operand(at, 0, hlo_add(c, HLO_ABS, x->shape, 1, &x, NULL));
+  for (u32 k = 0; k < 10; k++, at = at->next)
+    hlo_set_operand(at, 0, hlo_add(c, HLO_ABS, x->shape, 1, &x, NULL));
   return hlo_commit(m);
 }
 
@@ -367,7 +375,8 @@ static void undo_is_quick(void **state) {
     undo = HS_MIN(undo, between - start);
     redo = HS_MIN(redo, hs_now_ns() - between);
   }
-  print_message("of 100000 edits: undo %.2f ms, redo %.2f ms\n", (double)undo * 1e-6, (double)redo * 1e-6);
+  print_message("of 100000 edits: undo %.2f ms, redo %.2f ms\n", (double)undo * 1e-6,
+                (double)redo * 1e-6);
   assert_true(undo <= 10000000 && redo <= 10000000);
   hlo_delta_undo(m, d);
   hlo_delta_free(m, d);
@@ -375,7 +384,7 @@ static void undo_is_quick(void **state) {
   hlo_ctx_free(ctx);
 }
 
-// ---- what tables by id rely on ---------------------------------------------------------------------------------------------
+// ---- what tables by id rely on ------------------------------------------------------------------
 static void check_counts(const hlo_module *m) {
   u32 nops[HLO_OPCODE_COUNT] = {0};
   hlo_for_each_comp(c, m) {
@@ -386,19 +395,23 @@ static void check_counts(const hlo_module *m) {
   assert_memory_equal(m->nops, nops, sizeof nops);
   hlo_for_each_comp(c, m) {
     u32 n = 0;
-    hlo_for_each_comp(d, m) hlo_for_each_instr(i, d) n += i->opcode == HLO_FUSION && hlo_attr_comp(i, HLO_ATTR_CALLS) == c;
+    hlo_for_each_comp(d, m)
+      hlo_for_each_instr(i, d)
+        n += i->opcode == HLO_FUSION && hlo_attr_comp(i, HLO_ATTR_CALLS) == c;
     assert_int_equal(c->nfusions, n);
     assert_int_equal(hlo_is_fusion_comp(c), n > 0);
   }
 }
 
-// Fusions are made, copied, pointed elsewhere, removed and buried with their computation, and all that is undone.
+// Fusions are made, copied, pointed elsewhere, removed and buried with their computation, and all
+// that is undone.
 static void counts_follow_the_edits(void **state) {
   fixture *f = *state;
   hlo_module *m = f->m;
   hlo_mark_sources(m);
   hlo_instr *x = m->entry->params[0];
-  hlo_computation *body = hlo_add_computation(m, "body"), *other = hlo_add_computation(m, "other"), *holder = hlo_add_computation(m, "holder");
+  hlo_computation *body = hlo_add_computation(m, "body"), *other = hlo_add_computation(m, "other"),
+                  *holder = hlo_add_computation(m, "holder");
   hlo_set_root(body, hlo_add_parameter(body, 0, x->shape, "p"));
   hlo_set_root(other, hlo_add_parameter(other, 0, x->shape, "p"));
   hlo_instr *p = hlo_add_parameter(holder, 0, x->shape, "p");
@@ -431,7 +444,8 @@ static void counts_follow_the_edits(void **state) {
   hlo_delta_free(m, made);
 }
 
-// Whether ids lie close together or far apart, each instruction gets its number and others get none.
+// Whether ids lie close together or far apart, each instruction gets its number and others get
+// none.
 static void numbers_by_id(void **state) {
   fixture *f = *state;
   hlo_computation *e = f->m->entry, *elsewhere = hlo_add_computation(f->m, "elsewhere");
@@ -441,16 +455,21 @@ static void numbers_by_id(void **state) {
     hlo_numbers n = hlo_number_instrs(e, e->ninstrs, order, &a);
     for (u32 k = 0; k < e->ninstrs; k++) {
       assert_int_equal(hlo_number_of(&n, order[k]), k);
-      for (u32 o = 0; o < order[k]->noperands; o++) assert_true(hlo_number_of(&n, hlo_operand(order[k], o)) < k);
+      for (u32 o = 0; o < order[k]->noperands; o++)
+        assert_true(hlo_number_of(&n, hlo_operand(order[k], o)) < k);
     }
-    hlo_for_each_comp(c, f->m) if (c != e) hlo_for_each_instr(i, c) assert_int_equal(hlo_number_of(&n, i), UINT32_MAX);
+    hlo_for_each_comp(c, f->m)
+      if (c != e)
+        hlo_for_each_instr(i, c) assert_int_equal(hlo_number_of(&n, i), UINT32_MAX);
     hlo_add(e, HLO_NEGATE, e->params[0]->shape, 1, &e->params[0], NULL);
-    for (u32 k = 0; k < 10u << round; k++) hlo_add_parameter(elsewhere, elsewhere->nparams, e->params[0]->shape, NULL);
+    for (u32 k = 0; k < 10u << round; k++)
+      hlo_add_parameter(elsewhere, elsewhere->nparams, e->params[0]->shape, NULL);
   }
   hs_arena_free(&a);
 }
 
-// The order with marks in the instructions is the one with a table, whatever was numbered before; places follow it.
+// The order with marks in the instructions is the one with a table, whatever was numbered before;
+// places follow it.
 static void places_follow_the_order(void **state) {
   fixture *f = *state;
   hlo_computation *e = f->m->entry;
@@ -482,13 +501,14 @@ static void reordering_is_undone(void **state) {
     u32 n = 0;
     order[n++] = round % 2 ? x : y;
     order[n++] = round % 2 ? y : x;
-    hlo_for_each_instr(i, e) if (i != x && i != y) order[n++] = i;
+    hlo_for_each_instr(i, e)
+      if (i != x && i != y) order[n++] = i;
     hlo_reorder(e, order);
     check_links(f->m);
     assert_ptr_equal(e->first, order[0]);
     d[round] = hlo_commit(f->m);
     hlo_reorder(e, order);
-    assert_null(hlo_commit(f->m));   // nothing moved
+    assert_null(hlo_commit(f->m));  // nothing moved
   }
   char *after = text(f->m);
   for (u32 times = 0; times < 2; times++) {
@@ -508,7 +528,9 @@ static void reordering_is_undone(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(version_costs_what_was_edited), cmocka_unit_test(a_thousand_versions), cmocka_unit_test(undo_is_quick),
+      cmocka_unit_test(version_costs_what_was_edited),
+      cmocka_unit_test(a_thousand_versions),
+      cmocka_unit_test(undo_is_quick),
       cmocka_unit_test_setup_teardown(undo_restores_text_and_order, setup, teardown),
       cmocka_unit_test_setup_teardown(rollback_to_mark, setup, teardown),
       cmocka_unit_test_setup_teardown(fresh_fields, setup, teardown),

@@ -1,4 +1,5 @@
-// literal.c — conversions of every element type. Expected codes were computed with NumPy and ml_dtypes.
+// literal.c — conversions of every element type. Expected codes were computed with NumPy and
+// ml_dtypes.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -10,8 +11,12 @@
 #include "core/float.h"
 #include "core/literal.h"
 
-static const float values[12] = {1.0f, -1.0f, 0.3f, 1.5f, -2.75f, 3.3f, 100.0f, 447.9f, 1e9f, 1e-3f, 0.0f, -0.0f};
-static const struct codes { hlo_dtype type; u16 code[12]; } codes[] = {
+static const float values[12] = {1.0f,   -1.0f,  0.3f, 1.5f,  -2.75f, 3.3f,
+                                 100.0f, 447.9f, 1e9f, 1e-3f, 0.0f,   -0.0f};
+static const struct codes {
+  hlo_dtype type;
+  u16 code[12];
+} codes[] = {
     {HLO_F8E5M2, {0x3c, 0xbc, 0x35, 0x3e, 0xc2, 0x43, 0x56, 0x5f, 0x7c, 0x14, 0x00, 0x80}},
     {HLO_F8E4M3, {0x38, 0xb8, 0x2a, 0x3c, 0xc3, 0x45, 0x6c, 0x78, 0x78, 0x01, 0x00, 0x80}},
     {HLO_F8E4M3FN, {0x38, 0xb8, 0x2a, 0x3c, 0xc3, 0x45, 0x6c, 0x7e, 0x7f, 0x01, 0x00, 0x80}},
@@ -23,8 +28,12 @@ static const struct codes { hlo_dtype type; u16 code[12]; } codes[] = {
     {HLO_F8E8M0FNU, {0x7f, 0xff, 0x7d, 0x80, 0xff, 0x81, 0x86, 0x88, 0x9d, 0x75, 0xff, 0xff}},
     {HLO_F6E3M2FN, {0x0c, 0x2c, 0x05, 0x0e, 0x32, 0x13, 0x1f, 0x1f, 0x1f, 0x00, 0x00, 0x20}},
     {HLO_F6E2M3FN, {0x08, 0x28, 0x02, 0x0c, 0x33, 0x15, 0x1f, 0x1f, 0x1f, 0x00, 0x00, 0x20}},
-    {HLO_F16, {0x3c00, 0xbc00, 0x34cd, 0x3e00, 0xc180, 0x429a, 0x5640, 0x5f00, 0x7c00, 0x1419, 0x0000, 0x8000}},
-    {HLO_BF16, {0x3f80, 0xbf80, 0x3e9a, 0x3fc0, 0xc030, 0x4053, 0x42c8, 0x43e0, 0x4e6e, 0x3a83, 0x0000, 0x8000}},
+    {HLO_F16,
+     {0x3c00, 0xbc00, 0x34cd, 0x3e00, 0xc180, 0x429a, 0x5640, 0x5f00, 0x7c00, 0x1419, 0x0000,
+      0x8000}},
+    {HLO_BF16,
+     {0x3f80, 0xbf80, 0x3e9a, 0x3fc0, 0xc030, 0x4053, 0x42c8, 0x43e0, 0x4e6e, 0x3a83, 0x0000,
+      0x8000}},
 };
 
 static void narrow_floats_round_as_ml_dtypes(void **state) {
@@ -34,7 +43,9 @@ static void narrow_floats_round_as_ml_dtypes(void **state) {
       u8 out[2] = {0, 0};
       hlo_elem_from_f64(codes[k].type, out, (double)values[j]);
       u16 got = (u16)(out[0] | out[1] << 8);
-      if (got != codes[k].code[j]) print_error("%s of %g: 0x%x, want 0x%x\n", hlo_dtype_text(codes[k].type), (double)values[j], got, codes[k].code[j]);
+      if (got != codes[k].code[j])
+        print_error("%s of %g: 0x%x, want 0x%x\n", hlo_dtype_text(codes[k].type), (double)values[j],
+                    got, codes[k].code[j]);
       assert_int_equal(got, codes[k].code[j]);
     }
 }
@@ -61,12 +72,12 @@ static void every_code_survives_a_round_trip(void **state) {
 
 static void halves_round_to_even(void **state) {
   (void)state;
-  assert_int_equal(hlo_f32_to_bf16(1.00390625f), 0x3f80);            // 1 + 2^-8: a tie, down
-  assert_int_equal(hlo_f32_to_bf16(1.01171875f), 0x3f82);            // 1 + 3 * 2^-8: a tie, up
+  assert_int_equal(hlo_f32_to_bf16(1.00390625f), 0x3f80);  // 1 + 2^-8: a tie, down
+  assert_int_equal(hlo_f32_to_bf16(1.01171875f), 0x3f82);  // 1 + 3 * 2^-8: a tie, up
   assert_int_equal(hlo_f32_to_f16(2049.0f), 0x6800);
   assert_int_equal(hlo_f32_to_f16(2051.0f), 0x6802);
   assert_int_equal(hlo_f32_to_f16(65520.0f), 0x7c00);
-  assert_int_equal(hlo_f32_to_f16(0x1p-25f), 0);                     // half of the least subnormal
+  assert_int_equal(hlo_f32_to_f16(0x1p-25f), 0);  // half of the least subnormal
   assert_int_equal(hlo_f32_to_f16(0x1.8p-25f), 1);
 }
 
@@ -99,7 +110,8 @@ static void literals_are_counted(void **state) {
   (void)state;
   hlo_ctx *ctx = hlo_ctx_new();
   const i64 dims[2] = {2, 3};
-  const hlo_shape *a = hlo_shape_array(ctx, HLO_F32, 2, dims), *two[2] = {a, hlo_shape_scalar(ctx, HLO_S32)};
+  const hlo_shape *a = hlo_shape_array(ctx, HLO_F32, 2, dims),
+                  *two[2] = {a, hlo_shape_scalar(ctx, HLO_S32)};
   hlo_literal *t = NULL;
   hs_status st = hlo_literal_new(hlo_shape_tuple(ctx, 2, two), &t);
   assert_true(hs_ok(st));
@@ -120,8 +132,11 @@ static void literals_are_counted(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(narrow_floats_round_as_ml_dtypes), cmocka_unit_test(every_code_survives_a_round_trip),
-      cmocka_unit_test(halves_round_to_even), cmocka_unit_test(integers_clamp_and_wrap), cmocka_unit_test(literals_are_counted),
+      cmocka_unit_test(narrow_floats_round_as_ml_dtypes),
+      cmocka_unit_test(every_code_survives_a_round_trip),
+      cmocka_unit_test(halves_round_to_even),
+      cmocka_unit_test(integers_clamp_and_wrap),
+      cmocka_unit_test(literals_are_counted),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
-// modules.h — what unit tests of modules and passes share: the context all tests of a program work in, modules from text, and a
-// pipeline run with everything verified. Included after cmocka.h.
+// modules.h — what unit tests of modules and passes share: the context all tests of a program
+// work in, modules from text, and a pipeline run with everything verified. Included after cmocka.h.
 #ifndef TESTS_UNIT_MODULES_H
 #define TESTS_UNIT_MODULES_H
 

@@ -29,7 +29,7 @@ static void rows(void **state) {
   assert_null(pass_help_of(&guest));
 }
 
-// ---- samples ----------------------------------------------------------------------------------------------------------
+// ---- samples ------------------------------------------------------------------------------------
 static bool run(hlo_module *m, const pass_info *p, pass_option_asked asked) {
   pass_run_options o = pass_run_default();
   o.verify_all = true;
@@ -40,7 +40,8 @@ static bool run(hlo_module *m, const pass_info *p, pass_option_asked asked) {
   return r.changed;
 }
 
-static void same_value(const char *pass, const hlo_module *before, const hlo_module *after, u64 seed) {
+static void same_value(const char *pass, const hlo_module *before, const hlo_module *after,
+                       u64 seed) {
   hlo_literal **args, *x, *y;
   u32 n;
   expect_good(hlo_inputs_random(ctx, before, seed, &args, &n), pass);
@@ -52,15 +53,18 @@ static void same_value(const char *pass, const hlo_module *before, const hlo_mod
   hlo_inputs_free(args, n);
 }
 
-// The pass changes its sample into a valid module of the same meaning, and, where the row says so, is done then.
+// The pass changes its sample into a valid module of the same meaning, and, where the row says so,
+// is done then.
 static void samples(void **state) {
   (void)state;
   for (u32 k = 0; k < pass_count; k++) {
     const pass_info *p = &pass_table[k];
-    hlo_module *before = parse_sample(p->name, pass_help_table[k].sample), *after = hlo_module_clone(before, before->name);
+    hlo_module *before = parse_sample(p->name, pass_help_table[k].sample),
+               *after = hlo_module_clone(before, before->name);
     if (!run(after, p, (pass_option_asked){0})) fail_msg("%s leaves its sample as it is", p->name);
     for (u64 seed = 1; seed <= 3; seed++) same_value(p->name, before, after, seed);
-    if (!pass_help_table[k].again && run(after, p, (pass_option_asked){0})) fail_msg("%s changes its own result", p->name);
+    if (!pass_help_table[k].again && run(after, p, (pass_option_asked){0}))
+      fail_msg("%s changes its own result", p->name);
     hlo_module_free(after);
     hlo_module_free(before);
   }
@@ -72,8 +76,10 @@ static void sample_texts(void **state) {
   for (u32 k = 0; k < pass_count; k++) {
     hs_buf before = {0}, after = {0};
     expect_good(pass_help_sample(&pass_table[k], &before, &after), pass_table[k].name);
-    if (strcmp(hs_buf_cstr(&before), hs_buf_cstr(&after)) == 0) fail_msg("%s: before and after read alike", pass_table[k].name);
-    hlo_module *a = parse_sample(pass_table[k].name, before.p), *b = parse_sample(pass_table[k].name, after.p);
+    if (strcmp(hs_buf_cstr(&before), hs_buf_cstr(&after)) == 0)
+      fail_msg("%s: before and after read alike", pass_table[k].name);
+    hlo_module *a = parse_sample(pass_table[k].name, before.p),
+               *b = parse_sample(pass_table[k].name, after.p);
     same_value(pass_table[k].name, a, b, 1);
     hlo_module_free(a);
     hlo_module_free(b);
@@ -82,13 +88,19 @@ static void sample_texts(void **state) {
   }
 }
 
-// ---- options ----------------------------------------------------------------------------------------------------------
+// ---- options ------------------------------------------------------------------------------------
 enum { MOST = 256 };
-typedef struct words { u32 n; char *v[MOST]; } words;
+typedef struct words {
+  u32 n;
+  char *v[MOST];
+} words;
 
 static void add(words *w, char *take) {
   for (u32 k = 0; k < w->n; k++)
-    if (strcmp(w->v[k], take) == 0) { hs_free(take); return; }
+    if (strcmp(w->v[k], take) == 0) {
+      hs_free(take);
+      return;
+    }
   assert_true(w->n < MOST);
   w->v[w->n++] = take;
 }
@@ -101,9 +113,12 @@ static void drop(words *w) {
   while (w->n) hs_free(w->v[--w->n]);
 }
 
-static void record(void *arg, const char *key, const char *absent) { add(arg, hs_format("%s=%s", key, absent)); }
+static void record(void *arg, const char *key, const char *absent) {
+  add(arg, hs_format("%s=%s", key, absent));
+}
 
-// A row names, with their defaults, exactly the options that the pass asks for while it changes the sample.
+// A row names, with their defaults, exactly the options that the pass asks for while it changes the
+// sample.
 static void options(void **state) {
   (void)state;
   for (u32 k = 0; k < pass_count; k++) {
@@ -119,9 +134,11 @@ static void options(void **state) {
     hlo_module *m = parse_sample(pass_table[k].name, pass_help_table[k].sample);
     run(m, &pass_table[k], (pass_option_asked){record, &asked});
     for (u32 j = 0; j < said.n; j++)
-      if (!has(&asked, said.v[j])) fail_msg("%s does not ask for %s", pass_table[k].name, said.v[j]);
+      if (!has(&asked, said.v[j]))
+        fail_msg("%s does not ask for %s", pass_table[k].name, said.v[j]);
     for (u32 j = 0; j < asked.n; j++)
-      if (!has(&said, asked.v[j])) fail_msg("the row of %s does not name %s", pass_table[k].name, asked.v[j]);
+      if (!has(&said, asked.v[j]))
+        fail_msg("the row of %s does not name %s", pass_table[k].name, asked.v[j]);
     hlo_module_free(m);
     drop(&said);
     drop(&asked);
@@ -137,10 +154,13 @@ static void option_values(void **state) {
     pass_option_help *v;
     u32 n = pass_help_options(&pass_help_table[k], &a, &v);
     for (u32 j = 0; j < n; j++) {
-      const char *value = strcmp(v[j].absent, "true") == 0 ? "false" : strcmp(v[j].absent, "false") == 0 ? "true" : "3";
+      const char *value = strcmp(v[j].absent, "true") == 0    ? "false"
+                          : strcmp(v[j].absent, "false") == 0 ? "true"
+                                                              : "3";
       if (v[j].choices) value = strrchr(v[j].choices, '|') + 1;
       struct pass_option option = {v[j].name, value};
-      hlo_module *before = parse_sample(pass_table[k].name, pass_help_table[k].sample), *after = hlo_module_clone(before, before->name);
+      hlo_module *before = parse_sample(pass_table[k].name, pass_help_table[k].sample),
+                 *after = hlo_module_clone(before, before->name);
       pass_run_options o = pass_run_default();
       o.verify_all = true;
       pass_result r;
@@ -165,31 +185,36 @@ static char *contents(const char *path) {
   return text;
 }
 
-// A sample may not reach every place where its pass asks for an option: each name in the sources is in some row.
+// A sample may not reach every place where its pass asks for an option: each name in the sources is
+// in some row.
 static void options_of_sources(void **state) {
   (void)state;
   words named = {0};
   for (u32 k = 0; k < pass_count; k++) {
     hs_arena a = {0};
     pass_option_help *v;
-    for (u32 n = pass_help_options(&pass_help_table[k], &a, &v), j = 0; j < n; j++) add(&named, hs_strdup(v[j].name));
+    for (u32 n = pass_help_options(&pass_help_table[k], &a, &v), j = 0; j < n; j++)
+      add(&named, hs_strdup(v[j].name));
     hs_arena_free(&a);
   }
   glob_t files;
   assert_int_equal(glob("passes/*.c", 0, NULL, &files), 0);
   u32 calls = 0;
   for (size_t f = 0; f < files.gl_pathc; f++) {
-    if (strcmp(files.gl_pathv[f], "passes/registry.c") == 0) continue;    // defines the functions
+    if (strcmp(files.gl_pathv[f], "passes/registry.c") == 0) continue;  // defines the functions
     char *text = contents(files.gl_pathv[f]);
     for (const char *p = text; (p = strstr(p, "pass_option_"));) {
       p += strlen("pass_option_");
       static const char *const kinds[] = {"bool(", "int(", "float(", "text(", "choice("};
       bool asks = false;
-      for (size_t k = 0; k < HS_COUNT(kinds); k++) asks |= strncmp(p, kinds[k], strlen(kinds[k])) == 0;
+      for (size_t k = 0; k < HS_COUNT(kinds); k++)
+        asks |= strncmp(p, kinds[k], strlen(kinds[k])) == 0;
       if (!asks) continue;
       char key[64];
-      if (sscanf(p, "%*[a-z](%*[a-z], \"%63[a-z_0-9]\"", key) != 1) fail_msg("%s: an option whose name is no literal: %.40s", files.gl_pathv[f], p);
-      if (!has(&named, key)) fail_msg("%s asks for %s, which no row of help.def names", files.gl_pathv[f], key);
+      if (sscanf(p, "%*[a-z](%*[a-z], \"%63[a-z_0-9]\"", key) != 1)
+        fail_msg("%s: an option whose name is no literal: %.40s", files.gl_pathv[f], p);
+      if (!has(&named, key))
+        fail_msg("%s asks for %s, which no row of help.def names", files.gl_pathv[f], key);
       calls++;
     }
     hs_free(text);
@@ -200,6 +225,9 @@ static void options_of_sources(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(rows), cmocka_unit_test(samples), cmocka_unit_test(sample_texts), cmocka_unit_test(options), cmocka_unit_test(option_values), cmocka_unit_test(options_of_sources)};
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(rows),          cmocka_unit_test(samples),
+      cmocka_unit_test(sample_texts),  cmocka_unit_test(options),
+      cmocka_unit_test(option_values), cmocka_unit_test(options_of_sources)};
   return cmocka_run_group_tests(tests, open_context, close_context);
 }

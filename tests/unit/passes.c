@@ -2,8 +2,10 @@
 //
 // tests/hlo/passes/*.hlo carry what to run and what must hold in leading comments:
 //   run: PIPELINE TEXT            gone: OPCODE (none left)        has: OPCODE <=|>= N
-//   entry: OPCODE (in the entry)  state: N (elements of the loop) operands: OPCODE N       computations: N
-// Each module is verified after every pass, must have changed, and must evaluate to what it did before.
+//   entry: OPCODE (in the entry)  state: N (elements of the loop)
+//   operands: OPCODE N            computations: N
+// Each module is verified after every pass, must have changed, and must evaluate to what it did
+// before.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -19,13 +21,15 @@
 
 static u32 count(const hlo_module *m, const char *opcode) {
   u32 n = 0;
-  hlo_for_each_comp(c, m) hlo_for_each_instr(i, c) n += strcmp(hlo_op_text(i->opcode), opcode) == 0;
+  hlo_for_each_comp(c, m)
+    hlo_for_each_instr(i, c) n += strcmp(hlo_op_text(i->opcode), opcode) == 0;
   return n;
 }
 
-// ---- the data-driven cases ------------------------------------------------------------------------------------------------
+// ---- the data-driven cases ----------------------------------------------------------------------
 static const hlo_instr *first(const hlo_module *m, const char *opcode) {
-  hlo_for_each_instr(i, m->entry) if (strcmp(hlo_op_text(i->opcode), opcode) == 0) return i;
+  hlo_for_each_instr(i, m->entry)
+    if (strcmp(hlo_op_text(i->opcode), opcode) == 0) return i;
   return NULL;
 }
 
@@ -33,10 +37,15 @@ static bool holds(const hlo_module *m, const char *key, const char *rest) {
   char word[64] = "", relation[8] = "";
   int n = 0;
   if (strcmp(key, "gone") == 0) return sscanf(rest, "%63s", word) == 1 && count(m, word) == 0;
-  if (strcmp(key, "has") == 0) return sscanf(rest, "%63s %7s %d", word, relation, &n) == 3 && (relation[0] == '<' ? (int)count(m, word) <= n : (int)count(m, word) >= n);
+  if (strcmp(key, "has") == 0)
+    return sscanf(rest, "%63s %7s %d", word, relation, &n) == 3 &&
+           (relation[0] == '<' ? (int)count(m, word) <= n : (int)count(m, word) >= n);
   if (strcmp(key, "entry") == 0) return sscanf(rest, "%63s", word) == 1 && first(m, word);
-  if (strcmp(key, "state") == 0) return first(m, "while") && (int)first(m, "while")->shape->nelems == atoi(rest);
-  if (strcmp(key, "operands") == 0) return sscanf(rest, "%63s %d", word, &n) == 2 && first(m, word) && (int)first(m, word)->noperands == n;
+  if (strcmp(key, "state") == 0)
+    return first(m, "while") && (int)first(m, "while")->shape->nelems == atoi(rest);
+  if (strcmp(key, "operands") == 0)
+    return sscanf(rest, "%63s %d", word, &n) == 2 && first(m, word) &&
+           (int)first(m, word)->noperands == n;
   if (strcmp(key, "computations") == 0) return (int)m->ncomputations == atoi(rest);
   return false;
 }
@@ -101,8 +110,10 @@ static void data_cases(void **state) {
   assert_true(n >= 20);
 }
 
-// ---- the runner -----------------------------------------------------------------------------------------------------------
-static const char small[] = "HloModule small\nENTRY main {\n  a = f32[4] parameter(0)\n  b = f32[4] negate(a)\n  ROOT c = f32[4] add(b, b)\n}\n";
+// ---- the runner ---------------------------------------------------------------------------------
+static const char small[] =
+    "HloModule small\nENTRY main {\n  a = f32[4] parameter(0)\n  b = f32[4] negate(a)\n"
+    "  ROOT c = f32[4] add(b, b)\n}\n";
 
 static hs_status fails_half_way(pass_ctx *c) {
   hlo_replace(c->m->entry->root, hlo_operand(c->m->entry->root, 0));
@@ -116,7 +127,8 @@ static hs_status leaves_rubbish(pass_ctx *c) {
 
 static void rolled_back(void **state) {
   (void)state;
-  static const pass_info bad[] = {{"half-way", "", "", fails_half_way}, {"rubbish", "", "", leaves_rubbish}};
+  static const pass_info bad[] = {{"half-way", "", "", fails_half_way},
+                                  {"rubbish", "", "", leaves_rubbish}};
   for (int k = 0; k < 2; k++) {
     hlo_module *m = parse(small);
     u64 hash = hlo_text_hash(m);
@@ -136,7 +148,9 @@ static void rolled_back(void **state) {
 
 static void changes_are_seen(void **state) {
   (void)state;
-  hlo_module *m = parse("HloModule m\nENTRY main {\n  a = f32[4] parameter(0)\n  b = f32[4] negate(a)\n  ROOT c = f32[4] add(a, a)\n}\n");
+  hlo_module *m =
+      parse("HloModule m\nENTRY main {\n  a = f32[4] parameter(0)\n  b = f32[4] negate(a)\n"
+            "  ROOT c = f32[4] add(a, a)\n}\n");
   pass_run_options o = pass_run_default();
   pass_result r;
   assert_true(hs_ok(pass_run(m, pass_find("dce"), NULL, &o, &r)));
@@ -151,7 +165,9 @@ static void changes_are_seen(void **state) {
 
 static void rewrite_limit(void **state) {
   (void)state;
-  hlo_module *m = parse("HloModule m\nENTRY main {\n  a = f32[4] parameter(0)\n  b = f32[4] negate(a)\n  c = f32[4] cosine(a)\n  ROOT d = f32[4] add(a, a)\n}\n");
+  hlo_module *m =
+      parse("HloModule m\nENTRY main {\n  a = f32[4] parameter(0)\n  b = f32[4] negate(a)\n"
+            "  c = f32[4] cosine(a)\n  ROOT d = f32[4] add(a, a)\n}\n");
   pass_run_options o = pass_run_default();
   o.rewrite_limit = 1;
   pass_result r;
@@ -164,12 +180,14 @@ static void names(void **state) {
   (void)state;
   assert_ptr_equal(pass_find("constant-folding"), pass_find("constant_folding"));
   assert_null(pass_find("no-such-pass"));
-  static const struct { const char *name, *note; } unknown[] = {
-      {"tuple-simplifer", "did you mean 'tuple-simplifier'?"},
-      {"simplify", "'simplify-while-loops', 'simplify-conditional', 'simplify-sorts' or 'simplify-fp-conversions'?"},
-      {"fold-constants", "did you mean 'constant_folding'"},
-      {"simplication", "did you mean 'simplification'?"},                 // a pipeline
-      {"zzzzzzz", "passes lists them all"}};
+  static const struct {
+    const char *name, *note;
+  } unknown[] = {{"tuple-simplifer", "did you mean 'tuple-simplifier'?"},
+                 {"simplify", "'simplify-while-loops', 'simplify-conditional', 'simplify-sorts' or "
+                              "'simplify-fp-conversions'?"},
+                 {"fold-constants", "did you mean 'constant_folding'"},
+                 {"simplication", "did you mean 'simplification'?"},  // a pipeline
+                 {"zzzzzzz", "passes lists them all"}};
   for (size_t k = 0; k < HS_COUNT(unknown); k++) {
     hs_status s = pass_unknown(unknown[k].name, NULL);
     assert_int_equal(s.err->code, HS_E_NO_PASS);
@@ -192,12 +210,14 @@ static void pipelines(void **state) {
   (void)state;
   u32 n;
   pipeline_program *p;
-  assert_true(hs_ok(pipeline_parse("dce, fix(cse{layout_sensitive=true}, dce), no-such-pass?", NULL, &p)));
+  assert_true(
+      hs_ok(pipeline_parse("dce, fix(cse{layout_sensitive=true}, dce), no-such-pass?", NULL, &p)));
   assert_int_equal(p->npasses, 3);
   assert_string_equal(p->ops.v[2].text, "cse{layout_sensitive=true}");
   pipeline_free(p);
   for (u32 k = 0; k < pipeline_count; k++) assert_true(hs_ok(parses(pipeline_table[k].name, &n)));
-  static const char *const bad[] = {"dce, no-such-pass", "fix(dce", "dce)", "dce{use_call_analysis=1", "dce,,{}"};
+  static const char *const bad[] = {"dce, no-such-pass", "fix(dce", "dce)",
+                                    "dce{use_call_analysis=1", "dce,,{}"};
   for (size_t k = 0; k < HS_COUNT(bad); k++) {
     hs_status s = parses(bad[k], &n);
     assert_false(hs_ok(s));
@@ -207,17 +227,24 @@ static void pipelines(void **state) {
   for (u32 k = 0; k < pipeline_count; k++) assert_null(strchr(pipeline_table[k].text, '?'));
 }
 
-// Options are checked before anything runs: names (with the nearest), types, words, and that each is given once.
+// Options are checked before anything runs: names (with the nearest), types, words, and that each
+// is given once.
 static void pipeline_options(void **state) {
   (void)state;
-  static const struct { const char *text, *message, *note; } bad[] = {
-      {"dce{x=1}", "pass dce has no option 'x'", "its options are use_call_analysis, remove_cross_partition_collective_ops"},
-      {"fix(dce{use_call_analyses=true})", "pass dce has no option 'use_call_analyses'", "did you mean 'use_call_analysis'?"},
+  static const struct {
+    const char *text, *message, *note;
+  } bad[] = {
+      {"dce{x=1}", "pass dce has no option 'x'",
+       "its options are use_call_analysis, remove_cross_partition_collective_ops"},
+      {"fix(dce{use_call_analyses=true})", "pass dce has no option 'use_call_analyses'",
+       "did you mean 'use_call_analysis'?"},
       {"map-inline{x}", "pass map-inline has no option 'x'", "it takes none"},
       {"dce{use_call_analysis=maybe}", "use_call_analysis is true or false, not 'maybe'", NULL},
       {"dce{use_call_analysis=}", "use_call_analysis is true or false, not ''", NULL},
-      {"tree_reduction_rewriter{reduce_window_size=3x}", "reduce_window_size is a whole number, not '3x'", NULL},
-      {"tree_reduction_rewriter{reduce_window_size=99999999999999999999}", "reduce_window_size is a whole number", NULL},
+      {"tree_reduction_rewriter{reduce_window_size=3x}",
+       "reduce_window_size is a whole number, not '3x'", NULL},
+      {"tree_reduction_rewriter{reduce_window_size=99999999999999999999}",
+       "reduce_window_size is a whole number", NULL},
       {"gather_expander{mode=some}", "mode is one of simple|all, not 'some'", NULL},
       {"dce{use_call_analysis; use-call-analysis=false}", "use_call_analysis is given twice", NULL},
       {"cpu{x=1}", "pipeline cpu takes no options", NULL},
@@ -228,11 +255,15 @@ static void pipeline_options(void **state) {
     if (hs_ok(s)) fail_msg("%s was taken", bad[k].text);
     hs_buf b = {0};
     hs_status_render(s, &b, false);
-    if (!strstr(hs_buf_cstr(&b), bad[k].message) || (bad[k].note && !strstr(hs_buf_cstr(&b), bad[k].note))) fail_msg("%s: %s", bad[k].text, hs_buf_cstr(&b));
+    if (!strstr(hs_buf_cstr(&b), bad[k].message) ||
+        (bad[k].note && !strstr(hs_buf_cstr(&b), bad[k].note)))
+      fail_msg("%s: %s", bad[k].text, hs_buf_cstr(&b));
     hs_buf_free(&b);
     hs_status_drop(s);
   }
-  static const char *const good[] = {"dce{use_call_analysis}", "dce{ use-call-analysis = 0 }", "tree-reduction-rewriter{reduce_window_size=-1}", "scatter_expander{mode=indeterminate}"};
+  static const char *const good[] = {"dce{use_call_analysis}", "dce{ use-call-analysis = 0 }",
+                                     "tree-reduction-rewriter{reduce_window_size=-1}",
+                                     "scatter_expander{mode=indeterminate}"};
   for (size_t k = 0; k < HS_COUNT(good); k++) {
     u32 n;
     assert_true(hs_ok(parses(good[k], &n)));
@@ -241,27 +272,28 @@ static void pipeline_options(void **state) {
 
 static void dead_collectives(void **state) {
   (void)state;
-  static const char text[] =
-      "HloModule m\n"
-      "sum {\n"
-      "  p = f32[] parameter(0)\n"
-      "  q = f32[] parameter(1)\n"
-      "  ROOT s = f32[] add(p, q)\n"
-      "}\n"
-      "body {\n"
-      "  x = f32[3] parameter(0)\n"
-      "  ROOT r = f32[3] all-reduce(x), channel_id=2, replica_groups={{0}}, use_global_device_ids=true, to_apply=sum\n"
-      "}\n"
-      "cond {\n"
-      "  x = f32[3] parameter(0)\n"
-      "  ROOT no = pred[] constant(false)\n"
-      "}\n"
-      "ENTRY e {\n"
-      "  a = f32[3] parameter(0)\n"
-      "  unread = f32[3] all-reduce(a), channel_id=1, replica_groups={{0}}, use_global_device_ids=true, to_apply=sum\n"
-      "  w = f32[3] while(a), body=body, condition=cond\n"
-      "  ROOT r = f32[3] negate(a)\n"
-      "}\n";
+  static const char text[] = "HloModule m\n"
+                             "sum {\n"
+                             "  p = f32[] parameter(0)\n"
+                             "  q = f32[] parameter(1)\n"
+                             "  ROOT s = f32[] add(p, q)\n"
+                             "}\n"
+                             "body {\n"
+                             "  x = f32[3] parameter(0)\n"
+                             "  ROOT r = f32[3] all-reduce(x), channel_id=2, replica_groups={{0}}, "
+                             "use_global_device_ids=true, to_apply=sum\n"
+                             "}\n"
+                             "cond {\n"
+                             "  x = f32[3] parameter(0)\n"
+                             "  ROOT no = pred[] constant(false)\n"
+                             "}\n"
+                             "ENTRY e {\n"
+                             "  a = f32[3] parameter(0)\n"
+                             "  unread = f32[3] all-reduce(a), channel_id=1, replica_groups={{0}}, "
+                             "use_global_device_ids=true, to_apply=sum\n"
+                             "  w = f32[3] while(a), body=body, condition=cond\n"
+                             "  ROOT r = f32[3] negate(a)\n"
+                             "}\n";
   hlo_module *m = parse(text);
   run_verified(m, "dce");
   assert_int_equal(count(m, "all-reduce"), 2);
@@ -279,8 +311,12 @@ static void dead_marked(void **state) {
       "ENTRY e {\n"
       "  a = f32[3] parameter(0)\n"
       "  kept = f32[3] sine(a), frontend_attributes={xla_allow_dce_side_effecting_op=\"false\"}\n"
-      "  unread = f32[3] custom-call(a), custom_call_target=\"tpu_custom_call\", custom_call_has_side_effect=true, frontend_attributes={xla_allow_dce_side_effecting_op=\"true\"}\n"
-      "  other = f32[3] custom-call(a), custom_call_target=\"other\", custom_call_has_side_effect=true, frontend_attributes={xla_allow_dce_side_effecting_op=\"true\"}\n"
+      "  unread = f32[3] custom-call(a), custom_call_target=\"tpu_custom_call\", "
+      "custom_call_has_side_effect=true, "
+      "frontend_attributes={xla_allow_dce_side_effecting_op=\"true\"}\n"
+      "  other = f32[3] custom-call(a), custom_call_target=\"other\", "
+      "custom_call_has_side_effect=true, "
+      "frontend_attributes={xla_allow_dce_side_effecting_op=\"true\"}\n"
       "  plain = f32[3] cosine(a)\n"
       "  ROOT r = f32[3] negate(a)\n"
       "}\n";
@@ -292,19 +328,26 @@ static void dead_marked(void **state) {
   hlo_module_free(m);
 }
 
-// Elements that only instructions with control edges read go, with those; the size that set-dimension-size gives stays.
+// Elements that only instructions with control edges read go, with those; the size that
+// set-dimension-size gives stays.
 static void left_alone(void **state) {
   (void)state;
   static const char text[] =
       "HloModule m\n"
-      "cond {\n  s = (s32[], f32[3], f32[3]) parameter(0)\n  i = s32[] get-tuple-element(s), index=0\n  n = s32[] constant(5)\n"
+      "cond {\n  s = (s32[], f32[3], f32[3]) parameter(0)\n  i = s32[] get-tuple-element(s), "
+      "index=0\n  n = s32[] constant(5)\n"
       "  ROOT lt = pred[] compare(i, n), direction=LT\n}\n"
-      "body {\n  s = (s32[], f32[3], f32[3]) parameter(0)\n  i = s32[] get-tuple-element(s), index=0\n  one = s32[] constant(1)\n  next = s32[] add(i, one)\n"
-      "  x = f32[3] get-tuple-element(s), index=1\n  unread = f32[3] get-tuple-element(s), index=2\n  y = f32[3] negate(unread)\n"
+      "body {\n  s = (s32[], f32[3], f32[3]) parameter(0)\n  i = s32[] get-tuple-element(s), "
+      "index=0\n  one = s32[] constant(1)\n  next = s32[] add(i, one)\n"
+      "  x = f32[3] get-tuple-element(s), index=1\n  unread = f32[3] get-tuple-element(s), "
+      "index=2\n  y = f32[3] negate(unread)\n"
       "  ROOT t = (s32[], f32[3], f32[3]) tuple(next, x, y), control-predecessors={y}\n}\n"
-      "ENTRY e {\n  a = f32[3] parameter(0)\n  z = s32[] constant(0)\n  t = (s32[], f32[3], f32[3]) tuple(z, a, a)\n"
-      "  w = (s32[], f32[3], f32[3]) while(t), condition=cond, body=body\n  x = f32[3] get-tuple-element(w), index=1\n  n = s32[] constant(2)\n"
-      "  cut = f32[3] set-dimension-size(x, n), dimensions={0}\n  ROOT size = s32[] get-dimension-size(cut), dimensions={0}\n}\n";
+      "ENTRY e {\n  a = f32[3] parameter(0)\n  z = s32[] constant(0)\n"
+      "  t = (s32[], f32[3], f32[3]) tuple(z, a, a)\n"
+      "  w = (s32[], f32[3], f32[3]) while(t), condition=cond, body=body\n"
+      "  x = f32[3] get-tuple-element(w), index=1\n  n = s32[] constant(2)\n"
+      "  cut = f32[3] set-dimension-size(x, n), dimensions={0}\n"
+      "  ROOT size = s32[] get-dimension-size(cut), dimensions={0}\n}\n";
   hlo_module *m = parse(text);
   run_verified(m, "simplify-while-loops");
   assert_int_equal(count(m, "negate"), 0);
@@ -318,7 +361,8 @@ static void own_pipelines(void **state) {
   (void)state;
   u32 n;
   pass_pipelines own = {0};
-  pass_pipeline a = {"mine", "", "dce, fix(cse, yours)"}, b = {"yours", "", "algsimp"}, loop = {"loop", "", "dce, loop"};
+  pass_pipeline a = {"mine", "", "dce, fix(cse, yours)"}, b = {"yours", "", "algsimp"},
+                loop = {"loop", "", "dce, loop"};
   hs_vec_push(&own, a);
   hs_vec_push(&own, b);
   hs_vec_push(&own, loop);
@@ -328,8 +372,13 @@ static void own_pipelines(void **state) {
   assert_int_equal(n, 4);
   assert_string_equal(p->ops.v[3].pipeline, "yours");
   // What stands behind each, by the names that XLA's dumps have.
-  static const struct { const char *pass, *before; bool first; } listed[] = {
-      {"dce", "cse", true}, {"cse", "yours", false}, {"algsimp", "pipeline-end", true}, {"dce", "pipeline-end", false}};
+  static const struct {
+    const char *pass, *before;
+    bool first;
+  } listed[] = {{"dce", "cse", true},
+                {"cse", "yours", false},
+                {"algsimp", "pipeline-end", true},
+                {"dce", "pipeline-end", false}};
   for (size_t k = 0, j = 0; k < p->ops.n; k++) {
     const pipeline_op *op = &p->ops.v[k];
     if (op->kind != PIPELINE_PASS) continue;
@@ -349,8 +398,10 @@ static void own_pipelines(void **state) {
 // Stepping to the end does what running does; a copied cursor goes back.
 static void steps_as_it_runs(void **state) {
   (void)state;
-  static const char text[] = "HloModule m\nENTRY e {\n x = f32[4] parameter(0)\n n = f32[4] negate(x)\n nn = f32[4] negate(n)\n u = f32[4] add(nn, x)\n"
-                             " v = f32[4] add(nn, x)\n ROOT r = f32[4] multiply(u, v)\n}\n";
+  static const char text[] =
+      "HloModule m\nENTRY e {\n x = f32[4] parameter(0)\n n = f32[4] negate(x)\n"
+      " nn = f32[4] negate(n)\n u = f32[4] add(nn, x)\n"
+      " v = f32[4] add(nn, x)\n ROOT r = f32[4] multiply(u, v)\n}\n";
   hlo_module *a = parse(text), *b = parse(text);
   pass_run_options o = pass_run_default();
   pass_log ran = {0}, stepped = {0};
@@ -375,14 +426,19 @@ static void steps_as_it_runs(void **state) {
   hlo_module_free(b);
 }
 
-// ---- costs and memory -------------------------------------------------------------------------------------------------------
+// ---- costs and memory ---------------------------------------------------------------------------
 static const char loop[] =
     "HloModule loop\n"
-    "body {\n  s = (s32[], f32[256]) parameter(0)\n  i = s32[] get-tuple-element(s), index=0\n  one = s32[] constant(1)\n  n = s32[] add(i, one)\n"
-    "  x = f32[256] get-tuple-element(s), index=1\n  y = f32[256] add(x, x)\n  ROOT t = (s32[], f32[256]) tuple(n, y)\n}\n"
-    "cond {\n  s = (s32[], f32[256]) parameter(0)\n  i = s32[] get-tuple-element(s), index=0\n  k = s32[] constant(10)\n  ROOT p = pred[] compare(i, k), direction=LT\n}\n"
-    "ENTRY main {\n  a = f32[256] parameter(0)\n  z = s32[] constant(0)\n  b = f32[256] negate(a)\n  t = (s32[], f32[256]) tuple(z, b)\n"
-    "  w = (s32[], f32[256]) while(t), condition=cond, body=body\n  ROOT r = f32[256] get-tuple-element(w), index=1\n}\n";
+    "body {\n  s = (s32[], f32[256]) parameter(0)\n  i = s32[] get-tuple-element(s), index=0\n"
+    "  one = s32[] constant(1)\n  n = s32[] add(i, one)\n"
+    "  x = f32[256] get-tuple-element(s), index=1\n  y = f32[256] add(x, x)\n"
+    "  ROOT t = (s32[], f32[256]) tuple(n, y)\n}\n"
+    "cond {\n  s = (s32[], f32[256]) parameter(0)\n  i = s32[] get-tuple-element(s), index=0\n"
+    "  k = s32[] constant(10)\n  ROOT p = pred[] compare(i, k), direction=LT\n}\n"
+    "ENTRY main {\n  a = f32[256] parameter(0)\n  z = s32[] constant(0)\n  b = f32[256] negate(a)\n"
+    "  t = (s32[], f32[256]) tuple(z, b)\n"
+    "  w = (s32[], f32[256]) while(t), condition=cond, body=body\n"
+    "  ROOT r = f32[256] get-tuple-element(w), index=1\n}\n";
 
 static void costs(void **state) {
   (void)state;
@@ -399,7 +455,9 @@ static void costs(void **state) {
   assert_int_equal(element, 0);
   assert_int_equal(step, 1);
   hlo_module_free(m);
-  m = parse("HloModule d\nENTRY main {\n  a = f32[4,5] parameter(0)\n  b = f32[5,6] parameter(1)\n  ROOT c = f32[4,6] dot(a, b), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n}\n");
+  m = parse(
+      "HloModule d\nENTRY main {\n  a = f32[4,5] parameter(0)\n  b = f32[5,6] parameter(1)\n"
+      "  ROOT c = f32[4,6] dot(a, b), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n}\n");
   hlo_cost c = hlo_cost_instr(m->entry->root);
   assert_true(c.flops == 2 * 4 * 5 * 6);
   assert_true(c.bytes_read == 4 * (20 + 30) && c.bytes_written == 4 * 24);
@@ -419,7 +477,8 @@ static void memory(void **state) {
   assert_true(naive.temp_bytes >= 1024);
   hlo_module_free(m);
   // A chain of elementwise operations needs one buffer, or two without sharing.
-  m = parse("HloModule c\nENTRY main {\n  a = f32[100] parameter(0)\n  b = f32[100] negate(a)\n  c = f32[100] cosine(b)\n  d = f32[100] sine(c)\n  ROOT e = f32[100] abs(d)\n}\n");
+  m = parse("HloModule c\nENTRY main {\n  a = f32[100] parameter(0)\n  b = f32[100] negate(a)\n"
+            "  c = f32[100] cosine(b)\n  d = f32[100] sine(c)\n  ROOT e = f32[100] abs(d)\n}\n");
   assert_true(hs_ok(hlo_memory_estimate(m, true, &naive)));
   assert_true(hs_ok(hlo_memory_estimate(m, false, &shared)));
   assert_int_equal(naive.temp_bytes, 800);
@@ -427,12 +486,16 @@ static void memory(void **state) {
   hlo_module_free(m);
 }
 
-// A reshape that a broadcast no longer reads is remembered in the module's recovery table, once, and the table can be read back.
+// A reshape that a broadcast no longer reads is remembered in the module's recovery table, once,
+// and the table can be read back.
 static void recovery_table(void **state) {
   (void)state;
-  hlo_module *m = parse("HloModule t\n\nENTRY e {\n  a = f32[5] parameter(0), origin={{\"a\"}}\n  b = f32[5] parameter(1)\n"
-                        "  r = f32[1,5] reshape(a), origin={{\"r\" {0,1}}}\n  s = f32[5,1] reshape(b), origin={{\"s__ovp4\"}}\n"
-                        "  x = f32[3,1,5] broadcast(r), dimensions={1,2}\n  y = f32[3,5,1] broadcast(s), dimensions={1,2}\n"
+  hlo_module *m = parse("HloModule t\n\nENTRY e {\n  a = f32[5] parameter(0), origin={{\"a\"}}\n"
+                        "  b = f32[5] parameter(1)\n"
+                        "  r = f32[1,5] reshape(a), origin={{\"r\" {0,1}}}\n"
+                        "  s = f32[5,1] reshape(b), origin={{\"s__ovp4\"}}\n"
+                        "  x = f32[3,1,5] broadcast(r), dimensions={1,2}\n"
+                        "  y = f32[3,5,1] broadcast(s), dimensions={1,2}\n"
                         "  z = f32[2,1,5] broadcast(r), dimensions={1,2}\n"
                         "  ROOT o = (f32[3,1,5], f32[3,5,1], f32[2,1,5]) tuple(x, y, z)\n}\n");
   run_verified(m, "algsimp");
@@ -441,7 +504,8 @@ static void recovery_table(void **state) {
   assert_non_null(table);
   char *text = calloc(table->v.s.n + 1, 1);
   memcpy(text, table->v.s.p, table->v.s.n);
-  const char *r = strstr(text, "{\"r\" {0,1}} : {\"a\"}"), *s = strstr(text, "{\"s__ovp4\"} : {\"s__ovp5\"}");
+  const char *r = strstr(text, "{\"r\" {0,1}} : {\"a\"}"),
+             *s = strstr(text, "{\"s__ovp4\"} : {\"s__ovp5\"}");
   assert_non_null(r);
   assert_non_null(s);
   assert_null(strstr(r + 1, "{\"r\" {0,1}} :"));
@@ -461,7 +525,7 @@ static void recovery_table(void **state) {
   hlo_module_free(m);
 }
 
-// ---- layouts --------------------------------------------------------------------------------------------------------------
+// ---- layouts ------------------------------------------------------------------------------------
 // The layout of leaf k of the entry's instruction of this name; of a buffer, what it holds.
 static const hlo_layout *layout_of(const hlo_module *m, const char *name, u32 k) {
   hlo_for_each_instr(i, m->entry) {
@@ -473,40 +537,47 @@ static const hlo_layout *layout_of(const hlo_module *m, const char *name, u32 k)
   return NULL;
 }
 
-// A buffer cannot be copied: from the pin to the unpin it has the layout of the pin, which gets a copy of its own.
+// A buffer cannot be copied: from the pin to the unpin it has the layout of the pin, which gets a
+// copy of its own.
 static void buffers_keep_their_layout(void **state) {
   (void)state;
   hlo_module *m = parse(
       "HloModule m, entry_computation_layout={(f32[2,8]{1,0})->(f32[2,8]{1,0}, f32[2,8]{1,0})}\n"
       "ENTRY e {\n"
       "  x = f32[2,8] parameter(0)\n"
-      "  b0 = b(f32[2,8]{0,1}) custom-call(x), custom_call_target=\"Pin\", output_to_operand_aliasing={{}: (0, {})}, operand_layout_constraints={f32[2,8]{0,1}}\n"
-      "  b1 = b(f32[2,8]) custom-call(b0), custom_call_target=\"AddOne\", output_to_operand_aliasing={{}: (0, {})}\n"
-      "  v = f32[2,8] custom-call(b1), custom_call_target=\"Unpin\", output_to_operand_aliasing={{}: (0, {})}\n"
+      "  b0 = b(f32[2,8]{0,1}) custom-call(x), custom_call_target=\"Pin\", "
+      "output_to_operand_aliasing={{}: (0, {})}, operand_layout_constraints={f32[2,8]{0,1}}\n"
+      "  b1 = b(f32[2,8]) custom-call(b0), custom_call_target=\"AddOne\", "
+      "output_to_operand_aliasing={{}: (0, {})}\n"
+      "  v = f32[2,8] custom-call(b1), custom_call_target=\"Unpin\", "
+      "output_to_operand_aliasing={{}: (0, {})}\n"
       "  ROOT t = (f32[2,8], f32[2,8]) tuple(v, x)\n"
       "}\n");
   run_verified(m, "layout-assignment");
   static const char *const chain[] = {"b0", "b1", "v"};
   for (u32 k = 0; k < 3; k++) assert_int_equal(layout_of(m, chain[k], 0)->minor_to_major[0], 0);
   assert_int_equal(layout_of(m, "x", 0)->minor_to_major[0], 1);
-  assert_int_equal(count(m, "copy"), 2);   // before the pin, and of the result
+  assert_int_equal(count(m, "copy"), 2);  // before the pin, and of the result
   hlo_module_free(m);
 }
 
-// A pin whose operand has the right layout already still gets a copy: it would overwrite what others read.
+// A pin whose operand has the right layout already still gets a copy: it would overwrite what
+// others read.
 static void pins_are_copied(void **state) {
   (void)state;
   hlo_module *m = parse(
       "HloModule m, entry_computation_layout={(f32[2,8]{0,1})->(f32[2,8]{0,1}, f32[2,8]{0,1})}\n"
       "ENTRY e {\n"
       "  x = f32[2,8] parameter(0)\n"
-      "  b = b(f32[2,8]{0,1}) custom-call(x), custom_call_target=\"Pin\", output_to_operand_aliasing={{}: (0, {})}, operand_layout_constraints={f32[2,8]{0,1}}\n"
-      "  v = f32[2,8] custom-call(b), custom_call_target=\"Unpin\", output_to_operand_aliasing={{}: (0, {})}\n"
+      "  b = b(f32[2,8]{0,1}) custom-call(x), custom_call_target=\"Pin\", "
+      "output_to_operand_aliasing={{}: (0, {})}, operand_layout_constraints={f32[2,8]{0,1}}\n"
+      "  v = f32[2,8] custom-call(b), custom_call_target=\"Unpin\", "
+      "output_to_operand_aliasing={{}: (0, {})}\n"
       "  ROOT t = (f32[2,8], f32[2,8]) tuple(v, x)\n"
       "}\n");
   run_verified(m, "layout-assignment{cpu=false}");
   assert_int_equal(count(m, "copy"), 1);
-  run_verified(m, "layout-assignment{cpu=false}");   // a copy that only the pin reads serves
+  run_verified(m, "layout-assignment{cpu=false}");  // a copy that only the pin reads serves
   assert_int_equal(count(m, "copy"), 1);
   hlo_module_free(m);
 }
@@ -514,13 +585,13 @@ static void pins_are_copied(void **state) {
 // One array twice in a nested result, wanted in two layouts: one of them is copied.
 static void nested_results(void **state) {
   (void)state;
-  hlo_module *m = parse(
-      "HloModule m, entry_computation_layout={(f32[2,3]{1,0})->((f32[2,3]{1,0}), (f32[2,3]{0,1}))}\n"
-      "ENTRY e {\n"
-      "  x = f32[2,3] parameter(0)\n"
-      "  t = (f32[2,3]) tuple(x)\n"
-      "  ROOT both = ((f32[2,3]), (f32[2,3])) tuple(t, t)\n"
-      "}\n");
+  hlo_module *m = parse("HloModule m, entry_computation_layout={(f32[2,3]{1,0})->((f32[2,3]{1,0}), "
+                        "(f32[2,3]{0,1}))}\n"
+                        "ENTRY e {\n"
+                        "  x = f32[2,3] parameter(0)\n"
+                        "  t = (f32[2,3]) tuple(x)\n"
+                        "  ROOT both = ((f32[2,3]), (f32[2,3])) tuple(t, t)\n"
+                        "}\n");
   run_verified(m, "layout-assignment, algsimp{layout_sensitive=true}, dce");
   assert_int_equal(count(m, "copy"), 1);
   assert_int_equal(count(m, "get-tuple-element"), 0);
@@ -541,7 +612,8 @@ static void partly_fixed_entry(void **state) {
       "  ROOT r = f32[2,8] add(a, b)\n"
       "}\n";
   hlo_module *m = NULL;
-  assert_true(hs_ok(hlo_parse(ctx, text, strlen(text), &(hlo_parse_options){.keep_missing_layouts = true}, &m)));
+  assert_true(hs_ok(
+      hlo_parse(ctx, text, strlen(text), &(hlo_parse_options){.keep_missing_layouts = true}, &m)));
   run_verified(m, "layout-assignment{cpu=false}");
   for (u32 k = 0; k < 2; k++) {
     assert_int_equal(layout_of(m, "p", k)->minor_to_major[0], 0);
@@ -555,9 +627,24 @@ static void partly_fixed_entry(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(data_cases), cmocka_unit_test(rolled_back), cmocka_unit_test(changes_are_seen), cmocka_unit_test(rewrite_limit),
-                                     cmocka_unit_test(names), cmocka_unit_test(pipelines), cmocka_unit_test(pipeline_options), cmocka_unit_test(dead_collectives),
-                                     cmocka_unit_test(dead_marked), cmocka_unit_test(left_alone), cmocka_unit_test(own_pipelines), cmocka_unit_test(steps_as_it_runs), cmocka_unit_test(costs), cmocka_unit_test(memory), cmocka_unit_test(recovery_table),
-                                     cmocka_unit_test(buffers_keep_their_layout), cmocka_unit_test(pins_are_copied), cmocka_unit_test(nested_results), cmocka_unit_test(partly_fixed_entry)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(data_cases),
+                                     cmocka_unit_test(rolled_back),
+                                     cmocka_unit_test(changes_are_seen),
+                                     cmocka_unit_test(rewrite_limit),
+                                     cmocka_unit_test(names),
+                                     cmocka_unit_test(pipelines),
+                                     cmocka_unit_test(pipeline_options),
+                                     cmocka_unit_test(dead_collectives),
+                                     cmocka_unit_test(dead_marked),
+                                     cmocka_unit_test(left_alone),
+                                     cmocka_unit_test(own_pipelines),
+                                     cmocka_unit_test(steps_as_it_runs),
+                                     cmocka_unit_test(costs),
+                                     cmocka_unit_test(memory),
+                                     cmocka_unit_test(recovery_table),
+                                     cmocka_unit_test(buffers_keep_their_layout),
+                                     cmocka_unit_test(pins_are_copied),
+                                     cmocka_unit_test(nested_results),
+                                     cmocka_unit_test(partly_fixed_entry)};
   return cmocka_run_group_tests(tests, open_context, close_context);
 }

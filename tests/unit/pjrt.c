@@ -1,5 +1,6 @@
-// The pjrt backend on plug-ins of our own making (tests/plugin/fake_pjrt.c): good, old, odd, hanging, lying and crashing ones,
-// files that are none; what is sent to plug-ins; and, where real XLA is at hand, the same programs on it.
+// The pjrt backend on plug-ins of our own making (tests/plugin/fake_pjrt.c): good, old, odd,
+// hanging, lying and crashing ones, files that are none; what is sent to plug-ins; and, where real
+// XLA is at hand, the same programs on it.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -53,10 +54,13 @@ static const char *fake(const char *mode) {
   return path;
 }
 
-static const char add_one[] = "HloModule add_one\n"
-                              "ENTRY e { p = f32[4] parameter(0) c = f32[] constant(1) b = f32[4] broadcast(c), dimensions={} ROOT r = f32[4] add(p, b) }\n";
+static const char add_one[] =
+    "HloModule add_one\n"
+    "ENTRY e { p = f32[4] parameter(0) c = f32[] constant(1) b = f32[4] broadcast(c), "
+    "dimensions={} ROOT r = f32[4] add(p, b) }\n";
 
-static hs_status run_text(const char *plugin, const char *text, double deadline, hlo_literal **out) {
+static hs_status run_text(const char *plugin, const char *text, double deadline,
+                          hlo_literal **out) {
   hlo_module *m = parse(text);
   hlo_literal **args;
   u32 n;
@@ -91,37 +95,56 @@ static void refuses(const char *plugin, double deadline, hs_code code, const cha
   hlo_literal *out = NULL;
   hs_status s = run_text(plugin, add_one, deadline, &out);
   assert_false(hs_ok(s));
-  if (s.err->code != code || !strstr(s.err->message, words)) print_error("%s: %s (%s)\n", hs_code_text(s.err->code), s.err->message, s.err->note ? s.err->note : "");
+  if (s.err->code != code || !strstr(s.err->message, words))
+    print_error("%s: %s (%s)\n", hs_code_text(s.err->code), s.err->message,
+                s.err->note ? s.err->note : "");
   assert_int_equal(s.err->code, code);
   assert_non_null(strstr(s.err->message, words));
   hs_status_drop(s);
-  agrees(fake("ok"), add_one);          // the session goes on
+  agrees(fake("ok"), add_one);  // the session goes on
 }
 
-static const char tuples[] = "HloModule tuples, entry_computation_layout={((f32[2]{0}, (s32[], f32[3]{0})), f32[2]{0})->((f32[2]{0}, s32[]), (f32[3]{0}))}\n"
-                             "ENTRY e { p = (f32[2], (s32[], f32[3])) parameter(0) q = f32[2] parameter(1) a = f32[2] get-tuple-element(p), index=0\n"
-                             "  i = (s32[], f32[3]) get-tuple-element(p), index=1 n = s32[] get-tuple-element(i), index=0 f = f32[3] get-tuple-element(i), index=1\n"
-                             "  s = f32[2] add(a, q) t = (f32[2], s32[]) tuple(s, n) u = (f32[3]) tuple(f) ROOT r = ((f32[2], s32[]), (f32[3])) tuple(t, u) }\n";
-static const char donated[] = "HloModule donated, input_output_alias={ {}: (0, {}, may-alias) }\n"
-                              "ENTRY e { p = f32[4] parameter(0) q = f32[4] parameter(1) ROOT r = f32[4] add(p, q) }\n";
+static const char tuples[] =
+    "HloModule tuples, entry_computation_layout={((f32[2]{0}, (s32[], f32[3]{0})), "
+    "f32[2]{0})->((f32[2]{0}, s32[]), (f32[3]{0}))}\n"
+    "ENTRY e { p = (f32[2], (s32[], f32[3])) parameter(0) q = f32[2] parameter(1) a = f32[2] "
+    "get-tuple-element(p), index=0\n"
+    "  i = (s32[], f32[3]) get-tuple-element(p), index=1 n = s32[] get-tuple-element(i), index=0 f "
+    "= f32[3] get-tuple-element(i), index=1\n"
+    "  s = f32[2] add(a, q) t = (f32[2], s32[]) tuple(s, n) u = (f32[3]) tuple(f) ROOT r = "
+    "((f32[2], s32[]), (f32[3])) tuple(t, u) }\n";
+static const char donated[] =
+    "HloModule donated, input_output_alias={ {}: (0, {}, may-alias) }\n"
+    "ENTRY e { p = f32[4] parameter(0) q = f32[4] parameter(1) ROOT r = f32[4] add(p, q) }\n";
 static const char scheduled[] = "HloModule scheduled, is_scheduled=true\n"
                                 "ENTRY e { p = f32[4] parameter(0) ROOT r = f32[4] negate(p) }\n";
 static const char no_values[] = "HloModule none\nENTRY e { ROOT r = () tuple() }\n";
-static const char tokens[] = "HloModule tokens\nENTRY e { t = token[] parameter(0) p = f32[2] parameter(1) ROOT r = (token[], f32[2]) tuple(t, p) }\n";
-static const char column_major[] = "HloModule columns, entry_computation_layout={(f32[3,4]{0,1})->f32[4,3]{0,1}}\n"
-                                   "ENTRY e { p = f32[3,4]{0,1} parameter(0) ROOT r = f32[4,3]{0,1} transpose(p), dimensions={1,0} }\n";
+static const char tokens[] =
+    "HloModule tokens\nENTRY e { t = token[] parameter(0) p = f32[2] parameter(1) ROOT r = "
+    "(token[], f32[2]) tuple(t, p) }\n";
+static const char column_major[] =
+    "HloModule columns, entry_computation_layout={(f32[3,4]{0,1})->f32[4,3]{0,1}}\n"
+    "ENTRY e { p = f32[3,4]{0,1} parameter(0) ROOT r = f32[4,3]{0,1} transpose(p), "
+    "dimensions={1,0} }\n";
 // Fused already, to be cut in two; no layout is stated.
-static const char fused_parts[] = "HloModule parts, num_partitions=2\n"
-                                  "f { a = f32[4,6] parameter(0) b = f32[2,12] reshape(a) ROOT t = f32[12,2] transpose(b), dimensions={1,0} }\n"
-                                  "ENTRY e { p = f32[4,6] parameter(0), sharding={devices=[2,1]<=[2]} g = f32[12,2] fusion(p), kind=kLoop, calls=f\n"
-                                  "  ROOT r = f32[12,2] negate(g), sharding={devices=[1,2]<=[2]} }\n";
-static const char *const programs[] = {add_one, tuples, donated, scheduled, no_values, tokens, column_major};
+static const char fused_parts[] =
+    "HloModule parts, num_partitions=2\n"
+    "f { a = f32[4,6] parameter(0) b = f32[2,12] reshape(a) ROOT t = f32[12,2] transpose(b), "
+    "dimensions={1,0} }\n"
+    "ENTRY e { p = f32[4,6] parameter(0), sharding={devices=[2,1]<=[2]} g = f32[12,2] fusion(p), "
+    "kind=kLoop, calls=f\n"
+    "  ROOT r = f32[12,2] negate(g), sharding={devices=[1,2]<=[2]} }\n";
+static const char *const programs[] = {add_one,   tuples, donated,     scheduled,
+                                       no_values, tokens, column_major};
 
 static void runs(void **st) {
   (void)st;
   for (size_t k = 0; k < HS_COUNT(programs); k++) agrees(fake("ok"), programs[k]);
 }
-static void future_versions(void **st) { (void)st; agrees(fake("future"), add_one); }
+static void future_versions(void **st) {
+  (void)st;
+  agrees(fake("future"), add_one);
+}
 static void optional_functions(void **st) {
   (void)st;
   agrees(fake("unimplemented"), add_one);
@@ -144,7 +167,8 @@ static void bad_plugins(void **st) {
 
 static void deaths(void **st) {
   (void)st;
-  refuses(fake("abort"), 60, HS_E_WORKER, "fake_check.cc:42: Check failed: pointer_size > 0 (-1 vs. 0)");
+  refuses(fake("abort"), 60, HS_E_WORKER,
+          "fake_check.cc:42: Check failed: pointer_size > 0 (-1 vs. 0)");
   refuses(fake("runabort"), 60, HS_E_WORKER, "fake_check.cc:42: Check failed: buffers are ready");
   refuses(fake("segv"), 60, HS_E_WORKER, "SIGSEGV");
   refuses(fake("hang"), 0.5, HS_E_DEADLINE, "compiling");
@@ -171,21 +195,36 @@ static void files_that_are_none(void **st) {
   hs_free(other);
 }
 
-// Custom calls that plug-ins lack: LAPACK's, in column-major layouts and in the older form too. Two calls of one target and of equal
-// shapes differ by their attributes alone.
-static const char cholesky[] = "HloModule cholesky, entry_computation_layout={(f32[2,3,3]{1,2,0})->(f32[2,3,3]{1,2,0}, s32[2]{0})}\n"
-                               "ENTRY e { p = f32[2,3,3]{1,2,0} parameter(0) ROOT r = (f32[2,3,3]{1,2,0}, s32[2]{0}) custom-call(p), custom_call_target=\"lapack_spotrf_ffi\", "
-                               "operand_layout_constraints={f32[2,3,3]{1,2,0}}, api_version=API_VERSION_TYPED_FFI, backend_config={uplo = 76 : ui8} }\n";
-static const char solve[] = "HloModule solve, entry_computation_layout={(f64[3,3]{0,1}, f64[3,2]{0,1})->f64[3,2]{0,1}}\n"
-                            "ENTRY e { a = f64[3,3]{0,1} parameter(0) b = f64[3,2]{0,1} parameter(1) ROOT r = f64[3,2]{0,1} custom-call(a, b), custom_call_target=\"lapack_dtrsm_ffi\", "
-                            "operand_layout_constraints={f64[3,3]{0,1}, f64[3,2]{0,1}}, api_version=API_VERSION_TYPED_FFI, backend_config={diag = 78 : ui8, side = 76 : ui8, trans_x = 84 : ui8, uplo = 76 : ui8} }\n";
-static const char two_solves[] = "HloModule two\nENTRY e { a = f32[3,3]{0,1} parameter(0) b = f32[3,2]{0,1} parameter(1) x = f32[3,2]{0,1} custom-call(a, b), custom_call_target=\"lapack_strsm_ffi\", "
-                                 "operand_layout_constraints={f32[3,3]{0,1}, f32[3,2]{0,1}}, api_version=API_VERSION_TYPED_FFI, backend_config={diag = 78 : ui8, side = 76 : ui8, trans_x = 84 : ui8, uplo = 76 : ui8}\n"
-                                 "  ROOT r = f32[3,2]{0,1} custom-call(a, x), custom_call_target=\"lapack_strsm_ffi\", operand_layout_constraints={f32[3,3]{0,1}, f32[3,2]{0,1}}, "
-                                 "api_version=API_VERSION_TYPED_FFI, backend_config={diag = 85 : ui8, side = 76 : ui8, trans_x = 78 : ui8, uplo = 85 : ui8} }\n";
-static const char older_form[] = "HloModule older\nENTRY e { one = s32[] constant(1) three = s32[] constant(3) p = f32[3,3]{0,1} parameter(0)\n"
-                                 "  ROOT r = (f32[3,3]{0,1}, s32[]) custom-call(one, one, three, p), custom_call_target=\"lapack_spotrf\", "
-                                 "operand_layout_constraints={s32[], s32[], s32[], f32[3,3]{0,1}} }\n";
+// Custom calls that plug-ins lack: LAPACK's, in column-major layouts and in the older form too. Two
+// calls of one target and of equal shapes differ by their attributes alone.
+static const char cholesky[] =
+    "HloModule cholesky, entry_computation_layout={(f32[2,3,3]{1,2,0})->(f32[2,3,3]{1,2,0}, "
+    "s32[2]{0})}\n"
+    "ENTRY e { p = f32[2,3,3]{1,2,0} parameter(0) ROOT r = (f32[2,3,3]{1,2,0}, s32[2]{0}) "
+    "custom-call(p), custom_call_target=\"lapack_spotrf_ffi\", "
+    "operand_layout_constraints={f32[2,3,3]{1,2,0}}, api_version=API_VERSION_TYPED_FFI, "
+    "backend_config={uplo = 76 : ui8} }\n";
+static const char solve[] =
+    "HloModule solve, entry_computation_layout={(f64[3,3]{0,1}, f64[3,2]{0,1})->f64[3,2]{0,1}}\n"
+    "ENTRY e { a = f64[3,3]{0,1} parameter(0) b = f64[3,2]{0,1} parameter(1) ROOT r = "
+    "f64[3,2]{0,1} custom-call(a, b), custom_call_target=\"lapack_dtrsm_ffi\", "
+    "operand_layout_constraints={f64[3,3]{0,1}, f64[3,2]{0,1}}, api_version=API_VERSION_TYPED_FFI, "
+    "backend_config={diag = 78 : ui8, side = 76 : ui8, trans_x = 84 : ui8, uplo = 76 : ui8} }\n";
+static const char two_solves[] =
+    "HloModule two\nENTRY e { a = f32[3,3]{0,1} parameter(0) b = f32[3,2]{0,1} parameter(1) x = "
+    "f32[3,2]{0,1} custom-call(a, b), custom_call_target=\"lapack_strsm_ffi\", "
+    "operand_layout_constraints={f32[3,3]{0,1}, f32[3,2]{0,1}}, api_version=API_VERSION_TYPED_FFI, "
+    "backend_config={diag = 78 : ui8, side = 76 : ui8, trans_x = 84 : ui8, uplo = 76 : ui8}\n"
+    "  ROOT r = f32[3,2]{0,1} custom-call(a, x), custom_call_target=\"lapack_strsm_ffi\", "
+    "operand_layout_constraints={f32[3,3]{0,1}, f32[3,2]{0,1}}, "
+    "api_version=API_VERSION_TYPED_FFI, backend_config={diag = 85 : ui8, side = 76 : ui8, trans_x "
+    "= 78 : ui8, uplo = 85 : ui8} }\n";
+static const char older_form[] =
+    "HloModule older\nENTRY e { one = s32[] constant(1) three = s32[] constant(3) p = "
+    "f32[3,3]{0,1} parameter(0)\n"
+    "  ROOT r = (f32[3,3]{0,1}, s32[]) custom-call(one, one, three, p), "
+    "custom_call_target=\"lapack_spotrf\", "
+    "operand_layout_constraints={s32[], s32[], s32[], f32[3,3]{0,1}} }\n";
 
 static void custom_calls(void **st) {
   (void)st;
@@ -196,13 +235,17 @@ static void custom_calls(void **st) {
   agrees(fake("ffi"), cholesky);
   agrees(fake("ffi"), solve);
   hlo_literal *out = NULL;
-  hs_status s = run_text(fake("ffi"), "HloModule u\nENTRY e { p = f32[2] parameter(0) ROOT r = f32[2] custom-call(p), custom_call_target=\"nobody_knows\", api_version=API_VERSION_TYPED_FFI }\n", 60, &out);
+  hs_status s =
+      run_text(fake("ffi"),
+               "HloModule u\nENTRY e { p = f32[2] parameter(0) ROOT r = f32[2] custom-call(p), "
+               "custom_call_target=\"nobody_knows\", api_version=API_VERSION_TYPED_FFI }\n",
+               60, &out);
   assert_false(hs_ok(s));
   assert_non_null(strstr(s.err->message, "no handler"));
   hs_status_drop(s);
 }
 
-// ---- killed from outside ----------------------------------------------------------------------------------------------------
+// ---- killed from outside ------------------------------------------------------------------------
 static void *kill_later(void *host) {
   usleep(300000);
   kill(worker_pid(pjrt_host_worker(host)), SIGKILL);
@@ -258,7 +301,8 @@ static void recompiled(void **st) {
   assert_true(hs_ok(be->run(exe, n, args, NULL, &a)));
   kill(worker_pid(pjrt_host_worker(h)), SIGKILL);
   usleep(50000);
-  hs_status_drop(be->run(exe, n, args, NULL, &b));      // the death is found out by the call that meets it
+  // the death is found out by the call that meets it
+  hs_status_drop(be->run(exe, n, args, NULL, &b));
   backend_result_free(&b);
   assert_true(hs_ok(be->run(exe, n, args, NULL, &b)));
   assert_true(hlo_literal_equal(a.outputs, b.outputs));
@@ -270,13 +314,14 @@ static void recompiled(void **st) {
   hlo_module_free(m);
 }
 
-// ---- what is sent, what is found ----------------------------------------------------------------------------------------------
+// ---- what is sent, what is found ----------------------------------------------------------------
 static void compile_options(void **st) {
   (void)st;
   pjrt_ready r = {.replicas = 1, .partitions = 1};
   hs_buf b = {0};
   pjrt_options(&b, &r, false, 0, NULL);
-  const u8 least[] = {0x1a, 0x0f, 0x08, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01, 0x20, 0x01, 0x28, 0x01};
+  const u8 least[] = {0x1a, 0x0f, 0x08, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff,
+                      0xff, 0xff, 0xff, 0x01, 0x20, 0x01, 0x28, 0x01};
   assert_int_equal(b.n, sizeof least);
   assert_memory_equal(b.p, least, sizeof least);
   b.n = 0;
@@ -284,8 +329,10 @@ static void compile_options(void **st) {
   r.partitions = 8;
   r.shardy = true;
   pjrt_options(&b, &r, true, 2, flags);
-  const u8 more[] = {0x1a, 0x16, 0x08, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01, 0x20, 0x01, 0x28, 0x08, 0x30, 0x01, 0x58, 0x01, 0x98, 0x01, 0x01,
-                     0x3a, 0x0e, 0x0a, 0x05, 'x', 'l', 'a', '_', 'x', 0x12, 0x05, 0x0a, 0x03, 'd', 'c', 'e', 0x3a, 0x07, 0x0a, 0x01, 'b', 0x12, 0x02, 0x10, 0x01};
+  const u8 more[] = {0x1a, 0x16, 0x08, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01,
+                     0x20, 0x01, 0x28, 0x08, 0x30, 0x01, 0x58, 0x01, 0x98, 0x01, 0x01, 0x3a, 0x0e,
+                     0x0a, 0x05, 'x',  'l',  'a',  '_',  'x',  0x12, 0x05, 0x0a, 0x03, 'd',  'c',
+                     'e',  0x3a, 0x07, 0x0a, 0x01, 'b',  0x12, 0x02, 0x10, 0x01};
   assert_int_equal(b.n, sizeof more);
   assert_memory_equal(b.p, more, sizeof more);
   hs_buf_free(&b);
@@ -318,9 +365,11 @@ static void flattened(void **st) {
   assert_true(hs_ok(hlo_verify(r.m, NULL)));
   pjrt_ready_free(&r);
   hlo_module_free(m);
-  m = parse("HloModule a, input_output_alias={ {1}: (0, {1}, may-alias) }\n"
-            "ENTRY e { p = (f32[2], f32[3]) parameter(0) a = f32[2] get-tuple-element(p), index=0 b = f32[3] get-tuple-element(p), index=1\n"
-            "  ROOT r = (f32[2], f32[3]) tuple(a, b) }\n");
+  m = parse(
+      "HloModule a, input_output_alias={ {1}: (0, {1}, may-alias) }\n"
+      "ENTRY e { p = (f32[2], f32[3]) parameter(0) a = f32[2] get-tuple-element(p), index=0 b = "
+      "f32[3] get-tuple-element(p), index=1\n"
+      "  ROOT r = (f32[2], f32[3]) tuple(a, b) }\n");
   assert_true(hs_ok(pjrt_prepare(m, false, false, &r)));
   assert_false(r.donated[0]);
   assert_true(r.donated[1]);
@@ -347,7 +396,7 @@ static void no_fusions_among_parts(void **st) {
   assert_true(hs_ok(hlo_verify(r.m, NULL)));
   pjrt_ready_free(&r);
   hlo_set_module_attr(m, (hlo_attr){.id = HLO_ATTR_NUM_PARTITIONS, .v.i = 1});
-  for (int gpu = 0; gpu < 2; gpu++) {            // on one device they stay, but for a GPU
+  for (int gpu = 0; gpu < 2; gpu++) {  // on one device they stay, but for a GPU
     assert_true(hs_ok(pjrt_prepare(m, false, gpu, &r)));
     u32 n = 0;
     hlo_for_each_instr(i, r.m->entry) n += i->opcode == HLO_FUSION;
@@ -359,7 +408,8 @@ static void no_fusions_among_parts(void **st) {
 
 static void tiles(void **st) {
   (void)st;
-  hlo_module *m = parse("HloModule s, num_partitions=4\nENTRY e { p = s32[5,4] parameter(0), sharding={devices=[2,2]<=[2,2]T(1,0)} ROOT r = s32[5,4] copy(p) }\n");
+  hlo_module *m = parse("HloModule s, num_partitions=4\nENTRY e { p = s32[5,4] parameter(0), "
+                        "sharding={devices=[2,2]<=[2,2]T(1,0)} ROOT r = s32[5,4] copy(p) }\n");
   const hlo_instr *p = m->entry->params[0];
   pjrt_tiles t;
   assert_true(hs_ok(pjrt_tiles_make(ctx, p->shape, hlo_attr_ptr(p, HLO_ATTR_SHARDING), 4, &t)));
@@ -370,7 +420,12 @@ static void tiles(void **st) {
   for (u32 d = 0; d < 4; d++) {
     memset(part, 0, sizeof part);
     pjrt_tiles_cut(&t, d, whole, part);
-    if (d == 1) { assert_int_equal(part[0], 12); assert_int_equal(part[3], 17); assert_int_equal(part[5], 0); }   // device 1: lower left
+    // device 1: lower left
+    if (d == 1) {
+      assert_int_equal(part[0], 12);
+      assert_int_equal(part[3], 17);
+      assert_int_equal(part[5], 0);
+    }
     pjrt_tiles_join(&t, d, part, back);
   }
   assert_memory_equal(whole, back, sizeof whole);
@@ -378,14 +433,22 @@ static void tiles(void **st) {
   hlo_module_free(m);
 }
 
-// What a partitioner leaves is one device's part; put between whole arrays it computes what the program computes.
+// What a partitioner leaves is one device's part; put between whole arrays it computes what the
+// program computes.
 static void whole_from_a_part(void **st) {
   (void)st;
-  hlo_module *m = parse("HloModule s, num_partitions=4\nENTRY e { p = f32[5,4] parameter(0), sharding={devices=[2,2]<=[2,2]T(1,0)} q = f32[4] parameter(1)\n"
-                        "  b = f32[5,4] broadcast(q), dimensions={1} a = f32[5,4] add(p, b) ROOT r = (f32[5,4], f32[4]) tuple(a, q) }\n");
-  hlo_module *part = parse("HloModule s, num_partitions=4, is_scheduled=true\nENTRY e { p = f32[3,2] parameter(0) q = f32[4] parameter(1) i = u32[] partition-id()\n"
-                           "  two = u32[] constant(2) c = u32[] divide(i, two) k = u32[] multiply(c, two) d = f32[2] dynamic-slice(q, k), dynamic_slice_sizes={2}\n"
-                           "  b = f32[3,2] broadcast(d), dimensions={1} a = f32[3,2] add(p, b) ROOT r = (f32[3,2], f32[4]) tuple(a, q) }\n");
+  hlo_module *m = parse(
+      "HloModule s, num_partitions=4\nENTRY e { p = f32[5,4] parameter(0), "
+      "sharding={devices=[2,2]<=[2,2]T(1,0)} q = f32[4] parameter(1)\n"
+      "  b = f32[5,4] broadcast(q), dimensions={1} a = f32[5,4] add(p, b) ROOT r = (f32[5,4], "
+      "f32[4]) tuple(a, q) }\n");
+  hlo_module *part = parse(
+      "HloModule s, num_partitions=4, is_scheduled=true\nENTRY e { p = f32[3,2] parameter(0) q = "
+      "f32[4] parameter(1) i = u32[] partition-id()\n"
+      "  two = u32[] constant(2) c = u32[] divide(i, two) k = u32[] multiply(c, two) d = f32[2] "
+      "dynamic-slice(q, k), dynamic_slice_sizes={2}\n"
+      "  b = f32[3,2] broadcast(d), dimensions={1} a = f32[3,2] add(p, b) ROOT r = (f32[3,2], "
+      "f32[4]) tuple(a, q) }\n");
   const hlo_instr *p = m->entry->params[0], *q = m->entry->params[1];
   const hlo_sharding *cut = hlo_attr_ptr(p, HLO_ATTR_SHARDING);
   pjrt_tiles arg[2], out[2];
@@ -407,7 +470,7 @@ static void whole_from_a_part(void **st) {
   hlo_literal_unref(want);
   hlo_literal_unref(got);
   hlo_module_free(whole);
-  assert_true(hs_ok(pjrt_whole(m, 2, arg, 2, out, &whole)));      // whole already
+  assert_true(hs_ok(pjrt_whole(m, 2, arg, 2, out, &whole)));  // whole already
   assert_int_equal(hlo_fingerprint(whole), hlo_fingerprint(m));
   hlo_module_free(whole);
   hlo_module *other = parse(add_one);
@@ -424,8 +487,11 @@ static void whole_from_a_part(void **st) {
 // Plug-ins of any age read the devices of a collective as lists.
 static void listed_groups(void **st) {
   (void)st;
-  hlo_module *m = parse("HloModule g, num_partitions=8\ns { a = f32[] parameter(0) b = f32[] parameter(1) ROOT c = f32[] add(a, b) }\n"
-                        "ENTRY e { p = f32[4] parameter(0) ROOT r = f32[4] all-reduce(p), channel_id=1, replica_groups=[2,4]<=[4,2]T(1,0), use_global_device_ids=true, to_apply=s }\n");
+  hlo_module *m = parse(
+      "HloModule g, num_partitions=8\ns { a = f32[] parameter(0) b = f32[] parameter(1) ROOT c = "
+      "f32[] add(a, b) }\n"
+      "ENTRY e { p = f32[4] parameter(0) ROOT r = f32[4] all-reduce(p), channel_id=1, "
+      "replica_groups=[2,4]<=[4,2]T(1,0), use_global_device_ids=true, to_apply=s }\n");
   pjrt_ready r;
   assert_true(hs_ok(pjrt_prepare(m, false, false, &r)));
   const hlo_replica_groups *g = hlo_attr_ptr(r.m->entry->root, HLO_ATTR_REPLICA_GROUPS);
@@ -454,7 +520,7 @@ static void found(void **st) {
   assert_true(hs_ok(pjrt_find("one", &path)));
   assert_string_equal(path, "/a/b.so");
   hs_free(path);
-  assert_true(hs_ok(pjrt_find("two", &path)));          // the beginning of a name that only one has
+  assert_true(hs_ok(pjrt_find("two", &path)));  // the beginning of a name that only one has
   assert_string_equal(path, "/c/d.so");
   hs_free(path);
   hs_status s = pjrt_find("nobody", &path);
@@ -466,7 +532,9 @@ static void found(void **st) {
 // A plug-in that stops over a fusion gets the module without.
 static void sent_again_unfused(void **st) {
   (void)st;
-  static const char fused[] = "HloModule fused\nf { a = f32[4] parameter(0) ROOT b = f32[4] negate(a) }\nENTRY e { p = f32[4] parameter(0) ROOT r = f32[4] fusion(p), kind=kLoop, calls=f }\n";
+  static const char fused[] =
+      "HloModule fused\nf { a = f32[4] parameter(0) ROOT b = f32[4] negate(a) }\n"
+      "ENTRY e { p = f32[4] parameter(0) ROOT r = f32[4] fusion(p), kind=kLoop, calls=f }\n";
   agrees(fake("layout"), fused);
   agrees(fake("layout"), add_one);
 }
@@ -476,10 +544,16 @@ static void json_entries(void **st) {
   char path[256];
   snprintf(path, sizeof path, "%s/entry.json", folder);
   char *real = realpath(fake("options"), NULL);
-  char *json = hs_format("{\n \"other\": [{\"a\": [1, null]}, 2.5], \"library_path\": \"%s\",\n \"create_options\": {\"name\": \"a \\\"b\\\"\", \"count\": -3, \"on\": true, \"off\": false, \"share\": 0.25, \"ids\": [4, 5, 6]}}\n", real);
+  char *json = hs_format(
+      "{\n \"other\": [{\"a\": [1, null]}, 2.5], \"library_path\": \"%s\",\n"
+      " \"create_options\": {\"name\": \"a \\\"b\\\"\", \"count\": -3, \"on\": true, \"off\": "
+      "false, \"share\": 0.25, \"ids\": [4, 5, 6]}}\n",
+      real);
   write_file(path, json, strlen(json));
-  refuses(path, 60, HS_E_RUN, "name=a \"b\" count=-3 on=yes off=no share=0.25 ids=3 of them, last 6");
-  for (size_t n = 0; n + 2 < strlen(json); n += 5) {                 // cut short anywhere: an error of the file
+  refuses(path, 60, HS_E_RUN,
+          "name=a \"b\" count=-3 on=yes off=no share=0.25 ids=3 of them, last 6");
+  // cut short anywhere: an error of the file
+  for (size_t n = 0; n + 2 < strlen(json); n += 5) {
     write_file(path, json, n);
     pjrt_entry e;
     hs_status s = pjrt_entry_read(path, &e);
@@ -542,18 +616,19 @@ static void said_of_the_executable(void **st) {
   assert_true(r->memory.known);
   assert_int_equal(be->compiled(exe)->temp_bytes, 64);
   assert_int_equal(be->compiled(exe)->peak_bytes, 96);
-  assert_int_equal(be->compiled(exe)->nkernels, 2);        // broadcast and add
+  assert_int_equal(be->compiled(exe)->nkernels, 2);  // broadcast and add
   be->release(exe);
   hlo_module_free(m);
 }
 
-// ---- for a GPU that is not here -------------------------------------------------------------------------------------------------
+// ---- for a GPU that is not here -----------------------------------------------------------------
 static void kernels_of_a_gpu(void **st) {
   (void)st;
   hlo_module *m = parse(add_one);
   hs_buf target = {0};
   assert_true(prof_gpu_text("h200", &target));
-  hs_buf_puts(&target, "gpu_device_info { unknown_field { a: 1 b { c: 2 } } }\nplatform_name: \"CUDA\"\n");
+  hs_buf_puts(&target,
+              "gpu_device_info { unknown_field { a: 1 b { c: 2 } } }\nplatform_name: \"CUDA\"\n");
   backend_options o = {.plugin = fake("gpu"), .target = hs_buf_cstr(&target)};
   const backend *be = backend_find("pjrt");
   backend_exe *exe;
@@ -593,7 +668,12 @@ static void kernels_of_a_gpu(void **st) {
 }
 
 static void put_section(hs_buf *b, u32 name, u32 type, u64 offset, u64 size, u32 link, u32 info) {
-  Elf64_Shdr s = {.sh_name = name, .sh_type = type, .sh_offset = offset, .sh_size = size, .sh_link = link, .sh_info = info};
+  Elf64_Shdr s = {.sh_name = name,
+                  .sh_type = type,
+                  .sh_offset = offset,
+                  .sh_size = size,
+                  .sh_link = link,
+                  .sh_info = info};
   hs_buf_put(b, (const char *)&s, sizeof s);
 }
 
@@ -603,10 +683,22 @@ static hs_buf small_cubin(void) {
   static const char strings[] = "\0my_kernel";
   const u32 info[] = {0x00080000u | 0x2f04, 1, 40, 0x00080000u | 0x1104, 1, 8};
   Elf64_Sym symbols[2] = {{0}, {.st_name = 1}};
-  Elf64_Ehdr h = {.e_ident = {0x7f, 'E', 'L', 'F', ELFCLASS64, 1, 1}, .e_type = ET_EXEC, .e_machine = 190, .e_shentsize = sizeof(Elf64_Shdr), .e_shnum = 6, .e_shstrndx = 1};
+  Elf64_Ehdr h = {.e_ident = {0x7f, 'E', 'L', 'F', ELFCLASS64, 1, 1},
+                  .e_type = ET_EXEC,
+                  .e_machine = 190,
+                  .e_shentsize = sizeof(Elf64_Shdr),
+                  .e_shnum = 6,
+                  .e_shstrndx = 1};
   hs_buf b = {0};
   u64 at = sizeof h, where[5];
-  const struct { const void *p; size_t n; } parts[] = {{names, sizeof names}, {strings, sizeof strings}, {symbols, sizeof symbols}, {info, sizeof info}, {"0123456789abcdef", 16}};
+  const struct {
+    const void *p;
+    size_t n;
+  } parts[] = {{names, sizeof names},
+               {strings, sizeof strings},
+               {symbols, sizeof symbols},
+               {info, sizeof info},
+               {"0123456789abcdef", 16}};
   for (size_t k = 0; k < HS_COUNT(parts); k++) where[k] = at, at += parts[k].n;
   h.e_shoff = at;
   hs_buf_put(&b, (const char *)&h, sizeof h);
@@ -632,13 +724,17 @@ static void expect_kernel(const char *bytes, size_t n) {
   hs_buf_free(&reply);
 }
 
-// Bytes in a Riegeli container, as one Snappy record: literals of 60 bytes, and for every second one that repeats, a copy.
+// Bytes in a Riegeli container, as one Snappy record: literals of 60 bytes, and for every second
+// one that repeats, a copy.
 static hs_buf packed(const hs_buf *bytes, bool blocks) {
-  static const u8 head[64] = {0x83, 0xaf, 0x70, 0xd1, 0x0d, 0x88, 0x4a, 0x3f, 0, 0, 0, 0, 0, 0, 0, 0, 0x40, 0, 0, 0, 0, 0, 0, 0, 0x91, 0xba, 0xc2, 0x3c, 0x92, 0x87, 0xe1, 0xa9,
-                              0, 0, 0, 0, 0, 0, 0, 0, 0xe1, 0x9f, 0x13, 0xc0, 0xe9, 0xb1, 0xc3, 0x72, 0x73};
+  static const u8 head[64] = {0x83, 0xaf, 0x70, 0xd1, 0x0d, 0x88, 0x4a, 0x3f, 0,    0,
+                              0,    0,    0,    0,    0,    0,    0x40, 0,    0,    0,
+                              0,    0,    0,    0,    0x91, 0xba, 0xc2, 0x3c, 0x92, 0x87,
+                              0xe1, 0xa9, 0,    0,    0,    0,    0,    0,    0,    0,
+                              0xe1, 0x9f, 0x13, 0xc0, 0xe9, 0xb1, 0xc3, 0x72, 0x73};
   hs_buf body = {0}, out = {0};
   hs_buf_puts(&body, "s");
-  hs_buf_put(&body, "\x01\x00", 2);                              // sizes: of no interest
+  hs_buf_put(&body, "\x01\x00", 2);  // sizes: of no interest
   u64 total = bytes->n + (blocks ? 100000 : 0);
   for (u32 twice = 0; twice < 2; twice++)
     for (u64 v = total;; v >>= 7) {
@@ -646,7 +742,13 @@ static hs_buf packed(const hs_buf *bytes, bool blocks) {
       hs_buf_put(&body, &c, 1);
       if (v < 128) break;
     }
-  for (size_t k = 0; blocks && k < 100000; k += 4) hs_buf_put(&body, k ? "\x0e\x04\x00" : "\x0c" "wxyz", k ? 3 : 5);   // a literal, then copies of it
+  // a literal, then copies of it
+  for (size_t k = 0; blocks && k < 100000; k += 4)
+    hs_buf_put(&body,
+               k ? "\x0e\x04\x00"
+                 : "\x0c"
+                   "wxyz",
+               k ? 3 : 5);
   for (size_t k = 0; k < bytes->n; k += 60) {
     size_t n = HS_MIN((size_t)60, bytes->n - k);
     char tag = (char)((n - 1) << 2);
@@ -661,7 +763,8 @@ static hs_buf packed(const hs_buf *bytes, bool blocks) {
   hs_buf_put(&all, (const char *)chunk, sizeof chunk);
   hs_buf_put(&all, body.p, body.n);
   for (size_t k = 0; k < all.n; k++) {
-    if ((out.n - start) % 65536 == 0) for (u32 j = 0; j < 24; j++) hs_buf_put(&out, "\xee", 1);
+    if ((out.n - start) % 65536 == 0)
+      for (u32 j = 0; j < 24; j++) hs_buf_put(&out, "\xee", 1);
     hs_buf_put(&out, all.p + k, 1);
   }
   hs_buf_free(&all);
@@ -676,7 +779,8 @@ static void machine_code(void **st) {
   expect_kernel(b.p, b.n);
   expect_kernel(p.p, p.n);
   expect_kernel(q.p, q.n);
-  for (size_t n = 0; n < b.n; n += 7) {                            // cut short, and damaged everywhere: no crash
+  // cut short, and damaged everywhere: no crash
+  for (size_t n = 0; n < b.n; n += 7) {
     hs_buf reply = {0};
     pjs_put_machine_code(b.p, n, &reply);
     pjs_put_machine_code(p.p, n, &reply);
@@ -694,7 +798,8 @@ static void machine_code(void **st) {
 static void gpu_descriptions(void **st) {
   (void)st;
   u32 gpus = 0;
-  for (u32 k = 0; k < prof_device_count; k++) {                    // ours, read back: the numbers of the device table within 5 %
+  // ours, read back: the numbers of the device table within 5 %
+  for (u32 k = 0; k < prof_device_count; k++) {
     hs_buf text = {0};
     hs_arena a = {0};
     prof_device d;
@@ -702,15 +807,25 @@ static void gpu_descriptions(void **st) {
     if (!prof_gpu_text(known->name, &text)) continue;
     gpus++;
     assert_true(hs_ok(prof_gpu_device(hs_buf_cstr(&text), &a, &d)));
-    const double pairs[][2] = {{d.flops_f32, known->flops_f32}, {d.flops_bf16, known->flops_bf16}, {d.flops_f64, known->flops_f64}, {d.bandwidth, known->bandwidth}, {(double)d.cache_bytes, (double)known->cache_bytes}};
-    for (size_t j = 0; j < HS_COUNT(pairs); j++) assert_true(pairs[j][0] > 0.95 * pairs[j][1] && pairs[j][0] < 1.05 * pairs[j][1]);
+    const double pairs[][2] = {{d.flops_f32, known->flops_f32},
+                               {d.flops_bf16, known->flops_bf16},
+                               {d.flops_f64, known->flops_f64},
+                               {d.bandwidth, known->bandwidth},
+                               {(double)d.cache_bytes, (double)known->cache_bytes}};
+    for (size_t j = 0; j < HS_COUNT(pairs); j++)
+      assert_true(pairs[j][0] > 0.95 * pairs[j][1] && pairs[j][0] < 1.05 * pairs[j][1]);
     hs_arena_free(&a);
     hs_buf_free(&text);
   }
   assert_true(gpus >= 4);
   hs_buf none = {0};
   assert_false(prof_gpu_text("cpu", &none));
-  static const char *const bad[] = {"", "platform_name: \"CUDA\"", "gpu_device_info { core_count: 4 }", "gpu_device_info { core_count: 4", "gpu_device_info { name: \"x", "{{{{"};
+  static const char *const bad[] = {"",
+                                    "platform_name: \"CUDA\"",
+                                    "gpu_device_info { core_count: 4 }",
+                                    "gpu_device_info { core_count: 4",
+                                    "gpu_device_info { name: \"x",
+                                    "{{{{"};
   for (size_t k = 0; k < HS_COUNT(bad); k++) {
     hs_arena a = {0};
     prof_device d;
@@ -726,25 +841,32 @@ static void steps_from_a_log(void **st) {
   (void)st;
   static const char log[] =
       "WARNING: something else\n"
-      "I0000 00:00:1.1   21 hlo_pass_pipeline.cc:298] Running HLO pass pipeline on module m: outer\n"
+      "I0000 00:00:1.1   21 hlo_pass_pipeline.cc:298] Running HLO pass pipeline on module m: "
+      "outer\n"
       "I0000 00:00:1.2   21 hlo_pass_pipeline.cc:176]   HLO pass dce\n"
       "I0000 00:00:1.3   21 hlo_pass_pipeline.cc:180]   Module hash 7\n"
       "I0000 00:00:1.4   21 hlo_pass_pipeline.cc:182]   Number of instructions: 40\n"
-      "I0000 00:00:1.5   21 hlo_pass_pipeline.cc:171] HLO pass: dce time: 1.50 ms (1500 us) (cumulative: 1.5 ms, max: 1.5 ms, #called: 1)\n"
+      "I0000 00:00:1.5   21 hlo_pass_pipeline.cc:171] HLO pass: dce time: 1.50 ms (1500 us) "
+      "(cumulative: 1.5 ms, max: 1.5 ms, #called: 1)\n"
       "I0000 00:00:1.6   21 hlo_pass_pipeline.cc:176]   HLO pass simplification\n"
       "I0000 00:00:1.7   21 hlo_pass_pipeline.cc:180]   Module hash 8\n"
       "I0000 00:00:1.8   21 hlo_pass_pipeline.cc:182]   Number of instructions: 35\n"
-      "I0000 00:00:1.9   21 hlo_pass_pipeline.cc:298] Running HLO pass pipeline on module m: simplification\n"
+      "I0000 00:00:1.9   21 hlo_pass_pipeline.cc:298] Running HLO pass pipeline on module m: "
+      "simplification\n"
       "I0000 00:00:2.0   21 hlo_pass_pipeline.cc:176]   HLO pass algsimp\n"
       "I0000 00:00:2.1   21 hlo_pass_pipeline.cc:180]   Module hash 8\n"
       "I0000 00:00:2.2   21 hlo_pass_pipeline.cc:182]   Number of instructions: 35\n"
-      "I0000 00:00:2.3   21 hlo_pass_pipeline.cc:171] HLO pass: algsimp time: 20 us (20 us) (cumulative: 1.52 ms, max: 1.5 ms, #called: 2)\n"
-      "I0000 00:00:2.4   21 hlo_pass_pipeline.cc:171] HLO pass: simplification time: 30 us (30 us) (cumulative: 1.55 ms, max: 1.5 ms, #called: 3)\n"
-      "I0000 00:00:2.5   21 hlo_pass_pipeline.cc:298] Running HLO pass pipeline on module m: last one\n"
+      "I0000 00:00:2.3   21 hlo_pass_pipeline.cc:171] HLO pass: algsimp time: 20 us (20 us) "
+      "(cumulative: 1.52 ms, max: 1.5 ms, #called: 2)\n"
+      "I0000 00:00:2.4   21 hlo_pass_pipeline.cc:171] HLO pass: simplification time: 30 us (30 us) "
+      "(cumulative: 1.55 ms, max: 1.5 ms, #called: 3)\n"
+      "I0000 00:00:2.5   21 hlo_pass_pipeline.cc:298] Running HLO pass pipeline on module m: last "
+      "one\n"
       "I0000 00:00:2.6   21 hlo_pass_pipeline.cc:176]   HLO pass cse\n"
       "I0000 00:00:2.7   21 hlo_pass_pipeline.cc:180]   Module hash 8\n"
       "I0000 00:00:2.8   21 hlo_pass_pipeline.cc:182]   Number of instructions: 35\n"
-      "I0000 00:00:2.9   21 hlo_pass_pipeline.cc:171] HLO pass: cse time: 10 us (10 us) (cumulative: 1.56 ms, max: 1.5 ms, #called: 4)\n";
+      "I0000 00:00:2.9   21 hlo_pass_pipeline.cc:171] HLO pass: cse time: 10 us (10 us) "
+      "(cumulative: 1.56 ms, max: 1.5 ms, #called: 4)\n";
   pjrt_steps s;
   pjrt_read_steps(log, &s);
   assert_int_equal(s.n, 4);
@@ -765,12 +887,15 @@ static void steps_from_a_log(void **st) {
   pjrt_steps_free(&s);
 }
 
-// ---- real XLA, where it is ------------------------------------------------------------------------------------------------------
+// ---- real XLA, where it is ----------------------------------------------------------------------
 static void on_real_xla(void **st) {
   (void)st;
   char *path;
   hs_status s = pjrt_find(NULL, &path);
-  if (!hs_ok(s)) { hs_status_drop(s); skip(); }
+  if (!hs_ok(s)) {
+    hs_status_drop(s);
+    skip();
+  }
   for (size_t k = 0; k < HS_COUNT(programs); k++) agrees(path, programs[k]);
   agrees(path, fused_parts);
   hlo_module *m = parse(cholesky);
@@ -779,7 +904,10 @@ static void on_real_xla(void **st) {
     for (size_t k = 0; k < HS_COUNT(calls); k++) agrees(path, calls[k]);
   }
   hlo_module_free(m);
-  agrees(path, "HloModule four_bits\nENTRY e { p = s4[7] parameter(0) q = s4[7] parameter(1) ROOT r = s4[7] add(p, q) }\n");
+  agrees(
+      path,
+      "HloModule four_bits\nENTRY e { p = s4[7] parameter(0) q = s4[7] parameter(1) ROOT r = s4[7] "
+      "add(p, q) }\n");
   hs_free(path);
 }
 
@@ -802,10 +930,33 @@ int main(int argc, char **argv) {
   int status;
   if (worker_entry(argc, argv, &status)) return status;
   const struct CMUnitTest tests[] = {
-    cmocka_unit_test(runs), cmocka_unit_test(future_versions), cmocka_unit_test(optional_functions), cmocka_unit_test(bad_plugins), cmocka_unit_test(deaths),
-    cmocka_unit_test(files_that_are_none), cmocka_unit_test(killed), cmocka_unit_test(recompiled), cmocka_unit_test(custom_calls), cmocka_unit_test(compile_options), cmocka_unit_test(struct_sizes),
-    cmocka_unit_test(flattened), cmocka_unit_test(no_fusions_among_parts), cmocka_unit_test(tiles), cmocka_unit_test(whole_from_a_part), cmocka_unit_test(listed_groups), cmocka_unit_test(found), cmocka_unit_test(sent_again_unfused), cmocka_unit_test(json_entries), cmocka_unit_test(packages_of_a_python), cmocka_unit_test(described), cmocka_unit_test(said_of_the_executable),
-    cmocka_unit_test(kernels_of_a_gpu), cmocka_unit_test(machine_code), cmocka_unit_test(gpu_descriptions), cmocka_unit_test(steps_from_a_log), cmocka_unit_test(on_real_xla),
+      cmocka_unit_test(runs),
+      cmocka_unit_test(future_versions),
+      cmocka_unit_test(optional_functions),
+      cmocka_unit_test(bad_plugins),
+      cmocka_unit_test(deaths),
+      cmocka_unit_test(files_that_are_none),
+      cmocka_unit_test(killed),
+      cmocka_unit_test(recompiled),
+      cmocka_unit_test(custom_calls),
+      cmocka_unit_test(compile_options),
+      cmocka_unit_test(struct_sizes),
+      cmocka_unit_test(flattened),
+      cmocka_unit_test(no_fusions_among_parts),
+      cmocka_unit_test(tiles),
+      cmocka_unit_test(whole_from_a_part),
+      cmocka_unit_test(listed_groups),
+      cmocka_unit_test(found),
+      cmocka_unit_test(sent_again_unfused),
+      cmocka_unit_test(json_entries),
+      cmocka_unit_test(packages_of_a_python),
+      cmocka_unit_test(described),
+      cmocka_unit_test(said_of_the_executable),
+      cmocka_unit_test(kernels_of_a_gpu),
+      cmocka_unit_test(machine_code),
+      cmocka_unit_test(gpu_descriptions),
+      cmocka_unit_test(steps_from_a_log),
+      cmocka_unit_test(on_real_xla),
   };
   return cmocka_run_group_tests(tests, setup, teardown);
 }

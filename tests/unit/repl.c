@@ -1,5 +1,6 @@
-// repl.c — the shell's parts: the tokenizer and the argument specs, expressions, line differences, the version tree under
-// random walks, the command table, and every command's example, run as `help` shows it.
+// repl.c — the shell's parts: the tokenizer and the argument specs, expressions, line
+// differences, the version tree under random walks, the command table, and every command's example,
+// run as `help` shows it.
 #include <setjmp.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,7 +29,7 @@ static bool good(hs_status s) {
   return yes;
 }
 
-// ---- lines and arguments ----------------------------------------------------------------------------------------------
+// ---- lines and arguments ------------------------------------------------------------------------
 static void segments(const char *line, const char *const *want) {
   size_t at = 0, k = 0;
   for (hs_str s; repl_split(line, strlen(line), &at, &s); k++) {
@@ -120,17 +121,30 @@ static void reads_numbers(void **state) {
 
 static void knows_open_text(void **state) {
   (void)state;
-  static const struct { const char *text; bool more; } cases[] = {
-      {"print", false}, {"x = add(a,", true}, {"x = add(a, b)", false}, {"HloModule m", true}, {"HloModule m\nENTRY e {\n", true},
-      {"HloModule m\nENTRY e {\n  ROOT x = f32[] parameter(0)\n}", false}, {"x = constant({1, \"}\"", true}, {"", false}, {"find (", false}};
-  for (size_t k = 0; k < HS_COUNT(cases); k++) assert_int_equal(repl_wants_more(cases[k].text, strlen(cases[k].text)), cases[k].more);
+  static const struct {
+    const char *text;
+    bool more;
+  } cases[] = {{"print", false},
+               {"x = add(a,", true},
+               {"x = add(a, b)", false},
+               {"HloModule m", true},
+               {"HloModule m\nENTRY e {\n", true},
+               {"HloModule m\nENTRY e {\n  ROOT x = f32[] parameter(0)\n}", false},
+               {"x = constant({1, \"}\"", true},
+               {"", false},
+               {"find (", false}};
+  for (size_t k = 0; k < HS_COUNT(cases); k++)
+    assert_int_equal(repl_wants_more(cases[k].text, strlen(cases[k].text)), cases[k].more);
 }
 
-// ---- expressions ------------------------------------------------------------------------------------------------------
+// ---- expressions --------------------------------------------------------------------------------
 static bool lookup(void *arg, const char *name, const char *call, repl_value *out) {
   (void)arg;
   *out = (repl_value){0};
-  if (call) { out->number = (double)strlen(call); return strcmp(name, "len") == 0; }
+  if (call) {
+    out->number = (double)strlen(call);
+    return strcmp(name, "len") == 0;
+  }
   if (strcmp(name, "x") == 0) out->number = 5;
   else if (strcmp(name, "name") == 0) out->text = "dot.12";
   else return false;
@@ -141,16 +155,31 @@ static void evaluates(void **state) {
   (void)state;
   static const char *const names[] = {"x", "name"};
   const repl_scope scope = {.lookup = lookup, .names = names, .nnames = 2};
-  static const struct { const char *text; double value; } ok[] = {
-      {"x", 5}, {"x + 2 * 3", 11}, {"(x + 2) * 3", 21}, {"x < 5 or x >= 5", 1}, {"not x == 5", 0}, {"name == \"dot.12\"", 1}, {"name ~ 'DOT'", 1},
-      {"name ~ \"dot.*2\"", 1}, {"len(\"abc\") == 3", 1}, {"-x + 1k", 995}, {"x>1 and x<10 && !(x=3)", 1}, {"1 - 1 - 1", -1}, {"!x", 0}};
+  static const struct {
+    const char *text;
+    double value;
+  } ok[] = {{"x", 5},
+            {"x + 2 * 3", 11},
+            {"(x + 2) * 3", 21},
+            {"x < 5 or x >= 5", 1},
+            {"not x == 5", 0},
+            {"name == \"dot.12\"", 1},
+            {"name ~ 'DOT'", 1},
+            {"name ~ \"dot.*2\"", 1},
+            {"len(\"abc\") == 3", 1},
+            {"-x + 1k", 995},
+            {"x>1 and x<10 && !(x=3)", 1},
+            {"1 - 1 - 1", -1},
+            {"!x", 0}};
   for (size_t k = 0; k < HS_COUNT(ok); k++) {
     repl_value v;
     hs_status s = repl_eval(ok[k].text, &scope, &v);
     assert_true(good(s));
     assert_true(v.number == ok[k].value);
   }
-  static const char *const bad[] = {"", "x +", "(x", "y", "x x", "name < 3", "name + 1", "\"open", "12q", "x ~ 3", "nolen(3)", "@", "x === 3"};
+  static const char *const bad[] = {"",         "x +",      "(x",     "y",   "x x",
+                                    "name < 3", "name + 1", "\"open", "12q", "x ~ 3",
+                                    "nolen(3)", "@",        "x === 3"};
   for (size_t k = 0; k < HS_COUNT(bad); k++) {
     repl_value v;
     assert_true(fails_with(repl_eval(bad[k], &scope, &v), HS_E_USAGE));
@@ -162,7 +191,7 @@ static void evaluates(void **state) {
   assert_true(fails_with(repl_eval(deep, &scope, &v), HS_E_USAGE));
 }
 
-// ---- differences --------------------------------------------------------------------------------------------------------
+// ---- differences --------------------------------------------------------------------------------
 // Applies the hunks to `a` and returns the result.
 static char *patch(const char *a, const char *hunks) {
   hs_buf out = {0};
@@ -218,7 +247,7 @@ static void diffs_reproduce(void **state) {
   }
 }
 
-// ---- versions -------------------------------------------------------------------------------------------------------------
+// ---- versions -----------------------------------------------------------------------------------
 static char *text_of(const hlo_module *m) {
   hlo_print_options o = hlo_print_default();
   hs_buf b = {0};
@@ -232,7 +261,8 @@ static void versions_come_back(void **state) {
   (void)state;
   repl_session *s = repl_session_new();
   hlo_module *m;
-  const char *text = "HloModule v\nENTRY e {\n  a = f32[4] parameter(0)\n  ROOT b = f32[4] negate(a)\n}\n";
+  const char *text =
+      "HloModule v\nENTRY e {\n  a = f32[4] parameter(0)\n  ROOT b = f32[4] negate(a)\n}\n";
   assert_true(good(hlo_parse(s->ctx, text, strlen(text), NULL, &m)));
   repl_module *mod = repl_session_add(s, m, NULL);
   char *want[200];
@@ -266,7 +296,7 @@ static void versions_come_back(void **state) {
   repl_session_free(s);
 }
 
-// ---- the table --------------------------------------------------------------------------------------------------------------
+// ---- the table ----------------------------------------------------------------------------------
 static void table_is_sound(void **state) {
   (void)state;
   for (u32 k = 0; k < repl_command_count; k++) {
@@ -275,8 +305,10 @@ static void table_is_sound(void **state) {
     assert_true(strlen(c->summary) > 5);
     for (u32 j = 0; j < k; j++) assert_string_not_equal(c->name, repl_commands[j].name);
     if (c->needs & REPL_HIDDEN) continue;
-    if (hlo_op_find(hs_str_of(c->name)) != HLO_OP_INVALID) fail_msg("the command %s is named like an opcode", c->name);
-    if (!*c->example && strcmp(c->family, "shell") != 0) fail_msg("the command %s has no example", c->name);
+    if (hlo_op_find(hs_str_of(c->name)) != HLO_OP_INVALID)
+      fail_msg("the command %s is named like an opcode", c->name);
+    if (!*c->example && strcmp(c->family, "shell") != 0)
+      fail_msg("the command %s has no example", c->name);
   }
 }
 
@@ -286,7 +318,8 @@ static void manual_is_current(void **state) {
   hs_buf want = {0}, have = {0};
   repl_write_manual(&want);
   assert_true(good(repl_read_file("docs/commands.md", 0, &have)));
-  if (want.n != have.n || memcmp(want.p, have.p, want.n) != 0) fail_msg("docs/commands.md is stale: build/hlosh -c 'help --markdown' > docs/commands.md");
+  if (want.n != have.n || memcmp(want.p, have.p, want.n) != 0)
+    fail_msg("docs/commands.md is stale: build/hlosh -c 'help --markdown' > docs/commands.md");
   hs_buf_free(&want);
   hs_buf_free(&have);
 }
@@ -315,7 +348,8 @@ static void examples_run(void **state) {
   snprintf(link, sizeof link, "%s/tests", here);
   // Commands about XLA get the plug-in of the tests.
   const char *build = getenv("HLOSH_BUILD");
-  char *plugin = build ? hs_format("fake:%s/tests/libfake_pjrt.so", build) : hs_format("fake:%s/build/tests/libfake_pjrt.so", here);
+  char *plugin = build ? hs_format("fake:%s/tests/libfake_pjrt.so", build)
+                       : hs_format("fake:%s/build/tests/libfake_pjrt.so", here);
   assert_int_equal(setenv("PJRT_NAMES_AND_LIBRARY_PATHS", plugin, 1), 0);
   hs_free(plugin);
   assert_int_equal(chdir(dir), 0);
@@ -327,7 +361,8 @@ static void examples_run(void **state) {
     assert_int_equal(quietly(s, "example mlp"), 0);
     int code = quietly(s, c->example);
     // A backend or tool that is not in this build is a fair answer; anything else is not.
-    if (code && code != hs_code_exit(HS_E_UNSUPPORTED)) fail_msg("help %s: the example \"%s\" ends with %d", c->name, c->example, code);
+    if (code && code != hs_code_exit(HS_E_UNSUPPORTED))
+      fail_msg("help %s: the example \"%s\" ends with %d", c->name, c->example, code);
     repl_session_free(s);
   }
   assert_int_equal(chdir(here), 0);
@@ -342,12 +377,16 @@ static void survives_nonsense(void **state) {
   repl_session *s = repl_session_new();
   assert_int_equal(quietly(s, "example mlp"), 0);
   unsigned seed = 11;
-  static const char *const bits[] = {"dot.1", "main", "%", "-1", "999999999999", "--", "-o", "|", "'", "\"", "a=b", "{", "}", "(", "@0", "1e308", "nan", "/", "\xff\xfe", "--n=", "*"};
+  static const char *const bits[] = {
+      "dot.1", "main", "%", "-1", "999999999999", "--",  "-o", "|",        "'",    "\"", "a=b",
+      "{",     "}",    "(", "@0", "1e308",        "nan", "/",  "\xff\xfe", "--n=", "*"};
   for (int round = 0; round < 3000; round++) {
     const repl_command *c = &repl_commands[(u32)rand_r(&seed) % repl_command_count];
     // Commands that leave this process or its folder, or take long, have tests of their own.
-    static const char *const not_here[] = {"!", "quit", "exit", "source", "report", "replay", "save", "plot", "load", "time", "check", "run", "compile", "dump", "inputs", "close",
-                                           "speedup", "profile", "calibrate", "versus", "roofline", "timeline"};
+    static const char *const not_here[] = {
+        "!",       "quit",    "exit",      "source", "report",   "replay",  "save",   "plot",
+        "load",    "time",    "check",     "run",    "compile",  "dump",    "inputs", "close",
+        "speedup", "profile", "calibrate", "versus", "roofline", "timeline"};
     bool skip = false;
     for (size_t k = 0; k < HS_COUNT(not_here); k++) skip |= strcmp(not_here[k], c->name) == 0;
     if (skip) continue;
@@ -361,7 +400,8 @@ static void survives_nonsense(void **state) {
     if (!strstr(hs_buf_cstr(&line), "-o")) quietly(s, hs_buf_cstr(&line));
     hs_buf_free(&line);
     s->quit = false;
-    if (s->current && s->current->m->entry->root) assert_true(good(hlo_verify(s->current->m, NULL)));
+    if (s->current && s->current->m->entry->root)
+      assert_true(good(hlo_verify(s->current->m, NULL)));
   }
   repl_session_free(s);
 }
@@ -370,13 +410,51 @@ static void completes(void **state) {
   (void)state;
   repl_session *s = repl_session_new();
   assert_int_equal(quietly(s, "example mlp"), 0);
-  static const struct { const char *line; const char *want; } cases[] = {
-      {"hist", "history"}, {"info do", "dot.1"}, {"info %do", "%dot.1"}, {"pass dc", "dce"}, {"help pa", "pass"}, {"help pass lay", "layout-assignment"}, {"print --sh", "--short"}, {"pipeline tu", "tuned"},
-      {"use m", "mlp"}, {"pipeline sh", "show"}, {"pipeline show tu", "tuned"}, {"pipeline dce,al", "algsimp"}, {"pipeline define x = dce,fix(al", "algsimp"},
-      {"pass dce,al", "algsimp"}, {"pass algsimp{layout", "algsimp{layout_sensitive="}, {"next --pipeline=cp", "--pipeline=cpu"}, {"until cha", "changed"}, {"until changed rel", "relu"},
-      {"until verify", "verify-fails"}, {"break fus", "fusion"}, {"break delete a", "all"}, {"watch rel", "relu"}, {"watch delete a", "all"}, {"why relu not fu", "fused"},
-      {"why relu not fused with do", "dot.1"}, {"bisect his", "history"}, {"bisect dce,al", "algsimp"}, {"bisect passes tu", "tuned"}, {"bisect tuned mis", "mismatch"}, {"bisect --ba", "--backend="},
-      {"time-passes cp", "cpu"}, {"goto 0", "0"}, {"diff 0 --si", "--side-by-side"}, {"blame rel", "relu"}, {"src rel", "relu"}, {"help pass cs", "cse"}, {"undo; hist", "history"}, {"backend int", "interp"}, {"example soft", "softmax"}, {"set thr", "threads"}, {"run --elided=z", "--elided=zeros"}, {"rel", "relu"}};
+  static const struct {
+    const char *line;
+    const char *want;
+  } cases[] = {{"hist", "history"},
+               {"info do", "dot.1"},
+               {"info %do", "%dot.1"},
+               {"pass dc", "dce"},
+               {"help pa", "pass"},
+               {"help pass lay", "layout-assignment"},
+               {"print --sh", "--short"},
+               {"pipeline tu", "tuned"},
+               {"use m", "mlp"},
+               {"pipeline sh", "show"},
+               {"pipeline show tu", "tuned"},
+               {"pipeline dce,al", "algsimp"},
+               {"pipeline define x = dce,fix(al", "algsimp"},
+               {"pass dce,al", "algsimp"},
+               {"pass algsimp{layout", "algsimp{layout_sensitive="},
+               {"next --pipeline=cp", "--pipeline=cpu"},
+               {"until cha", "changed"},
+               {"until changed rel", "relu"},
+               {"until verify", "verify-fails"},
+               {"break fus", "fusion"},
+               {"break delete a", "all"},
+               {"watch rel", "relu"},
+               {"watch delete a", "all"},
+               {"why relu not fu", "fused"},
+               {"why relu not fused with do", "dot.1"},
+               {"bisect his", "history"},
+               {"bisect dce,al", "algsimp"},
+               {"bisect passes tu", "tuned"},
+               {"bisect tuned mis", "mismatch"},
+               {"bisect --ba", "--backend="},
+               {"time-passes cp", "cpu"},
+               {"goto 0", "0"},
+               {"diff 0 --si", "--side-by-side"},
+               {"blame rel", "relu"},
+               {"src rel", "relu"},
+               {"help pass cs", "cse"},
+               {"undo; hist", "history"},
+               {"backend int", "interp"},
+               {"example soft", "softmax"},
+               {"set thr", "threads"},
+               {"run --elided=z", "--elided=zeros"},
+               {"rel", "relu"}};
   for (size_t k = 0; k < HS_COUNT(cases); k++) {
     hs_arena a = {0};
     size_t end = strlen(cases[k].line), start = end;
@@ -391,8 +469,9 @@ static void completes(void **state) {
   repl_session_free(s);
 }
 
-// ---- bisect -----------------------------------------------------------------------------------------------------------
-// A wrong pass: of all additions, the third becomes a subtraction; the others are turned around, which is right.
+// ---- bisect -------------------------------------------------------------------------------------
+// A wrong pass: of all additions, the third becomes a subtraction; the others are turned around,
+// which is right.
 static hs_status wrong_pass(pass_ctx *c) {
   u32 n = 0, old = c->m->next_instr_id;
   hlo_for_each_comp(k, c->m)
@@ -407,9 +486,13 @@ static hs_status wrong_pass(pass_ctx *c) {
 
 static void bisect_finds_the_planted_rewrite(void **state) {
   (void)state;
-  static const pass_info wrong = {"planted", "turns additions around, one of them wrongly", "", wrong_pass};
-  static const char module[] = "HloModule m\nENTRY e {\n x = f32[8] parameter(0)\n y = f32[8] parameter(1)\n dead = f32[8] negate(x)\n a = f32[8] add(x, y)\n"
-                               " b = f32[8] add(a, y)\n c = f32[8] add(b, x)\n d = f32[8] add(c, c)\n ROOT r = f32[8] add(d, a)\n}\n";
+  static const pass_info wrong = {"planted", "turns additions around, one of them wrongly", "",
+                                  wrong_pass};
+  static const char module[] =
+      "HloModule m\nENTRY e {\n x = f32[8] parameter(0)\n y = f32[8] parameter(1)\n"
+      " dead = f32[8] negate(x)\n a = f32[8] add(x, y)\n"
+      " b = f32[8] add(a, y)\n c = f32[8] add(b, x)\n d = f32[8] add(c, c)\n"
+      " ROOT r = f32[8] add(d, a)\n}\n";
   char path[] = "/tmp/hlosh-unit-XXXXXX", line[200];
   int fd = mkstemp(path);
   assert_true(fd >= 0 && write(fd, module, sizeof module - 1) == (ssize_t)sizeof module - 1);
@@ -432,7 +515,8 @@ static void bisect_finds_the_planted_rewrite(void **state) {
   hs_buf_free(&said);
   assert_int_equal(hlo_text_hash(m), before);
   // The accusation is right when two rewrites are still good and three are not.
-  static const char right[] = "pass planted --limit=2 --quiet; check", other[] = "undo; pass planted --limit=3 --quiet; check";
+  static const char right[] = "pass planted --limit=2 --quiet; check",
+                    other[] = "undo; pass planted --limit=3 --quiet; check";
   assert_int_equal(repl_run_line(s, right, strlen(right)), 0);
   assert_int_equal(repl_run_line(s, other, strlen(other)), 6);
   pass_set_guest(NULL);
@@ -444,9 +528,13 @@ int main(int argc, char **argv) {
   int status;
   if (worker_entry(argc, argv, &status)) return status;
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(splits_lines), cmocka_unit_test(parses_arguments), cmocka_unit_test(reads_numbers), cmocka_unit_test(knows_open_text),
-      cmocka_unit_test(evaluates), cmocka_unit_test(diffs_reproduce), cmocka_unit_test(versions_come_back), cmocka_unit_test(table_is_sound), cmocka_unit_test(manual_is_current),
-      cmocka_unit_test(completes), cmocka_unit_test(survives_nonsense), cmocka_unit_test(bisect_finds_the_planted_rewrite), cmocka_unit_test(examples_run),
+      cmocka_unit_test(splits_lines),       cmocka_unit_test(parses_arguments),
+      cmocka_unit_test(reads_numbers),      cmocka_unit_test(knows_open_text),
+      cmocka_unit_test(evaluates),          cmocka_unit_test(diffs_reproduce),
+      cmocka_unit_test(versions_come_back), cmocka_unit_test(table_is_sound),
+      cmocka_unit_test(manual_is_current),  cmocka_unit_test(completes),
+      cmocka_unit_test(survives_nonsense),  cmocka_unit_test(bisect_finds_the_planted_rewrite),
+      cmocka_unit_test(examples_run),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,6 @@
-// stepping.c — the runner, the pipelines and the shell's stepping with passes that misbehave: planted ones that fail, that leave
-// an invalid module, that undo what others do. And what a long history costs.
+// stepping.c — the runner, the pipelines and the shell's stepping with passes that misbehave:
+// planted ones that fail, that leave an invalid module, that undo what others do. And what a long
+// history costs.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -14,11 +15,17 @@
 #include "repl/bundle.h"
 #include "repl/command.h"
 
-static const char text[] = "HloModule m\nENTRY e {\n x = f32[8] parameter(0)\n y = f32[8] parameter(1)\n dead = f32[8] negate(x)\n a = f32[8] add(x, y)\n"
-                           " b = f32[8] multiply(a, y)\n c = f32[8] multiply(a, y)\n ROOT r = f32[8] add(b, c)\n}\n";
+static const char text[] =
+    "HloModule m\nENTRY e {\n x = f32[8] parameter(0)\n y = f32[8] parameter(1)\n"
+    " dead = f32[8] negate(x)\n a = f32[8] add(x, y)\n"
+    " b = f32[8] multiply(a, y)\n c = f32[8] multiply(a, y)\n ROOT r = f32[8] add(b, c)\n}\n";
 
-// ---- a session in a folder of its own -------------------------------------------------------------------------------------
-typedef struct fixture { repl_session *s; char dir[32]; char *home; } fixture;
+// ---- a session in a folder of its own -----------------------------------------------------------
+typedef struct fixture {
+  repl_session *s;
+  char dir[32];
+  char *home;
+} fixture;
 
 static void open_fixture(fixture *f, const pass_info *guest) {
   strcpy(f->dir, "/tmp/hlosh-unit.XXXXXX");
@@ -41,10 +48,12 @@ static void close_fixture(fixture *f) {
   bundle_remove(f->dir);
 }
 
-// Runs a line with JSON output; the document, in an arena of nobody: freed by the caller. *code: its exit code.
+// Runs a line with JSON output; the document, in an arena of nobody: freed by the caller. *code:
+// its exit code.
 static char *document(fixture *f, const char *line, int *code) {
   hs_buf said = {0};
-  char *whole = hs_format("%s %s out.json", line, strncmp(line, "until", 5) == 0 ? "-o" : ">");     // behind an expression > is greater
+  // behind an expression > is greater
+  char *whole = hs_format("%s %s out.json", line, strncmp(line, "until", 5) == 0 ? "-o" : ">");
   f->s->json = true;
   *code = repl_run_line(f->s, whole, strlen(whole));
   f->s->json = false;
@@ -61,7 +70,7 @@ static void expect(const char *doc, const char *part) {
   if (!strstr(doc, part)) fail_msg("%s is not in %s", part, doc);
 }
 
-// ---- passes that fail -----------------------------------------------------------------------------------------------------
+// ---- passes that fail ---------------------------------------------------------------------------
 // Removes what it can, then gives up: what it did must not stay.
 static hs_status failing_pass(pass_ctx *c) {
   hlo_for_each_instr_safe(i, c->m->entry)
@@ -73,11 +82,13 @@ static hs_status failing_pass(pass_ctx *c) {
 static hs_status invalid_pass(pass_ctx *c) {
   hlo_instr *r = c->m->entry->root, *ops[] = {hlo_operand(r, 0), c->m->entry->params[0]};
   const i64 four = 4;
-  hlo_replace(r, hlo_add(c->m->entry, HLO_ADD, hlo_shape_array(c->m->ctx, HLO_F32, 1, &four), 2, ops, "wrong"));
+  hlo_replace(r, hlo_add(c->m->entry, HLO_ADD, hlo_shape_array(c->m->ctx, HLO_F32, 1, &four), 2,
+                         ops, "wrong"));
   return HS_GOOD;
 }
 
-static const pass_info failing = {"failing", "fails", "", failing_pass}, invalid = {"invalid", "leaves an invalid module", "", invalid_pass};
+static const pass_info failing = {"failing", "fails", "", failing_pass},
+                       invalid = {"invalid", "leaves an invalid module", "", invalid_pass};
 
 static void failing_passes_leave_nothing(void **state) {
   (void)state;
@@ -153,8 +164,9 @@ static void walks_stop_before_a_failing_pass(void **state) {
   close_fixture(&f);
 }
 
-// ---- bisect ---------------------------------------------------------------------------------------------------------------
-// Of all multiplications the second becomes an addition; before the third it gives up, when it is asked to.
+// ---- bisect -------------------------------------------------------------------------------------
+// Of all multiplications the second becomes an addition; before the third it gives up, when it is
+// asked to.
 static hs_status wrong_pass(pass_ctx *c) {
   u32 n = 0, old = c->m->next_instr_id;
   bool fails = pass_option_bool(c, "fails", false);
@@ -163,7 +175,8 @@ static hs_status wrong_pass(pass_ctx *c) {
     if (!pass_may_rewrite(c)) return HS_GOOD;
     if (++n == 2 && fails) return hs_fail(HS_E_LIMIT, "the planted fault");
     hlo_instr *turned[] = {hlo_operand(i, 1), hlo_operand(i, 0)};
-    hlo_replace(i, hlo_add(c->m->entry, n == 2 ? HLO_ADD : HLO_MULTIPLY, i->shape, 2, turned, "turned"));
+    hlo_replace(
+        i, hlo_add(c->m->entry, n == 2 ? HLO_ADD : HLO_MULTIPLY, i->shape, 2, turned, "turned"));
   }
   return HS_GOOD;
 }
@@ -172,18 +185,31 @@ static const pass_info wrong = {"planted", "turns a product into a sum", "", wro
 
 static void bisect_shows_the_rewrite(void **state) {
   (void)state;
-  static const struct { const char *line; int code; const char *parts[5]; } cases[] = {
-      {"bisect dce,planted,cse", 6, {"\"position\":2", "\"rewrite\":2,\"rewrites\":2", "\"rewrite_diff\":", "turned.1 = f32[8] add(y, a)", "pass planted --limit=1 is still right"}},
-      {"bisect dce,planted{fails=true},cse crash --backend=interp", 6, {"\"position\":2", "\"rewrite\":2", "the planted fault", NULL}},
-      {"bisect dce,planted{fails=true} nan", 5, {"it was pass 2 of 2", "condition crash names its rewrite", NULL}},
-      {"bisect dce,planted,cse \"grep -q -v add\"", 0, {"\"pass\":null", "\"checked\":2,\"runs\":3", NULL}}};
+  static const struct {
+    const char *line;
+    int code;
+    const char *parts[5];
+  } cases[] = {{"bisect dce,planted,cse",
+                6,
+                {"\"position\":2", "\"rewrite\":2,\"rewrites\":2", "\"rewrite_diff\":",
+                 "turned.1 = f32[8] add(y, a)", "pass planted --limit=1 is still right"}},
+               {"bisect dce,planted{fails=true},cse crash --backend=interp",
+                6,
+                {"\"position\":2", "\"rewrite\":2", "the planted fault", NULL}},
+               {"bisect dce,planted{fails=true} nan",
+                5,
+                {"it was pass 2 of 2", "condition crash names its rewrite", NULL}},
+               {"bisect dce,planted,cse \"grep -q -v add\"",
+                0,
+                {"\"pass\":null", "\"checked\":2,\"runs\":3", NULL}}};
   for (size_t k = 0; k < HS_COUNT(cases); k++) {
     fixture f;
     int code;
     open_fixture(&f, &wrong);
     assert_int_equal(run(&f, "load m.hlo"), 0);
     char *doc = document(&f, cases[k].line, &code);
-    if (code != cases[k].code) fail_msg("%s: exit code %d, not %d: %s", cases[k].line, code, cases[k].code, doc);
+    if (code != cases[k].code)
+      fail_msg("%s: exit code %d, not %d: %s", cases[k].line, code, cases[k].code, doc);
     for (u32 j = 0; j < 5 && cases[k].parts[j]; j++) expect(doc, cases[k].parts[j]);
     hs_free(doc);
     close_fixture(&f);
@@ -211,12 +237,13 @@ static void bisect_finds_it_in_a_dump(void **state) {
   close_fixture(&f);
 }
 
-// ---- ping-pong ------------------------------------------------------------------------------------------------------------
+// ---- ping-pong ----------------------------------------------------------------------------------
 // r becomes r * 1, which algsimp takes back.
 static hs_status pong_pass(pass_ctx *c) {
   hlo_computation *e = c->m->entry;
   hlo_instr *r = e->root;
-  hlo_instr *one = hlo_add_constant(e, hlo_literal_scalar_f64(c->m->ctx, HLO_F32, 1), "one"), *ops[] = {r, hlo_add_broadcast(one, r->shape, 0, NULL)};
+  hlo_instr *one = hlo_add_constant(e, hlo_literal_scalar_f64(c->m->ctx, HLO_F32, 1), "one"),
+            *ops[] = {r, hlo_add_broadcast(one, r->shape, 0, NULL)};
   hlo_set_root(e, hlo_add(e, HLO_MULTIPLY, r->shape, 2, ops, "pong"));
   return HS_GOOD;
 }
@@ -252,12 +279,24 @@ static void keep(void *arg, const char *warning) { hs_buf_printf(arg, "%s\n", wa
 
 static void fixpoints_without_end_are_named(void **state) {
   (void)state;
-  static const struct { pass_info guest; const char *pipeline, *warning; u32 most; } cases[] = {
-      {{"pong", "", "", pong_pass}, "fix(dce, cse, algsimp, pong)", "passes undo each other, the fixpoint was ended: algsimp, pong\n", 30},
-      {{"flip", "", "", flip_pass}, "dce, fix(cse, flip{a=b})", "passes undo each other, the fixpoint was ended: flip{a=b}\n", 20},
-      {{"grow", "", "", growing_pass}, "fix(dce, grow)", "no fixpoint after 25 rounds, still changing: grow\n", 60},
-      {{"double", "", "", doubling_pass}, "fix(double)", "the module grew from 7 to ", 40},
-      {{"grow", "", "", growing_pass}, "fix(fix(dce, cse), algsimp), grow", "", 60}};
+  static const struct {
+    pass_info guest;
+    const char *pipeline, *warning;
+    u32 most;
+  } cases[] = {{{"pong", "", "", pong_pass},
+                "fix(dce, cse, algsimp, pong)",
+                "passes undo each other, the fixpoint was ended: algsimp, pong\n",
+                30},
+               {{"flip", "", "", flip_pass},
+                "dce, fix(cse, flip{a=b})",
+                "passes undo each other, the fixpoint was ended: flip{a=b}\n",
+                20},
+               {{"grow", "", "", growing_pass},
+                "fix(dce, grow)",
+                "no fixpoint after 25 rounds, still changing: grow\n",
+                60},
+               {{"double", "", "", doubling_pass}, "fix(double)", "the module grew from 7 to ", 40},
+               {{"grow", "", "", growing_pass}, "fix(fix(dce, cse), algsimp), grow", "", 60}};
   for (size_t k = 0; k < HS_COUNT(cases); k++) {
     hlo_ctx *ctx = hlo_ctx_new();
     hlo_module *m = NULL;
@@ -269,7 +308,8 @@ static void fixpoints_without_end_are_named(void **state) {
     pass_set_guest(&cases[k].guest);
     assert_true(hs_ok(hlo_parse(ctx, text, strlen(text), NULL, &m)));
     assert_true(hs_ok(pipeline_run(m, cases[k].pipeline, &o, &log)));
-    if (*cases[k].warning ? !strstr(hs_buf_cstr(&warnings), cases[k].warning) : warnings.n > 0) fail_msg("%s warns: %s", cases[k].pipeline, hs_buf_cstr(&warnings));
+    if (*cases[k].warning ? !strstr(hs_buf_cstr(&warnings), cases[k].warning) : warnings.n > 0)
+      fail_msg("%s warns: %s", cases[k].pipeline, hs_buf_cstr(&warnings));
     assert_true(log.n <= cases[k].most);
     assert_true(hs_ok(hlo_verify(m, NULL)));
     pass_set_guest(NULL);
@@ -284,8 +324,12 @@ int main(int argc, char **argv) {
   int status;
   if (worker_entry(argc, argv, &status)) return status;
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(failing_passes_leave_nothing), cmocka_unit_test(invalid_modules_are_rolled_back), cmocka_unit_test(walks_stop_before_a_failing_pass),
-      cmocka_unit_test(bisect_shows_the_rewrite), cmocka_unit_test(bisect_finds_it_in_a_dump), cmocka_unit_test(fixpoints_without_end_are_named),
+      cmocka_unit_test(failing_passes_leave_nothing),
+      cmocka_unit_test(invalid_modules_are_rolled_back),
+      cmocka_unit_test(walks_stop_before_a_failing_pass),
+      cmocka_unit_test(bisect_shows_the_rewrite),
+      cmocka_unit_test(bisect_finds_it_in_a_dump),
+      cmocka_unit_test(fixpoints_without_end_are_named),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,6 @@
-// viz.c — pictures: what the DOT text holds, where views stop, and how rendering fails: Graphviz missing, hanging, failing,
-// killed; a full disk. Each failure must come back as an error and leave no half file.
+// viz.c — pictures: what the DOT text holds, where views stop, and how rendering fails: Graphviz
+// missing, hanging, failing, killed; a full disk. Each failure must come back as an error and leave
+// no half file.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -20,14 +21,25 @@
 static const char *const source =
     "HloModule pic\n"
     "add { a = f32[] parameter(0) b = f32[] parameter(1) ROOT r = f32[] add(a, b) }\n"
-    "fused { fa = f32[8,4] parameter(0) fk = f32[] constant(3) fb = f32[8,4] broadcast(fk), dimensions={} ROOT fm = f32[8,4] multiply(fa, fb) }\n"
-    "ENTRY e { x = f32[8,4] parameter(0), metadata={op_name=\"in <x> & \\\"y\\\"\" source_file=\"a.py\" source_line=3}\n"
-    "  n = f32[8,4] negate(x) f = f32[8,4] fusion(n), kind=kLoop, calls=fused z = f32[] constant(0.5)\n"
-    "  s = f32[8] reduce(f, z), dimensions={1}, to_apply=add t = (f32[8], f32[8,4]) tuple(s, f) g = f32[8] get-tuple-element(t), index=0\n"
+    "fused { fa = f32[8,4] parameter(0) fk = f32[] constant(3) fb = f32[8,4] broadcast(fk), "
+    "dimensions={} ROOT fm = f32[8,4] multiply(fa, fb) }\n"
+    "ENTRY e { x = f32[8,4] parameter(0), metadata={op_name=\"in <x> & \\\"y\\\"\" "
+    "source_file=\"a.py\" source_line=3}\n"
+    "  n = f32[8,4] negate(x) f = f32[8,4] fusion(n), kind=kLoop, calls=fused z = f32[] "
+    "constant(0.5)\n"
+    "  s = f32[8] reduce(f, z), dimensions={1}, to_apply=add t = (f32[8], f32[8,4]) tuple(s, f) g "
+    "= f32[8] get-tuple-element(t), index=0\n"
     "  b = f32[8] exponential(g) ROOT out = f32[8] add(b, s), control-predecessors={n} }\n";
 
-typedef struct fixture { hlo_ctx *ctx; hlo_module *m; char dir[64]; char *path; } fixture;
-static hs_status load(fixture *f, const char *text) { return hlo_parse(f->ctx, text, strlen(text), NULL, &f->m); }
+typedef struct fixture {
+  hlo_ctx *ctx;
+  hlo_module *m;
+  char dir[64];
+  char *path;
+} fixture;
+static hs_status load(fixture *f, const char *text) {
+  return hlo_parse(f->ctx, text, strlen(text), NULL, &f->m);
+}
 static int setup(void **state) {
   fixture *f = hs_calloc(1, sizeof *f);
   f->ctx = hlo_ctx_new();
@@ -64,7 +76,8 @@ static int teardown(void **state) {
 }
 static void contains(const hs_buf *b, const char *part, bool yes) {
   bool found = strstr(b->p, part) != NULL;
-  if (found != yes) print_error("%s: %s\n%s\n", yes ? "missing" : "should not be there", part, b->p);
+  if (found != yes)
+    print_error("%s: %s\n%s\n", yes ? "missing" : "should not be there", part, b->p);
   assert_true(found == yes);
 }
 static u32 count(const char *text, const char *part) {
@@ -86,11 +99,11 @@ static void draws_the_entry(void **state) {
   dot_of(f, &o, &b, &note);
   assert_null(note);
   contains(&b, "Fused expression for <b>f</b>", true);
-  contains(&b, "operand 1 = 0.5", true);           // the reduce's initial value
-  contains(&b, "operand 1 = 3", true);             // the fused broadcast of a constant
+  contains(&b, "operand 1 = 0.5", true);  // the reduce's initial value
+  contains(&b, "operand 1 = 3", true);    // the fused broadcast of a constant
   contains(&b, "to_apply add", true);
-  contains(&b, "style=dotted", true);              // the control edge
-  contains(&b, "&lt;x&gt;", false);                // metadata is in the tooltip only
+  contains(&b, "style=dotted", true);  // the control edge
+  contains(&b, "&lt;x&gt;", false);    // metadata is in the tooltip only
   contains(&b, "in <x> & \\\"y\\\"", true);
   contains(&b, "a.py:3", true);
   contains(&b, "ROOT", true);
@@ -118,7 +131,7 @@ static void keeps_to_the_neighbourhood(void **state) {
   o.width = 3, o.boundary = &fu, o.nboundary = 1;
   dot_of(f, &o, &b, NULL);
   contains(&b, "<b>f</b>", true);
-  contains(&b, "<b>n</b>", false);                 // behind the boundary
+  contains(&b, "<b>n</b>", false);  // behind the boundary
   contains(&b, "<b>g</b>", true);
   hs_buf_free(&b);
 }
@@ -141,7 +154,7 @@ static void limits_large_graphs(void **state) {
   assert_true(count(b.p, "shape=rect") <= 310);
   hs_free(note);
   b.n = 0;
-  dot_of(f, &(viz_options){.center = x, .width = 2}, &b, &note);      // 100,001 users: not unfolded
+  dot_of(f, &(viz_options){.center = x, .width = 2}, &b, &note);  // 100,001 users: not unfolded
   assert_true(count(b.p, "shape=") < 20);
   hs_free(note);
   b.n = 0;
@@ -173,7 +186,8 @@ static void escapes_hostile_names(void **state) {
 static void draws_in_the_terminal(void **state) {
   fixture *f = *state;
   hs_buf b = {0};
-  hs_status s = viz_terminal(f->m, &(viz_options){.center = hlo_find_instr(f->m, "s"), .width = 1}, false, &b);
+  hs_status s = viz_terminal(f->m, &(viz_options){.center = hlo_find_instr(f->m, "s"), .width = 1},
+                             false, &b);
   assert_true(hs_ok(s));
   assert_string_equal(hs_buf_cstr(&b), "┌─ f  f32[8,4]  fusion kLoop  calls fused  ...\n"
                                        "├─ z  f32[]  constant 0.5\n"
@@ -183,7 +197,7 @@ static void draws_in_the_terminal(void **state) {
   hs_buf_free(&b);
 }
 
-// ---- rendering ----------------------------------------------------------------------------------------------------------
+// ---- rendering ----------------------------------------------------------------------------------
 static char *in_dir(const fixture *f, const char *name) { return hs_format("%s/%s", f->dir, name); }
 static void fake_dot(const fixture *f, const char *script) {
   char *p = in_dir(f, "dot");
@@ -199,7 +213,8 @@ static void fake_dot(const fixture *f, const char *script) {
 }
 static void fails(hs_status s, hs_code code, const char *part) {
   assert_false(hs_ok(s));
-  if (s.err->code != code || !strstr(s.err->message, part)) print_error("got %s: %s\n", hs_code_text(s.err->code), s.err->message);
+  if (s.err->code != code || !strstr(s.err->message, part))
+    print_error("got %s: %s\n", hs_code_text(s.err->code), s.err->message);
   assert_int_equal(s.err->code, code);
   assert_non_null(strstr(s.err->message, part));
   hs_status_drop(s);
@@ -241,7 +256,7 @@ static void stops_a_hanging_graphviz(void **state) {
   u64 t = hs_now_ns();
   fails(viz_render(tiny, strlen(tiny), p, 0.3), HS_E_RENDER, "did not finish");
   assert_true((hs_now_ns() - t) / 1000000 < 5000);
-  assert_int_equal(files_in(f->dir, false), 1);      // the fake dot itself
+  assert_int_equal(files_in(f->dir, false), 1);  // the fake dot itself
   hs_free(p);
 }
 static void stops_on_interrupt(void **state) {
@@ -271,7 +286,7 @@ static void reports_a_full_disk(void **state) {
   fixture *f = *state;
   fails(viz_render(tiny, strlen(tiny), "/dev/full", 20), HS_E_IO, "No space left");
   fails(viz_render(tiny, strlen(tiny), "/nonexistent/folder/p.dot", 20), HS_E_IO, "No such file");
-  if (mount("tmpfs", f->dir, "tmpfs", 0, "size=16k") != 0) skip();    // needs root
+  if (mount("tmpfs", f->dir, "tmpfs", 0, "size=16k") != 0) skip();  // needs root
   char *p = in_dir(f, "p.dot");
   size_t n = 1 << 20;
   char *big = hs_alloc(n);
@@ -287,7 +302,10 @@ static void reports_a_full_disk(void **state) {
 
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 int main(void) {
-  const struct CMUnitTest tests[] = {T(draws_the_entry), T(keeps_to_the_neighbourhood), T(limits_large_graphs), T(escapes_hostile_names), T(draws_in_the_terminal), T(renders), T(reports_missing_graphviz),
-                                     T(stops_a_hanging_graphviz), T(stops_on_interrupt), T(reports_failing_graphviz), T(reports_a_full_disk)};
+  const struct CMUnitTest tests[] = {
+      T(draws_the_entry),          T(keeps_to_the_neighbourhood), T(limits_large_graphs),
+      T(escapes_hostile_names),    T(draws_in_the_terminal),      T(renders),
+      T(reports_missing_graphviz), T(stops_a_hanging_graphviz),   T(stops_on_interrupt),
+      T(reports_failing_graphviz), T(reports_a_full_disk)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,5 @@
-// The worker process: death by each signal, stop, Ctrl-C, deadline, restart; no descriptor and no zombie is left.
+// The worker process: death by each signal, stop, Ctrl-C, deadline, restart; no descriptor and no
+// zombie is left.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -21,7 +22,12 @@ static int count_fds(void) {
   return n;
 }
 
-typedef struct later { worker *w; int sig; bool self; unsigned ms; } later;
+typedef struct later {
+  worker *w;
+  int sig;
+  bool self;
+  unsigned ms;
+} later;
 static void *signal_later(void *p) {
   later *l = p;
   usleep(l->ms * 1000);
@@ -36,7 +42,8 @@ static hs_status disturbed(worker *w, int sig, bool self, double seconds, double
   pthread_t t;
   assert_true(hs_ok(worker_start(w)));
   pthread_create(&t, NULL, signal_later, &l);
-  hs_status s = worker_call(w, "running", WORKER_REQ_SLEEP, &seconds, sizeof seconds, NULL, 0, limit, NULL, NULL);
+  hs_status s = worker_call(w, "running", WORKER_REQ_SLEEP, &seconds, sizeof seconds, NULL, 0,
+                            limit, NULL, NULL);
   pthread_join(t, NULL);
   return s;
 }
@@ -66,12 +73,21 @@ static void expect_death(int sig, const char *name) {
   assert_true(worker_generation(w) > gen);
   assert_int_equal(count_fds(), before);
   worker_free(w);
-  assert_int_equal(waitpid(-1, NULL, WNOHANG), -1);   // no child left
+  assert_int_equal(waitpid(-1, NULL, WNOHANG), -1);  // no child left
 }
 
-static void dies_of_segv(void **st) { (void)st; expect_death(SIGSEGV, "SIGSEGV"); }
-static void dies_of_kill(void **st) { (void)st; expect_death(SIGKILL, "SIGKILL"); }
-static void dies_of_abort(void **st) { (void)st; expect_death(SIGABRT, "SIGABRT"); }
+static void dies_of_segv(void **st) {
+  (void)st;
+  expect_death(SIGSEGV, "SIGSEGV");
+}
+static void dies_of_kill(void **st) {
+  (void)st;
+  expect_death(SIGKILL, "SIGKILL");
+}
+static void dies_of_abort(void **st) {
+  (void)st;
+  expect_death(SIGABRT, "SIGABRT");
+}
 
 static void crash_names_the_step(void **st) {
   (void)st;
@@ -119,7 +135,8 @@ static void deadline(void **st) {
   (void)st;
   worker *w = worker_new(NULL);
   double seconds = 60;
-  hs_status s = worker_call(w, "running", WORKER_REQ_SLEEP, &seconds, sizeof seconds, NULL, 0, 0.3, NULL, NULL);
+  hs_status s = worker_call(w, "running", WORKER_REQ_SLEEP, &seconds, sizeof seconds, NULL, 0, 0.3,
+                            NULL, NULL);
   assert_int_equal(s.err->code, HS_E_DEADLINE);
   assert_int_equal(hs_code_exit(s.err->code), 124);
   hs_status_drop(s);
@@ -160,9 +177,16 @@ int main(int argc, char **argv) {
   int status;
   if (worker_entry(argc, argv, &status)) return status;
   const struct CMUnitTest tests[] = {
-    cmocka_unit_test(dies_of_segv), cmocka_unit_test(dies_of_kill), cmocka_unit_test(dies_of_abort), cmocka_unit_test(crash_names_the_step),
-    cmocka_unit_test(stopped_is_a_hang), cmocka_unit_test(stopped_under_deadline), cmocka_unit_test(ctrl_c), cmocka_unit_test(deadline),
-    cmocka_unit_test(large_payload), cmocka_unit_test(bad_executable),
+      cmocka_unit_test(dies_of_segv),
+      cmocka_unit_test(dies_of_kill),
+      cmocka_unit_test(dies_of_abort),
+      cmocka_unit_test(crash_names_the_step),
+      cmocka_unit_test(stopped_is_a_hang),
+      cmocka_unit_test(stopped_under_deadline),
+      cmocka_unit_test(ctrl_c),
+      cmocka_unit_test(deadline),
+      cmocka_unit_test(large_payload),
+      cmocka_unit_test(bad_executable),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
