@@ -35,23 +35,23 @@ LDFLAGS += $(if $(filter asan fuzz,$(VARIANT)),-fsanitize=address$(,)undefined) 
 
 .DEFAULT_GOAL := all
 .SECONDARY:
-.PHONY: all help deps doctor demo check check-passes check-gpu asan bench peers fuzz install dist clean lint config unit fuzzers benches
+.PHONY: all help deps doctor demo check check-passes check-gpu asan bench peers fuzz install dist clean format lint config unit fuzzers benches
 
 -include $(B)/config.mk
 # Runtime kernels lean on the vectorizer and on fused multiply-add.
 CFLAGS_backends_cpu_ += $(if $(filter release,$(VARIANT)),-O3 -ffp-contract=fast)
 # Builds for finding faults verify the whole module after every pass that changed it.
-CFLAGS_passes_ += $(if $(filter release,$(VARIANT)),,-DHS_CHECKED=1)
+CFLAGS_passes += $(if $(filter release,$(VARIANT)),,-DHS_CHECKED=1)
 $(B)/config.mk: scripts/probe.sh Makefile
 	@mkdir -p $(B)
 	@EDITLINE=$(EDITLINE) CC="$(CC)" sh scripts/probe.sh $@
 
-SRC_core     := $(wildcard core/*.c)
-SRC_passes   := $(wildcard passes/*.c)
+SRC_core     := $(wildcard core/*.c core/*/*.c)
+SRC_passes   := $(wildcard passes/*.c passes/*/*.c)
 SRC_backends := $(wildcard backends/*.c backends/interp/*.c backends/cpu/*.c backends/pjrt/*.c backends/gpu/*.c) $(if $(filter 1,$(HAVE_LLVM)),$(wildcard backends/emit/*.c))
 SRC_profiler := $(wildcard profiler/*.c)
 SRC_viz      := $(wildcard viz/*.c)
-SRC_repl     := $(filter-out repl/main.c,$(wildcard repl/*.c))
+SRC_repl     := $(filter-out repl/main.c,$(wildcard repl/*.c repl/*/*.c))
 LIB_SRC := $(SRC_core) $(SRC_passes) $(SRC_backends) $(SRC_profiler) $(SRC_viz) $(SRC_repl)
 LIB_OBJ := $(LIB_SRC:%.c=$(B)/%.o)
 DRIVERS := $(patsubst tests/drivers/%.c,%,$(wildcard tests/drivers/*.c))
@@ -101,10 +101,10 @@ $(B)/tests/lib%.so: tests/plugin/%.c $(B)/config.mk
 $(B)/%.o: %.c $(B)/config.mk
 	@mkdir -p $(@D)
 	$(call say,CC,$<)
-	$(Q)$(CCACHE) $(CC) $(BASEFLAGS) $(CFLAGS) $(CONFIG_CFLAGS) $(CFLAGS_$(subst /,_,$(dir $<))) -c -o $@ $<
+	$(Q)$(CCACHE) $(CC) $(BASEFLAGS) $(CFLAGS) $(CONFIG_CFLAGS) $(CFLAGS_$(firstword $(subst /, ,$<))) $(CFLAGS_$(subst /,_,$(dir $<))) -c -o $@ $<
 
 # The gallery embeds these files.
-$(B)/repl/gallery.o: $(wildcard examples/*.hlo)
+$(B)/repl/cmd/gallery.o: $(wildcard examples/*.hlo)
 
 -include $(FUZZERS:%=$(B)/tests/fuzz/%.d) $(LIB_OBJ:.o=.d) $(B)/repl/main.d $(DRIVERS:%=$(B)/tests/drivers/%.d) $(UNITS:%=$(B)/tests/unit/%.d) $(PLUGINS:%=$(B)/tests/lib%.d) $(GEN_OBJ:.o=.d) $(BENCHES:%=$(B)/bench/%.d)
 
@@ -135,6 +135,9 @@ asan:  ## builds (and with `make asan check`, tests) under ASan and UBSan
 	@$(MAKE) --no-print-directory -j$(NPROC) VARIANT=asan B=build/asan all
 fuzz:  ## fuzzes text, protos and the builder, FUZZ_SECONDS (1800) each
 	@sh scripts/fuzz.sh
+C_FILES = $(shell git ls-files '*.[ch]' 2>/dev/null || find core passes backends profiler viz repl tests bench -name '*.[ch]')
+format:  ## clang-format 14 over all C
+	@clang-format -i $(C_FILES)
 lint:  ## include arrows, forbidden calls, headers that stand alone
 	@CC="$(CC)" sh scripts/lint.sh
 benches: $(BENCHES:%=$(B)/bench/%)

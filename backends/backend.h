@@ -3,8 +3,8 @@
 #ifndef BACKEND_H
 #define BACKEND_H
 
-#include "core/cost.h"
-#include "core/eval.h"
+#include "core/analysis/cost.h"
+#include "core/eval/eval.h"
 
 typedef struct backend_exe backend_exe;  // opaque, one per backend
 

@@ -3,7 +3,7 @@
 #ifndef BACKEND_FFI_H
 #define BACKEND_FFI_H
 
-#include "core/eval.h"
+#include "core/eval/eval.h"
 
 // Opens a library in the worker and looks for the handlers. names: "TARGET" or "TARGET=SYMBOL";
 // none: every custom-call target that the library has a symbol for (looked up when called). E_INPUT

@@ -4,7 +4,7 @@
 #ifndef BACKEND_WIRE_H
 #define BACKEND_WIRE_H
 
-#include "core/base.h"
+#include "core/base/base.h"
 
 // bad: the payload ended early
 typedef struct wire_reader {

@@ -11,7 +11,7 @@
 
 #include <sys/types.h>
 
-#include "core/eval.h"
+#include "core/eval/eval.h"
 
 // ---- shared blobs: a memfd mapped in both processes ---------------------------------------------
 typedef struct worker_shm {

@@ -13,7 +13,7 @@
 // layer, `wide` is many short chains side by side whose results all leave, `many` has small
 // computations by the thousand (loops, conditionals, reductions) and `nested` a chain of calls as
 // long as the module allows. The output depends on the arguments only.
-#include "core/base.h"
+#include "core/base/base.h"
 
 #include <stdio.h>
 #include <stdlib.h>

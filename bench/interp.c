@@ -6,8 +6,8 @@
 // Elementwise operations in elements per second, a dot of 1024^3, how reduce-window and scatter
 // grow when their work doubles (2 is linear), and the peak of a chain of operations against the
 // values that are alive at once. Exit 1 when a figure misses its aim.
-#include "core/eval.h"
-#include "core/text.h"
+#include "core/eval/eval.h"
+#include "core/text/text.h"
 
 #include <stdio.h>
 #include <stdlib.h>

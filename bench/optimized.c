@@ -2,7 +2,7 @@
 // moved, beside XLA's own result.
 //
 // XLA's side is FILE.after_optimizations.hlo (as --xla_dump_to writes it) beside FILE.hlo. Both are
-// costed by the same rules, core/cost.h: a kernel is an instruction that is launched, loops count
+// costed by the same rules, core/analysis/cost.h: a kernel is an instruction that is launched, loops count
 // as often as they run, a fusion moves its operands and results once. A ratio is ours ÷ XLA's,
 // below 1 = ours is smaller; what is 0 on both sides counts as equal, 0 counts as 1 beside anything
 // else. Modules that XLA partitioned are left out and counted: its result is the share of one
@@ -10,9 +10,9 @@
 //
 //   optimized [--pipeline NAME] [--worst N] FILE.hlo...     without --pipeline: cpu and tuned
 //   optimized --verbose FILE.hlo...                         a line per file and pipeline
-#include "core/inputs.h"
-#include "core/text.h"
-#include "passes/pass.h"
+#include "core/eval/inputs.h"
+#include "core/text/text.h"
+#include "passes/run/pass.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -12,7 +12,7 @@
 //   parse [--rounds N] FILE...        prints a line per file; last line: geomean A× (XLA ÷
 //                                     hlosh), worst B× (file)
 //   parse --no-peer FILE...           our side only, in MB/s
-#include "core/text.h"
+#include "core/text/text.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -17,9 +17,9 @@
 //                                                   that of SMALL, whole and by pass
 #include "backends/pjrt/pjrt.h"
 #include "backends/worker.h"
-#include "core/inputs.h"
-#include "core/text.h"
-#include "passes/pass.h"
+#include "core/eval/inputs.h"
+#include "core/text/text.h"
+#include "passes/run/pass.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -10,7 +10,7 @@
 // one call as measured inside the worker, from the call until the result is there. Exit 1 when a
 // figure misses its aim.
 #include "backends/pjrt/pjrt.h"
-#include "core/text.h"
+#include "core/text/text.h"
 
 #include <fcntl.h>
 #include <stdio.h>

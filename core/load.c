@@ -1,9 +1,9 @@
 // load.c — files to modules. The format is told by content, never by the name: HLO text, protos,
 // gzip and zstd around them, and the neighbours of HLO that people have at hand, which get a note
 // how to make HLO of them.
-#include "core/compress.h"
-#include "core/proto.h"
-#include "core/text.h"
+#include "core/base/compress.h"
+#include "core/proto/proto.h"
+#include "core/text/text.h"
 
 #include <fcntl.h>
 #include <errno.h>

@@ -8,8 +8,8 @@
 // printed without layouts and without the module's line as long as neither matters: a sample about
 // layouts has one that is not row-major, a sample about aliases or schedules has an attribute on
 // the module's line.
-#include "core/text.h"
-#include "passes/pass.h"
+#include "core/text/text.h"
+#include "passes/run/pass.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -3,7 +3,7 @@
 //
 // A pass is found by hlo-opt's exact spelling first; failing that, '-' and '_' count as the same
 // character, so that `pass constant-folding` and `pass constant_folding` both work.
-#include "passes/pass.h"
+#include "passes/run/pass.h"
 
 #include <stdio.h>
 #include <stdlib.h>

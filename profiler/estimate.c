@@ -4,7 +4,7 @@
 // bandwidth, flops / peak, transcendentals / rate); memory traffic and computation overlap, kernels
 // do not. A kernel whose operands and results fit the cache together is served at cache bandwidth.
 // Naive: every instruction is a kernel and every intermediate goes to memory. Otherwise: as the
-// module stands, a fusion is one kernel. Loops count their trips (core/cost.h); what is not known
+// module stands, a fusion is one kernel. Loops count their trips (core/analysis/cost.h); what is not known
 // (custom-calls, data-dependent loops) is counted in hlo_cost_table.unknown, not guessed.
 #include "profiler/prof.h"
 

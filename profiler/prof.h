@@ -2,7 +2,7 @@
 #ifndef PROF_PROF_H
 #define PROF_PROF_H
 
-#include "core/cost.h"
+#include "core/analysis/cost.h"
 
 // interval: half width of the 95 % interval of the median
 typedef struct prof_stats {

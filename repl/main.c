@@ -11,8 +11,8 @@
 #include <unistd.h>
 
 #include "backends/worker.h"
-#include "repl/command.h"
-#include "repl/line.h"
+#include "repl/shell/command.h"
+#include "repl/shell/line.h"
 
 static struct timespec first_interrupt;
 

@@ -7,7 +7,7 @@
 // users outside the view are dashed.
 #include "viz/view.h"
 
-#include "core/text.h"
+#include "core/text/text.h"
 
 typedef struct paint {
   const char *fill, *border, *font;

@@ -11,7 +11,7 @@
 // a number of lines and at a depth; what is left out is counted.
 #include "viz/view.h"
 
-#include "core/text.h"
+#include "core/text/text.h"
 
 enum { MAX_LINES = 300, MAX_DEPTH = 24, MAX_BRANCHES = 16 };
 

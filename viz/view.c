@@ -7,7 +7,7 @@
 // hundred nodes in useful time, so every view has a limit and a note that says what it left out.
 #include "viz/view.h"
 
-#include "core/text.h"
+#include "core/text/text.h"
 
 typedef struct queue_item {
   const hlo_instr *i;

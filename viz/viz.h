@@ -3,7 +3,7 @@
 #ifndef VIZ_VIZ_H
 #define VIZ_VIZ_H
 
-#include "core/ir.h"
+#include "core/ir/ir.h"
 
 typedef struct viz_options {
   const hlo_instr *center;      // neighbourhood of this instruction; NULL: a whole computation

@@ -4,7 +4,7 @@
 // No foreign code runs here. A compiled program keeps its compile request: when the worker has died
 // and a new one runs, the program is compiled again before its next run, silently.
 #include "backends/cpu/cpu.h"
-#include "core/text.h"
+#include "core/text/text.h"
 
 struct backend_exe {
   u64 id, generation;  // of the worker that has it

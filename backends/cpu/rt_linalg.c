@@ -8,8 +8,8 @@
 #include <math.h>
 
 #include "backends/cpu/cpu.h"
-#include "core/config.h"
-#include "core/customcall.h"
+#include "core/ir/config.h"
+#include "core/analysis/customcall.h"
 
 typedef struct linalg {
   hlo_dtype type;

@@ -9,7 +9,7 @@
 
 #include "backends/cpu/cpu.h"
 #include "backends/serve.h"
-#include "core/text.h"
+#include "core/text/text.h"
 
 typedef struct served {
   u64 id;

@@ -9,7 +9,7 @@
 #ifndef EMIT_EMIT_H
 #define EMIT_EMIT_H
 
-#include "core/ir.h"
+#include "core/ir/ir.h"
 
 // A compiled kernel: fn runs chunk `chunk` of `chunks`; chunks are independent and may run in any
 // order on any thread. When finish_chunks > 0, finish runs afterwards in the same way (long

@@ -21,7 +21,7 @@
 #ifndef EMIT_NEST_H
 #define EMIT_NEST_H
 
-#include "core/ir.h"
+#include "core/ir/ir.h"
 
 #define NEST_NONE UINT32_MAX
 #define NEST_MAX_LOOPS 60

@@ -6,7 +6,7 @@
 // even at once. Operations are total: integer division by zero, shifts past the width and float to
 // integer conversion out of range have XLA's values, so a masked lane can never trap.
 #include "backends/emit/codegen.h"
-#include "core/float.h"
+#include "core/types/float.h"
 
 // ---- types and constants ------------------------------------------------------------------------
 LLVMTypeRef cg_rep(cg *c, hlo_dtype t) {
@@ -109,7 +109,7 @@ static LLVMValueRef bf16_bits(cg *c, LLVMValueRef x) {
   return LLVMBuildSelect(c->b, nan, LLVMBuildOr(c->b, v, cg_int(it, 0x400000), ""), r, "");
 }
 
-// 8-bit floats and below go through the bulk conversions of core/float.c: correct for every format,
+// 8-bit floats and below go through the bulk conversions of core/types/float.c: correct for every format,
 // not fast.
 static LLVMValueRef through(cg *c, u64 fn, hlo_dtype t, LLVMValueRef x, LLVMTypeRef to) {
   LLVMTypeRef params[4] = {c->i32, c->ptr, c->ptr, c->i64},

@@ -9,7 +9,7 @@
 #ifndef PJRT_API_H
 #define PJRT_API_H
 
-#include "core/base.h"
+#include "core/base/base.h"
 
 #define PJ_SIZE(type, last) (offsetof(type, last) + sizeof(((type *)0)->last))
 

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 
 #include "backends/pjrt/pjrt.h"
-#include "core/proto_wire.h"
+#include "core/proto/wire.h"
 
 // OptionOverrideProto: 1 string, 2 bool, 3 int64, 4 double. Plug-ins parse strings for flags of any
 // type but not the other way round, so only what can be nothing else is sent as a bool.

@@ -8,7 +8,7 @@
 #include "backends/pjrt/pjrt.h"
 #include "backends/ffi.h"
 #include "backends/pjrt/plugin.h"
-#include "core/proto.h"
+#include "core/proto/proto.h"
 
 #include <ctype.h>
 #include <stdlib.h>

@@ -10,8 +10,8 @@
 #include <elf.h>
 #include <stdio.h>
 
-#include "core/dtype.h"
-#include "core/proto_wire.h"
+#include "core/types/dtype.h"
+#include "core/proto/wire.h"
 
 static const char *const fn_names[] = {
 #define FN(name) "PJRT_" #name,

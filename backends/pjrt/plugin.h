@@ -4,7 +4,7 @@
 #define PJRT_PLUGIN_H
 
 #include "backends/pjrt/api.h"
-#include "core/diag.h"
+#include "core/base/diag.h"
 
 // Older tables lack calls that hlosh needs, or take structs of other layouts.
 enum { PJ_MAJOR = 0, PJ_OLDEST_MINOR = 40 };

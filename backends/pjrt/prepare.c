@@ -8,11 +8,11 @@
 // renumbered to leaves, and the devices of collectives are listed: their short forms moved between
 // fields of the proto, and a plug-in that does not know the field takes a collective for one of all
 // devices.
-#include "core/eval_world.h"
+#include "core/eval/world.h"
 #include "backends/pjrt/pjrt.h"
 #include "backends/pjrt/api.h"
-#include "core/customcall.h"
-#include "passes/util.h"
+#include "core/analysis/customcall.h"
+#include "passes/run/util.h"
 
 // ---- what is flat already -----------------------------------------------------------------------
 

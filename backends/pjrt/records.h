@@ -2,7 +2,7 @@
 #ifndef PJRT_RECORDS_H
 #define PJRT_RECORDS_H
 
-#include "core/base.h"
+#include "core/base/base.h"
 
 // Appends the records of the container that begins somewhere in these bytes, one after the other;
 // false when none begins.

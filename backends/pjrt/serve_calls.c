@@ -18,9 +18,9 @@
 
 #include "backends/ffi_abi.h"
 #include "backends/pjrt/serve.h"
-#include "core/config.h"
-#include "core/eval_ops.h"
-#include "core/proto.h"
+#include "core/ir/config.h"
+#include "core/eval/ops.h"
+#include "core/proto/proto.h"
 
 enum { MAX_TARGETS = 64 };
 // ON_HOST: ours, on host memory. ON_DEVICE: ours, refusing. LIBRARY: the user's, asked for its

@@ -8,8 +8,8 @@
 // agree, R refused, D died"; refused ones are not in T. Exit 0 when nothing failed.
 #include "backends/backend.h"
 #include "backends/worker.h"
-#include "core/inputs.h"
-#include "core/verify.h"
+#include "core/eval/inputs.h"
+#include "core/verify/verify.h"
 #include "tests/drivers/driver.h"
 #include "tests/drivers/generated.h"
 

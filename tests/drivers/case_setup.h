@@ -5,7 +5,7 @@
 #ifndef TESTS_CASE_SETUP_H
 #define TESTS_CASE_SETUP_H
 
-#include "passes/pass.h"
+#include "passes/run/pass.h"
 #include "tests/drivers/stmts.h"
 
 // One option of XLA's pass: `value` NULL is any value, "~x" any that x occurs in; a lambda is

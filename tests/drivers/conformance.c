@@ -11,7 +11,7 @@
 // that file. One line `FAIL file: reason` per failure; totals last; exit 1 when anything failed.
 #include "backends/backend.h"
 #include "backends/worker.h"
-#include "core/verify.h"
+#include "core/verify/verify.h"
 #include "tests/drivers/golden.h"
 
 #include <dirent.h>

@@ -4,7 +4,7 @@
 // The table's `file` column starts from DIR. XLA sums in float32, so figures above 2^24 are
 // compared to 1e-5; below they are exact. Rows whose status is not ok (XLA could not read the text,
 // or crashed) are skipped and counted.
-#include "core/cost.h"
+#include "core/analysis/cost.h"
 #include "tests/drivers/driver.h"
 
 #include <math.h>

@@ -4,7 +4,7 @@
 #ifndef TESTS_CPP_H
 #define TESTS_CPP_H
 
-#include "core/base.h"
+#include "core/base/base.h"
 
 #include <ctype.h>
 #include <stdio.h>

@@ -3,7 +3,7 @@
 #ifndef TESTS_DRIVER_H
 #define TESTS_DRIVER_H
 
-#include "core/text.h"
+#include "core/text/text.h"
 #include "profiler/gpu.h"
 
 #include <errno.h>

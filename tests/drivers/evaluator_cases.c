@@ -7,7 +7,7 @@
 // values: `arg0 = SHAPE LITERAL ; ... ; result = SHAPE LITERAL ; compare = Equal | Near
 // ErrorSpec{ABS, REL}`; a tuple's result is `(SHAPE LITERAL, ...)`. One FAIL line per failure, last
 // `evaluator_cases: P/T`.
-#include "core/eval.h"
+#include "core/eval/eval.h"
 #include "tests/drivers/driver.h"
 
 static const char *skip_blanks(const char *p) {

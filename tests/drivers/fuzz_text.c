@@ -9,9 +9,9 @@
 // proto. Deterministic: the seed and the files decide. Run it from the ASan build. Exit 0 when
 // nothing broke (a crash, or a case of more than 10 s, ends the process by its signal), 1 when a
 // print of a parsed module does not parse or the process came to need more than --limit (512 MB).
-#include "core/proto.h"
-#include "core/text.h"
-#include "core/verify.h"
+#include "core/proto/proto.h"
+#include "core/text/text.h"
+#include "core/verify/verify.h"
 #include "tests/drivers/driver.h"
 
 #include <stdio.h>

@@ -3,7 +3,7 @@
 #ifndef TESTS_GENERATED_H
 #define TESTS_GENERATED_H
 
-#include "core/literal.h"
+#include "core/types/literal.h"
 #include "tests/random/gen.h"
 
 #include <math.h>

@@ -7,8 +7,8 @@
 #ifndef TESTS_GOLDEN_H
 #define TESTS_GOLDEN_H
 
-#include "core/eval.h"
-#include "core/text.h"
+#include "core/eval/eval.h"
+#include "core/text/text.h"
 
 #include <math.h>
 #include <stdio.h>

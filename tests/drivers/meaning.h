@@ -11,8 +11,8 @@
 #ifndef TESTS_MEANING_H
 #define TESTS_MEANING_H
 
-#include "core/cost.h"
-#include "core/eval.h"
+#include "core/analysis/cost.h"
+#include "core/eval/eval.h"
 #include "tests/drivers/driver.h"
 #include "tests/drivers/widen.h"
 

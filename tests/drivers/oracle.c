@@ -19,10 +19,10 @@
 // Coverage: a module called OPCODE[+OPCODE...]/TYPE/CLASS is the case of these triples, an
 // elementwise line is the case of its opcode and last operand type for every class, and
 //     none OPCODES TYPES CLASSES REASON...      (each a comma list or `*`)
-// says what has no case and why. With --complete every opcode of core/ops.def x array type x class
+// says what has no case and why. With --complete every opcode of core/types/ops.def x array type x class
 // must be one of the two; one that is neither, or both, or unknown is a FAIL by its name.
-#include "core/compress.h"
-#include "core/eval.h"
+#include "core/base/compress.h"
+#include "core/eval/eval.h"
 #include "tests/drivers/driver.h"
 
 #include <math.h>

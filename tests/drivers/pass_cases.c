@@ -9,7 +9,7 @@
 // unless something that can be checked fails. Cases of passes that hlosh does not have fail. The
 // lines before the totals count, for each pass and for the passes of `core_passes` together, cases
 // that must change something and cases that must not; cases for GPUs are not among the core passes.
-#include "passes/util.h"
+#include "passes/run/util.h"
 #include "tests/drivers/case_setup.h"
 #include "tests/drivers/meaning.h"
 #include "tests/drivers/stmts.h"

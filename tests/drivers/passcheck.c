@@ -18,7 +18,7 @@
 //
 // A failure of a random module is named by seed and pass; with --save the module, cut down to the
 // result that is wrong, is written to DIR/SEED.PASS.hlo.
-#include "passes/pass.h"
+#include "passes/run/pass.h"
 #include "tests/drivers/generated.h"
 #include "tests/drivers/meaning.h"
 

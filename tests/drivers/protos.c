@@ -5,7 +5,7 @@
 // text of that proto). Each NAME.pb must read to that very text. For XLA to judge, two protos and
 // what must be read from them are left: NAME.again.pb is written from NAME.pb, NAME.ours.pb from
 // the HLO text. The last line is `read: P/T`.
-#include "core/proto.h"
+#include "core/proto/proto.h"
 #include "tests/drivers/driver.h"
 
 #include <dirent.h>

@@ -13,7 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "core/base.h"
+#include "core/base/base.h"
 
 enum { SOON = 5000 };  // ms that anything at the prompt may take
 

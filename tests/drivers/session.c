@@ -21,7 +21,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "core/base.h"
+#include "core/base/base.h"
 
 #define SENTINEL "==next-command=="
 

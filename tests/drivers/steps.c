@@ -10,10 +10,10 @@
 // states". What the plug-in refuses is named and counted apart. Exit 0 when nothing failed.
 #include "backends/pjrt/pjrt.h"
 #include "backends/worker.h"
-#include "core/text.h"
-#include "core/verify.h"
-#include "repl/bundle.h"
-#include "repl/dump_folder.h"
+#include "core/text/text.h"
+#include "core/verify/verify.h"
+#include "repl/debug/bundle.h"
+#include "repl/debug/dump_folder.h"
 #include "tests/drivers/driver.h"
 
 #include <dirent.h>

@@ -13,8 +13,8 @@
 #include "backends/backend.h"
 #include "backends/pjrt/pjrt.h"
 #include "backends/worker.h"
-#include "core/verify.h"
-#include "passes/pass.h"
+#include "core/verify/verify.h"
+#include "passes/run/pass.h"
 #include "tests/drivers/driver.h"
 
 #include <dirent.h>

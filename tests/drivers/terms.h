@@ -7,8 +7,8 @@
 #ifndef TESTS_TERMS_H
 #define TESTS_TERMS_H
 
-#include "core/eval.h"
-#include "core/text.h"
+#include "core/eval/eval.h"
+#include "core/text/text.h"
 #include "tests/drivers/cpp.h"
 
 #include <math.h>

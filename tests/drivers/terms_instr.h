@@ -3,9 +3,9 @@
 #ifndef TESTS_TERMS_INSTR_H
 #define TESTS_TERMS_INSTR_H
 
-#include "core/async.h"
-#include "core/eval_world.h"
-#include "core/print.h"
+#include "core/ir/async.h"
+#include "core/eval/world.h"
+#include "core/text/print.h"
 #include "tests/drivers/terms.h"
 
 typedef m_value m_member_fn(m_env *, m_value self, const m_expr *);

@@ -8,7 +8,7 @@
 // does not, so what would print them is not comparable, and is counted as such.
 #include <dirent.h>
 
-#include "core/literal.h"
+#include "core/types/literal.h"
 #include "tests/drivers/driver.h"
 
 static bool slurp(const char *dir, const char *name, size_t n, const char *ending, hs_buf *out) {

@@ -14,7 +14,7 @@
 // passes that hlosh does not have; a share for each. In every case what the module means must not
 // have changed: before and after are evaluated on the same random inputs where the evaluator covers
 // the module and the work is bounded. A pass that does nothing fails every rule.
-#include "passes/util.h"
+#include "passes/run/util.h"
 #include "tests/drivers/meaning.h"
 
 typedef enum { COST, GRAPH, KERNELS } rule;

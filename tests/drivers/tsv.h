@@ -3,7 +3,7 @@
 #ifndef TESTS_TSV_H
 #define TESTS_TSV_H
 
-#include "core/base.h"
+#include "core/base/base.h"
 
 #include <stdio.h>
 #include <stdlib.h>

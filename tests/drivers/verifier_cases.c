@@ -11,8 +11,8 @@
 //
 // Last line: "verifier: P/T agree, W wording, C not checkable" or "accept: P/T". Cases that the
 // test changes by C++ code are not checkable.
-#include "core/text.h"
-#include "core/verify.h"
+#include "core/text/text.h"
+#include "core/verify/verify.h"
 #include "tests/drivers/tsv.h"
 #include "tests/drivers/verifier_rules.h"
 

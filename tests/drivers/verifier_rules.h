@@ -3,7 +3,7 @@
 #ifndef TESTS_VERIFIER_RULES_H
 #define TESTS_VERIFIER_RULES_H
 
-#include "core/verify.h"
+#include "core/verify/verify.h"
 
 #include <stdlib.h>
 #include <string.h>

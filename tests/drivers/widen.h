@@ -7,8 +7,8 @@
 #ifndef TESTS_WIDEN_H
 #define TESTS_WIDEN_H
 
-#include "core/eval.h"
-#include "core/text.h"
+#include "core/eval/eval.h"
+#include "core/text/text.h"
 #include "tests/drivers/driver.h"
 
 #include <ctype.h>

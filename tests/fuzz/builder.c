@@ -3,8 +3,8 @@
 // or options that reach outside the shell (-o writes files), are passed over.
 #include <string.h>
 
-#include "core/verify.h"
-#include "repl/command.h"
+#include "core/verify/verify.h"
+#include "repl/shell/command.h"
 #include "tests/fuzz/target.h"
 
 static bool allowed(const char *line, size_t n) {

@@ -2,9 +2,9 @@
 // is written, in both forms, and each is read back to the same text.
 #include <string.h>
 
-#include "core/proto.h"
-#include "core/text.h"
-#include "core/verify.h"
+#include "core/proto/proto.h"
+#include "core/text/text.h"
+#include "core/verify/verify.h"
 #include "tests/fuzz/target.h"
 
 static void print(hs_buf *b, const hlo_module *m) {

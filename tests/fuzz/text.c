@@ -1,7 +1,7 @@
 // text.c — HLO text: any bytes give errors, each with its place, or a module; the module's own
 // print parses again, and the second print is the first.
-#include "core/text.h"
-#include "core/verify.h"
+#include "core/text/text.h"
+#include "core/verify/verify.h"
 #include "tests/fuzz/target.h"
 
 static void drop_errors(hs_status s) {

@@ -1,7 +1,7 @@
 """Structural operations: one case for every (operation, element type, shape class), with results by NumPy.
 
 A case is named OPCODE/TYPE/CLASS. NONE below lists what has no case here and why; the driver's --complete holds cases,
-elementwise lists and NONE against core/ops.def x core/dtype.def x CLASSES, and names every triple that nobody has spoken
+elementwise lists and NONE against core/types/ops.def x core/types/dtype.def x CLASSES, and names every triple that nobody has spoken
 for, and every one that NONE excuses though it has a case. Data movement keeps all bits of the special values (NaN, Inf,
 -0, denormals); arithmetic is on values whose results are exact in the type, whatever the order of the sums.
 """

@@ -15,9 +15,9 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "core/proto_wire.h"
-#include "core/text.h"
-#include "passes/pass.h"
+#include "core/proto/wire.h"
+#include "core/text/text.h"
+#include "passes/run/pass.h"
 
 // Absent from programs that have no passes in them; the fake then has none of these three.
 #pragma weak pass_find

@@ -43,8 +43,8 @@
 
 #include "backends/ffi_abi.h"
 #include "backends/pjrt/api.h"
-#include "core/eval.h"
-#include "core/proto.h"
+#include "core/eval/eval.h"
+#include "core/proto/proto.h"
 #include "tests/plugin/fake_passes.h"
 
 struct pj_error {

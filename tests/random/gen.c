@@ -4,7 +4,7 @@
 #include <math.h>
 #include <stdio.h>
 
-#include "core/base.h"
+#include "core/base/base.h"
 
 // ---- random numbers: splitmix64 (Steele, Lea and Flood, 2014) -----------------------------------
 static u64 next64(gen *g) {

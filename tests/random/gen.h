@@ -9,7 +9,7 @@
 #ifndef TESTS_GEN_H
 #define TESTS_GEN_H
 
-#include "core/dtype.h"
+#include "core/types/dtype.h"
 
 enum { GEN_MAX_RANK = 5, GEN_MAX_ELEMENTS = 1500 };
 

@@ -6,7 +6,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "passes/pass.h"
+#include "passes/run/pass.h"
 
 static hlo_module *m;
 static hlo_computation *e;

@@ -7,11 +7,11 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-#include "core/ctx.h"
-#include "core/text.h"
-#include "repl/arrays.h"
-#include "repl/json.h"
-#include "repl/out.h"
+#include "core/types/ctx.h"
+#include "core/text/text.h"
+#include "repl/formats/arrays.h"
+#include "repl/formats/json.h"
+#include "repl/shell/out.h"
 
 static hlo_ctx *ctx;
 

@@ -8,8 +8,8 @@
 #include <dirent.h>
 #include <stdlib.h>
 
-#include "core/text.h"
-#include "passes/pass.h"
+#include "core/text/text.h"
+#include "passes/run/pass.h"
 
 static char *text_of(const hlo_module *m) {
   hlo_print_options o = hlo_print_full();

@@ -1,6 +1,6 @@
 // compare.c — the rule of agreement and the figures of its report, on small arrays worked out by
 // hand.
-#include "core/compare.h"
+#include "core/types/compare.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <cmocka.h>
 
-#include "core/ctx.h"
-#include "core/text.h"
+#include "core/types/ctx.h"
+#include "core/text/text.h"
 
 static hlo_literal *value(hlo_ctx *ctx, const char *shape, const char *text) {
   const hlo_shape *s;

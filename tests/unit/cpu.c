@@ -13,7 +13,7 @@
 
 #include "backends/backend.h"
 #include "backends/worker.h"
-#include "core/text.h"
+#include "core/text/text.h"
 #include "tests/unit/modules.h"
 
 static const backend *cpu;

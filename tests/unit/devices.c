@@ -7,8 +7,8 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "core/eval.h"
-#include "core/text.h"
+#include "core/eval/eval.h"
+#include "core/text/text.h"
 
 static hs_status run_text(hlo_ctx *ctx, const char *text, hlo_host *host, hlo_literal **out) {
   hlo_module *m = NULL;

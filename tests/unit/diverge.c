@@ -6,9 +6,9 @@
 #include <stdlib.h>
 #include <cmocka.h>
 
-#include "core/build.h"
-#include "core/text.h"
-#include "repl/diverge.h"
+#include "core/infer/build.h"
+#include "core/text/text.h"
+#include "repl/debug/diverge.h"
 
 struct backend_exe {
   hlo_module *m;

@@ -10,9 +10,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "repl/bundle.h"
-#include "repl/dump_folder.h"
-#include "repl/xla_steps.h"
+#include "repl/debug/bundle.h"
+#include "repl/debug/dump_folder.h"
+#include "repl/debug/xla_steps.h"
 
 static const char *const files[] = {
     "module_0003.jit_f.before_optimizations.txt",

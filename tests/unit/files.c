@@ -15,9 +15,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "core/proto.h"
-#include "core/text.h"
-#include "repl/out.h"
+#include "core/proto/proto.h"
+#include "core/text/text.h"
+#include "repl/shell/out.h"
 
 static char dir[] = "/tmp/hlosh-files-XXXXXX";
 

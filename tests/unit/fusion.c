@@ -6,8 +6,8 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "core/text.h"
-#include "passes/pass.h"
+#include "core/text/text.h"
+#include "passes/run/pass.h"
 
 #define HEAD                                                                                   \
   "HloModule m\nadd { a = f32[] parameter(0) b = f32[] parameter(1) ROOT r = f32[] add(a, b) " \

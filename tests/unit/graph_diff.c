@@ -5,8 +5,8 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "core/graph_diff.h"
-#include "core/text.h"
+#include "core/diff/graph_diff.h"
+#include "core/text/text.h"
 
 static hlo_module *parse(hlo_ctx *ctx, const char *text) {
   hlo_module *m = NULL;

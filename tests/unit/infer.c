@@ -8,9 +8,9 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "core/build.h"
-#include "core/text.h"
-#include "core/verify.h"
+#include "core/infer/build.h"
+#include "core/text/text.h"
+#include "core/verify/verify.h"
 
 static const char *const helpers =
     "HloModule m\n"

@@ -6,11 +6,11 @@
 #include <stdlib.h>
 #include <cmocka.h>
 
-#include "core/ctx.h"
-#include "core/inputs.h"
-#include "core/proto.h"
-#include "core/proto_wire.h"
-#include "core/text.h"
+#include "core/types/ctx.h"
+#include "core/eval/inputs.h"
+#include "core/proto/proto.h"
+#include "core/proto/wire.h"
+#include "core/text/text.h"
 
 static const char text[] =
     "HloModule uses\n"

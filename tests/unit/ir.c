@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <cmocka.h>
 
-#include "core/ir.h"
-#include "core/text.h"
+#include "core/ir/ir.h"
+#include "core/text/text.h"
 
 static const char *const source =
     "HloModule m\n"

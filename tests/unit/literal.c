@@ -7,9 +7,9 @@
 #include <cmocka.h>
 #include <math.h>
 
-#include "core/ctx.h"
-#include "core/float.h"
-#include "core/literal.h"
+#include "core/types/ctx.h"
+#include "core/types/float.h"
+#include "core/types/literal.h"
 
 static const float values[12] = {1.0f,   -1.0f,  0.3f, 1.5f,  -2.75f, 3.3f,
                                  100.0f, 447.9f, 1e9f, 1e-3f, 0.0f,   -0.0f};

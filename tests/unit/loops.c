@@ -6,8 +6,8 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "core/eval.h"
-#include "core/text.h"
+#include "core/eval/eval.h"
+#include "core/text/text.h"
 
 static bool holds(i64 direction, int v, int limit) {
   switch (direction) {

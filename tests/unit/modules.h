@@ -3,8 +3,8 @@
 #ifndef TESTS_UNIT_MODULES_H
 #define TESTS_UNIT_MODULES_H
 
-#include "core/text.h"
-#include "passes/pass.h"
+#include "core/text/text.h"
+#include "passes/run/pass.h"
 
 static hlo_ctx *ctx;
 

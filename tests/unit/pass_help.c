@@ -5,7 +5,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "core/eval.h"
+#include "core/eval/eval.h"
 #include "tests/unit/modules.h"
 
 #include <glob.h>

@@ -18,8 +18,8 @@
 #include "backends/pjrt/api.h"
 #include "backends/pjrt/pjrt.h"
 #include "backends/pjrt/serve.h"
-#include "core/text.h"
-#include "core/verify.h"
+#include "core/text/text.h"
+#include "core/verify/verify.h"
 #include "profiler/gpu.h"
 #include "tests/unit/modules.h"
 

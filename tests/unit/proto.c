@@ -6,12 +6,12 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "core/proto.h"
-#include "core/proto_keep.h"
-#include "core/proto_schema.h"
-#include "core/proto_text.h"
-#include "core/proto_wire.h"
-#include "core/text.h"
+#include "core/proto/proto.h"
+#include "core/proto/keep.h"
+#include "core/proto/schema.h"
+#include "core/proto/text.h"
+#include "core/proto/wire.h"
+#include "core/text/text.h"
 
 #include <stdlib.h>
 

@@ -11,10 +11,10 @@
 #include <cmocka.h>
 
 #include "backends/worker.h"
-#include "repl/command.h"
-#include "repl/diff.h"
-#include "repl/expr.h"
-#include "repl/line.h"
+#include "repl/shell/command.h"
+#include "repl/debug/diff.h"
+#include "repl/shell/expr.h"
+#include "repl/shell/line.h"
 
 static bool fails_with(hs_status s, hs_code code) {
   bool yes = !hs_ok(s) && s.err->code == code;

@@ -12,8 +12,8 @@
 #include <cmocka.h>
 
 #include "backends/worker.h"
-#include "repl/bundle.h"
-#include "repl/command.h"
+#include "repl/debug/bundle.h"
+#include "repl/shell/command.h"
 
 static const char text[] =
     "HloModule m\nENTRY e {\n x = f32[8] parameter(0)\n y = f32[8] parameter(1)\n"

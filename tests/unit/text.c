@@ -6,7 +6,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "core/text.h"
+#include "core/text/text.h"
 
 #include <stdio.h>
 #include <stdlib.h>

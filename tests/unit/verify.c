@@ -6,8 +6,8 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "core/text.h"
-#include "core/verify.h"
+#include "core/text/text.h"
+#include "core/verify/verify.h"
 
 #define ADD "add { a = f32[] parameter(0) b = f32[] parameter(1) ROOT r = f32[] add(a, b) }\n"
 

@@ -15,7 +15,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "core/text.h"
+#include "core/text/text.h"
 #include "viz/viz.h"
 
 static const char *const source =

@@ -1,0 +1,59 @@
+// cost.h — what an instruction costs, by XLA's HloCostAnalysis rules, and how much memory a
+// module needs. All of these are estimates from shapes; no clock is read here.
+#ifndef HLO_COST_H
+#define HLO_COST_H
+
+#include "core/ir/ir.h"
+
+// bytes() = read + written
+typedef struct hlo_cost {
+  double flops, transcendentals, bytes_read, bytes_written;
+} hlo_cost;
+
+typedef struct hlo_cost_table {
+  // per instruction id; loops multiplied by their trip count when it is known
+  u32 n;
+  hlo_cost *by_id;
+  double *times;   // how often the instruction runs per execution of the entry
+  hlo_cost total;  // entry computation, all called ones included
+  // instructions that would be launched (not free, not inside a fusion)
+  u32 kernels;
+  u32 unknown;  // custom-calls and data-dependent loops whose cost is not known
+} hlo_cost_table;
+
+// Cost of one instruction alone (a fusion: its operands and results move once, its body's flops add
+// up).
+hlo_cost hlo_cost_instr(const hlo_instr *);
+hs_status hlo_cost_module(const hlo_module *, hlo_cost_table *out);
+void hlo_cost_free(hlo_cost_table *);
+// What XLA's HloCostAnalysis gives for the module: every loop counted once, -1 for each property of
+// a custom-call.
+typedef struct hlo_xla_cost {
+  double flops, transcendentals, bytes;
+} hlo_xla_cost;
+hlo_xla_cost hlo_cost_xla(const hlo_module *);
+
+// trip_count.c: how often a while loop runs, or -1. The pattern form looks at the code only, not at
+// known_trip_count, and also says which state element counts (set even when the count is not known;
+// 0 for a scalar state), its first value and its step; the pointers may be NULL.
+i64 hlo_trip_count(const hlo_instr *while_instr);
+i64 hlo_trip_count_pattern(const hlo_instr *while_instr, i64 *element, i64 *start, i64 *stride);
+
+// ---- memory (liveness.c) ------------------------------------------------------------------------
+typedef struct hlo_memory {
+  i64 argument_bytes, output_bytes, alias_bytes;  // alias: outputs that reuse donated arguments
+  // peak of temporaries, best known schedule, buffers shared
+  i64 temp_bytes;
+  i64 peak_bytes;  // arguments + outputs - alias + temps
+  u32 peak_at;     // id of the instruction at the peak
+} hlo_memory;
+// naive = true: every intermediate gets a buffer of its own, freed after its last use, nothing in
+// place (the baseline).
+hs_status hlo_memory_estimate(const hlo_module *, bool naive, hlo_memory *out);
+// The same when the computations run in given orders (by computation id; NULL: the schedule, or the
+// post order), for n of those. An order that several of them share should be one array: it is then
+// looked at once.
+hs_status hlo_memory_of_orders(const hlo_module *, u32 n, hlo_instr **const *const *orders,
+                               bool naive, hlo_memory *out);
+
+#endif

@@ -1,0 +1,178 @@
+// customcall.c — the table of custom calls: finding a target's row, its shape rule and its cost.
+//
+// Calls to libraries often return their result in a tuple with scratch space; "the result" below is
+// the first array.
+#include "core/ir/config.h"
+#include "core/analysis/customcall.h"
+
+typedef struct row {
+  const char *target;
+  bool (*shape)(const hlo_instr *);
+  hlo_cost (*cost)(const hlo_instr *);
+} row;
+
+// ---- shapes -------------------------------------------------------------------------------------
+static const hlo_shape *result_array(const hlo_instr *i) {
+  const hlo_shape *s = i->shape;
+  while (hlo_shape_is_tuple(s) && s->nelems) s = s->elems[0];
+  return s;
+}
+static bool arrays(const hlo_instr *i) {
+  for (u32 k = 0; k < i->noperands; k++)
+    if (!hlo_shape_is_array(hlo_operand(i, k)->shape)) return false;
+  return true;
+}
+static bool custom_shape_any(const hlo_instr *i) {
+  (void)i;
+  return true;
+}
+static bool custom_shape_array(const hlo_instr *i) {
+  return i->noperands && hlo_shape_is_array(i->shape) && arrays(i);
+}
+static bool custom_shape_first(const hlo_instr *i) {
+  return i->noperands && hlo_shape_compatible(i->shape, hlo_operand(i, 0)->shape);
+}
+// One result per operand, of its shape (one of either stands without a tuple); without operands the
+// empty tuple.
+static bool custom_shape_same(const hlo_instr *i) {
+  if (i->noperands == 1 && hlo_shape_compatible(i->shape, hlo_operand(i, 0)->shape)) return true;
+  if (!hlo_shape_is_tuple(i->shape) || i->shape->nelems != i->noperands) return false;
+  for (u32 k = 0; k < i->noperands; k++)
+    if (!hlo_shape_compatible(i->shape->elems[k], hlo_operand(i, k)->shape)) return false;
+  return true;
+}
+// As `same`, but sizes may differ: one side is a tile of the other.
+static bool custom_shape_ranks(const hlo_instr *i) {
+  bool one = i->noperands == 1 && !hlo_shape_is_tuple(i->shape);
+  if (!i->noperands ||
+      (!one && (!hlo_shape_is_tuple(i->shape) || i->shape->nelems != i->noperands)))
+    return false;
+  for (u32 k = 0; k < i->noperands; k++) {
+    const hlo_shape *a = hlo_operand(i, k)->shape, *b = one ? i->shape : i->shape->elems[k];
+    if (a->dtype != b->dtype || a->rank != b->rank) return false;
+  }
+  return true;
+}
+static const hlo_computation *called(const hlo_instr *i) {
+  hlo_computation *c[2];
+  return hlo_called(i, c, 2) == 1 ? c[0] : NULL;
+}
+static bool custom_shape_body(const hlo_instr *i) {
+  const hlo_computation *c = called(i);
+  if (!c || c->nparams != i->noperands || !hlo_shape_compatible(c->root->shape, i->shape))
+    return false;
+  for (u32 k = 0; k < i->noperands; k++)
+    if (!hlo_shape_compatible(c->params[k]->shape, hlo_operand(i, k)->shape)) return false;
+  return true;
+}
+static bool custom_shape_matrix(const hlo_instr *i) {
+  return i->noperands && arrays(i) && hlo_operand(i, 0)->shape->rank >= 2 &&
+         hlo_shape_is_array(result_array(i));
+}
+static bool custom_shape_conv(const hlo_instr *i) {
+  const hlo_dim_labels *l = hlo_attr_ptr(i, HLO_ATTR_DIM_LABELS);
+  return l && i->noperands >= 2 && arrays(i) && hlo_shape_is_array(result_array(i)) &&
+         result_array(i)->rank == l->nspatial + 2 &&
+         hlo_operand(i, 0)->shape->rank == l->nspatial + 2 &&
+         hlo_operand(i, 1)->shape->rank == l->nspatial + 2;
+}
+
+// ---- costs --------------------------------------------------------------------------------------
+static double leaf_bytes(const hlo_shape *s) {
+  double sum = 0;
+  for (u32 k = 0, n = hlo_shape_leaves(s); k < n; k++)
+    if (hlo_shape_is_array(hlo_shape_leaf(s, k)))
+      sum += (double)hlo_shape_bytes(hlo_shape_leaf(s, k));
+  return sum;
+}
+static hlo_cost custom_cost_free(const hlo_instr *i) {
+  (void)i;
+  return (hlo_cost){0};
+}
+static hlo_cost custom_cost_move(const hlo_instr *i) {
+  hlo_cost c = {.bytes_written = leaf_bytes(i->shape)};
+  for (u32 k = 0; k < i->noperands; k++) c.bytes_read += leaf_bytes(hlo_operand(i, k)->shape);
+  return c;
+}
+static double elements(const hlo_shape *s) {
+  return hlo_shape_is_array(s) ? (double)s->elements : 0;
+}
+// 2 m n k: the contracted size is what both operands have and the result has not, so k² = |a| |b|
+// / |result| for one batch.
+static hlo_cost custom_cost_gemm(const hlo_instr *i) {
+  hlo_cost c = custom_cost_move(i);
+  i64 dims[8];
+  const hlo_shape *a = i->noperands ? hlo_operand(i, 0)->shape : NULL;
+  if (!a || !a->rank) return c;
+  double k = (double)a->dims[a->rank - 1];
+  u32 n = hlo_config_list(i, NULL, "lhs_contracting_dimensions", dims, HS_COUNT(dims));
+  for (u32 d = 0; d < n; d++) {
+    if (d == 0) k = 1;
+    if (dims[d] >= 0 && dims[d] < a->rank) k *= (double)a->dims[dims[d]];
+  }
+  c.flops = 2 * k * elements(result_array(i));
+  return c;
+}
+static hlo_cost custom_cost_conv(const hlo_instr *i) {
+  hlo_cost c = custom_cost_move(i);
+  const hlo_dim_labels *l = hlo_attr_ptr(i, HLO_ATTR_DIM_LABELS);
+  if (i->noperands < 2) return c;
+  const hlo_shape *kernel = hlo_operand(i, 1)->shape;
+  double features = l && l->rhs_output_feature >= 0 && l->rhs_output_feature < kernel->rank
+                        ? (double)kernel->dims[l->rhs_output_feature]
+                        : 1;
+  c.flops = 2 * elements(result_array(i)) * elements(kernel) / (features > 0 ? features : 1);
+  return c;
+}
+// A factorization: about n³ of each matrix.
+static hlo_cost custom_cost_linalg(const hlo_instr *i) {
+  hlo_cost c = custom_cost_move(i);
+  const hlo_shape *a = i->noperands ? hlo_operand(i, 0)->shape : NULL;
+  if (a && a->rank >= 2)
+    c.flops = elements(a) * (double)HS_MIN(a->dims[a->rank - 1], a->dims[a->rank - 2]);
+  return c;
+}
+static hlo_cost custom_cost_body(const hlo_instr *i) {
+  hlo_cost c = custom_cost_move(i);
+  const hlo_computation *body = called(i);
+  if (body)
+    hlo_for_each_instr(k, body) {
+      hlo_cost one = hlo_cost_instr(k);
+      c.flops += one.flops;
+      c.transcendentals += one.transcendentals;
+    }
+  return c;
+}
+
+// ---- the table ----------------------------------------------------------------------------------
+static const row rows[HLO_CUSTOM_COUNT] = {
+#define CUSTOM(id, target, shape, eval, cost) \
+  [HLO_CUSTOM_##id] = {target, custom_shape_##shape, custom_cost_##cost},
+#include "core/analysis/customcalls.def"
+#undef CUSTOM
+};
+
+static bool matches(const char *pattern, hs_str name) {
+  for (size_t k = 0; k < name.n; k++, pattern++) {
+    if (*pattern == '*') return true;
+    if (*pattern == '?' ? !memchr("sdcz", name.p[k], 4) : *pattern != name.p[k]) return false;
+  }
+  return *pattern == 0 || *pattern == '*';
+}
+
+hlo_custom_id hlo_custom_find(hs_str target) {
+  for (u32 id = 1; id < HLO_CUSTOM_COUNT; id++)
+    if (matches(rows[id].target, target)) return (hlo_custom_id)id;
+  return HLO_CUSTOM_UNKNOWN;
+}
+
+bool hlo_custom_shape_fits(hlo_custom_id id, const hlo_instr *i) {
+  return id != HLO_CUSTOM_UNKNOWN && rows[id].shape(i);
+}
+
+bool hlo_custom_cost(const hlo_instr *i, hlo_cost *out) {
+  hlo_custom_id id = hlo_custom_find(hlo_attr_str(i, HLO_ATTR_CUSTOM_CALL_TARGET));
+  if (!hlo_custom_shape_fits(id, i)) return false;
+  *out = rows[id].cost(i);
+  return true;
+}

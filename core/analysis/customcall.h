@@ -1,0 +1,22 @@
+// customcall.h — what is known about a custom call's target (customcalls.def).
+#ifndef HLO_CUSTOMCALL_H
+#define HLO_CUSTOMCALL_H
+
+#include "core/analysis/cost.h"
+
+typedef enum hlo_custom_id {
+  HLO_CUSTOM_UNKNOWN,
+#define CUSTOM(id, target, shape, eval, cost) HLO_CUSTOM_##id,
+#include "core/analysis/customcalls.def"
+#undef CUSTOM
+  HLO_CUSTOM_COUNT
+} hlo_custom_id;
+
+// The row of a target; HLO_CUSTOM_UNKNOWN when there is none.
+hlo_custom_id hlo_custom_find(hs_str target);
+// Whether the operands and results of a known call have the shapes that its meaning needs.
+bool hlo_custom_shape_fits(hlo_custom_id, const hlo_instr *);
+// False when nothing is known about the call.
+bool hlo_custom_cost(const hlo_instr *, hlo_cost *out);
+
+#endif

@@ -1,0 +1,362 @@
+// liveness.c — how much memory a module needs, by walking a schedule and keeping the bytes that
+// are live.
+//
+// The schedule is the list order when the module says it is scheduled, else the post order. Every
+// leaf of an instruction's value is a buffer; tuple, get-tuple-element, bitcast and their like name
+// buffers that exist already, a while loop's result is its state, an in-place update or an
+// elementwise operation takes over an operand's buffer when that is its last use (what XLA's buffer
+// assignment allows). A called computation needs its own peak on top of what is live at the call;
+// inside it, parameters and results belong to the caller. Fusions have no buffers inside.
+//
+// The naive figure is the baseline: one buffer per intermediate, freed after its last use, nothing
+// shared or in place.
+#include "core/analysis/cost.h"
+
+#define NONE UINT32_MAX
+
+typedef struct buffer {
+  i64 bytes;
+  u32 last;       // position of the last use
+  bool external;  // parameters and, outside the entry, results: the caller's memory
+} buffer;
+
+typedef struct plan {
+  const hlo_module *m;
+  hs_arena arena;
+  bool naive;
+  hlo_instr **const *orders;  // given ones, by computation id; NULL
+  i64 *comp_peak;             // per computation id: temporaries at its peak
+  u32 *position;              // per instruction id: place in its computation's schedule
+  // Of the computation at hand.
+  HS_VEC(u32) first, last;  // per position: its first leaf; its last use
+  HS_VEC(u32) leaves;       // per leaf: its buffer
+  HS_VEC(buffer) buffers;
+  HS_VEC(u32) head, next;  // per position, per buffer: lists of the buffers used last there
+  HS_VEC(bool) begun;      // per buffer
+} plan;
+
+static u32 *leaves_of(const plan *p, const hlo_instr *i) {
+  return p->leaves.v + p->first.v[p->position[i->id]];
+}
+
+static i64 leaf_size(const hlo_shape *s, u32 k) { return hlo_shape_bytes(hlo_shape_leaf(s, k)); }
+
+static u32 leaf_offset(const hlo_shape *tuple, i64 index) {
+  u32 at = 0;
+  for (i64 k = 0; k < index && k < (i64)tuple->nelems; k++) at += hlo_shape_leaves(tuple->elems[k]);
+  return at;
+}
+
+static u32 fresh(plan *p, i64 bytes, u32 position) {
+  buffer b = {bytes, position, false};
+  hs_vec_push(&p->buffers, b);
+  return (u32)p->buffers.n - 1;
+}
+
+// Opcodes whose value is memory that another instruction made.
+static bool forwards(const hlo_instr *i) {
+  switch (i->opcode) {
+  case HLO_BITCAST:
+  case HLO_OPT_BARRIER:
+  case HLO_DOMAIN:
+  case HLO_ADD_DEPENDENCY:
+  case HLO_COPY_DONE: return true;
+  default: return false;
+  }
+}
+
+static const hlo_instr *fusion_root(const hlo_instr *i) {
+  const hlo_computation *c = i->opcode == HLO_FUSION ? hlo_fusion_comp(i) : NULL;
+  return c ? c->root : i;
+}
+
+// The operand whose buffer the result may take over, provided that nothing reads it later; NONE
+// when there is none.
+static u32 in_place_operand(const hlo_instr *i, u32 leaf) {
+  const hlo_instr *r = fusion_root(i);
+  if (r->opcode == HLO_TUPLE && leaf < r->noperands) r = hlo_operand(r, leaf);
+  while (r->opcode == HLO_BITCAST || r->opcode == HLO_COPY) {
+    if (!r->noperands || r == i) break;
+    r = hlo_operand(r, 0);
+  }
+  if (r->opcode == HLO_DYNAMIC_UPDATE_SLICE || r->opcode == HLO_SCATTER) {
+    if (r == i) return leaf < i->noperands ? leaf : NONE;
+    const hlo_instr *target =
+        hlo_operand(r, r->opcode == HLO_SCATTER ? HS_MIN(leaf, r->noperands - 1) : 0);
+    while (target->opcode == HLO_BITCAST) target = hlo_operand(target, 0);
+    return target->opcode == HLO_PARAMETER ? (u32)hlo_param_number(target) : NONE;
+  }
+  return NONE;
+}
+
+static bool elementwise_like(const hlo_instr *i) {
+  if (i->opcode == HLO_FUSION)
+    return hlo_attr_int(i, HLO_ATTR_KIND, HLO_FUSION_KIND_LOOP) == HLO_FUSION_KIND_LOOP &&
+           !hlo_shape_is_tuple(i->shape);
+  return hlo_op_has(i->opcode, HLO_F_ELEMENTWISE);
+}
+
+// A loop fusion may overwrite an operand only if it reads it element by element.
+static bool reads_elementwise(const hlo_instr *i, u32 operand) {
+  if (i->opcode != HLO_FUSION) return true;
+  const hlo_computation *c = hlo_fusion_comp(i);
+  if (!c || operand >= c->nparams) return false;
+  hlo_for_each_use(u, c->params[operand])
+    if (!hlo_op_has(u->user->opcode, HLO_F_ELEMENTWISE) ||
+        u->user->shape->elements != i->shape->elements)
+      return false;
+  return true;
+}
+
+static bool dies_at(const plan *p, u32 b, u32 position) {
+  return !p->buffers.v[b].external && p->buffers.v[b].last == position;
+}
+
+static u32 reused(const plan *p, const hlo_instr *i, u32 leaf, u32 position) {
+  if (p->naive) return NONE;
+  u32 k = in_place_operand(i, leaf);
+  if (k != NONE && k < i->noperands && hlo_shape_leaves(hlo_operand(i, k)->shape) == 1) {
+    u32 b = leaves_of(p, hlo_operand(i, k))[0];
+    if (dies_at(p, b, position) && p->buffers.v[b].bytes == leaf_size(i->shape, leaf)) return b;
+  }
+  if (!elementwise_like(i)) return NONE;
+  for (k = 0; k < i->noperands; k++) {
+    if (hlo_shape_leaves(hlo_operand(i, k)->shape) != 1) continue;
+    u32 b = leaves_of(p, hlo_operand(i, k))[0];
+    if (dies_at(p, b, position) && p->buffers.v[b].bytes == leaf_size(i->shape, leaf) &&
+        reads_elementwise(i, k))
+      return b;
+  }
+  return NONE;
+}
+
+// Leaves that name existing buffers; false when the instruction makes its own.
+static bool alias_leaves(plan *p, const hlo_instr *i, u32 *out, u32 n) {
+  if (i->opcode == HLO_TUPLE) {
+    u32 at = 0;
+    for (u32 k = 0; k < i->noperands; k++) {
+      u32 m = hlo_shape_leaves(hlo_operand(i, k)->shape);
+      for (u32 l = 0; l < m && at < n; l++) out[at++] = leaves_of(p, hlo_operand(i, k))[l];
+    }
+    return true;
+  }
+  if (i->opcode == HLO_GET_TUPLE_ELEMENT) {
+    u32 at = leaf_offset(hlo_operand(i, 0)->shape, hlo_attr_int(i, HLO_ATTR_INDEX, 0));
+    for (u32 l = 0; l < n; l++) out[l] = leaves_of(p, hlo_operand(i, 0))[at + l];
+    return true;
+  }
+  if ((forwards(i) || (i->opcode == HLO_WHILE && !p->naive)) &&
+      hlo_shape_leaves(hlo_operand(i, 0)->shape) == n) {
+    for (u32 l = 0; l < n; l++) out[l] = leaves_of(p, hlo_operand(i, 0))[l];
+    return true;
+  }
+  return false;
+}
+
+// Runs its called computations within this module's memory.
+static bool runs(const hlo_instr *i) {
+  return i->opcode == HLO_WHILE || i->opcode == HLO_CALL || i->opcode == HLO_CONDITIONAL ||
+         i->opcode == HLO_ASYNC_START;
+}
+
+static i64 callee_peak(const plan *p, const hlo_instr *i) {
+  if (!runs(i)) return 0;
+  hlo_computation *v[64];
+  u32 n = HS_MIN(hlo_called(i, v, 64), 64u);
+  i64 most = 0;
+  for (u32 k = 0; k < n; k++) most = HS_MAX(most, p->comp_peak[v[k]->id]);
+  return most;
+}
+
+// Pass 1: which buffer each leaf is, and where each buffer is used last. `order` has n
+// instructions.
+static void assign(plan *p, hlo_instr **order, u32 n) {
+  u32 *position = p->position;
+  p->first.n = p->last.n = p->leaves.n = p->buffers.n = 0;
+  for (u32 t = 0; t < n; t++) {
+    position[hlo_nth(order, t, n)->id] = t;
+    hs_vec_push(&p->first, (u32)p->leaves.n);
+    for (u32 l = hlo_shape_leaves(order[t]->shape); l-- > 0;) hs_vec_push(&p->leaves, NONE);
+    hs_vec_push(&p->last, t);
+    for (u32 o = 0; o < order[t]->noperands; o++) {
+      u32 at = position[hlo_operand(order[t], o)->id];
+      if (at < t) p->last.v[at] = t;
+    }
+  }
+  for (u32 t = 0; t < n; t++) {
+    hlo_instr *i = order[t];
+    u32 leaves = hlo_shape_leaves(i->shape), *out = leaves_of(p, i), last = p->last.v[t];
+    if (!alias_leaves(p, i, out, leaves))
+      for (u32 l = 0; l < leaves; l++) {
+        u32 b = reused(p, i, l, t);
+        bool none = i->opcode == HLO_CONSTANT || i->opcode == HLO_PARAMETER;
+        out[l] = b != NONE ? b : fresh(p, leaf_size(i->shape, l), t);
+        if (none) p->buffers.v[out[l]].external = true;
+      }
+    for (u32 l = 0; l < leaves; l++) {
+      buffer *b = &p->buffers.v[out[l]];
+      b->last = HS_MAX(b->last, last);
+    }
+  }
+}
+
+typedef struct walk {
+  i64 peak;
+  u32 peak_at;
+} walk;
+
+static walk run_schedule(plan *p, const hlo_computation *c) {
+  u32 n = c->ninstrs;
+  hlo_instr **order;
+  if (p->orders && p->orders[c->id]) {
+    order = p->orders[c->id];
+  } else if (hlo_is_scheduled(p->m)) {
+    order = HS_NEW_ARRAY(&p->arena, hlo_instr *, n + 1);
+    u32 t = 0;
+    hlo_for_each_instr(i, c) order[t++] = i;
+  } else {
+    order = hlo_post_order(c, &p->arena);
+  }
+  assign(p, order, n);
+  u32 nroot = hlo_shape_leaves(c->root->shape);
+  // the caller's, or the output
+  for (u32 l = 0; l < nroot; l++) p->buffers.v[leaves_of(p, c->root)[l]].external = true;
+  p->head.n = p->next.n = p->begun.n = 0;
+  for (u32 t = 0; t < n; t++) hs_vec_push(&p->head, NONE);
+  for (u32 b = 0; b < p->buffers.n; b++) {
+    u32 *head = &p->head.v[p->buffers.v[b].last];
+    hs_vec_push(&p->next, *head);
+    hs_vec_push(&p->begun, false);
+    *head = b;
+  }
+  walk w = {0, n ? order[0]->id : 0};
+  i64 live = 0;
+  for (u32 t = 0; t < n; t++) {
+    hlo_instr *i = order[t];
+    u32 leaves = hlo_shape_leaves(i->shape);
+    for (u32 l = 0; l < leaves; l++) {
+      u32 b = leaves_of(p, i)[l];
+      if (p->begun.v[b]) continue;
+      p->begun.v[b] = true;
+      if (!p->buffers.v[b].external) live += p->buffers.v[b].bytes;
+    }
+    i64 now = live + callee_peak(p, i);
+    if (now > w.peak) w = (walk){now, i->id};
+    for (u32 b = p->head.v[t]; b != NONE; b = p->next.v[b])
+      if (p->begun.v[b] && !p->buffers.v[b].external) live -= p->buffers.v[b].bytes;
+  }
+  return w;
+}
+
+static i64 alias_bytes(const hlo_module *m) {
+  const hlo_attr *a = hlo_attrs_find(m->attrs, HLO_ATTR_INPUT_OUTPUT_ALIAS);
+  const hlo_aliases *v = a ? a->v.p : NULL;
+  i64 sum = 0;
+  for (u32 k = 0; v && k < v->n; k++) {
+    const hlo_shape *s = m->entry->root->shape;
+    for (u32 d = 0; d < v->v[k].out_index.n; d++) {
+      i64 at = v->v[k].out_index.v[d];
+      if (at < 0 || (u32)at >= s->nelems) return sum;
+      s = s->elems[at];
+    }
+    for (u32 l = 0, n = hlo_shape_leaves(s); l < n; l++) sum += leaf_size(s, l);
+  }
+  return sum;
+}
+
+// The peaks of computations that others run, callees first.
+typedef struct callees {
+  hlo_call_list calls;
+  hlo_computation **order;
+  u32 n;
+  bool *needed;
+} callees;
+
+static callees find_callees(const hlo_module *m, hs_arena *a) {
+  callees c = {0};
+  if (!(m->nops[HLO_WHILE] | m->nops[HLO_CALL] | m->nops[HLO_CONDITIONAL] |
+        m->nops[HLO_ASYNC_START]))
+    return c;
+  c.calls = hlo_find_calls(m, a);
+  c.needed = HS_NEW_ARRAY(a, bool, m->next_comp_id + 1);
+  for (u32 k = 0; k < c.calls.n; k++)
+    for (u32 j = 0; runs(c.calls.v[k]) && j < c.calls.callees[k].n; j++)
+      if (c.calls.callees[k].v[j]) c.needed[c.calls.callees[k].v[j]->id] = true;
+  c.needed[m->entry->id] = false;
+  c.order = hlo_order_comps(m, &c.calls, true, a, &c.n);
+  return c;
+}
+
+// Whether computation x has in this plan the order and callees' peaks that it had in an earlier
+// one.
+static bool as_before(const plan *p, const plan *old, const callees *c, const hlo_computation *x) {
+  if (!p->orders || !old->orders || !p->orders[x->id] || p->orders[x->id] != old->orders[x->id])
+    return false;
+  for (u32 k = c->calls.first[x->id]; k < c->calls.first[x->id] + x->ncalls; k++)
+    for (u32 j = 0; j < c->calls.callees[k].n; j++) {
+      const hlo_computation *y = c->calls.callees[k].v[j];
+      if (y && p->comp_peak[y->id] != old->comp_peak[y->id]) return false;
+    }
+  return true;
+}
+
+// One computation in all plans, then the next: it is looked at while it is at hand.
+static void plan_callees(u32 n, plan *plans, const callees *c) {
+  for (u32 k = 0; k < c->n; k++) {
+    const hlo_computation *x = hlo_nth_comp(c->order, k, c->n),
+                          *soon = k + 4 < c->n ? c->order[k + 4] : NULL;
+    if (soon && plans->orders && plans->orders[soon->id])
+      hlo_fetch_order(plans->orders[soon->id], soon->ninstrs);
+    for (u32 p = 0; c->needed[x->id] && p < n; p++) {
+      u32 o = 0;
+      while (o < p && !as_before(&plans[p], &plans[o], c, x)) o++;
+      plans[p].comp_peak[x->id] =
+          o < p ? plans[o].comp_peak[x->id] : run_schedule(&plans[p], x).peak;
+    }
+  }
+}
+
+static hlo_memory memory_of(plan *p) {
+  const hlo_module *m = p->m;
+  walk w = run_schedule(p, m->entry);
+  hlo_memory out = {.temp_bytes = w.peak, .peak_at = w.peak_at};
+  for (u32 k = 0; k < m->entry->nparams; k++)
+    out.argument_bytes += hlo_shape_bytes(m->entry->params[k]->shape);
+  out.output_bytes = hlo_shape_bytes(m->entry->root->shape);
+  out.alias_bytes = p->naive ? 0 : alias_bytes(m);
+  out.peak_bytes = out.argument_bytes + out.output_bytes - out.alias_bytes + out.temp_bytes;
+  return out;
+}
+
+hs_status hlo_memory_of_orders(const hlo_module *m, u32 n, hlo_instr **const *const *orders,
+                               bool naive, hlo_memory *out) {
+  hs_arena mem = {0};
+  plan *plans = HS_NEW_ARRAY(&mem, plan, n);
+  callees c = find_callees(m, &mem);
+  u32 *position = HS_NEW_ARRAY(&mem, u32, m->next_instr_id);
+  for (u32 k = 0; k < n; k++)
+    plans[k] = (plan){.m = m,
+                      .naive = naive,
+                      .orders = orders[k],
+                      .position = position,
+                      .comp_peak = HS_NEW_ARRAY(&mem, i64, m->next_comp_id + 1)};
+  plan_callees(n, plans, &c);
+  for (u32 k = 0; k < n; k++) out[k] = memory_of(&plans[k]);
+  for (plan *p = plans; p < plans + n; p++) {
+    hs_vec_free(&p->first);
+    hs_vec_free(&p->last);
+    hs_vec_free(&p->leaves);
+    hs_vec_free(&p->buffers);
+    hs_vec_free(&p->head);
+    hs_vec_free(&p->next);
+    hs_vec_free(&p->begun);
+    hs_arena_free(&p->arena);
+  }
+  hs_arena_free(&mem);
+  return HS_GOOD;
+}
+
+hs_status hlo_memory_estimate(const hlo_module *m, bool naive, hlo_memory *out) {
+  hlo_instr **const *none = NULL;
+  return hlo_memory_of_orders(m, 1, &none, naive, out);
+}

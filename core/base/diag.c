@@ -1,0 +1,234 @@
+// diag.c — diagnostics: making, chaining, rendering with a caret, and "did you mean". A
+// diagnostic is one malloc'ed record with malloc'ed strings; the chain is owned by whoever holds
+// the status.
+#include "core/base/diag.h"
+
+#include <ctype.h>
+#include <errno.h>
+
+static const struct {
+  const char *text, *title, *explain;
+  int exit;
+} codes[HS_CODE_COUNT] = {
+    [HS_OK] = {"E0000", "no error", "", 0},
+#define DIAG(id, code, status, title_, text_) [HS_##id] = {code, title_, text_, status},
+#include "core/base/diag.def"
+#undef DIAG
+};
+
+const char *hs_code_text(hs_code c) { return codes[c].text; }
+const char *hs_code_title(hs_code c) { return codes[c].title; }
+const char *hs_code_explain(hs_code c) { return codes[c].explain; }
+int hs_code_exit(hs_code c) { return codes[c].exit; }
+
+hs_code hs_code_find(const char *text) {
+  if (*text == 'E' || *text == 'e') text++;
+  for (int c = 1; c < HS_CODE_COUNT; c++)
+    if (!strcmp(codes[c].text + 1, text)) return (hs_code)c;
+  return HS_OK;
+}
+
+static hs_status fail_v(hs_code code, const char *subject, const char *fmt, va_list ap) {
+  hs_diag *d = hs_calloc(1, sizeof *d);
+  hs_buf b = {0};
+  hs_buf_vprintf(&b, fmt, ap);
+  hs_buf_cstr(&b);
+  d->code = code;
+  d->message = b.p;
+  d->subject = subject ? hs_strdup(subject) : NULL;
+  return (hs_status){d};
+}
+
+hs_status hs_fail(hs_code code, const char *fmt, ...) {
+  va_list ap;
+  va_start(ap, fmt);
+  hs_status s = fail_v(code, NULL, fmt, ap);
+  va_end(ap);
+  return s;
+}
+
+hs_status hs_fail_subject(hs_code code, const char *subject, const char *fmt, ...) {
+  va_list ap;
+  va_start(ap, fmt);
+  hs_status s = fail_v(code, subject, fmt, ap);
+  va_end(ap);
+  return s;
+}
+
+hs_status hs_fail_errno(hs_code code, const char *what) {
+  int e = errno;
+  return hs_fail(code, "%s: %s", what, strerror(e));
+}
+
+hs_status hs_with_note(hs_status s, const char *fmt, ...) {
+  if (!s.err) return s;
+  hs_buf b = {0};
+  if (s.err->note) {
+    hs_buf_puts(&b, s.err->note);
+    hs_buf_putc(&b, '\n');
+  }
+  va_list ap;
+  va_start(ap, fmt);
+  hs_buf_vprintf(&b, fmt, ap);
+  va_end(ap);
+  hs_buf_cstr(&b);
+  hs_free(s.err->note);
+  s.err->note = b.p;
+  return s;
+}
+
+hs_status hs_with_place(hs_status s, const char *file, u32 line, u32 col, hs_str source_line) {
+  if (!s.err) return s;
+  hs_free(s.err->file);
+  hs_free(s.err->source_line);
+  s.err->file = file ? hs_strdup(file) : NULL;
+  s.err->line = line;
+  s.err->col = col;
+  s.err->source_line = NULL;
+  if (source_line.p) {
+    char *copy = hs_alloc(source_line.n + 1);
+    memcpy(copy, source_line.p, source_line.n);
+    copy[source_line.n] = 0;
+    s.err->source_line = copy;
+  }
+  return s;
+}
+
+hs_status hs_chain(hs_status first, hs_status more) {
+  if (!first.err) return more;
+  hs_diag *d = first.err;
+  while (d->next) d = d->next;
+  d->next = more.err;
+  return first;
+}
+
+void hs_status_drop(hs_status s) {
+  for (hs_diag *d = s.err, *next; d; d = next) {
+    next = d->next;
+    hs_free(d->message);
+    hs_free(d->file);
+    hs_free(d->source_line);
+    hs_free(d->note);
+    hs_free(d->subject);
+    hs_free(d);
+  }
+}
+
+size_t hs_status_count(hs_status s) {
+  size_t n = 0;
+  for (hs_diag *d = s.err; d; d = d->next) n++;
+  return n;
+}
+
+// The source line, cut to a window around the column, with control bytes shown as '?', and the
+// caret under it.
+static void render_caret(const hs_diag *d, hs_buf *out, const char *on, const char *off) {
+  size_t n = strlen(d->source_line), at = d->col ? d->col - 1 : 0, from = 0;
+  const size_t window = 110;
+  if (at > n) at = n;
+  if (n > window && at > window / 2) from = at - window / 2;
+  size_t to = HS_MIN(n, from + window);
+  hs_buf_printf(out, "  %s", from ? "..." : "");
+  for (size_t k = from; k < to; k++) {
+    unsigned char c = (unsigned char)d->source_line[k];
+    hs_buf_putc(out, c == '\t' ? ' ' : c < 32 || c == 127 ? '?' : (char)c);
+  }
+  hs_buf_printf(out, "%s\n  ", to < n ? "..." : "");
+  size_t pad = at - from + (from ? 3 : 0);
+  for (size_t k = 0; k < pad; k++) hs_buf_putc(out, ' ');
+  hs_buf_printf(out, "%s^%s\n", on, off);
+}
+
+void hs_status_render(hs_status s, hs_buf *out, bool color) {
+  const char *red = color ? "\033[1;31m" : "", *bold = color ? "\033[1m" : "",
+             *off = color ? "\033[0m" : "";
+  for (const hs_diag *d = s.err; d; d = d->next) {
+    if (d->file && d->line)
+      hs_buf_printf(out, "%s%s:%u:%u:%s ", bold, d->file, d->line, d->col, off);
+    else if (d->file) hs_buf_printf(out, "%s%s:%s ", bold, d->file, off);
+    hs_buf_printf(out, "%serror[%s]:%s %s\n", red, hs_code_text(d->code), off, d->message);
+    if (d->source_line) render_caret(d, out, red, off);
+    for (const char *p = d->note; p && *p;) {
+      size_t n = strcspn(p, "\n");
+      hs_buf_printf(out, "  note: %.*s\n", (int)n, p);
+      p += n + (p[n] == '\n');
+    }
+  }
+}
+
+// Damerau-Levenshtein distance, bounded: names here are short.
+static unsigned distance(const char *a, const char *b) {
+  enum { MAX = 48 };
+  size_t n = strlen(a), m = strlen(b);
+  if (n > MAX || m > MAX) return 1000;
+  unsigned row[3][MAX + 1];
+  for (size_t j = 0; j <= m; j++) row[0][j] = (unsigned)j;
+  for (size_t i = 1; i <= n; i++) {
+    unsigned *cur = row[i % 3], *prev = row[(i - 1) % 3], *prev2 = row[(i + 1) % 3];
+    cur[0] = (unsigned)i;
+    for (size_t j = 1; j <= m; j++) {
+      bool same = tolower((unsigned char)a[i - 1]) == tolower((unsigned char)b[j - 1]);
+      unsigned best = prev[j - 1] + !same;
+      best = HS_MIN(best, prev[j] + 1);
+      best = HS_MIN(best, cur[j - 1] + 1);
+      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
+        best = HS_MIN(best, prev2[j - 2] + 1);
+      cur[j] = best;
+    }
+  }
+  return row[n % 3][m];
+}
+
+const char *hs_nearest(const char *word, const char *const *candidates, size_t n) {
+  const char *best = NULL;
+  // nothing is near a single letter
+  unsigned length = (unsigned)strlen(word), best_d = HS_MIN(length / 3 + 2, length);
+  for (size_t k = 0; k < n; k++) {
+    unsigned d = distance(word, candidates[k]);
+    if (d < best_d) best_d = d, best = candidates[k];
+  }
+  return best;
+}
+
+// Letters of `word`'s parts that the candidate holds too; an ending of a part (-s, -er, -ing) may
+// differ. 0: no kin.
+static unsigned kinship(const char *word, const char *candidate) {
+  unsigned sum = 0;
+  for (const char *p = word; *p; p += strcspn(p, "-_"), p += *p != 0) {
+    char part[48];
+    size_t n = strcspn(p, "-_");
+    if (n < 4 || n >= sizeof part) continue;
+    memcpy(part, p, n);
+    for (size_t len = n, least = HS_MAX((size_t)4, n - HS_MIN(n, (size_t)3)); len >= least; len--) {
+      part[len] = 0;
+      if (!strcasestr(candidate, part)) continue;
+      sum += (unsigned)len;
+      break;
+    }
+  }
+  return sum;
+}
+
+size_t hs_nearest_some(const char *word, const char *const *candidates, size_t n, const char **out,
+                       size_t most) {
+  unsigned cost[16] = {0}, limit = HS_MIN((unsigned)strlen(word) / 3 + 2, (unsigned)strlen(word)),
+           best = limit;
+  size_t found = 0;
+  most = HS_MIN(most, HS_COUNT(cost));
+  for (size_t k = 0; k < n; k++) best = HS_MIN(best, distance(word, candidates[k]));
+  for (size_t k = 0; k < n; k++) {
+    unsigned d = distance(word, candidates[k]), kin = kinship(word, candidates[k]);
+    // one of so few letters: the others are not meant
+    bool typo = best <= 2 && best < limit;
+    if (typo ? d > best : d >= limit && !kin) continue;
+    unsigned c = d < limit ? d : 1000 - HS_MIN(kin, 500u);
+    size_t at = found;
+    while (at > 0 && cost[at - 1] > c) at--;
+    if (at == most) continue;
+    if (found < most) found++;
+    for (size_t j = found - 1; j > at; j--) out[j] = out[j - 1], cost[j] = cost[j - 1];
+    out[at] = candidates[k];
+    cost[at] = c;
+  }
+  return found;
+}

@@ -1,0 +1,84 @@
+// eval.h — the meaning of HLO: a reference evaluator for every operation, written to be read. It
+// is the referee for passes, backends and constant folding.
+#ifndef HLO_EVAL_H
+#define HLO_EVAL_H
+
+#include "core/types/compare.h"
+#include "core/eval/inputs.h"
+#include "core/ir/ir.h"
+
+// Where an evaluation is: the computation that runs now was called by `caller`, in the iteration-th
+// round when that is a loop (from 0; -1 otherwise). NULL stands for the entry.
+typedef struct hlo_eval_site hlo_eval_site;
+struct hlo_eval_site {
+  const hlo_instr *caller;
+  i64 iteration;
+  const hlo_eval_site *outer;
+};
+
+// What an observer is told after an instruction has run. The value is borrowed; keeping a reference
+// is allowed and keeps the evaluator from overwriting it.
+typedef struct hlo_observation {
+  const hlo_instr *instr;
+  const hlo_literal *value;
+  const hlo_eval_site *site;
+} hlo_observation;
+
+// ---- the host's queues (host.c) -----------------------------------------------------------------
+// What infeed, outfeed, and sends and receives with is_host_transfer read from and write to. Every
+// evaluation reads from the start and replaces what the one before handed out; one evaluation at a
+// time.
+typedef struct hlo_host hlo_host;
+enum { HLO_HOST_FEED = -1 };     // the channel of infeed and outfeed
+#define HLO_HOST_ALL UINT32_MAX  // every device
+hlo_host *hlo_host_new(void);
+void hlo_host_free(hlo_host *);
+// takes the reference
+void hlo_host_give(hlo_host *, u32 device, i64 channel, hlo_literal *take);
+// lines "[@DEVICE] [#CHANNEL] SHAPE LITERAL"
+hs_status hlo_host_read(hlo_host *, hlo_ctx *, const char *text, size_t n);
+// what was handed out, in the same form, by device
+void hlo_host_write(const hlo_host *, hs_buf *);
+
+// Who computes custom calls that the evaluator does not know. `call` makes the result (a new
+// reference).
+typedef struct hlo_eval_peer {
+  bool (*covers)(void *arg, const hlo_instr *);
+  hs_status (*call)(void *arg, const hlo_instr *, u32 n, hlo_literal *const *ops,
+                    hlo_literal **out);
+  void *arg;
+} hlo_eval_peer;
+
+typedef struct hlo_eval_options {
+  // default false: arithmetic flushes denormals as XLA:CPU does; moves keep bits
+  bool keep_denormals;
+  i64 max_bytes;  // refuse when live values would exceed this; 0 = no limit
+  // simulated devices for collectives; 0 = as many as the module says, or else as its groups need
+  u32 nreplicas, npartitions;
+  u64 rng_seed;               // for the rng opcode
+  const hlo_eval_peer *peer;  // NULL: unknown custom calls are an error
+  hlo_host *host;             // NULL: no host; infeed and its kind then fail
+  // Called after every instruction of the entry and of called computations (not inside the scalar
+  // computations of reduce, sort and their like); for captures and traces. A bad status ends the
+  // evaluation with it. Of several simulated devices only the first is observed.
+  hs_status (*observe)(void *arg, const hlo_observation *);
+  void *observe_arg;
+} hlo_eval_options;
+
+// Evaluates the entry computation. args: one literal per parameter (borrowed). *out is a new
+// reference. E_UNSUPPORTED names the opcode (diag subject) that is not covered; E_ELIDED when a
+// {...} constant is needed.
+hs_status hlo_eval_module(const hlo_module *, u32 nargs, hlo_literal *const *args,
+                          const hlo_eval_options *, hlo_literal **out);
+hs_status hlo_eval_computation(const hlo_computation *, u32 nargs, hlo_literal *const *args,
+                               const hlo_eval_options *, hlo_literal **out);
+// One instruction on given operand values: constant folding.
+hs_status hlo_eval_instr(const hlo_instr *, u32 n, hlo_literal *const *operands,
+                         const hlo_eval_options *, hlo_literal **out);
+// Whether the evaluator covers the instruction; `why` (may be NULL) gets a short reason otherwise.
+bool hlo_eval_supports(const hlo_instr *, hs_buf *why);
+// E_UNSUPPORTED names the first instruction that a run of the module would need and the evaluator
+// does not cover.
+hs_status hlo_eval_check(const hlo_module *, const hlo_eval_options *);
+
+#endif

@@ -1,0 +1,38 @@
+// inputs.h — arguments for a module: by formula, at random under the module's own constraints, or
+// one value at a time.
+#ifndef HLO_INPUTS_H
+#define HLO_INPUTS_H
+
+#include "core/ir/ir.h"
+
+// The formula of NAME.args files ("arg K SHAPE uniform LO HI" ...); also what an absent file means.
+hs_status hlo_inputs_formula(hlo_ctx *, const hlo_module *, const char *args_text, size_t n,
+                             hlo_literal ***out, u32 *count);
+
+// Seeded random inputs as run_hlo_module makes them: floats uniform in [-0.1, 0.2), integers over
+// their type's range, and what the uses of a parameter ask for, followed through what hands the
+// value on (data movement, conversions, tuples, calls, fusions, loops, branches): indices of
+// slices, gathers and scatters in bounds, in order where they must be sorted and different where
+// they must be unique; initial values of reductions the reducer's identity; sort keys all
+// different. large_range: floats over the whole range of their type, uniform in the exponent, now
+// and then a zero, a one or an infinity.
+typedef struct hlo_random_options {
+  u64 seed;
+  bool large_range;
+} hlo_random_options;
+hs_status hlo_inputs_random_with(const hlo_module *, const hlo_random_options *, hlo_literal ***out,
+                                 u32 *count);
+hs_status hlo_inputs_random(hlo_ctx *, const hlo_module *, u64 seed, hlo_literal ***out,
+                            u32 *count);
+
+// One value by a word: zeros, ones, iota, nan, inf, random(LO,HI), random, normal(MEAN,STDDEV),
+// normal, fill(V). `stream` tells values of one seed apart. E_INPUT when the words mean nothing.
+// Leaves of tuples are values of their own.
+hs_status hlo_input_by_words(const hlo_shape *, const char *words, u64 stream, hlo_literal **out);
+bool hlo_input_is_words(const char *text);  // begins with one of them
+
+void hlo_inputs_free(hlo_literal **, u32 count);
+// Replaces every elided constant by seeded random values or zeros (--elided=random|zeros).
+hs_status hlo_fill_elided(hlo_module *, bool zeros, u64 seed);
+
+#endif

@@ -1,0 +1,672 @@
+// library.c — the calls into libraries that stand in optimized modules: cuBLAS, cuDNN, CUB,
+// oneDNN.
+//
+// A call is its product, convolution or norm, computed in f64, and then what is fused to it:
+// scales, bias, activation, other operands, in the order of XLA's definitions of the calls (facts
+// of gpu_fused and onednn configs). Literals are logical, so layouts do not matter; scratch space
+// in results stays zero.
+#include <math.h>
+#include <stdlib.h>
+#include "core/ir/config.h"
+#include "core/eval/library.h"
+
+hs_status ev_pack_results(const hlo_instr *i, u32 n, hlo_literal *const *r, hlo_literal **out) {
+  const hlo_shape *s = i->shape;
+  if (!hlo_shape_is_tuple(s)) {
+    for (u32 k = 1; k < n; k++) hlo_literal_unref(r[k]);
+    *out = r[0];
+    return HS_GOOD;
+  }
+  hlo_literal **part = hs_calloc(HS_MAX(s->nelems, n) + 1, sizeof *part);
+  hs_status st = n <= s->nelems ? HS_GOOD : ev_unsupported(i, "with so few results");
+  for (u32 k = 0; k < n; k++) part[k] = r[k];
+  for (u32 k = n; k < s->nelems && hs_ok(st); k++) st = hlo_literal_new(s->elems[k], &part[k]);
+  if (hs_ok(st)) *out = hlo_literal_tuple(s, s->nelems, part);
+  else
+    for (u32 k = 0; k < HS_MAX(s->nelems, n); k++) hlo_literal_unref(part[k]);
+  hs_free(part);
+  return st;
+}
+
+static const hlo_shape *result_of(const hlo_instr *i) {
+  return hlo_shape_is_tuple(i->shape) && i->shape->nelems ? i->shape->elems[0] : i->shape;
+}
+
+// ---- what is fused to a product -----------------------------------------------------------------
+typedef double (*act_fn)(double, double alpha);
+static double act_none(double x, double a) {
+  (void)a;
+  return x;
+}
+static double act_relu(double x, double a) {
+  (void)a;
+  return x > 0 || x != x ? x : 0;
+}
+static double act_relu6(double x, double a) {
+  (void)a;
+  return x != x ? x : fmin(fmax(x, 0), 6);
+}
+static double act_elu(double x, double a) {
+  (void)a;
+  return x > 0 ? x : expm1(x);
+}
+static double act_leaky(double x, double a) { return x > 0 ? x : a * x; }
+static double act_tanh(double x, double a) {
+  (void)a;
+  return tanh(x);
+}
+static double act_sigmoid(double x, double a) {
+  (void)a;
+  return 1 / (1 + exp(-x));
+}
+static double act_silu(double x, double a) {
+  (void)a;
+  return x / (1 + exp(-x));
+}
+static double act_gelu_erf(double x, double a) {
+  (void)a;
+  return 0.5 * x * (1 + erf(x * M_SQRT1_2));
+}
+static double act_gelu_tanh(double x, double a) {
+  (void)a;
+  return 0.5 * x * (1 + tanh(0.7978845608028654 * (x + 0.044715 * x * x * x)));
+}
+static double act_linear(double x, double a) { return a * x; }
+
+typedef struct named_act {
+  const char *name;
+  act_fn fn;
+} named_act;
+static act_fn find_act(const named_act *t, size_t n, hs_str name) {
+  for (size_t k = 0; k < n; k++)
+    if (hs_str_eq(name, hs_str_of(t[k].name))) return t[k].fn;
+  return NULL;
+}
+
+// Element `at` of the result, in row-major order, of an operand that is broadcast from the last
+// dimension on.
+typedef struct spread {
+  const hlo_literal *l;
+  i64 stride[HLO_MAX_RANK];
+  bool whole;
+} spread;
+static bool spread_init(const hlo_literal *l, const hlo_shape *to, spread *s) {
+  i64 own[HLO_MAX_RANK];
+  const hlo_shape *f = l->shape;
+  *s = (spread){.l = l, .whole = f->elements == to->elements};
+  if (!hlo_shape_is_array(f)) return false;
+  if (s->whole) return true;
+  if (f->rank > to->rank) return false;
+  hlo_row_major_strides(f->rank, f->dims, own);
+  for (u32 d = 0; d < f->rank; d++) {
+    u32 t = to->rank - f->rank + d;
+    if (f->dims[d] != 1 && f->dims[d] != to->dims[t]) return false;
+    s->stride[t] = f->dims[d] == 1 ? 0 : own[d];
+  }
+  return true;
+}
+static double spread_at(const spread *s, i64 at, u32 rank, const i64 *index) {
+  if (s->whole) return hlo_literal_f64(s->l, at);
+  i64 o = 0;
+  for (u32 d = 0; d < rank; d++) o += index[d] * s->stride[d];
+  return hlo_literal_f64(s->l, o);
+}
+
+// v += factor * l, broadcast.
+static hs_status add_operand(const hlo_instr *i, const hlo_shape *to, double *v, double factor,
+                             const hlo_literal *l) {
+  spread s;
+  i64 index[HLO_MAX_RANK] = {0};
+  if (!spread_init(l, to, &s))
+    return ev_unsupported(i, "with an operand that does not fit the result");
+  for (i64 k = 0; k < to->elements; k++, ev_next(to->rank, to->dims, index))
+    v[k] += factor * spread_at(&s, k, to->rank, index);
+  return HS_GOOD;
+}
+
+static void apply_act(double *v, i64 n, act_fn f, double alpha) {
+  if (f != act_none)
+    for (i64 k = 0; k < n; k++) v[k] = f(v[k], alpha);
+}
+
+// To the result's type; 8-bit floats saturate, as the libraries have it.
+static hs_status store(ev *e, const hlo_shape *to, double *v, hlo_literal **out) {
+  HS_TRY(ev_new(e, to, out));
+  if (hlo_dtype_is_float(to->dtype) && hlo_dtype_bits(to->dtype) == 8) {
+    double max = to->dtype == HLO_F8E4M3FN     ? 448
+                 : to->dtype == HLO_F8E5M2     ? 57344
+                 : to->dtype == HLO_F8E4M3FNUZ ? 240
+                 : to->dtype == HLO_F8E5M2FNUZ ? 57344
+                                               : INFINITY;
+    for (i64 k = 0; k < to->elements; k++) v[k] = v[k] > max ? max : v[k] < -max ? -max : v[k];
+  }
+  ev_convert(HLO_F64, v, to->dtype, (*out)->data, to->elements);
+  return HS_GOOD;
+}
+
+// ---- cuBLAS -------------------------------------------------------------------------------------
+typedef struct epilogue {
+  const char *name;
+  bool bias, aux;
+  act_fn act;
+} epilogue;
+static const epilogue epilogues[] = {
+    {"DEFAULT", false, false, act_none},       {"BIAS", true, false, act_none},
+    {"RELU", false, false, act_relu},          {"BIAS_RELU", true, false, act_relu},
+    {"GELU", false, false, act_gelu_tanh},     {"GELU_AUX", false, true, act_gelu_tanh},
+    {"BIAS_GELU", true, false, act_gelu_tanh}, {"BIAS_GELU_AUX", true, true, act_gelu_tanh},
+    {"SILU", false, false, act_silu},          {"BIAS_SILU", true, false, act_silu},
+};
+
+// Complex products know no epilogue.
+static hs_status complex_gemm(ev *e, const hlo_instr *i, const ev_dims *d, hlo_literal **ops,
+                              double beta, hlo_literal **out) {
+  const hlo_shape *to = result_of(i), *wide = ev_typed(e, to, HLO_C128);
+  double ar = hlo_config_number(i, NULL, "alpha_real", 1),
+         ai = hlo_config_number(i, NULL, "alpha_imag", 0);
+  hlo_literal *sum, *c = NULL, *r = NULL;
+  HS_TRY(ev_dot(e, d, ops, wide, &sum));
+  hs_status st = beta != 0 ? ev_new(e, wide, &c) : HS_GOOD;
+  if (c) ev_convert(ops[2]->shape->dtype, ops[2]->data, HLO_C128, c->data, to->elements);
+  double *v = sum->data;
+  for (i64 k = 0; k < to->elements && hs_ok(st); k++) {
+    double re = v[2 * k], im = v[2 * k + 1];
+    v[2 * k] = ar * re - ai * im + (c ? beta * ((double *)c->data)[2 * k] : 0);
+    v[2 * k + 1] = ar * im + ai * re + (c ? beta * ((double *)c->data)[2 * k + 1] : 0);
+  }
+  if (hs_ok(st)) st = ev_new(e, to, &r);
+  if (r) ev_convert(HLO_C128, v, to->dtype, r->data, to->elements);
+  hlo_literal_unref(sum);
+  hlo_literal_unref(c);
+  return hs_ok(st) ? ev_pack_results(i, 1, &r, out) : st;
+}
+
+// Operands: a, b, [c when beta is not 0], [scales of a and b, for 8-bit floats], [bias], [scale of
+// the result, last]. D = scale * act(alpha * a b + beta * c + bias).
+hs_status ev_custom_gemm(ev *e, const hlo_instr *i, hlo_literal **ops, hlo_literal **out) {
+  const hlo_shape *to = result_of(i), *a = i->noperands ? hlo_operand(i, 0)->shape : NULL;
+  hs_str target = hlo_attr_str(i, HLO_ATTR_CUSTOM_CALL_TARGET), name = HS_STR("DEFAULT");
+  bool f8 = target.n > 3 && memcmp(target.p + target.n - 3, "$f8", 3) == 0;
+  double beta = hlo_config_number(i, NULL, "beta", 0),
+         alpha = hlo_config_number(i, NULL, "alpha_real", 1);
+  i64 v[4][8];
+  ev_dims d = {{hlo_config_list(i, NULL, "lhs_batch_dimensions", v[0], 8), v[0]},
+               {hlo_config_list(i, NULL, "rhs_batch_dimensions", v[1], 8), v[1]},
+               {hlo_config_list(i, NULL, "lhs_contracting_dimensions", v[2], 8), v[2]},
+               {hlo_config_list(i, NULL, "rhs_contracting_dimensions", v[3], 8), v[3]}};
+  if (i->noperands < 2 || !hlo_shape_is_array(to)) return ev_unsupported(i, "with these operands");
+  // without a config: matrices
+  if (!hlo_config_find(i, NULL, "dot_dimension_numbers", &target) && a->rank >= 2) {
+    v[2][0] = a->rank - 1, v[3][0] = hlo_operand(i, 1)->shape->rank - 2;
+    d.lhs_contracting.n = d.rhs_contracting.n = 1;
+  }
+  u32 rank[2] = {a->rank, hlo_operand(i, 1)->shape->rank};
+  if (d.lhs_batch.n != d.rhs_batch.n || d.lhs_contracting.n != d.rhs_contracting.n)
+    return ev_unsupported(i, "with these dimension numbers");
+  i64 elements = 1;
+  for (u32 side = 0; side < 2; side++) {
+    bool taken[HLO_MAX_RANK] = {false};
+    const hlo_ints *lists[2] = {side ? &d.rhs_batch : &d.lhs_batch,
+                                side ? &d.rhs_contracting : &d.lhs_contracting};
+    for (u32 q = 0; q < 2; q++)
+      for (u32 k = 0; k < lists[q]->n; k++) {
+        if (lists[q]->v[k] < 0 || lists[q]->v[k] >= rank[side] || taken[lists[q]->v[k]])
+          return ev_unsupported(i, "with these dimension numbers");
+        taken[lists[q]->v[k]] = true;
+        if (q == 0 && side == 0) elements *= ops[0]->shape->dims[lists[q]->v[k]];
+      }
+    for (u32 k = 0; k < rank[side]; k++)
+      if (!taken[k]) elements *= ops[side]->shape->dims[k];
+  }
+  for (u32 k = 0; k < d.lhs_contracting.n; k++)
+    if (ops[0]->shape->dims[v[2][k]] != ops[1]->shape->dims[v[3][k]])
+      return ev_unsupported(i, "with these dimension numbers");
+  if (elements != to->elements) return ev_unsupported(i, "with this result");
+  if (beta != 0 && (i->noperands < 3 || ops[2]->shape->elements != elements))
+    return ev_unsupported(i, "without a matrix to add to");
+  if (hlo_dtype_is_complex(to->dtype)) return complex_gemm(e, i, &d, ops, beta, out);
+  hlo_config_find(i, NULL, "epilogue", &name);
+  const epilogue *ep = NULL;
+  for (size_t k = 0; k < HS_COUNT(epilogues); k++)
+    if (hs_str_eq(name, hs_str_of(epilogues[k].name))) ep = &epilogues[k];
+  u32 next = beta != 0 ? 3 : 2, scales = next;
+  next += f8 ? 2 : 0;
+  u32 need = next + (ep && ep->bias);
+  if (!ep || i->noperands < need) return ev_unsupported(i, "with this epilogue");
+  if (f8) alpha *= hlo_literal_f64(ops[scales], 0) * hlo_literal_f64(ops[scales + 1], 0);
+  hlo_literal *sum, *r[3] = {NULL, NULL, NULL};
+  u32 nr = 1;
+  HS_TRY(ev_dot(e, &d, ops, ev_typed(e, to, HLO_F64), &sum));
+  double *p = sum->data;
+  for (i64 k = 0; k < elements && alpha != 1; k++) p[k] *= alpha;
+  hs_status st = beta != 0 ? add_operand(i, to, p, beta, ops[2]) : HS_GOOD;
+  if (hs_ok(st) && ep->bias) st = add_operand(i, to, p, 1, ops[next]);
+  if (hs_ok(st) && ep->aux && hlo_shape_is_tuple(i->shape) && i->shape->nelems > 1)
+    st = store(e, i->shape->elems[1], p, &r[nr++]);
+  if (hs_ok(st)) apply_act(p, elements, ep->act, 0);
+  if (hs_ok(st) && hlo_config_number(i, NULL, "damax_output", 0) != 0 &&
+      hlo_shape_is_tuple(i->shape) && i->shape->nelems > nr) {
+    double amax = 0;
+    for (i64 k = 0; k < elements; k++) amax = fmax(amax, fabs(p[k]));
+    st = store(e, i->shape->elems[nr], &amax, &r[nr]);
+    nr++;
+  }
+  if (f8 && i->noperands > need && hlo_dtype_bits(to->dtype) == 8)
+    for (i64 k = 0; k < elements; k++) p[k] *= hlo_literal_f64(ops[i->noperands - 1], 0);
+  if (hs_ok(st)) st = store(e, to, p, &r[0]);
+  hlo_literal_unref(sum);
+  if (hs_ok(st)) return ev_pack_results(i, nr, r, out);
+  for (u32 k = 0; k < nr; k++) hlo_literal_unref(r[k]);
+  return st;
+}
+
+// (lhs, rhs, scale of lhs, scale of rhs, [one scale for all]); both contract their last dimension,
+// leading ones are batches.
+hs_status ev_custom_block_scaled_dot(ev *e, const hlo_instr *i, hlo_literal **ops,
+                                     hlo_literal **out) {
+  const hlo_shape *to = result_of(i);
+  if (i->noperands < 4 || i->noperands > 5 || !hlo_shape_is_array(to) ||
+      ops[0]->shape->rank != ops[1]->shape->rank || ops[0]->shape->rank < 2 ||
+      ops[0]->shape->rank > 8)
+    return ev_unsupported(i, "with these operands");
+  u32 rank = ops[0]->shape->rank, nb = rank - 2;
+  i64 batch[8], last[1] = {rank - 1},
+                elements = ops[0]->shape->dims[rank - 2] * ops[1]->shape->dims[rank - 2];
+  for (u32 d = 0; d < nb; d++) batch[d] = d, elements *= ops[0]->shape->dims[d];
+  if (elements != to->elements || ops[0]->shape->dims[rank - 1] != ops[1]->shape->dims[rank - 1])
+    return ev_unsupported(i, "with these operands");
+  hlo_literal *pair[2] = {ops[0], ops[1]}, *sum = NULL, *r = NULL;
+  ops[0] = ops[1] = NULL;
+  hs_status st = ev_apply_scale(e, &pair[0], ops[2]);
+  if (hs_ok(st)) st = ev_apply_scale(e, &pair[1], ops[3]);
+  ev_dims d = {{nb, batch}, {nb, batch}, {1, last}, {1, last}};
+  if (hs_ok(st)) st = ev_dot(e, &d, pair, ev_typed(e, to, HLO_F64), &sum);
+  if (hs_ok(st) && i->noperands == 5)
+    for (i64 k = 0; k < elements; k++) ((double *)sum->data)[k] *= hlo_literal_f64(ops[4], 0);
+  if (hs_ok(st)) st = store(e, to, sum->data, &r);
+  hlo_literal_unref(pair[0]);
+  hlo_literal_unref(pair[1]);
+  hlo_literal_unref(sum);
+  return hs_ok(st) ? ev_pack_results(i, 1, &r, out) : st;
+}
+
+// ---- cuDNN --------------------------------------------------------------------------------------
+static const named_act cudnn_acts[] = {
+    {"kNone", act_none},       {"kRelu", act_relu}, {"kRelu6", act_relu6},    {"kElu", act_elu},
+    {"kLeakyRelu", act_leaky}, {"kTanh", act_tanh}, {"kSigmoid", act_sigmoid}};
+
+// (input, kernel, [bias per feature], [side input]): act(conv_result_scale * conv +
+// side_input_scale * side + bias).
+hs_status ev_custom_conv_forward(ev *e, const hlo_instr *i, hlo_literal **ops, hlo_literal **out) {
+  const hlo_shape *to = result_of(i);
+  ev_conv c = {hlo_attr_ptr(i, HLO_ATTR_DIM_LABELS), hlo_attr_ptr(i, HLO_ATTR_WINDOW),
+               hlo_attr_int(i, HLO_ATTR_FEATURE_GROUP_COUNT, 1),
+               hlo_attr_int(i, HLO_ATTR_BATCH_GROUP_COUNT, 1)};
+  double scale = hlo_config_number(i, NULL, "conv_result_scale", 1),
+         side = hlo_config_number(i, NULL, "side_input_scale", 0);
+  hs_str mode = HS_STR("kNone");
+  hlo_config_find(i, NULL, "activation_mode", &mode);
+  act_fn act = find_act(cudnn_acts, HS_COUNT(cudnn_acts), mode);
+  if (!act) return ev_unsupported(i, "with this activation");
+  hlo_literal *sum, *r = NULL;
+  HS_TRY(ev_convolve(e, i, &c, ops, ev_typed(e, to, HLO_F64), &sum));
+  double *p = sum->data;
+  for (i64 k = 0; k < to->elements && scale != 1; k++) p[k] *= scale;
+  hs_status st = i->noperands > 3 ? add_operand(i, to, p, side, ops[3]) : HS_GOOD;
+  if (i->noperands > 2 && hs_ok(st)) {
+    i64 f = c.labels->out_feature, inner = ev_product(to->rank - (u32)f - 1, to->dims + f + 1);
+    if (ops[2]->shape->elements != to->dims[f]) st = ev_unsupported(i, "with this bias");
+    for (i64 k = 0; k < to->elements && hs_ok(st); k++)
+      p[k] += hlo_literal_f64(ops[2], k / inner % to->dims[f]);
+  }
+  if (hs_ok(st)) {
+    apply_act(p, to->elements, act, hlo_config_number(i, NULL, "leakyrelu_alpha", 0));
+    st = store(e, to, p, &r);
+  }
+  hlo_literal_unref(sum);
+  return hs_ok(st) ? ev_pack_results(i, 1, &r, out) : st;
+}
+
+// The two gradients of a convolution, by its definition: each product of the forward pass, added
+// where the wanted factor came from. x: input, k: kernel, y: output; two of them are given as
+// doubles, the third is summed.
+static hs_status conv_gradient(ev *e, const hlo_instr *i, hlo_literal **ops, bool of_input,
+                               hlo_literal **out) {
+  const hlo_dim_labels *l = hlo_attr_ptr(i, HLO_ATTR_DIM_LABELS);
+  const hlo_window *w = hlo_attr_ptr(i, HLO_ATTR_WINDOW);
+  const hlo_shape *to = result_of(i), *x = of_input ? to : ops[0]->shape,
+                  *k = of_input ? ops[1]->shape : to, *y = of_input ? ops[0]->shape : ops[1]->shape;
+  i64 groups = HS_MAX(hlo_attr_int(i, HLO_ATTR_FEATURE_GROUP_COUNT, 1), 1), xs[HLO_MAX_RANK],
+      ks[HLO_MAX_RANK], ys[HLO_MAX_RANK], pd[HLO_MAX_RANK], kd[HLO_MAX_RANK];
+  u32 n = l->nspatial;
+  if (!w || w->n != n || n > 8 || hlo_attr_int(i, HLO_ATTR_BATCH_GROUP_COUNT, 1) > 1)
+    return ev_unsupported(i, "with this window");
+  i64 ki = k->dims[l->rhs_input_feature], ko = k->dims[l->rhs_output_feature],
+      batch = x->dims[l->lhs_batch], per = ko / groups;
+  if (ko % groups || x->dims[l->lhs_feature] != ki * groups || y->dims[l->out_feature] != ko ||
+      y->dims[l->out_batch] != batch)
+    return ev_unsupported(i, "with these operands");
+  hlo_row_major_strides(x->rank, x->dims, xs);
+  hlo_row_major_strides(k->rank, k->dims, ks);
+  hlo_row_major_strides(y->rank, y->dims, ys);
+  for (u32 d = 0; d < n; d++)
+    pd[d] = y->dims[l->out_spatial[d]], kd[d] = k->dims[l->rhs_spatial[d]];
+  hlo_literal *r = NULL;
+  double *sum = hs_calloc((size_t)HS_MAX(to->elements, 1), sizeof *sum),
+         *a = hs_try_alloc((size_t)HS_MAX(ops[0]->shape->elements, 1) * sizeof *a),
+         *b = hs_try_alloc((size_t)HS_MAX(ops[1]->shape->elements, 1) * sizeof *b);
+  hs_status st =
+      a && b ? HS_GOOD : hs_fail(HS_E_NO_MEMORY, "no memory for the operands of a convolution");
+  if (hs_ok(st)) {
+    ev_convert(ops[0]->shape->dtype, ops[0]->data, HLO_F64, a, ops[0]->shape->elements);
+    ev_convert(ops[1]->shape->dtype, ops[1]->data, HLO_F64, b, ops[1]->shape->elements);
+  }
+  i64 pos[HLO_MAX_RANK] = {0};
+  if (hs_ok(st) && y->elements && k->elements) do {
+      i64 tap[HLO_MAX_RANK] = {0};
+      do {
+        i64 ox = 0, oy = 0, ok = 0;
+        bool inside = true;
+        for (u32 d = 0; d < n; d++) {
+          const hlo_window_dim *v = &w->v[d];
+          i64 base = HS_MAX(v->lhs_dilate, 1),
+              at = pos[d] * v->stride + tap[d] * HS_MAX(v->rhs_dilate, 1) - v->pad_low;
+          inside &= at >= 0 && at % base == 0 && at / base < x->dims[l->lhs_spatial[d]];
+          ox += at / base * xs[l->lhs_spatial[d]];
+          oy += pos[d] * ys[l->out_spatial[d]];
+          ok += (v->reversal ? kd[d] - 1 - tap[d] : tap[d]) * ks[l->rhs_spatial[d]];
+        }
+        if (!inside) continue;
+        for (i64 q = 0; q < batch; q++)
+          for (i64 o = 0; o < ko; o++)
+            for (i64 c = 0; c < ki; c++) {
+              i64 px = ox + q * xs[l->lhs_batch] + (o / per * ki + c) * xs[l->lhs_feature],
+                  py = oy + q * ys[l->out_batch] + o * ys[l->out_feature],
+                  pk = ok + c * ks[l->rhs_input_feature] + o * ks[l->rhs_output_feature];
+              if (of_input) sum[px] += a[py] * b[pk];
+              else sum[pk] += a[px] * b[py];
+            }
+      } while (ev_next(n, kd, tap));
+      st = hs_poll();
+    } while (hs_ok(st) && ev_next(n, pd, pos));
+  double scale = hlo_config_number(i, NULL, "conv_result_scale", 1);
+  for (i64 q = 0; q < to->elements && scale != 1; q++) sum[q] *= scale;
+  if (hs_ok(st)) st = store(e, to, sum, &r);
+  hs_free(sum);
+  hs_free(a);
+  hs_free(b);
+  return hs_ok(st) ? ev_pack_results(i, 1, &r, out) : st;
+}
+hs_status ev_custom_conv_input(ev *e, const hlo_instr *i, hlo_literal **ops, hlo_literal **out) {
+  return conv_gradient(e, i, ops, true, out);
+}
+hs_status ev_custom_conv_filter(ev *e, const hlo_instr *i, hlo_literal **ops, hlo_literal **out) {
+  return conv_gradient(e, i, ops, false, out);
+}
+
+// The norms have epsilon and the feature's dimension as their last two operands, and 1 /
+// sqrt(variance + eps) for the variance.
+static hs_status norm_call(ev *e, const hlo_instr *i, hlo_literal **ops, u32 arrays,
+                           hlo_literal **out) {
+  if (i->noperands != arrays + 2 || !hlo_shape_is_array(ops[0]->shape))
+    return ev_unsupported(i, "with these operands");
+  double eps = hlo_literal_f64(ops[arrays], 0);
+  i64 feature = hlo_literal_i64(ops[arrays + 1], 0);
+  hs_str t = hlo_attr_str(i, HLO_ATTR_CUSTOM_CALL_TARGET);
+  if (arrays == 3) return ev_norm_training(e, i, 3, ops, feature, eps, true, out);
+  return t.p[t.n - 1] == 'd' ? ev_norm_gradient(e, i, 5, ops, feature, eps, true, out)
+                             : ev_norm_inference(e, i, 5, ops, feature, eps, out);
+}
+hs_status ev_custom_norm_training(ev *e, const hlo_instr *i, hlo_literal **ops, hlo_literal **out) {
+  return norm_call(e, i, ops, 3, out);
+}
+hs_status ev_custom_norm_inference(ev *e, const hlo_instr *i, hlo_literal **ops,
+                                   hlo_literal **out) {
+  return norm_call(e, i, ops, 5, out);
+}
+hs_status ev_custom_norm_backward(ev *e, const hlo_instr *i, hlo_literal **ops, hlo_literal **out) {
+  return norm_call(e, i, ops, 5, out);
+}
+
+// ---- CUB: rows sorted by the bits of their keys, zeros of both signs alike, equal keys in order -
+typedef struct sort_key {
+  u64 key;
+  i64 at;
+} sort_key;
+static int by_key(const void *a, const void *b) {
+  const sort_key *x = a, *y = b;
+  return x->key != y->key ? (x->key < y->key ? -1 : 1) : x->at < y->at ? -1 : x->at > y->at;
+}
+static u64 radix_key(hlo_dtype t, const void *p) {
+  size_t w = hlo_dtype_storage(t);
+  u64 bits = 0, top = (u64)1 << (8 * w - 1);
+  memcpy(&bits, p, w);
+  if (hlo_dtype_is_float(t))
+    return bits == top ? top : bits & top ? ~bits & (top | (top - 1)) : bits | top;
+  return hlo_dtype_is_signed(t) ? bits ^ top : bits;
+}
+
+hs_status ev_custom_cub_sort(ev *e, const hlo_instr *i, hlo_literal **ops, hlo_literal **out) {
+  u32 n = i->noperands;
+  const hlo_shape *s = n ? ops[0]->shape : NULL;
+  if (n < 1 || n > 2 || !hlo_shape_is_tuple(i->shape) || i->shape->nelems < n || s->rank < 1 ||
+      hlo_dtype_storage(s->dtype) > 8 || hlo_dtype_bits(s->dtype) < 8)
+    return ev_unsupported(i, "with these operands");
+  for (u32 k = 0; k < n; k++)
+    if (ops[k]->shape->elements != s->elements ||
+        i->shape->elems[k]->logical != ops[k]->shape->logical)
+      return ev_unsupported(i, "with these operands");
+  bool descending = hlo_config_number(i, NULL, "descending", 0) != 0;
+  i64 row = s->dims[s->rank - 1], rows = row ? s->elements / row : 0;
+  hlo_literal *r[2] = {NULL, NULL};
+  hs_status st = HS_GOOD;
+  sort_key *keys = hs_try_alloc((size_t)HS_MAX(row, 1) * sizeof *keys);
+  if (!keys) st = hs_fail(HS_E_NO_MEMORY, "no memory to sort a row");
+  for (u32 k = 0; k < n && hs_ok(st); k++) st = ev_new(e, ops[k]->shape, &r[k]);
+  for (i64 q = 0; q < rows && hs_ok(st); q++) {
+    size_t w = hlo_dtype_storage(s->dtype);
+    for (i64 j = 0; j < row; j++) {
+      u64 key = radix_key(s->dtype, (const char *)ops[0]->data + (size_t)(q * row + j) * w);
+      keys[j] = (sort_key){descending ? ~key : key, j};
+    }
+    qsort(keys, (size_t)row, sizeof *keys, by_key);
+    for (u32 k = 0; k < n; k++) {
+      size_t wk = hlo_dtype_storage(ops[k]->shape->dtype);
+      for (i64 j = 0; j < row; j++)
+        memcpy((char *)r[k]->data + (size_t)(q * row + j) * wk,
+               (const char *)ops[k]->data + (size_t)(q * row + keys[j].at) * wk, wk);
+    }
+    st = hs_poll();
+  }
+  hs_free(keys);
+  if (hs_ok(st)) return ev_pack_results(i, n, r, out);
+  for (u32 k = 0; k < n; k++) hlo_literal_unref(r[k]);
+  return st;
+}
+
+// ---- oneDNN -------------------------------------------------------------------------------------
+static const named_act onednn_acts[] = {{"RELU", act_relu},         {"TANH", act_tanh},
+                                        {"GELU_ERF", act_gelu_erf}, {"GELU_TANH", act_gelu_tanh},
+                                        {"ELU", act_elu},           {"RELU6", act_relu6},
+                                        {"SIGMOID", act_sigmoid},   {"SWISH", act_silu},
+                                        {"LINEAR", act_linear},     {"UNDEFINED", act_none}};
+
+static float bits_as_float(double number) {
+  u32 b = (u32)(i64)number;
+  float f;
+  memcpy(&f, &b, sizeof f);
+  return f;
+}
+
+// The fused operations in order; those with an operand take the next one.
+static hs_status onednn_fusions(const hlo_instr *i, hlo_literal **ops, u32 next,
+                                const hlo_shape *to, double *v) {
+  hs_str kind[16];
+  u32 n = hlo_config_words(i, "fusions", "ops", kind, HS_COUNT(kind));
+  float alpha = bits_as_float(hlo_config_number(i, "fusions", "alpha_typecast", 1065353216));
+  if (n > HS_COUNT(kind)) return ev_unsupported(i, "with so many fused operations");
+  for (u32 k = 0; k < n; k++) {
+    if (hs_str_eq(kind[k], HS_STR("BIAS")) || hs_str_eq(kind[k], HS_STR("BINARY_ADD")) ||
+        hs_str_eq(kind[k], HS_STR("SUM"))) {
+      if (next >= i->noperands) return ev_unsupported(i, "without the operand of a fused addition");
+      HS_TRY(add_operand(i, to, v, 1, ops[next++]));
+      continue;
+    }
+    act_fn f = find_act(onednn_acts, HS_COUNT(onednn_acts), kind[k]);
+    if (!f) return ev_unsupported(i, "with a fused operation that is not known");
+    apply_act(v, to->elements, f, (double)alpha);
+  }
+  return HS_GOOD;
+}
+
+static hs_status onednn_finish(ev *e, const hlo_instr *i, hlo_literal **ops, const hlo_shape *to,
+                               hlo_literal *sum, hlo_literal **out) {
+  hlo_literal *r = NULL;
+  hs_status st = onednn_fusions(i, ops, 2, to, sum->data);
+  if (hs_ok(st)) st = store(e, to, sum->data, &r);
+  hlo_literal_unref(sum);
+  return hs_ok(st) ? ev_pack_results(i, 1, &r, out) : st;
+}
+
+hs_status ev_custom_onednn_matmul(ev *e, const hlo_instr *i, hlo_literal **ops, hlo_literal **out) {
+  const hlo_shape *to = result_of(i);
+  bool ta = hlo_config_number(i, NULL, "transpose_a", 0) != 0,
+       tb = hlo_config_number(i, NULL, "transpose_b", 0) != 0;
+  if (i->noperands < 2 || !hlo_shape_is_array(to) ||
+      hlo_config_number(i, NULL, "weights_prepacked", 0) != 0)
+    return ev_unsupported(i, "with these operands");
+  const hlo_shape *a = ops[0]->shape, *b = ops[1]->shape;
+  u32 rank = a->rank, nb = rank - 2;
+  if (rank < 2 || rank > 8 || b->rank != rank) return ev_unsupported(i, "with these operands");
+  i64 batch[8], ca[1] = {ta ? rank - 2 : rank - 1}, cb[1] = {tb ? rank - 1 : rank - 2},
+                elements = a->dims[ta ? rank - 1 : rank - 2] * b->dims[tb ? rank - 2 : rank - 1];
+  for (u32 d = 0; d < nb; d++) {
+    batch[d] = d, elements *= a->dims[d];
+    if (a->dims[d] != b->dims[d]) return ev_unsupported(i, "with these operands");
+  }
+  if (a->dims[ca[0]] != b->dims[cb[0]] || elements != to->elements)
+    return ev_unsupported(i, "with these operands");
+  ev_dims d = {{nb, batch}, {nb, batch}, {1, ca}, {1, cb}};
+  hlo_literal *sum;
+  HS_TRY(ev_dot(e, &d, ops, ev_typed(e, to, HLO_F64), &sum));
+  return onednn_finish(e, i, ops, to, sum, out);
+}
+
+// Of the config's numbers, spatial dimensions, paddings, strides and dilations are one more than
+// they mean.
+hs_status ev_custom_onednn_conv(ev *e, const hlo_instr *i, hlo_literal **ops, hlo_literal **out) {
+  static const char *const place[3] = {"input.data", "kernel.filter", "output.data"};
+  const hlo_shape *to = result_of(i);
+  i64 spatial[3][8], size[8], low[8], high[8], stride[8], dilate[8];
+  u32 n = hlo_config_list(i, "window", "size", size, 8);
+  if (i->noperands < 2 || !hlo_shape_is_array(to) || n < 1 || to->rank != n + 2 ||
+      ops[0]->shape->rank != n + 2 || ops[1]->shape->rank != n + 2)
+    return ev_unsupported(i, "with these operands");
+  bool whole = hlo_config_list(i, "window", "pad_left", low, 8) == n &&
+               hlo_config_list(i, "window", "pad_right", high, 8) == n &&
+               hlo_config_list(i, "window", "strides", stride, 8) == n &&
+               hlo_config_list(i, "window", "window_dilations", dilate, 8) == n;
+  hlo_window_dim window[8];
+  for (u32 d = 0; d < n && whole; d++)
+    window[d] = (hlo_window_dim){.size = size[d],
+                                 .stride = stride[d] - 1,
+                                 .pad_low = low[d] - 1,
+                                 .pad_high = high[d] - 1,
+                                 .lhs_dilate = 1,
+                                 .rhs_dilate = dilate[d] - 1};
+  for (u32 p = 0; p < 3 && whole; p++) {
+    whole = hlo_config_list(i, place[p], "spatial_dims", spatial[p], 8) == n;
+    for (u32 d = 0; d < n && whole; d++) whole = --spatial[p][d] >= 0 && spatial[p][d] < n + 2;
+  }
+  hlo_dim_labels l = {
+      .lhs_batch = (i64)hlo_config_number(i, place[0], "batch_dim", 0),
+      .lhs_feature = (i64)hlo_config_number(i, place[0], "feature_dim", 0),
+      .rhs_input_feature = (i64)hlo_config_number(i, place[1], "input_feature_dim", 0),
+      .rhs_output_feature = (i64)hlo_config_number(i, place[1], "output_feature_dim", 0),
+      .out_batch = (i64)hlo_config_number(i, place[2], "batch_dim", 0),
+      .out_feature = (i64)hlo_config_number(i, place[2], "feature_dim", 0),
+      .nspatial = n,
+      .lhs_spatial = spatial[0],
+      .rhs_spatial = spatial[1],
+      .out_spatial = spatial[2]};
+  const i64 named[6] = {l.lhs_batch,          l.lhs_feature, l.rhs_input_feature,
+                        l.rhs_output_feature, l.out_batch,   l.out_feature};
+  for (u32 k = 0; k < 6; k++) whole &= named[k] >= 0 && named[k] < n + 2;
+  if (!whole) return ev_unsupported(i, "with this configuration");
+  // the result must be as large as the window makes it
+  for (u32 d = 0; d < n; d++) {
+    const hlo_window_dim *w = &window[d];
+    i64 in = ops[0]->shape->dims[spatial[0][d]] + w->pad_low + w->pad_high,
+        span = (w->size - 1) * w->rhs_dilate + 1;
+    if (w->stride < 1 || w->rhs_dilate < 1 || ops[1]->shape->dims[spatial[1][d]] != w->size ||
+        to->dims[spatial[2][d]] != (in < span ? 0 : (in - span) / w->stride + 1))
+      return ev_unsupported(i, "with this configuration");
+  }
+  const hlo_window w = {n, window};
+  ev_conv c = {&l, &w, HS_MAX((i64)hlo_config_number(i, NULL, "feature_groups", 1), 1), 1};
+  if (ops[0]->shape->dims[l.lhs_feature] != ops[1]->shape->dims[l.rhs_input_feature] * c.groups ||
+      to->dims[l.out_feature] != ops[1]->shape->dims[l.rhs_output_feature] ||
+      to->dims[l.out_batch] != ops[0]->shape->dims[l.lhs_batch])
+    return ev_unsupported(i, "with this configuration");
+  hlo_literal *sum;
+  HS_TRY(ev_convolve(e, i, &c, ops, ev_typed(e, to, HLO_F64), &sum));
+  return onednn_finish(e, i, ops, to, sum, out);
+}
+
+static double *as_doubles(const hlo_literal *l) {
+  double *v = hs_try_alloc((size_t)HS_MAX(l->shape->elements, 1) * sizeof *v);
+  if (v) ev_convert(l->shape->dtype, l->data, HLO_F64, v, l->shape->elements);
+  return v;
+}
+
+hs_status ev_custom_onednn_softmax(ev *e, const hlo_instr *i, hlo_literal **ops,
+                                   hlo_literal **out) {
+  const hlo_shape *to = result_of(i);
+  i64 axis = (i64)hlo_config_number(i, NULL, "softmax_axis", 0);
+  if (i->noperands < 1 || !hlo_shape_is_array(to) || axis < 0 || axis >= to->rank ||
+      ops[0]->shape->elements != to->elements || ops[0]->shape->rank != to->rank)
+    return ev_unsupported(i, "with these operands");
+  double *v = as_doubles(ops[0]);
+  if (!v) return hs_fail(HS_E_NO_MEMORY, "no memory for a softmax");
+  i64 n = to->dims[axis], inner = ev_product(to->rank - (u32)axis - 1, to->dims + axis + 1),
+      lines = n ? to->elements / n : 0;
+  for (i64 q = 0; q < lines; q++) {
+    double *p = v + q / inner * inner * n + q % inner, max = -INFINITY, sum = 0;
+    for (i64 k = 0; k < n; k++) max = fmax(max, p[k * inner]);
+    for (i64 k = 0; k < n; k++) sum += p[k * inner] = exp(p[k * inner] - max);
+    for (i64 k = 0; k < n; k++) p[k * inner] /= sum;
+  }
+  hlo_literal *r = NULL;
+  hs_status st = store(e, to, v, &r);
+  hs_free(v);
+  return hs_ok(st) ? ev_pack_results(i, 1, &r, out) : st;
+}
+
+// (x, [scale], [shift]) over the last dimension.
+hs_status ev_custom_onednn_layernorm(ev *e, const hlo_instr *i, hlo_literal **ops,
+                                     hlo_literal **out) {
+  const hlo_shape *to = result_of(i);
+  if (i->noperands < 1 || i->noperands > 3 || !hlo_shape_is_array(to) || to->rank < 1 ||
+      ops[0]->shape->elements != to->elements)
+    return ev_unsupported(i, "with these operands");
+  i64 n = to->dims[to->rank - 1], lines = n ? to->elements / n : 0;
+  for (u32 k = 1; k < i->noperands; k++)
+    if (ops[k]->shape->elements != n) return ev_unsupported(i, "with these operands");
+  double eps = (double)bits_as_float(hlo_config_number(i, NULL, "epsilon_typecast", 0)),
+         *v = as_doubles(ops[0]);
+  if (!v) return hs_fail(HS_E_NO_MEMORY, "no memory for a layer norm");
+  for (i64 q = 0; q < lines; q++) {
+    double *p = v + q * n, mean = 0, var = 0;
+    for (i64 k = 0; k < n; k++) mean += p[k] / (double)n;
+    for (i64 k = 0; k < n; k++) var += (p[k] - mean) * (p[k] - mean) / (double)n;
+    for (i64 k = 0; k < n; k++) {
+      p[k] = (p[k] - mean) / sqrt(var + eps);
+      if (i->noperands > 1) p[k] *= hlo_literal_f64(ops[1], k);
+      if (i->noperands > 2) p[k] += hlo_literal_f64(ops[2], k);
+    }
+  }
+  hlo_literal *r = NULL;
+  hs_status st = store(e, to, v, &r);
+  hs_free(v);
+  return hs_ok(st) ? ev_pack_results(i, 1, &r, out) : st;
+}

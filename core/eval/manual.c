@@ -1,0 +1,221 @@
+// manual.c — manual regions: the ways between a whole array and one tile of it per device.
+//
+// Programs that are not partitioned yet are logical: Sharding markers change nothing, every device
+// computes the whole. Inside a manual region (SPMDFullToShardShape, xla.sdy.GlobalToLocalShape) a
+// device goes on with its own tile, and the way out puts the tiles of all devices together again.
+// Shardings are XLA's (tiles, iotas, named meshes) or Shardy's.
+#include "core/eval/world.h"
+
+// ---- manual regions -----------------------------------------------------------------------------
+// Where each device's tile starts in the whole array, in tiles.
+// coord[device * rank + dimension]
+typedef struct tiling {
+  u32 ndevices;
+  i64 *coord;
+  u32 rank;
+} tiling;
+
+// Each mesh axis that a dimension is split along adds digits to its tile number, the first axis the
+// highest.
+static bool tiling_of_named(const hlo_sharding *s, u32 rank, tiling *t) {
+  i64 device[EV_MAX_DEVICES], total = s->mesh ? ev_mesh_devices(s->mesh, device) : 0;
+  if (total != t->ndevices || s->ndim_shardings > rank) return false;
+  for (u32 d = 0; d < s->ndim_shardings; d++)
+    for (u32 a = 0; a < s->dim_shardings[d].axes.n; a++) {
+      i64 size, stride;
+      if (!ev_mesh_axis(s->mesh, &s->dim_shardings[d].axes.v[a], &size, &stride)) return false;
+      for (i64 k = 0; k < total; k++) {
+        if (device[k] < 0 || device[k] >= total) return false;
+        i64 *c = &t->coord[device[k] * rank + d];
+        *c = *c * size + k / stride % size;
+      }
+    }
+  return true;
+}
+
+static bool tiling_of_sharding(const hlo_sharding *s, u32 rank, tiling *t) {
+  // every tile is the whole
+  if (!s || s->type == HLO_SH_REPLICATED || s->type == HLO_SH_MANUAL || s->type == HLO_SH_MAXIMAL ||
+      s->type == HLO_SH_UNKNOWN)
+    return true;
+  if (s->type == HLO_SH_NAMED) return tiling_of_named(s, rank, t);
+  if (s->type != HLO_SH_TILED || s->dims.n < rank || s->dims.n > HLO_MAX_RANK) return false;
+  i64 total = ev_product(s->dims.n, s->dims.v), index[HLO_MAX_RANK] = {0}, device[EV_MAX_DEVICES];
+  if (total != t->ndevices) return false;
+  if (s->devices.n == 0) {
+    if (!ev_iota_devices(s->reshape, s->perm, total, device)) return false;
+  } else {
+    if (s->devices.n != total) return false;
+    memcpy(device, s->devices.v, (size_t)total * sizeof *device);
+  }
+  for (i64 k = 0; k < total; k++, ev_next(s->dims.n, s->dims.v, index)) {
+    if (device[k] < 0 || device[k] >= t->ndevices) return false;
+    memcpy(t->coord + device[k] * rank, index, rank * sizeof *index);
+  }
+  return true;
+}
+
+bool hlo_sharding_tiles(const hlo_sharding *s, u32 rank, u32 ndevices, i64 *coord) {
+  memset(coord, 0, sizeof *coord * rank * ndevices);
+  return tiling_of_sharding(s, rank, &(tiling){ndevices, coord, rank});
+}
+
+// ---- Shardy's attributes: text of MLIR ----------------------------------------------------------
+hs_str ev_frontend_value(const hlo_attr *a, const char *key) {
+  const hlo_frontend *f = a ? a->v.p : NULL;
+  for (u32 k = 0; f && k < f->n; k++)
+    if (hs_str_eq(f->v[k].key, hs_str_of(key))) return f->v[k].value;
+  return (hs_str){NULL, 0};
+}
+
+typedef struct axis_sizes {
+  u32 n;
+  hs_str name[16];
+  i64 size[16];
+} axis_sizes;
+
+// Reads `"name"` at *k, unescaped or with backslashes; leaves *k after it.
+static bool quoted(hs_str s, size_t *k, hs_str *out) {
+  while (*k < s.n && s.p[*k] != '"' && s.p[*k] != ']' && s.p[*k] != '}' && s.p[*k] != '>') ++*k;
+  if (*k >= s.n || s.p[*k] != '"') return false;
+  size_t from = ++*k;
+  while (*k < s.n && s.p[*k] != '"' && s.p[*k] != '\\') ++*k;
+  *out = (hs_str){s.p + from, *k - from};
+  while (*k < s.n && s.p[*k] != '"') ++*k;
+  if (*k < s.n) ++*k;
+  return true;
+}
+
+static bool read_mesh(const hlo_module *m, axis_sizes *a) {
+  hs_str v =
+      ev_frontend_value(hlo_attrs_find(m->attrs, HLO_ATTR_FRONTEND_ATTRIBUTES), "xla.sdy.meshes");
+  a->n = 0;
+  size_t k = 0;
+  while (k < v.n && v.p[k] != '[') k++;
+  hs_str name;
+  while (a->n < HS_COUNT(a->name) && quoted(v, &k, &name)) {
+    while (k < v.n && v.p[k] != '=') k++;
+    i64 size = 0;
+    for (k++; k < v.n && v.p[k] >= '0' && v.p[k] <= '9'; k++) size = size * 10 + (v.p[k] - '0');
+    if (size < 1) return false;
+    a->name[a->n] = name;
+    a->size[a->n++] = size;
+  }
+  return a->n > 0;
+}
+
+// The sharding of value `which` in `#sdy.sharding_per_value<[<@mesh, [{"x"}, {}]>, ...]>`.
+static bool tiling_of_shardy(const hlo_module *m, hs_str text, u32 which, u32 rank, tiling *t) {
+  axis_sizes mesh;
+  if (!read_mesh(m, &mesh)) return false;
+  size_t k = 0;
+  for (u32 seen = 0; k < text.n; k++)
+    if (text.p[k] == '@' && seen++ == which) break;
+  while (k < text.n && text.p[k] != '[') k++;
+  for (u32 d = 0; d < rank; d++) {
+    while (k < text.n && text.p[k] != '{') k++;
+    if (k++ >= text.n) return false;
+    hs_str name;
+    while (quoted(text, &k, &name)) {
+      u32 axis = 0;
+      while (axis < mesh.n && !hs_str_eq(mesh.name[axis], name)) axis++;
+      // unknown, or a part of an axis
+      if (axis == mesh.n || (k < text.n && text.p[k] == ':')) return false;
+      i64 inner = 1;
+      for (u32 q = axis + 1; q < mesh.n; q++) inner *= mesh.size[q];
+      for (u32 dev = 0; dev < t->ndevices; dev++)
+        t->coord[dev * rank + d] =
+            t->coord[dev * rank + d] * mesh.size[axis] + (i64)dev / inner % mesh.size[axis];
+      while (k < text.n && text.p[k] == ' ') k++;
+      if (k < text.n && text.p[k] == '}') break;
+    }
+  }
+  return true;
+}
+
+static hs_status find_tiling(ev *e, const hlo_instr *i, bool into, u32 which, u32 rank, tiling *t) {
+  t->ndevices = e->world ? e->world->n : 1;
+  t->rank = rank;
+  t->coord = hs_calloc((size_t)t->ndevices * HS_MAX(rank, 1u), sizeof *t->coord);
+  hs_str target = hlo_attr_str(i, HLO_ATTR_CUSTOM_CALL_TARGET);
+  bool ok;
+  if (target.n > 4 && memcmp(target.p, "xla.", 4) == 0) {
+    hs_str text = ev_frontend_value(hlo_attr_get(i, HLO_ATTR_FRONTEND_ATTRIBUTES),
+                                    into ? "xla.sdy.in_shardings" : "xla.sdy.out_shardings");
+    ok = text.n && tiling_of_shardy(i->parent->module, text, which, rank, t);
+  } else {
+    const hlo_instr *carrier = into ? hlo_operand(i, 0) : i;
+    ok = tiling_of_sharding(hlo_attr_ptr(carrier, HLO_ATTR_SHARDING), rank, t);
+  }
+  if (ok) return HS_GOOD;
+  hs_free(t->coord);
+  t->coord = NULL;
+  return ev_unsupported(i, "with this sharding");
+}
+
+// Tile of `device` between the whole array and the tile's own.
+static void copy_tile(const tiling *t, u32 device, hlo_literal *whole, hlo_literal *tile,
+                      bool into_whole) {
+  const hlo_shape *s = tile->shape, *w = whole->shape;
+  i64 ws[HLO_MAX_RANK], ts[HLO_MAX_RANK], n[HLO_MAX_RANK], at = 0;
+  hlo_row_major_strides(s->rank, w->dims, ws);
+  hlo_row_major_strides(s->rank, s->dims, ts);
+  for (u32 d = 0; d < s->rank; d++) {
+    i64 start = t->coord[device * t->rank + d] * s->dims[d];
+    if (s->dims[d] == w->dims[d]) start = 0;
+    n[d] = HS_MIN(s->dims[d], w->dims[d] - start);
+    if (n[d] <= 0) return;
+    at += start * ws[d];
+  }
+  size_t size = hlo_dtype_storage(s->dtype);
+  char *p = (char *)whole->data + at * (i64)size;
+  if (into_whole) ev_copy(size, s->rank, n, p, ws, tile->data, ts);
+  else ev_copy(size, s->rank, n, tile->data, ts, p, ws);
+}
+
+static hs_status one_way(ev *e, const hlo_instr *i, bool into, u32 which, hlo_literal *op,
+                         const hlo_shape *to, hlo_literal **out) {
+  if (to->rank != op->shape->rank) return ev_unsupported(i, "with this result");
+  if (to->logical == op->shape->logical) {
+    *out = hlo_literal_ref(op);
+    return HS_GOOD;
+  }
+  tiling t;
+  HS_TRY(find_tiling(e, i, into, which, to->rank, &t));
+  hs_status st = ev_new(e, to, out);
+  u32 n = t.ndevices, me = ev_device(e);
+  if (hs_ok(st)) memset((*out)->data, 0, (*out)->bytes);
+  if (hs_ok(st) && into) copy_tile(&t, me, op, *out, false);
+  else if (hs_ok(st)) {
+    ev_meeting *m;
+    // values of one instruction meet apart, by their number
+    st = ev_meet(e, i, n, me, which, 1, &op, &m);
+    if (hs_ok(st)) {
+      for (u32 d = 0; d < n; d++) copy_tile(&t, d, *out, m->ops[d], true);
+      ev_leave(e->world, m);
+    }
+  }
+  hs_free(t.coord);
+  return st;
+}
+
+static hs_status cross(ev *e, const hlo_instr *i, bool into, hlo_literal **ops, hlo_literal **out) {
+  if (hlo_shape_is_array(i->shape)) return one_way(e, i, into, 0, ops[0], i->shape, out);
+  u32 n = i->shape->nelems;
+  if (n != i->noperands) return ev_unsupported(i, "with these results");
+  hlo_literal **r = hs_calloc(n + 1, sizeof *r);
+  hs_status st = HS_GOOD;
+  for (u32 k = 0; k < n && hs_ok(st); k++)
+    st = one_way(e, i, into, k, ops[k], i->shape->elems[k], &r[k]);
+  if (hs_ok(st)) *out = hlo_literal_tuple(i->shape, n, r);
+  else
+    for (u32 k = 0; k < n; k++) hlo_literal_unref(r[k]);
+  hs_free(r);
+  return st;
+}
+hs_status ev_full_to_shard(ev *e, const hlo_instr *i, hlo_literal **ops, hlo_literal **out) {
+  return cross(e, i, true, ops, out);
+}
+hs_status ev_shard_to_full(ev *e, const hlo_instr *i, hlo_literal **ops, hlo_literal **out) {
+  return cross(e, i, false, ops, out);
+}

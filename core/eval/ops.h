@@ -1,0 +1,150 @@
+// ops.h — inside the evaluator: what eval*.c share.
+//
+// A value is a literal. The function of an opcode gets its operands in `ops`, holding one reference
+// each, and may take any of them (set the entry to NULL); a literal whose only reference is held
+// there is dead after the instruction, so it may be overwritten (ev_writable). Arithmetic on
+// elements exists once, as kernels over contiguous blocks (ew.c): whole arrays run through
+// them, and so do the scalar computations of reduce, sort, scatter and map (prog.c).
+#ifndef HLO_EVAL_OPS_H
+#define HLO_EVAL_OPS_H
+
+#include "core/eval/eval.h"
+#include "core/types/float.h"
+
+typedef struct ev ev;                  // the evaluation of a module on one (simulated) device
+typedef struct ev_world ev_world;      // all devices of it (coll.c)
+typedef struct ev_account ev_account;  // bytes in use (mem.c)
+typedef struct ev_plan ev_plan;        // a computation made ready to run (eval.c)
+// a scalar computation as a list of block kernels (prog.c)
+typedef struct ev_prog ev_prog;
+
+typedef hs_status (*ev_fn)(ev *, const hlo_instr *, hlo_literal **ops, hlo_literal **out);
+
+struct ev {
+  hlo_eval_options opt;
+  hlo_ctx *ctx;
+  ev_account *account;
+  ev_world *world;  // NULL: one device
+  u32 replica, partition;
+  ev_plan **plans;
+  u32 nplans;           // by computation id
+  hs_arena arena;       // plans and programs
+  u32 depth;            // nesting of called computations
+  hlo_eval_site *site;  // the instructions that are being run, innermost first
+  u64 rng[2];           // state of rng and rng-get-and-update-state
+};
+
+// One function per name in the eval column of ops.def.
+#define OP(id, text, arity, inf, infer, eval, cost, flags, color, attrs) \
+  hs_status hlo_eval_##eval(ev *, const hlo_instr *, hlo_literal **ops, hlo_literal **out);
+#include "core/types/ops.def"
+#undef OP
+
+// ---- eval.c -------------------------------------------------------------------------------------
+// Runs a computation; takes the references in args (entries become NULL).
+hs_status ev_call(ev *, const hlo_computation *, u32 n, hlo_literal **args, hlo_literal **out);
+ev_plan *ev_plan_of(ev *, const hlo_computation *);
+// number, shapes, values
+hs_status ev_check_args(const hlo_computation *, u32 n, hlo_literal *const *args);
+// One device's run of a computation.
+hs_status ev_run_one(const hlo_computation *, u32 n, hlo_literal *const *args,
+                     const hlo_eval_options *, ev_world *, u32 replica, u32 partition,
+                     hlo_literal **out);
+ev_prog **ev_plan_prog(ev_plan *);  // where prog.c keeps its compiled form
+// an array shape; safe with many devices
+hs_status ev_shape(ev *, hlo_dtype, u32 rank, const i64 *dims, const hlo_shape **out);
+// the same array of another type; safe with many devices
+const hlo_shape *ev_typed(ev *, const hlo_shape *, hlo_dtype);
+hs_status ev_unsupported(const hlo_instr *, const char *why);
+
+// ---- loop.c --------------------------------------------------------------------------------
+// A while loop without influence: everything that is read of it passes through unchanged, and it
+// has no side effect.
+bool ev_loop_is_idle(const hlo_instr *);
+
+// ---- mem.c: buffers, reuse, strided copies -------------------------------------------------
+ev_account *ev_account_new(i64 limit);
+void ev_account_close(ev_account *);
+// array, not cleared; tuples recursively
+hs_status ev_new(ev *, const hlo_shape *, hlo_literal **out);
+bool ev_writable(const hlo_literal *);
+// The dying operand itself when its bytes fit the shape, else a new array.
+hs_status ev_reuse(ev *, hlo_literal **op, const hlo_shape *, hlo_literal **out);
+// operand's value in a writable array
+hs_status ev_own(ev *, hlo_literal **op, const hlo_shape *, hlo_literal **out);
+// the same data under another shape
+hlo_literal *ev_retag(hlo_literal **op, const hlo_shape *);
+// dst[i·ds] = src[i·ss] for every index i below dims; strides in elements of `size` bytes, any
+// sign.
+void ev_copy(size_t size, u32 rank, const i64 *dims, void *dst, const i64 *ds, const void *src,
+             const i64 *ss);
+void ev_fill(size_t size, void *dst, const void *value, i64 n);
+// Next index in row-major order; false after the last.
+bool ev_next(u32 rank, const i64 *dims, i64 *index);
+i64 ev_product(u32 n, const i64 *v);
+
+// ---- ew.c, convert.c: kernels over blocks ---------------------------------------------
+typedef void (*ew_fn)(void *out, const void *const *in, i64 n);
+typedef struct ew {
+  ew_fn fn;
+  u32 nin;
+  hlo_dtype in[3], out;  // as in the program
+  u8 mode;               // EW_DIRECT ...
+  int ebits, mbits;      // reduce-precision
+} ew;
+// The kernel of an elementwise instruction, by its operand types; false when there is none.
+bool ew_compile(const hlo_instr *, ew *);
+bool ew_compile_types(hlo_opcode, const hlo_instr *attrs, u32 nin, const hlo_dtype *in,
+                      hlo_dtype out, ew *);
+void ew_run(const ew *, void *out, const void *const *in, i64 n);
+void ev_convert(hlo_dtype from, const void *src, hlo_dtype to, void *dst, i64 n);
+
+// ---- prog.c --------------------------------------------------------------------------------
+enum { EV_BLOCK = 256 };  // elements that one run of a program handles at most
+// Applies a scalar computation to n <= EV_BLOCK elements at once: in[p] are its parameters, out[r]
+// its results, all contiguous; out may alias in.
+typedef struct ev_apply {
+  ev *e;
+  const hlo_computation *comp;
+  ev_prog *prog;
+  u32 nin, nout;
+  hlo_dtype in[64], out[64];
+} ev_apply;
+hs_status ev_apply_init(ev *, const hlo_computation *, ev_apply *);
+hs_status ev_apply_run(const ev_apply *, void *const *out, const void *const *in, i64 n);
+// The opcode when the computation is op(p0, p1) on its two parameters in either order for a
+// commutative op; else 0.
+hlo_opcode ev_reducer(const hlo_computation *);
+// Runs one value of a scalar computation over blocks (for sort keys): the value may depend on one
+// parameter only.
+bool ev_prog_key(ev *, const hlo_computation *, const hlo_instr *value, i64 param, ev_apply *);
+
+// ---- dot.c ---------------------------------------------------------------------------------
+// A matrix seen through two offset tables: element (i, k) is at base[row[i] + col[k]], in units of
+// the element type.
+// type: F32 or F64
+typedef struct ev_matrix {
+  hlo_dtype type;
+  const void *base;
+  const i64 *lane, *depth;
+} ev_matrix;
+// c[i * n + j] = sum over k of a(i, k) * b(j, k), summed in f64.
+hs_status ev_gemm(i64 m, i64 n, i64 k, const ev_matrix *a, const ev_matrix *b, double *c);
+
+// ---- coll.c, manual.c, world.c, host.c -------------------------------------------
+hs_status ev_collective(ev *, const hlo_instr *, const hlo_shape *to, hlo_literal **ops,
+                        hlo_literal **out);
+hs_status ev_host_get(ev *, const hlo_instr *, i64 channel, const hlo_shape *, hlo_literal **out);
+hs_status ev_host_put(ev *, const hlo_instr *, i64 channel, const hlo_literal *);
+void ev_host_rewind(hlo_host *);
+hs_str ev_frontend_value(const hlo_attr *frontend, const char *key);  // empty when absent
+void ev_threefry2x32(u32 x[2], const u32 key[2]);                     // rng.c: one block
+// linalg.c
+hs_status ev_qr(ev *, const hlo_instr *, hlo_literal **ops, hlo_literal **out);
+hs_status ev_householder_product(ev *, const hlo_instr *, hlo_literal **ops, hlo_literal **out);
+hs_status ev_full_to_shard(ev *, const hlo_instr *, hlo_literal **ops, hlo_literal **out);
+hs_status ev_shard_to_full(ev *, const hlo_instr *, hlo_literal **ops, hlo_literal **out);
+hs_status ev_run_devices(const hlo_module *, u32 nargs, hlo_literal *const *args,
+                         const hlo_eval_options *, hlo_literal **out);
+
+#endif

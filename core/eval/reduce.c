@@ -1,0 +1,799 @@
+// reduce.c — reduce, reduce-window, select-and-scatter, scatter and scan.
+//
+// All of them fold values into accumulators with a computation. A fold knows three speeds: sums and
+// products of f32 are kept in f64 (one rounding at the end), other recognised reducers run their
+// elementwise kernel on whole rows, and anything else is a block program (prog.c). Narrow
+// floats round at every step, as XLA:CPU does. Rows are what is contiguous on both sides; other
+// accesses are gathered into blocks first.
+#include "core/eval/ops.h"
+#include "core/eval/fast.h"
+
+enum { MAXN = 32 };  // arrays reduced together
+
+typedef struct fold {
+  enum { FOLD_WIDE, FOLD_KERNEL, FOLD_PROGRAM } kind;
+  hlo_opcode op;
+  ew k;
+  ev_apply a;
+  u32 n;
+  size_t acc_size[MAXN], in_size[MAXN];
+  hlo_dtype acc_type[MAXN];  // of the accumulators that are literals
+} fold;
+
+static bool is_float_sum(hlo_opcode op) { return op == HLO_ADD || op == HLO_MULTIPLY; }
+
+static hs_status fold_init(ev *e, const hlo_instr *i, const hlo_computation *c, u32 n,
+                           hlo_literal *const *in, bool wide, fold *f) {
+  *f = (fold){.kind = FOLD_PROGRAM, .n = n};
+  if (n > MAXN) return ev_unsupported(i, "of so many arrays at once");
+  if (!c || c->nparams != 2 * n)
+    return ev_unsupported(i, "with a computation that does not take two values per array");
+  hlo_dtype t = in[0]->shape->dtype;
+  f->op = n == 1 && c->root->shape->dtype == t ? ev_reducer(c) : HLO_OP_INVALID;
+  bool narrow = hlo_dtype_is_float(t) && t != HLO_F32 && t != HLO_F64;
+  if (f->op && wide && t == HLO_F32 && is_float_sum(f->op)) f->kind = FOLD_WIDE;
+  else if (f->op && !(narrow && is_float_sum(f->op))) {
+    hlo_dtype two[2] = {t, t};
+    if (ew_compile_types(f->op, c->root, 2, two, t, &f->k)) f->kind = FOLD_KERNEL;
+  }
+  for (u32 k = 0; k < n; k++) {
+    f->in_size[k] = hlo_dtype_storage(in[k]->shape->dtype);
+    f->acc_type[k] = f->kind == FOLD_PROGRAM ? c->params[k]->shape->dtype : t;
+    f->acc_size[k] = f->kind == FOLD_WIDE ? sizeof(double) : hlo_dtype_storage(f->acc_type[k]);
+  }
+  if (f->kind != FOLD_PROGRAM) return HS_GOOD;
+  HS_TRY(ev_apply_init(e, c, &f->a));
+  for (u32 k = 0; k < n; k++)
+    if (f->a.nout != n || f->a.out[k] != f->a.in[k] ||
+        hlo_dtype_storage(f->a.in[n + k]) != f->in_size[k])
+      return ev_unsupported(i, "with accumulators of another type");
+  return HS_GOOD;
+}
+
+// acc[j] = acc[j] op x[j] for rows of any length, all contiguous.
+static hs_status fold_rows(const fold *f, void *const *acc, const void *const *x, i64 n) {
+  if (f->kind == FOLD_WIDE) {
+    double *a = acc[0];
+    const float *v = x[0];
+    if (f->op == HLO_ADD)
+      for (i64 j = 0; j < n; j++) a[j] += (double)v[j];
+    else
+      for (i64 j = 0; j < n; j++) a[j] *= (double)v[j];
+    return HS_GOOD;
+  }
+  if (f->kind == FOLD_KERNEL) {
+    const void *in[2] = {acc[0], x[0]};
+    ew_run(&f->k, acc[0], in, n);
+    return HS_GOOD;
+  }
+  for (i64 j = 0; j < n; j += EV_BLOCK) {
+    const void *in[2 * MAXN];
+    void *out[MAXN];
+    for (u32 k = 0; k < f->n; k++) {
+      out[k] = (char *)acc[k] + (size_t)j * f->acc_size[k];
+      in[k] = out[k];
+      in[f->n + k] = (const char *)x[k] + (size_t)j * f->in_size[k];
+    }
+    HS_TRY(ev_apply_run(&f->a, out, in, HS_MIN((i64)EV_BLOCK, n - j)));
+  }
+  return HS_GOOD;
+}
+
+static double wide_sum(const float *v, i64 n) {
+  double s[16] = {0};
+  i64 j = 0;
+  for (; j + 16 <= n; j += 16)
+    for (int k = 0; k < 16; k++) s[k] += (double)v[j + k];
+  for (int k = 0; j < n; j++, k++) s[k] += (double)v[j];
+  for (int w = 8; w; w /= 2)
+    for (int k = 0; k < w; k++) s[k] += s[k + w];
+  return s[0];
+}
+
+// One accumulator takes a contiguous run; only for folds whose order is free (exact ones and f64
+// sums).
+static void fold_run(const fold *f, void *acc, const void *x, i64 n) {
+  if (f->kind == FOLD_WIDE) {
+    double *a = acc;
+    const float *v = x;
+    if (f->op == HLO_ADD) *a += wide_sum(v, n);
+    else
+      for (i64 j = 0; j < n; j++) *a *= (double)v[j];
+    return;
+  }
+  size_t w = f->in_size[0];
+  double lanes[2 * EV_BLOCK];  // EV_BLOCK elements of any type
+  i64 m = HS_MIN(n, (i64)EV_BLOCK), j = m;
+  memcpy(lanes, x, (size_t)m * w);
+  for (; j + m <= n; j += m) {
+    const void *in[2] = {lanes, (const char *)x + (size_t)j * w};
+    ew_run(&f->k, lanes, in, m);
+  }
+  if (j < n) {
+    const void *in[2] = {lanes, (const char *)x + (size_t)j * w};
+    ew_run(&f->k, lanes, in, n - j);
+  }
+  while (m > 1) {
+    i64 h = m / 2;
+    const void *in[2] = {lanes, (char *)lanes + (size_t)(m - h) * w};
+    ew_run(&f->k, lanes, in, h);
+    m -= h;
+  }
+  const void *in[2] = {acc, lanes};
+  ew_run(&f->k, acc, in, 1);
+}
+
+// ---- accumulators and results -------------------------------------------------------------------
+static const hlo_shape *part(const hlo_shape *s, u32 k) {
+  return hlo_shape_is_tuple(s) ? s->elems[k] : s;
+}
+
+typedef struct accs {
+  void *p[MAXN];
+  hlo_literal *lit[MAXN];
+  double *wide;
+} accs;
+
+static hs_status accs_new(ev *e, const fold *f, const hlo_shape *result, hlo_literal *const *init,
+                          accs *a) {
+  memset(a, 0, sizeof *a);
+  for (u32 k = 0; k < f->n; k++) {
+    const hlo_shape *s = part(result, k);
+    hlo_dtype t = f->acc_type[k], from = init[k]->shape->dtype;
+    // floats of other precision: they meet in the accumulator's type
+    bool mixed = s->dtype != t || from != t;
+    if (mixed &&
+        !(hlo_dtype_is_float(t) && hlo_dtype_is_float(s->dtype) && hlo_dtype_is_float(from)))
+      return hs_fail_subject(
+          HS_E_UNSUPPORTED, "reduce",
+          "unsupported: reduce with a result of another type than its accumulator");
+    HS_TRY(ev_new(e, s->dtype == t ? s : ev_typed(e, s, t), &a->lit[k]));
+    a->p[k] = a->lit[k]->data;
+    if (f->kind == FOLD_WIDE) {
+      a->wide = hs_try_alloc((size_t)HS_MAX(s->elements, 1) * sizeof(double));
+      if (!a->wide)
+        return hs_fail(HS_E_NO_MEMORY, "no memory for %lld accumulators", (long long)s->elements);
+      double v = hlo_literal_f64(init[k], 0);
+      ev_fill(sizeof v, a->wide, &v, s->elements);
+      a->p[k] = a->wide;
+    } else {
+      double v[2];
+      ev_convert(from, init[k]->data, t, v, 1);
+      ev_fill(f->acc_size[k], a->p[k], v, s->elements);
+    }
+  }
+  return HS_GOOD;
+}
+
+static hs_status accs_done(ev *e, const fold *f, const hlo_shape *result, accs *a, hs_status st,
+                           hlo_literal **out) {
+  if (hs_ok(st) && a->wide)
+    ev_convert(HLO_F64, a->wide, HLO_F32, a->lit[0]->data, a->lit[0]->shape->elements);
+  for (u32 k = 0; k < f->n && hs_ok(st); k++) {
+    const hlo_shape *s = part(result, k);
+    hlo_literal *own = a->lit[k];
+    if (s->dtype == own->shape->dtype) continue;
+    st = ev_new(e, s, &a->lit[k]);
+    if (hs_ok(st)) ev_convert(own->shape->dtype, own->data, s->dtype, a->lit[k]->data, s->elements);
+    hlo_literal_unref(own);
+  }
+  if (hs_ok(st))
+    *out = hlo_shape_is_tuple(result) ? hlo_literal_tuple(result, f->n, a->lit) : a->lit[0];
+  else
+    for (u32 k = 0; k < f->n; k++) hlo_literal_unref(a->lit[k]);
+  hs_free(a->wide);
+  return st;
+}
+
+// Inputs of another precision than the computation takes are brought to its.
+static hs_status match_inputs(ev *e, const hlo_computation *c, u32 n, hlo_literal **in) {
+  for (u32 k = 0; c && k < n && n + k < c->nparams; k++) {
+    hlo_dtype want = c->params[n + k]->shape->dtype, t = in[k]->shape->dtype;
+    if (want == t || !hlo_dtype_is_float(want) || !hlo_dtype_is_float(t)) continue;
+    hlo_literal *r;
+    HS_TRY(ev_new(e, ev_typed(e, in[k]->shape, want), &r));
+    ev_convert(t, in[k]->data, want, r->data, r->shape->elements);
+    if (r->dynamic_sizes && in[k]->dynamic_sizes)
+      memcpy(r->dynamic_sizes, in[k]->dynamic_sizes, r->shape->rank * sizeof(i32));
+    hlo_literal_unref(in[k]);
+    in[k] = r;
+  }
+  return HS_GOOD;
+}
+
+// ---- reduce -------------------------------------------------------------------------------------
+typedef struct split {
+  u32 nk, nr;
+  i64 kn[HLO_MAX_RANK], ks[HLO_MAX_RANK], rn[HLO_MAX_RANK], rs[HLO_MAX_RANK];
+} split;
+
+// A recognised reducer whose order is free: one pass over the input in memory order.
+static hs_status reduce_in_order(const fold *f, const hlo_shape *from, const bool *reduced,
+                                 void *acc, const char *data) {
+  i64 n[HLO_MAX_RANK], o[HLO_MAX_RANK], os[HLO_MAX_RANK], index[HLO_MAX_RANK] = {0}, step = 1;
+  u32 r = 0;
+  for (u32 d = from->rank; d-- > 0;) {
+    os[d] = reduced[d] ? 0 : step;
+    if (!reduced[d]) step *= from->dims[d];
+  }
+  for (u32 d = 0; d < from->rank; d++) {  // join dimensions of the same kind
+    if (from->dims[d] == 1) continue;
+    if (r && (o[r - 1] == 0) == (os[d] == 0)) n[r - 1] *= from->dims[d], o[r - 1] = os[d];
+    else n[r] = from->dims[d], o[r++] = os[d];
+  }
+  if (r == 0) n[0] = 1, o[r++] = 0;
+  i64 line = n[r - 1], polls = 0;
+  do {
+    i64 at = 0;
+    for (u32 d = 0; d + 1 < r; d++) at += index[d] * o[d];
+    void *p = (char *)acc + (size_t)at * f->acc_size[0];
+    const void *x = data;
+    if (o[r - 1] == 0) fold_run(f, p, x, line);
+    else HS_TRY(fold_rows(f, &p, &x, line));
+    data += (size_t)line * f->in_size[0];
+    if ((++polls & 1023) == 0) HS_TRY(hs_poll());
+  } while (ev_next(r - 1, n, index));
+  return HS_GOOD;
+}
+
+// The general case: a block of results at a time, all reduced positions in order.
+static hs_status reduce_blocks(const fold *f, const split *s, void *const *acc,
+                               hlo_literal *const *in) {
+  i64 total = ev_product(s->nk, s->kn), index[HLO_MAX_RANK] = {0};
+  if (ev_product(s->nr, s->rn) == 0) return HS_GOOD;
+  char *block[MAXN];
+  for (u32 k = 0; k < f->n; k++) block[k] = hs_alloc(EV_BLOCK * f->in_size[k]);
+  hs_status st = HS_GOOD;
+  for (i64 o = 0; o < total && hs_ok(st); o += EV_BLOCK) {
+    i64 m = HS_MIN((i64)EV_BLOCK, total - o), base[EV_BLOCK];
+    bool dense = true;
+    for (i64 j = 0; j < m; j++) {
+      base[j] = 0;
+      for (u32 d = 0; d < s->nk; d++) base[j] += index[d] * s->ks[d];
+      dense &= base[j] == base[0] + j;
+      ev_next(s->nk, s->kn, index);
+    }
+    i64 ri[HLO_MAX_RANK] = {0};
+    do {
+      i64 at = 0;
+      for (u32 d = 0; d < s->nr; d++) at += ri[d] * s->rs[d];
+      const void *x[MAXN];
+      void *a[MAXN];
+      for (u32 k = 0; k < f->n; k++) {
+        size_t w = f->in_size[k];
+        const char *src = (const char *)in[k]->data + (base[0] + at) * (i64)w;
+        a[k] = (char *)acc[k] + (size_t)o * f->acc_size[k];
+        x[k] = src;
+        if (dense) continue;
+        const char *all = (const char *)in[k]->data + at * (i64)w;
+        if (w == 4)
+          for (i64 j = 0; j < m; j++) memcpy(block[k] + 4 * j, all + base[j] * 4, 4);
+        else
+          for (i64 j = 0; j < m; j++) memcpy(block[k] + j * (i64)w, all + base[j] * (i64)w, w);
+        x[k] = block[k];
+      }
+      st = fold_rows(f, a, x, m);
+    } while (hs_ok(st) && ev_next(s->nr, s->rn, ri));
+    if (hs_ok(st)) st = hs_poll();
+  }
+  for (u32 k = 0; k < f->n; k++) hs_free(block[k]);
+  return st;
+}
+
+hs_status hlo_eval_reduce(ev *e, const hlo_instr *i, hlo_literal **ops, hlo_literal **out) {
+  u32 n = i->noperands / 2;
+  HS_TRY(match_inputs(e, hlo_attr_comp(i, HLO_ATTR_TO_APPLY), n, ops));
+  const hlo_shape *from = ops[0]->shape;
+  hlo_ints dims = hlo_attr_ints(i, HLO_ATTR_DIMENSIONS);
+  fold f;
+  HS_TRY(fold_init(e, i, hlo_attr_comp(i, HLO_ATTR_TO_APPLY), n, ops, true, &f));
+  bool reduced[HLO_MAX_RANK] = {false}, cut = false;
+  for (u32 k = 0; k < dims.n; k++) reduced[dims.v[k]] = true;
+  i64 stride[HLO_MAX_RANK];
+  hlo_row_major_strides(from->rank, from->dims, stride);
+  split s = {0};
+  for (u32 d = 0; d < from->rank; d++) {
+    i64 size = from->dims[d];
+    if (reduced[d] && ops[0]->dynamic_sizes && ops[0]->dynamic_sizes[d] < size)
+      size = ops[0]->dynamic_sizes[d], cut = true;
+    if (reduced[d]) s.rn[s.nr] = size, s.rs[s.nr++] = stride[d];
+    else s.kn[s.nk] = size, s.ks[s.nk++] = stride[d];
+  }
+  accs a;
+  hs_status st = accs_new(e, &f, i->shape, &ops[n], &a);
+  bool empty = from->elements == 0;
+  if (hs_ok(st) && !empty)
+    st = f.kind != FOLD_PROGRAM && !cut ? reduce_in_order(&f, from, reduced, a.p[0], ops[0]->data)
+                                        : reduce_blocks(&f, &s, a.p, ops);
+  HS_TRY(accs_done(e, &f, i->shape, &a, st, out));
+  if (ops[0]->dynamic_sizes)
+    for (u32 k = 0; k < n; k++) {
+      hlo_literal *r = hlo_shape_is_tuple(i->shape) ? (*out)->children[k] : *out;
+      u32 to = 0;
+      for (u32 d = 0; d < from->rank; d++)
+        if (!reduced[d] && r->dynamic_sizes) r->dynamic_sizes[to++] = ops[0]->dynamic_sizes[d];
+    }
+  return HS_GOOD;
+}
+
+// ---- reduce-window ------------------------------------------------------------------------------
+// One dimension of the region that a window position touches: results first, first + step, ...
+// (count of them) read inputs from, from + by, ...
+typedef struct span {
+  i64 first, step, count, from, by;
+} span;
+
+static i64 gcd(i64 a, i64 b) {
+  while (b) {
+    i64 t = a % b;
+    a = b;
+    b = t;
+  }
+  return a;
+}
+
+static span span_of(const hlo_window_dim *w, i64 position, i64 nin, i64 nout) {
+  i64 c = position * w->rhs_dilate - w->pad_low, base = HS_MAX(w->lhs_dilate, 1),
+      stride = w->stride;
+  span s = {.step = base / gcd(stride, base)};
+  s.by = s.step * stride / base;
+  while (s.first < nout && (s.first * stride + c < 0 || (s.first * stride + c) % base != 0)) {
+    if (s.first * stride + c < 0 && base == 1) s.first = (-c + stride - 1) / stride;
+    else s.first++;
+  }
+  if (s.first >= nout) return s;
+  s.from = (s.first * stride + c) / base;
+  if (s.from >= nin) return s;
+  i64 by_in = s.by ? (nin - 1 - s.from) / s.by : INT64_MAX, by_out = (nout - 1 - s.first) / s.step;
+  s.count = HS_MIN(by_in, by_out) + 1;
+  return s;
+}
+
+// Folds a strided region of x into a strided region of acc.
+static hs_status fold_region(const fold *f, u32 rank, const i64 *n, void *const *acc, const i64 *as,
+                             const void *const *x, const i64 *xs) {
+  i64 index[HLO_MAX_RANK] = {0}, line = rank ? n[rank - 1] : 1, la = rank ? as[rank - 1] : 1,
+      lx = rank ? xs[rank - 1] : 1;
+  char *ab[MAXN] = {0}, *xb[MAXN] = {0};
+  bool dense = (la == 1 && lx == 1) || line == 1;
+  for (u32 k = 0; k < f->n && !dense; k++)
+    ab[k] = hs_alloc(EV_BLOCK * f->acc_size[k]), xb[k] = hs_alloc(EV_BLOCK * f->in_size[k]);
+  hs_status st = HS_GOOD;
+  do {
+    i64 oa = 0, ox = 0;
+    for (u32 d = 0; d + 1 < rank; d++) oa += index[d] * as[d], ox += index[d] * xs[d];
+    for (i64 j = 0; j < line && hs_ok(st); j += dense ? line : EV_BLOCK) {
+      i64 m = dense ? line : HS_MIN((i64)EV_BLOCK, line - j);
+      void *pa[MAXN];
+      const void *px[MAXN];
+      for (u32 k = 0; k < f->n; k++) {
+        pa[k] = (char *)acc[k] + (oa + j * la) * (i64)f->acc_size[k];
+        px[k] = (const char *)x[k] + (ox + j * lx) * (i64)f->in_size[k];
+        if (dense) continue;
+        i64 one = 1;
+        ev_copy(f->acc_size[k], 1, &m, ab[k], &one, pa[k], &la);
+        ev_copy(f->in_size[k], 1, &m, xb[k], &one, px[k], &lx);
+      }
+      st = dense ? fold_rows(f, pa, px, m)
+                 : fold_rows(f, (void *const *)ab, (const void *const *)xb, m);
+      for (u32 k = 0; k < f->n && !dense; k++) {
+        i64 one = 1;
+        ev_copy(f->acc_size[k], 1, &m, pa[k], &la, ab[k], &one);
+      }
+    }
+  } while (hs_ok(st) && ev_next(rank ? rank - 1 : 0, n, index));
+  for (u32 k = 0; k < f->n; k++) {
+    hs_free(ab[k]);
+    hs_free(xb[k]);
+  }
+  return st;
+}
+
+// A window that covers everything up to (or from) each element: a running fold along that
+// dimension. Returns the dimension, or rank when the window is something else.
+static u32 running_dim(const hlo_window *w, const hlo_shape *from, bool *backwards) {
+  u32 dim = from->rank;
+  for (u32 d = 0; d < w->n; d++) {
+    const hlo_window_dim *v = &w->v[d];
+    if (v->size == 1 && v->stride == 1 && v->pad_low == 0 && v->pad_high == 0 && v->lhs_dilate <= 1)
+      continue;
+    bool low = v->pad_low == v->size - 1 && v->pad_high == 0,
+         high = v->pad_high == v->size - 1 && v->pad_low == 0;
+    if (dim != from->rank || v->stride != 1 || v->lhs_dilate > 1 || v->rhs_dilate > 1 ||
+        v->size != from->dims[d] || !(low || high))
+      return from->rank;
+    dim = d;
+    *backwards = high && !low;
+  }
+  return dim;
+}
+
+static hs_status running_fold(const fold *f, const hlo_shape *from, u32 dim, bool backwards,
+                              void *const *acc, hlo_literal *const *in) {
+  i64 n[HLO_MAX_RANK], s[HLO_MAX_RANK], len = from->dims[dim];
+  memcpy(n, from->dims, from->rank * sizeof *n);
+  n[dim] = 1;
+  hlo_row_major_strides(from->rank, from->dims, s);
+  for (i64 t = 0; t < len; t++) {
+    i64 at = backwards ? len - 1 - t : t, before = backwards ? at + 1 : at - 1;
+    void *a[MAXN];
+    const void *x[MAXN];
+    for (u32 k = 0; k < f->n; k++) {
+      a[k] = (char *)acc[k] + at * s[dim] * (i64)f->acc_size[k];
+      x[k] = (const char *)in[k]->data + at * s[dim] * (i64)f->in_size[k];
+      if (t)
+        ev_copy(f->acc_size[k], from->rank, n, a[k], s,
+                (char *)acc[k] + before * s[dim] * (i64)f->acc_size[k], s);
+    }
+    HS_TRY(fold_region(f, from->rank, n, a, s, x, s));
+    HS_TRY(hs_poll());
+  }
+  return HS_GOOD;
+}
+
+static hs_status fold_windows(const fold *f, const hlo_window *w, const hlo_shape *from,
+                              const hlo_shape *to, void *const *acc, hlo_literal *const *in) {
+  i64 size[HLO_MAX_RANK], at[HLO_MAX_RANK] = {0}, as[HLO_MAX_RANK], xs[HLO_MAX_RANK];
+  for (u32 d = 0; d < w->n; d++) {
+    size[d] = w->v[d].size;
+    if (size[d] <= 0) return HS_GOOD;
+  }
+  hlo_row_major_strides(to->rank, to->dims, as);
+  hlo_row_major_strides(from->rank, from->dims, xs);
+  do {
+    i64 n[HLO_MAX_RANK], ra[HLO_MAX_RANK], rx[HLO_MAX_RANK], oa = 0, ox = 0;
+    bool any = true;
+    for (u32 d = 0; d < w->n; d++) {
+      i64 position = w->v[d].reversal ? size[d] - 1 - at[d] : at[d];
+      span s = span_of(&w->v[d], position, from->dims[d], to->dims[d]);
+      n[d] = s.count;
+      any &= s.count > 0;
+      oa += s.first * as[d], ox += s.from * xs[d];
+      ra[d] = s.step * as[d], rx[d] = s.by * xs[d];
+    }
+    if (!any) continue;
+    void *a[MAXN];
+    const void *x[MAXN];
+    for (u32 k = 0; k < f->n; k++) {
+      a[k] = (char *)acc[k] + oa * (i64)f->acc_size[k];
+      x[k] = (const char *)in[k]->data + ox * (i64)f->in_size[k];
+    }
+    HS_TRY(fold_region(f, w->n, n, a, ra, x, rx));
+    HS_TRY(hs_poll());
+  } while (ev_next(w->n, size, at));
+  return HS_GOOD;
+}
+
+hs_status hlo_eval_reduce_window(ev *e, const hlo_instr *i, hlo_literal **ops, hlo_literal **out) {
+  static const hlo_window none = {0, NULL};
+  u32 n = i->noperands / 2;
+  const hlo_window *w = hlo_attr_ptr(i, HLO_ATTR_WINDOW);
+  HS_TRY(match_inputs(e, hlo_attr_comp(i, HLO_ATTR_TO_APPLY), n, ops));
+  const hlo_shape *from = ops[0]->shape, *to = part(i->shape, 0);
+  if (!w) w = &none;
+  if (w->n != from->rank) return ev_unsupported(i, "with a window of another rank");
+  fold f;
+  HS_TRY(fold_init(e, i, hlo_attr_comp(i, HLO_ATTR_TO_APPLY), n, ops, true, &f));
+  accs a;
+  bool backwards = false;
+  u32 dim = running_dim(w, from, &backwards);
+  hs_status st = accs_new(e, &f, i->shape, &ops[n], &a);
+  if (hs_ok(st) && from->elements && to->elements)
+    st = dim < from->rank ? running_fold(&f, from, dim, backwards, a.p, ops)
+                          : fold_windows(&f, w, from, to, a.p, ops);
+  return accs_done(e, &f, i->shape, &a, st, out);
+}
+
+// ---- select-and-scatter -------------------------------------------------------------------------
+// Whether `candidate` displaces `best`: the select computation says which of (best, candidate) to
+// keep.
+typedef struct chooser {
+  bool fast;
+  i64 direction;
+  hlo_dtype type;
+  ev_apply a;
+} chooser;
+
+static hs_status chooser_init(ev *e, const hlo_computation *c, hlo_dtype t, chooser *s) {
+  *s = (chooser){.type = t};
+  const hlo_instr *r = c->root;
+  if (r->opcode == HLO_COMPARE && c->nparams == 2 && hlo_operand(r, 0) == c->params[0] &&
+      hlo_operand(r, 1) == c->params[1] && t == HLO_F32) {
+    s->direction = hlo_attr_int(r, HLO_ATTR_DIRECTION, 0);
+    s->fast =
+        (s->direction == HLO_DIRECTION_GE || s->direction == HLO_DIRECTION_LE ||
+         s->direction == HLO_DIRECTION_GT || s->direction == HLO_DIRECTION_LT) &&
+        hlo_attr_int(r, HLO_ATTR_COMPARE_TYPE, HLO_COMPARE_TYPE_FLOAT) == HLO_COMPARE_TYPE_FLOAT;
+  }
+  return s->fast ? HS_GOOD : ev_apply_init(e, c, &s->a);
+}
+
+static hs_status keep(const chooser *s, const void *best, const void *candidate, bool *yes) {
+  if (s->fast) {
+    float a = *(const float *)best, b = *(const float *)candidate;
+    *yes = s->direction == HLO_DIRECTION_GE   ? a >= b
+           : s->direction == HLO_DIRECTION_LE ? a <= b
+           : s->direction == HLO_DIRECTION_GT ? a > b
+                                              : a < b;
+    return HS_GOOD;
+  }
+  u8 r = 0;
+  void *out = &r;
+  const void *in[2] = {best, candidate};
+  HS_TRY(ev_apply_run(&s->a, &out, in, 1));
+  *yes = r != 0;
+  return HS_GOOD;
+}
+
+hs_status hlo_eval_select_and_scatter(ev *e, const hlo_instr *i, hlo_literal **ops,
+                                      hlo_literal **out) {
+  const hlo_shape *from = ops[0]->shape, *src = ops[1]->shape;
+  const hlo_window *w = hlo_attr_ptr(i, HLO_ATTR_WINDOW);
+  const hlo_computation *sel = hlo_attr_comp(i, HLO_ATTR_SELECT),
+                        *add = hlo_attr_comp(i, HLO_ATTR_SCATTER);
+  if (!sel || !add || (w ? w->n : 0) != from->rank)
+    return ev_unsupported(i, "with a window of another rank");
+  chooser c;
+  fold f;
+  HS_TRY(chooser_init(e, sel, from->dtype, &c));
+  HS_TRY(fold_init(e, i, add, 1, &ops[1], true, &f));
+  accs a;
+  hs_status st = accs_new(e, &f, i->shape, &ops[2], &a);
+  i64 size[HLO_MAX_RANK], fs[HLO_MAX_RANK], index[HLO_MAX_RANK] = {0}, at = 0;
+  for (u32 d = 0; d < from->rank; d++) size[d] = w->v[d].size;
+  hlo_row_major_strides(from->rank, from->dims, fs);
+  size_t bytes = hlo_dtype_storage(from->dtype);
+  const char *data = ops[0]->data, *source = ops[1]->data;
+  if (hs_ok(st) && src->elements && from->elements) do {
+      i64 pos[HLO_MAX_RANK] = {0}, best = -1;
+      do {
+        i64 p = 0;
+        bool inside = true;
+        for (u32 d = 0; d < from->rank && inside; d++) {
+          i64 x = index[d] * w->v[d].stride - w->v[d].pad_low + pos[d] * w->v[d].rhs_dilate;
+          inside = x >= 0 && x < from->dims[d];
+          p += x * fs[d];
+        }
+        if (!inside) continue;
+        bool stay = false;
+        if (best >= 0) st = keep(&c, data + (size_t)best * bytes, data + (size_t)p * bytes, &stay);
+        if (!stay) best = p;
+      } while (hs_ok(st) && ev_next(from->rank, size, pos));
+      if (best >= 0 && hs_ok(st)) {
+        void *acc = (char *)a.p[0] + (size_t)best * f.acc_size[0];
+        const void *x = source + (size_t)at * f.in_size[0];
+        st = fold_rows(&f, &acc, &x, 1);
+      }
+      if ((++at & 4095) == 0 && hs_ok(st)) st = hs_poll();
+    } while (hs_ok(st) && ev_next(src->rank, src->dims, index));
+  return accs_done(e, &f, i->shape, &a, st, out);
+}
+
+// ---- scatter ------------------------------------------------------------------------------------
+static bool holds(hlo_ints v, i64 x) {
+  for (u32 k = 0; k < v.n; k++)
+    if (v.v[k] == x) return true;
+  return false;
+}
+
+// How updates map to the operand: window dimensions (sizes, strides on both sides), and the other
+// dimensions of the updates with the steps they make in the updates, the indices and (batch
+// dimensions) the operand.
+typedef struct scatter_map {
+  u32 nw, nb;
+  i64 wn[HLO_MAX_RANK], wo[HLO_MAX_RANK], wu[HLO_MAX_RANK];
+  i64 bn[HLO_MAX_RANK], bu[HLO_MAX_RANK], bi[HLO_MAX_RANK], bo[HLO_MAX_RANK];
+  i64 window[HLO_MAX_RANK];  // window size per operand dimension
+  i64 stride[HLO_MAX_RANK];  // of the operand
+  i64 index_step;            // between the components of one index vector
+} scatter_map;
+
+static bool scatter_map_of(const hlo_instr *i, const hlo_shape *to, const hlo_shape *ids,
+                           const hlo_shape *up, scatter_map *m) {
+  hlo_ints win = hlo_attr_ints(i, HLO_ATTR_UPDATE_WINDOW_DIMS),
+           ins = hlo_attr_ints(i, HLO_ATTR_INSERTED_WINDOW_DIMS),
+           batch = hlo_attr_ints(i, HLO_ATTR_INPUT_BATCHING_DIMS),
+           id_batch = hlo_attr_ints(i, HLO_ATTR_SCATTER_INDICES_BATCHING_DIMS);
+  i64 vector = hlo_attr_int(i, HLO_ATTR_INDEX_VECTOR_DIM, ids->rank), is[HLO_MAX_RANK],
+      us[HLO_MAX_RANK];
+  memset(m, 0, sizeof *m);
+  hlo_row_major_strides(to->rank, to->dims, m->stride);
+  hlo_row_major_strides(ids->rank, ids->dims, is);
+  hlo_row_major_strides(up->rank, up->dims, us);
+  m->index_step = vector < ids->rank ? is[vector] : 0;
+  u32 k = 0, id_dim = 0;
+  for (u32 d = 0; d < to->rank; d++) {
+    m->window[d] = 1;
+    if (holds(ins, d) || holds(batch, d)) continue;
+    if (k >= win.n) return false;
+    i64 u = win.v[k++];
+    m->window[d] = m->wn[m->nw] = up->dims[u];
+    m->wo[m->nw] = m->stride[d], m->wu[m->nw++] = us[u];
+  }
+  for (u32 d = 0; d < up->rank; d++) {
+    if (holds(win, d)) continue;
+    if (id_dim == vector) id_dim++;
+    if (id_dim >= ids->rank) return false;
+    m->bn[m->nb] = up->dims[d], m->bu[m->nb] = us[d], m->bi[m->nb] = is[id_dim];
+    for (u32 b = 0; b < id_batch.n; b++)
+      if (id_batch.v[b] == id_dim) m->bo[m->nb] = m->stride[batch.v[b]];
+    m->nb++, id_dim++;
+  }
+  return k == win.n;
+}
+
+// The computation may work in another type than the arrays: they are converted, and the results
+// back.
+static bool mixed_types(const hlo_computation *c, u32 n, hlo_literal *const *ops) {
+  for (u32 k = 0; k < n; k++)
+    if (c->params[k]->shape->dtype != ops[k]->shape->dtype ||
+        c->params[n + k]->shape->dtype != ops[n + 1 + k]->shape->dtype)
+      return true;
+  return false;
+}
+
+static hs_status convert_literal(ev *e, hlo_literal **l, const hlo_shape *to) {
+  hlo_literal *r;
+  if ((*l)->shape->dtype == to->dtype) return HS_GOOD;
+  HS_TRY(ev_new(e, to, &r));
+  ev_convert((*l)->shape->dtype, (*l)->data, to->dtype, r->data, to->elements);
+  hlo_literal_unref(*l);
+  *l = r;
+  return HS_GOOD;
+}
+
+static hs_status scatter_run(ev *e, const hlo_instr *i, u32 n, hlo_literal **ops, hlo_literal **r);
+
+static hs_status scatter_converted(ev *e, const hlo_instr *i, u32 n, hlo_literal **ops,
+                                   hlo_literal **out) {
+  const hlo_computation *c = hlo_attr_comp(i, HLO_ATTR_TO_APPLY);
+  hlo_literal *r[MAXN] = {0};
+  if (n > MAXN) return ev_unsupported(i, "of so many arrays at once");
+  for (u32 k = 0; k < n; k++) {
+    HS_TRY(convert_literal(e, &ops[k], ev_typed(e, ops[k]->shape, c->params[k]->shape->dtype)));
+    HS_TRY(convert_literal(e, &ops[n + 1 + k],
+                           ev_typed(e, ops[n + 1 + k]->shape, c->params[n + k]->shape->dtype)));
+  }
+  hs_status st = scatter_run(e, i, n, ops, r);
+  for (u32 k = 0; k < n && hs_ok(st); k++) st = convert_literal(e, &r[k], part(i->shape, k));
+  if (!hs_ok(st)) {
+    for (u32 k = 0; k < n; k++) hlo_literal_unref(r[k]);
+    return st;
+  }
+  *out = hlo_shape_is_tuple(i->shape) ? hlo_literal_tuple(i->shape, n, r) : r[0];
+  return HS_GOOD;
+}
+
+hs_status hlo_eval_scatter(ev *e, const hlo_instr *i, hlo_literal **ops, hlo_literal **out) {
+  const hlo_computation *c = hlo_attr_comp(i, HLO_ATTR_TO_APPLY);
+  u32 n = (i->noperands - 1) / 2;
+  if (!c || i->noperands < 3 || n > MAXN || c->nparams != 2 * n)
+    return ev_unsupported(i, "with this computation");
+  if (mixed_types(c, n, ops)) return scatter_converted(e, i, n, ops, out);
+  hlo_literal *r[MAXN] = {0};
+  HS_TRY(scatter_run(e, i, n, ops, r));
+  *out = hlo_shape_is_tuple(i->shape) ? hlo_literal_tuple(i->shape, n, r) : r[0];
+  return HS_GOOD;
+}
+
+// The scatter itself: the results, one per operand, in the types of the computation.
+static hs_status scatter_run(ev *e, const hlo_instr *i, u32 n, hlo_literal **ops, hlo_literal **r) {
+  const hlo_computation *c = hlo_attr_comp(i, HLO_ATTR_TO_APPLY);
+  const hlo_shape *to = ops[0]->shape, *ids = ops[n]->shape, *up = ops[n + 1]->shape;
+  hlo_ints map = hlo_attr_ints(i, HLO_ATTR_SCATTER_DIMS_TO_OPERAND_DIMS);
+  fold f;
+  scatter_map m;
+  if (!scatter_map_of(i, to, ids, up, &m)) return ev_unsupported(i, "with these dimension numbers");
+  bool assign = n == 1 && c->root == c->params[1];
+  if (assign)
+    f = (fold){.n = 1,
+               .acc_size = {hlo_dtype_storage(to->dtype)},
+               .in_size = {hlo_dtype_storage(to->dtype)}};
+  else HS_TRY(fold_init(e, i, c, n, ops, false, &f));
+  hs_status st = HS_GOOD;
+  for (u32 k = 0; k < n && hs_ok(st); k++) st = ev_own(e, &ops[k], ops[k]->shape, &r[k]);
+  i64 at[HLO_MAX_RANK] = {0}, polls = 0;
+  hlo_dtype it = ids->dtype;
+  const char *id_data = ops[n]->data;
+  bool single = ev_product(m.nw, m.wn) == 1;
+  if (hs_ok(st) && up->elements) do {
+      i64 u = 0, id = 0, o = 0;
+      bool inside = true;
+      for (u32 b = 0; b < m.nb; b++)
+        u += at[b] * m.bu[b], id += at[b] * m.bi[b], o += at[b] * m.bo[b];
+      for (u32 q = 0; q < map.n && inside; q++) {
+        i64 v = hlo_elem_to_i64(it, id_data + (size_t)(id + (i64)q * m.index_step) *
+                                                  hlo_dtype_storage(it)),
+            d = map.v[q];
+        inside = v >= 0 && v <= to->dims[d] - m.window[d];
+        o += v * m.stride[d];
+      }
+      // a window that sticks out is dropped as a whole
+      if (!inside) continue;
+      void *a[MAXN];
+      const void *x[MAXN];
+      for (u32 k = 0; k < n; k++) {
+        a[k] = (char *)r[k]->data + o * (i64)f.acc_size[k];
+        x[k] = (const char *)ops[n + 1 + k]->data + u * (i64)f.in_size[k];
+      }
+      if (assign) ev_copy(f.acc_size[0], m.nw, m.wn, a[0], m.wo, x[0], m.wu);
+      else st = single ? fold_rows(&f, a, x, 1) : fold_region(&f, m.nw, m.wn, a, m.wo, x, m.wu);
+      if ((++polls & 4095) == 0 && hs_ok(st)) st = hs_poll();
+    } while (hs_ok(st) && ev_next(m.nb, m.bn, at));
+  for (u32 k = 0; k < n && !hs_ok(st); k++) {
+    hlo_literal_unref(r[k]);
+    r[k] = NULL;
+  }
+  for (u32 k = 0; k < n && hs_ok(st); k++)
+    if (r[k]->shape->dtype == part(i->shape, k)->dtype) r[k]->shape = part(i->shape, k);
+  return st;
+}
+
+// ---- scan ---------------------------------------------------------------------------------------
+// to_apply(input slices..., carries...) gives (output slices..., new carries...), along one
+// dimension in order.
+hs_status hlo_eval_scan(ev *e, const hlo_instr *i, hlo_literal **ops, hlo_literal **out) {
+  const hlo_computation *c = hlo_attr_comp(i, HLO_ATTR_TO_APPLY);
+  u32 carries = (u32)hlo_attr_int(i, HLO_ATTR_NUM_CARRIES, 0), n = i->noperands;
+  hlo_ints dims = hlo_attr_ints(i, HLO_ATTR_DIMENSIONS);
+  if (!c || c->nparams != n || carries > n || carries == n || dims.n != 1)
+    return ev_unsupported(i, "with these operands");
+  u32 nin = n - carries, nres = hlo_shape_is_tuple(c->root->shape) ? c->root->shape->nelems : 1;
+  u32 nleaves = hlo_shape_is_tuple(i->shape) ? i->shape->nelems : 1, nouts = nleaves - carries;
+  bool reverse = hlo_attr_int(i, HLO_ATTR_IS_REVERSE, 0) != 0;
+  if (nres != nleaves || nleaves < carries || nouts > MAXN || n > MAXN)
+    return ev_unsupported(i, "with these results");
+  i64 dim = dims.v[0], len = ops[0]->shape->dims[dim];
+  hlo_literal *outs[MAXN] = {0}, *carry[MAXN] = {0};
+  hs_status st = HS_GOOD;
+  for (u32 k = 0; k < nouts && hs_ok(st); k++) st = ev_new(e, part(i->shape, k), &outs[k]);
+  for (u32 k = 0; k < carries; k++) carry[k] = ops[nin + k], ops[nin + k] = NULL;
+  for (i64 t = 0; t < len && hs_ok(st); t++) {
+    i64 at = reverse ? len - 1 - t : t;
+    hlo_literal *args[MAXN] = {0}, *r = NULL;
+    for (u32 k = 0; k < nin && hs_ok(st); k++) {
+      const hlo_shape *s = ops[k]->shape;
+      i64 size[HLO_MAX_RANK], ss[HLO_MAX_RANK], ds[HLO_MAX_RANK];
+      memcpy(size, s->dims, s->rank * sizeof *size);
+      size[dim] = 1;
+      hlo_row_major_strides(s->rank, s->dims, ss);
+      hlo_row_major_strides(s->rank, size, ds);
+      st = ev_new(e, c->params[k]->shape, &args[k]);
+      size_t w = hlo_dtype_storage(s->dtype);
+      if (hs_ok(st) && s->elements)
+        ev_copy(w, s->rank, size, args[k]->data, ds,
+                (const char *)ops[k]->data + at * ss[dim] * (i64)w, ss);
+    }
+    for (u32 k = 0; k < carries; k++) args[nin + k] = carry[k], carry[k] = NULL;
+    if (hs_ok(st)) st = ev_call(e, c, n, args, &r);
+    else
+      for (u32 k = 0; k < n; k++) hlo_literal_unref(args[k]);
+    if (!hs_ok(st)) break;
+    for (u32 k = 0; k < nleaves; k++) {
+      hlo_literal *v = r->nchildren ? r->children[k] : r;
+      if (k >= nouts) {
+        carry[k - nouts] = hlo_literal_ref(v);
+        continue;
+      }
+      const hlo_shape *s = outs[k]->shape;
+      i64 size[HLO_MAX_RANK], ss[HLO_MAX_RANK], ds[HLO_MAX_RANK];
+      memcpy(size, s->dims, s->rank * sizeof *size);
+      size[dim] = 1;
+      hlo_row_major_strides(s->rank, size, ss);
+      hlo_row_major_strides(s->rank, s->dims, ds);
+      size_t w = hlo_dtype_storage(s->dtype);
+      if (s->elements)
+        ev_copy(w, s->rank, size, (char *)outs[k]->data + at * ds[dim] * (i64)w, ds, v->data, ss);
+    }
+    hlo_literal_unref(r);
+    st = hs_poll();
+  }
+  hlo_literal *all[2 * MAXN];
+  for (u32 k = 0; k < nouts; k++) all[k] = outs[k];
+  for (u32 k = 0; k < carries; k++) all[nouts + k] = carry[k];
+  if (hs_ok(st))
+    *out = hlo_shape_is_tuple(i->shape) ? hlo_literal_tuple(i->shape, nleaves, all) : all[0];
+  else
+    for (u32 k = 0; k < nouts + carries; k++) hlo_literal_unref(all[k]);
+  return st;
+}

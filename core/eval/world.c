@@ -1,0 +1,472 @@
+// world.c — many devices: simulated replicas and partitions, their meetings and their
+// letters.
+//
+// Every device is a thread that evaluates the whole program. A meeting belongs to one instruction
+// and one group of devices: each participant leaves references to its operands, and when all have
+// come each computes its own result from them. A letter goes from one device to another (or to
+// itself): both sides post it, and wait for the other in the done. When every device is either
+// waiting or done and nothing is complete, nobody can ever come: that is an error, not a hang. A
+// module without anything that tells devices apart runs on one.
+#include "core/eval/world.h"
+
+// ---- meetings -----------------------------------------------------------------------------------
+static ev_meeting *join(ev_world *w, const hlo_instr *i, u32 group, u32 size, u32 nops) {
+  for (ev_meeting *m = w->open; m; m = m->next)
+    if (m->i == i && m->group == group) return m;
+  ev_meeting *m = hs_calloc(1, sizeof *m);
+  *m = (ev_meeting){.i = i,
+                    .group = group,
+                    .size = size,
+                    .nops = nops,
+                    .ops = hs_calloc((size_t)size * HS_MAX(nops, 1u), sizeof *m->ops),
+                    .next = w->open};
+  w->open = m;
+  return m;
+}
+
+void ev_leave(ev_world *w, ev_meeting *m) {
+  if (!m) return;
+  bool last = false;
+  if (w) pthread_mutex_lock(&w->lock);
+  last = ++m->left == m->size;
+  if (w) pthread_mutex_unlock(&w->lock);
+  if (!last) return;
+  for (u32 k = 0; k < m->size * m->nops; k++) hlo_literal_unref(m->ops[k]);
+  hs_free(m->ops);
+  hs_free(m);
+}
+
+// Nobody can ever come: every device is waiting or done. Called with the lock held; wakes all the
+// others once.
+static bool stranded(ev_world *w) {
+  if (!w->failed && w->waiting + w->finished == w->n) {
+    w->failed = true;
+    pthread_cond_broadcast(&w->changed);
+  }
+  return w->failed;
+}
+
+static hs_status stuck(const hlo_instr *i) {
+  return hs_fail(HS_E_RUN, "the devices do not meet at %s %s", hlo_op_text(i->opcode), i->name);
+}
+
+// Brings this device's operands; returns when all of the group have come. *out is left with
+// leave().
+hs_status ev_meet(ev *e, const hlo_instr *i, u32 size, u32 position, u32 group, u32 nops,
+                  hlo_literal *const *ops, ev_meeting **out) {
+  ev_world *w = e->world;
+  *out = NULL;
+  if (!w) {
+    ev_meeting *m = hs_calloc(1, sizeof *m);
+    *m = (ev_meeting){.i = i,
+                      .size = 1,
+                      .come = 1,
+                      .nops = nops,
+                      .ops = hs_calloc(HS_MAX(nops, 1u), sizeof *m->ops)};
+    for (u32 k = 0; k < nops; k++) m->ops[k] = hlo_literal_ref(ops[k]);
+    *out = m;
+    return HS_GOOD;
+  }
+  pthread_mutex_lock(&w->lock);
+  ev_meeting *m = join(w, i, group, size, nops);
+  for (u32 k = 0; k < nops; k++) m->ops[position * nops + k] = hlo_literal_ref(ops[k]);
+  bool full = ++m->come == m->size;
+  if (full) {  // closed: a next round opens a new one
+    for (ev_meeting **p = &w->open; *p; p = &(*p)->next)
+      if (*p == m) {
+        *p = m->next;
+        break;
+      }
+    w->waiting -= m->size - 1;  // released now, whenever they wake
+    pthread_cond_broadcast(&w->changed);
+  } else {
+    w->waiting++;
+    while (m->come < m->size && !stranded(w)) pthread_cond_wait(&w->changed, &w->lock);
+  }
+  bool failed = m->come < m->size;
+  pthread_mutex_unlock(&w->lock);
+  // the abandoned ev_meeting is freed with the world
+  if (failed) return stuck(i);
+  *out = m;
+  return HS_GOOD;
+}
+
+// Interning is for one thread at a time.
+hs_status ev_shape(ev *e, hlo_dtype t, u32 rank, const i64 *dims, const hlo_shape **out) {
+  HS_TRY(hlo_shape_check_limits(t, rank, dims));
+  if (e->world) pthread_mutex_lock(&e->world->lock);
+  *out = hlo_shape_array(e->ctx, t, rank, dims);
+  if (e->world) pthread_mutex_unlock(&e->world->lock);
+  return HS_GOOD;
+}
+const hlo_shape *ev_typed(ev *e, const hlo_shape *s, hlo_dtype t) {
+  if (e->world) pthread_mutex_lock(&e->world->lock);
+  const hlo_shape *r = hlo_shape_with_dtype(e->ctx, s, t);
+  if (e->world) pthread_mutex_unlock(&e->world->lock);
+  return r;
+}
+
+// ---- letters ------------------------------------------------------------------------------------
+static ev_letter *find_letter(ev_world *w, u32 id) {
+  ev_letter *l = w->letters;
+  while (l && l->id != id) l = l->next;
+  return l;
+}
+
+// The oldest letter on this way that this side has not posted yet, or a new one at the end.
+static ev_letter *next_letter(ev_world *w, i64 channel, u32 from, u32 to, bool sending) {
+  ev_letter **p = &w->letters;
+  for (; *p; p = &(*p)->next) {
+    ev_letter *l = *p;
+    if (l->channel == channel && l->from == from && l->to == to &&
+        !(sending ? l->posted : l->wanted))
+      return l;
+  }
+  *p = hs_calloc(1, sizeof **p);
+  **p = (ev_letter){.id = ++w->last_letter, .channel = channel, .from = from, .to = to};
+  return *p;
+}
+
+// The side that waited for this post is released now, whenever it wakes.
+static void release_waiter(ev_world *w, bool waits) {
+  if (waits) w->waiting--;
+  pthread_cond_broadcast(&w->changed);
+}
+
+static hs_status no_devices(const hlo_instr *i) {
+  return ev_unsupported(i, "outside of the run of a module");
+}
+
+hs_status ev_post_send(ev *e, const hlo_instr *i, i64 channel, u32 to, const hlo_literal *value,
+                       u32 *id) {
+  ev_world *w = e->world;
+  if (!w) return no_devices(i);
+  pthread_mutex_lock(&w->lock);
+  ev_letter *l = next_letter(w, channel, ev_device(e), to, true);
+  l->posted = true;
+  l->value = hlo_literal_ref(value);
+  *id = l->id;
+  release_waiter(w, l->receiver_waits);
+  pthread_mutex_unlock(&w->lock);
+  return HS_GOOD;
+}
+
+hs_status ev_post_recv(ev *e, const hlo_instr *i, i64 channel, u32 from, u32 *id) {
+  ev_world *w = e->world;
+  if (!w) return no_devices(i);
+  pthread_mutex_lock(&w->lock);
+  ev_letter *l = next_letter(w, channel, from, ev_device(e), false);
+  l->wanted = true;
+  *id = l->id;
+  release_waiter(w, l->sender_waits);
+  pthread_mutex_unlock(&w->lock);
+  return HS_GOOD;
+}
+
+static void drop_letter(ev_world *w, ev_letter *l) {
+  for (ev_letter **p = &w->letters; *p; p = &(*p)->next)
+    if (*p == l) {
+      *p = l->next;
+      break;
+    }
+  hlo_literal_unref(l->value);
+  hs_free(l);
+}
+
+hs_status ev_wait_sent(ev *e, const hlo_instr *i, u32 id) {
+  ev_world *w = e->world;
+  if (!w) return no_devices(i);
+  pthread_mutex_lock(&w->lock);
+  ev_letter *l = find_letter(w, id);
+  if (l && !l->wanted) {
+    l->sender_waits = true;
+    w->waiting++;
+    while (!l->wanted && !stranded(w)) pthread_cond_wait(&w->changed, &w->lock);
+  }
+  bool fine = l && l->wanted;
+  if (fine) l->confirmed = true;
+  if (fine && l->given) drop_letter(w, l);
+  pthread_mutex_unlock(&w->lock);
+  return fine ? HS_GOOD : stuck(i);
+}
+
+hs_status ev_wait_received(ev *e, const hlo_instr *i, u32 id, hlo_literal **out) {
+  ev_world *w = e->world;
+  if (!w) return no_devices(i);
+  pthread_mutex_lock(&w->lock);
+  ev_letter *l = find_letter(w, id);
+  if (l && !l->posted) {
+    l->receiver_waits = true;
+    w->waiting++;
+    while (!l->posted && !stranded(w)) pthread_cond_wait(&w->changed, &w->lock);
+  }
+  bool fine = l && l->posted;
+  if (fine) {
+    *out = l->value;
+    l->value = NULL;
+    l->given = true;
+    if (l->confirmed) drop_letter(w, l);
+  }
+  pthread_mutex_unlock(&w->lock);
+  return fine ? HS_GOOD : stuck(i);
+}
+
+// ---- where devices stand ------------------------------------------------------------------------
+u32 ev_partitions(const ev *e) { return e->world ? e->world->partitions : 1; }
+u32 ev_replicas(const ev *e) { return e->world ? e->world->replicas : 1; }
+u32 ev_device(const ev *e) { return e->replica * ev_partitions(e) + e->partition; }
+
+bool ev_iota_devices(hlo_ints reshape, hlo_ints perm, i64 total, i64 *out) {
+  i64 rs[HLO_MAX_RANK], pd[HLO_MAX_RANK], index[HLO_MAX_RANK] = {0};
+  if (reshape.n > HLO_MAX_RANK || (perm.n && perm.n != reshape.n) ||
+      ev_product(reshape.n, reshape.v) != total || total > EV_MAX_DEVICES)
+    return false;
+  hlo_row_major_strides(reshape.n, reshape.v, rs);
+  for (u32 d = 0; d < reshape.n; d++) {
+    if (perm.n && (perm.v[d] < 0 || perm.v[d] >= reshape.n)) return false;
+    pd[d] = reshape.v[perm.n ? perm.v[d] : d];
+  }
+  for (i64 at = 0; at < total; at++, ev_next(reshape.n, pd, index)) {
+    out[at] = 0;
+    for (u32 d = 0; d < reshape.n; d++) out[at] += index[d] * rs[perm.n ? perm.v[d] : d];
+  }
+  return true;
+}
+
+i64 ev_mesh_devices(const hlo_mesh *m, i64 *out) {
+  i64 total = m->maximal ? 1 : ev_product(m->naxes, m->sizes);
+  if (total < 1 || total > EV_MAX_DEVICES) return 0;
+  if (m->maximal) out[0] = m->device_id;
+  else if (m->ndevices) {
+    if (m->ndevices != total) return 0;
+    memcpy(out, m->devices, (size_t)total * sizeof *out);
+  } else if (m->reshape.n) {
+    if (!ev_iota_devices(m->reshape, m->perm, total, out)) return 0;
+  } else {
+    for (i64 k = 0; k < total; k++) out[k] = k;
+  }
+  return total;
+}
+
+bool ev_mesh_axis(const hlo_mesh *m, const hlo_axis *a, i64 *size, i64 *stride) {
+  for (u32 k = 0; k < m->naxes; k++) {
+    if (strcmp(m->names[k], a->name) != 0) continue;
+    i64 whole = m->sizes[k], inner = ev_product(m->naxes - k - 1, m->sizes + k + 1);
+    if (!a->size) {
+      *size = whole;
+      *stride = inner;
+      return true;
+    }
+    i64 before = HS_MAX(a->pre, 1);
+    if (whole % (before * a->size) != 0) return false;
+    *size = a->size;
+    *stride = inner * (whole / (before * a->size));
+    return true;
+  }
+  return false;
+}
+
+// ---- all devices --------------------------------------------------------------------------------
+typedef struct device {
+  pthread_t thread;
+  bool started;
+  const hlo_module *m;
+  u32 nargs;
+  hlo_literal *const *args;
+  hlo_eval_options opt;
+  ev_world *w;
+  u32 replica, partition;
+  hlo_literal *out;
+  hs_status st;
+} device;
+
+static void *device_main(void *arg) {
+  device *d = arg;
+  d->st =
+      ev_run_one(d->m->entry, d->nargs, d->args, &d->opt, d->w, d->replica, d->partition, &d->out);
+  pthread_mutex_lock(&d->w->lock);
+  d->w->finished++;
+  if (!hs_ok(d->st)) d->w->failed = true;
+  pthread_cond_broadcast(&d->w->changed);
+  pthread_mutex_unlock(&d->w->lock);
+  return NULL;
+}
+
+// Whether a run needs simulated devices: something tells them apart, or lets one write to another
+// (or to itself).
+static bool needs_world(const hlo_module *m, bool *apart) {
+  bool any = false;
+  *apart = false;
+  hlo_for_each_comp(c, m)
+    hlo_for_each_instr(i, c) {
+      switch (i->opcode) {
+      case HLO_SEND:
+      case HLO_RECV:
+        any = true;
+        *apart = true;
+        break;
+      case HLO_PARTITION_ID:
+      case HLO_REPLICA_ID:
+      case HLO_INFEED:
+      case HLO_OUTFEED: *apart = true; break;
+      default: *apart |= hlo_op_has(i->opcode, HLO_F_COLLECTIVE); break;
+      }
+      if (i->opcode == HLO_CUSTOM_CALL) {
+        hs_str t = hlo_attr_str(i, HLO_ATTR_CUSTOM_CALL_TARGET);
+        if (hs_str_eq(t, HS_STR("SPMDFullToShardShape")) ||
+            hs_str_eq(t, HS_STR("xla.sdy.GlobalToLocalShape")))
+          *apart = true;
+      }
+    }
+  return any;
+}
+
+static i64 module_int(const hlo_module *m, hlo_attr_id id) {
+  const hlo_attr *a = hlo_attrs_find(m->attrs, id);
+  return a ? a->v.i : 1;
+}
+
+// How many devices the ids of a collective's groups count, or its shapes need when the groups are
+// left open.
+static i64 ids_of(const hlo_instr *i) {
+  const hlo_replica_groups *g = hlo_attr_ptr(i, HLO_ATTR_REPLICA_GROUPS);
+  hlo_ints pairs = hlo_attr_ints(i, HLO_ATTR_SOURCE_TARGET_PAIRS);
+  i64 n = 1;
+  for (u32 k = 0; k < 2 * pairs.n; k++) n = HS_MAX(n, pairs.v[k] + 1);
+  if (g && g->form == HLO_GROUPS_IOTA) n = ev_product(g->dims.n, g->dims.v);
+  if (g && g->form == HLO_GROUPS_MESH && g->mesh)
+    n = g->mesh->maximal ? 1 : ev_product(g->mesh->naxes, g->mesh->sizes);
+  for (u32 k = 0; g && g->form == HLO_GROUPS_LIST && k < g->groups.n; k++)
+    for (u32 j = 0; j < g->groups.v[k].n; j++) n = HS_MAX(n, g->groups.v[k].v[j] + 1);
+  if (n > 1 || i->noperands < 1 || (g && g->groups.n)) return n;
+  if (i->opcode == HLO_ALL_TO_ALL && hlo_shape_is_tuple(i->shape)) return i->noperands;
+  hlo_ints dims = hlo_attr_ints(i, HLO_ATTR_DIMENSIONS);
+  const hlo_shape *from = hlo_operand(i, 0)->shape, *to = i->shape;
+  while (hlo_shape_is_tuple(to) && to->nelems)
+    to = to->elems[i->opcode == HLO_ALL_GATHER_START && to->nelems > 1 ? 1 : 0];
+  bool gathers = i->opcode == HLO_ALL_GATHER || i->opcode == HLO_ALL_GATHER_START;
+  if ((!gathers && i->opcode != HLO_REDUCE_SCATTER) || dims.n != 1 || dims.v[0] >= from->rank ||
+      dims.v[0] >= to->rank)
+    return n;
+  i64 a = from->dims[dims.v[0]], b = to->dims[dims.v[0]], small = gathers ? a : b,
+      large = gathers ? b : a;
+  return small > 0 ? large / small : n;
+}
+
+// A module that does not say how many devices it is for has as many as its collectives and manual
+// regions speak of.
+static void count_devices(const hlo_module *m, i64 *reps, i64 *parts) {
+  i64 flat = 1;
+  *reps = *parts = 1;
+  hlo_for_each_comp(c, m)
+    hlo_for_each_instr(i, c) {
+      const hlo_sharding *s = i->opcode == HLO_CUSTOM_CALL && i->noperands == 1
+                                  ? hlo_attr_ptr(hlo_operand(i, 0), HLO_ATTR_SHARDING)
+                                  : NULL;
+      bool into = s && hs_str_eq(hlo_attr_str(i, HLO_ATTR_CUSTOM_CALL_TARGET),
+                                 HS_STR("SPMDFullToShardShape"));
+      if (into && s->type == HLO_SH_TILED)
+        *parts = HS_MAX(*parts, ev_product(s->dims.n, s->dims.v));
+      if (!hlo_op_has(i->opcode, HLO_F_COLLECTIVE)) continue;
+      bool channel = hlo_attr_get(i, HLO_ATTR_CHANNEL_ID) != NULL;
+      i64 n = ids_of(i), *which = channel && hlo_attr_int(i, HLO_ATTR_USE_GLOBAL_DEVICE_IDS, 0)
+                                      ? &flat
+                                  : channel && !ev_counts_replicas(i->opcode) ? parts
+                                                                              : reps;
+      *which = HS_MAX(*which, n);
+    }
+  if (flat > *reps * *parts) *parts = (flat + *reps - 1) / *reps;
+}
+
+static void free_world(ev_world *w) {
+  while (w->letters) drop_letter(w, w->letters);
+  while (w->open) {
+    ev_meeting *m = w->open;
+    w->open = m->next;
+    for (u32 k = 0; k < m->size * m->nops; k++) hlo_literal_unref(m->ops[k]);
+    hs_free(m->ops);
+    hs_free(m);
+  }
+  pthread_cond_destroy(&w->changed);
+  pthread_mutex_destroy(&w->lock);
+}
+
+// The status to report: a failure of its own before one that only says the others are missing.
+static hs_status collect(device *d, u32 n) {
+  hs_status st = HS_GOOD;
+  for (int pass = 0; pass < 2; pass++)
+    for (u32 k = 0; k < n; k++) {
+      if (hs_ok(d[k].st)) continue;
+      bool secondary = strstr(d[k].st.err->message, "do not meet") != NULL;
+      if (hs_ok(st) && secondary == (pass == 1)) st = d[k].st, d[k].st = HS_GOOD;
+    }
+  for (u32 k = 0; k < n; k++) hs_status_drop(d[k].st);
+  return st;
+}
+
+hs_status ev_run_devices(const hlo_module *m, u32 nargs, hlo_literal *const *args,
+                         const hlo_eval_options *opt, hlo_literal **out) {
+  i64 reps = opt && opt->nreplicas ? opt->nreplicas : module_int(m, HLO_ATTR_REPLICA_COUNT);
+  i64 parts = opt && opt->npartitions ? opt->npartitions : module_int(m, HLO_ATTR_NUM_PARTITIONS);
+  bool told = (opt && (opt->nreplicas || opt->npartitions)) ||
+              hlo_attrs_find(m->attrs, HLO_ATTR_REPLICA_COUNT) ||
+              hlo_attrs_find(m->attrs, HLO_ATTR_NUM_PARTITIONS);
+  if (!told) count_devices(m, &reps, &parts);
+  if (reps < 1) reps = 1;
+  if (parts < 1) parts = 1;
+  if (reps > EV_MAX_DEVICES || parts > EV_MAX_DEVICES || reps * parts > EV_MAX_DEVICES)
+    return hs_fail(HS_E_LIMIT, "more than %d devices", EV_MAX_DEVICES);
+  u32 n = (u32)(reps * parts);
+  bool apart, letters = needs_world(m, &apart);
+  if (!apart) n = 1;
+  if (n == 1 && !letters) return hlo_eval_computation(m->entry, nargs, args, opt, out);
+  HS_TRY(ev_check_args(m->entry, nargs, args));
+  ev_world w = {.n = n, .replicas = (u32)reps, .partitions = (u32)parts};
+  pthread_mutex_init(&w.lock, NULL);
+  pthread_cond_init(&w.changed, NULL);
+  device *d = hs_calloc(n, sizeof *d);
+  // Ctrl-C is the main thread's, whatever threads there are
+  sigset_t only_int, before;
+  sigemptyset(&only_int);
+  sigaddset(&only_int, SIGINT);
+  pthread_sigmask(SIG_BLOCK, &only_int, &before);
+  for (u32 k = 0; k < n; k++) {
+    d[k] = (device){.m = m,
+                    .nargs = nargs,
+                    .args = args,
+                    .w = &w,
+                    .replica = k / (u32)parts,
+                    .partition = k % (u32)parts};
+    if (opt) d[k].opt = *opt;
+    if (k) d[k].opt.observe = NULL;  // captures see the first device
+    d[k].started = pthread_create(&d[k].thread, NULL, device_main, &d[k]) == 0;
+    if (d[k].started) continue;
+    pthread_mutex_lock(&w.lock);
+    w.finished++;
+    w.failed = true;
+    pthread_mutex_unlock(&w.lock);
+    d[k].st = hs_fail(HS_E_NO_MEMORY, "no thread for a simulated device");
+  }
+  pthread_sigmask(SIG_SETMASK, &before, NULL);
+  for (u32 k = 0; k < n; k++)
+    if (d[k].started) pthread_join(d[k].thread, NULL);
+  hs_status st = collect(d, n);
+  if (hs_ok(st)) *out = d[0].out, d[0].out = NULL;
+  for (u32 k = 0; k < n; k++) hlo_literal_unref(d[k].out);
+  hs_free(d);
+  free_world(&w);
+  return st;
+}
+
+hs_status hlo_eval_partition_id(ev *e, const hlo_instr *i, hlo_literal **ops, hlo_literal **out) {
+  (void)ops;
+  HS_TRY(ev_new(e, i->shape, out));
+  hlo_literal_set_i64(*out, 0, e->partition);
+  return HS_GOOD;
+}
+hs_status hlo_eval_replica_id(ev *e, const hlo_instr *i, hlo_literal **ops, hlo_literal **out) {
+  (void)ops;
+  HS_TRY(ev_new(e, i->shape, out));
+  hlo_literal_set_i64(*out, 0, e->replica);
+  return HS_GOOD;
+}

@@ -1,0 +1,77 @@
+// world.h — the simulated devices of one evaluation: meetings and letters. Shared by
+// world.c, coll.c, manual.c and host_ops.c.
+#ifndef HLO_EVAL_WORLD_H
+#define HLO_EVAL_WORLD_H
+
+#include <pthread.h>
+#include "core/eval/ops.h"
+
+enum { EV_MAX_DEVICES = 1024 };
+
+// All participants' operands of one collective.
+typedef struct ev_meeting ev_meeting;
+struct ev_meeting {
+  const hlo_instr *i;
+  u32 group;  // tells meetings of one instruction apart
+  u32 size, come, left;
+  u32 nops;
+  hlo_literal **ops;  // [position][operand], references
+  ev_meeting *next;
+};
+
+// One transfer of send and recv: complete when both sides have posted it.
+typedef struct ev_letter ev_letter;
+struct ev_letter {
+  u32 id;
+  i64 channel;
+  u32 from, to;                           // devices
+  bool posted, wanted, given, confirmed;  // by send, recv; recv-done, send-done
+  bool receiver_waits, sender_waits;      // in a done, counted in the world's `waiting`
+  hlo_literal *value;
+  ev_letter *next;
+};
+
+struct ev_world {
+  pthread_mutex_t lock;
+  pthread_cond_t changed;
+  u32 n, replicas, partitions;
+  u32 waiting, finished;
+  bool failed;
+  ev_meeting *open;
+  ev_letter *letters;
+  u32 last_letter;
+};
+
+u32 ev_device(const ev *);  // replica * partitions + partition
+u32 ev_partitions(const ev *);
+u32 ev_replicas(const ev *);
+
+// Brings this device's operands; returns when all `size` members of the group have come. *out is
+// left with ev_leave.
+hs_status ev_meet(ev *, const hlo_instr *, u32 size, u32 position, u32 group, u32 nops,
+                  hlo_literal *const *ops, ev_meeting **out);
+void ev_leave(ev_world *, ev_meeting *);
+
+// Letters are matched in order per (channel, from, to). A post returns the letter's id; waits block
+// until the other side has posted. The value is borrowed by post and given as a new reference.
+hs_status ev_post_send(ev *, const hlo_instr *, i64 channel, u32 to, const hlo_literal *value,
+                       u32 *id);
+hs_status ev_post_recv(ev *, const hlo_instr *, i64 channel, u32 from, u32 *id);
+hs_status ev_wait_sent(ev *, const hlo_instr *, u32 id);
+hs_status ev_wait_received(ev *, const hlo_instr *, u32 id, hlo_literal **out);
+
+// Whether a collective with a channel, but without use_global_device_ids, still counts replicas in
+// its groups.
+bool ev_counts_replicas(hlo_opcode);
+
+// out[k] = the device at position k of an iota of `total` that was reshaped and transposed; false
+// when sizes do not fit.
+bool ev_iota_devices(hlo_ints reshape, hlo_ints perm, i64 total, i64 *out);
+// The same for a mesh: out must hold the product of its axes, which is returned; 0 when it makes no
+// sense.
+i64 ev_mesh_devices(const hlo_mesh *, i64 *out);
+// The part of a mesh position that belongs to an axis or a part of one: size values, `stride`
+// positions apart.
+bool ev_mesh_axis(const hlo_mesh *, const hlo_axis *, i64 *size, i64 *stride);
+
+#endif

@@ -1,0 +1,31 @@
+// parse_memo.c — from spelling to value: what was read not long ago is found again by its
+// characters. Keys point into the text being parsed; `kind` tells apart what the same characters
+// would mean in different places.
+//
+// Each spelling has one place, and a newer one takes it over: a value that is forgotten is only
+// read once more. So the table never grows, stays in the cache however long the text is, and costs
+// the same for the last line as for the first.
+#include "core/text/parse.h"
+
+struct hlo_memo_entry {
+  const char *p;
+  const void *value;
+  u32 n, hash, kind;
+};
+
+void hlo_memo_init(hlo_memo *m, size_t lines) {
+  enum { FEWEST = 64, MOST = 1 << 12 };
+  for (m->cap = FEWEST; m->cap < lines && m->cap < MOST;) m->cap *= 2;
+  m->v = hs_calloc(m->cap, sizeof *m->v);
+}
+
+const void *hlo_memo_get(const hlo_memo *m, u32 hash, u32 kind, const char *p, size_t n) {
+  const struct hlo_memo_entry *e = &m->v[hash & (m->cap - 1)];
+  return e->hash == hash && e->n == n && e->kind == kind && hs_same_bytes(e->p, p, n) ? e->value
+                                                                                      : NULL;
+}
+
+void hlo_memo_put(hlo_memo *m, u32 hash, u32 kind, const char *p, size_t n, const void *value) {
+  if (n <= UINT32_MAX)
+    m->v[hash & (m->cap - 1)] = (struct hlo_memo_entry){p, value, (u32)n, hash, kind};
+}

@@ -1,0 +1,332 @@
+// compare.c — XLA's Near rule, and what one wants to know when it says no. See compare.h.
+//
+// The rule and the figures of its report (counts over each bound, top relative errors, cumulative
+// error histograms, magnitudes of the actual values, suggested bounds) are those of XLA's
+// literal_comparison, so that they can be quoted beside its messages; the distance in representable
+// numbers is its float distance.
+#include "core/types/compare.h"
+
+#include <math.h>
+
+#include "core/types/float.h"
+
+static const double magnitude_bounds[HLO_COMPARE_MAGNITUDES] = {1e-4, 1e-3, 1e-2, 0.1, 1, INFINITY};
+static const double error_bounds[HLO_COMPARE_ERRORS] = {1e-4, 1e-3, 1e-2, 0.1, 1};
+static const u64 ulp_bounds[HLO_COMPARE_ULPS] = {0, 1, 2, 4, 16, 256, 65536, UINT64_MAX};
+
+// ---- distance -----------------------------------------------------------------------------------
+// Sign and magnitude as one line of integers: neighbours in value are neighbours in number.
+static i64 on_a_line(u64 bits, int width) {
+  u64 sign = (u64)1 << (width - 1), magnitude = bits & (sign - 1);
+  return bits & sign ? -(i64)magnitude : (i64)magnitude;
+}
+
+static int float_width(hlo_dtype t) {
+  return hlo_dtype_is_float(t) && t != HLO_F8E8M0FNU ? hlo_dtype_bits(t) : 0;
+}
+
+u64 hlo_ulp_distance(hlo_dtype t, const void *a, const void *b) {
+  int width = float_width(t);
+  i64 x, y;
+  if (width) {
+    double fx = hlo_elem_to_f64(t, a), fy = hlo_elem_to_f64(t, b);
+    if (fx != fx || fy != fy) return (fx != fx) == (fy != fy) ? 0 : UINT64_MAX;
+    u64 p = 0, q = 0;
+    memcpy(&p, a, hlo_dtype_storage(t));  // little-endian, as every machine this runs on
+    memcpy(&q, b, hlo_dtype_storage(t));
+    x = on_a_line(p, width), y = on_a_line(q, width);
+  } else if (t == HLO_F8E8M0FNU) {
+    x = *(const u8 *)a, y = *(const u8 *)b;
+  } else {
+    x = hlo_elem_to_i64(t, a), y = hlo_elem_to_i64(t, b);
+    if (t == HLO_U64 && (u64)x > (u64)y) return (u64)x - (u64)y;
+    if (t == HLO_U64) return (u64)y - (u64)x;
+  }
+  return x > y ? (u64)x - (u64)y : (u64)y - (u64)x;
+}
+
+// ---- suggested tolerances -----------------------------------------------------------------------
+// For each power of ten as relative bound, the absolute bound that the elements beyond it need;
+// from the grid below the pairs are read that would let everything pass.
+enum { GRID = 10 };
+static const double grid[GRID] = {1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 0.1, 1, 10};
+typedef struct tally {
+  hlo_comparison *c;
+  // of elements with a relative error up to grid[k]; the last: of all beyond
+  double worst_abs[GRID + 1];
+  bool hopeless;  // an infinite error: no bound helps
+} tally;
+
+static double round_up(double v) {  // to one significant digit
+  if (!(v > 0) || !isfinite(v)) return v;
+  double scale = pow(10, floor(log10(v))), digits = ceil(v / scale * (1 - 1e-12));
+  return digits * scale;
+}
+
+static void suggest(tally *t) {
+  hlo_comparison *c = t->c;
+  if (t->hopeless) return;
+  double last = INFINITY;
+  for (int k = 0; k < GRID && c->nfixes < HLO_COMPARE_FIXES; k++) {
+    double need = 0;
+    for (int j = k + 1; j <= GRID; j++) need = fmax(need, t->worst_abs[j]);
+    hlo_tolerance fix = {round_up(need), grid[k]};
+    if (fix.abs >= last) continue;  // a tighter relative bound does as well
+    last = fix.abs;
+    c->fixes[c->nfixes++] = fix;
+    if (need == 0) break;
+  }
+}
+
+// ---- one value ----------------------------------------------------------------------------------
+// True when the two agree; fills in the errors either way.
+static bool judge(double want, double got, hlo_tolerance tol, hlo_mismatch *d) {
+  d->want = want, d->got = got, d->abs = 0, d->rel = 0;
+  if (want == got || (want != want && got != got)) return true;
+  if (isinf(want) || isinf(got) || want != want || got != got) {
+    d->abs = d->rel = INFINITY;
+    return false;
+  }
+  d->abs = fabs(got - want);
+  d->rel = want == 0 ? INFINITY : d->abs / fabs(want);
+  return !(d->abs > tol.abs && d->rel > tol.rel);
+}
+
+static void keep_top(hlo_comparison *c, const hlo_mismatch *d) {
+  u32 k = c->ntop;
+  if (k == HLO_COMPARE_TOP && !(d->rel > c->top[k - 1].rel)) return;
+  if (k < HLO_COMPARE_TOP) c->ntop++;
+  else k--;
+  for (; k > 0 && d->rel > c->top[k - 1].rel; k--) c->top[k] = c->top[k - 1];
+  c->top[k] = *d;
+}
+
+static void count(tally *t, const hlo_mismatch *d, bool ok) {
+  hlo_comparison *c = t->c;
+  double x = fabs(d->got);
+  u32 m = 0;
+  while (m + 1 < HLO_COMPARE_MAGNITUDES && !(x < magnitude_bounds[m])) m++;
+  c->magnitudes[m]++;
+  c->magnitude_mismatches[m] += !ok;
+  if (d->ulp != UINT64_MAX) {
+    if (d->ulp > c->max_ulp) c->max_ulp = d->ulp;
+    u32 u = 0;
+    while (d->ulp > ulp_bounds[u]) u++;
+    c->ulps[u]++;
+  }
+  if (d->abs == 0) return;
+  if (isfinite(d->abs)) {
+    c->max_abs = fmax(c->max_abs, d->abs);
+    if (isfinite(d->rel)) c->max_rel = fmax(c->max_rel, d->rel);
+    int k = 0;
+    while (k < GRID && !(d->rel <= grid[k])) k++;
+    t->worst_abs[k] = fmax(t->worst_abs[k], d->abs);
+  } else {
+    t->hopeless = true;
+  }
+  if (d->abs > c->tol.abs) {
+    c->over_abs++;
+    for (u32 k = 0; k < HLO_COMPARE_ERRORS; k++) c->rel_errors[k] += d->rel >= error_bounds[k];
+  }
+  if (d->rel > c->tol.rel) {
+    c->over_rel++;
+    for (u32 k = 0; k < HLO_COMPARE_ERRORS; k++) c->abs_errors[k] += d->abs >= error_bounds[k];
+  }
+}
+
+static void note_mismatch(hlo_comparison *c, const hlo_mismatch *d) {
+  c->mismatches++;
+  c->nan_mismatches += (d->want != d->want) != (d->got != d->got);
+  if (c->nfirst < HLO_COMPARE_TOP) c->first[c->nfirst++] = *d;
+  keep_top(c, d);
+}
+
+// ---- arrays -------------------------------------------------------------------------------------
+static bool same_sizes(const hlo_literal *a, const hlo_literal *b) {
+  for (u32 d = 0; d < a->shape->rank; d++) {
+    i64 x = a->dynamic_sizes ? a->dynamic_sizes[d] : a->shape->dims[d],
+        y = b->dynamic_sizes ? b->dynamic_sizes[d] : b->shape->dims[d];
+    if (x != y) return false;
+  }
+  return true;
+}
+
+// Elements beyond a dynamic size have no value.
+static bool in_use(const hlo_literal *l, const i64 *strides, i64 at) {
+  if (!l->dynamic_sizes) return true;
+  for (u32 d = 0; d < l->shape->rank; d++)
+    if (at / strides[d] % l->shape->dims[d] >= l->dynamic_sizes[d]) return false;
+  return true;
+}
+
+// One array; complex elements are two values, and one mismatch when either part is.
+static void compare_array(const hlo_literal *want, const hlo_literal *got, hlo_comparison *c) {
+  hlo_dtype t = want->shape->dtype, part = hlo_dtype_real_part(t);
+  size_t w = hlo_dtype_storage(t), half = hlo_dtype_storage(part);
+  bool inexact = hlo_dtype_is_float(t) || hlo_dtype_is_complex(t);
+  i64 strides[HLO_MAX_RANK];
+  hlo_row_major_strides(want->shape->rank, want->shape->dims, strides);
+  tally sum = {.c = c};
+  for (i64 i = 0; i < want->shape->elements; i++) {
+    if (!in_use(want, strides, i)) continue;
+    const char *a = (const char *)want->data + (size_t)i * w,
+               *b = (const char *)got->data + (size_t)i * w;
+    hlo_mismatch worse = {0};
+    bool all = true;
+    for (size_t off = 0; off < w; off += half) {
+      hlo_mismatch d = {.at = i};
+      bool ok;
+      d.ulp = hlo_ulp_distance(part, a + off, b + off);
+      if (inexact) {
+        ok = judge(hlo_elem_to_f64(part, a + off), hlo_elem_to_f64(part, b + off), c->tol, &d);
+      } else {
+        ok = d.ulp == 0;
+        d.want = hlo_elem_to_f64(t, a), d.got = hlo_elem_to_f64(t, b), d.abs = (double)d.ulp;
+        d.rel = ok ? 0 : d.want == 0 ? INFINITY : d.abs / fabs(d.want);
+      }
+      count(&sum, &d, ok);
+      if (!ok && (all || d.rel > worse.rel)) worse = d;
+      all &= ok;
+    }
+    c->elements++;
+    if (!all) note_mismatch(c, &worse);
+  }
+  if (c->mismatches && inexact) suggest(&sum);
+}
+
+static hs_status compare_at(const hlo_literal *want, const hlo_literal *got, hlo_tolerance tol,
+                            const char *path, hlo_comparisons *out) {
+  if (want->shape->dtype != got->shape->dtype ||
+      (hlo_shape_is_array(want->shape) && !hlo_shape_compatible(want->shape, got->shape)))
+    return hs_fail(HS_E_DIFFER, "%s: the shapes differ", path);
+  if (want->elided || got->elided)
+    return hs_fail(HS_E_ELIDED, "%s: a value printed as {...} cannot be compared", path);
+  if (hlo_shape_is_array(want->shape)) {
+    if (!same_sizes(want, got))
+      return hs_fail(HS_E_DIFFER, "%s: the sizes of dynamic dimensions differ", path);
+    hlo_comparison c = {.path = hs_strdup(path), .shape = want->shape, .tol = tol};
+    if (want->bytes == got->bytes && memcmp(want->data, got->data, want->bytes) == 0)
+      c.elements = want->shape->elements;
+    else compare_array(want, got, &c);
+    hs_vec_push(out, c);
+    return HS_GOOD;
+  }
+  if (want->nchildren != got->nchildren)
+    return hs_fail(HS_E_DIFFER, "%s: tuples of different length", path);
+  hs_status st = HS_GOOD;
+  for (u32 k = 0; k < want->nchildren; k++) {
+    char *p = hs_format("%s.%u", path, k);
+    st = hs_chain(st, compare_at(want->children[k], got->children[k], tol, p, out));
+    hs_free(p);
+  }
+  return st;
+}
+
+hs_status hlo_compare_leaves(const hlo_literal *expected, const hlo_literal *actual,
+                             hlo_tolerance tol, hlo_comparisons *out) {
+  *out = (hlo_comparisons){0};
+  return compare_at(expected, actual, tol, "result", out);
+}
+
+void hlo_comparisons_free(hlo_comparisons *list) {
+  for (size_t k = 0; k < list->n; k++) hs_free(list->v[k].path);
+  hs_vec_free(list);
+}
+
+// ---- the report ---------------------------------------------------------------------------------
+void hlo_index_print(hs_buf *b, const hlo_shape *s, i64 at) {
+  i64 strides[HLO_MAX_RANK];
+  hlo_row_major_strides(s->rank, s->dims, strides);
+  hs_buf_putc(b, '{');
+  for (u32 d = 0; d < s->rank; d++)
+    hs_buf_printf(b, d ? ",%lld" : "%lld", (long long)(at / strides[d] % s->dims[d]));
+  hs_buf_putc(b, '}');
+}
+
+static double percent(i64 a, i64 b) { return b ? 100.0 * (double)a / (double)b : 0; }
+
+static void print_mismatch(hs_buf *b, const hlo_comparison *c, const hlo_mismatch *d) {
+  hs_buf_puts(b, "  at ");
+  hlo_index_print(b, c->shape, d->at);
+  hs_buf_printf(b, ": expected %.9g, got %.9g (abs %.3g, rel %.3g", d->want, d->got, d->abs,
+                d->rel);
+  if (d->ulp != UINT64_MAX && hlo_dtype_is_float(hlo_dtype_real_part(c->shape->dtype)))
+    hs_buf_printf(b, ", %llu ulp", (unsigned long long)d->ulp);
+  hs_buf_puts(b, ")\n");
+}
+
+static void print_errors(hs_buf *b, const char *what, const char *bound, double limit, i64 total,
+                         i64 elements, const i64 *cumulative) {
+  hs_buf_printf(b, "over the %s bound %g: %lld (%.4f%%); their %s errors\n", bound, limit,
+                (long long)total, percent(total, elements), what);
+  hs_buf_printf(b, "  <  %-6g : %8lld (%.4f%%)\n", error_bounds[0],
+                (long long)(total - cumulative[0]), percent(total - cumulative[0], total));
+  for (u32 k = 0; k < HLO_COMPARE_ERRORS; k++)
+    hs_buf_printf(b, "  >= %-6g : %8lld (%.4f%%)\n", error_bounds[k], (long long)cumulative[k],
+                  percent(cumulative[k], total));
+}
+
+static void print_detail(hs_buf *b, const hlo_comparison *c) {
+  hs_buf_puts(b, "magnitudes of the actual values\n");
+  double from = 0;
+  for (u32 k = 0; k < HLO_COMPARE_MAGNITUDES; from = magnitude_bounds[k++]) {
+    hs_buf_printf(b, "  %-6g <= |x| < %-6g : %8lld (%8.4f%%)", from, magnitude_bounds[k],
+                  (long long)c->magnitudes[k], percent(c->magnitudes[k], c->elements));
+    if (c->magnitude_mismatches[k])
+      hs_buf_printf(b, ", mismatches %lld", (long long)c->magnitude_mismatches[k]);
+    hs_buf_putc(b, '\n');
+  }
+  print_errors(b, "relative", "abs", c->tol.abs, c->over_abs, c->elements, c->rel_errors);
+  print_errors(b, "absolute", "rel", c->tol.rel, c->over_rel, c->elements, c->abs_errors);
+  hs_buf_puts(b, "distance in representable numbers (ulp)\n");
+  for (u32 k = 0; k < HLO_COMPARE_ULPS; k++) {
+    if (k + 1 < HLO_COMPARE_ULPS)
+      hs_buf_printf(b, "  <= %-6llu : %8lld (%.4f%%)\n", (unsigned long long)ulp_bounds[k],
+                    (long long)c->ulps[k], percent(c->ulps[k], c->elements));
+    else
+      hs_buf_printf(b, "  more      : %8lld (%.4f%%)\n", (long long)c->ulps[k],
+                    percent(c->ulps[k], c->elements));
+  }
+}
+
+void hlo_comparison_print(hs_buf *b, const hlo_comparison *c, bool detail) {
+  if (c->nan_mismatches)
+    hs_buf_printf(b, "%lld of them NaN on one side only\n", (long long)c->nan_mismatches);
+  hs_buf_puts(b, "largest relative errors\n");
+  for (u32 k = 0; k < c->ntop; k++) print_mismatch(b, c, &c->top[k]);
+  if (c->mismatches > HLO_COMPARE_TOP) {
+    hs_buf_puts(b, "first mismatches\n");
+    for (u32 k = 0; k < c->nfirst; k++) print_mismatch(b, c, &c->first[k]);
+  }
+  if (detail) print_detail(b, c);
+  if (!hlo_dtype_is_float(hlo_dtype_real_part(c->shape->dtype))) return;
+  if (!c->nfixes) {
+    hs_buf_puts(b, "no tolerance would pass: infinite errors\n");
+    return;
+  }
+  hs_buf_puts(b, "would pass:");
+  for (u32 k = 0; k < c->nfixes; k++)
+    hs_buf_printf(b, "%s abs %g rel %g", k ? "," : "", c->fixes[k].abs, c->fixes[k].rel);
+  hs_buf_putc(b, '\n');
+}
+
+static hs_status as_status(const hlo_comparison *c) {
+  if (!c->mismatches) return HS_GOOD;
+  hs_status st =
+      hs_fail(HS_E_DIFFER, "%s: %lld of %lld elements differ (%.4g%%; abs > %.3g and rel > %.3g)",
+              c->path, (long long)c->mismatches, (long long)c->elements,
+              percent(c->mismatches, c->elements), c->tol.abs, c->tol.rel);
+  hs_buf b = {0};
+  hlo_comparison_print(&b, c, false);
+  if (b.n) st = hs_with_note(st, "%.*s", (int)b.n - 1, b.p);
+  hs_buf_free(&b);
+  return st;
+}
+
+hs_status hlo_compare(const hlo_literal *expected, const hlo_literal *actual, hlo_tolerance tol) {
+  hlo_comparisons list;
+  hs_status st = hlo_compare_leaves(expected, actual, tol, &list);
+  for (size_t k = 0; k < list.n; k++) st = hs_chain(st, as_status(&list.v[k]));
+  hlo_comparisons_free(&list);
+  return st;
+}

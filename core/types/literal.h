@@ -1,0 +1,69 @@
+// literal.h — values: dense, logical row-major arrays (whatever the layout says), and tuples of
+// them.
+//
+// Literals are reference counted and shared between module versions, sessions and runs; `data` may
+// be owned, borrowed from a memory-mapped file or from shared memory (`unmap` is called on the last
+// unref). Sub-byte types are stored one element per byte (sign-extended for s1..s4); pred is one
+// byte, 0 or 1. A literal is immutable once it is shared. `elided` stands for the text {...}: a
+// shape without a value.
+#ifndef HLO_LITERAL_H
+#define HLO_LITERAL_H
+
+#include "core/types/shape.h"
+
+typedef struct hlo_literal hlo_literal;
+struct hlo_literal {
+  int refs;
+  bool elided;
+  const hlo_shape *shape;  // layout kept for printing and protos only
+  // arrays: elements * storage bytes; NULL for tuples, tokens and elided ones
+  void *data;
+  size_t bytes;
+  u32 nchildren;
+  hlo_literal **children;  // tuples
+  i32 *dynamic_sizes;      // per dimension of a dynamic shape, else NULL
+  // NULL: data is hs_alloc'ed
+  void (*unmap)(void *data, size_t bytes, void *arg);
+  void *unmap_arg;
+};
+
+// zero-filled, tuples recursively; E_NO_MEMORY / E_LIMIT
+hs_status hlo_literal_new(const hlo_shape *, hlo_literal **out);
+// takes the children's references
+hlo_literal *hlo_literal_tuple(const hlo_shape *, u32 n, hlo_literal *const *children);
+hlo_literal *hlo_literal_wrap(const hlo_shape *, void *data, size_t bytes,
+                              void (*unmap)(void *, size_t, void *), void *arg);
+hlo_literal *hlo_literal_elided(const hlo_shape *);
+hlo_literal *hlo_literal_ref(const hlo_literal *);
+void hlo_literal_unref(hlo_literal *);
+// any integer/float/pred/complex type, converted
+hlo_literal *hlo_literal_scalar_i64(hlo_ctx *, hlo_dtype, i64 v);
+hlo_literal *hlo_literal_scalar_f64(hlo_ctx *, hlo_dtype, double v);
+// same logical shape, same bits
+bool hlo_literal_equal(const hlo_literal *, const hlo_literal *);
+u64 hlo_literal_hash(const hlo_literal *);
+bool hlo_literal_has_elided(const hlo_literal *);
+
+// Element access by row-major index, through any type (complex: real part; ints as double may
+// round).
+double hlo_literal_f64(const hlo_literal *, i64 index);
+i64 hlo_literal_i64(const hlo_literal *, i64 index);
+void hlo_literal_set_f64(hlo_literal *, i64 index, double v);
+void hlo_literal_set_i64(hlo_literal *, i64 index, i64 v);
+// every element has the same bits (and there is one)
+bool hlo_literal_is_splat(const hlo_literal *);
+// every element equals v exactly (-0 != 0 not told apart)
+bool hlo_literal_is_all_f64(const hlo_literal *, double v);
+
+// One element <-> the widest host type of its class. Rounds to nearest even; FN types saturate as
+// XLA's casts do.
+double hlo_elem_to_f64(hlo_dtype, const void *p);
+void hlo_elem_from_f64(hlo_dtype, void *p, double v);
+i64 hlo_elem_to_i64(hlo_dtype, const void *p);
+void hlo_elem_from_i64(hlo_dtype, void *p, i64 v);
+float hlo_bf16_to_f32(u16 v);
+u16 hlo_f32_to_bf16(float v);
+float hlo_f16_to_f32(u16 v);
+u16 hlo_f32_to_f16(float v);
+
+#endif

@@ -1,0 +1,213 @@
+// shape.c — questions about shapes, their text, and the dtype table. Interning is in ctx.c.
+#include "core/types/shape.h"
+
+const hlo_dtype_info hlo_dtypes[HLO_DTYPE_COUNT] = {
+    [HLO_DT_INVALID] = {"invalid", 0, 0, HLO_CLASS_OTHER, 0},
+#define DTYPE(id, text, proto, bits, cls, storage) \
+  [HLO_##id] = {text, proto, bits, HLO_CLASS_##cls, storage},
+#include "core/types/dtype.def"
+#undef DTYPE
+};
+
+// Sixty-four buckets by two letters and the length, filled on first use (idempotent: every filler
+// writes the same bytes).
+static u8 dtype_buckets[64], dtype_lengths[HLO_DTYPE_COUNT];
+static bool dtypes_ready;
+
+static size_t dtype_bucket(const char *s, size_t n) {
+  return ((u8)s[0] * 7u + (u8)s[n / 2] * 3u + (u8)s[n - 1] + n) & 63;
+}
+
+static void fill_dtype_buckets(void) {
+  for (int t = 1; t < HLO_DTYPE_COUNT; t++) {
+    if (t == HLO_TUPLE_TYPE || t == HLO_BUFFER) continue;
+    size_t n = strlen(hlo_dtypes[t].text), at = dtype_bucket(hlo_dtypes[t].text, n);
+    dtype_lengths[t] = (u8)n;
+    while (dtype_buckets[at] && dtype_buckets[at] != t) at = (at + 1) & 63;
+    dtype_buckets[at] = (u8)t;
+  }
+  dtypes_ready = true;
+}
+
+hlo_dtype hlo_dtype_find(hs_str text) {
+  if (!dtypes_ready) fill_dtype_buckets();
+  if (!text.n) return HLO_DT_INVALID;
+  for (size_t at = dtype_bucket(text.p, text.n); dtype_buckets[at]; at = (at + 1) & 63) {
+    u8 t = dtype_buckets[at];
+    if (dtype_lengths[t] == text.n && hs_same_bytes(hlo_dtypes[t].text, text.p, text.n))
+      return (hlo_dtype)t;
+  }
+  return HLO_DT_INVALID;
+}
+
+hlo_dtype hlo_dtype_from_proto(int proto) {
+  for (int t = 1; t < HLO_DTYPE_COUNT; t++)
+    if (hlo_dtypes[t].proto == proto) return (hlo_dtype)t;
+  return HLO_DT_INVALID;
+}
+
+hlo_dtype hlo_dtype_real_part(hlo_dtype t) {
+  return t == HLO_C64 ? HLO_F32 : t == HLO_C128 ? HLO_F64 : t;
+}
+
+bool hlo_shape_same_dims(const hlo_shape *a, const hlo_shape *b) {
+  if (a->rank != b->rank || (a->rank && memcmp(a->dims, b->dims, a->rank * sizeof(i64))))
+    return false;
+  for (u32 k = 0; k < a->rank; k++)
+    if ((a->dynamic && a->dynamic[k]) != (b->dynamic && b->dynamic[k])) return false;
+  return true;
+}
+
+bool hlo_shape_is_dynamic(const hlo_shape *s) {
+  if (s->dynamic) return true;
+  for (u32 k = 0; k < s->nelems; k++)
+    if (hlo_shape_is_dynamic(s->elems[k])) return true;
+  return false;
+}
+
+static bool descending(const hlo_layout *l) {
+  for (u32 k = 0; k < l->rank; k++)
+    if (l->minor_to_major[k] != (i64)(l->rank - 1 - k)) return false;
+  return true;
+}
+
+bool hlo_layout_is_default(const hlo_layout *l) {
+  return descending(l) && !l->ntiles && !l->nsplits && l->tail_alignment == 1 && !l->element_bits &&
+         !l->memory_space && !l->metadata_prefix && l->index_type == HLO_DT_INVALID &&
+         l->pointer_type == HLO_DT_INVALID;
+}
+
+bool hlo_shape_is_row_major(const hlo_shape *s) { return !s->layout || descending(s->layout); }
+
+i64 hlo_shape_bytes(const hlo_shape *s) {
+  i64 total = 0;
+  if (hlo_shape_is_array(s)) {
+    i64 bits = s->layout && s->layout->element_bits ? s->layout->element_bits
+                                                    : (i64)hlo_dtype_storage(s->dtype) * 8;
+    if (!hs_mul_ok(s->elements, bits, &total)) return INT64_MAX;
+    return (total + 7) / 8;
+  }
+  for (u32 k = 0; k < s->nelems; k++)
+    if (!hs_add_ok(total, hlo_shape_bytes(s->elems[k]), &total)) return INT64_MAX;
+  return total;
+}
+
+u32 hlo_shape_leaves(const hlo_shape *s) {
+  if (!hlo_shape_is_tuple(s)) return 1;
+  u32 n = 0;
+  for (u32 k = 0; k < s->nelems; k++) n += hlo_shape_leaves(s->elems[k]);
+  return n;
+}
+
+const hlo_shape *hlo_shape_leaf(const hlo_shape *s, u32 k) {
+  while (hlo_shape_is_tuple(s)) {
+    u32 j = 0;
+    for (; j < s->nelems; j++) {
+      u32 n = hlo_shape_leaves(s->elems[j]);
+      if (k < n) break;
+      k -= n;
+    }
+    if (j == s->nelems) return NULL;
+    s = s->elems[j];
+  }
+  return s;
+}
+
+hs_status hlo_shape_check_limits(hlo_dtype t, u32 rank, const i64 *dims) {
+  if (rank > HLO_MAX_RANK)
+    return hs_fail(HS_E_LIMIT, "rank %u exceeds the limit of %d dimensions", rank, HLO_MAX_RANK);
+  i64 n = (i64)HS_MAX(hlo_dtype_storage(t), (size_t)1);
+  for (u32 k = 0; k < rank; k++) {
+    if (dims[k] == HLO_UNBOUNDED) continue;
+    if (dims[k] < 0)
+      return hs_fail(HS_E_SHAPE, "dimension %u has the negative size %lld", k, (long long)dims[k]);
+    if (dims[k] > 0 && !hs_mul_ok(n, dims[k], &n))
+      return hs_fail(HS_E_LIMIT, "the array has more than 2^63 bytes");
+  }
+  return HS_GOOD;
+}
+
+void hlo_row_major_strides(u32 rank, const i64 *dims, i64 *strides) {
+  i64 s = 1;
+  for (u32 k = rank; k-- > 0;) {
+    strides[k] = s;
+    s *= dims[k];
+  }
+}
+
+// ---- text ---------------------------------------------------------------------------------------
+
+static void put_i64s(hs_buf *b, const i64 *v, u32 n) {
+  for (u32 k = 0; k < n; k++) {
+    if (k) hs_buf_putc(b, ',');
+    if (v[k] == HLO_UNBOUNDED) hs_buf_putc(b, '*');
+    else hs_buf_i64(b, v[k]);
+  }
+}
+
+void hlo_layout_print(hs_buf *b, const hlo_layout *l) {
+  hs_buf_putc(b, '{');
+  put_i64s(b, l->minor_to_major, l->rank);
+  hs_buf parts = {0};
+  if (l->ntiles) {
+    hs_buf_putc(&parts, 'T');
+    for (u32 k = 0; k < l->ntiles; k++) {
+      hs_buf_putc(&parts, '(');
+      put_i64s(&parts, l->tiles[k].dims, l->tiles[k].rank);
+      hs_buf_putc(&parts, ')');
+    }
+  }
+  if (l->tail_alignment != 1) hs_buf_printf(&parts, "L(%lld)", (long long)l->tail_alignment);
+  if (l->index_type) hs_buf_printf(&parts, "#(%s)", hlo_dtype_text(l->index_type));
+  if (l->pointer_type) hs_buf_printf(&parts, "*(%s)", hlo_dtype_text(l->pointer_type));
+  if (l->element_bits) hs_buf_printf(&parts, "E(%lld)", (long long)l->element_bits);
+  if (l->memory_space) hs_buf_printf(&parts, "S(%lld)", (long long)l->memory_space);
+  if (l->nsplits) {
+    hs_buf_puts(&parts, "SC");
+    for (u32 k = 0; k < l->nsplits; k++) {
+      hs_buf_printf(&parts, "(%lld:", (long long)l->splits[k].dim);
+      put_i64s(&parts, l->splits[k].indices, l->splits[k].n);
+      hs_buf_putc(&parts, ')');
+    }
+  }
+  if (l->metadata_prefix) hs_buf_printf(&parts, "M(%lld)", (long long)l->metadata_prefix);
+  if (parts.n) {
+    hs_buf_putc(b, ':');
+    hs_buf_put(b, parts.p, parts.n);
+  }
+  hs_buf_free(&parts);
+  hs_buf_putc(b, '}');
+}
+
+void hlo_shape_print(hs_buf *b, const hlo_shape *s, bool with_layout) {
+  if (s->dtype == HLO_TUPLE_TYPE) {
+    hs_buf_putc(b, '(');
+    for (u32 k = 0; k < s->nelems; k++) {
+      if (k) hs_buf_puts(b, ", ");
+      if (k && k % 5 == 0) hs_buf_printf(b, "/*index=%u*/", k);
+      hlo_shape_print(b, s->elems[k], with_layout);
+    }
+    hs_buf_putc(b, ')');
+    return;
+  }
+  if (s->dtype == HLO_BUFFER) {
+    hs_buf_puts(b, "b(");
+    hlo_shape_print(b, s->elems[0], with_layout);
+    hs_buf_putc(b, ')');
+    return;
+  }
+  hs_buf_puts(b, hlo_dtype_text(s->dtype));
+  hs_buf_putc(b, '[');
+  for (u32 k = 0; k < s->rank; k++) {
+    if (k) hs_buf_putc(b, ',');
+    if (s->dims[k] == HLO_UNBOUNDED) {
+      hs_buf_putc(b, '?');
+      continue;
+    }
+    if (s->dynamic && s->dynamic[k]) hs_buf_puts(b, "<=");
+    hs_buf_i64(b, s->dims[k]);
+  }
+  hs_buf_putc(b, ']');
+  if (with_layout && s->layout && (s->rank > 0 || !hlo_layout_is_default(s->layout)))
+    hlo_layout_print(b, s->layout);
+}

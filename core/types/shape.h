@@ -1,0 +1,112 @@
+// shape.h — interned shapes and layouts.
+//
+// A shape is an immutable, interned value: two equal shapes are the same pointer. Every shape knows
+// its `logical` twin (the same without any layout, recursively), so "equal" is a == b and "equal
+// ignoring layout" is a->logical == b->logical. Shapes live in the context's arena as long as the
+// context. Dimensions: a static size, the bound of a dynamic dimension (`<=N`), or HLO_UNBOUNDED
+// (`?`).
+#ifndef HLO_SHAPE_H
+#define HLO_SHAPE_H
+
+#include "core/base/diag.h"
+#include "core/types/dtype.h"
+
+#define HLO_UNBOUNDED INT64_MIN
+#define HLO_MAX_RANK 64  // stated limit; XLA's own is far lower in practice
+
+typedef struct hlo_ctx hlo_ctx;  // ctx.h: owner of interned strings and shapes
+
+typedef struct hlo_tile {
+  u32 rank;
+  const i64 *dims;
+} hlo_tile;  // HLO_UNBOUNDED stands for '*'
+typedef struct hlo_split {
+  i64 dim;
+  u32 n;
+  const i64 *indices;
+} hlo_split;
+
+typedef struct hlo_layout {
+  u32 rank;
+  const i64 *minor_to_major;
+  u32 ntiles;
+  const hlo_tile *tiles;               // T(...)(...)
+  i64 tail_alignment;                  // L(n), default 1
+  hlo_dtype index_type, pointer_type;  // #(t), *(t); HLO_DT_INVALID when absent
+  i64 element_bits;                    // E(n), 0 when absent
+  i64 memory_space;                    // S(n), 0 default
+  u32 nsplits;
+  const hlo_split *splits;  // SC(d:i,...)
+  i64 metadata_prefix;      // M(n), 0 when absent
+} hlo_layout;
+
+typedef struct hlo_shape hlo_shape;
+struct hlo_shape {
+  hlo_dtype dtype;
+  u32 rank;
+  const i64 *dims;
+  const bool *dynamic;       // per dimension; NULL when every dimension is static
+  const hlo_layout *layout;  // arrays only; NULL when absent
+  u32 nelems;                // tuple elements, or 1 for a buffer's content
+  const hlo_shape *const *elems;
+  const hlo_shape *logical;  // this shape without layouts
+  // product of dims (bounds for dynamic ones); 1 for scalars, 0 for tuples
+  i64 elements;
+  u64 hash;
+  u32 serial;  // 1,2,3... in order of interning: a dense id for side tables
+};
+
+// Constructors; all return the interned pointer. `dims` are copied. The array form takes no layout.
+const hlo_shape *hlo_shape_array(hlo_ctx *, hlo_dtype, u32 rank, const i64 *dims);
+const hlo_shape *hlo_shape_dynamic(hlo_ctx *, hlo_dtype, u32 rank, const i64 *dims,
+                                   const bool *dynamic, const hlo_layout *layout);
+const hlo_shape *hlo_shape_scalar(hlo_ctx *, hlo_dtype);
+const hlo_shape *hlo_shape_tuple(hlo_ctx *, u32 n, const hlo_shape *const *elems);
+const hlo_shape *hlo_shape_token(hlo_ctx *);
+const hlo_shape *hlo_shape_opaque(hlo_ctx *);
+const hlo_shape *hlo_shape_buffer(hlo_ctx *, const hlo_shape *content);
+// arrays: same dims and layout
+const hlo_shape *hlo_shape_with_dtype(hlo_ctx *, const hlo_shape *, hlo_dtype);
+// arrays; NULL removes it
+const hlo_shape *hlo_shape_with_layout(hlo_ctx *, const hlo_shape *, const hlo_layout *);
+// row-major everywhere
+const hlo_shape *hlo_shape_with_default_layout(hlo_ctx *, const hlo_shape *);
+// row-major where none is set
+const hlo_shape *hlo_shape_fill_layout(hlo_ctx *, const hlo_shape *);
+const hlo_layout *hlo_layout_intern(hlo_ctx *, const hlo_layout *);
+// {n-1,...,0}
+const hlo_layout *hlo_layout_default(hlo_ctx *, u32 rank);
+
+static inline bool hlo_shape_compatible(const hlo_shape *a, const hlo_shape *b) {
+  return a->logical == b->logical;
+}
+static inline bool hlo_shape_is_array(const hlo_shape *s) { return hlo_dtype_is_array(s->dtype); }
+static inline bool hlo_shape_is_tuple(const hlo_shape *s) { return s->dtype == HLO_TUPLE_TYPE; }
+static inline bool hlo_shape_is_scalar(const hlo_shape *s) {
+  return hlo_shape_is_array(s) && s->rank == 0;
+}
+// same rank, sizes and dynamism; types may differ
+bool hlo_shape_same_dims(const hlo_shape *a, const hlo_shape *b);
+// any dynamic dimension, recursively
+bool hlo_shape_is_dynamic(const hlo_shape *s);
+// row-major, no tiles or other extras
+bool hlo_layout_is_default(const hlo_layout *l);
+// no layout, or descending minor_to_major
+bool hlo_shape_is_row_major(const hlo_shape *s);
+// XLA's ByteSizeOf: dense bytes; sub-byte types one per byte unless element_bits packs; tuples: sum
+// of leaves plus nothing for the table
+i64 hlo_shape_bytes(const hlo_shape *s);
+// number of non-tuple leaves
+u32 hlo_shape_leaves(const hlo_shape *s);
+const hlo_shape *hlo_shape_leaf(const hlo_shape *s, u32 k);  // k-th leaf in order
+// Checks rank and element count against the limits before anything is allocated from them.
+hs_status hlo_shape_check_limits(hlo_dtype, u32 rank, const i64 *dims);
+
+// Text: "f32[2,3]{1,0}"; with_layout=false omits layouts.
+void hlo_shape_print(hs_buf *b, const hlo_shape *s, bool with_layout);
+void hlo_layout_print(hs_buf *b, const hlo_layout *l);
+
+// Row-major strides (in elements) of dims; strides must hold rank entries.
+void hlo_row_major_strides(u32 rank, const i64 *dims, i64 *strides);
+
+#endif

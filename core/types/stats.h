@@ -1,0 +1,26 @@
+// stats.h — what an array holds, in figures: range, mean, spread, counts of what is no ordinary
+// number, a histogram.
+#ifndef HLO_STATS_H
+#define HLO_STATS_H
+
+#include "core/types/literal.h"
+
+// min, max, mean and std are of the finite elements (of complex arrays: of all parts); NaN when
+// there is none.
+typedef struct hlo_stats {
+  i64 values, nan, inf, zero, negative;
+  double min, max, mean, std;
+} hlo_stats;
+hlo_stats hlo_literal_stats(const hlo_literal *array);
+
+enum { HLO_HAS_NAN = 1, HLO_HAS_INF = 2 };
+// Which of the two occur anywhere in a value, tuples recursively.
+u32 hlo_literal_specials(const hlo_literal *);
+// Index of the first element that is NaN or infinite (`kind`); -1 when there is none. Arrays only.
+i64 hlo_literal_find_special(const hlo_literal *array, u32 kind);
+i64 hlo_literal_count_special(const hlo_literal *array, u32 kind);
+
+// Counts of the finite values in `bins` equal parts of [min, max]; the last part includes max.
+void hlo_literal_histogram(const hlo_literal *array, const hlo_stats *, u32 bins, i64 *counts);
+
+#endif

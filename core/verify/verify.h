@@ -1,0 +1,39 @@
+// verify.h — shape inference and the verifier (XLA's ShapeInference and HloVerifier).
+#ifndef HLO_VERIFY_H
+#define HLO_VERIFY_H
+
+#include "core/ir/ir.h"
+
+// What shape the operation gives for these operands and attributes: one rule per `infer` column of
+// ops.def. `attrs` and the called computations are as on the instruction. `stated` is the written
+// result shape (some rules need it; NULL when absent). The result carries no layout.
+hs_status hlo_infer_shape(hlo_ctx *, hlo_opcode, u32 n, const hlo_shape *const *operands,
+                          const hlo_attrs *, const hlo_shape *stated, const hlo_shape **out);
+// The inferred shape with the layouts that XLA's inference gives (infer/layout.c), where it gives
+// any; operands with theirs.
+const hlo_shape *hlo_infer_layout(hlo_ctx *, hlo_opcode, u32 n, const hlo_shape *const *operands,
+                                  const hlo_attrs *, const hlo_shape *inferred);
+hs_status hlo_infer_instr(const hlo_instr *, const hlo_shape **out);
+
+typedef struct hlo_verify_options {
+  bool layout_sensitive;          // default false
+  bool disallow_mixed_precision;  // default false
+  // Rules that only some of XLA's pipelines ask for; all off by default.
+  bool broadcast_dims_ordered;  // broadcast dimensions must ascend
+  bool call_threads;            // to_apply computations must run on the caller's execution thread
+  bool no_host_memory;          // no layout may name the host's memory space
+  bool no_deadlocks;            // send/recv of a scheduled module must pair up in order
+  bool reshape_is_bitcast;      // with layout_sensitive: reshapes must not move data
+  bool cpu_gpu;                 // only sub-byte types may have a custom element size
+  bool allow_unbounded;         // accept '?' dimensions
+  // do not compare replica groups with the module's replica and partition counts
+  bool ignore_group_counts;
+} hlo_verify_options;
+// Whole module; the status holds every violation found (at most 20). NULL options: defaults.
+hs_status hlo_verify(const hlo_module *, const hlo_verify_options *);
+// Some computations of a module: what the pass runner calls for those whose generation moved.
+hs_status hlo_verify_computations(const hlo_module *, u32 n, const hlo_computation *const *,
+                                  const hlo_verify_options *);
+hs_status hlo_verify_computation(const hlo_computation *, const hlo_verify_options *);
+
+#endif

@@ -1,0 +1,643 @@
+// copies_flow.c — values, and the buffers that they must share
+// (xla/service/hlo_dataflow_analysis.cc, hlo_alias_analysis.cc).
+//
+// Values are found by running through the program from the entry, calls in their places; a loop's
+// state starts as passed through unchanged, an element becomes a value of its own once the body is
+// seen to return another one, and the loop is run through again until nothing changes. Who makes
+// and reads the values, and which share a buffer, is found afterwards (cp_settle). When copies have
+// gone, the values of what is left are known without another run, unless loops may now pass through
+// unchanged what they had changed (cp_follow).
+#include "passes/buffer/copies.h"
+#include "core/ir/async.h"
+
+// ---- places of shapes ---------------------------------------------------------------------------
+u32 cp_leaves(const hlo_shape *s) {
+  if (!hlo_shape_is_tuple(s)) return 1;
+  u32 n = 0;
+  for (u32 k = 0; k < s->nelems; k++) n += cp_leaves(s->elems[k]);
+  return n;
+}
+const hlo_shape *cp_leaf(const hlo_shape *s, u32 k) {
+  if (!hlo_shape_is_tuple(s)) return s;
+  for (u32 j = 0; j < s->nelems; j++) {
+    u32 n = cp_leaves(s->elems[j]);
+    if (k < n) return cp_leaf(s->elems[j], k);
+    k -= n;
+  }
+  return NULL;
+}
+static u32 element_at(const hlo_shape *s, u32 k) {
+  u32 n = 0;
+  for (u32 j = 0; j < k; j++) n += cp_leaves(s->elems[j]);
+  return n;
+}
+static const hlo_shape *under(const hlo_shape *s, hlo_ints index, u32 *at) {
+  *at = 0;
+  for (u32 k = 0; k < index.n; k++) {
+    if (!hlo_shape_is_tuple(s) || index.v[k] < 0 || index.v[k] >= (i64)s->nelems) return NULL;
+    *at += element_at(s, (u32)index.v[k]);
+    s = s->elems[index.v[k]];
+  }
+  return s;
+}
+u32 cp_leaf_at(const hlo_shape *s, hlo_ints index) {
+  u32 at;
+  return under(s, index, &at) ? at : CP_NONE;
+}
+bool cp_copyable(const hlo_shape *s) { return hlo_shape_is_array(s); }
+
+// ---- writing in place ---------------------------------------------------------------------------
+static void pair(cp_pairs *out, u32 operand, u32 in, u32 to, u32 n) {
+  for (u32 k = 0; k < n; k++) {
+    cp_pair p = {operand, in + k, to + k};
+    hs_vec_push(out, p);
+  }
+}
+
+// What makes array `*leaf` of x, behind tuples, and bitcasts of it.
+static const hlo_instr *behind(const hlo_instr *x, u32 *leaf) {
+  for (;;) {
+    if (x->opcode == HLO_TUPLE) {
+      u32 k = 0, n;
+      while (*leaf >= (n = cp_leaves(hlo_operand(x, k)->shape))) *leaf -= n, k++;
+      x = hlo_operand(x, k);
+    } else if (x->opcode == HLO_GET_TUPLE_ELEMENT) {
+      *leaf += element_at(hlo_operand(x, 0)->shape, (u32)hlo_attr_int(x, HLO_ATTR_INDEX, 0));
+      x = hlo_operand(x, 0);
+    } else if (x->opcode == HLO_BITCAST) {
+      x = hlo_operand(x, 0);
+    } else {
+      return x;
+    }
+  }
+}
+
+// What instruction i writes over to make its array `leaf`; NULL when nothing.
+static const hlo_instr *written_for(const hlo_instr *i, u32 *leaf) {
+  const hlo_instr *x = NULL;
+  cp_pairs v = {0};
+  cp_in_place(i, &v);
+  for (u32 k = 0; k < v.n && !x; k++)
+    if (v.v[k].out_leaf == *leaf)
+      *leaf = v.v[k].in_leaf, x = behind(hlo_operand(i, v.v[k].operand), leaf);
+  hs_vec_free(&v);
+  return x;
+}
+
+// A fusion writes over an operand if the instruction that makes a result of it writes over that
+// parameter, or over what a fusion inside makes of it.
+static void pairs_in_fusion(const hlo_instr *i, cp_pairs *out) {
+  const hlo_computation *c = hlo_fusion_comp(i);
+  for (u32 k = 0, n = cp_leaves(i->shape); k < n; k++) {
+    u32 leaf = k;
+    const hlo_instr *x = written_for(behind(c->root, &leaf), &leaf);
+    if (x && x->opcode == HLO_FUSION) {
+      const hlo_instr *inner = written_for(x, &leaf);
+      x = inner ? inner : x;
+    }
+    if (x && x->opcode == HLO_PARAMETER) pair(out, (u32)hlo_param_number(x), leaf, k, 1);
+  }
+}
+
+// Attributes name pairs of indexes.
+static void pairs_said(const hlo_instr *i, cp_pairs *out) {
+  const hlo_aliases *v = hlo_attr_ptr(i, HLO_ATTR_OUTPUT_TO_OPERAND_ALIASING);
+  for (u32 k = 0; v && k < v->n; k++) {
+    if (v->v[k].param < 0 || v->v[k].param >= (i64)i->noperands) continue;
+    u32 in, to, o = (u32)v->v[k].param;
+    const hlo_shape *a = under(hlo_operand(i, o)->shape, v->v[k].param_index, &in),
+                    *b = under(i->shape, v->v[k].out_index, &to);
+    if (a && b && cp_leaves(a) == cp_leaves(b)) pair(out, o, in, to, cp_leaves(a));
+  }
+}
+
+void cp_in_place(const hlo_instr *i, cp_pairs *out) {
+  switch (i->opcode) {
+  case HLO_DYNAMIC_UPDATE_SLICE: pair(out, 0, 0, 0, 1); break;
+  case HLO_SCATTER:
+    for (u32 k = 0; k < i->noperands / 2; k++) pair(out, k, 0, k, 1);
+    break;
+  case HLO_ALL_REDUCE_START:
+    for (u32 k = 0; k < i->noperands; k++) pair(out, k, 0, k, 1);
+    break;
+  case HLO_COLLECTIVE_PERMUTE:
+    if (i->noperands == 4) pair(out, 1, 0, 0, cp_leaves(hlo_operand(i, 1)->shape));
+    break;
+  case HLO_COLLECTIVE_PERMUTE_START:
+    if (i->noperands == 4)
+      pair(out, 1, 0, element_at(i->shape, 1), cp_leaves(hlo_operand(i, 1)->shape));
+    break;
+  case HLO_CUSTOM_CALL: pairs_said(i, out); break;
+  case HLO_FUSION:
+    pairs_said(i, out);
+    pairs_in_fusion(i, out);
+    break;
+  case HLO_SET_DIMENSION_SIZE: pair(out, 0, 0, 0, 1); break;
+  case HLO_RAGGED_ALL_TO_ALL: pair(out, 1, 0, 0, cp_leaves(hlo_operand(i, 1)->shape)); break;
+  case HLO_ASYNC_START:
+  case HLO_ASYNC_UPDATE: {
+    // The operands given here are parameters of the wrapped computation; its one instruction
+    // tells.
+    hlo_computation *w = hlo_async_wrapped(i);
+    u32 here = i->opcode == HLO_ASYNC_UPDATE,
+        known = here ? hlo_operand(i, 0)->shape->elems[0]->nelems : 0;
+    if (!w || !hlo_shape_is_tuple(i->shape) || i->shape->nelems < 2) break;
+    cp_pairs inner = {0};
+    cp_in_place(w->root, &inner);
+    u32 outs = element_at(i->shape, 1), nouts = cp_leaves(i->shape->elems[1]);
+    for (u32 k = 0; k < inner.n; k++) {
+      const hlo_instr *p = hlo_operand(w->root, inner.v[k].operand);
+      if (p->opcode != HLO_PARAMETER) continue;
+      u32 o = (u32)hlo_param_number(p);
+      if (o < known || o - known + here >= i->noperands) continue;
+      pair(out, o - known + here, inner.v[k].in_leaf,
+           inner.v[k].out_leaf < nouts ? outs + inner.v[k].out_leaf : CP_NONE, 1);
+    }
+    hs_vec_free(&inner);
+    break;
+  }
+  default: break;
+  }
+}
+
+static bool elementwise(const hlo_instr *i) {
+  return hlo_op_has(i->opcode, HLO_F_ELEMENTWISE) || i->opcode == HLO_COPY ||
+         i->opcode == HLO_BITCAST;
+}
+
+enum { FUSED_MOST = 512 };
+bool cp_share(const cp_flow *f, const hlo_instr *user, u32 operand, u32 in_leaf, u32 out_leaf) {
+  const hlo_instr *x = hlo_operand(user, operand);
+  const hlo_shape *from = cp_leaf(x->shape, in_leaf), *to = cp_leaf(user->shape, out_leaf);
+  if (user->opcode == HLO_WHILE) return in_leaf == out_leaf;
+  cp_pairs v = {0};
+  if (user->id >= f->nids || f->writes[user->id]) cp_in_place(user, &v);
+  bool said = false, many = false;
+  for (u32 k = 0; k < v.n; k++)
+    said |= v.v[k].operand == operand && v.v[k].in_leaf == in_leaf && v.v[k].out_leaf == out_leaf;
+  for (u32 k = 0; k < user->noperands; k++) many |= k != operand && hlo_operand(user, k) == x;
+  bool writes = v.n > 0;
+  hs_vec_free(&v);
+  if (said) return !many;
+  if (from != to || (writes && user->opcode != HLO_FUSION)) return false;
+  if (user->opcode == HLO_TRIANGULAR_SOLVE) return operand == 1 && !many;
+  if (user->opcode == HLO_SORT) {  // in its place, if nobody else looks there
+    for (const hlo_use *u = x->first_use; u; u = u->next) many |= u->user != user;
+    return !many && (user->noperands == 1 || out_leaf == operand);
+  }
+  if (user->opcode != HLO_FUSION) return elementwise(user) && hlo_shape_is_array(user->shape);
+  const hlo_computation *body = hlo_fusion_comp(user);
+  if (writes || operand >= body->nparams || body->ninstrs > FUSED_MOST) return false;
+  const hlo_instr *todo[FUSED_MOST];
+  u32 n = 0;
+  todo[n++] = body->params[operand];
+  for (u32 k = 0; k < n; k++)
+    hlo_for_each_use(u, todo[k]) {
+      if (!elementwise(u->user) && u->user->opcode != HLO_TUPLE) return false;
+      bool seen = false;
+      for (u32 j = 0; j < n && !seen; j++) seen = todo[j] == u->user;
+      if (!seen && n == FUSED_MOST) return false;
+      if (!seen) todo[n++] = u->user;
+    }
+  return true;
+}
+
+// ---- values -------------------------------------------------------------------------------------
+static void run(cp_flow *f, const hlo_computation *c);
+
+static void hand(cp_flow *f, u32 to, u32 from, u32 n) {
+  memmove(f->at + to, f->at + from, n * sizeof *f->at);
+}
+static void own(cp_flow *f, u32 at, u32 n) {
+  for (u32 k = 0; k < n; k++) f->at[at + k] = at + k;
+}
+static u32 place(const cp_flow *f, const hlo_instr *i) { return f->base[i->id]; }
+
+static void run_while(cp_flow *f, const hlo_instr *i) {
+  hlo_computation *body = hlo_attr_comp(i, HLO_ATTR_BODY),
+                  *cond = hlo_attr_comp(i, HLO_ATTR_CONDITION);
+  u32 n = cp_leaves(i->shape), out = place(f, i), in = place(f, hlo_operand(i, 0)),
+      p = place(f, body->params[0]), q = place(f, cond->params[0]);
+  for (bool again = true; again;) {
+    again = false;
+    for (u32 k = 0; k < n; k++)
+      f->at[p + k] = f->phi[out + k] ? p + k : f->at[in + k],
+                f->at[q + k] = f->phi[out + k] ? q + k : f->at[in + k];
+    run(f, cond);
+    run(f, body);
+    for (u32 k = 0, r = place(f, body->root); k < n; k++)
+      if (!f->phi[out + k] && f->at[r + k] != f->at[in + k])
+        f->phi[out + k] = f->phi[p + k] = f->phi[q + k] = again = true;
+  }
+  for (u32 k = 0; k < n; k++) f->at[out + k] = f->phi[out + k] ? out + k : f->at[in + k];
+}
+
+static void run_conditional(cp_flow *f, const hlo_instr *i) {
+  hlo_computation **v;
+  u32 nb, out = place(f, i), n = cp_leaves(i->shape);
+  pass_called_all(i, f->a, &v, &nb);
+  for (u32 b = 0; b < nb; b++) {
+    hlo_instr *x = hlo_operand(i, 1 + b);
+    hand(f, place(f, v[b]->params[0]), place(f, x), cp_leaves(x->shape));
+    run(f, v[b]);
+    for (u32 k = 0; k < n; k++) {
+      u32 value = f->at[place(f, v[b]->root) + k];
+      if (b == 0) f->at[out + k] = value, f->phi[out + k] = false;
+      else if (f->at[out + k] != value) f->at[out + k] = out + k, f->phi[out + k] = true;
+    }
+  }
+}
+
+static void bind(cp_flow *f, const hlo_computation *to, u32 first, const hlo_instr *i, u32 from) {
+  for (u32 k = from; k < i->noperands && first + k - from < to->nparams; k++) {
+    hlo_instr *x = hlo_operand(i, k), *p = to->params[first + k - from];
+    if (cp_leaves(p->shape) == cp_leaves(x->shape))
+      hand(f, place(f, p), place(f, x), cp_leaves(x->shape));
+  }
+}
+
+static void run_async(cp_flow *f, const hlo_instr *i) {
+  u32 out = place(f, i), n = cp_leaves(i->shape);
+  const hlo_computation *w = hlo_async_wrapped(i);
+  own(f, out, n);
+  if (i->opcode == HLO_ASYNC_DONE) {
+    const hlo_instr *x = hlo_operand(i, 0);
+    if (x->shape->nelems >= 2 && cp_leaves(x->shape->elems[1]) == n)
+      hand(f, out, place(f, x) + element_at(x->shape, 1), n);
+    return;
+  }
+  if (!hlo_shape_is_tuple(i->shape) || i->shape->nelems < 2) return;
+  const hlo_instr *x = i->opcode == HLO_ASYNC_UPDATE ? hlo_operand(i, 0) : NULL;
+  u32 known = x ? cp_leaves(x->shape->elems[0]) : 0, at = out + known,
+      outs = element_at(i->shape, 1), nouts = cp_leaves(i->shape->elems[1]);
+  if (x) hand(f, out, place(f, x), known);
+  for (u32 k = x != NULL; k < i->noperands; k++) {
+    u32 more = cp_leaves(hlo_operand(i, k)->shape);
+    if (at + more <= out + outs) hand(f, at, place(f, hlo_operand(i, k)), more), at += more;
+  }
+  if (x && cp_leaves(x->shape->elems[1]) == nouts && i->noperands == 1) {
+    hand(f, out + outs, place(f, x) + element_at(x->shape, 1), nouts);
+  } else if (w && place(f, w->root) != CP_NONE) {
+    f->caller[w->id] = (hlo_instr *)i;
+    bind(f, w, x ? x->shape->elems[0]->nelems : 0, i, x != NULL);
+    run(f, w);
+    if (cp_leaves(w->root->shape) == nouts) hand(f, out + outs, place(f, w->root), nouts);
+  }
+}
+
+// Values that an instruction passes on from the first place of an operand's element.
+static void pass_on(cp_flow *f, const hlo_instr *i, u32 to, u32 element, u32 n) {
+  const hlo_instr *x = hlo_operand(i, 0);
+  own(f, place(f, i), cp_leaves(i->shape));
+  u32 from = hlo_shape_is_tuple(x->shape) ? element_at(x->shape, element) : 0;
+  if (to + n <= cp_leaves(i->shape) && from + n <= cp_leaves(x->shape))
+    hand(f, place(f, i) + to, place(f, x) + from, n);
+}
+
+static void run_instr(cp_flow *f, const hlo_instr *i) {
+  u32 at = place(f, i), n = cp_leaves(i->shape);
+  switch (i->opcode) {
+  case HLO_PARAMETER:
+    if (i->parent == f->m->entry) own(f, at, n);
+    break;
+  case HLO_TUPLE:
+    for (u32 k = 0; k < i->noperands; k++) {
+      u32 more = cp_leaves(hlo_operand(i, k)->shape);
+      hand(f, at, place(f, hlo_operand(i, k)), more);
+      at += more;
+    }
+    break;
+  case HLO_GET_TUPLE_ELEMENT:
+    hand(f, at,
+         place(f, hlo_operand(i, 0)) +
+             element_at(hlo_operand(i, 0)->shape, (u32)hlo_attr_int(i, HLO_ATTR_INDEX, 0)),
+         n);
+    break;
+  case HLO_BITCAST:
+  case HLO_DOMAIN:
+  case HLO_ADD_DEPENDENCY: hand(f, at, place(f, hlo_operand(i, 0)), n); break;
+  case HLO_OPT_BARRIER:
+  case HLO_ALL_REDUCE_DONE: hand(f, at, place(f, hlo_operand(i, 0)), n); break;
+  case HLO_WHILE: run_while(f, i); break;
+  case HLO_CONDITIONAL: run_conditional(f, i); break;
+  case HLO_CALL: {
+    hlo_computation *c = hlo_fusion_comp(i);
+    bind(f, c, 0, i, 0);
+    run(f, c);
+    hand(f, at, place(f, c->root), n);
+    break;
+  }
+  case HLO_ASYNC_START:
+  case HLO_ASYNC_UPDATE:
+  case HLO_ASYNC_DONE: run_async(f, i); break;
+  case HLO_SEND:
+  case HLO_COLLECTIVE_PERMUTE_START:
+    pass_on(f, i, 0, 0, cp_leaves(hlo_operand(i, 0)->shape));
+    break;
+  case HLO_RECV_DONE:
+  case HLO_COPY_DONE: pass_on(f, i, 0, 0, 1); break;
+  case HLO_COPY_START: pass_on(f, i, 1, 0, 1); break;
+  case HLO_COLLECTIVE_PERMUTE_DONE:
+  case HLO_ALL_GATHER_DONE: pass_on(f, i, 0, 1, n); break;
+  case HLO_ALL_GATHER_START:
+    own(f, at, n);
+    for (u32 k = 0; k < i->noperands; k++) hand(f, at + k, place(f, hlo_operand(i, k)), 1);
+    break;
+  default: own(f, at, n); break;
+  }
+}
+
+static void run(cp_flow *f, const hlo_computation *c) {
+  hlo_instr **v = f->order[c->id];
+  for (u32 k = 0, n = c->ninstrs; k < n; k++) run_instr(f, hlo_nth(v, k, n));
+}
+
+// ---- what is looked at --------------------------------------------------------------------------
+static bool control(const hlo_instr *i) {
+  return i->opcode == HLO_WHILE || i->opcode == HLO_CONDITIONAL || i->opcode == HLO_CALL ||
+         i->opcode == HLO_ASYNC_START;
+}
+
+// Where copies are only put in, any order serves that has operands first.
+static void find_order(cp_flow *f, hlo_computation *c) {
+  if (!f->any_order || c->unsorted) {
+    f->order[c->id] = hlo_post_order_numbered(c, &(u32){0}, f->a);
+    return;
+  }
+  hlo_instr **v = f->order[c->id] = hs_arena_alloc(f->a, (c->ninstrs + 1) * sizeof *v);
+  hlo_for_each_instr(i, c) *v++ = i;
+  *v = NULL;
+}
+
+// The orders of nearly all that control flow reaches, computation after computation as they lie in
+// memory.
+static void find_orders(cp_flow *f, pass_ctx *p) {
+  const hlo_module *m = f->m;
+  bool *control_reaches = HS_NEW_ARRAY(f->a, bool, m->next_comp_id + 1);
+  hlo_for_each_comp(c, m)
+    hlo_for_each_call(i, c) {
+      hlo_computation *v[8];
+      u32 n = control(i) ? HS_MIN(hlo_called(i, v, HS_COUNT(v)), (u32)HS_COUNT(v)) : 0;
+      for (u32 k = 0; k < n; k++) control_reaches[v[k]->id] = true;
+    }
+  hlo_computation **v = HS_NEW_ARRAY(f->a, hlo_computation *, m->ncomputations + 1);
+  u32 n = 0;
+  hlo_for_each_comp(c, m)
+    if (control_reaches[c->id]) v[n++] = c;
+  for (u32 k = 0; k < n; k++) find_order(f, pass_nth_list(p, v, k, n, 1));
+}
+
+// False when two instructions call one computation.
+static bool visit(cp_flow *f, hlo_computation *c, u32 depth, u32 *turn) {
+  if (!f->order[c->id]) find_order(f, c);
+  hlo_instr **v = f->order[c->id];
+  f->depth[c->id] = depth;
+  for (u32 params = 2; params-- > 0;)
+    for (u32 k = 0; k < c->ninstrs; k++) {
+      hlo_instr *i = v[k];
+      if ((i->opcode == HLO_PARAMETER) != (params == 1)) continue;
+      if (control(i)) {
+        hlo_computation **called, *loop[2];
+        u32 n = 2;
+        if (i->opcode == HLO_WHILE)
+          called = loop, loop[0] = hlo_attr_comp(i, HLO_ATTR_CONDITION),
+          loop[1] = hlo_attr_comp(i, HLO_ATTR_BODY);
+        else pass_called_all(i, f->a, &called, &n);
+        for (u32 j = 0; j < n; j++) {
+          if (f->caller[called[j]->id] || called[j] == f->m->entry) return false;
+          f->caller[called[j]->id] = i;
+          if (!visit(f, called[j], depth + 1, turn)) return false;
+        }
+      }
+      f->base[i->id] = f->nplaces;
+      f->nplaces += cp_leaves(i->shape);
+      f->when[i->id] = (*turn)++;
+    }
+  hs_vec_push(&f->comps, c);
+  return true;
+}
+
+hlo_computation *cp_nth_comp(const cp_flow *f, u32 k) {
+  // so many computations ahead; instructions of one
+  enum { COMPUTATION = 9, ORDER = 6, INSTRS = 3, OPERANDS = 1, MOST = 12 };
+  hlo_computation *const *v = f->comps.v;
+  u32 n = (u32)f->comps.n;
+  if (k + COMPUTATION < n) __builtin_prefetch(v[k + COMPUTATION]);
+  if (k + ORDER < n) __builtin_prefetch(f->order[v[k + ORDER]->id]);
+  // an order may be older than what its computation has now; it ends with a NULL
+  if (k + INSTRS < n)
+    for (hlo_instr *const *i = f->order[v[k + INSTRS]->id];
+         *i && i < f->order[v[k + INSTRS]->id] + MOST; i++)
+      __builtin_prefetch(*i);
+  if (k + OPERANDS < n)
+    for (hlo_instr *const *i = f->order[v[k + OPERANDS]->id];
+         *i && i < f->order[v[k + OPERANDS]->id] + MOST; i++)
+      __builtin_prefetch((*i)->operands);
+  return v[k];
+}
+
+u32 cp_group(cp_flow *f, u32 value) {
+  while (f->group[value] != value) value = f->group[value] = f->group[f->group[value]];
+  return value;
+}
+static void join(cp_flow *f, u32 a, u32 b) {
+  a = cp_group(f, f->at[a]), b = cp_group(f, f->at[b]);
+  if (a != b) f->group[HS_MAX(a, b)] = HS_MIN(a, b);
+}
+
+static void join_instr(cp_flow *f, const hlo_instr *i) {
+  u32 at = place(f, i), n = cp_leaves(i->shape);
+  if (i->opcode == HLO_WHILE) {
+    const hlo_computation *body = hlo_attr_comp(i, HLO_ATTR_BODY),
+                          *cond = hlo_attr_comp(i, HLO_ATTR_CONDITION);
+    const hlo_instr *with[] = {hlo_operand(i, 0), body->params[0], body->root, cond->params[0]};
+    for (u32 k = 0; k < n; k++)
+      for (size_t j = 0; f->phi[at + k] && j < HS_COUNT(with); j++)
+        join(f, at + k, place(f, with[j]) + k);
+  } else if (i->opcode == HLO_CONDITIONAL) {
+    hlo_computation **v;
+    u32 nb;
+    pass_called_all(i, f->a, &v, &nb);
+    for (u32 b = 0; b < nb; b++)
+      for (u32 k = 0; k < n; k++)
+        if (f->phi[at + k]) join(f, at + k, place(f, v[b]->root) + k);
+  } else if (f->writes[i->id]) {
+    cp_pairs v = {0};
+    cp_in_place(i, &v);
+    f->writes[i->id] = v.n > 0;
+    for (u32 k = 0; k < v.n; k++)
+      if (v.v[k].in_leaf < cp_leaves(hlo_operand(i, v.v[k].operand)->shape) && v.v[k].out_leaf < n)
+        join(f, place(f, hlo_operand(i, v.v[k].operand)) + v.v[k].in_leaf, at + v.v[k].out_leaf);
+    hs_vec_free(&v);
+  }
+}
+
+static void join_arguments(cp_flow *f) {
+  const hlo_attr *a = hlo_attrs_find(f->m->attrs, HLO_ATTR_INPUT_OUTPUT_ALIAS);
+  const hlo_aliases *v = a ? a->v.p : NULL;
+  const hlo_computation *e = f->m->entry;
+  for (u32 k = 0; v && k < v->n; k++) {
+    if (v->v[k].param < 0 || v->v[k].param >= (i64)e->nparams) continue;
+    const hlo_instr *p = e->params[v->v[k].param];
+    u32 in = cp_leaf_at(p->shape, v->v[k].param_index),
+        out = cp_leaf_at(e->root->shape, v->v[k].out_index);
+    if (in != CP_NONE && out != CP_NONE) join(f, place(f, p) + in, place(f, e->root) + out);
+  }
+}
+
+// What hands a value on does not use it, unless it is the root.
+static void find_uses(cp_flow *f, const hlo_computation *c) {
+  hlo_for_each_instr(i, c) {
+    bool hands_on =
+        i->opcode == HLO_TUPLE || i->opcode == HLO_GET_TUPLE_ELEMENT || i->opcode == HLO_DOMAIN;
+    if (hands_on && !hlo_is_root(i)) continue;
+    for (u32 o = 0; o < i->noperands; o++) {
+      const hlo_instr *x = hlo_operand(i, o);
+      u32 from = 0, n = cp_leaves(x->shape);
+      if (i->opcode == HLO_GET_TUPLE_ELEMENT)
+        from = element_at(x->shape, (u32)hlo_attr_int(i, HLO_ATTR_INDEX, 0)),
+        n = from + cp_leaves(i->shape);
+      if ((i->opcode == HLO_ASYNC_UPDATE || i->opcode == HLO_ASYNC_DONE) && o == 0 &&
+          hlo_shape_is_tuple(x->shape))
+        from = cp_leaves(x->shape->elems[0]);
+      for (u32 k = from; k < n; k++) {
+        u32 value = f->at[place(f, x) + k];
+        cp_use u = {i, o, k, f->first_use[value]};
+        f->first_use[value] = (u32)f->uses.n;
+        hs_vec_push(&f->uses, u);
+      }
+    }
+  }
+  for (u32 k = 0, n = cp_leaves(c->root->shape); k < n; k++) {
+    u32 value = f->at[place(f, c->root) + k];
+    cp_root r = {c, f->first_root[value]};
+    f->first_root[value] = (u32)f->roots.n;
+    hs_vec_push(&f->roots, r);
+  }
+}
+
+u32 *cp_nothings(hs_arena *a, u32 n) {
+  u32 *v = HS_NEW_ARRAY(a, u32, n + 1);
+  memset(v, 0xff, (n + 1) * sizeof *v);
+  return v;
+}
+
+bool cp_flow_of(pass_ctx *p, cp_flow *f, const cp_flow *before) {
+  hlo_module *m = p->m;
+  hs_arena *a = p->scratch;
+  *f = (cp_flow){.m = m, .a = a, .nids = m->next_instr_id, .any_order = !before};
+  u32 ni = m->next_instr_id, nc = m->next_comp_id, turn = 0;
+  f->order = HS_NEW_ARRAY(a, hlo_instr **, nc + 1);
+  f->caller = HS_NEW_ARRAY(a, hlo_instr *, nc + 1);
+  f->depth = HS_NEW_ARRAY(a, u32, nc + 1);
+  f->writes = hs_arena_alloc(a, (ni + 1) * sizeof *f->writes);
+  memset(f->writes, 1, ni * sizeof *f->writes);
+  if (before) memcpy(f->writes, before->writes, before->nids * sizeof *f->writes);
+  f->when = HS_NEW_ARRAY(a, u32, ni + 1);
+  f->base = cp_nothings(a, ni);
+  find_orders(f, p);
+  if (!visit(f, m->entry, 0, &turn)) {
+    hs_vec_free(&f->comps);
+    return false;
+  }
+  f->at = HS_NEW_ARRAY(a, u32, f->nplaces + 1);
+  f->phi = HS_NEW_ARRAY(a, bool, f->nplaces + 1);
+  own(f, 0, f->nplaces);
+  run(f, m->entry);
+  return true;
+}
+
+void cp_settle(cp_flow *f) {
+  u32 n = f->nplaces;
+  f->maker = HS_NEW_ARRAY(f->a, hlo_instr *, n + 1);
+  f->group = HS_NEW_ARRAY(f->a, u32, n + 1);
+  f->first_use = cp_nothings(f->a, n);
+  f->first_root = cp_nothings(f->a, n);
+  f->uses.n = f->roots.n = 0;
+  for (u32 k = 0; k < n; k++) f->group[k] = k;
+  for (u32 c = 0; c < f->comps.n; c++) {
+    hlo_for_each_instr(i, cp_nth_comp(f, c)) {
+      for (u32 k = 0, leaves = cp_leaves(i->shape); k < leaves; k++) f->maker[place(f, i) + k] = i;
+      join_instr(f, i);
+    }
+    find_uses(f, f->comps.v[c]);
+  }
+  join_arguments(f);
+}
+
+// ---- copies that went ---------------------------------------------------------------------------
+static bool made_in(const cp_flow *f, const hlo_computation *c, u32 place) {
+  const hlo_instr *x = f->maker[f->at[place]];
+  return x != c->params[0] && cp_nested(f, x, c);
+}
+
+// Whether the values that stand for several would all be found again if one started from none: that
+// which a loop's body, or a branch, returns is made there. Values passed through might meet as one.
+static bool phis_stand(const cp_flow *f) {
+  for (u32 c = 0; c < f->comps.n; c++) {
+    const hlo_computation *x = cp_nth_comp(f, c);
+    hlo_for_each_of(w, x, HLO_WHILE) {
+      const hlo_computation *body = hlo_attr_comp(w, HLO_ATTR_BODY);
+      for (u32 k = 0, n = cp_leaves(w->shape); k < n; k++)
+        if (f->phi[place(f, w) + k] && !made_in(f, body, place(f, body->root) + k)) return false;
+    }
+    hlo_for_each_of(i, x, HLO_CONDITIONAL) {
+      hlo_computation **v;
+      u32 nb;
+      pass_called_all(i, f->a, &v, &nb);
+      for (u32 k = 0, n = cp_leaves(i->shape); k < n; k++) {
+        bool made = !f->phi[place(f, i) + k];
+        for (u32 b = 0; b < nb && !made; b++)
+          made = nb > 1 && made_in(f, v[b], place(f, v[b]->root) + k);
+        if (!made) return false;
+      }
+    }
+  }
+  return true;
+}
+
+// Whether two flows of one module say the same of everything in it, in whatever numbers.
+static bool same_flow(cp_flow *f, cp_flow *g) {
+  u32 *value = cp_nothings(f->a, f->nplaces), *group = cp_nothings(f->a, f->nplaces),
+      *back = cp_nothings(f->a, g->nplaces), *group_back = cp_nothings(f->a, g->nplaces);
+  bool same = true;
+  for (u32 c = 0; c < g->comps.n; c++)
+    hlo_for_each_instr(i, g->comps.v[c])
+      for (u32 k = 0, n = cp_leaves(i->shape); k < n; k++) {
+        u32 x = place(f, i) + k, y = place(g, i) + k, gx = cp_group(f, f->at[x]),
+            gy = cp_group(g, g->at[y]);
+        u32 *ends[] = {&value[f->at[x]], &back[g->at[y]], &group[gx], &group_back[gy]},
+            want[] = {g->at[y], f->at[x], gy, gx};
+        for (size_t e = 0; e < HS_COUNT(ends); e++) {
+          if (*ends[e] == CP_NONE) *ends[e] = want[e];
+          same &= *ends[e] == want[e];
+        }
+        same &= f->phi[x] == g->phi[y] && f->maker[f->at[x]] == g->maker[g->at[y]];
+      }
+  return same;
+}
+
+bool cp_follow(pass_ctx *p, cp_flow *f, const u32 *became) {
+  for (u32 k = 0; k < f->nplaces; k++)
+    while (became[f->at[k]] != CP_NONE) f->at[k] = became[f->at[k]];
+  if (!phis_stand(f)) return false;
+  cp_settle(f);
+  if (HS_CHECKED) {
+    cp_flow anew;
+    HS_ASSERT(cp_flow_of(p, &anew, f));
+    cp_settle(&anew);
+    HS_ASSERT(same_flow(f, &anew));
+    cp_flow_free(&anew);
+  }
+  return true;
+}
+
+void cp_flow_free(cp_flow *f) {
+  hs_vec_free(&f->comps);
+  hs_vec_free(&f->uses);
+  hs_vec_free(&f->roots);
+  hs_vec_free(&f->spans);
+  hs_vec_free(&f->before);
+  hs_vec_free(&f->todo);
+  hs_vec_free(&f->added);
+}

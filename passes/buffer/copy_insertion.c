@@ -1,0 +1,489 @@
+// copy_insertion.c — values that two owners would write get a copy
+// (xla/service/copy_insertion.cc).
+//
+// Three steps, as in XLA. First copies stand wherever memory might be shared wrongly: around what a
+// loop changes of its state (before it, at the body's start and end), at the results of
+// conditionals' branches, before operations that write over an operand, and at arguments and
+// results that the module says share memory. Then those that the lifetimes of values allow go again
+// (copies_remove.c), whoever made them. Last, what the entry returns must not be an argument, a
+// constant or the same memory twice, and read-only memory is not shared with anything.
+//
+// A state that must not be copied (of send, recv, copy-start and async-start, in loops that start
+// it in one turn and end it in the next) stays as it is; those of send, recv and copy-start are
+// kept apart by copies of what they are made from and of what comes out, with control edges.
+#include "passes/buffer/copies.h"
+
+typedef struct reason {
+  hlo_instr *copy;
+  const char *text;
+} reason;
+typedef struct inserter {
+  pass_ctx *c;
+  cp_flow f;
+  HS_VEC(reason) why;
+  const char *text;
+} inserter;
+
+// ---- copies of parts of a value -----------------------------------------------------------------
+static bool any(const bool *need, u32 from, u32 n) {
+  for (u32 k = from; k < from + n; k++)
+    if (need[k]) return true;
+  return false;
+}
+
+static hlo_instr *copy_of(inserter *t, hlo_instr *x) {
+  hlo_instr *k = hlo_add(x->parent, HLO_COPY, x->shape, 1, &x, NULL);
+  hlo_add_provenance(k, x);
+  reason w = {k, t->text};
+  hs_vec_push(&t->why, w);
+  return k;
+}
+
+// x with the places copied that `need` names; `made` (may be NULL) receives the copies. Elements
+// are read anew.
+static hlo_instr *copied(inserter *t, hlo_instr *x, const bool *need, hlo_instr **made) {
+  if (!any(need, 0, cp_leaves(x->shape))) return x;
+  if (!hlo_shape_is_tuple(x->shape)) {
+    if (!cp_copyable(x->shape)) return x;
+    hlo_instr *k = copy_of(t, x);
+    if (made) *made = k;
+    return k;
+  }
+  hlo_instr **e = HS_NEW_ARRAY(t->c->scratch, hlo_instr *, x->shape->nelems + 1);
+  for (u32 k = 0, at = 0; k < x->shape->nelems; k++) {
+    e[k] = copied(t, pass_element(x, k), need + at, made ? made + at : NULL);
+    at += cp_leaves(x->shape->elems[k]);
+  }
+  return hlo_add_tuple(x->parent, x->shape->nelems, e);
+}
+
+static void copy_operand(inserter *t, hlo_instr *user, u32 slot, const bool *need) {
+  hlo_instr *now = copied(t, hlo_operand(user, slot), need, NULL);
+  if (now != hlo_operand(user, slot)) hlo_set_operand(user, slot, now);
+}
+
+// All that read x, and the computation's callers if it is the root, get the copies instead.
+typedef struct reader {
+  hlo_instr *user;
+  u32 slot;
+} reader;
+static void copy_for_readers(inserter *t, hlo_instr *x, const bool *need, hlo_instr **made) {
+  HS_VEC(reader) v = {0};
+  hlo_for_each_use(u, x) {
+    reader r = {u->user, hlo_slot(u)};
+    hs_vec_push(&v, r);
+  }
+  bool root = hlo_is_root(x);
+  hlo_instr *now = copied(t, x, need, made);
+  for (u32 k = 0; now != x && k < v.n; k++) hlo_set_operand(v.v[k].user, v.v[k].slot, now);
+  if (root && now != x) hlo_set_root(x->parent, now);
+  hs_vec_free(&v);
+}
+
+static void order(inserter *t, hlo_instr *first, hlo_instr *then) {
+  const hlo_instr_list *l = then->ctrl_preds;
+  u32 n = l ? l->n : 0;
+  hlo_instr **v = HS_NEW_ARRAY(t->c->scratch, hlo_instr *, n + 1);
+  for (u32 k = 0; k < n; k++) {
+    if (l->v[k] == first) return;
+    v[k] = l->v[k];
+  }
+  v[n] = first;
+  hlo_set_ctrl_preds(then, n + 1, v);
+}
+
+// ---- where memory might be shared wrongly -------------------------------------------------------
+static bool not_copied(hlo_opcode op) {
+  return op == HLO_SEND || op == HLO_RECV || op == HLO_COPY_START;
+}
+// its state belongs to it
+static bool under_way(hlo_opcode op) {
+  return not_copied(op) || op == HLO_ASYNC_START || op == HLO_ASYNC_UPDATE;
+}
+static bool ends_it(hlo_opcode op) {
+  return op == HLO_SEND_DONE || op == HLO_RECV_DONE || op == HLO_COPY_DONE;
+}
+
+static bool *changed_places(inserter *t, const hlo_instr *i) {
+  u32 n = cp_leaves(i->shape), at = t->f.base[i->id];
+  bool *need = HS_NEW_ARRAY(t->c->scratch, bool, n + 1);
+  for (u32 k = 0; k < n; k++)
+    need[k] = t->f.phi[at + k] && t->f.at[at + k] == at + k && cp_copyable(cp_leaf(i->shape, k));
+  return need;
+}
+
+static void copy_state(inserter *t, hlo_instr *w) {
+  bool *need = changed_places(t, w);
+  hlo_instr *in = hlo_operand(w, 0);
+  hlo_computation *body = hlo_attr_comp(w, HLO_ATTR_BODY);
+  u32 n = cp_leaves(w->shape), at = 0;
+  for (u32 k = 0; in->opcode == HLO_TUPLE && k < in->noperands; k++) {
+    u32 more = cp_leaves(hlo_operand(in, k)->shape);
+    if (under_way(hlo_operand(in, k)->opcode)) memset(need + at, 0, more);
+    at += more;
+  }
+  if (!any(need, 0, n)) return;
+  hlo_instr **first = HS_NEW_ARRAY(t->c->scratch, hlo_instr *, n + 1),
+            **last = HS_NEW_ARRAY(t->c->scratch, hlo_instr *, n + 1);
+  t->text = "written by the loop and used elsewhere";
+  copy_operand(t, w, 0, need);
+  copy_for_readers(t, body->params[0], need, first);
+  copy_for_readers(t, body->root, need, last);
+  for (u32 k = 0; k < n; k++)
+    if (first[k] && last[k]) order(t, first[k], last[k]);
+}
+
+static void copy_branches(inserter *t, hlo_instr *i) {
+  bool *need = changed_places(t, i);
+  hlo_computation **v;
+  u32 n;
+  if (!any(need, 0, cp_leaves(i->shape))) return;
+  pass_called_all(i, t->c->scratch, &v, &n);
+  t->text = "the branches return it in one place";
+  for (u32 k = 0; k < n; k++) copy_for_readers(t, v[k]->root, need, NULL);
+}
+
+static bool *all_places(inserter *t, const hlo_shape *s) {
+  u32 n = cp_leaves(s);
+  bool *need = HS_NEW_ARRAY(t->c->scratch, bool, n + 1);
+  memset(need, 1, n);
+  return need;
+}
+
+static void copy_written(inserter *t, hlo_instr *i) {
+  cp_pairs v = {0};
+  cp_in_place(i, &v);
+  if (i->id < t->f.nids) t->f.writes[i->id] = v.n > 0;
+  if (!v.n) return;
+  bool *done = HS_NEW_ARRAY(t->c->scratch, bool, i->noperands + 1);
+  t->text = "written over and read elsewhere";
+  for (u32 k = 0; k < v.n; k++) {
+    u32 o = v.v[k].operand;
+    if (!done[o]) copy_operand(t, i, o, all_places(t, hlo_operand(i, o)->shape));
+    done[o] = true;
+  }
+  hs_vec_free(&v);
+}
+
+// What ends, in the loop's next turn, the operation that this turn starts.
+static hlo_instr *end_in_next_turn(const hlo_instr *start) {
+  const hlo_instr *root = start->first_use->user;
+  if (start->nuses != 1 || root->opcode != HLO_TUPLE || !hlo_is_root(root)) return NULL;
+  hlo_for_each_use(u, start->parent->params[0]) {
+    const hlo_instr *g = u->user;
+    if (g->opcode != HLO_GET_TUPLE_ELEMENT ||
+        hlo_attr_int(g, HLO_ATTR_INDEX, -1) != (i64)hlo_slot(start->first_use))
+      continue;
+    return g->nuses == 1 && ends_it(g->first_use->user->opcode) ? g->first_use->user : NULL;
+  }
+  return NULL;
+}
+
+static void copy_around_start(inserter *t, hlo_instr *start) {
+  if (start->nuses != 1 || ends_it(start->first_use->user->opcode)) return;
+  const hlo_instr *user = start->first_use->user, *caller = t->f.caller[start->parent->id];
+  bool reads = start->noperands > 0 && cp_copyable(hlo_operand(start, 0)->shape);
+  t->text = "an operation that is under way holds it";
+  if (reads && user->opcode == HLO_TUPLE && user->nuses == 1 &&
+      user->first_use->user->opcode == HLO_WHILE) {
+    hlo_set_operand(start, 0, copy_of(t, hlo_operand(start, 0)));
+    return;
+  }
+  hlo_instr *end = caller && caller->opcode == HLO_WHILE ? end_in_next_turn(start) : NULL;
+  if (!end) return;
+  if (reads) {
+    hlo_instr *k = copy_of(t, hlo_operand(start, 0));
+    hlo_set_operand(start, 0, k);
+    order(t, end, k);
+  }
+  order(t, end, start);
+  if (!end->nuses) return;
+  u32 n = cp_leaves(end->shape);
+  hlo_instr **made = HS_NEW_ARRAY(t->c->scratch, hlo_instr *, n + 1);
+  copy_for_readers(t, end, all_places(t, end->shape), made);
+  for (u32 k = 0; k < n; k++)
+    if (made[k]) order(t, made[k], start);
+}
+
+// The operation that writes over value `from`, and the value that it makes so; CP_NONE when there
+// is none.
+static u32 written_to(const cp_flow *f, u32 from, hlo_instr **by) {
+  u32 to = CP_NONE;
+  for (u32 u = f->first_use[from]; u != CP_NONE && to == CP_NONE; u = f->uses.v[u].next) {
+    const cp_use *x = &f->uses.v[u];
+    cp_pairs v = {0};
+    cp_in_place(x->user, &v);
+    for (u32 k = 0; k < v.n; k++)
+      if (v.v[k].operand == x->operand && v.v[k].in_leaf == x->leaf && v.v[k].out_leaf != CP_NONE)
+        to = f->base[x->user->id] + v.v[k].out_leaf, *by = x->user;
+    hs_vec_free(&v);
+  }
+  return to;
+}
+
+// The value that was written over to make `to`, and by whom.
+static u32 written_from(const cp_flow *f, u32 to, hlo_instr **by) {
+  hlo_instr *i = f->maker[to];
+  cp_pairs v = {0};
+  u32 from = CP_NONE;
+  cp_in_place(i, &v);
+  for (u32 k = 0; k < v.n; k++)
+    if (v.v[k].out_leaf == to - f->base[i->id] && hlo_operand(i, v.v[k].operand)->id < f->nids)
+      from = f->at[f->base[hlo_operand(i, v.v[k].operand)->id] + v.v[k].in_leaf];
+  hs_vec_free(&v);
+  *by = i;
+  return from;
+}
+
+static bool needs(inserter *t, const hlo_instr *i, const hlo_instr *what) {
+  HS_VEC(const hlo_instr *) todo = {0};
+  bool *seen = HS_NEW_ARRAY(t->c->scratch, bool, t->c->m->next_instr_id + 1), yes = false;
+  hs_vec_push(&todo, i);
+  while (todo.n && !yes) {
+    const hlo_instr *x = hs_vec_pop(&todo);
+    yes = x == what;
+    for (u32 k = 0, n = x->has_ctrl_preds ? x->ctrl_preds->n : 0; k < x->noperands + n; k++) {
+      const hlo_instr *o =
+          k < x->noperands ? hlo_operand(x, k) : x->ctrl_preds->v[k - x->noperands];
+      if (!seen[o->id]) seen[o->id] = true, hs_vec_push(&todo, o);
+    }
+  }
+  hs_vec_free(&todo);
+  return yes;
+}
+
+// Buffers in a loop's state are not copied: what this turn takes out of one gets a copy, and the
+// next one is filled after that.
+static void copy_around_buffers(inserter *t, const hlo_instr *w) {
+  cp_flow *f = &t->f;
+  const hlo_computation *body = hlo_attr_comp(w, HLO_ATTR_BODY);
+  t->text = "the buffer is filled again";
+  for (u32 k = 0, n = cp_leaves(w->shape); k < n; k++) {
+    u32 in = f->base[body->params[0]->id] + k, out = f->at[f->base[body->root->id] + k];
+    if (!f->phi[in] || cp_leaf(w->shape, k)->dtype != HLO_BUFFER) continue;
+    hlo_instr *end = NULL, *start = NULL;
+    while (in != CP_NONE &&
+           !cp_copyable(cp_leaf(f->maker[in]->shape, in - f->base[f->maker[in]->id])))
+      in = written_to(f, in, &end);
+    while (out != CP_NONE &&
+           !cp_copyable(cp_leaf(f->maker[out]->shape, out - f->base[f->maker[out]->id])))
+      out = written_from(f, out, &start);
+    if (in == CP_NONE || out == CP_NONE || !end || !start || end->parent != body ||
+        start->parent != body || needs(t, end, start) || !hlo_shape_is_array(end->shape))
+      continue;
+    hlo_instr *made = NULL;
+    copy_for_readers(t, end, all_places(t, end->shape), &made);
+    if (made && !needs(t, made, start)) order(t, made, start);
+  }
+}
+
+static void copy_aliased(inserter *t) {
+  const hlo_attr *a = hlo_attrs_find(t->c->m->attrs, HLO_ATTR_INPUT_OUTPUT_ALIAS);
+  const hlo_aliases *v = a ? a->v.p : NULL;
+  hlo_computation *e = t->c->m->entry;
+  if (!v || !v->n) return;
+  u32 nout = cp_leaves(e->root->shape);
+  bool *out = HS_NEW_ARRAY(t->c->scratch, bool, nout + 1);
+  hlo_instr **last = HS_NEW_ARRAY(t->c->scratch, hlo_instr *, nout + 1),
+            **first = HS_NEW_ARRAY(t->c->scratch, hlo_instr *, nout + 1);
+  t->text = "argument and result share memory";
+  for (u32 p = 0; p < e->nparams; p++) {
+    u32 n = cp_leaves(e->params[p]->shape);
+    bool *need = HS_NEW_ARRAY(t->c->scratch, bool, n + 1);
+    hlo_instr **made = HS_NEW_ARRAY(t->c->scratch, hlo_instr *, n + 1);
+    for (u32 k = 0; k < v->n; k++) {
+      u32 in = v->v[k].param == (i64)p ? cp_leaf_at(e->params[p]->shape, v->v[k].param_index)
+                                       : CP_NONE,
+          to = cp_leaf_at(e->root->shape, v->v[k].out_index);
+      if (in != CP_NONE && to != CP_NONE) need[in] = out[to] = true;
+    }
+    copy_for_readers(t, e->params[p], need, made);
+    for (u32 k = 0; k < v->n; k++) {
+      u32 in = v->v[k].param == (i64)p ? cp_leaf_at(e->params[p]->shape, v->v[k].param_index)
+                                       : CP_NONE,
+          to = cp_leaf_at(e->root->shape, v->v[k].out_index);
+      if (in != CP_NONE && to != CP_NONE) first[to] = made[in];
+    }
+  }
+  copy_for_readers(t, e->root, out, last);
+  for (u32 k = 0; k < nout; k++)
+    if (first[k] && last[k]) order(t, first[k], last[k]);
+}
+
+static bool holds_buffers(const cp_flow *f) {
+  for (u32 c = 0; c < f->comps.n; c++) {
+    const hlo_instr *w = f->caller[f->comps.v[c]->id];
+    for (u32 k = 0, n = w && w->opcode == HLO_WHILE ? cp_leaves(w->shape) : 0; k < n; k++)
+      if (cp_leaf(w->shape, k)->dtype == HLO_BUFFER) return true;
+  }
+  return false;
+}
+
+static void add_copies(inserter *t) {
+  bool buffers = holds_buffers(&t->f);
+  if (buffers) cp_settle(&t->f);  // before the first edit
+  for (u32 c = 0; buffers && c < t->f.comps.n; c++) {
+    const hlo_computation *comp = t->f.comps.v[c];
+    const hlo_instr *w = t->f.caller[comp->id];
+    if (w && w->opcode == HLO_WHILE && hlo_attr_comp(w, HLO_ATTR_BODY) == comp)
+      copy_around_buffers(t, w);
+  }
+  for (u32 c = 0; c < t->f.comps.n; c++) {
+    hlo_computation *comp = cp_nth_comp(&t->f, c);
+    hlo_instr **v = t->f.order[comp->id];
+    const hlo_instr *caller = t->f.caller[comp->id];
+    if (caller && hlo_op_has(caller->opcode, HLO_F_ASYNC)) continue;
+    for (u32 k = 0, n = comp->ninstrs; k < n && v[k]; k++) {
+      if (v[k]->opcode == HLO_WHILE) copy_state(t, v[k]);
+      else if (v[k]->opcode == HLO_CONDITIONAL) copy_branches(t, v[k]);
+      else if (not_copied(v[k]->opcode)) copy_around_start(t, v[k]);
+      // their operand is a state
+      else if (v[k]->opcode != HLO_ASYNC_UPDATE && v[k]->opcode != HLO_ASYNC_DONE)
+        copy_written(t, v[k]);
+    }
+  }
+  copy_aliased(t);
+}
+
+// ---- what is not about lifetimes ----------------------------------------------------------------
+typedef struct marks {
+  bool **need;
+  HS_VEC(hlo_instr *) v;
+} marks;  // need: by instruction id
+
+// A place of the state of an asynchronous operation: a copy of that would not be its state any
+// more.
+static bool in_state(const hlo_instr *i, u32 leaf) {
+  while (i->opcode == HLO_TUPLE) {
+    u32 k = 0;
+    for (; leaf >= cp_leaves(hlo_operand(i, k)->shape); k++)
+      leaf -= cp_leaves(hlo_operand(i, k)->shape);
+    i = hlo_operand(i, k);
+  }
+  return i->opcode == HLO_ASYNC_START || i->opcode == HLO_ASYNC_UPDATE;
+}
+
+static void mark(inserter *t, marks *k, hlo_instr *i, u32 leaf) {
+  if (!cp_copyable(cp_leaf(i->shape, leaf)) || in_state(i, leaf)) return;
+  if (!k->need[i->id]) {
+    k->need[i->id] = HS_NEW_ARRAY(t->c->scratch, bool, cp_leaves(i->shape) + 1);
+    hs_vec_push(&k->v, i);
+  }
+  k->need[i->id][leaf] = true;
+}
+
+static bool aliased(const cp_flow *f, const hlo_instr *param, u32 leaf) {
+  const hlo_attr *a = hlo_attrs_find(f->m->attrs, HLO_ATTR_INPUT_OUTPUT_ALIAS);
+  const hlo_aliases *v = a ? a->v.p : NULL;
+  for (u32 k = 0; v && k < v->n; k++)
+    if (v->v[k].param == hlo_param_number(param) &&
+        cp_leaf_at(param->shape, v->v[k].param_index) == leaf)
+      return true;
+  return false;
+}
+
+static bool aliased_out(const cp_flow *f, u32 leaf) {
+  const hlo_attr *a = hlo_attrs_find(f->m->attrs, HLO_ATTR_INPUT_OUTPUT_ALIAS);
+  const hlo_aliases *v = a ? a->v.p : NULL;
+  for (u32 k = 0; v && k < v->n; k++)
+    if (cp_leaf_at(f->m->entry->root->shape, v->v[k].out_index) == leaf) return true;
+  return false;
+}
+
+static bool read_only(const cp_flow *f, u32 value) {
+  const hlo_instr *i = f->maker[value];
+  if (i->opcode == HLO_CONSTANT) return true;
+  return i->opcode == HLO_PARAMETER && i->parent == f->m->entry &&
+         !aliased(f, i, value - f->base[i->id]);
+}
+
+static void special_copies(inserter *t) {
+  cp_flow *f = &t->f;
+  marks k = {.need = HS_NEW_ARRAY(t->c->scratch, bool *, t->c->m->next_instr_id + 1)};
+  u32 *size = HS_NEW_ARRAY(t->c->scratch, u32, f->nplaces + 1);
+  for (u32 v = 0; v < f->nplaces; v++)
+    if (f->at[v] == v) size[cp_group(f, v)]++;
+  for (u32 v = 0; v < f->nplaces; v++) {
+    if (f->at[v] != v || size[cp_group(f, v)] < 2) continue;
+    if (read_only(f, v)) mark(t, &k, f->maker[v], v - f->base[f->maker[v]->id]);
+    // a result in the memory of an operand that it may not lie in
+    for (u32 u = f->first_use[v]; u != CP_NONE; u = f->uses.v[u].next) {
+      hlo_instr *user = f->uses.v[u].user;
+      for (u32 j = 0, n = cp_leaves(user->shape), at = f->base[user->id]; j < n; j++)
+        if (f->at[at + j] == at + j && at + j != v && cp_group(f, at + j) == cp_group(f, v) &&
+            user->opcode != HLO_CONDITIONAL && user->opcode != HLO_CALL &&
+            !hlo_op_has(user->opcode, HLO_F_ASYNC) &&
+            !cp_share(f, user, f->uses.v[u].operand, f->uses.v[u].leaf, j))
+          mark(t, &k, hlo_operand(user, f->uses.v[u].operand), f->uses.v[u].leaf);
+    }
+  }
+  hlo_instr *root = f->m->entry->root;
+  u32 n = cp_leaves(root->shape), at = f->base[root->id],
+      *seen = HS_NEW_ARRAY(t->c->scratch, u32, f->nplaces + 1);
+  for (u32 j = 0; j < n; j++) {
+    u32 g = cp_group(f, f->at[at + j]);
+    if (seen[g]) mark(t, &k, root, aliased_out(f, j) ? seen[g] - 1 : j);
+    else seen[g] = j + 1;
+    if (read_only(f, f->at[at + j])) mark(t, &k, root, j);
+  }
+  t->text =
+      "an output may not be a parameter, a constant or another output, and read-only memory is not "
+      "shared";
+  for (u32 j = 0; j < k.v.n; j++) copy_for_readers(t, k.v.v[j], k.need[k.v.v[j]->id], NULL);
+  hs_vec_free(&k.v);
+}
+
+// ---- the pass -----------------------------------------------------------------------------------
+static hs_status clean(pass_ctx *c) {
+  pass_options none = {0};
+  pass_ctx sub = *c;
+  sub.notes = NULL, sub.rewrite_limit = -1, sub.options = &none, sub.asked.fn = NULL;
+  HS_TRY(pass_tuple_simplifier(&sub));
+  return pass_remove_unused(&sub);
+}
+
+// The flow of values, settled; found anew if the module was edited.
+static void find_flow(inserter *t, u64 *known, bool post_order) {
+  if (*known != t->c->m->generation || (post_order && t->f.any_order)) {
+    cp_flow before = t->f;
+    cp_flow_free(&t->f);
+    cp_flow_of(t->c, &t->f, &before);
+    *known = t->c->m->generation;
+  }
+  if (!t->f.maker) cp_settle(&t->f);
+}
+
+hs_status pass_copy_insertion(pass_ctx *c) {
+  inserter t = {.c = c};
+  hs_status st = HS_GOOD;
+  if (!pass_may_rewrite(c)) return HS_GOOD;
+  if (!cp_flow_of(c, &t.f, NULL)) {
+    pass_ctx sub = *c;
+    pass_options none = {0};
+    sub.notes = NULL, sub.rewrite_limit = -1, sub.options = &none, sub.asked.fn = NULL;
+    HS_TRY(pass_flatten_call_graph(&sub));
+    if (!cp_flow_of(c, &t.f, NULL))
+      return hs_fail(HS_E_INTERNAL, "copy-insertion: a computation is called twice");
+  }
+  u64 known = c->m->generation;  // what the flow is true of
+  add_copies(&t);
+  st = clean(c);
+  u64 cleaned = c->m->generation;
+  if (hs_ok(st) && c->m->nops[HLO_COPY]) {
+    find_flow(&t, &known, true);
+    cp_find_order(&t.f);
+    if (cp_remove_copies(c, &t.f)) known = c->m->generation;
+  }
+  if (hs_ok(st)) {
+    find_flow(&t, &known, false);
+    special_copies(&t);
+    if (c->m->generation != cleaned) st = clean(c);
+  }
+  cp_flow_free(&t.f);
+  for (u32 k = 0; k < t.why.n; k++)
+    if (!t.why.v[k].copy->dead)
+      pass_note_done(c, hlo_operand(t.why.v[k].copy, 0), t.why.v[k].copy, "copied: %s",
+                     t.why.v[k].text);
+  hs_vec_free(&t.why);
+  return st;
+}

@@ -1,0 +1,335 @@
+// schedule.c — hlo-memory-scheduler (xla/hlo/transforms/simplifiers/hlo_memory_scheduler.cc): an
+// order for every computation that keeps few bytes alive. Three are tried: a greedy list schedule
+// that always takes the ready instruction that frees most; a walk from the results, operands first,
+// those with many other users or much memory below them before the rest; and the plain post order.
+// The one with the lowest estimated peak over the module stays, the first of these where they are
+// equal, and the module is marked as scheduled.
+//
+// Option algorithm: one of the three alone.
+//
+// All devices run one order: waiting for a send or a receive comes after its other side is posted,
+// where that is possible.
+#include "passes/run/util.h"
+
+#include <stdlib.h>
+
+static i64 own_bytes(const hlo_instr *i) {
+  if (hlo_op_has(i->opcode, HLO_F_FREE) && i->opcode != HLO_CONSTANT) return 0;
+  return hlo_shape_is_array(i->shape) ? hlo_shape_bytes(i->shape) : 0;
+}
+
+typedef struct ready {
+  i64 gain;
+  u32 order;
+  hlo_instr *i;
+} ready;
+typedef struct heap {
+  HS_VEC(ready) v;
+} heap;
+
+static bool before(ready a, ready b) {
+  return a.gain != b.gain ? a.gain > b.gain : a.order < b.order;
+}
+
+static void heap_push(heap *h, ready r) {
+  hs_vec_push(&h->v, r);
+  for (size_t k = h->v.n - 1; k && before(h->v.v[k], h->v.v[(k - 1) / 2]); k = (k - 1) / 2) {
+    ready t = h->v.v[k];
+    h->v.v[k] = h->v.v[(k - 1) / 2];
+    h->v.v[(k - 1) / 2] = t;
+  }
+}
+
+static ready heap_pop(heap *h) {
+  ready top = h->v.v[0];
+  h->v.v[0] = hs_vec_pop(&h->v);
+  for (size_t k = 0;;) {
+    size_t l = 2 * k + 1, best = k;
+    for (size_t j = l; j < l + 2 && j < h->v.n; j++)
+      if (before(h->v.v[j], h->v.v[best])) best = j;
+    if (best == k || h->v.n == 0) break;
+    ready t = h->v.v[k];
+    h->v.v[k] = h->v.v[best];
+    h->v.v[best] = t;
+    k = best;
+  }
+  return top;
+}
+
+// A computation in post order, and tables by an instruction's number in it. They are cleared, not
+// made anew, for the next one.
+// other users of it and of all below it, and the bytes of all that, each counted as often as it is
+// met
+typedef struct below {
+  i64 users, bytes;
+} below;
+typedef struct tables {
+  hlo_computation *c;
+  hlo_instr **post;
+  u32 first;                      // the place of number 0
+  HS_VEC(u32) waits, left, head;  // head: first of an instruction's control successors
+  // 1 + the last one that was seen as a user of, as what reads, this one
+  HS_VEC(u32) user, met;
+  HS_VEC(u8) mark;  // 1: on the stack and its operands above it, 2: placed
+  HS_VEC(below) below;
+} tables;
+
+static u32 num(const tables *t, const hlo_instr *i) { return i->place - t->first; }
+
+// Bytes that running i now would free, less what it makes.
+static i64 gain_of(const tables *t, const hlo_instr *i) {
+  i64 g = -own_bytes(i);
+  for (u32 k = 0; k < i->noperands; k++)
+    if (t->left.v[num(t, hlo_operand(i, k))] == 1) g += own_bytes(hlo_operand(i, k));
+  return g;
+}
+
+static void release(tables *t, heap *h, hlo_instr *i) {
+  if (--t->waits.v[num(t, i)] == 0) heap_push(h, (ready){gain_of(t, i), num(t, i), i});
+}
+
+static hlo_instr **list_schedule(tables *t, hs_arena *a) {
+  u32 n = t->c->ninstrs, done = 0;
+  hlo_instr **out = hs_arena_alloc(a, (n + 1) * sizeof *out);
+  // Control successors by predecessor, as linked lists.
+  typedef struct edge {
+    hlo_instr *to;
+    u32 next;
+  } edge;
+  HS_VEC(edge) edges = {0};
+  heap h = {0};
+  hs_vec_zeros(&t->waits, n);
+  hs_vec_zeros(&t->left, n);
+  hs_vec_zeros(&t->head, n);
+  for (u32 k = 0; k < n; k++) {
+    hlo_instr *i = t->post[k];
+    t->left.v[k] = i->nuses;
+    t->waits.v[k] = i->noperands + (i->has_ctrl_preds ? i->ctrl_preds->n : 0) + 1;
+    for (u32 p = 0; i->has_ctrl_preds && p < i->ctrl_preds->n; p++) {
+      u32 *head = &t->head.v[num(t, i->ctrl_preds->v[p])];
+      hs_vec_push(&edges, ((edge){i, *head}));
+      *head = (u32)edges.n;
+    }
+  }
+  for (u32 k = 0; k < n; k++) release(t, &h, t->post[k]);
+  while (h.v.n && done < n) {
+    hlo_instr *i = heap_pop(&h).i;
+    out[done++] = i;
+    for (u32 k = 0; k < i->noperands; k++) t->left.v[num(t, hlo_operand(i, k))]--;
+    hlo_for_each_use(u, i) release(t, &h, u->user);
+    for (u32 e = t->head.v[num(t, i)]; e; e = edges.v[e - 1].next)
+      release(t, &h, edges.v[e - 1].to);
+  }
+  hs_vec_free(&h.v);
+  hs_vec_free(&edges);
+  return done == n ? out : NULL;
+}
+
+// ---- operands first, by what lies below them ----------------------------------------------------
+static i64 other_users(tables *t, const hlo_instr *i) {
+  i64 n = 0;
+  hlo_for_each_use(u, i) {
+    u32 *seen = &t->user.v[num(t, u->user)];
+    if (*seen != num(t, i) + 1) *seen = num(t, i) + 1, n++;
+  }
+  return n ? n - 1 : 0;
+}
+
+typedef struct next {
+  below b;
+  hlo_instr *i;
+} next;
+// what is visited first comes last: on top of the stack
+static int visited_last(const void *p, const void *q) {
+  const next *x = p, *y = q;
+  if (x->b.users != y->b.users) return x->b.users > y->b.users ? 1 : -1;
+  if (x->b.bytes != y->b.bytes) return x->b.bytes > y->b.bytes ? 1 : -1;
+  return strcmp(y->i->name, x->i->name);
+}
+
+static void count_below(tables *t) {
+  u32 n = t->c->ninstrs;
+  i64 bytes = 0;
+  hs_vec_zeros(&t->user, n);
+  hs_vec_zeros(&t->met, n);
+  hs_vec_zeros(&t->below, n);
+  for (u32 k = 0; k < n; k++) {
+    const hlo_instr *i = t->post[k];
+    if (i->opcode == HLO_PARAMETER || i->opcode == HLO_CONSTANT) continue;
+    below b = {other_users(t, i), own_bytes(i)};
+    bytes += b.bytes;
+    for (u32 o = 0; o < i->noperands; o++) {
+      u32 x = num(t, hlo_operand(i, o));
+      if (t->met.v[x] == k + 1) continue;
+      t->met.v[x] = k + 1;
+      b.users += t->below.v[x].users, b.bytes += t->below.v[x].bytes;
+    }
+    t->below.v[k] = (below){HS_MIN(b.users, (i64)n), HS_MIN(b.bytes, bytes)};
+  }
+}
+
+static hlo_instr **walk_schedule(tables *t, hs_arena *a) {
+  const hlo_computation *c = t->c;
+  hlo_instr **out = hs_arena_alloc(a, (c->ninstrs + 1) * sizeof *out);
+  HS_VEC(hlo_instr *) stack = {0};
+  HS_VEC(next) some = {0};
+  u32 n = 0;
+  hs_vec_zeros(&t->mark, c->ninstrs);
+  for (u32 k = 0; k <= c->ninstrs; k++) {  // what nobody reads, the root last
+    hlo_instr *top = k < c->ninstrs ? t->post[k] : c->root;
+    if (k < c->ninstrs && (top->nuses || top == c->root)) continue;
+    hs_vec_push(&stack, top);
+    while (stack.n) {
+      hlo_instr *i = stack.v[stack.n - 1];
+      u8 *mark = &t->mark.v[num(t, i)];
+      if (*mark) {
+        stack.n--;
+        if (*mark == 1) *mark = 2, out[n++] = i;
+        continue;
+      }
+      *mark = 1;
+      some.n = 0;
+      for (u32 o = 0, preds = i->has_ctrl_preds ? i->ctrl_preds->n : 0; o < i->noperands + preds;
+           o++) {
+        hlo_instr *x = o < i->noperands ? hlo_operand(i, o) : i->ctrl_preds->v[o - i->noperands];
+        next one = {t->below.v[num(t, x)], x};
+        if (!t->mark.v[num(t, x)]) hs_vec_push(&some, one);
+      }
+      if (some.n > 1) qsort(some.v, some.n, sizeof *some.v, visited_last);
+      for (size_t j = 0; j < some.n; j++) hs_vec_push(&stack, some.v[j].i);
+    }
+  }
+  hs_vec_free(&stack);
+  hs_vec_free(&some);
+  return n == c->ninstrs ? out : NULL;
+}
+
+// ---- meetings -----------------------------------------------------------------------------------
+static bool posts(const hlo_instr *i) { return i->opcode == HLO_SEND || i->opcode == HLO_RECV; }
+static bool waits(const hlo_instr *i) {
+  return (i->opcode == HLO_SEND_DONE || i->opcode == HLO_RECV_DONE) && posts(hlo_operand(i, 0));
+}
+
+// Whether what i waits for is posted by another one that is still to come.
+static bool too_early(const hlo_instr *i, u32 n, hlo_instr *const *rest) {
+  const hlo_instr *mine = waits(i) ? hlo_operand(i, 0) : NULL;
+  if (!mine || hlo_attr_int(mine, HLO_ATTR_IS_HOST_TRANSFER, 0)) return false;
+  for (u32 k = 0; k < n; k++)
+    if (rest[k] && posts(rest[k]) && rest[k]->opcode != mine->opcode &&
+        hlo_attr_int(rest[k], HLO_ATTR_CHANNEL_ID, 0) == hlo_attr_int(mine, HLO_ATTR_CHANNEL_ID, 0))
+      return true;
+  return false;
+}
+
+static bool has_all(const hlo_instr *i, const u32 *placed) {
+  for (u32 o = 0; o < i->noperands; o++)
+    if (!placed[hlo_operand(i, o)->id]) return false;
+  for (u32 o = 0; i->has_ctrl_preds && o < i->ctrl_preds->n; o++)
+    if (!placed[i->ctrl_preds->v[o]->id]) return false;
+  return true;
+}
+
+// Puts waiting off until the other side is posted, and with it what needs it. placed: by
+// instruction id, 0 at first.
+static void put_off_waiting(const hlo_computation *c, hlo_instr **order, u32 *placed, hs_arena *a) {
+  hlo_instr **out = HS_NEW_ARRAY(a, hlo_instr *, c->ninstrs + 1);
+  u32 n = 0, total = c->ninstrs;
+  bool any = false;
+  for (u32 k = 0; k < total; k++) any |= waits(order[k]);
+  for (bool patient = true; any && n < total;) {
+    u32 before = n;
+    for (u32 k = 0; k < total; k++) {
+      hlo_instr *i = order[k];
+      if (!i || !has_all(i, placed) || (patient && too_early(i, total, order))) continue;
+      placed[i->id] = 1, order[k] = NULL, out[n++] = i;
+      if (!patient) break;  // one that nobody answers; then with patience again
+    }
+    if (n == before && !patient) return;
+    patient = n > before;
+  }
+  if (any) memcpy(order, out, total * sizeof *out);
+}
+
+// ---- the pass -----------------------------------------------------------------------------------
+typedef enum kind { LISTED, WALKED, PLAIN, NKINDS } kind;
+static const char *const kind_names[] = {"list", "walk", "post order"};
+
+// The computations that have an order of their own; asked before the first edit, while one answer
+// serves all.
+static hlo_computation **ordered_comps(const hlo_module *m, hs_arena *a, u32 *n) {
+  hlo_computation **out = HS_NEW_ARRAY(a, hlo_computation *, m->ncomputations + 1);
+  *n = 0;
+  hlo_for_each_comp(c, m)
+    if (!hlo_is_fusion_comp(c)) out[(*n)++] = c;
+  return out;
+}
+
+static void mark_scheduled(hlo_module *m) {
+  hlo_set_module_attr(m, (hlo_attr){.id = HLO_ATTR_IS_SCHEDULED, .v.i = 1});
+}
+
+// An order that is another one under a second name is one array.
+static hs_status find_orders(pass_ctx *c, u32 n, hlo_computation *const *comps,
+                             hlo_instr ***const order[NKINDS]) {
+  hlo_module *m = c->m;
+  hs_arena *a = c->scratch;
+  tables t = {0};
+  hs_status s = HS_GOOD;
+  u32 *placed[NKINDS] = {NULL};
+  bool meet = m->nops[HLO_SEND_DONE] || m->nops[HLO_RECV_DONE];
+  for (u32 x = 0; meet && x < NKINDS; x++) placed[x] = HS_NEW_ARRAY(a, u32, m->next_instr_id);
+  for (u32 k = 0; k < n && hs_ok(s); k++) {
+    u32 id = pass_nth_list(c, comps, k, n, 1)->id;
+    size_t bytes = comps[k]->ninstrs * sizeof *t.post;
+    t.c = comps[k], t.post = pass_post_order(c, comps[k]);
+    t.first = hlo_place_instrs(comps[k], comps[k]->ninstrs, t.post);
+    count_below(&t);
+    order[PLAIN][id] = meet ? hs_arena_dup(a, t.post, bytes) : t.post;
+    order[WALKED][id] = walk_schedule(&t, a);
+    order[LISTED][id] = list_schedule(&t, a);
+    for (u32 x = 0; x < NKINDS; x++) {
+      if (!order[x][id]) order[x][id] = hs_arena_dup(a, t.post, bytes);
+      if (meet) put_off_waiting(comps[k], order[x][id], placed[x], a);
+      for (u32 y = 0; y < x; y++)
+        if (memcmp(order[x][id], order[y][id], bytes) == 0) order[x][id] = order[y][id];
+    }
+    s = hs_poll();
+  }
+  hs_vec_free(&t.waits);
+  hs_vec_free(&t.left);
+  hs_vec_free(&t.head);
+  hs_vec_free(&t.user);
+  hs_vec_free(&t.met);
+  hs_vec_free(&t.mark);
+  hs_vec_free(&t.below);
+  return s;
+}
+
+hs_status pass_hlo_memory_scheduler(pass_ctx *c) {
+  hlo_module *m = c->m;
+  u32 only = pass_option_choice(c, "algorithm", "default|list|dfs|post_order");
+  if (hlo_is_scheduled(m)) {
+    pass_note_declined(c, NULL, NULL, "the module has a schedule");
+    return HS_GOOD;
+  }
+  if (!pass_may_rewrite(c)) return HS_GOOD;
+  u32 n;
+  hlo_computation **comps = ordered_comps(m, c->scratch, &n);
+  hlo_instr ***order[NKINDS];  // by computation id
+  for (u32 x = 0; x < NKINDS; x++)
+    order[x] = HS_NEW_ARRAY(c->scratch, hlo_instr **, m->next_comp_id);
+  HS_TRY(find_orders(c, n, comps, order));
+  hlo_memory peak[NKINDS];
+  HS_TRY(hlo_memory_of_orders(m, NKINDS, (hlo_instr * *const *const *)order, false, peak));
+  kind best = only ? (kind)(only - 1) : LISTED;
+  for (u32 x = 0; x < NKINDS && !only; x++)
+    if (peak[x].peak_bytes < peak[best].peak_bytes) best = (kind)x;
+  for (u32 k = 0; k < n; k++)
+    hlo_reorder(pass_nth_list(c, comps, k, n, 1), order[best][comps[k]->id]);
+  mark_scheduled(m);
+  pass_note_done(
+      c, m->entry->root, NULL, "peak %lld bytes: %s (list %lld, walk %lld, post order %lld)",
+      (long long)peak[best].peak_bytes, kind_names[best], (long long)peak[LISTED].peak_bytes,
+      (long long)peak[WALKED].peak_bytes, (long long)peak[PLAIN].peak_bytes);
+  return HS_GOOD;
+}

@@ -1,0 +1,18 @@
+// barriers.c — cse_barrier_expander: optimization barriers have done their work once scheduling
+// is over (xla/hlo/transforms/expanders/optimization_barrier_expander.cc); the operand takes their
+// place, and control edges stay.
+#include "passes/run/util.h"
+
+hs_status pass_cse_barrier_expander(pass_ctx *c) {
+  hlo_for_each_comp(comp, c->m) {
+    if (hlo_is_fusion_comp(comp)) continue;
+    hlo_for_each_instr_safe(i, comp) {
+      if (i->opcode != HLO_OPT_BARRIER) continue;
+      if (!pass_may_rewrite(c)) return HS_GOOD;
+      pass_note_done(c, i, NULL, "barrier removed");
+      pass_relay_control(i);
+      hlo_replace(i, hlo_operand(i, 0));
+    }
+  }
+  return HS_GOOD;
+}

@@ -1,0 +1,348 @@
+// constant_folding.c — evaluates what depends on constants only
+// (xla/hlo/transforms/simplifiers/hlo_constant_folding.cc).
+//
+// Broadcast and iota stay: they are the small form of a large constant. An operand may be one of
+// them as long as another is a constant proper; calls and conditionals are folded when all that
+// they do may be. Results and operands are bounded in size (more than 45M elements are refused) and
+// in work, so that folding never costs what the program itself would; what is refused is noted. The
+// size of a static dimension is a constant, too. A parameter that every call gives the same
+// constant is that constant. Options: level=aggressive folds counted loops and knows no bounds; for
+// folding late in compilation, fold_float_arithmetic=false folds fusions as well (a tuple of
+// results through its elements), but nothing that computes in floating point; scalars_only.
+#include "core/eval/eval.h"
+#include "passes/run/util.h"
+
+#define MAX_ELEMENTS (45 * 1000 * 1000)
+#define MAX_WORK 2e7
+#define MAX_TRIPS 1000000
+
+// A constant, the small form of one, or a tuple of these.
+static bool constant_like(const hlo_instr *i) {
+  if (i->opcode == HLO_TUPLE) {
+    for (u32 k = 0; k < i->noperands; k++)
+      if (!constant_like(hlo_operand(i, k))) return false;
+    return true;
+  }
+  return i->opcode == HLO_CONSTANT || i->opcode == HLO_IOTA ||
+         (i->opcode == HLO_BROADCAST && hlo_operand(i, 0)->opcode == HLO_CONSTANT);
+}
+
+static bool has_constant(const hlo_instr *i) {
+  if (i->opcode != HLO_TUPLE) return i->opcode == HLO_CONSTANT;
+  for (u32 k = 0; k < i->noperands; k++)
+    if (has_constant(hlo_operand(i, k))) return true;
+  return false;
+}
+
+static bool is_elided(const hlo_instr *i) {
+  if (i->opcode == HLO_CONSTANT) return hlo_literal_has_elided(hlo_constant_value(i));
+  for (u32 k = 0; k < i->noperands; k++)
+    if (is_elided(hlo_operand(i, k))) return true;
+  return false;
+}
+
+// aggressive: loops, too, and whatever the size. known: of computations, by id, 1 when what they do
+// may be folded, 2 when not.
+typedef struct folding {
+  bool late, scalars_only, aggressive;
+  u8 *known;
+  u32 nknown;
+} folding;
+
+static bool computes_float(const hlo_instr *i) {
+  if (i->opcode == HLO_FUSION) {
+    hlo_for_each_instr(x, hlo_fusion_comp(i))
+      if (computes_float(x)) return true;
+    return false;
+  }
+  bool reads = hlo_dtype_is_float(i->shape->dtype) || hlo_dtype_is_complex(i->shape->dtype);
+  for (u32 k = 0; k < i->noperands; k++)
+    reads |= hlo_dtype_is_float(hlo_operand(i, k)->shape->dtype) ||
+             hlo_dtype_is_complex(hlo_operand(i, k)->shape->dtype);
+  return reads && !hlo_op_has(i->opcode, HLO_F_MOVEMENT) && i->opcode != HLO_PARAMETER &&
+         i->opcode != HLO_CONSTANT && i->opcode != HLO_TUPLE;
+}
+
+// A fusion may give a tuple when its elements alone are read, which then become the constants.
+static bool readable(const hlo_instr *i) {
+  if (hlo_shape_is_array(i->shape)) return true;
+  if (hlo_is_root(i) || !i->nuses) return false;
+  for (u32 k = 0; k < i->shape->nelems; k++)
+    if (!hlo_shape_is_array(i->shape->elems[k])) return false;
+  hlo_for_each_use(u, i)
+    if (u->user->opcode != HLO_GET_TUPLE_ELEMENT || hlo_is_controlled(u->user)) return false;
+  return true;
+}
+
+static bool late_fusion(const hlo_instr *i, const folding *f) {
+  if (!f->late || i->opcode != HLO_FUSION || !i->noperands || hlo_is_controlled(i) ||
+      hlo_has_side_effect(i) || !readable(i))
+    return false;
+  for (u32 k = 0; k < i->noperands; k++)
+    if (hlo_operand(i, k)->opcode != HLO_CONSTANT) return false;
+  return true;
+}
+
+static bool allowed(const hlo_instr *i, const folding *f) {
+  if (f->late && computes_float(i)) return false;
+  for (u32 k = 0; f->scalars_only && k < HS_MAX(i->shape->nelems, 1u); k++)
+    if ((hlo_shape_is_tuple(i->shape) ? i->shape->elems[k] : i->shape)->rank) return false;
+  return true;
+}
+
+static bool foldable_computation(const hlo_computation *x, const folding *f);
+
+// What an instruction does may be done by the evaluator, here or inside of something that is
+// folded.
+static bool foldable(const hlo_instr *i, const folding *f) {
+  switch (i->opcode) {
+  case HLO_BROADCAST:
+  case HLO_IOTA:
+  case HLO_FFT:
+  case HLO_AFTER_ALL:
+  case HLO_CUSTOM_CALL:
+  case HLO_RNG:
+  case HLO_OPT_BARRIER:
+  case HLO_ADD_DEPENDENCY:
+  case HLO_DOMAIN: return false;
+  case HLO_WHILE: {
+    i64 trips = f->aggressive ? hlo_trip_count_pattern(i, NULL, NULL, NULL) : -1;
+    if (trips < 0 || trips > MAX_TRIPS) return false;
+    break;
+  }
+  default: break;
+  }
+  if (hlo_shape_is_dynamic(i->shape) || hlo_op_has(i->opcode, HLO_F_ASYNC | HLO_F_COLLECTIVE) ||
+      hlo_is_controlled(i))
+    return false;
+  // small as it is
+  if (i->opcode == HLO_PAD && hlo_operand(i, 0)->opcode == HLO_BROADCAST) return false;
+  if (!hlo_op_has(i->opcode, HLO_F_CALLS)) return !hlo_has_side_effect(i);
+  hlo_computation *few[8], **v = few;
+  u32 n = hlo_called(i, few, HS_COUNT(few));
+  if (n > HS_COUNT(few)) return false;
+  for (u32 k = 0; k < n; k++)
+    if (!foldable_computation(v[k], f)) return false;
+  return true;
+}
+
+static bool foldable_computation(const hlo_computation *x, const folding *f) {
+  if (x->id >= f->nknown) return false;
+  if (f->known[x->id]) return f->known[x->id] == 1;
+  bool ok = true;
+  hlo_for_each_instr(i, x)
+    if (ok) ok = foldable(i, f);
+  f->known[x->id] = ok ? 1 : 2;
+  return ok;
+}
+
+static bool candidate(const hlo_instr *i, const folding *f) {
+  if (i->opcode == HLO_CONSTANT || i->opcode == HLO_PARAMETER || i->opcode == HLO_TUPLE ||
+      i->opcode == HLO_FUSION || !i->noperands)
+    return false;
+  if (!i->nuses && !hlo_is_root(i)) return false;  // dead
+  bool any = f->aggressive;
+  for (u32 k = 0; k < i->noperands; k++) {
+    if (!constant_like(hlo_operand(i, k))) return false;
+    any |= has_constant(hlo_operand(i, k));
+  }
+  return any && (f->aggressive || readable(i)) && foldable(i, f);
+}
+
+static bool small_enough(pass_ctx *c, const hlo_instr *i, const folding *f) {
+  i64 in = 0;
+  if (f->aggressive) return true;
+  for (u32 k = 0; k < i->noperands; k++)
+    if (hlo_shape_is_array(hlo_operand(i, k)->shape)) in += hlo_operand(i, k)->shape->elements;
+  if (hlo_shape_is_array(i->shape) && HS_MAX(i->shape->elements, in) > MAX_ELEMENTS) {
+    pass_note_declined(c, i, NULL, "%lld elements are too many to fold",
+                       (long long)HS_MAX(i->shape->elements, in));
+    return false;
+  }
+  hlo_cost cost = hlo_cost_instr(i);
+  double work = cost.flops + cost.transcendentals + (double)i->shape->elements;
+  if (work > MAX_WORK) {
+    pass_note_declined(c, i, NULL, "evaluating it takes %.3g operations", work);
+    return false;
+  }
+  return true;
+}
+
+// The value of what is like a constant; a new reference.
+static hs_status value_of(const hlo_instr *i, hs_arena *a, hlo_literal **out) {
+  if (i->opcode == HLO_CONSTANT) {
+    *out = hlo_literal_ref(hlo_constant_value(i));
+    return HS_GOOD;
+  }
+  hlo_literal **in = HS_NEW_ARRAY(a, hlo_literal *, i->noperands + 1);
+  hs_status s = HS_GOOD;
+  u32 got = 0;
+  while (got < i->noperands && hs_ok(s)) {
+    s = value_of(hlo_operand(i, got), a, &in[got]);
+    if (hs_ok(s)) got++;
+  }
+  if (hs_ok(s)) s = hlo_eval_instr(i, i->noperands, in, NULL, out);
+  for (u32 k = 0; k < got; k++) hlo_literal_unref(in[k]);
+  return s;
+}
+
+static hs_status fold(pass_ctx *c, hlo_instr *i) {
+  u32 n = i->noperands, got = 0;
+  hlo_literal **ops = HS_NEW_ARRAY(c->scratch, hlo_literal *, n), *value = NULL;
+  hs_status s = HS_GOOD;
+  while (got < n && hs_ok(s)) {
+    s = value_of(hlo_operand(i, got), c->scratch, &ops[got]);
+    if (hs_ok(s)) got++;
+  }
+  hlo_eval_options o = {.keep_denormals = false, .max_bytes = (i64)1 << 31};
+  if (hs_ok(s)) s = hlo_eval_instr(i, n, ops, &o, &value);
+  for (u32 k = 0; k < got; k++) hlo_literal_unref(ops[k]);
+  if (!hs_ok(s)) {
+    if (s.err->code == HS_E_INTERRUPTED) return s;
+    pass_note_declined(c, i, NULL, "not evaluated: %s", s.err->message);
+    hs_status_drop(s);
+    return HS_GOOD;
+  }
+  if (!pass_may_rewrite(c)) {
+    hlo_literal_unref(value);
+    return HS_GOOD;
+  }
+  pass_note_done(c, i, NULL, "%s of constants folded", hlo_op_text(i->opcode));
+  if (hlo_shape_is_tuple(i->shape) && readable(i)) {
+    for (hlo_use *u = i->first_use, *next; u; u = next) {
+      next = u->next;
+      hlo_instr *g = u->user,
+                *e = hlo_add_constant(
+                    i->parent, hlo_literal_ref(value->children[hlo_attr_int(g, HLO_ATTR_INDEX, 0)]),
+                    NULL);
+      if (e->shape != g->shape) hlo_set_shape(e, g->shape);
+      bool last = !next;
+      hlo_replace(g, e);
+      if (last) break;
+    }
+    hlo_literal_unref(value);
+    return HS_GOOD;
+  }
+  hlo_instr *k = hlo_add_constant(i->parent, value, NULL);
+  if (k->shape != i->shape) hlo_set_shape(k, i->shape);
+  hlo_replace(i, k);
+  return HS_GOOD;
+}
+
+// What every call site passes as parameter p, when that is one constant; all callers of x must be
+// calls.
+static const hlo_instr *constant_argument(hlo_instr *const *calls, u32 n, u32 p) {
+  const hlo_instr *k = NULL;
+  for (u32 j = 0; j < n; j++) {
+    const hlo_instr *o = hlo_operand(calls[j], p);
+    if (o->opcode != HLO_CONSTANT || hlo_literal_has_elided(hlo_constant_value(o))) return NULL;
+    if (k &&
+        (k->shape != o->shape || !hlo_literal_equal(hlo_constant_value(k), hlo_constant_value(o))))
+      return NULL;
+    k = o;
+  }
+  return k;
+}
+
+static void take_constant_arguments(pass_ctx *c) {
+  hlo_module *m = c->m;
+  if (!m->nops[HLO_CALL]) return;
+  u32 *counts = pass_caller_counts(c), *have = HS_NEW_ARRAY(c->scratch, u32, m->next_comp_id + 1);
+  hlo_instr ***calls = HS_NEW_ARRAY(c->scratch, hlo_instr **, m->next_comp_id + 1);
+  hlo_for_each_comp(x, m)
+    hlo_for_each_of(i, x, HLO_CALL) {
+      hlo_computation *f = hlo_attr_comp(i, HLO_ATTR_TO_APPLY);
+      if (!f) continue;
+      if (!calls[f->id])
+        calls[f->id] = HS_NEW_ARRAY(c->scratch, hlo_instr *, counts[1 + f->id] + 1);
+      calls[f->id][have[f->id]++] = i;
+    }
+  hlo_for_each_comp(x, m) {
+    // a single call is inlined
+    if (x == m->entry || have[x->id] < 2 || have[x->id] != counts[1 + x->id]) continue;
+    for (u32 p = 0; p < x->nparams; p++) {
+      const hlo_instr *k =
+          x->params[p]->nuses ? constant_argument(calls[x->id], have[x->id], p) : NULL;
+      if (!k || hlo_is_root(x->params[p])) continue;
+      if (!pass_may_rewrite(c)) return;
+      pass_note_done(c, x->params[p], k, "every call passes this constant");
+      hlo_replace_uses(x->params[p], hlo_clone_instr(x, k, NULL, 0, NULL));
+    }
+  }
+}
+
+// The size of a dimension that is not dynamic is known.
+static bool static_size(const hlo_instr *i) {
+  if (i->opcode != HLO_GET_DIMENSION_SIZE) return false;
+  hlo_ints d = hlo_attr_ints(i, HLO_ATTR_DIMENSIONS);
+  const hlo_shape *s = d.n == 1 ? hlo_operand(i, 0)->shape : NULL;
+  // text may give its shape without the bound
+  if (s && hlo_operand(i, 0)->opcode == HLO_SET_DIMENSION_SIZE) return false;
+  return s && s->dims[d.v[0]] >= 0 && !(s->dynamic && s->dynamic[d.v[0]]) && !hlo_is_controlled(i);
+}
+
+static bool fold_size(pass_ctx *c, hlo_instr *i) {
+  if (!pass_may_rewrite(c)) return false;
+  i64 n = hlo_operand(i, 0)->shape->dims[hlo_attr_ints(i, HLO_ATTR_DIMENSIONS).v[0]];
+  pass_note_done(c, i, NULL, "a static dimension of %lld", (long long)n);
+  hlo_replace(i, hlo_build_scalar_i64(i->parent, HLO_S32, n));
+  return true;
+}
+
+static hs_status visit(pass_ctx *c, const folding *f, hlo_instr *i) {
+  if (i->dead) return HS_GOOD;
+  if (static_size(i)) {
+    fold_size(c, i);
+    return HS_GOOD;
+  }
+  if (!(candidate(i, f) || late_fusion(i, f)) || !allowed(i, f)) return HS_GOOD;
+  bool elided = false;
+  for (u32 o = 0; o < i->noperands; o++) elided |= is_elided(hlo_operand(i, o));
+  if (elided) {
+    pass_note_declined(c, i, NULL, "a constant operand is elided");
+    return HS_GOOD;
+  }
+  if (!small_enough(c, i, f)) return HS_GOOD;
+  HS_TRY(fold(c, i));
+  return hs_poll();
+}
+
+// What was edited, its users, and the users of what is folded: constants move down.
+static hs_status visit_edited(pass_ctx *c, const folding *f, u32 n, hlo_instr *const *edited) {
+  HS_VEC(hlo_instr *) work = {0};
+  for (u32 k = 0; k < n; k++) {
+    if (hlo_is_fusion_comp(edited[k]->parent) || edited[k]->dead) continue;
+    hs_vec_push(&work, edited[k]);
+    hlo_for_each_use(u, edited[k]) hs_vec_push(&work, u->user);
+  }
+  hs_status s = HS_GOOD;
+  for (size_t k = 0; k < work.n && hs_ok(s); k++) {
+    hlo_instr *i = work.v[k];
+    if (i->dead || i->opcode == HLO_CONSTANT) continue;
+    size_t from = work.n;
+    hlo_for_each_use(u, i) hs_vec_push(&work, u->user);
+    s = visit(c, f, i);
+    if (!i->dead) work.n = from;
+  }
+  hs_vec_free(&work);
+  return s;
+}
+
+hs_status pass_constant_folding(pass_ctx *c) {
+  enum { DEFAULT, AGGRESSIVE };
+  folding f = {!pass_option_bool(c, "fold_float_arithmetic", true),
+               pass_option_bool(c, "scalars_only", false),
+               pass_option_choice(c, "level", "default|aggressive") == AGGRESSIVE,
+               HS_NEW_ARRAY(c->scratch, u8, c->m->next_comp_id + 1), c->m->next_comp_id};
+  take_constant_arguments(c);
+  u32 n;
+  hlo_instr **v;
+  if (pass_edited(c, &v, &n)) return visit_edited(c, &f, n, v);
+  hlo_for_each_comp(comp, c->m) {
+    if (hlo_is_fusion_comp(comp)) continue;
+    n = comp->ninstrs;
+    v = pass_any_order(c, comp);
+    for (u32 k = 0; k < n; k++) HS_TRY(visit(c, &f, hlo_nth(v, k, n)));
+  }
+  return HS_GOOD;
+}

@@ -1,0 +1,431 @@
+// inline.c — calls, maps and shared control-flow computations.
+//
+// call-inliner (xla/service/call_inliner.cc): a call's body replaces it. Callers first: the calls
+// among the copies are inlined
+//   where they stand, and a body that nobody calls any more is never flattened itself, so that
+//   calls nested a thousand deep cost what they come to, not that for every level. What the call
+//   was told its copies inherit: control predecessors, frontend attributes about fusing, and the
+//   call's op_name in front of their own.
+// map-inline (xla/service/map_inliner.cc): a map of a scalar elementwise function becomes that
+// function on whole arrays. flatten-call-graph
+// (xla/hlo/transforms/simplifiers/flatten_call_graph.cc): a computation that several instructions
+// share, a
+//   reducer as well as a loop's body, is copied, one for each, so that later passes may edit it for
+//   its one caller.
+#include "passes/run/util.h"
+
+typedef struct inliner {
+  pass_ctx *c;
+  bool single, shardy, renumber;
+  const char *kept;  // names of composites that stay, apart by blanks
+  const char *only;  // names of computations, likewise, whose calls go; "": all
+  u32 *counts;       // pass_caller_counts as the pass began
+  // by computation id, then: run by an asynchronous operation, which wraps one instruction
+  bool *async;
+  i64 next_channel;
+} inliner;
+
+static bool is_composite(const hlo_instr *call) {
+  return hlo_attr_int(call, HLO_ATTR_IS_COMPOSITE, 0) != 0;
+}
+
+static bool among_words(const char *words, hs_str word) {
+  for (const char *p = words; *p;) {
+    size_t n = strcspn(p, " ");
+    if (n && hs_str_eq((hs_str){p, n}, word)) return true;
+    p += n + (p[n] == ' ');
+  }
+  return false;
+}
+
+static bool is_marked(const hlo_instr *call, bool shardy) {
+  const hs_str *inlineable = pass_frontend(call, "inlineable");
+  if (inlineable &&
+      (hs_str_eq(*inlineable, HS_STR("false")) || hs_str_eq(*inlineable, HS_STR("xla_late"))))
+    return true;
+  if (shardy) {
+    const char *name = hlo_attr_comp(call, HLO_ATTR_TO_APPLY)->name;
+    if (strstr(name, "shmap_body") || strstr(name, "xla.sdy.manual_computation_body")) return true;
+  }
+  return hlo_attr_get(call, HLO_ATTR_BACKEND_CONFIG) != NULL;
+}
+
+// Why a call stays; NULL: it goes.
+static const char *refusal(const inliner *n, const hlo_instr *call) {
+  const hlo_computation *body = hlo_attr_comp(call, HLO_ATTR_TO_APPLY);
+  const hs_str *composite = is_composite(call) ? pass_frontend(call, "composite.name") : NULL;
+  if (!body) return "it calls nothing";
+  if (*n->only && !among_words(n->only, hs_str_of(body->name)))
+    return "its body is not among those asked for";
+  if (is_marked(call, n->shardy)) return "marked as not inlineable";
+  if (composite && among_words(n->kept, *composite)) return "its composite is to stay";
+  if (n->async[call->parent->id]) return "an asynchronous operation wraps it";
+  if (n->single && body->id < n->counts[0] && n->counts[1 + body->id] > 1)
+    return "its body has several call sites";
+  if (!hs_str_eq(body->execution_thread, call->parent->execution_thread))
+    return "its body runs on another execution thread";
+  return NULL;
+}
+
+// ---- what copies inherit from their call --------------------------------------------------------
+#define MAX_OP_NAME \
+  1024  // a joined name of so many bytes is not worth them: the copy keeps its own
+
+static hs_str without_slash(hs_str s, bool leading) {
+  if (leading && s.n && *s.p == '/') s.p++, s.n--;
+  if (s.n && s.p[s.n - 1] == '/') s.n--;
+  return s;
+}
+
+// Metadata with `prefix` before its op_name, or for it; NULL when there is nothing to change.
+static const hlo_metadata *prefixed(hlo_module *m, const hlo_metadata *d, hs_str prefix) {
+  hs_str name = without_slash(d ? d->op_name : (hs_str){0}, true);
+  prefix = without_slash(prefix, false);
+  bool there = name.n >= prefix.n && hs_str_eq((hs_str){name.p, prefix.n}, prefix);
+  if (!prefix.n || there || name.n + prefix.n >= MAX_OP_NAME) return NULL;
+  hs_buf b = {0};
+  hs_buf_put(&b, prefix.p, prefix.n);
+  if (name.n) hs_buf_printf(&b, "/%.*s", (int)name.n, name.p);
+  hlo_metadata *now = HS_NEW(&m->arena, hlo_metadata);
+  if (d) *now = *d;
+  now->op_name = (hs_str){hs_arena_strndup(&m->arena, b.p, b.n), b.n};
+  hs_buf_free(&b);
+  return now;
+}
+
+// The instruction and what its branches or turns are made of; what calls say of themselves they
+// hand on when their turn comes.
+static void prefix_names(hlo_instr *i, hs_str prefix, u32 depth) {
+  const hlo_metadata *d = prefixed(i->parent->module, hlo_metadata_of(i), prefix);
+  if (d) hlo_set_attr_ptr(i, HLO_ATTR_METADATA, d);
+  if (depth >= 64 ||
+      (i->opcode != HLO_WHILE && i->opcode != HLO_CONDITIONAL && i->opcode != HLO_ASYNC_START))
+    return;
+  hlo_computation *called[8];
+  u32 n = hlo_called(i, called, 8);
+  for (u32 k = 0; k < HS_MIN(n, 8u); k++)
+    hlo_for_each_instr(x, called[k]) prefix_names(x, prefix, depth + 1);
+}
+
+static int key_order(hs_str a, hs_str b) {
+  int d = memcmp(a.p, b.p, HS_MIN(a.n, b.n));
+  return d ? d : a.n < b.n ? -1 : a.n > b.n;
+}
+
+static bool is_composite_key(hs_str key) {
+  return hs_str_eq(key, HS_STR("composite.name")) ||
+         hs_str_eq(key, HS_STR("composite.attributes")) ||
+         hs_str_eq(key, HS_STR("composite.version"));
+}
+
+static bool may_fuse(const hlo_instr *i) {
+  bool whole = i->opcode == HLO_DOMAIN || i->opcode == HLO_WHILE || i->opcode == HLO_CONDITIONAL ||
+               i->opcode == HLO_CALL;
+  return !whole && (i->opcode == HLO_RNG ? i->nuses <= 1 : !hlo_has_side_effect(i));
+}
+
+static bool is_fusion_key(hs_str key) {
+  return hs_str_eq(key, HS_STR("MUST_FUSE")) || hs_str_eq(key, HS_STR("MAXIMAL_FUSE")) ||
+         hs_str_eq(key, HS_STR("mosaic_fusion_group"));
+}
+
+// What the call says of fusing is said of each copy that can be fused, everything of the root if
+// nothing is said of that then.
+static void join_frontend(hlo_instr *i, const hlo_instr *call, bool root) {
+  hlo_module *m = i->parent->module;
+  const hlo_frontend *own = hlo_attr_ptr(i, HLO_ATTR_FRONTEND_ATTRIBUTES),
+                     *from = hlo_attr_ptr(call, HLO_ATTR_FRONTEND_ATTRIBUTES);
+  u32 n = 0, have = own ? own->n : 0, a = 0;
+  bool fuses = false, composite = is_composite(call);
+  for (u32 b = 0; b < from->n; b++) fuses |= is_fusion_key(from->v[b].key);
+  fuses &= may_fuse(i);
+  hlo_frontend_entry *v = HS_NEW_ARRAY(&m->arena, hlo_frontend_entry, have + from->n);
+  for (u32 b = 0; b < from->n; b++) {  // both are sorted by key; its own value wins
+    hs_str key = from->v[b].key;
+    if (fuses ? !is_fusion_key(key) : !root || have) continue;
+    if (composite && is_composite_key(key)) continue;
+    while (a < have && key_order(own->v[a].key, key) < 0) v[n++] = own->v[a++];
+    if (a == have || key_order(own->v[a].key, key) != 0) v[n++] = from->v[b];
+  }
+  if (n == a) return;
+  while (a < have) v[n++] = own->v[a++];
+  hlo_frontend *now = HS_NEW(&m->arena, hlo_frontend);
+  *now = (hlo_frontend){n, v};
+  hlo_set_attr_ptr(i, HLO_ATTR_FRONTEND_ATTRIBUTES, now);
+}
+
+static void join_ctrl_preds(hs_arena *a, hlo_instr *i, const hlo_instr_list *from) {
+  u32 n = i->has_ctrl_preds ? i->ctrl_preds->n : 0;
+  hlo_instr **v = HS_NEW_ARRAY(a, hlo_instr *, n + from->n);
+  for (u32 k = 0; k < n; k++) v[k] = i->ctrl_preds->v[k];
+  for (u32 k = 0; k < from->n; k++) {
+    bool have = false;
+    for (u32 j = 0; j < n; j++) have |= v[j] == from->v[k];
+    if (!have) v[n++] = from->v[k];
+  }
+  hlo_set_ctrl_preds(i, n, v);
+}
+
+// Puts the body in the call's place; returns the first of the copies, NULL when there are none.
+static hlo_instr *inline_one(const inliner *t, hlo_instr *call, hlo_computation *body) {
+  pass_ctx *c = t->c;
+  hlo_computation *comp = call->parent;
+  hlo_instr **args = HS_NEW_ARRAY(c->scratch, hlo_instr *, call->noperands + 1),
+            *before = call->prev;
+  for (u32 a = 0; a < call->noperands; a++) args[a] = hlo_operand(call, a);
+  const hlo_frontend *frontend = hlo_attr_ptr(call, HLO_ATTR_FRONTEND_ATTRIBUTES);
+  const hlo_metadata *md = hlo_metadata_of(call);
+  const hlo_instr_list *preds = call->ctrl_preds;
+  pass_note_done(c, call, NULL, "inlined %s (%u instructions)", body->name, body->ninstrs);
+  hlo_instr *root = pass_inline_at(call, body, args, c->scratch),
+            *first = before ? before->next : comp->first;
+  for (hlo_instr *i = first; i != call; i = i->next) {
+    if (frontend && frontend->n) join_frontend(i, call, i == root);
+    if (md && md->op_name.n) prefix_names(i, md->op_name, 0);
+    if (i == root && hlo_attr_get(call, HLO_ATTR_SHARDING) && !hlo_attr_get(i, HLO_ATTR_SHARDING))
+      hlo_set_attr(i, *hlo_attr_get(call, HLO_ATTR_SHARDING));
+    if (preds && preds->n) join_ctrl_preds(c->scratch, i, preds);
+    pass_origin_leaves(i, call, "");
+  }
+  if (first == call) first = NULL;
+  u32 nargs = call->noperands;
+  hlo_replace_uses(call, root);
+  hlo_remove(call);  // whatever its body does: the copies do it now
+  for (u32 a = 0; a < nargs; a++) hlo_remove_dead(args[a]);
+  return first;
+}
+
+// Every channel of a computation that took copies in gets a number of its own; those of host
+// transfers are agreed on elsewhere.
+static void renumber_channels(inliner *t, hlo_computation *comp) {
+  hlo_for_each_instr(i, comp)
+    if (hlo_attr_get(i, HLO_ATTR_CHANNEL_ID) && !hlo_attr_int(i, HLO_ATTR_IS_HOST_TRANSFER, 0))
+      hlo_set_attr_int(i, HLO_ATTR_CHANNEL_ID, t->next_channel++);
+}
+
+static i64 next_channel(const hlo_module *m) {
+  i64 last = 0;
+  hlo_for_each_comp(x, m)
+    hlo_for_each_instr(i, x) last = HS_MAX(last, hlo_attr_int(i, HLO_ATTR_CHANNEL_ID, 0));
+  return last + 1;
+}
+
+// Inlines the calls of one computation and those among the copies. False: no more rewrites are
+// allowed.
+static bool inline_calls(inliner *t, hlo_computation *comp) {
+  bool any = false;
+  for (hlo_instr *i = comp->first, *next; i; i = next) {
+    next = i->next;
+    if (i->opcode == HLO_CALL) {
+      hlo_computation *body = hlo_attr_comp(i, HLO_ATTR_TO_APPLY);
+      const char *why = refusal(t, i);
+      if (why) {
+        pass_note_declined(t->c, i, NULL, "%s", why);
+        continue;
+      }
+      if (!pass_may_rewrite(t->c)) return false;
+      hlo_instr *first = inline_one(t, i, body);
+      if (first) next = first;
+      any = true;
+    }
+    // an argument that nobody reads any more went with the call
+    while (next && next->dead) next = next->next;
+  }
+  if (any && t->renumber) renumber_channels(t, comp);
+  return true;
+}
+
+hs_status pass_call_inliner(pass_ctx *c) {
+  hlo_module *m = c->m;
+  u64 before = m->generation;
+  u32 n;
+  hlo_computation **order = pass_comp_callees_first(c, &n);
+  inliner t = {.c = c,
+               .single = pass_option_bool(c, "single_call_site", false),
+               .shardy = pass_option_bool(c, "use_shardy_partitioner", false),
+               .renumber = pass_option_bool(c, "uniquify_channel_ids", false),
+               .kept = pass_option_text(c, "composites_to_preserve", ""),
+               .only = pass_option_text(c, "only", ""),
+               .counts = pass_caller_counts(c),
+               .async = HS_NEW_ARRAY(c->scratch, bool, m->next_comp_id + 1)};
+  if (t.renumber) t.next_channel = next_channel(m);
+  if (m->nops[HLO_ASYNC_START])
+    hlo_for_each_comp(x, m)
+      hlo_for_each_call(i, x)
+        if (i->opcode == HLO_ASYNC_START && hlo_fusion_comp(i))
+          t.async[hlo_fusion_comp(i)->id] = true;
+  // called by what is left, or by nobody from the start
+  bool *needed = HS_NEW_ARRAY(c->scratch, bool, m->next_comp_id + 1);
+  for (u32 k = n; k-- > 0;) {
+    hlo_computation *x = order[k];
+    if (!needed[x->id] && x != m->entry && t.counts[1 + x->id]) continue;
+    if (!inline_calls(&t, x)) return HS_GOOD;
+    hlo_for_each_call(i, x) {
+      hlo_computation **v;
+      u32 nv;
+      pass_called_all(i, c->scratch, &v, &nv);
+      for (u32 j = 0; j < nv; j++) needed[v[j]->id] = true;
+    }
+    HS_TRY(hs_poll());
+  }
+  if (m->generation != before) return pass_remove_unused(c);  // bodies that lost their last caller
+  return HS_GOOD;
+}
+
+const hlo_instr *pass_not_liftable(const hlo_computation *f) {
+  hlo_for_each_instr(i, f) {
+    bool ok = hlo_shape_is_scalar(i->shape) && !i->has_ctrl_preds &&
+              (i->opcode == HLO_PARAMETER || i->opcode == HLO_CONSTANT ||
+               hlo_op_has(i->opcode, HLO_F_ELEMENTWISE) || i->opcode == HLO_BITCAST_CONVERT);
+    if (!ok) return i;
+  }
+  return NULL;
+}
+
+static void lift_map(pass_ctx *c, hlo_instr *map, const hlo_computation *f) {
+  hlo_instr **order = pass_post_order(c, f),
+            **made = HS_NEW_ARRAY(c->scratch, hlo_instr *, f->ninstrs + 1);
+  u32 n = f->ninstrs;
+  hlo_numbers place = hlo_number_instrs(f, n, order, c->scratch);
+  for (u32 t = 0; t < n; t++) {
+    hlo_instr *i = order[t];
+    if (i->opcode == HLO_PARAMETER) {
+      made[t] = hlo_operand(map, (u32)hlo_param_number(i));
+    } else {
+      hlo_instr *ops[3];
+      for (u32 k = 0; k < i->noperands && k < 3; k++)
+        ops[k] = made[hlo_number_of(&place, hlo_operand(i, k))];
+      const hlo_shape *s = i->opcode == HLO_CONSTANT ? NULL : pass_shape_as(map, i->shape->dtype);
+      made[t] = hlo_clone_instr(map->parent, i, s, i->noperands, ops);
+      if (i->opcode == HLO_CONSTANT && map->shape->rank)
+        made[t] = hlo_add_broadcast(made[t], pass_shape_as(map, i->shape->dtype), 0, NULL);
+    }
+  }
+  hlo_replace(map, made[hlo_number_of(&place, f->root)]);
+}
+
+hs_status pass_map_inline(pass_ctx *c) {
+  hlo_for_each_comp(comp, c->m) {
+    if (!hlo_may_have(comp, HLO_MAP)) continue;
+    hlo_for_each_instr_safe(i, comp) {
+      if (i->opcode != HLO_MAP) continue;
+      const hlo_computation *f = hlo_attr_comp(i, HLO_ATTR_TO_APPLY);
+      const hlo_instr *bad = f ? pass_not_liftable(f) : i;
+      if (bad || !hlo_shape_is_array(i->shape)) {
+        pass_note_declined(c, i, NULL, "%s is not elementwise",
+                           bad ? hlo_op_text(bad->opcode) : "its result");
+        continue;
+      }
+      if (!pass_may_rewrite(c)) return HS_GOOD;
+      pass_note_done(c, i, NULL, "applied %s to whole arrays", f->name);
+      lift_map(c, i, f);
+    }
+  }
+  return HS_GOOD;
+}
+
+// ---- shared computations ------------------------------------------------------------------------
+static hlo_computation *clone_of(const hlo_computation *x) {
+  char *name = hs_format("%s.clone", x->name);
+  hlo_computation *copy = hlo_clone_computation((hlo_computation *)x, name, NULL);
+  hs_free(name);
+  return copy;
+}
+
+// What continues an asynchronous operation names the computation of its start and follows that.
+static bool continues_async(const hlo_instr *i) {
+  return i->opcode == HLO_ASYNC_UPDATE || i->opcode == HLO_ASYNC_DONE;
+}
+
+// The copy has copies of everything that it calls, too; `stays`: by computation id below `known`,
+// those that it shares with the original.
+static hlo_computation *deep_clone(hlo_computation *x, hs_arena *a, u32 known, const bool *stays) {
+  hlo_computation *top = clone_of(x);
+  HS_VEC(hlo_computation *) work = {0};
+  hs_vec_push(&work, top);
+  while (work.n) {
+    hlo_computation *y = hs_vec_pop(&work);
+    hlo_for_each_call(i, y) {
+      hlo_computation **v;
+      u32 n;
+      pass_called_all(i, a, &v, &n);
+      for (u32 k = 0; k < n && !continues_async(i); k++) {
+        if (v[k]->id < known && stays[v[k]->id]) continue;
+        hlo_computation *copy = clone_of(v[k]);
+        pass_set_called(i, k, copy);
+        hs_vec_push(&work, copy);
+      }
+    }
+  }
+  hs_vec_free(&work);
+  return top;
+}
+
+// Computations that keep all their callers, by id: those that calls alone name, or those that
+// nothing asynchronous runs.
+static bool *shared_ones(pass_ctx *c, u32 n, hlo_computation *const *callees_first,
+                         const pass_call_sites *all) {
+  bool calls = pass_option_bool(c, "skip_cloning_for_calls", false),
+       plain = pass_option_bool(c, "skip_cloning_for_non_async", false);
+  bool *stays = HS_NEW_ARRAY(c->scratch, bool, c->m->next_comp_id + 1);
+  for (u32 k = n; k-- > 0;) {
+    u32 id = callees_first[k]->id;
+    bool only_calls = true, async = false;
+    for (u32 j = all->start[id]; j < all->start[id + 1]; j++) {
+      const hlo_instr *i = all->sites[j].i;
+      only_calls &= i->opcode == HLO_CALL;
+      async |= i->opcode == HLO_ASYNC_START || continues_async(i) ||
+               (plain && i->parent != c->m->entry && !stays[i->parent->id]);
+    }
+    stays[id] = (calls && only_calls) || (plain && !async);
+  }
+  return stays;
+}
+
+// Whatever continues an asynchronous operation calls what its start calls now.
+static void follow_starts(hlo_module *m, hs_arena *a) {
+  hlo_for_each_comp(x, m)
+    hlo_for_each_call(i, x) {
+      const hlo_instr *start = i;
+      while (continues_async(start) && start->noperands) start = hlo_operand(start, 0);
+      hlo_computation **v, **now;
+      u32 n, nnow;
+      if (start == i || start->opcode != HLO_ASYNC_START) continue;
+      pass_called_all(i, a, &v, &n);
+      pass_called_all(start, a, &now, &nnow);
+      for (u32 k = 0; k < n && k < nnow; k++)
+        if (v[k] != now[k]) pass_set_called(i, k, now[k]);
+    }
+}
+
+// Callees first. The first caller keeps the computation; the others, whatever they are, get a copy
+// each, and one that names it more than once gets a copy for each time.
+hs_status pass_flatten_call_graph(pass_ctx *c) {
+  hlo_module *m = c->m;
+  if (m->ncomputations < 2) return HS_GOOD;
+  u32 n, nfirst, known = m->next_comp_id;
+  hlo_computation **order = pass_comp_post_order(c, &n),
+                  **callees_first = pass_comp_callees_first(c, &nfirst);
+  pass_call_sites all = pass_find_sites(c);
+  bool *stays = shared_ones(c, nfirst, callees_first, &all);
+  for (u32 k = 0; k < n; k++) {
+    hlo_computation *x = order[k];
+    u32 from = all.start[x->id], to = all.start[x->id + 1];
+    const hlo_instr *first = NULL;
+    if (stays[x->id]) continue;
+    for (u32 j = from; j < to; j++) {
+      const pass_call_site *s = &all.sites[j];
+      if (continues_async(s->i)) continue;
+      bool twice =
+          (j + 1 < to && all.sites[j + 1].i == s->i) || (j > from && all.sites[j - 1].i == s->i);
+      if (!first) first = s->i;
+      if (first == s->i && !twice) continue;
+      if (!pass_may_rewrite(c)) return HS_GOOD;
+      pass_note_done(c, s->i, NULL, "%s copied for this caller", x->name);
+      pass_set_called(s->i, s->slot, deep_clone(x, c->scratch, known, stays));
+    }
+    HS_TRY(hs_poll());
+  }
+  if (m->nops[HLO_ASYNC_START]) follow_starts(m, c->scratch);
+  return HS_GOOD;
+}

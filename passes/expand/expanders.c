@@ -1,0 +1,183 @@
+// expanders.c — operations written out as simpler ones.
+//
+// logistic-expander (xla/hlo/transforms/expanders/logistic_expander.cc): logistic(x) = 1 / (1 +
+// exp(-x)). batchnorm_expander (xla/service/batchnorm_expander.cc): the three batch-norm operations
+// as reductions and arithmetic.
+//   training: mean = sum(x)/n, var = sum(x*x)/n - mean*mean, y = (x-mean)*rsqrt(var+eps)*scale +
+//   offset. grad: the derivatives of that with respect to x, scale and offset. inference: scale and
+//   shift are computed per feature. n is asked of the operand (get-dimension-size), as dimensions
+//   may be dynamic; constant_folding makes it a number.
+#include "passes/run/util.h"
+
+static const hlo_shape *with_layout_of(const hlo_instr *i, const hlo_shape *s) {
+  return i->shape != i->shape->logical ? hlo_shape_fill_layout(i->parent->module->ctx, s) : s;
+}
+
+static hlo_instr *binary(hlo_opcode op, hlo_instr *a, hlo_instr *b) {
+  return hlo_build_binary(op, a, b);
+}
+
+hs_status pass_logistic_expander(pass_ctx *c) {
+  hlo_for_each_comp(comp, c->m) {
+    if (hlo_is_fusion_comp(comp)) continue;
+    hlo_for_each_instr_safe(i, comp) {
+      if (i->opcode != HLO_LOGISTIC) continue;
+      if (!pass_may_rewrite(c)) return HS_GOOD;
+      pass_note_done(c, i, NULL, "written as 1 / (1 + exp(-x))");
+      hlo_instr *one = hlo_build_full(comp, i->shape, 1.0);
+      hlo_instr *e = hlo_build_unary(HLO_EXP, hlo_build_unary(HLO_NEGATE, hlo_operand(i, 0)));
+      hlo_replace(i, binary(HLO_DIVIDE, one, binary(HLO_ADD, one, e)));
+    }
+  }
+  return HS_GOOD;
+}
+
+typedef struct bnorm {
+  hlo_instr *i;
+  const hlo_shape *big, *small;  // the activation; the feature dimension alone
+  i64 feature;
+  u32 nreduced;
+  i64 reduced[HLO_MAX_RANK];
+  // scalars; count: how many elements a feature has, read from the operand's dimensions
+  hlo_instr *zero, *count, *eps;
+  hlo_computation *add;
+} bnorm;
+
+static bnorm bnorm_of(hlo_instr *i) {
+  hlo_instr *x = hlo_operand(i, 0);
+  bnorm b = {.i = i,
+             .big = x->shape,
+             .small = hlo_operand(i, 1)->shape,
+             .feature = hlo_attr_int(i, HLO_ATTR_FEATURE_INDEX, 0)};
+  hlo_dtype t = b.big->dtype;
+  const hlo_attr *eps = hlo_attr_get(i, HLO_ATTR_EPSILON);
+  // a float in XLA, whatever the arrays are
+  b.eps = hlo_build_scalar_f64(i->parent, t, eps ? (double)(float)eps->v.f : 0);
+  if (i->opcode == HLO_BATCH_NORM_INFERENCE) return b;
+  b.zero = hlo_build_scalar_f64(i->parent, t, 0);
+  b.count = hlo_build_scalar_i64(i->parent, HLO_S32, 1);
+  for (u32 d = 0; d < b.big->rank; d++) {
+    if ((i64)d == b.feature) continue;
+    b.reduced[b.nreduced++] = d;
+    hlo_instr *size = hlo_add(i->parent, HLO_GET_DIMENSION_SIZE, b.count->shape, 1, &x, NULL);
+    hlo_set_attr_ints(size, HLO_ATTR_DIMENSIONS, 1, &(i64){d});
+    b.count = binary(HLO_MULTIPLY, size, b.count);
+  }
+  b.count = hlo_build_convert(b.count, t);
+  b.add = hlo_build_scalar_computation(i->parent->module, HLO_ADD, t);
+  return b;
+}
+
+static hlo_instr *spread(const bnorm *b, hlo_instr *feature) {
+  return hlo_add_broadcast(feature, b->big, 1, &b->feature);
+}
+static hlo_instr *fill(const hlo_shape *s, hlo_instr *scalar) {
+  return hlo_add_broadcast(scalar, s, 0, NULL);
+}
+static hlo_instr *feature_sum(const bnorm *b, hlo_instr *x) {
+  hlo_instr *r = hlo_build_reduce(x, b->zero, b->nreduced, b->reduced, b->add);
+  if (r->shape->logical == b->small->logical) hlo_set_shape(r, b->small);
+  return r;
+}
+static hlo_instr *by_count(const bnorm *b, hlo_instr *x) {
+  return binary(HLO_DIVIDE, x, fill(x->shape, b->count));
+}
+static hlo_instr *inverse_stddev(hlo_instr *var, hlo_instr *eps) {
+  return hlo_build_unary(HLO_RSQRT, binary(HLO_ADD, var, eps));
+}
+
+static hlo_instr *expand_inference(const bnorm *b) {
+  hlo_instr *x = hlo_operand(b->i, 0), *offset = hlo_operand(b->i, 2), *mean = hlo_operand(b->i, 3),
+            *var = hlo_operand(b->i, 4);
+  hlo_instr *scale =
+      binary(HLO_MULTIPLY, hlo_operand(b->i, 1), inverse_stddev(var, fill(b->small, b->eps)));
+  hlo_instr *shift = binary(HLO_SUBTRACT, offset, binary(HLO_MULTIPLY, mean, scale));
+  return binary(HLO_ADD, binary(HLO_MULTIPLY, x, spread(b, scale)), spread(b, shift));
+}
+
+static hlo_instr *expand_training(const bnorm *b) {
+  hlo_instr *x = hlo_operand(b->i, 0), *mean = by_count(b, feature_sum(b, x)),
+            *square = by_count(b, feature_sum(b, binary(HLO_MULTIPLY, x, x)));
+  hlo_instr *var = binary(HLO_SUBTRACT, square, binary(HLO_MULTIPLY, mean, mean));
+  hlo_instr *inv = inverse_stddev(spread(b, var), fill(b->big, b->eps));
+  hlo_instr *y = binary(HLO_MULTIPLY, binary(HLO_SUBTRACT, x, spread(b, mean)), inv);
+  y = binary(HLO_ADD, binary(HLO_MULTIPLY, y, spread(b, hlo_operand(b->i, 1))),
+             spread(b, hlo_operand(b->i, 2)));
+  hlo_instr *parts[] = {y, mean, var};
+  return hlo_add_tuple(b->i->parent, 3, parts);
+}
+
+// d_offset = sum(g); d_scale = sum(g*(x-mean)) * inv; d_x = scale*inv/n * (n*g - d_offset -
+// (x-mean) * sum(g*(x-mean)) / (var+eps))
+static hlo_instr *expand_grad(const bnorm *b) {
+  hlo_instr *x = hlo_operand(b->i, 0), *scale = hlo_operand(b->i, 1), *mean = hlo_operand(b->i, 2),
+            *var = hlo_operand(b->i, 3), *g = hlo_operand(b->i, 4);
+  hlo_instr *eps = fill(b->big, b->eps), *big_var = spread(b, var),
+            *centered = binary(HLO_SUBTRACT, x, spread(b, mean));
+  hlo_instr *sum_gc = feature_sum(b, binary(HLO_MULTIPLY, g, centered)),
+            *d_offset = feature_sum(b, g);
+  hlo_instr *d_scale = binary(HLO_MULTIPLY, sum_gc, inverse_stddev(var, fill(b->small, b->eps)));
+  hlo_instr *slope = binary(HLO_DIVIDE, binary(HLO_MULTIPLY, spread(b, sum_gc), centered),
+                            binary(HLO_ADD, big_var, eps));
+  hlo_instr *factor =
+      by_count(b, binary(HLO_MULTIPLY, spread(b, scale), inverse_stddev(big_var, eps)));
+  hlo_instr *inner =
+      binary(HLO_SUBTRACT, binary(HLO_MULTIPLY, g, fill(b->big, b->count)), spread(b, d_offset));
+  hlo_instr *parts[] = {binary(HLO_MULTIPLY, factor, binary(HLO_SUBTRACT, inner, slope)), d_scale,
+                        d_offset};
+  return hlo_add_tuple(b->i->parent, 3, parts);
+}
+
+// The device that all of it runs on; -1 when there is no single one.
+static i64 single_device(const hlo_sharding *s) {
+  if (s->type != HLO_SH_TUPLE) return s->type == HLO_SH_MAXIMAL ? s->device : -1;
+  i64 d = s->nchildren ? single_device(s->children[0]) : -1;
+  for (u32 k = 1; k < s->nchildren; k++)
+    if (single_device(s->children[k]) != d) return -1;
+  return d;
+}
+
+// What was made after `last`: arrays like the activation are sharded as the first result was, the
+// rest is on its device or everywhere.
+static void shard(const bnorm *b, const hlo_instr *last, const hlo_sharding *s) {
+  hs_arena *a = &b->i->parent->module->arena;
+  i64 device = single_device(s);
+  hlo_sharding *rest = HS_NEW(a, hlo_sharding);
+  *rest = (hlo_sharding){.type = device >= 0 ? HLO_SH_MAXIMAL : HLO_SH_REPLICATED,
+                         .device = device >= 0 ? device : 0};
+  const hlo_sharding *big = s->type == HLO_SH_TUPLE && s->nchildren ? s->children[0] : s;
+  for (hlo_instr *x = last->next; x; x = x->next)
+    hlo_set_attr_ptr(x, HLO_ATTR_SHARDING,
+                     x->opcode == HLO_TUPLE ? s
+                     : x->shape == b->big   ? big
+                                            : rest);
+}
+
+hs_status pass_batchnorm_expander(pass_ctx *c) {
+  bool training = pass_option_bool(c, "rewrite_training_op", true),
+       inference = pass_option_bool(c, "rewrite_inference_op", true),
+       grad = pass_option_bool(c, "rewrite_grad_op", true);
+  hlo_for_each_comp(comp, c->m) {
+    if (hlo_is_fusion_comp(comp)) continue;
+    hlo_for_each_instr_safe(i, comp) {
+      bool mine = (i->opcode == HLO_BATCH_NORM_TRAINING && training) ||
+                  (i->opcode == HLO_BATCH_NORM_INFERENCE && inference) ||
+                  (i->opcode == HLO_BATCH_NORM_GRAD && grad);
+      if (!mine) continue;
+      if (!pass_may_rewrite(c)) return HS_GOOD;
+      pass_note_done(c, i, NULL, "written out");
+      hlo_instr *last = comp->last;
+      bnorm b = bnorm_of(i);
+      hlo_instr *now = i->opcode == HLO_BATCH_NORM_TRAINING ? expand_training(&b)
+                       : i->opcode == HLO_BATCH_NORM_GRAD   ? expand_grad(&b)
+                                                            : expand_inference(&b);
+      if (now->shape != i->shape && now->shape->logical == i->shape->logical &&
+          now->opcode == HLO_TUPLE)
+        hlo_set_shape(now, with_layout_of(i, i->shape));
+      const hlo_sharding *s = hlo_attr_ptr(i, HLO_ATTR_SHARDING);
+      if (s) shard(&b, last, s);
+      hlo_replace(i, now);
+    }
+  }
+  return HS_GOOD;
+}

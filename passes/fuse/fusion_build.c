@@ -1,0 +1,88 @@
+// fusion_build.c — carries out what a fusion plan decided: the body computation and the fusion
+// instruction. Also says which computations are executed instruction by instruction, the only ones
+// where fusing makes sense.
+#include "passes/fuse/fusion.h"
+#include "passes/run/walks.h"
+
+#include <stdio.h>
+
+static void visit(hlo_computation *c, bool *seen, hlo_computation **out, u32 *n) {
+  if (!c || seen[c->id]) return;
+  seen[c->id] = true;
+  hlo_for_each_instr(i, c) {
+    if (i->opcode != HLO_WHILE && i->opcode != HLO_CONDITIONAL && i->opcode != HLO_CALL) continue;
+    hlo_computation *v[64];
+    u32 k = hlo_called(i, v, 64);
+    for (u32 j = 0; j < HS_MIN(k, 64u); j++) visit(v[j], seen, out, n);
+  }
+  out[(*n)++] = c;
+}
+
+hlo_computation **pass_fusion_computations(hlo_module *m, hs_arena *a, u32 *n) {
+  bool *seen = HS_NEW_ARRAY(a, bool, m->next_comp_id + 1);
+  hlo_computation **out = HS_NEW_ARRAY(a, hlo_computation *, m->ncomputations + 1);
+  *n = 0;
+  visit(m->entry, seen, out, n);
+  return out;
+}
+
+// "multiply_add_fusion": the last producer's and the root's opcode, as XLA names its fusions.
+static void fusion_name(char *buf, size_t size, const hlo_instr *root, u32 n,
+                        hlo_instr *const *members) {
+  const char *first = NULL;
+  for (u32 k = n; k-- > 0 && !first;)
+    if (members[k] != root && hlo_op_has(members[k]->opcode, HLO_F_ELEMENTWISE))
+      first = hlo_op_text(members[k]->opcode);
+  for (u32 k = n; k-- > 0 && !first;)
+    if (members[k] != root && members[k]->opcode != HLO_CONSTANT)
+      first = hlo_op_text(members[k]->opcode);
+  if (first) snprintf(buf, size, "%s_%s_fusion", first, hlo_op_text(root->opcode));
+  else snprintf(buf, size, "%s_fusion", hlo_op_text(root->opcode));
+}
+
+hlo_instr *pass_fusion_build(hlo_module *m, hs_arena *a, u32 n, hlo_instr *const *members,
+                             u32 noutputs, hlo_instr *const *outputs, i64 kind, hlo_instr *before) {
+  hlo_computation *body = hlo_add_computation(m, "fused_computation");
+  if (before->parent->execution_thread.n)
+    hlo_set_execution_thread(body, before->parent->execution_thread);
+  HS_VEC(hlo_instr *) inputs = {0};
+  hlo_instr **copy = HS_NEW_ARRAY(a, hlo_instr *, n);
+  for (u32 k = 0; k < n; k++) {
+    hlo_instr *i = members[k], **ops = HS_NEW_ARRAY(a, hlo_instr *, i->noperands + 1);
+    for (u32 o = 0; o < i->noperands; o++) {
+      hlo_instr *d = hlo_operand(i, o);
+      ops[o] = NULL;
+      for (u32 j = 0; j < k && !ops[o]; j++)
+        if (members[j] == d) ops[o] = copy[j];
+      for (size_t j = 0; j < inputs.n && !ops[o]; j++)
+        if (inputs.v[j] == d) ops[o] = body->params[j];
+      if (ops[o]) continue;
+      ops[o] = hlo_add_parameter(body, (i64)inputs.n, d->shape, NULL);
+      hs_vec_push(&inputs, d);
+    }
+    copy[k] = hlo_clone_instr(body, i, NULL, i->noperands, ops);
+  }
+  hlo_instr **results = HS_NEW_ARRAY(a, hlo_instr *, noutputs);
+  for (u32 r = 0; r < noutputs; r++)
+    for (u32 k = 0; k < n; k++)
+      if (members[k] == outputs[r]) results[r] = copy[k];
+  hlo_set_root(body, noutputs == 1 ? results[0] : hlo_add_tuple(body, noutputs, results));
+  char name[128];
+  fusion_name(name, sizeof name, outputs[0], n, members);
+  hlo_instr *f =
+      hlo_add_before(before, HLO_FUSION, body->root->shape, (u32)inputs.n, inputs.v, name);
+  hlo_set_attr_int(f, HLO_ATTR_KIND, kind);
+  hlo_set_attr_comp(f, HLO_ATTR_CALLS, body);
+  const hlo_metadata *md = hlo_metadata_of(outputs[0]);
+  if (md) hlo_set_attr_ptr(f, HLO_ATTR_METADATA, md);
+  for (u32 k = 0; k < n; k++) hlo_add_provenance(f, members[k]);
+  hs_vec_free(&inputs);
+  return f;
+}
+
+hs_status pass_fusion_each(pass_ctx *p, hs_status (*work)(pass_ctx *, hlo_computation *)) {
+  u32 n;
+  hlo_computation **comps = pass_fusion_computations(p->m, p->scratch, &n);
+  for (u32 k = 0; k < n; k++) HS_TRY(work(p, pass_nth_list(p, comps, k, n, 1)));
+  return HS_GOOD;
+}

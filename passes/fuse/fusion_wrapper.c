@@ -1,0 +1,111 @@
+// fusion_wrapper.c — fusion-wrapper (xla/codegen/emitters/fusion_wrapper_base.cc,
+// xla/service/cpu/fusion_wrapper.cc): every instruction that is a kernel of its own becomes a
+// fusion of one, so that the code generator sees fusions only. What runs as a library call, as
+// control flow, as plain copying of whole ranges (concatenate, dynamic-update-slice), or costs
+// nothing stays. Options: using_new_fusion_emitter (default true; false: scatters only, all that
+// the older code generator wants in a fusion); use_tiled_emitter (default false; true: copies that
+// change the layout, too).
+#include "passes/run/util.h"
+
+static bool tiles(hlo_dtype t) {
+  switch (t) {
+  case HLO_PRED:
+  case HLO_S8:
+  case HLO_S16:
+  case HLO_S32:
+  case HLO_S64:
+  case HLO_U8:
+  case HLO_U16:
+  case HLO_U32:
+  case HLO_U64:
+  case HLO_F16:
+  case HLO_BF16:
+  case HLO_F32:
+  case HLO_F64: return true;
+  default: return false;
+  }
+}
+
+static bool wraps(const hlo_instr *i, bool newer, bool tiled) {
+  switch (i->opcode) {
+  case HLO_SCATTER: return true;
+  case HLO_COPY: return tiled && i->shape != hlo_operand(i, 0)->shape && tiles(i->shape->dtype);
+  case HLO_BITCAST_CONVERT:
+  case HLO_BROADCAST:
+  case HLO_DYNAMIC_SLICE:
+  case HLO_GATHER:
+  case HLO_IOTA:
+  case HLO_MAP:
+  case HLO_PAD:
+  case HLO_REDUCE:
+  case HLO_REDUCE_WINDOW:
+  case HLO_RESHAPE:
+  case HLO_REVERSE:
+  case HLO_SLICE:
+  case HLO_TRANSPOSE: break;
+  case HLO_LOGISTIC:
+  case HLO_STOCHASTIC_CONVERT: return false;  // expanded before
+  default:
+    if (!hlo_op_has(i->opcode, HLO_F_ELEMENTWISE)) return false;
+  }
+  return newer && !hlo_shape_is_dynamic(i->shape);
+}
+
+static void wrap(pass_ctx *c, hlo_instr *i) {
+  hs_buf name = {0};
+  hs_buf_printf(&name, "wrapped_%s_computation", hlo_op_text(i->opcode));
+  for (size_t k = 0; k < name.n; k++)
+    if (name.p[k] == '-') name.p[k] = '_';
+  hlo_computation *body = hlo_add_computation(c->m, hs_buf_cstr(&name));
+  if (i->parent->execution_thread.n) hlo_set_execution_thread(body, i->parent->execution_thread);
+  u32 n = i->noperands, np = 0;
+  hlo_instr **args = HS_NEW_ARRAY(c->scratch, hlo_instr *, n + 1),
+            **ops = HS_NEW_ARRAY(c->scratch, hlo_instr *, n + 1);
+  for (u32 k = 0; k < n; k++) {
+    u32 j = 0;
+    while (j < k && hlo_operand(i, j) != hlo_operand(i, k)) j++;
+    if (j < k) {
+      ops[k] = ops[j];
+      continue;
+    }
+    args[np] = hlo_operand(i, k);
+    ops[k] = hlo_add_parameter(body, np++, hlo_operand(i, k)->shape, NULL);
+  }
+  hlo_instr *inner = hlo_clone_instr(body, i, NULL, n, ops);
+  hlo_set_root(body, inner);
+  hlo_instr *f = hlo_add_call(i->parent, HLO_FUSION, i->shape, HLO_ATTR_CALLS, body, np, args);
+  hlo_set_attr_int(f, HLO_ATTR_KIND, HLO_FUSION_KIND_LOOP);
+  name.n = 0;
+  hs_buf_printf(&name, "wrapped_%s", hlo_op_text(i->opcode));
+  for (size_t k = 0; k < name.n; k++)
+    if (name.p[k] == '-') name.p[k] = '_';
+  hlo_set_name(f, hs_buf_cstr(&name));
+  hs_buf_free(&name);
+  hlo_move_before(f, i);
+  hlo_replace(i, f);
+}
+
+hs_status pass_fusion_wrapper(pass_ctx *c) {
+  u32 n;
+  hlo_computation **comps = pass_comp_post_order(c, &n);
+  bool *launched = HS_NEW_ARRAY(c->scratch, bool, c->m->next_comp_id + 1);
+  launched[c->m->entry->id] = true;
+  bool newer = pass_option_bool(c, "using_new_fusion_emitter", true),
+       tiled = pass_option_bool(c, "use_tiled_emitter", false);
+  for (u32 k = n; k-- > 0;) {
+    if (!launched[pass_nth_comp(c, comps, k, n, -1)->id]) continue;
+    hlo_for_each_instr_safe(i, comps[k]) {
+      if (i->opcode == HLO_WHILE || i->opcode == HLO_CALL || i->opcode == HLO_CONDITIONAL ||
+          i->opcode == HLO_ASYNC_START) {
+        hlo_computation **v;
+        u32 nv;
+        pass_called_all(i, c->scratch, &v, &nv);
+        for (u32 j = 0; j < nv; j++) launched[v[j]->id] = true;
+      }
+      if (!wraps(i, newer, tiled)) continue;
+      if (!pass_may_rewrite(c)) return HS_GOOD;
+      wrap(c, i);
+    }
+  }
+  return HS_GOOD;
+}

@@ -1,0 +1,252 @@
+// pass.h — what a pass is, and the runner.
+//
+// A pass is one function over a module: it edits through ir.h and returns a status. It does no
+// printing, no timing, no dumping and no verifying; the runner does (filter -> timer -> run ->
+// changed? -> verify what was touched -> delta line). A pass explains itself by recording notes:
+// why it rewrote, and above all why it did not.
+#ifndef PASS_PASS_H
+#define PASS_PASS_H
+
+#include "core/infer/build.h"
+#include "core/analysis/cost.h"
+#include "core/verify/verify.h"
+
+typedef struct pass_note {
+  const char *pass;  // pass name
+  u32 instr, other;  // ids; other 0xffffffff when there is none
+  bool done;         // true: did it; false: declined
+  char *text;        // rule and number: "not fused: would recompute exponential 512x"
+} pass_note;
+typedef HS_VEC(pass_note) pass_notes;
+
+// Options of one pass execution: name=value pairs from the command line
+// ("algsimp{layout_sensitive=true}").
+typedef struct pass_options {
+  u32 n;
+  const struct pass_option { const char *key, *value; } * v;
+} pass_options;
+
+// Told of every option that a pass asks for, with what it means when it is not given ("false",
+// "32").
+typedef struct pass_option_asked {
+  void (*fn)(void *arg, const char *key, const char *absent);
+  void *arg;
+} pass_option_asked;
+
+typedef struct pass_walks pass_walks;  // orders found before (walks.h)
+// a moment in a run of passes (walks.h); era 0: none
+typedef struct pass_since {
+  u64 era;
+  size_t at;
+} pass_since;
+
+typedef struct pass_ctx {
+  hlo_module *m;
+  pass_walks *walks;
+  // when this pass began last, if it may look at later edits alone (pass_edited)
+  pass_since since;
+  bool partial;  // it did
+  const pass_options *options;
+  pass_option_asked asked;  // fn may be NULL
+  hs_arena *scratch;        // freed after the pass
+  pass_notes *notes;        // NULL: not recorded
+  const struct pass_info *pass;
+  i64 rewrite_limit;  // stop after so many rewrites (bisect); -1 = no limit
+  i64 rewrites;       // counted by pass_may_rewrite
+} pass_ctx;
+
+typedef hs_status pass_fn(pass_ctx *);
+typedef struct pass_info {
+  const char *name;  // hlo-opt's exact spelling
+  const char *summary;
+  const char *xla_source;  // the XLA file that defines it
+  pass_fn *run;
+} pass_info;
+#define PASS(function, name, summary, source) pass_fn pass_##function;
+#include "passes/passes.def"
+#undef PASS
+extern const pass_info pass_table[];
+extern const u32 pass_count;
+const pass_info *pass_find(const char *name);  // exact first, then '-' and '_' alike
+// One more pass, found before the others; NULL takes it away. For tests: bisect must find a wrong
+// rewrite that was planted.
+void pass_set_guest(const pass_info *);
+bool pass_option_bool(const pass_ctx *, const char *key, bool absent);
+i64 pass_option_int(const pass_ctx *, const char *key, i64 absent);
+// One of the words in `choices`, "simple|all": its number, 0 (the first) when the option is not
+// given.
+u32 pass_option_choice(const pass_ctx *, const char *key, const char *choices);
+double pass_option_float(const pass_ctx *, const char *key, double absent);
+const char *pass_option_text(const pass_ctx *, const char *key, const char *absent);
+// Every rewrite asks first: false once the rewrite limit is reached (bisect counts rewrites with
+// it).
+bool pass_may_rewrite(pass_ctx *);
+void pass_note_done(pass_ctx *, const hlo_instr *, const hlo_instr *other, const char *fmt, ...)
+    HS_PRINTF(4, 5);
+void pass_note_declined(pass_ctx *, const hlo_instr *, const hlo_instr *other, const char *fmt, ...)
+    HS_PRINTF(4, 5);
+
+// ---- runner (runner.c) --------------------------------------------------------------------------
+// seconds: estimated by the caller's model (pass_run_options.estimate); 0 without one.
+typedef struct pass_totals {
+  u32 instructions, computations, kernels;
+  double flops, bytes, seconds;
+  i64 peak_bytes;
+} pass_totals;
+
+typedef struct pass_result {
+  const char *pass, *pipeline;
+  bool changed;
+  double ms;
+  bool partial;  // looked only at what other passes had edited
+  i64 rewrites;
+  pass_totals before, after;
+} pass_result;
+typedef HS_VEC(pass_result) pass_log;
+
+typedef struct pipeline_op pipeline_op;
+typedef struct pass_pipeline {
+  const char *name, *summary, *text;
+} pass_pipeline;
+typedef HS_VEC(pass_pipeline) pass_pipelines;
+// E_NO_PASS with the nearest names; own: the user's pipelines, or NULL
+hs_status pass_unknown(const char *name, const pass_pipelines *own);
+
+// One pass of a pipeline; result NULL: it is about to run.
+typedef struct pipeline_event {
+  const struct pipeline_program *program;
+  const pipeline_op *op;
+  const pass_result *result;
+} pipeline_event;
+
+typedef struct pass_run_options {
+  // after each pass the touched computations, after a pipeline everything (default on in the shell)
+  bool verify;
+  // whole module after each pass, and "changed" against the text hash (check-passes)
+  bool verify_all;
+  bool measure;  // fill before/after totals
+  // of the totals; may be NULL
+  hs_status (*estimate)(void *arg, const hlo_module *, double *seconds);
+  void *estimate_arg;
+  i64 rewrite_limit;  // -1
+  pass_notes *notes;  // may be NULL
+  // of the passes before on the same module; NULL: this pass walks by itself
+  pass_walks *walks;
+  bool noted;               // somebody will ask what this run edited (pass_edited)
+  pass_since since;         // see pass_ctx
+  pass_option_asked asked;  // fn may be NULL; how the tests hold help.def against the passes
+  // before and after each pass of a pipeline
+  void (*progress)(void *arg, const hlo_module *, const pipeline_event *);
+  void *progress_arg;
+  // a fixpoint that does not settle
+  void (*warn)(void *arg, const char *text);
+  void *warn_arg;
+  // pipelines of the user, looked up before the built-in ones; may be NULL
+  const pass_pipelines *own;
+} pass_run_options;
+pass_run_options pass_run_default(void);
+// options may be NULL
+hs_status pass_measure(const hlo_module *, const pass_run_options *, pass_totals *out);
+
+// Runs one pass as a transaction: on error or a verifier failure its edits are rolled back and
+// E_PASS names it. Edits stay uncommitted in the module's journal (the session commits them as a
+// version).
+hs_status pass_run(hlo_module *, const pass_info *, const pass_options *, const pass_run_options *,
+                   pass_result *out);
+
+// ---- help (help.c, help.def) --------------------------------------------------------------------
+typedef struct pass_help {
+  const char *name;
+  bool again;  // a second run may find more to do; else it changes nothing
+  // lines "option=default meaning\n"; "option=default|other|... meaning\n" is one of these words
+  const char *options;
+  const char *sample;  // a module that the pass changes, as text
+} pass_help;
+// as long as pass_table, in its order
+extern const pass_help pass_help_table[];
+extern const u32 pass_help_count;
+const pass_help *pass_help_of(const pass_info *);  // NULL for a guest
+
+// choices: "a|b", or NULL
+typedef struct pass_option_help {
+  const char *name, *absent, *choices, *meaning;
+} pass_option_help;
+u32 pass_help_options(const pass_help *, hs_arena *, pass_option_help **out);
+// E_USAGE, with the nearest name, when the pass has no such option, or it is given twice, or its
+// value is not of its type. A guest may have any.
+hs_status pass_check_options(const pass_info *, const pass_options *);
+bool pass_option_names(const char *given, const char *option);  // the same but for '-' and '_'
+// The sample before and after the pass, in short parsable text.
+hs_status pass_help_sample(const pass_info *, hs_buf *before, hs_buf *after);
+
+// ---- pipelines (pipeline.c, pipelines.def) ------------------------------------------------------
+// A pipeline is text: pass names separated by commas, fix(a,b,...) for a fixpoint, name{opt=v} for
+// options, and names of other pipelines. `cpu` follows XLA's stages and order; `tuned` is hlosh's
+// own for speed; `gpu` comes with the GPU.
+extern const pass_pipeline pipeline_table[];
+extern const u32 pipeline_count;
+const pass_pipeline *pipeline_find(const char *name);
+// Runs a pipeline text on a module; each executed pass is appended to the log (may be NULL). Stops
+// at the first failure.
+hs_status pipeline_run(hlo_module *, const char *text, const pass_run_options *o, pass_log *log);
+// What pipeline_run does at the end: everything is verified once more, not only what each pass
+// touched.
+hs_status pipeline_verify(const hlo_module *, const pass_run_options *);
+
+// The same step by step. A parsed pipeline is a program of passes and loops; a cursor is a place in
+// a run of it and may be copied to go back there (the module must go back too).
+#define PIPELINE_MAX_LOOPS 16
+typedef enum pipeline_kind { PIPELINE_PASS, PIPELINE_FIX, PIPELINE_END } pipeline_kind;
+struct pipeline_op {
+  pipeline_kind kind;
+  const pass_info *pass;
+  pass_options options;
+  const char *text;      // as written, with options
+  const char *pipeline;  // name of the pipeline it stands in; NULL when it has none
+  // what stands behind it there: a pass, a pipeline, or "pipeline-end"
+  const char *before;
+  bool first;  // nothing stands before it there
+  u32 number;  // among the program's passes, from 1
+  u32 begin;   // END: its FIX
+  bool idle;
+  u64 generation;  // the last run changed nothing, and the module's generation then
+  bool partial;    // the last run looked only at what had been edited
+  u32 same;        // the first pass of the program with this text
+  // of that first one: 1 + the generation of a module in which none of them found anything to do
+  u64 idle_at;
+  pass_since since;  // when the last run began
+  u64 changed_at;    // count of executions when it last changed something
+};
+typedef struct pipeline_program pipeline_program;
+struct pipeline_program {
+  hs_arena arena;
+  char *text;
+  u32 npasses;
+  HS_VEC(pipeline_op) ops;
+  pass_walks *walks;
+};
+// instructions: before the first round; prints: of late rounds, the fingerprint or 0; counts: what
+// instructions there were. whole: this round is there to look at everything once more.
+typedef struct pipeline_loop {
+  u32 begin, round, instructions;
+  bool whole;
+  u64 generation, executed, prints[4], counts[4];
+} pipeline_loop;
+typedef struct pipeline_cursor {
+  u32 at, depth;
+  u64 executed;
+  pipeline_loop loops[PIPELINE_MAX_LOOPS];
+} pipeline_cursor;
+// own: see pass_run_options
+hs_status pipeline_parse(const char *text, const pass_pipelines *own, pipeline_program **out);
+void pipeline_free(pipeline_program *);
+// The pass that a run comes to next; NULL at the end. Moves the cursor to it, over the ends of
+// loops and passes known to be idle.
+const pipeline_op *pipeline_next(pipeline_program *, pipeline_cursor *, const hlo_module *,
+                                 const pass_run_options *);
+// Runs the pass that pipeline_next has moved the cursor to, and moves on: *next is the one after
+// it. The log may be NULL.
+hs_status pipeline_step(hlo_module *, pipeline_program *, pipeline_cursor *,
+                        const pass_run_options *, pass_log *log, const pipeline_op **next);
+
+#endif

@@ -1,0 +1,131 @@
+// runner.c — runs one pass as a transaction: mark the journal, time the pass, look what it
+// touched, verify that, and roll everything back when the pass or the verifier objects.
+//
+// "Changed" is what the edit API saw, not what the pass says: the module's generation moved. With
+// verify_all the text hash is compared as well, so that an edit that restores what was there does
+// not count, and a change that went around the edit API is reported as a bug of the pass.
+#include "passes/run/util.h"
+
+pass_run_options pass_run_default(void) {
+  return (pass_run_options){
+      .verify = true, .verify_all = false, .measure = true, .rewrite_limit = -1};
+}
+
+hs_status pass_measure(const hlo_module *m, const pass_run_options *o, pass_totals *out) {
+  *out = (pass_totals){.instructions = hlo_instr_count(m), .computations = m->ncomputations};
+  hlo_cost_table t;
+  HS_TRY(hlo_cost_module(m, &t));
+  out->kernels = t.kernels;
+  out->flops = t.total.flops;
+  out->bytes = t.total.bytes_read + t.total.bytes_written;
+  hlo_cost_free(&t);
+  hlo_memory mem;
+  HS_TRY(hlo_memory_estimate(m, false, &mem));
+  out->peak_bytes = mem.peak_bytes;
+  return o && o->estimate ? o->estimate(o->estimate_arg, m, &out->seconds) : HS_GOOD;
+}
+
+// Passes append what they make; operands go before users again here.
+static void repair_touched(pass_ctx *c) {
+  for (u32 k = 0; k < c->m->touched.n; k++) {
+    hlo_computation *x = pass_nth_list(c, c->m->touched.v, k, (u32)c->m->touched.n, 1);
+    if (!x->dead) hlo_put_in_order(x);
+  }
+}
+
+// Only what moved is verified.
+static hs_status verify_touched(hlo_module *m, const pass_run_options *o) {
+  if (o->verify_all || HS_CHECKED) return hlo_verify(m, NULL);
+  u32 n = 0;
+  for (u32 k = 0; k < m->touched.n; k++)
+    if (!m->touched.v[k]->dead) m->touched.v[n++] = m->touched.v[k];
+  return hlo_verify_computations(m, n, (const hlo_computation *const *)m->touched.v, NULL);
+}
+
+static const struct {
+  const char *pass;
+  u32 n;
+  hlo_opcode ops[4];
+} needs[] = {
+#define NEEDS(pass, ...) \
+  {pass, (u32)(sizeof((hlo_opcode[]){__VA_ARGS__}) / sizeof(hlo_opcode)), {__VA_ARGS__}},
+#include "passes/needs.def"
+#undef NEEDS
+};
+
+// Whether the module has nothing that the pass works on.
+static bool is_idle(const hlo_module *m, const pass_info *p) {
+#define NEEDS(pass, ...)
+#define NEEDS_DTYPE(pass, dtype) \
+  if (strcmp(p->name, pass) == 0) return !hlo_ctx_has_dtype(m->ctx, dtype);
+#define NEEDS_EMPTY(pass) \
+  if (strcmp(p->name, pass) == 0) return !hlo_ctx_has_empty(m->ctx);
+#include "passes/needs.def"
+#undef NEEDS
+  for (size_t k = 0; k < HS_COUNT(needs); k++) {
+    if (strcmp(needs[k].pass, p->name) != 0) continue;
+    u32 sum = 0;
+    for (u32 j = 0; j < needs[k].n; j++) sum += m->nops[needs[k].ops[j]];
+    return sum == 0;
+  }
+  return false;
+}
+
+static hs_status failed(const pass_info *p, hlo_module *m, size_t mark, const char *what,
+                        hs_status cause) {
+  hlo_journal_rollback(m, mark);
+  if (cause.err && cause.err->code == HS_E_INTERRUPTED) return cause;
+  return hs_chain(hs_fail_subject(HS_E_PASS, p->name, "pass %s %s", p->name, what), cause);
+}
+
+hs_status pass_run(hlo_module *m, const pass_info *p, const pass_options *options,
+                   const pass_run_options *o, pass_result *out) {
+  *out = (pass_result){.pass = p->name};
+  if (o->measure) HS_TRY(pass_measure(m, o, &out->before));
+  bool idle = is_idle(m, p);
+  if (idle && !o->verify_all && !o->asked.fn) {
+    out->after = out->before;
+    return HS_GOOD;
+  }
+  hs_arena scratch = {0};
+  u64 generation = m->generation;
+  hlo_note_touched(m);
+  u64 hash = o->verify_all ? hlo_text_hash(m) : 0;
+  size_t mark = hlo_journal_mark(m);
+  pass_ctx c = {.m = m,
+                .since = o->since,
+                .walks = o->walks ? o->walks : pass_walks_new(),
+                .options = options,
+                .scratch = &scratch,
+                .notes = o->notes,
+                .asked = o->asked,
+                .pass = p,
+                .rewrite_limit = o->rewrite_limit};
+
+  u64 start = hs_now_ns();
+  hs_status s = p->run(&c);
+  if (hs_ok(s) && m->generation != generation) repair_touched(&c);
+  out->ms = (double)(hs_now_ns() - start) * 1e-6;
+  out->rewrites = c.rewrites;
+  out->changed = m->generation != generation;
+  if (!hs_ok(s)) s = failed(p, m, mark, "failed", s);
+  else if (idle && out->changed)
+    s = failed(p, m, mark, "found something to do where needs.def says that there is nothing",
+               HS_GOOD);
+  else if (o->verify_all && (hash != hlo_text_hash(m)) != out->changed) {
+    if (out->changed) out->changed = false;
+    else s = failed(p, m, mark, "changed the module without saying so", HS_GOOD);
+  }
+  if (hs_ok(s) && out->changed && (o->verify || o->verify_all)) {
+    s = verify_touched(m, o);
+    if (!hs_ok(s)) s = failed(p, m, mark, "left an invalid module", s);
+  }
+  hs_arena_free(&scratch);
+  if (o->walks && o->noted) pass_walks_note(c.walks, m, generation, mark);
+  if (!o->walks) pass_walks_free(c.walks);
+  out->partial = c.partial;
+  HS_TRY(s);
+  if (o->measure && out->changed) HS_TRY(pass_measure(m, o, &out->after));
+  else out->after = out->before;
+  return HS_GOOD;
+}

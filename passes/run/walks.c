@@ -1,0 +1,203 @@
+// walks.c — see walks.h.
+#include "passes/run/walks.h"
+
+// generation: the computation's, plus 1; 0: nothing known
+typedef struct order {
+  u64 generation;
+  hlo_instr **v;
+  u32 n;
+} order;
+
+struct pass_walks {
+  u64 serial;  // of the module that all this is about
+  u32 cap;
+  order *orders;        // by computation id
+  u64 call_generation;  // the module's when what follows was found, plus 1
+  hs_arena mem;         // of what follows
+  hlo_call_list calls;
+  struct {
+    hlo_computation **v;
+    u32 n;
+  } comps[2];  // [strict]; NULL: not asked for yet
+  u32 *counts;
+  HS_VEC(hlo_instr *) edited;  // of this era
+  // known: the module's generation that `edited` reaches to
+  u64 era, known;
+};
+
+pass_walks *pass_walks_new(void) { return hs_calloc(1, sizeof(pass_walks)); }
+
+static void forget(pass_walks *w) {
+  for (u32 k = 0; k < w->cap; k++) hs_free(w->orders[k].v);
+  hs_free(w->orders);
+  hs_arena_free(&w->mem);
+  hs_vec_free(&w->edited);
+  *w = (pass_walks){.era = w->era + 1};
+}
+
+void pass_walks_free(pass_walks *w) {
+  if (w) forget(w);
+  hs_free(w);
+}
+
+static pass_walks *walks_of(pass_ctx *c) {
+  pass_walks *w = c->walks;
+  if (w->serial != c->m->serial) forget(w);
+  w->serial = c->m->serial;
+  if (w->cap >= c->m->next_comp_id) return w;
+  u32 cap = HS_MAX(w->cap * 2, c->m->next_comp_id);
+  w->orders = hs_realloc(w->orders, cap * sizeof *w->orders);
+  memset(w->orders + w->cap, 0, (cap - w->cap) * sizeof *w->orders);
+  w->cap = cap;
+  return w;
+}
+
+static void fetch(const void *p) { __builtin_prefetch(p); }
+
+// So many computations ahead; steps that find little to do are over long before memory answers.
+// MOST: instructions of one; FEW: they are at hand anyway
+enum { COMPUTATION = 32, ORDER = 20, LIST = 12, INSTRS = 6, OPERANDS = 2, MOST = 12, FEW = 256 };
+
+hlo_computation *pass_nth_comp(pass_ctx *c, hlo_computation *const *v, u32 k, u32 n, i32 step) {
+  if (n < FEW) return v[k];
+  u32 far = k + (u32)step * COMPUTATION, near = k + (u32)step * ORDER;
+  if (far < n) fetch(v[far]);
+  if (near < n) fetch((const u8 *)v[near] + 64), fetch(&walks_of(c)->orders[v[near]->id]);
+  return v[k];
+}
+
+hlo_computation *pass_nth_list(pass_ctx *c, hlo_computation *const *v, u32 k, u32 n, i32 step) {
+  if (n < FEW) return v[k];
+  const order *orders = walks_of(c)->orders, *o;
+  u32 list = k + (u32)step * LIST, instrs = k + (u32)step * INSTRS,
+      operands = k + (u32)step * OPERANDS;
+  if (list < n && (o = &orders[v[list]->id])->v)
+    fetch(v[list]->first), fetch(o->v), fetch(o->v + 8);
+  if (instrs < n && (o = &orders[v[instrs]->id])->v) hlo_fetch_order(o->v, o->n);
+  if (operands < n && (o = &orders[v[operands]->id])->v)
+    for (u32 j = 0; j < o->n && j < MOST; j++) fetch(o->v[j]->operands);
+  return pass_nth_comp(c, v, k, n, step);
+}
+
+hlo_instr **pass_post_order(pass_ctx *c, const hlo_computation *comp) {
+  order *o = &walks_of(c)->orders[comp->id];
+  size_t bytes = comp->ninstrs * sizeof *o->v;
+  if (o->v && o->generation == comp->generation + 1) return hs_arena_dup(c->scratch, o->v, bytes);
+  u32 first;
+  hlo_instr **v = hlo_post_order_numbered((hlo_computation *)(uintptr_t)comp, &first, c->scratch);
+  o->v = hs_realloc(o->v, bytes);
+  memcpy(o->v, v, bytes);
+  o->n = comp->ninstrs;
+  o->generation = comp->generation + 1;
+  return v;
+}
+
+hlo_instr **pass_any_order(pass_ctx *c, const hlo_computation *comp) {
+  if (comp->unsorted) return pass_post_order(c, comp);
+  hlo_instr **v = hs_arena_alloc(c->scratch, comp->ninstrs * sizeof *v);
+  u32 n = 0;
+  hlo_for_each_instr(i, comp) v[n++] = i;
+  return v;
+}
+
+hlo_instr **pass_of_op(pass_ctx *c, const hlo_computation *comp, hlo_opcode a, hlo_opcode b,
+                       u32 *n) {
+  HS_VEC(hlo_instr *) found = {0};
+  if (hlo_may_have(comp, a) || hlo_may_have(comp, b))
+    hlo_for_each_instr(i, comp)
+      if (i->opcode == a || i->opcode == b) hs_vec_push(&found, i);
+  *n = (u32)found.n;
+  hlo_instr **v = found.n ? hs_arena_dup(c->scratch, found.v, found.n * sizeof *v) : NULL;
+  hs_vec_free(&found);
+  return v;
+}
+
+// ---- calls --------------------------------------------------------------------------------------
+static pass_walks *with_calls(pass_ctx *c) {
+  pass_walks *w = walks_of(c);
+  if (w->call_generation == c->m->call_generation + 1) return w;
+  hs_arena_free(&w->mem);
+  w->calls = hlo_find_calls(c->m, &w->mem);
+  w->comps[0].v = w->comps[1].v = NULL;
+  w->counts = NULL;
+  w->call_generation = c->m->call_generation + 1;
+  return w;
+}
+
+static hlo_computation **comps_of(pass_ctx *c, bool strict, u32 *n) {
+  pass_walks *w = with_calls(c);
+  if (!w->comps[strict].v)
+    w->comps[strict].v = hlo_order_comps(c->m, &w->calls, strict, &w->mem, &w->comps[strict].n);
+  *n = w->comps[strict].n;
+  return hs_arena_dup(c->scratch, w->comps[strict].v, *n * sizeof(hlo_computation *));
+}
+
+hlo_computation **pass_comp_post_order(pass_ctx *c, u32 *n) { return comps_of(c, false, n); }
+hlo_computation **pass_comp_callees_first(pass_ctx *c, u32 *n) { return comps_of(c, true, n); }
+
+hlo_call_list pass_calls(pass_ctx *c) {
+  const hlo_call_list *l = &with_calls(c)->calls;
+  return (hlo_call_list){hs_arena_dup(c->scratch, l->first, c->m->next_comp_id * sizeof *l->first),
+                         hs_arena_dup(c->scratch, l->v, l->n * sizeof(hlo_instr *)), NULL, l->n};
+}
+
+pass_call_sites pass_find_sites(pass_ctx *c) {
+  const hlo_call_list *l = &with_calls(c)->calls;
+  u32 ids = c->m->next_comp_id;
+  pass_call_sites s = {HS_NEW_ARRAY(c->scratch, u32, ids + 2), NULL};
+  u32 *count = s.start + 1, *at = HS_NEW_ARRAY(c->scratch, u32, ids + 1);
+  for (u32 k = 0; k < l->n; k++)
+    for (u32 j = 0; j < l->callees[k].n; j++)
+      if (l->callees[k].v[j]) count[l->callees[k].v[j]->id]++;
+  for (u32 id = 0; id < ids; id++) at[id] = s.start[id], s.start[id + 1] += s.start[id];
+  s.sites = HS_NEW_ARRAY(c->scratch, pass_call_site, s.start[ids] + 1);
+  for (u32 k = 0; k < l->n; k++)
+    for (u32 j = 0; j < l->callees[k].n; j++)
+      if (l->callees[k].v[j]) s.sites[at[l->callees[k].v[j]->id]++] = (pass_call_site){l->v[k], j};
+  return s;
+}
+
+u32 *pass_caller_counts(pass_ctx *c) {
+  pass_walks *w = with_calls(c);
+  size_t n = c->m->next_comp_id;
+  if (!w->counts) w->counts = hlo_count_callers(c->m, &w->calls, &w->mem);
+  return hs_arena_dup(c->scratch, w->counts, (n + 1) * sizeof *w->counts);
+}
+
+// ---- edits --------------------------------------------------------------------------------------
+void pass_walks_new_era(pass_walks *w) {
+  w->edited.n = 0;
+  w->era++;
+}
+
+pass_since pass_walks_now(pass_walks *w, const hlo_module *m) {
+  // somebody else edited
+  if (!w->era || w->serial != m->serial || w->known != m->generation) pass_walks_new_era(w);
+  w->known = m->generation;
+  return (pass_since){w->era, w->edited.n};
+}
+
+static void note(void *arg, hlo_instr *i) {
+  pass_walks *w = arg;
+  if (!w->edited.n || w->edited.v[w->edited.n - 1] != i) hs_vec_push(&w->edited, i);
+}
+
+void pass_walks_note(pass_walks *w, const hlo_module *m, u64 before, size_t mark) {
+  if (w->known != before) return;
+  hlo_edited_since(m, mark, note, w);
+  w->known = m->generation;
+}
+
+bool pass_edited(pass_ctx *c, hlo_instr ***v, u32 *n) {
+  pass_walks *w = walks_of(c);
+  if (!c->since.era || c->since.era != w->era) return false;
+  *n = 0;
+  *v = hs_arena_alloc(c->scratch, (w->edited.n - c->since.at + 1) * sizeof **v);
+  u8 *met = HS_NEW_ARRAY(c->scratch, u8, c->m->next_instr_id);
+  for (size_t k = c->since.at; k < w->edited.n; k++) {
+    hlo_instr *i = w->edited.v[k];
+    if (k + 16 < w->edited.n) fetch(w->edited.v[k + 16]), fetch(w->edited.v[k + 8]->parent);
+    if (!i->parent->dead && !met[i->id]) met[i->id] = 1, (*v)[(*n)++] = i;
+  }
+  return c->partial = true;
+}

@@ -1,0 +1,209 @@
+// algsimp_tuple.c — tuples taken apart and put together again, scatters and gathers of nothing.
+#include "passes/simplify/algsimp.h"
+
+#define X hlo_operand(i, 0)
+
+ALG_RULE(gte_tuple) {
+  (void)a;
+  return X->opcode == HLO_TUPLE ? hlo_operand(X, (u32)hlo_attr_int(i, HLO_ATTR_INDEX, 0)) : NULL;
+}
+
+// SliceToDynamic(PadToStatic(A)) with A's own sizes is A
+ALG_RULE(slice_to_dynamic) {
+  (void)a;
+  if (!hs_str_eq(hlo_attr_str(i, HLO_ATTR_CUSTOM_CALL_TARGET), HS_STR("SliceToDynamic")) ||
+      X->opcode != HLO_GET_TUPLE_ELEMENT)
+    return NULL;
+  hlo_instr *p = hlo_operand(X, 0);
+  if (p->opcode != HLO_CUSTOM_CALL ||
+      !hs_str_eq(hlo_attr_str(p, HLO_ATTR_CUSTOM_CALL_TARGET), HS_STR("PadToStatic")))
+    return NULL;
+  for (u32 k = 0; k < i->noperands; k++) {
+    hlo_instr *g = hlo_operand(i, k);
+    if (g->opcode != HLO_GET_TUPLE_ELEMENT || hlo_operand(g, 0) != p ||
+        hlo_attr_int(g, HLO_ATTR_INDEX, -1) != k)
+      return NULL;
+  }
+  return hlo_operand(p, 0)->shape == i->shape ? hlo_operand(p, 0) : NULL;
+}
+
+// A scatter without updates leaves its operand
+ALG_RULE(scatter_empty) {
+  // arrays scattered into, the indices, as many updates
+  u32 n = i->noperands / 2;
+  for (u32 k = n + 1; k < i->noperands; k++)
+    if (hlo_operand(i, k)->shape->elements != 0) return NULL;
+  if (n == 1 && !hlo_shape_is_tuple(i->shape)) return X;
+  hlo_instr **ops = HS_NEW_ARRAY(a->p->scratch, hlo_instr *, n);
+  for (u32 k = 0; k < n; k++) ops[k] = hlo_operand(i, k);
+  return pass_alg_add(a, HLO_TUPLE, i->shape, n, ops);
+}
+
+// One update of everything at no index: the computation over both arrays
+ALG_RULE(scatter_whole) {
+  if (i->noperands != 3 || hlo_operand(i, 1)->shape->elements != 0 ||
+      hlo_operand(i, 2)->shape->logical != i->shape->logical)
+    return NULL;
+  hlo_instr *m = pass_alg_add(a, HLO_MAP, i->shape, 2, (hlo_instr *[]){X, hlo_operand(i, 2)});
+  i64 *dims = pass_alg_dims_new(a, i->shape->rank);
+  for (u32 k = 0; k < i->shape->rank; k++) dims[k] = k;
+  hlo_set_attr_ints(m, HLO_ATTR_DIMENSIONS, i->shape->rank, dims);
+  hlo_set_attr_comp(m, HLO_ATTR_TO_APPLY, hlo_attr_comp(i, HLO_ATTR_TO_APPLY));
+  return m;
+}
+
+// ---- called computations ------------------------------------------------------------------------
+// A map whose computation is a parameter, a constant, or one elementwise operation on parameters
+ALG_RULE(map_simple) {
+  const hlo_computation *f = hlo_attr_comp(i, HLO_ATTR_TO_APPLY);
+  const hlo_instr *r = f->root;
+  if (r->opcode == HLO_PARAMETER) return hlo_operand(i, (u32)hlo_param_number(r));
+  if (r->opcode == HLO_CONSTANT) {
+    const hlo_literal *l = hlo_constant_value(r);
+    return r->shape->rank == 0 && l && !l->elided
+               ? pass_alg_spread(a, pass_alg_literal(a, hlo_literal_ref(l)), i->shape)
+               : NULL;
+  }
+  if (!hlo_op_has(r->opcode, HLO_F_ELEMENTWISE) || r->noperands == 0) return NULL;
+  hlo_instr **ops = HS_NEW_ARRAY(a->p->scratch, hlo_instr *, r->noperands);
+  for (u32 k = 0; k < r->noperands; k++) {
+    if (hlo_operand(r, k)->opcode != HLO_PARAMETER) return NULL;
+    ops[k] = hlo_operand(i, (u32)hlo_param_number(hlo_operand(r, k)));
+  }
+  return pass_alg_like(a, r, i->shape, r->noperands, ops);
+}
+
+// conditional(convert(p), A, B) over two branches by number = conditional(p, B, A)
+ALG_RULE(conditional_convert) {
+  hlo_computation *branch[2];
+  if (!a->conditionals || X->opcode != HLO_CONVERT || hlo_operand(X, 0)->shape->dtype != HLO_PRED ||
+      hlo_called(i, branch, 2) != 2)
+    return NULL;
+  hlo_instr *n =
+      pass_alg_add(a, HLO_CONDITIONAL, i->shape, 3,
+                   (hlo_instr *[]){hlo_operand(X, 0), hlo_operand(i, 2), hlo_operand(i, 1)});
+  hlo_copy_attrs(n, i);
+  hlo_remove_attr(n, HLO_ATTR_BRANCH_COMPUTATIONS);
+  hlo_set_attr_comp(n, HLO_ATTR_TRUE_COMPUTATION, branch[1]);
+  hlo_set_attr_comp(n, HLO_ATTR_FALSE_COMPUTATION, branch[0]);
+  return n;
+}
+
+// A gather from zeros, or any one repeated value
+ALG_RULE(gather_splat) {
+  if (X->opcode != HLO_BROADCAST || hlo_operand(X, 0)->shape->rank != 0) return NULL;
+  return pass_alg_spread(a, hlo_operand(X, 0), i->shape);
+}
+
+// Elements of an opt-barrier that nobody reads need no barrier; those that have other users stay,
+// for the barrier orders them
+ALG_RULE(barrier_unused) {
+  hlo_instr *t = X;
+  if (!hlo_shape_is_tuple(i->shape) || hlo_is_root(i) || i->nuses == 0) return NULL;
+  bool made = t->opcode == HLO_TUPLE;
+  u32 n = i->shape->nelems, kept = 0;
+  i64 *at = pass_alg_dims_new(a, n);
+  for (u32 k = 0; k < n; k++) {
+    const hlo_instr *e = made ? hlo_operand(t, k) : NULL;
+    at[k] = i->shape->elems[k]->dtype == HLO_TOKEN ||
+                    (e && (e->nuses > 1 || hlo_is_root(e) || hlo_has_side_effect(e)))
+                ? 0
+                : -1;
+  }
+  hlo_for_each_use(u, i) {
+    if (u->user->opcode != HLO_GET_TUPLE_ELEMENT) return NULL;
+    at[hlo_attr_int(u->user, HLO_ATTR_INDEX, 0)] = 0;
+  }
+  hlo_instr **ops = HS_NEW_ARRAY(a->p->scratch, hlo_instr *, n);
+  const hlo_shape **shapes = HS_NEW_ARRAY(a->p->scratch, const hlo_shape *, n);
+  for (u32 k = 0; k < n; k++)
+    if (at[k] == 0) shapes[kept] = i->shape->elems[k], at[k] = kept++;
+  if (kept == n) return NULL;
+  for (u32 k = 0; k < n; k++) {
+    if (at[k] < 0) continue;
+    hlo_instr *e = made ? hlo_operand(t, k)
+                        : pass_alg_add(a, HLO_GET_TUPLE_ELEMENT, i->shape->elems[k], 1, &t);
+    if (!made) hlo_set_attr_int(e, HLO_ATTR_INDEX, k);
+    ops[at[k]] = e;
+  }
+  const hlo_shape *s = hlo_shape_tuple(a->m->ctx, kept, shapes);
+  hlo_instr *nt = pass_alg_add(a, HLO_TUPLE, s, kept, ops);
+  hlo_set_operand(i, 0, nt);
+  hlo_set_shape(i, s);
+  i64 *from = pass_alg_dims_new(a, kept);
+  for (u32 k = 0; k < n; k++)
+    if (at[k] >= 0) from[at[k]] = k;
+  const hlo_origin *of_tuple =
+      pass_origin_of_elements(&a->m->arena, hlo_attr_get(t, HLO_ATTR_ORIGIN), kept, from);
+  const hlo_origin *of_barrier =
+      pass_origin_of_elements(&a->m->arena, hlo_attr_get(i, HLO_ATTR_ORIGIN), kept, from);
+  if (of_tuple) hlo_set_attr_ptr(nt, HLO_ATTR_ORIGIN, of_tuple);
+  if (of_barrier) hlo_set_attr_ptr(i, HLO_ATTR_ORIGIN, of_barrier);
+  else hlo_remove_attr(i, HLO_ATTR_ORIGIN);
+  hlo_for_each_use(u, i)
+    hlo_set_attr_int(u->user, HLO_ATTR_INDEX, at[hlo_attr_int(u->user, HLO_ATTR_INDEX, 0)]);
+  hlo_remove_dead(t);
+  return i;
+}
+
+// ---- collectives of one repeated value ----------------------------------------------------------
+static i64 module_count(const alg *a, hlo_attr_id id) {
+  const hlo_attr *n = hlo_attrs_find(a->m->attrs, id);
+  return n ? n->v.i : 1;
+}
+
+// How many devices meet in each group of a collective that counts replicas; 0 when they are not as
+// many in all.
+static i64 group_size(const alg *a, const hlo_instr *i) {
+  const hlo_replica_groups *g = hlo_attr_ptr(i, HLO_ATTR_REPLICA_GROUPS);
+  i64 n = module_count(a, HLO_ATTR_REPLICA_COUNT),
+      partitions = module_count(a, HLO_ATTR_NUM_PARTITIONS);
+  bool channel = hlo_attr_get(i, HLO_ATTR_CHANNEL_ID) != NULL,
+       flat = channel && hlo_attr_int(i, HLO_ATTR_USE_GLOBAL_DEVICE_IDS, 0);
+  if (g && g->form == HLO_GROUPS_IOTA) {
+    if (g->dims.n != 2) return 0;
+    n = g->dims.v[1];
+  } else if (g && (g->form != HLO_GROUPS_LIST || g->groups.n)) {
+    if (g->form != HLO_GROUPS_LIST) return 0;
+    for (u32 k = 1; k < g->groups.n; k++)
+      if (g->groups.v[k].n != g->groups.v[0].n) return 0;
+    if (g->groups.v[0].n) n = g->groups.v[0].n;
+  }
+  return channel && !flat ? n * partitions : n;
+}
+
+static hlo_instr *repeated_scalar(const hlo_instr *i) {
+  if (i->noperands != 1 || !hlo_shape_is_array(i->shape) || X->opcode != HLO_BROADCAST) return NULL;
+  hlo_instr *c = hlo_operand(X, 0);
+  return c->opcode == HLO_CONSTANT && c->shape->rank == 0 ? c : NULL;
+}
+
+ALG_RULE(gather_of_splat) {
+  hlo_instr *c = repeated_scalar(i);
+  return c ? pass_alg_spread(a, c, i->shape) : NULL;
+}
+
+// The sum, the greatest or the least over a group of a constant that all devices have
+ALG_RULE(all_reduce_splat) {
+  hlo_instr *c = repeated_scalar(i);
+  double v;
+  i64 k;
+  if (!c) return NULL;
+  switch (pass_alg_reducer(hlo_attr_comp(i, HLO_ATTR_TO_APPLY))) {
+  case HLO_AND:
+  case HLO_OR:
+    if (!alg_is_pred(i)) return NULL;
+    return pass_alg_spread(a, c, i->shape);
+  case HLO_MAXIMUM:
+  case HLO_MINIMUM: return pass_alg_spread(a, c, i->shape);
+  case HLO_ADD: break;
+  default: return NULL;
+  }
+  i64 n = group_size(a, i);
+  if (n < 1) return NULL;
+  if (alg_is_int(i))
+    return pass_alg_splat_int(c, &k) ? pass_alg_full_int(a, i->shape, (i64)((u64)k * (u64)n))
+                                     : NULL;
+  return alg_is_float(i) && pass_alg_splat(c, &v) ? pass_alg_full(a, i->shape, v * (double)n)
+                                                  : NULL;
+}

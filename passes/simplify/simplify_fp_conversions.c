@@ -1,0 +1,33 @@
+// simplify_fp_conversions.c — a chain of floating-point conversions becomes one, as if every step
+// had been exact. That drops the rounding of the steps in between: it undoes the round trips that
+// float normalization makes, and is asked for, not part of the tuned pipeline.
+#include "passes/run/walks.h"
+
+static bool float_convert(const hlo_instr *i) {
+  return i->opcode == HLO_CONVERT && hlo_dtype_is_float(i->shape->dtype) &&
+         hlo_dtype_is_float(hlo_operand(i, 0)->shape->dtype);
+}
+
+hs_status pass_simplify_fp_conversions(pass_ctx *p) {
+  u32 n;
+  hlo_computation **comps = pass_comp_post_order(p, &n);
+  for (u32 k = 0; k < n; k++) {
+    HS_TRY(hs_poll());
+    u32 ni = comps[k]->ninstrs;
+    hlo_instr **order = pass_any_order(p, comps[k]);
+    for (u32 j = 0; j < ni; j++) {
+      hlo_instr *i = order[j];
+      if (i->dead || !float_convert(i) || !float_convert(hlo_operand(i, 0))) continue;
+      hlo_instr *src = hlo_operand(i, 0);
+      while (float_convert(src)) src = hlo_operand(src, 0);
+      if (!pass_may_rewrite(p)) return HS_GOOD;
+      hlo_instr *c = src;
+      if (src->shape->dtype != i->shape->dtype)
+        c = hlo_add_before(i, HLO_CONVERT, i->shape, 1, &src, NULL);
+      pass_note_done(p, c, i, "chain of conversions from %s to %s",
+                     hlo_dtype_text(src->shape->dtype), hlo_dtype_text(i->shape->dtype));
+      hlo_replace(i, c);
+    }
+  }
+  return HS_GOOD;
+}

@@ -1,0 +1,109 @@
+// transpose_folding.c — dot and convolution read transposed operands where they lie: the
+// transpose goes into the dimension numbers. For a dot, only a transpose that swaps the one free
+// dimension with contracting ones and leaves the batch dimensions alone is taken, since libraries
+// multiply such operands at full speed; fold_batch=true takes any that keeps the order of the free
+// dimensions.
+#include "passes/run/walks.h"
+
+static bool foldable(const hlo_instr *t, hlo_ints batch, hlo_ints con, bool fold_batch) {
+  if (t->opcode != HLO_TRANSPOSE || hlo_is_controlled(t)) return false;
+  hlo_ints p = hlo_attr_ints(t, HLO_ATTR_DIMENSIONS);
+  bool identity = true;
+  for (u32 k = 0; k < p.n; k++) identity &= p.v[k] == k;
+  if (identity) return false;
+  if (fold_batch) {
+    i64 last = -1;
+    for (u32 k = 0; k < p.n; k++) {
+      if (hlo_ints_has(batch, k) || hlo_ints_has(con, k)) continue;
+      if (p.v[k] < last) return false;
+      last = p.v[k];
+    }
+    return true;
+  }
+  if (batch.n + con.n + 1 != t->shape->rank) return false;
+  for (u32 k = 0; k < batch.n; k++)
+    if (p.v[batch.v[k]] != batch.v[k]) return false;
+  return true;
+}
+
+static void renumber(pass_ctx *p, hlo_instr *dot, hlo_attr_id id, hlo_ints perm) {
+  hlo_ints d = hlo_attr_ints(dot, id);
+  if (!d.n) return;
+  i64 *v = HS_NEW_ARRAY(p->scratch, i64, d.n);
+  for (u32 k = 0; k < d.n; k++) v[k] = perm.v[d.v[k]];
+  hlo_set_attr_ints(dot, id, d.n, v);
+}
+
+static void fold_dot(pass_ctx *p, hlo_instr *dot, bool fold_batch) {
+  static const hlo_attr_id batch[] = {HLO_ATTR_LHS_BATCH_DIMS, HLO_ATTR_RHS_BATCH_DIMS};
+  static const hlo_attr_id con[] = {HLO_ATTR_LHS_CONTRACTING_DIMS, HLO_ATTR_RHS_CONTRACTING_DIMS};
+  // a vector times a matrix has no such form
+  if (hlo_attr_get(dot, HLO_ATTR_SPARSITY_CONFIG) || hlo_operand(dot, 0)->shape->rank < 2 ||
+      hlo_operand(dot, 1)->shape->rank < 2)
+    return;
+  for (u32 s = 0; s < 2; s++) {
+    hlo_instr *t = hlo_operand(dot, s);
+    if (!foldable(t, hlo_attr_ints(dot, batch[s]), hlo_attr_ints(dot, con[s]), fold_batch) ||
+        !pass_may_rewrite(p))
+      continue;
+    hlo_ints perm = hlo_attr_ints(t, HLO_ATTR_DIMENSIONS);
+    renumber(p, dot, batch[s], perm);
+    renumber(p, dot, con[s], perm);
+    pass_note_done(p, dot, t, "reads operand %u without its transpose", s);
+    hlo_add_provenance(dot, t);
+    hlo_set_operand(dot, s, hlo_operand(t, 0));
+    hlo_remove_dead(t);
+  }
+}
+
+static const i64 *permuted(hs_arena *a, u32 n, const i64 *dims, hlo_ints perm) {
+  i64 *v = HS_NEW_ARRAY(a, i64, n + 1);
+  for (u32 k = 0; k < n; k++) v[k] = perm.v[dims[k]];
+  return v;
+}
+
+static void fold_convolution(pass_ctx *p, hlo_instr *conv) {
+  const hlo_dim_labels *d = hlo_attr_ptr(conv, HLO_ATTR_DIM_LABELS);
+  if (!d || conv->noperands != 2) return;
+  for (u32 s = 0; s < 2; s++) {
+    hlo_instr *t = hlo_operand(conv, s);
+    if (t->opcode != HLO_TRANSPOSE || hlo_is_controlled(t) || !pass_may_rewrite(p)) continue;
+    hlo_ints perm = hlo_attr_ints(t, HLO_ATTR_DIMENSIONS);
+    hs_arena *a = &p->m->arena;
+    hlo_dim_labels *n = HS_NEW(a, hlo_dim_labels);
+    *n = *(const hlo_dim_labels *)hlo_attr_ptr(conv, HLO_ATTR_DIM_LABELS);
+    n->text = NULL;
+    if (s == 0) {
+      n->lhs_batch = perm.v[n->lhs_batch], n->lhs_feature = perm.v[n->lhs_feature];
+      n->lhs_spatial = permuted(a, n->nspatial, n->lhs_spatial, perm);
+    } else {
+      n->rhs_input_feature = perm.v[n->rhs_input_feature];
+      n->rhs_output_feature = perm.v[n->rhs_output_feature];
+      n->rhs_spatial = permuted(a, n->nspatial, n->rhs_spatial, perm);
+    }
+    hlo_set_attr_ptr(conv, HLO_ATTR_DIM_LABELS, n);
+    pass_note_done(p, conv, t, "reads operand %u without its transpose", s);
+    hlo_add_provenance(conv, t);
+    hlo_set_operand(conv, s, hlo_operand(t, 0));
+    hlo_remove_dead(t);
+  }
+}
+
+hs_status pass_transpose_folding(pass_ctx *p) {
+  bool fold_batch = pass_option_bool(p, "fold_batch", false),
+       convolutions = pass_option_bool(p, "fold_convolutions", true);
+  u32 n;
+  hlo_computation **comps = pass_comp_post_order(p, &n);
+  for (u32 k = 0; k < n; k++) {
+    if (hlo_is_fusion_comp(hlo_nth_comp(comps, k, n))) continue;
+    HS_TRY(hs_poll());
+    u32 ni = comps[k]->ninstrs;
+    hlo_instr **order = pass_post_order(p, comps[k]);
+    for (u32 j = 0; j < ni; j++) {
+      if (order[j]->dead || order[j]->has_ctrl_preds) continue;
+      if (order[j]->opcode == HLO_DOT) fold_dot(p, order[j], fold_batch);
+      if (convolutions && order[j]->opcode == HLO_CONVOLUTION) fold_convolution(p, order[j]);
+    }
+  }
+  return HS_GOOD;
+}

@@ -1,0 +1,488 @@
+// bisect.c — bisect: which pass of a pipeline first makes the module bad, and which of its
+// rewrites?
+//
+// The pipeline runs on a private copy of the module as loaded, pass by pass; after each pass that
+// changed something the copy is judged by the condition asked for. The guilty pass is then repeated
+// under a rewrite limit, found by halving (as LLVM's -opt-bisect-limit does by hand), and what that
+// rewrite did is shown. A bad verdict is asked again, so that one flaky run accuses nobody; --tries
+// asks good ones again too, for faults that come and go. The session's module is not touched.
+// Versions that are there already, those of a dump folder above all, are judged one after another
+// in the same way. `bisect xla-passes` (bisect_xla.c) asks the same of the plug-in's pipeline.
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "backends/ffi.h"
+#include "repl/debug/bisect.h"
+
+#define MOST_CHANGES 20  // instructions of a rewrite that are listed
+#define MOST_REWRITES ((i64)1 << 40)
+#define RETRIES 3  // a bad verdict must come in most of so many
+
+static const struct {
+  const char *name;
+  bisect_kind kind;
+  const char *changes;
+} conditions[] = {{"mismatch", BISECT_MISMATCH, "changes the result"},
+                  {"nan", BISECT_NAN, "makes NaN"},
+                  {"crash", BISECT_CRASH, "makes it fail"},
+                  {"verify", BISECT_INVALID, "leaves an invalid module"},
+                  {"slower", BISECT_SLOWER, "makes it slower"},
+                  {"bigger", BISECT_BIGGER, "makes it need more memory"}};
+
+bool bisect_condition(const char *word, bisect_kind *kind, const char **changes) {
+  for (size_t k = 0; k < HS_COUNT(conditions); k++) {
+    if (strcmp(word, conditions[k].name) != 0) continue;
+    *kind = conditions[k].kind;
+    *changes = conditions[k].changes;
+    return true;
+  }
+  return false;
+}
+
+// ---- verdicts -----------------------------------------------------------------------------------
+hs_status bisect_time(const backend *be, backend_exe *exe, u32 nargs, hlo_literal *const *args,
+                      double *seconds) {
+  backend_run_options o = {
+      .warmup = 2, .min_runs = 5, .max_runs = 200, .min_seconds = 0.05, .max_seconds = 2};
+  backend_result r = {0};
+  hs_status st = be->run(exe, nargs, args, &o, &r);
+  if (hs_ok(st)) *seconds = prof_summarize(r.timing.samples_ms, r.timing.runs).median * 1e-3;
+  backend_result_free(&r);
+  return st;
+}
+
+static hs_status run_copy(bisect_trial *t, hlo_literal **out) {
+  const repl_session *s = t->c->s;
+  if (!t->be) {
+    hlo_eval_options eo = {.peer = &ffi_peer, .keep_denormals = s->set.keep_denormals};
+    return hlo_eval_module(t->m, t->nargs, t->args, &eo, out);
+  }
+  backend_options bo = repl_backend_options(s);
+  bo.backend_only = t->backend_only;
+  if (t->kind != BISECT_SLOWER) return backend_run_once(t->be, t->m, &bo, t->nargs, t->args, out);
+  backend_exe *exe;
+  HS_TRY(t->be->compile(t->m, &bo, &exe));
+  hs_status st = bisect_time(t->be, exe, t->nargs, t->args, &t->now);
+  t->be->release(exe);
+  return st;
+}
+
+static bool has_nan(const hlo_literal *l) {
+  if (hlo_shape_is_tuple(l->shape)) {
+    for (u32 k = 0; k < l->nchildren; k++)
+      if (has_nan(l->children[k])) return true;
+    return false;
+  }
+  hlo_dtype real = hlo_dtype_real_part(l->shape->dtype);
+  if (!hlo_dtype_is_float(real) || !l->data) return false;
+  size_t step = (size_t)hlo_dtype_storage(real),
+         n = (size_t)l->shape->elements * (hlo_dtype_is_complex(l->shape->dtype) ? 2 : 1);
+  for (size_t k = 0; k < n; k++) {
+    double x = hlo_elem_to_f64(real, (const u8 *)l->data + k * step);
+    if (x != x) return true;
+  }
+  return false;
+}
+
+// The script gets the module's file as its last argument: 0 is good, 125 cannot say (good),
+// anything else is bad. What it prints goes to standard error: standard output is the shell's own.
+static hs_status run_script(const char *script, const char *path, char **wrong) {
+  char *line = hs_format("{ %s '%s'\n} >&2", script, path);
+  fflush(NULL);
+  int rc = system(line);
+  hs_free(line);
+  if (rc == -1) return hs_fail_errno(HS_E_IO, script);
+  int code = WIFEXITED(rc) ? WEXITSTATUS(rc) : 0;
+  if ((WIFSIGNALED(rc) && WTERMSIG(rc) == SIGINT) || code == 128 + SIGINT)
+    return hs_fail(HS_E_INTERRUPTED, "interrupted");
+  if (code == 126 || code == 127)
+    return hs_fail(HS_E_USAGE, "bisect: the shell cannot run: %s", script);
+  if (!WIFEXITED(rc)) *wrong = hs_format("the script died of signal %d", WTERMSIG(rc));
+  else if (code > 128) *wrong = hs_format("the script died of signal %d", code - 128);
+  else if (code && code != 125) *wrong = hs_format("the script's exit status is %d", code);
+  return HS_GOOD;
+}
+
+static hs_status ask_script(bisect_trial *t, char **wrong) {
+  char *path;
+  HS_TRY(repl_temp_file("bisect", &path));
+  hlo_print_options o = hlo_print_full();
+  hs_buf text = {0};
+  hlo_print_module(&text, t->m, &o);
+  hs_status s = repl_write_file(path, text.p, text.n, false);
+  hs_buf_free(&text);
+  if (hs_ok(s)) s = run_script(t->script, path, wrong);
+  unlink(path);
+  hs_free(path);
+  return s;
+}
+
+char *bisect_wrong_measure(const bisect_trial *t) {
+  char a[32], b[32];
+  if (t->kind == BISECT_BIGGER && t->now > t->before)
+    return hs_format("peak %s -> %s", repl_bytes(a, t->before), repl_bytes(b, t->now));
+  if (t->kind == BISECT_SLOWER && t->now > t->before * BISECT_MUCH_SLOWER)
+    return hs_format("%s -> %s", repl_time(a, t->before), repl_time(b, t->now));
+  return NULL;
+}
+
+char *bisect_wrong_result(const bisect_trial *t, const hlo_literal *got) {
+  if (t->kind == BISECT_NAN)
+    return has_nan(got) && !has_nan(t->want) ? hs_strdup("the result has NaN") : NULL;
+  if (t->kind != BISECT_MISMATCH) return NULL;
+  hs_status s = hlo_compare(t->want, got, t->tol);
+  char *wrong = hs_ok(s) ? NULL : hs_strdup(s.err->message);
+  hs_status_drop(s);
+  return wrong;
+}
+
+static hs_status judge_once(bisect_trial *t, char **wrong) {
+  hlo_literal *got = NULL;
+  hs_status s = HS_GOOD;
+  *wrong = NULL;
+  switch (t->kind) {
+  case BISECT_SCRIPT: return ask_script(t, wrong);
+  case BISECT_INVALID: s = hlo_verify(t->m, NULL); break;
+  case BISECT_BIGGER: {
+    hlo_memory mem;
+    HS_TRY(hlo_memory_estimate(t->m, false, &mem));
+    t->now = (double)mem.peak_bytes;
+    *wrong = bisect_wrong_measure(t);
+    return HS_GOOD;
+  }
+  case BISECT_MISMATCH:
+  case BISECT_NAN:
+  case BISECT_CRASH:
+  case BISECT_SLOWER: s = run_copy(t, &got); break;
+  }
+  if (hs_ok(s))
+    *wrong = t->kind == BISECT_SLOWER ? bisect_wrong_measure(t) : bisect_wrong_result(t, got);
+  hlo_literal_unref(got);
+  if (hs_ok(s) || s.err->code == HS_E_INTERRUPTED) return s;
+  if (t->kind != BISECT_NAN && t->kind != BISECT_SLOWER) *wrong = hs_strdup(s.err->message);
+  hs_status_drop(s);
+  return HS_GOOD;
+}
+
+// A bad verdict has to come in most of RETRIES; with --tries each of so many has to be good.
+hs_status bisect_judge(bisect_trial *t, char **wrong) {
+  HS_TRY(judge_once(t, wrong));
+  if (t->kind == BISECT_INVALID || t->kind == BISECT_BIGGER ||
+      (*wrong ? t->tries != 0 : t->tries <= 1))
+    return HS_GOOD;
+  u32 tries = t->tries ? t->tries : RETRIES, bad = *wrong != NULL, asked = 1;
+  for (; asked < tries && !(t->tries && bad); asked++) {
+    char *again;
+    hs_status s = judge_once(t, &again);
+    bad += again != NULL;
+    if (again && !*wrong) *wrong = again;
+    else hs_free(again);
+    if (!hs_ok(s)) {
+      hs_free(*wrong);
+      *wrong = NULL;
+      return s;
+    }
+  }
+  if (bad && bad < asked) repl_note(t->c->out, "flaky: bad in %u of %u runs", bad, asked);
+  if (!t->tries && 2 * bad <= asked) hs_free(*wrong), *wrong = NULL;
+  return HS_GOOD;
+}
+
+// ---- the search ---------------------------------------------------------------------------------
+static pass_run_options run_options(const bisect_trial *t) {
+  pass_run_options o = pass_run_default();
+  o.measure = false;
+  o.verify = t->kind != BISECT_INVALID;  // an invalid module is what is looked for
+  o.own = &t->c->s->pipelines;
+  return o;
+}
+
+// Is the copy good after `limit` rewrites of `step`? It is left as they made it.
+static hs_status judge_rewrites(bisect_trial *t, const char *step, i64 limit, char **wrong) {
+  pass_run_options o = run_options(t);
+  o.rewrite_limit = limit;
+  *wrong = NULL;
+  hs_status s = pipeline_run(t->m, step, &o, NULL);
+  if (hs_ok(s)) return bisect_judge(t, wrong);
+  if (t->kind != BISECT_CRASH || s.err->code != HS_E_PASS) return s;
+  *wrong = hs_strdup(s.err->message);
+  hs_status_drop(s);
+  return HS_GOOD;
+}
+
+// The least number of rewrites of `step` that gives a bad module; the copy is as before the step,
+// then and now.
+static hs_status find_rewrite(bisect_trial *t, const char *step, i64 rewrites, i64 *first_bad) {
+  i64 good = 0, bad = rewrites;
+  size_t mark = hlo_journal_mark(t->m);
+  while (bad - good > 1) {
+    i64 mid = good + (bad - good) / 2;
+    char *wrong;
+    repl_progress_text("%s, rewrites up to %lld of %lld", step, (long long)mid,
+                       (long long)rewrites);
+    hs_status s = judge_rewrites(t, step, mid, &wrong);
+    hlo_journal_rollback(t->m, mark);
+    if (wrong) bad = mid;
+    else good = mid;
+    hs_free(wrong);
+    HS_TRY(s);
+  }
+  *first_bad = bad;
+  return HS_GOOD;
+}
+
+// What the rewrite did: the module with one rewrite less beside it.
+static void show_rewrite(bisect_trial *t, const char *step, i64 first) {
+  size_t mark = hlo_journal_mark(t->m);
+  pass_run_options o = run_options(t);
+  hlo_module *side[2] = {NULL, NULL};
+  char *label[2] = {NULL, NULL};
+  for (u32 k = 0; k < 2; k++) {
+    o.rewrite_limit = first - 1 + k;
+    hs_status s = pipeline_run(t->m, step, &o, NULL);
+    if (hs_ok(s)) side[k] = hlo_module_clone(t->m, t->m->name);
+    label[k] = hs_format("--limit=%lld", (long long)o.rewrite_limit);
+    hs_status_drop(s);
+    hlo_journal_rollback(t->m, mark);
+  }
+  if (side[0] && side[1])
+    repl_say_graph_diff(t->c, repl_json_object(t->c->doc, "rewrite_diff"), label[0], side[0],
+                        label[1], side[1], MOST_CHANGES);
+  for (u32 k = 0; k < 2; k++) hlo_module_free(side[k]), hs_free(label[k]);
+}
+
+// rewrites: how many the pass made; 0: it does not count them, or fails without any.
+static hs_status accuse(bisect_trial *t, const char *step, u32 k, const char *wrong, i64 rewrites,
+                        size_t mark) {
+  repl_cmd *c = t->c;
+  hlo_journal_rollback(t->m, mark);
+  i64 first = rewrites;
+  if (rewrites > 1) HS_TRY(find_rewrite(t, step, rewrites, &first));
+  repl_progress_end();
+  repl_json_str(c->doc, "pass", step);
+  repl_json_int(c->doc, "position", k + 1);
+  repl_json_str(c->doc, "wrong", wrong);
+  if (rewrites > 0)
+    repl_json_int(c->doc, "rewrite", first), repl_json_int(c->doc, "rewrites", rewrites);
+  if (rewrites > 0 && t->kind != BISECT_INVALID) show_rewrite(t, step, first);
+  hs_status s =
+      hs_fail_subject(HS_E_DIFFER, step, "pass run %u, %s, %s: %s", k + 1, step, t->changes, wrong);
+  if (rewrites > 0)
+    s = hs_with_note(s, "its rewrite %lld of %lld does it; pass %s --limit=%lld is still right",
+                     (long long)first, (long long)rewrites, step, (long long)first - 1);
+  return s;
+}
+
+static hs_status say_none(bisect_trial *t, u32 tried, u32 runs) {
+  repl_progress_end();
+  repl_json_null(t->c->doc, "pass");
+  repl_json_int(t->c->doc, "checked", tried);
+  repl_json_int(t->c->doc, "runs", runs);
+  if (!t->c->doc)
+    repl_say(t->c->out, "no pass %s: %u of %u pass runs changed the module, each was checked\n",
+             t->changes, tried, runs);
+  return HS_GOOD;
+}
+
+// A pass that fails is what `crash` looks for; the other conditions cannot go on behind it.
+static hs_status accuse_failed(bisect_trial *t, const char *step, u32 k, size_t mark, hs_status s) {
+  if (s.err->code != HS_E_PASS) return s;
+  if (t->kind != BISECT_CRASH)
+    return hs_with_note(s, "bisect with the condition crash names its rewrite");
+  hs_buf why = {0};
+  for (const hs_diag *e = s.err; e; e = e->next)
+    hs_buf_printf(&why, "%s%s", e == s.err ? "" : ": ", e->message);
+  // How many rewrites it made before it failed is not known: as many as make it fail.
+  i64 most = 0;
+  char *wrong = NULL;
+  hs_status st = HS_GOOD;
+  for (i64 n = 0; hs_ok(st) && !wrong && n <= MOST_REWRITES; n = n ? 2 * n : 1) {
+    most = n;
+    st = judge_rewrites(t, step, n, &wrong);
+    hlo_journal_rollback(t->m, mark);
+  }
+  if (hs_ok(st)) st = accuse(t, step, k, hs_buf_cstr(&why), wrong ? most : 0, mark);
+  hs_free(wrong);
+  hs_buf_free(&why);
+  hs_status_drop(s);
+  return st;
+}
+
+static hs_status walk(bisect_trial *t, pipeline_program *p) {
+  u32 tried = 0, k = 0;
+  pipeline_cursor at = {0};
+  pass_run_options o = run_options(t);
+  const pipeline_op *next = pipeline_next(p, &at, t->m, &o);
+  for (; next; k++) {
+    HS_TRY(hs_poll());
+    const char *step = next->text;
+    size_t mark = hlo_journal_mark(t->m);
+    pass_log log = {0};
+    repl_progress_text("%s, pass %u of %u", step, next->number, p->npasses);
+    hs_status s = pipeline_step(t->m, p, &at, &o, &log, &next);
+    if (!hs_ok(s)) return accuse_failed(t, step, k, mark, s);
+    bool changed = log.v[0].changed;
+    i64 rewrites = changed ? log.v[0].rewrites : 0;
+    hs_vec_free(&log);
+    if (!changed) continue;
+    tried++;
+    char *wrong;
+    HS_TRY(bisect_judge(t, &wrong));
+    if (!wrong) {
+      t->before = t->now;
+      continue;
+    }
+    s = accuse(t, step, k, wrong, rewrites, mark);
+    hs_free(wrong);
+    return s;
+  }
+  return say_none(t, tried, k);
+}
+
+// The versions on the way that redo would go, those of a dump for one: the first bad one.
+static hs_status walk_history(bisect_trial *t, const repl_version *v) {
+  repl_cmd *c = t->c;
+  u32 tried = 0;
+  if (c->mod->elided)
+    repl_note(
+        c->out,
+        "constants are elided: their stand-ins may differ from version to version, and results "
+        "with them");
+  for (v = v->redo; v; v = v->redo) {
+    HS_TRY(hs_poll());
+    repl_progress_text("@%u %s", v->number, v->label);
+    hlo_module_free(t->m);
+    t->m = NULL;
+    HS_TRY(repl_runnable(c, v, true, &t->m));
+    char *wrong;
+    tried++;
+    HS_TRY(bisect_judge(t, &wrong));
+    t->before = wrong ? t->before : t->now;
+    if (!wrong) continue;
+    repl_progress_end();
+    repl_json_str(c->doc, "pass", v->log.n ? v->log.v[0].pass : v->label);
+    repl_json_int(c->doc, "version", v->number);
+    repl_json_str(c->doc, "label", v->label);
+    repl_json_str(c->doc, "wrong", wrong);
+    hs_status s = hs_fail_subject(HS_E_DIFFER, v->label, "version @%u, %s, %s: %s", v->number,
+                                  v->label, t->changes, wrong);
+    hs_free(wrong);
+    return hs_with_note(s, "@%u is still right; diff %u %u shows what was done", v->parent->number,
+                        v->parent->number, v->number);
+  }
+  repl_progress_end();
+  repl_json_null(c->doc, "pass");
+  repl_json_int(c->doc, "checked", tried);
+  if (!c->doc)
+    repl_say(c->out, "no version %s: %u versions after @0 were checked\n", t->changes, tried);
+  return HS_GOOD;
+}
+
+// ---- the command --------------------------------------------------------------------------------
+// Does a word begin like a pipeline: with a pass, a pipeline or fix( ?
+static bool is_pipeline(const repl_cmd *c, const char *w) {
+  const char *name = hs_arena_strndup(c->scratch, w, strcspn(w, " ,({"));
+  bool known = pass_find(name) || pipeline_find(name) || strcmp(name, "fix") == 0;
+  for (size_t k = 0; k < c->s->pipelines.n; k++)
+    known |= strcmp(c->s->pipelines.v[k].name, name) == 0;
+  return known;
+}
+
+// [passes|history] [PIPELINE] [mismatch|nan|crash|verify|slower|bigger|'SCRIPT ARGS']: a word with
+// a space or a slash is a script.
+static hs_status read_words(repl_cmd *c, bisect_trial *t, const char **text, bool *history) {
+  t->changes = conditions[0].changes;
+  *text = NULL;
+  *history = false;
+  bool passes = false;
+  const char *condition = NULL;
+  for (u32 k = 0; k < c->args.npos; k++) {
+    const char *w = c->args.pos[k];
+    if (k == 0 && (strcmp(w, "passes") == 0 || strcmp(w, "xla-passes") == 0)) {
+      passes = true;
+      continue;
+    }
+    if (k == 0 && strcmp(w, "history") == 0) {
+      *history = true;
+      continue;
+    }
+    bool script = strpbrk(w, "/ ") && !is_pipeline(c, w);
+    if (script || bisect_condition(w, &t->kind, &t->changes)) {
+      if (condition)
+        return repl_usage_error(c, "one condition, not \"%s\" and \"%s\"", condition, w);
+      condition = w;
+    }
+    if (script) t->kind = BISECT_SCRIPT, t->script = w, t->changes = "makes the script fail";
+    if (condition == w) continue;
+    if (*history)
+      return repl_usage_error(c, "bisect history takes a condition, not the pipeline \"%s\"", w);
+    else if (*text) return repl_usage_error(c, "one pipeline, not \"%s\" and \"%s\"", *text, w);
+    else *text = w;
+  }
+  // What was read from a dump has been through passes already: theirs are looked at unless a
+  // pipeline of ours is asked for.
+  *history |= c->mod->imported && !*text && !passes;
+  if (!*text) *text = "tuned";
+  return HS_GOOD;
+}
+
+static hs_status first_verdict(bisect_trial *t) {
+  if (t->kind == BISECT_MISMATCH || t->kind == BISECT_NAN) {
+    hlo_eval_options eo = {.peer = &ffi_peer, .keep_denormals = t->c->s->set.keep_denormals};
+    HS_TRY(hlo_eval_module(t->m, t->nargs, t->args, &eo, &t->want));
+    if (!t->be) return HS_GOOD;
+  }
+  t->before = INFINITY;
+  char *wrong;
+  HS_TRY(bisect_judge(t, &wrong));
+  t->before = t->now;  // 0 where nothing is measured
+  if (!wrong) return HS_GOOD;
+  hs_status s = hs_fail(HS_E_DIFFER, "the module as loaded is bad already: %s", wrong);
+  hs_free(wrong);
+  return s;
+}
+
+hs_status cmd_bisect(repl_cmd *c) {
+  bisect_trial t = {.c = c, .tol = {c->s->set.abs_error, c->s->set.rel_error}};
+  const char *name = repl_flag(c, "--backend"), *text;
+  bool history;
+  i64 tries = 0;
+  HS_TRY(read_words(c, &t, &text, &history));
+  if (repl_flag(c, "--tries"))
+    HS_TRY(repl_arg_int(c, "--tries", repl_flag(c, "--tries"), 1, 10000, &tries));
+  t.tries = (u32)tries;
+  if (repl_flag(c, "--abs")) HS_TRY(repl_arg_num(c, "--abs", repl_flag(c, "--abs"), &t.tol.abs));
+  if (repl_flag(c, "--rel")) HS_TRY(repl_arg_num(c, "--rel", repl_flag(c, "--rel"), &t.tol.rel));
+  bool xla = c->args.npos && strcmp(repl_arg(c, 0), "xla-passes") == 0;
+  if (xla && (name || strcmp(text, "tuned") != 0))
+    return repl_usage_error(
+        c, "bisect xla-passes takes a condition, and neither a pipeline nor a backend");
+  if (!xla && !name && (t.kind == BISECT_SLOWER || t.kind == BISECT_CRASH)) name = c->s->be->name;
+  if (name && strcmp(name, "interp") != 0 && !(t.be = backend_find(name)))
+    return repl_usage_error(c, "there is no backend %s", name);
+  if (!xla && t.kind == BISECT_SLOWER && !t.be)
+    return repl_usage_error(c, "the evaluator's time means nothing; --backend=cpu");
+  HS_TRY(repl_inputs(c));
+  t.nargs = c->mod->ninputs;
+  t.args = c->mod->inputs;
+  if (xla) return bisect_xla(&t);
+  pipeline_program *p = NULL;
+  if (!history) HS_TRY(pipeline_parse(text, &c->s->pipelines, &p));
+  const repl_version *base = repl_base(c->mod);
+  if (history && !base->redo)
+    return hs_with_note(
+        hs_fail(HS_E_NO_HISTORY, "%s has no versions behind @%u", c->m->name, base->number),
+        "bisect PIPELINE looks at passes that were not run yet");
+  hs_status s = repl_runnable(c, base, true, &t.m);
+  if (hs_ok(s)) hlo_journal_enable(t.m);  // edits are rolled back when a pass is repeated
+  if (hs_ok(s)) s = first_verdict(&t);
+  if (hs_ok(s)) s = history ? walk_history(&t, base) : walk(&t, p);
+  repl_progress_end();
+  hlo_literal_unref(t.want);
+  hlo_module_free(t.m);
+  pipeline_free(p);
+  return s;
+}

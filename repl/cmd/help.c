@@ -1,0 +1,350 @@
+// help.c — help, explain, tutorial. Command pages come from commands.def, pass pages from
+// passes.def and help.def.
+#include <stdlib.h>
+
+#include "repl/shell/command.h"
+
+static const struct {
+  const char *name, *title;
+} families[] = {{"load", "load and build"},
+                {"look", "look"},
+                {"passes", "passes and versions"},
+                {"run", "run"},
+                {"measure", "measure"},
+                {"see", "see"},
+                {"report", "report"},
+                {"shell", "the shell"}};
+
+static const struct {
+  const char *name, *text;
+} topics[] = {
+    {"print-options", "print --with=NAME,... --without=NAME,... (XLA's HloPrintOptions):\n"
+#define PRINT_OPTION(name, usual, brief, canon, summary) "  " #name ": " summary "\n"
+#include "core/text/print_options.def"
+#undef PRINT_OPTION
+                      "set vintage NAME, for text as an older XLA writes it:\n"
+#define VINTAGE(id, name, root, idx, stable, summary) "  " name ": " summary "\n"
+#include "core/text/vintage.def"
+#undef VINTAGE
+    },
+    {"syntax",
+     "COMMAND ARGS; COMMAND ARGS   several commands on one line\n"
+     "COMMAND | less   COMMAND > FILE   COMMAND >> FILE   output to a program or a file\n"
+     "\"two words\" 'two words'   quotes group; # begins a comment; !ls runs a command of the "
+     "system\n"
+     "NAME [WIDTH] [/ BOUNDARY...]   a bare instruction or computation draws its neighbourhood; "
+     "%NAME is always an instruction\n"
+     "NAME = op(a, b), attr=value   adds an instruction to a module made by new\n"
+     "find, assert and until read the rest of the line as an expression; they write to a file with "
+     "-o FILE\n"
+     "The shortest unambiguous beginning of a command is enough.\n"},
+    {"expressions",
+     "numbers have units (12, 1.5k, 2GB, 64Ki), text stands in quotes; < <= > >= == != ~ "
+     "(contains) and or not + - * /\n"
+     "find knows of an instruction: name opcode type shape rank elements bytes flops traffic users "
+     "operands\n"
+     "  computation op_name op_type source line id root us kind trips\n"
+     "assert and until know of the module: instructions (or ops) computations kernels fusions "
+     "flops bytes peak temp arguments\n"
+     "  outputs parameters version us ops(\"opcode\") exists(\"name\") valid\n"},
+    {"versions",
+     "Every command that changes the module makes a version; the prompt shows its number. undo and "
+     "redo walk along,\n"
+     "goto goes to any version by number or mark, history shows the tree: going back and changing "
+     "something else starts a branch,\n"
+     "and the old one is kept. diff compares two versions. A failed or interrupted command leaves "
+     "the module as it was.\n"},
+    {"elided",
+     "XLA's default dumps print constants as {...}. time, speedup and estimate go on with seeded "
+     "random values and say so;\n"
+     "run, check, report and save ask for --elided=random or --elided=zeros (or set elided). Dumps "
+     "made with\n"
+     "--xla_dump_large_constants have the real values.\n"},
+    {"arguments",
+     "inputs SOURCE... in any mixture; parameters that no source names keep what they have:\n"
+     "  FILE.npz FILE.safetensors   all parameters, by name (also arg0, arr_0, 0) or in order\n"
+     "  FILE.npy ...                one parameter after another; FILE.npz[NAME] is one of its "
+     "arrays\n"
+     "  FILE.args, a snapshot .pb   the formula; the arguments it was taken with (snapshot: those "
+     "of the loaded file)\n"
+     "  random zeros ones iota      all parameters; random minds what the uses ask for (indices in "
+     "bounds, sort keys, ...)\n"
+     "  PARAMETER=SOURCE            one of them: a file, {1,2,3}, 0.5 (everywhere), random(LO,HI), "
+     "normal(MEAN,STD), fill(V), nan, inf\n"
+     "FILE:bf16 or --dtype=bf16 says what raw bytes are, --cast converts, --partition=N picks a "
+     "partition of a snapshot.\n"
+     "inputs save FILE writes .npz, .safetensors or a folder of .npy files; so do run -o and "
+     "values --save.\n"},
+    {"checking",
+     "check compares by XLA's rule: an element differs when its absolute error exceeds abs and its "
+     "relative error exceeds rel.\n"
+     "Where results differ, every instruction is run by itself on both backends, on the operands "
+     "that the evaluator computed, and\n"
+     "the first to differ is named, inside loops with the iteration. run --trap=nan (inf) names "
+     "the first instruction that makes a\n"
+     "NaN (infinity) of operands without one. run --capture=GLOB keeps values; print X[0:4,:] "
+     "shows them, --stats --hist --heat\n"
+     "what they look like; isolate X makes a module of one instruction with those operands as its "
+     "arguments.\n"},
+    {"plug-ins",
+     "backend pjrt NAME|PATH takes any PJRT plug-in: a .so, or a .json with library_path and "
+     "create_options. backends lists those of\n"
+     "PJRT_NAMES_AND_LIBRARY_PATHS (name:path,...), of make peers, and of the jax_plugins folders "
+     "of PYTHONPATH, ~/.local and the\n"
+     "Pythons on PATH. A plug-in runs in a process of its own. set xla.FLAG VALUE sets a flag of "
+     "its compiler.\n"
+     "Custom calls that it lacks (LAPACK, and libraries of customcall load) are computed by hlosh, "
+     "on the host only.\n"
+     "target h200 (target list; a .txtpb as XLA describes GPUs) makes xla module, cost, memory, "
+     "kernels, ptx, steps xla and\n"
+     "pass --compare xla compile for that GPU, which need not be here: fusions, layouts and memory "
+     "are those of the real compiler,\n"
+     "the algorithms of products and convolutions are not tuned, and times are nobody's. target "
+     "cpu ends it.\n"},
+    {"exit",
+     "0 ok, 1 an assertion failed, 2 usage, 3 input not read or not valid, 4 compile failed, 5 run "
+     "failed, 6 results differ,\n"
+     "124 deadline, 130 Ctrl-C. The first failing command ends a script unless --keep-going.\n"},
+};
+
+static hs_status help_all(repl_cmd *c) {
+  for (size_t f = 0; f < HS_COUNT(families); f++) {
+    repl_json *list = repl_json_array(c->doc, families[f].name);
+    if (!c->doc)
+      repl_say(c->out, "%s%s%s\n", c->out->color ? "\033[1m" : "", families[f].title,
+               c->out->color ? "\033[0m" : "");
+    for (u32 k = 0; k < repl_command_count; k++) {
+      const repl_command *cmd = &repl_commands[k];
+      if (strcmp(cmd->family, families[f].name) != 0 || (cmd->needs & REPL_HIDDEN)) continue;
+      if (!c->doc) repl_say(c->out, "  %-14s %s\n", cmd->name, cmd->summary);
+      repl_json *j = repl_json_object(list, NULL);
+      repl_json_str(j, "name", cmd->name);
+      repl_json_str(j, "summary", cmd->summary);
+    }
+  }
+  if (c->doc) return HS_GOOD;
+  repl_say(c->out, "\nhelp COMMAND, help PASS; topics:");
+  for (size_t k = 0; k < HS_COUNT(topics); k++) repl_say(c->out, " %s", topics[k].name);
+  repl_say(c->out, ". tutorial takes ten minutes.\n");
+  return HS_GOOD;
+}
+
+static void help_command(repl_cmd *c, const repl_command *cmd) {
+  hs_buf u = {0};
+  repl_usage(&u, cmd->name, cmd->spec);
+  if (!c->doc) repl_say(c->out, "%s\n  %s\n", hs_buf_cstr(&u), cmd->summary);
+  if (!c->doc && *cmd->example) repl_say(c->out, "  example: %s\n", cmd->example);
+  repl_json_str(c->doc, "name", cmd->name);
+  repl_json_str(c->doc, "usage", hs_buf_cstr(&u));
+  repl_json_str(c->doc, "summary", cmd->summary);
+  repl_json_str(c->doc, "example", cmd->example);
+  hs_buf_free(&u);
+}
+
+static void say_sample(repl_cmd *c, const char *title, const hs_buf *text) {
+  repl_say(c->out, "\n%s:\n", title);
+  for (size_t at = 0; at < text->n;) {
+    size_t n = strcspn(text->p + at, "\n");
+    repl_say(c->out, n ? "  %.*s\n" : "%.*s\n", (int)n, text->p + at);
+    at += n + 1;
+  }
+}
+
+static hs_status help_pass(repl_cmd *c, const pass_info *p) {
+  if (!c->doc) repl_say(c->out, "pass %s\n  %s\n  XLA: %s\n", p->name, p->summary, p->xla_source);
+  repl_json_str(c->doc, "pass", p->name);
+  repl_json_str(c->doc, "summary", p->summary);
+  repl_json_str(c->doc, "xla_source", p->xla_source);
+  const pass_help *h = pass_help_of(p);
+  if (!h) return HS_GOOD;
+  if (!c->doc)
+    repl_say(
+        c->out, "  %s\n",
+        h->again
+            ? "a second run may find more to do: fix(...) in a pipeline runs it until it does not"
+            : "a second run changes nothing");
+  repl_json_bool(c->doc, "again", h->again);
+  repl_json *list = repl_json_array(c->doc, "options");
+  pass_option_help *v;
+  u32 n = pass_help_options(h, c->scratch, &v);
+  int width = 0;
+  for (u32 k = 0; k < n; k++)
+    width = HS_MAX(
+        width, (int)(strlen(v[k].name) + strlen(v[k].choices ? v[k].choices : v[k].absent) + 1));
+  if (!c->doc)
+    repl_say(c->out,
+             n ? "\noptions, as in pass %s{%s=%s}, with their defaults:\n" : "\nno options\n",
+             p->name, v[0].name, v[0].absent);
+  for (u32 k = 0; k < n; k++) {
+    if (!c->doc)
+      repl_say(c->out, "  %s=%-*s  %s\n", v[k].name, width - (int)strlen(v[k].name) - 1,
+               v[k].choices ? v[k].choices : v[k].absent, v[k].meaning);
+    repl_json *j = repl_json_object(list, NULL);
+    repl_json_str(j, "name", v[k].name);
+    repl_json_str(j, "default", v[k].absent);
+    if (v[k].choices) repl_json_str(j, "choices", v[k].choices);
+    repl_json_str(j, "meaning", v[k].meaning);
+  }
+  hs_buf before = {0}, after = {0};
+  hs_status s = pass_help_sample(p, &before, &after);
+  if (hs_ok(s) && !c->doc) say_sample(c, "before", &before), say_sample(c, "after", &after);
+  if (hs_ok(s))
+    repl_json_str(c->doc, "before", hs_buf_cstr(&before)),
+        repl_json_str(c->doc, "after", hs_buf_cstr(&after));
+  hs_buf_free(&before);
+  hs_buf_free(&after);
+  return s;
+}
+
+hs_status cmd_help(repl_cmd *c) {
+  const char *w = repl_arg(c, 0);
+  if (repl_flag(c, "--markdown")) {
+    repl_write_manual(&c->out->text);
+    return HS_GOOD;
+  }
+  if (!w) return help_all(c);
+  bool pass = strcmp(w, "pass") == 0 && repl_arg(c, 1);
+  if (pass || ((strcmp(w, "topic") == 0 || strcmp(w, "command") == 0) && repl_arg(c, 1)))
+    w = repl_arg(c, 1);
+  const pass_info *p = pass_find(w);
+  if (pass && p) return help_pass(c, p);  // whatever command has such a name
+  const repl_command *cmd = repl_command_find(w);
+  if (cmd && !(cmd->needs & REPL_HIDDEN)) {
+    help_command(c, cmd);
+    return HS_GOOD;
+  }
+  if (p) return help_pass(c, p);
+  const pass_pipeline *pl = pipeline_find(w);
+  if (pl) {
+    if (!c->doc) repl_say(c->out, "pipeline %s\n  %s\n  %s\n", pl->name, pl->summary, pl->text);
+    repl_json_str(c->doc, "pipeline", pl->name);
+    repl_json_str(c->doc, "text", pl->text);
+    return HS_GOOD;
+  }
+  for (size_t k = 0; k < HS_COUNT(topics); k++)
+    if (strcmp(topics[k].name, w) == 0) {
+      if (!c->doc) repl_say(c->out, "%s", topics[k].text);
+      repl_json_str(c->doc, "topic", topics[k].text);
+      return HS_GOOD;
+    }
+  hlo_opcode op = hlo_op_find(hs_str_of(w));
+  if (op) {
+    const hlo_op_info *i = &hlo_ops[op];
+    if (!c->doc) {
+      repl_say(c->out, "operation %s, ", i->text);
+      if (i->arity >= 0) repl_say(c->out, "%d operand%s\n", i->arity, i->arity == 1 ? "" : "s");
+      else repl_say(c->out, "any number of operands\n");
+      for (const hlo_op_attr *a = i->attrs; a && a->id != HLO_ATTR_NONE; a++)
+        repl_say(c->out, "  %s%s\n", hlo_attr_text(a->id), a->required ? "" : " (optional)");
+    }
+    repl_json_str(c->doc, "opcode", i->text);
+    return HS_GOOD;
+  }
+  HS_VEC(const char *) names = {0};
+  for (u32 k = 0; k < repl_command_count; k++)
+    if (!(repl_commands[k].needs & REPL_HIDDEN)) hs_vec_push(&names, repl_commands[k].name);
+  for (u32 k = 0; k < pass_count; k++) hs_vec_push(&names, pass_table[k].name);
+  for (size_t k = 0; k < HS_COUNT(topics); k++) hs_vec_push(&names, topics[k].name);
+  const char *near = strlen(w) < 64 ? hs_nearest(w, names.v, names.n) : NULL;
+  hs_vec_free(&names);
+  hs_status s =
+      hs_fail(HS_E_NO_COMMAND, "help: no command, pass, topic or opcode is called \"%.60s\"", w);
+  return near ? hs_with_note(s, "did you mean %s?", near)
+              : hs_with_note(s, "help lists the commands, passes the passes");
+}
+
+hs_status cmd_explain(repl_cmd *c) {
+  const char *w = repl_arg(c, 0);
+  repl_json *list = w ? NULL : repl_json_array(c->doc, "codes");
+  for (int k = 1; !w && k < HS_CODE_COUNT; k++) {
+    if (!c->doc) repl_say(c->out, "%s  %s\n", hs_code_text((hs_code)k), hs_code_title((hs_code)k));
+    repl_json *j = repl_json_object(list, NULL);
+    repl_json_str(j, "code", hs_code_text((hs_code)k));
+    repl_json_str(j, "title", hs_code_title((hs_code)k));
+    repl_json_int(j, "exit", hs_code_exit((hs_code)k));
+  }
+  if (!w) return HS_GOOD;
+  hs_code code = hs_code_find(w);
+  if (code == HS_OK)
+    return hs_with_note(hs_fail(HS_E_USAGE, "explain: no diagnostic has the code %s", w),
+                        "explain lists them");
+  if (!c->doc)
+    repl_say(c->out, "%s: %s (exit status %d)\n%s\n", hs_code_text(code), hs_code_title(code),
+             hs_code_exit(code), hs_code_explain(code));
+  repl_json_str(c->doc, "code", hs_code_text(code));
+  repl_json_str(c->doc, "title", hs_code_title(code));
+  repl_json_str(c->doc, "text", hs_code_explain(code));
+  repl_json_int(c->doc, "exit", hs_code_exit(code));
+  return HS_GOOD;
+}
+
+hs_status cmd_tutorial(repl_cmd *c) {
+  static const char text[] =
+      "Ten minutes with hlosh. Type the lines that begin with >.\n\n"
+      "1. A module. `load FILE` reads yours; this one comes with the shell.\n"
+      "   > example mlp\n"
+      "   > print\n"
+      "   The prompt now names the module and its version. `info dot.1` tells all about one "
+      "instruction,\n"
+      "   `dot.1` alone draws what is around it, `find dot where flops > 100k` searches.\n\n"
+      "2. A pass. Each one that changes something prints one line: instructions, flops, bytes, "
+      "peak memory.\n"
+      "   > pass dce\n"
+      "   > diff\n"
+      "   > undo\n"
+      "   > history\n"
+      "   Nothing is ever lost: undo and redo walk, `mark NAME` and `goto NAME` jump, branches are "
+      "kept.\n\n"
+      "3. A pipeline, one step at a time, as in a debugger.\n"
+      "   > next --pipeline=tuned\n"
+      "   > next\n"
+      "   > back\n"
+      "   > continue\n"
+      "   `until PASS` stops before a pass, `until changed X` when X changes, `why X` tells the "
+      "passes' reasons.\n\n"
+      "4. Is it still right, and what did it bring?\n"
+      "   > check\n"
+      "   > time\n"
+      "   > estimate --on=h100\n"
+      "   > memory\n"
+      "   check compares with the reference evaluator on the module as loaded.\n\n"
+      "5. Pictures and reports.\n"
+      "   > show relu 1\n"
+      "   > plot relu 2 -o relu.svg\n"
+      "   > report bundle\n"
+      "   A bundle holds the module, its inputs and both results; `replay bundle` or bundle/run.sh "
+      "runs it again.\n\n"
+      "6. Scripts. The same lines in a file: hlosh model.hlo -f script, or -c 'pass dce; assert "
+      "instructions < 1000'.\n"
+      "   `assert` fails with exit status 1; --json gives one document per command. `help` lists "
+      "everything.\n";
+  if (!c->doc) hs_buf_puts(&c->out->text, text);
+  repl_json_str(c->doc, "text", text);
+  c->out->text.n = c->doc ? 0 : c->out->text.n;
+  return HS_GOOD;
+}
+
+void repl_write_manual(hs_buf *b) {
+  hs_buf_puts(
+      b,
+      "# Commands\n\nMade from repl/commands.def: `hlosh -c 'help --markdown' > docs/commands.md`. "
+      "Every example is run by the tests.\n\n");
+  for (size_t f = 0; f < HS_COUNT(families); f++) {
+    hs_buf_printf(b, "## %s\n\n| command | what it does | example |\n|---|---|---|\n",
+                  families[f].title);
+    for (u32 k = 0; k < repl_command_count; k++) {
+      const repl_command *cmd = &repl_commands[k];
+      if (strcmp(cmd->family, families[f].name) != 0 || (cmd->needs & REPL_HIDDEN)) continue;
+      hs_buf u = {0};
+      repl_usage(&u, cmd->name, cmd->spec);
+      for (const char *p = hs_buf_cstr(&u), *start = p; *p; p++) {
+        if (p == start) hs_buf_puts(b, "| `");
+        if (*p == '|') hs_buf_putc(b, '\\');
+        hs_buf_putc(b, *p);
+      }
+      hs_buf_printf(b, "` | %s | `%s` |\n", cmd->summary, cmd->example);
+      hs_buf_free(&u);
+    }
+    hs_buf_putc(b, '\n');
+  }
+}

@@ -1,0 +1,157 @@
+// target.c — target, devices: which device estimates and XLA's compiler are for. See
+// target.h.
+//
+// A GPU has two sides: the numbers that the estimator computes with, and the description that
+// XLA:GPU compiles by. Those of the table have both (profiler/devices.def, profiler/gpus.def); a
+// file in XLA's own format gives both too.
+#include "repl/shell/target.h"
+#include "repl/shell/exec.h"
+
+#include <unistd.h>
+
+#include "profiler/gpu.h"
+
+hs_status repl_find_device(const repl_cmd *c, const char *name, const prof_device **out) {
+  *out = prof_device_find(name);
+  if (*out) return HS_GOOD;
+  const char *names[64];
+  u32 n = HS_MIN(prof_device_count, (u32)HS_COUNT(names));
+  for (u32 k = 0; k < n; k++) names[k] = prof_devices[k].name;
+  const char *near = hs_nearest(name, names, n);
+  hs_status s = hs_fail(HS_E_USAGE, "%s: there is no device %s", c->command->name, name);
+  return near ? hs_with_note(s, "did you mean %s?", near) : hs_with_note(s, "devices lists them");
+}
+
+bool repl_xla_for_gpu(const repl_session *s) { return s->plugin_target || s->target_text; }
+
+// A plug-in of the user's own choice that is for GPUs comes first, then any.
+hs_status repl_xla_options(repl_session *s, backend_options *out, char **plugin) {
+  *out = repl_backend_options(s);
+  *plugin = NULL;
+  if (s->plugin_target || !s->target_text) return HS_GOOD;
+  HS_TRY(pjrt_find_gpu(s->plugin, plugin));
+  out->plugin = *plugin;
+  out->target = s->target_text;
+  return HS_GOOD;
+}
+
+void repl_say_gpu_target(repl_cmd *c, const pjrt_result *r) {
+  if (!repl_xla_for_gpu(c->s)) return;
+  const char *name = c->s->plugin_target ? "the GPU of --for" : c->s->target->summary;
+  if (!c->doc)
+    repl_say(c->out,
+             "for %s, which is not here: fusions, layouts and memory are exact, the algorithms of "
+             "products and convolutions are not tuned\n",
+             name);
+  repl_json *j = repl_json_object(c->doc, "target");
+  repl_json_str(j, "name", name);
+  repl_json_bool(j, "present", false);
+  repl_json_bool(j, "tuned", false);
+  if (r->dropped) {
+    if (!c->doc)
+      repl_say(c->out,
+               "  (left out of its description, because the plug-in does not know them: %s)\n",
+               r->dropped);
+    repl_json_str(j, "dropped", r->dropped);
+  }
+  if (*r->refused) {
+    if (!c->doc)
+      repl_say(c->out,
+               "  (computed on hosts only; the program would end with an error there: %s)\n",
+               r->refused);
+    repl_json_str(j, "host_only", r->refused);
+  }
+}
+
+// ---- commands -----------------------------------------------------------------------------------
+static void device_row(repl_cmd *c, repl_json *list, const prof_device *d) {
+  char a[32], b[32], m[32];
+  hs_buf text = {0};
+  bool compiles =
+      d == &c->s->target_own ? c->s->target_text != NULL : prof_gpu_text(d->name, &text);
+  hs_buf_free(&text);
+  if (!c->doc)
+    repl_say(c->out, "%c %-8s %-28s %12s/s f32  %9s/s  %9s  launch %.2g us%s\n",
+             d == c->s->target ? '*' : ' ', d->name, d->summary, repl_flops(a, d->flops_f32),
+             repl_bytes(b, d->bandwidth), repl_bytes(m, (double)d->memory_bytes), d->launch_s * 1e6,
+             compiles ? "  xla" : "");
+  repl_json *j = repl_json_object(list, NULL);
+  repl_json_str(j, "name", d->name);
+  repl_json_str(j, "summary", d->summary);
+  repl_json_num(j, "flops_f32", d->flops_f32);
+  repl_json_num(j, "flops_bf16", d->flops_bf16);
+  repl_json_num(j, "flops_f64", d->flops_f64);
+  repl_json_num(j, "bandwidth", d->bandwidth);
+  repl_json_int(j, "memory_bytes", d->memory_bytes);
+  repl_json_bool(j, "xla_compiles_for_it", compiles);
+  repl_json_bool(j, "current", d == c->s->target);
+}
+
+static void say_devices(repl_cmd *c) {
+  repl_json *list = repl_json_array(c->doc, "devices");
+  for (u32 k = 0; k < prof_device_count; k++) device_row(c, list, &prof_devices[k]);
+  if (c->s->target == &c->s->target_own) device_row(c, list, c->s->target);
+  if (!c->doc)
+    repl_say(
+        c->out,
+        "(xla: target NAME, then xla module, kernels, ptx, memory compile for it without having "
+        "it)\n");
+}
+
+hs_status cmd_devices(repl_cmd *c) {
+  say_devices(c);
+  return HS_GOOD;
+}
+
+// The session's description is replaced when all of the new one is known to be good. What `backend
+// pjrt --for` named before no longer counts.
+static void take_target(repl_session *s, const prof_device *d, hs_buf *text) {
+  hs_free(s->plugin_target);
+  s->plugin_target = NULL;
+  hs_free(s->target_text);
+  s->target_text = text->n ? hs_strdup(hs_buf_cstr(text)) : NULL;
+  s->target = d;
+  s->plugin_epoch++;
+}
+
+static hs_status target_from_file(repl_cmd *c, const char *path) {
+  hs_buf text = {0};
+  hs_arena names = {0};
+  prof_device d;
+  hs_status s = repl_read_file(path, (size_t)1 << 20, &text);
+  if (hs_ok(s)) s = hs_with_note(prof_gpu_device(hs_buf_cstr(&text), &names, &d), "in %s", path);
+  if (hs_ok(s)) {
+    const char *base = strrchr(path, '/') ? strrchr(path, '/') + 1 : path;
+    d.name = hs_arena_strndup(&names, base, strcspn(base, "."));
+    hs_arena_free(&c->s->target_names);
+    c->s->target_names = names;
+    c->s->target_own = d;
+    take_target(c->s, &c->s->target_own, &text);
+  } else hs_arena_free(&names);
+  hs_buf_free(&text);
+  return s;
+}
+
+static hs_status choose_target(repl_cmd *c, const char *name) {
+  if (strchr(name, '/') || (!prof_device_find(name) && access(name, R_OK) == 0))
+    return target_from_file(c, name);
+  const prof_device *d;
+  HS_TRY(repl_find_device(c, name, &d));
+  hs_buf text = {0};
+  prof_gpu_text(d->name, &text);
+  take_target(c->s, d, &text);
+  hs_buf_free(&text);
+  return HS_GOOD;
+}
+
+hs_status cmd_target(repl_cmd *c) {
+  const char *name = repl_arg(c, 0);
+  if (name && strcmp(name, "list") == 0) {
+    say_devices(c);
+    return HS_GOOD;
+  }
+  if (name) HS_TRY(choose_target(c, name));
+  if (!c->s->target) return hs_fail(HS_E_USAGE, "target: no device description is there");
+  device_row(c, repl_json_array(c->doc, "devices"), c->s->target);
+  return HS_GOOD;
+}

@@ -1,0 +1,54 @@
+// bisect.h — verdicts on a module, for the searches of `bisect`: through our pipelines
+// (cmd/bisect.c) and through the plug-in's (bisect_xla.c).
+#ifndef REPL_BISECT_H
+#define REPL_BISECT_H
+
+#include "repl/shell/exec.h"
+
+typedef enum bisect_kind {
+  BISECT_MISMATCH,
+  BISECT_NAN,
+  BISECT_CRASH,
+  BISECT_INVALID,
+  BISECT_SLOWER,
+  BISECT_BIGGER,
+  BISECT_SCRIPT
+} bisect_kind;
+
+#define BISECT_MUCH_SLOWER 1.1  // a pass is blamed for time beyond this factor; less is noise
+
+typedef struct bisect_trial {
+  repl_cmd *c;
+  bisect_kind kind;
+  const char *changes, *script;  // "changes the result"; the script's words
+  hlo_module *m;                 // judged
+  u32 nargs;
+  hlo_literal *const *args;
+  const backend *be;  // NULL: the evaluator
+  bool backend_only;  // the plug-in's code generator alone
+  hlo_literal *want;  // MISMATCH, NAN: the original's result
+  hlo_tolerance tol;
+  // 0: one, and a bad verdict has to come again; else so many, each of which must be good
+  u32 tries;
+  double before;  // SLOWER: seconds, BIGGER: bytes, before the pass on trial
+  double now;     // the same, as last judged
+} bisect_trial;
+
+// The condition that a word names; false when it names none.
+bool bisect_condition(const char *word, bisect_kind *kind, const char **changes);
+// Is t->m still good? *wrong says why not (the caller's to free), NULL when it is. A bad verdict
+// stands when most of several tries agree; what only looks at the module needs no second opinion. A
+// status is an interrupt, or a file that cannot be made.
+hs_status bisect_judge(bisect_trial *t, char **wrong);
+// The same of a result, or a measure in t->now, that was had elsewhere. Takes neither.
+char *bisect_wrong_result(const bisect_trial *t, const hlo_literal *got);
+char *bisect_wrong_measure(const bisect_trial *t);
+// Seconds of one execution in the steady state; also runs it for the first time.
+hs_status bisect_time(const backend *, backend_exe *, u32 nargs, hlo_literal *const *args,
+                      double *seconds);
+
+// bisect xla-passes: the trial has its condition; its module is a runnable copy of the current
+// version.
+hs_status bisect_xla(bisect_trial *t);
+
+#endif

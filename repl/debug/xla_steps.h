@@ -1,0 +1,44 @@
+// xla_steps.h — one compilation by the plug-in, watched: the runs of its passes, and the module
+// before and after each.
+//
+// One compilation gives both: the log tells every run with its time, also those that change
+// nothing; the dumps hold the module at the start of each pipeline and after each run that changed
+// it. Both are in the order of time, so a dump belongs to the run of its name that ended between
+// the same two starts of pipelines.
+#ifndef REPL_XLA_STEPS_H
+#define REPL_XLA_STEPS_H
+
+#include "backends/pjrt/pjrt.h"
+#include "repl/shell/command.h"
+#include "repl/debug/dump_folder.h"
+
+#define XLA_NO_STATE UINT32_MAX
+
+typedef struct xla_steps {
+  pjrt_steps log;  // the runs, in order of their ends
+  // by run: number of the state it found and of the one it left; XLA_NO_STATE without dumps
+  u32 *from, *to;
+  char dir[32];  // holds the dumps; gone with xla_steps_free
+  dump_folder folder;
+  const dump_module *dumps;  // the states, in order; NULL when none were written
+  double compile_ms;
+  backend_exe *exe;  // NULL when the compilation failed
+  hs_arena arena;
+} xla_steps;
+
+// Compiles `m` with the session's plug-in and flags, and `process_flags` (NULL: none); for_target:
+// as the xla commands compile (target.h), for a GPU that is not here too. The status is the
+// compilation's; what was logged and dumped before a failure is there all the same. xla_steps_free
+// in any case.
+hs_status xla_steps_make(repl_cmd *, const hlo_module *m, const char *process_flags,
+                         bool for_target, xla_steps *out);
+// the caller's to free
+hs_status xla_steps_read(repl_cmd *, const xla_steps *, u32 state, hlo_module **out);
+u32 xla_steps_states(const xla_steps *);
+bool xla_same_name(const char *a, const char *b);  // of passes: '-' and '_' alike
+// E_NO_PASS: the plug-in runs no such pass, with the nearest name among those it ran and which of
+// our passes are left.
+hs_status xla_steps_unknown(const repl_cmd *, const xla_steps *, const char *name);
+void xla_steps_free(xla_steps *);
+
+#endif

@@ -1,0 +1,352 @@
+// arrays.c — opening files of arrays, and from their bytes to literals. See arrays.h.
+#include "repl/formats/arrays.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "repl/shell/out.h"
+
+#define MAP_LEAST \
+  ((size_t)1 << 20)          // smaller arrays are copied: cheaper than keeping a file mapped
+#define STEP ((i64)1 << 20)  // elements between two looks at Ctrl-C
+
+struct arrays {
+  char *path;
+  array_map *map;
+  array_entries entries;
+};
+
+// ---- mappings -----------------------------------------------------------------------------------
+array_map *array_map_ref(array_map *m) {
+  __atomic_fetch_add(&m->refs, 1, __ATOMIC_RELAXED);
+  return m;
+}
+
+void array_map_unref(array_map *m) {
+  if (!m || __atomic_sub_fetch(&m->refs, 1, __ATOMIC_ACQ_REL) > 0) return;
+  if (m->mapped) munmap(m->p, m->n);
+  else hs_free(m->p);
+  hs_free(m);
+}
+
+static void unmap_literal(void *data, size_t bytes, void *arg) {
+  (void)data, (void)bytes;
+  array_map_unref(arg);
+}
+
+static hs_status map_file(const char *path, array_map **out) {
+  int fd = open(path, O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return hs_fail_errno(HS_E_IO, path);
+  struct stat st;
+  hs_status s = HS_GOOD;
+  array_map *m = hs_calloc(1, sizeof *m);
+  m->refs = 1;
+  if (fstat(fd, &st) != 0) {
+    s = hs_fail_errno(HS_E_IO, path);
+  } else if (S_ISDIR(st.st_mode)) {
+    s = hs_fail(HS_E_IO, "%s is a directory", path);
+  } else if (S_ISREG(st.st_mode) && st.st_size > 0) {
+    void *p = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+    if (p == MAP_FAILED) s = hs_fail_errno(HS_E_IO, path);
+    else *m = (array_map){1, p, (size_t)st.st_size, true};
+  } else if (!S_ISREG(st.st_mode)) {  // a pipe: read whole
+    hs_buf b = {0};
+    s = repl_read_file(path, (size_t)8 << 30, &b);
+    m->p = (u8 *)b.p, m->n = b.n;
+  }
+  close(fd);
+  if (!hs_ok(s)) {
+    array_map_unref(m);
+    m = NULL;
+  }
+  *out = m;
+  return s;
+}
+
+// ---- files --------------------------------------------------------------------------------------
+hs_status arrays_open(const char *path, arrays **out) {
+  *out = NULL;
+  array_map *m = NULL;
+  HS_TRY(map_file(path, &m));
+  arrays *a = hs_calloc(1, sizeof *a);
+  a->path = hs_strdup(path);
+  a->map = m;
+  hs_status s = HS_GOOD;
+  u64 head = 0;
+  if (m->n >= 8) memcpy(&head, m->p, 8);
+  if (m->n >= 6 && memcmp(m->p, "\x93NUMPY", 6) == 0) {
+    array_entry e = {.name = hs_strdup(""), .ready = true};
+    s = npy_parse(path, m, m->p, m->n, &e.raw);
+    hs_vec_push(&a->entries, e);
+  } else if (m->n >= 4 && (memcmp(m->p, "PK\3\4", 4) == 0 || memcmp(m->p, "PK\5\6", 4) == 0)) {
+    s = zip_list(path, m, &a->entries);
+  } else if (m->n >= 9 && m->p[8] == '{' && head >= 2) {
+    s = safetensors_list(path, m, &a->entries);
+  } else {
+    s = hs_with_note(hs_fail(HS_E_FORMAT, "%s is no .npy, .npz or .safetensors file", path), "%s",
+                     m->n ? "its first bytes are of neither" : "it is empty");
+  }
+  if (!hs_ok(s)) {
+    arrays_close(a);
+    return s;
+  }
+  *out = a;
+  return HS_GOOD;
+}
+
+void arrays_close(arrays *a) {
+  if (!a) return;
+  for (size_t k = 0; k < a->entries.n; k++) {
+    hs_free(a->entries.v[k].name);
+    array_map_unref(a->entries.v[k].raw.map);
+  }
+  hs_vec_free(&a->entries);
+  array_map_unref(a->map);
+  hs_free(a->path);
+  hs_free(a);
+}
+
+u32 arrays_count(const arrays *a) { return (u32)a->entries.n; }
+const char *arrays_name(const arrays *a, u32 k) { return a->entries.v[k].name; }
+
+bool arrays_find(const arrays *a, const char *name, u32 *k) {
+  for (*k = 0; *k < a->entries.n; ++*k)
+    if (strcmp(a->entries.v[*k].name, name) == 0) return true;
+  return false;
+}
+
+// ---- from raw bytes to a literal ----------------------------------------------------------------
+static hs_status check_shape(const char *what, const array_raw *r, const hlo_shape *want) {
+  bool same = r->rank == want->rank;
+  for (u32 d = 0; same && d < r->rank; d++) same = r->dims[d] == want->dims[d];
+  if (same) return HS_GOOD;
+  hs_buf have = {0}, need = {0};
+  for (u32 d = 0; d < r->rank; d++)
+    hs_buf_printf(&have, d ? ",%lld" : "%lld", (long long)r->dims[d]);
+  hlo_shape_print(&need, want, false);
+  hs_status s = hs_fail(HS_E_INPUT, "%s: its shape [%s] is not that of %s", what,
+                        have.n ? hs_buf_cstr(&have) : "", hs_buf_cstr(&need));
+  hs_buf_free(&have);
+  hs_buf_free(&need);
+  return s;
+}
+
+// Types that NumPy cannot name come as raw bytes; they are taken as the wanted type when the width
+// fits.
+static bool unnamed(hlo_dtype t) {
+  return t == HLO_BF16 || hlo_dtype_bits(t) < 8 ||
+         (hlo_dtype_is_float(t) && hlo_dtype_storage(t) == 1);
+}
+
+static hs_status decide_type(const char *what, const array_raw *r, const hlo_shape *want,
+                             array_options o, hlo_dtype *out) {
+  hlo_dtype t = r->dtype;
+  size_t width = r->item ? r->item : 1;
+  if (o.as) {
+    if (hlo_dtype_storage(o.as) != width)
+      return hs_fail(HS_E_INPUT, "%s: elements of %zu bytes (%s) are not %s", what, width,
+                     r->type_text, hlo_dtype_text(o.as));
+    t = o.as;
+  }
+  if (!t && unnamed(want->dtype) && hlo_dtype_storage(want->dtype) == width) t = want->dtype;
+  if (!t)
+    return hs_with_note(hs_fail(HS_E_INPUT, "%s: holds raw elements (%s), the parameter is %s",
+                                what, r->type_text, hlo_dtype_text(want->dtype)),
+                        "--dtype=TYPE says what the bytes are");
+  if (t != want->dtype && !o.cast)
+    return hs_with_note(hs_fail(HS_E_INPUT, "%s: holds %s, the parameter is %s", what, r->type_text,
+                                hlo_dtype_text(want->dtype)),
+                        hlo_dtype_storage(want->dtype) == width && unnamed(want->dtype)
+                            ? "--cast converts the values; --dtype=%s reads the same bytes as %s"
+                            : "--cast converts the values",
+                        hlo_dtype_text(want->dtype), hlo_dtype_text(want->dtype));
+  *out = t;
+  return HS_GOOD;
+}
+
+static void swap_bytes(u8 *p, size_t n) {
+  for (size_t k = 0; k < n / 2; k++) {
+    u8 t = p[k];
+    p[k] = p[n - 1 - k];
+    p[n - 1 - k] = t;
+  }
+}
+
+// Element `at` of the file, in storage form of type t.
+static void fetch(const array_raw *r, hlo_dtype t, i64 at, u8 out[16]) {
+  size_t w = hlo_dtype_storage(t);
+  if (r->bits) {
+    u64 bit = (u64)at * r->bits;
+    u32 v = 0;
+    for (u32 k = 0; k < r->bits; k++)
+      v |= (u32)(r->data[(bit + k) / 8] >> ((bit + k) % 8) & 1) << k;
+    out[0] = (u8)v;
+  } else {
+    memcpy(out, r->data + (size_t)at * w, w);
+    if (r->big_endian && hlo_dtype_is_complex(t))
+      swap_bytes(out, w / 2), swap_bytes(out + w / 2, w / 2);
+    else if (r->big_endian) swap_bytes(out, w);
+  }
+  if (t == HLO_PRED) out[0] = out[0] != 0;
+  else if (hlo_dtype_bits(t) < 8) {
+    u8 mask = (u8)((1u << hlo_dtype_bits(t)) - 1);
+    out[0] &= mask;
+    if (hlo_dtype_is_signed(t) && out[0] > mask / 2) out[0] = (u8)(out[0] | ~mask);
+  }
+}
+
+static void cast(hlo_dtype from, const u8 *a, hlo_dtype to, void *b) {
+  bool whole = hlo_dtype_is_integer(from) || from == HLO_PRED;
+  if (hlo_dtype_is_complex(from) && hlo_dtype_is_complex(to)) {
+    hlo_dtype f = hlo_dtype_real_part(from), t = hlo_dtype_real_part(to);
+    hlo_elem_from_f64(t, b, hlo_elem_to_f64(f, a));
+    hlo_elem_from_f64(t, (char *)b + hlo_dtype_storage(t),
+                      hlo_elem_to_f64(f, a + hlo_dtype_storage(f)));
+  } else if (whole && from != HLO_U64) {
+    hlo_elem_from_i64(to, b, hlo_elem_to_i64(from, a));
+  } else {
+    hlo_elem_from_f64(to, b, hlo_elem_to_f64(from, a));
+  }
+}
+
+static hs_status copy_out(const array_raw *r, hlo_dtype t, hlo_literal *l) {
+  const hlo_shape *s = l->shape;
+  size_t w = hlo_dtype_storage(s->dtype);
+  bool plain = t == s->dtype && !r->bits && !r->big_endian && !r->fortran && t != HLO_PRED &&
+               hlo_dtype_bits(t) >= 8;
+  i64 from[HLO_MAX_RANK], index[HLO_MAX_RANK] = {0}, step = 1, at = 0;
+  // strides of Fortran order
+  for (u32 d = 0; d < s->rank; d++) from[d] = step, step *= s->dims[d];
+  for (i64 k = 0; k < s->elements;) {
+    i64 end = HS_MIN(k + STEP, s->elements);
+    repl_progress("reading", (double)k, (double)s->elements);
+    if (plain) {
+      memcpy((char *)l->data + (size_t)k * w, r->data + (size_t)k * w, (size_t)(end - k) * w);
+      k = end;
+    }
+    for (; k < end; k++) {
+      u8 e[16];
+      fetch(r, t, r->fortran ? at : k, e);
+      if (t == s->dtype) memcpy((char *)l->data + (size_t)k * w, e, w);
+      else cast(t, e, s->dtype, (char *)l->data + (size_t)k * w);
+      for (u32 d = s->rank; r->fortran && d-- > 0;) {
+        at += from[d];
+        if (++index[d] < s->dims[d]) break;
+        at -= from[d] * s->dims[d];
+        index[d] = 0;
+      }
+    }
+    hs_status p = hs_poll();
+    if (!hs_ok(p)) {
+      repl_progress_end();
+      return p;
+    }
+  }
+  repl_progress_end();
+  return HS_GOOD;
+}
+
+static hs_status to_literal(const char *what, const array_raw *r, const hlo_shape *want,
+                            array_options o, hlo_literal **out) {
+  HS_TRY(check_shape(what, r, want));
+  hlo_dtype t = HLO_DT_INVALID;
+  HS_TRY(decide_type(what, r, want, o, &t));
+  i64 need = want->elements;
+  bool fits = r->bits ? hs_mul_ok(need, r->bits, &need) && hs_add_ok(need, 7, &need)
+                      : hs_mul_ok(need, (i64)r->item, &need);
+  if (r->bits) need /= 8;
+  if (!fits || (u64)need != r->bytes)
+    return hs_fail(HS_E_INPUT, "%s: %zu bytes of elements, %lld expected", what, r->bytes,
+                   (long long)need);
+  size_t align = HS_MIN(hlo_dtype_storage(t), (size_t)8);
+  if (t == want->dtype && !r->bits && !r->big_endian && !r->fortran && t != HLO_PRED &&
+      hlo_dtype_bits(t) >= 8 && r->bytes >= MAP_LEAST && (uintptr_t)r->data % align == 0) {
+    *out = hlo_literal_wrap(want, (void *)(uintptr_t)r->data, r->bytes, unmap_literal,
+                            array_map_ref(r->map));
+    return HS_GOOD;
+  }
+  hlo_literal *l;
+  HS_TRY(hlo_literal_new(want, &l));
+  hs_status s = copy_out(r, t, l);
+  if (!hs_ok(s)) {
+    hlo_literal_unref(l);
+    return s;
+  }
+  *out = l;
+  return HS_GOOD;
+}
+
+hs_status arrays_read(arrays *a, u32 k, const hlo_shape *want, array_options o, hlo_literal **out) {
+  *out = NULL;
+  array_entry *e = &a->entries.v[k];
+  if (!e->ready) HS_TRY(zip_entry(a->path, a->map, e));
+  char *what = *e->name ? hs_format("%s[%s]", a->path, e->name) : hs_strdup(a->path);
+  hs_status s = hlo_shape_is_array(want)
+                    ? to_literal(what, &e->raw, want, o, out)
+                    : hs_fail(HS_E_INPUT, "%s: an array cannot be a tuple or token", what);
+  hs_free(what);
+  return s;
+}
+
+// ---- writing ------------------------------------------------------------------------------------
+static bool ends(const char *path, const char *with) {
+  size_t n = strlen(path), m = strlen(with);
+  return n > m && strcmp(path + n - m, with) == 0;
+}
+
+bool arrays_is_file_name(const char *path) {
+  return ends(path, ".npy") || ends(path, ".npz") || ends(path, ".safetensors");
+}
+
+typedef HS_VEC(array_item) leaves;
+
+static void flatten(const char *name, const hlo_literal *v, leaves *out) {
+  if (hlo_shape_is_tuple(v->shape)) {
+    for (u32 k = 0; k < v->nchildren; k++) {
+      char *child = hs_format("%s.%u", name, k);
+      flatten(child, v->children[k], out);
+      hs_free(child);
+    }
+  } else if (hlo_shape_is_array(v->shape)) {  // tokens carry nothing
+    hs_vec_push(out, ((array_item){hs_strdup(name), v}));
+  }
+}
+
+static hs_status put_npz(hs_buf *b, const leaves *all) {
+  const char **names = hs_calloc(all->n + 1, sizeof *names);
+  hs_buf *contents = hs_calloc(all->n + 1, sizeof *contents);
+  hs_status s = HS_GOOD;
+  for (size_t k = 0; k < all->n && hs_ok(s); k++) {
+    names[k] = hs_format("%s.npy", all->v[k].name);
+    s = npy_put(&contents[k], all->v[k].name, all->v[k].value);
+  }
+  if (hs_ok(s)) s = zip_write(b, (u32)all->n, names, contents);
+  for (size_t k = 0; k < all->n; k++)
+    hs_free((void *)(uintptr_t)names[k]), hs_buf_free(&contents[k]);
+  hs_free(names);
+  hs_free(contents);
+  return s;
+}
+
+hs_status arrays_write(const char *path, u32 n, const array_item *items) {
+  leaves all = {0};
+  hs_buf b = {0};
+  hs_status s = HS_GOOD;
+  for (u32 k = 0; k < n; k++) flatten(items[k].name, items[k].value, &all);
+  if (ends(path, ".npz")) s = put_npz(&b, &all);
+  else if (ends(path, ".safetensors")) s = safetensors_put(&b, (u32)all.n, all.v);
+  else if (all.n == 1) s = npy_put(&b, all.v[0].name, all.v[0].value);
+  else
+    s = hs_with_note(
+        hs_fail(HS_E_INPUT, "%s: a .npy file holds one array, here are %zu", path, all.n),
+        "name it .npz or .safetensors");
+  if (hs_ok(s)) s = repl_write_file(path, b.p ? b.p : "", b.n, false);
+  hs_buf_free(&b);
+  for (size_t k = 0; k < all.n; k++) hs_free((void *)(uintptr_t)all.v[k].name);
+  hs_vec_free(&all);
+  return s;
+}

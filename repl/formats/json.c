@@ -1,0 +1,222 @@
+// json.c — the JSON side of every command's output, through cJSON. See json.h for the NULL rule.
+#include "repl/formats/json.h"
+
+#include <math.h>
+
+#if HAVE_CJSON
+#include <cjson/cJSON.h>
+
+#define NODE(j) ((cJSON *)(void *)(j))
+#define JSON(n) ((repl_json *)(void *)(n))
+
+bool repl_json_built(void) { return true; }
+repl_json *repl_json_root(void) { return JSON(cJSON_CreateObject()); }
+void repl_json_free(repl_json *root) { cJSON_Delete(NODE(root)); }
+bool repl_json_empty(const repl_json *j) { return !j || !((const cJSON *)(const void *)j)->child; }
+
+static void attach(repl_json *parent, const char *key, cJSON *item) {
+  if (!item) return;
+  if (key) cJSON_AddItemToObject(NODE(parent), key, item);
+  else cJSON_AddItemToArray(NODE(parent), item);
+}
+
+repl_json *repl_json_object(repl_json *parent, const char *key) {
+  if (!parent) return NULL;
+  cJSON *o = cJSON_CreateObject();
+  attach(parent, key, o);
+  return JSON(o);
+}
+
+repl_json *repl_json_array(repl_json *parent, const char *key) {
+  if (!parent) return NULL;
+  cJSON *a = cJSON_CreateArray();
+  attach(parent, key, a);
+  return JSON(a);
+}
+
+// Length of the valid UTF-8 sequence at p, 0 when there is none. NUL does not occur in C strings.
+static size_t utf8_len(const u8 *p, size_t n) {
+  if (p[0] < 0x80) return 1;
+  size_t len = p[0] >= 0xF0 && p[0] < 0xF5 ? 4 : p[0] >= 0xE0 ? 3 : p[0] >= 0xC2 ? 2 : 0;
+  if (p[0] >= 0xF5 || len == 0 || len > n) return 0;
+  for (size_t k = 1; k < len; k++)
+    if ((p[k] & 0xC0) != 0x80) return 0;
+  if (len == 3 && ((p[0] == 0xE0 && p[1] < 0xA0) || (p[0] == 0xED && p[1] >= 0xA0))) return 0;
+  if (len == 4 && ((p[0] == 0xF0 && p[1] < 0x90) || (p[0] == 0xF4 && p[1] >= 0x90))) return 0;
+  return len;
+}
+
+void repl_json_strn(repl_json *parent, const char *key, const char *value, size_t n) {
+  if (!parent) return;
+  if (!value) {
+    repl_json_null(parent, key);
+    return;
+  }
+  hs_buf clean = {0};
+  for (size_t k = 0; k < n;) {
+    size_t len = value[k] ? utf8_len((const u8 *)value + k, n - k) : 0;
+    if (len) hs_buf_put(&clean, value + k, len);
+    else hs_buf_puts(&clean, "\xEF\xBF\xBD");
+    k += len ? len : 1;
+  }
+  attach(parent, key, cJSON_CreateString(hs_buf_cstr(&clean)));
+  hs_buf_free(&clean);
+}
+
+void repl_json_str(repl_json *parent, const char *key, const char *value) {
+  repl_json_strn(parent, key, value, value ? strlen(value) : 0);
+}
+
+void repl_json_num(repl_json *parent, const char *key, double value) {
+  if (!parent) return;
+  attach(parent, key, isfinite(value) ? cJSON_CreateNumber(value) : cJSON_CreateNull());
+}
+
+void repl_json_int(repl_json *parent, const char *key, i64 value) {
+  if (!parent) return;
+  char digits[32];
+  hs_buf b = {0};
+  hs_buf_i64(&b, value);
+  size_t n = HS_MIN(b.n, sizeof digits - 1);
+  memcpy(digits, b.p, n);
+  digits[n] = 0;
+  hs_buf_free(&b);
+  attach(parent, key, cJSON_CreateRaw(digits));
+}
+
+void repl_json_bool(repl_json *parent, const char *key, bool value) {
+  if (parent) attach(parent, key, cJSON_CreateBool(value));
+}
+
+void repl_json_null(repl_json *parent, const char *key) {
+  if (parent) attach(parent, key, cJSON_CreateNull());
+}
+
+void repl_json_print(const repl_json *root, hs_buf *out) {
+  char *text = cJSON_PrintUnformatted((const cJSON *)(const void *)root);
+  if (text) hs_buf_puts(out, text);
+  cJSON_free(text);
+}
+
+repl_json *repl_json_parse(const char *text, size_t n) {
+  return JSON(cJSON_ParseWithLength(text, n));
+}
+
+const repl_json *repl_json_get(const repl_json *j, const char *key) {
+  return j ? (const repl_json *)(void *)cJSON_GetObjectItemCaseSensitive(
+                 (const cJSON *)(const void *)j, key)
+           : NULL;
+}
+
+const char *repl_json_get_str(const repl_json *j, const char *key) {
+  const repl_json *item = repl_json_get(j, key);
+  return item ? cJSON_GetStringValue((const cJSON *)(const void *)item) : NULL;
+}
+
+double repl_json_get_num(const repl_json *j, const char *key, double absent) {
+  const cJSON *item = (const cJSON *)(const void *)repl_json_get(j, key);
+  return cJSON_IsNumber(item) ? item->valuedouble : absent;
+}
+
+u32 repl_json_count(const repl_json *array) {
+  return array ? (u32)cJSON_GetArraySize((const cJSON *)(const void *)array) : 0;
+}
+const repl_json *repl_json_at(const repl_json *array, u32 k) {
+  return array ? (const repl_json *)(void *)cJSON_GetArrayItem((const cJSON *)(const void *)array,
+                                                               (int)k)
+               : NULL;
+}
+const char *repl_json_key(const repl_json *j) {
+  return j ? ((const cJSON *)(const void *)j)->string : NULL;
+}
+const char *repl_json_text(const repl_json *j) {
+  return j ? cJSON_GetStringValue((const cJSON *)(const void *)j) : NULL;
+}
+bool repl_json_whole(const repl_json *j, i64 *out) {
+  const cJSON *item = (const cJSON *)(const void *)j;
+  if (!cJSON_IsNumber(item) || !(item->valuedouble >= -0x1p53 && item->valuedouble <= 0x1p53) ||
+      item->valuedouble != floor(item->valuedouble))
+    return false;
+  *out = (i64)item->valuedouble;
+  return true;
+}
+
+#else
+bool repl_json_built(void) { return false; }
+repl_json *repl_json_root(void) { return NULL; }
+void repl_json_free(repl_json *root) { (void)root; }
+bool repl_json_empty(const repl_json *j) {
+  (void)j;
+  return true;
+}
+repl_json *repl_json_object(repl_json *p, const char *k) {
+  (void)p, (void)k;
+  return NULL;
+}
+repl_json *repl_json_array(repl_json *p, const char *k) {
+  (void)p, (void)k;
+  return NULL;
+}
+void repl_json_str(repl_json *p, const char *k, const char *v) { (void)p, (void)k, (void)v; }
+void repl_json_strn(repl_json *p, const char *k, const char *v, size_t n) {
+  (void)p, (void)k, (void)v, (void)n;
+}
+void repl_json_num(repl_json *p, const char *k, double v) { (void)p, (void)k, (void)v; }
+void repl_json_int(repl_json *p, const char *k, i64 v) { (void)p, (void)k, (void)v; }
+void repl_json_bool(repl_json *p, const char *k, bool v) { (void)p, (void)k, (void)v; }
+void repl_json_null(repl_json *p, const char *k) { (void)p, (void)k; }
+void repl_json_print(const repl_json *r, hs_buf *o) { (void)r, (void)o; }
+repl_json *repl_json_parse(const char *t, size_t n) {
+  (void)t, (void)n;
+  return NULL;
+}
+const repl_json *repl_json_get(const repl_json *j, const char *k) {
+  (void)j, (void)k;
+  return NULL;
+}
+const char *repl_json_get_str(const repl_json *j, const char *k) {
+  (void)j, (void)k;
+  return NULL;
+}
+double repl_json_get_num(const repl_json *j, const char *k, double absent) {
+  (void)j, (void)k;
+  return absent;
+}
+u32 repl_json_count(const repl_json *a) {
+  (void)a;
+  return 0;
+}
+const repl_json *repl_json_at(const repl_json *a, u32 k) {
+  (void)a, (void)k;
+  return NULL;
+}
+const char *repl_json_key(const repl_json *j) {
+  (void)j;
+  return NULL;
+}
+const char *repl_json_text(const repl_json *j) {
+  (void)j;
+  return NULL;
+}
+bool repl_json_whole(const repl_json *j, i64 *out) {
+  (void)j, (void)out;
+  return false;
+}
+#endif
+
+void repl_json_diags(repl_json *parent, const char *key, hs_status s) {
+  repl_json *list = repl_json_array(parent, key);
+  for (const hs_diag *d = s.err; list && d; d = d->next) {
+    repl_json *o = repl_json_object(list, NULL);
+    repl_json_str(o, "code", hs_code_text(d->code));
+    repl_json_str(o, "title", hs_code_title(d->code));
+    repl_json_str(o, "message", d->message);
+    if (d->file) {
+      repl_json_str(o, "file", d->file);
+      repl_json_int(o, "line", d->line);
+      repl_json_int(o, "column", d->col);
+    }
+    if (d->subject) repl_json_str(o, "subject", d->subject);
+    if (d->note) repl_json_str(o, "note", d->note);
+  }
+}

@@ -1,0 +1,47 @@
+// json.h — JSON documents, built while a command runs. The only place that knows the JSON library
+// is json.c.
+//
+// Every function takes NULL for "no document wanted" and does nothing then, so commands build their
+// document unconditionally: in text mode the root is NULL and so is everything made from it.
+#ifndef REPL_JSON_H
+#define REPL_JSON_H
+
+#include "core/base/diag.h"
+
+typedef struct repl_json repl_json;
+
+// false when the build lacks the library
+bool repl_json_built(void);
+repl_json *repl_json_root(void);  // a new object; NULL when not built
+void repl_json_free(repl_json *root);
+bool repl_json_empty(const repl_json *);
+// Children: NULL parent gives NULL. Bytes that are not UTF-8 become U+FFFD.
+// in an array parent, key is NULL
+repl_json *repl_json_object(repl_json *parent, const char *key);
+repl_json *repl_json_array(repl_json *parent, const char *key);
+void repl_json_str(repl_json *parent, const char *key, const char *value);  // NULL value: null
+void repl_json_strn(repl_json *parent, const char *key, const char *value, size_t n);
+void repl_json_num(repl_json *parent, const char *key, double value);  // not finite: null
+void repl_json_int(repl_json *parent, const char *key, i64 value);     // exact
+void repl_json_bool(repl_json *parent, const char *key, bool value);
+void repl_json_null(repl_json *parent, const char *key);
+void repl_json_print(const repl_json *root, hs_buf *out);  // one line, no newline
+// array of {code, title, message, file, ...}
+void repl_json_diags(repl_json *parent, const char *key, hs_status s);
+
+// Reading back (replay): parses a whole document; NULL when it is not JSON.
+repl_json *repl_json_parse(const char *text, size_t n);
+// NULL when absent or of another type
+const char *repl_json_get_str(const repl_json *, const char *key);
+double repl_json_get_num(const repl_json *, const char *key, double absent);
+const repl_json *repl_json_get(const repl_json *, const char *key);
+u32 repl_json_count(const repl_json *array);
+const repl_json *repl_json_at(const repl_json *array_or_object, u32 k);
+// of an object's member; NULL otherwise
+const char *repl_json_key(const repl_json *member);
+// A whole number that is exact in JSON (below 2^53); false for anything else.
+bool repl_json_whole(const repl_json *, i64 *out);
+// the string that a value is; NULL otherwise
+const char *repl_json_text(const repl_json *);
+
+#endif

@@ -1,0 +1,18 @@
+// npy.h — literals as NumPy .npy files (written in format version 1.0, C order, little-endian).
+//
+// Types NumPy has no name for are written as raw bytes of their width (|V2 for bf16, |V1 for the
+// eight-bit floats and the sub-byte integers, one element per byte); reading takes the type from
+// the shape that is expected.
+#ifndef REPL_NPY_H
+#define REPL_NPY_H
+
+#include "repl/formats/arrays.h"
+
+hs_status repl_npy_write(const char *path, const hlo_literal *array);
+// Reads an array that must have the given shape. E_INPUT when it has another one.
+hs_status repl_npy_read(const char *path, const hlo_shape *want, hlo_literal **out);
+// Tuples are several files: PREFIX.npy, or PREFIX.0.npy, PREFIX.1.npy, ... recursively.
+hs_status repl_npy_write_tree(const char *prefix, const hlo_literal *);
+hs_status repl_npy_read_tree(const char *prefix, const hlo_shape *want, hlo_literal **out);
+
+#endif

@@ -1,0 +1,161 @@
+// safetensors.c — .safetensors files: the length of a JSON header, the header (name -> dtype,
+// shape, data_offsets), the data. The header is at most 100 MB, as in the reference implementation;
+// tensors may not overlap or leave the file.
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "repl/formats/arrays.h"
+#include "repl/formats/json.h"
+
+#define HEADER_MOST ((u64)100 << 20)
+
+// The format's names of the types, and how many bits an element takes there.
+static const struct st_type {
+  const char *name;
+  hlo_dtype type;
+  u32 bits;
+} types[] = {{"BOOL", HLO_PRED, 8},
+             {"U8", HLO_U8, 8},
+             {"I8", HLO_S8, 8},
+             {"I16", HLO_S16, 16},
+             {"U16", HLO_U16, 16},
+             {"I32", HLO_S32, 32},
+             {"U32", HLO_U32, 32},
+             {"I64", HLO_S64, 64},
+             {"U64", HLO_U64, 64},
+             {"F16", HLO_F16, 16},
+             {"BF16", HLO_BF16, 16},
+             {"F32", HLO_F32, 32},
+             {"F64", HLO_F64, 64},
+             {"C64", HLO_C64, 64},
+             {"F8_E4M3", HLO_F8E4M3FN, 8},
+             {"F8_E5M2", HLO_F8E5M2, 8},
+             {"F8_E8M0", HLO_F8E8M0FNU, 8},
+             {"F8_E4M3FNUZ", HLO_F8E4M3FNUZ, 8},
+             {"F8_E5M2FNUZ", HLO_F8E5M2FNUZ, 8},
+             {"F4", HLO_F4E2M1FN, 4},
+             {"F6_E2M3", HLO_F6E2M3FN, 6},
+             {"F6_E3M2", HLO_F6E3M2FN, 6}};
+
+static hs_status bad(const char *path, const char *name, const char *what) {
+  return hs_fail(HS_E_INPUT, "%s[%s]: %s", path, name, what);
+}
+
+static hs_status read_tensor(const char *path, const repl_json *j, array_map *m, const u8 *data,
+                             size_t size, array_raw *r) {
+  const char *name = repl_json_key(j), *type = repl_json_get_str(j, "dtype");
+  const repl_json *dims = repl_json_get(j, "shape"), *at = repl_json_get(j, "data_offsets");
+  const struct st_type *t = NULL;
+  for (size_t k = 0; type && k < HS_COUNT(types); k++)
+    if (strcmp(types[k].name, type) == 0) t = &types[k];
+  if (!type) return bad(path, name, "has no dtype");
+  if (!t) return hs_fail(HS_E_INPUT, "%s[%s]: the type %.40s is not known", path, name, type);
+  i64 begin, end, bits = t->bits;
+  if (repl_json_count(at) != 2 || !repl_json_whole(repl_json_at(at, 0), &begin) ||
+      !repl_json_whole(repl_json_at(at, 1), &end))
+    return bad(path, name, "has no data_offsets");
+  if (begin < 0 || end < begin || (u64)end > size)
+    return bad(path, name, "its data lie outside of the file (cut off?)");
+  r->rank = repl_json_count(dims);
+  if (!dims || r->rank > HLO_MAX_RANK) return bad(path, name, "has no shape");
+  for (u32 k = 0; k < r->rank; k++)
+    if (!repl_json_whole(repl_json_at(dims, k), &r->dims[k]) || r->dims[k] < 0 ||
+        !hs_mul_ok(bits, r->dims[k], &bits))
+      return bad(path, name, "its shape is damaged");
+  if (bits % 8 || bits / 8 != end - begin)
+    return hs_fail(HS_E_INPUT, "%s[%s]: %lld bytes of elements, %lld expected", path, name,
+                   (long long)(end - begin), (long long)bits / 8);
+  r->dtype = t->type;
+  r->item = t->bits >= 8 ? t->bits / 8 : 0;
+  r->bits = t->bits < 8 ? t->bits : 0;
+  snprintf(r->type_text, sizeof r->type_text, "%s", t->name);
+  r->data = data + begin;
+  r->bytes = (size_t)(end - begin);
+  r->map = array_map_ref(m);
+  return HS_GOOD;
+}
+
+static int by_place(const void *a, const void *b) {
+  const array_entry *const *x = a, *const *y = b;
+  return ((*x)->raw.data > (*y)->raw.data) - ((*x)->raw.data < (*y)->raw.data);
+}
+
+static hs_status check_overlap(const char *path, const array_entries *all) {
+  const array_entry **sorted = hs_calloc(all->n + 1, sizeof *sorted);
+  u32 n = 0;
+  for (size_t k = 0; k < all->n; k++)
+    if (all->v[k].raw.bytes) sorted[n++] = &all->v[k];
+  if (n) qsort(sorted, n, sizeof *sorted, by_place);
+  hs_status s = HS_GOOD;
+  for (u32 k = 1; k < n && hs_ok(s); k++)
+    if (sorted[k - 1]->raw.data + sorted[k - 1]->raw.bytes > sorted[k]->raw.data)
+      s = hs_fail(HS_E_INPUT, "%s: the tensors %s and %s overlap", path, sorted[k - 1]->name,
+                  sorted[k]->name);
+  hs_free(sorted);
+  return s;
+}
+
+hs_status safetensors_list(const char *path, array_map *m, array_entries *out) {
+  u64 n;
+  memcpy(&n, m->p, 8);
+  if (!repl_json_built())
+    return hs_fail(HS_E_NOT_BUILT, "%s: reading .safetensors needs cJSON, which this build lacks",
+                   path);
+  if (n > HEADER_MOST || n > m->n - 8)
+    return hs_fail(HS_E_INPUT, "%s: the .safetensors header of %llu bytes is %s", path,
+                   (unsigned long long)n, n > HEADER_MOST ? "too long" : "cut off");
+  repl_json *j = repl_json_parse((const char *)m->p + 8, (size_t)n);
+  if (!j) return hs_fail(HS_E_INPUT, "%s: the .safetensors header is not JSON", path);
+  hs_status s = HS_GOOD;
+  u32 count = repl_json_count(j);
+  for (u32 k = 0; k < count && hs_ok(s); k++) {
+    const repl_json *t = repl_json_at(j, k);
+    if (!repl_json_key(t) || strcmp(repl_json_key(t), "__metadata__") == 0) continue;
+    array_entry e = {.name = hs_strdup(repl_json_key(t)), .ready = true};
+    s = read_tensor(path, t, m, m->p + 8 + n, m->n - 8 - (size_t)n, &e.raw);
+    hs_vec_push(out, e);
+  }
+  repl_json_free(j);
+  return hs_ok(s) ? check_overlap(path, out) : s;
+}
+
+hs_status safetensors_put(hs_buf *b, u32 n, const array_item *items) {
+  if (!repl_json_built())
+    return hs_fail(HS_E_NOT_BUILT, "writing .safetensors needs cJSON, which this build lacks");
+  repl_json *head = repl_json_root();
+  size_t at = 0;
+  hs_status s = HS_GOOD;
+  for (u32 k = 0; k < n && hs_ok(s); k++) {
+    const hlo_shape *shape = items[k].value->shape;
+    const struct st_type *t = NULL;
+    for (size_t q = 0; q < HS_COUNT(types); q++)
+      if (types[q].type == shape->dtype && types[q].bits >= 8) t = &types[q];
+    if (!t) {
+      s = hs_with_note(hs_fail(HS_E_UNSUPPORTED, "%s: .safetensors has no type for %s",
+                               items[k].name, hlo_dtype_text(shape->dtype)),
+                       "an .npz file keeps it as raw bytes");
+      break;
+    }
+    repl_json *j = repl_json_object(head, items[k].name), *dims;
+    repl_json_str(j, "dtype", t->name);
+    dims = repl_json_array(j, "shape");
+    for (u32 d = 0; d < shape->rank; d++) repl_json_int(dims, NULL, shape->dims[d]);
+    repl_json *place = repl_json_array(j, "data_offsets");
+    repl_json_int(place, NULL, (i64)at);
+    at += items[k].value->bytes;
+    repl_json_int(place, NULL, (i64)at);
+  }
+  hs_buf text = {0};
+  if (hs_ok(s)) {
+    repl_json_print(head, &text);
+    while (text.n % 8) hs_buf_putc(&text, ' ');
+    u64 size = text.n;
+    hs_buf_put(b, (const char *)&size, 8);
+    hs_buf_put(b, text.p, text.n);
+    for (u32 k = 0; k < n; k++)
+      if (items[k].value->bytes) hs_buf_put(b, items[k].value->data, items[k].value->bytes);
+  }
+  hs_buf_free(&text);
+  repl_json_free(head);
+  return s;
+}

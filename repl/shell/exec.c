@@ -1,0 +1,198 @@
+// exec.c — modules made fit to run, their arguments, and compiled programs. See exec.h.
+#include "repl/shell/exec.h"
+#include "repl/shell/target.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+static hs_status elided_policy(repl_cmd *c, bool insist, repl_elided *out) {
+  const char *how = repl_flag(c, "--elided");
+  *out = c->s->set.elided;
+  if (how && strcmp(how, "random") == 0) *out = REPL_ELIDED_RANDOM;
+  else if (how && strcmp(how, "zeros") == 0) *out = REPL_ELIDED_ZEROS;
+  else if (how) return repl_usage_error(c, "--elided is random or zeros, not \"%s\"", how);
+  if (*out != REPL_ELIDED_ASK) return HS_GOOD;
+  if (insist)
+    return hs_with_note(
+        hs_fail(HS_E_ELIDED, "%s: %s has constants printed as {...}", c->command->name, c->m->name),
+        "give --elided=random or --elided=zeros, or dump again with --xla_dump_large_constants");
+  *out = REPL_ELIDED_RANDOM;
+  repl_note(c->out,
+            "warning: %s has constants printed as {...}; seeded random values stand in for them",
+            c->m->name);
+  return HS_GOOD;
+}
+
+hs_status repl_runnable(repl_cmd *c, const repl_version *v, bool insist, hlo_module **out) {
+  repl_elided how = REPL_ELIDED_ASK;
+  if (c->mod->elided) HS_TRY(elided_policy(c, insist, &how));
+  hlo_module *m = repl_module_at(c->mod, v ? c->mod->versions.v[v->number] : c->mod->at);
+  hlo_journal_disable(m);
+  hs_status s =
+      c->mod->elided ? hlo_fill_elided(m, how == REPL_ELIDED_ZEROS, c->s->set.seed) : HS_GOOD;
+  if (!hs_ok(s)) {
+    hlo_module_free(m);
+    return s;
+  }
+  *out = m;
+  return HS_GOOD;
+}
+
+// ---- compiled programs --------------------------------------------------------------------------
+bool repl_allow_fallback(const repl_cmd *c) {
+  return c->s->set.allow_fallback || repl_flag(c, "--allow-fallback");
+}
+
+backend_options repl_backend_options(const repl_session *s) {
+  return (backend_options){.threads = s->set.threads,
+                           .allow_fallback = s->set.allow_fallback,
+                           .deadline_s = s->set.deadline,
+                           .plugin = s->plugin,
+                           .target = s->plugin_target,
+                           .nflags = (u32)s->flags.n,
+                           .flags = s->flags.v};
+}
+
+// Into `x`, unless it holds the same already.
+static hs_status compiled(repl_cmd *c, const backend *be, backend_options *o, bool insist,
+                          repl_exe *x) {
+  u64 key = c->mod->elided
+                ? hs_mix(c->s->set.seed,
+                         (u64)c->s->set.elided * 31 +
+                             (repl_flag(c, "--elided") ? (u64)repl_flag(c, "--elided")[0] : 0))
+                : 0;
+  if (x->exe && x->be == be && x->version == c->mod->at->number &&
+      x->per_instruction == o->per_instruction && x->threads == c->s->set.threads &&
+      x->allow_fallback == o->allow_fallback && x->fill_key == key &&
+      x->backend_only == o->backend_only && x->plugin_epoch == c->s->plugin_epoch)
+    return HS_GOOD;
+  hlo_module *m;
+  HS_TRY(repl_runnable(c, NULL, insist, &m));
+  backend_exe *exe;
+  hs_status s = be->compile(m, o, &exe);
+  if (!hs_ok(s)) {
+    hlo_module_free(m);
+    return s;
+  }
+  repl_drop_exe(x);
+  *x = (repl_exe){.be = be,
+                  .exe = exe,
+                  .m = m,
+                  .version = c->mod->at->number,
+                  .per_instruction = o->per_instruction,
+                  .backend_only = o->backend_only,
+                  .allow_fallback = o->allow_fallback,
+                  .threads = o->threads,
+                  .fill_key = key,
+                  .plugin_epoch = c->s->plugin_epoch};
+  return HS_GOOD;
+}
+
+hs_status repl_compiled(repl_cmd *c, const backend *be, bool per_instruction, bool insist,
+                        repl_exe **out) {
+  const char *codegen = repl_flag(c, "--codegen");
+  if (codegen && strcmp(codegen, "xla") != 0)
+    return repl_usage_error(c, "--codegen is xla, not \"%s\"", codegen);
+  if (codegen) be = backend_find("pjrt");
+  backend_options o = repl_backend_options(c->s);
+  o.per_instruction = per_instruction;
+  o.allow_fallback = repl_allow_fallback(c);
+  o.backend_only = codegen != NULL;
+  HS_TRY(compiled(c, be, &o, insist, &c->mod->exe));
+  *out = &c->mod->exe;
+  return HS_GOOD;
+}
+
+// The compilation that made the current module, when XLA did and all is as it was then: a module
+// that went through XLA's passes is no fit input for them.
+static repl_exe *made_it(const repl_cmd *c) {
+  for (size_t k = 0; c->mod->xla_of && c->mod->at->number == 0 && k < c->s->modules.n; k++) {
+    repl_module *of = c->s->modules.v[k];
+    if (of->number == c->mod->xla_of && of->xla.exe && of->xla.version == c->mod->xla_of_version &&
+        of->xla.plugin_epoch == c->s->plugin_epoch)
+      return &of->xla;
+  }
+  return NULL;
+}
+
+hs_status repl_compiled_xla(repl_cmd *c, repl_exe **out) {
+  *out = made_it(c);
+  if (*out) return HS_GOOD;
+  backend_options o;
+  char *plugin;
+  HS_TRY(repl_xla_options(c->s, &o, &plugin));
+  hs_status s = compiled(c, backend_find("pjrt"), &o, false, &c->mod->xla);
+  hs_free(plugin);
+  *out = &c->mod->xla;
+  return s;
+}
+
+// ---- values -------------------------------------------------------------------------------------
+static void say_summary(repl_out *o, const hlo_literal *v) {
+  double lo = INFINITY, hi = -INFINITY, sum = 0;
+  i64 nans = 0, infs = 0, n = v->shape->elements;
+  for (i64 k = 0; k < n; k++) {
+    double x = hlo_literal_f64(v, k);
+    if (isnan(x)) {
+      nans++;
+      continue;
+    }
+    if (isinf(x)) infs++;
+    lo = fmin(lo, x);
+    hi = fmax(hi, x);
+    sum += x;
+  }
+  repl_say(o, "  %lld elements, min %g, max %g, mean %g", (long long)n, lo, hi,
+           n > nans ? sum / (double)(n - nans) : 0);
+  if (nans) repl_say(o, ", %lld NaN", (long long)nans);
+  if (infs) repl_say(o, ", %lld infinite", (long long)infs);
+  repl_say(o, "\n");
+}
+
+void repl_say_literal(repl_out *o, const char *name, const hlo_literal *v, i64 limit) {
+  if (hlo_shape_is_tuple(v->shape)) {
+    for (u32 k = 0; k < v->nchildren; k++) {
+      char *child = hs_format("%s{%u}", name, k);
+      repl_say_literal(o, child, v->children[k], limit);
+      hs_free(child);
+    }
+    if (!v->nchildren) repl_say(o, "%s = ()\n", name);
+    return;
+  }
+  hs_buf b = {0};
+  hlo_shape_print(&b, v->shape, false);
+  repl_say(o, "%s = %s ", name, hs_buf_cstr(&b));
+  b.n = 0;
+  i64 n = v->shape->elements;
+  if (!hlo_shape_is_array(v->shape)) {
+    repl_say(o, "\n");
+  } else if (n <= limit) {
+    hlo_print_literal(&b, v);
+    repl_say(o, "%s\n", hs_buf_cstr(&b));
+  } else {
+    repl_say(o, "{");
+    for (i64 k = 0; k < limit; k++) repl_say(o, "%g, ", hlo_literal_f64(v, k));
+    repl_say(o, "...}\n");
+    if (!hlo_dtype_is_complex(v->shape->dtype)) say_summary(o, v);
+  }
+  hs_buf_free(&b);
+}
+
+void repl_json_literal(repl_json *parent, const char *key, const hlo_literal *v, i64 limit) {
+  if (!parent) return;
+  repl_json *j = repl_json_object(parent, key);
+  hs_buf b = {0};
+  hlo_shape_print(&b, v->shape, false);
+  repl_json_str(j, "shape", hs_buf_cstr(&b));
+  hs_buf_free(&b);
+  if (hlo_shape_is_tuple(v->shape)) {
+    repl_json *list = repl_json_array(j, "elements");
+    for (u32 k = 0; k < v->nchildren; k++) repl_json_literal(list, NULL, v->children[k], limit);
+    return;
+  }
+  if (!hlo_shape_is_array(v->shape)) return;
+  repl_json *list = repl_json_array(j, "values");
+  i64 n = HS_MIN(v->shape->elements, limit);
+  for (i64 k = 0; k < n; k++) repl_json_num(list, NULL, hlo_literal_f64(v, k));
+  if (n < v->shape->elements) repl_json_bool(j, "cut", true);
+}

@@ -1,0 +1,27 @@
+// exec.h — what the run and measure commands share: a module fit to run (elided constants filled
+// by policy), its arguments, and the compiled program kept between commands.
+#ifndef REPL_EXEC_H
+#define REPL_EXEC_H
+
+#include "repl/shell/command.h"
+#include "repl/shell/inputs.h"
+
+// A private copy of version `v` (NULL: the current one), with elided constants filled. insist:
+// E_ELIDED when there are some and neither --elided nor `set elided` says how; otherwise random
+// values and one warning line.
+hs_status repl_runnable(repl_cmd *, const repl_version *v, bool insist, hlo_module **out);
+// The current version compiled by the chosen backend; compiled once per version and setting.
+// Borrowed from the module.
+hs_status repl_compiled(repl_cmd *, const backend *, bool per_instruction, bool insist,
+                        repl_exe **out);
+// The current version compiled by XLA, for the target when that is a GPU (target.h).
+hs_status repl_compiled_xla(repl_cmd *, repl_exe **out);
+bool repl_allow_fallback(const repl_cmd *);
+// How the session wants modules compiled: threads, deadline, plug-in and its flags.
+backend_options repl_backend_options(const repl_session *);
+// Text of a value: "f32[2,3] {...}" with at most `limit` elements, and a summary (min, max, mean,
+// NaN count) when cut.
+void repl_say_literal(repl_out *, const char *name, const hlo_literal *, i64 limit);
+void repl_json_literal(repl_json *parent, const char *key, const hlo_literal *, i64 limit);
+
+#endif

@@ -1,0 +1,30 @@
+// inputs.h — where a module's arguments come from, and where they go.
+#ifndef REPL_INPUTS_H
+#define REPL_INPUTS_H
+
+#include "repl/formats/arrays.h"
+#include "repl/shell/command.h"
+
+// The module's arguments (mod->inputs), made on first use: those of the snapshot it was loaded
+// from, else FILE.args beside its file, else random ones by seed. --inputs and --seed of the
+// command say otherwise.
+hs_status repl_inputs(repl_cmd *);
+hs_status repl_inputs_seed(repl_cmd *, u64 seed, bool large_range);
+
+// Sources, in order (see `help inputs`): files for all parameters (.npz, .safetensors, .args, a
+// snapshot), files and values for one parameter after another, words for all (random, zeros,
+// snapshot), and PARAMETER=SOURCE. Parameters that no source names keep the value they have.
+// Nothing changes when one of them fails.
+typedef struct inputs_options {
+  array_options array;
+  u32 partition;
+  u64 seed;
+} inputs_options;
+hs_status repl_inputs_from(repl_cmd *, u32 n, const char *const *sources, const inputs_options *);
+// To a .npz or .safetensors file by parameter name, or to a folder as arg0.npy, arg1.npy, ...
+hs_status repl_inputs_save(repl_cmd *, const char *path);
+// A literal as users type it: HLO's text with or without its shape in front, or one number for
+// every element.
+hs_status repl_parse_value(hlo_ctx *, const hlo_shape *, const char *text, hlo_literal **out);
+
+#endif

@@ -1,0 +1,23 @@
+// line.h — reading lines from a person: editing, history and completion where a library is there,
+// plain input otherwise.
+#ifndef REPL_LINE_H
+#define REPL_LINE_H
+
+#include "repl/shell/session.h"
+
+typedef enum repl_line_end { REPL_LINE_OK, REPL_LINE_EOF, REPL_LINE_CANCELLED } repl_line_end;
+
+void repl_line_open(repl_session *);  // history is read, completion installed
+void repl_line_close(void);           // history is written (a temporary file, then rename)
+// One line without its newline. CANCELLED: Ctrl-C, the line is dropped.
+repl_line_end repl_line_read(const char *prompt, hs_buf *out);
+void repl_line_remember(const char *line);
+const char *repl_line_library(void);  // "readline", "libedit", "plain"
+
+// ---- completion (complete.c) --------------------------------------------------------------------
+// What could stand at byte `start`..`end` of the line, in reading order; *n strings in the arena.
+// FILE arguments are completed here too. At most 2000 candidates.
+const char **repl_complete(const repl_session *, hs_arena *, const char *line, size_t start,
+                           size_t end, u32 *n);
+
+#endif

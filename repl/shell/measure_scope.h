@@ -1,0 +1,29 @@
+// measure_scope.h — the names that expressions know: of an instruction (find), of a module
+// (assert, until).
+#ifndef REPL_MEASURE_SCOPE_H
+#define REPL_MEASURE_SCOPE_H
+
+#include "repl/shell/command.h"
+#include "repl/shell/expr.h"
+
+typedef struct repl_instr_scope {
+  const hlo_instr *i;
+  hs_arena *scratch;
+  const hlo_cost_table *cost;
+  const prof_device *device;
+} repl_instr_scope;
+repl_scope repl_scope_of_instr(repl_instr_scope *);
+
+typedef struct repl_module_scope {
+  const hlo_module *m;
+  const prof_device *device;
+  u32 version;
+  pass_totals totals;
+  hlo_memory memory;
+} repl_module_scope;
+// measures
+hs_status repl_module_scope_open(repl_module_scope *, const hlo_module *, const prof_device *,
+                                 u32 version);
+repl_scope repl_scope_of_module(repl_module_scope *);
+
+#endif

@@ -1,0 +1,239 @@
+// out.c — writing results, notes and files. See out.h.
+#include "repl/shell/out.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#if HAVE_UTF8PROC
+#include <utf8proc.h>
+#endif
+
+void repl_say(repl_out *o, const char *fmt, ...) {
+  va_list ap;
+  va_start(ap, fmt);
+  hs_buf_vprintf(&o->text, fmt, ap);
+  va_end(ap);
+}
+
+void repl_note(repl_out *o, const char *fmt, ...) {
+  if (o->quiet) return;
+  repl_flush(o);
+  hs_buf b = {0};
+  va_list ap;
+  va_start(ap, fmt);
+  hs_buf_vprintf(&b, fmt, ap);
+  va_end(ap);
+  hs_buf_putc(&b, '\n');
+  fwrite(b.p, 1, b.n, stderr);
+  hs_buf_free(&b);
+}
+
+static bool write_all(int fd, const char *p, size_t n) {
+  while (n) {
+    ssize_t k = write(fd, p, n);
+    if (k < 0 && errno == EINTR) continue;
+    if (k < 0) return false;
+    p += k;
+    n -= (size_t)k;
+  }
+  return true;
+}
+
+void repl_write_stdout(repl_out *o, const char *p, size_t n) {
+  if (o->broken || !n) return;
+  if (!write_all(STDOUT_FILENO, p, n)) {
+    o->broken = true;
+    o->broken_errno = errno;
+  }
+}
+
+void repl_flush(repl_out *o) {
+  if (o->doc || o->captured) return;
+  repl_write_stdout(o, o->text.p, o->text.n);
+  o->text.n = 0;
+}
+
+void repl_print_status(repl_out *o, hs_status s) {
+  hs_buf b = {0};
+  hs_status_render(s, &b, o->color_err);
+  if (b.n && b.p[b.n - 1] != '\n') hs_buf_putc(&b, '\n');
+  fwrite(b.p, 1, b.n, stderr);
+  hs_buf_free(&b);
+}
+
+static hs_status append_file(const char *path, const char *p, size_t n) {
+  int fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+  if (fd < 0) return hs_fail_errno(HS_E_IO, path);
+  bool ok = write_all(fd, p, n);
+  if (close(fd) != 0) ok = false;
+  return ok ? HS_GOOD : hs_fail_errno(HS_E_IO, path);
+}
+
+hs_status repl_write_file(const char *path, const char *p, size_t n, bool append) {
+  struct stat st;
+  // Devices and pipes (/dev/stdout, /dev/null) are written in place: renaming over them would
+  // replace them.
+  bool special = stat(path, &st) == 0 && !S_ISREG(st.st_mode);
+  if (append || (special && !S_ISDIR(st.st_mode))) return append_file(path, p, n);
+  char *tmp = hs_format("%s.XXXXXX", path);
+  int fd = mkostemp(tmp, O_CLOEXEC);
+  if (fd < 0) {
+    hs_free(tmp);
+    return hs_fail_errno(HS_E_IO, path);
+  }
+  mode_t mask = umask(0);
+  umask(mask);
+  bool ok = write_all(fd, p, n) && fchmod(fd, special                ? 0666 & ~mask
+                                              : stat(path, &st) == 0 ? st.st_mode & 0777
+                                                                     : 0666 & ~mask) == 0;
+  int err = errno;
+  if (close(fd) != 0 && ok) ok = false, err = errno;
+  if (ok && rename(tmp, path) != 0) ok = false, err = errno;
+  if (!ok) unlink(tmp);
+  hs_free(tmp);
+  errno = err;
+  return ok ? HS_GOOD : hs_fail_errno(HS_E_IO, path);
+}
+
+hs_status repl_temp_file(const char *stem, char **path) {
+  const char *base = getenv("TMPDIR");
+  // Programs get the path through a shell, in single quotes.
+  char *p = hs_format("%s/hlosh-%s.XXXXXX.hlo",
+                      base && *base && !strchr(base, '\'') ? base : "/tmp", stem);
+  int fd = mkostemps(p, 4, O_CLOEXEC);
+  if (fd < 0) {
+    hs_status s = hs_fail_errno(HS_E_IO, p);
+    hs_free(p);
+    return s;
+  }
+  close(fd);
+  *path = p;
+  return HS_GOOD;
+}
+
+hs_status repl_make_folder(const char *path) {
+  char *p = hs_strdup(path);
+  struct stat st;
+  for (char *slash = p; (slash = strchr(slash + 1, '/')) != NULL; *slash = '/') {
+    *slash = '\0';
+    (void)mkdir(p, 0777);  // the last one tells whether all is well
+  }
+  hs_free(p);
+  if (mkdir(path, 0777) == 0) return HS_GOOD;
+  int err = errno;
+  if (err == EEXIST && stat(path, &st) == 0 && S_ISDIR(st.st_mode)) return HS_GOOD;
+  errno = err;
+  return hs_fail_errno(HS_E_IO, path);
+}
+
+hs_status repl_read_file(const char *path, size_t limit, hs_buf *out) {
+  int fd = open(path, O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return hs_fail_errno(HS_E_IO, path);
+  char block[1 << 16];
+  hs_status s = HS_GOOD;
+  for (;;) {
+    ssize_t k = read(fd, block, sizeof block);
+    if (k < 0 && errno == EINTR) {
+      s = hs_poll();
+      if (!hs_ok(s)) break;
+      continue;
+    }
+    if (k < 0) {
+      s = hs_fail_errno(HS_E_IO, path);
+      break;
+    }
+    if (k == 0) break;
+    hs_buf_put(out, block, (size_t)k);
+    if (limit && out->n > limit) {
+      s = hs_fail(HS_E_LIMIT, "%s: larger than %zu bytes", path, limit);
+      break;
+    }
+  }
+  close(fd);
+  return s;
+}
+
+static int columns_of(const char *text) {
+#if HAVE_UTF8PROC
+  int w = 0;
+  utf8proc_ssize_t left = (utf8proc_ssize_t)strlen(text);
+  const utf8proc_uint8_t *p = (const utf8proc_uint8_t *)text;
+  while (left > 0) {
+    utf8proc_int32_t cp;
+    utf8proc_ssize_t k = utf8proc_iterate(p, left, &cp);
+    if (k <= 0) {
+      p++;
+      left--;
+      w++;
+      continue;
+    }
+    w += utf8proc_charwidth(cp);
+    p += k;
+    left -= k;
+  }
+  return w;
+#else
+  int w = 0;
+  for (const char *p = text; *p; p++) w += (*p & 0xC0) != 0x80;
+  return w;
+#endif
+}
+
+u32 repl_columns(void) {
+  struct winsize ws;
+  if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &ws) == 0 && ws.ws_col) return ws.ws_col;
+  const char *env = getenv("COLUMNS");
+  long n = env ? strtol(env, NULL, 10) : 0;
+  return n >= 20 && n <= 10000 ? (u32)n : 120;
+}
+
+void repl_pad(hs_buf *b, const char *text, int width) {
+  int have = columns_of(text), want = width < 0 ? -width : width;
+  if (width < 0)
+    for (int k = have; k < want; k++) hs_buf_putc(b, ' ');
+  hs_buf_puts(b, text);
+  if (width > 0)
+    for (int k = have; k < want; k++) hs_buf_putc(b, ' ');
+}
+
+static void scaled(char buf[32], double v, const char *const *units, double step, u32 nunits) {
+  double a = fabs(v);
+  u32 u = 0;
+  while (u + 1 < nunits && a >= step * 0.99995) a /= step, v /= step, u++;
+  int digits = u == 0 ? 0 : a < 9.995 ? 2 : a < 99.95 ? 1 : 0;
+  if (u == 0 && a != floor(a)) digits = 2;
+  snprintf(buf, 32, "%.*f%s", digits, v, units[u]);
+}
+
+const char *repl_bytes(char buf[32], double v) {
+  static const char *const units[] = {" B", " kB", " MB", " GB", " TB", " PB", " EB"};
+  scaled(buf, v, units, 1000, HS_COUNT(units));
+  return buf;
+}
+
+const char *repl_count(char buf[32], double v) {
+  static const char *const units[] = {"", "k", "M", "G", "T", "P", "E"};
+  scaled(buf, v, units, 1000, HS_COUNT(units));
+  return buf;
+}
+
+const char *repl_flops(char buf[32], double v) {
+  static const char *const units[] = {" FLOP",  " kFLOP", " MFLOP", " GFLOP",
+                                      " TFLOP", " PFLOP", " EFLOP"};
+  scaled(buf, v, units, 1000, HS_COUNT(units));
+  return buf;
+}
+
+const char *repl_time(char buf[32], double s) {
+  double a = fabs(s);
+  if (a >= 1) snprintf(buf, 32, "%.3g s", s);
+  else if (a >= 1e-3) snprintf(buf, 32, "%.3g ms", s * 1e3);
+  else if (a >= 1e-6) snprintf(buf, 32, "%.3g us", s * 1e6);
+  else snprintf(buf, 32, "%.3g ns", s * 1e9);
+  return buf;
+}

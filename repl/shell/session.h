@@ -1,0 +1,175 @@
+// session.h — what the shell remembers: modules, the tree of versions of each, inputs, settings.
+//
+// A module is edited in place; its versions are the edits between them (ir.h). Version 0 is the
+// module as loaded; every mutating command that changes something adds a child of the current
+// version. undo walks to the parent, redo to the child last left, goto to any version (up to the
+// common ancestor, then down). Branches are kept until the module goes.
+#ifndef REPL_SESSION_H
+#define REPL_SESSION_H
+
+#include "backends/backend.h"
+#include "passes/run/pass.h"
+#include "profiler/prof.h"
+
+typedef struct repl_version repl_version;
+struct repl_version {
+  u32 number;
+  repl_version *parent, *redo;  // redo: the child that `redo` goes to
+  hlo_delta *delta;             // edits from the parent; NULL for version 0
+  char *label;                  // the command that made it
+  char *mark;                   // name given by `mark`, or NULL
+  // where `next` stood in which of the module's pipelines; NULL: at its start
+  pipeline_cursor *cursor;
+  u32 cursor_of;
+  // by next, until or continue, or a state of a dump: `back` goes back over it
+  bool stepped;
+  pass_log log;      // passes that ran to make it
+  pass_notes notes;  // why they did what they did
+};
+
+// The value that an instruction had in the last run: of several executions the latest.
+typedef struct repl_kept {
+  char *name, *place;
+  hlo_literal *value;
+  u32 times;
+} repl_kept;
+typedef HS_VEC(repl_kept) repl_values;
+
+// A compiled module kept for the next run of the same version. `m` is a private copy: the session's
+// moves on.
+typedef struct repl_exe {
+  const backend *be;
+  backend_exe *exe;
+  hlo_module *m;
+  u32 version;
+  bool per_instruction, allow_fallback, backend_only;
+  u32 threads;
+  u64 fill_key;      // how elided constants were filled
+  u64 plugin_epoch;  // plug-in and flags as they were
+} repl_exe;
+
+typedef struct repl_module {
+  u32 number;  // 1, 2, ... as `modules` shows
+  hlo_module *m;
+  char *path;                       // file it came from; NULL when built by hand
+  bool elided;                      // has {...} constants
+  HS_VEC(repl_version *) versions;  // by number
+  repl_version *at;
+  hlo_literal **inputs;
+  u32 ninputs;
+  char *inputs_from;  // NULL until asked for
+  repl_values values;
+  u32 values_version;  // of the last run, and the version it was of
+  repl_exe exe, xla;   // xla: of the xla commands, which may be for another device
+  // for next, until, continue: NULL until asked for; how many there were
+  pipeline_program *stepping;
+  pipeline_cursor cursor;
+  u32 steppings;
+  u32 xla_of, xla_of_version;  // what `xla module` made this of, by module number; 0: nothing
+  bool imported;               // its versions were read from a dump: next and back walk them
+  bool built;                  // made by `new`: version 0 is empty
+  // computation that NAME = op(...) adds to; NULL unless `new` made the module
+  hlo_computation *building;
+} repl_module;
+
+typedef enum repl_elided { REPL_ELIDED_ASK, REPL_ELIDED_RANDOM, REPL_ELIDED_ZEROS } repl_elided;
+
+typedef struct repl_settings {
+  u32 threads;  // 0: all cores
+  u64 seed;
+  double deadline;  // seconds for one compile or run; 0: none
+  double abs_error, rel_error;
+  bool verify;  // after every pass
+  bool keep_denormals, allow_fallback;
+  bool keep_going;
+  repl_elided elided;
+  u32 vintage;  // hlo_vintage of what print writes
+  bool metadata, backend_config, show_fusions;
+  bool pager;
+  double memory_limit;  // bytes that a run may need; 0: what the machine has
+  char capture[120];    // instructions whose values every run keeps; "": none
+} repl_settings;
+
+typedef struct repl_alias {
+  char *name, *text;
+} repl_alias;
+
+// Where stepping stops, as typed behind `until` and `break`: before a pass, when an instruction
+// changes, when the verifier objects, when an expression holds; or, for `watch`, where it only
+// tells.
+typedef struct repl_stop {
+  u32 number;
+  bool watch;
+  char *when;
+} repl_stop;
+
+typedef struct repl_session {
+  hlo_ctx *ctx;
+  HS_VEC(repl_module *) modules;
+  repl_module *current;  // NULL: none
+  u32 next_number;
+  repl_settings set;
+  const backend *be;
+  // of the backend pjrt, by name or path; NULL: the first one found
+  char *plugin;
+  // of the plug-in's compiler, set by `set xla.FLAG`; strings owned
+  HS_VEC(backend_flag) flags;
+  // description of the device that the plug-in compiles for without having it; NULL: its own
+  char *plugin_target;
+  u64 plugin_epoch;  // grows with every change of the two above
+  const prof_device *target;
+  prof_device target_own;
+  hs_arena target_names;  // the target when it was read from a file
+  // the target's description for XLA's compiler; NULL: it is no GPU
+  char *target_text;
+  HS_VEC(repl_alias) aliases;
+  pass_pipelines pipelines;  // defined by the user; names and texts are interned
+  HS_VEC(repl_stop) stops;
+  u32 next_stop;  // breakpoints and watches
+  bool json, color, color_err, interactive;
+  struct repl_out *out;  // of the running command
+  bool quit;
+  int exit_code;  // of the first failed command
+  u32 depth;      // nesting of source and alias
+} repl_session;
+
+repl_session *repl_session_new(void);
+void repl_session_free(repl_session *);
+// Takes the module (also on failure of nothing: it cannot fail) and makes it current.
+repl_module *repl_session_add(repl_session *, hlo_module *take, const char *path);
+void repl_session_remove(repl_session *, repl_module *);
+repl_module *repl_session_find(repl_session *, const char *number_or_name);  // NULL when unknown
+
+// Ends a transaction: the uncommitted edits become a version labelled `label` (NULL when nothing
+// changed).
+repl_version *repl_commit(repl_module *, const char *label);
+// What "as loaded" means: version 0, or, for a module built at the prompt, the last version before
+// any pass ran.
+repl_version *repl_base(const repl_module *);
+void repl_goto(repl_module *, repl_version *);
+// Visits another version for a moment: repl_visit ... repl_return leaves everything as it was, redo
+// and stepping too.
+typedef struct repl_visit_state {
+  repl_version *here, *redo;
+  pipeline_cursor cursor;
+} repl_visit_state;
+repl_visit_state repl_visit(repl_module *, repl_version *);
+void repl_return(repl_module *, const repl_visit_state *);
+// "3", "@3" or a mark; NULL when unknown
+repl_version *repl_version_find(repl_module *, const char *number_or_mark);
+// A free-standing copy of a version; the module is back where it was afterwards.
+hlo_module *repl_module_at(repl_module *, repl_version *);
+void repl_drop_exe(repl_exe *);
+void repl_drop_inputs(repl_module *);
+void repl_values_free(repl_values *);
+// those of a run of the current version
+void repl_keep_values(repl_module *, repl_values *take);
+
+// Instructions and computations by what users type: with or without '%', exact first, then ignoring
+// case.
+hlo_instr *repl_find_instr(const hlo_module *, const char *name);
+hlo_computation *repl_find_comp(const hlo_module *, const char *name);
+// E_NO_OBJECT with the nearest names.
+hs_status repl_no_object(const hlo_module *, const char *name);
+
+#endif

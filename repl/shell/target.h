@@ -1,0 +1,19 @@
+// target.h — the device that estimates and XLA's compiler are for: a row of the device table, or
+// a description read from a file.
+#ifndef REPL_TARGET_H
+#define REPL_TARGET_H
+
+#include "backends/pjrt/pjrt.h"
+#include "repl/shell/command.h"
+
+// A device by its name in the table; E_USAGE with the nearest one.
+hs_status repl_find_device(const repl_cmd *, const char *name, const prof_device **out);
+// How the xla commands compile: as the session's plug-in does, or, when the target is a GPU, for
+// that GPU with the first plug-in that can. *plugin: what `out` borrows, the caller's to free.
+hs_status repl_xla_options(repl_session *, backend_options *out, char **plugin);
+bool repl_xla_for_gpu(const repl_session *);  // the xla commands compile for a GPU
+// The lines that stand above all that was compiled for a GPU which is not here: that it is not
+// tuned, which fields of its description were left out, which custom calls have no code there.
+void repl_say_gpu_target(repl_cmd *, const pjrt_result *);
+
+#endif
