@@ -4,33 +4,14 @@
 cd "$(dirname "$0")/.." || exit 1
 bad=0
 fail() { echo "lint: $*"; bad=1; }
-# Which top folder may include which. Within core, passes and repl a room may include its own files and those of
-# the rooms on the lines above it (`rooms`); the folder itself stands on top.
+# Which top folder may include which; scripts/rooms.txt has the order of the rooms within them.
 top='core:
 passes: core
 profiler: core
 viz: core
 backends: core passes profiler
 repl: core passes profiler viz backends'
-rooms='core/base
-core/types
-core/ir
-core/infer
-core/verify
-core/analysis
-core/text
-core/proto
-core/eval
-core/diff
-core
-passes/run
-passes/clean passes/simplify passes/control passes/expand passes/layout passes/buffer passes/fuse
-passes
-repl/formats
-repl/shell
-repl/debug
-repl/cmd
-repl'
+rooms=$(grep -v '^#' scripts/rooms.txt)
 hits=$(find core passes profiler viz backends repl -name '*.[ch]' -o -name '*.def' | xargs grep -HE '^#include "' | awk -v top="$top" -v rooms="$rooms" '
   BEGIN {
     n = split(top, t, "\n")
