@@ -9,7 +9,10 @@ typedef struct row {
   const char *target;
   bool (*shape)(const hlo_instr *);
   hlo_cost (*cost)(const hlo_instr *);
+  u32 flags;
 } row;
+
+enum { MARKER = 1 };  // the flags of customcalls.def
 
 // ---- shapes -------------------------------------------------------------------------------------
 static const hlo_shape *result_array(const hlo_instr *i) {
@@ -146,8 +149,8 @@ static hlo_cost custom_cost_body(const hlo_instr *i) {
 
 // ---- the table ----------------------------------------------------------------------------------
 static const row rows[HLO_CUSTOM_COUNT] = {
-#define CUSTOM(id, target, shape, eval, cost) \
-  [HLO_CUSTOM_##id] = {target, custom_shape_##shape, custom_cost_##cost},
+#define CUSTOM(id, target, shape, eval, cost, flags) \
+  [HLO_CUSTOM_##id] = {target, custom_shape_##shape, custom_cost_##cost, flags},
 #include "core/analysis/customcalls.def"
 #undef CUSTOM
 };
@@ -168,6 +171,12 @@ hlo_custom_id hlo_custom_find(hs_str target) {
 
 bool hlo_custom_shape_fits(hlo_custom_id id, const hlo_instr *i) {
   return id != HLO_CUSTOM_UNKNOWN && rows[id].shape(i);
+}
+
+bool hlo_custom_is_marker(const hlo_instr *i) {
+  if (i->opcode != HLO_CUSTOM_CALL) return false;
+  hlo_custom_id id = hlo_custom_find(hlo_attr_str(i, HLO_ATTR_CUSTOM_CALL_TARGET));
+  return id != HLO_CUSTOM_UNKNOWN && (rows[id].flags & MARKER) && rows[id].shape(i);
 }
 
 bool hlo_custom_cost(const hlo_instr *i, hlo_cost *out) {

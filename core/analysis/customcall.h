@@ -6,7 +6,7 @@
 
 typedef enum hlo_custom_id {
   HLO_CUSTOM_UNKNOWN,
-#define CUSTOM(id, target, shape, eval, cost) HLO_CUSTOM_##id,
+#define CUSTOM(id, target, shape, eval, cost, flags) HLO_CUSTOM_##id,
 #include "core/analysis/customcalls.def"
 #undef CUSTOM
   HLO_CUSTOM_COUNT
@@ -16,6 +16,9 @@ typedef enum hlo_custom_id {
 hlo_custom_id hlo_custom_find(hs_str target);
 // Whether the operands and results of a known call have the shapes that its meaning needs.
 bool hlo_custom_shape_fits(hlo_custom_id, const hlo_instr *);
+// Whether `i` is a custom call whose results are its operands unchanged: one array or tuple per
+// operand, without a tuple around it when there is one operand. Layouts may differ.
+bool hlo_custom_is_marker(const hlo_instr *i);
 // False when nothing is known about the call.
 bool hlo_custom_cost(const hlo_instr *, hlo_cost *out);
 

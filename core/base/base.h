@@ -40,9 +40,18 @@ typedef int64_t i64;
 #define HS_MAX(a, b) ((a) > (b) ? (a) : (b))
 #define HS_ASSERT(x) assert(x)
 
-// Checked multiply/add on i64: false on overflow, *out untouched then.
+// Checked multiply and add on i64: false on overflow, and *out then holds the wrapped value.
 static inline bool hs_mul_ok(i64 a, i64 b, i64 *out) { return !__builtin_mul_overflow(a, b, out); }
 static inline bool hs_add_ok(i64 a, i64 b, i64 *out) { return !__builtin_add_overflow(a, b, out); }
+// Saturating forms for sums of sizes: INT64_MAX (INT64_MIN below) stands for "this much or more".
+static inline i64 hs_add_sat_i64(i64 a, i64 b) {
+  i64 r;
+  return hs_add_ok(a, b, &r) ? r : b < 0 ? INT64_MIN : INT64_MAX;
+}
+static inline i64 hs_mul_sat_i64(i64 a, i64 b) {
+  i64 r;
+  return hs_mul_ok(a, b, &r) ? r : (a < 0) != (b < 0) ? INT64_MIN : INT64_MAX;
+}
 
 // Set by the SIGINT handler and by nothing else; long loops call hs_poll() (diag.h).
 extern volatile sig_atomic_t hs_interrupted;

@@ -199,7 +199,7 @@ hs_status ev_custom_pad_to_static(ev *e, const hlo_instr *i, hlo_literal **ops, 
 
 // ---- the table ----------------------------------------------------------------------------------
 static const ev_fn functions[HLO_CUSTOM_COUNT] = {
-#define CUSTOM(id, target, shape, eval, cost) [HLO_CUSTOM_##id] = ev_custom_##eval,
+#define CUSTOM(id, target, shape, eval, cost, flags) [HLO_CUSTOM_##id] = ev_custom_##eval,
 #include "core/analysis/customcalls.def"
 #undef CUSTOM
 };

@@ -5,7 +5,7 @@
 
 #include "core/eval/ops.h"
 
-#define CUSTOM(id, target, shape, eval, cost) \
+#define CUSTOM(id, target, shape, eval, cost, flags) \
   hs_status ev_custom_##eval(ev *, const hlo_instr *, hlo_literal **ops, hlo_literal **out);
 #include "core/analysis/customcalls.def"
 #undef CUSTOM
