@@ -79,8 +79,7 @@ static bool fusion_pointwise_in(const hlo_computation *c, const hlo_instr *param
 
 // Kernels that compute every element once, from what they read at its place, and hold no reduction.
 static bool computes_in_place(const emit_kernel *k) {
-  return !k->finish_chunks &&
-         (strcmp(k->kind, "pointwise") == 0 || strcmp(k->kind, "transpose") == 0);
+  return !k->finish_chunks && emit_kind_in_place(k->kind);
 }
 
 bool cpu_may_share(const cpu_step *s, u32 in, u32 out) {

@@ -602,7 +602,7 @@ hs_status cpu_lower(const hlo_module *m, bool per_instruction, bool allow_fallba
   lower l = {.p = p, .leaves = hs_calloc(m->next_instr_id + 1, sizeof *l.leaves)};
   hs_status s = HS_GOOD;
 #if HAVE_LLVM
-  s = emit_unit_new(&p->unit);
+  s = emit_unit_new(NULL, &p->unit);
 #endif
   if (hs_ok(s)) s = lower_module(&l, m);
 #if HAVE_LLVM
@@ -656,7 +656,8 @@ static void dump_block(const cpu_program *p, const cpu_block *b, hs_buf *out, in
     static const char *const kinds[] = {"emitted", "runtime", "evaluator", "while", "conditional"};
     hs_buf_printf(out, "%5d %*s%%%s: %s", s->pos, indent, "", s->instr->name, kinds[s->kind]);
     if (s->kind == CPU_STEP_EMIT)
-      hs_buf_printf(out, " %s, %lld chunks", s->kernel->kind, (long long)s->kernel->chunks);
+      hs_buf_printf(out, " %s, %lld chunks", emit_kind_name(s->kernel->kind),
+                    (long long)s->kernel->chunks);
     if (s->kind == CPU_STEP_RT) hs_buf_printf(out, " %s", s->rt.kind);
     hs_buf_puts(out, ";");
     for (u32 j = 0; j < s->nvals; j++)

@@ -94,7 +94,7 @@ static hs_status build(served *s, wire_reader *r, const serve_map *blob, hs_buf 
   for (size_t k = 0; k < p->kernels.n; k++) {
     const cpu_step *e = p->kernels.v[k];
     wire_put_str(reply, e->instr->name);
-    wire_put_str(reply, e->kind == CPU_STEP_EMIT ? e->kernel->kind
+    wire_put_str(reply, e->kind == CPU_STEP_EMIT ? emit_kind_name(e->kernel->kind)
                         : e->kind == CPU_STEP_RT ? e->rt.kind
                                                  : "evaluator");
   }

@@ -385,6 +385,7 @@ hs_status cg_kernel(LLVMContextRef ctx, LLVMModuleRef mod, nest *n, const char *
     s = emit_stages(c, n->finish.n, n->finish.v);
   }
   LLVMDisposeBuilder(c->b);
+  hs_arena_free(&c->arena);
   hs_free(c->bufs);
   hs_free(c->memo);
   hs_free(c->tmemo);

@@ -27,6 +27,7 @@ typedef struct cg_memo {
 } cg_memo;
 
 typedef struct cg {
+  hs_arena arena;  // of this kernel: whatever must go when code generation stops half-way
   LLVMContextRef ctx;
   LLVMModuleRef mod;
   LLVMBuilderRef b;

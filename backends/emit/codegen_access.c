@@ -332,15 +332,16 @@ static hs_status tile_load(cg *c, const nest_node *x, LLVMValueRef *out, bool *d
   return HS_GOOD;
 }
 
-// Every s-th element for s = 2..4: the whole vectors they lie in, then shuffles. The last of them
-// is loaded only as far as it is needed.
+// Every s-th element for s = 2..4: the whole vectors they lie in, then shuffles. Nothing behind
+// the last element s * (W - 1) is read: a vector that reaches past it is loaded under a mask. That
+// is the last one, and with fewer than s lanes also the one before.
 static LLVMValueRef strided_load(cg *c, LLVMValueRef p, u32 s, LLVMTypeRef mt, u32 align) {
   LLVMTypeRef vt = LLVMVectorType(mt, c->W);
   LLVMValueRef v[4], m[64], all = NULL;
   u32 W = c->W;
   for (u32 k = 0; k < s; k++) {
     LLVMValueRef q = k ? cg_gep(c, mt, p, cg_i64c(c, k * W)) : p;
-    if (k + 1 < s) {
+    if ((k + 1) * W - 1 <= s * (W - 1)) {
       LLVMSetAlignment(v[k] = LLVMBuildLoad2(c->b, vt, q, ""), align);
       continue;
     }

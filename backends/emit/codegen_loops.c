@@ -36,8 +36,8 @@ hs_status cg_open_loop(cg *c, u32 bit, LLVMValueRef start, LLVMValueRef end, i64
   cg_at_level(c, c->open);
   l->phi = LLVMBuildPhi(c->b, c->i64, "");
   if (ncarry) {
-    l->carry_phi = hs_alloc(ncarry * sizeof(LLVMValueRef));
-    l->carry_init = hs_alloc(ncarry * sizeof(LLVMValueRef));
+    l->carry_phi = HS_NEW_ARRAY(&c->arena, LLVMValueRef, ncarry);
+    l->carry_init = HS_NEW_ARRAY(&c->arena, LLVMValueRef, ncarry);
     for (u32 k = 0; k < ncarry; k++) {
       l->carry_init[k] = carry[k];
       carry[k] = l->carry_phi[k] = LLVMBuildPhi(c->b, LLVMTypeOf(carry[k]), "");
@@ -85,8 +85,6 @@ LLVMValueRef cg_close_loop(cg *c, LLVMValueRef *carry) {
       carry[k] = p;
     }
   }
-  hs_free(l->carry_phi);
-  hs_free(l->carry_init);
   return after;
 }
 

@@ -244,16 +244,19 @@ static hs_status red_fold(cg *c, const nest_group *g, u32 copies, LLVMValueRef *
   return HS_GOOD;
 }
 
-// How far rows pay: the last reduction loop is read with stride one by some load.
-static bool reads_along(const cg *c, u32 node, u32 var, u32 depth) {
+// Whether the loop `var` is read with stride one by some load under the node (an index counts as
+// one): then rows pay. `visited`, a byte per node, holds those already found not to; nodes are
+// shared, so without it the traversal would be exponential in the depth of the DAG.
+static bool reads_along(const cg *c, u32 node, u32 var, u8 *visited) {
   const nest_node *x = &c->n->nodes.v[node];
-  if (depth > 200 || !(x->deps & 1ull << c->n->vars.v[var].loop)) return false;
+  if (visited[node] || !(x->deps & 1ull << c->n->vars.v[var].loop)) return false;
+  visited[node] = 1;
   if (x->kind == NEST_LOAD) {
     i64 k = nest_coef(x->e, var);
     return k == 1 || k == -1;
   }
   for (u32 k = 0; k < x->nargs; k++)
-    if (reads_along(c, x->args[k], var, depth + 1)) return true;
+    if (reads_along(c, x->args[k], var, visited)) return true;
   return x->kind == NEST_INDEX || x->kind == NEST_CONST;
 }
 
@@ -262,12 +265,15 @@ static bool row_form(const cg *c, const red *r) {
   if (g->nloops == 0 || c->vector_bytes == 0) return false;
   u32 var = g->loops[g->nloops - 1];
   if (cg_extent(c, var) < 8) return false;
-  bool along = false;
-  for (u32 m = 0; m < r->n; m++) {
+  for (u32 m = 0; m < r->n; m++)
     if (!r->g[m]->free_order) return false;
-    for (u32 k = 0; k < r->g[m]->nacc; k++) along |= reads_along(c, r->g[m]->in[k], var, 0);
-  }
-  return along || cg_extent(c, var) >= 64;
+  bool along = cg_extent(c, var) >= 64;
+  u8 *visited = along ? NULL : hs_calloc(c->n->nodes.n + 1, 1);
+  for (u32 m = 0; m < r->n && !along; m++)
+    for (u32 k = 0; k < r->g[m]->nacc && !along; k++)
+      along = reads_along(c, r->g[m]->in[k], var, visited);
+  hs_free(visited);
+  return along;
 }
 
 static u32 row_lanes(const cg *c, const red *r) {  // lanes for the widest accumulator

@@ -5,12 +5,25 @@
 
 struct emit_unit {
   hs_arena arena;
+  emit_options options;
   HS_VEC(emit_kernel *) kernels;
   HS_VEC(emit_body *) body_of;  // per kernel; NULL when there is nothing to do
   HS_VEC(emit_body *) bodies;
   size_t compiled;  // bodies that have code
   emit_jit *jit;
 };
+
+static const struct {
+  const char *name;
+  bool in_place;
+} kinds[] = {
+#define EMIT_KIND(id, name, in_place) [id] = {name, in_place},
+    EMIT_KINDS(EMIT_KIND)
+#undef EMIT_KIND
+};
+
+const char *emit_kind_name(emit_kind k) { return kinds[k].name; }
+bool emit_kind_in_place(emit_kind k) { return kinds[k].in_place; }
 
 static void no_work(void *const *bufs, i64 chunk, void *scratch) {
   (void)bufs, (void)chunk, (void)scratch;
@@ -19,8 +32,10 @@ static void no_work(void *const *bufs, i64 chunk, void *scratch) {
 bool emit_supports(const hlo_instr *i, hs_buf *why) { return nest_supports(i, why); }
 void emit_warm_up(void) { emit_jit_warm_up(); }
 
-hs_status emit_unit_new(emit_unit **out) {
+hs_status emit_unit_new(const emit_options *o, emit_unit **out) {
   *out = hs_calloc(1, sizeof **out);
+  if (o) (*out)->options = *o;
+  if (!(*out)->options.vector_bytes) (*out)->options.vector_bytes = emit_vector_bytes();
   return HS_GOOD;
 }
 
@@ -55,14 +70,14 @@ hs_status emit_add(emit_unit *u, const hlo_instr *i, const emit_kernel **out) {
     return s;
   }
   nest_simplify(b->n);
-  nest_schedule(b->n, emit_vector_bytes());
+  nest_schedule(b->n, u->options.vector_bytes);
   nest_serialize(b->n, &b->key);
   b->hash = hs_hash_bytes(b->key.p, b->key.n, 0);
   emit_kernel *k = HS_NEW(&u->arena, emit_kernel);
   k->instr = i;
-  k->kind = b->n->stages.n == 0   ? "empty"
+  k->kind = b->n->stages.n == 0   ? EMIT_EMPTY
             : b->n->stages.n == 1 ? b->n->stages.v[0].kind
-                                  : "several";
+                                  : EMIT_SEVERAL;
   for (size_t st = 0; st < b->n->stages.n; st++) k->chunks += b->n->stages.v[st].chunks;
   for (size_t st = 0; st < b->n->finish.n; st++) k->finish_chunks += b->n->finish.v[st].chunks;
   k->scratch_bytes = b->n->scratch_bytes;
@@ -91,7 +106,7 @@ hs_status emit_add(emit_unit *u, const hlo_instr *i, const emit_kernel **out) {
 
 hs_status emit_finish(emit_unit *u, u32 threads, double *out_ms) {
   u64 t0 = hs_now_ns();
-  if (!u->jit) HS_TRY(emit_jit_new(&u->jit));
+  if (!u->jit) HS_TRY(emit_jit_new(&u->options, &u->jit));
   HS_TRY(emit_jit_compile(u->jit, (u32)(u->bodies.n - u->compiled), u->bodies.v + u->compiled,
                           threads));
   u->compiled = u->bodies.n;
@@ -106,8 +121,9 @@ hs_status emit_dump(emit_unit *u, const char *what, hs_buf *out) {
   if (!strcmp(what, "schedule")) {
     for (size_t k = 0; k < u->kernels.n; k++) {
       const emit_kernel *e = u->kernels.v[k];
-      hs_buf_printf(out, "%s: %s, %lld chunks%s%s\n", e->instr->name, e->kind, (long long)e->chunks,
-                    u->body_of.v[k] ? ", " : "", u->body_of.v[k] ? u->body_of.v[k]->name : "");
+      hs_buf_printf(out, "%s: %s, %lld chunks%s%s\n", e->instr->name, emit_kind_name(e->kind),
+                    (long long)e->chunks, u->body_of.v[k] ? ", " : "",
+                    u->body_of.v[k] ? u->body_of.v[k]->name : "");
     }
     for (size_t k = 0; k < u->bodies.n; k++) {
       hs_buf_printf(out, "\n%s:\n", u->bodies.v[k]->name);
@@ -116,7 +132,7 @@ hs_status emit_dump(emit_unit *u, const char *what, hs_buf *out) {
     return HS_GOOD;
   }
   if (!strcmp(what, "llvm") || !strcmp(what, "asm"))
-    return emit_jit_text((u32)u->bodies.n, u->bodies.v, what[0] == 'a', out);
+    return emit_jit_text(&u->options, (u32)u->bodies.n, u->bodies.v, what[0] == 'a', out);
   return hs_fail(HS_E_USAGE, "no dump called '%s': llvm, asm or schedule", what);
 }
 

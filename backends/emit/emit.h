@@ -9,6 +9,7 @@
 #ifndef EMIT_EMIT_H
 #define EMIT_EMIT_H
 
+#include "backends/emit/kind.h"
 #include "core/ir/ir.h"
 
 // A compiled kernel: fn runs chunk `chunk` of `chunks`; chunks are independent and may run in any
@@ -23,8 +24,7 @@ typedef void emit_entry(void *const *bufs, i64 chunk, void *scratch);
 
 typedef struct emit_kernel {
   const hlo_instr *instr;
-  // schedule: "pointwise", "row-reduce", "column-reduce", "transpose", ...
-  const char *kind;
+  emit_kind kind;  // of its schedule
   // independent pieces; 1 = serial; 0 = nothing to do (every output is empty)
   i64 chunks;
   i64 finish_chunks;   // pieces of the second phase; 0 = none
@@ -37,7 +37,12 @@ typedef struct emit_unit emit_unit;  // kernels compiled together
 
 // True when the emitter can turn this instruction (with everything it calls) into one kernel.
 bool emit_supports(const hlo_instr *, hs_buf *why);
-hs_status emit_unit_new(emit_unit **out);
+typedef struct emit_options {
+  u32 vector_bytes;  // width of the vectors written; 0: the widest that pays on this machine
+  bool verify;       // run LLVM's verifier over every module (tests)
+} emit_options;
+// An empty unit; options NULL: all zero. The caller frees it with emit_unit_free.
+hs_status emit_unit_new(const emit_options *, emit_unit **out);
 // Adds a kernel; equal kernels (same structure and shapes) share one function. *out stays valid
 // until emit_unit_free.
 hs_status emit_add(emit_unit *, const hlo_instr *, const emit_kernel **out);

@@ -22,10 +22,9 @@
 #define KERNELS_PER_MODULE 8
 #define PASSES "function(early-cse,instcombine<no-verify-fixpoint>,early-cse)"
 
-bool emit_verify;
-
 struct emit_jit {
   LLVMOrcLLJITRef jit;
+  emit_options options;
 };
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -101,23 +100,24 @@ static void context_close(context *c) {
 
 // Builds and optimizes one module of n bodies; a body that cannot be generated fails the whole
 // call.
-static hs_status build_module(context *c, u32 n, emit_body *const *bodies, LLVMModuleRef *out) {
+static hs_status build_module(context *c, const emit_options *o, u32 n, emit_body *const *bodies,
+                              LLVMModuleRef *out) {
   LLVMModuleRef m = LLVMModuleCreateWithNameInContext("hlosh", c->ctx);
   LLVMSetDataLayout(m, c->layout_text);
   LLVMSetTarget(m, c->triple);
   hs_status s = HS_GOOD;
   for (u32 k = 0; k < n && hs_ok(s); k++)
-    s = cg_kernel(c->ctx, m, bodies[k]->n, bodies[k]->name, emit_vector_bytes());
-  if (hs_ok(s) && emit_verify) {
+    s = cg_kernel(c->ctx, m, bodies[k]->n, bodies[k]->name, o->vector_bytes);
+  if (hs_ok(s) && o->verify) {
     char *msg = NULL;
     if (LLVMVerifyModule(m, LLVMReturnStatusAction, &msg))
       s = hs_fail(HS_E_INTERNAL, "LLVM: invalid code: %s", msg);
     LLVMDisposeMessage(msg);
   }
   if (hs_ok(s)) {
-    LLVMPassBuilderOptionsRef o = LLVMCreatePassBuilderOptions();
-    s = llvm_failed("passes", LLVMRunPasses(m, PASSES, c->tm, o));
-    LLVMDisposePassBuilderOptions(o);
+    LLVMPassBuilderOptionsRef po = LLVMCreatePassBuilderOptions();
+    s = llvm_failed("passes", LLVMRunPasses(m, PASSES, c->tm, po));
+    LLVMDisposePassBuilderOptions(po);
   }
   if (!hs_ok(s)) {
     LLVMDisposeModule(m);
@@ -138,6 +138,7 @@ static hs_status emit_object(context *c, LLVMModuleRef m, LLVMCodeGenFileType ty
 
 // ---- threads ------------------------------------------------------------------------------------
 typedef struct job {
+  const emit_options *options;
   u32 nmodules, per, n;
   emit_body *const *bodies;
   LLVMMemoryBufferRef *objects;
@@ -158,7 +159,7 @@ static void *work(void *arg) {
     }
     u32 from = k * j->per, to = HS_MIN(from + j->per, j->n);
     LLVMModuleRef m = NULL;
-    j->status[k] = build_module(&c, to - from, j->bodies + from, &m);
+    j->status[k] = build_module(&c, j->options, to - from, j->bodies + from, &m);
     if (!m) continue;
     j->status[k] = emit_object(&c, m, LLVMObjectFile, &j->objects[k]);
     LLVMDisposeModule(m);
@@ -171,7 +172,7 @@ static void *work(void *arg) {
 hs_status emit_jit_compile(emit_jit *jit, u32 n, emit_body *const *bodies, u32 threads) {
   if (n == 0) return HS_GOOD;
   threads = HS_MIN(HS_MAX(threads, 1), 64);
-  job j = {.n = n, .bodies = bodies};
+  job j = {.options = &jit->options, .n = n, .bodies = bodies};
   j.per = HS_MIN(KERNELS_PER_MODULE, (n + threads - 1) / threads);
   j.nmodules = (n + j.per - 1) / j.per;
   j.objects = hs_calloc(j.nmodules, sizeof *j.objects);
@@ -211,12 +212,13 @@ hs_status emit_jit_compile(emit_jit *jit, u32 n, emit_body *const *bodies, u32 t
   return s;
 }
 
-hs_status emit_jit_text(u32 n, emit_body *const *bodies, bool assembly, hs_buf *out) {
+hs_status emit_jit_text(const emit_options *o, u32 n, emit_body *const *bodies, bool assembly,
+                        hs_buf *out) {
   context c;
   (void)pthread_once(&once, init_llvm);
   hs_status s = context_open(&c);
   LLVMModuleRef m = NULL;
-  if (hs_ok(s)) s = build_module(&c, n, bodies, &m);
+  if (hs_ok(s)) s = build_module(&c, o, n, bodies, &m);
   if (hs_ok(s) && assembly) {
     LLVMMemoryBufferRef b = NULL;
     s = emit_object(&c, m, LLVMAssemblyFile, &b);
@@ -235,7 +237,7 @@ hs_status emit_jit_text(u32 n, emit_body *const *bodies, bool assembly, hs_buf *
 }
 
 // ---- the JIT ------------------------------------------------------------------------------------
-hs_status emit_jit_new(emit_jit **out) {
+hs_status emit_jit_new(const emit_options *o, emit_jit **out) {
   (void)pthread_once(&once, init_llvm);
   *out = NULL;
   LLVMOrcLLJITRef j = NULL;
@@ -250,6 +252,7 @@ hs_status emit_jit_new(emit_jit **out) {
   LLVMOrcJITDylibAddGenerator(LLVMOrcLLJITGetMainJITDylib(j), g);
   *out = hs_calloc(1, sizeof **out);
   (*out)->jit = j;
+  (*out)->options = *o;
   return HS_GOOD;
 }
 

@@ -21,6 +21,7 @@
 #ifndef EMIT_NEST_H
 #define EMIT_NEST_H
 
+#include "backends/emit/kind.h"
 #include "core/ir/ir.h"
 
 #define NEST_NONE UINT32_MAX
@@ -129,7 +130,7 @@ typedef struct nest_stage {
   // loops[0] counts the pieces of a reduction: one chunk each, never in lanes
   bool pieces;
   // schedule (schedule.c)
-  const char *kind;
+  emit_kind kind;
   bool vector;  // the last loop runs in lanes
   // position of the loop that runs in tiles against the last one; NEST_NONE
   u32 tile;

@@ -402,14 +402,14 @@ static void schedule_stage(nest *n, nest_stage *st, u32 vector_bytes, survey *s)
   while (st->lanes > 4 && last * 2 <= st->lanes) st->lanes /= 2;
   st->unroll = s->groups ? 4 : s->ops <= 8 ? 4 : s->ops <= 24 ? 2 : 1;
   while (st->unroll > 1 && last < (i64)(st->unroll * st->lanes)) st->unroll /= 2;
-  st->kind = s->groups    ? (s->hoisted              ? "row-wise"
-                             : s->row || !st->vector ? "row-reduce"
-                                                     : "column-reduce")
-             : st->vector ? "pointwise"
-                          : "scalar";
+  st->kind = s->groups    ? (s->hoisted              ? EMIT_ROW_WISE
+                             : s->row || !st->vector ? EMIT_ROW_REDUCE
+                                                     : EMIT_COLUMN_REDUCE)
+             : st->vector ? EMIT_POINTWISE
+                          : EMIT_SCALAR;
   if (!st->vector) st->tile = NEST_NONE;
   if (st->tile != NEST_NONE)
-    st->kind = "transpose",
+    st->kind = EMIT_TRANSPOSE,
     st->lanes = st->unroll = HS_MIN(16, HS_MAX(vector_bytes / HS_MAX(s->widest, 4), 4));
   chunk_grid(n, st, s);
   if (!st->vector) st->lanes = st->unroll = 1;

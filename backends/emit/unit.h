@@ -20,12 +20,13 @@ typedef struct emit_body {
 
 // jit.c: what knows LLVM. Compiles bodies on threads and gives them their entry points.
 typedef struct emit_jit emit_jit;
-hs_status emit_jit_new(emit_jit **out);
+hs_status emit_jit_new(const emit_options *, emit_jit **out);  // keeps a copy of the options
 void emit_jit_free(emit_jit *);
 u32 emit_vector_bytes(void);  // of this machine's widest registers worth using
 hs_status emit_jit_compile(emit_jit *, u32 n, emit_body *const *, u32 threads);
-hs_status emit_jit_text(u32 n, emit_body *const *, bool assembly, hs_buf *out);
+// The text of the bodies as one module: LLVM IR, or assembly of this machine.
+hs_status emit_jit_text(const emit_options *, u32 n, emit_body *const *, bool assembly,
+                        hs_buf *out);
 void emit_jit_warm_up(void);
-extern bool emit_verify;  // run LLVM's verifier on every module (tests)
 
 #endif

@@ -13,13 +13,14 @@
 
 #if HAVE_LLVM
 #include "backends/emit/emit.h"
+#include "backends/emit/unit.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
 #include <xmmintrin.h>
-
-extern bool emit_verify;
 
 typedef struct kcase {
   hlo_module *m;
@@ -35,9 +36,8 @@ static HS_VEC(kcase) cases;
 static int setup(void **state) {
   (void)state;
   ctx = hlo_ctx_new();
-  emit_verify = true;
   _mm_setcsr(_mm_getcsr() | 0x8040);  // as every worker thread does
-  assert_true(hs_ok(emit_unit_new(&unit)));
+  assert_true(hs_ok(emit_unit_new(&(emit_options){.verify = true}, &unit)));
   return 0;
 }
 
@@ -614,6 +614,111 @@ static void dumps(void **state) {
   hs_buf_free(&b);
 }
 
+// ---- work and memory that must stay bounded -----------------------------------------------------
+
+static hlo_module *parsed(const char *text) {
+  hlo_module *m = NULL;
+  hs_status s = hlo_parse(ctx, text, strlen(text), NULL, &m);
+  if (!hs_ok(s)) show(s, text);
+  assert_non_null(m);
+  return m;
+}
+
+// Thirty squarings, each of the one before, are 2^30 paths through 30 nodes.
+static void shared_nodes_are_visited_once(void **state) {
+  (void)state;
+  hs_buf b = {0};
+  hs_buf_puts(&b, "HloModule m\nadd { a = f32[] parameter(0)\n b = f32[] parameter(1)\n"
+                  " ROOT r = f32[] add(a, b) }\n"
+                  "f { x0 = f32[16,16]{0,1} parameter(0)\n");
+  for (int k = 1; k <= 30; k++)
+    hs_buf_printf(&b, " x%d = f32[16,16]{0,1} multiply(x%d, x%d)\n", k, k - 1, k - 1);
+  hs_buf_puts(&b, " z = f32[] constant(0)\n"
+                  " ROOT r = f32[] reduce(x30, z), dimensions={0,1}, to_apply=add }\n"
+                  "ENTRY e { x = f32[16,16]{0,1} parameter(0)\n"
+                  " ROOT r = f32[] fusion(x), kind=kInput, calls=f }\n");
+  u64 t0 = hs_now_ns();
+  hlo_module *m = parsed(hs_buf_cstr(&b));
+  const emit_kernel *k = NULL;
+  assert_true(hs_ok(emit_add(unit, m->entry->root, &k)));
+  assert_true(hs_ok(emit_finish(unit, 1, NULL)));
+  assert_true(hs_now_ns() - t0 < 5000000000u);
+  hlo_module_free(m);
+  hs_buf_free(&b);
+}
+
+// Every s-th element, in vectors of every width: nothing behind the last element is read. The
+// operand ends where its page does, and the next page cannot be read.
+static void strided_loads_stay_inside(void **state) {
+  (void)state;
+  enum { N = 4 };
+  static const struct {
+    const char *type;
+    size_t bytes;
+  } types[] = {{"f64", 8}, {"f32", 4}, {"u8", 1}};
+  size_t page = (size_t)sysconf(_SC_PAGESIZE);
+  char *p = mmap(NULL, 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  assert_true(p != MAP_FAILED);
+  assert_int_equal(mprotect(p + page, page, PROT_NONE), 0);
+  for (u32 width = 16; width <= emit_vector_bytes(); width *= 2)
+    for (size_t t = 0; t < HS_COUNT(types); t++)
+      for (u32 step = 2; step <= 4; step++)
+        for (u32 n = N; n <= 64; n *= 2) {
+          u32 last = step * (n - 1);
+          char *text = hs_format("HloModule m\nENTRY e { x = %s[%u] parameter(0)\n"
+                                 " ROOT r = %s[%u] slice(x), slice={[0:%u:%u]} }\n",
+                                 types[t].type, last + 1, types[t].type, n, last + 1, step);
+          hlo_module *m = parsed(text);
+          emit_unit *u = NULL;
+          const emit_kernel *k = NULL;
+          assert_true(hs_ok(emit_unit_new(&(emit_options){.vector_bytes = width}, &u)));
+          assert_true(hs_ok(emit_add(u, m->entry->root, &k)));
+          assert_true(hs_ok(emit_finish(u, 1, NULL)));
+          size_t bytes = (last + 1) * types[t].bytes;
+          u8 *x = (u8 *)p + page - bytes, *r = aligned(NULL, n * types[t].bytes);
+          for (size_t i = 0; i < bytes; i++) x[i] = (u8)(i * 37 + 11);
+          void *bufs[2] = {x, r};
+          for (i64 c = 0; c < k->chunks; c++) k->fn(bufs, c, NULL);
+          for (u32 i = 0; i < n; i++)
+            assert_memory_equal(r + i * types[t].bytes, x + i * step * types[t].bytes,
+                                types[t].bytes);
+          free(r);
+          emit_unit_free(u);
+          hlo_module_free(m);
+          hs_free(text);
+        }
+  munmap(p, 2 * page);
+}
+
+// Code generation that stops inside of loops gives its memory back (LeakSanitizer looks).
+static void failing_kernels_leak_nothing(void **state) {
+  (void)state;
+  hlo_module *m = parsed("HloModule m\nadd { a = f32[] parameter(0)\n b = f32[] parameter(1)\n"
+                         " ROOT r = f32[] add(a, b) }\n"
+                         "f { x = f32[64,64] parameter(0)\n y = f32[64,64] exponential(x)\n"
+                         " z = f32[] constant(0)\n"
+                         " ROOT r = f32[64] reduce(y, z), dimensions={0}, to_apply=add }\n"
+                         "ENTRY e { x = f32[64,64] parameter(0)\n"
+                         " ROOT r = f32[64] fusion(x), kind=kInput, calls=f }\n");
+  emit_jit *jit = NULL;
+  emit_body b = {.name = "k"}, *bodies[] = {&b};
+  emit_options o = {.vector_bytes = emit_vector_bytes()};
+  assert_true(hs_ok(nest_lower(&b.arena, m->entry->root, &b.n)));
+  nest_simplify(b.n);
+  nest_schedule(b.n, o.vector_bytes);
+  for (size_t k = 0; k < b.n->nodes.n; k++)
+    if (b.n->nodes.v[k].op == HLO_EXP) b.n->nodes.v[k].op = HLO_CHOLESKY;
+  assert_true(hs_ok(emit_jit_new(&o, &jit)));
+  hs_status s = emit_jit_compile(jit, 1, bodies, 1);
+  assert_false(hs_ok(s));
+  assert_int_equal(s.err->code, HS_E_UNSUPPORTED);
+  hs_status_drop(s);
+  emit_jit_free(jit);
+  nest_free(b.n);
+  hs_arena_free(&b.arena);
+  hlo_module_free(m);
+}
+
 int main(void) {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
   const struct CMUnitTest tests[] = {TEST(integers),
@@ -626,7 +731,10 @@ int main(void) {
                                      TEST(structure),
                                      TEST(equal_kernels_share_code),
                                      TEST(refuses_by_name),
-                                     TEST(dumps)};
+                                     TEST(dumps),
+                                     TEST(shared_nodes_are_visited_once),
+                                     TEST(strided_loads_stay_inside),
+                                     TEST(failing_kernels_leak_nothing)};
   return cmocka_run_group_tests_name("emit", tests, NULL, NULL);
 }
 
