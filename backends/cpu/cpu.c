@@ -63,9 +63,11 @@ static bool cpu_supports(const hlo_instr *i, hs_buf *why) {
     return true;
   }
   if (why) {
-    hs_buf_printf(why, "unsupported: %s", hlo_op_text(i->opcode));
-    if (reason.n && !strstr(hs_buf_cstr(&reason), "unsupported: "))
-      hs_buf_printf(why, " (%s)", hs_buf_cstr(&reason));
+    static const char prefix[] = "unsupported: ";
+    const char *name = hlo_op_text(i->opcode), *r = hs_buf_cstr(&reason);
+    if (!strncmp(r, prefix, sizeof prefix - 1)) r += sizeof prefix - 1;
+    hs_buf_printf(why, "%s%s", prefix, name);
+    if (*r && strcmp(r, name) != 0) hs_buf_printf(why, " (%s)", r);
   }
   hs_buf_free(&reason);
   return false;

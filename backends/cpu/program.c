@@ -14,7 +14,7 @@
 
 #include "backends/cpu/cpu.h"
 
-#define MAX_STEPS (1 << 20)
+enum { MAX_STEPS = 1 << 20, MAX_LOWERED = 1 << 22 };
 
 typedef struct use {
   u32 value;
@@ -26,6 +26,7 @@ typedef struct lower {
   cpu_program *p;
   u32 **leaves;  // per instruction id: its leaf values
   u32 loop;      // innermost loop, index + 1
+  u32 lowered;   // instructions, once for every call that reaches them
   HS_VEC(use) uses;
 } lower;
 
@@ -431,6 +432,8 @@ static hs_status lower_instr(lower *l, const hlo_instr *i, const u32 *args, cpu_
   u32 *out = l->leaves[i->id] = HS_NEW_ARRAY(&l->p->arena, u32, n + 1);
   if (l->p->npos > MAX_STEPS)
     return hs_fail(HS_E_LIMIT, "the program has more than %d steps", MAX_STEPS);
+  if (++l->lowered > MAX_LOWERED)  // calls of calls: there may be none of them that is a step
+    return hs_fail(HS_E_LIMIT, "the program's calls repeat more than %d instructions", MAX_LOWERED);
   if (i->opcode == HLO_PARAMETER) {
     for (i64 k = 0; k < hlo_param_number(i); k++)
       args += hlo_shape_leaves(i->parent->params[k]->shape);

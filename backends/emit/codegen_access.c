@@ -38,7 +38,8 @@ static LLVMValueRef clamped(cg *c, const nest_var *v, hlo_dtype t, LLVMValueRef 
                           : LLVMGetTypeKind(work) == LLVMVectorTypeKind ? LLVMGetElementType(work)
                                                                         : work);
   unsigned want = LLVMGetIntTypeWidth(to_scalar);
-  if (have < want) return LLVMBuildZExt(c->b, y, to, "");  // never negative after the clamp
+  if (have < want)
+    return v->lo < 0 ? LLVMBuildSExt(c->b, y, to, "") : LLVMBuildZExt(c->b, y, to, "");
   return have > want ? LLVMBuildTrunc(c->b, y, to, "") : y;
 }
 

@@ -18,7 +18,9 @@ struct lower_memo {
   const nest_expr *idx[];
 };
 
-#define MAX_DEPTH 2500
+// A kernel holds at most MAX_NODES nodes: guards multiply the elements asked for (concatenations of
+// concatenations), and a kernel that large should be several.
+enum { MAX_DEPTH = 2500, MAX_NODES = 1 << 18 };
 
 nest_val lower_refuse(lowering *l, const hlo_instr *i, const char *why) {
   if (hs_ok(l->err))
@@ -336,6 +338,7 @@ nest_val lower_value(lowering *l, lower_frame *f, const hlo_instr *i, u32 leaf, 
   lower_memo *e = *find(l, f, i, leaf, rank, idx, guard, &h);
   if (e) return e->val;
   if (++l->depth > MAX_DEPTH) return lower_refuse(l, i, "nested too deeply");
+  if (l->n->nodes.n > MAX_NODES) return lower_refuse(l, i, "the kernel is too large");
   nest_val v = lower_uncached(l, f, i, leaf, rank, idx, guard);
   l->depth--;
   if (!lower_failed(l)) lower_put(l, f, i, leaf, rank, idx, guard, v);

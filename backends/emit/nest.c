@@ -4,7 +4,14 @@
 // The one piece of algebra is nest_div / nest_mod: a sum is split into a part divisible by d and a
 // rest; when the rest stays within [0, d) the quotient is affine again. That, and splitting loops
 // (schedule.c), removes nearly every quotient that reshapes bring in.
+//
+// Expressions are DAGs by their pointers and trees to those who traverse them or write code for
+// them. A chain of reshapes and transposes that do not cancel doubles the tree at every step; where
+// it would grow beyond MAX_SIZE, the inner expression becomes an index node, which is computed once
+// like every node, and the expressions around it use that node's value.
 #include "backends/emit/nest.h"
+
+enum { MAX_SIZE = 32 };
 
 void nest_free(nest *n) {
   if (!n) return;
@@ -50,7 +57,12 @@ const nest_expr *nest_make(nest *n, i64 c, u32 k, const nest_term *t) {
   e->hash = h;
   e->c = c;
   e->n = k;
-  for (u32 i = 0; i < k; i++) e->t[i] = t[i];
+  e->size = 1;
+  for (u32 i = 0; i < k; i++) {
+    const nest_var *v = &n->vars.v[t[i].var];
+    e->t[i] = t[i];
+    if (v->kind == NEST_DIV || v->kind == NEST_MOD) e->size += v->e->size;
+  }
   e->chain = *slot;
   *slot = e;
   n->table_n++;
@@ -168,7 +180,22 @@ static void split_by(nest *n, const nest_expr *e, i64 d, const nest_expr **q, co
   hs_free(tr);
 }
 
+// The expression as the value of an index node: one node and one variable per expression.
+static const nest_expr *as_value(nest *n, const nest_expr *e) {
+  for (u32 i = 0; i < n->vars.n; i++) {
+    const nest_var *v = &n->vars.v[i];
+    if (v->kind == NEST_VALUE && n->nodes.v[v->node].kind == NEST_INDEX &&
+        n->nodes.v[v->node].e == e)
+      return nest_of_var(n, i, 1);
+  }
+  i64 lo, hi;
+  nest_range(n, e, &lo, &hi);
+  u32 node = nest_node_add(n, &(nest_node){.kind = NEST_INDEX, .dtype = HLO_S64, .e = e});
+  return nest_of_var(n, nest_new_value(n, node, lo, hi), 1);
+}
+
 static const nest_expr *atom(nest *n, nest_var_kind kind, const nest_expr *e, i64 d) {
+  if (e->size > MAX_SIZE) e = as_value(n, e);
   for (u32 i = 0; i < n->vars.n; i++)
     if (n->vars.v[i].kind == kind && n->vars.v[i].e == e && n->vars.v[i].d == d)
       return nest_of_var(n, i, 1);

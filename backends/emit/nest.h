@@ -41,6 +41,7 @@ struct nest_expr {
   u64 hash;
   i64 c;
   u32 n;
+  u32 size;  // expressions in its tree, itself included: what a traversal of it costs
   nest_term t[];
 };
 

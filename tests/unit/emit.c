@@ -647,6 +647,48 @@ static void shared_nodes_are_visited_once(void **state) {
   hs_buf_free(&b);
 }
 
+// A chain of reshapes and transposes that do not cancel: the index expressions double at each step
+// unless they are shared. Right, and compiled in time.
+static void index_expressions_are_shared(void **state) {
+  (void)state;
+  hs_buf b = {0};
+  hs_buf_puts(&b, "HloModule m\nf { x0 = f32[77] parameter(0)\n");
+  for (int k = 0; k < 40; k++)
+    hs_buf_printf(&b,
+                  " a%d = f32[7,11] reshape(x%d)\n b%d = f32[11,7] transpose(a%d), "
+                  "dimensions={1,0}\n c%d = f32[77] reshape(b%d)\n x%d = f32[77] negate(c%d)\n",
+                  k, k, k, k, k, k, k + 1, k);
+  hs_buf_puts(&b, " ROOT r = f32[77] negate(x40) }\nENTRY e { x = f32[77] parameter(0)\n"
+                  " ROOT r = f32[77] fusion(x), kind=kLoop, calls=f }\n");
+  u64 t0 = hs_now_ns();
+  add_case(hs_buf_cstr(&b), 0, false);
+  run_cases();
+  assert_true(hs_now_ns() - t0 < 5000000000u);
+  hs_buf_free(&b);
+}
+
+// Concatenations of concatenations double the elements asked for: refused by name, in time.
+static void large_kernels_are_refused(void **state) {
+  (void)state;
+  hs_buf b = {0}, why = {0};
+  hs_buf_puts(&b, "HloModule m\nf { x0 = f32[64] parameter(0)\n");
+  for (int k = 0; k < 40; k++)
+    hs_buf_printf(&b,
+                  " p%d = f32[32] slice(x%d), slice={[16:48]}\n"
+                  " x%d = f32[64] concatenate(p%d, p%d), dimensions={0}\n",
+                  k, k, k + 1, k, k);
+  hs_buf_puts(&b, " ROOT r = f32[64] negate(x40) }\nENTRY e { x = f32[64] parameter(0)\n"
+                  " ROOT r = f32[64] fusion(x), kind=kLoop, calls=f }\n");
+  hlo_module *m = parsed(hs_buf_cstr(&b));
+  u64 t0 = hs_now_ns();
+  assert_false(emit_supports(m->entry->root, &why));
+  assert_non_null(strstr(hs_buf_cstr(&why), "too large"));
+  assert_true(hs_now_ns() - t0 < 5000000000u);
+  hlo_module_free(m);
+  hs_buf_free(&b);
+  hs_buf_free(&why);
+}
+
 // Every s-th element, in vectors of every width: nothing behind the last element is read. The
 // operand ends where its page does, and the next page cannot be read.
 static void strided_loads_stay_inside(void **state) {
@@ -733,6 +775,8 @@ int main(void) {
                                      TEST(refuses_by_name),
                                      TEST(dumps),
                                      TEST(shared_nodes_are_visited_once),
+                                     TEST(index_expressions_are_shared),
+                                     TEST(large_kernels_are_refused),
                                      TEST(strided_loads_stay_inside),
                                      TEST(failing_kernels_leak_nothing)};
   return cmocka_run_group_tests_name("emit", tests, NULL, NULL);
