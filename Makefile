@@ -104,7 +104,7 @@ $(B)/%.o: %.c $(B)/config.mk
 	$(Q)$(CCACHE) $(CC) $(BASEFLAGS) $(CFLAGS) $(CONFIG_CFLAGS) $(CFLAGS_$(firstword $(subst /, ,$<))) $(CFLAGS_$(subst /,_,$(dir $<))) -c -o $@ $<
 
 # The gallery embeds these files.
-$(B)/repl/cmd/gallery.o: $(wildcard examples/*.hlo)
+$(B)/repl/shell/gallery.o: $(wildcard examples/*.hlo)
 
 -include $(FUZZERS:%=$(B)/tests/fuzz/%.d) $(LIB_OBJ:.o=.d) $(B)/repl/main.d $(DRIVERS:%=$(B)/tests/drivers/%.d) $(UNITS:%=$(B)/tests/unit/%.d) $(PLUGINS:%=$(B)/tests/lib%.d) $(GEN_OBJ:.o=.d) $(BENCHES:%=$(B)/bench/%.d)
 

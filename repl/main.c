@@ -11,8 +11,9 @@
 #include <unistd.h>
 
 #include "backends/worker.h"
-#include "repl/shell/command.h"
+#include "repl/registry.h"
 #include "repl/shell/line.h"
+#include "repl/shell/settings.h"
 
 static struct timespec first_interrupt;
 
@@ -339,7 +340,7 @@ int main(int argc, char **argv) {
   int early = parse_options(argc, argv, &o);
   if (early >= 0) return early;
   set_signals();
-  repl_session *s = repl_session_new();
+  repl_session *s = repl_session_new(repl_commands, repl_command_count);
   status = apply_options(s, &o);
   if (!status) {
     bool scripted = false;

@@ -10,7 +10,7 @@ passes: core
 profiler: core
 viz: core
 backends: core passes profiler
-repl: core passes profiler viz backends'
+repl: core passes profiler viz backends examples'
 rooms=$(grep -v '^#' scripts/rooms.txt)
 hits=$(find core passes profiler viz backends repl -name '*.[ch]' -o -name '*.def' | xargs grep -HE '^#include "' | awk -v top="$top" -v rooms="$rooms" '
   BEGIN {

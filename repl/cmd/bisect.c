@@ -9,187 +9,14 @@
 // Versions that are there already, those of a dump folder above all, are judged one after another
 // in the same way. `bisect xla-passes` (bisect_xla.c) asks the same of the plug-in's pipeline.
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include "backends/ffi.h"
+#include "repl/cmd/cmd.h"
 #include "repl/debug/bisect.h"
+#include "repl/debug/say_diff.h"
 
 #define MOST_CHANGES 20  // instructions of a rewrite that are listed
 #define MOST_REWRITES ((i64)1 << 40)
-#define RETRIES 3  // a bad verdict must come in most of so many
-
-static const struct {
-  const char *name;
-  bisect_kind kind;
-  const char *changes;
-} conditions[] = {{"mismatch", BISECT_MISMATCH, "changes the result"},
-                  {"nan", BISECT_NAN, "makes NaN"},
-                  {"crash", BISECT_CRASH, "makes it fail"},
-                  {"verify", BISECT_INVALID, "leaves an invalid module"},
-                  {"slower", BISECT_SLOWER, "makes it slower"},
-                  {"bigger", BISECT_BIGGER, "makes it need more memory"}};
-
-bool bisect_condition(const char *word, bisect_kind *kind, const char **changes) {
-  for (size_t k = 0; k < HS_COUNT(conditions); k++) {
-    if (strcmp(word, conditions[k].name) != 0) continue;
-    *kind = conditions[k].kind;
-    *changes = conditions[k].changes;
-    return true;
-  }
-  return false;
-}
-
-// ---- verdicts -----------------------------------------------------------------------------------
-hs_status bisect_time(const backend *be, backend_exe *exe, u32 nargs, hlo_literal *const *args,
-                      double *seconds) {
-  backend_run_options o = {
-      .warmup = 2, .min_runs = 5, .max_runs = 200, .min_seconds = 0.05, .max_seconds = 2};
-  backend_result r = {0};
-  hs_status st = be->run(exe, nargs, args, &o, &r);
-  if (hs_ok(st)) *seconds = prof_summarize(r.timing.samples_ms, r.timing.runs).median * 1e-3;
-  backend_result_free(&r);
-  return st;
-}
-
-static hs_status run_copy(bisect_trial *t, hlo_literal **out) {
-  const repl_session *s = t->c->s;
-  if (!t->be) {
-    hlo_eval_options eo = {.peer = &ffi_peer, .keep_denormals = s->set.keep_denormals};
-    return hlo_eval_module(t->m, t->nargs, t->args, &eo, out);
-  }
-  backend_options bo = repl_backend_options(s);
-  bo.backend_only = t->backend_only;
-  if (t->kind != BISECT_SLOWER) return backend_run_once(t->be, t->m, &bo, t->nargs, t->args, out);
-  backend_exe *exe;
-  HS_TRY(t->be->compile(t->m, &bo, &exe));
-  hs_status st = bisect_time(t->be, exe, t->nargs, t->args, &t->now);
-  t->be->release(exe);
-  return st;
-}
-
-static bool has_nan(const hlo_literal *l) {
-  if (hlo_shape_is_tuple(l->shape)) {
-    for (u32 k = 0; k < l->nchildren; k++)
-      if (has_nan(l->children[k])) return true;
-    return false;
-  }
-  hlo_dtype real = hlo_dtype_real_part(l->shape->dtype);
-  if (!hlo_dtype_is_float(real) || !l->data) return false;
-  size_t step = (size_t)hlo_dtype_storage(real),
-         n = (size_t)l->shape->elements * (hlo_dtype_is_complex(l->shape->dtype) ? 2 : 1);
-  for (size_t k = 0; k < n; k++) {
-    double x = hlo_elem_to_f64(real, (const u8 *)l->data + k * step);
-    if (x != x) return true;
-  }
-  return false;
-}
-
-// The script gets the module's file as its last argument: 0 is good, 125 cannot say (good),
-// anything else is bad. What it prints goes to standard error: standard output is the shell's own.
-static hs_status run_script(const char *script, const char *path, char **wrong) {
-  char *line = hs_format("{ %s '%s'\n} >&2", script, path);
-  fflush(NULL);
-  int rc = system(line);
-  hs_free(line);
-  if (rc == -1) return hs_fail_errno(HS_E_IO, script);
-  int code = WIFEXITED(rc) ? WEXITSTATUS(rc) : 0;
-  if ((WIFSIGNALED(rc) && WTERMSIG(rc) == SIGINT) || code == 128 + SIGINT)
-    return hs_fail(HS_E_INTERRUPTED, "interrupted");
-  if (code == 126 || code == 127)
-    return hs_fail(HS_E_USAGE, "bisect: the shell cannot run: %s", script);
-  if (!WIFEXITED(rc)) *wrong = hs_format("the script died of signal %d", WTERMSIG(rc));
-  else if (code > 128) *wrong = hs_format("the script died of signal %d", code - 128);
-  else if (code && code != 125) *wrong = hs_format("the script's exit status is %d", code);
-  return HS_GOOD;
-}
-
-static hs_status ask_script(bisect_trial *t, char **wrong) {
-  char *path;
-  HS_TRY(repl_temp_file("bisect", &path));
-  hlo_print_options o = hlo_print_full();
-  hs_buf text = {0};
-  hlo_print_module(&text, t->m, &o);
-  hs_status s = repl_write_file(path, text.p, text.n, false);
-  hs_buf_free(&text);
-  if (hs_ok(s)) s = run_script(t->script, path, wrong);
-  unlink(path);
-  hs_free(path);
-  return s;
-}
-
-char *bisect_wrong_measure(const bisect_trial *t) {
-  char a[32], b[32];
-  if (t->kind == BISECT_BIGGER && t->now > t->before)
-    return hs_format("peak %s -> %s", repl_bytes(a, t->before), repl_bytes(b, t->now));
-  if (t->kind == BISECT_SLOWER && t->now > t->before * BISECT_MUCH_SLOWER)
-    return hs_format("%s -> %s", repl_time(a, t->before), repl_time(b, t->now));
-  return NULL;
-}
-
-char *bisect_wrong_result(const bisect_trial *t, const hlo_literal *got) {
-  if (t->kind == BISECT_NAN)
-    return has_nan(got) && !has_nan(t->want) ? hs_strdup("the result has NaN") : NULL;
-  if (t->kind != BISECT_MISMATCH) return NULL;
-  hs_status s = hlo_compare(t->want, got, t->tol);
-  char *wrong = hs_ok(s) ? NULL : hs_strdup(s.err->message);
-  hs_status_drop(s);
-  return wrong;
-}
-
-static hs_status judge_once(bisect_trial *t, char **wrong) {
-  hlo_literal *got = NULL;
-  hs_status s = HS_GOOD;
-  *wrong = NULL;
-  switch (t->kind) {
-  case BISECT_SCRIPT: return ask_script(t, wrong);
-  case BISECT_INVALID: s = hlo_verify(t->m, NULL); break;
-  case BISECT_BIGGER: {
-    hlo_memory mem;
-    HS_TRY(hlo_memory_estimate(t->m, false, &mem));
-    t->now = (double)mem.peak_bytes;
-    *wrong = bisect_wrong_measure(t);
-    return HS_GOOD;
-  }
-  case BISECT_MISMATCH:
-  case BISECT_NAN:
-  case BISECT_CRASH:
-  case BISECT_SLOWER: s = run_copy(t, &got); break;
-  }
-  if (hs_ok(s))
-    *wrong = t->kind == BISECT_SLOWER ? bisect_wrong_measure(t) : bisect_wrong_result(t, got);
-  hlo_literal_unref(got);
-  if (hs_ok(s) || s.err->code == HS_E_INTERRUPTED) return s;
-  if (t->kind != BISECT_NAN && t->kind != BISECT_SLOWER) *wrong = hs_strdup(s.err->message);
-  hs_status_drop(s);
-  return HS_GOOD;
-}
-
-// A bad verdict has to come in most of RETRIES; with --tries each of so many has to be good.
-hs_status bisect_judge(bisect_trial *t, char **wrong) {
-  HS_TRY(judge_once(t, wrong));
-  if (t->kind == BISECT_INVALID || t->kind == BISECT_BIGGER ||
-      (*wrong ? t->tries != 0 : t->tries <= 1))
-    return HS_GOOD;
-  u32 tries = t->tries ? t->tries : RETRIES, bad = *wrong != NULL, asked = 1;
-  for (; asked < tries && !(t->tries && bad); asked++) {
-    char *again;
-    hs_status s = judge_once(t, &again);
-    bad += again != NULL;
-    if (again && !*wrong) *wrong = again;
-    else hs_free(again);
-    if (!hs_ok(s)) {
-      hs_free(*wrong);
-      *wrong = NULL;
-      return s;
-    }
-  }
-  if (bad && bad < asked) repl_note(t->c->out, "flaky: bad in %u of %u runs", bad, asked);
-  if (!t->tries && 2 * bad <= asked) hs_free(*wrong), *wrong = NULL;
-  return HS_GOOD;
-}
 
 // ---- the search ---------------------------------------------------------------------------------
 static pass_run_options run_options(const bisect_trial *t) {
@@ -221,7 +48,7 @@ static hs_status find_rewrite(bisect_trial *t, const char *step, i64 rewrites, i
   while (bad - good > 1) {
     i64 mid = good + (bad - good) / 2;
     char *wrong;
-    repl_progress_text("%s, rewrites up to %lld of %lld", step, (long long)mid,
+    repl_progress_text(t->c->out, "%s, rewrites up to %lld of %lld", step, (long long)mid,
                        (long long)rewrites);
     hs_status s = judge_rewrites(t, step, mid, &wrong);
     hlo_journal_rollback(t->m, mark);
@@ -261,7 +88,7 @@ static hs_status accuse(bisect_trial *t, const char *step, u32 k, const char *wr
   hlo_journal_rollback(t->m, mark);
   i64 first = rewrites;
   if (rewrites > 1) HS_TRY(find_rewrite(t, step, rewrites, &first));
-  repl_progress_end();
+  repl_progress_end(c->out);
   repl_json_str(c->doc, "pass", step);
   repl_json_int(c->doc, "position", k + 1);
   repl_json_str(c->doc, "wrong", wrong);
@@ -277,7 +104,7 @@ static hs_status accuse(bisect_trial *t, const char *step, u32 k, const char *wr
 }
 
 static hs_status say_none(bisect_trial *t, u32 tried, u32 runs) {
-  repl_progress_end();
+  repl_progress_end(t->c->out);
   repl_json_null(t->c->doc, "pass");
   repl_json_int(t->c->doc, "checked", tried);
   repl_json_int(t->c->doc, "runs", runs);
@@ -321,7 +148,7 @@ static hs_status walk(bisect_trial *t, pipeline_program *p) {
     const char *step = next->text;
     size_t mark = hlo_journal_mark(t->m);
     pass_log log = {0};
-    repl_progress_text("%s, pass %u of %u", step, next->number, p->npasses);
+    repl_progress_text(t->c->out, "%s, pass %u of %u", step, next->number, p->npasses);
     hs_status s = pipeline_step(t->m, p, &at, &o, &log, &next);
     if (!hs_ok(s)) return accuse_failed(t, step, k, mark, s);
     bool changed = log.v[0].changed;
@@ -353,7 +180,7 @@ static hs_status walk_history(bisect_trial *t, const repl_version *v) {
         "with them");
   for (v = v->redo; v; v = v->redo) {
     HS_TRY(hs_poll());
-    repl_progress_text("@%u %s", v->number, v->label);
+    repl_progress_text(c->out, "@%u %s", v->number, v->label);
     hlo_module_free(t->m);
     t->m = NULL;
     HS_TRY(repl_runnable(c, v, true, &t->m));
@@ -362,7 +189,7 @@ static hs_status walk_history(bisect_trial *t, const repl_version *v) {
     HS_TRY(bisect_judge(t, &wrong));
     t->before = wrong ? t->before : t->now;
     if (!wrong) continue;
-    repl_progress_end();
+    repl_progress_end(t->c->out);
     repl_json_str(c->doc, "pass", v->log.n ? v->log.v[0].pass : v->label);
     repl_json_int(c->doc, "version", v->number);
     repl_json_str(c->doc, "label", v->label);
@@ -373,7 +200,7 @@ static hs_status walk_history(bisect_trial *t, const repl_version *v) {
     return hs_with_note(s, "@%u is still right; diff %u %u shows what was done", v->parent->number,
                         v->parent->number, v->number);
   }
-  repl_progress_end();
+  repl_progress_end(t->c->out);
   repl_json_null(c->doc, "pass");
   repl_json_int(c->doc, "checked", tried);
   if (!c->doc)
@@ -394,7 +221,7 @@ static bool is_pipeline(const repl_cmd *c, const char *w) {
 // [passes|history] [PIPELINE] [mismatch|nan|crash|verify|slower|bigger|'SCRIPT ARGS']: a word with
 // a space or a slash is a script.
 static hs_status read_words(repl_cmd *c, bisect_trial *t, const char **text, bool *history) {
-  t->changes = conditions[0].changes;
+  bisect_condition("mismatch", &t->kind, &t->changes);
   *text = NULL;
   *history = false;
   bool passes = false;
@@ -480,7 +307,7 @@ hs_status cmd_bisect(repl_cmd *c) {
   if (hs_ok(s)) hlo_journal_enable(t.m);  // edits are rolled back when a pass is repeated
   if (hs_ok(s)) s = first_verdict(&t);
   if (hs_ok(s)) s = history ? walk_history(&t, base) : walk(&t, p);
-  repl_progress_end();
+  repl_progress_end(c->out);
   hlo_literal_unref(t.want);
   hlo_module_free(t.m);
   pipeline_free(p);

@@ -2,7 +2,7 @@
 // one version.
 #include <stdlib.h>
 
-#include "repl/shell/command.h"
+#include "repl/cmd/cmd.h"
 
 hs_status cmd_new(repl_cmd *c) {
   const char *name = repl_arg(c, 0) ? repl_arg(c, 0) : "module";

@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 
 #include "core/text/text.h"
+#include "repl/cmd/cmd.h"
 #include "repl/debug/diverge.h"
 #include "repl/shell/plugin.h"
 
@@ -266,7 +267,7 @@ static hs_status check_folder(repl_cmd *c, const check *k, const char *dir) {
       continue;
     }
     row r = {.file = found.v[j]};
-    repl_progress_text("checking %zu of %zu, %s", j + 1, found.n, found.v[j]);
+    repl_progress_text(c->out, "checking %zu of %zu, %s", j + 1, found.n, found.v[j]);
     hs_status one = check_file(c, k, found.v[j], &r.o);
     if (!hs_ok(one) && one.err->code == HS_E_INTERRUPTED) {
       s = one;
@@ -279,7 +280,7 @@ static hs_status check_folder(repl_cmd *c, const check *k, const char *dir) {
     count[r.v]++;
     hs_vec_push(&all, r);
   }
-  repl_progress_end();
+  repl_progress_end(c->out);
   hs_vec_free(&found);
   if (all.n) qsort(all.v, all.n, sizeof all.v[0], worst_first);
   if (hs_ok(s) || all.n) say_rows(c, dir, &all);

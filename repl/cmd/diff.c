@@ -5,21 +5,9 @@
 // matching: a list by computation (the default), the unified text (--text) and two columns
 // (--side-by-side), and one of the kernels (--kernels, diff_kernels.h); in the texts the left side
 // bears its counterparts' names.
-#include "core/diff/graph_diff.h"
-#include "repl/shell/command.h"
-#include "repl/debug/diff.h"
+#include "repl/cmd/cmd.h"
 #include "repl/debug/diff_kernels.h"
-
-#define MOST_NAMES 6  // of moved instructions on one line, unless --full
-
-typedef struct view {
-  repl_cmd *c;
-  repl_json *doc;  // NULL in text mode
-  hlo_graph_diff d;
-  hlo_print_options o;  // of one instruction
-  repl_json *list;
-  u32 ops_a[HLO_OPCODE_COUNT], ops_b[HLO_OPCODE_COUNT];
-} view;
+#include "repl/debug/say_diff.h"
 
 // One side: a version of a module, as a copy of its own.
 typedef struct side {
@@ -46,7 +34,7 @@ static hs_status side_arg(repl_cmd *c, const char *text, side *out) {
                           "history shows them all");
     return HS_GOOD;
   }
-  return repl_arg_version(c, text, &out->version);
+  return cmd_arg_version(c, text, &out->version);
 }
 
 static void open_side(repl_cmd *c, side *s, bool other_module) {
@@ -58,244 +46,7 @@ static void open_side(repl_cmd *c, side *s, bool other_module) {
   hs_buf_free(&b);
 }
 
-// ---- the list -----------------------------------------------------------------------------------
-static const char *paint(const view *v, char sign) {
-  if (!v->c->out->color) return "";
-  return sign == '-'   ? "\033[31m"
-         : sign == '+' ? "\033[32m"
-         : sign == '~' ? "\033[33m"
-         : sign == '>' ? "\033[36m"
-                       : "\033[0m";
-}
-
-static void say_change(view *v, char sign, const char *kind, const hlo_instr *i,
-                       const hlo_instr *was, const char *text) {
-  if (!v->doc) {
-    repl_say(v->c->out, "  %s%c %s%s\n", paint(v, sign), sign, text, paint(v, 0));
-    return;
-  }
-  repl_json *j = repl_json_object(v->list, NULL);
-  repl_json_str(j, "kind", kind);
-  repl_json_str(j, "name", i->name);
-  repl_json_str(j, "computation", i->parent->name);
-  if (was) repl_json_str(j, "was", was->name), repl_json_str(j, "was_in", was->parent->name);
-  repl_json_str(j, "text", text);
-}
-
-static void instr_text(const view *v, hs_buf *b, const hlo_instr *i) {
-  b->n = 0;
-  hlo_print_instr(b, i, &v->o);
-  hs_buf_cstr(b);
-}
-
-static void put_attr(const view *v, hs_buf *b, const hlo_instr *i, hlo_attr_id id) {
-  const hlo_attr *a = hlo_attr_get(i, id);
-  if (a) hlo_print_attr_value(b, i, a, &v->o);
-  else hs_buf_puts(b, "none");
-}
-
-static void put_part(hs_buf *b, const char *what) {
-  hs_buf_printf(b, "%s%s ", b->p[b->n - 1] == ':' ? " " : "; ", what);
-}
-
-// "add.2: operand 1 broadcast.3 -> fusion.1; shape f32[8] -> bf16[8]"
-static void change_text(const view *v, hs_buf *b, const hlo_instr *x, const hlo_instr *y, u8 bits) {
-  b->n = 0;
-  hs_buf_printf(b, "%s:", y->name);
-  if (strcmp(x->name, y->name) != 0) put_part(b, "was"), hs_buf_puts(b, x->name);
-  if (bits & HLO_DIFF_OPCODE)
-    put_part(b, hlo_op_text(x->opcode)), hs_buf_printf(b, "-> %s", hlo_op_text(y->opcode));
-  if (bits & HLO_DIFF_SHAPE) {
-    put_part(b, "shape");
-    hlo_shape_print(b, x->shape, true);
-    hs_buf_puts(b, " -> ");
-    hlo_shape_print(b, y->shape, true);
-  }
-  if (bits & HLO_DIFF_ATTRS)
-    for (u32 id = 1; id < HLO_ATTR_COUNT; id++) {
-      const hlo_attr *p = hlo_attr_get(x, (hlo_attr_id)id), *q = hlo_attr_get(y, (hlo_attr_id)id);
-      hlo_attr_kind k = hlo_attr_kind_of((hlo_attr_id)id);
-      if (p == q || (p && q && hlo_attr_equal(p, q)) || hlo_attr_is_annotation((hlo_attr_id)id) ||
-          k == HLO_AK_COMP || k == HLO_AK_COMPS)
-        continue;
-      put_part(b, hlo_attr_text((hlo_attr_id)id));
-      put_attr(v, b, x, (hlo_attr_id)id);
-      hs_buf_puts(b, " -> ");
-      put_attr(v, b, y, (hlo_attr_id)id);
-    }
-  if ((bits & HLO_DIFF_OPERANDS) && x->noperands != y->noperands)
-    put_part(b, "operands"), hs_buf_printf(b, "%u -> %u", x->noperands, y->noperands);
-  for (u32 k = 0; (bits & HLO_DIFF_OPERANDS) && k < HS_MIN(x->noperands, y->noperands); k++) {
-    const hlo_instr *p = hlo_graph_diff_operand_a(&v->d, x, k),
-                    *q = hlo_graph_diff_operand_b(&v->d, y, k);
-    if (v->d.of_a[p->id] == q) continue;
-    put_part(b, "operand");
-    hs_buf_printf(b, "%u %s -> %s", k, p->name, q->name);
-  }
-  if (bits & HLO_DIFF_MOVED) hs_buf_printf(b, "; moved from %s", x->parent->name);
-  hs_buf_cstr(b);
-}
-
-// Instructions that came into `cb` unchanged, a line for each computation they came from.
-static void list_moved(view *v, const hlo_computation *cb, u8 *told) {
-  hs_buf b = {0};
-  hlo_for_each_instr(y, cb) {
-    const hlo_instr *x = v->d.of_b[y->id];
-    if (told[y->id] || !x || v->d.change[y->id] != HLO_DIFF_MOVED || hlo_graph_diff_is_glue(y))
-      continue;
-    u32 n = 0;
-    b.n = 0;
-    for (const hlo_instr *z = y; z; z = z->next) {
-      const hlo_instr *w = v->d.of_b[z->id];
-      if (told[z->id] || !w || w->parent != x->parent || v->d.change[z->id] != HLO_DIFF_MOVED ||
-          hlo_graph_diff_is_glue(z))
-        continue;
-      told[z->id] = 1;
-      if (v->doc) say_change(v, '>', "moved", z, w, z->name);
-      else if (n < MOST_NAMES || repl_flag(v->c, "--full"))
-        hs_buf_printf(&b, "%s%s", n ? ", " : "", w->name);
-      n++;
-    }
-    if (v->doc) continue;
-    repl_say(v->c->out, "  %s> %u moved from %s: %s", paint(v, '>'), n, x->parent->name,
-             hs_buf_cstr(&b));
-    if (n > MOST_NAMES && !repl_flag(v->c, "--full"))
-      repl_say(v->c->out, " and %u more", n - MOST_NAMES);
-    repl_say(v->c->out, "%s\n", paint(v, 0));
-  }
-  hs_buf_free(&b);
-}
-
-static bool removed(const view *v, const hlo_instr *x) {
-  return !v->d.of_a[x->id] && !hlo_graph_diff_is_glue(x);
-}
-static bool touched(const view *v, const hlo_instr *y) {
-  return !hlo_graph_diff_is_glue(y) && (!v->d.of_b[y->id] || v->d.change[y->id]);
-}
-
-static void list_computation(view *v, const hlo_computation *ca, const hlo_computation *cb,
-                             u8 *told) {
-  bool any = false;
-  if (ca)
-    hlo_for_each_instr(x, ca) any |= removed(v, x);
-  if (cb)
-    hlo_for_each_instr(y, cb) any |= touched(v, y);
-  if (!any) return;
-  hs_buf b = {0};
-  if (!v->doc)
-    repl_say(v->c->out, "%s%s\n", cb ? cb->name : ca->name,
-             !cb   ? " (removed)"
-             : !ca ? " (new)"
-                   : "");
-  hs_arena tmp = {0};
-  hlo_instr **order = ca ? hlo_post_order(ca, &tmp) : NULL;
-  for (u32 k = 0; ca && k < ca->ninstrs; k++)
-    if (removed(v, order[k]))
-      instr_text(v, &b, order[k]), say_change(v, '-', "removed", order[k], NULL, b.p);
-  order = cb ? hlo_post_order(cb, &tmp) : NULL;
-  for (u32 k = 0; cb && k < cb->ninstrs; k++) {
-    const hlo_instr *y = order[k], *x = v->d.of_b[y->id];
-    if (!touched(v, y)) continue;
-    u8 bits = v->d.change[y->id];
-    if (!x) instr_text(v, &b, y), say_change(v, '+', "added", y, NULL, b.p);
-    else if (bits != HLO_DIFF_MOVED)
-      change_text(v, &b, x, y, bits), say_change(v, '~', "changed", y, x, b.p);
-  }
-  if (cb) list_moved(v, cb, told);
-  hs_arena_free(&tmp);
-  hs_buf_free(&b);
-}
-
-static void list(view *v) {
-  v->list = repl_json_array(v->doc, "changes");
-  u8 *told = HS_NEW_ARRAY(v->c->scratch, u8, v->d.b->next_instr_id + 1);
-  hlo_for_each_comp(cb, v->d.b) list_computation(v, v->d.comp_of_b[cb->id], cb, told);
-  hlo_for_each_comp(ca, v->d.a)
-    if (!v->d.comp_of_a[ca->id]) list_computation(v, ca, NULL, told);
-}
-
-// ---- the texts ----------------------------------------------------------------------------------
-static void texts(view *v, hs_buf *a, hs_buf *b) {
-  hlo_print_options o = hlo_print_default();
-  o.print_metadata = repl_flag(v->c, "--full") != NULL;
-  hlo_print_module(b, v->d.b, &o);
-  const char **instrs = HS_NEW_ARRAY(v->c->scratch, const char *, v->d.a->next_instr_id + 1);
-  const char **comps = HS_NEW_ARRAY(v->c->scratch, const char *, v->d.a->next_comp_id + 1);
-  hlo_for_each_comp(c, v->d.a) {
-    if (v->d.comp_of_a[c->id]) comps[c->id] = v->d.comp_of_a[c->id]->name;
-    hlo_for_each_instr(i, c)
-      if (v->d.of_a[i->id]) instrs[i->id] = v->d.of_a[i->id]->name;
-  }
-  o.instr_names = instrs;
-  o.comp_names = comps;
-  hlo_print_module(a, v->d.a, &o);
-}
-
-static void say_texts(view *v, bool columns) {
-  hs_buf a = {0}, b = {0}, d = {0};
-  repl_diff_stat stat;
-  texts(v, &a, &b);
-  if (columns)
-    repl_diff_columns(hs_buf_cstr(&a), a.n, hs_buf_cstr(&b), b.n, repl_columns(), v->c->out->color,
-                      &d, &stat);
-  else repl_diff(hs_buf_cstr(&a), a.n, hs_buf_cstr(&b), b.n, 3, v->c->out->color, &d, &stat);
-  repl_json_int(v->doc, "lines_added", stat.added);
-  repl_json_int(v->doc, "lines_removed", stat.removed);
-  repl_json_strn(v->doc, "diff", hs_buf_cstr(&d), d.n);
-  if (!v->doc) hs_buf_put(&v->c->out->text, hs_buf_cstr(&d), d.n);
-  hs_buf_free(&a);
-  hs_buf_free(&b);
-  hs_buf_free(&d);
-}
-
 // ---- the command --------------------------------------------------------------------------------
-static void open_view(repl_cmd *c, repl_json *doc, const hlo_module *a, const hlo_module *b,
-                      view *v) {
-  *v = (view){.c = c, .doc = doc, .o = hlo_print_short_parsable()};
-  v->o.print_large_constants = v->o.print_backend_config = v->o.include_layout_in_shapes = false;
-  hlo_graph_diff_make(a, b, c->scratch, &v->d);
-}
-
-static void say_head(view *v, const char *from, const char *to) {
-  const struct {
-    const char *name;
-    u32 n;
-  } parts[] = {{"same", v->d.same},
-               {"moved", v->d.moved},
-               {"changed", v->d.changed},
-               {"removed", v->d.removed},
-               {"added", v->d.added}};
-  repl_json *doc = v->doc, *ops = repl_json_object(doc, "opcodes");
-  repl_json_str(doc, "from", from);
-  repl_json_str(doc, "to", to);
-  if (!doc) repl_say(v->c->out, "%s -> %s:", from, to);
-  for (size_t k = 0; k < HS_COUNT(parts); k++) {
-    repl_json_int(doc, parts[k].name, parts[k].n);
-    if (!doc && (parts[k].n || k == 0))
-      repl_say(v->c->out, "%s %u %s", k ? "," : "", parts[k].n, parts[k].name);
-  }
-  hlo_for_each_comp(c, v->d.a)
-    hlo_for_each_instr(i, c) v->ops_a[i->opcode]++;
-  hlo_for_each_comp(c, v->d.b)
-    hlo_for_each_instr(i, c) v->ops_b[i->opcode]++;
-  for (int k = 0; k < HLO_OPCODE_COUNT; k++) {
-    if (v->ops_a[k] == v->ops_b[k]) continue;
-    if (!doc)
-      repl_say(v->c->out, "  %s %u -> %u", hlo_op_text((hlo_opcode)k), v->ops_a[k], v->ops_b[k]);
-    repl_json_int(ops, hlo_op_text((hlo_opcode)k), (i64)v->ops_b[k] - (i64)v->ops_a[k]);
-  }
-  if (!doc) repl_say(v->c->out, "\n");
-}
-
-bool repl_say_graph_diff(repl_cmd *c, repl_json *doc, const char *from, const hlo_module *a,
-                         const char *to, const hlo_module *b, u32 most) {
-  view v;
-  open_view(c, doc, a, b, &v);
-  say_head(&v, from, to);
-  if (v.d.moved + v.d.changed + v.d.removed + v.d.added <= most) list(&v);
-  return hlo_graph_diff_same(&v.d);
-}
-
 hs_status cmd_diff(repl_cmd *c) {
   side a = {c->mod, c->mod->at->parent, NULL, NULL}, b = {c->mod, c->mod->at, NULL, NULL};
   if (repl_arg(c, 0)) HS_TRY(side_arg(c, repl_arg(c, 0), &a));
@@ -304,13 +55,13 @@ hs_status cmd_diff(repl_cmd *c) {
     return hs_fail(HS_E_NO_HISTORY, "%s is as it was loaded: nothing to compare with", c->m->name);
   open_side(c, &a, a.mod != b.mod);
   open_side(c, &b, a.mod != b.mod);
-  view v;
-  open_view(c, c->doc, a.m, b.m, &v);
-  say_head(&v, a.label, b.label);
+  repl_diff_view v;
+  repl_diff_open(c, c->doc, a.m, b.m, &v);
+  repl_diff_say_head(&v, a.label, b.label);
   if (repl_flag(c, "--kernels")) repl_diff_kernels(c, &v.d);
   else if (repl_flag(c, "--text") || repl_flag(c, "--side-by-side"))
-    say_texts(&v, repl_flag(c, "--side-by-side") != NULL);
-  else if (!repl_flag(c, "--summary")) list(&v);
+    repl_diff_say_texts(&v, repl_flag(c, "--side-by-side") != NULL);
+  else if (!repl_flag(c, "--summary")) repl_diff_say_list(&v);
   hlo_module_free(a.m);
   hlo_module_free(b.m);
   return HS_GOOD;

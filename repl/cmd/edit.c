@@ -8,6 +8,7 @@
 
 #include "core/text/text.h"
 #include "core/verify/verify.h"
+#include "repl/cmd/cmd.h"
 #include "repl/debug/cut.h"
 
 #define TEXT_MOST ((size_t)1 << 30)

@@ -2,6 +2,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "repl/cmd/cmd.h"
 #include "repl/shell/exec.h"
 #include "repl/shell/measure_scope.h"
 #include "repl/shell/target.h"

@@ -5,6 +5,7 @@
 #include <ctype.h>
 #include <stdlib.h>
 
+#include "repl/cmd/cmd.h"
 #include "repl/shell/measure_scope.h"
 
 typedef struct pattern pattern;

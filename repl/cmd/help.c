@@ -2,18 +2,17 @@
 // passes.def and help.def.
 #include <stdlib.h>
 
-#include "repl/shell/command.h"
+#include "repl/cmd/cmd.h"
 
-static const struct {
-  const char *name, *title;
-} families[] = {{"load", "load and build"},
-                {"look", "look"},
-                {"passes", "passes and versions"},
-                {"run", "run"},
-                {"measure", "measure"},
-                {"see", "see"},
-                {"report", "report"},
-                {"shell", "the shell"}};
+const cmd_family cmd_families[] = {{"load", "load and build"},
+                                   {"look", "look"},
+                                   {"passes", "passes and versions"},
+                                   {"run", "run"},
+                                   {"measure", "measure"},
+                                   {"see", "see"},
+                                   {"report", "report"},
+                                   {"shell", "the shell"}};
+const u32 cmd_family_count = HS_COUNT(cmd_families);
 
 static const struct {
   const char *name, *text;
@@ -108,14 +107,14 @@ static const struct {
 };
 
 static hs_status help_all(repl_cmd *c) {
-  for (size_t f = 0; f < HS_COUNT(families); f++) {
-    repl_json *list = repl_json_array(c->doc, families[f].name);
+  for (u32 f = 0; f < cmd_family_count; f++) {
+    repl_json *list = repl_json_array(c->doc, cmd_families[f].name);
     if (!c->doc)
-      repl_say(c->out, "%s%s%s\n", c->out->color ? "\033[1m" : "", families[f].title,
+      repl_say(c->out, "%s%s%s\n", c->out->color ? "\033[1m" : "", cmd_families[f].title,
                c->out->color ? "\033[0m" : "");
-    for (u32 k = 0; k < repl_command_count; k++) {
-      const repl_command *cmd = &repl_commands[k];
-      if (strcmp(cmd->family, families[f].name) != 0 || (cmd->needs & REPL_HIDDEN)) continue;
+    for (u32 k = 0; k < c->s->ncommands; k++) {
+      const repl_command *cmd = &c->s->commands[k];
+      if (strcmp(cmd->family, cmd_families[f].name) != 0 || (cmd->needs & REPL_HIDDEN)) continue;
       if (!c->doc) repl_say(c->out, "  %-14s %s\n", cmd->name, cmd->summary);
       repl_json *j = repl_json_object(list, NULL);
       repl_json_str(j, "name", cmd->name);
@@ -199,7 +198,7 @@ static hs_status help_pass(repl_cmd *c, const pass_info *p) {
 hs_status cmd_help(repl_cmd *c) {
   const char *w = repl_arg(c, 0);
   if (repl_flag(c, "--markdown")) {
-    repl_write_manual(&c->out->text);
+    cmd_write_markdown(c->s, &c->out->text);
     return HS_GOOD;
   }
   if (!w) return help_all(c);
@@ -208,7 +207,7 @@ hs_status cmd_help(repl_cmd *c) {
     w = repl_arg(c, 1);
   const pass_info *p = pass_find(w);
   if (pass && p) return help_pass(c, p);  // whatever command has such a name
-  const repl_command *cmd = repl_command_find(w);
+  const repl_command *cmd = repl_command_find(c->s, w);
   if (cmd && !(cmd->needs & REPL_HIDDEN)) {
     help_command(c, cmd);
     return HS_GOOD;
@@ -241,8 +240,8 @@ hs_status cmd_help(repl_cmd *c) {
     return HS_GOOD;
   }
   HS_VEC(const char *) names = {0};
-  for (u32 k = 0; k < repl_command_count; k++)
-    if (!(repl_commands[k].needs & REPL_HIDDEN)) hs_vec_push(&names, repl_commands[k].name);
+  for (u32 k = 0; k < c->s->ncommands; k++)
+    if (!(c->s->commands[k].needs & REPL_HIDDEN)) hs_vec_push(&names, c->s->commands[k].name);
   for (u32 k = 0; k < pass_count; k++) hs_vec_push(&names, pass_table[k].name);
   for (size_t k = 0; k < HS_COUNT(topics); k++) hs_vec_push(&names, topics[k].name);
   const char *near = strlen(w) < 64 ? hs_nearest(w, names.v, names.n) : NULL;
@@ -322,29 +321,4 @@ hs_status cmd_tutorial(repl_cmd *c) {
   repl_json_str(c->doc, "text", text);
   c->out->text.n = c->doc ? 0 : c->out->text.n;
   return HS_GOOD;
-}
-
-void repl_write_manual(hs_buf *b) {
-  hs_buf_puts(
-      b,
-      "# Commands\n\nMade from repl/commands.def: `hlosh -c 'help --markdown' > docs/commands.md`. "
-      "Every example is run by the tests.\n\n");
-  for (size_t f = 0; f < HS_COUNT(families); f++) {
-    hs_buf_printf(b, "## %s\n\n| command | what it does | example |\n|---|---|---|\n",
-                  families[f].title);
-    for (u32 k = 0; k < repl_command_count; k++) {
-      const repl_command *cmd = &repl_commands[k];
-      if (strcmp(cmd->family, families[f].name) != 0 || (cmd->needs & REPL_HIDDEN)) continue;
-      hs_buf u = {0};
-      repl_usage(&u, cmd->name, cmd->spec);
-      for (const char *p = hs_buf_cstr(&u), *start = p; *p; p++) {
-        if (p == start) hs_buf_puts(b, "| `");
-        if (*p == '|') hs_buf_putc(b, '\\');
-        hs_buf_putc(b, *p);
-      }
-      hs_buf_printf(b, "` | %s | `%s` |\n", cmd->summary, cmd->example);
-      hs_buf_free(&u);
-    }
-    hs_buf_putc(b, '\n');
-  }
 }

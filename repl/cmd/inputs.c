@@ -1,4 +1,5 @@
 // inputs.c — inputs: shows, makes, loads and saves the arguments of the current module.
+#include "repl/cmd/cmd.h"
 #include "repl/shell/exec.h"
 
 static hs_status read_options(repl_cmd *c, inputs_options *o) {

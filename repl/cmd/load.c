@@ -8,6 +8,8 @@
 
 #include "core/proto/proto.h"
 #include "core/verify/verify.h"
+#include "repl/cmd/cmd.h"
+#include "repl/shell/settings.h"
 #include "repl/debug/dump_folder.h"
 #include "repl/shell/exec.h"
 
@@ -230,9 +232,9 @@ static hs_status load_history(repl_cmd *c, const dump_module *d) {
       mod->versions.v[0]->label = step_label(&d->steps.v[k]);
     }
     if (!hs_ok(s) && !leave_out(c, &d->steps.v[k], left_out, &s, &bad)) break;
-    repl_progress(d->name, (double)(k + 1), (double)d->steps.n);
+    repl_progress(c->out, d->name, (double)(k + 1), (double)d->steps.n);
   }
-  repl_progress_end();
+  repl_progress_end(c->out);
   if (!mod) return hs_ok(s) ? hs_fail(HS_E_INPUT, "no state of %s could be read", d->key) : s;
   mod->imported = mod->versions.n > 1;
   repl_goto(mod, mod->versions.v[0]);
@@ -291,7 +293,7 @@ static hs_status load_dump(repl_cmd *c, const char *path, const dump_folder *d) 
                             "the table above has their numbers and names");
 }
 
-hs_status repl_load_history(repl_cmd *c, const char *dir, const char *name, repl_module **out) {
+hs_status cmd_load_history(repl_cmd *c, const char *dir, const char *name, repl_module **out) {
   dump_folder d;
   HS_TRY(dump_folder_read(dir, &d));
   const dump_module *found = NULL;

@@ -5,7 +5,7 @@
 
 #include "core/analysis/cost.h"
 #include "core/verify/verify.h"
-#include "repl/shell/command.h"
+#include "repl/cmd/cmd.h"
 #include "repl/shell/expr.h"
 #include "repl/shell/value.h"
 

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "repl/cmd/cmd.h"
 #include "repl/shell/exec.h"
 #include "repl/shell/plugin.h"
 

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "repl/shell/command.h"
+#include "repl/cmd/cmd.h"
 #include "repl/debug/dump_folder.h"
 #include "repl/shell/expr.h"
 
@@ -35,7 +35,7 @@ static void signed_bytes(hs_buf *b, double delta, const char *unit) {
   hs_buf_printf(b, "  %c%s %s", delta < 0 ? '-' : '+', repl_bytes(text, fabs(delta)), unit);
 }
 
-void repl_put_delta(hs_buf *b, const pass_totals *x, const pass_totals *y, bool brief) {
+void cmd_put_delta(hs_buf *b, const pass_totals *x, const pass_totals *y, bool brief) {
   char text[32];
   i64 di = (i64)y->instructions - (i64)x->instructions,
       dc = (i64)y->computations - (i64)x->computations;
@@ -54,7 +54,7 @@ void repl_put_delta(hs_buf *b, const pass_totals *x, const pass_totals *y, bool 
 
 static void delta_line(hs_buf *b, const pass_result *r, size_t width) {
   hs_buf_printf(b, "%-*s", (int)width, r->pass);
-  repl_put_delta(b, &r->before, &r->after, false);
+  cmd_put_delta(b, &r->before, &r->after, false);
   if (r->ms >= 0) hs_buf_printf(b, "  %.1f ms", r->ms);
   hs_buf_putc(b, '\n');
 }
@@ -80,7 +80,7 @@ static size_t name_width(const pass_log *log, size_t from) {
 }
 
 // Prints log entries from `from` on.
-void repl_say_log(repl_cmd *c, const pass_log *log, size_t from, bool quiet) {
+void cmd_say_log(repl_cmd *c, const pass_log *log, size_t from, bool quiet) {
   size_t width = name_width(log, from), idle = 0;
   double idle_ms = 0;
   repl_json *list = repl_json_array(c->doc, "passes");
@@ -134,7 +134,7 @@ static hs_status estimate(void *arg, const hlo_module *m, double *seconds) {
 
 static void warn(void *arg, const char *text) { repl_note(arg, "warning: %s", text); }
 
-pass_run_options repl_pass_options(repl_cmd *c) {
+pass_run_options cmd_pass_options(repl_cmd *c) {
   pass_run_options o = pass_run_default();
   o.verify = c->s->set.verify;
   o.measure = true;
@@ -148,7 +148,7 @@ pass_run_options repl_pass_options(repl_cmd *c) {
   return o;
 }
 
-hs_status repl_pass_failed(repl_cmd *c, hs_status s) {
+hs_status cmd_pass_failed(repl_cmd *c, hs_status s) {
   if (hs_ok(s) || s.err->code != HS_E_PASS) return s;
   // Rolled back by the runner: the module is what the pass was given.
   hlo_print_options o = hlo_print_full();
@@ -214,6 +214,7 @@ hs_status cmd_passes(repl_cmd *c) {
 // behind the pass in its pipeline, whether it runs or not.
 // dir NULL: none asked for; key: MODULE
 typedef struct dump {
+  repl_out *out;
   const char *dir, *key;
   u32 step, files;
   hs_status failed;
@@ -245,14 +246,15 @@ static void dump_event(dump *d, const hlo_module *m, const pipeline_event *e) {
 }
 
 // ---- running ------------------------------------------------------------------------------------
-void repl_pass_progress(const pipeline_event *e) {
+void cmd_pass_progress(repl_out *o, const pipeline_event *e) {
   if (!e->result)
-    repl_progress_text("%s, pass %u of %u", e->op->pass->name, e->op->number, e->program->npasses);
+    repl_progress_text(o, "%s, pass %u of %u", e->op->pass->name, e->op->number,
+                       e->program->npasses);
 }
 
 static void on_event(void *arg, const hlo_module *m, const pipeline_event *e) {
   dump *d = arg;
-  repl_pass_progress(e);
+  cmd_pass_progress(d->out, e);
   if (d->dir) dump_event(d, m, e);
 }
 
@@ -275,19 +277,19 @@ static hs_status open_dump(repl_cmd *c, dump *d) {
 }
 
 static hs_status run_text(repl_cmd *c, const char *text, pass_run_options *o) {
-  dump d = {.dir = repl_flag(c, "--dump")};
+  dump d = {.out = c->out, .dir = repl_flag(c, "--dump")};
   o->progress = on_event;
   o->progress_arg = &d;
   if (d.dir) {
     HS_TRY(open_dump(c, &d));
     write_dump(&d, c->m, "before_optimizations");
   }
-  hs_status s = repl_pass_failed(c, pipeline_run(c->m, text, o, c->log));
-  repl_progress_end();
+  hs_status s = cmd_pass_failed(c, pipeline_run(c->m, text, o, c->log));
+  repl_progress_end(c->out);
   if (d.dir && hs_ok(s)) write_dump(&d, c->m, "after_optimizations");
   if (hs_ok(s)) s = d.failed;
   else hs_status_drop(d.failed);
-  repl_say_log(c, c->log, 0, repl_flag(c, "--quiet") != NULL);
+  cmd_say_log(c, c->log, 0, repl_flag(c, "--quiet") != NULL);
   if (hs_ok(s)) say_total(c, c->log);
   if (!hs_ok(s) || !d.dir) return s;
   repl_flush(c->out);
@@ -314,11 +316,11 @@ hs_status cmd_pass(repl_cmd *c) {
   if (peer && strcmp(peer, "xla") != 0)
     return repl_usage_error(c, "--compare is xla, not \"%s\"", peer);
   if (peer && c->args.npos != 1) return repl_usage_error(c, "--compare=xla takes one pass");
-  if (peer) return repl_compare_pass(c, repl_arg(c, 0));
+  if (peer) return cmd_compare_pass(c, repl_arg(c, 0));
   if (repl_flag(c, "--run")) return repl_usage_error(c, "--run belongs to --compare=xla");
   if (!c->args.npos && !repl_flag(c, "--passes"))
     return repl_usage_error(c, "which pass? passes lists them");
-  pass_run_options o = repl_pass_options(c);
+  pass_run_options o = cmd_pass_options(c);
   if (repl_flag(c, "--limit"))
     HS_TRY(repl_arg_int(c, "--limit", repl_flag(c, "--limit"), 0, INT32_MAX, &o.rewrite_limit));
   return run_text(c, joined(c, 0, ","), &o);
@@ -425,7 +427,7 @@ hs_status cmd_pipeline(repl_cmd *c) {
                             : repl_usage_error(c, "show which one? pipeline lists them");
   if (second && strcmp(second, "show") == 0) return show_pipeline(c, first);
   HS_TRY(repl_needs_module(c, false));
-  pass_run_options o = repl_pass_options(c);
+  pass_run_options o = cmd_pass_options(c);
   return run_text(c, joined(c, 0, ","), &o);
 }
 
@@ -444,7 +446,7 @@ static int slowest(const void *a, const void *b) {
 hs_status cmd_time_passes(repl_cmd *c) {
   pass_run_options o = pass_run_default();
   pass_log log = {0};
-  dump no_dump = {0};
+  dump no_dump = {.out = c->out};
   o.measure = o.verify = false;
   o.own = &c->s->pipelines;
   o.progress = on_event;
@@ -453,7 +455,7 @@ hs_status cmd_time_passes(repl_cmd *c) {
   u64 start = hs_now_ns();
   hs_status s = pipeline_run(m, c->args.npos ? joined(c, 0, ",") : "tuned", &o, &log);
   double wall = (double)(hs_now_ns() - start) * 1e-6, sum = 0;
-  repl_progress_end();
+  repl_progress_end(c->out);
   pass_time *t = HS_NEW_ARRAY(c->scratch, pass_time, log.n + 1);
   u32 n = 0;
   for (size_t k = 0; k < log.n; k++) {

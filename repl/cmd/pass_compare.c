@@ -10,6 +10,8 @@
 // away themselves; so graphs are compared with dead code aside, unless the pass is dce. How much of
 // it each has left is said.
 #include "core/diff/graph_diff.h"
+#include "repl/cmd/cmd.h"
+#include "repl/debug/say_diff.h"
 #include "repl/shell/exec.h"
 #include "repl/shell/plugin.h"
 #include "repl/debug/xla_steps.h"
@@ -135,7 +137,7 @@ static hs_status compare_runs(repl_cmd *c, const xla_steps *x, const char *pass,
   return HS_GOOD;
 }
 
-hs_status repl_compare_pass(repl_cmd *c, const char *text) {
+hs_status cmd_compare_pass(repl_cmd *c, const char *text) {
   i64 only = 0;
   if (repl_flag(c, "--run"))
     HS_TRY(repl_arg_int(c, "--run", repl_flag(c, "--run"), 1, 1000000, &only));

@@ -8,6 +8,7 @@
 
 #include "backends/ffi.h"
 #include "backends/pjrt/pjrt.h"
+#include "repl/cmd/cmd.h"
 #include "repl/debug/bundle.h"
 #include "repl/shell/exec.h"
 #include "repl/formats/npy.h"

@@ -1,6 +1,7 @@
 // run.c — backends, backend, customcall, support, compile, run, time, dump. `check` is in
 // check.c.
 #include "backends/ffi.h"
+#include "repl/cmd/cmd.h"
 #include "repl/debug/cut.h"
 #include "repl/formats/npy.h"
 #include "repl/shell/plugin.h"

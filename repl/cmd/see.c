@@ -3,7 +3,7 @@
 #include <ctype.h>
 #include <stdlib.h>
 
-#include "repl/shell/command.h"
+#include "repl/cmd/cmd.h"
 #include "viz/viz.h"
 
 static hs_status boundary_of(repl_cmd *c, u32 from, viz_options *o) {

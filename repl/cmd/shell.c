@@ -1,201 +1,49 @@
 // shell.c — the shell itself: set and the toggles, alias, source, !cmd, doctor, quit.
 #include <errno.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/ioctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "repl/shell/command.h"
+#include "repl/cmd/cmd.h"
 #include "repl/shell/line.h"
 #include "repl/shell/plugin.h"
+#include "repl/shell/settings.h"
 #include "viz/viz.h"
 
 // ---- set ----------------------------------------------------------------------------------------
-typedef enum setting_kind {
-  SET_BOOL,
-  SET_U32,
-  SET_U64,
-  SET_NUMBER,
-  SET_TEXT,
-  SET_ELIDED,
-  SET_VINTAGE
-} setting_kind;
-typedef struct setting {
-  const char *name;
-  setting_kind kind;
-  size_t at;
-  double least, most;
-  const char *summary;
-} setting;
-#define AT(f) offsetof(repl_settings, f)
-// A word's place in its list is what the setting holds (a u32 or an enum).
-static const char *const elided_words[] = {"ask", "random", "zeros", NULL};
-static const char *const vintage_words[] = {
-#define VINTAGE(id, name, ...) name,
-#include "core/text/vintage.def"
-#undef VINTAGE
-    NULL};
-static const char *const *words_of(setting_kind k) {
-  return k == SET_ELIDED ? elided_words : k == SET_VINTAGE ? vintage_words : NULL;
-}
-static const setting settings[] = {
-    {"threads", SET_U32, AT(threads), 0, 4096, "threads of compiled code; 0: all cores"},
-    {"seed", SET_U64, AT(seed), 0, 9e15, "of random inputs and of values for elided constants"},
-    {"deadline", SET_NUMBER, AT(deadline), 0, 1e9,
-     "seconds for one compile, run or picture; 0: none"},
-    {"abs_error", SET_NUMBER, AT(abs_error), 0, 1e300,
-     "tolerance of check: a mismatch exceeds both"},
-    {"rel_error", SET_NUMBER, AT(rel_error), 0, 1e300,
-     "tolerance of check: a mismatch exceeds both"},
-    {"elided", SET_ELIDED, AT(elided), 0, 0, "constants printed as {...}: ask, random or zeros"},
-    {"vintage", SET_VINTAGE, AT(vintage), 0, 0,
-     "whose text print writes: current, or an older XLA"},
-    {"verify", SET_BOOL, AT(verify), 0, 1, "verify what each pass touched"},
-    {"denormals", SET_BOOL, AT(keep_denormals), 0, 1,
-     "keep denormals in the evaluator (XLA:CPU flushes them)"},
-    {"fallback", SET_BOOL, AT(allow_fallback), 0, 1, "let the evaluator do what a backend cannot"},
-    {"keep_going", SET_BOOL, AT(keep_going), 0, 1, "a failing command does not end a script"},
-    {"metadata", SET_BOOL, AT(metadata), 0, 1, "print and extract with metadata"},
-    {"backend_config", SET_BOOL, AT(backend_config), 0, 1, "print and draw with backend configs"},
-    {"fusions", SET_BOOL, AT(show_fusions), 0, 1, "draw the bodies of fusions"},
-    {"memory_limit", SET_NUMBER, AT(memory_limit), 0, 1e18,
-     "bytes that a run may need (8G, 12Gi); 0: what the machine has"},
-    {"capture", SET_TEXT, AT(capture), 0, sizeof((repl_settings *)0)->capture,
-     "instructions whose values every run keeps: a glob such as dot.*; off: none"},
-    {"pager", SET_BOOL, AT(pager), 0, 1, "long output goes through $PAGER or less"},
-};
-const u32 repl_setting_count = HS_COUNT(settings);
-const char *repl_setting_name(u32 k) { return settings[k].name; }
-
-static void value_text(const repl_session *s, const setting *t, char out[40]) {
-  const char *p = (const char *)&s->set + t->at;
-  switch (t->kind) {
-  case SET_BOOL: snprintf(out, 40, "%s", *(const bool *)p ? "on" : "off"); break;
-  case SET_U32: snprintf(out, 40, "%u", *(const u32 *)(const void *)p); break;
-  case SET_U64: snprintf(out, 40, "%llu", (unsigned long long)*(const u64 *)(const void *)p); break;
-  case SET_NUMBER: snprintf(out, 40, "%g", *(const double *)(const void *)p); break;
-  case SET_TEXT: snprintf(out, 40, "%s", *p ? p : "off"); break;
-  case SET_ELIDED:
-  case SET_VINTAGE:
-    snprintf(out, 40, "%s", words_of(t->kind)[*(const u32 *)(const void *)p]);
-    break;
-  }
-}
-
-static bool switch_word(const char *w, bool *out) {
-  static const char *const yes[] = {"on", "true", "yes", "1"}, *const no[] = {"off", "false", "no",
-                                                                              "0"};
-  for (size_t k = 0; k < HS_COUNT(yes); k++) {
-    if (strcmp(w, yes[k]) == 0) {
-      *out = true;
-      return true;
-    }
-    if (strcmp(w, no[k]) == 0) {
-      *out = false;
-      return true;
-    }
-  }
-  return false;
-}
-
-static hs_status store(repl_session *s, const setting *t, const char *value) {
-  char *p = (char *)&s->set + t->at;
-  bool b;
-  double v;
-  if (t->kind == SET_BOOL)
-    return switch_word(value, &b)
-               ? (*(bool *)p = b, HS_GOOD)
-               : hs_fail(HS_E_USAGE, "set %s: on or off, not \"%s\"", t->name, value);
-  if (t->kind == SET_TEXT) {
-    if (strlen(value) >= (size_t)t->most)
-      return hs_fail(HS_E_LIMIT, "set %s: longer than %g bytes", t->name, t->most - 1);
-    bool off = strcmp(value, "off") == 0 || strcmp(value, "none") == 0;
-    memcpy(p, off ? "" : value, off ? 1 : strlen(value) + 1);
-    return HS_GOOD;
-  }
-  const char *const *words = words_of(t->kind);
-  if (words) {
-    hs_buf all = {0};
-    for (u32 k = 0; words[k]; k++) {
-      if (strcmp(value, words[k]) == 0) return *(u32 *)(void *)p = k, hs_buf_free(&all), HS_GOOD;
-      hs_buf_printf(&all, "%s%s", k ? ", " : "", words[k]);
-    }
-    hs_status bad =
-        hs_fail(HS_E_USAGE, "set %s: one of %s, not \"%s\"", t->name, hs_buf_cstr(&all), value);
-    hs_buf_free(&all);
-    return bad;
-  }
-  if (!repl_number(value, &v) || !(v >= t->least && v <= t->most) ||
-      (t->kind != SET_NUMBER && v != floor(v)))
-    return hs_fail(HS_E_USAGE, "set %s: a %snumber from %g to %g, not \"%s\"", t->name,
-                   t->kind == SET_NUMBER ? "" : "whole ", t->least, t->most, value);
-  if (t->kind == SET_U32) *(u32 *)(void *)p = (u32)v;
-  else if (t->kind == SET_U64) *(u64 *)(void *)p = (u64)v;
-  else *(double *)(void *)p = v;
-  return HS_GOOD;
-}
-
-// - and _ are alike in the names.
-bool repl_is_setting(const char *name, size_t n, u32 k) {
-  if (strlen(settings[k].name) != n) return false;
-  for (size_t j = 0; j < n; j++)
-    if (settings[k].name[j] != name[j] && !(settings[k].name[j] == '_' && name[j] == '-'))
-      return false;
-  return true;
-}
-
-static hs_status find_setting(const char *name, const setting **out) {
-  const char *names[HS_COUNT(settings)];
-  for (size_t k = 0; k < HS_COUNT(settings); k++) {
-    names[k] = settings[k].name;
-    if (repl_is_setting(name, strlen(name), (u32)k)) {
-      *out = &settings[k];
-      return HS_GOOD;
-    }
-  }
-  hs_status s = hs_fail(HS_E_USAGE, "set: there is no setting %s", name);
-  const char *near = hs_nearest(name, names, HS_COUNT(names));
-  return near ? hs_with_note(s, "did you mean %s?", near) : hs_with_note(s, "set lists them");
-}
-
-hs_status repl_set(repl_session *s, const char *name, const char *value) {
-  const setting *t;
-  HS_TRY(find_setting(name, &t));
-  return store(s, t, value);
-}
-
-static void say_setting(repl_cmd *c, repl_json *j, const setting *t, bool full) {
+static void say_setting(repl_cmd *c, repl_json *j, u32 k, bool full) {
   char v[40];
-  value_text(c->s, t, v);
-  if (!c->doc) repl_say(c->out, full ? "%-15s %-8s %s\n" : "%s = %s\n", t->name, v, t->summary);
-  repl_json_str(j, t->name, v);
+  repl_setting_text(c->s, k, v);
+  const char *name = repl_setting_name(k);
+  if (!c->doc)
+    repl_say(c->out, full ? "%-15s %-8s %s\n" : "%s = %s\n", name, v, repl_setting_summary(k));
+  repl_json_str(j, name, v);
 }
 
 hs_status cmd_set(repl_cmd *c) {
   repl_json *j = repl_json_object(c->doc, "settings");
   const char *name = repl_arg(c, 0), *value = repl_arg(c, 1);
   if (!name) {
-    for (size_t k = 0; k < HS_COUNT(settings); k++) say_setting(c, j, &settings[k], true);
+    for (u32 k = 0; k < repl_setting_count; k++) say_setting(c, j, k, true);
     repl_say_flags(c, j);
     return HS_GOOD;
   }
   if (strncmp(name, "xla.", 4) == 0) return repl_set_flag(c, j, name + 4, value);
-  const setting *t;
-  HS_TRY(find_setting(name, &t));
-  if (value) return store(c->s, t, value);
-  say_setting(c, j, t, false);
+  if (value) return repl_set(c->s, name, value);
+  u32 k;
+  HS_TRY(repl_setting_find(name, &k));
+  say_setting(c, j, k, false);
   return HS_GOOD;
 }
 
 static hs_status toggle(repl_cmd *c, const char *name) {
-  const char *state = repl_arg(c, 0);
-  const setting *t;
-  HS_TRY(find_setting(name, &t));
-  if (state) HS_TRY(store(c->s, t, state));
+  u32 k;
+  if (repl_arg(c, 0)) HS_TRY(repl_set(c->s, name, repl_arg(c, 0)));
+  HS_TRY(repl_setting_find(name, &k));
   char v[40];
-  value_text(c->s, t, v);
+  repl_setting_text(c->s, k, v);
   if (!c->doc) repl_say(c->out, "%s is %s\n", c->command->name, v);
   repl_json_str(c->doc, "state", v);
   return HS_GOOD;
@@ -221,7 +69,7 @@ hs_status cmd_alias(repl_cmd *c) {
   text++;
   text += strspn(text, " \t");
   char *name = hs_arena_strndup(c->scratch, p, n);
-  const repl_command *taken = repl_command_find(name);
+  const repl_command *taken = repl_command_find(c->s, name);
   if (!n || (taken && !(taken->needs & REPL_HIDDEN)))
     return repl_usage_error(c, "%s is a command and cannot be an alias",
                             n ? name : "an empty name");

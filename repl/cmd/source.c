@@ -2,7 +2,7 @@
 // allpaths, extract.
 #include <stdlib.h>
 
-#include "repl/shell/command.h"
+#include "repl/cmd/cmd.h"
 #include "repl/shell/expr.h"
 
 static hs_str file_of_frame(const hlo_stack_frames *f, i32 frame, i32 *line, hs_str *function) {

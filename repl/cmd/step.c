@@ -10,6 +10,7 @@
 //   verify-fails       when the verifier objects (passes are not verified, nor rolled back, on the
 //                      way)
 //   EXPR               when an expression about the module holds: ops("dot") < 3, peak < 1M
+#include "repl/cmd/cmd.h"
 #include "repl/shell/measure_scope.h"
 
 typedef enum stop_kind { STOP_PASS, STOP_CHANGED, STOP_INVALID, STOP_EXPR } stop_kind;
@@ -54,7 +55,7 @@ static coming coming_version(const repl_cmd *c) {
 // Moves the cursor on to what comes next; once is enough as long as nothing else moves it.
 static coming find_next(repl_cmd *c) {
   if (walks_versions(c)) return coming_version(c);
-  pass_run_options o = repl_pass_options(c);
+  pass_run_options o = cmd_pass_options(c);
   return coming_op(pipeline_next(c->mod->stepping, &c->mod->cursor, c->m, &o));
 }
 
@@ -69,15 +70,15 @@ static hs_status take_step(walk *w, const pass_run_options *o, bool *changed) {
   repl_cmd *c = w->c;
   if (walks_versions(c)) {
     repl_goto(c->mod, c->mod->at->redo);
-    repl_say_log(c, &c->mod->at->log, 0, false);
+    cmd_say_log(c, &c->mod->at->log, 0, false);
     w->next = coming_version(c);
     *changed = true;
     return HS_GOOD;
   }
   const char *text = w->next.text;
   const pipeline_op *next = NULL;
-  HS_TRY(repl_pass_failed(
-      c, pipeline_step(c->m, c->mod->stepping, &c->mod->cursor, o, c->log, &next)));
+  HS_TRY(
+      cmd_pass_failed(c, pipeline_step(c->m, c->mod->stepping, &c->mod->cursor, o, c->log, &next)));
   w->next = coming_op(next);
   *changed = c->log->v[c->log->n - 1].changed;
   if (!*changed) return HS_GOOD;
@@ -238,7 +239,7 @@ static void say_coming(repl_cmd *c, coming next) {
   repl_say(c->out, round ? " (round %u)\n" : "\n", round + 1);
 }
 
-void repl_say_next(repl_cmd *c) { say_coming(c, find_next(c)); }
+void cmd_say_next(repl_cmd *c) { say_coming(c, find_next(c)); }
 
 static void add_stops(walk *w) {
   const repl_session *s = w->c->s;
@@ -255,8 +256,8 @@ static void add_stops(walk *w) {
 }
 
 static void on_event(void *arg, const hlo_module *m, const pipeline_event *e) {
-  (void)arg, (void)m;
-  repl_pass_progress(e);
+  (void)m;
+  cmd_pass_progress(arg, e);
 }
 
 // One step and what it meets.
@@ -276,18 +277,19 @@ static hs_status step_once(walk *w, const pass_run_options *o, const stop **hit)
 // done before a failure stays.
 static hs_status run_walk(walk *w, const stop **hit) {
   repl_cmd *c = w->c;
-  pass_run_options o = repl_pass_options(c);
+  pass_run_options o = cmd_pass_options(c);
   u64 generation = c->m->generation;
   o.verify &= w->verify;
   o.progress = on_event;
+  o.progress_arg = c->out;
   hs_status s = HS_GOOD;
   *hit = NULL;
   w->next = find_next(c);
   while (!*hit && w->left != 0 && hs_ok(s) && w->next.pass) s = step_once(w, &o, hit);
-  repl_progress_end();
+  repl_progress_end(c->out);
   if (hs_ok(s) && !w->next.pass && !walks_versions(c) && c->m->generation != generation)
     s = pipeline_verify(c->m, &o);
-  if (!walks_versions(c)) repl_say_log(c, c->log, 0, false);
+  if (!walks_versions(c)) cmd_say_log(c, c->log, 0, false);
   if (*hit && (*hit)->number && !c->doc)
     repl_say(c->out, "breakpoint %u: %s\n", (*hit)->number, (*hit)->when);
   if (*hit) repl_json_str(c->doc, "stopped_at", (*hit)->when);

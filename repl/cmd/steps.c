@@ -6,6 +6,7 @@
 // on ours.
 #include <stdio.h>
 
+#include "repl/cmd/cmd.h"
 #include "repl/shell/exec.h"
 #include "repl/shell/plugin.h"
 #include "repl/debug/xla_steps.h"
@@ -97,7 +98,7 @@ hs_status cmd_steps(repl_cmd *c) {
   if (hs_ok(s) && !x.log.n && !x.log.pipelines)
     s = hs_fail(HS_E_UNSUPPORTED, "this plug-in does not log its passes");
   repl_module *mod = NULL;
-  if (hs_ok(s)) s = repl_load_history(c, x.dir, c->m->name, &mod);
+  if (hs_ok(s)) s = cmd_load_history(c, x.dir, c->m->name, &mod);
   if (hs_ok(s)) {
     join_times(mod, &x);
     say_runs(c, &x.log, x.compile_ms);

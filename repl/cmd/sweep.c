@@ -4,6 +4,7 @@
 #include <dirent.h>
 #include <stdlib.h>
 
+#include "repl/cmd/cmd.h"
 #include "repl/shell/exec.h"
 #include "repl/shell/plugin.h"
 

@@ -1,69 +1,15 @@
 // target.c — target, devices: which device estimates and XLA's compiler are for. See
-// target.h.
+// shell/target.h.
 //
 // A GPU has two sides: the numbers that the estimator computes with, and the description that
 // XLA:GPU compiles by. Those of the table have both (profiler/devices.def, profiler/gpus.def); a
 // file in XLA's own format gives both too.
-#include "repl/shell/target.h"
-#include "repl/shell/exec.h"
-
 #include <unistd.h>
 
 #include "profiler/gpu.h"
+#include "repl/cmd/cmd.h"
+#include "repl/shell/target.h"
 
-hs_status repl_find_device(const repl_cmd *c, const char *name, const prof_device **out) {
-  *out = prof_device_find(name);
-  if (*out) return HS_GOOD;
-  const char *names[64];
-  u32 n = HS_MIN(prof_device_count, (u32)HS_COUNT(names));
-  for (u32 k = 0; k < n; k++) names[k] = prof_devices[k].name;
-  const char *near = hs_nearest(name, names, n);
-  hs_status s = hs_fail(HS_E_USAGE, "%s: there is no device %s", c->command->name, name);
-  return near ? hs_with_note(s, "did you mean %s?", near) : hs_with_note(s, "devices lists them");
-}
-
-bool repl_xla_for_gpu(const repl_session *s) { return s->plugin_target || s->target_text; }
-
-// A plug-in of the user's own choice that is for GPUs comes first, then any.
-hs_status repl_xla_options(repl_session *s, backend_options *out, char **plugin) {
-  *out = repl_backend_options(s);
-  *plugin = NULL;
-  if (s->plugin_target || !s->target_text) return HS_GOOD;
-  HS_TRY(pjrt_find_gpu(s->plugin, plugin));
-  out->plugin = *plugin;
-  out->target = s->target_text;
-  return HS_GOOD;
-}
-
-void repl_say_gpu_target(repl_cmd *c, const pjrt_result *r) {
-  if (!repl_xla_for_gpu(c->s)) return;
-  const char *name = c->s->plugin_target ? "the GPU of --for" : c->s->target->summary;
-  if (!c->doc)
-    repl_say(c->out,
-             "for %s, which is not here: fusions, layouts and memory are exact, the algorithms of "
-             "products and convolutions are not tuned\n",
-             name);
-  repl_json *j = repl_json_object(c->doc, "target");
-  repl_json_str(j, "name", name);
-  repl_json_bool(j, "present", false);
-  repl_json_bool(j, "tuned", false);
-  if (r->dropped) {
-    if (!c->doc)
-      repl_say(c->out,
-               "  (left out of its description, because the plug-in does not know them: %s)\n",
-               r->dropped);
-    repl_json_str(j, "dropped", r->dropped);
-  }
-  if (*r->refused) {
-    if (!c->doc)
-      repl_say(c->out,
-               "  (computed on hosts only; the program would end with an error there: %s)\n",
-               r->refused);
-    repl_json_str(j, "host_only", r->refused);
-  }
-}
-
-// ---- commands -----------------------------------------------------------------------------------
 static void device_row(repl_cmd *c, repl_json *list, const prof_device *d) {
   char a[32], b[32], m[32];
   hs_buf text = {0};

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "repl/cmd/cmd.h"
 #include "repl/formats/npy.h"
 #include "repl/shell/value.h"
 #include "repl/debug/watch.h"

@@ -1,6 +1,6 @@
 // version.c — moving among versions: undo, redo, back, mark, goto, history.
 
-#include "repl/shell/command.h"
+#include "repl/cmd/cmd.h"
 
 static hs_status say_here(repl_cmd *c) {
   const repl_version *v = c->mod->at;
@@ -43,7 +43,7 @@ hs_status cmd_back(repl_cmd *c) {
                         "undo goes back from any version");
   repl_goto(c->mod, to);
   HS_TRY(say_here(c));
-  if (c->mod->stepping || c->mod->imported) repl_say_next(c);
+  if (c->mod->stepping || c->mod->imported) cmd_say_next(c);
   return HS_GOOD;
 }
 
@@ -70,7 +70,7 @@ hs_status cmd_mark(repl_cmd *c) {
   return say_here(c);
 }
 
-hs_status repl_arg_version(repl_cmd *c, const char *text, repl_version **out) {
+hs_status cmd_arg_version(repl_cmd *c, const char *text, repl_version **out) {
   *out = repl_version_find(c->mod, text);
   return *out ? HS_GOOD
               : hs_with_note(hs_fail(HS_E_NO_HISTORY, "%s has no version %s", c->m->name, text),
@@ -79,7 +79,7 @@ hs_status repl_arg_version(repl_cmd *c, const char *text, repl_version **out) {
 
 hs_status cmd_goto(repl_cmd *c) {
   repl_version *v;
-  HS_TRY(repl_arg_version(c, repl_arg(c, 0), &v));
+  HS_TRY(cmd_arg_version(c, repl_arg(c, 0), &v));
   repl_goto(c->mod, v);
   return say_here(c);
 }
@@ -92,7 +92,7 @@ static void change_text(hs_buf *b, const repl_version *v) {
       if (!first) first = &v->log.v[k];
       last = &v->log.v[k];
     }
-  if (first) repl_put_delta(b, &first->before, &last->after, true);
+  if (first) cmd_put_delta(b, &first->before, &last->after, true);
 }
 
 // Draws v and what came after it.

@@ -1,6 +1,6 @@
 // why.c — why: what passes did and declined to do with an instruction, from the reasons they
 // recorded (pass.h: notes).
-#include "repl/shell/command.h"
+#include "repl/cmd/cmd.h"
 
 // By id: the instructions of the current version that stem from the same source as `id`, when that
 // one is gone.

@@ -11,6 +11,7 @@
 #include <stdio.h>
 
 #include "backends/pjrt/pjrt.h"
+#include "repl/cmd/cmd.h"
 #include "repl/shell/exec.h"
 #include "repl/shell/plugin.h"
 #include "repl/shell/target.h"
@@ -303,7 +304,7 @@ hs_status cmd_xla(repl_cmd *c) {
   if (!is_word)
     return repl_usage_error(
         c, "module, cost, memory, kernels, ptx, disable, enable or disabled, not \"%s\"", what);
-  if (strstr(what, "able")) return repl_xla_passes(c, what);
+  if (strstr(what, "able")) return cmd_xla_passes(c, what);
   if (c->args.npos > 1u + ptx)
     return repl_usage_error(c, ptx ? "xla ptx takes one kernel" : "xla %s takes no names", what);
   if (ptx && !repl_xla_for_gpu(c->s))

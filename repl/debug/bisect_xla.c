@@ -15,6 +15,7 @@
 #include <math.h>
 
 #include "backends/ffi.h"
+#include "repl/debug/say_diff.h"
 #include "repl/debug/bisect.h"
 #include "repl/shell/plugin.h"
 #include "repl/debug/xla_steps.h"

@@ -75,12 +75,13 @@ typedef struct keeper {
   hlo_literal **value;
   u32 n;
   u64 count;
+  repl_out *out;
 } keeper;
 
 static hs_status keep(void *arg, const hlo_observation *o) {
   keeper *k = arg;
-  if ((++k->count & 63) == 0 && repl_progress_due())
-    repl_progress_text("looking for the first difference: %llu instructions evaluated",
+  if ((++k->count & 63) == 0 && repl_progress_due(k->out))
+    repl_progress_text(k->out, "looking for the first difference: %llu instructions evaluated",
                        (unsigned long long)k->count);
   if (o->site || o->instr->parent != k->comp || o->instr->id >= k->n || !k->wanted[o->instr->id])
     return HS_GOOD;
@@ -185,7 +186,8 @@ static hs_status gather(hunt *h, const hlo_computation *comp, u32 nargs, hlo_lit
     wanted[chosen[k]->id] = true;
     for (u32 j = 0; j < chosen[k]->noperands; j++) wanted[hlo_operand(chosen[k], j)->id] = true;
   }
-  keeper kp = {.comp = comp, .wanted = wanted, .value = value, .n = h->m->next_instr_id};
+  keeper kp = {
+      .comp = comp, .wanted = wanted, .value = value, .n = h->m->next_instr_id, .out = h->c->out};
   hs_status s = evaluate(h, comp, nargs, args, keep, &kp);
   hs_free(wanted);
   return s;
@@ -448,7 +450,7 @@ hs_status diverge_find(repl_cmd *c, const hlo_module *m, const backend *test, co
   hs_status s = hunt_in(&h, m->entry, c->mod->ninputs, c->mod->inputs, 0);
   bool whole = hs_ok(s) && !h.found;
   if (whole) s = each_chunk(&h, m->entry, c->mod->ninputs, c->mod->inputs, whole_chunk);
-  repl_progress_end();
+  repl_progress_end(c->out);
   if (hs_ok(s) && h.found) write_report(&h, whole);
   if (h.instr) drop_culprit(&h);
   return s;

@@ -95,15 +95,17 @@ const repl_kept *repl_values_find(const repl_values *v, const char *name) {
 
 // ---- observing ----------------------------------------------------------------------------------
 static void tell_progress(const watch *w, const hlo_observation *o) {
-  if ((w->count & 63) || !repl_progress_due()) return;
+  if ((w->count & 63) || !repl_progress_due(w->c->out)) return;
   const hlo_eval_site *loop = NULL;
   for (const hlo_eval_site *s = o->site; s; s = s->outer)
     if (s->iteration >= 0) loop = s;  // the outermost
   if (loop)
-    repl_progress_text("%llu instructions, iteration %lld of %%%s", (unsigned long long)w->count,
-                       (long long)loop->iteration, loop->caller->name);
+    repl_progress_text(w->c->out, "%llu instructions, iteration %lld of %%%s",
+                       (unsigned long long)w->count, (long long)loop->iteration,
+                       loop->caller->name);
   else
-    repl_progress_text("%llu instructions, at %%%s", (unsigned long long)w->count, o->instr->name);
+    repl_progress_text(w->c->out, "%llu instructions, at %%%s", (unsigned long long)w->count,
+                       o->instr->name);
 }
 
 static void capture(watch *w, const hlo_observation *o) {
@@ -366,7 +368,7 @@ hs_status watch_run(repl_cmd *c, const hlo_module *m, const watch_options *o, re
     hs_status_drop(s);
     s = run_again(&w, m, eo);
   }
-  repl_progress_end();
+  repl_progress_end(c->out);
   if (hs_ok(s) && o->trap) {
     repl_json_int(c->doc, "instructions_run", (i64)w.count);
     if (!c->doc)

@@ -8,7 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "repl/shell/out.h"
+#include "repl/formats/files.h"
 
 #define MAP_LEAST \
   ((size_t)1 << 20)          // smaller arrays are copied: cheaper than keeping a file mapped
@@ -213,7 +213,7 @@ static void cast(hlo_dtype from, const u8 *a, hlo_dtype to, void *b) {
   }
 }
 
-static hs_status copy_out(const array_raw *r, hlo_dtype t, hlo_literal *l) {
+static hs_status copy_out(const array_raw *r, hlo_dtype t, const array_options *o, hlo_literal *l) {
   const hlo_shape *s = l->shape;
   size_t w = hlo_dtype_storage(s->dtype);
   bool plain = t == s->dtype && !r->bits && !r->big_endian && !r->fortran && t != HLO_PRED &&
@@ -223,7 +223,7 @@ static hs_status copy_out(const array_raw *r, hlo_dtype t, hlo_literal *l) {
   for (u32 d = 0; d < s->rank; d++) from[d] = step, step *= s->dims[d];
   for (i64 k = 0; k < s->elements;) {
     i64 end = HS_MIN(k + STEP, s->elements);
-    repl_progress("reading", (double)k, (double)s->elements);
+    if (o->progress) o->progress(o->progress_arg, (double)k, (double)s->elements);
     if (plain) {
       memcpy((char *)l->data + (size_t)k * w, r->data + (size_t)k * w, (size_t)(end - k) * w);
       k = end;
@@ -240,13 +240,9 @@ static hs_status copy_out(const array_raw *r, hlo_dtype t, hlo_literal *l) {
         index[d] = 0;
       }
     }
-    hs_status p = hs_poll();
-    if (!hs_ok(p)) {
-      repl_progress_end();
-      return p;
-    }
+    HS_TRY(hs_poll());
   }
-  repl_progress_end();
+  if (o->progress) o->progress(o->progress_arg, (double)s->elements, (double)s->elements);
   return HS_GOOD;
 }
 
@@ -271,7 +267,7 @@ static hs_status to_literal(const char *what, const array_raw *r, const hlo_shap
   }
   hlo_literal *l;
   HS_TRY(hlo_literal_new(want, &l));
-  hs_status s = copy_out(r, t, l);
+  hs_status s = copy_out(r, t, &o, l);
   if (!hs_ok(s)) {
     hlo_literal_unref(l);
     return s;

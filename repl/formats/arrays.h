@@ -17,6 +17,10 @@ typedef struct array_options {
   // the bytes are of this type, whatever the file calls them (same width); 0: as the file says
   hlo_dtype as;
   bool cast;  // convert values to the wanted type instead of refusing
+  // Called from time to time while a large array is copied, and once with done == total; NULL:
+  // nobody wants to know.
+  void (*progress)(void *arg, double done, double total);
+  void *progress_arg;
 } array_options;
 
 // E_IO; E_FORMAT when it is none of the three

@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "repl/shell/out.h"
+#include "repl/formats/files.h"
 
 // NumPy's type string: kind and bytes. Raw bytes for what NumPy cannot name.
 static void descr(hlo_dtype t, char out[16]) {

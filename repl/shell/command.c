@@ -21,17 +21,9 @@
 #define MAX_NOTES 100000  // kept per version by passes that changed nothing
 #define MAX_LINE ((size_t)16 << 20)
 
-const repl_command repl_commands[] = {
-#define CMD(id, name, family, needs, spec, summary, example) \
-  {name, family, needs, spec, summary, example, cmd_##id},
-#include "repl/commands.def"
-#undef CMD
-};
-const u32 repl_command_count = HS_COUNT(repl_commands);
-
-const repl_command *repl_command_find(const char *name) {
-  for (u32 k = 0; k < repl_command_count; k++)
-    if (strcmp(repl_commands[k].name, name) == 0) return &repl_commands[k];
+const repl_command *repl_command_find(const repl_session *s, const char *name) {
+  for (u32 k = 0; k < s->ncommands; k++)
+    if (strcmp(s->commands[k].name, name) == 0) return &s->commands[k];
   return NULL;
 }
 
@@ -245,6 +237,7 @@ static int run_command(repl_session *s, const repl_command *command, hs_str rest
   if (hs_ok(st)) st = check_needs(&c);
   if (hs_ok(st)) {
     st = command->fn(&c);
+    repl_progress_end(&out);
     settle(&c, hs_ok(st));
   }
   hs_status delivered = deliver(&c, st);
@@ -318,8 +311,8 @@ static hs_status unknown_command(const repl_session *s, const char *word) {
   hs_status st = hs_fail_subject(
       HS_E_NO_COMMAND, word, "no command, instruction or computation is called \"%.60s\"", word);
   HS_VEC(const char *) names = {0};
-  for (u32 k = 0; k < repl_command_count; k++)
-    if (!(repl_commands[k].needs & REPL_HIDDEN)) hs_vec_push(&names, repl_commands[k].name);
+  for (u32 k = 0; k < s->ncommands; k++)
+    if (!(s->commands[k].needs & REPL_HIDDEN)) hs_vec_push(&names, s->commands[k].name);
   const char *near = strlen(word) < 64 ? hs_nearest(word, names.v, names.n) : NULL;
   hs_vec_free(&names);
   if (near) st = hs_with_note(st, "did you mean the command %s?", near);
@@ -335,11 +328,11 @@ static hs_status unknown_command(const repl_session *s, const char *word) {
 static hs_status find_prefix(const repl_session *s, const char *word, const repl_command **out) {
   size_t n = strlen(word), hits = 0;
   hs_buf list = {0};
-  for (u32 k = 0; k < repl_command_count; k++) {
-    if ((repl_commands[k].needs & REPL_HIDDEN) || strncmp(repl_commands[k].name, word, n) != 0)
+  for (u32 k = 0; k < s->ncommands; k++) {
+    if ((s->commands[k].needs & REPL_HIDDEN) || strncmp(s->commands[k].name, word, n) != 0)
       continue;
-    *out = &repl_commands[k];
-    hs_buf_printf(&list, "%s%s", hits++ ? ", " : "", repl_commands[k].name);
+    *out = &s->commands[k];
+    hs_buf_printf(&list, "%s%s", hits++ ? ", " : "", s->commands[k].name);
   }
   hs_status st = HS_GOOD;
   if (hits == 0) st = unknown_command(s, word);
@@ -358,14 +351,14 @@ static int run_segment(repl_session *s, hs_str seg) {
   size_t at;
   hs_str w = repl_first_word(seg, &at);
   hs_str rest = {seg.p + at, seg.n - at};
-  if (w.p[0] == '!') return run_command(s, repl_command_find("!"), rest, seg);
-  if (is_definition(seg)) return run_command(s, repl_command_find("NAME="), seg, seg);
-  if (w.p[0] == '%') return run_command(s, repl_command_find("%NAME"), seg, seg);
+  if (w.p[0] == '!') return run_command(s, repl_command_find(s, "!"), rest, seg);
+  if (is_definition(seg)) return run_command(s, repl_command_find(s, "NAME="), seg, seg);
+  if (w.p[0] == '%') return run_command(s, repl_command_find(s, "%NAME"), seg, seg);
   char *word = hs_alloc(w.n + 1);
   memcpy(word, w.p, w.n);
   word[w.n] = 0;
   int code;
-  const repl_command *command = repl_command_find(word);
+  const repl_command *command = repl_command_find(s, word);
   const char *alias = command && !(command->needs & REPL_HIDDEN) ? NULL : find_alias(s, w);
   if (command && !(command->needs & REPL_HIDDEN)) {
     code = run_command(s, command, rest, seg);
@@ -385,7 +378,7 @@ static int run_segment(repl_session *s, hs_str seg) {
     }
     hs_buf_free(&line);
   } else if (is_object(s, word)) {
-    code = run_command(s, repl_command_find("%NAME"), seg, seg);
+    code = run_command(s, repl_command_find(s, "%NAME"), seg, seg);
   } else {
     hs_status st = find_prefix(s, word, &command);
     code = hs_ok(st) ? run_command(s, command, rest, seg) : refuse(s, st, word);
@@ -433,7 +426,7 @@ int repl_run_line(repl_session *s, const char *line, size_t n) {
   while (b < n && isspace((unsigned char)line[b])) b++;
   if (is_module_text(line + b, n - b)) {
     hs_str text = {line + b, n - b};
-    return run_command(s, repl_command_find("HloModule"), text, HS_STR("HloModule"));
+    return run_command(s, repl_command_find(s, "HloModule"), text, HS_STR("HloModule"));
   }
   int first = 0;
   size_t at = 0;

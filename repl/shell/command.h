@@ -1,9 +1,10 @@
 // command.h — the command table and the dispatcher.
 //
-// commands.def has one row per command; usage lines, help, completion, arity errors and
-// docs/commands.md come from it. The dispatcher splits a line, finds the command, parses its
-// arguments by the spec, checks what it needs, runs it, commits or rolls back its edits, and sends
-// its output where it belongs. A command is one function in cmd_<family>.c: it reads its arguments,
+// The table (cmd/commands.def) has one row per command; usage lines, help, completion, arity errors,
+// the manual page and docs/commands.md come from it. The shell does not know the commands: whoever
+// makes a session hands it the table (registry.c). The dispatcher splits a line, finds the command,
+// parses its arguments by the spec, checks what it needs, runs it, commits or rolls back its edits,
+// and sends its output where it belongs. A command is one function in cmd/: it reads its arguments,
 // writes results with repl_say and repl_json_*, and returns a status.
 #ifndef REPL_COMMAND_H
 #define REPL_COMMAND_H
@@ -23,8 +24,6 @@ enum {
   REPL_EMPTY_OK = 1 << 4,  // works on a module without instructions too
   REPL_PAGED = 1 << 3,     // long output goes through the pager on a terminal
 };
-
-typedef struct repl_command repl_command;
 
 // One invocation.
 typedef struct repl_cmd {
@@ -50,14 +49,9 @@ struct repl_command {
   const char *spec, *summary, *example;
   repl_command_fn *fn;
 };
-extern const repl_command repl_commands[];
-extern const u32 repl_command_count;
 
-#define CMD(id, name, family, needs, spec, summary, example) repl_command_fn cmd_##id;
-#include "repl/commands.def"
-#undef CMD
-
-const repl_command *repl_command_find(const char *name);  // exact name only
+// The row of a command of the session's table by its exact name; NULL when there is none.
+const repl_command *repl_command_find(const repl_session *, const char *name);
 // Runs every command of a line (separated by `;`). The status is that of the first one that failed,
 // already printed; with keep_going the later ones run all the same.
 int repl_run_line(repl_session *, const char *line, size_t n);  // exit code; 0 ok
@@ -68,25 +62,12 @@ int repl_run_text(repl_session *, const char *text, size_t n);  // many lines
 // definition.
 bool repl_wants_more(const char *text, size_t n);
 
-// Writes the commands chapter of the manual (markdown), generated from the table.
-void repl_write_manual(hs_buf *);
-
-// Tables that completion and help read too.
+// The modules of the command `example` (examples/examples.def): name, summary, HLO text.
 typedef struct repl_example {
   const char *name, *summary, *text;
 } repl_example;
 extern const repl_example repl_examples[];
 extern const u32 repl_example_count;
-extern const u32 repl_setting_count;
-const char *repl_setting_name(u32 k);
-// the name of setting k, - and _ alike
-bool repl_is_setting(const char *name, size_t n, u32 k);
-// `set NAME VALUE`, also behind command-line options.
-hs_status repl_set(repl_session *, const char *name, const char *value);
-
-// cmd/load.c: the module of that name (or the only one) of a dump folder, its states as versions;
-// becomes the current module.
-hs_status repl_load_history(repl_cmd *, const char *dir, const char *name, repl_module **out);
 
 // ---- for commands -------------------------------------------------------------------------------
 static inline const char *repl_arg(const repl_cmd *c, u32 k) {
@@ -99,36 +80,15 @@ hs_status repl_arg_int(const repl_cmd *, const char *what, const char *text, i64
                        i64 *out);
 hs_status repl_arg_num(const repl_cmd *, const char *what, const char *text, double *out);
 hs_status repl_usage_error(const repl_cmd *, const char *fmt, ...) HS_PRINTF(2, 3);
-// Shared by the commands that run passes: options from the settings, and the delta lines of log
-// entries from `from` on.
-pass_run_options repl_pass_options(repl_cmd *);
-void repl_say_log(repl_cmd *, const pass_log *, size_t from, bool quiet);
-// " -3 instr kernels 9 -> 8": what changed, each part behind two blanks. brief: as history has it.
-void repl_put_delta(hs_buf *, const pass_totals *before, const pass_totals *after, bool brief);
-// "algsimp, pass 3 of 33" on the terminal; repl_progress_end ends it
-void repl_pass_progress(const pipeline_event *);
 // The edits so far become a version of their own, with the notes since the last one and the log
 // from entry `from` on. NULL: nothing has changed. For commands that make several; what is left at
 // the command's end becomes a version by itself.
 repl_version *repl_settle(repl_cmd *, const char *label, size_t from);
-// E_PASS: saves what the pass was given, and says where
-hs_status repl_pass_failed(repl_cmd *, hs_status);
-// `pass NAME --compare xla` (pass_compare.c): our pass on what the plug-in's runs of the pass of
-// that name were given.
-hs_status repl_compare_pass(repl_cmd *, const char *pass);
-// cmd/diff.c: what differs between two modules of one context, as `diff` says it; into `doc` in
-// JSON mode. True when nothing does. most: without the list when more than so many instructions
-// differ.
-bool repl_say_graph_diff(repl_cmd *, repl_json *doc, const char *from, const hlo_module *a,
-                         const char *to, const hlo_module *b, u32 most);
-void repl_say_next(repl_cmd *);  // "[4/31] next: dce"
 // For commands that work on a module in some of their forms only.
 hs_status repl_needs_module(const repl_cmd *, bool empty_ok);
 // The instruction or computation that argument k names; E_NO_OBJECT otherwise. Exactly one of the
 // two is set.
 hs_status repl_arg_object(const repl_cmd *, u32 k, hlo_instr **instr, hlo_computation **comp);
-// The version of the current module that a text names; E_NO_HISTORY otherwise.
-hs_status repl_arg_version(repl_cmd *, const char *text, repl_version **out);
 hs_status repl_arg_instr(const repl_cmd *, u32 k, hlo_instr **out);
 
 #endif

@@ -5,6 +5,7 @@
 // stay below 30 ms.
 #include "repl/shell/command.h"
 #include "repl/shell/line.h"
+#include "repl/shell/settings.h"
 
 #include <dirent.h>
 #include <stdio.h>
@@ -25,8 +26,8 @@ static void add(offer *o, const char *word) {
 }
 
 static void add_commands(offer *o, const repl_session *s) {
-  for (u32 k = 0; k < repl_command_count; k++)
-    if (!(repl_commands[k].needs & REPL_HIDDEN)) add(o, repl_commands[k].name);
+  for (u32 k = 0; k < s->ncommands; k++)
+    if (!(s->commands[k].needs & REPL_HIDDEN)) add(o, s->commands[k].name);
   for (size_t k = 0; k < s->aliases.n; k++) add(o, s->aliases.v[k].name);
 }
 
@@ -282,7 +283,7 @@ const char **repl_complete(const repl_session *s, hs_arena *a, const char *line,
   } else {
     size_t rest;
     hs_str w = repl_first_word((hs_str){line + b, start - b}, &rest);
-    const repl_command *c = repl_command_find(hs_arena_strndup(a, w.p, w.n));
+    const repl_command *c = repl_command_find(s, hs_arena_strndup(a, w.p, w.n));
     u32 k = 0;
     for (size_t i = b + rest; i < start;) {
       size_t len = strcspn(line + i, " \t,");

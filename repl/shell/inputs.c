@@ -131,6 +131,17 @@ static bool find_param(const hlo_computation *e, const char *name, size_t n, u32
   return false;
 }
 
+static void say_reading(void *out, double done, double total) {
+  if (done < total) repl_progress(out, "reading", done, total);
+  else repl_progress_end(out);
+}
+
+static array_options array_how(const gather *g, array_options o) {
+  o.progress = say_reading;
+  o.progress_arg = g->c->out;
+  return o;
+}
+
 static hs_status read_tuple(const gather *g, arrays *a, const char *name, const hlo_shape *s,
                             hlo_literal **out);
 
@@ -141,7 +152,7 @@ static hs_status read_named(const gather *g, arrays *a, const char *name, const 
   if (hlo_shape_is_tuple(s)) return read_tuple(g, a, name, s, out);
   if (!hlo_shape_is_array(s)) return hlo_literal_new(s, out);
   if (!arrays_find(a, name, &k)) return hs_fail(HS_E_INPUT, "there is no array %s", name);
-  return arrays_read(a, k, s, g->o->array, out);
+  return arrays_read(a, k, s, array_how(g, g->o->array), out);
 }
 
 static hs_status read_tuple(const gather *g, arrays *a, const char *name, const hlo_shape *s,
@@ -205,7 +216,7 @@ static hs_status from_archive(gather *g, const char *path, arrays *a) {
   hs_status s = missing < n && !in_order ? names_missing(path, g, a, missing) : HS_GOOD;
   for (u32 k = 0; k < n && hs_ok(s); k++) {
     hlo_literal *l = NULL;
-    if (in_order) s = arrays_read(a, k, g->entry->params[k]->shape, g->o->array, &l);
+    if (in_order) s = arrays_read(a, k, g->entry->params[k]->shape, array_how(g, g->o->array), &l);
     else if (names[k]) s = read_named(g, a, names[k], g->entry->params[k]->shape, &l);
     else s = hlo_literal_new(g->entry->params[k]->shape, &l);
     if (hs_ok(s)) put(g, k, l);
@@ -291,7 +302,7 @@ static hs_status one_from_file(gather *g, u32 k, const char *source) {
   u32 at = 0;
   char *own = member ? NULL : name_in_file(a, p, k);
   if (member) s = read_named(&inner, a, member, p->shape, &l);
-  else if (arrays_count(a) == 1) s = arrays_read(a, at, p->shape, o, &l);
+  else if (arrays_count(a) == 1) s = arrays_read(a, at, p->shape, array_how(g, o), &l);
   else if (own) s = read_named(&inner, a, own, p->shape, &l);
   else
     s = hs_with_note(hs_fail(HS_E_INPUT, "%s: holds %u arrays, none is called %s", file,

@@ -5,6 +5,7 @@
 #ifndef REPL_OUT_H
 #define REPL_OUT_H
 
+#include "repl/formats/files.h"
 #include "repl/formats/json.h"
 
 typedef struct repl_out {
@@ -17,6 +18,10 @@ typedef struct repl_out {
   bool reported;
   int broken_errno;
   bool quiet;  // no notes
+  struct {
+    u64 begun, shown;  // ns, monotonic; 0: not yet
+    bool visible;      // a line stands on the terminal
+  } progress;
 } repl_out;
 
 void repl_say(repl_out *, const char *fmt, ...) HS_PRINTF(2, 3);   // result text
@@ -28,23 +33,14 @@ void repl_flush(repl_out *);
 void repl_write_stdout(repl_out *, const char *p, size_t n);
 // renders on stderr; does not free
 void repl_print_status(repl_out *, hs_status s);
-// Writes a file whole or not at all: a temporary file beside it, then rename. append: adds to what
-// is there.
-hs_status repl_write_file(const char *path, const char *p, size_t n, bool append);
-// an empty $TMPDIR/hlosh-STEM.XXXXXX.hlo; the path is the caller's
-hs_status repl_temp_file(const char *stem, char **path);
-// and those above it; one that is there is good, too
-hs_status repl_make_folder(const char *path);
-hs_status repl_read_file(const char *path, size_t limit, hs_buf *out);  // limit 0: none
-
-// Progress of something long: one line on stderr that replaces itself, only on a terminal, not
-// before half a second has passed and ten times a second at most. total <= 0: unknown. end wipes
-// the line and starts the clock anew.
-void repl_progress(const char *what, double done, double total);
-void repl_progress_text(const char *fmt, ...) HS_PRINTF(1, 2);
-// whether the next one would be shown: for costly texts
-bool repl_progress_due(void);
-void repl_progress_end(void);
+// Progress of a long computation: one line on stderr that replaces itself, on a terminal only, from
+// half a second after the first call and at most ten times a second. total <= 0: unknown.
+// repl_progress_end erases the line and restarts the clock.
+void repl_progress(repl_out *, const char *what, double done, double total);
+void repl_progress_text(repl_out *, const char *fmt, ...) HS_PRINTF(2, 3);
+// Whether the next call would be shown: for texts that are expensive to make.
+bool repl_progress_due(repl_out *);
+void repl_progress_end(repl_out *);
 
 // Columns: pads `text` to `width` terminal columns (UTF-8 aware); negative width: right-aligned.
 void repl_pad(hs_buf *, const char *text, int width);

@@ -21,7 +21,5 @@ void repl_say_xla_line(repl_cmd *);
 void repl_say_flags(repl_cmd *, repl_json *);
 // The passes that the plug-in leaves out, as its flag names them: "fusion,dce"; "" for none.
 const char *repl_disabled_passes(const repl_session *);
-// xla disable, enable, disabled (xla_disable.c)
-hs_status repl_xla_passes(repl_cmd *, const char *verb);
 
 #endif

@@ -1,43 +1,38 @@
-// progress.c — a line on the terminal that tells how far a long command is. See out.h.
+// progress.c — a line on the terminal that says how far a long command is. See out.h.
 #include <stdio.h>
 #include <unistd.h>
 
 #include "repl/shell/out.h"
 
 #define PATIENCE ((u64)500000000)  // ns before the first line
-#define BETWEEN ((u64)100000000)
+#define BETWEEN ((u64)100000000)   // ns between two lines
 
-static u64 begun, shown;
-static bool visible;
-
-bool repl_progress_due(void) {
-  static int tty = -1;
-  if (tty < 0) tty = isatty(STDERR_FILENO);
-  if (!tty) return false;
+bool repl_progress_due(repl_out *o) {
   u64 now = hs_now_ns();
-  if (!begun) begun = now;
-  return now - begun >= PATIENCE && now - shown >= BETWEEN;
+  if (!o->progress.begun) o->progress.begun = now;
+  return now - o->progress.begun >= PATIENCE && now - o->progress.shown >= BETWEEN &&
+         isatty(STDERR_FILENO);
 }
 
-void repl_progress_text(const char *fmt, ...) {
-  if (!repl_progress_due()) return;
+void repl_progress_text(repl_out *o, const char *fmt, ...) {
+  if (!repl_progress_due(o)) return;
   va_list ap;
   va_start(ap, fmt);
   fputs("\r\033[K", stderr);
   vfprintf(stderr, fmt, ap);
   va_end(ap);
   fflush(stderr);
-  shown = hs_now_ns();
-  visible = true;
+  o->progress.shown = hs_now_ns();
+  o->progress.visible = true;
 }
 
-void repl_progress(const char *what, double done, double total) {
-  if (total > 0) repl_progress_text("%s %.0f%%", what, 100 * done / total);
-  else repl_progress_text("%s %.0f", what, done);
+void repl_progress(repl_out *o, const char *what, double done, double total) {
+  if (total > 0) repl_progress_text(o, "%s %.0f%%", what, 100 * done / total);
+  else repl_progress_text(o, "%s %.0f", what, done);
 }
 
-void repl_progress_end(void) {
-  if (visible) fputs("\r\033[K", stderr), fflush(stderr);
-  visible = false;
-  begun = 0;
+void repl_progress_end(repl_out *o) {
+  if (o->progress.visible) fputs("\r\033[K", stderr), fflush(stderr);
+  o->progress.visible = false;
+  o->progress.begun = 0;
 }

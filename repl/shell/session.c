@@ -4,8 +4,10 @@
 #include <stdlib.h>
 #include <strings.h>
 
-repl_session *repl_session_new(void) {
+repl_session *repl_session_new(const repl_command *commands, u32 ncommands) {
   repl_session *s = hs_calloc(1, sizeof *s);
+  s->commands = commands;
+  s->ncommands = ncommands;
   s->ctx = hlo_ctx_new();
   s->next_number = 1;
   s->set = (repl_settings){.seed = 42,

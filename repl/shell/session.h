@@ -11,6 +11,7 @@
 #include "passes/run/pass.h"
 #include "profiler/prof.h"
 
+typedef struct repl_command repl_command;  // command.h
 typedef struct repl_version repl_version;
 struct repl_version {
   u32 number;
@@ -105,6 +106,8 @@ typedef struct repl_stop {
 
 typedef struct repl_session {
   hlo_ctx *ctx;
+  const repl_command *commands;  // borrowed
+  u32 ncommands;
   HS_VEC(repl_module *) modules;
   repl_module *current;  // NULL: none
   u32 next_number;
@@ -133,7 +136,9 @@ typedef struct repl_session {
   u32 depth;      // nesting of source and alias
 } repl_session;
 
-repl_session *repl_session_new(void);
+// A session with default settings, the first usable backend and no module. `commands` is borrowed:
+// the table of registry.h.
+repl_session *repl_session_new(const repl_command *commands, u32 ncommands);
 void repl_session_free(repl_session *);
 // Takes the module (also on failure of nothing: it cannot fail) and makes it current.
 repl_module *repl_session_add(repl_session *, hlo_module *take, const char *path);

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "core/verify/verify.h"
-#include "repl/shell/command.h"
+#include "repl/registry.h"
 #include "tests/fuzz/target.h"
 
 static bool allowed(const char *line, size_t n) {
@@ -25,7 +25,7 @@ static bool allowed(const char *line, size_t n) {
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n) {
-  repl_session *s = repl_session_new();
+  repl_session *s = repl_session_new(repl_commands, repl_command_count);
   char *text = hs_alloc(n + 1);
   memcpy(text, data, n);
   text[n] = '\0';

@@ -8,6 +8,7 @@
 
 #include "core/infer/build.h"
 #include "core/text/text.h"
+#include "repl/registry.h"
 #include "repl/debug/diverge.h"
 
 struct backend_exe {
@@ -98,13 +99,13 @@ static const struct {
      "b", "main", true}};
 
 static void check_case(size_t k, u32 *runs) {
-  repl_session *s = repl_session_new();
+  repl_session *s = repl_session_new(repl_commands, repl_command_count);
   hlo_module *m;
   hs_status st = hlo_parse(s->ctx, cases[k].text, strlen(cases[k].text), NULL, &m);
   if (!hs_ok(st)) fail_msg("case %zu: %s", k, st.err->message);
   hs_arena scratch = {0};
   repl_out out = {.quiet = true};
-  repl_cmd c = {.s = s, .out = &out, .scratch = &scratch, .command = repl_command_find("check")};
+  repl_cmd c = {.s = s, .out = &out, .scratch = &scratch, .command = repl_command_find(s, "check")};
   c.mod = repl_session_add(s, m, NULL);
   c.m = m;
   assert_true(hs_ok(repl_inputs_seed(&c, 1, false)));

@@ -11,7 +11,8 @@
 #include <cmocka.h>
 
 #include "backends/worker.h"
-#include "repl/shell/command.h"
+#include "repl/registry.h"
+#include "repl/cmd/cmd.h"
 #include "repl/debug/diff.h"
 #include "repl/shell/expr.h"
 #include "repl/shell/line.h"
@@ -259,7 +260,7 @@ static char *text_of(const hlo_module *m) {
 
 static void versions_come_back(void **state) {
   (void)state;
-  repl_session *s = repl_session_new();
+  repl_session *s = repl_session_new(repl_commands, repl_command_count);
   hlo_module *m;
   const char *text =
       "HloModule v\nENTRY e {\n  a = f32[4] parameter(0)\n  ROOT b = f32[4] negate(a)\n}\n";
@@ -316,7 +317,9 @@ static void table_is_sound(void **state) {
 static void manual_is_current(void **state) {
   (void)state;
   hs_buf want = {0}, have = {0};
-  repl_write_manual(&want);
+  repl_session *s = repl_session_new(repl_commands, repl_command_count);
+  cmd_write_markdown(s, &want);
+  repl_session_free(s);
   assert_true(good(repl_read_file("docs/commands.md", 0, &have)));
   if (want.n != have.n || memcmp(want.p, have.p, want.n) != 0)
     fail_msg("docs/commands.md is stale: build/hlosh -c 'help --markdown' > docs/commands.md");
@@ -357,7 +360,7 @@ static void examples_run(void **state) {
   for (u32 k = 0; k < repl_command_count; k++) {
     const repl_command *c = &repl_commands[k];
     if (!*c->example || strcmp(c->name, "assert") == 0) continue;
-    repl_session *s = repl_session_new();
+    repl_session *s = repl_session_new(repl_commands, repl_command_count);
     assert_int_equal(quietly(s, "example mlp"), 0);
     int code = quietly(s, c->example);
     // A backend or tool that is not in this build is a fair answer; anything else is not.
@@ -374,7 +377,7 @@ static void examples_run(void **state) {
 // Nothing typed may crash, and whatever it was, the module is as valid as before.
 static void survives_nonsense(void **state) {
   (void)state;
-  repl_session *s = repl_session_new();
+  repl_session *s = repl_session_new(repl_commands, repl_command_count);
   assert_int_equal(quietly(s, "example mlp"), 0);
   unsigned seed = 11;
   static const char *const bits[] = {
@@ -408,7 +411,7 @@ static void survives_nonsense(void **state) {
 
 static void completes(void **state) {
   (void)state;
-  repl_session *s = repl_session_new();
+  repl_session *s = repl_session_new(repl_commands, repl_command_count);
   assert_int_equal(quietly(s, "example mlp"), 0);
   static const struct {
     const char *line;
@@ -498,7 +501,7 @@ static void bisect_finds_the_planted_rewrite(void **state) {
   assert_true(fd >= 0 && write(fd, module, sizeof module - 1) == (ssize_t)sizeof module - 1);
   close(fd);
   pass_set_guest(&wrong);
-  repl_session *s = repl_session_new();
+  repl_session *s = repl_session_new(repl_commands, repl_command_count);
   snprintf(line, sizeof line, "load %s", path);
   assert_int_equal(repl_run_line(s, line, strlen(line)), 0);
   hlo_module *m = s->current->m;

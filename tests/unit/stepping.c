@@ -13,7 +13,7 @@
 
 #include "backends/worker.h"
 #include "repl/debug/bundle.h"
-#include "repl/shell/command.h"
+#include "repl/registry.h"
 
 static const char text[] =
     "HloModule m\nENTRY e {\n x = f32[8] parameter(0)\n y = f32[8] parameter(1)\n"
@@ -37,7 +37,7 @@ static void open_fixture(fixture *f, const pass_info *guest) {
   fputs(text, file);
   fclose(file);
   pass_set_guest(guest);
-  f->s = repl_session_new();
+  f->s = repl_session_new(repl_commands, repl_command_count);
 }
 
 static void close_fixture(fixture *f) {

@@ -1,0 +1,53 @@
+// cmd.h — the commands, one function per row of commands.def, and what their files share.
+#ifndef REPL_CMD_H
+#define REPL_CMD_H
+
+#include "repl/shell/command.h"
+
+#define CMD(id, name, family, needs, spec, summary, example) repl_command_fn cmd_##id;
+#include "repl/cmd/commands.def"
+#undef CMD
+
+// ---- help.c, manual.c ---------------------------------------------------------------------------
+// The families of commands in the order that help lists them: a family's name in commands.def and
+// its title.
+typedef struct cmd_family {
+  const char *name, *title;
+} cmd_family;
+extern const cmd_family cmd_families[];
+extern const u32 cmd_family_count;
+// The commands chapter of the documentation (Markdown), and the manual page hlosh(1) (troff, man
+// macros). Both are made from the session's table of commands.
+void cmd_write_markdown(const repl_session *, hs_buf *);
+void cmd_write_man(const repl_session *, hs_buf *);
+
+// ---- load.c -------------------------------------------------------------------------------------
+// Reads the module of that name (or the only one) of a dump folder, its states as versions; it
+// becomes the current module.
+hs_status cmd_load_history(repl_cmd *, const char *dir, const char *name, repl_module **out);
+
+// ---- pass.c, pass_compare.c, step.c: commands that run passes -----------------------------------
+// Options from the settings; notes go to the command's list, warnings to its output.
+pass_run_options cmd_pass_options(repl_cmd *);
+// A line per entry of the log from `from` on that changed something; quiet: none.
+void cmd_say_log(repl_cmd *, const pass_log *, size_t from, bool quiet);
+// "  -3 instr  kernels 9 -> 8": what changed. brief: as history shows it.
+void cmd_put_delta(hs_buf *, const pass_totals *before, const pass_totals *after, bool brief);
+// "algsimp, pass 3 of 33" on the terminal; repl_progress_end erases it.
+void cmd_pass_progress(repl_out *, const pipeline_event *);
+// For E_PASS: saves the pass's input and adds a note with its path. Returns the status.
+hs_status cmd_pass_failed(repl_cmd *, hs_status);
+// `pass NAME --compare xla`: our pass on the inputs of the plug-in's runs of the pass of that name.
+hs_status cmd_compare_pass(repl_cmd *, const char *pass);
+// "[4/31] next: dce"
+void cmd_say_next(repl_cmd *);
+
+// ---- version.c ----------------------------------------------------------------------------------
+// The version of the current module that a number or mark names; E_NO_HISTORY otherwise.
+hs_status cmd_arg_version(repl_cmd *, const char *text, repl_version **out);
+
+// ---- xla_disable.c ------------------------------------------------------------------------------
+// `xla disable`, `xla enable`, `xla disabled`.
+hs_status cmd_xla_passes(repl_cmd *, const char *verb);
+
+#endif
