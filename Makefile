@@ -71,24 +71,22 @@ $(B)/libhlosh.a: $(LIB_OBJ)
 $(B)/hlosh: $(B)/repl/main.o $(B)/libhlosh.a
 	$(call say,LINK,$@)
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -rdynamic -o $@ $< $(B)/libhlosh.a $(LIBS)
-# Random modules, for the drivers that make them.
-GEN_OBJ := $(patsubst %.c,$(B)/%.o,$(wildcard tests/random/*.c))
-$(B)/tests/libgen.a: $(GEN_OBJ)
+# What the test drivers share: the runner, XLA's test cases as data, random modules.
+TESTLIB_OBJ := $(patsubst %.c,$(B)/%.o,$(wildcard tests/harness/*.c tests/xla_cases/*.c tests/random/*.c))
+$(B)/tests/libtests.a: $(TESTLIB_OBJ)
 	@mkdir -p $(@D)
 	$(Q)rm -f $@ && ar rcs $@ $^
-$(B)/tests/gen $(B)/tests/agree $(B)/tests/passcheck: DRIVER_LIBS := $(B)/tests/libgen.a
-$(B)/tests/gen $(B)/tests/agree $(B)/tests/passcheck: $(B)/tests/libgen.a
-$(B)/tests/%: $(B)/tests/drivers/%.o $(B)/libhlosh.a
+$(B)/tests/%: $(B)/tests/drivers/%.o $(B)/tests/libtests.a $(B)/libhlosh.a
 	@mkdir -p $(@D)
 	$(call say,LINK,$@)
-	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -rdynamic -o $@ $< $(DRIVER_LIBS) $(B)/libhlosh.a $(LIBS)
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -rdynamic -o $@ $< $(B)/tests/libtests.a $(B)/libhlosh.a $(LIBS)
 $(B)/bench/%: $(B)/bench/%.o $(B)/libhlosh.a
 	$(call say,LINK,$@)
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -rdynamic -o $@ $< $(B)/libhlosh.a $(LIBS)
-$(B)/unit/%: $(B)/tests/unit/%.o $(B)/libhlosh.a
+$(B)/unit/%: $(B)/tests/unit/%.o $(B)/tests/libtests.a $(B)/libhlosh.a
 	@mkdir -p $(@D)
 	$(call say,LINK,$@)
-	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -rdynamic -o $@ $< $(B)/libhlosh.a $(LIBS) $(LIBS_CMOCKA)
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -rdynamic -o $@ $< $(B)/tests/libtests.a $(B)/libhlosh.a $(LIBS) $(LIBS_CMOCKA)
 $(B)/fuzz/%: $(B)/tests/fuzz/%.o $(B)/libhlosh.a $(if $(filter-out fuzz,$(VARIANT)),$(B)/tests/fuzz/replay.o)
 	@mkdir -p $(@D)
 	$(call say,LINK,$@)
@@ -106,7 +104,7 @@ $(B)/%.o: %.c $(B)/config.mk
 # The gallery embeds these files.
 $(B)/repl/shell/gallery.o: $(wildcard examples/*.hlo)
 
--include $(FUZZERS:%=$(B)/tests/fuzz/%.d) $(LIB_OBJ:.o=.d) $(B)/repl/main.d $(DRIVERS:%=$(B)/tests/drivers/%.d) $(UNITS:%=$(B)/tests/unit/%.d) $(PLUGINS:%=$(B)/tests/lib%.d) $(GEN_OBJ:.o=.d) $(BENCHES:%=$(B)/bench/%.d)
+-include $(FUZZERS:%=$(B)/tests/fuzz/%.d) $(LIB_OBJ:.o=.d) $(B)/repl/main.d $(DRIVERS:%=$(B)/tests/drivers/%.d) $(UNITS:%=$(B)/tests/unit/%.d) $(PLUGINS:%=$(B)/tests/lib%.d) $(TESTLIB_OBJ:.o=.d) $(BENCHES:%=$(B)/bench/%.d)
 
 unit: $(UNITS:%=$(B)/unit/%) fuzzers
 fuzzers: $(FUZZERS:%=$(B)/fuzz/%)

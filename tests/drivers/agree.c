@@ -6,12 +6,15 @@
 // reference's by the tolerance that the generator worked out for it, and by a few units in the last
 // place. Prints "FAIL SEED: reason" per failure, why modules were refused, and last "agree: P/T
 // agree, R refused, D died"; refused ones are not in T. Exit 0 when nothing failed.
+#include "core/text/text.h"
 #include "backends/backend.h"
 #include "backends/worker.h"
 #include "core/eval/inputs.h"
 #include "core/verify/verify.h"
-#include "tests/drivers/driver.h"
-#include "tests/drivers/generated.h"
+#include "tests/harness/driver.h"
+#include "tests/harness/generated.h"
+
+#include <stdlib.h>
 
 enum { BATCH = 40, DEADLINE_S = 60 };
 typedef struct setup {
@@ -112,10 +115,11 @@ static void tally(setup *s, const char *reason) {
   hs_buf_free(&b);
 }
 
-static void batch_done(void *arg, u32 k, int verdict, const char *text) {
+static void batch_done(void *arg, u32 k, drv_result *result) {
   setup *s = arg;
+  int verdict = result->verdict;
   (void)k;
-  for (const char *p = text; *p; p += strcspn(p, "\n"), p += *p == '\n') {
+  for (const char *p = result->text; *p; p += strcspn(p, "\n"), p += *p == '\n') {
     const char *word = p + strcspn(p, " \n");
     int n = (int)strcspn(p, "\n");
     if (!strncmp(word, " ok", 3)) s->agree++;
@@ -123,9 +127,7 @@ static void batch_done(void *arg, u32 k, int verdict, const char *text) {
     else if (!strncmp(word, " died", 5)) s->died++, tally(s, word + 1);
     else s->failed++, printf("FAIL %.*s\n", n, p);
   }
-  if (verdict)
-    s->failed++,
-        printf("FAIL batch: %s\n", verdict == DRV_TIMEOUT ? "timed out" : "the test itself died");
+  if (verdict) s->failed++, printf("FAIL batch: %s\n", drv_reason(result));
   fflush(stdout);
 }
 

@@ -9,17 +9,16 @@
 // NAME.golden; without them every step must succeed. --exact also demands that the text printed is
 // the file's own. Each file is handled in a child of its own: a crash or a timeout is a failure of
 // that file. One line `FAIL file: reason` per failure; totals last; exit 1 when anything failed.
+#include "core/text/text.h"
 #include "backends/backend.h"
 #include "backends/worker.h"
 #include "core/verify/verify.h"
-#include "tests/drivers/golden.h"
+#include "tests/harness/driver.h"
+#include "tests/harness/golden.h"
 
-#include <dirent.h>
 #include <errno.h>
-#include <poll.h>
-#include <signal.h>
-#include <sys/wait.h>
-#include <unistd.h>
+#include <stdarg.h>
+#include <stdlib.h>
 
 enum { PARSE, ROUNDTRIP, VERIFY, RUN, NMODES };
 static const char *const mode_names[NMODES] = {"parse", "roundtrip", "verify", "run"};
@@ -28,110 +27,56 @@ typedef enum { NOT_COUNTED, PASS, FAILED, SKIPPED } verdict;
 static struct {
   const char *dir, *backend, *match;
   bool only[NMODES], exact;
-  int jobs;
+  u32 jobs;
   double timeout;
-} opt = {.jobs = 2, .timeout = 60};
+} opt = {.timeout = 60};
 
 // ---- the index ----------------------------------------------------------------------------------
 typedef struct row {
   const char *name, *kind, *form, *expected_error, *expected_output, *options, *verified,
       *status_hint, *split, *chunks_ok;
 } row;
-typedef struct table {
-  row *rows;
-  size_t n;
-  char *text;
-} table;  // rows point into text
 
-static char *cell(char **line) {
-  char *s = *line, *e = s ? s + strcspn(s, "\t") : NULL;
-  if (!s) return (char *)(uintptr_t) "";
-  *line = *e ? e + 1 : NULL;
-  *e = 0;
-  return s;
+static row read_row(const drv_table *t, u32 k) {
+  const char *name = drv_cell(t, k, "name");
+  return (row){.name = *name ? name : drv_cell(t, k, "file"),
+               .kind = drv_cell(t, k, "kind"),
+               .form = drv_cell(t, k, "form"),
+               .expected_error = drv_cell(t, k, "expected_error"),
+               .expected_output = drv_cell(t, k, "expected_output"),
+               .options = drv_cell(t, k, "options"),
+               .verified = drv_cell(t, k, "verified"),
+               .status_hint = drv_cell(t, k, "status_hint"),
+               .split = drv_cell(t, k, "split_input_file"),
+               .chunks_ok = drv_cell(t, k, "chunks_ok")};
 }
 
-static table read_index(const char *dir) {
-  table t = {0};
-  char *path = hs_format("%s/index.tsv", dir);
-  size_t n;
-  char *text = read_whole(path, &n);
-  hs_free(path);
-  if (!text) return t;
-  t.text = text;
-  size_t offset[32];
-  u32 columns = 0;
-  static const struct {
-    const char *title;
-    size_t offset;
-  } known[] = {{"name", offsetof(row, name)},
-               {"file", offsetof(row, name)},
-               {"kind", offsetof(row, kind)},
-               {"form", offsetof(row, form)},
-               {"expected_error", offsetof(row, expected_error)},
-               {"expected_output", offsetof(row, expected_output)},
-               {"options", offsetof(row, options)},
-               {"verified", offsetof(row, verified)},
-               {"status_hint", offsetof(row, status_hint)},
-               {"split_input_file", offsetof(row, split)},
-               {"chunks_ok", offsetof(row, chunks_ok)}};
-  size_t cap = 0;
-  for (char *line = text, *next; line && *line; line = next) {
-    next = strchr(line, '\n');
-    if (next) *next++ = 0;
-    char *rest = line;
-    if (line == text) {
-      while (rest && columns < 32) {
-        char *title = cell(&rest);
-        offset[columns] = SIZE_MAX;
-        for (size_t k = 0; k < HS_COUNT(known); k++)
-          if (strcmp(title, known[k].title) == 0) offset[columns] = known[k].offset;
-        columns++;
-      }
-      continue;
-    }
-    row r;
-    for (size_t k = 0; k < sizeof r / sizeof(char *); k++) ((const char **)&r)[k] = "";
-    for (u32 c = 0; c < columns; c++) {
-      char *v = cell(&rest);
-      if (offset[c] != SIZE_MAX) *(const char **)((char *)&r + offset[c]) = v;
-    }
-    if (t.n == cap) t.rows = hs_realloc(t.rows, (cap = cap ? cap * 2 : 64) * sizeof *t.rows);
-    t.rows[t.n++] = r;
-  }
-  return t;
-}
-
-static const row *find_row(const table *t, const char *file) {
+// The row of a file, by its name with or without ".hlo"; false: the table has none.
+static bool find_row(const drv_table *t, const char *file, row *r) {
   size_t stem = strlen(file) > 4 ? strlen(file) - 4 : 0;
-  for (size_t k = 0; k < t->n; k++) {
-    const char *n = t->rows[k].name;
-    if (strcmp(n, file) == 0 || (strlen(n) == stem && strncmp(n, file, stem) == 0))
-      return &t->rows[k];
+  for (u32 k = 0; k < t->nrows; k++) {
+    *r = read_row(t, k);
+    if (strcmp(r->name, file) == 0 ||
+        (strlen(r->name) == stem && strncmp(r->name, file, stem) == 0))
+      return true;
   }
-  return NULL;
+  return false;
 }
 
 // ---- one file, in the child ---------------------------------------------------------------------
-static int report_fd;
+// The case's report: lines "mode verdict reason".
+static FILE *report_to;
 
 static void report(int mode, verdict v, const char *fmt, ...) HS_PRINTF(3, 4);
 static void report(int mode, verdict v, const char *fmt, ...) {
   char text[3000];
-  int n = snprintf(text, 16, "%d %d ", mode, (int)v);
   va_list ap;
   va_start(ap, fmt);
-  n += vsnprintf(text + n, sizeof text - 32, fmt, ap);
+  vsnprintf(text, sizeof text, fmt, ap);
   va_end(ap);
-  n = HS_MIN(n, (int)sizeof text - 16);
-  for (int k = 0; k < n; k++)
-    if (text[k] == '\n') text[k] = ' ';
-  text[n++] = '\n';
-  for (int at = 0; at < n;) {
-    ssize_t w = write(report_fd, text + at, (size_t)(n - at));
-    if (w < 0 && errno != EINTR) _exit(9);
-    if (w > 0) at += (int)w;
-  }
+  for (char *p = text; *p; p++)
+    if (*p == '\n') *p = ' ';
+  fprintf(report_to, "%d %d %s\n", mode, (int)v, text);
 }
 
 // A status as one line; consumes it.
@@ -204,7 +149,7 @@ static bool expected_text(const hlo_module *m, const row *r, const char *text, s
   if (other) {
     char *path = hs_format("%s/%s", opt.dir, r->expected_output);
     size_t nw;
-    char *want = read_whole(path, &nw);
+    char *want = drv_read(path, &nw);
     ok = want ? check_text(want, nw, &b)
               : (report(ROUNDTRIP, FAILED, "%s: cannot be read", path), false);
     hs_free(path);
@@ -407,43 +352,39 @@ static void do_chunks(hlo_ctx *ctx, char *text, const row *r) {
          first_error ? first_error : "");
 }
 
-static void child(const char *file, const row *r, int fd) {
-  report_fd = fd;
+typedef struct job {
+  verdict v[NMODES];
+  char *reason[NMODES];
+} job;
+typedef struct suite {
+  drv_table index;
+  drv_names files;
+  size_t count[NMODES][SKIPPED + 1];
+} suite;
+
+static int one(void *arg, u32 k, FILE *out) {
+  suite *s = arg;
+  const char *file = s->files.v[k];
+  report_to = out;
+  row found;
+  const row *r = find_row(&s->index, file, &found) ? &found : NULL;
   char *path = hs_format("%s/%s", opt.dir, file),
        *gpath = hs_format("%s/%.*s.golden", opt.dir, (int)strlen(file) - 4, file);
   size_t n, gn;
-  char *text = read_whole(path, &n), *gtext = read_whole(gpath, &gn);
+  char *text = drv_read(path, &n), *gtext = drv_read(gpath, &gn);
   golden g = gtext ? golden_parse(gtext) : (golden){0};
   report(PARSE, NOT_COUNTED, "started");
   if (!text) report(PARSE, FAILED, "cannot be read");
   else if (r && atoi(r->split) == 1) do_chunks(hlo_ctx_new(), text, r);
   else do_module(hlo_ctx_new(), text, n, r, &g);
-  _exit(0);
+  return 0;
 }
 
 // ---- the parent ---------------------------------------------------------------------------------
-typedef struct job {
-  const char *file;
-  verdict v[NMODES];
-  char *reason[NMODES];
-  bool done;
-} job;
-typedef struct slot {
-  pid_t pid;
-  int fd;
-  job *j;
-  double deadline;
-  hs_buf out;
-} slot;
-
-static double now(void) { return (double)hs_now_ns() * 1e-9; }
-
-// Lines "mode verdict reason"; FAILED stays once it is set.
-static void take_reports(job *j, hs_buf *b, const char *ending) {
-  int last = -1;
-  for (char *line = (char *)(uintptr_t)hs_buf_cstr(b), *next; *line; line = next) {
-    next = strchr(line, '\n');
-    if (!next) break;
+// Lines "mode verdict reason"; FAILED stays once it is set. `ending`: how the case died, or "".
+static void take_reports(job *j, char *text, const char *ending) {
+  int last = 0;
+  for (char *line = text, *next; (next = strchr(line, '\n')) != NULL; line = next) {
     *next++ = 0;
     int mode = line[0] - '0', v = line[2] - '0';
     if (mode < 0 || mode >= NMODES) continue;
@@ -452,9 +393,7 @@ static void take_reports(job *j, hs_buf *b, const char *ending) {
     j->v[mode] = (verdict)v;
     if (v == FAILED) j->reason[mode] = hs_strdup(line + 4);
   }
-  if (!ending || last < 0) last = HS_MAX(last, 0);
-  if (!ending) return;
-  for (int k = last; k < NMODES; k++) {  // the step it died in, and those it did not reach
+  for (int k = last; *ending && k < NMODES; k++) {  // the step it died in, and those not reached
     if (!opt.only[k] || j->v[k] == FAILED || (k > last && k == RUN)) continue;
     if (j->v[k] == PASS && k != last) continue;
     j->v[k] = FAILED;
@@ -462,110 +401,32 @@ static void take_reports(job *j, hs_buf *b, const char *ending) {
   }
 }
 
-static void finish(slot *s, bool timed_out) {
-  int status = 0;
-  if (timed_out) kill(s->pid, SIGKILL);
-  while (waitpid(s->pid, &status, 0) < 0 && errno == EINTR) {}
+static void done(void *arg, u32 k, drv_result *r) {
+  suite *s = arg;
+  job j = {0};
   char ending[64] = "";
-  if (timed_out) snprintf(ending, sizeof ending, "no end within %g s", opt.timeout);
-  else if (WIFSIGNALED(status))
-    snprintf(ending, sizeof ending, "crashed: %s", strsignal(WTERMSIG(status)));
-  else if (WEXITSTATUS(status))
-    snprintf(ending, sizeof ending, "crashed: exit status %d", WEXITSTATUS(status));
-  take_reports(s->j, &s->out, *ending ? ending : NULL);
-  s->j->done = true;
-  close(s->fd);
-  hs_buf_free(&s->out);
-  s->pid = 0;
-}
-
-static void start(slot *s, job *j, const row *r) {
-  int fds[2];
-  if (pipe(fds) != 0) {
-    perror("pipe");
-    exit(2);
+  if (r->verdict) snprintf(ending, sizeof ending, "%s", *r->ending ? r->ending : "crashed");
+  take_reports(&j, r->text, ending);
+  for (int mode = 0; mode < NMODES; mode++) {
+    s->count[mode][j.v[mode]]++;
+    if (opt.only[mode] && j.v[mode] == FAILED)
+      printf("FAIL %s: %s: %s\n", s->files.v[k], mode_names[mode], j.reason[mode]);
+    hs_free(j.reason[mode]);
   }
-  fflush(NULL);
-  pid_t pid = fork();
-  if (pid < 0) {
-    perror("fork");
-    exit(2);
-  }
-  if (pid == 0) {
-    close(fds[0]);
-    child(j->file, r, fds[1]);
-  }
-  close(fds[1]);
-  *s = (slot){.pid = pid, .fd = fds[0], .j = j, .deadline = now() + opt.timeout};
-}
-
-static void run_jobs(job *jobs, size_t n, const table *t) {
-  slot *slots = hs_calloc((size_t)opt.jobs, sizeof *slots);
-  struct pollfd *p = hs_calloc((size_t)opt.jobs, sizeof *p);
-  size_t next = 0, printed = 0;
-  while (printed < n) {
-    for (int k = 0; k < opt.jobs; k++)
-      if (!slots[k].pid && next < n)
-        start(&slots[k], &jobs[next], find_row(t, jobs[next].file)), next++;
-    for (int k = 0; k < opt.jobs; k++)
-      p[k] = (struct pollfd){.fd = slots[k].pid ? slots[k].fd : -1, .events = POLLIN};
-    poll(p, (nfds_t)opt.jobs, 200);
-    for (int k = 0; k < opt.jobs; k++) {
-      if (!slots[k].pid) continue;
-      if (p[k].revents) {
-        char chunk[4096];
-        ssize_t got = read(slots[k].fd, chunk, sizeof chunk);
-        if (got > 0) hs_buf_put(&slots[k].out, chunk, (size_t)got);
-        else finish(&slots[k], false);
-      } else if (now() > slots[k].deadline) {
-        finish(&slots[k], true);
-      }
-    }
-    for (; printed < n && jobs[printed].done; printed++)
-      for (int k = 0; k < NMODES; k++)
-        if (opt.only[k] && jobs[printed].v[k] == FAILED)
-          printf("FAIL %s: %s: %s\n", jobs[printed].file, mode_names[k], jobs[printed].reason[k]);
-    fflush(stdout);
-  }
-  hs_free(slots);
-  hs_free(p);
-}
-
-static int by_name(const void *a, const void *b) {
-  return strcmp(((const job *)a)->file, ((const job *)b)->file);
-}
-
-static bool ends_in(const char *s, const char *tail) {
-  size_t n = strlen(s), m = strlen(tail);
-  return n > m && strcmp(s + n - m, tail) == 0;
 }
 
 static bool parse_args(int argc, char **argv) {
-  const char *only = "parse,roundtrip,verify,run";
-  for (int k = 1; k < argc; k++) {
-    const char *a = argv[k], *v = k + 1 < argc ? argv[k + 1] : NULL;
-    if (strcmp(a, "--exact") == 0) {
-      opt.exact = true;
-      continue;
-    }
-    if (*a != '-') {
-      if (opt.dir) return false;
-      opt.dir = a;
-      continue;
-    }
-    if (strncmp(a, "-j", 2) == 0 && a[2]) {
-      opt.jobs = atoi(a + 2);
-      continue;
-    }
-    if (!v) return false;
-    k++;
-    if (strcmp(a, "--only") == 0) only = v;
-    else if (strcmp(a, "--backend") == 0) opt.backend = v;
-    else if (strcmp(a, "--match") == 0) opt.match = v;
-    else if (strcmp(a, "--timeout") == 0) opt.timeout = atof(v);
-    else if (strcmp(a, "-j") == 0) opt.jobs = atoi(v);
-    else return false;
-  }
+  static const char *const options[] = {"only", "backend", "match", "timeout", "!exact", NULL};
+  drv_args a;
+  if (!drv_parse(argc, argv, options, &a) || a.n != 1) return false;
+  const char *only = drv_option(&a, "only"), *timeout = drv_option(&a, "timeout");
+  if (!only) only = "parse,roundtrip,verify,run";
+  opt.dir = a.v[0];
+  opt.jobs = a.jobs;
+  opt.backend = drv_option(&a, "backend");
+  opt.match = drv_option(&a, "match");
+  opt.exact = drv_option(&a, "exact") != NULL;
+  if (timeout) opt.timeout = atof(timeout);
   for (const char *p = only; *p; p += strspn(p, ",")) {
     size_t n = strcspn(p, ","), mode = 0;
     while (mode < NMODES && (strlen(mode_names[mode]) != n || strncmp(p, mode_names[mode], n) != 0))
@@ -574,7 +435,7 @@ static bool parse_args(int argc, char **argv) {
     opt.only[mode] = true;
     p += n;
   }
-  return opt.dir && opt.jobs > 0 && opt.timeout > 0;
+  return opt.timeout > 0;
 }
 
 int main(int argc, char **argv) {
@@ -587,35 +448,29 @@ int main(int argc, char **argv) {
             "[--timeout S] [--match TEXT] [--exact]\n");
     return 2;
   }
-  table t = read_index(opt.dir);
-  DIR *d = opendir(opt.dir);
-  if (!d) {
+  suite s = {0};
+  drv_names all = {0};
+  char *index = hs_format("%s/index.tsv", opt.dir);
+  (void)drv_table_read(index, &s.index);  // a folder need not have one
+  hs_free(index);
+  if (!drv_list(opt.dir, ".hlo", &all)) {
     fprintf(stderr, "%s: %s\n", opt.dir, strerror(errno));
     return 2;
   }
-  HS_VEC(job) jobs = {0};
-  for (struct dirent *e; (e = readdir(d));)
-    if (ends_in(e->d_name, ".hlo") && (!opt.match || strstr(e->d_name, opt.match)))
-      hs_vec_push(&jobs, (job){.file = hs_strdup(e->d_name)});
-  closedir(d);
-  if (jobs.n) qsort(jobs.v, jobs.n, sizeof *jobs.v, by_name);
-  run_jobs(jobs.v, jobs.n, &t);
+  for (size_t k = 0; k < all.n; k++)
+    if (!opt.match || strstr(all.v[k], opt.match)) hs_vec_push(&s.files, hs_strdup(all.v[k]));
+  drv_names_free(&all);
+  drv_run((u32)s.files.n, opt.jobs, opt.timeout, one, done, &s);
   size_t failed = 0;
   for (int k = 0; k < NMODES; k++) {
-    size_t count[4] = {0};
-    for (size_t j = 0; j < jobs.n; j++) count[jobs.v[j].v[k]]++;
-    failed += opt.only[k] ? count[FAILED] : 0;
+    const size_t *count = s.count[k];
     if (!opt.only[k]) continue;
+    failed += count[FAILED];
     printf("%s: %zu/%zu", mode_names[k], count[PASS], count[PASS] + count[FAILED]);
     if (k == RUN) printf(", %zu skipped", count[SKIPPED]);
     putchar('\n');
   }
-  for (size_t k = 0; k < jobs.n; k++) {
-    hs_free((char *)(uintptr_t)jobs.v[k].file);
-    for (int mode = 0; mode < NMODES; mode++) hs_free(jobs.v[k].reason[mode]);
-  }
-  hs_vec_free(&jobs);
-  hs_free(t.rows);
-  hs_free(t.text);
+  drv_names_free(&s.files);
+  drv_table_free(&s.index);
   return failed != 0;
 }

@@ -4,8 +4,11 @@
 // The table's `file` column starts from DIR. XLA sums in float32, so figures above 2^24 are
 // compared to 1e-5; below they are exact. Rows whose status is not ok (XLA could not read the text,
 // or crashed) are skipped and counted.
+#include "core/text/text.h"
 #include "core/analysis/cost.h"
-#include "tests/drivers/driver.h"
+#include "tests/harness/driver.h"
+
+#include <stdlib.h>
 
 #include <math.h>
 
@@ -44,10 +47,11 @@ static int one(void *arg, u32 k, FILE *out) {
   return !ok;
 }
 
-static void done(void *arg, u32 k, int verdict, const char *text) {
+static void done(void *arg, u32 k, drv_result *result) {
   run *r = arg;
-  if (verdict == 2) return;
-  if (verdict) printf("FAIL %s: %s", drv_cell(&r->t, k, "file"), text), r->failed++;
+  if (result->verdict == 2) return;
+  if (result->verdict)
+    printf("FAIL %s: %s\n", drv_cell(&r->t, k, "file"), drv_reason(result)), r->failed++;
   else r->passed++;
 }
 

@@ -8,7 +8,8 @@
 // ErrorSpec{ABS, REL}`; a tuple's result is `(SHAPE LITERAL, ...)`. One FAIL line per failure, last
 // `evaluator_cases: P/T`.
 #include "core/eval/eval.h"
-#include "tests/drivers/driver.h"
+#include "core/text/text.h"
+#include "tests/harness/driver.h"
 
 static const char *skip_blanks(const char *p) {
   while (*p == ' ') p++;
@@ -100,34 +101,41 @@ static hs_status run_case(hlo_ctx *ctx, const char *dir, const char *name, const
   return st;
 }
 
+typedef struct suite {
+  drv_table index;
+  const char *dir;
+  u32 run, passed;
+} suite;
+
+enum { PASSED, FAILED, OTHER_KIND };
+static int one(void *arg, u32 k, FILE *out) {
+  const suite *s = arg;
+  if (strcmp(drv_cell(&s->index, k, "kind"), "evaluator") != 0) return OTHER_KIND;
+  hlo_ctx *ctx = hlo_ctx_new();
+  hs_status st =
+      run_case(ctx, s->dir, drv_cell(&s->index, k, "name"), drv_cell(&s->index, k, "values"));
+  bool ok = hs_ok(st);
+  if (!ok) fprintf(out, "%s\n", st.err->message);
+  hs_status_drop(st);
+  hlo_ctx_free(ctx);
+  return ok ? PASSED : FAILED;
+}
+
+static void done(void *arg, u32 k, drv_result *r) {
+  suite *s = arg;
+  if (r->verdict == OTHER_KIND) return;
+  s->run++;
+  if (r->verdict == PASSED) s->passed++;
+  else printf("FAIL %s: %s\n", drv_cell(&s->index, k, "name"), drv_reason(r));
+}
+
 int main(int argc, char **argv) {
-  static const char *const options[] = {NULL};
   drv_args a;
-  drv_table t;
-  if (!drv_parse(argc, argv, options, &a) || a.n != 1) {
-    fprintf(stderr, "usage: evaluator_cases DIR\n");
-    return 2;
-  }
-  char *path = hs_format("%s/index.tsv", a.v[0]);
-  bool read = drv_table_read(path, &t);
-  hs_free(path);
-  if (!read) {
-    fprintf(stderr, "%s: no index.tsv\n", a.v[0]);
-    return 2;
-  }
-  u32 run = 0, passed = 0;
-  for (u32 k = 0; k < t.nrows; k++) {
-    if (strcmp(drv_cell(&t, k, "kind"), "evaluator") != 0) continue;
-    hlo_ctx *ctx = hlo_ctx_new();
-    hs_status st = run_case(ctx, a.v[0], drv_cell(&t, k, "name"), drv_cell(&t, k, "values"));
-    run++;
-    passed += hs_ok(st);
-    if (!hs_ok(st)) printf("FAIL %s: %s\n", drv_cell(&t, k, "name"), st.err->message);
-    hs_status_drop(st);
-    hlo_ctx_free(ctx);
-  }
-  hs_free(t.head);
-  hs_free(t.text);
-  printf("evaluator_cases: %u/%u\n", passed, run);
-  return run && passed == run ? 0 : 1;
+  suite s = {0};
+  if (!drv_open_cases(argc, argv, "evaluator_cases", &a, &s.index)) return 2;
+  s.dir = a.v[0];
+  drv_run(s.index.nrows, a.jobs, 60, one, done, &s);
+  drv_table_free(&s.index);
+  printf("evaluator_cases: %u/%u\n", s.passed, s.run);
+  return s.run && s.passed == s.run ? 0 : 1;
 }

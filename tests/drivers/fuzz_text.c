@@ -12,7 +12,7 @@
 #include "core/proto/proto.h"
 #include "core/text/text.h"
 #include "core/verify/verify.h"
-#include "tests/drivers/driver.h"
+#include "tests/harness/driver.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,8 +1,10 @@
 // gen.c — prints the random module of a seed.
 //
 // usage: gen SEED [--family NAME]     gen --list 1 (the families)
-#include "tests/drivers/driver.h"
+#include "tests/harness/driver.h"
 #include "tests/random/gen.h"
+
+#include <stdlib.h>
 
 int main(int argc, char **argv) {
   static const char *const options[] = {"family", "list", NULL};

@@ -21,11 +21,13 @@
 //     none OPCODES TYPES CLASSES REASON...      (each a comma list or `*`)
 // says what has no case and why. With --complete every opcode of core/types/ops.def x array type x class
 // must be one of the two; one that is neither, or both, or unknown is a FAIL by its name.
+#include "core/text/text.h"
 #include "core/base/compress.h"
 #include "core/eval/eval.h"
-#include "tests/drivers/driver.h"
+#include "tests/harness/driver.h"
 
 #include <math.h>
+#include <stdlib.h>
 
 typedef struct tolerance {
   bool keep, bits;

@@ -9,13 +9,18 @@
 // unless something that can be checked fails. Cases of passes that hlosh does not have fail. The
 // lines before the totals count, for each pass and for the passes of `core_passes` together, cases
 // that must change something and cases that must not; cases for GPUs are not among the core passes.
+#include "core/text/text.h"
 #include "passes/run/util.h"
-#include "tests/drivers/case_setup.h"
-#include "tests/drivers/meaning.h"
-#include "tests/drivers/stmts.h"
-#include "tests/drivers/verifier_rules.h"
+#include "tests/harness/driver.h"
+#include "tests/harness/meaning.h"
+#include "tests/harness/verifier_rules.h"
+#include "tests/xla_cases/cases.h"
 
 #include <glob.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 enum { PASSED, FAILED, NOT_CHECKABLE, NOT_SELECTED, NO_PASS };
 
@@ -103,23 +108,23 @@ static bool is_core(const char *passes, const char *target) {
 
 // ---- expectations -------------------------------------------------------------------------------
 typedef struct checking {
-  m_env *env;
+  xc_env *env;
   int verdict;
   FILE *out;
 } checking;
 
 // Joins the answer of one expectation; says what failed, or what cannot be checked.
-static void expect(checking *c, m_answer a, const char *what, const char *text) {
-  if (a == M_NO) {
+static void expect(checking *c, xc_answer a, const char *what, const char *text) {
+  if (a == XC_NO) {
     fprintf(c->out, "%s does not hold: %s\n", what, text);
     c->verdict = FAILED;
-  } else if (a == M_UNKNOWN && c->verdict == PASSED) {
+  } else if (a == XC_UNKNOWN && c->verdict == PASSED) {
     fprintf(c->out, "%s %.200s\n", what, text);
     c->verdict = NOT_CHECKABLE;
   }
 }
 
-static void each_part(checking *c, const char *cell, m_answer (*check)(m_env *, const char *),
+static void each_part(checking *c, const char *cell, xc_answer (*check)(xc_env *, const char *),
                       const char *what) {
   char *copy = hs_strdup(cell), *p = copy;
   while (p) {
@@ -149,11 +154,11 @@ static const char *filecheck(void) {  // $FILECHECK, or that of the newest LLVM
   return found[0] ? found : access("/usr/bin/FileCheck", X_OK) == 0 ? "/usr/bin/FileCheck" : NULL;
 }
 
-static m_answer run_filecheck(const char *check_path, const hs_buf *text) {
+static xc_answer run_filecheck(const char *check_path, const hs_buf *text) {
   const char *tool = filecheck();
-  if (!tool) return M_UNKNOWN;
+  if (!tool) return XC_UNKNOWN;
   int fd = memfd_create("module", 0);
-  if (fd < 0 || write(fd, text->p, text->n) != (ssize_t)text->n) return M_UNKNOWN;
+  if (fd < 0 || write(fd, text->p, text->n) != (ssize_t)text->n) return XC_UNKNOWN;
   lseek(fd, 0, SEEK_SET);
   pid_t pid = fork();
   if (pid == 0) {
@@ -164,61 +169,16 @@ static m_answer run_filecheck(const char *check_path, const hs_buf *text) {
   close(fd);
   int st = 0;
   waitpid(pid, &st, 0);
-  if (!WIFEXITED(st) || WEXITSTATUS(st) == 127) return M_UNKNOWN;
-  return m_yes(WEXITSTATUS(st) == 0);
-}
-
-// One of HloPrintOptions, by XLA's name for it; false when it is not known.
-static bool print_option(hlo_print_options *o, const char *key, const m_expr *value) {
-  if (strcmp(key, "print_operand_index_annotation_interval") == 0 && value->kind == E_NUMBER)
-    return o->index_interval = (int)value->number, true;
-  bool *b = hlo_print_option(o, key),
-       yes = value->kind == E_NAME && strcmp(value->name, "true") == 0,
-       no = value->kind == E_NAME && strcmp(value->name, "false") == 0;
-  return b && (yes || no) && (*b = yes, true);
-}
-
-// What is printed for the FileCheck texts: HloPrintOptions(key=value; ...).set_key(value)...
-static bool print_options(const m_expr *e, hlo_print_options *o) {
-  static const struct {
-    const char *name;
-    hlo_print_options (*made)(void);
-  } bases[] = {{"HloPrintOptions", hlo_print_default},
-               {"HloPrintOptions::Default", hlo_print_default},
-               {"HloPrintOptions::ShortParsable", hlo_print_short_parsable},
-               {"HloPrintOptions::Canonical", hlo_print_canonical}};
-  if (e->on)
-    return print_options(e->on, o) && e->kind == E_CALL && e->n == 1 &&
-           strncmp(e->name, "set_", 4) == 0 && print_option(o, e->name + 4, e->args[0]);
-  size_t k = 0;
-  while (k < HS_COUNT(bases) &&
-         !((e->kind == E_CALL || e->kind == E_NAME) && strcmp(bases[k].name, e->name) == 0))
-    k++;
-  if (k == HS_COUNT(bases)) return false;
-  *o = bases[k].made();
-  for (u32 a = 0; a < e->n; a++)
-    if (!e->args[a]->key || !print_option(o, e->args[a]->key, e->args[a])) return false;
-  return true;
-}
-
-static bool print_for_check(m_env *v, const char *how, hs_buf *text) {
-  hlo_print_options o = hlo_print_default();
-  const m_expr *e = m_parse(&v->a, *how ? how : "m->ToString()");
-  if (e->kind != E_CALL || !e->on || strcmp(e->name, "ToString") != 0 || e->n > 1) return false;
-  if (e->n && e->args[0]->kind != E_LIST && !print_options(e->args[0], &o)) return false;
-  m_value x = m_eval(v, e->on);
-  if (x.kind == V_MODULE) hlo_print_module(text, x.m, &o);
-  else if (x.kind == V_COMP) hlo_print_computation(text, x.c, &o);
-  else if (x.kind == V_INSTR) hlo_print_instr(text, x.i, &o);
-  return x.kind == V_MODULE || x.kind == V_COMP || x.kind == V_INSTR;
+  if (!WIFEXITED(st) || WEXITSTATUS(st) == 127) return XC_UNKNOWN;
+  return WEXITSTATUS(st) == 0 ? XC_YES : XC_NO;
 }
 
 static void check_files(const run *r, u32 k, checking *c) {
   int n = atoi(field(r, k, "check"));
   if (n <= 0) return;
   hs_buf text = {0};
-  if (!print_for_check(c->env, field(r, k, "print"), &text))
-    return expect(c, M_UNKNOWN, "printing", field(r, k, "print"));
+  if (!xc_print(c->env, field(r, k, "print"), &text))
+    return expect(c, XC_UNKNOWN, "printing", field(r, k, "print"));
   char path[4096];
   for (int f = 1; f <= n; f++) {
     snprintf(path, sizeof path, f == 1 ? "%s/%s.check" : "%s/%s.check.%d", r->dir,
@@ -229,21 +189,6 @@ static void check_files(const run *r, u32 k, checking *c) {
 }
 
 // ---- one case -----------------------------------------------------------------------------------
-static bool message_contains(hs_status s, const char *parts) {
-  bool all = true;
-  char *copy = hs_strdup(parts), *p = copy;
-  while (p) {
-    char *next = strstr(p, " && ");
-    if (next) *next = '\0', next += 4;
-    bool hit = strcmp(p, "*") == 0;
-    for (const hs_diag *d = s.err; d; d = d->next) hit |= strstr(d->message, p) != NULL;
-    all &= hit;
-    p = next;
-  }
-  hs_free(copy);
-  return all;
-}
-
 static int verifier_case(const run *r, u32 k, hs_status s, hlo_module *m, FILE *out) {
   const char *error = field(r, k, "error");
   hlo_verify_options o = drv_verifier_rules(field(r, k, "options"), field(r, k, "fixture"));
@@ -255,7 +200,7 @@ static int verifier_case(const run *r, u32 k, hs_status s, hlo_module *m, FILE *
     return FAILED;
   }
   if (hs_ok(s)) return fprintf(out, "accepted, but must fail with: %s\n", error), FAILED;
-  bool hit = message_contains(s, error);
+  bool hit = drv_message_contains(s, error);
   if (!hit) drv_status(out, "other message", s);
   else hs_status_drop(s);
   return hit ? PASSED : FAILED;
@@ -268,7 +213,7 @@ typedef struct steps {
 } steps;
 
 static bool part(char *list[8], u32 *n, char *text, const char *sep) {
-  for (*n = 0; text && *n < 8; (*n)++) list[*n] = text, text = setup_split(text, sep);
+  for (*n = 0; text && *n < 8; (*n)++) list[*n] = text, text = xc_split(text, sep);
   return text == NULL;
 }
 
@@ -286,8 +231,8 @@ static bool case_steps(const run *r, u32 k, const hlo_module *m, steps *s, hs_bu
     const char *o = nopt > 1                        ? p < nopt ? options[p] : ""
                     : p == 0 || nopt == 0 || n == 1 ? options[0]
                                                     : "";
-    (void)setup_pass_text(&one, m, passes[p], p < ncls ? classes[p] : "", field(r, k, "test"), o,
-                          field(r, k, "config"), why);
+    (void)xc_pass_text(&one, m, passes[p], p < ncls ? classes[p] : "", field(r, k, "test"), o,
+                       field(r, k, "config"), why);
     s->text[s->n++] = hs_strdup(hs_buf_cstr(&one));
     hs_buf_free(&one);
   }
@@ -302,7 +247,7 @@ static void check_changed(checking *c, const char *want, const char *passes, con
   for (u32 k = 0; k < s->n; k++) any |= changed[k];
   u32 values = 1;
   for (const char *p = want; *p; p++) values += *p == ',';
-  if (values > 1 && values != s->n) return expect(c, M_UNKNOWN, "changed =", want);
+  if (values > 1 && values != s->n) return expect(c, XC_UNKNOWN, "changed =", want);
   char *list[8];
   u32 n;
   part(list, &n, hs_strdup(passes), ",");
@@ -312,7 +257,7 @@ static void check_changed(checking *c, const char *want, const char *passes, con
     bool did = values > 1 ? changed[k] : any;
     if (w == '1' && !did && among(always_changed, HS_COUNT(always_changed), list[k])) continue;
     if (w == '0' || w == '1')
-      expect(c, m_yes(did == (w == '1')), "changed =", w == '1' ? "1" : "0");
+      expect(c, did == (w == '1') ? XC_YES : XC_NO, "changed =", w == '1' ? "1" : "0");
   }
 }
 
@@ -335,18 +280,13 @@ static int run_case(const run *r, u32 k, hlo_module *m, const steps *s, hs_buf *
   bool was_valid = hs_ok(valid), changed[8] = {0};
   hs_status_drop(valid);
   if (strstr(field(r, k, "options"), "ComputationLayout(entry->ComputeProgramShape())")) {
-    m_env v = {.m = m};
-    setup_default_layouts(&v, m);
+    xc_set_default_layouts(m);
   }
   drv_set_counts(m, field(r, k, "config"));
-  if (*field(r, k, "edits")) (void)setup_edits(m, field(r, k, "edits"), why);
+  if (*field(r, k, "edits")) (void)xc_apply_edits(m, field(r, k, "edits"), why);
   if (why->n) return fprintf(out, "%s\n", hs_buf_cstr(why)), NOT_CHECKABLE;
   hlo_module *before = hlo_module_clone(m, m->name);
-  m_env env = {.m = m, .before = before};
-  hlo_instr **twin = HS_NEW_ARRAY(&env.a, hlo_instr *, before->next_instr_id + 1);
-  for (hlo_computation *x = m->first, *y = before->first; x && y; x = x->next, y = y->next)
-    for (hlo_instr *i = x->first, *j = y->first; i && j; i = i->next, j = j->next) twin[j->id] = i;
-  env.twin = twin;
+  xc_env *env = xc_open(m, before);
   pass_run_options o = pass_run_default();
   o.verify_all = was_valid, o.verify = was_valid, o.measure = false;
   hs_status st = HS_GOOD;
@@ -358,16 +298,17 @@ static int run_case(const run *r, u32 k, hlo_module *m, const steps *s, hs_buf *
   }
   if (*error) {
     if (hs_ok(st)) return fprintf(out, "must fail with: %s\n", error), FAILED;
-    return message_contains(st, error) ? PASSED : (drv_status(out, "other message", st), FAILED);
+    return drv_message_contains(st, error) ? PASSED
+                                           : (drv_status(out, "other message", st), FAILED);
   }
   if (!hs_ok(st)) return drv_status(out, "failed", st), FAILED;
   if (meaning_compare(before, m, field(r, k, "pass"), out) == MEANS_OTHER) return FAILED;
-  checking c = {&env, PASSED, out};
+  checking c = {env, PASSED, out};
   check_changed(&c, field(r, k, "changed"), field(r, k, "pass"), s, changed);
-  each_part(&c, field(r, k, "pattern"), m_check, "pattern");
-  each_part(&c, field(r, k, "asserts"), m_check_statement, "assertion");
+  each_part(&c, field(r, k, "pattern"), xc_check_pattern, "pattern");
+  each_part(&c, field(r, k, "asserts"), xc_check_statement, "assertion");
   check_files(r, k, &c);
-  m_env_close(&env);
+  xc_close(env);
   return c.verdict;
 }
 
@@ -390,12 +331,13 @@ static int one(void *arg, u32 k, FILE *out) {
   hlo_parse_options po = {.keep_missing_layouts =
                               strstr(field(r, k, "config"), "fill_missing_layouts=false") != NULL};
   hs_status st = hlo_load_file(ctx, path, &po, &m);
-  if (verifier && hs_ok(st) && *field(r, k, "edits") && !setup_edits(m, field(r, k, "edits"), &why))
+  if (verifier && hs_ok(st) && *field(r, k, "edits") &&
+      !xc_apply_edits(m, field(r, k, "edits"), &why))
     return fprintf(out, "%s\n", hs_buf_cstr(&why)), NOT_CHECKABLE;
   if (verifier) return verifier_case(r, k, st, m, out);
   if (!case_steps(r, k, hs_ok(st) ? m : NULL, &s, &why)) return NO_PASS;
   if (!hs_ok(st)) {
-    if (*error && message_contains(st, error)) return PASSED;
+    if (*error && drv_message_contains(st, error)) return PASSED;
     return drv_status(out, "not read", st), FAILED;
   }
   return run_case(r, k, m, &s, &why, out);
@@ -414,8 +356,9 @@ static void count(tally *t, int verdict, const char *changed) {
   t->held[*changed - '0'] += verdict == PASSED;
 }
 
-static void done(void *arg, u32 k, int verdict, const char *text) {
+static void done(void *arg, u32 k, drv_result *result) {
   run *r = arg;
+  int verdict = result->verdict;
   if (verdict == NOT_SELECTED) return;
   const char *pass = field(r, k, "pass"), *changed = field(r, k, "changed");
   tally *t = NULL;
@@ -431,9 +374,9 @@ static void done(void *arg, u32 k, int verdict, const char *text) {
     count(&r->core, verdict, changed);
   if (verdict == NO_PASS) t->missing = true;
   else if (verdict == NOT_CHECKABLE)
-    printf("NOT CHECKABLE %s [%s]: %s%s", field(r, k, "name"), pass, text, text[0] ? "" : "\n");
+    printf("NOT CHECKABLE %s [%s]: %s\n", field(r, k, "name"), pass, drv_reason(result));
   else if (verdict != PASSED)
-    printf("FAIL %s [%s]: %s%s", field(r, k, "name"), pass, text, text[0] ? "" : "\n");
+    printf("FAIL %s [%s]: %s\n", field(r, k, "name"), pass, drv_reason(result));
 }
 
 static int by_name(const void *a, const void *b) {

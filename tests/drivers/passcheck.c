@@ -18,11 +18,15 @@
 //
 // A failure of a random module is named by seed and pass; with --save the module, cut down to the
 // result that is wrong, is written to DIR/SEED.PASS.hlo.
+#include "core/text/text.h"
 #include "passes/run/pass.h"
-#include "tests/drivers/generated.h"
-#include "tests/drivers/meaning.h"
+#include "tests/harness/driver.h"
+#include "tests/harness/generated.h"
+#include "tests/harness/meaning.h"
 
-#include <dirent.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
 
 enum { BATCH = 10, MAX_TEXT = 1000, CASE_SECONDS = 300 };
 
@@ -310,10 +314,11 @@ static int one(void *arg, u32 k, FILE *out) {
   return s.n.failures > 0;
 }
 
-static void done(void *arg, u32 k, int verdict, const char *text) {
+static void done(void *arg, u32 k, drv_result *result) {
   run *r = arg;
+  int verdict = result->verdict;
   counts c = {0};
-  for (const char *p = text; *p; p += strcspn(p, "\n"), p += *p == '\n') {
+  for (const char *p = result->text; *p; p += strcspn(p, "\n"), p += *p == '\n') {
     if (*p == '=')
       (void)sscanf(p, "= %u %u %u %u %u %u %u", &c.modules, &c.failed_modules, &c.runs, &c.changed,
                    &c.unevaluated, &c.failures, &c.invalid);
@@ -321,13 +326,10 @@ static void done(void *arg, u32 k, int verdict, const char *text) {
   }
   if (verdict >= DRV_DIED) {
     const place *at = &r->at[k];
-    if (k < r->files.n)
-      printf("FAIL %s [%s]: %s\n", r->files.v[k], at->text,
-             verdict == DRV_TIMEOUT ? "timed out" : "died");
+    if (k < r->files.n) printf("FAIL %s [%s]: %s\n", r->files.v[k], at->text, result->ending);
     else
       printf("FAIL seed %llu [%s]: %s, and with it the rest of its %d seeds\n",
-             (unsigned long long)at->seed, at->text, verdict == DRV_TIMEOUT ? "timed out" : "died",
-             BATCH);
+             (unsigned long long)at->seed, at->text, result->ending, BATCH);
     c = (counts){.modules = 1, .failed_modules = 1, .failures = 1};
   }
   r->all.modules += c.modules, r->all.failed_modules += c.failed_modules, r->all.runs += c.runs;
@@ -342,25 +344,12 @@ static void done(void *arg, u32 k, int verdict, const char *text) {
   fflush(stdout);
 }
 
-static int by_text(const void *a, const void *b) {
-  return strcmp(*(char *const *)a, *(char *const *)b);
-}
-
 static void add_path(run *r, const char *path) {
-  DIR *d = opendir(path);
-  if (!d) {
-    hs_vec_push(&r->files, hs_strdup(path));
-    return;
-  }
-  size_t from = r->files.n;
-  for (struct dirent *e; (e = readdir(d));) {
-    size_t n = strlen(e->d_name);
-    if (n > 4 && strcmp(e->d_name + n - 4, ".hlo") == 0 &&
-        !strstr(e->d_name, ".after_optimizations"))
-      hs_vec_push(&r->files, hs_format("%s/%s", path, e->d_name));
-  }
-  closedir(d);
-  if (r->files.n > from) qsort(r->files.v + from, r->files.n - from, sizeof *r->files.v, by_text);
+  drv_names names = {0};
+  if (!drv_modules(path, NULL, &names)) hs_vec_push(&r->files, hs_strdup(path));
+  for (size_t k = 0; k < names.n; k++)
+    hs_vec_push(&r->files, hs_format("%s/%s.hlo", path, names.v[k]));
+  drv_names_free(&names);
 }
 
 int main(int argc, char **argv) {

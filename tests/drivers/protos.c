@@ -5,10 +5,9 @@
 // text of that proto). Each NAME.pb must read to that very text. For XLA to judge, two protos and
 // what must be read from them are left: NAME.again.pb is written from NAME.pb, NAME.ours.pb from
 // the HLO text. The last line is `read: P/T`.
+#include "core/text/text.h"
 #include "core/proto/proto.h"
-#include "tests/drivers/driver.h"
-
-#include <dirent.h>
+#include "tests/harness/driver.h"
 
 typedef struct suite {
   const char *dir, *out;
@@ -107,15 +106,10 @@ static int one(void *arg, u32 k, FILE *out) {
   return !good;
 }
 
-static void report(void *arg, u32 k, int verdict, const char *text) {
+static void report(void *arg, u32 k, drv_result *result) {
   suite *s = arg;
-  if (verdict == 0) s->passed++;
-  else printf("FAIL %s: %s", s->names[k], text);
-}
-
-static bool ends(const char *name, const char *with) {
-  size_t n = strlen(name), w = strlen(with);
-  return n >= w && strcmp(name + n - w, with) == 0;
+  if (result->verdict == 0) s->passed++;
+  else printf("FAIL %s: %s\n", s->names[k], drv_reason(result));
 }
 
 int main(int argc, char **argv) {
@@ -124,22 +118,16 @@ int main(int argc, char **argv) {
   if (!drv_parse(argc, argv, options, &a) || a.n != 2)
     return fprintf(stderr, "usage: %s [-j N] DIR OUT\n", argv[0]), 2;
   suite s = {.dir = a.v[0], .out = a.v[1]};
-  struct dirent **entries;
-  int n = scandir(s.out, &entries, NULL, alphasort);
-  if (n < 0) return perror(s.out), 2;
-  HS_VEC(char *) names = {0};
-  for (int k = 0; k < n; k++) {
-    const char *name = entries[k]->d_name;
-    if (ends(name, ".pb") && !ends(name, ".ours.pb") && !ends(name, ".again.pb"))
-      hs_vec_push(&names, hs_format("%.*s", (int)strlen(name) - 3, name));
-    free(entries[k]);
-  }
-  free(entries);
+  drv_names files = {0}, names = {0};
+  if (!drv_list(s.out, ".pb", &files)) return perror(s.out), 2;
+  for (size_t k = 0; k < files.n; k++)
+    if (!drv_ends_in(files.v[k], ".ours.pb") && !drv_ends_in(files.v[k], ".again.pb"))
+      hs_vec_push(&names, hs_format("%.*s", (int)strlen(files.v[k]) - 3, files.v[k]));
+  drv_names_free(&files);
   s.names = names.v;
   s.n = (u32)names.n;
   drv_run(s.n, a.jobs, 60, one, report, &s);
   printf("read: %u/%u\n", s.passed, s.n);
-  for (u32 k = 0; k < s.n; k++) hs_free(s.names[k]);
-  hs_vec_free(&names);
+  drv_names_free(&names);
   return s.passed == s.n ? 0 : 1;
 }

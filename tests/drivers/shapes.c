@@ -10,7 +10,9 @@
 #include "core/infer/build.h"
 #include "core/text/text.h"
 #include "core/verify/verify.h"
-#include "tests/drivers/tsv.h"
+#include "tests/harness/driver.h"
+
+#include <stdlib.h>
 
 #include <ctype.h>
 
@@ -459,44 +461,56 @@ static bool parse_call(call *c, char *text) {
   return false;
 }
 
-int main(int argc, char **argv) {
-  tsv t;
-  if (argc != 2 || !tsv_open(&t, argv[1])) return fprintf(stderr, "usage: shapes TABLE.tsv\n"), 2;
-  u32 pass = 0, total = 0, skipped = 0;
-  while (tsv_next(&t)) {
-    char *text = hs_strdup(tsv_get(&t, "call"));
-    const char *want = tsv_get(&t, "value");
-    bool error = strcmp(tsv_get(&t, "expect"), "error") == 0;
-    // only the status code is looked at: any error will do
-    if (starts(want, "tsl::error::")) {
-      error = true, want = "";
-      char *suffix = strstr(text, ".status()");
-      if (suffix) *suffix = 0;
-    }
-    call c = {.ctx = hlo_ctx_new()};
-    c.m = hlo_module_new(c.ctx, "calls");
-    if (!parse_call(&c, text)) {
-      skipped++;
-    } else {
-      const hlo_shape *got = NULL, *expect = error ? NULL : shape_of(&c, want);
-      hs_status s = hlo_infer_shape(c.ctx, c.op, c.nin, c.in, c.attrs, c.stated, &got);
-      bool ok =
-          error ? !hs_ok(s) && strstr(s.err->message, want) : hs_ok(s) && got == expect->logical;
-      hs_buf b = {0};
-      if (got) hlo_shape_print(&b, got, false);
-      total++, pass += ok;
-      if (!ok)
-        printf("FAIL %s: %s\n  %s\n  wanted %s %s, got %s\n", tsv_get(&t, "test"),
-               tsv_get(&t, "call"), hs_ok(s) ? "" : s.err->message, tsv_get(&t, "expect"), want,
-               got ? hs_buf_cstr(&b) : "an error");
-      hs_buf_free(&b);
-      hs_status_drop(s);
-    }
-    hlo_module_free(c.m);
-    hlo_ctx_free(c.ctx);
-    hs_free(text);
+typedef struct suite {
+  drv_table calls;
+  u32 passed, total, skipped;
+} suite;
+
+enum { PASSED, FAILED, NOT_CHECKABLE };
+static int one(void *arg, u32 k, FILE *out) {
+  const drv_table *t = &((suite *)arg)->calls;
+  char *text = hs_strdup(drv_cell(t, k, "call"));
+  const char *want = drv_cell(t, k, "value");
+  bool error = strcmp(drv_cell(t, k, "expect"), "error") == 0;
+  // only the status code is looked at: any error will do
+  if (starts(want, "tsl::error::")) {
+    error = true, want = "";
+    char *suffix = strstr(text, ".status()");
+    if (suffix) *suffix = 0;
   }
-  tsv_close(&t);
-  printf("shapes: %u/%u, %u not checkable\n", pass, total, skipped);
-  return pass != total;
+  call c = {.ctx = hlo_ctx_new()};
+  c.m = hlo_module_new(c.ctx, "calls");
+  if (!parse_call(&c, text)) return NOT_CHECKABLE;
+  const hlo_shape *got = NULL, *expect = error ? NULL : shape_of(&c, want);
+  hs_status s = hlo_infer_shape(c.ctx, c.op, c.nin, c.in, c.attrs, c.stated, &got);
+  bool ok = error ? !hs_ok(s) && strstr(s.err->message, want) : hs_ok(s) && got == expect->logical;
+  hs_buf b = {0};
+  if (got) hlo_shape_print(&b, got, false);
+  if (!ok)
+    fprintf(out, "%s\n  %s\n  wanted %s %s, got %s\n", hs_ok(s) ? "" : s.err->message,
+            drv_cell(t, k, "call"), drv_cell(t, k, "expect"), want,
+            got ? hs_buf_cstr(&b) : "an error");
+  hs_status_drop(s);
+  return ok ? PASSED : FAILED;  // the process ends: nothing else is freed
+}
+
+static void done(void *arg, u32 k, drv_result *r) {
+  suite *s = arg;
+  s->skipped += r->verdict == NOT_CHECKABLE;
+  s->total += r->verdict != NOT_CHECKABLE;
+  s->passed += r->verdict == PASSED;
+  if (r->verdict != PASSED && r->verdict != NOT_CHECKABLE)
+    printf("FAIL %s: %s\n", drv_cell(&s->calls, k, "test"), drv_reason(r));
+}
+
+int main(int argc, char **argv) {
+  static const char *const options[] = {NULL};
+  drv_args a;
+  suite s = {0};
+  if (!drv_parse(argc, argv, options, &a) || a.n != 1 || !drv_table_read(a.v[0], &s.calls))
+    return fprintf(stderr, "usage: shapes TABLE.tsv [-j N]\n"), 2;
+  drv_run(s.calls.nrows, a.jobs, 20, one, done, &s);
+  drv_table_free(&s.calls);
+  printf("shapes: %u/%u, %u not checkable\n", s.passed, s.total, s.skipped);
+  return s.passed != s.total;
 }

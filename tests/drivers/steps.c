@@ -14,9 +14,9 @@
 #include "core/verify/verify.h"
 #include "repl/debug/bundle.h"
 #include "repl/debug/dump_folder.h"
-#include "tests/drivers/driver.h"
+#include "tests/harness/driver.h"
 
-#include <dirent.h>
+#include <errno.h>
 #include <stdlib.h>
 
 enum { GOOD, REFUSED = 40, BAD };
@@ -25,8 +25,7 @@ typedef struct steps {
   const char *dir, *only, *plugin;
   char *target;
   bool values;
-  char **names;
-  u32 n;
+  drv_names names;
   u32 good, refused, bad;
   u64 states, good_states;
 } steps;
@@ -46,30 +45,6 @@ typedef struct module_run {
   char *module;
   u64 ran;
 } module_run;
-
-static int by_name(const void *a, const void *b) {
-  return strcmp(*(char *const *)a, *(char *const *)b);
-}
-
-static bool ends_with(const char *s, const char *tail) {
-  size_t n = strlen(s), k = strlen(tail);
-  return n >= k && strcmp(s + n - k, tail) == 0;
-}
-
-static bool list_modules(steps *s) {
-  DIR *d = opendir(s->dir);
-  HS_VEC(char *) v = {0};
-  if (!d) return false;
-  for (struct dirent *e; (e = readdir(d));)
-    if (ends_with(e->d_name, ".hlo") && !ends_with(e->d_name, ".after_optimizations.hlo") &&
-        (!s->only || strstr(e->d_name, s->only)))
-      hs_vec_push(&v, hs_format("%.*s", (int)strlen(e->d_name) - 4, e->d_name));
-  closedir(d);
-  if (v.n) qsort(v.v, v.n, sizeof *v.v, by_name);
-  s->names = v.v;
-  s->n = (u32)v.n;
-  return true;
-}
 
 // ---- one state ----------------------------------------------------------------------------------
 static void print(const hlo_module *m, hs_buf *text) {
@@ -156,7 +131,7 @@ static hs_status compile(module_run *r, const char *dumps) {
 
 static int check_module(void *arg, u32 k, FILE *out) {
   const steps *s = arg;
-  module_run r = {.s = s, .name = s->names[k], .out = out, .ctx = hlo_ctx_new()};
+  module_run r = {.s = s, .name = s->names.v[k], .out = out, .ctx = hlo_ctx_new()};
   char dumps[] = "/tmp/hlosh-states-XXXXXX";
   if (!mkdtemp(dumps)) return BAD;
   hs_status st = compile(&r, dumps);
@@ -184,15 +159,17 @@ static int check_module(void *arg, u32 k, FILE *out) {
   return verdict;
 }
 
-static void module_done(void *arg, u32 k, int verdict, const char *text) {
+static void module_done(void *arg, u32 k, drv_result *result) {
   steps *s = arg;
+  int verdict = result->verdict;
+  const char *text = result->text;
   u32 states = 0, good = 0;
   const char *counts = strstr(text, "@ ");
   for (const char *p = counts; p; p = strstr(p + 1, "\n@ ")) counts = *p == '\n' ? p + 1 : p;
   if (counts && sscanf(counts, "@ %u %u", &states, &good) == 2)
     s->states += states, s->good_states += good;
   if (counts) printf("%.*s", (int)(counts - text), text);
-  else printf("FAIL %s: %s\n", s->names[k], text);
+  else printf("FAIL %s: %s\n", s->names.v[k], drv_reason(result));
   s->good += verdict == GOOD;
   s->refused += verdict == REFUSED;
   s->bad += verdict != GOOD && verdict != REFUSED;
@@ -217,15 +194,15 @@ int main(int argc, char **argv) {
              .only = drv_option(&a, "only"),
              .plugin = drv_option(&a, "plugin"),
              .values = drv_option(&a, "values") != NULL};
-  if ((target && !(s.target = drv_gpu(target))) || !list_modules(&s)) {
+  if ((target && !(s.target = drv_gpu(target))) || !drv_modules(s.dir, s.only, &s.names)) {
     fprintf(stderr, "%s: %s\n", target && !s.target ? target : s.dir, strerror(errno));
     return 2;
   }
-  drv_run(s.n, a.jobs, timeout ? atof(timeout) : 600, check_module, module_done, &s);
-  printf("steps: %u/%u modules, %llu/%llu states, %u refused by the plug-in\n", s.good, s.n,
-         (unsigned long long)s.good_states, (unsigned long long)s.states, s.refused);
-  for (u32 k = 0; k < s.n; k++) hs_free(s.names[k]);
-  hs_free(s.names);
+  drv_run((u32)s.names.n, a.jobs, timeout ? atof(timeout) : 600, check_module, module_done, &s);
+  printf("steps: %u/%u modules, %llu/%llu states, %u refused by the plug-in\n", s.good,
+         (u32)s.names.n, (unsigned long long)s.good_states, (unsigned long long)s.states,
+         s.refused);
+  drv_names_free(&s.names);
   hs_free(s.target);
   return s.bad ? 1 : 0;
 }

@@ -10,14 +10,16 @@
 // verified, printed and read back. Each case runs in a child of its own. Prints "FAIL NAME: reason"
 // per failure, the cases that the backend does not cover by the opcode, and last "suite: P/T agree,
 // U unsupported". Exit 0 when nothing failed.
+#include "core/text/text.h"
 #include "backends/backend.h"
 #include "backends/pjrt/pjrt.h"
 #include "backends/worker.h"
 #include "core/verify/verify.h"
 #include "passes/run/pass.h"
-#include "tests/drivers/driver.h"
+#include "tests/harness/driver.h"
 
-#include <dirent.h>
+#include <errno.h>
+#include <stdlib.h>
 
 // exit statuses of the children: no sanitizer or library ends with these
 enum { AGREE, UNSUPPORTED = 40, DIFFER };
@@ -28,36 +30,9 @@ typedef struct suite {
   bool times, made;
   const char *plugin;
   char *target;  // --plugin, text of --for
-  char **names;
-  u32 n;
+  drv_names names;
   u32 agree, unsupported, failed;
 } suite;
-
-static int by_name(const void *a, const void *b) {
-  return strcmp(*(char *const *)a, *(char *const *)b);
-}
-
-static bool ends_with(const char *s, const char *tail) {
-  size_t n = strlen(s), k = strlen(tail);
-  return n >= k && strcmp(s + n - k, tail) == 0;
-}
-
-static bool list_cases(suite *s) {
-  DIR *d = opendir(s->dir);
-  if (!d) return false;
-  u32 cap = 0;
-  for (struct dirent *e; (e = readdir(d));) {
-    if (!ends_with(e->d_name, ".hlo") || ends_with(e->d_name, ".after_optimizations.hlo")) continue;
-    if (s->only && !strstr(e->d_name, s->only)) continue;
-    if (s->n == cap) s->names = hs_realloc(s->names, (cap = cap ? 2 * cap : 64) * sizeof *s->names);
-    s->names[s->n] = hs_strdup(e->d_name);
-    s->names[s->n][strlen(e->d_name) - 4] = 0;
-    s->n++;
-  }
-  closedir(d);
-  if (s->n) qsort(s->names, s->n, sizeof *s->names, by_name);
-  return true;
-}
 
 // The evaluator is called directly, every other backend through its table.
 static hs_status run_module(const suite *s, const hlo_module *m, u32 n, hlo_literal *const *args,
@@ -186,7 +161,7 @@ static hs_status check_case(const suite *s, const char *name, double *ms) {
 static int run_case(void *arg, u32 k, FILE *out) {
   const suite *s = arg;
   double ms = 0;
-  hs_status st = check_case(s, s->names[k], &ms);
+  hs_status st = check_case(s, s->names.v[k], &ms);
   if (hs_ok(st)) {
     fprintf(out, "%.1f ms", ms);
     return AGREE;
@@ -198,13 +173,15 @@ static int run_case(void *arg, u32 k, FILE *out) {
   return verdict;
 }
 
-static void case_done(void *arg, u32 k, int verdict, const char *text) {
+static void case_done(void *arg, u32 k, drv_result *result) {
   suite *s = arg;
+  int verdict = result->verdict;
+  const char *text = drv_reason(result);
   if (verdict == AGREE) s->agree++;
   else if (verdict == UNSUPPORTED)
-    s->unsupported++, printf("unsupported %s: %s\n", s->names[k], text);
-  else s->failed++, printf("FAIL %s: %s\n", s->names[k], text);
-  if (s->times && verdict == AGREE) printf("ok %s: %s\n", s->names[k], text);
+    s->unsupported++, printf("unsupported %s: %s\n", s->names.v[k], text);
+  else s->failed++, printf("FAIL %s: %s\n", s->names.v[k], text);
+  if (s->times && verdict == AGREE) printf("ok %s: %s\n", s->names.v[k], text);
   fflush(stdout);
 }
 
@@ -235,14 +212,13 @@ int main(int argc, char **argv) {
     fprintf(stderr, "%s: %s\n", target, strerror(errno));
     return 2;
   }
-  if (!list_cases(&s)) {
+  if (!drv_modules(s.dir, s.only, &s.names)) {
     fprintf(stderr, "%s: %s\n", s.dir, strerror(errno));
     return 2;
   }
-  drv_run(s.n, a.jobs, timeout ? atof(timeout) : 600, run_case, case_done, &s);
-  printf("suite: %u/%u agree, %u unsupported\n", s.agree, s.n, s.unsupported);
-  for (u32 k = 0; k < s.n; k++) hs_free(s.names[k]);
-  hs_free(s.names);
+  drv_run((u32)s.names.n, a.jobs, timeout ? atof(timeout) : 600, run_case, case_done, &s);
+  printf("suite: %u/%u agree, %u unsupported\n", s.agree, (u32)s.names.n, s.unsupported);
+  drv_names_free(&s.names);
   hs_free(s.target);
   return s.failed ? 1 : 0;
 }

@@ -6,10 +6,10 @@
 // unless said). Modules that XLA refused are not counted. Where the text leaves constants out
 // ({...}), XLA's reader makes values up, from a counter that runs on from module to module; ours
 // does not, so what would print them is not comparable, and is counted as such.
-#include <dirent.h>
 
+#include "core/text/text.h"
 #include "core/types/literal.h"
-#include "tests/drivers/driver.h"
+#include "tests/harness/driver.h"
 
 static bool slurp(const char *dir, const char *name, size_t n, const char *ending, hs_buf *out) {
   char *path = hs_format("%s/%.*s%s", dir, (int)n, name, ending);
@@ -98,19 +98,16 @@ int main(int argc, char **argv) {
        word && vintage < HLO_VINTAGE_COUNT && strcmp(hlo_vintages[vintage].name, word) != 0;)
     vintage++;
   if (vintage == HLO_VINTAGE_COUNT) return fprintf(stderr, "no vintage %s\n", word), 2;
-  struct dirent **names;
-  int n = scandir(a.v[0], &names, NULL, alphasort);
-  if (n < 0) return perror(a.v[0]), 2;
+  drv_names names = {0};
+  if (!drv_list(a.v[0], ".hlo", &names)) return perror(a.v[0]), 2;
   counts count = {0};
   hs_buf source = {0};
-  for (int k = 0; k < n; k++) {
-    const char *name = names[k]->d_name;
-    size_t len = strlen(name);
-    if (len > 4 && strcmp(name + len - 4, ".hlo") == 0 && slurp(a.v[0], name, len, "", &source))
-      compare(name, len, a.v[1], &source, (hlo_vintage)vintage, &count);
-    free(names[k]);
+  for (size_t k = 0; k < names.n; k++) {
+    const char *name = names.v[k];
+    if (slurp(a.v[0], name, strlen(name), "", &source))
+      compare(name, strlen(name), a.v[1], &source, (hlo_vintage)vintage, &count);
   }
-  free(names);
+  drv_names_free(&names);
   hs_buf_free(&source);
   printf("text: %u/%u default, %u/%u large constants, %u not comparable (elided)\n", count.same[0],
          count.total[0], count.same[1], count.total[1], count.elided);

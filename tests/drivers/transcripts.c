@@ -14,8 +14,10 @@
 // passes that hlosh does not have; a share for each. In every case what the module means must not
 // have changed: before and after are evaluated on the same random inputs where the evaluator covers
 // the module and the work is bounded. A pass that does nothing fails every rule.
+#include "core/text/text.h"
 #include "passes/run/util.h"
-#include "tests/drivers/meaning.h"
+#include "tests/harness/driver.h"
+#include "tests/harness/meaning.h"
 
 typedef enum { COST, GRAPH, KERNELS } rule;
 // Folders whose rule is not COST, or whose text to run is not the folder's own name (NULL).
@@ -200,15 +202,15 @@ static struct tally *tally_of(run *r, const char *pass) {
   return t;
 }
 
-static void done(void *arg, u32 k, int verdict, const char *text) {
+static void done(void *arg, u32 k, drv_result *result) {
   run *r = arg;
-  if (verdict == 3) return;
+  if (result->verdict == 3) return;
   const char *pass = drv_cell(&r->t, k, "pass");
   struct tally *t = tally_of(r, pass);
   struct tally *f = &r->families[family_of(pass)];
   t->total++, f->total++, r->total++;
-  if (verdict == 0) t->passed++, f->passed++, r->passed++;
-  else printf("FAIL %s/%s: %s", pass, drv_cell(&r->t, k, "n"), text);
+  if (result->verdict == 0) t->passed++, f->passed++, r->passed++;
+  else printf("FAIL %s/%s: %s\n", pass, drv_cell(&r->t, k, "n"), drv_reason(result));
 }
 
 static int filtered(void *arg, u32 k, FILE *out) {

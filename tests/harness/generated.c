@@ -1,15 +1,11 @@
-// generated.h — do two results of a random module (tests/random) agree? By the tolerances that
+// generated.c — do two results of a random module (tests/random) agree? By the tolerances that
 // the generator worked out.
-#ifndef TESTS_GENERATED_H
-#define TESTS_GENERATED_H
-
-#include "core/types/literal.h"
-#include "tests/random/gen.h"
+#include "tests/harness/generated.h"
 
 #include <math.h>
 #include <stdio.h>
 
-static inline bool generated_close(double want, double got, double tolerance, double eps) {
+static bool generated_close(double want, double got, double tolerance, double eps) {
   if (isnan(want) || isnan(got)) return isnan(want) && isnan(got);
   if (want == got) return true;
   return fabs(want - got) <= 4 * tolerance + 16 * eps * fabs(want);
@@ -17,8 +13,8 @@ static inline bool generated_close(double want, double got, double tolerance, do
 
 // Index of the first element that differs, or -1; parts of complex numbers are elements of their
 // own.
-static inline i64 generated_difference(const hlo_literal *want, const hlo_literal *got,
-                                       double tolerance, double *a, double *b) {
+static i64 generated_difference(const hlo_literal *want, const hlo_literal *got, double tolerance,
+                                double *a, double *b) {
   hlo_dtype t = want->shape->dtype, part = hlo_dtype_real_part(t);
   bool floating = hlo_dtype_is_float(t) || hlo_dtype_is_complex(t);
   size_t w = hlo_dtype_storage(part);
@@ -42,8 +38,8 @@ static inline i64 generated_difference(const hlo_literal *want, const hlo_litera
 }
 
 // False: `why` (200 bytes) says where they differ first, *output (may be NULL) in which result.
-static inline bool generated_agrees(const gen_module *g, const hlo_literal *want,
-                                    const hlo_literal *got, u32 *output, char *why) {
+bool generated_agrees(const gen_module *g, const hlo_literal *want, const hlo_literal *got,
+                      u32 *output, char *why) {
   if (output) *output = 0;
   if (want->nchildren != g->nouts || got->nchildren != g->nouts)
     return snprintf(why, 200, "number of results"), false;
@@ -58,5 +54,3 @@ static inline bool generated_agrees(const gen_module *g, const hlo_literal *want
   }
   return true;
 }
-
-#endif

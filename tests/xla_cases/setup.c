@@ -1,20 +1,18 @@
-// case_setup.h — what a pass test sets before the pass runs: the options of its passes, by XLA's
-// setter names, and the edits of the module that are data (layouts of the entry, control
-// dependencies, aliases). What is not in the tables here is reported by name, and the case counts
-// as not checkable.
-#ifndef TESTS_CASE_SETUP_H
-#define TESTS_CASE_SETUP_H
-
+// setup.c — what a pass test sets before the pass runs: options of its passes, by XLA's names for
+// them, and edits of the module (layouts of the entry, control dependencies, aliases).
+//
+// An option or an edit that the tables here do not have is reported by name, and the case counts as
+// not checkable.
 #include "passes/run/pass.h"
-#include "tests/drivers/stmts.h"
+#include "tests/xla_cases/internal.h"
 
 // One option of XLA's pass: `value` NULL is any value, "~x" any that x occurs in; a lambda is
 // compared by its body. `ours`: NULL when our pass does that anyway, "key" to hand the value on,
 // "key=value" for fixed text.
-typedef struct setup_option {
+typedef struct xla_option {
   const char *pass, *xla, *value, *ours;
-} setup_option;
-static const setup_option setup_options[] = {
+} xla_option;
+static const xla_option known_options[] = {
     {"algsimp", "", "return false;", "replace_with_bitcast=false"},
     {"batchnorm_expander", "rewrite_training_op", NULL, "rewrite_training_op"},
     {"batchnorm_expander", "rewrite_inference_op", NULL, "rewrite_inference_op"},
@@ -95,7 +93,7 @@ static const setup_option setup_options[] = {
     {"while-loop-invariant-code-motion", "shape_size_function", NULL, NULL},
 };
 
-static inline bool setup_same_text(const char *a, const char *b) {  // blanks apart
+static bool same_text(const char *a, const char *b) {  // blanks apart
   for (;; a++, b++) {
     while (isspace((unsigned char)*a)) a++;
     while (isspace((unsigned char)*b)) b++;
@@ -104,7 +102,7 @@ static inline bool setup_same_text(const char *a, const char *b) {  // blanks ap
 }
 
 // Splits text at a separator outside of brackets and quotes; NULL when there is none.
-static inline char *setup_split(char *p, const char *sep) {
+char *xc_split(char *p, const char *sep) {
   for (; *p; p++) {
     if (*p == '"' || strchr("([{", *p)) {
       if (*p == '"') {
@@ -113,7 +111,7 @@ static inline char *setup_split(char *p, const char *sep) {
         if (!*p) return NULL;
         continue;
       }
-      const char *end = m_closing(p);
+      const char *end = xc_closing(p);
       if (!end) return NULL;
       p += end - p - 1;
       continue;
@@ -126,14 +124,14 @@ static inline char *setup_split(char *p, const char *sep) {
   return NULL;
 }
 
-static inline char *setup_trim(char *s) {
+static char *trim(char *s) {
   while (isspace((unsigned char)*s)) s++;
   for (char *end = s + strlen(s); end > s && isspace((unsigned char)end[-1]);) *--end = '\0';
   return s;
 }
 
 // Whether our pass has an option of this name: help.def lists them all.
-static inline bool setup_own_option(const char *pass, const char *name) {
+static bool own_option(const char *pass, const char *name) {
   hs_arena a = {0};
   const pass_info *p = *name ? pass_find(pass) : NULL;
   const pass_help *h = p ? pass_help_of(p) : NULL;
@@ -147,7 +145,7 @@ static inline bool setup_own_option(const char *pass, const char *name) {
 
 // A value as our options have it: numbers without C++'s suffix, strings without quotes, a list of
 // strings, {"a", "b"} of whatever type, as words.
-static inline char *setup_plain_text(const char *value) {
+static char *plain_text(const char *value) {
   size_t digits = strspn(value, "-.0123456789");
   if (digits && strcmp(value + digits, "f") == 0) return hs_format("%.*s", (int)digits, value);
   const char *list = strchr(value, '{'), *p = list ? list + 1 : *value == '"' ? value : NULL;
@@ -166,10 +164,10 @@ static inline char *setup_plain_text(const char *value) {
 }
 
 // Appends one option to "{a=b;c=d"; false when it has no counterpart here.
-static inline bool setup_option_add(hs_buf *b, const char *pass, char *o) {
+static bool option_add(hs_buf *b, const char *pass, char *o) {
   hs_arena a = {0};
   char *eq = NULL;
-  for (char *p = o; m_is_word(*p) || *p == '='; p++)
+  for (char *p = o; xc_is_word(*p) || *p == '='; p++)
     if (*p == '=') {
       eq = p;
       break;
@@ -180,21 +178,21 @@ static inline bool setup_option_add(hs_buf *b, const char *pass, char *o) {
   for (size_t again = strlen(name);
        *name && strncmp(value, name, again) == 0 && value[again] == '=';)
     value += again + 1;
-  const m_expr *e = m_parse(&a, value);
+  const xc_expr *e = xc_parse(&a, value);
   if (e->kind == E_LAMBDA) value = e->name;
   bool known = false;
-  for (size_t k = 0; k < HS_COUNT(setup_options) && !known; k++) {
-    const setup_option *x = &setup_options[k];
+  for (size_t k = 0; k < HS_COUNT(known_options) && !known; k++) {
+    const xla_option *x = &known_options[k];
     if (strcmp(x->pass, pass) != 0 || strcmp(x->xla, name) != 0 ||
         (x->value &&
-         (*x->value == '~' ? !strstr(value, x->value + 1) : !setup_same_text(x->value, value))))
+         (*x->value == '~' ? !strstr(value, x->value + 1) : !same_text(x->value, value))))
       continue;
     known = true;
     if (x->ours)
       hs_buf_printf(b, strchr(x->ours, '=') ? "%s%s" : "%s%s=%s", b->n ? ";" : "{", x->ours, value);
   }
-  if (!known && setup_own_option(pass, name)) {  // ours under XLA's name
-    char *text = setup_plain_text(value);
+  if (!known && own_option(pass, name)) {  // ours under XLA's name
+    char *text = plain_text(value);
     hs_buf_printf(b, "%s%s=%s", b->n ? ";" : "{", name, text);
     hs_free(text);
     known = true;
@@ -205,11 +203,11 @@ static inline bool setup_option_add(hs_buf *b, const char *pass, char *o) {
 
 // call-inliner's override_policy, a function of the call, as the list of computations whose calls
 // it lets go; false when it is not understood, or depends on more than what is called.
-static inline bool setup_inline_policy(hs_buf *b, const hlo_module *m, const char *option) {
-  m_env v = {.m = m};
+static bool inline_policy(hs_buf *b, const hlo_module *m, const char *option) {
+  xc_env v = {.m = m};
   const char *text = option;
   while (strncmp(text, "override_policy=", 16) == 0) text += 16;
-  const m_expr *e = m_parse(&v.a, text);
+  const xc_expr *e = xc_parse(&v.a, text);
   bool known = text > option && e->kind == E_LAMBDA;
   hs_buf names = {0};
   if (known)
@@ -218,7 +216,7 @@ static inline bool setup_inline_policy(hs_buf *b, const hlo_module *m, const cha
       hlo_for_each_comp(from, m)
         hlo_for_each_instr(i, from) {
           if (i->opcode != HLO_CALL || hlo_attr_comp(i, HLO_ATTR_TO_APPLY) != c) continue;
-          m_value x = m_call_lambda(&v, e, m_instr(i));
+          xc_value x = xc_call_lambda(&v, e, xc_instr(i));
           known &= x.kind == V_NUMBER && (allowed < 0 || allowed == (int)x.number);
           allowed = (int)x.number;
         }
@@ -233,7 +231,7 @@ static inline bool setup_inline_policy(hs_buf *b, const hlo_module *m, const cha
 
 // What a test suite's own helper runs a pass with, where the index names the helper of the suite
 // that it derives from.
-static inline const char *setup_by_suite(const char *pass, const char *test, const char *option) {
+static const char *by_suite(const char *pass, const char *test, const char *option) {
   static const struct {
     const char *pass, *suite, *option, *ours;
   } suites[] = {
@@ -252,30 +250,29 @@ static inline const char *setup_by_suite(const char *pass, const char *test, con
 
 // The text of one pass for the pipeline language, from XLA's options and the name of the test,
 // "Suite.Case"; false, with the option in `why`, when one is unknown.
-static inline bool setup_pass_text(hs_buf *out, const hlo_module *m, const char *pass,
-                                   const char *classname, const char *test, const char *options,
-                                   const char *config, hs_buf *why) {
+bool xc_pass_text(hs_buf *out, const hlo_module *m, const char *pass, const char *classname,
+                  const char *test, const char *options, const char *config, hs_buf *why) {
   hs_buf b = {0};
   bool fix = false, known = true;
   char *copy = hs_strdup(options);
   for (char *o = copy, *next; o; o = next) {
-    next = setup_split(o, ";");
-    o = setup_trim(o);
+    next = xc_split(o, ";");
+    o = trim(o);
     if (!*o) continue;
     if (strcmp(o, "fixpoint") == 0) {
       fix = true;
       continue;
     }
-    const char *own = setup_by_suite(pass, test, o);
+    const char *own = by_suite(pass, test, o);
     if (own) {
       hs_buf_printf(&b, "%s%s", b.n ? ";" : "{", own);
       continue;
     }
     if (strcmp(pass, "call-inliner") == 0 && strncmp(o, "override_policy=", 16) == 0 &&
-        setup_inline_policy(&b, m, o))
+        inline_policy(&b, m, o))
       continue;
     char *whole = hs_strdup(o);
-    if (!setup_option_add(&b, pass, o)) {
+    if (!option_add(&b, pass, o)) {
       if (known) hs_buf_printf(why, "option %.120s", whole);
       known = false;
     }
@@ -306,7 +303,7 @@ static inline bool setup_pass_text(hs_buf *out, const hlo_module *m, const char 
 }
 
 // ---- edits --------------------------------------------------------------------------------------
-static inline void setup_program(hlo_module *m, hlo_program_shape s) {
+static void set_program(hlo_module *m, hlo_program_shape s) {
   hlo_program_shape *p = HS_NEW(&m->arena, hlo_program_shape);
   *p = s;
   p->params = hs_arena_dup(&m->arena, s.params, s.n * sizeof *s.params);
@@ -314,31 +311,31 @@ static inline void setup_program(hlo_module *m, hlo_program_shape s) {
 }
 
 // The entry's program shape with row-major layouts, as ComputationLayout(shape) makes it.
-static inline void setup_default_layouts(m_env *v, hlo_module *m) {
-  hlo_program_shape s = m_program(v, m);
+static void default_layouts(xc_env *v, hlo_module *m) {
+  hlo_program_shape s = xc_program(v, m);
   const hlo_shape **p = HS_NEW_ARRAY(&m->arena, const hlo_shape *, s.n + 1);
   for (u32 k = 0; k < s.n; k++) p[k] = hlo_shape_with_default_layout(m->ctx, s.params[k]);
-  setup_program(m, (hlo_program_shape){s.n, p, hlo_shape_with_default_layout(m->ctx, s.result)});
+  set_program(m, (hlo_program_shape){s.n, p, hlo_shape_with_default_layout(m->ctx, s.result)});
 }
 
-static inline const hlo_shape *setup_put_subshape(hlo_ctx *ctx, hs_arena *a, const hlo_shape *s,
-                                                  const m_value *at, u32 n, const hlo_shape *put) {
+static const hlo_shape *put_subshape(hlo_ctx *ctx, hs_arena *a, const hlo_shape *s,
+                                     const xc_value *at, u32 n, const hlo_shape *put) {
   if (!n) return put;
   u32 k = (u32)at->number;
   if (!hlo_shape_is_tuple(s) || k >= s->nelems) return NULL;
   const hlo_shape **e = HS_NEW_ARRAY(a, const hlo_shape *, s->nelems),
-                  *inner = setup_put_subshape(ctx, a, s->elems[k], at + 1, n - 1, put);
+                  *inner = put_subshape(ctx, a, s->elems[k], at + 1, n - 1, put);
   memcpy(e, s->elems, s->nelems * sizeof *e);
   e[k] = inner;
   return inner ? hlo_shape_tuple(ctx, s->nelems, e) : NULL;
 }
 
 // *TARGET = VALUE
-static inline bool setup_assign(m_env *v, hlo_module *m, const m_expr *to, m_value x) {
+static bool assign(xc_env *v, hlo_module *m, const xc_expr *to, xc_value x) {
   if (to->kind != E_CALL) return false;
   if (to->on && strcmp(to->name, "mutable_layout") == 0 && to->on->kind == E_CALL &&
       strcmp(to->on->name, "Shape") == 0 && to->on->n == 1) {
-    m_value s = m_eval(v, to->on->args[0]);
+    xc_value s = xc_eval(v, to->on->args[0]);
     if (s.kind != V_SHAPE || x.kind != V_LAYOUT || v->nshapes == HS_COUNT(v->shapes)) return false;
     const hlo_shape *key = ((const hlo_shape *)s.p)->logical;
     for (u32 k = 0; k < v->nshapes; k++)
@@ -349,24 +346,24 @@ static inline bool setup_assign(m_env *v, hlo_module *m, const m_expr *to, m_val
   }
   if (to->on && strcmp(to->name, "mutable_layout") == 0 && to->on->on &&
       strcmp(to->on->name, "mutable_shape") == 0 && x.kind == V_LAYOUT) {
-    m_value i = m_eval(v, to->on->on);
+    xc_value i = xc_eval(v, to->on->on);
     return i.kind == V_INSTR && hlo_shape_is_array(i.i->shape) &&
            (hlo_set_shape(i.i, hlo_shape_with_layout(m->ctx, i.i->shape, x.p)), true);
   }
   if (x.kind != V_SHAPE) return false;
   // *x->mutable_shape()->mutable_tuple_shapes(1) = s
   bool tuple = to->on && strcmp(to->name, "mutable_tuple_shapes") == 0 && to->n == 1;
-  const m_expr *whole = tuple ? to->on : to;
+  const xc_expr *whole = tuple ? to->on : to;
   if (whole->on && strcmp(whole->name, "mutable_shape") == 0) {
-    m_value i = m_eval(v, whole->on), at = m_number((double)(tuple ? m_arg(v, to, 0, -1) : 0));
+    xc_value i = xc_eval(v, whole->on), at = xc_number((double)(tuple ? xc_arg(v, to, 0, -1) : 0));
     const hlo_shape *s = i.kind == V_INSTR && at.number >= 0
-                             ? setup_put_subshape(m->ctx, &v->a, i.i->shape, &at, tuple, x.p)
+                             ? put_subshape(m->ctx, &v->a, i.i->shape, &at, tuple, x.p)
                              : NULL;
     return s && (hlo_set_shape(i.i, s), true);
   }
   if (to->on && (strcmp(to->name, "mutable_parameter_layout") == 0 ||
                  strcmp(to->name, "mutable_result_layout") == 0)) {
-    hlo_program_shape s = m_program(v, m);
+    hlo_program_shape s = xc_program(v, m);
     const hlo_shape **p = HS_NEW_ARRAY(&v->a, const hlo_shape *, s.n + 1);
     memcpy(p, s.params, s.n * sizeof *p);
     s.params = p;
@@ -374,41 +371,41 @@ static inline bool setup_assign(m_env *v, hlo_module *m, const m_expr *to, m_val
       if (s.result->logical != ((const hlo_shape *)x.p)->logical) return false;
       s.result = x.p;
     } else {
-      i64 k = m_arg(v, to, 0, -1);
+      i64 k = xc_arg(v, to, 0, -1);
       if (k < 0 || k >= (i64)s.n || p[k]->logical != ((const hlo_shape *)x.p)->logical)
         return false;
       p[k] = x.p;
     }
-    return setup_program(m, s), true;
+    return set_program(m, s), true;
   }
   if (!to->on && strcmp(to->name, "ShapeUtil::GetMutableSubshape") == 0 && to->n == 2 &&
       to->args[0]->on && strcmp(to->args[0]->name, "shape") == 0) {
-    m_value i = m_eval(v, to->args[0]->on), at = m_eval(v, to->args[1]);
+    xc_value i = xc_eval(v, to->args[0]->on), at = xc_eval(v, to->args[1]);
     if (i.kind != V_INSTR || at.kind != V_LIST) return false;
-    const hlo_shape *s = setup_put_subshape(m->ctx, &v->a, i.i->shape, at.v, at.n, x.p);
+    const hlo_shape *s = put_subshape(m->ctx, &v->a, i.i->shape, at.v, at.n, x.p);
     if (!s) return false;
     hlo_set_shape(i.i, s);
     // ComputeProgramShape() of the edited root has its layouts
-    hlo_program_shape program = m_program(v, m);
-    if (i.i == m->entry->root) program.result = s, setup_program(m, program);
+    hlo_program_shape program = xc_program(v, m);
+    if (i.i == m->entry->root) program.result = s, set_program(m, program);
     return true;
   }
   return false;
 }
 
-static inline hlo_ints setup_index(m_env *v, hlo_module *m, const m_expr *e) {
-  m_value l = m_eval(v, e);
+static hlo_ints index_of(xc_env *v, hlo_module *m, const xc_expr *e) {
+  xc_value l = xc_eval(v, e);
   i64 *x = HS_NEW_ARRAY(&m->arena, i64, l.n + 1);
   for (u32 k = 0; k < l.n; k++) x[k] = (i64)l.v[k].number;
   return (hlo_ints){l.n, x};
 }
 
 // TARGET->Method(...)
-static inline bool setup_call(m_env *v, hlo_module *m, const m_expr *e) {
+static bool call(xc_env *v, hlo_module *m, const xc_expr *e) {
   if (e->kind != E_CALL || !e->on) return false;
-  m_value self = m_eval(v, e->on), x = e->n ? m_eval(v, e->args[0]) : m_unknown();
+  xc_value self = xc_eval(v, e->on), x = e->n ? xc_eval(v, e->args[0]) : xc_unknown();
   if (strcmp(e->name, "SetToDefaultLayout") == 0 && self.kind == V_MODULE)
-    return setup_default_layouts(v, m), true;
+    return default_layouts(v, m), true;
   if (strcmp(e->name, "AddControlDependencyTo") == 0 && self.kind == V_INSTR && x.kind == V_INSTR) {
     const hlo_instr_list *have = x.i->ctrl_preds;
     u32 n = have ? have->n : 0;
@@ -419,7 +416,7 @@ static inline bool setup_call(m_env *v, hlo_module *m, const m_expr *e) {
   }
   if (strcmp(e->name, "ReplaceOperandWith") == 0 && self.kind == V_INSTR && e->n == 2 &&
       x.kind == V_NUMBER) {
-    m_value by = m_eval(v, e->args[1]);
+    xc_value by = xc_eval(v, e->args[1]);
     return by.kind == V_INSTR && x.number >= 0 && x.number < self.i->noperands &&
            (hlo_set_operand(self.i, (u32)x.number, by.i), true);
   }
@@ -438,7 +435,7 @@ static inline bool setup_call(m_env *v, hlo_module *m, const m_expr *e) {
       return *(i64 *)(void *)((char *)(uintptr_t)self.p + dims[k].at) = (i64)x.number, true;
   if (strcmp(e->name, "set_window") == 0 && self.kind == V_INSTR && e->args[0]->on &&
       strcmp(e->args[0]->name, "window") == 0)
-    return m_eval(v, e->args[0]->on).i == self.i;
+    return xc_eval(v, e->args[0]->on).i == self.i;
   // what was set is in `config`
   if (strcmp(e->name, "set_config") == 0 && e->n == 1 && e->args[0]->on &&
       strcmp(e->args[0]->name, "config") == 0)
@@ -461,7 +458,7 @@ static inline bool setup_call(m_env *v, hlo_module *m, const m_expr *e) {
       strcmp(e->args[0]->name ? e->args[0]->name : "", "opts") == 0) {
     hlo_metadata *d = HS_NEW(&m->arena, hlo_metadata);
     for (u32 k = 1; k < e->args[0]->n; k++) {
-      const m_expr *f = e->args[0]->args[k];
+      const xc_expr *f = e->args[0]->args[k];
       if (!f->key || strcmp(f->key, "op_name") != 0 || f->kind != E_STRING) return false;
       d->op_name = hs_str_of(hs_arena_strndup(&m->arena, f->name, strlen(f->name)));
     }
@@ -473,8 +470,8 @@ static inline bool setup_call(m_env *v, hlo_module *m, const m_expr *e) {
     u32 n = have ? have->n : 0;
     hlo_alias_entry *l = HS_NEW_ARRAY(&m->arena, hlo_alias_entry, n + 1);
     if (n) memcpy(l, have->v, n * sizeof *l);
-    l[n] = (hlo_alias_entry){setup_index(v, m, e->args[0]), m_arg(v, e, 1, 0),
-                             setup_index(v, m, e->args[2]), false};
+    l[n] = (hlo_alias_entry){index_of(v, m, e->args[0]), xc_arg(v, e, 1, 0), index_of(v, m, e->args[2]),
+                             false};
     hlo_aliases *now = HS_NEW(&m->arena, hlo_aliases);
     *now = (hlo_aliases){n + 1, l};
     return hlo_set_module_attr(m, (hlo_attr){.id = HLO_ATTR_INPUT_OUTPUT_ALIAS, .v.p = now}), true;
@@ -482,18 +479,23 @@ static inline bool setup_call(m_env *v, hlo_module *m, const m_expr *e) {
   return false;
 }
 
+void xc_set_default_layouts(hlo_module *m) {
+  xc_env v = {.m = m};
+  default_layouts(&v, m);
+  hs_arena_free(&v.a);
+}
+
 // Applies a case's edits, statement by statement; false, with the statement in `why`, at the first
 // that is not data.
-static inline bool setup_edits(hlo_module *m, const char *edits, hs_buf *why) {
-  m_env v = {.m = m};
+bool xc_apply_edits(hlo_module *m, const char *edits, hs_buf *why) {
+  xc_env v = {.m = m};
   char *copy = hs_strdup(edits);
   bool known = true;
   for (char *p = copy, *next; p && known; p = next) {
-    next = setup_split(p, " ; ");
-    char *whole = hs_strdup(p), *to = setup_trim(p),
-         *eq = *to == '*' ? setup_split(to, " = ") : NULL;
-    known = eq ? setup_assign(&v, m, m_parse(&v.a, to), m_eval(&v, m_parse(&v.a, eq)))
-               : setup_call(&v, m, m_parse(&v.a, to));
+    next = xc_split(p, " ; ");
+    char *whole = hs_strdup(p), *to = trim(p), *eq = *to == '*' ? xc_split(to, " = ") : NULL;
+    known = eq ? assign(&v, m, xc_parse(&v.a, to), xc_eval(&v, xc_parse(&v.a, eq)))
+               : call(&v, m, xc_parse(&v.a, to));
     if (!known) hs_buf_printf(why, "edit %.160s", whole);
     hs_free(whole);
   }
@@ -501,5 +503,3 @@ static inline bool setup_edits(hlo_module *m, const char *edits, hs_buf *why) {
   hs_arena_free(&v.a);
   return known;
 }
-
-#endif

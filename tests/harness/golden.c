@@ -1,50 +1,19 @@
-// golden.h — NAME.golden files: what real XLA made of a module (format: corpus/GOLDENS.md), read
+// golden.c — NAME.golden files: what real XLA made of a module (format: corpus/GOLDENS.md), read
 // and compared.
 //
 // Tolerances follow that page's table. What it derives from "the terms" is taken from the evaluator
 // itself: while the module runs, the observer below gathers per instruction the largest value that
 // went into a sum, a product or a polynomial, and the bounds are built from those.
-#ifndef TESTS_GOLDEN_H
-#define TESTS_GOLDEN_H
+#include "tests/harness/golden.h"
 
-#include "core/eval/eval.h"
 #include "core/text/text.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-typedef struct golden_item {
-  i64 path[8];
-  u32 depth;
-  bool out;
-  hs_str shape, value;
-} golden_item;
-typedef struct golden {
-  char status[32];
-  const char *status_text;
-  bool reassoc, lowacc, badinit;
-  golden_item *items;
-  u32 n;
-} golden;
-
-static char *read_whole(const char *path, size_t *n) {
-  FILE *f = fopen(path, "rb");
-  if (!f) return NULL;
-  size_t cap = 1 << 16;
-  char *p = hs_alloc(cap + 1);
-  *n = 0;
-  for (size_t got; (got = fread(p + *n, 1, cap - *n, f)) > 0;) {
-    *n += got;
-    if (*n == cap) p = hs_realloc(p, (cap *= 2) + 1);
-  }
-  fclose(f);
-  p[*n] = 0;
-  return p;
-}
-
 // Parses in place: the item strings point into `text`.
-static golden golden_parse(char *text) {
+golden golden_parse(char *text) {
   golden g = {0};
   u32 cap = 0;
   for (char *line = text, *next; line && *line; line = next) {
@@ -107,8 +76,8 @@ static hs_status golden_literal(hlo_ctx *ctx, hs_str shape_text, hs_str value, h
 }
 
 // ---- arguments ----------------------------------------------------------------------------------
-static hs_status golden_arg(hlo_ctx *ctx, const golden *g, const hlo_shape *s, i64 *path, u32 depth,
-                            hlo_literal **out) {
+hs_status golden_arg(hlo_ctx *ctx, const golden *g, const hlo_shape *s, i64 *path, u32 depth,
+                     hlo_literal **out) {
   if (hlo_shape_is_tuple(s) && depth < 8) {
     hlo_literal **kids = hs_calloc(s->nelems + 1, sizeof *kids);
     hs_status st = HS_GOOD;
@@ -133,10 +102,6 @@ static hs_status golden_arg(hlo_ctx *ctx, const golden *g, const hlo_shape *s, i
 }
 
 // ---- tolerances ---------------------------------------------------------------------------------
-typedef struct golden_bounds {
-  double sum_abs, trans_max, product_max;
-  bool lowacc, trans, divide, sums;
-} golden_bounds;
 
 static double type_eps(hlo_dtype t) {
   switch (hlo_dtype_real_part(t)) {
@@ -170,12 +135,6 @@ static double max_abs(const hlo_literal *l) {
 static i64 elements_of(const hlo_shape *s) {
   return hlo_shape_is_array(s) ? HS_MAX(s->elements, 1) : 1;
 }
-
-typedef struct golden_watch {
-  golden_bounds b;
-  double *value_max;
-  u32 n;
-} golden_watch;
 
 static void golden_gather(golden_watch *w, const hlo_instr *i, const hlo_literal *l) {
   if (i->id >= w->n || hlo_literal_has_elided(l)) return;
@@ -224,7 +183,7 @@ static void golden_gather(golden_watch *w, const hlo_instr *i, const hlo_literal
   w->b.sums |= i->opcode == HLO_ADD || i->opcode == HLO_SUBTRACT;
 }
 
-static hs_status golden_observe(void *arg, const hlo_observation *o) {
+hs_status golden_observe(void *arg, const hlo_observation *o) {
   golden_gather(arg, o->instr, o->value);
   return HS_GOOD;
 }
@@ -293,8 +252,8 @@ static hs_status compare_leaf(const hlo_literal *want, const hlo_literal *got, c
                  (long long)bad, (long long)ws->elements, (long long)first, first_want, first_got);
 }
 
-static hs_status golden_compare(hlo_ctx *ctx, const golden *g, const hlo_literal *result,
-                                const golden_bounds *b) {
+hs_status golden_compare(hlo_ctx *ctx, const golden *g, const hlo_literal *result,
+                         const golden_bounds *b) {
   for (u32 k = 0; k < g->n; k++) {
     const golden_item *it = &g->items[k];
     if (!it->out) continue;
@@ -313,5 +272,3 @@ static hs_status golden_compare(hlo_ctx *ctx, const golden *g, const hlo_literal
   }
   return HS_GOOD;
 }
-
-#endif

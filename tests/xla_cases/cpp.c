@@ -1,51 +1,36 @@
-// cpp.h — the C++ expressions that XLA's pass tests are written in, read as text: calls, members,
-// literals, lists, named arguments, comparisons and a little arithmetic. Lambdas are kept as text;
-// statements are in stmts.h.
-#ifndef TESTS_CPP_H
-#define TESTS_CPP_H
-
+// cpp.c — reads the C++ expressions of XLA's pass tests.
+//
+// A recursive-descent reader with precedence levels for binary operators. It covers what those
+// tests use: calls, members, templates' arguments, literals, braced lists, named arguments,
+// comparisons and arithmetic. A lambda is kept as its text; stmts.c runs it. Text that is no such
+// expression becomes E_BAD, never a guess. Expressions live in the arena of the caller.
 #include "core/base/base.h"
+#include "tests/xla_cases/internal.h"
 
 #include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-typedef enum { E_CALL, E_NAME, E_NUMBER, E_STRING, E_LIST, E_REF, E_LAMBDA, E_BAD } m_kind;
-typedef struct m_expr m_expr;
-struct m_expr {
-  m_kind kind;
-  // call, name, string, reference; "m::Add", "WithShape"; the body of a lambda
-  const char *name;
-  const char *key;  // of a named argument; its place says the same for most
-  // template arguments, without <>; NULL when there are none; of a lambda: its (last) parameter
-  const char *type;
-  double number;
-  bool is_float;
-  u32 n;
-  m_expr *args[24];
-  m_expr *on;  // modifiers, members and '->': the expression they apply to
-  bool arrow;
-};
-
-typedef struct m_reader {
+typedef struct xc_reader {
   const char *p;
   hs_arena *a;
-} m_reader;
+} xc_reader;
 
-static inline void m_blank(m_reader *r) {
+static xc_expr *xc_read(xc_reader *r);
+
+static void xc_blank(xc_reader *r) {
   while (isspace((unsigned char)*r->p)) r->p++;
 }
-static inline m_expr *m_new(m_reader *r, m_kind k) {
-  m_expr *e = HS_NEW(r->a, m_expr);
+static xc_expr *xc_new(xc_reader *r, xc_kind k) {
+  xc_expr *e = HS_NEW(r->a, xc_expr);
   e->kind = k;
   return e;
 }
-static inline m_expr *m_bad(m_reader *r) { return m_new(r, E_BAD); }
-static inline m_expr *m_read(m_reader *r);
+static xc_expr *xc_bad(xc_reader *r) { return xc_new(r, E_BAD); }
 
 // Just behind the bracket that closes the one at p; NULL when there is none. Text in quotes is
 // passed over.
-static inline const char *m_closing(const char *p) {
+const char *xc_closing(const char *p) {
   u32 depth = 0;
   for (; *p; p++) {
     if (*p == '"') {
@@ -59,12 +44,12 @@ static inline const char *m_closing(const char *p) {
   return NULL;
 }
 
-static inline bool m_is_word(char c) { return isalnum((unsigned char)c) || c == '_'; }
+bool xc_is_word(char c) { return isalnum((unsigned char)c) || c == '_'; }
 
-static inline bool m_read_args(m_reader *r, m_expr *e, char close) {
+static bool xc_read_args(xc_reader *r, xc_expr *e, char close) {
   r->p++;
   for (;;) {
-    m_blank(r);
+    xc_blank(r);
     if (*r->p == close) {
       r->p++;
       return true;
@@ -75,18 +60,18 @@ static inline bool m_read_args(m_reader *r, m_expr *e, char close) {
     }
     if (!*r->p || e->n == HS_COUNT(e->args)) return false;
     const char *q = r->p, *key = NULL;  // index={0}
-    while (m_is_word(*q)) q++;
+    while (xc_is_word(*q)) q++;
     if (q > r->p && *q == '=' && q[1] != '=')
       key = hs_arena_strndup(r->a, r->p, (size_t)(q - r->p)), r->p = q + 1;
-    m_expr *x = m_read(r);
+    xc_expr *x = xc_read(r);
     if (x->kind == E_BAD) return false;
     x->key = key;
     e->args[e->n++] = x;
   }
 }
 
-static inline m_expr *m_read_string(m_reader *r) {
-  m_expr *e = m_new(r, E_STRING);
+static xc_expr *xc_read_string(xc_reader *r) {
+  xc_expr *e = xc_new(r, E_STRING);
   hs_buf b = {0};
   for (r->p++; *r->p && *r->p != '"'; r->p++) {
     if (*r->p == '\\' && r->p[1]) {
@@ -102,8 +87,8 @@ static inline m_expr *m_read_string(m_reader *r) {
   return e;
 }
 
-static inline m_expr *m_read_number(m_reader *r) {
-  m_expr *e = m_new(r, E_NUMBER);
+static xc_expr *xc_read_number(xc_reader *r) {
+  xc_expr *e = xc_new(r, E_NUMBER);
   const char *s = r->p;
   char *end;
   bool hex = s[0] == '0' && (s[1] == 'x' || s[1] == 'X');
@@ -128,66 +113,66 @@ static inline m_expr *m_read_number(m_reader *r) {
 }
 
 // [captures](parameters) { body }
-static inline m_expr *m_read_lambda(m_reader *r) {
-  m_expr *e = m_new(r, E_LAMBDA);
-  const char *p = m_closing(r->p);
+static xc_expr *xc_read_lambda(xc_reader *r) {
+  xc_expr *e = xc_new(r, E_LAMBDA);
+  const char *p = xc_closing(r->p);
   while (p && isspace((unsigned char)*p)) p++;
   const char *parameters = p;
-  if (p && *p == '(') p = m_closing(p);
+  if (p && *p == '(') p = xc_closing(p);
   const char *last = p && p > parameters ? p - 1 : NULL, *word = last;
-  while (word && word > parameters && m_is_word(word[-1])) word--;
+  while (word && word > parameters && xc_is_word(word[-1])) word--;
   e->type = word ? hs_arena_strndup(r->a, word, (size_t)(last - word)) : "";
   while (p && *p && *p != '{') p++;
-  const char *end = p && *p ? m_closing(p) : NULL;
-  if (!end) return m_bad(r);
+  const char *end = p && *p ? xc_closing(p) : NULL;
+  if (!end) return xc_bad(r);
   e->name = hs_arena_strndup(r->a, p + 1, (size_t)(end - p) - 2);
   r->p = end;
   return e;
 }
 
-static inline m_expr *m_read_primary(m_reader *r) {
-  m_blank(r);
+static xc_expr *xc_read_primary(xc_reader *r) {
+  xc_blank(r);
   const char *s = r->p;
-  if (*s == '"') return m_read_string(r);
+  if (*s == '"') return xc_read_string(r);
   if (*s == '\'' && s[1] && s[2] == '\'') {  // a character, as a text of one
-    m_expr *e = m_new(r, E_STRING);
+    xc_expr *e = xc_new(r, E_STRING);
     e->name = hs_arena_strndup(r->a, s + 1, 1);
     r->p += 3;
     return e;
   }
-  if (*s == '[') return m_read_lambda(r);
+  if (*s == '[') return xc_read_lambda(r);
   if (*s == '{') {
-    m_expr *e = m_new(r, E_LIST);
-    return m_read_args(r, e, '}') ? e : m_bad(r);
+    xc_expr *e = xc_new(r, E_LIST);
+    return xc_read_args(r, e, '}') ? e : xc_bad(r);
   }
   if (*s == '-' && isalpha((unsigned char)s[1])) {
-    m_expr *e = m_new(r, E_CALL);
+    xc_expr *e = xc_new(r, E_CALL);
     e->name = "-";
     r->p++;
-    e->args[e->n++] = m_read(r);
+    e->args[e->n++] = xc_read(r);
     return e->args[0]->kind == E_BAD ? e->args[0] : e;
   }
-  if (*s == '*') return r->p++, m_read(r);
+  if (*s == '*') return r->p++, xc_read(r);
   if (*s == '(') {
     r->p++;
-    m_expr *e = m_read(r);
-    m_blank(r);
-    return *r->p == ')' ? (r->p++, e) : m_bad(r);
+    xc_expr *e = xc_read(r);
+    xc_blank(r);
+    return *r->p == ')' ? (r->p++, e) : xc_bad(r);
   }
   if (*s == '&') {
     r->p++;
-    m_expr *x = m_read_primary(r);
+    xc_expr *x = xc_read_primary(r);
     if (x->kind == E_CALL) return x;  // &LayoutUtil::MakeLayout(...)
-    if (x->kind != E_NAME) return m_bad(r);
+    if (x->kind != E_NAME) return xc_bad(r);
     x->kind = E_REF;
     return x;
   }
   if (isdigit((unsigned char)*s) ||
       ((*s == '-' || *s == '.') && (isdigit((unsigned char)s[1]) || s[1] == '.')))
-    return m_read_number(r);
-  if (!isalpha((unsigned char)*s) && *s != '_') return m_bad(r);
-  while (m_is_word(*r->p) || (r->p[0] == ':' && r->p[1] == ':' && (r->p += 1))) r->p++;
-  m_expr *e = m_new(r, E_NAME);
+    return xc_read_number(r);
+  if (!isalpha((unsigned char)*s) && *s != '_') return xc_bad(r);
+  while (xc_is_word(*r->p) || (r->p[0] == ':' && r->p[1] == ':' && (r->p += 1))) r->p++;
+  xc_expr *e = xc_new(r, E_NAME);
   char *name = hs_arena_strndup(r->a, s, (size_t)(r->p - s));
   static const char *const dropped[] = {"xla::", "testing::", "::testing::", "std::", "absl::"};
   for (size_t k = 0; k < HS_COUNT(dropped); k++)
@@ -197,7 +182,7 @@ static inline m_expr *m_read_primary(m_reader *r) {
   size_t length = strlen(name);
   bool cast = length > 5 && strcmp(name + length - 5, "_cast") == 0;
   // "static_cast < T>(x)", as a formatter left it
-  if (cast || strcmp(name, "vector") == 0) m_blank(r);
+  if (cast || strcmp(name, "vector") == 0) xc_blank(r);
   if (*r->p == '<') {
     const char *t = ++r->p;
     for (u32 depth = 1; *r->p; r->p++) {
@@ -207,7 +192,7 @@ static inline m_expr *m_read_primary(m_reader *r) {
     e->type = hs_arena_strndup(r->a, t, (size_t)(r->p - t));
     if (*r->p == '>') r->p++;
     const char *more = r->p;  // std::numeric_limits<float>::infinity
-    while (m_is_word(*r->p) || (r->p[0] == ':' && r->p[1] == ':' && (r->p += 1))) r->p++;
+    while (xc_is_word(*r->p) || (r->p[0] == ':' && r->p[1] == ':' && (r->p += 1))) r->p++;
     if (r->p > more) {
       hs_buf b = {0};
       hs_buf_printf(&b, "%s%.*s", name, (int)(r->p - more), more);
@@ -215,32 +200,32 @@ static inline m_expr *m_read_primary(m_reader *r) {
       hs_buf_free(&b);
     }
   }
-  m_blank(r);
+  xc_blank(r);
   if (*r->p == '{' && strncmp(name, "ErrorSpec", 9) == 0) e->kind = E_CALL;
   if (*r->p == '(' || e->kind == E_CALL) {
     e->kind = E_CALL;
-    if (!m_read_args(r, e, *r->p == '{' ? '}' : ')')) return m_bad(r);
+    if (!xc_read_args(r, e, *r->p == '{' ? '}' : ')')) return xc_bad(r);
   }
   return e;
 }
 
-static inline m_expr *m_read_chain(m_reader *r) {
-  m_expr *e = m_read_primary(r);
+static xc_expr *xc_read_chain(xc_reader *r) {
+  xc_expr *e = xc_read_primary(r);
   for (;;) {
     if (e->kind == E_BAD) return e;
-    m_blank(r);
+    xc_blank(r);
     bool arrow = r->p[0] == '-' && r->p[1] == '>', dot = *r->p == '.', index = *r->p == '[';
     if (index) {
-      m_expr *x = m_new(r, E_CALL);
+      xc_expr *x = xc_new(r, E_CALL);
       x->name = "[]";
       x->on = e;
-      if (!m_read_args(r, x, ']')) return m_bad(r);
+      if (!xc_read_args(r, x, ']')) return xc_bad(r);
       e = x;
       continue;
     }
     if (!arrow && !dot) return e;
     r->p += arrow ? 2 : 1;
-    m_expr *x = m_read_primary(r);
+    xc_expr *x = xc_read_primary(r);
     if (x->kind == E_BAD) return x;
     x->on = e;
     x->arrow = arrow;
@@ -249,7 +234,7 @@ static inline m_expr *m_read_chain(m_reader *r) {
 }
 
 // Binary operators by how tightly they bind; "<<" is a stream's and none of them.
-static inline const char *m_operator(const char *p, u32 level) {
+static const char *xc_operator(const char *p, u32 level) {
   static const char *const operators[][5] = {
       {"||"}, {"&&"}, {"==", "!="}, {"<=", ">=", "<", ">"}, {"+", "-"}, {"%", "*", "/"}};
   for (u32 k = 0; k < 5 && operators[level][k]; k++) {
@@ -260,46 +245,44 @@ static inline const char *m_operator(const char *p, u32 level) {
   return NULL;
 }
 
-static inline m_expr *m_read_binary(m_reader *r, u32 level) {
+static xc_expr *xc_read_binary(xc_reader *r, u32 level) {
   enum { LEVELS = 6 };
   if (level == LEVELS) {
-    m_blank(r);
-    if (*r->p != '!' || r->p[1] == '=') return m_read_chain(r);
-    m_expr *e = m_new(r, E_CALL);
+    xc_blank(r);
+    if (*r->p != '!' || r->p[1] == '=') return xc_read_chain(r);
+    xc_expr *e = xc_new(r, E_CALL);
     e->name = "!";
     r->p++;
-    e->args[e->n++] = m_read_chain(r);
+    e->args[e->n++] = xc_read_chain(r);
     return e->args[0]->kind == E_BAD ? e->args[0] : e;
   }
-  m_expr *e = m_read_binary(r, level + 1);
-  for (const char *o; e->kind != E_BAD && (m_blank(r), o = m_operator(r->p, level)) != NULL;) {
+  xc_expr *e = xc_read_binary(r, level + 1);
+  for (const char *o; e->kind != E_BAD && (xc_blank(r), o = xc_operator(r->p, level)) != NULL;) {
     r->p += strlen(o);
-    m_expr *x = m_new(r, E_CALL);
+    xc_expr *x = xc_new(r, E_CALL);
     x->name = o;
     x->args[x->n++] = e;
-    x->args[x->n++] = m_read_binary(r, level + 1);
+    x->args[x->n++] = xc_read_binary(r, level + 1);
     if (x->args[1]->kind == E_BAD) return x->args[1];
     e = x;
   }
   return e;
 }
 
-static inline m_expr *m_read(m_reader *r) { return m_read_binary(r, 0); }
+static xc_expr *xc_read(xc_reader *r) { return xc_read_binary(r, 0); }
 
 // The whole text as one expression; E_BAD when it is none.
-static inline m_expr *m_parse(hs_arena *a, const char *text) {
-  m_reader r = {text, a};
-  m_expr *e = m_read(&r);
-  m_blank(&r);
-  return *r.p ? m_bad(&r) : e;
+xc_expr *xc_parse(hs_arena *a, const char *text) {
+  xc_reader r = {text, a};
+  xc_expr *e = xc_read(&r);
+  xc_blank(&r);
+  return *r.p ? xc_bad(&r) : e;
 }
 
 // After the last "::".
-static inline const char *m_tail(const char *name) {
+const char *xc_tail(const char *name) {
   const char *t = name;
   for (const char *p = name; *p; p++)
     if (p[0] == ':' && p[1] == ':') t = p + 2;
   return t;
 }
-
-#endif

@@ -1,23 +1,19 @@
-// widen.h — a module in wide arithmetic: every f16, bf16 and 8- or 4-bit float of it an f32.
+// widen.c — a module in wide arithmetic: every f16, bf16 and 8- or 4-bit float of it an f32.
 //
 // Two modules that compute the same real numbers may differ by far more than a unit in the last
 // place of a narrow type: sums that round at every step, products that round before they are added,
 // and whatever cancels after. With every value in f32 (and sums in f64, as the evaluator keeps
 // them) those roundings are gone, and what differs then is not rounding.
-#ifndef TESTS_WIDEN_H
-#define TESTS_WIDEN_H
+#include "tests/harness/widen.h"
 
-#include "core/eval/eval.h"
 #include "core/text/text.h"
-#include "tests/drivers/driver.h"
+#include "core/verify/verify.h"
 
 #include <ctype.h>
 
-static inline bool widen_is_narrow(hlo_dtype t) {
-  return hlo_dtype_is_float(t) && hlo_dtype_bits(t) < 32;
-}
+static bool widen_is_narrow(hlo_dtype t) { return hlo_dtype_is_float(t) && hlo_dtype_bits(t) < 32; }
 
-static inline bool widen_has_narrow(const hlo_module *m) {
+bool widen_has_narrow(const hlo_module *m) {
   hlo_for_each_comp(c, m)
     hlo_for_each_instr(i, c)
       if (hlo_shape_is_array(i->shape) && widen_is_narrow(i->shape->dtype)) return true;
@@ -26,7 +22,7 @@ static inline bool widen_has_narrow(const hlo_module *m) {
 
 // The module; NULL where bits of a narrow type are looked at (bitcasts), or it is not valid in wide
 // types. Types are written in front of "[" and nowhere else in the text.
-static inline hlo_module *widen_module(const hlo_module *m) {
+hlo_module *widen_module(const hlo_module *m) {
   hs_buf text = {0}, wide = {0};
   hlo_print_options o = hlo_print_full();
   hlo_print_module(&text, m, &o);
@@ -50,7 +46,7 @@ static inline hlo_module *widen_module(const hlo_module *m) {
 }
 
 // A value with the shape that it has in the wide module.
-static inline hs_status widen_literal(const hlo_literal *l, const hlo_shape *s, hlo_literal **out) {
+hs_status widen_literal(const hlo_literal *l, const hlo_shape *s, hlo_literal **out) {
   if (l->shape->dtype == s->dtype && !hlo_shape_is_tuple(s))
     return *out = hlo_literal_ref(l), HS_GOOD;
   HS_TRY(hlo_literal_new(s, out));
@@ -66,5 +62,3 @@ static inline hs_status widen_literal(const hlo_literal *l, const hlo_shape *s, 
   }
   return st;
 }
-
-#endif

@@ -1,4 +1,4 @@
-// meaning.h — does a module still mean the same? Both are evaluated on the same random inputs and
+// meaning.c — does a module still mean the same? Both are evaluated on the same random inputs and
 // the results compared by XLA's Near rule, where the evaluator covers the module and the work is
 // bounded.
 //
@@ -8,22 +8,20 @@
 // compared once more in wide arithmetic (widen.h), in which only a different function differs. That
 // second look does not excuse a value that became infinite or no number, nor results that are
 // wholly apart.
-#ifndef TESTS_MEANING_H
-#define TESTS_MEANING_H
+#include "tests/harness/meaning.h"
 
 #include "core/analysis/cost.h"
-#include "core/eval/eval.h"
-#include "tests/drivers/driver.h"
-#include "tests/drivers/widen.h"
+#include "tests/harness/driver.h"
+#include "tests/harness/widen.h"
 
 #include <math.h>
-
-typedef enum { MEANS_SAME, MEANS_OTHER, NOT_EVALUATED } meaning;
+#include <signal.h>
+#include <unistd.h>
 
 // What limits the comparison is the rounding of reassociated sums: 1e-3 in f32; where a module
 // computes in a narrower type, one unit in its last place, for a sum that moves by an ulp of f32
 // may round to the neighbour there.
-static inline hlo_tolerance meaning_tolerance(const hlo_module *m) {
+static hlo_tolerance meaning_tolerance(const hlo_module *m) {
   static const struct {
     hlo_dtype t;
     double unit;
@@ -42,7 +40,7 @@ static inline hlo_tolerance meaning_tolerance(const hlo_module *m) {
 
 // f(f(a,b),c) is f(a,f(b,c)) up to rounding, on numbers that every float type holds. HLO leaves the
 // grouping of a reduction open, so that one with another f has no settled value.
-static inline bool meaning_associative(const hlo_computation *f) {
+static bool meaning_associative(const hlo_computation *f) {
   static const double numbers[] = {1, -1, 2, 0.5, 0, -2, 1};
   u32 n = f->nparams / 2, at = 0;
   for (u32 k = 0; k < f->nparams; k++)
@@ -83,7 +81,7 @@ static inline bool meaning_associative(const hlo_computation *f) {
 // A sum of so many narrow floats that it stops growing halfway, rounded at every step, is decided
 // by how it is grouped: passes that write it another way cannot be held to it. An elementwise
 // operation on several precisions does not say in which of them it works.
-static inline bool meaning_unsettled(const hlo_module *m) {
+static bool meaning_unsettled(const hlo_module *m) {
   static const struct {
     hlo_dtype t;
     i64 most;
@@ -114,21 +112,18 @@ static inline bool meaning_unsettled(const hlo_module *m) {
 
 // Loops may have no end: evaluation stops after this many seconds, as by Ctrl-C.
 #define MEANING_SECONDS 5
-static inline void meaning_alarm(int sig) { (void)sig, hs_interrupted = 1; }
-static inline void meaning_start(void) {
+static void meaning_alarm(int sig) { (void)sig, hs_interrupted = 1; }
+static void meaning_start(void) {
   hs_interrupted = 0;
   signal(SIGALRM, meaning_alarm);
   alarm(MEANING_SECONDS);
 }
-static inline void meaning_stop(void) {
+static void meaning_stop(void) {
   alarm(0);
   hs_interrupted = 0;
 }
 
-// Runs modules that cost at most this many operations (bytes count a quarter).
-#define MEANING_WORK 2e8
-
-static inline bool meaning_costs_at_most(const hlo_module *m, double most) {
+static bool meaning_costs_at_most(const hlo_module *m, double most) {
   hlo_cost_table t;
   hs_status s = hlo_cost_module(m, &t);
   if (!hs_ok(s)) return hs_status_drop(s), false;
@@ -139,35 +134,19 @@ static inline bool meaning_costs_at_most(const hlo_module *m, double most) {
 }
 
 // ---- one module, compared with what passes make of it -------------------------------------------
-// A module, its inputs and what it computes from them; value NULL: not evaluated.
-typedef struct meaning_side {
-  const hlo_module *m;
-  hlo_literal **args, *value;
-  u32 nargs;
-} meaning_side;
-typedef struct meaning_of {
-  double work;
-  meaning_side narrow, wide;  // wide.m: made when first asked for, NULL when there is none
-  bool looked_wide;
-} meaning_of;
 
-static inline hs_status meaning_value(const meaning_side *x, const hlo_module *m,
-                                      hlo_literal **out) {
+hs_status meaning_value(const meaning_side *x, const hlo_module *m, hlo_literal **out) {
   hlo_eval_options o = {.max_bytes = (i64)1 << 31};
   meaning_start();
   hs_status s = hlo_eval_module(m, x->nargs, x->args, &o, out);
   meaning_stop();
   return s;
 }
-static inline bool meaning_not_covered(hs_status s) {
+bool meaning_not_covered(hs_status s) {
   return !hs_ok(s) && (s.err->code == HS_E_UNSUPPORTED || s.err->code == HS_E_INTERRUPTED);
 }
 
-// work: what may be evaluated, in operations; more than that makes no inputs either, which cost as
-// much as their bytes. Inputs are those of the text (hlo_inputs_formula), or random ones of seed 7
-// where it is NULL.
-static inline void meaning_open(meaning_of *x, const hlo_module *m, const char *inputs,
-                                double work) {
+void meaning_open(meaning_of *x, const hlo_module *m, const char *inputs, double work) {
   *x = (meaning_of){.work = work, .narrow.m = m};
   if (!meaning_costs_at_most(m, work)) {
     x->looked_wide = true;
@@ -181,7 +160,7 @@ static inline void meaning_open(meaning_of *x, const hlo_module *m, const char *
   hs_status_drop(s);
 }
 
-static inline void meaning_close(meaning_of *x) {
+void meaning_close(meaning_of *x) {
   for (u32 k = 0; k < 2; k++) {
     meaning_side *s = k ? &x->wide : &x->narrow;
     hlo_literal_unref(s->value);
@@ -190,7 +169,7 @@ static inline void meaning_close(meaning_of *x) {
   hlo_module_free((hlo_module *)(uintptr_t)x->wide.m);
 }
 
-static inline const meaning_side *meaning_wide(meaning_of *x) {
+static const meaning_side *meaning_wide(meaning_of *x) {
   if (x->looked_wide) return x->wide.value ? &x->wide : NULL;
   x->looked_wide = true;
   meaning_side *w = &x->wide;
@@ -208,7 +187,7 @@ static inline const meaning_side *meaning_wide(meaning_of *x) {
 
 // What rounding does not do: make numbers of what is none or the other way round, and move a whole
 // array by a half of its length.
-static inline bool meaning_within_reach(const hlo_literal *a, const hlo_literal *b) {
+static bool meaning_within_reach(const hlo_literal *a, const hlo_literal *b) {
   for (u32 k = 0; k < a->nchildren && k < b->nchildren; k++)
     if (!meaning_within_reach(a->children[k], b->children[k])) return false;
   if (!hlo_shape_is_array(a->shape) || !hlo_dtype_is_float(a->shape->dtype)) return true;
@@ -226,13 +205,11 @@ static inline bool meaning_within_reach(const hlo_literal *a, const hlo_literal 
 
 // A pass whose purpose is to leave out roundings to narrow types: that it means the same shows in
 // wide arithmetic only.
-static inline bool meaning_rounds_less(const char *passes) {
+static bool meaning_rounds_less(const char *passes) {
   return strstr(passes, "simplify-fp-conversions") != NULL;
 }
 
-// Does m, made of the module by these passes, mean the same? *why says where it does not.
-static inline meaning meaning_still(meaning_of *x, const hlo_module *m, const char *passes,
-                                    hs_status *why) {
+meaning meaning_still(meaning_of *x, const hlo_module *m, const char *passes, hs_status *why) {
   *why = HS_GOOD;
   hlo_literal *y = NULL;
   bool narrow = x->narrow.value && !(meaning_rounds_less(passes) && widen_has_narrow(x->narrow.m));
@@ -267,8 +244,8 @@ static inline meaning meaning_still(meaning_of *x, const hlo_module *m, const ch
   return MEANS_SAME;
 }
 
-static inline meaning meaning_compare(const hlo_module *before, const hlo_module *after,
-                                      const char *passes, FILE *out) {
+meaning meaning_compare(const hlo_module *before, const hlo_module *after, const char *passes,
+                        FILE *out) {
   meaning_of x;
   hs_status why = HS_GOOD;
   meaning_open(&x, before, NULL, MEANING_WORK);
@@ -278,5 +255,3 @@ static inline meaning meaning_compare(const hlo_module *before, const hlo_module
   meaning_close(&x);
   return r;
 }
-
-#endif
