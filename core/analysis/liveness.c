@@ -174,7 +174,7 @@ static void assign(plan *p, hlo_instr **order, u32 n) {
   u32 *position = p->position;
   p->first.n = p->last.n = p->leaves.n = p->buffers.n = 0;
   for (u32 t = 0; t < n; t++) {
-    position[hlo_nth(order, t, n)->id] = t;
+    position[order[t]->id] = t;
     hs_vec_push(&p->first, (u32)p->leaves.n);
     for (u32 l = hlo_shape_leaves(order[t]->shape); l-- > 0;) hs_vec_push(&p->leaves, NONE);
     hs_vec_push(&p->last, t);
@@ -303,10 +303,7 @@ static bool as_before(const plan *p, const plan *old, const callees *c, const hl
 // One computation in all plans, then the next: it is looked at while it is at hand.
 static void plan_callees(u32 n, plan *plans, const callees *c) {
   for (u32 k = 0; k < c->n; k++) {
-    const hlo_computation *x = hlo_nth_comp(c->order, k, c->n),
-                          *soon = k + 4 < c->n ? c->order[k + 4] : NULL;
-    if (soon && plans->orders && plans->orders[soon->id])
-      hlo_fetch_order(plans->orders[soon->id], soon->ninstrs);
+    const hlo_computation *x = c->order[k];
     for (u32 p = 0; c->needed[x->id] && p < n; p++) {
       u32 o = 0;
       while (o < p && !as_before(&plans[p], &plans[o], c, x)) o++;

@@ -161,8 +161,6 @@ static inline void *hs_arena_alloc(hs_arena *a, size_t n) {
   if (HS_UNLIKELY((size_t)(a->limit - a->at) < n || !a->at)) return hs_arena_more_(a, n);
   void *p = a->at;
   a->at += n;
-  // memory that was just got is in no cache
-  __builtin_prefetch((const void *)((uintptr_t)a->at + 1024), 1);
   return p;
 }
 // cleared

@@ -152,62 +152,25 @@ struct hlo_module {
   const char *load_note;  // what the reader had to leave out; NULL
 };
 
-// Large modules are walked from memory: what will be looked at soon is fetched. (An address to
-// fetch from need not be one of ours.)
-static inline hlo_instr *hlo_ahead_(hlo_instr *i) {
-  __builtin_prefetch((const void *)((uintptr_t)i + 24 * HLO_HALF));
-  return i;
-}
 // There are a few more operations than bits: the last ones, common ones, share theirs with the
 // first, rare but for add, which xor joins.
 static inline u32 hlo_op_bit_(hlo_opcode op) { return (u32)op % 128; }
 static inline bool hlo_may_have(const hlo_computation *c, hlo_opcode op) {
   return c->ops[hlo_op_bit_(op) / 64] >> hlo_op_bit_(op) % 64 & 1;
 }
-#define hlo_for_each_of(i, comp, op)                                                         \
-  for (hlo_instr *i = hlo_may_have((comp), (op)) ? (comp)->first : NULL; i && hlo_ahead_(i); \
-       i = i->next)                                                                          \
+#define hlo_for_each_of(i, comp, op)                                                     \
+  for (hlo_instr *i = hlo_may_have((comp), (op)) ? (comp)->first : NULL; i; i = i->next) \
     if (i->opcode == (op))
-#define hlo_for_each_instr(i, comp) \
-  for (hlo_instr *i = (comp)->first; i && hlo_ahead_(i); i = i->next)
-// In a loop over v[0 .. n): the element at k, and the one a few places on is fetched.
-static inline hlo_instr *hlo_nth(hlo_instr *const *v, u32 k, u32 n) {
-  if (k + 6 < n) __builtin_prefetch(v[k + 6]);
-  if (k + 3 < n) __builtin_prefetch(v[k + 3]->operands), __builtin_prefetch(v[k + 3]->attrs);
-  return v[k];
-}
-#define hlo_for_each_instr_safe(i, comp)                                                  \
-  for (hlo_instr *i = (comp)->first, *i##_next_ = i ? i->next : NULL; i && hlo_ahead_(i); \
+#define hlo_for_each_instr(i, comp) for (hlo_instr *i = (comp)->first; i; i = i->next)
+#define hlo_for_each_instr_safe(i, comp)                                 \
+  for (hlo_instr *i = (comp)->first, *i##_next_ = i ? i->next : NULL; i; \
        i = i##_next_, i##_next_ = i ? i->next : NULL)
 // Instructions of operations that may call computations; ends behind the last of them.
-#define hlo_for_each_call(i, c)                                              \
-  for (u32 i##_left_ = (c)->ncalls; i##_left_; i##_left_ = 0)                \
-    for (hlo_instr *i = (c)->first; i##_left_ && hlo_ahead_(i); i = i->next) \
+#define hlo_for_each_call(i, c)                               \
+  for (u32 i##_left_ = (c)->ncalls; i##_left_; i##_left_ = 0) \
+    for (hlo_instr *i = (c)->first; i##_left_; i = i->next)   \
       if (hlo_op_has(i->opcode, HLO_F_CALLS) && i##_left_--)
-static inline hlo_computation *hlo_comp_ahead_(hlo_computation *c) {
-  __builtin_prefetch((const void *)((uintptr_t)c + 8 * sizeof *c));
-  return c;
-}
-// What a loop will come to that looks at an order from its start.
-static inline void hlo_fetch_order(hlo_instr *const *v, u32 n) {
-  for (u32 k = 0; k < n && k < 12; k++) __builtin_prefetch(v[k]);
-}
-// The same for computations, forwards and backwards.
-static inline void hlo_fetch_comps_(hlo_computation *far, hlo_computation *near) {
-  __builtin_prefetch(far);
-  __builtin_prefetch((const void *)((uintptr_t)far + 64));
-  __builtin_prefetch(near->first);
-}
-static inline hlo_computation *hlo_nth_comp(hlo_computation *const *v, u32 k, u32 n) {
-  if (k + 8 < n) hlo_fetch_comps_(v[k + 8], v[k + 4]);
-  return v[k];
-}
-static inline hlo_computation *hlo_nth_comp_down(hlo_computation *const *v, u32 k) {
-  if (k >= 8) hlo_fetch_comps_(v[k - 8], v[k - 4]);
-  return v[k];
-}
-#define hlo_for_each_comp(c, m) \
-  for (hlo_computation *c = (m)->first; c && hlo_comp_ahead_(c); c = c->next)
+#define hlo_for_each_comp(c, m) for (hlo_computation *c = (m)->first; c; c = c->next)
 #define hlo_for_each_use(u, i) for (hlo_use *u = (i)->first_use; u; u = u->next)
 
 // ---- reading ------------------------------------------------------------------------------------

@@ -73,7 +73,6 @@ typedef HS_VEC(hlo_instr *) instr_stack;
 static inline void push_new(const marks *m, instr_stack *stack, hlo_instr *i,
                             const hlo_computation *c) {
   if (i->parent != c || marked(m, i) != NEW) return;
-  __builtin_prefetch(i->operands);
   hs_vec_push(stack, i);
 }
 
@@ -140,7 +139,6 @@ static u32 take_places(hlo_module *m, u32 n) {
 static bool in_order(const hlo_computation *c) {
   u32 first = take_places(c->module, c->ninstrs), n = first;
   hlo_for_each_instr(i, c) {
-    if (i->next) __builtin_prefetch(i->next->operands);
     for (u32 k = count_before(i); k-- > 0;)
       if (nth_before(i, k)->parent == c && nth_before(i, k)->place < first) return false;
     i->place = n++;

@@ -98,8 +98,6 @@ bool cp_defined_before(cp_flow *, u32 a, u32 b);
 bool cp_share(const cp_flow *, const hlo_instr *user, u32 operand, u32 in_leaf, u32 out_leaf);
 void cp_add_order(cp_flow *, const hlo_instr *first, const hlo_instr *then);  // an edge was added
 u32 cp_group(cp_flow *, u32 value);
-// cp_flow.comps.v[k] in a loop over them: those to come are fetched
-hlo_computation *cp_nth_comp(const cp_flow *, u32 k);
 u32 *cp_nothings(hs_arena *, u32 n);  // n times CP_NONE
 
 // those whose two sides may share memory; false when the flow is no longer true

@@ -349,7 +349,7 @@ static void run_instr(cp_flow *f, const hlo_instr *i) {
 
 static void run(cp_flow *f, const hlo_computation *c) {
   hlo_instr **v = f->order[c->id];
-  for (u32 k = 0, n = c->ninstrs; k < n; k++) run_instr(f, hlo_nth(v, k, n));
+  for (u32 k = 0, n = c->ninstrs; k < n; k++) run_instr(f, v[k]);
 }
 
 // ---- what is looked at --------------------------------------------------------------------------
@@ -367,24 +367,6 @@ static void find_order(cp_flow *f, hlo_computation *c) {
   hlo_instr **v = f->order[c->id] = hs_arena_alloc(f->a, (c->ninstrs + 1) * sizeof *v);
   hlo_for_each_instr(i, c) *v++ = i;
   *v = NULL;
-}
-
-// The orders of nearly all that control flow reaches, computation after computation as they lie in
-// memory.
-static void find_orders(cp_flow *f, pass_ctx *p) {
-  const hlo_module *m = f->m;
-  bool *control_reaches = HS_NEW_ARRAY(f->a, bool, m->next_comp_id + 1);
-  hlo_for_each_comp(c, m)
-    hlo_for_each_call(i, c) {
-      hlo_computation *v[8];
-      u32 n = control(i) ? HS_MIN(hlo_called(i, v, HS_COUNT(v)), (u32)HS_COUNT(v)) : 0;
-      for (u32 k = 0; k < n; k++) control_reaches[v[k]->id] = true;
-    }
-  hlo_computation **v = HS_NEW_ARRAY(f->a, hlo_computation *, m->ncomputations + 1);
-  u32 n = 0;
-  hlo_for_each_comp(c, m)
-    if (control_reaches[c->id]) v[n++] = c;
-  for (u32 k = 0; k < n; k++) find_order(f, pass_nth_list(p, v, k, n, 1));
 }
 
 // False when two instructions call one computation.
@@ -415,25 +397,6 @@ static bool visit(cp_flow *f, hlo_computation *c, u32 depth, u32 *turn) {
     }
   hs_vec_push(&f->comps, c);
   return true;
-}
-
-hlo_computation *cp_nth_comp(const cp_flow *f, u32 k) {
-  // so many computations ahead; instructions of one
-  enum { COMPUTATION = 9, ORDER = 6, INSTRS = 3, OPERANDS = 1, MOST = 12 };
-  hlo_computation *const *v = f->comps.v;
-  u32 n = (u32)f->comps.n;
-  if (k + COMPUTATION < n) __builtin_prefetch(v[k + COMPUTATION]);
-  if (k + ORDER < n) __builtin_prefetch(f->order[v[k + ORDER]->id]);
-  // an order may be older than what its computation has now; it ends with a NULL
-  if (k + INSTRS < n)
-    for (hlo_instr *const *i = f->order[v[k + INSTRS]->id];
-         *i && i < f->order[v[k + INSTRS]->id] + MOST; i++)
-      __builtin_prefetch(*i);
-  if (k + OPERANDS < n)
-    for (hlo_instr *const *i = f->order[v[k + OPERANDS]->id];
-         *i && i < f->order[v[k + OPERANDS]->id] + MOST; i++)
-      __builtin_prefetch((*i)->operands);
-  return v[k];
 }
 
 u32 cp_group(cp_flow *f, u32 value) {
@@ -535,7 +498,6 @@ bool cp_flow_of(pass_ctx *p, cp_flow *f, const cp_flow *before) {
   if (before) memcpy(f->writes, before->writes, before->nids * sizeof *f->writes);
   f->when = HS_NEW_ARRAY(a, u32, ni + 1);
   f->base = cp_nothings(a, ni);
-  find_orders(f, p);
   if (!visit(f, m->entry, 0, &turn)) {
     hs_vec_free(&f->comps);
     return false;
@@ -556,7 +518,7 @@ void cp_settle(cp_flow *f) {
   f->uses.n = f->roots.n = 0;
   for (u32 k = 0; k < n; k++) f->group[k] = k;
   for (u32 c = 0; c < f->comps.n; c++) {
-    hlo_for_each_instr(i, cp_nth_comp(f, c)) {
+    hlo_for_each_instr(i, f->comps.v[c]) {
       for (u32 k = 0, leaves = cp_leaves(i->shape); k < leaves; k++) f->maker[place(f, i) + k] = i;
       join_instr(f, i);
     }
@@ -575,7 +537,7 @@ static bool made_in(const cp_flow *f, const hlo_computation *c, u32 place) {
 // which a loop's body, or a branch, returns is made there. Values passed through might meet as one.
 static bool phis_stand(const cp_flow *f) {
   for (u32 c = 0; c < f->comps.n; c++) {
-    const hlo_computation *x = cp_nth_comp(f, c);
+    const hlo_computation *x = f->comps.v[c];
     hlo_for_each_of(w, x, HLO_WHILE) {
       const hlo_computation *body = hlo_attr_comp(w, HLO_ATTR_BODY);
       for (u32 k = 0, n = cp_leaves(w->shape); k < n; k++)

@@ -25,7 +25,7 @@ void cp_find_order(cp_flow *f) {
   f->rank = cp_nothings(f->a, f->nids);
   f->before.n = f->spans.n = f->added.n = 0;
   for (u32 c = 0; c < f->comps.n; c++) {
-    hlo_instr **v = f->order[cp_nth_comp(f, c)->id];
+    hlo_instr **v = f->order[f->comps.v[c]->id];
     for (u32 k = 0; k < f->comps.v[c]->ninstrs; k++) {
       const hlo_instr *i = v[k];
       u32 rank = (u32)f->spans.n, from = (u32)f->before.n;

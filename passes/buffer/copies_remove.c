@@ -492,7 +492,7 @@ bool cp_remove_copies(pass_ctx *c, cp_flow *f) {
   make_rings(&r);
   HS_VEC(hlo_instr *) copies = {0};
   for (u32 k = 0; k < f->comps.n; k++) {
-    const hlo_computation *x = cp_nth_comp(f, k);
+    const hlo_computation *x = f->comps.v[k];
     if (!hlo_may_have(x, HLO_COPY)) continue;
     hlo_for_each_instr(i, x) {
       for (u32 j = 0; i->has_ctrl_preds && j < i->ctrl_preds->n; j++)

@@ -329,7 +329,7 @@ static void add_copies(inserter *t) {
       copy_around_buffers(t, w);
   }
   for (u32 c = 0; c < t->f.comps.n; c++) {
-    hlo_computation *comp = cp_nth_comp(&t->f, c);
+    hlo_computation *comp = t->f.comps.v[c];
     hlo_instr **v = t->f.order[comp->id];
     const hlo_instr *caller = t->f.caller[comp->id];
     if (caller && hlo_op_has(caller->opcode, HLO_F_ASYNC)) continue;

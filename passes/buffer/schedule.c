@@ -279,7 +279,7 @@ static hs_status find_orders(pass_ctx *c, u32 n, hlo_computation *const *comps,
   bool meet = m->nops[HLO_SEND_DONE] || m->nops[HLO_RECV_DONE];
   for (u32 x = 0; meet && x < NKINDS; x++) placed[x] = HS_NEW_ARRAY(a, u32, m->next_instr_id);
   for (u32 k = 0; k < n && hs_ok(s); k++) {
-    u32 id = pass_nth_list(c, comps, k, n, 1)->id;
+    u32 id = comps[k]->id;
     size_t bytes = comps[k]->ninstrs * sizeof *t.post;
     t.c = comps[k], t.post = pass_post_order(c, comps[k]);
     t.first = hlo_place_instrs(comps[k], comps[k]->ninstrs, t.post);
@@ -324,8 +324,7 @@ hs_status pass_hlo_memory_scheduler(pass_ctx *c) {
   kind best = only ? (kind)(only - 1) : LISTED;
   for (u32 x = 0; x < NKINDS && !only; x++)
     if (peak[x].peak_bytes < peak[best].peak_bytes) best = (kind)x;
-  for (u32 k = 0; k < n; k++)
-    hlo_reorder(pass_nth_list(c, comps, k, n, 1), order[best][comps[k]->id]);
+  for (u32 k = 0; k < n; k++) hlo_reorder(comps[k], order[best][comps[k]->id]);
   mark_scheduled(m);
   pass_note_done(
       c, m->entry->root, NULL, "peak %lld bytes: %s (list %lld, walk %lld, post order %lld)",

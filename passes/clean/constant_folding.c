@@ -342,7 +342,7 @@ hs_status pass_constant_folding(pass_ctx *c) {
     if (hlo_is_fusion_comp(comp)) continue;
     n = comp->ninstrs;
     v = pass_any_order(c, comp);
-    for (u32 k = 0; k < n; k++) HS_TRY(visit(c, &f, hlo_nth(v, k, n)));
+    for (u32 k = 0; k < n; k++) HS_TRY(visit(c, &f, v[k]));
   }
   return HS_GOOD;
 }

@@ -126,7 +126,7 @@ static hs_status cse_computation(pass_ctx *c, hlo_computation *comp, u64 *memo,
   const hlo_numbers at = domains ? hlo_number_instrs(comp, n, order, c->scratch) : (hlo_numbers){0};
   const u32 *part = domains ? find_domains(c, order, n, &at) : NULL;
   for (u32 k = 0; k < n; k++) {
-    hlo_instr *i = hlo_nth(order, k, n);
+    hlo_instr *i = order[k];
     if (i->dead || !eligible(i, ignore_control, o->scalars)) continue;
     first_place(c, i);
     u64 h = hash_of(i, memo, layouts);
@@ -165,7 +165,7 @@ hs_status pass_cse(pass_ctx *c) {
   for (u32 k = 0; k < n; k++) {
     HS_TRY(hs_poll());
     if (fused && !hlo_is_fusion_comp(comps[k])) continue;
-    HS_TRY(cse_computation(c, pass_nth_list(c, comps, k, n, 1), memo, &o));
+    HS_TRY(cse_computation(c, comps[k], memo, &o));
     memo[comps[k]->id] = 0;  // its structure may have changed
   }
   return HS_GOOD;

@@ -230,12 +230,11 @@ static hs_status remove_unused(const dce *d) {
   bool fusions = m->nops[HLO_FUSION] != 0;
   hlo_call_list all = fusions ? pass_calls(c) : (hlo_call_list){0};
   u32 *ncalls = HS_NEW_ARRAY(c->scratch, u32, n + 1);  // as the pass begins, as the list has them
-  for (u32 k = 0; fusions && k < n; k++) ncalls[k] = pass_nth_comp(c, order, k, n, 1)->ncalls;
+  for (u32 k = 0; fusions && k < n; k++) ncalls[k] = order[k]->ncalls;
   if (calls) sites = pass_find_sites(c);
   for (u32 k = n; k-- > 0;) {
     HS_TRY(hs_poll());
-    bool known = hlo_is_tidy(pass_nth_comp(c, order, k, n, -1), HLO_TIDY_DCE) && !d->collectives,
-         owner = !d->collectives;
+    bool known = hlo_is_tidy(order[k], HLO_TIDY_DCE) && !d->collectives, owner = !d->collectives;
     if (!known) HS_TRY(sweep(d, order[k]));
     if (calls && order[k] != m->entry) HS_TRY(trim_called(d, order[k], &sites));
     u64 swept = m->generation;

@@ -53,7 +53,7 @@ hs_status pass_simplify_tuples(pass_ctx *c, bool skip_entry) {
         !hlo_is_tidy(comp, HLO_TIDY_TUPLES))
       comps[ncomps++] = comp;
   for (u32 x = 0; x < ncomps; x++) {
-    hlo_computation *comp = pass_nth_list(c, comps, x, ncomps, 1);
+    hlo_computation *comp = comps[x];
     hlo_instr **v = pass_of_op(c, comp, HLO_TUPLE, HLO_GET_TUPLE_ELEMENT, &n);
     // one sweep where operands come first, a few where they do not
     for (bool changed = true; changed;) {

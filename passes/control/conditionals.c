@@ -323,8 +323,7 @@ static hs_status for_each_conditional(pass_ctx *c, hlo_computation *comp, u32 *c
 hs_status pass_simplify_conditional(pass_ctx *c) {
   u32 n, *counts = pass_caller_counts(c);
   hlo_computation **comps = pass_comp_post_order(c, &n);
-  for (u32 x = 0; x < n; x++)
-    HS_TRY(for_each_conditional(c, hlo_nth_comp(comps, x, n), counts, simplify));
+  for (u32 x = 0; x < n; x++) HS_TRY(for_each_conditional(c, comps[x], counts, simplify));
   return HS_GOOD;
 }
 
@@ -437,7 +436,6 @@ hs_status pass_conditional_canonicalizer(pass_ctx *c) {
             i->opcode == HLO_CONDITIONAL ? HS_MAX(counts[1 + b[k]->id], 1u) : UINT32_MAX;
     }
   hlo_computation **comps = pass_comp_post_order(c, &n);
-  for (u32 x = 0; x < n; x++)
-    HS_TRY(for_each_conditional(c, hlo_nth_comp(comps, x, n), counts, canonicalize));
+  for (u32 x = 0; x < n; x++) HS_TRY(for_each_conditional(c, comps[x], counts, canonicalize));
   return HS_GOOD;
 }

@@ -199,7 +199,7 @@ hs_status pass_while_loop_invariant_code_motion(pass_ctx *c) {
   hlo_computation **comps = pass_comp_post_order(c, &n);
   for (u32 k = 0; k < n; k++) {
     u32 nloops;
-    hlo_instr **loops = pass_of_op(c, hlo_nth_comp(comps, k, n), HLO_WHILE, HLO_WHILE, &nloops);
+    hlo_instr **loops = pass_of_op(c, comps[k], HLO_WHILE, HLO_WHILE, &nloops);
     for (u32 j = 0; j < nloops; j++) {
       if (!loops[j]->dead) HS_TRY(hoist_loop(&o, loops[j], counts));
       HS_TRY(hs_poll());
@@ -216,7 +216,7 @@ hs_status pass_while_loop_constant_sinking(pass_ctx *c) {
   // Outer loops first: their constants reach the inner loops' initial values.
   for (u32 x = n; x-- > 0;) {
     u32 nloops;
-    hlo_instr **loops = pass_of_op(c, hlo_nth_comp_down(comps, x), HLO_WHILE, HLO_WHILE, &nloops);
+    hlo_instr **loops = pass_of_op(c, comps[x], HLO_WHILE, HLO_WHILE, &nloops);
     for (u32 j = 0; j < nloops; j++) {
       hlo_instr *w = loops[j];
       if (w->dead || hlo_operand(w, 0)->opcode != HLO_TUPLE) continue;

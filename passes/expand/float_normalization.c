@@ -326,7 +326,7 @@ hs_status pass_float_normalization_bf16(pass_ctx *c) {
     if (order[k]->id < z.nskip && z.skip[order[k]->id]) continue;
     hlo_instr **v = pass_any_order(c, order[k]);
     for (u32 j = 0, ni = order[k]->ninstrs; j < ni; j++)
-      if (!hlo_nth(v, j, ni)->dead && !left_alone(v[j])) normalize(&z, v[j]);
+      if (!v[j]->dead && !left_alone(v[j])) normalize(&z, v[j]);
   }
   if (c->rewrites == rewrites) {  // nothing to do: no copies either
     hlo_journal_rollback(c->m, mark);

@@ -523,19 +523,6 @@ static void note_opaque(pass_ctx *p, const hlo_computation *c) {
   }
 }
 
-// What the kernels after this one are made of, fetched in time: first the instructions, then their
-// operands.
-static void fetch_members(const planner *f, size_t k) {
-  for (u32 ahead = 1; ahead <= 2 && ahead <= k; ahead++) {
-    const fusion_kernel *q = f->kernels.v[k - ahead];
-    for (size_t j = 0; j < q->members.n; j++) {
-      const hlo_instr *i = q->members.v[j];
-      if (ahead == 1) __builtin_prefetch(i->operands), __builtin_prefetch(i->attrs);
-      else __builtin_prefetch(i), __builtin_prefetch((const void *)((uintptr_t)i + 64));
-    }
-  }
-}
-
 static hs_status fuse_computation(pass_ctx *p, hlo_computation *c) {
   hs_arena a = {0};
   planner f = {
@@ -549,7 +536,6 @@ static hs_status fuse_computation(pass_ctx *p, hlo_computation *c) {
   for (size_t k = f.kernels.n; k-- > 0 && hs_ok(s);) {
     fusion_kernel *q = f.kernels.v[k];
     s = hs_poll();
-    fetch_members(&f, k);
     if (!hs_ok(s) || !worth_a_fusion(q) || !pass_may_rewrite(p)) continue;
     i64 kind = q->reduce || q->row_reduces ? HLO_FUSION_KIND_INPUT : HLO_FUSION_KIND_LOOP;
     hlo_instr *root = q->root, **members = HS_NEW_ARRAY(&a, hlo_instr *, q->members.n);
@@ -564,7 +550,6 @@ static hs_status fuse_computation(pass_ctx *p, hlo_computation *c) {
   }
   note_opaque(p, c);
   for (size_t k = f.kernels.n; k-- > 0;) {
-    fetch_members(&f, k);
     if (made[k]) hlo_replace(f.kernels.v[k]->root, made[k]);
   }
   for (size_t k = 0; k < f.kernels.n; k++) hs_vec_free(&f.kernels.v[k]->members);

@@ -83,6 +83,6 @@ hlo_instr *pass_fusion_build(hlo_module *m, hs_arena *a, u32 n, hlo_instr *const
 hs_status pass_fusion_each(pass_ctx *p, hs_status (*work)(pass_ctx *, hlo_computation *)) {
   u32 n;
   hlo_computation **comps = pass_fusion_computations(p->m, p->scratch, &n);
-  for (u32 k = 0; k < n; k++) HS_TRY(work(p, pass_nth_list(p, comps, k, n, 1)));
+  for (u32 k = 0; k < n; k++) HS_TRY(work(p, comps[k]));
   return HS_GOOD;
 }

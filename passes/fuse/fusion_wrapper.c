@@ -93,7 +93,7 @@ hs_status pass_fusion_wrapper(pass_ctx *c) {
   bool newer = pass_option_bool(c, "using_new_fusion_emitter", true),
        tiled = pass_option_bool(c, "use_tiled_emitter", false);
   for (u32 k = n; k-- > 0;) {
-    if (!launched[pass_nth_comp(c, comps, k, n, -1)->id]) continue;
+    if (!launched[comps[k]->id]) continue;
     hlo_for_each_instr_safe(i, comps[k]) {
       if (i->opcode == HLO_WHILE || i->opcode == HLO_CALL || i->opcode == HLO_CONDITIONAL ||
           i->opcode == HLO_ASYNC_START) {

@@ -451,7 +451,7 @@ hs_status pass_multi_output_fusion(pass_ctx *p) {
   u32 n;
   hlo_computation **comps = pass_fusion_computations(p->m, p->scratch, &n);
   hs_status s = HS_GOOD;
-  for (u32 k = 0; k < n && hs_ok(s); k++) s = merge_in(&g, pass_nth_list(p, comps, k, n, 1));
+  for (u32 k = 0; k < n && hs_ok(s); k++) s = merge_in(&g, comps[k]);
   hs_vec_free(&g.rank);
   hs_vec_free(&g.stamp);
   hs_vec_free(&g.after);

@@ -28,7 +28,7 @@ hs_status pass_measure(const hlo_module *m, const pass_run_options *o, pass_tota
 // Passes append what they make; operands go before users again here.
 static void repair_touched(pass_ctx *c) {
   for (u32 k = 0; k < c->m->touched.n; k++) {
-    hlo_computation *x = pass_nth_list(c, c->m->touched.v, k, (u32)c->m->touched.n, 1);
+    hlo_computation *x = c->m->touched.v[k];
     if (!x->dead) hlo_put_in_order(x);
   }
 }

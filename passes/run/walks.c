@@ -52,33 +52,6 @@ static pass_walks *walks_of(pass_ctx *c) {
   return w;
 }
 
-static void fetch(const void *p) { __builtin_prefetch(p); }
-
-// So many computations ahead; steps that find little to do are over long before memory answers.
-// MOST: instructions of one; FEW: they are at hand anyway
-enum { COMPUTATION = 32, ORDER = 20, LIST = 12, INSTRS = 6, OPERANDS = 2, MOST = 12, FEW = 256 };
-
-hlo_computation *pass_nth_comp(pass_ctx *c, hlo_computation *const *v, u32 k, u32 n, i32 step) {
-  if (n < FEW) return v[k];
-  u32 far = k + (u32)step * COMPUTATION, near = k + (u32)step * ORDER;
-  if (far < n) fetch(v[far]);
-  if (near < n) fetch((const u8 *)v[near] + 64), fetch(&walks_of(c)->orders[v[near]->id]);
-  return v[k];
-}
-
-hlo_computation *pass_nth_list(pass_ctx *c, hlo_computation *const *v, u32 k, u32 n, i32 step) {
-  if (n < FEW) return v[k];
-  const order *orders = walks_of(c)->orders, *o;
-  u32 list = k + (u32)step * LIST, instrs = k + (u32)step * INSTRS,
-      operands = k + (u32)step * OPERANDS;
-  if (list < n && (o = &orders[v[list]->id])->v)
-    fetch(v[list]->first), fetch(o->v), fetch(o->v + 8);
-  if (instrs < n && (o = &orders[v[instrs]->id])->v) hlo_fetch_order(o->v, o->n);
-  if (operands < n && (o = &orders[v[operands]->id])->v)
-    for (u32 j = 0; j < o->n && j < MOST; j++) fetch(o->v[j]->operands);
-  return pass_nth_comp(c, v, k, n, step);
-}
-
 hlo_instr **pass_post_order(pass_ctx *c, const hlo_computation *comp) {
   order *o = &walks_of(c)->orders[comp->id];
   size_t bytes = comp->ninstrs * sizeof *o->v;
@@ -196,7 +169,6 @@ bool pass_edited(pass_ctx *c, hlo_instr ***v, u32 *n) {
   u8 *met = HS_NEW_ARRAY(c->scratch, u8, c->m->next_instr_id);
   for (size_t k = c->since.at; k < w->edited.n; k++) {
     hlo_instr *i = w->edited.v[k];
-    if (k + 16 < w->edited.n) fetch(w->edited.v[k + 16]), fetch(w->edited.v[k + 8]->parent);
     if (!i->parent->dead && !met[i->id]) met[i->id] = 1, (*v)[(*n)++] = i;
   }
   return c->partial = true;

@@ -23,11 +23,6 @@ hlo_computation **pass_comp_post_order(pass_ctx *, u32 *n);
 hlo_computation **pass_comp_callees_first(pass_ctx *, u32 *n);
 // hlo_find_calls, without the callees
 hlo_call_list pass_calls(pass_ctx *);
-// Computation k of v[0 .. n) in a loop that goes on in steps of 1 or -1: those to come are fetched,
-// and by the second their instructions too, in the order they were last seen in (their list would
-// be followed from miss to miss).
-hlo_computation *pass_nth_comp(pass_ctx *, hlo_computation *const *v, u32 k, u32 n, i32 step);
-hlo_computation *pass_nth_list(pass_ctx *, hlo_computation *const *v, u32 k, u32 n, i32 step);
 // Who calls what, once per call site: the sites of computation x are sites[start[x->id] ..
 // start[x->id + 1]); slot: which one of the instruction's called computations it is (hlo_called's
 // order).

@@ -632,7 +632,7 @@ static hs_status drain(alg *a, work *w, bool fixed_point, i64 *budget) {
   *budget += 64 * (i64)w->queue.n;
   while (w->head<w->queue.n && * budget> 0 &&
          (a->p->rewrite_limit < 0 || a->p->rewrites < a->p->rewrite_limit)) {
-    hlo_instr *i = hlo_nth(w->queue.v + w->head, 0, (u32)HS_MIN(w->queue.n - w->head, 8u));
+    hlo_instr *i = w->queue.v[w->head];
     w->head++;
     w->queued.v[i->id] = 0;
     if (i->dead || !eligible(i)) continue;
@@ -667,9 +667,9 @@ hs_status pass_algsimp(pass_ctx *p) {
     u32 n;
     hlo_computation **comps = pass_comp_post_order(p, &n);
     for (u32 k = 0; k < n && hs_ok(s) && budget > 0; k++) {
-      if (hlo_is_fusion_comp(pass_nth_list(p, comps, k, n, 1)) || comps[k]->dead) continue;
+      if (hlo_is_fusion_comp(comps[k]) || comps[k]->dead) continue;
       hlo_instr **v = pass_post_order(p, comps[k]);
-      for (u32 j = 0, ni = comps[k]->ninstrs; j < ni; j++) push(&w, hlo_nth(v, j, ni));
+      for (u32 j = 0, ni = comps[k]->ninstrs; j < ni; j++) push(&w, v[j]);
       s = drain(&a, &w, fixed_point, &budget);
     }
   }

@@ -125,7 +125,7 @@ hs_status pass_convert_mover(pass_ctx *p) {
   u32 n;
   hlo_computation **comps = pass_comp_post_order(p, &n);
   for (u32 k = 0; k < n; k++) {
-    if (hlo_is_fusion_comp(hlo_nth_comp(comps, k, n))) continue;
+    if (hlo_is_fusion_comp(comps[k])) continue;
     for (u32 pass = 0; pass < 2; pass++)
       for (bool again = true; again;) {
         HS_TRY(hs_poll());

@@ -476,6 +476,6 @@ hs_status pass_dot_merger(pass_ctx *p) {
   u32 n;
   hlo_computation **comps = pass_comp_post_order(p, &n);
   for (u32 k = 0; k < n; k++)
-    if (!hlo_is_fusion_comp(hlo_nth_comp(comps, k, n))) HS_TRY(merge_in(p, comps[k], limit));
+    if (!hlo_is_fusion_comp(comps[k])) HS_TRY(merge_in(p, comps[k], limit));
   return HS_GOOD;
 }

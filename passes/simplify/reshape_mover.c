@@ -234,7 +234,7 @@ hs_status pass_reshape_mover(pass_ctx *p) {
   u32 n, kept = 0;
   hlo_computation **comps = pass_comp_post_order(p, &n);
   for (u32 k = 0; k < n; k++)  // asked before the first edit, while one answer serves all
-    if (!hlo_is_fusion_comp(hlo_nth_comp(comps, k, n))) comps[kept++] = comps[k];
+    if (!hlo_is_fusion_comp(comps[k])) comps[kept++] = comps[k];
   enum { ONE, ALL };
   mover m = {
     p,

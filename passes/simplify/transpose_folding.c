@@ -95,7 +95,7 @@ hs_status pass_transpose_folding(pass_ctx *p) {
   u32 n;
   hlo_computation **comps = pass_comp_post_order(p, &n);
   for (u32 k = 0; k < n; k++) {
-    if (hlo_is_fusion_comp(hlo_nth_comp(comps, k, n))) continue;
+    if (hlo_is_fusion_comp(comps[k])) continue;
     HS_TRY(hs_poll());
     u32 ni = comps[k]->ninstrs;
     hlo_instr **order = pass_post_order(p, comps[k]);
