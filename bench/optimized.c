@@ -12,7 +12,7 @@
 //   optimized --verbose FILE.hlo...                         a line per file and pipeline
 #include "core/eval/inputs.h"
 #include "core/text/text.h"
-#include "passes/run/pass.h"
+#include "passes/passes.h"
 
 #include <math.h>
 #include <stdio.h>

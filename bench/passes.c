@@ -19,7 +19,7 @@
 #include "backends/worker.h"
 #include "core/eval/inputs.h"
 #include "core/text/text.h"
-#include "passes/run/pass.h"
+#include "passes/passes.h"
 
 #include <math.h>
 #include <stdio.h>

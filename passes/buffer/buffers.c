@@ -109,12 +109,12 @@ static void write_lists(hlo_module *m, const hlo_aliases *donors, u32 n, const h
   else hlo_remove_module_attr(m, HLO_ATTR_BUFFER_DONOR);
 }
 
-hs_status pass_optimize_input_output_buffer_alias(pass_ctx *c) {
+static hs_status run(pass_ctx *c) {
   hlo_module *m = c->m;
   const hlo_aliases *donors = module_list(m, HLO_ATTR_BUFFER_DONOR),
                     *have = module_list(m, HLO_ATTR_INPUT_OUTPUT_ALIAS);
   const hlo_program_shape *program = module_list(m, HLO_ATTR_ENTRY_COMPUTATION_LAYOUT);
-  bool declared = pass_option_bool(c, "registered_buffer_donor_only", true);
+  bool declared = pass_option_bool(c, "registered_buffer_donor_only");
   const hlo_shape *result = program ? program->result : m->entry->root->shape;
   if ((declared && !donors) || hlo_shape_is_dynamic(result)) return HS_GOOD;
   pieces all = {0}, from = {0}, to = {0};
@@ -144,3 +144,23 @@ hs_status pass_optimize_input_output_buffer_alias(pass_ctx *c) {
   hs_vec_free(&to);
   return HS_GOOD;
 }
+
+static const pass_option_info options[] = {
+    {"registered_buffer_donor_only", PASS_BOOL, "true",
+     "false: any argument, not only those that buffer_donor names"},
+};
+
+const pass_info pass_optimize_input_output_buffer_alias = {
+    .name = "optimize_input_output_buffer_alias",
+    .summary = "outputs take over donated arguments",
+    .xla_source = "xla/hlo/transforms/simplifiers/optimize_input_output_buffer_alias.cc",
+    .run = run,
+    .options = options,
+    .noptions = HS_COUNT(options),
+    .sample = "HloModule m, buffer_donor={ (0, {}) }\n"
+              "ENTRY e {\n"
+              "  x = f32[4] parameter(0)\n"
+              "  step = f32[4] parameter(1)\n"
+              "  ROOT y = f32[4] subtract(x, step)\n"
+              "}\n",
+};

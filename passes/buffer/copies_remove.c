@@ -479,9 +479,8 @@ static void make_rings(remover *r) {
 
 bool cp_remove_copies(pass_ctx *c, cp_flow *f) {
   u32 n = f->nplaces, *became = cp_nothings(c->scratch, n), ni = c->m->next_instr_id;
-  remover r = {.c = c,
-               .f = f,
-               .region_limit = pass_option_int(c, "use_region_based_live_range_analysis", 0)};
+  remover r = {
+      .c = c, .f = f, .region_limit = pass_option_int(c, "use_region_based_live_range_analysis")};
   r.prev = HS_NEW_ARRAY(c->scratch, u32, n + 1), r.next = HS_NEW_ARRAY(c->scratch, u32, n + 1);
   r.head = HS_NEW_ARRAY(c->scratch, bool, n + 1);
   r.source = HS_NEW_ARRAY(c->scratch, u32, n + 1);

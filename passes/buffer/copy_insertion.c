@@ -12,6 +12,8 @@
 // it in one turn and end it in the next) stays as it is; those of send, recv and copy-start are
 // kept apart by copies of what they are made from and of what comes out, with control edges.
 #include "passes/buffer/copies.h"
+#include "passes/clean/clean.h"
+#include "passes/control/calls.h"
 
 typedef struct reason {
   hlo_instr *copy;
@@ -434,11 +436,16 @@ static void special_copies(inserter *t) {
 }
 
 // ---- the pass -----------------------------------------------------------------------------------
-static hs_status clean(pass_ctx *c) {
-  pass_options none = {0};
+// The context for what other passes do within this one: without notes and not counted.
+static pass_ctx silent(const pass_ctx *c) {
   pass_ctx sub = *c;
-  sub.notes = NULL, sub.rewrite_limit = -1, sub.options = &none, sub.asked.fn = NULL;
-  HS_TRY(pass_tuple_simplifier(&sub));
+  sub.notes = NULL, sub.rewrite_limit = -1;
+  return sub;
+}
+
+static hs_status clean(pass_ctx *c) {
+  pass_ctx sub = silent(c);
+  HS_TRY(pass_simplify_tuples(&sub, false));
   return pass_remove_unused(&sub);
 }
 
@@ -453,15 +460,13 @@ static void find_flow(inserter *t, u64 *known, bool post_order) {
   if (!t->f.maker) cp_settle(&t->f);
 }
 
-hs_status pass_copy_insertion(pass_ctx *c) {
+static hs_status run(pass_ctx *c) {
   inserter t = {.c = c};
   hs_status st = HS_GOOD;
   if (!pass_may_rewrite(c)) return HS_GOOD;
   if (!cp_flow_of(c, &t.f, NULL)) {
-    pass_ctx sub = *c;
-    pass_options none = {0};
-    sub.notes = NULL, sub.rewrite_limit = -1, sub.options = &none, sub.asked.fn = NULL;
-    HS_TRY(pass_flatten_call_graph(&sub));
+    pass_ctx sub = silent(c);
+    HS_TRY(pass_flatten_calls(&sub, false, false));
     if (!cp_flow_of(c, &t.f, NULL))
       return hs_fail(HS_E_INTERNAL, "copy-insertion: a computation is called twice");
   }
@@ -487,3 +492,26 @@ hs_status pass_copy_insertion(pass_ctx *c) {
   hs_vec_free(&t.why);
   return st;
 }
+
+static const pass_option_info options[] = {
+    {"use_region_based_live_range_analysis", PASS_INT, "0",
+     "compare where values live region by region, up to this product of their sizes (-1: always)"},
+};
+
+const pass_info pass_copy_insertion = {
+    .name = "copy-insertion",
+    .summary = "copies what two owners would write",
+    .xla_source = "xla/service/copy_insertion.cc",
+    .run = run,
+    .again = true,
+    .options = options,
+    .noptions = HS_COUNT(options),
+    .sample = "ENTRY e {\n"
+              "  x = f32[8] parameter(0)\n"
+              "  part = f32[2] parameter(1)\n"
+              "  at = s32[] parameter(2)\n"
+              "  before = f32[8] exponential(x)\n"
+              "  after = f32[8] dynamic-update-slice(before, part, at)\n"
+              "  ROOT r = f32[8] subtract(after, before)\n"
+              "}\n",
+};

@@ -305,9 +305,9 @@ static hs_status find_orders(pass_ctx *c, u32 n, hlo_computation *const *comps,
   return s;
 }
 
-hs_status pass_hlo_memory_scheduler(pass_ctx *c) {
+static hs_status run(pass_ctx *c) {
   hlo_module *m = c->m;
-  u32 only = pass_option_choice(c, "algorithm", "default|list|dfs|post_order");
+  u32 only = pass_option_choice(c, "algorithm");
   if (hlo_is_scheduled(m)) {
     pass_note_declined(c, NULL, NULL, "the module has a schedule");
     return HS_GOOD;
@@ -332,3 +332,28 @@ hs_status pass_hlo_memory_scheduler(pass_ctx *c) {
       (long long)peak[WALKED].peak_bytes, (long long)peak[PLAIN].peak_bytes);
   return HS_GOOD;
 }
+
+static const pass_option_info options[] = {
+    {"algorithm", PASS_CHOICE, "default|list|dfs|post_order",
+     "default: the one with the lowest peak"},
+};
+
+const pass_info pass_hlo_memory_scheduler = {
+    .name = "hlo-memory-scheduler",
+    .summary = "orders instructions for few live bytes",
+    .xla_source = "xla/hlo/transforms/simplifiers/hlo_memory_scheduler.cc",
+    .run = run,
+    .options = options,
+    .noptions = HS_COUNT(options),
+    .sample = "sum {\n  sum_a = f32[] parameter(0)\n"
+              "  sum_b = f32[] parameter(1)\n"
+              "  ROOT sum_c = f32[] add(sum_a, sum_b)\n}\n"
+              "ENTRY e {\n"
+              "  x = f32[] parameter(0)\n"
+              "  kept = f32[128] broadcast(x), dimensions={}\n"
+              "  passing = f32[64] iota(), iota_dimension=0\n"
+              "  zero = f32[] constant(0)\n"
+              "  total = f32[] reduce(passing, zero), dimensions={0}, to_apply=sum\n"
+              "  ROOT r = f32[] reduce(kept, total), dimensions={0}, to_apply=sum\n"
+              "}\n",
+};

@@ -3,7 +3,7 @@
 // place, and control edges stay.
 #include "passes/run/util.h"
 
-hs_status pass_cse_barrier_expander(pass_ctx *c) {
+static hs_status run(pass_ctx *c) {
   hlo_for_each_comp(comp, c->m) {
     if (hlo_is_fusion_comp(comp)) continue;
     hlo_for_each_instr_safe(i, comp) {
@@ -16,3 +16,17 @@ hs_status pass_cse_barrier_expander(pass_ctx *c) {
   }
   return HS_GOOD;
 }
+
+const pass_info pass_cse_barrier_expander = {
+    .name = "cse_barrier_expander",
+    .summary = "removes optimization barriers",
+    .xla_source = "xla/hlo/transforms/expanders/optimization_barrier_expander.cc",
+    .run = run,
+    .needs = {HLO_OPT_BARRIER},
+    .sample = "ENTRY e {\n"
+              "  x = f32[4] parameter(0)\n"
+              "  y = f32[4] exponential(x)\n"
+              "  kept = f32[4] opt-barrier(y)\n"
+              "  ROOT z = f32[4] add(kept, x)\n"
+              "}\n",
+};

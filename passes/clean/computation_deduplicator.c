@@ -119,9 +119,9 @@ static void mark_fusions(pass_ctx *c, u32 n, hlo_computation *const *order) {
   }
 }
 
-hs_status pass_computation_deduplicator(pass_ctx *c) {
+static hs_status run(pass_ctx *c) {
   hlo_module *m = c->m;
-  bool mark = pass_option_bool(c, "mark_fusion_duplications", false);
+  bool mark = pass_option_bool(c, "mark_fusion_duplications");
   u32 n;
   hlo_computation **order = pass_comp_callees_first(c, &n),
                   **kept = HS_NEW_ARRAY(c->scratch, hlo_computation *, n + 1);
@@ -153,3 +153,31 @@ hs_status pass_computation_deduplicator(pass_ctx *c) {
     if (to[order[k]->id]) hlo_remove_computation(order[k]);
   return HS_GOOD;
 }
+
+static const pass_option_info options[] = {
+    {"mark_fusion_duplications", PASS_BOOL, "false",
+     "nothing is folded; fusions with equal bodies carry one name in their metadata"},
+};
+
+const pass_info pass_computation_deduplicator = {
+    .name = "computation-deduplicator",
+    .summary = "equal computations become one",
+    .xla_source = "xla/hlo/transforms/hlo_computation_deduplicator.cc",
+    .run = run,
+    .again = true,
+    .options = options,
+    .noptions = HS_COUNT(options),
+    .sample = "sum {\n  sum_a = f32[] parameter(0)\n"
+              "  sum_b = f32[] parameter(1)\n"
+              "  ROOT sum_c = f32[] add(sum_a, sum_b)\n}\n"
+
+              "sum_again {\n  sum_again_a = f32[] parameter(0)\n"
+              "  sum_again_b = f32[] parameter(1)\n"
+              "  ROOT sum_again_c = f32[] add(sum_again_a, sum_again_b)\n}\n"
+              "ENTRY e {\n"
+              "  x = f32[4,3] parameter(0)\n"
+              "  zero = f32[] constant(0)\n"
+              "  rows = f32[4] reduce(x, zero), dimensions={1}, to_apply=sum\n"
+              "  ROOT all = f32[] reduce(rows, zero), dimensions={0}, to_apply=sum_again\n"
+              "}\n",
+};

@@ -328,11 +328,10 @@ static hs_status visit_edited(pass_ctx *c, const folding *f, u32 n, hlo_instr *c
   return s;
 }
 
-hs_status pass_constant_folding(pass_ctx *c) {
+static hs_status run(pass_ctx *c) {
   enum { DEFAULT, AGGRESSIVE };
-  folding f = {!pass_option_bool(c, "fold_float_arithmetic", true),
-               pass_option_bool(c, "scalars_only", false),
-               pass_option_choice(c, "level", "default|aggressive") == AGGRESSIVE,
+  folding f = {!pass_option_bool(c, "fold_float_arithmetic"), pass_option_bool(c, "scalars_only"),
+               pass_option_choice(c, "level") == AGGRESSIVE,
                HS_NEW_ARRAY(c->scratch, u8, c->m->next_comp_id + 1), c->m->next_comp_id};
   take_constant_arguments(c);
   u32 n;
@@ -346,3 +345,27 @@ hs_status pass_constant_folding(pass_ctx *c) {
   }
   return HS_GOOD;
 }
+
+static const pass_option_info options[] = {
+    {"fold_float_arithmetic", PASS_BOOL, "true",
+     "false, for late in compilation: folds fusions as well, but no floating-point arithmetic"},
+    {"scalars_only", PASS_BOOL, "false", "only results of rank 0"},
+    {"level", PASS_CHOICE, "default|aggressive", "aggressive: loops and results of any size, too"},
+};
+
+const pass_info pass_constant_folding = {
+    .name = "constant_folding",
+    .summary = "evaluates what depends on constants only",
+    .xla_source = "xla/hlo/transforms/simplifiers/hlo_constant_folding.cc",
+    .run = run,
+    .again = true,
+    .options = options,
+    .noptions = HS_COUNT(options),
+    .sample = "ENTRY e {\n"
+              "  x = f32[3] parameter(0)\n"
+              "  a = f32[3] constant({1, 2, 3})\n"
+              "  b = f32[3] constant({10, 20, 30})\n"
+              "  c = f32[3] add(a, b)\n"
+              "  ROOT y = f32[3] multiply(x, c)\n"
+              "}\n",
+};

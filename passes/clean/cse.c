@@ -154,12 +154,12 @@ static hs_status cse_computation(pass_ctx *c, hlo_computation *comp, u64 *memo,
   return HS_GOOD;
 }
 
-hs_status pass_cse(pass_ctx *c) {
+static hs_status run(pass_ctx *c) {
   u64 *memo = HS_NEW_ARRAY(c->scratch, u64, c->m->next_comp_id + 1);
-  cse_options o = {pass_option_bool(c, "layout_sensitive", false),
-                   pass_option_bool(c, "ignore_control_dependencies", false),
-                   pass_option_bool(c, "only_scalars", false)};
-  bool fused = pass_option_bool(c, "only_fusion_computations", false);
+  cse_options o = {pass_option_bool(c, "layout_sensitive"),
+                   pass_option_bool(c, "ignore_control_dependencies"),
+                   pass_option_bool(c, "only_scalars")};
+  bool fused = pass_option_bool(c, "only_fusion_computations");
   u32 n;
   hlo_computation **comps = pass_comp_post_order(c, &n);
   for (u32 k = 0; k < n; k++) {
@@ -170,3 +170,27 @@ hs_status pass_cse(pass_ctx *c) {
   }
   return HS_GOOD;
 }
+
+static const pass_option_info options[] = {
+    {"layout_sensitive", PASS_BOOL, "false", "instructions with different layouts are different"},
+    {"ignore_control_dependencies", PASS_BOOL, "false",
+     "merges instructions that must come after others, too"},
+    {"only_fusion_computations", PASS_BOOL, "false", "only inside of fusions"},
+    {"only_scalars", PASS_BOOL, "false", "only what has rank 0"},
+};
+
+const pass_info pass_cse = {
+    .name = "cse",
+    .summary = "equal instructions become one",
+    .xla_source = "xla/service/hlo_cse.cc",
+    .run = run,
+    .options = options,
+    .noptions = HS_COUNT(options),
+    .sample = "ENTRY e {\n"
+              "  x = f32[4] parameter(0)\n"
+              "  y = f32[4] parameter(1)\n"
+              "  s = f32[4] add(x, y)\n"
+              "  again = f32[4] add(y, x)\n"
+              "  ROOT p = f32[4] multiply(s, again)\n"
+              "}\n",
+};

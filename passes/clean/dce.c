@@ -6,7 +6,7 @@
 // Outputs of multi-output fusions that nobody reads go too. Control edges hold an instruction in
 // place, and so do side effects, unless XLA's frontend attribute xla_allow_dce_side_effecting_op or
 // an option says otherwise.
-#include "passes/run/util.h"
+#include "passes/clean/clean.h"
 
 typedef struct dce {
   pass_ctx *c;
@@ -313,11 +313,36 @@ static void trim_program(pass_ctx *c) {
 
 hs_status pass_remove_unused(pass_ctx *c) { return remove_unused(&(dce){.c = c}); }
 
-hs_status pass_dce(pass_ctx *c) {
-  dce d = {c, pass_option_bool(c, "use_call_analysis", false),
-           pass_option_bool(c, "remove_cross_partition_collective_ops", false)};
-  bool program = pass_option_bool(c, "remove_dead_parameters_from_entry_computation", false);
+static hs_status run(pass_ctx *c) {
+  dce d = {c, pass_option_bool(c, "use_call_analysis"),
+           pass_option_bool(c, "remove_cross_partition_collective_ops")};
+  bool program = pass_option_bool(c, "remove_dead_parameters_from_entry_computation");
   HS_TRY(remove_unused(&d));
   if (program) trim_program(c);
   return HS_GOOD;
 }
+
+static const pass_option_info options[] = {
+    {"use_call_analysis", PASS_BOOL, "false",
+     "operands of calls and asynchronous starts that their bodies do not read go, too"},
+    {"remove_cross_partition_collective_ops", PASS_BOOL, "false",
+     "unused collectives go, too, and loops of nothing else"},
+    {"remove_dead_parameters_from_entry_computation", PASS_BOOL, "false",
+     "the program takes no arguments that it does not read"},
+};
+
+const pass_info pass_dce = {
+    .name = "dce",
+    .summary = "removes instructions and computations that nothing uses",
+    .xla_source = "xla/hlo/transforms/simplifiers/hlo_dce.cc",
+    .run = run,
+    .again = true,
+    .options = options,
+    .noptions = HS_COUNT(options),
+    .sample = "ENTRY e {\n"
+              "  x = f32[4] parameter(0)\n"
+              "  unused = f32[4] exponential(x)\n"
+              "  unused_too = f32[4] negate(unused)\n"
+              "  ROOT y = f32[4] add(x, x)\n"
+              "}\n",
+};

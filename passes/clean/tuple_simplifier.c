@@ -2,7 +2,7 @@
 // one tuple, in order, is that tuple (xla/hlo/transforms/simplifiers/tuple_simplifier.cc). Nested
 // tuples fall in one sweep where operands come first. Control edges are kept without a cycle; a
 // sharding moves to what stays unless that has another. Option exclude_entry_computation.
-#include "passes/run/util.h"
+#include "passes/clean/clean.h"
 
 static hlo_instr *whole_tuple(const hlo_instr *t) {
   hlo_instr *source = NULL;
@@ -66,6 +66,27 @@ hs_status pass_simplify_tuples(pass_ctx *c, bool skip_entry) {
   return HS_GOOD;
 }
 
-hs_status pass_tuple_simplifier(pass_ctx *c) {
-  return pass_simplify_tuples(c, pass_option_bool(c, "exclude_entry_computation", false));
+static hs_status run(pass_ctx *c) {
+  return pass_simplify_tuples(c, pass_option_bool(c, "exclude_entry_computation"));
 }
+
+static const pass_option_info options[] = {
+    {"exclude_entry_computation", PASS_BOOL, "false", "leaves the entry as it is"},
+};
+
+const pass_info pass_tuple_simplifier = {
+    .name = "tuple-simplifier",
+    .summary = "looks through tuples",
+    .xla_source = "xla/hlo/transforms/simplifiers/tuple_simplifier.cc",
+    .run = run,
+    .needs = {HLO_TUPLE},
+    .options = options,
+    .noptions = HS_COUNT(options),
+    .sample = "ENTRY e {\n"
+              "  x = f32[4] parameter(0)\n"
+              "  y = f32[2] parameter(1)\n"
+              "  t = (f32[4], f32[2]) tuple(x, y)\n"
+              "  first = f32[4] get-tuple-element(t), index=0\n"
+              "  ROOT n = f32[4] negate(first)\n"
+              "}\n",
+};

@@ -34,7 +34,7 @@ static hs_status eliminate(pass_ctx *c, hlo_instr *i) {
   return HS_GOOD;
 }
 
-hs_status pass_zero_sized_hlo_elimination(pass_ctx *c) {
+static hs_status run(pass_ctx *c) {
   u32 *counts = pass_caller_counts(c), n;
   hlo_instr **v;
   if (pass_edited(c, &v, &n)) {
@@ -48,3 +48,17 @@ hs_status pass_zero_sized_hlo_elimination(pass_ctx *c) {
   }
   return HS_GOOD;
 }
+
+const pass_info pass_zero_sized_hlo_elimination = {
+    .name = "zero_sized_hlo_elimination",
+    .summary = "arrays without elements become constants",
+    .xla_source = "xla/hlo/transforms/simplifiers/zero_sized_hlo_elimination.cc",
+    .run = run,
+    .needs_empty = true,
+    .sample = "ENTRY e {\n"
+              "  x = f32[4] parameter(0)\n"
+              "  none = f32[0] slice(x), slice={[2:2]}\n"
+              "  root = f32[0] sqrt(none)\n"
+              "  ROOT y = f32[4] concatenate(x, root), dimensions={0}\n"
+              "}\n",
+};

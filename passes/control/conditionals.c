@@ -320,12 +320,35 @@ static hs_status for_each_conditional(pass_ctx *c, hlo_computation *comp, u32 *c
   return HS_GOOD;
 }
 
-hs_status pass_simplify_conditional(pass_ctx *c) {
+static hs_status run_simplify_conditional(pass_ctx *c) {
   u32 n, *counts = pass_caller_counts(c);
   hlo_computation **comps = pass_comp_post_order(c, &n);
   for (u32 x = 0; x < n; x++) HS_TRY(for_each_conditional(c, comps[x], counts, simplify));
   return HS_GOOD;
 }
+
+const pass_info pass_simplify_conditional = {
+    .name = "simplify-conditional",
+    .summary = "drops conditionals that are decided or alike",
+    .xla_source = "xla/service/conditional_simplifier.cc",
+    .run = run_simplify_conditional,
+    .needs = {HLO_CONDITIONAL},
+    .again = true,
+    .sample = "yes {\n"
+              "  a = f32[4] parameter(0)\n"
+              "  ROOT b = f32[4] negate(a)\n"
+              "}\n"
+              "no {\n"
+              "  c = f32[4] parameter(0)\n"
+              "  ROOT d = f32[4] exponential(c)\n"
+              "}\n"
+              "ENTRY e {\n"
+              "  x = f32[4] parameter(0)\n"
+              "  decided = pred[] constant(true)\n"
+              "  ROOT y = f32[4] conditional(decided, x, x), true_computation=yes, "
+              "false_computation=no\n"
+              "}\n",
+};
 
 static void embedded_to_select(pass_ctx *c, hlo_instr *i, u32 *counts) {
   (void)counts;
@@ -343,7 +366,7 @@ static void embedded_to_select(pass_ctx *c, hlo_instr *i, u32 *counts) {
   if (to_select(c, i, b)) pass_note_done(c, i, NULL, "both branches computed, then selected");
 }
 
-hs_status pass_conditional_to_select(pass_ctx *c) {
+static hs_status run_conditional_to_select(pass_ctx *c) {
   enum { RUN = 1, APPLIED = 2 };  // called by control flow, as a function of elements
   u32 n;
   hlo_computation **comps = pass_comp_callees_first(c, &n);
@@ -364,6 +387,33 @@ hs_status pass_conditional_to_select(pass_ctx *c) {
       HS_TRY(for_each_conditional(c, comps[x], NULL, embedded_to_select));
   return HS_GOOD;
 }
+
+const pass_info pass_conditional_to_select = {
+    .name = "conditional-to-select",
+    .summary = "conditionals of applied functions become selects",
+    .xla_source = "xla/service/conditional_to_select.cc",
+    .run = run_conditional_to_select,
+    .needs = {HLO_CONDITIONAL},
+    .again = true,
+    .sample = "yes {\n"
+              "  a = f32[] parameter(0)\n"
+              "  ROOT b = f32[] negate(a)\n"
+              "}\n"
+              "no {\n"
+              "  c = f32[] parameter(0)\n"
+              "  ROOT d = f32[] exponential(c)\n"
+              "}\n"
+              "f {\n"
+              "  v = f32[] parameter(0)\n"
+              "  zero = f32[] constant(0)\n"
+              "  p = pred[] compare(v, zero), direction=LT\n"
+              "  ROOT w = f32[] conditional(p, v, v), true_computation=yes, false_computation=no\n"
+              "}\n"
+              "ENTRY e {\n"
+              "  x = f32[4] parameter(0)\n"
+              "  ROOT y = f32[4] map(x), dimensions={0}, to_apply=f\n"
+              "}\n",
+};
 
 // What is an array no longer hands its sharding to its element.
 static void move_sharding(hlo_instr *tuple, hlo_instr *element) {
@@ -423,7 +473,7 @@ static void canonicalize(pass_ctx *c, hlo_instr *i, u32 *counts) {
 }
 
 // Branches that conditionals alone share stay shared: each of them wants the same of them.
-hs_status pass_conditional_canonicalizer(pass_ctx *c) {
+static hs_status run_conditional_canonicalizer(pass_ctx *c) {
   u32 n, known = c->m->next_comp_id, *counts = HS_NEW_ARRAY(c->scratch, u32, known + 2);
   counts[0] = known;
   hlo_for_each_comp(x, c->m)
@@ -439,3 +489,24 @@ hs_status pass_conditional_canonicalizer(pass_ctx *c) {
   for (u32 x = 0; x < n; x++) HS_TRY(for_each_conditional(c, comps[x], counts, canonicalize));
   return HS_GOOD;
 }
+
+const pass_info pass_conditional_canonicalizer = {
+    .name = "conditional-canonicalizer",
+    .summary = "branches take and give tuples",
+    .xla_source = "xla/service/conditional_canonicalizer.cc",
+    .run = run_conditional_canonicalizer,
+    .needs = {HLO_CONDITIONAL},
+    .sample = "yes {\n"
+              "  a = f32[4] parameter(0)\n"
+              "  ROOT b = f32[4] negate(a)\n"
+              "}\n"
+              "no {\n"
+              "  c = f32[4] parameter(0)\n"
+              "  ROOT d = f32[4] exponential(c)\n"
+              "}\n"
+              "ENTRY e {\n"
+              "  p = pred[] parameter(0)\n"
+              "  x = f32[4] parameter(1)\n"
+              "  ROOT y = f32[4] conditional(p, x, x), true_computation=yes, false_computation=no\n"
+              "}\n",
+};

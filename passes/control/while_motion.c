@@ -190,11 +190,10 @@ static hs_status hoist_loop(const motion *o, hlo_instr *w, u32 *counts) {
   return HS_GOOD;
 }
 
-hs_status pass_while_loop_invariant_code_motion(pass_ctx *c) {
-  motion o = {c, pass_option_bool(c, "hoist_constants", false),
-              pass_option_bool(c, "hoist_reshapes", false),
-              pass_option_bool(c, "hoist_other", true),
-              pass_option_float(c, "hoist_size_inflation_ratio", -1)};
+static hs_status run_while_loop_invariant_code_motion(pass_ctx *c) {
+  motion o = {c, pass_option_bool(c, "hoist_constants"), pass_option_bool(c, "hoist_reshapes"),
+              pass_option_bool(c, "hoist_other"),
+              pass_option_float(c, "hoist_size_inflation_ratio")};
   u32 n, *counts = pass_caller_counts(c);
   hlo_computation **comps = pass_comp_post_order(c, &n);
   for (u32 k = 0; k < n; k++) {
@@ -208,10 +207,53 @@ hs_status pass_while_loop_invariant_code_motion(pass_ctx *c) {
   return HS_GOOD;
 }
 
-hs_status pass_while_loop_constant_sinking(pass_ctx *c) {
+static const pass_option_info while_loop_invariant_code_motion_options[] = {
+    {"hoist_constants", PASS_BOOL, "false",
+     "constants are worth a place in the loop's state on their own"},
+    {"hoist_reshapes", PASS_BOOL, "false", "reshapes, too"},
+    {"hoist_other", PASS_BOOL, "true", "false: nothing but constants and reshapes"},
+    {"hoist_size_inflation_ratio", PASS_FLOAT, "-1.0",
+     "times its operands' bytes that a value moved out may have; below 0: any"},
+};
+
+const pass_info pass_while_loop_invariant_code_motion = {
+    .name = "while-loop-invariant-code-motion",
+    .summary = "computes invariants before the loop",
+    .xla_source = "xla/service/while_loop_invariant_code_motion.cc",
+    .run = run_while_loop_invariant_code_motion,
+    .needs = {HLO_WHILE},
+    .again = true,
+    .options = while_loop_invariant_code_motion_options,
+    .noptions = HS_COUNT(while_loop_invariant_code_motion_options),
+    .sample = "body {\n"
+              "  s = (s32[], f32[4], f32[4]) parameter(0)\n"
+              "  i = s32[] get-tuple-element(s), index=0\n"
+              "  one = s32[] constant(1)\n"
+              "  next = s32[] add(i, one)\n"
+              "  x = f32[4] get-tuple-element(s), index=1\n"
+              "  k = f32[4] get-tuple-element(s), index=2\n"
+              "  same = f32[4] exponential(k)\n"
+              "  y = f32[4] add(x, same)\n"
+              "  ROOT t = (s32[], f32[4], f32[4]) tuple(next, y, k)\n"
+              "}\n"
+              "cond {\n  seen = (s32[], f32[4], f32[4]) parameter(0)\n"
+              "  count = s32[] get-tuple-element(seen), index=0\n"
+              "  times = s32[] constant(5)\n"
+              "  ROOT go = pred[] compare(count, times), direction=LT\n}\n"
+              "ENTRY e {\n"
+              "  v = f32[4] parameter(0)\n"
+              "  u = f32[4] parameter(1)\n"
+              "  zero = s32[] constant(0)\n"
+              "  start = (s32[], f32[4], f32[4]) tuple(zero, v, u)\n"
+              "  w = (s32[], f32[4], f32[4]) while(start), condition=cond, body=body\n"
+              "  ROOT r = f32[4] get-tuple-element(w), index=1\n"
+              "}\n",
+};
+
+static hs_status run_while_loop_constant_sinking(pass_ctx *c) {
   u32 n, *counts = pass_caller_counts(c);
-  bool broadcasts = pass_option_bool(c, "sink_broadcast_of_constants", true),
-       scalars = pass_option_bool(c, "sink_only_scalar_constants", false);
+  bool broadcasts = pass_option_bool(c, "sink_broadcast_of_constants"),
+       scalars = pass_option_bool(c, "sink_only_scalar_constants");
   hlo_computation **comps = pass_comp_post_order(c, &n);
   // Outer loops first: their constants reach the inner loops' initial values.
   for (u32 x = n; x-- > 0;) {
@@ -249,3 +291,41 @@ hs_status pass_while_loop_constant_sinking(pass_ctx *c) {
   }
   return HS_GOOD;
 }
+
+static const pass_option_info while_loop_constant_sinking_options[] = {
+    {"sink_broadcast_of_constants", PASS_BOOL, "true", "broadcasts of constants, too"},
+    {"sink_only_scalar_constants", PASS_BOOL, "false", "only those of rank 0"},
+};
+
+const pass_info pass_while_loop_constant_sinking = {
+    .name = "while-loop-constant-sinking",
+    .summary = "puts constants of the loop state inside the loop",
+    .xla_source = "xla/service/while_loop_constant_sinking.cc",
+    .run = run_while_loop_constant_sinking,
+    .needs = {HLO_WHILE},
+    .again = true,
+    .options = while_loop_constant_sinking_options,
+    .noptions = HS_COUNT(while_loop_constant_sinking_options),
+    .sample = "body {\n"
+              "  s = (s32[], f32[], f32[]) parameter(0)\n"
+              "  i = s32[] get-tuple-element(s), index=0\n"
+              "  one = s32[] constant(1)\n"
+              "  next = s32[] add(i, one)\n"
+              "  x = f32[] get-tuple-element(s), index=1\n"
+              "  k = f32[] get-tuple-element(s), index=2\n"
+              "  y = f32[] multiply(x, k)\n"
+              "  ROOT t = (s32[], f32[], f32[]) tuple(next, y, k)\n"
+              "}\n"
+              "cond {\n  seen = (s32[], f32[], f32[]) parameter(0)\n"
+              "  count = s32[] get-tuple-element(seen), index=0\n"
+              "  times = s32[] constant(5)\n"
+              "  ROOT go = pred[] compare(count, times), direction=LT\n}\n"
+              "ENTRY e {\n"
+              "  v = f32[] parameter(0)\n"
+              "  zero = s32[] constant(0)\n"
+              "  half = f32[] constant(0.5)\n"
+              "  start = (s32[], f32[], f32[]) tuple(zero, v, half)\n"
+              "  w = (s32[], f32[], f32[]) while(start), condition=cond, body=body\n"
+              "  ROOT r = f32[] get-tuple-element(w), index=1\n"
+              "}\n",
+};

@@ -13,6 +13,7 @@
 // The others wait for the next run, as in XLA, so that a pipeline's fixpoint sees each of them.
 // Loops that XLA's frontend attributes or control edges pin down are left alone.
 #include "passes/control/while_state.h"
+#include "passes/clean/clean.h"
 
 // ---- what may be touched ------------------------------------------------------------------------
 static bool computation_has(const hlo_computation *c, bool (*is)(hlo_opcode)) {
@@ -357,10 +358,10 @@ static void simplify_loop(pass_ctx *c, hlo_instr *w, const while_options *o) {
   pass_loop_merge_counters(c, &l);
 }
 
-hs_status pass_simplify_while_loops(pass_ctx *c) {
-  while_options o = {pass_option_bool(c, "simplify_compare_instrs", false),
-                     pass_option_bool(c, "merge_induction_variables", true),
-                     pass_option_bool(c, "bypass_invariants", false)};
+static hs_status run(pass_ctx *c) {
+  while_options o = {pass_option_bool(c, "simplify_compare_instrs"),
+                     pass_option_bool(c, "merge_induction_variables"),
+                     pass_option_bool(c, "bypass_invariants")};
   u32 *counts = pass_caller_counts(c);
   u64 generation = c->m->generation;
   HS_VEC(hlo_instr *) whiles = {0};
@@ -385,3 +386,43 @@ hs_status pass_simplify_while_loops(pass_ctx *c) {
   HS_TRY(s);
   return generation != c->m->generation ? pass_remove_unused(c) : HS_GOOD;
 }
+
+static const pass_option_info options[] = {
+    {"simplify_compare_instrs", PASS_BOOL, "false",
+     "comparisons in the body that the counter's range decides become constants"},
+    {"merge_induction_variables", PASS_BOOL, "true",
+     "what each trip adds a constant to is computed from one counter"},
+    {"bypass_invariants", PASS_BOOL, "false",
+     "users of elements that do not change read what went into the loop"},
+};
+
+const pass_info pass_simplify_while_loops = {
+    .name = "simplify-while-loops",
+    .summary = "drops trivial loops and dead loop state",
+    .xla_source = "xla/service/while_loop_simplifier.cc",
+    .run = run,
+    .needs = {HLO_WHILE},
+    .again = true,
+    .options = options,
+    .noptions = HS_COUNT(options),
+    .sample = "body {\n"
+              "  s = (s32[], f32[4]) parameter(0)\n"
+              "  i = s32[] get-tuple-element(s), index=0\n"
+              "  one = s32[] constant(1)\n"
+              "  next = s32[] add(i, one)\n"
+              "  x = f32[4] get-tuple-element(s), index=1\n"
+              "  y = f32[4] exponential(x)\n"
+              "  ROOT t = (s32[], f32[4]) tuple(next, y)\n"
+              "}\n"
+              "cond {\n  seen = (s32[], f32[4]) parameter(0)\n"
+              "  count = s32[] get-tuple-element(seen), index=0\n"
+              "  times = s32[] constant(1)\n"
+              "  ROOT go = pred[] compare(count, times), direction=LT\n}\n"
+              "ENTRY e {\n"
+              "  v = f32[4] parameter(0)\n"
+              "  zero = s32[] constant(0)\n"
+              "  start = (s32[], f32[4]) tuple(zero, v)\n"
+              "  w = (s32[], f32[4]) while(start), condition=cond, body=body\n"
+              "  ROOT r = f32[4] get-tuple-element(w), index=1\n"
+              "}\n",
+};

@@ -350,7 +350,7 @@ static void annotate(pass_ctx *c, hlo_instr *w, const counted *n) {
   hs_buf_free(&b);
 }
 
-hs_status pass_while_loop_trip_count_annotator(pass_ctx *c) {
+static hs_status run(pass_ctx *c) {
   hlo_for_each_comp(comp, c->m) {
     hlo_for_each_of(w, comp, HLO_WHILE) {
       counted n = count_loop(w, c->scratch);
@@ -365,3 +365,31 @@ hs_status pass_while_loop_trip_count_annotator(pass_ctx *c) {
   }
   return HS_GOOD;
 }
+
+const pass_info pass_while_loop_trip_count_annotator = {
+    .name = "while-loop-trip-count-annotator",
+    .summary = "writes down how often loops run",
+    .xla_source = "xla/hlo/transforms/while_loop_trip_count_annotator.cc",
+    .run = run,
+    .needs = {HLO_WHILE},
+    .sample = "body {\n"
+              "  s = (s32[], f32[4]) parameter(0)\n"
+              "  i = s32[] get-tuple-element(s), index=0\n"
+              "  one = s32[] constant(1)\n"
+              "  next = s32[] add(i, one)\n"
+              "  x = f32[4] get-tuple-element(s), index=1\n"
+              "  y = f32[4] add(x, x)\n"
+              "  ROOT t = (s32[], f32[4]) tuple(next, y)\n"
+              "}\n"
+              "cond {\n  seen = (s32[], f32[4]) parameter(0)\n"
+              "  count = s32[] get-tuple-element(seen), index=0\n"
+              "  times = s32[] constant(5)\n"
+              "  ROOT go = pred[] compare(count, times), direction=LT\n}\n"
+              "ENTRY e {\n"
+              "  v = f32[4] parameter(0)\n"
+              "  zero = s32[] constant(0)\n"
+              "  start = (s32[], f32[4]) tuple(zero, v)\n"
+              "  w = (s32[], f32[4]) while(start), condition=cond, body=body\n"
+              "  ROOT r = f32[4] get-tuple-element(w), index=1\n"
+              "}\n",
+};

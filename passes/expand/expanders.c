@@ -17,7 +17,7 @@ static hlo_instr *binary(hlo_opcode op, hlo_instr *a, hlo_instr *b) {
   return hlo_build_binary(op, a, b);
 }
 
-hs_status pass_logistic_expander(pass_ctx *c) {
+static hs_status run_logistic_expander(pass_ctx *c) {
   hlo_for_each_comp(comp, c->m) {
     if (hlo_is_fusion_comp(comp)) continue;
     hlo_for_each_instr_safe(i, comp) {
@@ -31,6 +31,18 @@ hs_status pass_logistic_expander(pass_ctx *c) {
   }
   return HS_GOOD;
 }
+
+const pass_info pass_logistic_expander = {
+    .name = "logistic-expander",
+    .summary = "writes logistic with exponentials",
+    .xla_source = "xla/hlo/transforms/expanders/logistic_expander.cc",
+    .run = run_logistic_expander,
+    .needs = {HLO_LOGISTIC},
+    .sample = "ENTRY e {\n"
+              "  x = f32[4] parameter(0)\n"
+              "  ROOT y = f32[4] logistic(x)\n"
+              "}\n",
+};
 
 typedef struct bnorm {
   hlo_instr *i;
@@ -153,10 +165,10 @@ static void shard(const bnorm *b, const hlo_instr *last, const hlo_sharding *s) 
                                             : rest);
 }
 
-hs_status pass_batchnorm_expander(pass_ctx *c) {
-  bool training = pass_option_bool(c, "rewrite_training_op", true),
-       inference = pass_option_bool(c, "rewrite_inference_op", true),
-       grad = pass_option_bool(c, "rewrite_grad_op", true);
+static hs_status run_batchnorm_expander(pass_ctx *c) {
+  bool training = pass_option_bool(c, "rewrite_training_op"),
+       inference = pass_option_bool(c, "rewrite_inference_op"),
+       grad = pass_option_bool(c, "rewrite_grad_op");
   hlo_for_each_comp(comp, c->m) {
     if (hlo_is_fusion_comp(comp)) continue;
     hlo_for_each_instr_safe(i, comp) {
@@ -181,3 +193,26 @@ hs_status pass_batchnorm_expander(pass_ctx *c) {
   }
   return HS_GOOD;
 }
+
+static const pass_option_info batchnorm_expander_options[] = {
+    {"rewrite_training_op", PASS_BOOL, "true", "writes batch-norm-training out"},
+    {"rewrite_inference_op", PASS_BOOL, "true", "writes batch-norm-inference out"},
+    {"rewrite_grad_op", PASS_BOOL, "true", "writes batch-norm-grad out"},
+};
+
+const pass_info pass_batchnorm_expander = {
+    .name = "batchnorm_expander",
+    .summary = "writes batch normalization with reductions",
+    .xla_source = "xla/service/batchnorm_expander.cc",
+    .run = run_batchnorm_expander,
+    .needs = {HLO_BATCH_NORM_TRAINING, HLO_BATCH_NORM_INFERENCE, HLO_BATCH_NORM_GRAD},
+    .options = batchnorm_expander_options,
+    .noptions = HS_COUNT(batchnorm_expander_options),
+    .sample = "ENTRY e {\n"
+              "  x = f32[4,3] parameter(0)\n"
+              "  scale = f32[3] parameter(1)\n"
+              "  offset = f32[3] parameter(2)\n"
+              "  ROOT y = (f32[4,3], f32[3], f32[3]) batch-norm-training(x, scale, offset), "
+              "epsilon=0.01, feature_index=1\n"
+              "}\n",
+};

@@ -8,7 +8,7 @@
 // only. A reducer follows the operation that calls it: a copy of it takes and gives f32 around its
 // own bf16 arithmetic, whereas those of collectives stay as they are, so that devices agree on
 // them.
-#include "passes/run/util.h"
+#include "passes/clean/clean.h"
 
 typedef struct normalizer {
   pass_ctx *c;
@@ -312,11 +312,11 @@ static void set_apart(normalizer *z) {
   z->nskip = most;
 }
 
-hs_status pass_float_normalization_bf16(pass_ctx *c) {
+static hs_status run(pass_ctx *c) {
   normalizer z = {.c = c,
-                  .operands = pass_option_text(c, "operands", ""),
-                  .results = pass_option_text(c, "results", ""),
-                  .mixed = pass_option_text(c, "mixed", "")};
+                  .operands = pass_option_text(c, "operands"),
+                  .results = pass_option_text(c, "results"),
+                  .mixed = pass_option_text(c, "mixed")};
   size_t mark = hlo_journal_mark(c->m);
   i64 rewrites = c->rewrites;
   u32 n;
@@ -335,3 +335,27 @@ hs_status pass_float_normalization_bf16(pass_ctx *c) {
   HS_TRY(pass_simplify_tuples(c, false));
   return pass_remove_unused(c);
 }
+
+static const pass_option_info options[] = {
+    {"operands", PASS_TEXT, "",
+     "opcodes that take bf16, as in \"add dot:0\" (of dot the first operand only), in place of "
+     "the usual ones"},
+    {"results", PASS_TEXT, "", "opcodes that give bf16, likewise"},
+    {"mixed", PASS_TEXT, "", "opcodes that take and give bf16 and f32 at once, likewise"},
+};
+
+const pass_info pass_float_normalization_bf16 = {
+    .name = "float-normalization-bf16",
+    .summary = "bf16 arithmetic in f32",
+    .xla_source = "xla/hlo/transforms/simplifiers/float_normalization.cc",
+    .run = run,
+    .needs_dtype = HLO_BF16,
+    .options = options,
+    .noptions = HS_COUNT(options),
+    .sample = "ENTRY e {\n"
+              "  x = bf16[4] parameter(0)\n"
+              "  y = bf16[4] parameter(1)\n"
+              "  s = bf16[4] add(x, y)\n"
+              "  ROOT r = bf16[4] reverse(s), dimensions={0}\n"
+              "}\n",
+};

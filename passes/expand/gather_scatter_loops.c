@@ -237,9 +237,9 @@ static void gather_to_loop(pass_ctx *c, hlo_instr *g, i64 trips) {
   hlo_replace(g, r);
 }
 
-hs_status pass_gather_expander(pass_ctx *c) {
+static hs_status run_gather_expander(pass_ctx *c) {
   enum { SIMPLE, ALL };
-  u32 mode = pass_option_choice(c, "mode", "simple|all");
+  u32 mode = pass_option_choice(c, "mode");
   hlo_for_each_comp(comp, c->m) {
     if (hlo_is_fusion_comp(comp)) continue;
     hlo_for_each_instr_safe(i, comp) {
@@ -266,6 +266,27 @@ hs_status pass_gather_expander(pass_ctx *c) {
   }
   return HS_GOOD;
 }
+
+static const pass_option_info gather_expander_options[] = {
+    {"mode", PASS_CHOICE, "simple|all",
+     "simple: gathers of one slice; all: every gather becomes a loop over its slices"},
+};
+
+const pass_info pass_gather_expander = {
+    .name = "gather_expander",
+    .summary = "gathers become loops over their slices",
+    .xla_source = "xla/service/gather_expander.cc",
+    .run = run_gather_expander,
+    .needs = {HLO_GATHER},
+    .options = gather_expander_options,
+    .noptions = HS_COUNT(gather_expander_options),
+    .sample = "ENTRY e {\n"
+              "  x = f32[5,4] parameter(0)\n"
+              "  row = s32[1] parameter(1)\n"
+              "  ROOT y = f32[4] gather(x, row), offset_dims={0}, collapsed_slice_dims={0}, "
+              "start_index_map={0}, index_vector_dim=0, slice_sizes={1,4}\n"
+              "}\n",
+};
 
 // ---- scatter ------------------------------------------------------------------------------------
 static index_map scatter_map(const hlo_instr *s) {
@@ -386,9 +407,9 @@ static bool any_order(const hlo_computation *f) {
   }
 }
 
-hs_status pass_scatter_expander(pass_ctx *c) {
+static hs_status run_scatter_expander(pass_ctx *c) {
   enum { ALL, SIMPLE, INDETERMINATE };
-  u32 mode = pass_option_choice(c, "mode", "all|simple|indeterminate");
+  u32 mode = pass_option_choice(c, "mode");
   hlo_for_each_comp(comp, c->m) {
     if (hlo_is_fusion_comp(comp)) continue;
     hlo_for_each_instr_safe(i, comp) {
@@ -426,3 +447,30 @@ hs_status pass_scatter_expander(pass_ctx *c) {
   }
   return HS_GOOD;
 }
+
+static const pass_option_info scatter_expander_options[] = {
+    {"mode", PASS_CHOICE, "all|simple|indeterminate",
+     "simple: scatters of one update; indeterminate: those whose result may depend on the order "
+     "of updates"},
+};
+
+const pass_info pass_scatter_expander = {
+    .name = "scatter_expander",
+    .summary = "scatters become loops over their updates",
+    .xla_source = "xla/service/scatter_expander.cc",
+    .run = run_scatter_expander,
+    .needs = {HLO_SCATTER},
+    .options = scatter_expander_options,
+    .noptions = HS_COUNT(scatter_expander_options),
+    .sample = "sum {\n  sum_a = f32[] parameter(0)\n"
+              "  sum_b = f32[] parameter(1)\n"
+              "  ROOT sum_c = f32[] add(sum_a, sum_b)\n}\n"
+              "ENTRY e {\n"
+              "  x = f32[5,4] parameter(0)\n"
+              "  row = s32[1] parameter(1)\n"
+              "  u = f32[4] parameter(2)\n"
+              "  ROOT y = f32[5,4] scatter(x, row, u), update_window_dims={0}, "
+              "inserted_window_dims={0}, scatter_dims_to_operand_dims={0}, index_vector_dim=0, "
+              "to_apply=sum\n"
+              "}\n",
+};

@@ -222,8 +222,8 @@ static void as_matrix(pass_ctx *c, hlo_instr *i) {
   hlo_replace(i, tuple ? hlo_add_tuple(i->parent, n, x) : x[0]);
 }
 
-hs_status pass_reduce_window_rewriter(pass_ctx *c) {
-  i64 base = pass_option_int(c, "base_length", 128);
+static hs_status run(pass_ctx *c) {
+  i64 base = pass_option_int(c, "base_length");
   if (base < 2) return HS_GOOD;
   hlo_for_each_comp(comp, c->m) {
     if (hlo_is_fusion_comp(comp)) continue;
@@ -253,3 +253,28 @@ hs_status pass_reduce_window_rewriter(pass_ctx *c) {
   }
   return HS_GOOD;
 }
+
+static const pass_option_info options[] = {
+    {"base_length", PASS_INT, "128",
+     "elements of a tile; running reductions that are longer are split; below 2: nothing is done"},
+};
+
+const pass_info pass_reduce_window_rewriter = {
+    .name = "reduce-window-rewriter",
+    .summary = "running reductions by tiles and their totals",
+    .xla_source = "xla/hlo/transforms/simplifiers/reduce_window_rewriter.cc",
+    .run = run,
+    .needs = {HLO_REDUCE_WINDOW},
+    .again = true,
+    .options = options,
+    .noptions = HS_COUNT(options),
+    .sample = "sum {\n  sum_a = f32[] parameter(0)\n"
+              "  sum_b = f32[] parameter(1)\n"
+              "  ROOT sum_c = f32[] add(sum_a, sum_b)\n}\n"
+              "ENTRY e {\n"
+              "  x = f32[256] parameter(0)\n"
+              "  zero = f32[] constant(0)\n"
+              "  ROOT running = f32[256] reduce-window(x, zero), window={size=256 pad=255_0}, "
+              "to_apply=sum\n"
+              "}\n",
+};

@@ -78,8 +78,8 @@ static bool tree_reduce(pass_ctx *c, hlo_instr *r, i64 size) {
   return true;
 }
 
-hs_status pass_tree_reduction_rewriter(pass_ctx *c) {
-  i64 size = pass_option_int(c, "reduce_window_size", 32);
+static hs_status run_tree_reduction_rewriter(pass_ctx *c) {
+  i64 size = pass_option_int(c, "reduce_window_size");
   if (size < 2) return HS_GOOD;
   hlo_for_each_comp(comp, c->m) {
     if (hlo_is_fusion_comp(comp)) continue;
@@ -87,6 +87,30 @@ hs_status pass_tree_reduction_rewriter(pass_ctx *c) {
   }
   return HS_GOOD;
 }
+
+static const pass_option_info tree_reduction_rewriter_options[] = {
+    {"reduce_window_size", PASS_INT, "32",
+     "elements of a tile along a reduced dimension; below 2: nothing is done"},
+};
+
+const pass_info pass_tree_reduction_rewriter = {
+    .name = "tree_reduction_rewriter",
+    .summary = "reduces long dimensions in tiles",
+    .xla_source = "xla/hlo/transforms/simplifiers/tree_reduction_rewriter.cc",
+    .run = run_tree_reduction_rewriter,
+    .needs = {HLO_REDUCE},
+    .again = true,
+    .options = tree_reduction_rewriter_options,
+    .noptions = HS_COUNT(tree_reduction_rewriter_options),
+    .sample = "sum {\n  sum_a = f32[] parameter(0)\n"
+              "  sum_b = f32[] parameter(1)\n"
+              "  ROOT sum_c = f32[] add(sum_a, sum_b)\n}\n"
+              "ENTRY e {\n"
+              "  x = f32[100] parameter(0)\n"
+              "  zero = f32[] constant(0)\n"
+              "  ROOT y = f32[] reduce(x, zero), dimensions={0}, to_apply=sum\n"
+              "}\n",
+};
 
 // The order that the operand's layout gives to the result's dimensions.
 static const hlo_shape *natural_shape(const hlo_instr *r, const hlo_shape *out) {
@@ -138,8 +162,8 @@ static void copy_converted(hlo_instr *reduce, hlo_instr *natural, hlo_instr *con
   hlo_remove_dead(reduce);
 }
 
-hs_status pass_reduce_decomposer(pass_ctx *c) {
-  bool any_layout = pass_option_bool(c, "custom_layout_allowed", false);
+static hs_status run_reduce_decomposer(pass_ctx *c) {
+  bool any_layout = pass_option_bool(c, "custom_layout_allowed");
   hlo_for_each_comp(comp, c->m) {
     if (!hlo_may_have(comp, HLO_REDUCE) || hlo_is_fusion_comp(comp)) continue;
     hlo_for_each_instr_safe(i, comp) {
@@ -181,3 +205,25 @@ hs_status pass_reduce_decomposer(pass_ctx *c) {
   }
   return HS_GOOD;
 }
+
+static const pass_option_info reduce_decomposer_options[] = {
+    {"custom_layout_allowed", PASS_BOOL, "false", "results may be in any order"},
+};
+
+const pass_info pass_reduce_decomposer = {
+    .name = "reduce-decomposer",
+    .summary = "reductions keep their operand's order",
+    .xla_source = "xla/service/reduce_decomposer.cc",
+    .run = run_reduce_decomposer,
+    .needs = {HLO_REDUCE},
+    .options = reduce_decomposer_options,
+    .noptions = HS_COUNT(reduce_decomposer_options),
+    .sample = "sum {\n  sum_a = f32[] parameter(0)\n"
+              "  sum_b = f32[] parameter(1)\n"
+              "  ROOT sum_c = f32[] add(sum_a, sum_b)\n}\n"
+              "ENTRY e {\n"
+              "  x = f32[2,3,4] parameter(0)\n"
+              "  zero = f32[] constant(0)\n"
+              "  ROOT y = f32[2,3]{0,1} reduce(x, zero), dimensions={2}, to_apply=sum\n"
+              "}\n",
+};

@@ -70,7 +70,7 @@ static void expand(pass_ctx *c, hlo_instr *s) {
   hlo_replace(s, sc);
 }
 
-hs_status pass_select_and_scatter_expander(pass_ctx *c) {
+static hs_status run(pass_ctx *c) {
   hlo_for_each_comp(comp, c->m) {
     if (hlo_is_fusion_comp(comp)) continue;
     hlo_for_each_instr_safe(i, comp) {
@@ -86,3 +86,26 @@ hs_status pass_select_and_scatter_expander(pass_ctx *c) {
   }
   return HS_GOOD;
 }
+
+const pass_info pass_select_and_scatter_expander = {
+    .name = "select_and_scatter_expander",
+    .summary = "writes select-and-scatter with reduce-window and scatter",
+    .xla_source = "xla/service/select_and_scatter_expander.cc",
+    .run = run,
+    .needs = {HLO_SELECT_AND_SCATTER},
+    .sample = "larger {\n"
+              "  a = f32[] parameter(0)\n"
+              "  b = f32[] parameter(1)\n"
+              "  ROOT p = pred[] compare(a, b), direction=GE\n"
+              "}\n"
+              "sum {\n  sum_a = f32[] parameter(0)\n"
+              "  sum_b = f32[] parameter(1)\n"
+              "  ROOT sum_c = f32[] add(sum_a, sum_b)\n}\n"
+              "ENTRY e {\n"
+              "  x = f32[6] parameter(0)\n"
+              "  g = f32[3] parameter(1)\n"
+              "  zero = f32[] constant(0)\n"
+              "  ROOT y = f32[6] select-and-scatter(x, g, zero), window={size=2 stride=2}, "
+              "select=larger, scatter=sum\n"
+              "}\n",
+};

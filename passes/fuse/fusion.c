@@ -561,9 +561,36 @@ static hs_status fuse_computation(pass_ctx *p, hlo_computation *c) {
   return s;
 }
 
-hs_status pass_fusion(pass_ctx *p) {
-  u32 mode = pass_option_choice(p, "mode", "cost|greedy|greedy_cpu");
-  bool may_duplicate = pass_option_bool(p, "may_duplicate", true);
+static hs_status run(pass_ctx *p) {
+  u32 mode = pass_option_choice(p, "mode");
+  bool may_duplicate = pass_option_bool(p, "may_duplicate");
   return mode ? pass_fusion_greedy(p, mode == 2, may_duplicate)
               : pass_fusion_each(p, fuse_computation);
 }
+
+static const pass_option_info options[] = {
+    {"mode", PASS_CHOICE, "cost|greedy|greedy_cpu",
+     "cost: by time saved; greedy: XLA's rules, whatever may join does; greedy_cpu: with "
+     "XLA:CPU's on top"},
+    {"may_duplicate", PASS_BOOL, "true",
+     "greedy: a cheap producer may be computed in several of its readers"},
+};
+
+const pass_info pass_fusion = {
+    .name = "fusion",
+    .summary = "producers into consumers, by time saved: one fusion is one kernel",
+    .xla_source = "xla/service/instruction_fusion.cc",
+    .run = run,
+    .again = true,
+    .options = options,
+    .noptions = HS_COUNT(options),
+    .sample = "ENTRY e {\n"
+              "  x = f32[64] parameter(0)\n"
+              "  y = f32[64] parameter(1)\n"
+              "  s = f32[64] add(x, y)\n"
+              "  k = f32[] constant(2)\n"
+              "  ks = f32[64] broadcast(k), dimensions={}\n"
+              "  p = f32[64] multiply(s, ks)\n"
+              "  ROOT r = f32[64] tanh(p)\n"
+              "}\n",
+};

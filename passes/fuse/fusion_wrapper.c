@@ -85,13 +85,13 @@ static void wrap(pass_ctx *c, hlo_instr *i) {
   hlo_replace(i, f);
 }
 
-hs_status pass_fusion_wrapper(pass_ctx *c) {
+static hs_status run(pass_ctx *c) {
   u32 n;
   hlo_computation **comps = pass_comp_post_order(c, &n);
   bool *launched = HS_NEW_ARRAY(c->scratch, bool, c->m->next_comp_id + 1);
   launched[c->m->entry->id] = true;
-  bool newer = pass_option_bool(c, "using_new_fusion_emitter", true),
-       tiled = pass_option_bool(c, "use_tiled_emitter", false);
+  bool newer = pass_option_bool(c, "using_new_fusion_emitter"),
+       tiled = pass_option_bool(c, "use_tiled_emitter");
   for (u32 k = n; k-- > 0;) {
     if (!launched[comps[k]->id]) continue;
     hlo_for_each_instr_safe(i, comps[k]) {
@@ -109,3 +109,22 @@ hs_status pass_fusion_wrapper(pass_ctx *c) {
   }
   return HS_GOOD;
 }
+
+static const pass_option_info options[] = {
+    {"using_new_fusion_emitter", PASS_BOOL, "true",
+     "false: only scatters, all that the older emitter wants in a fusion"},
+    {"use_tiled_emitter", PASS_BOOL, "false", "true: copies that change the layout, too"},
+};
+
+const pass_info pass_fusion_wrapper = {
+    .name = "fusion-wrapper",
+    .summary = "every kernel becomes a fusion",
+    .xla_source = "xla/codegen/emitters/transforms/fusion_wrapper.cc",
+    .run = run,
+    .options = options,
+    .noptions = HS_COUNT(options),
+    .sample = "ENTRY e {\n"
+              "  x = f32[4] parameter(0)\n"
+              "  ROOT y = f32[4] exponential(x)\n"
+              "}\n",
+};

@@ -446,7 +446,7 @@ static hs_status merge_in(merger *g, hlo_computation *c) {
   return s;
 }
 
-hs_status pass_multi_output_fusion(pass_ctx *p) {
+static hs_status run(pass_ctx *p) {
   merger g = {.p = p};
   u32 n;
   hlo_computation **comps = pass_fusion_computations(p->m, p->scratch, &n);
@@ -458,3 +458,26 @@ hs_status pass_multi_output_fusion(pass_ctx *p) {
   hs_vec_free(&g.before);
   return s;
 }
+
+const pass_info pass_multi_output_fusion = {
+    .name = "multi_output_fusion",
+    .summary = "merges kernels over the same loops that share an input",
+    .xla_source = "xla/service/gpu/transforms/multi_output_fusion.cc",
+    .run = run,
+    .again = true,
+    .sample = "sum {\n  sum_a = f32[] parameter(0)\n"
+              "  sum_b = f32[] parameter(1)\n"
+              "  ROOT sum_c = f32[] add(sum_a, sum_b)\n}\n"
+
+              "largest {\n  largest_a = f32[] parameter(0)\n"
+              "  largest_b = f32[] parameter(1)\n"
+              "  ROOT largest_c = f32[] maximum(largest_a, largest_b)\n}\n"
+              "ENTRY e {\n"
+              "  x = f32[16,64] parameter(0)\n"
+              "  zero = f32[] constant(0)\n"
+              "  low = f32[] constant(-inf)\n"
+              "  a = f32[16] reduce(x, zero), dimensions={1}, to_apply=sum\n"
+              "  b = f32[16] reduce(x, low), dimensions={1}, to_apply=largest\n"
+              "  ROOT t = (f32[16], f32[16]) tuple(a, b)\n"
+              "}\n",
+};

@@ -517,12 +517,11 @@ static hs_status no_bitcasts(const hlo_module *m) {
   return HS_GOOD;
 }
 
-hs_status pass_layout_assignment(pass_ctx *c) {
+static hs_status run(pass_ctx *c) {
   hlo_module *m = c->m;
-  bool cpu = pass_option_bool(c, "cpu", true),
-       reject = pass_option_bool(c, "reject_bitcasts", false);
+  bool cpu = pass_option_bool(c, "cpu"), reject = pass_option_bool(c, "reject_bitcasts");
   if (reject && m->nops[HLO_BITCAST]) HS_TRY(no_bitcasts(m));
-  if (pass_option_bool(c, "row_major", false)) return row_major(c);
+  if (pass_option_bool(c, "row_major")) return row_major(c);
   if (!pass_may_rewrite(c)) return HS_GOOD;
   u32 first_copy = m->next_instr_id;
   hlo_for_each_comp(comp, m)
@@ -558,3 +557,32 @@ hs_status pass_layout_assignment(pass_ctx *c) {
   hs_vec_free(&v.back);
   return s;
 }
+
+static const pass_option_info options[] = {
+    {"cpu", PASS_BOOL, "true",
+     "as XLA:CPU wants it: every operand row-major, results of matrix products and convolutions "
+     "too"},
+    {"row_major", PASS_BOOL, "false",
+     "nothing spreads: every array without a layout gets the row-major one"},
+    {"reject_bitcasts", PASS_BOOL, "false",
+     "a bitcast, which fixes layouts too early, is an error"},
+};
+
+const pass_info pass_layout_assignment = {
+    .name = "layout-assignment",
+    .summary = "gives every array a layout",
+    .xla_source = "xla/service/layout_assignment.cc",
+    .run = run,
+    .again = true,
+    .options = options,
+    .noptions = HS_COUNT(options),
+    .sample = "HloModule m, entry_computation_layout={(f32[2,3]{0,1}, "
+              "f32[3,2]{1,0})->f32[2,2]{0,1}}\n"
+              "ENTRY e {\n"
+              "  x = f32[2,3] parameter(0)\n"
+              "  y = f32[3,2] parameter(1)\n"
+              "  n = f32[2,3] negate(x)\n"
+              "  d = f32[2,2] dot(n, y), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n"
+              "  ROOT z = f32[2,2] exponential(d)\n"
+              "}\n",
+};

@@ -429,7 +429,7 @@ static void normalize(pass_ctx *c, hlo_instr *i) {
   for (u32 k = 0; k < n; k++) hlo_set_operand(users[k], slots[k], back);
 }
 
-hs_status pass_layout_normalization(pass_ctx *c) {
+static hs_status run(pass_ctx *c) {
   hlo_for_each_comp(comp, c->m) {
     if (hlo_is_fusion_comp(comp)) continue;
     hlo_instr **order = pass_post_order(c, comp);
@@ -442,3 +442,16 @@ hs_status pass_layout_normalization(pass_ctx *c) {
   }
   return HS_GOOD;
 }
+
+const pass_info pass_layout_normalization = {
+    .name = "layout_normalization",
+    .summary = "every array row-major: layouts become part of the shapes",
+    .xla_source = "xla/service/layout_normalization.cc",
+    .run = run,
+    .sample = "ENTRY e {\n"
+              "  x = f32[2,3]{0,1} parameter(0)\n"
+              "  y = f32[2,3]{0,1} parameter(1)\n"
+              "  s = f32[2,3]{0,1} add(x, y)\n"
+              "  ROOT z = f32[4,3]{0,1} concatenate(s, y), dimensions={0}\n"
+              "}\n",
+};

@@ -22,7 +22,7 @@ static hlo_instr *copied(hlo_instr *x, const hlo_shape *s) {
   return s == x->shape ? x : hlo_add(x->parent, HLO_COPY, s, 1, &x, NULL);
 }
 
-hs_status pass_reshape_decomposer(pass_ctx *c) {
+static hs_status run_reshape_decomposer(pass_ctx *c) {
   hlo_ctx *ctx = c->m->ctx;
   hlo_for_each_comp(comp, c->m) {
     if (!hlo_may_have(comp, HLO_RESHAPE) || hlo_is_fusion_comp(comp)) continue;
@@ -56,7 +56,22 @@ hs_status pass_reshape_decomposer(pass_ctx *c) {
   return HS_GOOD;
 }
 
-hs_status pass_broadcast_canonicalizer(pass_ctx *c) {
+const pass_info pass_reshape_decomposer = {
+    .name = "reshape-decomposer",
+    .summary = "reshapes become bitcasts and copies",
+    .xla_source = "xla/hlo/transforms/expanders/reshape_decomposer.cc",
+    .run = run_reshape_decomposer,
+    .needs = {HLO_RESHAPE},
+    .sample = "ENTRY e {\n"
+              "  x = f32[4,6]{0,1} parameter(0)\n"
+              "  y = f32[2,3]{1,0} parameter(1)\n"
+              "  a = f32[8,3]{1,0} reshape(x)\n"
+              "  b = f32[6]{0} reshape(y)\n"
+              "  ROOT t = (f32[8,3]{1,0}, f32[6]{0}) tuple(a, b)\n"
+              "}\n",
+};
+
+static hs_status run_broadcast_canonicalizer(pass_ctx *c) {
   hlo_for_each_comp(comp, c->m) {
     if (!hlo_may_have(comp, HLO_BROADCAST) || hlo_is_fusion_comp(comp)) continue;
     hlo_for_each_instr_safe(i, comp) {
@@ -86,3 +101,15 @@ hs_status pass_broadcast_canonicalizer(pass_ctx *c) {
   }
   return HS_GOOD;
 }
+
+const pass_info pass_broadcast_canonicalizer = {
+    .name = "broadcast_canonicalizer",
+    .summary = "broadcast dimensions ascend",
+    .xla_source = "xla/service/broadcast_canonicalizer.cc",
+    .run = run_broadcast_canonicalizer,
+    .needs = {HLO_BROADCAST},
+    .sample = "ENTRY e {\n"
+              "  x = f32[2,3] parameter(0)\n"
+              "  ROOT y = f32[3,4,2] broadcast(x), dimensions={2,0}\n"
+              "}\n",
+};

@@ -26,13 +26,6 @@ typedef struct pass_options {
   const struct pass_option { const char *key, *value; } * v;
 } pass_options;
 
-// Told of every option that a pass asks for, with what it means when it is not given ("false",
-// "32").
-typedef struct pass_option_asked {
-  void (*fn)(void *arg, const char *key, const char *absent);
-  void *arg;
-} pass_option_asked;
-
 typedef struct pass_walks pass_walks;  // orders found before (walks.h)
 // a moment in a run of passes (walks.h); era 0: none
 typedef struct pass_since {
@@ -45,39 +38,64 @@ typedef struct pass_ctx {
   pass_walks *walks;
   // when this pass began last, if it may look at later edits alone (pass_edited)
   pass_since since;
-  bool partial;  // it did
-  const pass_options *options;
-  pass_option_asked asked;  // fn may be NULL
-  hs_arena *scratch;        // freed after the pass
-  pass_notes *notes;        // NULL: not recorded
+  bool partial;                 // it did
+  const pass_options *options;  // NULL: none given
+  u64 options_read;             // bit k: the pass has read its option k
+  const char *undeclared;       // an option that it read without declaring it, or as another type
+  hs_arena *scratch;            // freed after the pass
+  pass_notes *notes;            // NULL: not recorded
   const struct pass_info *pass;
   i64 rewrite_limit;  // stop after so many rewrites (bisect); -1 = no limit
   i64 rewrites;       // counted by pass_may_rewrite
 } pass_ctx;
 
+// ---- what a pass says about itself --------------------------------------------------------------
+// One option. value: the default as text ("true", "32", "2.0", any text); of a PASS_CHOICE all of
+// its words, "cost|greedy", the first being the default.
+typedef enum pass_option_type {
+  PASS_BOOL,
+  PASS_INT,
+  PASS_FLOAT,
+  PASS_CHOICE,
+  PASS_TEXT
+} pass_option_type;
+typedef struct pass_option_info {
+  const char *name;
+  pass_option_type type;
+  const char *value, *meaning;
+} pass_option_info;
+
+// The descriptor of a pass: a constant `pass_NAME` behind the pass itself, listed by a row
+// PASS(NAME) in passes.def. It holds all that the shell, the runner and the tests know about it.
 typedef hs_status pass_fn(pass_ctx *);
 typedef struct pass_info {
-  const char *name;  // hlo-opt's exact spelling
-  const char *summary;
+  const char *name;        // hlo-opt's exact spelling
+  const char *summary;     // one line
   const char *xla_source;  // the XLA file that defines it
   pass_fn *run;
+  // The runner does not start the pass on a module without any of these operations, without arrays
+  // of this type, or without arrays that have no elements; not given (0): always started. With
+  // verify_all it is started all the same, and finding something to do then is an error.
+  hlo_opcode needs[4];
+  hlo_dtype needs_dtype;
+  bool needs_empty;
+  bool
+      again;  // a second run may find more to do; else it changes nothing, and the tests check that
+  const pass_option_info *options;
+  u32 noptions;  // at most 64
+  // the smallest module that shows what the pass does, as text; the tests run it and evaluate it
+  // before and after
+  const char *sample;
 } pass_info;
-#define PASS(function, name, summary, source) pass_fn pass_##function;
-#include "passes/passes.def"
-#undef PASS
-extern const pass_info pass_table[];
-extern const u32 pass_count;
-const pass_info *pass_find(const char *name);  // exact first, then '-' and '_' alike
-// One more pass, found before the others; NULL takes it away. For tests: bisect must find a wrong
-// rewrite that was planted.
-void pass_set_guest(const pass_info *);
-bool pass_option_bool(const pass_ctx *, const char *key, bool absent);
-i64 pass_option_int(const pass_ctx *, const char *key, i64 absent);
-// One of the words in `choices`, "simple|all": its number, 0 (the first) when the option is not
-// given.
-u32 pass_option_choice(const pass_ctx *, const char *key, const char *choices);
-double pass_option_float(const pass_ctx *, const char *key, double absent);
-const char *pass_option_text(const pass_ctx *, const char *key, const char *absent);
+
+// ---- what a pass asks of its context (context.c) ------------------------------------------------
+// The value of a declared option, its default when it is not given. Reading an option that the
+// descriptor does not declare, or declares with another type, fails the pass.
+bool pass_option_bool(pass_ctx *, const char *name);
+i64 pass_option_int(pass_ctx *, const char *name);
+u32 pass_option_choice(pass_ctx *, const char *name);  // position among its words
+double pass_option_float(pass_ctx *, const char *name);
+const char *pass_option_text(pass_ctx *, const char *name);
 // Every rewrite asks first: false once the rewrite limit is reached (bisect counts rewrites with
 // it).
 bool pass_may_rewrite(pass_ctx *);
@@ -85,6 +103,11 @@ void pass_note_done(pass_ctx *, const hlo_instr *, const hlo_instr *other, const
     HS_PRINTF(4, 5);
 void pass_note_declined(pass_ctx *, const hlo_instr *, const hlo_instr *other, const char *fmt, ...)
     HS_PRINTF(4, 5);
+
+// For those who give options. E_USAGE, with the nearest name, when the pass has no such option, or
+// it is given twice, or its value is not of its type. options may be NULL.
+hs_status pass_check_options(const pass_info *, const pass_options *);
+bool pass_same_name(const char *, const char *);  // equal but for '-' and '_'
 
 // ---- runner (runner.c) --------------------------------------------------------------------------
 // seconds: estimated by the caller's model (pass_run_options.estimate); 0 without one.
@@ -100,6 +123,7 @@ typedef struct pass_result {
   double ms;
   bool partial;  // looked only at what other passes had edited
   i64 rewrites;
+  u64 options_read;  // bit k: option k of the pass
   pass_totals before, after;
 } pass_result;
 typedef HS_VEC(pass_result) pass_log;
@@ -109,8 +133,21 @@ typedef struct pass_pipeline {
   const char *name, *summary, *text;
 } pass_pipeline;
 typedef HS_VEC(pass_pipeline) pass_pipelines;
+
+// The names that a pipeline may use (lookup.c). The built-in registry is in passes/passes.h; one
+// with more passes puts itself before it with `next`.
+typedef struct pass_registry {
+  const pass_info *const *passes;
+  u32 npasses;
+  const pass_pipeline *pipelines;
+  u32 npipelines;
+  const struct pass_registry *next;  // looked up after this one; NULL: nothing more
+} pass_registry;
+const pass_info *pass_find(const pass_registry *,
+                           const char *name);  // exact first, then '-' and '_' alike
+const pass_pipeline *pipeline_find(const pass_registry *, const char *name);
 // E_NO_PASS with the nearest names; own: the user's pipelines, or NULL
-hs_status pass_unknown(const char *name, const pass_pipelines *own);
+hs_status pass_unknown(const pass_registry *, const pass_pipelines *own, const char *name);
 
 // One pass of a pipeline; result NULL: it is about to run.
 typedef struct pipeline_event {
@@ -132,19 +169,18 @@ typedef struct pass_run_options {
   pass_notes *notes;  // may be NULL
   // of the passes before on the same module; NULL: this pass walks by itself
   pass_walks *walks;
-  bool noted;               // somebody will ask what this run edited (pass_edited)
-  pass_since since;         // see pass_ctx
-  pass_option_asked asked;  // fn may be NULL; how the tests hold help.def against the passes
+  bool noted;        // somebody will ask what this run edited (pass_edited)
+  pass_since since;  // see pass_ctx
   // before and after each pass of a pipeline
   void (*progress)(void *arg, const hlo_module *, const pipeline_event *);
   void *progress_arg;
   // a fixpoint that does not settle
   void (*warn)(void *arg, const char *text);
   void *warn_arg;
-  // pipelines of the user, looked up before the built-in ones; may be NULL
+  const pass_registry *registry;  // for the names in a pipeline; pass_run itself needs none
+  // pipelines of the user, looked up before those of the registry; may be NULL
   const pass_pipelines *own;
 } pass_run_options;
-pass_run_options pass_run_default(void);
 // options may be NULL
 hs_status pass_measure(const hlo_module *, const pass_run_options *, pass_totals *out);
 
@@ -154,38 +190,10 @@ hs_status pass_measure(const hlo_module *, const pass_run_options *, pass_totals
 hs_status pass_run(hlo_module *, const pass_info *, const pass_options *, const pass_run_options *,
                    pass_result *out);
 
-// ---- help (help.c, help.def) --------------------------------------------------------------------
-typedef struct pass_help {
-  const char *name;
-  bool again;  // a second run may find more to do; else it changes nothing
-  // lines "option=default meaning\n"; "option=default|other|... meaning\n" is one of these words
-  const char *options;
-  const char *sample;  // a module that the pass changes, as text
-} pass_help;
-// as long as pass_table, in its order
-extern const pass_help pass_help_table[];
-extern const u32 pass_help_count;
-const pass_help *pass_help_of(const pass_info *);  // NULL for a guest
-
-// choices: "a|b", or NULL
-typedef struct pass_option_help {
-  const char *name, *absent, *choices, *meaning;
-} pass_option_help;
-u32 pass_help_options(const pass_help *, hs_arena *, pass_option_help **out);
-// E_USAGE, with the nearest name, when the pass has no such option, or it is given twice, or its
-// value is not of its type. A guest may have any.
-hs_status pass_check_options(const pass_info *, const pass_options *);
-bool pass_option_names(const char *given, const char *option);  // the same but for '-' and '_'
-// The sample before and after the pass, in short parsable text.
-hs_status pass_help_sample(const pass_info *, hs_buf *before, hs_buf *after);
-
-// ---- pipelines (pipeline.c, pipelines.def) ------------------------------------------------------
+// ---- pipelines (pipeline.c)  ------------------------------------------------------
 // A pipeline is text: pass names separated by commas, fix(a,b,...) for a fixpoint, name{opt=v} for
 // options, and names of other pipelines. `cpu` follows XLA's stages and order; `tuned` is hlosh's
 // own for speed; `gpu` comes with the GPU.
-extern const pass_pipeline pipeline_table[];
-extern const u32 pipeline_count;
-const pass_pipeline *pipeline_find(const char *name);
 // Runs a pipeline text on a module; each executed pass is appended to the log (may be NULL). Stops
 // at the first failure.
 hs_status pipeline_run(hlo_module *, const char *text, const pass_run_options *o, pass_log *log);
@@ -237,8 +245,9 @@ typedef struct pipeline_cursor {
   u64 executed;
   pipeline_loop loops[PIPELINE_MAX_LOOPS];
 } pipeline_cursor;
-// own: see pass_run_options
-hs_status pipeline_parse(const char *text, const pass_pipelines *own, pipeline_program **out);
+// registry, own: see pass_run_options
+hs_status pipeline_parse(const char *text, const pass_registry *, const pass_pipelines *own,
+                         pipeline_program **out);
 void pipeline_free(pipeline_program *);
 // The pass that a run comes to next; NULL at the end. Moves the cursor to it, over the ends of
 // loops and passes known to be idle.

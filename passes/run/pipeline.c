@@ -15,23 +15,11 @@
 #define MAX_GROWTH \
   50  // times the instructions that a fixpoint began with, and 10,000 more for small modules
 
-const pass_pipeline pipeline_table[] = {
-#define PIPELINE(name, summary, text) {name, summary, text},
-#include "passes/pipelines.def"
-#undef PIPELINE
-};
-const u32 pipeline_count = (u32)HS_COUNT(pipeline_table);
-
-const pass_pipeline *pipeline_find(const char *name) {
-  for (u32 k = 0; k < pipeline_count; k++)
-    if (strcmp(pipeline_table[k].name, name) == 0) return &pipeline_table[k];
-  return NULL;
-}
-
 typedef struct parser {
   // all of the text, and what is left of it; name of the pipeline it is, or NULL
   const char *text, *p, *name;
   pipeline_program *out;
+  const pass_registry *registry;
   const pass_pipelines *own;
   u32 depth, loops;
   // number of this pipeline's last pass so far in `out`, from 1; 0: none, or a pipeline came since
@@ -135,7 +123,7 @@ static hs_status parse_fix(parser *ps) {
 static const pass_pipeline *find_pipeline(const parser *ps, const char *name) {
   for (u32 k = 0; ps->own && k < ps->own->n; k++)
     if (strcmp(ps->own->v[k].name, name) == 0) return &ps->own->v[k];
-  return pipeline_find(name);
+  return pipeline_find(ps->registry, name);
 }
 
 static hs_status parse_named(parser *ps, const pass_pipeline *named) {
@@ -143,6 +131,7 @@ static hs_status parse_named(parser *ps, const pass_pipeline *named) {
                 .p = named->text,
                 .name = named->name,
                 .out = ps->out,
+                .registry = ps->registry,
                 .own = ps->own,
                 .depth = ps->depth + 1,
                 .loops = ps->loops};
@@ -169,7 +158,7 @@ static hs_status parse_item(parser *ps) {
     return placed(ps, start,
                   hs_fail(HS_E_USAGE, "pipeline: a pass name is missing at '%.20s'", start));
   if (*ps->p == '(' && strcmp(name, "fix") == 0) return parse_fix(ps);
-  pipeline_op op = {.kind = PIPELINE_PASS, .pass = pass_find(name)};
+  pipeline_op op = {.kind = PIPELINE_PASS, .pass = pass_find(ps->registry, name)};
   const pass_pipeline *named = op.pass ? NULL : find_pipeline(ps, name);
   const char *options = ps->p;
   if (*options == '{') HS_TRY(placed(ps, options, parse_options(ps, &op.options)));
@@ -184,7 +173,7 @@ static hs_status parse_item(parser *ps) {
   ps->p += optional;
   if (named) return parse_named(ps, named);
   if (op.pass) emit_pass(ps, op);
-  if (!op.pass && !optional) return placed(ps, start, pass_unknown(name, ps->own));
+  if (!op.pass && !optional) return placed(ps, start, pass_unknown(ps->registry, ps->own, name));
   return strchr(",) \n\t", *ps->p)
              ? HS_GOOD
              : placed(ps, ps->p,
@@ -199,11 +188,12 @@ static hs_status parse_list(parser *ps) {
   }
 }
 
-hs_status pipeline_parse(const char *text, const pass_pipelines *own, pipeline_program **out) {
+hs_status pipeline_parse(const char *text, const pass_registry *registry, const pass_pipelines *own,
+                         pipeline_program **out) {
   pipeline_program *p = hs_calloc(1, sizeof *p);
   p->text = hs_arena_strndup(&p->arena, text, strlen(text));
   p->walks = pass_walks_new();
-  parser ps = {.text = p->text, .p = p->text, .out = p, .own = own};
+  parser ps = {.text = p->text, .p = p->text, .out = p, .registry = registry, .own = own};
   hs_status s = parse_list(&ps);
   if (hs_ok(s) && *ps.p == ')')
     s = placed(&ps, ps.p, hs_fail(HS_E_USAGE, "pipeline: ')' without '('"));
@@ -370,7 +360,7 @@ hs_status pipeline_verify(const hlo_module *m, const pass_run_options *o) {
 
 hs_status pipeline_run(hlo_module *m, const char *text, const pass_run_options *o, pass_log *log) {
   pipeline_program *p;
-  HS_TRY(pipeline_parse(text, o->own, &p));
+  HS_TRY(pipeline_parse(text, o->registry, o->own, &p));
   pipeline_cursor at = {0};
   hs_status s = HS_GOOD;
   u64 generation = m->generation;

@@ -6,11 +6,6 @@
 // not count, and a change that went around the edit API is reported as a bug of the pass.
 #include "passes/run/util.h"
 
-pass_run_options pass_run_default(void) {
-  return (pass_run_options){
-      .verify = true, .verify_all = false, .measure = true, .rewrite_limit = -1};
-}
-
 hs_status pass_measure(const hlo_module *m, const pass_run_options *o, pass_totals *out) {
   *out = (pass_totals){.instructions = hlo_instr_count(m), .computations = m->ncomputations};
   hlo_cost_table t;
@@ -42,33 +37,14 @@ static hs_status verify_touched(hlo_module *m, const pass_run_options *o) {
   return hlo_verify_computations(m, n, (const hlo_computation *const *)m->touched.v, NULL);
 }
 
-static const struct {
-  const char *pass;
-  u32 n;
-  hlo_opcode ops[4];
-} needs[] = {
-#define NEEDS(pass, ...) \
-  {pass, (u32)(sizeof((hlo_opcode[]){__VA_ARGS__}) / sizeof(hlo_opcode)), {__VA_ARGS__}},
-#include "passes/needs.def"
-#undef NEEDS
-};
-
 // Whether the module has nothing that the pass works on.
 static bool is_idle(const hlo_module *m, const pass_info *p) {
-#define NEEDS(pass, ...)
-#define NEEDS_DTYPE(pass, dtype) \
-  if (strcmp(p->name, pass) == 0) return !hlo_ctx_has_dtype(m->ctx, dtype);
-#define NEEDS_EMPTY(pass) \
-  if (strcmp(p->name, pass) == 0) return !hlo_ctx_has_empty(m->ctx);
-#include "passes/needs.def"
-#undef NEEDS
-  for (size_t k = 0; k < HS_COUNT(needs); k++) {
-    if (strcmp(needs[k].pass, p->name) != 0) continue;
-    u32 sum = 0;
-    for (u32 j = 0; j < needs[k].n; j++) sum += m->nops[needs[k].ops[j]];
-    return sum == 0;
-  }
-  return false;
+  if (p->needs_dtype && !hlo_ctx_has_dtype(m->ctx, p->needs_dtype)) return true;
+  if (p->needs_empty && !hlo_ctx_has_empty(m->ctx)) return true;
+  if (!p->needs[0]) return false;
+  for (size_t k = 0; k < HS_COUNT(p->needs) && p->needs[k]; k++)
+    if (m->nops[p->needs[k]]) return false;
+  return true;
 }
 
 static hs_status failed(const pass_info *p, hlo_module *m, size_t mark, const char *what,
@@ -81,9 +57,10 @@ static hs_status failed(const pass_info *p, hlo_module *m, size_t mark, const ch
 hs_status pass_run(hlo_module *m, const pass_info *p, const pass_options *options,
                    const pass_run_options *o, pass_result *out) {
   *out = (pass_result){.pass = p->name};
+  HS_TRY(pass_check_options(p, options));
   if (o->measure) HS_TRY(pass_measure(m, o, &out->before));
   bool idle = is_idle(m, p);
-  if (idle && !o->verify_all && !o->asked.fn) {
+  if (idle && !o->verify_all) {
     out->after = out->before;
     return HS_GOOD;
   }
@@ -98,7 +75,6 @@ hs_status pass_run(hlo_module *m, const pass_info *p, const pass_options *option
                 .options = options,
                 .scratch = &scratch,
                 .notes = o->notes,
-                .asked = o->asked,
                 .pass = p,
                 .rewrite_limit = o->rewrite_limit};
 
@@ -107,10 +83,14 @@ hs_status pass_run(hlo_module *m, const pass_info *p, const pass_options *option
   if (hs_ok(s) && m->generation != generation) repair_touched(&c);
   out->ms = (double)(hs_now_ns() - start) * 1e-6;
   out->rewrites = c.rewrites;
+  out->options_read = c.options_read;
   out->changed = m->generation != generation;
   if (!hs_ok(s)) s = failed(p, m, mark, "failed", s);
+  else if (c.undeclared)
+    s = failed(p, m, mark, "read an option that it does not declare",
+               hs_fail_subject(HS_E_INTERNAL, c.undeclared, "option %s", c.undeclared));
   else if (idle && out->changed)
-    s = failed(p, m, mark, "found something to do where needs.def says that there is nothing",
+    s = failed(p, m, mark, "found something to do where its descriptor says that there is nothing",
                HS_GOOD);
   else if (o->verify_all && (hash != hlo_text_hash(m)) != out->changed) {
     if (out->changed) out->changed = false;

@@ -108,9 +108,4 @@ const hlo_origin *pass_origin_with(hs_arena *, const hlo_attr *from, u32 n, hlo_
 // that of a synthetic caller does not show.
 void pass_origin_leaves(hlo_instr *copy, const hlo_instr *caller, const char *mark);
 
-// What dce does (dce.c), for passes that leave unused things behind, and what tuple-simplifier
-// does.
-hs_status pass_remove_unused(pass_ctx *);
-hs_status pass_simplify_tuples(pass_ctx *, bool skip_entry);
-
 #endif

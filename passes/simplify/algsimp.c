@@ -575,60 +575,29 @@ static hs_status simplify_one(alg *a, hlo_instr *i, work *w, bool requeue, bool 
 }
 
 static alg read_options(pass_ctx *p) {
-  return (alg){
+#define READ_BOOL pass_option_bool
+#define READ_INT pass_option_int
+#define READ_FLOAT pass_option_float
+#define READ_TEXT pass_option_text
+#define OPTION(type, field, name, value, meaning) .field = READ_##type(p, name),
+  alg a = {
       .p = p,
       .m = p->m,
       .born = p->m->next_instr_id,
-      .layout_sensitive = pass_option_bool(p, "layout_sensitive",
-                                           pass_option_bool(p, "is_layout_sensitive", false)),
-      .fast_math = pass_option_bool(p, "fast_math", pass_option_bool(p, "enable_fast_math", false)),
-      .floats_are_real = pass_option_bool(p, "enable_floats_are_real", false),
-      .on_cpu = pass_option_bool(p, "executing_on_cpu", false),
-      .bitcasts = pass_option_bool(p, "replace_with_bitcast", true),
-      .fold_converts = pass_option_bool(p, "use_convert_constant_folding", false),
-      .sink_broadcast = pass_option_bool(p, "enable_sink_broadcast", true),
-      .broadcast_degenerate = pass_option_bool(p, "enable_broadcast_degenerate_dimension", true),
-      .negative_padding = pass_option_bool(p, "enable_negative_padding_replacement", true),
-      .minmax_nan = pass_option_bool(p, "minmax_propagate_nan", true),
-      .no_op_reduce_precision = pass_option_bool(p, "enable_remove_no_op_reduce_precision", false),
-      .conditionals = pass_option_bool(p, "enable_conditional_simplification", false),
-      .dot_strength_reduction = pass_option_bool(p, "enable_dot_strength_reduction", true),
-      .dot_to_multiply = pass_option_bool(p, "enable_dot_to_multiply_rewrite", true),
-      .move_dot_param = pass_option_bool(p, "enable_move_dot_param_to_rhs", false),
-      .non_canonical_dots = pass_option_bool(p, "supports_non_canonical_dots", true),
-      .associative = pass_option_bool(p, "use_associative_reordering", false),
-      .associative_threshold = pass_option_float(p, "associative_reordering_threshold", 2),
-      .through_dot = pass_option_bool(p, "raise_slice_and_reduce_through_dot", false),
-      .through_dot_threshold =
-          pass_option_float(p, "raise_slice_and_reduce_through_dot_threshold", 2),
-      .conv_simplification = pass_option_bool(p, "enable_conv_simplification", true),
-      .conv_operand_swap = pass_option_bool(p, "enable_conv_operand_swap", true),
-      .conv_add_multiply = pass_option_bool(p, "enable_conv_add_multiply_reorder", false),
-      .scalar_multiply = pass_option_bool(p, "enable_scalar_multiply_reduction", false),
-      .window_to_reduce = pass_option_bool(p, "enable_window_reduce_to_reduce_replacement", true),
-      .reduce_of_reshape = pass_option_bool(p, "enable_reduce_of_reshape", true),
-      .reduce_of_moved =
-          pass_option_bool(p, "unconditionally_simplify_reduce_of_transpose_or_reshape", false),
-      .reduce_of_concat =
-          pass_option_bool(p, "enable_unconditional_reduce_of_concat_replacement", true),
-      .keep_dynamic_slices =
-          pass_option_bool(p, "disable_dynamic_slice_to_slice_conversion", false),
-      .dus_to_pad = pass_option_bool(p, "enable_dynamic_update_slice_to_pad_replacement", true),
-      .no_op_bitcast_convert =
-          pass_option_bool(p, "rewrite_no_op_bitcast_convert_to_bitcast", false),
-      .vector_dots = pass_option_bool(p, "reduce_vector_dots", false),
-      .slice_concatenate =
-          pass_option_bool(p, "rewrite_reshape_transpose_as_slice_concatenate", true),
-      .hoist_transpose = pass_option_bool(p, "enable_hoist_transpose_of_reshape", false),
-      .fold_transpose_into_scatter =
-          pass_option_bool(p, "enable_fold_transpose_into_scatter", false),
-      .small_gather = pass_option_int(p, "very_small_gather_size", 4),
-      .batchnorm_target = pass_option_text(p, "cudnn_batchnorm_forward_training_metadata", ""),
+#include "passes/simplify/algsimp_options.def"
   };
+#undef OPTION
+#undef READ_BOOL
+#undef READ_INT
+#undef READ_FLOAT
+#undef READ_TEXT
+  a.layout_sensitive |= a.is_layout_sensitive;
+  a.fast_math |= a.enable_fast_math;
+  return a;
 }
 
 // Works through the queue, and what comes into it meanwhile.
-static hs_status drain(alg *a, work *w, bool fixed_point, i64 *budget) {
+static hs_status drain(alg *a, work *w, i64 *budget) {
   *budget += 64 * (i64)w->queue.n;
   while (w->head<w->queue.n && * budget> 0 &&
          (a->p->rewrite_limit < 0 || a->p->rewrites < a->p->rewrite_limit)) {
@@ -637,7 +606,7 @@ static hs_status drain(alg *a, work *w, bool fixed_point, i64 *budget) {
     w->queued.v[i->id] = 0;
     if (i->dead || !eligible(i)) continue;
     bool changed;
-    HS_TRY(simplify_one(a, i, w, fixed_point, &changed));
+    HS_TRY(simplify_one(a, i, w, a->fixed_point, &changed));
     if ((w->head & 1023) == 0) HS_TRY(hs_poll());
     *budget -= changed;
   }
@@ -645,9 +614,8 @@ static hs_status drain(alg *a, work *w, bool fixed_point, i64 *budget) {
   return hs_poll();
 }
 
-hs_status pass_algsimp(pass_ctx *p) {
+static hs_status run(pass_ctx *p) {
   alg a = read_options(p);
-  bool fixed_point = pass_option_bool(p, "run_to_fixed_point", true);
   work w = {0};
   u8 *async = NULL;
   hlo_call_list calls = p->m->nops[HLO_ASYNC_START] ? pass_calls(p) : (hlo_call_list){0};
@@ -662,7 +630,7 @@ hs_status pass_algsimp(pass_ctx *p) {
   i64 budget = 1000;
   hs_status s = HS_GOOD;
   if (push_edited(p, &w)) {
-    s = drain(&a, &w, fixed_point, &budget);
+    s = drain(&a, &w, &budget);
   } else {  // one computation after another, operands first
     u32 n;
     hlo_computation **comps = pass_comp_post_order(p, &n);
@@ -670,7 +638,7 @@ hs_status pass_algsimp(pass_ctx *p) {
       if (hlo_is_fusion_comp(comps[k]) || comps[k]->dead) continue;
       hlo_instr **v = pass_post_order(p, comps[k]);
       for (u32 j = 0, ni = comps[k]->ninstrs; j < ni; j++) push(&w, v[j]);
-      s = drain(&a, &w, fixed_point, &budget);
+      s = drain(&a, &w, &budget);
     }
   }
   if (budget <= 0)
@@ -680,3 +648,27 @@ hs_status pass_algsimp(pass_ctx *p) {
   hs_vec_free(&w.queued);
   return s;
 }
+
+static const pass_option_info options[] = {
+#define OPTION(type, field, name, value, meaning) {name, PASS_##type, value, meaning},
+#include "passes/simplify/algsimp_options.def"
+#undef OPTION
+};
+
+const pass_info pass_algsimp = {
+    .name = "algsimp",
+    .summary = "local rewrites of arithmetic, data movement, products and reductions",
+    .xla_source = "xla/hlo/transforms/simplifiers/algebraic_simplifier.cc",
+    .run = run,
+    .again = true,
+    .options = options,
+    .noptions = HS_COUNT(options),
+    .sample = "ENTRY e {\n"
+              "  x = f32[2,3] parameter(0)\n"
+              "  t = f32[3,2] transpose(x), dimensions={1,0}\n"
+              "  u = f32[2,3] transpose(t), dimensions={1,0}\n"
+              "  four = f32[] constant(4)\n"
+              "  fours = f32[2,3] broadcast(four), dimensions={}\n"
+              "  ROOT y = f32[2,3] divide(u, fours)\n"
+              "}\n",
+};

@@ -14,25 +14,19 @@
 
 #include "passes/run/util.h"
 
+#define ALG_BOOL bool
+#define ALG_INT i64
+#define ALG_FLOAT double
+#define ALG_TEXT const char *
 typedef struct alg {
   pass_ctx *p;
   hlo_module *m;
   hlo_instr *at;  // the instruction being simplified
   u32 born;       // ids from here on are of instructions made by rules
-  // Options, named as fields of XLA's AlgebraicSimplifierOptions; help.def says what each does.
-  bool layout_sensitive, fast_math, floats_are_real, on_cpu, bitcasts, fold_converts,
-      sink_broadcast, broadcast_degenerate, negative_padding, minmax_nan, no_op_reduce_precision,
-      conditionals;
-  bool dot_strength_reduction, vector_dots, dot_to_multiply, move_dot_param, non_canonical_dots,
-      associative, through_dot;
-  bool conv_simplification, conv_operand_swap, conv_add_multiply, scalar_multiply;
-  bool window_to_reduce, reduce_of_reshape, reduce_of_moved, reduce_of_concat, keep_dynamic_slices,
-      dus_to_pad, no_op_bitcast_convert, slice_concatenate, hoist_transpose,
-      fold_transpose_into_scatter;
-  double associative_threshold, through_dot_threshold;
-  i64 small_gather;
-  const char *batchnorm_target;  // the custom call whose third result is a variance
-  const u8 *async;               // by computation id: run by an async-start; NULL when none is
+#define OPTION(type, field, name, value, meaning) ALG_##type field;
+#include "passes/simplify/algsimp_options.def"
+#undef OPTION
+  const u8 *async;  // by computation id: run by an async-start; NULL when none is
   // by id - born: computed from constants alone, and left to constant folding
   HS_VEC(u8) merged;
   // a rule that did nothing wants no other to look at the instruction

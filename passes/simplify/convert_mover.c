@@ -121,7 +121,7 @@ static bool move_up(pass_ctx *p, hlo_instr *i) {
   return true;
 }
 
-hs_status pass_convert_mover(pass_ctx *p) {
+static hs_status run(pass_ctx *p) {
   u32 n;
   hlo_computation **comps = pass_comp_post_order(p, &n);
   for (u32 k = 0; k < n; k++) {
@@ -141,3 +141,17 @@ hs_status pass_convert_mover(pass_ctx *p) {
   }
   return HS_GOOD;
 }
+
+const pass_info pass_convert_mover = {
+    .name = "convert-mover",
+    .summary = "data movement happens in the narrower type",
+    .xla_source = "xla/hlo/transforms/simplifiers/convert_mover.cc",
+    .run = run,
+    .needs = {HLO_CONVERT},
+    .again = true,
+    .sample = "ENTRY e {\n"
+              "  x = f16[2,3] parameter(0)\n"
+              "  wide = f32[2,3] convert(x)\n"
+              "  ROOT y = f32[3,2] transpose(wide), dimensions={1,0}\n"
+              "}\n",
+};

@@ -72,7 +72,7 @@ static hlo_instr *narrow(pass_ctx *c, hlo_instr *i) {
   return now;
 }
 
-hs_status pass_convert_operand_folding(pass_ctx *c) {
+static hs_status run(pass_ctx *c) {
   hlo_for_each_comp(comp, c->m) {
     u32 n = comp->ninstrs;
     hlo_instr **order = pass_any_order(c, comp);
@@ -100,3 +100,19 @@ hs_status pass_convert_operand_folding(pass_ctx *c) {
   }
   return HS_GOOD;
 }
+
+const pass_info pass_convert_operand_folding = {
+    .name = "convert_operand_folding",
+    .summary = "dot and convolution read narrow operands",
+    .xla_source = "xla/hlo/transforms/simplifiers/convert_operand_folder.cc",
+    .run = run,
+    .needs = {HLO_CONVERT},
+    .sample = "ENTRY e {\n"
+              "  x = s8[2,3] parameter(0)\n"
+              "  y = s8[3,4] parameter(1)\n"
+              "  wide_x = s32[2,3] convert(x)\n"
+              "  wide_y = s32[3,4] convert(y)\n"
+              "  ROOT z = s32[2,4] dot(wide_x, wide_y), lhs_contracting_dims={1}, "
+              "rhs_contracting_dims={0}\n"
+              "}\n",
+};

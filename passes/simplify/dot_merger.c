@@ -471,11 +471,35 @@ static hs_status merge_in(pass_ctx *p, hlo_computation *comp, i64 limit) {
   return st;
 }
 
-hs_status pass_dot_merger(pass_ctx *p) {
-  i64 limit = pass_option_int(p, "max_size_to_merge", (i64)32 << 20);
+static hs_status run(pass_ctx *p) {
+  i64 limit = pass_option_int(p, "max_size_to_merge");
   u32 n;
   hlo_computation **comps = pass_comp_post_order(p, &n);
   for (u32 k = 0; k < n; k++)
     if (!hlo_is_fusion_comp(comps[k])) HS_TRY(merge_in(p, comps[k], limit));
   return HS_GOOD;
 }
+
+static const pass_option_info options[] = {
+    {"max_size_to_merge", PASS_INT, "33554432",
+     "bytes of a dot's own operand and result; of larger ones at most one is merged with others"},
+};
+
+const pass_info pass_dot_merger = {
+    .name = "dot-merger",
+    .summary = "dots that share an operand become one",
+    .xla_source = "xla/hlo/transforms/simplifiers/dot_merger.cc",
+    .run = run,
+    .needs = {HLO_DOT},
+    .again = true,
+    .options = options,
+    .noptions = HS_COUNT(options),
+    .sample = "ENTRY e {\n"
+              "  x = f32[2,3] parameter(0)\n"
+              "  a = f32[3,4] parameter(1)\n"
+              "  b = f32[3,5] parameter(2)\n"
+              "  xa = f32[2,4] dot(x, a), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n"
+              "  xb = f32[2,5] dot(x, b), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n"
+              "  ROOT t = (f32[2,4], f32[2,5]) tuple(xa, xb)\n"
+              "}\n",
+};

@@ -112,7 +112,7 @@ static bool plain_dot(const hlo_instr *i) {
   return i->opcode == HLO_DOT && !hlo_attr_get(i, HLO_ATTR_SPARSITY_CONFIG);
 }
 
-hs_status pass_dot_decomposer(pass_ctx *c) {
+static hs_status run_dot_decomposer(pass_ctx *c) {
   hlo_for_each_comp(comp, c->m) {
     if (hlo_is_fusion_comp(comp)) continue;
     hlo_for_each_instr_safe(i, comp) {
@@ -129,6 +129,20 @@ hs_status pass_dot_decomposer(pass_ctx *c) {
   }
   return HS_GOOD;
 }
+
+const pass_info pass_dot_decomposer = {
+    .name = "dot_decomposer",
+    .summary = "brings dots to [batch, M, K] x [batch, K, N]",
+    .xla_source = "xla/service/dot_decomposer.cc",
+    .run = run_dot_decomposer,
+    .needs = {HLO_DOT},
+    .sample = "ENTRY e {\n"
+              "  x = f32[5,4,2] parameter(0)\n"
+              "  y = f32[5,2,3] parameter(1)\n"
+              "  ROOT z = f32[4,3] dot(x, y), lhs_contracting_dims={0,2}, "
+              "rhs_contracting_dims={0,1}\n"
+              "}\n",
+};
 
 // ---- merging batch dimensions -------------------------------------------------------------------
 // Dimensions from..from+n-1 of s lie next to each other in memory, in any order.
@@ -177,7 +191,7 @@ static void shift_dims(hlo_instr *i, hlo_attr_id id, i64 from, u32 n) {
   hlo_set_attr_ints(i, id, v.n, now);
 }
 
-hs_status pass_dot_dimension_merger(pass_ctx *c) {
+static hs_status run_dot_dimension_merger(pass_ctx *c) {
   hlo_for_each_comp(comp, c->m) {
     if (hlo_is_fusion_comp(comp)) continue;
     hlo_for_each_instr_safe(i, comp) {
@@ -213,3 +227,17 @@ hs_status pass_dot_dimension_merger(pass_ctx *c) {
   }
   return HS_GOOD;
 }
+
+const pass_info pass_dot_dimension_merger = {
+    .name = "dot_dimension_merger",
+    .summary = "merges batch dimensions of dots",
+    .xla_source = "xla/hlo/transforms/simplifiers/dot_dimension_merger.cc",
+    .run = run_dot_dimension_merger,
+    .needs = {HLO_DOT},
+    .sample = "ENTRY e {\n"
+              "  x = f32[2,3,4,5] parameter(0)\n"
+              "  y = f32[2,3,5,6] parameter(1)\n"
+              "  ROOT z = f32[2,3,4,6] dot(x, y), lhs_batch_dims={0,1}, rhs_batch_dims={0,1}, "
+              "lhs_contracting_dims={3}, rhs_contracting_dims={2}\n"
+              "}\n",
+};

@@ -93,7 +93,7 @@ static void simplify_gather(hlo_instr *g) {
   hlo_replace(g, r);
 }
 
-hs_status pass_gather_simplifier(pass_ctx *c) {
+static hs_status run_gather_simplifier(pass_ctx *c) {
   hlo_for_each_comp(comp, c->m) {
     if (hlo_is_fusion_comp(comp)) continue;
     hlo_for_each_instr_safe(i, comp) {
@@ -110,6 +110,20 @@ hs_status pass_gather_simplifier(pass_ctx *c) {
   }
   return HS_GOOD;
 }
+
+const pass_info pass_gather_simplifier = {
+    .name = "gather_simplifier",
+    .summary = "gathers over [N, K] indices",
+    .xla_source = "xla/hlo/transforms/simplifiers/gather_simplifier.cc",
+    .run = run_gather_simplifier,
+    .needs = {HLO_GATHER},
+    .sample = "ENTRY e {\n"
+              "  x = f32[5,4] parameter(0)\n"
+              "  rows = s32[2,3] parameter(1)\n"
+              "  ROOT y = f32[2,3,4] gather(x, rows), offset_dims={2}, collapsed_slice_dims={0}, "
+              "start_index_map={0}, index_vector_dim=2, slice_sizes={1,4}\n"
+              "}\n",
+};
 
 // ---- scatter ------------------------------------------------------------------------------------
 static bool scatter_is_simple(const hlo_instr *s) {
@@ -178,7 +192,7 @@ static bool into_scalar(pass_ctx *c, hlo_instr *s) {
   return true;
 }
 
-hs_status pass_scatter_simplifier(pass_ctx *c) {
+static hs_status run_scatter_simplifier(pass_ctx *c) {
   hlo_for_each_comp(comp, c->m) {
     if (hlo_is_fusion_comp(comp)) continue;
     hlo_for_each_instr_safe(i, comp) {
@@ -196,3 +210,22 @@ hs_status pass_scatter_simplifier(pass_ctx *c) {
   }
   return HS_GOOD;
 }
+
+const pass_info pass_scatter_simplifier = {
+    .name = "scatter_simplifier",
+    .summary = "scatters over [N, K] indices",
+    .xla_source = "xla/service/scatter_simplifier.cc",
+    .run = run_scatter_simplifier,
+    .needs = {HLO_SCATTER},
+    .sample = "sum {\n  sum_a = f32[] parameter(0)\n"
+              "  sum_b = f32[] parameter(1)\n"
+              "  ROOT sum_c = f32[] add(sum_a, sum_b)\n}\n"
+              "ENTRY e {\n"
+              "  x = f32[5,4] parameter(0)\n"
+              "  rows = s32[3] parameter(1)\n"
+              "  u = f32[3,4] parameter(2)\n"
+              "  ROOT y = f32[5,4] scatter(x, rows, u), update_window_dims={1}, "
+              "inserted_window_dims={0}, scatter_dims_to_operand_dims={0}, index_vector_dim=1, "
+              "to_apply=sum\n"
+              "}\n",
+};

@@ -230,7 +230,7 @@ static hs_status move_in(const mover *m, const hlo_computation *c, bool *seen) {
   return HS_GOOD;
 }
 
-hs_status pass_reshape_mover(pass_ctx *p) {
+static hs_status run(pass_ctx *p) {
   u32 n, kept = 0;
   hlo_computation **comps = pass_comp_post_order(p, &n);
   for (u32 k = 0; k < n; k++)  // asked before the first edit, while one answer serves all
@@ -238,8 +238,8 @@ hs_status pass_reshape_mover(pass_ctx *p) {
   enum { ONE, ALL };
   mover m = {
     p,
-    pass_option_bool(p, "reshape_of_1d_broadcast_is_cheap", false),
-    pass_option_choice(p, "levels", "one|all") == ALL,
+    pass_option_bool(p, "reshape_of_1d_broadcast_is_cheap"),
+    pass_option_choice(p, "levels") == ALL,
     NULL,
     p->m->next_instr_id
   };
@@ -248,3 +248,28 @@ hs_status pass_reshape_mover(pass_ctx *p) {
   for (u32 k = 0; k < kept; k++) HS_TRY(move_in(&m, comps[k], seen));
   return HS_GOOD;
 }
+
+static const pass_option_info options[] = {
+    {"reshape_of_1d_broadcast_is_cheap", PASS_BOOL, "false",
+     "a broadcast of one dimension may be reshaped for nothing"},
+    {"levels", PASS_CHOICE, "one|all",
+     "below one operation in a run, as in XLA, or below as many as follow one another"},
+};
+
+const pass_info pass_reshape_mover = {
+    .name = "reshape-mover",
+    .summary = "reshapes and transposes sink below elementwise operations",
+    .xla_source = "xla/hlo/transforms/simplifiers/reshape_mover.cc",
+    .run = run,
+    .needs = {HLO_RESHAPE, HLO_TRANSPOSE},
+    .again = true,
+    .options = options,
+    .noptions = HS_COUNT(options),
+    .sample = "ENTRY e {\n"
+              "  x = f32[2,3] parameter(0)\n"
+              "  y = f32[2,3] parameter(1)\n"
+              "  flat_x = f32[6] reshape(x)\n"
+              "  flat_y = f32[6] reshape(y)\n"
+              "  ROOT s = f32[6] add(flat_x, flat_y)\n"
+              "}\n",
+};

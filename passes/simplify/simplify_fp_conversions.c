@@ -8,7 +8,7 @@ static bool float_convert(const hlo_instr *i) {
          hlo_dtype_is_float(hlo_operand(i, 0)->shape->dtype);
 }
 
-hs_status pass_simplify_fp_conversions(pass_ctx *p) {
+static hs_status run(pass_ctx *p) {
   u32 n;
   hlo_computation **comps = pass_comp_post_order(p, &n);
   for (u32 k = 0; k < n; k++) {
@@ -31,3 +31,16 @@ hs_status pass_simplify_fp_conversions(pass_ctx *p) {
   }
   return HS_GOOD;
 }
+
+const pass_info pass_simplify_fp_conversions = {
+    .name = "simplify-fp-conversions",
+    .summary = "chains of float conversions become one",
+    .xla_source = "xla/hlo/transforms/simplifiers/simplify_fp_conversions.cc",
+    .run = run,
+    .needs = {HLO_CONVERT},
+    .sample = "ENTRY e {\n"
+              "  x = f16[4] parameter(0)\n"
+              "  y = f32[4] convert(x)\n"
+              "  ROOT z = f64[4] convert(y)\n"
+              "}\n",
+};

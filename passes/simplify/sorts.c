@@ -66,7 +66,7 @@ static void drop_unused(pass_ctx *c, hlo_instr *s) {
   hlo_remove_dead(s);
 }
 
-hs_status pass_simplify_sorts(pass_ctx *c) {
+static hs_status run(pass_ctx *c) {
   hlo_for_each_comp(comp, c->m) {
     hlo_instr **v = HS_NEW_ARRAY(c->scratch, hlo_instr *, comp->ninstrs + 1);
     u32 n = 0;
@@ -81,3 +81,24 @@ hs_status pass_simplify_sorts(pass_ctx *c) {
   }
   return HS_GOOD;
 }
+
+const pass_info pass_simplify_sorts = {
+    .name = "simplify-sorts",
+    .summary = "drops unused operands of sorts",
+    .xla_source = "xla/hlo/transforms/simplifiers/sort_simplifier.cc",
+    .run = run,
+    .needs = {HLO_SORT},
+    .sample = "less {\n"
+              "  a = f32[] parameter(0)\n"
+              "  b = f32[] parameter(1)\n"
+              "  c = s32[] parameter(2)\n"
+              "  d = s32[] parameter(3)\n"
+              "  ROOT p = pred[] compare(a, b), direction=LT\n"
+              "}\n"
+              "ENTRY e {\n"
+              "  x = f32[8] parameter(0)\n"
+              "  i = s32[8] iota(), iota_dimension=0\n"
+              "  both = (f32[8], s32[8]) sort(x, i), dimensions={0}, to_apply=less\n"
+              "  ROOT y = f32[8] get-tuple-element(both), index=0\n"
+              "}\n",
+};

@@ -89,9 +89,9 @@ static void fold_convolution(pass_ctx *p, hlo_instr *conv) {
   }
 }
 
-hs_status pass_transpose_folding(pass_ctx *p) {
-  bool fold_batch = pass_option_bool(p, "fold_batch", false),
-       convolutions = pass_option_bool(p, "fold_convolutions", true);
+static hs_status run(pass_ctx *p) {
+  bool fold_batch = pass_option_bool(p, "fold_batch"),
+       convolutions = pass_option_bool(p, "fold_convolutions");
   u32 n;
   hlo_computation **comps = pass_comp_post_order(p, &n);
   for (u32 k = 0; k < n; k++) {
@@ -107,3 +107,26 @@ hs_status pass_transpose_folding(pass_ctx *p) {
   }
   return HS_GOOD;
 }
+
+static const pass_option_info options[] = {
+    {"fold_batch", PASS_BOOL, "false",
+     "any transpose that keeps the order of the free dimensions, also one that moves batch "
+     "dimensions"},
+    {"fold_convolutions", PASS_BOOL, "true", "transposed operands of convolutions, too"},
+};
+
+const pass_info pass_transpose_folding = {
+    .name = "transpose-folding",
+    .summary = "dot and convolution read transposed operands in place",
+    .xla_source = "xla/service/transpose_folding.cc",
+    .run = run,
+    .needs = {HLO_TRANSPOSE},
+    .options = options,
+    .noptions = HS_COUNT(options),
+    .sample = "ENTRY e {\n"
+              "  x = f32[2,3] parameter(0)\n"
+              "  y = f32[4,3] parameter(1)\n"
+              "  t = f32[3,4] transpose(y), dimensions={1,0}\n"
+              "  ROOT z = f32[2,4] dot(x, t), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n"
+              "}\n",
+};

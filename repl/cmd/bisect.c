@@ -23,6 +23,7 @@ static pass_run_options run_options(const bisect_trial *t) {
   pass_run_options o = pass_run_default();
   o.measure = false;
   o.verify = t->kind != BISECT_INVALID;  // an invalid module is what is looked for
+  o.registry = t->c->s->passes;
   o.own = &t->c->s->pipelines;
   return o;
 }
@@ -212,7 +213,8 @@ static hs_status walk_history(bisect_trial *t, const repl_version *v) {
 // Does a word begin like a pipeline: with a pass, a pipeline or fix( ?
 static bool is_pipeline(const repl_cmd *c, const char *w) {
   const char *name = hs_arena_strndup(c->scratch, w, strcspn(w, " ,({"));
-  bool known = pass_find(name) || pipeline_find(name) || strcmp(name, "fix") == 0;
+  bool known = pass_find(c->s->passes, name) || pipeline_find(c->s->passes, name) ||
+               strcmp(name, "fix") == 0;
   for (size_t k = 0; k < c->s->pipelines.n; k++)
     known |= strcmp(c->s->pipelines.v[k].name, name) == 0;
   return known;
@@ -297,7 +299,7 @@ hs_status cmd_bisect(repl_cmd *c) {
   t.args = c->mod->inputs;
   if (xla) return bisect_xla(&t);
   pipeline_program *p = NULL;
-  if (!history) HS_TRY(pipeline_parse(text, &c->s->pipelines, &p));
+  if (!history) HS_TRY(pipeline_parse(text, c->s->passes, &c->s->pipelines, &p));
   const repl_version *base = repl_base(c->mod);
   if (history && !base->redo)
     return hs_with_note(

@@ -1,5 +1,5 @@
 // help.c — help, explain, tutorial. Command pages come from commands.def, pass pages from
-// passes.def and help.def.
+// the descriptors of the passes.
 #include <stdlib.h>
 
 #include "repl/cmd/cmd.h"
@@ -149,43 +149,49 @@ static void say_sample(repl_cmd *c, const char *title, const hs_buf *text) {
   }
 }
 
+// The default of an option: of one that is a choice, the first word.
+static char *default_of(repl_cmd *c, const pass_option_info *o) {
+  return hs_arena_strndup(c->scratch, o->value, strcspn(o->value, "|"));
+}
+
+static void help_options(repl_cmd *c, const pass_info *p) {
+  const pass_option_info *v = p->options;
+  int width = 0;
+  for (u32 k = 0; k < p->noptions; k++)
+    width = HS_MAX(width, (int)(strlen(v[k].name) + strlen(v[k].value) + 1));
+  if (!c->doc && p->noptions)
+    repl_say(c->out, "\noptions, as in pass %s{%s=%s}, with their defaults:\n", p->name, v[0].name,
+             default_of(c, &v[0]));
+  else if (!c->doc) repl_say(c->out, "\nno options\n");
+  repl_json *list = repl_json_array(c->doc, "options");
+  for (u32 k = 0; k < p->noptions; k++) {
+    if (!c->doc)
+      repl_say(c->out, "  %s=%-*s  %s\n", v[k].name, width - (int)strlen(v[k].name) - 1, v[k].value,
+               v[k].meaning);
+    repl_json *j = repl_json_object(list, NULL);
+    repl_json_str(j, "name", v[k].name);
+    repl_json_str(j, "default", default_of(c, &v[k]));
+    if (v[k].type == PASS_CHOICE) repl_json_str(j, "choices", v[k].value);
+    repl_json_str(j, "meaning", v[k].meaning);
+  }
+}
+
 static hs_status help_pass(repl_cmd *c, const pass_info *p) {
   if (!c->doc) repl_say(c->out, "pass %s\n  %s\n  XLA: %s\n", p->name, p->summary, p->xla_source);
   repl_json_str(c->doc, "pass", p->name);
   repl_json_str(c->doc, "summary", p->summary);
   repl_json_str(c->doc, "xla_source", p->xla_source);
-  const pass_help *h = pass_help_of(p);
-  if (!h) return HS_GOOD;
   if (!c->doc)
     repl_say(
         c->out, "  %s\n",
-        h->again
+        p->again
             ? "a second run may find more to do: fix(...) in a pipeline runs it until it does not"
             : "a second run changes nothing");
-  repl_json_bool(c->doc, "again", h->again);
-  repl_json *list = repl_json_array(c->doc, "options");
-  pass_option_help *v;
-  u32 n = pass_help_options(h, c->scratch, &v);
-  int width = 0;
-  for (u32 k = 0; k < n; k++)
-    width = HS_MAX(
-        width, (int)(strlen(v[k].name) + strlen(v[k].choices ? v[k].choices : v[k].absent) + 1));
-  if (!c->doc)
-    repl_say(c->out,
-             n ? "\noptions, as in pass %s{%s=%s}, with their defaults:\n" : "\nno options\n",
-             p->name, v[0].name, v[0].absent);
-  for (u32 k = 0; k < n; k++) {
-    if (!c->doc)
-      repl_say(c->out, "  %s=%-*s  %s\n", v[k].name, width - (int)strlen(v[k].name) - 1,
-               v[k].choices ? v[k].choices : v[k].absent, v[k].meaning);
-    repl_json *j = repl_json_object(list, NULL);
-    repl_json_str(j, "name", v[k].name);
-    repl_json_str(j, "default", v[k].absent);
-    if (v[k].choices) repl_json_str(j, "choices", v[k].choices);
-    repl_json_str(j, "meaning", v[k].meaning);
-  }
+  repl_json_bool(c->doc, "again", p->again);
+  help_options(c, p);
+  if (!p->sample) return HS_GOOD;
   hs_buf before = {0}, after = {0};
-  hs_status s = pass_help_sample(p, &before, &after);
+  hs_status s = pass_sample(p, &before, &after);
   if (hs_ok(s) && !c->doc) say_sample(c, "before", &before), say_sample(c, "after", &after);
   if (hs_ok(s))
     repl_json_str(c->doc, "before", hs_buf_cstr(&before)),
@@ -205,7 +211,7 @@ hs_status cmd_help(repl_cmd *c) {
   bool pass = strcmp(w, "pass") == 0 && repl_arg(c, 1);
   if (pass || ((strcmp(w, "topic") == 0 || strcmp(w, "command") == 0) && repl_arg(c, 1)))
     w = repl_arg(c, 1);
-  const pass_info *p = pass_find(w);
+  const pass_info *p = pass_find(c->s->passes, w);
   if (pass && p) return help_pass(c, p);  // whatever command has such a name
   const repl_command *cmd = repl_command_find(c->s, w);
   if (cmd && !(cmd->needs & REPL_HIDDEN)) {
@@ -213,7 +219,7 @@ hs_status cmd_help(repl_cmd *c) {
     return HS_GOOD;
   }
   if (p) return help_pass(c, p);
-  const pass_pipeline *pl = pipeline_find(w);
+  const pass_pipeline *pl = pipeline_find(c->s->passes, w);
   if (pl) {
     if (!c->doc) repl_say(c->out, "pipeline %s\n  %s\n  %s\n", pl->name, pl->summary, pl->text);
     repl_json_str(c->doc, "pipeline", pl->name);
@@ -242,7 +248,7 @@ hs_status cmd_help(repl_cmd *c) {
   HS_VEC(const char *) names = {0};
   for (u32 k = 0; k < c->s->ncommands; k++)
     if (!(c->s->commands[k].needs & REPL_HIDDEN)) hs_vec_push(&names, c->s->commands[k].name);
-  for (u32 k = 0; k < pass_count; k++) hs_vec_push(&names, pass_table[k].name);
+  for (u32 k = 0; k < pass_builtin.npasses; k++) hs_vec_push(&names, pass_builtin.passes[k]->name);
   for (size_t k = 0; k < HS_COUNT(topics); k++) hs_vec_push(&names, topics[k].name);
   const char *near = strlen(w) < 64 ? hs_nearest(w, names.v, names.n) : NULL;
   hs_vec_free(&names);

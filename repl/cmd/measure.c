@@ -350,7 +350,7 @@ static hs_status make_subjects(repl_cmd *c, const char *pipeline, subject *x, u3
   pass_run_options o = pass_run_default();
   o.measure = true;
   repl_note(c->out, "running the %s pipeline ...", pipeline);
-  const pass_pipeline *known = pipeline_find(pipeline);
+  const pass_pipeline *known = pipeline_find(c->s->passes, pipeline);
   HS_TRY(pipeline_run(x[*n - 1].m, known ? known->text : pipeline, &o, log));
   for (u32 k = 0; k < *n; k++) x[k].be = c->s->be;
   return HS_GOOD;

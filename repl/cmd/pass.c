@@ -139,6 +139,7 @@ pass_run_options cmd_pass_options(repl_cmd *c) {
   o.verify = c->s->set.verify;
   o.measure = true;
   o.notes = c->notes;
+  o.registry = c->s->passes;
   o.own = &c->s->pipelines;
   o.warn = warn;
   o.warn_arg = c->out;
@@ -184,8 +185,8 @@ hs_status cmd_passes(repl_cmd *c) {
   const char *word = repl_arg(c, 0);
   repl_json *list = repl_json_array(c->doc, "passes"), *pl = repl_json_array(c->doc, "pipelines");
   u32 n = 0;
-  for (u32 k = 0; k < pass_count; k++) {
-    const pass_info *p = &pass_table[k];
+  for (u32 k = 0; k < pass_builtin.npasses; k++) {
+    const pass_info *p = pass_builtin.passes[k];
     if (word && !repl_matches(p->name, word) && !repl_matches(p->summary, word)) continue;
     n++;
     if (!c->doc) repl_say(c->out, "%-40s %s\n", p->name, p->summary);
@@ -194,8 +195,8 @@ hs_status cmd_passes(repl_cmd *c) {
     repl_json_str(j, "summary", p->summary);
     repl_json_str(j, "xla_source", p->xla_source);
   }
-  for (u32 k = 0; k < pipeline_count; k++) {
-    const pass_pipeline *p = &pipeline_table[k];
+  for (u32 k = 0; k < pass_builtin.npipelines; k++) {
+    const pass_pipeline *p = &pass_builtin.pipelines[k];
     if (word && !repl_matches(p->name, word)) continue;
     n++;
     if (!c->doc) repl_say(c->out, "pipeline %-31s %s\n", p->name, p->summary);
@@ -337,7 +338,8 @@ static void say_pipeline(repl_cmd *c, repl_json *list, const pass_pipeline *p) {
 
 static hs_status say_pipelines(repl_cmd *c) {
   repl_json *list = repl_json_array(c->doc, "pipelines");
-  for (u32 k = 0; k < pipeline_count; k++) say_pipeline(c, list, &pipeline_table[k]);
+  for (u32 k = 0; k < pass_builtin.npipelines; k++)
+    say_pipeline(c, list, &pass_builtin.pipelines[k]);
   for (u32 k = 0; k < c->s->pipelines.n; k++) say_pipeline(c, list, &c->s->pipelines.v[k]);
   return HS_GOOD;
 }
@@ -346,7 +348,7 @@ static hs_status say_pipelines(repl_cmd *c) {
 // options).
 static hs_status show_pipeline(repl_cmd *c, const char *text) {
   pipeline_program *p;
-  HS_TRY(pipeline_parse(text, &c->s->pipelines, &p));
+  HS_TRY(pipeline_parse(text, c->s->passes, &c->s->pipelines, &p));
   repl_json *list = repl_json_array(c->doc, "passes");
   hs_buf flat = {0}, whole = {0};
   u32 depth = 0;
@@ -397,8 +399,8 @@ static hs_status define_pipeline(repl_cmd *c) {
       !*name)
     return repl_usage_error(
         c, "a pipeline's name is made of letters, digits, '-', '_' and '.', not \"%s\"", name);
-  if (pass_find(name) || pipeline_find(name) || strcmp(name, "fix") == 0 ||
-      strcmp(name, "define") == 0)
+  if (pass_find(c->s->passes, name) || pipeline_find(c->s->passes, name) ||
+      strcmp(name, "fix") == 0 || strcmp(name, "define") == 0)
     return repl_usage_error(c, "\"%s\" is taken", name);
   pass_pipeline p = {hlo_intern_str(c->s->ctx, name), "defined here",
                      hlo_intern_str(c->s->ctx, text)};
@@ -448,6 +450,7 @@ hs_status cmd_time_passes(repl_cmd *c) {
   pass_log log = {0};
   dump no_dump = {.out = c->out};
   o.measure = o.verify = false;
+  o.registry = c->s->passes;
   o.own = &c->s->pipelines;
   o.progress = on_event;
   o.progress_arg = &no_dump;

@@ -35,6 +35,7 @@ static void trio_free(trio *t) {
 static hs_status make(repl_cmd *c, const xla_steps *x, size_t run, const char *pass, trio *t) {
   *t = (trio){0};
   pass_run_options o = pass_run_default();
+  o.registry = c->s->passes;
   o.own = &c->s->pipelines;
   HS_TRY(xla_steps_read(c, x, x->from[run], &t->before));
   HS_TRY(xla_steps_read(c, x, x->to[run], &t->theirs));
@@ -142,7 +143,7 @@ hs_status cmd_compare_pass(repl_cmd *c, const char *text) {
   if (repl_flag(c, "--run"))
     HS_TRY(repl_arg_int(c, "--run", repl_flag(c, "--run"), 1, 1000000, &only));
   pipeline_program *p;
-  HS_TRY(pipeline_parse(text, &c->s->pipelines, &p));
+  HS_TRY(pipeline_parse(text, c->s->passes, &c->s->pipelines, &p));
   const char *name = p->npasses == 1 && p->ops.n == 1 ? p->ops.v[0].pass->name : NULL;
   hs_status s =
       name ? HS_GOOD : repl_usage_error(c, "--compare=xla takes one pass, not a pipeline");

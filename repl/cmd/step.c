@@ -113,10 +113,10 @@ static u64 instr_hash(const repl_cmd *c, const char *name) {
 static const char *known_pass(const repl_cmd *c, const char *name) {
   for (size_t k = 0; c->mod && k < c->mod->versions.n; k++) {
     const pass_log *log = &c->mod->versions.v[k]->log;
-    if (c->mod->versions.v[k]->stepped && log->n && pass_option_names(log->v[0].pass, name))
+    if (c->mod->versions.v[k]->stepped && log->n && pass_same_name(log->v[0].pass, name))
       return log->v[0].pass;
   }
-  const pass_info *p = pass_find(name);
+  const pass_info *p = pass_find(c->s->passes, name);
   return p ? p->name : NULL;
 }
 
@@ -138,7 +138,7 @@ static hs_status parse_stop(repl_cmd *c, const char *when, bool stale, stop *out
     out->kind = STOP_PASS;
     out->name = known_pass(c, when);
   } else if (!strpbrk(when, "<>=~( ") && strcmp(when, "valid") != 0) {
-    hs_status s = pass_unknown(when, NULL);
+    hs_status s = pass_unknown(c->s->passes, NULL, when);
     return hs_with_note(
         s, "%s takes a pass, changed X, verify-fails, or an expression such as ops < 100",
         c->command->name);
@@ -179,7 +179,7 @@ static hs_status check_stop(walk *w, stop *s, const char *pass, bool changed) {
   repl_cmd *c = w->c;
   s->hit = false;
   switch (s->kind) {
-  case STOP_PASS: s->hit = w->next.pass && pass_option_names(w->next.pass, s->name); break;
+  case STOP_PASS: s->hit = w->next.pass && pass_same_name(w->next.pass, s->name); break;
   case STOP_CHANGED: s->hit = changed && instr_hash(c, s->name) != s->before; break;
   case STOP_EXPR: return expression_holds(c, s->when, &s->hit);
   case STOP_INVALID:
@@ -200,7 +200,7 @@ static hs_status open_pipeline(repl_cmd *c, const char *text) {
   if (!text && (mod->stepping || mod->imported)) return HS_GOOD;
   if (!text) text = "tuned";
   pipeline_program *p;
-  HS_TRY(pipeline_parse(text, &c->s->pipelines, &p));
+  HS_TRY(pipeline_parse(text, c->s->passes, &c->s->pipelines, &p));
   pipeline_free(mod->stepping);
   mod->stepping = p;
   mod->cursor = (pipeline_cursor){0};

@@ -55,7 +55,7 @@ static hs_status spelled(repl_cmd *c, const xla_steps *x, const char *name, cons
       *out = hs_arena_strndup(c->scratch, x->log.v[k].pass, strlen(x->log.v[k].pass));
       return HS_GOOD;
     }
-  const pass_info *ours = pass_find(name);
+  const pass_info *ours = pass_find(c->s->passes, name);
   if (!ours) return xla_steps_unknown(c, x, name);
   repl_note(c->out, "XLA runs no %s on this module", ours->name);
   *out = ours->name;

@@ -106,29 +106,28 @@ static void add_versions(offer *o, const repl_session *s) {
 // Passes and pipelines; behind "PASS{" the options of that pass.
 static void add_passes(offer *o, const repl_session *s) {
   size_t name = strcspn(o->prefix, "{");
-  const pass_info *p = o->prefix[name] ? pass_find(hs_arena_strndup(o->a, o->prefix, name)) : NULL;
-  if (p && pass_help_of(p)) {
-    pass_option_help *v;
-    u32 n = pass_help_options(pass_help_of(p), o->a, &v);
-    for (u32 k = 0; k < n; k++) {
-      char *w = hs_format("%.*s{%s=", (int)name, o->prefix, v[k].name);
+  const pass_info *p =
+      o->prefix[name] ? pass_find(s->passes, hs_arena_strndup(o->a, o->prefix, name)) : NULL;
+  if (p) {
+    for (u32 k = 0; k < p->noptions; k++) {
+      char *w = hs_format("%.*s{%s=", (int)name, o->prefix, p->options[k].name);
       add(o, hs_arena_strndup(o->a, w, strlen(w)));
       hs_free(w);
     }
     return;
   }
-  for (u32 k = 0; k < pass_count; k++) add(o, pass_table[k].name);
-  for (u32 k = 0; k < pipeline_count; k++) add(o, pipeline_table[k].name);
+  for (u32 k = 0; k < s->passes->npasses; k++) add(o, s->passes->passes[k]->name);
+  for (u32 k = 0; k < s->passes->npipelines; k++) add(o, s->passes->pipelines[k].name);
   for (size_t k = 0; k < s->pipelines.n; k++) add(o, s->pipelines.v[k].name);
   add(o, "fix(");
 }
 
 // What stepping can stop at: our passes, or those in the history of a dump.
 static void add_steps(offer *o, const repl_session *s) {
-  for (u32 k = 0; k < pass_count; k++) add(o, pass_table[k].name);
+  for (u32 k = 0; k < s->passes->npasses; k++) add(o, s->passes->passes[k]->name);
   for (size_t k = 0; s->current && k < s->current->versions.n; k++) {
     const repl_version *v = s->current->versions.v[k];
-    bool known = !v->stepped || !v->log.n || pass_find(v->log.v[0].pass) != NULL;
+    bool known = !v->stepped || !v->log.n || pass_find(s->passes, v->log.v[0].pass) != NULL;
     for (size_t j = 0; j < o->v.n && !known; j++) known = strcmp(o->v.v[j], v->log.v[0].pass) == 0;
     if (!known) add(o, v->log.v[0].pass);
   }
@@ -224,7 +223,7 @@ static void add_kind(offer *o, const repl_session *s, const char *kind) {
     for (int k = 1; k < HLO_OPCODE_COUNT; k++) add(o, hlo_op_text((hlo_opcode)k));
   else if (strcmp(kind, "WORD") == 0) {
     add_commands(o, s);
-    for (u32 k = 0; k < pass_count; k++) add(o, pass_table[k].name);
+    for (u32 k = 0; k < s->passes->npasses; k++) add(o, s->passes->passes[k]->name);
   }
 }
 

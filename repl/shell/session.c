@@ -10,6 +10,7 @@ repl_session *repl_session_new(const repl_command *commands, u32 ncommands) {
   s->ncommands = ncommands;
   s->ctx = hlo_ctx_new();
   s->next_number = 1;
+  s->passes = &pass_builtin;
   s->set = (repl_settings){.seed = 42,
                            .abs_error = 1e-3,
                            .rel_error = 1e-3,

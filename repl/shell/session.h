@@ -8,7 +8,7 @@
 #define REPL_SESSION_H
 
 #include "backends/backend.h"
-#include "passes/run/pass.h"
+#include "passes/passes.h"
 #include "profiler/prof.h"
 
 typedef struct repl_command repl_command;  // command.h
@@ -126,7 +126,8 @@ typedef struct repl_session {
   // the target's description for XLA's compiler; NULL: it is no GPU
   char *target_text;
   HS_VEC(repl_alias) aliases;
-  pass_pipelines pipelines;  // defined by the user; names and texts are interned
+  const pass_registry *passes;  // pass_builtin, or in tests one with more before it
+  pass_pipelines pipelines;     // defined by the user; names and texts are interned
   HS_VEC(repl_stop) stops;
   u32 next_stop;  // breakpoints and watches
   bool json, color, color_err, interactive;

@@ -10,6 +10,7 @@
 // lines before the totals count, for each pass and for the passes of `core_passes` together, cases
 // that must change something and cases that must not; cases for GPUs are not among the core passes.
 #include "core/text/text.h"
+#include "passes/passes.h"
 #include "passes/run/util.h"
 #include "tests/harness/driver.h"
 #include "tests/harness/meaning.h"
@@ -225,7 +226,7 @@ static bool case_steps(const run *r, u32 k, const hlo_module *m, steps *s, hs_bu
              part(options, &nopt, hs_strdup(field(r, k, "options")), " | ") &&
              part(classes, &ncls, hs_strdup(field(r, k, "class")), ",");
   for (u32 p = 0; all && p < n; p++) {
-    if (!pass_find(passes[p])) return false;
+    if (!pass_find(&pass_builtin, passes[p])) return false;
     if (!m) continue;
     hs_buf one = {0};
     const char *o = nopt > 1                        ? p < nopt ? options[p] : ""

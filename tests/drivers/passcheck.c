@@ -9,17 +9,18 @@
 // copy of the module goes through it with everything verified and its claim of a change held
 // against the text; when the text changed, the result is evaluated on the inputs of the original
 // (NAME.args beside NAME.hlo, else random ones) and compared, random modules by the tolerance that
-// the generator worked out for each result (none for integers and data movement). A pass that
-// help.def says runs ONCE must find nothing to do on its own output. Besides, COUNT (2) random
-// subsets of the passes in random order, another choice for each module: no pass may rely on those
-// that usually run before it. Modules that are too much work to evaluate (--work, 2e8 operations),
-// or that the evaluator does not cover, are still run and verified, and counted as not evaluated;
+// the generator worked out for each result (none for integers and data movement). A pass whose
+// descriptor does not say `again` must find nothing to do on its own output. Besides, COUNT (2)
+// random subsets of the passes in random order, another choice for each module: no pass may rely on
+// those that usually run before it. Modules that are too much work to evaluate (--work, 2e8
+// operations), or that the evaluator does not cover, are still run and verified, and counted as not
+// evaluated;
 // files that are not valid modules to begin with are counted and left out.
 //
 // A failure of a random module is named by seed and pass; with --save the module, cut down to the
 // result that is wrong, is written to DIR/SEED.PASS.hlo.
 #include "core/text/text.h"
-#include "passes/run/pass.h"
+#include "passes/passes.h"
 #include "tests/harness/driver.h"
 #include "tests/harness/generated.h"
 #include "tests/harness/meaning.h"
@@ -180,21 +181,18 @@ static void check_text(subject *s, const char *text, bool fixpoint) {
 
 // A pass with its defaults, and with each other word of an option that is one of several.
 static void check_pass(subject *s, u32 p) {
-  const pass_help *h = &pass_help_table[p];
-  check_text(s, h->name, !h->again);
-  hs_arena a = {0};
-  pass_option_help *v;
-  u32 n = pass_help_options(h, &a, &v);
-  for (u32 k = 0; k < n; k++) {
-    const char *word = v[k].choices ? strchr(v[k].choices, '|') : NULL;
+  const pass_info *info = pass_builtin.passes[p];
+  check_text(s, info->name, !info->again);
+  for (u32 k = 0; k < info->noptions; k++) {
+    const pass_option_info *o = &info->options[k];
+    const char *word = o->type == PASS_CHOICE ? strchr(o->value, '|') : NULL;
     for (; word; word = strchr(word + 1, '|')) {
       char *text =
-          hs_format("%s{%s=%.*s}", h->name, v[k].name, (int)strcspn(word + 1, "|"), word + 1);
-      check_text(s, text, !h->again);
+          hs_format("%s{%s=%.*s}", info->name, o->name, (int)strcspn(word + 1, "|"), word + 1);
+      check_text(s, text, !info->again);
       hs_free(text);
     }
   }
-  hs_arena_free(&a);
 }
 
 static u64 random_below(u64 *state, u64 n) {
@@ -211,23 +209,19 @@ static void check_mix(subject *s, u32 number) {
   hs_buf text = {0};
   bool open = false;
   for (u64 k = 0; k < n; k++) {
-    const pass_help *h = &pass_help_table[random_below(&state, pass_count)];
-    hs_arena a = {0};
-    pass_option_help *v;
-    u32 options = pass_help_options(h, &a, &v);
+    const pass_info *p = pass_builtin.passes[random_below(&state, pass_builtin.npasses)];
     bool fix = !open && random_below(&state, 6) == 0;
-    hs_buf_printf(&text, "%s%s%s", k ? "," : "", fix ? "fix(" : "", h->name);
+    hs_buf_printf(&text, "%s%s%s", k ? "," : "", fix ? "fix(" : "", p->name);
     open |= fix;
-    for (u32 j = 0; j < options; j++) {
-      if (!v[j].choices) continue;
-      const char *word = v[j].choices;
+    for (u32 j = 0; j < p->noptions; j++) {
+      if (p->options[j].type != PASS_CHOICE) continue;
+      const char *word = p->options[j].value;
       for (u64 skip = random_below(&state, 3); skip && strchr(word, '|'); skip--)
         word = strchr(word, '|') + 1;
-      hs_buf_printf(&text, "{%s=%.*s}", v[j].name, (int)strcspn(word, "|"), word);
+      hs_buf_printf(&text, "{%s=%.*s}", p->options[j].name, (int)strcspn(word, "|"), word);
       break;
     }
     if (open && (k + 1 == n || random_below(&state, 3) == 0)) open = false, hs_buf_putc(&text, ')');
-    hs_arena_free(&a);
   }
   check_text(s, hs_buf_cstr(&text), false);
   hs_buf_free(&text);
@@ -235,11 +229,11 @@ static void check_mix(subject *s, u32 number) {
 
 static void check_all(subject *s) {
   const run *r = s->r;
-  for (u32 p = 0; p < pass_count; p++)
-    if (!r->only || strcmp(r->only, pass_table[p].name) == 0) check_pass(s, p);
-  for (u32 p = 0; p < pipeline_count; p++)
-    if (!r->only || strcmp(r->only, pipeline_table[p].name) == 0)
-      check_text(s, pipeline_table[p].name, false);
+  for (u32 p = 0; p < pass_builtin.npasses; p++)
+    if (!r->only || strcmp(r->only, pass_builtin.passes[p]->name) == 0) check_pass(s, p);
+  for (u32 p = 0; p < pass_builtin.npipelines; p++)
+    if (!r->only || strcmp(r->only, pass_builtin.pipelines[p].name) == 0)
+      check_text(s, pass_builtin.pipelines[p].name, false);
   for (u32 k = 0; !r->only && k < r->mixes; k++) check_mix(s, k);
 }
 
@@ -382,8 +376,9 @@ int main(int argc, char **argv) {
   printf(
       "passcheck: %u/%u modules, %u runs of %u passes and %u pipelines, %u changed their module, "
       "%u of these not evaluated\n",
-      r.all.modules - r.all.failed_modules, r.all.modules, r.all.runs, r.only ? 1 : pass_count,
-      r.only ? 0 : pipeline_count, r.all.changed, r.all.unevaluated);
+      r.all.modules - r.all.failed_modules, r.all.modules, r.all.runs,
+      r.only ? 1 : pass_builtin.npasses, r.only ? 0 : pass_builtin.npipelines, r.all.changed,
+      r.all.unevaluated);
   for (size_t k = 0; k < r.files.n; k++) hs_free(r.files.v[k]);
   hs_vec_free(&r.files);
   munmap(r.at, (r.cases + 1u) * sizeof *r.at);

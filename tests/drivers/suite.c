@@ -15,7 +15,7 @@
 #include "backends/pjrt/pjrt.h"
 #include "backends/worker.h"
 #include "core/verify/verify.h"
-#include "passes/run/pass.h"
+#include "passes/passes.h"
 #include "tests/harness/driver.h"
 
 #include <errno.h>
@@ -120,7 +120,7 @@ static hs_status run_made(const suite *s, const hlo_module *m, u32 n, hlo_litera
 }
 
 static hs_status optimize(hlo_module *m, const char *name) {
-  const pass_pipeline *p = pipeline_find(name);
+  const pass_pipeline *p = pipeline_find(&pass_builtin, name);
   pass_run_options o = pass_run_default();
   pass_log log = {0};
   hs_status st = pipeline_run(m, p ? p->text : name, &o, &log);

@@ -15,6 +15,7 @@
 // have changed: before and after are evaluated on the same random inputs where the evaluator covers
 // the module and the work is bounded. A pass that does nothing fails every rule.
 #include "core/text/text.h"
+#include "passes/passes.h"
 #include "passes/run/util.h"
 #include "tests/harness/driver.h"
 #include "tests/harness/meaning.h"
@@ -113,7 +114,7 @@ static u32 family_of(const char *folder) {
   const struct special *sp = special_of(folder);
   for (size_t k = 0; k < HS_COUNT(by_cost); k++)
     if (strcmp(by_cost[k], folder) == 0) return BY_COST;
-  if (!sp) return pass_find(folder) ? OF_OURS : NOT_OURS;
+  if (!sp) return pass_find(&pass_builtin, folder) ? OF_OURS : NOT_OURS;
   return sp->rule == GRAPH ? BY_GRAPH : sp->rule == KERNELS ? BY_KERNELS : OF_OURS;
 }
 
@@ -160,7 +161,7 @@ static int one(void *arg, u32 k, FILE *out) {
   const char *text = text_of(folder, drv_cell(&r->t, k, "pipeline"), sp);
   hlo_ctx *ctx = hlo_ctx_new();
   hlo_module *m, *want, *before;
-  if (!sp && !pass_find(folder)) return fprintf(out, "no such pass\n"), 1;
+  if (!sp && !pass_find(&pass_builtin, folder)) return fprintf(out, "no such pass\n"), 1;
   hs_status s = load(ctx, r, k, "before", &m);
   if (!hs_ok(s)) return drv_status(out, "before not read", s), 1;
   s = load(ctx, r, k, "after", &want);

@@ -17,9 +17,10 @@
 
 #include "core/proto/wire.h"
 #include "core/text/text.h"
-#include "passes/run/pass.h"
+#include "passes/passes.h"
 
-// Absent from programs that have no passes in them; the fake then has none of these three.
+// Absent from programs that have no passes in them; the fake then has none of these.
+#pragma weak pass_builtin
 #pragma weak pass_find
 #pragma weak pass_run
 #pragma weak pass_run_default
@@ -168,7 +169,8 @@ static void fake_pipeline(fake_compile *f, const char *name, u32 n, const char *
 }
 
 static void fake_ours(hlo_module *m, const char *name) {
-  const pass_info *p = pass_find && pass_run && pass_run_default ? pass_find(name) : NULL;
+  const pass_info *p =
+      pass_find && pass_run && pass_run_default ? pass_find(&pass_builtin, name) : NULL;
   pass_run_options o = p ? pass_run_default() : (pass_run_options){0};
   o.verify = o.measure = false;
   pass_options none = {0};

@@ -6,7 +6,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "passes/run/pass.h"
+#include "passes/passes.h"
 
 static hlo_module *m;
 static hlo_computation *e;
@@ -44,7 +44,7 @@ static hlo_instr *simplify(hlo_instr *root) {
   pass_run_options o = pass_run_default();
   o.verify = o.measure = false;
   pass_result r;
-  hs_status s = pass_run(m, pass_find("algsimp"), NULL, &o, &r);
+  hs_status s = pass_run(m, pass_find(&pass_builtin, "algsimp"), NULL, &o, &r);
   assert_true(hs_ok(s));
   return e->root;
 }
@@ -131,7 +131,7 @@ static void rewrite_limit(void **state) {
   o.verify = o.measure = false;
   o.rewrite_limit = 0;
   pass_result res;
-  hs_status s = pass_run(m, pass_find("algsimp"), NULL, &o, &res);
+  hs_status s = pass_run(m, pass_find(&pass_builtin, "algsimp"), NULL, &o, &res);
   assert_true(hs_ok(s));
   assert_false(res.changed);
   assert_ptr_equal(e->root, r);

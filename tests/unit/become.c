@@ -9,7 +9,7 @@
 #include <stdlib.h>
 
 #include "core/text/text.h"
-#include "passes/run/pass.h"
+#include "passes/passes.h"
 
 static char *text_of(const hlo_module *m) {
   hlo_print_options o = hlo_print_full();
@@ -64,11 +64,11 @@ static void examples_become_their_optimized_forms(void **state) {
     hlo_ctx *ctx = hlo_ctx_new();
     char *path = hs_format("examples/%s", e->d_name);
     hlo_module *m = load(ctx, path);
-    for (u32 p = 0; p < pipeline_count; p++) {
+    for (u32 p = 0; p < pass_builtin.npipelines; p++) {
       hlo_module *target = hlo_module_clone(m, m->name);
       pass_run_options o = pass_run_default();
       o.measure = false;
-      assert_true(hs_ok(pipeline_run(target, pipeline_table[p].name, &o, NULL)));
+      assert_true(hs_ok(pipeline_run(target, pass_builtin.pipelines[p].name, &o, NULL)));
       check(m, target);
       hlo_module_free(target);
       n++;

@@ -7,7 +7,7 @@
 #include <cmocka.h>
 
 #include "core/text/text.h"
-#include "passes/run/pass.h"
+#include "passes/passes.h"
 
 #define HEAD                                                                                   \
   "HloModule m\nadd { a = f32[] parameter(0) b = f32[] parameter(1) ROOT r = f32[] add(a, b) " \

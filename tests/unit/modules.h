@@ -4,7 +4,7 @@
 #define TESTS_UNIT_MODULES_H
 
 #include "core/text/text.h"
-#include "passes/run/pass.h"
+#include "passes/passes.h"
 
 static hlo_ctx *ctx;
 

@@ -127,8 +127,8 @@ static hs_status leaves_rubbish(pass_ctx *c) {
 
 static void rolled_back(void **state) {
   (void)state;
-  static const pass_info bad[] = {{"half-way", "", "", fails_half_way},
-                                  {"rubbish", "", "", leaves_rubbish}};
+  static const pass_info bad[] = {{.name = "half-way", .run = fails_half_way},
+                                  {.name = "rubbish", .run = leaves_rubbish}};
   for (int k = 0; k < 2; k++) {
     hlo_module *m = parse(small);
     u64 hash = hlo_text_hash(m);
@@ -153,12 +153,12 @@ static void changes_are_seen(void **state) {
             "  ROOT c = f32[4] add(a, a)\n}\n");
   pass_run_options o = pass_run_default();
   pass_result r;
-  assert_true(hs_ok(pass_run(m, pass_find("dce"), NULL, &o, &r)));
+  assert_true(hs_ok(pass_run(m, pass_find(&pass_builtin, "dce"), NULL, &o, &r)));
   assert_true(r.changed);
   assert_int_equal(r.before.instructions, 3);
   assert_int_equal(r.after.instructions, 2);
   assert_int_equal(r.rewrites, 1);
-  assert_true(hs_ok(pass_run(m, pass_find("dce"), NULL, &o, &r)));
+  assert_true(hs_ok(pass_run(m, pass_find(&pass_builtin, "dce"), NULL, &o, &r)));
   assert_false(r.changed);
   hlo_module_free(m);
 }
@@ -171,15 +171,16 @@ static void rewrite_limit(void **state) {
   pass_run_options o = pass_run_default();
   o.rewrite_limit = 1;
   pass_result r;
-  assert_true(hs_ok(pass_run(m, pass_find("dce"), NULL, &o, &r)));
+  assert_true(hs_ok(pass_run(m, pass_find(&pass_builtin, "dce"), NULL, &o, &r)));
   assert_int_equal(hlo_instr_count(m), 3);
   hlo_module_free(m);
 }
 
 static void names(void **state) {
   (void)state;
-  assert_ptr_equal(pass_find("constant-folding"), pass_find("constant_folding"));
-  assert_null(pass_find("no-such-pass"));
+  assert_ptr_equal(pass_find(&pass_builtin, "constant-folding"),
+                   pass_find(&pass_builtin, "constant_folding"));
+  assert_null(pass_find(&pass_builtin, "no-such-pass"));
   static const struct {
     const char *name, *note;
   } unknown[] = {{"tuple-simplifer", "did you mean 'tuple-simplifier'?"},
@@ -189,18 +190,19 @@ static void names(void **state) {
                  {"simplication", "did you mean 'simplification'?"},  // a pipeline
                  {"zzzzzzz", "passes lists them all"}};
   for (size_t k = 0; k < HS_COUNT(unknown); k++) {
-    hs_status s = pass_unknown(unknown[k].name, NULL);
+    hs_status s = pass_unknown(&pass_builtin, NULL, unknown[k].name);
     assert_int_equal(s.err->code, HS_E_NO_PASS);
     assert_non_null(strstr(s.err->note, unknown[k].note));
     hs_status_drop(s);
   }
-  for (u32 k = 0; k < pass_count; k++)
-    for (u32 j = 0; j < k; j++) assert_string_not_equal(pass_table[k].name, pass_table[j].name);
+  for (u32 k = 0; k < pass_builtin.npasses; k++)
+    for (u32 j = 0; j < k; j++)
+      assert_string_not_equal(pass_builtin.passes[k]->name, pass_builtin.passes[j]->name);
 }
 
 static hs_status parses(const char *text, u32 *n) {
   pipeline_program *p;
-  HS_TRY(pipeline_parse(text, NULL, &p));
+  HS_TRY(pipeline_parse(text, &pass_builtin, NULL, &p));
   *n = p->npasses;
   pipeline_free(p);
   return HS_GOOD;
@@ -210,12 +212,13 @@ static void pipelines(void **state) {
   (void)state;
   u32 n;
   pipeline_program *p;
-  assert_true(
-      hs_ok(pipeline_parse("dce, fix(cse{layout_sensitive=true}, dce), no-such-pass?", NULL, &p)));
+  assert_true(hs_ok(pipeline_parse("dce, fix(cse{layout_sensitive=true}, dce), no-such-pass?",
+                                   &pass_builtin, NULL, &p)));
   assert_int_equal(p->npasses, 3);
   assert_string_equal(p->ops.v[2].text, "cse{layout_sensitive=true}");
   pipeline_free(p);
-  for (u32 k = 0; k < pipeline_count; k++) assert_true(hs_ok(parses(pipeline_table[k].name, &n)));
+  for (u32 k = 0; k < pass_builtin.npipelines; k++)
+    assert_true(hs_ok(parses(pass_builtin.pipelines[k].name, &n)));
   static const char *const bad[] = {"dce, no-such-pass", "fix(dce", "dce)",
                                     "dce{use_call_analysis=1", "dce,,{}"};
   for (size_t k = 0; k < HS_COUNT(bad); k++) {
@@ -224,7 +227,8 @@ static void pipelines(void **state) {
     hs_status_drop(s);
   }
   // Named pipelines may name only passes that exist.
-  for (u32 k = 0; k < pipeline_count; k++) assert_null(strchr(pipeline_table[k].text, '?'));
+  for (u32 k = 0; k < pass_builtin.npipelines; k++)
+    assert_null(strchr(pass_builtin.pipelines[k].text, '?'));
 }
 
 // Options are checked before anything runs: names (with the nearest), types, words, and that each
@@ -367,7 +371,7 @@ static void own_pipelines(void **state) {
   hs_vec_push(&own, b);
   hs_vec_push(&own, loop);
   pipeline_program *p;
-  assert_true(hs_ok(pipeline_parse("mine, dce", &own, &p)));
+  assert_true(hs_ok(pipeline_parse("mine, dce", &pass_builtin, &own, &p)));
   n = p->npasses;
   assert_int_equal(n, 4);
   assert_string_equal(p->ops.v[3].pipeline, "yours");
@@ -388,7 +392,7 @@ static void own_pipelines(void **state) {
     assert_int_equal(op->number, ++j);
   }
   pipeline_free(p);
-  hs_status s = pipeline_parse("loop", &own, &p);
+  hs_status s = pipeline_parse("loop", &pass_builtin, &own, &p);
   assert_false(hs_ok(s));
   assert_non_null(strstr(s.err->message, "does it name itself"));
   hs_status_drop(s);
@@ -408,7 +412,7 @@ static void steps_as_it_runs(void **state) {
   assert_true(hs_ok(pipeline_run(a, "dce, fix(algsimp, cse, dce)", &o, &ran)));
   pipeline_program *p;
   pipeline_cursor at = {0};
-  assert_true(hs_ok(pipeline_parse("dce, fix(algsimp, cse, dce)", NULL, &p)));
+  assert_true(hs_ok(pipeline_parse("dce, fix(algsimp, cse, dce)", &pass_builtin, NULL, &p)));
   const pipeline_op *next = pipeline_next(p, &at, b, &o);
   while (next) {
     const pipeline_op *op = next;

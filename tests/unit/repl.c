@@ -489,8 +489,11 @@ static hs_status wrong_pass(pass_ctx *c) {
 
 static void bisect_finds_the_planted_rewrite(void **state) {
   (void)state;
-  static const pass_info wrong = {"planted", "turns additions around, one of them wrongly", "",
-                                  wrong_pass};
+  static const pass_info wrong = {.name = "planted",
+                                  .summary = "turns additions around, one of them wrongly",
+                                  .run = wrong_pass};
+  const pass_registry planted = {
+      .passes = (const pass_info *const[]){&wrong}, .npasses = 1, .next = &pass_builtin};
   static const char module[] =
       "HloModule m\nENTRY e {\n x = f32[8] parameter(0)\n y = f32[8] parameter(1)\n"
       " dead = f32[8] negate(x)\n a = f32[8] add(x, y)\n"
@@ -500,8 +503,8 @@ static void bisect_finds_the_planted_rewrite(void **state) {
   int fd = mkstemp(path);
   assert_true(fd >= 0 && write(fd, module, sizeof module - 1) == (ssize_t)sizeof module - 1);
   close(fd);
-  pass_set_guest(&wrong);
   repl_session *s = repl_session_new(repl_commands, repl_command_count);
+  s->passes = &planted;
   snprintf(line, sizeof line, "load %s", path);
   assert_int_equal(repl_run_line(s, line, strlen(line)), 0);
   hlo_module *m = s->current->m;
@@ -522,7 +525,6 @@ static void bisect_finds_the_planted_rewrite(void **state) {
                     other[] = "undo; pass planted --limit=3 --quiet; check";
   assert_int_equal(repl_run_line(s, right, strlen(right)), 0);
   assert_int_equal(repl_run_line(s, other, strlen(other)), 6);
-  pass_set_guest(NULL);
   repl_session_free(s);
   unlink(path);
 }

@@ -23,9 +23,15 @@ static const char text[] =
 // ---- a session in a folder of its own -----------------------------------------------------------
 typedef struct fixture {
   repl_session *s;
+  const pass_info *guest;
+  pass_registry planted;  // the guest before the built-in passes
   char dir[32];
   char *home;
 } fixture;
+
+static pass_registry registry_with(const pass_info *const *guest) {
+  return (pass_registry){.passes = guest, .npasses = *guest != NULL, .next = &pass_builtin};
+}
 
 static void open_fixture(fixture *f, const pass_info *guest) {
   strcpy(f->dir, "/tmp/hlosh-unit.XXXXXX");
@@ -36,12 +42,13 @@ static void open_fixture(fixture *f, const pass_info *guest) {
   assert_non_null(file);
   fputs(text, file);
   fclose(file);
-  pass_set_guest(guest);
   f->s = repl_session_new(repl_commands, repl_command_count);
+  f->guest = guest;
+  f->planted = registry_with(&f->guest);
+  f->s->passes = &f->planted;
 }
 
 static void close_fixture(fixture *f) {
-  pass_set_guest(NULL);
   repl_session_free(f->s);
   assert_int_equal(chdir(f->home), 0);
   free(f->home);
@@ -75,7 +82,7 @@ static void expect(const char *doc, const char *part) {
 static hs_status failing_pass(pass_ctx *c) {
   hlo_for_each_instr_safe(i, c->m->entry)
     if (!i->nuses && !hlo_is_root(i) && i->opcode != HLO_PARAMETER) hlo_remove(i);
-  return pass_option_bool(c, "quiet", false) ? HS_GOOD : hs_fail(HS_E_LIMIT, "the planted fault");
+  return pass_option_bool(c, "quiet") ? HS_GOOD : hs_fail(HS_E_LIMIT, "the planted fault");
 }
 
 // Turns the root into one of another shape than its users and the entry's layout know.
@@ -87,8 +94,16 @@ static hs_status invalid_pass(pass_ctx *c) {
   return HS_GOOD;
 }
 
-static const pass_info failing = {"failing", "fails", "", failing_pass},
-                       invalid = {"invalid", "leaves an invalid module", "", invalid_pass};
+static const pass_option_info failing_options[] = {{"how", PASS_TEXT, "", "no matter how"},
+                                                   {"quiet", PASS_BOOL, "false", "does not fail"}};
+static const pass_info failing = {.name = "failing",
+                                  .summary = "fails",
+                                  .run = failing_pass,
+                                  .options = failing_options,
+                                  .noptions = HS_COUNT(failing_options)},
+                       invalid = {.name = "invalid",
+                                  .summary = "leaves an invalid module",
+                                  .run = invalid_pass};
 
 static void failing_passes_leave_nothing(void **state) {
   (void)state;
@@ -169,7 +184,7 @@ static void walks_stop_before_a_failing_pass(void **state) {
 // asked to.
 static hs_status wrong_pass(pass_ctx *c) {
   u32 n = 0, old = c->m->next_instr_id;
-  bool fails = pass_option_bool(c, "fails", false);
+  bool fails = pass_option_bool(c, "fails");
   hlo_for_each_instr_safe(i, c->m->entry) {
     if (i->opcode != HLO_MULTIPLY || i->id >= old) continue;
     if (!pass_may_rewrite(c)) return HS_GOOD;
@@ -181,7 +196,12 @@ static hs_status wrong_pass(pass_ctx *c) {
   return HS_GOOD;
 }
 
-static const pass_info wrong = {"planted", "turns a product into a sum", "", wrong_pass};
+static const pass_option_info wrong_options[] = {{"fails", PASS_BOOL, "false", "it gives up"}};
+static const pass_info wrong = {.name = "planted",
+                                .summary = "turns a product into a sum",
+                                .run = wrong_pass,
+                                .options = wrong_options,
+                                .noptions = HS_COUNT(wrong_options)};
 
 static void bisect_shows_the_rewrite(void **state) {
   (void)state;
@@ -223,7 +243,7 @@ static void bisect_finds_it_in_a_dump(void **state) {
   int code;
   open_fixture(&f, &wrong);
   assert_int_equal(run(&f, "load m.hlo; pipeline dce,planted,cse --dump=d; load d"), 0);
-  pass_set_guest(NULL);
+  f.s->passes = &pass_builtin;
   char *doc = document(&f, "bisect", &code);
   assert_int_equal(code, 6);
   expect(doc, "\"pass\":\"planted\",\"version\":2");
@@ -279,24 +299,26 @@ static void keep(void *arg, const char *warning) { hs_buf_printf(arg, "%s\n", wa
 
 static void fixpoints_without_end_are_named(void **state) {
   (void)state;
+  static const pass_option_info any[] = {{"a", PASS_TEXT, "", "any text"}};
   static const struct {
     pass_info guest;
     const char *pipeline, *warning;
     u32 most;
-  } cases[] = {{{"pong", "", "", pong_pass},
-                "fix(dce, cse, algsimp, pong)",
-                "passes undo each other, the fixpoint was ended: algsimp, pong\n",
-                30},
-               {{"flip", "", "", flip_pass},
-                "dce, fix(cse, flip{a=b})",
-                "passes undo each other, the fixpoint was ended: flip{a=b}\n",
-                20},
-               {{"grow", "", "", growing_pass},
-                "fix(dce, grow)",
-                "no fixpoint after 25 rounds, still changing: grow\n",
-                60},
-               {{"double", "", "", doubling_pass}, "fix(double)", "the module grew from 7 to ", 40},
-               {{"grow", "", "", growing_pass}, "fix(fix(dce, cse), algsimp), grow", "", 60}};
+  } cases[] = {
+      {{.name = "pong", .run = pong_pass},
+       "fix(dce, cse, algsimp, pong)",
+       "passes undo each other, the fixpoint was ended: algsimp, pong\n",
+       30},
+      {{.name = "flip", .run = flip_pass, .options = any, .noptions = 1},
+       "dce, fix(cse, flip{a=b})",
+       "passes undo each other, the fixpoint was ended: flip{a=b}\n",
+       20},
+      {{.name = "grow", .run = growing_pass},
+       "fix(dce, grow)",
+       "no fixpoint after 25 rounds, still changing: grow\n",
+       60},
+      {{.name = "double", .run = doubling_pass}, "fix(double)", "the module grew from 7 to ", 40},
+      {{.name = "grow", .run = growing_pass}, "fix(fix(dce, cse), algsimp), grow", "", 60}};
   for (size_t k = 0; k < HS_COUNT(cases); k++) {
     hlo_ctx *ctx = hlo_ctx_new();
     hlo_module *m = NULL;
@@ -305,14 +327,15 @@ static void fixpoints_without_end_are_named(void **state) {
     pass_run_options o = pass_run_default();
     o.warn = keep;
     o.warn_arg = &warnings;
-    pass_set_guest(&cases[k].guest);
+    const pass_info *guest = &cases[k].guest;
+    const pass_registry planted = registry_with(&guest);
+    o.registry = &planted;
     assert_true(hs_ok(hlo_parse(ctx, text, strlen(text), NULL, &m)));
     assert_true(hs_ok(pipeline_run(m, cases[k].pipeline, &o, &log)));
     if (*cases[k].warning ? !strstr(hs_buf_cstr(&warnings), cases[k].warning) : warnings.n > 0)
       fail_msg("%s warns: %s", cases[k].pipeline, hs_buf_cstr(&warnings));
     assert_true(log.n <= cases[k].most);
     assert_true(hs_ok(hlo_verify(m, NULL)));
-    pass_set_guest(NULL);
     hs_vec_free(&log);
     hs_buf_free(&warnings);
     hlo_module_free(m);

@@ -3,7 +3,7 @@
 //
 // An option or an edit that the tables here do not have is reported by name, and the case counts as
 // not checkable.
-#include "passes/run/pass.h"
+#include "passes/passes.h"
 #include "tests/xla_cases/internal.h"
 
 // One option of XLA's pass: `value` NULL is any value, "~x" any that x occurs in; a lambda is
@@ -130,16 +130,11 @@ static char *trim(char *s) {
   return s;
 }
 
-// Whether our pass has an option of this name: help.def lists them all.
+// Whether our pass has an option of this name.
 static bool own_option(const char *pass, const char *name) {
-  hs_arena a = {0};
-  const pass_info *p = *name ? pass_find(pass) : NULL;
-  const pass_help *h = p ? pass_help_of(p) : NULL;
-  pass_option_help *v = NULL;
+  const pass_info *p = *name ? pass_find(&pass_builtin, pass) : NULL;
   bool found = false;
-  for (u32 n = h ? pass_help_options(h, &a, &v) : 0, k = 0; k < n; k++)
-    found |= strcmp(v[k].name, name) == 0;
-  hs_arena_free(&a);
+  for (u32 k = 0; p && k < p->noptions; k++) found |= strcmp(p->options[k].name, name) == 0;
   return found;
 }
 
@@ -470,8 +465,8 @@ static bool call(xc_env *v, hlo_module *m, const xc_expr *e) {
     u32 n = have ? have->n : 0;
     hlo_alias_entry *l = HS_NEW_ARRAY(&m->arena, hlo_alias_entry, n + 1);
     if (n) memcpy(l, have->v, n * sizeof *l);
-    l[n] = (hlo_alias_entry){index_of(v, m, e->args[0]), xc_arg(v, e, 1, 0), index_of(v, m, e->args[2]),
-                             false};
+    l[n] = (hlo_alias_entry){index_of(v, m, e->args[0]), xc_arg(v, e, 1, 0),
+                             index_of(v, m, e->args[2]), false};
     hlo_aliases *now = HS_NEW(&m->arena, hlo_aliases);
     *now = (hlo_aliases){n + 1, l};
     return hlo_set_module_attr(m, (hlo_attr){.id = HLO_ATTR_INPUT_OUTPUT_ALIAS, .v.p = now}), true;

@@ -1,18 +1,10 @@
-// inline.c — calls, maps and shared control-flow computations.
+// call_inliner.c — call-inliner (xla/service/call_inliner.cc): a call's body replaces it.
 //
-// call-inliner (xla/service/call_inliner.cc): a call's body replaces it. Callers first: the calls
-// among the copies are inlined
-//   where they stand, and a body that nobody calls any more is never flattened itself, so that
-//   calls nested a thousand deep cost what they come to, not that for every level. What the call
-//   was told its copies inherit: control predecessors, frontend attributes about fusing, and the
-//   call's op_name in front of their own.
-// map-inline (xla/service/map_inliner.cc): a map of a scalar elementwise function becomes that
-// function on whole arrays. flatten-call-graph
-// (xla/hlo/transforms/simplifiers/flatten_call_graph.cc): a computation that several instructions
-// share, a
-//   reducer as well as a loop's body, is copied, one for each, so that later passes may edit it for
-//   its one caller.
-#include "passes/run/util.h"
+// Callers come first: the calls among the copies are inlined where they stand, and a body that
+// nobody calls any more is never flattened itself, so calls nested a thousand deep cost what they
+// come to, not that for every level. The copies inherit what the call was told: control
+// predecessors, frontend attributes about fusing, and the call's op_name in front of their own.
+#include "passes/clean/clean.h"
 
 typedef struct inliner {
   pass_ctx *c;
@@ -235,17 +227,17 @@ static bool inline_calls(inliner *t, hlo_computation *comp) {
   return true;
 }
 
-hs_status pass_call_inliner(pass_ctx *c) {
+static hs_status run(pass_ctx *c) {
   hlo_module *m = c->m;
   u64 before = m->generation;
   u32 n;
   hlo_computation **order = pass_comp_callees_first(c, &n);
   inliner t = {.c = c,
-               .single = pass_option_bool(c, "single_call_site", false),
-               .shardy = pass_option_bool(c, "use_shardy_partitioner", false),
-               .renumber = pass_option_bool(c, "uniquify_channel_ids", false),
-               .kept = pass_option_text(c, "composites_to_preserve", ""),
-               .only = pass_option_text(c, "only", ""),
+               .single = pass_option_bool(c, "single_call_site"),
+               .shardy = pass_option_bool(c, "use_shardy_partitioner"),
+               .renumber = pass_option_bool(c, "uniquify_channel_ids"),
+               .kept = pass_option_text(c, "composites_to_preserve"),
+               .only = pass_option_text(c, "only"),
                .counts = pass_caller_counts(c),
                .async = HS_NEW_ARRAY(c->scratch, bool, m->next_comp_id + 1)};
   if (t.renumber) t.next_channel = next_channel(m);
@@ -272,160 +264,34 @@ hs_status pass_call_inliner(pass_ctx *c) {
   return HS_GOOD;
 }
 
-const hlo_instr *pass_not_liftable(const hlo_computation *f) {
-  hlo_for_each_instr(i, f) {
-    bool ok = hlo_shape_is_scalar(i->shape) && !i->has_ctrl_preds &&
-              (i->opcode == HLO_PARAMETER || i->opcode == HLO_CONSTANT ||
-               hlo_op_has(i->opcode, HLO_F_ELEMENTWISE) || i->opcode == HLO_BITCAST_CONVERT);
-    if (!ok) return i;
-  }
-  return NULL;
-}
+static const pass_option_info options[] = {
+    {"single_call_site", PASS_BOOL, "false", "only computations that are called from one place"},
+    {"composites_to_preserve", PASS_TEXT, "",
+     "calls of composites with one of these names stay, as in \"my.relu my.norm\""},
+    {"only", PASS_TEXT, "",
+     "calls of one of these computations, as in \"relu norm\"; all when empty"},
+    {"uniquify_channel_ids", PASS_BOOL, "false",
+     "channels of a computation that took copies in are numbered anew"},
+    {"use_shardy_partitioner", PASS_BOOL, "false",
+     "bodies of manual computations (shmap_body...) stay calls"},
+};
 
-static void lift_map(pass_ctx *c, hlo_instr *map, const hlo_computation *f) {
-  hlo_instr **order = pass_post_order(c, f),
-            **made = HS_NEW_ARRAY(c->scratch, hlo_instr *, f->ninstrs + 1);
-  u32 n = f->ninstrs;
-  hlo_numbers place = hlo_number_instrs(f, n, order, c->scratch);
-  for (u32 t = 0; t < n; t++) {
-    hlo_instr *i = order[t];
-    if (i->opcode == HLO_PARAMETER) {
-      made[t] = hlo_operand(map, (u32)hlo_param_number(i));
-    } else {
-      hlo_instr *ops[3];
-      for (u32 k = 0; k < i->noperands && k < 3; k++)
-        ops[k] = made[hlo_number_of(&place, hlo_operand(i, k))];
-      const hlo_shape *s = i->opcode == HLO_CONSTANT ? NULL : pass_shape_as(map, i->shape->dtype);
-      made[t] = hlo_clone_instr(map->parent, i, s, i->noperands, ops);
-      if (i->opcode == HLO_CONSTANT && map->shape->rank)
-        made[t] = hlo_add_broadcast(made[t], pass_shape_as(map, i->shape->dtype), 0, NULL);
-    }
-  }
-  hlo_replace(map, made[hlo_number_of(&place, f->root)]);
-}
-
-hs_status pass_map_inline(pass_ctx *c) {
-  hlo_for_each_comp(comp, c->m) {
-    if (!hlo_may_have(comp, HLO_MAP)) continue;
-    hlo_for_each_instr_safe(i, comp) {
-      if (i->opcode != HLO_MAP) continue;
-      const hlo_computation *f = hlo_attr_comp(i, HLO_ATTR_TO_APPLY);
-      const hlo_instr *bad = f ? pass_not_liftable(f) : i;
-      if (bad || !hlo_shape_is_array(i->shape)) {
-        pass_note_declined(c, i, NULL, "%s is not elementwise",
-                           bad ? hlo_op_text(bad->opcode) : "its result");
-        continue;
-      }
-      if (!pass_may_rewrite(c)) return HS_GOOD;
-      pass_note_done(c, i, NULL, "applied %s to whole arrays", f->name);
-      lift_map(c, i, f);
-    }
-  }
-  return HS_GOOD;
-}
-
-// ---- shared computations ------------------------------------------------------------------------
-static hlo_computation *clone_of(const hlo_computation *x) {
-  char *name = hs_format("%s.clone", x->name);
-  hlo_computation *copy = hlo_clone_computation((hlo_computation *)x, name, NULL);
-  hs_free(name);
-  return copy;
-}
-
-// What continues an asynchronous operation names the computation of its start and follows that.
-static bool continues_async(const hlo_instr *i) {
-  return i->opcode == HLO_ASYNC_UPDATE || i->opcode == HLO_ASYNC_DONE;
-}
-
-// The copy has copies of everything that it calls, too; `stays`: by computation id below `known`,
-// those that it shares with the original.
-static hlo_computation *deep_clone(hlo_computation *x, hs_arena *a, u32 known, const bool *stays) {
-  hlo_computation *top = clone_of(x);
-  HS_VEC(hlo_computation *) work = {0};
-  hs_vec_push(&work, top);
-  while (work.n) {
-    hlo_computation *y = hs_vec_pop(&work);
-    hlo_for_each_call(i, y) {
-      hlo_computation **v;
-      u32 n;
-      pass_called_all(i, a, &v, &n);
-      for (u32 k = 0; k < n && !continues_async(i); k++) {
-        if (v[k]->id < known && stays[v[k]->id]) continue;
-        hlo_computation *copy = clone_of(v[k]);
-        pass_set_called(i, k, copy);
-        hs_vec_push(&work, copy);
-      }
-    }
-  }
-  hs_vec_free(&work);
-  return top;
-}
-
-// Computations that keep all their callers, by id: those that calls alone name, or those that
-// nothing asynchronous runs.
-static bool *shared_ones(pass_ctx *c, u32 n, hlo_computation *const *callees_first,
-                         const pass_call_sites *all) {
-  bool calls = pass_option_bool(c, "skip_cloning_for_calls", false),
-       plain = pass_option_bool(c, "skip_cloning_for_non_async", false);
-  bool *stays = HS_NEW_ARRAY(c->scratch, bool, c->m->next_comp_id + 1);
-  for (u32 k = n; k-- > 0;) {
-    u32 id = callees_first[k]->id;
-    bool only_calls = true, async = false;
-    for (u32 j = all->start[id]; j < all->start[id + 1]; j++) {
-      const hlo_instr *i = all->sites[j].i;
-      only_calls &= i->opcode == HLO_CALL;
-      async |= i->opcode == HLO_ASYNC_START || continues_async(i) ||
-               (plain && i->parent != c->m->entry && !stays[i->parent->id]);
-    }
-    stays[id] = (calls && only_calls) || (plain && !async);
-  }
-  return stays;
-}
-
-// Whatever continues an asynchronous operation calls what its start calls now.
-static void follow_starts(hlo_module *m, hs_arena *a) {
-  hlo_for_each_comp(x, m)
-    hlo_for_each_call(i, x) {
-      const hlo_instr *start = i;
-      while (continues_async(start) && start->noperands) start = hlo_operand(start, 0);
-      hlo_computation **v, **now;
-      u32 n, nnow;
-      if (start == i || start->opcode != HLO_ASYNC_START) continue;
-      pass_called_all(i, a, &v, &n);
-      pass_called_all(start, a, &now, &nnow);
-      for (u32 k = 0; k < n && k < nnow; k++)
-        if (v[k] != now[k]) pass_set_called(i, k, now[k]);
-    }
-}
-
-// Callees first. The first caller keeps the computation; the others, whatever they are, get a copy
-// each, and one that names it more than once gets a copy for each time.
-hs_status pass_flatten_call_graph(pass_ctx *c) {
-  hlo_module *m = c->m;
-  if (m->ncomputations < 2) return HS_GOOD;
-  u32 n, nfirst, known = m->next_comp_id;
-  hlo_computation **order = pass_comp_post_order(c, &n),
-                  **callees_first = pass_comp_callees_first(c, &nfirst);
-  pass_call_sites all = pass_find_sites(c);
-  bool *stays = shared_ones(c, nfirst, callees_first, &all);
-  for (u32 k = 0; k < n; k++) {
-    hlo_computation *x = order[k];
-    u32 from = all.start[x->id], to = all.start[x->id + 1];
-    const hlo_instr *first = NULL;
-    if (stays[x->id]) continue;
-    for (u32 j = from; j < to; j++) {
-      const pass_call_site *s = &all.sites[j];
-      if (continues_async(s->i)) continue;
-      bool twice =
-          (j + 1 < to && all.sites[j + 1].i == s->i) || (j > from && all.sites[j - 1].i == s->i);
-      if (!first) first = s->i;
-      if (first == s->i && !twice) continue;
-      if (!pass_may_rewrite(c)) return HS_GOOD;
-      pass_note_done(c, s->i, NULL, "%s copied for this caller", x->name);
-      pass_set_called(s->i, s->slot, deep_clone(x, c->scratch, known, stays));
-    }
-    HS_TRY(hs_poll());
-  }
-  if (m->nops[HLO_ASYNC_START]) follow_starts(m, c->scratch);
-  return HS_GOOD;
-}
+const pass_info pass_call_inliner = {
+    .name = "call-inliner",
+    .summary = "copies called bodies to their callers",
+    .xla_source = "xla/service/call_inliner.cc",
+    .run = run,
+    .needs = {HLO_CALL},
+    .again = true,
+    .options = options,
+    .noptions = HS_COUNT(options),
+    .sample = "square {\n"
+              "  a = f32[4] parameter(0)\n"
+              "  ROOT b = f32[4] multiply(a, a)\n"
+              "}\n"
+              "ENTRY e {\n"
+              "  x = f32[4] parameter(0)\n"
+              "  y = f32[4] call(x), to_apply=square\n"
+              "  ROOT z = f32[4] call(y), to_apply=square\n"
+              "}\n",
+};

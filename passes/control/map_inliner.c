@@ -1,0 +1,75 @@
+// map_inliner.c — map-inline (xla/service/map_inliner.cc): a map of a scalar elementwise function
+// becomes that function on whole arrays, instruction by instruction.
+#include "passes/run/util.h"
+
+const hlo_instr *pass_not_liftable(const hlo_computation *f) {
+  hlo_for_each_instr(i, f) {
+    bool ok = hlo_shape_is_scalar(i->shape) && !i->has_ctrl_preds &&
+              (i->opcode == HLO_PARAMETER || i->opcode == HLO_CONSTANT ||
+               hlo_op_has(i->opcode, HLO_F_ELEMENTWISE) || i->opcode == HLO_BITCAST_CONVERT);
+    if (!ok) return i;
+  }
+  return NULL;
+}
+
+static void lift_map(pass_ctx *c, hlo_instr *map, const hlo_computation *f) {
+  hlo_instr **order = pass_post_order(c, f),
+            **made = HS_NEW_ARRAY(c->scratch, hlo_instr *, f->ninstrs + 1);
+  u32 n = f->ninstrs;
+  hlo_numbers place = hlo_number_instrs(f, n, order, c->scratch);
+  for (u32 t = 0; t < n; t++) {
+    hlo_instr *i = order[t];
+    if (i->opcode == HLO_PARAMETER) {
+      made[t] = hlo_operand(map, (u32)hlo_param_number(i));
+    } else {
+      hlo_instr *ops[3];
+      for (u32 k = 0; k < i->noperands && k < 3; k++)
+        ops[k] = made[hlo_number_of(&place, hlo_operand(i, k))];
+      const hlo_shape *s = i->opcode == HLO_CONSTANT ? NULL : pass_shape_as(map, i->shape->dtype);
+      made[t] = hlo_clone_instr(map->parent, i, s, i->noperands, ops);
+      if (i->opcode == HLO_CONSTANT && map->shape->rank)
+        made[t] = hlo_add_broadcast(made[t], pass_shape_as(map, i->shape->dtype), 0, NULL);
+    }
+  }
+  hlo_replace(map, made[hlo_number_of(&place, f->root)]);
+}
+
+static hs_status run(pass_ctx *c) {
+  hlo_for_each_comp(comp, c->m) {
+    if (!hlo_may_have(comp, HLO_MAP)) continue;
+    hlo_for_each_instr_safe(i, comp) {
+      if (i->opcode != HLO_MAP) continue;
+      const hlo_computation *f = hlo_attr_comp(i, HLO_ATTR_TO_APPLY);
+      const hlo_instr *bad = f ? pass_not_liftable(f) : i;
+      if (bad || !hlo_shape_is_array(i->shape)) {
+        pass_note_declined(c, i, NULL, "%s is not elementwise",
+                           bad ? hlo_op_text(bad->opcode) : "its result");
+        continue;
+      }
+      if (!pass_may_rewrite(c)) return HS_GOOD;
+      pass_note_done(c, i, NULL, "applied %s to whole arrays", f->name);
+      lift_map(c, i, f);
+    }
+  }
+  return HS_GOOD;
+}
+
+const pass_info pass_map_inline = {
+    .name = "map-inline",
+    .summary = "maps of elementwise functions become array operations",
+    .xla_source = "xla/service/map_inliner.cc",
+    .run = run,
+    .needs = {HLO_MAP},
+    .sample = "f {\n"
+              "  a = f32[] parameter(0)\n"
+              "  b = f32[] parameter(1)\n"
+              "  k = f32[] constant(3)\n"
+              "  m = f32[] multiply(a, k)\n"
+              "  ROOT s = f32[] subtract(m, b)\n"
+              "}\n"
+              "ENTRY e {\n"
+              "  x = f32[4] parameter(0)\n"
+              "  y = f32[4] parameter(1)\n"
+              "  ROOT z = f32[4] map(x, y), dimensions={0}, to_apply=f\n"
+              "}\n",
+};
