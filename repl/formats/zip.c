@@ -1,5 +1,5 @@
-// zip.c — .npz files: a zip archive of .npy files, stored or deflated (PKWARE's APPNOTE 6.3.10,
-// with zip64).
+// zip.c — .npz files: a zip archive of .npy files, stored or deflated (PKWARE's APPNOTE 6.3.10).
+// zip64 archives are read; written are archives below 4 GiB.
 //
 // The central directory says what there is; local headers only say where an entry's bytes begin.
 // Stored entries are used where they lie, which is why this is not left to a zip library: those
@@ -18,8 +18,10 @@ enum {
   COMMENT_MAX = 65535
 };
 enum { STORED = 0, DEFLATED = 8, ENCRYPTED = 1 };
-#define DEFLATE_MOST 1032                // unpacked bytes per packed byte, at the very most
-#define STORE_MOST ((size_t)0xFFFFFFFF)  // without zip64
+#define DEFLATE_MOST 1032             // unpacked bytes per packed byte, at the very most
+#define STORE_MOST ((u64)0xFFFFFFFF)  // sizes and offsets from here on need zip64
+#define NAME_MOST ((size_t)0xFFFF)
+#define ENTRIES_MOST 0xFFFF
 
 static u32 u16_at(const u8 *p) { return (u32)p[0] | (u32)p[1] << 8; }
 static u32 u32_at(const u8 *p) { return u16_at(p) | u16_at(p + 2) << 16; }
@@ -111,11 +113,9 @@ static hs_status check_crc(const char *what, const array_entry *e, const u8 *p, 
   return crc == e->crc ? HS_GOOD : hs_fail(HS_E_INPUT, "%s: the data are damaged (checksum)", what);
 }
 
-static hs_status unpack(const char *what, array_map *m, const u8 *at, const array_entry *e,
-                        array_map **owner) {
+static hs_status unpack(const char *what, const u8 *at, const array_entry *e, array_map **owner) {
   if (e->size / DEFLATE_MOST > e->packed)
     return hs_fail(HS_E_INPUT, "%s: %zu bytes cannot unpack to %zu", what, e->packed, e->size);
-  (void)m;
   u8 *p = hs_try_alloc(e->size ? e->size : 1);
   if (!p) return hs_fail(HS_E_NO_MEMORY, "%s: no memory for %zu bytes", what, e->size);
   hs_status s = hlo_inflate(at, e->packed, p, e->size);
@@ -144,7 +144,7 @@ hs_status zip_entry(const char *path, array_map *m, array_entry *e) {
   array_map *owner = NULL;
   hs_status s = HS_GOOD;
   if (e->method == STORED && e->size == e->packed) owner = array_map_ref(m);
-  else if (e->method == DEFLATED) s = unpack(what, m, p, e, &owner);
+  else if (e->method == DEFLATED) s = unpack(what, p, e, &owner);
   else
     s = hs_fail(HS_E_INPUT, "%s: the compression method %u is not known (stored and deflated are)",
                 what, e->method);
@@ -180,16 +180,32 @@ static void put_common(hs_buf *b, u32 crc, size_t size, size_t name) {
   put16(b, 0);
 }
 
+// Where each entry begins, from the sizes alone. False when the archive would need zip64: an entry, an
+// offset or the directory does not fit 32 bits, or the entries or a name 16 (all ones mean zip64).
+static bool lay_out(size_t begin, u32 n, const char *const *names, const hs_buf *contents,
+                    size_t *at) {
+  u64 end = begin, central = 0;
+  if (n >= ENTRIES_MOST) return false;
+  for (u32 k = 0; k < n; k++) {
+    size_t name = strlen(names[k]);
+    if (name > NAME_MOST || contents[k].n >= STORE_MOST || end >= STORE_MOST) return false;
+    at[k] = (size_t)end;
+    end += LOCAL_SIZE + name + contents[k].n;  // below 3 * 2^32: no overflow
+    central += CENTRAL_SIZE + name;
+  }
+  return end < STORE_MOST && central < STORE_MOST;
+}
+
 hs_status zip_write(hs_buf *b, u32 n, const char *const *names, const hs_buf *contents) {
-  size_t *at = hs_calloc(n + 1, sizeof *at);
-  u32 *crc = hs_calloc(n + 1, sizeof *crc);
+  size_t *at = hs_calloc((size_t)n + 1, sizeof *at);
+  u32 *crc = hs_calloc((size_t)n + 1, sizeof *crc);
   hs_status s = HS_GOOD;
+  if (!lay_out(b->n, n, names, contents, at))
+    s = hs_with_note(
+        hs_fail(HS_E_LIMIT, "an .npz file of 4 GiB or more needs zip64, which is not written"),
+        "a .safetensors file or a folder of .npy files can hold more");
   for (u32 k = 0; k < n && hs_ok(s); k++) {
-    at[k] = b->n;
     s = hlo_crc32(contents[k].p, contents[k].n, &crc[k]);
-    if (hs_ok(s) && (contents[k].n > STORE_MOST - at[k] - 1024 || n > 0xFFFF))
-      s = hs_with_note(hs_fail(HS_E_LIMIT, "an .npz file of more than 4 GB is not written"),
-                       "a .safetensors file or a folder of .npy files holds more");
     if (!hs_ok(s)) break;
     hs_buf_put(b, "PK\3\4", 4);
     put_common(b, crc[k], contents[k].n, strlen(names[k]));
@@ -206,9 +222,11 @@ hs_status zip_write(hs_buf *b, u32 n, const char *const *names, const hs_buf *co
     hs_buf_puts(b, names[k]);
   }
   size_t end = b->n;
-  hs_buf_put(b, "PK\5\6", 4);
-  put16(b, 0), put16(b, 0), put16(b, n), put16(b, n);
-  put32(b, (u32)(end - dir)), put32(b, (u32)dir), put16(b, 0);
+  if (hs_ok(s)) {
+    hs_buf_put(b, "PK\5\6", 4);
+    put16(b, 0), put16(b, 0), put16(b, n), put16(b, n);
+    put32(b, (u32)(end - dir)), put32(b, (u32)dir), put16(b, 0);
+  }
   hs_free(at);
   hs_free(crc);
   return s;

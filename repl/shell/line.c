@@ -24,8 +24,19 @@
 
 #define HISTORY_MAX 5000
 
-static repl_session *session;
-static char *history_path;
+// What the line editor remembers. It is the one variable of the shell outside of a session: the
+// library has a single state per process, and its callbacks carry no argument.
+static struct {
+  const repl_session *session;  // completion asks it
+  char *history;                // path; NULL: none
+#if HAVE_READLINE || HAVE_EDIT
+  char *got;  // the line that was entered, malloc'ed; NULL: end of input
+  bool done;
+  hs_arena arena;  // of the candidates
+  const char **words;
+  u32 nwords, next;
+#endif
+} editor;
 
 // $XDG_STATE_HOME/hlosh/history, made with its folders; NULL when there is no home.
 static char *find_history(void) {
@@ -51,39 +62,36 @@ static char *find_history(void) {
 #if HAVE_READLINE || HAVE_EDIT
 const char *repl_line_library(void) { return HAVE_READLINE ? "readline" : "libedit"; }
 
-static char *line_got;
-static bool line_done;
-static hs_arena words_arena;
-static const char **words;
-static u32 nwords, next_word;
-
 static void on_line(char *line) {
-  line_got = line;
-  line_done = true;
+  editor.got = line;
+  editor.done = true;
   rl_callback_handler_remove();
 }
 
 static char *next_completion(const char *text, int state) {
   (void)text;
-  if (state == 0) next_word = 0;
-  return next_word < nwords ? strdup(words[next_word++]) : NULL;
+  if (state == 0) editor.next = 0;
+  return editor.next < editor.nwords ? strdup(editor.words[editor.next++]) : NULL;
 }
 
 static char **complete(const char *text, int start, int end) {
   (void)text;
-  hs_arena_free(&words_arena);
-  words_arena = (hs_arena){0};
-  words = repl_complete(session, &words_arena, rl_line_buffer, (size_t)start, (size_t)end, &nwords);
+  hs_arena_free(&editor.arena);
+  editor.arena = (hs_arena){0};
+  editor.words = repl_complete(editor.session, &editor.arena, rl_line_buffer, (size_t)start,
+                               (size_t)end, &editor.nwords);
   rl_attempted_completion_over = 1;
 #if HAVE_READLINE
-  rl_completion_append_character =
-      nwords == 1 && words[0][0] && words[0][strlen(words[0]) - 1] == '/' ? '\0' : ' ';
+  rl_completion_append_character = editor.nwords == 1 && editor.words[0][0] &&
+                                           editor.words[0][strlen(editor.words[0]) - 1] == '/'
+                                       ? '\0'
+                                       : ' ';
 #endif
-  return nwords ? rl_completion_matches(text, next_completion) : NULL;
+  return editor.nwords ? rl_completion_matches(text, next_completion) : NULL;
 }
 
 void repl_line_open(repl_session *s) {
-  session = s;
+  editor.session = s;
   rl_readline_name = "hlosh";
   rl_attempted_completion_function = complete;
 #if HAVE_READLINE
@@ -94,8 +102,8 @@ void repl_line_open(repl_session *s) {
 #endif
   using_history();
   stifle_history(HISTORY_MAX);
-  history_path = find_history();
-  if (history_path) read_history(history_path);
+  editor.history = find_history();
+  if (editor.history) read_history(editor.history);
 }
 
 void repl_line_remember(const char *line) {
@@ -108,15 +116,15 @@ void repl_line_remember(const char *line) {
 }
 
 void repl_line_close(void) {
-  if (history_path) {
-    char *tmp = hs_format("%s.%ld", history_path, (long)getpid());
-    if (write_history(tmp) == 0 && chmod(tmp, 0600) == 0) (void)!rename(tmp, history_path);
+  if (editor.history) {
+    char *tmp = hs_format("%s.%ld", editor.history, (long)getpid());
+    if (write_history(tmp) == 0 && chmod(tmp, 0600) == 0) (void)!rename(tmp, editor.history);
     else (void)unlink(tmp);
     hs_free(tmp);
   }
-  hs_free(history_path);
-  history_path = NULL;
-  hs_arena_free(&words_arena);
+  hs_free(editor.history);
+  editor.history = NULL;
+  hs_arena_free(&editor.arena);
 }
 
 repl_line_end repl_line_read(const char *prompt, hs_buf *out) {
@@ -124,12 +132,12 @@ repl_line_end repl_line_read(const char *prompt, hs_buf *out) {
   sigemptyset(&only_int);
   sigaddset(&only_int, SIGINT);
   sigprocmask(SIG_BLOCK, &only_int, &before);
-  line_done = false;
-  line_got = NULL;
+  editor.done = false;
+  editor.got = NULL;
   hs_interrupted = 0;
   rl_callback_handler_install(prompt, on_line);
   bool cancelled = false;
-  while (!line_done) {
+  while (!editor.done) {
     struct pollfd pfd = {.fd = STDIN_FILENO, .events = POLLIN};
     int rc = ppoll(&pfd, 1, NULL, &before);
     if (hs_interrupted) {
@@ -139,42 +147,43 @@ repl_line_end repl_line_read(const char *prompt, hs_buf *out) {
     if (rc > 0) rl_callback_read_char();
     else if (rc < 0 && errno != EINTR) break;
   }
-  if (!line_done) {
-    rl_callback_handler_remove();
+  if (!editor.done) {
+    // Before the library resets the terminal, which moves the cursor to the start of the line.
     fputs(cancelled ? "^C\n" : "\n", stdout);
     fflush(stdout);
+    rl_callback_handler_remove();
   }
   hs_interrupted = 0;
   sigprocmask(SIG_SETMASK, &before, NULL);
   if (cancelled) return REPL_LINE_CANCELLED;
-  if (!line_got) {
+  if (!editor.got) {
 #if !HAVE_READLINE  // readline has ended the line itself
     fputc('\n', stdout);
     fflush(stdout);
 #endif
     return REPL_LINE_EOF;
   }
-  hs_buf_puts(out, line_got);
-  free(line_got);
+  hs_buf_puts(out, editor.got);
+  free(editor.got);
   return REPL_LINE_OK;
 }
 
 #else
 const char *repl_line_library(void) { return "plain"; }
 void repl_line_open(repl_session *s) {
-  session = s;
-  history_path = find_history();
+  editor.session = s;
+  editor.history = find_history();
 }
 void repl_line_remember(const char *line) {
-  if (!history_path || !*line || *line == ' ') return;
+  if (!editor.history || !*line || *line == ' ') return;
   hs_buf b = {0};
   hs_buf_printf(&b, "%s\n", line);
-  hs_status_drop(repl_write_file(history_path, b.p, b.n, true));
+  hs_status_drop(repl_write_file(editor.history, b.p, b.n, true));
   hs_buf_free(&b);
 }
 void repl_line_close(void) {
-  hs_free(history_path);
-  history_path = NULL;
+  hs_free(editor.history);
+  editor.history = NULL;
 }
 repl_line_end repl_line_read(const char *prompt, hs_buf *out) {
   fputs(prompt, stdout);

@@ -309,6 +309,35 @@ static void large_arrays_are_mapped(void **state) {
   unlink(path);
 }
 
+// Sizes near and beyond what 32 bits hold are refused before a byte of them is read: the contents
+// here are not there.
+static void archives_beyond_4_gib_are_refused(void **state) {
+  (void)state;
+  static const size_t sizes[][2] = {{0xFFFFFFFF, 0},          {0xFFFFFC00, 0xFFFFFC00},
+                                    {0xFFFFFF00, 0x10},       {(size_t)1 << 40, 0},
+                                    {0xFFFFFFFF - 64, 0},     {SIZE_MAX, SIZE_MAX},
+                                    {0x80000000, 0x7FFFFFFF}, {SIZE_MAX / 2, SIZE_MAX / 2 + 2}};
+  static const char *const names[] = {"a.npy", "b.npy"};
+  for (size_t k = 0; k < HS_COUNT(sizes); k++) {
+    hs_buf out = {0}, contents[2] = {{.n = sizes[k][0]}, {.n = sizes[k][1]}};
+    hs_status s = zip_write(&out, 2, names, contents);
+    assert_false(hs_ok(s));
+    assert_int_equal(s.err->code, HS_E_LIMIT);
+    assert_non_null(strstr(s.err->message, "zip64"));
+    hs_status_drop(s);
+    assert_int_equal(out.n, 0);
+    hs_buf_free(&out);
+  }
+  char *longest = hs_alloc(0x10001);
+  memset(longest, 'x', 0x10000), longest[0x10000] = 0;
+  hs_buf out = {0}, none = {0};
+  hs_status s = zip_write(&out, 1, (const char *const[]){longest}, &none);
+  assert_true(!hs_ok(s) && s.err->code == HS_E_LIMIT);
+  hs_status_drop(s);
+  hs_free(longest);
+  hs_buf_free(&out);
+}
+
 static int open_all(void **state) {
   (void)state;
   ctx = hlo_ctx_new();
@@ -331,6 +360,7 @@ int main(void) {
                                      cmocka_unit_test(headers_that_lie),
                                      cmocka_unit_test(safetensors_that_lie),
                                      cmocka_unit_test(written_files_read_back),
-                                     cmocka_unit_test(large_arrays_are_mapped)};
+                                     cmocka_unit_test(large_arrays_are_mapped),
+                                     cmocka_unit_test(archives_beyond_4_gib_are_refused)};
   return cmocka_run_group_tests(tests, open_all, close_all);
 }
