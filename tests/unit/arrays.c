@@ -314,7 +314,7 @@ static void large_arrays_are_mapped(void **state) {
 static void archives_beyond_4_gib_are_refused(void **state) {
   (void)state;
   static const size_t sizes[][2] = {{0xFFFFFFFF, 0},          {0xFFFFFC00, 0xFFFFFC00},
-                                    {0xFFFFFF00, 0x10},       {(size_t)1 << 40, 0},
+                                    {0xFFFFFF00, 0x100},      {(size_t)1 << 40, 0},
                                     {0xFFFFFFFF - 64, 0},     {SIZE_MAX, SIZE_MAX},
                                     {0x80000000, 0x7FFFFFFF}, {SIZE_MAX / 2, SIZE_MAX / 2 + 2}};
   static const char *const names[] = {"a.npy", "b.npy"};
