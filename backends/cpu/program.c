@@ -13,6 +13,7 @@
 #include <sys/mman.h>
 
 #include "backends/cpu/cpu.h"
+#include "core/analysis/customcall.h"
 
 enum { MAX_STEPS = 1 << 20, MAX_LOWERED = 1 << 22 };
 
@@ -108,16 +109,11 @@ static bool same_physical(const hlo_shape *a, const hlo_shape *b) {
   return true;
 }
 
-static bool is_identity_call(const hlo_instr *i) {
-  if (i->opcode != HLO_CUSTOM_CALL || i->noperands != 1 ||
-      i->shape->logical != hlo_operand(i, 0)->shape->logical)
-    return false;
-  static const char *const names[] = {"Sharding", "xla.sdy.FuncResultSharding", "xla.sdy.Sharding",
-                                      "annotate_device_placement", "SliceToDynamic"};
-  hs_str t = hlo_attr_str(i, HLO_ATTR_CUSTOM_CALL_TARGET);
-  for (size_t k = 0; k < HS_COUNT(names) - 1; k++)
-    if (hs_str_eq(t, hs_str_of(names[k]))) return true;
-  return false;
+// Whether the result is a tuple of the operands: a tuple, or a marker over several values.
+static bool packs_operands(const hlo_instr *i) {
+  if (i->opcode != HLO_CUSTOM_CALL) return i->opcode == HLO_TUPLE;
+  return hlo_shape_is_tuple(i->shape) &&
+         !(i->noperands == 1 && hlo_shape_compatible(i->shape, hlo_operand(i, 0)->shape));
 }
 
 bool cpu_instr_is_alias(const hlo_instr *i) {
@@ -132,9 +128,7 @@ bool cpu_instr_is_alias(const hlo_instr *i) {
   case HLO_RESHAPE:
   case HLO_COPY:
     return hlo_shape_is_array(i->shape) && same_physical(i->shape, hlo_operand(i, 0)->shape);
-  case HLO_CUSTOM_CALL:
-    return is_identity_call(i) &&
-           (!hlo_shape_is_array(i->shape) || same_physical(i->shape, hlo_operand(i, 0)->shape));
+  case HLO_CUSTOM_CALL: return hlo_custom_is_marker(i);
   default: return false;
   }
 }
@@ -210,7 +204,7 @@ static u32 *root_leaves(lower *l, const hlo_instr *i, cpu_block *b, const hlo_co
 }
 
 static void alias_leaves(lower *l, const hlo_instr *i, cpu_block *b, u32 *out, u32 n) {
-  if (i->opcode == HLO_TUPLE) {
+  if (packs_operands(i)) {
     for (u32 k = 0, at = 0; k < i->noperands; k++) {
       const hlo_instr *o = hlo_operand(i, k);
       u32 m = hlo_shape_leaves(o->shape);
@@ -237,7 +231,7 @@ static bool traces_to_parameter(const hlo_instr *i, u32 leaf, u32 *pleaf) {
       return true;
     }
     if (!cpu_instr_is_alias(i)) return false;
-    if (i->opcode == HLO_TUPLE) {
+    if (packs_operands(i)) {
       u32 k = 0, m;
       while (leaf >= (m = hlo_shape_leaves(hlo_operand(i, k)->shape))) {
         leaf -= m;

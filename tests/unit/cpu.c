@@ -650,6 +650,51 @@ static void measures(void **st) {
   hlo_module_free(m);
 }
 
+// ---- custom calls that stand for their operands --------------------------------------------------
+
+// Every marker of the table, with one value, with a value whose layout it changes, with a tuple and
+// with several values.
+static void markers(void **st) {
+  (void)st;
+  enum { MARKER = 1 };
+  static const struct {
+    const char *target;
+    int flags;
+  } rows[] = {
+#define CUSTOM(id, target, shape, eval, cost, flags) {target, flags},
+#include "core/analysis/customcalls.def"
+#undef CUSTOM
+  };
+  static const char *const bodies[] = {
+      " y = f32[3,4]{1,0} custom-call(x), custom_call_target=\"%s\"\n"
+      " ROOT r = f32[3,4]{1,0} negate(y) }",
+      " y = f32[3,4]{0,1} custom-call(x), custom_call_target=\"%s\"\n"
+      " ROOT r = f32[3,4]{0,1} negate(y) }",
+      " z = f32[3,4]{1,0} negate(x)\n t = (f32[3,4]{1,0}, f32[3,4]{1,0}) tuple(x, z)\n"
+      " ROOT y = (f32[3,4]{1,0}, f32[3,4]{1,0}) custom-call(t), custom_call_target=\"%s\" }",
+      " z = f32[3,4]{1,0} negate(x)\n"
+      " ROOT y = (f32[3,4]{1,0}, f32[3,4]{0,1}) custom-call(x, z), custom_call_target=\"%s\" }",
+  };
+  u32 found = 0;
+  for (size_t k = 0; k < HS_COUNT(rows); k++) {
+    if (!(rows[k].flags & MARKER)) continue;
+    found++;
+    int n = (int)strcspn(rows[k].target, "*");
+    char *target = hs_format("%.*s%s", n, rows[k].target, rows[k].target[n] ? "any" : "");
+    for (size_t b = 0; b < HS_COUNT(bodies); b++) {
+      char *head =
+          hs_format("HloModule t\nENTRY e { x = f32[3,4]{1,0} parameter(0)\n%s", bodies[b]);
+      const char *mark = strstr(head, "%s");
+      char *text = hs_format("%.*s%s%s", (int)(mark - head), head, target, mark + 2);
+      agrees(text);
+      hs_free(text);
+      hs_free(head);
+    }
+    hs_free(target);
+  }
+  assert_true(found >= 10);
+}
+
 static void unsupported_names_the_opcode(void **st) {
   (void)st;
   hlo_module *m =
@@ -745,6 +790,7 @@ static void survives_deadline(void **st) {
 int main(int argc, char **argv) {
   int status;
   if (worker_entry(argc, argv, &status)) return status;
+  if (argc > 1) cmocka_set_test_filter(argv[1]);  // a name, with * and ?
   cpu = backend_find("cpu");
   hs_status s = cpu->probe();
   if (!hs_ok(s)) {
@@ -770,6 +816,7 @@ int main(int argc, char **argv) {
       cmocka_unit_test(donation),
       cmocka_unit_test(donation_to_several),
       cmocka_unit_test(measures),
+      cmocka_unit_test(markers),
       cmocka_unit_test(unsupported_names_the_opcode),
       cmocka_unit_test(survives_segv),
       cmocka_unit_test(survives_kill),
