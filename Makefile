@@ -30,6 +30,8 @@ OPT_asan    := -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=undefin
 CFLAGS  ?= $(OPT_$(VARIANT))
 # No implicit multiply-add: the evaluator's results must not depend on the compiler's mood.
 BASEFLAGS := $(CSTD) $(WARN) -D_GNU_SOURCE -I. -MMD -MP -fno-math-errno -ffp-contract=off -pthread
+# Builds for finding faults: assertions trap, and the whole module is verified after every pass that changed it.
+BASEFLAGS += $(if $(filter release,$(VARIANT)),,-DHS_CHECKED=1)
 LDFLAGS += $(if $(filter asan fuzz,$(VARIANT)),-fsanitize=address$(,)undefined) -pthread
 , := ,
 
@@ -40,8 +42,6 @@ LDFLAGS += $(if $(filter asan fuzz,$(VARIANT)),-fsanitize=address$(,)undefined) 
 -include $(B)/config.mk
 # Runtime kernels lean on the vectorizer and on fused multiply-add.
 CFLAGS_backends_cpu_ += $(if $(filter release,$(VARIANT)),-O3 -ffp-contract=fast)
-# Builds for finding faults verify the whole module after every pass that changed it.
-CFLAGS_passes += $(if $(filter release,$(VARIANT)),,-DHS_CHECKED=1)
 $(B)/config.mk: scripts/probe.sh Makefile
 	@mkdir -p $(B)
 	@EDITLINE=$(EDITLINE) CC="$(CC)" sh scripts/probe.sh $@

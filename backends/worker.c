@@ -273,7 +273,7 @@ static hs_status await(call *c, short events) {
   for (;;) {
     struct pollfd p[2] = {{.fd = w->sock, .events = events}, {.fd = w->errpipe, .events = POLLIN}};
     int n = poll(p, 2, POLL_MS);
-    if (hs_interrupted) {
+    if (hs_interrupted()) {
       worker_kill(w);
       return hs_fail(HS_E_INTERRUPTED, "interrupted while %s; the worker was ended", c->step);
     }

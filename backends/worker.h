@@ -42,7 +42,7 @@ u64 worker_generation(
 hs_status worker_start(worker *);  // starts it now, unless it runs
 void worker_kill(worker *);        // ends and reaps it; the next call starts a new one
 // Sends one request (kind, small payload, descriptors) and waits for its reply; `step` names what
-// is going on in error messages ("compiling", "running"). Polls hs_interrupted; deadline 0 = none.
+// is going on in error messages ("compiling", "running"). Polls for interrupts; deadline 0 = none.
 // The reply payload is malloc'ed.
 hs_status worker_call(worker *, const char *step, u32 kind, const void *payload, size_t n,
                       const int *fds, u32 nfds, double deadline_s, void **reply, size_t *reply_n);

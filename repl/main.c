@@ -23,8 +23,8 @@ static void on_sigint(int sig) {
   (void)sig;
   struct timespec now;
   clock_gettime(CLOCK_MONOTONIC, &now);
-  if (!hs_interrupted) {
-    hs_interrupted = 1;
+  if (!hs_interrupted()) {
+    repl_interrupt = 1;
     first_interrupt = now;
     return;
   }
@@ -46,6 +46,7 @@ __attribute__((section(".preinit_array"),
                used)) static void (*const before_libraries)(int, char **, char **) = block_sigint;
 
 static void set_signals(void) {
+  hs_interrupt_watch(&repl_interrupt);
   struct sigaction sa = {.sa_handler = on_sigint};
   sigemptyset(&sa.sa_mask);
   sigaction(SIGINT, &sa, NULL);
@@ -234,7 +235,7 @@ static int run_stream(repl_session *s, FILE *f) {
   while (!s->quit) {
     errno = 0;
     ssize_t n = getline(&line, &cap, f);
-    if (n < 0 && errno == EINTR && !hs_interrupted) {
+    if (n < 0 && errno == EINTR && !hs_interrupted()) {
       clearerr(f);
       continue;
     }
@@ -248,13 +249,13 @@ static int run_stream(repl_session *s, FILE *f) {
     int code = repl_run_line(s, text.p ? text.p : "", text.n);
     text.n = 0;
     if (code && !first) first = code;
-    if (first && (!s->set.keep_going || hs_interrupted)) break;
+    if (first && (!s->set.keep_going || hs_interrupted())) break;
   }
   if (text.n && !s->quit && (!first || s->set.keep_going)) {
     int code = repl_run_line(s, text.p, text.n);
     if (code && !first) first = code;
   }
-  if (hs_interrupted && !s->exit_code) s->exit_code = hs_code_exit(HS_E_INTERRUPTED);
+  if (hs_interrupted() && !s->exit_code) s->exit_code = hs_code_exit(HS_E_INTERRUPTED);
   free(line);
   hs_buf_free(&text);
   return first;

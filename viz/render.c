@@ -111,7 +111,7 @@ static hs_status wait_child(pid_t pid, double deadline_s, int *status) {
     if (r == pid) return HS_GOOD;
     if (r < 0 && errno != EINTR) return hs_fail_errno(HS_E_RENDER, "waiting for dot");
     bool late = hs_now_ns() > end;
-    if (late || hs_interrupted) {
+    if (late || hs_interrupted()) {
       kill(-pid, SIGKILL);
       kill(pid, SIGKILL);
       while (waitpid(pid, status, 0) < 0 && errno == EINTR) {}

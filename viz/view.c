@@ -41,7 +41,7 @@ static bool mark_around(viz_view *v, const viz_options *o, const hlo_instr *cent
   bool complete = true;
   hs_vec_push(&q, ((queue_item){center, 0}));
   v->mark[center->id] = VIEW_CENTER;
-  while (head < q.n && !hs_interrupted) {
+  while (head < q.n && !hs_interrupted()) {
     queue_item at = q.v[head++];
     const hlo_instr *i = at.i;
     if (at.depth >= radius || (i != center && is_boundary(o, i))) continue;
@@ -153,7 +153,7 @@ hs_status viz_view_make(const hlo_module *m, const viz_options *o, viz_view *v) 
         v->nodes[k]->opcode == HLO_FUSION ? hlo_attr_comp(v->nodes[k], HLO_ATTR_CALLS) : NULL;
     if (body && body->root) v->drawer[body->id] = v->nodes[k];
   }
-  if (hs_interrupted) {
+  if (hs_interrupted()) {
     viz_view_free(v);
     return hs_poll();
   }

@@ -144,10 +144,12 @@ typedef struct job {
   LLVMMemoryBufferRef *objects;
   hs_status *status;  // per module
   u32 next;           // atomic
+  const hs_interrupt *interrupt;
 } job;
 
 static void *work(void *arg) {
   job *j = arg;
+  hs_interrupt_watch(j->interrupt);
   context c;
   hs_status s = context_open(&c);
   for (;;) {
@@ -172,7 +174,10 @@ static void *work(void *arg) {
 hs_status emit_jit_compile(emit_jit *jit, u32 n, emit_body *const *bodies, u32 threads) {
   if (n == 0) return HS_GOOD;
   threads = HS_MIN(HS_MAX(threads, 1), 64);
-  job j = {.options = &jit->options, .n = n, .bodies = bodies};
+  job j = {.options = &jit->options,
+           .n = n,
+           .bodies = bodies,
+           .interrupt = hs_interrupt_watched()};
   j.per = HS_MIN(KERNELS_PER_MODULE, (n + threads - 1) / threads);
   j.nmodules = (n + j.per - 1) / j.per;
   j.objects = hs_calloc(j.nmodules, sizeof *j.objects);

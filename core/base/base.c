@@ -1,22 +1,22 @@
-// base.c — allocation, arenas, text buffers, clock. An arena is a list of blocks that only grows;
-// block sizes double up to a huge page or an eighth of the whole, so that a small module costs
-// little and a large one few calls; who knows better says so (hs_arena_expect). Arenas hand their
-// large blocks on to each other: every pass has a scratch arena, and memory fresh from the kernel
-// costs more to clear than most passes take.
+// base.c — allocation, arenas, pools of arena blocks, text buffers, the clock. See base.h.
+//
+// An arena is a list of blocks that only grows. Block sizes double up to the larger of a huge page
+// and an eighth of what the arena has, so that a small module costs little and a large one takes
+// few calls; who knows the size in advance says so (hs_arena_expect). Blocks of half a huge page
+// and more come from mmap, with huge pages where the kernel has them: a page fault per 4 KiB would
+// cost as much as reading the text that fills the block.
 #include "core/base/base.h"
 
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <time.h>
 
-volatile sig_atomic_t hs_interrupted;
+_Thread_local const hs_interrupt *hs_interrupt_;
 
 enum { HUGE_PAGE = 2 << 20 };
 
-// Sizes the program itself chose: running out here leaves nothing sensible to do but say so and
-// stop.
+// For sizes that the program itself chose: nothing sensible is left but to say so and stop.
 static void out_of_memory(size_t n) {
   fprintf(stderr, "hlosh: out of memory (%zu bytes)\n", n);
   _Exit(5);
@@ -42,8 +42,7 @@ void *hs_realloc(void *p, size_t n) {
   return q;
 }
 
-// Tables that are looked into at random: without huge pages each look would cost a walk through the
-// page tables too.
+// Without huge pages, each read at random would cost a walk through the page tables too.
 void *hs_calloc_table(size_t n, size_t size) {
   void *p = NULL;
   if (n * size < 2 * HUGE_PAGE || posix_memalign(&p, HUGE_PAGE, n * size) != 0)
@@ -87,8 +86,8 @@ char *hs_format(const char *fmt, ...) {
   return (char *)(uintptr_t)hs_buf_cstr(&b);
 }
 
-// Sixteen bytes a step, each step one multiplication (the scheme of wyhash); the last step takes
-// the last sixteen bytes again, so that no tail is left. Called for n > 16.
+// Sixteen bytes and one multiplication per step (the scheme of wyhash). The last step reads the
+// last sixteen bytes, some of them a second time, so that no shorter rest is left. n > 16.
 u64 hs_hash_long_(const u8 *p, size_t n, u64 seed) {
   const u8 *last = p + n - 16;
   u64 h = seed ^ n;
@@ -106,40 +105,45 @@ struct hs_arena_block {
   _Alignas(128) u8 data[];
 };
 
-// Mapped blocks that nobody holds, at most KEPT_MOST bytes of them, none above KEPT_ONE.
-enum { KEPT_MOST = 512 << 20, KEPT_ONE = 32 << 20 };
-static struct {
-  pthread_mutex_t lock;
-  struct hs_arena_block *first;
-  size_t bytes;
-} kept = {.lock = PTHREAD_MUTEX_INITIALIZER};
+// What a pool holds at most, and the largest block it takes.
+enum { POOL_BYTES = 512 << 20, POOL_BLOCK = 32 << 20 };
 
-static struct hs_arena_block *take_kept(size_t cap) {
-  struct hs_arena_block *b = NULL;
-  pthread_mutex_lock(&kept.lock);
+// The smallest block of at least cap bytes, and of at most four times as many.
+static struct hs_arena_block *pool_take(hs_arena_pool *pool, size_t cap) {
   struct hs_arena_block **best = NULL;
-  for (struct hs_arena_block **at = &kept.first; *at; at = &(*at)->next)
+  for (struct hs_arena_block **at = &pool->first; *at; at = &(*at)->next)
     if ((*at)->cap >= cap && (*at)->cap / 4 <= cap && (!best || (*at)->cap < (*best)->cap))
       best = at;
-  if (best) b = *best, *best = b->next, kept.bytes -= b->cap;
-  pthread_mutex_unlock(&kept.lock);
+  if (!best) return NULL;
+  struct hs_arena_block *b = *best;
+  *best = b->next;
+  pool->bytes -= b->cap;
   return b;
 }
 
-static bool keep(struct hs_arena_block *b) {
-  pthread_mutex_lock(&kept.lock);
-  bool room = b->cap <= KEPT_ONE && b->cap <= KEPT_MOST - kept.bytes;
-  if (room) b->next = kept.first, kept.first = b, kept.bytes += b->cap;
-  pthread_mutex_unlock(&kept.lock);
-  return room;
+static bool pool_keep(hs_arena_pool *pool, struct hs_arena_block *b) {
+  if (b->cap > POOL_BLOCK || b->cap > POOL_BYTES - pool->bytes) return false;
+  b->next = pool->first;
+  pool->first = b;
+  pool->bytes += b->cap;
+  return true;
 }
 
-// Large blocks come from the kernel: a page fault per 4 KiB would cost as much as reading the text
-// that fills them.
-static struct hs_arena_block *new_block(size_t cap, bool fresh) {
+static void unmap(struct hs_arena_block *b) { munmap(b, b->cap + sizeof *b); }
+
+void hs_arena_pool_free(hs_arena_pool *pool) {
+  for (struct hs_arena_block *b = pool->first, *next; b; b = next) {
+    next = b->next;
+    unmap(b);
+  }
+  *pool = (hs_arena_pool){0};
+}
+
+// pool: where to look first; NULL: nowhere
+static struct hs_arena_block *new_block(hs_arena_pool *pool, size_t cap) {
   struct hs_arena_block *b = NULL;
   if (cap >= HUGE_PAGE / 2) {
-    if (!fresh && (b = take_kept(cap))) return b;
+    if (pool && (b = pool_take(pool, cap))) return b;
     size_t all = (cap + sizeof *b + HUGE_PAGE - 1) & ~(size_t)(HUGE_PAGE - 1);
     void *p = mmap(NULL, all, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (p != MAP_FAILED) {
@@ -166,21 +170,21 @@ static void use_block(hs_arena *a, struct hs_arena_block *b) {
 }
 
 void hs_arena_expect(hs_arena *a, size_t n) {
-  if ((size_t)(a->limit - a->at) < n) use_block(a, new_block(n, true));
+  if ((size_t)(a->limit - a->at) < n) use_block(a, new_block(NULL, n));
 }
 
 void *hs_arena_more_(hs_arena *a, size_t n) {
   struct hs_arena_block *b = a->head;
-  size_t most = HS_MAX(HUGE_PAGE - sizeof *b, a->given / 8),
-         cap = b ? HS_MIN(b->cap * 2, most) : 4096;
-  // a block made for one large object must not hide the room left in the current one
+  size_t most = HS_MAX(HUGE_PAGE - sizeof *b, a->given / 8);
+  size_t cap = b ? HS_MIN(b->cap * 2, most) : 4096;
+  // a block made for one large object goes behind the newest, which keeps its free bytes in use
   if (b && n > cap / 2) {
-    struct hs_arena_block *own = new_block(n, false);
+    struct hs_arena_block *own = new_block(a->pool, n);
     own->next = b->next;
     b->next = own;
     return own->data;
   }
-  use_block(a, new_block(HS_MAX(cap, n), false));
+  use_block(a, new_block(a->pool, HS_MAX(cap, n)));
   a->at += n;
   return a->at - n;
 }
@@ -208,9 +212,9 @@ void hs_arena_free(hs_arena *a) {
   for (struct hs_arena_block *b = a->head, *next; b; b = next) {
     next = b->next;
     if (!b->mapped) hs_free(b);
-    else if (!keep(b)) munmap(b, b->cap + sizeof *b);
+    else if (!a->pool || !pool_keep(a->pool, b)) unmap(b);
   }
-  *a = (hs_arena){0};
+  *a = (hs_arena){.pool = a->pool};
 }
 
 // ---- text buffer --------------------------------------------------------------------------------

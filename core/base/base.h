@@ -1,15 +1,18 @@
-// base.h — the ground every other file stands on: integer names, must-use status values, growable
-// vectors, checked arithmetic and the interrupt flag.
+// base.h — what every other file includes: integer names, assertions, checked arithmetic, hashing,
+// strings with a length, growable arrays, arenas, text buffers, the clock and interrupts.
 //
 // Three classes of failure, never mixed:
-//   1. what a user or a file can cause    -> hs_status (diag.h), returned by value and must-use;
-//   2. our own bug                        -> HS_ASSERT: traps in debug builds, reported in release;
-//   3. foreign code dying (LLVM, JIT, dot)-> it lives in a child process (backends/worker.h,
-//      viz/render.h).
+//   1. what a user or a file can cause: hs_status (diag.h), returned by value and must-use;
+//   2. a bug of ours: HS_ASSERT, HS_ALWAYS, HS_NEVER below and HS_REQUIRE (diag.h). They trap in
+//      builds for finding faults; a release build takes the safe path and goes on;
+//   3. foreign code that dies (LLVM, compiled kernels, Graphviz): it runs in a child process
+//      (backends/worker.h, viz/render.h).
+//
+// Nothing here has state that two contexts could share: memory is recycled in pools that a context
+// owns, and the flag that interrupts a thread is chosen per thread.
 #ifndef HLO_BASE_H
 #define HLO_BASE_H
 
-#include <assert.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -38,7 +41,24 @@ typedef int64_t i64;
 #define HS_COUNT(a) (sizeof(a) / sizeof((a)[0]))
 #define HS_MIN(a, b) ((a) < (b) ? (a) : (b))
 #define HS_MAX(a, b) ((a) > (b) ? (a) : (b))
-#define HS_ASSERT(x) assert(x)
+
+// Statements about our own code, after SQLite's ALWAYS and NEVER. HS_CHECKED is 1 in the builds for
+// finding faults (debug, asan, fuzz); there a wrong statement traps. In release
+//   HS_ASSERT(x)             is not evaluated: for what needs no second line of defence;
+//   HS_ALWAYS(x), HS_NEVER(x) have the value of x: the code handles the impossible case as well,
+//                             if (HS_NEVER(n > cap)) return false;
+#ifndef HS_CHECKED
+#define HS_CHECKED 0
+#endif
+#if HS_CHECKED
+#define HS_ASSERT(x) ((x) ? (void)0 : __builtin_trap())
+#define HS_ALWAYS(x) ((x) ? true : (__builtin_trap(), false))
+#define HS_NEVER(x) ((x) ? (__builtin_trap(), true) : false)
+#else
+#define HS_ASSERT(x) ((void)sizeof(!(x)))
+#define HS_ALWAYS(x) HS_LIKELY(x)
+#define HS_NEVER(x) HS_UNLIKELY(x)
+#endif
 
 // Checked multiply and add on i64: false on overflow, and *out then holds the wrapped value.
 static inline bool hs_mul_ok(i64 a, i64 b, i64 *out) { return !__builtin_mul_overflow(a, b, out); }
@@ -53,16 +73,27 @@ static inline i64 hs_mul_sat_i64(i64 a, i64 b) {
   return hs_mul_ok(a, b, &r) ? r : (a < 0) != (b < 0) ? INT64_MIN : INT64_MAX;
 }
 
-// Set by the SIGINT handler and by nothing else; long loops call hs_poll() (diag.h).
-extern volatile sig_atomic_t hs_interrupted;
+// Interrupts. A thread watches at most one flag; while the flag is not 0, long loops end with
+// E_INTERRUPTED (hs_poll, diag.h). The owner of the flag sets it, from a signal handler, say, and
+// clears it before the next piece of work; core only reads it. A thread begins without a flag, and
+// one that is started to help another takes over the starter's. NULL: nothing interrupts.
+typedef volatile sig_atomic_t hs_interrupt;
+extern _Thread_local const hs_interrupt *hs_interrupt_;
+static inline void hs_interrupt_watch(const hs_interrupt *flag) { hs_interrupt_ = flag; }
+static inline const hs_interrupt *hs_interrupt_watched(void) { return hs_interrupt_; }
+static inline bool hs_interrupted(void) {
+  const hs_interrupt *flag = hs_interrupt_;
+  return HS_UNLIKELY(flag && __atomic_load_n(flag, __ATOMIC_RELAXED));
+}
 
-// 64-bit mixing hash used by every table here (not stable across releases, never printed except as
-// a fingerprint).
+// The hash that every table here uses: one value mixed into a running hash h. Not stable across
+// releases, printed only as a fingerprint.
 static inline u64 hs_mix(u64 h, u64 v) {
   h ^= v + 0x9E3779B97F4A7C15ull + (h << 6) + (h >> 2);
   h *= 0xFF51AFD7ED558CCDull;
   return h ^ (h >> 32);
 }
+// Loads at any alignment, in the machine's byte order.
 static inline u64 hs_load64(const void *p) {
   u64 v;
   return memcpy(&v, p, sizeof v), v;
@@ -77,8 +108,8 @@ static inline u64 hs_fold(u64 a, u64 b) {
   return (u64)p ^ (u64)(p >> 64);
 }
 u64 hs_hash_long_(const u8 *p, size_t n, u64 seed);
-// Names and shape spellings mostly have at most 16 bytes: two loads, which may overlap, take them
-// whole.
+// Hash of n bytes. Names and the texts of shapes mostly have at most 16: two loads, which may
+// overlap, cover them.
 static inline u64 hs_hash_bytes(const void *data, size_t n, u64 seed) {
   const u8 *p = data;
   u64 a = 0, b = 0;
@@ -90,8 +121,7 @@ static inline u64 hs_hash_bytes(const void *data, size_t n, u64 seed) {
                  0xA0761D6478BD642Full);
 }
 
-// memcmp(a, b, n) == 0, in line: names and spellings are short, and a call costs more than the
-// comparison.
+// memcmp(a, b, n) == 0, inline: names are short, and a call costs more than the comparison.
 static inline bool hs_same_bytes(const char *a, const char *b, size_t n) {
   if (n < 8) {
     if (n >= 4) return hs_load32(a) == hs_load32(b) && hs_load32(a + n - 4) == hs_load32(b + n - 4);
@@ -114,7 +144,8 @@ static inline bool hs_str_eq(hs_str a, hs_str b) {
   return a.n == b.n && (a.n == 0 || memcmp(a.p, b.p, a.n) == 0);
 }
 
-// Growable arrays. HS_VEC(T) declares the type; the storage is malloc'ed and owned by the vector.
+// Growable arrays. HS_VEC(T) declares the type; zero-initialised is valid and empty. The storage is
+// malloc'ed, belongs to the vector and moves when it grows.
 #define HS_VEC(T)  \
   struct {         \
     T *v;          \
@@ -125,37 +156,50 @@ static inline bool hs_str_eq(hs_str a, hs_str b) {
                            : (void)0),                                                            \
    (vec)->v[(vec)->n++] = (x))
 #define hs_vec_pop(vec) ((vec)->v[--(vec)->n])
-#define hs_vec_room(vec, count)                        \
-  ((vec)->v = hs_room_((vec)->v, &(vec)->cap, (count), \
-                       sizeof *(vec)->v))  // for so many in all; what is there may go
-#define hs_vec_zeros(vec, count)                                           \
-  ((vec)->v = hs_zeros_((vec)->v, &(vec)->cap, (count), sizeof *(vec)->v), \
-   (vec)->n = (count))  // that many, cleared
+// Room for `count` elements in all; those that were there are lost.
+#define hs_vec_room(vec, count) \
+  ((vec)->v = hs_room_((vec)->v, &(vec)->cap, (count), sizeof *(vec)->v))
+// Exactly `count` elements, all zero.
+#define hs_vec_zeros(vec, count) \
+  ((vec)->v = hs_zeros_((vec)->v, &(vec)->cap, (count), sizeof *(vec)->v), (vec)->n = (count))
 #define hs_vec_free(vec) (hs_free((vec)->v), (vec)->v = NULL, (vec)->n = (vec)->cap = 0)
-
-// malloc that never returns NULL for sizes the program itself chose (it reports and ends the
-// process); sizes a file or a user chose go through hs_try_alloc and come back as E_NO_MEMORY.
-void *hs_alloc(size_t n);
-void *hs_calloc(size_t n, size_t size);
-void *hs_calloc_table(size_t n, size_t size);  // as hs_calloc; n * size does not overflow
-void *hs_realloc(void *p, size_t n);
-void *hs_try_alloc(size_t n);
-void hs_free(void *p);
 void *hs_grow_(void *p, size_t *cap, size_t elem);
 void *hs_room_(void *p, size_t *cap, size_t n, size_t elem);
 void *hs_zeros_(void *p, size_t *cap, size_t n, size_t elem);
-char *hs_strdup(const char *s);
-char *hs_format(const char *fmt, ...) HS_PRINTF(1, 2);  // malloc'ed
 
-// Arena: bump allocation, freed as a whole. Zero-initialised struct is a valid empty arena.
-// free room: [at, limit)
+// Memory in sizes that the program itself chose: never NULL (without memory the process says so and
+// ends). Sizes that come from a file or a user go through hs_try_alloc, which may return NULL, and
+// become E_NO_MEMORY. hs_free takes all of them, and NULL.
+void *hs_alloc(size_t n);
+void *hs_calloc(size_t n, size_t size);  // zeros
+// As hs_calloc, in huge pages when large: for tables read at random. n * size must not overflow.
+void *hs_calloc_table(size_t n, size_t size);
+void *hs_realloc(void *p, size_t n);
+void *hs_try_alloc(size_t n);
+void hs_free(void *p);
+char *hs_strdup(const char *s);
+char *hs_format(const char *fmt, ...) HS_PRINTF(1, 2);  // the caller frees the text
+
+// Arena: allocation by moving a pointer, freed as a whole. Zero-initialised is valid and empty; the
+// free bytes are [at, limit) of the newest block. With a pool, large blocks come from it and go
+// back to it, otherwise from and to the kernel.
 typedef struct hs_arena {
   u8 *at, *limit;
-  struct hs_arena_block *head;
-  size_t given;
+  struct hs_arena_block *head;  // newest first
+  size_t given;                 // bytes in blocks so far; sets the size of the next
+  struct hs_arena_pool *pool;   // NULL: none; outlives the arena
 } hs_arena;
+// Large blocks waiting for their next arena: every pass has a scratch arena, and clearing pages
+// fresh from the kernel costs more than most passes take. A context owns one (hlo_ctx_pool), and
+// one thread at a time uses it, as with the context. Zero-initialised is valid and empty.
+typedef struct hs_arena_pool {
+  struct hs_arena_block *first;
+  size_t bytes;  // held now
+} hs_arena_pool;
+void hs_arena_pool_free(hs_arena_pool *);
+
 void *hs_arena_more_(hs_arena *a, size_t n);
-// 16-byte aligned, not cleared.
+// n bytes at an address that is a multiple of 16, not cleared.
 static inline void *hs_arena_alloc(hs_arena *a, size_t n) {
   n = (n + 15) & ~(size_t)15;
   if (HS_UNLIKELY((size_t)(a->limit - a->at) < n || !a->at)) return hs_arena_more_(a, n);
@@ -163,20 +207,21 @@ static inline void *hs_arena_alloc(hs_arena *a, size_t n) {
   a->at += n;
   return p;
 }
-// cleared
+// The same, cleared.
 static inline void *hs_arena_zalloc(hs_arena *a, size_t n) {
   return memset(hs_arena_alloc(a, n), 0, n);
 }
-// about so many bytes will be asked for: one block serves them
+// About n bytes will be asked for: one block serves them.
 void hs_arena_expect(hs_arena *a, size_t n);
-void *hs_arena_dup(hs_arena *a, const void *p, size_t n);
-char *hs_arena_strndup(hs_arena *a, const char *s, size_t n);
-void hs_arena_free(hs_arena *a);
-size_t hs_arena_bytes(const hs_arena *a);  // what its blocks take
+void *hs_arena_dup(hs_arena *a, const void *p, size_t n);      // a copy of n bytes
+char *hs_arena_strndup(hs_arena *a, const char *s, size_t n);  // n bytes and a NUL
+void hs_arena_free(hs_arena *a);                               // empty again; keeps its pool
+size_t hs_arena_bytes(const hs_arena *a);                      // bytes of its blocks
 #define HS_NEW(arena, T) ((T *)hs_arena_zalloc((arena), sizeof(T)))
 #define HS_NEW_ARRAY(arena, T, n) ((T *)hs_arena_zalloc((arena), sizeof(T) * (size_t)(n)))
 
-// Growable text buffer: what printers write into. Zero-initialised is valid and empty.
+// Growable text buffer: what printers write into. Zero-initialised is valid and empty; p[0..n) is
+// the text, malloc'ed, without a NUL until hs_buf_cstr is asked for one.
 typedef struct hs_buf {
   char *p;
   size_t n, cap;
@@ -184,10 +229,10 @@ typedef struct hs_buf {
 void hs_buf_put(hs_buf *b, const char *s, size_t n);
 void hs_buf_puts(hs_buf *b, const char *s);
 void hs_buf_putc(hs_buf *b, char c);
-void hs_buf_i64(hs_buf *b, i64 v);
+void hs_buf_i64(hs_buf *b, i64 v);  // decimal
 void hs_buf_printf(hs_buf *b, const char *fmt, ...) HS_PRINTF(2, 3);
 void hs_buf_vprintf(hs_buf *b, const char *fmt, va_list ap);
-void hs_buf_free(hs_buf *b);
+void hs_buf_free(hs_buf *b);         // empty again
 const char *hs_buf_cstr(hs_buf *b);  // NUL-terminated view, valid until the next put
 
 // Monotonic clock in nanoseconds.

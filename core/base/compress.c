@@ -1,5 +1,6 @@
-// compress.c — see compress.h. Output grows by doubling; a limit keeps a small file from filling
-// the memory.
+// compress.c — unpacking gzip, zstd and raw deflate data through zlib and zstd. See compress.h. The
+// size of what comes out is not known beforehand: the output doubles, up to a limit that keeps a
+// small file from filling the memory.
 #include "core/base/compress.h"
 
 #if HAVE_ZLIB
@@ -62,10 +63,8 @@ static hs_status gunzip(const u8 *p, size_t n, size_t limit, char **out, size_t 
   *out_n = at;
   return s;
 }
-#endif
 
-#if HAVE_ZLIB
-enum { INFLATE_STEP = 1 << 24 };  // bytes between two looks at Ctrl-C
+enum { INFLATE_STEP = 1 << 24 };  // bytes between two polls for interrupts
 
 hs_status hlo_inflate(const void *p, size_t n, void *out, size_t out_n) {
   z_stream z = {0};
@@ -73,17 +72,20 @@ hs_status hlo_inflate(const void *p, size_t n, void *out, size_t out_n) {
   size_t in_at = 0, at = 0;
   int rc = Z_OK;
   hs_status s = HS_GOOD;
-  u8 beyond;  // room for one byte too many, to see that there is none
+  u8 beyond;  // takes a byte past the stated size, which is an error
   while (rc == Z_OK && hs_ok(s)) {
     size_t in = HS_MIN(n - in_at, (size_t)INFLATE_STEP),
            room = HS_MIN(out_n - at, (size_t)INFLATE_STEP);
-    z.next_in = (Bytef *)(uintptr_t)p + in_at, z.avail_in = (uInt)in;
-    z.next_out = room ? (Bytef *)out + at : &beyond, z.avail_out = room ? (uInt)room : 1;
+    z.next_in = (Bytef *)(uintptr_t)p + in_at;
+    z.avail_in = (uInt)in;
+    z.next_out = room ? (Bytef *)out + at : &beyond;
+    z.avail_out = room ? (uInt)room : 1;
     rc = inflate(&z, Z_NO_FLUSH);
     if (!room && z.avail_out == 0)
       s = hs_fail(HS_E_FORMAT, "unpacks to more than the stated %zu bytes", out_n);
     size_t took = in - z.avail_in, gave = room - (room ? z.avail_out : 0);
-    in_at += took, at += gave;
+    in_at += took;
+    at += gave;
     if (rc == Z_OK && !took && !gave) rc = Z_BUF_ERROR;
     if (hs_ok(s)) s = hs_poll();
   }

@@ -1,6 +1,7 @@
-// diag.c — diagnostics: making, chaining, rendering with a caret, and "did you mean". A
-// diagnostic is one malloc'ed record with malloc'ed strings; the chain is owned by whoever holds
-// the status.
+// diag.c — diagnostics: making and chaining them, rendering with a caret, "did you mean". See
+// diag.h. A diagnostic is one malloc'ed record with malloc'ed strings. The nearest name is found by
+// Damerau-Levenshtein distance in its restricted form (optimal string alignment: a transposed pair
+// is not edited again), case ignored.
 #include "core/base/diag.h"
 
 #include <ctype.h>
@@ -53,6 +54,10 @@ hs_status hs_fail_subject(hs_code code, const char *subject, const char *fmt, ..
   hs_status s = fail_v(code, subject, fmt, ap);
   va_end(ap);
   return s;
+}
+
+hs_status hs_fail_invariant(const char *statement, const char *file, int line) {
+  return hs_fail(HS_E_INTERNAL, "broken invariant: %s (%s:%d)", statement, file, line);
 }
 
 hs_status hs_fail_errno(hs_code code, const char *what) {
@@ -156,7 +161,7 @@ void hs_status_render(hs_status s, hs_buf *out, bool color) {
   }
 }
 
-// Damerau-Levenshtein distance, bounded: names here are short.
+// Three rows of the table suffice; words longer than MAX are near nothing.
 static unsigned distance(const char *a, const char *b) {
   enum { MAX = 48 };
   size_t n = strlen(a), m = strlen(b);
@@ -181,18 +186,20 @@ static unsigned distance(const char *a, const char *b) {
 
 const char *hs_nearest(const char *word, const char *const *candidates, size_t n) {
   const char *best = NULL;
-  // nothing is near a single letter
+  // at most the word's own length: nothing is near a single letter
   unsigned length = (unsigned)strlen(word), best_d = HS_MIN(length / 3 + 2, length);
   for (size_t k = 0; k < n; k++) {
     unsigned d = distance(word, candidates[k]);
-    if (d < best_d) best_d = d, best = candidates[k];
+    if (d >= best_d) continue;
+    best_d = d;
+    best = candidates[k];
   }
   return best;
 }
 
-// Letters of `word`'s parts that the candidate holds too; an ending of a part (-s, -er, -ing) may
-// differ. 0: no kin.
-static unsigned kinship(const char *word, const char *candidate) {
+// How many letters of the parts of `word` the candidate has as well; the end of a part (-s, -er,
+// -ing) may differ. 0: nothing in common.
+static unsigned shared_letters(const char *word, const char *candidate) {
   unsigned sum = 0;
   for (const char *p = word; *p; p += strcspn(p, "-_"), p += *p != 0) {
     char part[48];
@@ -211,22 +218,25 @@ static unsigned kinship(const char *word, const char *candidate) {
 
 size_t hs_nearest_some(const char *word, const char *const *candidates, size_t n, const char **out,
                        size_t most) {
-  unsigned cost[16] = {0}, limit = HS_MIN((unsigned)strlen(word) / 3 + 2, (unsigned)strlen(word)),
-           best = limit;
+  unsigned cost[16] = {0}, length = (unsigned)strlen(word);
+  unsigned limit = HS_MIN(length / 3 + 2, length), best = limit;
   size_t found = 0;
   most = HS_MIN(most, HS_COUNT(cost));
   for (size_t k = 0; k < n; k++) best = HS_MIN(best, distance(word, candidates[k]));
   for (size_t k = 0; k < n; k++) {
-    unsigned d = distance(word, candidates[k]), kin = kinship(word, candidates[k]);
-    // one of so few letters: the others are not meant
+    unsigned d = distance(word, candidates[k]), shared = shared_letters(word, candidates[k]);
+    // with a name so near, the farther ones are not meant
     bool typo = best <= 2 && best < limit;
-    if (typo ? d > best : d >= limit && !kin) continue;
-    unsigned c = d < limit ? d : 1000 - HS_MIN(kin, 500u);
+    if (typo ? d > best : d >= limit && !shared) continue;
+    unsigned c = d < limit ? d : 1000 - HS_MIN(shared, 500u);
     size_t at = found;
     while (at > 0 && cost[at - 1] > c) at--;
     if (at == most) continue;
     if (found < most) found++;
-    for (size_t j = found - 1; j > at; j--) out[j] = out[j - 1], cost[j] = cost[j - 1];
+    for (size_t j = found - 1; j > at; j--) {
+      out[j] = out[j - 1];
+      cost[j] = cost[j - 1];
+    }
     out[at] = candidates[k];
     cost[at] = c;
   }

@@ -95,7 +95,7 @@ static void product_free(product *p) {
 static void wrap_product(i64 m, i64 n, i64 k, const i64 *a, const i64 *la, const i64 *da,
                          const i64 *b, const i64 *lb, const i64 *db, i64 *c) {
   memset(c, 0, (size_t)(m * n) * sizeof *c);
-  for (i64 i = 0; i < m && !hs_interrupted; i++)
+  for (i64 i = 0; i < m && !hs_interrupted(); i++)
     for (i64 q = 0; q < k; q++) {
       u64 x = (u64)a[la[i] + da[q]];
       if (!x) continue;

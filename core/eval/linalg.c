@@ -202,7 +202,7 @@ hs_status hlo_eval_cholesky(ev *e, const hlo_instr *i, hlo_literal **ops, hlo_li
     for (i64 r = 0; r < n; r++)
       for (i64 c = 0; c < r; c++)
         if (!lower) m[r * n + c] = conj(m[c * n + r]);
-    for (i64 r = 0; r < n && !hs_interrupted; r++)
+    for (i64 r = 0; r < n && !hs_interrupted(); r++)
       for (i64 c = 0; c <= r; c++) {
         zz v = m[r * n + c];
         for (i64 k = 0; k < c; k++) v -= zprod(m[r * n + k], conj(m[c * n + k]));
@@ -237,7 +237,7 @@ hs_status ev_qr(ev *e, const hlo_instr *i, hlo_literal **ops, hlo_literal **out)
       a && tau ? ev_new(e, to, out) : hs_fail(HS_E_NO_MEMORY, "no memory for a factorization");
   for (i64 b = 0; b < batches && hs_ok(st); b++) {
     zz *q = a + b * m * n;
-    for (i64 j = 0; j < k && !hs_interrupted; j++) {
+    for (i64 j = 0; j < k && !hs_interrupted(); j++) {
       double tail = 0;
       for (i64 r = j + 1; r < m; r++)
         tail +=
@@ -288,7 +288,7 @@ hs_status ev_householder_product(ev *e, const hlo_instr *i, hlo_literal **ops, h
     zz *x = q + b * m * n;
     for (i64 r = 0; r < m; r++)
       for (i64 c = 0; c < n; c++) x[r * n + c] = r == c;
-    for (i64 j = k; j-- > 0 && !hs_interrupted;)
+    for (i64 j = k; j-- > 0 && !hs_interrupted();)
       for (i64 c = 0; c < n; c++) {
         zz w = x[j * n + c];
         for (i64 r = j + 1; r < m; r++) w += zprod(conj(v[r * n + j]), x[r * n + c]);
@@ -326,7 +326,7 @@ hs_status hlo_eval_triangular_solve(ev *e, const hlo_instr *i, hlo_literal **ops
   for (i64 b = 0; b < batches && hs_ok(st); b++) {
     const zz *m = a + b * n * n;
     zz *v = x + b * rows * cols;
-    for (i64 q = 0; q < count && !hs_interrupted; q++) {
+    for (i64 q = 0; q < count && !hs_interrupted(); q++) {
       zz *p = left ? v + q : v + q * cols;
       i64 step = left ? cols : 1;
       for (i64 t = 0; t < n; t++) {

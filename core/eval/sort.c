@@ -71,7 +71,7 @@ static void radix_sort(item *a, item *b, i64 n) {
   for (i64 i = 0; i < n; i++)
     for (int d = 0; d < 8; d++) count[d][a[i].key >> (8 * d) & 255]++;
   item *from = a, *to = b;
-  for (int d = 0; d < 8 && !hs_interrupted; d++) {
+  for (int d = 0; d < 8 && !hs_interrupted(); d++) {
     i64 *c = count[d], sum = 0;
     if (c[from[0].key >> (8 * d) & 255] == n) continue;
     for (int v = 0; v < 256; v++) {
@@ -144,7 +144,7 @@ static hs_status make_keys(const order *o, const hlo_literal *l, u64 *keys) {
   size_t w = hlo_dtype_storage(s->dtype);
   double values[2 * EV_BLOCK];
   const void *in[HS_COUNT(o->key.in)] = {0};
-  for (i64 i = 0; i < s->elements && !hs_interrupted; i += EV_BLOCK) {
+  for (i64 i = 0; i < s->elements && !hs_interrupted(); i += EV_BLOCK) {
     i64 m = HS_MIN((i64)EV_BLOCK, s->elements - i);
     void *dst = values;
     in[2 * o->operand] = in[2 * o->operand + 1] = (const char *)l->data + (size_t)i * w;
@@ -284,7 +284,7 @@ static void heap_sort(intro *s, i64 first, i64 last) {
 }
 
 static void intro_loop(intro *s, i64 first, i64 last, int depth) {
-  while (last - first > 16 && hs_ok(s->st) && !hs_interrupted) {
+  while (last - first > 16 && hs_ok(s->st) && !hs_interrupted()) {
     if (depth-- == 0) {
       heap_sort(s, first, last);
       return;
@@ -303,7 +303,7 @@ static hs_status intro_sort(intro *s, i64 n) {
   if (n < 2) return HS_GOOD;
   intro_loop(s, 0, n, depth);
   insertion(s, 0, HS_MIN(n, (i64)16));
-  for (i64 i = 16; i < n && hs_ok(s->st) && !hs_interrupted; i++) linear_insert(s, 0, i);
+  for (i64 i = 16; i < n && hs_ok(s->st) && !hs_interrupted(); i++) linear_insert(s, 0, i);
   if (hs_ok(s->st)) s->st = hs_poll();
   return s->st;
 }

@@ -276,12 +276,14 @@ typedef struct device {
   hlo_eval_options opt;
   ev_world *w;
   u32 replica, partition;
+  const hs_interrupt *interrupt;  // of the thread that asked for the run
   hlo_literal *out;
   hs_status st;
 } device;
 
 static void *device_main(void *arg) {
   device *d = arg;
+  hs_interrupt_watch(d->interrupt);
   d->st =
       ev_run_one(d->m->entry, d->nargs, d->args, &d->opt, d->w, d->replica, d->partition, &d->out);
   pthread_mutex_lock(&d->w->lock);
@@ -436,7 +438,8 @@ hs_status ev_run_devices(const hlo_module *m, u32 nargs, hlo_literal *const *arg
                     .args = args,
                     .w = &w,
                     .replica = k / (u32)parts,
-                    .partition = k % (u32)parts};
+                    .partition = k % (u32)parts,
+                    .interrupt = hs_interrupt_watched()};
     if (opt) d[k].opt = *opt;
     if (k) d[k].opt.observe = NULL;  // captures see the first device
     d[k].started = pthread_create(&d[k].thread, NULL, device_main, &d[k]) == 0;

@@ -15,6 +15,8 @@ hlo_module *hlo_module_new(hlo_ctx *ctx, const char *name) {
   static _Atomic u64 modules;
   hlo_module *m = hs_calloc(1, sizeof *m);
   m->ctx = ctx;
+  m->arena.pool = m->instrs.pool = m->comps.pool = hlo_ctx_pool(ctx);
+  m->uses.pool = m->sets.pool = hlo_ctx_pool(ctx);
   m->serial = ++modules;
   m->name = hlo_intern_str(ctx, name);
   m->journal = hs_calloc(1, sizeof *m->journal);
@@ -165,7 +167,7 @@ void hlo_set_params_(hlo_computation *c, u32 n, hlo_instr *const *params) {
 }
 
 static void place_parameter(hlo_computation *c, i64 number, hlo_instr *i) {
-  HS_ASSERT(number >= 0 && number < (i64)1 << 24);
+  if (HS_NEVER(number < 0 || number >= (i64)1 << 24)) return;
   u32 n = HS_MAX(c->nparams, (u32)number + 1);
   bool room = c->nparams && n == c->nparams + 1 && (c->nparams & (c->nparams - 1)) != 0;
   hlo_instr **params =
@@ -443,7 +445,7 @@ void hlo_replace_uses(hlo_instr *old, hlo_instr *now) {
 
 void hlo_remove(hlo_instr *i) {
   hlo_module *m = module_of(i);
-  HS_ASSERT(i->nuses == 0 && i->parent->root != i);
+  if (HS_NEVER(i->nuses || i->parent->root == i)) return;
   if (i->has_ctrl_preds) hlo_set_ctrl_preds(i, 0, NULL);
   hlo_rec_remove_(m, i);
 }

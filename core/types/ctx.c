@@ -19,6 +19,7 @@ typedef struct table {
 
 struct hlo_ctx {
   hs_arena arena;
+  hs_arena_pool pool;
   string_slot *strings;
   size_t string_cap, nstrings;
   table shapes, layouts;
@@ -32,6 +33,7 @@ hlo_ctx *hlo_ctx_new(void) { return hs_calloc(1, sizeof(hlo_ctx)); }
 void hlo_ctx_free(hlo_ctx *c) {
   if (!c) return;
   hs_arena_free(&c->arena);
+  hs_arena_pool_free(&c->pool);
   hs_free(c->strings);
   hs_free(c->shapes.slots);
   hs_free(c->layouts.slots);
@@ -43,6 +45,7 @@ bool hlo_ctx_has_empty(const hlo_ctx *c) { return c->empty; }
 _Static_assert(HLO_DTYPE_COUNT <= 64, "a bit for every type");
 
 hs_arena *hlo_ctx_arena(hlo_ctx *c) { return &c->arena; }
+hs_arena_pool *hlo_ctx_pool(hlo_ctx *c) { return &c->pool; }
 
 static void grow_strings(hlo_ctx *c, size_t cap) {
   string_slot *fresh = hs_calloc(cap, sizeof *fresh);
@@ -173,7 +176,7 @@ const hlo_layout *hlo_layout_intern(hlo_ctx *c, const hlo_layout *want) {
 
 const hlo_layout *hlo_layout_default(hlo_ctx *c, u32 rank) {
   i64 order[HLO_MAX_RANK];
-  HS_ASSERT(rank <= HLO_MAX_RANK);
+  if (HS_NEVER(rank > HLO_MAX_RANK)) rank = HLO_MAX_RANK;
   for (u32 k = 0; k < rank; k++) order[k] = (i64)(rank - 1 - k);
   return hlo_layout_intern(
       c, &(hlo_layout){.rank = rank, .minor_to_major = order, .tail_alignment = 1});

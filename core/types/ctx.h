@@ -20,5 +20,7 @@ const char *hlo_intern_fresh(hlo_ctx *, const char *s, size_t n, bool *fresh);
 void hlo_ctx_reserve(hlo_ctx *, size_t strings);
 const char *hlo_intern_str(hlo_ctx *, const char *s);
 hs_arena *hlo_ctx_arena(hlo_ctx *);  // lives as long as the context
+// What modules and scratch arenas of this context take large blocks from, and give them back to.
+hs_arena_pool *hlo_ctx_pool(hlo_ctx *);
 
 #endif

@@ -64,7 +64,7 @@ hs_status pass_run(hlo_module *m, const pass_info *p, const pass_options *option
     out->after = out->before;
     return HS_GOOD;
   }
-  hs_arena scratch = {0};
+  hs_arena scratch = {.pool = hlo_ctx_pool(m->ctx)};
   u64 generation = m->generation;
   hlo_note_touched(m);
   u64 hash = o->verify_all ? hlo_text_hash(m) : 0;

@@ -5,10 +5,6 @@
 
 #include "passes/run/walks.h"
 
-#ifndef HS_CHECKED
-#define HS_CHECKED 0  // 1: a build for finding faults, see the Makefile
-#endif
-
 // Copies body's instructions to just before `site`, parameter k standing for args[k]; returns the
 // copy of the root (args[k] itself when the root is parameter k).
 hlo_instr *pass_inline_at(hlo_instr *site, const hlo_computation *body, hlo_instr *const *args,

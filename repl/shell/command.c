@@ -229,7 +229,7 @@ static int run_command(repl_session *s, const repl_command *command, hs_str rest
   c.line = one_line(&scratch, whole);
   repl_out *outer = s->out;
   s->out = &out;
-  hs_interrupted = 0;
+  repl_interrupt = 0;
   hs_status st = repl_parse_args(&scratch, command->name, command->spec, rest, &c.args);
   if (!hs_ok(st)) c.args.redirect = REPL_TO_STDOUT;
   out.captured = c.args.redirect != REPL_TO_STDOUT;
@@ -433,11 +433,11 @@ int repl_run_line(repl_session *s, const char *line, size_t n) {
   for (hs_str seg; !s->quit && repl_split(line, n, &at, &seg);) {
     int code = run_segment(s, seg);
     if (code && !first) first = code;
-    if (hs_interrupted && !first) {
+    if (hs_interrupted() && !first) {
       first = hs_code_exit(HS_E_INTERRUPTED);
       if (!s->exit_code) s->exit_code = first;
     }
-    if (first && (!s->set.keep_going || hs_interrupted)) break;
+    if (first && (!s->set.keep_going || hs_interrupted())) break;
   }
   return first;
 }
@@ -455,7 +455,7 @@ int repl_run_text(repl_session *s, const char *text, size_t n) {
     }
     int code = repl_run_line(s, text + at, end - at);
     if (code && !first) first = code;
-    if (first && (!s->set.keep_going || hs_interrupted)) break;
+    if (first && (!s->set.keep_going || hs_interrupted())) break;
     at = end + 1;
   }
   return first;

@@ -134,13 +134,13 @@ repl_line_end repl_line_read(const char *prompt, hs_buf *out) {
   sigprocmask(SIG_BLOCK, &only_int, &before);
   editor.done = false;
   editor.got = NULL;
-  hs_interrupted = 0;
+  repl_interrupt = 0;
   rl_callback_handler_install(prompt, on_line);
   bool cancelled = false;
   while (!editor.done) {
     struct pollfd pfd = {.fd = STDIN_FILENO, .events = POLLIN};
     int rc = ppoll(&pfd, 1, NULL, &before);
-    if (hs_interrupted) {
+    if (hs_interrupted()) {
       cancelled = true;
       break;
     }
@@ -153,7 +153,7 @@ repl_line_end repl_line_read(const char *prompt, hs_buf *out) {
     fflush(stdout);
     rl_callback_handler_remove();
   }
-  hs_interrupted = 0;
+  repl_interrupt = 0;
   sigprocmask(SIG_SETMASK, &before, NULL);
   if (cancelled) return REPL_LINE_CANCELLED;
   if (!editor.got) {
@@ -188,13 +188,13 @@ void repl_line_close(void) {
 repl_line_end repl_line_read(const char *prompt, hs_buf *out) {
   fputs(prompt, stdout);
   fflush(stdout);
-  hs_interrupted = 0;
+  repl_interrupt = 0;
   for (;;) {
     char c;
     ssize_t k = read(STDIN_FILENO, &c, 1);
     if (k < 0 && errno == EINTR) {
-      if (hs_interrupted) {
-        hs_interrupted = 0;
+      if (hs_interrupted()) {
+        repl_interrupt = 0;
         fputc('\n', stdout);
         return REPL_LINE_CANCELLED;
       }

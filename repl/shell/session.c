@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <strings.h>
 
+hs_interrupt repl_interrupt;
+
 repl_session *repl_session_new(const repl_command *commands, u32 ncommands) {
   repl_session *s = hs_calloc(1, sizeof *s);
   s->commands = commands;

@@ -104,6 +104,9 @@ typedef struct repl_stop {
   char *when;
 } repl_stop;
 
+// Set by the SIGINT handler (main.c), cleared before each line; the main thread watches it.
+extern hs_interrupt repl_interrupt;
+
 typedef struct repl_session {
   hlo_ctx *ctx;
   const repl_command *commands;  // borrowed

@@ -112,15 +112,17 @@ static bool meaning_unsettled(const hlo_module *m) {
 
 // Loops may have no end: evaluation stops after this many seconds, as by Ctrl-C.
 #define MEANING_SECONDS 5
-static void meaning_alarm(int sig) { (void)sig, hs_interrupted = 1; }
+static hs_interrupt interrupt;
+static void meaning_alarm(int sig) { (void)sig, interrupt = 1; }
 static void meaning_start(void) {
-  hs_interrupted = 0;
+  interrupt = 0;
+  hs_interrupt_watch(&interrupt);
   signal(SIGALRM, meaning_alarm);
   alarm(MEANING_SECONDS);
 }
 static void meaning_stop(void) {
   alarm(0);
-  hs_interrupted = 0;
+  interrupt = 0;
 }
 
 static bool meaning_costs_at_most(const hlo_module *m, double most) {

@@ -722,11 +722,12 @@ static void unsupported_names_the_opcode(void **st) {
   " t = (s32[], f32[]) tuple(i, x)\n"                                                  \
   " ROOT w = (s32[], f32[]) while(t), condition=cond, body=body }"
 static int disturb_signal;
+static hs_interrupt interrupt;
 static void *disturb(void *p) {
   (void)p;
   usleep(500000);
   if (disturb_signal) kill(worker_pid(worker_session()), disturb_signal);
-  else hs_interrupted = 1;
+  else interrupt = 1;
   return NULL;
 }
 
@@ -745,11 +746,12 @@ static void survives(int sig, double deadline, hs_code want) {
   explain(cpu->compile(endless, &o, &bad));
   explain(hlo_inputs_formula(ctx, endless, NULL, 0, &args, &n));
   pthread_t t;
+  hs_interrupt_watch(&interrupt);
   disturb_signal = sig;
   if (deadline == 0) pthread_create(&t, NULL, disturb, NULL);
   hs_status s = cpu->run(bad, n, args, NULL, &r);
   if (deadline == 0) pthread_join(t, NULL);
-  hs_interrupted = 0;
+  interrupt = 0;
   assert_false(hs_ok(s));
   assert_int_equal(s.err->code, want);
   assert_non_null(strstr(s.err->message, "running"));

@@ -251,9 +251,10 @@ static void *kill_later(void *host) {
   kill(worker_pid(pjrt_host_worker(host)), SIGKILL);
   return NULL;
 }
+static hs_interrupt interrupt;
 static void *interrupt_later(void *unused) {
   usleep(300000);
-  hs_interrupted = 1;
+  interrupt = 1;
   return unused;
 }
 
@@ -262,11 +263,12 @@ static void disturbed(const char *mode, void *(*how)(void *), hs_code code, cons
   pjrt_host *h;
   assert_true(hs_ok(pjrt_host_get(&(pjrt_config){.path = path, .devices = 1}, &h)));
   pthread_t t;
+  hs_interrupt_watch(&interrupt);
   pthread_create(&t, NULL, how, h);
   hlo_literal *out = NULL;
   hs_status s = run_text(path, add_one, 60, &out);
   pthread_join(t, NULL);
-  hs_interrupted = 0;
+  interrupt = 0;
   assert_false(hs_ok(s));
   assert_int_equal(s.err->code, code);
   assert_non_null(strstr(s.err->message, words));

@@ -259,13 +259,15 @@ static void stops_a_hanging_graphviz(void **state) {
   assert_int_equal(files_in(f->dir, false), 1);  // the fake dot itself
   hs_free(p);
 }
+static hs_interrupt interrupt;
 static void stops_on_interrupt(void **state) {
   fixture *f = *state;
   char *p = in_dir(f, "p.svg");
   fake_dot(f, "sleep 60");
-  hs_interrupted = 1;
+  hs_interrupt_watch(&interrupt);
+  interrupt = 1;
   hs_status s = viz_render(tiny, strlen(tiny), p, 20);
-  hs_interrupted = 0;
+  interrupt = 0;
   fails(s, HS_E_INTERRUPTED, "");
   assert_int_equal(files_in(f->dir, false), 1);
   hs_free(p);

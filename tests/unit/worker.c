@@ -22,6 +22,7 @@ static int count_fds(void) {
   return n;
 }
 
+static hs_interrupt interrupt;
 typedef struct later {
   worker *w;
   int sig;
@@ -31,7 +32,7 @@ typedef struct later {
 static void *signal_later(void *p) {
   later *l = p;
   usleep(l->ms * 1000);
-  if (l->self) hs_interrupted = 1;
+  if (l->self) interrupt = 1;
   else kill(worker_pid(l->w), l->sig);
   return NULL;
 }
@@ -121,9 +122,10 @@ static void stopped_under_deadline(void **st) {
 static void ctrl_c(void **st) {
   (void)st;
   worker *w = worker_new(NULL);
+  hs_interrupt_watch(&interrupt);
   u64 t0 = hs_now_ns();
   hs_status s = disturbed(w, 0, true, 60, 0);
-  hs_interrupted = 0;
+  interrupt = 0;
   assert_int_equal(s.err->code, HS_E_INTERRUPTED);
   assert_true(hs_now_ns() - t0 < 5000000000u);
   hs_status_drop(s);
