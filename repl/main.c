@@ -12,6 +12,7 @@
 
 #include "backends/worker.h"
 #include "repl/registry.h"
+#include "repl/shell/cli.h"
 #include "repl/shell/line.h"
 #include "repl/shell/settings.h"
 
@@ -80,45 +81,46 @@ typedef struct options {
   HS_VEC(const char *) sets;
 } options;
 
-static void usage(FILE *f) {
-  fputs(
-      "usage: hlosh [FILE...] [-c 'CMD; CMD'] [-f SCRIPT] [--json] [--color=auto|always|never]\n"
-      "\n"
-      "  FILE            a module to load: HLO text or proto, also .gz and .zst; - is standard "
-      "input\n"
-      "  -c COMMANDS     runs commands (separated by ;), then ends; may be repeated\n"
-      "  -f SCRIPT       runs the commands of a file, then ends; - is standard input\n"
-      "  -i              goes on interactively after -c and -f\n"
-      "  --json          one JSON document per command\n"
-      "  --color=WHEN    auto, always or never\n"
-      "  --keep-going    a failing command does not end a script\n"
-      "  --elided=HOW    constants printed as {...}: random or zeros\n"
-      "  --threads=N --seed=N --deadline=SECONDS and any other setting of `set`: --NAME=VALUE\n"
-      "  --no-rc         does not read the rc file\n"
-      "  -h, --help   -V, --version\n"
-      "\n"
-      "Without -c and -f commands are read from the terminal or from standard input. `help` lists "
-      "them.\n"
-      "Exit status: 0 ok, 1 assertion failed, 2 usage, 3 input, 4 compile, 5 run, 6 results "
-      "differ, 124 deadline, 130 Ctrl-C.\n",
-      f);
+static int print_text(const hs_buf *b) {
+  fwrite(b->p, 1, b->n, stdout);
+  return fflush(stdout) == 0 ? 0 : 3;
 }
 
 static int bad_option(const char *what, const char *arg) {
   fprintf(stderr, "hlosh: %s %s\n", what, arg);
-  static const char *const known[] = {"--json",  "--color",   "--keep-going", "--elided",
-                                      "--no-rc", "--help",    "--version",    "--threads",
-                                      "--seed",  "--deadline"};
+  const char *known[32];
+  u32 n = 0;
+  for (u32 k = 0; k < repl_option_count && n < 24; k++) known[n++] = repl_options[k].name;
+  known[n++] = "--threads", known[n++] = "--seed", known[n++] = "--deadline";
   char *name = hs_strdup(arg);
   char *eq = strchr(name, '=');
   if (eq) *eq = 0;
-  const char *near = hs_nearest(name, known, HS_COUNT(known));
+  const char *near = hs_nearest(name, known, n);
   if (near) fprintf(stderr, "did you mean %s?\n", near);
   hs_free(name);
   fputs("usage: hlosh [FILE...] [-c 'CMD; CMD'] [-f SCRIPT] [--json] [--color=auto|always|never]; "
-        "hlosh --help says more\n",
+        "hlosh --help lists all options\n",
         stderr);
   return 2;
+}
+
+// hlosh --complete LINE: for the completion scripts of bash and zsh.
+static int complete_line(const char *line) {
+  repl_session *s = repl_session_new(repl_commands, repl_command_count);
+  hs_buf b = {0};
+  repl_cli_complete(s, line, &b);
+  int status = print_text(&b);
+  hs_buf_free(&b);
+  repl_session_free(s);
+  return status;
+}
+
+static int print_usage(void) {
+  hs_buf b = {0};
+  repl_cli_usage(&b);
+  int status = print_text(&b);
+  hs_buf_free(&b);
+  return status;
 }
 
 static bool is_setting(const char *name, size_t n) {
@@ -139,8 +141,7 @@ static int parse_options(int argc, char **argv, options *o) {
     } else if (strcmp(a, "--") == 0) {
       only_files = true;
     } else if (strcmp(a, "-h") == 0 || strcmp(a, "--help") == 0) {
-      usage(stdout);
-      return fflush(stdout) == 0 ? 0 : 3;
+      return print_usage();
     } else if (strcmp(a, "-V") == 0 || strcmp(a, "--version") == 0) {
       puts("hlosh " HLOSH_VERSION);
       return fflush(stdout) == 0 ? 0 : 3;
@@ -338,6 +339,7 @@ int main(int argc, char **argv) {
   guard_streams();
   if (worker_entry(argc, argv, &status)) return status;
   options o = {0};
+  if (argc == 3 && strcmp(argv[1], "--complete") == 0) return complete_line(argv[2]);
   int early = parse_options(argc, argv, &o);
   if (early >= 0) return early;
   set_signals();

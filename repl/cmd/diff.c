@@ -1,7 +1,7 @@
 // diff.c — diff: what is different between two versions, or two modules.
 //
-// Instructions are matched by what they compute (core/diff/graph_diff.h), so names do not count and an
-// instruction that a pass moved into a fusion is "moved", not gone and new. Three views of one
+// Instructions are matched by what they compute (core/diff/graph_diff.h), so names do not count and
+// an instruction that a pass moved into a fusion is "moved", not gone and new. Three views of one
 // matching: a list by computation (the default), the unified text (--text) and two columns
 // (--side-by-side), and one of the kernels (--kernels, diff_kernels.h); in the texts the left side
 // bears its counterparts' names.

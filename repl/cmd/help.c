@@ -207,6 +207,10 @@ hs_status cmd_help(repl_cmd *c) {
     cmd_write_markdown(c->s, &c->out->text);
     return HS_GOOD;
   }
+  if (repl_flag(c, "--man")) {
+    cmd_write_man(c->s, &c->out->text);
+    return HS_GOOD;
+  }
   if (!w) return help_all(c);
   bool pass = strcmp(w, "pass") == 0 && repl_arg(c, 1);
   if (pass || ((strcmp(w, "topic") == 0 || strcmp(w, "command") == 0) && repl_arg(c, 1)))

@@ -3,8 +3,8 @@
 //
 // A kernel is an instruction that is launched: a fusion or a single operation of the entry or of
 // what the entry calls. Its members are the instructions it computes. Two kernels belong together
-// when a member of one is the counterpart of a member of the other (core/diff/graph_diff.h), or, for
-// kernels without such members, when members stem from the same operation of the program (the
+// when a member of one is the counterpart of a member of the other (core/diff/graph_diff.h), or,
+// for kernels without such members, when members stem from the same operation of the program (the
 // op_name and place in their metadata), in order where there are several. What belongs together by
 // any chain of links is one group. A group is "same" when it is one kernel on each side with the
 // same members, unchanged, moving as many bytes; "alike": one on each side; "merged": several

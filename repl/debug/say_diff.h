@@ -17,8 +17,8 @@ typedef struct repl_diff_view {
   u32 ops_a[HLO_OPCODE_COUNT], ops_b[HLO_OPCODE_COUNT];
 } repl_diff_view;
 
-// Matches `a` with `b`, both of one context; reports go to the command's output, or to `doc` in JSON
-// mode (NULL in text mode).
+// Matches `a` with `b`, both of one context; reports go to the command's output, or to `doc` in
+// JSON mode (NULL in text mode).
 void repl_diff_open(repl_cmd *, repl_json *doc, const hlo_module *a, const hlo_module *b,
                     repl_diff_view *out);
 // One line: how many instructions are the same, moved, changed, removed, added; opcode counts.
@@ -29,8 +29,8 @@ void repl_diff_say_list(repl_diff_view *);
 // counterpart bear its name.
 void repl_diff_say_texts(repl_diff_view *, bool columns);
 
-// Summary and list in one call, as `diff` shows them. True when the modules do not differ. most: the
-// list is left out when more instructions than that differ.
+// Summary and list in one call, as `diff` shows them. True when the modules do not differ. most:
+// the list is left out when more instructions than that differ.
 bool repl_say_graph_diff(repl_cmd *, repl_json *doc, const char *from, const hlo_module *a,
                          const char *to, const hlo_module *b, u32 most);
 

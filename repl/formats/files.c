@@ -1,5 +1,5 @@
-// files.c — whole files in and out: reading with a limit, writing that leaves either the old file or
-// the new one, temporary files, folders. See files.h.
+// files.c — whole files in and out: reading with a limit, writing that leaves either the old file
+// or the new one, temporary files, folders. See files.h.
 //
 // A file is replaced by writing a temporary one beside it and renaming that (rename(2) is atomic
 // within a file system). Devices and pipes are written in place.

@@ -1,11 +1,11 @@
 // command.h — the command table and the dispatcher.
 //
-// The table (cmd/commands.def) has one row per command; usage lines, help, completion, arity errors,
-// the manual page and docs/commands.md come from it. The shell does not know the commands: whoever
-// makes a session hands it the table (registry.c). The dispatcher splits a line, finds the command,
-// parses its arguments by the spec, checks what it needs, runs it, commits or rolls back its edits,
-// and sends its output where it belongs. A command is one function in cmd/: it reads its arguments,
-// writes results with repl_say and repl_json_*, and returns a status.
+// The table (cmd/commands.def) has one row per command; usage lines, help, completion, arity
+// errors, the manual page and docs/commands.md come from it. The shell does not know the commands:
+// whoever makes a session hands it the table (registry.c). The dispatcher splits a line, finds the
+// command, parses its arguments by the spec, checks what it needs, runs it, commits or rolls back
+// its edits, and sends its output where it belongs. A command is one function in cmd/: it reads its
+// arguments, writes results with repl_say and repl_json_*, and returns a status.
 #ifndef REPL_COMMAND_H
 #define REPL_COMMAND_H
 

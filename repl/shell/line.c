@@ -97,7 +97,7 @@ void repl_line_open(repl_session *s) {
 #if HAVE_READLINE
   rl_catch_signals = 0;
   rl_catch_sigwinch = 1;
-  rl_basic_word_break_characters = " \t\n\"'|;,(";
+  rl_basic_word_break_characters = REPL_WORD_BREAKS;
   rl_variable_bind("enable-bracketed-paste", "on");
 #endif
   using_history();

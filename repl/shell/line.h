@@ -14,6 +14,9 @@ repl_line_end repl_line_read(const char *prompt, hs_buf *out);
 void repl_line_remember(const char *line);
 const char *repl_line_library(void);  // "readline", "libedit", "plain"
 
+// The characters that end a word for completion.
+#define REPL_WORD_BREAKS " \t\n\"'|;,("
+
 // ---- completion (complete.c) --------------------------------------------------------------------
 // What could stand at byte `start`..`end` of the line, in reading order; *n strings in the arena.
 // FILE arguments are completed here too. At most 2000 candidates.

@@ -63,6 +63,23 @@ static const setting settings[] = {
 const u32 repl_setting_count = HS_COUNT(settings);
 const char *repl_setting_name(u32 k) { return settings[k].name; }
 const char *repl_setting_summary(u32 k) { return settings[k].summary; }
+const char *repl_setting_words(u32 k) {
+  static const char vintages[] = ""
+#define VINTAGE(id, name, ...) "|" name
+#include "core/text/vintage.def"
+#undef VINTAGE
+      ;
+  switch (settings[k].kind) {
+  case SET_BOOL: return "on|off";
+  case SET_ELIDED: return "ask|random|zeros";
+  case SET_VINTAGE: return vintages + 1;
+  case SET_U32:
+  case SET_U64:
+  case SET_NUMBER:
+  case SET_TEXT: break;
+  }
+  return "";
+}
 
 void repl_setting_text(const repl_session *s, u32 k, char out[40]) {
   const setting *t = &settings[k];

@@ -1,4 +1,5 @@
-// settings.h — what `set` and the options of the command line change: one row per setting, by index.
+// settings.h — what `set` and the options of the command line change: one row per setting, by
+// index.
 #ifndef REPL_SETTINGS_H
 #define REPL_SETTINGS_H
 
@@ -7,6 +8,8 @@
 extern const u32 repl_setting_count;
 const char *repl_setting_name(u32 k);
 const char *repl_setting_summary(u32 k);
+// The values that setting k takes, "on|off"; "" when it takes a number or any text.
+const char *repl_setting_words(u32 k);
 // Whether the n bytes at `name` are the name of setting k; - and _ are the same.
 bool repl_is_setting(const char *name, size_t n, u32 k);
 // The index of a setting. E_USAGE with the nearest name when there is none.
