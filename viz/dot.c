@@ -285,7 +285,7 @@ static void edges_into(dot_writer *w, const hlo_instr *i) {
     const hlo_instr *to = c && k < c->nparams ? c->params[k] : c ? c->root : i;
     edge(w, from, to, i, k);
   }
-  for (u32 k = 0; i->has_ctrl_preds && k < i->ctrl_preds->n; k++) {
+  for (u32 k = 0; i->ctrl_preds && k < i->ctrl_preds->n; k++) {
     const hlo_instr *from = i->ctrl_preds->v[k];
     if (viz_shown(w->v, from))
       hs_buf_printf(

@@ -292,7 +292,7 @@ static callees find_callees(const hlo_module *m, hs_arena *a) {
 static bool as_before(const plan *p, const plan *old, const callees *c, const hlo_computation *x) {
   if (!p->orders || !old->orders || !p->orders[x->id] || p->orders[x->id] != old->orders[x->id])
     return false;
-  for (u32 k = c->calls.first[x->id]; k < c->calls.first[x->id] + x->ncalls; k++)
+  for (u32 k = c->calls.first[x->id]; k < c->calls.end[x->id]; k++)
     for (u32 j = 0; j < c->calls.callees[k].n; j++) {
       const hlo_computation *y = c->calls.callees[k].v[j];
       if (y && p->comp_peak[y->id] != old->comp_peak[y->id]) return false;

@@ -125,7 +125,7 @@ static void set_operands(become *b, hlo_instr *i, const hlo_instr *want, u32 fir
 
 static void set_control(become *b, hlo_instr *i, const hlo_instr_list *want) {
   u32 n = want ? want->n : 0;
-  bool same = n == (i->has_ctrl_preds ? i->ctrl_preds->n : 0);
+  bool same = n == (i->ctrl_preds ? i->ctrl_preds->n : 0);
   for (u32 k = 0; same && k < n; k++) same = i->ctrl_preds->v[k] == b->instr[want->v[k]->id];
   if (same) return;
   hlo_instr **preds = hs_alloc((n + 1) * sizeof *preds);

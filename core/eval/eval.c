@@ -95,7 +95,7 @@ static bool is_ready(const hlo_instr *i, const bool *need, const u32 *position,
     u32 k = position[source_of(i, j)->id];
     if (need[k] && !placed[k]) return false;
   }
-  for (u32 j = 0; i->has_ctrl_preds && j < i->ctrl_preds->n; j++) {
+  for (u32 j = 0; i->ctrl_preds && j < i->ctrl_preds->n; j++) {
     u32 k = position[i->ctrl_preds->v[j]->id];
     if (need[k] && !placed[k]) return false;
   }

@@ -1,7 +1,6 @@
 // clone.c — copies of computations and modules. Two passes each: make every instruction, then
 // link the operands, because list order need not put definitions first.
 #include "core/ir/journal.h"
-#include "core/proto/keep.h"
 
 // by id of the source
 typedef struct comp_map {
@@ -43,7 +42,7 @@ static void copy_body(hlo_computation *to, const hlo_computation *from, comp_map
     for (u32 k = 0; k < i->noperands; k++) hs_vec_push(&ops, made[hlo_operand(i, k)->id - low]);
     if (ops.n) hlo_set_operands(made[i->id - low], (u32)ops.n, ops.v);
     ops.n = 0;
-    for (u32 k = 0; i->has_ctrl_preds && k < i->ctrl_preds->n; k++)
+    for (u32 k = 0; i->ctrl_preds && k < i->ctrl_preds->n; k++)
       hs_vec_push(&ops, made[i->ctrl_preds->v[k]->id - low]);
     if (ops.n) hlo_set_ctrl_preds(made[i->id - low], (u32)ops.n, ops.v);
   }
@@ -112,7 +111,7 @@ hlo_module *hlo_module_clone(const hlo_module *m, const char *name) {
   for (u32 k = 0; m->attrs && k < m->attrs->n; k++)
     hlo_set_module_attr(r, hlo_attr_clone(&r->arena, r->ctx, &m->attrs->v[k], map_comp, &map));
   if (m->frames) r->frames = hlo_stack_frames_clone_(r, m->frames);
-  hlo_proto_kept_copy(r, m, made, map.to);
+  if (m->copy_kept) m->copy_kept(r, m, made, map.to);
   hs_free(made);
   hs_free(map.to);
   r->journal->off = false;

@@ -31,7 +31,6 @@ void hlo_module_free(hlo_module *m) {
   hlo_log_free_(&m->journal->log);
   hs_free(m->journal);
   hlo_names_free_(m->names);
-  hs_vec_free(&m->touched);
   hs_arena_free(&m->instrs);
   hs_arena_free(&m->comps);
   hs_arena_free(&m->uses);
@@ -98,18 +97,6 @@ void hlo_set_execution_thread(hlo_computation *c, hs_str s) {
 
 // ---- instructions -------------------------------------------------------------------------------
 
-static hlo_instr *new_instr(hlo_module *m) {
-  if (m->free_half == m->last_half) {
-    m->free_half = hs_arena_alloc(&m->instrs, 2 * HLO_HALVES * HLO_HALF);
-    m->last_half = m->free_half + HLO_HALVES * HLO_HALF;
-  }
-  hlo_instr *i = (hlo_instr *)(void *)m->free_half;
-  m->free_half += HLO_HALF;
-  memset(i, 0, HLO_HALF);
-  memset(&i->ctrl_preds, 0, HLO_HALF);
-  return i;
-}
-
 static hlo_use *make_uses(hlo_module *m, hlo_instr *user, u32 n, hlo_instr *const *defs) {
   hlo_use *u = hs_arena_alloc(&m->uses, n * sizeof *u);
   for (u32 k = 0; k < n; k++) u[k] = (hlo_use){.def = defs[k], .user = user};
@@ -120,7 +107,7 @@ static hlo_use *make_uses(hlo_module *m, hlo_instr *user, u32 n, hlo_instr *cons
 static hlo_instr *add(hlo_computation *c, hlo_instr *before, hlo_opcode op, const hlo_shape *shape,
                       u32 n, hlo_instr *const *operands, const char *name, const hlo_instr *like) {
   hlo_module *m = c->module;
-  hlo_instr *i = new_instr(m);
+  hlo_instr *i = HS_NEW(&m->instrs, hlo_instr);
   i->id = m->next_instr_id++;
   i->opcode = op;
   i->shape = shape;
@@ -188,7 +175,7 @@ hlo_instr *hlo_load_instr_(hlo_computation *c, hlo_opcode op, const hlo_shape *s
                            hlo_instr *const *operands, hs_str name, u32 nattrs,
                            const hlo_attr *attrs, bool source) {
   hlo_module *m = c->module;
-  hlo_instr *i = new_instr(m);
+  hlo_instr *i = HS_NEW(&m->instrs, hlo_instr);
   i->id = m->next_instr_id++;
   i->opcode = op;
   i->noperands = n;
@@ -196,7 +183,7 @@ hlo_instr *hlo_load_instr_(hlo_computation *c, hlo_opcode op, const hlo_shape *s
   i->parent = c;
   i->name = hlo_claim_name_(m, name, i, NULL)->text;
   if (n) i->operands = make_uses(m, i, n, operands);
-  if (nattrs) hlo_hold_attrs_(i, attr_set(m, nattrs, attrs));
+  if (nattrs) i->attrs = attr_set(m, nattrs, attrs);
   hlo_rec_insert_(m, i, NULL);
   if (source) hlo_mark_source(i);
   if (op == HLO_PARAMETER) place_parameter(c, hlo_param_number(i), i);
@@ -340,11 +327,10 @@ void hlo_set_ctrl_preds(hlo_instr *i, u32 n, hlo_instr *const *preds) {
     fresh->n = n;
     memcpy(fresh->v, preds, n * sizeof *preds);
   }
-  for (u32 k = 0; i->has_ctrl_preds && k < i->ctrl_preds->n; k++)
+  for (u32 k = 0; i->ctrl_preds && k < i->ctrl_preds->n; k++)
     hlo_rec_u32_(m, i->parent, &i->ctrl_preds->v[k]->nctrl_succs,
                  i->ctrl_preds->v[k]->nctrl_succs - 1);
   SET_FIELD(i, ctrl_preds, fresh);
-  i->has_ctrl_preds = fresh != NULL;
   i->parent->unsorted = true;
   for (u32 k = 0; k < n; k++)
     hlo_rec_u32_(m, i->parent, &fresh->v[k]->nctrl_succs, fresh->v[k]->nctrl_succs + 1);
@@ -401,7 +387,7 @@ void hlo_add_provenance(hlo_instr *to, const hlo_instr *from) {
 static void move_control(hlo_instr *old, hlo_instr *now) {
   if (old->nctrl_succs) {
     hlo_for_each_instr(s, old->parent) {
-      if (!s->has_ctrl_preds || s == now) continue;
+      if (!s->ctrl_preds || s == now) continue;
       bool hit = false;
       for (u32 k = 0; k < s->ctrl_preds->n; k++) hit |= s->ctrl_preds->v[k] == old;
       if (!hit) continue;
@@ -412,8 +398,8 @@ static void move_control(hlo_instr *old, hlo_instr *now) {
       hs_free(preds);
     }
   }
-  if (old->has_ctrl_preds) {
-    u32 had = now->has_ctrl_preds ? now->ctrl_preds->n : 0, n = had;
+  if (old->ctrl_preds) {
+    u32 had = now->ctrl_preds ? now->ctrl_preds->n : 0, n = had;
     hlo_instr **preds = hs_alloc((had + old->ctrl_preds->n) * sizeof *preds);
     for (u32 k = 0; k < had; k++) preds[k] = now->ctrl_preds->v[k];
     for (u32 k = 0; k < old->ctrl_preds->n; k++) {
@@ -446,7 +432,7 @@ void hlo_replace_uses(hlo_instr *old, hlo_instr *now) {
 void hlo_remove(hlo_instr *i) {
   hlo_module *m = module_of(i);
   if (HS_NEVER(i->nuses || i->parent->root == i)) return;
-  if (i->has_ctrl_preds) hlo_set_ctrl_preds(i, 0, NULL);
+  if (i->ctrl_preds) hlo_set_ctrl_preds(i, 0, NULL);
   hlo_rec_remove_(m, i);
 }
 

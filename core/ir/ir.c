@@ -2,7 +2,6 @@
 // orders are in order.c.
 #include "core/ir/async.h"
 #include "core/ir/journal.h"
-#include "core/text/text.h"
 
 #include <stdlib.h>
 
@@ -15,7 +14,7 @@ const hlo_attr *hlo_attr_get(const hlo_instr *i, hlo_attr_id id) {
   return hlo_attrs_find(i->attrs, id);
 }
 
-i64 hlo_attr_int_(const hlo_instr *i, hlo_attr_id id, i64 absent) {
+i64 hlo_attr_int(const hlo_instr *i, hlo_attr_id id, i64 absent) {
   const hlo_attr *a = hlo_attr_get(i, id);
   return a ? a->v.i : absent;
 }
@@ -91,23 +90,8 @@ hlo_computation *hlo_fusion_comp(const hlo_instr *i) {
   return c ? c : hlo_attr_comp(i, HLO_ATTR_TO_APPLY);
 }
 
-static bool may_have_effect(hlo_opcode op) {
-  return op == HLO_CUSTOM_CALL ||
-         hlo_op_has(op, HLO_F_SIDE_EFFECT | HLO_F_CALLS | HLO_F_ASYNC | HLO_F_COLLECTIVE);
-}
-
-// Whether something with an effect may be among the operations that there ever were.
-static bool may_have_effects(const hlo_computation *c) {
-  for (u32 w = 0; w < HS_COUNT(c->ops); w++)
-    for (u64 left = c->ops[w]; left; left &= left - 1)
-      for (u32 op = w * 64 + (u32)__builtin_ctzll(left); op < HLO_OPCODE_COUNT; op += 128)
-        if (may_have_effect((hlo_opcode)op)) return true;
-  return false;
-}
-
 static bool comp_has_effect(void *arg, hlo_computation *c) {
   (void)arg;
-  if (!may_have_effects(c)) return false;
   hlo_for_each_instr(i, c)
     if (hlo_has_side_effect(i)) return true;
   return false;
@@ -198,7 +182,7 @@ u64 hlo_fingerprint(const hlo_module *m) {
       number[i->id] = k;
       h = hs_mix(hs_mix(h, i->opcode), i->shape->hash);
       for (u32 j = 0; j < i->noperands; j++) h = hs_mix(h, number[hlo_operand(i, j)->id]);
-      for (u32 j = 0; i->has_ctrl_preds && j < i->ctrl_preds->n; j++)
+      for (u32 j = 0; i->ctrl_preds && j < i->ctrl_preds->n; j++)
         h = hs_mix(h, 7 + number[i->ctrl_preds->v[j]->id]);
       h = hlo_attrs_hash(i->attrs, h, skip_in_fingerprint);
       hlo_computation *called[8];
@@ -212,20 +196,4 @@ u64 hlo_fingerprint(const hlo_module *m) {
   all = hlo_attrs_hash(m->attrs, all, skip_in_fingerprint);
   hs_arena_free(&a);
   return all;
-}
-
-u64 hlo_text_hash(const hlo_module *m) {
-  hs_buf b = {0};
-  hlo_print_options o = hlo_print_full();
-  // these by their bytes: a megabyte of numbers takes a second to write
-  o.print_large_constants = false;
-  hlo_print_module(&b, m, &o);
-  u64 h = hs_hash_bytes(b.p, b.n, 5);
-  hs_buf_free(&b);
-  hlo_for_each_comp(c, m)
-    hlo_for_each_instr(i, c) {
-      const hlo_literal *l = hlo_constant_value(i);
-      if (l) h = hs_mix(h, hlo_literal_hash(l));
-    }
-  return h;
 }

@@ -12,15 +12,7 @@ struct hlo_delta {
 
 static void touch(hlo_module *m, hlo_computation *c) {
   m->generation++;
-  if (!c) return;
-  if (c->generation <= m->touched_since) hs_vec_push(&m->touched, c);
-  c->generation = m->generation;
-  c->tidy = 0;
-}
-
-void hlo_note_touched(hlo_module *m) {
-  m->touched.n = 0;
-  m->touched_since = m->generation;
+  if (c) c->generation = m->generation;
 }
 
 // ---- the log ------------------------------------------------------------------------------------
@@ -53,8 +45,7 @@ static void push(hlo_module *m, record r) {
 // A field of the instruction added last.
 static bool is_fresh(const hlo_module *m, const void *field) {
   const hlo_instr *i = m->journal->fresh;
-  uintptr_t at = (uintptr_t)field - (uintptr_t)i;
-  return i && (at < HLO_HALF || at - offsetof(hlo_instr, ctrl_preds) < HLO_HALF);
+  return i && (uintptr_t)field - (uintptr_t)i < sizeof *i;
 }
 
 void hlo_log_free_(rec_log *l) {
@@ -72,7 +63,7 @@ static void edge_in(hlo_use *u, hlo_instr *def, hlo_use *before) {
   else def->first_use = u;
   if (before) before->prev = u;
   else def->last_use = u;
-  def->parent->nunused -= def->nuses++ == 0;
+  def->nuses++;
   touch(def->parent->module, def->parent);
 }
 
@@ -83,7 +74,7 @@ static hlo_use *edge_out(hlo_use *u) {
   else def->first_use = u->next;
   if (u->next) u->next->prev = u->prev;
   else def->last_use = u->prev;
-  def->parent->nunused += --def->nuses == 0;
+  def->nuses--;
   touch(def->parent->module, def->parent);
   return next;
 }
@@ -92,8 +83,8 @@ static hlo_use *edge_out(hlo_use *u) {
 static void count_fusion(const hlo_instr *i, bool more) {
   if (i->opcode != HLO_FUSION || i->dead || i->parent->dead) return;
   hlo_computation *body = hlo_attr_comp(i, HLO_ATTR_CALLS);
-  if (body && more) body->nfusions++;
-  if (body && !more) body->nfusions--;
+  if (body && more) body->nfusion_callers++;
+  if (body && !more) body->nfusion_callers--;
 }
 
 // A computation comes or goes with all that is in it.
@@ -107,26 +98,17 @@ static void count_all(const hlo_computation *c, bool more) {
 // What the computation and the module count of their instructions.
 static void count_in(const hlo_instr *i) {
   hlo_computation *c = i->parent;
-  bool calls = hlo_op_has(i->opcode, HLO_F_CALLS);
-  c->low_id = c->ninstrs ? HS_MIN(c->low_id, i->id) : i->id;
-  c->end_id = c->ninstrs ? HS_MAX(c->end_id, i->id + 1) : i->id + 1;
   c->ninstrs++;
-  c->ops[hlo_op_bit_(i->opcode) / 64] |= 1ull << hlo_op_bit_(i->opcode) % 64;
-  c->nunused += i->nuses == 0;
-  c->ncalls += calls;
   c->module->nops[i->opcode] += !c->dead;
-  c->module->call_generation += calls;
+  c->module->call_generation += hlo_op_has(i->opcode, HLO_F_CALLS);
   count_fusion(i, true);
 }
 
 static void count_out(const hlo_instr *i) {
   hlo_computation *c = i->parent;
-  bool calls = hlo_op_has(i->opcode, HLO_F_CALLS);
   c->ninstrs--;
-  c->nunused -= i->nuses == 0;
-  c->ncalls -= calls;
   c->module->nops[i->opcode] -= !c->dead;
-  c->module->call_generation += calls;
+  c->module->call_generation += hlo_op_has(i->opcode, HLO_F_CALLS);
   count_fusion(i, false);
 }
 
@@ -252,7 +234,7 @@ static void put_attrs(hlo_instr *i, const hlo_attrs *attrs) {
   if (hlo_op_has(i->opcode, HLO_F_CALLS) && !same_callees(i->attrs, attrs))
     i->parent->module->call_generation++;
   count_fusion(i, false);
-  hlo_hold_attrs_(i, attrs);
+  i->attrs = attrs;
   count_fusion(i, true);
   touch(i->parent->module, i->parent);
 }
@@ -295,7 +277,7 @@ static void append(hlo_instr *i) {
     if (u->prev) u->prev->next = u;
     else def->first_use = u;
     def->last_use = u;
-    def->parent->nunused -= def->nuses++ == 0;
+    def->nuses++;
   }
 }
 
@@ -383,8 +365,6 @@ static void swap_record(hlo_module *m, record *r) {
     memcpy(&now, r->where, sizeof now);
     memcpy(r->where, &r->old, sizeof now);
     r->old = now;
-    if (r->kind == REC_FIELD)
-      ((hlo_instr *)r->prev)->has_ctrl_preds = ((hlo_instr *)r->prev)->ctrl_preds != NULL;
     touch(m, r->kind == REC_FIELD ? ((hlo_instr *)r->prev)->parent : r->prev);
     break;
   }

@@ -83,15 +83,6 @@ void hlo_rec_ptr_(hlo_module *, hlo_computation *c, void *field, const void *val
 void hlo_rec_u32_(hlo_module *, hlo_computation *c, u32 *field, u32 value);
 void hlo_rec_field_(hlo_instr *, void *field, const void *value);
 void hlo_rec_attrs_(hlo_instr *, const hlo_attrs *);
-// The field itself, and the number that stands for one of them.
-static inline void hlo_hold_attrs_(hlo_instr *i, const hlo_attrs *attrs) {
-  hlo_attr_id id = i->opcode == HLO_PARAMETER           ? HLO_ATTR_PARAMETER_NUMBER
-                   : i->opcode == HLO_GET_TUPLE_ELEMENT ? HLO_ATTR_INDEX
-                                                        : HLO_ATTR_NONE;
-  const hlo_attr *a = id ? hlo_attrs_find(attrs, id) : NULL;
-  i->attrs = attrs;
-  i->number = a && a->v.i >= 0 && a->v.i < (1 << 21) - 1 ? (u32)(a->v.i + 1) & ((1 << 21) - 1) : 0;
-}
 // moves a use to another definition
 void hlo_rec_edge_(hlo_module *, hlo_use *use, hlo_instr *def);
 // a new use joins its def's list

@@ -282,6 +282,7 @@ static hs_status read_root(hlo_ctx *ctx, const proto_plain_form *plain, const ch
   if (root == PB_HloSnapshot) k->hlo = pb_keep(a, inner, PB_HloProto);
   k->generation = made->generation;
   made->proto_kept = k;
+  made->copy_kept = hlo_proto_kept_copy;
   hs_buf_free(&r.message);
   hs_vec_free(&r.ints);
   return HS_GOOD;

@@ -163,4 +163,5 @@ void hlo_proto_kept_copy(hlo_module *to, const hlo_module *from, hlo_instr *cons
   out->ncomps = to->next_comp_id;
   out->ninstrs = to->next_instr_id;
   to->proto_kept = out;
+  to->copy_kept = hlo_proto_kept_copy;
 }

@@ -675,6 +675,7 @@ static hs_status read_at_depth(hlo_ctx *ctx, pb m, const char *file, u32 depth, 
                           .instrs = hs_arena_dup(&module->arena, b.kept_instrs.v,
                                                  b.kept_instrs.n * sizeof *b.kept_instrs.v)};
     module->proto_kept = k;
+    module->copy_kept = hlo_proto_kept_copy;
     *out = module;
   }
   hs_buf_free(&b.r.message);

@@ -280,7 +280,7 @@ static void put_instr(writer *w, const hlo_instr *i) {
   i64 *v = HS_NEW_ARRAY(&w->scratch, i64, i->noperands + 1);
   for (u32 k = 0; k < i->noperands; k++) v[k] = w->ids[hlo_operand(i, k)->id];
   pb_put_ints(b, 36, v, i->noperands);
-  u32 n = i->has_ctrl_preds ? i->ctrl_preds->n : 0;
+  u32 n = i->ctrl_preds ? i->ctrl_preds->n : 0;
   v = HS_NEW_ARRAY(&w->scratch, i64, n + 1);
   for (u32 k = 0; k < n; k++) v[k] = w->ids[i->ctrl_preds->v[k]->id];
   pb_put_ints(b, 37, v, n);

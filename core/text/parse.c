@@ -360,7 +360,7 @@ hs_status hlo_parse(hlo_ctx *ctx, const char *text, size_t n, const hlo_parse_op
   hlo_journal_disable(m);
   if (n > 1 << 16) {  // tables sized once: a line is an instruction, more or less
     hlo_names_reserve(m, lines);
-    hs_arena_expect(&m->instrs, lines * 2 * HLO_HALF);
+    hs_arena_expect(&m->instrs, lines * sizeof(hlo_instr));
     hs_arena_expect(&m->uses, lines * 2 * sizeof(hlo_use));
     hs_arena_expect(&m->sets, lines * 64);
     hs_arena_expect(&m->arena, n / 2);

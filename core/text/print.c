@@ -526,3 +526,19 @@ void hlo_print_instr(hs_buf *b, const hlo_instr *i, const hlo_print_options *o) 
   hlo_printer p = printer(b, o ? o : &def);
   put_instr(&p, i, p.o->canonicalize_instruction_names);
 }
+
+u64 hlo_text_hash(const hlo_module *m) {
+  hs_buf b = {0};
+  hlo_print_options o = hlo_print_full();
+  // these by their bytes: a megabyte of numbers takes a second to write
+  o.print_large_constants = false;
+  hlo_print_module(&b, m, &o);
+  u64 h = hs_hash_bytes(b.p, b.n, 5);
+  hs_buf_free(&b);
+  hlo_for_each_comp(c, m)
+    hlo_for_each_instr(i, c) {
+      const hlo_literal *l = hlo_constant_value(i);
+      if (l) h = hs_mix(h, hlo_literal_hash(l));
+    }
+  return h;
+}

@@ -520,7 +520,7 @@ void hlo_put_attr(hlo_printer *p, const hlo_instr *i, const hlo_attr *a) {
   case HLO_AK_FRONTEND: put_frontend(b, a->v.p); break;
   case HLO_AK_CONTROL:
     hs_buf_putc(b, '{');
-    for (u32 k = 0; i && i->has_ctrl_preds && k < i->ctrl_preds->n; k++) {
+    for (u32 k = 0; i && i->ctrl_preds && k < i->ctrl_preds->n; k++) {
       if (k) hs_buf_puts(b, ", ");
       hlo_put_instr_name(p, i->ctrl_preds->v[k]);
     }

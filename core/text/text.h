@@ -81,6 +81,9 @@ hlo_print_options hlo_print_compact(void);
 hlo_print_options hlo_print_full(void);
 
 void hlo_print_module(hs_buf *, const hlo_module *, const hlo_print_options *);
+// A hash of the whole text, names and annotations too, and of the bytes of all literals: equal for two
+// modules exactly when they print the same (but for collisions).
+u64 hlo_text_hash(const hlo_module *);
 void hlo_print_computation(hs_buf *, const hlo_computation *, const hlo_print_options *);
 // The module of an entry of origin_recovery_table, ", \" ... \"", on lines of its own; NULL: an
 // empty one.

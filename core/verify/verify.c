@@ -116,7 +116,7 @@ static bool check_links(verifier *v, const hlo_computation *c) {
     }
     if (uses != i->nuses)
       verify_report(v, i, "the use list holds %u uses, not %u", uses, i->nuses), ok = false;
-    for (u32 k = 0; i->has_ctrl_preds && k < i->ctrl_preds->n; k++)
+    for (u32 k = 0; i->ctrl_preds && k < i->ctrl_preds->n; k++)
       if (!i->ctrl_preds->v[k] || i->ctrl_preds->v[k]->dead || i->ctrl_preds->v[k]->parent != c)
         verify_report(v, i, "control predecessor %s is in a different computation, or was removed",
                       i->ctrl_preds->v[k] ? i->ctrl_preds->v[k]->name : "none"),
@@ -149,7 +149,7 @@ static void check_params(verifier *v, const hlo_computation *c) {
 static const hlo_instr *late_dependency(const verifier *v, const hlo_instr *i) {
   for (u32 k = 0; k < i->noperands; k++)
     if (v->pos[hlo_operand(i, k)->id] >= v->pos[i->id]) return hlo_operand(i, k);
-  for (u32 k = 0; i->has_ctrl_preds && k < i->ctrl_preds->n; k++)
+  for (u32 k = 0; i->ctrl_preds && k < i->ctrl_preds->n; k++)
     if (v->pos[i->ctrl_preds->v[k]->id] >= v->pos[i->id]) return i->ctrl_preds->v[k];
   return NULL;
 }

@@ -361,7 +361,7 @@ static bool control(const hlo_instr *i) {
 // Where copies are only put in, any order serves that has operands first.
 static void find_order(cp_flow *f, hlo_computation *c) {
   if (!f->any_order || c->unsorted) {
-    f->order[c->id] = hlo_post_order_numbered(c, &(u32){0}, f->a);
+    f->order[c->id] = hlo_post_order(c, f->a);
     return;
   }
   hlo_instr **v = f->order[c->id] = hs_arena_alloc(f->a, (c->ninstrs + 1) * sizeof *v);
@@ -538,12 +538,14 @@ static bool made_in(const cp_flow *f, const hlo_computation *c, u32 place) {
 static bool phis_stand(const cp_flow *f) {
   for (u32 c = 0; c < f->comps.n; c++) {
     const hlo_computation *x = f->comps.v[c];
-    hlo_for_each_of(w, x, HLO_WHILE) {
+    hlo_for_each_instr(w, x) {
+      if (w->opcode != HLO_WHILE) continue;
       const hlo_computation *body = hlo_attr_comp(w, HLO_ATTR_BODY);
       for (u32 k = 0, n = cp_leaves(w->shape); k < n; k++)
         if (f->phi[place(f, w) + k] && !made_in(f, body, place(f, body->root) + k)) return false;
     }
-    hlo_for_each_of(i, x, HLO_CONDITIONAL) {
+    hlo_for_each_instr(i, x) {
+      if (i->opcode != HLO_CONDITIONAL) continue;
       hlo_computation **v;
       u32 nb;
       pass_called_all(i, f->a, &v, &nb);

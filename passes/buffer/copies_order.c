@@ -32,7 +32,7 @@ void cp_find_order(cp_flow *f) {
       cp_span s = {.least = rank, .within = rank, .soonest = CP_NONE};
       f->rank[i->id] = rank;
       for (u32 o = 0; o < i->noperands; o++) add_before(f, hlo_operand(i, o), rank, &s.least);
-      for (u32 o = 0; i->has_ctrl_preds && o < i->ctrl_preds->n; o++)
+      for (u32 o = 0; i->ctrl_preds && o < i->ctrl_preds->n; o++)
         add_before(f, i->ctrl_preds->v[o], rank, &s.least);
       for (size_t e = f->before.n; e-- > from;)  // operands mostly stand in their order
         if (f->before.v[e] + 1 == s.within) s.within = f->spans.v[f->before.v[e]].within;

@@ -492,9 +492,8 @@ bool cp_remove_copies(pass_ctx *c, cp_flow *f) {
   HS_VEC(hlo_instr *) copies = {0};
   for (u32 k = 0; k < f->comps.n; k++) {
     const hlo_computation *x = f->comps.v[k];
-    if (!hlo_may_have(x, HLO_COPY)) continue;
     hlo_for_each_instr(i, x) {
-      for (u32 j = 0; i->has_ctrl_preds && j < i->ctrl_preds->n; j++)
+      for (u32 j = 0; i->ctrl_preds && j < i->ctrl_preds->n; j++)
         note_edge(&r, i->ctrl_preds->v[j], i);
       if (i->opcode != HLO_COPY) continue;
       r.source[f->base[i->id]] = f->at[f->base[hlo_operand(i, 0)->id]];

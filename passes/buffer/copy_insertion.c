@@ -244,7 +244,7 @@ static bool needs(inserter *t, const hlo_instr *i, const hlo_instr *what) {
   while (todo.n && !yes) {
     const hlo_instr *x = hs_vec_pop(&todo);
     yes = x == what;
-    for (u32 k = 0, n = x->has_ctrl_preds ? x->ctrl_preds->n : 0; k < x->noperands + n; k++) {
+    for (u32 k = 0, n = x->ctrl_preds ? x->ctrl_preds->n : 0; k < x->noperands + n; k++) {
       const hlo_instr *o =
           k < x->noperands ? hlo_operand(x, k) : x->ctrl_preds->v[k - x->noperands];
       if (!seen[o->id]) seen[o->id] = true, hs_vec_push(&todo, o);

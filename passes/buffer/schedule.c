@@ -66,7 +66,7 @@ typedef struct below {
 typedef struct tables {
   hlo_computation *c;
   hlo_instr **post;
-  u32 first;                      // the place of number 0
+  hlo_positions at;               // in post
   HS_VEC(u32) waits, left, head;  // head: first of an instruction's control successors
   // 1 + the last one that was seen as a user of, as what reads, this one
   HS_VEC(u32) user, met;
@@ -74,7 +74,7 @@ typedef struct tables {
   HS_VEC(below) below;
 } tables;
 
-static u32 num(const tables *t, const hlo_instr *i) { return i->place - t->first; }
+static u32 num(const tables *t, const hlo_instr *i) { return hlo_position_of(&t->at, i); }
 
 // Bytes that running i now would free, less what it makes.
 static i64 gain_of(const tables *t, const hlo_instr *i) {
@@ -104,8 +104,8 @@ static hlo_instr **list_schedule(tables *t, hs_arena *a) {
   for (u32 k = 0; k < n; k++) {
     hlo_instr *i = t->post[k];
     t->left.v[k] = i->nuses;
-    t->waits.v[k] = i->noperands + (i->has_ctrl_preds ? i->ctrl_preds->n : 0) + 1;
-    for (u32 p = 0; i->has_ctrl_preds && p < i->ctrl_preds->n; p++) {
+    t->waits.v[k] = i->noperands + (i->ctrl_preds ? i->ctrl_preds->n : 0) + 1;
+    for (u32 p = 0; i->ctrl_preds && p < i->ctrl_preds->n; p++) {
       u32 *head = &t->head.v[num(t, i->ctrl_preds->v[p])];
       hs_vec_push(&edges, ((edge){i, *head}));
       *head = (u32)edges.n;
@@ -189,8 +189,7 @@ static hlo_instr **walk_schedule(tables *t, hs_arena *a) {
       }
       *mark = 1;
       some.n = 0;
-      for (u32 o = 0, preds = i->has_ctrl_preds ? i->ctrl_preds->n : 0; o < i->noperands + preds;
-           o++) {
+      for (u32 o = 0, preds = i->ctrl_preds ? i->ctrl_preds->n : 0; o < i->noperands + preds; o++) {
         hlo_instr *x = o < i->noperands ? hlo_operand(i, o) : i->ctrl_preds->v[o - i->noperands];
         next one = {t->below.v[num(t, x)], x};
         if (!t->mark.v[num(t, x)]) hs_vec_push(&some, one);
@@ -224,7 +223,7 @@ static bool too_early(const hlo_instr *i, u32 n, hlo_instr *const *rest) {
 static bool has_all(const hlo_instr *i, const u32 *placed) {
   for (u32 o = 0; o < i->noperands; o++)
     if (!placed[hlo_operand(i, o)->id]) return false;
-  for (u32 o = 0; i->has_ctrl_preds && o < i->ctrl_preds->n; o++)
+  for (u32 o = 0; i->ctrl_preds && o < i->ctrl_preds->n; o++)
     if (!placed[i->ctrl_preds->v[o]->id]) return false;
   return true;
 }
@@ -282,7 +281,7 @@ static hs_status find_orders(pass_ctx *c, u32 n, hlo_computation *const *comps,
     u32 id = comps[k]->id;
     size_t bytes = comps[k]->ninstrs * sizeof *t.post;
     t.c = comps[k], t.post = pass_post_order(c, comps[k]);
-    t.first = hlo_place_instrs(comps[k], comps[k]->ninstrs, t.post);
+    t.at = hlo_positions_in(comps[k]->ninstrs, t.post, a);
     count_below(&t);
     order[PLAIN][id] = meet ? hs_arena_dup(a, t.post, bytes) : t.post;
     order[WALKED][id] = walk_schedule(&t, a);

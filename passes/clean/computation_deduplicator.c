@@ -19,7 +19,7 @@ static bool too_long(const hlo_computation *c) {
 static bool *of_collectives(const hlo_module *m, hs_arena *a) {
   bool *theirs = HS_NEW_ARRAY(a, bool, m->next_comp_id + 1);
   hlo_for_each_comp(c, m)
-    hlo_for_each_call(i, c)
+    hlo_for_each_instr(i, c)
       if (hlo_op_has(i->opcode, HLO_F_COLLECTIVE) && hlo_fusion_comp(i))
         theirs[hlo_fusion_comp(i)->id] = true;
   return theirs;

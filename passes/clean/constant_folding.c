@@ -250,7 +250,8 @@ static void take_constant_arguments(pass_ctx *c) {
   u32 *counts = pass_caller_counts(c), *have = HS_NEW_ARRAY(c->scratch, u32, m->next_comp_id + 1);
   hlo_instr ***calls = HS_NEW_ARRAY(c->scratch, hlo_instr **, m->next_comp_id + 1);
   hlo_for_each_comp(x, m)
-    hlo_for_each_of(i, x, HLO_CALL) {
+    hlo_for_each_instr(i, x) {
+      if (i->opcode != HLO_CALL) continue;
       hlo_computation *f = hlo_attr_comp(i, HLO_ATTR_TO_APPLY);
       if (!f) continue;
       if (!calls[f->id])

@@ -85,7 +85,7 @@ static u32 top_of(u32 *up, u32 k) {
 
 // Which part of the computation each instruction lies in, where domain instructions are the
 // borders: by number, 0 for what touches no border.
-static u32 *find_domains(pass_ctx *c, hlo_instr *const *order, u32 n, const hlo_numbers *at) {
+static u32 *find_domains(pass_ctx *c, hlo_instr *const *order, u32 n, const hlo_positions *at) {
   u32 *up = HS_NEW_ARRAY(c->scratch, u32, n + 1), *part = HS_NEW_ARRAY(c->scratch, u32, n + 1);
   bool *bounded = HS_NEW_ARRAY(c->scratch, bool, n + 1);
   for (u32 k = 0; k < n; k++) up[k] = k;
@@ -93,7 +93,7 @@ static u32 *find_domains(pass_ctx *c, hlo_instr *const *order, u32 n, const hlo_
     for (u32 o = 0; o < order[k]->noperands; o++) {
       const hlo_instr *x = hlo_operand(order[k], o);
       if (order[k]->opcode != HLO_DOMAIN && x->opcode != HLO_DOMAIN)
-        up[top_of(up, k)] = top_of(up, hlo_number_of(at, x));
+        up[top_of(up, k)] = top_of(up, hlo_position_of(at, x));
     }
   for (u32 k = 0; k < n; k++) {
     bool edge = false;
@@ -107,7 +107,8 @@ static u32 *find_domains(pass_ctx *c, hlo_instr *const *order, u32 n, const hlo_
 }
 
 static bool has_domain(const hlo_computation *comp) {
-  hlo_for_each_of(i, comp, HLO_DOMAIN) return true;
+  hlo_for_each_instr(i, comp)
+    if (i->opcode == HLO_DOMAIN) return true;
   return false;
 }
 
@@ -123,7 +124,7 @@ static hs_status cse_computation(pass_ctx *c, hlo_computation *comp, u64 *memo,
   while (cap < n * 2) cap *= 2;
   table t = {HS_NEW_ARRAY(c->scratch, entry, cap), cap - 1};
   const bool domains = c->m->nops[HLO_DOMAIN] && has_domain(comp);
-  const hlo_numbers at = domains ? hlo_number_instrs(comp, n, order, c->scratch) : (hlo_numbers){0};
+  const hlo_positions at = domains ? hlo_positions_in(n, order, c->scratch) : (hlo_positions){0};
   const u32 *part = domains ? find_domains(c, order, n, &at) : NULL;
   for (u32 k = 0; k < n; k++) {
     hlo_instr *i = order[k];

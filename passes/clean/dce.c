@@ -62,15 +62,7 @@ static bool removable(const dce *d, const hlo_instr *i) {
          ((is_target(i, "tpu_custom_call") || is_async(i)) && marked(i, "true"));
 }
 
-// Unused are the root and parameters only.
-static bool all_used(const hlo_computation *comp) {
-  u32 stay = !comp->root->nuses && comp->root->opcode != HLO_PARAMETER;
-  for (u32 k = 0; k < comp->nparams; k++) stay += !comp->params[k]->nuses;
-  return comp->nunused == stay;
-}
-
 static hs_status sweep(const dce *d, hlo_computation *comp) {
-  if (all_used(comp)) return HS_GOOD;
   for (hlo_instr *i = comp->last, *prev; i; i = prev) {
     prev = i->prev;
     if (i->opcode == HLO_PARAMETER || !removable(d, i)) continue;
@@ -88,7 +80,8 @@ static void remove_uncalled(pass_ctx *c, u32 n, hlo_computation *const *order) {
     if (counts[1 + order[k]->id] || order[k] == c->m->entry || order[k]->dead ||
         !pass_may_rewrite(c))
       continue;
-    hlo_for_each_call(i, order[k]) {
+    hlo_for_each_instr(i, order[k]) {
+      if (!hlo_op_has(i->opcode, HLO_F_CALLS)) continue;
       hlo_computation **v;
       u32 called;
       pass_called_all(i, c->scratch, &v, &called);
@@ -229,29 +222,20 @@ static hs_status remove_unused(const dce *d) {
   bool calls = d->calls && (m->nops[HLO_CALL] || m->nops[HLO_ASYNC_START]);
   bool fusions = m->nops[HLO_FUSION] != 0;
   hlo_call_list all = fusions ? pass_calls(c) : (hlo_call_list){0};
-  u32 *ncalls = HS_NEW_ARRAY(c->scratch, u32, n + 1);  // as the pass begins, as the list has them
-  for (u32 k = 0; fusions && k < n; k++) ncalls[k] = order[k]->ncalls;
   if (calls) sites = pass_find_sites(c);
   for (u32 k = n; k-- > 0;) {
     HS_TRY(hs_poll());
-    bool known = hlo_is_tidy(order[k], HLO_TIDY_DCE) && !d->collectives, owner = !d->collectives;
-    if (!known) HS_TRY(sweep(d, order[k]));
+    HS_TRY(sweep(d, order[k]));
     if (calls && order[k] != m->entry) HS_TRY(trim_called(d, order[k], &sites));
     u64 swept = m->generation;
-    u32 from = fusions ? all.first[order[k]->id] : 0, end = from + ncalls[k];
+    u32 from = fusions ? all.first[order[k]->id] : 0, end = fusions ? all.end[order[k]->id] : 0;
     for (u32 j = from; j < end; j++) {
-      if (all.v[j]->opcode != HLO_FUSION || all.v[j]->dead ||
-          (known && hlo_is_tidy(hlo_fusion_comp(all.v[j]), HLO_TIDY_DCE)))
+      if (all.v[j]->opcode != HLO_FUSION || all.v[j]->dead || !owns_body(all.v[j], counts))
         continue;
-      if (!owns_body(all.v[j], counts)) {
-        owner = false;
-        continue;
-      }
       trim_fusion_outputs(c, all.v[j]);
       trim_operands(c, all.v[j]);
     }
     if (m->generation != swept) HS_TRY(sweep(d, order[k]));
-    if (!known && owner && all_used(order[k])) hlo_leave_tidy(order[k], HLO_TIDY_DCE);
   }
   remove_uncalled(c, n, order);
   return HS_GOOD;

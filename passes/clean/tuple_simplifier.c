@@ -49,9 +49,7 @@ hs_status pass_simplify_tuples(pass_ctx *c, bool skip_entry) {
   u32 ncomps = 0, n;
   hlo_computation **comps = hs_arena_alloc(c->scratch, c->m->ncomputations * sizeof *comps);
   hlo_for_each_comp(comp, c->m)
-    if (!(skip_entry && comp == c->m->entry) && hlo_may_have(comp, HLO_TUPLE) &&
-        !hlo_is_tidy(comp, HLO_TIDY_TUPLES))
-      comps[ncomps++] = comp;
+    if (!(skip_entry && comp == c->m->entry)) comps[ncomps++] = comp;
   for (u32 x = 0; x < ncomps; x++) {
     hlo_computation *comp = comps[x];
     hlo_instr **v = pass_of_op(c, comp, HLO_TUPLE, HLO_GET_TUPLE_ELEMENT, &n);
@@ -61,7 +59,6 @@ hs_status pass_simplify_tuples(pass_ctx *c, bool skip_entry) {
       for (u32 k = 0; k < n; k++)
         if (!simplify(c, v[k], &changed)) return HS_GOOD;
     }
-    hlo_leave_tidy(comp, HLO_TIDY_TUPLES);
   }
   return HS_GOOD;
 }

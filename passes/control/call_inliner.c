@@ -147,7 +147,7 @@ static void join_frontend(hlo_instr *i, const hlo_instr *call, bool root) {
 }
 
 static void join_ctrl_preds(hs_arena *a, hlo_instr *i, const hlo_instr_list *from) {
-  u32 n = i->has_ctrl_preds ? i->ctrl_preds->n : 0;
+  u32 n = i->ctrl_preds ? i->ctrl_preds->n : 0;
   hlo_instr **v = HS_NEW_ARRAY(a, hlo_instr *, n + from->n);
   for (u32 k = 0; k < n; k++) v[k] = i->ctrl_preds->v[k];
   for (u32 k = 0; k < from->n; k++) {
@@ -243,7 +243,7 @@ static hs_status run(pass_ctx *c) {
   if (t.renumber) t.next_channel = next_channel(m);
   if (m->nops[HLO_ASYNC_START])
     hlo_for_each_comp(x, m)
-      hlo_for_each_call(i, x)
+      hlo_for_each_instr(i, x)
         if (i->opcode == HLO_ASYNC_START && hlo_fusion_comp(i))
           t.async[hlo_fusion_comp(i)->id] = true;
   // called by what is left, or by nobody from the start
@@ -252,7 +252,8 @@ static hs_status run(pass_ctx *c) {
     hlo_computation *x = order[k];
     if (!needed[x->id] && x != m->entry && t.counts[1 + x->id]) continue;
     if (!inline_calls(&t, x)) return HS_GOOD;
-    hlo_for_each_call(i, x) {
+    hlo_for_each_instr(i, x) {
+      if (!hlo_op_has(i->opcode, HLO_F_CALLS)) continue;
       hlo_computation **v;
       u32 nv;
       pass_called_all(i, c->scratch, &v, &nv);

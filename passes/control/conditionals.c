@@ -22,7 +22,7 @@ static i64 constant_branch(const hlo_instr *i, u32 nbranches) {
 
 static bool pure(const hlo_computation *c) {
   hlo_for_each_instr(i, c)
-    if (hlo_has_side_effect(i) || i->has_ctrl_preds) return false;
+    if (hlo_has_side_effect(i) || i->ctrl_preds) return false;
   return true;
 }
 
@@ -373,7 +373,8 @@ static hs_status run_conditional_to_select(pass_ctx *c) {
   u8 *how = HS_NEW_ARRAY(c->scratch, u8, c->m->next_comp_id + 1);
   how[c->m->entry->id] = RUN;
   for (u32 x = n; x-- > 0;) {  // callers first: what an applied function calls is applied too
-    hlo_for_each_call(i, comps[x]) {
+    hlo_for_each_instr(i, comps[x]) {
+      if (!hlo_op_has(i->opcode, HLO_F_CALLS)) continue;
       bool control = i->opcode == HLO_CALL || i->opcode == HLO_WHILE ||
                      i->opcode == HLO_CONDITIONAL || hlo_op_has(i->opcode, HLO_F_ASYNC);
       hlo_computation **b;
@@ -477,7 +478,8 @@ static hs_status run_conditional_canonicalizer(pass_ctx *c) {
   u32 n, known = c->m->next_comp_id, *counts = HS_NEW_ARRAY(c->scratch, u32, known + 2);
   counts[0] = known;
   hlo_for_each_comp(x, c->m)
-    hlo_for_each_call(i, x) {
+    hlo_for_each_instr(i, x) {
+      if (!hlo_op_has(i->opcode, HLO_F_CALLS)) continue;
       hlo_computation **b;
       u32 nb;
       pass_called_all(i, c->scratch, &b, &nb);

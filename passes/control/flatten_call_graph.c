@@ -25,7 +25,8 @@ static hlo_computation *deep_clone(hlo_computation *x, hs_arena *a, u32 known, c
   hs_vec_push(&work, top);
   while (work.n) {
     hlo_computation *y = hs_vec_pop(&work);
-    hlo_for_each_call(i, y) {
+    hlo_for_each_instr(i, y) {
+      if (!hlo_op_has(i->opcode, HLO_F_CALLS)) continue;
       hlo_computation **v;
       u32 n;
       pass_called_all(i, a, &v, &n);
@@ -63,7 +64,8 @@ static bool *shared_ones(pass_ctx *c, bool calls, bool plain, u32 n,
 // Whatever continues an asynchronous operation calls what its start calls now.
 static void follow_starts(hlo_module *m, hs_arena *a) {
   hlo_for_each_comp(x, m)
-    hlo_for_each_call(i, x) {
+    hlo_for_each_instr(i, x) {
+      if (!hlo_op_has(i->opcode, HLO_F_CALLS)) continue;
       const hlo_instr *start = i;
       while (continues_async(start) && start->noperands) start = hlo_operand(start, 0);
       hlo_computation **v, **now;

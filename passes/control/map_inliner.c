@@ -4,7 +4,7 @@
 
 const hlo_instr *pass_not_liftable(const hlo_computation *f) {
   hlo_for_each_instr(i, f) {
-    bool ok = hlo_shape_is_scalar(i->shape) && !i->has_ctrl_preds &&
+    bool ok = hlo_shape_is_scalar(i->shape) && !i->ctrl_preds &&
               (i->opcode == HLO_PARAMETER || i->opcode == HLO_CONSTANT ||
                hlo_op_has(i->opcode, HLO_F_ELEMENTWISE) || i->opcode == HLO_BITCAST_CONVERT);
     if (!ok) return i;
@@ -16,7 +16,7 @@ static void lift_map(pass_ctx *c, hlo_instr *map, const hlo_computation *f) {
   hlo_instr **order = pass_post_order(c, f),
             **made = HS_NEW_ARRAY(c->scratch, hlo_instr *, f->ninstrs + 1);
   u32 n = f->ninstrs;
-  hlo_numbers place = hlo_number_instrs(f, n, order, c->scratch);
+  hlo_positions position = hlo_positions_in(n, order, c->scratch);
   for (u32 t = 0; t < n; t++) {
     hlo_instr *i = order[t];
     if (i->opcode == HLO_PARAMETER) {
@@ -24,19 +24,18 @@ static void lift_map(pass_ctx *c, hlo_instr *map, const hlo_computation *f) {
     } else {
       hlo_instr *ops[3];
       for (u32 k = 0; k < i->noperands && k < 3; k++)
-        ops[k] = made[hlo_number_of(&place, hlo_operand(i, k))];
+        ops[k] = made[hlo_position_of(&position, hlo_operand(i, k))];
       const hlo_shape *s = i->opcode == HLO_CONSTANT ? NULL : pass_shape_as(map, i->shape->dtype);
       made[t] = hlo_clone_instr(map->parent, i, s, i->noperands, ops);
       if (i->opcode == HLO_CONSTANT && map->shape->rank)
         made[t] = hlo_add_broadcast(made[t], pass_shape_as(map, i->shape->dtype), 0, NULL);
     }
   }
-  hlo_replace(map, made[hlo_number_of(&place, f->root)]);
+  hlo_replace(map, made[hlo_position_of(&position, f->root)]);
 }
 
 static hs_status run(pass_ctx *c) {
   hlo_for_each_comp(comp, c->m) {
-    if (!hlo_may_have(comp, HLO_MAP)) continue;
     hlo_for_each_instr_safe(i, comp) {
       if (i->opcode != HLO_MAP) continue;
       const hlo_computation *f = hlo_attr_comp(i, HLO_ATTR_TO_APPLY);

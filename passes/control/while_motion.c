@@ -70,13 +70,13 @@ static bool inflates(const motion *o, const hlo_instr *i) {
 typedef struct mover {
   pass_ctx *c;
   pass_loop *l;
-  const hlo_numbers *at;  // of the body's instructions
-  hlo_instr **out;        // by that number: the copy before the loop
+  const hlo_positions *at;  // of the body's instructions
+  hlo_instr **out;          // by that number: the copy before the loop
 } mover;
 
 // Copies an invariant instruction and its operands to before the loop.
 static hlo_instr **copy_of(const mover *m, const hlo_instr *i) {
-  return &m->out[hlo_number_of(m->at, i)];
+  return &m->out[hlo_position_of(m->at, i)];
 }
 
 static hlo_instr *hoist(mover *m, hlo_instr *top) {
@@ -147,7 +147,7 @@ static hs_status hoist_loop(const motion *o, hlo_instr *w, u32 *counts) {
   u32 n = l.body->ninstrs, nfound = 0;
   hlo_instr **order = pass_post_order(c, l.body),
             **found = HS_NEW_ARRAY(c->scratch, hlo_instr *, n + 1);
-  hlo_numbers at = hlo_number_instrs(l.body, n, order, c->scratch);
+  hlo_positions at = hlo_positions_in(n, order, c->scratch);
   bool *invariant = HS_NEW_ARRAY(c->scratch, bool, n + 1);
   for (u32 t = 0; t < n; t++) {
     hlo_instr *i = order[t];
@@ -158,7 +158,8 @@ static hs_status hoist_loop(const motion *o, hlo_instr *w, u32 *counts) {
     }
     if (!may_move(o, i)) continue;
     bool all = true;
-    for (u32 k = 0; k < i->noperands; k++) all &= invariant[hlo_number_of(&at, hlo_operand(i, k))];
+    for (u32 k = 0; k < i->noperands; k++)
+      all &= invariant[hlo_position_of(&at, hlo_operand(i, k))];
     invariant[t] = all && !inflates(o, i);
   }
   // The frontier: invariant values that something which stays reads.
@@ -167,7 +168,7 @@ static hs_status hoist_loop(const motion *o, hlo_instr *w, u32 *counts) {
     if (!invariant[t] || !worth_hoisting_alone(o, i)) continue;
     bool needed = false;
     hlo_for_each_use(u, i)
-      needed |= !invariant[hlo_number_of(&at, u->user)] || !worth_hoisting_alone(o, u->user);
+      needed |= !invariant[hlo_position_of(&at, u->user)] || !worth_hoisting_alone(o, u->user);
     if (needed) found[nfound++] = i;
   }
   if (!nfound) return HS_GOOD;

@@ -83,7 +83,7 @@ static bool unroll_trivial(pass_ctx *c, const pass_loop *l) {
 // Walks from `top` to the parameter and pushes the elements that it reads; each instruction once.
 typedef struct reader {
   const hlo_instr *param;
-  hlo_numbers at;
+  hlo_positions at;
   bool *live, *seen;
 } reader;
 typedef HS_VEC(u32) numbers;
@@ -93,7 +93,7 @@ static void read_from(reader *r, const hlo_instr *top, numbers *work) {
   hs_vec_push(&stack, top);
   while (stack.n) {
     const hlo_instr *i = hs_vec_pop(&stack);
-    u32 at = hlo_number_of(&r->at, i);
+    u32 at = hlo_position_of(&r->at, i);
     if (r->seen[at]) continue;
     r->seen[at] = true;
     if (i->opcode == HLO_GET_TUPLE_ELEMENT && hlo_operand(i, 0) == r->param) {
@@ -108,7 +108,7 @@ static void read_from(reader *r, const hlo_instr *top, numbers *work) {
 
 static reader reader_of(pass_ctx *c, const hlo_computation *x, bool *live) {
   hlo_instr **order = pass_post_order(c, x);
-  return (reader){x->params[0], hlo_number_instrs(x, x->ninstrs, order, c->scratch), live,
+  return (reader){x->params[0], hlo_positions_in(x->ninstrs, order, c->scratch), live,
                   HS_NEW_ARRAY(c->scratch, bool, x->ninstrs + 1)};
 }
 
@@ -116,7 +116,7 @@ static reader reader_of(pass_ctx *c, const hlo_computation *x, bool *live) {
 // they keep their order.
 static void release_unread(hlo_computation *x, const reader *r) {
   hlo_for_each_instr(i, x)
-    if ((hlo_is_controlled(i)) && i != r->param && !r->seen[hlo_number_of(&r->at, i)])
+    if ((hlo_is_controlled(i)) && i != r->param && !r->seen[hlo_position_of(&r->at, i)])
       pass_drop_control(i);
 }
 
@@ -366,7 +366,8 @@ static hs_status run(pass_ctx *c) {
   u64 generation = c->m->generation;
   HS_VEC(hlo_instr *) whiles = {0};
   hlo_for_each_comp(x, c->m)
-    hlo_for_each_of(i, x, HLO_WHILE) hs_vec_push(&whiles, i);
+    hlo_for_each_instr(i, x)
+      if (i->opcode == HLO_WHILE) hs_vec_push(&whiles, i);
   hs_status s = HS_GOOD;
   for (size_t k = 0; hs_ok(s) && k < whiles.n; k++) {
     hlo_instr *w = whiles.v[k];

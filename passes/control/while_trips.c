@@ -162,20 +162,20 @@ bool pass_loop_runs_once(const pass_loop *l) {
   if (set->opcode != HLO_CONSTANT || hlo_literal_has_elided(hlo_constant_value(set))) return false;
   hs_arena a = {0};
   hlo_instr **order = hlo_post_order(l->cond, &a);
-  hlo_numbers place = hlo_number_instrs(l->cond, l->cond->ninstrs, order, &a);
+  hlo_positions place = hlo_positions_in(l->cond->ninstrs, order, &a);
   hlo_literal **value = HS_NEW_ARRAY(&a, hlo_literal *, l->cond->ninstrs + 1);
   for (u32 t = 0; t < l->cond->ninstrs; t++) {
     const hlo_instr *i = order[t];
     hlo_literal **ops = HS_NEW_ARRAY(&a, hlo_literal *, i->noperands + 1);
     bool known = i != param;
     for (u32 k = 0; k < i->noperands && i != read; k++)
-      known &= (ops[k] = value[hlo_number_of(&place, hlo_operand(i, k))]) != NULL;
+      known &= (ops[k] = value[hlo_position_of(&place, hlo_operand(i, k))]) != NULL;
     if (i == read) value[t] = hlo_literal_ref(hlo_constant_value(set));
     else if (i->opcode == HLO_CONSTANT && !hlo_literal_has_elided(hlo_constant_value(i)))
       value[t] = hlo_literal_ref(hlo_constant_value(i));
     else if (known && i->noperands) value[t] = computed(i, i->noperands, ops);
   }
-  const hlo_literal *again = value[hlo_number_of(&place, l->cond->root)];
+  const hlo_literal *again = value[hlo_position_of(&place, l->cond->root)];
   bool once = again && !hlo_literal_i64(again, 0);
   for (u32 t = 0; t < l->cond->ninstrs; t++) hlo_literal_unref(value[t]);
   hs_arena_free(&a);
@@ -352,7 +352,8 @@ static void annotate(pass_ctx *c, hlo_instr *w, const counted *n) {
 
 static hs_status run(pass_ctx *c) {
   hlo_for_each_comp(comp, c->m) {
-    hlo_for_each_of(w, comp, HLO_WHILE) {
+    hlo_for_each_instr(w, comp) {
+      if (w->opcode != HLO_WHILE) continue;
       counted n = count_loop(w, c->scratch);
       if (n.element < 0) {
         pass_note_declined(c, w, NULL, "its trip count depends on data");

@@ -83,7 +83,8 @@ static hs_status run_tree_reduction_rewriter(pass_ctx *c) {
   if (size < 2) return HS_GOOD;
   hlo_for_each_comp(comp, c->m) {
     if (hlo_is_fusion_comp(comp)) continue;
-    hlo_for_each_of(i, comp, HLO_REDUCE) tree_reduce(c, i, size);
+    hlo_for_each_instr(i, comp)
+      if (i->opcode == HLO_REDUCE) tree_reduce(c, i, size);
   }
   return HS_GOOD;
 }
@@ -165,7 +166,7 @@ static void copy_converted(hlo_instr *reduce, hlo_instr *natural, hlo_instr *con
 static hs_status run_reduce_decomposer(pass_ctx *c) {
   bool any_layout = pass_option_bool(c, "custom_layout_allowed");
   hlo_for_each_comp(comp, c->m) {
-    if (!hlo_may_have(comp, HLO_REDUCE) || hlo_is_fusion_comp(comp)) continue;
+    if (hlo_is_fusion_comp(comp)) continue;
     hlo_for_each_instr_safe(i, comp) {
       if (i->opcode != HLO_REDUCE || !hlo_operand(i, 0)->shape->layout) continue;
       equalize(c, i);

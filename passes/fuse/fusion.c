@@ -245,8 +245,9 @@ typedef struct reading {
 typedef struct planner {
   pass_ctx *p;
   hs_arena *a;
-  u32 first, n;           // places of the computation's instructions
-  fusion_members *where;  // by place: the kernels that compute it
+  u32 n;                  // instructions of the computation
+  hlo_positions at;       // their positions in its post-order
+  fusion_members *where;  // by position: the kernels that compute it
   HS_VEC(fusion_kernel *) kernels;
   // Of the instruction at hand: who reads it, and in which kernels it would be how.
   HS_VEC(reading) readings;
@@ -256,7 +257,7 @@ typedef struct planner {
 
 // NULL: made after the plan was begun, or in another computation.
 static fusion_members *kernels_of(const planner *f, const hlo_instr *i) {
-  u32 k = i->place - f->first;
+  u32 k = hlo_position_of(&f->at, i);
   return k < f->n ? &f->where[k] : NULL;
 }
 
@@ -527,7 +528,8 @@ static hs_status fuse_computation(pass_ctx *p, hlo_computation *c) {
   hs_arena a = {0};
   planner f = {
       .p = p, .a = &a, .n = c->ninstrs, .where = HS_NEW_ARRAY(&a, fusion_members, c->ninstrs + 1)};
-  hlo_instr **order = hlo_post_order_numbered(c, &f.first, &a);
+  hlo_instr **order = hlo_post_order(c, &a);
+  f.at = hlo_positions_in(f.n, order, &a);
   for (u32 k = f.n; k-- > 0;) place(&f, order[k]);
   // Fusions take the places of their roots when all are made: a kernel may hold a copy of another
   // one's root. Producers' kernels come first, for they were started users first.

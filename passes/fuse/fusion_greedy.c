@@ -132,13 +132,13 @@ static const char *refuses(greedy *g, const hlo_instr *consumer, u32 operand) {
 // by place, of one producer
 typedef struct paths {
   bool *reaches, *fits;
-  hlo_numbers at;
+  hlo_positions at;
   const hlo_instr *producer;
 } paths;
 
 // Whether the producer's value gets into x: answered for all that lies between them, operands
 // before users.
-static bool reaches(paths *t, const hlo_instr *x) { return t->reaches[hlo_number_of(&t->at, x)]; }
+static bool reaches(paths *t, const hlo_instr *x) { return t->reaches[hlo_position_of(&t->at, x)]; }
 
 // Whether every way from the producer to i may be fused away; those below i are answered already.
 static bool fits(greedy *g, paths *t, const hlo_instr *i) {
@@ -147,7 +147,7 @@ static bool fits(greedy *g, paths *t, const hlo_instr *i) {
   for (u32 k = 0; k < i->noperands; k++) {
     const hlo_instr *x = hlo_operand(i, k);
     if (!reaches(t, x)) continue;
-    if (note_of(g, x)->apart || refuses(g, i, k) || !t->fits[hlo_number_of(&t->at, x)])
+    if (note_of(g, x)->apart || refuses(g, i, k) || !t->fits[hlo_position_of(&t->at, x)])
       return false;
   }
   return true;
@@ -173,13 +173,13 @@ static bool grows_when_read(const hlo_instr *i) {
 static void find_apart(greedy *g, u32 n, hlo_instr *const *order) {
   hs_arena a = {0};
   paths t = {HS_NEW_ARRAY(&a, bool, n + 1), HS_NEW_ARRAY(&a, bool, n + 1),
-             hlo_number_instrs(g->comp, n, order, &a), NULL};
+             hlo_positions_in(n, order, &a), NULL};
   for (u32 k = n; k-- > 0;) {
     hlo_instr *producer = order[k];
     if (fusion_rule_at_most_unary(producer) || !grows_when_read(producer)) continue;
     bool ok = fusion_rule_fusible(producer);
     u32 last = k;
-    hlo_for_each_use(u, producer) last = HS_MAX(last, hlo_number_of(&t.at, u->user));
+    hlo_for_each_use(u, producer) last = HS_MAX(last, hlo_position_of(&t.at, u->user));
     memset(t.reaches + k, 0, last - k + 1);
     memset(t.fits + k, 0, last - k + 1);
     t.producer = producer;
@@ -188,12 +188,12 @@ static void find_apart(greedy *g, u32 n, hlo_instr *const *order) {
     for (u32 j = k + 1; ok && j <= last; j++) {
       bool any = false, direct = false;
       for (u32 o = 0; o < order[j]->noperands; o++) {
-        u32 x = hlo_number_of(&t.at, hlo_operand(order[j], o));
+        u32 x = hlo_position_of(&t.at, hlo_operand(order[j], o));
         any |= x >= k && t.reaches[x];
         direct |= x == k;
       }
-      for (u32 o = 0; order[j]->has_ctrl_preds && o < order[j]->ctrl_preds->n; o++) {
-        u32 x = hlo_number_of(&t.at, order[j]->ctrl_preds->v[o]);
+      for (u32 o = 0; order[j]->ctrl_preds && o < order[j]->ctrl_preds->n; o++) {
+        u32 x = hlo_position_of(&t.at, order[j]->ctrl_preds->v[o]);
         any |= x >= k && t.reaches[x];
       }
       if (!any) continue;
@@ -233,10 +233,10 @@ static hlo_instr *parameter_for(hlo_computation *body, operands *v, hlo_instr *x
 // A copy of i in the body, its operands read as `inside` (by place in i's own computation) or as
 // operands of the fusion.
 static hlo_instr *copy_into(hlo_computation *body, operands *v, const hlo_instr *i,
-                            const hlo_numbers *at, hlo_instr *const *inside, hs_arena *a) {
+                            const hlo_positions *at, hlo_instr *const *inside, hs_arena *a) {
   hlo_instr **ops = HS_NEW_ARRAY(a, hlo_instr *, i->noperands + 1);
   for (u32 k = 0; k < i->noperands; k++)
-    ops[k] = at ? inside[hlo_number_of(at, hlo_operand(i, k))]
+    ops[k] = at ? inside[hlo_position_of(at, hlo_operand(i, k))]
                 : parameter_for(body, v, hlo_operand(i, k));
   return hlo_clone_instr(body, i, NULL, i->noperands, ops);
 }
@@ -246,18 +246,18 @@ static hlo_instr *merge_body(hlo_computation *body, operands *v, const hlo_instr
                              hs_arena *a) {
   const hlo_computation *c = hlo_fusion_comp(producer);
   hlo_instr **order = hlo_post_order(c, a), **inside = HS_NEW_ARRAY(a, hlo_instr *, c->ninstrs + 1);
-  hlo_numbers at = hlo_number_instrs(c, c->ninstrs, order, a);
+  hlo_positions at = hlo_positions_in(c->ninstrs, order, a);
   for (u32 k = 0; k < c->ninstrs; k++)
     inside[k] = order[k]->opcode == HLO_PARAMETER
                     ? parameter_for(body, v, hlo_operand(producer, (u32)hlo_param_number(order[k])))
                     : copy_into(body, v, order[k], &at, inside, a);
-  return inside[hlo_number_of(&at, c->root)];
+  return inside[hlo_position_of(&at, c->root)];
 }
 
 // Copies of a fusion, as unrolled loops make them, share its body until one of them is changed.
 static hlo_computation *own_body(hlo_instr *fusion) {
   hlo_computation *body = hlo_fusion_comp(fusion);
-  if (body->nfusions > 1)
+  if (body->nfusion_callers > 1)
     hlo_set_attr_comp(fusion, HLO_ATTR_CALLS, body = hlo_clone_computation(body, body->name, NULL));
   return body;
 }
@@ -299,7 +299,7 @@ static void remove_producer(hlo_instr *i) {
     hlo_for_each_instr(s, i->parent) {
       operands v = {0};
       bool hit = false;
-      for (u32 k = 0; s->has_ctrl_preds && k < s->ctrl_preds->n; k++) {
+      for (u32 k = 0; s->ctrl_preds && k < s->ctrl_preds->n; k++) {
         if (s->ctrl_preds->v[k] == i) hit = true;
         else hs_vec_push(&v, s->ctrl_preds->v[k]);
       }

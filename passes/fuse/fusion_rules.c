@@ -181,17 +181,17 @@ static element_use use_of(const hlo_instr *i, u32 operand) {
 static element_use use_inside(const hlo_computation *c, const hlo_instr *p) {
   hs_arena a = {0};
   hlo_instr **order = hlo_post_order(c, &a);
-  hlo_numbers at = hlo_number_instrs(c, c->ninstrs, order, &a);
+  hlo_positions at = hlo_positions_in(c->ninstrs, order, &a);
   element_use *use = HS_NEW_ARRAY(&a, element_use, c->ninstrs + 1), root;
   for (u32 k = 0; k < c->ninstrs; k++) {
     if (order[k] == p) use[k] = USE_PLAIN;
     for (u32 o = 0; o < order[k]->noperands; o++) {
       element_use here = use_of(order[k], o),
-                  below = use[hlo_number_of(&at, hlo_operand(order[k], o))];
+                  below = use[hlo_position_of(&at, hlo_operand(order[k], o))];
       use[k] = both(use[k], HS_MIN(here, below));
     }
   }
-  root = use[hlo_number_of(&at, c->root)];
+  root = use[hlo_position_of(&at, c->root)];
   hs_arena_free(&a);
   return root;
 }
@@ -225,7 +225,7 @@ static u32 pick(const hlo_instr *i, picks *fn, const hlo_instr **first) {
 static bool gets_to(const hlo_instr *fusion, u32 operand, picks *fn, const hlo_instr *but,
                     hs_arena *a) {
   const hlo_computation *c = hlo_fusion_comp(fusion);
-  hlo_numbers at = hlo_number_instrs(c, c->ninstrs, hlo_post_order(c, a), a);
+  hlo_positions at = hlo_positions_in(c->ninstrs, hlo_post_order(c, a), a);
   HS_VEC(const hlo_instr *) todo = {0};
   bool *seen = HS_NEW_ARRAY(a, bool, c->ninstrs + 1), hit = false;
   hs_vec_push(&todo, c->params[operand]);
@@ -233,7 +233,7 @@ static bool gets_to(const hlo_instr *fusion, u32 operand, picks *fn, const hlo_i
     const hlo_instr *i = hs_vec_pop(&todo);
     hit = i != but && fn(i);
     hlo_for_each_use(u, i) {
-      u32 k = hlo_number_of(&at, u->user);
+      u32 k = hlo_position_of(&at, u->user);
       if (!seen[k]) seen[k] = true, hs_vec_push(&todo, u->user);
     }
   }
@@ -472,16 +472,16 @@ bool fusion_rule_emitted_too_often(const hlo_instr *fusion, u32 operand, hs_aren
   if (p->opcode == HLO_BROADCAST) return false;
   u32 n = c->ninstrs;
   hlo_instr **order = hlo_post_order(c, scratch);
-  hlo_numbers at = hlo_number_instrs(c, n, order, scratch);
+  hlo_positions at = hlo_positions_in(n, order, scratch);
   places *from = HS_NEW_ARRAY(scratch, places, n + 1);
   i64 *count = HS_NEW_ARRAY(scratch, i64, n + 1);
-  insert(&from[hlo_number_of(&at, c->root)], UINT32_MAX);
+  insert(&from[hlo_position_of(&at, c->root)], UINT32_MAX);
   for (u32 k = n; k-- > 0;) {
     const hlo_instr *i = order[k];
     if (i->opcode == HLO_PARAMETER) continue;
     count[k] = times(&from[k], count);
     for (u32 o = 0; o < i->noperands; o++) {
-      places *to = &from[hlo_number_of(&at, hlo_operand(i, o))];
+      places *to = &from[hlo_position_of(&at, hlo_operand(i, o))];
       if (!same_index(hlo_operand(i, o), i)) {
         insert(to, k);
         continue;
@@ -489,7 +489,7 @@ bool fusion_rule_emitted_too_often(const hlo_instr *fusion, u32 operand, hs_aren
       for (size_t j = 0; j < from[k].n; j++) insert(to, from[k].v[j]);
     }
   }
-  i64 emitted = times(&from[hlo_number_of(&at, c->params[operand])], count);
+  i64 emitted = times(&from[hlo_position_of(&at, c->params[operand])], count);
   for (u32 k = 0; k < n; k++) hs_vec_free(&from[k]);
   return emitted > MOST || (starts_a_block(p->opcode) && (emitted > 1 || readers(p) > 1));
 }

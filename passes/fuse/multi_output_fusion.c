@@ -433,7 +433,7 @@ static hs_status merge_in(merger *g, hlo_computation *c) {
   hs_arena a = {0};
   g->a = &a;
   u32 n = c->ninstrs;
-  hlo_instr **order = hlo_post_order_numbered(c, &(u32){0}, &a);
+  hlo_instr **order = hlo_post_order(c, &a);
   for (u32 k = 0; k < n; k++) *own_rank(g, order[k]) = (k + 1) * RANK_STEP;
   hs_status s = HS_GOOD;
   for (u32 k = 0; k < n && hs_ok(s); k++) {

@@ -25,7 +25,7 @@ static hlo_instr *copied(hlo_instr *x, const hlo_shape *s) {
 static hs_status run_reshape_decomposer(pass_ctx *c) {
   hlo_ctx *ctx = c->m->ctx;
   hlo_for_each_comp(comp, c->m) {
-    if (!hlo_may_have(comp, HLO_RESHAPE) || hlo_is_fusion_comp(comp)) continue;
+    if (hlo_is_fusion_comp(comp)) continue;
     hlo_for_each_instr_safe(i, comp) {
       if (i->opcode != HLO_RESHAPE) continue;
       hlo_instr *x = hlo_operand(i, 0);
@@ -73,7 +73,7 @@ const pass_info pass_reshape_decomposer = {
 
 static hs_status run_broadcast_canonicalizer(pass_ctx *c) {
   hlo_for_each_comp(comp, c->m) {
-    if (!hlo_may_have(comp, HLO_BROADCAST) || hlo_is_fusion_comp(comp)) continue;
+    if (hlo_is_fusion_comp(comp)) continue;
     hlo_for_each_instr_safe(i, comp) {
       if (i->opcode != HLO_BROADCAST) continue;
       hlo_ints d = hlo_attr_ints(i, HLO_ATTR_DIMENSIONS);

@@ -4,6 +4,7 @@
 // "Changed" is what the edit API saw, not what the pass says: the module's generation moved. With
 // verify_all the text hash is compared as well, so that an edit that restores what was there does
 // not count, and a change that went around the edit API is reported as a bug of the pass.
+#include "core/text/text.h"
 #include "passes/run/util.h"
 
 hs_status pass_measure(const hlo_module *m, const pass_run_options *o, pass_totals *out) {
@@ -21,20 +22,19 @@ hs_status pass_measure(const hlo_module *m, const pass_run_options *o, pass_tota
 }
 
 // Passes append what they make; operands go before users again here.
-static void repair_touched(pass_ctx *c) {
-  for (u32 k = 0; k < c->m->touched.n; k++) {
-    hlo_computation *x = c->m->touched.v[k];
-    if (!x->dead) hlo_put_in_order(x);
-  }
+static void put_edited_in_order(hlo_module *m, u64 since) {
+  hlo_for_each_comp(c, m)
+    if (c->generation > since) hlo_put_in_order(c);
 }
 
-// Only what moved is verified.
-static hs_status verify_touched(hlo_module *m, const pass_run_options *o) {
+// Verifies the computations edited since a generation of the module, or everything.
+static hs_status verify_edited(hlo_module *m, u64 since, const pass_run_options *o, hs_arena *a) {
   if (o->verify_all || HS_CHECKED) return hlo_verify(m, NULL);
+  const hlo_computation **edited = hs_arena_alloc(a, m->ncomputations * sizeof *edited);
   u32 n = 0;
-  for (u32 k = 0; k < m->touched.n; k++)
-    if (!m->touched.v[k]->dead) m->touched.v[n++] = m->touched.v[k];
-  return hlo_verify_computations(m, n, (const hlo_computation *const *)m->touched.v, NULL);
+  hlo_for_each_comp(c, m)
+    if (c->generation > since) edited[n++] = c;
+  return hlo_verify_computations(m, n, edited, NULL);
 }
 
 // Whether the module has nothing that the pass works on.
@@ -66,7 +66,6 @@ hs_status pass_run(hlo_module *m, const pass_info *p, const pass_options *option
   }
   hs_arena scratch = {.pool = hlo_ctx_pool(m->ctx)};
   u64 generation = m->generation;
-  hlo_note_touched(m);
   u64 hash = o->verify_all ? hlo_text_hash(m) : 0;
   size_t mark = hlo_journal_mark(m);
   pass_ctx c = {.m = m,
@@ -80,7 +79,7 @@ hs_status pass_run(hlo_module *m, const pass_info *p, const pass_options *option
 
   u64 start = hs_now_ns();
   hs_status s = p->run(&c);
-  if (hs_ok(s) && m->generation != generation) repair_touched(&c);
+  if (hs_ok(s) && m->generation != generation) put_edited_in_order(m, generation);
   out->ms = (double)(hs_now_ns() - start) * 1e-6;
   out->rewrites = c.rewrites;
   out->options_read = c.options_read;
@@ -97,7 +96,7 @@ hs_status pass_run(hlo_module *m, const pass_info *p, const pass_options *option
     else s = failed(p, m, mark, "changed the module without saying so", HS_GOOD);
   }
   if (hs_ok(s) && out->changed && (o->verify || o->verify_all)) {
-    s = verify_touched(m, o);
+    s = verify_edited(m, generation, o, &scratch);
     if (!hs_ok(s)) s = failed(p, m, mark, "left an invalid module", s);
   }
   hs_arena_free(&scratch);

@@ -2,11 +2,11 @@
 #include "passes/run/util.h"
 
 // The instructions of a computation by their place in its list, for tables as small as it is.
-static hlo_numbers number_list(const hlo_computation *c, hs_arena *a) {
+static hlo_positions number_list(const hlo_computation *c, hs_arena *a) {
   hlo_instr **v = HS_NEW_ARRAY(a, hlo_instr *, c->ninstrs + 1);
   u32 n = 0;
   hlo_for_each_instr(i, c) v[n++] = i;
-  return hlo_number_instrs(c, n, v, a);
+  return hlo_positions_in(n, v, a);
 }
 
 // ---- inlining -----------------------------------------------------------------------------------
@@ -14,7 +14,7 @@ hlo_instr *pass_inline_at(hlo_instr *site, const hlo_computation *body, hlo_inst
                           hs_arena *a) {
   hlo_instr **order = hlo_post_order(body, a),
             **made = HS_NEW_ARRAY(a, hlo_instr *, body->ninstrs + 1);
-  hlo_numbers at = hlo_number_instrs(body, body->ninstrs, order, a);
+  hlo_positions at = hlo_positions_in(body->ninstrs, order, a);
   for (u32 t = 0; t < body->ninstrs; t++) {
     hlo_instr *i = order[t];
     if (i->opcode == HLO_PARAMETER) {
@@ -22,18 +22,18 @@ hlo_instr *pass_inline_at(hlo_instr *site, const hlo_computation *body, hlo_inst
       continue;
     }
     hlo_instr **ops = HS_NEW_ARRAY(a, hlo_instr *, i->noperands + 1);
-    for (u32 k = 0; k < i->noperands; k++) ops[k] = made[hlo_number_of(&at, hlo_operand(i, k))];
+    for (u32 k = 0; k < i->noperands; k++) ops[k] = made[hlo_position_of(&at, hlo_operand(i, k))];
     hlo_instr *x = hlo_clone_instr(site->parent, i, NULL, i->noperands, ops);
     hlo_move_before(x, site);
-    if (i->has_ctrl_preds) {
+    if (i->ctrl_preds) {
       hlo_instr **preds = HS_NEW_ARRAY(a, hlo_instr *, i->ctrl_preds->n);
       for (u32 k = 0; k < i->ctrl_preds->n; k++)
-        preds[k] = made[hlo_number_of(&at, i->ctrl_preds->v[k])];
+        preds[k] = made[hlo_position_of(&at, i->ctrl_preds->v[k])];
       hlo_set_ctrl_preds(x, i->ctrl_preds->n, preds);
     }
     made[t] = x;
   }
-  return made[hlo_number_of(&at, body->root)];
+  return made[hlo_position_of(&at, body->root)];
 }
 
 hlo_instr *pass_inline_call(hlo_instr *call, const hlo_computation *body, hlo_instr *const *args,
@@ -44,7 +44,7 @@ hlo_instr *pass_inline_call(hlo_instr *call, const hlo_computation *body, hlo_in
 }
 
 static void comes_after(hlo_instr *i, const hlo_instr_list *before) {
-  u32 had = i->has_ctrl_preds ? i->ctrl_preds->n : 0, n = had;
+  u32 had = i->ctrl_preds ? i->ctrl_preds->n : 0, n = had;
   hlo_instr **v = hs_alloc((had + before->n) * sizeof *v);
   for (u32 k = 0; k < had; k++) v[k] = i->ctrl_preds->v[k];
   for (u32 k = 0; k < before->n; k++) {
@@ -63,8 +63,7 @@ void pass_relay_control(hlo_instr *i) {
   if (!i->nuses && i->nctrl_succs) {
     hlo_for_each_instr(s, i->parent) {
       bool after = false;
-      for (u32 k = 0; s->has_ctrl_preds && k < s->ctrl_preds->n; k++)
-        after |= s->ctrl_preds->v[k] == i;
+      for (u32 k = 0; s->ctrl_preds && k < s->ctrl_preds->n; k++) after |= s->ctrl_preds->v[k] == i;
       if (after) comes_after(s, before);
     }
   }
@@ -76,7 +75,7 @@ void pass_drop_control(hlo_instr *i) {
   const hlo_instr_list *before = i->ctrl_preds ? i->ctrl_preds : &none;
   for (hlo_instr *s = i->nctrl_succs ? i->parent->first : NULL; s; s = s->next) {
     u32 n = 0;
-    if (!s->has_ctrl_preds) continue;
+    if (!s->ctrl_preds) continue;
     hlo_instr **v = hs_alloc((s->ctrl_preds->n + 1) * sizeof *v);
     for (u32 k = 0; k < s->ctrl_preds->n; k++)
       if (s->ctrl_preds->v[k] != i) v[n++] = s->ctrl_preds->v[k];
@@ -86,7 +85,7 @@ void pass_drop_control(hlo_instr *i) {
     }
     hs_free(v);
   }
-  if (i->has_ctrl_preds) hlo_set_ctrl_preds(i, 0, NULL);
+  if (i->ctrl_preds) hlo_set_ctrl_preds(i, 0, NULL);
 }
 
 void pass_called_all(const hlo_instr *i, hs_arena *a, hlo_computation ***v, u32 *n) {
@@ -195,16 +194,18 @@ u64 pass_attrs_hash(const hlo_instr *i, u64 seed, u64 *memo) {
 u64 pass_comp_hash(hlo_computation *c, u64 *memo) {
   if (memo && memo[c->id]) return memo[c->id];
   hs_arena a = {0};
-  u32 first, n = c->ninstrs;
-  hlo_instr **order = hlo_post_order_numbered(c, &first, &a);
+  u32 n = c->ninstrs;
+  hlo_instr **order = hlo_post_order(c, &a);
+  hlo_positions at = hlo_positions_in(n, order, &a);
   u64 *h = hs_arena_alloc(&a, (n + 1) * sizeof *h);
   for (u32 t = 0; t < n; t++) {
     hlo_instr *i = order[t];
     u64 x = hs_mix(i->opcode, i->shape->logical->hash);
-    for (u32 k = 0; k < i->noperands; k++) x = hs_mix(x, h[hlo_operand(i, k)->place - first]);
+    for (u32 k = 0; k < i->noperands; k++)
+      x = hs_mix(x, h[hlo_position_of(&at, hlo_operand(i, k))]);
     h[t] = pass_attrs_hash(i, x, memo);
   }
-  u64 out = hs_mix(h[c->root->place - first], n) | 1;
+  u64 out = hs_mix(h[hlo_position_of(&at, c->root)], n) | 1;
   hs_arena_free(&a);
   if (memo) memo[c->id] = out;
   return out;
@@ -239,12 +240,12 @@ bool pass_comp_equal(const hlo_computation *a, const hlo_computation *b, bool la
   if (a->ninstrs != b->ninstrs || a->nparams != b->nparams ||
       !hs_str_eq(a->execution_thread, b->execution_thread))
     return false;
-  hlo_numbers at = number_list(a, scratch);
+  hlo_positions at = number_list(a, scratch);
   u32 *twin = HS_NEW_ARRAY(scratch, u32, a->ninstrs + 1);  // number in a -> id in b, plus 1
   for (u32 p = 0; p < a->nparams; p++) {
     const hlo_shape *s = a->params[p]->shape, *t = b->params[p]->shape;
     if (s != t && (layouts || s->logical != t->logical)) return false;
-    twin[hlo_number_of(&at, a->params[p])] = b->params[p]->id + 1;
+    twin[hlo_position_of(&at, a->params[p])] = b->params[p]->id + 1;
   }
   // Walks both from the root in lock step; what the root does not reach is side-effecting and
   // compared by count only.
@@ -255,7 +256,7 @@ bool pass_comp_equal(const hlo_computation *a, const hlo_computation *b, bool la
   u32 met = 0;
   while (same && work.n) {
     const hlo_instr *y = hs_vec_pop(&work), *x = hs_vec_pop(&work);
-    u32 *met_as = &twin[hlo_number_of(&at, x)];
+    u32 *met_as = &twin[hlo_position_of(&at, x)];
     if (*met_as) {
       same = *met_as == y->id + 1;
       continue;
@@ -274,7 +275,7 @@ bool pass_comp_equal(const hlo_computation *a, const hlo_computation *b, bool la
   if (!same) return false;
   if (met + a->nparams >= a->ninstrs) return true;
   hlo_for_each_instr(i, a)
-    if (!twin[hlo_number_of(&at, i)] && hlo_has_side_effect(i)) return false;
+    if (!twin[hlo_position_of(&at, i)] && hlo_has_side_effect(i)) return false;
   return true;
 }
 

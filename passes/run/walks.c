@@ -56,8 +56,7 @@ hlo_instr **pass_post_order(pass_ctx *c, const hlo_computation *comp) {
   order *o = &walks_of(c)->orders[comp->id];
   size_t bytes = comp->ninstrs * sizeof *o->v;
   if (o->v && o->generation == comp->generation + 1) return hs_arena_dup(c->scratch, o->v, bytes);
-  u32 first;
-  hlo_instr **v = hlo_post_order_numbered((hlo_computation *)(uintptr_t)comp, &first, c->scratch);
+  hlo_instr **v = hlo_post_order(comp, c->scratch);
   o->v = hs_realloc(o->v, bytes);
   memcpy(o->v, v, bytes);
   o->n = comp->ninstrs;
@@ -76,9 +75,8 @@ hlo_instr **pass_any_order(pass_ctx *c, const hlo_computation *comp) {
 hlo_instr **pass_of_op(pass_ctx *c, const hlo_computation *comp, hlo_opcode a, hlo_opcode b,
                        u32 *n) {
   HS_VEC(hlo_instr *) found = {0};
-  if (hlo_may_have(comp, a) || hlo_may_have(comp, b))
-    hlo_for_each_instr(i, comp)
-      if (i->opcode == a || i->opcode == b) hs_vec_push(&found, i);
+  hlo_for_each_instr(i, comp)
+    if (i->opcode == a || i->opcode == b) hs_vec_push(&found, i);
   *n = (u32)found.n;
   hlo_instr **v = found.n ? hs_arena_dup(c->scratch, found.v, found.n * sizeof *v) : NULL;
   hs_vec_free(&found);
@@ -110,8 +108,11 @@ hlo_computation **pass_comp_callees_first(pass_ctx *c, u32 *n) { return comps_of
 
 hlo_call_list pass_calls(pass_ctx *c) {
   const hlo_call_list *l = &with_calls(c)->calls;
-  return (hlo_call_list){hs_arena_dup(c->scratch, l->first, c->m->next_comp_id * sizeof *l->first),
-                         hs_arena_dup(c->scratch, l->v, l->n * sizeof(hlo_instr *)), NULL, l->n};
+  size_t ids = c->m->next_comp_id;
+  return (hlo_call_list){.n = l->n,
+                         .v = hs_arena_dup(c->scratch, l->v, l->n * sizeof *l->v),
+                         .first = hs_arena_dup(c->scratch, l->first, ids * sizeof *l->first),
+                         .end = hs_arena_dup(c->scratch, l->end, ids * sizeof *l->end)};
 }
 
 pass_call_sites pass_find_sites(pass_ctx *c) {

@@ -217,7 +217,7 @@ static bool join(group *g, const usage *w) {
     if (at > PATH_LIMIT) return false;
     for (size_t k = 0; k < g->members.n; k++)
       if (g->members.v[k]->dot == i) return false;
-    u32 ncontrol = i->has_ctrl_preds ? i->ctrl_preds->n : 0;
+    u32 ncontrol = i->ctrl_preds ? i->ctrl_preds->n : 0;
     for (u32 k = 0; k < i->noperands + ncontrol; k++) {
       hlo_instr *o = k < i->noperands ? hlo_operand(i, k) : i->ctrl_preds->v[k - i->noperands];
       if (g->seen[o->id] != look) g->seen[o->id] = look, hs_vec_push(&g->path, o);

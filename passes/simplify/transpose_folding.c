@@ -100,7 +100,7 @@ static hs_status run(pass_ctx *p) {
     u32 ni = comps[k]->ninstrs;
     hlo_instr **order = pass_post_order(p, comps[k]);
     for (u32 j = 0; j < ni; j++) {
-      if (order[j]->dead || order[j]->has_ctrl_preds) continue;
+      if (order[j]->dead || order[j]->ctrl_preds) continue;
       if (order[j]->opcode == HLO_DOT) fold_dot(p, order[j], fold_batch);
       if (convolutions && order[j]->opcode == HLO_CONVOLUTION) fold_convolution(p, order[j]);
     }

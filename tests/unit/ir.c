@@ -55,11 +55,9 @@ static char *text(const hlo_module *m) {
 // Walks every list both ways and counts: what the links say must agree with the counters.
 static void check_links(const hlo_module *m) {
   hlo_for_each_comp(c, m) {
-    u32 n = 0, unused = 0;
+    u32 n = 0;
     hlo_for_each_instr(i, c) {
       n++;
-      unused += !i->nuses;
-      assert_in_range(i->id, c->low_id, c->end_id - 1);
       assert_true(!i->next || i->next->prev == i);
       u32 uses = 0;
       hlo_for_each_use(u, i) {
@@ -71,7 +69,6 @@ static void check_links(const hlo_module *m) {
       assert_int_equal(uses, i->nuses);
     }
     assert_int_equal(n, c->ninstrs);
-    assert_int_equal(unused, c->nunused);
   }
 }
 
@@ -384,21 +381,56 @@ static void undo_is_quick(void **state) {
   hlo_ctx_free(ctx);
 }
 
-// ---- what tables by id rely on ------------------------------------------------------------------
+// A version that holds a whole pass: every instruction of 100,000 was replaced by a new one.
+static void undo_of_a_pass_is_quick(void **state) {
+  (void)state;
+  hlo_ctx *ctx = hlo_ctx_new();
+  hlo_module *m = chain(ctx, 100000);
+  u64 text = hlo_text_hash(m);
+  hlo_instr **old = hs_alloc(m->entry->ninstrs * sizeof *old);
+  u32 n = 0;
+  hlo_for_each_instr(i, m->entry)
+    if (i->opcode != HLO_PARAMETER) old[n++] = i;
+  for (u32 k = 0; k < n; k++) {
+    hlo_instr *ops[] = {hlo_operand(old[k], 0), hlo_operand(old[k], old[k]->noperands - 1)};
+    hlo_instr *now = hlo_add(m->entry, HLO_MULTIPLY, old[k]->shape, 2, ops, NULL);
+    hlo_replace(old[k], now);
+  }
+  hlo_put_in_order(m->entry);
+  hs_free(old);
+  hlo_delta *d = hlo_commit(m);
+  u64 undo = UINT64_MAX, redo = UINT64_MAX;
+  for (u32 k = 0; k < 5; k++) {
+    u64 start = hs_now_ns();
+    hlo_delta_undo(m, d);
+    u64 between = hs_now_ns();
+    hlo_delta_redo(m, d);
+    undo = HS_MIN(undo, between - start);
+    redo = HS_MIN(redo, hs_now_ns() - between);
+  }
+  print_message("of a pass over 100000 instructions: undo %.2f ms, redo %.2f ms\n",
+                (double)undo * 1e-6, (double)redo * 1e-6);
+  assert_true(undo <= 30000000 && redo <= 30000000);
+  hlo_delta_undo(m, d);
+  assert_true(hlo_text_hash(m) == text);
+  check_links(m);
+  hlo_delta_free(m, d);
+  hlo_module_free(m);
+  hlo_ctx_free(ctx);
+}
+
+// ---- counters -----------------------------------------------------------------------------------
 static void check_counts(const hlo_module *m) {
   u32 nops[HLO_OPCODE_COUNT] = {0};
-  hlo_for_each_comp(c, m) {
-    u32 calls = 0;
-    hlo_for_each_instr(i, c) nops[i->opcode]++, calls += hlo_op_has(i->opcode, HLO_F_CALLS);
-    assert_int_equal(c->ncalls, calls);
-  }
+  hlo_for_each_comp(c, m)
+    hlo_for_each_instr(i, c) nops[i->opcode]++;
   assert_memory_equal(m->nops, nops, sizeof nops);
   hlo_for_each_comp(c, m) {
     u32 n = 0;
     hlo_for_each_comp(d, m)
       hlo_for_each_instr(i, d)
         n += i->opcode == HLO_FUSION && hlo_attr_comp(i, HLO_ATTR_CALLS) == c;
-    assert_int_equal(c->nfusions, n);
+    assert_int_equal(c->nfusion_callers, n);
     assert_int_equal(hlo_is_fusion_comp(c), n > 0);
   }
 }
@@ -420,16 +452,16 @@ static void counts_follow_the_edits(void **state) {
   hlo_instr *a = hlo_add_call(m->entry, HLO_FUSION, x->shape, HLO_ATTR_CALLS, body, 1, &x);
   hlo_instr *b = hlo_clone_instr(m->entry, a, NULL, 1, &x);
   hlo_set_root(holder, hlo_add_call(holder, HLO_FUSION, x->shape, HLO_ATTR_CALLS, body, 1, &p));
-  assert_int_equal(body->nfusions, 3);
+  assert_int_equal(body->nfusion_callers, 3);
   check_counts(m);
   size_t mark = hlo_journal_mark(m);
   hlo_set_attr_comp(b, HLO_ATTR_CALLS, other);
   hlo_remove(a);
   hlo_remove_computation(holder);
-  assert_int_equal(body->nfusions, 0);
+  assert_int_equal(body->nfusion_callers, 0);
   check_counts(m);
   hlo_journal_rollback(m, mark);
-  assert_int_equal(body->nfusions, 3);
+  assert_int_equal(body->nfusion_callers, 3);
   check_counts(m);
   hlo_delta *d = hlo_commit(m);
   hlo_delta_undo(m, d);
@@ -452,40 +484,18 @@ static void numbers_by_id(void **state) {
   hs_arena a = {0};
   for (u32 round = 0; round < 12; round++) {
     hlo_instr **order = hlo_post_order(e, &a);
-    hlo_numbers n = hlo_number_instrs(e, e->ninstrs, order, &a);
+    hlo_positions n = hlo_positions_in(e->ninstrs, order, &a);
     for (u32 k = 0; k < e->ninstrs; k++) {
-      assert_int_equal(hlo_number_of(&n, order[k]), k);
+      assert_int_equal(hlo_position_of(&n, order[k]), k);
       for (u32 o = 0; o < order[k]->noperands; o++)
-        assert_true(hlo_number_of(&n, hlo_operand(order[k], o)) < k);
+        assert_true(hlo_position_of(&n, hlo_operand(order[k], o)) < k);
     }
     hlo_for_each_comp(c, f->m)
       if (c != e)
-        hlo_for_each_instr(i, c) assert_int_equal(hlo_number_of(&n, i), UINT32_MAX);
+        hlo_for_each_instr(i, c) assert_int_equal(hlo_position_of(&n, i), UINT32_MAX);
     hlo_add(e, HLO_NEGATE, e->params[0]->shape, 1, &e->params[0], NULL);
     for (u32 k = 0; k < 10u << round; k++)
       hlo_add_parameter(elsewhere, elsewhere->nparams, e->params[0]->shape, NULL);
-  }
-  hs_arena_free(&a);
-}
-
-// The order with marks in the instructions is the one with a table, whatever was numbered before;
-// places follow it.
-static void places_follow_the_order(void **state) {
-  fixture *f = *state;
-  hlo_computation *e = f->m->entry;
-  hs_arena a = {0};
-  for (u32 round = 0; round < 5; round++) {
-    u32 first;
-    hlo_instr **order = hlo_post_order(e, &a), **same = hlo_post_order_numbered(e, &first, &a);
-    assert_memory_equal(order, same, e->ninstrs * sizeof *order);
-    assert_null(order[e->ninstrs]);
-    assert_null(same[e->ninstrs]);
-    for (u32 k = 0; k < e->ninstrs; k++) assert_int_equal(order[k]->place - first, k);
-    hlo_instr *turned[16];
-    for (u32 k = 0; k < e->ninstrs; k++) turned[k] = order[e->ninstrs - 1 - k];
-    first = hlo_place_instrs(e, e->ninstrs, turned);
-    for (u32 k = 0; k < e->ninstrs; k++) assert_int_equal(turned[k]->place - first, k);
-    hlo_add(e, HLO_NEGATE, e->params[0]->shape, 1, &e->params[0], NULL);
   }
   hs_arena_free(&a);
 }
@@ -531,6 +541,7 @@ int main(void) {
       cmocka_unit_test(version_costs_what_was_edited),
       cmocka_unit_test(a_thousand_versions),
       cmocka_unit_test(undo_is_quick),
+      cmocka_unit_test(undo_of_a_pass_is_quick),
       cmocka_unit_test_setup_teardown(undo_restores_text_and_order, setup, teardown),
       cmocka_unit_test_setup_teardown(rollback_to_mark, setup, teardown),
       cmocka_unit_test_setup_teardown(fresh_fields, setup, teardown),
@@ -542,7 +553,6 @@ int main(void) {
       cmocka_unit_test_setup_teardown(provenance_unites, setup, teardown),
       cmocka_unit_test_setup_teardown(counts_follow_the_edits, setup, teardown),
       cmocka_unit_test_setup_teardown(numbers_by_id, setup, teardown),
-      cmocka_unit_test_setup_teardown(places_follow_the_order, setup, teardown),
       cmocka_unit_test_setup_teardown(reordering_is_undone, setup, teardown),
   };
   return cmocka_run_group_tests_name("ir", tests, NULL, NULL);
