@@ -77,8 +77,7 @@ static paint paint_of(const dot_writer *w, const hlo_instr *i) {
   }
   if (i->opcode == HLO_PARAMETER && i->shape->elements >= BIG_ELEMENTS) return paint_big_param;
   if (i->opcode == HLO_BITCAST && w->fusion) return paints[HLO_COLOR_GREEN];
-  if (i->opcode == HLO_ASYNC_START || i->opcode == HLO_ASYNC_UPDATE ||
-      i->opcode == HLO_ASYNC_DONE) {
+  if (hlo_op_has(i->opcode, HLO_F_ASYNC_WRAPPER)) {
     const hlo_computation *c = hlo_attr_comp(i, HLO_ATTR_CALLS);
     if (c && c->root) return paints[hlo_ops[c->root->opcode].color];
   }

@@ -28,6 +28,35 @@ struct cpu_scalar {
 
 static bool is_real(hlo_dtype t) { return hlo_dtype_is_float(t); }
 
+static double fmax_nan(double a, double b) {
+  return a != a ? a : b != b ? b : a > b ? a : a < b ? b : signbit(a) ? b : a;
+}
+static double fmin_nan(double a, double b) {
+  return a != a ? a : b != b ? b : a < b ? a : a > b ? b : signbit(a) ? a : b;
+}
+
+// False when there is no such operation on real numbers.
+static bool real_op(hlo_opcode op, reg a, reg b, reg *out) {
+  switch (op) {
+  case HLO_ADD: return out->f = a.f + b.f, true;
+  case HLO_SUBTRACT: return out->f = a.f - b.f, true;
+  case HLO_MULTIPLY: return out->f = a.f * b.f, true;
+  case HLO_DIVIDE: return out->f = a.f / b.f, true;
+  case HLO_MAXIMUM: return out->f = fmax_nan(a.f, b.f), true;
+  case HLO_MINIMUM: return out->f = fmin_nan(a.f, b.f), true;
+  case HLO_NEGATE: return out->f = -a.f, true;
+  case HLO_ABS: return out->f = fabs(a.f), true;
+  case HLO_SQRT: return out->f = sqrt(a.f), true;
+  case HLO_EXP: return out->f = exp(a.f), true;
+  case HLO_LOG: return out->f = log(a.f), true;
+  case HLO_TANH: return out->f = tanh(a.f), true;
+  case HLO_FLOOR: return out->f = floor(a.f), true;
+  case HLO_CEIL: return out->f = ceil(a.f), true;
+  case HLO_POWER: return out->f = pow(a.f, b.f), true;
+  default: return false;
+  }
+}
+
 static bool op_ok(const hlo_instr *i) {
   hlo_dtype t = i->shape->dtype;
   if (!hlo_shape_is_scalar(i->shape) || hlo_dtype_is_complex(t)) return false;
@@ -49,19 +78,11 @@ static bool op_ok(const hlo_instr *i) {
   case HLO_CONVERT:
   case HLO_COPY: return true;
   case HLO_CONSTANT: return hlo_constant_value(i) && !hlo_literal_has_elided(hlo_constant_value(i));
-  case HLO_DIVIDE:
-  case HLO_SQRT:
-  case HLO_EXP:
-  case HLO_LOG:
-  case HLO_FLOOR:
-  case HLO_CEIL:
-  case HLO_TANH:
-  case HLO_POWER: return is_real(t);
   case HLO_AND:
   case HLO_OR:
   case HLO_XOR:
   case HLO_NOT: return !is_real(t);
-  default: return false;
+  default: return is_real(t) && real_op(i->opcode, (reg){0}, (reg){0}, &(reg){0});
   }
 }
 
@@ -175,34 +196,6 @@ static bool compare(const scalar_op *o, reg a, reg b) {
   }
 }
 
-static double fmax_nan(double a, double b) {
-  return a != a ? a : b != b ? b : a > b ? a : a < b ? b : signbit(a) ? b : a;
-}
-static double fmin_nan(double a, double b) {
-  return a != a ? a : b != b ? b : a < b ? a : a > b ? b : signbit(a) ? a : b;
-}
-
-static reg real_op(const scalar_op *o, reg a, reg b) {
-  switch (o->op) {
-  case HLO_ADD: return (reg){.f = a.f + b.f};
-  case HLO_SUBTRACT: return (reg){.f = a.f - b.f};
-  case HLO_MULTIPLY: return (reg){.f = a.f * b.f};
-  case HLO_DIVIDE: return (reg){.f = a.f / b.f};
-  case HLO_MAXIMUM: return (reg){.f = fmax_nan(a.f, b.f)};
-  case HLO_MINIMUM: return (reg){.f = fmin_nan(a.f, b.f)};
-  case HLO_NEGATE: return (reg){.f = -a.f};
-  case HLO_ABS: return (reg){.f = fabs(a.f)};
-  case HLO_SQRT: return (reg){.f = sqrt(a.f)};
-  case HLO_EXP: return (reg){.f = exp(a.f)};
-  case HLO_LOG: return (reg){.f = log(a.f)};
-  case HLO_TANH: return (reg){.f = tanh(a.f)};
-  case HLO_FLOOR: return (reg){.f = floor(a.f)};
-  case HLO_CEIL: return (reg){.f = ceil(a.f)};
-  case HLO_POWER: return (reg){.f = pow(a.f, b.f)};
-  default: return a;
-  }
-}
-
 static reg int_op(const scalar_op *o, reg a, reg b) {
   bool u = hlo_dtype_is_unsigned(o->t);
   bool less = u ? (u64)a.i < (u64)b.i : a.i < b.i;
@@ -242,12 +235,12 @@ void cpu_scalar_run(const cpu_scalar *s, const void *const *params, void *const 
   for (u32 k = 0; k < s->nparams; k++) r[k] = load(s->param_type[k], params[k]);
   for (u32 k = 0; k < s->nops; k++) {
     const scalar_op *o = &s->ops[k];
-    reg v;
+    reg v = r[o->a];  // a copy
     if (o->op == HLO_COMPARE) v.i = compare(o, r[o->a], r[o->b]);
     else if (o->op == HLO_SELECT) v = r[o->a].i ? r[o->b] : r[o->c];
     else if (o->op == HLO_CONVERT) v = through(o->t, convert(o, r[o->a]));
-    else
-      v = through(o->t, is_real(o->t) ? real_op(o, r[o->a], r[o->b]) : int_op(o, r[o->a], r[o->b]));
+    else if (!is_real(o->t)) v = through(o->t, int_op(o, r[o->a], r[o->b]));
+    else if (real_op(o->op, r[o->a], r[o->b], &v)) v = through(o->t, v);
     r[o->to] = v;
   }
   for (u32 k = 0; k < s->nresults; k++) store(s->result_type[k], results[k], r[s->result[k]]);

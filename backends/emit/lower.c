@@ -53,40 +53,7 @@ static const nest_expr *linear(nest *n, const hlo_shape *s, bool use_layout,
 }
 
 bool lower_dtype_ok(hlo_dtype t) {
-  switch (t) {
-  case HLO_PRED:
-  case HLO_S8:
-  case HLO_S16:
-  case HLO_S32:
-  case HLO_S64:
-  case HLO_U8:
-  case HLO_U16:
-  case HLO_U32:
-  case HLO_U64:
-  case HLO_F16:
-  case HLO_BF16:
-  case HLO_F32:
-  case HLO_F64:
-  case HLO_C64:
-  case HLO_C128:
-  case HLO_S1:
-  case HLO_S2:
-  case HLO_S4:
-  case HLO_U1:
-  case HLO_U2:
-  case HLO_U4:
-  case HLO_F8E5M2:
-  case HLO_F8E4M3:
-  case HLO_F8E4M3FN:
-  case HLO_F8E4M3B11FNUZ:
-  case HLO_F8E3M4:
-  case HLO_F8E5M2FNUZ:
-  case HLO_F8E4M3FNUZ:
-  case HLO_F4E2M1FN:
-  case HLO_F6E3M2FN:
-  case HLO_F6E2M3FN: return true;
-  default: return false;
-  }
+  return hlo_dtype_is_array(t) && hlo_dtypes[t].format.top != HLO_TOP_E8M0;
 }
 
 static nest_val load(lowering *l, const hlo_instr *i, u32 buf, const hlo_shape *s, bool use_layout,

@@ -231,29 +231,6 @@ typedef struct survey {
   u32 last_var;
 } survey;
 
-static double op_weight(hlo_opcode op) {
-  switch (op) {
-  case HLO_EXP:
-  case HLO_LOG:
-  case HLO_TANH:
-  case HLO_LOGISTIC:
-  case HLO_EXPM1:
-  case HLO_LOG1P:
-  case HLO_ERF:
-  case HLO_CBRT: return 20;
-  case HLO_SIN:
-  case HLO_COSINE:
-  case HLO_TAN:
-  case HLO_POWER:
-  case HLO_ATAN2:
-  case HLO_REMAINDER: return 40;
-  case HLO_DIVIDE:
-  case HLO_SQRT:
-  case HLO_RSQRT: return 6;
-  default: return hlo_op_has(op, HLO_F_TRANSCENDENTAL) ? 40 : 1;
-  }
-}
-
 static void look(survey *s, u32 id, double times);
 
 static void look_expr(survey *s, const nest_expr *e, double times) {
@@ -324,7 +301,7 @@ static void look(survey *s, u32 id, double times) {
     s->seen[x->args[0]] = 1, look_expr(s, s->n->nodes.v[x->args[0]].e, times);
   if (w > s->widest) s->widest = w;
   if (x->kind == NEST_OP)
-    s->ops += times * op_weight(x->op) * (hlo_dtype_storage(x->in) == 8 ? 2 : 1);
+    s->ops += times * hlo_op_cost(x->op)->cycles * (hlo_dtype_storage(x->in) == 8 ? 2 : 1);
   if (x->kind == NEST_LOAD)
     s->ops += times, s->bytes += times * (double)hlo_dtype_storage(x->dtype),
         look(s, x->guard, times);

@@ -63,20 +63,7 @@ hs_str pj_module_bytes(hs_str format, hs_str code) {
   return hs_str_eq(format, HS_STR("hlo")) ? code : (hs_str){0};
 }
 
-int pj_type(int t) {
-  static const u8 of[HLO_DTYPE_COUNT] = {
-      [HLO_PRED] = 1,        [HLO_S8] = 2,          [HLO_S16] = 3,
-      [HLO_S32] = 4,         [HLO_S64] = 5,         [HLO_U8] = 6,
-      [HLO_U16] = 7,         [HLO_U32] = 8,         [HLO_U64] = 9,
-      [HLO_F16] = 10,        [HLO_F32] = 11,        [HLO_F64] = 12,
-      [HLO_BF16] = 13,       [HLO_C64] = 14,        [HLO_C128] = 15,
-      [HLO_F8E5M2] = 16,     [HLO_F8E4M3FN] = 17,   [HLO_F8E4M3B11FNUZ] = 18,
-      [HLO_F8E5M2FNUZ] = 19, [HLO_F8E4M3FNUZ] = 20, [HLO_S4] = 21,
-      [HLO_U4] = 22,         [HLO_TOKEN] = 23,      [HLO_S2] = 24,
-      [HLO_U2] = 25,         [HLO_F8E4M3] = 26,     [HLO_F8E3M4] = 27,
-      [HLO_F8E8M0FNU] = 28,  [HLO_F4E2M1FN] = 29};
-  return t >= 0 && t < HLO_DTYPE_COUNT ? of[t] : 0;
-}
+int pj_type(int t) { return t >= 0 && t < HLO_DTYPE_COUNT ? hlo_dtypes[t].pjrt : 0; }
 
 // ---- errors -------------------------------------------------------------------------------------
 

@@ -113,11 +113,11 @@ static hs_status run_again(void *arg, double *ms) {
 // Narrow integers come one to a byte, and plug-ins do not agree on the upper bits; literals hold
 // them sign-extended.
 static void widen(const pjs_array *a, char *p) {
-  int bits = a->type == pj_type(HLO_S4) || a->type == pj_type(HLO_U4)   ? 4
-             : a->type == pj_type(HLO_S2) || a->type == pj_type(HLO_U2) ? 2
-                                                                        : 0;
-  if (!bits) return;
-  bool is_signed = a->type == pj_type(HLO_S4) || a->type == pj_type(HLO_S2);
+  hlo_dtype t = 1;
+  while (t < HLO_DTYPE_COUNT && pj_type((int)t) != a->type) t++;
+  if (t == HLO_DTYPE_COUNT || !hlo_dtype_is_integer(t) || hlo_dtype_bits(t) >= 8) return;
+  int bits = hlo_dtype_bits(t);
+  bool is_signed = hlo_dtype_is_signed(t);
   for (size_t k = 0; k < a->bytes; k++) {
     int v = p[k] & ((1 << bits) - 1);
     p[k] = (char)(is_signed && v >> (bits - 1) ? v - (1 << bits) : v);

@@ -6,6 +6,7 @@
 // part; between XLA's own markers of manual regions, which the evaluator knows, it is a program on
 // whole arrays again.
 #include "backends/pjrt/pjrt.h"
+#include "core/eval/eval.h"
 
 hs_status pjrt_tiles_make(hlo_ctx *ctx, const hlo_shape *whole, const hlo_sharding *s, u32 ndevices,
                           pjrt_tiles *out) {

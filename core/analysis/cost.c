@@ -1,11 +1,12 @@
 // cost.c — what an instruction costs, by the rules of XLA's HloCostAnalysis
 // (xla/service/hlo_cost_analysis.cc).
 //
-// One rule per cost class of ops.def. Counts are exact doubles; XLA keeps its sums in float32, and
-// so does its reading here. Two readings of the same rules: ours multiplies a loop by its trip
-// count and lists what it cannot know; XLA's counts a loop once and adds -1 for every custom-call,
-// so that its figures can be reproduced (hlo_cost_xla). Costs of called computations are kept per
-// computation, so that a shared callee is looked at once.
+// Cost classes (costs.def) count flops or transcendentals per element, or have a rule here. Counts
+// are exact doubles; XLA keeps its sums in float32, and so does its reading here. Two readings of
+// the same rules: ours multiplies a loop by its trip count and lists what it cannot know; XLA's
+// counts a loop once and adds -1 for every custom-call, so that its figures can be reproduced
+// (hlo_cost_xla). Costs of called computations are kept per computation, so that a shared callee is
+// looked at once.
 #include "core/analysis/customcall.h"
 
 #include <math.h>
@@ -135,37 +136,46 @@ static double dot_flops(const costing *k, const hlo_instr *i) {
   return 2 * out * depth;
 }
 
+// The least x >= 0 with s * x = r modulo m, and *period to the next one; -1 when there is none.
+// Extended Euclid.
+static i128 solve_congruence(i128 s, i128 r, i128 m, i128 *period) {
+  i128 a = s % m, b = m, x = 1, y = 0;  // a = s * x, b = s * y modulo m
+  while (b) {
+    i128 q = a / b, t = a - q * b;
+    a = b, b = t;
+    t = x - q * y, x = y, y = t;
+  }
+  *period = m / a;
+  r %= m;
+  if (r < 0) r += m;
+  if (r % a) return -1;
+  x %= *period;
+  if (x < 0) x += *period;
+  return x * (r / a % *period) % *period;
+}
+
 // Positions of a window over one dimension that read real data, neither padding nor a dilation
-// hole: the number of (output, window element) pairs, counted by window element in closed steps.
+// hole: the number of (output, window element) pairs, by window element in closed form. Sizes may
+// be anything that fits 63 bits. Windows longer than 2^22 count as that long.
 static double valid_positions(const hlo_window_dim *w, i64 in, i64 out) {
   if (in <= 0 || out <= 0) return 0;
   if (w->lhs_dilate == 1 && w->rhs_dilate == 1 && w->pad_low == 0 && w->pad_high == 0 &&
       w->stride == 1)
     return (double)out * (double)w->size;
-  i64 base = w->lhs_dilate, limit = (in - 1) * base;
+  i128 base = HS_MAX(w->lhs_dilate, (i64)1), limit = (in - 1) * base, s = HS_MAX(w->stride, (i64)1);
   double n = 0;
   i64 steps = HS_MIN(w->size, (i64)1 << 22);
   for (i64 f = 0; f < steps; f++) {
     // index(o) = o * stride - pad_low + f * rhs_dilate must lie in [0, limit] and be a multiple of
     // base
-    i64 at = f * w->rhs_dilate - w->pad_low, s = HS_MAX(w->stride, (i64)1);
-    i64 lo = at >= 0 ? 0 : (-at + s - 1) / s, hi = at > limit ? -1 : (limit - at) / s;
-    hi = HS_MIN(hi, out - 1);
+    i128 at = (i128)f * w->rhs_dilate - w->pad_low, period;
+    i128 lo = at >= 0 ? 0 : (-at + s - 1) / s, hi = at > limit ? -1 : (limit - at) / s;
+    hi = HS_MIN(hi, (i128)out - 1);
     if (hi < lo) continue;
-    if (base <= 1) {
-      n += (double)(hi - lo + 1);
-      continue;
-    }
-    i64 period = base;  // residues repeat after at most `base` outputs
-    i64 hits = 0, span = HS_MIN(period, hi - lo + 1), first = 0, gap = 0;
-    for (i64 o = lo; o < lo + span; o++)
-      if ((o * s + at) % base == 0) {
-        if (!hits++) first = o;
-        else if (!gap) gap = o - first;
-      }
-    if (!hits) continue;
-    if (!gap) gap = period;
-    n += (double)((hi - first) / gap + 1);
+    i128 first = solve_congruence(s, -at, base, &period);
+    if (first < 0) continue;
+    if (first < lo) first += (lo - first + period - 1) / period * period;
+    if (first <= hi) n += (double)((hi - first) / period + 1);
   }
   return n;
 }
@@ -215,7 +225,7 @@ static double window_applications(const hlo_instr *i, double out) {
   if (wide == 1 && at < s->rank && hlo_shape_is_array(i->shape)) {
     const hlo_window_dim *x = &w->v[at];
     i64 n = s->dims[at];
-    if (n > 0 && x->size == 2 * n - 1 && x->pad_low == n - 1 && x->pad_high == n - 1 &&
+    if (n > 0 && x->size - (n - 1) == n && x->pad_low == n - 1 && x->pad_high == n - 1 &&
         x->stride == 1)
       return out / (double)n + (double)(n - 1);
   }
@@ -338,9 +348,6 @@ static hlo_cost custom_cost(costing *k, const hlo_instr *i) {
   return c;
 }
 
-// Opcodes that only move or make data although their class is elementwise.
-static bool no_arithmetic(hlo_opcode op) { return op == HLO_IOTA || op == HLO_GET_DIMENSION_SIZE; }
-
 // The elements stay where they are: only the names of the dimensions change.
 static bool transpose_is_bitcast(const hlo_instr *i) {
   const hlo_shape *in = hlo_operand(i, 0)->shape, *out = i->shape;
@@ -381,7 +388,20 @@ static hlo_cost sized_cost(costing *k, const hlo_instr *i, hlo_cost c) {
   }
 }
 
+// Classes without a rule of their own: the bytes, and what the class counts per element.
+static hlo_cost plain_cost(const hlo_instr *i) {
+  hlo_cost c = moved(i);
+  if (i->opcode == HLO_SLICE) c.bytes_read = c.bytes_written;
+  if (i->opcode == HLO_OUTFEED) c.bytes_read = leaf_bytes(hlo_operand(i, 0)->shape);
+  if (i->opcode == HLO_TRANSPOSE && transpose_is_bitcast(i)) return (hlo_cost){0};
+  hlo_cost_counts counts = hlo_op_cost(i->opcode)->counts;
+  if (counts == HLO_COUNTS_FLOPS) c.flops = elements(i->shape);
+  if (counts == HLO_COUNTS_TRANS) c.transcendentals = elements(i->shape);
+  return c;
+}
+
 static hlo_cost cost_of(costing *k, const hlo_instr *i) {
+  if (hlo_op_cost(i->opcode)->counts != HLO_COUNTS_RULE) return plain_cost(i);
   hlo_cost c = moved(i);
   double out = elements(i->shape);
   switch (hlo_ops[i->opcode].cost) {
@@ -393,15 +413,6 @@ static hlo_cost cost_of(costing *k, const hlo_instr *i) {
       return c;
     if (k->xla && hlo_op_has(i->opcode, HLO_F_ASYNC)) return c;
     return (hlo_cost){0};
-  case HLO_COST_EW:
-    if (!no_arithmetic(i->opcode)) c.flops = out;
-    return c;
-  case HLO_COST_TRANS: c.transcendentals = out; return c;
-  case HLO_COST_MOVE:
-    if (i->opcode == HLO_SLICE) c.bytes_read = c.bytes_written;
-    if (i->opcode == HLO_OUTFEED) c.bytes_read = leaf_bytes(hlo_operand(i, 0)->shape);
-    if (i->opcode == HLO_TRANSPOSE && transpose_is_bitcast(i)) return (hlo_cost){0};
-    return c;
   case HLO_COST_DOT: c.flops = dot_flops(k, i); return c;
   case HLO_COST_CONV: c.flops = conv_flops(i); return c;
   case HLO_COST_REDUCE:
@@ -433,15 +444,14 @@ static hlo_cost cost_of(costing *k, const hlo_instr *i) {
   case HLO_COST_COND: return branches_cost(k, i);
   case HLO_COST_FFT: c.flops = fft_flops(i); return c;
   case HLO_COST_LINALG: return linalg_cost(i);
-  case HLO_COST_BNORM: return c;
   case HLO_COST_RNG: c.transcendentals = leaf_elements(i->shape); return c;
   case HLO_COST_COLL:
     if (i->opcode == HLO_ALL_REDUCE || i->opcode == HLO_ALL_REDUCE_START)
       c.flops = leaf_elements(i->shape);
     return c;
   case HLO_COST_CUSTOM: return custom_cost(k, i);
+  default: return c;
   }
-  return c;
 }
 
 static costing costing_of(const hlo_module *m, bool xla, hs_arena *a) {
@@ -472,10 +482,7 @@ hlo_xla_cost hlo_cost_xla(const hlo_module *m) {
 }
 
 // Whether instructions of the computations that `i` calls are launched on their own.
-static bool runs_callee(const hlo_instr *i) {
-  return i->opcode == HLO_CALL || i->opcode == HLO_WHILE || i->opcode == HLO_CONDITIONAL ||
-         i->opcode == HLO_ASYNC_START;
-}
+static bool runs_callee(const hlo_instr *i) { return hlo_op_has(i->opcode, HLO_F_CONTROL); }
 
 static void spread_times(const hlo_instr *i, double times, double *comp_times, bool *launched) {
   hlo_computation *v[64];

@@ -5,7 +5,7 @@
 
 #include "core/ir/ir.h"
 
-// bytes() = read + written
+// What an instruction computes and moves. Doubles: sums beyond 2^63 lose digits, never wrap.
 typedef struct hlo_cost {
   double flops, transcendentals, bytes_read, bytes_written;
 } hlo_cost;
@@ -24,6 +24,7 @@ typedef struct hlo_cost_table {
 // Cost of one instruction alone (a fusion: its operands and results move once, its body's flops add
 // up).
 hlo_cost hlo_cost_instr(const hlo_instr *);
+// Costs of all instructions of a module and their sum; freed with hlo_cost_free.
 hs_status hlo_cost_module(const hlo_module *, hlo_cost_table *out);
 void hlo_cost_free(hlo_cost_table *);
 // What XLA's HloCostAnalysis gives for the module: every loop counted once, -1 for each property of
@@ -40,6 +41,7 @@ i64 hlo_trip_count(const hlo_instr *while_instr);
 i64 hlo_trip_count_pattern(const hlo_instr *while_instr, i64 *element, i64 *start, i64 *stride);
 
 // ---- memory (liveness.c) ------------------------------------------------------------------------
+// Bytes; INT64_MAX stands for that much or more.
 typedef struct hlo_memory {
   i64 argument_bytes, output_bytes, alias_bytes;  // alias: outputs that reuse donated arguments
   // peak of temporaries, best known schedule, buffers shared

@@ -1,4 +1,5 @@
-// customcall.h — what is known about a custom call's target (customcalls.def).
+// customcall.h — what is known about a custom call's target (customcalls.def): the one place that
+// says which targets are markers, what shapes a target's call must have, and what it costs.
 #ifndef HLO_CUSTOMCALL_H
 #define HLO_CUSTOMCALL_H
 

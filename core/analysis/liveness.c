@@ -14,6 +14,9 @@
 
 #define NONE UINT32_MAX
 
+// Sums of sizes that may each be INT64_MAX, taken back in any order.
+static i64 narrow(i128 v) { return v > INT64_MAX ? INT64_MAX : (i64)v; }
+
 typedef struct buffer {
   i64 bytes;
   u32 last;       // position of the last use
@@ -55,14 +58,8 @@ static u32 fresh(plan *p, i64 bytes, u32 position) {
 
 // Opcodes whose value is memory that another instruction made.
 static bool forwards(const hlo_instr *i) {
-  switch (i->opcode) {
-  case HLO_BITCAST:
-  case HLO_OPT_BARRIER:
-  case HLO_DOMAIN:
-  case HLO_ADD_DEPENDENCY:
-  case HLO_COPY_DONE: return true;
-  default: return false;
-  }
+  return hlo_op_has(i->opcode, HLO_F_FORWARDS) || i->opcode == HLO_BITCAST ||
+         i->opcode == HLO_COPY_DONE;
 }
 
 static const hlo_instr *fusion_root(const hlo_instr *i) {
@@ -154,10 +151,7 @@ static bool alias_leaves(plan *p, const hlo_instr *i, u32 *out, u32 n) {
 }
 
 // Runs its called computations within this module's memory.
-static bool runs(const hlo_instr *i) {
-  return i->opcode == HLO_WHILE || i->opcode == HLO_CALL || i->opcode == HLO_CONDITIONAL ||
-         i->opcode == HLO_ASYNC_START;
-}
+static bool runs(const hlo_instr *i) { return hlo_op_has(i->opcode, HLO_F_CONTROL); }
 
 static i64 callee_peak(const plan *p, const hlo_instr *i) {
   if (!runs(i)) return 0;
@@ -230,7 +224,7 @@ static walk run_schedule(plan *p, const hlo_computation *c) {
     *head = b;
   }
   walk w = {0, n ? order[0]->id : 0};
-  i64 live = 0;
+  i128 live = 0;
   for (u32 t = 0; t < n; t++) {
     hlo_instr *i = order[t];
     u32 leaves = hlo_shape_leaves(i->shape);
@@ -240,7 +234,7 @@ static walk run_schedule(plan *p, const hlo_computation *c) {
       p->begun.v[b] = true;
       if (!p->buffers.v[b].external) live += p->buffers.v[b].bytes;
     }
-    i64 now = live + callee_peak(p, i);
+    i64 now = narrow(live + callee_peak(p, i));
     if (now > w.peak) w = (walk){now, i->id};
     for (u32 b = p->head.v[t]; b != NONE; b = p->next.v[b])
       if (p->begun.v[b] && !p->buffers.v[b].external) live -= p->buffers.v[b].bytes;
@@ -259,7 +253,7 @@ static i64 alias_bytes(const hlo_module *m) {
       if (at < 0 || (u32)at >= s->nelems) return sum;
       s = s->elems[at];
     }
-    for (u32 l = 0, n = hlo_shape_leaves(s); l < n; l++) sum += leaf_size(s, l);
+    for (u32 l = 0, n = hlo_shape_leaves(s); l < n; l++) sum = hs_add_sat_i64(sum, leaf_size(s, l));
   }
   return sum;
 }
@@ -318,10 +312,12 @@ static hlo_memory memory_of(plan *p) {
   walk w = run_schedule(p, m->entry);
   hlo_memory out = {.temp_bytes = w.peak, .peak_at = w.peak_at};
   for (u32 k = 0; k < m->entry->nparams; k++)
-    out.argument_bytes += hlo_shape_bytes(m->entry->params[k]->shape);
+    out.argument_bytes =
+        hs_add_sat_i64(out.argument_bytes, hlo_shape_bytes(m->entry->params[k]->shape));
   out.output_bytes = hlo_shape_bytes(m->entry->root->shape);
   out.alias_bytes = p->naive ? 0 : alias_bytes(m);
-  out.peak_bytes = out.argument_bytes + out.output_bytes - out.alias_bytes + out.temp_bytes;
+  out.peak_bytes =
+      narrow((i128)out.argument_bytes + out.output_bytes - out.alias_bytes + out.temp_bytes);
   return out;
 }
 

@@ -28,6 +28,7 @@ typedef int8_t i8;
 typedef int16_t i16;
 typedef int32_t i32;
 typedef int64_t i64;
+typedef __int128 i128;  // sums and products of any two i64
 
 #if defined(__clang__)
 #define HS_MUST_USE __attribute__((warn_unused_result))

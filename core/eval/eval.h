@@ -80,5 +80,9 @@ bool hlo_eval_supports(const hlo_instr *, hs_buf *why);
 // E_UNSUPPORTED names the first instruction that a run of the module would need and the evaluator
 // does not cover.
 hs_status hlo_eval_check(const hlo_module *, const hlo_eval_options *);
+// Where each device's tile starts, in tiles: coord[device * rank + dimension], caller's, ndevices *
+// rank entries; all zero when every device holds the whole. False for shardings that are no tiling
+// by device numbers.
+bool hlo_sharding_tiles(const hlo_sharding *, u32 rank, u32 ndevices, i64 *coord);
 
 #endif

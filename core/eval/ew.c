@@ -422,25 +422,19 @@ static const ew_fn total_table[HLO_DIRECTION_COUNT][2] = {
 static int kind_of(hlo_dtype t) {
   switch (t) {
   case HLO_PRED: return K_PRED;
-  case HLO_S1:
-  case HLO_S2:
-  case HLO_S4:
-  case HLO_S8: return K_S8;
   case HLO_S16: return K_S16;
   case HLO_S32: return K_S32;
   case HLO_S64: return K_S64;
-  case HLO_U1:
-  case HLO_U2:
-  case HLO_U4:
-  case HLO_U8: return K_U8;
   case HLO_U16: return K_U16;
   case HLO_U32: return K_U32;
   case HLO_U64: return K_U64;
   case HLO_F64: return K_F64;
   case HLO_C64: return K_C64;
   case HLO_C128: return K_C128;
-  default: return hlo_dtype_is_float(t) ? K_F32 : K_NONE;
+  default: break;
   }
+  if (hlo_dtype_is_float(t)) return K_F32;
+  return hlo_dtype_is_signed(t) ? K_S8 : hlo_dtype_is_unsigned(t) ? K_U8 : K_NONE;
 }
 static bool is_narrow(hlo_dtype t) { return hlo_dtype_is_float(t) && t != HLO_F32 && t != HLO_F64; }
 static bool is_subbyte(hlo_dtype t) { return hlo_dtype_is_integer(t) && hlo_dtype_bits(t) < 8; }

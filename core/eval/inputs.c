@@ -250,8 +250,3 @@ hs_status hlo_inputs_formula(hlo_ctx *ctx, const hlo_module *m, const char *text
   *count = n;
   return HS_GOOD;
 }
-
-void hlo_inputs_free(hlo_literal **args, u32 count) {
-  for (u32 k = 0; args && k < count; k++) hlo_literal_unref(args[k]);
-  hs_free(args);
-}

@@ -31,7 +31,6 @@ hs_status hlo_inputs_random(hlo_ctx *, const hlo_module *, u64 seed, hlo_literal
 hs_status hlo_input_by_words(const hlo_shape *, const char *words, u64 stream, hlo_literal **out);
 bool hlo_input_is_words(const char *text);  // begins with one of them
 
-void hlo_inputs_free(hlo_literal **, u32 count);
 // Replaces every elided constant by seeded random values or zeros (--elided=random|zeros).
 hs_status hlo_fill_elided(hlo_module *, bool zeros, u64 seed);
 

@@ -3,7 +3,7 @@
 // layouts, and adds the instruction.
 #include "core/infer/build.h"
 
-#include "core/verify/verify.h"
+#include "core/infer/infer.h"
 
 #include <stdio.h>
 

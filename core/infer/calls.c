@@ -5,7 +5,7 @@
 // A computation's signature is read off its parameters and root. Group sizes of collectives are not
 // known here (they depend on the module's replica and partition counts): the written result gives
 // the factor, the verifier compares it with the groups.
-#include "core/infer/infer.h"
+#include "core/infer/rules.h"
 
 static const hlo_shape *param_shape(const hlo_computation *c, u32 i) {
   return c->params[i]->shape->logical;

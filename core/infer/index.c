@@ -2,7 +2,7 @@
 // map from index vector entries to operand dimensions, batching dimensions on both sides,
 // dimensions without a place in the window, and the dimension of the index vectors (which may be
 // one past the end). Source: xla/service/shape_inference.cc.
-#include "core/infer/infer.h"
+#include "core/infer/rules.h"
 
 static bool sorted(hlo_ints d) {
   for (u32 i = 1; i < d.n; i++)

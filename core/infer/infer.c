@@ -9,8 +9,8 @@
 // Here: dispatch, helpers, and the elementwise operations; move.c has data movement,
 // math.c contractions and linear algebra, index.c gather and scatter, calls.c
 // what else calls computations, and collectives.
+#include "core/infer/rules.h"
 #include "core/infer/infer.h"
-#include "core/verify/verify.h"
 
 #include <stdio.h>
 
@@ -68,18 +68,10 @@ bool infer_compatible(const hlo_shape *a, const hlo_shape *b, unsigned flags) {
 // Order of precision among types: complex first, then range, then precision, then width, then
 // signedness.
 static int type_rank(hlo_dtype t) {
-  static const struct {
-    hlo_dtype t;
-    int exponent, significand;
-  } fl[] = {{HLO_F64, 1024, 53},     {HLO_F32, 128, 24},        {HLO_BF16, 128, 8},
-            {HLO_F8E8M0FNU, 128, 1}, {HLO_F16, 16, 11},         {HLO_F8E5M2, 16, 3},
-            {HLO_F8E5M2FNUZ, 16, 3}, {HLO_F8E4M3FN, 9, 4},      {HLO_F8E4M3, 8, 4},
-            {HLO_F8E4M3FNUZ, 8, 4},  {HLO_F8E4M3B11FNUZ, 5, 4}, {HLO_F8E3M4, 4, 5},
-            {HLO_F6E3M2FN, 5, 3},    {HLO_F6E2M3FN, 3, 4},      {HLO_F4E2M1FN, 3, 2}};
   hlo_dtype real = hlo_dtype_real_part(t);
   int rank = hlo_dtype_is_complex(t) ? 1 << 28 : 0;
-  for (size_t i = 0; i < HS_COUNT(fl); i++)
-    if (fl[i].t == real) rank += (fl[i].exponent + 1) * (1 << 16) + fl[i].significand * 512;
+  if (hlo_dtype_is_float(real))
+    rank += (hlo_dtype_max_exponent(real) + 1) * (1 << 16) + hlo_dtype_significand(real) * 512;
   return rank + hlo_dtype_bits(real) * 2 + (hlo_dtype_is_signed(real) ? 1 : 0);
 }
 hlo_dtype infer_wider(hlo_dtype a, hlo_dtype b) { return type_rank(b) > type_rank(a) ? b : a; }

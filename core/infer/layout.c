@@ -2,8 +2,8 @@
 // mostly copies an operand's shape and changes what differs, so the operand's layout comes along,
 // tiles and memory space included; where it builds a new shape the layout is row-major. Which
 // operand an operation copies is a fact of that code, listed here.
+#include "core/infer/rules.h"
 #include "core/infer/infer.h"
-#include "core/verify/verify.h"
 
 enum { NEW_SHAPE = -1, EACH = -2, CALLEE = -3 };  // EACH: result k takes operand k's
 

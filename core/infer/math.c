@@ -1,6 +1,6 @@
 // math.c — shape rules of contractions (dot, convolution and kin), windows, transforms,
 // linear algebra and batch normalization. Source of the rules: xla/service/shape_inference.cc.
-#include "core/infer/infer.h"
+#include "core/infer/rules.h"
 
 // The result type of a contraction is free: the written one wins, else the wider of the operands'.
 static hlo_dtype contraction_type(const infer_args *a, hlo_dtype x, hlo_dtype y) {

@@ -1,7 +1,7 @@
 // move.c — shape rules of the operations that only move data: slices, pads, reshapes,
 // transposes, broadcasts, concatenation, dynamic dimensions, bitcasts. Source of the rules:
 // xla/service/shape_inference.cc.
-#include "core/infer/infer.h"
+#include "core/infer/rules.h"
 
 static i64 ceil_div(i64 a, i64 b) { return a / b + (a % b != 0); }
 

@@ -102,25 +102,4 @@ static inline bool proto_path(hlo_opcode op, hlo_attr_id id, u32 path[4]) {
 // Proto type numbers of OpSharding by hlo_sharding_type (NAMED has a message of its own).
 static const u8 proto_sharding_type[] = {0, 1, 2, 3, 4, 5, 6, 0};
 
-// In which repeated or bytes field of LiteralProto elements of a type lie, and how: 0 varints, 4 or
-// 8 fixed floats, 1 bytes.
-static inline u32 proto_literal_field(hlo_dtype t, int *how) {
-  static const struct {
-    u8 type, field, how;
-  } rows[] = {{HLO_PRED, 2, 0},        {HLO_S1, 30, 1},         {HLO_S2, 26, 1},
-              {HLO_S4, 21, 1},         {HLO_S8, 15, 1},         {HLO_U1, 31, 1},
-              {HLO_U2, 27, 1},         {HLO_U4, 22, 1},         {HLO_U8, 3, 1},
-              {HLO_S32, 4, 0},         {HLO_S64, 5, 0},         {HLO_U32, 6, 0},
-              {HLO_U64, 7, 0},         {HLO_F32, 8, 4},         {HLO_F64, 9, 8},
-              {HLO_C64, 12, 4},        {HLO_C128, 18, 8},       {HLO_F16, 11, 1},
-              {HLO_BF16, 13, 1},       {HLO_U16, 16, 1},        {HLO_S16, 17, 1},
-              {HLO_F4E2M1FN, 32, 1},   {HLO_F8E3M4, 29, 1},     {HLO_F8E4M3B11FNUZ, 23, 1},
-              {HLO_F8E4M3FN, 20, 1},   {HLO_F8E4M3FNUZ, 25, 1}, {HLO_F8E4M3, 28, 1},
-              {HLO_F8E5M2FNUZ, 24, 1}, {HLO_F8E5M2, 19, 1},     {HLO_F8E8M0FNU, 33, 1},
-              {HLO_F6E3M2FN, 35, 1},   {HLO_F6E2M3FN, 36, 1}};
-  for (size_t k = 0; k < HS_COUNT(rows); k++)
-    if (rows[k].type == t) return *how = rows[k].how, rows[k].field;
-  return 0;
-}
-
 #endif

@@ -1,6 +1,5 @@
 // snapshot.c — the values inside HloSnapshot (hlo = 1, arguments = 2, result = 3) and
 // HloUnoptimizedSnapshot (hlo_module = 1, partitions = 2 with arguments = 1).
-#include "core/eval/inputs.h"
 #include "core/proto/read.h"
 #include "core/proto/schema.h"
 #include "core/proto/text.h"

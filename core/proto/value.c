@@ -176,19 +176,19 @@ void proto_fill(hlo_literal *l, pb bytes) {
 }
 
 static bool fill(proto_reader *r, hlo_literal *l, pb m) {
-  int how = 0;
-  u32 num = proto_literal_field(l->shape->dtype, &how);
+  const hlo_dtype_info *t = &hlo_dtypes[l->shape->dtype];
   i64 strides[HLO_MAX_RANK];
   spread s = spread_over(l, strides);
-  if (how == 0) {
-    pb_each_int(m, num, take_element, &s);
+  if (t->coding == HLO_CODING_VARINT) {
+    pb_each_int(m, t->literal_field, take_element, &s);
   } else {
+    size_t one = t->coding == HLO_CODING_FIXED64 ? 8 : t->coding == HLO_CODING_FIXED32 ? 4 : 1;
     hs_buf loose = {0};  // floats that come one by one, two of them to a complex element
     pb it = m;
     for (pb_field f; pb_next(&it, &f);) {
-      if (f.num != num) continue;
+      if (f.num != t->literal_field) continue;
       if (f.wire == 2) put_elements(&s, f.sub);
-      else hs_buf_put(&loose, (const char *)&f.v, (size_t)how);
+      else hs_buf_put(&loose, (const char *)&f.v, one);
     }
     if (loose.n) put_elements(&s, (pb){(const u8 *)loose.p, (const u8 *)loose.p + loose.n, false});
     hs_buf_free(&loose);

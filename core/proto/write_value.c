@@ -79,23 +79,23 @@ bool proto_put_literal(hs_buf *b, hlo_ctx *ctx, u32 num, const hlo_literal *l) {
   bool whole = !l->elided;
   proto_put_shape(b, 1, s);
   for (u32 k = 0; k < l->nchildren; k++) whole &= proto_put_literal(b, ctx, 10, l->children[k]);
-  int how = 0;
-  u32 field = proto_literal_field(s->dtype, &how);
+  const hlo_dtype_info *t = &hlo_dtypes[s->dtype];
+  bool varints = t->coding == HLO_CODING_VARINT;
   if (!l->elided && hlo_shape_is_array(s) && l->bytes) {
     char *bytes = hs_alloc(l->bytes);
     proto_layout_order(l, bytes);
     int bits = hlo_dtype_bits(s->dtype);
     // no sign extension
-    for (size_t k = 0; bits < 8 && how && k < l->bytes; k++)
+    for (size_t k = 0; bits < 8 && !varints && k < l->bytes; k++)
       bytes[k] = (char)(bytes[k] & ((1 << bits) - 1));
-    if (how) {
-      pb_put_bytes(b, field, bytes, l->bytes);
+    if (!varints) {
+      pb_put_bytes(b, t->literal_field, bytes, l->bytes);
     } else {
       size_t at = pb_begin(b);
       for (i64 k = 0; k < s->elements; k++)
         pb_put_varint(
             b, (u64)hlo_elem_to_i64(s->dtype, bytes + (size_t)k * hlo_dtype_storage(s->dtype)));
-      pb_end(b, field, at);
+      pb_end(b, t->literal_field, at);
     }
     hs_free(bytes);
   }

@@ -8,22 +8,8 @@
 #include <math.h>
 
 // ---- NaN with payload ---------------------------------------------------------------------------
-// Bits of the mantissa that may hold a payload; 0 for types with one NaN only.
-static int payload_bits(hlo_dtype t) {
-  switch (t) {
-  case HLO_F16: return 10;
-  case HLO_BF16: return 7;
-  case HLO_F32: return 23;
-  case HLO_F64: return 52;
-  case HLO_F8E5M2: return 2;
-  case HLO_F8E4M3: return 3;
-  case HLO_F8E3M4: return 4;
-  default: return 0;
-  }
-}
-
 static void store_nan(hlo_dtype t, void *p, bool neg, u64 payload) {
-  int m = payload_bits(t);
+  int m = hlo_dtype_nan_payload(t);
   if (!m) {
     hlo_elem_from_f64(t, p, neg ? -NAN : NAN);
     return;
@@ -56,7 +42,7 @@ static bool read_nan(hlo_parser *P, hlo_dtype t, void *p) {
     if (!digits || hlo_at(LX, 0) != ')' || payload == 0 || payload >= (u64)1 << 52)
       return hlo_lex_error(LX, HS_E_TOKEN, at, "invalid NaN payload");
     LX->p++;
-    int m = payload_bits(t);
+    int m = hlo_dtype_nan_payload(t);
     u64 limit = m ? ((u64)1 << m) - 1 : 0;
     if (payload > limit)
       return hlo_lex_error(

@@ -1,5 +1,6 @@
 // parse_op.c — what an opcode asks of the text beyond its row in ops.def: operand counts, rules
 // that XLA checks while reading, attributes that are implied, and the shape when it is left out.
+#include "core/infer/infer.h"
 #include "core/text/parse.h"
 
 #include <stdio.h>
@@ -353,7 +354,6 @@ bool hlo_make_instr(hlo_parser *P, hlo_rhs *r, hs_str name, hlo_instr **out) {
   if (l) hlo_literal_unref(l->v.literal);  // the module holds its own reference now
   if (P->ctrl.n > r->ctrl)
     hlo_set_ctrl_preds(*out, (u32)(P->ctrl.n - r->ctrl), P->ctrl.v + r->ctrl);
-  if (r->op == HLO_ASYNC_START || r->op == HLO_ASYNC_UPDATE || r->op == HLO_ASYNC_DONE)
-    hlo_settle_async(*out);
+  if (hlo_op_has(r->op, HLO_F_ASYNC_WRAPPER)) hlo_settle_async(*out);
   return true;
 }

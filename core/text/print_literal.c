@@ -7,20 +7,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-// Digits that tell any two values of the type apart (1 + ceil(p log10 2)) and payload bits of its
-// NaNs, 0: one NaN only.
-static void float_facts(hlo_dtype t, int *digits, int *payload) {
-  static const struct {
-    u8 type, digits, payload;
-  } facts[] = {{HLO_F16, 5, 10},     {HLO_BF16, 4, 7},      {HLO_F32, 9, 23},
-               {HLO_F64, 17, 52},    {HLO_F8E5M2, 2, 2},    {HLO_F8E4M3, 3, 3},
-               {HLO_F8E3M4, 3, 4},   {HLO_F8E8M0FNU, 2, 0}, {HLO_F4E2M1FN, 2, 0},
-               {HLO_F6E3M2FN, 2, 0}, {HLO_F6E2M3FN, 3, 0},  {HLO_F8E5M2FNUZ, 2, 0}};
-  *digits = 3, *payload = 0;
-  for (size_t i = 0; i < HS_COUNT(facts); i++)
-    if (facts[i].type == t) *digits = facts[i].digits, *payload = facts[i].payload;
-}
-
 static void put_nan(hs_buf *b, hlo_dtype t, const void *p, int payload_bits) {
   u64 bits = 0;
   memcpy(&bits, p, hlo_dtype_storage(t));
@@ -33,8 +19,7 @@ static void put_nan(hs_buf *b, hlo_dtype t, const void *p, int payload_bits) {
 }
 
 static void put_float(hs_buf *b, hlo_dtype t, const void *p) {
-  int digits, payload;
-  float_facts(t, &digits, &payload);
+  int digits = hlo_dtype_digits(t), payload = hlo_dtype_nan_payload(t);
   double v = hlo_elem_to_f64(t, p);
   if (isnan(v)) {
     put_nan(b, t, p, payload);

@@ -7,8 +7,6 @@
 // know their own.
 #include "core/types/attr.h"
 
-#include "core/ir/ir.h"
-
 const hlo_attr *hlo_attrs_find(const hlo_attrs *a, hlo_attr_id id) {
   for (u32 k = 0; a && k < a->n; k++)
     if (a->v[k].id == id) return &a->v[k];

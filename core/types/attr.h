@@ -83,18 +83,22 @@ typedef struct hlo_ints {
   u32 n;
   const i64 *v;
 } hlo_ints;
+// By value.
 static inline bool hlo_ints_equal(hlo_ints a, hlo_ints b) {
   return a.n == b.n && (a.n == 0 || !memcmp(a.v, b.v, a.n * sizeof *a.v));
 }
+// Whether x is one of them.
 static inline bool hlo_ints_has(hlo_ints a, i64 x) {
   for (u32 k = 0; k < a.n; k++)
     if (a.v[k] == x) return true;
   return false;
 }
+// INT_LISTS
 typedef struct hlo_int_lists {
   u32 n;
   const hlo_ints *v;
 } hlo_int_lists;
+// SLICES: [start:limit:stride] of each dimension.
 typedef struct hlo_slice_dim {
   i64 start, limit, stride;
 } hlo_slice_dim;
@@ -102,6 +106,8 @@ typedef struct hlo_slices {
   u32 n;
   const hlo_slice_dim *v;
 } hlo_slices;
+// PADDING: elements added before, after and between those of each dimension; low and high may be
+// negative.
 typedef struct hlo_pad_dim {
   i64 low, high, interior;
 } hlo_pad_dim;
@@ -109,6 +115,8 @@ typedef struct hlo_padding {
   u32 n;
   const hlo_pad_dim *v;
 } hlo_padding;
+// One dimension of a window: its size and stride in elements, padding of the base, and the holes of
+// base (lhs) and window (rhs): a dilation of 1 has none.
 typedef struct hlo_window_dim {
   i64 size, stride, pad_low, pad_high, lhs_dilate, rhs_dilate;
   bool reversal;
@@ -125,14 +133,17 @@ typedef struct hlo_dim_labels {
   const i64 *lhs_spatial, *rhs_spatial, *out_spatial;
   const char *text;  // as written, kept for '?' dims; NULL when built by a pass
 } hlo_dim_labels;
+// COMPS
 typedef struct hlo_comps {
   u32 n;
   hlo_computation *const *v;
 } hlo_comps;
+// SHAPES
 typedef struct hlo_shapes {
   u32 n;
   const hlo_shape *const *v;
 } hlo_shapes;
+// PROGRAM_SHAPE: the signature that an entry_computation_layout states.
 typedef struct hlo_program_shape {
   u32 n;
   const hlo_shape *const *params;
@@ -149,14 +160,16 @@ typedef struct hlo_mesh {
   const i64 *devices;      // explicit device_ids, or none
   hlo_ints reshape, perm;  // device_ids=([..]T(..)), or none
 } hlo_mesh;
+// A mesh axis, or with a size its part: `size` positions after `pre` major ones. Size 0: the whole.
 typedef struct hlo_axis {
   const char *name;
   i64 pre, size;
-} hlo_axis;  // size 0: the whole axis
+} hlo_axis;
 typedef struct hlo_axes {
   u32 n;
   const hlo_axis *v;
 } hlo_axes;
+// REPLICA_GROUPS: written out, as a reshaped and transposed iota, or by the axes of a mesh.
 typedef enum hlo_groups_form { HLO_GROUPS_LIST, HLO_GROUPS_IOTA, HLO_GROUPS_MESH } hlo_groups_form;
 typedef struct hlo_replica_groups {
   hlo_groups_form form;
@@ -165,6 +178,7 @@ typedef struct hlo_replica_groups {
   const hlo_mesh *mesh;
   hlo_axes axes;  // MESH
 } hlo_replica_groups;
+// One output that may (or must) have the buffer of an argument; indices are paths in tuples.
 typedef struct hlo_alias_entry {
   hlo_ints out_index;
   i64 param;
@@ -176,6 +190,7 @@ typedef struct hlo_aliases {
   u32 n;
   const hlo_alias_entry *v;
 } hlo_aliases;
+// FRONTEND: attributes of the framework, name to text.
 typedef struct hlo_frontend_entry {
   hs_str key, value;
 } hlo_frontend_entry;
@@ -199,6 +214,7 @@ extern const hlo_metadata_rest hlo_metadata_no_rest_;
 static inline const hlo_metadata_rest *hlo_metadata_rest_of(const hlo_metadata *m) {
   return m->rest ? m->rest : &hlo_metadata_no_rest_;
 }
+// STATISTICS
 typedef struct hlo_stat {
   hs_str name;
   double value;
@@ -208,6 +224,7 @@ typedef struct hlo_statistics {
   u32 n;
   const hlo_stat *v;
 } hlo_statistics;
+// RESULT_ACCURACY: a mode (an enum value), or tolerances.
 typedef struct hlo_result_accuracy {
   bool has_mode;
   i64 mode;
@@ -215,6 +232,7 @@ typedef struct hlo_result_accuracy {
   double atol, rtol;
   i64 ulps;
 } hlo_result_accuracy;
+// SPARSITY: structured sparsity of a convolution's operands.
 typedef struct hlo_sparsity_side {
   bool present;
   i64 num_non_zero, block_size, dimension, stride, idx;
@@ -222,7 +240,8 @@ typedef struct hlo_sparsity_side {
 typedef struct hlo_sparsity {
   hlo_sparsity_side lhs, rhs;
 } hlo_sparsity;
-// Shardings; see hlo_language.md 7.1 (single or tuple, V1/V2 tile assignments, V3 named meshes).
+// SHARDING: one for an array, or a tuple of them; tile assignments by device numbers (V1 lists
+// them, V2 is an iota), or the axes of a named mesh (V3).
 typedef enum hlo_sharding_type {
   HLO_SH_REPLICATED,
   HLO_SH_MAXIMAL,
@@ -260,9 +279,7 @@ struct hlo_sharding {
   // NAMED written as mesh + 'replicated'/'manual'/'unreduced'; else TILED
   hlo_sharding_type named_whole;
 };
-// eval/manual.c: where each device's tile starts, in tiles: coord[device * rank + dimension]. All
-// zero when every device holds the whole. False for shardings that are no tiling by device numbers.
-bool hlo_sharding_tiles(const hlo_sharding *, u32 rank, u32 ndevices, i64 *coord);
+// DOMAIN: the sharding on either side of a domain instruction.
 typedef struct hlo_domain {
   hs_str kind;
   const hlo_sharding *entry, *exit;
@@ -281,7 +298,7 @@ typedef struct hlo_origin {
   bool synthetic;
   const hlo_origin_node *root;
 } hlo_origin;
-// text is unescaped
+// BACKEND_CONFIG: text is unescaped; raw_json: it was written as an object, not as a string.
 typedef struct hlo_backend_config {
   hs_str text;
   bool raw_json;
@@ -303,10 +320,11 @@ typedef struct hlo_attr {
   } v;
 } hlo_attr;
 
+// A set, ordered by id. A NULL pointer is the empty set.
 typedef struct hlo_attrs {
   u32 n;
   hlo_attr v[];
-} hlo_attrs;  // sorted by id; NULL pointer = empty
+} hlo_attrs;
 
 typedef struct hlo_attr_info {
   const char *text;
@@ -315,15 +333,19 @@ typedef struct hlo_attr_info {
 extern const hlo_attr_info hlo_attr_infos[HLO_ATTR_COUNT];
 static inline hlo_attr_kind hlo_attr_kind_of(hlo_attr_id id) { return hlo_attr_infos[id].kind; }
 static inline const char *hlo_attr_text(hlo_attr_id id) { return hlo_attr_infos[id].text; }
-const char *hlo_enum_text(hlo_attr_kind kind, i64 value);              // "EQ"; NULL out of range
-i64 hlo_enum_find(hlo_attr_kind kind, hs_str text, bool ignore_case);  // -1 unknown
+// The text of a value of an enumeration, "EQ"; NULL when it has no such value.
+const char *hlo_enum_text(hlo_attr_kind kind, i64 value);
+// The value of a text of an enumeration; -1 when it has none.
+i64 hlo_enum_find(hlo_attr_kind kind, hs_str text, bool ignore_case);
 
-const hlo_attr *hlo_attrs_find(const hlo_attrs *, hlo_attr_id);  // NULL when absent
-// new set with `add` put or replaced
+// The attribute of that id in a set; NULL when absent. A NULL set is empty, here and below.
+const hlo_attr *hlo_attrs_find(const hlo_attrs *, hlo_attr_id);
+// A new set in the arena with `add` put in, replacing one of its id. Values are not copied.
 hlo_attrs *hlo_attrs_with(hs_arena *, const hlo_attrs *, const hlo_attr *add);
+// A new set in the arena without that id; NULL when nothing is left.
 hlo_attrs *hlo_attrs_without(hs_arena *, const hlo_attrs *, hlo_attr_id);
-// Equality and hash by value. Computations compare by pointer. Ids flagged in `skip` (bit per id)
-// are ignored.
+// Equality and hash by value; computations compare by pointer. Ids for which `skip` says true are
+// left out; NULL: none.
 bool hlo_attr_equal(const hlo_attr *, const hlo_attr *);
 bool hlo_attrs_equal(const hlo_attrs *, const hlo_attrs *, bool (*skip)(hlo_attr_id));
 u64 hlo_attr_hash(const hlo_attr *, u64 seed);

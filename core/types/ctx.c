@@ -219,7 +219,7 @@ static const hlo_shape *intern_shape(hlo_ctx *c, const hlo_shape *key) {
   s->elements = hlo_shape_is_array(s) ? 1 : 0;
   for (u32 k = 0; k < s->rank; k++) {
     i64 d = s->dims[k] == HLO_UNBOUNDED ? 1 : s->dims[k];
-    if (!hs_mul_ok(s->elements, d, &s->elements)) s->elements = INT64_MAX;
+    s->elements = hs_mul_sat_i64(s->elements, d);
   }
   if (hlo_shape_is_array(s)) c->dtypes |= 1ull << s->dtype, c->empty |= s->elements == 0;
   // The layout-free twin; it may move the table, so `slot` is not used any more.

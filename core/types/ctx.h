@@ -6,21 +6,27 @@
 
 #include "core/types/shape.h"
 
+// An empty context; the caller frees it.
 hlo_ctx *hlo_ctx_new(void);
-// Whether an array of this type, one without elements, was ever seen: false says that no module has
-// one.
-bool hlo_ctx_has_dtype(const hlo_ctx *, hlo_dtype);
-bool hlo_ctx_has_empty(const hlo_ctx *);
-void hlo_ctx_free(hlo_ctx *);  // after every module of it is freed
-// The interned copy: equal strings give the same pointer; NUL-terminated.
-const char *hlo_intern(hlo_ctx *, const char *s, size_t n);
-// tells whether nobody had interned it before
-const char *hlo_intern_fresh(hlo_ctx *, const char *s, size_t n, bool *fresh);
-// room for so many more strings, before reading a large text
-void hlo_ctx_reserve(hlo_ctx *, size_t strings);
-const char *hlo_intern_str(hlo_ctx *, const char *s);
-hs_arena *hlo_ctx_arena(hlo_ctx *);  // lives as long as the context
+// After every module of it is freed. NULL is allowed.
+void hlo_ctx_free(hlo_ctx *);
+// Memory that lives as long as the context.
+hs_arena *hlo_ctx_arena(hlo_ctx *);
 // What modules and scratch arenas of this context take large blocks from, and give them back to.
 hs_arena_pool *hlo_ctx_pool(hlo_ctx *);
+
+// Whether an array of this type, or one without elements, was ever seen: false says that no module
+// of the context has one.
+bool hlo_ctx_has_dtype(const hlo_ctx *, hlo_dtype);
+bool hlo_ctx_has_empty(const hlo_ctx *);
+
+// The interned copy of n bytes: equal strings give the same pointer; NUL-terminated.
+const char *hlo_intern(hlo_ctx *, const char *s, size_t n);
+// The same; *fresh tells whether nobody had interned the string before.
+const char *hlo_intern_fresh(hlo_ctx *, const char *s, size_t n, bool *fresh);
+// hlo_intern for a NUL-terminated string.
+const char *hlo_intern_str(hlo_ctx *, const char *s);
+// Makes room for so many more strings, before reading a large text.
+void hlo_ctx_reserve(hlo_ctx *, size_t strings);
 
 #endif

@@ -8,17 +8,9 @@
 #include "core/types/float.h"
 #include "core/types/literal.h"
 
-static const hlo_float_format formats[HLO_DTYPE_COUNT] = {
-    [HLO_F16] = {5, 10, 15, HLO_TOP_IEEE},       [HLO_F8E5M2] = {5, 2, 15, HLO_TOP_IEEE},
-    [HLO_F8E4M3] = {4, 3, 7, HLO_TOP_IEEE},      [HLO_F8E3M4] = {3, 4, 3, HLO_TOP_IEEE},
-    [HLO_F8E4M3FN] = {4, 3, 7, HLO_TOP_FN},      [HLO_F8E4M3B11FNUZ] = {4, 3, 11, HLO_TOP_FNUZ},
-    [HLO_F8E5M2FNUZ] = {5, 2, 16, HLO_TOP_FNUZ}, [HLO_F8E4M3FNUZ] = {4, 3, 8, HLO_TOP_FNUZ},
-    [HLO_F4E2M1FN] = {2, 1, 1, HLO_TOP_FINITE},  [HLO_F6E3M2FN] = {3, 2, 3, HLO_TOP_FINITE},
-    [HLO_F6E2M3FN] = {2, 3, 1, HLO_TOP_FINITE},  [HLO_F8E8M0FNU] = {8, 0, 127, HLO_TOP_E8M0},
-};
-
 const hlo_float_format *hlo_float_format_of(hlo_dtype t) {
-  return t < HLO_DTYPE_COUNT && formats[t].ebits ? &formats[t] : NULL;
+  bool narrow = hlo_dtype_is_float(t) && (hlo_dtype_storage(t) == 1 || t == HLO_F16);
+  return narrow ? &hlo_dtypes[t].format : NULL;
 }
 
 static u64 bits_of(double v) {
@@ -50,7 +42,8 @@ static u32 max_code(const hlo_float_format *f) {
   case HLO_TOP_FN: return all - 1;
   case HLO_TOP_E8M0: return 254;
   case HLO_TOP_FNUZ:
-  case HLO_TOP_FINITE: break;
+  case HLO_TOP_FINITE:
+  case HLO_TOP_NONE: break;
   }
   return all;
 }
@@ -63,7 +56,8 @@ static u32 nan_code(const hlo_float_format *f, u32 sign) {
   case HLO_TOP_FN: return sign * s | (s - 1);
   case HLO_TOP_FNUZ: return s;
   case HLO_TOP_E8M0: return 255;
-  case HLO_TOP_FINITE: break;
+  case HLO_TOP_FINITE:
+  case HLO_TOP_NONE: break;
   }
   return sign ? 0 : s;  // no NaN: a zero of the other sign, as ml_dtypes has it
 }
@@ -75,7 +69,8 @@ static u32 overflow_code(const hlo_float_format *f, u32 sign) {
   case HLO_TOP_FINITE: return s | max_code(f);
   case HLO_TOP_FN:
   case HLO_TOP_FNUZ:
-  case HLO_TOP_E8M0: break;
+  case HLO_TOP_E8M0:
+  case HLO_TOP_NONE: break;
   }
   return nan_code(f, sign);
 }

@@ -97,6 +97,11 @@ void hlo_literal_unref(hlo_literal *l) {
   hs_free(l);
 }
 
+void hlo_inputs_free(hlo_literal **args, u32 count) {
+  for (u32 k = 0; args && k < count; k++) hlo_literal_unref(args[k]);
+  hs_free(args);
+}
+
 static hlo_literal *new_scalar(hlo_ctx *ctx, hlo_dtype t) {
   hlo_literal *l = new_node(hlo_shape_scalar(ctx, t));
   l->bytes = hlo_dtype_storage(t);
@@ -229,15 +234,11 @@ i64 hlo_elem_to_i64(hlo_dtype t, const void *p) {
   }
     C_TYPES(X)
 #undef X
-  case HLO_PRED:
-  case HLO_U1:
-  case HLO_U2:
-  case HLO_U4: return *(const u8 *)p;
-  case HLO_S1:
-  case HLO_S2:
-  case HLO_S4: return *(const i8 *)p;
   default: break;
   }
+  // narrower than a byte, one to a byte
+  if (hlo_dtype_is_signed(t)) return *(const i8 *)p;
+  if (hlo_dtype_is_unsigned(t) || t == HLO_PRED) return *(const u8 *)p;
   if (!hlo_dtype_is_float(t) && !hlo_dtype_is_complex(t)) return 0;
   double v = hlo_elem_to_f64(t, p);
   return v != v ? 0 : v >= 0x1p63 ? INT64_MAX : v <= -0x1p63 ? INT64_MIN : (i64)v;
@@ -254,19 +255,21 @@ void hlo_elem_from_i64(hlo_dtype t, void *p, i64 v) {
     C_TYPES(X)
 #undef X
   case HLO_PRED: *(u8 *)p = v != 0; return;
-  case HLO_U1: *(u8 *)p = (u8)(v & 1); return;
-  case HLO_U2: *(u8 *)p = (u8)(v & 3); return;
-  case HLO_U4: *(u8 *)p = (u8)(v & 15); return;
-  case HLO_S1: *(i8 *)p = (i8) - (v & 1); return;
-  case HLO_S2: *(i8 *)p = (i8)(((v & 3) ^ 2) - 2); return;
-  case HLO_S4: *(i8 *)p = (i8)(((v & 15) ^ 8) - 8); return;
   case HLO_F32: {
     float w = (float)v;
     memcpy(p, &w, sizeof w);
     return;
   }
-  default: hlo_elem_from_f64(t, p, (double)v); return;
+  default: break;
   }
+  if (!hlo_dtype_is_integer(t)) {
+    hlo_elem_from_f64(t, p, (double)v);
+    return;
+  }
+  // narrower than a byte: the low bits, sign-extended
+  i64 low = v & (((i64)1 << hlo_dtype_bits(t)) - 1), sign = (i64)1 << (hlo_dtype_bits(t) - 1);
+  if (hlo_dtype_is_signed(t)) *(i8 *)p = (i8)((low ^ sign) - sign);
+  else *(u8 *)p = (u8)low;
 }
 
 void hlo_elem_from_f64(hlo_dtype t, void *p, double v) {

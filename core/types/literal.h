@@ -29,19 +29,26 @@ struct hlo_literal {
 
 // zero-filled, tuples recursively; E_NO_MEMORY / E_LIMIT
 hs_status hlo_literal_new(const hlo_shape *, hlo_literal **out);
-// takes the children's references
+// A tuple of n values; takes the children's references.
 hlo_literal *hlo_literal_tuple(const hlo_shape *, u32 n, hlo_literal *const *children);
+// An array over bytes that somebody else made; unmap(data, bytes, arg) is called on the last unref.
 hlo_literal *hlo_literal_wrap(const hlo_shape *, void *data, size_t bytes,
                               void (*unmap)(void *, size_t, void *), void *arg);
+// A value printed as {...}.
 hlo_literal *hlo_literal_elided(const hlo_shape *);
+// One more reference, and one less; the last one frees. NULL is allowed.
 hlo_literal *hlo_literal_ref(const hlo_literal *);
 void hlo_literal_unref(hlo_literal *);
+// Frees an hs_alloc'ed array of values, each with its reference; entries may be NULL.
+void hlo_inputs_free(hlo_literal **values, u32 count);
 // any integer/float/pred/complex type, converted
 hlo_literal *hlo_literal_scalar_i64(hlo_ctx *, hlo_dtype, i64 v);
 hlo_literal *hlo_literal_scalar_f64(hlo_ctx *, hlo_dtype, double v);
-// same logical shape, same bits
+// Same logical shape, same bits.
 bool hlo_literal_equal(const hlo_literal *, const hlo_literal *);
+// Equal values have equal hashes.
 u64 hlo_literal_hash(const hlo_literal *);
+// Whether the value, or one within a tuple, is elided.
 bool hlo_literal_has_elided(const hlo_literal *);
 
 // Element access by row-major index, through any type (complex: real part; ints as double may
@@ -61,6 +68,7 @@ double hlo_elem_to_f64(hlo_dtype, const void *p);
 void hlo_elem_from_f64(hlo_dtype, void *p, double v);
 i64 hlo_elem_to_i64(hlo_dtype, const void *p);
 void hlo_elem_from_i64(hlo_dtype, void *p, i64 v);
+// bf16 and f16 in 16 bits <-> f32: exact one way, rounded to nearest even the other.
 float hlo_bf16_to_f32(u16 v);
 u16 hlo_f32_to_bf16(float v);
 float hlo_f16_to_f32(u16 v);

@@ -1,54 +1,5 @@
-// shape.c — questions about shapes, their text, and the dtype table. Interning is in ctx.c.
+// shape.c — questions about shapes, and their text. Interning is in ctx.c.
 #include "core/types/shape.h"
-
-const hlo_dtype_info hlo_dtypes[HLO_DTYPE_COUNT] = {
-    [HLO_DT_INVALID] = {"invalid", 0, 0, HLO_CLASS_OTHER, 0},
-#define DTYPE(id, text, proto, bits, cls, storage) \
-  [HLO_##id] = {text, proto, bits, HLO_CLASS_##cls, storage},
-#include "core/types/dtype.def"
-#undef DTYPE
-};
-
-// Sixty-four buckets by two letters and the length, filled on first use (idempotent: every filler
-// writes the same bytes).
-static u8 dtype_buckets[64], dtype_lengths[HLO_DTYPE_COUNT];
-static bool dtypes_ready;
-
-static size_t dtype_bucket(const char *s, size_t n) {
-  return ((u8)s[0] * 7u + (u8)s[n / 2] * 3u + (u8)s[n - 1] + n) & 63;
-}
-
-static void fill_dtype_buckets(void) {
-  for (int t = 1; t < HLO_DTYPE_COUNT; t++) {
-    if (t == HLO_TUPLE_TYPE || t == HLO_BUFFER) continue;
-    size_t n = strlen(hlo_dtypes[t].text), at = dtype_bucket(hlo_dtypes[t].text, n);
-    dtype_lengths[t] = (u8)n;
-    while (dtype_buckets[at] && dtype_buckets[at] != t) at = (at + 1) & 63;
-    dtype_buckets[at] = (u8)t;
-  }
-  dtypes_ready = true;
-}
-
-hlo_dtype hlo_dtype_find(hs_str text) {
-  if (!dtypes_ready) fill_dtype_buckets();
-  if (!text.n) return HLO_DT_INVALID;
-  for (size_t at = dtype_bucket(text.p, text.n); dtype_buckets[at]; at = (at + 1) & 63) {
-    u8 t = dtype_buckets[at];
-    if (dtype_lengths[t] == text.n && hs_same_bytes(hlo_dtypes[t].text, text.p, text.n))
-      return (hlo_dtype)t;
-  }
-  return HLO_DT_INVALID;
-}
-
-hlo_dtype hlo_dtype_from_proto(int proto) {
-  for (int t = 1; t < HLO_DTYPE_COUNT; t++)
-    if (hlo_dtypes[t].proto == proto) return (hlo_dtype)t;
-  return HLO_DT_INVALID;
-}
-
-hlo_dtype hlo_dtype_real_part(hlo_dtype t) {
-  return t == HLO_C64 ? HLO_F32 : t == HLO_C128 ? HLO_F64 : t;
-}
 
 bool hlo_shape_same_dims(const hlo_shape *a, const hlo_shape *b) {
   if (a->rank != b->rank || (a->rank && memcmp(a->dims, b->dims, a->rank * sizeof(i64))))
@@ -80,15 +31,15 @@ bool hlo_layout_is_default(const hlo_layout *l) {
 bool hlo_shape_is_row_major(const hlo_shape *s) { return !s->layout || descending(s->layout); }
 
 i64 hlo_shape_bytes(const hlo_shape *s) {
-  i64 total = 0;
   if (hlo_shape_is_array(s)) {
     i64 bits = s->layout && s->layout->element_bits ? s->layout->element_bits
                                                     : (i64)hlo_dtype_storage(s->dtype) * 8;
-    if (!hs_mul_ok(s->elements, bits, &total)) return INT64_MAX;
-    return (total + 7) / 8;
+    // Bits may not fit where bytes do: eight elements at a time, then the rest.
+    i64 whole = hs_mul_sat_i64(s->elements / 8, bits), rest = hs_mul_sat_i64(s->elements % 8, bits);
+    return hs_add_sat_i64(whole, rest / 8 + (rest % 8 != 0));
   }
-  for (u32 k = 0; k < s->nelems; k++)
-    if (!hs_add_ok(total, hlo_shape_bytes(s->elems[k]), &total)) return INT64_MAX;
+  i64 total = 0;
+  for (u32 k = 0; k < s->nelems; k++) total = hs_add_sat_i64(total, hlo_shape_bytes(s->elems[k]));
   return total;
 }
 
@@ -131,7 +82,7 @@ void hlo_row_major_strides(u32 rank, const i64 *dims, i64 *strides) {
   i64 s = 1;
   for (u32 k = rank; k-- > 0;) {
     strides[k] = s;
-    s *= dims[k];
+    s = hs_mul_sat_i64(s, dims[k]);
   }
 }
 

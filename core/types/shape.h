@@ -50,13 +50,15 @@ struct hlo_shape {
   u32 nelems;                // tuple elements, or 1 for a buffer's content
   const hlo_shape *const *elems;
   const hlo_shape *logical;  // this shape without layouts
-  // product of dims (bounds for dynamic ones); 1 for scalars, 0 for tuples
+  // product of dims (bounds for dynamic ones, 1 for unbounded ones), at most INT64_MAX; 1 for
+  // scalars, 0 for tuples
   i64 elements;
   u64 hash;
   u32 serial;  // 1,2,3... in order of interning: a dense id for side tables
 };
 
 // Constructors; all return the interned pointer. `dims` are copied. The array form takes no layout.
+// They check nothing: hlo_shape_check_limits does.
 const hlo_shape *hlo_shape_array(hlo_ctx *, hlo_dtype, u32 rank, const i64 *dims);
 const hlo_shape *hlo_shape_dynamic(hlo_ctx *, hlo_dtype, u32 rank, const i64 *dims,
                                    const bool *dynamic, const hlo_layout *layout);
@@ -65,21 +67,24 @@ const hlo_shape *hlo_shape_tuple(hlo_ctx *, u32 n, const hlo_shape *const *elems
 const hlo_shape *hlo_shape_token(hlo_ctx *);
 const hlo_shape *hlo_shape_opaque(hlo_ctx *);
 const hlo_shape *hlo_shape_buffer(hlo_ctx *, const hlo_shape *content);
-// arrays: same dims and layout
+// An array shape with another element type: same dims and layout.
 const hlo_shape *hlo_shape_with_dtype(hlo_ctx *, const hlo_shape *, hlo_dtype);
-// arrays; NULL removes it
+// An array shape with that layout; NULL removes it.
 const hlo_shape *hlo_shape_with_layout(hlo_ctx *, const hlo_shape *, const hlo_layout *);
-// row-major everywhere
+// Row-major in every array, tuples recursively.
 const hlo_shape *hlo_shape_with_default_layout(hlo_ctx *, const hlo_shape *);
-// row-major where none is set
+// Row-major in every array that has no layout.
 const hlo_shape *hlo_shape_fill_layout(hlo_ctx *, const hlo_shape *);
+// The interned copy: equal layouts give the same pointer.
 const hlo_layout *hlo_layout_intern(hlo_ctx *, const hlo_layout *);
-// {n-1,...,0}
+// {rank-1,...,0}
 const hlo_layout *hlo_layout_default(hlo_ctx *, u32 rank);
 
+// Equal, layouts aside.
 static inline bool hlo_shape_compatible(const hlo_shape *a, const hlo_shape *b) {
   return a->logical == b->logical;
 }
+// Which of the kinds a shape is: an array of any rank, a tuple, an array of rank 0.
 static inline bool hlo_shape_is_array(const hlo_shape *s) { return hlo_dtype_is_array(s->dtype); }
 static inline bool hlo_shape_is_tuple(const hlo_shape *s) { return s->dtype == HLO_TUPLE_TYPE; }
 static inline bool hlo_shape_is_scalar(const hlo_shape *s) {
@@ -93,20 +98,24 @@ bool hlo_shape_is_dynamic(const hlo_shape *s);
 bool hlo_layout_is_default(const hlo_layout *l);
 // no layout, or descending minor_to_major
 bool hlo_shape_is_row_major(const hlo_shape *s);
-// XLA's ByteSizeOf: dense bytes; sub-byte types one per byte unless element_bits packs; tuples: sum
-// of leaves plus nothing for the table
+// XLA's ByteSizeOf: dense bytes; sub-byte types one per byte unless element_bits packs; tuples: the
+// sum of their leaves, nothing for the table. INT64_MAX: that much or more. Sums of sizes are made
+// with hs_add_sat_i64, so that this stays true of them.
 i64 hlo_shape_bytes(const hlo_shape *s);
 // number of non-tuple leaves
 u32 hlo_shape_leaves(const hlo_shape *s);
-const hlo_shape *hlo_shape_leaf(const hlo_shape *s, u32 k);  // k-th leaf in order
-// Checks rank and element count against the limits before anything is allocated from them.
+// Leaf number k in order; NULL when there are not so many.
+const hlo_shape *hlo_shape_leaf(const hlo_shape *s, u32 k);
+// Checks rank and bytes against the limits before anything is allocated from them: E_LIMIT for more
+// than HLO_MAX_RANK dimensions or 2^63 bytes, E_SHAPE for a negative size.
 hs_status hlo_shape_check_limits(hlo_dtype, u32 rank, const i64 *dims);
 
 // Text: "f32[2,3]{1,0}"; with_layout=false omits layouts.
 void hlo_shape_print(hs_buf *b, const hlo_shape *s, bool with_layout);
+// Text of a layout: "{1,0:T(8,128)}".
 void hlo_layout_print(hs_buf *b, const hlo_layout *l);
 
-// Row-major strides (in elements) of dims; strides must hold rank entries.
+// Row-major strides (in elements) of dims; strides must hold rank entries. They saturate.
 void hlo_row_major_strides(u32 rank, const i64 *dims, i64 *strides);
 
 #endif

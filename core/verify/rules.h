@@ -1,8 +1,8 @@
-// rules.h — what the verifier's files share; private to core/verify*.c.
+// rules.h — what the verifier's files share; private to core/verify.
 #ifndef HLO_VERIFY_RULES_H
 #define HLO_VERIFY_RULES_H
 
-#include "core/infer/infer.h"
+#include "core/infer/rules.h"
 #include "core/verify/verify.h"
 
 enum { VERIFY_MAX_ERRORS = 20, VERIFY_HOST_MEMORY = 5 };

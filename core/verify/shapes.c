@@ -6,6 +6,7 @@
 // that hand buffers through (tuple, while, call, ...) admit no change of precision or layout, all
 // others may define another layout and, unless mixed precision is disallowed, another float
 // precision.
+#include "core/infer/infer.h"
 #include "core/verify/rules.h"
 
 // ---- written shape against inferred shape -------------------------------------------------------

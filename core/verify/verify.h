@@ -1,20 +1,11 @@
-// verify.h — shape inference and the verifier (XLA's ShapeInference and HloVerifier).
+// verify.h — the verifier: which modules are valid HLO, by the rules and in the words of XLA's
+// HloVerifier.
 #ifndef HLO_VERIFY_H
 #define HLO_VERIFY_H
 
 #include "core/ir/ir.h"
 
-// What shape the operation gives for these operands and attributes: one rule per `infer` column of
-// ops.def. `attrs` and the called computations are as on the instruction. `stated` is the written
-// result shape (some rules need it; NULL when absent). The result carries no layout.
-hs_status hlo_infer_shape(hlo_ctx *, hlo_opcode, u32 n, const hlo_shape *const *operands,
-                          const hlo_attrs *, const hlo_shape *stated, const hlo_shape **out);
-// The inferred shape with the layouts that XLA's inference gives (infer/layout.c), where it gives
-// any; operands with theirs.
-const hlo_shape *hlo_infer_layout(hlo_ctx *, hlo_opcode, u32 n, const hlo_shape *const *operands,
-                                  const hlo_attrs *, const hlo_shape *inferred);
-hs_status hlo_infer_instr(const hlo_instr *, const hlo_shape **out);
-
+// All false by default: what XLA checks wherever it verifies.
 typedef struct hlo_verify_options {
   bool layout_sensitive;          // default false
   bool disallow_mixed_precision;  // default false
@@ -34,6 +25,7 @@ hs_status hlo_verify(const hlo_module *, const hlo_verify_options *);
 // Some computations of a module: what the pass runner calls for those whose generation moved.
 hs_status hlo_verify_computations(const hlo_module *, u32 n, const hlo_computation *const *,
                                   const hlo_verify_options *);
+// One computation; the module around it is taken to be sound.
 hs_status hlo_verify_computation(const hlo_computation *, const hlo_verify_options *);
 
 #endif

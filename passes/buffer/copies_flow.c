@@ -353,10 +353,7 @@ static void run(cp_flow *f, const hlo_computation *c) {
 }
 
 // ---- what is looked at --------------------------------------------------------------------------
-static bool control(const hlo_instr *i) {
-  return i->opcode == HLO_WHILE || i->opcode == HLO_CONDITIONAL || i->opcode == HLO_CALL ||
-         i->opcode == HLO_ASYNC_START;
-}
+static bool control(const hlo_instr *i) { return hlo_op_has(i->opcode, HLO_F_CONTROL); }
 
 // Where copies are only put in, any order serves that has operands first.
 static void find_order(cp_flow *f, hlo_computation *c) {

@@ -18,10 +18,7 @@ static bool is_target(const hlo_instr *i, const char *name) {
          hs_str_eq(hlo_attr_str(i, HLO_ATTR_CUSTOM_CALL_TARGET), hs_str_of(name));
 }
 
-static bool is_async(const hlo_instr *i) {
-  return i->opcode == HLO_ASYNC_START || i->opcode == HLO_ASYNC_UPDATE ||
-         i->opcode == HLO_ASYNC_DONE;
-}
+static bool is_async(const hlo_instr *i) { return hlo_op_has(i->opcode, HLO_F_ASYNC_WRAPPER); }
 
 // XLA's "xla_allow_dce_side_effecting_op" of the instruction, or of the start of its asynchronous
 // chain.

@@ -74,9 +74,7 @@ static bool only_passes_arrays(const hlo_computation *c) {
   return has_array(c->root->shape);
 }
 
-static bool is_transfer(hlo_opcode op) {
-  return op == HLO_SEND || op == HLO_SEND_DONE || op == HLO_RECV || op == HLO_RECV_DONE;
-}
+static bool is_transfer(hlo_opcode op) { return hlo_op_has(op, HLO_F_SEND_RECEIVE); }
 
 // Collectives and transfers, which exist once for each who takes part.
 static bool has_channel(const hlo_computation *c, hs_arena *a) {

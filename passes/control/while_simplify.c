@@ -28,9 +28,7 @@ static bool computation_has(const hlo_computation *c, bool (*is)(hlo_opcode)) {
   }
   return false;
 }
-static bool is_transfer(hlo_opcode op) {
-  return op == HLO_SEND || op == HLO_SEND_DONE || op == HLO_RECV || op == HLO_RECV_DONE;
-}
+static bool is_transfer(hlo_opcode op) { return hlo_op_has(op, HLO_F_SEND_RECEIVE); }
 static bool is_domain(hlo_opcode op) { return op == HLO_DOMAIN; }
 
 // The state is read by get-tuple-element alone, and the body ends in a tuple.

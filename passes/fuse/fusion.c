@@ -52,15 +52,12 @@ static bool scalar_like(const hlo_instr *i) {
 }
 
 bool pass_fusion_expensive(const hlo_instr *i) {
-  if (i->opcode == HLO_DIVIDE || i->opcode == HLO_REMAINDER || i->opcode == HLO_REDUCE ||
-      i->opcode == HLO_GATHER)
-    return true;
   if (i->opcode == HLO_MAP) {
     hlo_for_each_instr(x, hlo_attr_comp(i, HLO_ATTR_TO_APPLY))
       if (pass_fusion_expensive(x)) return true;
     return false;
   }
-  return hlo_op_has(i->opcode, HLO_F_TRANSCENDENTAL);
+  return hlo_op_cost(i->opcode)->expensive;
 }
 
 double pass_fusion_eval_ns(const hlo_instr *i) {
@@ -69,32 +66,10 @@ double pass_fusion_eval_ns(const hlo_instr *i) {
     hlo_for_each_instr(x, hlo_attr_comp(i, HLO_ATTR_TO_APPLY)) ns += pass_fusion_eval_ns(x);
     return ns;
   }
-  double width = (double)HS_MAX(hlo_dtype_bits(i->shape->dtype), 8) / 32.0;
-  switch (i->opcode) {
-  case HLO_BROADCAST:
-  case HLO_RESHAPE:
-  case HLO_BITCAST:
-  case HLO_IOTA:
-  case HLO_CONSTANT:
-  case HLO_SLICE:
-  case HLO_REVERSE:
-  case HLO_TRANSPOSE: return 0.01 * width;
-  case HLO_PAD:
-  case HLO_CONCATENATE:
-  case HLO_DYNAMIC_SLICE: return 0.1 * width;
-  case HLO_SQRT:
-  case HLO_RSQRT:
-  case HLO_DIVIDE: return (hlo_dtype_is_integer(i->shape->dtype) ? 1.5 : 0.2) * width;
-  case HLO_EXP:
-  case HLO_LOG:
-  case HLO_TANH:
-  case HLO_LOGISTIC: return 0.25 * width;
-  case HLO_REMAINDER:
-  case HLO_POWER:
-  case HLO_ATAN2: return 1.5 * width;
-  case HLO_GATHER: return 1.5;
-  default: return (hlo_op_has(i->opcode, HLO_F_TRANSCENDENTAL) ? 0.5 : 0.04) * width;
-  }
+  const hlo_cost_info *c = hlo_op_cost(i->opcode);
+  double ns = hlo_dtype_is_integer(i->shape->dtype) ? c->int_ns : c->ns;
+  // A gather waits for memory, however narrow the element.
+  return i->opcode == HLO_GATHER ? ns : ns * HS_MAX(hlo_dtype_bits(i->shape->dtype), 8) / 32.0;
 }
 
 static bool moves_minor(const hlo_instr *t) {

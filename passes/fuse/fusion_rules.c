@@ -76,8 +76,7 @@ bool fusion_rule_expensive(const hlo_instr *i, bool cpu) {
   case HLO_STOCHASTIC_CONVERT:
   case HLO_TRANSPOSE:
   case HLO_TUPLE: return false;
-  default:
-    return !hlo_op_has(i->opcode, HLO_F_ELEMENTWISE) || hlo_op_has(i->opcode, HLO_F_TRANSCENDENTAL);
+  default: return !hlo_op_has(i->opcode, HLO_F_ELEMENTWISE) || hlo_op_is_transcendental(i->opcode);
   }
 }
 

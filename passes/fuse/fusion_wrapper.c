@@ -95,8 +95,7 @@ static hs_status run(pass_ctx *c) {
   for (u32 k = n; k-- > 0;) {
     if (!launched[comps[k]->id]) continue;
     hlo_for_each_instr_safe(i, comps[k]) {
-      if (i->opcode == HLO_WHILE || i->opcode == HLO_CALL || i->opcode == HLO_CONDITIONAL ||
-          i->opcode == HLO_ASYNC_START) {
+      if (hlo_op_has(i->opcode, HLO_F_CONTROL)) {
         hlo_computation **v;
         u32 nv;
         pass_called_all(i, c->scratch, &v, &nv);

@@ -79,9 +79,7 @@ static bool forwarded(const hlo_instr *i, u32 operand, u32 inner, u32 *to) {
   return false;
 }
 
-static bool is_barrier(const hlo_instr *i) {
-  return i->opcode == HLO_OPT_BARRIER || i->opcode == HLO_DOMAIN || i->opcode == HLO_ADD_DEPENDENCY;
-}
+static bool is_barrier(const hlo_instr *i) { return hlo_op_has(i->opcode, HLO_F_FORWARDS); }
 
 bool la_hands_on(const hlo_instr *i, u32 operand) {
   u32 to;

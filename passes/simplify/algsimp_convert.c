@@ -19,15 +19,14 @@ static bool narrow_fits(hlo_dtype from, hlo_dtype to) {
   return true;
 }
 
+// Of the least positive value of an IEEE type.
+static int least_exponent(hlo_dtype t) {
+  const hlo_float_format *f = &hlo_dtypes[t].format;
+  return 1 - f->bias - f->mbits;
+}
+
 // Every value of `from` exists in `to`.
 static bool widening(hlo_dtype from, hlo_dtype to) {
-  static const struct {
-    hlo_dtype t;
-    int mantissa, emin, emax;
-  } floats[] = {{HLO_F16, 11, -24, 16},
-                {HLO_BF16, 8, -133, 128},
-                {HLO_F32, 24, -149, 128},
-                {HLO_F64, 53, -1074, 1024}};
   if (from == to) return true;
   if (hlo_dtype_is_complex(from) && !hlo_dtype_is_complex(to)) return false;
   if (hlo_dtype_is_complex(from)) from = from == HLO_C64 ? HLO_F32 : HLO_F64;
@@ -40,16 +39,11 @@ static bool widening(hlo_dtype from, hlo_dtype to) {
     return hlo_dtype_is_signed(to) ? bt > bf : bt >= bf;
   }
   if (hlo_dtype_is_float(from) && bf <= 8) return hlo_dtype_is_float(to) && narrow_fits(from, to);
-  int f = -1, t = -1;
-  for (int k = 0; k < (int)HS_COUNT(floats); k++) {
-    if (floats[k].t == from) f = k;
-    if (floats[k].t == to) t = k;
-  }
-  if (t >= 0 && hlo_dtype_is_integer(from))
-    return bf - hlo_dtype_is_signed(from) <= floats[t].mantissa && bf < floats[t].emax;
-  if (f < 0 || t < 0) return false;
-  return floats[t].mantissa >= floats[f].mantissa && floats[t].emin <= floats[f].emin &&
-         floats[t].emax >= floats[f].emax;
+  if (!hlo_dtype_is_float(to) || bt < 16) return false;
+  int most = hlo_dtype_max_exponent(to), digits = hlo_dtype_significand(to);
+  if (hlo_dtype_is_integer(from)) return bf - hlo_dtype_is_signed(from) <= digits && bf < most;
+  return hlo_dtype_is_float(from) && digits >= hlo_dtype_significand(from) &&
+         least_exponent(to) <= least_exponent(from) && most >= hlo_dtype_max_exponent(from);
 }
 
 // convert of a constant, when asked to fold it here, to a type no wider: no code reads both
@@ -137,11 +131,6 @@ ALG_RULE(reduce_precision_noop) {
   if (!a->no_op_reduce_precision) return NULL;
   i64 e = hlo_attr_int(i, HLO_ATTR_EXPONENT_BITS, 0),
       m = hlo_attr_int(i, HLO_ATTR_MANTISSA_BITS, 0);
-  switch (i->shape->dtype) {
-  case HLO_F16: return e == 5 && m == 10 ? X : NULL;
-  case HLO_BF16: return e == 8 && m == 7 ? X : NULL;
-  case HLO_F32: return e == 8 && m == 23 ? X : NULL;
-  case HLO_F64: return e == 11 && m == 52 ? X : NULL;
-  default: return NULL;
-  }
+  const hlo_dtype_info *t = &hlo_dtypes[i->shape->dtype];
+  return t->bits >= 16 && e == t->format.ebits && m == t->format.mbits ? X : NULL;
 }

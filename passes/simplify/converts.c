@@ -15,11 +15,7 @@ static bool widens(hlo_dtype from, hlo_dtype to) {
     if (hlo_dtype_is_signed(from)) return hlo_dtype_is_signed(to) && t > f;
     return hlo_dtype_is_unsigned(to) ? t > f : t > f;
   }
-  int mantissa = to == HLO_F64    ? 53
-                 : to == HLO_F32  ? 24
-                 : to == HLO_F16  ? 11
-                 : to == HLO_BF16 ? 8
-                                  : 0;
+  int mantissa = t >= 16 ? hlo_dtype_significand(to) : 0;
   if (hlo_dtype_is_integer(from) && hlo_dtype_is_float(to)) return f <= mantissa;
   if (hlo_dtype_is_float(from) && hlo_dtype_is_float(to))
     return (to == HLO_F64 && f < 64) || (to == HLO_F32 && f < 32) || (to == HLO_BF16 && f < 8) ||

@@ -61,8 +61,7 @@ static void add_kernels(kernels *k, const hlo_computation *c, const prof_device 
   hlo_instr **order = hlo_post_order(c, a);
   for (u32 n = 0; n < c->ninstrs; n++) {
     const hlo_instr *i = order[n];
-    if (i->opcode == HLO_WHILE || i->opcode == HLO_CALL || i->opcode == HLO_CONDITIONAL ||
-        i->opcode == HLO_ASYNC_START) {
+    if (hlo_op_has(i->opcode, HLO_F_CONTROL)) {
       hlo_computation *called[64];
       u32 m = HS_MIN(hlo_called(i, called, 64), 64u);
       for (u32 j = 0; j < m; j++) add_kernels(k, called[j], device, seen, a, depth + 1);

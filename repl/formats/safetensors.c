@@ -9,33 +9,12 @@
 
 #define HEADER_MOST ((u64)100 << 20)
 
-// The format's names of the types, and how many bits an element takes there.
-static const struct st_type {
-  const char *name;
-  hlo_dtype type;
-  u32 bits;
-} types[] = {{"BOOL", HLO_PRED, 8},
-             {"U8", HLO_U8, 8},
-             {"I8", HLO_S8, 8},
-             {"I16", HLO_S16, 16},
-             {"U16", HLO_U16, 16},
-             {"I32", HLO_S32, 32},
-             {"U32", HLO_U32, 32},
-             {"I64", HLO_S64, 64},
-             {"U64", HLO_U64, 64},
-             {"F16", HLO_F16, 16},
-             {"BF16", HLO_BF16, 16},
-             {"F32", HLO_F32, 32},
-             {"F64", HLO_F64, 64},
-             {"C64", HLO_C64, 64},
-             {"F8_E4M3", HLO_F8E4M3FN, 8},
-             {"F8_E5M2", HLO_F8E5M2, 8},
-             {"F8_E8M0", HLO_F8E8M0FNU, 8},
-             {"F8_E4M3FNUZ", HLO_F8E4M3FNUZ, 8},
-             {"F8_E5M2FNUZ", HLO_F8E5M2FNUZ, 8},
-             {"F4", HLO_F4E2M1FN, 4},
-             {"F6_E2M3", HLO_F6E2M3FN, 6},
-             {"F6_E3M2", HLO_F6E3M2FN, 6}};
+// The type of that name in the format; HLO_DT_INVALID when there is none.
+static hlo_dtype type_named(const char *name) {
+  for (hlo_dtype t = 1; *name && t < HLO_DTYPE_COUNT; t++)
+    if (strcmp(hlo_dtypes[t].tensors, name) == 0) return t;
+  return HLO_DT_INVALID;
+}
 
 static hs_status bad(const char *path, const char *name, const char *what) {
   return hs_fail(HS_E_INPUT, "%s[%s]: %s", path, name, what);
@@ -45,12 +24,10 @@ static hs_status read_tensor(const char *path, const repl_json *j, array_map *m,
                              size_t size, array_raw *r) {
   const char *name = repl_json_key(j), *type = repl_json_get_str(j, "dtype");
   const repl_json *dims = repl_json_get(j, "shape"), *at = repl_json_get(j, "data_offsets");
-  const struct st_type *t = NULL;
-  for (size_t k = 0; type && k < HS_COUNT(types); k++)
-    if (strcmp(types[k].name, type) == 0) t = &types[k];
+  hlo_dtype t = type ? type_named(type) : HLO_DT_INVALID;
   if (!type) return bad(path, name, "has no dtype");
   if (!t) return hs_fail(HS_E_INPUT, "%s[%s]: the type %.40s is not known", path, name, type);
-  i64 begin, end, bits = t->bits;
+  i64 begin, end, bits = hlo_dtype_bits(t);
   if (repl_json_count(at) != 2 || !repl_json_whole(repl_json_at(at, 0), &begin) ||
       !repl_json_whole(repl_json_at(at, 1), &end))
     return bad(path, name, "has no data_offsets");
@@ -65,10 +42,11 @@ static hs_status read_tensor(const char *path, const repl_json *j, array_map *m,
   if (bits % 8 || bits / 8 != end - begin)
     return hs_fail(HS_E_INPUT, "%s[%s]: %lld bytes of elements, %lld expected", path, name,
                    (long long)(end - begin), (long long)bits / 8);
-  r->dtype = t->type;
-  r->item = t->bits >= 8 ? t->bits / 8 : 0;
-  r->bits = t->bits < 8 ? t->bits : 0;
-  snprintf(r->type_text, sizeof r->type_text, "%s", t->name);
+  u32 width = (u32)hlo_dtype_bits(t);
+  r->dtype = t;
+  r->item = width >= 8 ? width / 8 : 0;
+  r->bits = width < 8 ? width : 0;
+  snprintf(r->type_text, sizeof r->type_text, "%s", type);
   r->data = data + begin;
   r->bytes = (size_t)(end - begin);
   r->map = array_map_ref(m);
@@ -127,17 +105,15 @@ hs_status safetensors_put(hs_buf *b, u32 n, const array_item *items) {
   hs_status s = HS_GOOD;
   for (u32 k = 0; k < n && hs_ok(s); k++) {
     const hlo_shape *shape = items[k].value->shape;
-    const struct st_type *t = NULL;
-    for (size_t q = 0; q < HS_COUNT(types); q++)
-      if (types[q].type == shape->dtype && types[q].bits >= 8) t = &types[q];
-    if (!t) {
+    const hlo_dtype_info *t = &hlo_dtypes[shape->dtype];
+    if (!*t->tensors || t->bits < 8) {
       s = hs_with_note(hs_fail(HS_E_UNSUPPORTED, "%s: .safetensors has no type for %s",
                                items[k].name, hlo_dtype_text(shape->dtype)),
                        "an .npz file keeps it as raw bytes");
       break;
     }
     repl_json *j = repl_json_object(head, items[k].name), *dims;
-    repl_json_str(j, "dtype", t->name);
+    repl_json_str(j, "dtype", t->tensors);
     dims = repl_json_array(j, "shape");
     for (u32 d = 0; d < shape->rank; d++) repl_json_int(dims, NULL, shape->dims[d]);
     repl_json *place = repl_json_array(j, "data_offsets");

@@ -19,8 +19,8 @@
 // Coverage: a module called OPCODE[+OPCODE...]/TYPE/CLASS is the case of these triples, an
 // elementwise line is the case of its opcode and last operand type for every class, and
 //     none OPCODES TYPES CLASSES REASON...      (each a comma list or `*`)
-// says what has no case and why. With --complete every opcode of core/types/ops.def x array type x class
-// must be one of the two; one that is neither, or both, or unknown is a FAIL by its name.
+// says what has no case and why. With --complete every opcode of core/types/ops.def x array type x
+// class must be one of the two; one that is neither, or both, or unknown is a FAIL by its name.
 #include "core/text/text.h"
 #include "core/base/compress.h"
 #include "core/eval/eval.h"
@@ -91,26 +91,12 @@ static bool unhex(const char *s, size_t n, void *out, size_t bytes) {
 }
 
 // ---- comparison ---------------------------------------------------------------------------------
+// Distance to the next value of the type, at v.
 static double unit_of(hlo_dtype t, double v) {
-  int bits = t == HLO_F64    ? 52
-             : t == HLO_F32  ? 23
-             : t == HLO_BF16 ? 7
-             : t == HLO_F16  ? 10
-             : t == HLO_F8E4M3 || t == HLO_F8E4M3FN || t == HLO_F8E4M3FNUZ || t == HLO_F8E4M3B11FNUZ
-                 ? 3
-             : t == HLO_F8E3M4    ? 4
-             : t == HLO_F8E8M0FNU ? 0
-             : t == HLO_F4E2M1FN  ? 1
-             : t == HLO_F6E2M3FN  ? 3
-                                  : 2;
-  int least = t == HLO_F64                                          ? -1022
-              : t == HLO_F16                                        ? -14
-              : t == HLO_F32 || t == HLO_BF16 || t == HLO_F8E8M0FNU ? -126
-              : t == HLO_F8E5M2 || t == HLO_F8E5M2FNUZ              ? -15
-                                                                    : -10,
-      e;
+  const hlo_float_format *f = &hlo_dtypes[t].format;
+  int e, least = 1 - f->bias;
   frexp(v, &e);
-  return ldexp(1, HS_MAX(e - 1, least) - bits);
+  return ldexp(1, HS_MAX(e - 1, least) - f->mbits);
 }
 
 static bool element_agrees(hlo_dtype t, const void *want, const void *got, const tolerance *tol,

@@ -7,9 +7,9 @@
 // way to read its arguments. Calls that refer to objects which the table does not spell out
 // (windows, dot dimensions of ragged dots, fixture helpers) are not checkable. Last line: "shapes:
 // P/T, C not checkable".
+#include "core/infer/infer.h"
 #include "core/infer/build.h"
 #include "core/text/text.h"
-#include "core/verify/verify.h"
 #include "tests/harness/driver.h"
 
 #include <stdlib.h>

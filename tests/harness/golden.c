@@ -104,13 +104,7 @@ hs_status golden_arg(hlo_ctx *ctx, const golden *g, const hlo_shape *s, i64 *pat
 // ---- tolerances ---------------------------------------------------------------------------------
 
 static double type_eps(hlo_dtype t) {
-  switch (hlo_dtype_real_part(t)) {
-  case HLO_F64: return 0x1p-52;
-  case HLO_F32: return 0x1p-23;
-  case HLO_F16: return 0x1p-10;
-  case HLO_BF16: return 0x1p-7;
-  default: return 0x1p-3;
-  }
+  return HS_MIN(hlo_dtype_epsilon(hlo_dtype_real_part(t)), 0x1p-3);
 }
 
 static double max_abs(const hlo_literal *l) {
@@ -173,7 +167,7 @@ static void golden_gather(golden_watch *w, const hlo_instr *i, const hlo_literal
   }
   // a hypot, not exact either
   bool modulus = hlo_is(i, HLO_ABS) && hlo_dtype_is_complex(hlo_operand(i, 0)->shape->dtype);
-  if (hlo_op_has(i->opcode, HLO_F_TRANSCENDENTAL) || modulus) {
+  if (hlo_op_is_transcendental(i->opcode) || modulus) {
     w->b.trans = true;
     w->b.trans_max = fmax(w->b.trans_max, mine);
   }

@@ -17,19 +17,7 @@ u32 gen_below(gen *g, u32 n) { return n ? (u32)(next64(g) >> 33) % n : 0; }
 bool gen_chance(gen *g, u32 percent) { return gen_below(g, 100) < percent; }
 
 // ---- types --------------------------------------------------------------------------------------
-double gen_eps(hlo_dtype t) {
-  switch (t) {
-  case HLO_F64:
-  case HLO_C128: return 0x1p-52;
-  case HLO_F32:
-  case HLO_C64: return 0x1p-23;
-  case HLO_F16: return 0x1p-10;
-  case HLO_BF16: return 0x1p-7;
-  case HLO_F8E4M3FN: return 0x1p-3;
-  case HLO_F8E5M2: return 0x1p-2;
-  default: return 0;
-  }
-}
+double gen_eps(hlo_dtype t) { return hlo_dtype_epsilon(hlo_dtype_real_part(t)); }
 double gen_type_lo(hlo_dtype t) {
   return hlo_dtype_is_signed(t) ? -ldexp(1, hlo_dtype_bits(t) - 1) : 0;
 }

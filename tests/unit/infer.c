@@ -8,6 +8,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include "core/infer/infer.h"
 #include "core/infer/build.h"
 #include "core/text/text.h"
 #include "core/verify/verify.h"
