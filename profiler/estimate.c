@@ -4,9 +4,11 @@
 // bandwidth, flops / peak, transcendentals / rate); memory traffic and computation overlap, kernels
 // do not. A kernel whose operands and results fit the cache together is served at cache bandwidth.
 // Naive: every instruction is a kernel and every intermediate goes to memory. Otherwise: as the
-// module stands, a fusion is one kernel. Loops count their trips (core/analysis/cost.h); what is not known
-// (custom-calls, data-dependent loops) is counted in hlo_cost_table.unknown, not guessed.
+// module stands, a fusion is one kernel. Loops count their trips (core/analysis/cost.h); what is
+// not known (custom-calls, data-dependent loops) is counted in hlo_cost_table.unknown, not guessed.
 #include "profiler/prof.h"
+
+#include <math.h>
 
 const prof_device prof_devices[] = {
 #define DEVICE(name, summary, f32, bf16, f64, trans, bw, cbw, cbytes, launch, mem) \
@@ -23,13 +25,11 @@ const prof_device *prof_device_find(const char *name) {
 }
 
 static double peak_of(const prof_device *d, hlo_dtype t) {
-  switch (t) {
-  case HLO_F64:
-  case HLO_C128: return d->flops_f64;
-  case HLO_BF16:
-  case HLO_F16: return d->flops_bf16;
-  default: return d->flops_f32;
-  }
+  t = hlo_dtype_real_part(t);
+  if (!hlo_dtype_is_float(t)) return d->flops_f32;
+  return hlo_dtype_bits(t) == 64   ? d->flops_f64
+         : hlo_dtype_bits(t) == 16 ? d->flops_bf16
+                                   : d->flops_f32;
 }
 
 static hlo_dtype first_dtype(const hlo_shape *s) {
@@ -61,6 +61,7 @@ typedef struct estimator {
   const prof_device *d;
   bool naive;
   prof_estimate e;
+  double launches;
   u32 depth;
 } estimator;
 
@@ -96,7 +97,7 @@ static void add_instr(estimator *x, const hlo_instr *i, double times) {
   x->e.time_s += times * prof_estimate_instr(i, x->d);
   x->e.flops += times * c.flops;
   x->e.bytes += times * (c.bytes_read + c.bytes_written);
-  x->e.kernels += times >= 1 ? (u32)HS_MIN(times, 1e9) : 1;
+  x->launches += times >= 1 ? floor(times) : 1;
 }
 
 static void add_computation(estimator *x, const hlo_computation *c, double times) {
@@ -115,6 +116,7 @@ hs_status prof_estimate_module(const hlo_module *m, const prof_device *d, bool n
   hlo_memory memory;
   HS_TRY(hlo_memory_estimate(m, naive, &memory));
   x.e.peak_bytes = memory.peak_bytes;
+  x.e.kernels = (u32)HS_MIN(x.launches, (double)UINT32_MAX);
   *out = x.e;
   return HS_GOOD;
 }

@@ -44,14 +44,12 @@ static seen resolve(seen s) {
   return s;
 }
 
-typedef __int128 wide;
-
 // Whether the type holds the value.
-static bool holds(hlo_dtype t, wide v) {
+static bool holds(hlo_dtype t, i128 v) {
   int bits = hlo_dtype_bits(t);
   if (hlo_dtype_is_unsigned(t))
-    return v >= 0 && v <= INT64_MAX && (bits >= 63 || v < ((wide)1 << bits));
-  return v >= -((wide)1 << (bits - 1)) && v < ((wide)1 << (bits - 1));
+    return v >= 0 && v <= INT64_MAX && (bits >= 63 || v < ((i128)1 << bits));
+  return v >= -((i128)1 << (bits - 1)) && v < ((i128)1 << (bits - 1));
 }
 
 // An integer that constants say, by themselves or by a sum, a product or a conversion of them that
@@ -76,10 +74,10 @@ static bool folded_value(seen s, i64 *out, int depth) {
   if (!folded_value((seen){hlo_operand(s.i, 0), s.caller}, &a, depth - 1) ||
       (two && !folded_value((seen){hlo_operand(s.i, 1), s.caller}, &b, depth - 1)))
     return false;
-  wide v = op == HLO_ADD        ? (wide)a + b
-           : op == HLO_SUBTRACT ? (wide)a - b
-           : op == HLO_MULTIPLY ? (wide)a * b
-           : op == HLO_NEGATE   ? -(wide)a
+  i128 v = op == HLO_ADD        ? (i128)a + b
+           : op == HLO_SUBTRACT ? (i128)a - b
+           : op == HLO_MULTIPLY ? (i128)a * b
+           : op == HLO_NEGATE   ? -(i128)a
                                 : a;
   if (!holds(s.i->shape->dtype, v)) return false;
   *out = (i64)v;
@@ -135,7 +133,7 @@ static i64 annotated(const hlo_instr *w) {
 }
 
 static i64 count(i64 init, i64 limit, i64 step, i64 direction) {
-  wide d = (wide)limit - init, s = step, n = -1;
+  i128 d = (i128)limit - init, s = step, n = -1;
   switch (direction) {
   case HLO_DIRECTION_LT: n = d <= 0 ? 0 : s > 0 ? (d + s - 1) / s : -1; break;
   case HLO_DIRECTION_LE: n = d < 0 ? 0 : s > 0 ? d / s + 1 : -1; break;
@@ -149,7 +147,7 @@ static i64 count(i64 init, i64 limit, i64 step, i64 direction) {
 
 // The last value compared must not have wrapped around in the counter's own type.
 static bool fits(hlo_dtype t, i64 init, i64 step, i64 n) {
-  wide last = (wide)init + (wide)step * n;
+  i128 last = (i128)init + (i128)step * n;
   return hlo_dtype_is_unsigned(t) && hlo_dtype_bits(t) >= 63 ? last >= 0 : holds(t, last);
 }
 

@@ -48,11 +48,10 @@ bool ev_loop_is_idle(const hlo_instr *loop) {
 }
 
 // ---- counting loops -----------------------------------------------------------------------------
-typedef __int128 wide;
 typedef struct counting {
   i64 counter;
   hlo_dtype type;
-  wide start, step, limit;
+  i128 start, step, limit;
   i64 direction;
 } counting;
 
@@ -64,7 +63,7 @@ static const hlo_literal *state_part(const hlo_literal *state, i64 k) {
 // A scalar that does not change from turn to turn: a constant, or an element other than the
 // counter.
 static bool steady_value(const hlo_instr *v, const hlo_computation *c, const hlo_literal *state,
-                         i64 counter, wide *out) {
+                         i64 counter, i128 *out) {
   v = through_copies(v);
   i64 k = element_read(v, c);
   const hlo_literal *l = v->opcode == HLO_CONSTANT ? hlo_constant_value(v)
@@ -74,7 +73,7 @@ static bool steady_value(const hlo_instr *v, const hlo_computation *c, const hlo
       !hlo_dtype_is_integer(l->shape->dtype))
     return false;
   i64 value = hlo_literal_i64(l, 0);
-  *out = l->shape->dtype == HLO_U64 ? (wide)(u64)value : (wide)value;
+  *out = l->shape->dtype == HLO_U64 ? (i128)(u64)value : (i128)value;
   return true;
 }
 
@@ -117,23 +116,23 @@ static bool is_counting(const hlo_instr *loop, const hlo_literal *state, countin
   if (next->opcode == HLO_SUBTRACT) c->step = -c->step;
   c->type = first->shape->dtype;
   i64 start = hlo_literal_i64(first, 0);
-  c->start = c->type == HLO_U64 ? (wide)(u64)start : (wide)start;
+  c->start = c->type == HLO_U64 ? (i128)(u64)start : (i128)start;
   return true;
 }
 
 // The value that a counter not equal to its limit reaches it by, if ever: start + n * step = limit
 // modulo 2^bits has a solution exactly when the step's power of two divides the distance.
-static bool reaches(wide distance, wide step, wide modulus) {
+static bool reaches(i128 distance, i128 step, i128 modulus) {
   u64 d = (u64)(distance & (modulus - 1)), s = (u64)(step & (modulus - 1));
   return s && (d & ((s & (~s + 1)) - 1)) == 0;
 }
 
 // The counter's value after the last turn; *ends is false when there is none.
-static hs_status last_value(const counting *c, bool *ends, wide *out) {
+static hs_status last_value(const counting *c, bool *ends, i128 *out) {
   int bits = hlo_dtype_bits(c->type);
-  wide modulus = (wide)1 << bits, min = hlo_dtype_is_signed(c->type) ? -(modulus / 2) : 0,
+  i128 modulus = (i128)1 << bits, min = hlo_dtype_is_signed(c->type) ? -(modulus / 2) : 0,
        max = min + modulus - 1;
-  wide v = c->start, step = c->step, lo = min, hi = max;
+  i128 v = c->start, step = c->step, lo = min, hi = max;
   while (step > modulus / 2) step -= modulus;  // the short way around
   while (step <= -(modulus / 2)) step += modulus;
   *ends = step != 0;
@@ -165,7 +164,7 @@ static hs_status last_value(const counting *c, bool *ends, wide *out) {
 // Takes the state and gives the final one when the loop only counts, and ends.
 static hs_status count(ev *e, const hlo_instr *loop, hlo_literal **state, bool *done) {
   counting c;
-  wide last = 0;
+  i128 last = 0;
   *done = false;
   if (!is_counting(loop, *state, &c)) return HS_GOOD;
   HS_TRY(last_value(&c, done, &last));

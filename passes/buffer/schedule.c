@@ -78,9 +78,10 @@ static u32 num(const tables *t, const hlo_instr *i) { return hlo_position_of(&t-
 
 // Bytes that running i now would free, less what it makes.
 static i64 gain_of(const tables *t, const hlo_instr *i) {
-  i64 g = -own_bytes(i);
+  i64 g = -own_bytes(i);  // sizes are at most INT64_MAX
   for (u32 k = 0; k < i->noperands; k++)
-    if (t->left.v[num(t, hlo_operand(i, k))] == 1) g += own_bytes(hlo_operand(i, k));
+    if (t->left.v[num(t, hlo_operand(i, k))] == 1)
+      g = hs_add_sat_i64(g, own_bytes(hlo_operand(i, k)));
   return g;
 }
 
@@ -157,12 +158,13 @@ static void count_below(tables *t) {
     const hlo_instr *i = t->post[k];
     if (i->opcode == HLO_PARAMETER || i->opcode == HLO_CONSTANT) continue;
     below b = {other_users(t, i), own_bytes(i)};
-    bytes += b.bytes;
+    bytes = hs_add_sat_i64(bytes, b.bytes);
     for (u32 o = 0; o < i->noperands; o++) {
       u32 x = num(t, hlo_operand(i, o));
       if (t->met.v[x] == k + 1) continue;
       t->met.v[x] = k + 1;
-      b.users += t->below.v[x].users, b.bytes += t->below.v[x].bytes;
+      b.users += t->below.v[x].users;
+      b.bytes = hs_add_sat_i64(b.bytes, t->below.v[x].bytes);
     }
     t->below.v[k] = (below){HS_MIN(b.users, (i64)n), HS_MIN(b.bytes, bytes)};
   }

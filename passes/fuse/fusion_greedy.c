@@ -156,7 +156,8 @@ static bool fits(greedy *g, paths *t, const hlo_instr *i) {
 static i64 elements_of(const hlo_shape *s) {
   i64 n = 0;
   if (hlo_shape_is_array(s)) return s->elements;
-  for (u32 k = 0; hlo_shape_is_tuple(s) && k < s->nelems; k++) n += elements_of(s->elems[k]);
+  for (u32 k = 0; hlo_shape_is_tuple(s) && k < s->nelems; k++)
+    n = hs_add_sat_i64(n, elements_of(s->elems[k]));
   return n;
 }
 
@@ -165,7 +166,7 @@ static bool grows_when_read(const hlo_instr *i) {
   for (u32 k = 0; k < i->noperands; k++) {
     bool again = false;
     for (u32 j = 0; j < k; j++) again |= hlo_operand(i, j) == hlo_operand(i, k);
-    in += again ? 0 : elements_of(hlo_operand(i, k)->shape);
+    if (!again) in = hs_add_sat_i64(in, elements_of(hlo_operand(i, k)->shape));
   }
   return in > elements_of(i->shape);
 }

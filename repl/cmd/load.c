@@ -16,7 +16,7 @@
 static i64 parameter_bytes(const hlo_module *m) {
   i64 n = 0;
   for (u32 k = 0; m->entry && k < m->entry->nparams; k++)
-    n += hlo_shape_bytes(m->entry->params[k]->shape);
+    n = hs_add_sat_i64(n, hlo_shape_bytes(m->entry->params[k]->shape));
   return n;
 }
 

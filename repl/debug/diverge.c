@@ -174,7 +174,8 @@ static hs_status try_chunk(hunt *h, u32 n, hlo_instr *const *chosen, hlo_literal
 // ---- one computation ----------------------------------------------------------------------------
 static i64 bytes_around(const hlo_instr *i) {
   i64 n = hlo_shape_bytes(i->shape);
-  for (u32 k = 0; k < i->noperands; k++) n += hlo_shape_bytes(hlo_operand(i, k)->shape);
+  for (u32 k = 0; k < i->noperands; k++)
+    n = hs_add_sat_i64(n, hlo_shape_bytes(hlo_operand(i, k)->shape));
   return n;
 }
 
