@@ -101,9 +101,8 @@ static void keep_top(hlo_comparison *c, const hlo_mismatch *d) {
   c->top[k] = *d;
 }
 
-static void count(tally *t, const hlo_mismatch *d, bool ok) {
+static void count(tally *t, const hlo_mismatch *d, double x, bool ok) {
   hlo_comparison *c = t->c;
-  double x = fabs(d->got);
   u32 m = 0;
   while (m + 1 < HLO_COMPARE_MAGNITUDES && !(x < magnitude_bounds[m])) m++;
   c->magnitudes[m]++;
@@ -159,11 +158,38 @@ static bool in_use(const hlo_literal *l, const i64 *strides, i64 at) {
   return true;
 }
 
-// One array; complex elements are two values, and one mismatch when either part is.
+// A complex element: its errors are those of the difference's modulus, beside the modulus of what
+// was expected; the value shown is that of the part further off.
+static bool judge_complex(hlo_dtype part, const char *a, const char *b, hlo_tolerance tol,
+                          hlo_mismatch *d) {
+  size_t half = hlo_dtype_storage(part);
+  hlo_mismatch of[2] = {*d, *d};
+  bool same = true;
+  for (int k = 0; k < 2; k++) {
+    of[k].ulp = hlo_ulp_distance(part, a + (size_t)k * half, b + (size_t)k * half);
+    same &= judge(hlo_elem_to_f64(part, a + (size_t)k * half),
+                  hlo_elem_to_f64(part, b + (size_t)k * half), (hlo_tolerance){0, 0}, &of[k]);
+  }
+  *d = of[of[1].abs > of[0].abs];
+  d->ulp = HS_MAX(of[0].ulp, of[1].ulp);
+  if (same || !isfinite(d->abs)) return same;
+  double modulus = hypot(of[0].want, of[1].want);
+  d->abs = hypot(of[0].abs, of[1].abs);
+  d->rel = modulus == 0 ? INFINITY : d->abs / modulus;
+  return !(d->abs > tol.abs && d->rel > tol.rel);
+}
+
+static bool judge_exact(hlo_dtype t, const char *a, const char *b, hlo_mismatch *d) {
+  d->ulp = hlo_ulp_distance(t, a, b);
+  d->want = hlo_elem_to_f64(t, a), d->got = hlo_elem_to_f64(t, b), d->abs = (double)d->ulp;
+  d->rel = d->ulp == 0 ? 0 : d->want == 0 ? INFINITY : d->abs / fabs(d->want);
+  return d->ulp == 0;
+}
+
 static void compare_array(const hlo_literal *want, const hlo_literal *got, hlo_comparison *c) {
   hlo_dtype t = want->shape->dtype, part = hlo_dtype_real_part(t);
-  size_t w = hlo_dtype_storage(t), half = hlo_dtype_storage(part);
-  bool inexact = hlo_dtype_is_float(t) || hlo_dtype_is_complex(t);
+  size_t w = hlo_dtype_storage(t);
+  bool inexact = hlo_dtype_is_float(part);
   i64 strides[HLO_MAX_RANK];
   hlo_row_major_strides(want->shape->rank, want->shape->dims, strides);
   tally sum = {.c = c};
@@ -171,27 +197,32 @@ static void compare_array(const hlo_literal *want, const hlo_literal *got, hlo_c
     if (!in_use(want, strides, i)) continue;
     const char *a = (const char *)want->data + (size_t)i * w,
                *b = (const char *)got->data + (size_t)i * w;
-    hlo_mismatch worse = {0};
-    bool all = true;
-    for (size_t off = 0; off < w; off += half) {
-      hlo_mismatch d = {.at = i};
-      bool ok;
-      d.ulp = hlo_ulp_distance(part, a + off, b + off);
-      if (inexact) {
-        ok = judge(hlo_elem_to_f64(part, a + off), hlo_elem_to_f64(part, b + off), c->tol, &d);
-      } else {
-        ok = d.ulp == 0;
-        d.want = hlo_elem_to_f64(t, a), d.got = hlo_elem_to_f64(t, b), d.abs = (double)d.ulp;
-        d.rel = ok ? 0 : d.want == 0 ? INFINITY : d.abs / fabs(d.want);
-      }
-      count(&sum, &d, ok);
-      if (!ok && (all || d.rel > worse.rel)) worse = d;
-      all &= ok;
+    hlo_mismatch d = {.at = i};
+    bool ok;
+    if (hlo_dtype_is_complex(t)) {
+      ok = judge_complex(part, a, b, c->tol, &d);
+    } else if (inexact) {
+      d.ulp = hlo_ulp_distance(t, a, b);
+      ok = judge(hlo_elem_to_f64(t, a), hlo_elem_to_f64(t, b), c->tol, &d);
+    } else {
+      ok = judge_exact(t, a, b, &d);
     }
+    double im = part == t ? 0 : hlo_elem_to_f64(part, b + w / 2);
+    count(&sum, &d, part == t ? fabs(d.got) : hypot(hlo_elem_to_f64(part, b), im), ok);
     c->elements++;
-    if (!all) note_mismatch(c, &worse);
+    if (!ok) note_mismatch(c, &d);
   }
   if (c->mismatches && inexact) suggest(&sum);
+}
+
+hlo_tolerance hlo_default_tolerance(hlo_dtype t) {
+  double unit = hlo_dtype_epsilon(hlo_dtype_real_part(t));
+  return (hlo_tolerance){1e-3, HS_MAX(1e-3, unit)};
+}
+
+hlo_tolerance hlo_tolerance_for(hlo_dtype t, hlo_tolerance asked) {
+  hlo_tolerance own = hlo_default_tolerance(t);
+  return (hlo_tolerance){asked.abs < 0 ? own.abs : asked.abs, asked.rel < 0 ? own.rel : asked.rel};
 }
 
 static hs_status compare_at(const hlo_literal *want, const hlo_literal *got, hlo_tolerance tol,
@@ -204,7 +235,9 @@ static hs_status compare_at(const hlo_literal *want, const hlo_literal *got, hlo
   if (hlo_shape_is_array(want->shape)) {
     if (!same_sizes(want, got))
       return hs_fail(HS_E_DIFFER, "%s: the sizes of dynamic dimensions differ", path);
-    hlo_comparison c = {.path = hs_strdup(path), .shape = want->shape, .tol = tol};
+    hlo_comparison c = {.path = hs_strdup(path),
+                        .shape = want->shape,
+                        .tol = hlo_tolerance_for(want->shape->dtype, tol)};
     if (want->bytes == got->bytes && memcmp(want->data, got->data, want->bytes) == 0)
       c.elements = want->shape->elements;
     else compare_array(want, got, &c);

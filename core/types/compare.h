@@ -5,9 +5,19 @@
 
 #include "core/types/literal.h"
 
+// Bounds of the absolute error and of the error relative to the expected value. HLO_TYPES_OWN in
+// either stands for the default of the element type that is compared.
 typedef struct hlo_tolerance {
   double abs, rel;
 } hlo_tolerance;
+#define HLO_TYPES_OWN (-1.0)
+
+// What two ways of computing the same may differ by unless the user says otherwise: the 1e-3 of
+// XLA's run_hlo_module, or one unit in the last place where that is more (bf16: 2^-7). A complex
+// type has the tolerance of its parts.
+hlo_tolerance hlo_default_tolerance(hlo_dtype);
+// The bounds for values of a type: those asked for, the type's where HLO_TYPES_OWN was.
+hlo_tolerance hlo_tolerance_for(hlo_dtype, hlo_tolerance asked);
 
 enum {
   HLO_COMPARE_TOP = 5,         // mismatches kept in detail
@@ -17,7 +27,8 @@ enum {
   HLO_COMPARE_FIXES = 6,
 };
 
-// One element (of a complex array: its worse part) and how far off it is. `ulp` counts the
+// One element and how far off it is; of a complex one the values are those of the part further off,
+// the errors those of the modulus. `ulp` counts the
 // representable numbers from one value to the other; UINT64_MAX when one of them is no number. rel
 // is infinite when zero was expected.
 typedef struct hlo_mismatch {
@@ -27,7 +38,8 @@ typedef struct hlo_mismatch {
 } hlo_mismatch;
 
 // What comparing one array found. An element is a mismatch when its absolute error exceeds tol.abs
-// and its relative error, by the expected value, exceeds tol.rel; integers and pred must be equal.
+// and its relative error, by the expected value, exceeds tol.rel (complex numbers: by modulus);
+// integers and pred must be equal.
 // NaN equals NaN.
 typedef struct hlo_comparison {
   char *path;  // "result", "result.0", ...; owned
@@ -60,6 +72,7 @@ typedef HS_VEC(hlo_comparison) hlo_comparisons;
 // E_ELIDED for a value printed as {...}.
 hs_status hlo_compare_leaves(const hlo_literal *expected, const hlo_literal *actual, hlo_tolerance,
                              hlo_comparisons *out);
+// Frees what hlo_compare_leaves gave.
 void hlo_comparisons_free(hlo_comparisons *);
 // The report on a leaf that differs, in lines: counts, worst and first elements, suggested
 // tolerances; with detail also the histograms of magnitudes, errors and distances.

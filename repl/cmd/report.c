@@ -314,8 +314,8 @@ static hs_status judge(repl_cmd *c, const char *dir, const repl_json *j, const h
   hs_free(prefix);
   if (!hs_ok(s)) return hs_chain(bad_bundle(dir, "the recorded result cannot be read"), s);
   bool bits = hlo_literal_equal(want, got->value);
-  hlo_tolerance tol = {repl_json_get_num(j, "abs_error", 1e-3),
-                       repl_json_get_num(j, "rel_error", 1e-3)};
+  hlo_tolerance tol = {repl_json_get_num(j, "abs_error", HLO_TYPES_OWN),
+                       repl_json_get_num(j, "rel_error", HLO_TYPES_OWN)};
   s = bits ? HS_GOOD : hlo_compare(want, got->value, tol);
   hlo_literal_unref(want);
   repl_json_bool(c->doc, "same", hs_ok(s));
@@ -361,8 +361,8 @@ static hs_status replay_module(repl_cmd *c, const char *dir, const repl_json *j,
     char *prefix = hs_format("%s/expected/result", dir);
     hs_status e = repl_npy_read_tree(prefix, m->entry->root->shape, &want);
     hs_free(prefix);
-    hlo_tolerance tol = {repl_json_get_num(j, "abs_error", 1e-3),
-                         repl_json_get_num(j, "rel_error", 1e-3)};
+    hlo_tolerance tol = {repl_json_get_num(j, "abs_error", HLO_TYPES_OWN),
+                         repl_json_get_num(j, "rel_error", HLO_TYPES_OWN)};
     if (hs_ok(e)) {
       e = hlo_compare(want, got.value, tol);
       if (!c->doc)

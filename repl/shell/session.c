@@ -14,8 +14,8 @@ repl_session *repl_session_new(const repl_command *commands, u32 ncommands) {
   s->next_number = 1;
   s->passes = &pass_builtin;
   s->set = (repl_settings){.seed = 42,
-                           .abs_error = 1e-3,
-                           .rel_error = 1e-3,
+                           .abs_error = HLO_TYPES_OWN,
+                           .rel_error = HLO_TYPES_OWN,
                            .verify = true,
                            .metadata = true,
                            .backend_config = true,

@@ -20,21 +20,12 @@
 
 // What limits the comparison is the rounding of reassociated sums: 1e-3 in f32; where a module
 // computes in a narrower type, one unit in its last place, for a sum that moves by an ulp of f32
-// may round to the neighbour there.
+// may round to the neighbour there, but never more than a quarter.
 static hlo_tolerance meaning_tolerance(const hlo_module *m) {
-  static const struct {
-    hlo_dtype t;
-    double unit;
-  } narrow[] = {{HLO_F16, 0x1p-10},
-                {HLO_BF16, 0x1p-7},
-                {HLO_F8E4M3, 0x1p-3},
-                {HLO_F8E4M3FN, 0x1p-3},
-                {HLO_F8E5M2, 0x1p-2}};
   hlo_tolerance tol = {1e-4, 1e-3};
   hlo_for_each_comp(c, m)
     hlo_for_each_instr(i, c)
-      for (size_t k = 0; k < HS_COUNT(narrow); k++)
-        if (i->shape->dtype == narrow[k].t) tol.rel = HS_MAX(tol.rel, narrow[k].unit);
+      tol.rel = HS_MAX(tol.rel, HS_MIN(hlo_default_tolerance(i->shape->dtype).rel, 0.25));
   return tol;
 }
 
@@ -82,14 +73,6 @@ static bool meaning_associative(const hlo_computation *f) {
 // by how it is grouped: passes that write it another way cannot be held to it. An elementwise
 // operation on several precisions does not say in which of them it works.
 static bool meaning_unsettled(const hlo_module *m) {
-  static const struct {
-    hlo_dtype t;
-    i64 most;
-  } narrow[] = {{HLO_F16, 1 << 11},
-                {HLO_BF16, 1 << 8},
-                {HLO_F8E4M3, 1 << 4},
-                {HLO_F8E4M3FN, 1 << 4},
-                {HLO_F8E5M2, 1 << 3}};
   hlo_for_each_comp(c, m)
     hlo_for_each_instr(i, c) {
       for (u32 k = 0; k < i->noperands && hlo_op_has(i->opcode, HLO_F_ELEMENTWISE) &&
@@ -102,10 +85,10 @@ static bool meaning_unsettled(const hlo_module *m) {
           !meaning_associative(hlo_attr_comp(i, HLO_ATTR_TO_APPLY)))
         return true;
       if (i->opcode != HLO_REDUCE || !hlo_shape_is_array(i->shape) || !i->shape->elements) continue;
-      for (size_t k = 0; k < HS_COUNT(narrow); k++)
-        if (i->shape->dtype == narrow[k].t &&
-            hlo_operand(i, 0)->shape->elements / i->shape->elements > narrow[k].most)
-          return true;
+      if (hlo_dtype_is_float(i->shape->dtype) && hlo_dtype_bits(i->shape->dtype) <= 16 &&
+          hlo_operand(i, 0)->shape->elements / i->shape->elements >
+              (i64)1 << hlo_dtype_significand(i->shape->dtype))
+        return true;
     }
   return false;
 }

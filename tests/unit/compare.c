@@ -131,10 +131,50 @@ static void histograms_add_up(void **state) {
   hlo_ctx_free(ctx);
 }
 
+// The bounds of the type, unless the caller has some: one unit in the last place of bf16 is 2^-7.
+static void types_have_bounds_of_their_own(void **state) {
+  (void)state;
+  hlo_ctx *ctx = hlo_ctx_new();
+  const double own = HLO_TYPES_OWN;
+  assert_true(hlo_default_tolerance(HLO_BF16).rel == 0x1p-7);
+  assert_true(hlo_default_tolerance(HLO_F8E5M2).rel == 0x1p-2);
+  assert_true(hlo_default_tolerance(HLO_F32).rel == 1e-3);
+  assert_true(hlo_default_tolerance(HLO_C64).rel == hlo_default_tolerance(HLO_F32).rel);
+  // neighbours, and the ones after them
+  assert_int_equal(leaf(ctx, "bf16[1]", "{1}", "{1.0078125}", own, own).mismatches, 0);
+  assert_int_equal(leaf(ctx, "bf16[1]", "{1}", "{1.0078125}", 1e-3, 1e-3).mismatches, 1);
+  assert_int_equal(leaf(ctx, "bf16[1]", "{1}", "{1.0078125}", own, 1e-3).mismatches, 1);
+  assert_int_equal(leaf(ctx, "bf16[1]", "{1}", "{1.015625}", own, own).mismatches, 1);
+  assert_int_equal(leaf(ctx, "f32[1]", "{1}", "{1.0078125}", own, own).mismatches, 1);
+  hlo_comparison c = leaf(ctx, "bf16[1]", "{1}", "{1}", own, own);
+  assert_true(c.tol.abs == 1e-3 && c.tol.rel == 0x1p-7);
+  hlo_ctx_free(ctx);
+}
+
+static void complex_numbers_by_modulus(void **state) {
+  (void)state;
+  hlo_ctx *ctx = hlo_ctx_new();
+  // a part that is all error, small beside the whole
+  assert_int_equal(leaf(ctx, "c64[1]", "{(100, 0)}", "{(100, 0.05)}", 0, 1e-3).mismatches, 0);
+  hlo_comparison c = leaf(ctx, "c64[1]", "{(3, 4)}", "{(6, 8)}", 0, 0.5);
+  assert_int_equal(c.mismatches, 1);
+  assert_int_equal(c.elements, 1);
+  assert_true(fabs(c.top[0].abs - 5) < 1e-12 && fabs(c.top[0].rel - 1) < 1e-12);
+  assert_true(c.top[0].want == 4 && c.top[0].got == 8);
+  assert_int_equal(leaf(ctx, "c64[1]", "{(inf, 1)}", "{(inf, 1)}", 0, 0).mismatches, 0);
+  assert_int_equal(leaf(ctx, "c64[1]", "{(inf, 1)}", "{(-inf, 1)}", 1e9, 1e9).mismatches, 1);
+  assert_int_equal(leaf(ctx, "c64[1]", "{(nan, 1)}", "{(nan, 1)}", 0, 0).mismatches, 0);
+  assert_int_equal(leaf(ctx, "c64[1]", "{(1, 1)}", "{(nan, 1)}", 1e9, 1e9).mismatches, 1);
+  hlo_ctx_free(ctx);
+}
+
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(a_mismatch_exceeds_both_bounds),
-      cmocka_unit_test(values_that_are_no_numbers), cmocka_unit_test(suggested_tolerances_pass),
-      cmocka_unit_test(distances_count_representable_numbers), cmocka_unit_test(histograms_add_up)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(a_mismatch_exceeds_both_bounds),
+                                     cmocka_unit_test(types_have_bounds_of_their_own),
+                                     cmocka_unit_test(complex_numbers_by_modulus),
+                                     cmocka_unit_test(values_that_are_no_numbers),
+                                     cmocka_unit_test(suggested_tolerances_pass),
+                                     cmocka_unit_test(distances_count_representable_numbers),
+                                     cmocka_unit_test(histograms_add_up)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,9 +1,10 @@
 // expect.c — the rule of NAME.expect files: per output a shape, sums over all values and samples
 // at a stride, each with a tolerance relative to the value and to the mean magnitude of the output.
+#include "core/types/compare.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include "core/eval/eval.h"
 
 typedef struct spec {
   char shape[128];
