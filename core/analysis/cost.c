@@ -118,7 +118,8 @@ static double dot_flops(const costing *k, const hlo_instr *i) {
            ragged = hlo_attr_ints(i, HLO_ATTR_LHS_RAGGED_DIMS);
   double depth = 1;
   for (u32 d = 0; d < dims.n; d++)
-    if (dims.v[d] >= 0 && dims.v[d] < l->rank) depth *= (double)l->dims[dims.v[d]];
+    if (dims.v[d] >= 0 && dims.v[d] < l->rank && l->dims[dims.v[d]] != HLO_UNBOUNDED)
+      depth *= (double)l->dims[dims.v[d]];
   double out = elements(i->shape);
   // Groups over the contracting dimension split its length among them; groups over rows leave each
   // row with one. XLA divides the second case by the result's first dimension and does not see the

@@ -1,5 +1,5 @@
-// liveness.c — how much memory a module needs, by walking a schedule and keeping the bytes that
-// are live.
+// liveness.c — how much memory a module needs, by going through a schedule and keeping the bytes
+// that are live.
 //
 // The schedule is the list order when the module says it is scheduled, else the post order. Every
 // leaf of an instruction's value is a buffer; tuple, get-tuple-element, bitcast and their like name
@@ -194,12 +194,12 @@ static void assign(plan *p, hlo_instr **order, u32 n) {
   }
 }
 
-typedef struct walk {
+typedef struct schedule_peak {
   i64 peak;
   u32 peak_at;
-} walk;
+} schedule_peak;
 
-static walk run_schedule(plan *p, const hlo_computation *c) {
+static schedule_peak run_schedule(plan *p, const hlo_computation *c) {
   u32 n = c->ninstrs;
   hlo_instr **order;
   if (p->orders && p->orders[c->id]) {
@@ -223,7 +223,7 @@ static walk run_schedule(plan *p, const hlo_computation *c) {
     hs_vec_push(&p->begun, false);
     *head = b;
   }
-  walk w = {0, n ? order[0]->id : 0};
+  schedule_peak w = {0, n ? order[0]->id : 0};
   i128 live = 0;
   for (u32 t = 0; t < n; t++) {
     hlo_instr *i = order[t];
@@ -235,7 +235,7 @@ static walk run_schedule(plan *p, const hlo_computation *c) {
       if (!p->buffers.v[b].external) live += p->buffers.v[b].bytes;
     }
     i64 now = narrow(live + callee_peak(p, i));
-    if (now > w.peak) w = (walk){now, i->id};
+    if (now > w.peak) w = (schedule_peak){now, i->id};
     for (u32 b = p->head.v[t]; b != NONE; b = p->next.v[b])
       if (p->begun.v[b] && !p->buffers.v[b].external) live -= p->buffers.v[b].bytes;
   }
@@ -309,7 +309,7 @@ static void plan_callees(u32 n, plan *plans, const callees *c) {
 
 static hlo_memory memory_of(plan *p) {
   const hlo_module *m = p->m;
-  walk w = run_schedule(p, m->entry);
+  schedule_peak w = run_schedule(p, m->entry);
   hlo_memory out = {.temp_bytes = w.peak, .peak_at = w.peak_at};
   for (u32 k = 0; k < m->entry->nparams; k++)
     out.argument_bytes =

@@ -199,8 +199,9 @@ static void reshape_dynamism(const hlo_shape *s, const hlo_shape *r, bool *dyn) 
     i64 p = 1, q = 1;
     bool any = false;
     do {
-      if (k >= r->rank || (p <= q && i < s->rank)) any |= infer_dyn(s, i), p *= s->dims[i++];
-      else q *= r->dims[k++];
+      if (k >= r->rank || (p <= q && i < s->rank))
+        any |= infer_dyn(s, i), p = hs_mul_sat_i64(p, s->dims[i++]);
+      else q = hs_mul_sat_i64(q, r->dims[k++]);
     } while ((i < s->rank || k < r->rank) && (p != q || i == i0 || k == k0));
     while (i < s->rank && s->dims[i] == 1) any |= infer_dyn(s, i++);
     while (k < r->rank && r->dims[k] == 1) k++;

@@ -1,7 +1,7 @@
 // attr.c — attribute sets: lookup, change by copy, equality, hash and deep copy, all driven by
 // the attribute's kind.
 //
-// Equality and hash share one walker: most kinds are one run of bytes as they stand (`one_run`),
+// Equality and hash share one traversal: most kinds are one run of bytes as they stand (`one_run`),
 // and `flatten` writes the others as canonical bytes, which are compared or hashed. The bytes hold
 // no pointers except those of computations, whose identity is their meaning. Literals and shapes
 // know their own.

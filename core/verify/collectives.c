@@ -259,19 +259,19 @@ typedef struct p2p_state {
   HS_VEC(const hlo_instr *) pending;
   bool bad;
 } p2p_state;
-static void walk_deadlocks(verifier *v, const hlo_computation *c, p2p_state *s, bool group,
-                           u32 depth) {
+static void traverse_p2p(verifier *v, const hlo_computation *c, p2p_state *s, bool group,
+                         u32 depth) {
   hs_str key = HS_STR("_xla_send_recv_source_target_pairs");
   if (!c) return;
   hlo_for_each_instr(i, c) {
     if (s->bad || depth > 64) return;
     if (i->opcode == HLO_WHILE) {
-      walk_deadlocks(v, hlo_attr_comp(i, HLO_ATTR_CONDITION), s, group, depth + 1);
-      walk_deadlocks(v, hlo_attr_comp(i, HLO_ATTR_BODY), s, group, depth + 1);
+      traverse_p2p(v, hlo_attr_comp(i, HLO_ATTR_CONDITION), s, group, depth + 1);
+      traverse_p2p(v, hlo_attr_comp(i, HLO_ATTR_BODY), s, group, depth + 1);
     } else if (i->opcode == HLO_CALL) {
-      walk_deadlocks(v, hlo_attr_comp(i, HLO_ATTR_TO_APPLY), s, group, depth + 1);
+      traverse_p2p(v, hlo_attr_comp(i, HLO_ATTR_TO_APPLY), s, group, depth + 1);
     } else if (i->opcode == HLO_ASYNC_START) {
-      walk_deadlocks(v, hlo_attr_comp(i, HLO_ATTR_CALLS), s, true, depth + 1);
+      traverse_p2p(v, hlo_attr_comp(i, HLO_ATTR_CALLS), s, true, depth + 1);
     } else if (i->opcode == HLO_SEND || i->opcode == HLO_RECV) {
       if (hlo_attr_int(i, HLO_ATTR_IS_HOST_TRANSFER, 0)) continue;
       if (!s->pending.n || (s->pending.v[0]->opcode == i->opcode && group)) {
@@ -308,7 +308,7 @@ static void walk_deadlocks(verifier *v, const hlo_computation *c, p2p_state *s, 
 void verify_deadlocks(verifier *v, const hlo_computation *c) {
   if (c != v->m->entry) return;
   p2p_state s = {0};
-  walk_deadlocks(v, c, &s, false, 0);
+  traverse_p2p(v, c, &s, false, 0);
   hs_vec_free(&s.pending);
 }
 
