@@ -1,14 +1,18 @@
 // block.c — see block.h.
 #include "backends/block.h"
 
+#include <math.h>
+
 size_t block_leaf_bytes(const hlo_shape *s) {
-  return hlo_shape_is_array(s) ? (size_t)s->elements * hlo_dtype_storage(s->dtype) : 0;
+  if (!hlo_shape_is_array(s)) return 0;
+  i64 n = hs_mul_sat_i64(s->elements, (i64)hlo_dtype_storage(s->dtype));
+  return HS_MIN((size_t)n, BLOCK_TOO_LARGE);
 }
 
 size_t block_bytes(const hlo_shape *s) {
   size_t n = 0;
   for (u32 k = 0, m = hlo_shape_leaves(s); k < m; k++)
-    n += block_align(block_leaf_bytes(hlo_shape_leaf(s, k)));
+    n = block_add(n, block_align(block_leaf_bytes(hlo_shape_leaf(s, k))));
   return n;
 }
 
@@ -42,7 +46,7 @@ hs_status block_pack(u32 n, const hlo_shape *const *params, u32 nargs, hlo_liter
                      worker_shm *out) {
   size_t total = 0, leaves = 0, at = 0;
   for (u32 k = 0; k < n; k++)
-    total += block_bytes(params[k]), leaves += hlo_shape_leaves(params[k]);
+    total = block_add(total, block_bytes(params[k])), leaves += hlo_shape_leaves(params[k]);
   const hlo_literal **leaf = hs_calloc(leaves + 1, sizeof *leaf);
   hs_status s = block_leaves(n, params, nargs, args, leaf);
   if (hs_ok(s)) s = worker_shm_new(total, out);
@@ -101,20 +105,29 @@ void block_put_timing(hs_buf *b, const backend_timing *t) {
   if (t->nkernels) wire_put(b, t->kernel_ms, t->nkernels * sizeof(double));
 }
 
-void block_get_timing(wire_reader *r, backend_timing *t) {
-  t->first_ms = wire_get_f64(r);
-  t->transfer_ms = wire_get_f64(r);
-  t->dispatch_ms = wire_get_f64(r);
-  t->runs = wire_get_u32(r);
-  if (r->bad || (size_t)t->runs * sizeof(double) > r->n) {
-    t->runs = 0;
-    return;
+static double *get_times(wire_reader *r, u32 *n) {
+  *n = wire_get_u32(r);
+  if (r->bad || (size_t)*n * sizeof(double) > r->n) {
+    r->bad = true;
+    *n = 0;
+    return NULL;
   }
-  t->samples_ms = hs_calloc(t->runs + 1, sizeof(double));
-  wire_get(r, t->samples_ms, t->runs * sizeof(double));
-  t->nkernels = wire_get_u32(r);
-  if (r->bad || (size_t)t->nkernels * sizeof(double) > r->n) t->nkernels = 0;
-  if (!t->nkernels) return;
-  t->kernel_ms = hs_calloc(t->nkernels, sizeof(double));
-  wire_get(r, t->kernel_ms, t->nkernels * sizeof(double));
+  double *v = hs_calloc(*n + 1, sizeof *v);
+  wire_get(r, v, *n * sizeof *v);
+  for (u32 k = 0; k < *n; k++) r->bad |= !isfinite(v[k]) || v[k] < 0;
+  return v;
+}
+
+hs_status block_get_timing(wire_reader *r, u32 nkernels, backend_timing *t) {
+  *t = (backend_timing){
+      .first_ms = wire_get_f64(r), .transfer_ms = wire_get_f64(r), .dispatch_ms = wire_get_f64(r)};
+  const double one[] = {t->first_ms, t->transfer_ms, t->dispatch_ms};
+  for (size_t k = 0; k < HS_COUNT(one); k++) r->bad |= !isfinite(one[k]);
+  t->samples_ms = get_times(r, &t->runs);
+  t->kernel_ms = get_times(r, &t->nkernels);
+  if (!r->bad && t->runs && (!t->nkernels || t->nkernels == nkernels)) return HS_GOOD;
+  hs_free(t->samples_ms);
+  hs_free(t->kernel_ms);
+  *t = (backend_timing){0};
+  return hs_fail(HS_E_WORKER, "the worker's answer to a run request is damaged");
 }

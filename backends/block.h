@@ -8,9 +8,16 @@
 #include "backends/wire.h"
 #include "backends/worker.h"
 
+// Sizes that no memory has are BLOCK_TOO_LARGE and stay so in sums made by block_add; asking for
+// that much memory fails like any other request that is too large.
+#define BLOCK_TOO_LARGE ((size_t)1 << 62)
 static inline size_t block_align(size_t n) { return (n + 63) & ~(size_t)63; }
-size_t block_leaf_bytes(const hlo_shape *leaf);  // storage of one leaf; 0 for tokens
-size_t block_bytes(const hlo_shape *);           // all leaves of a shape
+// Sum of two sizes, each at most BLOCK_TOO_LARGE.
+static inline size_t block_add(size_t a, size_t b) { return HS_MIN(a + b, BLOCK_TOO_LARGE); }
+// Bytes of one leaf, dense in its storage type; 0 for tokens.
+size_t block_leaf_bytes(const hlo_shape *leaf);
+// Bytes of all leaves of a shape, each at a multiple of 64.
+size_t block_bytes(const hlo_shape *);
 // The arguments' leaves in order, tokens left out; E_INPUT or E_ELIDED names the argument that does
 // not fit its parameter. `leaf` has room for all of them, zeroed.
 hs_status block_leaves(u32 n, const hlo_shape *const *params, u32 nargs, hlo_literal *const *args,
@@ -32,6 +39,9 @@ void block_drop(block *);  // NULL is fine
 
 // The timing that a run's reply begins with: first, transfer, dispatch (ms), samples, kernels.
 void block_put_timing(hs_buf *, const backend_timing *);
-void block_get_timing(wire_reader *, backend_timing *);
+// Reads it; the arrays are the caller's to free (backend_result_free). A reply that is cut short,
+// holds times that are none, or times of a number of kernels other than `nkernels` (or none) is
+// E_WORKER, and *out is empty then: what a worker sends is checked like any input.
+hs_status block_get_timing(wire_reader *, u32 nkernels, backend_timing *out);
 
 #endif

@@ -26,6 +26,7 @@
 #include "backends/worker_wire.h"
 
 enum { STOPPED_MS = 2000, HELLO_S = 20, POLL_MS = 50, TAIL = 4096 };
+#define MAX_REPLY ((u64)1 << 40)  // bytes; a larger length is damage
 
 struct worker {
   char *exe;
@@ -42,17 +43,18 @@ struct worker {
 
 hs_status worker_shm_new(size_t bytes, worker_shm *out) {
   *out = (worker_shm){.fd = -1};
-  int fd = memfd_create("hlosh", MFD_CLOEXEC);
+  int fd = memfd_create("hlosh", MFD_CLOEXEC | MFD_ALLOW_SEALING);
   if (fd < 0) return hs_fail_errno(HS_E_IO, "shared memory");
   size_t n = bytes ? bytes : 1;
-  if (ftruncate(fd, (off_t)n) != 0) {
-    hs_status s = hs_fail_errno(HS_E_NO_MEMORY, "shared memory");
+  // sealed, so that a worker that shrinks it does not end the shell by SIGBUS
+  if (ftruncate(fd, (off_t)n) != 0 || fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) != 0) {
+    hs_status s = hs_with_note(hs_fail_errno(HS_E_NO_MEMORY, "shared memory"), "%zu bytes", n);
     close(fd);
     return s;
   }
   void *p = mmap(NULL, n, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
   if (p == MAP_FAILED) {
-    hs_status s = hs_fail_errno(HS_E_NO_MEMORY, "shared memory");
+    hs_status s = hs_with_note(hs_fail_errno(HS_E_NO_MEMORY, "shared memory"), "%zu bytes", n);
     close(fd);
     return s;
   }
@@ -382,11 +384,14 @@ hs_status worker_call(worker *w, const char *step, u32 kind, const void *payload
   HS_TRY(send_all(&c, payload, n, NULL, 0));
   HS_TRY(receive_all(&c, &f, sizeof f));
   size_t texts = (size_t)f.text[0] + f.text[1] + f.text[2];
-  char *body = f.magic == WORKER_MAGIC && texts <= f.bytes ? hs_try_alloc(f.bytes + 1) : NULL;
+  bool sound = f.magic == WORKER_MAGIC && f.bytes <= MAX_REPLY && texts <= f.bytes &&
+               texts <= INT32_MAX;  // they are printed with %.*s
+  char *body = sound ? hs_try_alloc(f.bytes + 1) : NULL;
   if (!body) {
     worker_kill(w);
     return hs_fail(HS_E_WORKER, "the worker sent a bad reply while %s and was ended", step);
   }
+  body[f.bytes] = 0;
   hs_status s = receive_all(&c, body, f.bytes);
   if (hs_ok(s)) s = remote_status(&f, body);
   drain_stderr(w);

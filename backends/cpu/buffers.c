@@ -319,11 +319,13 @@ static void plan_block(cpu_program *p, cpu_block *b, u32 *loop) {
 
 // ---- offsets ------------------------------------------------------------------------------------
 
-static const cpu_program *sorting;
+typedef struct sized {
+  size_t bytes;
+  u32 slot;
+} sized;
 static int by_size(const void *a, const void *b) {
-  u32 x = *(const u32 *)a, y = *(const u32 *)b;
-  size_t p = sorting->slots.v[x].bytes, q = sorting->slots.v[y].bytes;
-  return p != q ? (p < q ? 1 : -1) : x < y ? -1 : 1;
+  const sized *x = a, *y = b;
+  return x->bytes != y->bytes ? (x->bytes < y->bytes ? 1 : -1) : x->slot < y->slot ? -1 : 1;
 }
 
 typedef struct span {
@@ -337,11 +339,11 @@ static int by_offset(const void *a, const void *b) {
 static size_t align_up(size_t n) { return (n + ALIGN - 1) & ~(size_t)(ALIGN - 1); }
 
 // Smallest gap that fits among the placed slots alive at the same time.
-static size_t best_gap(const cpu_program *p, const u32 *placed, u32 n, const cpu_slot *s,
+static size_t best_gap(const cpu_program *p, const sized *placed, u32 n, const cpu_slot *s,
                        span *busy) {
   u32 m = 0;
   for (u32 k = 0; k < n; k++) {
-    const cpu_slot *o = &p->slots.v[placed[k]];
+    const cpu_slot *o = &p->slots.v[placed[k].slot];
     if (o->start <= s->end && s->start <= o->end)
       busy[m++] = (span){o->offset, o->offset + align_up(o->bytes)};
   }
@@ -376,26 +378,38 @@ static size_t live_peak(const cpu_program *p) {
   return (size_t)peak;
 }
 
-static void place_slots(cpu_program *p) {
-  u32 *order = hs_alloc(sizeof *order * (p->slots.n + 1)), n = 0, done = 0;
+// Adds to the size of an area (or finds it as large as `used`); E_NO_MEMORY beyond what a process
+// can address. Both numbers are at most CPU_MAX_BYTES, so the sum does not overflow.
+static hs_status grow(size_t *area, size_t used, const char *what) {
+  if (used > CPU_MAX_BYTES)
+    return hs_fail(HS_E_NO_MEMORY, "the %s need %zu bytes, more than a process can hold", what,
+                   used);
+  *area = HS_MAX(*area, used);
+  return HS_GOOD;
+}
+
+static hs_status place_slots(cpu_program *p) {
+  hs_status st = HS_GOOD;
+  sized *order = hs_alloc(sizeof *order * (p->slots.n + 1));
+  u32 n = 0, done = 0;
   span *busy = hs_alloc(sizeof *busy * (p->slots.n + 1));
-  for (u32 k = 0; k < p->slots.n; k++) {
+  for (u32 k = 0; k < p->slots.n && hs_ok(st); k++) {
     cpu_slot *s = &p->slots.v[k];
     if (s->kind != CPU_TEMP || s->bytes == 0) continue;
     if (s->output) {
       s->offset = p->out_bytes;
-      p->out_bytes += align_up(s->bytes);
-    } else order[n++] = k;
+      st = grow(&p->out_bytes, p->out_bytes + align_up(s->bytes), "results");
+    } else order[n++] = (sized){s->bytes, k};
   }
-  sorting = p;
   qsort(order, n, sizeof *order, by_size);
-  for (; done < n; done++) {
-    cpu_slot *s = &p->slots.v[order[done]];
+  for (; done < n && hs_ok(st); done++) {
+    cpu_slot *s = &p->slots.v[order[done].slot];
     s->offset = best_gap(p, order, done, s, busy);
-    p->temp_bytes = HS_MAX(p->temp_bytes, s->offset + align_up(s->bytes));
+    st = grow(&p->temp_bytes, s->offset + align_up(s->bytes), "temporaries");
   }
   hs_free(busy);
   hs_free(order);
+  return st;
 }
 
 hs_status cpu_assign(cpu_program *p) {
@@ -422,9 +436,10 @@ hs_status cpu_assign(cpu_program *p) {
   for (u32 k = 0; k < p->nargs; k++) {
     p->arg_offset[k] = p->arg_bytes;
     p->slots.v[p->values.v[p->arg_value[k]].slot].offset = p->arg_bytes;
-    p->arg_bytes += align_up(p->values.v[p->arg_value[k]].bytes);
+    HS_TRY(grow(&p->arg_bytes, p->arg_bytes + align_up(p->values.v[p->arg_value[k]].bytes),
+                "arguments"));
   }
-  place_slots(p);
+  HS_TRY(place_slots(p));
   p->temp_live_bytes = live_peak(p);
   return HS_GOOD;
 }

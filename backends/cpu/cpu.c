@@ -6,6 +6,8 @@
 #include "backends/cpu/cpu.h"
 #include "core/text/text.h"
 
+#include <math.h>
+
 struct backend_exe {
   u64 id, generation;  // of the worker that has it
   hs_arena arena;
@@ -118,19 +120,28 @@ static hs_status make_request(backend_exe *e, const hlo_module *m, const backend
   return pack_constants(m, &e->request, &e->constants);
 }
 
-static void read_compiled(backend_exe *e, wire_reader *r, const hlo_module *m, double wall_ms) {
+static hs_status damaged(void) {
+  return hs_fail(HS_E_WORKER, "the worker's answer to a compile request is damaged");
+}
+
+// Figures and kernels of a compile reply, checked: the worker may be damaged.
+static hs_status read_compiled(backend_exe *e, wire_reader *r, const hlo_module *m,
+                               double wall_ms) {
   backend_compiled *c = &e->info;
   double inside = wire_get_f64(r);
   c->compile_ms = wall_ms > 0 ? wall_ms : inside;
   c->compile_cpu_ms = wire_get_f64(r);
   c->compile_peak_bytes = wire_get_i64(r);
-  c->argument_bytes = wire_get_i64(r);
-  c->output_bytes = wire_get_i64(r);
-  c->alias_bytes = wire_get_i64(r);
-  c->temp_bytes = wire_get_i64(r);
+  i64 *const sizes[] = {&c->argument_bytes, &c->output_bytes, &c->alias_bytes, &c->temp_bytes};
+  for (size_t k = 0; k < HS_COUNT(sizes); k++) {
+    *sizes[k] = wire_get_i64(r);
+    r->bad |= *sizes[k] < 0 || *sizes[k] > (i64)CPU_MAX_BYTES;
+  }
+  if (r->bad) return damaged();
   c->peak_bytes = c->argument_bytes + c->output_bytes - c->alias_bytes + c->temp_bytes;
   c->fallbacks = wire_get_u32(r);
   c->nkernels = wire_get_u32(r);
+  if (r->bad || c->nkernels > r->n / (2 * sizeof(i64))) return damaged();  // two strings each
   backend_kernel *k = HS_NEW_ARRAY(&e->arena, backend_kernel, c->nkernels + 1);
   for (u32 j = 0; j < c->nkernels && !r->bad; j++) {
     hs_str name = wire_get_str(r), kind = wire_get_str(r);
@@ -143,6 +154,7 @@ static void read_compiled(backend_exe *e, wire_reader *r, const hlo_module *m, d
     k[j].bytes = cost.bytes_read + cost.bytes_written;
   }
   c->kernels = k;
+  return r->bad || !isfinite(c->compile_ms) || !isfinite(c->compile_cpu_ms) ? damaged() : HS_GOOD;
 }
 
 static hs_status send_compile(backend_exe *e, void **reply, size_t *n) {
@@ -190,10 +202,11 @@ static hs_status cpu_compile(const hlo_module *m, const backend_options *opt, ba
     return s;
   }
   wire_reader r = {reply, n, false};
-  read_compiled(e, &r, m, (double)(hs_now_ns() - t0) / 1e6);
+  s = read_compiled(e, &r, m, (double)(hs_now_ns() - t0) / 1e6);
   hs_free(reply);
-  *out = e;
-  return HS_GOOD;
+  if (hs_ok(s)) *out = e;
+  else cpu_release(e);
+  return s;
 }
 
 static const backend_compiled *cpu_compiled(const backend_exe *e) { return &e->info; }
@@ -238,9 +251,9 @@ static hs_status cpu_run(backend_exe *e, u32 nargs, hlo_literal *const *args,
   worker_shm_free(&in);
   if (hs_ok(s)) {
     wire_reader r = {reply, n, false};
-    block_get_timing(&r, &out->timing);
+    s = block_get_timing(&r, e->info.nkernels, &out->timing);
     size_t at = 0;
-    if (results) out->outputs = block_literal(e->result, results, &at);
+    if (hs_ok(s) && results) out->outputs = block_literal(e->result, results, &at);
   }
   block_drop(results);
   hs_free(reply);

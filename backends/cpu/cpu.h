@@ -19,6 +19,9 @@
 #include "backends/emit/emit.h"
 
 #define CPU_NONE 0xffffffffu
+// Most bytes that one array, or one area of a program (arguments, results, temporaries), may take:
+// what a process can address. Larger programs are refused by name; below it no sum overflows.
+#define CPU_MAX_BYTES ((size_t)1 << 47)
 
 // ---- par.c --------------------------------------------------------------------------------------
 // Calls fn(ctx, chunk, thread) for every chunk, each once, on the threads set; returns when all are

@@ -423,6 +423,11 @@ static hs_status lower_conditional(lower *l, const hlo_instr *i, cpu_block *b, u
 
 static hs_status lower_instr(lower *l, const hlo_instr *i, const u32 *args, cpu_block *b) {
   u32 n = hlo_shape_leaves(i->shape);
+  i64 bytes = hlo_shape_bytes(i->shape);
+  if (bytes > (i64)CPU_MAX_BYTES)
+    return hs_fail(HS_E_NO_MEMORY,
+                   "%%%s: its value of %s%lld bytes is more than a process can hold", i->name,
+                   bytes == INT64_MAX ? "at least " : "", (long long)bytes);
   u32 *out = l->leaves[i->id] = HS_NEW_ARRAY(&l->p->arena, u32, n + 1);
   if (l->p->npos > MAX_STEPS)
     return hs_fail(HS_E_LIMIT, "the program has more than %d steps", MAX_STEPS);

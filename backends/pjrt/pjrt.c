@@ -200,12 +200,14 @@ typedef HS_VEC(backend_kernel) kernel_list;
 // Instructions of the optimized module that are launched: those of the entry and of what it calls,
 // fusions whole.
 static void list_kernels(backend_exe *e, const hlo_module *m, const hlo_computation *c,
-                         kernel_list *v, u32 depth) {
+                         kernel_list *v, u32 depth, u32 *left) {
   hlo_for_each_instr(i, c) {
+    if (!*left) return;
+    --*left;
     if (i->opcode == HLO_WHILE || i->opcode == HLO_CALL || i->opcode == HLO_CONDITIONAL) {
       hlo_computation *called[64];
       u32 n = HS_MIN(hlo_called(i, called, 64), 64u);
-      for (u32 k = 0; k < n && depth < 64; k++) list_kernels(e, m, called[k], v, depth + 1);
+      for (u32 k = 0; k < n && depth < 64; k++) list_kernels(e, m, called[k], v, depth + 1, left);
       continue;
     }
     if (hlo_op_has(i->opcode, HLO_F_FREE)) continue;
@@ -223,7 +225,8 @@ static void fill_info(backend_exe *e, const hlo_module *m) {
   backend_compiled *c = &e->info;
   if (e->said.optimized && e->said.optimized->entry) {
     kernel_list v = {0};
-    list_kernels(e, m, e->said.optimized->entry, &v, 0);
+    u32 left = 1 << 20;  // calls of calls repeat; nobody reads a longer list
+    list_kernels(e, m, e->said.optimized->entry, &v, 0, &left);
     c->nkernels = (u32)v.n;
     c->kernels = v.n ? hs_arena_dup(&e->arena, v.v, v.n * sizeof *v.v) : NULL;
     hs_vec_free(&v);
@@ -236,7 +239,9 @@ static void fill_info(backend_exe *e, const hlo_module *m) {
   // XLA:CPU's own peak leaves the temporaries out, so there the sum is made as for every other
   // backend; XLA:GPU's is a peak.
   c->peak_bytes =
-      e->target && s->peak > 0 ? s->peak : s->arguments + s->outputs - s->alias + s->temp;
+      e->target && s->peak > 0
+          ? s->peak
+          : hs_add_sat_i64(hs_add_sat_i64(s->arguments, s->outputs - s->alias), s->temp);
 }
 
 // The partitioner may cut results that the module leaves open; its module says how.
@@ -268,7 +273,10 @@ static hs_status read_reply(backend_exe *e, wire_reader *r, const hlo_module *m)
   pjrt_memory *s = &e->said.memory;
   s->known = wire_get_u32(r) != 0;
   i64 *const fields[] = {&s->code, &s->arguments, &s->outputs, &s->alias, &s->temp, &s->peak};
-  for (size_t k = 0; k < HS_COUNT(fields); k++) *fields[k] = wire_get_i64(r);
+  for (size_t k = 0; k < HS_COUNT(fields); k++) {
+    *fields[k] = wire_get_i64(r);
+    if (*fields[k] < -1) r->bad = true;
+  }
   u32 n = wire_get_u32(r);
   pjrt_property *cost = HS_NEW_ARRAY(&e->arena, pjrt_property, HS_MIN(n, 100000u) + 1);
   for (u32 k = 0; k < n && k < 100000 && !r->bad; k++) {
@@ -493,8 +501,8 @@ static hs_status pack(const backend_exe *e, const hlo_literal *const *leaf, work
                       i64 *offset) {
   size_t total = 0;
   for (u32 k = 0; k < e->nargs; k++)
-    total += block_align(block_leaf_bytes(e->arg[k].part)) *
-             (pjrt_tiles_whole(&e->arg[k]) ? 1 : e->ndevices);
+    for (u32 d = 0; d < (pjrt_tiles_whole(&e->arg[k]) ? 1 : e->ndevices); d++)
+      total = block_add(total, block_align(block_leaf_bytes(e->arg[k].part)));
   HS_TRY(worker_shm_new(total, shm));
   size_t at = 0;
   for (u32 k = 0; k < e->nargs; k++) {
@@ -560,7 +568,7 @@ static hs_status send_run(backend_exe *e, const backend_run_options *o, const wo
   hs_buf_free(&q);
   if (hs_ok(s)) {
     wire_reader r = {reply, n, false};
-    block_get_timing(&r, &out->timing);
+    s = block_get_timing(&r, 0, &out->timing);
   }
   hs_free(reply);
   return s;
@@ -578,10 +586,13 @@ static hs_status pjrt_run(backend_exe *e, u32 nargs, hlo_literal *const *args,
   block *results = NULL;
   size_t stride = 0, at = 0;
   u32 first = 0;
-  for (u32 k = 0; k < e->nouts; k++) stride += block_align(block_leaf_bytes(e->out[k].part));
+  for (u32 k = 0; k < e->nouts; k++)
+    stride = block_add(stride, block_align(block_leaf_bytes(e->out[k].part)));
   hs_status s = block_leaves(e->nparams, e->param, nargs, args, leaf);
   if (hs_ok(s)) s = pack(e, leaf, &in, offset);
-  if (hs_ok(s) && o->want_outputs) s = block_new(stride * e->ndevices, &results);
+  if (hs_ok(s) && o->want_outputs)
+    s = block_new(stride > BLOCK_TOO_LARGE / e->ndevices ? BLOCK_TOO_LARGE : stride * e->ndevices,
+                  &results);
   if (hs_ok(s)) s = send_run(e, o, &in, offset, results, out);
   if (hs_ok(s) && results) s = unpack(e, e->result, results, &at, &first, stride, &out->outputs);
   block_drop(results);
