@@ -137,7 +137,7 @@ static hs_status read_compiled(backend_exe *e, wire_reader *r, const hlo_module 
     *sizes[k] = wire_get_i64(r);
     r->bad |= *sizes[k] < 0 || *sizes[k] > (i64)CPU_MAX_BYTES;
   }
-  if (r->bad) return damaged();
+  if (r->bad || c->alias_bytes > c->output_bytes) return damaged();
   c->peak_bytes = c->argument_bytes + c->output_bytes - c->alias_bytes + c->temp_bytes;
   c->fallbacks = wire_get_u32(r);
   c->nkernels = wire_get_u32(r);

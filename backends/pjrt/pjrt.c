@@ -275,7 +275,7 @@ static hs_status read_reply(backend_exe *e, wire_reader *r, const hlo_module *m)
   i64 *const fields[] = {&s->code, &s->arguments, &s->outputs, &s->alias, &s->temp, &s->peak};
   for (size_t k = 0; k < HS_COUNT(fields); k++) {
     *fields[k] = wire_get_i64(r);
-    if (*fields[k] < -1) r->bad = true;
+    r->bad |= *fields[k] < -1;
   }
   u32 n = wire_get_u32(r);
   pjrt_property *cost = HS_NEW_ARRAY(&e->arena, pjrt_property, HS_MIN(n, 100000u) + 1);
