@@ -48,7 +48,7 @@ $(B)/config.mk: scripts/probe.sh Makefile
 
 SRC_core     := $(wildcard core/*.c core/*/*.c)
 SRC_passes   := $(wildcard passes/*.c passes/*/*.c)
-SRC_backends := $(wildcard backends/*.c backends/interp/*.c backends/cpu/*.c backends/pjrt/*.c backends/gpu/*.c) $(if $(filter 1,$(HAVE_LLVM)),$(wildcard backends/emit/*.c))
+SRC_backends := $(filter-out backends/emit/%,$(wildcard backends/*.c backends/*/*.c)) $(if $(filter 1,$(HAVE_LLVM)),$(wildcard backends/emit/*.c))
 SRC_profiler := $(wildcard profiler/*.c)
 SRC_viz      := $(wildcard viz/*.c)
 SRC_repl     := $(filter-out repl/main.c,$(wildcard repl/*.c repl/*/*.c))

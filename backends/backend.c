@@ -21,6 +21,12 @@ const backend *backend_find(const char *name) {
   return NULL;
 }
 
+const backend *backend_with(u32 caps) {
+  for (u32 k = 0; k < backend_count; k++)
+    if (backend_has(backend_table[k], caps)) return backend_table[k];
+  return NULL;
+}
+
 // Computations that a supported instruction swallows whole (a fusion's body, a comparator) are the
 // business of supports(); those that the backend executes step by step are walked here. `seen` is
 // indexed by computation id.

@@ -80,8 +80,20 @@ typedef struct backend_result {
 } backend_result;
 void backend_result_free(backend_result *);
 
+// What a backend is beyond compile and run. Whoever needs to know asks for the bit, never for the
+// name.
+typedef enum backend_caps {
+  // The reference evaluator: it runs in this process, keeps every value of a computation at once,
+  // and can show each of them (watch, traps, captures).
+  BACKEND_EVALUATOR = 1 << 0,
+  // Modules are compiled by a plug-in that the user may choose (find.c in its folder); its probe
+  // speaks of the plug-in found by itself.
+  BACKEND_PLUGIN = 1 << 1,
+} backend_caps;
+
 typedef struct backend {
   const char *name, *summary;
+  u32 caps;  // of backend_caps
   // ok when usable here; otherwise the reason and the fix.
   hs_status (*probe)(void);
   // Whether one instruction (its types, attributes) can be done natively; `why` gets "unsupported:
@@ -99,6 +111,10 @@ typedef struct backend {
 extern const backend *const backend_table[];
 extern const u32 backend_count;
 const backend *backend_find(const char *name);  // NULL when unknown
+// Whether it has all of the bits of backend_caps.
+static inline bool backend_has(const backend *b, u32 caps) { return (b->caps & caps) == caps; }
+// The first row of the table that has all of them; NULL when none has.
+const backend *backend_with(u32 caps);
 // E_UNSUPPORTED naming the first instruction of the module that the backend cannot do, or ok.
 hs_status backend_check_module(const backend *, const hlo_module *);
 

@@ -120,6 +120,7 @@ static hs_status interp_run(backend_exe *e, u32 nargs, hlo_literal *const *args,
 const backend backend_interp = {
     .name = "interp",
     .summary = "reference evaluator: every operation, slow, exact",
+    .caps = BACKEND_EVALUATOR,
     .probe = interp_probe,
     .supports = interp_supports,
     .compile = interp_compile,

@@ -67,6 +67,7 @@ static hs_status null_run(backend_exe *e, u32 nargs, hlo_literal *const *args,
 const backend backend_null = {
     .name = "null",
     .summary = "skeleton of a backend",
+    .caps = 0,  // see backend_caps
     .probe = null_probe,
     .supports = null_supports,
     .compile = null_compile,

@@ -606,6 +606,7 @@ static hs_status pjrt_run(backend_exe *e, u32 nargs, hlo_literal *const *args,
 const backend backend_pjrt = {
     .name = "pjrt",
     .summary = "a PJRT plug-in, such as real XLA, in a worker process",
+    .caps = BACKEND_PLUGIN,
     .probe = pjrt_probe,
     .supports = pjrt_supports,
     .compile = pjrt_compile,

@@ -290,8 +290,9 @@ hs_status cmd_bisect(repl_cmd *c) {
     return repl_usage_error(
         c, "bisect xla-passes takes a condition, and neither a pipeline nor a backend");
   if (!xla && !name && (t.kind == BISECT_SLOWER || t.kind == BISECT_CRASH)) name = c->s->be->name;
-  if (name && strcmp(name, "interp") != 0 && !(t.be = backend_find(name)))
+  if (name && !(t.be = backend_find(name)))
     return repl_usage_error(c, "there is no backend %s", name);
+  if (t.be && backend_has(t.be, BACKEND_EVALUATOR)) t.be = NULL;
   if (!xla && t.kind == BISECT_SLOWER && !t.be)
     return repl_usage_error(c, "the evaluator's time means nothing; --backend=cpu");
   HS_TRY(repl_inputs(c));

@@ -75,8 +75,8 @@ static hs_status value_on(repl_cmd *c, const backend *be, const repl_version *v,
                           hlo_literal **out) {
   hlo_module *m;
   HS_TRY(repl_runnable(c, v, true, &m));
-  hs_status s = repl_memory_check(c, m, strcmp(be->name, "interp") == 0, 0);
-  if (hs_ok(s) && strcmp(be->name, "interp") == 0)
+  hs_status s = repl_memory_check(c, m, backend_has(be, BACKEND_EVALUATOR), 0);
+  if (hs_ok(s) && backend_has(be, BACKEND_EVALUATOR))
     s = watch_run(c, m, &(watch_options){.iteration = -1}, NULL, out);
   else if (hs_ok(s)) s = cut_run(c, be, m, c->mod->ninputs, c->mod->inputs, out);
   hlo_module_free(m);
@@ -91,7 +91,7 @@ static hs_status explain(repl_cmd *c, const check *k, const hlo_literal *want) {
   bool passes = false;
   if (c->mod->at != repl_base(c->mod)) {
     hlo_literal *now = NULL;
-    s = cut_run(c, backend_find("interp"), m, c->mod->ninputs, c->mod->inputs, &now);
+    s = cut_run(c, backend_with(BACKEND_EVALUATOR), m, c->mod->ninputs, c->mod->inputs, &now);
     outcome o = {0};
     if (hs_ok(s)) s = judge(c, want, now, k, true, &o);
     passes = !hs_ok(s) && s.err->code == HS_E_DIFFER;
@@ -300,7 +300,7 @@ static hs_status check_folder(repl_cmd *c, const check *k, const char *dir) {
 // ---- the command --------------------------------------------------------------------------------
 hs_status cmd_check(repl_cmd *c) {
   check k = {.be = c->s->be,
-             .ref = backend_find("interp"),
+             .ref = backend_with(BACKEND_EVALUATOR),
              .tol = {c->s->set.abs_error, c->s->set.rel_error},
              .detail = repl_flag(c, "--detail"),
              .hunt = !repl_flag(c, "--no-search")};

@@ -360,8 +360,8 @@ static hs_status make_subjects(repl_cmd *c, const char *pipeline, subject *x, u3
 // code for what our passes made, so that the gain of passes and the gain of code are told apart.
 static hs_status add_xla(repl_cmd *c, const hlo_module *optimized, const char *pipeline, subject *x,
                          u32 *n) {
-  if (!c->s->plugin || strcmp(c->s->be->name, "pjrt") == 0) return HS_GOOD;
-  const backend *be = backend_find("pjrt");
+  if (!c->s->plugin || backend_has(c->s->be, BACKEND_PLUGIN)) return HS_GOOD;
+  const backend *be = backend_with(BACKEND_PLUGIN);
   x[(*n)++] = (subject){
       .key = "xla", .label = "xla", .version = hs_strdup("0"), .be = be, .optional = true};
   HS_TRY(repl_runnable(c, repl_base(c->mod), false, &x[*n - 1].m));

@@ -128,7 +128,7 @@ static hs_status write_json(repl_cmd *c, const char *dir, const outcome *expecte
   repl_json_bool(j, "allow_fallback", c->s->set.allow_fallback);
   repl_json_num(j, "abs_error", c->s->set.abs_error);
   repl_json_num(j, "rel_error", c->s->set.rel_error);
-  if (strcmp(c->s->be->name, "pjrt") == 0) json_plugin(c->s, j);
+  if (backend_has(c->s->be, BACKEND_PLUGIN)) json_plugin(c->s, j);
   json_outcome(j, "expected", expected);
   json_outcome(j, "actual", actual);
   hs_buf b = {0};

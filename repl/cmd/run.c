@@ -28,7 +28,7 @@ hs_status cmd_backends(repl_cmd *c) {
 
 static hs_status find_backend(repl_cmd *c, const char *name, const backend **out) {
   *out = backend_find(name);
-  if (*out && strcmp(name, "pjrt") == 0) return HS_GOOD;  // a plug-in may be named with it
+  if (*out && backend_has(*out, BACKEND_PLUGIN)) return HS_GOOD;  // a plug-in may be named with it
   if (*out) return (*out)->probe();
   const char *names[32];
   u32 n = HS_MIN(backend_count, (u32)HS_COUNT(names));
@@ -42,7 +42,7 @@ hs_status cmd_backend(repl_cmd *c) {
   if (repl_arg(c, 0)) {
     const backend *b;
     HS_TRY(find_backend(c, repl_arg(c, 0), &b));
-    if (repl_arg(c, 1) || strcmp(b->name, "pjrt") == 0)
+    if (repl_arg(c, 1) || backend_has(b, BACKEND_PLUGIN))
       HS_TRY(repl_choose_plugin(c, b, repl_arg(c, 1)));
     c->s->be = b;
   }
@@ -210,7 +210,7 @@ static hs_status close_host(repl_cmd *c, hlo_host *h) {
 // One run, by the evaluator under watch or by compiled code.
 static hs_status run_once(repl_cmd *c, repl_exe *x, const watch_options *w, repl_values *kept,
                           backend_result *r) {
-  if (strcmp(x->be->name, "interp") == 0) {
+  if (backend_has(x->be, BACKEND_EVALUATOR)) {
     u64 t0 = hs_now_ns();
     HS_TRY(watch_run(c, x->m, w, kept, &r->outputs));
     r->timing.first_ms = (double)(hs_now_ns() - t0) / 1e6;
@@ -229,10 +229,10 @@ hs_status cmd_run(repl_cmd *c) {
     HS_TRY(repl_arg_int(c, "--limit", repl_flag(c, "--limit"), 0, INT32_MAX, &limit));
   HS_TRY(read_watch(c, &w));
   HS_TRY(repl_inputs(c));
-  const backend *be = w.trap ? backend_find("interp") : c->s->be;
+  const backend *be = w.trap ? backend_with(BACKEND_EVALUATOR) : c->s->be;
   if (be != c->s->be)
     repl_note(c->out, "the evaluator runs it: %s does not show every value", c->s->be->name);
-  HS_TRY(repl_memory_check(c, c->m, strcmp(be->name, "interp") == 0, 0));
+  HS_TRY(repl_memory_check(c, c->m, backend_has(be, BACKEND_EVALUATOR), 0));
   repl_exe *x;
   HS_TRY(repl_compiled(c, be, false, true, &x));
   hs_status s = open_host(c, &w.host);
@@ -289,7 +289,7 @@ hs_status cmd_time(repl_cmd *c) {
   if (!(seconds > 0 && seconds <= 86400))
     return repl_usage_error(c, "--seconds is more than 0 and at most 86400");
   HS_TRY(repl_inputs(c));
-  HS_TRY(repl_memory_check(c, c->m, strcmp(c->s->be->name, "interp") == 0, 0));
+  HS_TRY(repl_memory_check(c, c->m, backend_has(c->s->be, BACKEND_EVALUATOR), 0));
   repl_exe *x;
   HS_TRY(repl_compiled(c, c->s->be, false, false, &x));
   bool fixed = repl_flag(c, "--runs") != NULL;
@@ -313,7 +313,7 @@ hs_status cmd_time(repl_cmd *c) {
              repl_time(d, st.p10 * 1e-3), repl_time(e, st.p90 * 1e-3), st.n);
     repl_say(c->out, "compile %.1f ms, first run %s\n", k->compile_ms,
              repl_time(a, r.timing.first_ms * 1e-3));
-    if (strcmp(x->be->name, "pjrt") == 0) repl_say_plugin_line(c);
+    if (backend_has(x->be, BACKEND_PLUGIN)) repl_say_plugin_line(c);
   }
   repl_json_str(c->doc, "source", "measured");
   repl_json_str(c->doc, "backend", x->be->name);

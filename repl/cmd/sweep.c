@@ -50,13 +50,13 @@ static hs_status compile_file(sweep *s, const char *path) {
   else {
     backend_options o = repl_backend_options(s->c->s);
     if (!(o.deadline_s > 0)) o.deadline_s = 60;
-    st = backend_find("pjrt")->compile(m, &o, &exe);
+    st = backend_with(BACKEND_PLUGIN)->compile(m, &o, &exe);
     if (hs_ok(st)) s->ok++;
     else if (st.err->code == HS_E_WORKER) s->died++, kind = "died";
     else if (st.err->code == HS_E_DEADLINE) s->late++, kind = "too slow";
     else if (st.err->code != HS_E_INTERRUPTED) s->refused++, kind = "refused";
   }
-  if (exe) backend_find("pjrt")->release(exe);
+  if (exe) backend_with(BACKEND_PLUGIN)->release(exe);
   hlo_module_free(m);
   hlo_ctx_free(ctx);
   if (hs_ok(st) || st.err->code == HS_E_INTERRUPTED) return st;

@@ -88,7 +88,7 @@ static hs_status compile(hunt *h, const char *without, const char *flags, backen
   o.flags = v;
   o.nflags = n;
   o.process_flags = flags;
-  hs_status s = backend_find("pjrt")->compile(h->m, &o, out);
+  hs_status s = backend_with(BACKEND_PLUGIN)->compile(h->m, &o, out);
   hs_free(list);
   hs_free(v);
   return s;
@@ -97,7 +97,7 @@ static hs_status compile(hunt *h, const char *without, const char *flags, backen
 // t->before is what a measure is held against. *wrong: NULL when it is good.
 static hs_status judge_own(hunt *h, backend_exe *exe, char **wrong) {
   bisect_trial *t = h->t;
-  const backend *be = backend_find("pjrt");
+  const backend *be = backend_with(BACKEND_PLUGIN);
   *wrong = NULL;
   if (t->kind == BISECT_BIGGER) {
     const hlo_module *made = pjrt_compiled_result(exe)->optimized;
@@ -131,7 +131,7 @@ static hs_status try_own(hunt *h, const char *without, const char *flags, verdic
   const hlo_module *made = exe ? pjrt_compiled_result(exe)->optimized : NULL;
   h->own_print = made ? hlo_fingerprint(made) : 0;
   if (hs_ok(s)) s = judge_own(h, exe, why);
-  if (exe) backend_find("pjrt")->release(exe);
+  if (exe) backend_with(BACKEND_PLUGIN)->release(exe);
   *out = *why ? BAD : GOOD;
   if (hs_ok(s) || s.err->code == HS_E_INTERRUPTED) return s;
   *out = UNKNOWN;
@@ -235,7 +235,7 @@ static hs_status walk(hunt *h, u32 *good, u32 *bad) {
   bool any = false;
   t->before = INFINITY;
   *bad = XLA_NO_STATE;
-  if (t->kind == BISECT_SLOWER) t->be = backend_find("pjrt"), t->backend_only = true;
+  if (t->kind == BISECT_SLOWER) t->be = backend_with(BACKEND_PLUGIN), t->backend_only = true;
   for (u32 k = 0; k < xla_steps_states(&h->x); k++) {
     t->now = NAN;
     HS_TRY(ask(h, k));
@@ -476,7 +476,7 @@ static hs_status name_failure(hunt *h, hs_status failed) {
                                   : "without it (xla disable %s) XLA fails too: %s",
                    pass, hs_ok(without) ? "" : without.err->message);
   hs_status_drop(without);
-  if (exe) backend_find("pjrt")->release(exe);
+  if (exe) backend_with(BACKEND_PLUGIN)->release(exe);
   return s;
 }
 

@@ -103,7 +103,7 @@ hs_status cut_instructions(const hlo_module *from, u32 n, hlo_instr *const *chos
 hs_status cut_run(repl_cmd *c, const backend *be, const hlo_module *m, u32 n,
                   hlo_literal *const *args, hlo_literal **out) {
   *out = NULL;
-  if (strcmp(be->name, "interp") == 0) {
+  if (backend_has(be, BACKEND_EVALUATOR)) {
     hlo_eval_options eo = {.peer = &ffi_peer, .keep_denormals = c->s->set.keep_denormals};
     return hlo_eval_module(m, n, args, &eo, out);
   }

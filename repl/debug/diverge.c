@@ -36,7 +36,7 @@ static void drop_culprit(hunt *h) {
   h->instr = NULL;
 }
 
-static bool is_interp(const backend *b) { return strcmp(b->name, "interp") == 0; }
+static bool is_interp(const backend *b) { return backend_has(b, BACKEND_EVALUATOR); }
 
 // Worth running by itself: computes something, the same every time, alone.
 static bool testable(const hlo_instr *i) {

@@ -93,7 +93,7 @@ hs_status repl_compiled(repl_cmd *c, const backend *be, bool per_instruction, bo
   const char *codegen = repl_flag(c, "--codegen");
   if (codegen && strcmp(codegen, "xla") != 0)
     return repl_usage_error(c, "--codegen is xla, not \"%s\"", codegen);
-  if (codegen) be = backend_find("pjrt");
+  if (codegen) be = backend_with(BACKEND_PLUGIN);
   backend_options o = repl_backend_options(c->s);
   o.per_instruction = per_instruction;
   o.allow_fallback = repl_allow_fallback(c);
@@ -121,7 +121,7 @@ hs_status repl_compiled_xla(repl_cmd *c, repl_exe **out) {
   backend_options o;
   char *plugin;
   HS_TRY(repl_xla_options(c->s, &o, &plugin));
-  hs_status s = compiled(c, backend_find("pjrt"), &o, false, &c->mod->xla);
+  hs_status s = compiled(c, backend_with(BACKEND_PLUGIN), &o, false, &c->mod->xla);
   hs_free(plugin);
   *out = &c->mod->xla;
   return s;

@@ -59,11 +59,11 @@ void repl_say_plugins(repl_cmd *c) {
 }
 
 hs_status repl_backend_usable(const repl_session *s, const backend *b) {
-  return s->plugin && strcmp(b->name, "pjrt") == 0 ? HS_GOOD : b->probe();
+  return s->plugin && backend_has(b, BACKEND_PLUGIN) ? HS_GOOD : b->probe();
 }
 
 hs_status repl_choose_plugin(repl_cmd *c, const backend *b, const char *name) {
-  if (strcmp(b->name, "pjrt") != 0)
+  if (!backend_has(b, BACKEND_PLUGIN))
     return repl_usage_error(c, "the backend %s takes no plug-in", b->name);
   char *path;
   HS_TRY(pjrt_find(name ? name : c->s->plugin, &path));
@@ -156,7 +156,7 @@ static hs_status probe_flag(repl_cmd *c, const backend_flag *flag) {
   o.nflags = dumps && !folder ? 2 : 1;
   o.flags = flags;
   backend_exe *exe = NULL;
-  const backend *be = backend_find("pjrt");
+  const backend *be = backend_with(BACKEND_PLUGIN);
   hs_status s = be->compile(m, &o, &exe);
   if (exe) be->release(exe);
   hlo_module_free(m);

@@ -27,7 +27,7 @@ repl_session *repl_session_new(const repl_command *commands, u32 ncommands) {
     if (!hs_ok(usable)) s->be = NULL;
     hs_status_drop(usable);
   }
-  if (!s->be) s->be = backend_find("interp");
+  if (!s->be) s->be = backend_with(BACKEND_EVALUATOR);
   s->target = prof_device_count ? &prof_devices[0] : NULL;
   return s;
 }
