@@ -23,16 +23,6 @@ enum { ALIGN = 64, SWAP_MIN = 1024 };
 
 // ---- may a kernel work in place? ----------------------------------------------------------------
 
-static bool same_order(const hlo_shape *a, const hlo_shape *b) {
-  if (a->rank != b->rank || a->elements != b->elements) return false;
-  i64 sa[HLO_MAX_RANK], sb[HLO_MAX_RANK];
-  cpu_strides(a, sa);
-  cpu_strides(b, sb);
-  for (u32 d = 0; d < a->rank; d++)
-    if (a->dims[d] != b->dims[d] || (a->dims[d] > 1 && sa[d] != sb[d])) return false;
-  return true;
-}
-
 static bool is_pointwise(const hlo_instr *i) {
   return (hlo_op_has(i->opcode, HLO_F_ELEMENTWISE) || i->opcode == HLO_COPY ||
           i->opcode == HLO_BITCAST_CONVERT) &&
@@ -65,7 +55,7 @@ static bool fusion_pointwise_in(const hlo_computation *c, const hlo_instr *param
     tainted[i->id] = 1;
     sure[i->id] = surely_reads(i, sure);
     if (i->opcode == HLO_TUPLE && hlo_is_root(i)) continue;
-    if (!is_pointwise(i) || !same_order(i->shape, param->shape)) {
+    if (!is_pointwise(i) || !cpu_same_order(i->shape, param->shape)) {
       ok = false;
       break;
     }
@@ -89,7 +79,7 @@ bool cpu_may_share(const cpu_step *s, u32 in, u32 out) {
   u32 nout = s->nvals - s->nin;
   if (s->nin != i->noperands) return false;  // tuples among the operands
   const hlo_shape *o = hlo_operand(i, in)->shape, *r = hlo_shape_leaf(i->shape, out);
-  if (!hlo_shape_is_array(o) || !hlo_shape_is_array(r) || !same_order(o, r)) return false;
+  if (!hlo_shape_is_array(o) || !hlo_shape_is_array(r) || !cpu_same_order(o, r)) return false;
   if (i->opcode != HLO_FUSION) return nout == 1 && is_pointwise(i);
   const hlo_computation *c = hlo_fusion_comp(i);
   if (nout > 1 && (c->root->opcode != HLO_TUPLE || c->root->noperands != nout)) return false;

@@ -1,12 +1,20 @@
 // cpu.h — the parts of the cpu backend, private to backends/cpu.
 //
-//   cpu.c      shell side: sends text, constants and arguments, receives results (no foreign code)
-//   serve.c    worker side: the request handlers, compiled programs by id, measuring
-//   program.c  lowering: HLO -> steps over values
+// In the worker, lowest first; each calls only those above it in this list, and the handlers of
+// serve.c call them all:
+//
+//   par.c      the one parallel loop
+//   layout.c   strides, and copies from one order of elements to another
+//   scalar.c   scalar computations inside of runtime kernels
+//   rt_*.c     kernels in C and library calls for what is not emitted; one row each in rt.def
+//   rt.c       their table, and relayouts around those that want row-major arrays
 //   buffers.c  which value lives where: in-place, live ranges, heap simulation
 //   exec.c     runs steps; control flow without round trips
-//   par.c      the one parallel loop
-//   rt_*.c     kernels in C and library calls for what is not emitted; one row each in rt.def
+//   program.c  lowering: HLO -> steps over values, placed and made ready to run
+//   serve.c    the request handlers, compiled programs by id, measuring
+//
+// In the shell: cpu.c sends text, constants and arguments and receives results. It asks rt.c and
+// program.c what can be compiled, and calls no foreign code.
 //
 // A *value* is one leaf array that some step writes; tuples are lists of values and never exist in
 // memory. A *slot* is the storage of one or more values (several when computed in place). Steps are
@@ -71,10 +79,17 @@ struct dnnl_engine *cpu_dnnl_engine(void);
 struct dnnl_stream *cpu_dnnl_stream(void);
 #endif
 
-// ---- shapes -------------------------------------------------------------------------------------
-void cpu_strides(const hlo_shape *leaf, i64 *strides);  // in elements, by logical dimension
+// ---- layout.c -----------------------------------------------------------------------------------
+// strides[d]: elements between neighbours along logical dimension d; room for leaf->rank of them.
+void cpu_strides(const hlo_shape *leaf, i64 *strides);
+// Whether two arrays have the same dims and the same strides along those longer than 1.
+bool cpu_same_order(const hlo_shape *, const hlo_shape *);
+// Whether the value of one is that of the other byte for byte, where both hold the same elements in
+// logical row-major order (as across a reshape or a copy).
+bool cpu_same_bytes(const hlo_shape *, const hlo_shape *);
 // Copies one array to another element order: both described by strides (in elements) over the same
-// dims.
+// `rank` dims; elem: bytes of an element (1, 2, 4, 8 or 16). The arrays do not overlap. Runs on all
+// threads when it is large.
 void cpu_relayout(void *dst, const i64 *dst_strides, const void *src, const i64 *src_strides,
                   u32 rank, const i64 *dims, size_t elem);
 

@@ -33,19 +33,6 @@ typedef struct lower {
 
 // ---- values -------------------------------------------------------------------------------------
 
-void cpu_strides(const hlo_shape *s, i64 *strides) {
-  if (!s->layout) {
-    hlo_row_major_strides(s->rank, s->dims, strides);
-    return;
-  }
-  i64 step = 1;
-  for (u32 k = 0; k < s->rank; k++) {
-    i64 d = s->layout->minor_to_major[k];
-    strides[d] = step;
-    step *= s->dims[d];
-  }
-}
-
 static u32 new_value(lower *l, cpu_value_kind kind, const hlo_shape *shape, i32 def) {
   cpu_value v = {.kind = kind,
                  .shape = shape,
@@ -97,18 +84,6 @@ static void constant_leaves(lower *l, const hlo_shape *shape, const hlo_literal 
 
 // ---- instructions that move no data -------------------------------------------------------------
 
-static bool same_physical(const hlo_shape *a, const hlo_shape *b) {
-  if (a == b) return true;
-  if (hlo_shape_is_row_major(a) && hlo_shape_is_row_major(b)) return true;
-  if (a->logical != b->logical) return false;
-  i64 sa[HLO_MAX_RANK], sb[HLO_MAX_RANK];
-  cpu_strides(a, sa);
-  cpu_strides(b, sb);
-  for (u32 d = 0; d < a->rank; d++)
-    if (sa[d] != sb[d] && a->dims[d] > 1) return false;
-  return true;
-}
-
 // Whether the result is a tuple of the operands: a tuple, or a marker over several values.
 static bool packs_operands(const hlo_instr *i) {
   if (i->opcode != HLO_CUSTOM_CALL) return i->opcode == HLO_TUPLE;
@@ -127,7 +102,7 @@ bool cpu_instr_is_alias(const hlo_instr *i) {
   case HLO_BITCAST: return i->shape->dtype == hlo_operand(i, 0)->shape->dtype;
   case HLO_RESHAPE:
   case HLO_COPY:
-    return hlo_shape_is_array(i->shape) && same_physical(i->shape, hlo_operand(i, 0)->shape);
+    return hlo_shape_is_array(i->shape) && cpu_same_bytes(i->shape, hlo_operand(i, 0)->shape);
   case HLO_CUSTOM_CALL: return hlo_custom_is_marker(i);
   default: return false;
   }
@@ -168,7 +143,7 @@ static void adapt_leaves(lower *l, const hlo_instr *i, cpu_block *b, u32 *vals,
   for (u32 k = 0; k < n; k++) {
     const hlo_shape *x = hlo_shape_leaf(from, k), *y = hlo_shape_leaf(to, k);
     if (!hlo_shape_is_array(x) || x->rank != y->rank || x->elements != y->elements ||
-        x->dtype != y->dtype || same_physical(x, y))
+        x->dtype != y->dtype || cpu_same_bytes(x, y))
       continue;
     relayout *r = hs_calloc(1, sizeof *r);
     *r = (relayout){x, y};

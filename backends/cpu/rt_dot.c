@@ -625,15 +625,6 @@ static void dense_sides(dot *d) {
   if (d->pack_c) d->c = (side){.b = d->M * d->N, .r = d->N, .c = 1};
 }
 
-// The library wants one of the two matrix strides to be 1; a dim of extent 1 may pretend.
-static bool library_side(side *s, i64 rows, i64 cols) {
-  if (cols == 1 && s->r != 1) s->c = 1;
-  else if (rows == 1 && s->c != 1) s->r = 1;
-  if (cols == 1 && s->c == 1 && s->r < 1) s->r = 1;
-  if (rows == 1 && s->c == 1) s->r = HS_MAX(s->r, cols);
-  return s->r == 1 || s->c == 1;
-}
-
 // Turns a product with M = 1 or N = 1 into vector times matrix with the vector first; false when it
 // is not one.
 static bool as_vector(dot *d) {
@@ -680,11 +671,22 @@ static void as_transposed(dot *d) {
   d->swapped = true;
 }
 
+#if HAVE_DNNL
+// The library wants one of the two matrix strides to be 1; a dim of extent 1 may pretend.
+static bool library_side(side *s, i64 rows, i64 cols) {
+  if (cols == 1 && s->r != 1) s->c = 1;
+  else if (rows == 1 && s->c != 1) s->r = 1;
+  if (cols == 1 && s->c == 1 && s->r < 1) s->r = 1;
+  if (rows == 1 && s->c == 1) s->r = HS_MAX(s->r, cols);
+  return s->r == 1 || s->c == 1;
+}
+
 static bool use_library(const dot *d) {
   if (d->ct != C_F32 && !(d->ta == HLO_S8 && d->tb == HLO_S8 && d->tc == HLO_S32)) return false;
   if (d->M == 1 || d->N == 1) return false;
   return d->B > 0 && d->M * d->N * d->K >= 8192;
 }
+#endif
 
 static i64 align64(i64 n) { return (n + 63) & ~(i64)63; }
 

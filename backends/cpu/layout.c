@@ -1,0 +1,118 @@
+// layout.c — how arrays lie in memory: strides of a shape's layout, whether two shapes lie alike,
+// and the copy from one order of elements to another.
+//
+// The copy drops dims of extent 1, merges dims that are contiguous on both sides, and does the two
+// innermost in blocks, so that a transpose uses whole cache lines of both sides; large ones run in
+// parallel over the outermost dim.
+#include "backends/cpu/cpu.h"
+
+// ---- strides ------------------------------------------------------------------------------------
+
+void cpu_strides(const hlo_shape *s, i64 *strides) {
+  if (!s->layout) {
+    hlo_row_major_strides(s->rank, s->dims, strides);
+    return;
+  }
+  i64 step = 1;
+  for (u32 k = 0; k < s->rank; k++) {
+    i64 d = s->layout->minor_to_major[k];
+    strides[d] = step;
+    step *= s->dims[d];
+  }
+}
+
+bool cpu_same_order(const hlo_shape *a, const hlo_shape *b) {
+  if (a->rank != b->rank || a->elements != b->elements) return false;
+  i64 sa[HLO_MAX_RANK], sb[HLO_MAX_RANK];
+  cpu_strides(a, sa);
+  cpu_strides(b, sb);
+  for (u32 d = 0; d < a->rank; d++)
+    if (a->dims[d] != b->dims[d] || (a->dims[d] > 1 && sa[d] != sb[d])) return false;
+  return true;
+}
+
+bool cpu_same_bytes(const hlo_shape *a, const hlo_shape *b) {
+  if (a == b || (hlo_shape_is_row_major(a) && hlo_shape_is_row_major(b))) return true;
+  return a->logical == b->logical && cpu_same_order(a, b);
+}
+
+// ---- relayout: strided copy ---------------------------------------------------------------------
+
+typedef struct relayout_job {
+  char *dst;
+  const char *src;
+  u32 rank;
+  // strides in elements, outermost first
+  i64 dims[HLO_MAX_RANK], ds[HLO_MAX_RANK], ss[HLO_MAX_RANK];
+  size_t elem;
+} relayout_job;
+
+// Copies the dims from `d` on. The two innermost are done in blocks, so that neither side is walked
+// with a long stride for more than a block.
+static void relayout_inner(const relayout_job *j, u32 d, i64 dst, i64 src) {
+  enum { B = 32 };
+  u32 left = j->rank - d;
+  if (left > 2) {
+    for (i64 k = 0; k < j->dims[d]; k++)
+      relayout_inner(j, d + 1, dst + k * j->ds[d], src + k * j->ss[d]);
+    return;
+  }
+  i64 n = left == 2 ? j->dims[d] : 1, m = left ? j->dims[j->rank - 1] : 1;
+  i64 dn = left == 2 ? j->ds[d] : 0, sn = left == 2 ? j->ss[d] : 0,
+      dm = left ? j->ds[j->rank - 1] : 0, sm = left ? j->ss[j->rank - 1] : 0;
+  if (dm == 1 && sm == 1) {
+    for (i64 a = 0; a < n; a++)
+      memcpy(j->dst + (size_t)(dst + a * dn) * j->elem, j->src + (size_t)(src + a * sn) * j->elem,
+             (size_t)m * j->elem);
+    return;
+  }
+#define BLOCKS(T)                                    \
+  for (i64 a0 = 0; a0 < n; a0 += B)                  \
+    for (i64 b0 = 0; b0 < m; b0 += B)                \
+      for (i64 a = a0; a < HS_MIN(n, a0 + B); a++)   \
+        for (i64 b = b0; b < HS_MIN(m, b0 + B); b++) \
+          ((T *)j->dst)[dst + a * dn + b * dm] = ((const T *)j->src)[src + a * sn + b * sm];
+  typedef struct {
+    u64 v[2];
+  } wide;
+  switch (j->elem) {
+  case 1: BLOCKS(u8) break;
+  case 2: BLOCKS(u16) break;
+  case 4: BLOCKS(u32) break;
+  case 8: BLOCKS(u64) break;
+  default: BLOCKS(wide) break;
+  }
+#undef BLOCKS
+}
+
+static void relayout_chunk(void *ctx, i64 k, u32 thread) {
+  (void)thread;
+  const relayout_job *j = ctx;
+  relayout_inner(j, 1, k * j->ds[0], k * j->ss[0]);
+}
+
+void cpu_relayout(void *dst, const i64 *dst_strides, const void *src, const i64 *src_strides,
+                  u32 rank, const i64 *dims, size_t elem) {
+  relayout_job j = {.dst = dst, .src = src, .elem = elem};
+  i64 total = 1;
+  for (u32 d = 0; d < rank; d++) {
+    total *= dims[d];
+    if (dims[d] == 1) continue;
+    // Merge with the dim before when both sides are contiguous across the border.
+    if (j.rank && j.ds[j.rank - 1] == dst_strides[d] * dims[d] &&
+        j.ss[j.rank - 1] == src_strides[d] * dims[d]) {
+      j.dims[j.rank - 1] *= dims[d];
+      j.ds[j.rank - 1] = dst_strides[d];
+      j.ss[j.rank - 1] = src_strides[d];
+      continue;
+    }
+    j.dims[j.rank] = dims[d];
+    j.ds[j.rank] = dst_strides[d];
+    j.ss[j.rank] = src_strides[d];
+    j.rank++;
+  }
+  if (total == 0) return;
+  if (j.rank >= 3 && (size_t)total * elem > (256u << 10))
+    cpu_par_for(relayout_chunk, &j, j.dims[0]);
+  else relayout_inner(&j, 0, 0, 0);
+}
