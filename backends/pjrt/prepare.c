@@ -12,7 +12,7 @@
 #include "backends/pjrt/pjrt.h"
 #include "backends/pjrt/api.h"
 #include "core/analysis/customcall.h"
-#include "passes/run/util.h"
+#include "passes/run/rewrite.h"
 
 // ---- what is flat already -----------------------------------------------------------------------
 

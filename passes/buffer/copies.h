@@ -1,14 +1,14 @@
 // copies.h — which values share memory, and in what order they live: what copy-insertion reasons
 // with.
 //
-// A value is one array that one instruction makes; every place that holds it (elements of tuples,
-// parameters of calls) is known. Where a loop or the branches of a conditional bring several values
-// together a value of its own stands. Values that must lie in one buffer (the state of a loop, what
-// an operation writes over) form a group.
+// A value is one array that one instruction makes; every position that holds it (elements of
+// tuples, parameters of calls) is known. Where a loop or the branches of a conditional bring
+// several values together, they form a new value. Values that must lie in one buffer (the state of
+// a loop, what an operation writes over) form a group.
 #ifndef PASS_COPIES_H
 #define PASS_COPIES_H
 
-#include "passes/run/util.h"
+#include "passes/run/rewrite.h"
 
 #define CP_NONE 0xffffffffu
 enum { CP_WORK_MOST = 40000000 };  // comparisons in one module; the copies after that stay

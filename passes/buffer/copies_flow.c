@@ -1,12 +1,12 @@
 // copies_flow.c — values, and the buffers that they must share
 // (xla/service/hlo_dataflow_analysis.cc, hlo_alias_analysis.cc).
 //
-// Values are found by running through the program from the entry, calls in their places; a loop's
-// state starts as passed through unchanged, an element becomes a value of its own once the body is
-// seen to return another one, and the loop is run through again until nothing changes. Who makes
-// and reads the values, and which share a buffer, is found afterwards (cp_settle). When copies have
-// gone, the values of what is left are known without another run, unless loops may now pass through
-// unchanged what they had changed (cp_follow).
+// Values are found by running through the program from the entry, with calls at their call sites.
+// A loop's state starts as passed through unchanged; an element becomes a value of its own once
+// the body is seen to return another one, and the loop is run through again until nothing changes.
+// What makes and what reads the values, and which share a buffer, is found afterwards (cp_settle).
+// When copies have been removed, the values of the rest are known without another run, unless
+// loops may now pass through unchanged what they had changed (cp_follow).
 #include "passes/buffer/copies.h"
 #include "core/ir/async.h"
 

@@ -3,7 +3,7 @@
 #ifndef PASS_CLEAN_H
 #define PASS_CLEAN_H
 
-#include "passes/run/util.h"
+#include "passes/run/rewrite.h"
 
 hs_status pass_remove_unused(pass_ctx *);  // dce with its default options
 hs_status pass_simplify_tuples(pass_ctx *, bool skip_entry);

@@ -1,9 +1,12 @@
-// computation_deduplicator.c — callers of equal computations call the first of them
-// (xla/hlo/transforms/ hlo_computation_deduplicator.cc). Works callees first, so that equal trees
-// of calls fold from the leaves up. Entry, fusion bodies (they belong to one fusion each),
-// reductions of collectives, long computations and those with large constants stay. Option
-// mark_fusion_duplications: nothing is folded; fusions with equal bodies say so in their metadata.
-#include "passes/run/util.h"
+// computation_deduplicator.c — computation-deduplicator
+// (xla/hlo/transforms/hlo_computation_deduplicator.cc): callers of equal computations call the
+// first of them.
+//
+// Callees come first, so equal trees of calls fold from the leaves up. These stay: the entry,
+// fusion bodies (each belongs to one fusion), reductions of collectives, long computations and
+// those with large constants. With mark_fusion_duplications nothing is folded; fusions with equal
+// bodies say so in their metadata.
+#include "passes/run/rewrite.h"
 
 enum { MOST_CONSTANT_BYTES = 1024, MOST_INSTRUCTIONS = 128 };
 

@@ -10,7 +10,7 @@
 // folding late in compilation, fold_float_arithmetic=false folds fusions as well (a tuple of
 // results through its elements), but nothing that computes in floating point; scalars_only.
 #include "core/eval/eval.h"
-#include "passes/run/util.h"
+#include "passes/run/rewrite.h"
 
 #define MAX_ELEMENTS (45 * 1000 * 1000)
 #define MAX_WORK 2e7

@@ -6,7 +6,7 @@
 // effects, random numbers, control edges and what a fusion must hold are left alone; constants
 // compare by value, those on two sides of a domain are two. Elements of a multi-output fusion that
 // are one value inside become one element outside.
-#include "passes/run/util.h"
+#include "passes/run/rewrite.h"
 
 // number1: 1 + number of an instruction in the order; 0: free
 typedef struct entry {

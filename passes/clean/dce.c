@@ -1,10 +1,10 @@
-// dce.c — dead code elimination: instructions without users, then computations that nothing
-// calls.
+// dce.c — dce (xla/hlo/transforms/simplifiers/hlo_dce.cc): removes instructions without users,
+// then computations that nothing calls.
 //
-// One walk from the end of each list removes all dead chains, for users come after their operands.
-// Callers go before callees, so that a dead call's callee is seen as unreachable in the same run.
-// Outputs of multi-output fusions that nobody reads go too. Control edges hold an instruction in
-// place, and so do side effects, unless XLA's frontend attribute xla_allow_dce_side_effecting_op or
+// One traversal from the end of each list removes all dead chains, for users come after their
+// operands. Callers go before callees, so that a dead call's callee is seen as unreachable in the
+// same run. Unused outputs of multi-output fusions are removed too. Control edges and side effects
+// hold an instruction in place, unless XLA's frontend attribute xla_allow_dce_side_effecting_op or
 // an option says otherwise.
 #include "passes/clean/clean.h"
 

@@ -1,7 +1,9 @@
-// tuple_simplifier.c — get-tuple-element of a tuple is the element; a tuple of all elements of
-// one tuple, in order, is that tuple (xla/hlo/transforms/simplifiers/tuple_simplifier.cc). Nested
-// tuples fall in one sweep where operands come first. Control edges are kept without a cycle; a
-// sharding moves to what stays unless that has another. Option exclude_entry_computation.
+// tuple_simplifier.c — tuple-simplifier (xla/hlo/transforms/simplifiers/tuple_simplifier.cc):
+// get-tuple-element of a tuple is the element; a tuple of all elements of one tuple, in order,
+// is that tuple.
+//
+// Nested tuples disappear in one traversal where operands come first in the list. Control edges
+// are kept without a cycle; a sharding moves to what stays unless that has another.
 #include "passes/clean/clean.h"
 
 static hlo_instr *whole_tuple(const hlo_instr *t) {

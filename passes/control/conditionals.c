@@ -1,16 +1,14 @@
-// conditionals.c — fewer and plainer conditionals.
+// conditionals.c — fewer and simpler conditionals.
 //
-// simplify-conditional (xla/service/conditional_simplifier.cc): result elements that are alike are
-// one, those that nobody
-//   reads are dropped; a constant predicate picks its branch; equal branches are one; two branches
-//   that are cheap are both computed, then selected; what a branch does not read is not passed to
-//   it.
-// conditional-to-select (xla/service/conditional_to_select.cc): inside functions applied to scalars
-// (map, reduce, sort ...)
-//   both branches are computed and a select picks.
-// conditional-canonicalizer (xla/service/conditional_canonicalizer.cc): operands and results of
-// branches become tuples.
-#include "passes/run/util.h"
+// - simplify-conditional (xla/service/conditional_simplifier.cc): equal result elements become
+//   one, unused ones are dropped; a constant predicate picks its branch; equal branches become
+//   one; two cheap branches are both computed, then selected; what a branch does not read is not
+//   passed to it.
+// - conditional-to-select (xla/service/conditional_to_select.cc): inside functions applied to
+//   scalars (map, reduce, sort ...) both branches are computed and a select picks.
+// - conditional-canonicalizer (xla/service/conditional_canonicalizer.cc): operands and results of
+//   branches become tuples.
+#include "passes/run/rewrite.h"
 
 // Number of the branch that a constant predicate takes, or -1. Out of range means the last one.
 static i64 constant_branch(const hlo_instr *i, u32 nbranches) {

@@ -3,7 +3,7 @@
 #ifndef PASS_LOOPS_H
 #define PASS_LOOPS_H
 
-#include "passes/run/util.h"
+#include "passes/run/rewrite.h"
 
 typedef struct pass_loop {
   hlo_instr *w;  // the while

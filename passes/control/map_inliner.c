@@ -1,6 +1,6 @@
 // map_inliner.c — map-inline (xla/service/map_inliner.cc): a map of a scalar elementwise function
 // becomes that function on whole arrays, instruction by instruction.
-#include "passes/run/util.h"
+#include "passes/control/calls.h"
 
 const hlo_instr *pass_not_liftable(const hlo_computation *f) {
   hlo_for_each_instr(i, f) {

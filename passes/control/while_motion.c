@@ -1,15 +1,12 @@
 // while_motion.c — moving values across the border of a while loop.
 //
-// while-loop-invariant-code-motion (xla/service/while_loop_invariant_code_motion.cc): what a body
-// computes from
-//   invariant state alone is computed once, before the loop, and passed in as a new invariant
-//   element. Data movement and constants are not worth a place in the state on their own; they are
-//   copied out when something that is worth it needs them. Options: hoist_constants,
-//   hoist_reshapes, hoist_other, hoist_size_inflation_ratio.
-// while-loop-constant-sinking (xla/service/while_loop_constant_sinking.cc): an invariant element
-// that starts as a constant
-//   (or a broadcast of one) is replaced by that constant inside the loop, where other passes can
-//   use it.
+// - while-loop-invariant-code-motion (xla/service/while_loop_invariant_code_motion.cc): what a
+//   body computes from invariant state alone is computed once, before the loop, and passed in as a
+//   new invariant element. Data movement and constants are not worth a place in the state on their
+//   own; they are copied out when something that is worth it needs them.
+// - while-loop-constant-sinking (xla/service/while_loop_constant_sinking.cc): an invariant element
+//   that starts as a constant, or as a broadcast of one, is replaced by that constant inside the
+//   loop, where other passes can use it.
 #include "passes/control/while_state.h"
 
 // inflation: below 0 any

@@ -1,5 +1,5 @@
-// while_state.h — what passes/while_*.c tell each other: steps of simplify-while-loops that give
-// a loop another state, and how often a loop runs.
+// while_state.h — shared by passes/control/while_*.c: steps of simplify-while-loops that replace
+// the state of a loop, and how often a loop runs.
 #ifndef PASS_WHILE_STATE_H
 #define PASS_WHILE_STATE_H
 

@@ -1,13 +1,12 @@
-// reduce_window_rewriter.c — running reductions in two levels
-// (xla/hlo/transforms/simplifiers/reduce_window_rewriter.cc).
+// reduce_window_rewriter.c — reduce-window-rewriter
+// (xla/hlo/transforms/simplifiers/reduce_window_rewriter.cc): running reductions in two levels.
 //
-// A reduce-window whose windows are those of a running reduction along one dimension does N*N work.
-// Longer than base_length (option, 128), it becomes: tiles of base_length, a running reduction
-// inside each, one over the tiles' totals that leaves out the tile itself, and the two combined
-// (one that leaves out each element itself is padded then). Other reduce-windows over vectors get a
-// second dimension of size 1, for code generators that want two. Several arrays at once are reduced
-// together.
-#include "passes/run/util.h"
+// A reduce-window whose windows are those of a running reduction along one dimension does N*N
+// work. When the dimension is longer than base_length it becomes: tiles of base_length, a running
+// reduction inside each, one over the totals of the tiles before each tile, and the two combined
+// (an exclusive one is padded then). Other reduce-windows over vectors get a second dimension of
+// size 1, for code generators that want two. Several arrays at once are reduced together.
+#include "passes/run/rewrite.h"
 
 typedef struct shaped {
   u32 rank;

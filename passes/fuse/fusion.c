@@ -36,7 +36,7 @@
 //   multi-output         made by multi_output_fusion.c: a tuple of same-dims pointwise roots, or of
 //                        sibling reductions.
 #include "passes/fuse/fusion.h"
-#include "passes/run/util.h"
+#include "passes/control/calls.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -3,7 +3,7 @@
 #ifndef PASS_FUSION_RULES_H
 #define PASS_FUSION_RULES_H
 
-#include "passes/run/util.h"
+#include "passes/run/rewrite.h"
 
 // What costs much more than writing its result (InstructionFusion::IsExpensive,
 // CpuInstructionFusion::IsExpensive).

@@ -1,11 +1,10 @@
 // fusion_wrapper.c — fusion-wrapper (xla/codegen/emitters/fusion_wrapper_base.cc,
 // xla/service/cpu/fusion_wrapper.cc): every instruction that is a kernel of its own becomes a
-// fusion of one, so that the code generator sees fusions only. What runs as a library call, as
-// control flow, as plain copying of whole ranges (concatenate, dynamic-update-slice), or costs
-// nothing stays. Options: using_new_fusion_emitter (default true; false: scatters only, all that
-// the older code generator wants in a fusion); use_tiled_emitter (default false; true: copies that
-// change the layout, too).
-#include "passes/run/util.h"
+// fusion of one, so that the code generator sees fusions only.
+//
+// What runs as a library call, as control flow, as plain copying of whole ranges (concatenate,
+// dynamic-update-slice), or costs nothing stays.
+#include "passes/run/rewrite.h"
 
 static bool tiles(hlo_dtype t) {
   switch (t) {

@@ -1,19 +1,22 @@
-// multi_output_fusion.c — kernels that walk the same loops become one with several results.
+// multi_output_fusion.c — multi_output_fusion
+// (xla/service/gpu/transforms/multi_output_fusion.cc): kernels over the same loops become one
+// with several results.
 //
 // Two merges, both of kernels with the same space (the dims of a pointwise kernel's result, or the
 // operand dims and reduced dims of a reduction):
-//   siblings            both read one array: mean and variance, sum and maximum. Saves a read of it
-//                       and a launch.
-//   producer, consumer the producer was kept because others read it too; the consumer takes it from
-//   a register. A
-//                       producer that has several results already is merged on.
-// A merge must not close a cycle: no path may lead from one kernel to the other except the edge
-// that is merged. Every instruction has a rank, below that of its users, so that a search for b
-// never looks beyond b's rank; a merge gives new ranks to what lies between the two (Pearce and
-// Kelly, A dynamic topological sort algorithm, 2006). The searches are bounded; when one gives up,
-// nothing is merged.
 //
-// The algorithm follows XLA's multi_output_fusion.cc in what it merges, not in how it ranks.
+// - siblings: both read one array, as mean and variance, or sum and maximum. Saves a read of it
+//   and a launch.
+// - producer and consumer: the producer was kept because others read it too; the consumer takes it
+//   from a register. A producer that already has several results is merged on.
+//
+// A merge must not close a cycle: no path may lead from one kernel to the other except the edge
+// that is merged. Every instruction has a rank, below that of its users, so a search for b never
+// looks beyond b's rank; a merge gives new ranks to what lies between the two (Pearce and Kelly, A
+// dynamic topological sort algorithm, 2006). The searches are bounded; when one gives up, nothing
+// is merged.
+//
+// It merges what XLA's pass merges, but ranks the candidates differently.
 #include "passes/fuse/fusion.h"
 #include "passes/run/walks.h"
 

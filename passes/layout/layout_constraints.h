@@ -1,10 +1,10 @@
-// layout_constraints.h — what layout-assignment knows of one computation: its arrays, the layouts
-// they and their uses are to have, and how those spread. Private to passes/layout/layout_assignment.c and
-// layout_constraints.c.
+// layout_constraints.h — what layout-assignment knows of one computation: its arrays, the
+// layouts they and their uses are to have, and how those spread. Private to layout_assignment.c
+// and layout_constraints.c.
 #ifndef PASS_LAYOUT_CONSTRAINTS_H
 #define PASS_LAYOUT_CONSTRAINTS_H
 
-#include "passes/run/util.h"
+#include "passes/layout/layout.h"
 
 #define LA_NONE 0xffffffffu
 // The strength of a layout: rounds count from 0; what nobody asked for is weaker, what the module

@@ -8,7 +8,7 @@
 // users the old shape. Whatever else is left as it is, with the bitcasts behind it. Parameters and
 // the root keep their shapes. Reshapes must be bitcasts already (reshape-decomposer), operands of
 // elementwise operations must share one layout (layout-assignment).
-#include "passes/run/util.h"
+#include "passes/run/rewrite.h"
 
 // ---- views --------------------------------------------------------------------------------------
 static bool descending(const hlo_shape *s) {

@@ -1,5 +1,5 @@
-// context.c — what a pass asks of its context: the values of its options, permission for a rewrite,
-// and a place for its notes.
+// context.c — what a pass asks of its context: the values of its options, permission for a
+// rewrite, and a place for its notes.
 //
 // Options are declared in the pass's descriptor with their types and defaults, and this file alone
 // reads them: what is given is checked against the declaration before the pass starts

@@ -1,11 +1,16 @@
-// runner.c — runs one pass as a transaction: mark the journal, time the pass, look what it
-// touched, verify that, and roll everything back when the pass or the verifier objects.
+// runner.c — runs one pass as a transaction.
+//
+// The runner is the one place for what concerns every pass: it checks the options, leaves out a
+// pass that has nothing to work on, marks the journal, times the pass, puts touched computations
+// in order again, verifies them, and fills in the totals before and after. When the pass or the
+// verifier objects, the edits are rolled back to the mark and the error names the pass.
 //
 // "Changed" is what the edit API saw, not what the pass says: the module's generation moved. With
-// verify_all the text hash is compared as well, so that an edit that restores what was there does
-// not count, and a change that went around the edit API is reported as a bug of the pass.
+// verify_all, and in checked builds (HS_CHECKED), everything is verified and the text's hash is
+// compared as well: an edit that restores what was there does not count, and a change that went
+// around the edit API is an error of the pass.
 #include "core/text/text.h"
-#include "passes/run/util.h"
+#include "passes/run/rewrite.h"
 
 hs_status pass_measure(const hlo_module *m, const pass_run_options *o, pass_totals *out) {
   *out = (pass_totals){.instructions = hlo_instr_count(m), .computations = m->ncomputations};

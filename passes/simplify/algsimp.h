@@ -12,7 +12,7 @@
 
 #include <math.h>
 
-#include "passes/run/util.h"
+#include "passes/run/rewrite.h"
 
 #define ALG_BOOL bool
 #define ALG_INT i64

@@ -13,7 +13,7 @@
 // than max_size_to_merge bytes (its other operand and its result) gains nothing by itself, so a
 // group takes at most one of those. After XLA's DotMerger. Not part of the tuned pipeline: on a CPU
 // the copies that concatenate cost more than one large product saves.
-#include "passes/run/util.h"
+#include "passes/run/rewrite.h"
 
 #include <stdlib.h>
 

@@ -16,7 +16,7 @@
 #include <stdlib.h>
 
 #include "core/analysis/cost.h"
-#include "passes/run/util.h"
+#include "passes/run/rewrite.h"
 #include "profiler/prof.h"
 
 // clean: members with an unchanged counterpart; named: linked by metadata

@@ -11,7 +11,7 @@
 // that must change something and cases that must not; cases for GPUs are not among the core passes.
 #include "core/text/text.h"
 #include "passes/passes.h"
-#include "passes/run/util.h"
+#include "passes/run/rewrite.h"
 #include "tests/harness/driver.h"
 #include "tests/harness/meaning.h"
 #include "tests/harness/verifier_rules.h"

@@ -16,7 +16,7 @@
 // the module and the work is bounded. A pass that does nothing fails every rule.
 #include "core/text/text.h"
 #include "passes/passes.h"
-#include "passes/run/util.h"
+#include "passes/run/rewrite.h"
 #include "tests/harness/driver.h"
 #include "tests/harness/meaning.h"
 

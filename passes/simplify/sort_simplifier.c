@@ -1,7 +1,9 @@
-// sorts.c — simplify-sorts (xla/hlo/transforms/simplifiers/sort_simplifier.cc): operands of a
-// sort that neither its comparator reads nor anything outside uses are dropped; a sort along a
-// dimension of one element is its operands.
-#include "passes/run/util.h"
+// sort_simplifier.c — simplify-sorts (xla/hlo/transforms/simplifiers/sort_simplifier.cc):
+// smaller sorts.
+//
+// Operands of a sort that its comparator does not read and that nothing outside uses are dropped.
+// A sort along a dimension of one element is its operands.
+#include "passes/run/rewrite.h"
 
 static bool trivial(const hlo_instr *s) {
   const hlo_shape *x = hlo_operand(s, 0)->shape;

@@ -1,6 +1,9 @@
-// zero_sized.c — arrays without elements need no computing: a constant takes their place, and
-// that of the uses of parameters (xla/hlo/transforms/simplifiers/zero_sized_hlo_elimination.cc).
-#include "passes/run/util.h"
+// zero_sized_elimination.c — zero_sized_hlo_elimination
+// (xla/hlo/transforms/simplifiers/zero_sized_hlo_elimination.cc): arrays without elements become
+// constants.
+//
+// Nothing has to be computed for them. Parameters stay, and their users read a constant.
+#include "passes/run/rewrite.h"
 
 // Shardy's marker has a side effect in name only.
 static bool is_local_to_global(const hlo_instr *i) {

@@ -1,7 +1,10 @@
-// barriers.c — cse_barrier_expander: optimization barriers have done their work once scheduling
-// is over (xla/hlo/transforms/expanders/optimization_barrier_expander.cc); the operand takes their
-// place, and control edges stay.
-#include "passes/run/util.h"
+// cse_barrier_expander.c — cse_barrier_expander
+// (xla/hlo/transforms/expanders/optimization_barrier_expander.cc): removes optimization
+// barriers.
+//
+// A barrier has done its work once scheduling is over. Its operand takes its place; control edges
+// stay.
+#include "passes/run/rewrite.h"
 
 static hs_status run(pass_ctx *c) {
   hlo_for_each_comp(comp, c->m) {

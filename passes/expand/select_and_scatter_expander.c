@@ -1,8 +1,8 @@
-// select_and_scatter.c — select_and_scatter_expander
+// select_and_scatter_expander.c — select_and_scatter_expander
 // (xla/service/select_and_scatter_expander.cc): a reduce-window over the operand and its
 // coordinates finds, for every window, where the selected element is; a scatter adds the source
 // there. A coordinate of -1 marks a place outside the operand, so that padding never wins.
-#include "passes/run/util.h"
+#include "passes/run/rewrite.h"
 
 static hlo_instr *coordinate(hlo_computation *c, const hlo_shape *like, i64 dim) {
   hlo_ctx *ctx = c->module->ctx;

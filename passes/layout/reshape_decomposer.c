@@ -1,13 +1,9 @@
-// layouts.c — operations that depend on where arrays lie in memory, made explicit.
+// reshape_decomposer.c — reshape-decomposer (xla/hlo/transforms/expanders/reshape_decomposer.cc):
+// reshapes become bitcasts, and copies where elements move.
 //
-// reshape-decomposer (xla/hlo/transforms/expanders/reshape_decomposer.cc): a reshape that moves
-// nothing in memory is a
-//   bitcast; another one is a copy and a bitcast, in either order; where no order of either side
-//   does, two copies.
-// broadcast_canonicalizer (xla/service/broadcast_canonicalizer.cc): the dimensions of a broadcast
-// ascend; a transpose
-//   gives the order that was asked.
-#include "passes/run/util.h"
+// A reshape that moves nothing in memory is a bitcast. Another one is a copy and a bitcast, in
+// either order; where no order of either side allows that, two copies.
+#include "passes/layout/layout.h"
 
 static bool plain_layout(const hlo_shape *s) {
   return s->layout && s->layout->ntiles == 0 && s->layout->element_bits == 0 &&
@@ -22,7 +18,7 @@ static hlo_instr *copied(hlo_instr *x, const hlo_shape *s) {
   return s == x->shape ? x : hlo_add(x->parent, HLO_COPY, s, 1, &x, NULL);
 }
 
-static hs_status run_reshape_decomposer(pass_ctx *c) {
+static hs_status run(pass_ctx *c) {
   hlo_ctx *ctx = c->m->ctx;
   hlo_for_each_comp(comp, c->m) {
     if (hlo_is_fusion_comp(comp)) continue;
@@ -60,7 +56,7 @@ const pass_info pass_reshape_decomposer = {
     .name = "reshape-decomposer",
     .summary = "reshapes become bitcasts and copies",
     .xla_source = "xla/hlo/transforms/expanders/reshape_decomposer.cc",
-    .run = run_reshape_decomposer,
+    .run = run,
     .needs = {HLO_RESHAPE},
     .sample = "ENTRY e {\n"
               "  x = f32[4,6]{0,1} parameter(0)\n"
@@ -68,48 +64,5 @@ const pass_info pass_reshape_decomposer = {
               "  a = f32[8,3]{1,0} reshape(x)\n"
               "  b = f32[6]{0} reshape(y)\n"
               "  ROOT t = (f32[8,3]{1,0}, f32[6]{0}) tuple(a, b)\n"
-              "}\n",
-};
-
-static hs_status run_broadcast_canonicalizer(pass_ctx *c) {
-  hlo_for_each_comp(comp, c->m) {
-    if (hlo_is_fusion_comp(comp)) continue;
-    hlo_for_each_instr_safe(i, comp) {
-      if (i->opcode != HLO_BROADCAST) continue;
-      hlo_ints d = hlo_attr_ints(i, HLO_ATTR_DIMENSIONS);
-      bool ascending = true;
-      for (u32 k = 1; k < d.n; k++) ascending &= d.v[k] > d.v[k - 1];
-      if (ascending || hlo_shape_is_dynamic(i->shape)) continue;
-      if (!pass_may_rewrite(c)) return HS_GOOD;
-      pass_note_done(c, i, NULL, "dimensions sorted");
-      i64 sorted[HLO_MAX_RANK], perm[HLO_MAX_RANK], dims[HLO_MAX_RANK];
-      for (u32 k = 0; k < d.n; k++) {
-        u32 at = k;
-        while (at && sorted[at - 1] > d.v[k]) sorted[at] = sorted[at - 1], at--;
-        sorted[at] = d.v[k];
-      }
-      for (u32 k = 0; k < i->shape->rank; k++) perm[k] = k, dims[k] = i->shape->dims[k];
-      for (u32 k = 0; k < d.n; k++) {
-        dims[sorted[k]] = hlo_operand(i, 0)->shape->dims[k];
-        perm[d.v[k]] = sorted[k];
-      }
-      hlo_instr *b = hlo_build_broadcast(hlo_operand(i, 0), i->shape->rank, dims, sorted),
-                *t = hlo_build_transpose(b, perm);
-      if (t->shape != i->shape) hlo_set_shape(t, i->shape);
-      hlo_replace(i, t);
-    }
-  }
-  return HS_GOOD;
-}
-
-const pass_info pass_broadcast_canonicalizer = {
-    .name = "broadcast_canonicalizer",
-    .summary = "broadcast dimensions ascend",
-    .xla_source = "xla/service/broadcast_canonicalizer.cc",
-    .run = run_broadcast_canonicalizer,
-    .needs = {HLO_BROADCAST},
-    .sample = "ENTRY e {\n"
-              "  x = f32[2,3] parameter(0)\n"
-              "  ROOT y = f32[3,4,2] broadcast(x), dimensions={2,0}\n"
               "}\n",
 };

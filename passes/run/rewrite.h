@@ -1,7 +1,8 @@
-// util.h — what several passes share: instruction order, inlining, ownership of called
-// computations, equality of computations by structure, and questions about scalar constants.
-#ifndef PASS_UTIL_H
-#define PASS_UTIL_H
+// rewrite.h — what rewrites of several passes share: inlining, control edges and called
+// computations (rewrite.c), equality by structure (structure.c), reshapes in memory (memory.c),
+// and the provenance of what disappears or moves (provenance.c).
+#ifndef PASS_REWRITE_H
+#define PASS_REWRITE_H
 
 #include "passes/run/walks.h"
 
@@ -39,10 +40,6 @@ bool pass_frontend_true(const hlo_instr *, const char *key);
 // Marked so that nothing of the loop is removed (XLA's HasDisableWhileLoopDceAttr).
 bool pass_loop_is_pinned(const hlo_instr *);
 
-// Whether a scalar function can be written on arrays instruction by instruction: NULL, or the
-// instruction that cannot.
-const hlo_instr *pass_not_liftable(const hlo_computation *);
-
 // Structure of computations: equal up to names, instruction order and annotations. `memo` (may be
 // NULL) is an array of hashes by computation id, 0 = not known yet.
 u64 pass_comp_hash(hlo_computation *, u64 *memo);
@@ -69,10 +66,6 @@ u32 pass_dim_groups(const hlo_shape *from, const hlo_shape *to, pass_dim_group *
 // nothing in memory: each group of merged or split dimensions lies together and in order on both
 // sides, and the groups lie in the same order.
 bool pass_reshape_is_bitcast(const hlo_shape *from, const hlo_shape *to);
-// The layout of `to` with which a reshape from `from` (whose layout is l) moves nothing; NULL when
-// there is none.
-const hlo_layout *pass_layout_aligned(hlo_ctx *, const hlo_shape *from, const hlo_layout *l,
-                                      const hlo_shape *to);
 
 // Scalar or splat constants (through broadcast and reshape of one).
 const hlo_literal *pass_splat_constant(const hlo_instr *);

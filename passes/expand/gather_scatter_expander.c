@@ -1,18 +1,19 @@
-// gather_scatter_loops.c — gathers and scatters as loops (xla/service/gather_expander.cc,
-// scatter_expander.cc).
+// gather_scatter_expander.c — gather_expander and scatter_expander
+// (xla/service/gather_expander.cc, scatter_expander.cc): gathers and scatters as loops over
+// their index vectors.
 //
-// gather_expander: a loop over the index vectors; each trip takes one dynamic-slice of the operand
-// and puts it into row i of
-//   the result so far, [N, slice without its dimensions of size 1]. A gather that takes the whole
-//   operand every time is a broadcast. Option `mode`: `simple` does those and gathers of one slice,
-//   `all` every gather.
-// scatter_expander: a loop over the index vectors; each trip takes a window of the operand,
-// combines it with row i of the
+// - gather_expander: each iteration takes one dynamic-slice of the operand and puts it into row i
+//   of the result so far, [N, slice without its dimensions of size 1]. A gather that takes the
+//   whole operand every time is a broadcast. mode=simple expands those and gathers of one slice,
+//   mode=all every gather.
+// - scatter_expander: each iteration takes a window of the operand, combines it with row i of the
 //   updates, keeps the old window where the index points outside, and puts it back with a
-//   dynamic-update-slice. Option `mode`: `all`, `simple` (one update), `indeterminate` (those whose
-//   result may depend on the order of the updates).
-// Loops with one trip are left to simplify-while-loops, as XLA does. Batching dimensions of the
-// operand are indexed by the trip's number, taken apart into the coordinates of the index array.
+//   dynamic-update-slice. mode=simple expands scatters of one update, mode=indeterminate those
+//   whose result may depend on the order of the updates, mode=all every scatter.
+//
+// Loops of one iteration are left to simplify-while-loops, as in XLA. Batching dimensions of the
+// operand are indexed by the number of the iteration, taken apart into the coordinates of the
+// index array.
 #include "passes/control/loops.h"
 
 // ---- what both share ----------------------------------------------------------------------------

@@ -1,11 +1,12 @@
-// gather_scatter.c — plainer gathers and scatters.
+// gather_scatter_simplifier.c — gather_simplifier and scatter_simplifier
+// (xla/hlo/transforms/simplifiers/gather_simplifier.cc, xla/service/scatter_simplifier.cc):
+// gathers and scatters in one canonical form.
 //
-// gather_simplifier, scatter_simplifier (xla/hlo/transforms/simplifiers/gather_simplifier.cc,
-// service/scatter_simplifier.cc):
-//   indices become [N, K] with one row per slice; slices and updates keep all operand dimensions
-//   and follow the one leading dimension N. Transposes and reshapes around make up for it. Loops of
-//   single slices are in gather_scatter_loops.c.
-#include "passes/run/util.h"
+// Indices become [N, K] with one row per slice; slices and updates keep all operand dimensions and
+// follow the one leading dimension N. Transposes and reshapes around the operation make up for it.
+// Gathers and scatters of one slice can become loops as well
+// (passes/expand/gather_scatter_expander.c).
+#include "passes/run/rewrite.h"
 
 static bool is_iota(hlo_ints v, i64 from) {
   for (u32 k = 0; k < v.n; k++)

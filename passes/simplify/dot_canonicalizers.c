@@ -1,13 +1,11 @@
-// dots.c — canonical forms of dot.
+// dot_canonicalizers.c — canonical forms of dot.
 //
-// dot_decomposer (xla/service/dot_decomposer.cc): every dot becomes [batch..., M?, K] x [batch...,
-// K, N?] with batch
-//   dimensions first and in order and one contracting dimension, by transposing and reshaping
-//   operands and result.
-// dot_dimension_merger (xla/hlo/transforms/simplifiers/dot_dimension_merger.cc): batch dimensions
-// that are neighbours in
-//   both operands and in memory become one.
-#include "passes/run/util.h"
+// - dot_decomposer (xla/service/dot_decomposer.cc): every dot becomes [batch..., M?, K] x
+//   [batch..., K, N?], with the batch dimensions first and in order and one contracting dimension,
+//   by transposing and reshaping operands and result.
+// - dot_dimension_merger (xla/hlo/transforms/simplifiers/dot_dimension_merger.cc): batch
+//   dimensions that are adjacent in both operands and in memory become one.
+#include "passes/run/rewrite.h"
 
 static bool leading(hlo_ints batch) {
   for (u32 k = 0; k < batch.n; k++)

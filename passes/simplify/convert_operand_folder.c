@@ -1,10 +1,10 @@
-// converts.c — conversions around operations.
+// convert_operand_folder.c — convert_operand_folding
+// (xla/hlo/transforms/simplifiers/convert_operand_folder.cc): dot and convolution read narrow
+// operands.
 //
-// convert_operand_folding (xla/hlo/transforms/simplifiers/convert_operand_folder.cc): dot and
-// convolution read an operand
-//   that a convert only widens in its narrow type, when the result is at least as wide; what moves
-//   the elements in between moves the narrow ones.
-#include "passes/run/util.h"
+// An operand that a convert only widens is read in its narrow type, when the result is at least as
+// wide. Data movement between the convert and its user moves the narrow elements then.
+#include "passes/run/rewrite.h"
 
 // Exact widening: every value of `from` is a value of `to`.
 static bool widens(hlo_dtype from, hlo_dtype to) {

@@ -1,13 +1,11 @@
-// expanders.c — operations written out as simpler ones.
+// batchnorm_expander.c — batchnorm_expander (xla/service/batchnorm_expander.cc): the three
+// batch-norm operations are written as reductions and arithmetic.
 //
-// logistic-expander (xla/hlo/transforms/expanders/logistic_expander.cc): logistic(x) = 1 / (1 +
-// exp(-x)). batchnorm_expander (xla/service/batchnorm_expander.cc): the three batch-norm operations
-// as reductions and arithmetic.
-//   training: mean = sum(x)/n, var = sum(x*x)/n - mean*mean, y = (x-mean)*rsqrt(var+eps)*scale +
-//   offset. grad: the derivatives of that with respect to x, scale and offset. inference: scale and
-//   shift are computed per feature. n is asked of the operand (get-dimension-size), as dimensions
-//   may be dynamic; constant_folding makes it a number.
-#include "passes/run/util.h"
+// Training: mean = sum(x)/n, var = sum(x*x)/n - mean*mean, y = (x-mean)*rsqrt(var+eps)*scale +
+// offset. Gradient: the derivatives of that with respect to x, scale and offset. Inference: scale
+// and shift are computed per feature. n is read from the operand (get-dimension-size), because its
+// dimensions may be dynamic; constant_folding makes it a number.
+#include "passes/run/rewrite.h"
 
 static const hlo_shape *with_layout_of(const hlo_instr *i, const hlo_shape *s) {
   return i->shape != i->shape->logical ? hlo_shape_fill_layout(i->parent->module->ctx, s) : s;
@@ -16,33 +14,6 @@ static const hlo_shape *with_layout_of(const hlo_instr *i, const hlo_shape *s) {
 static hlo_instr *binary(hlo_opcode op, hlo_instr *a, hlo_instr *b) {
   return hlo_build_binary(op, a, b);
 }
-
-static hs_status run_logistic_expander(pass_ctx *c) {
-  hlo_for_each_comp(comp, c->m) {
-    if (hlo_is_fusion_comp(comp)) continue;
-    hlo_for_each_instr_safe(i, comp) {
-      if (i->opcode != HLO_LOGISTIC) continue;
-      if (!pass_may_rewrite(c)) return HS_GOOD;
-      pass_note_done(c, i, NULL, "written as 1 / (1 + exp(-x))");
-      hlo_instr *one = hlo_build_full(comp, i->shape, 1.0);
-      hlo_instr *e = hlo_build_unary(HLO_EXP, hlo_build_unary(HLO_NEGATE, hlo_operand(i, 0)));
-      hlo_replace(i, binary(HLO_DIVIDE, one, binary(HLO_ADD, one, e)));
-    }
-  }
-  return HS_GOOD;
-}
-
-const pass_info pass_logistic_expander = {
-    .name = "logistic-expander",
-    .summary = "writes logistic with exponentials",
-    .xla_source = "xla/hlo/transforms/expanders/logistic_expander.cc",
-    .run = run_logistic_expander,
-    .needs = {HLO_LOGISTIC},
-    .sample = "ENTRY e {\n"
-              "  x = f32[4] parameter(0)\n"
-              "  ROOT y = f32[4] logistic(x)\n"
-              "}\n",
-};
 
 typedef struct bnorm {
   hlo_instr *i;
@@ -165,7 +136,7 @@ static void shard(const bnorm *b, const hlo_instr *last, const hlo_sharding *s) 
                                             : rest);
 }
 
-static hs_status run_batchnorm_expander(pass_ctx *c) {
+static hs_status run(pass_ctx *c) {
   bool training = pass_option_bool(c, "rewrite_training_op"),
        inference = pass_option_bool(c, "rewrite_inference_op"),
        grad = pass_option_bool(c, "rewrite_grad_op");
@@ -194,7 +165,7 @@ static hs_status run_batchnorm_expander(pass_ctx *c) {
   return HS_GOOD;
 }
 
-static const pass_option_info batchnorm_expander_options[] = {
+static const pass_option_info options[] = {
     {"rewrite_training_op", PASS_BOOL, "true", "writes batch-norm-training out"},
     {"rewrite_inference_op", PASS_BOOL, "true", "writes batch-norm-inference out"},
     {"rewrite_grad_op", PASS_BOOL, "true", "writes batch-norm-grad out"},
@@ -204,10 +175,10 @@ const pass_info pass_batchnorm_expander = {
     .name = "batchnorm_expander",
     .summary = "writes batch normalization with reductions",
     .xla_source = "xla/service/batchnorm_expander.cc",
-    .run = run_batchnorm_expander,
+    .run = run,
     .needs = {HLO_BATCH_NORM_TRAINING, HLO_BATCH_NORM_INFERENCE, HLO_BATCH_NORM_GRAD},
-    .options = batchnorm_expander_options,
-    .noptions = HS_COUNT(batchnorm_expander_options),
+    .options = options,
+    .noptions = HS_COUNT(options),
     .sample = "ENTRY e {\n"
               "  x = f32[4,3] parameter(0)\n"
               "  scale = f32[3] parameter(1)\n"

@@ -1,15 +1,16 @@
-// schedule.c — hlo-memory-scheduler (xla/hlo/transforms/simplifiers/hlo_memory_scheduler.cc): an
-// order for every computation that keeps few bytes alive. Three are tried: a greedy list schedule
-// that always takes the ready instruction that frees most; a walk from the results, operands first,
-// those with many other users or much memory below them before the rest; and the plain post order.
-// The one with the lowest estimated peak over the module stays, the first of these where they are
-// equal, and the module is marked as scheduled.
+// memory_scheduler.c — hlo-memory-scheduler
+// (xla/hlo/transforms/simplifiers/hlo_memory_scheduler.cc): an order for every computation that
+// keeps few bytes alive.
 //
-// Option algorithm: one of the three alone.
+// Three orders are tried: a greedy list schedule that always takes the ready instruction that
+// frees most; a depth-first traversal from the results, operands first, those with many other
+// users or much memory below them before the rest; and the plain post order. The one with the
+// lowest estimated peak over the module stays, the first of these where they are equal, and the
+// module is marked as scheduled. The option `algorithm` names one of the three.
 //
 // All devices run one order: waiting for a send or a receive comes after its other side is posted,
 // where that is possible.
-#include "passes/run/util.h"
+#include "passes/run/rewrite.h"
 
 #include <stdlib.h>
 

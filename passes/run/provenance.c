@@ -1,11 +1,14 @@
-// origins.c — the module's origin_recovery_table: how to compute an array of the original program
-// that no instruction holds any more from one that some instruction still does. XLA's table of the
-// same name (xla/hlo/ir/hlo_module.cc) is the model: an array has one entry at most, and an
-// instruction that stands for nothing in the original program gets a placeholder, NAME__ovpN, to be
-// found by. Below: the origins of tuples that lose or gain elements, and of what comes out of a
-// call or a loop.
+// provenance.c — provenance of values that rewrites remove, move or regroup: the attribute
+// `origin`, and the module's origin_recovery_table.
+//
+// The table says how to compute an array of the original program that no instruction holds any
+// more from one that some instruction still does. It follows XLA's table of the same name
+// (xla/hlo/ir/hlo_module.cc): an array has at most one entry, and an instruction that stands for
+// nothing in the original program gets a placeholder, NAME__ovpN, as its name in the table. The
+// functions below it give the origins of tuples that lose or gain elements, and of what is copied
+// out of a call or a loop.
 #include "core/text/text.h"
-#include "passes/run/util.h"
+#include "passes/run/rewrite.h"
 
 #include <stdlib.h>
 

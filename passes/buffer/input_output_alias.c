@@ -1,10 +1,12 @@
-// buffers.c — outputs written over arguments: optimize_input_output_buffer_alias
-// (xla/hlo/transforms/simplifiers/optimize_input_output_buffer_alias.cc). An argument, or an
-// element of one, may hold an output of as many bytes in the same memory space; the pairs are
-// written into input_output_alias, large ones first. Dynamic shapes stay out, for their sizes are
-// counted in more ways than one. Option registered_buffer_donor_only: arguments that the module
-// declares as donors, as for XLA:CPU; false: any.
-#include "passes/run/util.h"
+// input_output_alias.c — optimize_input_output_buffer_alias
+// (xla/hlo/transforms/simplifiers/optimize_input_output_buffer_alias.cc): outputs are written
+// over arguments.
+//
+// An argument, or an element of one, may hold an output of as many bytes in the same memory space.
+// The pairs are written into input_output_alias, large ones first. Arrays of dynamic shape are
+// left out: their sizes are counted in more ways than one. By default only arguments that the
+// module declares as donors are used, as for XLA:CPU.
+#include "passes/run/rewrite.h"
 
 #include <stdlib.h>
 

@@ -1,0 +1,30 @@
+// logistic_expander.c — logistic-expander (xla/hlo/transforms/expanders/logistic_expander.cc):
+// logistic(x) is written as 1 / (1 + exp(-x)).
+#include "passes/run/rewrite.h"
+
+static hs_status run(pass_ctx *c) {
+  hlo_for_each_comp(comp, c->m) {
+    if (hlo_is_fusion_comp(comp)) continue;
+    hlo_for_each_instr_safe(i, comp) {
+      if (i->opcode != HLO_LOGISTIC) continue;
+      if (!pass_may_rewrite(c)) return HS_GOOD;
+      pass_note_done(c, i, NULL, "written as 1 / (1 + exp(-x))");
+      hlo_instr *one = hlo_build_full(comp, i->shape, 1.0);
+      hlo_instr *e = hlo_build_unary(HLO_EXP, hlo_build_unary(HLO_NEGATE, hlo_operand(i, 0)));
+      hlo_replace(i, hlo_build_binary(HLO_DIVIDE, one, hlo_build_binary(HLO_ADD, one, e)));
+    }
+  }
+  return HS_GOOD;
+}
+
+const pass_info pass_logistic_expander = {
+    .name = "logistic-expander",
+    .summary = "writes logistic with exponentials",
+    .xla_source = "xla/hlo/transforms/expanders/logistic_expander.cc",
+    .run = run,
+    .needs = {HLO_LOGISTIC},
+    .sample = "ENTRY e {\n"
+              "  x = f32[4] parameter(0)\n"
+              "  ROOT y = f32[4] logistic(x)\n"
+              "}\n",
+};
