@@ -127,7 +127,7 @@ check-built: all unit benches
 GENERATED ?= 10000
 check-passes: all  ## every pass and pipeline on every module at hand and on GENERATED random ones: verified, same meaning, true claims
 	@mkdir -p $(B)/passcheck
-	@timeout 7200 $(B)/tests/passcheck -j $(NPROC) --generated $(GENERATED) --save $(B)/passcheck examples $(wildcard tests/hlo tests/hlo/passes ../shared/suite)
+	@timeout 7200 $(B)/tests/passcheck -j $(NPROC) --generated $(GENERATED) --save $(B)/passcheck examples $(wildcard tests/hlo ../shared/suite)
 	@test ! -d ../shared/corpus/unit_modules || timeout 7200 $(B)/tests/passcheck -j $(NPROC) ../shared/corpus/unit_modules
 asan:  ## builds (and with `make asan check`, tests) under ASan and UBSan
 	@$(MAKE) --no-print-directory -j$(NPROC) VARIANT=asan B=build/asan all

@@ -1,11 +1,11 @@
 // passcheck.c — passes keep the meaning.
 //
 // usage: passcheck [--pass NAME] [--mixes COUNT] [--generated COUNT] [--from SEED] [--save DIR]
-// [--work OPERATIONS] [-j N]
-//                  [FILE|DIR...]
+//                  [--work OPERATIONS] [-j N] [FILE|DIR...]
 //
-// Over the files (of a folder: all .hlo that are not XLA's output) and COUNT random modules
-// (tests/random): for every module, every pass (in each of its modes) and every named pipeline: a
+// Over the files (of a folder and the folders in it: all .hlo that are not XLA's output) and COUNT
+// random modules (tests/random): for every module, every pass (in each of its modes) and every
+// named pipeline: a
 // copy of the module goes through it with everything verified and its claim of a change held
 // against the text; when the text changed, the result is evaluated on the inputs of the original
 // (NAME.args beside NAME.hlo, else random ones) and compared, random modules by the tolerance that
@@ -338,12 +338,25 @@ static void done(void *arg, u32 k, drv_result *result) {
   fflush(stdout);
 }
 
+// A file, or the modules of a folder and of the folders in it.
 static void add_path(run *r, const char *path) {
-  drv_names names = {0};
-  if (!drv_modules(path, NULL, &names)) hs_vec_push(&r->files, hs_strdup(path));
+  struct stat st;
+  if (stat(path, &st) != 0 || !S_ISDIR(st.st_mode)) {
+    hs_vec_push(&r->files, hs_strdup(path));
+    return;
+  }
+  drv_names names = {0}, inside = {0};
+  drv_modules(path, NULL, &names);
   for (size_t k = 0; k < names.n; k++)
     hs_vec_push(&r->files, hs_format("%s/%s.hlo", path, names.v[k]));
+  drv_list(path, "", &inside);
+  for (size_t k = 0; k < inside.n; k++) {
+    char *deeper = hs_format("%s/%s", path, inside.v[k]);
+    if (inside.v[k][0] != '.' && stat(deeper, &st) == 0 && S_ISDIR(st.st_mode)) add_path(r, deeper);
+    hs_free(deeper);
+  }
   drv_names_free(&names);
+  drv_names_free(&inside);
 }
 
 int main(int argc, char **argv) {
