@@ -27,12 +27,13 @@ OPT_release := -O2 -g1
 OPT_debug   := -O0 -g
 OPT_fuzz    := -O1 -g -Wno-pass-failed -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize=pointer-overflow -fno-sanitize-recover=undefined -fno-omit-frame-pointer
 OPT_asan    := -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer
+OPT_tsan    := -O1 -g -fsanitize=thread
 CFLAGS  ?= $(OPT_$(VARIANT))
 # No implicit multiply-add: the evaluator's results must not depend on the compiler's mood.
 BASEFLAGS := $(CSTD) $(WARN) -D_GNU_SOURCE -I. -MMD -MP -fno-math-errno -ffp-contract=off -pthread
 # Builds for finding faults: assertions trap, and the whole module is verified after every pass that changed it.
 BASEFLAGS += $(if $(filter release,$(VARIANT)),,-DHS_CHECKED=1)
-LDFLAGS += $(if $(filter asan fuzz,$(VARIANT)),-fsanitize=address$(,)undefined) -pthread
+LDFLAGS += $(if $(filter asan fuzz,$(VARIANT)),-fsanitize=address$(,)undefined) $(if $(filter tsan,$(VARIANT)),-fsanitize=thread) -pthread
 , := ,
 
 .DEFAULT_GOAL := all

@@ -1,6 +1,8 @@
-// load.c — files to modules. The format is told by content, never by the name: HLO text, protos,
-// gzip and zstd around them, and the neighbours of HLO that people have at hand, which get a note
-// how to make HLO of them.
+// load.c — files to modules. The format is told by content, never by the file's name: HLO text,
+// protocol buffers in binary or text form, gzip and zstd around them. Formats that people mistake
+// for HLO (StableHLO, MLIR bytecode, GraphDef, ...) are refused with a note on how to get HLO.
+//
+// Regular files are mapped, streams are read to their end; the text is parsed where it lies.
 #include "core/base/compress.h"
 #include "core/proto/proto.h"
 #include "core/text/text.h"
@@ -26,7 +28,10 @@ static void drop(view *v) {
 static hs_status read_stream(int fd, const char *path, view *out) {
   size_t cap = 0;
   for (;;) {
-    if (out->n == cap) out->p = hs_realloc(out->p, cap = cap ? cap * 2 : 1 << 16);
+    if (out->n == cap) {
+      cap = cap ? cap * 2 : 1 << 16;
+      out->p = hs_realloc(out->p, cap);
+    }
     ssize_t got = read(fd, out->p + out->n, cap - out->n);
     if (got == 0) return HS_GOOD;
     if (got < 0 && errno != EINTR) return hs_fail_errno(HS_E_IO, path);
@@ -61,20 +66,20 @@ static bool contains(const char *p, size_t n, const char *word) {
   return memmem(p, n, word, strlen(word)) != NULL;
 }
 
-// What the bytes are, when they are not HLO; NULL when they may be.
+// E_FORMAT for formats that are known and are not HLO; ok when the bytes may be HLO.
 static hs_status check_foreign(const char *path, const char *p, size_t n) {
   size_t head = HS_MIN(n, 8192u);
-  while (head && (*p == ' ' || *p == '\n' || *p == '\r' || *p == '\t')) p++, head--;
+  while (head && (*p == ' ' || *p == '\n' || *p == '\r' || *p == '\t')) {
+    p++;
+    head--;
+  }
   if (head >= 4 && memcmp(p, "ML\xEFR", 4) == 0)
     return hs_with_note(hs_fail(HS_E_FORMAT, "%s is MLIR bytecode", path),
                         "convert it: stablehlo-translate --deserialize, or stablehlo-opt, then "
                         "xla-translate --mlir-hlo-to-hlo-text");
   if (head >= 4 && memcmp(p, "\x89PNG", 4) == 0)
     return hs_fail(HS_E_FORMAT, "%s is a PNG image", path);
-  if (head >= 4 && memcmp(p,
-                          "\x7F"
-                          "ELF",
-                          4) == 0)
+  if (head >= 4 && memcmp(p, "\177ELF", 4) == 0)
     return hs_fail(HS_E_FORMAT, "%s is an ELF binary", path);
   if (head >= 2 && memcmp(p, "PK", 2) == 0)
     return hs_with_note(hs_fail(HS_E_FORMAT, "%s is a zip archive", path),
@@ -157,22 +162,37 @@ hs_status hlo_load_file(hlo_ctx *ctx, const char *path, const hlo_parse_options 
   return s;
 }
 
-static const char *separator(const char *p, const char *end) {
+// ---- several modules in one text ----------------------------------------------------------------
+// The parser finds the end of the first module itself, so that a file of one module, however large,
+// is read once. The ends of the others are searched for: what the parser allocates goes by the size
+// of the text it is given, which must not be the whole rest every time.
+static const char *next_separator(const char *p, const char *end) {
   static const char text[] = "\n// -----";
   const char *at = memmem(p, (size_t)(end - p), text, sizeof text - 1);
   return at ? at + 1 : end;
 }
 
-static hs_status load_parts(hlo_ctx *ctx, const view *v, const hlo_parse_options *o,
-                            hlo_module_sink *sink, void *to) {
+static const char *skip_blanks(const char *p, const char *end) {
+  while (p < end && strchr(" \t\r\n", *p)) p++;
+  return p;
+}
+
+static const char *skip_line(const char *p, const char *end) {
+  const char *at = memchr(p, '\n', (size_t)(end - p));
+  return at ? at + 1 : end;
+}
+
+// The modules behind the separator at `from`.
+static hs_status load_rest(hlo_ctx *ctx, const view *v, size_t from, const hlo_parse_options *o,
+                           hlo_module_sink *sink, void *to) {
   const char *end = v->p + v->n;
-  for (const char *p = v->p, *stop; p < end; p = stop) {
-    stop = separator(p, end);
-    if (*p == '/') p = memchr(p, '\n', (size_t)(stop - p));  // the separator's own line
-    while (p && p < stop && strchr(" \t\r\n", *p)) p++;
-    if (!p || p == stop) continue;
+  for (const char *p = v->p + from, *stop; p < end; p = stop) {
+    stop = next_separator(p, end);
+    p = skip_blanks(skip_line(p, stop), stop);
+    if (p == stop) continue;
     hlo_parse_options part = *o;
     part.from = (size_t)(p - v->p);
+    part.stopped_at = NULL;
     hlo_module *m;
     HS_TRY(hlo_parse(ctx, v->p, (size_t)(stop - v->p), &part, &m));
     HS_TRY(sink(to, m));
@@ -180,18 +200,27 @@ static hs_status load_parts(hlo_ctx *ctx, const view *v, const hlo_parse_options
   return HS_GOOD;
 }
 
+static hs_status load_all(hlo_ctx *ctx, const char *path, const view *v, hlo_parse_options *o,
+                          hlo_module_sink *sink, void *to) {
+  const char *end = v->p + v->n, *first = skip_blanks(v->p, end);
+  size_t stopped_at = v->n;
+  if ((size_t)(end - first) >= 8 && memcmp(first, "// -----", 8) == 0)
+    return load_rest(ctx, v, (size_t)(first - v->p), o, sink, to);
+  o->stopped_at = &stopped_at;
+  hlo_module *m;
+  HS_TRY(load_bytes(ctx, path, v->p, v->n, o, &m));
+  HS_TRY(sink(to, m));
+  return load_rest(ctx, v, stopped_at, o, sink, to);
+}
+
 hs_status hlo_load_each(hlo_ctx *ctx, const char *path, const hlo_parse_options *o,
                         hlo_module_sink *sink, void *to) {
   view v;
-  hlo_module *m = NULL;
   hlo_parse_options opt = o ? *o : (hlo_parse_options){0};
   if (!opt.file) opt.file = path;
   hs_status s = view_unpacked(path, &v);
-  bool parts = hs_ok(s) && v.n && !is_binary(v.p, v.n) && separator(v.p, v.p + v.n) < v.p + v.n;
-  if (parts) s = load_parts(ctx, &v, &opt, sink, to);
-  else if (hs_ok(s)) s = load_bytes(ctx, path, v.p, v.n, &opt, &m);
+  if (hs_ok(s)) s = load_all(ctx, path, &v, &opt, sink, to);
   drop(&v);
-  if (m) s = sink(to, m);
   return s;
 }
 

@@ -1,5 +1,5 @@
-// base.h — what every other file includes: integer names, assertions, checked arithmetic, hashing,
-// strings with a length, growable arrays, arenas, text buffers, the clock and interrupts.
+// base.h — what every other file includes: integer names, assertions, checked arithmetic,
+// hashing, strings with a length, growable arrays, arenas, text buffers, the clock and interrupts.
 //
 // Three classes of failure, never mixed:
 //   1. what a user or a file can cause: hs_status (diag.h), returned by value and must-use;

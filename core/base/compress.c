@@ -1,6 +1,6 @@
-// compress.c — unpacking gzip, zstd and raw deflate data through zlib and zstd. See compress.h. The
-// size of what comes out is not known beforehand: the output doubles, up to a limit that keeps a
-// small file from filling the memory.
+// compress.c — unpacking gzip, zstd and raw deflate data through zlib and zstd. See compress.h.
+// The size of what comes out is not known beforehand: the output doubles, up to a limit that keeps
+// a small file from filling the memory.
 #include "core/base/compress.h"
 
 #if HAVE_ZLIB

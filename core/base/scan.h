@@ -1,7 +1,7 @@
-// scan.h — finding the end of words and strings, sixteen bytes at a time where the machine has
-// SSE2 (every x86-64).
+// scan.h — finding the end of identifiers and strings, sixteen bytes at a time where the machine
+// has SSE2 (every x86-64), and the classes of characters.
 //
-// Each function looks at [p, end) only and returns end when nothing is found. The plain loops below
+// Each function reads [p, end) only and returns end when nothing is found. The scalar loops behind
 // the vector ones serve other machines and the last bytes of a text.
 #ifndef HLO_SCAN_H
 #define HLO_SCAN_H

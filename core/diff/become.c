@@ -1,11 +1,11 @@
-// become.c — turns a module into another one by edits, so that two modules that were read
-// apart (a pass's input and output in a dump) become two versions of one: undo, diff and blame work
-// on them as on hlosh's own passes.
+// become.c — edits a module into another one, so that two modules that were read separately (a
+// pass's input and output in a dump) become two versions of one: undo, diff and blame work on them
+// as on hlosh's own passes.
 //
-// What bears the same name in both, in a computation of the same name and parameters, with the same
-// opcode, is kept and edited; the rest is removed or made. XLA never gives a name twice in a
-// module's life, so names are what identifies. A made instruction that takes the place of a removed
-// one in some operand slot stems from it.
+// An instruction with the same name and opcode in both, in a computation of the same name and
+// parameters, is kept and edited; the others are removed or added. XLA never reuses a name within a
+// module, so names identify instructions. An added instruction that replaces a removed one as an
+// operand has that one as its provenance.
 #include "core/ir/journal.h"
 #include "core/ir/names.h"
 
@@ -103,7 +103,7 @@ static void set_attrs(become *b, hlo_instr *i, const hlo_attrs *want) {
   hs_free(v);
 }
 
-// `now` takes the place of `old`: what is made stems from what it replaces.
+// `now` replaces `old` and has it as its provenance.
 static void inherit(const become *b, hlo_instr *now, const hlo_instr *old, u32 first_new) {
   if (now->id >= first_new && old->id < first_new && !b->keep[old->id])
     hlo_add_provenance(now, old);

@@ -1,12 +1,13 @@
 // graph_diff.c — matching the instructions of two modules.
 //
-// The value of an instruction is a hash of what it computes: opcode, shape, attributes, values of
-// its operands. A fusion or call that alone calls its computation is looked through, so an
-// instruction keeps its value when a pass fuses, inlines or outlines it. Equal values are paired in
-// order, those in counterpart computations first. What is left is paired from its paired neighbours
-// (operand or user of a pair, same opcode), so that one changed instruction does not make
-// everything after it look new; at last by name. Computations are paired when their callers are,
-// and else by name.
+// Structural hashing as in global value numbering, then propagation along edges as in tree-diff
+// algorithms (GumTree: Falleri et al., 2014). The value of an instruction is a hash of what it
+// computes: opcode, shape, attributes, values of its operands. A fusion or call that alone calls
+// its computation is looked through, so an instruction keeps its value when a pass fuses, inlines
+// or outlines it. Equal values are paired in order, those in counterpart computations first. What
+// is left is paired from its paired neighbours (operand or user of a pair, same opcode), so that
+// one changed instruction does not make everything after it count as new; at last by name.
+// Computations are paired when their callers are, and else by name.
 #include "core/diff/graph_diff.h"
 
 #include <stdlib.h>
@@ -68,7 +69,7 @@ static hlo_computation *looked_through(hlo_instr *const *caller, const hlo_instr
 
 // The instruction whose value `i` hands on: parameters, fusions, tuples and their elements are
 // looked through.
-static hlo_instr *look(hlo_instr *const *caller, hlo_instr *i) {
+static hlo_instr *look_through(hlo_instr *const *caller, hlo_instr *i) {
   for (u32 steps = 0; steps < MAX_NESTING; steps++) {
     if (i->opcode == HLO_PARAMETER && caller[i->parent->id]) {
       i = hlo_operand(caller[i->parent->id], (u32)hlo_param_number(i));
@@ -80,7 +81,7 @@ static hlo_instr *look(hlo_instr *const *caller, hlo_instr *i) {
       continue;
     }
     if (i->opcode != HLO_GET_TUPLE_ELEMENT) return i;
-    hlo_instr *from = look(caller, hlo_operand(i, 0));
+    hlo_instr *from = look_through(caller, hlo_operand(i, 0));
     i64 index = hlo_attr_int(i, HLO_ATTR_INDEX, 0);
     if (from->opcode != HLO_TUPLE || index >= from->noperands) return i;
     i = hlo_operand(from, (u32)index);
@@ -93,7 +94,7 @@ static u64 comp_value(side *s, const hlo_computation *c, u32 depth);
 static u64 instr_value(side *s, hlo_instr *i, u32 depth) {
   hlo_computation *c = looked_through(s->caller, i);
   if (c && depth < MAX_NESTING) return comp_value(s, c, depth + 1);
-  hlo_instr *source = look(s->caller, i);
+  hlo_instr *source = look_through(s->caller, i);
   if (source != i && s->value[source->id]) return s->value[source->id];
   u64 h = hs_mix(i->opcode, i->shape->logical->hash);
   if (i->opcode == HLO_PARAMETER) return hs_mix(h, (u64)hlo_param_number(i)) | 1;
@@ -231,14 +232,14 @@ static void pair_by_name(matcher *t) {
 }
 
 hlo_instr *hlo_graph_diff_operand_a(const hlo_graph_diff *d, const hlo_instr *i, u32 k) {
-  return look(d->caller_a, hlo_operand(i, k));
+  return look_through(d->caller_a, hlo_operand(i, k));
 }
 hlo_instr *hlo_graph_diff_operand_b(const hlo_graph_diff *d, const hlo_instr *i, u32 k) {
-  return look(d->caller_b, hlo_operand(i, k));
+  return look_through(d->caller_b, hlo_operand(i, k));
 }
 
 // ---- what changed -------------------------------------------------------------------------------
-bool hlo_graph_diff_is_glue(const hlo_instr *i) {
+bool hlo_graph_diff_is_forwarding(const hlo_instr *i) {
   return i->opcode == HLO_TUPLE || i->opcode == HLO_GET_TUPLE_ELEMENT ||
          (i->opcode == HLO_PARAMETER && i->parent != i->parent->module->entry);
 }
@@ -266,14 +267,14 @@ static void count(matcher *t) {
     hlo_for_each_instr(y, c) {
       hlo_instr *x = d->of_b[y->id];
       if (x) d->change[y->id] = change_of(t, x, y);
-      if (hlo_graph_diff_is_glue(y)) continue;
+      if (hlo_graph_diff_is_forwarding(y)) continue;
       if (!x) d->added++;
       else if (d->change[y->id] & ~HLO_DIFF_MOVED) d->changed++;
       else if (d->change[y->id]) d->moved++;
       else d->same++;
     }
   hlo_for_each_comp(c, d->a)
-    hlo_for_each_instr(x, c) d->removed += !d->of_a[x->id] && !hlo_graph_diff_is_glue(x);
+    hlo_for_each_instr(x, c) d->removed += !d->of_a[x->id] && !hlo_graph_diff_is_forwarding(x);
 }
 
 void hlo_graph_diff_make(const hlo_module *a, const hlo_module *b, hs_arena *ar,
@@ -305,7 +306,7 @@ bool hlo_graph_diff_same(const hlo_graph_diff *d) {
   if (d->moved || d->changed || d->removed || d->added) return false;
   const hlo_instr *x = d->a->entry->root, *y = d->b->entry->root;
   if (x->opcode != y->opcode || x->shape != y->shape || x->noperands != y->noperands) return false;
-  if (!hlo_graph_diff_is_glue(x)) return d->of_a[x->id] == y;
+  if (!hlo_graph_diff_is_forwarding(x)) return d->of_a[x->id] == y;
   for (u32 k = 0; k < x->noperands; k++)
     if (d->of_a[hlo_graph_diff_operand_a(d, x, k)->id] != hlo_graph_diff_operand_b(d, y, k))
       return false;

@@ -1,4 +1,5 @@
-// graph_diff.h — which instruction of one module is which of another, whatever they are called.
+// graph_diff.h — the correspondence between the instructions of two modules, independent of
+// names.
 #ifndef HLO_GRAPH_DIFF_H
 #define HLO_GRAPH_DIFF_H
 
@@ -15,8 +16,8 @@ enum {
 };
 
 // All arrays lie in the arena given; instructions by id in their own module, NULL without
-// counterpart. Tuples, get-tuple-elements and parameters of computations other than the entry are
-// glue: they are looked through when operands are compared, and not counted.
+// counterpart. Tuples, get-tuple-elements and parameters of computations other than the entry only
+// forward values: they are looked through when operands are compared, and not counted.
 typedef struct hlo_graph_diff {
   const hlo_module *a, *b;
   hlo_instr **of_a, **of_b;                  // counterpart of an instruction
@@ -31,10 +32,12 @@ typedef struct hlo_graph_diff {
 // matched neighbours, then by name. Both modules must live in one context. About linear in the
 // modules' sizes.
 void hlo_graph_diff_make(const hlo_module *a, const hlo_module *b, hs_arena *, hlo_graph_diff *out);
-// Where operand k of an instruction of a (of b) comes from, glue and fusions looked through.
+// Where operand k of an instruction of a (of b) comes from, forwarding instructions and fusions
+// looked through.
 hlo_instr *hlo_graph_diff_operand_a(const hlo_graph_diff *, const hlo_instr *, u32 k);
 hlo_instr *hlo_graph_diff_operand_b(const hlo_graph_diff *, const hlo_instr *, u32 k);
-bool hlo_graph_diff_is_glue(const hlo_instr *);
+// Whether the instruction only forwards a value (see above).
+bool hlo_graph_diff_is_forwarding(const hlo_instr *);
 // Whether the two compute the same by the same instructions, fused and called alike; names and
 // order do not count.
 bool hlo_graph_diff_same(const hlo_graph_diff *);

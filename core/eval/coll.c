@@ -1,8 +1,8 @@
 // coll.c — collectives: which devices take part, and what each of them gets.
 //
-// The members of a group come together in a meeting (world.h) that holds the operands of all,
+// The members of a group arrive at a rendezvous (world.h) that holds the operands of all,
 // and each computes its own result from them, in group order. A collective over one device is the
-// same with a meeting of one.
+// same with a rendezvous of one.
 #include "core/eval/world.h"
 
 // ---- devices and groups -------------------------------------------------------------------------
@@ -70,7 +70,7 @@ bool ev_counts_replicas(hlo_opcode op) {
          op == HLO_ALL_GATHER || op == HLO_ALL_GATHER_START;
 }
 
-// The devices this one meets at a collective: what the ids of the groups count depends on the
+// The group of this device at a collective: what the ids of the groups count depends on the
 // channel, on use_global_device_ids, and on the operation.
 static hs_status group_of(ev *e, const hlo_instr *i, u32 *devices, group *g) {
   u32 parts = ev_partitions(e), reps = ev_replicas(e), n = 0;
@@ -143,7 +143,7 @@ static hs_status reduce_one(ev *e, ev_apply *a, hlo_dtype t, hlo_literal *x, hlo
 }
 
 // Operand k of the group put together, in group order, in the result's type.
-static hs_status reduce_group(ev *e, const hlo_instr *i, const ev_meeting *m, u32 k,
+static hs_status reduce_group(ev *e, const hlo_instr *i, const ev_rendezvous *m, u32 k,
                               hlo_literal **out) {
   const hlo_computation *c = hlo_attr_comp(i, HLO_ATTR_TO_APPLY);
   ev_apply a;
@@ -176,7 +176,7 @@ static void copy_slab(hlo_literal *whole, hlo_literal *slab, i64 dim, i64 at, bo
   else ev_copy(w, s->rank, s->dims, slab->data, ss, p, ws);
 }
 
-static hs_status gather_group(ev *e, const hlo_instr *i, const ev_meeting *m, u32 k,
+static hs_status gather_group(ev *e, const hlo_instr *i, const ev_rendezvous *m, u32 k,
                               hlo_literal **out) {
   i64 dim = hlo_attr_ints(i, HLO_ATTR_DIMENSIONS).v[0], at = 0;
   HS_TRY(ev_new(e, result_shape(i, k, m->nops), out));
@@ -192,7 +192,7 @@ static hs_status gather_group(ev *e, const hlo_instr *i, const ev_meeting *m, u3
              : ev_unsupported(i, "over fewer devices than its result has room for");
 }
 
-static hs_status scatter_group(ev *e, const hlo_instr *i, const ev_meeting *m, const group *g,
+static hs_status scatter_group(ev *e, const hlo_instr *i, const ev_rendezvous *m, const group *g,
                                u32 k, hlo_literal **out) {
   i64 dim = hlo_attr_ints(i, HLO_ATTR_DIMENSIONS).v[0];
   hlo_literal *sum = NULL;
@@ -207,7 +207,7 @@ static hs_status scatter_group(ev *e, const hlo_instr *i, const ev_meeting *m, c
 }
 
 // Part `position` of every member's operand along the split dimension, joined in group order.
-static hs_status exchange_group(ev *e, const hlo_instr *i, const ev_meeting *m, const group *g,
+static hs_status exchange_group(ev *e, const hlo_instr *i, const ev_rendezvous *m, const group *g,
                                 hlo_literal **out) {
   hlo_ints dims = hlo_attr_ints(i, HLO_ATTR_DIMENSIONS);
   HS_TRY(ev_new(e, i->shape, out));
@@ -225,7 +225,7 @@ static hs_status exchange_group(ev *e, const hlo_instr *i, const ev_meeting *m, 
   return HS_GOOD;
 }
 
-static hs_status ragged_exchange(ev *e, const hlo_instr *i, const ev_meeting *m, const group *g,
+static hs_status ragged_exchange(ev *e, const hlo_instr *i, const ev_rendezvous *m, const group *g,
                                  hlo_literal **ops, hlo_literal **out) {
   HS_TRY(ev_own(e, &ops[1], i->shape, out));
   i64 row = i->shape->rank > 1 ? ev_product(i->shape->rank - 1, i->shape->dims + 1) : 1;
@@ -263,8 +263,8 @@ static route route_of(ev *e, const hlo_instr *i) {
 
 static hs_status permute(ev *e, const hlo_instr *i, hlo_literal **ops, u32 nops, hlo_literal **r) {
   route t = route_of(e, i);
-  ev_meeting *m;
-  HS_TRY(ev_meet(e, i, t.size, t.me, t.base, nops, ops, &m));
+  ev_rendezvous *m;
+  HS_TRY(ev_join(e, i, t.size, t.me, t.base, nops, ops, &m));
   hs_status st = HS_GOOD;
   for (u32 k = 0; k < nops && hs_ok(st); k++) {
     const hlo_literal *src = NULL;
@@ -275,7 +275,7 @@ static hs_status permute(ev *e, const hlo_instr *i, hlo_literal **ops, u32 nops,
       r[k] = hlo_literal_ref(src);
       continue;
     }
-    st = ev_new(e, ops[k]->shape, &r[k]);  // nobody sends here: zeros
+    st = ev_new(e, ops[k]->shape, &r[k]);  // no pair has this target: zeros
     if (hs_ok(st)) memset(r[k]->data, 0, r[k]->bytes);
   }
   ev_leave(e->world, m);
@@ -311,8 +311,8 @@ static hs_status permute_slices(ev *e, const hlo_instr *i, hlo_literal **ops, hl
   if (i->noperands != 4 || !sizes->n || buffers > HS_COUNT(r) ||
       (many && ops[1]->nchildren != buffers))
     return ev_unsupported(i, "with these operands");
-  ev_meeting *m;
-  HS_TRY(ev_meet(e, i, t.size, t.me, t.base, 4, ops, &m));
+  ev_rendezvous *m;
+  HS_TRY(ev_join(e, i, t.size, t.me, t.base, 4, ops, &m));
   hs_status st = HS_GOOD;
   for (u32 b = 0; b < buffers && hs_ok(st); b++) {
     hlo_literal *to = hlo_literal_ref(child(ops[1], b));
@@ -365,13 +365,13 @@ static hs_status run_collective(ev *e, const hlo_instr *i, hlo_literal **ops, u3
                                 hlo_literal **r) {
   u32 devices[EV_MAX_DEVICES], n = i->noperands;
   group g;
-  ev_meeting *m;
+  ev_rendezvous *m;
   *nres = n;
   if (i->opcode == HLO_COLLECTIVE_PERMUTE || i->opcode == HLO_COLLECTIVE_PERMUTE_START)
     return permutes_slices(i) ? (*nres = 1, permute_slices(e, i, ops, &r[0]))
                               : permute(e, i, ops, n, r);
   HS_TRY(group_of(e, i, devices, &g));
-  HS_TRY(ev_meet(e, i, g.n, g.position, least(&g), n, ops, &m));
+  HS_TRY(ev_join(e, i, g.n, g.position, least(&g), n, ops, &m));
   hs_status st = HS_GOOD;
   // The first member of the group is the root unless the last operand names another.
   bool chosen = i->opcode == HLO_COLLECTIVE_BROADCAST &&

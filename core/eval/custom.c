@@ -43,7 +43,7 @@ hs_status ev_custom_body(ev *e, const hlo_instr *i, hlo_literal **ops, hlo_liter
   return ev_call(e, c, i->noperands, ops, out);
 }
 
-// k stands in the result shape; largest first unless the attribute of the text says otherwise.
+// k is a dimension of the result; largest first unless the attribute of the text says otherwise.
 hs_status ev_custom_topk(ev *e, const hlo_instr *i, hlo_literal **ops, hlo_literal **out) {
   return hlo_eval_topk(e, i, ops, out);
 }

@@ -3,9 +3,9 @@
 // A computation is made ready once per evaluation: only what its root needs, in list order,
 // operands as slots, each operand marked where it dies. Running it fills a frame of literals and
 // drops each one at its last use, so that an instruction whose operand dies may work in place, and
-// a loop that takes its state apart by get-tuple-element and puts it together again updates its
-// arrays without copying them (the last get-tuple-element of an element takes it out of a tuple
-// that nobody else holds). Opcodes are dispatched by the eval column of ops.def.
+// a loop whose body reads its state by get-tuple-element and builds the next with tuple updates its
+// arrays without copying them (the last get-tuple-element of an element moves it out of a tuple
+// that has no other reference). Opcodes are dispatched by the eval column of ops.def.
 #include "core/eval/ops.h"
 #include "core/verify/verify.h"
 
@@ -102,7 +102,7 @@ static bool is_ready(const hlo_instr *i, const bool *need, const u32 *position,
   return true;
 }
 
-// Whether the other side of what a done waits for stands in order[0 .. n), when every device runs
+// Whether the other side of what a done waits for is in order[0 .. n), when every device runs
 // the same order.
 static bool is_answered(const hlo_instr *done, hlo_instr *const *order, u32 n) {
   const hlo_instr *post = hlo_operand(done, 0);
@@ -249,7 +249,7 @@ ev_plan *ev_plan_of(ev *e, const hlo_computation *c) {
 }
 
 // ---- running ------------------------------------------------------------------------------------
-static hs_status place(hs_status st, const hlo_instr *i) {
+static hs_status with_position(hs_status st, const hlo_instr *i) {
   return hs_with_note(st, "evaluating %s %s in %s", hlo_op_text(i->opcode), i->name,
                       i->parent->name);
 }
@@ -270,15 +270,15 @@ static hs_status steal_element(const ev_step *s, hlo_literal **frame, hlo_litera
   return HS_GOOD;
 }
 
-// HLO lets floats of other precision stand where a shape says otherwise; a value is brought to the
-// shape of its place, so that everything else may trust element types and sizes. Takes and returns
-// the reference.
+// HLO lets floats of another precision be used where a shape states one; a value is brought to the
+// shape that its use asks for, so that everything else may trust element types and sizes. Takes and
+// returns the reference.
 static hs_status coerce(ev *e, const hlo_shape *to, hlo_literal **l) {
   const hlo_shape *from = (*l)->shape;
   if (from->logical == to->logical) return HS_GOOD;
   if (hlo_shape_is_tuple(to)) {
     if (!hlo_shape_is_tuple(from) || (*l)->nchildren != to->nelems)
-      return hs_fail(HS_E_RUN, "a value does not have the shape of its place");
+      return hs_fail(HS_E_RUN, "a value does not have the shape that its use asks for");
     hlo_literal **part = hs_calloc(to->nelems + 1, sizeof *part);
     hs_status st = HS_GOOD;
     for (u32 k = 0; k < to->nelems; k++) {
@@ -292,10 +292,10 @@ static hs_status coerce(ev *e, const hlo_shape *to, hlo_literal **l) {
   }
   if (!hlo_shape_is_array(to)) return HS_GOOD;
   if (!hlo_shape_is_array(from) || from->elements != to->elements)
-    return hs_fail(HS_E_RUN, "a value does not have the shape of its place");
+    return hs_fail(HS_E_RUN, "a value does not have the shape that its use asks for");
   if (from->dtype == to->dtype) return HS_GOOD;
   if (!hlo_dtype_is_float(from->dtype) || !hlo_dtype_is_float(to->dtype))
-    return hs_fail(HS_E_RUN, "a value does not have the type of its place");
+    return hs_fail(HS_E_RUN, "a value does not have the type that its use asks for");
   hlo_literal *r;
   HS_TRY(ev_new(e, to, &r));
   ev_convert(from->dtype, (*l)->data, to->dtype, r->data, to->elements);
@@ -348,7 +348,7 @@ static hs_status run_step(ev *e, const ev_step *s, hlo_literal **frame) {
   if (ops != few) hs_free(ops);
   if (!hs_ok(st)) {
     hlo_literal_unref(out);
-    return place(st, i);
+    return with_position(st, i);
   }
   frame[s->slot] = out;
   return HS_GOOD;

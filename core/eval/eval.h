@@ -1,5 +1,9 @@
-// eval.h — the meaning of HLO: a reference evaluator for every operation, written to be read. It
-// is the referee for passes, backends and constant folding.
+// eval.h — the meaning of HLO: a reference evaluator for every operation, written to be read.
+// Passes, backends and constant folding are checked against it. XLA's counterpart is HloEvaluator
+// (xla/hlo/evaluator/hlo_evaluator.h).
+//
+// Values are literals, row-major whatever the layout says. An evaluation changes neither the module
+// nor its arguments; two of them may run at once on modules of different contexts.
 #ifndef HLO_EVAL_H
 #define HLO_EVAL_H
 
@@ -7,8 +11,8 @@
 #include "core/eval/inputs.h"
 #include "core/ir/ir.h"
 
-// Where an evaluation is: the computation that runs now was called by `caller`, in the iteration-th
-// round when that is a loop (from 0; -1 otherwise). NULL stands for the entry.
+// The call stack of an evaluation: the computation that runs now was called by `caller`, in this
+// iteration when that is a while loop (from 0; -1 otherwise). NULL: the entry computation.
 typedef struct hlo_eval_site hlo_eval_site;
 struct hlo_eval_site {
   const hlo_instr *caller;
@@ -26,22 +30,23 @@ typedef struct hlo_observation {
 
 // ---- the host's queues (host.c) -----------------------------------------------------------------
 // What infeed, outfeed, and sends and receives with is_host_transfer read from and write to. Every
-// evaluation reads from the start and replaces what the one before handed out; one evaluation at a
-// time.
+// evaluation reads the given values from the start and replaces the outputs of the one before; one
+// evaluation at a time uses a host.
 typedef struct hlo_host hlo_host;
 enum { HLO_HOST_FEED = -1 };     // the channel of infeed and outfeed
 #define HLO_HOST_ALL UINT32_MAX  // every device
 hlo_host *hlo_host_new(void);
 void hlo_host_free(hlo_host *);
-// takes the reference
+// Appends a value for a device to read; takes the reference.
 void hlo_host_give(hlo_host *, u32 device, i64 channel, hlo_literal *take);
-// lines "[@DEVICE] [#CHANNEL] SHAPE LITERAL"
+// Appends the values of lines "[@DEVICE] [#CHANNEL] SHAPE LITERAL". E_SYNTAX, E_SHAPE, E_LITERAL
+// with the line.
 hs_status hlo_host_read(hlo_host *, hlo_ctx *, const char *text, size_t n);
-// what was handed out, in the same form, by device
+// The outputs, in the same form, by device.
 void hlo_host_write(const hlo_host *, hs_buf *);
 
-// Who computes custom calls that the evaluator does not know. `call` makes the result (a new
-// reference).
+// Computes custom calls that the evaluator does not know: `covers` says which, `call` makes the
+// result (a new reference) from borrowed operands.
 typedef struct hlo_eval_peer {
   bool (*covers)(void *arg, const hlo_instr *);
   hs_status (*call)(void *arg, const hlo_instr *, u32 n, hlo_literal *const *ops,

@@ -1,11 +1,12 @@
-// ew.c — the arithmetic of elements: one loop per operation and host type, and the table
-// that picks it.
+// ew.c — kernels of elementwise operations: one loop per operation and host type, and the tables
+// that pick the loop. ew_run.c applies them.
 //
 // Kernels work on contiguous blocks; out may be one of the inputs. The host types are the C types
-// of the wide formats; narrow floats are computed as f32 and rounded after each operation, sub-byte
-// integers as 8-bit ones and cut to their width. Integer arithmetic wraps, division by zero gives
-// all ones and a remainder by zero the dividend, shifts by the width or more shift everything out:
-// the rules of XLA's evaluator and its CPU backend.
+// of the wide formats; narrow floats are computed as f32 and rounded after each operation, integers
+// below a byte as 8-bit ones and cut to their width afterwards. Integer arithmetic wraps, division
+// by zero gives all ones and a remainder by zero the dividend, a shift by the width or more shifts
+// everything out: the rules of XLA's evaluator (hlo_evaluator_typed_visitor.h) and of its CPU
+// backend (elemental_ir_emitter.cc).
 #include <complex.h>
 #include <math.h>
 #include "core/eval/ops.h"
@@ -34,7 +35,6 @@ enum {
   K_C128,
   K_COUNT
 };
-enum { EW_DIRECT, EW_NARROW, EW_SUBBYTE, EW_CONVERT, EW_REDUCE_PRECISION };
 
 // S(kind, C type, unsigned type wide enough to wrap without promotion), likewise U; F(kind, C type,
 // libm suffix).
@@ -98,14 +98,12 @@ SIGNED_TYPES(X)
 // clang-format on
 UNSIGNED_TYPES(X)
 #undef X
-// Logical right shift, leading zeros and the high half look at the bits as unsigned.
+// Logical right shift and leading zeros take the bits as unsigned.
 // clang-format off
 #define BITS(K, T, V)                                                                              \
   BINARY(shr_##K, T, T, (u64)b >= 8 * sizeof(T) ? 0 : (V)a >> (V)b)                                \
   UNARY(clz_##K, T, T, (V)a == 0 ? (int)(8 * sizeof(T))                                            \
                                  : __builtin_clzll((u64)(V)a) - (int)(64 - 8 * sizeof(T)))
-// clang-format on
-// clang-format off
 BITS(S8, i8, u8) BITS(S16, i16, u16) BITS(S32, i32, u32) BITS(S64, i64, u64) BITS(U8, u8, u8)
 BITS(U16, u16, u16) BITS(U32, u32, u32) BITS(U64, u64, u64)
 // clang-format on
@@ -139,12 +137,9 @@ UNSIGNED_TYPES(X)
 // clang-format off
 BINARY(and_PRED, u8, u8, a & b) BINARY(or_PRED, u8, u8, a | b) BINARY(xor_PRED, u8, u8, a ^ b)
 UNARY(not_PRED, u8, u8, a ^ 1) UNARY(copy_PRED, u8, u8, a)
-    // clang-format on
+// clang-format on
 
-    // ---- floats ---------------------------------------------------------------------------------
-    static double rint_afz(double a) {
-  return round(a);
-}
+// ---- floats -------------------------------------------------------------------------------------
 // clang-format off
 #define FLOATS(K, T, f)                                                                            \
   BINARY(add_##K, T, T, a + b) BINARY(sub_##K, T, T, a - b) BINARY(mul_##K, T, T, a * b)           \
@@ -156,7 +151,7 @@ UNARY(not_PRED, u8, u8, a ^ 1) UNARY(copy_PRED, u8, u8, a)
   UNARY(sign_##K, T, T, a > 0 ? 1 : a < 0 ? -1 : a)                                                \
   UNARY(floor_##K, T, T, floor##f(a)) UNARY(ceil_##K, T, T, ceil##f(a))                            \
   UNARY(rne_##K, T, T, nearbyint##f(a))                                                            \
-  UNARY(rafz_##K, T, T, rint_afz((double)a)) UNARY(exp_##K, T, T, exp##f(a))                       \
+  UNARY(rafz_##K, T, T, round((double)a)) UNARY(exp_##K, T, T, exp##f(a))                       \
   UNARY(expm1_##K, T, T, expm1##f(a))                                                              \
   UNARY(log_##K, T, T, log##f(a)) UNARY(log1p_##K, T, T, log1p##f(a))                              \
   UNARY(tanh_##K, T, T, tanh##f(a))                                                                \
@@ -172,8 +167,8 @@ UNARY(not_PRED, u8, u8, a ^ 1) UNARY(copy_PRED, u8, u8, a)
   UNARY(cosh_##K, T, T, cosh##f(a))                                                                \
   UNARY(finite_##K, u8, T, a - a == 0) UNARY(real_##K, T, T, a)                                    \
   UNARY(imag_##K, T, T, ((void)a, (T)0))
-// clang-format on
-FLOATS(F32, float, f)
+    // clang-format on
+    FLOATS(F32, float, f)
 FLOATS(F64, double, )
 
 // ---- complex: c64 is computed in double and rounded once ----------------------------------------
@@ -210,8 +205,8 @@ static double _Complex zpow(double _Complex a, double _Complex b) {
 // The angle of (b, a), continued to complex arguments: -i log((b + i a) / sqrt(b b + a a)), as XLA
 // expands it.
 static double _Complex zatan2(double _Complex a, double _Complex b) {
-  double _Complex turn = zc(creal(b) - cimag(a), cimag(b) + creal(a)),
-                  z = clog(turn / csqrt(zmul(a, a) + zmul(b, b)));
+  double _Complex sum = zc(creal(b) - cimag(a), cimag(b) + creal(a)),
+                  z = clog(sum / csqrt(zmul(a, a) + zmul(b, b)));
   return zc(cimag(z), -creal(z));
 }
 static double _Complex zlogistic(double _Complex a) { return 1 / (1 + cexp(-a)); }
@@ -304,8 +299,6 @@ static i64 order64(u64 b) { return (i64)(b ^ (b >> 63 ? ~(u64)0 >> 1 : 0)); }
   BINARY(tge_##K, u8, T, f(a) >= f(b))                                                             \
   BINARY(tgt_##K, u8, T, f(a) > f(b)) BINARY(tle_##K, u8, T, f(a) <= f(b))                         \
   BINARY(tlt_##K, u8, T, f(a) < f(b))
-// clang-format on
-// clang-format off
 TOTAL(F32, u32, order32) TOTAL(F64, u64, order64)
 // clang-format on
 
@@ -436,8 +429,6 @@ static int kind_of(hlo_dtype t) {
   if (hlo_dtype_is_float(t)) return K_F32;
   return hlo_dtype_is_signed(t) ? K_S8 : hlo_dtype_is_unsigned(t) ? K_U8 : K_NONE;
 }
-static bool is_narrow(hlo_dtype t) { return hlo_dtype_is_float(t) && t != HLO_F32 && t != HLO_F64; }
-static bool is_subbyte(hlo_dtype t) { return hlo_dtype_is_integer(t) && hlo_dtype_bits(t) < 8; }
 
 static ew_fn select_fn(size_t size) {
   switch (size) {
@@ -498,12 +489,14 @@ bool ew_compile_types(hlo_opcode op, const hlo_instr *i, u32 nin, const hlo_dtyp
   default: k->fn = table[op][kind]; break;
   }
   if (!k->fn || !types_fit(op, nin, in, out)) return false;
-  if (is_narrow(in[0]) || is_narrow(out)) k->mode = EW_NARROW;
-  else if (is_subbyte(out)) k->mode = EW_SUBBYTE;
+  if (ev_is_narrow(in[0]) || ev_is_narrow(out)) k->mode = EW_NARROW;
+  else if (ev_is_subbyte(out)) k->mode = EW_SUBBYTE;
   // Logical operations on the bits of a sub-byte value need it without its sign extension.
-  if (is_subbyte(in[0]) && (op == HLO_SHIFT_RIGHT_LOGICAL || op == HLO_SHIFT_RIGHT_ARITH ||
-                            op == HLO_CLZ || op == HLO_POPCNT || op == HLO_MULHI))
-    return in[0] == out && (k->ebits = (int)op, true);
+  if (ev_is_subbyte(in[0]) && (op == HLO_SHIFT_RIGHT_LOGICAL || op == HLO_SHIFT_RIGHT_ARITH ||
+                               op == HLO_CLZ || op == HLO_POPCNT || op == HLO_MULHI)) {
+    k->bitwise = op;
+    return in[0] == out;
+  }
   return true;
 }
 
@@ -512,208 +505,4 @@ bool ew_compile(const hlo_instr *i, ew *k) {
   if (i->noperands < 1 || i->noperands > 3 || !hlo_shape_is_array(i->shape)) return false;
   for (u32 j = 0; j < i->noperands; j++) in[j] = hlo_operand(i, j)->shape->dtype;
   return ew_compile_types(i->opcode, i, i->noperands, in, i->shape->dtype, k);
-}
-
-static void wrap_subbyte(hlo_dtype t, void *p, i64 n) {
-  u8 *b = p;
-  int bits = hlo_dtype_bits(t), mask = (1 << bits) - 1,
-      sign = hlo_dtype_is_signed(t) ? 1 << (bits - 1) : 0;
-  for (i64 i = 0; i < n; i++) b[i] = (u8)(((b[i] & mask) ^ sign) - sign);
-}
-
-// Bit-level operations whose result depends on the width, not only on the value modulo it.
-static void run_subbyte(const ew *k, void *out, const void *const *in, i64 n) {
-  int bits = hlo_dtype_bits(k->out), mask = (1 << bits) - 1;
-  const u8 *a = in[0], *b = k->nin > 1 ? in[1] : NULL;
-  const i8 *sa = in[0], *sb = (const i8 *)b;
-  u8 *r = out;
-  bool is_signed = hlo_dtype_is_signed(k->out);
-  for (i64 i = 0; i < n; i++) {
-    int x = a[i] & mask;
-    switch (k->ebits) {
-    case HLO_SHIFT_RIGHT_LOGICAL:
-      r[i] = (u8)((b[i] & mask) >= bits ? 0 : x >> (b[i] & mask));
-      break;
-    case HLO_SHIFT_RIGHT_ARITH:
-      r[i] = (u8)(((x ^ 1 << (bits - 1)) - (1 << (bits - 1))) >> HS_MIN(b[i] & mask, bits));
-      break;
-    case HLO_CLZ: r[i] = (u8)(x ? __builtin_clz((u32)x) - (32 - bits) : bits); break;
-    case HLO_POPCNT: r[i] = (u8)__builtin_popcount((u32)x); break;
-    default: r[i] = (u8)((is_signed ? sa[i] * sb[i] : x * (b[i] & mask)) >> bits); break;
-    }
-  }
-  wrap_subbyte(k->out, out, n);
-}
-
-// Rounds to a format of fewer bits, keeping the storage type; overflow goes to infinity, below the
-// least normal to zero.
-static double reduce_precision(double v, int ebits, int mbits) {
-  u64 b;
-  memcpy(&b, &v, sizeof b);
-  u64 sign = b & 1ull << 63, mag = b & ~(1ull << 63);
-  if (mag >= 0x7ffull << 52) {
-    // no mantissa bit left to tell a NaN by
-    if (mag > 0x7ffull << 52 && mbits == 0) mag = 0x7ffull << 52;
-  } else {
-    int shift = 52 - mbits;
-    if (shift > 0) {
-      u64 half = 1ull << (shift - 1), odd = mag >> shift & 1;
-      mag = (mag + half - 1 + odd) & ~((1ull << shift) - 1);
-    }
-    int e = (int)(mag >> 52) - 1023, bias = (1 << (ebits - 1)) - 1;
-    if (e > bias) mag = 0x7ffull << 52;
-    else if (e < 1 - bias) mag = 0;
-  }
-  b = sign | mag;
-  memcpy(&v, &b, sizeof v);
-  return v;
-}
-
-static void run_reduce_precision(const ew *k, void *out, const void *const *in, i64 n) {
-  if (k->out == HLO_F64) {
-    const double *a = in[0];
-    double *r = out;
-    for (i64 i = 0; i < n; i++) r[i] = reduce_precision(a[i], k->ebits, k->mbits);
-    return;
-  }
-  float buf[512];
-  size_t s = hlo_dtype_storage(k->out);
-  int mbits = HS_MIN(k->mbits, 23), ebits = HS_MIN(k->ebits, 8);
-  for (i64 i = 0; i < n; i += 512) {
-    i64 m = HS_MIN(512, n - i);
-    hlo_floats_to_f32(k->in[0], (const char *)in[0] + (size_t)i * s, buf, m);
-    for (i64 j = 0; j < m; j++) buf[j] = (float)reduce_precision((double)buf[j], ebits, mbits);
-    hlo_floats_from_f32(k->out, buf, (char *)out + (size_t)i * s, m);
-  }
-}
-
-static void run_narrow(const ew *k, void *out, const void *const *in, i64 n) {
-  enum { N = 512 };
-  float buf[3][N];
-  double res[N];  // room for any result type
-  for (i64 i = 0; i < n; i += N) {
-    i64 m = HS_MIN(N, n - i);
-    const void *p[3];
-    for (u32 j = 0; j < k->nin; j++) {
-      const char *src = (const char *)in[j] + (size_t)i * hlo_dtype_storage(k->in[j]);
-      if (is_narrow(k->in[j])) hlo_floats_to_f32(k->in[j], src, buf[j], m);
-      p[j] = is_narrow(k->in[j]) ? (const void *)buf[j] : src;
-    }
-    char *dst = (char *)out + (size_t)i * hlo_dtype_storage(k->out);
-    if (is_narrow(k->out)) {
-      k->fn(res, p, m);
-      hlo_floats_from_f32(k->out, (float *)(void *)res, dst, m);
-    } else {
-      k->fn(dst, p, m);
-    }
-  }
-}
-
-void ew_run(const ew *k, void *out, const void *const *in, i64 n) {
-  switch (k->mode) {
-  case EW_DIRECT:
-    if (k->ebits && is_subbyte(k->in[0])) run_subbyte(k, out, in, n);
-    else k->fn(out, in, n);
-    return;
-  case EW_NARROW: run_narrow(k, out, in, n); return;
-  case EW_SUBBYTE:
-    if (k->ebits) {
-      run_subbyte(k, out, in, n);
-      return;
-    }
-    k->fn(out, in, n);
-    wrap_subbyte(k->out, out, n);
-    return;
-  case EW_CONVERT: ev_convert(k->in[0], in[0], k->out, out, n); return;
-  case EW_REDUCE_PRECISION: run_reduce_precision(k, out, in, n); return;
-  default: return;
-  }
-}
-
-// ---- whole arrays -------------------------------------------------------------------------------
-static hs_status run_array(ev *e, const hlo_instr *i, hlo_literal **ops, hlo_literal **out) {
-  enum { CHUNK = 1 << 16 };
-  ew k;
-  // of the values: floats of other precision than the result's have been converted
-  hlo_dtype types[3];
-  if (i->noperands < 1 || i->noperands > 3) return ev_unsupported(i, "with so many operands");
-  for (u32 j = 0; j < i->noperands; j++) types[j] = ops[j]->shape->dtype;
-  if (!ew_compile_types(i->opcode, i, i->noperands, types, i->shape->dtype, &k))
-    return ev_unsupported(i, "on these types");
-  i64 n = i->shape->elements;
-  const char *in[3];
-  size_t step[3];
-  for (u32 j = 0; j < k.nin; j++) {
-    in[j] = ops[j]->data;
-    step[j] = hlo_dtype_storage(k.in[j]);
-    if (ops[j]->shape->elements == n) continue;
-    if (ops[j]->shape->elements != 1) return ev_unsupported(i, "with operands of different sizes");
-    step[j] = 0;  // a scalar operand of select or clamp
-  }
-  u32 victim = k.nin;
-  for (u32 j = 0; j < k.nin && victim == k.nin; j++)
-    if (step[j] == hlo_dtype_storage(k.out) && ev_writable(ops[j]) && k.mode != EW_CONVERT)
-      victim = j;
-  // Elements in use in every operand are in use in the result.
-  bool dyn = false;
-  i32 sizes[HLO_MAX_RANK];
-  for (u32 j = 0; j < k.nin; j++) {
-    if (!ops[j]->dynamic_sizes || ops[j]->shape->rank != i->shape->rank) continue;
-    for (u32 d = 0; d < i->shape->rank; d++)
-      sizes[d] = dyn ? HS_MIN(sizes[d], ops[j]->dynamic_sizes[d]) : ops[j]->dynamic_sizes[d];
-    dyn = true;
-  }
-  HS_TRY(victim < k.nin ? ev_reuse(e, &ops[victim], i->shape, out) : ev_new(e, i->shape, out));
-  if (dyn && (*out)->dynamic_sizes)
-    memcpy((*out)->dynamic_sizes, sizes, i->shape->rank * sizeof(i32));
-  char *spread[3] = {NULL, NULL, NULL};
-  for (u32 j = 0; j < k.nin; j++)
-    if (!step[j] && n) {
-      size_t s = hlo_dtype_storage(k.in[j]);
-      spread[j] = hs_alloc((size_t)HS_MIN(n, CHUNK) * s);
-      ev_fill(s, spread[j], in[j], HS_MIN(n, CHUNK));
-    }
-  hs_status st = HS_GOOD;
-  for (i64 done = 0; done < n && hs_ok(st); done += CHUNK) {
-    i64 m = HS_MIN(CHUNK, n - done);
-    const void *p[3];
-    for (u32 j = 0; j < k.nin; j++) p[j] = spread[j] ? spread[j] : in[j] + (size_t)done * step[j];
-    ew_run(&k, (char *)(*out)->data + (size_t)done * hlo_dtype_storage(k.out), p, m);
-    st = hs_poll();
-  }
-  for (u32 j = 0; j < 3; j++) hs_free(spread[j]);
-  return st;
-}
-
-hs_status hlo_eval_unary(ev *e, const hlo_instr *i, hlo_literal **ops, hlo_literal **out) {
-  return run_array(e, i, ops, out);
-}
-hs_status hlo_eval_binary(ev *e, const hlo_instr *i, hlo_literal **ops, hlo_literal **out) {
-  return run_array(e, i, ops, out);
-}
-hs_status hlo_eval_compare(ev *e, const hlo_instr *i, hlo_literal **ops, hlo_literal **out) {
-  return run_array(e, i, ops, out);
-}
-hs_status hlo_eval_select(ev *e, const hlo_instr *i, hlo_literal **ops, hlo_literal **out) {
-  if (hlo_shape_is_array(i->shape)) return run_array(e, i, ops, out);
-  u32 k = *(const u8 *)ops[0]->data ? 1 : 2;  // a select between tuples
-  *out = ops[k];
-  ops[k] = NULL;
-  return HS_GOOD;
-}
-hs_status hlo_eval_clamp(ev *e, const hlo_instr *i, hlo_literal **ops, hlo_literal **out) {
-  return run_array(e, i, ops, out);
-}
-hs_status hlo_eval_complex(ev *e, const hlo_instr *i, hlo_literal **ops, hlo_literal **out) {
-  return run_array(e, i, ops, out);
-}
-hs_status hlo_eval_convert(ev *e, const hlo_instr *i, hlo_literal **ops, hlo_literal **out) {
-  return run_array(e, i, ops, out);
-}
-hs_status hlo_eval_real_imag(ev *e, const hlo_instr *i, hlo_literal **ops, hlo_literal **out) {
-  return run_array(e, i, ops, out);
-}
-hs_status hlo_eval_reduce_precision(ev *e, const hlo_instr *i, hlo_literal **ops,
-                                    hlo_literal **out) {
-  return run_array(e, i, ops, out);
 }

@@ -1,4 +1,4 @@
-// gemm.c — one matrix product for dot, convolution and their kin, summed in f64.
+// gemm.c — one matrix product for dot, ragged-dot and convolution, summed in f64.
 //
 // Both matrices are seen through offset tables (ev_matrix), so that transposes, batches and
 // convolution windows need no copies: element (lane, depth) is at base[lane_offset + depth_offset].

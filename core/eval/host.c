@@ -1,12 +1,12 @@
 // host.c — the host's side of a run: queues that programs read from and write to.
 //
 // One list holds what the host gives, in order; every device reads its own entries of it, and those
-// for all devices, with a place of its own per channel. What programs hand out is kept with its
+// for all devices, with a position of its own per channel. What programs write is kept with its
 // device and channel. In a file a value is a line:
 //     [@DEVICE] [#CHANNEL] SHAPE LITERAL
 //     e.g.  f32[2] {1, 2}     @1 #3 (s32[], f32[2]) (5, {1, 2})
 // without @ it is for every device, without # it is for infeed. Lines starting with // and empty
-// lines are passed over.
+// lines are skipped.
 #include <stdlib.h>
 #include "core/eval/world.h"
 #include "core/text/text.h"
@@ -17,17 +17,17 @@ typedef struct entry {
   hlo_literal *value;
 } entry;
 // first entry of `given` not yet looked at
-typedef struct place {
+typedef struct cursor {
   u32 device;
   i64 channel;
   size_t next;
-} place;
+} cursor;
 
 struct hlo_host {
   pthread_mutex_t lock;
   HS_VEC(entry) given;
   HS_VEC(entry) taken;
-  HS_VEC(place) places;
+  HS_VEC(cursor) cursors;
 };
 
 hlo_host *hlo_host_new(void) {
@@ -39,7 +39,7 @@ hlo_host *hlo_host_new(void) {
 static void forget_taken(hlo_host *h) {
   for (size_t k = 0; k < h->taken.n; k++) hlo_literal_unref(h->taken.v[k].value);
   h->taken.n = 0;
-  h->places.n = 0;
+  h->cursors.n = 0;
 }
 
 void hlo_host_free(hlo_host *h) {
@@ -48,7 +48,7 @@ void hlo_host_free(hlo_host *h) {
   for (size_t k = 0; k < h->given.n; k++) hlo_literal_unref(h->given.v[k].value);
   hs_vec_free(&h->given);
   hs_vec_free(&h->taken);
-  hs_vec_free(&h->places);
+  hs_vec_free(&h->cursors);
   pthread_mutex_destroy(&h->lock);
   hs_free(h);
 }
@@ -133,12 +133,12 @@ hs_status hlo_host_read(hlo_host *h, hlo_ctx *ctx, const char *text, size_t n) {
 }
 
 // ---- the evaluator's side -----------------------------------------------------------------------
-static place *place_of(hlo_host *h, u32 device, i64 channel) {
-  for (size_t k = 0; k < h->places.n; k++)
-    if (h->places.v[k].device == device && h->places.v[k].channel == channel)
-      return &h->places.v[k];
-  hs_vec_push(&h->places, ((place){device, channel, 0}));
-  return &h->places.v[h->places.n - 1];
+static cursor *cursor_of(hlo_host *h, u32 device, i64 channel) {
+  for (size_t k = 0; k < h->cursors.n; k++)
+    if (h->cursors.v[k].device == device && h->cursors.v[k].channel == channel)
+      return &h->cursors.v[k];
+  hs_vec_push(&h->cursors, ((cursor){device, channel, 0}));
+  return &h->cursors.v[h->cursors.n - 1];
 }
 
 hs_status ev_host_get(ev *e, const hlo_instr *i, i64 channel, const hlo_shape *s,
@@ -148,7 +148,7 @@ hs_status ev_host_get(ev *e, const hlo_instr *i, i64 channel, const hlo_shape *s
   *out = NULL;
   if (h) {
     pthread_mutex_lock(&h->lock);
-    place *at = place_of(h, device, channel);
+    cursor *at = cursor_of(h, device, channel);
     for (; at->next < h->given.n && !*out; at->next++) {
       const entry *g = &h->given.v[at->next];
       if (g->channel == channel && (g->device == device || g->device == HLO_HOST_ALL))

@@ -2,9 +2,9 @@
 // the host's queues.
 //
 // An asynchronous operation is run whole by the first of start, updates and done that has all
-// operands and room for the result; what stands between is not told apart from before it. Sends and
-// receives are letters (world.h): the second element of their context, a number that programs
-// cannot read, says which. Infeed, outfeed and host transfers go through the queues of hlo_host;
+// operands and room for the result; instructions between start and done see no difference. Sends
+// and receives are transfers (world.h): the second element of their context, which programs cannot
+// read, is the transfer's id. Infeed, outfeed and host transfers go through the queues of hlo_host;
 // without a host there is nothing to read from.
 #include "core/eval/world.h"
 
@@ -153,7 +153,7 @@ static bool with_host(const hlo_instr *i) {
 
 // The other side of a transfer by _xla_send_recv_source_target_pairs ("{{0,1},{1,2}}"; ids of
 // partitions when there is a channel and more than one, else of replicas). Without the attribute a
-// device writes to itself. False: nobody.
+// device writes to itself. False: none does.
 static bool other_side(const ev *e, const hlo_instr *i, bool sending, u32 *device) {
   u32 parts = ev_partitions(e), me = channel_of(i) > 0 && parts > 1 ? e->partition : e->replica;
   bool by_partition = channel_of(i) > 0 && parts > 1;
@@ -183,7 +183,7 @@ static bool other_side(const ev *e, const hlo_instr *i, bool sending, u32 *devic
   return false;
 }
 
-// (data, context, token); the context is the letter's number, 0 when there is none.
+// (data, context, token); the context is the transfer's id, 0 when there is none.
 static hs_status context(const hlo_instr *i, hlo_literal *data, u32 id, hlo_literal **out) {
   const hlo_shape *s = i->shape;
   hlo_literal *part[3] = {data, NULL, NULL};
@@ -199,7 +199,7 @@ static hs_status context(const hlo_instr *i, hlo_literal *data, u32 id, hlo_lite
   *out = hlo_literal_tuple(s, 3, part);
   return HS_GOOD;
 }
-static u32 letter_of(const hlo_literal *l) {
+static u32 transfer_of(const hlo_literal *l) {
   return l->nchildren == 3 ? (u32)hlo_literal_i64(l->children[1], 0) : 0;
 }
 
@@ -211,7 +211,7 @@ hs_status hlo_eval_send(ev *e, const hlo_instr *i, hlo_literal **ops, hlo_litera
 }
 
 hs_status hlo_eval_send_done(ev *e, const hlo_instr *i, hlo_literal **ops, hlo_literal **out) {
-  u32 id = letter_of(ops[0]);
+  u32 id = transfer_of(ops[0]);
   if (id) HS_TRY(ev_wait_sent(e, i, id));
   return hlo_literal_new(i->shape, out);
 }
@@ -225,13 +225,13 @@ hs_status hlo_eval_recv(ev *e, const hlo_instr *i, hlo_literal **ops, hlo_litera
   if (with_host(i)) HS_TRY(ev_host_get(e, i, channel_of(i), i->shape->elems[0], &data));
   else {
     if (other_side(e, i, false, &from)) HS_TRY(ev_post_recv(e, i, channel_of(i), from, &id));
-    HS_TRY(hlo_literal_new(i->shape->elems[0], &data));  // nobody sends here: zeros
+    HS_TRY(hlo_literal_new(i->shape->elems[0], &data));  // no device sends here: zeros
   }
   return context(i, data, id, out);
 }
 
 hs_status hlo_eval_recv_done(ev *e, const hlo_instr *i, hlo_literal **ops, hlo_literal **out) {
-  u32 id = letter_of(ops[0]);
+  u32 id = transfer_of(ops[0]);
   hlo_literal *part[2] = {NULL, NULL};
   if (!hlo_shape_is_tuple(i->shape) || i->shape->nelems != 2 || ops[0]->nchildren != 3)
     return ev_unsupported(i, "with this result");

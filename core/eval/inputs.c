@@ -99,7 +99,7 @@ static hs_status parse_words(const char *text, const hlo_shape *s, input_spec *o
   size_t n = strcspn(text, "(");
   bool real = !hlo_dtype_is_integer(s->dtype) && s->dtype != HLO_PRED;
   if (!hlo_input_is_words(text))
-    return hs_fail(HS_E_INPUT, "\"%s\" is no way to make a value", text);
+    return hs_fail(HS_E_INPUT, "\"%s\" does not say how to make a value", text);
   memcpy(word, text, n);
   word[n] = 0;
   int given = 0;

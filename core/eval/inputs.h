@@ -5,7 +5,11 @@
 
 #include "core/ir/ir.h"
 
-// The formula of NAME.args files ("arg K SHAPE uniform LO HI" ...); also what an absent file means.
+// All of these make one literal per parameter of the entry: *out is an array of *count references,
+// freed with hlo_inputs_free. E_INPUT, E_NO_MEMORY; nothing is left to free then.
+//
+// By the formula of NAME.args files ("arg K SHAPE uniform LO HI" ...). Without text, and for
+// arguments that it does not name, the formula's defaults.
 hs_status hlo_inputs_formula(hlo_ctx *, const hlo_module *, const char *args_text, size_t n,
                              hlo_literal ***out, u32 *count);
 
@@ -25,11 +29,12 @@ hs_status hlo_inputs_random_with(const hlo_module *, const hlo_random_options *,
 hs_status hlo_inputs_random(hlo_ctx *, const hlo_module *, u64 seed, hlo_literal ***out,
                             u32 *count);
 
-// One value by a word: zeros, ones, iota, nan, inf, random(LO,HI), random, normal(MEAN,STDDEV),
+// One value from words: zeros, ones, iota, nan, inf, random(LO,HI), random, normal(MEAN,STDDEV),
 // normal, fill(V). `stream` tells values of one seed apart. E_INPUT when the words mean nothing.
-// Leaves of tuples are values of their own.
+// Every array of a tuple is filled by itself.
+// *out is a new reference.
 hs_status hlo_input_by_words(const hlo_shape *, const char *words, u64 stream, hlo_literal **out);
-bool hlo_input_is_words(const char *text);  // begins with one of them
+bool hlo_input_is_words(const char *text);  // whether the text begins with one of them
 
 // Replaces every elided constant by seeded random values or zeros (--elided=random|zeros).
 hs_status hlo_fill_elided(hlo_module *, bool zeros, u64 seed);

@@ -1,4 +1,4 @@
-// inputs_fill.h — what inputs.c and inputs_random.c share; nobody else includes it.
+// inputs_fill.h — what inputs.c and inputs_random.c share; private to them.
 #ifndef HLO_INPUTS_FILL_H
 #define HLO_INPUTS_FILL_H
 

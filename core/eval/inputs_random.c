@@ -1,11 +1,11 @@
-// inputs_random.c — random arguments for a module that its own instructions can make sense of.
+// inputs_random.c — random arguments that respect the constraints of a module's own instructions.
 // See inputs.h.
 //
-// What a parameter may hold is asked of its uses. A value is followed to where it means something:
-// as an index, as the initial value of a reduction, as a sort key; on its way it may be moved,
-// converted, put into tuples and handed to other computations. XLA's test utilities follow the same
-// uses; where they leave the identity of a reducer open (everything but sums and products) the true
-// one is taken here, and a gather's or scatter's window lies inside whole.
+// The uses of a parameter say what it may hold. A value is followed through data movement,
+// conversions, tuples and calls to the uses that constrain it: as an index, as the initial value of
+// a reduction, as a sort key. XLA's tests do the same (MakeFakeArguments in
+// xla/tests/test_utils.cc); where those leave the identity of a reducer open (all but sums and
+// products) the true one is taken here, and windows of gathers and scatters lie inside as a whole.
 #include <math.h>
 #include <stdlib.h>
 
@@ -19,7 +19,7 @@ typedef struct wish {
   bool identity;
   hlo_opcode reducer;
   bool distinct;  // sort keys
-  // per instruction id: walked already (tuple elements: once per instruction and wish)
+  // per instruction id: visited already (tuple elements: once per instruction and constraint)
   u8 *seen;
 } wish;
 
@@ -202,7 +202,7 @@ static int compare_i64(const void *a, const void *b) {
   return (*(const i64 *)a > *(const i64 *)b) - (*(const i64 *)a < *(const i64 *)b);
 }
 
-// Different numbers of 0 ... bound when there are enough: a walk through all of them with a stride
+// Different numbers of 0 ... bound when there are enough: all of them in steps of a stride
 // that is prime to their number.
 static i64 unique_index(u64 stream, i64 i, i64 bound) {
   u64 n = (u64)bound + 1, stride = n > 2 ? input_hash(stream, 0) % (n - 1) + 1 : 1;

@@ -34,7 +34,8 @@ static i64 option(const call *c, const char *key, int k, i64 absent) {
   if (c->old) return k >= 0 && (u32)k < c->nscalars ? c->scalar[k] : absent;
   return (i64)hlo_config_number(c->i, NULL, key, (double)absent);
 }
-static char letter(const call *c, const char *key, int k, char absent, char if_set, char if_not) {
+static char letter_arg(const call *c, const char *key, int k, char absent, char if_set,
+                       char if_not) {
   i64 v = option(c, key, k, absent);
   return c->old ? (v ? if_set : if_not) : (char)v;
 }
@@ -68,7 +69,7 @@ static bool carry(const call *c, u32 op, u32 result) {
                  : LAPACKE_z##cname(LAPACK_ROW_MAJOR, __VA_ARGS__))
 
 static hs_status potrf(const call *c) {
-  char uplo = letter(c, "uplo", 0, 'L', 'L', 'U');
+  char uplo = letter_arg(c, "uplo", 0, 'L', 'L', 'U');
   if (c->rows != c->cols || !carry(c, 0, 0) || !has(c, 1, c->batches))
     return refuse(c, "with these shapes");
   int n = (int)c->rows;
@@ -79,8 +80,9 @@ static hs_status potrf(const call *c) {
 }
 
 static hs_status trsm(const call *c) {
-  char side_c = letter(c, "side", 0, 'L', 'L', 'R'), uplo_c = letter(c, "uplo", 1, 'L', 'L', 'U'),
-       diag_c = letter(c, "diag", 3, 'N', 'U', 'N');
+  char side_c = letter_arg(c, "side", 0, 'L', 'L', 'R'),
+       uplo_c = letter_arg(c, "uplo", 1, 'L', 'L', 'U'),
+       diag_c = letter_arg(c, "diag", 3, 'N', 'U', 'N');
   i64 trans = option(c, "trans_x", 2, option(c, "trans", 2, 'N'));
   if (c->nops < 2 || c->rows != c->cols || c->ops[1]->shape->rank < 2 || !carry(c, 1, 0))
     return refuse(c, "with these shapes");
@@ -185,7 +187,7 @@ static hs_status ormqr(const call *c) {
 
 // Hermitian eigenproblem: (vectors, values, info).
 static hs_status syevd(const call *c) {
-  char uplo = letter(c, "uplo", 0, 'L', 'L', 'U'),
+  char uplo = letter_arg(c, "uplo", 0, 'L', 'L', 'U'),
        mode = c->old ? 'V' : (char)option(c, "mode", -1, 'V');
   if (c->rows != c->cols || !carry(c, 0, 0) || !has(c, 1, c->rows * c->batches))
     return refuse(c, "with these shapes");

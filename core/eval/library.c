@@ -1,10 +1,9 @@
-// library.c — the calls into libraries that stand in optimized modules: cuBLAS, cuDNN, CUB,
-// oneDNN.
+// library.c — custom calls of optimized modules into cuBLAS, cuDNN, CUB and oneDNN.
 //
 // A call is its product, convolution or norm, computed in f64, and then what is fused to it:
-// scales, bias, activation, other operands, in the order of XLA's definitions of the calls (facts
-// of gpu_fused and onednn configs). Literals are logical, so layouts do not matter; scratch space
-// in results stays zero.
+// scales, bias, activation, further operands, in the order that XLA's definitions of the calls give
+// (xla/service/gpu/backend_configs.proto, xla/service/cpu/onednn_config.proto). Literals are
+// logical, so layouts do not matter; scratch space in results stays zero.
 #include <math.h>
 #include <stdlib.h>
 #include "core/ir/config.h"

@@ -17,7 +17,7 @@ hs_status ev_pack_results(const hlo_instr *, u32 n, hlo_literal *const *r, hlo_l
 
 // linalg.c. (x, scale, offset) -> (y, mean, variance); (x, scale, offset, mean, variance) ->
 // y; (x, scale, mean, variance, gradient of y) -> gradients of x, scale, offset. `inverse`: 1 /
-// sqrt(variance + eps) stands for the variance.
+// sqrt(variance + eps) is given for the variance.
 hs_status ev_norm_training(ev *, const hlo_instr *, u32 n, hlo_literal *const *ops, i64 feature,
                            double eps, bool inverse, hlo_literal **out);
 hs_status ev_norm_inference(ev *, const hlo_instr *, u32 n, hlo_literal *const *ops, i64 feature,
@@ -43,7 +43,7 @@ hs_status ev_convolve(ev *, const hlo_instr *, const ev_conv *, hlo_literal *con
                       const hlo_shape *result, hlo_literal **out);
 // ragged.c: any ragged-dot of real numbers.
 hs_status ev_ragged_dot(ev *, const hlo_instr *, hlo_literal *const *ops, hlo_literal **out);
-// sparse.c: both operands of a convolution in full, as new references.
+// dot.c: both operands of a convolution in full, as new references.
 hs_status ev_sparse_operands(ev *, const hlo_instr *, hlo_literal *const *ops,
                              hlo_literal *dense[2]);
 

@@ -1,8 +1,9 @@
 // linalg.c — fft, cholesky, triangular-solve and the batch norms, computed in double
 // (complex) and rounded once.
 //
-// Transforms are radix-2 for powers of two and Bluestein's chirp algorithm for every other length;
-// factorizations are the textbook row-by-row ones. These are the reference: clear rather than fast.
+// Transforms are radix-2 for powers of two (Cooley and Tukey, 1965) and Bluestein's chirp algorithm
+// (1970) for every other length; factorizations are the textbook row-by-row ones (Golub and Van
+// Loan). This is the reference: clear rather than fast.
 #include <complex.h>
 #include <math.h>
 #include "core/eval/library.h"
@@ -320,7 +321,7 @@ hs_status hlo_eval_triangular_solve(ev *e, const hlo_instr *i, hlo_literal **ops
   hs_status st =
       a && x ? ev_new(e, s, out) : hs_fail(HS_E_NO_MEMORY, "no memory for a triangular solve");
   bool transposed = trans == HLO_TRANSPOSE_TRANSPOSE || trans == HLO_TRANSPOSE_ADJOINT;
-  // x op(a) = b is op(a)^T x^T = b^T: the matrix is used the other way round once more.
+  // x op(a) = b is op(a)^T x^T = b^T: the matrix is transposed once more.
   bool flip = transposed == left, conjugate = trans == HLO_TRANSPOSE_ADJOINT,
        forward = lower != flip;
   for (i64 b = 0; b < batches && hs_ok(st); b++) {

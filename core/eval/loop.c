@@ -1,7 +1,7 @@
-// loop.c — while loops, and the two kinds of them that need not be run turn by turn.
+// loop.c — while loops, and the two kinds of them that need not be run iteration by iteration.
 //
-// An element of the state that the body hands on unchanged leaves the loop as it entered. A loop of
-// which nothing else is read has no influence on the result, whether it ends or not (XLA removes
+// An element of the state that the body passes on unchanged leaves the loop as it entered. A loop
+// of which nothing else is read has no influence on the result, whether it ends or not (XLA removes
 // such loops too), so its readers read the initial state. And a loop that does nothing but count
 // has a closed form: the counter moves by a constant, wraps around in its own type, and stops at
 // the first value that fails the comparison.
@@ -60,7 +60,7 @@ static const hlo_literal *state_part(const hlo_literal *state, i64 k) {
   return (u64)k < state->nchildren ? state->children[k] : NULL;
 }
 
-// A scalar that does not change from turn to turn: a constant, or an element other than the
+// A scalar that does not change between iterations: a constant, or an element other than the
 // counter.
 static bool steady_value(const hlo_instr *v, const hlo_computation *c, const hlo_literal *state,
                          i64 counter, i128 *out) {
@@ -127,7 +127,7 @@ static bool reaches(i128 distance, i128 step, i128 modulus) {
   return s && (d & ((s & (~s + 1)) - 1)) == 0;
 }
 
-// The counter's value after the last turn; *ends is false when there is none.
+// The counter's value after the last iteration; *ends is false when there is none.
 static hs_status last_value(const counting *c, bool *ends, i128 *out) {
   int bits = hlo_dtype_bits(c->type);
   i128 modulus = (i128)1 << bits, min = hlo_dtype_is_signed(c->type) ? -(modulus / 2) : 0,

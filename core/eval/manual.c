@@ -1,8 +1,8 @@
-// manual.c — manual regions: the ways between a whole array and one tile of it per device.
+// manual.c — manual regions: from a whole array to one tile of it per device, and back.
 //
 // Programs that are not partitioned yet are logical: Sharding markers change nothing, every device
 // computes the whole. Inside a manual region (SPMDFullToShardShape, xla.sdy.GlobalToLocalShape) a
-// device goes on with its own tile, and the way out puts the tiles of all devices together again.
+// device works on its own tile; the end of the region assembles the tiles of all devices.
 // Shardings are XLA's (tiles, iotas, named meshes) or Shardy's.
 #include "core/eval/world.h"
 
@@ -187,9 +187,9 @@ static hs_status one_way(ev *e, const hlo_instr *i, bool into, u32 which, hlo_li
   if (hs_ok(st)) memset((*out)->data, 0, (*out)->bytes);
   if (hs_ok(st) && into) copy_tile(&t, me, op, *out, false);
   else if (hs_ok(st)) {
-    ev_meeting *m;
-    // values of one instruction meet apart, by their number
-    st = ev_meet(e, i, n, me, which, 1, &op, &m);
+    ev_rendezvous *m;
+    // each operand of the instruction has a rendezvous of its own
+    st = ev_join(e, i, n, me, which, 1, &op, &m);
     if (hs_ok(st)) {
       for (u32 d = 0; d < n; d++) copy_tile(&t, d, *out, m->ops[d], true);
       ev_leave(e->world, m);

@@ -1,6 +1,7 @@
-// move.c — operations that move elements without looking at them: all of them are strided
-// copies (ev_copy) with the right strides on either side, so that bits are kept, denormals and NaN
-// payloads included.
+// move.c — data movement: transpose, reshape, broadcast, slice, pad, concatenate, gather and
+// their dynamic forms. Each is one or more strided copies (ev_copy) with the right strides on
+// either side, so that bits are kept, denormals and NaN payloads included. Elements in use of
+// dynamic dimensions (set-dimension-size) are carried along.
 #include "core/eval/ops.h"
 
 static size_t width(const hlo_literal *l) { return hlo_dtype_storage(l->shape->dtype); }
@@ -48,8 +49,8 @@ static void pour(const hlo_literal *a, const i64 *fn, hlo_literal *r, const i64 
   } while (ev_next(a->shape->rank, fn, fi) && ev_next(r->shape->rank, tn, ti));
 }
 
-// Sizes in use after a reshape: dimensions are grouped where the products of both sides meet; in a
-// group the one dynamic dimension of the result takes what the static ones leave.
+// Sizes in use after a reshape: dimensions are grouped where the products of both sides are equal;
+// in a group the one dynamic dimension of the result takes what the static ones leave.
 static bool reshaped_sizes(const hlo_literal *a, const hlo_shape *to, i64 *fn, i64 *tn) {
   const hlo_shape *from = a->shape;
   u32 i = 0, j = 0;
@@ -102,7 +103,7 @@ hs_status hlo_eval_transpose(ev *e, const hlo_instr *i, hlo_literal **ops, hlo_l
   i64 fs[HLO_MAX_RANK], ts[HLO_MAX_RANK], ss[HLO_MAX_RANK];
   hlo_row_major_strides(from->rank, from->dims, fs);
   hlo_row_major_strides(to->rank, to->dims, ts);
-  // only unit dimensions change place: the data stay
+  // only dimensions of size 1 move: the data stay
   bool moved = false;
   i64 last = -1;
   for (u32 d = 0; d < to->rank; d++) {
@@ -262,7 +263,7 @@ hs_status hlo_eval_iota(ev *e, const hlo_instr *i, hlo_literal **ops, hlo_litera
 }
 
 // ---- dynamic slices -----------------------------------------------------------------------------
-// Start indices stand in scalars ops[first..], or together in one array (the old form); each is
+// Start indices are scalars ops[first..], or one array of them (the old form); each is
 // clamped so that a window of `size` fits.
 static i64 start_offset(hlo_literal *const *ops, u32 first, u32 nops, u32 rank, const i64 *dims,
                         const i64 *size, const i64 *strides) {
@@ -469,7 +470,7 @@ hs_status hlo_eval_gather(ev *e, const hlo_instr *i, hlo_literal **ops, hlo_lite
     for (u32 m = 0; m < map.n; m++) {
       const char *p = (const char *)ops[1]->data + (size_t)(id + (i64)m * vstep) * iw;
       i64 v = hlo_elem_to_i64(it, p), d = map.v[m], hi = from->dims[d] - size.v[d];
-      if (holds(batch, d)) continue;  // its place is the batch index
+      if (holds(batch, d)) continue;  // its position is the batch index
       if (it == HLO_U64 && v < 0) v = INT64_MAX;
       src += HS_MAX(HS_MIN(v, hi), 0) * fs[d];
     }

@@ -1,10 +1,19 @@
-// ops.h — inside the evaluator: what eval*.c share.
+// ops.h — inside the evaluator: what the files of core/eval share.
 //
 // A value is a literal. The function of an opcode gets its operands in `ops`, holding one reference
 // each, and may take any of them (set the entry to NULL); a literal whose only reference is held
 // there is dead after the instruction, so it may be overwritten (ev_writable). Arithmetic on
 // elements exists once, as kernels over contiguous blocks (ew.c): whole arrays run through
 // them, and so do the scalar computations of reduce, sort, scatter and map (prog.c).
+//
+// Order of the files, each using those before it:
+//   mem, ew, convert, ew_run     buffers; kernels
+//   prog                         scalar computations (calls ev_call for what is not arithmetic)
+//   move, reduce, scatter, sort, rng, gemm, dot, ragged, linalg     operations
+//   lapack, library, custom      custom calls
+//   coll, manual, host, host_ops operations between devices, and with the host
+//   loop, eval                   control flow; eval dispatches by ops.def and so reaches them all
+//   world                        runs one eval per simulated device
 #ifndef HLO_EVAL_OPS_H
 #define HLO_EVAL_OPS_H
 
@@ -41,21 +50,22 @@ struct ev {
 #undef OP
 
 // ---- eval.c -------------------------------------------------------------------------------------
-// Runs a computation; takes the references in args (entries become NULL).
+// Runs a computation; takes the references in args (entries become NULL), also when it fails.
 hs_status ev_call(ev *, const hlo_computation *, u32 n, hlo_literal **args, hlo_literal **out);
 ev_plan *ev_plan_of(ev *, const hlo_computation *);
-// number, shapes, values
+// Whether the arguments fit the parameters: number, shapes, values. E_INPUT.
 hs_status ev_check_args(const hlo_computation *, u32 n, hlo_literal *const *args);
 // One device's run of a computation.
 hs_status ev_run_one(const hlo_computation *, u32 n, hlo_literal *const *args,
                      const hlo_eval_options *, ev_world *, u32 replica, u32 partition,
                      hlo_literal **out);
 ev_prog **ev_plan_prog(ev_plan *);  // where prog.c keeps its compiled form
-// an array shape; safe with many devices
+// The interned array shape; locks the context when there are several devices. E_LIMIT.
 hs_status ev_shape(ev *, hlo_dtype, u32 rank, const i64 *dims, const hlo_shape **out);
-// the same array of another type; safe with many devices
+// The same shape with another element type; locks as ev_shape does.
 const hlo_shape *ev_typed(ev *, const hlo_shape *, hlo_dtype);
-hs_status ev_unsupported(const hlo_instr *, const char *why);
+hs_status ev_unsupported(const hlo_instr *,
+                         const char *why);  // E_UNSUPPORTED, the opcode as subject
 
 // ---- loop.c --------------------------------------------------------------------------------
 // A while loop without influence: everything that is read of it passes through unchanged, and it
@@ -65,14 +75,14 @@ bool ev_loop_is_idle(const hlo_instr *);
 // ---- mem.c: buffers, reuse, strided copies -------------------------------------------------
 ev_account *ev_account_new(i64 limit);
 void ev_account_close(ev_account *);
-// array, not cleared; tuples recursively
+// A literal of the shape, charged to the account; arrays are not cleared. E_NO_MEMORY, E_LIMIT.
 hs_status ev_new(ev *, const hlo_shape *, hlo_literal **out);
-bool ev_writable(const hlo_literal *);
+bool ev_writable(const hlo_literal *);  // no other reference, and the evaluator's own buffer
 // The dying operand itself when its bytes fit the shape, else a new array.
 hs_status ev_reuse(ev *, hlo_literal **op, const hlo_shape *, hlo_literal **out);
-// operand's value in a writable array
+// The operand's value in an array that may be written.
 hs_status ev_own(ev *, hlo_literal **op, const hlo_shape *, hlo_literal **out);
-// the same data under another shape
+// The same data under another shape of as many bytes; takes the operand.
 hlo_literal *ev_retag(hlo_literal **op, const hlo_shape *);
 // dst[i·ds] = src[i·ss] for every index i below dims; strides in elements of `size` bytes, any
 // sign.
@@ -83,20 +93,34 @@ void ev_fill(size_t size, void *dst, const void *value, i64 n);
 bool ev_next(u32 rank, const i64 *dims, i64 *index);
 i64 ev_product(u32 n, const i64 *v);
 
-// ---- ew.c, convert.c: kernels over blocks ---------------------------------------------
+// ---- ew.c, ew_run.c, convert.c: kernels over blocks ---------------------------------------------
+// n elements each, contiguous; out may be one of the inputs.
 typedef void (*ew_fn)(void *out, const void *const *in, i64 n);
+// How the kernel is applied: on the elements as they are, on floats widened to f32, on integers of
+// less than a byte; conversions and reduce-precision have functions of their own.
+enum { EW_DIRECT, EW_NARROW, EW_SUBBYTE, EW_CONVERT, EW_REDUCE_PRECISION };
 typedef struct ew {
   ew_fn fn;
   u32 nin;
   hlo_dtype in[3], out;  // as in the program
   u8 mode;               // EW_DIRECT ...
+  hlo_opcode bitwise;    // an operation on the bits of integers below a byte; else HLO_OP_INVALID
   int ebits, mbits;      // reduce-precision
 } ew;
+static inline bool ev_is_narrow(hlo_dtype t) {
+  return hlo_dtype_is_float(t) && t != HLO_F32 && t != HLO_F64;
+}
+static inline bool ev_is_subbyte(hlo_dtype t) {
+  return hlo_dtype_is_integer(t) && hlo_dtype_bits(t) < 8;
+}
 // The kernel of an elementwise instruction, by its operand types; false when there is none.
 bool ew_compile(const hlo_instr *, ew *);
+// The same for given types; `attrs` is the instruction whose attributes count (compare's
+// direction).
 bool ew_compile_types(hlo_opcode, const hlo_instr *attrs, u32 nin, const hlo_dtype *in,
                       hlo_dtype out, ew *);
 void ew_run(const ew *, void *out, const void *const *in, i64 n);
+// n contiguous elements of one type to another, with XLA's rules for what does not fit.
 void ev_convert(hlo_dtype from, const void *src, hlo_dtype to, void *dst, i64 n);
 
 // ---- prog.c --------------------------------------------------------------------------------

@@ -2,10 +2,10 @@
 // matrix (dot.c): batches, ragged dimensions further in, group sizes that differ from batch to
 // batch.
 //
-// One lhs dimension is cut into groups of given sizes. Among the free dimensions, each row meets
-// the rhs of its group (rows behind the last group give zero). Contracted, each group gives a
-// result of its own. Sizes may depend on the lhs dimensions in front: the batches, and the free or
-// contracted ones that stand before the ragged one.
+// One lhs dimension is divided into groups of given sizes. When it is free, each row is multiplied
+// with the rhs of its group (rows behind the last group give zero); when it is contracted, each
+// group gives a result of its own. Sizes may depend on the lhs dimensions in front: the batches,
+// and the free or contracted ones before the ragged one.
 #include "core/eval/library.h"
 
 typedef struct ragged {
@@ -55,7 +55,7 @@ static bool ragged_init(const hlo_instr *i, hlo_literal *const *ops, ragged *r) 
   return r->sizes->rank == 1 || r->sizes->rank == r->nfront + 1;
 }
 
-// First row of group g, and how many it has, at this place of the lhs.
+// First row of group g, and how many it has, at this position of the lhs.
 static i64 group_start(const ragged *r, const hlo_literal *sizes, const i64 *at, i64 g, i64 *size) {
   i64 base = 0, start = 0;
   for (u32 k = 0; k < r->nfront && r->sizes->rank > 1; k++) base += at[r->front[k]] * r->ss[k];
@@ -64,8 +64,8 @@ static i64 group_start(const ragged *r, const hlo_literal *sizes, const i64 *at,
   return start;
 }
 
-// The sum over the contracted dimensions at one place of lhs (`at`) and rhs (offset ob); group g's
-// part when contracted.
+// The sum over the contracted dimensions at one position of lhs (`at`) and rhs (offset ob); group
+// g's part when contracted.
 static double sum_at(const ragged *r, const double *a, const double *b, const hlo_literal *sizes,
                      i64 *at, i64 ob, i64 g) {
   i64 kn[HLO_MAX_RANK], index[HLO_MAX_RANK] = {0};

@@ -1,31 +1,21 @@
-// reduce.c — reduce, reduce-window, select-and-scatter, scatter and scan.
+// reduce.c — folds (fold.h), reduce, reduce-window and scan.
 //
-// All of them fold values into accumulators with a computation. A fold knows three speeds: sums and
-// products of f32 are kept in f64 (one rounding at the end), other recognised reducers run their
-// elementwise kernel on whole rows, and anything else is a block program (prog.c). Narrow
-// floats round at every step, as XLA:CPU does. Rows are what is contiguous on both sides; other
-// accesses are gathered into blocks first.
-#include "core/eval/ops.h"
+// A fold runs over rows: what is contiguous in the input and in the accumulators. Accesses with
+// other strides are gathered into blocks first. A reduce whose order is free passes once over its
+// input in memory order; any other visits the reduced positions in row-major order, for a block of
+// results at a time. A window that reaches from one end of a dimension to each element is a running
+// fold, linear in the size. XLA's evaluator calls the computation per element instead
+// (hlo_evaluator.cc); only the speed differs.
+#include "core/eval/fold.h"
 #include "core/eval/fast.h"
 
-enum { MAXN = 32 };  // arrays reduced together
-
-typedef struct fold {
-  enum { FOLD_WIDE, FOLD_KERNEL, FOLD_PROGRAM } kind;
-  hlo_opcode op;
-  ew k;
-  ev_apply a;
-  u32 n;
-  size_t acc_size[MAXN], in_size[MAXN];
-  hlo_dtype acc_type[MAXN];  // of the accumulators that are literals
-} fold;
-
+// ---- folding rows and regions -------------------------------------------------------------------
 static bool is_float_sum(hlo_opcode op) { return op == HLO_ADD || op == HLO_MULTIPLY; }
 
-static hs_status fold_init(ev *e, const hlo_instr *i, const hlo_computation *c, u32 n,
-                           hlo_literal *const *in, bool wide, fold *f) {
+hs_status fold_init(ev *e, const hlo_instr *i, const hlo_computation *c, u32 n,
+                    hlo_literal *const *in, bool wide, fold *f) {
   *f = (fold){.kind = FOLD_PROGRAM, .n = n};
-  if (n > MAXN) return ev_unsupported(i, "of so many arrays at once");
+  if (n > FOLD_MAX) return ev_unsupported(i, "of so many arrays at once");
   if (!c || c->nparams != 2 * n)
     return ev_unsupported(i, "with a computation that does not take two values per array");
   hlo_dtype t = in[0]->shape->dtype;
@@ -51,7 +41,7 @@ static hs_status fold_init(ev *e, const hlo_instr *i, const hlo_computation *c, 
 }
 
 // acc[j] = acc[j] op x[j] for rows of any length, all contiguous.
-static hs_status fold_rows(const fold *f, void *const *acc, const void *const *x, i64 n) {
+hs_status fold_rows(const fold *f, void *const *acc, const void *const *x, i64 n) {
   if (f->kind == FOLD_WIDE) {
     double *a = acc[0];
     const float *v = x[0];
@@ -67,8 +57,8 @@ static hs_status fold_rows(const fold *f, void *const *acc, const void *const *x
     return HS_GOOD;
   }
   for (i64 j = 0; j < n; j += EV_BLOCK) {
-    const void *in[2 * MAXN];
-    void *out[MAXN];
+    const void *in[2 * FOLD_MAX];
+    void *out[FOLD_MAX];
     for (u32 k = 0; k < f->n; k++) {
       out[k] = (char *)acc[k] + (size_t)j * f->acc_size[k];
       in[k] = out[k];
@@ -123,22 +113,52 @@ static void fold_run(const fold *f, void *acc, const void *x, i64 n) {
   ew_run(&f->k, acc, in, 1);
 }
 
-// ---- accumulators and results -------------------------------------------------------------------
-static const hlo_shape *part(const hlo_shape *s, u32 k) {
-  return hlo_shape_is_tuple(s) ? s->elems[k] : s;
+// Folds a strided region of x into a strided region of acc.
+hs_status fold_region(const fold *f, u32 rank, const i64 *n, void *const *acc, const i64 *as,
+                      const void *const *x, const i64 *xs) {
+  i64 index[HLO_MAX_RANK] = {0}, line = rank ? n[rank - 1] : 1, la = rank ? as[rank - 1] : 1,
+      lx = rank ? xs[rank - 1] : 1;
+  char *ab[FOLD_MAX] = {0}, *xb[FOLD_MAX] = {0};
+  bool dense = (la == 1 && lx == 1) || line == 1;
+  for (u32 k = 0; k < f->n && !dense; k++)
+    ab[k] = hs_alloc(EV_BLOCK * f->acc_size[k]), xb[k] = hs_alloc(EV_BLOCK * f->in_size[k]);
+  hs_status st = HS_GOOD;
+  do {
+    i64 oa = 0, ox = 0;
+    for (u32 d = 0; d + 1 < rank; d++) oa += index[d] * as[d], ox += index[d] * xs[d];
+    for (i64 j = 0; j < line && hs_ok(st); j += dense ? line : EV_BLOCK) {
+      i64 m = dense ? line : HS_MIN((i64)EV_BLOCK, line - j);
+      void *pa[FOLD_MAX];
+      const void *px[FOLD_MAX];
+      for (u32 k = 0; k < f->n; k++) {
+        pa[k] = (char *)acc[k] + (oa + j * la) * (i64)f->acc_size[k];
+        px[k] = (const char *)x[k] + (ox + j * lx) * (i64)f->in_size[k];
+        if (dense) continue;
+        i64 one = 1;
+        ev_copy(f->acc_size[k], 1, &m, ab[k], &one, pa[k], &la);
+        ev_copy(f->in_size[k], 1, &m, xb[k], &one, px[k], &lx);
+      }
+      st = dense ? fold_rows(f, pa, px, m)
+                 : fold_rows(f, (void *const *)ab, (const void *const *)xb, m);
+      for (u32 k = 0; k < f->n && !dense; k++) {
+        i64 one = 1;
+        ev_copy(f->acc_size[k], 1, &m, pa[k], &la, ab[k], &one);
+      }
+    }
+  } while (hs_ok(st) && ev_next(rank ? rank - 1 : 0, n, index));
+  for (u32 k = 0; k < f->n; k++) {
+    hs_free(ab[k]);
+    hs_free(xb[k]);
+  }
+  return st;
 }
 
-typedef struct accs {
-  void *p[MAXN];
-  hlo_literal *lit[MAXN];
-  double *wide;
-} accs;
-
-static hs_status accs_new(ev *e, const fold *f, const hlo_shape *result, hlo_literal *const *init,
-                          accs *a) {
+// ---- accumulators and results -------------------------------------------------------------------
+hs_status fold_accs_new(ev *e, const fold *f, const hlo_shape *result, hlo_literal *const *init,
+                        fold_accs *a) {
   memset(a, 0, sizeof *a);
   for (u32 k = 0; k < f->n; k++) {
-    const hlo_shape *s = part(result, k);
+    const hlo_shape *s = fold_part(result, k);
     hlo_dtype t = f->acc_type[k], from = init[k]->shape->dtype;
     // floats of other precision: they meet in the accumulator's type
     bool mixed = s->dtype != t || from != t;
@@ -165,12 +185,12 @@ static hs_status accs_new(ev *e, const fold *f, const hlo_shape *result, hlo_lit
   return HS_GOOD;
 }
 
-static hs_status accs_done(ev *e, const fold *f, const hlo_shape *result, accs *a, hs_status st,
-                           hlo_literal **out) {
+hs_status fold_accs_done(ev *e, const fold *f, const hlo_shape *result, fold_accs *a, hs_status st,
+                         hlo_literal **out) {
   if (hs_ok(st) && a->wide)
     ev_convert(HLO_F64, a->wide, HLO_F32, a->lit[0]->data, a->lit[0]->shape->elements);
   for (u32 k = 0; k < f->n && hs_ok(st); k++) {
-    const hlo_shape *s = part(result, k);
+    const hlo_shape *s = fold_part(result, k);
     hlo_literal *own = a->lit[k];
     if (s->dtype == own->shape->dtype) continue;
     st = ev_new(e, s, &a->lit[k]);
@@ -186,7 +206,7 @@ static hs_status accs_done(ev *e, const fold *f, const hlo_shape *result, accs *
 }
 
 // Inputs of another precision than the computation takes are brought to its.
-static hs_status match_inputs(ev *e, const hlo_computation *c, u32 n, hlo_literal **in) {
+hs_status fold_match_inputs(ev *e, const hlo_computation *c, u32 n, hlo_literal **in) {
   for (u32 k = 0; c && k < n && n + k < c->nparams; k++) {
     hlo_dtype want = c->params[n + k]->shape->dtype, t = in[k]->shape->dtype;
     if (want == t || !hlo_dtype_is_float(want) || !hlo_dtype_is_float(t)) continue;
@@ -241,7 +261,7 @@ static hs_status reduce_blocks(const fold *f, const split *s, void *const *acc,
                                hlo_literal *const *in) {
   i64 total = ev_product(s->nk, s->kn), index[HLO_MAX_RANK] = {0};
   if (ev_product(s->nr, s->rn) == 0) return HS_GOOD;
-  char *block[MAXN];
+  char *block[FOLD_MAX];
   for (u32 k = 0; k < f->n; k++) block[k] = hs_alloc(EV_BLOCK * f->in_size[k]);
   hs_status st = HS_GOOD;
   for (i64 o = 0; o < total && hs_ok(st); o += EV_BLOCK) {
@@ -257,8 +277,8 @@ static hs_status reduce_blocks(const fold *f, const split *s, void *const *acc,
     do {
       i64 at = 0;
       for (u32 d = 0; d < s->nr; d++) at += ri[d] * s->rs[d];
-      const void *x[MAXN];
-      void *a[MAXN];
+      const void *x[FOLD_MAX];
+      void *a[FOLD_MAX];
       for (u32 k = 0; k < f->n; k++) {
         size_t w = f->in_size[k];
         const char *src = (const char *)in[k]->data + (base[0] + at) * (i64)w;
@@ -282,7 +302,7 @@ static hs_status reduce_blocks(const fold *f, const split *s, void *const *acc,
 
 hs_status hlo_eval_reduce(ev *e, const hlo_instr *i, hlo_literal **ops, hlo_literal **out) {
   u32 n = i->noperands / 2;
-  HS_TRY(match_inputs(e, hlo_attr_comp(i, HLO_ATTR_TO_APPLY), n, ops));
+  HS_TRY(fold_match_inputs(e, hlo_attr_comp(i, HLO_ATTR_TO_APPLY), n, ops));
   const hlo_shape *from = ops[0]->shape;
   hlo_ints dims = hlo_attr_ints(i, HLO_ATTR_DIMENSIONS);
   fold f;
@@ -299,13 +319,13 @@ hs_status hlo_eval_reduce(ev *e, const hlo_instr *i, hlo_literal **ops, hlo_lite
     if (reduced[d]) s.rn[s.nr] = size, s.rs[s.nr++] = stride[d];
     else s.kn[s.nk] = size, s.ks[s.nk++] = stride[d];
   }
-  accs a;
-  hs_status st = accs_new(e, &f, i->shape, &ops[n], &a);
+  fold_accs a;
+  hs_status st = fold_accs_new(e, &f, i->shape, &ops[n], &a);
   bool empty = from->elements == 0;
   if (hs_ok(st) && !empty)
     st = f.kind != FOLD_PROGRAM && !cut ? reduce_in_order(&f, from, reduced, a.p[0], ops[0]->data)
                                         : reduce_blocks(&f, &s, a.p, ops);
-  HS_TRY(accs_done(e, &f, i->shape, &a, st, out));
+  HS_TRY(fold_accs_done(e, &f, i->shape, &a, st, out));
   if (ops[0]->dynamic_sizes)
     for (u32 k = 0; k < n; k++) {
       hlo_literal *r = hlo_shape_is_tuple(i->shape) ? (*out)->children[k] : *out;
@@ -349,46 +369,6 @@ static span span_of(const hlo_window_dim *w, i64 position, i64 nin, i64 nout) {
   return s;
 }
 
-// Folds a strided region of x into a strided region of acc.
-static hs_status fold_region(const fold *f, u32 rank, const i64 *n, void *const *acc, const i64 *as,
-                             const void *const *x, const i64 *xs) {
-  i64 index[HLO_MAX_RANK] = {0}, line = rank ? n[rank - 1] : 1, la = rank ? as[rank - 1] : 1,
-      lx = rank ? xs[rank - 1] : 1;
-  char *ab[MAXN] = {0}, *xb[MAXN] = {0};
-  bool dense = (la == 1 && lx == 1) || line == 1;
-  for (u32 k = 0; k < f->n && !dense; k++)
-    ab[k] = hs_alloc(EV_BLOCK * f->acc_size[k]), xb[k] = hs_alloc(EV_BLOCK * f->in_size[k]);
-  hs_status st = HS_GOOD;
-  do {
-    i64 oa = 0, ox = 0;
-    for (u32 d = 0; d + 1 < rank; d++) oa += index[d] * as[d], ox += index[d] * xs[d];
-    for (i64 j = 0; j < line && hs_ok(st); j += dense ? line : EV_BLOCK) {
-      i64 m = dense ? line : HS_MIN((i64)EV_BLOCK, line - j);
-      void *pa[MAXN];
-      const void *px[MAXN];
-      for (u32 k = 0; k < f->n; k++) {
-        pa[k] = (char *)acc[k] + (oa + j * la) * (i64)f->acc_size[k];
-        px[k] = (const char *)x[k] + (ox + j * lx) * (i64)f->in_size[k];
-        if (dense) continue;
-        i64 one = 1;
-        ev_copy(f->acc_size[k], 1, &m, ab[k], &one, pa[k], &la);
-        ev_copy(f->in_size[k], 1, &m, xb[k], &one, px[k], &lx);
-      }
-      st = dense ? fold_rows(f, pa, px, m)
-                 : fold_rows(f, (void *const *)ab, (const void *const *)xb, m);
-      for (u32 k = 0; k < f->n && !dense; k++) {
-        i64 one = 1;
-        ev_copy(f->acc_size[k], 1, &m, pa[k], &la, ab[k], &one);
-      }
-    }
-  } while (hs_ok(st) && ev_next(rank ? rank - 1 : 0, n, index));
-  for (u32 k = 0; k < f->n; k++) {
-    hs_free(ab[k]);
-    hs_free(xb[k]);
-  }
-  return st;
-}
-
 // A window that covers everything up to (or from) each element: a running fold along that
 // dimension. Returns the dimension, or rank when the window is something else.
 static u32 running_dim(const hlo_window *w, const hlo_shape *from, bool *backwards) {
@@ -416,8 +396,8 @@ static hs_status running_fold(const fold *f, const hlo_shape *from, u32 dim, boo
   hlo_row_major_strides(from->rank, from->dims, s);
   for (i64 t = 0; t < len; t++) {
     i64 at = backwards ? len - 1 - t : t, before = backwards ? at + 1 : at - 1;
-    void *a[MAXN];
-    const void *x[MAXN];
+    void *a[FOLD_MAX];
+    const void *x[FOLD_MAX];
     for (u32 k = 0; k < f->n; k++) {
       a[k] = (char *)acc[k] + at * s[dim] * (i64)f->acc_size[k];
       x[k] = (const char *)in[k]->data + at * s[dim] * (i64)f->in_size[k];
@@ -452,8 +432,8 @@ static hs_status fold_windows(const fold *f, const hlo_window *w, const hlo_shap
       ra[d] = s.step * as[d], rx[d] = s.by * xs[d];
     }
     if (!any) continue;
-    void *a[MAXN];
-    const void *x[MAXN];
+    void *a[FOLD_MAX];
+    const void *x[FOLD_MAX];
     for (u32 k = 0; k < f->n; k++) {
       a[k] = (char *)acc[k] + oa * (i64)f->acc_size[k];
       x[k] = (const char *)in[k]->data + ox * (i64)f->in_size[k];
@@ -468,265 +448,20 @@ hs_status hlo_eval_reduce_window(ev *e, const hlo_instr *i, hlo_literal **ops, h
   static const hlo_window none = {0, NULL};
   u32 n = i->noperands / 2;
   const hlo_window *w = hlo_attr_ptr(i, HLO_ATTR_WINDOW);
-  HS_TRY(match_inputs(e, hlo_attr_comp(i, HLO_ATTR_TO_APPLY), n, ops));
-  const hlo_shape *from = ops[0]->shape, *to = part(i->shape, 0);
+  HS_TRY(fold_match_inputs(e, hlo_attr_comp(i, HLO_ATTR_TO_APPLY), n, ops));
+  const hlo_shape *from = ops[0]->shape, *to = fold_part(i->shape, 0);
   if (!w) w = &none;
   if (w->n != from->rank) return ev_unsupported(i, "with a window of another rank");
   fold f;
   HS_TRY(fold_init(e, i, hlo_attr_comp(i, HLO_ATTR_TO_APPLY), n, ops, true, &f));
-  accs a;
+  fold_accs a;
   bool backwards = false;
   u32 dim = running_dim(w, from, &backwards);
-  hs_status st = accs_new(e, &f, i->shape, &ops[n], &a);
+  hs_status st = fold_accs_new(e, &f, i->shape, &ops[n], &a);
   if (hs_ok(st) && from->elements && to->elements)
     st = dim < from->rank ? running_fold(&f, from, dim, backwards, a.p, ops)
                           : fold_windows(&f, w, from, to, a.p, ops);
-  return accs_done(e, &f, i->shape, &a, st, out);
-}
-
-// ---- select-and-scatter -------------------------------------------------------------------------
-// Whether `candidate` displaces `best`: the select computation says which of (best, candidate) to
-// keep.
-typedef struct chooser {
-  bool fast;
-  i64 direction;
-  hlo_dtype type;
-  ev_apply a;
-} chooser;
-
-static hs_status chooser_init(ev *e, const hlo_computation *c, hlo_dtype t, chooser *s) {
-  *s = (chooser){.type = t};
-  const hlo_instr *r = c->root;
-  if (r->opcode == HLO_COMPARE && c->nparams == 2 && hlo_operand(r, 0) == c->params[0] &&
-      hlo_operand(r, 1) == c->params[1] && t == HLO_F32) {
-    s->direction = hlo_attr_int(r, HLO_ATTR_DIRECTION, 0);
-    s->fast =
-        (s->direction == HLO_DIRECTION_GE || s->direction == HLO_DIRECTION_LE ||
-         s->direction == HLO_DIRECTION_GT || s->direction == HLO_DIRECTION_LT) &&
-        hlo_attr_int(r, HLO_ATTR_COMPARE_TYPE, HLO_COMPARE_TYPE_FLOAT) == HLO_COMPARE_TYPE_FLOAT;
-  }
-  return s->fast ? HS_GOOD : ev_apply_init(e, c, &s->a);
-}
-
-static hs_status keep(const chooser *s, const void *best, const void *candidate, bool *yes) {
-  if (s->fast) {
-    float a = *(const float *)best, b = *(const float *)candidate;
-    *yes = s->direction == HLO_DIRECTION_GE   ? a >= b
-           : s->direction == HLO_DIRECTION_LE ? a <= b
-           : s->direction == HLO_DIRECTION_GT ? a > b
-                                              : a < b;
-    return HS_GOOD;
-  }
-  u8 r = 0;
-  void *out = &r;
-  const void *in[2] = {best, candidate};
-  HS_TRY(ev_apply_run(&s->a, &out, in, 1));
-  *yes = r != 0;
-  return HS_GOOD;
-}
-
-hs_status hlo_eval_select_and_scatter(ev *e, const hlo_instr *i, hlo_literal **ops,
-                                      hlo_literal **out) {
-  const hlo_shape *from = ops[0]->shape, *src = ops[1]->shape;
-  const hlo_window *w = hlo_attr_ptr(i, HLO_ATTR_WINDOW);
-  const hlo_computation *sel = hlo_attr_comp(i, HLO_ATTR_SELECT),
-                        *add = hlo_attr_comp(i, HLO_ATTR_SCATTER);
-  if (!sel || !add || (w ? w->n : 0) != from->rank)
-    return ev_unsupported(i, "with a window of another rank");
-  chooser c;
-  fold f;
-  HS_TRY(chooser_init(e, sel, from->dtype, &c));
-  HS_TRY(fold_init(e, i, add, 1, &ops[1], true, &f));
-  accs a;
-  hs_status st = accs_new(e, &f, i->shape, &ops[2], &a);
-  i64 size[HLO_MAX_RANK], fs[HLO_MAX_RANK], index[HLO_MAX_RANK] = {0}, at = 0;
-  for (u32 d = 0; d < from->rank; d++) size[d] = w->v[d].size;
-  hlo_row_major_strides(from->rank, from->dims, fs);
-  size_t bytes = hlo_dtype_storage(from->dtype);
-  const char *data = ops[0]->data, *source = ops[1]->data;
-  if (hs_ok(st) && src->elements && from->elements) do {
-      i64 pos[HLO_MAX_RANK] = {0}, best = -1;
-      do {
-        i64 p = 0;
-        bool inside = true;
-        for (u32 d = 0; d < from->rank && inside; d++) {
-          i64 x = index[d] * w->v[d].stride - w->v[d].pad_low + pos[d] * w->v[d].rhs_dilate;
-          inside = x >= 0 && x < from->dims[d];
-          p += x * fs[d];
-        }
-        if (!inside) continue;
-        bool stay = false;
-        if (best >= 0) st = keep(&c, data + (size_t)best * bytes, data + (size_t)p * bytes, &stay);
-        if (!stay) best = p;
-      } while (hs_ok(st) && ev_next(from->rank, size, pos));
-      if (best >= 0 && hs_ok(st)) {
-        void *acc = (char *)a.p[0] + (size_t)best * f.acc_size[0];
-        const void *x = source + (size_t)at * f.in_size[0];
-        st = fold_rows(&f, &acc, &x, 1);
-      }
-      if ((++at & 4095) == 0 && hs_ok(st)) st = hs_poll();
-    } while (hs_ok(st) && ev_next(src->rank, src->dims, index));
-  return accs_done(e, &f, i->shape, &a, st, out);
-}
-
-// ---- scatter ------------------------------------------------------------------------------------
-static bool holds(hlo_ints v, i64 x) {
-  for (u32 k = 0; k < v.n; k++)
-    if (v.v[k] == x) return true;
-  return false;
-}
-
-// How updates map to the operand: window dimensions (sizes, strides on both sides), and the other
-// dimensions of the updates with the steps they make in the updates, the indices and (batch
-// dimensions) the operand.
-typedef struct scatter_map {
-  u32 nw, nb;
-  i64 wn[HLO_MAX_RANK], wo[HLO_MAX_RANK], wu[HLO_MAX_RANK];
-  i64 bn[HLO_MAX_RANK], bu[HLO_MAX_RANK], bi[HLO_MAX_RANK], bo[HLO_MAX_RANK];
-  i64 window[HLO_MAX_RANK];  // window size per operand dimension
-  i64 stride[HLO_MAX_RANK];  // of the operand
-  i64 index_step;            // between the components of one index vector
-} scatter_map;
-
-static bool scatter_map_of(const hlo_instr *i, const hlo_shape *to, const hlo_shape *ids,
-                           const hlo_shape *up, scatter_map *m) {
-  hlo_ints win = hlo_attr_ints(i, HLO_ATTR_UPDATE_WINDOW_DIMS),
-           ins = hlo_attr_ints(i, HLO_ATTR_INSERTED_WINDOW_DIMS),
-           batch = hlo_attr_ints(i, HLO_ATTR_INPUT_BATCHING_DIMS),
-           id_batch = hlo_attr_ints(i, HLO_ATTR_SCATTER_INDICES_BATCHING_DIMS);
-  i64 vector = hlo_attr_int(i, HLO_ATTR_INDEX_VECTOR_DIM, ids->rank), is[HLO_MAX_RANK],
-      us[HLO_MAX_RANK];
-  memset(m, 0, sizeof *m);
-  hlo_row_major_strides(to->rank, to->dims, m->stride);
-  hlo_row_major_strides(ids->rank, ids->dims, is);
-  hlo_row_major_strides(up->rank, up->dims, us);
-  m->index_step = vector < ids->rank ? is[vector] : 0;
-  u32 k = 0, id_dim = 0;
-  for (u32 d = 0; d < to->rank; d++) {
-    m->window[d] = 1;
-    if (holds(ins, d) || holds(batch, d)) continue;
-    if (k >= win.n) return false;
-    i64 u = win.v[k++];
-    m->window[d] = m->wn[m->nw] = up->dims[u];
-    m->wo[m->nw] = m->stride[d], m->wu[m->nw++] = us[u];
-  }
-  for (u32 d = 0; d < up->rank; d++) {
-    if (holds(win, d)) continue;
-    if (id_dim == vector) id_dim++;
-    if (id_dim >= ids->rank) return false;
-    m->bn[m->nb] = up->dims[d], m->bu[m->nb] = us[d], m->bi[m->nb] = is[id_dim];
-    for (u32 b = 0; b < id_batch.n; b++)
-      if (id_batch.v[b] == id_dim) m->bo[m->nb] = m->stride[batch.v[b]];
-    m->nb++, id_dim++;
-  }
-  return k == win.n;
-}
-
-// The computation may work in another type than the arrays: they are converted, and the results
-// back.
-static bool mixed_types(const hlo_computation *c, u32 n, hlo_literal *const *ops) {
-  for (u32 k = 0; k < n; k++)
-    if (c->params[k]->shape->dtype != ops[k]->shape->dtype ||
-        c->params[n + k]->shape->dtype != ops[n + 1 + k]->shape->dtype)
-      return true;
-  return false;
-}
-
-static hs_status convert_literal(ev *e, hlo_literal **l, const hlo_shape *to) {
-  hlo_literal *r;
-  if ((*l)->shape->dtype == to->dtype) return HS_GOOD;
-  HS_TRY(ev_new(e, to, &r));
-  ev_convert((*l)->shape->dtype, (*l)->data, to->dtype, r->data, to->elements);
-  hlo_literal_unref(*l);
-  *l = r;
-  return HS_GOOD;
-}
-
-static hs_status scatter_run(ev *e, const hlo_instr *i, u32 n, hlo_literal **ops, hlo_literal **r);
-
-static hs_status scatter_converted(ev *e, const hlo_instr *i, u32 n, hlo_literal **ops,
-                                   hlo_literal **out) {
-  const hlo_computation *c = hlo_attr_comp(i, HLO_ATTR_TO_APPLY);
-  hlo_literal *r[MAXN] = {0};
-  if (n > MAXN) return ev_unsupported(i, "of so many arrays at once");
-  for (u32 k = 0; k < n; k++) {
-    HS_TRY(convert_literal(e, &ops[k], ev_typed(e, ops[k]->shape, c->params[k]->shape->dtype)));
-    HS_TRY(convert_literal(e, &ops[n + 1 + k],
-                           ev_typed(e, ops[n + 1 + k]->shape, c->params[n + k]->shape->dtype)));
-  }
-  hs_status st = scatter_run(e, i, n, ops, r);
-  for (u32 k = 0; k < n && hs_ok(st); k++) st = convert_literal(e, &r[k], part(i->shape, k));
-  if (!hs_ok(st)) {
-    for (u32 k = 0; k < n; k++) hlo_literal_unref(r[k]);
-    return st;
-  }
-  *out = hlo_shape_is_tuple(i->shape) ? hlo_literal_tuple(i->shape, n, r) : r[0];
-  return HS_GOOD;
-}
-
-hs_status hlo_eval_scatter(ev *e, const hlo_instr *i, hlo_literal **ops, hlo_literal **out) {
-  const hlo_computation *c = hlo_attr_comp(i, HLO_ATTR_TO_APPLY);
-  u32 n = (i->noperands - 1) / 2;
-  if (!c || i->noperands < 3 || n > MAXN || c->nparams != 2 * n)
-    return ev_unsupported(i, "with this computation");
-  if (mixed_types(c, n, ops)) return scatter_converted(e, i, n, ops, out);
-  hlo_literal *r[MAXN] = {0};
-  HS_TRY(scatter_run(e, i, n, ops, r));
-  *out = hlo_shape_is_tuple(i->shape) ? hlo_literal_tuple(i->shape, n, r) : r[0];
-  return HS_GOOD;
-}
-
-// The scatter itself: the results, one per operand, in the types of the computation.
-static hs_status scatter_run(ev *e, const hlo_instr *i, u32 n, hlo_literal **ops, hlo_literal **r) {
-  const hlo_computation *c = hlo_attr_comp(i, HLO_ATTR_TO_APPLY);
-  const hlo_shape *to = ops[0]->shape, *ids = ops[n]->shape, *up = ops[n + 1]->shape;
-  hlo_ints map = hlo_attr_ints(i, HLO_ATTR_SCATTER_DIMS_TO_OPERAND_DIMS);
-  fold f;
-  scatter_map m;
-  if (!scatter_map_of(i, to, ids, up, &m)) return ev_unsupported(i, "with these dimension numbers");
-  bool assign = n == 1 && c->root == c->params[1];
-  if (assign)
-    f = (fold){.n = 1,
-               .acc_size = {hlo_dtype_storage(to->dtype)},
-               .in_size = {hlo_dtype_storage(to->dtype)}};
-  else HS_TRY(fold_init(e, i, c, n, ops, false, &f));
-  hs_status st = HS_GOOD;
-  for (u32 k = 0; k < n && hs_ok(st); k++) st = ev_own(e, &ops[k], ops[k]->shape, &r[k]);
-  i64 at[HLO_MAX_RANK] = {0}, polls = 0;
-  hlo_dtype it = ids->dtype;
-  const char *id_data = ops[n]->data;
-  bool single = ev_product(m.nw, m.wn) == 1;
-  if (hs_ok(st) && up->elements) do {
-      i64 u = 0, id = 0, o = 0;
-      bool inside = true;
-      for (u32 b = 0; b < m.nb; b++)
-        u += at[b] * m.bu[b], id += at[b] * m.bi[b], o += at[b] * m.bo[b];
-      for (u32 q = 0; q < map.n && inside; q++) {
-        i64 v = hlo_elem_to_i64(it, id_data + (size_t)(id + (i64)q * m.index_step) *
-                                                  hlo_dtype_storage(it)),
-            d = map.v[q];
-        inside = v >= 0 && v <= to->dims[d] - m.window[d];
-        o += v * m.stride[d];
-      }
-      // a window that sticks out is dropped as a whole
-      if (!inside) continue;
-      void *a[MAXN];
-      const void *x[MAXN];
-      for (u32 k = 0; k < n; k++) {
-        a[k] = (char *)r[k]->data + o * (i64)f.acc_size[k];
-        x[k] = (const char *)ops[n + 1 + k]->data + u * (i64)f.in_size[k];
-      }
-      if (assign) ev_copy(f.acc_size[0], m.nw, m.wn, a[0], m.wo, x[0], m.wu);
-      else st = single ? fold_rows(&f, a, x, 1) : fold_region(&f, m.nw, m.wn, a, m.wo, x, m.wu);
-      if ((++polls & 4095) == 0 && hs_ok(st)) st = hs_poll();
-    } while (hs_ok(st) && ev_next(m.nb, m.bn, at));
-  for (u32 k = 0; k < n && !hs_ok(st); k++) {
-    hlo_literal_unref(r[k]);
-    r[k] = NULL;
-  }
-  for (u32 k = 0; k < n && hs_ok(st); k++)
-    if (r[k]->shape->dtype == part(i->shape, k)->dtype) r[k]->shape = part(i->shape, k);
-  return st;
+  return fold_accs_done(e, &f, i->shape, &a, st, out);
 }
 
 // ---- scan ---------------------------------------------------------------------------------------
@@ -741,16 +476,16 @@ hs_status hlo_eval_scan(ev *e, const hlo_instr *i, hlo_literal **ops, hlo_litera
   u32 nin = n - carries, nres = hlo_shape_is_tuple(c->root->shape) ? c->root->shape->nelems : 1;
   u32 nleaves = hlo_shape_is_tuple(i->shape) ? i->shape->nelems : 1, nouts = nleaves - carries;
   bool reverse = hlo_attr_int(i, HLO_ATTR_IS_REVERSE, 0) != 0;
-  if (nres != nleaves || nleaves < carries || nouts > MAXN || n > MAXN)
+  if (nres != nleaves || nleaves < carries || nouts > FOLD_MAX || n > FOLD_MAX)
     return ev_unsupported(i, "with these results");
   i64 dim = dims.v[0], len = ops[0]->shape->dims[dim];
-  hlo_literal *outs[MAXN] = {0}, *carry[MAXN] = {0};
+  hlo_literal *outs[FOLD_MAX] = {0}, *carry[FOLD_MAX] = {0};
   hs_status st = HS_GOOD;
-  for (u32 k = 0; k < nouts && hs_ok(st); k++) st = ev_new(e, part(i->shape, k), &outs[k]);
+  for (u32 k = 0; k < nouts && hs_ok(st); k++) st = ev_new(e, fold_part(i->shape, k), &outs[k]);
   for (u32 k = 0; k < carries; k++) carry[k] = ops[nin + k], ops[nin + k] = NULL;
   for (i64 t = 0; t < len && hs_ok(st); t++) {
     i64 at = reverse ? len - 1 - t : t;
-    hlo_literal *args[MAXN] = {0}, *r = NULL;
+    hlo_literal *args[FOLD_MAX] = {0}, *r = NULL;
     for (u32 k = 0; k < nin && hs_ok(st); k++) {
       const hlo_shape *s = ops[k]->shape;
       i64 size[HLO_MAX_RANK], ss[HLO_MAX_RANK], ds[HLO_MAX_RANK];
@@ -788,7 +523,7 @@ hs_status hlo_eval_scan(ev *e, const hlo_instr *i, hlo_literal **ops, hlo_litera
     hlo_literal_unref(r);
     st = hs_poll();
   }
-  hlo_literal *all[2 * MAXN];
+  hlo_literal *all[2 * FOLD_MAX];
   for (u32 k = 0; k < nouts; k++) all[k] = outs[k];
   for (u32 k = 0; k < carries; k++) all[nouts + k] = carry[k];
   if (hs_ok(st))

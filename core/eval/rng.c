@@ -1,7 +1,7 @@
-// rng.c — random bits: Threefry-2x32 and Philox-4x32 (Salmon et al., 2011), laid out as
-// XLA's rng-bit-generator lays them out, bit for bit; the stateful rng opcode, whose values the
-// language leaves open, draws from Philox too; and stochastic-convert, which rounds with the bits
-// it is given.
+// rng.c — random bits: Threefry-2x32 and Philox-4x32 (Salmon et al., 2011), in the order of XLA's
+// rng-bit-generator (xla/hlo/builder/lib/prng.cc), bit for bit; the stateful rng opcode, whose
+// values the language leaves open, draws from Philox too; and stochastic-convert, which rounds with
+// the bits it is given.
 #include <math.h>
 #include "core/eval/ops.h"
 
@@ -108,7 +108,7 @@ hs_status hlo_eval_rng_bit_generator(ev *e, const hlo_instr *i, hlo_literal **op
     } else if (state_bytes == 24) {
       philox_words(s[0], &next[1], &next[2], words, buf);
     } else {
-      // a short state counts in its second word, above it stands the key
+      // a short state counts in its second word, the key is above it
       u64 hi = s[0];
       philox_words(s[0], &next[1], &hi, words, buf);
     }

@@ -87,7 +87,7 @@ static void radix_sort(item *a, item *b, i64 n) {
   if (from != a) memcpy(a, from, (size_t)n * sizeof *a);
 }
 
-// Whether a and b are the same expression when pa stands for pb.
+// Whether a and b are the same expression with pa in place of pb.
 static bool same_expression(const hlo_instr *a, const hlo_instr *b, const hlo_instr *pa,
                             const hlo_instr *pb, u32 *budget) {
   if (a == pa || b == pb) return a == pa && b == pb;

@@ -1,30 +1,31 @@
-// world.c — many devices: simulated replicas and partitions, their meetings and their
-// letters.
+// world.c — several devices: simulated replicas and partitions, their rendezvous and transfers.
 //
-// Every device is a thread that evaluates the whole program. A meeting belongs to one instruction
-// and one group of devices: each participant leaves references to its operands, and when all have
-// come each computes its own result from them. A letter goes from one device to another (or to
-// itself): both sides post it, and wait for the other in the done. When every device is either
-// waiting or done and nothing is complete, nobody can ever come: that is an error, not a hang. A
-// module without anything that tells devices apart runs on one.
+// Every device is a thread that evaluates the whole program. A rendezvous belongs to one
+// instruction and one group of devices: each participant leaves references to its operands, and
+// when all have arrived each computes its own result from them (XLA's runtime does the same,
+// xla/service/rendezvous.h). A transfer goes from one device to another or to itself: both sides
+// post it, and wait for the other in the done. When every device is waiting or finished and nothing
+// is complete, the program is in deadlock, which is an error. A module in which nothing tells
+// devices apart runs on one.
 #include "core/eval/world.h"
 
-// ---- meetings -----------------------------------------------------------------------------------
-static ev_meeting *join(ev_world *w, const hlo_instr *i, u32 group, u32 size, u32 nops) {
-  for (ev_meeting *m = w->open; m; m = m->next)
+// ---- rendezvous ---------------------------------------------------------------------------------
+static ev_rendezvous *open_rendezvous(ev_world *w, const hlo_instr *i, u32 group, u32 size,
+                                      u32 nops) {
+  for (ev_rendezvous *m = w->open; m; m = m->next)
     if (m->i == i && m->group == group) return m;
-  ev_meeting *m = hs_calloc(1, sizeof *m);
-  *m = (ev_meeting){.i = i,
-                    .group = group,
-                    .size = size,
-                    .nops = nops,
-                    .ops = hs_calloc((size_t)size * HS_MAX(nops, 1u), sizeof *m->ops),
-                    .next = w->open};
+  ev_rendezvous *m = hs_calloc(1, sizeof *m);
+  *m = (ev_rendezvous){.i = i,
+                       .group = group,
+                       .size = size,
+                       .nops = nops,
+                       .ops = hs_calloc((size_t)size * HS_MAX(nops, 1u), sizeof *m->ops),
+                       .next = w->open};
   w->open = m;
   return m;
 }
 
-void ev_leave(ev_world *w, ev_meeting *m) {
+void ev_leave(ev_world *w, ev_rendezvous *m) {
   if (!m) return;
   bool last = false;
   if (w) pthread_mutex_lock(&w->lock);
@@ -36,9 +37,9 @@ void ev_leave(ev_world *w, ev_meeting *m) {
   hs_free(m);
 }
 
-// Nobody can ever come: every device is waiting or done. Called with the lock held; wakes all the
-// others once.
-static bool stranded(ev_world *w) {
+// Deadlock: every device is waiting or finished, or another one found that. Called with the lock
+// held; wakes all the others once.
+static bool is_deadlock(ev_world *w) {
   if (!w->failed && w->waiting + w->finished == w->n) {
     w->failed = true;
     pthread_cond_broadcast(&w->changed);
@@ -46,33 +47,33 @@ static bool stranded(ev_world *w) {
   return w->failed;
 }
 
-static hs_status stuck(const hlo_instr *i) {
-  return hs_fail(HS_E_RUN, "the devices do not meet at %s %s", hlo_op_text(i->opcode), i->name);
+static const char deadlock_text[] = "deadlock: ";  // how collect() tells these errors apart
+static hs_status deadlock(const hlo_instr *i) {
+  return hs_fail(HS_E_RUN, "%sother devices do not arrive at %s %s", deadlock_text,
+                 hlo_op_text(i->opcode), i->name);
 }
 
-// Brings this device's operands; returns when all of the group have come. *out is left with
-// leave().
-hs_status ev_meet(ev *e, const hlo_instr *i, u32 size, u32 position, u32 group, u32 nops,
-                  hlo_literal *const *ops, ev_meeting **out) {
+hs_status ev_join(ev *e, const hlo_instr *i, u32 size, u32 position, u32 group, u32 nops,
+                  hlo_literal *const *ops, ev_rendezvous **out) {
   ev_world *w = e->world;
   *out = NULL;
   if (!w) {
-    ev_meeting *m = hs_calloc(1, sizeof *m);
-    *m = (ev_meeting){.i = i,
-                      .size = 1,
-                      .come = 1,
-                      .nops = nops,
-                      .ops = hs_calloc(HS_MAX(nops, 1u), sizeof *m->ops)};
+    ev_rendezvous *m = hs_calloc(1, sizeof *m);
+    *m = (ev_rendezvous){.i = i,
+                         .size = 1,
+                         .come = 1,
+                         .nops = nops,
+                         .ops = hs_calloc(HS_MAX(nops, 1u), sizeof *m->ops)};
     for (u32 k = 0; k < nops; k++) m->ops[k] = hlo_literal_ref(ops[k]);
     *out = m;
     return HS_GOOD;
   }
   pthread_mutex_lock(&w->lock);
-  ev_meeting *m = join(w, i, group, size, nops);
+  ev_rendezvous *m = open_rendezvous(w, i, group, size, nops);
   for (u32 k = 0; k < nops; k++) m->ops[position * nops + k] = hlo_literal_ref(ops[k]);
   bool full = ++m->come == m->size;
-  if (full) {  // closed: a next round opens a new one
-    for (ev_meeting **p = &w->open; *p; p = &(*p)->next)
+  if (full) {  // closed: the instruction's next execution opens a new one
+    for (ev_rendezvous **p = &w->open; *p; p = &(*p)->next)
       if (*p == m) {
         *p = m->next;
         break;
@@ -81,12 +82,12 @@ hs_status ev_meet(ev *e, const hlo_instr *i, u32 size, u32 position, u32 group, 
     pthread_cond_broadcast(&w->changed);
   } else {
     w->waiting++;
-    while (m->come < m->size && !stranded(w)) pthread_cond_wait(&w->changed, &w->lock);
+    while (m->come < m->size && !is_deadlock(w)) pthread_cond_wait(&w->changed, &w->lock);
   }
   bool failed = m->come < m->size;
   pthread_mutex_unlock(&w->lock);
-  // the abandoned ev_meeting is freed with the world
-  if (failed) return stuck(i);
+  // one that was never complete is freed with the world
+  if (failed) return deadlock(i);
   *out = m;
   return HS_GOOD;
 }
@@ -106,24 +107,25 @@ const hlo_shape *ev_typed(ev *e, const hlo_shape *s, hlo_dtype t) {
   return r;
 }
 
-// ---- letters ------------------------------------------------------------------------------------
-static ev_letter *find_letter(ev_world *w, u32 id) {
-  ev_letter *l = w->letters;
+// ---- transfers ----------------------------------------------------------------------------------
+static ev_transfer *find_transfer(ev_world *w, u32 id) {
+  ev_transfer *l = w->transfers;
   while (l && l->id != id) l = l->next;
   return l;
 }
 
-// The oldest letter on this way that this side has not posted yet, or a new one at the end.
-static ev_letter *next_letter(ev_world *w, i64 channel, u32 from, u32 to, bool sending) {
-  ev_letter **p = &w->letters;
+// The oldest transfer between these two devices that this side has not posted yet, or a new one at
+// the end.
+static ev_transfer *next_transfer(ev_world *w, i64 channel, u32 from, u32 to, bool sending) {
+  ev_transfer **p = &w->transfers;
   for (; *p; p = &(*p)->next) {
-    ev_letter *l = *p;
+    ev_transfer *l = *p;
     if (l->channel == channel && l->from == from && l->to == to &&
         !(sending ? l->posted : l->wanted))
       return l;
   }
   *p = hs_calloc(1, sizeof **p);
-  **p = (ev_letter){.id = ++w->last_letter, .channel = channel, .from = from, .to = to};
+  **p = (ev_transfer){.id = ++w->last_transfer, .channel = channel, .from = from, .to = to};
   return *p;
 }
 
@@ -142,7 +144,7 @@ hs_status ev_post_send(ev *e, const hlo_instr *i, i64 channel, u32 to, const hlo
   ev_world *w = e->world;
   if (!w) return no_devices(i);
   pthread_mutex_lock(&w->lock);
-  ev_letter *l = next_letter(w, channel, ev_device(e), to, true);
+  ev_transfer *l = next_transfer(w, channel, ev_device(e), to, true);
   l->posted = true;
   l->value = hlo_literal_ref(value);
   *id = l->id;
@@ -155,7 +157,7 @@ hs_status ev_post_recv(ev *e, const hlo_instr *i, i64 channel, u32 from, u32 *id
   ev_world *w = e->world;
   if (!w) return no_devices(i);
   pthread_mutex_lock(&w->lock);
-  ev_letter *l = next_letter(w, channel, from, ev_device(e), false);
+  ev_transfer *l = next_transfer(w, channel, from, ev_device(e), false);
   l->wanted = true;
   *id = l->id;
   release_waiter(w, l->sender_waits);
@@ -163,8 +165,8 @@ hs_status ev_post_recv(ev *e, const hlo_instr *i, i64 channel, u32 from, u32 *id
   return HS_GOOD;
 }
 
-static void drop_letter(ev_world *w, ev_letter *l) {
-  for (ev_letter **p = &w->letters; *p; p = &(*p)->next)
+static void drop_transfer(ev_world *w, ev_transfer *l) {
+  for (ev_transfer **p = &w->transfers; *p; p = &(*p)->next)
     if (*p == l) {
       *p = l->next;
       break;
@@ -177,41 +179,41 @@ hs_status ev_wait_sent(ev *e, const hlo_instr *i, u32 id) {
   ev_world *w = e->world;
   if (!w) return no_devices(i);
   pthread_mutex_lock(&w->lock);
-  ev_letter *l = find_letter(w, id);
+  ev_transfer *l = find_transfer(w, id);
   if (l && !l->wanted) {
     l->sender_waits = true;
     w->waiting++;
-    while (!l->wanted && !stranded(w)) pthread_cond_wait(&w->changed, &w->lock);
+    while (!l->wanted && !is_deadlock(w)) pthread_cond_wait(&w->changed, &w->lock);
   }
   bool fine = l && l->wanted;
   if (fine) l->confirmed = true;
-  if (fine && l->given) drop_letter(w, l);
+  if (fine && l->given) drop_transfer(w, l);
   pthread_mutex_unlock(&w->lock);
-  return fine ? HS_GOOD : stuck(i);
+  return fine ? HS_GOOD : deadlock(i);
 }
 
 hs_status ev_wait_received(ev *e, const hlo_instr *i, u32 id, hlo_literal **out) {
   ev_world *w = e->world;
   if (!w) return no_devices(i);
   pthread_mutex_lock(&w->lock);
-  ev_letter *l = find_letter(w, id);
+  ev_transfer *l = find_transfer(w, id);
   if (l && !l->posted) {
     l->receiver_waits = true;
     w->waiting++;
-    while (!l->posted && !stranded(w)) pthread_cond_wait(&w->changed, &w->lock);
+    while (!l->posted && !is_deadlock(w)) pthread_cond_wait(&w->changed, &w->lock);
   }
   bool fine = l && l->posted;
   if (fine) {
     *out = l->value;
     l->value = NULL;
     l->given = true;
-    if (l->confirmed) drop_letter(w, l);
+    if (l->confirmed) drop_transfer(w, l);
   }
   pthread_mutex_unlock(&w->lock);
-  return fine ? HS_GOOD : stuck(i);
+  return fine ? HS_GOOD : deadlock(i);
 }
 
-// ---- where devices stand ------------------------------------------------------------------------
+// ---- device assignments -------------------------------------------------------------------------
 u32 ev_partitions(const ev *e) { return e->world ? e->world->partitions : 1; }
 u32 ev_replicas(const ev *e) { return e->world ? e->world->replicas : 1; }
 u32 ev_device(const ev *e) { return e->replica * ev_partitions(e) + e->partition; }
@@ -381,9 +383,9 @@ static void count_devices(const hlo_module *m, i64 *reps, i64 *parts) {
 }
 
 static void free_world(ev_world *w) {
-  while (w->letters) drop_letter(w, w->letters);
+  while (w->transfers) drop_transfer(w, w->transfers);
   while (w->open) {
-    ev_meeting *m = w->open;
+    ev_rendezvous *m = w->open;
     w->open = m->next;
     for (u32 k = 0; k < m->size * m->nops; k++) hlo_literal_unref(m->ops[k]);
     hs_free(m->ops);
@@ -393,14 +395,16 @@ static void free_world(ev_world *w) {
   pthread_mutex_destroy(&w->lock);
 }
 
-// The status to report: a failure of its own before one that only says the others are missing.
+// The status to report: the cause before deadlocks, which may be its consequence.
 static hs_status collect(device *d, u32 n) {
   hs_status st = HS_GOOD;
   for (int pass = 0; pass < 2; pass++)
     for (u32 k = 0; k < n; k++) {
       if (hs_ok(d[k].st)) continue;
-      bool secondary = strstr(d[k].st.err->message, "do not meet") != NULL;
-      if (hs_ok(st) && secondary == (pass == 1)) st = d[k].st, d[k].st = HS_GOOD;
+      bool secondary = strncmp(d[k].st.err->message, deadlock_text, sizeof deadlock_text - 1) == 0;
+      if (!hs_ok(st) || secondary != (pass == 1)) continue;
+      st = d[k].st;
+      d[k].st = HS_GOOD;
     }
   for (u32 k = 0; k < n; k++) hs_status_drop(d[k].st);
   return st;
@@ -419,9 +423,9 @@ hs_status ev_run_devices(const hlo_module *m, u32 nargs, hlo_literal *const *arg
   if (reps > EV_MAX_DEVICES || parts > EV_MAX_DEVICES || reps * parts > EV_MAX_DEVICES)
     return hs_fail(HS_E_LIMIT, "more than %d devices", EV_MAX_DEVICES);
   u32 n = (u32)(reps * parts);
-  bool apart, letters = needs_world(m, &apart);
+  bool apart, transfers = needs_world(m, &apart);
   if (!apart) n = 1;
-  if (n == 1 && !letters) return hlo_eval_computation(m->entry, nargs, args, opt, out);
+  if (n == 1 && !transfers) return hlo_eval_computation(m->entry, nargs, args, opt, out);
   HS_TRY(ev_check_args(m->entry, nargs, args));
   ev_world w = {.n = n, .replicas = (u32)reps, .partitions = (u32)parts};
   pthread_mutex_init(&w.lock, NULL);

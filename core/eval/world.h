@@ -1,5 +1,5 @@
-// world.h — the simulated devices of one evaluation: meetings and letters. Shared by
-// world.c, coll.c, manual.c and host_ops.c.
+// world.h — the simulated devices of one evaluation: rendezvous for collectives, transfers for
+// send and recv. Shared by world.c, coll.c, manual.c and host_ops.c; see world.c.
 #ifndef HLO_EVAL_WORLD_H
 #define HLO_EVAL_WORLD_H
 
@@ -8,27 +8,27 @@
 
 enum { EV_MAX_DEVICES = 1024 };
 
-// All participants' operands of one collective.
-typedef struct ev_meeting ev_meeting;
-struct ev_meeting {
+// The operands of all participants of one collective.
+typedef struct ev_rendezvous ev_rendezvous;
+struct ev_rendezvous {
   const hlo_instr *i;
-  u32 group;  // tells meetings of one instruction apart
+  u32 group;  // tells rendezvous of one instruction apart
   u32 size, come, left;
   u32 nops;
   hlo_literal **ops;  // [position][operand], references
-  ev_meeting *next;
+  ev_rendezvous *next;
 };
 
 // One transfer of send and recv: complete when both sides have posted it.
-typedef struct ev_letter ev_letter;
-struct ev_letter {
+typedef struct ev_transfer ev_transfer;
+struct ev_transfer {
   u32 id;
   i64 channel;
   u32 from, to;                           // devices
   bool posted, wanted, given, confirmed;  // by send, recv; recv-done, send-done
   bool receiver_waits, sender_waits;      // in a done, counted in the world's `waiting`
   hlo_literal *value;
-  ev_letter *next;
+  ev_transfer *next;
 };
 
 struct ev_world {
@@ -37,23 +37,24 @@ struct ev_world {
   u32 n, replicas, partitions;
   u32 waiting, finished;
   bool failed;
-  ev_meeting *open;
-  ev_letter *letters;
-  u32 last_letter;
+  ev_rendezvous *open;
+  ev_transfer *transfers;
+  u32 last_transfer;
 };
 
 u32 ev_device(const ev *);  // replica * partitions + partition
 u32 ev_partitions(const ev *);
 u32 ev_replicas(const ev *);
 
-// Brings this device's operands; returns when all `size` members of the group have come. *out is
-// left with ev_leave.
-hs_status ev_meet(ev *, const hlo_instr *, u32 size, u32 position, u32 group, u32 nops,
-                  hlo_literal *const *ops, ev_meeting **out);
-void ev_leave(ev_world *, ev_meeting *);
+// Adds this device's operands (borrowed) at its position in the group and blocks until all `size`
+// members have. *out is valid until ev_leave. E_RUN on a deadlock.
+hs_status ev_join(ev *, const hlo_instr *, u32 size, u32 position, u32 group, u32 nops,
+                  hlo_literal *const *ops, ev_rendezvous **out);
+void ev_leave(ev_world *, ev_rendezvous *);
 
-// Letters are matched in order per (channel, from, to). A post returns the letter's id; waits block
-// until the other side has posted. The value is borrowed by post and given as a new reference.
+// Transfers are matched in order per (channel, from, to). A post gives the transfer's id and does
+// not block; a wait blocks until the other side has posted, E_RUN on a deadlock. The value is
+// borrowed by the post and given as a new reference.
 hs_status ev_post_send(ev *, const hlo_instr *, i64 channel, u32 to, const hlo_literal *value,
                        u32 *id);
 hs_status ev_post_recv(ev *, const hlo_instr *, i64 channel, u32 from, u32 *id);

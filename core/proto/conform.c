@@ -33,7 +33,7 @@ bool pb_conforms(pb m, u32 message, u32 depth) {
 
 static u32 put(hs_buf *out, pb m, u32 message, u32 depth);
 
-// All pieces of a single submessage as one.
+// All parts of a single submessage as one.
 static u32 put_merged(hs_buf *out, pb m, const pb_row *r, u32 depth) {
   hs_buf whole = {0};
   for (pb_field f; pb_next(&m, &f);)
@@ -48,10 +48,10 @@ static u32 put_merged(hs_buf *out, pb m, const pb_row *r, u32 depth) {
 }
 
 static u32 put(hs_buf *out, pb m, u32 message, u32 depth) {
-  // where the value that counts begins; of a submessage, its first piece
+  // where the value that counts begins; of a submessage, its first part
   const u8 **last = hs_calloc(MAX_NUM, sizeof *last);
-  pb walk = m;
-  for (pb_field f; pb_next(&walk, &f);) {
+  pb rest = m;
+  for (pb_field f; pb_next(&rest, &f);) {
     const pb_row *r = pb_row_by_number(message, f.num);
     if (r && single(r) && pb_row_takes(r, f.wire) && !(r->type == PB_MESSAGE && last[f.num]))
       last[f.num] = f.at;

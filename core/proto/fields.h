@@ -1,6 +1,7 @@
-// fields.h — private to proto*.c: which field of HloInstructionProto holds an attribute,
-// for the attributes that are one number, one string or one list. Reader and writer share the
-// table; what is built otherwise is in both by hand.
+// fields.h — which field of HloInstructionProto holds an attribute, for the attributes that are
+// one number, one string or one list. Reader and writer share the table; attributes of other
+// structure have code in both. Private to core/proto. Numbers: xla/service/hlo.proto and
+// xla/xla_data.proto.
 #ifndef HLO_PROTO_FIELDS_H
 #define HLO_PROTO_FIELDS_H
 
@@ -88,12 +89,15 @@ static inline bool proto_path(hlo_opcode op, hlo_attr_id id, u32 path[4]) {
     if (proto_rows[k].attr != id) continue;
     u32 a = proto_rows[k].path[0], b = proto_rows[k].path[1];
     if (op == HLO_RAGGED_DOT && a == 30) {
-      path[0] = 90, path[1] = 1, path[2] = b, path[3] = 0;
+      memcpy(path, (u32[]){90, 1, b, 0}, 4 * sizeof *path);
       return true;
     }
     if (op == HLO_SCATTER && id == HLO_ATTR_INDEX_VECTOR_DIM) a = 48;
-    if (op == HLO_CHOLESKY && id == HLO_ATTR_LOWER) a = 62, b = 1;
-    path[0] = a, path[1] = b, path[2] = path[3] = 0;
+    if (op == HLO_CHOLESKY && id == HLO_ATTR_LOWER) {
+      a = 62;
+      b = 1;
+    }
+    memcpy(path, (u32[]){a, b, 0, 0}, 4 * sizeof *path);
     return true;
   }
   return false;

@@ -289,7 +289,7 @@ static hs_status read_root(hlo_ctx *ctx, const proto_plain_form *plain, const ch
 }
 
 static hs_status conform(proto_plain_form *f, const char *file, hs_buf *made) {
-  // before pieces are put together: damage shows at their ends
+  // before parts are merged: damage shows at their ends
   HS_TRY(check_message(f->m, f->root, 0, file ? file : "the data"));
   if (pb_conforms(f->m, f->root, 0)) return HS_GOOD;
   hs_buf fixed = {0};

@@ -1,5 +1,6 @@
-// keep.c — see keep.h. Both directions walk the wire form along the schema, so a new
-// field of XLA survives at any depth without a line here.
+// keep.c — keeping fields that the module does not represent, and putting them back. See keep.h.
+// Both directions traverse the wire form along the schema, so a new field of XLA survives at any
+// depth without a change here. Protocol buffers themselves keep unknown fields in the same way.
 #include "core/proto/keep.h"
 #include "core/proto/schema.h"
 

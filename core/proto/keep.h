@@ -1,5 +1,5 @@
-// keep.h — what a proto says and the module does not: fields that are unknown, or known and
-// of no meaning here (KEEP in schema.def), kept as bytes and written back where they were.
+// keep.h — fields of a proto that the module does not represent: unknown ones, and known ones
+// without a meaning here (KEEP in schema.def), kept as bytes and written back where they were.
 // Private to proto*.c; ir/clone.c copies them.
 #ifndef HLO_PROTO_KEEP_H
 #define HLO_PROTO_KEEP_H
@@ -40,8 +40,8 @@ typedef struct hlo_proto_kept {
 
 // NULL when the message holds nothing to keep. OWN fields are left out.
 const pb_kept *pb_keep(hs_arena *, pb m, u32 message);
-// Puts kept fields into the message that was written to b since mark. Returns how many found no
-// place.
+// Puts kept fields into the message that was written to b since mark. Returns how many could not be
+// put back, since the message around them is gone.
 u32 pb_restore(hs_buf *b, size_t mark, u32 message, const pb_kept *);
 // The same without one field of the top level.
 const pb_kept *pb_kept_without(hs_arena *, const pb_kept *, u32 num);

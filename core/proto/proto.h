@@ -2,9 +2,9 @@
 // HloProto, HloSnapshot, HloUnoptimizedSnapshot (its delimited form too) and
 // HloModuleProtoWithConfig.
 //
-// What a proto says and the IR has no place for (unknown fields, a buffer assignment, a snapshot's
-// arguments, the rest of a config) stays with the module as bytes and is written back. Fields of an
-// instruction go with it when a pass rewrites it.
+// Fields that the IR does not represent (unknown ones, a buffer assignment, a snapshot's arguments,
+// the rest of a config) stay with the module as bytes and are written back. Fields of an
+// instruction are dropped with it when a pass replaces it.
 #ifndef HLO_PROTO_H
 #define HLO_PROTO_H
 
@@ -19,9 +19,9 @@ typedef enum hlo_proto_form {
   HLO_PROTO_WITH_CONFIG
 } hlo_proto_form;
 
-// Do the bytes look like a serialized module, bare or wrapped?
+// Whether the bytes look like a serialized module, alone or wrapped.
 bool hlo_is_proto(const void *p, size_t n);
-// Does the text look like the text form of one?
+// Whether the text looks like the text form of one.
 bool hlo_is_proto_text(const char *p, size_t n);
 // Read either. E_PROTO when they are damaged, E_LIMIT when they are nested too deeply. `file` is
 // for messages.
@@ -32,18 +32,19 @@ hs_status hlo_proto_read_text(hlo_ctx *, const char *p, size_t n, const char *fi
 // E_ELIDED when a constant has no value.
 hs_status hlo_proto_write(hs_buf *, const hlo_module *, bool as_hlo_proto);
 // Appends the module with all that was kept, in the form it was read from (HloProto when it was not
-// read from one). *lost receives how many of the kept fields had no place any more; a buffer
-// assignment goes when the module was changed. The text form, as protobuf has it, writes every NaN
-// as nan: payloads and signs of NaN live in the binary form only.
+// read from one). *lost receives how many of the kept fields could not be put back; a buffer
+// assignment is left out when the module was changed. The text form, as protobuf has it, writes
+// every NaN as nan: payloads and signs of NaN live in the binary form only.
 hs_status hlo_proto_save(hs_buf *, const hlo_module *, hlo_proto_form, bool text, u32 *lost);
 // The arguments that an HloSnapshot or HloUnoptimizedSnapshot carries (of the latter: those of one
-// partition). *count 0 when the proto is none or carries none. *result (may be NULL) is the
-// snapshot's recorded result, or NULL.
+// partition). *out is an array of *count references, freed by the caller; *count 0 when the proto
+// is no snapshot or has no arguments. *result (may be NULL) is the recorded result, a new
+// reference, or NULL.
 hs_status hlo_proto_read_arguments(hlo_ctx *, const void *p, size_t n, const char *file,
                                    u32 partition, hlo_literal ***out, u32 *count,
                                    hlo_literal **result);
-// How a partitioned module's results lie on the devices (spmd_output_sharding), in the arena; NULL
-// when it does not say.
+// The sharding of a partitioned module's results (spmd_output_sharding of an HloModuleProto), in
+// the arena; NULL when the field is absent.
 hs_status hlo_proto_output_sharding(const void *p, size_t n, hs_arena *, const hlo_sharding **out);
 
 #endif

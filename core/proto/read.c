@@ -200,7 +200,7 @@ static void take_int(void *arg, i64 v) {
   hs_vec_push(&r->ints, v);
 }
 
-// A list at the end of a path; a submessage may come in pieces, which are merged.
+// A list at the end of a path; a submessage may be given in parts, which are merged.
 static void gather_ints(proto_reader *r, pb m, const u32 *path) {
   if (!path[1]) {
     pb_each_int(m, path[0], take_int, r);

@@ -1,5 +1,5 @@
-// read.h — what the files of the proto reader share (read.c, value.c); nobody
-// else includes it.
+// read.h — what the files of the proto reader share (read.c, value.c, forms.c, snapshot.c,
+// recovery.c); private to core/proto.
 #ifndef HLO_PROTO_READ_H
 #define HLO_PROTO_READ_H
 
@@ -36,7 +36,7 @@ const hlo_replica_groups *proto_groups(proto_reader *, pb instr);
 const hlo_origin *proto_origin(proto_reader *, pb m, const hlo_shape *);
 const hlo_window *proto_window(proto_reader *, pb m);
 const hlo_dim_labels *proto_dim_labels(proto_reader *, pb m);
-// The module in an HloModuleProto; what the message says besides is kept in it.
+// The module in an HloModuleProto; fields that it does not represent are kept with it.
 hs_status proto_read_module(hlo_ctx *, pb m, const char *file, hlo_module **out);
 hs_status proto_read_nested(hlo_ctx *, pb m, u32 depth, hlo_module **out);
 // The message of a file: its bytes, or what a delimited snapshot or an unusual encoding stands for,

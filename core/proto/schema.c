@@ -1,4 +1,5 @@
-// schema.c — see schema.h.
+// schema.c — the tables behind schema.h, made from schema.def and config.def, and lookups in
+// them.
 #include "core/proto/schema.h"
 
 // Enums and their values, in the manner of the rows: a header, then its values.

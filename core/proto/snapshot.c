@@ -1,5 +1,6 @@
-// snapshot.c — the values inside HloSnapshot (hlo = 1, arguments = 2, result = 3) and
-// HloUnoptimizedSnapshot (hlo_module = 1, partitions = 2 with arguments = 1).
+// snapshot.c — the recorded arguments and result of an HloSnapshot (hlo = 1, arguments = 2,
+// result = 3) and the arguments of an HloUnoptimizedSnapshot (hlo_module = 1, partitions = 2, each
+// with arguments = 1). Messages: xla/service/hlo.proto.
 #include "core/proto/read.h"
 #include "core/proto/schema.h"
 #include "core/proto/text.h"
@@ -15,6 +16,11 @@ static hlo_literal **read_literals(proto_reader *r, pb m, u32 num, u32 *count) {
   return list.v;
 }
 
+static void free_literals(hlo_literal **list, u32 count) {
+  for (u32 k = 0; k < count; k++) hlo_literal_unref(list[k]);
+  hs_free(list);
+}
+
 static hs_status read_values(proto_reader *r, const proto_plain_form *plain, const char *file,
                              u32 partition, hlo_literal ***out, u32 *count, hlo_literal **result) {
   pb m = plain->m, from = m;
@@ -23,7 +29,10 @@ static hs_status read_values(proto_reader *r, const proto_plain_form *plain, con
   if (plain->root == PB_HloUnoptimizedSnapshot) {  // partitions, one message each
     bool found = false;
     while (pb_next(&m, &f))
-      if (f.num == 2 && f.wire == 2 && k++ == partition) from = f.sub, found = true;
+      if (f.num == 2 && f.wire == 2 && k++ == partition) {
+        from = f.sub;
+        found = true;
+      }
     if (!found)
       return k ? hs_fail(HS_E_INPUT, "%s: has the inputs of %u partitions, not of partition %u",
                          file, k, partition)
@@ -34,7 +43,7 @@ static hs_status read_values(proto_reader *r, const proto_plain_form *plain, con
   }
   *out = read_literals(r, from, num, count);
   if (!r->failed) return HS_GOOD;
-  hlo_inputs_free(*out, *count);
+  free_literals(*out, *count);
   *out = NULL;
   *count = 0;
   if (result) {

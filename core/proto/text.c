@@ -1,5 +1,5 @@
-// text.c — see text.h (the language: protobuf.dev, "Text Format Language
-// Specification").
+// text.c — protocol buffers as text, both ways. See text.h; the language is that of protobuf.dev,
+// "Text Format Language Specification".
 //
 // One pass each way over the schema; nothing here knows HLO. Reading writes the wire form as it
 // goes, so that the one binary reader serves both. A field that the schema lacks is written by its
@@ -320,7 +320,7 @@ static const u32 roots[] = {PB_HloModuleProto, PB_HloProto, PB_HloSnapshot,
                             PB_HloUnoptimizedSnapshot, PB_HloModuleProtoWithConfig};
 
 // A field of a root message, followed by ':' or by a message whose first word is followed by ':',
-// '{' or '<' in turn.
+// '{' or '<', alternating.
 u32 pb_text_root(const char *text, size_t n) {
   lexer x = {.start = text, .p = text, .end = text + n};
   u32 best = 0;

@@ -11,7 +11,7 @@
 u32 pb_text_root(const char *text, size_t n);
 // Appends the wire form of a message. Names that are not in the schema are left out and listed in
 // `unknown` (may be NULL), each once; fields written by number are taken as they are. E_PROTO, with
-// its place, where the text is no text form.
+// its position, where the text does not parse.
 hs_status pb_from_text(hs_buf *wire, const char *text, size_t n, const char *file, u32 message,
                        hs_buf *unknown);
 // Appends the text of a message whose bytes are valid: fields in the order of their numbers, two

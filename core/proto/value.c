@@ -1,7 +1,7 @@
 // value.c — shapes, literals, shardings and other struct-kinded values out of protocol
-// buffers. A value that is damaged is recorded in the reader (first one wins) and read on as an
-// empty one; the caller looks at the end. Nothing is allocated from a number in the file that the
-// file's own size does not back.
+// buffers. The first damaged value is recorded in the reader and read as an empty one, so that
+// reading goes on; the caller checks for it at the end. No allocation is larger than the size of
+// the file justifies, whatever numbers it contains.
 #include "core/proto/read.h"
 
 #include <math.h>

@@ -1,4 +1,5 @@
-// wire.c — see wire.h (encoding: protobuf.dev, "Encoding").
+// wire.c — reading and writing the wire format of protocol buffers. See wire.h; the encoding is
+// that of protobuf.dev, "Encoding".
 #include "core/proto/wire.h"
 
 static bool varint(pb *m, u64 *out) {

@@ -1,5 +1,5 @@
 // wire.h — the wire format of protocol buffers, private to proto*.c: a message is a view of
-// bytes that is walked field by field; a writer appends fields to a buffer. No schema, no objects.
+// bytes that is read field by field; a writer appends fields to a buffer. No schema, no objects.
 #ifndef HLO_PROTO_WIRE_H
 #define HLO_PROTO_WIRE_H
 
@@ -21,7 +21,7 @@ typedef struct pb_field {
 // false at the end or when damaged
 bool pb_next(pb *m, pb_field *f);
 // Path of field numbers from a message, ended by 0: the last occurrence; submessages given in
-// pieces are merged.
+// parts are merged.
 bool pb_find(pb m, const u32 *path, pb_field *out);
 #define PB_PATH(...) ((const u32[]){__VA_ARGS__, 0})
 static inline bool pb_get(pb m, u32 num, pb_field *out) { return pb_find(m, PB_PATH(num), out); }
@@ -42,7 +42,7 @@ double pb_double(pb m, u32 num);  // double or float
 size_t pb_each_int(pb m, u32 num, void (*take)(void *, i64), void *arg);
 // one value of a packed list
 bool pb_next_packed(pb *values, u32 wire, u64 *v);
-bool pb_valid(pb m);  // walks the top level
+bool pb_valid(pb m);  // checks the top level
 
 void pb_put_tag(hs_buf *b, u32 num, u32 wire);
 void pb_put_varint(hs_buf *b, u64 v);

@@ -1,4 +1,4 @@
-// write.c — a module as HloModuleProto, in the field numbers and conventions of
+// write.c — a module as HloModuleProto, in the field numbers and conventions of XLA's
 // HloModule::ToProto: computations callees first, instructions operands first, ids (computation <<
 // 32 | local), element data in layout order.
 #include "core/proto/fields.h"
@@ -13,7 +13,7 @@ typedef struct writer {
   hs_arena scratch;
   i64 *ids, *comp_ids;  // by id of the instruction, of the computation
   bool elided;          // a constant has no value to write
-  u32 lost;             // kept fields that found no place any more
+  u32 lost;             // kept fields that could not be put back
 } writer;
 
 static i64 comp_id(const writer *w, const hlo_computation *c) { return w->comp_ids[c->id]; }
@@ -222,7 +222,7 @@ static void put_obligatory(hs_buf *b, size_t mark, hlo_opcode op) {
       pb_end(b, wanted[k].num, pb_begin(b));
 }
 
-// Attributes that lie in one submessage were written as pieces of it: they become one, as XLA
+// Attributes that lie in one submessage were written separately: they become one, as XLA
 // writes it.
 static void join_pieces(hs_buf *b, size_t mark) {
   pb m = {(const u8 *)b->p + mark, (const u8 *)b->p + b->n, false};

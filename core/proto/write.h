@@ -1,13 +1,13 @@
-// write.h — what the files of the proto writer share (proto_write*.c, forms.c);
-// nobody else includes it.
+// write.h — what the files of the proto writer share (write.c, write_value.c, forms.c); private
+// to core/proto.
 #ifndef HLO_PROTO_WRITE_H
 #define HLO_PROTO_WRITE_H
 
 #include "core/proto/proto.h"
 #include "core/proto/keep.h"
 
-// Appends the fields of an HloModuleProto. *lost grows by the kept fields that found no place.
-// E_ELIDED.
+// Appends the fields of an HloModuleProto. *lost grows by the kept fields that could not be put
+// back. E_ELIDED.
 hs_status proto_write_module(hs_buf *, const hlo_module *, u32 *lost);
 // false when a part is elided
 bool proto_put_literal(hs_buf *, hlo_ctx *, u32 num, const hlo_literal *);

@@ -308,8 +308,10 @@ void proto_put_dim_labels(hs_buf *b, const hlo_dim_labels *d) {
 }
 
 void proto_put_origin(hs_buf *b, const hlo_origin_node *n, i64 *path, u32 depth) {
-  for (u32 k = 0; n->tuple && k < n->nchildren && depth < 32; k++)
-    path[depth] = k, proto_put_origin(b, n->children[k], path, depth + 1);
+  for (u32 k = 0; n->tuple && k < n->nchildren && depth < 32; k++) {
+    path[depth] = k;
+    proto_put_origin(b, n->children[k], path, depth + 1);
+  }
   if (n->tuple) return;
   size_t mark = pb_begin(b);
   pb_put_ints(b, 1, path, depth);

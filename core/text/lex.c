@@ -1,5 +1,9 @@
-// lex.c — see lex.h. Numbers take a short exact path (at most 19 digits, a power of ten up to 22)
-// and strtod otherwise; strings without a backslash are never copied here.
+// lex.c — reading values at a cursor. See lex.h.
+//
+// Decimal numbers of at most 19 digits with a power of ten up to 10^22 are converted exactly by one
+// multiplication or division (Clinger's fast path, 1990), others by strtod. Strings without a
+// backslash are not copied. The reader recurses for nested values: a depth limit and the size of
+// the C stack bound it.
 #include "core/text/lex.h"
 
 #include <errno.h>
@@ -43,7 +47,8 @@ static bool record(hlo_lex *L, hs_status s, const char *at) {
   for (const char *q; (q = memchr(start, '\n', (size_t)(at - start))); start = q + 1) line++;
   const char *stop = memchr(start, '\n', (size_t)(L->end - start));
   if (!stop) stop = L->end;
-  if (stop - start > 4000) {  // a window around the place keeps reports of one-line files readable
+  if (stop - start >
+      4000) {  // a window around the position keeps reports of one-line files readable
     if (at - start <= 2000) stop = start + 4000;
     else stop = HS_MIN(stop, at + 2000);
   }
@@ -109,11 +114,22 @@ bool hlo_lex_too_deep_(hlo_lex *L) {
 }
 
 // ---- blanks, words, punctuation -----------------------------------------------------------------
+// Whether the comment at the cursor separates two modules; the text then ends in front of it.
+static bool at_separator(hlo_lex *L) {
+  const size_t n = sizeof HLO_SEPARATOR - 1;
+  if (!L->many || (size_t)(L->end - L->p) < n || memcmp(L->p, HLO_SEPARATOR, n) != 0) return false;
+  if (L->p != L->begin && L->p[-1] != '\n') return false;
+  L->end = L->p;
+  L->seen = HS_MIN(L->seen, L->end);
+  return true;
+}
+
 void hlo_skip_slow_(hlo_lex *L) {
   for (;;) {
     while (L->p < L->end && hlo_is_ch(*L->p, HLO_CH_SPACE)) L->p++;
     if (L->end - L->p < 2 || *L->p != '/') return;
     if (L->p[1] == '/') {
+      if (at_separator(L)) return;
       while (L->p < L->end && *L->p != '\n' && *L->p != '\r') L->p++;
     } else if (L->p[1] == '*') {
       const char *q = L->p + 2;

@@ -1,10 +1,11 @@
-// lex.h — characters to values: the cursor that the text readers share.
+// lex.h — a cursor over text, and functions that read one value at it. Private to core/text.
 //
 // There are no token objects: each function skips blanks and comments, then reads exactly one thing
-// at the cursor, or records an error and returns false. A reader therefore is a chain of `a && b &&
-// c`. Errors are kept in the cursor (several per file) and become the reader's hs_status at the
-// end; while `failed` is set the cursor stays where it is. The buffer need not end in NUL; a NUL
-// inside it is rejected, a block ahead of the cursor (hlo_lex_ahead).
+// at the cursor, or records an error and returns false; a reader is a chain of `a && b && c`.
+// Errors are kept in the cursor (several per file) and become the reader's hs_status at the end;
+// while `failed` is set, further errors are not recorded. The text need not end in NUL; a NUL
+// inside it is an error, found a block ahead of the cursor (hlo_lex_ahead). Values that need no
+// unescaping point into the text.
 #ifndef HLO_LEX_H
 #define HLO_LEX_H
 
@@ -19,20 +20,25 @@ typedef struct hlo_lex {
   hs_status errors;  // chain of all diagnostics
   u32 nerrors, max_errors;
   u32 depth, max_depth;
-  // address of a local of the outermost reader: bounds the C stack used
+  // bounds the C stack used: address of a local of the outermost reader, and bytes from there
   const char *stack_base;
   size_t stack_limit;
   bool failed;  // an error was recorded and not yet recovered from
+  bool many;    // a line that begins with HLO_SEPARATOR ends the text
 } hlo_lex;
+
+// What stands between the modules of one file, at the beginning of a line (hlo-opt's manner).
+#define HLO_SEPARATOR "// -----"
 
 void hlo_lex_init(hlo_lex *, hs_arena *, const char *text, size_t n, const char *file,
                   u32 max_depth, u32 max_errors);
-// the rest of the text; records the error of a NUL byte, the cursor then stands at the end
+// Searches the rest of the text for NUL bytes. False: there is one, the error is recorded and the
+// cursor is at the end.
 bool hlo_lex_check_nul(hlo_lex *);
 bool hlo_lex_look_(hlo_lex *);
-// Called where a line begins: the text a little ahead of the cursor is free of NUL bytes, and in
-// the cache. False: it was not. What the reader fetches line by line costs it a miss each; a plain
-// walk over a block costs next to nothing.
+// Called at the beginning of a line: searches the next block of text for NUL bytes when the cursor
+// comes near the end of the last one. The sequential search also brings the block into the cache,
+// where reading line by line would miss once per line. False: there is a NUL.
 static inline bool hlo_lex_ahead(hlo_lex *L) {
   enum { NEAR = 1024 };
   return HS_LIKELY(L->seen - L->p > NEAR || L->seen == L->end) || hlo_lex_look_(L);
@@ -90,7 +96,7 @@ static inline bool hlo_name(hlo_lex *L, hs_str *out) {
   const char *s = L->p + 1;
   return L->p = hlo_scan_ident(s + 1, L->end), *out = (hs_str){s, (size_t)(L->p - s)}, true;
 }
-// a word that is no name unless '%' stands in front
+// Whether the word is a name only with '%' in front of it.
 bool hlo_is_reserved(hs_str);
 bool hlo_int_slow_(hlo_lex *, i64 *out);
 // -2^63 .. 2^64-1, the upper half wraps. In line: a few digits at the cursor.

@@ -1,9 +1,9 @@
 // parse.c — HLO text to a module: header, computations, recovery from errors (grammar: XLA's
 // hlo_parser.cc).
 //
-// One pass, built through ir.h as it reads. What a written name means is told in parse_names.c.
-// After an error the reader goes on at the next instruction; the name of a failed one is poisoned,
-// so that its users fail silently and every message is a mistake of its own.
+// One pass, which builds the module through ir.h as it reads. Names are resolved in parse_names.c.
+// After an error the parser continues at the next instruction; the name of the failed one is
+// poisoned: its users fail without a message, so that every message is a mistake of its own.
 #include "core/text/parse.h"
 
 #include <stdio.h>
@@ -337,15 +337,15 @@ static size_t count_lines(const char *p, size_t n) {
   return lines;
 }
 
-// How many lines there are: counted in a short text, estimated from places all over a long one, a
+// How many lines there are: counted in a short text, estimated from samples all over a long one, a
 // little too high.
 static size_t about_lines(const char *text, size_t n) {
-  enum { PLACES = 32, PLACE = 4096 };
+  enum { SAMPLES = 32, SAMPLE = 4096 };
   size_t lines = 0;
-  if (n <= 2 * PLACES * PLACE) return count_lines(text, n);
-  for (size_t k = 0; k < PLACES; k++)
-    lines += count_lines(text + (n - PLACE) / (PLACES - 1) * k, PLACE);
-  return lines * n / (PLACES * PLACE) / 16 * 17;
+  if (n <= 2 * SAMPLES * SAMPLE) return count_lines(text, n);
+  for (size_t k = 0; k < SAMPLES; k++)
+    lines += count_lines(text + (n - SAMPLE) / (SAMPLES - 1) * k, SAMPLE);
+  return lines * n / (SAMPLES * SAMPLE) / 16 * 17;
 }
 
 hs_status hlo_parse(hlo_ctx *ctx, const char *text, size_t n, const hlo_parse_options *o,
@@ -357,6 +357,7 @@ hs_status hlo_parse(hlo_ctx *ctx, const char *text, size_t n, const hlo_parse_op
   P->m = m;
   LX->stack_base = __builtin_frame_address(0);
   LX->p = LX->seen = text + P->opt.from;
+  LX->many = P->opt.stopped_at != NULL;
   hlo_journal_disable(m);
   if (n > 1 << 16) {  // tables sized once: a line is an instruction, more or less
     hlo_names_reserve(m, lines);
@@ -378,6 +379,7 @@ hs_status hlo_parse(hlo_ctx *ctx, const char *text, size_t n, const hlo_parse_op
     else read_single(P);
     hlo_lex_check_nul(LX);
   }
+  if (LX->many) *P->opt.stopped_at = (size_t)(LX->end - text);
   if (!LX->errors.err) hlo_check_wrapped(P);
   // XLA names a computation's instructions when the computation ends; here they have their names
   // from the start, which is the same unless a name was changed and one computation stands inside
@@ -396,8 +398,8 @@ hs_status hlo_parse(hlo_ctx *ctx, const char *text, size_t n, const hlo_parse_op
   return HS_GOOD;
 }
 
-// ---- pieces -------------------------------------------------------------------------------------
-static hs_status finish_piece(hlo_parser *P) {
+// ---- parts of a module --------------------------------------------------------------------------
+static hs_status finish_part(hlo_parser *P) {
   if (!LX->failed && hlo_peek(LX) != 0)
     hlo_lex_error(LX, HS_E_SYNTAX, NULL, "unexpected text behind the value");
   parser_free(P);
@@ -411,7 +413,7 @@ hs_status hlo_parse_shape(hlo_ctx *ctx, const char *text, size_t n, const hlo_sh
              *P = &parser;
   LX->stack_base = __builtin_frame_address(0);
   *out = hlo_lex_check_nul(LX) ? hlo_read_shape(P) : NULL;
-  hs_status s = finish_piece(P);
+  hs_status s = finish_part(P);
   hs_arena_free(&arena);
   if (!hs_ok(s)) *out = NULL;
   return s;
@@ -424,7 +426,7 @@ hs_status hlo_parse_literal(hlo_ctx *ctx, const hlo_shape *shape, const char *te
   LX->stack_base = __builtin_frame_address(0);
   *out = NULL;
   if (hlo_lex_check_nul(LX)) (void)hlo_read_literal(P, shape, out);
-  hs_status s = finish_piece(P);
+  hs_status s = finish_part(P);
   hs_arena_free(&arena);
   if (!hs_ok(s) && *out) hlo_literal_unref(*out), *out = NULL;
   return s;
@@ -442,7 +444,7 @@ hs_status hlo_parse_instr_into(hlo_computation *c, const char *text, size_t n, h
   bool is_root = false;
   size_t mark = hlo_journal_mark(c->module);
   if (hlo_lex_check_nul(LX)) (void)hlo_read_instruction(P, &name, &is_root, out);
-  hs_status s = finish_piece(P);
+  hs_status s = finish_part(P);
   if (!hs_ok(s)) {
     hlo_journal_rollback(c->module, mark);
     *out = NULL;

@@ -1,8 +1,18 @@
-// parse.h — what the files of the text parser share (parse*.c); nobody else includes it.
+// parse.h — what the files of the text parser share (parse*.c); private to them.
 //
-// Everything is built through ir.h while reading. What one instruction collects (operands,
-// attributes) lies on stacks in the parser, not in C frames, so that nesting costs little C stack.
-// Attribute values go straight into the module's arena.
+// The module is built through ir.h while reading. What one instruction collects (operands,
+// attributes) is on stacks in the parser, not in C frames, so that nesting costs little C stack.
+// Attribute values go straight into the module's arena. Readers return false after an error, which
+// is then recorded in the cursor (lex.h).
+//
+// Order of the files, each calling those before it:
+//   lex             characters
+//   memo            values already read, by their text
+//   shape, literal, sharding, window, annotation, frames    values
+//   names           what a name refers to
+//   attr            any attribute value; calls back into parse.c for an inline computation
+//   async, op, instr    instructions
+//   parse           computations, the module
 #ifndef HLO_PARSE_H
 #define HLO_PARSE_H
 
@@ -11,9 +21,9 @@
 #include "core/text/print.h"
 #include "core/verify/verify.h"
 
-// A name in scope that the module's table of names does not tell (parse_names.c). Scopes nest
-// (inline computations); a shadowed entry is restored when its scope ends. The table holds small
-// slots (hash and position), the bindings lie densely beside it.
+// A name in scope that the module's table of names does not resolve (parse_names.c). Scopes nest
+// (inline computations); a shadowed entry is restored when its scope ends. Open addressing: the
+// table has small slots (hash and index), the bindings are an array beside it.
 typedef struct hlo_binding {
   hs_str name;
   void *what;
@@ -35,7 +45,7 @@ typedef struct hlo_bindings {
   HS_VEC(hlo_shadow) shadowed;
 } hlo_bindings;
 
-// Values already read, by their very spelling: shapes and attribute values repeat a lot.
+// Values already read, by their exact text: shapes and attribute values repeat a lot.
 typedef struct hlo_memo {
   struct hlo_memo_entry *v;
   size_t cap;
@@ -76,12 +86,12 @@ typedef struct hlo_parser {
 // parse_memo.c
 static inline u32 hlo_memo_hash(const char *p, size_t n) { return (u32)hs_hash_bytes(p, n, 0); }
 void hlo_memo_init(hlo_memo *, size_t lines);  // for a text of so many lines
-// NULL when the spelling is not known
+// NULL when the text was not read before
 const void *hlo_memo_get(const hlo_memo *, u32 hash, u32 kind, const char *p, size_t n);
 void hlo_memo_put(hlo_memo *, u32 hash, u32 kind, const char *p, size_t n, const void *value);
 // parse_shape.c: a shape with its layout; NULL when an error was recorded
 const hlo_shape *hlo_read_shape(hlo_parser *P);
-// one whose spelling at the cursor was read before; else NULL, nothing moved
+// a shape whose text at the cursor was read before; else NULL, and the cursor stays
 const hlo_shape *hlo_recall_shape(hlo_parser *P);
 bool hlo_shape_follows(hlo_parser *P);  // does a shape start at the cursor?
 // parse_literal.c
@@ -92,8 +102,13 @@ bool hlo_read_replica_groups(hlo_parser *P, const hlo_replica_groups **out);
 // parse_attr.c: the value behind "name=" of an instruction or module attribute
 bool hlo_read_attr(hlo_parser *P, hlo_attr *a);
 bool hlo_read_ints(hlo_parser *P, char open, char close, hlo_ints *out);  // arena copy
-bool hlo_read_index(hlo_parser *P, hlo_ints *out);   // {0,1}: a place in a tuple
+bool hlo_read_index(hlo_parser *P, hlo_ints *out);   // {0,1}: an index into a tuple shape
 hlo_ints hlo_keep_ints(hlo_parser *P, size_t mark);  // moves P->ints from mark into the arena
+// parse_window.c: values with one entry per dimension
+bool hlo_read_slices(hlo_parser *P, const hlo_slices **out);
+bool hlo_read_padding(hlo_parser *P, const hlo_padding **out);
+bool hlo_read_window(hlo_parser *P, const hlo_window **out);
+bool hlo_read_dim_labels(hlo_parser *P, const hlo_dim_labels **out);
 // parse_annotation.c: values that say nothing about the meaning, and the tables that metadata
 // points into
 bool hlo_read_metadata(hlo_parser *P, const hlo_metadata **out);
@@ -104,7 +119,7 @@ bool hlo_read_origin(hlo_parser *P, const hlo_origin **out);
 bool hlo_read_backend_config(hlo_parser *P, const hlo_backend_config **out);
 // parse_frames.c
 bool hlo_read_frames(hlo_parser *P);  // FileNames .. StackFrames
-// at the end: numbered anew, in order of first use
+// At the end of the module: the frames are renumbered in order of first use.
 void hlo_settle_frames(hlo_parser *P);
 // parse.c
 bool hlo_read_comp(hlo_parser *P,
@@ -133,7 +148,7 @@ hlo_computation *hlo_lookup_comp(hlo_parser *P, hs_str name, bool *poisoned);
 // at its end; NULL: it failed
 void hlo_bind_comp(hlo_parser *P, hs_str name, hlo_computation *);
 bool hlo_no_comp(hlo_parser *P, hs_str name);  // the error, with "did you mean"
-// fails in silence: the real error was reported where the name was defined
+// Fails without a message: the error was reported where the name was defined.
 bool hlo_give_up(hlo_parser *P);
 bool hlo_resolve(hlo_parser *P, hs_str name, hlo_instr **out);
 bool hlo_read_instr_name(hlo_parser *P, hlo_instr **out);  // an instruction of the same computation

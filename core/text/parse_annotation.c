@@ -1,6 +1,7 @@
-// parse_annotation.c — values that say where an instruction comes from or what a backend does
-// with it, not what it means: metadata, frontend attributes, statistics, original values, backend
-// configurations.
+// parse_annotation.c — attribute values without influence on the result of an instruction:
+// metadata, frontend attributes, statistics, original values, backend configurations. Grammar:
+// ParseMetadata, ParseFrontendAttributes, ParseOriginalValue and their neighbours in XLA's
+// hlo_parser.cc.
 #include "core/text/parse.h"
 
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 // parse_async.c — the short form of asynchronous operations: X-start, X-update, X-done for any
-// opcode X that has no such forms of its own. They stand for an async-start/update/done around a
-// computation that holds the one X.
+// opcode X that has no such forms of its own. They abbreviate async-start, async-update and
+// async-done of a computation that holds X alone (XLA: async syntax sugar in hlo_parser.cc).
 //
 // Operands may be bound late: the start may name none, and updates append them to the state tuple
 // (its element 0). The wrapped computation then grows parameters as the chain is read, and the

@@ -1,11 +1,10 @@
 // parse_frames.c — the tables FileNames .. StackFrames behind a module's header, and the ids that
 // metadata names them by.
 //
-// XLA takes a text's tables apart and builds its own as it meets the ids: computations in the order
-// in which they end, instructions in theirs, a frame's parents before the frame. What nobody names
-// is gone, what is equal becomes one, and an id that leads nowhere becomes none. The same happens
-// here once the text is read, so that what is printed is what XLA prints, and prints the same from
-// then on.
+// XLA rebuilds the tables in order of first use while it parses: computations in the order in which
+// they end, instructions in theirs, a frame's parents before the frame. Entries without a use are
+// dropped, equal ones become one, and an id without an entry becomes 0. The same is done here once
+// the text is read: the print is then XLA's, and parsing it again changes nothing.
 #include "core/text/parse.h"
 
 // ---- reading ------------------------------------------------------------------------------------
@@ -102,15 +101,15 @@ bool hlo_read_frames(hlo_parser *P) {
 }
 
 // ---- the module's own tables --------------------------------------------------------------------
-// Values met so far, numbered from 1 in that order; equal values have one number.
+// Values seen so far, numbered from 1 in that order; equal values have one number.
 typedef enum table_kind { FILES, FUNCTIONS, LOCATIONS, FRAMES } table_kind;
 typedef struct frame_slot {
   u32 hash, kind, number;
 } frame_slot;  // number 0: free
 typedef struct frame_tables {
   const hlo_stack_frames *old;
-  i32 *renamed;  // frames, by old id: the new one, 0 not met yet, LOST
-  // the same of the other tables: what was met once is not hashed again
+  i32 *renamed;  // frames, by old id: the new one, 0 not seen yet, LOST
+  // the same of the other tables: an id seen once is not hashed again
   i32 *new_file, *new_function, *new_location;
   frame_slot *slots;  // all four kinds; open addressing
   size_t cap;         // power of two
@@ -216,7 +215,7 @@ void hlo_settle_frames(hlo_parser *P) {
   hlo_stack_frames none = {0};
   const hlo_stack_frames *old = t.old ? t.old : &none;
   size_t n = (size_t)old->nfiles + old->nfunctions + old->nlocations + old->nframes;
-  // one block for the four, each with a place for id 0
+  // one block for the four, each with an entry for id 0
   t.renamed = hs_calloc(n + 4, sizeof *t.renamed);
   t.new_file = t.renamed + old->nframes + 1;
   t.new_function = t.new_file + old->nfiles + 1;

@@ -1,5 +1,6 @@
-// parse_instr.c — one instruction: name, shape, opcode, operands, attributes. What each opcode
-// asks beyond that is in parse_op.c.
+// parse_instr.c — one instruction: name, shape, opcode, operands, attributes (XLA:
+// ParseInstruction and CreateInstruction in hlo_parser.cc). What single opcodes need beyond that is
+// in parse_op.c.
 #include "core/text/parse.h"
 
 #include <stdio.h>

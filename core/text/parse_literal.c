@@ -1,5 +1,6 @@
-// parse_literal.c — constants: nested braces straight into the literal's buffer, without
-// recursion over dimensions. Commas between elements are skipped wherever they stand, as in XLA.
+// parse_literal.c — constants: nested braces are read straight into the literal's buffer, without
+// recursion over dimensions. Extra commas between elements are skipped, as ParseDenseLiteral of
+// XLA's hlo_parser.cc does.
 // `{...}` makes an elided literal, or the one value there is of an array without elements.
 #include "core/text/parse.h"
 

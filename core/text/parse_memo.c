@@ -1,10 +1,9 @@
-// parse_memo.c — from spelling to value: what was read not long ago is found again by its
-// characters. Keys point into the text being parsed; `kind` tells apart what the same characters
-// would mean in different places.
+// parse_memo.c — a cache from text to value for what was parsed recently. Keys point into the
+// text being parsed; `kind` distinguishes values of different kinds with the same text.
 //
-// Each spelling has one place, and a newer one takes it over: a value that is forgotten is only
-// read once more. So the table never grows, stays in the cache however long the text is, and costs
-// the same for the last line as for the first.
+// Direct-mapped: each text has one slot, and a newer one with the same slot replaces it; a value
+// that was replaced is parsed once more. So the table never grows, fits the cache however long the
+// text is, and costs the same for the last line as for the first.
 #include "core/text/parse.h"
 
 struct hlo_memo_entry {

@@ -1,8 +1,8 @@
-// parse_names.c — what a written name means. A name is scoped to its computation, while the
-// module's names are unique (a second `add` becomes `add.1`). Nearly every name of a real module is
-// unique as written: its node in the module's own table (ir/names.h) then says it all, provided
-// that the instruction lies in the computation being read. Only names that had to change, and names
-// of instructions that failed, go into the reader's table of bindings.
+// parse_names.c — resolving names. In the text a name is scoped to its computation; in the module
+// names are unique (a second `add` becomes `add.1`). Nearly every name of a real module is unique
+// as written: its node in the module's own table (ir/names.h) then gives the instruction, provided
+// that it lies in the computation being read. Only names that had to change, and those of
+// instructions that failed, need the parser's own table of bindings.
 #include "core/text/parse.h"
 
 static hlo_bind_slot *binding_slot(const hlo_bindings *b, u32 hash, hs_str name) {

@@ -1,5 +1,6 @@
-// parse_op.c — what an opcode asks of the text beyond its row in ops.def: operand counts, rules
-// that XLA checks while reading, attributes that are implied, and the shape when it is left out.
+// parse_op.c — checks and defaults per opcode beyond its row in ops.def: operand counts, rules
+// that XLA checks while parsing, attributes that are implied, and the shape when it is left out.
+// Messages that XLA's own tests expect keep XLA's wording.
 #include "core/infer/infer.h"
 #include "core/text/parse.h"
 

@@ -1,6 +1,6 @@
-// parse_shape.c — shapes and layouts. The same shape is written many times in a module, so an
-// array shape is looked up by its very characters first; only a spelling not seen before is read in
-// detail and interned.
+// parse_shape.c — shapes and layouts (XLA: ParseShape and ParseLayout in hlo_parser.cc). A module
+// repeats few shapes many times, so a shape is first looked up by its exact text; only a text not
+// seen before is parsed and interned.
 #include "core/text/parse.h"
 
 static bool read_dims(hlo_parser *P, u32 *rank, i64 *dims, bool *dynamic) {
@@ -179,10 +179,10 @@ static const hlo_shape *read_array(hlo_parser *P, hlo_dtype type) {
 }
 
 // ---- memo ---------------------------------------------------------------------------------------
-// Where the spelling of a shape at p seems to end: type[...], type[...]{...}, or a balanced (...).
+// Where the text of a shape at p probably ends: type[...], type[...]{...}, or a balanced (...).
 // A guess is enough: what is found under these very characters was read in detail once, and ended
 // here.
-static const char *spelling_end(const hlo_parser *P, const char *p) {
+static const char *probable_end(const hlo_parser *P, const char *p) {
   const char *end = P->lex.end;
   if (*p == '(') {
     enum { LONGEST = 1 << 16 };  // a nest of tuples is looked through at each of its levels
@@ -251,7 +251,7 @@ bool hlo_shape_follows(hlo_parser *P) {
 
 const hlo_shape *hlo_recall_shape(hlo_parser *P) {
   const char *start = (hlo_skip(LX), LX->p),
-             *stop = start < LX->end ? spelling_end(P, start) : NULL;
+             *stop = start < LX->end ? probable_end(P, start) : NULL;
   if (!stop) return NULL;
   size_t n = (size_t)(stop - start);
   const hlo_shape *s =
@@ -269,7 +269,7 @@ const hlo_shape *hlo_read_shape(hlo_parser *P) {
   s = c == '(' ? read_tuple(P) : c == 'b' && hlo_at(LX, 1) == '(' ? read_buffer(P) : read_typed(P);
   hlo_lex_leave(LX);
   size_t n = (size_t)(LX->p - start);
-  if (s && spelling_end(P, start) == LX->p)
+  if (s && probable_end(P, start) == LX->p)
     hlo_memo_put(&P->shape_memo, hlo_memo_hash(start, n), HLO_AK_SHAPE, start, n, s);
   return s;
 }

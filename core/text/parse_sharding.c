@@ -1,5 +1,6 @@
-// parse_sharding.c — shardings (tile assignments of V1/V2 and the named meshes of V3) and replica
-// groups.
+// parse_sharding.c — shardings and replica groups: lists of devices (V1), iota tile assignments
+// [2,4]<=[8] (V2), named meshes and axes (V3). XLA: hlo_sharding.cc, tile_assignment.h,
+// ParseSharding and ParseReplicaGroups in hlo_parser.cc.
 #include "core/text/parse.h"
 
 static i64 product(hlo_ints l) {

@@ -1,4 +1,6 @@
-// print.h — what the files of the printer share (print*.c); nobody else includes it.
+// print.h — what the files of the printer share (print*.c); private to them, and read by the
+// parser only for the names that both know. Order: print_literal, print_attr, print; each calls
+// those before it, and print_attr calls print for computations that are printed in full.
 #ifndef HLO_PRINT_H
 #define HLO_PRINT_H
 

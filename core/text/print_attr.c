@@ -1,10 +1,11 @@
-// print_attr.c — attribute values by their kind, in XLA's exact spelling.
+// print_attr.c — attribute values by their kind, exactly as XLA prints them (ToString of the
+// classes concerned: HloSharding, ReplicaGroup, Window, OpMetadata, ...).
 #include "core/text/lex.h"
 #include "core/text/print.h"
 
 #include <stdio.h>
 
-// ---- small pieces -------------------------------------------------------------------------------
+// ---- strings and lists --------------------------------------------------------------------------
 void hlo_put_escaped(hs_buf *b, hs_str s) {
   size_t done = 0;
   for (size_t i = 0; i < s.n; i++) {
@@ -184,7 +185,7 @@ void hlo_put_sharding(hs_buf *b, const hlo_sharding *s, bool metadata) {
   hs_buf_putc(b, '}');
 }
 
-// Every group spelled out: device k of the iota order is the k-th element of the transposed
+// Every group listed: device k of the iota order is the k-th element of the transposed
 // reshape.
 static void put_full_iota(hs_buf *b, const hlo_replica_groups *g) {
   i64 total = g->dims.v[0] * g->dims.v[1], strides[HLO_MAX_RANK];

@@ -1,5 +1,5 @@
-// text.h — HLO text in and out. Grammar and quirks: the parser follows XLA's HloParser, the
-// printer HloModule::ToString.
+// text.h — HLO text in and out. The grammar is that of XLA's HloParser, the print that of
+// HloModule::ToString, so that either side reads what the other writes.
 #ifndef HLO_TEXT_H
 #define HLO_TEXT_H
 
@@ -12,6 +12,9 @@ typedef struct hlo_parse_options {
   u32 max_errors;             // stop after so many diagnostics; 0 = 20
   // reading begins at this byte of the text; lines of diagnostics count from its start
   size_t from;
+  // not NULL: reading ends where a line begins with "// -----", and this is set to its offset (to
+  // the size of the text when there is no such line)
+  size_t *stopped_at;
 } hlo_parse_options;
 
 // Parses a whole module (or a header-less fragment, or a single instruction). `text` need not be
@@ -32,15 +35,17 @@ hs_status hlo_load_each(hlo_ctx *, const char *path, const hlo_parse_options *,
 // See proto.h.
 hs_status hlo_load_arguments(hlo_ctx *, const char *path, u32 partition, hlo_literal ***out,
                              u32 *count, hlo_literal **result);
-// Pieces, for the shell: a shape, a literal of a given shape.
+// A shape alone, interned in the context; a literal of a given shape alone, a new reference. On
+// failure *out is NULL.
 hs_status hlo_parse_shape(hlo_ctx *, const char *text, size_t n, const hlo_shape **out);
 hs_status hlo_parse_literal(hlo_ctx *, const hlo_shape *, const char *text, size_t n,
                             hlo_literal **out);
-// Adds one instruction line ("y = f32[4] add(a, b)" or without shape) to a computation being built
-// by hand. The shape is inferred when left out. Used by the builder commands.
+// Adds one instruction line ("y = f32[4] add(a, b)") to a computation; operands are named by its
+// instructions, and a shape that is left out is inferred. ROOT makes it the root. On failure the
+// module is as before and *out NULL.
 hs_status hlo_parse_instr_into(hlo_computation *, const char *text, size_t n, hlo_instr **out);
 
-// Whose text is printed where XLA changed it: rows of vintage.def.
+// Which version of XLA's text is printed where versions differ: rows of vintage.def.
 typedef enum hlo_vintage {
 #define VINTAGE(id, ...) HLO_VINTAGE_##id,
 #include "core/text/vintage.def"
@@ -80,6 +85,7 @@ hlo_print_options hlo_print_compact(void);
 // HloModule::ToString with large constants: what save and report write
 hlo_print_options hlo_print_full(void);
 
+// All of these append to the buffer and cannot fail.
 void hlo_print_module(hs_buf *, const hlo_module *, const hlo_print_options *);
 // A hash of the whole text, names and annotations too, and of the bytes of all literals: equal for two
 // modules exactly when they print the same (but for collisions).
@@ -92,7 +98,7 @@ void hlo_put_recovery_module(hs_buf *, const hlo_module *);
 void hlo_print_instr(hs_buf *, const hlo_instr *, const hlo_print_options *);
 // with its shape's element formats, all elements
 void hlo_print_literal(hs_buf *, const hlo_literal *);
-// what stands after '='
+// the value behind '='
 void hlo_print_attr_value(hs_buf *, const hlo_instr *, const hlo_attr *, const hlo_print_options *);
 
 #endif

@@ -1,5 +1,6 @@
-// expect.c — the rule of NAME.expect files: per output a shape, sums over all values and samples
-// at a stride, each with a tolerance relative to the value and to the mean magnitude of the output.
+// expect.c — the rule of NAME.expect files, which hold recorded results in short form: per output
+// a shape, sums over all values, and samples at a stride, each with a tolerance relative to the
+// value and to the mean magnitude of the output.
 #include "core/types/compare.h"
 
 #include <math.h>

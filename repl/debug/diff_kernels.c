@@ -40,8 +40,8 @@ typedef struct group {
 
 // ---- kernels and members ------------------------------------------------------------------------
 static bool counts(const hlo_instr *i) {
-  return !hlo_graph_diff_is_glue(i) && i->opcode != HLO_PARAMETER && i->opcode != HLO_CONSTANT &&
-         i->opcode != HLO_BITCAST;
+  return !hlo_graph_diff_is_forwarding(i) && i->opcode != HLO_PARAMETER &&
+         i->opcode != HLO_CONSTANT && i->opcode != HLO_BITCAST;
 }
 
 static void add_members(kernels *k, const hlo_instr *i, u32 depth) {

@@ -89,14 +89,15 @@ static void list_moved(repl_diff_view *v, const hlo_computation *cb, u8 *told) {
   hs_buf b = {0};
   hlo_for_each_instr(y, cb) {
     const hlo_instr *x = v->d.of_b[y->id];
-    if (told[y->id] || !x || v->d.change[y->id] != HLO_DIFF_MOVED || hlo_graph_diff_is_glue(y))
+    if (told[y->id] || !x || v->d.change[y->id] != HLO_DIFF_MOVED ||
+        hlo_graph_diff_is_forwarding(y))
       continue;
     u32 n = 0;
     b.n = 0;
     for (const hlo_instr *z = y; z; z = z->next) {
       const hlo_instr *w = v->d.of_b[z->id];
       if (told[z->id] || !w || w->parent != x->parent || v->d.change[z->id] != HLO_DIFF_MOVED ||
-          hlo_graph_diff_is_glue(z))
+          hlo_graph_diff_is_forwarding(z))
         continue;
       told[z->id] = 1;
       if (v->doc) say_change(v, '>', "moved", z, w, z->name);
@@ -115,10 +116,10 @@ static void list_moved(repl_diff_view *v, const hlo_computation *cb, u8 *told) {
 }
 
 static bool removed(const repl_diff_view *v, const hlo_instr *x) {
-  return !v->d.of_a[x->id] && !hlo_graph_diff_is_glue(x);
+  return !v->d.of_a[x->id] && !hlo_graph_diff_is_forwarding(x);
 }
 static bool touched(const repl_diff_view *v, const hlo_instr *y) {
-  return !hlo_graph_diff_is_glue(y) && (!v->d.of_b[y->id] || v->d.change[y->id]);
+  return !hlo_graph_diff_is_forwarding(y) && (!v->d.of_b[y->id] || v->d.change[y->id]);
 }
 
 static void list_computation(repl_diff_view *v, const hlo_computation *ca,

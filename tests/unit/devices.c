@@ -161,17 +161,17 @@ static const device_case transfers[] = {
      "dimensions={0} }", "{3,4}"},
     {"nobody sends", "HloModule m\nENTRY e { a = token[] after-all() r = (s32[], u32[], token[]) "
      "recv(a), channel_id=7 rd = (s32[], token[]) recv-done(r), channel_id=7 ROOT v = s32[] "
-     "get-tuple-element(rd), index=0 }", "error:thedevicesdonotmeetatrecv-done"},
+     "get-tuple-element(rd), index=0 }", "error:deadlock:otherdevicesdonotarriveatrecv-done"},
     {"nobody receives", "HloModule m\nENTRY e { x = s32[] constant(3) a = token[] after-all() s = "
      "(s32[], u32[], token[]) send(x, a), channel_id=7 sd = token[] send-done(s), channel_id=7 "
-     "ROOT r = s32[] negate(x) }", "error:thedevicesdonotmeetatsend-done"},
+     "ROOT r = s32[] negate(x) }", "error:deadlock:otherdevicesdonotarriveatsend-done"},
     {"scheduled so that each waits", "HloModule m, num_partitions=2, is_scheduled=true\nENTRY e "
      "{" ID " a = token[] after-all() rv = (s32[], u32[], token[]) recv(a), channel_id=1, "
      PAIRS("{{0,1},{1,0}}")
      " rd = (s32[], token[]) recv-done(rv), channel_id=1 s = (s32[], u32[], token[]) send(i, a), "
      "channel_id=1, " PAIRS("{{0,1},{1,0}}")
      " sd = token[] send-done(s), channel_id=1 ROOT v = s32[] get-tuple-element(rd), index=0 }",
-     "error:thedevicesdonotmeetatrecv-done"},
+     "error:deadlock:otherdevicesdonotarriveatrecv-done"},
 };
 // clang-format on
 static void sends_and_receives(void **state) {

@@ -498,6 +498,65 @@ static void foreign_formats(void **state) {
   hlo_ctx_free(ctx);
 }
 
+// ---- several modules in one file ----------------------------------------------------------------
+#define MODULE_OF(name) "HloModule " name "\n\nENTRY e {\n  ROOT x = f32[] parameter(0)\n}\n"
+#define SEPARATOR "// -----\n"
+
+typedef struct names {
+  char text[64];
+} names;
+
+static hs_status take_name(void *to, hlo_module *m) {
+  names *n = to;
+  strncat(n->text, m->name, sizeof n->text - strlen(n->text) - 1);
+  strncat(n->text, " ", sizeof n->text - strlen(n->text) - 1);
+  hlo_module_free(m);
+  return HS_GOOD;
+}
+
+static hs_status load_text(const char *text, names *n) {
+  char path[] = "/tmp/hlosh_text_XXXXXX";
+  int fd = mkstemp(path);
+  assert_true(fd >= 0);
+  assert_int_equal(write(fd, text, strlen(text)), (ssize_t)strlen(text));
+  close(fd);
+  *n = (names){0};
+  hlo_ctx *ctx = hlo_ctx_new();
+  hs_status s = hlo_load_each(ctx, path, NULL, take_name, n);
+  hlo_ctx_free(ctx);
+  unlink(path);
+  return s;
+}
+
+static void modules_of_a_file(void **state) {
+  (void)state;
+  static const struct {
+    const char *text, *want;
+  } cases[] = {
+      {MODULE_OF("a"), "a "},
+      {MODULE_OF("a") SEPARATOR MODULE_OF("b") "\n" SEPARATOR MODULE_OF("c"), "a b c "},
+      {SEPARATOR MODULE_OF("a") SEPARATOR, "a "},
+      {"\n\n" SEPARATOR SEPARATOR "\n" MODULE_OF("a") "// ----- a comment\n\n", "a "},
+      // no separators: not at the beginning of a line, and a shorter one
+      {MODULE_OF("a") " // -----\n// ----\n", "a "},
+  };
+  for (size_t k = 0; k < HS_COUNT(cases); k++) {
+    names n;
+    hs_status s = load_text(cases[k].text, &n);
+    assert_true(hs_ok(s));
+    assert_string_equal(n.text, cases[k].want);
+  }
+  // a mistake in the second module: its position counts from the start of the file, and the first
+  // module was handed over
+  names n;
+  hs_status s =
+      load_text(MODULE_OF("a") SEPARATOR "HloModule b\nENTRY e { ROOT x = f32[] add() }", &n);
+  assert_false(hs_ok(s));
+  assert_int_equal(s.err->line, 8);
+  assert_string_equal(n.text, "a ");
+  hs_status_drop(s);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(round_trips),
                                      cmocka_unit_test(sharding_forms),
@@ -513,6 +572,7 @@ int main(void) {
                                      cmocka_unit_test(instruction_at_the_prompt),
                                      cmocka_unit_test(foreign_formats),
                                      cmocka_unit_test(stack_frames),
-                                     cmocka_unit_test(settled_while_reading)};
+                                     cmocka_unit_test(settled_while_reading),
+                                     cmocka_unit_test(modules_of_a_file)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
