@@ -74,4 +74,9 @@ static inline const char *hlo_scan_for3(const char *p, const char *end, char a, 
   return p;
 }
 
+// Length of the balanced {...} at p, braces in quoted strings apart; 0 when it does not end.
+size_t hlo_braced_length(const char *p, const char *end);
+// Whether the whole string is one such value.
+bool hlo_is_braced(hs_str s);
+
 #endif

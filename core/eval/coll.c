@@ -65,11 +65,6 @@ static bool members(const hlo_instr *i, u32 total, u32 id, u32 *n, i64 *out) {
   return false;
 }
 
-bool ev_counts_replicas(hlo_opcode op) {
-  return op == HLO_ALL_REDUCE || op == HLO_ALL_REDUCE_START || op == HLO_REDUCE_SCATTER ||
-         op == HLO_ALL_GATHER || op == HLO_ALL_GATHER_START;
-}
-
 // The group of this device at a collective: what the ids of the groups count depends on the
 // channel, on use_global_device_ids, and on the operation.
 static hs_status group_of(ev *e, const hlo_instr *i, u32 *devices, group *g) {

@@ -39,11 +39,6 @@ static const ev_fn functions[HLO_OPCODE_COUNT] = {
 #undef OP
 };
 
-hs_status ev_unsupported(const hlo_instr *i, const char *why) {
-  const char *op = hlo_op_text(i->opcode);
-  return hs_fail_subject(HS_E_UNSUPPORTED, op, "unsupported: %s %s (%s)", op, why, i->name);
-}
-
 // ---- plans --------------------------------------------------------------------------------------
 // The instruction whose value operand j is: readers of a loop without influence read its initial
 // state.

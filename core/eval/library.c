@@ -9,24 +9,6 @@
 #include "core/ir/config.h"
 #include "core/eval/library.h"
 
-hs_status ev_pack_results(const hlo_instr *i, u32 n, hlo_literal *const *r, hlo_literal **out) {
-  const hlo_shape *s = i->shape;
-  if (!hlo_shape_is_tuple(s)) {
-    for (u32 k = 1; k < n; k++) hlo_literal_unref(r[k]);
-    *out = r[0];
-    return HS_GOOD;
-  }
-  hlo_literal **part = hs_calloc(HS_MAX(s->nelems, n) + 1, sizeof *part);
-  hs_status st = n <= s->nelems ? HS_GOOD : ev_unsupported(i, "with so few results");
-  for (u32 k = 0; k < n; k++) part[k] = r[k];
-  for (u32 k = n; k < s->nelems && hs_ok(st); k++) st = hlo_literal_new(s->elems[k], &part[k]);
-  if (hs_ok(st)) *out = hlo_literal_tuple(s, s->nelems, part);
-  else
-    for (u32 k = 0; k < HS_MAX(s->nelems, n); k++) hlo_literal_unref(part[k]);
-  hs_free(part);
-  return st;
-}
-
 static const hlo_shape *result_of(const hlo_instr *i) {
   return hlo_shape_is_tuple(i->shape) && i->shape->nelems ? i->shape->elems[0] : i->shape;
 }

@@ -5,7 +5,8 @@
 // arithmetic on them. The account lives until its last buffer is gone, since results outlive the
 // evaluation.
 #include <pthread.h>
-#include "core/eval/ops.h"
+#include "core/eval/library.h"
+#include "core/eval/world.h"
 #include "core/eval/fast.h"
 
 enum { CACHED = 24, CACHE_MIN = 1 << 16 };
@@ -338,4 +339,44 @@ void ev_copy(size_t size, u32 rank, const i64 *dims, void *dst, const i64 *ds, c
     line(size, (char *)dst + od * step, d[r - 1], (const char *)src + os * step, s[r - 1],
          n[r - 1]);
   } while (ev_next(r - 1, n, index));
+}
+
+// ---- shapes, errors, results of several parts ---------------------------------------------------
+// Interning is for one thread at a time.
+hs_status ev_shape(ev *e, hlo_dtype t, u32 rank, const i64 *dims, const hlo_shape **out) {
+  HS_TRY(hlo_shape_check_limits(t, rank, dims));
+  if (e->world) pthread_mutex_lock(&e->world->lock);
+  *out = hlo_shape_array(e->ctx, t, rank, dims);
+  if (e->world) pthread_mutex_unlock(&e->world->lock);
+  return HS_GOOD;
+}
+
+const hlo_shape *ev_typed(ev *e, const hlo_shape *s, hlo_dtype t) {
+  if (e->world) pthread_mutex_lock(&e->world->lock);
+  const hlo_shape *r = hlo_shape_with_dtype(e->ctx, s, t);
+  if (e->world) pthread_mutex_unlock(&e->world->lock);
+  return r;
+}
+
+hs_status ev_unsupported(const hlo_instr *i, const char *why) {
+  const char *op = hlo_op_text(i->opcode);
+  return hs_fail_subject(HS_E_UNSUPPORTED, op, "unsupported: %s %s (%s)", op, why, i->name);
+}
+
+hs_status ev_pack_results(const hlo_instr *i, u32 n, hlo_literal *const *r, hlo_literal **out) {
+  const hlo_shape *s = i->shape;
+  if (!hlo_shape_is_tuple(s)) {
+    for (u32 k = 1; k < n; k++) hlo_literal_unref(r[k]);
+    *out = r[0];
+    return HS_GOOD;
+  }
+  hlo_literal **part = hs_calloc(HS_MAX(s->nelems, n) + 1, sizeof *part);
+  hs_status st = n <= s->nelems ? HS_GOOD : ev_unsupported(i, "with so few results");
+  for (u32 k = 0; k < n; k++) part[k] = r[k];
+  for (u32 k = n; k < s->nelems && hs_ok(st); k++) st = hlo_literal_new(s->elems[k], &part[k]);
+  if (hs_ok(st)) *out = hlo_literal_tuple(s, s->nelems, part);
+  else
+    for (u32 k = 0; k < HS_MAX(s->nelems, n); k++) hlo_literal_unref(part[k]);
+  hs_free(part);
+  return st;
 }

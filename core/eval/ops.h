@@ -6,14 +6,15 @@
 // elements exists once, as kernels over contiguous blocks (ew.c): whole arrays run through
 // them, and so do the scalar computations of reduce, sort, scatter and map (prog.c).
 //
-// Order of the files, each using those before it:
-//   mem, ew, convert, ew_run     buffers; kernels
-//   prog                         scalar computations (calls ev_call for what is not arithmetic)
-//   move, reduce, scatter, sort, rng, gemm, dot, ragged, linalg     operations
-//   lapack, library, custom      custom calls
-//   coll, manual, host, host_ops operations between devices, and with the host
-//   loop, eval                   control flow; eval dispatches by ops.def and so reaches them all
-//   world                        runs one eval per simulated device
+// Order of the files, each calling only those before it, apart from ev_call and ev_plan_of
+// (eval.c): whatever calls a computation evaluates, and an evaluation is recursive.
+//   mem, convert, ew, ew_run, gemm        buffers, kernels
+//   prog                                  scalar computations
+//   move, reduce, scatter, sort, rng, ragged, dot, linalg    operations of one device
+//   world                                 devices and their threads
+//   coll, manual, host, host_ops          operations between devices, and with the host
+//   library, lapack, custom               custom calls
+//   loop, eval                            control flow, dispatch by ops.def
 #ifndef HLO_EVAL_OPS_H
 #define HLO_EVAL_OPS_H
 
@@ -21,7 +22,7 @@
 #include "core/types/float.h"
 
 typedef struct ev ev;                  // the evaluation of a module on one (simulated) device
-typedef struct ev_world ev_world;      // all devices of it (coll.c)
+typedef struct ev_world ev_world;      // all devices of it (world.c)
 typedef struct ev_account ev_account;  // bytes in use (mem.c)
 typedef struct ev_plan ev_plan;        // a computation made ready to run (eval.c)
 // a scalar computation as a list of block kernels (prog.c)
@@ -60,19 +61,13 @@ hs_status ev_run_one(const hlo_computation *, u32 n, hlo_literal *const *args,
                      const hlo_eval_options *, ev_world *, u32 replica, u32 partition,
                      hlo_literal **out);
 ev_prog **ev_plan_prog(ev_plan *);  // where prog.c keeps its compiled form
-// The interned array shape; locks the context when there are several devices. E_LIMIT.
-hs_status ev_shape(ev *, hlo_dtype, u32 rank, const i64 *dims, const hlo_shape **out);
-// The same shape with another element type; locks as ev_shape does.
-const hlo_shape *ev_typed(ev *, const hlo_shape *, hlo_dtype);
-hs_status ev_unsupported(const hlo_instr *,
-                         const char *why);  // E_UNSUPPORTED, the opcode as subject
 
 // ---- loop.c --------------------------------------------------------------------------------
 // A while loop without influence: everything that is read of it passes through unchanged, and it
 // has no side effect.
 bool ev_loop_is_idle(const hlo_instr *);
 
-// ---- mem.c: buffers, reuse, strided copies -------------------------------------------------
+// ---- mem.c: buffers, reuse, copies, shapes ----------------------------------------------------
 ev_account *ev_account_new(i64 limit);
 void ev_account_close(ev_account *);
 // A literal of the shape, charged to the account; arrays are not cleared. E_NO_MEMORY, E_LIMIT.
@@ -92,6 +87,13 @@ void ev_fill(size_t size, void *dst, const void *value, i64 n);
 // Next index in row-major order; false after the last.
 bool ev_next(u32 rank, const i64 *dims, i64 *index);
 i64 ev_product(u32 n, const i64 *v);
+
+// The interned array shape; locks the context when there are several devices. E_LIMIT.
+hs_status ev_shape(ev *, hlo_dtype, u32 rank, const i64 *dims, const hlo_shape **out);
+// The same shape with another element type; locks as ev_shape does.
+const hlo_shape *ev_typed(ev *, const hlo_shape *, hlo_dtype);
+// E_UNSUPPORTED with the opcode as its subject; `why` completes "unsupported: OPCODE ...".
+hs_status ev_unsupported(const hlo_instr *, const char *why);
 
 // ---- ew.c, ew_run.c, convert.c: kernels over blocks ---------------------------------------------
 // n elements each, contiguous; out may be one of the inputs.

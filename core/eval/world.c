@@ -92,21 +92,6 @@ hs_status ev_join(ev *e, const hlo_instr *i, u32 size, u32 position, u32 group, 
   return HS_GOOD;
 }
 
-// Interning is for one thread at a time.
-hs_status ev_shape(ev *e, hlo_dtype t, u32 rank, const i64 *dims, const hlo_shape **out) {
-  HS_TRY(hlo_shape_check_limits(t, rank, dims));
-  if (e->world) pthread_mutex_lock(&e->world->lock);
-  *out = hlo_shape_array(e->ctx, t, rank, dims);
-  if (e->world) pthread_mutex_unlock(&e->world->lock);
-  return HS_GOOD;
-}
-const hlo_shape *ev_typed(ev *e, const hlo_shape *s, hlo_dtype t) {
-  if (e->world) pthread_mutex_lock(&e->world->lock);
-  const hlo_shape *r = hlo_shape_with_dtype(e->ctx, s, t);
-  if (e->world) pthread_mutex_unlock(&e->world->lock);
-  return r;
-}
-
 // ---- transfers ----------------------------------------------------------------------------------
 static ev_transfer *find_transfer(ev_world *w, u32 id) {
   ev_transfer *l = w->transfers;
@@ -214,6 +199,11 @@ hs_status ev_wait_received(ev *e, const hlo_instr *i, u32 id, hlo_literal **out)
 }
 
 // ---- device assignments -------------------------------------------------------------------------
+bool ev_counts_replicas(hlo_opcode op) {
+  return op == HLO_ALL_REDUCE || op == HLO_ALL_REDUCE_START || op == HLO_REDUCE_SCATTER ||
+         op == HLO_ALL_GATHER || op == HLO_ALL_GATHER_START;
+}
+
 u32 ev_partitions(const ev *e) { return e->world ? e->world->partitions : 1; }
 u32 ev_replicas(const ev *e) { return e->world ? e->world->replicas : 1; }
 u32 ev_device(const ev *e) { return e->replica * ev_partitions(e) + e->partition; }

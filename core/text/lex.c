@@ -12,15 +12,6 @@
 #include <stdlib.h>
 #include <sys/resource.h>
 
-#define ST (HLO_CH_IDENT | HLO_CH_START)
-#define DG (HLO_CH_IDENT | HLO_CH_DIGIT)
-const u8 hlo_char_class[256] = {
-    ['A' ... 'Z'] = ST,    ['a' ... 'z'] = ST,    ['_'] = ST,
-    ['0' ... '9'] = DG,    ['.'] = HLO_CH_IDENT,  ['-'] = HLO_CH_IDENT,
-    ['/'] = HLO_CH_SLASH,  [' '] = HLO_CH_SPACE,  ['\t'] = HLO_CH_SPACE,
-    ['\n'] = HLO_CH_SPACE, ['\r'] = HLO_CH_SPACE,
-};
-
 void hlo_lex_init(hlo_lex *L, hs_arena *arena, const char *text, size_t n, const char *file,
                   u32 max_depth, u32 max_errors) {
   struct rlimit r;
@@ -388,23 +379,6 @@ bool hlo_string_copy(hlo_lex *L, hs_str *out) {
   return true;
 }
 
-size_t hlo_braced_length(const char *p, const char *end) {
-  const char *s = p;
-  int level = 0;
-  for (; (p = hlo_scan_for3(p, end, '"', '{', '}')) < end; p++) {
-    if (*p == '"') {
-      while ((p = hlo_scan_for2(p + 1, end, '"', '\\')) < end && *p != '"')
-        if (++p == end) return 0;
-      if (p == end) return 0;
-    } else if (*p == '{') {
-      level++;
-    } else if (--level == 0) {
-      return (size_t)(p - s) + 1;
-    }
-  }
-  return 0;
-}
-
 bool hlo_braced(hlo_lex *L, hs_str *out) {
   if (hlo_peek(L) != '{') return hlo_lex_error(L, HS_E_SYNTAX, NULL, "expects '{'");
   size_t n = hlo_braced_length(L->p, L->end);
@@ -412,8 +386,4 @@ bool hlo_braced(hlo_lex *L, hs_str *out) {
   *out = (hs_str){L->p, n};
   L->p += n;
   return true;
-}
-
-bool hlo_is_braced(hs_str s) {
-  return s.n >= 2 && s.p[0] == '{' && hlo_braced_length(s.p, s.p + s.n) == s.n;
 }

@@ -115,9 +115,6 @@ bool hlo_string(hlo_lex *, hs_str *out, bool *owned);
 bool hlo_string_copy(hlo_lex *, hs_str *out);  // always in the arena
 // balanced {...} outside strings, braces included
 bool hlo_braced(hlo_lex *, hs_str *out);
-// of the balanced {...} at p; 0 when it does not end
-size_t hlo_braced_length(const char *p, const char *end);
-bool hlo_is_braced(hs_str s);  // is the whole string one such value?
 
 // Records an error at `at` (NULL: at the cursor) unless one is pending; always false.
 bool hlo_lex_error(hlo_lex *, hs_code, const char *at, const char *fmt, ...) HS_PRINTF(4, 5);

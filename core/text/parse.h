@@ -5,14 +5,14 @@
 // Attribute values go straight into the module's arena. Readers return false after an error, which
 // is then recorded in the cursor (lex.h).
 //
-// Order of the files, each calling those before it:
-//   lex             characters
-//   memo            values already read, by their text
-//   shape, literal, sharding, window, annotation, frames    values
-//   names           what a name refers to
-//   attr            any attribute value; calls back into parse.c for an inline computation
-//   async, op, instr    instructions
-//   parse           computations, the module
+// Order of the files, each calling only those before it:
+//   lex, parse_memo      characters; values already read, by their text
+//   parse_lists, parse_shape, parse_literal, parse_annotation, parse_sharding, parse_window,
+//   parse_frames         values
+//   parse_names          what a name refers to
+//   parse_attr           any attribute value; a computation written inline it hands to parse
+//   parse_async, parse_op, parse_instr     instructions
+//   parse                computations, the module
 #ifndef HLO_PARSE_H
 #define HLO_PARSE_H
 
@@ -101,7 +101,11 @@ bool hlo_read_sharding(hlo_parser *P, const hlo_sharding **out);
 bool hlo_read_replica_groups(hlo_parser *P, const hlo_replica_groups **out);
 // parse_attr.c: the value behind "name=" of an instruction or module attribute
 bool hlo_read_attr(hlo_parser *P, hlo_attr *a);
-bool hlo_read_ints(hlo_parser *P, char open, char close, hlo_ints *out);  // arena copy
+// parse_lists.c: lists in braces; copied into the arena
+bool hlo_read_ints(hlo_parser *P, char open, char close, hlo_ints *out);
+bool hlo_read_bools(hlo_parser *P, hlo_ints *out);  // one may stand without braces
+bool hlo_read_int_lists(hlo_parser *P, hlo_int_lists *out);
+bool hlo_read_pairs(hlo_parser *P, hlo_ints *out);   // out->n pairs, 2 * out->n integers
 bool hlo_read_index(hlo_parser *P, hlo_ints *out);   // {0,1}: an index into a tuple shape
 hlo_ints hlo_keep_ints(hlo_parser *P, size_t mark);  // moves P->ints from mark into the arena
 // parse_window.c: values with one entry per dimension

@@ -1,6 +1,6 @@
 // print_attr.c — attribute values by their kind, exactly as XLA prints them (ToString of the
 // classes concerned: HloSharding, ReplicaGroup, Window, OpMetadata, ...).
-#include "core/text/lex.h"
+#include "core/base/scan.h"
 #include "core/text/print.h"
 
 #include <stdio.h>

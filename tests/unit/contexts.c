@@ -1,4 +1,4 @@
-// contexts.c — two threads, each on a context of its own, do the same work at once and get the same
+// contexts.c — two threads, each on its own context, do the same work at once and get the same
 // results; an interrupt reaches the thread that watches its flag and no other. The build with
 // VARIANT=tsan makes this a check for data races.
 #include <setjmp.h>
@@ -13,7 +13,7 @@
 #include "core/proto/proto.h"
 #include "core/text/text.h"
 #include "core/verify/verify.h"
-#include "passes/run/pass.h"
+#include "passes/passes.h"
 
 #include <pthread.h>
 
