@@ -6,8 +6,8 @@
 // elements exists once, as kernels over contiguous blocks (ew.c): whole arrays run through
 // them, and so do the scalar computations of reduce, sort, scatter and map (prog.c).
 //
-// Order of the files, each calling only those before it, apart from the entries of eval.c that run a
-// computation (ev_call, ev_plan_of, ev_run_one): whatever calls a computation evaluates, and an
+// Order of the files, each calling only those before it, apart from the entries of eval.c that run
+// a computation (ev_call, ev_plan_of, ev_run_one): whatever calls a computation evaluates, and an
 // evaluation is recursive.
 //   mem, convert, ew, ew_run, gemm        buffers, kernels
 //   prog                                  scalar computations
