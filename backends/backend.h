@@ -3,6 +3,7 @@
 #ifndef BACKEND_H
 #define BACKEND_H
 
+#include "backends/context.h"
 #include "core/analysis/cost.h"
 #include "core/eval/eval.h"
 
@@ -14,6 +15,9 @@ typedef struct backend_flag {
 } backend_flag;
 
 typedef struct backend_options {
+  // whose processes compile and run; borrowed, outlives the program. NULL: the program gets a
+  // context of its own, with processes that end when it is released
+  backend_context *context;
   u32 threads;  // 0 = all cores
   // baseline: every instruction its own kernel, no sharing of buffers beyond last use
   bool per_instruction;

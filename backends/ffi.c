@@ -1,9 +1,9 @@
 // ffi.c — shell side of loadable custom calls: which libraries there are, and a call as a request
 // to the worker.
 //
-// The list belongs to the session's worker, of which there is one per process; the libraries
-// themselves are opened there only. A worker that died takes them with it: each request names its
-// library, and a new worker opens it again.
+// The list, and the worker that opens the libraries, are the process's: the evaluator asks for them
+// through ffi_peer, a constant. One lock guards both. A worker that died takes its libraries with
+// it: each request names its library, and a new worker opens it again.
 #include <pthread.h>
 #include <stdlib.h>
 #include "backends/block.h"
@@ -17,14 +17,16 @@ typedef struct target {
 static struct {
   pthread_mutex_t lock;
   HS_VEC(target) v;
+  worker *w;  // NULL until a library is loaded
 } loaded = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
+// Called with the lock held.
 static hs_status ask(const char *step, u32 kind, const hs_buf *request, const int *fds, u32 nfds,
                      bool *yes) {
   void *reply = NULL;
   size_t n = 0;
-  HS_TRY(
-      worker_call(worker_session(), step, kind, request->p, request->n, fds, nfds, 0, &reply, &n));
+  if (!loaded.w) loaded.w = worker_new(NULL);
+  HS_TRY(worker_call(loaded.w, step, kind, request->p, request->n, fds, nfds, 0, &reply, &n));
   wire_reader r = {.p = reply, .n = n};
   if (yes) *yes = wire_get_u32(&r) != 0;
   free(reply);
@@ -54,8 +56,8 @@ hs_status ffi_load(const char *path, u32 n, const char *const *names) {
   char *library = realpath(path, NULL);
   if (!library) return hs_fail_errno(HS_E_INPUT, path);
   bool yes = false;
-  hs_status st = probe(library, "", &yes);
   pthread_mutex_lock(&loaded.lock);
+  hs_status st = probe(library, "", &yes);
   for (u32 k = 0; k < n && hs_ok(st); k++) {
     const char *eq = strchr(names[k], '='), *symbol = eq ? eq + 1 : names[k];
     st = probe(library, symbol, &yes);
@@ -76,15 +78,19 @@ void ffi_unload_all(void) {
     hs_free(loaded.v.v[k].library);
   }
   hs_vec_free(&loaded.v);
+  worker_free(loaded.w);
+  loaded.w = NULL;
   pthread_mutex_unlock(&loaded.lock);
 }
 
 void ffi_list(hs_buf *b) {
+  pthread_mutex_lock(&loaded.lock);
   for (size_t k = 0; k < loaded.v.n; k++) {
     const target *t = &loaded.v.v[k];
     if (t->name) hs_buf_printf(b, "%s  %s (%s)\n", t->name, t->library, t->symbol);
     else hs_buf_printf(b, "*  %s\n", t->library);
   }
+  pthread_mutex_unlock(&loaded.lock);
 }
 
 // The library and symbol of a target; later libraries come first. Called with the lock held.

@@ -403,20 +403,3 @@ hs_status worker_call(worker *w, const char *step, u32 kind, const void *payload
   } else hs_free(body);
   return s;
 }
-
-// ---- the session's worker -----------------------------------------------------------------------
-
-static worker *session_worker;
-
-static void end_session_worker(void) {
-  worker_free(session_worker);
-  session_worker = NULL;
-}
-
-worker *worker_session(void) {
-  if (!session_worker) {
-    session_worker = worker_new(NULL);
-    atexit(end_session_worker);
-  }
-  return session_worker;
-}

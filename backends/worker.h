@@ -46,9 +46,6 @@ void worker_kill(worker *);        // ends and reaps it; the next call starts a 
 // The reply payload is malloc'ed.
 hs_status worker_call(worker *, const char *step, u32 kind, const void *payload, size_t n,
                       const int *fds, u32 nfds, double deadline_s, void **reply, size_t *reply_n);
-// Process-wide worker of the session (backends use it), made on first use and ended at exit.
-worker *worker_session(void);
-
 // ---- worker side --------------------------------------------------------------------------------
 // The first line of every main() that uses backends: when the arguments are `--worker FD`, runs the
 // worker loop, stores its exit status and returns true.

@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 static hlo_ctx *ctx;
+static backend_context *backends;
 static char *plugin;
 
 static double status_kb(pid_t pid, const char *key) {
@@ -41,7 +42,7 @@ static void reset_peak(pid_t pid) {
 
 static hs_status compile(const char *text, hlo_module **m, backend_exe **exe) {
   HS_TRY(hlo_parse(ctx, text, strlen(text), NULL, m));
-  const backend_options o = {.plugin = plugin};
+  const backend_options o = {.context = backends, .plugin = plugin};
   return backend_find("pjrt")->compile(*m, &o, exe);
 }
 
@@ -54,7 +55,7 @@ static double held(const char *text, double bytes) {
   double times = -1;
   hs_status s = compile(text, &m, &exe);
   pjrt_host *h = NULL;
-  if (hs_ok(s)) s = pjrt_host_get(&(pjrt_config){.path = plugin, .devices = 1}, &h);
+  if (hs_ok(s)) s = pjrt_host_get(backends, &(pjrt_config){.path = plugin, .devices = 1}, &h);
   if (hs_ok(s)) s = hlo_literal_new(m->entry->params[0]->shape, &arg);
   if (hs_ok(s)) {
     memset(arg->data, 1, arg->bytes);
@@ -121,6 +122,7 @@ int main(int argc, char **argv) {
     return 0;
   }
   ctx = hlo_ctx_new();
+  backends = backend_context_new();
   long long n = (argc > 2 ? atoll(argv[2]) : 256) << 18;
   char *sum = hs_format(
       "HloModule m\nadd { a = f32[] parameter(0) b = f32[] parameter(1) ROOT r = f32[] add(a, b) "
@@ -144,6 +146,7 @@ int main(int argc, char **argv) {
   hs_free(sum);
   hs_free(more);
   hs_free(plugin);
+  backend_context_free(backends);
   hlo_ctx_free(ctx);
   return ok ? 0 : 1;
 }

@@ -10,6 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "backends/ffi.h"
 #include "backends/worker.h"
 #include "repl/registry.h"
 #include "repl/shell/cli.h"
@@ -112,6 +113,7 @@ static int complete_line(const char *line) {
   int status = print_text(&b);
   hs_buf_free(&b);
   repl_session_free(s);
+  ffi_unload_all();
   return status;
 }
 
@@ -359,5 +361,6 @@ int main(int argc, char **argv) {
   hs_vec_free(&o.jobs);
   hs_vec_free(&o.sets);
   repl_session_free(s);
+  ffi_unload_all();
   return status;
 }

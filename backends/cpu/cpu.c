@@ -9,7 +9,8 @@
 #include <math.h>
 
 struct backend_exe {
-  u64 id, generation;  // of the worker that has it
+  backend_context *context, *own;  // own: NULL, or the same, to be freed with the program
+  u64 id, generation;              // of the worker that has it
   hs_arena arena;
   hs_buf request;  // compile request
   worker_shm constants;
@@ -19,8 +20,6 @@ struct backend_exe {
   const hlo_shape *result;
   backend_compiled info;
 };
-
-static u64 next_id = 1;
 
 static hs_status cpu_probe(void) {
 #if HAVE_LLVM
@@ -158,7 +157,7 @@ static hs_status read_compiled(backend_exe *e, wire_reader *r, const hlo_module 
 }
 
 static hs_status send_compile(backend_exe *e, void **reply, size_t *n) {
-  worker *w = worker_session();
+  worker *w = backend_context_worker(e->context);
   HS_TRY(worker_call(w, "compiling", WORKER_REQ_CPU_COMPILE, e->request.p, e->request.n,
                      &e->constants.fd, 1, e->deadline_s, reply, n));
   e->generation = worker_generation(w);
@@ -167,13 +166,14 @@ static hs_status send_compile(backend_exe *e, void **reply, size_t *n) {
 
 static void cpu_release(backend_exe *e) {
   if (!e) return;
-  worker *w = worker_session();
+  worker *w = backend_context_worker(e->context);
   if (e->generation && worker_pid(w) && worker_generation(w) == e->generation)
     hs_status_drop(worker_call(w, "releasing", WORKER_REQ_CPU_RELEASE, &e->id, sizeof e->id, NULL,
                                0, 10, NULL, NULL));
   worker_shm_free(&e->constants);
   hs_buf_free(&e->request);
   hs_arena_free(&e->arena);
+  backend_context_free(e->own);
   hs_free(e);
 }
 
@@ -184,14 +184,16 @@ static hs_status cpu_compile(const hlo_module *m, const backend_options *opt, ba
   HS_TRY(cpu_probe());
   if (!o->allow_fallback) HS_TRY(backend_check_module(backend_find("cpu"), m));
   backend_exe *e = hs_calloc(1, sizeof *e);
-  e->id = next_id++;
+  e->own = o->context ? NULL : backend_context_new();
+  e->context = o->context ? o->context : e->own;
+  e->id = backend_context_next_id(e->context);
   e->constants.fd = -1;
   e->deadline_s = o->deadline_s;
   e->nargs = m->entry->nparams;
   e->arg_shape = HS_NEW_ARRAY(&e->arena, const hlo_shape *, e->nargs + 1);
   for (u32 k = 0; k < e->nargs; k++) e->arg_shape[k] = m->entry->params[k]->shape;
   e->result = m->entry->root->shape;
-  hs_status s = worker_start(worker_session());
+  hs_status s = worker_start(backend_context_worker(e->context));
   u64 t0 = hs_now_ns();
   if (hs_ok(s)) s = make_request(e, m, o);
   void *reply = NULL;
@@ -215,7 +217,7 @@ static const backend_compiled *cpu_compiled(const backend_exe *e) { return &e->i
 
 // Compiles again when the worker that had the program is gone.
 static hs_status ensure_compiled(backend_exe *e) {
-  worker *w = worker_session();
+  worker *w = backend_context_worker(e->context);
   HS_TRY(worker_start(w));
   if (worker_generation(w) == e->generation) return HS_GOOD;
   HS_TRY(send_compile(e, NULL, NULL));
@@ -245,8 +247,8 @@ static hs_status cpu_run(backend_exe *e, u32 nargs, hlo_literal *const *args,
   int fds[2] = {in.fd, results ? results->shm.fd : -1};
   void *reply = NULL;
   size_t n = 0;
-  s = worker_call(worker_session(), "running", WORKER_REQ_CPU_RUN, req.p, req.n, fds,
-                  results ? 2 : 1, e->deadline_s, &reply, &n);
+  s = worker_call(backend_context_worker(e->context), "running", WORKER_REQ_CPU_RUN, req.p, req.n,
+                  fds, results ? 2 : 1, e->deadline_s, &reply, &n);
   hs_buf_free(&req);
   worker_shm_free(&in);
   if (hs_ok(s)) {
@@ -267,8 +269,8 @@ static hs_status cpu_dump(backend_exe *e, const char *what, hs_buf *out) {
   wire_put_str(&req, what);
   void *reply = NULL;
   size_t n = 0;
-  hs_status s = worker_call(worker_session(), "dumping", WORKER_REQ_CPU_DUMP, req.p, req.n, NULL, 0,
-                            e->deadline_s, &reply, &n);
+  hs_status s = worker_call(backend_context_worker(e->context), "dumping", WORKER_REQ_CPU_DUMP,
+                            req.p, req.n, NULL, 0, e->deadline_s, &reply, &n);
   if (hs_ok(s)) hs_buf_put(out, reply, n);
   hs_free(reply);
   hs_buf_free(&req);

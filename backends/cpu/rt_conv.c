@@ -603,6 +603,7 @@ static mode pick_mode(const conv *c) {
   return c->BG == 1 ? FORWARD : PLAIN;
 }
 
+#if HAVE_DNNL
 static void set_library_scratch(conv *c, i64 *at) {
   c->at_l = c->at_r = c->at_o = c->at_f = c->at_w = c->at_s = c->at_d = -1;
   *at = 0;
@@ -625,6 +626,7 @@ static void set_library_scratch(conv *c, i64 *at) {
     *at += align64(c->nr * 4);
   }
 }
+#endif
 
 hs_status cpu_convolution_prepare(const hlo_instr *i, cpu_rt *out) {
   conv *c = hs_calloc(1, sizeof *c);

@@ -25,11 +25,13 @@ struct pjrt_host {
   int log_fd;
   char *log;
   size_t log_n;
-  u64 used;
+  u64 used;  // when (ns)
 };
 
-static HS_VEC(pjrt_host *) hosts;
-static u64 tick;
+// Those of one context.
+struct backend_hosts {
+  HS_VEC(pjrt_host *) v;
+};
 
 void pjrt_about_free(pjrt_about *a) {
   hs_free(a->attributes);
@@ -49,9 +51,16 @@ static void host_free(pjrt_host *h) {
   hs_free(h);
 }
 
-static void end_hosts(void) {
-  for (size_t k = 0; k < hosts.n; k++) host_free(hosts.v[k]);
-  hs_vec_free(&hosts);
+static void hosts_free(backend_hosts *hosts) {
+  for (size_t k = 0; k < hosts->v.n; k++) host_free(hosts->v.v[k]);
+  hs_vec_free(&hosts->v);
+  hs_free(hosts);
+}
+
+static backend_hosts *hosts_of(backend_context *c) {
+  backend_hosts **hosts = backend_context_hosts(c, hosts_free);
+  if (!*hosts) *hosts = hs_calloc(1, sizeof **hosts);
+  return *hosts;
 }
 
 // What a .json file says counts, not its name alone.
@@ -152,7 +161,7 @@ static hs_status explain(pjrt_host *h, hs_status s) {
 
 hs_status pjrt_host_call(pjrt_host *h, const char *step, u32 kind, const hs_buf *q, const int *fds,
                          u32 nfds, double deadline_s, void **reply, size_t *n) {
-  h->used = ++tick;
+  h->used = hs_now_ns();
   if (h->log_fd >= 0 && ftruncate(h->log_fd, 0) != 0)
     return hs_fail_errno(HS_E_IO, "the plug-in's log");
   hs_status s = worker_call(h->w, step, kind, q->p, q->n, fds, nfds, deadline_s, reply, n);
@@ -238,40 +247,39 @@ static hs_status open_plugin(pjrt_host *h) {
   return HS_GOOD;
 }
 
-static void drop_oldest(void) {
+static void drop_oldest(backend_hosts *hosts) {
   size_t oldest = 0;
-  for (size_t k = 1; k < hosts.n; k++)
-    if (worker_pid(hosts.v[k]->w) &&
-        (!worker_pid(hosts.v[oldest]->w) || hosts.v[k]->used < hosts.v[oldest]->used))
+  for (size_t k = 1; k < hosts->v.n; k++)
+    if (worker_pid(hosts->v.v[k]->w) &&
+        (!worker_pid(hosts->v.v[oldest]->w) || hosts->v.v[k]->used < hosts->v.v[oldest]->used))
       oldest = k;
-  worker_kill(hosts.v[oldest]->w);  // programs that point to it are compiled again elsewhere
-  if (hosts.v[oldest]->log_fd >= 0) close(hosts.v[oldest]->log_fd);
-  hosts.v[oldest]->log_fd = -1;
+  worker_kill(hosts->v.v[oldest]->w);  // programs that point to it are compiled again elsewhere
+  if (hosts->v.v[oldest]->log_fd >= 0) close(hosts->v.v[oldest]->log_fd);
+  hosts->v.v[oldest]->log_fd = -1;
 }
 
-static u32 running(void) {
+static u32 running(const backend_hosts *hosts) {
   u32 n = 0;
-  for (size_t k = 0; k < hosts.n; k++) n += worker_pid(hosts.v[k]->w) != 0;
+  for (size_t k = 0; k < hosts->v.n; k++) n += worker_pid(hosts->v.v[k]->w) != 0;
   return n;
 }
 
-hs_status pjrt_host_get(const pjrt_config *c, pjrt_host **out) {
-  static bool registered;
-  if (!registered) atexit(end_hosts), registered = true;
+hs_status pjrt_host_get(backend_context *context, const pjrt_config *c, pjrt_host **out) {
+  backend_hosts *hosts = hosts_of(context);
   char *key;
   HS_TRY(key_of(c, &key));
   pjrt_host *h = NULL;
-  for (size_t k = 0; k < hosts.n && !h; k++)
-    if (strcmp(hosts.v[k]->key, key) == 0) h = hosts.v[k];
+  for (size_t k = 0; k < hosts->v.n && !h; k++)
+    if (strcmp(hosts->v.v[k]->key, key) == 0) h = hosts->v.v[k];
   if (h) hs_free(key);
   else {
     h = host_new(c, key);
-    hs_vec_push(&hosts, h);
+    hs_vec_push(&hosts->v, h);
   }
   *out = h;
-  h->used = ++tick;
+  h->used = hs_now_ns();
   if (worker_pid(h->w) && h->generation == worker_generation(h->w)) return HS_GOOD;
-  if (running() >= MAX_HOSTS) drop_oldest();
+  if (running(hosts) >= MAX_HOSTS) drop_oldest(hosts);
   return open_plugin(h);
 }
 

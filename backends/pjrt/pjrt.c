@@ -16,7 +16,8 @@
 enum { NONE = 0xffffffff };
 
 struct backend_exe {
-  u64 id, generation;  // of the worker that has it
+  backend_context *context, *own;  // own: NULL, or the same, to be freed with the program
+  u64 id, generation;              // of the worker that has it
   pjrt_host *host;
   hs_arena arena;
   char *path, *target, *flags;
@@ -33,8 +34,6 @@ struct backend_exe {
   backend_compiled info;
   pjrt_result said;
 };
-
-static u64 next_id = 1;
 
 static hs_status pjrt_probe(void) {
   char *path;
@@ -299,7 +298,7 @@ static hs_status read_reply(backend_exe *e, wire_reader *r, const hlo_module *m)
 // ---- compile ------------------------------------------------------------------------------------
 
 static hs_status send_compile(backend_exe *e, void **reply, size_t *n) {
-  HS_TRY(pjrt_host_get(&e->config, &e->host));
+  HS_TRY(pjrt_host_get(e->context, &e->config, &e->host));
   HS_TRY(pjrt_host_call(e->host, "compiling", WORKER_REQ_PJRT_COMPILE, &e->request, &e->program.fd,
                         1, e->deadline_s, reply, n));
   e->generation = worker_generation(pjrt_host_worker(e->host));
@@ -331,6 +330,7 @@ static void pjrt_release(backend_exe *e) {
   hs_free(e->target);
   hs_free(e->flags);
   hs_arena_free(&e->arena);
+  backend_context_free(e->own);
   hs_free(e);
 }
 
@@ -455,7 +455,9 @@ static hs_status build(backend_exe *e, const hlo_module *m, const backend_option
 static hs_status try_compile(const hlo_module *m, const backend_options *o, bool dissolve,
                              backend_exe **out) {
   backend_exe *e = hs_calloc(1, sizeof *e);
-  e->id = next_id++;
+  e->own = o->context ? NULL : backend_context_new();
+  e->context = o->context ? o->context : e->own;
+  e->id = backend_context_next_id(e->context);
   e->program.fd = -1;
   e->deadline_s = o->deadline_s;
   hs_status s = build(e, m, o, dissolve);

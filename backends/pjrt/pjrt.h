@@ -71,8 +71,8 @@ typedef struct pjrt_about {  // what a plug-in says of itself
 } pjrt_about;
 void pjrt_about_free(pjrt_about *);
 typedef struct pjrt_host pjrt_host;
-// A running worker with that plug-in open.
-hs_status pjrt_host_get(const pjrt_config *, pjrt_host **out);
+// A running worker of the context with that plug-in open; borrowed until the context is freed.
+hs_status pjrt_host_get(backend_context *, const pjrt_config *, pjrt_host **out);
 worker *pjrt_host_worker(pjrt_host *);
 const pjrt_about *pjrt_host_about(const pjrt_host *);
 // One request; a death is explained by the check that the plug-in's last words name.

@@ -44,7 +44,8 @@ bool repl_allow_fallback(const repl_cmd *c) {
 }
 
 backend_options repl_backend_options(const repl_session *s) {
-  return (backend_options){.threads = s->set.threads,
+  return (backend_options){.context = s->backends,
+                           .threads = s->set.threads,
                            .allow_fallback = s->set.allow_fallback,
                            .deadline_s = s->set.deadline,
                            .plugin = s->plugin,

@@ -13,6 +13,7 @@ repl_session *repl_session_new(const repl_command *commands, u32 ncommands) {
   s->ctx = hlo_ctx_new();
   s->next_number = 1;
   s->passes = &pass_builtin;
+  s->backends = backend_context_new();
   s->set = (repl_settings){.seed = 42,
                            .abs_error = HLO_TYPES_OWN,
                            .rel_error = HLO_TYPES_OWN,
@@ -101,6 +102,7 @@ void repl_session_free(repl_session *s) {
   hs_vec_free(&s->pipelines);
   for (size_t k = 0; k < s->stops.n; k++) hs_free(s->stops.v[k].when);
   hs_vec_free(&s->stops);
+  backend_context_free(s->backends);
   hlo_ctx_free(s->ctx);
   hs_free(s);
 }

@@ -115,6 +115,7 @@ typedef struct repl_session {
   repl_module *current;  // NULL: none
   u32 next_number;
   repl_settings set;
+  backend_context *backends;  // the processes in which they work
   const backend *be;
   // of the backend pjrt, by name or path; NULL: the first one found
   char *plugin;

@@ -17,6 +17,7 @@
 #include "tests/unit/modules.h"
 
 static const backend *cpu;
+static backend_context *backends;
 
 static void explain(hs_status s) {
   if (hs_ok(s)) return;
@@ -35,7 +36,9 @@ static backend_result run_on(const backend *b, const hlo_module *m, const backen
   backend_exe *e = NULL;
   backend_result r = {0};
   explain(hlo_inputs_formula(ctx, m, NULL, 0, &args, &n));
-  explain(b->compile(m, o, &e));
+  backend_options shared = o ? *o : (backend_options){0};
+  shared.context = backends;
+  explain(b->compile(m, &shared, &e));
   if (info) *info = *b->compiled(e);
   explain(b->run(e, n, args, ro, &r));
   b->release(e);
@@ -48,7 +51,8 @@ static void agrees(const char *text) {
   hlo_module *m = parse(text);
   backend_result want = run_on(backend_find("interp"), m, NULL, NULL, NULL);
   for (int mode = 0; mode < 3; mode++) {
-    backend_options o = {.threads = mode == 1, .per_instruction = mode == 2, .deadline_s = 120};
+    backend_options o = {
+        .context = backends, .threads = mode == 1, .per_instruction = mode == 2, .deadline_s = 120};
     backend_result got = run_on(cpu, m, &o, NULL, NULL);
     explain(hlo_compare(want.outputs, got.outputs, (hlo_tolerance){1e-4, 1e-4}));
     backend_result_free(&got);
@@ -204,7 +208,7 @@ static void int_dots_agree(hlo_module *m, u32 threads) {
   hlo_literal **args = NULL;
   u32 n = 0;
   explain(hlo_inputs_formula(ctx, m, NULL, 0, &args, &n));
-  explain(cpu->compile(m, &(backend_options){.threads = threads}, &ours));
+  explain(cpu->compile(m, &(backend_options){.context = backends, .threads = threads}, &ours));
   explain(interp->compile(m, NULL, &theirs));
   for (size_t f = 0; f < HS_COUNT(fills); f++) {
     for (u32 k = 0; k < n; k++) fill_ends(args[k], fills[f][k % 2]);
@@ -726,7 +730,7 @@ static hs_interrupt interrupt;
 static void *disturb(void *p) {
   (void)p;
   usleep(500000);
-  if (disturb_signal) kill(worker_pid(worker_session()), disturb_signal);
+  if (disturb_signal) kill(worker_pid(backend_context_worker(backends)), disturb_signal);
   else interrupt = 1;
   return NULL;
 }
@@ -737,12 +741,12 @@ static void survives(int sig, double deadline, hs_code want) {
   hlo_module *endless = parse(MODULE(SPIN)),
              *good =
                  parse(MODULE("ENTRY e { x = f32[5] parameter(0)\n ROOT y = f32[5] negate(x) }"));
-  backend_options o = {.deadline_s = deadline};
+  backend_options o = {.context = backends, .deadline_s = deadline};
   backend_exe *bad = NULL, *ok = NULL;
   hlo_literal **args = NULL;
   u32 n = 0;
   backend_result r;
-  explain(cpu->compile(good, NULL, &ok));
+  explain(cpu->compile(good, &(backend_options){.context = backends}, &ok));
   explain(cpu->compile(endless, &o, &bad));
   explain(hlo_inputs_formula(ctx, endless, NULL, 0, &args, &n));
   pthread_t t;
@@ -801,6 +805,7 @@ int main(int argc, char **argv) {
     return 0;
   }
   ctx = hlo_ctx_new();
+  backends = backend_context_new();
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(dots),
       cmocka_unit_test(narrow_dots),
@@ -827,6 +832,7 @@ int main(int argc, char **argv) {
       cmocka_unit_test(survives_deadline),
   };
   int bad = cmocka_run_group_tests(tests, NULL, NULL);
+  backend_context_free(backends);
   hlo_ctx_free(ctx);
   return bad;
 }

@@ -152,7 +152,9 @@ static void cpu_survives(void **st) {
     hs_status_drop(s);
     skip();
   }
-  use(cpu, &(backend_options){.threads = 1, .deadline_s = 1}, 60);
+  backend_context *c = backend_context_new();
+  use(cpu, &(backend_options){.context = c, .threads = 1, .deadline_s = 1}, 60);
+  backend_context_free(c);
 }
 
 int main(int argc, char **argv) {

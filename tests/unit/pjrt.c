@@ -24,6 +24,7 @@
 #include "tests/unit/modules.h"
 
 static char folder[64];
+static backend_context *backends;
 static hs_buf read_file(const char *path) {
   hs_buf b = {0};
   FILE *f = fopen(path, "rb");
@@ -65,7 +66,7 @@ static hs_status run_text(const char *plugin, const char *text, double deadline,
   hlo_literal **args;
   u32 n;
   assert_true(hs_ok(hlo_inputs_random(ctx, m, 7, &args, &n)));
-  backend_options o = {.plugin = plugin, .deadline_s = deadline};
+  backend_options o = {.context = backends, .plugin = plugin, .deadline_s = deadline};
   hs_status s = backend_run_once(backend_find("pjrt"), m, &o, n, args, out);
   hlo_inputs_free(args, n);
   hlo_module_free(m);
@@ -261,7 +262,7 @@ static void *interrupt_later(void *unused) {
 static void disturbed(const char *mode, void *(*how)(void *), hs_code code, const char *words) {
   char *path = realpath(fake(mode), NULL);
   pjrt_host *h;
-  assert_true(hs_ok(pjrt_host_get(&(pjrt_config){.path = path, .devices = 1}, &h)));
+  assert_true(hs_ok(pjrt_host_get(backends, &(pjrt_config){.path = path, .devices = 1}, &h)));
   pthread_t t;
   hs_interrupt_watch(&interrupt);
   pthread_create(&t, NULL, how, h);
@@ -293,12 +294,12 @@ static void recompiled(void **st) {
   u32 n;
   assert_true(hs_ok(hlo_inputs_random(ctx, m, 7, &args, &n)));
   char *path = realpath(fake("ok"), NULL);
-  backend_options o = {.plugin = path};
+  backend_options o = {.context = backends, .plugin = path};
   const backend *be = backend_find("pjrt");
   backend_exe *exe;
   assert_true(hs_ok(be->compile(m, &o, &exe)));
   pjrt_host *h;
-  assert_true(hs_ok(pjrt_host_get(&(pjrt_config){.path = path, .devices = 1}, &h)));
+  assert_true(hs_ok(pjrt_host_get(backends, &(pjrt_config){.path = path, .devices = 1}, &h)));
   backend_result a, b;
   assert_true(hs_ok(be->run(exe, n, args, NULL, &a)));
   kill(worker_pid(pjrt_host_worker(h)), SIGKILL);
@@ -606,7 +607,7 @@ static void described(void **st) {
 static void said_of_the_executable(void **st) {
   (void)st;
   hlo_module *m = parse(add_one);
-  backend_options o = {.plugin = fake("ok")};
+  backend_options o = {.context = backends, .plugin = fake("ok")};
   const backend *be = backend_find("pjrt");
   backend_exe *exe;
   assert_true(hs_ok(be->compile(m, &o, &exe)));
@@ -631,7 +632,7 @@ static void kernels_of_a_gpu(void **st) {
   assert_true(prof_gpu_text("h200", &target));
   hs_buf_puts(&target,
               "gpu_device_info { unknown_field { a: 1 b { c: 2 } } }\nplatform_name: \"CUDA\"\n");
-  backend_options o = {.plugin = fake("gpu"), .target = hs_buf_cstr(&target)};
+  backend_options o = {.context = backends, .plugin = fake("gpu"), .target = hs_buf_cstr(&target)};
   const backend *be = backend_find("pjrt");
   backend_exe *exe;
   hs_status s = be->compile(m, &o, &exe);
@@ -917,10 +918,12 @@ static int setup(void **st) {
   (void)st;
   snprintf(folder, sizeof folder, "/tmp/hlosh-pjrt-XXXXXX");
   ctx = hlo_ctx_new();
+  backends = backend_context_new();
   return mkdtemp(folder) ? 0 : 1;
 }
 static int teardown(void **st) {
   (void)st;
+  backend_context_free(backends);
   hlo_ctx_free(ctx);
   char *command = hs_format("rm -rf '%s'", folder);
   int r = system(command);
