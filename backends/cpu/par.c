@@ -14,8 +14,6 @@
 #include <xmmintrin.h>
 #endif
 
-static u32 team = 1;
-
 // XLA:CPU flushes denormals, operands and results; MXCSR is per thread.
 static void flush_denormals(void) {
 #if defined(__x86_64__)
@@ -27,12 +25,12 @@ static void flush_denormals(void) {
 #endif
 }
 
-u32 cpu_par_threads(void) { return team; }
-
 #if HAVE_OPENMP
+// The size of the pool is OpenMP's own, per thread that opens parallel regions.
+u32 cpu_par_threads(void) { return (u32)omp_get_max_threads(); }
+
 void cpu_par_begin(u32 threads) {
-  team = threads ? threads : (u32)omp_get_num_procs();
-  omp_set_num_threads((int)team);
+  omp_set_num_threads(threads ? (int)threads : omp_get_num_procs());
 #pragma omp parallel
   flush_denormals();
 }
@@ -40,7 +38,7 @@ void cpu_par_begin(u32 threads) {
 void cpu_par_end(void) { omp_pause_resource_all(omp_pause_soft); }
 
 void cpu_par_for(cpu_par_fn *fn, void *ctx, i64 chunks) {
-  if (chunks <= 1 || team == 1) {
+  if (chunks <= 1 || omp_get_max_threads() == 1) {
     for (i64 k = 0; k < chunks; k++) fn(ctx, k, 0);
     return;
   }
@@ -48,6 +46,7 @@ void cpu_par_for(cpu_par_fn *fn, void *ctx, i64 chunks) {
   for (i64 k = 0; k < chunks; k++) fn(ctx, k, (u32)omp_get_thread_num());
 }
 #else
+u32 cpu_par_threads(void) { return 1; }
 void cpu_par_begin(u32 threads) {
   (void)threads;
   flush_denormals();
