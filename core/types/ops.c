@@ -112,7 +112,8 @@ hlo_opcode hlo_op_find(hs_str text) {
   while (low < high) {
     int mid = (low + high) / 2;
     const hlo_op_info *o = &hlo_ops[mid];
-    int c = memcmp(text.p, o->text, HS_MIN(text.n, (size_t)o->text_n));
+    int c = (u8)text.p[0] - (u8)o->text[0];  // most probes end here
+    if (!c) c = memcmp(text.p, o->text, HS_MIN(text.n, (size_t)o->text_n));
     if (!c && text.n == o->text_n) return (hlo_opcode)mid;
     if (c < 0 || (!c && text.n < o->text_n)) high = mid;
     else low = mid + 1;

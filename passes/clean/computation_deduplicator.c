@@ -14,7 +14,7 @@ static bool too_long(const hlo_computation *c) {
   i64 bytes = 0;
   hlo_for_each_instr(i, c)
     if (i->opcode == HLO_CONSTANT && bytes <= MOST_CONSTANT_BYTES)
-      bytes += hlo_shape_bytes(i->shape);
+      bytes = hs_add_sat_i64(bytes, hlo_shape_bytes(i->shape));
   return c->ninstrs > MOST_INSTRUCTIONS || bytes > MOST_CONSTANT_BYTES;
 }
 

@@ -190,7 +190,7 @@ static bool is_bitcast(const alg *a, const hlo_shape *from, const hlo_shape *to)
 }
 
 // Memory may grow by a ninth.
-static bool not_larger(i64 now, i64 before) { return now <= 10 * before / 9; }
+static bool not_larger(i64 now, i64 before) { return (i128)9 * now <= (i128)10 * before; }
 
 // copy(reshape(A)) = reshape(copy(A)), when a reshape becomes a bitcast or a copy meets the copy
 // before it
@@ -205,8 +205,8 @@ ALG_RULE(copy_before_reshape) {
   if (!s) return NULL;
   bool was = is_bitcast(a, src->shape, r->shape), will = is_bitcast(a, s, i->shape);
   if (!(was ? will && first : will || first)) return NULL;
-  i64 whole = hlo_shape_bytes(i->shape), before = whole + (first ? whole : 0) + (was ? 0 : whole);
-  if (!not_larger(whole + (will ? 0 : whole), before)) return NULL;
+  i64 whole = hlo_shape_bytes(i->shape), before = hs_mul_sat_i64(whole, 1 + (first != NULL) + !was);
+  if (!not_larger(hs_mul_sat_i64(whole, 1 + !will), before)) return NULL;
   hlo_instr *from = first && hlo_operand(first, 0)->shape == s
                         ? hlo_operand(first, 0)
                         : pass_alg_add(a, HLO_COPY, s, 1, &src);
@@ -227,8 +227,8 @@ ALG_RULE(reshape_before_copy) {
   if (!s) return NULL;
   bool was = is_bitcast(a, c->shape, i->shape), will = is_bitcast(a, src->shape, s);
   if (was ? !(will && after) : false) return NULL;
-  i64 whole = hlo_shape_bytes(i->shape), before = whole + (was ? 0 : whole) + (after ? whole : 0);
-  if (!not_larger(whole + (will ? 0 : whole), before)) return NULL;
+  i64 whole = hlo_shape_bytes(i->shape), before = hs_mul_sat_i64(whole, 1 + !was + (after != NULL));
+  if (!not_larger(hs_mul_sat_i64(whole, 1 + !will), before)) return NULL;
   hlo_instr *r = pass_alg_add(a, will ? HLO_BITCAST : HLO_RESHAPE, s, 1, &src);
   return s == i->shape ? r : pass_alg_add(a, HLO_COPY, i->shape, 1, &r);
 }

@@ -193,8 +193,8 @@ static int by_class_and_alignment(const void *pa, const void *pb) {
 }
 
 static i64 weight(const usage *w) {
-  return hlo_shape_bytes(w->dot->shape) +
-         hlo_shape_bytes(hlo_operand(w->dot, 1 - w->shared)->shape);
+  return hs_add_sat_i64(hlo_shape_bytes(w->dot->shape),
+                        hlo_shape_bytes(hlo_operand(w->dot, 1 - w->shared)->shape));
 }
 
 // The dots of a group, and by instruction id what they are computed from.

@@ -319,8 +319,11 @@ static hs_status say_agreement(repl_cmd *c, const subject *x, u32 n) {
           "`bisect` find the cause",
           x[k].label);
   }
-  if (x[0].result)
+  if (x[0].result) {
+    const hlo_shape *first = hlo_shape_leaf(x[0].result->shape, 0);
+    tol = hlo_tolerance_for(first ? first->dtype : HLO_F32, tol);
     repl_say(c->out, "\n  results of all rows agree (abs %g, rel %g)\n", tol.abs, tol.rel);
+  }
   repl_json_bool(c->doc, "results_agree", true);
   return HS_GOOD;
 }
