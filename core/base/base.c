@@ -167,6 +167,7 @@ static void use_block(hs_arena *a, struct hs_arena_block *b) {
   a->given += b->cap;
   a->at = b->data;
   a->limit = b->data + (b->cap & ~(size_t)15);
+  HS_POISON(b->data, b->cap);
 }
 
 void hs_arena_expect(hs_arena *a, size_t n) {
@@ -211,6 +212,7 @@ char *hs_arena_strndup(hs_arena *a, const char *s, size_t n) {
 void hs_arena_free(hs_arena *a) {
   for (struct hs_arena_block *b = a->head, *next; b; b = next) {
     next = b->next;
+    HS_UNPOISON(b->data, b->cap);
     if (!b->mapped) hs_free(b);
     else if (!a->pool || !pool_keep(a->pool, b)) unmap(b);
   }

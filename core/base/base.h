@@ -200,12 +200,24 @@ typedef struct hs_arena_pool {
 void hs_arena_pool_free(hs_arena_pool *);
 
 void *hs_arena_more_(hs_arena *a, size_t n);
+// Under AddressSanitizer a gap that nobody may touch follows each allocation, as malloc has it.
+#if defined(__SANITIZE_ADDRESS__)
+#include <sanitizer/asan_interface.h>
+#define HS_ARENA_GAP 16
+#define HS_POISON(p, n) ASAN_POISON_MEMORY_REGION((p), (n))
+#define HS_UNPOISON(p, n) ASAN_UNPOISON_MEMORY_REGION((p), (n))
+#else
+#define HS_ARENA_GAP 0
+#define HS_POISON(p, n) ((void)0)
+#define HS_UNPOISON(p, n) ((void)0)
+#endif
 // n bytes at an address that is a multiple of 16, not cleared.
 static inline void *hs_arena_alloc(hs_arena *a, size_t n) {
-  n = (n + 15) & ~(size_t)15;
-  if (HS_UNLIKELY((size_t)(a->limit - a->at) < n || !a->at)) return hs_arena_more_(a, n);
+  size_t room = (n + HS_ARENA_GAP + 15) & ~(size_t)15;
   void *p = a->at;
-  a->at += n;
+  if (HS_UNLIKELY((size_t)(a->limit - a->at) < room || !a->at)) p = hs_arena_more_(a, room);
+  else a->at += room;
+  HS_UNPOISON(p, n);
   return p;
 }
 // The same, cleared.

@@ -4,8 +4,8 @@
 // several threads at once: no traversal writes to it. Instructions of a computation form a linked
 // list in order of creation, which need NOT put operands first once passes have run: use
 // hlo_post_order for that. Only in a scheduled module is list order the schedule. Operand edges
-// carry their use lists: every hlo_use is one (user, operand slot) pair, linked into the list of its
-// definition. Ids are dense per module and never reused, so analyses are arrays indexed by id.
+// carry their use lists: every hlo_use is one (user, operand slot) pair, linked into the list of
+// its definition. Ids are dense per module and never reused, so analyses are arrays indexed by id.
 //
 // Writing: only through the functions in the sections "building" to "replacing and removing". Each
 // edit is recorded in the module's journal, which is what makes versions cheap: a version is the

@@ -33,33 +33,27 @@ void hlo_names_free_(struct hlo_names *t) {
   hs_free(t);
 }
 
+static bool same_name(const hlo_name_node *a, const hlo_name_node *b) {
+  return a->hash == b->hash && a->n == b->n && a->of_comp == b->of_comp &&
+         hs_same_bytes(a->text, b->text, a->n);
+}
+
+// Puts a node into the table, in the slot of a released one of the same name if there is one, so
+// that doing and undoing the same again and again fills no slots.
 static void link_node(struct hlo_names *t, hlo_name_node *k) {
+  hlo_name_slot mine = hlo_name_slot_(k);
   size_t at = k->hash & (t->cap - 1);
-  while (t->slots[at]) at = (at + 1) & (t->cap - 1);
-  t->slots[at] = hlo_name_slot_(k);
-  k->in = true;
-  t->n++;
-}
-
-// What was pushed on past the freed slot moves back, so that no search ends too early.
-static void unlink_node(struct hlo_names *t, hlo_name_node *k) {
-  size_t mask = t->cap - 1, at = k->hash & mask;
-  while (t->slots[at] != hlo_name_slot_(k)) at = (at + 1) & mask;
-  for (size_t next = (at + 1) & mask; t->slots[next]; next = (next + 1) & mask) {
-    size_t home = hlo_name_in_(t->slots[next])->hash & mask;
-    if (((next - home) & mask) < ((next - at) & mask)) continue;
-    t->slots[at] = t->slots[next];
-    at = next;
+  for (; t->slots[at]; at = (at + 1) & (t->cap - 1)) {
+    hlo_name_node *old = hlo_name_in_(t->slots[at]);
+    if (t->slots[at] >> HLO_NAME_TAG != mine >> HLO_NAME_TAG || old->in || !same_name(old, k))
+      continue;
+    old->linked = false;
+    t->n--;
+    break;
   }
-  t->slots[at] = 0;
-  k->in = false;
-  t->n--;
-}
-
-void hlo_name_toggle_(hlo_module *m, void *node) {
-  hlo_name_node *k = node;
-  if (k->in) unlink_node(m->names, k);
-  else link_node(m->names, k);
+  t->slots[at] = mine;
+  t->n++;
+  k->in = k->linked = true;
 }
 
 static void grow(struct hlo_names *t, size_t cap) {
@@ -68,12 +62,34 @@ static void grow(struct hlo_names *t, size_t cap) {
   t->cap = cap;
   t->slots = hs_calloc_table(cap, sizeof *t->slots);
   t->n = 0;
-  for (size_t at = 0; at < n; at++)
-    if (old[at]) link_node(t, hlo_name_in_(old[at]));
+  for (size_t at = 0; at < n; at++) {
+    if (!old[at]) continue;
+    hlo_name_node *k = hlo_name_in_(old[at]);
+    if (k->in) link_node(t, k);
+    else k->linked = false;
+  }
   hs_free(old);
 }
 
 static bool too_full(size_t names, size_t cap) { return names > cap / 4 * 3; }
+
+// Room for one more name: a larger table, or the same without the released names.
+static void make_room(struct hlo_names *t) {
+  if (!too_full(t->n + 1, t->cap)) return;
+  size_t claimed = 0;
+  for (size_t at = 0; at < t->cap; at++) claimed += t->slots[at] && hlo_name_in_(t->slots[at])->in;
+  grow(t, claimed > t->cap / 4 ? t->cap * 4 : t->cap);
+}
+
+void hlo_name_toggle_(hlo_module *m, void *node) {
+  hlo_name_node *k = node;
+  if (k->in || k->linked) {
+    k->in = !k->in;
+    return;
+  }
+  make_room(m->names);
+  link_node(m->names, k);
+}
 
 void hlo_names_reserve(hlo_module *m, size_t names) {
   size_t cap = m->names->cap;
@@ -164,6 +180,7 @@ static hlo_name_node *make_node(hlo_module *m, hs_str s, u32 hash, const hs_str 
   k->n = (u32)s.n;
   k->of_comp = c != NULL;
   k->derived = k->changed = want != NULL;
+  k->in = k->linked = false;
   if (c) k->of.comp = c;
   else k->of.instr = i;
   memcpy(k->text, s.p, s.n);
@@ -181,7 +198,7 @@ static hlo_name_node *make_node(hlo_module *m, hs_str s, u32 hash, const hs_str 
 static hlo_name_node *claim(hlo_module *m, hs_str want, u32 hash, bool known, hlo_instr *i,
                             hlo_computation *c) {
   struct hlo_names *t = m->names;
-  if (too_full(t->n + 1, t->cap)) grow(t, t->cap * 4);
+  make_room(t);
   bool suffix, of_comp = c != NULL;
   size_t len = root_length(want, &suffix);
   // The common cases of a large text: a number that nobody has, or no number and no ".0" about that
@@ -234,7 +251,7 @@ hlo_name_node *hlo_claim_like_(hlo_module *m, const hlo_instr *other, hlo_instr 
 void hlo_release_name_(hlo_module *m, const char *name) {
   hlo_name_node *k = hlo_name_node_of_(name);
   if (!k->in) return;
-  unlink_node(m->names, k);
+  k->in = false;
   hlo_journal_name_(m, k, NULL, 0);
 }
 

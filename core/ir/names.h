@@ -7,6 +7,8 @@
 // The table is open (linear probing, at most 3/4 full): a slot is the address of a node below 16
 // bits of its hash, so that looking for a name that nobody has, as every new name is, reads a slot
 // or two and no node. In a module of a million instructions each node read is a miss of the cache.
+// Releasing a name, which undo does by the hundred thousand, only marks its node; the slot is used
+// again by the same name, or freed when the table is made anew.
 #ifndef HLO_IR_NAMES_H
 #define HLO_IR_NAMES_H
 
@@ -21,7 +23,8 @@ typedef struct hlo_name_node {
   bool of_comp;
   // not the spelling that was asked for: made up, or changed to be unique
   bool derived;
-  bool in;       // linked at present
+  bool in;       // claimed at present
+  bool linked;   // in a slot of the table; a released name may stay there
   bool changed;  // the spelling asked for was taken: it stands behind the text's NUL
   char text[];   // n characters and a NUL
 } hlo_name_node;
@@ -30,7 +33,7 @@ typedef u64 hlo_name_slot;  // 0: free
 
 struct hlo_names {
   hlo_name_slot *slots;
-  size_t cap, n;  // cap: power of two
+  size_t cap, n;  // slots, a power of two; how many are taken
   struct hlo_name_root **roots;
   size_t roots_cap, nroots;
   bool any_changed;  // some name is not the one asked for
@@ -54,7 +57,8 @@ static inline hlo_name_node *hlo_name_find_(const struct hlo_names *t, hs_str s,
   for (size_t at = hash & (t->cap - 1); t->slots[at]; at = (at + 1) & (t->cap - 1)) {
     if (t->slots[at] >> HLO_NAME_TAG != hash >> 16) continue;
     hlo_name_node *k = hlo_name_in_(t->slots[at]);
-    if (k->hash == hash && k->n == s.n && k->of_comp == of_comp && hs_same_bytes(k->text, s.p, s.n))
+    if (k->in && k->hash == hash && k->n == s.n && k->of_comp == of_comp &&
+        hs_same_bytes(k->text, s.p, s.n))
       return k;
   }
   return NULL;
@@ -83,7 +87,7 @@ hlo_name_node *hlo_claim_hashed_(hlo_module *, hs_str want, u32 hash, hlo_instr 
 void hlo_name_anew_(hlo_module *, size_t n, hlo_computation *const *order);
 // lets others have it; `name` stays readable
 void hlo_release_name_(hlo_module *, const char *name);
-// journal: node in <-> out of its table
+// journal: claims a released name again, or releases it
 void hlo_name_toggle_(hlo_module *, void *node);
 
 #endif

@@ -1,5 +1,5 @@
-// order.c — the orders in which modules are traversed: instructions, operands first; computations,
-// callees first; and the positions of instructions in an order.
+// order.c — the orders in which modules are traversed: instructions with operands first,
+// computations with callees first; and the positions of instructions in an order.
 //
 // A traversal writes nothing to the module, so that threads may read one module at once. Its marks
 // are a table by instruction id whose size follows the computation, not the module: where the ids

@@ -87,8 +87,8 @@ hlo_print_options hlo_print_full(void);
 
 // All of these append to the buffer and cannot fail.
 void hlo_print_module(hs_buf *, const hlo_module *, const hlo_print_options *);
-// A hash of the whole text, names and annotations too, and of the bytes of all literals: equal for two
-// modules exactly when they print the same (but for collisions).
+// A hash of the whole text, names and annotations too, and of the bytes of all literals. The runner
+// of passes holds "changed" against it.
 u64 hlo_text_hash(const hlo_module *);
 void hlo_print_computation(hs_buf *, const hlo_computation *, const hlo_print_options *);
 // The module of an entry of origin_recovery_table, ", \" ... \"", on lines of its own; NULL: an

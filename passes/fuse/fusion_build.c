@@ -2,7 +2,7 @@
 // instruction. Also says which computations are executed instruction by instruction, the only ones
 // where fusing makes sense.
 #include "passes/fuse/fusion.h"
-#include "passes/run/walks.h"
+#include "passes/run/cache.h"
 
 #include <stdio.h>
 

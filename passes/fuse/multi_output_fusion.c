@@ -18,7 +18,7 @@
 //
 // It merges what XLA's pass merges, but ranks the candidates differently.
 #include "passes/fuse/fusion.h"
-#include "passes/run/walks.h"
+#include "passes/run/cache.h"
 
 #include <stdlib.h>
 

@@ -26,8 +26,8 @@ typedef struct pass_options {
   const struct pass_option { const char *key, *value; } * v;
 } pass_options;
 
-typedef struct pass_walks pass_walks;  // orders found before (walks.h)
-// a moment in a run of passes (walks.h); era 0: none
+typedef struct pass_cache pass_cache;  // orders, calls and edits of earlier passes (cache.h)
+// a moment in a run of passes (cache.h); era 0: none
 typedef struct pass_since {
   u64 era;
   size_t at;
@@ -35,7 +35,7 @@ typedef struct pass_since {
 
 typedef struct pass_ctx {
   hlo_module *m;
-  pass_walks *walks;
+  pass_cache *cache;
   // when this pass began last, if it may look at later edits alone (pass_edited)
   pass_since since;
   bool partial;                 // it did
@@ -167,8 +167,8 @@ typedef struct pass_run_options {
   void *estimate_arg;
   i64 rewrite_limit;  // -1
   pass_notes *notes;  // may be NULL
-  // of the passes before on the same module; NULL: this pass walks by itself
-  pass_walks *walks;
+  // shared by the passes of a pipeline on the same module; NULL: this pass has one of its own
+  pass_cache *cache;
   bool noted;        // somebody will ask what this run edited (pass_edited)
   pass_since since;  // see pass_ctx
   // before and after each pass of a pipeline
@@ -231,7 +231,7 @@ struct pipeline_program {
   char *text;
   u32 npasses;
   HS_VEC(pipeline_op) ops;
-  pass_walks *walks;
+  pass_cache *cache;
 };
 // instructions: before the first round; prints: of late rounds, the fingerprint or 0; counts: what
 // instructions there were. whole: this round is there to look at everything once more.

@@ -9,7 +9,7 @@
 // (then passes undo each other) or it grows beyond all bounds; the passes that do this are told by
 // name. A pass that found nothing to do is not asked again until some other pass has edited the
 // module.
-#include "passes/run/walks.h"
+#include "passes/run/cache.h"
 
 #define MAX_ROUNDS 25
 #define MAX_GROWTH \
@@ -192,7 +192,7 @@ hs_status pipeline_parse(const char *text, const pass_registry *registry, const 
                          pipeline_program **out) {
   pipeline_program *p = hs_calloc(1, sizeof *p);
   p->text = hs_arena_strndup(&p->arena, text, strlen(text));
-  p->walks = pass_walks_new();
+  p->cache = pass_cache_new();
   parser ps = {.text = p->text, .p = p->text, .out = p, .registry = registry, .own = own};
   hs_status s = parse_list(&ps);
   if (hs_ok(s) && *ps.p == ')')
@@ -206,7 +206,7 @@ void pipeline_free(pipeline_program *p) {
   if (!p) return;
   hs_vec_free(&p->ops);
   hs_arena_free(&p->arena);
-  pass_walks_free(p->walks);
+  pass_cache_free(p->cache);
   hs_free(p);
 }
 
@@ -279,7 +279,7 @@ const pipeline_op *pipeline_next(pipeline_program *p, pipeline_cursor *at, const
   for (; at->at < p->ops.n; at->at++) {
     const pipeline_op *op = &p->ops.v[at->at];
     if (op->kind == PIPELINE_FIX) {
-      if (!at->depth) pass_walks_new_era(p->walks);
+      if (!at->depth) pass_cache_new_era(p->cache);
       at->loops[at->depth++] = (pipeline_loop){.begin = at->at,
                                                .instructions = hlo_instr_count(m),
                                                .generation = m->generation,
@@ -315,10 +315,10 @@ hs_status pipeline_step(hlo_module *m, pipeline_program *p, pipeline_cursor *at,
   pipeline_op *op = &p->ops.v[at->at];
   HS_ASSERT(at->at < p->ops.n && op->kind == PIPELINE_PASS);
   pass_run_options mine = *o;
-  mine.walks = p->walks;
+  mine.cache = p->cache;
   mine.noted = at->depth != 0;  // only a fixpoint asks what was edited
   const pipeline_loop *l = at->depth ? &at->loops[at->depth - 1] : NULL;
-  pass_since now = pass_walks_now(p->walks, m);
+  pass_since now = pass_cache_now(p->cache, m);
   if (l && l->round && !l->whole) mine.since = op->since;
   // The totals before a pass are those after the one before it.
   mine.measure = o->measure && (!log || log->n == 0);

@@ -4,7 +4,7 @@
 #ifndef PASS_REWRITE_H
 #define PASS_REWRITE_H
 
-#include "passes/run/walks.h"
+#include "passes/run/cache.h"
 
 // Copies body's instructions to just before `site`, parameter k standing for args[k]; returns the
 // copy of the root (args[k] itself when the root is parameter k).

@@ -75,7 +75,7 @@ hs_status pass_run(hlo_module *m, const pass_info *p, const pass_options *option
   size_t mark = hlo_journal_mark(m);
   pass_ctx c = {.m = m,
                 .since = o->since,
-                .walks = o->walks ? o->walks : pass_walks_new(),
+                .cache = o->cache ? o->cache : pass_cache_new(),
                 .options = options,
                 .scratch = &scratch,
                 .notes = o->notes,
@@ -105,8 +105,8 @@ hs_status pass_run(hlo_module *m, const pass_info *p, const pass_options *option
     if (!hs_ok(s)) s = failed(p, m, mark, "left an invalid module", s);
   }
   hs_arena_free(&scratch);
-  if (o->walks && o->noted) pass_walks_note(c.walks, m, generation, mark);
-  if (!o->walks) pass_walks_free(c.walks);
+  if (o->cache && o->noted) pass_cache_note(c.cache, m, generation, mark);
+  if (!o->cache) pass_cache_free(c.cache);
   out->partial = c.partial;
   HS_TRY(s);
   if (o->measure && out->changed) HS_TRY(pass_measure(m, o, &out->after));

@@ -1,7 +1,7 @@
 // convert_mover.c — data movement happens in the narrower type: a widening convert moves below
 // it, a narrowing one above it. Half the bytes are moved, and converts meet converts. Floating
 // point, complex and integer types alike; the conditions are those of XLA's ConvertMover.
-#include "passes/run/walks.h"
+#include "passes/run/cache.h"
 
 // Operations that only place elements; all operands carry elements of the result's type
 // (dynamic-slice's first one).

@@ -10,7 +10,7 @@
 // with levels=all it goes on below what it has moved, through whole chains, which saves a
 // pipeline's fixpoint as many rounds as a chain has links. The rules are those of XLA's
 // ReshapeMover.
-#include "passes/run/walks.h"
+#include "passes/run/cache.h"
 
 static bool is_rearrange(const hlo_instr *i) {
   return i->opcode == HLO_RESHAPE || i->opcode == HLO_TRANSPOSE;

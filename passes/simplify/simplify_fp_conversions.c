@@ -1,7 +1,7 @@
 // simplify_fp_conversions.c — a chain of floating-point conversions becomes one, as if every step
 // had been exact. That drops the rounding of the steps in between: it undoes the round trips that
 // float normalization makes, and is asked for, not part of the tuned pipeline.
-#include "passes/run/walks.h"
+#include "passes/run/cache.h"
 
 static bool float_convert(const hlo_instr *i) {
   return i->opcode == HLO_CONVERT && hlo_dtype_is_float(i->shape->dtype) &&

@@ -3,7 +3,7 @@
 // dimension with contracting ones and leaves the batch dimensions alone is taken, since libraries
 // multiply such operands at full speed; fold_batch=true takes any that keeps the order of the free
 // dimensions.
-#include "passes/run/walks.h"
+#include "passes/run/cache.h"
 
 static bool foldable(const hlo_instr *t, hlo_ints batch, hlo_ints con, bool fold_batch) {
   if (t->opcode != HLO_TRANSPOSE || hlo_is_controlled(t)) return false;

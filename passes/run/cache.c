@@ -1,5 +1,6 @@
-// walks.c — see walks.h.
-#include "passes/run/walks.h"
+// cache.c — see cache.h. Each entry remembers the generation it was found at and is found anew
+// when that of the module, or of the computation, is another one.
+#include "passes/run/cache.h"
 
 // generation: the computation's, plus 1; 0: nothing known
 typedef struct order {
@@ -8,7 +9,7 @@ typedef struct order {
   u32 n;
 } order;
 
-struct pass_walks {
+struct pass_cache {
   u64 serial;  // of the module that all this is about
   u32 cap;
   order *orders;        // by computation id
@@ -25,35 +26,35 @@ struct pass_walks {
   u64 era, known;
 };
 
-pass_walks *pass_walks_new(void) { return hs_calloc(1, sizeof(pass_walks)); }
+pass_cache *pass_cache_new(void) { return hs_calloc(1, sizeof(pass_cache)); }
 
-static void forget(pass_walks *w) {
-  for (u32 k = 0; k < w->cap; k++) hs_free(w->orders[k].v);
-  hs_free(w->orders);
-  hs_arena_free(&w->mem);
-  hs_vec_free(&w->edited);
-  *w = (pass_walks){.era = w->era + 1};
+static void forget(pass_cache *p) {
+  for (u32 k = 0; k < p->cap; k++) hs_free(p->orders[k].v);
+  hs_free(p->orders);
+  hs_arena_free(&p->mem);
+  hs_vec_free(&p->edited);
+  *p = (pass_cache){.era = p->era + 1};
 }
 
-void pass_walks_free(pass_walks *w) {
-  if (w) forget(w);
-  hs_free(w);
+void pass_cache_free(pass_cache *p) {
+  if (p) forget(p);
+  hs_free(p);
 }
 
-static pass_walks *walks_of(pass_ctx *c) {
-  pass_walks *w = c->walks;
-  if (w->serial != c->m->serial) forget(w);
-  w->serial = c->m->serial;
-  if (w->cap >= c->m->next_comp_id) return w;
-  u32 cap = HS_MAX(w->cap * 2, c->m->next_comp_id);
-  w->orders = hs_realloc(w->orders, cap * sizeof *w->orders);
-  memset(w->orders + w->cap, 0, (cap - w->cap) * sizeof *w->orders);
-  w->cap = cap;
-  return w;
+static pass_cache *cache_of(pass_ctx *c) {
+  pass_cache *p = c->cache;
+  if (p->serial != c->m->serial) forget(p);
+  p->serial = c->m->serial;
+  if (p->cap >= c->m->next_comp_id) return p;
+  u32 cap = HS_MAX(p->cap * 2, c->m->next_comp_id);
+  p->orders = hs_realloc(p->orders, cap * sizeof *p->orders);
+  memset(p->orders + p->cap, 0, (cap - p->cap) * sizeof *p->orders);
+  p->cap = cap;
+  return p;
 }
 
 hlo_instr **pass_post_order(pass_ctx *c, const hlo_computation *comp) {
-  order *o = &walks_of(c)->orders[comp->id];
+  order *o = &cache_of(c)->orders[comp->id];
   size_t bytes = comp->ninstrs * sizeof *o->v;
   if (o->v && o->generation == comp->generation + 1) return hs_arena_dup(c->scratch, o->v, bytes);
   hlo_instr **v = hlo_post_order(comp, c->scratch);
@@ -84,23 +85,23 @@ hlo_instr **pass_of_op(pass_ctx *c, const hlo_computation *comp, hlo_opcode a, h
 }
 
 // ---- calls --------------------------------------------------------------------------------------
-static pass_walks *with_calls(pass_ctx *c) {
-  pass_walks *w = walks_of(c);
-  if (w->call_generation == c->m->call_generation + 1) return w;
-  hs_arena_free(&w->mem);
-  w->calls = hlo_find_calls(c->m, &w->mem);
-  w->comps[0].v = w->comps[1].v = NULL;
-  w->counts = NULL;
-  w->call_generation = c->m->call_generation + 1;
-  return w;
+static pass_cache *with_calls(pass_ctx *c) {
+  pass_cache *p = cache_of(c);
+  if (p->call_generation == c->m->call_generation + 1) return p;
+  hs_arena_free(&p->mem);
+  p->calls = hlo_find_calls(c->m, &p->mem);
+  p->comps[0].v = p->comps[1].v = NULL;
+  p->counts = NULL;
+  p->call_generation = c->m->call_generation + 1;
+  return p;
 }
 
 static hlo_computation **comps_of(pass_ctx *c, bool strict, u32 *n) {
-  pass_walks *w = with_calls(c);
-  if (!w->comps[strict].v)
-    w->comps[strict].v = hlo_order_comps(c->m, &w->calls, strict, &w->mem, &w->comps[strict].n);
-  *n = w->comps[strict].n;
-  return hs_arena_dup(c->scratch, w->comps[strict].v, *n * sizeof(hlo_computation *));
+  pass_cache *p = with_calls(c);
+  if (!p->comps[strict].v)
+    p->comps[strict].v = hlo_order_comps(c->m, &p->calls, strict, &p->mem, &p->comps[strict].n);
+  *n = p->comps[strict].n;
+  return hs_arena_dup(c->scratch, p->comps[strict].v, *n * sizeof(hlo_computation *));
 }
 
 hlo_computation **pass_comp_post_order(pass_ctx *c, u32 *n) { return comps_of(c, false, n); }
@@ -132,45 +133,45 @@ pass_call_sites pass_find_sites(pass_ctx *c) {
 }
 
 u32 *pass_caller_counts(pass_ctx *c) {
-  pass_walks *w = with_calls(c);
+  pass_cache *p = with_calls(c);
   size_t n = c->m->next_comp_id;
-  if (!w->counts) w->counts = hlo_count_callers(c->m, &w->calls, &w->mem);
-  return hs_arena_dup(c->scratch, w->counts, (n + 1) * sizeof *w->counts);
+  if (!p->counts) p->counts = hlo_count_callers(c->m, &p->calls, &p->mem);
+  return hs_arena_dup(c->scratch, p->counts, (n + 1) * sizeof *p->counts);
 }
 
 // ---- edits --------------------------------------------------------------------------------------
-void pass_walks_new_era(pass_walks *w) {
-  w->edited.n = 0;
-  w->era++;
+void pass_cache_new_era(pass_cache *p) {
+  p->edited.n = 0;
+  p->era++;
 }
 
-pass_since pass_walks_now(pass_walks *w, const hlo_module *m) {
+pass_since pass_cache_now(pass_cache *p, const hlo_module *m) {
   // somebody else edited
-  if (!w->era || w->serial != m->serial || w->known != m->generation) pass_walks_new_era(w);
-  w->known = m->generation;
-  return (pass_since){w->era, w->edited.n};
+  if (!p->era || p->serial != m->serial || p->known != m->generation) pass_cache_new_era(p);
+  p->known = m->generation;
+  return (pass_since){p->era, p->edited.n};
 }
 
 static void note(void *arg, hlo_instr *i) {
-  pass_walks *w = arg;
-  if (!w->edited.n || w->edited.v[w->edited.n - 1] != i) hs_vec_push(&w->edited, i);
+  pass_cache *p = arg;
+  if (!p->edited.n || p->edited.v[p->edited.n - 1] != i) hs_vec_push(&p->edited, i);
 }
 
-void pass_walks_note(pass_walks *w, const hlo_module *m, u64 before, size_t mark) {
-  if (w->known != before) return;
-  hlo_edited_since(m, mark, note, w);
-  w->known = m->generation;
+void pass_cache_note(pass_cache *p, const hlo_module *m, u64 before, size_t mark) {
+  if (p->known != before) return;
+  hlo_edited_since(m, mark, note, p);
+  p->known = m->generation;
 }
 
 bool pass_edited(pass_ctx *c, hlo_instr ***v, u32 *n) {
-  pass_walks *w = walks_of(c);
-  if (!c->since.era || c->since.era != w->era) return false;
+  pass_cache *p = cache_of(c);
+  if (!c->since.era || c->since.era != p->era) return false;
   *n = 0;
-  *v = hs_arena_alloc(c->scratch, (w->edited.n - c->since.at + 1) * sizeof **v);
-  u8 *met = HS_NEW_ARRAY(c->scratch, u8, c->m->next_instr_id);
-  for (size_t k = c->since.at; k < w->edited.n; k++) {
-    hlo_instr *i = w->edited.v[k];
-    if (!i->parent->dead && !met[i->id]) met[i->id] = 1, (*v)[(*n)++] = i;
+  *v = hs_arena_alloc(c->scratch, (p->edited.n - c->since.at + 1) * sizeof **v);
+  u8 *seen = HS_NEW_ARRAY(c->scratch, u8, c->m->next_instr_id);
+  for (size_t k = c->since.at; k < p->edited.n; k++) {
+    hlo_instr *i = p->edited.v[k];
+    if (!i->parent->dead && !seen[i->id]) seen[i->id] = 1, (*v)[(*n)++] = i;
   }
   return c->partial = true;
 }
