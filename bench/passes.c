@@ -236,7 +236,7 @@ static hs_status measure_growth(const char *file, growth *g) {
 }
 
 // Passes that take less than this share of the time are below what the clock tells apart.
-static const double LEAST_SHARE = 0.02, MOST_GROWTH = 2;
+static const double LEAST_SHARE = 0.02, MOST_GROWTH = 4;
 
 static int say_growth(const char *small, const char *big) {
   growth a, b = {0};

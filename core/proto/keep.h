@@ -1,6 +1,7 @@
 // keep.h — fields of a proto that the module does not represent: unknown ones, and known ones
 // without a meaning here (KEEP in schema.def), kept as bytes and written back where they were.
-// Private to proto*.c; ir/clone.c copies them.
+// Private to core/proto; hlo_module_clone
+// copies them through hlo_module.copy_kept.
 #ifndef HLO_PROTO_KEEP_H
 #define HLO_PROTO_KEEP_H
 

@@ -2,7 +2,7 @@
 //
 // A pass is one function over a module: it edits through ir.h and returns a status. It does no
 // printing, no timing, no dumping and no verifying; the runner does (filter -> timer -> run ->
-// changed? -> verify what was touched -> delta line). A pass explains itself by recording notes:
+// changed? -> verify what was edited -> delta line). A pass explains itself by recording notes:
 // why it rewrote, and above all why it did not.
 #ifndef PASS_PASS_H
 #define PASS_PASS_H
@@ -157,7 +157,7 @@ typedef struct pipeline_event {
 } pipeline_event;
 
 typedef struct pass_run_options {
-  // after each pass the touched computations, after a pipeline everything (default on in the shell)
+  // after each pass the edited computations, after a pipeline everything (default on in the shell)
   bool verify;
   // whole module after each pass, and "changed" against the text hash (check-passes)
   bool verify_all;

@@ -1,7 +1,7 @@
 // runner.c — runs one pass as a transaction.
 //
 // The runner is the one place for what concerns every pass: it checks the options, leaves out a
-// pass that has nothing to work on, marks the journal, times the pass, puts touched computations
+// pass that has nothing to work on, marks the journal, times the pass, puts edited computations
 // in order again, verifies them, and fills in the totals before and after. When the pass or the
 // verifier objects, the edits are rolled back to the mark and the error names the pass.
 //
