@@ -130,7 +130,7 @@ static hs_status read_back(int fd, hs_buf *b) {
   off_t at = 0;
   ssize_t k;
   while ((k = pread(fd, chunk, sizeof chunk, at)) > 0) hs_buf_put(b, chunk, (size_t)k), at += k;
-  return k < 0 ? hs_fail_errno(HS_E_RENDER, "reading the picture back") : HS_GOOD;
+  return k < 0 ? hs_fail_errno(HS_E_RENDER, "reading the picture") : HS_GOOD;
 }
 static hs_status judge(int status, int exec_errno, int err) {
   if (exec_errno == ENOENT || exec_errno == EACCES)
@@ -139,7 +139,7 @@ static hs_status judge(int status, int exec_errno, int err) {
         "install it (apt-get install graphviz), or write a .dot file, which needs no Graphviz");
   if (exec_errno) return errno = exec_errno, hs_fail_errno(HS_E_RENDER, "starting dot");
   if (WIFSIGNALED(status))
-    return hs_with_note(hs_fail(HS_E_RENDER, "Graphviz was ended by signal %d (%s)",
+    return hs_with_note(hs_fail(HS_E_RENDER, "Graphviz was killed by signal %d (%s)",
                                 WTERMSIG(status), strsignal(WTERMSIG(status))),
                         "draw less, or write a .dot file and try another version of Graphviz");
   if (WEXITSTATUS(status) == 0) return HS_GOOD;
@@ -225,7 +225,7 @@ hs_status viz_render(const char *dot, size_t n, const char *path, double deadlin
   if (!format)
     return hs_fail(
         HS_E_USAGE,
-        "\"%s\" does not say what to draw: the name must end in .svg, .png, .pdf, .html or .dot",
+        "\"%s\" has no known extension: the name must end in .svg, .png, .pdf, .html or .dot",
         path);
   if (strcmp(format, "dot") == 0) return write_file(path, dot, n);
   hs_buf picture = {0};

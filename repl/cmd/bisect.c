@@ -99,8 +99,9 @@ static hs_status accuse(bisect_trial *t, const char *step, u32 k, const char *wr
   hs_status s =
       hs_fail_subject(HS_E_DIFFER, step, "pass run %u, %s, %s: %s", k + 1, step, t->changes, wrong);
   if (rewrites > 0)
-    s = hs_with_note(s, "its rewrite %lld of %lld does it; pass %s --limit=%lld is still right",
-                     (long long)first, (long long)rewrites, step, (long long)first - 1);
+    s = hs_with_note(
+        s, "rewrite %lld of %lld of this pass is the cause; pass %s --limit=%lld is still good",
+        (long long)first, (long long)rewrites, step, (long long)first - 1);
   return s;
 }
 
@@ -119,7 +120,7 @@ static hs_status say_none(bisect_trial *t, u32 tried, u32 runs) {
 static hs_status accuse_failed(bisect_trial *t, const char *step, u32 k, size_t mark, hs_status s) {
   if (s.err->code != HS_E_PASS) return s;
   if (t->kind != BISECT_CRASH)
-    return hs_with_note(s, "bisect with the condition crash names its rewrite");
+    return hs_with_note(s, "bisect with the condition crash finds the rewrite");
   hs_buf why = {0};
   for (const hs_diag *e = s.err; e; e = e->next)
     hs_buf_printf(&why, "%s%s", e == s.err ? "" : ": ", e->message);
@@ -177,8 +178,7 @@ static hs_status walk_history(bisect_trial *t, const repl_version *v) {
   if (c->mod->elided)
     repl_note(
         c->out,
-        "constants are elided: their stand-ins may differ from version to version, and results "
-        "with them");
+        "constants are elided: the values used instead may differ between versions, and the results with them");
   for (v = v->redo; v; v = v->redo) {
     HS_TRY(hs_poll());
     repl_progress_text(c->out, "@%u %s", v->number, v->label);
@@ -198,7 +198,7 @@ static hs_status walk_history(bisect_trial *t, const repl_version *v) {
     hs_status s = hs_fail_subject(HS_E_DIFFER, v->label, "version @%u, %s, %s: %s", v->number,
                                   v->label, t->changes, wrong);
     hs_free(wrong);
-    return hs_with_note(s, "@%u is still right; diff %u %u shows what was done", v->parent->number,
+    return hs_with_note(s, "@%u is still good; diff %u %u shows the changes", v->parent->number,
                         v->parent->number, v->number);
   }
   repl_progress_end(t->c->out);
@@ -269,7 +269,7 @@ static hs_status first_verdict(bisect_trial *t) {
   HS_TRY(bisect_judge(t, &wrong));
   t->before = t->now;  // 0 where nothing is measured
   if (!wrong) return HS_GOOD;
-  hs_status s = hs_fail(HS_E_DIFFER, "the module as loaded is bad already: %s", wrong);
+  hs_status s = hs_fail(HS_E_DIFFER, "the module as loaded is already bad: %s", wrong);
   hs_free(wrong);
   return s;
 }
@@ -294,7 +294,7 @@ hs_status cmd_bisect(repl_cmd *c) {
     return repl_usage_error(c, "there is no backend %s", name);
   if (t.be && backend_has(t.be, BACKEND_EVALUATOR)) t.be = NULL;
   if (!xla && t.kind == BISECT_SLOWER && !t.be)
-    return repl_usage_error(c, "the evaluator's time means nothing; --backend=cpu");
+    return repl_usage_error(c, "the evaluator is not measured; use --backend=cpu");
   HS_TRY(repl_inputs(c));
   t.nargs = c->mod->ninputs;
   t.args = c->mod->inputs;
@@ -304,8 +304,8 @@ hs_status cmd_bisect(repl_cmd *c) {
   const repl_version *base = repl_base(c->mod);
   if (history && !base->redo)
     return hs_with_note(
-        hs_fail(HS_E_NO_HISTORY, "%s has no versions behind @%u", c->m->name, base->number),
-        "bisect PIPELINE looks at passes that were not run yet");
+        hs_fail(HS_E_NO_HISTORY, "%s has no versions after @%u", c->m->name, base->number),
+        "bisect PIPELINE searches a pipeline that was not run yet");
   hs_status s = repl_runnable(c, base, true, &t.m);
   if (hs_ok(s)) hlo_journal_enable(t.m);  // edits are rolled back when a pass is repeated
   if (hs_ok(s)) s = first_verdict(&t);

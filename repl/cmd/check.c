@@ -100,10 +100,10 @@ static hs_status explain(repl_cmd *c, const check *k, const hlo_literal *want) {
   }
   repl_json_bool(c->doc, "passes_changed_the_result", passes);
   if (passes && !c->doc)
-    repl_say(c->out,
-             "the evaluator, too, gets another result from @%u than from @%u: a pass changed the "
-             "meaning; bisect finds it\n",
-             c->mod->at->number, repl_base(c->mod)->number);
+    repl_say(
+        c->out,
+        "the evaluator's results for @%u and @%u differ too: a pass changed the meaning; bisect finds it\n",
+        c->mod->at->number, repl_base(c->mod)->number);
   if (hs_ok(s) && !passes && k->be != k->ref) {
     divergence d;
     s = diverge_find(c, m, k->be, k->ref, k->tol, &d);

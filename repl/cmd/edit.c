@@ -28,9 +28,8 @@ static hs_status run_editor(const char *command, const char *path) {
   hs_free(line);
   if (rc == -1) return hs_fail_errno(HS_E_IO, command);
   if (WIFEXITED(rc) && WEXITSTATUS(rc) == 0) return HS_GOOD;
-  return hs_with_note(
-      hs_fail(HS_E_RUN, "edit: %s did not end well; the module is as it was", command),
-      "set EDITOR, or edit --with=COMMAND");
+  return hs_with_note(hs_fail(HS_E_RUN, "edit: %s failed; the module is unchanged", command),
+                      "set EDITOR, or edit --with=COMMAND");
 }
 
 static bool ask_again(repl_cmd *c, hs_status bad) {
@@ -146,7 +145,7 @@ hs_status cmd_isolate(repl_cmd *c) {
       mod->inputs = args, mod->ninputs = n, mod->inputs_from = hs_strdup(from);
       args = NULL;
     } else {
-      repl_note(c->out, "the run does not come to %s: its arguments will be random", name);
+      repl_note(c->out, "%s is not executed: its arguments will be random", name);
     }
     repl_json_str(c->doc, "name", piece->name);
     repl_json_int(c->doc, "parameters", n);

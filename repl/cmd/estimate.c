@@ -86,7 +86,7 @@ hs_status cmd_estimate(repl_cmd *c) {
   if (repl_flag(c, "--on")) HS_TRY(repl_find_device(c, repl_flag(c, "--on"), &d));
   i64 rows = 0;
   if (repl_flag(c, "-n")) HS_TRY(repl_arg_int(c, "-n", repl_flag(c, "-n"), 0, INT32_MAX, &rows));
-  if (!d) return hs_fail(HS_E_USAGE, "estimate: no device description is there");
+  if (!d) return hs_fail(HS_E_USAGE, "estimate: no device is chosen");
   hlo_module *loaded, *now;
   HS_TRY(repl_runnable(c, repl_base(c->mod), false, &loaded));
   prof_estimate naive, cur;

@@ -73,7 +73,7 @@ static hs_status announce(repl_cmd *c, const repl_module *mod) {
     repl_note(
         c->out,
         "%s has constants printed as {...}: time, speedup and estimate use seeded random values, "
-        "run, check, report and save ask for --elided=random|zeros",
+        "run, check, report and save require --elided=random|zeros",
         m->name);
   return HS_GOOD;
 }
@@ -242,7 +242,7 @@ static hs_status load_history(repl_cmd *c, const dump_module *d) {
   if (hs_ok(s) && mod->imported)
     repl_note(
         c->out,
-        "%zu versions from %zu states: next, back, until and goto walk through them, history lists "
+        "%zu versions from %zu states: next, back, until and goto step through them, history lists "
         "them",
         mod->versions.n, d->steps.n - bad);
   return hs_ok(s) ? s
@@ -290,7 +290,7 @@ static hs_status load_dump(repl_cmd *c, const char *path, const dump_folder *d) 
   }
   return any ? HS_GOOD
              : hs_with_note(hs_fail(HS_E_NO_OBJECT, "%s: no module %s", path, which),
-                            "the table above has their numbers and names");
+                            "the table above lists their numbers and names");
 }
 
 hs_status cmd_load_history(repl_cmd *c, const char *dir, const char *name, repl_module **out) {
@@ -355,7 +355,7 @@ hs_status cmd_example(repl_cmd *c) {
     repl_json_str(j, "summary", e->summary);
   }
   if (!name) return HS_GOOD;
-  hs_status s = hs_fail(HS_E_USAGE, "example: there is none called %s", name);
+  hs_status s = hs_fail(HS_E_USAGE, "example: no example is called %s", name);
   const char *near = hs_nearest(name, names, repl_example_count);
   return near ? hs_with_note(s, "did you mean %s?", near) : hs_with_note(s, "example lists them");
 }
@@ -419,9 +419,10 @@ static hs_status put_saved(repl_cmd *c, const char *path, const hlo_module *m, h
     u32 lost = 0;
     HS_TRY(hlo_proto_save(b, m, HLO_PROTO_AS_READ, text, &lost));
     if (lost)
-      repl_note(c->out,
-                "left out %u field%s of the proto that was read: what they belonged to has changed",
-                lost, lost == 1 ? "" : "s");
+      repl_note(
+          c->out,
+          "left out %u field%s of the proto that was read: the instructions they belong to have changed",
+          lost, lost == 1 ? "" : "s");
     return HS_GOOD;
   }
   hlo_print_options o = repl_flag(c, "--short") ? hlo_print_short_parsable() : hlo_print_full();

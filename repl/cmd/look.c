@@ -248,7 +248,7 @@ hs_status cmd_list(repl_cmd *c) {
   if (w0 && !w1 && strcmp(w0, "computations") == 0) return list_computations(c);
   if (w1) {
     if (strcmp(w0, "name") != 0 && strcmp(w0, "op_name") != 0 && strcmp(w0, "op_type") != 0)
-      return repl_usage_error(c, "lists by name, op_name or op_type, not by \"%s\"", w0);
+      return repl_usage_error(c, "is list name, list op_name or list op_type, not \"%s\"", w0);
     field = w0;
     pattern = w1;
   }

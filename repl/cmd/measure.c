@@ -290,8 +290,7 @@ static void say_passes(repl_cmd *c, const pass_log *log) {
       continue;
     }
     if (!shown++)
-      repl_say(c->out,
-               "\n  what each pass brought (estimated)\n    %-34s %12s %10s %10s %10s %10s\n",
+      repl_say(c->out, "\n  change by each pass (estimated)\n    %-34s %12s %10s %10s %10s %10s\n",
                "pass", "instructions", "kernels", "bytes", "peak", "ms");
     char a[32], b[32], bytes[40], peak[40];
     double db = r->after.bytes - r->before.bytes,
@@ -315,8 +314,7 @@ static hs_status say_agreement(repl_cmd *c, const subject *x, u32 n) {
     if (!hs_ok(s))
       return hs_with_note(
           s,
-          "the results of \"%s\" differ from the baseline's: its times mean nothing; `check` and "
-          "`bisect` find the cause",
+          "the results of \"%s\" differ from the baseline's: its times are not comparable; `check` and `bisect` find the cause",
           x[k].label);
   }
   if (x[0].result) {
@@ -487,8 +485,7 @@ hs_status cmd_profile(repl_cmd *c) {
   u32 n = HS_MIN(b->nkernels, r.timing.nkernels);
   if (!n || !r.timing.kernel_ms) {
     backend_result_free(&r);
-    return hs_fail(HS_E_UNSUPPORTED, "the %s backend gives no times of single kernels",
-                   x->be->name);
+    return hs_fail(HS_E_UNSUPPORTED, "the backend %s does not measure single kernels", x->be->name);
   }
   kernel_row *rows = hs_alloc(n * sizeof *rows);
   double total = 0, estimated = 0, error = 0;

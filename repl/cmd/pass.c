@@ -170,8 +170,8 @@ hs_status cmd_pass_failed(repl_cmd *c, hs_status s) {
     if (hs_ok(saved)) break;
   }
   if (hs_ok(saved))
-    s = hs_with_note(s, "its input is in %s: hlosh %s -c 'pass %s' does it again", path.p, path.p,
-                     pass);
+    s = hs_with_note(s, "its input is in %s: hlosh %s -c 'pass %s' repeats the failure", path.p,
+                     path.p, pass);
   else s = hs_with_note(s, "its input could not be saved: %s", saved.err->message);
   if (hs_ok(saved)) repl_json_str(c->doc, "failed_input", path.p);
   hs_status_drop(saved);
@@ -371,9 +371,9 @@ static hs_status show_pipeline(repl_cmd *c, const char *text) {
   }
   if (!c->doc) repl_say(c->out, "--passes=%s\n", hs_buf_cstr(&flat));
   if (lossy)
-    repl_note(c->out,
-              "hlo-opt takes no fixpoints and no options: --passes= has each pass once, with its "
-              "defaults");
+    repl_note(
+        c->out,
+        "hlo-opt has no fixpoints and no options: --passes= lists each pass once, with its defaults");
   repl_json_str(c->doc, "text", hs_buf_cstr(&whole));
   repl_json_str(c->doc, "hlo_opt_passes", hs_buf_cstr(&flat));
   hs_buf_free(&flat);
@@ -481,7 +481,7 @@ hs_status cmd_time_passes(repl_cmd *c) {
     repl_json_int(j, "changed", t[k].changed);
   }
   if (!c->doc)
-    repl_say(c->out, "%10.3f ms in %zu pass runs, %.3f ms with the runner's work\n", sum, log.n,
+    repl_say(c->out, "%10.3f ms in %zu pass runs, %.3f ms including the runner\n", sum, log.n,
              wall);
   repl_json_num(c->doc, "passes_ms", sum);
   repl_json_num(c->doc, "wall_ms", wall);

@@ -91,11 +91,11 @@ static void say_run(repl_cmd *c, repl_json *list, const pjrt_step *r, u32 number
   if (!c->doc) {
     repl_say(c->out, "run %u, %s: %s%s\n", number, r->pipeline,
              t->failed ? "hlosh's pass fails: "
-             : equal   ? (r->changed ? "the same graph" : "nothing to do, for both")
+             : equal   ? (r->changed ? "the same graph" : "no change by either")
                        : "different graphs",
              t->failed ? t->failed : "");
     if (t->dead[0] || t->dead[1])
-      repl_say(c->out, "    instructions left without users: %u by xla, %u by hlosh\n", t->dead[0],
+      repl_say(c->out, "    instructions left unused: %u by xla, %u by hlosh\n", t->dead[0],
                t->dead[1]);
     if (r->changed || !equal)
       put_cost(c, "before", &t->cost[0]), put_cost(c, "xla", &t->cost[1]),

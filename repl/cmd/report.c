@@ -246,8 +246,8 @@ hs_status cmd_report(repl_cmd *c) {
   if (access(want, F_OK) == 0 &&
       !(repl_flag(c, "--force") && (bundle_is(want) || bundle_is_archive(want))))
     return hs_with_note(hs_fail(HS_E_USAGE, "report: %s exists", want),
-                        bundle_is(want) ? "--force writes it anew"
-                                        : "name a folder that is not there yet");
+                        bundle_is(want) ? "--force overwrites it"
+                                        : "choose a folder that does not exist");
   HS_TRY(repl_inputs(c));
   hlo_module *loaded = NULL, *now = NULL;
   HS_TRY(repl_runnable(c, repl_base(c->mod), true, &loaded));
@@ -342,7 +342,7 @@ static hs_status replay_module(repl_cmd *c, const char *dir, const repl_json *j,
   if (!with.plugin && plugin && access(plugin, R_OK) == 0) with.plugin = (char *)(uintptr_t)plugin;
   HS_TRY(repl_backend_usable(&with, be));
   if (plugin && !with.plugin)
-    repl_note(c->out, "%s is not here: another plug-in stands in", plugin);
+    repl_note(c->out, "%s is not installed: another plug-in is used", plugin);
   u32 n = m->entry->nparams;
   hlo_literal **args = hs_calloc(n ? n : 1, sizeof *args);
   hs_status s = read_inputs(dir, m, args);

@@ -68,7 +68,7 @@ hs_status cmd_customcall(repl_cmd *c) {
     ffi_unload_all();
     return HS_GOOD;
   }
-  if (strcmp(verb, "load") != 0) return repl_usage_error(c, "load LIB.so, unload, or nothing");
+  if (strcmp(verb, "load") != 0) return repl_usage_error(c, "load LIB.so, unload, or no argument");
   if (!repl_arg(c, 1)) return repl_usage_error(c, "which library?");
   HS_TRY(ffi_load(repl_arg(c, 1), n, names));
   if (!c->doc) repl_say(c->out, "loaded %s\n", repl_arg(c, 1));
@@ -200,7 +200,7 @@ static hs_status close_host(repl_cmd *c, hlo_host *h) {
     s = repl_write_file(file, b.p ? b.p : "", b.n, false);
     if (hs_ok(s)) repl_note(c->out, "wrote %s", file);
   } else if (b.n && !c->doc) {
-    repl_say(c->out, "handed out:\n%s", hs_buf_cstr(&b));
+    repl_say(c->out, "outfeed:\n%s", hs_buf_cstr(&b));
   }
   if (b.n) repl_json_str(c->doc, "handed_out", hs_buf_cstr(&b));
   hs_buf_free(&b);
@@ -264,7 +264,7 @@ hs_status cmd_run(repl_cmd *c) {
                  captured == 1 ? "" : "s");
       if (repl_flag(c, "-o")) s = save_outputs(c, r.outputs, repl_flag(c, "-o"));
     } else if (h != first_hash) {
-      s = hs_fail(HS_E_DIFFER, "run %lld of %lld gave other bits than the first one",
+      s = hs_fail(HS_E_DIFFER, "run %lld of %lld differs in its bits from the first one",
                   (long long)k + 1, (long long)n);
     }
     repl_values_free(&kept);
@@ -342,7 +342,7 @@ hs_status cmd_dump(repl_cmd *c) {
   repl_exe *x;
   HS_TRY(repl_compiled(c, c->s->be, false, false, &x));
   if (!x->be->dump)
-    return hs_fail(HS_E_UNSUPPORTED, "the backend %s has nothing to dump", x->be->name);
+    return hs_fail(HS_E_UNSUPPORTED, "the backend %s has no compiler output", x->be->name);
   hs_buf b = {0};
   hs_status s = x->be->dump(x->exe, what, &b);
   if (hs_ok(s) && repl_flag(c, "-o"))

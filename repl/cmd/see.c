@@ -10,7 +10,7 @@ static hs_status boundary_of(repl_cmd *c, u32 from, viz_options *o) {
   if (from >= c->args.npos) return HS_GOOD;
   if (strcmp(c->args.pos[from], "/") != 0)
     return repl_usage_error(
-        c, "after X and WIDTH comes / and the instructions not to cross, not \"%s\"",
+        c, "after X and WIDTH may follow / and the instructions to stop at, not \"%s\"",
         c->args.pos[from]);
   u32 n = c->args.npos - from - 1;
   const hlo_instr **list = HS_NEW_ARRAY(c->scratch, const hlo_instr *, n + 1);

@@ -184,7 +184,7 @@ hs_status cmd_doctor(repl_cmd *c) {
   row(c, list, "cpu cores", true, text, NULL);
   bool gpu = openable("/dev/nvidiactl");
   row(c, list, "gpu", gpu,
-      gpu ? "an NVIDIA device is there" : "none (estimates for GPUs work all the same)", NULL);
+      gpu ? "an NVIDIA device is present" : "none (estimates for GPUs do not need one)", NULL);
   struct winsize ws;
   bool tty = isatty(STDOUT_FILENO);
   if (tty && ioctl(STDOUT_FILENO, TIOCGWINSZ, &ws) == 0)

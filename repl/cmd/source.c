@@ -43,7 +43,7 @@ static hs_status src_of_instr(repl_cmd *c, const hlo_instr *i) {
     if (!c->doc) repl_say(c->out, "%s  %s\n", hs_buf_cstr(&b), i->name);
     repl_json_str(c->doc, "place", hs_buf_cstr(&b));
   } else {
-    repl_note(c->out, "%s carries no source line", i->name);
+    repl_note(c->out, "%s has no source line", i->name);
     repl_json_null(c->doc, "place");
   }
   hs_buf_free(&b);
@@ -79,7 +79,7 @@ static hs_status src_summary(repl_cmd *c) {
     repl_json_int(j, "instructions", (i64)(e - k));
     k = e;
   }
-  if (!v.n) repl_note(c->out, "no instruction of %s carries a source line", c->m->name);
+  if (!v.n) repl_note(c->out, "no instruction of %s has a source line", c->m->name);
   hs_vec_free(&v);
   return HS_GOOD;
 }
@@ -215,8 +215,8 @@ hs_status cmd_allpaths(repl_cmd *c) {
   i64 most = 100;
   if (repl_arg(c, 2)) HS_TRY(repl_arg_int(c, "N", repl_arg(c, 2), 1, INT32_MAX, &most));
   if (a->parent != b->parent)
-    return hs_fail(HS_E_NO_OBJECT, "%s is in %s and %s in %s: no path joins them", a->name,
-                   a->parent->name, b->name, b->parent->name);
+    return hs_fail(HS_E_NO_OBJECT, "%s is in %s and %s in %s: there is no path between them",
+                   a->name, a->parent->name, b->name, b->parent->name);
   u32 *down = distances(c, a, true), *up = distances(c, b, false);
   if (down[b->id] == UINT32_MAX) {
     hlo_instr *t = a;
@@ -322,7 +322,7 @@ hs_status cmd_extract(repl_cmd *c) {
   hs_free(name);
   hlo_instr *root = hlo_find_instr(m, i->name);
   hs_status s = root ? cut_module(m, root, height < 0 ? INT32_MAX : height)
-                     : hs_fail(HS_E_INTERNAL, "extract: %s was lost in the copy", i->name);
+                     : hs_fail(HS_E_INTERNAL, "extract: the copy has no %s", i->name);
   if (!hs_ok(s)) {
     hlo_module_free(m);
     return s;

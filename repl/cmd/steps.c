@@ -72,7 +72,7 @@ static void say_runs(repl_cmd *c, const pjrt_steps *s, double compile_ms) {
   if (!c->doc) {
     repl_say(c->out, "%zu pass runs of %u passes in %u pipelines, %u changed the module%s\n", s->n,
              distinct(s, false), distinct(s, true), changed,
-             repl_flag(c, "--all") ? "" : " (--all lists the others too)");
+             repl_flag(c, "--all") ? "" : " (--all lists all)");
     repl_say(
         c->out,
         "passes %s of %s compiling; all runs add up to %s, XLA says %s (pipelines run as passes "
@@ -107,7 +107,7 @@ hs_status cmd_steps(repl_cmd *c) {
     if (!c->doc)
       repl_say(
           c->out,
-          "module %u holds the %zu states: next, back, goto, until, diff and blame walk them\n",
+          "module %u holds the %zu states: next, back, goto, until, diff and blame work on them\n",
           mod->number, mod->versions.n);
   }
   xla_steps_free(&x);

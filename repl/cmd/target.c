@@ -40,8 +40,7 @@ static void say_devices(repl_cmd *c) {
   if (!c->doc)
     repl_say(
         c->out,
-        "(xla: target NAME, then xla module, kernels, ptx, memory compile for it without having "
-        "it)\n");
+        "(xla: target NAME, then xla module, kernels, ptx, memory compile for it; it need not be installed)\n");
 }
 
 hs_status cmd_devices(repl_cmd *c) {
@@ -97,7 +96,7 @@ hs_status cmd_target(repl_cmd *c) {
     return HS_GOOD;
   }
   if (name) HS_TRY(choose_target(c, name));
-  if (!c->s->target) return hs_fail(HS_E_USAGE, "target: no device description is there");
+  if (!c->s->target) return hs_fail(HS_E_USAGE, "target: no device is chosen");
   device_row(c, repl_json_array(c->doc, "devices"), c->s->target);
   return HS_GOOD;
 }

@@ -67,9 +67,8 @@ static hs_status value_of(repl_cmd *c, const hlo_instr *i, hlo_literal **out, co
     hs_status s = make_value(c, i, &fresh);
     const repl_kept *made = hs_ok(s) ? repl_values_find(&fresh, i->name) : NULL;
     if (hs_ok(s) && !made)
-      s = hs_with_note(
-          hs_fail(HS_E_NO_OBJECT, "%%%s has no value: the run does not come to it", i->name),
-          "nothing needs it, or it is inside a scalar computation");
+      s = hs_with_note(hs_fail(HS_E_NO_OBJECT, "%%%s has no value: it is not executed", i->name),
+                       "its result is unused, or it is within a scalar computation");
     if (made) {
       if (c->mod->values_version != c->mod->at->number) repl_keep_values(c->mod, &(repl_values){0});
       repl_values_keep(&c->mod->values, made->name, made->value, made->place);
@@ -303,8 +302,8 @@ hs_status cmd_values(repl_cmd *c) {
   const repl_values *v = &c->mod->values;
   const char *patterns = repl_arg(c, 0), *save = repl_flag(c, "--save");
   if (!v->n)
-    return hs_with_note(hs_fail(HS_E_NO_OBJECT, "values: no run has kept any"),
-                        "run --capture=PATTERN keeps those of the instructions it names");
+    return hs_with_note(hs_fail(HS_E_NO_OBJECT, "values: no run has captured values"),
+                        "run --capture=PATTERN captures those of matching instructions");
   if (c->mod->values_version != c->mod->at->number)
     repl_note(c->out, "these are of version %u", c->mod->values_version);
   repl_json *list = repl_json_array(c->doc, "values");

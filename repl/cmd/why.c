@@ -36,13 +36,12 @@ static const struct topic {
   const char *word, *passes, *never;
 } topics[] = {
     {"fused", "fusion,multi_output_fusion",
-     "fusion makes no kernels with an operation of its kind, or its users and operands are no "
-     "partners"},
+     "fusion makes no kernels with an operation of its kind, or it cannot be fused with its users and operands"},
     {"folded", "constant_folding", NULL},
     {"aliased", "optimize_input_output_buffer_alias,copy-insertion",
      "no result of its shape and no donated parameter could share its memory"},
     {"layout", "layout-assignment,layout_normalization",
-     "its layout is as loaded: no operand, user or entry layout asks for another"}};
+     "its layout is as loaded: no operand, user or entry layout requires another"}};
 
 typedef struct question {
   u32 ids[2], n;  // the instructions named
@@ -69,8 +68,7 @@ static hs_status read_question(repl_cmd *c, question *q) {
     else if (!known && q->n && !q->topic)
       return hs_with_note(
           repl_no_object(c->m, w),
-          "why X not fused [with Y], not folded, not aliased, this layout: what else is no "
-          "question it knows");
+          "why X not fused [with Y], not folded, not aliased, this layout: other questions are not supported");
     else if (!known) return repl_no_object(c->m, w);
     p += len + (p[len] == '?');
   }
@@ -169,7 +167,7 @@ static const char *not_constant(repl_cmd *c, const question *q) {
       hs_free(text);
       return kept;
     }
-  return "nothing about it is known before it runs";
+  return "its value is not known before it runs";
 }
 
 static u32 say_recorded(repl_cmd *c, const question *q, repl_json *list) {
@@ -185,7 +183,7 @@ static u32 say_recorded(repl_cmd *c, const question *q, repl_json *list) {
 static const char *not_fused(repl_cmd *c, const question *q) {
   const hlo_instr *x[2] = {hlo_find_instr(c->m, q->names[0]),
                            q->n == 2 ? hlo_find_instr(c->m, q->names[1]) : NULL};
-  if (!x[0]) return "it is gone in this version; why with its name alone tells what became of it";
+  if (!x[0]) return "it is not in this version; why with its name alone shows what happened to it";
   for (u32 k = 0; k < 2; k++)
     if (x[k] && (x[k]->opcode == HLO_PARAMETER || x[k]->opcode == HLO_TUPLE ||
                  x[k]->opcode == HLO_GET_TUPLE_ELEMENT))

@@ -27,7 +27,7 @@ static hs_status optimized(const pjrt_result *r, const hlo_module **m) {
   if (*m) return HS_GOOD;
   if (r->unreadable)
     return hs_fail(HS_E_PROTO, "the plug-in's optimized module cannot be read: %s", r->unreadable);
-  return hs_fail(HS_E_UNSUPPORTED, "this plug-in does not tell what it made of a module");
+  return hs_fail(HS_E_UNSUPPORTED, "this plug-in does not return the optimized module");
 }
 
 // ---- xla module ---------------------------------------------------------------------------------
@@ -49,8 +49,7 @@ static hs_status say_module(repl_cmd *c, const pjrt_result *r) {
   if (!c->doc)
     repl_say(
         c->out,
-        "module %u, %s: %u instructions, %u kernels; diff %u@%u %u@0 compares it with what it was "
-        "made of, --kernels kernel by kernel\n",
+        "module %u, %s: %u instructions, %u kernels; diff %u@%u %u@0 compares it with its source, --kernels kernel by kernel\n",
         mod->number, mod->m->name, t.instructions, t.kernels, from, version, mod->number);
   repl_say_xla_line(c);
   return HS_GOOD;
@@ -66,7 +65,7 @@ static void cost_row(repl_cmd *c, repl_json *list, const char *name, double thei
   char a[32], b[32];
   if (!c->doc)
     repl_say(c->out, "  %-28s %14s %14s\n", name,
-             isnan(theirs) ? "not told" : repl_count(a, theirs),
+             isnan(theirs) ? "not reported" : repl_count(a, theirs),
              isnan(ours) ? "" : repl_count(b, ours));
   repl_json *j = repl_json_object(list, NULL);
   repl_json_str(j, "property", name);
@@ -122,9 +121,9 @@ static hs_status say_memory(repl_cmd *c, const repl_exe *x, const pjrt_result *r
               {"alias_bytes", "aliased", m->alias, ours.alias_bytes, ""},
               {"temp_bytes", "temporaries", m->temp, ours.temp_bytes, ""},
               {"peak_bytes", sum, x->be->compiled(x->exe)->peak_bytes, ours.peak_bytes, ""},
-              {"told_peak_bytes", "peak, as told", m->peak, -1,
+              {"told_peak_bytes", "peak, as reported", m->peak, -1,
                m->peak < x->be->compiled(x->exe)->peak_bytes ? "leaves the temporaries out" : ""},
-              {"code_bytes", "code", m->code, -1, m->code ? "" : "never told"}};
+              {"code_bytes", "code", m->code, -1, m->code ? "" : "not reported"}};
   const hlo_attr *parts = hlo_attrs_find(c->m->attrs, HLO_ATTR_NUM_PARTITIONS);
   bool one_of_many = parts && parts->v.i > 1;
   if (one_of_many && !c->doc)

@@ -42,7 +42,7 @@ static void say(repl_cmd *c, const names *v) {
   repl_json *list = repl_json_array(c->doc, "disabled");
   for (size_t k = 0; k < v->n; k++) repl_json_str(list, NULL, v->v[k]);
   if (c->doc) return;
-  repl_say(c->out, v->n ? "XLA leaves out:" : "XLA leaves out no pass");
+  repl_say(c->out, v->n ? "XLA leaves out:" : "no pass is disabled");
   for (size_t k = 0; k < v->n; k++) repl_say(c->out, "%s %s", k ? "," : "", v->v[k]);
   repl_say(c->out, "\n");
 }
@@ -93,8 +93,9 @@ static hs_status enable(const names *given, names *v) {
     while (at < v->n && !xla_same_name(v->v[at], name)) at++;
     if (at == v->n) {
       const char *near = v->n ? hs_nearest(name, v->v, v->n) : NULL;
-      hs_status s = hs_fail(HS_E_NO_PASS, "xla enable: %s is not left out", name);
-      return hs_with_note(s, near ? "did you mean %s?" : "xla disabled lists those that are", near);
+      hs_status s = hs_fail(HS_E_NO_PASS, "xla enable: %s is not disabled", name);
+      return hs_with_note(s, near ? "did you mean %s?" : "xla disabled lists the disabled passes",
+                          near);
     }
     memmove(&v->v[at], &v->v[at + 1], (v->n - at - 1) * sizeof *v->v);
     v->n--;

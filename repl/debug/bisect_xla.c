@@ -103,7 +103,7 @@ static hs_status judge_own(hunt *h, backend_exe *exe, char **wrong) {
     const hlo_module *made = pjrt_compiled_result(exe)->optimized;
     hlo_memory mem;
     if (!made)
-      return hs_fail(HS_E_UNSUPPORTED, "this plug-in does not tell what it made of a module");
+      return hs_fail(HS_E_UNSUPPORTED, "this plug-in does not return the optimized module");
     HS_TRY(hlo_memory_estimate(made, false, &mem));
     t->now = (double)mem.peak_bytes;
   } else if (t->kind == BISECT_SLOWER)
@@ -288,7 +288,7 @@ static hs_status try_without(hunt *h, const char *pass, bool *worth, hs_status *
     *told = hs_with_note(*told, "without it (xla disable %s) XLA's own result is good", pass);
   else
     *told = hs_with_note(*told, "without it (xla disable %s) XLA%s: %s", pass,
-                         v == BAD ? "'s own result is bad too" : " fails", why);
+                         v == BAD ? "'s own result is also bad" : " fails", why);
   hs_free(why);
   return HS_GOOD;
 }
@@ -360,9 +360,8 @@ static hs_status accuse(hunt *h, u32 good, u32 bad) {
   repl_cmd *c = h->c;
   size_t k = run_between(&h->x, good, bad);
   if (k == h->x.log.n)
-    return hs_fail(HS_E_DIFFER, "what happens between %s and %s %s: %s",
-                   h->x.dumps->steps.v[good].label, h->x.dumps->steps.v[bad].label, h->t->changes,
-                   h->why[bad]);
+    return hs_fail(HS_E_DIFFER, "the step from %s to %s %s: %s", h->x.dumps->steps.v[good].label,
+                   h->x.dumps->steps.v[bad].label, h->t->changes, h->why[bad]);
   const pjrt_step *r = &h->x.log.v[k];
   repl_json_str(c->doc, "pass", r->pass);
   repl_json_str(c->doc, "pipeline", r->pipeline);
@@ -380,7 +379,7 @@ static hs_status accuse(hunt *h, u32 good, u32 bad) {
   if (hs_ok(tried) && worth) tried = find_rewrite(h, r->pass, &rewrite);
   if (rewrite) {
     repl_json_int(c->doc, "rewrite", rewrite);
-    s = hs_with_note(s, "its rewrite %lld does it; with --xla_fuel=%s=%lld the result is good",
+    s = hs_with_note(s, "its rewrite %lld is the cause; with --xla_fuel=%s=%lld the result is good",
                      (long long)rewrite, r->pass, (long long)rewrite - 1);
   }
   if (hs_ok(tried)) return s;
@@ -422,10 +421,10 @@ static hs_status leave_out(hunt *h, const char *whom, const char *wrong) {
   }
   s = hs_with_note(
       s,
-      "no pass that changed the module, left out alone, makes it good; without any (set "
+      "disabling any one pass that changed the module does not make it good; without any pass (set "
       "xla.xla_disable_all_hlo_passes true) %s%s",
       v == GOOD  ? "it is"
-      : v == BAD ? "it is bad too: "
+      : v == BAD ? "it is also bad: "
                  : "XLA fails: ",
       why ? why : "");
   hs_free(why);
@@ -463,9 +462,9 @@ static hs_status name_failure(hunt *h, hs_status failed) {
   hs_status s =
       log->open ? hs_fail_subject(HS_E_DIFFER, pass, "XLA's pass run %zu, %s in %s, fails: %s",
                                   log->n + 1, pass, log->open_pipeline, failed.err->message)
-      : after ? hs_fail_subject(HS_E_DIFFER, pass, "XLA's verifier refuses the module after %s: %s",
+      : after ? hs_fail_subject(HS_E_DIFFER, pass, "XLA's verifier rejects the module after %s: %s",
                                 pass, failed.err->message)
-              : hs_fail(HS_E_DIFFER, "XLA's %zu pass runs end well; then it fails: %s", log->n,
+              : hs_fail(HS_E_DIFFER, "all %zu pass runs of XLA succeed; then it fails: %s", log->n,
                         failed.err->message);
   hs_status_drop(failed);
   if (!pass) return s;
@@ -473,7 +472,7 @@ static hs_status name_failure(hunt *h, hs_status failed) {
   hs_status without = compile(h, pass, NULL, &exe);
   s = hs_with_note(s,
                    hs_ok(without) ? "without it (xla disable %s) XLA compiles the module%s"
-                                  : "without it (xla disable %s) XLA fails too: %s",
+                                  : "without it (xla disable %s) XLA also fails: %s",
                    pass, hs_ok(without) ? "" : without.err->message);
   hs_status_drop(without);
   if (exe) backend_with(BACKEND_PLUGIN)->release(exe);
@@ -505,7 +504,7 @@ static hs_status search(hunt *h) {
       return s;
     }
   }
-  if (!bad) return hs_fail(HS_E_UNSUPPORTED, "this plug-in does not write its modules down");
+  if (!bad) return hs_fail(HS_E_UNSUPPORTED, "this plug-in does not dump its modules");
   if (about_measures(t)) {
     HS_TRY(walk(h, &good, &bad));
     return bad == XLA_NO_STATE ? nothing(h, "each state was measured") : accuse(h, good, bad);

@@ -124,10 +124,10 @@ hs_status cut_capture(repl_cmd *c, repl_exe *x, const watch_options *w, repl_val
       if (k != m->entry) inner = true;
       else hs_vec_push(&more, i);
     }
-  if (!any) repl_note(c->out, "no instruction is called like %s", w->capture);
+  if (!any) repl_note(c->out, "no instruction matches %s", w->capture);
   hs_status s = HS_GOOD;
   if (inner) {
-    repl_note(c->out, "the evaluator gives the values inside other computations");
+    repl_note(c->out, "values within other computations come from the evaluator");
     hlo_literal *out = NULL;
     watch_options o = {.capture = w->capture, .iteration = w->iteration};
     s = watch_run(c, x->m, &o, kept, &out);

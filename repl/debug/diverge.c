@@ -406,11 +406,10 @@ static void write_report(hunt *h, bool whole) {
     hs_buf_printf(b, "the first instruction that %s does not run: %%%s (%s) in %s\n  %s\n",
                   h->test->name, i->name, d->opcode, where, d->failure);
   else if (whole)
-    hs_buf_printf(
-        b,
-        "every instruction agrees by itself; as the whole program runs, %%%s (%s) in %s is the "
-        "first value to differ\n",
-        i->name, d->opcode, where);
+    hs_buf_printf(b,
+                  "each instruction run alone agrees; in the whole program %%%s (%s) in %s is the "
+                  "first value to differ\n",
+                  i->name, d->opcode, where);
   else
     hs_buf_printf(
         b, "the first instruction that diverges, given the evaluator's operands: %%%s (%s) in %s\n",

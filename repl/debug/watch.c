@@ -350,7 +350,7 @@ hs_status watch_run(repl_cmd *c, const hlo_module *m, const watch_options *o, re
     hlo_for_each_comp(k, m)
       hlo_for_each_instr(i, k)
         if (watch_matches(o->capture, i->name)) w.wanted[i->id] = any = true;
-    if (!any) repl_note(c->out, "no instruction is called like %s", o->capture);
+    if (!any) repl_note(c->out, "no instruction matches %s", o->capture);
   }
   if (o->trap) {
     mention_arguments(c, o->trap);

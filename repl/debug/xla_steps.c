@@ -137,7 +137,7 @@ hs_status xla_steps_make(repl_cmd *c, const hlo_module *m, const char *process_f
 hs_status xla_steps_read(repl_cmd *c, const xla_steps *x, u32 state, hlo_module **out) {
   *out = NULL;
   if (state >= xla_steps_states(x))
-    return hs_fail(HS_E_UNSUPPORTED, "this plug-in does not write its modules down");
+    return hs_fail(HS_E_UNSUPPORTED, "this plug-in does not dump its modules");
   hlo_parse_options o = {.file = x->dumps->steps.v[state].file};
   return hlo_load_file(c->s->ctx, o.file, &o, out);
 }
@@ -159,7 +159,7 @@ hs_status xla_steps_unknown(const repl_cmd *c, const xla_steps *x, const char *n
   if (alike.n) s = hs_with_note(s, "it runs %s", hs_buf_cstr(&alike));
   hs_buf_free(&alike);
   return hs_with_note(s,
-                      near ? "the nearest that it runs is %s; steps xla --all lists all"
+                      near ? "the nearest name is %s; steps xla --all lists all"
                            : "steps xla --all lists those it runs",
                       near);
 }

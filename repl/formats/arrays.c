@@ -88,7 +88,7 @@ hs_status arrays_open(const char *path, arrays **out) {
     s = safetensors_list(path, m, &a->entries);
   } else {
     s = hs_with_note(hs_fail(HS_E_FORMAT, "%s is no .npy, .npz or .safetensors file", path), "%s",
-                     m->n ? "its first bytes are of neither" : "it is empty");
+                     m->n ? "its first bytes match none of them" : "it is empty");
   }
   if (!hs_ok(s)) {
     arrays_close(a);
@@ -337,9 +337,8 @@ hs_status arrays_write(const char *path, u32 n, const array_item *items) {
   else if (ends(path, ".safetensors")) s = safetensors_put(&b, (u32)all.n, all.v);
   else if (all.n == 1) s = npy_put(&b, all.v[0].name, all.v[0].value);
   else
-    s = hs_with_note(
-        hs_fail(HS_E_INPUT, "%s: a .npy file holds one array, here are %zu", path, all.n),
-        "name it .npz or .safetensors");
+    s = hs_with_note(hs_fail(HS_E_INPUT, "%s: a .npy file holds one array, not %zu", path, all.n),
+                     "name it .npz or .safetensors");
   if (hs_ok(s)) s = repl_write_file(path, b.p ? b.p : "", b.n, false);
   hs_buf_free(&b);
   for (size_t k = 0; k < all.n; k++) hs_free((void *)(uintptr_t)all.v[k].name);

@@ -144,7 +144,7 @@ static hs_status read_header(const char *what, const char *head, array_raw *r) {
   i64 bytes = (i64)r->item;
   for (u32 k = 0; k < r->rank; k++)
     if (!hs_mul_ok(bytes, r->dims[k], &bytes))
-      return hs_fail(HS_E_LIMIT, "%s: the array it claims to hold has no size in memory", what);
+      return hs_fail(HS_E_LIMIT, "%s: the size of the array overflows", what);
   if ((u64)bytes != r->bytes)
     return hs_fail(HS_E_INPUT, "%s: %s: %zu bytes of elements, %lld expected", what,
                    (u64)bytes > r->bytes ? "is cut off" : "has more data than its header says",
@@ -190,7 +190,7 @@ hs_status repl_npy_read(const char *path, const hlo_shape *want, hlo_literal **o
   arrays *a;
   HS_TRY(arrays_open(path, &a));
   hs_status s = arrays_count(a) == 1 ? arrays_read(a, 0, want, (array_options){0}, out)
-                                     : hs_fail(HS_E_INPUT, "%s: holds %u arrays, one is wanted",
+                                     : hs_fail(HS_E_INPUT, "%s: holds %u arrays instead of one",
                                                path, arrays_count(a));
   arrays_close(a);
   return s;

@@ -259,7 +259,7 @@ static hs_status sort_words(hs_arena *a, const char *command, const char *spec, 
     else if (takes && k + 1 < w->n) value = w->v[++k];
     else if (takes) return usage_error(command, spec, "no value after", x);
     else if (eq)
-      return usage_error(command, spec, "no value belongs to", hs_arena_strndup(a, x, n));
+      return usage_error(command, spec, "no value is allowed for", hs_arena_strndup(a, x, n));
     out->opts[out->nopts++] = (struct repl_opt){hs_arena_strndup(a, x, n), value};
   }
   return HS_GOOD;

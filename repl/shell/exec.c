@@ -15,10 +15,10 @@ static hs_status elided_policy(repl_cmd *c, bool insist, repl_elided *out) {
   if (insist)
     return hs_with_note(
         hs_fail(HS_E_ELIDED, "%s: %s has constants printed as {...}", c->command->name, c->m->name),
-        "give --elided=random or --elided=zeros, or dump again with --xla_dump_large_constants");
+        "use --elided=random or --elided=zeros, or dump again with --xla_dump_large_constants");
   *out = REPL_ELIDED_RANDOM;
   repl_note(c->out,
-            "warning: %s has constants printed as {...}; seeded random values stand in for them",
+            "warning: %s has constants printed as {...}; seeded random values are used instead",
             c->m->name);
   return HS_GOOD;
 }

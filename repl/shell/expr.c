@@ -96,7 +96,7 @@ static hs_status parse_name(reader *r, repl_value *out) {
   hs_status s = bad(r, what);
   hs_free(what);
   const char *near = hs_nearest(name, r->scope->names, r->scope->nnames);
-  if (near) return hs_with_note(s, "did you mean %s? (text stands in quotes)", near);
+  if (near) return hs_with_note(s, "did you mean %s? (text is written in quotes)", near);
   hs_buf list = {0};
   for (size_t k = 0; k < r->scope->nnames; k++)
     hs_buf_printf(&list, "%s%s", k ? " " : "", r->scope->names[k]);
@@ -116,7 +116,7 @@ static hs_status parse_primary(reader *r, repl_value *out) {
   } else if (*r->p == '-') {
     r->p++;
     s = parse_primary(r, out);
-    if (hs_ok(s) && out->text) s = bad(r, "text has no negative");
+    if (hs_ok(s) && out->text) s = bad(r, "- is not defined for text");
     if (hs_ok(s)) out->number = -out->number;
   } else if (*r->p == '"' || *r->p == '\'') {
     s = parse_text(r, out);
@@ -125,7 +125,7 @@ static hs_status parse_primary(reader *r, repl_value *out) {
   } else if (isalpha((unsigned char)*r->p) || *r->p == '_' || *r->p == '%') {
     s = parse_name(r, out);
   } else {
-    s = bad(r, *r->p ? "a value is expected here" : "the expression ends too early");
+    s = bad(r, *r->p ? "expected a value" : "the expression ends too early");
   }
   r->depth--;
   return s;
@@ -229,7 +229,7 @@ hs_status repl_eval(const char *text, const repl_scope *scope, repl_value *out) 
   reader r = {.start = text, .p = text, .scope = scope};
   hs_status s = parse_or(&r, out);
   blanks(&r);
-  if (hs_ok(s) && *r.p) s = bad(&r, "nothing more is expected here");
+  if (hs_ok(s) && *r.p) s = bad(&r, "unexpected text after the expression");
   // Text values may point into the reader's arena: only their truth leaves it.
   if (hs_ok(s) && out->text) *out = (repl_value){.number = repl_truth(*out)};
   hs_arena_free(&r.a);

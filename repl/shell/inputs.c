@@ -197,7 +197,7 @@ static hs_status names_missing(const char *path, const gather *g, const arrays *
   if (arrays_count(a) > 12) hs_buf_puts(&b, ", ...");
   hs_status s = hs_fail(HS_E_INPUT, "%s: has no array for parameter %u, %s", path, missing,
                         g->entry->params[missing]->name);
-  s = hs_with_note(s, "it holds %s; PARAMETER=FILE[NAME] says which is which",
+  s = hs_with_note(s, "it holds %s; PARAMETER=FILE[NAME] assigns them",
                    b.n ? hs_buf_cstr(&b) : "nothing");
   hs_buf_free(&b);
   return s;
@@ -420,7 +420,7 @@ static hs_status add_source(gather *g, const char *source) {
     return one(g, k, source);
   }
   return hs_with_note(hs_fail(HS_E_INPUT, "%s: no such file", source),
-                      "help arguments lists what they can be made from");
+                      "help arguments lists the possible sources");
 }
 
 static char *describe(const gather *g, u32 n, const char *const *sources) {
@@ -516,7 +516,7 @@ hs_status repl_inputs(repl_cmd *c) {
     return repl_inputs_seed(c, (u64)v, false);
   }
   if (c->mod->inputs && inputs_fit(c->mod)) return HS_GOOD;
-  if (c->mod->inputs) repl_note(c->out, "the entry's parameters changed: the inputs are made anew");
+  if (c->mod->inputs) repl_note(c->out, "the entry's parameters changed: new inputs are made");
   return default_inputs(c);
 }
 

@@ -19,7 +19,7 @@ static void say_plugin(repl_cmd *c, repl_json *list, const pjrt_plugin *p, const
     repl_say(c->out,
              "%c   plug-in %s: PJRT API %d.%d (%u functions), StableHLO %s, from %s\n      %s\n",
              now ? '*' : ' ', p->name, a.major, a.minor, a.functions,
-             *a.stablehlo ? a.stablehlo : "not told", p->from, p->path);
+             *a.stablehlo ? a.stablehlo : "not reported", p->from, p->path);
   if (!c->doc && !hs_ok(s))
     repl_say(c->out, "    plug-in %s: %s\n      %s\n", p->name, s.err->message, p->path);
   repl_json *j = repl_json_object(list, NULL);
@@ -79,13 +79,14 @@ hs_status repl_choose_plugin(repl_cmd *c, const backend *b, const char *name) {
     c->s->plugin_target = file ? hs_strdup(hs_buf_cstr(&target)) : NULL;
     c->s->plugin_epoch++;
     if (file)
-      repl_note(c->out,
-                "compiles for %s without having it: fusions, layouts and memory are exact, the "
-                "algorithms of products and convolutions are not tuned",
-                file);
+      repl_note(
+          c->out,
+          "compiles for %s, which is not installed: fusions, layouts and memory are exact, the "
+          "algorithms of products and convolutions are not tuned",
+          file);
     if (!c->doc)
       repl_say(c->out, "%s: PJRT API %d.%d, StableHLO %s\n", path, a.major, a.minor,
-               *a.stablehlo ? a.stablehlo : "not told");
+               *a.stablehlo ? a.stablehlo : "not reported");
     repl_json_str(c->doc, "plugin", path);
     repl_json_str(c->doc, "stablehlo", a.stablehlo);
     if (!c->s->plugin || strcmp(c->s->plugin, path) != 0) {
@@ -109,7 +110,7 @@ static void say_line(repl_cmd *c, const char *plugin) {
   const char *without = repl_disabled_passes(c->s);
   if (hs_ok(s) && !c->doc)
     repl_say(c->out, "  xla: %s, PJRT API %d.%d, StableHLO %s%s%s\n", path, a.major, a.minor,
-             *a.stablehlo ? a.stablehlo : "not told", *without ? ", without " : "", without);
+             *a.stablehlo ? a.stablehlo : "not reported", *without ? ", without " : "", without);
   if (hs_ok(s)) {
     char *api = hs_format("%d.%d", a.major, a.minor);
     repl_json *j = repl_json_object(c->doc, "plugin");

@@ -31,25 +31,24 @@ void repl_say_gpu_target(repl_cmd *c, const pjrt_result *r) {
   if (!repl_xla_for_gpu(c->s)) return;
   const char *name = c->s->plugin_target ? "the GPU of --for" : c->s->target->summary;
   if (!c->doc)
-    repl_say(c->out,
-             "for %s, which is not here: fusions, layouts and memory are exact, the algorithms of "
-             "products and convolutions are not tuned\n",
-             name);
+    repl_say(
+        c->out,
+        "for %s, which is not installed: fusions, layouts and memory are exact, the algorithms of "
+        "products and convolutions are not tuned\n",
+        name);
   repl_json *j = repl_json_object(c->doc, "target");
   repl_json_str(j, "name", name);
   repl_json_bool(j, "present", false);
   repl_json_bool(j, "tuned", false);
   if (r->dropped) {
     if (!c->doc)
-      repl_say(c->out,
-               "  (left out of its description, because the plug-in does not know them: %s)\n",
+      repl_say(c->out, "  (fields of its description that the plug-in does not know: %s)\n",
                r->dropped);
     repl_json_str(j, "dropped", r->dropped);
   }
   if (*r->refused) {
     if (!c->doc)
-      repl_say(c->out,
-               "  (computed on hosts only; the program would end with an error there: %s)\n",
+      repl_say(c->out, "  (implemented on the host only; the program would fail on the GPU: %s)\n",
                r->refused);
     repl_json_str(j, "host_only", r->refused);
   }

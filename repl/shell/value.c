@@ -79,7 +79,7 @@ static hs_status read_index(const hlo_shape *s, const char *index, range *r) {
   while (*p) {
     skip_blanks(&p);
     if (strncmp(p, "...", 3) == 0) {
-      if (!dots) return bad_index(index, "... may stand once");
+      if (!dots) return bad_index(index, "... may occur once");
       dots = false;
       p += 3;
       for (u32 fill = s->rank - (entries - 1); fill; fill--, d++)
@@ -176,6 +176,6 @@ void repl_draw_heat(hs_buf *b, const hlo_literal *m, const hlo_stats *s, u32 col
     hs_buf_putc(b, '\n');
   }
   if (h < nr || w < nc)
-    hs_buf_printf(b, "  each place is the mean of up to %lld x %lld elements\n",
+    hs_buf_printf(b, "  each cell is the mean of up to %lld x %lld elements\n",
                   (long long)((nr + h - 1) / h), (long long)((nc + w - 1) / w));
 }
