@@ -1,4 +1,4 @@
-// registry.c — the table of commands: the one place that knows them all. A command is a row of
+// registry.c — the table of commands: the one place that lists them all. A command is a row of
 // cmd/commands.def and a function in cmd/; main hands the table to the session.
 #include "repl/registry.h"
 

@@ -1,10 +1,11 @@
 // view.c — chooses the instructions of a picture.
 //
 // The neighbourhood is interactive_graphviz's (xla/service/hlo_graph_dumper.cc, node radius
-// filter): breadth first over operands and users; a bitcast costs no distance; the walk stops at
-// boundary instructions, does not go from constants to their other users, nor into the operands of
-// a tuple that is not the root, nor to the users of what has more than 16. Graphviz lays out a few
-// hundred nodes in useful time, so every view has a limit and a note that says what it left out.
+// filter): breadth first over operands and users; a bitcast adds no distance; the traversal stops
+// at boundary instructions, does not go from constants to their other users, nor into the operands
+// of a tuple that is not the root, nor to the users of what has more than 16. Graphviz lays out a
+// few hundred nodes in useful time, so every view has a limit and a note that says what it left
+// out.
 #include "viz/view.h"
 
 #include "core/text/text.h"
@@ -204,7 +205,7 @@ void viz_value_text(hs_buf *b, const hlo_instr *i) {
   hlo_shape_print(b, i->shape, false);
 }
 
-// A trivial reducer is told by its operation, any other computation by its name.
+// A trivial reducer is identified by its operation, any other computation by its name.
 static void computation_text(hs_buf *b, const hlo_computation *c) {
   const hlo_instr *r = c->root;
   bool trivial = r && r->noperands == 2 && c->nparams == 2 && c->ninstrs == 3 &&

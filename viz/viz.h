@@ -19,7 +19,7 @@ typedef struct viz_options {
   // per instruction id, 0..1, or NULL: coloured by cost instead of by kind
   const double *heat;
 } viz_options;
-// Writes a DOT graph with XLA's colours. *note (malloc'ed, may be NULL) tells what was left out.
+// Writes a DOT graph with XLA's colours. *note (malloc'ed, may be NULL) says what was left out.
 hs_status viz_dot(const hlo_module *, const viz_options *, hs_buf *out, char **note);
 // Renders DOT to a file; the format is the extension (.svg .png .pdf .html .dot). Runs `dot` in a
 // child, deadline in seconds. E_RENDER when Graphviz is missing, fails or is too slow; E_IO when

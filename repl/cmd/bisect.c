@@ -1,13 +1,11 @@
-// bisect.c — bisect: which pass of a pipeline first makes the module bad, and which of its
-// rewrites?
+// bisect.c: bisect. Which pass of a pipeline makes the module bad first, and which of its rewrites?
 //
-// The pipeline runs on a private copy of the module as loaded, pass by pass; after each pass that
-// changed something the copy is judged by the condition asked for. The guilty pass is then repeated
-// under a rewrite limit, found by halving (as LLVM's -opt-bisect-limit does by hand), and what that
-// rewrite did is shown. A bad verdict is asked again, so that one flaky run accuses nobody; --tries
-// asks good ones again too, for faults that come and go. The session's module is not touched.
-// Versions that are there already, those of a dump folder above all, are judged one after another
-// in the same way. `bisect xla-passes` (bisect_xla.c) asks the same of the plug-in's pipeline.
+// The pipeline runs on a private copy of the module as loaded, pass by pass. After each pass that
+// changed the copy, the copy is judged by the condition (judge.c). The pass at fault is then
+// repeated with a limit on its rewrites, found by binary search (LLVM's -opt-bisect-limit,
+// automated), and the change that the first bad rewrite makes is shown. The session's module is not
+// modified. `bisect history` judges existing versions one after another, such as those of a dump
+// folder; `bisect xla-passes` (bisect_xla.c) searches the plug-in's own pipeline.
 #include <math.h>
 
 #include "backends/ffi.h"
@@ -116,7 +114,7 @@ static hs_status say_none(bisect_trial *t, u32 tried, u32 runs) {
   return HS_GOOD;
 }
 
-// A pass that fails is what `crash` looks for; the other conditions cannot go on behind it.
+// A pass that fails is what `crash` looks for; the other conditions cannot continue after it.
 static hs_status accuse_failed(bisect_trial *t, const char *step, u32 k, size_t mark, hs_status s) {
   if (s.err->code != HS_E_PASS) return s;
   if (t->kind != BISECT_CRASH)
@@ -140,7 +138,7 @@ static hs_status accuse_failed(bisect_trial *t, const char *step, u32 k, size_t 
   return st;
 }
 
-static hs_status walk(bisect_trial *t, pipeline_program *p) {
+static hs_status search_pipeline(bisect_trial *t, pipeline_program *p) {
   u32 tried = 0, k = 0;
   pipeline_cursor at = {0};
   pass_run_options o = run_options(t);
@@ -172,13 +170,13 @@ static hs_status walk(bisect_trial *t, pipeline_program *p) {
 }
 
 // The versions on the way that redo would go, those of a dump for one: the first bad one.
-static hs_status walk_history(bisect_trial *t, const repl_version *v) {
+static hs_status search_history(bisect_trial *t, const repl_version *v) {
   repl_cmd *c = t->c;
   u32 tried = 0;
   if (c->mod->elided)
-    repl_note(
-        c->out,
-        "constants are elided: the values used instead may differ between versions, and the results with them");
+    repl_note(c->out,
+              "constants are elided: the values used instead may differ between versions, and the "
+              "results with them");
   for (v = v->redo; v; v = v->redo) {
     HS_TRY(hs_poll());
     repl_progress_text(c->out, "@%u %s", v->number, v->label);
@@ -251,8 +249,8 @@ static hs_status read_words(repl_cmd *c, bisect_trial *t, const char **text, boo
     else if (*text) return repl_usage_error(c, "one pipeline, not \"%s\" and \"%s\"", *text, w);
     else *text = w;
   }
-  // What was read from a dump has been through passes already: theirs are looked at unless a
-  // pipeline of ours is asked for.
+  // The versions of a dump are states of a pipeline: those are searched unless one of our pipelines
+  // is named.
   *history |= c->mod->imported && !*text && !passes;
   if (!*text) *text = "tuned";
   return HS_GOOD;
@@ -309,7 +307,7 @@ hs_status cmd_bisect(repl_cmd *c) {
   hs_status s = repl_runnable(c, base, true, &t.m);
   if (hs_ok(s)) hlo_journal_enable(t.m);  // edits are rolled back when a pass is repeated
   if (hs_ok(s)) s = first_verdict(&t);
-  if (hs_ok(s)) s = history ? walk_history(&t, base) : walk(&t, p);
+  if (hs_ok(s)) s = history ? search_history(&t, base) : search_pipeline(&t, p);
   repl_progress_end(c->out);
   hlo_literal_unref(t.want);
   hlo_module_free(t.m);

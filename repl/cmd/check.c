@@ -1,7 +1,7 @@
-// check.c — check: does the current version, on the chosen backend, compute what the
-// reference computes on the module as it was loaded? The reference is the evaluator unless another
-// backend is named. When the results differ, the first instruction on which the two do not agree is
-// looked for. A folder is checked file by file, worst first.
+// check.c: check. Does the current version, on the chosen backend, compute what the reference
+// computes on the module as loaded? The reference is the evaluator unless another backend is named.
+// When the results differ, the first instruction on which the two differ is searched (diverge.c).
+// The modules of a folder are checked one by one and listed by error, largest first.
 #include <dirent.h>
 #include <math.h>
 #include <stdlib.h>
@@ -102,7 +102,8 @@ static hs_status explain(repl_cmd *c, const check *k, const hlo_literal *want) {
   if (passes && !c->doc)
     repl_say(
         c->out,
-        "the evaluator's results for @%u and @%u differ too: a pass changed the meaning; bisect finds it\n",
+        "the evaluator's results for @%u and @%u differ too: a pass changed the meaning; bisect "
+        "finds it\n",
         c->mod->at->number, repl_base(c->mod)->number);
   if (hs_ok(s) && !passes && k->be != k->ref) {
     divergence d;

@@ -1,10 +1,10 @@
-// diff.c — diff: what is different between two versions, or two modules.
+// diff.c: diff. The differences of two versions, or of two modules.
 //
-// Instructions are matched by what they compute (core/diff/graph_diff.h), so names do not count and
-// an instruction that a pass moved into a fusion is "moved", not gone and new. Three views of one
-// matching: a list by computation (the default), the unified text (--text) and two columns
-// (--side-by-side), and one of the kernels (--kernels, diff_kernels.h); in the texts the left side
-// bears its counterparts' names.
+// Instructions are matched by what they compute (core/diff/graph_diff.h), not by name: an
+// instruction that a pass moved into a fusion is "moved", not removed and added. One matching is
+// shown as a list by computation (the default), as unified text (--text), in two columns
+// (--side-by-side), or by kernels (--kernels, diff_kernels.h). In the texts, instructions of the
+// left side have the names of their counterparts.
 #include "repl/cmd/cmd.h"
 #include "repl/debug/diff_kernels.h"
 #include "repl/debug/say_diff.h"

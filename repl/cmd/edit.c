@@ -1,5 +1,4 @@
-// edit.c — edit: the module as text in the user's editor; isolate: one instruction as a
-// module of its own.
+// edit.c: edit, the module as text in the user's editor; isolate, a module of one instruction.
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>

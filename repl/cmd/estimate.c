@@ -1,4 +1,4 @@
-// estimate.c — numbers from models, not from clocks: memory, estimate, savings, assert.
+// estimate.c: memory, estimate, savings, assert: figures from models, not from measurement.
 #include <math.h>
 #include <stdlib.h>
 
@@ -165,7 +165,7 @@ hs_status cmd_assert(repl_cmd *c) {
   HS_TRY(repl_eval(c->args.raw, &scope, &v));
   repl_json_bool(c->doc, "holds", repl_truth(v));
   if (repl_truth(v)) return HS_GOOD;
-  // The left side's value is what the reader wants next.
+  // The value of the left side tells why it does not hold.
   size_t n = strcspn(c->args.raw, "<>=!~");
   hs_status s = hs_fail(HS_E_ASSERT, "assertion failed: %s", c->args.raw);
   if (!c->args.raw[n]) return s;

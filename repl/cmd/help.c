@@ -47,14 +47,17 @@ static const struct {
      "flops bytes peak temp arguments\n"
      "  outputs parameters version us ops(\"opcode\") exists(\"name\") valid\n"},
     {"versions",
-     "Every command that changes the module makes a version; the prompt shows its number. undo goes "
+     "Every command that changes the module makes a version; the prompt shows its number. undo "
+     "goes "
      "to the parent, redo back to the child,\n"
      "goto to any version by number or mark; history shows the tree. A change made after an undo "
      "starts a branch, and the old\n"
-     "branch is kept. diff compares two versions. A command that fails or is interrupted leaves the "
+     "branch is kept. diff compares two versions. A command that fails or is interrupted leaves "
+     "the "
      "module unchanged.\n"},
     {"elided",
-     "XLA's default dumps print constants as {...}. time, speedup and estimate continue with seeded "
+     "XLA's default dumps print constants as {...}. time, speedup and estimate continue with "
+     "seeded "
      "random values and a warning;\n"
      "run, check, report and save require --elided=random or --elided=zeros (or set elided). Dumps "
      "made with\n"
@@ -64,7 +67,8 @@ static const struct {
      "  FILE.npz FILE.safetensors   all parameters, by name (also arg0, arr_0, 0) or in order\n"
      "  FILE.npy ...                one parameter after another; FILE.npz[NAME] is one of its "
      "arrays\n"
-     "  FILE.args, a snapshot .pb   a formula; the arguments recorded in the snapshot (snapshot: in the "
+     "  FILE.args, a snapshot .pb   a formula; the arguments recorded in the snapshot (snapshot: "
+     "in the "
      "loaded file)\n"
      "  random zeros ones iota      all parameters; random respects the uses (indices in bounds, "
      "sort keys, ...)\n"
@@ -92,7 +96,8 @@ static const struct {
      "of PYTHONPATH, ~/.local and the\n"
      "Pythons on PATH. A plug-in runs in a process of its own. set xla.FLAG VALUE sets a flag of "
      "its compiler.\n"
-     "Custom calls that it does not have (LAPACK, and libraries loaded by customcall) are computed by "
+     "Custom calls that it does not have (LAPACK, and libraries loaded by customcall) are "
+     "computed by "
      "hlosh, on the host only.\n"
      "target h200 (target list; a .txtpb as XLA describes GPUs) makes xla module, cost, memory, "
      "kernels, ptx, steps xla and\n"
@@ -101,7 +106,8 @@ static const struct {
      "real compiler, the algorithms of products and convolutions are not tuned, and there are no "
      "times. target cpu switches back.\n"},
     {"exit",
-     "0 ok, 1 an assertion failed, 2 usage error, 3 input not read or not valid, 4 compilation failed, "
+     "0 ok, 1 an assertion failed, 2 usage error, 3 input not read or not valid, 4 compilation "
+     "failed, "
      "5 execution failed,\n"
      "6 results differ, 124 deadline exceeded, 130 interrupted. A script ends at the first command "
      "that fails unless --keep-going is given.\n"},
@@ -303,7 +309,8 @@ hs_status cmd_tutorial(repl_cmd *c) {
       "   > diff\n"
       "   > undo\n"
       "   > history\n"
-      "   No version is lost: undo and redo move by one version, `mark NAME` and `goto NAME` name a "
+      "   No version is lost: undo and redo move by one version, `mark NAME` and `goto NAME` "
+      "name a "
       "version and go to it.\n\n"
       "3. A pipeline, one step at a time, as in a debugger.\n"
       "   > next --pipeline=tuned\n"

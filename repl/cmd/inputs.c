@@ -23,7 +23,7 @@ static hs_status make(repl_cmd *c, const inputs_options *o, u32 n, const char *c
   const char *formula = repl_flag(c, "--formula");
   bool large = repl_flag(c, "--large-range");
   if (formula) return repl_inputs_from(c, 1, &formula, o);
-  // the word for all parameters minds their uses
+  // a word for all parameters respects their uses
   bool all_random = n && strcmp(sources[0], "random") == 0;
   if (all_random || repl_flag(c, "--random") || large || (repl_flag(c, "--seed") && !n)) {
     HS_TRY(repl_inputs_seed(c, o->seed, large));

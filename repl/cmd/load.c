@@ -204,7 +204,7 @@ static hs_status add_step(repl_cmd *c, repl_module *mod, const dump_step *step) 
   return s;
 }
 
-// A file that cannot be read is told and left out; false: the user wants to stop.
+// Reports a file that cannot be read and skips it; false: interrupted.
 static bool leave_out(repl_cmd *c, const dump_step *step, repl_json *list, hs_status *s, u32 *out) {
   if ((*s).err->code == HS_E_INTERRUPTED) return false;
   repl_print_status(c->out, *s);
@@ -421,7 +421,8 @@ static hs_status put_saved(repl_cmd *c, const char *path, const hlo_module *m, h
     if (lost)
       repl_note(
           c->out,
-          "left out %u field%s of the proto that was read: the instructions they belong to have changed",
+          "left out %u field%s of the proto that was read: the instructions they belong to have "
+          "changed",
           lost, lost == 1 ? "" : "s");
     return HS_GOOD;
   }

@@ -1,5 +1,4 @@
-// look.c — looking at a module: print, info, list, stats, signature, cost, verify, src,
-// stacktrace, allpaths, extract.
+// look.c: print, info, list, stats, signature, cost, verify: the module as text and in figures.
 #include <stdio.h>
 #include <stdlib.h>
 

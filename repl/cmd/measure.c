@@ -1,12 +1,13 @@
-// measure.c — the main job: what do the passes bring? `speedup` measures (or estimates) the
-// module as loaded with one kernel per instruction, compiled whole, as it stands after passes run
-// by hand, and after the tuned pipeline, and prints one table of time and memory with what is
-// saved; `profile` joins measurement and estimate per kernel; `versus` compares two versions.
+// measure.c: speedup, profile, versus: what do the passes gain? `speedup` measures (or estimates)
+// the module as loaded with one kernel per instruction, as loaded and compiled as a whole, after
+// passes run by hand, and after the tuned pipeline, and prints one table of time and memory with
+// the saving. `profile` lists measured and estimated time per kernel; `versus` compares two
+// versions.
 //
-// Honesty rules: measured and estimated never share a column; programs are measured in turns (A B
-// C, A B C, ...) so that a drifting machine hits all of them alike; a program that differs from the
-// baseline in its results is reported as such; a figure that is not known is "-" in text and null
-// in JSON, never 0.
+// Invariants: a column is either measured or estimated; programs are measured in alternation (A B
+// C, A B C, ...), so that drift of the machine affects all of them equally; a program whose results
+// differ from the baseline's is reported as such; an unknown figure is "-" in text and null in
+// JSON, never 0.
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -100,7 +101,7 @@ static hs_status without(repl_cmd *c, subject *x, u32 *n, u32 k, hs_status why) 
   return HS_GOOD;
 }
 
-// Compiles all, then measures in turns.
+// Compiles all, then measures in alternation.
 static hs_status measure_all(repl_cmd *c, subject *x, u32 *count, double seconds, u32 runs) {
   for (u32 k = 0; k < *count; k++) {
     repl_note(c->out, "compiling %s ...", x[k].label);
@@ -314,7 +315,8 @@ static hs_status say_agreement(repl_cmd *c, const subject *x, u32 n) {
     if (!hs_ok(s))
       return hs_with_note(
           s,
-          "the results of \"%s\" differ from the baseline's: its times are not comparable; `check` and `bisect` find the cause",
+          "the results of \"%s\" differ from the baseline's: its times are not comparable; "
+          "`check` and `bisect` find the cause",
           x[k].label);
   }
   if (x[0].result) {
@@ -358,7 +360,8 @@ static hs_status make_subjects(repl_cmd *c, const char *pipeline, subject *x, u3
 }
 
 // Once a plug-in has been chosen, real XLA has rows of its own: its passes and its code, and its
-// code for what our passes made, so that the gain of passes and the gain of code are told apart.
+// code for what our passes made, so that the gain by passes and the gain by code generation are
+// separate.
 static hs_status add_xla(repl_cmd *c, const hlo_module *optimized, const char *pipeline, subject *x,
                          u32 *n) {
   if (!c->s->plugin || backend_has(c->s->be, BACKEND_PLUGIN)) return HS_GOOD;

@@ -1,9 +1,9 @@
-// pass.c — running passes: passes, pass, pipeline, time-passes.
+// pass.c: passes, pass, pipeline, time-passes.
 //
-// Each pass that changes something prints one delta line; the others are counted in one. A
-// command's edits are one version, with the log of its passes and their notes. When a pass fails,
-// nothing of the command stays, and the module that the pass was given is saved beside the error
-// message, to be loaded again.
+// Each pass that changes the module prints one line with what changed; the others are counted. The
+// edits of a command make one version, which keeps the log of its passes and their notes. When a
+// pass fails, the whole command is rolled back, and the input of that pass is saved to a file that
+// the error message names.
 #include <math.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -13,7 +13,7 @@
 #include "repl/shell/expr.h"
 
 // ---- delta lines --------------------------------------------------------------------------------
-// A change too small for a percentage with one decimal is told as it is.
+// A change too small for a percentage with one decimal is shown as a number.
 static void flops_part(hs_buf *b, double before, double after) {
   char x[32];
   if (before == after) return;
@@ -143,7 +143,7 @@ pass_run_options cmd_pass_options(repl_cmd *c) {
   o.own = &c->s->pipelines;
   o.warn = warn;
   o.warn_arg = c->out;
-  // For the "est." column. The model is asked after every pass that changed something.
+  // For the "est." column: evaluated after every pass that changed the module.
   o.estimate = c->s->target ? estimate : NULL;
   o.estimate_arg = (void *)(uintptr_t)c->s->target;
   return o;
@@ -213,7 +213,7 @@ hs_status cmd_passes(repl_cmd *c) {
 // starts and for each pass that changed something, and MODULE.after_optimizations.txt, where MODULE
 // is module_NNNN.NAME (xla/service/dump.cc). NNNN counts the files of a module; NEXT is what stands
 // behind the pass in its pipeline, whether it runs or not.
-// dir NULL: none asked for; key: MODULE
+// dir NULL: no dumps; key: MODULE
 typedef struct dump {
   repl_out *out;
   const char *dir, *key;
@@ -371,9 +371,9 @@ static hs_status show_pipeline(repl_cmd *c, const char *text) {
   }
   if (!c->doc) repl_say(c->out, "--passes=%s\n", hs_buf_cstr(&flat));
   if (lossy)
-    repl_note(
-        c->out,
-        "hlo-opt has no fixpoints and no options: --passes= lists each pass once, with its defaults");
+    repl_note(c->out,
+              "hlo-opt has no fixpoints and no options: --passes= lists each pass once, with its "
+              "defaults");
   repl_json_str(c->doc, "text", hs_buf_cstr(&whole));
   repl_json_str(c->doc, "hlo_opt_passes", hs_buf_cstr(&flat));
   hs_buf_free(&flat);

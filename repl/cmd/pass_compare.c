@@ -1,14 +1,13 @@
-// pass_compare.c — pass NAME --compare xla: our pass beside XLA's of that name, on the same
-// module.
+// pass_compare.c: pass NAME --compare xla. Our pass and XLA's pass of that name on the same input.
 //
-// The plug-in compiles the current version while it is watched (xla_steps.h). Each of its runs of
-// the pass is one line: the module that XLA's pass was given, what it left, and what our pass makes
-// of what XLA's was given. The same graph, names aside, or which instructions differ; and the cost
-// of all three, since two graphs may be equally good. The session's module is not touched.
+// The plug-in compiles the current version and dumps its modules (xla_steps.h). Each of its runs of
+// the pass gives one line: XLA's input and output, and the output of our pass on the same input.
+// Either the two outputs are the same graph, names aside, or the differing instructions are shown;
+// the cost of all three is shown too, since two different graphs may be equally good. The session's
+// module is not modified.
 //
-// What a pass leaves without users is dce's to remove, and passes differ in how much they clear
-// away themselves; so graphs are compared with dead code aside, unless the pass is dce. How much of
-// it each has left is said.
+// Passes differ in how much dead code they remove themselves, so the graphs are compared without
+// dead code unless the pass is dce; the number of unused instructions that each left is reported.
 #include "core/diff/graph_diff.h"
 #include "repl/cmd/cmd.h"
 #include "repl/debug/say_diff.h"
@@ -19,7 +18,7 @@
 typedef struct trio {
   hlo_module *before, *theirs, *ours;
   pass_totals cost[3];  // in this order
-  // instructions without users that theirs and ours left; they are gone from both
+  // instructions without users that theirs and ours left; removed from both
   u32 dead[2];
   char *failed;  // why ours did; NULL
 } trio;

@@ -1,6 +1,6 @@
-// report.c — report DIR writes a bundle that replays; replay DIR runs one again and compares.
-// A bundle appears whole or not at all: it is written beside its place and renamed. See bundle.h
-// for what is in it.
+// report.c: report DIR writes a bundle that replays; replay DIR runs one again and compares. A
+// bundle is written under a temporary name beside its destination and then renamed, so it appears
+// complete or not at all. Its files: bundle.h.
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>

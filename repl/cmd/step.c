@@ -1,14 +1,15 @@
-// step.c — stepping through a pipeline as in a debugger: next, until, continue, break, watch.
+// step.c: next, until, continue, break, watch: stepping through a pipeline as in a debugger.
 //
 // The module keeps a parsed pipeline and a cursor in it (pass.h); every version remembers its
-// cursor, so `back`, `undo` and `goto` move in the pipeline too. Each pass that changes something
-// is a step and makes a version, also on the way of `continue`; so what stops a walk, a breakpoint,
-// a failing pass or Ctrl-C, leaves the module where it came to, right before the pass that is next.
-// A stop condition is one text, read the same behind `until` and `break`:
+// cursor, so `back`, `undo` and `goto` move in the pipeline too. Each pass that changes the module
+// is a step and makes a version, also within `continue`. Whatever stops the stepping, a breakpoint,
+// a failing pass or Ctrl-C, leaves the module as it is before the next pass. A stop condition is
+// one text with one syntax for `until` and `break`:
+//
 //   PASS               before that pass runs
-//   changed X          when the instruction's text changes, or it goes
-//   verify-fails       when the verifier objects (passes are not verified, nor rolled back, on the
-//                      way)
+//   changed X          when the instruction's text changes, or it is removed
+//   verify-fails       when the verifier reports an error (passes are not verified or rolled back
+//                      on the way)
 //   EXPR               when an expression about the module holds: ops("dot") < 3, peak < 1M
 #include "repl/cmd/cmd.h"
 #include "repl/shell/measure_scope.h"
@@ -30,18 +31,18 @@ typedef struct coming {
   const char *pass, *text;
 } coming;
 
-typedef struct walk {
+typedef struct stepper {
   repl_cmd *c;
   coming next;
   i64 left;  // changes to go; -1: no end
   HS_VEC(stop) stops;
   bool verify;
-} walk;
+} stepper;
 
 // ---- what comes next ----------------------------------------------------------------------------
-// A module read from a dump has its versions already: stepping walks along them, unless another
-// pipeline is asked for.
-static bool walks_versions(const repl_cmd *c) { return c->mod->imported && !c->mod->stepping; }
+// A module read from a dump has its versions already: stepping moves along them, unless another
+// pipeline is named.
+static bool steps_versions(const repl_cmd *c) { return c->mod->imported && !c->mod->stepping; }
 
 static coming coming_op(const pipeline_op *op) {
   return op ? (coming){op->pass->name, op->text} : (coming){0};
@@ -54,7 +55,7 @@ static coming coming_version(const repl_cmd *c) {
 
 // Moves the cursor on to what comes next; once is enough as long as nothing else moves it.
 static coming find_next(repl_cmd *c) {
-  if (walks_versions(c)) return coming_version(c);
+  if (steps_versions(c)) return coming_version(c);
   pass_run_options o = cmd_pass_options(c);
   return coming_op(pipeline_next(c->mod->stepping, &c->mod->cursor, c->m, &o));
 }
@@ -66,9 +67,9 @@ static char *brief(const char *text) {
 }
 
 // One step, and what comes after it; says what it changed when its log is not the command's own.
-static hs_status take_step(walk *w, const pass_run_options *o, bool *changed) {
+static hs_status take_step(stepper *w, const pass_run_options *o, bool *changed) {
   repl_cmd *c = w->c;
-  if (walks_versions(c)) {
+  if (steps_versions(c)) {
     repl_goto(c->mod, c->mod->at->redo);
     cmd_say_log(c, &c->mod->at->log, 0, false);
     w->next = coming_version(c);
@@ -120,7 +121,7 @@ static const char *known_pass(const repl_cmd *c, const char *name) {
   return p ? p->name : NULL;
 }
 
-// `stale`: a breakpoint whose instruction is gone is no error while stepping.
+// `stale`: a breakpoint on a removed instruction is no error while stepping.
 static hs_status parse_stop(repl_cmd *c, const char *when, bool stale, stop *out) {
   *out = (stop){.when = when};
   if (strcmp(when, "changed") == 0) {
@@ -148,7 +149,7 @@ static hs_status parse_stop(repl_cmd *c, const char *when, bool stale, stop *out
     repl_value v;
     HS_TRY(repl_module_scope_open(&ms, c->m, c->s->target, c->mod->at->number));
     repl_scope scope = repl_scope_of_module(&ms);
-    // a wrong expression is told before anything runs
+    // an invalid expression is reported before anything runs
     HS_TRY(repl_eval(when, &scope, &v));
   }
   return HS_GOOD;
@@ -164,7 +165,7 @@ static hs_status expression_holds(repl_cmd *c, const char *text, bool *yes) {
   return HS_GOOD;
 }
 
-static void tell_watch(walk *w, stop *s, const char *pass) {
+static void report_watch(stepper *w, stop *s, const char *pass) {
   hs_buf b = {0};
   instr_text(w->c, s->name, &b);
   if (!w->c->doc)
@@ -175,7 +176,7 @@ static void tell_watch(walk *w, stop *s, const char *pass) {
 }
 
 // Is a condition true after `pass` has run? (STOP_PASS: before the next one.)
-static hs_status check_stop(walk *w, stop *s, const char *pass, bool changed) {
+static hs_status check_stop(stepper *w, stop *s, const char *pass, bool changed) {
   repl_cmd *c = w->c;
   s->hit = false;
   switch (s->kind) {
@@ -190,11 +191,11 @@ static hs_status check_stop(walk *w, stop *s, const char *pass, bool changed) {
     hs_status_drop(v);
     break;
   }
-  if (s->hit && s->watch) tell_watch(w, s, pass), s->hit = false;
+  if (s->hit && s->watch) report_watch(w, s, pass), s->hit = false;
   return HS_GOOD;
 }
 
-// ---- the walk -----------------------------------------------------------------------------------
+// ---- stepping -----------------------------------------------------------------------------------
 static hs_status open_pipeline(repl_cmd *c, const char *text) {
   repl_module *mod = c->mod;
   if (!text && (mod->stepping || mod->imported)) return HS_GOOD;
@@ -212,7 +213,7 @@ static hs_status open_pipeline(repl_cmd *c, const char *text) {
 
 static void say_coming(repl_cmd *c, coming next) {
   repl_module *mod = c->mod;
-  if (walks_versions(c)) {
+  if (steps_versions(c)) {
     const repl_version *v = mod->at->redo;
     repl_json_int(c->doc, "position", mod->at->number);
     repl_json_int(c->doc, "of", (i64)mod->versions.n - 1);
@@ -241,7 +242,7 @@ static void say_coming(repl_cmd *c, coming next) {
 
 void cmd_say_next(repl_cmd *c) { say_coming(c, find_next(c)); }
 
-static void add_stops(walk *w) {
+static void add_stops(stepper *w) {
   const repl_session *s = w->c->s;
   for (size_t k = 0; k < s->stops.n; k++) {
     stop t;
@@ -260,8 +261,8 @@ static void on_event(void *arg, const hlo_module *m, const pipeline_event *e) {
   cmd_pass_progress(arg, e);
 }
 
-// One step and what it meets.
-static hs_status step_once(walk *w, const pass_run_options *o, const stop **hit) {
+// One step, and the stop conditions after it.
+static hs_status step_once(stepper *w, const pass_run_options *o, const stop **hit) {
   bool changed = false;
   const char *last = w->next.text;
   HS_TRY(take_step(w, o, &changed));
@@ -275,7 +276,7 @@ static hs_status step_once(walk *w, const pass_run_options *o, const stop **hit)
 
 // Steps until a stop is hit, `left` passes have changed something, or the pipeline ends. What was
 // done before a failure stays.
-static hs_status run_walk(walk *w, const stop **hit) {
+static hs_status run_stepper(stepper *w, const stop **hit) {
   repl_cmd *c = w->c;
   pass_run_options o = cmd_pass_options(c);
   u64 generation = c->m->generation;
@@ -287,9 +288,9 @@ static hs_status run_walk(walk *w, const stop **hit) {
   w->next = find_next(c);
   while (!*hit && w->left != 0 && hs_ok(s) && w->next.pass) s = step_once(w, &o, hit);
   repl_progress_end(c->out);
-  if (hs_ok(s) && !w->next.pass && !walks_versions(c) && c->m->generation != generation)
+  if (hs_ok(s) && !w->next.pass && !steps_versions(c) && c->m->generation != generation)
     s = pipeline_verify(c->m, &o);
-  if (!walks_versions(c)) cmd_say_log(c, c->log, 0, false);
+  if (!steps_versions(c)) cmd_say_log(c, c->log, 0, false);
   if (*hit && (*hit)->number && !c->doc)
     repl_say(c->out, "breakpoint %u: %s\n", (*hit)->number, (*hit)->when);
   if (*hit) repl_json_str(c->doc, "stopped_at", (*hit)->when);
@@ -298,10 +299,10 @@ static hs_status run_walk(walk *w, const stop **hit) {
 }
 
 static hs_status step_on(repl_cmd *c, i64 left) {
-  walk w = {.c = c, .left = left, .verify = true};
+  stepper w = {.c = c, .left = left, .verify = true};
   const stop *hit;
   add_stops(&w);
-  hs_status s = run_walk(&w, &hit);
+  hs_status s = run_stepper(&w, &hit);
   hs_vec_free(&w.stops);
   return s;
 }
@@ -319,14 +320,14 @@ hs_status cmd_continue(repl_cmd *c) {
 }
 
 hs_status cmd_until(repl_cmd *c) {
-  walk w = {.c = c, .left = -1, .verify = true};
+  stepper w = {.c = c, .left = -1, .verify = true};
   stop until;
   HS_TRY(parse_stop(c, c->args.raw, false, &until));
   HS_TRY(open_pipeline(c, NULL));
   hs_vec_push(&w.stops, until);
   add_stops(&w);
   const stop *hit;
-  hs_status s = run_walk(&w, &hit);
+  hs_status s = run_stepper(&w, &hit);
   if (hs_ok(s) && !hit) repl_note(c->out, "the pipeline ended before \"%s\"", c->args.raw);
   hs_vec_free(&w.stops);
   return s;

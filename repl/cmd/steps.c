@@ -1,9 +1,9 @@
-// steps.c — steps xla: the plug-in's own pass pipeline on the current version, run by run,
-// and as a history.
+// steps.c: steps xla. The plug-in's own pass pipeline on the current version: a list of its runs,
+// and its states as versions.
 //
-// The dumps become versions of a module of their own (as `load FOLDER` does with any dump), with
-// the times of the log, so that next, back, goto, until, diff and blame work on XLA's pipeline as
-// on ours.
+// The dumped states become versions of a new module (as `load FOLDER` does with any dump), with the
+// times of the log, so that next, back, goto, until, diff and blame work on XLA's pipeline as on
+// ours.
 #include <stdio.h>
 
 #include "repl/cmd/cmd.h"

@@ -1,6 +1,6 @@
-// sweep.c — sweep: every module of a folder through the plug-in's compiler, unattended. A
-// module may be refused, may run into the deadline, or may end the plug-in's process; each is a
-// line of the table at the end, with how many met it.
+// sweep.c: sweep. Compiles every module of a folder with the plug-in, unattended. A module may be
+// refused, exceed the deadline, or end the plug-in's process; the table at the end has a line for
+// each reason with the number of modules.
 #include <dirent.h>
 #include <stdlib.h>
 
@@ -23,7 +23,7 @@ static int by_text(const void *a, const void *b) {
   return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-// Reasons are alike when they are so but for numbers.
+// Two reasons are the same when they differ in numbers only.
 static void count(sweep *s, const char *kind, const char *reason, const char *file) {
   hs_buf b = {0};
   hs_buf_printf(&b, "%s: ", kind);

@@ -40,7 +40,8 @@ static void say_devices(repl_cmd *c) {
   if (!c->doc)
     repl_say(
         c->out,
-        "(xla: target NAME, then xla module, kernels, ptx, memory compile for it; it need not be installed)\n");
+        "(xla: target NAME, then xla module, kernels, ptx, memory compile for it; it need not be "
+        "installed)\n");
 }
 
 hs_status cmd_devices(repl_cmd *c) {

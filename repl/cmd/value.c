@@ -1,7 +1,7 @@
-// value.c — print NAME[...] and values: what instructions computed in the last run.
+// value.c: print NAME[...] and values: what instructions computed in the last run.
 //
-// A value that the last run did not keep is made on the spot: the evaluator runs the current
-// version on the same arguments and keeps that one instruction's value.
+// A value that the last run did not keep is computed on demand: the evaluator runs the current
+// version on the same arguments and captures that one instruction.
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -17,7 +17,7 @@ static hs_status count_arg(repl_cmd *c, i64 *n) {
 }
 
 // N versions along the path, or as many as there are.
-static hs_status walk(repl_cmd *c, bool forward) {
+static hs_status move(repl_cmd *c, bool forward) {
   i64 n;
   HS_TRY(count_arg(c, &n));
   repl_version *to = c->mod->at, *next;
@@ -30,8 +30,8 @@ static hs_status walk(repl_cmd *c, bool forward) {
   return say_here(c);
 }
 
-hs_status cmd_undo(repl_cmd *c) { return walk(c, false); }
-hs_status cmd_redo(repl_cmd *c) { return walk(c, true); }
+hs_status cmd_undo(repl_cmd *c) { return move(c, false); }
+hs_status cmd_redo(repl_cmd *c) { return move(c, true); }
 
 hs_status cmd_back(repl_cmd *c) {
   i64 n;

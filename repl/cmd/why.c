@@ -36,7 +36,8 @@ static const struct topic {
   const char *word, *passes, *never;
 } topics[] = {
     {"fused", "fusion,multi_output_fusion",
-     "fusion makes no kernels with an operation of its kind, or it cannot be fused with its users and operands"},
+     "fusion makes no kernels with an operation of its kind, or it cannot be fused with its "
+     "users and operands"},
     {"folded", "constant_folding", NULL},
     {"aliased", "optimize_input_output_buffer_alias,copy-insertion",
      "no result of its shape and no donated parameter could share its memory"},
@@ -68,7 +69,8 @@ static hs_status read_question(repl_cmd *c, question *q) {
     else if (!known && q->n && !q->topic)
       return hs_with_note(
           repl_no_object(c->m, w),
-          "why X not fused [with Y], not folded, not aliased, this layout: other questions are not supported");
+          "why X not fused [with Y], not folded, not aliased, this layout: other questions are "
+          "not supported");
     else if (!known) return repl_no_object(c->m, w);
     p += len + (p[len] == '?');
   }
@@ -77,7 +79,7 @@ static hs_status read_question(repl_cmd *c, question *q) {
     q->n = 1;
     repl_note(c->out, "of the program's root, %s", q->names[0]);
   }
-  // An instruction that passes replaced lives on in those that stem from it.
+  // The provenance of an instruction that passes replaced is in those that stem from it.
   q->heirs = q->n == 1 ? heirs_of(c, q->ids[0]) : NULL;
   return q->n ? HS_GOOD : repl_usage_error(c, "which instruction?");
 }
@@ -125,7 +127,8 @@ static const hlo_computation *kernel_of_both(repl_cmd *c, const question *q) {
   return NULL;
 }
 
-// No pass has said anything yet: the passes of the topic are tried, asked, and taken back.
+// No pass has left a note yet: the passes of the topic are run, their notes read, and their edits
+// rolled back.
 static hs_status try_passes(repl_cmd *c, const question *q, repl_json *list, u32 *said) {
   pass_notes notes = {0};
   pass_run_options o = pass_run_default();

@@ -1,11 +1,11 @@
-// xla.c — what the plug-in's compiler made of the current version: its optimized module as a
-// module of the session, its own cost analysis and memory statistics beside ours, its kernels and
+// xla.c: xla. What the plug-in's compiler made of the current version: its optimized module as a
+// new module of the session, its cost analysis and memory statistics beside ours, its kernels and
 // their PTX.
 //
-// When the target is a GPU all of it is for that GPU, which need not be here (target.h). Figures
-// are shown as the plug-in tells them. Known faults are marked where they stand: XLA:CPU's peak
-// leaves the temporaries out, its code size is always 0, its cost analysis counts the body of a
-// loop once, and XLA:GPU gives none without a device.
+// When the target is a GPU, all of it is for that GPU, which need not be installed (target.h).
+// Figures are shown as the plug-in reports them, with known errors marked beside them: XLA:CPU's
+// peak excludes the temporaries, its code size is always 0, its cost analysis counts the body of a
+// loop once, and XLA:GPU has no cost analysis without a device.
 #include <ctype.h>
 #include <math.h>
 #include <stdio.h>
@@ -47,10 +47,10 @@ static hs_status say_module(repl_cmd *c, const pjrt_result *r) {
   repl_json_int(c->doc, "instructions", t.instructions);
   repl_json_int(c->doc, "kernels", t.kernels);
   if (!c->doc)
-    repl_say(
-        c->out,
-        "module %u, %s: %u instructions, %u kernels; diff %u@%u %u@0 compares it with its source, --kernels kernel by kernel\n",
-        mod->number, mod->m->name, t.instructions, t.kernels, from, version, mod->number);
+    repl_say(c->out,
+             "module %u, %s: %u instructions, %u kernels; diff %u@%u %u@0 compares it with its "
+             "source, --kernels kernel by kernel\n",
+             mod->number, mod->m->name, t.instructions, t.kernels, from, version, mod->number);
   repl_say_xla_line(c);
   return HS_GOOD;
 }

@@ -1,10 +1,10 @@
-// xla_disable.c — xla disable PASS..., xla enable PASS..., xla disabled: passes that the plug-in
-// leaves out.
+// xla_disable.c: xla disable PASS..., xla enable PASS..., xla disabled: passes that the plug-in
+// skips.
 //
-// XLA takes them as the flag xla_disable_hlo_passes and says nothing about names it does not know,
-// so names are checked here against what its pipeline runs on the current module. The flag is the
-// only state: `set xla.xla_disable_hlo_passes` shows and changes the same, every compilation by the
-// plug-in follows it, and bundles carry it.
+// XLA takes them as the flag xla_disable_hlo_passes and ignores unknown names silently, so names
+// are checked here against the passes that its pipeline runs on the current module. The flag is the
+// only state: `set xla.xla_disable_hlo_passes` shows and changes the same value, every compilation
+// by the plug-in uses it, and bundles record it.
 #include <stdio.h>
 
 #include "repl/cmd/cmd.h"

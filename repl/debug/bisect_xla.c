@@ -1,17 +1,16 @@
-// bisect_xla.c — bisect xla-passes: which run of the plug-in's own passes first makes the module
-// bad, and which of its rewrites?
+// bisect_xla.c: bisect xla-passes. Which run of the plug-in's own passes makes the module bad
+// first, and which of its rewrites?
 //
-// The plug-in compiles the current version while it is watched (xla_steps.h), which gives the
-// module after every run that changed it. These states are judged as `bisect` judges those of our
-// pipelines: results on the evaluator, memory by the model, time by the plug-in's code generator
-// alone. Results and scripts are searched by halving, since the last state is known to be bad;
-// measures are walked, since any run may add to them. A state that cannot be judged accuses nobody;
-// the search goes around it.
+// The plug-in compiles the current version and dumps the module after every run that changed it
+// (xla_steps.h). These states are judged as `bisect` judges those of our pipelines: results on the
+// evaluator, memory by the model, time by the plug-in's code generator alone. Results and scripts
+// are searched by binary search, since the last state is known to be bad; for measures every state
+// is judged, since any run may increase them. A state that cannot be judged is skipped.
 //
-// Who is found is tried once more the other way: a compilation without that pass says whether the
-// plug-in's own result is good then. When all states are good and the plug-in's result is not, the
-// code generator is to blame, and the passes are left out one by one to find what it stumbles over.
-// Passes that count their rewrites (--xla_fuel) are halved too.
+// The pass found is confirmed by a compilation without it: is the plug-in's own result good then?
+// When all states are good and the plug-in's result is not, the fault is in its code generator, and
+// the passes are disabled one by one to find on which of them it depends. For passes that count
+// their rewrites (--xla_fuel) the rewrite is found by binary search too.
 #include <math.h>
 
 #include "backends/ffi.h"
@@ -38,7 +37,7 @@ typedef struct hunt {
   u32 measured;                // the last state that was measured
   // compiled for one that is not here: states are all there is to judge
   bool no_device;
-  // of what the plug-in made of the module, as last compiled; 0: it does not tell
+  // fingerprint of the optimized module, as last compiled; 0: not reported
   u64 own_print;
 } hunt;
 
@@ -230,7 +229,7 @@ static hs_status halve(hunt *h, u32 *good, u32 *bad) {
 
 // The first run whose state is worse than the one before it. States that cannot be measured are
 // passed over.
-static hs_status walk(hunt *h, u32 *good, u32 *bad) {
+static hs_status search_measures(hunt *h, u32 *good, u32 *bad) {
   bisect_trial *t = h->t;
   bool any = false;
   t->before = INFINITY;
@@ -506,7 +505,7 @@ static hs_status search(hunt *h) {
   }
   if (!bad) return hs_fail(HS_E_UNSUPPORTED, "this plug-in does not dump its modules");
   if (about_measures(t)) {
-    HS_TRY(walk(h, &good, &bad));
+    HS_TRY(search_measures(h, &good, &bad));
     return bad == XLA_NO_STATE ? nothing(h, "each state was measured") : accuse(h, good, bad);
   }
   bad--;

@@ -1,5 +1,5 @@
-// cut.c — see cut.h. Pieces are cut out of clones: the clone keeps names, called computations and
-// layouts, so that a piece is compiled as it would be in place.
+// cut.c: see cut.h. Parts are taken from clones: a clone keeps names, called computations and
+// layouts, so that a part is compiled as it would be within the module.
 #include "backends/ffi.h"
 #include "repl/debug/cut.h"
 

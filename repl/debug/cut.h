@@ -1,5 +1,5 @@
-// cut.h — modules made from pieces of a module: more results, or single instructions between
-// parameters and results.
+// cut.h: modules made from parts of a module: one with further results, or single instructions
+// between parameters and results.
 #ifndef REPL_CUT_H
 #define REPL_CUT_H
 

@@ -1,15 +1,15 @@
-// diff_kernels.c — diff --kernels: which kernels of one module do what which kernels of another
-// do.
+// diff_kernels.c: diff --kernels. Which kernels of one module correspond to which kernels of
+// another?
 //
-// A kernel is an instruction that is launched: a fusion or a single operation of the entry or of
-// what the entry calls. Its members are the instructions it computes. Two kernels belong together
-// when a member of one is the counterpart of a member of the other (core/diff/graph_diff.h), or,
-// for kernels without such members, when members stem from the same operation of the program (the
-// op_name and place in their metadata), in order where there are several. What belongs together by
-// any chain of links is one group. A group is "same" when it is one kernel on each side with the
+// A kernel is an instruction that is launched: a fusion or a single operation of the entry or of a
+// computation that the entry calls. Its members are the instructions it computes. Two kernels are
+// linked when a member of one is the counterpart of a member of the other (core/diff/graph_diff.h),
+// or, for kernels without such members, when members stem from the same operation of the program
+// (the op_name and position in their metadata), in order when there are several. A connected
+// component of links is a group. A group is "same" when it has one kernel on each side with the
 // same members, unchanged, moving as many bytes; "alike": one on each side; "merged": several
-// become one; "split": one becomes several; else "regrouped". Kernels without any link are listed
-// by themselves.
+// become one; "split": one becomes several; else "regrouped". Kernels without links are listed
+// alone.
 #include "repl/debug/diff_kernels.h"
 
 #include <math.h>
@@ -93,7 +93,7 @@ static u32 root(u32 *up, u32 k) {
   return k;
 }
 
-// Kernels of b are numbered behind those of a.
+// Kernels of b have the numbers after those of a.
 static void link_kernels(const hlo_graph_diff *d, kernels *a, kernels *b, u32 *up) {
   hlo_for_each_comp(c, d->a)
     hlo_for_each_instr(x, c) {

@@ -1,9 +1,10 @@
-// diverge.c — see diverge.h.
+// diverge.c: see diverge.h.
 //
-// The instructions of a computation are cut out together into one module, each between its own
-// parameters and results, so that a chunk of hundreds costs one compilation. A backend that fails
-// on a chunk gets its halves, down to the one instruction that it cannot run. Chunks are bounded in
-// bytes; the evaluator runs anew for each and keeps only its values.
+// The instructions of a computation are put together into one module, each between its own
+// parameters and results, so that a chunk of hundreds of them takes one compilation. When a backend
+// fails on a chunk, the chunk is halved, down to the instruction that the backend cannot run.
+// Chunks have a limit in bytes; the evaluator runs once per chunk and keeps only that chunk's
+// values.
 #include "backends/ffi.h"
 #include "repl/debug/diverge.h"
 

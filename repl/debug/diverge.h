@@ -13,11 +13,11 @@ typedef struct divergence {
 } divergence;
 
 // Runs every instruction of the entry by itself on both backends, each on the operands that the
-// evaluator computed, in order of execution, and takes the first whose results are not near; inside
-// loops, calls, branches and fusions it goes on in the same way. Operands are the same for both, so
-// what is found is the instruction that computes otherwise, not one that was handed a difference.
-// When none does, the first value is named that differs as the whole program runs. Collectives,
-// random numbers and what talks to the host are left out.
+// evaluator computed, in order of execution, and reports the first whose results are not close;
+// inside loops, calls, branches and fusions it goes on in the same way. Operands are the same for
+// both, so what is found is the instruction that computes differently, not one whose operands
+// differ. When none does, the first value is named that differs as the whole program runs.
+// Collectives, random numbers and what talks to the host are left out.
 hs_status diverge_find(repl_cmd *, const hlo_module *, const backend *test, const backend *ref,
                        hlo_tolerance, divergence *out);
 void divergence_free(divergence *);

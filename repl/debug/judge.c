@@ -1,8 +1,9 @@
-// judge.c — is a module good? The verdicts that the searches of `bisect` are built from: through
-// our pipelines (cmd/bisect.c) and through the plug-in's (bisect_xla.c). See bisect.h.
+// judge.c: is a module good? The verdicts that the searches of `bisect` consist of, through our
+// pipelines (cmd/bisect.c) and through the plug-in's (bisect_xla.c). See bisect.h.
 //
 // A condition is judged by one execution, one estimate, one verification or one run of the user's
-// script. A bad verdict is asked again, so that one flaky run accuses no pass.
+// script. A bad verdict is repeated and the majority decides, so that one flaky run does not count;
+// --tries repeats good verdicts too, for intermittent faults.
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/wait.h>

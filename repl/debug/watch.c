@@ -1,11 +1,11 @@
-// watch.c — observing the evaluator. See watch.h.
+// watch.c: observing the evaluator. See watch.h.
 //
-// A trapped run is two runs. The first looks at every value until an instruction gives a NaN (or
-// infinity) although none of its operands holds one (of an elementwise instruction: in an element
-// where none of them does), and stops there; the second runs to the same point, keeping that
-// instruction's operands, so that the report can show them. Evaluation is deterministic, so the
-// point is the same. What merely hands values on (loops, calls, tuples, parameters, constants)
-// makes nothing and is never to blame: the instruction inside was seen first.
+// A run with a trap evaluates twice. The first run checks every value until an instruction gives a
+// NaN (or infinity) although its operands contain none (for an elementwise instruction: in an
+// element where its operands have none), and stops there. The second runs to the same point and
+// keeps that instruction's operands for the report; evaluation is deterministic, so the point is
+// the same. Instructions that only pass values on (loops, calls, tuples, parameters, constants) are
+// never reported: the instruction within has been seen before.
 #include "backends/ffi.h"
 #include "repl/debug/watch.h"
 
@@ -94,7 +94,7 @@ const repl_kept *repl_values_find(const repl_values *v, const char *name) {
 }
 
 // ---- observing ----------------------------------------------------------------------------------
-static void tell_progress(const watch *w, const hlo_observation *o) {
+static void report_progress(const watch *w, const hlo_observation *o) {
   if ((w->count & 63) || !repl_progress_due(w->c->out)) return;
   const hlo_eval_site *loop = NULL;
   for (const hlo_eval_site *s = o->site; s; s = s->outer)
@@ -190,7 +190,7 @@ static hs_status observe(void *arg, const hlo_observation *o) {
   watch *w = arg;
   const hlo_instr *i = o->instr;
   w->count++;
-  tell_progress(w, o);
+  report_progress(w, o);
   if (i->id >= w->nids) return HS_GOOD;
   if (w->wanted && w->wanted[i->id]) capture(w, o);
   if (!w->o->trap) return HS_GOOD;
@@ -213,7 +213,7 @@ static hs_status observe(void *arg, const hlo_observation *o) {
 static hs_status observe_operands(void *arg, const hlo_observation *o) {
   watch *w = arg;
   w->count++;
-  tell_progress(w, o);
+  report_progress(w, o);
   for (u32 k = 0; k < w->culprit->noperands; k++)
     if (hlo_operand(w->culprit, k) == o->instr) {
       hlo_literal_unref(w->operands[k]);

@@ -1,5 +1,5 @@
-// watch.h — runs of the evaluator that are watched: values captured by name, the first NaN or
-// infinity trapped, progress told, Ctrl-C and the memory limit minded.
+// watch.h: evaluation under observation: values captured by name, a trap for the first NaN or
+// infinity, progress, Ctrl-C, and the memory limit.
 #ifndef REPL_WATCH_H
 #define REPL_WATCH_H
 

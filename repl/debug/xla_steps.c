@@ -1,4 +1,4 @@
-// xla_steps.c — watching the plug-in compile. See xla_steps.h.
+// xla_steps.c: observing a compilation by the plug-in. See xla_steps.h.
 #include "repl/debug/xla_steps.h"
 
 #include <stdio.h>

@@ -1,10 +1,9 @@
-// xla_steps.h — one compilation by the plug-in, watched: the runs of its passes, and the module
+// xla_steps.h: one compilation by the plug-in, observed: the runs of its passes, and the module
 // before and after each.
 //
-// One compilation gives both: the log tells every run with its time, also those that change
-// nothing; the dumps hold the module at the start of each pipeline and after each run that changed
-// it. Both are in the order of time, so a dump belongs to the run of its name that ended between
-// the same two starts of pipelines.
+// The log has every run with its time, also those that change nothing; the dumps hold the module at
+// the start of each pipeline and after each run that changed it. Both are in order of time, so a
+// dump belongs to the run of its name that ended between the same two starts of pipelines.
 #ifndef REPL_XLA_STEPS_H
 #define REPL_XLA_STEPS_H
 

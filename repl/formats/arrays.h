@@ -1,4 +1,4 @@
-// arrays.h — named arrays in files: .npy, .npz and .safetensors, told by content, read as
+// arrays.h — named arrays in files: .npy, .npz and .safetensors, recognized by content, read as
 // literals and written.
 //
 // Files are memory-mapped. An array that lies in its file as a literal wants it (little-endian,
@@ -12,13 +12,13 @@
 
 typedef struct arrays arrays;  // an open file
 
-// How to take values that are not exactly what is asked for.
+// What to do with values whose type is not the wanted one.
 typedef struct array_options {
   // the bytes are of this type, whatever the file calls them (same width); 0: as the file says
   hlo_dtype as;
   bool cast;  // convert values to the wanted type instead of refusing
   // Called from time to time while a large array is copied, and once with done == total; NULL:
-  // nobody wants to know.
+  // not called.
   void (*progress)(void *arg, double done, double total);
   void *progress_arg;
 } array_options;

@@ -180,8 +180,9 @@ static void put_common(hs_buf *b, u32 crc, size_t size, size_t name) {
   put16(b, 0);
 }
 
-// Where each entry begins, from the sizes alone. False when the archive would need zip64: an entry, an
-// offset or the directory does not fit 32 bits, or the entries or a name 16 (all ones mean zip64).
+// Where each entry begins, from the sizes alone. False when the archive would need zip64: an entry,
+// an offset or the directory does not fit 32 bits, or the entries or a name 16 (all ones mean
+// zip64).
 static bool lay_out(size_t begin, u32 n, const char *const *names, const hs_buf *contents,
                     size_t *at) {
   u64 end = begin, central = 0;

@@ -1,4 +1,4 @@
-// args.c — the tokenizer and the argument specs. See args.h.
+// args.c: the tokenizer and the argument specs. See args.h.
 #include "repl/shell/args.h"
 
 #include <ctype.h>

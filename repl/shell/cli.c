@@ -57,8 +57,8 @@ void repl_cli_usage(hs_buf *b) {
 }
 
 // ---- completion ---------------------------------------------------------------------------------
-// The next word of a command line, unquoted as a POSIX shell does it, into *out. False when the line
-// ends before another word begins; *open: the line ends within the word or right behind it.
+// The next word of a command line, unquoted as a POSIX shell does it, into *out. False when the
+// line ends before another word begins; *open: the line ends within the word or right behind it.
 static bool next_word(const char **at, hs_buf *out, bool *open) {
   const char *p = *at;
   char quote = 0;

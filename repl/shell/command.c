@@ -1,9 +1,9 @@
-// command.c — from a line to commands and back to a clean session. See command.h.
+// command.c: from a line of text to the execution of commands. See command.h.
 //
-// How the first word is read, in this order: `!` runs a shell command; `%x` and `NAME = op(...)`
-// are instructions; a command's exact name; an alias; the name of an instruction or computation
-// (draws its neighbourhood); an unambiguous prefix of a command. Anything else is an error that
-// names the nearest.
+// The first word is interpreted in this order: `!` runs a shell command; `%x` and `NAME = op(...)`
+// are instructions; the exact name of a command; an alias; the name of an instruction or
+// computation (draws its neighbourhood); an unambiguous prefix of a command. Anything else is an
+// error with the nearest name.
 //
 // A mutating command is a transaction: its edits become one version when it succeeds, and are
 // rolled back when it fails or is interrupted.

@@ -36,7 +36,7 @@ typedef struct repl_cmd {
   repl_module *mod;
   hlo_module *m;     // the current module; NULL when there is none
   const char *line;  // as typed: the label of a version
-  // exit code of commands run inside (source): their errors are already told
+  // exit code of commands run inside (source): their errors are already reported
   int failed;
   pass_log *log;
   pass_notes *notes;  // filled by pass commands; the new version gets them

@@ -1,8 +1,8 @@
-// complete.c — what Tab offers. The kind of word comes from the command's argument spec (FILE, X,
-// PASS, ...), so a new command gets completion with its row.
+// complete.c: the candidates of completion. The kind of a word comes from the command's argument
+// spec (FILE, X, PASS, ...), so a new command has completion with its row.
 //
-// Names are matched by prefix in one walk over the module and stop at a limit: 100,000 instructions
-// stay below 30 ms.
+// Names are matched by prefix in one traversal of the module that ends at a limit; with 100,000
+// instructions that takes less than 30 ms.
 #include "repl/shell/command.h"
 #include "repl/shell/line.h"
 #include "repl/shell/settings.h"

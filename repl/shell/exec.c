@@ -1,4 +1,4 @@
-// exec.c — modules made fit to run, their arguments, and compiled programs. See exec.h.
+// exec.c: runnable copies of modules, their arguments, and compiled programs. See exec.h.
 #include "repl/shell/exec.h"
 #include "repl/shell/target.h"
 

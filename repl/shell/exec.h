@@ -1,5 +1,5 @@
-// exec.h — what the run and measure commands share: a module fit to run (elided constants filled
-// by policy), its arguments, and the compiled program kept between commands.
+// exec.h: what the run and measure commands share: a runnable copy of a module (elided constants
+// filled by policy), its arguments, and the compiled program kept between commands.
 #ifndef REPL_EXEC_H
 #define REPL_EXEC_H
 

@@ -1,6 +1,6 @@
-// inputs.c — arguments from files, values, words and snapshots. See inputs.h.
+// inputs.c: arguments from files, values, words and snapshots. See inputs.h.
 //
-// A set of new arguments is gathered beside the old ones and takes their place only when all of it
+// A new set of arguments is collected beside the current one and replaces it only when all of it
 // could be read.
 #include "repl/shell/inputs.h"
 

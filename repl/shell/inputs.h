@@ -1,4 +1,4 @@
-// inputs.h — where a module's arguments come from, and where they go.
+// inputs.h: the sources of a module's arguments, and writing them to files.
 #ifndef REPL_INPUTS_H
 #define REPL_INPUTS_H
 

@@ -2,8 +2,8 @@
 //
 // A module is edited in place; its versions are the edits between them (ir.h). Version 0 is the
 // module as loaded; every mutating command that changes something adds a child of the current
-// version. undo walks to the parent, redo to the child last left, goto to any version (up to the
-// common ancestor, then down). Branches are kept until the module goes.
+// version. undo goes to the parent, redo to the child that was current last, goto to any version
+// (up to the common ancestor, then down). Branches are kept until the module goes.
 #ifndef REPL_SESSION_H
 #define REPL_SESSION_H
 
@@ -67,7 +67,7 @@ typedef struct repl_module {
   pipeline_cursor cursor;
   u32 steppings;
   u32 xla_of, xla_of_version;  // what `xla module` made this of, by module number; 0: nothing
-  bool imported;               // its versions were read from a dump: next and back walk them
+  bool imported;               // its versions were read from a dump: next and back move along them
   bool built;                  // made by `new`: version 0 is empty
   // computation that NAME = op(...) adds to; NULL unless `new` made the module
   hlo_computation *building;

@@ -212,7 +212,7 @@ static void bisect_shows_the_rewrite(void **state) {
   } cases[] = {{"bisect dce,planted,cse",
                 6,
                 {"\"position\":2", "\"rewrite\":2,\"rewrites\":2", "\"rewrite_diff\":",
-                 "turned.1 = f32[8] add(y, a)", "pass planted --limit=1 is still right"}},
+                 "turned.1 = f32[8] add(y, a)", "pass planted --limit=1 is still good"}},
                {"bisect dce,planted{fails=true},cse crash --backend=interp",
                 6,
                 {"\"position\":2", "\"rewrite\":2", "the planted fault", NULL}},
@@ -247,7 +247,7 @@ static void bisect_finds_it_in_a_dump(void **state) {
   char *doc = document(&f, "bisect", &code);
   assert_int_equal(code, 6);
   expect(doc, "\"pass\":\"planted\",\"version\":2");
-  expect(doc, "diff 1 2 shows what was done");
+  expect(doc, "diff 1 2 shows the changes");
   hs_free(doc);
   doc = document(&f, "until planted", &code);
   assert_int_equal(code, 0);
