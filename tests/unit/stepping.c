@@ -218,7 +218,7 @@ static void bisect_shows_the_rewrite(void **state) {
                 {"\"position\":2", "\"rewrite\":2", "the planted fault", NULL}},
                {"bisect dce,planted{fails=true} nan",
                 5,
-                {"it was pass 2 of 2", "condition crash names its rewrite", NULL}},
+                {"it was pass 2 of 2", "condition crash finds the rewrite", NULL}},
                {"bisect dce,planted,cse \"grep -q -v add\"",
                 0,
                 {"\"pass\":null", "\"checked\":2,\"runs\":3", NULL}}};
