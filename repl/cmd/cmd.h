@@ -16,6 +16,12 @@ typedef struct cmd_family {
 } cmd_family;
 extern const cmd_family cmd_families[];
 extern const u32 cmd_family_count;
+// The pages of `help TOPIC` (topics.def): plain text, lines of at most 80 columns.
+typedef struct cmd_topic {
+  const char *name, *text;
+} cmd_topic;
+extern const cmd_topic cmd_topics[];
+extern const u32 cmd_topic_count;
 // The commands chapter of the documentation (Markdown), and the manual page hlosh(1) (troff, man
 // macros). Both are made from the session's table of commands.
 void cmd_write_markdown(const repl_session *, hs_buf *);

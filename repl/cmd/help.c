@@ -14,9 +14,7 @@ const cmd_family cmd_families[] = {{"load", "load and build"},
                                    {"shell", "the shell"}};
 const u32 cmd_family_count = HS_COUNT(cmd_families);
 
-static const struct {
-  const char *name, *text;
-} topics[] = {
+const cmd_topic cmd_topics[] = {
     {"print-options", "print --with=NAME,... --without=NAME,... (XLA's HloPrintOptions):\n"
 #define PRINT_OPTION(name, usual, brief, canon, summary) "  " #name ": " summary "\n"
 #include "core/text/print_options.def"
@@ -26,92 +24,11 @@ static const struct {
 #include "core/text/vintage.def"
 #undef VINTAGE
     },
-    {"syntax",
-     "COMMAND ARGS; COMMAND ARGS   several commands on one line\n"
-     "COMMAND | less   COMMAND > FILE   COMMAND >> FILE   output to a program or a file\n"
-     "\"two words\" 'two words'   quotes group; # begins a comment; !ls runs a command of the "
-     "system\n"
-     "NAME [WIDTH] [/ BOUNDARY...]   a bare instruction or computation draws its neighbourhood; "
-     "%NAME is always an instruction\n"
-     "NAME = op(a, b), attr=value   adds an instruction to a module made by new\n"
-     "find, assert and until read the rest of the line as an expression; they write to a file with "
-     "-o FILE\n"
-     "The shortest unambiguous beginning of a command is enough.\n"},
-    {"expressions",
-     "numbers have units (12, 1.5k, 2GB, 64Ki), text stands in quotes; < <= > >= == != ~ "
-     "(contains) and or not + - * /\n"
-     "find knows of an instruction: name opcode type shape rank elements bytes flops traffic users "
-     "operands\n"
-     "  computation op_name op_type source line id root us kind trips\n"
-     "assert and until know of the module: instructions (or ops) computations kernels fusions "
-     "flops bytes peak temp arguments\n"
-     "  outputs parameters version us ops(\"opcode\") exists(\"name\") valid\n"},
-    {"versions",
-     "Every command that changes the module makes a version; the prompt shows its number. undo "
-     "goes "
-     "to the parent, redo back to the child,\n"
-     "goto to any version by number or mark; history shows the tree. A change made after an undo "
-     "starts a branch, and the old\n"
-     "branch is kept. diff compares two versions. A command that fails or is interrupted leaves "
-     "the "
-     "module unchanged.\n"},
-    {"elided",
-     "XLA's default dumps print constants as {...}. time, speedup and estimate continue with "
-     "seeded "
-     "random values and a warning;\n"
-     "run, check, report and save require --elided=random or --elided=zeros (or set elided). Dumps "
-     "made with\n"
-     "--xla_dump_large_constants have the real values.\n"},
-    {"arguments",
-     "inputs SOURCE... in any combination; parameters without a source keep their current value:\n"
-     "  FILE.npz FILE.safetensors   all parameters, by name (also arg0, arr_0, 0) or in order\n"
-     "  FILE.npy ...                one parameter after another; FILE.npz[NAME] is one of its "
-     "arrays\n"
-     "  FILE.args, a snapshot .pb   a formula; the arguments recorded in the snapshot (snapshot: "
-     "in the "
-     "loaded file)\n"
-     "  random zeros ones iota      all parameters; random respects the uses (indices in bounds, "
-     "sort keys, ...)\n"
-     "  PARAMETER=SOURCE            one of them: a file, {1,2,3}, 0.5 (everywhere), random(LO,HI), "
-     "normal(MEAN,STD), fill(V), nan, inf\n"
-     "FILE:bf16 or --dtype=bf16 gives the type of raw bytes, --cast converts values, --partition=N "
-     "selects a partition of a snapshot.\n"
-     "inputs save FILE writes .npz, .safetensors or a folder of .npy files; so do run -o and "
-     "values --save.\n"},
-    {"checking",
-     "check compares by XLA's rule: an element differs when its absolute error exceeds abs and its "
-     "relative error exceeds rel.\n"
-     "When results differ, each instruction is run alone on both backends, on operands computed by "
-     "the evaluator, and the first\n"
-     "that differs is reported, within loops with its iteration. run --trap=nan (inf) reports "
-     "the first instruction that makes\n"
-     "a NaN (infinity) from operands without one. run --capture=GLOB keeps values; print X[0:4,:] "
-     "prints them, --stats --hist --heat\n"
-     "summarize them; isolate X makes a module of one instruction with those operands as its "
-     "arguments.\n"},
-    {"plug-ins",
-     "backend pjrt NAME|PATH takes any PJRT plug-in: a .so, or a .json with library_path and "
-     "create_options. backends lists those of\n"
-     "PJRT_NAMES_AND_LIBRARY_PATHS (name:path,...), of make peers, and of the jax_plugins folders "
-     "of PYTHONPATH, ~/.local and the\n"
-     "Pythons on PATH. A plug-in runs in a process of its own. set xla.FLAG VALUE sets a flag of "
-     "its compiler.\n"
-     "Custom calls that it does not have (LAPACK, and libraries loaded by customcall) are "
-     "computed by "
-     "hlosh, on the host only.\n"
-     "target h200 (target list; a .txtpb as XLA describes GPUs) makes xla module, cost, memory, "
-     "kernels, ptx, steps xla and\n"
-     "pass --compare xla compile for that GPU, which need not be installed: fusions, layouts and "
-     "memory are those of the\n"
-     "real compiler, the algorithms of products and convolutions are not tuned, and there are no "
-     "times. target cpu switches back.\n"},
-    {"exit",
-     "0 ok, 1 an assertion failed, 2 usage error, 3 input not read or not valid, 4 compilation "
-     "failed, "
-     "5 execution failed,\n"
-     "6 results differ, 124 deadline exceeded, 130 interrupted. A script ends at the first command "
-     "that fails unless --keep-going is given.\n"},
+#define TOPIC(name, text) {name, text},
+#include "repl/cmd/topics.def"
+#undef TOPIC
 };
+const u32 cmd_topic_count = HS_COUNT(cmd_topics);
 
 static hs_status help_all(repl_cmd *c) {
   for (u32 f = 0; f < cmd_family_count; f++) {
@@ -130,7 +47,7 @@ static hs_status help_all(repl_cmd *c) {
   }
   if (c->doc) return HS_GOOD;
   repl_say(c->out, "\nhelp COMMAND, help PASS; topics:");
-  for (size_t k = 0; k < HS_COUNT(topics); k++) repl_say(c->out, " %s", topics[k].name);
+  for (u32 k = 0; k < cmd_topic_count; k++) repl_say(c->out, " %s", cmd_topics[k].name);
   repl_say(c->out, ". tutorial takes ten minutes.\n");
   return HS_GOOD;
 }
@@ -237,10 +154,10 @@ hs_status cmd_help(repl_cmd *c) {
     repl_json_str(c->doc, "text", pl->text);
     return HS_GOOD;
   }
-  for (size_t k = 0; k < HS_COUNT(topics); k++)
-    if (strcmp(topics[k].name, w) == 0) {
-      if (!c->doc) repl_say(c->out, "%s", topics[k].text);
-      repl_json_str(c->doc, "topic", topics[k].text);
+  for (u32 k = 0; k < cmd_topic_count; k++)
+    if (strcmp(cmd_topics[k].name, w) == 0) {
+      if (!c->doc) repl_say(c->out, "%s", cmd_topics[k].text);
+      repl_json_str(c->doc, "topic", cmd_topics[k].text);
       return HS_GOOD;
     }
   hlo_opcode op = hlo_op_find(hs_str_of(w));
@@ -260,7 +177,7 @@ hs_status cmd_help(repl_cmd *c) {
   for (u32 k = 0; k < c->s->ncommands; k++)
     if (!(c->s->commands[k].needs & REPL_HIDDEN)) hs_vec_push(&names, c->s->commands[k].name);
   for (u32 k = 0; k < pass_builtin.npasses; k++) hs_vec_push(&names, pass_builtin.passes[k]->name);
-  for (size_t k = 0; k < HS_COUNT(topics); k++) hs_vec_push(&names, topics[k].name);
+  for (u32 k = 0; k < cmd_topic_count; k++) hs_vec_push(&names, cmd_topics[k].name);
   const char *near = strlen(w) < 64 ? hs_nearest(w, names.v, names.n) : NULL;
   hs_vec_free(&names);
   hs_status s =

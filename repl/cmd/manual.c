@@ -95,6 +95,18 @@ static void put_commands(const repl_session *s, hs_buf *b) {
   hs_buf_free(&u);
 }
 
+static void put_topics(hs_buf *b) {
+  hs_buf_puts(b, ".SH TOPICS\n");
+  for (u32 k = 0; k < cmd_topic_count; k++) {
+    if (strcmp(cmd_topics[k].name, "exit") == 0) continue;  // a section of its own
+    hs_buf_puts(b, ".SS ");
+    put_troff(b, cmd_topics[k].name);
+    hs_buf_puts(b, "\n.nf\n");
+    put_troff(b, cmd_topics[k].text);
+    hs_buf_puts(b, ".fi\n");
+  }
+}
+
 void cmd_write_man(const repl_session *s, hs_buf *b) {
   hs_buf_puts(
       b,
@@ -112,6 +124,7 @@ void cmd_write_man(const repl_session *s, hs_buf *b) {
       "input. Results go to standard output, everything else to standard error.\n");
   put_options(b);
   put_commands(s, b);
+  put_topics(b);
   hs_buf_puts(b, ".SH EXIT STATUS\n");
   for (u32 k = 0; k < repl_exit_status_count; k++) {
     char code[16];

@@ -11,7 +11,7 @@
 hs_status repl_inputs(repl_cmd *);
 hs_status repl_inputs_seed(repl_cmd *, u64 seed, bool large_range);
 
-// Sources, in order (see `help inputs`): files for all parameters (.npz, .safetensors, .args, a
+// Sources, in order (see `help arguments`): files for all parameters (.npz, .safetensors, .args, a
 // snapshot), files and values for one parameter after another, words for all (random, zeros,
 // snapshot), and PARAMETER=SOURCE. Parameters that no source names keep the value they have.
 // Nothing changes when one of them fails.
