@@ -164,7 +164,7 @@ static void count_below(tables *t) {
       u32 x = num(t, hlo_operand(i, o));
       if (t->met.v[x] == k + 1) continue;
       t->met.v[x] = k + 1;
-      b.users += t->below.v[x].users;
+      b.users = hs_add_sat_i64(b.users, t->below.v[x].users);
       b.bytes = hs_add_sat_i64(b.bytes, t->below.v[x].bytes);
     }
     t->below.v[k] = (below){HS_MIN(b.users, (i64)n), HS_MIN(b.bytes, bytes)};

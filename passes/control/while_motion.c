@@ -59,10 +59,9 @@ static bool holds_still(const hlo_computation *body) {
 
 static bool inflates(const motion *o, const hlo_instr *i) {
   if (o->inflation < 0 || i->opcode == HLO_CONSTANT) return false;
-  i64 in = 0;
-  for (u32 k = 0; k < i->noperands; k++)
-    in = hs_add_sat_i64(in, hlo_shape_bytes(hlo_operand(i, k)->shape));
-  return (double)hlo_shape_bytes(i->shape) > (double)in * o->inflation;
+  double in = 0;
+  for (u32 k = 0; k < i->noperands; k++) in += (double)hlo_shape_bytes(hlo_operand(i, k)->shape);
+  return (double)hlo_shape_bytes(i->shape) > in * o->inflation;
 }
 
 typedef struct mover {

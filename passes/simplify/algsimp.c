@@ -283,13 +283,22 @@ hlo_instr *pass_alg_transpose(alg *a, hlo_instr *x, const i64 *perm) {
   return t;
 }
 
+i64 pass_alg_multiples(const hlo_literal *l) {
+  i64 n = l->shape->elements;
+  if (n < 2 || hlo_literal_i64(l, 0) != 0) return 0;
+  i64 step = hlo_literal_i64(l, 1);
+  for (i64 k = 2; k < n; k++)
+    if ((u64)hlo_literal_i64(l, k) != (u64)k * (u64)step) return 0;
+  return step;
+}
+
 hlo_instr *pass_alg_slice(alg *a, hlo_instr *x, const hlo_slice_dim *d) {
   u32 n = x->shape->rank;
   bool all = true;
   i64 *dims = pass_alg_dims_new(a, n);
   for (u32 k = 0; k < n; k++) {
     i64 len = d[k].limit - d[k].start;
-    dims[k] = len <= 0 ? 0 : (len + d[k].stride - 1) / d[k].stride;
+    dims[k] = len <= 0 ? 0 : 1 + (len - 1) / d[k].stride;
     all &= dims[k] == x->shape->dims[k];
   }
   if (all) return x;
@@ -306,8 +315,8 @@ hlo_instr *pass_alg_pad(alg *a, hlo_instr *x, hlo_instr *value, const hlo_pad_di
   i64 *dims = pass_alg_dims_new(a, n);
   for (u32 k = 0; k < n; k++) {
     i64 e = x->shape->dims[k];
-    dims[k] = e + (e > 0 ? (e - 1) * d[k].interior : 0) + d[k].low + d[k].high;
-    if (dims[k] < 0) dims[k] = 0;
+    i64 spread = hs_add_sat_i64(e, hs_mul_sat_i64(HS_MAX(e - 1, 0), d[k].interior));
+    dims[k] = HS_MAX(0, hs_add_sat_i64(spread, hs_add_sat_i64(d[k].low, d[k].high)));
   }
   hlo_instr *s =
       pass_alg_add(a, HLO_PAD, lying_like(a, x->shape, dims), 2, (hlo_instr *[]){x, value});

@@ -73,6 +73,10 @@ static inline bool alg_same_shape(const alg *a, const hlo_shape *x, const hlo_sh
   return a->layout_sensitive ? x == y : x->logical == y->logical;
 }
 
+// The step of an integer literal {0, s, 2s, ...}, of which each number is what the multiplication
+// gives in 64 bits, wrapped around where it has to; 0: it is none.
+i64 pass_alg_multiples(const hlo_literal *);
+
 // Dimension lists.
 static inline hlo_ints alg_dims(const hlo_instr *i) {
   return hlo_attr_ints(i, HLO_ATTR_DIMENSIONS);

@@ -56,8 +56,10 @@ ALG_RULE(conv_input_pad) {
     // spreads what the window put there
     if (q->interior && (w[k].pad_low || w[k].pad_high || w[k].lhs_dilate != 1)) return NULL;
     if (w[k].lhs_dilate != 1 && moves(q)) return NULL;
-    w[k].pad_low += q->low, w[k].pad_high += q->high;
-    if (q->interior) w[k].lhs_dilate = 1 + q->interior;
+    if (!hs_add_ok(w[k].pad_low, q->low, &w[k].pad_low) ||
+        !hs_add_ok(w[k].pad_high, q->high, &w[k].pad_high) ||
+        (q->interior && !hs_add_ok(q->interior, 1, &w[k].lhs_dilate)))
+      return NULL;
   }
   return with_window(a, i, hlo_operand(X, 0), Y, w);
 }

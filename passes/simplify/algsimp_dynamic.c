@@ -241,9 +241,7 @@ ALG_RULE(dslice_iota) {
   if (x->opcode == HLO_CONSTANT) {
     const hlo_literal *l = hlo_constant_value(x);
     if (!l || l->elided || n < 2 || hlo_literal_i64(l, 0) != 0) return NULL;
-    step = hlo_literal_i64(l, 1);
-    for (i64 k = 2; k < n; k++)
-      if (hlo_literal_i64(l, k) != k * step) return NULL;
+    step = pass_alg_multiples(l);
     if (step == 0) return NULL;
   } else if (x->opcode != HLO_IOTA) {
     return NULL;

@@ -122,10 +122,8 @@ ALG_RULE(constant_strided) {
   if (!hlo_shape_is_array(i->shape) || i->shape->rank != 1 || i->shape->elements < 2 || !l ||
       l->elided || !alg_is_int(i))
     return NULL;
-  i64 step = hlo_literal_i64(l, 1);
+  i64 step = pass_alg_multiples(l);
   if (step == 0) return NULL;
-  for (i64 k = 0; k < i->shape->elements; k++)
-    if (hlo_literal_i64(l, k) != (i64)((u64)k * (u64)step)) return NULL;
   hlo_instr *n = pass_alg_add(a, HLO_IOTA, i->shape, 0, NULL);
   hlo_set_attr_int(n, HLO_ATTR_IOTA_DIMENSION, 0);
   return pass_alg_bin(a, HLO_MULTIPLY, n, pass_alg_full_int(a, i->shape, step));

@@ -470,8 +470,9 @@ ALG_RULE(reduce_window_pad) {
   u32 wide = 0, at = 0;
   for (u32 k = 0; k < w->n; k++)
     if (w->v[k].size != 1) wide++, at = k;
-  if (!same ||
-      (cv && wide == 1 && (q->v[at].low + q->v[at].high) * SMALL_PART < X->shape->dims[at]))
+  if (!same || (cv && wide == 1 &&
+                hs_mul_sat_i64(hs_add_sat_i64(q->v[at].low, q->v[at].high), SMALL_PART) <
+                    X->shape->dims[at]))
     return NULL;
   hlo_window_dim *d = HS_NEW_ARRAY(&a->m->arena, hlo_window_dim, w->n + 1);
   for (u32 k = 0; k < w->n; k++) {
@@ -479,9 +480,13 @@ ALG_RULE(reduce_window_pad) {
     if (q->v[k].low < 0 || q->v[k].high < 0 ||
         (q->v[k].interior && (d[k].lhs_dilate != 1 || d[k].pad_low < 0 || d[k].pad_high < 0)))
       return NULL;
-    // base dilation spreads padding, too
-    d[k].pad_low += q->v[k].low * d[k].lhs_dilate, d[k].pad_high += q->v[k].high * d[k].lhs_dilate;
-    if (q->v[k].interior) d[k].lhs_dilate = 1 + q->v[k].interior;
+    i64 low, high;  // base dilation spreads padding, too
+    if (!hs_mul_ok(q->v[k].low, d[k].lhs_dilate, &low) ||
+        !hs_mul_ok(q->v[k].high, d[k].lhs_dilate, &high) ||
+        !hs_add_ok(d[k].pad_low, low, &d[k].pad_low) ||
+        !hs_add_ok(d[k].pad_high, high, &d[k].pad_high) ||
+        (q->v[k].interior && !hs_add_ok(q->v[k].interior, 1, &d[k].lhs_dilate)))
+      return NULL;
   }
   hlo_instr *src = hlo_operand(p, 0);
   if (cv) src = pass_alg_convert(a, src, cv->shape->dtype);
@@ -589,7 +594,7 @@ ALG_RULE(slice_reduce_window) {
       continue;
     // One window, which covers the operand and nothing but padding besides
     if (s->v[k].limit != s->v[k].start + 1 || s->v[k].start > d->pad_low ||
-        s->v[k].start + d->size < d->pad_low + in->dims[k])
+        hs_add_sat_i64(s->v[k].start, d->size) < hs_add_sat_i64(d->pad_low, in->dims[k]))
       return NULL;
     dims[n++] = k;
   }

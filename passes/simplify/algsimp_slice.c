@@ -28,9 +28,11 @@ ALG_RULE(slice_slice) {
   const hlo_slice_dim *o = slice_dims(i), *n = slice_dims(X);
   hlo_slice_dim *d = slices_new(a, i->shape->rank);
   for (u32 k = 0; k < i->shape->rank; k++) {
-    d[k].start = n[k].start + o[k].start * n[k].stride;
-    d[k].stride = n[k].stride * o[k].stride;
     i64 count = i->shape->dims[k];
+    if (!hs_mul_ok(o[k].start, n[k].stride, &d[k].start) ||
+        !hs_add_ok(n[k].start, d[k].start, &d[k].start) ||
+        !hs_mul_ok(n[k].stride, o[k].stride, &d[k].stride))
+      return NULL;
     d[k].limit = count > 0 ? d[k].start + (count - 1) * d[k].stride + 1 : d[k].start;
   }
   return pass_alg_slice(a, hlo_operand(X, 0), d);
@@ -91,12 +93,15 @@ ALG_RULE(slice_pad) {
   bool inside = true, undoes = hlo_shape_compatible(src->shape, i->shape);
   hlo_slice_dim *d = slices_new(a, i->shape->rank);
   for (u32 k = 0; k < i->shape->rank; k++) {
-    undoes &= s[k].start == p[k].low && s[k].stride == p[k].interior + 1;
-    i64 e = src->shape->dims[k], end = p[k].low + e + (e > 0 ? (e - 1) * p[k].interior : 0);
+    undoes &= s[k].start == p[k].low && s[k].stride - 1 == p[k].interior;
+    i64 e = src->shape->dims[k], end;
+    if (!hs_mul_ok(HS_MAX(e - 1, 0), p[k].interior, &end) || !hs_add_ok(end, e, &end) ||
+        !hs_add_ok(end, p[k].low, &end))
+      return NULL;
     if (i->shape->dims[k] > 0 && (s[k].start >= end || s[k].limit <= p[k].low))
       return pass_alg_spread(a, hlo_operand(X, 1), i->shape);
     inside &= p[k].interior == 0 && s[k].start >= p[k].low && s[k].limit <= end;
-    d[k] = (hlo_slice_dim){s[k].start - p[k].low, s[k].limit - p[k].low, s[k].stride};
+    if (inside) d[k] = (hlo_slice_dim){s[k].start - p[k].low, s[k].limit - p[k].low, s[k].stride};
   }
   return undoes ? src : inside ? pass_alg_slice(a, src, d) : NULL;
 }
@@ -130,10 +135,12 @@ ALG_RULE(slice_reshape_rows) {
   for (u32 k = 1; k < to->rank; k++)
     if (i->shape->dims[k] != to->dims[k]) return NULL;
   i64 row_from = from->elements / from->dims[0], row_to = to->elements / to->dims[0];
-  if (s[0].start * row_to % row_from || s[0].limit * row_to % row_from) return NULL;
+  // elements before what is taken, and up to its end: both within those of A
+  i64 first = s[0].start * row_to, end = s[0].limit * row_to;
+  if (first % row_from || end % row_from) return NULL;
   hlo_slice_dim *d = slices_new(a, from->rank);
   for (u32 k = 0; k < from->rank; k++) d[k] = (hlo_slice_dim){0, from->dims[k], 1};
-  d[0].start = s[0].start * row_to / row_from, d[0].limit = s[0].limit * row_to / row_from;
+  d[0].start = first / row_from, d[0].limit = end / row_from;
   return pass_alg_reshape_to(a, pass_alg_slice(a, src, d), i->shape);
 }
 

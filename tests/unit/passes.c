@@ -1,6 +1,7 @@
 // Unit tests of the passes, the runner and the pipelines, the costs and the memory estimate.
 //
-// tests/hlo/passes/ROOM/*.hlo, ROOM as in passes/, carry what to run and what must hold in leading comments:
+// tests/hlo/passes/ROOM/*.hlo, with the rooms of passes/, carry what to run and what must hold in
+// leading comments:
 //   run: PIPELINE TEXT            gone: OPCODE (none left)        has: OPCODE <=|>= N
 //   entry: OPCODE (in the entry)  state: N (elements of the loop)
 //   operands: OPCODE N            computations: N
@@ -100,6 +101,33 @@ static void data_cases(void **state) {
   for (size_t k = 0; k < files.gl_pathc; k++) one_file(files.gl_pathv[k]);
   assert_true(files.gl_pathc >= 80);
   globfree(&files);
+}
+
+// ---- numbers near the limit of 64 bits ----------------------------------------------------------
+// Strides and steps whose product does not fit. A rewrite that would need it is left undone; only
+// one whose result multiplies in the same type may count on it wrapping around.
+static void numbers_near_the_limit(void **state) {
+  (void)state;
+  static const struct {
+    const char *text;
+    hlo_opcode stays;
+  } cases[] = {{"HloModule strides\nENTRY e {\n  x = f32[9] parameter(0)\n"
+                "  s = f32[2] slice(x), slice={[1:9:4]}\n"
+                "  t = f32[1] slice(s), slice={[0:2:4611686018427387904]}\n"
+                "  ROOT r = f32[1] negate(t)\n}\n",
+                HLO_SLICE},
+               {"HloModule steps\nENTRY e {\n  at = s32[] parameter(0)\n"
+                "  c = s64[3] constant({0, 6917529027641081856, -4611686018427387904})\n"
+                "  ROOT r = s64[1] dynamic-slice(c, at), dynamic_slice_sizes={1}\n}\n",
+                HLO_MULTIPLY}};
+  for (size_t k = 0; k < HS_COUNT(cases); k++) {
+    hlo_module *m = parse(cases[k].text);
+    pass_run_options o = pass_run_default();
+    o.verify_all = true;
+    expect_good(pipeline_run(m, "fix(algsimp)", &o, NULL), m->name);
+    assert_true(m->nops[cases[k].stays] > 0);
+    hlo_module_free(m);
+  }
 }
 
 // ---- the runner ---------------------------------------------------------------------------------
@@ -624,6 +652,7 @@ static void partly_fixed_entry(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(data_cases),
+                                     cmocka_unit_test(numbers_near_the_limit),
                                      cmocka_unit_test(rolled_back),
                                      cmocka_unit_test(changes_are_seen),
                                      cmocka_unit_test(rewrite_limit),
