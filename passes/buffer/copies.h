@@ -43,7 +43,7 @@ typedef struct cp_flow {
   // by place: the value there, named by the place where it is made
   u32 *at;
   hlo_instr **maker;  // by place: the instruction; NULL before cp_settle
-  u32 *when;          // by instruction id: its turn in one run of the program
+  u32 *when;          // by instruction id: its position in one run of the program
   bool *phi;          // by place: several values come together here
   // by place (of values): the value that speaks for the buffer
   u32 *group;

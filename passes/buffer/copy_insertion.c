@@ -9,7 +9,7 @@
 // constant or the same memory twice, and read-only memory is not shared with anything.
 //
 // A state that must not be copied (of send, recv, copy-start and async-start, in loops that start
-// it in one turn and end it in the next) stays as it is; those of send, recv and copy-start are
+// it in one iteration and end it in the next) is kept; those of send, recv and copy-start are
 // kept apart by copies of what they are made from and of what comes out, with control edges.
 #include "passes/buffer/copies.h"
 #include "passes/clean/clean.h"
@@ -167,7 +167,7 @@ static void copy_written(inserter *t, hlo_instr *i) {
   hs_vec_free(&v);
 }
 
-// What ends, in the loop's next turn, the operation that this turn starts.
+// What ends, in the loop's next iteration, the operation that this one starts.
 static hlo_instr *end_in_next_turn(const hlo_instr *start) {
   const hlo_instr *root = start->first_use->user;
   if (start->nuses != 1 || root->opcode != HLO_TUPLE || !hlo_is_root(root)) return NULL;
@@ -254,7 +254,7 @@ static bool needs(inserter *t, const hlo_instr *i, const hlo_instr *what) {
   return yes;
 }
 
-// Buffers in a loop's state are not copied: what this turn takes out of one gets a copy, and the
+// Buffers in a loop's state are not copied: what an iteration takes out of one gets a copy, the
 // next one is filled after that.
 static void copy_around_buffers(inserter *t, const hlo_instr *w) {
   cp_flow *f = &t->f;
@@ -500,7 +500,7 @@ static const pass_option_info options[] = {
 
 const pass_info pass_copy_insertion = {
     .name = "copy-insertion",
-    .summary = "copies what two owners would write",
+    .summary = "inserts copies where values would share a buffer wrongly",
     .xla_source = "xla/service/copy_insertion.cc",
     .run = run,
     .again = true,

@@ -154,7 +154,7 @@ static const pass_option_info options[] = {
 
 const pass_info pass_optimize_input_output_buffer_alias = {
     .name = "optimize_input_output_buffer_alias",
-    .summary = "outputs take over donated arguments",
+    .summary = "lets outputs reuse the buffers of donated arguments",
     .xla_source = "xla/hlo/transforms/simplifiers/optimize_input_output_buffer_alias.cc",
     .run = run,
     .options = options,

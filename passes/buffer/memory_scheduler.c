@@ -254,7 +254,7 @@ static void put_off_waiting(const hlo_computation *c, hlo_instr **order, u32 *pl
 
 // ---- the pass -----------------------------------------------------------------------------------
 typedef enum kind { LISTED, WALKED, PLAIN, NKINDS } kind;
-static const char *const kind_names[] = {"list", "walk", "post order"};
+static const char *const kind_names[] = {"list", "depth first", "post order"};
 
 // The computations that have an order of their own; asked before the first edit, while one answer
 // serves all.
@@ -329,7 +329,7 @@ static hs_status run(pass_ctx *c) {
   for (u32 k = 0; k < n; k++) hlo_reorder(comps[k], order[best][comps[k]->id]);
   mark_scheduled(m);
   pass_note_done(
-      c, m->entry->root, NULL, "peak %lld bytes: %s (list %lld, walk %lld, post order %lld)",
+      c, m->entry->root, NULL, "peak %lld bytes: %s (list %lld, depth first %lld, post order %lld)",
       (long long)peak[best].peak_bytes, kind_names[best], (long long)peak[LISTED].peak_bytes,
       (long long)peak[WALKED].peak_bytes, (long long)peak[PLAIN].peak_bytes);
   return HS_GOOD;
@@ -342,7 +342,7 @@ static const pass_option_info options[] = {
 
 const pass_info pass_hlo_memory_scheduler = {
     .name = "hlo-memory-scheduler",
-    .summary = "orders instructions for few live bytes",
+    .summary = "schedules instructions for a low memory peak",
     .xla_source = "xla/hlo/transforms/simplifiers/hlo_memory_scheduler.cc",
     .run = run,
     .options = options,

@@ -164,7 +164,7 @@ static const pass_option_info options[] = {
 
 const pass_info pass_computation_deduplicator = {
     .name = "computation-deduplicator",
-    .summary = "equal computations become one",
+    .summary = "merges equal computations",
     .xla_source = "xla/hlo/transforms/hlo_computation_deduplicator.cc",
     .run = run,
     .again = true,

@@ -356,7 +356,7 @@ static const pass_option_info options[] = {
 
 const pass_info pass_constant_folding = {
     .name = "constant_folding",
-    .summary = "evaluates what depends on constants only",
+    .summary = "evaluates instructions whose operands are all constant",
     .xla_source = "xla/hlo/transforms/simplifiers/hlo_constant_folding.cc",
     .run = run,
     .again = true,

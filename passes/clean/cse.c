@@ -182,7 +182,7 @@ static const pass_option_info options[] = {
 
 const pass_info pass_cse = {
     .name = "cse",
-    .summary = "equal instructions become one",
+    .summary = "merges equal instructions",
     .xla_source = "xla/service/hlo_cse.cc",
     .run = run,
     .options = options,

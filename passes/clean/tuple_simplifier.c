@@ -42,7 +42,7 @@ static bool simplify(pass_ctx *c, hlo_instr *i, bool *changed) {
   if (sharding && !hlo_attr_get(now, HLO_ATTR_SHARDING)) hlo_set_attr(now, *sharding);
   pass_relay_control(i);
   hlo_replace(i, now);
-  *changed |= i->dead;  // one that stays would be met again and again
+  *changed |= i->dead;  // one that stays would be visited again and again
   return true;
 }
 
@@ -75,7 +75,7 @@ static const pass_option_info options[] = {
 
 const pass_info pass_tuple_simplifier = {
     .name = "tuple-simplifier",
-    .summary = "looks through tuples",
+    .summary = "replaces elements of tuples by what went into the tuple",
     .xla_source = "xla/hlo/transforms/simplifiers/tuple_simplifier.cc",
     .run = run,
     .needs = {HLO_TUPLE},

@@ -54,7 +54,7 @@ static hs_status run(pass_ctx *c) {
 
 const pass_info pass_zero_sized_hlo_elimination = {
     .name = "zero_sized_hlo_elimination",
-    .summary = "arrays without elements become constants",
+    .summary = "replaces arrays without elements by constants",
     .xla_source = "xla/hlo/transforms/simplifiers/zero_sized_hlo_elimination.cc",
     .run = run,
     .needs_empty = true,

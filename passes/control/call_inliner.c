@@ -85,8 +85,8 @@ static const hlo_metadata *prefixed(hlo_module *m, const hlo_metadata *d, hs_str
   return now;
 }
 
-// The instruction and what its branches or turns are made of; what calls say of themselves they
-// hand on when their turn comes.
+// The instruction and what its branches or iterations are made of; calls hand on what they say of
+// themselves when they are inlined.
 static void prefix_names(hlo_instr *i, hs_str prefix, u32 depth) {
   const hlo_metadata *d = prefixed(i->parent->module, hlo_metadata_of(i), prefix);
   if (d) hlo_set_attr_ptr(i, HLO_ATTR_METADATA, d);
@@ -279,7 +279,7 @@ static const pass_option_info options[] = {
 
 const pass_info pass_call_inliner = {
     .name = "call-inliner",
-    .summary = "copies called bodies to their callers",
+    .summary = "inlines called computations",
     .xla_source = "xla/service/call_inliner.cc",
     .run = run,
     .needs = {HLO_CALL},

@@ -325,7 +325,7 @@ static hs_status run_simplify_conditional(pass_ctx *c) {
 
 const pass_info pass_simplify_conditional = {
     .name = "simplify-conditional",
-    .summary = "drops conditionals that are decided or alike",
+    .summary = "removes conditionals with a known predicate or equal branches",
     .xla_source = "xla/service/conditional_simplifier.cc",
     .run = run_simplify_conditional,
     .needs = {HLO_CONDITIONAL},
@@ -387,7 +387,7 @@ static hs_status run_conditional_to_select(pass_ctx *c) {
 
 const pass_info pass_conditional_to_select = {
     .name = "conditional-to-select",
-    .summary = "conditionals of applied functions become selects",
+    .summary = "replaces conditionals in scalar functions by selects",
     .xla_source = "xla/service/conditional_to_select.cc",
     .run = run_conditional_to_select,
     .needs = {HLO_CONDITIONAL},
@@ -490,7 +490,7 @@ static hs_status run_conditional_canonicalizer(pass_ctx *c) {
 
 const pass_info pass_conditional_canonicalizer = {
     .name = "conditional-canonicalizer",
-    .summary = "branches take and give tuples",
+    .summary = "gives branches tuples as operand and result",
     .xla_source = "xla/service/conditional_canonicalizer.cc",
     .run = run_conditional_canonicalizer,
     .needs = {HLO_CONDITIONAL},

@@ -55,7 +55,7 @@ static hs_status run(pass_ctx *c) {
 
 const pass_info pass_map_inline = {
     .name = "map-inline",
-    .summary = "maps of elementwise functions become array operations",
+    .summary = "replaces maps of elementwise functions by array operations",
     .xla_source = "xla/service/map_inliner.cc",
     .run = run,
     .needs = {HLO_MAP},

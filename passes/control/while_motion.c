@@ -100,7 +100,7 @@ static hlo_instr *hoist(mover *m, hlo_instr *top) {
     for (u32 k = 0; k < i->noperands; k++) ops[k] = *copy_of(m, hlo_operand(i, k));
     *copy_of(m, i) = hlo_clone_instr(m->l->w->parent, i, NULL, i->noperands, ops);
     hlo_move_before(*copy_of(m, i), m->l->w);
-    pass_origin_leaves(*copy_of(m, i), m->l->w, "#*");  // of any turn
+    pass_origin_leaves(*copy_of(m, i), m->l->w, "#*");  // of any iteration
   }
   hs_vec_free(&stack);
   return *copy_of(m, top);
@@ -216,7 +216,7 @@ static const pass_option_info while_loop_invariant_code_motion_options[] = {
 
 const pass_info pass_while_loop_invariant_code_motion = {
     .name = "while-loop-invariant-code-motion",
-    .summary = "computes invariants before the loop",
+    .summary = "moves loop-invariant instructions before the loop",
     .xla_source = "xla/service/while_loop_invariant_code_motion.cc",
     .run = run_while_loop_invariant_code_motion,
     .needs = {HLO_WHILE},
@@ -297,7 +297,7 @@ static const pass_option_info while_loop_constant_sinking_options[] = {
 
 const pass_info pass_while_loop_constant_sinking = {
     .name = "while-loop-constant-sinking",
-    .summary = "puts constants of the loop state inside the loop",
+    .summary = "moves constants in the loop state into the loop",
     .xla_source = "xla/service/while_loop_constant_sinking.cc",
     .run = run_while_loop_constant_sinking,
     .needs = {HLO_WHILE},

@@ -72,7 +72,7 @@ static bool unroll_trivial(pass_ctx *c, const pass_loop *l) {
     pass_origin_leaves(i, w, "");
   bool known = hlo_attr_get(root, HLO_ATTR_ORIGIN) != NULL;
   hlo_replace(w, root);
-  // it was the loop's, not its one turn's
+  // it was the loop's, not its one iteration's
   if (!known && hlo_attr_get(root, HLO_ATTR_ORIGIN)) hlo_remove_attr(root, HLO_ATTR_ORIGIN);
   return true;
 }
@@ -397,7 +397,7 @@ static const pass_option_info options[] = {
 
 const pass_info pass_simplify_while_loops = {
     .name = "simplify-while-loops",
-    .summary = "drops trivial loops and dead loop state",
+    .summary = "removes trivial loops and dead loop state",
     .xla_source = "xla/service/while_loop_simplifier.cc",
     .run = run,
     .needs = {HLO_WHILE},

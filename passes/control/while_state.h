@@ -14,10 +14,10 @@ bool pass_loop_merge_counters(pass_ctx *, pass_loop *l);
 // The element of the state that alone decides whether the loop goes on and that goes its way by
 // itself; -1 when there is none.
 i64 pass_loop_counter(const hlo_instr *w, hs_arena *);
-// How often the loop runs, by its pattern or by trying `most` turns at most; -1 when that does not
-// tell.
+// How often the loop runs, by its pattern or by trying `most` iterations at most; -1 when that does
+// not tell.
 i64 pass_loop_trips(const hlo_instr *w, i64 most, hs_arena *);
-// if at all: the first turn makes its condition false
+// if at all: the first iteration makes its condition false
 bool pass_loop_runs_once(const pass_loop *);
 
 #endif

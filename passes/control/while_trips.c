@@ -151,7 +151,7 @@ i64 pass_loop_trips(const hlo_instr *w, i64 most, hs_arena *a) {
   return k >= 0 ? tried_trips(w, k, most) : trips;
 }
 
-// Whether one turn sets what the condition tests, alone, to a constant that ends the loop.
+// Whether one iteration sets what the condition tests, alone, to a constant that ends the loop.
 bool pass_loop_runs_once(const pass_loop *l) {
   const hlo_instr *param = l->cond->params[0], *root = l->body->root;
   if (param->nuses != 1 || param->first_use->user->opcode != HLO_GET_TUPLE_ELEMENT ||
@@ -250,7 +250,7 @@ typedef struct counted {
   bool range;
 } counted;
 
-// start + turn * step of element k: of its own, or of the counter that it trails by one turn.
+// start + iteration * step of element k: its own, or the counter's that it trails by one iteration.
 static bool progress(const hlo_instr *w, const counted *n, i64 k, i64 *start, i64 *step) {
   const hlo_computation *body = hlo_attr_comp(w, HLO_ATTR_BODY);
   i64 from;
@@ -369,7 +369,7 @@ static hs_status run(pass_ctx *c) {
 
 const pass_info pass_while_loop_trip_count_annotator = {
     .name = "while-loop-trip-count-annotator",
-    .summary = "writes down how often loops run",
+    .summary = "annotates loops with their trip counts",
     .xla_source = "xla/hlo/transforms/while_loop_trip_count_annotator.cc",
     .run = run,
     .needs = {HLO_WHILE},

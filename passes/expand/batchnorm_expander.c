@@ -173,7 +173,7 @@ static const pass_option_info options[] = {
 
 const pass_info pass_batchnorm_expander = {
     .name = "batchnorm_expander",
-    .summary = "writes batch normalization with reductions",
+    .summary = "expands batch normalization into reductions",
     .xla_source = "xla/service/batchnorm_expander.cc",
     .run = run,
     .needs = {HLO_BATCH_NORM_TRAINING, HLO_BATCH_NORM_INFERENCE, HLO_BATCH_NORM_GRAD},

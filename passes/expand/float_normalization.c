@@ -346,7 +346,7 @@ static const pass_option_info options[] = {
 
 const pass_info pass_float_normalization_bf16 = {
     .name = "float-normalization-bf16",
-    .summary = "bf16 arithmetic in f32",
+    .summary = "does bf16 arithmetic in f32",
     .xla_source = "xla/hlo/transforms/simplifiers/float_normalization.cc",
     .run = run,
     .needs_dtype = HLO_BF16,

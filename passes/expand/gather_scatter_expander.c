@@ -275,7 +275,7 @@ static const pass_option_info gather_expander_options[] = {
 
 const pass_info pass_gather_expander = {
     .name = "gather_expander",
-    .summary = "gathers become loops over their slices",
+    .summary = "expands gathers into loops over their slices",
     .xla_source = "xla/service/gather_expander.cc",
     .run = run_gather_expander,
     .needs = {HLO_GATHER},
@@ -457,7 +457,7 @@ static const pass_option_info scatter_expander_options[] = {
 
 const pass_info pass_scatter_expander = {
     .name = "scatter_expander",
-    .summary = "scatters become loops over their updates",
+    .summary = "expands scatters into loops over their updates",
     .xla_source = "xla/service/scatter_expander.cc",
     .run = run_scatter_expander,
     .needs = {HLO_SCATTER},

@@ -19,7 +19,7 @@ static hs_status run(pass_ctx *c) {
 
 const pass_info pass_logistic_expander = {
     .name = "logistic-expander",
-    .summary = "writes logistic with exponentials",
+    .summary = "expands logistic into exponentials",
     .xla_source = "xla/hlo/transforms/expanders/logistic_expander.cc",
     .run = run,
     .needs = {HLO_LOGISTIC},

@@ -260,7 +260,7 @@ static const pass_option_info options[] = {
 
 const pass_info pass_reduce_window_rewriter = {
     .name = "reduce-window-rewriter",
-    .summary = "running reductions by tiles and their totals",
+    .summary = "splits running reductions into tiles and their totals",
     .xla_source = "xla/hlo/transforms/simplifiers/reduce_window_rewriter.cc",
     .run = run,
     .needs = {HLO_REDUCE_WINDOW},

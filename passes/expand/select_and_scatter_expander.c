@@ -89,7 +89,7 @@ static hs_status run(pass_ctx *c) {
 
 const pass_info pass_select_and_scatter_expander = {
     .name = "select_and_scatter_expander",
-    .summary = "writes select-and-scatter with reduce-window and scatter",
+    .summary = "expands select-and-scatter into reduce-window and scatter",
     .xla_source = "xla/service/select_and_scatter_expander.cc",
     .run = run,
     .needs = {HLO_SELECT_AND_SCATTER},

@@ -89,7 +89,7 @@ static const pass_option_info options[] = {
 
 const pass_info pass_tree_reduction_rewriter = {
     .name = "tree_reduction_rewriter",
-    .summary = "reduces long dimensions in tiles",
+    .summary = "splits long reductions into tiles",
     .xla_source = "xla/hlo/transforms/simplifiers/tree_reduction_rewriter.cc",
     .run = run,
     .needs = {HLO_REDUCE},

@@ -116,7 +116,7 @@ static const pass_option_info options[] = {
 
 const pass_info pass_fusion_wrapper = {
     .name = "fusion-wrapper",
-    .summary = "every kernel becomes a fusion",
+    .summary = "wraps every kernel in a fusion",
     .xla_source = "xla/codegen/emitters/transforms/fusion_wrapper.cc",
     .run = run,
     .options = options,

@@ -35,7 +35,7 @@ static hs_status run(pass_ctx *c) {
 
 const pass_info pass_broadcast_canonicalizer = {
     .name = "broadcast_canonicalizer",
-    .summary = "broadcast dimensions ascend",
+    .summary = "sorts broadcast dimensions",
     .xla_source = "xla/service/broadcast_canonicalizer.cc",
     .run = run,
     .needs = {HLO_BROADCAST},

@@ -570,7 +570,7 @@ static const pass_option_info options[] = {
 
 const pass_info pass_layout_assignment = {
     .name = "layout-assignment",
-    .summary = "gives every array a layout",
+    .summary = "assigns a layout to every array",
     .xla_source = "xla/service/layout_assignment.cc",
     .run = run,
     .again = true,

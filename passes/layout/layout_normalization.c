@@ -445,7 +445,7 @@ static hs_status run(pass_ctx *c) {
 
 const pass_info pass_layout_normalization = {
     .name = "layout_normalization",
-    .summary = "every array row-major: layouts become part of the shapes",
+    .summary = "makes every array row-major: layouts become part of the shapes",
     .xla_source = "xla/service/layout_normalization.cc",
     .run = run,
     .sample = "ENTRY e {\n"

@@ -106,7 +106,7 @@ static const pass_option_info options[] = {
 
 const pass_info pass_reduce_decomposer = {
     .name = "reduce-decomposer",
-    .summary = "reductions keep their operand's order",
+    .summary = "gives reductions the layout of their operand",
     .xla_source = "xla/service/reduce_decomposer.cc",
     .run = run,
     .needs = {HLO_REDUCE},

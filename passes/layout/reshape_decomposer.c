@@ -54,7 +54,7 @@ static hs_status run(pass_ctx *c) {
 
 const pass_info pass_reshape_decomposer = {
     .name = "reshape-decomposer",
-    .summary = "reshapes become bitcasts and copies",
+    .summary = "splits reshapes into bitcasts and copies",
     .xla_source = "xla/hlo/transforms/expanders/reshape_decomposer.cc",
     .run = run,
     .needs = {HLO_RESHAPE},

@@ -144,7 +144,7 @@ static hs_status run(pass_ctx *p) {
 
 const pass_info pass_convert_mover = {
     .name = "convert-mover",
-    .summary = "data movement happens in the narrower type",
+    .summary = "moves converts so that data movement works on the narrower type",
     .xla_source = "xla/hlo/transforms/simplifiers/convert_mover.cc",
     .run = run,
     .needs = {HLO_CONVERT},

@@ -99,7 +99,7 @@ static hs_status run(pass_ctx *c) {
 
 const pass_info pass_convert_operand_folding = {
     .name = "convert_operand_folding",
-    .summary = "dot and convolution read narrow operands",
+    .summary = "folds widening converts into dot and convolution",
     .xla_source = "xla/hlo/transforms/simplifiers/convert_operand_folder.cc",
     .run = run,
     .needs = {HLO_CONVERT},

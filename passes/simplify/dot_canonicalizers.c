@@ -130,7 +130,7 @@ static hs_status run_dot_decomposer(pass_ctx *c) {
 
 const pass_info pass_dot_decomposer = {
     .name = "dot_decomposer",
-    .summary = "brings dots to [batch, M, K] x [batch, K, N]",
+    .summary = "rewrites dots as [batch, M, K] x [batch, K, N]",
     .xla_source = "xla/service/dot_decomposer.cc",
     .run = run_dot_decomposer,
     .needs = {HLO_DOT},

@@ -1,7 +1,7 @@
 // dot_merger.c — dots that share an operand become one: x*A and x*B are slices of x*[A B].
 //
 // What dots share may lie behind transposes and reshapes, differently for each: from each operand
-// we walk up to its source, the first value whose dimensions each still belong to one kind (batch,
+// we go up to its source, the first value whose dimensions each still belong to one kind (batch,
 // contracting, free). On the way the operand's dimensions fall into atoms, the largest factors that
 // every shape on the path keeps whole; of each we know where it lies in the dot's operand and, by
 // its place in the list, where in the source. Dots with one source that agree on the kinds of its
@@ -487,7 +487,7 @@ static const pass_option_info options[] = {
 
 const pass_info pass_dot_merger = {
     .name = "dot-merger",
-    .summary = "dots that share an operand become one",
+    .summary = "merges dots that share an operand",
     .xla_source = "xla/hlo/transforms/simplifiers/dot_merger.cc",
     .run = run,
     .needs = {HLO_DOT},

@@ -114,7 +114,7 @@ static hs_status run_gather_simplifier(pass_ctx *c) {
 
 const pass_info pass_gather_simplifier = {
     .name = "gather_simplifier",
-    .summary = "gathers over [N, K] indices",
+    .summary = "rewrites gathers to take [N, K] indices",
     .xla_source = "xla/hlo/transforms/simplifiers/gather_simplifier.cc",
     .run = run_gather_simplifier,
     .needs = {HLO_GATHER},
@@ -214,7 +214,7 @@ static hs_status run_scatter_simplifier(pass_ctx *c) {
 
 const pass_info pass_scatter_simplifier = {
     .name = "scatter_simplifier",
-    .summary = "scatters over [N, K] indices",
+    .summary = "rewrites scatters to take [N, K] indices",
     .xla_source = "xla/service/scatter_simplifier.cc",
     .run = run_scatter_simplifier,
     .needs = {HLO_SCATTER},

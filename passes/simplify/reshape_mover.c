@@ -258,7 +258,7 @@ static const pass_option_info options[] = {
 
 const pass_info pass_reshape_mover = {
     .name = "reshape-mover",
-    .summary = "reshapes and transposes sink below elementwise operations",
+    .summary = "moves reshapes and transposes below elementwise operations",
     .xla_source = "xla/hlo/transforms/simplifiers/reshape_mover.cc",
     .run = run,
     .needs = {HLO_RESHAPE, HLO_TRANSPOSE},

@@ -34,7 +34,7 @@ static hs_status run(pass_ctx *p) {
 
 const pass_info pass_simplify_fp_conversions = {
     .name = "simplify-fp-conversions",
-    .summary = "chains of float conversions become one",
+    .summary = "merges chains of float conversions",
     .xla_source = "xla/hlo/transforms/simplifiers/simplify_fp_conversions.cc",
     .run = run,
     .needs = {HLO_CONVERT},

@@ -86,7 +86,7 @@ static hs_status run(pass_ctx *c) {
 
 const pass_info pass_simplify_sorts = {
     .name = "simplify-sorts",
-    .summary = "drops unused operands of sorts",
+    .summary = "removes unused operands of sorts",
     .xla_source = "xla/hlo/transforms/simplifiers/sort_simplifier.cc",
     .run = run,
     .needs = {HLO_SORT},

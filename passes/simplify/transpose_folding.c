@@ -117,7 +117,7 @@ static const pass_option_info options[] = {
 
 const pass_info pass_transpose_folding = {
     .name = "transpose-folding",
-    .summary = "dot and convolution read transposed operands in place",
+    .summary = "folds transposes into dot and convolution",
     .xla_source = "xla/service/transpose_folding.cc",
     .run = run,
     .needs = {HLO_TRANSPOSE},
