@@ -1,13 +1,14 @@
 # hlosh — one non-recursive Makefile. `make help` lists the targets. V=1 shows the commands.
 #
 #   make            build/hlosh            make demo     from a bare Debian to the main job's report
-#   make check      the whole test suite   make asan     the same build under ASan and UBSan (`make asan check`)
+#   make check      what a change needs    make check-all  that and everything else
+#   make asan       a build under ASan and UBSan (`make asan check` tests it)
 #
 # Optional libraries are found by scripts/probe.sh, which writes $(B)/config.mk and prints a table; what is missing
 # leaves its feature out (HAVE_x = 0), never breaks the build. EDITLINE=libedit builds without GNU readline.
 
-ifneq ($(filter asan,$(MAKECMDGOALS)),)
-  VARIANT := asan
+ifneq ($(filter asan tsan,$(MAKECMDGOALS)),)
+  VARIANT := $(firstword $(filter asan tsan,$(MAKECMDGOALS)))
 endif
 VARIANT ?= release
 B ?= build$(if $(filter-out release,$(VARIANT)),/$(VARIANT))
@@ -26,19 +27,20 @@ WARN := -Wall -Wextra -Wshadow -Wconversion -Wstrict-prototypes -Wmissing-protot
 OPT_release := -O2 -g1
 OPT_debug   := -O0 -g
 OPT_fuzz    := -O1 -g -Wno-pass-failed -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize=pointer-overflow -fno-sanitize-recover=undefined -fno-omit-frame-pointer
+# Resolvers of target_clones run before TSan is set up: its build has none.
+OPT_tsan    := -O1 -g -fsanitize=thread -fno-omit-frame-pointer '-Dtarget_clones(...)=unused'
 OPT_asan    := -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer
-OPT_tsan    := -O1 -g -fsanitize=thread
 CFLAGS  ?= $(OPT_$(VARIANT))
 # No implicit multiply-add: the evaluator's results must not depend on the compiler's mood.
 BASEFLAGS := $(CSTD) $(WARN) -D_GNU_SOURCE -I. -MMD -MP -fno-math-errno -ffp-contract=off -pthread
 # Builds for finding faults: assertions trap, and the whole module is verified after every pass that changed it.
-BASEFLAGS += $(if $(filter release,$(VARIANT)),,-DHS_CHECKED=1)
+BASEFLAGS += $(if $(filter release tsan,$(VARIANT)),,-DHS_CHECKED=1)
 LDFLAGS += $(if $(filter asan fuzz,$(VARIANT)),-fsanitize=address$(,)undefined) $(if $(filter tsan,$(VARIANT)),-fsanitize=thread) -pthread
 , := ,
 
 .DEFAULT_GOAL := all
 .SECONDARY:
-.PHONY: all help deps doctor demo check check-passes check-gpu asan bench peers fuzz install dist clean format lint config unit fuzzers benches
+.PHONY: all help deps doctor demo check check-all check-built check-passes asan tsan bench peers fuzz install clean format lint arrows unit fuzzers benches compile_commands.json
 
 -include $(B)/config.mk
 # Runtime kernels lean on the vectorizer and on fused multiply-add.
@@ -97,10 +99,12 @@ $(B)/tests/lib%.so: tests/plugin/%.c $(B)/config.mk
 	@mkdir -p $(@D)
 	$(call say,LINK,$@)
 	$(Q)$(CCACHE) $(CC) $(BASEFLAGS) $(CFLAGS) -fPIC -fvisibility=hidden -shared -o $@ $<
+# $(call compile,FILE.c): the command that compiles it; flags of its top folder and of its folder come last.
+compile = $(CC) $(BASEFLAGS) $(CFLAGS) $(CONFIG_CFLAGS) $(CFLAGS_$(firstword $(subst /, ,$(1)))) $(CFLAGS_$(subst /,_,$(dir $(1)))) -c -o $(B)/$(1:.c=.o) $(1)
 $(B)/%.o: %.c $(B)/config.mk
 	@mkdir -p $(@D)
 	$(call say,CC,$<)
-	$(Q)$(CCACHE) $(CC) $(BASEFLAGS) $(CFLAGS) $(CONFIG_CFLAGS) $(CFLAGS_$(firstword $(subst /, ,$<))) $(CFLAGS_$(subst /,_,$(dir $<))) -c -o $@ $<
+	$(Q)$(CCACHE) $(call compile,$<)
 
 # The gallery embeds these files.
 $(B)/repl/shell/gallery.o: $(wildcard examples/*.hlo)
@@ -111,7 +115,7 @@ unit: $(UNITS:%=$(B)/unit/%) fuzzers
 fuzzers: $(FUZZERS:%=$(B)/fuzz/%)
 
 help:  ## this list
-	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 22
+	@sed -n 's/^\([a-z_.-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 22
 deps:  ## installs the Debian packages that the build and the tests use (root or sudo)
 	@sh scripts/deps.sh
 doctor: $(B)/config.mk  ## what was found, and the fix for each gap
@@ -119,12 +123,16 @@ doctor: $(B)/config.mk  ## what was found, and the fix for each gap
 	@test -x $(B)/hlosh && $(B)/hlosh -c doctor || true
 demo:  ## bare machine -> installed, built, and the main job on real input
 	@sh scripts/demo.sh
-check: | $(filter asan,$(MAKECMDGOALS))  ## the whole test suite; ends with "N passed, N failed, N skipped"
+check: | $(filter asan tsan,$(MAKECMDGOALS))  ## what a change needs, within 5 minutes; ends with "N passed, N failed, N skipped"
 	@sh scripts/deps.sh --if-missing
 	@$(MAKE) --no-print-directory -j$(NPROC) VARIANT=$(VARIANT) B=$(B) all unit benches
 	@$(MAKE) --no-print-directory VARIANT=$(VARIANT) B=$(B) check-built
 check-built: all unit benches
 	@B=$(B) sh tests/run
+check-all:  ## that and everything else, within an hour: whole data sets, sanitizers, clang, the recipes of HACKING.md
+	@sh scripts/deps.sh --if-missing
+	@$(MAKE) --no-print-directory -j$(NPROC) all unit benches
+	@B=$(B) sh tests/run all
 GENERATED ?= 10000
 check-passes: all  ## every pass and pipeline on every module at hand and on GENERATED random ones: verified, same meaning, true claims
 	@mkdir -p $(B)/passcheck
@@ -132,13 +140,24 @@ check-passes: all  ## every pass and pipeline on every module at hand and on GEN
 	@test ! -d ../shared/corpus/unit_modules || timeout 7200 $(B)/tests/passcheck -j $(NPROC) ../shared/corpus/unit_modules
 asan:  ## builds (and with `make asan check`, tests) under ASan and UBSan
 	@$(MAKE) --no-print-directory -j$(NPROC) VARIANT=asan B=build/asan all
+tsan:  ## builds the library and the test of two threads under TSan, in build/tsan
+	@$(MAKE) --no-print-directory -j$(NPROC) VARIANT=tsan B=build/tsan build/tsan/unit/threads
 fuzz:  ## fuzzes text, protos and the builder, FUZZ_SECONDS (1800) each
 	@sh scripts/fuzz.sh
 C_FILES = $(shell git ls-files '*.[ch]' 2>/dev/null || find core passes backends profiler viz repl tests bench -name '*.[ch]')
 format:  ## clang-format 14 over all C
 	@clang-format -i $(C_FILES)
-lint:  ## include arrows, forbidden calls, headers that stand alone
+lint:  ## include arrows, forbidden calls, headers that stand alone, format, sizes of folders and files
 	@CC="$(CC)" sh scripts/lint.sh
+arrows: all  ## the include arrows once more, as the linker sees them
+	@sh scripts/arrows.sh $(B)
+C_SOURCES = $(filter %.c,$(C_FILES))
+json_text = $(subst ",\",$(subst \,\\,$(1)))
+compile_commands.json: $(B)/config.mk  ## the compile commands of every file, for editors and clang-based tools
+	$(file >$@,[)
+	$(foreach f,$(C_SOURCES),$(file >>$@,{"directory": "$(CURDIR)"$(,) "file": "$(f)"$(,) "command": "$(call json_text,$(call compile,$(f)))"}$(if $(filter $(f),$(lastword $(C_SOURCES))),,$(,))))
+	$(file >>$@,])
+	@echo "$@: $(words $(C_SOURCES)) files"
 benches: $(BENCHES:%=$(B)/bench/%)
 bench: all benches  ## speed: of loading, beside real XLA when `make peers` was made
 	@B=$(B) sh bench/run

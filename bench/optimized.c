@@ -2,11 +2,11 @@
 // moved, beside XLA's own result.
 //
 // XLA's side is FILE.after_optimizations.hlo (as --xla_dump_to writes it) beside FILE.hlo. Both are
-// costed by the same rules, core/analysis/cost.h: a kernel is an instruction that is launched, loops count
-// as often as they run, a fusion moves its operands and results once. A ratio is ours ÷ XLA's,
-// below 1 = ours is smaller; what is 0 on both sides counts as equal, 0 counts as 1 beside anything
-// else. Modules that XLA partitioned are left out and counted: its result is the share of one
-// device, and our pipelines do not partition. The last lines: geomeans over the files.
+// costed by the same rules, core/analysis/cost.h: a kernel is an instruction that is launched,
+// loops count as often as they run, a fusion moves its operands and results once. A ratio is ours
+// ÷ XLA's, below 1 = ours is smaller; what is 0 on both sides counts as equal, 0 counts as 1
+// beside anything else. Modules that XLA partitioned are left out and counted: its result is the
+// share of one device, and our pipelines do not partition. The last lines: geomeans over the files.
 //
 //   optimized [--pipeline NAME] [--worst N] FILE.hlo...     without --pipeline: cpu and tuned
 //   optimized --verbose FILE.hlo...                         a line per file and pipeline

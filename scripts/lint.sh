@@ -1,6 +1,7 @@
 #!/bin/sh
 # Structure checks of the sources: include arrows, who may include which library, calls that a shell must not make,
-# headers that compile alone. Prints one line per violation; exit 1 when there is one.
+# headers that compile alone, format, lengths of lines and files, sizes of folders. Prints one line per violation;
+# exit 1 when there is one. A check whose tool is missing is named ("SKIP").
 cd "$(dirname "$0")/.." || exit 1
 bad=0
 fail() { echo "lint: $*"; bad=1; }
@@ -49,14 +50,43 @@ hits=$(grep -rnE '\b(abort|longjmp|setjmp|strcpy|strcat|sprintf|strtok|gets)\(' 
 [ -z "$hits" ] || fail "forbidden call: $hits"
 hits=$(grep -rnE '(^|[^_a-z.>])exit\(' core passes backends profiler viz repl --include=*.c | grep -vE '^repl/main\.c')
 [ -z "$hits" ] || fail "exit outside repl/main.c: $hits"
-for h in core/*/*.h passes/*/*.h backends/*.h backends/*/*.h profiler/*.h viz/*.h repl/*/*.h; do
-  [ -f "$h" ] || continue
-  case $h in backends/emit/*|backends/cpu/*) continue ;; esac
-  echo "#include \"$h\"" | ${CC:-gcc} -std=gnu2x -D_GNU_SOURCE -I. -fsyntax-only -x c - 2>/dev/null || fail "$h does not compile alone"
-done
+# Headers compile alone; those of backends/emit and backends/cpu need LLVM's.
+mk=${B:-build}/config.mk
+headers=$(find core passes backends profiler viz repl tests bench -name '*.h')
+grep -qs '^HAVE_LLVM := 1' "$mk" || { headers=$(echo "$headers" | grep -vE '^backends/(emit|cpu)/'); echo "SKIP headers of backends/emit and backends/cpu: no LLVM, or not configured"; }
+FLAGS=$(sed -n 's/^CONFIG_CFLAGS := //p' "$mk" 2>/dev/null)
+export FLAGS CC="${CC:-gcc}"
+hits=$(echo "$headers" | xargs -P 4 -I{} sh -c 'echo "#include \"{}\"" | $CC -std=gnu2x -D_GNU_SOURCE -I. $FLAGS -fsyntax-only -x c - 2>/dev/null || echo {}')
+[ -z "$hits" ] || fail "headers that do not compile alone:
+$hits"
+# Shape of the text.
+c_files=$(find core passes backends profiler viz repl tests bench -name '*.[ch]')
+hits=$(echo "$c_files" | LC_ALL=C xargs awk 'length > 100 { print FILENAME ":" FNR ": " length " bytes" }')
+[ -z "$hits" ] || fail "lines over 100 bytes:
+$hits"
+texts=$(find core passes backends profiler viz repl tests bench scripts docs Makefile ./*.md \( -name '*.[ch]' -o -name '*.def' -o -name '*.sh' -o -name '*.py' -o -name '*.md' -o -name Makefile \) -type f)
+hits=$(grep -nE '[[:blank:]]+$' $texts)
+[ -z "$hits" ] || fail "trailing blanks:
+$hits"
+hits=$(echo "$c_files" | xargs wc -l | awk '$1 > 700 && $2 != "total" { print $2 ": " $1 " lines" }')
+[ -z "$hits" ] || fail "files over 700 lines:
+$hits"
+hits=$(echo "$c_files" | xargs grep -c __builtin_prefetch | awk -F: '{ n += $2 } END { if (n > 5) print n }')
+[ -z "$hits" ] || fail "__builtin_prefetch stands $hits times, at most 5"
+if command -v clang-format >/dev/null 2>&1 && clang-format --version | grep -q 'version 14\.'; then
+  hits=$(echo "$c_files" | xargs -P 4 -n 60 clang-format -n 2>&1 | grep -E 'warning|error')
+  [ -z "$hits" ] || fail "not formatted (make format):
+$hits"
+else
+  echo "SKIP format: no clang-format 14"
+fi
+# A folder says what it is for when one can read its list of files. Data is not read so: the fuzzers' corpora may be larger.
+hits=$(git ls-files 2>/dev/null | grep -v '^tests/fuzz/corpus/' | sed -n 's,/[^/]*$,,p' | sort | uniq -c | awk '$1 > 35 { print $2 ": " $1 " files" }')
+[ -z "$hits" ] || fail "folders of more than 35 files:
+$hits"
 # The tree holds what it means to hold: plain names, and nothing else beside the folders (a stray -o writes here).
 if [ -e .git ]; then
-  hits=$(git -c core.quotePath=true ls-files | grep -E '[^A-Za-z0-9_.,+=@/-]|^[^/]*$' | grep -vxE '\.gitignore|\.clang-format|\.editorconfig|\.git-blame-ignore-revs|LICENSE|Makefile|README\.md')
+  hits=$(git -c core.quotePath=true ls-files | grep -E '[^A-Za-z0-9_.,+=@/-]|^[^/]*$' | grep -vxE '\.gitignore|\.clang-format|\.editorconfig|\.git-blame-ignore-revs|LICENSE|Makefile|README\.md|CONTRIBUTING\.md|CHANGELOG\.md')
   [ -z "$hits" ] || fail "stray files in git: $hits"
 fi
 [ $bad = 0 ] && echo "lint: ok"

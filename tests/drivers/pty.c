@@ -22,6 +22,17 @@ static pid_t child;
 static hs_buf seen;
 static char home[] = "/tmp/hlosh-pty.XXXXXX", hlosh[PATH_MAX];
 
+// Whether a pseudo-terminal can be made here; says why when it cannot.
+static bool terminal_to_be_had(void) {
+  int m = posix_openpt(O_RDWR | O_NOCTTY), s = -1;
+  const char *name = m >= 0 && grantpt(m) == 0 && unlockpt(m) == 0 ? ptsname(m) : NULL;
+  if (name) s = open(name, O_RDWR | O_NOCTTY);
+  if (s < 0) printf("no pseudo-terminal can be made here: %s\n", strerror(errno));
+  if (s >= 0) close(s);
+  if (m >= 0) close(m);
+  return s >= 0;
+}
+
 static bool start(void) {
   struct winsize ws = {.ws_row = 40, .ws_col = 120};
   child = forkpty(&master, NULL, NULL, &ws);
@@ -106,6 +117,7 @@ static const char endless[] =
 
 int main(int argc, char **argv) {
   (void)argc;
+  if (!terminal_to_be_had()) return 77;
   char self[PATH_MAX];
   const char *env = getenv("HLOSH");
   if (!realpath(argv[0], self)) return 2;

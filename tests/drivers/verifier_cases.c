@@ -4,9 +4,10 @@
 //                               accepted, or refused with the given text in the message (a refusal
 //                               with other words counts as agreement on the verdict and is listed
 //                               with --verbose)
-//   verifier_cases [--layouts] [--cpu] FILE.hlo...   each file must be accepted (--layouts: layouts
-//                               must agree as well; --cpu: with the rules that XLA:CPU adds: one float precision, no
-//                               odd element sizes)
+//   verifier_cases [--layouts] [--cpu] FILE.hlo...
+//                               each file must be accepted; --layouts: layouts must agree as well;
+//                               --cpu: with the rules that XLA:CPU adds, one float precision and
+//                               no odd element sizes
 //
 // Last line: "verifier: P/T agree, W wording, C not checkable" or "accept: P/T". Cases that the
 // test changes by C++ code are not checkable.
@@ -37,8 +38,8 @@ typedef struct suite {
   u32 passed, total, wording, skipped;
 } suite;
 
-// What a case says: NOT_CHECKED for rows of another kind, SKIPPED for edits by C++ code, WORDING for
-// a refusal in other words.
+// What a case says: NOT_CHECKED for rows of another kind, SKIPPED for edits by C++ code, WORDING
+// for a refusal in other words.
 enum { PASSED, DISAGREES, NOT_CHECKED, SKIPPED, WORDING };
 
 static int recorded(void *arg, u32 k, FILE *out) {

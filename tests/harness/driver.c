@@ -1,8 +1,8 @@
 // driver.c — the runner of the test drivers: every case in a child process, results in order.
 //
-// A case reports through a memory file that its child inherits; the parent polls the children, kills
-// those that run past the limit, and hands results to the driver in the order of the cases, whatever
-// order they end in. stderr of a child is dropped.
+// A case reports through a memory file that its child inherits; the parent polls the children,
+// kills those that run past the limit, and hands results to the driver in the order of the cases,
+// whatever order they end in. stderr of a child is dropped.
 #include "tests/harness/driver.h"
 
 #include "profiler/gpu.h"

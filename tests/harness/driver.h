@@ -1,5 +1,6 @@
-// driver.h — what the test drivers share: files and tables, options, and a runner that handles each
-// case in a child process, so that a crash or a hang is that case's failure and nothing else's.
+// driver.h — what the test drivers share: files and tables, options, and a runner that handles
+// each case in a child process, so that a crash or a hang is that case's failure and nothing
+// else's.
 #ifndef TESTS_HARNESS_DRIVER_H
 #define TESTS_HARNESS_DRIVER_H
 
@@ -7,8 +8,8 @@
 
 #include <stdio.h>
 
-// The whole file, NUL-terminated, *n bytes (n may be NULL); NULL when it cannot be read (errno). The
-// caller frees it with hs_free.
+// The whole file, NUL-terminated, *n bytes (n may be NULL); NULL when it cannot be read (errno).
+// The caller frees it with hs_free.
 char *drv_read(const char *path, size_t *n);
 // The description of a GPU that need not be present: one known by name, or a file. NULL: no such
 // file (errno).
@@ -63,12 +64,13 @@ typedef struct drv_args {
   const char *key[16], *value[16];
   u32 nopts;
 } drv_args;
-// options: names, NULL at the end; one that starts with '!' is a flag, without a value. False, after
-// a message, for one that is not listed.
+// options: names, NULL at the end; one that starts with '!' is a flag, without a value. False,
+// after a message, for one that is not listed.
 bool drv_parse(int argc, char **argv, const char *const *options, drv_args *a);
 // The value of an option ("" of a flag), NULL when it was not given.
 const char *drv_option(const drv_args *a, const char *key);
-// For drivers over a folder with index.tsv: DIR [--pass NAME] [-j N]. False after printing the usage.
+// For drivers over a folder with index.tsv: DIR [--pass NAME] [-j N]. False after printing the
+// usage.
 bool drv_open_cases(int argc, char **argv, const char *name, drv_args *a, drv_table *t);
 
 #endif

@@ -1,5 +1,5 @@
-// generated.h — do two results of a random module (tests/random) agree? By the tolerances that the
-// generator worked out.
+// generated.h — do two results of a random module (tests/random) agree? By the tolerances that
+// the generator worked out.
 #ifndef TESTS_HARNESS_GENERATED_H
 #define TESTS_HARNESS_GENERATED_H
 

@@ -24,9 +24,9 @@ typedef struct meaning_of {
   bool looked_wide;
 } meaning_of;
 
-// work: what may be evaluated, in operations; a module of more has no inputs made either, which cost
-// as much as their bytes. Inputs are those of the text (hlo_inputs_formula), or random ones of seed 7
-// where it is NULL. m is borrowed; released with meaning_close.
+// work: what may be evaluated, in operations; a module of more has no inputs made either, which
+// cost as much as their bytes. Inputs are those of the text (hlo_inputs_formula), or random ones of
+// seed 7 where it is NULL. m is borrowed; released with meaning_close.
 void meaning_open(meaning_of *x, const hlo_module *m, const char *inputs, double work);
 void meaning_close(meaning_of *x);
 // Does m, made of the module by these passes, mean the same? *why says where it does not.

@@ -542,7 +542,7 @@ IDENTITIES = [
     ("collective-permute", "ROOT r = @ collective-permute(a), source_target_pairs={{0,0}}"),
     ("collective-permute-start+collective-permute-done", "s = (@, @, u32[], u32[]) collective-permute-start(a), source_target_pairs={{0,0}}\nROOT r = @ collective-permute-done(s)"),
     ("collective-broadcast", "ROOT r = @ collective-broadcast(a), replica_groups={{0}}"),
-    ("add-dependency", "t = token[] after-all()\nROOT r = @ add-dependency(a, t)"), 
+    ("add-dependency", "t = token[] after-all()\nROOT r = @ add-dependency(a, t)"),
 ]
 COVERED = [(same(op, rhs), TYPES, ARRAYS if "dimensions" in rhs else ALL) for op, rhs in IDENTITIES] + [
     (broadcast, TYPES, ALL), (reshape, TYPES, ALL), (transpose, TYPES, ALL), (reverse, TYPES, ALL), (slices, TYPES, ALL), (dynamic_slice, TYPES, ALL),

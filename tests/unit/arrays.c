@@ -12,6 +12,7 @@
 #include "repl/formats/arrays.h"
 #include "repl/formats/json.h"
 #include "repl/shell/out.h"
+#include "tests/unit/skip.h"
 
 static hlo_ctx *ctx;
 
@@ -102,7 +103,7 @@ static void what_does_not_fit_is_refused(void **state) {
 
 static void safetensors_of_every_type(void **state) {
   (void)state;
-  if (!repl_json_built()) skip();
+  if (!repl_json_built()) SKIP_TEST("built without cJSON");
   const char *f = "all.safetensors";
   expect(f, "x", "f32[2,3]", plain, "{ { 0, 0.25, 0.5 }, { 0.75, 1, 1.25 } }");
   expect(f, "b", "bf16[3]", plain, "{1.5, -2.25, 3}");
@@ -232,7 +233,7 @@ static void headers_that_lie(void **state) {
 
 static void safetensors_that_lie(void **state) {
   (void)state;
-  if (!repl_json_built()) skip();
+  if (!repl_json_built()) SKIP_TEST("built without cJSON");
   static const char *const heads[] = {
       "{\"x\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,9]}}",
       "{\"x\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[8,0]}}",

@@ -654,7 +654,8 @@ static void measures(void **st) {
   hlo_module_free(m);
 }
 
-// ---- custom calls that stand for their operands --------------------------------------------------
+// ---- custom calls that stand for their operands
+// --------------------------------------------------
 
 // Every marker of the table, with one value, with a value whose layout it changes, with a tuple and
 // with several values.

@@ -1,7 +1,14 @@
 // modules.h — what unit tests of modules and passes share: the context all tests of a program
-// work in, modules from text, and a pipeline run with everything verified. Included after cmocka.h.
+// work in, modules from text, and a pipeline run with everything verified.
 #ifndef TESTS_UNIT_MODULES_H
 #define TESTS_UNIT_MODULES_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
 
 #include "core/text/text.h"
 #include "passes/passes.h"

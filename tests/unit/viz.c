@@ -17,6 +17,7 @@
 
 #include "core/text/text.h"
 #include "viz/viz.h"
+#include "tests/unit/skip.h"
 
 static const char *const source =
     "HloModule pic\n"
@@ -223,7 +224,7 @@ static const char *const tiny = "digraph G { a -> b }\n";
 
 static void renders(void **state) {
   fixture *f = *state;
-  if (!viz_have_graphviz()) skip();
+  if (!viz_have_graphviz()) SKIP_TEST("built without Graphviz");
   static const char *const names[] = {"p.svg", "p.png", "p.html", "p.dot"};
   for (size_t k = 0; k < HS_COUNT(names); k++) {
     char *p = in_dir(f, names[k]);
@@ -288,7 +289,8 @@ static void reports_a_full_disk(void **state) {
   fixture *f = *state;
   fails(viz_render(tiny, strlen(tiny), "/dev/full", 20), HS_E_IO, "No space left");
   fails(viz_render(tiny, strlen(tiny), "/nonexistent/folder/p.dot", 20), HS_E_IO, "No such file");
-  if (mount("tmpfs", f->dir, "tmpfs", 0, "size=16k") != 0) skip();  // needs root
+  if (mount("tmpfs", f->dir, "tmpfs", 0, "size=16k") != 0)
+    SKIP_TEST("a full disk takes root to make");
   char *p = in_dir(f, "p.dot");
   size_t n = 1 << 20;
   char *big = hs_alloc(n);

@@ -1,5 +1,5 @@
-// cases.h — XLA's pass tests as data: reads and checks the C++ expectations that such a test holds,
-// and prepares the module and the passes as the test does.
+// cases.h — XLA's pass tests as data: reads and checks the C++ expectations that such a test
+// holds, and prepares the module and the passes as the test does.
 //
 // XLA's tests state what must hold after a pass in C++: patterns over instructions, gMock matchers,
 // EXPECT_ and ASSERT_ macros, small loops. The cells of a table of cases carry that text as it
@@ -36,8 +36,8 @@ bool xc_apply_edits(hlo_module *m, const char *edits, hs_buf *why);
 // Gives the entry's parameters and result row-major layouts, as ComputationLayout(shape) does.
 void xc_set_default_layouts(hlo_module *m);
 // Appends the pass as the pipeline language writes it, with the options that XLA's test gives it
-// (columns `class`, `test`, "Suite.Case", `options` and `config`); false, with the first option that
-// our pass does not have in `why`.
+// (columns `class`, `test`, "Suite.Case", `options` and `config`); false, with the first option
+// that our pass does not have in `why`.
 bool xc_pass_text(hs_buf *out, const hlo_module *m, const char *pass, const char *classname,
                   const char *test, const char *options, const char *config, hs_buf *why);
 // Ends the text at the first separator outside of brackets and quotes and gives what follows it;

@@ -1,5 +1,5 @@
-// members_instr.c — members of instructions and of what they carry: metadata, frontend attributes,
-// sharding, the original value. members.def names each with XLA's method name.
+// members_instr.c — members of instructions and of what they carry: metadata, frontend
+// attributes, sharding, the original value. members.def names each with XLA's method name.
 #include "core/eval/world.h"
 #include "core/ir/async.h"
 #include "core/text/print.h"

@@ -1,5 +1,5 @@
-// print.c — what a test prints for its FileCheck texts: m->ToString(HloPrintOptions...), with XLA's
-// names of the options.
+// print.c — what a test prints for its FileCheck texts: m->ToString(HloPrintOptions...), with
+// XLA's names of the options.
 #include "core/text/print.h"
 #include "tests/xla_cases/internal.h"
 

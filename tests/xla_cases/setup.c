@@ -465,8 +465,8 @@ static bool call(xc_env *v, hlo_module *m, const xc_expr *e) {
     u32 n = have ? have->n : 0;
     hlo_alias_entry *l = HS_NEW_ARRAY(&m->arena, hlo_alias_entry, n + 1);
     if (n) memcpy(l, have->v, n * sizeof *l);
-    l[n] = (hlo_alias_entry){index_of(v, m, e->args[0]), xc_arg(v, e, 1, 0),
-                             index_of(v, m, e->args[2]), false};
+    hlo_ints out = index_of(v, m, e->args[0]), in = index_of(v, m, e->args[2]);
+    l[n] = (hlo_alias_entry){out, xc_arg(v, e, 1, 0), in, false};
     hlo_aliases *now = HS_NEW(&m->arena, hlo_aliases);
     *now = (hlo_aliases){n + 1, l};
     return hlo_set_module_attr(m, (hlo_attr){.id = HLO_ATTR_INPUT_OUTPUT_ALIAS, .v.p = now}), true;

@@ -1,5 +1,5 @@
-// stmts.c — runs the C++ statements of XLA's pass tests: loops over lists and numbers, conditions,
-// variables, and the expectations inside them.
+// stmts.c — runs the C++ statements of XLA's pass tests: loops over lists and numbers,
+// conditions, variables, and the expectations inside them.
 //
 // The answer of a text is the conjunction of all expectations that were reached; a statement or a
 // condition that is not understood makes it UNKNOWN.

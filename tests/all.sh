@@ -1,0 +1,28 @@
+# The second layer of tests/run, which reads this file with its functions: larger samples, other builds, and the recipes of
+# docs/HACKING.md. Everything here builds or takes minutes.
+try "passes keep the meaning (more)" 1800 "$B/tests/passcheck" --from 1000 --generated 1500 -j "$JOBS"
+if [ -d "$shared/suite" ]; then
+  try "passes keep the meaning (suite)" 1800 "$B/tests/passcheck" -j "$JOBS" "$shared/suite"
+  try "pass_cases" 600 sh tests/at_least.sh pass_cases 611 tests/pass_cases "$shared/corpus/pass_tests" --pass core -j "$JOBS"
+  try "transcripts" 900 sh tests/at_least.sh transcripts 618 tests/transcripts "$shared/corpus/pass_transcripts" -j "$JOBS"
+else
+  skipped "pass_cases, transcripts" "no $shared folder"
+fi
+has LLVM && try "random modules on cpu (more)" 900 sh tests/agree --backend cpu --from 1000 --count 3000 -j "$JOBS"
+try "damaged text (more)" 600 "$B/tests/fuzz_text" --step 17 --flips 400 --rounds 60 tests/fuzz/corpus/text/*.hlo examples/*.hlo
+try "damaged protos (more)" 600 "$B/tests/fuzz_text" --proto --step 17 --flips 400 --rounds 60 tests/fuzz/corpus/text/*.hlo examples/*.hlo
+# Other builds.
+try "build under ASan and UBSan" 2400 make -j"$JOBS" VARIANT=asan B=build/asan all unit
+if [ -x build/asan/hlosh ]; then
+  save_build=$HLOSH_BUILD save_hlosh=$HLOSH
+  HLOSH_BUILD=$PWD/build/asan HLOSH=$PWD/build/asan/hlosh
+  units "asan/" build/asan
+  fuzz_corpora "asan/" build/asan
+  try "asan/passes keep the meaning" 900 build/asan/tests/passcheck --generated 100 -j "$JOBS" examples
+  HLOSH_BUILD=$save_build HLOSH=$save_hlosh
+fi
+try "build under TSan" 2400 make -j"$JOBS" VARIANT=tsan B=build/tsan build/tsan/unit/threads
+[ -x build/tsan/unit/threads ] && try "tsan/threads" 900 env TSAN_OPTIONS=halt_on_error=0:exitcode=66 build/tsan/unit/threads
+if command -v clang >/dev/null 2>&1; then try "build with clang" 2400 make -j"$JOBS" CC=clang B=build/clang WERROR=1 all
+else skipped "build with clang" "no clang"; fi
+try "recipes of docs/HACKING.md" 2400 sh tests/extend/test.sh

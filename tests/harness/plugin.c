@@ -1,0 +1,45 @@
+// plugin.c — the folder of plug-ins that the tests of the pjrt backend load.
+#include "tests/harness/plugin.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+static char folder[] = "/tmp/hlosh-pjrt-XXXXXX";
+
+bool plugin_folder_make(void) { return mkdtemp(folder) != NULL; }
+
+void plugin_folder_remove(void) {
+  char *command = hs_format("rm -rf '%s'", folder);
+  if (system(command) != 0) fprintf(stderr, "%s is left\n", folder);
+  hs_free(command);
+}
+
+const char *plugin_folder(void) { return folder; }
+
+hs_buf plugin_read(const char *path) {
+  hs_buf b = {0};
+  FILE *f = fopen(path, "rb");
+  char chunk[65536];
+  for (size_t n; f && (n = fread(chunk, 1, sizeof chunk, f)) > 0;) hs_buf_put(&b, chunk, n);
+  if (f) fclose(f);
+  return b;
+}
+
+bool plugin_write(const char *path, const void *p, size_t n) {
+  FILE *f = fopen(path, "wb");
+  bool ok = f && fwrite(p, 1, n, f) == n;
+  return f && fclose(f) == 0 && ok;
+}
+
+const char *plugin_fake(const char *mode) {
+  static char path[256];
+  const char *build = getenv("HLOSH_BUILD");
+  char *from = hs_format("%s/tests/libfake_pjrt.so", build ? build : "build");
+  hs_buf b = plugin_read(from);
+  snprintf(path, sizeof path, "%s/fake-%s.so", folder, mode);
+  if (access(path, R_OK) != 0) plugin_write(path, b.p, b.n);
+  hs_buf_free(&b);
+  hs_free(from);
+  return path;
+}
