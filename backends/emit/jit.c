@@ -174,10 +174,7 @@ static void *work(void *arg) {
 hs_status emit_jit_compile(emit_jit *jit, u32 n, emit_body *const *bodies, u32 threads) {
   if (n == 0) return HS_GOOD;
   threads = HS_MIN(HS_MAX(threads, 1), 64);
-  job j = {.options = &jit->options,
-           .n = n,
-           .bodies = bodies,
-           .interrupt = hs_interrupt_watched()};
+  job j = {.options = &jit->options, .n = n, .bodies = bodies, .interrupt = hs_interrupt_watched()};
   j.per = HS_MIN(KERNELS_PER_MODULE, (n + threads - 1) / threads);
   j.nmodules = (n + j.per - 1) / j.per;
   j.objects = hs_calloc(j.nmodules, sizeof *j.objects);

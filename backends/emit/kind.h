@@ -1,7 +1,7 @@
 // kind.h — what a kernel does with its points, as the schedule decides it. One row per kind: the
-// name is what `dump schedule` and the kernel tables show; in_place says whether the kernel computes
-// every element once, from what it read at that element's place, so that a result may take over
-// the storage of an operand (the caller still has to see that the instruction reads it nowhere
+// name is what `dump schedule` and the kernel tables show; in_place says whether the kernel
+// computes every element once, from what it read at that element's place, so that a result may take
+// over the storage of an operand (the caller still has to see that the instruction reads it nowhere
 // else).
 #ifndef EMIT_KIND_H
 #define EMIT_KIND_H

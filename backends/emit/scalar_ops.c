@@ -109,8 +109,8 @@ static LLVMValueRef bf16_bits(cg *c, LLVMValueRef x) {
   return LLVMBuildSelect(c->b, nan, LLVMBuildOr(c->b, v, cg_int(it, 0x400000), ""), r, "");
 }
 
-// 8-bit floats and below go through the bulk conversions of core/types/float.c: correct for every format,
-// not fast.
+// 8-bit floats and below go through the bulk conversions of core/types/float.c: correct for every
+// format, not fast.
 static LLVMValueRef through(cg *c, u64 fn, hlo_dtype t, LLVMValueRef x, LLVMTypeRef to) {
   LLVMTypeRef params[4] = {c->i32, c->ptr, c->ptr, c->i64},
               ft = LLVMFunctionType(LLVMVoidTypeInContext(c->ctx), params, 4, false);

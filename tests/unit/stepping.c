@@ -118,7 +118,8 @@ static void failing_passes_leave_nothing(void **state) {
   expect(doc, "it was pass 2 of 2");
   expect(doc, "the planted fault");
   expect(doc, "\"failed_input\":\"./hlosh-failed-failing.1.hlo\"");
-  expect(doc, "hlosh ./hlosh-failed-failing.1.hlo -c 'pass failing{how=badly}' repeats the failure");
+  expect(doc, "hlosh ./hlosh-failed-failing.1.hlo -c 'pass failing{how=badly}' repeats the "
+              "failure");
   hs_free(doc);
   // Nothing of the command stays; the file is what the failing pass was given.
   assert_int_equal(hlo_text_hash(f.s->current->m), loaded);
