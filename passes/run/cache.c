@@ -75,6 +75,8 @@ hlo_instr **pass_any_order(pass_ctx *c, const hlo_computation *comp) {
 
 hlo_instr **pass_of_op(pass_ctx *c, const hlo_computation *comp, hlo_opcode a, hlo_opcode b,
                        u32 *n) {
+  *n = 0;
+  if (!c->m->nops[a] && !c->m->nops[b]) return NULL;
   HS_VEC(hlo_instr *) found = {0};
   hlo_for_each_instr(i, comp)
     if (i->opcode == a || i->opcode == b) hs_vec_push(&found, i);

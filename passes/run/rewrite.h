@@ -40,8 +40,9 @@ bool pass_frontend_true(const hlo_instr *, const char *key);
 // Marked so that nothing of the loop is removed (XLA's HasDisableWhileLoopDceAttr).
 bool pass_loop_is_pinned(const hlo_instr *);
 
-// Structure of computations: equal up to names, instruction order and annotations. `memo` (may be
-// NULL) is an array of hashes by computation id, 0 = not known yet.
+// Structure of computations: equal up to names, instruction order and annotations. `memo` is an
+// array of hashes by computation id, 0: not known yet. Each called computation is hashed once, and
+// each pair of called computations compared once.
 u64 pass_comp_hash(hlo_computation *, u64 *memo);
 bool pass_comp_equal(const hlo_computation *, const hlo_computation *, bool layouts, hs_arena *);
 // attributes, called computations by structure

@@ -1,13 +1,21 @@
-// structure.c — equality and hashes of instructions and computations by structure: names,
-// annotations and the order of the list do not count.
+// structure.c — structural equality and hashes of instructions and computations: names, annotations
+// and the order of the instruction list do not count.
 //
-// Two computations are compared from their roots, both at once, with a table of pairs found so far;
-// what the root does not reach has side effects or none at all: it is compared by count only, and
-// side effects make two computations different. Equal computations have equal hashes.
+// Two computations are compared by a parallel traversal from their roots, with a table that maps
+// each visited instruction of the first to its counterpart in the second. Instructions that the
+// root does not reach are dead or have side effects: the dead ones are compared by number only, and
+// one with side effects makes the computations different. Equal computations have equal hashes.
+//
+// Called computations are shared, so following every call would take time exponential in the depth
+// of the call graph. A comparison therefore keeps the pairs of computations that must be equal in a
+// queue without duplicates, and compares each pair once: the result is the conjunction of all pairs,
+// so their order does not matter. Hashes are memoized by computation id and found callees first,
+// with an explicit stack. The counterpart in XLA is HloComputation::EqualInternal
+// (xla/hlo/ir/hlo_computation.cc).
 #include "passes/run/rewrite.h"
 
-// The instructions of a computation by their place in its list, for tables as small as it is.
-static hlo_positions number_list(const hlo_computation *c, hs_arena *a) {
+// Positions of a computation's instructions in its list: indices for tables of ninstrs entries.
+static hlo_positions list_positions(const hlo_computation *c, hs_arena *a) {
   hlo_instr **v = HS_NEW_ARRAY(a, hlo_instr *, c->ninstrs + 1);
   u32 n = 0;
   hlo_for_each_instr(i, c) v[n++] = i;
@@ -20,8 +28,8 @@ static bool skip_calls(hlo_attr_id id) {
 }
 static bool skip_sharding(hlo_attr_id id) { return id == HLO_ATTR_SHARDING || skip_calls(id); }
 
-// Annotations that make two instructions different: configurations, and shardings where both have
-// one.
+// Equality of the annotations that count: backend configurations, and shardings where both
+// instructions have one.
 static bool annotated_alike(const hlo_instr *a, const hlo_instr *b) {
   const hlo_backend_config *x = hlo_attr_ptr(a, HLO_ATTR_BACKEND_CONFIG),
                            *y = hlo_attr_ptr(b, HLO_ATTR_BACKEND_CONFIG);
@@ -32,17 +40,25 @@ static bool annotated_alike(const hlo_instr *a, const hlo_instr *b) {
   return !u || !v || hs_str_eq(*u, *v);
 }
 
+// ---- hashes -------------------------------------------------------------------------------------
+#define MAX_HASHED_CALLEES 16u  // of one instruction; the number of callees is hashed in any case
+
+static u32 hashed_callees(const hlo_instr *i, hlo_computation **v) {
+  if (!hlo_op_has(i->opcode, HLO_F_CALLS)) return 0;
+  return HS_MIN(hlo_called(i, v, MAX_HASHED_CALLEES), MAX_HASHED_CALLEES);
+}
+
 u64 pass_attrs_hash(const hlo_instr *i, u64 seed, u64 *memo) {
   u64 h = hlo_attrs_hash(i->attrs, seed, skip_sharding);
   if (!hlo_op_has(i->opcode, HLO_F_CALLS)) return h;
-  hlo_computation *v[16];
-  u32 n = hlo_called(i, v, 16);
-  for (u32 k = 0; k < HS_MIN(n, 16u); k++) h = hs_mix(h, pass_comp_hash(v[k], memo));
-  return hs_mix(h, n);
+  hlo_computation *v[MAX_HASHED_CALLEES];
+  u32 n = hashed_callees(i, v);
+  for (u32 k = 0; k < n; k++) h = hs_mix(h, pass_comp_hash(v[k], memo));
+  return hs_mix(h, hlo_called(i, NULL, 0));
 }
 
-u64 pass_comp_hash(hlo_computation *c, u64 *memo) {
-  if (memo && memo[c->id]) return memo[c->id];
+// The hash of a computation whose callees are in the memo.
+static u64 hash_instructions(const hlo_computation *c, u64 *memo) {
   hs_arena a = {0};
   u32 n = c->ninstrs;
   hlo_instr **order = hlo_post_order(c, &a);
@@ -57,25 +73,153 @@ u64 pass_comp_hash(hlo_computation *c, u64 *memo) {
   }
   u64 out = hs_mix(h[hlo_position_of(&at, c->root)], n) | 1;
   hs_arena_free(&a);
-  if (memo) memo[c->id] = out;
   return out;
 }
 
-static bool calls_equal(const hlo_instr *a, const hlo_instr *b, bool layouts, hs_arena *scratch) {
+typedef HS_VEC(hlo_computation *) comp_stack;
+
+static void push_unhashed_callees(const hlo_computation *c, const u64 *memo, comp_stack *stack) {
+  hlo_for_each_instr(i, c) {
+    hlo_computation *v[MAX_HASHED_CALLEES];
+    u32 n = hashed_callees(i, v);
+    for (u32 k = 0; k < n; k++)
+      if (!memo[v[k]->id]) hs_vec_push(stack, v[k]);
+  }
+}
+
+u64 pass_comp_hash(hlo_computation *c, u64 *memo) {
+  if (memo[c->id]) return memo[c->id];
+  comp_stack stack = {0};
+  hs_vec_push(&stack, c);
+  while (stack.n) {
+    hlo_computation *top = stack.v[stack.n - 1];
+    size_t n = stack.n;
+    if (!memo[top->id]) push_unhashed_callees(top, memo, &stack);
+    if (stack.n > n) continue;
+    if (!memo[top->id]) memo[top->id] = hash_instructions(top, memo);
+    stack.n--;
+  }
+  hs_vec_free(&stack);
+  return memo[c->id];
+}
+
+// ---- equality -----------------------------------------------------------------------------------
+typedef struct comp_pair {
+  const hlo_computation *a, *b;
+} comp_pair;
+
+// The pairs of computations that a comparison requires to be equal, each once, in the order in
+// which the calls were found.
+typedef struct comparison {
+  bool layouts;
+  hs_arena *scratch;
+  HS_VEC(comp_pair) pairs;
+  u32 *slots, nslots;  // hash table with linear probing: index in pairs, plus 1; 0: free
+} comparison;
+
+// The slot of a pair, or the free one where it belongs. All first members are of one module and all
+// second members of one module, so ids identify them.
+static u32 *pair_slot(const comparison *q, comp_pair p) {
+  u32 at = (u32)hs_mix(p.a->id, p.b->id) & (q->nslots - 1);
+  while (q->slots[at]) {
+    const comp_pair *other = &q->pairs.v[q->slots[at] - 1];
+    if (other->a == p.a && other->b == p.b) break;
+    at = (at + 1) & (q->nslots - 1);
+  }
+  return &q->slots[at];
+}
+
+static void require_equal(comparison *q, const hlo_computation *a, const hlo_computation *b) {
+  if (a == b) return;
+  if (2 * q->pairs.n >= q->nslots) {
+    q->nslots = q->nslots ? 2 * q->nslots : 16;
+    q->slots = HS_NEW_ARRAY(q->scratch, u32, q->nslots);
+    for (u32 k = 0; k < q->pairs.n; k++) *pair_slot(q, q->pairs.v[k]) = k + 1;
+  }
+  comp_pair p = {a, b};
+  u32 *slot = pair_slot(q, p);
+  if (*slot) return;
+  hs_vec_push(&q->pairs, p);
+  *slot = (u32)q->pairs.n;
+}
+
+// Requires that two instructions call equal computations; false when they call different numbers.
+static bool require_calls_equal(comparison *q, const hlo_instr *a, const hlo_instr *b) {
   if (!hlo_op_has(a->opcode, HLO_F_CALLS)) return true;
   hlo_computation **va, **vb;
   u32 na, nb;
-  pass_called_all(a, scratch, &va, &na);
-  pass_called_all(b, scratch, &vb, &nb);
-  if (na != nb) return false;
-  for (u32 k = 0; k < na; k++)
-    if (!pass_comp_equal(va[k], vb[k], layouts, scratch)) return false;
+  pass_called_all(a, q->scratch, &va, &na);
+  pass_called_all(b, q->scratch, &vb, &nb);
+  for (u32 k = 0; na == nb && k < na; k++) require_equal(q, va[k], vb[k]);
+  return na == nb;
+}
+
+static bool shapes_equal(const comparison *q, const hlo_shape *a, const hlo_shape *b) {
+  return a == b || (!q->layouts && a->logical == b->logical);
+}
+
+static bool plain_attrs_equal(const hlo_instr *a, const hlo_instr *b) {
+  return a->attrs == b->attrs || hlo_attrs_equal(a->attrs, b->attrs, skip_calls);
+}
+
+// Compares two computations but for what they call, which it adds to the required pairs.
+static bool instructions_equal(comparison *q, const hlo_computation *a, const hlo_computation *b) {
+  if (a->ninstrs != b->ninstrs || a->nparams != b->nparams ||
+      !hs_str_eq(a->execution_thread, b->execution_thread))
+    return false;
+  hlo_positions at = list_positions(a, q->scratch);
+  // position in a -> id of the counterpart in b, plus 1; 0: not visited
+  u32 *counterpart = HS_NEW_ARRAY(q->scratch, u32, a->ninstrs + 1);
+  for (u32 p = 0; p < a->nparams; p++) {
+    if (!shapes_equal(q, a->params[p]->shape, b->params[p]->shape)) return false;
+    counterpart[hlo_position_of(&at, a->params[p])] = b->params[p]->id + 1;
+  }
+  HS_VEC(const hlo_instr *) stack = {0};  // pairs: one of a, then one of b
+  hs_vec_push(&stack, a->root);
+  hs_vec_push(&stack, b->root);
+  bool same = true;
+  u32 visited = a->nparams;
+  while (same && stack.n) {
+    const hlo_instr *y = hs_vec_pop(&stack), *x = hs_vec_pop(&stack);
+    u32 *known = &counterpart[hlo_position_of(&at, x)];
+    if (*known) {
+      same = *known == y->id + 1;
+      continue;
+    }
+    *known = y->id + 1;
+    visited++;
+    same = x->opcode == y->opcode && x->noperands == y->noperands &&
+           shapes_equal(q, x->shape, y->shape) && plain_attrs_equal(x, y) &&
+           require_calls_equal(q, x, y);
+    for (u32 k = 0; same && k < x->noperands; k++) {
+      hs_vec_push(&stack, hlo_operand(x, k));
+      hs_vec_push(&stack, hlo_operand(y, k));
+    }
+  }
+  hs_vec_free(&stack);
+  if (!same || visited >= a->ninstrs) return same;
+  hlo_for_each_instr(i, a)
+    if (!counterpart[hlo_position_of(&at, i)] && hlo_has_side_effect(i)) return false;
   return true;
 }
 
+// Whether all required pairs are equal, those included that the comparison adds.
+static bool pairs_equal(comparison *q) {
+  bool same = true;
+  for (size_t k = 0; same && k < q->pairs.n; k++)
+    same = instructions_equal(q, q->pairs.v[k].a, q->pairs.v[k].b);
+  hs_vec_free(&q->pairs);
+  return same;
+}
+
+static bool calls_equal(const hlo_instr *a, const hlo_instr *b, bool layouts, hs_arena *scratch) {
+  comparison q = {.layouts = layouts, .scratch = scratch};
+  bool same = require_calls_equal(&q, a, b);
+  return pairs_equal(&q) && same;
+}
+
 bool pass_attrs_equal(const hlo_instr *a, const hlo_instr *b, bool layouts, hs_arena *scratch) {
-  return (a->attrs == b->attrs || hlo_attrs_equal(a->attrs, b->attrs, skip_calls)) &&
-         calls_equal(a, b, layouts, scratch);
+  return plain_attrs_equal(a, b) && calls_equal(a, b, layouts, scratch);
 }
 
 bool pass_attrs_alike(const hlo_instr *a, const hlo_instr *b, bool layouts, hs_arena *scratch) {
@@ -86,45 +230,7 @@ bool pass_attrs_alike(const hlo_instr *a, const hlo_instr *b, bool layouts, hs_a
 
 bool pass_comp_equal(const hlo_computation *a, const hlo_computation *b, bool layouts,
                      hs_arena *scratch) {
-  if (a == b) return true;
-  if (a->ninstrs != b->ninstrs || a->nparams != b->nparams ||
-      !hs_str_eq(a->execution_thread, b->execution_thread))
-    return false;
-  hlo_positions at = number_list(a, scratch);
-  u32 *twin = HS_NEW_ARRAY(scratch, u32, a->ninstrs + 1);  // number in a -> id in b, plus 1
-  for (u32 p = 0; p < a->nparams; p++) {
-    const hlo_shape *s = a->params[p]->shape, *t = b->params[p]->shape;
-    if (s != t && (layouts || s->logical != t->logical)) return false;
-    twin[hlo_position_of(&at, a->params[p])] = b->params[p]->id + 1;
-  }
-  // Walks both from the root in lock step; what the root does not reach is side-effecting and
-  // compared by count only.
-  HS_VEC(const hlo_instr *) work = {0};
-  hs_vec_push(&work, a->root);
-  hs_vec_push(&work, b->root);
-  bool same = true;
-  u32 met = 0;
-  while (same && work.n) {
-    const hlo_instr *y = hs_vec_pop(&work), *x = hs_vec_pop(&work);
-    u32 *met_as = &twin[hlo_position_of(&at, x)];
-    if (*met_as) {
-      same = *met_as == y->id + 1;
-      continue;
-    }
-    *met_as = y->id + 1;
-    met++;
-    same = x->opcode == y->opcode && x->noperands == y->noperands &&
-           (x->shape == y->shape || (!layouts && x->shape->logical == y->shape->logical)) &&
-           pass_attrs_equal(x, y, layouts, scratch);
-    for (u32 k = 0; same && k < x->noperands; k++) {
-      hs_vec_push(&work, hlo_operand(x, k));
-      hs_vec_push(&work, hlo_operand(y, k));
-    }
-  }
-  hs_vec_free(&work);
-  if (!same) return false;
-  if (met + a->nparams >= a->ninstrs) return true;
-  hlo_for_each_instr(i, a)
-    if (!twin[hlo_position_of(&at, i)] && hlo_has_side_effect(i)) return false;
-  return true;
+  comparison q = {.layouts = layouts, .scratch = scratch};
+  require_equal(&q, a, b);
+  return pairs_equal(&q);
 }
