@@ -5,8 +5,8 @@
 #include "repl/cmd/cmd.h"
 
 const repl_command repl_commands[] = {
-#define CMD(id, name, family, needs, spec, summary, example) \
-  {name, family, needs, spec, summary, example, cmd_##id},
+#define CMD(id, name, family, needs, spec, summary, details, example) \
+  {name, family, needs, spec, summary, details, example, cmd_##id},
 #include "repl/cmd/commands.def"
 #undef CMD
 };

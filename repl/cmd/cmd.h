@@ -4,7 +4,7 @@
 
 #include "repl/shell/command.h"
 
-#define CMD(id, name, family, needs, spec, summary, example) repl_command_fn cmd_##id;
+#define CMD(id, name, family, needs, spec, summary, details, example) repl_command_fn cmd_##id;
 #include "repl/cmd/commands.def"
 #undef CMD
 

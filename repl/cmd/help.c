@@ -30,6 +30,43 @@ const cmd_topic cmd_topics[] = {
 };
 const u32 cmd_topic_count = HS_COUNT(cmd_topics);
 
+enum { HELP_COLUMNS = 80 };
+
+// How many bytes of a text, ASCII, fit `columns` when it is cut at a word and an ellipsis follows;
+// all of them when nothing has to be cut.
+static size_t fitting(const char *text, size_t columns) {
+  size_t n = strlen(text);
+  if (n <= columns) return n;
+  n = columns > 4 ? columns - 4 : 0;
+  while (n && text[n] != ' ') n--;
+  return n;
+}
+
+static void say_summary(repl_cmd *c, const repl_command *cmd) {
+  size_t head = 3 + HS_MAX(strlen(cmd->name), (size_t)14);
+  size_t n = fitting(cmd->summary, head < HELP_COLUMNS ? HELP_COLUMNS - head : 0);
+  repl_say(c->out, "  %-14s %.*s%s\n", cmd->name, (int)n, cmd->summary,
+           cmd->summary[n] ? " ..." : "");
+}
+
+// The lines of a text, indented, each continued at a word where it is too long.
+static void say_wrapped(repl_cmd *c, const char *text) {
+  for (const char *p = text; *p;) {
+    size_t line = strcspn(p, "\n");
+    for (bool first = true; line; first = false) {
+      size_t most = HELP_COLUMNS - (first ? 2 : 4), n = line;
+      if (n > most)
+        for (n = most; n && p[n] != ' ';) n--;
+      if (!n) n = line;  // one long word
+      repl_say(c->out, "%s%.*s\n", first ? "  " : "    ", (int)n, p);
+      p += n, line -= n;
+      while (line && *p == ' ') p++, line--;
+    }
+    if (*p == '\n') p++;
+  }
+}
+
+// The commands by family, one line each.
 static hs_status help_all(repl_cmd *c) {
   for (u32 f = 0; f < cmd_family_count; f++) {
     repl_json *list = repl_json_array(c->doc, cmd_families[f].name);
@@ -39,27 +76,34 @@ static hs_status help_all(repl_cmd *c) {
     for (u32 k = 0; k < c->s->ncommands; k++) {
       const repl_command *cmd = &c->s->commands[k];
       if (strcmp(cmd->family, cmd_families[f].name) != 0 || (cmd->needs & REPL_HIDDEN)) continue;
-      if (!c->doc) repl_say(c->out, "  %-14s %s\n", cmd->name, cmd->summary);
+      if (!c->doc) say_summary(c, cmd);
       repl_json *j = repl_json_object(list, NULL);
       repl_json_str(j, "name", cmd->name);
       repl_json_str(j, "summary", cmd->summary);
     }
   }
   if (c->doc) return HS_GOOD;
-  repl_say(c->out, "\nhelp COMMAND, help PASS; topics:");
-  for (u32 k = 0; k < cmd_topic_count; k++) repl_say(c->out, " %s", cmd_topics[k].name);
-  repl_say(c->out, ". tutorial takes ten minutes.\n");
+  hs_buf topics = {0};
+  hs_buf_puts(&topics, "help COMMAND and help PASS say more. Topics:");
+  for (u32 k = 0; k < cmd_topic_count; k++) hs_buf_printf(&topics, " %s", cmd_topics[k].name);
+  repl_say(c->out, "\n");
+  say_wrapped(c, hs_buf_cstr(&topics));
+  hs_buf_free(&topics);
   return HS_GOOD;
 }
 
 static void help_command(repl_cmd *c, const repl_command *cmd) {
   hs_buf u = {0};
   repl_usage(&u, cmd->name, cmd->spec);
-  if (!c->doc) repl_say(c->out, "%s\n  %s\n", hs_buf_cstr(&u), cmd->summary);
-  if (!c->doc && *cmd->example) repl_say(c->out, "  example: %s\n", cmd->example);
+  if (!c->doc) {
+    repl_say(c->out, "%s\n  %s\n", hs_buf_cstr(&u), cmd->summary);
+    say_wrapped(c, cmd->details);
+    if (*cmd->example) repl_say(c->out, "  example: %s\n", cmd->example);
+  }
   repl_json_str(c->doc, "name", cmd->name);
   repl_json_str(c->doc, "usage", hs_buf_cstr(&u));
   repl_json_str(c->doc, "summary", cmd->summary);
+  repl_json_str(c->doc, "details", cmd->details);
   repl_json_str(c->doc, "example", cmd->example);
   hs_buf_free(&u);
 }

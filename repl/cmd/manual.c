@@ -23,7 +23,14 @@ void cmd_write_markdown(const repl_session *s, hs_buf *b) {
         if (*p == '|') hs_buf_putc(b, '\\');
         hs_buf_putc(b, *p);
       }
-      hs_buf_printf(b, "` | %s | `%s` |\n", cmd->summary, cmd->example);
+      hs_buf_printf(b, "` | %s", cmd->summary);
+      for (const char *p = cmd->details; *p; p++) {
+        if (p == cmd->details) hs_buf_puts(b, "; ");
+        if (*p == '\n') hs_buf_puts(b, "; ");
+        else hs_buf_putc(b, *p);
+      }
+      if (*cmd->example) hs_buf_printf(b, " | `%s` |\n", cmd->example);
+      else hs_buf_puts(b, " | |\n");
       hs_buf_free(&u);
     }
     hs_buf_putc(b, '\n');
@@ -90,6 +97,15 @@ static void put_commands(const repl_session *s, hs_buf *b) {
       u.n = 0;
       repl_usage(&u, c->name, c->spec);
       put_item(b, c->name, hs_buf_cstr(&u) + strlen(c->name), c->summary);
+      for (const char *p = c->details; *p;) {  // each line begins a line of the page
+        size_t n = strcspn(p, "\n");
+        u.n = 0;
+        hs_buf_put(&u, p, n);
+        hs_buf_puts(b, ".br\n");
+        put_troff(b, hs_buf_cstr(&u));
+        hs_buf_putc(b, '\n');
+        p += n + (p[n] == '\n');
+      }
     }
   }
   hs_buf_free(&u);

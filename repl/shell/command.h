@@ -46,7 +46,10 @@ typedef hs_status repl_command_fn(repl_cmd *);
 struct repl_command {
   const char *name, *family;
   u32 needs;
-  const char *spec, *summary, *example;
+  const char *spec;     // of the arguments (args.h)
+  const char *summary;  // one line
+  const char *details;  // forms and options, one a line; "" when the summary says it all
+  const char *example;  // a line that the tests run; "" for none
   repl_command_fn *fn;
 };
 
