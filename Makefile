@@ -60,7 +60,7 @@ LIB_OBJ := $(LIB_SRC:%.c=$(B)/%.o)
 DRIVERS := $(patsubst tests/drivers/%.c,%,$(wildcard tests/drivers/*.c))
 BENCHES := $(patsubst bench/%.c,%,$(wildcard bench/*.c))
 PLUGINS := $(patsubst tests/plugin/%.c,%,$(wildcard tests/plugin/*.c))
-UNITS   := $(patsubst tests/unit/%.c,%,$(wildcard tests/unit/*.c))
+UNITS   := $(patsubst tests/unit/%.c,%,$(wildcard tests/unit/*/*.c))
 FUZZERS := $(filter-out replay,$(patsubst tests/fuzz/%.c,%,$(wildcard tests/fuzz/*.c)))
 
 Q := $(if $(V),,@)
@@ -141,7 +141,7 @@ check-passes: all  ## every pass and pipeline on every module at hand and on GEN
 asan:  ## builds (and with `make asan check`, tests) under ASan and UBSan
 	@$(MAKE) --no-print-directory -j$(NPROC) VARIANT=asan B=build/asan all
 tsan:  ## builds the library and the test of two threads under TSan, in build/tsan
-	@$(MAKE) --no-print-directory -j$(NPROC) VARIANT=tsan B=build/tsan build/tsan/unit/threads
+	@$(MAKE) --no-print-directory -j$(NPROC) VARIANT=tsan B=build/tsan build/tsan/unit/backends/threads
 fuzz:  ## fuzzes text, protos and the builder, FUZZ_SECONDS (1800) each
 	@sh scripts/fuzz.sh
 C_FILES = $(shell git ls-files '*.[ch]' 2>/dev/null || find core passes backends profiler viz repl tests bench -name '*.[ch]')

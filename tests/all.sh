@@ -21,8 +21,8 @@ if [ -x build/asan/hlosh ]; then
   try "asan/passes keep the meaning" 900 build/asan/tests/passcheck --generated 100 -j "$JOBS" examples
   HLOSH_BUILD=$save_build HLOSH=$save_hlosh
 fi
-try "build under TSan" 2400 make -j"$JOBS" VARIANT=tsan B=build/tsan build/tsan/unit/threads
-[ -x build/tsan/unit/threads ] && try "tsan/threads" 900 env TSAN_OPTIONS=halt_on_error=0:exitcode=66 build/tsan/unit/threads
+try "build under TSan" 2400 make -j"$JOBS" VARIANT=tsan B=build/tsan build/tsan/unit/backends/threads
+[ -x build/tsan/unit/backends/threads ] && try "tsan/threads" 900 env TSAN_OPTIONS=halt_on_error=0:exitcode=66 build/tsan/unit/backends/threads
 if command -v clang >/dev/null 2>&1; then try "build with clang" 2400 make -j"$JOBS" CC=clang B=build/clang WERROR=1 all
 else skipped "build with clang" "no clang"; fi
 try "recipes of docs/HACKING.md" 2400 sh tests/extend/test.sh

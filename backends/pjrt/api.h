@@ -5,7 +5,7 @@
 // struct the caller knows: up to and with its last field, without tail padding (PJ_SIZE). A plug-in
 // accepts longer structs than it knows and answers an error to shorter ones than it needs. Handles
 // are opaque; every call but three returns NULL or an error to be destroyed. Layouts are those of
-// version 0.81; tests/unit/pjrt.c holds the sizes.
+// version 0.81; tests/unit/backends/pjrt.c holds the sizes.
 #ifndef PJRT_API_H
 #define PJRT_API_H
 

@@ -1,0 +1,141 @@
+// cpu_integer_dots.c — dots of small integers at the ends of their ranges are exact, whichever
+// library or loop computes them.
+#include "tests/unit/backends/cpu.h"
+
+typedef struct int_types {
+  const char *a, *b, *c;
+} int_types;
+// dims by letter: b batch, m and n free, k and l (of size 2) contracted
+typedef struct form {
+  const char *a, *b, *c, *layout;
+} form;
+
+static i64 size_of(char dim, const i64 *mnk) {
+  return dim == 'm' ? mnk[0] : dim == 'n' ? mnk[1] : dim == 'k' ? mnk[2] : 2;
+}
+
+static void put_shape(hs_buf *out, const char *type, const char *dims, const i64 *mnk) {
+  hs_buf_puts(out, type);
+  for (const char *d = dims; *d; d++)
+    hs_buf_printf(out, d == dims ? "[%lld" : ",%lld", (long long)size_of(*d, mnk));
+  hs_buf_puts(out, *dims ? "]" : "[]");
+}
+
+// The places of the dims of `which` in an operand, as an attribute; nothing where the operand has
+// none of them.
+static void put_places(hs_buf *out, const char *attribute, const char *which, const char *dims) {
+  bool any = false;
+  for (const char *w = which; *w; w++) {
+    const char *at = strchr(dims, *w);
+    if (!at) continue;
+    if (any) hs_buf_printf(out, ",%d", (int)(at - dims));
+    else hs_buf_printf(out, ", %s={%d", attribute, (int)(at - dims));
+    any = true;
+  }
+  if (any) hs_buf_putc(out, '}');
+}
+
+// A module of one dot for every shape and form.
+static hlo_module *int_dots(const int_types *t, const i64 (*shapes)[3], size_t nshapes,
+                            const form *forms, size_t nforms) {
+  hs_buf text = {0}, types = {0}, names = {0};
+  hs_buf_puts(&text, "HloModule t\nENTRY e {\n");
+  for (size_t k = 0; k < nshapes * nforms; k++) {
+    const form *f = &forms[k % nforms];
+    const i64 *mnk = shapes[k / nforms];
+    hs_buf_printf(&text, "a%zu = ", k);
+    put_shape(&text, t->a, f->a, mnk);
+    hs_buf_printf(&text, " parameter(%zu)\nb%zu = ", 2 * k, k);
+    put_shape(&text, t->b, f->b, mnk);
+    hs_buf_printf(&text, " parameter(%zu)\nd%zu = ", 2 * k + 1, k);
+    put_shape(&text, t->c, f->c, mnk);
+    hs_buf_printf(&text, "%s dot(a%zu, b%zu)", f->layout, k, k);
+    put_places(&text, "lhs_batch_dims", "b", f->a);
+    put_places(&text, "lhs_contracting_dims", "kl", f->a);
+    put_places(&text, "rhs_batch_dims", "b", f->b);
+    put_places(&text, "rhs_contracting_dims", "kl", f->b);
+    hs_buf_putc(&text, '\n');
+    if (k) hs_buf_putc(&types, ',');
+    put_shape(&types, t->c, f->c, mnk);
+    hs_buf_printf(&types, "%s", f->layout);
+    hs_buf_printf(&names, k ? ", d%zu" : "d%zu", k);
+  }
+  hs_buf_printf(&text, "ROOT r = (%s) tuple(%s) }", hs_buf_cstr(&types), hs_buf_cstr(&names));
+  hlo_module *m = parse(hs_buf_cstr(&text));
+  hs_buf_free(&text);
+  hs_buf_free(&types);
+  hs_buf_free(&names);
+  return m;
+}
+
+enum { LOWEST, HIGHEST, MIXED };
+static void fill_ends(hlo_literal *l, int how) {
+  hlo_dtype t = l->shape->dtype;
+  i64 bits = hlo_dtypes[t].bits, low = hlo_dtype_is_unsigned(t) ? 0 : -((i64)1 << (bits - 1)),
+      high = low + ((i64)1 << bits) - 1;
+  i64 ends[] = {low, high, low + 1, 1, high - 1, low, high};
+  for (i64 k = 0; k < l->shape->elements; k++)
+    hlo_elem_from_i64(t, (char *)l->data + (size_t)k * hlo_dtype_storage(t),
+                      how == MIXED ? ends[((u64)k * 2654435761u >> 16) % HS_COUNT(ends)]
+                                   : ends[how]);
+}
+
+static void int_dots_agree(hlo_module *m, u32 threads) {
+  static const int fills[][2] = {
+      {LOWEST, LOWEST}, {LOWEST, HIGHEST}, {HIGHEST, LOWEST}, {HIGHEST, HIGHEST}, {MIXED, MIXED}};
+  const backend *interp = backend_find("interp");
+  backend_exe *ours = NULL, *theirs = NULL;
+  hlo_literal **args = NULL;
+  u32 n = 0;
+  explain(hlo_inputs_formula(ctx, m, NULL, 0, &args, &n));
+  explain(cpu->compile(m, &(backend_options){.context = backends, .threads = threads}, &ours));
+  explain(interp->compile(m, NULL, &theirs));
+  for (size_t f = 0; f < HS_COUNT(fills); f++) {
+    for (u32 k = 0; k < n; k++) fill_ends(args[k], fills[f][k % 2]);
+    backend_result got = {0}, want = {0};
+    explain(cpu->run(ours, n, args, NULL, &got));
+    explain(interp->run(theirs, n, args, NULL, &want));
+    explain(hlo_compare(want.outputs, got.outputs, (hlo_tolerance){0, 0}));
+    backend_result_free(&got);
+    backend_result_free(&want);
+  }
+  cpu->release(ours);
+  interp->release(theirs);
+  hlo_inputs_free(args, n);
+  hlo_module_free(m);
+}
+
+static void extreme_integers(void **st) {
+  (void)st;
+  static const int_types types[] = {
+      {"s8", "s8", "s32"},   {"u8", "u8", "s32"},  {"s8", "u8", "s32"}, {"u8", "s8", "s32"},
+      {"s16", "s16", "s32"}, {"s16", "u8", "s32"}, {"s4", "s8", "s32"}, {"s8", "s8", "s8"},
+      {"u8", "u8", "u16"},   {"s32", "s8", "s32"}, {"s8", "s8", "s64"},
+  };
+  static const form forms[] = {
+      {"mk", "kn", "mn", ""},   {"km", "nk", "mn", ""},    {"mk", "nk", "mn", "{0,1}"},
+      {"km", "kn", "mn", ""},   {"bmk", "bkn", "bmn", ""}, {"mbk", "nkb", "bmn", "{0,1,2}"},
+      {"mkl", "lkn", "mn", ""}, {"k", "kn", "n", ""},      {"mk", "k", "m", ""},
+      {"k", "k", "", ""},
+  };
+  // Large enough for the library and for several threads, with sums beyond 2^24 and, of u8, beyond
+  // 2^31; and empty ones.
+  static const i64 others[][3] = {{33, 17, 130}, {32, 32, 32}, {1, 300, 33},
+                                  {300, 1, 33},  {5, 7, 530},  {2, 2, 33100},
+                                  {0, 3, 5},     {3, 0, 5},    {3, 5, 0}};
+  static const i64 sizes[] = {1, 2, 5, 17};
+  i64 small[4 * 4 * 4][3];
+  for (size_t k = 0; k < HS_COUNT(small); k++)
+    small[k][0] = sizes[k / 16], small[k][1] = sizes[k / 4 % 4], small[k][2] = sizes[k % 4];
+  for (size_t t = 0; t < HS_COUNT(types); t++) {
+    int_dots_agree(int_dots(&types[t], small, HS_COUNT(small), forms, HS_COUNT(forms)), 1);
+    int_dots_agree(int_dots(&types[t], others, HS_COUNT(others), forms, HS_COUNT(forms)), 0);
+  }
+}
+
+int main(int argc, char **argv) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(extreme_integers),
+  };
+  return run_cpu_tests(argc, argv, "cpu_integer_dots", tests, HS_COUNT(tests));
+}

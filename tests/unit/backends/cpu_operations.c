@@ -1,0 +1,236 @@
+// cpu_operations.c — runtime kernels of the cpu backend against the evaluator, by operation:
+// dots, convolutions, sorts, moves, linear algebra, transforms, random bits.
+#include "tests/unit/backends/cpu.h"
+
+static void dots(void **st) {
+  (void)st;
+  agrees(
+      MODULE("ENTRY e { a = f32[5,7] parameter(0)\n b = f32[7,3] parameter(1)\n"
+             " ROOT d = f32[5,3] dot(a, b), lhs_contracting_dims={1}, rhs_contracting_dims={0} }"));
+  agrees(MODULE(
+      "ENTRY e { a = f32[40,70] parameter(0)\n b = f32[50,70] parameter(1)\n"
+      " ROOT d = f32[40,50] dot(a, b), lhs_contracting_dims={1}, rhs_contracting_dims={1} }"));
+  agrees(MODULE("ENTRY e { a = f32[3,4,20,30] parameter(0)\n b = f32[3,30,4,25] parameter(1)\n"
+                "ROOT d = f32[3,4,20,25] dot(a, b), lhs_batch_dims={0,1}, rhs_batch_dims={0,2}, "
+                "lhs_contracting_dims={3}, rhs_contracting_dims={1} }"));
+  agrees(MODULE(
+      "ENTRY e { a = f32[6,5,4] parameter(0)\n b = f32[4,6,9] parameter(1)\n"
+      " ROOT d = f32[5,9] dot(a, b), lhs_contracting_dims={0,2}, rhs_contracting_dims={1,0} }"));
+  agrees(
+      MODULE("ENTRY e { a = f32[300] parameter(0)\n b = f32[300,40] parameter(1)\n"
+             " ROOT d = f32[40] dot(a, b), lhs_contracting_dims={0}, rhs_contracting_dims={0} }"));
+  agrees(
+      MODULE("ENTRY e { a = f64[9,8] parameter(0)\n b = f64[8,7] parameter(1)\n"
+             " ROOT d = f64[9,7] dot(a, b), lhs_contracting_dims={1}, rhs_contracting_dims={0} }"));
+  agrees(
+      MODULE("ENTRY e { a = s8[9,8] parameter(0)\n b = s8[8,7] parameter(1)\n"
+             " ROOT d = s32[9,7] dot(a, b), lhs_contracting_dims={1}, rhs_contracting_dims={0} }"));
+  agrees(
+      MODULE("ENTRY e { a = c64[4,6] parameter(0)\n b = c64[6,5] parameter(1)\n"
+             " ROOT d = c64[4,5] dot(a, b), lhs_contracting_dims={1}, rhs_contracting_dims={0} }"));
+  agrees(MODULE(
+      "ENTRY e { a = f32[33,65]{0,1} parameter(0)\n b = f32[65,47]{0,1} parameter(1)\n"
+      " ROOT d = f32[33,47]{0,1} dot(a, b), lhs_contracting_dims={1}, rhs_contracting_dims={0} }"));
+  // A result stored by columns: the transposed product, as the gradient of a weight asks for it.
+  agrees(MODULE(
+      "ENTRY e { a = f32[65,33] parameter(0)\n b = f32[65,47] parameter(1)\n"
+      " ROOT d = f32[33,47]{0,1} dot(a, b), lhs_contracting_dims={0}, rhs_contracting_dims={0} }"));
+  agrees(MODULE("ENTRY e { a = f32[4,40,33] parameter(0)\n b = f32[4,40,47] parameter(1)\n"
+                " ROOT d = f32[4,33,47]{1,2,0} dot(a, b), lhs_batch_dims={0}, rhs_batch_dims={0}, "
+                "lhs_contracting_dims={1}, rhs_contracting_dims={1} }"));
+  agrees(
+      MODULE("ENTRY e { a = f32[0,7] parameter(0)\n b = f32[7,3] parameter(1)\n"
+             " ROOT d = f32[0,3] dot(a, b), lhs_contracting_dims={1}, rhs_contracting_dims={0} }"));
+  agrees(
+      MODULE("ENTRY e { a = f32[5,0] parameter(0)\n b = f32[0,3] parameter(1)\n"
+             " ROOT d = f32[5,3] dot(a, b), lhs_contracting_dims={1}, rhs_contracting_dims={0} }"));
+}
+
+static void narrow_dots(void **st) {
+  (void)st;
+  agrees(MODULE("ENTRY e { a = bf16[1,64] parameter(0)\n b = bf16[64,40] parameter(1)\n"
+                " d = f32[1,40] dot(a, b), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n"
+                " ROOT r = f32[1,40] negate(d) }"));
+  agrees(MODULE(
+      "ENTRY e { a = bf16[3,64] parameter(0)\n b = bf16[40,64] parameter(1)\n"
+      " ROOT d = f32[3,40] dot(a, b), lhs_contracting_dims={1}, rhs_contracting_dims={1} }"));
+  agrees(MODULE(
+      "ENTRY e { a = f16[40,64] parameter(0)\n b = f16[64,48] parameter(1)\n"
+      " ROOT d = f32[40,48] dot(a, b), lhs_contracting_dims={1}, rhs_contracting_dims={0} }"));
+}
+
+static void convolutions(void **st) {
+  (void)st;
+  agrees(MODULE("ENTRY e { x = f32[2,9,9,8] parameter(0)\n w = f32[3,3,8,16] parameter(1)\n"
+                " ROOT c = f32[2,9,9,16] convolution(x, w), window={size=3x3 pad=1_1x1_1}, "
+                "dim_labels=b01f_01io->b01f }"));
+  agrees(
+      MODULE("ENTRY e { x = f32[2,3,10,11] parameter(0)\n w = f32[5,3,3,2] parameter(1)\n"
+             " ROOT c = f32[2,5,4,5] convolution(x, w), window={size=3x2 stride=2x2 pad=0_0x0_0}, "
+             "dim_labels=bf01_oi01->bf01 }"));
+  agrees(MODULE("ENTRY e { x = f32[2,8,8,8] parameter(0)\n w = f32[3,3,2,12] parameter(1)\n"
+                " ROOT c = f32[2,8,8,12] convolution(x, w), window={size=3x3 pad=1_1x1_1}, "
+                "dim_labels=b01f_01io->b01f, feature_group_count=4 }"));
+  agrees(MODULE(
+      "ENTRY e { x = f32[2,7,7,3] parameter(0)\n w = f32[3,3,3,4] parameter(1)\n"
+      " ROOT c = f32[2,7,7,4] convolution(x, w), window={size=3x3 pad=2_2x2_2 rhs_dilate=2x2}, "
+      "dim_labels=b01f_01io->b01f }"));
+  agrees(MODULE(
+      "ENTRY e { x = f32[2,6,6,4] parameter(0)\n w = f32[4,4,4,3] parameter(1)\n"
+      " ROOT c = f32[2,12,12,3] convolution(x, w), window={size=4x4 pad=2_2x2_2 lhs_dilate=2x2}, "
+      "dim_labels=b01f_01io->b01f }"));
+  agrees(MODULE(
+      "ENTRY e { x = f32[2,6,6,4] parameter(0)\n w = f32[3,3,4,3] parameter(1)\n"
+      " ROOT c = f32[2,6,6,3] convolution(x, w), window={size=3x3 pad=1_1x1_1 rhs_reversal=1x1}, "
+      "dim_labels=b01f_01io->b01f }"));
+  agrees(MODULE("ENTRY e { x = f32[3,8,8,5] parameter(0)\n g = f32[3,8,8,6] parameter(1)\n"
+                " ROOT c = f32[3,3,5,6] convolution(x, g), window={size=8x8 pad=1_1x1_1}, "
+                "dim_labels=f01b_i01o->01bf }"));
+  agrees(MODULE(
+      "ENTRY e { x = f32[3,9,9,5] parameter(0)\n g = f32[3,4,4,6] parameter(1)\n"
+      " ROOT c = f32[3,3,5,6] convolution(x, g), window={size=4x4 pad=0_0x0_0 rhs_dilate=2x2}, "
+      "dim_labels=f01b_i01o->01bf }"));
+  agrees(MODULE("ENTRY e { x = f32[3,8,8,4] parameter(0)\n g = f32[3,8,8,4] parameter(1)\n"
+                " ROOT c = f32[3,3,1,4] convolution(x, g), window={size=8x8 pad=1_1x1_1}, "
+                "dim_labels=f01b_i01o->01bf, batch_group_count=4 }"));
+  agrees(MODULE("ENTRY e { x = f32[4,10] parameter(0)\n w = f32[10,6] parameter(1)\n"
+                " ROOT c = f32[4,6] convolution(x, w), dim_labels=bf_io->bf }"));
+  agrees(MODULE(
+      "ENTRY e { x = f32[2,12,4] parameter(0)\n w = f32[3,4,6] parameter(1)\n"
+      " ROOT c = f32[2,12,6] convolution(x, w), window={size=3 pad=2_0}, dim_labels=b0f_0io->b0f "
+      "}"));
+  agrees(MODULE(
+      "ENTRY e { x = s32[2,7,7,3] parameter(0)\n w = s32[3,3,3,4] parameter(1)\n"
+      " ROOT c = s32[2,5,5,4] convolution(x, w), window={size=3x3}, dim_labels=b01f_01io->b01f }"));
+  agrees(MODULE(
+      "ENTRY e { x = f64[2,7,7,3] parameter(0)\n w = f64[3,3,3,4] parameter(1)\n"
+      " ROOT c = f64[2,5,5,4] convolution(x, w), window={size=3x3}, dim_labels=b01f_01io->b01f }"));
+  agrees(MODULE("ENTRY e { x = f32[2,7,7,3] parameter(0)\n w = f32[3,3,3,4] parameter(1)\n"
+                " ROOT c = f32[2,3,3,4] convolution(x, w), window={size=3x3 pad=-1_-1x-1_-1}, "
+                "dim_labels=b01f_01io->b01f }"));
+}
+
+static void sorts(void **st) {
+  (void)st;
+  agrees(MODULE(LT
+                "ENTRY e { x = f32[700] parameter(0)\n ROOT s = f32[700] sort(x), dimensions={0}, "
+                "is_stable=true, to_apply=lt }"));
+  agrees(MODULE(
+      LT "ENTRY e { x = f32[20,9] parameter(0)\n ROOT s = f32[20,9] sort(x), dimensions={0}, "
+         "to_apply=lt }"));
+  agrees(MODULE(
+      "gt { a = s32[] parameter(0)\n b = s32[] parameter(1)\n p = f32[] parameter(2)\n"
+      " q = f32[] parameter(3)\n ROOT c = pred[] compare(a, b), direction=GT }\n"
+      "ENTRY e { x = f32[900] parameter(0)\n k = f32[] constant(10)\n"
+      " kb = f32[900] broadcast(k), dimensions={}\n y = f32[900] multiply(x, kb)\n"
+      " i = s32[900] convert(y)\n"
+      "ROOT s = (s32[900], f32[900]) sort(i, x), dimensions={0}, is_stable=true, to_apply=gt }"));
+  agrees(MODULE("c { a = s32[] parameter(0)\n b = s32[] parameter(1)\n p = f32[] parameter(2)\n"
+                " q = f32[] parameter(3)\n l = pred[] compare(a, b), direction=LT\n"
+                "e = pred[] compare(a, b), direction=EQ\n m = pred[] compare(p, q), direction=LT\n"
+                " n = pred[] and(e, m)\n ROOT r = pred[] or(l, n) }\n"
+                "ENTRY e { k = s32[40] parameter(0)\n v = f32[40] parameter(1)\n"
+                " ROOT s = (s32[40], f32[40]) sort(k, v), dimensions={0}, to_apply=c }"));
+  agrees(
+      MODULE("ENTRY e { x = f32[5,60] parameter(0)\n ROOT t = (f32[5,7], s32[5,7]) topk(x), k=7, "
+             "largest=true }"));
+}
+
+static void moves(void **st) {
+  (void)st;
+  agrees(
+      MODULE("ENTRY e { x = f32[6,8] parameter(0)\n i = s32[] constant(3)\n j = s32[] constant(9)\n"
+             " ROOT d = f32[2,3] dynamic-slice(x, i, j), dynamic_slice_sizes={2,3} }"));
+  agrees(MODULE(
+      "ENTRY e { x = f32[6,8] parameter(0)\n u = f32[2,3] parameter(1)\n i = s32[] constant(-4)\n"
+      " j = s32[] constant(2)\n ROOT d = f32[6,8] dynamic-update-slice(x, u, i, j) }"));
+  agrees(MODULE(
+      "ENTRY e { x = f32[10,4] parameter(0)\n i = s32[5,1] constant({{3},{9},{0},{-2},{12}})\n"
+      " ROOT g = f32[5,4] gather(x, i), offset_dims={1}, collapsed_slice_dims={0}, "
+      "start_index_map={0}, index_vector_dim=1, slice_sizes={1,4} }"));
+  agrees(MODULE("ENTRY e { x = f32[4,10,3] parameter(0)\n i = s32[5] constant({3,9,0,1,2})\n"
+                " ROOT g = f32[4,5,3] gather(x, i), offset_dims={0,2}, collapsed_slice_dims={1}, "
+                "start_index_map={1}, index_vector_dim=1, slice_sizes={4,1,3} }"));
+  agrees(MODULE(
+      "add { a = f32[] parameter(0)\n b = f32[] parameter(1)\n ROOT c = f32[] add(a, b) }\n"
+      "ENTRY e { x = f32[10,4] parameter(0)\n i = s32[5,1] constant({{3},{9},{3},{-2},{12}})\n"
+      " u = f32[5,4] parameter(1)\n"
+      "ROOT g = f32[10,4] scatter(x, i, u), update_window_dims={1}, inserted_window_dims={0}, "
+      "scatter_dims_to_operand_dims={0}, index_vector_dim=1, to_apply=add }"));
+  agrees(
+      MODULE("ge { a = f32[] parameter(0)\n b = f32[] parameter(1)\n"
+             " ROOT c = pred[] compare(a, b), direction=GE }\nadd { a = f32[] parameter(0)\n"
+             " b = f32[] parameter(1)\n ROOT c = f32[] add(a, b) }\n"
+             "ENTRY e { x = f32[2,8,8,3] parameter(0)\n s = f32[2,4,4,3] parameter(1)\n"
+             " z = f32[] constant(0)\n ROOT r = f32[2,8,8,3] select-and-scatter(x, s, z), "
+             "window={size=1x3x3x1 stride=1x2x2x1 pad=0_0x0_1x0_1x0_0}, select=ge, scatter=add }"));
+}
+
+static void linear_algebra(void **st) {
+  (void)st;
+#define SPD                                                                         \
+  "x = f32[3,6,6] parameter(0)\n"                                                   \
+  " y = f32[3,6,6] dot(x, x), lhs_batch_dims={0}, rhs_batch_dims={0}, "             \
+  "lhs_contracting_dims={2}, rhs_contracting_dims={2}\n"                            \
+  "r = s32[6,6] iota(), iota_dimension=0\n c = s32[6,6] iota(), iota_dimension=1\n" \
+  " p = pred[6,6] compare(r, c), direction=EQ\n"                                    \
+  " pb = pred[3,6,6] broadcast(p), dimensions={1,2}\nk = f32[] constant(3)\n"       \
+  " kb = f32[3,6,6] broadcast(k), dimensions={}\n ys = f32[3,6,6] add(y, kb)\n"     \
+  " a = f32[3,6,6] select(pb, ys, y)\n"
+  agrees(MODULE("ENTRY e { " SPD " ROOT l = f32[3,6,6] cholesky(a), lower=true }"));
+  agrees(MODULE(
+      "ENTRY e { " SPD
+      " b = f32[3,6,4] parameter(1)\n ROOT s = f32[3,6,4] triangular-solve(a, b), left_side=true, "
+      "lower=true, transpose_a=NO_TRANSPOSE }"));
+  agrees(MODULE(
+      "ENTRY e { " SPD
+      " b = f32[3,6,4] parameter(1)\n ROOT s = f32[3,6,4] triangular-solve(a, b), left_side=true, "
+      "lower=true, transpose_a=TRANSPOSE }"));
+  agrees(MODULE(
+      "ENTRY e { " SPD
+      " b = f32[3,4,6] parameter(1)\n ROOT s = f32[3,4,6] triangular-solve(a, b), left_side=false, "
+      "lower=false, transpose_a=NO_TRANSPOSE }"));
+  agrees(MODULE(
+      "ENTRY e { " SPD
+      " b = f32[3,4,6] parameter(1)\n ROOT s = f32[3,4,6] triangular-solve(a, b), left_side=false, "
+      "lower=true, transpose_a=TRANSPOSE, unit_diagonal=true }"));
+}
+
+static void ffts(void **st) {
+  (void)st;
+  agrees(MODULE("ENTRY e { x = c64[3,16] parameter(0)\n ROOT f = c64[3,16] fft(x), fft_type=FFT, "
+                "fft_length={16} }"));
+  agrees(MODULE("ENTRY e { x = c64[3,15] parameter(0)\n ROOT f = c64[3,15] fft(x), fft_type=IFFT, "
+                "fft_length={15} }"));
+  agrees(
+      MODULE("ENTRY e { x = f32[2,6,14] parameter(0)\n ROOT f = c64[2,6,8] fft(x), fft_type=RFFT, "
+             "fft_length={6,14} }"));
+  agrees(
+      MODULE("ENTRY e { x = c64[2,6,8] parameter(0)\n ROOT f = f32[2,6,15] fft(x), fft_type=IRFFT, "
+             "fft_length={6,15} }"));
+}
+
+static void random_bits(void **st) {
+  (void)st;
+  agrees(MODULE(
+      "ENTRY e { s = u64[2] parameter(0)\n ROOT r = (u64[2], u32[5,3]) rng-bit-generator(s), "
+      "algorithm=rng_three_fry }"));
+  agrees(MODULE(
+      "ENTRY e { s = u64[2] parameter(0)\n ROOT r = (u64[2], u64[4,3]) rng-bit-generator(s), "
+      "algorithm=rng_three_fry }"));
+  agrees(
+      MODULE("ENTRY e { s = u64[3] parameter(0)\n ROOT r = (u64[3], u32[7]) rng-bit-generator(s), "
+             "algorithm=rng_philox }"));
+  agrees(
+      MODULE("ENTRY e { s = u64[3] parameter(0)\n ROOT r = (u64[3], u16[9]) rng-bit-generator(s), "
+             "algorithm=rng_default }"));
+}
+
+int main(int argc, char **argv) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(dots),  cmocka_unit_test(narrow_dots), cmocka_unit_test(convolutions),
+      cmocka_unit_test(sorts), cmocka_unit_test(moves),       cmocka_unit_test(linear_algebra),
+      cmocka_unit_test(ffts),  cmocka_unit_test(random_bits),
+  };
+  return run_cpu_tests(argc, argv, "cpu_operations", tests, HS_COUNT(tests));
+}

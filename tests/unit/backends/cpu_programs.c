@@ -1,0 +1,307 @@
+// cpu_programs.c — whole programs on the cpu backend against the evaluator: control flow,
+// buffers updated in place, donation, layouts, measuring, custom calls that stand for their
+// operands.
+#include "tests/unit/backends/cpu.h"
+
+// Loops whose state is updated in place, handed through, exchanged, and read by results.
+static void control_flow(void **st) {
+  (void)st;
+  agrees(MODULE(
+      "cond { s = (s32[], f32[20,3], f32[3]) parameter(0)\n"
+      " i = s32[] get-tuple-element(s), index=0\n n = s32[] constant(20)\n"
+      " ROOT c = pred[] compare(i, n), direction=LT }\n"
+      "body { s = (s32[], f32[20,3], f32[3]) parameter(0)\n"
+      " i = s32[] get-tuple-element(s), index=0\n a = f32[20,3] get-tuple-element(s), index=1\n"
+      " v = f32[3] get-tuple-element(s), index=2\n"
+      "one = s32[] constant(1)\n j = s32[] add(i, one)\n w = f32[3] multiply(v, v)\n"
+      " u = f32[1,3] reshape(w)\n z = s32[] constant(0)\n b = f32[20,3] dynamic-update-slice(a, u, "
+      "i, z)\n"
+      "ROOT t = (s32[], f32[20,3], f32[3]) tuple(j, b, v) }\n"
+      "ENTRY e { a = f32[20,3] parameter(0)\n v = f32[3] parameter(1)\n i = s32[] constant(0)\n"
+      " t = (s32[], f32[20,3], f32[3]) tuple(i, a, v)\n"
+      "w = (s32[], f32[20,3], f32[3]) while(t), condition=cond, body=body\n"
+      " r = f32[20,3] get-tuple-element(w), index=1\n q = f32[20,3] add(r, a)\n"
+      " ROOT o = (f32[20,3], f32[20,3]) tuple(r, q) }"));
+  // State is rotated (x, y) <- (y, x + y) and grown large enough to be exchanged instead of copied.
+  agrees(MODULE(
+      "cond { s = (s32[], f32[600], f32[600]) parameter(0)\n"
+      " i = s32[] get-tuple-element(s), index=0\n n = s32[] constant(7)\n"
+      " ROOT c = pred[] compare(i, n), direction=LT }\n"
+      "body { s = (s32[], f32[600], f32[600]) parameter(0)\n"
+      " i = s32[] get-tuple-element(s), index=0\n x = f32[600] get-tuple-element(s), index=1\n"
+      " y = f32[600] get-tuple-element(s), index=2\n"
+      "one = s32[] constant(1)\n j = s32[] add(i, one)\n r = f32[600] reverse(x), dimensions={0}\n"
+      " z = f32[600] add(r, y)\n ROOT t = (s32[], f32[600], f32[600]) tuple(j, y, z) }\n"
+      "ENTRY e { x = f32[600] parameter(0)\n y = f32[600] parameter(1)\n i = s32[] constant(0)\n"
+      " t = (s32[], f32[600], f32[600]) tuple(i, x, y)\n ROOT w = (s32[], f32[600], f32[600]) "
+      "while(t), condition=cond, body=body }"));
+  // A loop in a loop over the same state, reversed every step.
+  agrees(MODULE(
+      "ic { s = (s32[], f32[500]) parameter(0)\n i = s32[] get-tuple-element(s), index=0\n"
+      " n = s32[] constant(3)\n ROOT c = pred[] compare(i, n), direction=LT }\n"
+      "ib { s = (s32[], f32[500]) parameter(0)\n i = s32[] get-tuple-element(s), index=0\n"
+      " x = f32[500] get-tuple-element(s), index=1\n one = s32[] constant(1)\n"
+      " j = s32[] add(i, one)\n"
+      "r = f32[500] reverse(x), dimensions={0}\n y = f32[500] add(r, x)\n"
+      " ROOT t = (s32[], f32[500]) tuple(j, y) }\n"
+      "oc { s = (s32[], f32[500]) parameter(0)\n i = s32[] get-tuple-element(s), index=0\n"
+      " n = s32[] constant(2)\n ROOT c = pred[] compare(i, n), direction=LT }\n"
+      "ob { s = (s32[], f32[500]) parameter(0)\n i = s32[] get-tuple-element(s), index=0\n"
+      " x = f32[500] get-tuple-element(s), index=1\n one = s32[] constant(1)\n"
+      " j = s32[] add(i, one)\n z = s32[] constant(0)\n"
+      "t0 = (s32[], f32[500]) tuple(z, x)\n w = (s32[], f32[500]) while(t0), condition=ic, "
+      "body=ib\n y = f32[500] get-tuple-element(w), index=1\n ROOT t = (s32[], f32[500]) tuple(j, "
+      "y) }\n"
+      "ENTRY e { x = f32[500] parameter(0)\n i = s32[] constant(0)\n"
+      " t = (s32[], f32[500]) tuple(i, x)\n ROOT w = (s32[], f32[500]) while(t), condition=oc, "
+      "body=ob }"));
+  agrees(MODULE(
+      "p { x = f32[9] parameter(0)\n ROOT y = f32[9] negate(x) }\nq { x = f32[9] parameter(0)\n"
+      " ROOT y = f32[9] copy(x) }\n"
+      "ENTRY e { x = f32[9] parameter(0)\n s = s32[] constant(1)\n"
+      " c = f32[9] conditional(s, x, x), branch_computations={p, q}\n t = s32[] constant(-3)\n"
+      " d = f32[9] conditional(t, c, x), branch_computations={q, p}\n"
+      " ROOT r = f32[9] add(c, d) }"));
+  agrees(MODULE(
+      "f { x = f32[9] parameter(0)\n ROOT y = (f32[9], f32[9]) tuple(x, x) }\n"
+      "ENTRY e { x = f32[9] parameter(0)\n c = (f32[9], f32[9]) call(x), to_apply=f\n"
+      " k = f32[9] constant({1,2,3,4,5,6,7,8,9})\n ROOT t = ((f32[9], f32[9]), f32[9], f32[9]) "
+      "tuple(c, x, k) }"));
+}
+
+// One new value for two states, both large enough to be exchanged.
+static void state_shared(void **st) {
+  (void)st;
+  agrees(MODULE(
+      "cond { s = (s32[], f32[600], f32[600]) parameter(0)\n"
+      " i = s32[] get-tuple-element(s), index=0\n n = s32[] constant(5)\n"
+      " ROOT c = pred[] compare(i, n), direction=LT }\n"
+      "body { s = (s32[], f32[600], f32[600]) parameter(0)\n"
+      " i = s32[] get-tuple-element(s), index=0\n x = f32[600] get-tuple-element(s), index=1\n"
+      " y = f32[600] get-tuple-element(s), index=2\n"
+      "one = s32[] constant(1)\n j = s32[] add(i, one)\n r = f32[600] reverse(x), dimensions={0}\n"
+      " z = f32[600] add(r, y)\n ROOT t = (s32[], f32[600], f32[600]) tuple(j, z, z) }\n"
+      "ENTRY e { x = f32[600] parameter(0)\n y = f32[600] parameter(1)\n i = s32[] constant(0)\n"
+      " t = (s32[], f32[600], f32[600]) tuple(i, x, y)\n ROOT w = (s32[], f32[600], f32[600]) "
+      "while(t), condition=cond, body=body }"));
+}
+
+static void layouts(void **st) {
+  (void)st;
+  agrees(MODULE(
+      "ENTRY e { x = f32[5,6,7]{0,2,1} parameter(0)\n ROOT t = f32[5,6,7]{1,0,2} copy(x) }"));
+  agrees(MODULE(LT "ENTRY e { x = f32[20,9]{0,1} parameter(0)\n ROOT s = f32[20,9]{0,1} sort(x), "
+                   "dimensions={0}, to_apply=lt }"));
+}
+
+// An array handed through under another layout: to and from a call, as a tuple element, as loop
+// state and in and out of a loop's computations, through a branch, and as the result of the module.
+static void layouts_change_on_the_way(void **st) {
+  (void)st;
+  agrees(MODULE(
+      "f { x = f32[5,7]{1,0} parameter(0)\n y = f32[7,5]{1,0} parameter(1)\n"
+      " t = f32[5,7]{0,1} transpose(y), dimensions={1,0}\n s = f32[5,7]{1,0} subtract(x, t)\n"
+      "ROOT r = (f32[7,5]{0,1}, f32[5,7]{0,1}) tuple(y, s) }\n"
+      "ENTRY e { x = f32[5,7]{0,1} parameter(0)\n y = f32[7,5]{0,1} parameter(1)\n"
+      " c = (f32[7,5]{1,0}, f32[5,7]{1,0}) call(x, y), to_apply=f\n"
+      "g = f32[7,5]{0,1} get-tuple-element(c), index=0\n h = f32[5,7]{0,1} get-tuple-element(c), "
+      "index=1\n"
+      "k = f32[5,7]{1,0} transpose(g), dimensions={1,0}\n d = f32[5,7]{1,0} add(k, h)\n"
+      "o = f32[5,7]{0,1} opt-barrier(d)\n ROOT t = (f32[5,7]{1,0}, f32[7,5]{1,0}, f32[5,7]{0,1}) "
+      "tuple(o, g, x) }"));
+  agrees(MODULE(
+      "cond { s = (s32[], f32[5,7]{0,1}, f32[5,7]{1,0}) parameter(0)\n"
+      " i = s32[] get-tuple-element(s), index=0\n x = f32[5,7]{0,1} get-tuple-element(s), index=1\n"
+      "y = f32[1,1] slice(x), slice={[1:2],[3:4]}\n z = f32[] reshape(y)\n"
+      " m = f32[] constant(1e9)\n p = pred[] compare(z, m), direction=LT\n"
+      "n = s32[] constant(3)\n c = pred[] compare(i, n), direction=LT\n"
+      " ROOT a = pred[] and(c, p) }\n"
+      "body { s = (s32[], f32[5,7]{0,1}, f32[5,7]{0,1}) parameter(0)\n"
+      " i = s32[] get-tuple-element(s), index=0\n x = f32[5,7]{1,0} get-tuple-element(s), index=1\n"
+      "y = f32[5,7]{0,1} get-tuple-element(s), index=2\n one = s32[] constant(1)\n"
+      " j = s32[] add(i, one)\n r = f32[5,7]{1,0} reverse(x), dimensions={0}\n"
+      " z = f32[5,7]{1,0} add(r, y)\n"
+      "ROOT t = (s32[], f32[5,7]{0,1}, f32[5,7]{1,0}) tuple(j, z, y) }\n"
+      "ENTRY e { x = f32[5,7]{0,1} parameter(0)\n y = f32[5,7]{0,1} parameter(1)\n"
+      " i = s32[] constant(0)\n t = (s32[], f32[5,7]{0,1}, f32[5,7]{0,1}) tuple(i, x, y)\n"
+      "ROOT w = (s32[], f32[5,7]{1,0}, f32[5,7]{1,0}) while(t), condition=cond, body=body }"));
+  agrees(MODULE(
+      "a { x = f32[5,7]{1,0} parameter(0)\n ROOT r = f32[5,7]{0,1} reverse(x), dimensions={1} }\n"
+      " b { ROOT x = f32[5,7]{0,1} parameter(0) }\n"
+      "ENTRY e { x = f32[5,7]{0,1} parameter(0)\n y = f32[5,7]{1,0} parameter(1)\n"
+      " z = f32[] constant(0)\n s = f32[1,1] slice(y), slice={[0:1],[0:1]}\n v = f32[] reshape(s)\n"
+      "p = pred[] compare(v, z), direction=LT\n q = pred[] not(p)\n"
+      " c = f32[5,7]{1,0} conditional(p, x, y), true_computation=a, false_computation=b\n"
+      "d = f32[5,7]{1,0} conditional(q, x, y), true_computation=a, false_computation=b\n"
+      " ROOT t = (f32[5,7]{1,0}, f32[5,7]{1,0}) tuple(c, d) }"));
+  agrees(MODULE("f { x = f32[5,7]{1,0} parameter(0)\n y = f32[5,7]{0,1} parameter(1)\n"
+                " n = f32[5,7]{0,1} negate(x)\n s = f32[5,7]{1,0} multiply(x, y)\n"
+                " ROOT t = (f32[5,7]{0,1}, f32[5,7]{1,0}) tuple(n, s) }\n"
+                "ENTRY e { x = f32[5,7]{0,1} parameter(0)\n y = f32[5,7]{1,0} parameter(1)\n"
+                " ROOT r = (f32[5,7]{1,0}, f32[5,7]{0,1}) fusion(x, y), kind=kLoop, calls=f }"));
+}
+
+// A donated argument is updated in its own memory, and the caller's copy stays as it was.
+static void donation(void **st) {
+  (void)st;
+  hlo_module *m = parse("HloModule t, input_output_alias={ {}: (0, {}, may-alias) }\n"
+                        "ENTRY e { x = f32[64] parameter(0)\n y = f32[64] parameter(1)\n"
+                        " ROOT s = f32[64] add(x, y) }");
+  backend_result want = run_on(backend_find("interp"), m, NULL, NULL, NULL);
+  backend_run_options ro = {.want_outputs = true, .warmup = 2, .min_runs = 4, .max_runs = 4};
+  backend_compiled info;
+  backend_result got = run_on(cpu, m, NULL, &ro, &info);
+  explain(hlo_compare(want.outputs, got.outputs, (hlo_tolerance){1e-6, 1e-6}));
+  assert_int_equal(got.timing.runs, 4);
+  assert_int_equal(info.alias_bytes, 256);
+  backend_result_free(&got);
+  backend_result_free(&want);
+  hlo_module_free(m);
+}
+
+// Several results of one kernel, each in the memory of an argument where the order of reading and
+// writing allows it.
+static void donation_to_several(void **st) {
+  (void)st;
+  static const struct {
+    const char *text;
+    i64 donated;
+  } cases[] = {
+      {"f { m = f32[9,70] parameter(0)\n g = f32[9,70] parameter(1)\n p = f32[9,70] parameter(2)\n"
+       " n = f32[9,70] add(m, g)\n q = f32[9,70] subtract(p, n)\n"
+       " ROOT t = (f32[9,70], f32[9,70]) tuple(n, q) }\n",
+       2},
+      {"f { m = f32[9,70] parameter(0)\n g = f32[70,9] parameter(1)\n p = f32[9,70] parameter(2)\n"
+       " h = f32[9,70] transpose(g), dimensions={1,0}\n n = f32[9,70] add(m, h)\n"
+       "q = f32[9,70] subtract(p, n)\n ROOT t = (f32[9,70], f32[9,70]) tuple(n, q) }\n",
+       2},
+      // The first result would overwrite what only the second reads.
+      {"f { m = f32[9,70] parameter(0)\n g = f32[9,70] parameter(1)\n p = f32[9,70] parameter(2)\n"
+       " n = f32[9,70] add(p, g)\n q = f32[9,70] subtract(m, p)\n"
+       " ROOT t = (f32[9,70], f32[9,70]) tuple(n, q) }\n",
+       1},
+      // The second reads the first's argument elsewhere.
+      {"f { m = f32[9,70] parameter(0)\n g = f32[9,70] parameter(1)\n p = f32[9,70] parameter(2)\n"
+       " n = f32[9,70] add(m, g)\n r = f32[9,70] reverse(m), dimensions={0}\n"
+       " q = f32[9,70] subtract(p, r)\n"
+       "ROOT t = (f32[9,70], f32[9,70]) tuple(n, q) }\n",
+       1},
+      // Half of the first leaves its argument unread, and the second wants all of it.
+      {"f { m = f32[9,70] parameter(0)\n g = f32[9,70] parameter(1)\n p = f32[9,70] parameter(2)\n"
+       " k = s32[9,70] iota(), iota_dimension=1\n c = s32[] constant(32)\n"
+       " cb = s32[9,70] broadcast(c), dimensions={}\n"
+       "l = pred[9,70] compare(k, cb), direction=LT\n n = f32[9,70] select(l, m, g)\n"
+       " q = f32[9,70] subtract(p, m)\n ROOT t = (f32[9,70], f32[9,70]) tuple(n, q) }\n",
+       1},
+  };
+  for (size_t k = 0; k < HS_COUNT(cases); k++) {
+    hs_buf b = {0};
+    const char *g = strstr(cases[k].text, "g = f32[70,9]") ? "f32[70,9]" : "f32[9,70]";
+    hs_buf_printf(
+        &b,
+        "HloModule t, input_output_alias={ {0}: (0, {}, may-alias), {1}: (2, {}, may-alias) }\n%s"
+        "ENTRY e { m = f32[9,70] parameter(0)\n g = %s parameter(1)\n p = f32[9,70] parameter(2)\n"
+        " ROOT r = (f32[9,70], f32[9,70]) fusion(m, g, p), kind=kLoop, calls=f }",
+        cases[k].text, g);
+    agrees(hs_buf_cstr(&b));
+    hlo_module *m = parse(hs_buf_cstr(&b));
+    backend_compiled info;
+    backend_result r = run_on(cpu, m, NULL, NULL, &info);
+#if HAVE_LLVM
+    assert_int_equal(info.alias_bytes, cases[k].donated * 9 * 70 * 4);
+#endif
+    backend_result_free(&r);
+    hlo_module_free(m);
+    hs_buf_free(&b);
+  }
+}
+
+static void measures(void **st) {
+  (void)st;
+  hlo_module *m = parse(MODULE(
+      "ENTRY e { a = f32[64,64] parameter(0)\n b = f32[64,64] dot(a, a), lhs_contracting_dims={1}, "
+      "rhs_contracting_dims={0}\n ROOT c = f32[64,64] dot(b, a), lhs_contracting_dims={1}, "
+      "rhs_contracting_dims={0} }"));
+  backend_run_options ro = {.warmup = 1, .min_runs = 3, .max_runs = 5, .want_kernel_times = true};
+  backend_compiled info;
+  backend_result r = run_on(cpu, m, NULL, &ro, &info);
+  assert_null(r.outputs);
+  assert_in_range(r.timing.runs, 3, 5);
+  assert_true(r.timing.first_ms > 0);
+  assert_int_equal(r.timing.nkernels, 2);
+  for (u32 k = 0; k < 2; k++) assert_true(r.timing.kernel_ms[k] > 0);
+  backend_result_free(&r);
+  hlo_module_free(m);
+}
+
+// Every marker of the table, with one value, with a value whose layout it changes, with a tuple and
+// with several values.
+static void markers(void **st) {
+  (void)st;
+  enum { MARKER = 1 };
+  static const struct {
+    const char *target;
+    int flags;
+  } rows[] = {
+#define CUSTOM(id, target, shape, eval, cost, flags) {target, flags},
+#include "core/analysis/customcalls.def"
+#undef CUSTOM
+  };
+  static const char *const bodies[] = {
+      " y = f32[3,4]{1,0} custom-call(x), custom_call_target=\"%s\"\n"
+      " ROOT r = f32[3,4]{1,0} negate(y) }",
+      " y = f32[3,4]{0,1} custom-call(x), custom_call_target=\"%s\"\n"
+      " ROOT r = f32[3,4]{0,1} negate(y) }",
+      " z = f32[3,4]{1,0} negate(x)\n t = (f32[3,4]{1,0}, f32[3,4]{1,0}) tuple(x, z)\n"
+      " ROOT y = (f32[3,4]{1,0}, f32[3,4]{1,0}) custom-call(t), custom_call_target=\"%s\" }",
+      " z = f32[3,4]{1,0} negate(x)\n"
+      " ROOT y = (f32[3,4]{1,0}, f32[3,4]{0,1}) custom-call(x, z), custom_call_target=\"%s\" }",
+  };
+  u32 found = 0;
+  for (size_t k = 0; k < HS_COUNT(rows); k++) {
+    if (!(rows[k].flags & MARKER)) continue;
+    found++;
+    int n = (int)strcspn(rows[k].target, "*");
+    char *target = hs_format("%.*s%s", n, rows[k].target, rows[k].target[n] ? "any" : "");
+    for (size_t b = 0; b < HS_COUNT(bodies); b++) {
+      char *head =
+          hs_format("HloModule t\nENTRY e { x = f32[3,4]{1,0} parameter(0)\n%s", bodies[b]);
+      const char *mark = strstr(head, "%s");
+      char *text = hs_format("%.*s%s%s", (int)(mark - head), head, target, mark + 2);
+      agrees(text);
+      hs_free(text);
+      hs_free(head);
+    }
+    hs_free(target);
+  }
+  assert_true(found >= 10);
+}
+
+static void unsupported_names_the_opcode(void **st) {
+  (void)st;
+  hlo_module *m =
+      parse(MODULE("ENTRY e { t = token[] after-all()\n i = ((f32[3]), token[]) infeed(t)\n"
+                   " ROOT r = (f32[3]) get-tuple-element(i), index=0 }"));
+  backend_exe *e = NULL;
+  hs_status s = cpu->compile(m, NULL, &e);
+  assert_false(hs_ok(s));
+  assert_int_equal(s.err->code, HS_E_UNSUPPORTED);
+  assert_non_null(strstr(s.err->message, "unsupported: infeed"));
+  hs_status_drop(s);
+  hlo_module_free(m);
+}
+
+int main(int argc, char **argv) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(control_flow),
+      cmocka_unit_test(state_shared),
+      cmocka_unit_test(layouts),
+      cmocka_unit_test(layouts_change_on_the_way),
+      cmocka_unit_test(donation),
+      cmocka_unit_test(donation_to_several),
+      cmocka_unit_test(measures),
+      cmocka_unit_test(markers),
+      cmocka_unit_test(unsupported_names_the_opcode),
+  };
+  return run_cpu_tests(argc, argv, "cpu_programs", tests, HS_COUNT(tests));
+}

@@ -1,0 +1,93 @@
+// cpu_worker.c — what a run on the cpu backend survives: its worker is killed or stopped,
+// Ctrl-C, a deadline. Each is an error of that run, and the next run works.
+#include <pthread.h>
+#include <unistd.h>
+
+#include "tests/unit/backends/cpu.h"
+
+#define SPIN                                                                           \
+  "cond { s = (s32[], f32[]) parameter(0)\n i = s32[] get-tuple-element(s), index=0\n" \
+  " n = s32[] constant(0)\n ROOT c = pred[] compare(i, n), direction=GE }\n"           \
+  "body { s = (s32[], f32[]) parameter(0)\n i = s32[] get-tuple-element(s), index=0\n" \
+  " x = f32[] get-tuple-element(s), index=1\n k = f32[] constant(0.5)\n"               \
+  " y = f32[] multiply(x, k)\nz = f32[] add(y, k)\n m = s32[] constant(1)\n"           \
+  " j = s32[] and(i, m)\n ROOT t = (s32[], f32[]) tuple(j, z) }\n"                     \
+  "ENTRY e { x = f32[] parameter(0)\n i = s32[] constant(0)\n"                         \
+  " t = (s32[], f32[]) tuple(i, x)\n"                                                  \
+  " ROOT w = (s32[], f32[]) while(t), condition=cond, body=body }"
+static int disturb_signal;
+static hs_interrupt interrupt;
+static void *disturb(void *p) {
+  (void)p;
+  usleep(500000);
+  if (disturb_signal) kill(worker_pid(backend_context_worker(backends)), disturb_signal);
+  else interrupt = 1;
+  return NULL;
+}
+
+// A loop without end is running when it happens; afterwards the same program of another module runs
+// again.
+static void survives(int sig, double deadline, hs_code want) {
+  hlo_module *endless = parse(MODULE(SPIN)),
+             *good =
+                 parse(MODULE("ENTRY e { x = f32[5] parameter(0)\n ROOT y = f32[5] negate(x) }"));
+  backend_options o = {.context = backends, .deadline_s = deadline};
+  backend_exe *bad = NULL, *ok = NULL;
+  hlo_literal **args = NULL;
+  u32 n = 0;
+  backend_result r;
+  explain(cpu->compile(good, &(backend_options){.context = backends}, &ok));
+  explain(cpu->compile(endless, &o, &bad));
+  explain(hlo_inputs_formula(ctx, endless, NULL, 0, &args, &n));
+  pthread_t t;
+  hs_interrupt_watch(&interrupt);
+  disturb_signal = sig;
+  if (deadline == 0) pthread_create(&t, NULL, disturb, NULL);
+  hs_status s = cpu->run(bad, n, args, NULL, &r);
+  if (deadline == 0) pthread_join(t, NULL);
+  interrupt = 0;
+  assert_false(hs_ok(s));
+  assert_int_equal(s.err->code, want);
+  assert_non_null(strstr(s.err->message, "running"));
+  hs_status_drop(s);
+  hlo_inputs_free(args, n);
+  explain(hlo_inputs_formula(ctx, good, NULL, 0, &args, &n));
+  explain(cpu->run(ok, n, args, NULL, &r));
+  assert_true(hlo_literal_f64(r.outputs, 0) == -hlo_literal_f64(args[0], 0));
+  backend_result_free(&r);
+  hlo_inputs_free(args, n);
+  cpu->release(bad);
+  cpu->release(ok);
+  hlo_module_free(endless);
+  hlo_module_free(good);
+}
+
+static void survives_segv(void **st) {
+  (void)st;
+  survives(SIGSEGV, 0, HS_E_WORKER);
+}
+static void survives_kill(void **st) {
+  (void)st;
+  survives(SIGKILL, 0, HS_E_WORKER);
+}
+static void survives_stop(void **st) {
+  (void)st;
+  survives(SIGSTOP, 0, HS_E_DEADLINE);
+}
+static void survives_ctrl_c(void **st) {
+  (void)st;
+  survives(0, 0, HS_E_INTERRUPTED);
+}
+static void survives_deadline(void **st) {
+  (void)st;
+  survives(0, 2, HS_E_DEADLINE);
+}
+
+int main(int argc, char **argv) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(survives_segv),     cmocka_unit_test(survives_kill),
+      cmocka_unit_test(survives_stop),     cmocka_unit_test(survives_ctrl_c),
+      cmocka_unit_test(survives_deadline),
+  };
+  return run_cpu_tests(argc, argv, "cpu_worker", tests, HS_COUNT(tests));
+}

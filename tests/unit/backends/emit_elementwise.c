@@ -1,0 +1,191 @@
+// emit_elementwise.c — kernels of one elementwise instruction against the evaluator: operation x
+// type x shape, with the ULP that each operation may be off by.
+#if HAVE_LLVM
+#include "tests/unit/backends/kernels.h"
+
+static const char *const shapes[] = {"[]", "[0]", "[1]", "[67]", "[3,5,9]"};
+static const char *const ints[] = {"s8", "s16", "s32", "s64", "u8", "u16", "u32", "u64"};
+static const char *const floats[] = {"f16", "bf16", "f32", "f64"};
+
+static void integers(void **state) {
+  (void)state;
+  static const char *const two[] = {"add",
+                                    "subtract",
+                                    "multiply",
+                                    "divide",
+                                    "remainder",
+                                    "maximum",
+                                    "minimum",
+                                    "and",
+                                    "or",
+                                    "xor",
+                                    "shift-left",
+                                    "shift-right-arithmetic",
+                                    "shift-right-logical",
+                                    "power"};
+  static const char *const one[] = {"abs",  "negate", "not",
+                                    "sign", "popcnt", "count-leading-zeros"};
+  for (size_t t = 0; t < HS_COUNT(ints); t++) {
+    for (size_t k = 0; k < HS_COUNT(two); k++)
+      binary_case(two[k], ints[t], ints[t], shapes[(k + t) % 5 == 1 ? 0 : 3], "", 0);
+    for (size_t k = 0; k < HS_COUNT(one); k++)
+      if (!(one[k][0] == 'n' && one[k][1] == 'e' && ints[t][0] == 'u'))
+        unary_case(one[k], ints[t], ints[t], "[67]", "", 0);
+  }
+  run_cases();
+}
+
+static void float_arithmetic(void **state) {
+  (void)state;
+  static const char *const two[] = {"add", "subtract", "multiply", "divide", "maximum", "minimum"};
+  static const char *const one[] = {
+      "abs", "negate", "floor", "ceil", "round-nearest-even", "round-nearest-afz", "sign"};
+  for (size_t t = 0; t < HS_COUNT(floats); t++) {
+    for (size_t s = 0; s < HS_COUNT(shapes); s++)
+      binary_case("add", floats[t], floats[t], shapes[s], "", 0);
+    for (size_t k = 0; k < HS_COUNT(two); k++)
+      binary_case(two[k], floats[t], floats[t], "[67]", "", 0);
+    for (size_t k = 0; k < HS_COUNT(one); k++)
+      unary_case(one[k], floats[t], floats[t], "[131]", "", 0);
+    unary_case("is-finite", floats[t], "pred", "[67]", "", 0);
+    unary_case("sqrt", floats[t], floats[t], "[67]", "", 1);
+    binary_case("remainder", floats[t], floats[t], "[67]", "", 1);
+    unary_case("reduce-precision", floats[t], floats[t], "[131]",
+               ", exponent_bits=5, mantissa_bits=6", 0);
+  }
+  run_cases();
+}
+
+// ULP against the evaluator, per operation.
+static const struct {
+  const char *op;
+  double f32, f64;
+  bool two;
+} math_ops[] = {
+    {"exponential", 2, 2, false},  {"log", 2, 2, false},
+    {"log-plus-one", 4, 4, false}, {"exponential-minus-one", 4, 4, false},
+    {"logistic", 4, 4, false},     {"tanh", 4, 4, false},
+    {"erf", 5, 2, false},          {"sine", 3, 2, false},
+    {"cosine", 3, 2, false},       {"tan", 3, 2, false},
+    {"rsqrt", 2, 2, false},        {"cbrt", 2, 2, false},
+    {"power", 2, 2, true},         {"atan2", 4, 2, true},
+};
+
+static void math(void **state) {
+  (void)state;
+  for (size_t k = 0; k < HS_COUNT(math_ops); k++)
+    for (size_t t = 0; t < HS_COUNT(floats); t++) {
+      double ulp = t == 3 ? math_ops[k].f64 : t == 2 ? math_ops[k].f32 : 1;
+      if (math_ops[k].two) binary_case(math_ops[k].op, floats[t], floats[t], "[1031]", "", ulp);
+      else unary_case(math_ops[k].op, floats[t], floats[t], "[1031]", "", ulp);
+    }
+  run_cases();
+}
+
+static void comparisons(void **state) {
+  (void)state;
+  static const char *const dirs[] = {"EQ", "NE", "GE", "GT", "LE", "LT"};
+  for (size_t d = 0; d < 6; d++) {
+    char attr[64];
+    snprintf(attr, sizeof attr, ", direction=%s", dirs[d]);
+    for (size_t t = 0; t < HS_COUNT(ints); t++)
+      binary_case("compare", ints[t], "pred", "[67]", attr, 0);
+    for (size_t t = 0; t < HS_COUNT(floats); t++)
+      binary_case("compare", floats[t], "pred", "[67]", attr, 0);
+    binary_case("compare", "pred", "pred", "[67]", attr, 0);
+    snprintf(attr, sizeof attr, ", direction=%s, type=TOTALORDER", dirs[d]);
+    for (size_t t = 0; t < HS_COUNT(floats); t++)
+      binary_case("compare", floats[t], "pred", "[131]", attr, 0);
+  }
+  run_cases();
+}
+
+static void converts(void **state) {
+  (void)state;
+  const char *all[16];
+  size_t n = 0;
+  for (size_t k = 0; k < HS_COUNT(ints); k++) all[n++] = ints[k];
+  for (size_t k = 0; k < HS_COUNT(floats); k++) all[n++] = floats[k];
+  all[n++] = "pred";
+  for (size_t a = 0; a < n; a++)
+    for (size_t b = 0; b < n; b++)
+      if (a != b) unary_case("convert", all[a], all[b], "[131]", "", 0);
+  unary_case("bitcast-convert", "f32", "s32", "[67]", "", 0);
+  unary_case("bitcast-convert", "u16", "bf16", "[67]", "", 0);
+  unary_case("bitcast-convert", "f64", "u64", "[67]", "", 0);
+  add_case(
+      "HloModule m\nENTRY e {\n x = u32[7] parameter(0)\n ROOT r = u8[7,4] bitcast-convert(x)\n}",
+      0, true);
+  add_case(
+      "HloModule m\nENTRY e {\n x = u8[7,8] parameter(0)\n ROOT r = s64[7] bitcast-convert(x)\n}",
+      0, true);
+  run_cases();
+}
+
+// Formats below 8 bits and 8-bit floats: conversions both ways, arithmetic rounded or wrapped after
+// each step.
+static void small_types(void **state) {
+  (void)state;
+  static const char *const f8[] = {"f8e5m2",     "f8e4m3fn",   "f8e4m3b11fnuz",
+                                   "f8e5m2fnuz", "f8e4m3fnuz", "f8e3m4"};
+  static const char *const i4[] = {"s4", "u4", "s2", "u2"};
+  for (size_t k = 0; k < HS_COUNT(f8); k++) {
+    unary_case("convert", "f32", f8[k], "[131]", "", 0);
+    unary_case("convert", f8[k], "f32", "[131]", "", 0);
+    unary_case("convert", f8[k], "s32", "[131]", "", 0);
+    binary_case("compare", f8[k], "pred", "[131]", ", direction=LT", 0);
+    binary_case("multiply", f8[k], f8[k], "[131]", "", 0);
+  }
+  for (size_t k = 0; k < HS_COUNT(i4); k++) {
+    unary_case("convert", "s32", i4[k], "[131]", "", 0);
+    unary_case("convert", "f32", i4[k], "[131]", "", 0);
+    unary_case("convert", i4[k], "s32", "[131]", "", 0);
+    binary_case("add", i4[k], i4[k], "[131]", "", 0);
+    binary_case("multiply", i4[k], i4[k], "[131]", "", 0);
+    binary_case("maximum", i4[k], i4[k], "[131]", "", 0);
+    binary_case("shift-right-logical", i4[k], i4[k], "[131]", "", 0);
+  }
+  run_cases();
+}
+
+static void complexes(void **state) {
+  (void)state;
+  static const char *const two[] = {"add", "subtract", "multiply", "divide"};
+  for (size_t k = 0; k < 4; k++)
+    for (int d = 0; d < 2; d++) {
+      char text[512];
+      const char *t = d ? "c128" : "c64";
+      snprintf(text, sizeof text,
+               "HloModule m\nENTRY e {\n x = %s[37] parameter(0)\n y = %s[37] parameter(1)\n"
+               " ROOT r = %s[37] %s(x, y)\n}",
+               t, t, t, two[k]);
+      add_case(text, 1000, false);
+    }
+  add_case("HloModule m\nENTRY e {\n x = c64[37] parameter(0)\n ROOT r = f32[37] abs(x)\n}", 8,
+           false);
+  add_case("HloModule m\nENTRY e {\n x = c64[37] parameter(0)\n ROOT r = c64[37] exponential(x)\n}",
+           1000, false);
+  add_case("HloModule m\nENTRY e {\n x = f32[37] parameter(0)\n y = f32[37] parameter(1)\n"
+           " ROOT r = c64[37] complex(x, y)\n}",
+           0, true);
+  add_case("HloModule m\nENTRY e {\n x = c64[9,5] parameter(0)\n ROOT r = c64[5,9] transpose(x), "
+           "dimensions={1,0}\n}",
+           0, false);
+  add_case("HloModule m\nENTRY e {\n x = c64[37] parameter(0)\n ROOT r = f32[37] imag(x)\n}", 0,
+           false);
+  run_cases();
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      TEST(integers), TEST(float_arithmetic), TEST(math),      TEST(comparisons),
+      TEST(converts), TEST(small_types),      TEST(complexes),
+  };
+  return cmocka_run_group_tests_name("emit_elementwise", tests, NULL, NULL);
+}
+
+#else
+#include "tests/unit/skip.h"
+
+int main(void) { return skip_all("no LLVM in this build"); }
+#endif

@@ -1,0 +1,231 @@
+// emit_structure.c — kernels that move, reduce and fuse against the evaluator; equal kernels
+// share their code, what cannot be compiled is refused by name, and the dumps hold what they
+// promise.
+#if HAVE_LLVM
+#include "tests/unit/backends/kernels.h"
+
+#define SUM "add { a = f32[] parameter(0)\n b = f32[] parameter(1)\n ROOT c = f32[] add(a, b) }\n"
+#define MAX \
+  "max { a = f32[] parameter(0)\n b = f32[] parameter(1)\n ROOT c = f32[] maximum(a, b) }\n"
+static const struct {
+  double ulp;
+  const char *text;
+} modules[] = {
+    {0, "ENTRY e {\n x = f32[5] parameter(0)\n ROOT r = f32[3,5,2] broadcast(x), "
+        "dimensions={1}\n}"},
+    {0, "ENTRY e {\n x = s32[] parameter(0)\n ROOT r = s32[33] broadcast(x), dimensions={}\n"
+        "}"},
+    {0, "ENTRY e {\n x = f32[6,35] parameter(0)\n ROOT r = f32[14,15] reshape(x)\n}"},
+    {0, "ENTRY e {\n x = f32[3,4,35] parameter(0)\n ROOT r = f32[35,3,4] transpose(x), "
+        "dimensions={2,0,1}\n}"},
+    {0, "ENTRY e {\n x = f32[67,45] parameter(0)\n ROOT r = f32[45,67] transpose(x), "
+        "dimensions={1,0}\n}"},
+    {0, "ENTRY e {\n x = u8[67,133] parameter(0)\n ROOT r = u8[133,67] transpose(x), "
+        "dimensions={1,0}\n}"},
+    {0, "ENTRY e {\n x = f64[2,40,33] parameter(0)\n ROOT r = f64[2,33,40] transpose(x), "
+        "dimensions={0,2,1}\n}"},
+    {0, "ENTRY e {\n x = bf16[40,64] parameter(0)\n ROOT r = bf16[64,40] transpose(x), "
+        "dimensions={1,0}\n}"},
+    {0, "ENTRY e {\n x = f32[20,30] parameter(0)\n ROOT r = f32[5,20] slice(x), "
+        "slice={[3:18:3], [2:22]}\n}"},
+    {0, "ENTRY e {\n x = f32[201] parameter(0)\n ROOT r = f32[67] slice(x), "
+        "slice={[0:201:3]}\n}"},
+    {0, "ENTRY e {\n x = f64[129] parameter(0)\n ROOT r = f64[64] slice(x), "
+        "slice={[1:129:2]}\n}"},
+    {0, "ENTRY e {\n x = u8[600] parameter(0)\n ROOT r = u8[150] slice(x), slice={[0:600:4]}\n"
+        "}"},
+    {0, "f { x = f32[40,3] parameter(0)\n a = f32[40,50,3] broadcast(x), dimensions={0,2}\n"
+        " b = f32[50,3] parameter(1)\n c = f32[40,50,3] broadcast(b), dimensions={1,2}\n"
+        " ROOT r = f32[40,50,3] subtract(a, c) }\nENTRY e {\n x = f32[40,3] parameter(0)\n"
+        " y = f32[50,3] parameter(1)\n ROOT r = f32[40,50,3] fusion(x, y), kind=kLoop, "
+        "calls=f\n}"},
+    {0, "f { x = f32[6,64] parameter(0)\n g = f32[6,16] parameter(1)\n"
+        " a = f32[6,16,4] reshape(x)\n b = f32[6,16,4] broadcast(g), dimensions={0,1}\n"
+        " c = f32[6,16,4] multiply(a, b)\n"
+        " ROOT r = f32[6,64] reshape(c) }\nENTRY e {\n x = f32[6,64] parameter(0)\n"
+        " y = f32[6,16] parameter(1)\n ROOT r = f32[6,64] fusion(x, y), kind=kLoop, calls=f\n"
+        "}"},
+    {0, "ENTRY e {\n x = f32[20,30] parameter(0)\n ROOT r = f32[20,30] reverse(x), "
+        "dimensions={0,1}\n}"},
+    {0, "ENTRY e {\n x = f32[7,9] parameter(0)\n v = f32[] parameter(1)\n"
+        " ROOT r = f32[12,30] pad(x, v), padding=2_3x1_4_2\n}"},
+    {0, "ENTRY e {\n x = f32[17,19] parameter(0)\n v = f32[] parameter(1)\n"
+        " ROOT r = f32[15,23] pad(x, v), padding=-1_-1x3_1\n}"},
+    {0, "ENTRY e {\n x = s8[3,40] parameter(0)\n y = s8[3,7] parameter(1)\n"
+        " z = s8[3,0] parameter(2)\n ROOT r = s8[3,47] concatenate(x, z, y), dimensions={1}\n"
+        "}"},
+    {0, "ENTRY e {\n x = f32[3,40] parameter(0)\n y = f32[5,40] parameter(1)\n"
+        " ROOT r = f32[8,40] concatenate(x, y), dimensions={0}\n}"},
+    {0, "ENTRY e {\n ROOT r = f32[5,37] iota(), iota_dimension=1\n}"},
+    {0, "ENTRY e {\n ROOT r = u8[300] iota(), iota_dimension=0\n}"},
+    {0, "ENTRY e {\n x = f32[20,30] parameter(0)\n i = s32[] parameter(1)\n"
+        " j = s32[] parameter(2)\n ROOT r = f32[4,30] dynamic-slice(x, i, j), "
+        "dynamic_slice_sizes={4,30}\n}"},
+    {0, "ENTRY e {\n x = f32[20,30] parameter(0)\n u = f32[3,25] parameter(1)\n"
+        " i = s32[] parameter(2)\n j = u8[] parameter(3)\n"
+        " ROOT r = f32[20,30] dynamic-update-slice(x, u, i, j)\n}"},
+    {0, "ENTRY e {\n x = f32[11,33] parameter(0)\n i = s32[6,1] parameter(1)\n"
+        " ROOT r = f32[6,33] gather(x, i), offset_dims={1}, collapsed_slice_dims={0}, "
+        "start_index_map={0}, index_vector_dim=1, slice_sizes={1,33}\n}"},
+    {0, "ENTRY e {\n x = f32[11,33] parameter(0)\n i = s64[50,2] parameter(1)\n"
+        " ROOT r = f32[50] gather(x, i), offset_dims={}, collapsed_slice_dims={0,1}, "
+        "start_index_map={0,1}, index_vector_dim=1, slice_sizes={1,1}\n}"},
+    {0, "ENTRY e {\n p = pred[] parameter(0)\n x = f32[40] parameter(1)\n"
+        " y = f32[40] parameter(2)\n ROOT r = f32[40] select(p, x, y)\n}"},
+    {0, "ENTRY e {\n p = pred[40] parameter(0)\n x = u8[40] parameter(1)\n"
+        " y = u8[40] parameter(2)\n ROOT r = u8[40] select(p, x, y)\n}"},
+    {0, "ENTRY e {\n l = f32[] parameter(0)\n x = f32[40] parameter(1)\n"
+        " h = f32[] parameter(2)\n ROOT r = f32[40] clamp(l, x, h)\n}"},
+    {4, "g { a = f32[] parameter(0)\n b = f32[] parameter(1)\n m = f32[] multiply(a, b)\n"
+        " ROOT c = f32[] exponential(m) }\nENTRY e {\n x = f32[40] parameter(0)\n"
+        " y = f32[40] parameter(1)\n"
+        " ROOT r = f32[40] map(x, y), dimensions={0}, to_apply=g\n}"},
+    {200, SUM "ENTRY e {\n x = f32[33,71] parameter(0)\n z = f32[] constant(0)\n"
+              " ROOT r = f32[33] reduce(x, z), dimensions={1}, to_apply=add\n}"},
+    {200, SUM "ENTRY e {\n x = f32[71,33] parameter(0)\n z = f32[] constant(0)\n"
+              " ROOT r = f32[33] reduce(x, z), dimensions={0}, to_apply=add\n}"},
+    {200, SUM "ENTRY e {\n x = f32[9,11,33] parameter(0)\n z = f32[] constant(1)\n"
+              " ROOT r = f32[11] reduce(x, z), dimensions={0,2}, to_apply=add\n}"},
+    {200, SUM "ENTRY e {\n x = f32[700,1301] parameter(0)\n z = f32[] constant(2)\n"
+              " ROOT r = f32[] reduce(x, z), dimensions={0,1}, to_apply=add\n}"},
+    {200, SUM "ENTRY e {\n x = f32[100003,6] parameter(0)\n z = f32[] constant(2)\n"
+              " ROOT r = f32[6] reduce(x, z), dimensions={0}, to_apply=add\n}"},
+    {200, SUM "ENTRY e {\n x = f32[3,0] parameter(0)\n z = f32[] constant(2)\n"
+              " ROOT r = f32[3] reduce(x, z), dimensions={1}, to_apply=add\n}"},
+    {0, MAX "ENTRY e {\n x = f32[3,1000] parameter(0)\n z = f32[] constant(-inf)\n"
+            " ROOT r = f32[3] reduce(x, z), dimensions={1}, to_apply=max\n}"},
+    {0, "m { a = s8[] parameter(0)\n b = s8[] parameter(1)\n ROOT c = s8[] minimum(a, b) }\n"
+        "ENTRY e {\n x = s8[5,300] parameter(0)\n z = s8[] constant(127)\n"
+        " ROOT r = s8[5] reduce(x, z), dimensions={1}, to_apply=m\n}"},
+    {0, "m { a = pred[] parameter(0)\n b = pred[] parameter(1)\n ROOT c = pred[] and(a, b) }\n"
+        "ENTRY e {\n x = pred[5,3] parameter(0)\n z = pred[] constant(true)\n"
+        " ROOT r = pred[5] reduce(x, z), dimensions={1}, to_apply=m\n}"},
+    {0, "s { a = f32[] parameter(0)\n b = f32[] parameter(1)\n h = f32[] constant(0.5)\n"
+        " m = f32[] multiply(a, h)\n ROOT c = f32[] subtract(m, b) }\nENTRY e {\n"
+        " x = f32[5,37] parameter(0)\n"
+        " z = f32[] constant(1)\n ROOT r = f32[5] reduce(x, z), dimensions={1}, to_apply=s\n"
+        "}"},
+    {0, "am { v0 = f32[] parameter(0)\n i0 = s32[] parameter(1)\n v1 = f32[] parameter(2)\n"
+        " i1 = s32[] parameter(3)\n g = pred[] compare(v0, v1), direction=GT\n"
+        " q = pred[] compare(v0, v1), direction=EQ\n l = pred[] compare(i0, i1), "
+        "direction=LT\n ql = pred[] and(q, l)\n p = pred[] or(g, ql)\n"
+        " v = f32[] select(p, v0, v1)\n"
+        " i = s32[] select(p, i0, i1)\n ROOT t = (f32[], s32[]) tuple(v, i) }\n"
+        "f { x = f32[7,300] parameter(0)\n io = s32[7,300] iota(), iota_dimension=1\n"
+        " ni = f32[] constant(-inf)\n"
+        " z = s32[] constant(0)\n ROOT r = (f32[7], s32[7]) reduce(x, io, ni, z), "
+        "dimensions={1}, to_apply=am }\nENTRY e {\n x = f32[7,300] parameter(0)\n"
+        " ROOT r = (f32[7], s32[7]) fusion(x), kind=kInput, calls=f\n}"},
+    {200, SUM MAX "f { x = f32[19,77] parameter(0)\n n = f32[] constant(-inf)\n"
+                  " z = f32[] constant(0)\n m = f32[19] reduce(x, n), dimensions={1}, "
+                  "to_apply=max\n"
+                  " mb = f32[19,77] broadcast(m), dimensions={0}\n"
+                  " s = f32[19,77] subtract(x, mb)\n ex = f32[19,77] exponential(s)\n"
+                  " t = f32[19] reduce(ex, z), dimensions={1}, to_apply=add\n"
+                  " tb = f32[19,77] broadcast(t), dimensions={0}\n"
+                  " ROOT d = f32[19,77] divide(ex, tb) }\nENTRY e {\n"
+                  " x = f32[19,77] parameter(0)\n ROOT r = f32[19,77] fusion(x), kind=kInput, "
+                  "calls=f\n}"},
+    {200,
+     SUM MAX "f { x = f32[45,33] parameter(0)\n n = f32[] constant(-inf)\n z = f32[] constant(0)\n"
+             " q = f32[45,33] multiply(x, x)\n a = f32[33] reduce(x, z), dimensions={0}, "
+             "to_apply=add\n"
+             " b = f32[33] reduce(q, z), dimensions={0}, to_apply=add\n"
+             " c = f32[33] reduce(x, n), dimensions={0}, to_apply=max\n"
+             " ROOT t = (f32[33], f32[33], f32[33], f32[45,33]) tuple(a, b, c, q) }\n"
+             "ENTRY e {\n x = f32[45,33] parameter(0)\n ROOT r = (f32[33], f32[33], f32[33], "
+             "f32[45,33]) fusion(x), kind=kInput, calls=f\n}"},
+    {200, SUM "ENTRY e {\n x = f32[1,20,20,3] parameter(0)\n z = f32[] constant(0)\n"
+              " ROOT r = f32[1,10,10,3] reduce-window(x, z), window={size=1x3x3x1 stride=1x2x2x1 "
+              "pad=0_0x1_0x0_1x0_0}, to_apply=add\n}"},
+    {0, MAX "ENTRY e {\n x = f32[40,21] parameter(0)\n z = f32[] constant(-inf)\n"
+            " ROOT r = f32[40,21] reduce-window(x, z), window={size=1x21 pad=0_0x20_0}, "
+            "to_apply=max\n}"},
+    {200, "ENTRY e {\n x = f32[9,31] parameter(0)\n y = f32[31,20] parameter(1)\n"
+          " ROOT r = f32[9,20] dot(x, y), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n"
+          "}"},
+    {200, "ENTRY e {\n x = f32[4,9,31] parameter(0)\n y = f32[4,7,31] parameter(1)\n"
+          " ROOT r = f32[4,9,7] dot(x, y), lhs_batch_dims={0}, rhs_batch_dims={0}, "
+          "lhs_contracting_dims={2}, rhs_contracting_dims={2}\n}"},
+    {0, "f { x = f32[8,50] parameter(0)\n a = f32[8,10] slice(x), slice={[0:8],[40:50]}\n"
+        " b = f32[8,40] slice(x), slice={[0:8],[0:40]}\n c = f32[8,50] concatenate(a, b), "
+        "dimensions={1}\n"
+        " ROOT r = f32[8,50] add(c, x) }\nENTRY e {\n x = f32[8,50] parameter(0)\n"
+        " ROOT r = f32[8,50] fusion(x), kind=kLoop, calls=f\n}"},
+    {0, "f { x = f32[6,4,5] parameter(0)\n y = f32[120] parameter(1)\n"
+        " a = f32[120] reshape(x)\n b = f32[120] add(a, y)\n ROOT r = f32[6,20] reshape(b) }\n"
+        "ENTRY e {\n x = f32[6,4,5] parameter(0)\n"
+        " y = f32[120] parameter(1)\n ROOT r = f32[6,20] fusion(x, y), kind=kLoop, calls=f\n"
+        "}"},
+    {0, "f { i = s32[] parameter(0)\n x = f32[20,8] parameter(1)\n z = s32[] constant(0)\n"
+        " d = f32[1,8] dynamic-slice(x, i, z), dynamic_slice_sizes={1,8}\n"
+        " r0 = f32[8] reshape(d)\n"
+        " c = f32[8] constant({1,2,3,4,5,6,7,8})\n ROOT r = f32[8] multiply(r0, c) }\n"
+        "ENTRY e {\n i = s32[] parameter(0)\n x = f32[20,8] parameter(1)\n"
+        " ROOT r = f32[8] fusion(i, x), kind=kLoop, calls=f\n}"},
+};
+
+static void structure(void **state) {
+  (void)state;
+  for (size_t k = 0; k < HS_COUNT(modules); k++) {
+    char *text = hs_format("HloModule m\n%s\n", modules[k].text);
+    add_case(text, modules[k].ulp, false);
+    hs_free(text);
+  }
+  run_cases();
+}
+
+static void equal_kernels_share_code(void **state) {
+  (void)state;
+  unary_case("exponential", "f32", "f32", "[64]", "", 2);
+  unary_case("exponential", "f32", "f32", "[8,8]", "", 2);
+  unary_case("exponential", "f32", "f32", "[65]", "", 2);
+  run_cases();
+  assert_ptr_equal(cases.v[0].k->fn, cases.v[1].k->fn);
+  assert_ptr_not_equal(cases.v[0].k->fn, cases.v[2].k->fn);
+}
+
+static void refuses_by_name(void **state) {
+  (void)state;
+  const char *text =
+      "HloModule m\nENTRY e {\n x = f32[8,8] parameter(0)\n ROOT r = f32[8,8] cholesky(x), "
+      "lower=true\n}";
+  hlo_module *m = NULL;
+  assert_true(hs_ok(hlo_parse(ctx, text, strlen(text), NULL, &m)));
+  hs_buf why = {0};
+  assert_false(emit_supports(m->entry->root, &why));
+  assert_non_null(strstr(hs_buf_cstr(&why), "cholesky"));
+  hs_buf_free(&why);
+  hlo_module_free(m);
+}
+
+static void dumps(void **state) {
+  (void)state;
+  unary_case("tanh", "f32", "f32", "[64]", "", 4);
+  hs_buf b = {0};
+  static const struct {
+    const char *what, *has;
+  } want[] = {{"llvm", "define void @k0"}, {"asm", "k0:"}, {"schedule", "pointwise"}};
+  for (size_t k = 0; k < HS_COUNT(want); k++) {
+    b.n = 0;
+    assert_true(hs_ok(emit_dump(unit, want[k].what, &b)));
+    assert_non_null(strstr(hs_buf_cstr(&b), want[k].has));
+  }
+  hs_buf_free(&b);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      TEST(structure),
+      TEST(equal_kernels_share_code),
+      TEST(refuses_by_name),
+      TEST(dumps),
+  };
+  return cmocka_run_group_tests_name("emit_structure", tests, NULL, NULL);
+}
+
+#else
+#include "tests/unit/skip.h"
+
+int main(void) { return skip_all("no LLVM in this build"); }
+#endif
