@@ -1,4 +1,5 @@
-// registry.c — the list of passes and pipelines, made of passes.def and pipelines.def.
+// registry.c — the list of passes and pipelines, generated from passes.def and pipelines.def.
+// Adding a pass takes a file with its descriptor and a row in passes.def.
 #include "passes/passes.h"
 
 #define PASS(name) extern const pass_info pass_##name;

@@ -1,9 +1,8 @@
 // sample.c — a pass shown by example: the sample of its descriptor before and after.
 //
-// The sample is run when it is asked for, so what help shows is what the pass does. Both texts are
-// printed without layouts and without the module's line as long as neither matters: a sample about
-// layouts has one that is not row-major, a sample about aliases or schedules has an attribute on
-// the module's line.
+// The pass runs on request, so help shows what the pass really does. Both texts are printed without
+// layouts and without the module's header line unless they matter: layouts when one is not
+// row-major, the header when it has an attribute, such as aliases or a schedule.
 #include "core/text/text.h"
 #include "passes/passes.h"
 

@@ -2,10 +2,10 @@
 // (xla/hlo/transforms/hlo_computation_deduplicator.cc): callers of equal computations call the
 // first of them.
 //
-// Callees come first, so equal trees of calls fold from the leaves up. These stay: the entry,
-// fusion bodies (each belongs to one fusion), reductions of collectives, long computations and
-// those with large constants. With mark_fusion_duplications nothing is folded; fusions with equal
-// bodies say so in their metadata.
+// Callees are visited first, so equal call trees are merged from the leaves up. Never merged: the
+// entry, fusion bodies (each belongs to one fusion), reductions of collectives, long computations
+// and those with large constants. With mark_fusion_duplications nothing is merged; fusions with
+// equal bodies get the same deduplicated_name in their metadata.
 #include "passes/run/rewrite.h"
 
 enum { MOST_CONSTANT_BYTES = 1024, MOST_INSTRUCTIONS = 128 };
@@ -18,14 +18,14 @@ static bool too_long(const hlo_computation *c) {
   return c->ninstrs > MOST_INSTRUCTIONS || bytes > MOST_CONSTANT_BYTES;
 }
 
-// Collectives tell their reductions by the computation: what they call is theirs.
-static bool *of_collectives(const hlo_module *m, hs_arena *a) {
-  bool *theirs = HS_NEW_ARRAY(a, bool, m->next_comp_id + 1);
+// Marks the reductions of collectives, by computation id; they identify the collective's kind.
+static bool *find_collective_reductions(const hlo_module *m, hs_arena *a) {
+  bool *of_collective = HS_NEW_ARRAY(a, bool, m->next_comp_id + 1);
   hlo_for_each_comp(c, m)
     hlo_for_each_instr(i, c)
       if (hlo_op_has(i->opcode, HLO_F_COLLECTIVE) && hlo_fusion_comp(i))
-        theirs[hlo_fusion_comp(i)->id] = true;
-  return theirs;
+        of_collective[hlo_fusion_comp(i)->id] = true;
+  return of_collective;
 }
 
 static const hlo_attr *redirect(hlo_module *m, const hlo_attr *a, hlo_computation *const *to,
@@ -50,7 +50,7 @@ static const hlo_attr *redirect(hlo_module *m, const hlo_attr *a, hlo_computatio
 static void redirect_calls(hlo_module *m, hlo_computation *c, hlo_computation *const *to) {
   hlo_for_each_instr(i, c) {
     if (!hlo_op_has(i->opcode, HLO_F_CALLS)) continue;
-    const hlo_attrs *attrs = i->attrs;  // sets are immutable: edits make new ones
+    const hlo_attrs *attrs = i->attrs;  // attribute sets are immutable
     for (u32 k = 0; attrs && k < attrs->n; k++) {
       hlo_attr now;
       if (redirect(m, &attrs->v[k], to, &now)) hlo_set_attr(i, now);
@@ -58,18 +58,18 @@ static void redirect_calls(hlo_module *m, hlo_computation *c, hlo_computation *c
   }
 }
 
-// The thread on which a computation runs: that of its callers, where they are asynchronous.
+// The execution thread of each computation: its own, or the one inherited from its callers.
 static void find_threads(const hlo_module *m, hs_str *thread) {
   hlo_for_each_comp(c, m) thread[c->id] = c->execution_thread;
-  for (bool moved = true; moved;) {
-    moved = false;
+  for (bool changed = true; changed;) {
+    changed = false;
     hlo_for_each_comp(c, m) {
       if (!thread[c->id].n) continue;
       hlo_for_each_instr(i, c) {
         hlo_computation *v[8];
         u32 n = hlo_op_has(i->opcode, HLO_F_CALLS) ? hlo_called(i, v, 8) : 0;
         for (u32 k = 0; k < HS_MIN(n, 8u); k++)
-          if (!thread[v[k]->id].n) thread[v[k]->id] = thread[c->id], moved = true;
+          if (!thread[v[k]->id].n) thread[v[k]->id] = thread[c->id], changed = true;
       }
     }
   }
@@ -89,10 +89,10 @@ static void set_deduplicated(hlo_instr *i, const char *name) {
   hlo_set_attr_ptr(i, HLO_ATTR_METADATA, now);
 }
 
-// Fusions whose bodies are equal carry the name of the one whose body comes first.
+// Gives fusions with equal bodies the name of the first one in `order`.
 static void mark_fusions(pass_ctx *c, u32 n, hlo_computation *const *order) {
   u64 *memo = HS_NEW_ARRAY(c->scratch, u64, c->m->next_comp_id + 1);
-  // by id: the first that is equal
+  // by id: the first equal computation
   hlo_computation **same = HS_NEW_ARRAY(c->scratch, hlo_computation *, c->m->next_comp_id + 1);
   hlo_instr **fusion = HS_NEW_ARRAY(c->scratch, hlo_instr *, c->m->next_comp_id + 1);
   for (u32 k = 0; k < n; k++)
@@ -116,7 +116,7 @@ static void mark_fusions(pass_ctx *c, u32 n, hlo_computation *const *order) {
     hlo_computation *first = same[order[k]->id];
     if (!first || !pass_may_rewrite(c)) continue;
     hlo_instr *f = fusion[order[k]->id], *to = fusion[first->id];
-    pass_note_done(c, f, to, "computes what %s computes", to->name);
+    pass_note_done(c, f, to, "its body equals that of %s", to->name);
     set_deduplicated(to, to->name);
     set_deduplicated(f, to->name);
   }
@@ -134,11 +134,11 @@ static hs_status run(pass_ctx *c) {
       *hash = HS_NEW_ARRAY(c->scratch, u64, n + 1);
   hs_str *thread = HS_NEW_ARRAY(c->scratch, hs_str, m->next_comp_id + 1);
   find_threads(m, thread);
-  bool any = false, *theirs = of_collectives(m, c->scratch);
+  bool any = false, *of_collective = find_collective_reductions(m, c->scratch);
   for (u32 k = 0; k < n; k++) {
     hlo_computation *x = order[k];
     if (any) redirect_calls(m, x, to);
-    if (x == m->entry || hlo_is_fusion_comp(x) || theirs[x->id] || too_long(x)) continue;
+    if (x == m->entry || hlo_is_fusion_comp(x) || of_collective[x->id] || too_long(x)) continue;
     hash[k] = pass_comp_hash(x, memo);
     for (u32 j = 0; j < k; j++) {
       if (!kept[j] || hash[j] != hash[k] || !hs_str_eq(thread[kept[j]->id], thread[x->id]) ||
@@ -159,7 +159,7 @@ static hs_status run(pass_ctx *c) {
 
 static const pass_option_info options[] = {
     {"mark_fusion_duplications", PASS_BOOL, "false",
-     "nothing is folded; fusions with equal bodies carry one name in their metadata"},
+     "merge nothing; give fusions with equal bodies one name in their metadata"},
 };
 
 const pass_info pass_computation_deduplicator = {

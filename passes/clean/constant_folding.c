@@ -1,14 +1,15 @@
 // constant_folding.c — evaluates what depends on constants only
 // (xla/hlo/transforms/simplifiers/hlo_constant_folding.cc).
 //
-// Broadcast and iota stay: they are the small form of a large constant. An operand may be one of
-// them as long as another is a constant proper; calls and conditionals are folded when all that
-// they do may be. Results and operands are bounded in size (more than 45M elements are refused) and
-// in work, so that folding never costs what the program itself would; what is refused is noted. The
-// size of a static dimension is a constant, too. A parameter that every call gives the same
-// constant is that constant. Options: level=aggressive folds counted loops and knows no bounds; for
-// folding late in compilation, fold_float_arithmetic=false folds fusions as well (a tuple of
-// results through its elements), but nothing that computes in floating point; scalars_only.
+// The evaluator computes instructions whose operands are all constant. Broadcast and iota are not
+// folded: they are compact forms of large constants. They may be operands as long as another operand
+// is a constant instruction. Calls and conditionals are folded when everything in the called
+// computations can be. Folding is bounded in elements (45M) and in operations, so that it does not
+// cost more than the program itself; exceeding a bound is noted. Sizes of static dimensions are
+// constants, too, and so is a parameter for which all calls pass the same constant. Options:
+// level=aggressive folds counted loops and lifts the bounds; fold_float_arithmetic=false, for late
+// in compilation, folds fusions as well (a tuple through its elements), but no floating-point
+// arithmetic; scalars_only.
 #include "core/eval/eval.h"
 #include "passes/run/rewrite.h"
 
@@ -16,7 +17,7 @@
 #define MAX_WORK 2e7
 #define MAX_TRIPS 1000000
 
-// A constant, the small form of one, or a tuple of these.
+// A constant, a compact form of one, or a tuple of these.
 static bool constant_like(const hlo_instr *i) {
   if (i->opcode == HLO_TUPLE) {
     for (u32 k = 0; k < i->noperands; k++)
@@ -41,8 +42,8 @@ static bool is_elided(const hlo_instr *i) {
   return false;
 }
 
-// aggressive: loops, too, and whatever the size. known: of computations, by id, 1 when what they do
-// may be folded, 2 when not.
+// aggressive: loops and results of any size. known: by computation id, 1: foldable, 2: not
+// foldable, 0: not decided.
 typedef struct folding {
   bool late, scalars_only, aggressive;
   u8 *known;
@@ -63,8 +64,9 @@ static bool computes_float(const hlo_instr *i) {
          i->opcode != HLO_CONSTANT && i->opcode != HLO_TUPLE;
 }
 
-// A fusion may give a tuple when its elements alone are read, which then become the constants.
-static bool readable(const hlo_instr *i) {
+// Whether the result can be replaced by constants: an array, or a tuple of arrays that is used
+// through get-tuple-element only.
+static bool is_replaceable(const hlo_instr *i) {
   if (hlo_shape_is_array(i->shape)) return true;
   if (hlo_is_root(i) || !i->nuses) return false;
   for (u32 k = 0; k < i->shape->nelems; k++)
@@ -76,7 +78,7 @@ static bool readable(const hlo_instr *i) {
 
 static bool late_fusion(const hlo_instr *i, const folding *f) {
   if (!f->late || i->opcode != HLO_FUSION || !i->noperands || hlo_is_controlled(i) ||
-      hlo_has_side_effect(i) || !readable(i))
+      hlo_has_side_effect(i) || !is_replaceable(i))
     return false;
   for (u32 k = 0; k < i->noperands; k++)
     if (hlo_operand(i, k)->opcode != HLO_CONSTANT) return false;
@@ -92,8 +94,7 @@ static bool allowed(const hlo_instr *i, const folding *f) {
 
 static bool foldable_computation(const hlo_computation *x, const folding *f);
 
-// What an instruction does may be done by the evaluator, here or inside of something that is
-// folded.
+// Whether the evaluator may compute this instruction, as the folded one or in its computations.
 static bool foldable(const hlo_instr *i, const folding *f) {
   switch (i->opcode) {
   case HLO_BROADCAST:
@@ -115,7 +116,7 @@ static bool foldable(const hlo_instr *i, const folding *f) {
   if (hlo_shape_is_dynamic(i->shape) || hlo_op_has(i->opcode, HLO_F_ASYNC | HLO_F_COLLECTIVE) ||
       hlo_is_controlled(i))
     return false;
-  // small as it is
+  // a compact form of a large constant
   if (i->opcode == HLO_PAD && hlo_operand(i, 0)->opcode == HLO_BROADCAST) return false;
   if (!hlo_op_has(i->opcode, HLO_F_CALLS)) return !hlo_has_side_effect(i);
   hlo_computation *few[8], **v = few;
@@ -146,7 +147,7 @@ static bool candidate(const hlo_instr *i, const folding *f) {
     if (!constant_like(hlo_operand(i, k))) return false;
     any |= has_constant(hlo_operand(i, k));
   }
-  return any && (f->aggressive || readable(i)) && foldable(i, f);
+  return any && (f->aggressive || is_replaceable(i)) && foldable(i, f);
 }
 
 static bool small_enough(pass_ctx *c, const hlo_instr *i, const folding *f) {
@@ -168,7 +169,7 @@ static bool small_enough(pass_ctx *c, const hlo_instr *i, const folding *f) {
   return true;
 }
 
-// The value of what is like a constant; a new reference.
+// The value of a constant_like instruction; a new reference.
 static hs_status value_of(const hlo_instr *i, hs_arena *a, hlo_literal **out) {
   if (i->opcode == HLO_CONSTANT) {
     *out = hlo_literal_ref(hlo_constant_value(i));
@@ -208,7 +209,7 @@ static hs_status fold(pass_ctx *c, hlo_instr *i) {
     return HS_GOOD;
   }
   pass_note_done(c, i, NULL, "%s of constants folded", hlo_op_text(i->opcode));
-  if (hlo_shape_is_tuple(i->shape) && readable(i)) {
+  if (hlo_shape_is_tuple(i->shape) && is_replaceable(i)) {
     for (hlo_use *u = i->first_use, *next; u; u = next) {
       next = u->next;
       hlo_instr *g = u->user,
@@ -229,8 +230,7 @@ static hs_status fold(pass_ctx *c, hlo_instr *i) {
   return HS_GOOD;
 }
 
-// What every call site passes as parameter p, when that is one constant; all callers of x must be
-// calls.
+// The constant that all call sites pass as parameter p, or NULL.
 static const hlo_instr *constant_argument(hlo_instr *const *calls, u32 n, u32 p) {
   const hlo_instr *k = NULL;
   for (u32 j = 0; j < n; j++) {
@@ -244,7 +244,7 @@ static const hlo_instr *constant_argument(hlo_instr *const *calls, u32 n, u32 p)
   return k;
 }
 
-static void take_constant_arguments(pass_ctx *c) {
+static void propagate_constant_arguments(pass_ctx *c) {
   hlo_module *m = c->m;
   if (!m->nops[HLO_CALL]) return;
   u32 *counts = pass_caller_counts(c), *have = HS_NEW_ARRAY(c->scratch, u32, m->next_comp_id + 1);
@@ -259,7 +259,7 @@ static void take_constant_arguments(pass_ctx *c) {
       calls[f->id][have[f->id]++] = i;
     }
   hlo_for_each_comp(x, m) {
-    // a single call is inlined
+    // a single call is left to call-inliner
     if (x == m->entry || have[x->id] < 2 || have[x->id] != counts[1 + x->id]) continue;
     for (u32 p = 0; p < x->nparams; p++) {
       const hlo_instr *k =
@@ -272,12 +272,12 @@ static void take_constant_arguments(pass_ctx *c) {
   }
 }
 
-// The size of a dimension that is not dynamic is known.
+// get-dimension-size of a static dimension.
 static bool static_size(const hlo_instr *i) {
   if (i->opcode != HLO_GET_DIMENSION_SIZE) return false;
   hlo_ints d = hlo_attr_ints(i, HLO_ATTR_DIMENSIONS);
   const hlo_shape *s = d.n == 1 ? hlo_operand(i, 0)->shape : NULL;
-  // text may give its shape without the bound
+  // parsed shapes may lack the bound
   if (s && hlo_operand(i, 0)->opcode == HLO_SET_DIMENSION_SIZE) return false;
   return s && s->dims[d.v[0]] >= 0 && !(s->dynamic && s->dynamic[d.v[0]]) && !hlo_is_controlled(i);
 }
@@ -308,7 +308,7 @@ static hs_status visit(pass_ctx *c, const folding *f, hlo_instr *i) {
   return hs_poll();
 }
 
-// What was edited, its users, and the users of what is folded: constants move down.
+// Visits the edited instructions, their users, and the users of each folded instruction.
 static hs_status visit_edited(pass_ctx *c, const folding *f, u32 n, hlo_instr *const *edited) {
   HS_VEC(hlo_instr *) work = {0};
   for (u32 k = 0; k < n; k++) {
@@ -334,7 +334,7 @@ static hs_status run(pass_ctx *c) {
   folding f = {!pass_option_bool(c, "fold_float_arithmetic"), pass_option_bool(c, "scalars_only"),
                pass_option_choice(c, "level") == AGGRESSIVE,
                HS_NEW_ARRAY(c->scratch, u8, c->m->next_comp_id + 1), c->m->next_comp_id};
-  take_constant_arguments(c);
+  propagate_constant_arguments(c);
   u32 n;
   hlo_instr **v;
   if (pass_edited(c, &v, &n)) return visit_edited(c, &f, n, v);
@@ -349,9 +349,9 @@ static hs_status run(pass_ctx *c) {
 
 static const pass_option_info options[] = {
     {"fold_float_arithmetic", PASS_BOOL, "true",
-     "false, for late in compilation: folds fusions as well, but no floating-point arithmetic"},
+     "false, for late in compilation: fold fusions as well, but no floating-point arithmetic"},
     {"scalars_only", PASS_BOOL, "false", "only results of rank 0"},
-    {"level", PASS_CHOICE, "default|aggressive", "aggressive: loops and results of any size, too"},
+    {"level", PASS_CHOICE, "default|aggressive", "aggressive: also loops and results of any size"},
 };
 
 const pass_info pass_constant_folding = {

@@ -1,16 +1,17 @@
 // cse.c — common subexpression elimination by hashing (xla/service/hlo_cse.cc).
 //
-// Instructions are visited operands first; each is looked up in a hash table by opcode, shape,
-// operands, attributes and the structure of called computations. A hit replaces it, so that its
-// users meet equal operands in the same sweep. Commutative operands compare in either order. Side
-// effects, random numbers, control edges and what a fusion must hold are left alone; constants
-// compare by value, those on two sides of a domain are two. Elements of a multi-output fusion that
-// are one value inside become one element outside.
+// Instructions are visited in post order; each is looked up in a hash table by opcode, shape,
+// operands, attributes and the structure of called computations. An equal earlier instruction
+// replaces it at once, so that its users have equal operands when they are visited. Commutative
+// operands are compared in either order, constants by value. Not merged: instructions with side
+// effects or control dependencies, random numbers, instructions marked MUST_FUSE, and constants on
+// different sides of a domain instruction. Of outputs of a multi-output fusion that are the same
+// value in its body, the first is read.
 #include "passes/run/rewrite.h"
 
-// number1: 1 + number of an instruction in the order; 0: free
+// position1: 1 + position of an instruction in the post order; 0: free slot
 typedef struct entry {
-  u32 hash, number1;
+  u32 hash, position1;
 } entry;
 typedef struct table {
   entry *v;
@@ -61,9 +62,9 @@ static bool eligible(const hlo_instr *i, bool ignore_control, bool scalars) {
          !hlo_has_side_effect(i);
 }
 
-// get-tuple-element of a fusion whose root has the same value at an earlier place: reads that
-// place.
-static void first_place(pass_ctx *c, hlo_instr *i) {
+// For get-tuple-element of a fusion whose root has the same operand at a lower index: reads that
+// index.
+static void read_first_equal_output(pass_ctx *c, hlo_instr *i) {
   hlo_instr *f = i->opcode == HLO_GET_TUPLE_ELEMENT ? hlo_operand(i, 0) : NULL;
   hlo_computation *body = f && f->opcode == HLO_FUSION ? hlo_fusion_comp(f) : NULL;
   i64 at = hlo_attr_int(i, HLO_ATTR_INDEX, 0);
@@ -78,32 +79,33 @@ static void first_place(pass_ctx *c, hlo_instr *i) {
 }
 
 // ---- domains ------------------------------------------------------------------------------------
-static u32 top_of(u32 *up, u32 k) {
+static u32 representative(u32 *up, u32 k) {
   while (up[k] != k) k = up[k] = up[up[k]];
   return k;
 }
 
-// Which part of the computation each instruction lies in, where domain instructions are the
-// borders: by number, 0 for what touches no border.
+// Numbers the connected components of the computation's graph without its domain instructions, by
+// union-find; 0 for components that are not adjacent to a domain instruction.
 static u32 *find_domains(pass_ctx *c, hlo_instr *const *order, u32 n, const hlo_positions *at) {
-  u32 *up = HS_NEW_ARRAY(c->scratch, u32, n + 1), *part = HS_NEW_ARRAY(c->scratch, u32, n + 1);
+  u32 *up = HS_NEW_ARRAY(c->scratch, u32, n + 1), *component = HS_NEW_ARRAY(c->scratch, u32, n + 1);
   bool *bounded = HS_NEW_ARRAY(c->scratch, bool, n + 1);
   for (u32 k = 0; k < n; k++) up[k] = k;
   for (u32 k = 0; k < n; k++)
     for (u32 o = 0; o < order[k]->noperands; o++) {
       const hlo_instr *x = hlo_operand(order[k], o);
       if (order[k]->opcode != HLO_DOMAIN && x->opcode != HLO_DOMAIN)
-        up[top_of(up, k)] = top_of(up, hlo_position_of(at, x));
+        up[representative(up, k)] = representative(up, hlo_position_of(at, x));
     }
   for (u32 k = 0; k < n; k++) {
     bool edge = false;
     hlo_for_each_use(u, order[k]) edge |= u->user->opcode == HLO_DOMAIN;
     for (u32 o = 0; o < order[k]->noperands; o++)
       edge |= hlo_operand(order[k], o)->opcode == HLO_DOMAIN;
-    bounded[top_of(up, k)] |= edge && order[k]->opcode != HLO_DOMAIN;
+    bounded[representative(up, k)] |= edge && order[k]->opcode != HLO_DOMAIN;
   }
-  for (u32 k = 0; k < n; k++) part[k] = bounded[top_of(up, k)] ? top_of(up, k) + 1 : 0;
-  return part;
+  for (u32 k = 0; k < n; k++)
+    component[k] = bounded[representative(up, k)] ? representative(up, k) + 1 : 0;
+  return component;
 }
 
 static bool has_domain(const hlo_computation *comp) {
@@ -125,21 +127,21 @@ static hs_status cse_computation(pass_ctx *c, hlo_computation *comp, u64 *memo,
   table t = {HS_NEW_ARRAY(c->scratch, entry, cap), cap - 1};
   const bool domains = c->m->nops[HLO_DOMAIN] && has_domain(comp);
   const hlo_positions at = domains ? hlo_positions_in(n, order, c->scratch) : (hlo_positions){0};
-  const u32 *part = domains ? find_domains(c, order, n, &at) : NULL;
+  const u32 *component = domains ? find_domains(c, order, n, &at) : NULL;
   for (u32 k = 0; k < n; k++) {
     hlo_instr *i = order[k];
     if (i->dead || !eligible(i, ignore_control, o->scalars)) continue;
-    first_place(c, i);
+    read_first_equal_output(c, i);
     u64 h = hash_of(i, memo, layouts);
-    // instructions are looked at only where the tag is that of this one
+    // instructions are compared only when the tags are equal
     u32 slot = (u32)h & t.mask, tag = (u32)(h >> 32);
     hlo_instr *same = NULL;
-    for (; t.v[slot].number1 && !same; slot = (slot + 1) & t.mask) {
-      u32 number = t.v[slot].number1 - 1;
+    for (; t.v[slot].position1 && !same; slot = (slot + 1) & t.mask) {
+      u32 number = t.v[slot].position1 - 1;
       if (t.v[slot].hash != tag || order[number]->dead ||
           !equal(order[number], i, layouts, c->scratch))
         continue;
-      if (part && i->opcode == HLO_CONSTANT && part[number] != part[k]) continue;
+      if (component && i->opcode == HLO_CONSTANT && component[number] != component[k]) continue;
       same = order[number];
     }
     if (!same) {
@@ -175,9 +177,9 @@ static hs_status run(pass_ctx *c) {
 static const pass_option_info options[] = {
     {"layout_sensitive", PASS_BOOL, "false", "instructions with different layouts are different"},
     {"ignore_control_dependencies", PASS_BOOL, "false",
-     "merges instructions that must come after others, too"},
-    {"only_fusion_computations", PASS_BOOL, "false", "only inside of fusions"},
-    {"only_scalars", PASS_BOOL, "false", "only what has rank 0"},
+     "also merge instructions with control predecessors"},
+    {"only_fusion_computations", PASS_BOOL, "false", "only in fusion bodies"},
+    {"only_scalars", PASS_BOOL, "false", "only instructions of rank 0"},
 };
 
 const pass_info pass_cse = {

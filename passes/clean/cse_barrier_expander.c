@@ -2,8 +2,8 @@
 // (xla/hlo/transforms/expanders/optimization_barrier_expander.cc): removes optimization
 // barriers.
 //
-// A barrier has done its work once scheduling is over. Its operand takes its place; control edges
-// stay.
+// Barriers have no purpose after scheduling. Each is replaced by its operand; its control
+// dependencies pass to its neighbours.
 #include "passes/run/rewrite.h"
 
 static hs_status run(pass_ctx *c) {

@@ -1,11 +1,11 @@
 // dce.c — dce (xla/hlo/transforms/simplifiers/hlo_dce.cc): removes instructions without users,
 // then computations that nothing calls.
 //
-// One traversal from the end of each list removes all dead chains, for users come after their
-// operands. Callers go before callees, so that a dead call's callee is seen as unreachable in the
-// same run. Unused outputs of multi-output fusions are removed too. Control edges and side effects
-// hold an instruction in place, unless XLA's frontend attribute xla_allow_dce_side_effecting_op or
-// an option says otherwise.
+// One backward traversal of each list removes all dead chains, because users come after their
+// operands. Callers are visited before callees, so that the callee of a dead call is found
+// unreachable in the same run. Unused outputs of multi-output fusions and unused operands of calls
+// are removed as well. An instruction with control dependencies or side effects stays, unless XLA's
+// frontend attribute xla_allow_dce_side_effecting_op or an option permits its removal.
 #include "passes/clean/clean.h"
 
 typedef struct dce {
@@ -22,7 +22,7 @@ static bool is_async(const hlo_instr *i) { return hlo_op_has(i->opcode, HLO_F_AS
 
 // XLA's "xla_allow_dce_side_effecting_op" of the instruction, or of the start of its asynchronous
 // chain.
-static bool marked(const hlo_instr *i, const char *value) {
+static bool has_dce_mark(const hlo_instr *i, const char *value) {
   for (;; i = hlo_operand(i, 0)) {
     const hs_str *v = pass_frontend(i, "xla_allow_dce_side_effecting_op");
     if (v && hs_str_eq(*v, hs_str_of(value))) return true;
@@ -30,19 +30,19 @@ static bool marked(const hlo_instr *i, const char *value) {
   }
 }
 
-// Collectives whose only effect is that others take part.
-static bool free_collective(const dce *d, const hlo_instr *i) {
+// Collectives, whose only side effect is the synchronization with other devices.
+static bool removable_collective(const dce *d, const hlo_instr *i) {
   return d->collectives && hlo_op_has(i->opcode, HLO_F_COLLECTIVE) &&
          !hlo_attr_int(i, HLO_ATTR_CONSTRAIN_LAYOUT, 0);
 }
 
-static bool free_loop(const dce *d, const hlo_instr *w) {
+static bool removable_loop(const dce *d, const hlo_instr *w) {
   if (!d->collectives || w->opcode != HLO_WHILE) return false;
   hlo_computation *called[2];
   u32 n = hlo_called(w, called, 2);
   for (u32 k = 0; k < n; k++)
     hlo_for_each_instr(i, called[k])
-      if (hlo_has_side_effect(i) && !free_collective(d, i)) return false;
+      if (hlo_has_side_effect(i) && !removable_collective(d, i)) return false;
   return true;
 }
 
@@ -54,9 +54,9 @@ static bool removable(const dce *d, const hlo_instr *i) {
     const hlo_instr *x = hlo_operand(i, 0);
     if (hlo_is_root(x) || x->opcode == HLO_PARAMETER || x->nuses != 1) return false;
   }
-  if (marked(i, "false")) return false;
-  return !hlo_has_side_effect(i) || free_collective(d, i) || free_loop(d, i) ||
-         ((is_target(i, "tpu_custom_call") || is_async(i)) && marked(i, "true"));
+  if (has_dce_mark(i, "false")) return false;
+  return !hlo_has_side_effect(i) || removable_collective(d, i) || removable_loop(d, i) ||
+         ((is_target(i, "tpu_custom_call") || is_async(i)) && has_dce_mark(i, "true"));
 }
 
 static hs_status sweep(const dce *d, hlo_computation *comp) {
@@ -70,7 +70,7 @@ static hs_status sweep(const dce *d, hlo_computation *comp) {
   return HS_GOOD;
 }
 
-// Removes what nothing calls, and what only that called. `order`: callees first.
+// Removes uncalled computations, and those that only they called. `order`: callees first.
 static void remove_uncalled(pass_ctx *c, u32 n, hlo_computation *const *order) {
   u32 *counts = pass_caller_counts(c);
   for (u32 k = n; k-- > 0;) {
@@ -93,8 +93,8 @@ static bool owns_body(const hlo_instr *f, const u32 *counts) {
   return body && body->id < counts[0] && counts[1 + body->id] == 1;
 }
 
-// A fusion whose tuple has elements that nobody reads gets a smaller tuple; one that is left alone
-// loses the tuple.
+// Removes outputs of a multi-output fusion that have no users; a single remaining output needs no
+// tuple.
 static void trim_fusion_outputs(pass_ctx *c, hlo_instr *f) {
   hlo_computation *body = hlo_fusion_comp(f);
   if (!body || body->root->opcode != HLO_TUPLE || hlo_is_root(f) || f->nuses == 0 ||
@@ -135,7 +135,7 @@ static void trim_fusion_outputs(pass_ctx *c, hlo_instr *f) {
   for (u32 k = 0; k < ng; k++) hlo_replace(gtes[k], f);
 }
 
-// Operands that the body of a fusion or call no longer reads.
+// Removes operands that the fusion's body does not use.
 static void trim_operands(pass_ctx *c, hlo_instr *f) {
   hlo_computation *body = hlo_fusion_comp(f);
   if (!body || body->nparams != f->noperands ||
@@ -145,7 +145,7 @@ static void trim_operands(pass_ctx *c, hlo_instr *f) {
   for (u32 k = 0; k < body->nparams; k++)
     live += body->params[k]->nuses || hlo_is_root(body->params[k]);
   if (live == f->noperands || !pass_may_rewrite(c)) return;
-  pass_note_done(c, f, NULL, "%u operands unused inside", f->noperands - live);
+  pass_note_done(c, f, NULL, "%u operands unused in the body", f->noperands - live);
   hlo_instr **ops = HS_NEW_ARRAY(c->scratch, hlo_instr *, live + 1);
   u32 n = 0, was = f->noperands;
   for (u32 k = 0; k < was; k++)
@@ -155,8 +155,8 @@ static void trim_operands(pass_ctx *c, hlo_instr *f) {
   hlo_set_operands(f, n, ops);
 }
 
-// The shape of an asynchronous start, and of what continues it, names the shapes of its operands
-// first.
+// Sets the operand shapes in the shapes of an asynchronous start and its updates, where they are the
+// first element.
 static void set_async_operands(hlo_instr *start, u32 n, hlo_instr *const *ops, hs_arena *a) {
   hlo_ctx *ctx = start->parent->module->ctx;
   const hlo_shape **o = HS_NEW_ARRAY(a, const hlo_shape *, n + 1),
@@ -173,38 +173,39 @@ static void set_async_operands(hlo_instr *start, u32 n, hlo_instr *const *ops, h
   }
 }
 
-// Calls, fusions and asynchronous starts can do without operands; the continuation of a start has
-// none of its own.
-static bool trims(const hlo_instr *i) {
+// Call sites whose operands can be removed: calls, fusions and asynchronous starts; updates and
+// dones have no operands of the computation.
+static bool can_drop_operands(const hlo_instr *i) {
   return !i->dead && !hlo_attr_get(i, HLO_ATTR_OUTPUT_TO_OPERAND_ALIASING) &&
          (i->opcode == HLO_CALL || i->opcode == HLO_FUSION || is_async(i));
 }
 
-// A function that only such callers use is trimmed for all of them at once.
+// Removes the unused parameters of a computation and the operands at all its call sites, if all of
+// these permit it.
 static hs_status trim_called(const dce *d, hlo_computation *x, const pass_call_sites *sites) {
   u32 from = sites->start[x->id], to = sites->start[x->id + 1];
   for (u32 k = from; k < to; k++)
-    if (!trims(sites->sites[k].i)) return HS_GOOD;
+    if (!can_drop_operands(sites->sites[k].i)) return HS_GOOD;
   HS_TRY(sweep(d, x));
   u32 nparams = x->nparams, live = 0;
   bool *used = HS_NEW_ARRAY(d->c->scratch, bool, nparams + 1);
   for (u32 k = 0; k < nparams; k++)
     live += used[k] = x->params[k]->nuses || hlo_is_root(x->params[k]);
   if (live == nparams || from == to || !pass_may_rewrite(d->c)) return HS_GOOD;
-  pass_note_done(d->c, sites->sites[from].i, NULL, "%u operands unused inside %s", nparams - live,
+  pass_note_done(d->c, sites->sites[from].i, NULL, "%u operands unused in %s", nparams - live,
                  x->name);
   for (u32 k = nparams; k-- > 0;)
     if (!used[k]) hlo_remove_parameter(x, k);
   for (u32 s = from; s < to; s++) {
     if (is_async(sites->sites[s].i) && sites->sites[s].i->opcode != HLO_ASYNC_START) continue;
     hlo_instr *call = sites->sites[s].i, **ops = HS_NEW_ARRAY(d->c->scratch, hlo_instr *, live + 1),
-              **gone = HS_NEW_ARRAY(d->c->scratch, hlo_instr *, nparams + 1);
-    u32 n = 0, ngone = 0;
+              **dropped = HS_NEW_ARRAY(d->c->scratch, hlo_instr *, nparams + 1);
+    u32 n = 0, ndropped = 0;
     for (u32 k = 0; k < nparams; k++)
-      *(used[k] ? &ops[n++] : &gone[ngone++]) = hlo_operand(call, k);
+      *(used[k] ? &ops[n++] : &dropped[ndropped++]) = hlo_operand(call, k);
     hlo_set_operands(call, n, ops);
     if (call->opcode == HLO_ASYNC_START) set_async_operands(call, n, ops, d->c->scratch);
-    for (u32 k = 0; k < ngone; k++) hlo_remove_dead(gone[k]);
+    for (u32 k = 0; k < ndropped; k++) hlo_remove_dead(dropped[k]);
   }
   return HS_GOOD;
 }
@@ -238,9 +239,9 @@ static hs_status remove_unused(const dce *d) {
   return HS_GOOD;
 }
 
-// ---- parameters of the program ------------------------------------------------------------------
-// The entries of a list of parameters without those of parameters that go, renumbered; `a` holds
-// the new one.
+// ---- parameters of the entry --------------------------------------------------------------------
+// The aliases without those of removed parameters, renumbered: number[old] is the new number, -1:
+// removed. Allocated in `a`.
 static const hlo_aliases *renumbered(hs_arena *a, const hlo_aliases *old, const i64 *number) {
   hlo_aliases *now = HS_NEW(a, hlo_aliases);
   hlo_alias_entry *v = HS_NEW_ARRAY(a, hlo_alias_entry, old->n + 1);
@@ -253,9 +254,9 @@ static const hlo_aliases *renumbered(hs_arena *a, const hlo_aliases *old, const 
   return now;
 }
 
-// Parameters of the entry that nothing reads go, and with them what the module says of them; one
-// that an output is written over stays.
-static void trim_program(pass_ctx *c) {
+// Removes unused parameters of the entry, and what the module's attributes say about them. One that
+// is aliased with an output stays.
+static void trim_entry(pass_ctx *c) {
   hlo_module *m = c->m;
   hlo_computation *e = m->entry;
   u32 n = e->nparams, live = 0;
@@ -270,7 +271,7 @@ static void trim_program(pass_ctx *c) {
   i64 *number = HS_NEW_ARRAY(c->scratch, i64, n + 1);
   for (u32 k = 0; k < n; k++) number[k] = used[k] ? (i64)live++ : -1;
   if (live == n || !pass_may_rewrite(c)) return;
-  pass_note_done(c, e->root, NULL, "%u of %u parameters of the program unused", n - live, n);
+  pass_note_done(c, e->root, NULL, "%u of %u parameters of the entry unused", n - live, n);
   if (layout) {
     const hlo_program_shape *old = layout->v.p;
     hlo_program_shape *now = HS_NEW(&m->arena, hlo_program_shape);
@@ -297,19 +298,19 @@ hs_status pass_remove_unused(pass_ctx *c) { return remove_unused(&(dce){.c = c})
 static hs_status run(pass_ctx *c) {
   dce d = {c, pass_option_bool(c, "use_call_analysis"),
            pass_option_bool(c, "remove_cross_partition_collective_ops")};
-  bool program = pass_option_bool(c, "remove_dead_parameters_from_entry_computation");
+  bool entry = pass_option_bool(c, "remove_dead_parameters_from_entry_computation");
   HS_TRY(remove_unused(&d));
-  if (program) trim_program(c);
+  if (entry) trim_entry(c);
   return HS_GOOD;
 }
 
 static const pass_option_info options[] = {
     {"use_call_analysis", PASS_BOOL, "false",
-     "operands of calls and asynchronous starts that their bodies do not read go, too"},
+     "also remove operands of calls and asynchronous starts that the callees do not use"},
     {"remove_cross_partition_collective_ops", PASS_BOOL, "false",
-     "unused collectives go, too, and loops of nothing else"},
+     "also remove unused collectives, and loops whose only side effects are such"},
     {"remove_dead_parameters_from_entry_computation", PASS_BOOL, "false",
-     "the program takes no arguments that it does not read"},
+     "remove unused parameters of the entry computation"},
 };
 
 const pass_info pass_dce = {

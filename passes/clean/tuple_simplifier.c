@@ -2,8 +2,9 @@
 // get-tuple-element of a tuple is the element; a tuple of all elements of one tuple, in order,
 // is that tuple.
 //
-// Nested tuples disappear in one traversal where operands come first in the list. Control edges
-// are kept without a cycle; a sharding moves to what stays unless that has another.
+// One traversal suffices when operands precede users in the list, several when they do not. Control
+// dependencies are preserved without creating a cycle; a sharding is copied to the replacement unless
+// that has another one.
 #include "passes/clean/clean.h"
 
 static hlo_instr *whole_tuple(const hlo_instr *t) {
@@ -23,7 +24,7 @@ static bool shardings_agree(const hlo_instr *a, const hlo_instr *b) {
   return !x || !y || hlo_attr_equal(x, y);
 }
 
-// False when no more rewrites are wanted.
+// False once the rewrite limit is reached.
 static bool simplify(pass_ctx *c, hlo_instr *i, bool *changed) {
   hlo_instr *now = NULL;
   if (i->dead) return true;
@@ -42,7 +43,7 @@ static bool simplify(pass_ctx *c, hlo_instr *i, bool *changed) {
   if (sharding && !hlo_attr_get(now, HLO_ATTR_SHARDING)) hlo_set_attr(now, *sharding);
   pass_relay_control(i);
   hlo_replace(i, now);
-  *changed |= i->dead;  // one that stays would be visited again and again
+  *changed |= i->dead;  // one that stays would keep the loop going
   return true;
 }
 
@@ -55,7 +56,7 @@ hs_status pass_simplify_tuples(pass_ctx *c, bool skip_entry) {
   for (u32 x = 0; x < ncomps; x++) {
     hlo_computation *comp = comps[x];
     hlo_instr **v = pass_of_op(c, comp, HLO_TUPLE, HLO_GET_TUPLE_ELEMENT, &n);
-    // one sweep where operands come first, a few where they do not
+    // one iteration if operands come first, a few if not
     for (bool changed = true; changed;) {
       changed = false;
       for (u32 k = 0; k < n; k++)
@@ -70,7 +71,7 @@ static hs_status run(pass_ctx *c) {
 }
 
 static const pass_option_info options[] = {
-    {"exclude_entry_computation", PASS_BOOL, "false", "leaves the entry as it is"},
+    {"exclude_entry_computation", PASS_BOOL, "false", "leave the entry computation unchanged"},
 };
 
 const pass_info pass_tuple_simplifier = {

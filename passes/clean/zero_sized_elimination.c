@@ -2,16 +2,17 @@
 // (xla/hlo/transforms/simplifiers/zero_sized_hlo_elimination.cc): arrays without elements become
 // constants.
 //
-// Nothing has to be computed for them. Parameters stay, and their users read a constant.
+// They need no computation. Parameters stay, but their users get a constant. Instructions with side
+// effects or control dependencies are left alone.
 #include "passes/run/rewrite.h"
 
-// Shardy's marker has a side effect in name only.
+// This custom call of Shardy is only a marker: its side effect can be ignored.
 static bool is_local_to_global(const hlo_instr *i) {
   return i->opcode == HLO_CUSTOM_CALL && hs_str_eq(hlo_attr_str(i, HLO_ATTR_CUSTOM_CALL_TARGET),
                                                    HS_STR("xla.sdy.LocalToGlobalShape"));
 }
 
-// The body of a fusion that went is nobody's, and stays as it is.
+// Fusion bodies and computations without callers are not visited.
 static bool skipped(const pass_ctx *c, const hlo_computation *comp, const u32 *counts) {
   return hlo_is_fusion_comp(comp) ||
          (comp != c->m->entry && comp->id < counts[0] && !counts[1 + comp->id]);

@@ -85,18 +85,28 @@ static const hlo_metadata *prefixed(hlo_module *m, const hlo_metadata *d, hs_str
   return now;
 }
 
-// The instruction and what its branches or iterations are made of; calls hand on what they say of
-// themselves when they are inlined.
-static void prefix_names(hlo_instr *i, hs_str prefix, u32 depth) {
+static void prefix_name(hlo_instr *i, hs_str prefix) {
   const hlo_metadata *d = prefixed(i->parent->module, hlo_metadata_of(i), prefix);
   if (d) hlo_set_attr_ptr(i, HLO_ATTR_METADATA, d);
-  if (depth >= 64 ||
-      (i->opcode != HLO_WHILE && i->opcode != HLO_CONDITIONAL && i->opcode != HLO_ASYNC_START))
-    return;
-  hlo_computation *called[8];
-  u32 n = hlo_called(i, called, 8);
-  for (u32 k = 0; k < HS_MIN(n, 8u); k++)
-    hlo_for_each_instr(x, called[k]) prefix_names(x, prefix, depth + 1);
+}
+
+static void add_bodies(pass_comp_queue *q, const hlo_instr *i, hs_arena *a) {
+  if (i->opcode == HLO_WHILE || i->opcode == HLO_CONDITIONAL || i->opcode == HLO_ASYNC_START)
+    pass_comp_queue_add_called(q, i, a);
+}
+
+// Prefixes the names of an instruction and of those in its loop bodies, branches and asynchronous
+// computations. Not those in calls: they inherit the prefix when they are inlined.
+static void prefix_names(hlo_instr *i, hs_str prefix, hs_arena *a) {
+  pass_comp_queue q = {0};
+  prefix_name(i, prefix);
+  add_bodies(&q, i, a);
+  for (size_t k = 0; k < q.v.n; k++)
+    hlo_for_each_instr(x, q.v.v[k].a) {
+      prefix_name(x, prefix);
+      add_bodies(&q, x, a);
+    }
+  pass_comp_queue_free(&q);
 }
 
 static int key_order(hs_str a, hs_str b) {
@@ -173,7 +183,7 @@ static hlo_instr *inline_one(const inliner *t, hlo_instr *call, hlo_computation 
             *first = before ? before->next : comp->first;
   for (hlo_instr *i = first; i != call; i = i->next) {
     if (frontend && frontend->n) join_frontend(i, call, i == root);
-    if (md && md->op_name.n) prefix_names(i, md->op_name, 0);
+    if (md && md->op_name.n) prefix_names(i, md->op_name, c->scratch);
     if (i == root && hlo_attr_get(call, HLO_ATTR_SHARDING) && !hlo_attr_get(i, HLO_ATTR_SHARDING))
       hlo_set_attr(i, *hlo_attr_get(call, HLO_ATTR_SHARDING));
     if (preds && preds->n) join_ctrl_preds(c->scratch, i, preds);

@@ -1,16 +1,15 @@
-// calls.h — questions about called computations, and steps of the passes over the call graph, for
-// the passes above this folder.
+// calls.h — parts of the call-graph passes that passes of other folders use as well.
 #ifndef PASS_CALLS_H
 #define PASS_CALLS_H
 
 #include "passes/run/rewrite.h"
 
-// What flatten-call-graph does. skip_calls: computations that only calls name stay shared;
-// skip_non_async: so do those that nothing asynchronous runs.
+// flatten-call-graph as a function. skip_calls: computations whose callers are all call
+// instructions stay shared; skip_non_async: those without an asynchronous caller stay shared.
 hs_status pass_flatten_calls(pass_ctx *, bool skip_calls, bool skip_non_async);
 
-// Whether a scalar function can be written on arrays instruction by instruction: NULL, or the
-// instruction that cannot.
+// Whether a scalar function can be applied to arrays by lifting each instruction: NULL, or the first
+// instruction that cannot be lifted.
 const hlo_instr *pass_not_liftable(const hlo_computation *);
 
 #endif

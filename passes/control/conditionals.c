@@ -72,21 +72,10 @@ static bool only_passes_arrays(const hlo_computation *c) {
   return has_array(c->root->shape);
 }
 
-static bool is_transfer(hlo_opcode op) { return hlo_op_has(op, HLO_F_SEND_RECEIVE); }
-
-// Collectives and transfers, which exist once for each who takes part.
-static bool has_channel(const hlo_computation *c, hs_arena *a) {
-  hlo_for_each_instr(i, c) {
-    hlo_computation **v;
-    u32 n;
-    if (hlo_op_has(i->opcode, HLO_F_COLLECTIVE) || hlo_attr_get(i, HLO_ATTR_CHANNEL_ID) ||
-        is_transfer(i->opcode))
-      return true;
-    pass_called_all(i, a, &v, &n);
-    for (u32 k = 0; k < n; k++)
-      if (has_channel(v[k], a)) return true;
-  }
-  return false;
+// Collectives and transfers: their participants must run them the same number of times.
+static bool has_channel(const hlo_instr *i) {
+  return hlo_op_has(i->opcode, HLO_F_COLLECTIVE | HLO_F_SEND_RECEIVE) ||
+         hlo_attr_get(i, HLO_ATTR_CHANNEL_ID);
 }
 
 static hlo_instr *select_tree(hlo_instr *pred, hlo_instr *t, hlo_instr *f, hs_arena *a) {
@@ -293,7 +282,7 @@ static void simplify(pass_ctx *c, hlo_instr *i, u32 *counts) {
     return;
   }
   for (u32 k = 0; k < n; k++)
-    if (has_channel(b[k], c->scratch)) {
+    if (pass_comp_any(b[k], has_channel, c->scratch)) {
       pass_note_declined(c, i, NULL, "a branch talks over a channel");
       return;
     }

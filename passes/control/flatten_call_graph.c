@@ -1,8 +1,10 @@
 // flatten_call_graph.c — flatten-call-graph
-// (xla/hlo/transforms/simplifiers/flatten_call_graph.cc): a computation that several instructions
-// share, a reducer as well as a loop's body, is copied, one for each, so that later passes may edit
-// it for its one caller. What continues an asynchronous operation keeps naming the computation of
-// its start.
+// (xla/hlo/transforms/simplifiers/flatten_call_graph.cc): clones computations with several callers,
+// reducers as well as loop bodies, so that every computation has a single caller and later passes
+// may edit it.
+//
+// The first call site keeps the computation, every other gets a deep clone. Updates and dones of an
+// asynchronous operation always name the computation of its start.
 #include "passes/control/calls.h"
 
 static hlo_computation *clone_of(const hlo_computation *x) {
@@ -12,13 +14,13 @@ static hlo_computation *clone_of(const hlo_computation *x) {
   return copy;
 }
 
-// What continues an asynchronous operation names the computation of its start and follows that.
+// Updates and dones name the computation of their start.
 static bool continues_async(const hlo_instr *i) {
   return i->opcode == HLO_ASYNC_UPDATE || i->opcode == HLO_ASYNC_DONE;
 }
 
-// The copy has copies of everything that it calls, too; `stays`: by computation id below `known`,
-// those that it shares with the original.
+// Clones a computation and everything that it calls, except those with stays[id] (ids below
+// `known`), which the clone shares with the original.
 static hlo_computation *deep_clone(hlo_computation *x, hs_arena *a, u32 known, const bool *stays) {
   hlo_computation *top = clone_of(x);
   HS_VEC(hlo_computation *) work = {0};
@@ -42,9 +44,9 @@ static hlo_computation *deep_clone(hlo_computation *x, hs_arena *a, u32 known, c
   return top;
 }
 
-// Computations that keep all their callers, by id. calls: those that only calls name; plain: those
-// that nothing asynchronous runs.
-static bool *shared_ones(pass_ctx *c, bool calls, bool plain, u32 n,
+// Computations that stay shared, by id. calls: those whose callers are all call instructions; plain:
+// those without an asynchronous caller, directly or not.
+static bool *find_shared(pass_ctx *c, bool calls, bool plain, u32 n,
                          hlo_computation *const *callees_first, const pass_call_sites *all) {
   bool *stays = HS_NEW_ARRAY(c->scratch, bool, c->m->next_comp_id + 1);
   for (u32 k = n; k-- > 0;) {
@@ -61,7 +63,7 @@ static bool *shared_ones(pass_ctx *c, bool calls, bool plain, u32 n,
   return stays;
 }
 
-// Whatever continues an asynchronous operation calls what its start calls now.
+// Makes updates and dones name the computation that their start names now.
 static void follow_starts(hlo_module *m, hs_arena *a) {
   hlo_for_each_comp(x, m)
     hlo_for_each_instr(i, x) {
@@ -78,8 +80,7 @@ static void follow_starts(hlo_module *m, hs_arena *a) {
     }
 }
 
-// Callees first. The first caller keeps the computation; the others, whatever they are, get a copy
-// each, and one that names it more than once gets a copy for each time.
+// An instruction that names a computation more than once gets a clone for each occurrence.
 hs_status pass_flatten_calls(pass_ctx *c, bool skip_calls, bool skip_non_async) {
   hlo_module *m = c->m;
   if (m->ncomputations < 2) return HS_GOOD;
@@ -87,7 +88,7 @@ hs_status pass_flatten_calls(pass_ctx *c, bool skip_calls, bool skip_non_async) 
   hlo_computation **order = pass_comp_post_order(c, &n),
                   **callees_first = pass_comp_callees_first(c, &nfirst);
   pass_call_sites all = pass_find_sites(c);
-  bool *stays = shared_ones(c, skip_calls, skip_non_async, nfirst, callees_first, &all);
+  bool *stays = find_shared(c, skip_calls, skip_non_async, nfirst, callees_first, &all);
   for (u32 k = 0; k < n; k++) {
     hlo_computation *x = order[k];
     u32 from = all.start[x->id], to = all.start[x->id + 1];
@@ -101,7 +102,7 @@ hs_status pass_flatten_calls(pass_ctx *c, bool skip_calls, bool skip_non_async) 
       if (!first) first = s->i;
       if (first == s->i && !twice) continue;
       if (!pass_may_rewrite(c)) return HS_GOOD;
-      pass_note_done(c, s->i, NULL, "%s copied for this caller", x->name);
+      pass_note_done(c, s->i, NULL, "%s cloned for this caller", x->name);
       pass_set_called(s->i, s->slot, deep_clone(x, c->scratch, known, stays));
     }
     HS_TRY(hs_poll());
@@ -116,8 +117,10 @@ static hs_status run(pass_ctx *c) {
 }
 
 static const pass_option_info options[] = {
-    {"skip_cloning_for_calls", PASS_BOOL, "false", "what calls alone name stays shared"},
-    {"skip_cloning_for_non_async", PASS_BOOL, "false", "so does what nothing asynchronous runs"},
+    {"skip_cloning_for_calls", PASS_BOOL, "false",
+     "keep computations shared whose callers are all calls"},
+    {"skip_cloning_for_non_async", PASS_BOOL, "false",
+     "keep computations shared that have no asynchronous caller"},
 };
 
 const pass_info pass_flatten_call_graph = {

@@ -1,4 +1,7 @@
-// loops.c — see loops.h. All edits are in place: the loop keeps its computations.
+// loops.c — the loop edits that loops.h declares. All edits are in place: body and condition stay the
+// same computations, and only the while itself is replaced where its type changes. Every function
+// keeps the shapes of operand, parameters and body root equal. XLA does the same in
+// xla/service/while_util.cc.
 #include "passes/control/loops.h"
 
 bool pass_loop_of(pass_ctx *c, hlo_instr *w, pass_loop *out) {
@@ -10,7 +13,7 @@ bool pass_loop_of(pass_ctx *c, hlo_instr *w, pass_loop *out) {
     pass_note_declined(c, w, NULL, "its state is not a tuple");
     return false;
   }
-  // A module that the verifier would reject is not touched.
+  // An invalid module is left alone.
   const hlo_shape *state = w->shape->logical;
   if (hlo_operand(w, 0)->shape->logical != state || out->body->params[0]->shape->logical != state ||
       out->cond->params[0]->shape->logical != state || out->body->root->shape->logical != state)
@@ -54,7 +57,6 @@ void pass_loop_renew(pass_loop *l, u32 n, const i64 *index, const hlo_attr *init
   l->w = now;
 }
 
-// Uses of `tuple` other than get-tuple-element read a tuple rebuilt from its elements.
 void pass_read_by_element(hlo_instr *tuple, hs_arena *a) {
   bool whole = hlo_is_root(tuple);
   hlo_for_each_use(u, tuple) whole |= u->user->opcode != HLO_GET_TUPLE_ELEMENT;
@@ -67,10 +69,9 @@ void pass_read_by_element(hlo_instr *tuple, hs_arena *a) {
   for (u32 k = 0; k < n; k++) elems[k] = hlo_add_gte(tuple, k);
   hlo_instr *t = hlo_add_tuple(tuple->parent, n, elems);
   if (t->shape != tuple->shape) hlo_set_shape(t, tuple->shape);
-  // what was said of the whole is said of the new one
-  static const hlo_attr_id said[] = {HLO_ATTR_METADATA, HLO_ATTR_ORIGIN};
-  for (size_t k = 0; k < HS_COUNT(said); k++)
-    if (hlo_attr_get(tuple, said[k])) hlo_set_attr(t, *hlo_attr_get(tuple, said[k]));
+  static const hlo_attr_id copied[] = {HLO_ATTR_METADATA, HLO_ATTR_ORIGIN};
+  for (size_t k = 0; k < HS_COUNT(copied); k++)
+    if (hlo_attr_get(tuple, copied[k])) hlo_set_attr(t, *hlo_attr_get(tuple, copied[k]));
   for (u32 k = 0; k < nu; k++) hlo_set_operand(uses[k]->user, hlo_slot(uses[k]), t);
   if (hlo_is_root(tuple)) hlo_set_root(tuple->parent, t);
 }
@@ -79,7 +80,7 @@ hlo_instr *pass_loop_normalize(pass_loop *l, hs_arena *a) {
   pass_read_by_element(l->body->params[0], a);
   pass_read_by_element(l->cond->params[0], a);
   hlo_instr *root = l->body->root;
-  pass_drop_control(root);  // another will take its place
+  pass_drop_control(root);  // it is about to be replaced
   if (root->opcode == HLO_TUPLE) return root;
   hlo_instr **elems = HS_NEW_ARRAY(a, hlo_instr *, l->n + 1);
   for (u32 k = 0; k < l->n; k++) elems[k] = hlo_add_gte(root, k);
@@ -95,7 +96,7 @@ hlo_instr *pass_loop_initial(pass_loop *l, hs_arena *a) {
   return l->in = hlo_add_tuple(l->w->parent, l->n, elems);
 }
 
-// A sharding of the old state has an entry for each of its elements.
+// The sharding of a tuple has an entry per element, so it does not fit another state.
 static void set_state_shape(hlo_instr *i, const hlo_shape *s) {
   if (i->shape->logical != s->logical && hlo_attr_get(i, HLO_ATTR_SHARDING))
     hlo_remove_attr(i, HLO_ATTR_SHARDING);
@@ -180,8 +181,7 @@ void pass_loop_narrow(pass_loop *l, const bool *keep, hs_arena *a) {
   hlo_remove_dead(old_in);
 }
 
-// ---- constants of the state ---------------------------------------------------------------------
-// The constant (or broadcast of one) that element k starts from.
+// ---- constants in the state ---------------------------------------------------------------------
 hlo_instr *pass_loop_constant(const pass_loop *l, u32 k) {
   hlo_instr *i = l->in ? hlo_operand(l->in, k) : NULL;
   if (!i || !hlo_shape_is_array(i->shape)) return NULL;
@@ -195,7 +195,8 @@ static hlo_instr *copy_constant(hlo_computation *into, const hlo_instr *k) {
   return hlo_clone_instr(into, k, NULL, 1, &scalar);
 }
 
-// Readers of element k in one computation, apart from the root's own passing through.
+// Counts (count_only) or replaces the users of element k in one computation, except where the root
+// passes it through.
 static u32 sink_into(hlo_computation *comp, u32 k, const hlo_instr *constant, bool count_only) {
   u32 n = 0;
   hlo_instr *copy = NULL;
@@ -205,7 +206,7 @@ static u32 sink_into(hlo_computation *comp, u32 k, const hlo_instr *constant, bo
     hlo_instr *g = u->user;
     if (g->opcode != HLO_GET_TUPLE_ELEMENT || hlo_attr_int(g, HLO_ATTR_INDEX, -1) != (i64)k)
       continue;
-    bool computes = false;  // passing it on, in whatever place, needs no constant
+    bool computes = false;  // passing it through, at any index, needs no constant
     hlo_for_each_use(v, g) computes |= v->user != root || root->opcode != HLO_TUPLE;
     for (hlo_use *v = g->first_use, *after; v && computes; v = after) {
       after = v->next;
@@ -255,7 +256,7 @@ void pass_loop_rename(pass_loop *l, u32 which, const char *prefix, const char *s
   }
 }
 
-// ---- loops that count ---------------------------------------------------------------------------
+// ---- counted loops ------------------------------------------------------------------------------
 void pass_counted_open(pass_counted *l, hlo_computation *c, i32 trips, u32 n,
                        hlo_instr *const *init, hs_arena *a) {
   hlo_instr **in = HS_NEW_ARRAY(a, hlo_instr *, n + 1);
@@ -279,7 +280,7 @@ hlo_instr *pass_counted_close(pass_counted *l, hlo_instr *const *next, hs_arena 
   out[0] = l->next_index;
   memcpy(out + 1, next, l->n * sizeof *out);
   hlo_set_root(l->body, hlo_add_tuple(l->body, l->n + 1, out));
-  hlo_instr **order = hlo_post_order(l->body, a);  // the text reads in the order of use
+  hlo_instr **order = hlo_post_order(l->body, a);  // for readable text
   for (u32 k = 0, n = l->body->ninstrs; k < n; k++) hlo_move_before(order[k], NULL);
   hlo_instr *w = hlo_add(l->init->parent, HLO_WHILE, l->init->shape, 1, &l->init, NULL);
   hlo_set_attr_comp(w, HLO_ATTR_CONDITION, l->cond);

@@ -1,5 +1,5 @@
-// loops.h — editing the state of a while loop: reading its shape, adding elements that pass
-// through, dropping elements.
+// loops.h — editing the state of a while loop: inspecting it, adding loop-invariant elements,
+// removing elements; and building counted loops.
 #ifndef PASS_LOOPS_H
 #define PASS_LOOPS_H
 
@@ -8,59 +8,57 @@
 typedef struct pass_loop {
   hlo_instr *w;  // the while
   hlo_computation *body, *cond;
-  // the tuple that it starts from; NULL when that is not a tuple instruction
+  // the tuple instruction of the initial state; NULL when that is no tuple instruction
   hlo_instr *in;
   u32 n;  // state elements
-  // control edges tie the instruction to others: another may not take its place
+  // has control dependencies, so it may not be replaced by another instruction
   bool held;
 } pass_loop;
 
 // False (with a note) when the loop's state is not a tuple.
 bool pass_loop_of(pass_ctx *, hlo_instr *w, pass_loop *out);
-// Makes body and condition this loop's own (cloned when another instruction calls them).
+// Unshares body and condition: clones them when another instruction calls them.
 void pass_loop_own(pass_loop *, u32 *counts);
 // Whether the body passes element k through unchanged.
 bool pass_loop_invariant(const pass_loop *, u32 k);
-// Whether i is the body's reader of element k.
+// Whether i is a get-tuple-element of element k in the body.
 bool pass_loop_reads_element(const pass_loop *, const hlo_instr *i, u32 k);
-// Makes parameter and root uses element-wise: the parameter is read through get-tuple-element only,
-// and the body's root is a tuple instruction. Returns that tuple.
+// Rewrites body and condition so that their parameters are used by get-tuple-element only and the
+// body's root is a tuple instruction, which it returns.
 hlo_instr *pass_loop_normalize(pass_loop *, hs_arena *);
-// Adds n values of the loop's computation to the state; in[k] receives the body's reader of
-// values[k].
+// Appends n values of the computation that contains the loop to the state, as invariant elements;
+// in[k] receives the get-tuple-element of values[k] in the body.
 void pass_loop_widen(pass_loop *, u32 n, hlo_instr *const *values, hlo_instr **in, hs_arena *);
-// The while under a new name, with the state that it has now, where the old one was. `index` says
-// which element of the old state each of the `n` new ones stands for (-1: none), for the origins of
-// the loop and its initial tuple.
+// Replaces the while by a new one (with a new name) of the current state. index[k]: the element of
+// the old state that element k of `n` corresponds to (-1: none), for the origins of the loop and its
+// initial tuple.
 void pass_loop_renew(pass_loop *, u32 n, const i64 *index, const hlo_attr *init_origin);
-// Gives it another state by hand: the shape of `in`, which becomes its operand, on the parameters
-// of body and condition, too.
+// Makes `in` the operand, and its shape that of the loop and of the parameters of body and
+// condition. The caller adapts their users.
 void pass_loop_set_state(pass_loop *, hlo_instr *in);
 // The while's operand as a tuple instruction.
 hlo_instr *pass_loop_initial(pass_loop *, hs_arena *);
-// Keeps the elements with keep[k], in a while of a new name; readers of dropped ones must be gone
-// from body and condition (other than the body's own passing through), and from the users of the
-// loop.
+// Keeps the elements with keep[k], in a new while. Removed elements must have no users in body and
+// condition (except where the body passes them through), nor after the loop.
 void pass_loop_narrow(pass_loop *, const bool *keep, hs_arena *);
 
-// Users of a tuple (or its place as root) read a tuple rebuilt of its elements, so that its shape
-// may change.
+// Makes all users of a tuple other than get-tuple-element, and the root, use a tuple rebuilt from
+// its elements, so that its shape may change.
 void pass_read_by_element(hlo_instr *tuple, hs_arena *);
-// The constant, or broadcast of one, that element k starts as; NULL when it is something else.
+// The initial value of element k when it is a constant or a broadcast of one, else NULL.
 hlo_instr *pass_loop_constant(const pass_loop *, u32 k);
-// How many readers element k has inside, apart from being passed on; and giving them a copy of the
-// constant instead.
+// The number of users of element k in body and condition, not counting where it is passed through.
 u32 pass_loop_reads(const pass_loop *, u32 k);
-// Returns in which of the two there were readers.
 enum { PASS_LOOP_BODY = 1, PASS_LOOP_COND = 2 };
+// Makes these users use a copy of the constant; returns which computations changed.
 u32 pass_loop_sink(pass_loop *, u32 k, const hlo_instr *constant);
-// Names of body and condition, as XLA's passes mark what they changed.
+// Adds a prefix or suffix to the names of body and condition, as XLA's passes do ("wide.body").
 void pass_loop_rename(pass_loop *, u32 which, const char *prefix, const char *suffix);
 
-// ---- loops that count ---------------------------------------------------------------------------
+// ---- counted loops ------------------------------------------------------------------------------
 // for (index = 0; index < trips; index++) state = body(index, state), as a while whose state is
 // (index, state...). Open it, build the next state from index and state[k] in `body`, and close it
-// with that: the while, whose elements 1.. are the results.
+// with that; the result is the while, whose elements 1.. are the final state.
 typedef struct pass_counted {
   hlo_instr *init, *index, *next_index, **state;
   hlo_computation *body, *cond;

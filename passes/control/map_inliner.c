@@ -1,5 +1,8 @@
 // map_inliner.c — map-inline (xla/service/map_inliner.cc): a map of a scalar elementwise function
 // becomes that function on whole arrays, instruction by instruction.
+//
+// Parameters become the operands of the map, constants are broadcast, and every other instruction is
+// cloned with the map's dimensions. Declined when an instruction is not elementwise.
 #include "passes/control/calls.h"
 
 const hlo_instr *pass_not_liftable(const hlo_computation *f) {
@@ -14,24 +17,24 @@ const hlo_instr *pass_not_liftable(const hlo_computation *f) {
 
 static void lift_map(pass_ctx *c, hlo_instr *map, const hlo_computation *f) {
   hlo_instr **order = pass_post_order(c, f),
-            **made = HS_NEW_ARRAY(c->scratch, hlo_instr *, f->ninstrs + 1);
+            **lifted = HS_NEW_ARRAY(c->scratch, hlo_instr *, f->ninstrs + 1);
   u32 n = f->ninstrs;
   hlo_positions position = hlo_positions_in(n, order, c->scratch);
   for (u32 t = 0; t < n; t++) {
     hlo_instr *i = order[t];
     if (i->opcode == HLO_PARAMETER) {
-      made[t] = hlo_operand(map, (u32)hlo_param_number(i));
+      lifted[t] = hlo_operand(map, (u32)hlo_param_number(i));
     } else {
       hlo_instr *ops[3];
       for (u32 k = 0; k < i->noperands && k < 3; k++)
-        ops[k] = made[hlo_position_of(&position, hlo_operand(i, k))];
+        ops[k] = lifted[hlo_position_of(&position, hlo_operand(i, k))];
       const hlo_shape *s = i->opcode == HLO_CONSTANT ? NULL : pass_shape_as(map, i->shape->dtype);
-      made[t] = hlo_clone_instr(map->parent, i, s, i->noperands, ops);
+      lifted[t] = hlo_clone_instr(map->parent, i, s, i->noperands, ops);
       if (i->opcode == HLO_CONSTANT && map->shape->rank)
-        made[t] = hlo_add_broadcast(made[t], pass_shape_as(map, i->shape->dtype), 0, NULL);
+        lifted[t] = hlo_add_broadcast(lifted[t], pass_shape_as(map, i->shape->dtype), 0, NULL);
     }
   }
-  hlo_replace(map, made[hlo_position_of(&position, f->root)]);
+  hlo_replace(map, lifted[hlo_position_of(&position, f->root)]);
 }
 
 static hs_status run(pass_ctx *c) {
@@ -39,10 +42,10 @@ static hs_status run(pass_ctx *c) {
     hlo_for_each_instr_safe(i, comp) {
       if (i->opcode != HLO_MAP) continue;
       const hlo_computation *f = hlo_attr_comp(i, HLO_ATTR_TO_APPLY);
-      const hlo_instr *bad = f ? pass_not_liftable(f) : i;
-      if (bad || !hlo_shape_is_array(i->shape)) {
+      const hlo_instr *obstacle = f ? pass_not_liftable(f) : i;
+      if (obstacle || !hlo_shape_is_array(i->shape)) {
         pass_note_declined(c, i, NULL, "%s is not elementwise",
-                           bad ? hlo_op_text(bad->opcode) : "its result");
+                           obstacle ? hlo_op_text(obstacle->opcode) : "its result");
         continue;
       }
       if (!pass_may_rewrite(c)) return HS_GOOD;

@@ -16,20 +16,8 @@
 #include "passes/clean/clean.h"
 
 // ---- what may be touched ------------------------------------------------------------------------
-static bool computation_has(const hlo_computation *c, bool (*is)(hlo_opcode)) {
-  hlo_for_each_instr(i, c) {
-    if (is(i->opcode)) return true;
-    hlo_computation *called[8];
-    u32 n = hlo_op_has(i->opcode, HLO_F_CALLS)
-                ? HS_MIN(hlo_called(i, called, HS_COUNT(called)), (u32)HS_COUNT(called))
-                : 0;
-    for (u32 k = 0; k < n; k++)
-      if (computation_has(called[k], is)) return true;
-  }
-  return false;
-}
-static bool is_transfer(hlo_opcode op) { return hlo_op_has(op, HLO_F_SEND_RECEIVE); }
-static bool is_domain(hlo_opcode op) { return op == HLO_DOMAIN; }
+static bool is_transfer(const hlo_instr *i) { return hlo_op_has(i->opcode, HLO_F_SEND_RECEIVE); }
+static bool is_domain(const hlo_instr *i) { return i->opcode == HLO_DOMAIN; }
 
 // The state is read by get-tuple-element alone, and the body ends in a tuple.
 static bool by_elements(const pass_loop *l) {
@@ -342,11 +330,13 @@ static void simplify_loop(pass_ctx *c, hlo_instr *w, const while_options *o) {
                   drop_constant_elements(c, &l)))
     return;
   if (o->compare && drop_comparison(c, &l)) return;
-  if (computation_has(l.body, is_transfer) || computation_has(l.cond, is_transfer)) {
+  if (pass_comp_any(l.body, is_transfer, c->scratch) ||
+      pass_comp_any(l.cond, is_transfer, c->scratch)) {
     pass_note_declined(c, w, NULL, "it sends or receives");
     return;
   }
-  bool domains = computation_has(l.body, is_domain) || computation_has(l.cond, is_domain);
+  bool domains =
+      pass_comp_any(l.body, is_domain, c->scratch) || pass_comp_any(l.cond, is_domain, c->scratch);
   propagate_constants(c, &l);
   if (l.held || unroll_trivial(c, &l) || !o->merge) return;
   if (domains) {

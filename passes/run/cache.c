@@ -1,8 +1,11 @@
-// cache.c — see cache.h. Each entry remembers the generation it was found at and is found anew
-// when that of the module, or of the computation, is another one.
+// cache.c — the cache of traversal orders, call graph and edits that cache.h describes.
+//
+// Each entry stores the generation of the module or computation at which it was computed, and is
+// recomputed when the generation has changed. All answers are copies in the asking pass's scratch
+// memory: an edit during iteration does not invalidate them.
 #include "passes/run/cache.h"
 
-// generation: the computation's, plus 1; 0: nothing known
+// generation: the computation's, plus 1; 0: not computed
 typedef struct order {
   u64 generation;
   hlo_instr **v;
@@ -10,25 +13,25 @@ typedef struct order {
 } order;
 
 struct pass_cache {
-  u64 serial;  // of the module that all this is about
+  u64 serial;  // of the module that the entries describe
   u32 cap;
   order *orders;        // by computation id
-  u64 call_generation;  // the module's when what follows was found, plus 1
-  hs_arena mem;         // of what follows
+  u64 call_generation;  // call_generation of the module for the members below, plus 1
+  hs_arena mem;         // holds the members below
   hlo_call_list calls;
   struct {
     hlo_computation **v;
     u32 n;
-  } comps[2];  // [strict]; NULL: not asked for yet
+  } comps[2];  // [strict]; NULL: not computed
   u32 *counts;
-  HS_VEC(hlo_instr *) edited;  // of this era
-  // known: the module's generation that `edited` reaches to
+  HS_VEC(hlo_instr *) edited;  // in this era
+  // known: the module's generation up to which `edited` is complete
   u64 era, known;
 };
 
 pass_cache *pass_cache_new(void) { return hs_calloc(1, sizeof(pass_cache)); }
 
-static void forget(pass_cache *p) {
+static void clear(pass_cache *p) {
   for (u32 k = 0; k < p->cap; k++) hs_free(p->orders[k].v);
   hs_free(p->orders);
   hs_arena_free(&p->mem);
@@ -37,13 +40,13 @@ static void forget(pass_cache *p) {
 }
 
 void pass_cache_free(pass_cache *p) {
-  if (p) forget(p);
+  if (p) clear(p);
   hs_free(p);
 }
 
 static pass_cache *cache_of(pass_ctx *c) {
   pass_cache *p = c->cache;
-  if (p->serial != c->m->serial) forget(p);
+  if (p->serial != c->m->serial) clear(p);
   p->serial = c->m->serial;
   if (p->cap >= c->m->next_comp_id) return p;
   u32 cap = HS_MAX(p->cap * 2, c->m->next_comp_id);
@@ -148,20 +151,20 @@ void pass_cache_new_era(pass_cache *p) {
 }
 
 pass_since pass_cache_now(pass_cache *p, const hlo_module *m) {
-  // somebody else edited
+  // there were edits that are not recorded
   if (!p->era || p->serial != m->serial || p->known != m->generation) pass_cache_new_era(p);
   p->known = m->generation;
   return (pass_since){p->era, p->edited.n};
 }
 
-static void note(void *arg, hlo_instr *i) {
+static void record(void *arg, hlo_instr *i) {
   pass_cache *p = arg;
   if (!p->edited.n || p->edited.v[p->edited.n - 1] != i) hs_vec_push(&p->edited, i);
 }
 
 void pass_cache_note(pass_cache *p, const hlo_module *m, u64 before, size_t mark) {
   if (p->known != before) return;
-  hlo_edited_since(m, mark, note, p);
+  hlo_edited_since(m, mark, record, p);
   p->known = m->generation;
 }
 

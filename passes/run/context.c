@@ -1,10 +1,10 @@
-// context.c — what a pass asks of its context: the values of its options, permission for a
-// rewrite, and a place for its notes.
+// context.c — the services that a pass gets from its context: the values of its options, permission
+// for each rewrite, and recording of notes.
 //
 // Options are declared in the pass's descriptor with their types and defaults, and this file alone
-// reads them: what is given is checked against the declaration before the pass starts
-// (pass_check_options), and what the pass reads is looked up there. A pass that reads an option
-// without declaring it gets a zero and fails (the runner sees pass_ctx.undeclared).
+// reads them: given values are checked against the declaration before the pass starts
+// (pass_check_options), and defaults come from it. A pass that reads an option without declaring it
+// gets zero and fails (the runner checks pass_ctx.undeclared).
 #include "passes/run/pass.h"
 
 #include <errno.h>

@@ -1,7 +1,8 @@
 // lookup.c — passes and pipelines by name, in a registry that the caller gives.
 //
 // A pass is found by hlo-opt's exact spelling first; failing that, '-' and '_' count as the same
-// character, so that `pass constant-folding` and `pass constant_folding` both work.
+// character, so that `pass constant-folding` and `pass constant_folding` both work. Registries are
+// chained by `next`; an exact match in any of them precedes an inexact one.
 #include "passes/run/pass.h"
 
 bool pass_same_name(const char *a, const char *b) {

@@ -1,5 +1,6 @@
-// memory.c — which reshapes move nothing in memory: groups of merged and split dimensions, and
-// whether both layouts keep them together and in order.
+// memory.c — reshapes that are bitcasts: the groups of dimensions that a reshape merges or splits,
+// and whether both layouts keep each group contiguous and in order. The same question as
+// ShapeUtil::ReshapeIsBitcast (xla/shape_util.cc).
 #include "passes/run/rewrite.h"
 
 u32 pass_dim_groups(const hlo_shape *from, const hlo_shape *to, pass_dim_group *starts) {

@@ -1,9 +1,9 @@
 // pass.h — what a pass is, and the runner.
 //
 // A pass is one function over a module: it edits through ir.h and returns a status. It does no
-// printing, no timing, no dumping and no verifying; the runner does (filter -> timer -> run ->
-// changed? -> verify what was edited -> delta line). A pass explains itself by recording notes:
-// why it rewrote, and above all why it did not.
+// printing, timing, dumping or verifying; the runner does (filter -> timer -> run -> changed? ->
+// verify what was edited -> delta line). A pass explains itself with notes: why it rewrote an
+// instruction, and above all why it declined to.
 #ifndef PASS_PASS_H
 #define PASS_PASS_H
 
@@ -27,7 +27,7 @@ typedef struct pass_options {
 } pass_options;
 
 typedef struct pass_cache pass_cache;  // orders, calls and edits of earlier passes (cache.h)
-// a moment in a run of passes (cache.h); era 0: none
+// a position in the record of edits (cache.h); era 0: none
 typedef struct pass_since {
   u64 era;
   size_t at;
@@ -36,9 +36,9 @@ typedef struct pass_since {
 typedef struct pass_ctx {
   hlo_module *m;
   pass_cache *cache;
-  // when this pass began last, if it may look at later edits alone (pass_edited)
+  // when this pass last began, if it may restrict itself to later edits (pass_edited)
   pass_since since;
-  bool partial;                 // it did
+  bool partial;                 // it did restrict itself
   const pass_options *options;  // NULL: none given
   u64 options_read;             // bit k: the pass has read its option k
   const char *undeclared;       // an option that it read without declaring it, or as another type
@@ -49,9 +49,9 @@ typedef struct pass_ctx {
   i64 rewrites;       // counted by pass_may_rewrite
 } pass_ctx;
 
-// ---- what a pass says about itself --------------------------------------------------------------
-// One option. value: the default as text ("true", "32", "2.0", any text); of a PASS_CHOICE all of
-// its words, "cost|greedy", the first being the default.
+// ---- descriptors --------------------------------------------------------------------------------
+// One option. value: the default as text ("true", "32", "2.0", any text); for a PASS_CHOICE all
+// words, "cost|greedy", of which the first is the default.
 typedef enum pass_option_type {
   PASS_BOOL,
   PASS_INT,
@@ -66,21 +66,21 @@ typedef struct pass_option_info {
 } pass_option_info;
 
 // The descriptor of a pass: a constant `pass_NAME` behind the pass itself, listed by a row
-// PASS(NAME) in passes.def. It holds all that the shell, the runner and the tests know about it.
+// PASS(NAME) in passes.def. It is all that the shell, the runner and the tests know about a pass.
 typedef hs_status pass_fn(pass_ctx *);
 typedef struct pass_info {
   const char *name;        // hlo-opt's exact spelling
   const char *summary;     // one line
   const char *xla_source;  // the XLA file that defines it
   pass_fn *run;
-  // The runner does not start the pass on a module without any of these operations, without arrays
-  // of this type, or without arrays that have no elements; not given (0): always started. With
-  // verify_all it is started all the same, and finding something to do then is an error.
+  // Preconditions: the runner skips the pass on a module without any of these opcodes, without
+  // arrays of this type, or without zero-sized arrays; 0: no precondition. With verify_all the pass
+  // runs all the same, and a change is then an error.
   hlo_opcode needs[4];
   hlo_dtype needs_dtype;
   bool needs_empty;
   bool
-      again;  // a second run may find more to do; else it changes nothing, and the tests check that
+      again;  // not idempotent: a second run may change more (else the tests check that it does not)
   const pass_option_info *options;
   u32 noptions;  // at most 64
   // the smallest module that shows what the pass does, as text; the tests run it and evaluate it
@@ -88,7 +88,7 @@ typedef struct pass_info {
   const char *sample;
 } pass_info;
 
-// ---- what a pass asks of its context (context.c) ------------------------------------------------
+// ---- services of the context (context.c) --------------------------------------------------------
 // The value of a declared option, its default when it is not given. Reading an option that the
 // descriptor does not declare, or declares with another type, fails the pass.
 bool pass_option_bool(pass_ctx *, const char *name);
@@ -96,18 +96,18 @@ i64 pass_option_int(pass_ctx *, const char *name);
 u32 pass_option_choice(pass_ctx *, const char *name);  // position among its words
 double pass_option_float(pass_ctx *, const char *name);
 const char *pass_option_text(pass_ctx *, const char *name);
-// Every rewrite asks first: false once the rewrite limit is reached (bisect counts rewrites with
-// it).
+// To be called before every rewrite: false once the rewrite limit is reached (bisect searches over
+// that limit).
 bool pass_may_rewrite(pass_ctx *);
 void pass_note_done(pass_ctx *, const hlo_instr *, const hlo_instr *other, const char *fmt, ...)
     HS_PRINTF(4, 5);
 void pass_note_declined(pass_ctx *, const hlo_instr *, const hlo_instr *other, const char *fmt, ...)
     HS_PRINTF(4, 5);
 
-// For those who give options. E_USAGE, with the nearest name, when the pass has no such option, or
+// For callers that pass options. E_USAGE, with the nearest name, when the pass has no such option, or
 // it is given twice, or its value is not of its type. options may be NULL.
 hs_status pass_check_options(const pass_info *, const pass_options *);
-bool pass_same_name(const char *, const char *);  // equal but for '-' and '_'
+bool pass_same_name(const char *, const char *);  // '-' and '_' are the same
 
 // ---- runner (runner.c) --------------------------------------------------------------------------
 // seconds: estimated by the caller's model (pass_run_options.estimate); 0 without one.
@@ -121,7 +121,7 @@ typedef struct pass_result {
   const char *pass, *pipeline;
   bool changed;
   double ms;
-  bool partial;  // looked only at what other passes had edited
+  bool partial;  // visited only what had been edited
   i64 rewrites;
   u64 options_read;  // bit k: option k of the pass
   pass_totals before, after;
@@ -134,14 +134,14 @@ typedef struct pass_pipeline {
 } pass_pipeline;
 typedef HS_VEC(pass_pipeline) pass_pipelines;
 
-// The names that a pipeline may use (lookup.c). The built-in registry is in passes/passes.h; one
-// with more passes puts itself before it with `next`.
+// The names that a pipeline may use (lookup.c). The built-in registry is in passes/passes.h;
+// another one extends it by naming it as `next`.
 typedef struct pass_registry {
   const pass_info *const *passes;
   u32 npasses;
   const pass_pipeline *pipelines;
   u32 npipelines;
-  const struct pass_registry *next;  // looked up after this one; NULL: nothing more
+  const struct pass_registry *next;  // searched after this one; may be NULL
 } pass_registry;
 const pass_info *pass_find(const pass_registry *,
                            const char *name);  // exact first, then '-' and '_' alike
@@ -159,7 +159,7 @@ typedef struct pipeline_event {
 typedef struct pass_run_options {
   // after each pass the edited computations, after a pipeline everything (default on in the shell)
   bool verify;
-  // whole module after each pass, and "changed" against the text hash (check-passes)
+  // the whole module after each pass, and "changed" against the hash of the text (check-passes)
   bool verify_all;
   bool measure;  // fill before/after totals
   // of the totals; may be NULL
@@ -169,12 +169,12 @@ typedef struct pass_run_options {
   pass_notes *notes;  // may be NULL
   // shared by the passes of a pipeline on the same module; NULL: this pass has one of its own
   pass_cache *cache;
-  bool noted;        // somebody will ask what this run edited (pass_edited)
+  bool noted;        // record the edits of this run for later ones (pass_edited)
   pass_since since;  // see pass_ctx
   // before and after each pass of a pipeline
   void (*progress)(void *arg, const hlo_module *, const pipeline_event *);
   void *progress_arg;
-  // a fixpoint that does not settle
+  // a fixpoint that does not converge
   void (*warn)(void *arg, const char *text);
   void *warn_arg;
   const pass_registry *registry;  // for the names in a pipeline; pass_run itself needs none
@@ -197,12 +197,11 @@ hs_status pass_run(hlo_module *, const pass_info *, const pass_options *, const 
 // Runs a pipeline text on a module; each executed pass is appended to the log (may be NULL). Stops
 // at the first failure.
 hs_status pipeline_run(hlo_module *, const char *text, const pass_run_options *o, pass_log *log);
-// What pipeline_run does at the end: everything is verified once more, not only what each pass
-// touched.
+// Verifies the whole module, not only what each pass edited, as pipeline_run does at its end.
 hs_status pipeline_verify(const hlo_module *, const pass_run_options *);
 
-// The same step by step. A parsed pipeline is a program of passes and loops; a cursor is a place in
-// a run of it and may be copied to go back there (the module must go back too).
+// The same step by step. A parsed pipeline is a program of passes and loops; a cursor is a
+// position in a run of it and may be copied to return there (the module must be rolled back too).
 #define PIPELINE_MAX_LOOPS 16
 typedef enum pipeline_kind { PIPELINE_PASS, PIPELINE_FIX, PIPELINE_END } pipeline_kind;
 struct pipeline_op {
@@ -210,20 +209,20 @@ struct pipeline_op {
   const pass_info *pass;
   pass_options options;
   const char *text;      // as written, with options
-  const char *pipeline;  // name of the pipeline it stands in; NULL when it has none
-  // what stands behind it there: a pass, a pipeline, or "pipeline-end"
+  const char *pipeline;  // name of the pipeline that contains it; NULL: unnamed
+  // the next item of that pipeline: a pass, a pipeline, or "pipeline-end"
   const char *before;
-  bool first;  // nothing stands before it there
+  bool first;  // the first item of that pipeline
   u32 number;  // among the program's passes, from 1
   u32 begin;   // END: its FIX
   bool idle;
   u64 generation;  // the last run changed nothing, and the module's generation then
-  bool partial;    // the last run looked only at what had been edited
+  bool partial;    // the last run visited only what had been edited
   u32 same;        // the first pass of the program with this text
-  // of that first one: 1 + the generation of a module in which none of them found anything to do
+  // of that first one: 1 + the module's generation when one of them last found nothing to do
   u64 idle_at;
   pass_since since;  // when the last run began
-  u64 changed_at;    // count of executions when it last changed something
+  u64 changed_at;    // number of executions when it last changed the module
 };
 typedef struct pipeline_program pipeline_program;
 struct pipeline_program {
@@ -233,8 +232,8 @@ struct pipeline_program {
   HS_VEC(pipeline_op) ops;
   pass_cache *cache;
 };
-// instructions: before the first round; prints: of late rounds, the fingerprint or 0; counts: what
-// instructions there were. whole: this round is there to look at everything once more.
+// instructions: before the first round; prints: fingerprints of late rounds, or 0; counts: hashes of
+// the opcode counts. whole: this round visits everything.
 typedef struct pipeline_loop {
   u32 begin, round, instructions;
   bool whole;
@@ -249,8 +248,8 @@ typedef struct pipeline_cursor {
 hs_status pipeline_parse(const char *text, const pass_registry *, const pass_pipelines *own,
                          pipeline_program **out);
 void pipeline_free(pipeline_program *);
-// The pass that a run comes to next; NULL at the end. Moves the cursor to it, over the ends of
-// loops and passes known to be idle.
+// The next pass of a run; NULL at the end. Moves the cursor to it, past the ends of loops and passes
+// known to be idle.
 const pipeline_op *pipeline_next(pipeline_program *, pipeline_cursor *, const hlo_module *,
                                  const pass_run_options *);
 // Runs the pass that pipeline_next has moved the cursor to, and moves on: *next is the one after

@@ -1,45 +1,46 @@
-// pipeline.c — pipelines are text: pass names separated by commas, name{key=value;...} with
-// options, fix(a,b) for a fixpoint, and names of other pipelines. A name with a trailing '?' is
-// left out when this build has no such pass.
+// pipeline.c — parses and runs pipelines. A pipeline is text: pass names separated by commas,
+// name{key=value;...} with options, fix(a,b) for a fixpoint, and names of other pipelines. A name
+// with a trailing '?' is skipped when this build has no such pass.
 //
 // The text is parsed into a small program (passes, and loops for fixpoints) before anything runs,
-// so an unknown name or option fails first. A cursor says where a run stands; running whole is
-// stepping to the end, so both do the same. A fixpoint runs its passes in rounds until a whole
-// round changes nothing (at most 25, XLA's limit), the module is again as it was some rounds ago
-// (then passes undo each other) or it grows beyond all bounds; the passes that do this are told by
-// name. A pass that found nothing to do is not asked again until some other pass has edited the
-// module.
+// so an unknown name or option fails first. A cursor is a position in a run; running a pipeline is
+// stepping to its end, so both do the same. A fixpoint runs its passes in rounds until a whole
+// round changes nothing. It is cut off after 25 rounds (XLA's limit, HloPassFix in
+// xla/hlo/pass/hlo_pass_fix.h), when the module returns to an earlier state (the passes undo each
+// other), or when it grows without bound; the warning names the passes that still changed it. A
+// pass that found nothing to do is skipped until another pass has edited the module.
 #include "passes/run/cache.h"
 
 #define MAX_ROUNDS 25
-#define MAX_GROWTH \
-  50  // times the instructions that a fixpoint began with, and 10,000 more for small modules
+// A fixpoint may grow the module to this many times its initial instructions, plus MIN_GROWTH.
+#define MAX_GROWTH 50
+#define MIN_GROWTH 10000
 
 typedef struct parser {
-  // all of the text, and what is left of it; name of the pipeline it is, or NULL
+  // the whole text, and the rest not parsed yet; name of the pipeline, or NULL
   const char *text, *p, *name;
   pipeline_program *out;
   const pass_registry *registry;
   const pass_pipelines *own;
   u32 depth, loops;
-  // number of this pipeline's last pass so far in `out`, from 1; 0: none, or a pipeline came since
+  // 1 + index in `out` of this pipeline's last item, when that is a pass; else 0
   u32 last;
   bool begun;
 } parser;
 
 static hs_status parse_list(parser *ps);
 
-// Says where in the text; one word alone needs no place. What a pipeline within this one has said
-// stays.
-static hs_status placed(const parser *ps, const char *at, hs_status s) {
+// Adds the position in the text to an error, unless the text is a single word or a nested pipeline
+// has added one.
+static hs_status with_position(const parser *ps, const char *at, hs_status s) {
   if (hs_ok(s) || s.err->file || !strpbrk(ps->text, ",({")) return s;
   return hs_with_place(s, ps->name ? ps->name : "<pipeline>", 1, (u32)(at - ps->text) + 1,
                        hs_str_of(ps->text));
 }
 
-// An item follows: the pass before it in this list comes before that, by the name that XLA's dumps
-// have there.
-static void follow(parser *ps, const char *name) {
+// Tells the pass before this item in the list the name of the item, which XLA's dumps use in the
+// names of files ("after_PASS.before_NEXT").
+static void set_successor(parser *ps, const char *name) {
   if (ps->last) ps->out->ops.v[ps->last - 1].before = name;
   ps->last = 0;
 }
@@ -50,7 +51,7 @@ static void emit(parser *ps, pipeline_op op) {
 }
 
 static void emit_pass(parser *ps, pipeline_op op) {
-  follow(ps, op.pass->name);
+  set_successor(ps, op.pass->name);
   op.first = !ps->begun;
   op.before = "pipeline-end";
   op.number = ++ps->out->npasses;
@@ -107,13 +108,14 @@ static hs_status parse_fix(parser *ps) {
   u32 begin = (u32)ps->out->ops.n;
   const char *open = ps->p;
   if (ps->loops == PIPELINE_MAX_LOOPS)
-    return placed(ps, open,
-                  hs_fail(HS_E_LIMIT, "pipeline: fix nested deeper than %d", PIPELINE_MAX_LOOPS));
+    return with_position(
+        ps, open, hs_fail(HS_E_LIMIT, "pipeline: fix nested deeper than %d", PIPELINE_MAX_LOOPS));
   ps->p++;
   ps->loops++;
   emit(ps, (pipeline_op){.kind = PIPELINE_FIX});
   HS_TRY(parse_list(ps));
-  if (*ps->p != ')') return placed(ps, open, hs_fail(HS_E_USAGE, "pipeline: '(' without ')'"));
+  if (*ps->p != ')')
+    return with_position(ps, open, hs_fail(HS_E_USAGE, "pipeline: '(' without ')'"));
   ps->p++;
   ps->loops--;
   emit(ps, (pipeline_op){.kind = PIPELINE_END, .begin = begin});
@@ -138,11 +140,12 @@ static hs_status parse_named(parser *ps, const pass_pipeline *named) {
   if (sub.depth > PIPELINE_MAX_LOOPS)
     return hs_fail(HS_E_LIMIT, "pipeline %s: nested deeper than %d (does it name itself?)",
                    named->name, PIPELINE_MAX_LOOPS);
-  follow(ps, named->name);
+  set_successor(ps, named->name);
   ps->begun = true;
   HS_TRY(parse_list(&sub));
   return *sub.p == ')'
-             ? placed(&sub, sub.p, hs_fail(HS_E_USAGE, "pipeline %s: ')' without '('", named->name))
+             ? with_position(&sub, sub.p,
+                             hs_fail(HS_E_USAGE, "pipeline %s: ')' without '('", named->name))
              : HS_GOOD;
 }
 
@@ -151,33 +154,34 @@ static hs_status parse_item(parser *ps) {
   while (is_name_char(*ps->p)) ps->p++;
   const char *name = hs_arena_strndup(&ps->out->arena, start, (size_t)(ps->p - start));
   if (!*name && *start == '{')
-    return placed(
+    return with_position(
         ps, start,
         hs_fail(HS_E_USAGE, "pipeline: options stand right behind a pass's name, without a space"));
   if (!*name)
-    return placed(ps, start,
-                  hs_fail(HS_E_USAGE, "pipeline: a pass name is missing at '%.20s'", start));
+    return with_position(ps, start,
+                         hs_fail(HS_E_USAGE, "pipeline: a pass name is missing at '%.20s'", start));
   if (*ps->p == '(' && strcmp(name, "fix") == 0) return parse_fix(ps);
   pipeline_op op = {.kind = PIPELINE_PASS, .pass = pass_find(ps->registry, name)};
   const pass_pipeline *named = op.pass ? NULL : find_pipeline(ps, name);
   const char *options = ps->p;
-  if (*options == '{') HS_TRY(placed(ps, options, parse_options(ps, &op.options)));
+  if (*options == '{') HS_TRY(with_position(ps, options, parse_options(ps, &op.options)));
   op.text = op.options.n ? hs_arena_strndup(&ps->out->arena, start, (size_t)(ps->p - start))
             : op.pass    ? op.pass->name
                          : name;
-  if (op.pass) HS_TRY(placed(ps, options, pass_check_options(op.pass, &op.options)));
+  if (op.pass) HS_TRY(with_position(ps, options, pass_check_options(op.pass, &op.options)));
   if (named && op.options.n)
-    return placed(ps, options,
-                  hs_fail_subject(HS_E_USAGE, name, "pipeline %s takes no options", name));
+    return with_position(ps, options,
+                         hs_fail_subject(HS_E_USAGE, name, "pipeline %s takes no options", name));
   bool optional = *ps->p == '?';
   ps->p += optional;
   if (named) return parse_named(ps, named);
   if (op.pass) emit_pass(ps, op);
-  if (!op.pass && !optional) return placed(ps, start, pass_unknown(ps->registry, ps->own, name));
+  if (!op.pass && !optional)
+    return with_position(ps, start, pass_unknown(ps->registry, ps->own, name));
   return strchr(",) \n\t", *ps->p)
              ? HS_GOOD
-             : placed(ps, ps->p,
-                      hs_fail(HS_E_USAGE, "pipeline: a comma is missing at '%.20s'", ps->p));
+             : with_position(ps, ps->p,
+                             hs_fail(HS_E_USAGE, "pipeline: a comma is missing at '%.20s'", ps->p));
 }
 
 static hs_status parse_list(parser *ps) {
@@ -196,7 +200,7 @@ hs_status pipeline_parse(const char *text, const pass_registry *registry, const 
   parser ps = {.text = p->text, .p = p->text, .out = p, .registry = registry, .own = own};
   hs_status s = parse_list(&ps);
   if (hs_ok(s) && *ps.p == ')')
-    s = placed(&ps, ps.p, hs_fail(HS_E_USAGE, "pipeline: ')' without '('"));
+    s = with_position(&ps, ps.p, hs_fail(HS_E_USAGE, "pipeline: ')' without '('"));
   *out = hs_ok(s) ? p : NULL;
   if (!hs_ok(s)) pipeline_free(p);
   return s;
@@ -221,9 +225,9 @@ static void changed_since(const pipeline_program *p, u32 begin, u32 end, u64 sin
   }
 }
 
-// Two states of a module that are the same have the same counts; the rest is compared only when
-// they do.
-static bool seen_before(pipeline_loop *l, const hlo_module *m) {
+// Whether the module is in the state of one of the last rounds. Fingerprints are computed only when
+// the counts of opcodes agree.
+static bool repeats_state(pipeline_loop *l, const hlo_module *m) {
   u64 counts = hs_hash_bytes(m->nops, sizeof m->nops, m->ncomputations), print = 0;
   bool again = false;
   for (u32 k = 0; k < HS_COUNT(l->counts); k++) {
@@ -236,8 +240,8 @@ static bool seen_before(pipeline_loop *l, const hlo_module *m) {
   return again;
 }
 
-// The end of a fixpoint's round: is there another one? Rounds after the first look at what the
-// round before edited; when there is nothing left, one looks at everything.
+// Whether a fixpoint has another round. Rounds after the first may be restricted to recent edits
+// (pass_edited); once they find nothing, one more round visits everything.
 static bool another_round(pipeline_program *p, pipeline_cursor *at, const hlo_module *m,
                           const pass_run_options *o) {
   pipeline_loop *l = &at->loops[at->depth - 1];
@@ -251,15 +255,15 @@ static bool another_round(pipeline_program *p, pipeline_cursor *at, const hlo_mo
   l->whole = false;
   hs_buf b = {0};
   bool again = ++l->round < MAX_ROUNDS;
-  // Early rounds always change something: only a fixpoint that lasts is watched.
-  if (l->round >= 3 && seen_before(l, m)) {
+  // Fingerprints cost time, and most fixpoints converge within three rounds.
+  if (l->round >= 3 && repeats_state(l, m)) {
     again = false;
     hs_buf_puts(&b, "passes undo each other, the fixpoint was ended: ");
   }
   u32 now = hlo_instr_count(m);
   if (!again && !b.n)
     hs_buf_printf(&b, "no fixpoint after %d rounds, still changing: ", MAX_ROUNDS);
-  if (again && now > MAX_GROWTH * l->instructions + 10000) {
+  if (again && now > MAX_GROWTH * l->instructions + MIN_GROWTH) {
     again = false;
     hs_buf_printf(&b, "no fixpoint after %u rounds, the module grew from %u to %u instructions: ",
                   l->round, l->instructions, now);
@@ -297,7 +301,7 @@ const pipeline_op *pipeline_next(pipeline_program *p, pipeline_cursor *at, const
   return NULL;
 }
 
-// Which one of a pipeline's runs it was, and with which options.
+// Adds to a pass's error which execution failed: options, position in the pipeline, round.
 static hs_status name_run(const pipeline_program *p, const pipeline_cursor *at,
                           const pipeline_op *op, hs_status s) {
   if (s.err->code != HS_E_PASS) return s;
@@ -316,7 +320,7 @@ hs_status pipeline_step(hlo_module *m, pipeline_program *p, pipeline_cursor *at,
   HS_ASSERT(at->at < p->ops.n && op->kind == PIPELINE_PASS);
   pass_run_options mine = *o;
   mine.cache = p->cache;
-  mine.noted = at->depth != 0;  // only a fixpoint asks what was edited
+  mine.noted = at->depth != 0;  // only fixpoints use the record of edits
   const pipeline_loop *l = at->depth ? &at->loops[at->depth - 1] : NULL;
   pass_since now = pass_cache_now(p->cache, m);
   if (l && l->round && !l->whole) mine.since = op->since;
@@ -347,7 +351,7 @@ hs_status pipeline_step(hlo_module *m, pipeline_program *p, pipeline_cursor *at,
 }
 
 hs_status pipeline_verify(const hlo_module *m, const pass_run_options *o) {
-  if (!o->verify || o->verify_all) return HS_GOOD;  // switched off, or done after every pass
+  if (!o->verify || o->verify_all) return HS_GOOD;  // disabled, or done after every pass
   hs_status s = hlo_verify(m, NULL);
   if (hs_ok(s)) return s;
   return hs_chain(

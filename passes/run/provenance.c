@@ -1,12 +1,12 @@
 // provenance.c — provenance of values that rewrites remove, move or regroup: the attribute
 // `origin`, and the module's origin_recovery_table.
 //
-// The table says how to compute an array of the original program that no instruction holds any
-// more from one that some instruction still does. It follows XLA's table of the same name
-// (xla/hlo/ir/hlo_module.cc): an array has at most one entry, and an instruction that stands for
-// nothing in the original program gets a placeholder, NAME__ovpN, as its name in the table. The
-// functions below it give the origins of tuples that lose or gain elements, and of what is copied
-// out of a call or a loop.
+// The table says how to compute an array of the original program that no instruction computes any
+// more from one that an instruction still computes. It follows XLA's table of the same name
+// (xla/hlo/ir/hlo_module.cc): an array has at most one entry, and an instruction without a
+// counterpart in the original program gets a placeholder, NAME__ovpN, as its name in the table. The
+// other functions compute the origins of tuples that lose or gain elements, and of instructions
+// copied out of a call or a loop.
 #include "core/text/text.h"
 #include "passes/run/rewrite.h"
 
@@ -19,7 +19,7 @@ static const hlo_origin_node *array_of(const hlo_instr *i) {
   return o && !o->synthetic && !o->root->tuple && o->root->present ? o->root : NULL;
 }
 
-// The placeholder after `name`: its own number plus one when it is a placeholder already.
+// A placeholder for `name`; the next one when it is a placeholder itself.
 static hs_str placeholder(hs_arena *a, hs_str name) {
   hs_buf b = {0};
   hs_buf_put(&b, name.p, name.n);
@@ -73,7 +73,7 @@ void pass_recover_reshape(hlo_instr *reshape) {
   hlo_set_root(entry, hlo_add(entry, HLO_RESHAPE, reshape->shape, 1, &p, "reshape"));
   hs_buf b = {0};
   while (table.n && table.p[table.n - 1] != '}') table.n--;
-  if (table.n) hs_buf_put(&b, table.p, table.n - 1);  // open again
+  if (table.n) hs_buf_put(&b, table.p, table.n - 1);  // without the closing brace
   else hs_buf_puts(&b, "{\n");
   hs_buf_puts(&b, "  ");
   put_array(&b, old);
@@ -120,19 +120,19 @@ const hlo_origin *pass_origin_with(hs_arena *a, const hlo_attr *from, u32 n,
   return now;
 }
 
-// ---- what comes out -----------------------------------------------------------------------------
+// ---- instructions copied out of a computation ---------------------------------------------------
 static const hlo_origin_node *first_leaf(const hlo_origin_node *n) {
   while (n && n->tuple) n = n->nchildren ? n->children[0] : NULL;
   return n && n->present ? n : NULL;
 }
 
-static const hlo_origin_node *inside(hs_arena *a, const hlo_origin_node *n, hs_str outer,
-                                     const char *mark) {
+static const hlo_origin_node *with_prefix(hs_arena *a, const hlo_origin_node *n, hs_str outer,
+                                          const char *mark) {
   hlo_origin_node *now = HS_NEW(a, hlo_origin_node);
   *now = *n;
   if (n->tuple) {
     const hlo_origin_node **v = HS_NEW_ARRAY(a, const hlo_origin_node *, n->nchildren + 1);
-    for (u32 k = 0; k < n->nchildren; k++) v[k] = inside(a, n->children[k], outer, mark);
+    for (u32 k = 0; k < n->nchildren; k++) v[k] = with_prefix(a, n->children[k], outer, mark);
     now->children = v;
   } else if (n->present) {
     char *name = hs_format("%.*s%s/%.*s", (int)outer.n, outer.p, mark, (int)n->name.n,
@@ -155,6 +155,6 @@ void pass_origin_leaves(hlo_instr *copy, const hlo_instr *caller, const char *ma
   }
   if (own->synthetic || !own->root) return;
   hlo_origin *now = HS_NEW(a, hlo_origin);
-  *now = (hlo_origin){.root = inside(a, own->root, name->name, mark)};
+  *now = (hlo_origin){.root = with_prefix(a, own->root, name->name, mark)};
   hlo_set_attr_ptr(copy, HLO_ATTR_ORIGIN, now);
 }

@@ -1,32 +1,33 @@
-// rewrite.c — what rewrites of several passes need: inlining, control edges, called computations
-// that are the caller's own, frontend attributes, constants, and small makers.
+// rewrite.c — helpers of several passes: inlining, control dependencies, unsharing of called
+// computations, frontend attributes, constants, and small constructors. All edits go through the
+// edit API (core/ir), so use lists, journal and provenance stay consistent.
 #include "passes/run/rewrite.h"
 
 // ---- inlining -----------------------------------------------------------------------------------
 hlo_instr *pass_inline_at(hlo_instr *site, const hlo_computation *body, hlo_instr *const *args,
                           hs_arena *a) {
   hlo_instr **order = hlo_post_order(body, a),
-            **made = HS_NEW_ARRAY(a, hlo_instr *, body->ninstrs + 1);
+            **copies = HS_NEW_ARRAY(a, hlo_instr *, body->ninstrs + 1);
   hlo_positions at = hlo_positions_in(body->ninstrs, order, a);
   for (u32 t = 0; t < body->ninstrs; t++) {
     hlo_instr *i = order[t];
     if (i->opcode == HLO_PARAMETER) {
-      made[t] = args[hlo_param_number(i)];
+      copies[t] = args[hlo_param_number(i)];
       continue;
     }
     hlo_instr **ops = HS_NEW_ARRAY(a, hlo_instr *, i->noperands + 1);
-    for (u32 k = 0; k < i->noperands; k++) ops[k] = made[hlo_position_of(&at, hlo_operand(i, k))];
+    for (u32 k = 0; k < i->noperands; k++) ops[k] = copies[hlo_position_of(&at, hlo_operand(i, k))];
     hlo_instr *x = hlo_clone_instr(site->parent, i, NULL, i->noperands, ops);
     hlo_move_before(x, site);
     if (i->ctrl_preds) {
       hlo_instr **preds = HS_NEW_ARRAY(a, hlo_instr *, i->ctrl_preds->n);
       for (u32 k = 0; k < i->ctrl_preds->n; k++)
-        preds[k] = made[hlo_position_of(&at, i->ctrl_preds->v[k])];
+        preds[k] = copies[hlo_position_of(&at, i->ctrl_preds->v[k])];
       hlo_set_ctrl_preds(x, i->ctrl_preds->n, preds);
     }
-    made[t] = x;
+    copies[t] = x;
   }
-  return made[hlo_position_of(&at, body->root)];
+  return copies[hlo_position_of(&at, body->root)];
 }
 
 hlo_instr *pass_inline_call(hlo_instr *call, const hlo_computation *body, hlo_instr *const *args,
@@ -36,7 +37,7 @@ hlo_instr *pass_inline_call(hlo_instr *call, const hlo_computation *body, hlo_in
   return root;
 }
 
-static void comes_after(hlo_instr *i, const hlo_instr_list *before) {
+static void add_ctrl_preds(hlo_instr *i, const hlo_instr_list *before) {
   u32 had = i->ctrl_preds ? i->ctrl_preds->n : 0, n = had;
   hlo_instr **v = hs_alloc((had + before->n) * sizeof *v);
   for (u32 k = 0; k < had; k++) v[k] = i->ctrl_preds->v[k];
@@ -52,12 +53,12 @@ static void comes_after(hlo_instr *i, const hlo_instr_list *before) {
 void pass_relay_control(hlo_instr *i) {
   const hlo_instr_list *before = i->ctrl_preds;
   if (!before) return;
-  hlo_for_each_use(u, i) comes_after(u->user, before);
+  hlo_for_each_use(u, i) add_ctrl_preds(u->user, before);
   if (!i->nuses && i->nctrl_succs) {
     hlo_for_each_instr(s, i->parent) {
       bool after = false;
       for (u32 k = 0; s->ctrl_preds && k < s->ctrl_preds->n; k++) after |= s->ctrl_preds->v[k] == i;
-      if (after) comes_after(s, before);
+      if (after) add_ctrl_preds(s, before);
     }
   }
   hlo_set_ctrl_preds(i, 0, NULL);
@@ -74,7 +75,7 @@ void pass_drop_control(hlo_instr *i) {
       if (s->ctrl_preds->v[k] != i) v[n++] = s->ctrl_preds->v[k];
     if (n < s->ctrl_preds->n) {
       hlo_set_ctrl_preds(s, n, v);
-      comes_after(s, before);
+      add_ctrl_preds(s, before);
     }
     hs_free(v);
   }
@@ -112,7 +113,7 @@ bool pass_loop_is_pinned(const hlo_instr *i) {
 
 hlo_computation *pass_own_callee(hlo_instr *caller, hlo_attr_id which, u32 *counts) {
   hlo_computation *c = hlo_attr_comp(caller, which);
-  // newer than the counts: made for this caller
+  // newer than the counts: created for this caller
   if (c->id >= counts[0] || counts[1 + c->id] <= 1) return c;
   counts[1 + c->id]--;
   hlo_computation *mine = hlo_clone_computation(c, c->name, NULL);
@@ -120,7 +121,6 @@ hlo_computation *pass_own_callee(hlo_instr *caller, hlo_attr_id which, u32 *coun
   return mine;
 }
 
-// Points number `which` of i's called computations (hlo_called's order) at `to`.
 void pass_set_called(hlo_instr *i, u32 which, hlo_computation *to) {
   const hlo_attrs *attrs = i->attrs;
   u32 at = 0;
@@ -156,7 +156,7 @@ hlo_computation *pass_own_called(hlo_instr *i, u32 which, u32 *counts, hs_arena 
   return mine;
 }
 
-// ---- constants and small makers -----------------------------------------------------------------
+// ---- constants and constructors -----------------------------------------------------------------
 const hlo_literal *pass_splat_constant(const hlo_instr *i) {
   while (i->opcode == HLO_BROADCAST || i->opcode == HLO_RESHAPE || i->opcode == HLO_COPY)
     i = hlo_operand(i, 0);

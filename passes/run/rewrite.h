@@ -1,6 +1,6 @@
-// rewrite.h — what rewrites of several passes share: inlining, control edges and called
-// computations (rewrite.c), equality by structure (structure.c), reshapes in memory (memory.c),
-// and the provenance of what disappears or moves (provenance.c).
+// rewrite.h — functions that several passes share: inlining, control dependencies and called
+// computations (rewrite.c), structural equality (structure.c), reshapes that are bitcasts
+// (memory.c), and the provenance of removed and moved values (provenance.c).
 #ifndef PASS_REWRITE_H
 #define PASS_REWRITE_H
 
@@ -15,20 +15,19 @@ hlo_instr *pass_inline_at(hlo_instr *site, const hlo_computation *body, hlo_inst
 hlo_instr *pass_inline_call(hlo_instr *call, const hlo_computation *body, hlo_instr *const *args,
                             hs_arena *);
 
-// For an instruction that something made earlier will stand for (hlo_replace): what had to come
-// before i comes before its users, or, without users, before what had to come after i. What had to
-// come after i comes after what stands for it.
+// Before an instruction is replaced by an existing one (hlo_replace): its control predecessors
+// become predecessors of its users or, without users, of its control successors. hlo_replace makes
+// its control successors those of the replacement.
 void pass_relay_control(hlo_instr *i);
 
-// What had to come after i comes after what had to come before it; i itself has no control edges
-// then.
+// Removes i's control edges; its control successors get its control predecessors, so that the order
+// among the others is preserved.
 void pass_drop_control(hlo_instr *i);
 
-// The computation named by attribute `which`, cloned first when another instruction calls it too,
+// The computation named by attribute `which`, cloned first when other instructions call it too,
 // so that it may be edited. counts: pass_caller_counts.
 hlo_computation *pass_own_callee(hlo_instr *caller, hlo_attr_id which, u32 *counts);
-// The same for number `which` of the called computations (hlo_called's order), and the setter it
-// uses.
+// The same for the called computation of index `which` (hlo_called's order), and the setter it uses.
 hlo_computation *pass_own_called(hlo_instr *, u32 which, u32 *counts, hs_arena *);
 void pass_set_called(hlo_instr *, u32 which, hlo_computation *to);
 void pass_called_all(const hlo_instr *, hs_arena *, hlo_computation ***v, u32 *n);
@@ -37,8 +36,28 @@ void pass_called_all(const hlo_instr *, hs_arena *, hlo_computation ***v, u32 *n
 const hs_str *pass_frontend(const hlo_instr *, const char *key);
 // XLA's words for true
 bool pass_frontend_true(const hlo_instr *, const char *key);
-// Marked so that nothing of the loop is removed (XLA's HasDisableWhileLoopDceAttr).
+// Whether frontend attributes forbid removing any part of the loop (XLA's
+// HasDisableWhileLoopDceAttr).
 bool pass_loop_is_pinned(const hlo_instr *);
+
+// A queue of pairs of computations without duplicates (hash table with linear probing): the
+// worklist of a traversal along calls, which visits each shared computation once. The first members
+// are of one module, the second ones of one module. Starts as {0}; entries are never removed.
+typedef struct pass_comp_pair {
+  hlo_computation *a, *b;
+} pass_comp_pair;
+typedef struct pass_comp_queue {
+  HS_VEC(pass_comp_pair) v;
+  u32 *slots, nslots;  // index in v, plus 1; 0: free
+} pass_comp_queue;
+bool pass_comp_queue_add(pass_comp_queue *, hlo_computation *,
+                         hlo_computation *);  // false: present
+void pass_comp_queue_free(pass_comp_queue *);
+// Adds the pair (x, x) of every computation x that the instruction calls.
+void pass_comp_queue_add_called(pass_comp_queue *, const hlo_instr *, hs_arena *);
+// Whether the predicate holds for an instruction of the computation, or of those that it calls,
+// directly or not.
+bool pass_comp_any(const hlo_computation *, bool (*is)(const hlo_instr *), hs_arena *);
 
 // Structure of computations: equal up to names, instruction order and annotations. `memo` is an
 // array of hashes by computation id, 0: not known yet. Each called computation is hashed once, and
@@ -47,13 +66,15 @@ u64 pass_comp_hash(hlo_computation *, u64 *memo);
 bool pass_comp_equal(const hlo_computation *, const hlo_computation *, bool layouts, hs_arena *);
 // attributes, called computations by structure
 bool pass_attrs_equal(const hlo_instr *, const hlo_instr *, bool layouts, hs_arena *);
-// For two that may become one: configurations count, shardings where both have one.
+// Whether two instructions may be merged: pass_attrs_equal, and backend configurations agree, and
+// shardings where both have one.
 bool pass_attrs_alike(const hlo_instr *, const hlo_instr *, bool layouts, hs_arena *);
 u64 pass_attrs_hash(const hlo_instr *, u64 seed, u64 *memo);
 
 // ---- memory -------------------------------------------------------------------------------------
-bool pass_plain_layout(const hlo_shape *);  // nothing but an order of dimensions
-// the dimensions that matter (not of size 1), major first
+// Whether the layout is an order of dimensions only: no tiles, splits, memory space.
+bool pass_plain_layout(const hlo_shape *);
+// The dimensions of a size other than 1, major first; returns how many.
 u32 pass_physical_order(const hlo_shape *, u32 *order);
 // Splits two shapes of the same element count into groups of dimensions with equal products.
 // starts: pairs (first from-dimension, first to-dimension) of each group, plus the end pair.
@@ -63,9 +84,9 @@ typedef struct pass_dim_group {
   u32 from, to;
 } pass_dim_group;
 u32 pass_dim_groups(const hlo_shape *from, const hlo_shape *to, pass_dim_group *starts);
-// A reshape (or a copy, when the dims agree) from one shape with layout to another that moves
-// nothing in memory: each group of merged or split dimensions lies together and in order on both
-// sides, and the groups lie in the same order.
+// Whether a reshape (or a copy, when the dimensions agree) between two shapes with layouts moves
+// nothing in memory: each group of merged or split dimensions is contiguous and in order on both
+// sides, and the groups are in the same order.
 bool pass_reshape_is_bitcast(const hlo_shape *from, const hlo_shape *to);
 
 // Scalar or splat constants (through broadcast and reshape of one).
@@ -73,29 +94,29 @@ const hlo_literal *pass_splat_constant(const hlo_instr *);
 bool pass_is_splat_f64(const hlo_instr *, double v);
 bool pass_const_i64(const hlo_instr *, i64 *v);  // integer or pred constant of one element
 
-// The computation that gives element k of f's result: f itself when that is no tuple, else a copy
-// that computes no other.
+// The computation of element k of f's result alone: f itself when its result is no tuple, else a
+// clone without the other elements.
 hlo_computation *pass_element_of(hlo_computation *f, u32 k);
-// get-tuple-element of a tuple looks through the tuple; else makes one.
+// Element k of a tuple: the operand of a tuple instruction, else a new get-tuple-element.
 hlo_instr *pass_element(hlo_instr *tuple, i64 k);
 // Array shape with the dims of `like` (its layout too) and another element type.
 const hlo_shape *pass_shape_as(const hlo_instr *like, hlo_dtype);
-// A computation of two scalar parameters -> root made by the caller.
+// An unnamed parameter.
 hlo_instr *pass_add_param(hlo_computation *, i64 number, const hlo_shape *);
 
-// Notes in the module's origin_recovery_table that the array a reshape stands for is that reshape
-// of its operand's. For rewrites that read the operand instead, after which the reshape may be
-// gone. Nothing to note without an origin, or when there is an entry already.
+// Records in the module's origin_recovery_table that the original array of a reshape is that reshape
+// of its operand's. For rewrites after which the operand is read directly and the reshape may be
+// dead. Does nothing when the reshape has no origin, or the table has an entry for it.
 void pass_recover_reshape(hlo_instr *reshape);
-// The origin (attribute ORIGIN, may be NULL) of a tuple made of elements index[k] of another one,
-// -1: of something new. NULL without one.
+// The origin of a tuple of n elements, of which number k is element index[k] of another tuple, -1: a
+// new value. from: that tuple's ORIGIN attribute, may be NULL; then the result is NULL.
 const hlo_origin *pass_origin_of_elements(hs_arena *, const hlo_attr *from, u32 n,
                                           const i64 *index);
-// The origin of a tuple with `more` behind its elements; NULL without one.
+// The origin of a tuple with the values `more` appended; NULL when `from` is.
 const hlo_origin *pass_origin_with(hs_arena *, const hlo_attr *from, u32 n, hlo_instr *const *more);
-// For a copy of an instruction of a computation that stands outside of it now: its origin begins
-// with the name that the caller has in its own, "caller" mark "/"; without such a name it goes, and
-// that of a synthetic caller does not show.
+// For an instruction copied out of a called computation: prefixes the names in its origin with the
+// caller's, as "CALLER" mark "/". Without a name of the caller the origin is removed; a synthetic
+// caller leaves it unchanged.
 void pass_origin_leaves(hlo_instr *copy, const hlo_instr *caller, const char *mark);
 
 #endif

@@ -40,6 +40,61 @@ static bool annotated_alike(const hlo_instr *a, const hlo_instr *b) {
   return !u || !v || hs_str_eq(*u, *v);
 }
 
+// ---- queues of computations ---------------------------------------------------------------------
+// The slot of a pair, or the free one where it belongs. All first members are of one module and all
+// second members of one module, so ids identify them.
+static u32 *pair_slot(const pass_comp_queue *q, const hlo_computation *a,
+                      const hlo_computation *b) {
+  u32 at = (u32)hs_mix(a->id, b->id) & (q->nslots - 1);
+  while (q->slots[at]) {
+    const pass_comp_pair *p = &q->v.v[q->slots[at] - 1];
+    if (p->a == a && p->b == b) break;
+    at = (at + 1) & (q->nslots - 1);
+  }
+  return &q->slots[at];
+}
+
+bool pass_comp_queue_add(pass_comp_queue *q, hlo_computation *a, hlo_computation *b) {
+  if (2 * q->v.n >= q->nslots) {
+    q->nslots = q->nslots ? 2 * q->nslots : 16;
+    hs_free(q->slots);
+    q->slots = hs_calloc(q->nslots, sizeof *q->slots);
+    for (u32 k = 0; k < q->v.n; k++) *pair_slot(q, q->v.v[k].a, q->v.v[k].b) = k + 1;
+  }
+  u32 *slot = pair_slot(q, a, b);
+  if (*slot) return false;
+  pass_comp_pair p = {a, b};
+  hs_vec_push(&q->v, p);
+  *slot = (u32)q->v.n;
+  return true;
+}
+
+void pass_comp_queue_free(pass_comp_queue *q) {
+  hs_vec_free(&q->v);
+  hs_free(q->slots);
+  *q = (pass_comp_queue){0};
+}
+
+void pass_comp_queue_add_called(pass_comp_queue *q, const hlo_instr *i, hs_arena *scratch) {
+  hlo_computation **v;
+  u32 n;
+  pass_called_all(i, scratch, &v, &n);
+  for (u32 k = 0; k < n; k++) pass_comp_queue_add(q, v[k], v[k]);
+}
+
+bool pass_comp_any(const hlo_computation *c, bool (*is)(const hlo_instr *), hs_arena *scratch) {
+  pass_comp_queue q = {0};
+  pass_comp_queue_add(&q, (hlo_computation *)c, (hlo_computation *)c);
+  bool any = false;
+  for (size_t k = 0; k < q.v.n && !any; k++)
+    hlo_for_each_instr(i, q.v.v[k].a) {
+      if ((any = is(i))) break;
+      pass_comp_queue_add_called(&q, i, scratch);
+    }
+  pass_comp_queue_free(&q);
+  return any;
+}
+
 // ---- hashes -------------------------------------------------------------------------------------
 #define MAX_HASHED_CALLEES 16u  // of one instruction; the number of callees is hashed in any case
 
@@ -104,43 +159,15 @@ u64 pass_comp_hash(hlo_computation *c, u64 *memo) {
 }
 
 // ---- equality -----------------------------------------------------------------------------------
-typedef struct comp_pair {
-  const hlo_computation *a, *b;
-} comp_pair;
-
-// The pairs of computations that a comparison requires to be equal, each once, in the order in
-// which the calls were found.
+// The computations that a comparison requires to be equal.
 typedef struct comparison {
   bool layouts;
   hs_arena *scratch;
-  HS_VEC(comp_pair) pairs;
-  u32 *slots, nslots;  // hash table with linear probing: index in pairs, plus 1; 0: free
+  pass_comp_queue pairs;
 } comparison;
 
-// The slot of a pair, or the free one where it belongs. All first members are of one module and all
-// second members of one module, so ids identify them.
-static u32 *pair_slot(const comparison *q, comp_pair p) {
-  u32 at = (u32)hs_mix(p.a->id, p.b->id) & (q->nslots - 1);
-  while (q->slots[at]) {
-    const comp_pair *other = &q->pairs.v[q->slots[at] - 1];
-    if (other->a == p.a && other->b == p.b) break;
-    at = (at + 1) & (q->nslots - 1);
-  }
-  return &q->slots[at];
-}
-
-static void require_equal(comparison *q, const hlo_computation *a, const hlo_computation *b) {
-  if (a == b) return;
-  if (2 * q->pairs.n >= q->nslots) {
-    q->nslots = q->nslots ? 2 * q->nslots : 16;
-    q->slots = HS_NEW_ARRAY(q->scratch, u32, q->nslots);
-    for (u32 k = 0; k < q->pairs.n; k++) *pair_slot(q, q->pairs.v[k]) = k + 1;
-  }
-  comp_pair p = {a, b};
-  u32 *slot = pair_slot(q, p);
-  if (*slot) return;
-  hs_vec_push(&q->pairs, p);
-  *slot = (u32)q->pairs.n;
+static void require_equal(comparison *q, hlo_computation *a, hlo_computation *b) {
+  if (a != b) pass_comp_queue_add(&q->pairs, a, b);
 }
 
 // Requires that two instructions call equal computations; false when they call different numbers.
@@ -206,9 +233,9 @@ static bool instructions_equal(comparison *q, const hlo_computation *a, const hl
 // Whether all required pairs are equal, those included that the comparison adds.
 static bool pairs_equal(comparison *q) {
   bool same = true;
-  for (size_t k = 0; same && k < q->pairs.n; k++)
-    same = instructions_equal(q, q->pairs.v[k].a, q->pairs.v[k].b);
-  hs_vec_free(&q->pairs);
+  for (size_t k = 0; same && k < q->pairs.v.n; k++)
+    same = instructions_equal(q, q->pairs.v.v[k].a, q->pairs.v.v[k].b);
+  pass_comp_queue_free(&q->pairs);
   return same;
 }
 
@@ -231,6 +258,6 @@ bool pass_attrs_alike(const hlo_instr *a, const hlo_instr *b, bool layouts, hs_a
 bool pass_comp_equal(const hlo_computation *a, const hlo_computation *b, bool layouts,
                      hs_arena *scratch) {
   comparison q = {.layouts = layouts, .scratch = scratch};
-  require_equal(&q, a, b);
+  require_equal(&q, (hlo_computation *)a, (hlo_computation *)b);
   return pairs_equal(&q);
 }
