@@ -1,11 +1,11 @@
 // rt_dot.c — dot: collapsed to a batched matrix product, then oneDNN or our own loops.
 //
-// Every dot is first brought to the form C[b,m,n] = sum over k of A[b,m,k] B[b,k,n]: the batch, free
-// and contracted dims of each operand merge into one dim each when their strides nest, which covers
-// nearly everything that occurs without moving data. What does not merge is packed into scratch.
-// Then, by type and size:
-//   f32, bf16, f16   oneDNN matmul (f32 accumulation); bf16 and f16 matrices that it cannot read are
-//                    widened to f32 first
+// Every dot is first brought to the form C[b,m,n] = sum over k of A[b,m,k] B[b,k,n]: the batch,
+// free and contracted dims of each operand merge into one dim each when their strides nest, which
+// covers nearly everything that occurs without moving data. What does not merge is packed into
+// scratch. Then, by type and size:
+//   f32, bf16, f16   oneDNN matmul (f32 accumulation); bf16 and f16 matrices that it cannot read
+//                    are widened to f32 first
 //   M = 1 or N = 1   our own loops at memory speed: oneDNN is 2.5 to 4 times slower there
 //   small            our own loops: a primitive costs more to call than the work
 //   8 and 16 bits    our own loops that widen to 16 bits and add pairs of products in 32; s8 by

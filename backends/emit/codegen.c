@@ -1,97 +1,16 @@
-// codegen.c — loop nest -> LLVM IR: nodes on demand, and the stages of a kernel (loops:
-// codegen_loops.c, memory: codegen_access.c, reductions: codegen_reduce.c).
+// codegen.c — loop nest -> LLVM IR: the function of a kernel, its stages, and the loops of a
+// stage.
 //
-// Nodes are emitted on demand from the stores backwards. Each node belongs to the innermost open
-// loop that it depends on, and its code is placed there: `ins[k]` is the still unterminated end of
-// the code of level k, so that asking for a value in an inner loop puts invariant code (whole
-// reduction loops too) in front of that loop. A loop's preheader gets its branch only when the loop
-// is closed. Values are remembered until a loop they depend on closes.
+// A stage opens its loops and emits its stores; nodes are emitted on demand from the stores
+// backwards (codegen_nodes.c). `ins[k]` is the still unterminated end of the code of level k, so
+// that code can be added in front of an open loop: the loop's preheader gets its branch only when
+// the loop is closed (codegen_loops.c).
 //
-// Lanes: one loop at a time runs W lanes wide, U vectors per turn. A node that depends on that loop
-// is U vectors, any other a scalar. The rest of the loop is one masked turn at a time; masked lanes
-// neither load nor store.
+// Lanes: one loop at a time runs W lanes wide, U vectors per iteration. A node that depends on that
+// loop is U vectors, any other a scalar. What is left of the loop runs one masked vector at a time;
+// masked lanes neither load nor store. Where guards change their value along the lane loop, the
+// loop is cut, so that each part has constant guards. Transposes run two loops in square tiles.
 #include "backends/emit/codegen.h"
-
-// ---- nodes --------------------------------------------------------------------------------------
-static hs_status emit_op(cg *c, const nest_node *x, u32 copies, bool vec, LLVMValueRef *out) {
-  LLVMValueRef *p[3] = {0}, a[3];
-  bool av[3] = {0};
-  nest_node y = *x;
-  // a guard that this stretch of the loop decides
-  if (x->op == HLO_SELECT) {
-    NODE(c, x->args[0], &p[0]);
-    if (LLVMIsConstant(p[0][0]) && LLVMTypeOf(p[0][0]) == c->i1) {
-      u32 pick = x->args[LLVMConstIntGetZExtValue(p[0][0]) ? 1 : 2];
-      NODE(c, pick, &p[1]);
-      bool wide = c->lane && (c->n->nodes.v[pick].deps & c->lane);
-      cg_at_level(c, c->level);
-      for (u32 u = 0; u < copies; u++)
-        out[u] = vec ? cg_splat(c, p[1][wide ? u : 0], c->W) : p[1][0];
-      return HS_GOOD;
-    }
-  }
-  if (x->op == HLO_AND && x->in == HLO_PRED) {  // guards already decided
-    for (u32 k = 0; k < 2; k++) {
-      NODE(c, x->args[k], &p[k]);
-      if (!LLVMIsConstant(p[k][0]) || LLVMTypeOf(p[k][0]) != c->i1) continue;
-      u32 other = x->args[LLVMConstIntGetZExtValue(p[k][0]) ? 1 - k : k];
-      NODE(c, other, &p[k]);
-      bool wide = c->lane && (c->n->nodes.v[other].deps & c->lane);
-      for (u32 u = 0; u < copies; u++) out[u] = p[k][wide ? u : 0];
-      return HS_GOOD;
-    }
-  }
-  for (u32 k = 0; k < x->nargs; k++) {
-    NODE(c, x->args[k], &p[k]);
-    av[k] = c->lane && (c->n->nodes.v[x->args[k]].deps & c->lane);
-  }
-  // indices come as i32 where they fit
-  if (x->op == HLO_CONVERT && c->n->nodes.v[x->args[0]].kind == NEST_INDEX) {
-    LLVMTypeRef t = LLVMTypeOf(p[0][0]);
-    if (LLVMGetTypeKind(t) == LLVMVectorTypeKind && LLVMGetElementType(t) == c->i32) y.in = HLO_S32;
-  }
-  for (u32 u = 0; u < copies; u++) {
-    for (u32 k = 0; k < x->nargs; k++)
-      a[k] = vec ? cg_splat(c, p[k][av[k] ? u : 0], c->W) : p[k][0];
-    out[u] = cg_op(c, &y, a);
-    if (!out[u])
-      return hs_fail_subject(HS_E_UNSUPPORTED, hlo_op_text(x->op), "unsupported: %s of %s",
-                             hlo_op_text(x->op), hlo_dtype_text(x->in));
-  }
-  return HS_GOOD;
-}
-
-hs_status cg_emit_node(cg *c, u32 id, LLVMValueRef **out) {
-  cg_memo *m = &c->memo[id];
-  *out = m->v;
-  if (m->set) return HS_GOOD;
-  const nest_node *x = &c->n->nodes.v[id];
-  u32 home = c->level, level = cg_level_of(c, x->deps);
-  bool vec = c->lane && (x->deps & c->lane);
-  u32 copies = vec ? c->U : 1;
-  hs_status s = HS_GOOD;
-  cg_at_level(c, level);
-  switch (x->kind) {
-  case NEST_CONST: m->v[0] = cg_const(c, x->dtype, x->bits); break;
-  case NEST_LOAD: s = cg_emit_load(c, x, copies, vec, m->v); break;
-  case NEST_INDEX: s = cg_emit_index(c, x, copies, vec, m->v); break;
-  case NEST_GUARD: s = cg_emit_guard(c, x, copies, vec, m->v); break;
-  case NEST_OP: s = emit_op(c, x, copies, vec, m->v); break;
-  case NEST_REDUCE:
-    s = cg_emit_group(c, x->group);
-    cg_at_level(c, home);
-    return s;
-  case NEST_ACC:
-  case NEST_ELEM: s = hs_fail(HS_E_INTERNAL, "emit: placeholder outside its reducer"); break;
-  }
-  cg_at_level(c, home);
-  HS_TRY(s);
-  m->set = true;
-  m->level = level;
-  hs_vec_push(&c->memoed, id);
-  return HS_GOOD;
-}
-#undef NODE
 
 // ---- stages -------------------------------------------------------------------------------------
 static hs_status emit_stores(cg *c) {
@@ -99,8 +18,9 @@ static hs_status emit_stores(cg *c) {
   return HS_GOOD;
 }
 
-static hs_status lane_turns(cg *c, u32 bit, LLVMValueRef start, LLVMValueRef end, bool full,
-                            bool tail, bool only_tail) {
+// The lane loop from start to end: full iterations, then a masked tail.
+static hs_status vector_loop(cg *c, u32 bit, LLVMValueRef start, LLVMValueRef end, bool full,
+                             bool tail, bool only_tail) {
   LLVMValueRef at = start;
   c->lane = 1ull << bit;
   c->W = c->stage->lanes;
@@ -124,7 +44,8 @@ static hs_status lane_turns(cg *c, u32 bit, LLVMValueRef start, LLVMValueRef end
   return HS_GOOD;
 }
 
-// Where guards that vary over the lane loop alone change their value: the loop is cut there.
+// The positions at which guards that vary over the lane loop alone change their value, with 0 and
+// n, in order: the loop is cut there. At most 12.
 static u32 lane_cuts(const cg *c, u32 var, i64 n, i64 *cuts) {
   u32 k = 0;
   cuts[k++] = 0;
@@ -137,9 +58,10 @@ static u32 lane_cuts(const cg *c, u32 var, i64 n, i64 *cuts) {
     for (u32 t = 0; t < x->e->n; t++) {
       const nest_var *v = &c->n->vars.v[x->e->t[t].var];
       if (x->e->t[t].var == var) continue;
-      bool own = v->kind == NEST_LOOP;
-      for (u32 l = 0; l < c->stage->nloops && own; l++) own = c->stage->loops[l] != x->e->t[t].var;
-      plain &= own;  // a reduction's loop: only its range matters
+      bool reduced = v->kind == NEST_LOOP;
+      for (u32 l = 0; l < c->stage->nloops && reduced; l++)
+        reduced = c->stage->loops[l] != x->e->t[t].var;
+      plain &= reduced;  // a loop of a reduction: only its range matters
       lo += x->e->t[t].coef * (x->e->t[t].coef > 0 ? v->lo : v->hi);
       hi += x->e->t[t].coef * (x->e->t[t].coef > 0 ? v->hi : v->lo);
     }
@@ -169,7 +91,7 @@ static hs_status emit_lane_loop(cg *c, u32 var, LLVMValueRef start, LLVMValueRef
   hs_status s = HS_GOOD;
   if (ncuts == 2) {
     bool tail = n % step != 0 || (!whole && !aligned);
-    return lane_turns(c, bit, start, end, whole ? n >= step : false, tail, n < step);
+    return vector_loop(c, bit, start, end, whole ? n >= step : false, tail, n < step);
   }
   for (u32 k = 0; k + 1 < ncuts && hs_ok(s); k++) {
     i64 a = cuts[k], b = cuts[k + 1];
@@ -178,7 +100,7 @@ static hs_status emit_lane_loop(cg *c, u32 var, LLVMValueRef start, LLVMValueRef
     cg_at_level(c, c->open);
     LLVMValueRef from = cg_i64c(c, a), to = cg_i64c(c, b);
     if (!whole) from = cg_clip(c, true, from, start), to = cg_clip(c, false, to, end);
-    s = lane_turns(c, bit, from, to, whole, !whole || (b - a) % step != 0, b - a < step);
+    s = vector_loop(c, bit, from, to, whole, !whole || (b - a) % step != 0, b - a < step);
     c->n->vars.v[var] = keep;
   }
   return s;
@@ -186,7 +108,7 @@ static hs_status emit_lane_loop(cg *c, u32 var, LLVMValueRef start, LLVMValueRef
 
 #define TILE_BLOCK 64
 
-// One tile, or what a partial one covers.
+// One tile of two loops; i_left, j_left: what is left of them in a partial tile, or NULL.
 static hs_status one_tile(cg *c, u64 ibit, u64 jbit, LLVMValueRef i_left, LLVMValueRef j_left) {
   c->tile = jbit;
   c->lane = ibit | jbit;
@@ -194,12 +116,12 @@ static hs_status one_tile(cg *c, u64 ibit, u64 jbit, LLVMValueRef i_left, LLVMVa
   c->lane_left = i_left;
   c->tile_left = j_left;
   cg_at_level(c, c->open);
-  LLVMValueRef along = i_left ? cg_below(c, i_left) : NULL;
+  LLVMValueRef lanes = i_left ? cg_below(c, i_left) : NULL;
   for (u32 u = 0; u < c->U; u++) {
-    c->mask[u] = along;
+    c->mask[u] = lanes;
     if (j_left)
       c->mask[u] = cg_and_mask(
-          c, along, cg_splat(c, LLVMBuildICmp(c->b, LLVMIntSLT, cg_i64c(c, u), j_left, ""), c->W));
+          c, lanes, cg_splat(c, LLVMBuildICmp(c->b, LLVMIntSLT, cg_i64c(c, u), j_left, ""), c->W));
   }
   hs_status s = emit_stores(c);
   memset(c->mask, 0, sizeof c->mask);
@@ -222,8 +144,8 @@ static hs_status tile_rows(cg *c, u32 i, u32 j, LLVMValueRef i0, LLVMValueRef i1
   return HS_GOOD;
 }
 
-// Blocks of 64 x 64, so that the lines of both sides stay in the first-level cache while all of
-// each is used.
+// Blocks of 64 x 64, so that the cache lines of both sides stay in L1 until every element of them
+// has been used.
 static hs_status emit_tiles(cg *c, LLVMValueRef i0, LLVMValueRef i1, LLVMValueRef j0,
                             LLVMValueRef j1) {
   const nest_stage *st = c->stage;
@@ -336,7 +258,7 @@ static hs_status emit_stages(cg *c, size_t count, const nest_stage *stages) {
     return HS_GOOD;
   }
   i64 base = 0;
-  // stages take their share of the chunk numbers in turn
+  // each stage owns a range of the chunk numbers
   for (size_t s = 0; s < count; s++) {
     i64 chunks = stages[s].chunks;
     cg_at_level(c, 0);

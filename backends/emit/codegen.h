@@ -1,6 +1,5 @@
-// codegen.h — state of the code generator, shared by codegen*.c (loops, memory, reductions),
-// scalar_ops.c (operations) and vmath.c (vector mathematics). The only headers of LLVM below
-// backends/emit are included here.
+// codegen.h — state of the code generator, shared by codegen*.c (types, loops, nodes, memory,
+// reductions, stages), scalar_ops.c (operations) and vmath.c (vector mathematics).
 #ifndef EMIT_CODEGEN_H
 #define EMIT_CODEGEN_H
 
@@ -38,7 +37,7 @@ typedef struct cg {
   // safe: 64 zero bytes for loads whose guard is false
   LLVMValueRef fn, args, chunk, scratch, safe;
   LLVMValueRef *bufs;                    // per nest buffer, loaded in the entry block
-  u32 level;                             // where code is being placed
+  u32 level;                             // at which code is being placed
   u32 open;                              // number of open loops
   LLVMBasicBlockRef ins[CG_MAX_LEVELS];  // end of the code at each level; unterminated
   cg_loop loops[CG_MAX_LEVELS];          // loops[k] is the loop around level k; k >= 1
@@ -46,76 +45,113 @@ typedef struct cg {
   u32 loop_level[NEST_MAX_LOOPS];
   u64 open_mask;
   // lanes
-  u64 lane;
-  u32 W, U;                          // loop bit mask of the lane loop (0: scalar code)
+  u64 lane;                          // bit mask of the lane loop; 0: scalar code
+  u32 W, U;                          // lanes of a vector, vectors per iteration
   LLVMValueRef mask[CG_MAX_UNROLL];  // tail masks, or NULL
-  // Tiles: vector u is the lanes at step u of a second loop, whose bit is also in `lane`.
-  // what is left of the two loops in a partial tile, or NULL
-  u64 tile;
-  LLVMValueRef lane_left, tile_left;
-  cg_memo *memo;
-  HS_VEC(u32) memoed;
-  // reducer templates
-  // strides: value k of the application
-  const nest_group *tg;
+  u64 tile;  // bit mask of the tile loop, also in `lane`: vector u holds the lanes at its step u
+  LLVMValueRef lane_left, tile_left;  // what is left of the two loops in a partial tile, or NULL
+  cg_memo *memo;                      // per node
+  HS_VEC(u32) memoed;                 // nodes whose memo is set
+  // the application of a reducer that is being emitted: its accumulators and elements
   const LLVMValueRef *tacc, *telem;
-  u32 tu, tskip;
   cg_memo *tmemo;
   HS_VEC(u32) tmemoed;
 } cg;
 
-// scalar_ops.c: values are scalars or vectors of the representation type; types follow the
-// arguments.
-// pred i1, integers iN, f16/bf16/f32 float, f64 double
+// The files, lowest first; each calls only those above it in this list, but for codegen_nodes.c and
+// the two below it, which recurse through cg_emit_node (see there).
+//
+// All of them write code at the current level (cg_at_level) unless they say otherwise. Values are
+// scalars, or vectors of W lanes of the representation type; the types of results follow those of
+// the arguments.
+
+// ---- codegen_types.c ----------------------------------------------------------------------------
+static inline bool cg_is_vector(LLVMTypeRef t) { return LLVMGetTypeKind(t) == LLVMVectorTypeKind; }
+static inline LLVMTypeRef cg_scalar_of(LLVMTypeRef t) {
+  return cg_is_vector(t) ? LLVMGetElementType(t) : t;
+}
+// The type of a value while it is computed with: pred i1, integers iN, f16, bf16 and f32 float, f64
+// double.
 LLVMTypeRef cg_rep(cg *, hlo_dtype);
-LLVMTypeRef cg_mem(cg *, hlo_dtype);                      // pred i8, f16/bf16 i16
+// The type of a value in memory: pred i8, f16 and bf16 i16, 8-bit floats i8; else as cg_rep.
+LLVMTypeRef cg_mem(cg *, hlo_dtype);
 LLVMTypeRef cg_like(LLVMValueRef v, LLVMTypeRef scalar);  // scalar, or a vector of it as long as v
-LLVMValueRef cg_from_mem(cg *, hlo_dtype, LLVMValueRef);
-LLVMValueRef cg_to_mem(cg *, hlo_dtype, LLVMValueRef);
+// A vector of `lanes` copies of a scalar; vectors, and scalars for lanes <= 1, as they are.
 LLVMValueRef cg_splat(cg *, LLVMValueRef scalar, u32 lanes);
-LLVMValueRef cg_const(cg *, hlo_dtype, const void *bits);
-LLVMValueRef cg_int(LLVMTypeRef like, i64 v);  // also splats
+LLVMValueRef cg_const(cg *, hlo_dtype, const void *bits);  // bits: one element as in memory
+LLVMValueRef cg_int(LLVMTypeRef like, i64 v);              // of that type; splat for vectors
 LLVMValueRef cg_fp(LLVMTypeRef like, double v);
+// A call of the intrinsic, overloaded on `types`.
 LLVMValueRef cg_intrinsic(cg *, const char *name, u32 ntypes, LLVMTypeRef *types, u32 n,
                           LLVMValueRef *args);
-LLVMValueRef cg_unary_intrinsic(cg *, const char *name, LLVMValueRef);
+LLVMValueRef cg_unary_intrinsic(cg *, const char *name, LLVMValueRef);  // on the value's own type
+// Stack memory of that type, 64-byte aligned, allocated in the entry block.
+LLVMValueRef cg_slot(cg *, LLVMTypeRef);
+
+// ---- vmath.c ------------------------------------------------------------------------------------
+// exp, log, sin, ... of float or double values (t: HLO_F32 or HLO_F64); y: second operand of atan2,
+// power and remainder, else NULL. NULL when there is no body for the operation.
+LLVMValueRef cg_math(cg *, hlo_opcode, hlo_dtype t, LLVMValueRef x, LLVMValueRef y);
+
+// ---- scalar_ops.c -------------------------------------------------------------------------------
+LLVMValueRef cg_from_mem(cg *, hlo_dtype, LLVMValueRef);  // from cg_mem to cg_rep
+LLVMValueRef cg_to_mem(cg *, hlo_dtype, LLVMValueRef);    // from cg_rep to cg_mem
 LLVMValueRef cg_convert(cg *, hlo_dtype from, hlo_dtype to, LLVMValueRef);
+// The value of a NEST_OP node for these operands; NULL when the operation is not known for its
+// type.
 LLVMValueRef cg_op(cg *, const nest_node *, LLVMValueRef *args);
-LLVMValueRef cg_round(cg *, hlo_dtype, LLVMValueRef);  // to the precision of f16 or bf16
+LLVMValueRef cg_round(cg *, hlo_dtype, LLVMValueRef);  // to the precision of f16, bf16 or below
+// NaN when either operand is NaN.
 LLVMValueRef cg_minmax(cg *, hlo_dtype, bool max, LLVMValueRef a, LLVMValueRef b);
 
-// vmath.c: NULL when there is no body for the operation. Values are float or double.
-// stack memory of that type, 64-byte aligned
-LLVMValueRef cg_slot(cg *, LLVMTypeRef);
-LLVMValueRef cg_math(cg *, hlo_opcode, hlo_dtype, LLVMValueRef x, LLVMValueRef y);
-
-// codegen.c: adds function `name` for every stage's chunks.
-hs_status cg_kernel(LLVMContextRef, LLVMModuleRef, nest *, const char *name, u32 vector_bytes);
-
-// codegen_loops.c
-void cg_at_level(cg *c, u32 level);
-void cg_forget(cg *c, u32 level, u64 deps);
-LLVMValueRef cg_i64c(cg *c, i64 v);
-hs_status cg_open_loop(cg *c, u32 bit, LLVMValueRef start, LLVMValueRef end, i64 step, bool guarded,
+// ---- codegen_loops.c ----------------------------------------------------------------------------
+// Level 0 is the function's body, level k the inside of the k-th open loop.
+void cg_at_level(cg *, u32 level);  // code is appended to that level from here on
+// Forgets the values of nodes placed at or inside of a level, and of those that depend on loops of
+// the mask.
+void cg_forget(cg *, u32 level, u64 deps);
+u32 cg_level_of(const cg *, u64 deps);  // of the innermost open loop in the mask; 0: none
+LLVMValueRef cg_i64c(cg *, i64 v);
+// Opens `for (i = start; i + step <= end; i += step)` as loop number `bit` (NEST_NONE: over
+// something else than a loop of the nest) and moves to its level. guarded: it may run zero times.
+// carry: ncarry loop-carried values; on return those of the current iteration. E_UNSUPPORTED beyond
+// CG_MAX_LEVELS.
+hs_status cg_open_loop(cg *, u32 bit, LLVMValueRef start, LLVMValueRef end, i64 step, bool guarded,
                        u32 ncarry, LLVMValueRef *carry);
-LLVMValueRef cg_close_loop(cg *c, LLVMValueRef *carry);
-u32 cg_level_of(const cg *c, u64 deps);
-// codegen_access.c
-LLVMValueRef cg_and_mask(cg *c, LLVMValueRef a, LLVMValueRef b);
-LLVMValueRef cg_gep(cg *c, LLVMTypeRef t, LLVMValueRef p, LLVMValueRef i);
-LLVMValueRef cg_below(cg *c, LLVMValueRef left);
-hs_status cg_emit_load(cg *c, const nest_node *x, u32 copies, bool vec, LLVMValueRef *out);
-hs_status cg_emit_store(cg *c, const nest_store *s);
-hs_status cg_emit_index(cg *c, const nest_node *x, u32 copies, bool vec, LLVMValueRef *out);
-hs_status cg_emit_guard(cg *c, const nest_node *x, u32 copies, bool vec, LLVMValueRef *out);
-// codegen_reduce.c
-i64 cg_extent(const cg *c, u32 var);
-LLVMValueRef cg_tail_mask(cg *c, LLVMValueRef i, LLVMValueRef end);
-LLVMValueRef cg_clip(cg *c, bool max, LLVMValueRef a, LLVMValueRef b);
-hs_status cg_emit_group(cg *c, u32 group);
-// codegen.c
-hs_status cg_emit_node(cg *c, u32 id, LLVMValueRef **out);
-#define NODE(c, id, out) \
-  HS_TRY(cg_emit_node((c), (id), (out)))  // the U values of a node, made when needed
+// Closes the innermost loop. carry: in, the values at the end of the iteration; out, those after
+// the loop. Returns the induction value after the loop.
+LLVMValueRef cg_close_loop(cg *, LLVMValueRef *carry);
+i64 cg_extent(const cg *, u32 var);  // iterations of a loop variable
+LLVMValueRef cg_clip(cg *, bool max, LLVMValueRef a, LLVMValueRef b);  // larger or smaller integer
+LLVMValueRef cg_gep(cg *, LLVMTypeRef t, LLVMValueRef p, LLVMValueRef i);  // &((t *)p)[i]
+LLVMValueRef cg_and_mask(cg *, LLVMValueRef a, LLVMValueRef b);  // NULL is the mask of all lanes
+LLVMValueRef cg_below(cg *, LLVMValueRef n);  // mask of the lanes whose number is below n
+// Mask of the lanes of the vector at i that lie below `end`.
+LLVMValueRef cg_tail_mask(cg *, LLVMValueRef i, LLVMValueRef end);
+
+// ---- codegen_nodes.c ----------------------------------------------------------------------------
+// The values of a node: U vectors where it varies over the lane loop (c->lane), else one scalar.
+// *out points into the memo and stays valid until the node is forgotten. E_UNSUPPORTED names an
+// operation that there is no code for.
+hs_status cg_emit_node(cg *, u32 id, LLVMValueRef **out);
+#define NODE(c, id, out) HS_TRY(cg_emit_node((c), (id), (out)))
+
+// ---- codegen_access.c ---------------------------------------------------------------------------
+// Values of LOAD, INDEX and GUARD nodes into out[0..copies); vec: they are vectors.
+hs_status cg_emit_load(cg *, const nest_node *x, u32 copies, bool vec, LLVMValueRef *out);
+hs_status cg_emit_index(cg *, const nest_node *x, u32 copies, bool vec, LLVMValueRef *out);
+hs_status cg_emit_guard(cg *, const nest_node *x, u32 copies, bool vec, LLVMValueRef *out);
+hs_status cg_emit_store(cg *, const nest_store *s);  // with the node that it stores
+
+// ---- codegen_reduce.c ---------------------------------------------------------------------------
+// Emits a reduction group, with all groups that share its loops, and remembers the values of their
+// results.
+hs_status cg_emit_group(cg *, u32 group);
+
+// ---- codegen.c ----------------------------------------------------------------------------------
+// Adds function `name` (an emit_entry over all stages' chunks) to the module, and NAME_finish when
+// the nest has a second phase. E_UNSUPPORTED names an operation that there is no code for; the
+// module is then to be thrown away.
+hs_status cg_kernel(LLVMContextRef, LLVMModuleRef, nest *, const char *name, u32 vector_bytes);
 
 #endif

@@ -1,5 +1,10 @@
-// codegen_access.c — index arithmetic, guarded and masked loads and stores, square tiles for
-// transposes, index and guard nodes.
+// codegen_access.c — index arithmetic, and the nodes made of it: loads, stores, indices, guards.
+//
+// How a load runs in lanes depends on its stride along the lane loop: 1 and -1 are vector loads
+// (reversed for -1), 2 to 4 are whole vectors and shuffles, everything else is a gather; a value
+// that does not vary is loaded once and splat. Loads under a guard are masked by it; a scalar one
+// reads from `safe`, zeros on the stack, where its guard is false. In a tile, W vector loads and
+// log2 W rounds of shuffles transpose the square.
 #include "backends/emit/codegen.h"
 
 // ---- index arithmetic ---------------------------------------------------------------------------
@@ -62,8 +67,8 @@ static hs_status scalar_var(cg *c, u32 var, LLVMValueRef *out) {
   }
 }
 
-// The sum of the terms, outer levels first so that partial sums leave inner loops. `skip`: a
-// variable left out.
+// The sum of the terms, those of outer levels first, so that partial sums are hoisted out of inner
+// loops. skip: a variable to leave out, or NEST_NONE.
 static hs_status scalar_expr(cg *c, const nest_expr *e, u32 skip, LLVMValueRef *out) {
   u32 home = c->level, order[64], n = 0;
   u32 levels[64];
@@ -92,6 +97,7 @@ static hs_status scalar_expr(cg *c, const nest_expr *e, u32 skip, LLVMValueRef *
   return HS_GOOD;
 }
 
+// Whether every step of computing the expression fits in 32 bits.
 static bool fits32(const cg *c, const nest_expr *e) {
   i64 lo, hi;
   nest_range(c->n, e, &lo, &hi);
@@ -165,10 +171,6 @@ static bool lane_affine(const cg *c, const nest_expr *e, u32 *var, i64 *coef) {
 }
 
 // ---- memory -------------------------------------------------------------------------------------
-LLVMValueRef cg_and_mask(cg *c, LLVMValueRef a, LLVMValueRef b) {
-  return !a ? b : !b ? a : LLVMBuildAnd(c->b, a, b, "");
-}
-
 static LLVMValueRef all_ones(cg *c) { return LLVMConstAllOnes(LLVMVectorType(c->i1, c->W)); }
 
 static void set_align(LLVMValueRef call, u32 param, cg *c, u32 align) {
@@ -211,10 +213,6 @@ static void masked_store(cg *c, bool scatter, LLVMValueRef v, LLVMValueRef p, u3
   if (!MASKED_ALIGN_ARG) set_align(r, 2, c, align);
 }
 
-LLVMValueRef cg_gep(cg *c, LLVMTypeRef t, LLVMValueRef p, LLVMValueRef i) {
-  return LLVMBuildGEP2(c->b, t, p, &i, 1, "");
-}
-
 static LLVMValueRef reversed(cg *c, LLVMValueRef v) {
   LLVMValueRef m[64];
   for (u32 k = 0; k < c->W; k++) m[k] = LLVMConstInt(c->i32, c->W - 1 - k, false);
@@ -222,8 +220,8 @@ static LLVMValueRef reversed(cg *c, LLVMValueRef v) {
                                 "");
 }
 
-// Pointer to element e[lane 0] of a buffer: the invariant part is one address computed outside, the
-// lane loop added here.
+// Pointer to the element of lane 0. The part of the address that does not vary over the lane loop
+// is computed at its own level, and the lane loop's part is added here.
 static hs_status lane_pointer(cg *c, u32 buf, const nest_expr *e, u32 var, i64 coef, LLVMTypeRef mt,
                               LLVMValueRef *out) {
   LLVMValueRef base;
@@ -242,7 +240,7 @@ static hs_status lane_pointer(cg *c, u32 buf, const nest_expr *e, u32 var, i64 c
 }
 
 // ---- tiles --------------------------------------------------------------------------------------
-// The coefficients of the lane and the tile loop; false when either hides in an atom.
+// The coefficients of the lane loop and the tile loop; false when either is inside an atom.
 static bool tile_affine(const cg *c, const nest_expr *e, i64 *lane, i64 *tile) {
   *lane = *tile = 0;
   for (u32 i = 0; i < e->n; i++) {
@@ -273,12 +271,6 @@ static hs_status tile_pointer(cg *c, u32 buf, const nest_expr *e, i64 ci, i64 cj
   return HS_GOOD;
 }
 
-LLVMValueRef cg_below(cg *c, LLVMValueRef left) {  // lanes whose number is below `left`
-  LLVMValueRef lanes[64];
-  for (u32 k = 0; k < c->W; k++) lanes[k] = LLVMConstInt(c->i64, k, false);
-  return LLVMBuildICmp(c->b, LLVMIntSLT, LLVMConstVector(lanes, c->W), cg_splat(c, left, c->W), "");
-}
-
 // W vectors to their transpose: log2 W rounds, each interleaving vector k with vector k + W/2.
 static void transpose_square(cg *c, LLVMValueRef *v) {
   LLVMValueRef t[CG_MAX_UNROLL], lo[64], hi[64];
@@ -297,7 +289,8 @@ static void transpose_square(cg *c, LLVMValueRef *v) {
   }
 }
 
-// Loads for a tile; *done is false when the access has to go the general way, by gathers.
+// Loads of a tile, transposed in registers where needed; *done is false when the access is neither
+// contiguous along the rows nor along the columns and has to be a gather.
 static hs_status tile_load(cg *c, const nest_node *x, LLVMValueRef *out, bool *done) {
   LLVMTypeRef mt = cg_mem(c, x->dtype), vt = LLVMVectorType(mt, c->W);
   u32 align = (u32)hlo_dtype_storage(x->dtype);
@@ -316,10 +309,10 @@ static hs_status tile_load(cg *c, const nest_node *x, LLVMValueRef *out, bool *d
       else LLVMSetAlignment(out[u] = LLVMBuildLoad2(c->b, vt, q, ""), align);
     }
   } else {
-    LLVMValueRef along = c->tile_left ? cg_below(c, c->tile_left) : NULL;
+    LLVMValueRef below = c->tile_left ? cg_below(c, c->tile_left) : NULL;
     for (u32 l = 0; l < c->W; l++) {
       q = l ? cg_gep(c, mt, p, cg_i64c(c, l * ci)) : p;
-      LLVMValueRef mask = along;
+      LLVMValueRef mask = below;
       if (c->lane_left)
         mask = cg_and_mask(
             c, mask,
@@ -333,9 +326,9 @@ static hs_status tile_load(cg *c, const nest_node *x, LLVMValueRef *out, bool *d
   return HS_GOOD;
 }
 
-// Every s-th element for s = 2..4: the whole vectors they lie in, then shuffles. Nothing behind
-// the last element s * (W - 1) is read: a vector that reaches past it is loaded under a mask. That
-// is the last one, and with fewer than s lanes also the one before.
+// Every s-th element for s = 2..4: loads of the s vectors that hold them, then shuffles. Nothing
+// behind the last element, s * (W - 1), is read: a vector that reaches past it is loaded under a
+// mask. That is the last one, and with fewer than s lanes also the one before.
 static LLVMValueRef strided_load(cg *c, LLVMValueRef p, u32 s, LLVMTypeRef mt, u32 align) {
   LLVMTypeRef vt = LLVMVectorType(mt, c->W);
   LLVMValueRef v[4], m[64], all = NULL;

@@ -1,5 +1,6 @@
 // codegen_loops.c — levels and loops of the code being written: where code is placed, opening and
-// closing loops, and what is forgotten when one closes. See codegen.c for the scheme.
+// closing loops, what is forgotten when one closes, and the bounds, masks and addresses that loops
+// are made of. codegen.c describes how levels work.
 #include "backends/emit/codegen.h"
 
 // ---- levels and loops ---------------------------------------------------------------------------
@@ -8,7 +9,6 @@ void cg_at_level(cg *c, u32 level) {
   LLVMPositionBuilderAtEnd(c->b, c->ins[level]);
 }
 
-// values at or above a level, or on some loops
 void cg_forget(cg *c, u32 level, u64 deps) {
   size_t keep = 0;
   for (size_t i = 0; i < c->memoed.n; i++) {
@@ -21,8 +21,6 @@ void cg_forget(cg *c, u32 level, u64 deps) {
 
 LLVMValueRef cg_i64c(cg *c, i64 v) { return LLVMConstInt(c->i64, (u64)v, true); }
 
-// Opens `for (i = start; i + step <= end; i += step)`. carry: values that go around; on return the
-// ones of this turn.
 hs_status cg_open_loop(cg *c, u32 bit, LLVMValueRef start, LLVMValueRef end, i64 step, bool guarded,
                        u32 ncarry, LLVMValueRef *carry) {
   if (c->open + 2 >= CG_MAX_LEVELS)
@@ -51,8 +49,6 @@ hs_status cg_open_loop(cg *c, u32 bit, LLVMValueRef start, LLVMValueRef end, i64
   return HS_GOOD;
 }
 
-// carry: in, the values at the end of the turn; out, those after the loop. Returns the induction
-// value after the loop.
 LLVMValueRef cg_close_loop(cg *c, LLVMValueRef *carry) {
   cg_loop *l = &c->loops[c->open];
   u32 inner = c->open, outer = c->open - 1;
@@ -95,4 +91,30 @@ u32 cg_level_of(const cg *c, u64 deps) {
     if (l > level) level = l;
   }
   return level;
+}
+
+// ---- bounds, masks and addresses ----------------------------------------------------------------
+i64 cg_extent(const cg *c, u32 var) { return c->n->vars.v[var].hi + 1; }
+
+LLVMValueRef cg_clip(cg *c, bool max, LLVMValueRef a, LLVMValueRef b) {
+  return LLVMBuildSelect(c->b, LLVMBuildICmp(c->b, max ? LLVMIntSGT : LLVMIntSLT, a, b, ""), a, b,
+                         "");
+}
+
+LLVMValueRef cg_gep(cg *c, LLVMTypeRef t, LLVMValueRef p, LLVMValueRef i) {
+  return LLVMBuildGEP2(c->b, t, p, &i, 1, "");
+}
+
+LLVMValueRef cg_and_mask(cg *c, LLVMValueRef a, LLVMValueRef b) {
+  return !a ? b : !b ? a : LLVMBuildAnd(c->b, a, b, "");
+}
+
+LLVMValueRef cg_below(cg *c, LLVMValueRef left) {
+  LLVMValueRef lanes[64];
+  for (u32 k = 0; k < c->W; k++) lanes[k] = LLVMConstInt(c->i64, k, false);
+  return LLVMBuildICmp(c->b, LLVMIntSLT, LLVMConstVector(lanes, c->W), cg_splat(c, left, c->W), "");
+}
+
+LLVMValueRef cg_tail_mask(cg *c, LLVMValueRef i, LLVMValueRef end) {
+  return cg_below(c, LLVMBuildSub(c->b, end, i, ""));
 }

@@ -1,4 +1,9 @@
-// emit.c — the unit: collects kernels, finds equal ones, has them compiled, prints them.
+// emit.c — a unit: the kernels that are compiled together.
+//
+// emit_add lowers and schedules an instruction and looks for an equal kernel among those already in
+// the unit: nests are compared by their serialized bytes, after a hash. emit_finish hands the
+// distinct ones to the JIT. Constant arrays are copied, because the module may be freed before the
+// code.
 #include "backends/emit/unit.h"
 
 #include <stdio.h>
@@ -88,7 +93,7 @@ hs_status emit_add(emit_unit *u, const hlo_instr *i, const emit_kernel **out) {
       same = u->bodies.v[e];
   if (same || k->chunks == 0) {
     for (size_t c = 0; c < b->n->bufs.n; c++)
-      // still the literal's
+      // the data still belongs to the literal
       if (b->n->bufs.v[c].arg == NEST_BUF_CONST) b->n->bufs.v[c].data = NULL;
     body_free(b);
     b = same;

@@ -25,9 +25,9 @@ typedef void emit_entry(void *const *bufs, i64 chunk, void *scratch);
 typedef struct emit_kernel {
   const hlo_instr *instr;
   emit_kind kind;  // of its schedule
-  // independent pieces; 1 = serial; 0 = nothing to do (every output is empty)
+  // independent; 1 = serial; 0 = nothing to do (every output is empty)
   i64 chunks;
-  i64 finish_chunks;   // pieces of the second phase; 0 = none
+  i64 finish_chunks;   // of the second phase; 0 = none
   i64 scratch_bytes;   // per call
   emit_entry *fn;      // set by emit_finish
   emit_entry *finish;  // set by emit_finish when finish_chunks > 0
@@ -35,12 +35,14 @@ typedef struct emit_kernel {
 
 typedef struct emit_unit emit_unit;  // kernels compiled together
 
-// True when the emitter can turn this instruction (with everything it calls) into one kernel.
+// True when the emitter can turn this instruction (with everything it calls) into one kernel;
+// otherwise `why` (may be NULL) gets "unsupported: OPCODE: reason".
 bool emit_supports(const hlo_instr *, hs_buf *why);
 typedef struct emit_options {
   u32 vector_bytes;  // width of the vectors written; 0: the widest that pays on this machine
   bool verify;       // run LLVM's verifier over every module (tests)
 } emit_options;
+
 // An empty unit; options NULL: all zero. The caller frees it with emit_unit_free.
 hs_status emit_unit_new(const emit_options *, emit_unit **out);
 // Adds a kernel; equal kernels (same structure and shapes) share one function. *out stays valid
@@ -51,8 +53,8 @@ hs_status emit_add(emit_unit *, const hlo_instr *, const emit_kernel **out);
 hs_status emit_finish(emit_unit *, u32 threads, double *out_ms);
 // "llvm", "asm", "schedule": text of what was made.
 hs_status emit_dump(emit_unit *, const char *what, hs_buf *out);
-void emit_unit_free(emit_unit *);
-// first use of LLVM in a process costs milliseconds: call it while idle
+void emit_unit_free(emit_unit *);  // with its code; NULL is fine
+// The first use of LLVM in a process costs milliseconds: call this while the process is idle.
 void emit_warm_up(void);
 
 #endif

@@ -1,11 +1,11 @@
 // jit.c — everything about LLVM that is not instructions: target machine, passes, object code,
 // linking.
 //
-// Own threads, each with a context, a target machine and one module at a time (several kernels per
-// module, because a module costs about a millisecond by itself). Code generation runs outside ORC:
-// LLVMTargetMachineEmitToMemoryBuffer, then LLVMOrcLLJITAddObjectFile, which is the same call in
-// every LLVM version and needs no thread-safe contexts. The pass list is short because the code
-// generator writes clean code: hoisted, in SSA form, unrolled.
+// Each compiling thread has an LLVM context, a target machine and one module at a time (several
+// kernels per module, because a module costs about a millisecond by itself). Code generation runs
+// outside ORC: LLVMTargetMachineEmitToMemoryBuffer, then LLVMOrcLLJITAddObjectFile, which is the
+// same call in every LLVM version and needs no thread-safe contexts. The pass list is short because
+// the code generator writes clean code: hoisted, in SSA form, unrolled.
 #include "backends/emit/unit.h"
 #include "backends/emit/codegen.h"
 

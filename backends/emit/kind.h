@@ -1,8 +1,8 @@
-// kind.h — what a kernel does with its points, as the schedule decides it. One row per kind: the
-// name is what `dump schedule` and the kernel tables show; in_place says whether the kernel
-// computes every element once, from what it read at that element's place, so that a result may take
-// over the storage of an operand (the caller still has to see that the instruction reads it nowhere
-// else).
+// kind.h — the kinds of kernels, as the schedule chooses them. One row per kind: the name is what
+// `dump schedule` and the kernel tables show; in_place says whether the kernel computes every
+// element once, from operand elements at the same index, so that a result may take over the storage
+// of an operand (the caller still has to check that the instruction reads that operand at no other
+// index).
 #ifndef EMIT_KIND_H
 #define EMIT_KIND_H
 

@@ -1,10 +1,11 @@
 // lower.c — HLO -> loop nest: the value of one element of one instruction, asked for by index
 // expressions.
 //
-// lower_value(frame, instruction, leaf, indices, guard) gives the node of that element. Data
+// lower_value(frame, instruction, leaf, indices, guard) gives the nodes of that element. Data
 // movement rewrites the indices (lower_move.c), elementwise operations become nodes, reductions
-// open loops (lower_reduce.c). Results are remembered per (frame, instruction, leaf, guard,
-// indices), so shared subexpressions stay shared and work is linear in what is reachable.
+// open loops (lower_reduce.c). Results are memoized per (frame, instruction, leaf, guard, indices),
+// so that shared subexpressions stay shared and the work is linear in the number of distinct
+// elements asked for. A kernel has one stage per distinct shape of its results.
 #include "backends/emit/lower.h"
 
 typedef struct lower_memo lower_memo;
@@ -79,7 +80,7 @@ static nest_val load_leaf(lowering *l, const hlo_instr *i, u32 leaf_no, const hl
   return load(l, i, l->buf_of_leaf[leaf_no], s, true, idx, guard);
 }
 
-// ---- the rest -----------------------------------------------------------------------------------
+// ---- instructions -------------------------------------------------------------------------------
 static nest_val lower_constant(lowering *l, const hlo_instr *i, const nest_expr *const *idx,
                                u32 guard) {
   const hlo_literal *lit = hlo_constant_value(i);
@@ -152,7 +153,7 @@ static nest_val lower_parameter(lowering *l, lower_frame *f, const hlo_instr *i,
   if (f->vals) return f->vals[k];
   const hlo_instr *op = hlo_operand(f->caller, k);
   if (f->up) return lower_value(l, f->up, op, leaf, rank, idx, guard);
-  // in memory as the operand lies
+  // in the operand's own layout
   return load_leaf(l, i, l->leaf_base[k] + leaf, hlo_shape_leaf(op->shape, leaf), idx, guard);
 }
 
@@ -254,7 +255,7 @@ static nest_val lower_uncached(lowering *l, lower_frame *f, const hlo_instr *i, 
   }
 }
 
-// ---- remembering --------------------------------------------------------------------------------
+// ---- the memo -----------------------------------------------------------------------------------
 static lower_memo **find(lowering *l, const lower_frame *f, const hlo_instr *i, u32 leaf, u32 rank,
                          const nest_expr *const *idx, u32 guard, u64 *hash) {
   u64 h = hs_mix(hs_mix((u64)(uintptr_t)f, i->id), (u64)leaf << 32 | guard);

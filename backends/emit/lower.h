@@ -1,12 +1,17 @@
 // lower.h — what the files of the lowering HLO -> loop nest share (lower.c, lower_move.c,
-// lower_reduce.c); nest.h is the way in.
+// lower_reduce.c). The entry points are nest_lower and nest_supports (nest.h).
+//
+// Lowering is one recursion over the operands of instructions, spread over three files by kind of
+// operation: lower_value dispatches to lower_move.c and lower_reduce.c, which ask for the elements
+// they need through lower_value again. It ends because HLO has no cycles; its depth is limited, and
+// each element is lowered once (a memo).
 //
 // A frame is one activation of a computation: the fusion itself, a nested fusion or call
 // (parameters are operands of the caller in the frame above), or a scalar computation (parameters
 // are values: map, reducers). An element of an instruction is named by (frame, instruction, leaf of
 // its shape, indices), and asked for under a guard: a node that must hold for the element to be
-// read, or NEST_NONE. Every function that can refuse leaves its reason in l->err and gives
-// LOWER_NONE.
+// read, or NEST_NONE. A function that cannot lower something stores the reason in l->err and
+// returns LOWER_NONE; from then on all of them do.
 #ifndef EMIT_LOWER_H
 #define EMIT_LOWER_H
 
@@ -48,10 +53,10 @@ typedef struct lowering {
 static inline bool lower_failed(const lowering *l) { return !hs_ok(l->err); }
 
 // ---- lower.c ------------------------------------------------------------------------------------
-// The node of one element; remembered.
+// The nodes of one element; a second request for it gives the same ones.
 nest_val lower_value(lowering *, lower_frame *, const hlo_instr *, u32 leaf, u32 rank,
                      const nest_expr *const *idx, u32 guard);
-// Remembers an element that was lowered together with another one.
+// Stores an element in the memo that was lowered together with another one.
 void lower_put(lowering *, const lower_frame *, const hlo_instr *, u32 leaf, u32 rank,
                const nest_expr *const *idx, u32 guard, nest_val);
 // Ends the lowering with "unsupported: OPCODE: why".
@@ -60,7 +65,10 @@ nest_val lower_refuse(lowering *, const hlo_instr *, const char *why);
 bool lower_dtype_ok(hlo_dtype);
 
 // ---- lower_move.c: index rewriting --------------------------------------------------------------
+// Dims of a shape from major to minor in memory, and which logical dim each of them is.
 void lower_physical(const hlo_shape *, i64 *dims, u32 *order);
+// Indices into an array of dims in[rin] that have the same row-major position as idx has in an
+// array of dims out[rout].
 void lower_reshape_index(nest *, u32 rout, const i64 *out, const nest_expr *const *idx, u32 rin,
                          const i64 *in, const nest_expr **res);
 nest_val lower_bitcast(lowering *, lower_frame *, const hlo_instr *, const nest_expr *const *idx,

@@ -2,13 +2,11 @@
 // at rewritten indices.
 //
 // Concatenation, padding and update slices choose between operands: each is read under the guard
-// that its element exists, so that nothing is read out of bounds whichever way the choice falls.
+// that its element exists, so that nothing is read out of bounds whichever operand is chosen.
 // Start indices are clamped as HLO says.
 #include "backends/emit/lower.h"
 
 // ---- index maps ---------------------------------------------------------------------------------
-// Indices into an array of dims `in` that hold the same linear position as `idx` in an array of
-// dims `out`.
 void lower_reshape_index(nest *n, u32 rout, const i64 *out, const nest_expr *const *idx, u32 rin,
                          const i64 *in, const nest_expr **res) {
   u32 i = 0, j = 0;
@@ -20,7 +18,7 @@ void lower_reshape_index(nest *n, u32 rout, const i64 *out, const nest_expr *con
       else if (j < rout) pj *= out[j++];
       else break;
     }
-    if (i < rin || j < rout) {  // trailing ones join the group they follow
+    if (i < rin || j < rout) {  // trailing dims of 1 join the group before them
       while (i < rin && in[i] == 1 && j == rout) i++;
       while (j < rout && out[j] == 1 && i == rin) j++;
     }
@@ -36,7 +34,6 @@ void lower_reshape_index(nest *n, u32 rout, const i64 *out, const nest_expr *con
   }
 }
 
-// Dims of s from major to minor in memory order.
 void lower_physical(const hlo_shape *s, i64 *dims, u32 *order) {
   bool lay = s->layout && s->layout->rank == s->rank;
   for (u32 k = 0; k < s->rank; k++) {

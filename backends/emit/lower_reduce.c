@@ -1,10 +1,12 @@
 // lower_reduce.c — lowering of reductions: reduce, reduce-window and dot open loops inside the
 // element they compute.
 //
-// A group is a set of accumulators over the same loops. Sibling reductions over the same rows share
-// their loops when neither needs the other's result. Sums of narrow floats accumulate in f32.
+// A group is a set of accumulators over the same loops. Sibling reductions of the same dims of
+// equal shapes share their loops when neither needs the other's result. Sums and products of narrow
+// floats accumulate in f32, as XLA's do.
 #include "backends/emit/lower.h"
 
+// ADD, MULTIPLY, ... when the computation is just that operation on its two parameters.
 static hlo_opcode monoid_of(const hlo_computation *c) {
   const hlo_instr *r = c->root;
   if (c->nparams != 2 || r->noperands != 2) return HLO_OP_INVALID;
@@ -23,8 +25,9 @@ static hlo_opcode monoid_of(const hlo_computation *c) {
   }
 }
 
-// Made of comparisons and selections only: choosing one of its arguments, as argmax does. Such
-// reducers take their elements in any order, and their start value any number of times.
+// Whether the reducer consists of comparisons and selections only, so that it returns one of its
+// arguments, as argmax does. Such reducers may take their elements in any order, and the initial
+// value any number of times.
 static bool chooses(const hlo_computation *c) {
   hlo_for_each_instr(i, c) {
     switch (i->opcode) {
@@ -42,8 +45,8 @@ static bool chooses(const hlo_computation *c) {
     default: return false;
     }
   }
-  // Without a rule for ties the first of two equal elements wins, and the order matters: ask for an
-  // equality test.
+  // Without a rule for ties the first of two equal elements wins, and the order matters: a test
+  // for equality is taken for such a rule.
   hlo_for_each_instr(i, c)
     if (i->opcode == HLO_COMPARE && (hlo_attr_int(i, HLO_ATTR_DIRECTION, 0) == HLO_DIRECTION_EQ ||
                                      hlo_attr_int(i, HLO_ATTR_DIRECTION, 0) == HLO_DIRECTION_NE))
@@ -51,25 +54,27 @@ static bool chooses(const hlo_computation *c) {
   return false;
 }
 
-static bool reaches_group(const nest *n, u32 node, u32 root, u8 *seen) {
-  if (node == NEST_NONE || seen[node]) return false;
-  seen[node] = 1;
+// Whether the node depends on a result of the group `root` or of one that shares its loops.
+// `visited`: a byte per node.
+static bool reaches_group(const nest *n, u32 node, u32 root, u8 *visited) {
+  if (node == NEST_NONE || visited[node]) return false;
+  visited[node] = 1;
   const nest_node *x = &n->nodes.v[node];
   if (x->kind == NEST_REDUCE) {
     const nest_group *g = &n->groups.v[x->group];
     if (g->merged_into == root) return true;
     for (u32 k = 0; k < g->nacc; k++)
-      if (reaches_group(n, g->cond, root, seen) || reaches_group(n, g->in[k], root, seen) ||
-          reaches_group(n, g->init[k], root, seen))
+      if (reaches_group(n, g->cond, root, visited) || reaches_group(n, g->in[k], root, visited) ||
+          reaches_group(n, g->init[k], root, visited))
         return true;
   }
   for (u32 k = 0; k < x->nargs; k++)
-    if (reaches_group(n, x->args[k], root, seen)) return true;
-  if (x->kind == NEST_LOAD && reaches_group(n, x->guard, root, seen)) return true;
+    if (reaches_group(n, x->args[k], root, visited)) return true;
+  if (x->kind == NEST_LOAD && reaches_group(n, x->guard, root, visited)) return true;
   if (x->e)
     for (u32 k = 0; k < x->e->n; k++)
       if (n->vars.v[x->e->t[k].var].kind == NEST_VALUE &&
-          reaches_group(n, n->vars.v[x->e->t[k].var].node, root, seen))
+          reaches_group(n, n->vars.v[x->e->t[k].var].node, root, visited))
         return true;
   return false;
 }
@@ -136,7 +141,7 @@ static void build_group(lowering *l, const hlo_instr *i, const hlo_computation *
     }
     if (lower_failed(l)) return;
     g.free_order = g.monoid == HLO_ADD || chooses(reducer);
-    // of complex numbers: only sums fall apart into parts
+    // complex numbers: only sums are sums of the parts
     if (g.monoid != HLO_ADD) g.monoid = HLO_OP_INVALID;
   }
   hs_vec_push(&n->groups, g);
@@ -171,7 +176,7 @@ nest_val lower_reduce(lowering *l, lower_frame *f, const hlo_instr *i, u32 leaf,
   }
   if (lower_failed(l)) return LOWER_NONE;
   if (empty) return init[leaf];
-  // A sibling with the same rows whose value this one does not need: share its loops.
+  // Share the loops of a sibling over the same dims, unless this one needs its result.
   for (size_t c = 0; c < l->reduces.n && merged == NEST_NONE; c++) {
     const lower_shared *w = &l->reduces.v[c];
     if (w->f != f || w->guard != guard || w->rank != rank || w->ndims != s->rank ||
@@ -192,16 +197,17 @@ nest_val lower_reduce(lowering *l, lower_frame *f, const hlo_instr *i, u32 leaf,
                                       : nest_of_var(n, g->loops[r++], 1);
     nloops = g->nloops;
     memcpy(loops, g->loops, sizeof loops);
-    u8 *seen = NULL;
+    u8 *visited = NULL;
     for (u32 k = 0; k < nv && !lower_failed(l); k++)
       in[k] = lower_value(l, f, hlo_operand(i, k), 0, s->rank, sub, guard);
     if (lower_failed(l)) return LOWER_NONE;
-    seen = hs_calloc(n->nodes.n, 1);
+    visited = hs_calloc(n->nodes.n, 1);
     for (u32 k = 0; k < nv && merged != NEST_NONE; k++)
-      if (reaches_group(n, in[k].re, merged, seen) || reaches_group(n, in[k].im, merged, seen) ||
-          reaches_group(n, init[k].re, merged, seen))
+      if (reaches_group(n, in[k].re, merged, visited) ||
+          reaches_group(n, in[k].im, merged, visited) ||
+          reaches_group(n, init[k].re, merged, visited))
         merged = NEST_NONE;
-    hs_free(seen);
+    hs_free(visited);
   }
   if (merged == NEST_NONE) {
     nloops = 0;

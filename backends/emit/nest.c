@@ -1,13 +1,13 @@
 // nest.c — index expressions and nodes of the loop-nest IR: interning, quotients and remainders,
 // ranges, printing.
 //
-// The one piece of algebra is nest_div / nest_mod: a sum is split into a part divisible by d and a
+// The algebra is in nest_div and nest_mod: a sum is split into a part divisible by d and a
 // rest; when the rest stays within [0, d) the quotient is affine again. That, and splitting loops
 // (schedule.c), removes nearly every quotient that reshapes bring in.
 //
-// Expressions are DAGs by their pointers and trees to those who traverse them or write code for
-// them. A chain of reshapes and transposes that do not cancel doubles the tree at every step; where
-// it would grow beyond MAX_SIZE, the inner expression becomes an index node, which is computed once
+// Expressions are DAGs in memory, but a traversal of one, or the code written for it, sees a tree.
+// A chain of reshapes and transposes that do not cancel doubles the tree at every step; where it
+// would grow beyond MAX_SIZE, the inner expression becomes an index node, which is computed once
 // like every node, and the expressions around it use that node's value.
 #include "backends/emit/nest.h"
 
@@ -74,7 +74,7 @@ const nest_expr *nest_of_var(nest *n, u32 var, i64 coef) {
   return nest_make(n, 0, coef != 0, &(nest_term){var, coef});
 }
 
-// a * (e mod d) + a * d * (e div d) is a * e: what a reshape there and back leaves behind.
+// a * (e mod d) + a * d * (e div d) is a * e: what is left of a reshape and its inverse.
 static const nest_expr *rejoin(nest *n, i64 c, u32 k, nest_term *t) {
   for (u32 i = 0; i < k; i++) {
     const nest_var *m = &n->vars.v[t[i].var];

@@ -1,8 +1,8 @@
 // nest.h — the loop-nest IR between HLO and LLVM.
 //
-// A kernel is a list of stages. A stage walks a box of loops and stores one or more values per
-// point. Values are a DAG of scalar nodes; everything that only moves data (broadcast, transpose,
-// slice, reverse, reshape, pad, concatenate, gather, dynamic-slice) has disappeared into index
+// A kernel is a list of stages. A stage iterates over a box of loops and stores one or more values
+// per point. Values are a DAG of scalar nodes; everything that only moves data (broadcast,
+// transpose, slice, reverse, reshape, pad, concatenate, gather, dynamic-slice) has become index
 // expressions and guards, so that a node never has a shape.
 //
 // An index expression is an affine sum over variables. A variable is a loop, or an atom: the
@@ -103,7 +103,8 @@ typedef struct nest_group {
   // ADD, MULTIPLY, MAXIMUM, ... when the reducer is just that; HLO_OP_INVALID otherwise
   hlo_opcode monoid;
   bool free_order;  // lanes and partial results allowed
-  // loop whose value s restricts loops[0] to [s*seg_size, (s+1)*seg_size); NEST_NONE: all of it
+  // split reduction: the loop whose value s restricts loops[0] to [s*seg_size, (s+1)*seg_size);
+  // NEST_NONE: not split
   u32 seg;
   i64 seg_size;
   u32 merged_into;  // index of the group whose loops it shares; itself otherwise
@@ -128,15 +129,15 @@ typedef struct nest_stage {
   u32 nloops;
   u32 loops[NEST_MAX_LOOPS];  // outermost first
   HS_VEC(nest_store) stores;
-  // loops[0] counts the pieces of a reduction: one chunk each, never in lanes
-  bool pieces;
+  // loops[0] counts the splits of a reduction: one chunk each, never in lanes
+  bool is_split;
   // schedule (schedule.c)
   emit_kind kind;
   bool vector;  // the last loop runs in lanes
   // position of the loop that runs in tiles against the last one; NEST_NONE
   u32 tile;
   u32 lanes, unroll;
-  // pieces and block size of each loop in the chunk grid
+  // chunk grid: blocks of each loop, and iterations in a block
   i64 split[NEST_MAX_LOOPS], block[NEST_MAX_LOOPS];
   i64 chunks;
 } nest_stage;
@@ -155,7 +156,7 @@ typedef struct nest {
   u32 nloops;  // loop bits given out
 } nest;
 
-void nest_free(nest *);
+void nest_free(nest *);  // what is not in its arena; NULL is fine
 
 // Floats that are computed in f32 and rounded after every operation: f16, bf16 and everything of 8
 // bits or less.
@@ -164,53 +165,69 @@ static inline bool nest_is_narrow(hlo_dtype t) {
 }
 
 // ---- expressions (nest.c) -----------------------------------------------------------------------
+// Expressions live in the nest's arena. Coefficients and constants must not overflow 64 bits:
+// shapes are checked before they are lowered.
 const nest_expr *nest_const(nest *, i64 c);
 const nest_expr *nest_of_var(nest *, u32 var, i64 coef);
 const nest_expr *nest_add(nest *, const nest_expr *, const nest_expr *);
 const nest_expr *nest_mul(nest *, const nest_expr *, i64 k);
-const nest_expr *nest_div(nest *, const nest_expr *, i64 d);  // for values >= 0
+// Quotient and remainder by d > 0 of values >= 0.
+const nest_expr *nest_div(nest *, const nest_expr *, i64 d);
 const nest_expr *nest_mod(nest *, const nest_expr *, i64 d);
+// The sum c + terms, as it stands; terms sorted by variable, no zero coefficients.
 const nest_expr *nest_make(nest *, i64 c, u32 n, const nest_term *sorted);
+// Bounds of its value, inclusive; not always the tightest.
 void nest_range(const nest *, const nest_expr *, i64 *lo, i64 *hi);
 u64 nest_deps(const nest *, const nest_expr *);    // loop mask
 i64 nest_coef(const nest_expr *, u32 var);         // 0 when absent
 bool nest_new_loop(nest *, i64 extent, u32 *var);  // false: too many loops
+// The variable that is the value of an integer node, clamped to lo..hi.
 u32 nest_new_value(nest *, u32 node, i64 lo, i64 hi);
 
-// hash-consing happens in lower.c's memo
+// Nodes are known by their number, and these give the number of a new one. Equal nodes are not
+// merged: the memo of lower.c keeps elements from being lowered twice. deps and templ are computed.
 u32 nest_node_add(nest *, const nest_node *);
-u64 nest_node_deps(const nest *, const nest_node *);
+u64 nest_node_deps(const nest *, const nest_node *);  // of its operands; loop mask
 u32 nest_op1(nest *, hlo_opcode, hlo_dtype, u32 a);
 u32 nest_op2(nest *, hlo_opcode, hlo_dtype, u32 a, u32 b);
 u32 nest_select(nest *, hlo_dtype, u32 p, u32 a, u32 b);
-u32 nest_const_bits(nest *, hlo_dtype, const void *bits);
+u32 nest_const_bits(nest *, hlo_dtype, const void *bits);  // one element as in memory
 u32 nest_const_f64(nest *, hlo_dtype, double v);
-// NEST_NONE when always true
+// lo <= e < hi and `and_with` (NEST_NONE: true); `and_with` itself where the bounds always hold.
 u32 nest_guard(nest *, const nest_expr *, i64 lo, i64 hi, u32 and_with);
 void nest_print(const nest *, hs_buf *);  // `dump schedule`
 
 // ---- values that may be complex (values.c) ------------------------------------------------------
+// The operation on values of type `in` (of its value operands), with a result of `type`; false when
+// there is none for complex numbers.
 bool nest_elementwise(nest *, hlo_opcode, hlo_dtype type, hlo_dtype in, u32 n, const nest_val *args,
                       nest_val *out);
+// direction: HLO_DIRECTION_*. False for an ordering of complex numbers.
 bool nest_compare(nest *, i64 direction, bool total, hlo_dtype in, nest_val a, nest_val b,
                   nest_val *out);
 nest_val nest_convert(nest *, nest_val, hlo_dtype from, hlo_dtype to);
 nest_val nest_bitcast(nest *, nest_val, hlo_dtype from, hlo_dtype to);  // same width
-hlo_dtype nest_uint_of(int bits);
+hlo_dtype nest_uint_of(int bits);                                       // 8, 16, 32 or 64
 
 // ---- HLO -> nest (lower.c) ----------------------------------------------------------------------
-// E_UNSUPPORTED naming the opcode when something inside cannot become a nest.
+// A nest of one instruction, a fusion with all of its body; in the arena, freed by nest_free. It
+// points to data of constants, which must outlive it. E_UNSUPPORTED names the opcode of what cannot
+// become a nest.
 hs_status nest_lower(hs_arena *, const hlo_instr *, nest **out);
+// Whether nest_lower can do it; otherwise `why` (may be NULL) gets the reason.
 bool nest_supports(const hlo_instr *, hs_buf *why);
 
 // ---- loop transformations and the choice of a schedule (schedule.c) -----------------------------
 void nest_simplify(nest *);  // split loops under quotients, drop and merge loops
+// Chooses lanes, unrolling, tiles and the chunk grid of every stage, and splits long reductions.
+// vector_bytes: width of the vectors; 0: scalar code.
 void nest_schedule(nest *, u32 vector_bytes);
 
 // ---- long reductions (split.c) ------------------------------------------------------------------
-// Cuts the reduction of a stage into `pieces` partial ones: the stage stores them to scratch, a new
-// finishing stage reduces them again and does what followed. False when the stage is not of that
-// form.
-bool nest_split_reduction(nest *, u32 stage, i64 pieces, i64 grain);
+// Splits the reduction of a stage into at most `splits` partial ones, each over a multiple of
+// `grain` iterations: the stage stores the partial results to scratch, a new finishing stage
+// reduces them and does what followed. False, with the nest as it was, when the stage is not of
+// that form.
+bool nest_split_reduction(nest *, u32 stage, i64 splits, i64 grain);
 
 #endif

@@ -1,101 +1,12 @@
 // scalar_ops.c — one HLO operation on one element (or one vector of elements): LLVM values in,
 // LLVM value out.
 //
-// Representation: pred is i1, integers are themselves, f16 and bf16 are floats that hold a
-// representable value: every arithmetic operation on them is done in f32 and rounded to nearest
-// even at once. Operations are total: integer division by zero, shifts past the width and float to
-// integer conversion out of range have XLA's values, so a masked lane can never trap.
+// f16 and bf16 values are floats that hold a representable value: every arithmetic operation on
+// them is done in f32, and the result is rounded to nearest even at once. Operations are total:
+// integer division by zero, shifts past the width and float to integer conversion out of range have
+// XLA's values, so a masked lane can never trap.
 #include "backends/emit/codegen.h"
 #include "core/types/float.h"
-
-// ---- types and constants ------------------------------------------------------------------------
-LLVMTypeRef cg_rep(cg *c, hlo_dtype t) {
-  switch (t) {
-  case HLO_PRED: return c->i1;
-  case HLO_F32: return c->f32;
-  case HLO_F64: return c->f64;
-  default:
-    if (nest_is_narrow(t)) return c->f32;
-    switch (hlo_dtype_storage(t)) {
-    case 1: return c->i8;
-    case 2: return c->i16;
-    case 4: return c->i32;
-    default: return c->i64;
-    }
-  }
-}
-LLVMTypeRef cg_mem(cg *c, hlo_dtype t) {
-  switch (t) {
-  case HLO_PRED: return c->i8;
-  case HLO_F16:
-  case HLO_BF16: return c->i16;
-  default: return nest_is_narrow(t) ? c->i8 : cg_rep(c, t);
-  }
-}
-static bool is_vector(LLVMTypeRef t) { return LLVMGetTypeKind(t) == LLVMVectorTypeKind; }
-static LLVMTypeRef scalar_of(LLVMTypeRef t) { return is_vector(t) ? LLVMGetElementType(t) : t; }
-LLVMTypeRef cg_like(LLVMValueRef v, LLVMTypeRef scalar) {
-  LLVMTypeRef t = LLVMTypeOf(v);
-  return is_vector(t) ? LLVMVectorType(scalar, LLVMGetVectorSize(t)) : scalar;
-}
-static LLVMValueRef spread(LLVMTypeRef like, LLVMValueRef k) {
-  if (!is_vector(like)) return k;
-  LLVMValueRef v[64];
-  u32 n = LLVMGetVectorSize(like);
-  for (u32 i = 0; i < n; i++) v[i] = k;
-  return LLVMConstVector(v, n);
-}
-LLVMValueRef cg_int(LLVMTypeRef like, i64 v) {
-  return spread(like, LLVMConstInt(scalar_of(like), (u64)v, true));
-}
-LLVMValueRef cg_fp(LLVMTypeRef like, double v) {
-  return spread(like, LLVMConstReal(scalar_of(like), v));
-}
-
-LLVMValueRef cg_splat(cg *c, LLVMValueRef s, u32 lanes) {
-  LLVMTypeRef t = LLVMTypeOf(s);
-  if (is_vector(t) || lanes <= 1) return s;
-  LLVMTypeRef vt = LLVMVectorType(t, lanes);
-  if (LLVMIsConstant(s)) return spread(vt, s);
-  LLVMValueRef v =
-      LLVMBuildInsertElement(c->b, LLVMGetPoison(vt), s, LLVMConstInt(c->i32, 0, false), "");
-  return LLVMBuildShuffleVector(c->b, v, LLVMGetPoison(vt),
-                                LLVMConstNull(LLVMVectorType(c->i32, lanes)), "");
-}
-
-LLVMValueRef cg_const(cg *c, hlo_dtype t, const void *bits) {
-  if (t == HLO_PRED) return LLVMConstInt(c->i1, *(const u8 *)bits != 0, false);
-  if (hlo_dtype_is_float(t)) {
-    u64 w = 0;
-    if (t == HLO_F64) memcpy(&w, bits, 8);
-    else {  // through the bits, so that NaN payloads stay
-      float f;
-      u16 h = 0;
-      memcpy(&h, bits, hlo_dtype_storage(t) >= 2 ? 2 : 1);
-      if (t == HLO_F32) memcpy(&f, bits, 4);
-      else if (hlo_dtype_storage(t) == 1) f = (float)hlo_elem_to_f64(t, bits);
-      else f = t == HLO_BF16 ? hlo_bf16_to_f32(h) : hlo_f16_to_f32(h);
-      u32 u;
-      memcpy(&u, &f, 4);
-      w = u;
-    }
-    return LLVMConstBitCast(LLVMConstInt(t == HLO_F64 ? c->i64 : c->i32, w, false), cg_rep(c, t));
-  }
-  u64 w = 0;
-  memcpy(&w, bits, hlo_dtype_storage(t));
-  return LLVMConstInt(cg_rep(c, t), w, false);
-}
-
-LLVMValueRef cg_intrinsic(cg *c, const char *name, u32 ntypes, LLVMTypeRef *types, u32 n,
-                          LLVMValueRef *args) {
-  unsigned id = LLVMLookupIntrinsicID(name, strlen(name));
-  LLVMValueRef f = LLVMGetIntrinsicDeclaration(c->mod, id, types, ntypes);
-  return LLVMBuildCall2(c->b, LLVMIntrinsicGetType(c->ctx, id, types, ntypes), f, args, n, "");
-}
-LLVMValueRef cg_unary_intrinsic(cg *c, const char *name, LLVMValueRef x) {
-  LLVMTypeRef t = LLVMTypeOf(x);
-  return cg_intrinsic(c, name, 1, &t, 1, &x);
-}
 
 // ---- 16-bit floats ------------------------------------------------------------------------------
 // float -> the 32 bits whose upper half is the rounded value
@@ -109,15 +20,15 @@ static LLVMValueRef bf16_bits(cg *c, LLVMValueRef x) {
   return LLVMBuildSelect(c->b, nan, LLVMBuildOr(c->b, v, cg_int(it, 0x400000), ""), r, "");
 }
 
-// 8-bit floats and below go through the bulk conversions of core/types/float.c: correct for every
-// format, not fast.
-static LLVMValueRef through(cg *c, u64 fn, hlo_dtype t, LLVMValueRef x, LLVMTypeRef to) {
+// Floats of 8 bits and below are converted by calling core/types/float.c: correct for every format,
+// not fast.
+static LLVMValueRef call_converter(cg *c, u64 fn, hlo_dtype t, LLVMValueRef x, LLVMTypeRef to) {
   LLVMTypeRef params[4] = {c->i32, c->ptr, c->ptr, c->i64},
               ft = LLVMFunctionType(LLVMVoidTypeInContext(c->ctx), params, 4, false);
   LLVMTypeRef tt = cg_like(x, to);
   LLVMValueRef from = cg_slot(c, LLVMTypeOf(x)), into = cg_slot(c, tt),
                f = LLVMConstIntToPtr(LLVMConstInt(c->i64, fn, false), c->ptr);
-  i64 n = is_vector(tt) ? (i64)LLVMGetVectorSize(tt) : 1;
+  i64 n = cg_is_vector(tt) ? (i64)LLVMGetVectorSize(tt) : 1;
   LLVMSetAlignment(LLVMBuildStore(c->b, x, from), 8);
   (void)LLVMBuildCall2(c->b, ft, f,
                        (LLVMValueRef[]){LLVMConstInt(c->i32, t, false), from, into,
@@ -169,7 +80,8 @@ LLVMValueRef cg_from_mem(cg *c, hlo_dtype t, LLVMValueRef v) {
                             LLVMBuildShl(c->b, LLVMBuildZExt(c->b, v, it, ""), cg_int(it, 16), ""),
                             cg_like(v, c->f32), "");
   }
-  default: return is_tiny(t) ? through(c, (u64)(uintptr_t)hlo_floats_to_f32, t, v, c->f32) : v;
+  default:
+    return is_tiny(t) ? call_converter(c, (u64)(uintptr_t)hlo_floats_to_f32, t, v, c->f32) : v;
   }
 }
 
@@ -184,7 +96,8 @@ LLVMValueRef cg_to_mem(cg *c, hlo_dtype t, LLVMValueRef v) {
     LLVMValueRef w = LLVMBuildBitCast(c->b, v, it, "");
     return LLVMBuildTrunc(c->b, LLVMBuildLShr(c->b, w, cg_int(it, 16), ""), cg_like(v, c->i16), "");
   }
-  default: return is_tiny(t) ? through(c, (u64)(uintptr_t)hlo_floats_from_f32, t, v, c->i8) : v;
+  default:
+    return is_tiny(t) ? call_converter(c, (u64)(uintptr_t)hlo_floats_from_f32, t, v, c->i8) : v;
   }
 }
 
@@ -294,7 +207,7 @@ static LLVMValueRef shift(cg *c, hlo_opcode op, hlo_dtype dt, LLVMValueRef a, LL
 // except for bases 1 and -1; base 0 gives all ones (1/0).
 static LLVMValueRef int_power(cg *c, LLVMValueRef x, LLVMValueRef y) {
   LLVMTypeRef t = LLVMTypeOf(x);
-  u32 width = LLVMGetIntTypeWidth(scalar_of(t));
+  u32 width = LLVMGetIntTypeWidth(cg_scalar_of(t));
   LLVMValueRef r = cg_int(t, 1), p = x, e = y;
   for (u32 k = 0; k < HS_MIN(width, 6u); k++) {
     LLVMValueRef bit = LLVMBuildICmp(c->b, LLVMIntNE, LLVMBuildAnd(c->b, e, cg_int(t, 1), ""),
@@ -317,7 +230,7 @@ static LLVMValueRef int_power(cg *c, LLVMValueRef x, LLVMValueRef y) {
 
 static LLVMValueRef int_mulhi(cg *c, bool sgn, LLVMValueRef a, LLVMValueRef b) {
   LLVMTypeRef t = LLVMTypeOf(a);
-  u32 width = LLVMGetIntTypeWidth(scalar_of(t));
+  u32 width = LLVMGetIntTypeWidth(cg_scalar_of(t));
   LLVMTypeRef wt = cg_like(a, LLVMIntTypeInContext(c->ctx, 2 * width));
   LLVMValueRef x = sgn ? LLVMBuildSExt(c->b, a, wt, "") : LLVMBuildZExt(c->b, a, wt, "");
   LLVMValueRef y = sgn ? LLVMBuildSExt(c->b, b, wt, "") : LLVMBuildZExt(c->b, b, wt, "");
@@ -404,8 +317,8 @@ static LLVMValueRef int_op(cg *c, const nest_node *x, LLVMValueRef *a) {
         LLVMBuildZExt(c->b, LLVMBuildICmp(c->b, LLVMIntNE, a[0], LLVMConstNull(t), ""), t, "");
     if (!sgn) return nz;
     return LLVMBuildOr(
-        c->b, LLVMBuildAShr(c->b, a[0], cg_int(t, LLVMGetIntTypeWidth(scalar_of(t)) - 1), ""), nz,
-        "");
+        c->b, LLVMBuildAShr(c->b, a[0], cg_int(t, LLVMGetIntTypeWidth(cg_scalar_of(t)) - 1), ""),
+        nz, "");
   }
   default: return NULL;
   }

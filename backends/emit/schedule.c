@@ -1,10 +1,10 @@
 // schedule.c — loop transformations, then the choice of lanes, unrolling and the chunk grid.
 //
 // nest_simplify: loops that only appear through quotient and remainder are split, adjacent loops
-// that every access walks contiguously are merged into one. nest_schedule: decides per stage which
-// loop runs in lanes, by a few rules on strides, and cuts the outer loops into chunks. Everything
-// depends on shapes alone: the same kernel has the same chunks, hence the same bits, on any number
-// of threads.
+// that every access treats as one contiguous range are merged. nest_schedule: decides per stage
+// which loop runs in lanes, by a few rules on strides, and divides the outer loops into chunks.
+// Everything depends on shapes alone: the same kernel has the same chunks, hence the same bits, on
+// any number of threads.
 #include "backends/emit/nest.h"
 
 // ---- rewriting every expression -----------------------------------------------------------------
@@ -180,8 +180,8 @@ static bool merge_in(nest *n, const u32 *loops, u32 nloops) {
   return false;
 }
 
-// A last loop too short for lanes, with its neighbour as one: the results stay contiguous, the
-// operands pay with index arithmetic in lanes.
+// Merges a last loop that is too short for lanes with the loop around it: stores stay contiguous,
+// loads need index arithmetic in lanes.
 static bool flatten_short(nest *n) {
   if (n->groups.n) return false;
   for (size_t i = 0; i < n->stages.n; i++) {
@@ -217,10 +217,10 @@ void nest_simplify(nest *n) {
   while (flatten_short(n)) {}
 }
 
-// ---- what a stage does --------------------------------------------------------------------------
+// ---- the cost of a stage ------------------------------------------------------------------------
 typedef struct survey {
   const nest *n;
-  u8 *seen;
+  u8 *visited;
   u32 widest;         // bytes of the widest value
   double ops, bytes;  // per point of the stage, reductions included
   // a reduction over the lane loop's points; its loads prefer the reduction's own loop
@@ -231,16 +231,17 @@ typedef struct survey {
   u32 last_var;
 } survey;
 
-static void look(survey *s, u32 id, double times);
+static void visit(survey *s, u32 id, double times);
 
-static void look_expr(survey *s, const nest_expr *e, double times) {
+static void visit_expr(survey *s, const nest_expr *e, double times) {
   for (u32 i = 0; i < e->n; i++) {
     const nest_var *v = &s->n->vars.v[e->t[i].var];
-    if (v->kind == NEST_VALUE) look(s, v->node, times);
-    if (v->kind == NEST_DIV || v->kind == NEST_MOD) look_expr(s, v->e, times), s->ops += 4 * times;
+    if (v->kind == NEST_VALUE) visit(s, v->node, times);
+    if (v->kind == NEST_DIV || v->kind == NEST_MOD) visit_expr(s, v->e, times), s->ops += 4 * times;
   }
 }
 
+// Whether the expression has stride -1, 0 or 1 along the loop, and no atom depends on it.
 static bool unit_in(const nest *n, const nest_expr *e, u32 var) {
   i64 c = nest_coef(e, var);
   for (u32 i = 0; i < e->n; i++) {
@@ -252,7 +253,7 @@ static bool unit_in(const nest *n, const nest_expr *e, u32 var) {
   return c == 0 || c == 1 || c == -1;
 }
 
-static void look_group(survey *s, const nest_group *g, double times) {
+static void visit_group(survey *s, const nest_group *g, double times) {
   const nest *n = s->n;
   u64 deps = 0;
   double inner = times;
@@ -262,15 +263,15 @@ static void look_group(survey *s, const nest_group *g, double times) {
   s->groups = true;
   s->ops += inner;
   if (s->last && !(deps & s->last)) s->hoisted = true;
-  look(s, g->cond, inner);
-  for (u32 k = 0; k < g->nacc; k++) look(s, g->in[k], inner), look(s, g->init[k], times);
+  visit(s, g->cond, inner);
+  for (u32 k = 0; k < g->nacc; k++) visit(s, g->in[k], inner), visit(s, g->init[k], times);
   if (!(deps & s->last) || !g->free_order || g->nloops == 0) return;
   u32 rv = g->loops[g->nloops - 1];
   if (n->vars.v[rv].hi + 1 < 8) return;
-  // Row form where the lanes over the points would have to gather and those over the reduction need
+  // Row form where lanes over the points would have to gather and lanes over the reduced loop need
   // not.
   u8 *own = hs_calloc(n->nodes.n, 1);
-  bool gathers = false, along = false;
+  bool gathers = false, contiguous_row = false;
   u32 *stack = hs_alloc((n->nodes.n + g->nacc + 1) * 4 * sizeof *stack), top = 0;
   for (u32 k = 0; k < g->nacc; k++) stack[top++] = g->in[k];
   while (top) {
@@ -280,34 +281,34 @@ static void look_group(survey *s, const nest_group *g, double times) {
     const nest_node *x = &n->nodes.v[id];
     if (x->kind == NEST_LOAD && (x->deps & s->last)) gathers |= !unit_in(n, x->e, s->last_var);
     if (x->kind == NEST_LOAD && (x->deps & g->mask))
-      along |= unit_in(n, x->e, rv) && nest_coef(x->e, rv) != 0;
+      contiguous_row |= unit_in(n, x->e, rv) && nest_coef(x->e, rv) != 0;
     for (u32 k = 0; k < x->nargs; k++)
       if (!own[x->args[k]]) stack[top++] = x->args[k];
   }
   hs_free(own);
   hs_free(stack);
-  if (gathers && along) s->row = true;
+  if (gathers && contiguous_row) s->row = true;
 }
 
-static void look(survey *s, u32 id, double times) {
-  if (id == NEST_NONE || s->seen[id]) return;
-  s->seen[id] = 1;
+static void visit(survey *s, u32 id, double times) {
+  if (id == NEST_NONE || s->visited[id]) return;
+  s->visited[id] = 1;
   const nest_node *x = &s->n->nodes.v[id];
   u32 w = x->dtype == HLO_PRED       ? 1
           : nest_is_narrow(x->dtype) ? 4
                                      : (u32)hlo_dtype_storage(x->dtype);
   if (x->kind == NEST_INDEX) w = 4;
   if (x->kind == NEST_OP && x->op == HLO_CONVERT && s->n->nodes.v[x->args[0]].kind == NEST_INDEX)
-    s->seen[x->args[0]] = 1, look_expr(s, s->n->nodes.v[x->args[0]].e, times);
+    s->visited[x->args[0]] = 1, visit_expr(s, s->n->nodes.v[x->args[0]].e, times);
   if (w > s->widest) s->widest = w;
   if (x->kind == NEST_OP)
     s->ops += times * hlo_op_cost(x->op)->cycles * (hlo_dtype_storage(x->in) == 8 ? 2 : 1);
   if (x->kind == NEST_LOAD)
     s->ops += times, s->bytes += times * (double)hlo_dtype_storage(x->dtype),
-        look(s, x->guard, times);
-  if (x->e) look_expr(s, x->e, times);
-  for (u32 k = 0; k < x->nargs; k++) look(s, x->args[k], times);
-  if (x->kind == NEST_REDUCE) look_group(s, &s->n->groups.v[x->group], times);
+        visit(s, x->guard, times);
+  if (x->e) visit_expr(s, x->e, times);
+  for (u32 k = 0; k < x->nargs; k++) visit(s, x->args[k], times);
+  if (x->kind == NEST_REDUCE) visit_group(s, &s->n->groups.v[x->group], times);
 }
 
 // ---- the schedule -------------------------------------------------------------------------------
@@ -322,15 +323,15 @@ static void chunk_grid(const nest *n, nest_stage *st, const survey *s) {
   double ns = points * HS_MAX(s->ops * 0.4 / lanes, s->bytes * 0.1);
   i64 want = (i64)HS_MIN(ns / CHUNK_NS, (double)MAX_CHUNKS);
   u32 limit = st->nloops;
-  // cutting a loop inside the reduction's level would repeat it
+  // dividing a loop inside the reduction's level would repeat the reduction in every chunk
   if (s->hoisted)
     while (limit > 0 && !(s->group_deps & 1ull << n->vars.v[st->loops[limit - 1]].loop)) limit--;
   st->chunks = 1;
   for (u32 k = 0; k < st->nloops; k++) {
-    i64 e = extent(n, st->loops[k]), pieces = k < limit ? HS_MIN(HS_MAX(want, 1), e) : 1;
+    i64 e = extent(n, st->loops[k]), blocks = k < limit ? HS_MIN(HS_MAX(want, 1), e) : 1;
     i64 step = st->vector && k + 1 == st->nloops ? (i64)(st->lanes * st->unroll) : 1;
     if (st->tile != NEST_NONE) step = k == st->tile || k + 1 == st->nloops ? 64 : 1;
-    i64 block = (e + pieces - 1) / pieces;
+    i64 block = (e + blocks - 1) / blocks;
     block = (block + step - 1) / step * step;
     st->block[k] = block;
     st->split[k] = (e + block - 1) / block;
@@ -339,15 +340,15 @@ static void chunk_grid(const nest *n, nest_stage *st, const survey *s) {
   }
 }
 
-// A loop j that some load walks with stride one while it strides over the last loop: the two run in
-// square tiles.
-static u32 tile_loop(const nest *n, const nest_stage *st, const u8 *seen) {
+// A loop along which some load has stride one while it has another stride along the last loop: the
+// two run in square tiles. Its position among the stage's loops, or NEST_NONE.
+static u32 tile_loop(const nest *n, const nest_stage *st, const u8 *visited) {
   if (st->nloops < 2) return NEST_NONE;
   u32 last = st->loops[st->nloops - 1];
   if (extent(n, last) < 8) return NEST_NONE;
   for (size_t i = 0; i < n->nodes.n; i++) {
     const nest_node *x = &n->nodes.v[i];
-    if (!seen[i] || x->kind != NEST_LOAD || x->guard != NEST_NONE ||
+    if (!visited[i] || x->kind != NEST_LOAD || x->guard != NEST_NONE ||
         !(x->deps & 1ull << n->vars.v[last].loop))
       continue;
     i64 c = nest_coef(x->e, last);
@@ -363,16 +364,16 @@ static u32 tile_loop(const nest *n, const nest_stage *st, const u8 *seen) {
 }
 
 static void schedule_stage(nest *n, nest_stage *st, u32 vector_bytes, survey *s) {
-  *s = (survey){.n = n, .seen = hs_calloc(n->nodes.n + 1, 1), .widest = 1};
-  bool inner = st->nloops > (st->pieces ? 1u : 0u);
+  *s = (survey){.n = n, .visited = hs_calloc(n->nodes.n + 1, 1), .widest = 1};
+  bool inner = st->nloops > (st->is_split ? 1u : 0u);
   if (inner) s->last_var = st->loops[st->nloops - 1], s->last = 1ull << n->vars.v[s->last_var].loop;
   for (size_t k = 0; k < st->stores.n; k++) {
-    look(s, st->stores.v[k].node, 1);
+    visit(s, st->stores.v[k].node, 1);
     s->bytes += (double)hlo_dtype_storage(n->bufs.v[st->stores.v[k].buf].dtype);
   }
   st->tile = NEST_NONE;
-  if (vector_bytes && !s->groups && s->ops <= 16) st->tile = tile_loop(n, st, s->seen);
-  hs_free(s->seen);
+  if (vector_bytes && !s->groups && s->ops <= 16) st->tile = tile_loop(n, st, s->visited);
+  hs_free(s->visited);
   i64 last = inner ? extent(n, s->last_var) : 1;
   st->vector = vector_bytes > 0 && inner && last >= 4 && !s->row;
   st->lanes = HS_MIN(64, HS_MAX(vector_bytes / HS_MAX(s->widest, 1), 2));
@@ -392,12 +393,13 @@ static void schedule_stage(nest *n, nest_stage *st, u32 vector_bytes, survey *s)
   if (!st->vector) st->lanes = st->unroll = 1;
 }
 
-// How many pieces a stage with too few chunks for its work is worth; 1: leave it.
-static i64 pieces_wanted(const nest *n, const nest_stage *st, const survey *s) {
+// How many splits the reduction of a stage should have that has too few chunks for its work; 1:
+// none.
+static i64 splits_wanted(const nest *n, const nest_stage *st, const survey *s) {
   double points = 1;
   for (u32 k = 0; k < st->nloops; k++) points *= (double)extent(n, st->loops[k]);
   double ns = points * HS_MAX(s->ops * 0.4 / 16, s->bytes * 0.1);
-  // pieces of whole rows: pages are then touched once, in order
+  // splits of whole rows: pages are then touched once, in order
   bool column = st->vector && points > 1;
   if (!s->groups || s->hoisted || ns < 4 * CHUNK_NS || (st->chunks >= 8 && !column) ||
       points * 64 > s->bytes * points / 4)
@@ -409,8 +411,8 @@ void nest_schedule(nest *n, u32 vector_bytes) {
   for (size_t i = 0; i < n->stages.n; i++) {
     survey s;
     schedule_stage(n, &n->stages.v[i], vector_bytes, &s);
-    i64 pieces = vector_bytes ? pieces_wanted(n, &n->stages.v[i], &s) : 1;
-    if (pieces < 2 || !nest_split_reduction(n, (u32)i, pieces, 1)) continue;
+    i64 splits = vector_bytes ? splits_wanted(n, &n->stages.v[i], &s) : 1;
+    if (splits < 2 || !nest_split_reduction(n, (u32)i, splits, 1)) continue;
     nest_stage *st = &n->stages.v[i];
     schedule_stage(n, st, vector_bytes, &s);
     st->chunks = st->split[0] = extent(n, st->loops[0]);

@@ -1,11 +1,13 @@
-// serial.c — a nest as bytes: two kernels with equal bytes are the same function. Constant data
-// enters by content.
+// serial.c — a nest as bytes: two kernels with equal bytes are the same function.
+//
+// Constant data enters by two hashes of its content, everything else in full. Variables are
+// numbered in the order in which they are visited, because split and merged loops leave unused ones
+// behind.
 #include "backends/emit/unit.h"
 
 static void put(hs_buf *b, const void *p, size_t n) { hs_buf_put(b, p, n); }
 static void put_u(hs_buf *b, u64 v) { put(b, &v, sizeof v); }
 
-// Variables are numbered as they are met: loops that were split or merged leave unused ones behind.
 typedef struct numbering {
   const nest *n;
   u32 *no, next;
@@ -40,7 +42,7 @@ static void put_expr(hs_buf *b, numbering *m, const nest_expr *e) {
 }
 
 static void put_stage(hs_buf *b, numbering *m, const nest_stage *s) {
-  put_u(b, s->nloops), put_u(b, s->pieces);
+  put_u(b, s->nloops), put_u(b, s->is_split);
   for (u32 k = 0; k < s->nloops; k++) put_var(b, m, s->loops[k]);
   put_u(b, s->vector);
   put_u(b, s->tile);

@@ -1,10 +1,12 @@
 // split.c — long reductions with few results, in two phases.
 //
-// The stage gets one more parallel loop s outermost; its reduction covers only the s-th piece and
-// starts from the reducer's identity (or, for a reducer that chooses, from the initial value), and
-// the partial results go to scratch. A finishing stage, run after all chunks, reduces the pieces in
-// order with the same reducer from the real initial value and then does what the original stage did
-// with the result. Pieces depend on shapes only, so the bits do too.
+// The stage gets one more parallel loop s, outermost. Its reduction covers only the s-th split of
+// the first reduced loop and starts from the reducer's identity (or, for a reducer that returns one
+// of its arguments, from the initial value); the partial results go to scratch. A finishing stage,
+// run after all chunks, reduces them in order with the same reducer from the initial value and then
+// does what the original stage did with the result. The number of splits depends on shapes only, so
+// the bits do too. This is the split-K scheme of matrix multiplication, for any reducer whose
+// elements may come in any order.
 #include "backends/emit/nest.h"
 
 typedef struct cloner {
@@ -13,7 +15,9 @@ typedef struct cloner {
   size_t cap;
 } cloner;
 
-static u32 clone(cloner *c, u32 id) {  // with the reduction's results replaced
+// A copy of a node and of what it depends on, with the results of the reduction replaced as in map;
+// the node itself where nothing changes.
+static u32 clone(cloner *c, u32 id) {
   if (id == NEST_NONE || c->map[id] != NEST_NONE) return id == NEST_NONE ? id : c->map[id];
   nest_node x = c->n->nodes.v[id];
   bool same = true;
@@ -27,37 +31,37 @@ static u32 clone(cloner *c, u32 id) {  // with the reduction's results replaced
 
 // Every reduction that the stage's stores reach, as long as they share one set of loops; NEST_NONE
 // otherwise.
-static u32 only_root(const nest *n, u32 id, u8 *seen, u32 root) {
-  if (id == NEST_NONE || seen[id]) return root;
-  seen[id] = 1;
+static u32 only_root(const nest *n, u32 id, u8 *visited, u32 root) {
+  if (id == NEST_NONE || visited[id]) return root;
+  visited[id] = 1;
   const nest_node *x = &n->nodes.v[id];
   if (x->kind == NEST_REDUCE) {
     u32 r = n->groups.v[x->group].merged_into;
     return root == UINT32_MAX - 1 || root == r ? r : NEST_NONE;
   }
   for (u32 k = 0; k < x->nargs && root != NEST_NONE; k++)
-    root = only_root(n, x->args[k], seen, root);
-  if (x->kind == NEST_LOAD && root != NEST_NONE) root = only_root(n, x->guard, seen, root);
+    root = only_root(n, x->args[k], visited, root);
+  if (x->kind == NEST_LOAD && root != NEST_NONE) root = only_root(n, x->guard, visited, root);
   return root;
 }
 
-// another reduction, or an index that comes from data behind one
-static bool nested(const nest *n, u32 id, u8 *seen) {
-  if (id == NEST_NONE || seen[id]) return false;
-  seen[id] = 1;
+// Whether the value needs another reduction.
+static bool nested(const nest *n, u32 id, u8 *visited) {
+  if (id == NEST_NONE || visited[id]) return false;
+  visited[id] = 1;
   const nest_node *x = &n->nodes.v[id];
   if (x->kind == NEST_REDUCE) return true;
   for (u32 k = 0; k < x->nargs; k++)
-    if (nested(n, x->args[k], seen)) return true;
+    if (nested(n, x->args[k], visited)) return true;
   return false;
 }
 
-bool nest_split_reduction(nest *n, u32 stage, i64 pieces, i64 grain) {
+bool nest_split_reduction(nest *n, u32 stage, i64 splits, i64 grain) {
   nest_stage *st = &n->stages.v[stage];
-  u8 *seen = hs_calloc(2 * n->nodes.n + 2, 1);
+  u8 *visited = hs_calloc(2 * n->nodes.n + 2, 1);
   u32 root = UINT32_MAX - 1;
   for (size_t k = 0; k < st->stores.n && root != NEST_NONE; k++)
-    root = only_root(n, st->stores.v[k].node, seen, root);
+    root = only_root(n, st->stores.v[k].node, visited, root);
   bool ok = root < n->groups.n && n->groups.v[root].nloops > 0;
   u64 loops = 0;
   for (u32 k = 0; k < st->nloops; k++) loops |= 1ull << n->vars.v[st->loops[k]].loop;
@@ -66,16 +70,17 @@ bool nest_split_reduction(nest *n, u32 stage, i64 pieces, i64 grain) {
     if (gr->merged_into != root) continue;
     ok = gr->free_order && gr->seg == NEST_NONE;
     for (u32 k = 0; k < gr->nacc && ok; k++)
-      ok = !nested(n, gr->in[k], seen + n->nodes.n) && (n->nodes.v[gr->out[k]].deps & ~loops) == 0;
+      ok = !nested(n, gr->in[k], visited + n->nodes.n) &&
+           (n->nodes.v[gr->out[k]].deps & ~loops) == 0;
     for (u32 k = 0; k < gr->nacc && ok; k++) ok = n->nodes.v[gr->init[k]].deps == 0;
   }
-  hs_free(seen);
+  hs_free(visited);
   if (!ok || n->stages.n != 1) return false;
-  i64 extent = n->vars.v[n->groups.v[root].loops[0]].hi + 1, size = (extent + pieces - 1) / pieces;
+  i64 extent = n->vars.v[n->groups.v[root].loops[0]].hi + 1, size = (extent + splits - 1) / splits;
   size = (size + grain - 1) / grain * grain;
-  pieces = (extent + size - 1) / size;
+  splits = (extent + size - 1) / size;
   u32 s, s2;
-  if (pieces < 2 || !nest_new_loop(n, pieces, &s) || !nest_new_loop(n, pieces, &s2)) return false;
+  if (splits < 2 || !nest_new_loop(n, splits, &s) || !nest_new_loop(n, splits, &s2)) return false;
   // The finishing stage: the old one, with its reductions over scratch.
   nest_stage fin = {.nloops = st->nloops};
   memcpy(fin.loops, st->loops, sizeof fin.loops);
@@ -108,7 +113,7 @@ bool nest_split_reduction(nest *n, u32 stage, i64 pieces, i64 grain) {
     for (u32 k = 0; k < ng.nacc; k++) {
       hlo_dtype t = n->nodes.v[ng.acc[k]].dtype;
       nest_buf b = {.dtype = t,
-                    .elements = pieces * points,
+                    .elements = splits * points,
                     .arg = NEST_BUF_SCRATCH,
                     .offset = n->scratch_bytes};
       n->scratch_bytes += (b.elements * (i64)hlo_dtype_storage(t) + 63) / 64 * 64;
@@ -142,7 +147,7 @@ bool nest_split_reduction(nest *n, u32 stage, i64 pieces, i64 grain) {
   st->stores.v = partial.v, st->stores.n = partial.n, st->stores.cap = partial.cap;
   memmove(st->loops + 1, st->loops, st->nloops * sizeof *st->loops);
   st->loops[0] = s;
-  st->pieces = true;
+  st->is_split = true;
   st->nloops++;
   hs_vec_push(&n->finish, fin);
   for (size_t k = 0; k < n->nodes.n; k++) n->nodes.v[k].deps = nest_node_deps(n, &n->nodes.v[k]);

@@ -1,5 +1,8 @@
-// values.c — building nodes for elementwise operations; complex numbers are taken apart here, so
-// that schedules and code generation only ever see real scalars.
+// values.c — nodes of elementwise operations, complex ones included.
+//
+// A complex value is a pair of real nodes, and its operations are written out as operations on the
+// parts, so that schedules and code generation see real scalars only. The formulas are the textbook
+// ones that XLA's elemental IR emitter uses (elemental_ir_emitter.cc); division is Smith's (1962).
 #include "backends/emit/nest.h"
 
 hlo_dtype nest_uint_of(int bits) {

@@ -51,7 +51,7 @@ static val horner(cg *c, val x, u32 n, const double *p) {  // p[0] is the highes
 
 static bool is_double(cg *c, val x) {
   LLVMTypeRef t = LLVMTypeOf(x);
-  return (LLVMGetTypeKind(t) == LLVMVectorTypeKind ? LLVMGetElementType(t) : t) == c->f64;
+  return cg_scalar_of(t) == c->f64;
 }
 
 // ---- through libm -------------------------------------------------------------------------------
@@ -103,18 +103,6 @@ static const struct {
     {HLO_ATAN2, h_atan2_f32, h_atan2_f64}, {HLO_REMAINDER, h_fmod_f32, h_fmod_f64},
 };
 
-// stack memory, allocated once per call site in the entry block
-val cg_slot(cg *c, LLVMTypeRef t) {
-  LLVMBasicBlockRef entry = LLVMGetEntryBasicBlock(c->fn);
-  val first = LLVMGetFirstInstruction(entry);
-  if (first) LLVMPositionBuilderBefore(B, first);
-  else LLVMPositionBuilderAtEnd(B, entry);
-  val p = LLVMBuildAlloca(B, t, "");
-  LLVMSetAlignment(p, 64);
-  LLVMPositionBuilderAtEnd(B, c->ins[c->level]);
-  return p;
-}
-
 static val call_helper(cg *c, hlo_opcode op, val x, val y) {
   bool d = is_double(c, x);
   u64 fn = 0;
@@ -124,7 +112,7 @@ static val call_helper(cg *c, hlo_opcode op, val x, val y) {
   if (!fn) return NULL;
   LLVMTypeRef t = LLVMTypeOf(x), params[3] = {c->ptr, c->ptr, c->i64};
   LLVMTypeRef ft = LLVMFunctionType(LLVMVoidTypeInContext(c->ctx), params, 3, false);
-  i64 n = LLVMGetTypeKind(t) == LLVMVectorTypeKind ? (i64)LLVMGetVectorSize(t) : 1;
+  i64 n = cg_is_vector(t) ? (i64)LLVMGetVectorSize(t) : 1;
   val px = cg_slot(c, t), py = y ? cg_slot(c, t) : px,
       f = LLVMConstIntToPtr(LLVMConstInt(c->i64, fn, false), c->ptr);
   LLVMSetAlignment(LLVMBuildStore(B, x, px), 8);
@@ -135,12 +123,11 @@ static val call_helper(cg *c, hlo_opcode op, val x, val y) {
   return r;
 }
 
-// fast where `bad` is false in every lane; otherwise the helper's value in those lanes.
+// `fast`, with the helper's value in the lanes where `bad` is true. The helper is called only when
+// there is such a lane.
 static val slow(cg *c, hlo_opcode op, val bad, val x, val y, val fast) {
   LLVMTypeRef t = LLVMTypeOf(bad);
-  val any = LLVMGetTypeKind(t) == LLVMVectorTypeKind
-                ? cg_unary_intrinsic(c, "llvm.vector.reduce.or", bad)
-                : bad;
+  val any = cg_is_vector(t) ? cg_unary_intrinsic(c, "llvm.vector.reduce.or", bad) : bad;
   LLVMBasicBlockRef here = c->ins[c->level],
                     rare = LLVMAppendBasicBlockInContext(c->ctx, c->fn, ""),
                     join = LLVMAppendBasicBlockInContext(c->ctx, c->fn, "");
@@ -253,7 +240,7 @@ static val expm1_(cg *c, val x) {
              sel(c, fcmp(c, LLVMRealOEQ, x, k(x, 0)), x, small), big);
 }
 
-// the rounding error of 1 + x, put back to first order
+// log(1 + x), corrected to first order for the rounding error of 1 + x
 static val log1p_(cg *c, val x) {
   val u = add(c, x, k(x, 1)), l = log_(c, u), lost = sub(c, x, sub(c, u, k(x, 1)));
   val r = add(c, l, dvd(c, lost, u));
