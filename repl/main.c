@@ -19,8 +19,8 @@
 
 static struct timespec first_interrupt;
 
-// Sets the flag that every long loop polls. A second Ctrl-C to a command that has not answered the
-// first one for a moment ends the program; nothing here but what a handler may do.
+// Sets the flag that every long loop polls. A second Ctrl-C, more than 0.2 s after one that the
+// running command has not handled, ends the program. Calls only async-signal-safe functions.
 static void on_sigint(int sig) {
   (void)sig;
   struct timespec now;
@@ -36,9 +36,10 @@ static void on_sigint(int sig) {
 }
 
 // Libraries start threads when they are loaded (OpenBLAS does), which is before main, and a signal
-// that such a thread takes wakes nobody here. So SIGINT is blocked before any library is set up,
-// every thread inherits that, and the main thread alone takes it again. The system call is made
-// directly: sanitizers wrap the function, and are not set up yet either.
+// delivered to such a thread does not interrupt the main thread's system calls. So SIGINT is
+// blocked before any library is initialized, every thread inherits the mask, and only the main
+// thread unblocks it. The system call is made directly: sanitizers wrap the function and are not
+// initialized yet either.
 static void block_sigint(int argc, char **argv, char **env) {
   (void)argc, (void)argv, (void)env;
   u64 mask = (u64)1 << (SIGINT - 1);
@@ -60,8 +61,9 @@ static void set_signals(void) {
   sigaction(SIGPIPE, &ignore, NULL);
 }
 
-// A closed standard stream would let the next opened file take its number. Each gets a descriptor
-// that fails the right way: reads see the end, writes fail.
+// If a standard stream is closed, the next file opened would get its descriptor number. So
+// /dev/null is opened in its place: reads from standard input see the end, writes to standard
+// output fail, standard error is discarded.
 static void guard_streams(void) {
   for (int fd = 0; fd <= 2; fd++)
     if (fcntl(fd, F_GETFD) == -1 && errno == EBADF) {
@@ -131,7 +133,7 @@ static bool is_setting(const char *name, size_t n) {
   return false;
 }
 
-// -1: go on; otherwise the exit status.
+// Returns -1 to continue, otherwise the exit status.
 static int parse_options(int argc, char **argv, options *o) {
   bool only_files = false;
   for (int k = 1; k < argc; k++) {
@@ -229,7 +231,7 @@ static int report_status(repl_session *s, hs_status st) {
   return code;
 }
 
-// Commands from a stream that is no terminal, line by line as they come.
+// Runs commands from a stream that is not a terminal, line by line as they arrive.
 static int run_stream(repl_session *s, FILE *f) {
   int first = 0;
   hs_buf text = {0};
@@ -300,7 +302,7 @@ static void run_terminal(repl_session *s) {
     repl_line_remember(hs_buf_cstr(&text));
     repl_run_line(s, hs_buf_cstr(&text), text.n);
     text.n = 0;
-    s->exit_code = 0;  // a session by hand ends well whatever was tried in it
+    s->exit_code = 0;  // an interactive session exits with 0, whatever failed in it
   }
   repl_line_close();
   hs_buf_free(&prompt);

@@ -2,7 +2,7 @@
 // the same input gives the same bytes (node names are instruction ids, never addresses).
 //
 // A node carries name, opcode, shape, called computations and inlined constants; its tooltip has
-// the full shape and where it comes from. Fusions may be drawn in place as clusters: operands lead
+// the full shape and the source location. Fusions may be drawn in place as clusters: operands lead
 // to the parameters inside, the fused root leads to the fusion's users. Nodes with operands or
 // users outside the view are dashed.
 #include "viz/view.h"

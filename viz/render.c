@@ -1,11 +1,11 @@
 // render.c — DOT text to a picture, by Graphviz in a child process.
 //
-// Graphviz may be missing, crash, or take for ever on a graph it does not like; it must not take
-// the shell along. The child reads the text from and writes the picture to anonymous memory files,
-// so no pipe can fill up and block; the parent waits with a deadline, looks for Ctrl-C, and kills
-// the child's process group when either comes. The picture reaches its path through a temporary
-// file in the same folder and a rename: a full disk or a kill leaves either the old file or the
-// whole new one. Devices and pipes given as the path are written directly.
+// Graphviz may be missing, crash, or not terminate on some graphs; the shell must survive that. The
+// child reads the text from and writes the picture to anonymous memory files, so no pipe can fill
+// up and block; the parent waits with a deadline, polls for Ctrl-C, and kills the child's process
+// group on either. The picture reaches its path through a temporary file in the same folder and a
+// rename: a full disk or a kill leaves either the old file or the whole new one. Devices and pipes
+// given as the path are written directly.
 #include "viz/viz.h"
 
 #include <errno.h>

@@ -186,7 +186,7 @@ bool viz_is_cut(const viz_view *v, const hlo_instr *i) {
   return false;
 }
 
-// ---- text pieces shared by the writers ----------------------------------------------------------
+// ---- text shared by the writers -----------------------------------------------------------------
 void viz_value_text(hs_buf *b, const hlo_instr *i) {
   if (i->opcode == HLO_BROADCAST) i = hlo_operand(i, 0);
   const hlo_literal *l = hlo_constant_value(i);

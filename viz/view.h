@@ -24,6 +24,7 @@ typedef struct viz_view {
 // it is too large).
 hs_status viz_view_make(const hlo_module *, const viz_options *, viz_view *out);
 void viz_view_free(viz_view *);
+// Whether an instruction of the view's computation, or of a body drawn in it, is shown.
 static inline bool viz_shown(const viz_view *v, const hlo_instr *i) {
   return v->mark[i->id] != VIEW_ABSENT;
 }

@@ -27,6 +27,7 @@ hs_status viz_dot(const hlo_module *, const viz_options *, hs_buf *out, char **n
 hs_status viz_render(const char *dot, size_t n, const char *path, double deadline_s);
 // Terminal drawing of a neighbourhood (`show`): one line per node, operands above, users below.
 hs_status viz_terminal(const hlo_module *, const viz_options *, bool color, hs_buf *out);
+// Whether the program `dot` is on PATH.
 bool viz_have_graphviz(void);
 
 #endif

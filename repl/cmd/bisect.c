@@ -26,7 +26,7 @@ static pass_run_options run_options(const bisect_trial *t) {
   return o;
 }
 
-// Is the copy good after `limit` rewrites of `step`? It is left as they made it.
+// Judges the copy after `limit` rewrites of `step`, and leaves it in that state.
 static hs_status judge_rewrites(bisect_trial *t, const char *step, i64 limit, char **wrong) {
   pass_run_options o = run_options(t);
   o.rewrite_limit = limit;
@@ -39,8 +39,8 @@ static hs_status judge_rewrites(bisect_trial *t, const char *step, i64 limit, ch
   return HS_GOOD;
 }
 
-// The least number of rewrites of `step` that gives a bad module; the copy is as before the step,
-// then and now.
+// The least number of rewrites of `step` that gives a bad module. The copy is in its state before
+// the step, on entry and on return.
 static hs_status find_rewrite(bisect_trial *t, const char *step, i64 rewrites, i64 *first_bad) {
   i64 good = 0, bad = rewrites;
   size_t mark = hlo_journal_mark(t->m);
@@ -60,7 +60,7 @@ static hs_status find_rewrite(bisect_trial *t, const char *step, i64 rewrites, i
   return HS_GOOD;
 }
 
-// What the rewrite did: the module with one rewrite less beside it.
+// Shows what rewrite number `first` did: the module after first - 1 and after first rewrites.
 static void show_rewrite(bisect_trial *t, const char *step, i64 first) {
   size_t mark = hlo_journal_mark(t->m);
   pass_run_options o = run_options(t);
@@ -81,8 +81,8 @@ static void show_rewrite(bisect_trial *t, const char *step, i64 first) {
 }
 
 // rewrites: how many the pass made; 0: it does not count them, or fails without any.
-static hs_status accuse(bisect_trial *t, const char *step, u32 k, const char *wrong, i64 rewrites,
-                        size_t mark) {
+static hs_status report_culprit(bisect_trial *t, const char *step, u32 k, const char *wrong,
+                                i64 rewrites, size_t mark) {
   repl_cmd *c = t->c;
   hlo_journal_rollback(t->m, mark);
   i64 first = rewrites;
@@ -114,15 +114,17 @@ static hs_status say_none(bisect_trial *t, u32 tried, u32 runs) {
   return HS_GOOD;
 }
 
-// A pass that fails is what `crash` looks for; the other conditions cannot continue after it.
-static hs_status accuse_failed(bisect_trial *t, const char *step, u32 k, size_t mark, hs_status s) {
+// For the condition `crash`, a pass that fails is the result; the other conditions cannot continue
+// after one.
+static hs_status report_failed_pass(bisect_trial *t, const char *step, u32 k, size_t mark,
+                                    hs_status s) {
   if (s.err->code != HS_E_PASS) return s;
   if (t->kind != BISECT_CRASH)
     return hs_with_note(s, "bisect with the condition crash finds the rewrite");
   hs_buf why = {0};
   for (const hs_diag *e = s.err; e; e = e->next)
     hs_buf_printf(&why, "%s%s", e == s.err ? "" : ": ", e->message);
-  // How many rewrites it made before it failed is not known: as many as make it fail.
+  // The number of rewrites before the failure is unknown: it is doubled until the pass fails.
   i64 most = 0;
   char *wrong = NULL;
   hs_status st = HS_GOOD;
@@ -131,7 +133,7 @@ static hs_status accuse_failed(bisect_trial *t, const char *step, u32 k, size_t 
     st = judge_rewrites(t, step, n, &wrong);
     hlo_journal_rollback(t->m, mark);
   }
-  if (hs_ok(st)) st = accuse(t, step, k, hs_buf_cstr(&why), wrong ? most : 0, mark);
+  if (hs_ok(st)) st = report_culprit(t, step, k, hs_buf_cstr(&why), wrong ? most : 0, mark);
   hs_free(wrong);
   hs_buf_free(&why);
   hs_status_drop(s);
@@ -150,7 +152,7 @@ static hs_status search_pipeline(bisect_trial *t, pipeline_program *p) {
     pass_log log = {0};
     repl_progress_text(t->c->out, "%s, pass %u of %u", step, next->number, p->npasses);
     hs_status s = pipeline_step(t->m, p, &at, &o, &log, &next);
-    if (!hs_ok(s)) return accuse_failed(t, step, k, mark, s);
+    if (!hs_ok(s)) return report_failed_pass(t, step, k, mark, s);
     bool changed = log.v[0].changed;
     i64 rewrites = changed ? log.v[0].rewrites : 0;
     hs_vec_free(&log);
@@ -162,14 +164,14 @@ static hs_status search_pipeline(bisect_trial *t, pipeline_program *p) {
       t->before = t->now;
       continue;
     }
-    s = accuse(t, step, k, wrong, rewrites, mark);
+    s = report_culprit(t, step, k, wrong, rewrites, mark);
     hs_free(wrong);
     return s;
   }
   return say_none(t, tried, k);
 }
 
-// The versions on the way that redo would go, those of a dump for one: the first bad one.
+// Finds the first bad version on the path that `redo` follows, such as a state of a dump.
 static hs_status search_history(bisect_trial *t, const repl_version *v) {
   repl_cmd *c = t->c;
   u32 tried = 0;

@@ -67,7 +67,8 @@ hs_status cmd_define(repl_cmd *c) {
     return hs_fail_subject(HS_E_REDEFINED, name, "%s is already defined", name);
   hlo_instr *i = NULL;
   HS_TRY(hlo_parse_instr_into(c->m->entry, text, strlen(text), &i));
-  // While a module grows, its last instruction is its result; `root` or ROOT fixes another one.
+  // While a module is being built, its last instruction is the root, unless `root` or ROOT has
+  // chosen another.
   if (root || c->mod->building) hlo_set_root(c->m->entry, i);
   HS_TRY(hlo_verify_computation(c->m->entry, NULL));
   say_instr(c, i);

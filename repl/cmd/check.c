@@ -15,7 +15,7 @@
 typedef struct check {
   const backend *be, *ref;
   hlo_tolerance tol;
-  bool detail, hunt;
+  bool detail, search;
 } check;
 
 typedef struct outcome {
@@ -83,7 +83,8 @@ static hs_status value_on(repl_cmd *c, const backend *be, const repl_version *v,
   return s;
 }
 
-// Why the results differ: a pass changed the meaning, or an instruction is computed otherwise.
+// Finds why the results differ: a pass changed the meaning, or the backend computes an instruction
+// differently.
 static hs_status explain(repl_cmd *c, const check *k, const hlo_literal *want) {
   hlo_module *m;
   HS_TRY(repl_runnable(c, NULL, true, &m));
@@ -136,7 +137,7 @@ static hs_status check_module(repl_cmd *c, const check *k, bool quiet, outcome *
         "(%s)\n",
         c->m->name, c->mod->at->number, k->be->name, k->ref->name, repl_base(c->mod)->number,
         o->abs, o->rel, (unsigned long long)o->ulp, c->mod->inputs_from);
-  if (differ && !quiet && k->hunt && want && got) {
+  if (differ && !quiet && k->search && want && got) {
     hs_status e = explain(c, k, want);
     if (!hs_ok(e) && e.err->code == HS_E_INTERRUPTED)
       repl_note(c->out, "the search for the first difference was interrupted");
@@ -160,8 +161,8 @@ typedef struct row {
 typedef HS_VEC(row) rows;
 typedef HS_VEC(char *) names;
 
-// Modules lie beside other files in a dump: by the name's end, and text only when it begins like a
-// module.
+// A dump folder holds other files too: a module is recognized by its suffix, and a .txt file also
+// by "HloModule" near its beginning.
 static bool is_module_file(const char *path) {
   static const char *const ends[] = {".hlo",   ".txt",     ".pb",      ".hlo.gz", ".txt.gz",
                                      ".pb.gz", ".hlo.zst", ".txt.zst", ".pb.zst"};
@@ -177,7 +178,7 @@ static bool is_module_file(const char *path) {
   for (size_t k = 0; k < HS_COUNT(beside); k++) ok = ok && !strstr(path, beside[k]);
   if (!ok || !text) return ok;
   hs_buf head = {0};
-  // longer files are refused with their head read
+  // E_LIMIT for a longer file, with its beginning in the buffer
   hs_status_drop(repl_read_file(path, 8192, &head));
   ok = head.n && memmem(head.p, head.n, "HloModule", 9) != NULL;
   hs_buf_free(&head);
@@ -304,7 +305,7 @@ hs_status cmd_check(repl_cmd *c) {
              .ref = backend_with(BACKEND_EVALUATOR),
              .tol = {c->s->set.abs_error, c->s->set.rel_error},
              .detail = repl_flag(c, "--detail"),
-             .hunt = !repl_flag(c, "--no-search")};
+             .search = !repl_flag(c, "--no-search")};
   const char *ref = repl_flag(c, "--reference"), *dir = NULL;
   u32 named = 0;
   for (u32 j = 0; j < c->args.npos; j++) {

@@ -39,7 +39,7 @@ static bool ask_again(repl_cmd *c, hs_status bad) {
          hs_ok(hs_poll());
 }
 
-// Until the text is a valid module, the editor fails, or the user has had enough.
+// Repeats until the text is a valid module, the editor fails, or the user gives up.
 static hs_status edit_file(repl_cmd *c, const char *path, const hs_buf *before, bool *changed) {
   for (;;) {
     HS_TRY(run_editor(editor(c), path));
@@ -110,11 +110,11 @@ hs_status cmd_isolate(repl_cmd *c) {
     return repl_usage_error(c, "%s is a parameter: there is nothing to isolate", i->name);
   HS_TRY(repl_inputs(c));
   repl_values kept = {0};
-  hlo_module *piece = NULL;
+  hlo_module *part = NULL;
   u32 n = 0;
   const hlo_instr **ops = NULL;
   hs_status s = operand_values(c, i, &kept);
-  if (hs_ok(s)) s = cut_instructions(c->m, 1, &i, true, &piece, &n, &ops);
+  if (hs_ok(s)) s = cut_instructions(c->m, 1, &i, true, &part, &n, &ops);
   hlo_literal **args = hs_calloc(n + 1, sizeof *args);
   bool all = hs_ok(s);
   const char *place = "";
@@ -125,11 +125,11 @@ hs_status cmd_isolate(repl_cmd *c) {
   }
   const char *file = repl_flag(c, "-o");
   if (hs_ok(s)) {
-    hlo_journal_enable(piece);
+    hlo_journal_enable(part);
     if (file) {
       hlo_print_options o = hlo_print_full();
       hs_buf text = {0};
-      hlo_print_module(&text, piece, &o);
+      hlo_print_module(&text, part, &o);
       hs_buf_putc(&text, '\n');
       s = repl_write_file(file, text.p, text.n, false);
       hs_buf_free(&text);
@@ -139,22 +139,22 @@ hs_status cmd_isolate(repl_cmd *c) {
     char *from = hs_format("the operands of %s%s%s%s", i->name, *place ? " (" : "", place,
                            *place ? ")" : "");
     const char *name = i->name;
-    repl_module *mod = repl_session_add(c->s, piece, file);
+    repl_module *mod = repl_session_add(c->s, part, file);
     if (all) {
       mod->inputs = args, mod->ninputs = n, mod->inputs_from = hs_strdup(from);
       args = NULL;
     } else {
       repl_note(c->out, "%s is not executed: its arguments will be random", name);
     }
-    repl_json_str(c->doc, "name", piece->name);
+    repl_json_str(c->doc, "name", part->name);
     repl_json_int(c->doc, "parameters", n);
     repl_json_str(c->doc, "inputs", all ? from : NULL);
     if (!c->doc)
-      repl_say(c->out, "%s: %u instructions, %u parameters; module %u is now current\n",
-               piece->name, hlo_instr_count(piece), n, mod->number);
+      repl_say(c->out, "%s: %u instructions, %u parameters; module %u is now current\n", part->name,
+               hlo_instr_count(part), n, mod->number);
     hs_free(from);
   } else {
-    hlo_module_free(piece);
+    hlo_module_free(part);
   }
   for (u32 k = 0; args && k < n; k++) hlo_literal_unref(args[k]);
   hs_free(args);

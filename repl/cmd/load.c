@@ -42,7 +42,7 @@ static void signature_text(hs_buf *b, const hlo_module *m) {
   }
 }
 
-// The one line that a loaded module is greeted with.
+// The line that sums up a module when it is loaded.
 static hs_status announce(repl_cmd *c, const repl_module *mod) {
   const hlo_module *m = mod->m;
   hlo_cost_table cost;

@@ -335,9 +335,10 @@ hs_status cmd_stats(repl_cmd *c) {
   for (int k = 0; k < HLO_OPCODE_COUNT && ops[k].n; k++) {
     repl_json_int(list, hlo_op_text(ops[k].op), ops[k].n);
     if (c->doc) continue;
-    repl_say(c->out, "%8u  %-24s", ops[k].n, hlo_op_text(ops[k].op));
-    if (ops[k].flops > 0) repl_say(c->out, "  %s", repl_flops(b0, ops[k].flops));
-    repl_say(c->out, "\n");
+    if (ops[k].flops > 0)
+      repl_say(c->out, "%8u  %-24s  %s\n", ops[k].n, hlo_op_text(ops[k].op),
+               repl_flops(b0, ops[k].flops));
+    else repl_say(c->out, "%8u  %s\n", ops[k].n, hlo_op_text(ops[k].op));
   }
   hlo_cost_free(&cost);
   return HS_GOOD;

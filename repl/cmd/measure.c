@@ -272,7 +272,7 @@ static void say_saving(repl_cmd *c, const subject *base, const subject *opt) {
   repl_json_num(j, "memory_percent", percent(m0 - m1, m0));
 }
 
-// What each pass brought: changes of the totals, passes that changed nothing folded into one line.
+// Changes of the totals by each pass; passes that changed nothing are counted in one line.
 static void say_passes(repl_cmd *c, const pass_log *log) {
   repl_json *list = repl_json_array(c->doc, "passes");
   u32 idle = 0, shown = 0;
@@ -306,7 +306,7 @@ static void say_passes(repl_cmd *c, const pass_log *log) {
   if (idle) repl_say(c->out, "    (%u pass%s changed nothing)\n", idle, idle == 1 ? "" : "es");
 }
 
-// Results of the programs must agree with the baseline's; a difference is said, not hidden.
+// Results of the programs must agree with the baseline's: E_DIFFER names the first that does not.
 static hs_status say_agreement(repl_cmd *c, const subject *x, u32 n) {
   hlo_tolerance tol = {c->s->set.abs_error, c->s->set.rel_error};
   for (u32 k = 1; k < n; k++) {

@@ -211,8 +211,8 @@ hs_status cmd_passes(repl_cmd *c) {
 // ---- dumps, as XLA writes them ------------------------------------------------------------------
 // MODULE.before_optimizations.txt, MODULE.NNNN.PIPELINE.after_PASS.before_NEXT.txt where a pipeline
 // starts and for each pass that changed something, and MODULE.after_optimizations.txt, where MODULE
-// is module_NNNN.NAME (xla/service/dump.cc). NNNN counts the files of a module; NEXT is what stands
-// behind the pass in its pipeline, whether it runs or not.
+// is module_NNNN.NAME (xla/service/dump.cc). NNNN counts the files of a module; NEXT is the pass
+// that follows in the pipeline, whether it runs or not.
 // dir NULL: no dumps; key: MODULE
 typedef struct dump {
   repl_out *out;
@@ -259,7 +259,7 @@ static void on_event(void *arg, const hlo_module *m, const pipeline_event *e) {
   if (d->dir) dump_event(d, m, e);
 }
 
-// The files of two runs must not mix: `load` would take them for one.
+// The files of two runs must not mix: `load` would read them as one run.
 static hs_status open_dump(repl_cmd *c, dump *d) {
   char *key = hs_format("module_%04u.%s", c->mod->number, c->m->name);
   for (char *p = key; *p; p++)

@@ -67,7 +67,7 @@ static void outcome_free(outcome *o) {
   hs_free(o->error);
 }
 
-// An error is an outcome to record, an interrupt is not.
+// Records an error as the outcome; an interrupt is passed on.
 static hs_status settle(outcome *o, hs_status s) {
   if (hs_ok(s) || s.err->code == HS_E_INTERRUPTED) return s;
   o->code = s.err->code;
@@ -220,7 +220,7 @@ static hs_status fill_bundle(repl_cmd *c, const char *dir, const hlo_module *loa
   return s;
 }
 
-// Puts the finished folder in its place: a rename, or one archive.
+// Moves the finished folder to its destination by a rename, or packs it into one archive there.
 static hs_status place(repl_cmd *c, const char *made, const char *want) {
   if (bundle_is_archive(want)) {
     size_t n = strlen(want);

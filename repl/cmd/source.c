@@ -1,4 +1,4 @@
-// source.c — where instructions come from: src, stacktrace, blame; and pieces of the graph:
+// source.c — where instructions come from: src, stacktrace, blame; and parts of the graph:
 // allpaths, extract.
 #include <stdlib.h>
 

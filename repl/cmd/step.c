@@ -53,14 +53,15 @@ static coming coming_version(const repl_cmd *c) {
   return v && v->log.n ? (coming){v->log.v[0].pass, v->log.v[0].pass} : (coming){0};
 }
 
-// Moves the cursor on to what comes next; once is enough as long as nothing else moves it.
+// Advances the cursor to what runs next. A second call changes nothing unless the cursor was moved
+// in between.
 static coming find_next(repl_cmd *c) {
   if (steps_versions(c)) return coming_version(c);
   pass_run_options o = cmd_pass_options(c);
   return coming_op(pipeline_next(c->mod->stepping, &c->mod->cursor, c->m, &o));
 }
 
-// A pass as lines and labels have it: long options are left out.
+// A pass as shown in lines and labels: without long options.
 static char *brief(const char *text) {
   return strlen(text) <= 60 ? hs_strdup(text)
                             : hs_format("%.*s{...}", (int)strcspn(text, "{"), text);
@@ -109,8 +110,8 @@ static u64 instr_hash(const repl_cmd *c, const char *name) {
   return h;
 }
 
-// A pass by the name that `walk_step` will see: ours, or one in the history of a dump. NULL: there
-// is none.
+// A pass by the name under which the steps report it: ours, or one in the history of a dump. NULL
+// when there is none.
 static const char *known_pass(const repl_cmd *c, const char *name) {
   for (size_t k = 0; c->mod && k < c->mod->versions.n; k++) {
     const pass_log *log = &c->mod->versions.v[k]->log;
@@ -121,7 +122,7 @@ static const char *known_pass(const repl_cmd *c, const char *name) {
   return p ? p->name : NULL;
 }
 
-// `stale`: a breakpoint on a removed instruction is no error while stepping.
+// stale: an instruction that has been removed is not an error, as while stepping.
 static hs_status parse_stop(repl_cmd *c, const char *when, bool stale, stop *out) {
   *out = (stop){.when = when};
   if (strcmp(when, "changed") == 0) {
@@ -274,8 +275,8 @@ static hs_status step_once(stepper *w, const pass_run_options *o, const stop **h
   return hs_poll();
 }
 
-// Steps until a stop is hit, `left` passes have changed something, or the pipeline ends. What was
-// done before a failure stays.
+// Steps until a stop is hit, `left` passes have changed something, or the pipeline ends. Steps
+// completed before a failure are kept.
 static hs_status run_stepper(stepper *w, const stop **hit) {
   repl_cmd *c = w->c;
   pass_run_options o = cmd_pass_options(c);

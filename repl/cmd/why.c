@@ -2,19 +2,19 @@
 // recorded (pass.h: notes).
 #include "repl/cmd/cmd.h"
 
-// By id: the instructions of the current version that stem from the same source as `id`, when that
-// one is gone.
-static bool *heirs_of(repl_cmd *c, u32 id) {
+// By id: the instructions of the current version that stem from instruction `id`. NULL while that
+// instruction itself exists.
+static bool *descendants_of(repl_cmd *c, u32 id) {
   hlo_for_each_comp(k, c->m)
     hlo_for_each_instr(i, k)
       if (i->id == id) return NULL;
-  bool *heirs = HS_NEW_ARRAY(c->scratch, bool, c->m->next_instr_id);
+  bool *descendants = HS_NEW_ARRAY(c->scratch, bool, c->m->next_instr_id);
   hlo_for_each_comp(k, c->m)
     hlo_for_each_instr(i, k) {
       hlo_ints from = hlo_origins_collect(i, c->scratch);
-      for (u32 j = 0; j < from.n; j++) heirs[i->id] |= from.v[j] == (i64)id;
+      for (u32 j = 0; j < from.n; j++) descendants[i->id] |= from.v[j] == (i64)id;
     }
-  return heirs;
+  return descendants;
 }
 
 // The id of an instruction of this name now, or in the nearest earlier version that had one.
@@ -49,7 +49,7 @@ typedef struct question {
   const char *names[2];
   bool only_not;
   const struct topic *topic;  // NULL: everything
-  bool *heirs;
+  bool *descendants;
 } question;
 
 // "X", "X not fused with Y", "X this layout": words that name instructions, a topic, and filler.
@@ -80,7 +80,7 @@ static hs_status read_question(repl_cmd *c, question *q) {
     repl_note(c->out, "of the program's root, %s", q->names[0]);
   }
   // The provenance of an instruction that passes replaced is in those that stem from it.
-  q->heirs = q->n == 1 ? heirs_of(c, q->ids[0]) : NULL;
+  q->descendants = q->n == 1 ? descendants_of(c, q->ids[0]) : NULL;
   return q->n ? HS_GOOD : repl_usage_error(c, "which instruction?");
 }
 
@@ -93,8 +93,8 @@ static bool in_list(const char *list, const char *name) {
 
 static bool answers(const repl_cmd *c, const question *q, const pass_note *note) {
   bool about = note->instr == q->ids[0] || note->other == q->ids[0] ||
-               (q->heirs && note->instr < c->m->next_instr_id && q->heirs[note->instr]);
-  // Of two, a reason that is about one of them alone holds for both.
+               (q->descendants && note->instr < c->m->next_instr_id && q->descendants[note->instr]);
+  // A reason recorded for one of the two instructions alone applies to the pair.
   bool alone = !note->done && note->other == UINT32_MAX &&
                (note->instr == q->ids[0] || note->instr == q->ids[1]);
   if (q->n == 2) about = alone || (about && (note->instr == q->ids[1] || note->other == q->ids[1]));
@@ -127,8 +127,8 @@ static const hlo_computation *kernel_of_both(repl_cmd *c, const question *q) {
   return NULL;
 }
 
-// No pass has left a note yet: the passes of the topic are run, their notes read, and their edits
-// rolled back.
+// When no pass has left a note yet: runs the passes of the topic, reads their notes, and rolls
+// their edits back.
 static hs_status try_passes(repl_cmd *c, const question *q, repl_json *list, u32 *said) {
   pass_notes notes = {0};
   pass_run_options o = pass_run_default();
@@ -139,7 +139,7 @@ static hs_status try_passes(repl_cmd *c, const question *q, repl_json *list, u32
   // in the module as the passes left it: what it became part of counts too
   question there = *q;
   there.only_not = false;
-  if (q->n == 1) there.heirs = heirs_of(c, q->ids[0]);
+  if (q->n == 1) there.descendants = descendants_of(c, q->ids[0]);
   for (size_t k = 0; k < notes.n; k++) {
     if (hs_ok(s) && answers(c, &there, &notes.v[k]))
       say_answer(c, list, NULL, &notes.v[k]), ++*said;
@@ -160,7 +160,8 @@ static hs_status try_passes(repl_cmd *c, const question *q, repl_json *list, u32
   return s;
 }
 
-// Folding needs constants: the first operand that is none is the reason that no pass needs to give.
+// Folding needs constant operands. No pass records that an operand is not constant, so the first
+// such operand is found here.
 static const char *not_constant(repl_cmd *c, const question *q) {
   const hlo_instr *i = hlo_find_instr(c->m, q->names[0]);
   for (u32 k = 0; i && k < i->noperands; k++)
@@ -181,8 +182,8 @@ static u32 say_recorded(repl_cmd *c, const question *q, repl_json *list) {
   return said;
 }
 
-// What needs no pass to be said: the instruction computes nothing, or two of them have nothing to
-// do with each other.
+// Reasons that no pass records: the instruction computes nothing, or neither of the two reads the
+// other.
 static const char *not_fused(repl_cmd *c, const question *q) {
   const hlo_instr *x[2] = {hlo_find_instr(c->m, q->names[0]),
                            q->n == 2 ? hlo_find_instr(c->m, q->names[1]) : NULL};
@@ -202,7 +203,7 @@ hs_status cmd_why(repl_cmd *c) {
   HS_TRY(read_question(c, &q));
   repl_json *list = repl_json_array(c->doc, "notes");
   u32 said = say_recorded(c, &q, list);
-  if (!said && q.topic && q.only_not) {  // why not? it was
+  if (!said && q.topic && q.only_not) {  // asked why not, but a pass did it
     q.only_not = false;
     said = say_recorded(c, &q, list);
     q.only_not = !said;

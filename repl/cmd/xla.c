@@ -163,8 +163,8 @@ static hs_status say_kernels(repl_cmd *c, const repl_exe *x) {
 }
 
 // ---- kernels for a GPU --------------------------------------------------------------------------
-// Where the plug-in does not say which instruction a kernel is of: it is called like it, with what
-// a symbol may not hold replaced by _.
+// Finds the instruction of a kernel when the plug-in does not name it: the kernel has the
+// instruction's name, with characters that symbols cannot contain replaced by _.
 static const hlo_instr *instr_of(const hlo_module *m, const pjrt_kernel *k) {
   const char *kernel = k->name;
   size_t n = strlen(kernel);

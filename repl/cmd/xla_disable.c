@@ -47,8 +47,8 @@ static void say(repl_cmd *c, const names *v) {
   repl_say(c->out, "\n");
 }
 
-// XLA's spelling of a pass that it runs here. What it does not run here may still be one: hlo-opt's
-// names are known.
+// XLA's spelling of a pass that it runs here. A pass that does not run on this module may still
+// exist: hlo-opt's names are known.
 static hs_status spelled(repl_cmd *c, const xla_steps *x, const char *name, const char **out) {
   for (size_t k = 0; k < x->log.n; k++)
     if (xla_same_name(x->log.v[k].pass, name)) {

@@ -15,7 +15,7 @@ typedef enum bisect_kind {
   BISECT_SCRIPT
 } bisect_kind;
 
-#define BISECT_MUCH_SLOWER 1.1  // a pass is blamed for time beyond this factor; less is noise
+#define BISECT_MUCH_SLOWER 1.1  // slowdowns below this factor count as noise
 
 typedef struct bisect_trial {
   repl_cmd *c;
@@ -28,7 +28,7 @@ typedef struct bisect_trial {
   bool backend_only;  // the plug-in's code generator alone
   hlo_literal *want;  // MISMATCH, NAN: the original's result
   hlo_tolerance tol;
-  // 0: one, and a bad verdict has to come again; else so many, each of which must be good
+  // executions per verdict, each of which must be good; 0: one, repeated when it is bad
   u32 tries;
   double before;  // SLOWER: seconds, BIGGER: bytes, before the pass on trial
   double now;     // the same, as last judged
@@ -36,11 +36,12 @@ typedef struct bisect_trial {
 
 // The condition that a word names; false when it names none.
 bool bisect_condition(const char *word, bisect_kind *kind, const char **changes);
-// Is t->m still good? *wrong says why not (the caller's to free), NULL when it is. A bad verdict
-// stands when most of several tries agree; what only looks at the module needs no second opinion. A
-// status is an interrupt, or a file that cannot be made.
+// Judges t->m. *wrong says why it is bad (hs_alloc'ed, the caller's to free); NULL when it is good.
+// A bad verdict must be given by the majority of several executions; conditions that only inspect
+// the module are judged once. Fails on an interrupt, or when a file cannot be written.
 hs_status bisect_judge(bisect_trial *t, char **wrong);
-// The same of a result, or a measure in t->now, that was had elsewhere. Takes neither.
+// Judge a result, or the measure in t->now, that was obtained elsewhere. They return why it is bad
+// (the caller's to free), or NULL, and take no reference.
 char *bisect_wrong_result(const bisect_trial *t, const hlo_literal *got);
 char *bisect_wrong_measure(const bisect_trial *t);
 // Seconds of one execution in the steady state; also runs it for the first time.

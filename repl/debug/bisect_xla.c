@@ -19,13 +19,13 @@
 #include "repl/shell/plugin.h"
 #include "repl/debug/xla_steps.h"
 
-#define MOST_LISTED 20  // instructions that differ, listed with the accusation
+#define MOST_LISTED 20  // instructions that differ, listed with the report
 #define MOST_FUEL (1 << 20)
 #define ALL_PASSES "*"
 
 typedef enum verdict { NOT_ASKED, GOOD, BAD, UNKNOWN } verdict;
 
-typedef struct hunt {
+typedef struct xla_search {
   bisect_trial *t;
   repl_cmd *c;
   hlo_module *m;  // as given to the plug-in
@@ -35,14 +35,14 @@ typedef struct hunt {
   char **why;                  // of BAD states
   u64 *print;                  // of states that were read: equal ones are judged once
   u32 measured;                // the last state that was measured
-  // compiled for one that is not here: states are all there is to judge
+  // compiled for a device that is not installed: only the states can be judged
   bool no_device;
   // fingerprint of the optimized module, as last compiled; 0: not reported
   u64 own_print;
-} hunt;
+} xla_search;
 
 // ---- values as the plug-in's states have them ---------------------------------------------------
-static void flatten(hlo_literal *v, hunt *h) {
+static void flatten(hlo_literal *v, xla_search *h) {
   if (hlo_shape_is_tuple(v->shape))
     for (u32 k = 0; k < v->nchildren; k++) flatten(v->children[k], h);
   else if (v->shape->dtype != HLO_TOKEN) hs_vec_push(&h->args, v);
@@ -51,7 +51,7 @@ static void flatten(hlo_literal *v, hunt *h) {
 // The result of a state has the leaves of the original's in a flat tuple; for comparing both are
 // made one.
 static hlo_literal *flat(hlo_ctx *ctx, hlo_literal *v) {
-  hunt leaves = {0};
+  xla_search leaves = {0};
   flatten(v, &leaves);
   const hlo_shape **shapes = hs_calloc(leaves.args.n + 1, sizeof *shapes);
   for (size_t k = 0; k < leaves.args.n; k++)
@@ -71,8 +71,9 @@ static bool about_measures(const bisect_trial *t) {
 }
 
 // ---- judging the plug-in's own result -----------------------------------------------------------
-// With `without` left out (ALL_PASSES: every one) and its process under `flags`; NULL for neither.
-static hs_status compile(hunt *h, const char *without, const char *flags, backend_exe **out) {
+// Compiles without the pass `without` (ALL_PASSES: without any pass) and with the process flags
+// `flags`; NULL: with all passes, without flags.
+static hs_status compile(xla_search *h, const char *without, const char *flags, backend_exe **out) {
   backend_options o = repl_backend_options(h->c->s);
   backend_flag *v = hs_calloc(o.nflags + 2u, sizeof *v);
   bool all = without && strcmp(without, ALL_PASSES) == 0;
@@ -94,7 +95,7 @@ static hs_status compile(hunt *h, const char *without, const char *flags, backen
 }
 
 // t->before is what a measure is held against. *wrong: NULL when it is good.
-static hs_status judge_own(hunt *h, backend_exe *exe, char **wrong) {
+static hs_status judge_own(xla_search *h, backend_exe *exe, char **wrong) {
   bisect_trial *t = h->t;
   const backend *be = backend_with(BACKEND_PLUGIN);
   *wrong = NULL;
@@ -122,7 +123,7 @@ static hs_status judge_own(hunt *h, backend_exe *exe, char **wrong) {
 
 // What becomes of the plug-in's own result when a pass is left out, or its rewrites are counted:
 // GOOD, BAD, or UNKNOWN with the reason when the compilation or the run fails.
-static hs_status try_own(hunt *h, const char *without, const char *flags, verdict *out,
+static hs_status try_own(xla_search *h, const char *without, const char *flags, verdict *out,
                          char **why) {
   backend_exe *exe = NULL;
   *why = NULL;
@@ -140,7 +141,7 @@ static hs_status try_own(hunt *h, const char *without, const char *flags, verdic
 }
 
 // ---- judging states -----------------------------------------------------------------------------
-static hs_status judge_result(hunt *h, const hlo_module *m, char **wrong) {
+static hs_status judge_result(xla_search *h, const hlo_module *m, char **wrong) {
   const hlo_eval_options eo = {.peer = &ffi_peer, .keep_denormals = h->c->s->set.keep_denormals};
   hlo_module *whole;
   hlo_literal *got = NULL, *leaves = NULL;
@@ -153,7 +154,7 @@ static hs_status judge_result(hunt *h, const hlo_module *m, char **wrong) {
   return s;
 }
 
-static hs_status judge_module(hunt *h, hlo_module *m, char **wrong) {
+static hs_status judge_module(xla_search *h, hlo_module *m, char **wrong) {
   if (about_results(h->t)) return judge_result(h, m, wrong);
   h->t->m = m;
   hs_status s = bisect_judge(h->t, wrong);
@@ -161,9 +162,9 @@ static hs_status judge_module(hunt *h, hlo_module *m, char **wrong) {
   return s;
 }
 
-// Pipelines begin with the state that the one before left, and passes may undo each other. A script
-// may look at more than that.
-static bool judged_before(hunt *h, u32 state) {
+// Takes over the verdict on an equal state: a pipeline starts from the state that its predecessor
+// left, and passes may undo each other. Not for scripts, which may look at more than the module.
+static bool judged_before(xla_search *h, u32 state) {
   if (h->t->kind == BISECT_SCRIPT) return false;
   if (about_measures(h->t)) {
     if (h->of[h->measured] != GOOD || h->print[h->measured] != h->print[state]) return false;
@@ -181,7 +182,7 @@ static bool judged_before(hunt *h, u32 state) {
   return false;
 }
 
-static hs_status ask(hunt *h, u32 state) {
+static hs_status ask(xla_search *h, u32 state) {
   if (h->of[state] != NOT_ASKED) return HS_GOOD;
   HS_TRY(hs_poll());
   hlo_module *m;
@@ -200,9 +201,9 @@ static hs_status ask(hunt *h, u32 state) {
   return HS_GOOD;
 }
 
-// The state nearest to the middle of two that can be judged; *at is `good` when none between them
-// can.
-static hs_status judge_between(hunt *h, u32 good, u32 bad, u32 *at) {
+// Judges the state nearest to the middle of `good` and `bad` that can be judged; *at is `good` when
+// none between them can.
+static hs_status judge_between(xla_search *h, u32 good, u32 bad, u32 *at) {
   u32 mid = good + (bad - good) / 2;
   for (u32 away = 0; away < bad - good; away++)
     for (u32 side = 0; side < 2; side++) {
@@ -215,8 +216,9 @@ static hs_status judge_between(hunt *h, u32 good, u32 bad, u32 *at) {
   return HS_GOOD;
 }
 
-// From a good state and a bad one after it to a pair with none, or only unknown ones, between them.
-static hs_status halve(hunt *h, u32 *good, u32 *bad) {
+// Narrows a good state and a bad one after it down to a pair with no state, or only unknown ones,
+// between them.
+static hs_status halve(xla_search *h, u32 *good, u32 *bad) {
   while (*bad - *good > 1) {
     u32 at;
     HS_TRY(judge_between(h, *good, *bad, &at));
@@ -229,7 +231,7 @@ static hs_status halve(hunt *h, u32 *good, u32 *bad) {
 
 // The first run whose state is worse than the one before it. States that cannot be measured are
 // passed over.
-static hs_status search_measures(hunt *h, u32 *good, u32 *bad) {
+static hs_status search_measures(xla_search *h, u32 *good, u32 *bad) {
   bisect_trial *t = h->t;
   bool any = false;
   t->before = INFINITY;
@@ -250,8 +252,8 @@ static hs_status search_measures(hunt *h, u32 *good, u32 *bad) {
   return any ? HS_GOOD : hs_fail(HS_E_UNSUPPORTED, "no state of XLA's pipeline could be measured");
 }
 
-// ---- the accusation -----------------------------------------------------------------------------
-// The innermost run that took the module from one state over to the other.
+// ---- the report ---------------------------------------------------------------------------------
+// The innermost run between the two states.
 static size_t run_between(const xla_steps *x, u32 good, u32 bad) {
   size_t best = x->log.n;
   for (size_t k = 0; k < x->log.n; k++)
@@ -261,7 +263,7 @@ static size_t run_between(const xla_steps *x, u32 good, u32 bad) {
   return best;
 }
 
-static void say_states(hunt *h, u32 good, u32 bad) {
+static void say_states(xla_search *h, u32 good, u32 bad) {
   hlo_module *a, *b;
   hs_status s = xla_steps_read(h->c, &h->x, good, &a), r = xla_steps_read(h->c, &h->x, bad, &b);
   if (hs_ok(s) && hs_ok(r))
@@ -273,9 +275,9 @@ static void say_states(hunt *h, u32 good, u32 bad) {
   hlo_module_free(b);
 }
 
-// The other way round: the plug-in's own result without the pass. *worth: the pass makes a
+// The reverse check: the plug-in's own result without the pass. *worth: whether the pass makes a
 // difference to it.
-static hs_status try_without(hunt *h, const char *pass, bool *worth, hs_status *told) {
+static hs_status try_without(xla_search *h, const char *pass, bool *worth, hs_status *told) {
   static const char *const words[] = {[GOOD] = "good", [BAD] = "bad", [UNKNOWN] = "fails"};
   verdict v;
   char *why;
@@ -293,7 +295,7 @@ static hs_status try_without(hunt *h, const char *pass, bool *worth, hs_status *
 }
 
 // Measures: with the pass and without it, one after the other.
-static hs_status measure_without(hunt *h, const char *pass, bool *worth, hs_status *told) {
+static hs_status measure_without(xla_search *h, const char *pass, bool *worth, hs_status *told) {
   bisect_trial *t = h->t;
   char a[32], b[32], *why;
   verdict v;
@@ -320,7 +322,7 @@ static hs_status measure_without(hunt *h, const char *pass, bool *worth, hs_stat
   return HS_GOOD;
 }
 
-static hs_status try_fuel(hunt *h, const char *pass, i64 fuel, verdict *v) {
+static hs_status try_fuel(xla_search *h, const char *pass, i64 fuel, verdict *v) {
   char *flags = hs_format("--xla_fuel=%s=%lld", pass, (long long)fuel), *why;
   hs_status s = try_own(h, NULL, flags, v, &why);
   hs_free(flags);
@@ -330,7 +332,7 @@ static hs_status try_fuel(hunt *h, const char *pass, i64 fuel, verdict *v) {
 
 // Halves the rewrites of a pass that counts them. 0: it does not, or the plug-in fails when they
 // are limited.
-static hs_status find_rewrite(hunt *h, const char *pass, i64 *rewrite) {
+static hs_status find_rewrite(xla_search *h, const char *pass, i64 *rewrite) {
   const hlo_module *made = pjrt_compiled_result(h->x.exe)->optimized;
   i64 good = 0, bad = 1;
   verdict v;
@@ -355,7 +357,7 @@ static hs_status find_rewrite(hunt *h, const char *pass, i64 *rewrite) {
   return HS_GOOD;
 }
 
-static hs_status accuse(hunt *h, u32 good, u32 bad) {
+static hs_status report_culprit(xla_search *h, u32 good, u32 bad) {
   repl_cmd *c = h->c;
   size_t k = run_between(&h->x, good, bad);
   if (k == h->x.log.n)
@@ -388,7 +390,7 @@ static hs_status accuse(hunt *h, u32 good, u32 bad) {
 
 // All states are good, or none was written: the passes that changed something are left out one by
 // one.
-static hs_status leave_out(hunt *h, const char *whom, const char *wrong) {
+static hs_status leave_out(xla_search *h, const char *whom, const char *wrong) {
   xla_steps *x = &h->x;
   hs_status s = hs_fail(HS_E_DIFFER, "%s %s: %s", whom, h->t->changes, wrong);
   repl_json_null(h->c->doc, "pass");
@@ -431,7 +433,7 @@ static hs_status leave_out(hunt *h, const char *whom, const char *wrong) {
 }
 
 // ---- the command --------------------------------------------------------------------------------
-static hs_status nothing(hunt *h, const char *why) {
+static hs_status nothing(xla_search *h, const char *why) {
   repl_json_null(h->c->doc, "pass");
   if (!h->c->doc) repl_say(h->c->out, "no pass of XLA's %s: %s\n", h->t->changes, why);
   return HS_GOOD;
@@ -439,7 +441,7 @@ static hs_status nothing(hunt *h, const char *why) {
 
 // The pass after which XLA's own verifier refused the module ("Failed after PASS"), as a copy in
 // scratch memory; NULL for none.
-static const char *refused_after(const hunt *h, const char *message) {
+static const char *refused_after(const xla_search *h, const char *message) {
   static const char words[] = "Failed after ";
   const char *at = strstr(message, words);
   return at ? hs_arena_strndup(h->c->scratch, at + strlen(words),
@@ -449,7 +451,7 @@ static const char *refused_after(const hunt *h, const char *message) {
 
 // The compilation failed: the log ends in the pass that did it, or XLA's verifier names the one
 // before.
-static hs_status name_failure(hunt *h, hs_status failed) {
+static hs_status name_failure(xla_search *h, hs_status failed) {
   const pjrt_steps *log = &h->x.log;
   const char *after = log->open ? NULL : refused_after(h, failed.err->message),
              *pass = log->open ? log->open : after;
@@ -478,7 +480,7 @@ static hs_status name_failure(hunt *h, hs_status failed) {
   return s;
 }
 
-static hs_status search(hunt *h) {
+static hs_status search(xla_search *h) {
   bisect_trial *t = h->t;
   u32 good = 0, bad = xla_steps_states(&h->x);
   char *wrong = NULL;
@@ -506,7 +508,8 @@ static hs_status search(hunt *h) {
   if (!bad) return hs_fail(HS_E_UNSUPPORTED, "this plug-in does not dump its modules");
   if (about_measures(t)) {
     HS_TRY(search_measures(h, &good, &bad));
-    return bad == XLA_NO_STATE ? nothing(h, "each state was measured") : accuse(h, good, bad);
+    return bad == XLA_NO_STATE ? nothing(h, "each state was measured")
+                               : report_culprit(h, good, bad);
   }
   bad--;
   // States at both ends that cannot be judged are passed over.
@@ -517,7 +520,7 @@ static hs_status search(hunt *h) {
     s = hs_fail(HS_E_DIFFER, "the module is bad before XLA's first pass: %s", h->why[good]);
   else if (hs_ok(s) && h->of[bad] == BAD) {
     s = halve(h, &good, &bad);
-    if (hs_ok(s)) s = accuse(h, good, bad);
+    if (hs_ok(s)) s = report_culprit(h, good, bad);
   } else if (hs_ok(s))
     s = wrong ? leave_out(h, "all states of XLA's passes are good, but the code made of the last",
                           wrong)
@@ -527,7 +530,7 @@ static hs_status search(hunt *h) {
 }
 
 hs_status bisect_xla(bisect_trial *t) {
-  hunt h = {.t = t, .c = t->c};
+  xla_search h = {.t = t, .c = t->c};
   HS_TRY(repl_runnable(t->c, NULL, true, &h.m));
   hs_status s = HS_GOOD;
   if (about_results(t)) {

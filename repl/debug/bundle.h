@@ -14,13 +14,17 @@
 
 #define BUNDLE_SCHEMA "hlosh-bundle/1"
 
+// Creates a folder; E_IO when that fails.
 hs_status bundle_mkdir(const char *path);
-void bundle_remove(const char *path);  // recursively
-bool bundle_is(const char *path);      // has a bundle.json
-// versions and CPU; no user names, host names or paths
+// Removes a folder with all that is in it.
+void bundle_remove(const char *path);
+// Whether a folder is a bundle: it has a bundle.json.
+bool bundle_is(const char *path);
+// Appends the environment page: versions and CPU; no user names, host names or paths.
 void bundle_environment(hs_buf *);
 // Runs tar with the given arguments (NULL-terminated), quietly.
 hs_status bundle_tar(const char *const *argv);
-bool bundle_is_archive(const char *path);  // .tar, .tar.gz, .tar.zst by name
+// Whether a path names an archive: .tar, .tar.gz, .tar.zst.
+bool bundle_is_archive(const char *path);
 
 #endif

@@ -5,8 +5,8 @@
 
 #include "repl/debug/watch.h"
 
-// Edits a private copy: its entry gives a tuple of what it gave and of the named instructions of
-// the entry.
+// Edits `m`, a private copy: its entry then returns a tuple of its former result and the n given
+// instructions of the entry.
 void cut_add_results(hlo_module *m, u32 n, hlo_instr *const *more);
 
 // A new module that computes the chosen instructions of one computation, each from parameters: one
@@ -16,7 +16,7 @@ void cut_add_results(hlo_module *m, u32 n, hlo_instr *const *more);
 hs_status cut_instructions(const hlo_module *, u32 n, hlo_instr *const *chosen, bool bare,
                            hlo_module **out, u32 *noperands, const hlo_instr ***operands);
 
-// A new module whose entry is a computation of the given one.
+// A new module, the caller's, whose entry is a computation of the given one.
 hs_status cut_computation(const hlo_module *, const hlo_computation *, hlo_module **out);
 
 // Values of a compiled program's instructions: those of the entry from a copy that has them as
@@ -24,7 +24,7 @@ hs_status cut_computation(const hlo_module *, const hlo_computation *, hlo_modul
 // computations from the evaluator.
 hs_status cut_capture(repl_cmd *, repl_exe *, const watch_options *, repl_values *);
 
-// Compiles and runs a module once.
+// Compiles and runs a module once; *out is the caller's reference.
 hs_status cut_run(repl_cmd *, const backend *, const hlo_module *, u32 n, hlo_literal *const *args,
                   hlo_literal **out);
 

@@ -15,19 +15,19 @@
 enum { CHUNK_INSTRS = 400, MAX_DEPTH = 16 };
 #define CHUNK_BYTES ((i64)1 << 29)
 
-typedef struct hunt {
+typedef struct search {
   repl_cmd *c;
   const hlo_module *m;
   const backend *test, *ref;
   hlo_tolerance tol;
   divergence *d;
   bool found;
-  // the culprit so far, with its values (references)
+  // the first diverging instruction so far, with its values (references)
   const hlo_instr *instr;
   hlo_literal *want, *got, **operands;
-} hunt;
+} search;
 
-static void drop_culprit(hunt *h) {
+static void drop_culprit(search *h) {
   for (u32 k = 0; h->operands && k < h->instr->noperands; k++) hlo_literal_unref(h->operands[k]);
   hs_free(h->operands);
   hlo_literal_unref(h->want);
@@ -39,7 +39,8 @@ static void drop_culprit(hunt *h) {
 
 static bool is_interp(const backend *b) { return backend_has(b, BACKEND_EVALUATOR); }
 
-// Worth running by itself: computes something, the same every time, alone.
+// Whether an instruction can be compared by itself: it computes something, deterministically,
+// without other devices or the host.
 static bool testable(const hlo_instr *i) {
   switch (i->opcode) {
   case HLO_PARAMETER:
@@ -91,7 +92,7 @@ static hs_status keep(void *arg, const hlo_observation *o) {
   return HS_GOOD;
 }
 
-static hs_status evaluate(hunt *h, const hlo_computation *comp, u32 n, hlo_literal *const *args,
+static hs_status evaluate(search *h, const hlo_computation *comp, u32 n, hlo_literal *const *args,
                           hs_status (*see)(void *, const hlo_observation *), void *arg) {
   hlo_eval_options eo = {.peer = &ffi_peer,
                          .keep_denormals = h->c->s->set.keep_denormals,
@@ -105,7 +106,7 @@ static hs_status evaluate(hunt *h, const hlo_computation *comp, u32 n, hlo_liter
 }
 
 // ---- one chunk ----------------------------------------------------------------------------------
-static hs_status differs(hunt *h, const hlo_literal *want, const hlo_literal *got, bool *yes) {
+static hs_status differs(search *h, const hlo_literal *want, const hlo_literal *got, bool *yes) {
   hlo_comparisons list;
   HS_TRY(hlo_compare_leaves(want, got, h->tol, &list));
   *yes = false;
@@ -114,7 +115,7 @@ static hs_status differs(hunt *h, const hlo_literal *want, const hlo_literal *go
   return HS_GOOD;
 }
 
-static void set_culprit(hunt *h, const hlo_instr *i, hlo_literal *const *value,
+static void set_culprit(search *h, const hlo_instr *i, hlo_literal *const *value,
                         const hlo_literal *want, const hlo_literal *got) {
   drop_culprit(h);
   h->found = true;
@@ -129,10 +130,10 @@ static void set_culprit(hunt *h, const hlo_instr *i, hlo_literal *const *value,
   }
 }
 
-static hs_status try_chunk(hunt *h, u32 n, hlo_instr *const *chosen, hlo_literal *const *value);
+static hs_status try_chunk(search *h, u32 n, hlo_instr *const *chosen, hlo_literal *const *value);
 
-// The backend failed on the chunk: its halves, or the one instruction that is to blame.
-static hs_status narrow(hunt *h, u32 n, hlo_instr *const *chosen, hlo_literal *const *value,
+// After the backend failed on a chunk: tries its halves, or reports its only instruction.
+static hs_status narrow(search *h, u32 n, hlo_instr *const *chosen, hlo_literal *const *value,
                         hs_status failed) {
   if (failed.err->code == HS_E_INTERRUPTED) return failed;
   if (n > 1) {
@@ -147,15 +148,15 @@ static hs_status narrow(hunt *h, u32 n, hlo_instr *const *chosen, hlo_literal *c
   return HS_GOOD;
 }
 
-static hs_status try_chunk(hunt *h, u32 n, hlo_instr *const *chosen, hlo_literal *const *value) {
-  hlo_module *piece;
+static hs_status try_chunk(search *h, u32 n, hlo_instr *const *chosen, hlo_literal *const *value) {
+  hlo_module *part;
   u32 nops;
   const hlo_instr **ops;
-  HS_TRY(cut_instructions(h->m, n, chosen, false, &piece, &nops, &ops));
+  HS_TRY(cut_instructions(h->m, n, chosen, false, &part, &nops, &ops));
   hlo_literal **args = hs_calloc(nops + 1, sizeof *args), *got = NULL, *want = NULL;
   for (u32 k = 0; k < nops; k++) args[k] = value[ops[k]->id];
-  hs_status s = cut_run(h->c, h->test, piece, nops, args, &got);
-  if (hs_ok(s) && !is_interp(h->ref)) s = cut_run(h->c, h->ref, piece, nops, args, &want);
+  hs_status s = cut_run(h->c, h->test, part, nops, args, &got);
+  if (hs_ok(s) && !is_interp(h->ref)) s = cut_run(h->c, h->ref, part, nops, args, &want);
   if (!hs_ok(s)) s = narrow(h, n, chosen, value, s);
   else
     for (u32 k = 0; k < n && hs_ok(s) && !h->found; k++) {
@@ -168,7 +169,7 @@ static hs_status try_chunk(hunt *h, u32 n, hlo_instr *const *chosen, hlo_literal
   hlo_literal_unref(want);
   hs_free(args);
   hs_free(ops);
-  hlo_module_free(piece);
+  hlo_module_free(part);
   return s;
 }
 
@@ -181,7 +182,7 @@ static i64 bytes_around(const hlo_instr *i) {
 }
 
 // The values of the chosen instructions and of their operands.
-static hs_status gather(hunt *h, const hlo_computation *comp, u32 nargs, hlo_literal *const *args,
+static hs_status gather(search *h, const hlo_computation *comp, u32 nargs, hlo_literal *const *args,
                         u32 n, hlo_instr *const *chosen, hlo_literal **value) {
   bool *wanted = hs_calloc(h->m->next_instr_id + 1, sizeof *wanted);
   for (u32 k = 0; k < n; k++) {
@@ -208,9 +209,9 @@ static u32 only_evaluated(u32 n, hlo_instr **chosen, hlo_literal *const *value) 
   return kept;
 }
 
-typedef hs_status chunk_fn(hunt *, u32 n, hlo_instr *const *chosen, hlo_literal *const *value);
+typedef hs_status chunk_fn(search *, u32 n, hlo_instr *const *chosen, hlo_literal *const *value);
 
-static hs_status each_chunk(hunt *h, const hlo_computation *comp, u32 nargs,
+static hs_status each_chunk(search *h, const hlo_computation *comp, u32 nargs,
                             hlo_literal *const *args, chunk_fn *fn) {
   hs_arena arena = {0};
   hlo_instr **order = hlo_post_order(comp, &arena),
@@ -236,7 +237,7 @@ static hs_status each_chunk(hunt *h, const hlo_computation *comp, u32 nargs,
 
 // ---- inside loops, calls, branches and fusions --------------------------------------------------
 typedef struct inside {
-  hunt *h;
+  search *h;
   const hlo_instr *caller;
   const hlo_computation *comp;  // that was entered
   hlo_literal **args;
@@ -254,7 +255,7 @@ static void drop_args(inside *in) {
 }
 
 static hs_status body_differs(inside *in, const hlo_literal *want, bool *yes) {
-  hunt *h = in->h;
+  search *h = in->h;
   if (!in->exe) {
     hlo_module *m;
     HS_TRY(cut_computation(h->m, in->comp, &m));
@@ -297,11 +298,11 @@ static hs_status see_inside(void *arg, const hlo_observation *o) {
   return in->hit ? hs_fail(HS_E_DIFFER, "found") : HS_GOOD;
 }
 
-static hs_status hunt_in(hunt *h, const hlo_computation *comp, u32 nargs, hlo_literal *const *args,
-                         u32 depth);
+static hs_status search_computation(search *h, const hlo_computation *comp, u32 nargs,
+                                    hlo_literal *const *args, u32 depth);
 
-static hs_status descend(hunt *h, const hlo_computation *comp, u32 nargs, hlo_literal *const *args,
-                         u32 depth) {
+static hs_status descend(search *h, const hlo_computation *comp, u32 nargs,
+                         hlo_literal *const *args, u32 depth) {
   const hlo_instr *i = h->instr;
   if (depth >= MAX_DEPTH || (i->opcode != HLO_WHILE && i->opcode != HLO_CALL &&
                              i->opcode != HLO_CONDITIONAL && i->opcode != HLO_FUSION))
@@ -313,14 +314,14 @@ static hs_status descend(hunt *h, const hlo_computation *comp, u32 nargs, hlo_li
   // parameters that nothing needs have no value
   for (u32 k = 0; usable && k < in.nargs; k++) usable = in.args[k] != NULL;
   if (usable) {
-    hunt inner = *h;
+    search inner = *h;
     inner.found = false;
     inner.instr = NULL;
     inner.want = inner.got = NULL;
     inner.operands = NULL;
     char *outer_failure = h->d->failure;
     h->d->failure = NULL;
-    s = hunt_in(&inner, in.comp, in.nargs, in.args, depth + 1);
+    s = search_computation(&inner, in.comp, in.nargs, in.args, depth + 1);
     if (hs_ok(s) && inner.found) {
       hs_buf place = {0};
       hs_buf_printf(&place, "%s", in.comp->name);
@@ -345,14 +346,15 @@ static hs_status descend(hunt *h, const hlo_computation *comp, u32 nargs, hlo_li
   return s;
 }
 
-static hs_status hunt_in(hunt *h, const hlo_computation *comp, u32 nargs, hlo_literal *const *args,
-                         u32 depth) {
+static hs_status search_computation(search *h, const hlo_computation *comp, u32 nargs,
+                                    hlo_literal *const *args, u32 depth) {
   HS_TRY(each_chunk(h, comp, nargs, args, try_chunk));
   return h->found ? descend(h, comp, nargs, args, depth) : HS_GOOD;
 }
 
-// ---- when every instruction is right by itself --------------------------------------------------
-static hs_status whole_chunk(hunt *h, u32 n, hlo_instr *const *chosen, hlo_literal *const *value) {
+// ---- when no instruction differs by itself ------------------------------------------------------
+static hs_status whole_chunk(search *h, u32 n, hlo_instr *const *chosen,
+                             hlo_literal *const *value) {
   hlo_module *m = hlo_module_clone(h->m, h->m->name);
   hlo_journal_disable(m);
   hlo_instr **mine = hs_calloc(n + 1, sizeof *mine);
@@ -373,7 +375,7 @@ static hs_status whole_chunk(hunt *h, u32 n, hlo_instr *const *chosen, hlo_liter
 }
 
 // ---- the report ---------------------------------------------------------------------------------
-static void describe_operand(hs_buf *b, const hunt *h, u32 k, const hlo_comparison *worst) {
+static void describe_operand(hs_buf *b, const search *h, u32 k, const hlo_comparison *worst) {
   const hlo_literal *v = h->operands[k];
   hs_buf_printf(b, "  operand %u, %%%s: ", k, hlo_operand(h->instr, k)->name);
   if (v) hlo_shape_print(b, v->shape, false);
@@ -390,7 +392,7 @@ static void describe_operand(hs_buf *b, const hunt *h, u32 k, const hlo_comparis
   hs_buf_putc(b, '\n');
 }
 
-static void write_report(hunt *h, bool whole) {
+static void write_report(search *h, bool whole) {
   divergence *d = h->d;
   const hlo_instr *i = h->instr;
   const char *where = d->place ? d->place : i->parent->name;
@@ -447,8 +449,8 @@ static void write_report(hunt *h, bool whole) {
 hs_status diverge_find(repl_cmd *c, const hlo_module *m, const backend *test, const backend *ref,
                        hlo_tolerance tol, divergence *out) {
   *out = (divergence){0};
-  hunt h = {.c = c, .m = m, .test = test, .ref = ref, .tol = tol, .d = out};
-  hs_status s = hunt_in(&h, m->entry, c->mod->ninputs, c->mod->inputs, 0);
+  search h = {.c = c, .m = m, .test = test, .ref = ref, .tol = tol, .d = out};
+  hs_status s = search_computation(&h, m->entry, c->mod->ninputs, c->mod->inputs, 0);
   bool whole = hs_ok(s) && !h.found;
   if (whole) s = each_chunk(&h, m->entry, c->mod->ninputs, c->mod->inputs, whole_chunk);
   repl_progress_end(c->out);

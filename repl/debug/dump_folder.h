@@ -25,9 +25,9 @@ typedef struct dump_folder {
   HS_VEC(dump_module) modules;
 } dump_folder;
 
-// Reads the folder's names (not the files). Files that are no module dumps by their names are left
-// out; a folder without any gives no modules. Text is preferred where a state was dumped in several
-// formats.
+// Reads the folder's file names, not the files. Other names than those of module dumps are ignored;
+// a folder without any gives no modules. *out is the caller's to free (dump_folder_free). Text is
+// preferred where a state was dumped in several formats.
 hs_status dump_folder_read(const char *path, dump_folder *out);
 void dump_folder_free(dump_folder *);
 

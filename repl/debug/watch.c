@@ -120,7 +120,7 @@ static void capture(watch *w, const hlo_observation *o) {
   hs_buf_free(&b);
 }
 
-static bool hands_on(const hlo_instr *i) {
+static bool forwards_value(const hlo_instr *i) {
   switch (i->opcode) {
   case HLO_PARAMETER:
   case HLO_CONSTANT:
@@ -169,8 +169,8 @@ static i64 made_element(const watch *w, const hlo_observation *o, u32 kind) {
   return -1;
 }
 
-// The culprit's kind when this value holds what no operand held; w->at is the element when it is
-// known already.
+// The special kind that this value contains and no operand contained; 0 for none. w->at is the
+// element when it is known already.
 static u32 blame(watch *w, const hlo_observation *o) {
   const hlo_instr *i = o->instr;
   u32 have = hlo_literal_specials(o->value), before = 0;
@@ -178,7 +178,7 @@ static u32 blame(watch *w, const hlo_observation *o) {
   hlo_literal_unref(w->latest[i->id]);
   w->latest[i->id] = have ? hlo_literal_ref(o->value) : NULL;
   w->at = -1;
-  if (!(have & w->o->trap) || hands_on(i)) return 0;
+  if (!(have & w->o->trap) || forwards_value(i)) return 0;
   for (u32 k = 0; k < i->noperands; k++) before |= w->holds[hlo_operand(i, k)->id];
   u32 fresh = have & ~before & w->o->trap;
   for (u32 kind = HLO_HAS_NAN; !fresh && kind <= HLO_HAS_INF; kind <<= 1)
@@ -312,7 +312,7 @@ static hs_status report(watch *w) {
   return s;
 }
 
-// Arguments that hold the kind already make nothing, but the reader wants to know.
+// Arguments that already contain the kind are not reported as its cause, but they are mentioned.
 static void mention_arguments(repl_cmd *c, u32 trap) {
   for (u32 k = 0; k < c->mod->ninputs; k++) {
     u32 have = hlo_literal_specials(c->mod->inputs[k]) & trap;
@@ -332,7 +332,8 @@ static hs_status run_again(watch *w, const hlo_module *m, hlo_eval_options eo) {
   hlo_literal_unref(out);
   if (!hs_ok(s) && s.err->code == HS_E_INTERRUPTED) return s;
   hs_status_drop(s);
-  // Something outside had changed (what infeed gives is gone): these are not the operands then.
+  // The second run did not reach the point (infeed data was consumed by the first): the operands
+  // kept are not those of the report.
   for (u32 k = 0; w->culprit_time && k < w->culprit->noperands; k++) {
     hlo_literal_unref(w->operands[k]);
     w->operands[k] = NULL;
@@ -391,7 +392,7 @@ hs_status watch_run(repl_cmd *c, const hlo_module *m, const watch_options *o, re
 }
 
 // ---- memory -------------------------------------------------------------------------------------
-// What the system could hand out now; 0 when it does not say.
+// Bytes of memory that the system has available; 0 when unknown.
 static double available_bytes(void) {
   hs_buf b = {0};
   double kb = 0;
@@ -409,7 +410,7 @@ hs_status repl_memory_check(repl_cmd *c, const hlo_module *m, bool evaluator, i6
   if (!hs_ok(s)) {
     hs_status_drop(s);
     return HS_GOOD;
-  }  // no estimate, no verdict
+  }  // without an estimate there is nothing to check
   double limit = c->s->set.memory_limit, need = (double)mem.peak_bytes + (double)extra;
   bool own = limit > 0;
   if (!own) limit = available_bytes();

@@ -23,13 +23,16 @@ hs_status watch_trap_kinds(const repl_cmd *, const char *text, u32 *out);
 // made the first NaN or infinity, of which operands, where; the JSON document gets the same.
 hs_status watch_run(repl_cmd *, const hlo_module *m, const watch_options *, repl_values *values,
                     hlo_literal **out);
+// Whether a name matches one of the patterns.
 bool watch_matches(const char *patterns, const char *name);
 // "iteration 3 of while.1, called from ..." for an observation; "" in the entry.
 void watch_place(hs_buf *, const hlo_eval_site *);
 
 // ---- values kept from the last run --------------------------------------------------------------
-// the latest of a name stays
+// Keeps a value (a reference) under a name, replacing an earlier one of that name; `place` is
+// copied.
 void repl_values_keep(repl_values *, const char *name, const hlo_literal *, const char *place);
+// The value kept under a name, borrowed; NULL when there is none.
 const repl_kept *repl_values_find(const repl_values *, const char *name);
 
 // E_LIMIT when running the module needs more than `set memory_limit`, with the figures. extra:

@@ -26,18 +26,21 @@ typedef struct xla_steps {
 } xla_steps;
 
 // Compiles `m` with the session's plug-in and flags, and `process_flags` (NULL: none); for_target:
-// as the xla commands compile (target.h), for a GPU that is not here too. The status is the
-// compilation's; what was logged and dumped before a failure is there all the same. xla_steps_free
-// in any case.
+// as the xla commands compile (target.h), also for a GPU that is not installed. Returns the status
+// of the compilation; what was logged and dumped before a failure is in *out all the same. Call
+// xla_steps_free in any case.
 hs_status xla_steps_make(repl_cmd *, const hlo_module *m, const char *process_flags,
                          bool for_target, xla_steps *out);
-// the caller's to free
+// Reads state number `state` of the dumps; *out is the caller's to free (hlo_module_free).
 hs_status xla_steps_read(repl_cmd *, const xla_steps *, u32 state, hlo_module **out);
+// The number of states; 0 without dumps.
 u32 xla_steps_states(const xla_steps *);
-bool xla_same_name(const char *a, const char *b);  // of passes: '-' and '_' alike
+// Whether two names of passes are the same, '-' and '_' alike.
+bool xla_same_name(const char *a, const char *b);
 // E_NO_PASS: the plug-in runs no such pass, with the nearest name among those it ran and which of
 // our passes are left.
 hs_status xla_steps_unknown(const repl_cmd *, const xla_steps *, const char *name);
+// Frees the steps, the program and the folder of dumps.
 void xla_steps_free(xla_steps *);
 
 #endif

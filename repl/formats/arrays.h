@@ -23,15 +23,18 @@ typedef struct array_options {
   void *progress_arg;
 } array_options;
 
-// E_IO; E_FORMAT when it is none of the three
+// Opens a file of one of the three formats; *out is the caller's (arrays_close). E_IO when it
+// cannot be read, E_FORMAT when it is none of the three.
 hs_status arrays_open(const char *path, arrays **out);
-// NULL is fine; literals made from it live on
+// Closes the file; NULL is allowed. Literals made from it stay valid.
 void arrays_close(arrays *);
+// How many arrays there are, and the name of array k (borrowed; "" in a .npy file).
 u32 arrays_count(const arrays *);
-const char *arrays_name(const arrays *, u32 k);  // "" in a .npy file
+const char *arrays_name(const arrays *, u32 k);
+// The index of the array of that name; false when there is none.
 bool arrays_find(const arrays *, const char *name, u32 *k);
-// Array k as a value of the wanted shape (an array shape). E_INPUT when its type, shape or length
-// is another one.
+// Array k as a literal of the wanted shape (an array shape), the caller's reference. E_INPUT when
+// its type, shape or length does not match.
 hs_status arrays_read(arrays *, u32 k, const hlo_shape *want, array_options, hlo_literal **out);
 
 // Writing: the format goes by the end of the path (.npy, .npz, .safetensors). Tuples are several
@@ -40,6 +43,7 @@ typedef struct array_item {
   const char *name;
   const hlo_literal *value;
 } array_item;
+// E_IO when the file cannot be written, E_INPUT when the format cannot hold the values.
 hs_status arrays_write(const char *path, u32 n, const array_item *items);
 bool arrays_is_file_name(const char *path);  // one of the three endings
 
@@ -51,6 +55,7 @@ typedef struct array_map {
   size_t n;
   bool mapped;
 } array_map;
+// Take and release a reference; the last release unmaps or frees the bytes.
 array_map *array_map_ref(array_map *);
 void array_map_unref(array_map *);
 
@@ -74,14 +79,17 @@ typedef struct array_entry {
   array_raw raw;
   bool ready;  // npz: known once it is asked for
   size_t offset, packed, size;
-  u32 method, crc;  // npz: place in the file
+  u32 method, crc;  // npz: method and checksum of the entry
 } array_entry;
 typedef HS_VEC(array_entry) array_entries;
 
+// The formats. *_list and npy_parse read headers, check them against the file's size and add what
+// they find to *out; *_put and zip_write append a whole file's bytes to the buffer. path and what
+// are for messages. E_FORMAT when the bytes are not valid.
 hs_status npy_parse(const char *what, array_map *, const u8 *p, size_t n, array_raw *out);
 hs_status npy_put(hs_buf *, const char *what, const hlo_literal *);
 hs_status zip_list(const char *path, const array_map *, array_entries *out);
-// finds or unpacks the bytes, then npy_parse
+// Finds or unpacks the bytes of an entry, then parses them as .npy.
 hs_status zip_entry(const char *path, array_map *, array_entry *);
 hs_status zip_write(hs_buf *, u32 n, const char *const *names, const hs_buf *contents);
 hs_status safetensors_list(const char *path, array_map *, array_entries *out);

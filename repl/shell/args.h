@@ -31,21 +31,23 @@ typedef struct repl_args {
 } repl_args;
 
 // The next command of `line` starting at *at; moves *at past its `;`. False at the end. Comments
-// and blanks are skipped. A `!` command takes the whole rest of the line.
+// and blanks are skipped. A `!` command takes the whole rest of the line. *segment borrows from
+// `line`.
 bool repl_split(const char *line, size_t n, size_t *at, hs_str *segment);
 // The first word of a segment (unquoted), and where the rest begins.
 hs_str repl_first_word(hs_str segment, size_t *rest);
-// Parses what follows the command word. Everything lives in the arena.
+// Parses what follows the command word by the spec. Everything in *out lives in the arena. E_USAGE
+// for an unknown option, a missing or surplus argument, or an open quote.
 hs_status repl_parse_args(hs_arena *, const char *command, const char *spec, hs_str rest,
                           repl_args *out);
 // "print [X] [--long] [-o FILE]": what help and errors show.
 void repl_usage(hs_buf *, const char *command, const char *spec);
 // Spec word for positional number k ("FILE", "X", "PASS"), NULL when there is none; for completion.
 const char *repl_spec_pos(hs_arena *, const char *spec, u32 k);
-// NULL when absent; "" for a flag.
+// The value of an option: NULL when absent; "" for a flag. Borrowed from the arguments.
 const char *repl_opt(const repl_args *, const char *name);
 // Numbers typed by users: plain, 1e6, 0x10; suffixes k M G T (1000) and Ki Mi Gi Ti (1024), and an
-// optional B.
+// optional B. False when the text is not a number.
 bool repl_number(const char *text, double *out);
 
 #endif

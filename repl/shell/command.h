@@ -55,13 +55,15 @@ struct repl_command {
 
 // The row of a command of the session's table by its exact name; NULL when there is none.
 const repl_command *repl_command_find(const repl_session *, const char *name);
-// Runs every command of a line (separated by `;`). The status is that of the first one that failed,
-// already printed; with keep_going the later ones run all the same.
+// Runs every command of a line (separated by `;`). Returns the exit code of the first one that
+// failed, whose error has been printed, or 0; with keep_going the later ones are run all the same.
 int repl_run_line(repl_session *, const char *line, size_t n);  // exit code; 0 ok
-// Reads commands from a file until its end or the first failure.
+// Runs the commands of a file, line by line, until its end or the first failure. E_IO when it
+// cannot be read; a command that fails has been reported and is in the session's exit_code.
 hs_status repl_source_file(repl_session *, const char *path);
-int repl_run_text(repl_session *, const char *text, size_t n);  // many lines
-// True when `line` opens something that the next lines close: a pasted module, an open bracket of a
+// The same for a text of many lines. Returns the exit code as repl_run_line does.
+int repl_run_text(repl_session *, const char *text, size_t n);
+// True when `text` opens something that the next lines close: a pasted module, an open bracket of a
 // definition.
 bool repl_wants_more(const char *text, size_t n);
 
@@ -73,25 +75,32 @@ extern const repl_example repl_examples[];
 extern const u32 repl_example_count;
 
 // ---- for commands -------------------------------------------------------------------------------
+// Positional argument k; NULL when it was not given.
 static inline const char *repl_arg(const repl_cmd *c, u32 k) {
   return k < c->args.npos ? c->args.pos[k] : NULL;
 }
+// The value of an option, "" for a flag; NULL when it was not given.
 static inline const char *repl_flag(const repl_cmd *c, const char *name) {
   return repl_opt(&c->args, name);
 }
+// A number typed by the user; `what` names it in the message. E_USAGE when it is not a number, not
+// whole, or outside least..most.
 hs_status repl_arg_int(const repl_cmd *, const char *what, const char *text, i64 least, i64 most,
                        i64 *out);
 hs_status repl_arg_num(const repl_cmd *, const char *what, const char *text, double *out);
+// E_USAGE with the command's name in front and its usage line as a note.
 hs_status repl_usage_error(const repl_cmd *, const char *fmt, ...) HS_PRINTF(2, 3);
-// The edits so far become a version of their own, with the notes since the last one and the log
-// from entry `from` on. NULL: nothing has changed. For commands that make several; what is left at
-// the command's end becomes a version by itself.
+// Commits the edits so far as a version, with the notes since the last one and the log from entry
+// `from` on. NULL when nothing has changed. For commands that make several versions; the edits left
+// when a command ends are committed by the dispatcher.
 repl_version *repl_settle(repl_cmd *, const char *label, size_t from);
-// For commands that work on a module in some of their forms only.
+// E_NO_MODULE without a current module, E_VERIFY when it has no instructions and empty_ok is false.
+// For commands that need a module only in some of their forms.
 hs_status repl_needs_module(const repl_cmd *, bool empty_ok);
 // The instruction or computation that argument k names; E_NO_OBJECT otherwise. Exactly one of the
 // two is set.
 hs_status repl_arg_object(const repl_cmd *, u32 k, hlo_instr **instr, hlo_computation **comp);
+// The instruction that argument k names; E_NO_OBJECT when there is none, E_USAGE for a computation.
 hs_status repl_arg_instr(const repl_cmd *, u32 k, hlo_instr **out);
 
 #endif

@@ -54,7 +54,7 @@ backend_options repl_backend_options(const repl_session *s) {
                            .flags = s->flags.v};
 }
 
-// Into `x`, unless it holds the same already.
+// Compiles into `x`, unless it holds the same program already.
 static hs_status compiled(repl_cmd *c, const backend *be, backend_options *o, bool insist,
                           repl_exe *x) {
   u64 key = c->mod->elided
@@ -104,8 +104,8 @@ hs_status repl_compiled(repl_cmd *c, const backend *be, bool per_instruction, bo
   return HS_GOOD;
 }
 
-// The compilation that made the current module, when XLA did and all is as it was then: a module
-// that went through XLA's passes is no fit input for them.
+// The compilation that produced the current module, when XLA did and nothing has changed since: a
+// module that has been through XLA's passes is not a valid input to them.
 static repl_exe *made_it(const repl_cmd *c) {
   for (size_t k = 0; c->mod->xla_of && c->mod->at->number == 0 && k < c->s->modules.n; k++) {
     repl_module *of = c->s->modules.v[k];

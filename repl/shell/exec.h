@@ -6,21 +6,23 @@
 #include "repl/shell/command.h"
 #include "repl/shell/inputs.h"
 
-// A private copy of version `v` (NULL: the current one), with elided constants filled. insist:
-// E_ELIDED when there are some and neither --elided nor `set elided` says how; otherwise random
-// values and one warning line.
+// A private copy of version `v` (NULL: the current one), with elided constants filled; the caller's
+// to free (hlo_module_free). When neither --elided nor `set elided` says how to fill them: E_ELIDED
+// with `insist`, otherwise random values and a warning.
 hs_status repl_runnable(repl_cmd *, const repl_version *v, bool insist, hlo_module **out);
-// The current version compiled by the chosen backend; compiled once per version and setting.
-// Borrowed from the module.
+// The current version compiled by the given backend, once per version and settings. *out is
+// borrowed from the module and valid until it is compiled again.
 hs_status repl_compiled(repl_cmd *, const backend *, bool per_instruction, bool insist,
                         repl_exe **out);
-// The current version compiled by XLA, for the target when that is a GPU (target.h).
+// The current version compiled by XLA, for the target when that is a GPU (target.h). Borrowed.
 hs_status repl_compiled_xla(repl_cmd *, repl_exe **out);
+// Whether --allow-fallback was given: instructions that the backend lacks run in the evaluator.
 bool repl_allow_fallback(const repl_cmd *);
-// How the session wants modules compiled: threads, deadline, plug-in and its flags.
+// How the session wants modules compiled: threads, deadline in seconds, plug-in and its flags. The
+// strings are borrowed from the session.
 backend_options repl_backend_options(const repl_session *);
-// Text of a value: "f32[2,3] {...}" with at most `limit` elements, and a summary (min, max, mean,
-// NaN count) when cut.
+// A value as text and as JSON. Text: "f32[2,3] {...}" with at most `limit` elements, and a summary
+// (min, max, mean, NaN count) when cut.
 void repl_say_literal(repl_out *, const char *name, const hlo_literal *, i64 limit);
 void repl_json_literal(repl_json *parent, const char *key, const hlo_literal *, i64 limit);
 

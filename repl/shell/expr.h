@@ -24,8 +24,12 @@ typedef struct repl_scope {
   size_t nnames;  // for "did you mean"
 } repl_scope;
 
+// Evaluates an expression. E_USAGE says what is wrong with it, and where. A result that is text is
+// reduced to its truth.
 hs_status repl_eval(const char *text, const repl_scope *, repl_value *out);
+// Whether a value counts as true: a number other than 0, a text that is not empty.
 bool repl_truth(repl_value);
-bool repl_matches(const char *text, const char *pattern);  // the rule of `~`
+// The operator `~`: whether the text contains the pattern, or matches it when it holds * or ?.
+bool repl_matches(const char *text, const char *pattern);
 
 #endif

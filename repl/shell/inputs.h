@@ -9,6 +9,8 @@
 // from, else FILE.args beside its file, else random ones by seed. --inputs and --seed of the
 // command say otherwise.
 hs_status repl_inputs(repl_cmd *);
+// Replaces the arguments by random ones made from `seed`; large_range: floats over their whole
+// range instead of near 0.
 hs_status repl_inputs_seed(repl_cmd *, u64 seed, bool large_range);
 
 // Sources, in order (see `help arguments`): files for all parameters (.npz, .safetensors, .args, a
@@ -21,10 +23,12 @@ typedef struct inputs_options {
   u64 seed;
 } inputs_options;
 hs_status repl_inputs_from(repl_cmd *, u32 n, const char *const *sources, const inputs_options *);
-// To a .npz or .safetensors file by parameter name, or to a folder as arg0.npy, arg1.npy, ...
+// Saves the arguments to a .npz or .safetensors file by parameter name, or to a folder as arg0.npy,
+// arg1.npy, ...
 hs_status repl_inputs_save(repl_cmd *, const char *path);
 // A literal as users type it: HLO's text with or without its shape in front, or one number for
-// every element.
+// every element. *out is the caller's reference; Fails when the text does not fit the
+// shape.
 hs_status repl_parse_value(hlo_ctx *, const hlo_shape *, const char *text, hlo_literal **out);
 
 #endif

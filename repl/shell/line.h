@@ -7,12 +7,17 @@
 
 typedef enum repl_line_end { REPL_LINE_OK, REPL_LINE_EOF, REPL_LINE_CANCELLED } repl_line_end;
 
-void repl_line_open(repl_session *);  // history is read, completion installed
-void repl_line_close(void);           // history is written (a temporary file, then rename)
-// One line without its newline. CANCELLED: Ctrl-C, the line is dropped.
+// Sets the line editor up for a session, which it borrows: reads the history, installs completion.
+void repl_line_open(repl_session *);
+// Writes the history (a temporary file, then rename) and releases the editor's memory.
+void repl_line_close(void);
+// Reads one line and appends it to *out without its newline. CANCELLED: Ctrl-C, the line is
+// dropped.
 repl_line_end repl_line_read(const char *prompt, hs_buf *out);
+// Adds a line to the history.
 void repl_line_remember(const char *line);
-const char *repl_line_library(void);  // "readline", "libedit", "plain"
+// "readline", "libedit" or "plain".
+const char *repl_line_library(void);
 
 // The characters that end a word for completion.
 #define REPL_WORD_BREAKS " \t\n\"'|;,("

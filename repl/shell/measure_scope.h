@@ -12,6 +12,8 @@ typedef struct repl_instr_scope {
   const hlo_cost_table *cost;
   const prof_device *device;
 } repl_instr_scope;
+// The names that an expression about one instruction knows. Borrows the scope's fields; texts are
+// made in scratch.
 repl_scope repl_scope_of_instr(repl_instr_scope *);
 
 typedef struct repl_module_scope {
@@ -21,9 +23,10 @@ typedef struct repl_module_scope {
   pass_totals totals;
   hlo_memory memory;
 } repl_module_scope;
-// measures
+// Measures the module: cost totals and memory, with `device` for times. Borrows the module.
 hs_status repl_module_scope_open(repl_module_scope *, const hlo_module *, const prof_device *,
                                  u32 version);
+// The names that an expression about a module knows; borrows the opened scope.
 repl_scope repl_scope_of_module(repl_module_scope *);
 
 #endif

@@ -14,13 +14,13 @@ typedef struct repl_out {
   bool color;      // ANSI colours in text
   bool color_err;  // and in diagnostics
   bool captured;   // redirected to a file or a pipe: flushed when the command ends
-  bool broken;     // stdout can no longer be written (closed, full, or its reader went away)
+  bool broken;     // stdout can no longer be written (closed, full, or its reader has exited)
   bool reported;
   int broken_errno;
   bool quiet;  // no notes
   struct {
     u64 begun, shown;  // ns, monotonic; 0: not yet
-    bool visible;      // a line stands on the terminal
+    bool visible;      // the line is on the terminal
   } progress;
 } repl_out;
 
@@ -31,7 +31,7 @@ void repl_note(repl_out *, const char *fmt, ...) HS_PRINTF(2, 3);  // one line o
 void repl_flush(repl_out *);
 // Writes bytes to stdout; remembers and reports the first failure.
 void repl_write_stdout(repl_out *, const char *p, size_t n);
-// renders on stderr; does not free
+// Prints a status with its notes on stderr; does not free it.
 void repl_print_status(repl_out *, hs_status s);
 // Progress of a long computation: one line on stderr that replaces itself, on a terminal only, from
 // half a second after the first call and at most ten times a second. total <= 0: unknown.
@@ -44,9 +44,10 @@ void repl_progress_end(repl_out *);
 
 // Columns: pads `text` to `width` terminal columns (UTF-8 aware); negative width: right-aligned.
 void repl_pad(hs_buf *, const char *text, int width);
-// width of the terminal, or COLUMNS; 120 when neither says
+// Width of the terminal, or COLUMNS; 120 when neither is known.
 u32 repl_columns(void);
-// "31.0 MB", "1.25 GFLOP"-style numbers: value scaled by 1000 with three significant digits.
+// Figures with units, scaled by 1000, three significant digits: "31.0 MB". They write to buf and
+// return it; times are in seconds.
 const char *repl_bytes(char buf[32], double bytes);
 const char *repl_count(char buf[32], double n);      // 1234567 -> "1.23M"
 const char *repl_flops(char buf[32], double flops);  // "1.25 GFLOP"

@@ -144,7 +144,7 @@ static hs_status probe_flag(repl_cmd *c, const backend_flag *flag) {
   hlo_module *m;
   HS_TRY(hlo_parse(c->s->ctx, text, sizeof text - 1, NULL, &m));
   backend_options o = repl_backend_options(c->s);
-  // Flags about dumps write files as soon as they are given: where they do no harm.
+  // Flags about dumps write files as soon as they are set, so they are set with a temporary folder.
   char dir[] = "/tmp/hlosh-probe-XXXXXX";
   bool dumps = strncmp(flag->name, "xla_dump_", 9) == 0,
        folder = strcmp(flag->name, "xla_dump_to") == 0;

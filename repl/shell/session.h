@@ -95,9 +95,9 @@ typedef struct repl_alias {
   char *name, *text;
 } repl_alias;
 
-// Where stepping stops, as typed behind `until` and `break`: before a pass, when an instruction
-// changes, when the verifier objects, when an expression holds; or, for `watch`, where it only
-// tells.
+// A breakpoint as typed after `break`: before a pass, when an instruction changes, when the
+// verifier reports an error, or when an expression holds. A watch only reports changes of an
+// instruction.
 typedef struct repl_stop {
   u32 number;
   bool watch;
@@ -144,39 +144,47 @@ typedef struct repl_session {
 // A session with default settings, the first usable backend and no module. `commands` is borrowed:
 // the table of registry.h.
 repl_session *repl_session_new(const repl_command *commands, u32 ncommands);
+// Frees the session with its modules and ends its worker processes.
 void repl_session_free(repl_session *);
-// Takes the module (also on failure of nothing: it cannot fail) and makes it current.
+// Adds a module, which the session owns from then on, and makes it current. Cannot fail. path: the
+// file it came from; NULL for none.
 repl_module *repl_session_add(repl_session *, hlo_module *take, const char *path);
+// Frees a module with its versions; another one becomes current if it was.
 void repl_session_remove(repl_session *, repl_module *);
-repl_module *repl_session_find(repl_session *, const char *number_or_name);  // NULL when unknown
+// A module by number or name; NULL when unknown.
+repl_module *repl_session_find(repl_session *, const char *number_or_name);
 
 // Ends a transaction: the uncommitted edits become a version labelled `label` (NULL when nothing
 // changed).
 repl_version *repl_commit(repl_module *, const char *label);
-// What "as loaded" means: version 0, or, for a module built at the prompt, the last version before
-// any pass ran.
+// The version that "as loaded" refers to: version 0, or, for a module built at the prompt, the last
+// one before any pass ran.
 repl_version *repl_base(const repl_module *);
+// Moves the module to a version of its own, by undoing up to the common ancestor and redoing down.
 void repl_goto(repl_module *, repl_version *);
-// Visits another version for a moment: repl_visit ... repl_return leaves everything as it was, redo
-// and stepping too.
+// Moves to another version temporarily: repl_return, given what repl_visit returned, restores
+// everything, also where redo goes and where stepping stands.
 typedef struct repl_visit_state {
   repl_version *here, *redo;
   pipeline_cursor cursor;
 } repl_visit_state;
 repl_visit_state repl_visit(repl_module *, repl_version *);
 void repl_return(repl_module *, const repl_visit_state *);
-// "3", "@3" or a mark; NULL when unknown
+// The version that a text names: "3", "@3" or a mark; NULL when unknown. Borrowed.
 repl_version *repl_version_find(repl_module *, const char *number_or_mark);
-// A free-standing copy of a version; the module is back where it was afterwards.
+// An independent copy of a version, the caller's to free (hlo_module_free); the module's own
+// current version does not change.
 hlo_module *repl_module_at(repl_module *, repl_version *);
+// Free what a compiled program, a module's arguments, a set of values hold, and empty it.
 void repl_drop_exe(repl_exe *);
 void repl_drop_inputs(repl_module *);
 void repl_values_free(repl_values *);
-// those of a run of the current version
+// Replaces the values of the last run by those of a run of the current version; takes *take and
+// empties it.
 void repl_keep_values(repl_module *, repl_values *take);
 
 // Instructions and computations by what users type: with or without '%', exact first, then ignoring
-// case.
+// case. Borrowed; NULL when there is none.
 hlo_instr *repl_find_instr(const hlo_module *, const char *name);
 hlo_computation *repl_find_comp(const hlo_module *, const char *name);
 // E_NO_OBJECT with the nearest names.

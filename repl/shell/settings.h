@@ -6,6 +6,7 @@
 #include "repl/shell/session.h"
 
 extern const u32 repl_setting_count;
+// Name and summary of setting k, below repl_setting_count.
 const char *repl_setting_name(u32 k);
 const char *repl_setting_summary(u32 k);
 // The values that setting k takes, "on|off"; "" when it takes a number or any text.

@@ -16,7 +16,7 @@ hs_status repl_find_device(const repl_cmd *c, const char *name, const prof_devic
 
 bool repl_xla_for_gpu(const repl_session *s) { return s->plugin_target || s->target_text; }
 
-// A plug-in of the user's own choice that is for GPUs comes first, then any.
+// A plug-in for GPUs that the user has chosen comes first, then any for GPUs.
 hs_status repl_xla_options(repl_session *s, backend_options *out, char **plugin) {
   *out = repl_backend_options(s);
   *plugin = NULL;

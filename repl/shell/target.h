@@ -12,8 +12,8 @@ hs_status repl_find_device(const repl_cmd *, const char *name, const prof_device
 // that GPU with the first plug-in that can. *plugin: what `out` borrows, the caller's to free.
 hs_status repl_xla_options(repl_session *, backend_options *out, char **plugin);
 bool repl_xla_for_gpu(const repl_session *);  // the xla commands compile for a GPU
-// The lines that stand above all that was compiled for a GPU which is not here: that it is not
-// tuned, which fields of its description were left out, which custom calls have no code there.
+// Prints the notes on a compilation for a GPU that is not installed: that it is not tuned, which
+// fields of its description were left out, which custom calls have no code there.
 void repl_say_gpu_target(repl_cmd *, const pjrt_result *);
 
 #endif
