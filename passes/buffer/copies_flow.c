@@ -388,8 +388,8 @@ static bool visit(cp_flow *f, hlo_computation *c, u32 depth, u32 *turn) {
           if (!visit(f, called[j], depth + 1, turn)) return false;
         }
       }
-      f->base[i->id] = f->nplaces;
-      f->nplaces += cp_leaves(i->shape);
+      f->base[i->id] = f->npositions;
+      f->npositions += cp_leaves(i->shape);
       f->when[i->id] = (*turn)++;
     }
   hs_vec_push(&f->comps, c);
@@ -476,7 +476,7 @@ static void find_uses(cp_flow *f, const hlo_computation *c) {
   }
 }
 
-u32 *cp_nothings(hs_arena *a, u32 n) {
+u32 *cp_none_array(hs_arena *a, u32 n) {
   u32 *v = HS_NEW_ARRAY(a, u32, n + 1);
   memset(v, 0xff, (n + 1) * sizeof *v);
   return v;
@@ -494,29 +494,30 @@ bool cp_flow_of(pass_ctx *p, cp_flow *f, const cp_flow *before) {
   memset(f->writes, 1, ni * sizeof *f->writes);
   if (before) memcpy(f->writes, before->writes, before->nids * sizeof *f->writes);
   f->when = HS_NEW_ARRAY(a, u32, ni + 1);
-  f->base = cp_nothings(a, ni);
+  f->base = cp_none_array(a, ni);
   if (!visit(f, m->entry, 0, &turn)) {
     hs_vec_free(&f->comps);
     return false;
   }
-  f->at = HS_NEW_ARRAY(a, u32, f->nplaces + 1);
-  f->phi = HS_NEW_ARRAY(a, bool, f->nplaces + 1);
-  own(f, 0, f->nplaces);
+  f->at = HS_NEW_ARRAY(a, u32, f->npositions + 1);
+  f->phi = HS_NEW_ARRAY(a, bool, f->npositions + 1);
+  own(f, 0, f->npositions);
   run(f, m->entry);
   return true;
 }
 
-void cp_settle(cp_flow *f) {
-  u32 n = f->nplaces;
-  f->maker = HS_NEW_ARRAY(f->a, hlo_instr *, n + 1);
+void cp_find_uses(cp_flow *f) {
+  u32 n = f->npositions;
+  f->definer = HS_NEW_ARRAY(f->a, hlo_instr *, n + 1);
   f->group = HS_NEW_ARRAY(f->a, u32, n + 1);
-  f->first_use = cp_nothings(f->a, n);
-  f->first_root = cp_nothings(f->a, n);
+  f->first_use = cp_none_array(f->a, n);
+  f->first_root = cp_none_array(f->a, n);
   f->uses.n = f->roots.n = 0;
   for (u32 k = 0; k < n; k++) f->group[k] = k;
   for (u32 c = 0; c < f->comps.n; c++) {
     hlo_for_each_instr(i, f->comps.v[c]) {
-      for (u32 k = 0, leaves = cp_leaves(i->shape); k < leaves; k++) f->maker[place(f, i) + k] = i;
+      for (u32 k = 0, leaves = cp_leaves(i->shape); k < leaves; k++)
+        f->definer[place(f, i) + k] = i;
       join_instr(f, i);
     }
     find_uses(f, f->comps.v[c]);
@@ -526,7 +527,7 @@ void cp_settle(cp_flow *f) {
 
 // ---- copies that went ---------------------------------------------------------------------------
 static bool made_in(const cp_flow *f, const hlo_computation *c, u32 place) {
-  const hlo_instr *x = f->maker[f->at[place]];
+  const hlo_instr *x = f->definer[f->at[place]];
   return x != c->params[0] && cp_nested(f, x, c);
 }
 
@@ -559,8 +560,8 @@ static bool phis_stand(const cp_flow *f) {
 
 // Whether two flows of one module say the same of everything in it, in whatever numbers.
 static bool same_flow(cp_flow *f, cp_flow *g) {
-  u32 *value = cp_nothings(f->a, f->nplaces), *group = cp_nothings(f->a, f->nplaces),
-      *back = cp_nothings(f->a, g->nplaces), *group_back = cp_nothings(f->a, g->nplaces);
+  u32 *value = cp_none_array(f->a, f->npositions), *group = cp_none_array(f->a, f->npositions),
+      *back = cp_none_array(f->a, g->npositions), *group_back = cp_none_array(f->a, g->npositions);
   bool same = true;
   for (u32 c = 0; c < g->comps.n; c++)
     hlo_for_each_instr(i, g->comps.v[c])
@@ -573,20 +574,20 @@ static bool same_flow(cp_flow *f, cp_flow *g) {
           if (*ends[e] == CP_NONE) *ends[e] = want[e];
           same &= *ends[e] == want[e];
         }
-        same &= f->phi[x] == g->phi[y] && f->maker[f->at[x]] == g->maker[g->at[y]];
+        same &= f->phi[x] == g->phi[y] && f->definer[f->at[x]] == g->definer[g->at[y]];
       }
   return same;
 }
 
 bool cp_follow(pass_ctx *p, cp_flow *f, const u32 *became) {
-  for (u32 k = 0; k < f->nplaces; k++)
+  for (u32 k = 0; k < f->npositions; k++)
     while (became[f->at[k]] != CP_NONE) f->at[k] = became[f->at[k]];
   if (!phis_stand(f)) return false;
-  cp_settle(f);
+  cp_find_uses(f);
   if (HS_CHECKED) {
     cp_flow anew;
     HS_ASSERT(cp_flow_of(p, &anew, f));
-    cp_settle(&anew);
+    cp_find_uses(&anew);
     HS_ASSERT(same_flow(f, &anew));
     cp_flow_free(&anew);
   }

@@ -1,28 +1,27 @@
-// copies_order.c — in what order instructions run, as far as it is fixed
-// (xla/service/hlo_ordering.cc).
+// copies_order.c — the partial order in which instructions execute (xla/service/hlo_ordering.cc,
+// DependencyHloOrdering).
 //
-// One instruction of a computation comes before another if there is a path between them. Few pairs
-// are asked for, and most are answered from two intervals that a depth-first post order gives every
-// instruction (Yildirim, Chaoji and Zaki, GRAIL, 2010): all that stands from `within` up to it
-// comes before it, and nothing does that reaches below its `least`; and nothing comes after it that
-// stands before the `soonest` that reads it. In between the graph is searched, these cutting the
-// search short. The graph is that of the moment when the order was found; edges added since are few
-// and tried on top.
+// One instruction of a computation precedes another if the dependency graph has a path between
+// them. Most queries are answered from interval labels by depth-first post order (Yildirim, Chaoji
+// and Zaki, GRAIL, 2010). For the instruction of rank r: all ranks in [within, r] reach it; an
+// instruction with a smaller `least` does not reach it; and it reaches no rank below `soonest`, its
+// first user. Otherwise a search of the predecessors decides, pruned by the same labels. The labels
+// describe the graph when cp_find_order ran; the few edges added since are kept in a list and
+// combined with it.
 #include "passes/buffer/copies.h"
 
-// All computations one after another, each in its post order: ranks.
 static u32 rank_of(const cp_flow *f, const hlo_instr *i) { return f->rank[i->id]; }
 
 static void add_before(cp_flow *f, const hlo_instr *before, u32 rank, u32 *least) {
   u32 x = rank_of(f, before);
-  if (x >= rank) return;  // of an invalid module
+  if (x >= rank) return;  // only in an invalid module
   hs_vec_push(&f->before, x);
   *least = HS_MIN(*least, f->spans.v[x].least);
   f->spans.v[x].soonest = HS_MIN(f->spans.v[x].soonest, rank);
 }
 
 void cp_find_order(cp_flow *f) {
-  f->rank = cp_nothings(f->a, f->nids);
+  f->rank = cp_none_array(f->a, f->nids);
   f->before.n = f->spans.n = f->added.n = 0;
   for (u32 c = 0; c < f->comps.n; c++) {
     hlo_instr **v = f->order[f->comps.v[c]->id];
@@ -34,7 +33,7 @@ void cp_find_order(cp_flow *f) {
       for (u32 o = 0; o < i->noperands; o++) add_before(f, hlo_operand(i, o), rank, &s.least);
       for (u32 o = 0; i->ctrl_preds && o < i->ctrl_preds->n; o++)
         add_before(f, i->ctrl_preds->v[o], rank, &s.least);
-      for (size_t e = f->before.n; e-- > from;)  // operands mostly stand in their order
+      for (size_t e = f->before.n; e-- > from;)  // operands are mostly in post order
         if (f->before.v[e] + 1 == s.within) s.within = f->spans.v[f->before.v[e]].within;
       s.end = (u32)f->before.n;
       hs_vec_push(&f->spans, s);
@@ -56,8 +55,8 @@ static bool path(cp_flow *f, u32 a, u32 b) {
       u32 y = f->before.v[e];
       f->work++;
       if (y == a || (a < y && a >= v[y].within)) return true;
-      if (y < v[a].soonest || v[a].least < v[y].least || v[y].met == f->searches) continue;
-      v[y].met = f->searches;
+      if (y < v[a].soonest || v[a].least < v[y].least || v[y].visited == f->searches) continue;
+      v[y].visited = f->searches;
       hs_vec_push(&f->todo, y);
     }
   }
@@ -66,7 +65,7 @@ static bool path(cp_flow *f, u32 a, u32 b) {
 
 static bool path_or_same(cp_flow *f, u32 a, u32 b) { return a == b || path(f, a, b); }
 
-// By way of added edges: each leads on to those that can be reached from its end.
+// Whether a path uses added edges: a closure over those whose start can be reached.
 static bool path_added(cp_flow *f, u32 a, u32 b) {
   for (u32 k = 0; k < f->added.n; k++) f->added.v[k].reached = false;
   for (bool more = true; more;) {
@@ -102,10 +101,10 @@ bool cp_nested(const cp_flow *f, const hlo_instr *i, const hlo_computation *in) 
   return c == in;
 }
 
-// The two instructions of one computation that a and b happen in, and which of their computations
-// holds a and b.
-static bool meet(const cp_flow *f, const hlo_instr **a, const hlo_instr **b,
-                 const hlo_computation **ca, const hlo_computation **cb) {
+// Replaces a and b by their enclosing instructions in the innermost common computation; ca and cb: the
+// computations called by those that contain a and b.
+static bool lift_to_common(const cp_flow *f, const hlo_instr **a, const hlo_instr **b,
+                           const hlo_computation **ca, const hlo_computation **cb) {
   *ca = *cb = NULL;
   while ((*a)->parent != (*b)->parent) {
     u32 da = f->depth[(*a)->parent->id], db = f->depth[(*b)->parent->id];
@@ -128,7 +127,7 @@ static i64 branch_of(const cp_flow *f, const hlo_instr *conditional, const hlo_c
 cp_order cp_order_of(cp_flow *f, const hlo_instr *a, const hlo_instr *b) {
   if (a == b) return CP_SAME;
   const hlo_computation *ca, *cb;
-  if (!meet(f, &a, &b, &ca, &cb)) return CP_UNORDERED;
+  if (!lift_to_common(f, &a, &b, &ca, &cb)) return CP_UNORDERED;
   if (a == b && a->opcode == HLO_WHILE && ca == hlo_attr_comp(a, HLO_ATTR_CONDITION) &&
       cb == hlo_attr_comp(a, HLO_ATTR_BODY))
     return CP_BEFORE_END;
@@ -142,7 +141,7 @@ cp_order cp_order_of(cp_flow *f, const hlo_instr *a, const hlo_instr *b) {
 }
 
 bool cp_defined_before(cp_flow *f, u32 a, u32 b) {
-  const hlo_instr *x = f->maker[a], *y = f->maker[b];
+  const hlo_instr *x = f->definer[a], *y = f->definer[b];
   if (y->parent == f->m->entry && y->opcode == HLO_PARAMETER) return false;
   if (x->parent == f->m->entry && x->opcode == HLO_PARAMETER) return true;
   bool loop_x = f->phi[a] && x->opcode == HLO_PARAMETER,

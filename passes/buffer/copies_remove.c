@@ -1,12 +1,13 @@
-// copies_remove.c — which copies are not needed (the CopyRemover of
+// copies_remove.c — removes copies that live ranges do not require (CopyRemover in
 // xla/service/copy_insertion.cc).
 //
-// The values of one buffer stand in a list, in the order in which they live. A copy goes when the
-// lists of its two sides can be joined at that place: every value has had its last use before the
-// next is made. Where that order is not strict the regions of the program in which the two lists
-// live are compared: they may touch as long as no instruction writes between what another list's
-// value is made and used for. Operations without an order of their own get one by a control edge
-// then.
+// The values of each buffer form a list (a ring with a head) in the order of their live ranges. A
+// copy is removed when the lists of its operand and its result can be concatenated there: the last
+// use of every value precedes the definition of the next. Where that order is not strict, the live
+// range regions of the two lists, sets of instructions, are compared (with the option
+// use_region_based_live_range_analysis): they may touch as long as no instruction writes the buffer
+// between the definition and a use of a value of the other list. Unordered instructions are then
+// ordered by control edges.
 #include "passes/buffer/copies.h"
 #include "core/ir/async.h"
 
@@ -22,10 +23,10 @@ typedef struct edge {
 typedef struct remover {
   pass_ctx *c;
   cp_flow *f;
-  u32 *prev, *next;  // by value: rings
+  u32 *prev, *next;  // by value: neighbours in its ring
   bool *head;        // by value: first of its ring
-  u32 *source;       // by value that a copy makes: the value that it copies; CP_NONE
-  u32 *mark[2];      // by instruction id: 1 + its number in a region
+  u32 *source;       // by value that a copy defines: the value copied; CP_NONE
+  u32 *mark[2];      // by instruction id: 1 + its index in a region
   u32 *edge_of;      // by instruction id: the first edge from it
   HS_VEC(edge) edges, forced;
   i64 region_limit;
@@ -46,7 +47,7 @@ static bool used_by_root(const cp_flow *f, u32 value) {
 }
 
 static bool use_before(cp_flow *f, const cp_use *u, u32 value, scan *s) {
-  const hlo_instr *user = u->user, *def = f->maker[value];
+  const hlo_instr *user = u->user, *def = f->definer[value];
   switch (cp_order_of(f, user, def)) {
   case CP_SAME:
     if (cp_share(f, user, u->operand, u->leaf, value - f->base[def->id])) return true;
@@ -81,20 +82,20 @@ static bool use_before(cp_flow *f, const cp_use *u, u32 value, scan *s) {
     for (u32 k = 0; k < n; k++) {
       if (!cp_nested(f, def, v[k])) continue;
       const hlo_instr *x = hlo_operand(user, u->operand);
-      bool made = x->opcode != HLO_GET_TUPLE_ELEMENT && x->opcode != HLO_PARAMETER &&
-                  f->at[f->base[x->id]] == f->base[x->id];
-      if (!made && x->opcode != HLO_TUPLE) s->escaped |= used_by_root(f, value);
+      bool defined = x->opcode != HLO_GET_TUPLE_ELEMENT && x->opcode != HLO_PARAMETER &&
+                     f->at[f->base[x->id]] == f->base[x->id];
+      if (!defined && x->opcode != HLO_TUPLE) s->escaped |= used_by_root(f, value);
       if (!s->exclusive) return true;
     }
   }
   return false;
 }
 
-static bool lives_before(remover *r, u32 a, u32 b) {
+static bool ends_before(remover *r, u32 a, u32 b) {
   cp_flow *f = r->f;
   if (f->first_use[a] == CP_NONE) return cp_defined_before(f, a, b);
   for (u32 k = f->first_root[a]; k != CP_NONE; k = f->roots.v[k].next)
-    if (f->roots.v[k].comp == f->maker[b]->parent) return false;
+    if (f->roots.v[k].comp == f->definer[b]->parent) return false;
   scan s = {0};
   for (u32 u = f->first_use[a]; u != CP_NONE; u = f->uses.v[u].next) {
     r->f->work++;
@@ -103,30 +104,30 @@ static bool lives_before(remover *r, u32 a, u32 b) {
   return true;
 }
 
-// Every value from `first` on lives after every one up to `last`.
+// Whether the live ranges of all values up to `last` precede those of all values from `first` on.
 static bool lists_in_order(remover *r, u32 last, u32 first) {
   for (u32 b = first; b != CP_NONE; b = next_of(r, b))
     for (u32 a = last; a != CP_NONE; a = prev_of(r, a)) {
       r->f->work++;
-      if (!lives_before(r, a, b)) return false;
+      if (!ends_before(r, a, b)) return false;
     }
   return true;
 }
 
 // ---- regions ------------------------------------------------------------------------------------
-// writes: over a value that it uses
+// defines: defines a value of the region; writes: overwrites a value that it uses
 typedef struct entry {
-  hlo_instr *i, *maker;
-  bool makes, writes;
+  hlo_instr *i, *definer;
+  bool defines, writes;
   u32 next;
 } entry;
-typedef struct part {
+typedef struct region_part {
   const hlo_computation *comp;
   u32 first;
-} part;
+} region_part;
 typedef struct region {
   HS_VEC(entry) v;
-  HS_VEC(part) parts;
+  HS_VEC(region_part) parts;
   u32 *mark;
 } region;
 
@@ -135,7 +136,7 @@ static entry *entry_of(region *g, hlo_instr *i) {
     u32 p = 0;
     while (p < g->parts.n && g->parts.v[p].comp != i->parent) p++;
     if (p == g->parts.n) {
-      part fresh = {i->parent, CP_NONE};
+      region_part fresh = {i->parent, CP_NONE};
       hs_vec_push(&g->parts, fresh);
     }
     entry e = {i, NULL, false, false, g->parts.v[p].first};
@@ -164,12 +165,12 @@ static bool modifies(const hlo_instr *i, const hlo_instr *x) {
 static void collect(remover *r, u32 value, region *g) {
   u32 v = value;
   do {
-    hlo_instr *def = r->f->maker[v];
-    entry_of(g, def)->makes = true;
+    hlo_instr *def = r->f->definer[v];
+    entry_of(g, def)->defines = true;
     for (u32 k = r->f->first_use[v]; k != CP_NONE; k = r->f->uses.v[k].next) {
       const cp_use *u = &r->f->uses.v[k];
       entry *e = entry_of(g, u->user);
-      e->maker = def;
+      e->definer = def;
       e->writes |= r->f->writes[u->user->id] && writes_over(u->user, u->operand, u->leaf);
     }
     v = r->next[v];
@@ -202,7 +203,7 @@ static u32 runtime_order(remover *r, const hlo_instr *a, const hlo_instr *b) {
   return EITHER;
 }
 
-// Communication runs beside other things; it shares its buffers with nobody.
+// Asynchronous communication: its buffers are accessed concurrently, so they are not shared.
 static bool always_intercepts(const hlo_instr *i) {
   switch (i->opcode) {
   case HLO_SEND:
@@ -227,7 +228,7 @@ static bool always_intercepts(const hlo_instr *i) {
 
 static bool can_intercept(const entry *e, const region *other) {
   const hlo_instr *i = e->i;
-  if (!e->makes) return e->writes;
+  if (!e->defines) return e->writes;
   switch (i->opcode) {
   case HLO_COPY: {
     const hlo_instr *x = hlo_operand(i, 0);
@@ -257,71 +258,72 @@ static bool inside(const cp_flow *f, const hlo_instr *i, const hlo_instr *loop) 
 
 static relation relate(remover *r, const entry *e1, const entry *e2, bool can_modify) {
   relation out = {runtime_order(r, e2->i, e1->i), always_intercepts(e2->i)};
-  if (inside(r->f, e2->i, e1->i)) {  // it begins before what is inside and ends after
-    out.order = (e1->maker ? AFTER : NO_OVERLAP) | (e1->makes ? BEFORE : NO_OVERLAP);
+  if (inside(r->f, e2->i,
+             e1->i)) {  // the loop starts before the instructions in it and ends after them
+    out.order = (e1->definer ? AFTER : NO_OVERLAP) | (e1->defines ? BEFORE : NO_OVERLAP);
     return out;
   }
-  if (out.order == SAME && e1->makes != e2->makes) out.order = e1->makes ? BEFORE : AFTER;
-  if (!e1->maker || !can_modify) return out;
-  if (e1->maker->opcode == HLO_PARAMETER && hlo_is_root(e1->i)) {
+  if (out.order == SAME && e1->defines != e2->defines) out.order = e1->defines ? BEFORE : AFTER;
+  if (!e1->definer || !can_modify) return out;
+  if (e1->definer->opcode == HLO_PARAMETER && hlo_is_root(e1->i)) {
     out.intercepts = true;
   } else if (out.order == BEFORE || out.order == EITHER) {
-    u32 made = inside(r->f, e2->i, e1->maker) ? BEFORE : runtime_order(r, e2->i, e1->maker);
-    if (made == AFTER || made == EITHER) out.intercepts = true;
+    u32 defined = inside(r->f, e2->i, e1->definer) ? BEFORE : runtime_order(r, e2->i, e1->definer);
+    if (defined == AFTER || defined == EITHER) out.intercepts = true;
   }
   return out;
 }
 
-// Puts e2 before, or after, all of `loose`, if that is allowed.
-static bool force_order(remover *r, u32 n, entry *const *loose, const entry *e2, u32 wanted) {
+// Orders e2 before, or after, all of `unordered`, if that is allowed.
+static bool force_order(remover *r, u32 n, entry *const *unordered, const entry *e2, u32 wanted) {
   if (n == 0) return true;
   if (wanted != BEFORE && wanted != AFTER) return false;
   for (u32 k = 0; k < n; k++) {
-    if (loose[k]->i->parent != e2->i->parent) return false;
-    const hlo_instr *first = wanted == BEFORE ? e2->i : loose[k]->i,
-                    *then = wanted == BEFORE ? loose[k]->i : e2->i;
+    if (unordered[k]->i->parent != e2->i->parent) return false;
+    const hlo_instr *first = wanted == BEFORE ? e2->i : unordered[k]->i,
+                    *then = wanted == BEFORE ? unordered[k]->i : e2->i;
     if (hlo_is_root(first) || (then->opcode == HLO_COPY && modifies(first, hlo_operand(then, 0))))
       return false;
   }
   for (u32 k = 0; k < n; k++) {
-    edge e = {wanted == BEFORE ? e2->i : loose[k]->i, wanted == BEFORE ? loose[k]->i : e2->i,
-              CP_NONE};
+    edge e = {wanted == BEFORE ? e2->i : unordered[k]->i,
+              wanted == BEFORE ? unordered[k]->i : e2->i, CP_NONE};
     hs_vec_push(&r->forced, e);
   }
   return true;
 }
 
-// Two values that one instruction makes are there at once.
-static bool made_together(const region *a, const region *b) {
+// Whether one instruction defines values of both: their live ranges start together.
+static bool defined_together(const region *a, const region *b) {
   for (u32 k = 0; k < b->v.n; k++) {
-    u32 m = b->v.v[k].makes ? a->mark[b->v.v[k].i->id] : 0;
-    if (m && a->v.v[m - 1].makes) return true;
+    u32 m = b->v.v[k].defines ? a->mark[b->v.v[k].i->id] : 0;
+    if (m && a->v.v[m - 1].defines) return true;
   }
   return false;
 }
 
-// How region b lies to what of a is in the same computations or around them.
+// Compares region b with the parts of region a in the same or enclosing computations.
 static void locate(remover *r, region *a, region *b, bool *overlap, bool *intercepts) {
-  HS_VEC(entry *) loose = {0};
+  HS_VEC(entry *) unordered = {0};
   *overlap = *intercepts = false;
   for (u32 p = 0; p < a->parts.n; p++)
     for (u32 k = 0; k < b->v.n; k++) {
       entry *e2 = &b->v.v[k];
       if (!cp_nested(r->f, e2->i, a->parts.v[p].comp)) continue;
-      bool can_modify = can_intercept(e2, a), loose_intercepts = false;
+      bool can_modify = can_intercept(e2, a), unordered_intercepts = false;
       u32 order = 0;
-      loose.n = 0;
+      unordered.n = 0;
       for (u32 j = a->parts.v[p].first; j != CP_NONE; j = a->v.v[j].next) {
         relation one = relate(r, &a->v.v[j], e2, can_modify);
         if (one.order == EITHER)
-          hs_vec_push(&loose, &a->v.v[j]), loose_intercepts |= one.intercepts;
+          hs_vec_push(&unordered, &a->v.v[j]), unordered_intercepts |= one.intercepts;
         else order |= one.order, *intercepts |= one.intercepts;
       }
-      if (!force_order(r, (u32)loose.n, loose.v, e2, order))
-        order |= EITHER, *intercepts |= loose_intercepts;
+      if (!force_order(r, (u32)unordered.n, unordered.v, e2, order))
+        order |= EITHER, *intercepts |= unordered_intercepts;
       *overlap |= order >= EITHER;
     }
-  hs_vec_free(&loose);
+  hs_vec_free(&unordered);
 }
 
 static void note_edge(remover *r, hlo_instr *first, hlo_instr *then) {
@@ -330,10 +332,10 @@ static void note_edge(remover *r, hlo_instr *first, hlo_instr *then) {
   hs_vec_push(&r->edges, e);
 }
 
-static void order_them(remover *r, hlo_instr *first, hlo_instr *then) {
+static void add_control_edge(remover *r, hlo_instr *first, hlo_instr *then) {
   const hlo_instr_list *l = then->ctrl_preds;
   u32 n = l ? l->n : 0;
-  // an order by way of the copy goes with it, so only a direct one will do
+  // a path through the copy disappears with it, so only direct edges count
   for (u32 k = 0; k < then->noperands; k++)
     if (hlo_operand(then, k) == first) return;
   for (u32 k = 0; k < n; k++)
@@ -346,18 +348,18 @@ static void order_them(remover *r, hlo_instr *first, hlo_instr *then) {
   cp_add_order(r->f, first, then);
 }
 
-// Whether an edge would close a cycle. Out of work, nothing can be said of the order: then it
-// might.
-static bool would_turn(remover *r, const edge *e) {
+// Whether an edge might close a cycle. Once the work limit is reached the order is unknown.
+static bool may_close_cycle(remover *r, const edge *e) {
   return cp_order_of(r->f, e->then, e->first) == CP_BEFORE || r->f->work >= CP_WORK_MOST;
 }
 
-// dest_first: the copy makes the first value of its list; else it copies the last one of the other.
+// Whether the live ranges of two lists conflict. dest_first: the copy's value is the first of its
+// list; else the copied value is the last of its own.
 static bool interfere(remover *r, u32 src, u32 dest, bool dest_first) {
   region a = {.mark = r->mark[0]}, b = {.mark = r->mark[1]};
   collect(r, src, &a);
   collect(r, dest, &b);
-  bool refused = made_together(&a, &b) || (i64)a.v.n * (i64)b.v.n > CP_WORK_MOST - r->f->work ||
+  bool refused = defined_together(&a, &b) || (i64)a.v.n * (i64)b.v.n > CP_WORK_MOST - r->f->work ||
                  (r->region_limit >= 0 && (i64)a.v.n * (i64)b.v.n > r->region_limit);
   if (!refused) {
     bool over1, cut1, over2, cut2;
@@ -366,9 +368,11 @@ static bool interfere(remover *r, u32 src, u32 dest, bool dest_first) {
     locate(r, &b, &a, &over2, &cut2);
     refused = (over1 && over2) || (over1 && (cut1 || (!dest_first && cut2))) ||
               (over2 && (cut2 || (dest_first && cut1)));
-    for (u32 k = 0; !refused && k < r->forced.n; k++) refused = would_turn(r, &r->forced.v[k]);
-    for (u32 k = 0; !refused && k < r->forced.n; k++)  // each may have turned with those before it
-      if (!would_turn(r, &r->forced.v[k])) order_them(r, r->forced.v[k].first, r->forced.v[k].then);
+    for (u32 k = 0; !refused && k < r->forced.n; k++) refused = may_close_cycle(r, &r->forced.v[k]);
+    for (u32 k = 0; !refused && k < r->forced.n;
+         k++)  // the edges added before may close a cycle with it
+      if (!may_close_cycle(r, &r->forced.v[k]))
+        add_control_edge(r, r->forced.v[k].first, r->forced.v[k].then);
       else refused = true;
   }
   drop(&a);
@@ -377,7 +381,7 @@ static bool interfere(remover *r, u32 src, u32 dest, bool dest_first) {
 }
 
 // ---- one copy -----------------------------------------------------------------------------------
-// the ring that starts with `first`, behind a value of another
+// Inserts the ring with head `first` after a value of another ring.
 static void splice(remover *r, u32 first, u32 after) {
   u32 last = r->prev[first];
   r->head[first] = false;
@@ -385,13 +389,13 @@ static void splice(remover *r, u32 first, u32 after) {
   r->next[after] = first, r->prev[first] = after;
 }
 
-// The copy's value is its operand's: so are its uses and the roots that it is.
+// Replaces the copy's value d by its operand's value s, in the list, the uses and the roots.
 static void merge_value(remover *r, u32 d, u32 s) {
   cp_flow *f = r->f;
   if (r->head[d]) r->head[d] = false, r->head[r->next[d]] = true;
   r->next[r->prev[d]] = r->next[d], r->prev[r->next[d]] = r->prev[d];
   for (u32 *u = &f->first_use[s]; *u != CP_NONE; u = &f->uses.v[*u].next)
-    if (f->uses.v[*u].user == f->maker[d]) {
+    if (f->uses.v[*u].user == f->definer[d]) {
       *u = f->uses.v[*u].next;
       break;
     }
@@ -411,7 +415,7 @@ static void merge_value(remover *r, u32 d, u32 s) {
   }
 }
 
-static bool removable(remover *r, hlo_instr *copy) {
+static bool try_remove(remover *r, hlo_instr *copy) {
   u32 d = r->f->base[copy->id], s = r->source[d];
   if (s == CP_NONE || copy->shape != hlo_operand(copy, 0)->shape || r->f->work > CP_WORK_MOST)
     return false;
@@ -446,12 +450,12 @@ static void strip_edges(remover *r, hlo_instr *copy) {
   }
 }
 
-// ---- all of them --------------------------------------------------------------------------------
-typedef struct turn {
+// ---- all copies ---------------------------------------------------------------------------------
+typedef struct live_value {
   u32 group, when, value;
-} turn;
+} live_value;
 static int by_group(const void *a, const void *b) {
-  const turn *x = a, *y = b;
+  const live_value *x = a, *y = b;
   if (x->group != y->group) return x->group < y->group ? -1 : 1;
   if (x->when != y->when) return x->when < y->when ? -1 : 1;
   return (x->value > y->value) - (x->value < y->value);
@@ -459,9 +463,9 @@ static int by_group(const void *a, const void *b) {
 
 static void make_rings(remover *r) {
   cp_flow *f = r->f;
-  HS_VEC(turn) all = {0};
-  for (u32 v = 0; v < f->nplaces; v++) {
-    turn t = {f->at[v] == v ? cp_group(f, v) : 0, f->when[f->maker[v]->id], v};
+  HS_VEC(live_value) all = {0};
+  for (u32 v = 0; v < f->npositions; v++) {
+    live_value t = {f->at[v] == v ? cp_group(f, v) : 0, f->when[f->definer[v]->id], v};
     if (f->at[v] == v) hs_vec_push(&all, t);
   }
   if (all.n) qsort(all.v, all.n, sizeof *all.v, by_group);
@@ -478,7 +482,7 @@ static void make_rings(remover *r) {
 }
 
 bool cp_remove_copies(pass_ctx *c, cp_flow *f) {
-  u32 n = f->nplaces, *became = cp_nothings(c->scratch, n), ni = c->m->next_instr_id;
+  u32 n = f->npositions, *became = cp_none_array(c->scratch, n), ni = c->m->next_instr_id;
   remover r = {
       .c = c, .f = f, .region_limit = pass_option_int(c, "use_region_based_live_range_analysis")};
   r.prev = HS_NEW_ARRAY(c->scratch, u32, n + 1), r.next = HS_NEW_ARRAY(c->scratch, u32, n + 1);
@@ -506,7 +510,7 @@ bool cp_remove_copies(pass_ctx *c, cp_flow *f) {
     u32 left = 0;
     for (u32 k = 0; k < copies.n; k++) {
       hlo_instr *i = copies.v[k];
-      if (!removable(&r, i)) {
+      if (!try_remove(&r, i)) {
         copies.v[left++] = i;
         continue;
       }

@@ -1,16 +1,17 @@
-// copy_insertion.c — values that two owners would write get a copy
-// (xla/service/copy_insertion.cc).
+// copy_insertion.c — copy-insertion (xla/service/copy_insertion.cc): inserts copies so that values
+// with overlapping live ranges do not share a buffer.
 //
-// Three steps, as in XLA. First copies stand wherever memory might be shared wrongly: around what a
-// loop changes of its state (before it, at the body's start and end), at the results of
-// conditionals' branches, before operations that write over an operand, and at arguments and
-// results that the module says share memory. Then those that the lifetimes of values allow go again
-// (copies_remove.c), whoever made them. Last, what the entry returns must not be an argument, a
-// constant or the same memory twice, and read-only memory is not shared with anything.
+// Three steps, as in XLA. First, copies are inserted wherever live ranges might overlap in a shared
+// buffer: around the changing elements of a loop's state (before the loop, at the start and end of
+// its body), at the results of conditionals' branches, at operands that are written in place, and
+// at arguments and results that input_output_alias pairs. Second, copies that the live ranges do not
+// require are removed (copies_remove.c), including those the module had before. Third, copies
+// ensure that an output is not an argument, a constant or the buffer of another output, and that
+// read-only memory is not shared.
 //
-// A state that must not be copied (of send, recv, copy-start and async-start, in loops that start
-// it in one iteration and end it in the next) is kept; those of send, recv and copy-start are
-// kept apart by copies of what they are made from and of what comes out, with control edges.
+// The state of an asynchronous operation that a loop starts in one iteration and finishes in the
+// next must not be copied. For send, recv and copy-start the operand and the result are copied
+// instead, with control edges that separate consecutive operations.
 #include "passes/buffer/copies.h"
 #include "passes/clean/clean.h"
 #include "passes/control/calls.h"
@@ -41,8 +42,8 @@ static hlo_instr *copy_of(inserter *t, hlo_instr *x) {
   return k;
 }
 
-// x with the places copied that `need` names; `made` (may be NULL) receives the copies. Elements
-// are read anew.
+// x with the leaves that `need` marks copied; `made` (may be NULL) receives the copies. Elements are
+// read by new get-tuple-elements.
 static hlo_instr *copied(inserter *t, hlo_instr *x, const bool *need, hlo_instr **made) {
   if (!any(need, 0, cp_leaves(x->shape))) return x;
   if (!hlo_shape_is_tuple(x->shape)) {
@@ -64,15 +65,15 @@ static void copy_operand(inserter *t, hlo_instr *user, u32 slot, const bool *nee
   if (now != hlo_operand(user, slot)) hlo_set_operand(user, slot, now);
 }
 
-// All that read x, and the computation's callers if it is the root, get the copies instead.
-typedef struct reader {
+// Redirects all users of x, and the root if it is x, to the copies.
+typedef struct use {
   hlo_instr *user;
   u32 slot;
-} reader;
-static void copy_for_readers(inserter *t, hlo_instr *x, const bool *need, hlo_instr **made) {
-  HS_VEC(reader) v = {0};
+} use;
+static void copy_for_users(inserter *t, hlo_instr *x, const bool *need, hlo_instr **made) {
+  HS_VEC(use) v = {0};
   hlo_for_each_use(u, x) {
-    reader r = {u->user, hlo_slot(u)};
+    use r = {u->user, hlo_slot(u)};
     hs_vec_push(&v, r);
   }
   bool root = hlo_is_root(x);
@@ -94,19 +95,19 @@ static void order(inserter *t, hlo_instr *first, hlo_instr *then) {
   hlo_set_ctrl_preds(then, n + 1, v);
 }
 
-// ---- where memory might be shared wrongly -------------------------------------------------------
-static bool not_copied(hlo_opcode op) {
+// ---- where live ranges might overlap ------------------------------------------------------------
+static bool is_transfer_start(hlo_opcode op) {
   return op == HLO_SEND || op == HLO_RECV || op == HLO_COPY_START;
 }
-// its state belongs to it
-static bool under_way(hlo_opcode op) {
-  return not_copied(op) || op == HLO_ASYNC_START || op == HLO_ASYNC_UPDATE;
+// its result is its state, which must not be copied
+static bool has_async_state(hlo_opcode op) {
+  return is_transfer_start(op) || op == HLO_ASYNC_START || op == HLO_ASYNC_UPDATE;
 }
-static bool ends_it(hlo_opcode op) {
+static bool is_transfer_done(hlo_opcode op) {
   return op == HLO_SEND_DONE || op == HLO_RECV_DONE || op == HLO_COPY_DONE;
 }
 
-static bool *changed_places(inserter *t, const hlo_instr *i) {
+static bool *changing_leaves(inserter *t, const hlo_instr *i) {
   u32 n = cp_leaves(i->shape), at = t->f.base[i->id];
   bool *need = HS_NEW_ARRAY(t->c->scratch, bool, n + 1);
   for (u32 k = 0; k < n; k++)
@@ -115,60 +116,60 @@ static bool *changed_places(inserter *t, const hlo_instr *i) {
 }
 
 static void copy_state(inserter *t, hlo_instr *w) {
-  bool *need = changed_places(t, w);
+  bool *need = changing_leaves(t, w);
   hlo_instr *in = hlo_operand(w, 0);
   hlo_computation *body = hlo_attr_comp(w, HLO_ATTR_BODY);
   u32 n = cp_leaves(w->shape), at = 0;
   for (u32 k = 0; in->opcode == HLO_TUPLE && k < in->noperands; k++) {
     u32 more = cp_leaves(hlo_operand(in, k)->shape);
-    if (under_way(hlo_operand(in, k)->opcode)) memset(need + at, 0, more);
+    if (has_async_state(hlo_operand(in, k)->opcode)) memset(need + at, 0, more);
     at += more;
   }
   if (!any(need, 0, n)) return;
   hlo_instr **first = HS_NEW_ARRAY(t->c->scratch, hlo_instr *, n + 1),
             **last = HS_NEW_ARRAY(t->c->scratch, hlo_instr *, n + 1);
-  t->text = "written by the loop and used elsewhere";
+  t->text = "the loop overwrites a value with other uses";
   copy_operand(t, w, 0, need);
-  copy_for_readers(t, body->params[0], need, first);
-  copy_for_readers(t, body->root, need, last);
+  copy_for_users(t, body->params[0], need, first);
+  copy_for_users(t, body->root, need, last);
   for (u32 k = 0; k < n; k++)
     if (first[k] && last[k]) order(t, first[k], last[k]);
 }
 
 static void copy_branches(inserter *t, hlo_instr *i) {
-  bool *need = changed_places(t, i);
+  bool *need = changing_leaves(t, i);
   hlo_computation **v;
   u32 n;
   if (!any(need, 0, cp_leaves(i->shape))) return;
   pass_called_all(i, t->c->scratch, &v, &n);
-  t->text = "the branches return it in one place";
-  for (u32 k = 0; k < n; k++) copy_for_readers(t, v[k]->root, need, NULL);
+  t->text = "the branches must return it in one buffer";
+  for (u32 k = 0; k < n; k++) copy_for_users(t, v[k]->root, need, NULL);
 }
 
-static bool *all_places(inserter *t, const hlo_shape *s) {
+static bool *all_leaves(inserter *t, const hlo_shape *s) {
   u32 n = cp_leaves(s);
   bool *need = HS_NEW_ARRAY(t->c->scratch, bool, n + 1);
   memset(need, 1, n);
   return need;
 }
 
-static void copy_written(inserter *t, hlo_instr *i) {
+static void copy_in_place_operands(inserter *t, hlo_instr *i) {
   cp_pairs v = {0};
   cp_in_place(i, &v);
   if (i->id < t->f.nids) t->f.writes[i->id] = v.n > 0;
   if (!v.n) return;
   bool *done = HS_NEW_ARRAY(t->c->scratch, bool, i->noperands + 1);
-  t->text = "written over and read elsewhere";
+  t->text = "overwritten in place, with other uses";
   for (u32 k = 0; k < v.n; k++) {
     u32 o = v.v[k].operand;
-    if (!done[o]) copy_operand(t, i, o, all_places(t, hlo_operand(i, o)->shape));
+    if (!done[o]) copy_operand(t, i, o, all_leaves(t, hlo_operand(i, o)->shape));
     done[o] = true;
   }
   hs_vec_free(&v);
 }
 
-// What ends, in the loop's next iteration, the operation that this one starts.
-static hlo_instr *end_in_next_turn(const hlo_instr *start) {
+// The done, in the loop's next iteration, of an operation that is started in this one.
+static hlo_instr *done_in_next_iteration(const hlo_instr *start) {
   const hlo_instr *root = start->first_use->user;
   if (start->nuses != 1 || root->opcode != HLO_TUPLE || !hlo_is_root(root)) return NULL;
   hlo_for_each_use(u, start->parent->params[0]) {
@@ -176,22 +177,23 @@ static hlo_instr *end_in_next_turn(const hlo_instr *start) {
     if (g->opcode != HLO_GET_TUPLE_ELEMENT ||
         hlo_attr_int(g, HLO_ATTR_INDEX, -1) != (i64)hlo_slot(start->first_use))
       continue;
-    return g->nuses == 1 && ends_it(g->first_use->user->opcode) ? g->first_use->user : NULL;
+    return g->nuses == 1 && is_transfer_done(g->first_use->user->opcode) ? g->first_use->user
+                                                                         : NULL;
   }
   return NULL;
 }
 
 static void copy_around_start(inserter *t, hlo_instr *start) {
-  if (start->nuses != 1 || ends_it(start->first_use->user->opcode)) return;
+  if (start->nuses != 1 || is_transfer_done(start->first_use->user->opcode)) return;
   const hlo_instr *user = start->first_use->user, *caller = t->f.caller[start->parent->id];
   bool reads = start->noperands > 0 && cp_copyable(hlo_operand(start, 0)->shape);
-  t->text = "an operation that is under way holds it";
+  t->text = "an unfinished asynchronous operation uses it";
   if (reads && user->opcode == HLO_TUPLE && user->nuses == 1 &&
       user->first_use->user->opcode == HLO_WHILE) {
     hlo_set_operand(start, 0, copy_of(t, hlo_operand(start, 0)));
     return;
   }
-  hlo_instr *end = caller && caller->opcode == HLO_WHILE ? end_in_next_turn(start) : NULL;
+  hlo_instr *end = caller && caller->opcode == HLO_WHILE ? done_in_next_iteration(start) : NULL;
   if (!end) return;
   if (reads) {
     hlo_instr *k = copy_of(t, hlo_operand(start, 0));
@@ -202,14 +204,13 @@ static void copy_around_start(inserter *t, hlo_instr *start) {
   if (!end->nuses) return;
   u32 n = cp_leaves(end->shape);
   hlo_instr **made = HS_NEW_ARRAY(t->c->scratch, hlo_instr *, n + 1);
-  copy_for_readers(t, end, all_places(t, end->shape), made);
+  copy_for_users(t, end, all_leaves(t, end->shape), made);
   for (u32 k = 0; k < n; k++)
     if (made[k]) order(t, made[k], start);
 }
 
-// The operation that writes over value `from`, and the value that it makes so; CP_NONE when there
-// is none.
-static u32 written_to(const cp_flow *f, u32 from, hlo_instr **by) {
+// The operation that writes value `from` in place, and the value that it defines; CP_NONE: none.
+static u32 overwriting_value(const cp_flow *f, u32 from, hlo_instr **by) {
   u32 to = CP_NONE;
   for (u32 u = f->first_use[from]; u != CP_NONE && to == CP_NONE; u = f->uses.v[u].next) {
     const cp_use *x = &f->uses.v[u];
@@ -223,9 +224,9 @@ static u32 written_to(const cp_flow *f, u32 from, hlo_instr **by) {
   return to;
 }
 
-// The value that was written over to make `to`, and by whom.
-static u32 written_from(const cp_flow *f, u32 to, hlo_instr **by) {
-  hlo_instr *i = f->maker[to];
+// The value that was written in place to define `to`, and the operation.
+static u32 overwritten_value(const cp_flow *f, u32 to, hlo_instr **by) {
+  hlo_instr *i = f->definer[to];
   cp_pairs v = {0};
   u32 from = CP_NONE;
   cp_in_place(i, &v);
@@ -237,45 +238,45 @@ static u32 written_from(const cp_flow *f, u32 to, hlo_instr **by) {
   return from;
 }
 
-static bool needs(inserter *t, const hlo_instr *i, const hlo_instr *what) {
-  HS_VEC(const hlo_instr *) todo = {0};
+static bool depends_on(inserter *t, const hlo_instr *i, const hlo_instr *what) {
+  HS_VEC(const hlo_instr *) stack = {0};
   bool *seen = HS_NEW_ARRAY(t->c->scratch, bool, t->c->m->next_instr_id + 1), yes = false;
-  hs_vec_push(&todo, i);
-  while (todo.n && !yes) {
-    const hlo_instr *x = hs_vec_pop(&todo);
+  hs_vec_push(&stack, i);
+  while (stack.n && !yes) {
+    const hlo_instr *x = hs_vec_pop(&stack);
     yes = x == what;
     for (u32 k = 0, n = x->ctrl_preds ? x->ctrl_preds->n : 0; k < x->noperands + n; k++) {
       const hlo_instr *o =
           k < x->noperands ? hlo_operand(x, k) : x->ctrl_preds->v[k - x->noperands];
-      if (!seen[o->id]) seen[o->id] = true, hs_vec_push(&todo, o);
+      if (!seen[o->id]) seen[o->id] = true, hs_vec_push(&stack, o);
     }
   }
-  hs_vec_free(&todo);
+  hs_vec_free(&stack);
   return yes;
 }
 
-// Buffers in a loop's state are not copied: what an iteration takes out of one gets a copy, the
-// next one is filled after that.
+// Values of buffer type in a loop's state are not copied. Instead the value read from one is copied,
+// and a control edge makes the next write come after that copy.
 static void copy_around_buffers(inserter *t, const hlo_instr *w) {
   cp_flow *f = &t->f;
   const hlo_computation *body = hlo_attr_comp(w, HLO_ATTR_BODY);
-  t->text = "the buffer is filled again";
+  t->text = "the buffer is overwritten by the next iteration";
   for (u32 k = 0, n = cp_leaves(w->shape); k < n; k++) {
     u32 in = f->base[body->params[0]->id] + k, out = f->at[f->base[body->root->id] + k];
     if (!f->phi[in] || cp_leaf(w->shape, k)->dtype != HLO_BUFFER) continue;
     hlo_instr *end = NULL, *start = NULL;
     while (in != CP_NONE &&
-           !cp_copyable(cp_leaf(f->maker[in]->shape, in - f->base[f->maker[in]->id])))
-      in = written_to(f, in, &end);
+           !cp_copyable(cp_leaf(f->definer[in]->shape, in - f->base[f->definer[in]->id])))
+      in = overwriting_value(f, in, &end);
     while (out != CP_NONE &&
-           !cp_copyable(cp_leaf(f->maker[out]->shape, out - f->base[f->maker[out]->id])))
-      out = written_from(f, out, &start);
+           !cp_copyable(cp_leaf(f->definer[out]->shape, out - f->base[f->definer[out]->id])))
+      out = overwritten_value(f, out, &start);
     if (in == CP_NONE || out == CP_NONE || !end || !start || end->parent != body ||
-        start->parent != body || needs(t, end, start) || !hlo_shape_is_array(end->shape))
+        start->parent != body || depends_on(t, end, start) || !hlo_shape_is_array(end->shape))
       continue;
     hlo_instr *made = NULL;
-    copy_for_readers(t, end, all_places(t, end->shape), &made);
-    if (made && !needs(t, made, start)) order(t, made, start);
+    copy_for_users(t, end, all_leaves(t, end->shape), &made);
+    if (made && !depends_on(t, made, start)) order(t, made, start);
   }
 }
 
@@ -299,7 +300,7 @@ static void copy_aliased(inserter *t) {
           to = cp_leaf_at(e->root->shape, v->v[k].out_index);
       if (in != CP_NONE && to != CP_NONE) need[in] = out[to] = true;
     }
-    copy_for_readers(t, e->params[p], need, made);
+    copy_for_users(t, e->params[p], need, made);
     for (u32 k = 0; k < v->n; k++) {
       u32 in = v->v[k].param == (i64)p ? cp_leaf_at(e->params[p]->shape, v->v[k].param_index)
                                        : CP_NONE,
@@ -307,7 +308,7 @@ static void copy_aliased(inserter *t) {
       if (in != CP_NONE && to != CP_NONE) first[to] = made[in];
     }
   }
-  copy_for_readers(t, e->root, out, last);
+  copy_for_users(t, e->root, out, last);
   for (u32 k = 0; k < nout; k++)
     if (first[k] && last[k]) order(t, first[k], last[k]);
 }
@@ -323,7 +324,7 @@ static bool holds_buffers(const cp_flow *f) {
 
 static void add_copies(inserter *t) {
   bool buffers = holds_buffers(&t->f);
-  if (buffers) cp_settle(&t->f);  // before the first edit
+  if (buffers) cp_find_uses(&t->f);  // requires the unedited module
   for (u32 c = 0; buffers && c < t->f.comps.n; c++) {
     const hlo_computation *comp = t->f.comps.v[c];
     const hlo_instr *w = t->f.caller[comp->id];
@@ -338,24 +339,23 @@ static void add_copies(inserter *t) {
     for (u32 k = 0, n = comp->ninstrs; k < n && v[k]; k++) {
       if (v[k]->opcode == HLO_WHILE) copy_state(t, v[k]);
       else if (v[k]->opcode == HLO_CONDITIONAL) copy_branches(t, v[k]);
-      else if (not_copied(v[k]->opcode)) copy_around_start(t, v[k]);
-      // their operand is a state
+      else if (is_transfer_start(v[k]->opcode)) copy_around_start(t, v[k]);
+      // updates and dones have the operation's state as operand
       else if (v[k]->opcode != HLO_ASYNC_UPDATE && v[k]->opcode != HLO_ASYNC_DONE)
-        copy_written(t, v[k]);
+        copy_in_place_operands(t, v[k]);
     }
   }
   copy_aliased(t);
 }
 
-// ---- what is not about lifetimes ----------------------------------------------------------------
+// ---- copies for other reasons than live ranges --------------------------------------------------
 typedef struct marks {
   bool **need;
   HS_VEC(hlo_instr *) v;
 } marks;  // need: by instruction id
 
-// A place of the state of an asynchronous operation: a copy of that would not be its state any
-// more.
-static bool in_state(const hlo_instr *i, u32 leaf) {
+// Whether a leaf is part of the state of an asynchronous operation, which must not be copied.
+static bool in_async_state(const hlo_instr *i, u32 leaf) {
   while (i->opcode == HLO_TUPLE) {
     u32 k = 0;
     for (; leaf >= cp_leaves(hlo_operand(i, k)->shape); k++)
@@ -366,7 +366,7 @@ static bool in_state(const hlo_instr *i, u32 leaf) {
 }
 
 static void mark(inserter *t, marks *k, hlo_instr *i, u32 leaf) {
-  if (!cp_copyable(cp_leaf(i->shape, leaf)) || in_state(i, leaf)) return;
+  if (!cp_copyable(cp_leaf(i->shape, leaf)) || in_async_state(i, leaf)) return;
   if (!k->need[i->id]) {
     k->need[i->id] = HS_NEW_ARRAY(t->c->scratch, bool, cp_leaves(i->shape) + 1);
     hs_vec_push(&k->v, i);
@@ -393,22 +393,22 @@ static bool aliased_out(const cp_flow *f, u32 leaf) {
 }
 
 static bool read_only(const cp_flow *f, u32 value) {
-  const hlo_instr *i = f->maker[value];
+  const hlo_instr *i = f->definer[value];
   if (i->opcode == HLO_CONSTANT) return true;
   return i->opcode == HLO_PARAMETER && i->parent == f->m->entry &&
          !aliased(f, i, value - f->base[i->id]);
 }
 
-static void special_copies(inserter *t) {
+static void copy_read_only_and_outputs(inserter *t) {
   cp_flow *f = &t->f;
   marks k = {.need = HS_NEW_ARRAY(t->c->scratch, bool *, t->c->m->next_instr_id + 1)};
-  u32 *size = HS_NEW_ARRAY(t->c->scratch, u32, f->nplaces + 1);
-  for (u32 v = 0; v < f->nplaces; v++)
+  u32 *size = HS_NEW_ARRAY(t->c->scratch, u32, f->npositions + 1);
+  for (u32 v = 0; v < f->npositions; v++)
     if (f->at[v] == v) size[cp_group(f, v)]++;
-  for (u32 v = 0; v < f->nplaces; v++) {
+  for (u32 v = 0; v < f->npositions; v++) {
     if (f->at[v] != v || size[cp_group(f, v)] < 2) continue;
-    if (read_only(f, v)) mark(t, &k, f->maker[v], v - f->base[f->maker[v]->id]);
-    // a result in the memory of an operand that it may not lie in
+    if (read_only(f, v)) mark(t, &k, f->definer[v], v - f->base[f->definer[v]->id]);
+    // results that may not share the buffer of their operand
     for (u32 u = f->first_use[v]; u != CP_NONE; u = f->uses.v[u].next) {
       hlo_instr *user = f->uses.v[u].user;
       for (u32 j = 0, n = cp_leaves(user->shape), at = f->base[user->id]; j < n; j++)
@@ -421,7 +421,7 @@ static void special_copies(inserter *t) {
   }
   hlo_instr *root = f->m->entry->root;
   u32 n = cp_leaves(root->shape), at = f->base[root->id],
-      *seen = HS_NEW_ARRAY(t->c->scratch, u32, f->nplaces + 1);
+      *seen = HS_NEW_ARRAY(t->c->scratch, u32, f->npositions + 1);
   for (u32 j = 0; j < n; j++) {
     u32 g = cp_group(f, f->at[at + j]);
     if (seen[g]) mark(t, &k, root, aliased_out(f, j) ? seen[g] - 1 : j);
@@ -431,25 +431,25 @@ static void special_copies(inserter *t) {
   t->text =
       "an output may not be a parameter, a constant or another output, and read-only memory is not "
       "shared";
-  for (u32 j = 0; j < k.v.n; j++) copy_for_readers(t, k.v.v[j], k.need[k.v.v[j]->id], NULL);
+  for (u32 j = 0; j < k.v.n; j++) copy_for_users(t, k.v.v[j], k.need[k.v.v[j]->id], NULL);
   hs_vec_free(&k.v);
 }
 
 // ---- the pass -----------------------------------------------------------------------------------
-// The context for what other passes do within this one: without notes and not counted.
-static pass_ctx silent(const pass_ctx *c) {
+// A context for passes run as part of this one: without notes and rewrite limit.
+static pass_ctx sub_context(const pass_ctx *c) {
   pass_ctx sub = *c;
   sub.notes = NULL, sub.rewrite_limit = -1;
   return sub;
 }
 
 static hs_status clean(pass_ctx *c) {
-  pass_ctx sub = silent(c);
+  pass_ctx sub = sub_context(c);
   HS_TRY(pass_simplify_tuples(&sub, false));
   return pass_remove_unused(&sub);
 }
 
-// The flow of values, settled; found anew if the module was edited.
+// Finds flow and uses, again if the module was edited.
 static void find_flow(inserter *t, u64 *known, bool post_order) {
   if (*known != t->c->m->generation || (post_order && t->f.any_order)) {
     cp_flow before = t->f;
@@ -457,7 +457,7 @@ static void find_flow(inserter *t, u64 *known, bool post_order) {
     cp_flow_of(t->c, &t->f, &before);
     *known = t->c->m->generation;
   }
-  if (!t->f.maker) cp_settle(&t->f);
+  if (!t->f.definer) cp_find_uses(&t->f);
 }
 
 static hs_status run(pass_ctx *c) {
@@ -465,12 +465,12 @@ static hs_status run(pass_ctx *c) {
   hs_status st = HS_GOOD;
   if (!pass_may_rewrite(c)) return HS_GOOD;
   if (!cp_flow_of(c, &t.f, NULL)) {
-    pass_ctx sub = silent(c);
+    pass_ctx sub = sub_context(c);
     HS_TRY(pass_flatten_calls(&sub, false, false));
     if (!cp_flow_of(c, &t.f, NULL))
       return hs_fail(HS_E_INTERNAL, "copy-insertion: a computation is called twice");
   }
-  u64 known = c->m->generation;  // what the flow is true of
+  u64 known = c->m->generation;  // generation that the flow describes
   add_copies(&t);
   st = clean(c);
   u64 cleaned = c->m->generation;
@@ -481,7 +481,7 @@ static hs_status run(pass_ctx *c) {
   }
   if (hs_ok(st)) {
     find_flow(&t, &known, false);
-    special_copies(&t);
+    copy_read_only_and_outputs(&t);
     if (c->m->generation != cleaned) st = clean(c);
   }
   cp_flow_free(&t.f);
@@ -495,12 +495,12 @@ static hs_status run(pass_ctx *c) {
 
 static const pass_option_info options[] = {
     {"use_region_based_live_range_analysis", PASS_INT, "0",
-     "compare where values live region by region, up to this product of their sizes (-1: always)"},
+     "compare live ranges as regions of instructions, up to this product of region sizes (-1: always)"},
 };
 
 const pass_info pass_copy_insertion = {
     .name = "copy-insertion",
-    .summary = "inserts copies where values would share a buffer wrongly",
+    .summary = "inserts copies where live ranges overlap in a shared buffer",
     .xla_source = "xla/service/copy_insertion.cc",
     .run = run,
     .again = true,

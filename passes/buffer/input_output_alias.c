@@ -1,26 +1,27 @@
 // input_output_alias.c — optimize_input_output_buffer_alias
-// (xla/hlo/transforms/simplifiers/optimize_input_output_buffer_alias.cc): outputs are written
-// over arguments.
+// (xla/hlo/transforms/simplifiers/optimize_input_output_buffer_alias.cc): aliases
+// outputs with arguments.
 //
-// An argument, or an element of one, may hold an output of as many bytes in the same memory space.
-// The pairs are written into input_output_alias, large ones first. Arrays of dynamic shape are
-// left out: their sizes are counted in more ways than one. By default only arguments that the
-// module declares as donors are used, as for XLA:CPU.
+// An output may share the buffer of an argument, or of an element of one, of the same size and
+// memory space. Both lists are sorted by memory space and size, and matched by a merge; the pairs
+// are recorded in input_output_alias. Arrays of dynamic shape are excluded: their size in memory is
+// not the size of the bound. By default only arguments that the module declares as donors are used,
+// as for XLA:CPU.
 #include "passes/run/rewrite.h"
 
 #include <stdlib.h>
 
-// An array of an argument (owner: its number) or of the result (owner: -1), at a place in its
-// tuples.
-typedef struct piece {
+// An array of an argument (owner: the parameter number) or of the result (owner: -1); at: its tuple
+// index.
+typedef struct leaf {
   i64 owner, bytes;
   i64 *at;
   u32 depth, order;
   i64 space;
-} piece;
-typedef HS_VEC(piece) pieces;
+} leaf;
+typedef HS_VEC(leaf) leaves;
 
-static void collect(pieces *v, hs_arena *a, const hlo_shape *s, i64 owner, const i64 *at,
+static void collect(leaves *v, hs_arena *a, const hlo_shape *s, i64 owner, const i64 *at,
                     u32 depth) {
   if (hlo_shape_is_tuple(s)) {
     for (u32 k = 0; k < s->nelems; k++) {
@@ -30,37 +31,37 @@ static void collect(pieces *v, hs_arena *a, const hlo_shape *s, i64 owner, const
       collect(v, a, s->elems[k], owner, deeper, depth + 1);
     }
   } else if (hlo_shape_is_array(s) && !hlo_shape_is_dynamic(s)) {
-    hs_vec_push(v, ((piece){owner, hlo_shape_bytes(s), (i64 *)at, depth, (u32)v->n,
-                            s->layout ? s->layout->memory_space : 0}));
+    hs_vec_push(v, ((leaf){owner, hlo_shape_bytes(s), (i64 *)at, depth, (u32)v->n,
+                           s->layout ? s->layout->memory_space : 0}));
   }
 }
 
 static int large_first(const void *a, const void *b) {
-  const piece *x = a, *y = b;
+  const leaf *x = a, *y = b;
   if (x->space != y->space) return x->space < y->space ? -1 : 1;
   if (x->bytes != y->bytes) return x->bytes > y->bytes ? -1 : 1;
   return x->order < y->order ? -1 : 1;
 }
 
-static bool same_place(hlo_ints at, const piece *p) {
+static bool same_index(hlo_ints at, const leaf *p) {
   bool same = at.n == p->depth;
   for (u32 k = 0; same && k < at.n; k++) same = at.v[k] == p->at[k];
   return same;
 }
 
-static bool names_argument(const hlo_aliases *l, const piece *p) {
+static bool names_argument(const hlo_aliases *l, const leaf *p) {
   for (u32 k = 0; l && k < l->n; k++)
-    if (l->v[k].param == p->owner && same_place(l->v[k].param_index, p)) return true;
+    if (l->v[k].param == p->owner && same_index(l->v[k].param_index, p)) return true;
   return false;
 }
 
-static bool names_output(const hlo_aliases *l, const piece *p) {
+static bool names_output(const hlo_aliases *l, const leaf *p) {
   for (u32 k = 0; l && k < l->n; k++)
-    if (same_place(l->v[k].out_index, p)) return true;
+    if (same_index(l->v[k].out_index, p)) return true;
   return false;
 }
 
-static hlo_ints kept(hs_arena *a, const piece *p) {
+static hlo_ints kept(hs_arena *a, const leaf *p) {
   return p->depth ? (hlo_ints){p->depth, hs_arena_dup(a, p->at, p->depth * sizeof *p->at)}
                   : (hlo_ints){0, NULL};
 }
@@ -70,12 +71,12 @@ static const void *module_list(const hlo_module *m, hlo_attr_id id) {
   return a ? a->v.p : NULL;
 }
 
-// Writes down the pairs that `donors` and `outputs`, sorted, make; returns how many.
-static u32 pair_up(pass_ctx *c, const pieces *donors, const pieces *outputs, hlo_alias_entry *v) {
+// Matches the sorted lists; appends the pairs to v and returns how many.
+static u32 match(pass_ctx *c, const leaves *donors, const leaves *outputs, hlo_alias_entry *v) {
   hs_arena *a = &c->m->arena;
   u32 n = 0;
   for (size_t d = 0, o = 0; d < donors->n && o < outputs->n;) {
-    const piece *x = &donors->v[d], *y = &outputs->v[o];
+    const leaf *x = &donors->v[d], *y = &outputs->v[o];
     if (x->space != y->space) *(x->space < y->space ? &d : &o) += 1;
     else if (x->bytes != y->bytes) *(x->bytes > y->bytes ? &d : &o) += 1;
     else {
@@ -119,7 +120,7 @@ static hs_status run(pass_ctx *c) {
   bool declared = pass_option_bool(c, "registered_buffer_donor_only");
   const hlo_shape *result = program ? program->result : m->entry->root->shape;
   if ((declared && !donors) || hlo_shape_is_dynamic(result)) return HS_GOOD;
-  pieces all = {0}, from = {0}, to = {0};
+  leaves all = {0}, from = {0}, to = {0};
   for (u32 k = 0; k < m->entry->nparams; k++)
     collect(&all, c->scratch,
             program && k < program->n ? program->params[k] : m->entry->params[k]->shape, k, NULL,
@@ -136,9 +137,9 @@ static hs_status run(pass_ctx *c) {
   u32 had = have ? have->n : 0;
   hlo_alias_entry *v = HS_NEW_ARRAY(&m->arena, hlo_alias_entry, had + to.n + 1);
   if (had) memcpy(v, have->v, had * sizeof *v);
-  u32 n = had + pair_up(c, &from, &to, v + had);
+  u32 n = had + match(c, &from, &to, v + had);
   if (n > had) {
-    pass_note_done(c, m->entry->root, NULL, "%u outputs written over arguments", n - had);
+    pass_note_done(c, m->entry->root, NULL, "%u outputs aliased with arguments", n - had);
     write_lists(m, donors, n, v, had);
   }
   hs_vec_free(&all);
@@ -149,7 +150,7 @@ static hs_status run(pass_ctx *c) {
 
 static const pass_option_info options[] = {
     {"registered_buffer_donor_only", PASS_BOOL, "true",
-     "false: any argument, not only those that buffer_donor names"},
+     "false: use any argument, not only those in buffer_donor"},
 };
 
 const pass_info pass_optimize_input_output_buffer_alias = {

@@ -1,18 +1,18 @@
 // call_inliner.c — call-inliner (xla/service/call_inliner.cc): a call's body replaces it.
 //
-// Callers come first: the calls among the copies are inlined where they stand, and a body that
-// nobody calls any more is never flattened itself, so calls nested a thousand deep cost what they
-// come to, not that for every level. The copies inherit what the call was told: control
-// predecessors, frontend attributes about fusing, and the call's op_name in front of their own.
+// Callers are visited first: calls among the inlined instructions are inlined in turn, and a body
+// whose last call was inlined is not processed itself. So the cost of deeply nested calls is that of
+// the result, not that times the depth. The clones inherit from the call its control predecessors,
+// its frontend attributes about fusion, its sharding (the root), and its op_name as a prefix.
 #include "passes/clean/clean.h"
 
 typedef struct inliner {
   pass_ctx *c;
   bool single, shardy, renumber;
-  const char *kept;  // names of composites that stay, apart by blanks
-  const char *only;  // names of computations, likewise, whose calls go; "": all
-  u32 *counts;       // pass_caller_counts as the pass began
-  // by computation id, then: run by an asynchronous operation, which wraps one instruction
+  const char *kept;  // names of composites not to inline, separated by spaces
+  const char *only;  // names of the computations to inline, likewise; "": all
+  u32 *counts;       // pass_caller_counts at the start of the pass
+  // by computation id, at the start: wrapped by an asynchronous operation
   bool *async;
   i64 next_channel;
 } inliner;
@@ -42,15 +42,16 @@ static bool is_marked(const hlo_instr *call, bool shardy) {
   return hlo_attr_get(call, HLO_ATTR_BACKEND_CONFIG) != NULL;
 }
 
-// Why a call stays; NULL: it goes.
+// The reason not to inline a call; NULL: none.
 static const char *refusal(const inliner *n, const hlo_instr *call) {
   const hlo_computation *body = hlo_attr_comp(call, HLO_ATTR_TO_APPLY);
   const hs_str *composite = is_composite(call) ? pass_frontend(call, "composite.name") : NULL;
   if (!body) return "it calls nothing";
   if (*n->only && !among_words(n->only, hs_str_of(body->name)))
-    return "its body is not among those asked for";
+    return "its computation is not in the option only";
   if (is_marked(call, n->shardy)) return "marked as not inlineable";
-  if (composite && among_words(n->kept, *composite)) return "its composite is to stay";
+  if (composite && among_words(n->kept, *composite))
+    return "its composite is in composites_to_preserve";
   if (n->async[call->parent->id]) return "an asynchronous operation wraps it";
   if (n->single && body->id < n->counts[0] && n->counts[1 + body->id] > 1)
     return "its body has several call sites";
@@ -59,7 +60,7 @@ static const char *refusal(const inliner *n, const hlo_instr *call) {
   return NULL;
 }
 
-// ---- what copies inherit from their call --------------------------------------------------------
+// ---- attributes that clones inherit from the call -----------------------------------------------
 #define MAX_OP_NAME \
   1024  // a joined name of so many bytes is not worth them: the copy keeps its own
 
@@ -69,7 +70,7 @@ static hs_str without_slash(hs_str s, bool leading) {
   return s;
 }
 
-// Metadata with `prefix` before its op_name, or for it; NULL when there is nothing to change.
+// Metadata with `prefix` prepended to its op_name; NULL when nothing changes.
 static const hlo_metadata *prefixed(hlo_module *m, const hlo_metadata *d, hs_str prefix) {
   hs_str name = without_slash(d ? d->op_name : (hs_str){0}, true);
   prefix = without_slash(prefix, false);
@@ -131,8 +132,8 @@ static bool is_fusion_key(hs_str key) {
          hs_str_eq(key, HS_STR("mosaic_fusion_group"));
 }
 
-// What the call says of fusing is said of each copy that can be fused, everything of the root if
-// nothing is said of that then.
+// Copies the call's frontend attributes about fusion to a clone that can be fused; the root gets all
+// of them if it has none then.
 static void join_frontend(hlo_instr *i, const hlo_instr *call, bool root) {
   hlo_module *m = i->parent->module;
   const hlo_frontend *own = hlo_attr_ptr(i, HLO_ATTR_FRONTEND_ATTRIBUTES),
@@ -142,7 +143,7 @@ static void join_frontend(hlo_instr *i, const hlo_instr *call, bool root) {
   for (u32 b = 0; b < from->n; b++) fuses |= is_fusion_key(from->v[b].key);
   fuses &= may_fuse(i);
   hlo_frontend_entry *v = HS_NEW_ARRAY(&m->arena, hlo_frontend_entry, have + from->n);
-  for (u32 b = 0; b < from->n; b++) {  // both are sorted by key; its own value wins
+  for (u32 b = 0; b < from->n; b++) {  // both are sorted by key; the clone's own value wins
     hs_str key = from->v[b].key;
     if (fuses ? !is_fusion_key(key) : !root || have) continue;
     if (composite && is_composite_key(key)) continue;
@@ -168,7 +169,7 @@ static void join_ctrl_preds(hs_arena *a, hlo_instr *i, const hlo_instr_list *fro
   hlo_set_ctrl_preds(i, n, v);
 }
 
-// Puts the body in the call's place; returns the first of the copies, NULL when there are none.
+// Replaces a call by clones of its body; returns the first clone, NULL when there are none.
 static hlo_instr *inline_one(const inliner *t, hlo_instr *call, hlo_computation *body) {
   pass_ctx *c = t->c;
   hlo_computation *comp = call->parent;
@@ -192,13 +193,13 @@ static hlo_instr *inline_one(const inliner *t, hlo_instr *call, hlo_computation 
   if (first == call) first = NULL;
   u32 nargs = call->noperands;
   hlo_replace_uses(call, root);
-  hlo_remove(call);  // whatever its body does: the copies do it now
+  hlo_remove(call);  // also with side effects: the clones have them
   for (u32 a = 0; a < nargs; a++) hlo_remove_dead(args[a]);
   return first;
 }
 
-// Every channel of a computation that took copies in gets a number of its own; those of host
-// transfers are agreed on elsewhere.
+// Gives every channel of a computation a new unique id, except those of host transfers, whose ids
+// the host knows.
 static void renumber_channels(inliner *t, hlo_computation *comp) {
   hlo_for_each_instr(i, comp)
     if (hlo_attr_get(i, HLO_ATTR_CHANNEL_ID) && !hlo_attr_int(i, HLO_ATTR_IS_HOST_TRANSFER, 0))
@@ -212,8 +213,8 @@ static i64 next_channel(const hlo_module *m) {
   return last + 1;
 }
 
-// Inlines the calls of one computation and those among the copies. False: no more rewrites are
-// allowed.
+// Inlines the calls of one computation and those among the clones. False: the rewrite limit is
+// reached.
 static bool inline_calls(inliner *t, hlo_computation *comp) {
   bool any = false;
   for (hlo_instr *i = comp->first, *next; i; i = next) {
@@ -230,7 +231,7 @@ static bool inline_calls(inliner *t, hlo_computation *comp) {
       if (first) next = first;
       any = true;
     }
-    // an argument that nobody reads any more went with the call
+    // arguments without users were removed with the call
     while (next && next->dead) next = next->next;
   }
   if (any && t->renumber) renumber_channels(t, comp);
@@ -256,7 +257,7 @@ static hs_status run(pass_ctx *c) {
       hlo_for_each_instr(i, x)
         if (i->opcode == HLO_ASYNC_START && hlo_fusion_comp(i))
           t.async[hlo_fusion_comp(i)->id] = true;
-  // called by what is left, or by nobody from the start
+  // by computation id: has a caller that remains
   bool *needed = HS_NEW_ARRAY(c->scratch, bool, m->next_comp_id + 1);
   for (u32 k = n; k-- > 0;) {
     hlo_computation *x = order[k];
@@ -271,20 +272,20 @@ static hs_status run(pass_ctx *c) {
     }
     HS_TRY(hs_poll());
   }
-  if (m->generation != before) return pass_remove_unused(c);  // bodies that lost their last caller
+  if (m->generation != before) return pass_remove_unused(c);  // removes bodies without callers
   return HS_GOOD;
 }
 
 static const pass_option_info options[] = {
-    {"single_call_site", PASS_BOOL, "false", "only computations that are called from one place"},
+    {"single_call_site", PASS_BOOL, "false", "inline only computations with a single call site"},
     {"composites_to_preserve", PASS_TEXT, "",
-     "calls of composites with one of these names stay, as in \"my.relu my.norm\""},
+     "do not inline composites with one of these names, as in \"my.relu my.norm\""},
     {"only", PASS_TEXT, "",
-     "calls of one of these computations, as in \"relu norm\"; all when empty"},
+     "inline only calls of these computations, as in \"relu norm\"; empty: all"},
     {"uniquify_channel_ids", PASS_BOOL, "false",
-     "channels of a computation that took copies in are numbered anew"},
+     "give channels unique ids in computations that were inlined into"},
     {"use_shardy_partitioner", PASS_BOOL, "false",
-     "bodies of manual computations (shmap_body...) stay calls"},
+     "do not inline bodies of manual computations (shmap_body...)"},
 };
 
 const pass_info pass_call_inliner = {

@@ -1,16 +1,16 @@
-// conditionals.c — fewer and simpler conditionals.
+// conditionals.c — the passes on conditionals.
 //
-// - simplify-conditional (xla/service/conditional_simplifier.cc): equal result elements become
-//   one, unused ones are dropped; a constant predicate picks its branch; equal branches become
-//   one; two cheap branches are both computed, then selected; what a branch does not read is not
-//   passed to it.
-// - conditional-to-select (xla/service/conditional_to_select.cc): inside functions applied to
-//   scalars (map, reduce, sort ...) both branches are computed and a select picks.
+// - simplify-conditional (xla/service/conditional_simplifier.cc): equal result elements are
+//   merged, unused ones removed; a constant predicate or equal branches select one branch; two cheap
+//   branches are both computed, followed by select; operand elements that a branch does not use are
+//   removed.
+// - conditional-to-select (xla/service/conditional_to_select.cc): in computations applied to
+//   scalars (map, reduce, sort ...) both branches are computed, followed by select.
 // - conditional-canonicalizer (xla/service/conditional_canonicalizer.cc): operands and results of
 //   branches become tuples.
 #include "passes/run/rewrite.h"
 
-// Number of the branch that a constant predicate takes, or -1. Out of range means the last one.
+// Index of the branch that a constant predicate selects, or -1. Out of range: the last one.
 static i64 constant_branch(const hlo_instr *i, u32 nbranches) {
   i64 v;
   if (!pass_const_i64(hlo_operand(i, 0), &v)) return -1;
@@ -18,7 +18,7 @@ static i64 constant_branch(const hlo_instr *i, u32 nbranches) {
   return v < 0 || v >= (i64)nbranches ? (i64)nbranches - 1 : v;
 }
 
-static bool pure(const hlo_computation *c) {
+static bool is_pure(const hlo_computation *c) {
   hlo_for_each_instr(i, c)
     if (hlo_has_side_effect(i) || i->ctrl_preds) return false;
   return true;
@@ -32,7 +32,7 @@ static bool only_elementwise(const hlo_computation *c) {
   return true;
 }
 
-// What a branch may compute although its result is not used.
+// Cheap enough to compute although the branch may not be taken.
 static bool is_cheap(const hlo_instr *i) {
   switch (i->opcode) {
   case HLO_BROADCAST:
@@ -64,7 +64,7 @@ static bool has_array(const hlo_shape *s) {
   return false;
 }
 
-// Gives arrays that it was given: running it is faster than a select.
+// Returns arrays of its operand: running the conditional is faster than a select.
 static bool only_passes_arrays(const hlo_computation *c) {
   hlo_for_each_instr(i, c)
     if (i->opcode != HLO_PARAMETER && i->opcode != HLO_TUPLE && i->opcode != HLO_GET_TUPLE_ELEMENT)
@@ -106,7 +106,7 @@ static bool selectable(const hlo_shape *s) {
   return true;
 }
 
-// Both branches at the conditional's place, then a select.
+// Inlines both branches and selects between their results.
 static bool to_select(pass_ctx *c, hlo_instr *i, hlo_computation *const *branches) {
   if (hlo_operand(i, 0)->shape->dtype != HLO_PRED || !selectable(i->shape) || hlo_is_controlled(i))
     return false;
@@ -118,7 +118,7 @@ static bool to_select(pass_ctx *c, hlo_instr *i, hlo_computation *const *branche
   return true;
 }
 
-// Every user reads one element of the result, and there are users.
+// All users are get-tuple-element, and there are users.
 static bool read_by_element(const hlo_instr *i) {
   if (!hlo_shape_is_tuple(i->shape) || hlo_is_root(i) || !i->nuses) return false;
   hlo_for_each_use(u, i)
@@ -126,7 +126,7 @@ static bool read_by_element(const hlo_instr *i) {
   return true;
 }
 
-// Drops result elements that nobody reads.
+// Removes unused result elements.
 static void trim_results(pass_ctx *c, hlo_instr *i, u32 *counts) {
   if (!read_by_element(i)) return;
   u32 n = i->shape->nelems, live = 0;
@@ -157,13 +157,12 @@ static void trim_results(pass_ctx *c, hlo_instr *i, u32 *counts) {
     hlo_set_attr_int(u->user, HLO_ATTR_INDEX, number[hlo_attr_int(u->user, HLO_ATTR_INDEX, 0)]);
 }
 
-// A result that nobody reads at all (the conditional stays for what it does) becomes an empty
-// tuple.
+// Replaces an unused result (the conditional has side effects) by an empty tuple.
 static void drop_result(pass_ctx *c, hlo_instr *i, u32 *counts) {
   if (i->nuses || hlo_is_root(i) || (hlo_shape_is_tuple(i->shape) && !i->shape->nelems) ||
       !pass_may_rewrite(c))
     return;
-  pass_note_done(c, i, NULL, "nobody reads its result");
+  pass_note_done(c, i, NULL, "its result is unused");
   hlo_computation **b;
   u32 nb;
   pass_called_all(i, c->scratch, &b, &nb);
@@ -174,7 +173,7 @@ static void drop_result(pass_ctx *c, hlo_instr *i, u32 *counts) {
   hlo_set_shape(i, hlo_shape_tuple(c->m->ctx, 0, NULL));
 }
 
-// Result elements that every branch computes alike: readers of the later one read the earlier one.
+// Redirects users of a result element to an earlier one that is equal in every branch.
 static void merge_results(pass_ctx *c, hlo_instr *i, hlo_computation *const *b, u32 nb) {
   if (!read_by_element(i) || i->shape->nelems > 256) return;
   for (u32 x = 0; x < nb; x++)
@@ -197,7 +196,7 @@ static void merge_results(pass_ctx *c, hlo_instr *i, hlo_computation *const *b, 
   }
 }
 
-// Operand elements that a branch does not read are not passed to it.
+// Removes operand elements that a branch does not use.
 static void trim_operand(pass_ctx *c, hlo_instr *i, u32 which, u32 *counts) {
   hlo_computation **b;
   u32 nb;
@@ -230,7 +229,7 @@ static bool in_scheduling_group(const hlo_instr *i) {
   return pass_frontend(i, "_scheduling_group_id") != NULL;
 }
 
-// A branch instead of the conditional, or both and selects. True when it is gone.
+// Replaces the conditional by a branch, or by both and selects; true when it did.
 static bool remove_conditional(pass_ctx *c, hlo_instr *i, hlo_computation *const *b, u32 n) {
   if (hlo_is_controlled(i)) {
     pass_note_declined(c, i, NULL, "it has control dependencies");
@@ -249,7 +248,7 @@ static bool remove_conditional(pass_ctx *c, hlo_instr *i, hlo_computation *const
   for (u32 k = 1; same && k < n; k++)
     same =
         hlo_operand(i, k + 1) == hlo_operand(i, 1) && pass_comp_equal(b[0], b[k], true, c->scratch);
-  if (taken >= 0 || (same && pure(b[0]))) {
+  if (taken >= 0 || (same && is_pure(b[0]))) {
     if (!pass_may_rewrite(c)) return false;
     if (taken >= 0) pass_note_done(c, i, NULL, "always takes branch %lld", (long long)taken);
     else pass_note_done(c, i, NULL, "its branches are equal");
@@ -264,7 +263,7 @@ static bool remove_conditional(pass_ctx *c, hlo_instr *i, hlo_computation *const
   }
   if (only_passes_arrays(b[0]) || only_passes_arrays(b[1])) {
     pass_note_declined(c, i, NULL,
-                       "a branch passes its arrays on: running it is faster than a select");
+                       "a branch returns its operands: running it is faster than a select");
     return false;
   }
   if (!to_select(c, i, b)) return false;
@@ -283,7 +282,7 @@ static void simplify(pass_ctx *c, hlo_instr *i, u32 *counts) {
   }
   for (u32 k = 0; k < n; k++)
     if (pass_comp_any(b[k], has_channel, c->scratch)) {
-      pass_note_declined(c, i, NULL, "a branch talks over a channel");
+      pass_note_declined(c, i, NULL, "a branch uses a channel");
       return;
     }
   merge_results(c, i, b, n);
@@ -401,7 +400,7 @@ const pass_info pass_conditional_to_select = {
               "}\n",
 };
 
-// What is an array no longer hands its sharding to its element.
+// The sharding of a value that was wrapped in a tuple belongs to the element.
 static void move_sharding(hlo_instr *tuple, hlo_instr *element) {
   const hlo_attr *sharding = hlo_attr_get(tuple, HLO_ATTR_SHARDING);
   if (!sharding) return;
@@ -427,7 +426,7 @@ static void canonicalize(pass_ctx *c, hlo_instr *i, u32 *counts) {
   u32 n;
   pass_called_all(i, c->scratch, &b, &n);
   bool wrap_result = !hlo_shape_is_tuple(i->shape), wrap_any = wrap_result;
-  // as it was for all who share a branch
+  // branches may be shared, so operands are tested rather than their parameters
   for (u32 k = 0; k < n && k + 1 < i->noperands; k++)
     wrap_any |= !hlo_shape_is_tuple(hlo_operand(i, k + 1)->shape);
   if (!wrap_any || i->noperands != n + 1) return;
@@ -458,7 +457,7 @@ static void canonicalize(pass_ctx *c, hlo_instr *i, u32 *counts) {
   if (hlo_is_root(i)) hlo_set_root(i->parent, g);
 }
 
-// Branches that conditionals alone share stay shared: each of them wants the same of them.
+// Branches that only conditionals call stay shared: they need the same change for each.
 static hs_status run_conditional_canonicalizer(pass_ctx *c) {
   u32 n, known = c->m->next_comp_id, *counts = HS_NEW_ARRAY(c->scratch, u32, known + 2);
   counts[0] = known;

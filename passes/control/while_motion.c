@@ -1,15 +1,15 @@
-// while_motion.c — moving values across the border of a while loop.
+// while_motion.c — moving instructions out of while loops, and constants into them.
 //
 // - while-loop-invariant-code-motion (xla/service/while_loop_invariant_code_motion.cc): what a
 //   body computes from invariant state alone is computed once, before the loop, and passed in as a
-//   new invariant element. Data movement and constants are not worth a place in the state on their
-//   own; they are copied out when something that is worth it needs them.
+//   new invariant element of the state. Data movement and constants are not worth a state element on
+//   their own; they are cloned when a hoisted instruction depends on them.
 // - while-loop-constant-sinking (xla/service/while_loop_constant_sinking.cc): an invariant element
 //   that starts as a constant, or as a broadcast of one, is replaced by that constant inside the
 //   loop, where other passes can use it.
 #include "passes/control/while_state.h"
 
-// inflation: below 0 any
+// inflation: maximal ratio of result to operand bytes; below 0: no limit
 typedef struct motion {
   pass_ctx *c;
   bool constants, reshapes, others;
@@ -48,8 +48,8 @@ static bool may_move(const motion *o, const hlo_instr *i) {
          i->opcode != HLO_AFTER_ALL;
 }
 
-// Annotations that must stay where they are, and the loop with them.
-static bool holds_still(const hlo_computation *body) {
+// Whether the body has annotations that must not be separated from it.
+static bool has_pinned_annotation(const hlo_computation *body) {
   static const char *const names[] = {"SPMDFullToShardShape", "SPMDShardShapeToFull",
                                       "annotate_device_placement", "MoveToHost", "MoveToDevice"};
   hlo_for_each_instr(i, body)
@@ -68,14 +68,14 @@ typedef struct mover {
   pass_ctx *c;
   pass_loop *l;
   const hlo_positions *at;  // of the body's instructions
-  hlo_instr **out;          // by that number: the copy before the loop
+  hlo_instr **out;          // by position: the clone before the loop
 } mover;
 
-// Copies an invariant instruction and its operands to before the loop.
 static hlo_instr **copy_of(const mover *m, const hlo_instr *i) {
   return &m->out[hlo_position_of(m->at, i)];
 }
 
+// Clones an invariant instruction and its operands before the loop.
 static hlo_instr *hoist(mover *m, hlo_instr *top) {
   HS_VEC(hlo_instr *) stack = {0};
   hs_vec_push(&stack, top);
@@ -106,7 +106,7 @@ static hlo_instr *hoist(mover *m, hlo_instr *top) {
   return *copy_of(m, top);
 }
 
-static bool stays_put(const hlo_instr *w) {
+static bool is_hoisting_disabled(const hlo_instr *w) {
   return pass_frontend(w, "_xla_disable_loop_instr_hoisting") != NULL;
 }
 
@@ -121,15 +121,15 @@ static hs_status hoist_loop(const motion *o, hlo_instr *w, u32 *counts) {
   pass_loop l;
   if (!pass_loop_of(c, w, &l)) return HS_GOOD;
   if (l.body->root->opcode != HLO_TUPLE) {
-    pass_note_declined(c, w, NULL, "its body does not end in a tuple");
+    pass_note_declined(c, w, NULL, "the root of its body is not a tuple");
     return HS_GOOD;
   }
-  if (stays_put(w) || holds_still(l.body)) {
-    pass_note_declined(c, w, NULL, "its attributes or annotations say that its instructions stay");
+  if (is_hoisting_disabled(w) || has_pinned_annotation(l.body)) {
+    pass_note_declined(c, w, NULL, "attributes or annotations forbid hoisting");
     return HS_GOOD;
   }
   if (!o->constants && !has_invariant(&l)) {
-    pass_note_declined(c, w, NULL, "every element of its state changes");
+    pass_note_declined(c, w, NULL, "no element of its state is invariant");
     return HS_GOOD;
   }
   i64 trips = HS_MAX(hlo_trip_count(w), pass_loop_trips(w, 1, c->scratch));
@@ -159,7 +159,7 @@ static hs_status hoist_loop(const motion *o, hlo_instr *w, u32 *counts) {
       all &= invariant[hlo_position_of(&at, hlo_operand(i, k))];
     invariant[t] = all && !inflates(o, i);
   }
-  // The frontier: invariant values that something which stays reads.
+  // The frontier: invariant values with a user that stays in the loop.
   for (u32 t = 0; t < n; t++) {
     hlo_instr *i = order[t];
     if (!invariant[t] || !worth_hoisting_alone(o, i)) continue;
@@ -174,7 +174,7 @@ static hs_status hoist_loop(const motion *o, hlo_instr *w, u32 *counts) {
   if (!take) return HS_GOOD;
   hlo_computation *shared = l.body;
   pass_loop_own(&l, counts);
-  if (shared != l.body) return hoist_loop(o, w, counts);  // the copy has its own ids
+  if (shared != l.body) return hoist_loop(o, w, counts);  // the clone has other ids
   mover m = {c, &l, &at, HS_NEW_ARRAY(c->scratch, hlo_instr *, n + 1)};
   hlo_instr **values = HS_NEW_ARRAY(c->scratch, hlo_instr *, take),
             **in = HS_NEW_ARRAY(c->scratch, hlo_instr *, take);
@@ -206,12 +206,11 @@ static hs_status run_while_loop_invariant_code_motion(pass_ctx *c) {
 }
 
 static const pass_option_info while_loop_invariant_code_motion_options[] = {
-    {"hoist_constants", PASS_BOOL, "false",
-     "constants are worth a place in the loop's state on their own"},
-    {"hoist_reshapes", PASS_BOOL, "false", "reshapes, too"},
-    {"hoist_other", PASS_BOOL, "true", "false: nothing but constants and reshapes"},
+    {"hoist_constants", PASS_BOOL, "false", "also hoist constants that nothing hoisted depends on"},
+    {"hoist_reshapes", PASS_BOOL, "false", "also hoist reshapes that nothing hoisted depends on"},
+    {"hoist_other", PASS_BOOL, "true", "false: hoist constants and reshapes only"},
     {"hoist_size_inflation_ratio", PASS_FLOAT, "-1.0",
-     "times its operands' bytes that a value moved out may have; below 0: any"},
+     "maximal ratio of result bytes to operand bytes of a hoisted instruction; below 0: no limit"},
 };
 
 const pass_info pass_while_loop_invariant_code_motion = {
@@ -271,7 +270,7 @@ static hs_status run_while_loop_constant_sinking(pass_ctx *c) {
       u32 changed = 0;
       for (u32 k = 0; k < l.n; k++) {
         hlo_instr *constant = pass_loop_constant(&l, k);
-        // a tuple
+        // constants of tuple shape
         if (!constant && hlo_operand(l.in, k)->opcode == HLO_CONSTANT)
           constant = hlo_operand(l.in, k);
         if (!constant || (!broadcasts && constant->opcode == HLO_BROADCAST) ||
@@ -291,8 +290,8 @@ static hs_status run_while_loop_constant_sinking(pass_ctx *c) {
 }
 
 static const pass_option_info while_loop_constant_sinking_options[] = {
-    {"sink_broadcast_of_constants", PASS_BOOL, "true", "broadcasts of constants, too"},
-    {"sink_only_scalar_constants", PASS_BOOL, "false", "only those of rank 0"},
+    {"sink_broadcast_of_constants", PASS_BOOL, "true", "also sink broadcasts of constants"},
+    {"sink_only_scalar_constants", PASS_BOOL, "false", "sink only constants of rank 0"},
 };
 
 const pass_info pass_while_loop_constant_sinking = {

@@ -1,25 +1,25 @@
-// while_simplify.c — smaller loops (xla/service/while_loop_simplifier.cc).
+// while_simplify.c — simplify-while-loops (xla/service/while_loop_simplifier.cc).
 //
-// simplify-while-loops does, for each loop whose body and condition nothing else calls, the first
-// of these that applies:
-//   1. state elements that start and go on alike are one;
-//   2. nested tuples in the state become flat;
-//   3. elements that nothing needs go, with their users reading what went in;
-//   4. constants that the body sets again go;
-//   5. (simplify_compare_instrs) comparisons of the counter that its range decides;
-//   6. scalar constants that never change are constants inside, a loop that runs zero times is its
-//      initial state, and one that runs once its body;
-//   7. counters become one (while_state.c).
-// The others wait for the next run, as in XLA, so that a pipeline's fixpoint sees each of them.
-// Loops that XLA's frontend attributes or control edges pin down are left alone.
+// For each loop whose body and condition have no other caller, the first of these rewrites that
+// applies is done:
+//   1. state elements with equal initial values and equal updates are merged;
+//   2. nested tuples in the state are flattened;
+//   3. dead elements are removed; users of an invariant one get its initial value;
+//   4. elements that the body sets to their constant initial value are removed;
+//   5. (simplify_compare_instrs) comparisons that the counter's range decides are folded;
+//   6. invariant scalar constants are propagated into the loop, a loop with trip count 0 is replaced
+//      by its initial state, and one with trip count 1 by its body;
+//   7. induction variables are merged (while_state.c).
+// The others are left to the next run, as in XLA, so a pipeline's fixpoint does all of them. Loops
+// with control dependencies, or pinned by XLA's frontend attributes, are not replaced.
 #include "passes/control/while_state.h"
 #include "passes/clean/clean.h"
 
-// ---- what may be touched ------------------------------------------------------------------------
+// ---- preconditions ------------------------------------------------------------------------------
 static bool is_transfer(const hlo_instr *i) { return hlo_op_has(i->opcode, HLO_F_SEND_RECEIVE); }
 static bool is_domain(const hlo_instr *i) { return i->opcode == HLO_DOMAIN; }
 
-// The state is read by get-tuple-element alone, and the body ends in a tuple.
+// The state is used by get-tuple-element only, and the body's root is a tuple.
 static bool by_elements(const pass_loop *l) {
   hlo_for_each_use(u, l->body->params[0])
     if (u->user->opcode != HLO_GET_TUPLE_ELEMENT) return false;
@@ -28,7 +28,7 @@ static bool by_elements(const pass_loop *l) {
   return l->body->root->opcode == HLO_TUPLE && !hlo_is_root(l->body->params[0]);
 }
 
-// ---- zero and one trips -------------------------------------------------------------------------
+// ---- trip counts zero and one -------------------------------------------------------------------
 static bool unroll_trivial(pass_ctx *c, const pass_loop *l) {
   hlo_instr *w = l->w;
   i64 trips = pass_loop_trips(w, 1, c->scratch);
@@ -52,7 +52,9 @@ static bool unroll_trivial(pass_ctx *c, const pass_loop *l) {
     }
   }
   if (!pass_may_rewrite(c)) return false;
-  pass_note_done(c, w, NULL, trips ? "runs once: its body takes its place" : "never runs");
+  pass_note_done(c, w, NULL,
+                 trips ? "trip count 1: replaced by its body"
+                       : "trip count 0: replaced by its initial state");
   hlo_instr *in = hlo_operand(w, 0);
   if (trips == 0) return hlo_replace(w, in), true;
   hlo_instr *before = w->prev, *root = pass_inline_at(w, l->body, &in, c->scratch);
@@ -60,21 +62,22 @@ static bool unroll_trivial(pass_ctx *c, const pass_loop *l) {
     pass_origin_leaves(i, w, "");
   bool known = hlo_attr_get(root, HLO_ATTR_ORIGIN) != NULL;
   hlo_replace(w, root);
-  // it was the loop's, not its one iteration's
+  // hlo_replace copied the loop's origin, which is not that of its iteration
   if (!known && hlo_attr_get(root, HLO_ATTR_ORIGIN)) hlo_remove_attr(root, HLO_ATTR_ORIGIN);
   return true;
 }
 
 // ---- dead elements ------------------------------------------------------------------------------
-// Walks from `top` to the parameter and pushes the elements that it reads; each instruction once.
-typedef struct reader {
+// Traversal from `top` up to the parameter; pushes the elements that it depends on. Each instruction
+// is visited once.
+typedef struct liveness {
   const hlo_instr *param;
   hlo_positions at;
   bool *live, *seen;
-} reader;
-typedef HS_VEC(u32) numbers;
+} liveness;
+typedef HS_VEC(u32) indices;
 
-static void read_from(reader *r, const hlo_instr *top, numbers *work) {
+static void mark_dependencies(liveness *r, const hlo_instr *top, indices *work) {
   HS_VEC(const hlo_instr *) stack = {0};
   hs_vec_push(&stack, top);
   while (stack.n) {
@@ -92,28 +95,27 @@ static void read_from(reader *r, const hlo_instr *top, numbers *work) {
   hs_vec_free(&stack);
 }
 
-static reader reader_of(pass_ctx *c, const hlo_computation *x, bool *live) {
+static liveness liveness_of(pass_ctx *c, const hlo_computation *x, bool *live) {
   hlo_instr **order = pass_post_order(c, x);
-  return (reader){x->params[0], hlo_positions_in(x->ninstrs, order, c->scratch), live,
-                  HS_NEW_ARRAY(c->scratch, bool, x->ninstrs + 1)};
+  return (liveness){x->params[0], hlo_positions_in(x->ninstrs, order, c->scratch), live,
+                    HS_NEW_ARRAY(c->scratch, bool, x->ninstrs + 1)};
 }
 
-// What nothing needs, or the element of a state, may have to come before or after others; it goes,
-// they keep their order.
-static void release_unread(hlo_computation *x, const reader *r) {
+// Removes the control dependencies of dead instructions; the order among the others is preserved.
+static void release_dead(hlo_computation *x, const liveness *r) {
   hlo_for_each_instr(i, x)
     if ((hlo_is_controlled(i)) && i != r->param && !r->seen[hlo_position_of(&r->at, i)])
       pass_drop_control(i);
 }
 
-// Elements that the condition, a side effect or a user of the loop needs, and what those need in
-// turn.
-static u32 find_live(const pass_loop *l, bool *live, reader *body, reader *cond) {
-  numbers work = {0};
+// Marks the elements on which the condition, a side effect or a user of the loop depends, and
+// transitively the elements that their updates depend on; returns how many.
+static u32 find_live(const pass_loop *l, bool *live, liveness *body, liveness *cond) {
+  indices work = {0};
   hlo_for_each_instr(i, l->cond)
-    if (hlo_is_root(i) || hlo_has_side_effect(i)) read_from(cond, i, &work);
+    if (hlo_is_root(i) || hlo_has_side_effect(i)) mark_dependencies(cond, i, &work);
   hlo_for_each_instr(i, l->body)
-    if (hlo_has_side_effect(i)) read_from(body, i, &work);
+    if (hlo_has_side_effect(i)) mark_dependencies(body, i, &work);
   bool whole = hlo_is_root(l->w);
   hlo_for_each_use(u, l->w) whole |= u->user->opcode != HLO_GET_TUPLE_ELEMENT;
   hlo_for_each_use(u, l->w) {
@@ -125,15 +127,15 @@ static u32 find_live(const pass_loop *l, bool *live, reader *body, reader *cond)
   }
   for (u32 k = 0; whole && k < l->n; k++)
     if (!live[k] && !pass_loop_invariant(l, k)) live[k] = true, hs_vec_push(&work, k);
-  while (work.n) read_from(body, hlo_operand(l->body->root, hs_vec_pop(&work)), &work);
+  while (work.n) mark_dependencies(body, hlo_operand(l->body->root, hs_vec_pop(&work)), &work);
   hs_vec_free(&work);
   u32 n = 0;
   for (u32 k = 0; k < l->n; k++) n += live[k];
   return n;
 }
 
-// Users of invariant elements read what went into the loop: of those with !keep[k], or of all
-// (NULL).
+// Redirects the users of invariant elements to the initial value: of elements with !keep[k], or of
+// all (NULL).
 static bool bypass_invariants(pass_ctx *c, pass_loop *l, const bool *keep) {
   bool any = false;
   for (hlo_use *u = l->w->first_use, *next; u; u = next) {
@@ -146,7 +148,7 @@ static bool bypass_invariants(pass_ctx *c, pass_loop *l, const bool *keep) {
     if (in->shape != g->shape && in->shape->logical != g->shape->logical) continue;
     if (!g->nuses && !hlo_is_root(g)) continue;
     if (!keep && !pass_may_rewrite(c)) return any;
-    pass_note_done(c, g, l->w, "element %u does not change in the loop", k);
+    pass_note_done(c, g, l->w, "element %u is invariant", k);
     hlo_replace_uses(g, in);
     any = true;
   }
@@ -165,11 +167,11 @@ static bool drop_dead_elements(pass_ctx *c, pass_loop *l) {
     return false;
   }
   bool *live = HS_NEW_ARRAY(c->scratch, bool, l->n + 1);
-  reader body = reader_of(c, l->body, live), cond = reader_of(c, l->cond, live);
+  liveness body = liveness_of(c, l->body, live), cond = liveness_of(c, l->cond, live);
   u32 n = find_live(l, live, &body, &cond);
   if (n == l->n || !pass_may_rewrite(c)) return false;
-  release_unread(l->body, &body);
-  release_unread(l->cond, &cond);
+  release_dead(l->body, &body);
+  release_dead(l->cond, &cond);
   pass_note_done(c, l->w, NULL, "%u of %u state elements dropped", l->n - n, l->n);
   pass_read_by_element(l->w, c->scratch);
   bypass_invariants(c, l, live);
@@ -178,7 +180,7 @@ static bool drop_dead_elements(pass_ctx *c, pass_loop *l) {
 }
 
 // ---- repeated elements --------------------------------------------------------------------------
-// Whether the body puts the same update into elements j and k, at the same place.
+// Whether the body updates elements j and k by the same slice at the same indices.
 static bool same_update(const pass_loop *l, const hlo_instr *a, u32 j, const hlo_instr *b, u32 k) {
   if (a->opcode != HLO_DYNAMIC_UPDATE_SLICE || b->opcode != HLO_DYNAMIC_UPDATE_SLICE ||
       a->noperands != b->noperands)
@@ -191,8 +193,8 @@ static bool same_update(const pass_loop *l, const hlo_instr *a, u32 j, const hlo
   return true;
 }
 
-// Elements j < k that start alike and that the body carries on alike: readers of k read j.
-static bool alike(const pass_loop *l, u32 j, u32 k) {
+// Whether elements j < k have equal initial values and equal updates.
+static bool always_equal(const pass_loop *l, u32 j, u32 k) {
   if (hlo_operand(l->in, j) != hlo_operand(l->in, k)) return false;
   const hlo_instr *a = hlo_operand(l->body->root, j), *b = hlo_operand(l->body->root, k);
   return a == b || (pass_loop_invariant(l, j) && pass_loop_invariant(l, k)) ||
@@ -215,7 +217,7 @@ static bool merge_repeated(pass_ctx *c, pass_loop *l) {
   bool *keep = HS_NEW_ARRAY(c->scratch, bool, l->n + 1);
   for (u32 k = 0; k < l->n; k++) {
     u32 j = 0;
-    while (j < k && !(to[j] == j && alike(l, j, k))) j++;
+    while (j < k && !(to[j] == j && always_equal(l, j, k))) j++;
     to[k] = j, keep[k] = j == k, found += j != k;
     if (j != k) pass_note_done(c, l->w, NULL, "state element %u always equals element %u", k, j);
   }
@@ -244,7 +246,7 @@ static void read_constant(hlo_computation *comp, hlo_instr *tuple, u32 k,
   }
 }
 
-// Elements that start as a constant and that the body sets to the same constant each time.
+// Removes elements that start as a constant and that the body sets to the same constant.
 static bool drop_constant_elements(pass_ctx *c, pass_loop *l) {
   if (!l->in || l->body->root->opcode != HLO_TUPLE) return false;
   bool *keep = HS_NEW_ARRAY(c->scratch, bool, l->n + 1);
@@ -275,7 +277,7 @@ static bool drop_constant_elements(pass_ctx *c, pass_loop *l) {
   return true;
 }
 
-// Scalar constants that never change in the loop are constants inside it.
+// Propagates invariant scalar constants into body and condition.
 static void propagate_constants(pass_ctx *c, pass_loop *l) {
   if (l->body->root->opcode != HLO_TUPLE) return;
   for (u32 k = 0; k < l->n; k++) {
@@ -289,7 +291,7 @@ static void propagate_constants(pass_ctx *c, pass_loop *l) {
   }
 }
 
-// A comparison of the counter with a constant that no value it takes in the body can change.
+// Folds a comparison of the counter with a constant that has one result over the counter's range.
 static bool drop_comparison(pass_ctx *c, pass_loop *l) {
   i64 k = -1, start = 0, step = 0, trips = hlo_trip_count_pattern(l->w, &k, &start, &step), at;
   if (trips < 1) return false;
@@ -320,7 +322,7 @@ typedef struct while_options {
   bool compare, merge, bypass;
 } while_options;
 
-// The first that applies.
+// Does the first rewrite that applies.
 static void simplify_loop(pass_ctx *c, hlo_instr *w, const while_options *o) {
   pass_loop l;
   if (!pass_loop_of(c, w, &l)) return;
@@ -340,7 +342,7 @@ static void simplify_loop(pass_ctx *c, hlo_instr *w, const while_options *o) {
   propagate_constants(c, &l);
   if (l.held || unroll_trivial(c, &l) || !o->merge) return;
   if (domains) {
-    pass_note_declined(c, w, NULL, "its state goes through a domain");
+    pass_note_declined(c, w, NULL, "a domain instruction uses its state");
     return;
   }
   pass_loop_merge_counters(c, &l);
@@ -365,10 +367,9 @@ static hs_status run(pass_ctx *c) {
                           *cond = hlo_attr_comp(w, HLO_ATTR_CONDITION);
     bool shared = (body->id < counts[0] && counts[1 + body->id] > 1) ||
                   (cond->id < counts[0] && counts[1 + cond->id] > 1);
-    if (shared)
-      pass_note_declined(c, w, NULL, "its body or condition is called from elsewhere, too");
+    if (shared) pass_note_declined(c, w, NULL, "its body or condition has other callers");
     else if (pass_loop_is_pinned(w))
-      pass_note_declined(c, w, NULL, "its attributes say that it must stay as it is");
+      pass_note_declined(c, w, NULL, "its frontend attributes forbid changes");
     else simplify_loop(c, w, &o);
   }
   hs_vec_free(&whiles);
@@ -378,11 +379,11 @@ static hs_status run(pass_ctx *c) {
 
 static const pass_option_info options[] = {
     {"simplify_compare_instrs", PASS_BOOL, "false",
-     "comparisons in the body that the counter's range decides become constants"},
+     "fold comparisons in the body that the counter's range decides"},
     {"merge_induction_variables", PASS_BOOL, "true",
-     "what each trip adds a constant to is computed from one counter"},
+     "compute elements with a constant increment from one counter"},
     {"bypass_invariants", PASS_BOOL, "false",
-     "users of elements that do not change read what went into the loop"},
+     "redirect users of invariant elements to their initial values"},
 };
 
 const pass_info pass_simplify_while_loops = {

@@ -1,9 +1,11 @@
-// while_state.c — loops with another state: no nested tuples, and one counter
-// (xla/service/while_loop_simplifier.cc).
+// while_state.c — rewrites of simplify-while-loops that change the loop state: flattening nested
+// tuples and merging induction variables (xla/service/while_loop_simplifier.cc).
 //
-// Counters: elements to which each trip adds a constant become start + counter * constant, where
-// `counter` is the first element that starts at 0 and goes up by 1, or a new one. They stay in the
-// state, unchanged. Worth it where every scalar operation is a kernel of its own.
+// Flattening: the state becomes one tuple of all leaves; users in body, condition and after the loop
+// get the nested tuple rebuilt from it, which tuple-simplifier removes. Merging: an element that
+// each iteration increments by a constant becomes start + counter * constant, where `counter` is the
+// first element that starts at 0 with increment 1, or a new one. Such elements stay in the state as
+// invariants. This pays where every scalar operation is a kernel.
 #include "passes/control/while_state.h"
 
 // ---- nested tuples ------------------------------------------------------------------------------
@@ -14,7 +16,7 @@ static u32 count_leaves(const hlo_shape *s) {
   return n;
 }
 
-// The leaves of a value, and where in the state they stand: each is read through its tuples.
+// Appends the leaves of a value, each read by get-tuple-element, to out.
 static void push_leaves(hlo_instr *x, hlo_instr **out, u32 *n) {
   if (!hlo_shape_is_tuple(x->shape)) {
     out[(*n)++] = x;
@@ -23,7 +25,7 @@ static void push_leaves(hlo_instr *x, hlo_instr **out, u32 *n) {
   for (u32 k = 0; k < x->shape->nelems; k++) push_leaves(pass_element(x, k), out, n);
 }
 
-// A value of a nested shape, made of the elements of a flat tuple from number *at on.
+// Rebuilds a value of a nested shape from the elements *at.. of a flat tuple.
 static hlo_instr *nested(hlo_instr *flat, const hlo_shape *s, u32 *at, hs_arena *a) {
   if (!hlo_shape_is_tuple(s)) return hlo_add_gte(flat, (*at)++);
   hlo_instr **e = HS_NEW_ARRAY(a, hlo_instr *, s->nelems + 1);
@@ -33,7 +35,7 @@ static hlo_instr *nested(hlo_instr *flat, const hlo_shape *s, u32 *at, hs_arena 
   return t;
 }
 
-// Users of `flat`, which had the nested shape `was`, read a nested tuple made of its elements.
+// Redirects the users of `flat`, which had the nested shape `was`, to a rebuilt nested tuple.
 static void read_nested(hlo_instr *flat, const hlo_shape *was, hs_arena *a) {
   hlo_use **uses = HS_NEW_ARRAY(a, hlo_use *, flat->nuses + 1);
   u32 n = 0, at = 0;
@@ -51,7 +53,7 @@ static hlo_instr *flat_tuple(hlo_instr *x, u32 leaves, hs_arena *a) {
   return hlo_add_tuple(x->parent, n, e);
 }
 
-// The leaves of an origin tree as the elements of a flat one; NULL without one.
+// The leaves of an origin tree, at most `cap`.
 static void push_origins(const hlo_origin_node *x, const hlo_origin_node **out, u32 *n, u32 cap) {
   for (u32 k = 0; x->tuple && k < x->nchildren; k++) push_origins(x->children[k], out, n, cap);
   if (!x->tuple && *n < cap) out[(*n)++] = x;
@@ -71,8 +73,8 @@ static const hlo_origin *flat_origin(hlo_instr *i, u32 leaves) {
   return n == leaves ? now : NULL;
 }
 
-// What an asynchronous operation, a send or a receive left open must reach the one that ends it
-// whole.
+// Whether an element is the state of an asynchronous operation, a send or a receive: its done needs
+// that tuple unchanged.
 static bool carries_async(const hlo_instr *tuple) {
   for (u32 k = 0; k < tuple->noperands; k++) {
     const hlo_instr *x = hlo_operand(tuple, k);
@@ -86,7 +88,7 @@ bool pass_loop_flatten(pass_ctx *c, pass_loop *l) {
   bool any = false;
   for (u32 k = 0; k < l->n; k++) any |= hlo_shape_is_tuple(l->w->shape->elems[k]);
   if (any && l->in && (carries_async(l->in) || carries_async(l->body->root))) {
-    pass_note_declined(c, l->w, NULL, "its state holds an operation that is under way");
+    pass_note_declined(c, l->w, NULL, "its state holds an unfinished asynchronous operation");
     return false;
   }
   if (!any || !l->in || l->body->root->opcode != HLO_TUPLE || !pass_may_rewrite(c)) return false;
@@ -116,7 +118,7 @@ bool pass_loop_flatten(pass_ctx *c, pass_loop *l) {
 }
 
 // ---- counters -----------------------------------------------------------------------------------
-// The scalar constant that each trip adds to element k, or NULL.
+// The scalar constant by which each iteration increments element k, or NULL.
 static hlo_instr *increment(const pass_loop *l, u32 k, hlo_dtype t) {
   const hlo_instr *r = hlo_operand(l->body->root, k);
   if (r->opcode != HLO_ADD || r->shape->dtype != t) return NULL;
@@ -143,8 +145,8 @@ static hlo_instr *counted(hlo_instr *tuple, u32 k, u32 counter, const hlo_instr 
                           hlo_build_binary(HLO_MULTIPLY, n, factor));
 }
 
-// Readers of element k of `tuple` read what it stands for now. `origin` (may be NULL): said of
-// that.
+// Redirects the users of element k of `tuple` to start + counter * constant. `origin` (may be NULL)
+// becomes its ORIGIN attribute.
 static void read_counted(hlo_instr *tuple, u32 k, u32 counter, const hlo_instr *constant,
                          const hlo_attr *origin, hs_arena *a) {
   hlo_instr **readers = HS_NEW_ARRAY(a, hlo_instr *, tuple->nuses + 1), *now = NULL;
@@ -165,35 +167,36 @@ static bool merge_counters_of(pass_ctx *c, pass_loop *l, hlo_dtype t) {
   if (!l->in || l->body->root->opcode != HLO_TUPLE) return false;
   hs_arena *a = c->scratch;
   u32 n = l->n, found = 0, counter = n;
-  hlo_instr **by = HS_NEW_ARRAY(a, hlo_instr *, n + 1);
+  hlo_instr **step_of = HS_NEW_ARRAY(a, hlo_instr *, n + 1);
   for (u32 k = 0; k < n; k++) {
-    by[k] = increment(l, k, t);
+    step_of[k] = increment(l, k, t);
     i64 step;
-    if (by[k] && counter == n && pass_const_i64(by[k], &step) && step == 1 && starts_as(l, k, 0))
-      counter = k, by[k] = NULL;
-    found += by[k] != NULL;
+    if (step_of[k] && counter == n && pass_const_i64(step_of[k], &step) && step == 1 &&
+        starts_as(l, k, 0))
+      counter = k, step_of[k] = NULL;
+    found += step_of[k] != NULL;
   }
-  bool fresh = counter == n;
-  if (found + !fresh < 2 || !pass_may_rewrite(c)) return false;
-  pass_note_done(c, l->w, NULL, "%u elements are counted by %s", found,
-                 fresh ? "a new one" : "another");
+  bool add_counter = counter == n;
+  if (found + !add_counter < 2 || !pass_may_rewrite(c)) return false;
+  pass_note_done(c, l->w, NULL, "%u elements computed from %s counter", found,
+                 add_counter ? "a new" : "an existing");
   const hlo_attr *first = hlo_attr_get(l->in, HLO_ATTR_ORIGIN),
                  **origins = HS_NEW_ARRAY(a, const hlo_attr *, n + 1);
   pass_loop_normalize(l, a);
   pass_read_by_element(l->w, a);
   for (u32 k = 0; k < n; k++)
-    origins[k] = by[k] ? hlo_attr_get(hlo_operand(l->body->root, k), HLO_ATTR_ORIGIN) : NULL;
-  if (fresh) {
+    origins[k] = step_of[k] ? hlo_attr_get(hlo_operand(l->body->root, k), HLO_ATTR_ORIGIN) : NULL;
+  if (add_counter) {
     hlo_instr *zero = hlo_build_scalar_i64(l->w->parent, t, 0), *reader;
     pass_loop_widen(l, 1, &zero, &reader, a);
     hlo_set_operand(l->body->root, counter,
                     hlo_build_binary(HLO_ADD, reader, hlo_build_scalar_i64(l->body, t, 1)));
   }
   for (u32 k = 0; k < n; k++) {
-    if (!by[k]) continue;
-    read_counted(l->body->params[0], k, counter, by[k], NULL, a);
-    read_counted(l->cond->params[0], k, counter, by[k], NULL, a);
-    read_counted(l->w, k, counter, by[k], origins[k], a);
+    if (!step_of[k]) continue;
+    read_counted(l->body->params[0], k, counter, step_of[k], NULL, a);
+    read_counted(l->cond->params[0], k, counter, step_of[k], NULL, a);
+    read_counted(l->w, k, counter, step_of[k], origins[k], a);
     hlo_instr *next = hlo_operand(l->body->root, k);
     hlo_set_operand(l->body->root, k, hlo_add_gte(l->body->params[0], k));
     hlo_remove_dead(next);

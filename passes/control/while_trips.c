@@ -1,19 +1,19 @@
-// while_trips.c — what counts a loop, and how often it runs
-// (xla/hlo/analysis/while_loop_analysis.cc), and the pass that writes it down
+// while_trips.c — induction variables and trip counts of while loops
+// (xla/hlo/analysis/while_loop_analysis.cc), and the pass that records them
 // (xla/hlo/transforms/while_loop_trip_count_annotator.cc).
 //
-// The counter is the one element of the state that the condition depends on, through scalar
-// operations alone, when its next value depends on nothing else either. How often the loop runs
-// comes from the pattern of a counted loop (core/analysis/trip_count.c), or from trying.
-// while-loop-trip-count-annotator writes into backend_config, in place of what was there: the
-// counter, the trips, the start and step of one that goes up from 0 or more, and, for bodies that
-// move slices to and from the host, the elements that say where those slices lie. What reads a
-// counter after its loop reads the number that it ends with.
+// The induction variable is the only state element that the condition depends on, through scalar
+// operations, if its next value depends on nothing else either. The trip count comes from the
+// pattern of a counted loop (core/analysis/trip_count.c), or from evaluating condition and update.
+// while-loop-trip-count-annotator replaces backend_config by: the induction variable, the trip
+// count, start and step of one that counts up from at least 0, and, for bodies that move slices to
+// and from the host, the elements that the slices' indices depend on. Users of the induction
+// variable after the loop get its final value.
 #include "core/eval/eval.h"
 #include "passes/control/while_state.h"
 
-// ---- what a scalar depends on -------------------------------------------------------------------
-// Inside a called computation: who called it, and from where.
+// ---- dependencies of scalars --------------------------------------------------------------------
+// The call through which a called computation was entered, and the enclosing ones.
 typedef struct site {
   const hlo_instr *caller;
   const struct site *outer;
@@ -85,7 +85,7 @@ i64 pass_loop_counter(const hlo_instr *w, hs_arena *a) {
              : -1;
 }
 
-// ---- trying -------------------------------------------------------------------------------------
+// ---- trip counts by evaluation ------------------------------------------------------------------
 static hlo_literal *computed(const hlo_instr *i, u32 n, hlo_literal *const *ops) {
   hlo_literal *out = NULL;
   hlo_computation *c = hlo_op_has(i->opcode, HLO_F_CALLS) ? hlo_fusion_comp(i) : NULL;
@@ -97,8 +97,8 @@ static hlo_literal *computed(const hlo_instr *i, u32 n, hlo_literal *const *ops)
   return hs_ok(s) ? out : NULL;
 }
 
-// The value of `i`, which computes with constants and element k of the state (`at`) alone; NULL
-// when it does not.
+// The value of `i` when its operands are constants and element k of the state, whose value is `at`;
+// else NULL.
 static hlo_literal *value_at(const hlo_instr *i, const hlo_instr *state, u32 k, hlo_literal *at) {
   hlo_literal *ops[8];
   if (i->noperands > HS_COUNT(ops) || !i->noperands) return NULL;
@@ -113,7 +113,7 @@ static hlo_literal *value_at(const hlo_instr *i, const hlo_instr *state, u32 k, 
   return computed(i, i->noperands, ops);
 }
 
-// What an element of the state starts as: a constant, or computed from constants alone.
+// The initial value of a state element: a constant, or computed from constants; NULL: unknown.
 static hlo_literal *first_value(const hlo_instr *i) {
   for (;;) {
     if (i->opcode == HLO_COPY) i = hlo_operand(i, 0);
@@ -126,7 +126,7 @@ static hlo_literal *first_value(const hlo_instr *i) {
                                                        : hlo_literal_ref(hlo_constant_value(i));
 }
 
-static i64 tried_trips(const hlo_instr *w, i64 k, i64 most) {
+static i64 evaluated_trips(const hlo_instr *w, i64 k, i64 most) {
   const hlo_computation *cond = hlo_attr_comp(w, HLO_ATTR_CONDITION),
                         *body = hlo_attr_comp(w, HLO_ATTR_BODY);
   i64 trips = -1;
@@ -148,10 +148,9 @@ static i64 tried_trips(const hlo_instr *w, i64 k, i64 most) {
 i64 pass_loop_trips(const hlo_instr *w, i64 most, hs_arena *a) {
   i64 trips = hlo_trip_count_pattern(w, NULL, NULL, NULL),
       k = trips < 0 ? pass_loop_counter(w, a) : -1;
-  return k >= 0 ? tried_trips(w, k, most) : trips;
+  return k >= 0 ? evaluated_trips(w, k, most) : trips;
 }
 
-// Whether one iteration sets what the condition tests, alone, to a constant that ends the loop.
 bool pass_loop_runs_once(const pass_loop *l) {
   const hlo_instr *param = l->cond->params[0], *root = l->body->root;
   if (param->nuses != 1 || param->first_use->user->opcode != HLO_GET_TUPLE_ELEMENT ||
@@ -162,27 +161,27 @@ bool pass_loop_runs_once(const pass_loop *l) {
   if (set->opcode != HLO_CONSTANT || hlo_literal_has_elided(hlo_constant_value(set))) return false;
   hs_arena a = {0};
   hlo_instr **order = hlo_post_order(l->cond, &a);
-  hlo_positions place = hlo_positions_in(l->cond->ninstrs, order, &a);
+  hlo_positions position = hlo_positions_in(l->cond->ninstrs, order, &a);
   hlo_literal **value = HS_NEW_ARRAY(&a, hlo_literal *, l->cond->ninstrs + 1);
   for (u32 t = 0; t < l->cond->ninstrs; t++) {
     const hlo_instr *i = order[t];
     hlo_literal **ops = HS_NEW_ARRAY(&a, hlo_literal *, i->noperands + 1);
     bool known = i != param;
     for (u32 k = 0; k < i->noperands && i != read; k++)
-      known &= (ops[k] = value[hlo_position_of(&place, hlo_operand(i, k))]) != NULL;
+      known &= (ops[k] = value[hlo_position_of(&position, hlo_operand(i, k))]) != NULL;
     if (i == read) value[t] = hlo_literal_ref(hlo_constant_value(set));
     else if (i->opcode == HLO_CONSTANT && !hlo_literal_has_elided(hlo_constant_value(i)))
       value[t] = hlo_literal_ref(hlo_constant_value(i));
     else if (known && i->noperands) value[t] = computed(i, i->noperands, ops);
   }
-  const hlo_literal *again = value[hlo_position_of(&place, l->cond->root)];
+  const hlo_literal *again = value[hlo_position_of(&position, l->cond->root)];
   bool once = again && !hlo_literal_i64(again, 0);
   for (u32 t = 0; t < l->cond->ninstrs; t++) hlo_literal_unref(value[t]);
   hs_arena_free(&a);
   return once;
 }
 
-// ---- slices on the host -------------------------------------------------------------------------
+// ---- slices in host memory ----------------------------------------------------------------------
 static bool is_target(const hlo_instr *i, const char *name) {
   return i->opcode == HLO_CUSTOM_CALL &&
          hs_str_eq(hlo_attr_str(i, HLO_ATTR_CUSTOM_CALL_TARGET), hs_str_of(name));
@@ -217,16 +216,16 @@ static bool moves_slices(const hlo_computation *body) {
   return false;
 }
 
-static void mark_places(const hlo_instr *i, bool *marked, u32 n, u32 depth) {
+static void mark_elements(const hlo_instr *i, bool *marked, u32 n, u32 depth) {
   bool sum = i->opcode == HLO_ADD || i->opcode == HLO_SUBTRACT || i->opcode == HLO_MULTIPLY ||
              i->opcode == HLO_DIVIDE;
   i64 k = i->opcode == HLO_GET_TUPLE_ELEMENT ? hlo_attr_int(i, HLO_ATTR_INDEX, -1) : -1;
   if (k >= 0 && (u64)k < n) marked[k] = true;
   for (u32 o = 0; depth && (sum || i->opcode == HLO_COPY) && o < i->noperands; o++)
-    mark_places(hlo_operand(i, o), marked, n, depth - 1);
+    mark_elements(hlo_operand(i, o), marked, n, depth - 1);
 }
 
-// Element + step, where element is -1 for a number alone; false for anything else.
+// Matches element + step; element -1: a constant.
 static bool linear(const hlo_instr *i, const hlo_instr *state, i64 *element, i64 *step, u32 depth) {
   *element = -1, *step = 0;
   if (i->opcode == HLO_GET_TUPLE_ELEMENT && hlo_operand(i, 0) == state)
@@ -244,13 +243,13 @@ static bool linear(const hlo_instr *i, const hlo_instr *state, i64 *element, i64
 }
 
 // ---- annotation ---------------------------------------------------------------------------------
-// range: start and step are as in a counted loop, upwards from 0 or more
+// range: start and step are known, and the loop counts up from at least 0
 typedef struct counted {
   i64 element, trips, start, step;
   bool range;
 } counted;
 
-// start + iteration * step of element k: its own, or the counter's that it trails by one iteration.
+// Matches start + iteration * step for element k: its own, or the counter's, one iteration behind.
 static bool progress(const hlo_instr *w, const counted *n, i64 k, i64 *start, i64 *step) {
   const hlo_computation *body = hlo_attr_comp(w, HLO_ATTR_BODY);
   i64 from;
@@ -266,7 +265,7 @@ static bool progress(const hlo_instr *w, const counted *n, i64 k, i64 *start, i6
   return true;
 }
 
-static void put_places(hs_buf *b, const hlo_instr *w, const counted *n, hs_arena *a) {
+static void put_dynamic_variables(hs_buf *b, const hlo_instr *w, const counted *n, hs_arena *a) {
   const hlo_computation *body = hlo_attr_comp(w, HLO_ATTR_BODY);
   u32 elements = body->root->noperands;
   bool *marked = HS_NEW_ARRAY(a, bool, elements + 1), any = false;
@@ -275,7 +274,8 @@ static void put_places(hs_buf *b, const hlo_instr *w, const counted *n, hs_arena
     u32 first = i->opcode == HLO_DYNAMIC_SLICE          ? 1
                 : i->opcode == HLO_DYNAMIC_UPDATE_SLICE ? 2
                                                         : i->noperands;
-    for (u32 k = first; k < i->noperands; k++) mark_places(hlo_operand(i, k), marked, elements, 32);
+    for (u32 k = first; k < i->noperands; k++)
+      mark_elements(hlo_operand(i, k), marked, elements, 32);
   }
   for (u32 k = 0; k < elements; k++) {
     i64 start, step;
@@ -289,7 +289,7 @@ static void put_places(hs_buf *b, const hlo_instr *w, const counted *n, hs_arena
   if (any) hs_buf_puts(b, "]");
 }
 
-// Whether the loop goes on while its counter is below a bound, or at it.
+// Whether the condition is an order comparison, not an equality.
 static bool goes_up_to(const hlo_instr *w) {
   const hlo_instr *i = hlo_attr_comp(w, HLO_ATTR_CONDITION)->root;
   if ((i->opcode == HLO_FUSION || i->opcode == HLO_CALL) && hlo_fusion_comp(i))
@@ -308,11 +308,11 @@ static counted count_loop(const hlo_instr *w, hs_arena *a) {
   c.range = c.trips >= 0 && goes_up_to(w) && by == c.element && c.start >= 0 && c.step > 0 &&
             hs_mul_ok(c.step, c.trips, &last) && hs_add_ok(c.start, last, &last) &&
             last - c.step >= 0;
-  if (c.trips < 0) c.trips = tried_trips(w, c.element, MOST_TRIED);
+  if (c.trips < 0) c.trips = evaluated_trips(w, c.element, MOST_TRIED);
   return c;
 }
 
-// Users of the counter after the loop read the value that it ends with.
+// Redirects users of the counter after the loop to its final value.
 static void forward_counter(pass_ctx *c, hlo_instr *w, const counted *n) {
   for (hlo_use *u = w->first_use, *next; u; u = next) {
     next = u->next;
@@ -321,7 +321,7 @@ static void forward_counter(pass_ctx *c, hlo_instr *w, const counted *n) {
         !hlo_shape_is_scalar(g->shape) || (!g->nuses && !hlo_is_root(g)))
       continue;
     if (!pass_may_rewrite(c)) return;
-    pass_note_done(c, g, w, "ends as %lld", (long long)(n->start + n->step * n->trips));
+    pass_note_done(c, g, w, "its final value is %lld", (long long)(n->start + n->step * n->trips));
     hlo_replace_uses(
         g, hlo_build_scalar_i64(g->parent, g->shape->dtype, n->start + n->step * n->trips));
   }
@@ -337,11 +337,12 @@ static void annotate(pass_ctx *c, hlo_instr *w, const counted *n) {
                   (long long)n->start, (long long)n->step);
   hs_buf_printf(&b, "\"known_induction_variable\":{\"tuple_index\":\"%lld\"}",
                 (long long)n->element);
-  put_places(&b, w, n, c->scratch);
+  put_dynamic_variables(&b, w, n, c->scratch);
   hs_buf_puts(&b, "}");
   const hlo_backend_config *old = hlo_attr_ptr(w, HLO_ATTR_BACKEND_CONFIG);
   if ((!old || !hs_str_eq(old->text, (hs_str){b.p, b.n})) && pass_may_rewrite(c)) {
-    pass_note_done(c, w, NULL, n->trips < 0 ? "counts by element %lld" : "runs %lld times",
+    pass_note_done(c, w, NULL,
+                   n->trips < 0 ? "induction variable: element %lld" : "runs %lld times",
                    (long long)(n->trips < 0 ? n->element : n->trips));
     hlo_backend_config *now = HS_NEW(&c->m->arena, hlo_backend_config);
     *now = (hlo_backend_config){{hs_arena_strndup(&c->m->arena, b.p, b.n), b.n}, true};
