@@ -14,6 +14,7 @@ const backend *const backend_table[] = {
 #undef BACKEND
 };
 const u32 backend_count = (u32)HS_COUNT(backend_table);
+const backend_run_options backend_once = {.min_runs = 1, .max_runs = 1, .want_outputs = true};
 
 const backend *backend_find(const char *name) {
   for (u32 k = 0; k < backend_count; k++)
@@ -27,12 +28,12 @@ const backend *backend_with(u32 caps) {
   return NULL;
 }
 
-// Computations that a supported instruction swallows whole (a fusion's body, a comparator) are the
-// business of supports(); those that the backend executes step by step are walked here. `seen` is
-// indexed by computation id.
-static hs_status check_computation(const backend *b, const hlo_computation *c, u8 *seen) {
-  if (seen[c->id]) return HS_GOOD;
-  seen[c->id] = 1;
+// Checks a computation and those that it executes instruction by instruction (loop bodies,
+// branches, calls). Computations that belong to one instruction (a fusion's body, a comparator) are
+// checked by supports(). `visited` is indexed by computation id.
+static hs_status check_computation(const backend *b, const hlo_computation *c, u8 *visited) {
+  if (visited[c->id]) return HS_GOOD;
+  visited[c->id] = 1;
   hlo_for_each_instr(i, c) {
     hs_buf why = {0};
     if (!b->supports(i, &why)) {
@@ -51,7 +52,7 @@ static hs_status check_computation(const backend *b, const hlo_computation *c, u
     hlo_computation **called = hs_alloc(sizeof *called * (n ? n : 1));
     hlo_called(i, called, n);
     hs_status s = HS_GOOD;
-    for (u32 k = 0; k < n && hs_ok(s); k++) s = check_computation(b, called[k], seen);
+    for (u32 k = 0; k < n && hs_ok(s); k++) s = check_computation(b, called[k], visited);
     hs_free(called);
     HS_TRY(s);
   }
@@ -60,9 +61,9 @@ static hs_status check_computation(const backend *b, const hlo_computation *c, u
 
 hs_status backend_check_module(const backend *b, const hlo_module *m) {
   if (!m->entry) return hs_fail(HS_E_VERIFY, "the module has no entry computation");
-  u8 *seen = hs_calloc(m->next_comp_id + 1, 1);
-  hs_status s = check_computation(b, m->entry, seen);
-  hs_free(seen);
+  u8 *visited = hs_calloc(m->next_comp_id + 1, 1);
+  hs_status s = check_computation(b, m->entry, visited);
+  hs_free(visited);
   return s;
 }
 
@@ -79,9 +80,8 @@ hs_status backend_run_once(const backend *be, const hlo_module *m, const backend
   backend_exe *exe;
   *out = NULL;
   HS_TRY(be->compile(m, o, &exe));
-  const backend_run_options once = {.min_runs = 1, .max_runs = 1, .want_outputs = true};
   backend_result r = {0};
-  hs_status s = be->run(exe, nargs, args, &once, &r);
+  hs_status s = be->run(exe, nargs, args, &backend_once, &r);
   if (hs_ok(s)) *out = hlo_literal_ref(r.outputs);
   backend_result_free(&r);
   be->release(exe);

@@ -1,5 +1,5 @@
-// backend.h — what a backend is: compile a module, run it, say what it measured. One row each in
-// backends.def, one folder each; backends/null is the skeleton to copy.
+// backend.h — the interface of a backend: compile a module, run it, report what was measured.
+// Each has a row in backends.def and a folder of its own; backends/null is a skeleton to copy.
 #ifndef BACKEND_H
 #define BACKEND_H
 
@@ -9,7 +9,7 @@
 
 typedef struct backend_exe backend_exe;  // opaque, one per backend
 
-// of the plug-in's compiler, as XLA_FLAGS spells it
+// A flag of the plug-in's compiler, spelled as in XLA_FLAGS but without the dashes.
 typedef struct backend_flag {
   const char *name, *value;
 } backend_flag;
@@ -19,7 +19,7 @@ typedef struct backend_options {
   // context of its own, with processes that end when it is released
   backend_context *context;
   u32 threads;  // 0 = all cores
-  // baseline: every instruction its own kernel, no sharing of buffers beyond last use
+  // the baseline: every instruction is a kernel, and values share no buffers
   bool per_instruction;
   bool allow_fallback;   // let the evaluator do what the backend cannot
   double deadline_s;     // 0 = none
@@ -31,12 +31,12 @@ typedef struct backend_options {
   bool backend_only;
   // pjrt: text of a GpuTargetConfigProto: compile for that device, which need not be here; NULL
   const char *target;
-  // pjrt: gets what the plug-in writes while it compiles, its passes logged, also when it fails;
-  // NULL
+  // pjrt: the log of the plug-in's passes, appended also when compiling fails; NULL
   hs_buf *trace;
-  // pjrt: XLA_FLAGS of a plug-in process of its own, for what is no option of one compilation; NULL
+  // pjrt: XLA_FLAGS for what cannot be set per compilation; programs with equal flags share a
+  // process; NULL
   const char *process_flags;
-  bool one_device;  // run as the only device, however many the module says (interp)
+  bool one_device;  // interp: run as the only device, whatever the module says
 } backend_options;
 
 // One kernel (or library call, or loop) of a compiled module.
@@ -65,6 +65,8 @@ typedef struct backend_run_options {
   // what infeed, outfeed and host transfers use (interp); NULL: nothing
   hlo_host *host;
 } backend_run_options;
+// One run, with its outputs: what `run` does when it is given NULL.
+extern const backend_run_options backend_once;
 
 typedef struct backend_timing {
   double first_ms;  // first run after compile, inputs in place
@@ -82,34 +84,37 @@ typedef struct backend_result {
   hlo_literal *outputs;  // NULL unless want_outputs
   backend_timing timing;
 } backend_result;
-void backend_result_free(backend_result *);
+void backend_result_free(backend_result *);  // what it points to; NULL and a zeroed one are fine
 
-// What a backend is beyond compile and run. Whoever needs to know asks for the bit, never for the
-// name.
+// What a backend can do beyond compiling and running. Callers test these bits, never the name.
 typedef enum backend_caps {
   // The reference evaluator: it runs in this process, keeps every value of a computation at once,
   // and can show each of them (watch, traps, captures).
   BACKEND_EVALUATOR = 1 << 0,
   // Modules are compiled by a plug-in that the user may choose (find.c in its folder); its probe
-  // speaks of the plug-in found by itself.
+  // reports the plug-in that is found without one.
   BACKEND_PLUGIN = 1 << 1,
 } backend_caps;
 
 typedef struct backend {
   const char *name, *summary;
   u32 caps;  // of backend_caps
-  // ok when usable here; otherwise the reason and the fix.
+  // ok when usable on this machine; otherwise the reason, with a note that says how to fix it.
   hs_status (*probe)(void);
-  // Whether one instruction (its types, attributes) can be done natively; `why` gets "unsupported:
-  // <opcode> ...".
+  // Whether one instruction, with its types and attributes, is done without the evaluator;
+  // otherwise `why` (may be NULL) gets "unsupported: <opcode> ...".
   bool (*supports)(const hlo_instr *, hs_buf *why);
+  // A program, released by the caller; options NULL: all zero. It keeps no pointer into the module.
+  // Modules need not be supported: E_UNSUPPORTED, E_COMPILE, E_NO_MEMORY, ... say why not.
   hs_status (*compile)(const hlo_module *, const backend_options *, backend_exe **out);
-  const backend_compiled *(*compiled)(const backend_exe *);
+  const backend_compiled *(*compiled)(const backend_exe *);  // borrowed from the program
+  // Arguments: one literal per parameter, borrowed; E_INPUT when they do not fit. Options NULL:
+  // backend_once. *out is the caller's to free with backend_result_free, also after an error.
   hs_status (*run)(backend_exe *, u32 nargs, hlo_literal *const *args, const backend_run_options *,
                    backend_result *out);
-  // "llvm", "asm", "buffers", "schedule"; may be NULL
+  // Appends "llvm", "asm", "buffers" or "schedule" as text; E_USAGE for others. May be NULL.
   hs_status (*dump)(backend_exe *, const char *what, hs_buf *out);
-  void (*release)(backend_exe *);
+  void (*release)(backend_exe *);  // NULL is fine
 } backend;
 
 extern const backend *const backend_table[];
@@ -122,7 +127,7 @@ const backend *backend_with(u32 caps);
 // E_UNSUPPORTED naming the first instruction of the module that the backend cannot do, or ok.
 hs_status backend_check_module(const backend *, const hlo_module *);
 
-// Compiles, runs once and forgets. *out is a new reference.
+// Compiles, runs once and releases the program. *out is a new reference; NULL after an error.
 hs_status backend_run_once(const backend *, const hlo_module *, const backend_options *, u32 nargs,
                            hlo_literal *const *args, hlo_literal **out);
 

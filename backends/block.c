@@ -1,4 +1,8 @@
-// block.c — see block.h.
+// block.c — packs arguments into shared memory and makes literals of results. See block.h.
+//
+// Leaves are visited in the order of the flattened tuples on both sides, so that no table of
+// offsets has to cross. A block counts its references: one of the maker, one per literal that
+// points into it.
 #include "backends/block.h"
 
 #include <math.h>

@@ -1,6 +1,6 @@
 // block.h — arguments and results as they cross between shell and worker: the leaves of a value
-// one after the other in one piece of shared memory, dense and row-major, each at a multiple of 64
-// bytes. One copy in, none out: result literals point into the block.
+// one after the other in one block of shared memory, dense and row-major, each at a multiple of 64
+// bytes. Arguments are copied once, results not at all: their literals point into the block.
 #ifndef BACKEND_BLOCK_H
 #define BACKEND_BLOCK_H
 
@@ -8,8 +8,8 @@
 #include "backends/wire.h"
 #include "backends/worker.h"
 
-// Sizes that no memory has are BLOCK_TOO_LARGE and stay so in sums made by block_add; asking for
-// that much memory fails like any other request that is too large.
+// Sizes beyond any address space saturate at BLOCK_TOO_LARGE, also in sums made by block_add;
+// allocating that much fails like any other request that is too large.
 #define BLOCK_TOO_LARGE ((size_t)1 << 62)
 static inline size_t block_align(size_t n) { return (n + 63) & ~(size_t)63; }
 // Sum of two sizes, each at most BLOCK_TOO_LARGE.
@@ -22,26 +22,26 @@ size_t block_bytes(const hlo_shape *);
 // not fit its parameter. `leaf` has room for all of them, zeroed.
 hs_status block_leaves(u32 n, const hlo_shape *const *params, u32 nargs, hlo_literal *const *args,
                        const hlo_literal **leaf);
-// Their bytes in one block; errors as above.
+// Their bytes in one new shared block, the caller's to free; errors as above, or E_NO_MEMORY.
 hs_status block_pack(u32 n, const hlo_shape *const *params, u32 nargs, hlo_literal *const *args,
                      worker_shm *out);
 
-// A block for results; literals made of it keep it alive. The maker drops its own hold with
-// block_drop.
+// A block for results, counted by references: each literal made of it holds one, and its maker one,
+// which it gives up with block_drop.
 typedef struct block {
   worker_shm shm;
   int refs;
 } block;
-hs_status block_new(size_t bytes, block **out);
-// of the leaves from *at on; moves *at past them
+hs_status block_new(size_t bytes, block **out);  // *out: NULL after an error
+// A literal of that shape whose leaves begin at *at; advances *at past them.
 hlo_literal *block_literal(const hlo_shape *, block *, size_t *at);
 void block_drop(block *);  // NULL is fine
 
 // The timing that a run's reply begins with: first, transfer, dispatch (ms), samples, kernels.
 void block_put_timing(hs_buf *, const backend_timing *);
 // Reads it; the arrays are the caller's to free (backend_result_free). A reply that is cut short,
-// holds times that are none, or times of a number of kernels other than `nkernels` (or none) is
-// E_WORKER, and *out is empty then: what a worker sends is checked like any input.
+// holds times that are not finite or negative, or times of another number of kernels than
+// `nkernels` (or 0) is E_WORKER, and *out is empty: what a worker sends is checked like any input.
 hs_status block_get_timing(wire_reader *, u32 nkernels, backend_timing *out);
 
 #endif

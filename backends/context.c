@@ -1,4 +1,5 @@
-// context.c — see context.h.
+// context.c — a context: one worker for the cpu backend, and what pjrt adds to it (its hosts),
+// behind an opaque pointer with a function that frees it, so that nothing here depends on pjrt.
 #include "backends/context.h"
 
 struct backend_context {

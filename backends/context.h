@@ -1,6 +1,6 @@
 // context.h — what the backends of one session share: the worker process that compiles and runs,
-// and the processes that hold plug-ins. Nothing of it is global: two contexts have processes of
-// their own, and may be used by two threads at the same time; one context by one thread at a time.
+// and the processes that hold plug-ins. None of it is global: each context has processes of its
+// own. Two threads may use two contexts at the same time, but not the same one.
 #ifndef BACKEND_CONTEXT_H
 #define BACKEND_CONTEXT_H
 
@@ -13,9 +13,10 @@ void backend_context_free(backend_context *);
 
 // The worker of the context; borrowed. Its first call starts it.
 worker *backend_context_worker(backend_context *);
-// A number that no other program of the context has; never 0.
+// A new number for a program, unique within the context; never 0.
 u64 backend_context_next_id(backend_context *);
-// What pjrt keeps with a context: made by it on first use, freed by `release` with the context.
+// The place where pjrt keeps its hosts: NULL until pjrt sets it; `release` frees them with the
+// context.
 typedef struct backend_hosts backend_hosts;
 backend_hosts **backend_context_hosts(backend_context *, void (*release)(backend_hosts *));
 

@@ -1,5 +1,9 @@
-// serve.c — see serve.h.
+// serve.c — the parts that all request handlers share. See serve.h.
+//
+// Peak memory is the kernel's VmHWM, reset through /proc/self/clear_refs. The measuring loop has no
+// statistics: it returns all samples, and the shell summarizes them (profiler/stats.c).
 #include "backends/serve.h"
+#include "backends/wire.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -64,4 +68,9 @@ hs_status serve_measure(const backend_run_options *o, double first, serve_once *
     if (o->max_seconds > 0 && total >= o->max_seconds) break;
   }
   return HS_GOOD;
+}
+
+u64 serve_program_id(const void *payload, size_t n) {
+  wire_reader r = {payload, n, false};
+  return (u64)wire_get_i64(&r);
 }

@@ -1,4 +1,7 @@
-// wire.c — see wire.h.
+// wire.c — numbers and strings of worker payloads. See wire.h.
+//
+// A reader that meets the end sets `bad` and gives zeros from then on, so that callers check once,
+// at the end.
 #include "backends/wire.h"
 
 void wire_put(hs_buf *b, const void *p, size_t n) { hs_buf_put(b, p, n); }

@@ -1,16 +1,15 @@
-// wire.h — numbers and strings in and out of the payloads that cross between shell and worker.
-// Both ends are the same program on the same machine, so the format is plain memory; the reader
+// wire.h — writes and reads the payloads of requests and replies between shell and worker. Both
+// ends are the same program on the same machine, so numbers are in native byte order; the reader
 // still checks every length.
 #ifndef BACKEND_WIRE_H
 #define BACKEND_WIRE_H
 
 #include "core/base/base.h"
 
-// bad: the payload ended early
 typedef struct wire_reader {
   const char *p;
   size_t n;
-  bool bad;
+  bool bad;  // the payload ended early
 } wire_reader;
 
 void wire_put(hs_buf *, const void *, size_t);

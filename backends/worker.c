@@ -7,8 +7,8 @@
 //
 // A call is one frame out and one frame back. While it is under way the shell polls four things:
 // the socket, the worker's stderr (its last lines go into error notes), Ctrl-C with the deadline,
-// and the state of the process: a worker that somebody stopped (SIGSTOP) for longer than STOPPED_MS
-// counts as hung. However a call ends badly, the worker is killed with SIGKILL (which works on
+// and the state of the process: a worker stopped by a signal (SIGSTOP) for longer than STOPPED_MS
+// counts as hung. When a call is given up, the worker is killed with SIGKILL (which works on
 // stopped processes too) and reaped, so there are neither zombies nor late replies.
 #include "backends/worker.h"
 
@@ -232,7 +232,7 @@ static hs_status with_tail(const worker *w, hs_status s) {
   while (from > 0 && lines < 6)
     if (w->tail[--from] == '\n') lines++;
   if (lines == 6) from++;
-  return hs_with_note(s, "its last words: %.*s", (int)(n - from), w->tail + from);
+  return hs_with_note(s, "it last wrote: %.*s", (int)(n - from), w->tail + from);
 }
 
 // The socket is closed: the process has ended or is about to. Says how.
@@ -281,7 +281,7 @@ static hs_status await(call *c, short events) {
     }
     if (n > 0 && p[1].revents) {
       drain_stderr(w);
-      // pipe closed: the socket's turn comes next
+      // the pipe is closed: the socket is next
       if (!(p[1].revents & POLLIN) && !p[0].revents) poll(NULL, 0, 1);
     }
     if (n > 0 && p[0].revents) return HS_GOOD;

@@ -19,8 +19,9 @@ typedef struct worker_shm {
   void *p;
   size_t bytes;
 } worker_shm;
+// A sealed memfd of that size, mapped for reading and writing; E_NO_MEMORY or E_IO.
 hs_status worker_shm_new(size_t bytes, worker_shm *out);
-void worker_shm_free(worker_shm *);
+void worker_shm_free(worker_shm *);  // unmaps and closes; zeroed ones too
 
 // ---- shell side ---------------------------------------------------------------------------------
 typedef struct worker worker;
@@ -35,10 +36,10 @@ enum {
 // One worker per session, started lazily. exe: a binary whose main begins with worker_entry (NULL:
 // /proc/self/exe).
 worker *worker_new(const char *exe);
-void worker_free(worker *);
+void worker_free(worker *);        // ends the process; NULL is fine
 pid_t worker_pid(const worker *);  // 0 when not running
-u64 worker_generation(
-    const worker *);               // grows with every start: what an older one compiled is gone
+// Grows with every start: programs compiled in an older generation are gone.
+u64 worker_generation(const worker *);
 hs_status worker_start(worker *);  // starts it now, unless it runs
 void worker_kill(worker *);        // ends and reaps it; the next call starts a new one
 // Sends one request (kind, small payload, descriptors) and waits for its reply; `step` names what
@@ -50,8 +51,8 @@ hs_status worker_call(worker *, const char *step, u32 kind, const void *payload,
 // The first line of every main() that uses backends: when the arguments are `--worker FD`, runs the
 // worker loop, stores its exit status and returns true.
 bool worker_entry(int argc, char **argv, int *status);
-// What the worker is at; printed when a signal kills it, so that the shell's message names the
-// kernel. Static or long-lived text.
+// What the worker is doing, printed when a signal kills it, so that the shell's message names the
+// kernel. Text that lives longer than the request; NULL: nothing.
 extern const char *volatile worker_doing;
 // A handler answers one kind of request inside the worker; its reply buffer is sent back. Rows in
 // worker_requests.def.

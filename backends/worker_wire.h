@@ -1,5 +1,5 @@
 // worker_wire.h — the frames between shell and worker: a fixed header, then the body; descriptors
-// ride on the header. Private to worker.c (shell side) and worker_loop.c (worker side).
+// are sent along with the header. Private to worker.c (shell side) and worker_loop.c (worker side).
 #ifndef BACKEND_WORKER_WIRE_H
 #define BACKEND_WORKER_WIRE_H
 

@@ -1,19 +1,19 @@
-// buffers.c — which value lives where.
+// buffers.c — buffer assignment: which slot each value gets, and where the slot lies in memory.
 //
 // 1. Values take slots in order of definition. A result may take over an operand's slot when that
-//    operand dies at this very step and the kernel may work in place (cpu_may_share). Loop state,
-//    results of conditionals and donated arguments are *targets*: a value that must end up there
-//    takes the slot at once when the old content is dead by then, which makes dynamic-update-slice
-//    in a loop, and parameter updates of a training step, free of copies.
-// 2. What could not be placed is moved at the end of the block; large loop states exchange buffers
-//    with their new value instead (double buffering); then both slots stay reserved for as long as
-//    either is needed.
+//    operand's live range ends at this step and the kernel may work in place (cpu_may_share). Loop
+//    state, results of conditionals and donated arguments are *targets*: a value that must end up
+//    there takes that slot when the live range of the old content has ended, which makes
+//    dynamic-update-slice in a loop, and parameter updates of a training step, free of copies.
+// 2. A value that could not take its target's slot is moved there at the end of the block. Large
+//    loop state exchanges buffers with its new value instead (double buffering); then both slots
+//    stay reserved for the union of their live ranges.
 // 3. Slots of temporaries get offsets in one arena: largest first, each at the smallest gap that
 //    fits among the slots whose live ranges overlap (the greedy-by-size heap simulation that XLA's
 //    GlobalDecreasingSizeBestFitHeap also uses).
 //
-// In the per-instruction baseline nothing is shared or done in place: one buffer per value, freed
-// after its last use.
+// In the per-instruction baseline nothing is shared or computed in place: one buffer per value,
+// freed after its last use.
 #include <stdlib.h>
 
 #include "backends/cpu/cpu.h"
@@ -29,31 +29,31 @@ static bool is_pointwise(const hlo_instr *i) {
          hlo_shape_is_array(i->shape);
 }
 
-// Whether the emitted code is certain to read element k of the parameter for element k of `i`: a
-// select whose condition a stretch of the loop decides leaves one side out, and so does a
-// conjunction.
-static bool surely_reads(const hlo_instr *i, const u8 *sure) {
+// Whether the emitted code always reads element k of the parameter when it computes element k of
+// `i`. Where the condition of a select is constant over a part of the loop, the code for that part
+// leaves the other side out; the same holds for conjunctions.
+static bool always_reads(const hlo_instr *i, const u8 *always) {
   u32 n = 0;
-  for (u32 k = 0; k < i->noperands; k++) n += sure[hlo_operand(i, k)->id];
-  if (i->opcode == HLO_SELECT) return sure[hlo_operand(i, 0)->id] || n >= 2;
+  for (u32 k = 0; k < i->noperands; k++) n += always[hlo_operand(i, k)->id];
+  if (i->opcode == HLO_SELECT) return always[hlo_operand(i, 0)->id] || n >= 2;
   return i->opcode == HLO_AND || i->opcode == HLO_OR ? n == i->noperands : n > 0;
 }
 
-// Element k of every result depends on element k of fusion parameter `param` only: everything
-// computed from the parameter stays elementwise over the same dims up to the root. Results are
-// stored one after the other, and a value once read stays in registers: when a result after `out`
-// wants the parameter too, `out` itself must have read it.
+// Whether element k of every result depends on no element of fusion parameter `param` but element
+// k: everything computed from the parameter is elementwise over the same dims up to the root.
+// Results are stored one after the other, and a value stays in registers once it is read: when a
+// result after `out` depends on the parameter too, `out` itself must have read it.
 static bool fusion_pointwise_in(const hlo_computation *c, const hlo_instr *param, u32 out) {
   u32 n = c->module->next_instr_id + 1;
-  u8 *tainted = hs_calloc(n, 2), *sure = tainted + n;
-  tainted[param->id] = sure[param->id] = 1;
+  u8 *depends = hs_calloc(n, 2), *always = depends + n;
+  depends[param->id] = always[param->id] = 1;
   bool ok = true;
   hlo_for_each_instr(i, c) {
     bool t = false;
-    for (u32 k = 0; k < i->noperands; k++) t = t || tainted[hlo_operand(i, k)->id];
+    for (u32 k = 0; k < i->noperands; k++) t = t || depends[hlo_operand(i, k)->id];
     if (!t) continue;
-    tainted[i->id] = 1;
-    sure[i->id] = surely_reads(i, sure);
+    depends[i->id] = 1;
+    always[i->id] = always_reads(i, always);
     if (i->opcode == HLO_TUPLE && hlo_is_root(i)) continue;
     if (!is_pointwise(i) || !cpu_same_order(i->shape, param->shape)) {
       ok = false;
@@ -62,12 +62,13 @@ static bool fusion_pointwise_in(const hlo_computation *c, const hlo_instr *param
   }
   const hlo_instr *root = c->root;
   for (u32 k = out + 1; root->opcode == HLO_TUPLE && k < root->noperands && ok; k++)
-    ok = !tainted[hlo_operand(root, k)->id] || sure[hlo_operand(root, out)->id];
-  hs_free(tainted);
+    ok = !depends[hlo_operand(root, k)->id] || always[hlo_operand(root, out)->id];
+  hs_free(depends);
   return ok;
 }
 
-// Kernels that compute every element once, from what they read at its place, and hold no reduction.
+// Kernels that compute every element once, from operand elements at the same index, without
+// reductions.
 static bool computes_in_place(const emit_kernel *k) {
   return !k->finish_chunks && emit_kind_in_place(k->kind);
 }
@@ -150,7 +151,7 @@ static bool take_target(assign *a, u32 v, const cpu_step *s, u32 out) {
   return true;
 }
 
-// An operand that dies here and may be overwritten.
+// An operand whose live range ends here and that may be overwritten.
 static bool take_operand(assign *a, u32 v, const cpu_step *s, u32 out) {
   if (a->p->per_instruction || value(a, v)->bytes == 0) return false;
   for (u32 k = 0; k < s->nin; k++) {
@@ -184,7 +185,7 @@ static void assign_while(assign *a, cpu_step *s) {
     if (in == CPU_NONE) continue;
     cpu_value *x = value(a, in), *r = value(a, result);
     i32 end = r->def;        // the step that ends the loop
-    i32 keep = x->last_use;  // what targets look at stays the last reader
+    i32 keep = x->last_use;  // targets are checked against the last reader
     x->live_end = HS_MAX(end, r->live_end);
     x->target = r->target;
     r->target = CPU_NONE;
@@ -245,8 +246,8 @@ static bool is_no_op(const cpu_program *p, const cpu_move *m) {
   return slot_of(p, m->src) == slot_of(p, m->dst) || p->values.v[m->dst].bytes == 0;
 }
 
-// Decides while every move is still listed: a source that stays where it is (computed in its own
-// destination) must not be exchanged away for another destination that reads it too.
+// Decides before no-ops are removed from the list: a source that was computed in its own
+// destination must not be exchanged with another destination that is also copied from it.
 static void plan_moves(cpu_program *p, cpu_block *b, u32 loop) {
   for (size_t k = 0; k < b->moves.n; k++)
     b->moves.v[k].swap =
@@ -349,8 +350,7 @@ static size_t best_gap(const cpu_program *p, const sized *placed, u32 n, const c
   return best != SIZE_MAX ? best : at;
 }
 
-// Largest sum of live temporaries over all steps: what an allocator with no fragmentation would
-// reach.
+// Largest sum of live temporaries over all steps: the peak of an allocator without fragmentation.
 static size_t live_peak(const cpu_program *p) {
   i64 *delta = hs_calloc((size_t)p->npos + 2, sizeof *delta);
   for (size_t k = 0; k < p->slots.n; k++) {

@@ -1,8 +1,8 @@
-// cpu.c — shell side of the cpu backend: sends modules and arguments to the worker, gets results
-// and figures back.
+// cpu.c — shell side of the cpu backend: sends modules and arguments to the worker, receives
+// results and measurements.
 //
 // No foreign code runs here. A compiled program keeps its compile request: when the worker has died
-// and a new one runs, the program is compiled again before its next run, silently.
+// the program is compiled again in a new one before its next run, without a message.
 #include "backends/cpu/cpu.h"
 #include "core/text/text.h"
 
@@ -127,8 +127,8 @@ static hs_status damaged(void) {
 static hs_status read_compiled(backend_exe *e, wire_reader *r, const hlo_module *m,
                                double wall_ms) {
   backend_compiled *c = &e->info;
-  double inside = wire_get_f64(r);
-  c->compile_ms = wall_ms > 0 ? wall_ms : inside;
+  double worker_ms = wire_get_f64(r);
+  c->compile_ms = wall_ms > 0 ? wall_ms : worker_ms;
   c->compile_cpu_ms = wire_get_f64(r);
   c->compile_peak_bytes = wire_get_i64(r);
   i64 *const sizes[] = {&c->argument_bytes, &c->output_bytes, &c->alias_bytes, &c->temp_bytes};
@@ -226,8 +226,7 @@ static hs_status ensure_compiled(backend_exe *e) {
 
 static hs_status cpu_run(backend_exe *e, u32 nargs, hlo_literal *const *args,
                          const backend_run_options *opt, backend_result *out) {
-  static const backend_run_options once = {.min_runs = 1, .max_runs = 1, .want_outputs = true};
-  const backend_run_options *o = opt ? opt : &once;
+  const backend_run_options *o = opt ? opt : &backend_once;
   *out = (backend_result){0};
   worker_shm in = {.fd = -1};
   HS_TRY(ensure_compiled(e));

@@ -3,18 +3,21 @@
 // In the worker, lowest first; each calls only those above it in this list, and the handlers of
 // serve.c call them all:
 //
-//   par.c      the one parallel loop
+//   par.c      the parallel loop over chunks
 //   layout.c   strides, and copies from one order of elements to another
-//   scalar.c   scalar computations inside of runtime kernels
+//   scalar.c   comparators and combiners of runtime kernels
 //   rt_*.c     kernels in C and library calls for what is not emitted; one row each in rt.def
 //   rt.c       their table, and relayouts around those that want row-major arrays
-//   buffers.c  which value lives where: in-place, live ranges, heap simulation
+//   buffers.c  buffer assignment: in-place results, live ranges, heap simulation
 //   exec.c     runs steps; control flow without round trips
 //   program.c  lowering: HLO -> steps over values, placed and made ready to run
 //   serve.c    the request handlers, compiled programs by id, measuring
 //
 // In the shell: cpu.c sends text, constants and arguments and receives results. It asks rt.c and
 // program.c what can be compiled, and calls no foreign code.
+//
+// Recursion follows the nesting of computations: lower_computation in program.c, run_block in
+// exec.c. No file calls one that comes later in the list.
 //
 // A *value* is one leaf array that some step writes; tuples are lists of values and never exist in
 // memory. A *slot* is the storage of one or more values (several when computed in place). Steps are
@@ -36,10 +39,10 @@
 // done. The number of chunks must come from shapes, never from the number of threads.
 typedef void cpu_par_fn(void *ctx, i64 chunk, u32 thread);
 void cpu_par_for(cpu_par_fn *fn, void *ctx, i64 chunks);
-// before a run: number of threads (0 = all), denormals flushed in each of them
+// Before a run: sets the number of threads (0 = all); each of them flushes denormals.
 void cpu_par_begin(u32 threads);
-void cpu_par_end(void);  // after a run: the pool sleeps
-u32 cpu_par_threads(void);
+void cpu_par_end(void);     // after a run: the pool sleeps
+u32 cpu_par_threads(void);  // as set by cpu_par_begin
 
 // ---- runtime kernels ----------------------------------------------------------------------------
 // A prepared runtime kernel. bufs: operand leaves, then result leaves (physical order by each
@@ -63,8 +66,9 @@ typedef struct cpu_rt_kind {
   cpu_rt_prepare *prepare;
   bool any_layout, first;
 } cpu_rt_kind;
-const cpu_rt_kind *cpu_rt_find(const hlo_instr *);  // NULL: not done by a runtime kernel
-// prepare, with relayouts around it where it needs row-major
+const cpu_rt_kind *cpu_rt_find(const hlo_instr *);  // NULL: there is no runtime kernel for it
+// A prepared kernel, freed by cpu_rt_free, with relayouts around it where it needs row-major
+// arrays. E_UNSUPPORTED when there is none.
 hs_status cpu_rt_make(const hlo_instr *, cpu_rt *out);
 void cpu_rt_free(cpu_rt *);
 #define RT(OPCODE, name, any_layout, first) \
@@ -74,7 +78,7 @@ void cpu_rt_free(cpu_rt *);
 #undef RT
 
 #if HAVE_DNNL
-// dnnl_engine.c; NULL when it cannot be made
+// dnnl_engine.c: the process's engine and stream; NULL when they cannot be made.
 struct dnnl_engine *cpu_dnnl_engine(void);
 struct dnnl_stream *cpu_dnnl_stream(void);
 #endif
@@ -100,8 +104,8 @@ typedef struct cpu_value {
   const hlo_shape *shape;
   size_t bytes;
   u32 slot;
-  u32 loop;  // innermost loop it is defined in (index + 1; 0: none)
-  // step numbers; last_use is the last reader as written, before loops extend it
+  u32 loop;  // innermost loop that defines it (index + 1; 0: none)
+  // step numbers; last_use: of the last reader, extended to the end of loops that hold one
   i32 def, last_use;
   i32 live_end;  // last step at which the storage is needed
   // value whose storage it should take over when that is dead by then (loop state, output);
@@ -160,9 +164,9 @@ typedef struct cpu_slot {
 } cpu_slot;
 
 typedef struct cpu_loop {
-  i32 start, end;
-  u32 parent;
-} cpu_loop;  // parent: index + 1
+  i32 start, end;  // step numbers
+  u32 parent;      // index + 1; 0: none
+} cpu_loop;
 
 typedef struct cpu_program {
   const hlo_module *m;
@@ -194,17 +198,26 @@ typedef struct cpu_program {
   u64 *kernel_ns;        // per kernel while they are timed; NULL otherwise
 } cpu_program;
 
+// Lowers, compiles, assigns buffers and allocates the areas: a program that is ready to run, freed
+// by cpu_program_free. The module must outlive it. threads: of the code generator. E_UNSUPPORTED,
+// E_LIMIT, E_NO_MEMORY, ...
 hs_status cpu_lower(const hlo_module *, bool per_instruction, bool allow_fallback, u32 threads,
                     cpu_program **out);
-hs_status cpu_assign(cpu_program *);  // buffers.c
+// buffers.c: gives every value a slot and every slot an offset in its area. E_NO_MEMORY when an
+// area would be larger than CPU_MAX_BYTES.
+hs_status cpu_assign(cpu_program *);
 void cpu_program_free(cpu_program *);
+// Append the slots, or the steps, as text.
 void cpu_dump_buffers(const cpu_program *, hs_buf *);
 void cpu_dump_schedule(const cpu_program *, hs_buf *);
 // Whether result leaf `out` of the instruction may be computed in the storage of operand leaf `in`.
 bool cpu_may_share(const cpu_step *, u32 in, u32 out);
-bool cpu_instr_is_alias(const hlo_instr *);  // moves no data: tuple, bitcast, ...
+// Whether it only renames data: tuple, get-tuple-element, bitcast, a copy that keeps the layout,
+// ...
+bool cpu_instr_is_alias(const hlo_instr *);
 
-hs_status cpu_exec_prepare(cpu_program *);  // allocates the areas
-hs_status cpu_exec_run(cpu_program *);      // one execution; arguments in place
+hs_status cpu_exec_prepare(cpu_program *);  // allocates the areas; E_NO_MEMORY
+// One execution: arguments are in their area before it, results in theirs after it.
+hs_status cpu_exec_run(cpu_program *);
 
 #endif

@@ -1,4 +1,7 @@
-// dnnl_engine.c — the one oneDNN engine and stream of the worker.
+// dnnl_engine.c — the engine and the stream of oneDNN, shared by all primitives of the worker.
+//
+// They are made on first use and live until the process ends. Requests are handled by one thread,
+// so nothing is locked.
 #include "backends/cpu/cpu.h"
 
 #if HAVE_DNNL

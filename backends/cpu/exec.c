@@ -1,5 +1,5 @@
-// exec.c — running a program: steps in order, control flow in the same process, no allocation on
-// the way.
+// exec.c — runs a program: its steps in order, with loops and branches, without allocating memory
+// (except where a step falls back to the evaluator).
 //
 // Three areas of memory live as long as the program: arguments, results, temporaries, each one
 // mapping with huge pages where the system has them. Pointers of a step are looked up once, except
@@ -81,7 +81,8 @@ static void copy(void *to, const void *from, size_t n) {
   cpu_par_for(copy_chunk, &j, (i64)((n + COPY_CHUNK - 1) / COPY_CHUNK));
 }
 
-// All moves of a block at once: sources that another move overwrites are set aside first.
+// All moves of a block at once: sources that another move overwrites are first copied to
+// temporaries.
 static void run_moves(cpu_program *p, const cpu_moves *m) {
   for (size_t k = 0; k < m->n; k++)
     if (m->v[k].through_temp)

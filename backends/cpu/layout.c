@@ -1,5 +1,5 @@
-// layout.c — how arrays lie in memory: strides of a shape's layout, whether two shapes lie alike,
-// and the copy from one order of elements to another.
+// layout.c — layouts: the strides of a shape, whether two shapes have the same element order, and
+// copies from one order to another.
 //
 // The copy drops dims of extent 1, merges dims that are contiguous on both sides, and does the two
 // innermost in blocks, so that a transpose uses whole cache lines of both sides; large ones run in
@@ -47,8 +47,8 @@ typedef struct relayout_job {
   size_t elem;
 } relayout_job;
 
-// Copies the dims from `d` on. The two innermost are done in blocks, so that neither side is walked
-// with a long stride for more than a block.
+// Copies the dims from `d` on. The two innermost are done in blocks, so that neither side is
+// traversed with a long stride for more than a block.
 static void relayout_inner(const relayout_job *j, u32 d, i64 dst, i64 src) {
   enum { B = 32 };
   u32 left = j->rank - d;

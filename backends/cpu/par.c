@@ -1,10 +1,10 @@
-// par.c — the one parallel loop of the cpu backend. Who implements the thread pool is hidden here
-// (OpenMP, because Debian's oneDNN brings the same pool: two pools that spin on the same cores ruin
-// each other).
+// par.c — the parallel loop of the cpu backend. The thread pool is OpenMP's, because oneDNN uses
+// the same one: two pools that spin on the same cores slow each other down. Nothing outside of this
+// file knows.
 //
-// Chunks are dealt out statically, in order: a kernel and the next one over the same rows then meet
-// in the same core's cache. Results never depend on the number of threads because each chunk
-// computes the same thing whoever runs it.
+// Chunks are scheduled statically, in order: consecutive kernels over the same rows then find them
+// in the same core's cache. Results do not depend on the number of threads, because a chunk
+// computes the same on any thread.
 #include "backends/cpu/cpu.h"
 
 #if HAVE_OPENMP
@@ -26,7 +26,7 @@ static void flush_denormals(void) {
 }
 
 #if HAVE_OPENMP
-// The size of the pool is OpenMP's own, per thread that opens parallel regions.
+// OpenMP keeps the size of the pool per thread that opens parallel regions.
 u32 cpu_par_threads(void) { return (u32)omp_get_max_threads(); }
 
 void cpu_par_begin(u32 threads) {

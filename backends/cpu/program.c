@@ -3,13 +3,12 @@
 // One instruction is one step, or none when it only renames data (tuple, get-tuple-element,
 // bitcast, row-major reshape, a copy that keeps the layout); leaves whose layout changes on the way
 // are copied by steps of their own. The order is the module's own list order, which is its schedule
-// when it has one. Calls are lowered in place; loops and conditionals become steps that hold blocks
+// when it has one. Calls are inlined; loops and conditionals become steps that hold blocks
 // of steps, so that a run never leaves the worker.
 //
-// Who computes a step: a runtime kernel (rt.def) where that table says so first, else the emitter,
+// The kernel of a step: a runtime kernel (rt.def) where that table says so first, else the emitter,
 // else any runtime kernel, else the evaluator when fallbacks are allowed. Loop state that the body
-// hands through unchanged is not state at all: readers inside and after the loop see the initial
-// value itself.
+// returns unchanged is no state: its readers inside and after the loop read the initial value.
 #include <sys/mman.h>
 
 #include "backends/cpu/cpu.h"
@@ -114,11 +113,11 @@ static u32 leaf_offset(const hlo_shape *tuple, i64 index) {
   return n;
 }
 
-// ---- layouts across instructions that hand data through -----------------------------------------
+// ---- layouts of data that is only renamed -------------------------------------------------------
 //
-// The leaves of an instruction lie in memory as its own shape says. Before layout assignment a
-// module may hand an array of one layout to a parameter, a tuple element or a result of another;
-// XLA settles that with copies, and so do we.
+// The leaves of an instruction have the layouts of its own shape. Before layout assignment a module
+// may pass an array of one layout to a parameter, a tuple element or a result of another; XLA
+// inserts copies there, and so does this file.
 
 typedef struct relayout {
   const hlo_shape *from, *to;
@@ -197,8 +196,8 @@ static void alias_leaves(lower *l, const hlo_instr *i, cpu_block *b, u32 *out, u
   adapt_leaves(l, i, b, out, element ? o->shape->elems[index] : o->shape, i->shape);
 }
 
-// Follows leaf `leaf` of `i` back through renamings; true when it is leaf *pleaf of parameter 0 of
-// a loop body.
+// Follows leaf `leaf` of `i` back through instructions that only rename data; true when it is leaf
+// *pleaf of the parameter of a loop body.
 static bool traces_to_parameter(const hlo_instr *i, u32 leaf, u32 *pleaf) {
   for (;;) {
     if (i->opcode == HLO_PARAMETER) {
@@ -254,7 +253,7 @@ static hs_status unsupported(const hlo_instr *i) {
                       "instruction %%%s, backend cpu", i->name);
 }
 
-// Chooses who computes a plain step.
+// Chooses the kernel of a step without control flow.
 static hs_status choose_kernel(lower *l, const hlo_instr *i, cpu_step *s) {
   const cpu_rt_kind *rt = cpu_rt_find(i);
   bool emits = false;
@@ -296,7 +295,7 @@ static hs_status lower_plain(lower *l, const hlo_instr *i, cpu_block *b, u32 *ou
   return HS_GOOD;
 }
 
-// vals of a while: n initial values, n values inside (CPU_NONE where handed through), n results.
+// vals of a while: n initial values, n values inside (CPU_NONE where unchanged), n results.
 static hs_status lower_while(lower *l, const hlo_instr *i, cpu_block *b, u32 *out, u32 n) {
   cpu_program *p = l->p;
   const hlo_computation *cond = hlo_attr_comp(i, HLO_ATTR_CONDITION),
@@ -318,12 +317,12 @@ static hs_status lower_while(lower *l, const hlo_instr *i, cpu_block *b, u32 *ou
   u32 me = (u32)p->loops.n, outer = l->loop;
   for (u32 k = 0; k < n; k++) {
     u32 from;
-    bool through = traces_to_parameter(body->root, k, &from) && from == k;
-    if (!through) use_value(l, vals[k], start);
+    bool unchanged = traces_to_parameter(body->root, k, &from) && from == k;
+    if (!unchanged) use_value(l, vals[k], start);
     l->loop = me;
-    inside[k] = through ? vals[k] : new_value(l, CPU_TEMP, hlo_shape_leaf(i->shape, k), start);
+    inside[k] = unchanged ? vals[k] : new_value(l, CPU_TEMP, hlo_shape_leaf(i->shape, k), start);
     l->loop = outer;
-    vals[n + k] = through ? CPU_NONE : inside[k];
+    vals[n + k] = unchanged ? CPU_NONE : inside[k];
   }
   l->loop = me;
   u32 *args[] = {copy_leaves(l, inside, n), copy_leaves(l, inside, n)};
@@ -406,8 +405,8 @@ static hs_status lower_instr(lower *l, const hlo_instr *i, const u32 *args, cpu_
   u32 *out = l->leaves[i->id] = HS_NEW_ARRAY(&l->p->arena, u32, n + 1);
   if (l->p->npos > MAX_STEPS)
     return hs_fail(HS_E_LIMIT, "the program has more than %d steps", MAX_STEPS);
-  if (++l->lowered > MAX_LOWERED)  // calls of calls: there may be none of them that is a step
-    return hs_fail(HS_E_LIMIT, "the program's calls repeat more than %d instructions", MAX_LOWERED);
+  if (++l->lowered > MAX_LOWERED)  // nested calls can repeat without making a step
+    return hs_fail(HS_E_LIMIT, "inlining the calls gives more than %d instructions", MAX_LOWERED);
   if (i->opcode == HLO_PARAMETER) {
     for (i64 k = 0; k < hlo_param_number(i); k++)
       args += hlo_shape_leaves(i->parent->params[k]->shape);
@@ -461,7 +460,7 @@ static bool loop_contains(const cpu_program *p, u32 outer, u32 inner) {
   return outer == 0;
 }
 
-// A use inside a loop that the definition is outside of lasts until that loop ends.
+// Live ranges: a use inside of a loop that the definition is outside of extends to the loop's end.
 static void extend_uses(lower *l) {
   cpu_program *p = l->p;
   for (size_t k = 0; k < l->uses.n; k++) {
@@ -488,7 +487,7 @@ static void collect_kernels(cpu_program *p, cpu_block *b) {
   }
 }
 
-// Arguments become values; which of them are donated is in the module's header.
+// Arguments become values. apply_aliases sets which of them are donated, from the module's header.
 static void make_arguments(lower *l, const hlo_computation *c) {
   cpu_program *p = l->p;
   for (u32 k = 0; k < c->nparams; k++) p->nargs += hlo_shape_leaves(c->params[k]->shape);
@@ -533,7 +532,7 @@ static void apply_aliases(lower *l, const hlo_module *m) {
   }
 }
 
-// Every result leaf gets a value of its own that nothing else is called by.
+// Every result leaf gets a value that aliases nothing: no argument, no constant, no other result.
 static void make_results(lower *l, const hlo_module *m) {
   cpu_program *p = l->p;
   const hlo_instr *root = m->entry->root;

@@ -1,4 +1,7 @@
 // rt.c — the table of runtime kernels, and the relayouts around those that want row-major arrays.
+//
+// A wrapped kernel copies operands of other layouts to row-major arrays in its scratch, runs the
+// kernel, and copies results back. Tables of leaves are made once, when the program is prepared.
 #include "backends/cpu/cpu.h"
 
 static const cpu_rt_kind kinds[] = {

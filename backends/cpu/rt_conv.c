@@ -1,17 +1,17 @@
-// rt_conv.c — convolution. HLO has one operation for what libraries call three; which one it is
-// shows in the window:
+// rt_conv.c — convolution. HLO has one operation for three that libraries tell apart; the window
+// says which one it is:
 //
 //   base (lhs) dilation                        -> backward data of a strided convolution
 //   window larger than the output              -> backward weights: the "window" is the image of
-//                                              output gradients, the output
-//                                                 the filter; window dilation is the forward stride
+//                                                 output gradients, the output is the filter;
+//                                                 window dilation is the forward stride
 //   everything else                            -> forward
 //
-// Dimension numbers become strides: no operand is transposed for them. The library works in f32;
-// narrower floats are widened in memory order, which keeps strides. Filters may be reordered by the
-// library (they are small); images are reordered only when there is no kernel for their order.
-// batch_group_count of a forward convolution, negative padding, other types, and whatever the
-// library lacks run through a plain loop nest, vectorized over output features.
+// Dimension numbers become strides: no operand is transposed for them. oneDNN works in f32;
+// narrower floats are widened in memory order, which keeps strides. Filters may be
+// reordered (they are small); images are reordered only when there is no kernel for their order.
+// batch_group_count of a forward convolution, negative padding, other types, and what oneDNN
+// has no kernel for run through a plain loop nest, vectorized over output features.
 #include <complex.h>
 
 #include "backends/cpu/cpu.h"
@@ -343,8 +343,8 @@ static dnnl_status_t make_pd(const conv *c, const descs *d, const dnnl_memory_de
   return st;
 }
 
-// Descriptors of the library's convolution: src, weights, dst in its own sense (for the backward
-// forms, src is the image side).
+// Descriptors of oneDNN's convolution: src, weights and dst in its sense (for the backward forms,
+// src is the image).
 static bool fill_descs(const conv *c, descs *d) {
   u32 ns = HS_MAX(c->ns, 1u);
   if (ns > LIB_SPATIAL || c->no == 0 || c->nl == 0 || c->nr == 0) return false;
@@ -478,13 +478,13 @@ static bool reorder(const dnnl_memory_desc_t *from, const dnnl_memory_desc_t *to
   return st == dnnl_success;
 }
 
-// Which of src, weights, dst the library computes.
+// Which of src, weights, dst oneDNN computes.
 static int result_index(const conv *c) {
   return c->mode == FORWARD ? 2 : c->mode == BACK_DATA ? 0 : 1;
 }
 
-// First with the images as they are, then with images in whatever order the library likes.
-static bool library_setup(conv *c, i64 *scratch) {
+// First with the images in their own order, then in any order that oneDNN prefers.
+static bool dnnl_setup(conv *c, i64 *scratch) {
   descs d;
   if (!cpu_dnnl_engine() || !fill_descs(c, &d)) return false;
   dnnl_primitive_desc_t pd = NULL;
@@ -532,7 +532,7 @@ static hs_status convert(dnnl_primitive_t p, dnnl_memory_t from, dnnl_memory_t t
   return execute(p, a, 2);
 }
 
-static hs_status run_library(const conv *c, void *const *bufs, char *scratch) {
+static hs_status run_dnnl(const conv *c, void *const *bufs, char *scratch) {
   void *p[3] = {bufs[0], bufs[1], bufs[2]};
   const i64 at[3] = {c->at_l, c->at_r, c->at_o}, n[3] = {c->nl, c->nr, c->no};
   const hlo_dtype t[3] = {c->tl, c->tr, c->to};
@@ -545,7 +545,7 @@ static hs_status run_library(const conv *c, void *const *bufs, char *scratch) {
     mirror(c, (float *)(void *)(scratch + c->at_w), p[1]);
     p[1] = scratch + c->at_w;
   }
-  // Roles: which of lhs, rhs, result is the library's src, weights, dst.
+  // Which of lhs, rhs and result is oneDNN's src, weights and dst.
   static const int role[3][3] = {{0, 1, 2}, {2, 1, 0}, {0, 2, 1}};
   static const int arg[3][3] = {{DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST},
                                 {DNNL_ARG_DIFF_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DIFF_DST},
@@ -583,7 +583,7 @@ static void free_conv(void *state) {
 static hs_status run_conv(void *state, void *const *bufs, void *scratch) {
   const conv *c = state;
 #if HAVE_DNNL
-  if (c->prim) return run_library(c, bufs, scratch);
+  if (c->prim) return run_dnnl(c, bufs, scratch);
 #endif
   return run_plain(c, bufs, scratch);
 }
@@ -604,7 +604,7 @@ static mode pick_mode(const conv *c) {
 }
 
 #if HAVE_DNNL
-static void set_library_scratch(conv *c, i64 *at) {
+static void set_dnnl_scratch(conv *c, i64 *at) {
   c->at_l = c->at_r = c->at_o = c->at_f = c->at_w = c->at_s = c->at_d = -1;
   *at = 0;
   if (c->tl != HLO_F32) {
@@ -641,8 +641,8 @@ hs_status cpu_convolution_prepare(const hlo_instr *i, cpu_rt *out) {
   if (c->mode != PLAIN && w == W_F32) {
     mode first = c->mode;
     for (int attempt = 0; attempt < 2; attempt++) {
-      set_library_scratch(c, &out->scratch_bytes);
-      if (library_setup(c, &out->scratch_bytes)) {
+      set_dnnl_scratch(c, &out->scratch_bytes);
+      if (dnnl_setup(c, &out->scratch_bytes)) {
         out->kind = names[c->mode];
         return HS_GOOD;
       }

@@ -1,9 +1,9 @@
-// rt_linalg.c — cholesky, triangular-solve, and JAX's LAPACK and TopK custom calls that mean the
-// same.
+// rt_linalg.c — cholesky, triangular-solve, and the custom calls of JAX (LAPACK, TopK) with the
+// same meaning.
 //
-// Matrices are small and come in batches: one matrix per chunk, plain loops over rows that the
-// compiler vectorizes, the same code for real and complex types. A matrix that is not positive
-// definite gives NaN, as in XLA.
+// Matrices are small and batched: one matrix per chunk, plain loops over rows that the compiler
+// vectorizes, the same code for real and complex types (Cholesky-Banachiewicz, substitution). A
+// matrix that is not positive definite gives NaN, as in XLA.
 #include <complex.h>
 #include <math.h>
 

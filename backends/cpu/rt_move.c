@@ -1,5 +1,5 @@
-// rt_move.c — dynamic-slice, dynamic-update-slice and gather: copies of boxes whose place is
-// known only at run time.
+// rt_move.c — dynamic-slice, dynamic-update-slice and gather: copies of boxes whose position
+// is known at run time only.
 //
 // All three copy boxes between an array and another at an offset that comes from index operands,
 // clamped so that the box stays inside. Contiguous inner dims are merged into one run, so that most

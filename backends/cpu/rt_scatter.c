@@ -1,13 +1,13 @@
 // rt_scatter.c — scatter and select-and-scatter.
 //
-// Scatter: updates are applied in index order, so that results never depend on threads. Parallelism
-// is by ownership: the update window is cut into column ranges, and each chunk applies every update
-// to its own columns; batching dims are cut into chunks too. Windows that would not fit are skipped
-// whole, as HLO asks.
+// Scatter: updates are applied in index order, so that results do not depend on the number of
+// threads. Chunks own disjoint parts of the operand: the update window is divided into column
+// ranges, and each chunk applies every update to its own columns; batching dims are divided as
+// well. Windows that are out of bounds are skipped as a whole, as HLO says.
 //
 // Select-and-scatter: for each source element the window of the operand is searched for the element
-// that `select` keeps (first one wins among equals), and the source is combined into that place.
-// Windows may overlap, so a chunk is one element of the leading dims that the window does not span.
+// that `select` keeps (first one wins among equals), and the source is combined into that position.
+// Windows may overlap, so a chunk is one index of the leading dims that the window does not span.
 #include "backends/cpu/scalar.h"
 
 enum { MAXN = 16 };
@@ -280,7 +280,7 @@ typedef struct sas {
   cpu_combine comb;
   cpu_scalar *select, *scatter;
   u32 lead;
-  i64 chunks;  // leading dims that a chunk has one element of
+  i64 chunks;  // product of the leading dims that the window does not span
 } sas;
 
 bool cpu_select_and_scatter_supports(const hlo_instr *i) {

@@ -1,11 +1,11 @@
 // rt_sort.c — sort and topk.
 //
-// The comparator is analysed once. When it compares the same function of one operand's two elements
-// (directly, or through JAX's float form: zeros made +0, NaNs made one NaN, then total order), the
-// elements become order-preserving unsigned keys, and sorting is a stable least-significant-digit
-// radix sort of (key, index), or a merge sort of short lines. Any other comparator drives a stable
-// merge sort through the scalar interpreter. Lines are sorted independently, so they are the unit
-// of parallelism.
+// The comparator is analysed when the program is prepared. When it compares the same function of
+// one operand's two elements (directly, or through JAX's float form: zeros made +0, NaNs made one
+// NaN, then total order), the elements become order-preserving unsigned keys, and sorting is a
+// stable least-significant-digit radix sort of (key, index), or a merge sort of short lines. Any
+// other comparator is interpreted (scalar.c) by a stable merge sort. Lines are sorted independently
+// and in parallel.
 #include <stdlib.h>
 
 #include "backends/cpu/scalar.h"
@@ -85,7 +85,7 @@ typedef struct item {
   u32 index;
 } item;
 
-// a and t hold n items; the result is in a. Digits that are the same everywhere are skipped.
+// a and t hold n items; the result is in a. Digits that are equal in all keys are skipped.
 static void radix_sort(item *a, item *t, i64 n, int bits) {
   int digits = (bits + DIGIT - 1) / DIGIT;
   u32 *count = hs_calloc((size_t)digits * BINS, sizeof *count);

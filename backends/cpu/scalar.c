@@ -1,4 +1,7 @@
-// scalar.c — see scalar.h. Values are kept as double or i64; every result is rounded to its own
+// scalar.c — a register interpreter for scalar computations. See scalar.h.
+//
+// The computation is translated once into a list of operations over registers, one per instruction.
+// Values are kept as double or i64; every result is rounded to its own
 // type, so that f32 arithmetic in double is exact where one rounding follows another (add,
 // subtract, multiply, divide, square root).
 #include "backends/cpu/scalar.h"
@@ -110,7 +113,7 @@ static void store(hlo_dtype t, void *p, reg r) {
 }
 
 // The value a register has after passing through its type.
-static reg through(hlo_dtype t, reg r) {
+static reg round_to(hlo_dtype t, reg r) {
   u64 raw[2];
   if (t == HLO_F64 || t == HLO_S64) return r;
   if (t == HLO_F32) return (reg){.f = (double)(float)r.f};
@@ -238,9 +241,9 @@ void cpu_scalar_run(const cpu_scalar *s, const void *const *params, void *const 
     reg v = r[o->a];  // a copy
     if (o->op == HLO_COMPARE) v.i = compare(o, r[o->a], r[o->b]);
     else if (o->op == HLO_SELECT) v = r[o->a].i ? r[o->b] : r[o->c];
-    else if (o->op == HLO_CONVERT) v = through(o->t, convert(o, r[o->a]));
-    else if (!is_real(o->t)) v = through(o->t, int_op(o, r[o->a], r[o->b]));
-    else if (real_op(o->op, r[o->a], r[o->b], &v)) v = through(o->t, v);
+    else if (o->op == HLO_CONVERT) v = round_to(o->t, convert(o, r[o->a]));
+    else if (!is_real(o->t)) v = round_to(o->t, int_op(o, r[o->a], r[o->b]));
+    else if (real_op(o->op, r[o->a], r[o->b], &v)) v = round_to(o->t, v);
     r[o->to] = v;
   }
   for (u32 k = 0; k < s->nresults; k++) store(s->result_type[k], results[k], r[s->result[k]]);

@@ -1,5 +1,5 @@
-// serve.c — worker side: requests to compile, run, dump and release programs, which are known by
-// number.
+// serve.c — worker side: handles requests to compile, run, dump and release programs, which have
+// numbers given by the shell.
 //
 // A compile request carries the module's text with large constants elided; their bytes come in
 // shared memory, grouped by computation in list order. A run request carries the arguments' leaves
@@ -38,7 +38,7 @@ static void free_served(served *s) {
 
 // ---- compile ------------------------------------------------------------------------------------
 
-// Puts the bytes of every constant in its place; the text may have elided or rounded them.
+// Sets the bytes of every constant; the text may have elided or rounded them.
 static hs_status load_constants(hlo_module *m, wire_reader *r, const serve_map *blob) {
   size_t at = 0;
   u32 count = wire_get_u32(r);
@@ -120,7 +120,7 @@ hs_status cpu_serve_compile(const void *payload, size_t n, const int *fds, u32 n
 
 // ---- run ----------------------------------------------------------------------------------------
 
-// One argument leaf from the shared block (row-major) to its place (physical order).
+// One argument leaf from the shared block (row-major) to its area (physical order).
 static void place_argument(const cpu_program *p, u32 k, const char *from) {
   const hlo_shape *s = p->arg_shape[k];
   char *to = (char *)p->area[1] + p->arg_offset[k];
@@ -149,20 +149,20 @@ static void fetch_result(const cpu_program *p, u32 k, char *to) {
   cpu_relayout(to, b, from, a, s->rank, s->dims, hlo_dtype_storage(s->dtype));
 }
 
-typedef struct session {
+typedef struct run_request {
   served *s;
   serve_map args;
   size_t *from;  // offset of each argument leaf in the shared block
-} session;
+} run_request;
 
-static void place_donated(const session *x) {
+static void place_donated(const run_request *x) {
   const cpu_program *p = x->s->p;
   for (u32 k = 0; k < p->nargs; k++)
     if (p->arg_donated[k]) place_argument(p, k, x->args.p + x->from[k]);
 }
 
 static hs_status timed_run(void *arg, double *ms) {
-  const session *x = arg;
+  const run_request *x = arg;
   place_donated(x);
   u64 t0 = hs_now_ns();
   hs_status st = cpu_exec_run(x->s->p);
@@ -176,7 +176,7 @@ static int by_ns(const void *a, const void *b) {
 }
 
 // Median over a few runs of what each kernel took (all its executions in one run).
-static hs_status kernel_times(session *x, hs_buf *out) {
+static hs_status kernel_times(run_request *x, hs_buf *out) {
   enum { RUNS = 9 };
   cpu_program *p = x->s->p;
   size_t n = p->kernels.n;
@@ -205,8 +205,8 @@ static void nothing(void *ctx, i64 k, u32 thread) {
   (void)thread;
 }
 
-// What calling the program's kernels costs when they do nothing: one empty parallel loop per
-// parallel kernel, an indirect call for the others.
+// The estimated cost of dispatching the program's kernels: that of an empty parallel loop per
+// parallel kernel, 5 ns (an indirect call) for the others.
 static double dispatch_ms(const cpu_program *p) {
   size_t parallel = 0;
   for (size_t k = 0; k < p->kernels.n; k++)
@@ -221,7 +221,7 @@ static double dispatch_ms(const cpu_program *p) {
   return ((double)best / N * (double)parallel + 5.0 * (double)(p->kernels.n - parallel)) / 1e6;
 }
 
-static hs_status run_session(session *x, const backend_run_options *o, const serve_map *out,
+static hs_status run_program(run_request *x, const backend_run_options *o, const serve_map *out,
                              hs_buf *reply) {
   cpu_program *p = x->s->p;
   u64 t0 = hs_now_ns();
@@ -262,7 +262,7 @@ hs_status cpu_serve_run(const void *payload, size_t n, const int *fds, u32 nfds,
   if (!s || nfds < 1) return hs_fail(HS_E_INTERNAL, "the worker has no such program");
   backend_run_options o;
   wire_get(&r, &o, sizeof o);
-  session x = {.s = s};
+  run_request x = {.s = s};
   HS_TRY(serve_map_fd(fds[0], false, &x.args));
   serve_map out = {0};
   hs_status st = nfds > 1 ? serve_map_fd(fds[1], true, &out) : HS_GOOD;
@@ -275,7 +275,7 @@ hs_status cpu_serve_run(const void *payload, size_t n, const int *fds, u32 nfds,
   if (hs_ok(st) && at > x.args.n) st = hs_fail(HS_E_INTERNAL, "argument block too small");
   if (hs_ok(st)) {
     cpu_par_begin(s->threads);
-    st = run_session(&x, &o, &out, reply);
+    st = run_program(&x, &o, &out, reply);
     cpu_par_end();
   }
   hs_free(x.from);
@@ -284,7 +284,7 @@ hs_status cpu_serve_run(const void *payload, size_t n, const int *fds, u32 nfds,
   return st;
 }
 
-// ---- the rest -----------------------------------------------------------------------------------
+// ---- dump and release ---------------------------------------------------------------------------
 
 hs_status cpu_serve_dump(const void *payload, size_t n, const int *fds, u32 nfds, hs_buf *reply) {
   (void)fds;
@@ -310,11 +310,8 @@ hs_status cpu_serve_dump(const void *payload, size_t n, const int *fds, u32 nfds
 
 hs_status cpu_serve_release(const void *payload, size_t n, const int *fds, u32 nfds,
                             hs_buf *reply) {
-  (void)fds;
-  (void)nfds;
-  (void)reply;
-  wire_reader r = {payload, n, false};
-  u64 id = (u64)wire_get_i64(&r);
+  (void)fds, (void)nfds, (void)reply;
+  u64 id = serve_program_id(payload, n);
   for (size_t k = 0; k < programs.n; k++) {
     if (programs.v[k]->id != id) continue;
     free_served(programs.v[k]);

@@ -23,8 +23,7 @@ static bool interp_supports(const hlo_instr *i, hs_buf *why) {
   return false;
 }
 
-// Leaf bytes of the entry's parameters and result; everything else an evaluator needs is estimated
-// by liveness.
+// Bytes of the entry's parameters and result, and an estimate of the temporaries from live ranges.
 static void fill_memory(const hlo_module *m, backend_compiled *info) {
   hlo_memory mem;
   hs_status s = hlo_memory_estimate(m, true, &mem);
@@ -50,7 +49,7 @@ static hs_status interp_compile(const hlo_module *m, const backend_options *opt,
                                 backend_exe **out) {
   *out = NULL;
   const hlo_eval_options eval = {.peer = &ffi_peer};
-  // instructions that nothing needs are not run, and may be anything
+  // instructions whose result is not used are not run and need not be supported
   HS_TRY(hlo_eval_check(m, &eval));
   u64 t0 = hs_now_ns();
   backend_exe *e = hs_calloc(1, sizeof *e);
@@ -84,8 +83,7 @@ static const backend_compiled *interp_compiled(const backend_exe *e) { return &e
 static hs_status interp_run(backend_exe *e, u32 nargs, hlo_literal *const *args,
                             const backend_run_options *opt, backend_result *out) {
   *out = (backend_result){0};
-  const backend_run_options once = {.max_runs = 1, .min_runs = 1, .want_outputs = true};
-  if (!opt) opt = &once;
+  if (!opt) opt = &backend_once;
   u32 max = HS_MAX(opt->max_runs, 1u), min = HS_MIN(HS_MAX(opt->min_runs, 1u), max);
   double *samples = hs_calloc(max, sizeof *samples);
   hs_status s = HS_GOOD;

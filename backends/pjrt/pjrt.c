@@ -578,8 +578,7 @@ static hs_status send_run(backend_exe *e, const backend_run_options *o, const wo
 
 static hs_status pjrt_run(backend_exe *e, u32 nargs, hlo_literal *const *args,
                           const backend_run_options *opt, backend_result *out) {
-  static const backend_run_options once = {.min_runs = 1, .max_runs = 1, .want_outputs = true};
-  const backend_run_options *o = opt ? opt : &once;
+  const backend_run_options *o = opt ? opt : &backend_once;
   *out = (backend_result){0};
   HS_TRY(ensure_compiled(e));
   const hlo_literal **leaf = hs_calloc(e->nargs + 1u, sizeof *leaf);

@@ -416,11 +416,8 @@ hs_status pjrt_serve_compile(const void *payload, size_t n, const int *fds, u32 
 
 hs_status pjrt_serve_release(const void *payload, size_t n, const int *fds, u32 nfds,
                              hs_buf *reply) {
-  (void)fds;
-  (void)nfds;
-  (void)reply;
-  wire_reader r = {payload, n, false};
-  u64 id = (u64)wire_get_i64(&r);
+  (void)fds, (void)nfds, (void)reply;
+  u64 id = serve_program_id(payload, n);
   for (size_t k = 0; k < pjs.programs.n; k++) {
     if (pjs.programs.v[k]->id != id) continue;
     worker_doing = "releasing";
