@@ -50,39 +50,34 @@ const hlo_metadata *hlo_metadata_of(const hlo_instr *i) {
 
 // ---- calls and effects --------------------------------------------------------------------------
 
+// The computations that one attribute names: how many, and *v points to the first.
+static u32 callees_of(const hlo_attr *a, hlo_computation *const **v) {
+  switch (hlo_attr_kind_of(a->id)) {
+  case HLO_AK_COMP: *v = &a->v.comp; return 1;
+  case HLO_AK_COMPS: *v = a->v.comps.v; return a->v.comps.n;
+  default: *v = NULL; return 0;
+  }
+}
+
 u32 hlo_called(const hlo_instr *i, hlo_computation **out, u32 cap) {
   u32 n = 0;
   for (u32 k = 0; i->attrs && k < i->attrs->n; k++) {
-    const hlo_attr *a = &i->attrs->v[k];
-    hlo_attr_kind kind = hlo_attr_kind_of(a->id);
-    if (kind == HLO_AK_COMP) {
-      if (n < cap) out[n] = a->v.comp;
-      n++;
-    } else if (kind == HLO_AK_COMPS) {
-      for (u32 j = 0; j < a->v.comps.n; j++, n++)
-        if (n < cap) out[n] = a->v.comps.v[j];
-    }
+    hlo_computation *const *v;
+    u32 of = callees_of(&i->attrs->v[k], &v);
+    for (u32 j = 0; j < of; j++, n++)
+      if (n < cap) out[n] = v[j];
   }
   return n;
 }
 
-// Calls fn for each called computation until it returns true; returns that.
-static bool any_called(const hlo_instr *i, bool (*fn)(void *, hlo_computation *), void *arg) {
-  hlo_computation *few[8], **all = few;
-  u32 n = hlo_called(i, few, HS_COUNT(few));
-  if (n > HS_COUNT(few)) {
-    all = hs_alloc(n * sizeof *all);
-    hlo_called(i, all, n);
-  }
-  bool hit = false;
-  for (u32 k = 0; k < n && !hit; k++) hit = fn(arg, all[k]);
-  if (all != few) hs_free(all);
-  return hit;
-}
-
-static bool same_comp(void *want, hlo_computation *c) { return c == want; }
 bool hlo_calls(const hlo_instr *i, const hlo_computation *c) {
-  return any_called(i, same_comp, (void *)(uintptr_t)c);
+  for (u32 k = 0; i->attrs && k < i->attrs->n; k++) {
+    hlo_computation *const *v;
+    u32 of = callees_of(&i->attrs->v[k], &v);
+    for (u32 j = 0; j < of; j++)
+      if (v[j] == c) return true;
+  }
+  return false;
 }
 
 hlo_computation *hlo_fusion_comp(const hlo_instr *i) {
@@ -90,15 +85,62 @@ hlo_computation *hlo_fusion_comp(const hlo_instr *i) {
   return c ? c : hlo_attr_comp(i, HLO_ATTR_TO_APPLY);
 }
 
-static bool comp_has_effect(void *arg, hlo_computation *c) {
-  (void)arg;
-  hlo_for_each_instr(i, c)
-    if (hlo_has_side_effect(i)) return true;
-  return false;
+// The computations found so far in a traversal of the call graph, each once, in a list that is also
+// the work list. Few are found as a rule: they are searched one by one, and a bit per computation
+// id of the module is allocated only when there are more.
+enum { FEW_CALLEES = 16 };
+typedef struct callee_set {
+  u32 n, cap;
+  hlo_computation **v;  // `few`, or allocated
+  u64 *found;           // one bit per computation id; NULL while v is `few`
+  hlo_computation *few[FEW_CALLEES];
+} callee_set;
+
+static bool bit_set(u64 *bits, u32 id) {
+  u64 bit = 1ull << (id & 63), was = bits[id / 64] & bit;
+  bits[id / 64] |= bit;
+  return was != 0;
 }
 
-// XLA's HloInstruction::HasSideEffect: own effect, then that of called computations.
-bool hlo_has_side_effect(const hlo_instr *i) {
+// Moves the list out of `few` once that is full.
+static void callee_set_grow(callee_set *s, const hlo_module *m) {
+  if (!s->found) {
+    s->found = hs_calloc(m->next_comp_id / 64 + 1, sizeof *s->found);
+    for (u32 k = 0; k < s->n; k++) bit_set(s->found, s->v[k]->id);
+  }
+  hlo_computation **old = s->v;
+  s->cap *= 2;
+  s->v = hs_alloc(s->cap * sizeof(hlo_computation *));
+  memcpy(s->v, old, s->n * sizeof *old);
+  if (old != s->few) hs_free(old);
+}
+
+static void callee_set_add(callee_set *s, hlo_computation *c) {
+  if (!c) return;  // in a module that is not verified
+  if (s->found) {
+    if (bit_set(s->found, c->id)) return;
+  } else {
+    for (u32 k = 0; k < s->n; k++)
+      if (s->v[k] == c) return;
+  }
+  if (s->n == s->cap) {
+    callee_set_grow(s, c->module);
+    bit_set(s->found, c->id);
+  }
+  s->v[s->n++] = c;
+}
+
+static void callee_set_add_called(callee_set *s, const hlo_instr *i) {
+  for (u32 k = 0; i->attrs && k < i->attrs->n; k++) {
+    hlo_computation *const *v;
+    u32 of = callees_of(&i->attrs->v[k], &v);
+    for (u32 j = 0; j < of; j++) callee_set_add(s, v[j]);
+  }
+}
+
+// Whether the instruction has an effect itself; if not, adds the computations whose effects are
+// its effects too.
+static bool own_effect(const hlo_instr *i, callee_set *s) {
   if (hlo_op_has(i->opcode, HLO_F_SIDE_EFFECT)) return true;
   switch (i->opcode) {
   case HLO_CUSTOM_CALL:
@@ -112,13 +154,29 @@ bool hlo_has_side_effect(const hlo_instr *i) {
   case HLO_ALL_TO_ALL:
   case HLO_REDUCE_SCATTER: return hlo_attr_int(i, HLO_ATTR_CONSTRAIN_LAYOUT, 0) != 0;
   case HLO_ASYNC_UPDATE:
-  case HLO_ASYNC_DONE: {  // as its start: a chain stays whole
-    hlo_computation *wrapped = hlo_async_wrapped(i);
-    return wrapped && comp_has_effect(NULL, wrapped);
-  }
+  case HLO_ASYNC_DONE:  // an async chain is kept or removed as a whole
+    callee_set_add(s, hlo_async_wrapped(i));
+    return false;
   default: break;
   }
-  return hlo_op_has(i->opcode, HLO_F_CALLS) && any_called(i, comp_has_effect, NULL);
+  if (hlo_op_has(i->opcode, HLO_F_CALLS)) callee_set_add_called(s, i);
+  return false;
+}
+
+// XLA's HloInstruction::HasSideEffect: the own effect, then that of the called computations. XLA
+// recurses and visits a computation once per path to it; here each is visited once, so the time is
+// linear where calls share callees. Shared callees nested n deep have 2^n paths.
+bool hlo_has_side_effect(const hlo_instr *i) {
+  callee_set s = {.cap = FEW_CALLEES};
+  s.v = s.few;
+  bool effect = own_effect(i, &s);
+  for (u32 k = 0; k < s.n && !effect; k++) {
+    const hlo_instr *at = s.v[k]->first;
+    for (; at && !effect; at = at->next) effect = own_effect(at, &s);
+  }
+  hs_free(s.found);
+  if (s.v != s.few) hs_free(s.v);
+  return effect;
 }
 
 bool hlo_is_removable(const hlo_instr *i) {

@@ -536,6 +536,36 @@ static void reordering_is_undone(void **state) {
   hs_free(after);
 }
 
+// 240 computations, each calling the previous one twice: 2^240 paths, and one visit of each. The
+// deepest decides.
+static void effects_of_shared_calls(void **state) {
+  enum { DEPTH = 240 };
+  fixture *f = *state;
+  const hlo_shape *shape = f->m->entry->params[0]->shape;
+  hlo_computation *deepest = NULL, *below = NULL;
+  hlo_instr *call = NULL;
+  for (u32 k = 0; k < DEPTH; k++) {
+    hlo_computation *c = hlo_add_computation(f->m, "level");
+    hlo_instr *p = hlo_add_parameter(c, 0, shape, NULL);
+    for (u32 twice = 0; below && twice < 2; twice++)
+      p = call = hlo_add_call(c, HLO_CALL, shape, HLO_ATTR_TO_APPLY, below, 1, &p);
+    hlo_set_root(c, p);
+    if (!below) deepest = c;
+    below = c;
+  }
+  for (u32 effect = 0; effect < 2; effect++) {
+    u64 least = UINT64_MAX;
+    for (u32 round = 0; round < 5; round++) {
+      u64 start = hs_now_ns();
+      assert_int_equal(hlo_has_side_effect(call), effect);
+      least = HS_MIN(least, hs_now_ns() - start);
+    }
+    assert_true(least < 1000000);
+    hlo_instr *c = hlo_add(deepest, HLO_CUSTOM_CALL, shape, 0, NULL, NULL);
+    hlo_set_attr_int(c, HLO_ATTR_CUSTOM_CALL_HAS_SIDE_EFFECT, 1);
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(version_costs_what_was_edited),
@@ -554,6 +584,7 @@ int main(void) {
       cmocka_unit_test_setup_teardown(counts_follow_the_edits, setup, teardown),
       cmocka_unit_test_setup_teardown(numbers_by_id, setup, teardown),
       cmocka_unit_test_setup_teardown(reordering_is_undone, setup, teardown),
+      cmocka_unit_test_setup_teardown(effects_of_shared_calls, setup, teardown),
   };
   return cmocka_run_group_tests_name("ir", tests, NULL, NULL);
 }
