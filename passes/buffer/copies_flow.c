@@ -1,16 +1,15 @@
-// copies_flow.c — values, and the buffers that they must share
+// copies_flow.c — dataflow and alias analysis: values, and the buffers that they must share
 // (xla/service/hlo_dataflow_analysis.cc, hlo_alias_analysis.cc).
 //
-// Values are found by running through the program from the entry, with calls at their call sites.
-// A loop's state starts as passed through unchanged; an element becomes a value of its own once
-// the body is seen to return another one, and the loop is run through again until nothing changes.
-// What makes and what reads the values, and which share a buffer, is found afterwards (cp_settle).
-// When copies have been removed, the values of the rest are known without another run, unless
-// loops may now pass through unchanged what they had changed (cp_follow).
+// Values are propagated through the program from the entry, with called computations at their call
+// sites. All elements of a loop's state start as invariant; an element becomes a phi once the body
+// returns another value, and the loop is iterated until it has converged. Definitions, uses and
+// groups are found afterwards (cp_find_uses). After the removal of copies the values of the rest
+// are updated without a new propagation, unless a phi may have become invariant (cp_follow).
 #include "passes/buffer/copies.h"
 #include "core/ir/async.h"
 
-// ---- places of shapes ---------------------------------------------------------------------------
+// ---- positions of shapes ---------------------------------------------------------------------------
 u32 cp_leaves(const hlo_shape *s) {
   if (!hlo_shape_is_tuple(s)) return 1;
   u32 n = 0;
@@ -46,7 +45,7 @@ u32 cp_leaf_at(const hlo_shape *s, hlo_ints index) {
 }
 bool cp_copyable(const hlo_shape *s) { return hlo_shape_is_array(s); }
 
-// ---- writing in place ---------------------------------------------------------------------------
+// ---- in-place operations ---------------------------------------------------------------------------
 static void pair(cp_pairs *out, u32 operand, u32 in, u32 to, u32 n) {
   for (u32 k = 0; k < n; k++) {
     cp_pair p = {operand, in + k, to + k};
@@ -54,8 +53,8 @@ static void pair(cp_pairs *out, u32 operand, u32 in, u32 to, u32 n) {
   }
 }
 
-// What makes array `*leaf` of x, behind tuples, and bitcasts of it.
-static const hlo_instr *behind(const hlo_instr *x, u32 *leaf) {
+// The definition of leaf `*leaf` of x: looks through tuples and bitcasts.
+static const hlo_instr *definition_of(const hlo_instr *x, u32 *leaf) {
   for (;;) {
     if (x->opcode == HLO_TUPLE) {
       u32 k = 0, n;
@@ -72,35 +71,35 @@ static const hlo_instr *behind(const hlo_instr *x, u32 *leaf) {
   }
 }
 
-// What instruction i writes over to make its array `leaf`; NULL when nothing.
-static const hlo_instr *written_for(const hlo_instr *i, u32 *leaf) {
+// The definition of the operand that i overwrites with its result `leaf`; NULL: none.
+static const hlo_instr *overwritten_by(const hlo_instr *i, u32 *leaf) {
   const hlo_instr *x = NULL;
   cp_pairs v = {0};
   cp_in_place(i, &v);
   for (u32 k = 0; k < v.n && !x; k++)
     if (v.v[k].out_leaf == *leaf)
-      *leaf = v.v[k].in_leaf, x = behind(hlo_operand(i, v.v[k].operand), leaf);
+      *leaf = v.v[k].in_leaf, x = definition_of(hlo_operand(i, v.v[k].operand), leaf);
   hs_vec_free(&v);
   return x;
 }
 
-// A fusion writes over an operand if the instruction that makes a result of it writes over that
-// parameter, or over what a fusion inside makes of it.
+// A fusion writes an operand in place if the definition of a result in its body overwrites that
+// parameter, directly or through a nested fusion.
 static void pairs_in_fusion(const hlo_instr *i, cp_pairs *out) {
   const hlo_computation *c = hlo_fusion_comp(i);
   for (u32 k = 0, n = cp_leaves(i->shape); k < n; k++) {
     u32 leaf = k;
-    const hlo_instr *x = written_for(behind(c->root, &leaf), &leaf);
+    const hlo_instr *x = overwritten_by(definition_of(c->root, &leaf), &leaf);
     if (x && x->opcode == HLO_FUSION) {
-      const hlo_instr *inner = written_for(x, &leaf);
+      const hlo_instr *inner = overwritten_by(x, &leaf);
       x = inner ? inner : x;
     }
     if (x && x->opcode == HLO_PARAMETER) pair(out, (u32)hlo_param_number(x), leaf, k, 1);
   }
 }
 
-// Attributes name pairs of indexes.
-static void pairs_said(const hlo_instr *i, cp_pairs *out) {
+// The pairs of the attribute output_to_operand_aliasing.
+static void pairs_of_attribute(const hlo_instr *i, cp_pairs *out) {
   const hlo_aliases *v = hlo_attr_ptr(i, HLO_ATTR_OUTPUT_TO_OPERAND_ALIASING);
   for (u32 k = 0; v && k < v->n; k++) {
     if (v->v[k].param < 0 || v->v[k].param >= (i64)i->noperands) continue;
@@ -127,17 +126,16 @@ void cp_in_place(const hlo_instr *i, cp_pairs *out) {
     if (i->noperands == 4)
       pair(out, 1, 0, element_at(i->shape, 1), cp_leaves(hlo_operand(i, 1)->shape));
     break;
-  case HLO_CUSTOM_CALL: pairs_said(i, out); break;
+  case HLO_CUSTOM_CALL: pairs_of_attribute(i, out); break;
   case HLO_FUSION:
-    pairs_said(i, out);
+    pairs_of_attribute(i, out);
     pairs_in_fusion(i, out);
     break;
   case HLO_SET_DIMENSION_SIZE: pair(out, 0, 0, 0, 1); break;
   case HLO_RAGGED_ALL_TO_ALL: pair(out, 1, 0, 0, cp_leaves(hlo_operand(i, 1)->shape)); break;
   case HLO_ASYNC_START:
   case HLO_ASYNC_UPDATE: {
-    // The operands given here are parameters of the wrapped computation; its one instruction
-    // tells.
+    // Operands become parameters of the wrapped computation, whose root decides.
     hlo_computation *w = hlo_async_wrapped(i);
     u32 here = i->opcode == HLO_ASYNC_UPDATE,
         known = here ? hlo_operand(i, 0)->shape->elems[0]->nelems : 0;
@@ -172,76 +170,77 @@ bool cp_share(const cp_flow *f, const hlo_instr *user, u32 operand, u32 in_leaf,
   if (user->opcode == HLO_WHILE) return in_leaf == out_leaf;
   cp_pairs v = {0};
   if (user->id >= f->nids || f->writes[user->id]) cp_in_place(user, &v);
-  bool said = false, many = false;
+  bool declared = false, other_use = false;
   for (u32 k = 0; k < v.n; k++)
-    said |= v.v[k].operand == operand && v.v[k].in_leaf == in_leaf && v.v[k].out_leaf == out_leaf;
-  for (u32 k = 0; k < user->noperands; k++) many |= k != operand && hlo_operand(user, k) == x;
+    declared |=
+        v.v[k].operand == operand && v.v[k].in_leaf == in_leaf && v.v[k].out_leaf == out_leaf;
+  for (u32 k = 0; k < user->noperands; k++) other_use |= k != operand && hlo_operand(user, k) == x;
   bool writes = v.n > 0;
   hs_vec_free(&v);
-  if (said) return !many;
+  if (declared) return !other_use;
   if (from != to || (writes && user->opcode != HLO_FUSION)) return false;
-  if (user->opcode == HLO_TRIANGULAR_SOLVE) return operand == 1 && !many;
-  if (user->opcode == HLO_SORT) {  // in its place, if nobody else looks there
-    for (const hlo_use *u = x->first_use; u; u = u->next) many |= u->user != user;
-    return !many && (user->noperands == 1 || out_leaf == operand);
+  if (user->opcode == HLO_TRIANGULAR_SOLVE) return operand == 1 && !other_use;
+  if (user->opcode == HLO_SORT) {  // in place, if the operand has no other user
+    for (const hlo_use *u = x->first_use; u; u = u->next) other_use |= u->user != user;
+    return !other_use && (user->noperands == 1 || out_leaf == operand);
   }
   if (user->opcode != HLO_FUSION) return elementwise(user) && hlo_shape_is_array(user->shape);
   const hlo_computation *body = hlo_fusion_comp(user);
   if (writes || operand >= body->nparams || body->ninstrs > FUSED_MOST) return false;
-  const hlo_instr *todo[FUSED_MOST];
+  const hlo_instr *queue[FUSED_MOST];
   u32 n = 0;
-  todo[n++] = body->params[operand];
+  queue[n++] = body->params[operand];
   for (u32 k = 0; k < n; k++)
-    hlo_for_each_use(u, todo[k]) {
+    hlo_for_each_use(u, queue[k]) {
       if (!elementwise(u->user) && u->user->opcode != HLO_TUPLE) return false;
       bool seen = false;
-      for (u32 j = 0; j < n && !seen; j++) seen = todo[j] == u->user;
+      for (u32 j = 0; j < n && !seen; j++) seen = queue[j] == u->user;
       if (!seen && n == FUSED_MOST) return false;
-      if (!seen) todo[n++] = u->user;
+      if (!seen) queue[n++] = u->user;
     }
   return true;
 }
 
 // ---- values -------------------------------------------------------------------------------------
-static void run(cp_flow *f, const hlo_computation *c);
+static void propagate(cp_flow *f, const hlo_computation *c);
 
-static void hand(cp_flow *f, u32 to, u32 from, u32 n) {
+static void copy_values(cp_flow *f, u32 to, u32 from, u32 n) {
   memmove(f->at + to, f->at + from, n * sizeof *f->at);
 }
-static void own(cp_flow *f, u32 at, u32 n) {
+static void define_values(cp_flow *f, u32 at, u32 n) {
   for (u32 k = 0; k < n; k++) f->at[at + k] = at + k;
 }
-static u32 place(const cp_flow *f, const hlo_instr *i) { return f->base[i->id]; }
+static u32 position(const cp_flow *f, const hlo_instr *i) { return f->base[i->id]; }
 
-static void run_while(cp_flow *f, const hlo_instr *i) {
+static void propagate_while(cp_flow *f, const hlo_instr *i) {
   hlo_computation *body = hlo_attr_comp(i, HLO_ATTR_BODY),
                   *cond = hlo_attr_comp(i, HLO_ATTR_CONDITION);
-  u32 n = cp_leaves(i->shape), out = place(f, i), in = place(f, hlo_operand(i, 0)),
-      p = place(f, body->params[0]), q = place(f, cond->params[0]);
+  u32 n = cp_leaves(i->shape), out = position(f, i), in = position(f, hlo_operand(i, 0)),
+      p = position(f, body->params[0]), q = position(f, cond->params[0]);
   for (bool again = true; again;) {
     again = false;
     for (u32 k = 0; k < n; k++)
       f->at[p + k] = f->phi[out + k] ? p + k : f->at[in + k],
                 f->at[q + k] = f->phi[out + k] ? q + k : f->at[in + k];
-    run(f, cond);
-    run(f, body);
-    for (u32 k = 0, r = place(f, body->root); k < n; k++)
+    propagate(f, cond);
+    propagate(f, body);
+    for (u32 k = 0, r = position(f, body->root); k < n; k++)
       if (!f->phi[out + k] && f->at[r + k] != f->at[in + k])
         f->phi[out + k] = f->phi[p + k] = f->phi[q + k] = again = true;
   }
   for (u32 k = 0; k < n; k++) f->at[out + k] = f->phi[out + k] ? out + k : f->at[in + k];
 }
 
-static void run_conditional(cp_flow *f, const hlo_instr *i) {
+static void propagate_conditional(cp_flow *f, const hlo_instr *i) {
   hlo_computation **v;
-  u32 nb, out = place(f, i), n = cp_leaves(i->shape);
+  u32 nb, out = position(f, i), n = cp_leaves(i->shape);
   pass_called_all(i, f->a, &v, &nb);
   for (u32 b = 0; b < nb; b++) {
     hlo_instr *x = hlo_operand(i, 1 + b);
-    hand(f, place(f, v[b]->params[0]), place(f, x), cp_leaves(x->shape));
-    run(f, v[b]);
+    copy_values(f, position(f, v[b]->params[0]), position(f, x), cp_leaves(x->shape));
+    propagate(f, v[b]);
     for (u32 k = 0; k < n; k++) {
-      u32 value = f->at[place(f, v[b]->root) + k];
+      u32 value = f->at[position(f, v[b]->root) + k];
       if (b == 0) f->at[out + k] = value, f->phi[out + k] = false;
       else if (f->at[out + k] != value) f->at[out + k] = out + k, f->phi[out + k] = true;
     }
@@ -252,110 +251,112 @@ static void bind(cp_flow *f, const hlo_computation *to, u32 first, const hlo_ins
   for (u32 k = from; k < i->noperands && first + k - from < to->nparams; k++) {
     hlo_instr *x = hlo_operand(i, k), *p = to->params[first + k - from];
     if (cp_leaves(p->shape) == cp_leaves(x->shape))
-      hand(f, place(f, p), place(f, x), cp_leaves(x->shape));
+      copy_values(f, position(f, p), position(f, x), cp_leaves(x->shape));
   }
 }
 
-static void run_async(cp_flow *f, const hlo_instr *i) {
-  u32 out = place(f, i), n = cp_leaves(i->shape);
+static void propagate_async(cp_flow *f, const hlo_instr *i) {
+  u32 out = position(f, i), n = cp_leaves(i->shape);
   const hlo_computation *w = hlo_async_wrapped(i);
-  own(f, out, n);
+  define_values(f, out, n);
   if (i->opcode == HLO_ASYNC_DONE) {
     const hlo_instr *x = hlo_operand(i, 0);
     if (x->shape->nelems >= 2 && cp_leaves(x->shape->elems[1]) == n)
-      hand(f, out, place(f, x) + element_at(x->shape, 1), n);
+      copy_values(f, out, position(f, x) + element_at(x->shape, 1), n);
     return;
   }
   if (!hlo_shape_is_tuple(i->shape) || i->shape->nelems < 2) return;
   const hlo_instr *x = i->opcode == HLO_ASYNC_UPDATE ? hlo_operand(i, 0) : NULL;
   u32 known = x ? cp_leaves(x->shape->elems[0]) : 0, at = out + known,
       outs = element_at(i->shape, 1), nouts = cp_leaves(i->shape->elems[1]);
-  if (x) hand(f, out, place(f, x), known);
+  if (x) copy_values(f, out, position(f, x), known);
   for (u32 k = x != NULL; k < i->noperands; k++) {
     u32 more = cp_leaves(hlo_operand(i, k)->shape);
-    if (at + more <= out + outs) hand(f, at, place(f, hlo_operand(i, k)), more), at += more;
+    if (at + more <= out + outs)
+      copy_values(f, at, position(f, hlo_operand(i, k)), more), at += more;
   }
   if (x && cp_leaves(x->shape->elems[1]) == nouts && i->noperands == 1) {
-    hand(f, out + outs, place(f, x) + element_at(x->shape, 1), nouts);
-  } else if (w && place(f, w->root) != CP_NONE) {
+    copy_values(f, out + outs, position(f, x) + element_at(x->shape, 1), nouts);
+  } else if (w && position(f, w->root) != CP_NONE) {
     f->caller[w->id] = (hlo_instr *)i;
     bind(f, w, x ? x->shape->elems[0]->nelems : 0, i, x != NULL);
-    run(f, w);
-    if (cp_leaves(w->root->shape) == nouts) hand(f, out + outs, place(f, w->root), nouts);
+    propagate(f, w);
+    if (cp_leaves(w->root->shape) == nouts) copy_values(f, out + outs, position(f, w->root), nouts);
   }
 }
 
-// Values that an instruction passes on from the first place of an operand's element.
-static void pass_on(cp_flow *f, const hlo_instr *i, u32 to, u32 element, u32 n) {
+// Forwards the values of an element of operand 0 to the positions to .. to + n.
+static void forward(cp_flow *f, const hlo_instr *i, u32 to, u32 element, u32 n) {
   const hlo_instr *x = hlo_operand(i, 0);
-  own(f, place(f, i), cp_leaves(i->shape));
+  define_values(f, position(f, i), cp_leaves(i->shape));
   u32 from = hlo_shape_is_tuple(x->shape) ? element_at(x->shape, element) : 0;
   if (to + n <= cp_leaves(i->shape) && from + n <= cp_leaves(x->shape))
-    hand(f, place(f, i) + to, place(f, x) + from, n);
+    copy_values(f, position(f, i) + to, position(f, x) + from, n);
 }
 
-static void run_instr(cp_flow *f, const hlo_instr *i) {
-  u32 at = place(f, i), n = cp_leaves(i->shape);
+static void propagate_instr(cp_flow *f, const hlo_instr *i) {
+  u32 at = position(f, i), n = cp_leaves(i->shape);
   switch (i->opcode) {
   case HLO_PARAMETER:
-    if (i->parent == f->m->entry) own(f, at, n);
+    if (i->parent == f->m->entry) define_values(f, at, n);
     break;
   case HLO_TUPLE:
     for (u32 k = 0; k < i->noperands; k++) {
       u32 more = cp_leaves(hlo_operand(i, k)->shape);
-      hand(f, at, place(f, hlo_operand(i, k)), more);
+      copy_values(f, at, position(f, hlo_operand(i, k)), more);
       at += more;
     }
     break;
   case HLO_GET_TUPLE_ELEMENT:
-    hand(f, at,
-         place(f, hlo_operand(i, 0)) +
-             element_at(hlo_operand(i, 0)->shape, (u32)hlo_attr_int(i, HLO_ATTR_INDEX, 0)),
-         n);
+    copy_values(f, at,
+                position(f, hlo_operand(i, 0)) +
+                    element_at(hlo_operand(i, 0)->shape, (u32)hlo_attr_int(i, HLO_ATTR_INDEX, 0)),
+                n);
     break;
   case HLO_BITCAST:
   case HLO_DOMAIN:
-  case HLO_ADD_DEPENDENCY: hand(f, at, place(f, hlo_operand(i, 0)), n); break;
+  case HLO_ADD_DEPENDENCY: copy_values(f, at, position(f, hlo_operand(i, 0)), n); break;
   case HLO_OPT_BARRIER:
-  case HLO_ALL_REDUCE_DONE: hand(f, at, place(f, hlo_operand(i, 0)), n); break;
-  case HLO_WHILE: run_while(f, i); break;
-  case HLO_CONDITIONAL: run_conditional(f, i); break;
+  case HLO_ALL_REDUCE_DONE: copy_values(f, at, position(f, hlo_operand(i, 0)), n); break;
+  case HLO_WHILE: propagate_while(f, i); break;
+  case HLO_CONDITIONAL: propagate_conditional(f, i); break;
   case HLO_CALL: {
     hlo_computation *c = hlo_fusion_comp(i);
     bind(f, c, 0, i, 0);
-    run(f, c);
-    hand(f, at, place(f, c->root), n);
+    propagate(f, c);
+    copy_values(f, at, position(f, c->root), n);
     break;
   }
   case HLO_ASYNC_START:
   case HLO_ASYNC_UPDATE:
-  case HLO_ASYNC_DONE: run_async(f, i); break;
+  case HLO_ASYNC_DONE: propagate_async(f, i); break;
   case HLO_SEND:
   case HLO_COLLECTIVE_PERMUTE_START:
-    pass_on(f, i, 0, 0, cp_leaves(hlo_operand(i, 0)->shape));
+    forward(f, i, 0, 0, cp_leaves(hlo_operand(i, 0)->shape));
     break;
   case HLO_RECV_DONE:
-  case HLO_COPY_DONE: pass_on(f, i, 0, 0, 1); break;
-  case HLO_COPY_START: pass_on(f, i, 1, 0, 1); break;
+  case HLO_COPY_DONE: forward(f, i, 0, 0, 1); break;
+  case HLO_COPY_START: forward(f, i, 1, 0, 1); break;
   case HLO_COLLECTIVE_PERMUTE_DONE:
-  case HLO_ALL_GATHER_DONE: pass_on(f, i, 0, 1, n); break;
+  case HLO_ALL_GATHER_DONE: forward(f, i, 0, 1, n); break;
   case HLO_ALL_GATHER_START:
-    own(f, at, n);
-    for (u32 k = 0; k < i->noperands; k++) hand(f, at + k, place(f, hlo_operand(i, k)), 1);
+    define_values(f, at, n);
+    for (u32 k = 0; k < i->noperands; k++)
+      copy_values(f, at + k, position(f, hlo_operand(i, k)), 1);
     break;
-  default: own(f, at, n); break;
+  default: define_values(f, at, n); break;
   }
 }
 
-static void run(cp_flow *f, const hlo_computation *c) {
+static void propagate(cp_flow *f, const hlo_computation *c) {
   hlo_instr **v = f->order[c->id];
-  for (u32 k = 0, n = c->ninstrs; k < n; k++) run_instr(f, v[k]);
+  for (u32 k = 0, n = c->ninstrs; k < n; k++) propagate_instr(f, v[k]);
 }
 
-// ---- what is looked at --------------------------------------------------------------------------
+// ---- traversal ----------------------------------------------------------------------------------
 static bool control(const hlo_instr *i) { return hlo_op_has(i->opcode, HLO_F_CONTROL); }
 
-// Where copies are only put in, any order serves that has operands first.
+// Inserting copies needs any topological order, removing them a post order.
 static void find_order(cp_flow *f, hlo_computation *c) {
   if (!f->any_order || c->unsorted) {
     f->order[c->id] = hlo_post_order(c, f->a);
@@ -367,7 +368,7 @@ static void find_order(cp_flow *f, hlo_computation *c) {
 }
 
 // False when two instructions call one computation.
-static bool visit(cp_flow *f, hlo_computation *c, u32 depth, u32 *turn) {
+static bool visit(cp_flow *f, hlo_computation *c, u32 depth, u32 *index) {
   if (!f->order[c->id]) find_order(f, c);
   hlo_instr **v = f->order[c->id];
   f->depth[c->id] = depth;
@@ -385,12 +386,12 @@ static bool visit(cp_flow *f, hlo_computation *c, u32 depth, u32 *turn) {
         for (u32 j = 0; j < n; j++) {
           if (f->caller[called[j]->id] || called[j] == f->m->entry) return false;
           f->caller[called[j]->id] = i;
-          if (!visit(f, called[j], depth + 1, turn)) return false;
+          if (!visit(f, called[j], depth + 1, index)) return false;
         }
       }
       f->base[i->id] = f->npositions;
       f->npositions += cp_leaves(i->shape);
-      f->when[i->id] = (*turn)++;
+      f->when[i->id] = (*index)++;
     }
   hs_vec_push(&f->comps, c);
   return true;
@@ -406,28 +407,28 @@ static void join(cp_flow *f, u32 a, u32 b) {
 }
 
 static void join_instr(cp_flow *f, const hlo_instr *i) {
-  u32 at = place(f, i), n = cp_leaves(i->shape);
+  u32 at = position(f, i), n = cp_leaves(i->shape);
   if (i->opcode == HLO_WHILE) {
     const hlo_computation *body = hlo_attr_comp(i, HLO_ATTR_BODY),
                           *cond = hlo_attr_comp(i, HLO_ATTR_CONDITION);
     const hlo_instr *with[] = {hlo_operand(i, 0), body->params[0], body->root, cond->params[0]};
     for (u32 k = 0; k < n; k++)
       for (size_t j = 0; f->phi[at + k] && j < HS_COUNT(with); j++)
-        join(f, at + k, place(f, with[j]) + k);
+        join(f, at + k, position(f, with[j]) + k);
   } else if (i->opcode == HLO_CONDITIONAL) {
     hlo_computation **v;
     u32 nb;
     pass_called_all(i, f->a, &v, &nb);
     for (u32 b = 0; b < nb; b++)
       for (u32 k = 0; k < n; k++)
-        if (f->phi[at + k]) join(f, at + k, place(f, v[b]->root) + k);
+        if (f->phi[at + k]) join(f, at + k, position(f, v[b]->root) + k);
   } else if (f->writes[i->id]) {
     cp_pairs v = {0};
     cp_in_place(i, &v);
     f->writes[i->id] = v.n > 0;
     for (u32 k = 0; k < v.n; k++)
       if (v.v[k].in_leaf < cp_leaves(hlo_operand(i, v.v[k].operand)->shape) && v.v[k].out_leaf < n)
-        join(f, place(f, hlo_operand(i, v.v[k].operand)) + v.v[k].in_leaf, at + v.v[k].out_leaf);
+        join(f, position(f, hlo_operand(i, v.v[k].operand)) + v.v[k].in_leaf, at + v.v[k].out_leaf);
     hs_vec_free(&v);
   }
 }
@@ -441,16 +442,16 @@ static void join_arguments(cp_flow *f) {
     const hlo_instr *p = e->params[v->v[k].param];
     u32 in = cp_leaf_at(p->shape, v->v[k].param_index),
         out = cp_leaf_at(e->root->shape, v->v[k].out_index);
-    if (in != CP_NONE && out != CP_NONE) join(f, place(f, p) + in, place(f, e->root) + out);
+    if (in != CP_NONE && out != CP_NONE) join(f, position(f, p) + in, position(f, e->root) + out);
   }
 }
 
-// What hands a value on does not use it, unless it is the root.
+// Instructions that only forward a value do not use it, unless they are the root.
 static void find_uses(cp_flow *f, const hlo_computation *c) {
   hlo_for_each_instr(i, c) {
-    bool hands_on =
+    bool forwards =
         i->opcode == HLO_TUPLE || i->opcode == HLO_GET_TUPLE_ELEMENT || i->opcode == HLO_DOMAIN;
-    if (hands_on && !hlo_is_root(i)) continue;
+    if (forwards && !hlo_is_root(i)) continue;
     for (u32 o = 0; o < i->noperands; o++) {
       const hlo_instr *x = hlo_operand(i, o);
       u32 from = 0, n = cp_leaves(x->shape);
@@ -461,7 +462,7 @@ static void find_uses(cp_flow *f, const hlo_computation *c) {
           hlo_shape_is_tuple(x->shape))
         from = cp_leaves(x->shape->elems[0]);
       for (u32 k = from; k < n; k++) {
-        u32 value = f->at[place(f, x) + k];
+        u32 value = f->at[position(f, x) + k];
         cp_use u = {i, o, k, f->first_use[value]};
         f->first_use[value] = (u32)f->uses.n;
         hs_vec_push(&f->uses, u);
@@ -469,7 +470,7 @@ static void find_uses(cp_flow *f, const hlo_computation *c) {
     }
   }
   for (u32 k = 0, n = cp_leaves(c->root->shape); k < n; k++) {
-    u32 value = f->at[place(f, c->root) + k];
+    u32 value = f->at[position(f, c->root) + k];
     cp_root r = {c, f->first_root[value]};
     f->first_root[value] = (u32)f->roots.n;
     hs_vec_push(&f->roots, r);
@@ -486,7 +487,7 @@ bool cp_flow_of(pass_ctx *p, cp_flow *f, const cp_flow *before) {
   hlo_module *m = p->m;
   hs_arena *a = p->scratch;
   *f = (cp_flow){.m = m, .a = a, .nids = m->next_instr_id, .any_order = !before};
-  u32 ni = m->next_instr_id, nc = m->next_comp_id, turn = 0;
+  u32 ni = m->next_instr_id, nc = m->next_comp_id, index = 0;
   f->order = HS_NEW_ARRAY(a, hlo_instr **, nc + 1);
   f->caller = HS_NEW_ARRAY(a, hlo_instr *, nc + 1);
   f->depth = HS_NEW_ARRAY(a, u32, nc + 1);
@@ -495,14 +496,14 @@ bool cp_flow_of(pass_ctx *p, cp_flow *f, const cp_flow *before) {
   if (before) memcpy(f->writes, before->writes, before->nids * sizeof *f->writes);
   f->when = HS_NEW_ARRAY(a, u32, ni + 1);
   f->base = cp_none_array(a, ni);
-  if (!visit(f, m->entry, 0, &turn)) {
+  if (!visit(f, m->entry, 0, &index)) {
     hs_vec_free(&f->comps);
     return false;
   }
   f->at = HS_NEW_ARRAY(a, u32, f->npositions + 1);
   f->phi = HS_NEW_ARRAY(a, bool, f->npositions + 1);
-  own(f, 0, f->npositions);
-  run(f, m->entry);
+  define_values(f, 0, f->npositions);
+  propagate(f, m->entry);
   return true;
 }
 
@@ -517,7 +518,7 @@ void cp_find_uses(cp_flow *f) {
   for (u32 c = 0; c < f->comps.n; c++) {
     hlo_for_each_instr(i, f->comps.v[c]) {
       for (u32 k = 0, leaves = cp_leaves(i->shape); k < leaves; k++)
-        f->definer[place(f, i) + k] = i;
+        f->definer[position(f, i) + k] = i;
       join_instr(f, i);
     }
     find_uses(f, f->comps.v[c]);
@@ -525,22 +526,23 @@ void cp_find_uses(cp_flow *f) {
   join_arguments(f);
 }
 
-// ---- copies that went ---------------------------------------------------------------------------
-static bool made_in(const cp_flow *f, const hlo_computation *c, u32 place) {
-  const hlo_instr *x = f->definer[f->at[place]];
+// ---- after the removal of copies ----------------------------------------------------------------
+static bool is_defined_in(const cp_flow *f, const hlo_computation *c, u32 position) {
+  const hlo_instr *x = f->definer[f->at[position]];
   return x != c->params[0] && cp_nested(f, x, c);
 }
 
-// Whether the values that stand for several would all be found again if one started from none: that
-// which a loop's body, or a branch, returns is made there. Values passed through might meet as one.
-static bool phis_stand(const cp_flow *f) {
+// Whether a new propagation would find the same phis: sufficient is that the values that bodies and
+// branches return are defined there. Forwarded values might have become equal.
+static bool phis_are_stable(const cp_flow *f) {
   for (u32 c = 0; c < f->comps.n; c++) {
     const hlo_computation *x = f->comps.v[c];
     hlo_for_each_instr(w, x) {
       if (w->opcode != HLO_WHILE) continue;
       const hlo_computation *body = hlo_attr_comp(w, HLO_ATTR_BODY);
       for (u32 k = 0, n = cp_leaves(w->shape); k < n; k++)
-        if (f->phi[place(f, w) + k] && !made_in(f, body, place(f, body->root) + k)) return false;
+        if (f->phi[position(f, w) + k] && !is_defined_in(f, body, position(f, body->root) + k))
+          return false;
     }
     hlo_for_each_instr(i, x) {
       if (i->opcode != HLO_CONDITIONAL) continue;
@@ -548,17 +550,17 @@ static bool phis_stand(const cp_flow *f) {
       u32 nb;
       pass_called_all(i, f->a, &v, &nb);
       for (u32 k = 0, n = cp_leaves(i->shape); k < n; k++) {
-        bool made = !f->phi[place(f, i) + k];
-        for (u32 b = 0; b < nb && !made; b++)
-          made = nb > 1 && made_in(f, v[b], place(f, v[b]->root) + k);
-        if (!made) return false;
+        bool defined = !f->phi[position(f, i) + k];
+        for (u32 b = 0; b < nb && !defined; b++)
+          defined = nb > 1 && is_defined_in(f, v[b], position(f, v[b]->root) + k);
+        if (!defined) return false;
       }
     }
   }
   return true;
 }
 
-// Whether two flows of one module say the same of everything in it, in whatever numbers.
+// Whether two flows of one module are equal up to the numbering of values.
 static bool same_flow(cp_flow *f, cp_flow *g) {
   u32 *value = cp_none_array(f->a, f->npositions), *group = cp_none_array(f->a, f->npositions),
       *back = cp_none_array(f->a, g->npositions), *group_back = cp_none_array(f->a, g->npositions);
@@ -566,7 +568,7 @@ static bool same_flow(cp_flow *f, cp_flow *g) {
   for (u32 c = 0; c < g->comps.n; c++)
     hlo_for_each_instr(i, g->comps.v[c])
       for (u32 k = 0, n = cp_leaves(i->shape); k < n; k++) {
-        u32 x = place(f, i) + k, y = place(g, i) + k, gx = cp_group(f, f->at[x]),
+        u32 x = position(f, i) + k, y = position(g, i) + k, gx = cp_group(f, f->at[x]),
             gy = cp_group(g, g->at[y]);
         u32 *ends[] = {&value[f->at[x]], &back[g->at[y]], &group[gx], &group_back[gy]},
             want[] = {g->at[y], f->at[x], gy, gx};
@@ -582,14 +584,14 @@ static bool same_flow(cp_flow *f, cp_flow *g) {
 bool cp_follow(pass_ctx *p, cp_flow *f, const u32 *became) {
   for (u32 k = 0; k < f->npositions; k++)
     while (became[f->at[k]] != CP_NONE) f->at[k] = became[f->at[k]];
-  if (!phis_stand(f)) return false;
+  if (!phis_are_stable(f)) return false;
   cp_find_uses(f);
   if (HS_CHECKED) {
-    cp_flow anew;
-    HS_ASSERT(cp_flow_of(p, &anew, f));
-    cp_find_uses(&anew);
-    HS_ASSERT(same_flow(f, &anew));
-    cp_flow_free(&anew);
+    cp_flow fresh;
+    HS_ASSERT(cp_flow_of(p, &fresh, f));
+    cp_find_uses(&fresh);
+    HS_ASSERT(same_flow(f, &fresh));
+    cp_flow_free(&fresh);
   }
   return true;
 }

@@ -1,15 +1,15 @@
 // memory_scheduler.c — hlo-memory-scheduler
-// (xla/hlo/transforms/simplifiers/hlo_memory_scheduler.cc): an order for every computation that
-// keeps few bytes alive.
+// (xla/hlo/transforms/simplifiers/hlo_memory_scheduler.cc): schedules every computation for a
+// low memory peak.
 //
-// Three orders are tried: a greedy list schedule that always takes the ready instruction that
-// frees most; a depth-first traversal from the results, operands first, those with many other
-// users or much memory below them before the rest; and the plain post order. The one with the
-// lowest estimated peak over the module stays, the first of these where they are equal, and the
-// module is marked as scheduled. The option `algorithm` names one of the three.
+// Three schedules are tried: a greedy list schedule that always takes the ready instruction that
+// frees the most bytes; a depth-first traversal from the results that visits first the operands
+// whose subgraphs have many other users or many bytes; and the plain post order. The one with the
+// lowest estimated peak over the module wins, the first in this order when equal, and the module is
+// marked as scheduled. The option `algorithm` selects one of the three.
 //
-// All devices run one order: waiting for a send or a receive comes after its other side is posted,
-// where that is possible.
+// All devices run the same schedule, so a send-done or recv-done is delayed until the matching recv
+// or send is issued, where dependencies permit.
 #include "passes/run/rewrite.h"
 
 #include <stdlib.h>
@@ -57,37 +57,36 @@ static ready heap_pop(heap *h) {
   return top;
 }
 
-// A computation in post order, and tables by an instruction's number in it. They are cleared, not
-// made anew, for the next one.
-// other users of it and of all below it, and the bytes of all that, each counted as often as it is
-// met
+// Of an instruction and the subgraph of its operands: the number of users beyond the first, and the
+// bytes. Shared operands count once per path.
 typedef struct below {
   i64 users, bytes;
 } below;
+// A computation in post order, and tables by position in it, reused for the next computation.
 typedef struct tables {
   hlo_computation *c;
   hlo_instr **post;
   hlo_positions at;               // in post
   HS_VEC(u32) waits, left, head;  // head: first of an instruction's control successors
-  // 1 + the last one that was seen as a user of, as what reads, this one
-  HS_VEC(u32) user, met;
-  HS_VEC(u8) mark;  // 1: on the stack and its operands above it, 2: placed
+  // 1 + the last position that was counted with this one as user, as operand
+  HS_VEC(u32) user, visited;
+  HS_VEC(u8) mark;  // 1: on the stack below its operands, 2: scheduled
   HS_VEC(below) below;
 } tables;
 
-static u32 num(const tables *t, const hlo_instr *i) { return hlo_position_of(&t->at, i); }
+static u32 position(const tables *t, const hlo_instr *i) { return hlo_position_of(&t->at, i); }
 
-// Bytes that running i now would free, less what it makes.
+// Bytes that executing i now would free, minus those of its result.
 static i64 gain_of(const tables *t, const hlo_instr *i) {
   i64 g = -own_bytes(i);  // sizes are at most INT64_MAX
   for (u32 k = 0; k < i->noperands; k++)
-    if (t->left.v[num(t, hlo_operand(i, k))] == 1)
+    if (t->left.v[position(t, hlo_operand(i, k))] == 1)
       g = hs_add_sat_i64(g, own_bytes(hlo_operand(i, k)));
   return g;
 }
 
 static void release(tables *t, heap *h, hlo_instr *i) {
-  if (--t->waits.v[num(t, i)] == 0) heap_push(h, (ready){gain_of(t, i), num(t, i), i});
+  if (--t->waits.v[position(t, i)] == 0) heap_push(h, (ready){gain_of(t, i), position(t, i), i});
 }
 
 static hlo_instr **list_schedule(tables *t, hs_arena *a) {
@@ -108,7 +107,7 @@ static hlo_instr **list_schedule(tables *t, hs_arena *a) {
     t->left.v[k] = i->nuses;
     t->waits.v[k] = i->noperands + (i->ctrl_preds ? i->ctrl_preds->n : 0) + 1;
     for (u32 p = 0; i->ctrl_preds && p < i->ctrl_preds->n; p++) {
-      u32 *head = &t->head.v[num(t, i->ctrl_preds->v[p])];
+      u32 *head = &t->head.v[position(t, i->ctrl_preds->v[p])];
       hs_vec_push(&edges, ((edge){i, *head}));
       *head = (u32)edges.n;
     }
@@ -117,9 +116,9 @@ static hlo_instr **list_schedule(tables *t, hs_arena *a) {
   while (h.v.n && done < n) {
     hlo_instr *i = heap_pop(&h).i;
     out[done++] = i;
-    for (u32 k = 0; k < i->noperands; k++) t->left.v[num(t, hlo_operand(i, k))]--;
+    for (u32 k = 0; k < i->noperands; k++) t->left.v[position(t, hlo_operand(i, k))]--;
     hlo_for_each_use(u, i) release(t, &h, u->user);
-    for (u32 e = t->head.v[num(t, i)]; e; e = edges.v[e - 1].next)
+    for (u32 e = t->head.v[position(t, i)]; e; e = edges.v[e - 1].next)
       release(t, &h, edges.v[e - 1].to);
   }
   hs_vec_free(&h.v);
@@ -127,12 +126,12 @@ static hlo_instr **list_schedule(tables *t, hs_arena *a) {
   return done == n ? out : NULL;
 }
 
-// ---- operands first, by what lies below them ----------------------------------------------------
+// ---- depth-first schedule -----------------------------------------------------------------------
 static i64 other_users(tables *t, const hlo_instr *i) {
   i64 n = 0;
   hlo_for_each_use(u, i) {
-    u32 *seen = &t->user.v[num(t, u->user)];
-    if (*seen != num(t, i) + 1) *seen = num(t, i) + 1, n++;
+    u32 *seen = &t->user.v[position(t, u->user)];
+    if (*seen != position(t, i) + 1) *seen = position(t, i) + 1, n++;
   }
   return n ? n - 1 : 0;
 }
@@ -141,7 +140,7 @@ typedef struct next {
   below b;
   hlo_instr *i;
 } next;
-// what is visited first comes last: on top of the stack
+// the operand to visit first is last, on top of the stack
 static int visited_last(const void *p, const void *q) {
   const next *x = p, *y = q;
   if (x->b.users != y->b.users) return x->b.users > y->b.users ? 1 : -1;
@@ -153,7 +152,7 @@ static void count_below(tables *t) {
   u32 n = t->c->ninstrs;
   i64 bytes = 0;
   hs_vec_zeros(&t->user, n);
-  hs_vec_zeros(&t->met, n);
+  hs_vec_zeros(&t->visited, n);
   hs_vec_zeros(&t->below, n);
   for (u32 k = 0; k < n; k++) {
     const hlo_instr *i = t->post[k];
@@ -161,9 +160,9 @@ static void count_below(tables *t) {
     below b = {other_users(t, i), own_bytes(i)};
     bytes = hs_add_sat_i64(bytes, b.bytes);
     for (u32 o = 0; o < i->noperands; o++) {
-      u32 x = num(t, hlo_operand(i, o));
-      if (t->met.v[x] == k + 1) continue;
-      t->met.v[x] = k + 1;
+      u32 x = position(t, hlo_operand(i, o));
+      if (t->visited.v[x] == k + 1) continue;
+      t->visited.v[x] = k + 1;
       b.users = hs_add_sat_i64(b.users, t->below.v[x].users);
       b.bytes = hs_add_sat_i64(b.bytes, t->below.v[x].bytes);
     }
@@ -171,53 +170,53 @@ static void count_below(tables *t) {
   }
 }
 
-static hlo_instr **walk_schedule(tables *t, hs_arena *a) {
+static hlo_instr **dfs_schedule(tables *t, hs_arena *a) {
   const hlo_computation *c = t->c;
   hlo_instr **out = hs_arena_alloc(a, (c->ninstrs + 1) * sizeof *out);
   HS_VEC(hlo_instr *) stack = {0};
-  HS_VEC(next) some = {0};
+  HS_VEC(next) operands = {0};
   u32 n = 0;
   hs_vec_zeros(&t->mark, c->ninstrs);
-  for (u32 k = 0; k <= c->ninstrs; k++) {  // what nobody reads, the root last
+  for (u32 k = 0; k <= c->ninstrs; k++) {  // instructions without users, the root last
     hlo_instr *top = k < c->ninstrs ? t->post[k] : c->root;
     if (k < c->ninstrs && (top->nuses || top == c->root)) continue;
     hs_vec_push(&stack, top);
     while (stack.n) {
       hlo_instr *i = stack.v[stack.n - 1];
-      u8 *mark = &t->mark.v[num(t, i)];
+      u8 *mark = &t->mark.v[position(t, i)];
       if (*mark) {
         stack.n--;
         if (*mark == 1) *mark = 2, out[n++] = i;
         continue;
       }
       *mark = 1;
-      some.n = 0;
+      operands.n = 0;
       for (u32 o = 0, preds = i->ctrl_preds ? i->ctrl_preds->n : 0; o < i->noperands + preds; o++) {
         hlo_instr *x = o < i->noperands ? hlo_operand(i, o) : i->ctrl_preds->v[o - i->noperands];
-        next one = {t->below.v[num(t, x)], x};
-        if (!t->mark.v[num(t, x)]) hs_vec_push(&some, one);
+        next one = {t->below.v[position(t, x)], x};
+        if (!t->mark.v[position(t, x)]) hs_vec_push(&operands, one);
       }
-      if (some.n > 1) qsort(some.v, some.n, sizeof *some.v, visited_last);
-      for (size_t j = 0; j < some.n; j++) hs_vec_push(&stack, some.v[j].i);
+      if (operands.n > 1) qsort(operands.v, operands.n, sizeof *operands.v, visited_last);
+      for (size_t j = 0; j < operands.n; j++) hs_vec_push(&stack, operands.v[j].i);
     }
   }
   hs_vec_free(&stack);
-  hs_vec_free(&some);
+  hs_vec_free(&operands);
   return n == c->ninstrs ? out : NULL;
 }
 
-// ---- meetings -----------------------------------------------------------------------------------
-static bool posts(const hlo_instr *i) { return i->opcode == HLO_SEND || i->opcode == HLO_RECV; }
+// ---- matching sends and receives ----------------------------------------------------------------
+static bool is_issue(const hlo_instr *i) { return i->opcode == HLO_SEND || i->opcode == HLO_RECV; }
 static bool waits(const hlo_instr *i) {
-  return (i->opcode == HLO_SEND_DONE || i->opcode == HLO_RECV_DONE) && posts(hlo_operand(i, 0));
+  return (i->opcode == HLO_SEND_DONE || i->opcode == HLO_RECV_DONE) && is_issue(hlo_operand(i, 0));
 }
 
-// Whether what i waits for is posted by another one that is still to come.
+// Whether the counterpart of the transfer that i waits for is not issued yet.
 static bool too_early(const hlo_instr *i, u32 n, hlo_instr *const *rest) {
   const hlo_instr *mine = waits(i) ? hlo_operand(i, 0) : NULL;
   if (!mine || hlo_attr_int(mine, HLO_ATTR_IS_HOST_TRANSFER, 0)) return false;
   for (u32 k = 0; k < n; k++)
-    if (rest[k] && posts(rest[k]) && rest[k]->opcode != mine->opcode &&
+    if (rest[k] && is_issue(rest[k]) && rest[k]->opcode != mine->opcode &&
         hlo_attr_int(rest[k], HLO_ATTR_CHANNEL_ID, 0) == hlo_attr_int(mine, HLO_ATTR_CHANNEL_ID, 0))
       return true;
   return false;
@@ -231,33 +230,32 @@ static bool has_all(const hlo_instr *i, const u32 *placed) {
   return true;
 }
 
-// Puts waiting off until the other side is posted, and with it what needs it. placed: by
-// instruction id, 0 at first.
-static void put_off_waiting(const hlo_computation *c, hlo_instr **order, u32 *placed, hs_arena *a) {
+// Delays dones until the counterpart is issued, and with them their users. placed: by instruction
+// id, zeros.
+static void delay_dones(const hlo_computation *c, hlo_instr **order, u32 *placed, hs_arena *a) {
   hlo_instr **out = HS_NEW_ARRAY(a, hlo_instr *, c->ninstrs + 1);
   u32 n = 0, total = c->ninstrs;
   bool any = false;
   for (u32 k = 0; k < total; k++) any |= waits(order[k]);
-  for (bool patient = true; any && n < total;) {
+  for (bool delaying = true; any && n < total;) {
     u32 before = n;
     for (u32 k = 0; k < total; k++) {
       hlo_instr *i = order[k];
-      if (!i || !has_all(i, placed) || (patient && too_early(i, total, order))) continue;
+      if (!i || !has_all(i, placed) || (delaying && too_early(i, total, order))) continue;
       placed[i->id] = 1, order[k] = NULL, out[n++] = i;
-      if (!patient) break;  // one that nobody answers; then with patience again
+      if (!delaying) break;  // one without a counterpart; then delay again
     }
-    if (n == before && !patient) return;
-    patient = n > before;
+    if (n == before && !delaying) return;
+    delaying = n > before;
   }
   if (any) memcpy(order, out, total * sizeof *out);
 }
 
 // ---- the pass -----------------------------------------------------------------------------------
-typedef enum kind { LISTED, WALKED, PLAIN, NKINDS } kind;
+typedef enum kind { LISTED, DFS, POST_ORDER, NKINDS } kind;
 static const char *const kind_names[] = {"list", "depth first", "post order"};
 
-// The computations that have an order of their own; asked before the first edit, while one answer
-// serves all.
+// The computations to schedule: all but fusion bodies.
 static hlo_computation **ordered_comps(const hlo_module *m, hs_arena *a, u32 *n) {
   hlo_computation **out = HS_NEW_ARRAY(a, hlo_computation *, m->ncomputations + 1);
   *n = 0;
@@ -270,7 +268,7 @@ static void mark_scheduled(hlo_module *m) {
   hlo_set_module_attr(m, (hlo_attr){.id = HLO_ATTR_IS_SCHEDULED, .v.i = 1});
 }
 
-// An order that is another one under a second name is one array.
+// Equal schedules share one array, so that their peak is estimated once.
 static hs_status find_orders(pass_ctx *c, u32 n, hlo_computation *const *comps,
                              hlo_instr ***const order[NKINDS]) {
   hlo_module *m = c->m;
@@ -286,12 +284,12 @@ static hs_status find_orders(pass_ctx *c, u32 n, hlo_computation *const *comps,
     t.c = comps[k], t.post = pass_post_order(c, comps[k]);
     t.at = hlo_positions_in(comps[k]->ninstrs, t.post, a);
     count_below(&t);
-    order[PLAIN][id] = meet ? hs_arena_dup(a, t.post, bytes) : t.post;
-    order[WALKED][id] = walk_schedule(&t, a);
+    order[POST_ORDER][id] = meet ? hs_arena_dup(a, t.post, bytes) : t.post;
+    order[DFS][id] = dfs_schedule(&t, a);
     order[LISTED][id] = list_schedule(&t, a);
     for (u32 x = 0; x < NKINDS; x++) {
       if (!order[x][id]) order[x][id] = hs_arena_dup(a, t.post, bytes);
-      if (meet) put_off_waiting(comps[k], order[x][id], placed[x], a);
+      if (meet) delay_dones(comps[k], order[x][id], placed[x], a);
       for (u32 y = 0; y < x; y++)
         if (memcmp(order[x][id], order[y][id], bytes) == 0) order[x][id] = order[y][id];
     }
@@ -301,7 +299,7 @@ static hs_status find_orders(pass_ctx *c, u32 n, hlo_computation *const *comps,
   hs_vec_free(&t.left);
   hs_vec_free(&t.head);
   hs_vec_free(&t.user);
-  hs_vec_free(&t.met);
+  hs_vec_free(&t.visited);
   hs_vec_free(&t.mark);
   hs_vec_free(&t.below);
   return s;
@@ -331,13 +329,13 @@ static hs_status run(pass_ctx *c) {
   pass_note_done(
       c, m->entry->root, NULL, "peak %lld bytes: %s (list %lld, depth first %lld, post order %lld)",
       (long long)peak[best].peak_bytes, kind_names[best], (long long)peak[LISTED].peak_bytes,
-      (long long)peak[WALKED].peak_bytes, (long long)peak[PLAIN].peak_bytes);
+      (long long)peak[DFS].peak_bytes, (long long)peak[POST_ORDER].peak_bytes);
   return HS_GOOD;
 }
 
 static const pass_option_info options[] = {
     {"algorithm", PASS_CHOICE, "default|list|dfs|post_order",
-     "default: the one with the lowest peak"},
+     "default: the schedule with the lowest peak"},
 };
 
 const pass_info pass_hlo_memory_scheduler = {

@@ -1,10 +1,10 @@
-// batchnorm_expander.c — batchnorm_expander (xla/service/batchnorm_expander.cc): the three
-// batch-norm operations are written as reductions and arithmetic.
+// batchnorm_expander.c — batchnorm_expander (xla/service/batchnorm_expander.cc): expands the
+// three batch-norm operations into reductions and arithmetic.
 //
 // Training: mean = sum(x)/n, var = sum(x*x)/n - mean*mean, y = (x-mean)*rsqrt(var+eps)*scale +
 // offset. Gradient: the derivatives of that with respect to x, scale and offset. Inference: scale
 // and shift are computed per feature. n is read from the operand (get-dimension-size), because its
-// dimensions may be dynamic; constant_folding makes it a number.
+// dimensions may be dynamic; constant_folding replaces it by a constant.
 #include "passes/run/rewrite.h"
 
 static const hlo_shape *with_layout_of(const hlo_instr *i, const hlo_shape *s) {
@@ -111,7 +111,7 @@ static hlo_instr *expand_grad(const bnorm *b) {
   return hlo_add_tuple(b->i->parent, 3, parts);
 }
 
-// The device that all of it runs on; -1 when there is no single one.
+// The device of a maximal sharding; -1: none.
 static i64 single_device(const hlo_sharding *s) {
   if (s->type != HLO_SH_TUPLE) return s->type == HLO_SH_MAXIMAL ? s->device : -1;
   i64 d = s->nchildren ? single_device(s->children[0]) : -1;
@@ -120,8 +120,8 @@ static i64 single_device(const hlo_sharding *s) {
   return d;
 }
 
-// What was made after `last`: arrays like the activation are sharded as the first result was, the
-// rest is on its device or everywhere.
+// Shards the instructions created after `last`: arrays like the activation as the first result, the
+// others on its device or replicated.
 static void shard(const bnorm *b, const hlo_instr *last, const hlo_sharding *s) {
   hs_arena *a = &b->i->parent->module->arena;
   i64 device = single_device(s);
@@ -148,7 +148,7 @@ static hs_status run(pass_ctx *c) {
                   (i->opcode == HLO_BATCH_NORM_GRAD && grad);
       if (!mine) continue;
       if (!pass_may_rewrite(c)) return HS_GOOD;
-      pass_note_done(c, i, NULL, "written out");
+      pass_note_done(c, i, NULL, "expanded");
       hlo_instr *last = comp->last;
       bnorm b = bnorm_of(i);
       hlo_instr *now = i->opcode == HLO_BATCH_NORM_TRAINING ? expand_training(&b)
@@ -166,9 +166,9 @@ static hs_status run(pass_ctx *c) {
 }
 
 static const pass_option_info options[] = {
-    {"rewrite_training_op", PASS_BOOL, "true", "writes batch-norm-training out"},
-    {"rewrite_inference_op", PASS_BOOL, "true", "writes batch-norm-inference out"},
-    {"rewrite_grad_op", PASS_BOOL, "true", "writes batch-norm-grad out"},
+    {"rewrite_training_op", PASS_BOOL, "true", "expand batch-norm-training"},
+    {"rewrite_inference_op", PASS_BOOL, "true", "expand batch-norm-inference"},
+    {"rewrite_grad_op", PASS_BOOL, "true", "expand batch-norm-grad"},
 };
 
 const pass_info pass_batchnorm_expander = {

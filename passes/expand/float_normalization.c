@@ -1,13 +1,12 @@
 // float_normalization.c — float-normalization-bf16
-// (xla/hlo/transforms/simplifiers/float_normalization.cc): operations that cannot take or give bf16
-// do their work in f32 between converts.
+// (xla/hlo/transforms/simplifiers/float_normalization.cc): operations without bf16 support
+// compute in f32, between converts.
 //
-// What can is told per operand, per result and for both types together. By default it is what this
-// project's CPU backend and XLA:CPU leave as it is: data movement, control flow, collectives and
-// dots. The options name other sets of opcodes, with ":N" behind one that takes bf16 as operand N
-// only. A reducer follows the operation that calls it: a copy of it takes and gives f32 around its
-// own bf16 arithmetic, whereas those of collectives stay as they are, so that devices agree on
-// them.
+// Support is defined per operand, for the result, and for mixing both types. By default the
+// operations that the CPU backend and XLA:CPU support are left alone: data movement, control flow,
+// collectives and dots. The options name other sets of opcodes; ":N" after one restricts it to
+// operand N. A reducer follows its caller: a clone has f32 parameters and result around its bf16
+// arithmetic. Reducers of collectives are not changed, because all devices must use the same.
 #include "passes/clean/clean.h"
 
 typedef struct normalizer {
@@ -17,7 +16,7 @@ typedef struct normalizer {
   u32 nskip;
 } normalizer;
 
-// ---- what is supported --------------------------------------------------------------------------
+// ---- support -----------------------------------------------------------------------------------
 static bool by_default(const hlo_instr *i) {
   switch (i->opcode) {
   case HLO_COPY:
@@ -48,7 +47,7 @@ static bool by_default(const hlo_instr *i) {
   }
 }
 
-// Whether a set "add dot:0" holds the opcode, for operand k (-1: whatever operand).
+// Whether a set such as "add dot:0" contains the opcode, for operand k (-1: any operand).
 static bool in_set(const char *set, const hlo_instr *i, i64 k) {
   const char *name = hlo_op_text(i->opcode);
   size_t n = strlen(name);
@@ -97,7 +96,7 @@ static bool left_alone(const hlo_instr *i) {
   }
 }
 
-// Operand k is as precise as the result: rounding it first changes nothing.
+// Whether rounding operand k first does not change the result.
 static bool rounds_alike(const hlo_instr *i, u32 k) {
   switch (i->opcode) {
   case HLO_ABS:
@@ -140,8 +139,8 @@ static const hlo_shape *retyped(normalizer *z, const hlo_shape *s, hlo_dtype fro
   return hlo_shape_tuple(z->c->m->ctx, s->nelems, e);
 }
 
-// i with its arrays of one type converted to the other. A convert up that was made from the narrow
-// value is undone.
+// i with its arrays of one type converted to the other; the convert of a convert from that type is
+// its operand.
 static hlo_instr *converted(normalizer *z, hlo_instr *i, hlo_dtype from, hlo_dtype to) {
   if (!count(i->shape, from)) return i;
   if (i->opcode == HLO_CONVERT && from == HLO_F32 && hlo_operand(i, 0)->shape->dtype == to)
@@ -161,7 +160,7 @@ static void convert_operand(normalizer *z, hlo_instr *i, u32 k, hlo_dtype from, 
   hlo_set_operand(i, k, w ? w : converted(z, o, from, to));
 }
 
-// All uses of `i` as they were when they were counted become uses of `now`.
+// Redirects the uses of `i` that existed when they were counted to `now`.
 typedef struct users {
   hlo_use **v;
   u32 n;
@@ -177,7 +176,7 @@ static void hand_over(const users *u, hlo_instr *now) {
   if (u->root) hlo_set_root(now->parent, now);
 }
 
-// The instruction gives f32, and its users what it gave.
+// Gives the instruction an f32 result, converted back for its users.
 static void widen_result(normalizer *z, hlo_instr *i) {
   if (!count(i->shape, HLO_BF16)) return;
   const hlo_shape *old = i->shape;
@@ -216,7 +215,7 @@ static bool is_high(const hlo_computation *c) {
   return false;
 }
 
-// Copies of the called computations that take and give f32.
+// Clones of the called computations with f32 parameters and results.
 static void widen_called(normalizer *z, hlo_instr *i) {
   hlo_computation **v;
   u32 n;
@@ -281,7 +280,7 @@ static void normalize(normalizer *z, hlo_instr *i) {
   widen_called(z, i);
 }
 
-// Computations that collectives apply stay; others that call them, too, get their own.
+// Computations that collectives apply stay unchanged; their other callers get a clone.
 static void set_apart(normalizer *z) {
   hlo_module *m = z->c->m;
   u32 *counts = pass_caller_counts(z->c);
@@ -328,7 +327,7 @@ static hs_status run(pass_ctx *c) {
     for (u32 j = 0, ni = order[k]->ninstrs; j < ni; j++)
       if (!v[j]->dead && !left_alone(v[j])) normalize(&z, v[j]);
   }
-  if (c->rewrites == rewrites) {  // nothing to do: no copies either
+  if (c->rewrites == rewrites) {  // nothing to do, so no clones
     hlo_journal_rollback(c->m, mark);
     return HS_GOOD;
   }
@@ -340,8 +339,8 @@ static const pass_option_info options[] = {
     {"operands", PASS_TEXT, "",
      "opcodes that take bf16, as in \"add dot:0\" (of dot the first operand only), in place of "
      "the usual ones"},
-    {"results", PASS_TEXT, "", "opcodes that give bf16, likewise"},
-    {"mixed", PASS_TEXT, "", "opcodes that take and give bf16 and f32 at once, likewise"},
+    {"results", PASS_TEXT, "", "opcodes with a bf16 result, likewise"},
+    {"mixed", PASS_TEXT, "", "opcodes that may mix bf16 and f32, likewise"},
 };
 
 const pass_info pass_float_normalization_bf16 = {

@@ -2,21 +2,21 @@
 // (xla/service/gather_expander.cc, scatter_expander.cc): gathers and scatters as loops over
 // their index vectors.
 //
-// - gather_expander: each iteration takes one dynamic-slice of the operand and puts it into row i
-//   of the result so far, [N, slice without its dimensions of size 1]. A gather that takes the
+// - gather_expander: each iteration reads one dynamic-slice of the operand and writes it to row i
+//   of the accumulated result, [N, slice without its dimensions of size 1]. A gather that takes the
 //   whole operand every time is a broadcast. mode=simple expands those and gathers of one slice,
 //   mode=all every gather.
-// - scatter_expander: each iteration takes a window of the operand, combines it with row i of the
-//   updates, keeps the old window where the index points outside, and puts it back with a
+// - scatter_expander: each iteration reads a window of the operand, combines it with row i of the
+//   updates, selects the old window where the index is out of bounds, and writes it back with a
 //   dynamic-update-slice. mode=simple expands scatters of one update, mode=indeterminate those
 //   whose result may depend on the order of the updates, mode=all every scatter.
 //
 // Loops of one iteration are left to simplify-while-loops, as in XLA. Batching dimensions of the
-// operand are indexed by the number of the iteration, taken apart into the coordinates of the
-// index array.
+// operand are indexed by the iteration number, delinearized into the coordinates of the index
+// array.
 #include "passes/control/loops.h"
 
-// ---- what both share ----------------------------------------------------------------------------
+// ---- shared by both -----------------------------------------------------------------------------
 // Number of index vectors in an index array.
 static i64 vector_count(const hlo_instr *idx, i64 vector_dim) {
   i64 n = 1;
@@ -72,7 +72,7 @@ static hlo_instr *part(hlo_instr *vector, i64 k) {
   return hlo_build_slice(vector, &k, &(i64){k + 1}, NULL);
 }
 
-// `vector` and `zeros` zeros behind it.
+// `vector`, followed by `zeros` zeros.
 static hlo_instr *pad_zeros(hlo_instr *vector, i64 zeros) {
   hlo_instr *zero = hlo_build_scalar_i64(vector->parent, vector->shape->dtype, 0);
   return hlo_build_pad(vector, zero, &(hlo_pad_dim){0, zeros, 0});
@@ -103,14 +103,14 @@ static hlo_instr *update_at(hlo_instr *x, hlo_instr *update, hlo_instr *vector, 
                  at_vector(vector, 2, first, x->shape->rank, a), NULL);
 }
 
-// What the index vectors say about the operand's dimensions.
+// How index vectors map to the operand's dimensions.
 typedef struct index_map {
   const hlo_shape *indices;  // the index array as written
   i64 vector_dim;
   hlo_ints to_operand, batching, operand_batching;
 } index_map;
 
-// The coordinates that the batching dimensions of the index array have in trip number `trip`; at[k]
+// The coordinates that the batching dimensions of the index array have in iteration `trip`; at[k]
 // for batching.v[k].
 static void batch_coordinates(const index_map *m, hlo_instr *trip, hlo_instr **at) {
   u32 rank = m->indices->rank, left = m->vector_dim == (i64)rank ? rank : rank - 1;
@@ -129,7 +129,7 @@ static void batch_coordinates(const index_map *m, hlo_instr *trip, hlo_instr **a
   }
 }
 
-// Trip i's index vector, taken from `indices` ([N] or [N, K]), as a start in all dimensions of the
+// The index vector of iteration i, taken from `indices` ([N] or [N, K]), as a start in all dimensions of the
 // operand.
 static hlo_instr *operand_start(const index_map *m, u32 operand_rank, hlo_instr *indices,
                                 hlo_instr *i, hlo_instr *i_vector, hs_arena *a) {
@@ -156,8 +156,8 @@ static hlo_instr *operand_start(const index_map *m, u32 operand_rank, hlo_instr 
   return hlo_build_concatenate(operand_rank, parts, 0);
 }
 
-// Whether the index type holds the numbers of all trips: with batching dimensions, they become
-// indices.
+// Whether the index type can represent all iteration numbers, which become indices when there are
+// batching dimensions.
 static bool trips_fit(const index_map *m, hlo_dtype t, i64 trips) {
   return !m->batching.n || hlo_dtype_bits(t) >= 32 || trips <= (i64)1 << (hlo_dtype_bits(t) - 1);
 }
@@ -318,7 +318,7 @@ static hlo_instr *scatter_rows(hlo_instr *u, hlo_ints window, u32 nscatter) {
   return collapse_first(hlo_build_transpose(u, perm), nscatter);
 }
 
-// A scalar predicate, spread over the window: every coordinate lies in [0, operand - window].
+// A scalar predicate, broadcast to the window: every coordinate is in [0, operand - window].
 static hlo_instr *window_inside(hlo_instr *start, const hlo_shape *operand, const i64 *window) {
   hlo_computation *c = start->parent;
   hlo_dtype t = start->shape->dtype;
@@ -374,7 +374,7 @@ static void scatter_to_loop(pass_ctx *c, hlo_instr *s, i64 trips) {
   hlo_instr *inside = rank ? window_inside(start, hlo_operand(s, 0)->shape, size) : NULL;
   for (u32 k = 0; k < n; k++) {
     hlo_computation *f = pass_element_of(hlo_attr_comp(s, HLO_ATTR_TO_APPLY), k);
-    // a combiner may work in other floats
+    // the combiner may have another float type
     for (u32 j = 0; k == 0 && j < 2 * n; j++)
       combined[j] = as_type(pair[j], f->params[j]->shape->dtype);
     const hlo_shape *mapped =
@@ -393,7 +393,7 @@ static void scatter_to_loop(pass_ctx *c, hlo_instr *s, i64 trips) {
   hlo_replace(s, r);
 }
 
-// One of a few combiners for which the order of the updates does not matter.
+// Combiners for which the order of the updates does not matter.
 static bool any_order(const hlo_computation *f) {
   const hlo_instr *r = f->root;
   if (f->ninstrs != 3) return false;

@@ -1,11 +1,11 @@
 // reduce_window_rewriter.c — reduce-window-rewriter
-// (xla/hlo/transforms/simplifiers/reduce_window_rewriter.cc): running reductions in two levels.
+// (xla/hlo/transforms/simplifiers/reduce_window_rewriter.cc): prefix reductions in two levels.
 //
-// A reduce-window whose windows are those of a running reduction along one dimension does N*N
-// work. When the dimension is longer than base_length it becomes: tiles of base_length, a running
-// reduction inside each, one over the totals of the tiles before each tile, and the two combined
-// (an exclusive one is padded then). Other reduce-windows over vectors get a second dimension of
-// size 1, for code generators that want two. Several arrays at once are reduced together.
+// A reduce-window that is a prefix (running) reduction along one dimension does N*N work. When the
+// dimension is longer than base_length, it is split into tiles of base_length: a prefix reduction
+// inside each tile, another one over the totals of the tiles, and the two combined (an exclusive
+// one is then padded). Other reduce-windows over vectors get a second dimension of size 1, for code
+// generators that require two. Variadic ones are handled in the same way.
 #include "passes/run/rewrite.h"
 
 typedef struct shaped {
@@ -114,8 +114,8 @@ static hlo_instr *result_of(hlo_instr *r, u32 k) {
 }
 
 // ---- running reductions -------------------------------------------------------------------------
-// exclusive: one result more than there are elements, each of the elements before it (or behind,
-// when backward).
+// exclusive: one result more than there are elements, each over the preceding elements (or the
+// following ones, when backward).
 typedef struct running {
   u32 dim;
   bool forward, exclusive;
@@ -238,8 +238,7 @@ static hs_status run(pass_ctx *c) {
       bool scan =
           by_element && is_running(i, &run) && hlo_operand(i, 0)->shape->dims[run.dim] > base;
       if (!scan && hlo_operand(i, 0)->shape->rank != 1) {
-        pass_note_declined(c, i, NULL, "its windows are no running reduction longer than %lld",
-                           (long long)base);
+        pass_note_declined(c, i, NULL, "not a running reduction longer than %lld", (long long)base);
         continue;
       }
       if (!pass_may_rewrite(c)) return HS_GOOD;
@@ -255,7 +254,7 @@ static hs_status run(pass_ctx *c) {
 
 static const pass_option_info options[] = {
     {"base_length", PASS_INT, "128",
-     "elements of a tile; running reductions that are longer are split; below 2: nothing is done"},
+     "tile size; longer prefix reductions are split; below 2: none"},
 };
 
 const pass_info pass_reduce_window_rewriter = {

@@ -1,7 +1,7 @@
 // select_and_scatter_expander.c — select_and_scatter_expander
-// (xla/service/select_and_scatter_expander.cc): a reduce-window over the operand and its
-// coordinates finds, for every window, where the selected element is; a scatter adds the source
-// there. A coordinate of -1 marks a place outside the operand, so that padding never wins.
+// (xla/service/select_and_scatter_expander.cc): a variadic reduce-window over the operand
+// and its coordinates computes the coordinates of the selected element of every window; a scatter
+// combines the source there. Coordinate -1 marks padding, so that it is never selected.
 #include "passes/run/rewrite.h"
 
 static hlo_instr *coordinate(hlo_computation *c, const hlo_shape *like, i64 dim) {
@@ -80,7 +80,7 @@ static hs_status run(pass_ctx *c) {
         continue;
       }
       if (!pass_may_rewrite(c)) return HS_GOOD;
-      pass_note_done(c, i, NULL, "reduce-window finds the places, scatter adds there");
+      pass_note_done(c, i, NULL, "expanded to reduce-window and scatter");
       expand(c, i);
     }
   }

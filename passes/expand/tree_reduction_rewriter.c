@@ -2,8 +2,8 @@
 // (xla/hlo/transforms/simplifiers/tree_reduction_rewriter.cc): a long reduction becomes a
 // reduce-window over tiles followed by a shorter reduction, which sums more accurately.
 //
-// Both start from the initial value. XLA leaves it to the program that this is the identity; here a
-// constant that is not keeps the reduction whole.
+// Both start from the initial value. XLA assumes that it is the identity of the reducer; here a
+// constant that is known not to be prevents the rewrite.
 #include "passes/simplify/algsimp.h"
 
 static const hlo_instr *unconverted(const hlo_instr *v) {
@@ -84,7 +84,7 @@ static hs_status run(pass_ctx *c) {
 
 static const pass_option_info options[] = {
     {"reduce_window_size", PASS_INT, "32",
-     "elements of a tile along a reduced dimension; below 2: nothing is done"},
+     "tile size along a reduced dimension; below 2: no rewrite"},
 };
 
 const pass_info pass_tree_reduction_rewriter = {

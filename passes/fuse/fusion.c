@@ -1,23 +1,23 @@
-// fusion.c — producer into consumer fusion: which instructions become one kernel.
+// fusion.c — producer-consumer fusion by cost: which instructions form one kernel.
 //
 // One fusion is one kernel: the code generator never fuses again. The plan is made from users to
-// producers. A producer either joins every kernel that reads it, so that it never exists in memory,
-// or it is materialized and starts a kernel of its own. It joins when that is legal for each of
-// them and the time saved is positive:
+// producers. A producer is either fused into all kernels that use it, and never stored in memory, or
+// it is materialized as the root of its own kernel. It is fused when that is legal for each kernel
+// and the estimated saving is positive:
 //
 //     saved = launch + (write it + read it in each kernel) / bandwidth - (evaluations beyond the
 //     first, reads of its inputs)
 //
-// Bandwidth is that of the cache level the value would live in. Joining all or none keeps the plan
-// free of cycles and of half-fused values; scalar constants, iota and broadcast scalars are the
-// exception: they join whoever takes them.
+// Bandwidth is that of the cache level the value would live in. Fusing into all users or none
+// keeps the plan acyclic and avoids values that are both fused and materialized; the exceptions are
+// scalar constants, iota and broadcast scalars, which are cloned into every kernel that uses them.
 //
-// How often a member is evaluated follows from its index classes (fusion.h): readers that use the
+// How often a member is evaluated follows from its index classes (fusion.h): users with the
 // same index share one evaluation; a broadcast, slice or pad in between makes another class. Values
 // that depend on outer loops only are evaluated once per outer iteration, which the code generator
 // does by hoisting.
 //
-// What the code generator may count on, and what backends/emit must take:
+// The contract with the code generator (backends/emit):
 //   pointwise kernels    one root of any dims; members elementwise (maps of elementwise functions,
 //                        too), broadcast, reshape, transpose, slice, reverse, pad, concatenate,
 //                        iota, dynamic-slice, gather, scalar constants. A transpose that moves the
@@ -25,7 +25,7 @@
 //                        instruction.
 //   reductions           one reduce (also variadic, as the root) over pointwise members, then
 //                        possibly a pointwise epilogue of exactly the reduction's dimensions,
-//                        reading parameters and the reduction's result: the scale of a mean, +
+//                        using parameters and the reduction's result: the scale of a mean, a
 //                        bias. An epilogue may read several reductions over the same loops (a
 //                        variance from two sums). kind=kInput; all others kLoop.
 //   row-wise groups      any of the above whose members read a reduction of the kernel's own space
@@ -68,7 +68,7 @@ double pass_fusion_eval_ns(const hlo_instr *i) {
   }
   const hlo_cost_info *c = hlo_op_cost(i->opcode);
   double ns = hlo_dtype_is_integer(i->shape->dtype) ? c->int_ns : c->ns;
-  // A gather waits for memory, however narrow the element.
+  // A gather is bound by memory latency, whatever the element size.
   return i->opcode == HLO_GATHER ? ns : ns * HS_MAX(hlo_dtype_bits(i->shape->dtype), 8) / 32.0;
 }
 
@@ -84,8 +84,7 @@ static bool moves_minor(const hlo_instr *t) {
   return false;
 }
 
-// A transpose whose layouts make it a change of name only: element by element, memory stays as it
-// is.
+// A transpose that is a bitcast: its layouts leave all elements in place.
 static bool moves_nothing(const hlo_instr *t) {
   const hlo_shape *out = t->shape, *in = hlo_operand(t, 0)->shape;
   hlo_ints p = hlo_attr_ints(t, HLO_ATTR_DIMENSIONS);
@@ -211,7 +210,7 @@ static fusion_class class_below(const hlo_instr *u, u32 slot, fusion_class c) {
 }
 
 // ---- the plan -----------------------------------------------------------------------------------
-// A use of what is being placed, and the kernel that the user is a member of.
+// A use of the instruction being placed, and the kernel that contains the user.
 typedef struct reading {
   const hlo_use *u;
   const fusion_member *m;
@@ -224,13 +223,13 @@ typedef struct planner {
   hlo_positions at;       // their positions in its post-order
   fusion_members *where;  // by position: the kernels that compute it
   HS_VEC(fusion_kernel *) kernels;
-  // Of the instruction at hand: who reads it, and in which kernels it would be how.
+  // Of the instruction being placed: its uses, and its class in each kernel.
   HS_VEC(reading) readings;
   HS_VEC(fusion_member) drafts;
   HS_VEC(fusion_class) classes;
 } planner;
 
-// NULL: made after the plan was begun, or in another computation.
+// NULL for instructions created since, or of another computation.
 static fusion_members *kernels_of(const planner *f, const hlo_instr *i) {
   u32 k = hlo_position_of(&f->at, i);
   return k < f->n ? &f->where[k] : NULL;
@@ -354,12 +353,12 @@ static bool legal_reduce(planner *f, const hlo_instr *p, fusion_kernel *k, const
   return false;
 }
 
-// Whether p may be computed at all inside the kernel of these n readings; the refusal is noted.
+// Whether p may be fused into the kernel of these n uses; notes the reason if not.
 static bool legal(planner *f, const hlo_instr *p, u32 n_readings, const reading *v,
                   fusion_member *m) {
   fusion_kernel *k = v->m->kernel;
   if (!classes_of(n_readings, v, m)) {
-    pass_note_declined(f->p, p, k->root, "not fused: read at more than %d different places",
+    pass_note_declined(f->p, p, k->root, "not fused: read at more than %d different indices",
                        FUSION_MAX_CLASSES);
     return false;
   }
@@ -428,7 +427,7 @@ static int by_kernel(const void *a, const void *b) {
   return (x > y) - (x < y);
 }
 
-// Puts p into the kernels of all its users, or gives it one of its own.
+// Fuses p into the kernels of all its users, or starts a kernel for it.
 static void place(planner *f, hlo_instr *p) {
   fusion_role role = pass_fusion_role(p);
   if (role == FUSION_OPAQUE || (p->nuses == 0 && !hlo_is_root(p))) return;
@@ -476,14 +475,14 @@ static void place(planner *f, hlo_instr *p) {
   if (own) start_kernel(f, p);
 }
 
-// ---- carrying it out ----------------------------------------------------------------------------
+// ---- applying the plan --------------------------------------------------------------------------
 static bool worth_a_fusion(const fusion_kernel *k) {
   for (size_t j = 1; j < k->members.n; j++)
     if (k->members.v[j]->opcode != HLO_CONSTANT) return true;
   return false;
 }
 
-// Why the others were never thought of.
+// Notes why the other instructions are not fused.
 static void note_opaque(pass_ctx *p, const hlo_computation *c) {
   if (!p->notes) return;
   hlo_for_each_instr(i, c) {
@@ -506,8 +505,8 @@ static hs_status fuse_computation(pass_ctx *p, hlo_computation *c) {
   hlo_instr **order = hlo_post_order(c, &a);
   f.at = hlo_positions_in(f.n, order, &a);
   for (u32 k = f.n; k-- > 0;) place(&f, order[k]);
-  // Fusions take the places of their roots when all are made: a kernel may hold a copy of another
-  // one's root. Producers' kernels come first, for they were started users first.
+  // Roots are replaced after all fusions are built, because a kernel may contain a clone of another
+  // one's root. Kernels of producers come first: the plan was made from users to producers.
   hs_status s = HS_GOOD;
   hlo_instr **made = HS_NEW_ARRAY(&a, hlo_instr *, f.kernels.n + 1);
   for (size_t k = f.kernels.n; k-- > 0 && hs_ok(s);) {

@@ -1,16 +1,16 @@
 // fusion_greedy.c — XLA's own fusion, for comparison (xla/service/instruction_fusion.cc): from
-// users to producers, every operand that may join a consumer does, one at a time.
+// users to producers, every operand that may be fused into its consumer is, one at a time.
 //
-// Instructions wait in post order and are taken from its end. One that is taken tries its operands,
-// the last in the order first; with the first that may join it becomes a fusion, which is taken
-// next, until no operand joins any more. So a fusion grows to its full size before another begins,
-// and an instruction that several read is copied into each of them if that is allowed:
-// may_duplicate, cheap, and (unless it hardly reads anything) fused into all its readers along all
-// paths.
+// The queue holds the instructions in post order and is processed from its end. For each consumer the
+// operands are tried, last in the order first; it is fused with the first that may be fused, and
+// the fusion is processed next, until no operand can be fused. So a fusion grows to its full size
+// before the next one starts. A producer with several users is cloned into each of them if that is
+// allowed: may_duplicate is set, it is cheap, and (unless it has at most one large operand) it can be
+// fused into all its users along all paths.
 //
-// mode=greedy has the rules of XLA's base class alone, mode=greedy_cpu those of XLA:CPU on top. The
-// code generator here counts on kernels as the cost model makes them (fusion.c) and takes such
-// fusions apart where it must.
+// mode=greedy has the rules of XLA's base class, mode=greedy_cpu also those of XLA:CPU. The code
+// generator expects kernels as the cost model builds them (fusion.c) and splits such fusions where
+// it must.
 #include "passes/fuse/fusion.h"
 #include "passes/fuse/fusion_rules.h"
 
@@ -18,7 +18,7 @@
 #include <stdlib.h>
 
 typedef HS_VEC(const hlo_instr *) reused;
-// of an instruction; place: 1 + its place in the queue
+// of an instruction; place: 1 + its position in the queue
 typedef struct note {
   u32 place;
   bool apart;
@@ -29,9 +29,9 @@ typedef struct greedy {
   pass_ctx *p;
   bool cpu, may_duplicate;
   HS_VEC(note) of;            // by instruction id
-  HS_VEC(hlo_instr *) queue;  // NULL: gone
+  HS_VEC(hlo_instr *) queue;  // NULL: removed
   hlo_computation *comp;
-  hs_arena step;  // freed after each question
+  hs_arena step;  // freed after each decision
 } greedy;
 
 static note *note_of(greedy *g, const hlo_instr *i) {
@@ -40,7 +40,7 @@ static note *note_of(greedy *g, const hlo_instr *i) {
   return &g->of.v[i->id];
 }
 
-// ---- may it join? -------------------------------------------------------------------------------
+// ---- legality -------------------------------------------------------------------------------
 // Operands of which an element may be read again; for fusions they follow from what was fused
 // (XLA's bookkeeping).
 static reused *reused_by(greedy *g, const hlo_instr *i) {
@@ -128,7 +128,7 @@ static const char *refuses(greedy *g, const hlo_instr *consumer, u32 operand) {
   return why;
 }
 
-// ---- what is not to be duplicated ---------------------------------------------------------------
+// ---- duplication ---------------------------------------------------------------
 // by place, of one producer
 typedef struct paths {
   bool *reaches, *fits;
@@ -292,7 +292,7 @@ static hlo_instr *fuse(greedy *g, hlo_instr *consumer, hlo_instr *producer) {
   return f;
 }
 
-// What comes after the dead producer comes after what came before it.
+// Control successors of the dead producer get its control predecessors.
 static void remove_producer(hlo_instr *i) {
   hlo_instr_list none = {0};
   const hlo_instr_list *before = i->ctrl_preds ? i->ctrl_preds : &none;
@@ -326,7 +326,7 @@ static int latest_first(const void *a, const void *b) {
   return (x->operand > y->operand) - (x->operand < y->operand);
 }
 
-// Fuses one operand into i, if one may; the fusion takes the end of the queue.
+// Fuses one operand into i, if legal; the fusion becomes the end of the queue.
 static bool grow(greedy *g, hlo_instr *i) {
   HS_VEC(edge) v = {0};
   for (u32 k = 0; k < i->noperands; k++) {
@@ -346,7 +346,7 @@ static bool grow(greedy *g, hlo_instr *i) {
     }
     if (!pass_may_rewrite(g->p)) break;
     hlo_instr *f = fuse(g, i, producer);
-    if (f != i) pass_note_done(g->p, f, producer, "fused with what it reads");
+    if (f != i) pass_note_done(g->p, f, producer, "fused with its operand");
     hs_vec_push(&g->queue, f);
     note_of(g, f)->place = (u32)g->queue.n;
     if (!producer->nuses) {
@@ -381,7 +381,7 @@ static hs_status fuse_in(greedy *g, hlo_computation *c) {
   return s;
 }
 
-// Called element by element: there are no kernels in it.
+// Computations applied to elements contain no kernels.
 static bool is_embedded(const pass_call_sites *t, const hlo_computation *c) {
   if (t->start[c->id] == t->start[c->id + 1]) return false;
   const hlo_instr *i = t->sites[t->start[c->id]].i;

@@ -1,11 +1,10 @@
-// fusion_rules.c — which producer XLA's greedy fusion puts into which consumer: the facts behind
-// fusion_greedy.c (xla/service/instruction_fusion.cc, xla/service/cpu/cpu_instruction_fusion.cc,
-// fusion_node_indexing_evaluation.cc, and what hlo_instruction.cc says of uses of elements).
+// fusion_rules.c — the legality and profitability rules of XLA's greedy fusion, for fusion_greedy.c
+// (xla/service/instruction_fusion.cc, xla/service/cpu/cpu_instruction_fusion.cc,
+// xla/service/fusion_node_indexing_evaluation.cc, and UseKind in xla/hlo/ir/hlo_instruction.cc).
 //
-// Everything here only looks. Two of the questions are about more than one instruction: whether an
-// operation that writes over an operand would, with the producer inside, read what it has written
-// already; and how often the code of a fusion would hold an operation, when every new way to index
-// makes it anew.
+// Nothing here edits. Two rules look at more than one instruction: whether an in-place operation
+// would, with the producer fused, read elements that it has overwritten; and how often the generated
+// code would contain an operation, if each different index duplicates it.
 #include "passes/fuse/fusion_rules.h"
 #include "passes/buffer/copies.h"
 
@@ -93,7 +92,7 @@ static bool starts(const hlo_instr *i) {
 }
 
 bool fusion_rule_fusible(const hlo_instr *i) {
-  if (has_buffer(i->shape)) return false;  // no fusion takes or gives one
+  if (has_buffer(i->shape)) return false;  // not an operand or result of fusions
   for (u32 k = 0; k < i->noperands; k++)
     // what has started is seen by its own done
     if (has_buffer(hlo_operand(i, k)->shape) || starts(hlo_operand(i, k))) return false;
@@ -197,7 +196,7 @@ static element_use use_inside(const hlo_computation *c, const hlo_instr *p) {
 
 bool fusion_rule_reuses(const hlo_instr *i, u32 operand) { return use_of(i, operand) == USE_AGAIN; }
 
-// ---- writing in place ---------------------------------------------------------------------------
+// ---- in-place operations ---------------------------------------------------------------------------
 typedef bool picks(const hlo_instr *);
 static bool not_elementwise(const hlo_instr *i) {
   return i->opcode != HLO_PARAMETER && !fusion_rule_elementwise(i);
@@ -208,7 +207,7 @@ static bool moves(const hlo_instr *i) {
          !fusion_rule_elementwise(i);
 }
 
-// How many instructions of i (itself, or those in it) the question picks; the first of them.
+// The number of instructions of i (itself, or those in its body) that fn accepts, and the first.
 static u32 pick(const hlo_instr *i, picks *fn, const hlo_instr **first) {
   u32 n = 0;
   *first = NULL;
@@ -408,7 +407,7 @@ bool fusion_rule_shifted_exponent(const hlo_instr *i) {
   return false;
 }
 
-// ---- how often an operation would stand in the code ---------------------------------------------
+// ---- duplication of code by indexing ---------------------------------------------
 // `from`: the instructions, by place, whose new indices the instruction or operand is read with;
 // UINT32_MAX: the fusion's own.
 typedef HS_VEC(u32) places;

@@ -1,9 +1,9 @@
 // fusion_wrapper.c — fusion-wrapper (xla/codegen/emitters/fusion_wrapper_base.cc,
-// xla/service/cpu/fusion_wrapper.cc): every instruction that is a kernel of its own becomes a
-// fusion of one, so that the code generator sees fusions only.
+// xla/service/cpu/fusion_wrapper.cc): wraps every instruction that is a kernel in a fusion of
+// one instruction, so that the code generator handles fusions only.
 //
-// What runs as a library call, as control flow, as plain copying of whole ranges (concatenate,
-// dynamic-update-slice), or costs nothing stays.
+// Not wrapped: library calls, control flow, copies of contiguous ranges (concatenate,
+// dynamic-update-slice) and instructions without cost.
 #include "passes/run/rewrite.h"
 
 static bool tiles(hlo_dtype t) {
@@ -111,7 +111,7 @@ static hs_status run(pass_ctx *c) {
 static const pass_option_info options[] = {
     {"using_new_fusion_emitter", PASS_BOOL, "true",
      "false: only scatters, all that the older emitter wants in a fusion"},
-    {"use_tiled_emitter", PASS_BOOL, "false", "true: copies that change the layout, too"},
+    {"use_tiled_emitter", PASS_BOOL, "false", "true: also wrap copies that change the layout"},
 };
 
 const pass_info pass_fusion_wrapper = {

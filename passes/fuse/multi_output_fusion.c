@@ -7,16 +7,16 @@
 //
 // - siblings: both read one array, as mean and variance, or sum and maximum. Saves a read of it
 //   and a launch.
-// - producer and consumer: the producer was kept because others read it too; the consumer takes it
-//   from a register. A producer that already has several results is merged on.
+// - producer and consumer: the producer is materialized because it has other users; the consumer
+//   gets its value in a register. A producer with several results can be merged further.
 //
 // A merge must not close a cycle: no path may lead from one kernel to the other except the edge
 // that is merged. Every instruction has a rank, below that of its users, so a search for b never
-// looks beyond b's rank; a merge gives new ranks to what lies between the two (Pearce and Kelly, A
+// goes beyond b's rank; a merge renumbers the instructions between the two (Pearce and Kelly, A
 // dynamic topological sort algorithm, 2006). The searches are bounded; when one gives up, nothing
 // is merged.
 //
-// It merges what XLA's pass merges, but ranks the candidates differently.
+// The legality rules are those of XLA's pass; the order of candidates differs.
 #include "passes/fuse/fusion.h"
 #include "passes/run/cache.h"
 
@@ -102,7 +102,7 @@ static u32 *own_rank(merger *g, const hlo_instr *i) {
   return &g->rank.v[i->id];
 }
 
-// Elements follow what they are elements of at once, wherever that is moved.
+// get-tuple-elements are ranked directly after their operand.
 static u32 rank_of(merger *g, const hlo_instr *i) {
   u32 above = 0;
   for (; i->opcode == HLO_GET_TUPLE_ELEMENT; i = hlo_operand(i, 0)) above++;
@@ -385,11 +385,11 @@ static bool try_consumer(merger *g, hlo_instr *x, hlo_instr *y, hlo_instr **out)
     return false;
   if (!pass_may_rewrite(g->p)) return false;
   *out = merge(g, x, y, true);
-  pass_note_done(g->p, *out, NULL, "merged a producer that others read too with its consumer");
+  pass_note_done(g->p, *out, NULL, "merged a producer with other users with its consumer");
   return true;
 }
 
-// The kernel that makes d: d itself, or the fusion it is an element of.
+// The kernel that computes d: d itself, or the fusion of which it is an output.
 static hlo_instr *maker(hlo_instr *d) {
   hlo_instr *k = d->opcode == HLO_GET_TUPLE_ELEMENT ? hlo_operand(d, 0) : d;
   return is_kernel(k) ? k : NULL;

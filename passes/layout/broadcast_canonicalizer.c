@@ -1,5 +1,5 @@
 // broadcast_canonicalizer.c — broadcast_canonicalizer (xla/service/broadcast_canonicalizer.cc):
-// the dimensions of a broadcast ascend; a transpose behind it gives the order that was asked for.
+// sorts the dimensions of a broadcast; a transpose of its result restores the original order.
 #include "passes/run/rewrite.h"
 
 static hs_status run(pass_ctx *c) {

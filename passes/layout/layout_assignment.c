@@ -1,25 +1,25 @@
-// layout_assignment.c — where arrays lie in memory (xla/service/layout_assignment.cc,
+// layout_assignment.c — layout-assignment (xla/service/layout_assignment.cc,
 // xla/service/cpu/cpu_layout_assignment.cc).
 //
-// Constraints come from outside: the entry's parameters and result, custom calls and collectives
-// that fix their layouts, infeeds and outfeeds, the bodies of loops, branches and calls, and
-// XLA:CPU's wishes. They spread (layout_constraints.c); when nothing more follows, the first array
-// without a layout gets the row-major one (a constant that of its literal), and that spreads too.
-// Two rounds: in the first, callees choose freely and callers follow; then bodies of loops return
-// what they take, conditions and branches agree, arguments and results that share memory lie alike,
-// and all that is kept to in the second. Where a use wants another layout than its operand has got,
-// a copy is made; for a branch, inside it.
+// Initial constraints come from the entry's parameters and result, custom calls and collectives with
+// fixed layouts, infeeds and outfeeds, the bodies of loops, branches and calls, and XLA:CPU's
+// preferences. They are propagated (layout_constraints.c) to a fixpoint; then the first array
+// without a layout gets the row-major one (a constant that of its literal), which is propagated in
+// turn. There are two rounds: in the first, callees choose freely and callers follow; then loop
+// bodies must return the layouts of their parameters, conditions and branches must agree, and so
+// must aliased arguments and results, which the second round treats as fixed. A copy is inserted
+// where a use requires another layout than its operand has; for a branch, inside it.
 //
-// What reads bytes as they lie, or hands on memory (bitcasts, fusions, asynchronous operations),
-// stays as it came. A custom call that fixes layouts gets copies of the operands that its result
-// may overwrite. All-reduces on one channel lie alike. Options: cpu (every operand row-major, and
+// Layouts of instructions that interpret bytes or forward buffers (bitcasts, fusions, asynchronous
+// operations) are kept. A custom call with fixed layouts gets copies of the operands that its result
+// may overwrite. All-reduces on one channel have equal layouts. Options: cpu (every operand row-major, and
 // the results of matrix products and convolutions; a constant matrix that vectors alone are
-// multiplied by column-major; default true); row_major (nothing spreads: every array that has no
-// layout gets the row-major one, so that transposes and copies alone say where the order changes);
+// multiplied by column-major; default true); row_major (no propagation: every array without a layout
+// gets the row-major one, so that only transposes and copies change the order);
 // reject_bitcasts (as XLA does: a bitcast fixes layouts before they are assigned; default false).
 #include "passes/layout/layout_constraints.h"
 
-// Where s leaves layouts open, those of `from`.
+// s, with the layouts of `from` where s has none.
 static const hlo_shape *filled(hlo_ctx *ctx, const hlo_shape *s, const hlo_shape *from,
                                hs_arena *arena) {
   if (!hlo_shape_is_tuple(s)) return hlo_shape_is_array(s) && !s->layout ? from : s;
@@ -55,7 +55,7 @@ static const hlo_shape *assigned_shape(la_solver *v, hlo_instr *i) {
   return assigned(v, i, i->shape, &at);
 }
 
-// ---- constraints from outside -------------------------------------------------------------------
+// ---- initial constraints ------------------------------------------------------------------------
 static void fix_operand(la_solver *v, hlo_instr *i, u32 operand, const hlo_shape *s) {
   if (!la_hands_on(i, operand)) la_set_operand(v, i, operand, s, true, true, v->round);
 }
@@ -107,7 +107,7 @@ static void keep(la_comp *c, i64 priority) {
   c->priority = priority, c->said |= LA_RESULT | LA_PARAMS;
 }
 
-// The branch that has most to do; the others return what it returns.
+// The branch with the most work; the others take its result layout.
 static u32 leading_branch(const hlo_instr *i, u32 n, hlo_computation *const *branch) {
   u32 best = n, most = 0;
   for (u32 k = 0; k < n; k++) {
@@ -168,7 +168,7 @@ static void from_custom_call(la_solver *v, hlo_instr *i) {
     fix_operand(v, i, k, only ? own : hlo_shape_fill_layout(v->ctx, given->v[k]));
 }
 
-// ---- XLA:CPU's wishes ---------------------------------------------------------------------------
+// ---- XLA:CPU's preferences ----------------------------------------------------------------------
 static bool is_vector_product(const hlo_instr *i) {
   return i->opcode == HLO_DOT && i->shape->rank <= 1;
 }
@@ -265,7 +265,7 @@ static const hlo_layout *layout_of_copy(const la_solver *v, const hlo_instr *i) 
   return NULL;
 }
 
-// What nothing asked for: row-major, but constants as their literals are.
+// Unconstrained arrays: row-major, but constants have the layout of their literal.
 static void choose_rest(la_solver *v) {
   la_comp *c = v->at;
   for (u32 t = 0; t < c->n; t++) {
@@ -305,12 +305,12 @@ static void solve(la_solver *v, la_comp *c, bool cpu) {
   note_channels(v);
 }
 
-// ---- the result ---------------------------------------------------------------------------------
-// x in the layouts of `want` (NULL leaves: as it is), copied where they differ.
+// ---- applying the layouts -----------------------------------------------------------------------
+// x in the layouts of `want` (NULL leaves: unchanged), copied where they differ.
 static hlo_instr *laid_out(la_solver *v, hlo_instr *x, const hlo_shape *want, hlo_instr *before) {
   if (x->shape == want) return x;
   if (hlo_shape_is_array(x->shape)) {
-    pass_note_done(v->p, x, before, "copied to the layout that its use needs");
+    pass_note_done(v->p, x, before, "copied to the layout that its use requires");
     hlo_instr *k = hlo_add(x->parent, HLO_COPY, want, 1, &x, NULL);
     hlo_add_provenance(k, x);
     if (before) hlo_move_before(k, before);
@@ -339,7 +339,8 @@ static const hlo_shape *wanted(la_solver *v, const hlo_shape *s, u32 *at) {
   return hlo_shape_is_array(s) && l && s->layout ? la_in_order(v->ctx, s, l) : s;
 }
 
-// The branch takes its operand as it lies and copies it itself: the other branches are spared that.
+// The branch gets its operand in the operand's layout and copies it itself, so that other branches
+// need not.
 static void copy_in_branch(la_solver *v, hlo_instr *conditional, u32 operand,
                            const hlo_shape *want) {
   hlo_computation **called;
@@ -395,20 +396,19 @@ static void apply(la_solver *v, la_comp *c) {
   if (root != c->c->root) hlo_set_root(c->c, root);
 }
 
-// ---- before it all ------------------------------------------------------------------------------
+// ---- preparation --------------------------------------------------------------------------------
 static void copy_operand(pass_ctx *c, hlo_instr *i, u32 operand) {
   hlo_instr *x = hlo_operand(i, operand);
   if (!hlo_shape_is_array(x->shape) || (x->opcode == HLO_COPY && x->nuses == 1)) return;
-  pass_note_done(c, x, i, "copied: it is handed on or overwritten");
+  pass_note_done(c, x, i, "copied: its buffer is forwarded or overwritten");
   hlo_instr *copy = hlo_add(x->parent, HLO_COPY, x->shape, 1, &x, NULL);
   hlo_add_provenance(copy, x);
   hlo_move_before(copy, i);
   hlo_set_operand(i, operand, copy);
 }
 
-// What a custom call of fixed layouts may overwrite, or a send hands on, is copied first, unless it
-// is a copy that nothing else reads: the layout of that place would else be forced on all other
-// uses of the operand.
+// Copies operands that a custom call with fixed layouts may overwrite, or a send forwards, unless
+// they are copies without other users: otherwise that layout would be forced on all other uses.
 static void copy_overwritten(pass_ctx *c, hlo_computation *comp) {
   hlo_for_each_instr_safe(i, comp) {
     const hlo_aliases *v =
@@ -421,7 +421,7 @@ static void copy_overwritten(pass_ctx *c, hlo_computation *comp) {
   }
 }
 
-// Branches that others call too get their own: where they copy is the conditional's affair.
+// Clones branches with other callers, because copies are inserted into them.
 static void own_branches(pass_ctx *c) {
   u32 *counts = pass_caller_counts(c);
   hlo_for_each_comp(comp, c->m)
@@ -466,7 +466,7 @@ static const hlo_shape *with_leaf(la_solver *v, const hlo_shape *s, hlo_ints ind
   return hlo_shape_tuple(v->ctx, s->nelems, e);
 }
 
-// An argument and the result in its memory lie alike, where the entry leaves one of them open.
+// Aliased arguments and results get equal layouts where the entry leaves one of them open.
 static void join_entry(la_solver *v, la_comp *e, const hlo_shape *const *params,
                        const hlo_shape *result) {
   const hlo_attr *at = hlo_attrs_find(v->p->m->attrs, HLO_ATTR_INPUT_OUTPUT_ALIAS);

@@ -1,19 +1,19 @@
-// layout_constraints.c — how layouts spread through one computation
-// (xla/service/layout_assignment.cc).
+// layout_constraints.c — propagation of layouts in one computation
+// (xla/service/layout_assignment.cc, PropagateConstraints).
 //
-// A constraint says how an array lies, or how an operand is to lie for its instruction, or how the
-// result does. It spreads to its neighbours: from an operand to the array behind it, to the other
-// operands and the result where an instruction cannot change the order of dimensions, and through
-// transposes, reshapes and broadcasts to the layout that makes them free; from an array to the
-// operands it is made from and to all its uses. A mandatory constraint replaces another one; else
-// the first stays, unless the newer one is stronger. What is deep spreads first, the newest before
-// all others; the rest waits in line.
+// A constraint fixes the layout of an array, of an operand as its instruction requires it, or of the
+// computation's result. It is propagated from an operand to the array that it is, to the other
+// operands and the result of an instruction that cannot change the order of dimensions, and through
+// transposes, reshapes and broadcasts to the layout that makes them bitcasts; from an array to the
+// operands of its definition and to all its uses. A mandatory constraint replaces another one;
+// otherwise the first one stays, unless the newer one has higher priority. The worklist is a deque:
+// deep (depth-first) constraints are pushed to the front, the others to the back.
 //
-// Arrays are named by the instruction that makes them and a leaf of its shape; tuples, their
-// elements, barriers and custom calls that hand on a buffer b(...) make none.
+// Arrays are identified by the defining instruction and a leaf of its shape; tuples, their elements,
+// barriers and custom calls that forward a buffer b(...) define none.
 #include "passes/layout/layout_constraints.h"
 
-// non-mandatory changes of one array; changes of any kind, so that it ends
+// limits that guarantee termination: non-mandatory changes of one array, changes of any kind
 enum { CHANGES_MOST = 2, PUSHED_MOST = 64 };
 
 // ---- arrays -------------------------------------------------------------------------------------
@@ -51,8 +51,8 @@ static u32 leaf_at(const hlo_shape *s, hlo_ints index) {
   return index.n && hlo_shape_is_tuple(s) ? leaves_before(s, (u32)index.v[0]) : 0;
 }
 
-// Whether leaf `inner` of i is a leaf of an operand, held in a buffer on at least one side; which
-// one: *operand, *leaf.
+// Whether leaf `inner` of i forwards a leaf (*operand, *leaf), with a buffer type on at least one
+// side.
 static bool forwards(const hlo_instr *i, u32 inner, u32 *operand, u32 *leaf) {
   const hlo_aliases *v =
       i->opcode == HLO_CUSTOM_CALL ? hlo_attr_ptr(i, HLO_ATTR_OUTPUT_TO_OPERAND_ALIASING) : NULL;
@@ -70,8 +70,7 @@ static bool forwards(const hlo_instr *i, u32 inner, u32 *operand, u32 *leaf) {
   return false;
 }
 
-// The leaf of i that leaf `inner` of its operand is, when it goes on unchanged; false when i uses
-// it up.
+// The leaf of i that forwards leaf `inner` of its operand; false when i does not forward it.
 static bool forwarded(const hlo_instr *i, u32 operand, u32 inner, u32 *to) {
   u32 o, leaf;
   for (u32 r = 0; i->opcode == HLO_CUSTOM_CALL && r < hlo_shape_leaves(i->shape); r++)
@@ -153,7 +152,7 @@ void la_forget(la_comp *c) {
   for (u32 k = 0; k < c->nwants; k++) c->wants[k] = NULL;
 }
 
-// ---- what lies alike ----------------------------------------------------------------------------
+// ---- equal layouts ------------------------------------------------------------------------------
 static bool is_called(const hlo_instr *i, const char *target) {
   return i->opcode == HLO_CUSTOM_CALL &&
          hs_str_eq(hlo_attr_str(i, HLO_ATTR_CUSTOM_CALL_TARGET), hs_str_of(target));
@@ -198,7 +197,7 @@ bool la_may_differ(const hlo_instr *i) {
   }
 }
 
-// A custom call whose result takes an operand's place.
+// A custom call whose result aliases an operand.
 static bool aliased(const hlo_instr *i, u32 inner, u32 operand) {
   const hlo_aliases *v =
       i->opcode == HLO_CUSTOM_CALL ? hlo_attr_ptr(i, HLO_ATTR_OUTPUT_TO_OPERAND_ALIASING) : NULL;
@@ -217,8 +216,8 @@ bool la_alike(const hlo_instr *i, u32 inner, u32 k) {
   return i->opcode != HLO_ALL_REDUCE || !hlo_shape_is_tuple(i->shape) || k == inner;
 }
 
-// ---- layouts that make movements free -----------------------------------------------------------
-// s without its dimensions of size 1, which lie anywhere; real[k]: which one its dimension k is.
+// ---- layouts that make data movement free -------------------------------------------------------
+// s without its dimensions of size 1; real[k]: the dimension of s that its dimension k is.
 static const hlo_shape *without_ones(hlo_ctx *ctx, const hlo_shape *s, u32 *real) {
   i64 dims[HLO_MAX_RANK];
   u32 n = 0;
@@ -285,7 +284,7 @@ static const hlo_layout *moved(hlo_ctx *ctx, const hlo_instr *i, const hlo_layou
   return order_layout(ctx, p.n, minor);
 }
 
-// A broadcast's operand lies as its dimensions do in the result.
+// The operand of a broadcast has the order that its dimensions have in the result.
 static const hlo_layout *spread_out(hlo_ctx *ctx, const hlo_instr *b, const hlo_layout *l) {
   hlo_ints d = hlo_attr_ints(b, HLO_ATTR_DIMENSIONS);
   i64 minor[HLO_MAX_RANK];
@@ -296,7 +295,7 @@ static const hlo_layout *spread_out(hlo_ctx *ctx, const hlo_instr *b, const hlo_
   return n == hlo_operand(b, 0)->shape->rank ? order_layout(ctx, n, minor) : NULL;
 }
 
-// Movements whose layouts are worth following before others, as they leave no choice.
+// Data movement that determines its layouts, and is propagated depth-first.
 static bool goes_deep(const hlo_instr *i) {
   if (i->opcode == HLO_GATHER || i->opcode == HLO_SCATTER || i->opcode == HLO_TRANSPOSE)
     return true;
@@ -412,8 +411,8 @@ void la_set_instr(la_solver *s, hlo_instr *i, const hlo_shape *shape) {
 
 void la_set_result(la_solver *s) { push(s, 2); }
 
-// ---- spreading ----------------------------------------------------------------------------------
-// To the arrays that leaf 0 .. of x are, where the layouts leave them a choice.
+// ---- propagation --------------------------------------------------------------------------------
+// To the arrays that the leaves of x are, where these have no fixed layout.
 static void to_makers(la_solver *s, hlo_instr *x, u32 n, const hlo_layout *const *l, i64 priority) {
   for (u32 k = 0; k < n; k++) {
     u32 at = la_maker(s->at, x, k);
@@ -445,7 +444,7 @@ static void to_uses(la_solver *s, hlo_instr *i, u32 inner, const hlo_layout *l, 
   }
 }
 
-// Around a loop: what the body returns unchanged in form came in so.
+// Around a loop: the state that the body returns has the layout of its parameter.
 static void to_next_turn(la_solver *s, const la_array *a) {
   hlo_computation *c = s->at->c;
   if (!s->at->loop || c->root->opcode != HLO_TUPLE || c->nparams != 1) return;
@@ -488,8 +487,7 @@ static void spread_array(la_solver *s, u32 k) {
   to_next_turn(s, &a);
 }
 
-// To the other operands, and the results, of an instruction that leaves the order of dimensions as
-// it is.
+// To the other operands, and the results, of an instruction that preserves the order of dimensions.
 static void to_siblings(la_solver *s, hlo_instr *i, const hlo_instr *x, const hlo_layout *l,
                         i64 priority) {
   if (i->opcode == HLO_CONCATENATE) {  // the largest one decides

@@ -1,5 +1,5 @@
-// layout_constraints.h — what layout-assignment knows of one computation: its arrays, the
-// layouts they and their uses are to have, and how those spread. Private to layout_assignment.c
+// layout_constraints.h — the constraints of layout-assignment on one computation: its arrays, the
+// layouts of these and of their uses, and the solver that propagates them. Private to layout_assignment.c
 // and layout_constraints.c.
 #ifndef PASS_LAYOUT_CONSTRAINTS_H
 #define PASS_LAYOUT_CONSTRAINTS_H
@@ -7,8 +7,8 @@
 #include "passes/layout/layout.h"
 
 #define LA_NONE 0xffffffffu
-// The strength of a layout: rounds count from 0; what nobody asked for is weaker, what the module
-// says of its entry stronger.
+// The priority of a layout: that of the round, from 0; lower for defaults, higher for the layouts of
+// the entry.
 enum { LA_DEFAULT = -2, LA_GIVEN = 3, LA_ROUNDS = 2 };
 
 // An array: leaf `inner` of what instruction i makes. layout NULL: none yet. changes: how often it
@@ -65,8 +65,8 @@ typedef struct la_solver {
   HS_VEC(la_channel) channels;  // of all-reduces: the layout of the first one on each
 } la_solver;
 
-void la_number(la_solver *, la_comp *);  // gives the computation's arrays and uses their places
-void la_forget(la_comp *);               // all layouts of arrays and operands
+void la_number(la_solver *, la_comp *);  // numbers the computation's arrays and uses
+void la_forget(la_comp *);               // clears all layouts of arrays and operands
 
 // of a buffer; or the leaf itself
 const hlo_shape *la_content(const hlo_shape *leaf);
@@ -80,7 +80,7 @@ u32 la_maker(const la_comp *, hlo_instr *, u32 inner);
 bool la_hands_on(const hlo_instr *, u32 operand);
 // operands and result may lie differently though their ranks agree
 bool la_may_differ(const hlo_instr *);
-bool la_alike(const hlo_instr *, u32 inner, u32 operand);  // they must lie alike
+bool la_alike(const hlo_instr *, u32 inner, u32 operand);  // they must have equal layouts
 u32 la_want_at(const la_comp *, const hlo_instr *, u32 operand);
 bool la_is_constrained(const la_comp *, const hlo_instr *, u32 operand);
 
@@ -94,7 +94,7 @@ void la_set_operand(la_solver *, hlo_instr *, u32 operand, const hlo_shape *, bo
 void la_set_instr(la_solver *, hlo_instr *, const hlo_shape *);
 // the computation's result, as la_comp says
 void la_set_result(la_solver *);
-// until nothing follows any more
+// until it has converged
 void la_spread(la_solver *);
 
 #endif

@@ -1,11 +1,10 @@
-// layout_normalization.c — layouts become part of the shapes
-// (xla/service/layout_normalization.cc): an array stored in another order than row-major is
-// computed as the row-major array of its physical dimensions, and bitcasts connect the two views,
-// so that code generators see one layout only.
+// layout_normalization.c — layout_normalization (xla/service/layout_normalization.cc): an array
+// whose layout is not row-major is replaced by the row-major array of its physical dimensions, and
+// bitcasts connect the two views, so that code generators see one layout only.
 //
 // Every operation whose meaning survives a permutation of dimensions moves between the views: its
 // attributes are permuted, it reads the normalized view of its operands and a bitcast gives its
-// users the old shape. Whatever else is left as it is, with the bitcasts behind it. Parameters and
+// users the old shape. All other operations are unchanged, and use the bitcasts. Parameters and
 // the root keep their shapes. Reshapes must be bitcasts already (reshape-decomposer), operands of
 // elementwise operations must share one layout (layout-assignment).
 #include "passes/run/rewrite.h"
@@ -124,7 +123,7 @@ static hlo_instr *constant(hlo_instr *i) {
   return x;
 }
 
-// Whatever an attribute says dimension by dimension, in the order of the row-major view.
+// Permutes an attribute with an entry per dimension to the order of the row-major view.
 static void *by_place(const hlo_instr *i, u32 n, const void *v, size_t size) {
   i64 order[HLO_MAX_RANK];
   char *now = HS_NEW_ARRAY(&i->parent->module->arena, char, (n + 1) * size);
@@ -184,8 +183,7 @@ static hlo_instr *concatenate(hlo_instr *i) {
   return s;
 }
 
-// Dimensions of size 1 lie anywhere, so operand and result may differ in them; the operand's view
-// is as good.
+// Operand and result may differ in where dimensions of size 1 are; the operand's view is used.
 static hlo_instr *reverse(hlo_instr *i) {
   hlo_instr *x = hlo_operand(i, 0);
   u32 p[HLO_MAX_RANK], q[HLO_MAX_RANK], n = pass_physical_order(x->shape, p),

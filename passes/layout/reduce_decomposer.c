@@ -1,9 +1,8 @@
 // reduce_decomposer.c — reduce-decomposer (xla/service/reduce_decomposer.cc): a reduction whose
-// result is stored in another order than its operand's remaining dimensions gets that natural
-// order.
+// result has another order than the remaining dimensions of its operand gets that natural layout.
 //
-// A copy behind it makes the order that was asked for; where a convert alone uses the result, the
-// copy stands behind the convert. Several operands take the order of the first.
+// A copy of the result restores the required layout; when a convert is the only user, the copy comes
+// after the convert. The operands of a variadic reduction get the order of the first.
 #include "passes/run/rewrite.h"
 
 // The order that the operand's layout gives to the result's dimensions.
@@ -101,7 +100,7 @@ static hs_status run(pass_ctx *c) {
 }
 
 static const pass_option_info options[] = {
-    {"custom_layout_allowed", PASS_BOOL, "false", "results may be in any order"},
+    {"custom_layout_allowed", PASS_BOOL, "false", "allow results in any layout"},
 };
 
 const pass_info pass_reduce_decomposer = {

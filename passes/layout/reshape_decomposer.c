@@ -1,8 +1,8 @@
 // reshape_decomposer.c — reshape-decomposer (xla/hlo/transforms/expanders/reshape_decomposer.cc):
-// reshapes become bitcasts, and copies where elements move.
+// reshapes become bitcasts, with copies where elements move.
 //
-// A reshape that moves nothing in memory is a bitcast. Another one is a copy and a bitcast, in
-// either order; where no order of either side allows that, two copies.
+// A reshape that moves nothing in memory becomes a bitcast, any other one a copy and a bitcast, in
+// either order; if no layout permits that, a bitcast between two copies.
 #include "passes/layout/layout.h"
 
 static bool plain_layout(const hlo_shape *s) {

@@ -1,18 +1,18 @@
 // algsimp.c — the algebraic simplifier's engine; the rules are in algsimp_*.c, one row each in
 // algsimp_rules.def.
 //
-// A worklist, not sweeps: every instruction is visited once in operands-first order; a rewrite puts
-// back what it made, the users of what it replaced and the operands that lost a user. So the work
-// is linear in the number of rewrites. run_to_fixed_point=false visits only the instructions there
-// were at the start, once, as XLA's pass does when it is asked for a single sweep.
+// The engine is a worklist: every instruction is visited once in topological order, and a rewrite
+// enqueues the instructions it created, the users of the replaced one, and the operands that lost a
+// user. So the work is linear in the number of rewrites. run_to_fixed_point=false visits only the
+// instructions present at the start, once, like a single run of XLA's pass.
 //
-// Semantics follow XLA's AlgebraicSimplifier: x*0 stays for floating point, x+0 goes, division by a
-// constant becomes multiplication with its reciprocal, and rewrites that lose a NaN or an infinity
-// need fast_math. Rules of the game for every rewrite: instructions with dynamic shapes are left
-// alone, and those with control dependencies, but for the rules that hand these on (RELAY); one
-// that is there already and is sharded otherwise takes nobody's place; when layouts are final
-// (layout_sensitive) a replacement must have the same layout; otherwise new values take the layout
-// of what they replace.
+// Semantics follow XLA's AlgebraicSimplifier (xla/hlo/transforms/simplifiers/
+// algebraic_simplifier.cc): x*0 is kept for floating point, x+0 becomes x, division by a constant
+// becomes multiplication by its reciprocal, and rewrites that lose a NaN or an infinity require
+// fast_math. Invariants of every rewrite: instructions with dynamic shapes are not changed, nor are
+// those with control dependencies, except by rules that transfer them (RELAY); an existing
+// instruction with a different sharding is no replacement; with layout_sensitive a replacement must
+// have the same layout, otherwise new values get the layout of the replaced one.
 #include "passes/simplify/algsimp.h"
 
 #include "core/ir/async.h"
@@ -87,7 +87,7 @@ bool pass_alg_same(const hlo_instr *x, const hlo_instr *y) {
   return false;
 }
 
-// Known to be > 0 (or NaN) whatever the inputs are.
+// Whether the value is > 0 (or NaN) for all inputs.
 static bool positive(const alg *a, const hlo_instr *i, u32 *work) {
   if (++*work > 64 || (i->noperands && alg_is_complex(hlo_operand(i, 0)))) return false;
   switch (i->opcode) {
@@ -115,8 +115,8 @@ static i64 top_of(hlo_dtype t) {
   return bits >= 63 ? INT64_MAX : ((i64)1 << bits) - 1;
 }
 
-// The same for >= 0. Integers wrap: |INT_MIN| and squares may be negative. `work` bounds what
-// shared operands would multiply.
+// The same for >= 0. Integers wrap: |INT_MIN| and squares may be negative. `work` bounds the
+// recursion, which shared operands would make exponential.
 static bool nonnegative(const alg *a, const hlo_instr *i, u32 *work) {
   double v;
   if (++*work > 64 || (i->noperands && alg_is_complex(hlo_operand(i, 0)))) return false;
@@ -208,7 +208,7 @@ const hlo_shape *pass_alg_shape(alg *a, hlo_dtype t, u32 rank, const i64 *dims) 
   return layouts ? hlo_shape_with_default_layout(a->m->ctx, s) : s;
 }
 
-// Other extents in the order in which x lies in memory.
+// A shape of other sizes with the layout of x.
 static const hlo_shape *lying_like(alg *a, const hlo_shape *x, const i64 *dims) {
   if (!x->layout) return pass_alg_shape(a, x->dtype, x->rank, dims);
   return hlo_shape_with_layout(a->m->ctx, hlo_shape_array(a->m->ctx, x->dtype, x->rank, dims),
@@ -356,7 +356,7 @@ hlo_instr *pass_alg_reduce(alg *a, hlo_instr *x, hlo_instr *init, u32 n, const i
     if (number[k] >= 0) kept[r++] = s->dims[k];
   }
   const hlo_shape *out = pass_alg_shape(a, s->dtype, r, kept);
-  // what is left keeps the order that it lies in
+  // the remaining dimensions keep their order in memory
   if (s->layout && out->layout) {
     for (u32 k = 0; k < s->rank; k++)
       if (number[s->layout->minor_to_major[k]] >= 0)
@@ -426,7 +426,7 @@ static void push(work *w, hlo_instr *i) {
   hs_vec_push(&w->queue, i);
 }
 
-// What the rule made (ids from `first` on), operands before users.
+// Enqueues the instructions that the rule created (ids from `first` on), operands before users.
 static void push_new(work *w, hlo_instr *i, u32 first) {
   if (i->id < first || i->dead) return;
   for (u32 k = 0; k < i->noperands; k++) push_new(w, hlo_operand(i, k), first);
@@ -438,8 +438,8 @@ static void push_neighbours(work *w, hlo_instr *i) {
   for (u32 k = 0; k < i->noperands; k++) push(w, hlo_operand(i, k));
 }
 
-// Where a run starts that looks at what was edited since the one before; false when it has to look
-// at everything.
+// Starts a run restricted to the instructions edited since the previous one; false when everything
+// must be visited.
 static bool push_edited(pass_ctx *p, work *w) {
   hlo_instr **v;
   u32 n;
@@ -463,14 +463,14 @@ static bool eligible(const hlo_instr *i) {
   return true;
 }
 
-// Operations whose result may lie in any order, whatever their operands do.
+// Operations whose result may have any layout, whatever those of the operands are.
 static bool any_order(hlo_opcode op) {
   return op == HLO_TRANSPOSE || op == HLO_RESHAPE || op == HLO_COPY || op == HLO_BROADCAST ||
          op == HLO_IOTA;
 }
 
-// Whether `now` may stand for `old` as far as layouts go; a new value takes old's shape when
-// layouts are still open, or it may lie in any order.
+// Whether `now` may replace `old` with respect to layouts; a new value gets old's layout when layouts
+// are not final, or when it may have any.
 static bool layouts_fit(const alg *a, const hlo_instr *old, hlo_instr *now, bool fresh) {
   if (now->shape == old->shape) return true;
   if (fresh && a->layout_sensitive && any_order(now->opcode)) {
@@ -487,7 +487,7 @@ static bool layouts_fit(const alg *a, const hlo_instr *old, hlo_instr *now, bool
   return false;
 }
 
-// Whether `now` may stand for `old` as far as shardings go: two that differ were both wanted.
+// Whether `now` may replace `old` with respect to shardings: two different ones must both be kept.
 static bool shardings_fit(const hlo_instr *old, const hlo_instr *now) {
   const hlo_attr *x = hlo_attr_get(old, HLO_ATTR_SHARDING),
                  *y = hlo_attr_get(now, HLO_ATTR_SHARDING);
@@ -519,7 +519,7 @@ static bool sinks_first(const alg *a, const hlo_instr *i) {
   return i->noperands != 0;
 }
 
-// The rule to try on i after r (NULL: the first); NULL when there are no more.
+// The rule to try on i after r (NULL: the first); NULL at the end.
 static const alg_rule *next_rule(const alg *a, const hlo_instr *i, const alg_rule *r, bool sunk) {
   if (!r && sinks_first(a, i)) return &sink;
   if (r == &sink && !sunk) return NULL;
@@ -605,7 +605,7 @@ static alg read_options(pass_ctx *p) {
   return a;
 }
 
-// Works through the queue, and what comes into it meanwhile.
+// Processes the queue until it is empty.
 static hs_status drain(alg *a, work *w, i64 *budget) {
   *budget += 64 * (i64)w->queue.n;
   while (w->head<w->queue.n && * budget> 0 &&
@@ -635,7 +635,7 @@ static hs_status run(pass_ctx *p) {
     if (!async) a.async = async = HS_NEW_ARRAY(p->scratch, u8, p->m->next_comp_id);
     async[work_of->id] = 1;
   }
-  // A backstop against two rules that undo each other; no rewrite sequence comes near it.
+  // A bound in case two rules undo each other; legitimate rewrites stay far below it.
   i64 budget = 1000;
   hs_status s = HS_GOOD;
   if (push_edited(p, &w)) {

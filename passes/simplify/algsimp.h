@@ -1,12 +1,13 @@
 // algsimp.h — what the rule files of the algebraic simplifier share: the engine's state, the rule
-// type, matchers and builders. Private to passes/algsimp*.c.
+// type, matchers and builders. Private to passes/simplify/algsimp*.c.
 //
 // A rule looks at one instruction and returns
 //   NULL           no change (and nothing was built),
 //   another value  that replaces it (same logical shape), or
 //   the instruction itself, when it was edited in place.
-// New instructions go right before the one being simplified, so list order stays operands-first.
-// Rules build nothing before they are sure: the engine asks for permission before it calls them.
+// New instructions are inserted right before the one being simplified, so the list stays in
+// topological order. Rules build nothing before they know that they apply: pass_may_rewrite was
+// called before.
 #ifndef PASS_ALGSIMP_H
 #define PASS_ALGSIMP_H
 

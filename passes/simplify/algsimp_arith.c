@@ -1,8 +1,8 @@
 // algsimp_arith.c — addition, subtraction, multiplication, signs, minimum and maximum.
 //
-// Constants move to the right and are gathered there, so that constant folding finds them side by
-// side. Nothing here changes the value of a floating-point sum or product except by regrouping
-// constants and common factors that are powers of two, which is what XLA does too.
+// Constants are moved to the right operand and combined, so that constant folding applies to them.
+// Floating-point results change only by reassociation of constants and by factoring out powers of
+// two, as in XLA.
 #include "passes/simplify/algsimp.h"
 
 #define X hlo_operand(i, 0)
@@ -24,8 +24,8 @@ static hlo_instr *merged(alg *a, hlo_instr *i) {
   return i;
 }
 
-// Merged in this run: what is merged with it in turn need not wait for constant folding, so that a
-// chain of n constants takes one run and not log n.
+// Whether it was created by merging constants in this run: merging it again need not wait for
+// constant folding, so a chain of n constants takes one run instead of log n.
 static bool is_merged(const alg *a, const hlo_instr *i) {
   if (i->opcode == HLO_BROADCAST) i = hlo_operand(i, 0);
   return i->id >= a->born && i->id - a->born < a->merged.n && a->merged.v[i->id - a->born];
@@ -317,7 +317,7 @@ ALG_RULE(abs_negate) {
              : NULL;
 }
 
-// Rounding what is already whole.
+// Rounding an integral value.
 ALG_RULE(round_twice) {
   (void)a;
   switch (X->opcode) {
@@ -392,7 +392,7 @@ ALG_RULE(max_of_clamp) {
   return NULL;
 }
 
-// max(f(A), f(B)) = f(max(A, B)) for f that never falls and never exceeds its argument, so that
+// max(f(A), f(B)) = f(max(A, B)) for monotonic f that never exceeds its argument, so that
 // nothing overflows
 ALG_RULE(max_sink) {
   switch (X->opcode) {

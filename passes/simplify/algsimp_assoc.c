@@ -1,9 +1,8 @@
-// algsimp_assoc.c — products of several matrices in a cheaper order, on request: (A.B).C =
-// A.(B.C), operations on one operand of a dot that become their mirror image on the other (a padded
-// operand multiplies by zeros: slice the other one instead), and slices and sums of a dot that move
-// to its operands.
+// algsimp_assoc.c — reassociation of matrix products, by option: (A.B).C = A.(B.C); reverse, pad and
+// broadcast of one operand replaced by the corresponding operation on the other one (instead of a
+// zero-padded operand, the other one sliced); and slices and sums of a dot moved to its operands.
 //
-// Costs are the multiplications of the dots. Regrouping rounds differently, hence on request only.
+// The cost is the number of multiplications in dots. Rounding changes, hence the options.
 #include "passes/simplify/algsimp.h"
 
 #define X hlo_operand(i, 0)
@@ -145,7 +144,7 @@ ALG_RULE(dot_dot) {
   return pass_alg_transpose(a, now, perm);
 }
 
-// ---- mirror images ------------------------------------------------------------------------------
+// ---- operations moved to the other operand ------------------------------------------------------
 // `from` (on the left or not) is reversed, padded or broadcast
 typedef struct mirror {
   hlo_instr *from, *to;
@@ -276,7 +275,7 @@ ALG_RULE(dot_mirror) {
   return NULL;
 }
 
-// ---- through the dot ----------------------------------------------------------------------------
+// ---- operations moved through the dot -----------------------------------------------------------
 // slice(dot(A, B)) = dot(slice(A), slice(B)), unless that leaves an operand nothing but what is
 // summed
 ALG_RULE(slice_dot) {

@@ -1,6 +1,6 @@
-// algsimp_conv.c — convolutions: padding and dilation of their operands that the window can do
-// itself, operands that change places, convolutions that are dots or multiplications, and constant
-// factors around them.
+// algsimp_conv.c — convolutions: folding padding and dilation of the operands into the window,
+// swapping the operands, replacing convolutions by dots or multiplications, and moving constant
+// factors.
 #include "passes/simplify/algsimp.h"
 
 #define X hlo_operand(i, 0)
@@ -81,7 +81,7 @@ ALG_RULE(conv_filter_pad) {
   return with_window(a, i, X, hlo_operand(Y, 0), w);
 }
 
-// ---- operands change places ---------------------------------------------------------------------
+// ---- swapping the operands ----------------------------------------------------------------------
 // Window dimensions in which the operands' roles are alike already: one window over everything, or
 // none overlaps.
 static bool symmetric(const hlo_window_dim *d, i64 input) {
@@ -136,7 +136,7 @@ ALG_RULE(conv_swap) {
   return c;
 }
 
-// ---- no convolution at all ----------------------------------------------------------------------
+// ---- convolutions that are dots or products -----------------------------------------------------
 // Every window one element, one after another: neither stride nor padding nor dilation of the input
 static bool point_by_point(const hlo_instr *i, bool window_dilation) {
   const hlo_window *w = window_of(i);

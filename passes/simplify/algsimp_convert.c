@@ -1,4 +1,4 @@
-// algsimp_convert.c — conversions between element types, and reinterpretations of bits.
+// algsimp_convert.c — convert, bitcast-convert and reduce-precision.
 #include "passes/simplify/algsimp.h"
 
 #include "core/eval/eval.h"
@@ -6,7 +6,7 @@
 
 #define X hlo_operand(i, 0)
 
-// The same for a float type of at most 8 bits: each of its values goes there and back.
+// The same for a float type of at most 8 bits: tests the round trip of every value.
 static bool narrow_fits(hlo_dtype from, hlo_dtype to) {
   const hlo_float_format *f = hlo_float_format_of(from);
   u64 cell[2] = {0};
@@ -46,7 +46,7 @@ static bool widening(hlo_dtype from, hlo_dtype to) {
          least_exponent(to) <= least_exponent(from) && most >= hlo_dtype_max_exponent(from);
 }
 
-// convert of a constant, when asked to fold it here, to a type no wider: no code reads both
+// convert of a constant, when asked to fold it here, to a type no wider: kernels need not hold both types
 ALG_RULE(convert_constant) {
   int to = hlo_dtype_bits(i->shape->dtype);
   if (!a->fold_converts || X->opcode != HLO_CONSTANT || X->nuses != 1 || to < 8 ||

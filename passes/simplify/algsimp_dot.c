@@ -1,6 +1,5 @@
-// algsimp_dot.c — dot products that are not really dot products, and transposes, reshapes,
-// concatenations and look-ups around them. Regrouping products of several matrices is in
-// algsimp_assoc.c.
+// algsimp_dot.c — dots that are other operations, and transposes, reshapes, concatenations and
+// dynamic slices of their operands. Reassociation is in algsimp_assoc.c.
 #include "passes/simplify/algsimp.h"
 
 #define X hlo_operand(i, 0)
@@ -78,7 +77,7 @@ hlo_instr *pass_alg_dot(alg *a, const hlo_instr *like, bool swapped, hlo_instr *
   return n;
 }
 
-// ---- what is no dot -----------------------------------------------------------------------------
+// ---- dots that are other operations -------------------------------------------------------------
 // Nothing to sum over, or nothing to multiply: zeros
 ALG_RULE(dot_zero) {
   if (a->layout_sensitive ||

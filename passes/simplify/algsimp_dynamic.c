@@ -1,5 +1,5 @@
-// algsimp_dynamic.c — dynamic-slice and dynamic-update-slice: at constant places, of broadcasts
-// and iotas, under select and add.
+// algsimp_dynamic.c — dynamic-slice and dynamic-update-slice: with constant indices, of broadcasts
+// and iotas, as operands of select and add.
 #include "passes/simplify/algsimp.h"
 
 #define X hlo_operand(i, 0)
@@ -164,7 +164,7 @@ ALG_RULE(dslice_dslice) {
   return pass_alg_like(a, i, i->shape, n + 1, ops);
 }
 
-// update(A, update(dynamic-slice(A, i), u, j), i): the same place written at once
+// update(A, update(dynamic-slice(A, i), u, j), i): one update of the same window
 ALG_RULE(dus_dus) {
   hlo_instr *in = Y;
   u32 n = i->shape->rank;
@@ -211,7 +211,7 @@ ALG_RULE(dus_of_dslice) {
   return X;
 }
 
-// Overwriting one constant place of a broadcast scalar: padding with that scalar
+// An update of a broadcast scalar at constant indices is a pad with that scalar
 ALG_RULE(dus_of_splat) {
   if (!a->dus_to_pad) return NULL;
   // an update on its way to the host stays one

@@ -1,10 +1,10 @@
-// algsimp_gather.c — gathers and scatters: padding moves behind a gather, sums of scatters become
-// one scatter.
+// algsimp_gather.c — gathers and scatters: pad moves after gather, sums of scatters become one
+// scatter, small gathers become selects.
 #include "passes/simplify/algsimp.h"
 
 #define X hlo_operand(i, 0)
 
-// ---- gathers that look nothing up ---------------------------------------------------------------
+// ---- gathers from few elements ------------------------------------------------------------------
 ALG_RULE(gather_trivial) {
   if (!hlo_shape_is_array(i->shape)) return NULL;
   if (X->shape->elements == 0) return pass_alg_full_int(a, i->shape, 0);

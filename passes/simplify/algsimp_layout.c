@@ -1,5 +1,5 @@
-// algsimp_layout.c — copies, bitcasts and constants: what only matters once layouts are known,
-// and constants that are better written as broadcast or iota.
+// algsimp_layout.c — rules for final layouts: copies and reshapes that are bitcasts; and constants
+// that can be written as broadcast or iota.
 #include "passes/simplify/algsimp.h"
 
 #define X hlo_operand(i, 0)
@@ -17,7 +17,7 @@ static bool transpose_is_bitcast(const hlo_instr *i) {
   return true;
 }
 
-// Looks up through copies and reshapes for a value of which i is only another view.
+// Searches through copies and reshapes for a value of which i is a bitcast.
 static hlo_instr *viewed(hlo_instr *i) {
   for (hlo_instr *o = X;; o = hlo_operand(o, 0)) {
     if (hlo_shape_is_array(o->shape) && pass_reshape_is_bitcast(o->shape, i->shape)) return o;

@@ -1,4 +1,4 @@
-// algsimp_logic.c — bits, comparisons, select and clamp.
+// algsimp_logic.c — bitwise and logical operations, comparisons, select and clamp.
 #include "passes/simplify/algsimp.h"
 
 #define X hlo_operand(i, 0)

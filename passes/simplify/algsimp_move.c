@@ -1,6 +1,6 @@
-// algsimp_move.c — broadcast, reshape, transpose, bitcast, copy, reverse and iota: instructions
-// that only place elements. Chains of them collapse into one; what a broadcast repeats is computed
-// before it is repeated.
+// algsimp_move.c — data movement: broadcast, reshape, transpose, bitcast, copy, reverse and iota.
+// Chains of them are merged into one instruction; elementwise operations on broadcasts are computed
+// before broadcasting.
 #include "passes/simplify/algsimp.h"
 
 #define X hlo_operand(i, 0)
@@ -511,7 +511,7 @@ ALG_RULE(reverse_reshape) {
 }
 
 ALG_RULE(copy_noop) {
-  // it may be there to say so
+  // it may mark the layout explicitly
   if (i == a->m->entry->root && hlo_attr_get(i, HLO_ATTR_SHARDING)) return NULL;
   return X->shape == i->shape || (!a->layout_sensitive && hlo_shape_is_array(i->shape)) ? X : NULL;
 }

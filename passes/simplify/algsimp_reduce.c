@@ -1,5 +1,5 @@
-// algsimp_reduce.c — reductions: over nothing, over extents of 1, of broadcasts, transposes,
-// reshapes and other reductions; reduce-window that is not a window; sorts of single elements.
+// algsimp_reduce.c — reductions over empty or size-1 dimensions, and of broadcasts, transposes,
+// reshapes and other reductions; reduce-windows that are simpler operations; sorts of one element.
 #include "passes/simplify/algsimp.h"
 
 #define X hlo_operand(i, 0)
@@ -164,7 +164,7 @@ ALG_RULE(reduce_concat) {
   return r;
 }
 
-// ---- the place of the largest or smallest element -----------------------------------------------
+// ---- index of the largest or smallest element ---------------------------------------------------
 static bool is_param(const hlo_instr *x, u32 n) {
   return x->opcode == HLO_PARAMETER && hlo_param_number(x) == n;
 }
@@ -184,7 +184,7 @@ static bool takes_first(const hlo_instr *o, int direction) {
 }
 
 // Whether a variadic reduction of (values, iota) gives the largest (direction GT) or smallest value
-// and the first place where it is.
+// and its first index.
 static bool finds_place(const hlo_instr *i, int direction) {
   double v, place;
   if (i->opcode != HLO_REDUCE || i->noperands != 4 || !hlo_shape_is_tuple(i->shape) ||
@@ -215,7 +215,7 @@ static bool finds_place(const hlo_instr *i, int direction) {
   return false;
 }
 
-// max(A) where another reduction finds the maximum of A and its place already
+// max(A) where another reduction computes the maximum of A and its index already
 ALG_RULE(reduce_of_argmax) {
   hlo_opcode op = pass_alg_reducer(hlo_attr_comp(i, HLO_ATTR_TO_APPLY));
   if (!simple(i) || a->layout_sensitive || (op != HLO_MAXIMUM && op != HLO_MINIMUM) ||

@@ -1,4 +1,5 @@
-// algsimp_tuple.c — tuples taken apart and put together again, scatters and gathers of nothing.
+// algsimp_tuple.c — barriers and conditionals on tuples, degenerate scatters, gathers and maps, and
+// collectives of constants.
 #include "passes/simplify/algsimp.h"
 
 #define X hlo_operand(i, 0)
@@ -95,8 +96,8 @@ ALG_RULE(gather_splat) {
   return pass_alg_spread(a, hlo_operand(X, 0), i->shape);
 }
 
-// Elements of an opt-barrier that nobody reads need no barrier; those that have other users stay,
-// for the barrier orders them
+// Removes unused elements of an opt-barrier; operands with other users stay, because the barrier
+// orders them
 ALG_RULE(barrier_unused) {
   hlo_instr *t = X;
   if (!hlo_shape_is_tuple(i->shape) || hlo_is_root(i) || i->nuses == 0) return NULL;

@@ -1,7 +1,7 @@
-// algsimp_view.c — where layouts are final: copies, reshapes and bitcasts in a row. Two copies
-// with a bitcast between them need only one, when the bitcast says the same of the other layout; a
-// reshape that costs and a copy are tried in the other order, so that one of them may become a
-// bitcast, or two copies meet.
+// algsimp_view.c — chains of copies, reshapes and bitcasts with final layouts. Of two copies with a
+// bitcast between them one is removed, when the bitcast can be applied to the other layout; a
+// reshape that moves data and a copy are exchanged when one of them becomes a bitcast, or two copies
+// become adjacent.
 #include "passes/simplify/algsimp.h"
 
 #define X hlo_operand(i, 0)
@@ -10,7 +10,7 @@
 static bool host(const hlo_shape *s) { return s->layout && s->layout->memory_space == 5; }
 static bool host_copy(const hlo_instr *i) { return host(i->shape) != host(X->shape); }
 
-// ---- which dimensions a bitcast joins and splits ------------------------------------------------
+// ---- dimensions that a bitcast merges and splits ------------------------------------------------
 // per dimension: those it is found in, minor first
 typedef struct dim_map {
   u32 n[HLO_MAX_RANK];

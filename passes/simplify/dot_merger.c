@@ -1,17 +1,17 @@
 // dot_merger.c — dots that share an operand become one: x*A and x*B are slices of x*[A B].
 //
-// What dots share may lie behind transposes and reshapes, differently for each: from each operand
-// we go up to its source, the first value whose dimensions each still belong to one kind (batch,
-// contracting, free). On the way the operand's dimensions fall into atoms, the largest factors that
-// every shape on the path keeps whole; of each we know where it lies in the dot's operand and, by
-// its place in the list, where in the source. Dots with one source that agree on the kinds of its
+// Dots may share an operand through different transposes and reshapes: the traversal goes from each
+// operand up to its source, the last value of which each dimension is of one kind (batch,
+// contracting, free). On the way the operand's dimensions are split into atoms, the largest factors
+// that every shape on the path keeps intact; each atom has a position in the dot's operand and, by
+// its index in the list, in the source. Dots with one source that agree on the kinds of its
 // dimensions and on the arithmetic are merged, unless one depends on another. The source keeps its
 // order, without dimensions of size 1 and with contracting dimensions that follow each other as
 // one; every other operand becomes [batch, contracting, free] or [batch, free, contracting],
-// whichever leaves its minor dimension where it is, with one free dimension, along which they are
-// concatenated. What the product gives each dot is brought back to what that dot had. A dot larger
+// whichever keeps its minor dimension minor, with one free dimension, along which they are
+// concatenated. Each dot's slice of the product is transposed and reshaped to its result. A dot larger
 // than max_size_to_merge bytes (its other operand and its result) gains nothing by itself, so a
-// group takes at most one of those. After XLA's DotMerger. Not part of the tuned pipeline: on a CPU
+// group takes at most one of those. After DotMerger (xla/hlo/transforms/simplifiers/dot_merger.cc). Not part of the tuned pipeline: on a CPU
 // the copies that concatenate cost more than one large product saves.
 #include "passes/run/rewrite.h"
 

@@ -3,7 +3,7 @@
 // gathers and scatters in one canonical form.
 //
 // Indices become [N, K] with one row per slice; slices and updates keep all operand dimensions and
-// follow the one leading dimension N. Transposes and reshapes around the operation make up for it.
+// follow the one leading dimension N. Transposes and reshapes around the operation compensate.
 // Gathers and scatters of one slice can become loops as well
 // (passes/expand/gather_scatter_expander.c).
 #include "passes/run/rewrite.h"

@@ -1,12 +1,12 @@
-// reshape_mover.c — moves reshapes and transposes below elementwise operations, where they meet
-// and cancel.
+// reshape_mover.c — reshape-mover (xla/hlo/transforms/simplifiers/reshape_mover.cc): moves reshapes
+// and transposes after elementwise operations, where they become adjacent and cancel.
 //
 // An elementwise instruction is a candidate when its operands are equivalent rearrangements of
 // other values (same opcode, same source dims, same permutation), or values that can be rearranged
 // for nothing: constants, broadcasts of scalars, broadcasts whose dimensions a transpose leaves in
 // order (on request, those that a reshape leaves alone, and one-dimensional ones). A candidate is
-// dropped again when one of its rearrangements has a user that is no candidate, for the
-// rearrangement would stay alive and nothing be gained. One run moves by one level, as XLA's does;
+// dropped when one of its rearrangements has a user that is no candidate, because the
+// rearrangement would stay alive. One run moves by one level, as XLA's does;
 // with levels=all it goes on below what it has moved, through whole chains, which saves a
 // pipeline's fixpoint as many rounds as a chain has links. The rules are those of XLA's
 // ReshapeMover.

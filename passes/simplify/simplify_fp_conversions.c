@@ -1,6 +1,7 @@
-// simplify_fp_conversions.c — a chain of floating-point conversions becomes one, as if every step
-// had been exact. That drops the rounding of the steps in between: it undoes the round trips that
-// float normalization makes, and is asked for, not part of the tuned pipeline.
+// simplify_fp_conversions.c — simplify-fp-conversions
+// (xla/hlo/transforms/simplifiers/simplify_fp_conversions.cc): replaces a chain of floating-point
+// converts by one. That drops intermediate rounding, as is wanted for the round trips that
+// float-normalization inserts, but changes results, so it is in no pipeline by default.
 #include "passes/run/cache.h"
 
 static bool float_convert(const hlo_instr *i) {

@@ -1,8 +1,8 @@
 // sort_simplifier.c — simplify-sorts (xla/hlo/transforms/simplifiers/sort_simplifier.cc):
 // smaller sorts.
 //
-// Operands of a sort that its comparator does not read and that nothing outside uses are dropped.
-// A sort along a dimension of one element is its operands.
+// Operands that the comparator does not use and whose results have no users are removed. A sort along
+// a dimension of size 1 is replaced by its operands.
 #include "passes/run/rewrite.h"
 
 static bool trivial(const hlo_instr *s) {

@@ -1,5 +1,5 @@
-// transpose_folding.c — dot and convolution read transposed operands where they lie: the
-// transpose goes into the dimension numbers. For a dot, only a transpose that swaps the one free
+// transpose_folding.c — transpose-folding (xla/service/transpose_folding.cc): folds transposes of the
+// operands of dot and convolution into the dimension numbers. For a dot, only a transpose that swaps the one free
 // dimension with contracting ones and leaves the batch dimensions alone is taken, since libraries
 // multiply such operands at full speed; fold_batch=true takes any that keeps the order of the free
 // dimensions.
@@ -112,7 +112,7 @@ static const pass_option_info options[] = {
     {"fold_batch", PASS_BOOL, "false",
      "any transpose that keeps the order of the free dimensions, also one that moves batch "
      "dimensions"},
-    {"fold_convolutions", PASS_BOOL, "true", "transposed operands of convolutions, too"},
+    {"fold_convolutions", PASS_BOOL, "true", "also fold into convolutions"},
 };
 
 const pass_info pass_transpose_folding = {
