@@ -20,8 +20,8 @@ typedef struct cp_root {
   const hlo_computation *comp;
   u32 next;
 } cp_root;
-// Of an instruction, by rank. Its predecessors are cp_flow.before[end of the previous .. end). within,
-// least, soonest: see copies_order.c; visited: number of the search that visited it last.
+// Of an instruction, by rank. Its predecessors are cp_flow.before[end of the previous .. end).
+// within, least, soonest: see copies_order.c; visited: number of the search that visited it last.
 typedef struct cp_span {
   u32 end, within, least, soonest, visited;
 } cp_span;
@@ -103,7 +103,8 @@ void cp_add_order(cp_flow *, const hlo_instr *first,
 u32 cp_group(cp_flow *, u32 value);
 u32 *cp_none_array(hs_arena *, u32 n);  // n entries of CP_NONE
 
-// Removes copies whose operand and result may share a buffer; false when the flow must be recomputed.
+// Removes copies whose operand and result may share a buffer; false when the flow must be
+// recomputed.
 bool cp_remove_copies(pass_ctx *, cp_flow *);
 
 #endif

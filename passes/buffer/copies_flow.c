@@ -9,7 +9,7 @@
 #include "passes/buffer/copies.h"
 #include "core/ir/async.h"
 
-// ---- positions of shapes ---------------------------------------------------------------------------
+// ---- positions of shapes ------------------------------------------------------------------------
 u32 cp_leaves(const hlo_shape *s) {
   if (!hlo_shape_is_tuple(s)) return 1;
   u32 n = 0;
@@ -45,7 +45,7 @@ u32 cp_leaf_at(const hlo_shape *s, hlo_ints index) {
 }
 bool cp_copyable(const hlo_shape *s) { return hlo_shape_is_array(s); }
 
-// ---- in-place operations ---------------------------------------------------------------------------
+// ---- in-place operations ------------------------------------------------------------------------
 static void pair(cp_pairs *out, u32 operand, u32 in, u32 to, u32 n) {
   for (u32 k = 0; k < n; k++) {
     cp_pair p = {operand, in + k, to + k};

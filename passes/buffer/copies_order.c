@@ -101,8 +101,8 @@ bool cp_nested(const cp_flow *f, const hlo_instr *i, const hlo_computation *in) 
   return c == in;
 }
 
-// Replaces a and b by their enclosing instructions in the innermost common computation; ca and cb: the
-// computations called by those that contain a and b.
+// Replaces a and b by their enclosing instructions in the innermost common computation; ca and cb:
+// the computations called by those that contain a and b.
 static bool lift_to_common(const cp_flow *f, const hlo_instr **a, const hlo_instr **b,
                            const hlo_computation **ca, const hlo_computation **cb) {
   *ca = *cb = NULL;

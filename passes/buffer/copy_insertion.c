@@ -1,11 +1,11 @@
-// copy_insertion.c — copy-insertion (xla/service/copy_insertion.cc): inserts copies so that values
-// with overlapping live ranges do not share a buffer.
+// copy_insertion.c — copy-insertion (xla/service/copy_insertion.cc): inserts copies so that
+// values with overlapping live ranges do not share a buffer.
 //
 // Three steps, as in XLA. First, copies are inserted wherever live ranges might overlap in a shared
 // buffer: around the changing elements of a loop's state (before the loop, at the start and end of
 // its body), at the results of conditionals' branches, at operands that are written in place, and
-// at arguments and results that input_output_alias pairs. Second, copies that the live ranges do not
-// require are removed (copies_remove.c), including those the module had before. Third, copies
+// at arguments and results that input_output_alias pairs. Second, copies that the live ranges do
+// not require are removed (copies_remove.c), including those the module had before. Third, copies
 // ensure that an output is not an argument, a constant or the buffer of another output, and that
 // read-only memory is not shared.
 //
@@ -42,8 +42,8 @@ static hlo_instr *copy_of(inserter *t, hlo_instr *x) {
   return k;
 }
 
-// x with the leaves that `need` marks copied; `made` (may be NULL) receives the copies. Elements are
-// read by new get-tuple-elements.
+// x with the leaves that `need` marks copied; `made` (may be NULL) receives the copies. Elements
+// are read by new get-tuple-elements.
 static hlo_instr *copied(inserter *t, hlo_instr *x, const bool *need, hlo_instr **made) {
   if (!any(need, 0, cp_leaves(x->shape))) return x;
   if (!hlo_shape_is_tuple(x->shape)) {
@@ -255,8 +255,8 @@ static bool depends_on(inserter *t, const hlo_instr *i, const hlo_instr *what) {
   return yes;
 }
 
-// Values of buffer type in a loop's state are not copied. Instead the value read from one is copied,
-// and a control edge makes the next write come after that copy.
+// Values of buffer type in a loop's state are not copied. Instead the value read from one is
+// copied, and a control edge makes the next write come after that copy.
 static void copy_around_buffers(inserter *t, const hlo_instr *w) {
   cp_flow *f = &t->f;
   const hlo_computation *body = hlo_attr_comp(w, HLO_ATTR_BODY);
@@ -495,7 +495,7 @@ static hs_status run(pass_ctx *c) {
 
 static const pass_option_info options[] = {
     {"use_region_based_live_range_analysis", PASS_INT, "0",
-     "compare live ranges as regions of instructions, up to this product of region sizes (-1: always)"},
+     "compare live ranges as regions, up to this product of their sizes (-1: always)"},
 };
 
 const pass_info pass_copy_insertion = {

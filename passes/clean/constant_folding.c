@@ -2,14 +2,14 @@
 // (xla/hlo/transforms/simplifiers/hlo_constant_folding.cc).
 //
 // The evaluator computes instructions whose operands are all constant. Broadcast and iota are not
-// folded: they are compact forms of large constants. They may be operands as long as another operand
-// is a constant instruction. Calls and conditionals are folded when everything in the called
-// computations can be. Folding is bounded in elements (45M) and in operations, so that it does not
-// cost more than the program itself; exceeding a bound is noted. Sizes of static dimensions are
-// constants, too, and so is a parameter for which all calls pass the same constant. Options:
-// level=aggressive folds counted loops and lifts the bounds; fold_float_arithmetic=false, for late
-// in compilation, folds fusions as well (a tuple through its elements), but no floating-point
-// arithmetic; scalars_only.
+// folded: they are compact forms of large constants. They may be operands as long as another
+// operand is a constant instruction. Calls and conditionals are folded when everything in the
+// called computations can be. Folding is bounded in elements (45M) and in operations, so that it
+// does not cost more than the program itself; exceeding a bound is noted. Sizes of static
+// dimensions are constants, too, and so is a parameter for which all calls pass the same constant.
+// Options: level=aggressive folds counted loops and lifts the bounds; fold_float_arithmetic=false,
+// for late in compilation, folds fusions as well (a tuple through its elements), but no
+// floating-point arithmetic; scalars_only.
 #include "core/eval/eval.h"
 #include "passes/run/rewrite.h"
 

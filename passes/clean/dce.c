@@ -155,8 +155,8 @@ static void trim_operands(pass_ctx *c, hlo_instr *f) {
   hlo_set_operands(f, n, ops);
 }
 
-// Sets the operand shapes in the shapes of an asynchronous start and its updates, where they are the
-// first element.
+// Sets the operand shapes in the shapes of an asynchronous start and its updates, where they are
+// the first element.
 static void set_async_operands(hlo_instr *start, u32 n, hlo_instr *const *ops, hs_arena *a) {
   hlo_ctx *ctx = start->parent->module->ctx;
   const hlo_shape **o = HS_NEW_ARRAY(a, const hlo_shape *, n + 1),

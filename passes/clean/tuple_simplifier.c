@@ -3,8 +3,8 @@
 // is that tuple.
 //
 // One traversal suffices when operands precede users in the list, several when they do not. Control
-// dependencies are preserved without creating a cycle; a sharding is copied to the replacement unless
-// that has another one.
+// dependencies are preserved without creating a cycle; a sharding is copied to the replacement
+// unless that has another one.
 #include "passes/clean/clean.h"
 
 static hlo_instr *whole_tuple(const hlo_instr *t) {

@@ -1,9 +1,10 @@
 // call_inliner.c — call-inliner (xla/service/call_inliner.cc): a call's body replaces it.
 //
 // Callers are visited first: calls among the inlined instructions are inlined in turn, and a body
-// whose last call was inlined is not processed itself. So the cost of deeply nested calls is that of
-// the result, not that times the depth. The clones inherit from the call its control predecessors,
-// its frontend attributes about fusion, its sharding (the root), and its op_name as a prefix.
+// whose last call was inlined is not processed itself. So the cost of deeply nested calls is that
+// of the result, not that times the depth. The clones inherit from the call its control
+// predecessors, its frontend attributes about fusion, its sharding (the root), and its op_name as a
+// prefix.
 #include "passes/clean/clean.h"
 
 typedef struct inliner {
@@ -132,8 +133,8 @@ static bool is_fusion_key(hs_str key) {
          hs_str_eq(key, HS_STR("mosaic_fusion_group"));
 }
 
-// Copies the call's frontend attributes about fusion to a clone that can be fused; the root gets all
-// of them if it has none then.
+// Copies the call's frontend attributes about fusion to a clone that can be fused; the root gets
+// all of them if it has none then.
 static void join_frontend(hlo_instr *i, const hlo_instr *call, bool root) {
   hlo_module *m = i->parent->module;
   const hlo_frontend *own = hlo_attr_ptr(i, HLO_ATTR_FRONTEND_ATTRIBUTES),

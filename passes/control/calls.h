@@ -8,8 +8,8 @@
 // instructions stay shared; skip_non_async: those without an asynchronous caller stay shared.
 hs_status pass_flatten_calls(pass_ctx *, bool skip_calls, bool skip_non_async);
 
-// Whether a scalar function can be applied to arrays by lifting each instruction: NULL, or the first
-// instruction that cannot be lifted.
+// Whether a scalar function can be applied to arrays by lifting each instruction: NULL, or the
+// first instruction that cannot be lifted.
 const hlo_instr *pass_not_liftable(const hlo_computation *);
 
 #endif

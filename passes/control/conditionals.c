@@ -1,7 +1,7 @@
 // conditionals.c — the passes on conditionals.
 //
-// - simplify-conditional (xla/service/conditional_simplifier.cc): equal result elements are
-//   merged, unused ones removed; a constant predicate or equal branches select one branch; two cheap
+// - simplify-conditional (xla/service/conditional_simplifier.cc): equal result elements are merged,
+//   unused ones removed; a constant predicate or equal branches select one branch; two cheap
 //   branches are both computed, followed by select; operand elements that a branch does not use are
 //   removed.
 // - conditional-to-select (xla/service/conditional_to_select.cc): in computations applied to

@@ -44,8 +44,8 @@ static hlo_computation *deep_clone(hlo_computation *x, hs_arena *a, u32 known, c
   return top;
 }
 
-// Computations that stay shared, by id. calls: those whose callers are all call instructions; plain:
-// those without an asynchronous caller, directly or not.
+// Computations that stay shared, by id. calls: those whose callers are all call instructions;
+// plain: those without an asynchronous caller, directly or not.
 static bool *find_shared(pass_ctx *c, bool calls, bool plain, u32 n,
                          hlo_computation *const *callees_first, const pass_call_sites *all) {
   bool *stays = HS_NEW_ARRAY(c->scratch, bool, c->m->next_comp_id + 1);

@@ -1,6 +1,6 @@
-// loops.c — the loop edits that loops.h declares. All edits are in place: body and condition stay the
-// same computations, and only the while itself is replaced where its type changes. Every function
-// keeps the shapes of operand, parameters and body root equal. XLA does the same in
+// loops.c — the loop edits that loops.h declares. All edits are in place: body and condition stay
+// the same computations, and only the while itself is replaced where its type changes. Every
+// function keeps the shapes of operand, parameters and body root equal. XLA does the same in
 // xla/service/while_util.cc.
 #include "passes/control/loops.h"
 

@@ -30,8 +30,8 @@ hlo_instr *pass_loop_normalize(pass_loop *, hs_arena *);
 // in[k] receives the get-tuple-element of values[k] in the body.
 void pass_loop_widen(pass_loop *, u32 n, hlo_instr *const *values, hlo_instr **in, hs_arena *);
 // Replaces the while by a new one (with a new name) of the current state. index[k]: the element of
-// the old state that element k of `n` corresponds to (-1: none), for the origins of the loop and its
-// initial tuple.
+// the old state that element k of `n` corresponds to (-1: none), for the origins of the loop and
+// its initial tuple.
 void pass_loop_renew(pass_loop *, u32 n, const i64 *index, const hlo_attr *init_origin);
 // Makes `in` the operand, and its shape that of the loop and of the parameters of body and
 // condition. The caller adapts their users.

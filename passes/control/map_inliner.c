@@ -1,8 +1,8 @@
 // map_inliner.c — map-inline (xla/service/map_inliner.cc): a map of a scalar elementwise function
 // becomes that function on whole arrays, instruction by instruction.
 //
-// Parameters become the operands of the map, constants are broadcast, and every other instruction is
-// cloned with the map's dimensions. Declined when an instruction is not elementwise.
+// Parameters become the operands of the map, constants are broadcast, and every other instruction
+// is cloned with the map's dimensions. Declined when an instruction is not elementwise.
 #include "passes/control/calls.h"
 
 const hlo_instr *pass_not_liftable(const hlo_computation *f) {

@@ -1,8 +1,8 @@
 // while_motion.c — moving instructions out of while loops, and constants into them.
 //
-// - while-loop-invariant-code-motion (xla/service/while_loop_invariant_code_motion.cc): what a
-//   body computes from invariant state alone is computed once, before the loop, and passed in as a
-//   new invariant element of the state. Data movement and constants are not worth a state element on
+// - while-loop-invariant-code-motion (xla/service/while_loop_invariant_code_motion.cc): what a body
+//   computes from invariant state alone is computed once, before the loop, and passed in as a new
+//   invariant element of the state. Data movement and constants are not worth a state element on
 //   their own; they are cloned when a hoisted instruction depends on them.
 // - while-loop-constant-sinking (xla/service/while_loop_constant_sinking.cc): an invariant element
 //   that starts as a constant, or as a broadcast of one, is replaced by that constant inside the

@@ -7,8 +7,8 @@
 //   3. dead elements are removed; users of an invariant one get its initial value;
 //   4. elements that the body sets to their constant initial value are removed;
 //   5. (simplify_compare_instrs) comparisons that the counter's range decides are folded;
-//   6. invariant scalar constants are propagated into the loop, a loop with trip count 0 is replaced
-//      by its initial state, and one with trip count 1 by its body;
+//   6. invariant scalar constants are propagated into the loop, a loop with trip count 0 is
+//      replaced by its initial state, and one with trip count 1 by its body;
 //   7. induction variables are merged (while_state.c).
 // The others are left to the next run, as in XLA, so a pipeline's fixpoint does all of them. Loops
 // with control dependencies, or pinned by XLA's frontend attributes, are not replaced.
@@ -68,8 +68,8 @@ static bool unroll_trivial(pass_ctx *c, const pass_loop *l) {
 }
 
 // ---- dead elements ------------------------------------------------------------------------------
-// Traversal from `top` up to the parameter; pushes the elements that it depends on. Each instruction
-// is visited once.
+// Traversal from `top` up to the parameter; pushes the elements that it depends on. Visits each
+// instruction once.
 typedef struct liveness {
   const hlo_instr *param;
   hlo_positions at;

@@ -1,11 +1,11 @@
 // while_state.c — rewrites of simplify-while-loops that change the loop state: flattening nested
 // tuples and merging induction variables (xla/service/while_loop_simplifier.cc).
 //
-// Flattening: the state becomes one tuple of all leaves; users in body, condition and after the loop
-// get the nested tuple rebuilt from it, which tuple-simplifier removes. Merging: an element that
-// each iteration increments by a constant becomes start + counter * constant, where `counter` is the
-// first element that starts at 0 with increment 1, or a new one. Such elements stay in the state as
-// invariants. This pays where every scalar operation is a kernel.
+// Flattening: the state becomes one tuple of all leaves; users in body, condition and after the
+// loop get the nested tuple rebuilt from it, which tuple-simplifier removes. Merging: an element
+// that each iteration increments by a constant becomes start + counter * constant, where `counter`
+// is the first element that starts at 0 with increment 1, or a new one. Such elements stay in the
+// state as invariants. This pays where every scalar operation is a kernel.
 #include "passes/control/while_state.h"
 
 // ---- nested tuples ------------------------------------------------------------------------------

@@ -1,5 +1,5 @@
-// while_state.h — shared by passes/control/while_*.c: rewrites of simplify-while-loops that change
-// the type of the loop state, and trip counts.
+// while_state.h — shared by passes/control/while_*.c: rewrites of simplify-while-loops that
+// change the type of the loop state, and trip counts.
 #ifndef PASS_WHILE_STATE_H
 #define PASS_WHILE_STATE_H
 
@@ -14,8 +14,8 @@ bool pass_loop_merge_counters(pass_ctx *, pass_loop *l);
 // The induction variable: index of the state element that the condition depends on alone and whose
 // next value depends on nothing else; -1 when there is none.
 i64 pass_loop_counter(const hlo_instr *w, hs_arena *);
-// The trip count, from the pattern of a counted loop or by evaluating at most `most` iterations; -1:
-// unknown.
+// The trip count, from the pattern of a counted loop or by evaluating at most `most` iterations;
+// -1: unknown.
 i64 pass_loop_trips(const hlo_instr *w, i64 most, hs_arena *);
 // Whether the first iteration makes the condition false.
 bool pass_loop_runs_once(const pass_loop *);

@@ -16,7 +16,7 @@ typedef struct normalizer {
   u32 nskip;
 } normalizer;
 
-// ---- support -----------------------------------------------------------------------------------
+// ---- support ------------------------------------------------------------------------------------
 static bool by_default(const hlo_instr *i) {
   switch (i->opcode) {
   case HLO_COPY:

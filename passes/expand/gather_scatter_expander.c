@@ -129,8 +129,8 @@ static void batch_coordinates(const index_map *m, hlo_instr *trip, hlo_instr **a
   }
 }
 
-// The index vector of iteration i, taken from `indices` ([N] or [N, K]), as a start in all dimensions of the
-// operand.
+// The index vector of iteration i, taken from `indices` ([N] or [N, K]), as a start in all
+// dimensions of the operand.
 static hlo_instr *operand_start(const index_map *m, u32 operand_rank, hlo_instr *indices,
                                 hlo_instr *i, hlo_instr *i_vector, hs_arena *a) {
   hlo_dtype t = indices->shape->dtype;

@@ -1,9 +1,9 @@
 // fusion.c — producer-consumer fusion by cost: which instructions form one kernel.
 //
 // One fusion is one kernel: the code generator never fuses again. The plan is made from users to
-// producers. A producer is either fused into all kernels that use it, and never stored in memory, or
-// it is materialized as the root of its own kernel. It is fused when that is legal for each kernel
-// and the estimated saving is positive:
+// producers. A producer is either fused into all kernels that use it, and never stored in memory,
+// or it is materialized as the root of its own kernel. It is fused when that is legal for each
+// kernel and the estimated saving is positive:
 //
 //     saved = launch + (write it + read it in each kernel) / bandwidth - (evaluations beyond the
 //     first, reads of its inputs)

@@ -1,12 +1,12 @@
 // fusion_greedy.c — XLA's own fusion, for comparison (xla/service/instruction_fusion.cc): from
 // users to producers, every operand that may be fused into its consumer is, one at a time.
 //
-// The queue holds the instructions in post order and is processed from its end. For each consumer the
-// operands are tried, last in the order first; it is fused with the first that may be fused, and
-// the fusion is processed next, until no operand can be fused. So a fusion grows to its full size
-// before the next one starts. A producer with several users is cloned into each of them if that is
-// allowed: may_duplicate is set, it is cheap, and (unless it has at most one large operand) it can be
-// fused into all its users along all paths.
+// The queue holds the instructions in post order and is processed from its end. For each consumer
+// the operands are tried, last in the order first; it is fused with the first that may be fused,
+// and the fusion is processed next, until no operand can be fused. So a fusion grows to its full
+// size before the next one starts. A producer with several users is cloned into each of them if
+// that is allowed: may_duplicate is set, it is cheap, and (unless it has at most one large operand)
+// it can be fused into all its users along all paths.
 //
 // mode=greedy has the rules of XLA's base class, mode=greedy_cpu also those of XLA:CPU. The code
 // generator expects kernels as the cost model builds them (fusion.c) and splits such fusions where
@@ -40,7 +40,7 @@ static note *note_of(greedy *g, const hlo_instr *i) {
   return &g->of.v[i->id];
 }
 
-// ---- legality -------------------------------------------------------------------------------
+// ---- legality -----------------------------------------------------------------------------------
 // Operands of which an element may be read again; for fusions they follow from what was fused
 // (XLA's bookkeeping).
 static reused *reused_by(greedy *g, const hlo_instr *i) {
@@ -128,7 +128,7 @@ static const char *refuses(greedy *g, const hlo_instr *consumer, u32 operand) {
   return why;
 }
 
-// ---- duplication ---------------------------------------------------------------
+// ---- duplication --------------------------------------------------------------------------------
 // by place, of one producer
 typedef struct paths {
   bool *reaches, *fits;

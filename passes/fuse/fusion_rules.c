@@ -1,10 +1,10 @@
-// fusion_rules.c — the legality and profitability rules of XLA's greedy fusion, for fusion_greedy.c
-// (xla/service/instruction_fusion.cc, xla/service/cpu/cpu_instruction_fusion.cc,
+// fusion_rules.c — the legality and profitability rules of XLA's greedy fusion, for
+// fusion_greedy.c (xla/service/instruction_fusion.cc, xla/service/cpu/cpu_instruction_fusion.cc,
 // xla/service/fusion_node_indexing_evaluation.cc, and UseKind in xla/hlo/ir/hlo_instruction.cc).
 //
 // Nothing here edits. Two rules look at more than one instruction: whether an in-place operation
-// would, with the producer fused, read elements that it has overwritten; and how often the generated
-// code would contain an operation, if each different index duplicates it.
+// would, with the producer fused, read elements that it has overwritten; and how often the
+// generated code would contain an operation, if each different index duplicates it.
 #include "passes/fuse/fusion_rules.h"
 #include "passes/buffer/copies.h"
 
@@ -196,7 +196,7 @@ static element_use use_inside(const hlo_computation *c, const hlo_instr *p) {
 
 bool fusion_rule_reuses(const hlo_instr *i, u32 operand) { return use_of(i, operand) == USE_AGAIN; }
 
-// ---- in-place operations ---------------------------------------------------------------------------
+// ---- in-place operations ------------------------------------------------------------------------
 typedef bool picks(const hlo_instr *);
 static bool not_elementwise(const hlo_instr *i) {
   return i->opcode != HLO_PARAMETER && !fusion_rule_elementwise(i);
@@ -407,7 +407,7 @@ bool fusion_rule_shifted_exponent(const hlo_instr *i) {
   return false;
 }
 
-// ---- duplication of code by indexing ---------------------------------------------
+// ---- duplication of code by indexing ------------------------------------------------------------
 // `from`: the instructions, by place, whose new indices the instruction or operand is read with;
 // UINT32_MAX: the fusion's own.
 typedef HS_VEC(u32) places;

@@ -1,8 +1,8 @@
 // layout_assignment.c — layout-assignment (xla/service/layout_assignment.cc,
 // xla/service/cpu/cpu_layout_assignment.cc).
 //
-// Initial constraints come from the entry's parameters and result, custom calls and collectives with
-// fixed layouts, infeeds and outfeeds, the bodies of loops, branches and calls, and XLA:CPU's
+// Initial constraints come from the entry's parameters and result, custom calls and collectives
+// with fixed layouts, infeeds and outfeeds, the bodies of loops, branches and calls, and XLA:CPU's
 // preferences. They are propagated (layout_constraints.c) to a fixpoint; then the first array
 // without a layout gets the row-major one (a constant that of its literal), which is propagated in
 // turn. There are two rounds: in the first, callees choose freely and callers follow; then loop
@@ -11,11 +11,11 @@
 // where a use requires another layout than its operand has; for a branch, inside it.
 //
 // Layouts of instructions that interpret bytes or forward buffers (bitcasts, fusions, asynchronous
-// operations) are kept. A custom call with fixed layouts gets copies of the operands that its result
-// may overwrite. All-reduces on one channel have equal layouts. Options: cpu (every operand row-major, and
-// the results of matrix products and convolutions; a constant matrix that vectors alone are
-// multiplied by column-major; default true); row_major (no propagation: every array without a layout
-// gets the row-major one, so that only transposes and copies change the order);
+// operations) are kept. A custom call with fixed layouts gets copies of the operands that its
+// result may overwrite. All-reduces on one channel have equal layouts. Options: cpu (every operand
+// row-major, and the results of matrix products and convolutions; a constant matrix that vectors
+// alone are multiplied by column-major; default true); row_major (no propagation: every array
+// without a layout gets the row-major one, so that only transposes and copies change the order);
 // reject_bitcasts (as XLA does: a bitcast fixes layouts before they are assigned; default false).
 #include "passes/layout/layout_constraints.h"
 

@@ -1,16 +1,16 @@
 // layout_constraints.c — propagation of layouts in one computation
 // (xla/service/layout_assignment.cc, PropagateConstraints).
 //
-// A constraint fixes the layout of an array, of an operand as its instruction requires it, or of the
-// computation's result. It is propagated from an operand to the array that it is, to the other
+// A constraint fixes the layout of an array, of an operand as its instruction requires it, or of
+// the computation's result. It is propagated from an operand to the array that it is, to the other
 // operands and the result of an instruction that cannot change the order of dimensions, and through
 // transposes, reshapes and broadcasts to the layout that makes them bitcasts; from an array to the
 // operands of its definition and to all its uses. A mandatory constraint replaces another one;
 // otherwise the first one stays, unless the newer one has higher priority. The worklist is a deque:
 // deep (depth-first) constraints are pushed to the front, the others to the back.
 //
-// Arrays are identified by the defining instruction and a leaf of its shape; tuples, their elements,
-// barriers and custom calls that forward a buffer b(...) define none.
+// Arrays are identified by the defining instruction and a leaf of its shape; tuples, their
+// elements, barriers and custom calls that forward a buffer b(...) define none.
 #include "passes/layout/layout_constraints.h"
 
 // limits that guarantee termination: non-mandatory changes of one array, changes of any kind

@@ -1,14 +1,14 @@
 // layout_constraints.h — the constraints of layout-assignment on one computation: its arrays, the
-// layouts of these and of their uses, and the solver that propagates them. Private to layout_assignment.c
-// and layout_constraints.c.
+// layouts of these and of their uses, and the solver that propagates them. Private to
+// layout_assignment.c and layout_constraints.c.
 #ifndef PASS_LAYOUT_CONSTRAINTS_H
 #define PASS_LAYOUT_CONSTRAINTS_H
 
 #include "passes/layout/layout.h"
 
 #define LA_NONE 0xffffffffu
-// The priority of a layout: that of the round, from 0; lower for defaults, higher for the layouts of
-// the entry.
+// The priority of a layout: that of the round, from 0; lower for defaults, higher for the layouts
+// of the entry.
 enum { LA_DEFAULT = -2, LA_GIVEN = 3, LA_ROUNDS = 2 };
 
 // An array: leaf `inner` of what instruction i makes. layout NULL: none yet. changes: how often it

@@ -1,8 +1,8 @@
 // reduce_decomposer.c — reduce-decomposer (xla/service/reduce_decomposer.cc): a reduction whose
 // result has another order than the remaining dimensions of its operand gets that natural layout.
 //
-// A copy of the result restores the required layout; when a convert is the only user, the copy comes
-// after the convert. The operands of a variadic reduction get the order of the first.
+// A copy of the result restores the required layout; when a convert is the only user, the copy
+// comes after the convert. The operands of a variadic reduction get the order of the first.
 #include "passes/run/rewrite.h"
 
 // The order that the operand's layout gives to the result's dimensions.

@@ -1,5 +1,5 @@
-// context.c — the services that a pass gets from its context: the values of its options, permission
-// for each rewrite, and recording of notes.
+// context.c — the services that a pass gets from its context: the values of its options,
+// permission for each rewrite, and recording of notes.
 //
 // Options are declared in the pass's descriptor with their types and defaults, and this file alone
 // reads them: given values are checked against the declaration before the pass starts

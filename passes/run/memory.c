@@ -1,5 +1,5 @@
-// memory.c — reshapes that are bitcasts: the groups of dimensions that a reshape merges or splits,
-// and whether both layouts keep each group contiguous and in order. The same question as
+// memory.c — reshapes that are bitcasts: the groups of dimensions that a reshape merges or
+// splits, and whether both layouts keep each group contiguous and in order. The same question as
 // ShapeUtil::ReshapeIsBitcast (xla/shape_util.cc).
 #include "passes/run/rewrite.h"
 

@@ -79,8 +79,7 @@ typedef struct pass_info {
   hlo_opcode needs[4];
   hlo_dtype needs_dtype;
   bool needs_empty;
-  bool
-      again;  // not idempotent: a second run may change more (else the tests check that it does not)
+  bool again;  // not idempotent: a second run may change more (else tests check that it does not)
   const pass_option_info *options;
   u32 noptions;  // at most 64
   // the smallest module that shows what the pass does, as text; the tests run it and evaluate it
@@ -104,8 +103,8 @@ void pass_note_done(pass_ctx *, const hlo_instr *, const hlo_instr *other, const
 void pass_note_declined(pass_ctx *, const hlo_instr *, const hlo_instr *other, const char *fmt, ...)
     HS_PRINTF(4, 5);
 
-// For callers that pass options. E_USAGE, with the nearest name, when the pass has no such option, or
-// it is given twice, or its value is not of its type. options may be NULL.
+// For callers that pass options. E_USAGE, with the nearest name, when the pass has no such option,
+// or it is given twice, or its value is not of its type. options may be NULL.
 hs_status pass_check_options(const pass_info *, const pass_options *);
 bool pass_same_name(const char *, const char *);  // '-' and '_' are the same
 
@@ -190,7 +189,7 @@ hs_status pass_measure(const hlo_module *, const pass_run_options *, pass_totals
 hs_status pass_run(hlo_module *, const pass_info *, const pass_options *, const pass_run_options *,
                    pass_result *out);
 
-// ---- pipelines (pipeline.c)  ------------------------------------------------------
+// ---- pipelines (pipeline.c)  --------------------------------------------------------------------
 // A pipeline is text: pass names separated by commas, fix(a,b,...) for a fixpoint, name{opt=v} for
 // options, and names of other pipelines. `cpu` follows XLA's stages and order; `tuned` is hlosh's
 // own for speed; `gpu` comes with the GPU.
@@ -232,8 +231,8 @@ struct pipeline_program {
   HS_VEC(pipeline_op) ops;
   pass_cache *cache;
 };
-// instructions: before the first round; prints: fingerprints of late rounds, or 0; counts: hashes of
-// the opcode counts. whole: this round visits everything.
+// instructions: before the first round; prints: fingerprints of late rounds, or 0; counts: hashes
+// of the opcode counts. whole: this round visits everything.
 typedef struct pipeline_loop {
   u32 begin, round, instructions;
   bool whole;
@@ -248,8 +247,8 @@ typedef struct pipeline_cursor {
 hs_status pipeline_parse(const char *text, const pass_registry *, const pass_pipelines *own,
                          pipeline_program **out);
 void pipeline_free(pipeline_program *);
-// The next pass of a run; NULL at the end. Moves the cursor to it, past the ends of loops and passes
-// known to be idle.
+// The next pass of a run; NULL at the end. Moves the cursor to it, past the ends of loops and
+// passes known to be idle.
 const pipeline_op *pipeline_next(pipeline_program *, pipeline_cursor *, const hlo_module *,
                                  const pass_run_options *);
 // Runs the pass that pipeline_next has moved the cursor to, and moves on: *next is the one after

@@ -27,7 +27,8 @@ void pass_drop_control(hlo_instr *i);
 // The computation named by attribute `which`, cloned first when other instructions call it too,
 // so that it may be edited. counts: pass_caller_counts.
 hlo_computation *pass_own_callee(hlo_instr *caller, hlo_attr_id which, u32 *counts);
-// The same for the called computation of index `which` (hlo_called's order), and the setter it uses.
+// The same for the called computation of index `which` (hlo_called's order), and the setter it
+// uses.
 hlo_computation *pass_own_called(hlo_instr *, u32 which, u32 *counts, hs_arena *);
 void pass_set_called(hlo_instr *, u32 which, hlo_computation *to);
 void pass_called_all(const hlo_instr *, hs_arena *, hlo_computation ***v, u32 *n);
@@ -104,12 +105,12 @@ const hlo_shape *pass_shape_as(const hlo_instr *like, hlo_dtype);
 // An unnamed parameter.
 hlo_instr *pass_add_param(hlo_computation *, i64 number, const hlo_shape *);
 
-// Records in the module's origin_recovery_table that the original array of a reshape is that reshape
-// of its operand's. For rewrites after which the operand is read directly and the reshape may be
-// dead. Does nothing when the reshape has no origin, or the table has an entry for it.
+// Records in the module's origin_recovery_table that the original array of a reshape is that
+// reshape of its operand's. For rewrites after which the operand is read directly and the reshape
+// may be dead. Does nothing when the reshape has no origin, or the table has an entry for it.
 void pass_recover_reshape(hlo_instr *reshape);
-// The origin of a tuple of n elements, of which number k is element index[k] of another tuple, -1: a
-// new value. from: that tuple's ORIGIN attribute, may be NULL; then the result is NULL.
+// The origin of a tuple of n elements, of which number k is element index[k] of another tuple, -1:
+// a new value. from: that tuple's ORIGIN attribute, may be NULL; then the result is NULL.
 const hlo_origin *pass_origin_of_elements(hs_arena *, const hlo_attr *from, u32 n,
                                           const i64 *index);
 // The origin of a tuple with the values `more` appended; NULL when `from` is.

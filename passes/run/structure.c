@@ -1,5 +1,5 @@
-// structure.c — structural equality and hashes of instructions and computations: names, annotations
-// and the order of the instruction list do not count.
+// structure.c — structural equality and hashes of instructions and computations: names,
+// annotations and the order of the instruction list do not count.
 //
 // Two computations are compared by a parallel traversal from their roots, with a table that maps
 // each visited instruction of the first to its counterpart in the second. Instructions that the
@@ -8,9 +8,9 @@
 //
 // Called computations are shared, so following every call would take time exponential in the depth
 // of the call graph. A comparison therefore keeps the pairs of computations that must be equal in a
-// queue without duplicates, and compares each pair once: the result is the conjunction of all pairs,
-// so their order does not matter. Hashes are memoized by computation id and found callees first,
-// with an explicit stack. The counterpart in XLA is HloComputation::EqualInternal
+// queue without duplicates, and compares each pair once: the result is the conjunction of all
+// pairs, so their order does not matter. Hashes are memoized by computation id and found callees
+// first, with an explicit stack. The counterpart in XLA is HloComputation::EqualInternal
 // (xla/hlo/ir/hlo_computation.cc).
 #include "passes/run/rewrite.h"
 

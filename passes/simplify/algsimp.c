@@ -469,8 +469,8 @@ static bool any_order(hlo_opcode op) {
          op == HLO_IOTA;
 }
 
-// Whether `now` may replace `old` with respect to layouts; a new value gets old's layout when layouts
-// are not final, or when it may have any.
+// Whether `now` may replace `old` with respect to layouts; a new value gets old's layout when
+// layouts are not final, or when it may have any.
 static bool layouts_fit(const alg *a, const hlo_instr *old, hlo_instr *now, bool fresh) {
   if (now->shape == old->shape) return true;
   if (fresh && a->layout_sensitive && any_order(now->opcode)) {

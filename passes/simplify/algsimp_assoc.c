@@ -1,6 +1,6 @@
-// algsimp_assoc.c — reassociation of matrix products, by option: (A.B).C = A.(B.C); reverse, pad and
-// broadcast of one operand replaced by the corresponding operation on the other one (instead of a
-// zero-padded operand, the other one sliced); and slices and sums of a dot moved to its operands.
+// algsimp_assoc.c — reassociation of matrix products, by option: (A.B).C = A.(B.C); reverse, pad
+// and broadcast of one operand replaced by the corresponding operation on the other one (instead of
+// a zero-padded operand, the other one sliced); and slices and sums of a dot moved to its operands.
 //
 // The cost is the number of multiplications in dots. Rounding changes, hence the options.
 #include "passes/simplify/algsimp.h"

@@ -46,7 +46,8 @@ static bool widening(hlo_dtype from, hlo_dtype to) {
          least_exponent(to) <= least_exponent(from) && most >= hlo_dtype_max_exponent(from);
 }
 
-// convert of a constant, when asked to fold it here, to a type no wider: kernels need not hold both types
+// convert of a constant, when asked to fold it here, to a type no wider: kernels need not hold both
+// types
 ALG_RULE(convert_constant) {
   int to = hlo_dtype_bits(i->shape->dtype);
   if (!a->fold_converts || X->opcode != HLO_CONSTANT || X->nuses != 1 || to < 8 ||

@@ -1,5 +1,5 @@
-// algsimp_dynamic.c — dynamic-slice and dynamic-update-slice: with constant indices, of broadcasts
-// and iotas, as operands of select and add.
+// algsimp_dynamic.c — dynamic-slice and dynamic-update-slice: with constant indices, of
+// broadcasts and iotas, as operands of select and add.
 #include "passes/simplify/algsimp.h"
 
 #define X hlo_operand(i, 0)

@@ -1,5 +1,5 @@
-// algsimp_layout.c — rules for final layouts: copies and reshapes that are bitcasts; and constants
-// that can be written as broadcast or iota.
+// algsimp_layout.c — rules for final layouts: copies and reshapes that are bitcasts; and
+// constants that can be written as broadcast or iota.
 #include "passes/simplify/algsimp.h"
 
 #define X hlo_operand(i, 0)

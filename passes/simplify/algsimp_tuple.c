@@ -1,5 +1,5 @@
-// algsimp_tuple.c — barriers and conditionals on tuples, degenerate scatters, gathers and maps, and
-// collectives of constants.
+// algsimp_tuple.c — barriers and conditionals on tuples, degenerate scatters, gathers and maps,
+// and collectives of constants.
 #include "passes/simplify/algsimp.h"
 
 #define X hlo_operand(i, 0)

@@ -1,7 +1,7 @@
-// algsimp_view.c — chains of copies, reshapes and bitcasts with final layouts. Of two copies with a
-// bitcast between them one is removed, when the bitcast can be applied to the other layout; a
-// reshape that moves data and a copy are exchanged when one of them becomes a bitcast, or two copies
-// become adjacent.
+// algsimp_view.c — chains of copies, reshapes and bitcasts with final layouts. Of two copies with
+// a bitcast between them one is removed, when the bitcast can be applied to the other layout; a
+// reshape that moves data and a copy are exchanged when one of them becomes a bitcast, or two
+// copies become adjacent.
 #include "passes/simplify/algsimp.h"
 
 #define X hlo_operand(i, 0)

@@ -1,7 +1,7 @@
-// convert_mover.c — convert-mover (xla/hlo/transforms/simplifiers/convert_mover.cc): moves converts
-// so that data movement uses the narrower type: a widening convert after it, a narrowing one before
-// it. That halves the bytes moved and makes converts adjacent, which algsimp merges. Applies to
-// floating-point, complex and integer types; the conditions are XLA's.
+// convert_mover.c — convert-mover (xla/hlo/transforms/simplifiers/convert_mover.cc): moves
+// converts so that data movement uses the narrower type: a widening convert after it, a narrowing
+// one before it. That halves the bytes moved and makes converts adjacent, which algsimp merges.
+// Applies to floating-point, complex and integer types; the conditions are XLA's.
 #include "passes/run/cache.h"
 
 // Operations that only place elements; all operands carry elements of the result's type

@@ -2,8 +2,8 @@
 // (xla/hlo/transforms/simplifiers/convert_operand_folder.cc): dot and convolution read narrow
 // operands.
 //
-// A widening convert of an operand is removed when the result is at least as wide as the operand was;
-// data movement between the convert and its user is rebuilt in the narrow type.
+// A widening convert of an operand is removed when the result is at least as wide as the operand
+// was; data movement between the convert and its user is rebuilt in the narrow type.
 #include "passes/run/rewrite.h"
 
 // Exact widening: every value of `from` is a value of `to`.

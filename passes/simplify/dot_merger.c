@@ -9,10 +9,11 @@
 // order, without dimensions of size 1 and with contracting dimensions that follow each other as
 // one; every other operand becomes [batch, contracting, free] or [batch, free, contracting],
 // whichever keeps its minor dimension minor, with one free dimension, along which they are
-// concatenated. Each dot's slice of the product is transposed and reshaped to its result. A dot larger
-// than max_size_to_merge bytes (its other operand and its result) gains nothing by itself, so a
-// group takes at most one of those. After DotMerger (xla/hlo/transforms/simplifiers/dot_merger.cc). Not part of the tuned pipeline: on a CPU
-// the copies that concatenate cost more than one large product saves.
+// concatenated. Each dot's slice of the product is transposed and reshaped to its result. A dot
+// larger than max_size_to_merge bytes (its other operand and its result) gains nothing by itself,
+// so a group takes at most one of those. After DotMerger
+// (xla/hlo/transforms/simplifiers/dot_merger.cc). Not part of the tuned pipeline: on a CPU the
+// copies that concatenate cost more than one large product saves.
 #include "passes/run/rewrite.h"
 
 #include <stdlib.h>

@@ -1,5 +1,5 @@
-// reshape_mover.c — reshape-mover (xla/hlo/transforms/simplifiers/reshape_mover.cc): moves reshapes
-// and transposes after elementwise operations, where they become adjacent and cancel.
+// reshape_mover.c — reshape-mover (xla/hlo/transforms/simplifiers/reshape_mover.cc): moves
+// reshapes and transposes after elementwise operations, where they become adjacent and cancel.
 //
 // An elementwise instruction is a candidate when its operands are equivalent rearrangements of
 // other values (same opcode, same source dims, same permutation), or values that can be rearranged

@@ -1,8 +1,8 @@
 // sort_simplifier.c — simplify-sorts (xla/hlo/transforms/simplifiers/sort_simplifier.cc):
 // smaller sorts.
 //
-// Operands that the comparator does not use and whose results have no users are removed. A sort along
-// a dimension of size 1 is replaced by its operands.
+// Operands that the comparator does not use and whose results have no users are removed. A sort
+// along a dimension of size 1 is replaced by its operands.
 #include "passes/run/rewrite.h"
 
 static bool trivial(const hlo_instr *s) {

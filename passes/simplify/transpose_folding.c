@@ -1,8 +1,8 @@
-// transpose_folding.c — transpose-folding (xla/service/transpose_folding.cc): folds transposes of the
-// operands of dot and convolution into the dimension numbers. For a dot, only a transpose that swaps the one free
-// dimension with contracting ones and leaves the batch dimensions alone is taken, since libraries
-// multiply such operands at full speed; fold_batch=true takes any that keeps the order of the free
-// dimensions.
+// transpose_folding.c — transpose-folding (xla/service/transpose_folding.cc): folds transposes of
+// the operands of dot and convolution into the dimension numbers. For a dot, only a transpose that
+// swaps the one free dimension with contracting ones and leaves the batch dimensions alone is
+// taken, since libraries multiply such operands at full speed; fold_batch=true takes any that keeps
+// the order of the free dimensions.
 #include "passes/run/cache.h"
 
 static bool foldable(const hlo_instr *t, hlo_ints batch, hlo_ints con, bool fold_batch) {
