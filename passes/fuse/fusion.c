@@ -549,7 +549,7 @@ static const pass_option_info options[] = {
      "cost: by time saved; greedy: XLA's rules, whatever may join does; greedy_cpu: with "
      "XLA:CPU's on top"},
     {"may_duplicate", PASS_BOOL, "true",
-     "greedy: a cheap producer may be computed in several of its readers"},
+     "greedy: a cheap producer may be cloned into several of its users"},
 };
 
 const pass_info pass_fusion = {

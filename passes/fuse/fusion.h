@@ -6,7 +6,7 @@
 #include "passes/run/pass.h"
 
 // How a kernel reads one of its members: an index class is a chain of data movements from the
-// kernel's loops to the member; two readers in one class share the value, two classes compute it
+// kernel's loops to the member; two users in one class share the value, two classes compute it
 // twice.
 enum {
   FUSION_MAX_CLASSES = 6,

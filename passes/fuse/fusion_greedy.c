@@ -185,7 +185,7 @@ static void find_apart(greedy *g, u32 n, hlo_instr *const *order) {
     memset(t.fits + k, 0, last - k + 1);
     t.producer = producer;
     t.reaches[k] = t.fits[k] = true;
-    // only what lies between it and its last reader matters
+    // only instructions between it and its last user matter
     for (u32 j = k + 1; ok && j <= last; j++) {
       bool any = false, direct = false;
       for (u32 o = 0; o < order[j]->noperands; o++) {

@@ -11,7 +11,7 @@ bool fusion_rule_expensive(const hlo_instr *, bool cpu);
 // may be in a fusion, or be made one
 bool fusion_rule_fusible(const hlo_instr *);
 bool fusion_rule_elementwise(const hlo_instr *);
-// cheaper the more often it is computed in its readers
+// cheaper the more often it is computed in its users
 bool fusion_rule_duplicable(const hlo_instr *);
 bool fusion_rule_at_most_unary(const hlo_instr *);  // one large operand at most
 bool fusion_rule_has_other_users(const hlo_instr *producer, const hlo_instr *consumer);

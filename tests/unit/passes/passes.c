@@ -14,7 +14,6 @@
 #include <cmocka.h>
 
 #include "core/eval/eval.h"
-#include "passes/run/rewrite.h"
 #include "tests/unit/modules.h"
 
 #include <glob.h>
@@ -208,49 +207,6 @@ static void unreported_changes(void **state) {
   assert_int_equal(hs_ok(s), !HS_CHECKED);
   hs_status_drop(s);
   hlo_module_free(m);
-}
-
-// Two chains of computations, each of which calls the one below twice: 2^depth paths lead to the
-// leaves, `leaf` and `other` being their operations.
-static hlo_module *shared_calls(u32 depth, const char *leaf, const char *other) {
-  hs_buf b = {0};
-  hs_buf_puts(&b, "HloModule m\n");
-  for (u32 chain = 0; chain < 2; chain++) {
-    hs_buf_printf(&b, "f%u_0 {\n  x = f32[] parameter(0)\n  ROOT y = f32[] %s(x)\n}\n", chain,
-                  chain ? other : leaf);
-    for (u32 k = 1; k <= depth; k++)
-      hs_buf_printf(&b,
-                    "f%u_%u {\n  x = f32[] parameter(0)\n  a = f32[] call(x), to_apply=f%u_%u\n"
-                    "  b = f32[] call(x), to_apply=f%u_%u\n  ROOT y = f32[] add(a, b)\n}\n",
-                    chain, k, chain, k - 1, chain, k - 1);
-  }
-  hs_buf_printf(&b,
-                "ENTRY e {\n  x = f32[] parameter(0)\n  a = f32[] call(x), to_apply=f0_%u\n"
-                "  b = f32[] call(x), to_apply=f1_%u\n  ROOT y = f32[] add(a, b)\n}\n",
-                depth, depth);
-  hlo_module *m = parse(hs_buf_cstr(&b));
-  hs_buf_free(&b);
-  return m;
-}
-
-// Structural comparison of shared call graphs takes time in their size, not in their paths.
-static void shared_call_graphs(void **state) {
-  (void)state;
-  for (u32 different = 0; different < 2; different++) {
-    hlo_module *m = shared_calls(60, "negate", different ? "exponential" : "negate");
-    const hlo_instr *a = hlo_operand(m->entry->root, 0), *b = hlo_operand(m->entry->root, 1);
-    hlo_computation *f = hlo_attr_comp(a, HLO_ATTR_TO_APPLY),
-                    *g = hlo_attr_comp(b, HLO_ATTR_TO_APPLY);
-    hs_arena scratch = {0};
-    u64 *memo = HS_NEW_ARRAY(&scratch, u64, m->next_comp_id);
-    assert_int_equal(pass_comp_equal(f, g, true, &scratch), !different);
-    assert_int_equal(pass_attrs_equal(a, b, true, &scratch), !different);
-    assert_int_equal(pass_comp_hash(f, memo) == pass_comp_hash(g, memo), !different);
-    hs_arena_free(&scratch);
-    run_verified(m, "cse");
-    assert_int_equal(hlo_operand(m->entry->root, 0) == hlo_operand(m->entry->root, 1), !different);
-    hlo_module_free(m);
-  }
 }
 
 static void rewrite_limit(void **state) {
@@ -726,7 +682,6 @@ int main(void) {
                                      cmocka_unit_test(rolled_back),
                                      cmocka_unit_test(changes_are_seen),
                                      cmocka_unit_test(unreported_changes),
-                                     cmocka_unit_test(shared_call_graphs),
                                      cmocka_unit_test(rewrite_limit),
                                      cmocka_unit_test(names),
                                      cmocka_unit_test(pipelines),
