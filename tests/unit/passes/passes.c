@@ -185,8 +185,7 @@ static void changes_are_seen(void **state) {
 
 // An edit that bypasses the edit API.
 static hs_status edits_behind_the_api(pass_ctx *c) {
-  hlo_instr *i = c->m->entry->root;
-  i->name = "renamed";
+  c->m->entry->root->name = "renamed";
   return HS_GOOD;
 }
 
@@ -198,12 +197,11 @@ static void unreported_changes(void **state) {
   o.verify_all = true;
   pass_result r;
   hs_status s = pass_run(m, &bad, NULL, &o, &r);
-  assert_false(hs_ok(s));
-  assert_int_equal(s.err->code, HS_E_PASS);
+  assert_true(!hs_ok(s) && s.err->code == HS_E_PASS);
   hs_status_drop(s);
   m->entry->root->name = "r";
   o.verify_all = false;
-  s = pass_run(m, &bad, NULL, &o, &r);
+  s = pass_run(m, &bad, NULL, &o, &r);  // checked builds compare the text in any case
   assert_int_equal(hs_ok(s), !HS_CHECKED);
   hs_status_drop(s);
   hlo_module_free(m);
