@@ -1,9 +1,9 @@
-// ffi.c — shell side of loadable custom calls: which libraries there are, and a call as a request
-// to the worker.
+// ffi.c — shell side of loadable custom calls: the list of loaded libraries, and calls as
+// requests to a worker.
 //
-// The list, and the worker that opens the libraries, are the process's: the evaluator asks for them
-// through ffi_peer, a constant. One lock guards both. A worker that died takes its libraries with
-// it: each request names its library, and a new worker opens it again.
+// The list, and the worker that opens the libraries, belong to the process, because the evaluator
+// reaches them through ffi_peer, a constant. One lock guards both. Each request names its library,
+// so that a new worker opens it again after the old one has died.
 #include <pthread.h>
 #include <stdlib.h>
 #include "backends/block.h"
@@ -139,7 +139,8 @@ static hs_status put_shapes(const hlo_instr *i, hs_buf *b, u32 n, const hlo_shap
       if (!hlo_shape_is_array(s) || hlo_dtype_bits(s->dtype) < 8)
         return hs_fail_subject(
             HS_E_UNSUPPORTED, "custom-call",
-            "unsupported: custom-call %s with values that a library cannot be given", i->name);
+            "unsupported: custom-call %s with values of a type that libraries cannot take",
+            i->name);
       wire_put_u32(b, (u32)hlo_dtypes[s->dtype].proto);
       wire_put_u32(b, s->rank);
       for (u32 d = 0; d < s->rank; d++) wire_put_i64(b, s->dims[d]);
@@ -154,7 +155,7 @@ static hs_status call(void *arg, const hlo_instr *i, u32 n, hlo_literal *const *
   // one call at a time: the worker answers one request at a time
   pthread_mutex_lock(&loaded.lock);
   const target *t = find(hlo_attr_str(i, HLO_ATTR_CUSTOM_CALL_TARGET), &symbol);
-  hs_status st = t ? HS_GOOD : hs_fail(HS_E_RUN, "%s: its library is gone", i->name);
+  hs_status st = t ? HS_GOOD : hs_fail(HS_E_RUN, "%s: its library is not loaded any more", i->name);
   hs_buf b = {0};
   const hlo_shape **shapes = hs_calloc(n + 1, sizeof *shapes);
   for (u32 k = 0; k < n; k++) shapes[k] = ops[k]->shape;

@@ -14,7 +14,7 @@ void ffi_unload_all(void);
 void ffi_list(hs_buf *);
 // The library and symbol of a target, malloc'ed; NULL when no library has it.
 void ffi_find(hs_str target, char **library, char **symbol);
-// What the evaluator asks for targets that it does not know.
+// What the evaluator calls for targets that it does not know.
 extern const hlo_eval_peer ffi_peer;
 
 #endif

@@ -1,7 +1,7 @@
 // ffi_abi.h — the binary interface of XLA's foreign function interface (version 0.3), as far as a
 // host of custom calls needs it: a handler is a C function that takes a call frame and returns NULL
 // or an error. Layouts are those of XLA's c_api.h; names are ours. Every struct starts with its
-// size, so that both sides can be of different age.
+// size, so that both sides may have different versions.
 #ifndef BACKEND_FFI_ABI_H
 #define BACKEND_FFI_ABI_H
 
@@ -21,7 +21,7 @@ typedef struct ffi_version {
 enum { FFI_MAJOR = 0, FFI_MINOR = 3 };
 // A frame with this extension asks the handler about itself instead of calling it.
 enum { FFI_EXTENSION_METADATA = 1 };
-// newer ones go on
+// Newer versions have more fields.
 typedef struct ffi_metadata {
   size_t struct_size;
   ffi_version version;

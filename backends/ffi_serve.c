@@ -2,9 +2,9 @@
 // attributes, call frames.
 //
 // Handlers are found by symbol, or register themselves when the library is opened (it finds
-// XLA_FFI_GetApi here). There is no stream and no user data; scratch memory is malloc's, tasks run
-// at once. Attributes are the MLIR dictionary in the call's backend_config: numbers with their
-// types, strings, true and false, array<T: ...>, and dictionaries in it.
+// XLA_FFI_GetApi here). There is no stream and no user data; scratch memory comes from malloc,
+// tasks run immediately. Attributes are the MLIR dictionary in the call's backend_config: numbers
+// with their types, strings, true and false, array<T: ...>, and dictionaries in it.
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -432,8 +432,8 @@ hs_status ffi_serve_call(const void *payload, size_t n, const int *fds, u32 nfds
          config = terminated(&a, wire_get_bytes(&r));
   serve_map args = {0}, rets = {0};
   void *library = NULL;
-  hs_status st =
-      nfds == 2 ? open_library(path, &library) : hs_fail(HS_E_WORKER, "a call without its memory");
+  hs_status st = nfds == 2 ? open_library(path, &library)
+                           : hs_fail(HS_E_WORKER, "the call request has no shared memory");
   if (hs_ok(st)) st = serve_map_fd(fds[0], false, &args);
   if (hs_ok(st)) st = serve_map_fd(fds[1], true, &rets);
   ffi_handler *handler = hs_ok(st) ? find_handler(library, symbol) : NULL;
@@ -449,7 +449,7 @@ hs_status ffi_serve_call(const void *payload, size_t n, const int *fds, u32 nfds
     read_buffers(&r, &a, rets, &frame.rets);
     reader attrs = {.p = config.p, .end = config.p + config.n, .a = &a};
     frame.attrs = *read_dictionary(&attrs, 0);
-    if (r.bad) st = hs_fail(HS_E_WORKER, "a call that ends early");
+    if (r.bad) st = hs_fail(HS_E_WORKER, "the call request is cut short");
     else if (attrs.bad)
       st = hs_fail(HS_E_UNSUPPORTED, "the attributes of the call cannot be read: %.200s", config.p);
     else {

@@ -1,11 +1,12 @@
-// estimate.c — the estimator: how long a module takes on a described device, from shapes alone.
+// estimate.c — the estimator: the time of a module on a device, computed from shapes alone.
 //
 // Model (a roofline per kernel, Williams et al. 2009): a kernel takes launch + max(bytes /
 // bandwidth, flops / peak, transcendentals / rate); memory traffic and computation overlap, kernels
 // do not. A kernel whose operands and results fit the cache together is served at cache bandwidth.
-// Naive: every instruction is a kernel and every intermediate goes to memory. Otherwise: as the
-// module stands, a fusion is one kernel. Loops count their trips (core/analysis/cost.h); what is
-// not known (custom-calls, data-dependent loops) is counted in hlo_cost_table.unknown, not guessed.
+// Naive: every instruction is a kernel and every intermediate result goes through memory.
+// Otherwise a fusion is one kernel. The body of a loop counts once per iteration
+// (core/analysis/cost.h), once in all where the number of iterations is unknown; custom calls have
+// the cost of their operands and results.
 #include "profiler/prof.h"
 
 #include <math.h>
@@ -85,7 +86,7 @@ static void add_instr(estimator *x, const hlo_instr *i, double times) {
     add_computation(x, hlo_attr_comp(i, HLO_ATTR_CONDITION), times * (n + 1));
     return;
   }
-  case HLO_CONDITIONAL: {  // branches are taken to be equally likely
+  case HLO_CONDITIONAL: {  // branches are assumed to be equally likely
     hlo_computation *branch[64];
     u32 n = HS_MIN(hlo_called(i, branch, HS_COUNT(branch)), (u32)HS_COUNT(branch));
     for (u32 k = 0; k < n; k++) add_computation(x, branch[k], times / n);
@@ -101,10 +102,10 @@ static void add_instr(estimator *x, const hlo_instr *i, double times) {
 }
 
 static void add_computation(estimator *x, const hlo_computation *c, double times) {
-  if (++x->depth > 200) {
+  if (++x->depth > 200) {  // deeper than calls of any real program
     x->depth--;
     return;
-  }  // deeper calls than any real program
+  }
   hlo_for_each_instr(i, c) add_instr(x, i, times);
   x->depth--;
 }

@@ -1,7 +1,7 @@
-// gpu.c — GPU descriptions as XLA's compiler reads them. See gpu.h.
+// gpu.c — writes and reads descriptions of GPUs in the form of XLA's compiler. See gpu.h.
 //
-// The text form of protocol buffers is read without a schema: a path of names leads to a value,
-// everything else is stepped over. So fields that nobody here knows do no harm.
+// The text form of protocol buffers is read without a schema: a path of names leads to a value, and
+// all other fields are skipped, so that unknown fields do no harm.
 #include "profiler/gpu.h"
 
 #include <ctype.h>
@@ -146,8 +146,8 @@ static hs_str quoted(reader *r) {
   return s;
 }
 
-// The next field: its name and either its value or, with *block, the text behind its brace, which
-// is stepped over.
+// The next field: its name, and either its value or, in *block, the text behind its opening brace.
+// The reader continues behind the field.
 static bool field(reader *r, hs_str *name, hs_str *value, const char **block) {
   *name = word(r);
   *block = NULL;
@@ -184,8 +184,8 @@ static bool field(reader *r, hs_str *name, hs_str *value, const char **block) {
   return !r->bad;
 }
 
-// Value at a path of names, "a.b.c", in a text; the last word of a block for its text. Empty when
-// it is not there.
+// The value at a path of names, "a.b.c"; where the path leads to a message, *block is its text.
+// Empty when there is none.
 static hs_str find(const char *text, const char *path, const char **block) {
   size_t n = strcspn(path, ".");
   hs_str name, value;
@@ -204,8 +204,8 @@ static double number(const char *text, const char *path) {
   return v.n ? strtod(v.p, NULL) : 0;
 }
 
-// Operations a second of a kind of unit on one type, a multiply-add counted as two; 0 when the
-// description is silent.
+// Operations per second of a kind of unit on one type, a multiply-add counted as two; 0 when the
+// description does not have it.
 static double unit_rate(const char *info, const char *unit, hlo_dtype t) {
   const char *block = NULL, *inner;
   find(info, unit, &block);
@@ -228,7 +228,7 @@ hs_status prof_gpu_device(const char *text, hs_arena *a, prof_device *out) {
                                        "memory_bandwidth", "device_memory_size"};
   for (size_t k = 0; k < HS_COUNT(needed); k++)
     if (number(info, needed[k]) <= 0)
-      return hs_fail(HS_E_INPUT, "the description of the GPU does not say its %s", needed[k]);
+      return hs_fail(HS_E_INPUT, "the description of the GPU has no %s", needed[k]);
   double clock = number(info, "clock_rate_ghz") * 1e9, cores = number(info, "core_count"),
          f32 = 2 * cores * number(info, "fpus_per_core") * clock;
   double f64 = unit_rate(info, "scalar_unit_description", HLO_F64),

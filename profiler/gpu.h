@@ -1,5 +1,5 @@
-// gpu.h — GPUs as XLA describes them: the text of a GpuTargetConfigProto (XLA's specs, *.txtpb),
-// written from gpus.def for the GPUs known here, and read from anybody's file.
+// gpu.h — descriptions of GPUs in XLA's form, the text of a GpuTargetConfigProto (XLA's specs,
+// *.txtpb): written from gpus.def for the GPUs listed there, and read from any file.
 #ifndef PROF_GPU_H
 #define PROF_GPU_H
 
@@ -7,9 +7,9 @@
 
 // Appends the description of the GPU of that target name; false when there is none.
 bool prof_gpu_text(const char *target, hs_buf *out);
-// A device for estimates, from a description. Names are in the arena. E_INPUT names the number that
-// is missing. What a description does not say is derived: cache bandwidth as 24 bytes per core and
-// clock, transcendentals as a quarter of f32.
+// A device for estimates, from a description. Names are in the arena. E_INPUT names a required
+// field that is missing. Others are derived: cache bandwidth as 24 bytes per core and clock,
+// transcendentals as a quarter of f32.
 hs_status prof_gpu_device(const char *text, hs_arena *, prof_device *out);
 
 #endif

@@ -56,7 +56,7 @@ static bool whole(const char *p) {
   return *p != '.' && *p != 'e' && *p != 'E';
 }
 
-// One value: written behind its type when `out` is given, else stepped over.
+// One value: its type and then itself to `out`; NULL: skipped.
 static void value(reader *r, hs_buf *out, u32 depth) {
   hs_buf none = {0}, *b = out ? out : &none;
   blanks(r);

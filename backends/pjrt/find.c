@@ -3,7 +3,7 @@
 // the packages of every Python on PATH, of PYTHONPATH and of the user (JAX's jax_plugins folders
 // and XLA's xla_plugins).
 //
-// Nothing is loaded here and no Python runs; a package is recognised by where it lies. The name of
+// Nothing is loaded here and no Python runs; packages are recognized by their path. The name of
 // a plug-in is the name of its package.
 #include <glob.h>
 #include <stdlib.h>
@@ -74,7 +74,7 @@ static void add_prefix(pjrt_plugins *v, const char *prefix, const char *from) {
   }
 }
 
-// PYTHONPATH, and the packages that the user installed for himself.
+// PYTHONPATH, and the packages that the user has installed.
 static void add_users(pjrt_plugins *v) {
   const char *p = getenv("PYTHONPATH"), *home = getenv("HOME");
   while (p && *p) {
@@ -91,7 +91,7 @@ static void add_users(pjrt_plugins *v) {
 }
 
 // The folder of this program and the one above it, each with a folder "peers" in it; and
-// build/peers where we stand.
+// build/peers of the current folder.
 static void add_peers(pjrt_plugins *v) {
   char exe[4096];
   ssize_t n = readlink("/proc/self/exe", exe, sizeof exe - 1);

@@ -1,10 +1,10 @@
 // host.c — the worker processes that hold plug-ins.
 //
-// A plug-in reads its environment once and holds one client, so a worker is known by what it was
-// asked to hold: file, threads, devices, target. A few are kept side by side; the one not used for
-// longest goes when there are too many. Whatever the plug-in prints goes to memory that the shell
-// holds too, so a death can be explained: XLA's own checks print one line with the file, the line
-// and the condition before they end the process.
+// A plug-in reads its environment once and holds one client, so workers are keyed by their
+// configuration: file, threads, devices, target. At most MAX_HOSTS run at the same time; the least
+// recently used is ended first. The plug-in's stderr goes to memory that the shell maps too, so
+// that a crash can be explained: XLA's checks print one line with the file, the line and the
+// condition before they abort.
 #include "backends/pjrt/pjrt.h"
 
 #include <fcntl.h>
@@ -63,7 +63,7 @@ static backend_hosts *hosts_of(backend_context *c) {
   return *hosts;
 }
 
-// What a .json file says counts, not its name alone.
+// The key of a configuration. The content of a .json file is part of it, not its name alone.
 static hs_status key_of(const pjrt_config *c, char **key) {
   pjrt_entry e;
   HS_TRY(pjrt_entry_read(c->path, &e));
@@ -140,7 +140,7 @@ static void last_line(const char *log, size_t n, hs_buf *out) {
   hs_buf_printf(out, "%.*s", (int)HS_MIN(n - from, (size_t)600), log + from);
 }
 
-// A worker that died: which of XLA's checks did it, in the message itself.
+// When the worker died: puts the failed check of XLA into the message.
 static hs_status explain(pjrt_host *h, hs_status s) {
   if (s.err->code != HS_E_WORKER || worker_pid(h->w)) return s;
   read_log(h);
@@ -153,7 +153,7 @@ static hs_status explain(pjrt_host *h, hs_status s) {
     hs_free(message);
   } else if (h->log_n) {
     last_line(h->log, h->log_n, &why);
-    s = hs_with_note(s, "the plug-in's last words: %s", hs_buf_cstr(&why));
+    s = hs_with_note(s, "the plug-in's last line: %s", hs_buf_cstr(&why));
   }
   hs_buf_free(&why);
   return s;
@@ -230,7 +230,7 @@ static hs_status open_plugin(pjrt_host *h) {
                                h->log_fd >= 0, OPEN_S, &reply, &n);
   hs_buf_free(&q);
   if (!hs_ok(s)) {
-    worker_kill(h->w);  // half a plug-in is no state to go on from
+    worker_kill(h->w);  // a plug-in that is only partly open is of no use
     return s;
   }
   wire_reader r = {reply, n, false};
@@ -247,6 +247,7 @@ static hs_status open_plugin(pjrt_host *h) {
   return HS_GOOD;
 }
 
+// Ends the least recently used worker.
 static void drop_oldest(backend_hosts *hosts) {
   size_t oldest = 0;
   for (size_t k = 1; k < hosts->v.n; k++)
@@ -258,6 +259,7 @@ static void drop_oldest(backend_hosts *hosts) {
   hosts->v.v[oldest]->log_fd = -1;
 }
 
+// Number of hosts with a running process.
 static u32 running(const backend_hosts *hosts) {
   u32 n = 0;
   for (size_t k = 0; k < hosts->v.n; k++) n += worker_pid(hosts->v.v[k]->w) != 0;

@@ -1,15 +1,14 @@
-// kernels.c — what XLA:GPU made for a device: its launches with grid, block and shared memory,
-// and their PTX.
+// kernels.c — the kernels of a program for a GPU: launches with grid, block and shared memory,
+// and PTX.
 //
-// No call of the API tells these; the plug-in writes them as files when it is asked to
-// (xla_dump_to): NAME.thunk_sequence.txt has a line per step of the program,
+// The API has no call for these; the plug-in writes them to files (xla_dump_to):
+// NAME.thunk_sequence.txt has a line per step of the program,
 //     014: kCustomKernel       [prev=012 (1) | next=015 (1) ] gemm_fusion_dot_1 grid: [64, 1, 1]
 //                              threads: [64, 1, 1] shared_memory: 1024 bytes
 // indented below the loop or branch that it belongs to; NAME.thunk_metadata.txt has the instruction
-// of each step, by number
-// (profile_annotation: "gemm_fusion_dot.1" thunk_id: 14); NAME.N.ptx are the kernels' texts. They
-// also declare shared memory, on top of what the launch asks for. Registers and stack are in the
-// machine code, of which the worker sends a list (serve_cubin.c).
+// of each step, by number (profile_annotation: "gemm_fusion_dot.1" thunk_id: 14); NAME.N.ptx are
+// the kernels' texts. They declare shared memory in addition to what the launch requests. Registers
+// and stack are in the machine code, of which the worker sends a list (serve_cubin.c).
 #include "backends/pjrt/pjrt.h"
 
 #include <ctype.h>
@@ -18,13 +17,12 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-// ids: of the steps; about: the metadata
 typedef struct reading {
   hs_arena *a;
   pjrt_kernels *out;
   HS_VEC(char *) ptx;
-  HS_VEC(u32) ids;
-  const char *about;
+  HS_VEC(u32) ids;    // of the steps
+  const char *about;  // text of the metadata
 } reading;
 
 static bool ends_with(const char *s, const char *tail) {

@@ -1,9 +1,9 @@
 // options.c — xla.CompileOptionsProto, written field by field.
 //
 // Field 3 is the build options: device ordinal (1), replicas (4) and partitions (5), SPMD (6),
-// backend only (11), Shardy (19). Replicas and partitions must be there: plug-ins stop their
-// process without them. Debug options (field 3 of the build options) are never sent, because a
-// partial message replaces every default; flags travel one by one as env_option_overrides (field
+// backend only (11), Shardy (19). Replicas and partitions are required: plug-ins abort
+// without them. Debug options (field 3 of the build options) are never sent, because a
+// partial message replaces every default; flags are sent one by one as env_option_overrides (field
 // 7), which are applied on top of the defaults and refused by name when unknown.
 #include <stdlib.h>
 
@@ -11,7 +11,7 @@
 #include "core/proto/wire.h"
 
 // OptionOverrideProto: 1 string, 2 bool, 3 int64, 4 double. Plug-ins parse strings for flags of any
-// type but not the other way round, so only what can be nothing else is sent as a bool.
+// type but not the other way round, so only "true" and "false" are sent as a bool.
 static void put_flag(hs_buf *b, const backend_flag *f) {
   size_t entry = pb_begin(b);
   pb_put_bytes(b, 1, f->name, strlen(f->name));

@@ -2,9 +2,9 @@
 //
 // The shell side only: it writes the module and the compile options as protocol buffers, packs
 // arguments into shared memory once, and reads results in place. A compiled program keeps its
-// request; when the worker that had it is gone it is compiled again before its next run, silently.
-// What the plug-in says of its executable (optimized module, cost, memory) is kept as it said it;
-// pjrt_compiled_result hands it out.
+// request; when the worker that had it is gone it is compiled again before its next run, without a
+// message. What the plug-in reports of its executable (optimized module, cost, memory) is kept
+// unchanged for pjrt_compiled_result.
 #include "backends/pjrt/pjrt.h"
 #include "backends/ffi.h"
 #include "backends/pjrt/plugin.h"
@@ -32,7 +32,7 @@ struct backend_exe {
   u32 replicas, ndevices, nargs, nouts;
   pjrt_tiles *arg, *out;  // per leaf
   backend_compiled info;
-  pjrt_result said;
+  pjrt_result reported;
 };
 
 static hs_status pjrt_probe(void) {
@@ -42,7 +42,7 @@ static hs_status pjrt_probe(void) {
   return HS_GOOD;
 }
 
-// Only the plug-in's compiler knows; what it refuses, compile says.
+// Only the plug-in's compiler knows: compile reports what it refuses.
 static bool pjrt_supports(const hlo_instr *i, hs_buf *why) {
   (void)i;
   (void)why;
@@ -80,7 +80,7 @@ static hs_status make_tiles(backend_exe *e, const pjrt_ready *m) {
   return HS_GOOD;
 }
 
-// Baseline: every instruction its own kernel, as far as the plug-in's own switches go.
+// For the baseline, where every instruction is a kernel: the passes to disable.
 static const char *const unfused =
     "fusion,fusion-wrapper,multi_output_fusion,cpu_instruction_fusion,priority-fusion,"
     "xnn-graph-fusion,dot-library-rewriter";
@@ -103,8 +103,8 @@ static void write_options(hs_buf *out, const backend_exe *e, const pjrt_ready *m
   hs_free(joined);
 }
 
-// Custom calls that somebody here can compute: target, and the user's library with its symbol where
-// one is loaded.
+// Custom calls that hlosh or a loaded library can compute: target, and the user's library with its
+// symbol where one is loaded.
 static void put_calls(hs_buf *q, const hlo_module *m) {
   HS_VEC(hs_str) targets = {0};
   hlo_for_each_comp(c, m)
@@ -156,12 +156,11 @@ static hs_status make_request(backend_exe *e, const pjrt_ready *m, const backend
   return s;
 }
 
-// ---- what the plug-in says ----------------------------------------------------------------------
+// ---- what the plug-in reports -------------------------------------------------------------------
 
 static char *keep(backend_exe *e, hs_str s) { return hs_arena_strndup(&e->arena, s.p, s.n); }
 
-// How many devices a program is for stands in the config that modules travel with, not in
-// HloModuleProto.
+// The number of devices of a program is in HloModuleConfig, not in HloModuleProto.
 static void state_devices(hlo_module *m, hlo_attr_id id, u32 n) {
   if (n > 1 && !hlo_attrs_find(m->attrs, id))
     hlo_set_module_attr(m, (hlo_attr){.id = id, .v.i = n});
@@ -170,12 +169,12 @@ static void state_devices(hlo_module *m, hlo_attr_id id, u32 n) {
 static void read_optimized(backend_exe *e, hlo_ctx *ctx, hs_str bytes) {
   if (!bytes.n) return;
   hs_status s =
-      hlo_proto_read(ctx, bytes.p, bytes.n, "<optimized by the plug-in>", &e->said.optimized);
+      hlo_proto_read(ctx, bytes.p, bytes.n, "<optimized by the plug-in>", &e->reported.optimized);
   if (hs_ok(s)) {
-    state_devices(e->said.optimized, HLO_ATTR_REPLICA_COUNT, e->replicas);
-    state_devices(e->said.optimized, HLO_ATTR_NUM_PARTITIONS, e->ndevices / e->replicas);
+    state_devices(e->reported.optimized, HLO_ATTR_REPLICA_COUNT, e->replicas);
+    state_devices(e->reported.optimized, HLO_ATTR_NUM_PARTITIONS, e->ndevices / e->replicas);
   }
-  e->said.unreadable =
+  e->reported.unreadable =
       hs_ok(s) ? NULL : hs_arena_strndup(&e->arena, s.err->message, strlen(s.err->message));
   hs_status_drop(s);
 }
@@ -222,28 +221,29 @@ static void list_kernels(backend_exe *e, const hlo_module *m, const hlo_computat
 
 static void fill_info(backend_exe *e, const hlo_module *m) {
   backend_compiled *c = &e->info;
-  if (e->said.optimized && e->said.optimized->entry) {
+  if (e->reported.optimized && e->reported.optimized->entry) {
     kernel_list v = {0};
-    u32 left = 1 << 20;  // calls of calls repeat; nobody reads a longer list
-    list_kernels(e, m, e->said.optimized->entry, &v, 0, &left);
+    u32 left = 1 << 20;  // nested calls repeat: the list is limited
+    list_kernels(e, m, e->reported.optimized->entry, &v, 0, &left);
     c->nkernels = (u32)v.n;
     c->kernels = v.n ? hs_arena_dup(&e->arena, v.v, v.n * sizeof *v.v) : NULL;
     hs_vec_free(&v);
   }
-  const pjrt_memory *s = &e->said.memory;
+  const pjrt_memory *s = &e->reported.memory;
   c->argument_bytes = s->arguments;
   c->output_bytes = s->outputs;
   c->alias_bytes = s->alias;
   c->temp_bytes = s->temp;
-  // XLA:CPU's own peak leaves the temporaries out, so there the sum is made as for every other
-  // backend; XLA:GPU's is a peak.
+  // XLA:CPU's peak leaves the temporaries out, so there it is the sum, as for every other backend;
+  // XLA:GPU's is a peak.
   c->peak_bytes =
       e->target && s->peak > 0
           ? s->peak
           : hs_add_sat_i64(hs_add_sat_i64(s->arguments, s->outputs - s->alias), s->temp);
 }
 
-// The partitioner may cut results that the module leaves open; its module says how.
+// The partitioner may shard results that have no sharding in the module; the optimized module says
+// how.
 static hs_status adopt_outputs(backend_exe *e, hlo_ctx *ctx, const i64 *dims, hs_str bytes) {
   const hlo_sharding *all = NULL;
   for (u32 k = 0; k < e->nouts; dims += e->out[k++].whole->rank) {
@@ -256,7 +256,8 @@ static hs_status adopt_outputs(backend_exe *e, hlo_ctx *ctx, const i64 *dims, hs
     HS_TRY(pjrt_tiles_make(ctx, whole, s, e->ndevices, &e->out[k]));
     if (whole->rank && memcmp(e->out[k].part->dims, dims, whole->rank * sizeof *dims))
       return hs_fail(HS_E_UNSUPPORTED,
-                     "the plug-in cuts output %u among the devices and does not say how", k);
+                     "the plug-in shards output %u over the devices in a way it does not report",
+                     k);
   }
   return HS_GOOD;
 }
@@ -269,7 +270,7 @@ static hs_status read_reply(backend_exe *e, wire_reader *r, const hlo_module *m)
   for (u32 k = 0; k < e->nouts; k++) ndims += e->out[k].whole->rank;
   i64 *dims = HS_NEW_ARRAY(&e->arena, i64, ndims + 1);
   wire_get(r, dims, ndims * sizeof *dims);
-  pjrt_memory *s = &e->said.memory;
+  pjrt_memory *s = &e->reported.memory;
   s->known = wire_get_u32(r) != 0;
   i64 *const fields[] = {&s->code, &s->arguments, &s->outputs, &s->alias, &s->temp, &s->peak};
   for (size_t k = 0; k < HS_COUNT(fields); k++) {
@@ -281,12 +282,12 @@ static hs_status read_reply(backend_exe *e, wire_reader *r, const hlo_module *m)
   for (u32 k = 0; k < n && k < 100000 && !r->bad; k++) {
     cost[k].name = keep(e, wire_get_bytes(r));
     cost[k].value = wire_get_f64(r);
-    e->said.ncost++;
+    e->reported.ncost++;
   }
-  e->said.cost = cost;
-  e->said.fingerprint = keep(e, wire_get_bytes(r));
-  e->said.refused = keep(e, wire_get_bytes(r));
-  pjrt_read_kernels(e->dumps, r, &e->arena, &e->said.kernels);
+  e->reported.cost = cost;
+  e->reported.fingerprint = keep(e, wire_get_bytes(r));
+  e->reported.refused = keep(e, wire_get_bytes(r));
+  pjrt_read_kernels(e->dumps, r, &e->arena, &e->reported.kernels);
   hs_str format = wire_get_bytes(r), code = wire_get_bytes(r);
   if (r->bad) return hs_fail(HS_E_WORKER, "the worker's answer to a compile request is cut short");
   hs_str bytes = pj_module_bytes(format, code);
@@ -305,14 +306,14 @@ static hs_status send_compile(backend_exe *e, void **reply, size_t *n) {
   return HS_GOOD;
 }
 
-static bool worker_has_it(const backend_exe *e) {
+static bool worker_has_program(const backend_exe *e) {
   worker *w = e->host ? pjrt_host_worker(e->host) : NULL;
   return w && worker_pid(w) && worker_generation(w) == e->generation;
 }
 
 static void pjrt_release(backend_exe *e) {
   if (!e) return;
-  if (worker_has_it(e)) {
+  if (worker_has_program(e)) {
     hs_buf q = {0};
     wire_put_i64(&q, (i64)e->id);
     hs_status_drop(
@@ -321,8 +322,8 @@ static void pjrt_release(backend_exe *e) {
   }
   for (u32 k = 0; e->arg && k < e->nargs; k++) pjrt_tiles_free(&e->arg[k]);
   for (u32 k = 0; e->out && k < e->nouts; k++) pjrt_tiles_free(&e->out[k]);
-  hlo_module_free(e->said.optimized);
-  hs_vec_free(&e->said.kernels);
+  hlo_module_free(e->reported.optimized);
+  hs_vec_free(&e->reported.kernels);
   pjrt_remove_dumps(e->dumps);
   worker_shm_free(&e->program);
   hs_buf_free(&e->request);
@@ -341,8 +342,8 @@ static void keep_shapes(backend_exe *e, const hlo_module *m) {
   e->result = m->entry->root->shape;
 }
 
-// Where the value of a field ends that begins at `p`: at the end of its line, or behind the brace
-// that closes its block.
+// The end of the field that begins at `p`: that of its line, or the one behind the brace that
+// closes its block.
 static const char *field_end(const char *p) {
   p += strcspn(p, ":{\n");
   if (*p == ':') p++, p += strspn(p, " ");
@@ -355,7 +356,7 @@ static const char *field_end(const char *p) {
 }
 
 // Target descriptions may hold fields that are newer than the plug-in, which refuses them by name.
-// Takes such a field out of the text; false when the plug-in's last words name none.
+// Removes such a field from the text; false when the plug-in's log names none.
 static bool drop_unknown_field(backend_exe *e) {
   size_t n;
   const char *log = pjrt_host_log(e->host, &n), *mark = strstr(log, "has no field named \"");
@@ -371,18 +372,19 @@ static bool drop_unknown_field(backend_exe *e) {
   if (found) {
     const char *end = field_end(at);
     memmove(at, end, strlen(end) + 1);
-    bool again = e->said.dropped && strstr(e->said.dropped, key);
-    char *all = again ? hs_strdup(e->said.dropped)
-                      : hs_format("%s%s%s", e->said.dropped ? e->said.dropped : "",
-                                  e->said.dropped ? ", " : "", key);
-    e->said.dropped = hs_arena_strndup(&e->arena, all, strlen(all));
+    bool again = e->reported.dropped && strstr(e->reported.dropped, key);
+    char *all = again ? hs_strdup(e->reported.dropped)
+                      : hs_format("%s%s%s", e->reported.dropped ? e->reported.dropped : "",
+                                  e->reported.dropped ? ", " : "", key);
+    e->reported.dropped = hs_arena_strndup(&e->arena, all, strlen(all));
     hs_free(all);
   }
   hs_free(key);
   return found;
 }
 
-// Sends the request; again without what the plug-in does not know of the target.
+// Sends the request; repeats it as long as the plug-in refuses a field of the target that can be
+// left out.
 static hs_status compile_request(backend_exe *e, const pjrt_ready *ready, const backend_options *o,
                                  void **reply, size_t *n) {
   enum { MOST_FIELDS = 64 };
@@ -397,7 +399,7 @@ static hs_status compile_request(backend_exe *e, const pjrt_ready *ready, const 
   }
 }
 
-// Kernels for a GPU are known from what the plug-in dumps; a folder of the user's own comes first.
+// Kernels for a GPU are read from the plug-in's dumps; a folder given by the user is used as it is.
 static bool dumps_already(const backend_options *o) {
   for (u32 k = 0; k < o->nflags; k++)
     if (!strcmp(o->flags[k].name, "xla_dump_to")) return true;
@@ -476,8 +478,8 @@ static bool has_fusions(const hlo_module *m) {
   return false;
 }
 
-// XLA:GPU takes no fusions of ours, XLA:CPU most of them: where its passes stop over a layout that
-// they expect inside of one, the module is sent once more without.
+// XLA:GPU accepts no fusions from outside, XLA:CPU most of them: where its passes stop because of a
+// layout inside of one, the module is sent once more without fusions.
 static hs_status pjrt_compile(const hlo_module *m, const backend_options *opt, backend_exe **out) {
   static const backend_options defaults = {0};
   const backend_options *o = opt ? opt : &defaults;
@@ -491,7 +493,7 @@ static hs_status pjrt_compile(const hlo_module *m, const backend_options *opt, b
 }
 
 static const backend_compiled *pjrt_compiled(const backend_exe *e) { return &e->info; }
-const pjrt_result *pjrt_compiled_result(const backend_exe *e) { return &e->said; }
+const pjrt_result *pjrt_compiled_result(const backend_exe *e) { return &e->reported; }
 hs_status pjrt_compiled_whole(const backend_exe *e, const hlo_module *m, hlo_module **whole) {
   return pjrt_whole(m, e->nargs, e->arg, e->nouts, e->out, whole);
 }
@@ -523,8 +525,8 @@ static hs_status pack(const backend_exe *e, const hlo_literal *const *leaf, work
   return HS_GOOD;
 }
 
-// The result as the module gives it: tokens and tuples back in their places. Leaves that every
-// device has whole point into device 0's part of the block.
+// The result in the shape of the module, with its tuples and tokens. Leaves that are replicated
+// point into device 0's part of the block.
 static hs_status unpack(const backend_exe *e, const hlo_shape *s, block *b, size_t *at, u32 *leaf,
                         size_t stride, hlo_literal **out) {
   if (hlo_shape_is_tuple(s)) {
@@ -553,7 +555,7 @@ static hs_status unpack(const backend_exe *e, const hlo_shape *s, block *b, size
 }
 
 static hs_status ensure_compiled(backend_exe *e) {
-  return worker_has_it(e) ? HS_GOOD : send_compile(e, NULL, NULL);
+  return worker_has_program(e) ? HS_GOOD : send_compile(e, NULL, NULL);
 }
 
 static hs_status send_run(backend_exe *e, const backend_run_options *o, const worker_shm *in,

@@ -1,27 +1,30 @@
-// pjrt.h — the parts of the pjrt backend, private to backends/pjrt (find.c's list is also read by
-// the shell).
+// pjrt.h — the parts of the pjrt backend, private to backends/pjrt (the shell also reads the list
+// of find.c).
 //
 //   find.c       shell side: which plug-ins this machine has
 //   entry.c      shell side: plug-ins named by a .json file
-//   host.c       shell side: the worker processes that hold plug-ins, their captured stderr, what a
-//                death means
-//   prepare.c    shell side: a module as plug-ins take it: flat parameters and results, no schedule
+//   host.c       shell side: the worker processes that hold plug-ins, their captured stderr, the
+//                cause when one of them dies
+//   prepare.c    shell side: a module in the form that plug-ins accept: flat parameters and results
 //   options.c    shell side: compile options as protocol buffer
 //   trace.c      shell side: the plug-in's log of its passes
 //   kernels.c    shell side: the launches and PTX that XLA:GPU made
-//   shard.c      shell side: arguments cut for, results joined from, several devices
+//   shard.c      shell side: arguments split among, results joined from, several devices
 //   pjrt.c       shell side: the backend
 //   plugin.c     worker side: one loaded plug-in
 //   serve.c      worker side: opening, compiling, querying
 //   serve_run.c  worker side: buffers, running, measuring
-//   serve_calls.c  worker side: custom calls that the plug-in cannot do
-//   serve_cubin.c, records.c worker side: registers and the like, from machine code in the packed
-//   executable
+//   serve_calls.c  worker side: custom calls that the plug-in has no handler for
+//   serve_cubin.c, records.c  worker side: registers and stack of kernels, from the machine code in
+//                the serialized executable
 //
-// The shell never loads a plug-in. A worker holds one plug-in and at most one client; who wants
-// another plug-in, another number of threads or of devices gets another worker (host.c). Compiled
-// programs are known by number; when a worker has died, its programs are compiled again before they
-// run again.
+// Calls go one way: pjrt.c calls the other files of the shell side, host.c calls entry.c, and
+// shard.c and trace.c call nothing here; serve.c calls plugin.c and the other serve_*.c.
+//
+// The shell never loads a plug-in. A worker holds one plug-in and at most one client; another
+// plug-in, or another number of threads or devices, needs another worker (host.c). Compiled
+// programs have numbers; when a worker has died, its programs are compiled again before their next
+// run.
 #ifndef PJRT_PJRT_H
 #define PJRT_PJRT_H
 
@@ -29,17 +32,19 @@
 #include "backends/block.h"
 
 // ---- find.c -------------------------------------------------------------------------------------
-// from: "PJRT_NAMES_AND_LIBRARY_PATHS", "build/peers", ...
 typedef struct pjrt_plugin {
-  char *name, *path, *from;
+  char *name, *path;
+  char *from;  // where it was found: "PJRT_NAMES_AND_LIBRARY_PATHS", "build/peers", ...
 } pjrt_plugin;
 typedef HS_VEC(pjrt_plugin) pjrt_plugins;
-void pjrt_find_all(pjrt_plugins *out);  // in order of preference, each file once
-void pjrt_plugins_free(pjrt_plugins *);
-// By name (or as much of it as only one has) or path; NULL or "": the first whose name has "cpu" in
-// it, else the first. malloc'ed path.
+// All plug-ins of this machine, in order of preference, each file once.
+void pjrt_find_all(pjrt_plugins *out);
+void pjrt_plugins_free(pjrt_plugins *);  // its entries, not the struct
+// By path, or by name or a part of it that only one has; NULL or "": the first whose name contains
+// "cpu", else the first. *path is malloc'ed. E_NOT_BUILT or E_INPUT when there is none.
 hs_status pjrt_find(const char *name_or_path, char **path);
-// The preferred one (name or path; may be NULL) when it is for GPUs, else the first that is.
+// The preferred one (name or path; may be NULL) when it is for GPUs, else the first that is. *path
+// is malloc'ed; errors as above.
 hs_status pjrt_find_gpu(const char *preferred, char **path);
 
 // ---- entry.c ------------------------------------------------------------------------------------
@@ -50,6 +55,7 @@ typedef struct pjrt_entry {
   u32 noptions;
   hs_buf options;
 } pjrt_entry;
+// E_IO or E_INPUT when a .json file cannot be read.
 hs_status pjrt_entry_read(const char *path, pjrt_entry *out);
 void pjrt_entry_free(pjrt_entry *);
 
@@ -57,13 +63,14 @@ void pjrt_entry_free(pjrt_entry *);
 // What a worker is asked to hold; workers are shared by equal configurations.
 typedef struct pjrt_config {
   const char *path;
-  u32 threads, devices;  // 0: as the plug-in likes
+  u32 threads, devices;  // 0: the plug-in's default
   // text of a GpuTargetConfigProto: compile for it without a device; NULL: a client
   const char *target;
   bool trace;         // the plug-in logs its passes (TF_CPP_VMODULE)
-  const char *flags;  // put behind XLA_FLAGS, which the plug-in reads once; NULL
+  const char *flags;  // appended to XLA_FLAGS, which the plug-in reads once; NULL
 } pjrt_config;
-typedef struct pjrt_about {  // what a plug-in says of itself
+// What a plug-in reports about itself.
+typedef struct pjrt_about {
   int major, minor;
   u32 functions;
   char stablehlo[64], stablehlo_minimum[64];
@@ -75,13 +82,15 @@ typedef struct pjrt_host pjrt_host;
 hs_status pjrt_host_get(backend_context *, const pjrt_config *, pjrt_host **out);
 worker *pjrt_host_worker(pjrt_host *);
 const pjrt_about *pjrt_host_about(const pjrt_host *);
-// One request; a death is explained by the check that the plug-in's last words name.
+// One request, see worker_call. When the process died, the error names the failed check that the
+// plug-in logged last.
 hs_status pjrt_host_call(pjrt_host *, const char *step, u32 kind, const hs_buf *request,
                          const int *fds, u32 nfds, double deadline_s, void **reply,
                          size_t *reply_n);
-// what the plug-in wrote to stderr in the last call; valid until the next
+// What the plug-in wrote to stderr during the last call; valid until the next.
 const char *pjrt_host_log(pjrt_host *, size_t *n);
-// opens it in a worker of its own for a moment
+// Opens the plug-in in a worker of its own, which is ended afterwards. *out is to be freed, also
+// after an error.
 hs_status pjrt_describe(const char *path, pjrt_about *out);
 
 // ---- prepare.c ----------------------------------------------------------------------------------
@@ -96,13 +105,15 @@ typedef struct pjrt_ready {
   bool shardy;
   hs_arena arena;
 } pjrt_ready;
-// backend_only: for a code generator that takes the module as it is; its schedule is kept.
-// dissolve: fusions are undone, as in partitioned modules always.
+// A copy of the module in that form; freed by pjrt_ready_free. backend_only: for a code generator
+// without passes; the schedule is kept. dissolve: inlines fusions, as is always done for
+// partitioned modules. E_UNSUPPORTED names a parameter or result that PJRT has no form for.
 hs_status pjrt_prepare(const hlo_module *, bool backend_only, bool dissolve, pjrt_ready *out);
 void pjrt_ready_free(pjrt_ready *);
 
 // ---- options.c ----------------------------------------------------------------------------------
-// CompileOptionsProto. Flags travel as env_option_overrides, on top of the plug-in's own defaults.
+// Appends a CompileOptionsProto. Flags are sent as env_option_overrides, on top of the plug-in's
+// defaults.
 void pjrt_options(hs_buf *out, const pjrt_ready *, bool backend_only, u32 nflags,
                   const backend_flag *flags);
 
@@ -110,23 +121,24 @@ void pjrt_options(hs_buf *out, const pjrt_ready *, bool backend_only, u32 nflags
 // One run of a pass inside the plug-in's compiler.
 typedef struct pjrt_step {
   const char *pass, *pipeline;
-  double us;            // with the runs inside it
-  u32 depth;            // in how many passes that are pipelines themselves
+  double us;            // wall time, nested runs included
+  u32 depth;            // number of enclosing runs
   u32 before, after;    // instructions
-  u64 hash;             // of the module it found
+  u64 hash;             // of the module before it
   bool changed, whole;  // whole: a pipeline run as a pass
-  u32 begun;            // how many runs had ended when it began
-  u32 pipelines[2];     // how many pipelines had started when it began, when it ended
+  u32 begun;            // number of runs that had ended when it began
+  u32 pipelines[2];     // number of pipelines that had started when it began, and when it ended
 } pjrt_step;
 typedef struct pjrt_steps {
   pjrt_step *v;
   size_t n, cap;         // in order of their ends
-  double cumulative_us;  // as XLA adds up
-  u32 pipelines;         // that started
+  double cumulative_us;  // as XLA sums it
+  u32 pipelines;         // number that started
   // the innermost run that did not end (its process did), or NULL
   const char *open, *open_pipeline;
   hs_arena arena;
 } pjrt_steps;
+// Reads the runs from a log; what it does not know it skips. Freed by pjrt_steps_free.
 void pjrt_read_steps(const char *log, pjrt_steps *out);
 void pjrt_steps_free(pjrt_steps *);
 
@@ -135,34 +147,37 @@ void pjrt_steps_free(pjrt_steps *);
 typedef struct pjrt_kernel {
   // the kernel's (the thunk's where nothing is launched); XLA's name of the kind
   const char *name, *thunk;
-  const char *instr;          // of the optimized module, that it computes; NULL: not told
-  u32 depth;                  // in how many loops and branches
+  const char *instr;          // that it computes, of the optimized module; NULL: unknown
+  u32 depth;                  // number of enclosing loops and branches
   i64 grid[3], block[3];      // grid[0] 0: no launch
-  i64 shared, static_shared;  // bytes per block: asked for at the launch, declared in the code
-  i64 registers, frame, code_bytes;  // per thread; of the machine code; -1: not told
-  const char *ptx;                   // of the file that has the kernel; NULL
+  i64 shared, static_shared;  // bytes per block: requested at the launch, declared in the code
+  i64 registers, frame;       // of a thread: number, bytes of stack; -1: unknown
+  i64 code_bytes;             // of the machine code; -1: unknown
+  const char *ptx;            // text of the file that has the kernel; NULL
 } pjrt_kernel;
 typedef HS_VEC(pjrt_kernel) pjrt_kernels;
-// From the folder that the plug-in dumped to, and the worker's list of machine code. Strings live
-// in the arena.
+// Reads the folder that the plug-in dumped to (NULL: none), and the worker's list of machine code.
+// Strings live in the arena.
 void pjrt_read_kernels(const char *dir, wire_reader *code, hs_arena *, pjrt_kernels *out);
-void pjrt_remove_dumps(char *dir);  // the folder and its name; NULL is fine
+void pjrt_remove_dumps(char *dir);  // removes the folder, frees its name; NULL is fine
 
 // ---- shard.c ------------------------------------------------------------------------------------
-// How an array lies on the devices of a partitioned program. `part` is the shape on each of them.
-// coord: see hlo_sharding_tiles; sharding: borrowed
+// How an array is distributed over the devices of a partitioned program. `part` is the shape on
+// each of them. coord: see hlo_sharding_tiles; sharding: borrowed.
 typedef struct pjrt_tiles {
   const hlo_shape *whole, *part;
   u32 ndevices;
   i64 *coord;
   const hlo_sharding *sharding;
 } pjrt_tiles;
-// E_UNSUPPORTED
+// E_UNSUPPORTED when the sharding is no tiling of the devices.
 hs_status pjrt_tiles_make(hlo_ctx *, const hlo_shape *whole, const hlo_sharding *, u32 ndevices,
                           pjrt_tiles *out);
 void pjrt_tiles_free(pjrt_tiles *);
-// every device holds all of it
+// Whether every device holds all of the array.
 static inline bool pjrt_tiles_whole(const pjrt_tiles *t) { return t->part == t->whole; }
+// Copy the tile of one device out of the whole array, or into it; both dense and row-major. Padding
+// of a tile is left as it is.
 void pjrt_tiles_cut(const pjrt_tiles *, u32 device, const void *whole, void *part);
 void pjrt_tiles_join(const pjrt_tiles *, u32 device, const void *part, void *whole);
 // A module that takes and gives whole arrays, from one that takes and gives either these or one
@@ -176,25 +191,25 @@ typedef struct pjrt_property {
   const char *name;
   double value;
 } pjrt_property;
-// as the plug-in says
+// Bytes, as the plug-in reports them.
 typedef struct pjrt_memory {
   i64 code, arguments, outputs, alias, temp, peak;
   bool known;
 } pjrt_memory;
 typedef struct pjrt_result {
-  hlo_module *optimized;   // what the plug-in made of the module; NULL when it does not tell
-  const char *unreadable;  // why its words could not be read; NULL
+  hlo_module *optimized;   // the module after the plug-in's passes; NULL: not available
+  const char *unreadable;  // why it could not be read; NULL
   const pjrt_property *cost;
   u32 ncost;
   pjrt_memory memory;
   const char *fingerprint;
   pjrt_kernels kernels;  // of a GPU; empty elsewhere
-  // custom calls that have no code on the device: calling them there would be an error; ""
+  // names of custom calls without code for the device, which fail when they run there; "": none
   const char *refused;
   // fields of the target's description that the plug-in does not know; NULL: none
   const char *dropped;
 } pjrt_result;
-const pjrt_result *pjrt_compiled_result(const backend_exe *);
+const pjrt_result *pjrt_compiled_result(const backend_exe *);  // borrowed from the program
 // pjrt_whole for a state of the program's module inside the plug-in, such as the optimized one. Its
 // parameters are the arrays among the program's arguments (tuples flat, tokens left out), its
 // result is those among the program's results.

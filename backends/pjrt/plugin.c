@@ -1,9 +1,8 @@
 // plugin.c — loads a plug-in and calls it. See plugin.h.
 //
-// Nothing that a plug-in says is believed without a check that its own words allow: a table that is
-// too short for its first functions, another major version, missing functions are each a message
-// here, not a crash. What cannot be checked (a pointer into nowhere) ends this process, which is
-// why it is not the shell's.
+// Everything about a plug-in that can be checked is checked: a table that is too short for its
+// first functions, another major version and missing functions are each an error, not a crash. What
+// cannot be checked (an invalid pointer) crashes this process, which is why it is not the shell.
 #include "backends/pjrt/plugin.h"
 
 #include <dlfcn.h>
@@ -142,14 +141,14 @@ static hs_status check_table(pj_plugin *p) {
   p->functions = HS_MIN(p->slots, (size_t)PJ_FN_COUNT);
   for (size_t k = 0; k < HS_COUNT(needed); k++)
     if (!pj_find(p, needed[k]))
-      return hs_fail(HS_E_WORKER, "%s offers no %s, without which nothing works", p->path,
+      return hs_fail(HS_E_WORKER, "%s has no function %s, which is required", p->path,
                      pj_fn_name(needed[k]));
   return HS_GOOD;
 }
 
-// A file that ends before what its headers point to is mapped all the same and ends the process at
-// the first page that is not there; half a download is common enough to be told. What is no 64-bit
-// ELF file the loader refuses by itself.
+// dlopen maps a file that is shorter than its headers say, and the process gets SIGBUS at the first
+// missing page. Incomplete downloads are common enough for a message. The loader itself refuses
+// what is no 64-bit ELF file.
 static hs_status check_length(const char *path) {
   FILE *f = fopen(path, "rb");
   Elf64_Ehdr h;

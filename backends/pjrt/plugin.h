@@ -13,7 +13,7 @@ typedef struct pj_plugin {
   const char *path;  // borrowed
   void *so;
   const pj_api *api;
-  size_t functions, slots;  // of its table: those that have names here; all of them
+  size_t functions, slots;  // entries of its table: those named in functions.def, all of them
 } pj_plugin;
 
 // Loads the file, checks version, table and the functions that nothing works without, and
@@ -30,10 +30,10 @@ hs_status pj_do(const pj_plugin *, hs_code code, pj_fn, void *args);
 hs_status pj_take_error(const pj_plugin *, hs_code code, pj_fn, pj_error *);
 // Waits for an event and destroys it; NULL is done.
 hs_status pj_await(const pj_plugin *, hs_code code, pj_event *);
-const pj_extension *pj_find_extension(const pj_plugin *, int type);
+const pj_extension *pj_find_extension(const pj_plugin *, int type);  // NULL when it has none
 const char *pj_extension_name(int type);
 const char *pj_fn_name(pj_fn);
-// The HloModuleProto in what OptimizedProgram answers; empty for formats that hold none.
+// The HloModuleProto in the reply of OptimizedProgram; empty for formats without one. Borrowed.
 hs_str pj_module_bytes(hs_str format, hs_str code);
 
 #endif

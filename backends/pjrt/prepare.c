@@ -1,20 +1,19 @@
-// prepare.c — a module as plug-ins take it.
+// prepare.c — brings a module into the form that plug-ins accept.
 //
-// PJRT passes flat lists of arrays. Tuples among the parameters and nested tuples in the result end
-// a plug-in's process, and tokens have no host value; so an entry that has any of them is called
-// from a new one whose parameters are the leaves and whose result is a flat tuple. Schedules are
-// dropped (a scheduled module sent for compilation is another of XLA's checks) unless the back end
-// alone is to run. The entry's layouts are stated in full, shardings are collected, aliases are
-// renumbered to leaves, and the devices of collectives are listed: their short forms moved between
-// fields of the proto, and a plug-in that does not know the field takes a collective for one of all
-// devices.
+// PJRT passes flat lists of arrays. Tuples among the parameters and nested tuples in the result
+// crash plug-ins, and tokens have no host value; so an entry that has any of them is called from a
+// new one whose parameters are the leaves and whose result is a flat tuple. Schedules are dropped
+// (XLA aborts on scheduled modules) unless the back end alone is to run. The entry's layouts are
+// written out, shardings are collected, aliases are renumbered to leaves, and the devices of
+// collectives are listed: newer versions of the proto have other fields for their short forms, and
+// a plug-in that does not know such a field takes the collective for one over all devices.
 #include "core/eval/world.h"
 #include "backends/pjrt/pjrt.h"
 #include "backends/pjrt/api.h"
 #include "core/analysis/customcall.h"
 #include "passes/run/rewrite.h"
 
-// ---- what is flat already -----------------------------------------------------------------------
+// ---- checks -------------------------------------------------------------------------------------
 
 static bool entry_is_flat(const hlo_module *m) {
   for (u32 k = 0; k < m->entry->nparams; k++)
@@ -31,8 +30,8 @@ static hs_status check_leaves(const hlo_shape *s, const char *what, u32 k) {
     const hlo_shape *l = hlo_shape_leaf(s, j);
     if (l->dtype == HLO_TOKEN) continue;
     if (hlo_shape_is_dynamic(l))
-      return hs_fail(HS_E_UNSUPPORTED, "%s %u has dynamic dimensions, which PJRT buffers have not",
-                     what, k);
+      return hs_fail(HS_E_UNSUPPORTED,
+                     "%s %u has dynamic dimensions, which PJRT buffers cannot have", what, k);
     if (!pj_type((int)l->dtype))
       return hs_fail(HS_E_UNSUPPORTED, "%s %u has type %s, which PJRT has no number for", what, k,
                      hlo_dtype_text(l->dtype));
@@ -145,7 +144,7 @@ static void map_aliases(pjrt_ready *r, const hlo_program_shape *old, hlo_attr_id
   hlo_set_module_attr(r->m, (hlo_attr){.id = id, .v.p = to});
 }
 
-// ---- the rest -----------------------------------------------------------------------------------
+// ---- layouts, shardings, collectives ------------------------------------------------------------
 
 static u32 leaves_of(hlo_ctx *ctx, const hlo_shape *s, const hlo_shape **out, u32 n) {
   for (u32 k = 0, m = hlo_shape_leaves(s); k < m; k++) {
@@ -203,8 +202,8 @@ static bool uses_shardy(const hlo_module *m) {
   return false;
 }
 
-// Code generators without passes in front of them know loop fusions only (XLA:CPU); the kind is
-// advice, not meaning.
+// XLA:CPU's code generator without passes knows loop fusions only; a fusion's kind is a hint
+// without meaning for its value.
 static void plain_fusions(hlo_module *m) {
   hlo_for_each_comp(c, m)
     hlo_for_each_instr(i, c)
@@ -214,8 +213,8 @@ static void plain_fusions(hlo_module *m) {
 }
 
 // XLA's partitioner and other passes in front of its layout assignment take layouts from what they
-// rewrite, to be assigned again, which does not happen inside fusions; so those of modules that go
-// through them are dissolved, and XLA makes its own.
+// rewrite, to be assigned again, which does not happen inside fusions; so fusions are inlined in
+// modules that go through these passes, and XLA makes its own.
 static void dissolve_fusions(pjrt_ready *r) {
   hlo_module *m = r->m;
   bool again = true;
@@ -256,7 +255,7 @@ static void list_groups(hlo_instr *i, const hlo_replica_groups *g) {
 }
 
 // Calls of JAX's own libraries in their older form are asked for through the typed interface, the
-// only one through which a plug-in can be given a handler (serve_calls.c).
+// only one for which handlers can be registered with a plug-in (serve_calls.c).
 static void type_calls(hlo_module *m) {
   hlo_for_each_comp(c, m)
     hlo_for_each_instr(i, c) {
@@ -272,8 +271,7 @@ static void type_calls(hlo_module *m) {
     }
 }
 
-// Passes leave out layouts where nothing depends on them; XLA's stop the process where one is
-// missing.
+// Passes leave out layouts where nothing depends on them; XLA's abort where one is missing.
 static void fill_layouts(hlo_module *m) {
   hlo_for_each_comp(c, m)
     hlo_for_each_instr(i, c) {

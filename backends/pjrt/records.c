@@ -1,12 +1,12 @@
-// records.c — the Riegeli/records container, as XLA:GPU packs serialized executables in it: read,
-// Snappy-compressed or plain.
+// records.c — the Riegeli/records container, in which XLA:GPU packs serialized executables; a
+// reader for plain and Snappy-compressed records.
 //
 // The file is cut into blocks of 64 KiB, each begun by a header of 24 bytes that is no part of the
 // data. The data are chunks: a header of 40 bytes (hash, size of the data, hash, type and number of
 // records, decoded size) and the data. A chunk of type r has a letter for its compression, the size
 // of the records' sizes, these sizes, and the records one after the other; both parts are
-// compressed, behind their decompressed size. Hashes are not checked: what is damaged gives no
-// records.
+// compressed, behind their decompressed size. Hashes are not checked; damaged chunks give
+// no records.
 #include "backends/pjrt/records.h"
 
 enum { BLOCK = 1 << 16, BLOCK_HEAD = 24, CHUNK_HEAD = 40, SIGNATURE = 64, MOST = 1 << 30 };

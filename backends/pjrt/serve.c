@@ -1,10 +1,9 @@
-// serve.c — worker side: opens the plug-in, compiles, asks executables about themselves,
-// releases.
+// serve.c — worker side: opens the plug-in, compiles, queries executables, releases them.
 //
 // The environment is set before the plug-in is loaded, because that is when it is read (threads,
-// flags, logging). Its stderr goes to a piece of memory that the shell holds: after a death the
-// shell still reads the last words. The client is made with the first compile, so that `backends`
-// can ask a plug-in for its version without starting one.
+// flags, logging). Its stderr goes to memory that the shell maps too: after a crash the shell
+// can still read it. The client is created by the first compilation, so that `backends` can ask a
+// plug-in for its version without one.
 #include "backends/pjrt/serve.h"
 
 #include <stdio.h>
@@ -97,7 +96,7 @@ static hs_status make_client(u32 devices) {
   pj_named *all = HS_NEW_ARRAY(&pjs.arena, pj_named, pjs.noptions + 1);
   size_t n = pjs.noptions;
   if (n) memcpy(all, pjs.options, n * sizeof *all);
-  // as many as the program needs, whatever the user says
+  // the number that the program needs replaces the user's
   for (size_t k = 0; devices > 1 && k < n; k++)
     if (all[k].name_n == 16 && !memcmp(all[k].name, "cpu_device_count", 16)) all[k--] = all[--n];
   if (devices > 1)
@@ -225,9 +224,9 @@ static void free_program(pjs_program *g) {
   hs_free(g);
 }
 
-// The plug-in's results must be what the module says, or reading them back would overrun our
-// blocks. On several devices a result may be cut further than the module asks for; then its part is
-// taken as the plug-in has it.
+// The plug-in's results must be what the module says, or copying them would overrun the blocks. On
+// several devices the plug-in may shard a result that has no sharding in the module; then its tile
+// has the plug-in's shape.
 static hs_status take_output(const pjs_program *g, u32 k, int type, size_t rank, const i64 *dims) {
   pjs_array *a = &g->out[k];
   bool same = type == a->type && rank == a->rank;
@@ -289,7 +288,7 @@ static hs_status compile(pjs_program *g, hs_str code, hs_str options) {
   return HS_GOOD;
 }
 
-// What follows is asked for only; a plug-in that does not answer leaves it unknown.
+// The queries below are optional; what a plug-in does not answer stays unknown.
 static void put_memory(const pjs_program *g, hs_buf *reply) {
   pj_memory_stats m = PJ_ARGS(pj_memory_stats, peak, .executable = g->executable);
   hs_status s = pj_do(&pjs.plugin, HS_E_COMPILE, PJ_Executable_GetCompiledMemoryStats, &m);
@@ -320,7 +319,7 @@ static void put_fingerprint(const pjs_program *g, hs_buf *reply) {
   hs_status_drop(s);
 }
 
-// Of executables for a GPU only: elsewhere nothing is read from the bytes.
+// For GPUs only: other executables have nothing to read.
 static void put_machine_code(const pjs_program *g, hs_buf *reply) {
   pj_serialize a = PJ_ARGS(pj_serialize, free, .executable = g->executable);
   hs_status s =

@@ -7,12 +7,11 @@
 #include "backends/serve.h"
 
 // One argument or result of one device.
-// bytes: of the dense host array
 typedef struct pjs_array {
   int type;
   u32 rank;
   i64 dims[HLO_MAX_RANK], minor_to_major[HLO_MAX_RANK];
-  size_t bytes;
+  size_t bytes;  // of the dense host array
 } pjs_array;
 
 typedef struct pjs_program {
@@ -22,7 +21,7 @@ typedef struct pjs_program {
   u32 nargs, nouts, ndevices;
   pjs_array *arg, *out;
   bool *donated;  // per argument
-  // what was compiled, when custom calls of it are computed here; its custom calls
+  // the compiled module and its custom calls, when hlosh computes some of them; NULL
   hlo_module *made;
   HS_VEC(const hlo_instr *) calls;
 } pjs_program;
@@ -42,17 +41,19 @@ typedef struct pjs_state {
 } pjs_state;
 
 extern pjs_state pjs;
-pjs_program *pjs_find(u64 id);
-// bytes of one device's arrays, each 64-byte aligned
+pjs_program *pjs_find(u64 id);  // NULL when there is none
+// Bytes of one device's arrays, each at a multiple of 64.
 size_t pjs_block(u32 n, const pjs_array *v);
 
-// serve_calls.c. Sees to a handler for a custom call's target; library and symbol may be empty.
-// After compiling, the program learns its calls from the module.
+// serve_calls.c. Registers a handler for a custom call's target, unless the plug-in has one;
+// library and symbol: the user's, or empty. E_LIMIT beyond the number of handlers there are.
 hs_status pjs_offer_call(hs_str target, hs_str library, hs_str symbol);
+// After compiling: keeps the compiled module (HloModuleProto bytes) for its custom calls.
 void pjs_keep_calls(pjs_program *, hs_str module);
-// a handler stands for it that cannot compute it on this platform
+// Whether the target's handler only returns an error, because the platform is not the host.
 bool pjs_call_refuses(hs_str target);
-// serve_cubin.c. Kernels in the machine code that stands somewhere in these bytes.
+// serve_cubin.c. Appends a list of the kernels in the machine code that these bytes contain: how
+// many, then name, registers, stack frame and code bytes of each (-1: unknown).
 void pjs_put_machine_code(const char *bytes, size_t n, hs_buf *reply);
 
 #endif

@@ -1,11 +1,11 @@
 // serve_calls.c — worker side: custom calls that the plug-in has no handler for, computed by
 // hlosh.
 //
-// Plug-ins know the calls of XLA itself; what JAX's own libraries add (LAPACK above all) they
+// Plug-ins have handlers for XLA's own calls; those of JAX's libraries (LAPACK above all) they
 // refuse to compile. Through the plug-in's FFI extension a handler is registered for each such
 // target of a module: the user's own library when one is loaded for it (`customcall load`), else
-// ours, which evaluates the instruction as the interpreter would. A name that the plug-in has
-// already keeps the plug-in's handler.
+// ours, which evaluates the instruction as the interpreter would. The plug-in's own handlers are
+// not replaced.
 //
 // A call frame has dimensions and attributes, but neither the target's name nor layouts. So every
 // target has a function of its own, and layouts come from the compiled module, whose calls of that
@@ -23,11 +23,11 @@
 #include "core/proto/proto.h"
 
 enum { MAX_TARGETS = 64 };
-// ON_HOST: ours, on host memory. ON_DEVICE: ours, refusing. LIBRARY: the user's, asked for its
-// values only. THEIRS: the plug-in's own.
+// ON_HOST: computed by hlosh, on host memory. ON_DEVICE: registered, but returns an error. LIBRARY:
+// the user's handler. PLUGIN: the plug-in's own.
 typedef struct known_target {
   char *name;
-  enum { ON_HOST, ON_DEVICE, LIBRARY, THEIRS } how;
+  enum { ON_HOST, ON_DEVICE, LIBRARY, PLUGIN } how;
   ffi_handler *library;
 } known_target;
 static struct {
@@ -102,7 +102,7 @@ static bool same_array(const ffi_buffer *b, const hlo_shape *s) {
   return true;
 }
 
-// Numbers among the attributes; the others tell calls apart too rarely to be compared.
+// Compares the numbers among the attributes; the others rarely differ between calls.
 static bool same_numbers(const hlo_instr *i, const ffi_attrs *a) {
   for (int64_t k = 0; k < a->size; k++) {
     if (a->types[k] != FFI_ATTR_SCALAR) continue;
@@ -205,7 +205,7 @@ static ffi_error *answer(u32 slot, ffi_frame *f) {
   for (const ffi_extension *e = f->extension; e; e = e->next) {
     if (e->type != FFI_EXTENSION_METADATA) continue;
     ffi_metadata *about = ((const ffi_metadata_extension *)(const void *)e)->metadata;
-    // every version has what is used here
+    // any version will do: only what all of them have is used
     about->version.major = f->api ? f->api->version.major : FFI_MAJOR;
     about->version.minor = f->api ? f->api->version.minor : FFI_MINOR;
     about->traits = 0;
@@ -214,7 +214,7 @@ static ffi_error *answer(u32 slot, ffi_frame *f) {
   if (f->stage != FFI_STAGE_EXECUTE) return NULL;
   if (known.v[slot].how == LIBRARY) return known.v[slot].library(f);
   const hlo_instr *like = NULL;
-  // devices and threads call at once; contexts are nobody's but one's
+  // several devices and threads may call at once, and an hlo_ctx is for one thread
   pthread_mutex_lock(&known.lock);
   hs_status s =
       known.v[slot].how == ON_HOST
@@ -242,7 +242,7 @@ _Static_assert(HS_COUNT(slots) == MAX_TARGETS, "a slot per target");
 
 // ---- registering --------------------------------------------------------------------------------
 
-// As XLA calls the platform: the CPU is the Host.
+// XLA's name of the platform; that of the CPU is Host.
 static void platform_name(char out[32]) {
   pj_client_text c = PJ_ARGS(pj_client_text, n, .client = pjs.client);
   pj_topology_text t = PJ_ARGS(pj_topology_text, n, .topology = pjs.topology);
@@ -258,7 +258,7 @@ static void platform_name(char out[32]) {
   out[n] = '\0';
 }
 
-// The user's handler, NULL when its library is not to be had.
+// The user's handler; NULL when its library does not load or lacks the symbol.
 static ffi_handler *library_handler(hs_str library, hs_str symbol) {
   char *file = hs_format("%.*s", (int)library.n, library.p),
        *name = hs_format("%.*s", (int)symbol.n, symbol.p);
@@ -273,7 +273,7 @@ hs_status pjs_offer_call(hs_str target, hs_str library, hs_str symbol) {
   for (u32 k = 0; k < known.n; k++)
     if (hs_str_eq(target, hs_str_of(known.v[k].name))) return HS_GOOD;
   const pj_ext_ffi *x = (const void *)pj_find_extension(&pjs.plugin, PJ_EXT_FFI);
-  // what it lacks then, compiling says
+  // without handlers, compiling fails and names the call
   if (!x || x->base.struct_size < sizeof *x || !x->register_handler) return HS_GOOD;
   if (known.n == MAX_TARGETS)
     return hs_fail(HS_E_LIMIT, "more than %d different custom calls in one plug-in", MAX_TARGETS);
@@ -293,7 +293,7 @@ hs_status pjs_offer_call(hs_str target, hs_str library, hs_str symbol) {
                            .platform_n = strlen(platform)};
   hs_status s = pj_take_error(&pjs.plugin, HS_E_COMPILE, PJ_FN_COUNT,
                               ((pj_call *)(uintptr_t)x->register_handler)(&r));
-  if (!hs_ok(s)) t->how = THEIRS;  // the plug-in has one of its own
+  if (!hs_ok(s)) t->how = PLUGIN;  // the plug-in has one of its own
   hs_status_drop(s);
   return HS_GOOD;
 }
@@ -311,7 +311,7 @@ void pjs_keep_calls(pjs_program *g, hs_str module) {
   for (u32 k = 0; k < known.n; k++) ours |= known.v[k].how == ON_HOST;
   if (!ours || !module.n) return;
   hs_status s = hlo_proto_read(known.ctx, module.p, module.n, NULL, &g->made);
-  // a call that is met then says that it is not known
+  // a call that runs then fails because it is unknown
   if (!hs_ok(s)) {
     hs_status_drop(s);
     return;

@@ -1,11 +1,11 @@
-// serve_cubin.c — worker side: what the machine code in a serialized executable says of its
-// kernels.
+// serve_cubin.c — worker side: registers, stack and size of kernels, read from the machine code
+// in a serialized executable.
 //
 // NVIDIA's object files (cubin) are ELF files of machine 190: a section .text.KERNEL holds the
 // code, and .nv.info is a list of attributes, of which 0x2f gives a symbol's number of registers
-// and 0x11 its stack frame. They stand somewhere in the executable's bytes, which may be packed
-// (records.h) and are otherwise the plug-in's business; so they are looked for by their first
-// bytes. Nothing read here is trusted: every offset is checked.
+// and 0x11 its stack frame. They are somewhere in the executable's bytes, which may be
+// compressed (records.h) and whose format is the plug-in's own; so they are found by their magic
+// number. Nothing read here is trusted: every offset is checked.
 #include <elf.h>
 
 #include "backends/pjrt/records.h"
@@ -124,7 +124,7 @@ static u32 scan(const char *bytes, size_t n, hs_buf *list) {
   return count;
 }
 
-// Reply: how many kernels, then name, registers, stack frame and code bytes of each; -1: not told.
+// Reply: how many kernels, then name, registers, stack frame and code bytes of each; -1: unknown.
 void pjs_put_machine_code(const char *bytes, size_t n, hs_buf *reply) {
   hs_buf list = {0}, unpacked = {0};
   bool packed = n && records_read(bytes, n, &unpacked);

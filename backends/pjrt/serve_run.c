@@ -2,10 +2,10 @@
 //
 // Arguments lie in shared memory and the plug-in is told that they never change (immutable zero
 // copy): one that can read host memory uses them where they are, so a gigabyte of arguments is
-// copied once, by the shell. Arguments whose memory an output takes over are given away with the
-// shared memory itself when there is one run on one device (mutable zero copy), else copied anew
-// before each run, outside the clock; all others are declared not donatable and live for the whole
-// request. Results of the last run are read straight into the shared block.
+// copied once, by the shell. Donated arguments are passed in the shared memory itself when there is
+// one run on one device (mutable zero copy), else copied again before each run, outside of the
+// measured time; all others are declared not donatable and live for the whole request. Results of
+// the last run are read straight into the shared block.
 #include "backends/pjrt/serve.h"
 
 worker_handler pjrt_serve_run;
@@ -53,7 +53,7 @@ static hs_status make_argument(run *r, u32 device, u32 k) {
                                      : PJ_COPY_DURING_CALL,
               .device = r->devices[device], .device_layout = row_major(a) ? NULL : &layout);
   hs_status s = pj_do(&pjs.plugin, HS_E_RUN, PJ_Client_BufferFromHostBuffer, &h);
-  // the youngest of the ways: older plug-ins get a copy
+  // the newest of the three: older plug-ins make a copy
   if (!hs_ok(s) && h.semantics == PJ_MUTABLE_ZERO_COPY) {
     hs_status_drop(s);
     h.semantics = PJ_COPY_DURING_CALL;
@@ -85,7 +85,7 @@ static hs_status drop_outputs(run *r) {
   return HS_GOOD;
 }
 
-// One execution, from the call until every device is done. Nothing else is on the clock.
+// One execution, from the call until every device is done. Nothing else is measured.
 static hs_status execute(run *r, double *ms) {
   pj_execute_options o =
       PJ_ARGS(pj_execute_options, incarnations, .keep = r->keep, .nkeep = r->nkeep);
@@ -102,9 +102,9 @@ static hs_status execute(run *r, double *ms) {
   return s;
 }
 
-static hs_status run_again(void *arg, double *ms) {
+static hs_status measured_run(void *arg, double *ms) {
   run *r = arg;
-  if (r->give) return hs_fail(HS_E_INTERNAL, "a second run after arguments were given away");
+  if (r->give) return hs_fail(HS_E_INTERNAL, "a second run after arguments were donated");
   HS_TRY(drop_outputs(r));
   HS_TRY(place_arguments(r, true));
   return execute(r, ms);
@@ -187,8 +187,8 @@ static void alloc_run(run *r) {
     if (!g->donated[k]) r->keep[r->nkeep++] = k;
 }
 
-// The arguments' memory is unmapped next: buffers go first, then the plug-in's own word that it is
-// done with it.
+// The arguments' memory is unmapped next: destroys the buffers, then waits for the plug-in's events
+// that it no longer uses that memory.
 static hs_status free_run(run *r) {
   size_t in = (size_t)r->g->ndevices * r->g->nargs;
   hs_status s = drop_outputs(r);
@@ -211,7 +211,7 @@ static hs_status run_session(run *r, const backend_run_options *o, const serve_m
   if (out->p) HS_TRY(fetch_all(r, out));
   t.transfer_ms += (double)(hs_now_ns() - t0) / 1e6;
   hs_buf samples = {0};
-  hs_status s = serve_measure(o, t.first_ms, run_again, r, &samples);
+  hs_status s = serve_measure(o, t.first_ms, measured_run, r, &samples);
   t.runs = (u32)(samples.n / sizeof(double));
   t.samples_ms = (double *)(void *)samples.p;
   if (hs_ok(s)) block_put_timing(reply, &t);

@@ -1,10 +1,10 @@
-// shard.c — arrays of partitioned programs, cut into the devices' tiles and put together again.
-// Tiles at the upper edge are padded by XLA to the size of the others; the padding is zero here and
-// dropped on the way back.
+// shard.c — arrays of partitioned programs: split into the devices' tiles, and joined again. XLA
+// pads tiles at the upper edge to the size of the others; the padding is zero here and dropped when
+// the tiles are joined.
 //
-// pjrt_whole does the same with modules: what XLA made of a partitioned program is one device's
-// part; between XLA's own markers of manual regions, which the evaluator knows, it is a program on
-// whole arrays again.
+// pjrt_whole does the same with modules: XLA's optimized module of a partitioned program is the
+// program of one device. Called between XLA's markers of manual regions (SPMDFullToShardShape and
+// SPMDShardToFullShape), which the evaluator knows, it is a program on whole arrays again.
 #include "backends/pjrt/pjrt.h"
 #include "core/eval/eval.h"
 
@@ -72,12 +72,14 @@ void pjrt_tiles_join(const pjrt_tiles *t, u32 device, const void *part, void *wh
 
 // ---- modules ------------------------------------------------------------------------------------
 
+// Sets a copy of the sharding.
 static void mark(hlo_instr *i, const hlo_sharding *s) {
   hlo_module *m = i->parent->module;
   const hlo_attr a = {.id = HLO_ATTR_SHARDING, .v.p = s};
   if (s) hlo_set_attr(i, hlo_attr_clone(&m->arena, m->ctx, &a, NULL, NULL));
 }
 
+// A conversion between a tile and the whole array, marked with the sharding.
 static hlo_instr *cross(hlo_instr *from, const pjrt_tiles *t, bool into) {
   if (pjrt_tiles_whole(t)) return from;
   hlo_instr *i = hlo_add(from->parent, HLO_CUSTOM_CALL, into ? t->part : t->whole, 1, &from, NULL);
@@ -87,7 +89,7 @@ static hlo_instr *cross(hlo_instr *from, const pjrt_tiles *t, bool into) {
   return i;
 }
 
-// The parts of a tuple, or the array itself, are the program's results in order.
+// Makes the root: the elements of the call's tuple, or its array, as whole arrays.
 static void join_results(hlo_computation *c, hlo_instr *call, u32 nouts, const pjrt_tiles *out,
                          hs_arena *a) {
   if (hlo_shape_is_array(call->shape)) {

@@ -6,7 +6,8 @@
 //   HLO pass PASS                                   a run begins; pipelines nest in passes
 //   Module hash H    Number of instructions: N      the module as the run found it
 //   HLO pass: PASS time: 1.81 ms (1806 us) (cumulative: 97.1 ms, ...)     the run has ended
-// What a run left is what the next one finds, so "changed" is told by the hashes.
+// The state before a run is the state after the run in front of it, so whether a run changed the
+// module follows from the hashes.
 #include "backends/pjrt/pjrt.h"
 
 #include <stdlib.h>
@@ -17,7 +18,7 @@ typedef struct open_run {
   u64 hash;
   u32 before;
 } open_run;
-// waiting: ended runs whose result is not seen yet
+// waiting: runs that have ended, but whose result is not known yet
 typedef struct tracer {
   pjrt_steps *out;
   HS_VEC(open_run) open;
@@ -44,7 +45,7 @@ static void begin(tracer *t, const char *name) {
   hs_vec_push(&t->open, r);
 }
 
-// The module's state, told at the start of a run: it is also what the runs before it left.
+// The module's state at the start of a run, which is also the state after the runs before it.
 static void state(tracer *t, bool hash, u64 value) {
   if (!t->open.n) return;
   open_run *r = &t->open.v[t->open.n - 1];
