@@ -3,10 +3,10 @@
 // Model (a roofline per kernel, Williams et al. 2009): a kernel takes launch + max(bytes /
 // bandwidth, flops / peak, transcendentals / rate); memory traffic and computation overlap, kernels
 // do not. A kernel whose operands and results fit the cache together is served at cache bandwidth.
-// Naive: every instruction is a kernel and every intermediate result goes through memory.
-// Otherwise a fusion is one kernel. The body of a loop counts once per iteration
-// (core/analysis/cost.h), once in all where the number of iterations is unknown; custom calls have
-// the cost of their operands and results.
+// Naive: every instruction is a kernel and every intermediate result goes through memory. Otherwise
+// a fusion is one kernel. The body of a loop counts once per iteration (core/analysis/cost.h), once
+// where the number of iterations is unknown; unknown custom calls count the bytes of their operands
+// and results.
 #include "profiler/prof.h"
 
 #include <math.h>

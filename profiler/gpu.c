@@ -228,7 +228,7 @@ hs_status prof_gpu_device(const char *text, hs_arena *a, prof_device *out) {
                                        "memory_bandwidth", "device_memory_size"};
   for (size_t k = 0; k < HS_COUNT(needed); k++)
     if (number(info, needed[k]) <= 0)
-      return hs_fail(HS_E_INPUT, "the description of the GPU has no %s", needed[k]);
+      return hs_fail(HS_E_INPUT, "the description of the GPU does not say its %s", needed[k]);
   double clock = number(info, "clock_rate_ghz") * 1e9, cores = number(info, "core_count"),
          f32 = 2 * cores * number(info, "fpus_per_core") * clock;
   double f64 = unit_rate(info, "scalar_unit_description", HLO_F64),

@@ -18,18 +18,6 @@ struct emit_unit {
   emit_jit *jit;
 };
 
-static const struct {
-  const char *name;
-  bool in_place;
-} kinds[] = {
-#define EMIT_KIND(id, name, in_place) [id] = {name, in_place},
-    EMIT_KINDS(EMIT_KIND)
-#undef EMIT_KIND
-};
-
-const char *emit_kind_name(emit_kind k) { return kinds[k].name; }
-bool emit_kind_in_place(emit_kind k) { return kinds[k].in_place; }
-
 static void no_work(void *const *bufs, i64 chunk, void *scratch) {
   (void)bufs, (void)chunk, (void)scratch;
 }

@@ -12,14 +12,15 @@
 //   shard.c      shell side: arguments split among, results joined from, several devices
 //   pjrt.c       shell side: the backend
 //   plugin.c     worker side: one loaded plug-in
+//   serve_state.c  worker side: the open plug-in and the compiled programs
 //   serve.c      worker side: opening, compiling, querying
 //   serve_run.c  worker side: buffers, running, measuring
 //   serve_calls.c  worker side: custom calls that the plug-in has no handler for
 //   serve_cubin.c, records.c  worker side: registers and stack of kernels, from the machine code in
 //                the serialized executable
 //
-// Calls go one way: pjrt.c calls the other files of the shell side, host.c calls entry.c, and
-// shard.c and trace.c call nothing here; serve.c calls plugin.c and the other serve_*.c.
+// Calls go one way: pjrt.c calls the other files of the shell side, host.c calls entry.c; serve.c
+// calls serve_calls.c and serve_cubin.c, and all handlers call plugin.c and serve_state.c.
 //
 // The shell never loads a plug-in. A worker holds one plug-in and at most one client; another
 // plug-in, or another number of threads or devices, needs another worker (host.c). Compiled

@@ -12,20 +12,6 @@
 
 worker_handler pjrt_serve_open, pjrt_serve_compile, pjrt_serve_release;
 
-pjs_state pjs;
-
-pjs_program *pjs_find(u64 id) {
-  for (size_t k = 0; k < pjs.programs.n; k++)
-    if (pjs.programs.v[k]->id == id) return pjs.programs.v[k];
-  return NULL;
-}
-
-size_t pjs_block(u32 n, const pjs_array *v) {
-  size_t at = 0;
-  for (u32 k = 0; k < n; k++) at += block_align(v[k].bytes);
-  return at;
-}
-
 // ---- open ---------------------------------------------------------------------------------------
 
 static void put_value(hs_buf *b, const pj_named *v) {

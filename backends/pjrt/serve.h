@@ -1,4 +1,5 @@
-// serve.h — worker side of the pjrt backend: what serve.c and serve_run.c share.
+// serve.h — worker side of the pjrt backend: the state that the handlers share (serve_state.c),
+// and what they call of each other.
 #ifndef PJRT_SERVE_H
 #define PJRT_SERVE_H
 
@@ -40,6 +41,7 @@ typedef struct pjs_state {
   const pjs_program *running;  // while it runs
 } pjs_state;
 
+// ---- serve_state.c ------------------------------------------------------------------------------
 extern pjs_state pjs;
 pjs_program *pjs_find(u64 id);  // NULL when there is none
 // Bytes of one device's arrays, each at a multiple of 64.
