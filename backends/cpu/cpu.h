@@ -77,6 +77,25 @@ void cpu_rt_free(cpu_rt *);
 #include "backends/cpu/rt.def"
 #undef RT
 
+// The batch dims of gather and scatter, outermost first: along each, the steps in the array of
+// indices, in the operand, and in the third array (a gather's result, a scatter's updates).
+typedef struct cpu_batch {
+  u32 n;
+  i64 dims[HLO_MAX_RANK], index[HLO_MAX_RANK], operand[HLO_MAX_RANK], third[HLO_MAX_RANK];
+} cpu_batch;
+
+// Offsets of the k-th batch element, in the units of the steps.
+static inline void cpu_batch_at(const cpu_batch *b, i64 k, i64 *index, i64 *operand, i64 *third) {
+  *index = *operand = *third = 0;
+  for (u32 d = b->n; d-- > 0;) {
+    i64 c = k % b->dims[d];
+    k /= b->dims[d];
+    *index += c * b->index[d];
+    *operand += c * b->operand[d];
+    *third += c * b->third[d];
+  }
+}
+
 #if HAVE_DNNL
 // dnnl_engine.c: the process's engine and stream; NULL when they cannot be made.
 struct dnnl_engine *cpu_dnnl_engine(void);

@@ -204,11 +204,8 @@ typedef struct gather {
   u32 nmap;  // indices per slice position
   hlo_dtype it;
   i64 map_stride[HLO_MAX_RANK], map_limit[HLO_MAX_RANK];  // bytes per index step; clamp
-  // strides per batch dim
-  u32 nbatch;
-  i64 batch_dims[HLO_MAX_RANK], batch_index[HLO_MAX_RANK], batch_out[HLO_MAX_RANK],
-      batch_op[HLO_MAX_RANK];
-  i64 index_step;  // between components of one index vector
+  cpu_batch batch;  // operand and result in bytes, indices in elements
+  i64 index_step;   // between components of one index vector
   i64 slices, slice_bytes, chunk;
 } gather;
 
@@ -225,14 +222,8 @@ typedef struct gather_job {
 
 static void gather_one(const gather_job *j, i64 n, char *tmp) {
   const gather *g = j->g;
-  i64 at = 0, ix = 0, to = 0;
-  for (u32 d = g->nbatch; d-- > 0;) {
-    i64 c = n % g->batch_dims[d];
-    n /= g->batch_dims[d];
-    ix += c * g->batch_index[d];
-    to += c * g->batch_out[d];
-    at += c * g->batch_op[d];
-  }
+  i64 at, ix, to;
+  cpu_batch_at(&g->batch, n, &ix, &at, &to);
   for (u32 k = 0; k < g->nmap; k++)
     at += clamp(read_index(j->idx, g->it, ix + (i64)k * g->index_step), 0, g->map_limit[k]) *
           g->map_stride[k];
@@ -323,12 +314,12 @@ hs_status cpu_gather_prepare(const hlo_instr *i, cpu_rt *out) {
   for (u32 r = 0, id = 0; r < res->rank; r++) {
     if (hlo_ints_has(offset, r)) continue;
     if ((i64)id == ivd) id++;
-    u32 n = g->nbatch++;
-    g->batch_dims[n] = res->dims[r];
-    g->batch_out[n] = rs[r] * e;
-    g->batch_index[n] = is[id];
+    u32 n = g->batch.n++;
+    g->batch.dims[n] = res->dims[r];
+    g->batch.third[n] = rs[r] * e;
+    g->batch.index[n] = is[id];
     for (u32 k = 0; k < ib.n; k++)
-      if (ib.v[k] == id) g->batch_op[n] = os[ob.v[k]] * e;
+      if (ib.v[k] == id) g->batch.operand[n] = os[ob.v[k]] * e;
     g->slices *= res->dims[r];
     id++;
   }

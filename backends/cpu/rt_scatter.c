@@ -21,8 +21,7 @@ typedef struct scatter {
   u32 nmap;
   i64 map_stride[HLO_MAX_RANK], map_limit[HLO_MAX_RANK];
   i64 index_step;
-  u32 nbatch;
-  i64 bdims[HLO_MAX_RANK], bindex[HLO_MAX_RANK], bupd[HLO_MAX_RANK], bop[HLO_MAX_RANK];
+  cpu_batch batch;  // in elements
   u32 nwin;
   i64 wdims[HLO_MAX_RANK], wop[HLO_MAX_RANK], wupd[HLO_MAX_RANK];
   // runs of `run` elements, contiguous or strided alike on both sides
@@ -115,14 +114,8 @@ static void combine_many(const scatter *s, void *const *bufs, i64 op, i64 up) {
 
 // One update, columns [c0, c1) of each run of its window.
 static void apply_update(const scatter *s, void *const *bufs, i64 n, i64 c0, i64 c1) {
-  i64 at = 0, ix = 0, up = 0;
-  for (u32 d = s->nbatch; d-- > 0;) {
-    i64 c = n % s->bdims[d];
-    n /= s->bdims[d];
-    ix += c * s->bindex[d];
-    up += c * s->bupd[d];
-    at += c * s->bop[d];
-  }
+  i64 at, ix, up;
+  cpu_batch_at(&s->batch, n, &ix, &at, &up);
   for (u32 k = 0; k < s->nmap; k++) {
     i64 v = index_at(bufs[s->n], s->it, ix + (i64)k * s->index_step);
     if (v < 0 || v > s->map_limit[k]) return;
@@ -244,14 +237,14 @@ hs_status cpu_scatter_prepare(const hlo_instr *i, cpu_rt *out) {
   for (u32 d = 0, id = 0; d < up->rank; d++) {
     if (hlo_ints_has(uw, d)) continue;
     if ((i64)id == ivd) id++;
-    u32 n = s->nbatch++;
-    s->bdims[n] = up->dims[d];
-    s->bupd[n] = us[d];
-    s->bindex[n] = is[id];
+    u32 n = s->batch.n++;
+    s->batch.dims[n] = up->dims[d];
+    s->batch.third[n] = us[d];
+    s->batch.index[n] = is[id];
     bool batching = false;
     for (u32 k = 0; k < ib.n; k++)
       if (ib.v[k] == id) {
-        s->bop[n] = os[ob.v[k]];
+        s->batch.operand[n] = os[ob.v[k]];
         batching = true;
       }
     // leading batching dims own disjoint parts of the operand

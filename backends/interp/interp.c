@@ -1,8 +1,9 @@
 // interp.c — the reference evaluator as a backend.
 //
 // It runs in the shell's own process: the evaluator is plain C that checks its input, polls Ctrl-C,
-// and calls no foreign code. Compiling is keeping a copy of the module, so that later edits do not
-// reach a compiled program.
+// and calls no foreign code (custom calls of loaded libraries go to a worker, see ffi.c). Compiling
+// copies the module, so that later edits do not change a compiled program. Memory is estimated from
+// live ranges, not measured.
 #include "backends/backend.h"
 #include "backends/ffi.h"
 
