@@ -300,7 +300,14 @@ hs_status cmd_bisect(repl_cmd *c) {
   t.args = c->mod->inputs;
   if (xla) return bisect_xla(&t);
   pipeline_program *p = NULL;
-  if (!history) HS_TRY(pipeline_parse(text, c->s->passes, &c->s->pipelines, &p));
+  if (!history) {
+    hs_status parsed = pipeline_parse(text, c->s->passes, &c->s->pipelines, &p);
+    if (!hs_ok(parsed))
+      return parsed.err->code != HS_E_NO_PASS
+                 ? parsed
+                 : hs_with_note(parsed, "conditions are mismatch, nan, crash, verify, slower, "
+                                        "bigger, or a script, such as ./good.sh");
+  }
   const repl_version *base = repl_base(c->mod);
   if (history && !base->redo)
     return hs_with_note(

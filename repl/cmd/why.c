@@ -19,16 +19,10 @@ static bool *descendants_of(repl_cmd *c, u32 id) {
 
 // The id of an instruction of this name now, or in the nearest earlier version that had one.
 static bool id_in_history(repl_cmd *c, const char *name, u32 *id, const char **found) {
-  repl_module *mod = c->mod;
-  repl_visit_state was = repl_visit(mod, mod->at);
-  hlo_instr *i = repl_find_instr(c->m, name);
-  while (!i && mod->at->parent) {
-    repl_goto(mod, mod->at->parent);
-    i = hlo_find_instr(c->m, *name == '%' ? name + 1 : name);
-  }
-  if (i) *id = i->id, *found = i->name;
-  repl_return(mod, &was);
-  return i != NULL;
+  const hlo_instr *i = repl_find_instr(c->m, name);
+  if (!i) return repl_version_with(c->mod, name, id, found) != NULL;
+  *id = i->id, *found = i->name;
+  return true;
 }
 
 // What a question may be about: its word, and the passes that answer it.

@@ -58,6 +58,15 @@ hs_status repl_arg_int(const repl_cmd *c, const char *what, const char *text, i6
   return HS_GOOD;
 }
 
+// An instruction that passes have removed or replaced is still in an earlier version.
+static hs_status no_object(const repl_cmd *c, const char *name) {
+  hs_status s = repl_no_object(c->m, name);
+  const repl_version *v = repl_version_with(c->mod, name, NULL, NULL);
+  return v ? hs_with_note(s, "version %u has it; why %s tells what passes did with it", v->number,
+                          name)
+           : s;
+}
+
 hs_status repl_arg_object(const repl_cmd *c, u32 k, hlo_instr **instr, hlo_computation **comp) {
   const char *name = repl_arg(c, k);
   *instr = repl_find_instr(c->m, name);
@@ -65,7 +74,7 @@ hs_status repl_arg_object(const repl_cmd *c, u32 k, hlo_instr **instr, hlo_compu
   // An exact computation name goes before an instruction that only matches without regard to case.
   hlo_computation *exact = hlo_find_comp(c->m, *name == '%' ? name + 1 : name);
   if (exact && *instr && strcmp((*instr)->name, exact->name) != 0) *instr = NULL, *comp = exact;
-  return *instr || *comp ? HS_GOOD : repl_no_object(c->m, name);
+  return *instr || *comp ? HS_GOOD : no_object(c, name);
 }
 
 hs_status repl_arg_instr(const repl_cmd *c, u32 k, hlo_instr **out) {
@@ -73,7 +82,7 @@ hs_status repl_arg_instr(const repl_cmd *c, u32 k, hlo_instr **out) {
   if (*out) return HS_GOOD;
   if (repl_find_comp(c->m, repl_arg(c, k)))
     return repl_usage_error(c, "%s is a computation, not an instruction", repl_arg(c, k));
-  return repl_no_object(c->m, repl_arg(c, k));
+  return no_object(c, repl_arg(c, k));
 }
 
 // ---- output -------------------------------------------------------------------------------------

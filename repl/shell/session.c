@@ -235,6 +235,21 @@ void repl_return(repl_module *mod, const repl_visit_state *was) {
   mod->cursor = was->cursor;
 }
 
+const repl_version *repl_version_with(repl_module *mod, const char *name, u32 *id,
+                                      const char **found) {
+  repl_visit_state was = repl_visit(mod, mod->at);
+  const hlo_instr *i = NULL;
+  while (!i && mod->at->parent) {
+    repl_goto(mod, mod->at->parent);
+    i = hlo_find_instr(mod->m, *name == '%' ? name + 1 : name);
+  }
+  const repl_version *v = i ? mod->at : NULL;
+  if (i && id) *id = i->id;
+  if (i && found) *found = i->name;
+  repl_return(mod, &was);
+  return v;
+}
+
 hlo_module *repl_module_at(repl_module *mod, repl_version *v) {
   if (v == mod->at) return hlo_module_clone(mod->m, mod->m->name);
   repl_visit_state was = repl_visit(mod, v);

@@ -172,6 +172,10 @@ repl_visit_state repl_visit(repl_module *, repl_version *);
 void repl_return(repl_module *, const repl_visit_state *);
 // The version that a text names: "3", "@3" or a mark; NULL when unknown. Borrowed.
 repl_version *repl_version_find(repl_module *, const char *number_or_mark);
+// The nearest earlier version that has an instruction of that name (with or without '%'); NULL when
+// there is none. *id, *found (either may be NULL): the instruction's id, and its name, which lives
+// as long as the module's context.
+const repl_version *repl_version_with(repl_module *, const char *name, u32 *id, const char **found);
 // An independent copy of a version, the caller's to free (hlo_module_free); the module's own
 // current version does not change.
 hlo_module *repl_module_at(repl_module *, repl_version *);
