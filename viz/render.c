@@ -208,7 +208,7 @@ static void wrap_html(hs_buf *svg) {
       ";\n"
       "</script>\n</body></html>\n";
   hs_buf page = {0};
-  // behind the XML prologue and the doctype
+  // after the XML prologue and the doctype
   const char *start = strstr(hs_buf_cstr(svg), "<svg");
   hs_buf_puts(&page, head);
   if (start) hs_buf_put(&page, start, svg->n - (size_t)(start - svg->p));

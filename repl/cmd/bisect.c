@@ -20,7 +20,7 @@
 static pass_run_options run_options(const bisect_trial *t) {
   pass_run_options o = pass_run_default();
   o.measure = false;
-  o.verify = t->kind != BISECT_INVALID;  // an invalid module is what is looked for
+  o.verify = t->kind != BISECT_INVALID;  // the search is for an invalid module
   o.registry = t->c->s->passes;
   o.own = &t->c->s->pipelines;
   return o;

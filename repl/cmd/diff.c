@@ -9,7 +9,7 @@
 #include "repl/debug/diff_kernels.h"
 #include "repl/debug/say_diff.h"
 
-// One side: a version of a module, as a copy of its own.
+// One side: a version of a module, as a private copy.
 typedef struct side {
   repl_module *mod;
   repl_version *version;

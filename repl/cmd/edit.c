@@ -86,7 +86,7 @@ hs_status cmd_edit(repl_cmd *c) {
 }
 
 // ---- isolate ------------------------------------------------------------------------------------
-// The values that the operands of an instruction had when the evaluator last ran it.
+// The values of an instruction's operands at its last execution by the evaluator.
 static hs_status operand_values(repl_cmd *c, const hlo_instr *i, repl_values *kept) {
   hlo_module *m;
   HS_TRY(repl_runnable(c, NULL, true, &m));

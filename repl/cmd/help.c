@@ -184,7 +184,7 @@ hs_status cmd_help(repl_cmd *c) {
   if (pass || ((strcmp(w, "topic") == 0 || strcmp(w, "command") == 0) && repl_arg(c, 1)))
     w = repl_arg(c, 1);
   const pass_info *p = pass_find(c->s->passes, w);
-  if (pass && p) return help_pass(c, p);  // whatever command has such a name
+  if (pass && p) return help_pass(c, p);  // even when a command has the same name
   const repl_command *cmd = repl_command_find(c->s, w);
   if (cmd && !(cmd->needs & REPL_HIDDEN)) {
     help_command(c, cmd);

@@ -19,14 +19,15 @@
 
 enum { ROUNDS = 3 };
 
-// One measured or estimated program: a row of the table.
+// One measured or estimated program: a column of the table.
 typedef struct subject {
-  const char *key, *label;  // JSON name and row title
+  const char *key, *label;  // JSON name and column title
   hlo_module *m;            // owned
   char *version;            // as users name it, malloc'ed
   bool per_instruction, estimated;
   const backend *be;  // that runs it
-  // a row that is left out when it cannot be had; the plug-in generates code only
+  // optional: left out of the table when it cannot be compiled or run; backend_only: the plug-in only generates
+  // code
   bool optional, backend_only;
   backend_exe *exe;
   HS_VEC(double) samples;  // steady runs, ms

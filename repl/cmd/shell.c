@@ -75,7 +75,7 @@ hs_status cmd_alias(repl_cmd *c) {
                             n ? name : "an empty name");
   if (hlo_op_find(hs_str_of(name)))
     return repl_usage_error(c, "%s is an opcode and cannot be an alias", name);
-  // The text may stand in quotes, to hold semicolons.
+  // The text may be quoted, so that it can contain semicolons.
   size_t len = strlen(text);
   if (len > 1 && (*text == '"' || *text == '\'') && text[len - 1] == *text)
     text = hs_arena_strndup(c->scratch, text + 1, len - 2);

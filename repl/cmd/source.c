@@ -249,7 +249,8 @@ hs_status cmd_allpaths(repl_cmd *c) {
 }
 
 // ---- extract ------------------------------------------------------------------------------------
-// Keeps what lies within `height` operand steps of `root`; operands beyond become parameters.
+// Marks the instructions within `height` operand edges of `root`; operands beyond become
+// parameters.
 static u32 mark_cone(hlo_instr *root, i64 height, i64 *level) {
   u32 n = 1;
   HS_VEC(hlo_instr *) queue = {0};

@@ -17,7 +17,7 @@ static bool *descendants_of(repl_cmd *c, u32 id) {
   return descendants;
 }
 
-// The id of an instruction of this name now, or in the nearest earlier version that had one.
+// The id of an instruction of this name now, or in the nearest earlier version that has one.
 static bool id_in_history(repl_cmd *c, const char *name, u32 *id, const char **found) {
   const hlo_instr *i = repl_find_instr(c->m, name);
   if (!i) return repl_version_with(c->mod, name, id, found) != NULL;

@@ -2,7 +2,7 @@
 //
 //   bundle.json      what is here: schema, backend, settings, tolerance, outcome
 //   original.hlo     the module as loaded, with every constant
-//   module.hlo       the version at hand, with every constant
+// module.hlo       the current version, with every constant
 //   inputs/arg0.npy, arg1.npy, ... (a tuple's leaves: arg0.0.npy, ...)
 //   expected/result.npy   the evaluator on the original
 //   actual/result.npy     the backend on the module

@@ -123,7 +123,7 @@ static int by_key(const void *a, const void *b) {
 }
 
 // Kernels by the operations of the program that their members stem from; `alone`: those without
-// links only. Each kernel stands once under each key.
+// links only. Each kernel is listed once per key.
 static void list_named(const kernels *k, bool alone, bool opcodes, named_list *out) {
   hlo_for_each_comp(c, k->m)
     hlo_for_each_instr(i, c) {

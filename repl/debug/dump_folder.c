@@ -49,7 +49,8 @@ static bool split_end(char *s, dump_step *step) {
   return true;
 }
 
-// Where "module_NNNN." begins, behind a time stamp or at once; NULL: no dump of a module.
+// Where "module_NNNN." begins, at once or after a time stamp; NULL when it is not a dump of a
+// module.
 static char *module_part(char *s) {
   char *p = s;
   while (isdigit((unsigned char)*p)) p++;

@@ -12,7 +12,7 @@
 #include "backends/ffi.h"
 #include "repl/debug/bisect.h"
 
-#define RETRIES 3  // a bad verdict must be given by more than half of so many runs
+#define RETRIES 3  // a bad verdict must be given by more than half of this many runs
 
 static const struct {
   const char *name;
@@ -159,7 +159,7 @@ static hs_status judge_once(bisect_trial *t, char **wrong) {
   return HS_GOOD;
 }
 
-// A bad verdict has to come in most of RETRIES; with --tries each of so many has to be good.
+// A bad verdict must be given by most of RETRIES runs; with --tries=N each of N runs must be good.
 hs_status bisect_judge(bisect_trial *t, char **wrong) {
   HS_TRY(judge_once(t, wrong));
   if (t->kind == BISECT_INVALID || t->kind == BISECT_BIGGER ||

@@ -150,8 +150,8 @@ static u32 special_at(const hlo_literal *l, i64 k) {
   return r;
 }
 
-// An elementwise instruction whose operands hold the kind somewhere: is there an element where none
-// of them does? -1: no.
+// For an elementwise instruction whose operands contain the kind: an element of the result that has
+// it while no operand does in that position; -1 for none.
 static i64 made_element(const watch *w, const hlo_observation *o, u32 kind) {
   const hlo_instr *i = o->instr;
   if (!hlo_op_has(i->opcode, HLO_F_ELEMENTWISE) || !hlo_shape_is_array(i->shape)) return -1;

@@ -17,7 +17,7 @@ typedef struct xla_steps {
   pjrt_steps log;  // the runs, in order of their ends
   // by run: number of the state it found and of the one it left; XLA_NO_STATE without dumps
   u32 *from, *to;
-  char dir[32];  // holds the dumps; gone with xla_steps_free
+  char dir[32];  // folder of the dumps; removed by xla_steps_free
   dump_folder folder;
   const dump_module *dumps;  // the states, in order; NULL when none were written
   double compile_ms;

@@ -12,7 +12,7 @@
 
 #define MAP_LEAST \
   ((size_t)1 << 20)          // smaller arrays are copied: cheaper than keeping a file mapped
-#define STEP ((i64)1 << 20)  // elements between two looks at Ctrl-C
+#define STEP ((i64)1 << 20)  // elements between two polls for Ctrl-C
 
 struct arrays {
   char *path;

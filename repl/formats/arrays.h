@@ -1,10 +1,10 @@
 // arrays.h — named arrays in files: .npy, .npz and .safetensors, recognized by content, read as
 // literals and written.
 //
-// Files are memory-mapped. An array that lies in its file as a literal wants it (little-endian,
-// row-major, one element per storage unit, aligned) becomes a literal over the mapping, without a
-// copy; everything else is copied, swapped or unpacked. Nothing in a file is believed before it is
-// checked against the file's size.
+// Files are memory-mapped. An array that has in its file the form that a literal needs
+// (little-endian, row-major, one element per storage unit, aligned) becomes a literal over the
+// mapping, without a copy; everything else is copied, swapped or unpacked. Nothing in a file is
+// believed before it is checked against the file's size.
 #ifndef REPL_ARRAYS_H
 #define REPL_ARRAYS_H
 
@@ -12,7 +12,7 @@
 
 typedef struct arrays arrays;  // an open file
 
-// What to do with values whose type is not the wanted one.
+// What to do with values of another type than the one wanted.
 typedef struct array_options {
   // the bytes are of this type, whatever the file calls them (same width); 0: as the file says
   hlo_dtype as;

@@ -49,7 +49,7 @@ hs_status npy_put(hs_buf *b, const char *what, const hlo_literal *v) {
 }
 
 // ---- reading ------------------------------------------------------------------------------------
-// What stands behind a key of the dictionary; NULL when it is not there.
+// The text after a key of the dictionary; NULL when the key is absent.
 static const char *value_of(const char *head, const char *key) {
   char quoted[2][32];
   snprintf(quoted[0], sizeof quoted[0], "'%s'", key);

@@ -2,8 +2,8 @@
 // zip64 archives are read; written are archives below 4 GiB.
 //
 // The central directory says what there is; local headers only say where an entry's bytes begin.
-// Stored entries are used where they lie, which is why this is not left to a zip library: those
-// hand out copies. Sizes are checked against the file before anything is allocated for them.
+// Stored entries are used in place, without a copy, which zip libraries do not offer. Sizes are
+// checked against the file before anything is allocated for them.
 #include <stdlib.h>
 
 #include "core/base/compress.h"
@@ -57,7 +57,7 @@ static hs_status find_directory(const char *path, const array_map *m, directory 
   return HS_GOOD;
 }
 
-// Sizes and offset that do not fit 32 bits stand in the extra field of kind 1, in this order, each
+// Sizes and offset that do not fit 32 bits are in the extra field of kind 1, in this order, each
 // only when needed.
 static void read_zip64(const u8 *x, size_t n, u64 *size, u64 *packed, u64 *offset) {
   while (n >= 4) {

@@ -8,7 +8,7 @@ static bool blank(char c) {
   return c == ' ' || c == '\t' || c == '\r' || c == '\n' || c == '\f' || c == '\v';
 }
 
-// Whether `depth` open braces are closed behind line[i], quotes aside.
+// Whether `depth` open braces are closed after line[i], not counting those in quotes.
 static bool braces_close(const char *line, size_t n, size_t i, u32 depth) {
   char quote = 0;
   for (; i < n && line[i] != '\n' && depth; i++) {

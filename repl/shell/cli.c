@@ -1,4 +1,4 @@
-// cli.c: the table of options, and the completion behind `hlosh --complete LINE`. See cli.h.
+// cli.c: the table of options, and completion for `hlosh --complete LINE`. See cli.h.
 #include "repl/shell/cli.h"
 
 #include "repl/shell/line.h"
@@ -58,7 +58,7 @@ void repl_cli_usage(hs_buf *b) {
 
 // ---- completion ---------------------------------------------------------------------------------
 // The next word of a command line, unquoted as a POSIX shell does it, into *out. False when the
-// line ends before another word begins; *open: the line ends within the word or right behind it.
+// line ends before another word begins; *open: the line ends within the word or right after it.
 static bool next_word(const char **at, hs_buf *out, bool *open) {
   const char *p = *at;
   char quote = 0;
@@ -81,7 +81,7 @@ static void put_candidate(hs_buf *out, const char *typed, const char *head, cons
   hs_free(word);
 }
 
-// Commands, as the line editor completes them: its word begins behind one of these characters.
+// Commands, as the line editor completes them: a word begins after one of these characters.
 static void complete_commands(const repl_session *s, const char *typed, hs_buf *out) {
   hs_arena a = {0};
   size_t n = strlen(typed), start = n;

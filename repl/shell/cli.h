@@ -25,7 +25,7 @@ void repl_cli_usage(hs_buf *);
 
 // Completes the last word of `line`, a command line of a POSIX shell that starts with this
 // program's name and is cut off at the cursor. Writes one candidate per line, each of them a
-// replacement for the whole word as the program would see it (quotes taken off). Behind -c the word
+// replacement for the whole word as the program would see it (quotes taken off). After -c the word
 // is completed as the line editor completes commands. Nothing is written where a file name is
 // expected: the user's shell knows how to complete those.
 void repl_cli_complete(const repl_session *, const char *line, hs_buf *out);

@@ -257,7 +257,7 @@ static int run_command(repl_session *s, const repl_command *command, hs_str rest
     if (!code) code = hs_code_exit(delivered.err->code);
   }
   if (out.broken) {
-    // A reader that went away (EPIPE) is how `| head` ends: no message, but nothing more is run.
+    // EPIPE is how `| head` ends: no message, but no further command is run.
     if (out.broken_errno != EPIPE)
       fprintf(stderr, "hlosh: cannot write to standard output: %s\n", strerror(out.broken_errno));
     if (!code) code = hs_code_exit(HS_E_IO);

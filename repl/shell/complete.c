@@ -103,7 +103,7 @@ static void add_versions(offer *o, const repl_session *s) {
   }
 }
 
-// Passes and pipelines; behind "PASS{" the options of that pass.
+// Passes and pipelines; after "PASS{" the options of that pass.
 static void add_passes(offer *o, const repl_session *s) {
   size_t name = strcspn(o->prefix, "{");
   const pass_info *p =
@@ -141,9 +141,9 @@ static void add_words(offer *o, const char *words) {
   }
 }
 
-// Words that a command knows beside what its spec says: as its first one, behind another word, or
-// (behind "*") anywhere after the first. kind: what is offered there instead of what the spec has;
-// NULL: the spec's.
+// Words that a command accepts in addition to its spec: as the first one, after another word, or
+// (after "*") anywhere but first. kind: what is offered there instead of the spec's kind; NULL: the
+// spec's.
 #define CONDITIONS "mismatch nan crash verify slower bigger"
 static const struct special {
   const char *command, *behind, *words, *kind;
@@ -165,8 +165,8 @@ static const struct special {
                 {"src", "", "", "X"},
                 {"mark", "", "", "VERSION"}};
 
-// The kind of word number k, behind the word `behind` ("," when only a comma is between them); adds
-// the special words.
+// The kind of word number k, which follows the word `behind` ("," when only a comma is between
+// them); adds the special words.
 static const char *special_kind(offer *o, const char *command, u32 k, const char *behind,
                                 const char *kind) {
   for (size_t j = 0; j < HS_COUNT(specials); j++) {

@@ -107,7 +107,7 @@ static void scaled(char buf[32], double v, const char *const *units, double step
 
 const char *repl_bytes(char buf[32], double v) {
   static const char *const units[] = {" B", " kB", " MB", " GB", " TB", " PB", " EB"};
-  // A sum of sizes that reached INT64_MAX stands for anything from there on.
+  // A sum of sizes is saturated at INT64_MAX: the true value may be larger.
   if (v == 0x1p63) snprintf(buf, 32, ">= 9.22 EB");
   else scaled(buf, v, units, 1000, HS_COUNT(units));
   return buf;

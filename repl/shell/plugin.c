@@ -1,7 +1,7 @@
 // plugin.c — the session's PJRT plug-in. See plugin.h.
 //
-// Plug-ins do not report the date or commit of their XLA, so wherever one is named its API version
-// and its StableHLO version stand beside it.
+// Plug-ins do not report the date or commit of their XLA, so its API version and its StableHLO
+// version are printed wherever one is named.
 #include "repl/shell/plugin.h"
 
 #include <stdlib.h>

@@ -160,7 +160,8 @@ repl_version *repl_commit(repl_module *, const char *label);
 // The version that "as loaded" refers to: version 0, or, for a module built at the prompt, the last
 // one before any pass ran.
 repl_version *repl_base(const repl_module *);
-// Moves the module to a version of its own, by undoing up to the common ancestor and redoing down.
+// Moves the module to one of its versions: undoes edits up to the common ancestor, then redoes
+// edits down to it.
 void repl_goto(repl_module *, repl_version *);
 // Moves to another version temporarily: repl_return, given what repl_visit returned, restores
 // everything, also where redo goes and where stepping stands.
