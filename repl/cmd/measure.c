@@ -26,7 +26,7 @@ typedef struct subject {
   char *version;            // as users name it, malloc'ed
   bool per_instruction, estimated;
   const backend *be;  // that runs it
-  // optional: left out of the table when it cannot be compiled or run; backend_only: the plug-in only generates
+  // optional: left out when it cannot be compiled or run; backend_only: the plug-in only generates
   // code
   bool optional, backend_only;
   backend_exe *exe;
