@@ -20,7 +20,7 @@ if [ "$1" = --install ]; then
   [ -z "$missing" ] || { prepare "$missing"; install $missing; }
   exit 0
 fi
-pkgs="gcc make pkg-config git ca-certificates libdnnl-dev libopenblas-dev liblapacke-dev libcjson-dev libgraphviz-dev graphviz
+pkgs="gcc make pkg-config git ca-certificates libdnnl-dev libopenblas-dev liblapacke-dev libcjson-dev graphviz
 zlib1g-dev libzstd-dev libutf8proc-dev libcmocka-dev libreadline-dev libedit-dev"
 missing=$(absent $pkgs)
 llvm=

@@ -46,7 +46,6 @@ opt() {
 opt DNNL dnnl.h -ldnnl "dot and convolution on the cpu" libdnnl-dev
 opt LAPACKE lapacke.h "-llapacke -lopenblas" "factorizations" "libopenblas-dev liblapacke-dev"
 opt CJSON cjson/cJSON.h -lcjson "JSON" libcjson-dev
-opt GVC graphviz/gvc.h "-lgvc -lcgraph" "graph rendering" "libgraphviz-dev graphviz"
 opt ZLIB zlib.h -lz ".gz input" zlib1g-dev
 opt ZSTD zstd.h -lzstd ".zst input" libzstd-dev
 opt UTF8PROC utf8proc.h -lutf8proc "column widths of names" libutf8proc-dev

@@ -457,10 +457,11 @@ bool hlo_changed_since(const hlo_module *m, size_t mark) {
 
 static void say_edited(const record *r, void (*fn)(void *arg, hlo_instr *), void *arg) {
   switch (r->kind) {
-  case REC_EDGE: fn(arg, r->old);  // fall through
+  case REC_EDGE:
   case REC_LINK_EDGE:
   case REC_UNLINK_EDGE: {
     hlo_use *u = r->where;
+    if (r->kind == REC_EDGE) fn(arg, r->old);  // the former operand
     fn(arg, u->user);
     fn(arg, u->def);
     break;

@@ -494,12 +494,12 @@ static bool shardings_fit(const hlo_instr *old, const hlo_instr *now) {
   return !x || !y || hlo_attr_equal(x, y);
 }
 
-static const alg_rule *first_rule(hlo_opcode op) {
-  // 1 + position; the table never changes, so a race writes equal values
-  static u16 index[HLO_OPCODE_COUNT];
-  if (!index[rules[0].op])
-    for (u32 k = HS_COUNT(rules); k-- > 0;) index[rules[k].op] = (u16)(k + 1);
-  return index[op] ? &rules[index[op] - 1] : NULL;
+static void index_rules(alg *a) {
+  for (u32 k = HS_COUNT(rules); k-- > 0;) a->first_rule[rules[k].op] = (u16)(k + 1);
+}
+
+static const alg_rule *first_rule(const alg *a, hlo_opcode op) {
+  return a->first_rule[op] ? &rules[a->first_rule[op] - 1] : NULL;
 }
 
 // Of every elementwise operation. First where the broadcasts stood from the start, as XLA does when
@@ -523,7 +523,7 @@ static bool sinks_first(const alg *a, const hlo_instr *i) {
 static const alg_rule *next_rule(const alg *a, const hlo_instr *i, const alg_rule *r, bool sunk) {
   if (!r && sinks_first(a, i)) return &sink;
   if (r == &sink && !sunk) return NULL;
-  const alg_rule *own = r && r != &sink ? r + 1 : first_rule(i->opcode);
+  const alg_rule *own = r && r != &sink ? r + 1 : first_rule(a, i->opcode);
   if (own && own < rules + HS_COUNT(rules) && own->op == i->opcode) return own;
   return !sunk && sinks(i) ? &sink : NULL;
 }
@@ -625,6 +625,7 @@ static hs_status drain(alg *a, work *w, i64 *budget) {
 
 static hs_status run(pass_ctx *p) {
   alg a = read_options(p);
+  index_rules(&a);
   work w = {0};
   u8 *async = NULL;
   hlo_call_list calls = p->m->nops[HLO_ASYNC_START] ? pass_calls(p) : (hlo_call_list){0};

@@ -27,6 +27,7 @@ typedef struct alg {
 #define OPTION(type, field, name, value, meaning) ALG_##type field;
 #include "passes/simplify/algsimp_options.def"
 #undef OPTION
+  u16 first_rule[HLO_OPCODE_COUNT];  // 1 + index of an operation's first rule; 0: it has none
   const u8 *async;  // by computation id: run by an async-start; NULL when none is
   // by id - born: computed from constants alone, and left to constant folding
   HS_VEC(u8) merged;
