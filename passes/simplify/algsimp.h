@@ -28,7 +28,7 @@ typedef struct alg {
 #include "passes/simplify/algsimp_options.def"
 #undef OPTION
   u16 first_rule[HLO_OPCODE_COUNT];  // 1 + index of an operation's first rule; 0: it has none
-  const u8 *async;  // by computation id: run by an async-start; NULL when none is
+  const u8 *async;                   // by computation id: run by an async-start; NULL when none is
   // by id - born: computed from constants alone, and left to constant folding
   HS_VEC(u8) merged;
   // a rule that did nothing wants no other to look at the instruction
