@@ -588,9 +588,10 @@ bool cp_follow(pass_ctx *p, cp_flow *f, const u32 *became) {
   cp_find_uses(f);
   if (HS_CHECKED) {
     cp_flow fresh;
-    HS_ASSERT(cp_flow_of(p, &fresh, f));
+    bool found = cp_flow_of(p, &fresh, f);
     cp_find_uses(&fresh);
-    HS_ASSERT(same_flow(f, &fresh));
+    bool same = found && same_flow(f, &fresh);
+    HS_ASSERT(same);
     cp_flow_free(&fresh);
   }
   return true;
