@@ -1,9 +1,11 @@
 // threads.c — two contexts side by side, each in a thread of its own.
 //
-// Both threads do what a session does (load, verify, print, passes and pipelines, evaluate, cost,
-// liveness, diff, commit, undo) on modules of their own, and start at a barrier so that whatever is
-// filled on first use is first used by both. The results must be those of one thread alone. `make
-// tsan` builds this file under ThreadSanitizer, which must find no race (no suppressions).
+// Both threads do what a session does (load, verify, print, write and read protos, passes and
+// pipelines, evaluate, cost, liveness, diff, commit, undo, errors of the reader) on modules of
+// their own, and start at a barrier so that whatever is filled on first use is first used by
+// both. The results must be those of one thread alone. An interrupt reaches the threads that
+// watch its flag and no other. `make tsan` builds this file under ThreadSanitizer, which must
+// find no race (no suppressions).
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -19,6 +21,7 @@
 #include "core/analysis/cost.h"
 #include "core/diff/graph_diff.h"
 #include "core/eval/eval.h"
+#include "core/proto/proto.h"
 #include "core/text/text.h"
 #include "passes/passes.h"
 #include "tests/unit/skip.h"
@@ -35,6 +38,23 @@ static const char loop[] =
     "ENTRY e { x = f32[4] parameter(0) z = s32[] constant(0) t = (s32[], f32[4]) tuple(z, x) w = "
     "(s32[], f32[4]) while(t), condition=cond, body=body ROOT r = f32[4] get-tuple-element(w), "
     "index=1 }\n";
+
+// Control flow, a collective of two devices, constants to fold. For the evaluator only, which runs
+// each device in a thread of its own.
+static const char devices[] =
+    "HloModule m, replica_count=2\n"
+    "add { a = f32[] parameter(0) b = f32[] parameter(1) ROOT s = f32[] add(a, b) }\n"
+    "cond { p = (s32[], f32[8]) parameter(0) i = s32[] get-tuple-element(p), index=0\n"
+    " n = s32[] constant(5) ROOT lt = pred[] compare(i, n), direction=LT }\n"
+    "body { p = (s32[], f32[8]) parameter(0) i = s32[] get-tuple-element(p), index=0\n"
+    " x = f32[8] get-tuple-element(p), index=1 one = s32[] constant(1) j = s32[] add(i, one)\n"
+    " y = f32[8] tanh(x) ROOT t = (s32[], f32[8]) tuple(j, y) }\n"
+    "ENTRY e { x = f32[8] parameter(0) z = s32[] constant(0)\n"
+    " t = (s32[], f32[8]) tuple(z, x) w = (s32[], f32[8]) while(t), condition=cond, body=body\n"
+    " y = f32[8] get-tuple-element(w), index=1 c = f32[] constant(0)\n"
+    " r = f32[] reduce(y, c), dimensions={0}, to_apply=add\n"
+    " q = f32[] add(c, c) v = f32[] add(r, q)\n"
+    " ROOT all = f32[] all-reduce(v), replica_groups={{0,1}}, to_apply=add }\n";
 
 // What one thread does, and what came of it: a hash over every text and value, or an error.
 typedef struct work {
@@ -127,9 +147,42 @@ static bool try_version(work *w, hlo_module *m, const char *text) {
   return !*w->error;
 }
 
+// The module read back from its proto is the same one.
+static bool try_proto(work *w, const hlo_module *m) {
+  hs_buf wire = {0};
+  hs_arena a = {0};
+  hlo_module *again = NULL;
+  hlo_graph_diff d;
+  hs_status s = hlo_proto_write(&wire, m, true);
+  if (hs_ok(s)) s = hlo_proto_read(m->ctx, wire.p, wire.n, "proto", &again);
+  if (hs_ok(s)) {
+    mix_text(w, again);
+    hlo_graph_diff_make(m, again, &a, &d);
+    if (d.changed) snprintf(w->error, sizeof w->error, "proto: %u changed", d.changed);
+  }
+  hs_arena_free(&a);
+  hlo_module_free(again);
+  hs_buf_free(&wire);
+  return good(w, "proto", s) && !*w->error;
+}
+
+// Errors and their suggestions are made by both threads too.
+static void mix_error(work *w, hlo_ctx *ctx) {
+  static const char wrong[] = "ENTRY e { ROOT x = f32[] ad(y) }";
+  hlo_module *m = NULL;
+  hs_buf b = {0};
+  hs_status s = hlo_parse(ctx, wrong, strlen(wrong), NULL, &m);
+  hs_status_render(s, &b, false);
+  w->hash = hs_hash_bytes(b.p, b.n, w->hash);
+  hs_status_drop(s);
+  hs_buf_free(&b);
+}
+
 static bool session(work *w, hlo_module *m) {
   if (!good(w, "verifier", hlo_verify(m, NULL))) return false;
   mix_text(w, m);
+  mix_error(w, m->ctx);
+  if (!try_proto(w, m)) return false;
   if (!evaluate(w, m, w->backend) || !analyse(w, m)) return false;
   hlo_commit(m);
   for (u32 k = 0; k < pass_builtin.npasses && !w->backend; k++)
@@ -142,11 +195,14 @@ static bool session(work *w, hlo_module *m) {
 static void *sessions(void *arg) {
   work *w = arg;
   if (w->start) pthread_barrier_wait(w->start);
-  for (size_t k = 0; k <= HS_COUNT(examples); k++) {
+  const char *const texts[] = {loop, w->backend ? NULL : devices};
+  for (size_t k = 0; k < HS_COUNT(examples) + HS_COUNT(texts); k++) {
+    const char *text = k < HS_COUNT(examples) ? NULL : texts[k - HS_COUNT(examples)];
+    if (k >= HS_COUNT(examples) && !text) continue;
     hlo_ctx *ctx = hlo_ctx_new();
     hlo_module *m = NULL;
-    hs_status s = k < HS_COUNT(examples) ? hlo_load_file(ctx, examples[k], NULL, &m)
-                                         : hlo_parse(ctx, loop, strlen(loop), NULL, &m);
+    hs_status s = text ? hlo_parse(ctx, text, strlen(text), NULL, &m)
+                       : hlo_load_file(ctx, examples[k], NULL, &m);
     bool ok = good(w, "loading", s) && session(w, m);
     hlo_module_free(m);
     hlo_ctx_free(ctx);
@@ -192,11 +248,51 @@ static void two_backends_in_workers(void **state) {
   side_by_side("cpu");
 }
 
+// ---- interrupts ---------------------------------------------------------------------------------
+typedef struct watcher {
+  const hs_interrupt *flag;
+  hs_code code;  // of the evaluation's end
+} watcher;
+
+static void *evaluate_watched(void *arg) {
+  watcher *w = arg;
+  hs_interrupt_watch(w->flag);
+  hlo_ctx *ctx = hlo_ctx_new();
+  hlo_module *m = NULL;
+  hlo_literal *value = NULL, **args = NULL;
+  u32 n = 0;
+  hs_status s = hlo_parse(ctx, devices, strlen(devices), NULL, &m);
+  if (hs_ok(s)) s = hlo_inputs_random(ctx, m, 7, &args, &n);
+  if (hs_ok(s)) s = hlo_eval_module(m, n, args, NULL, &value);
+  w->code = s.err ? s.err->code : HS_OK;
+  hs_status_drop(s);
+  hlo_inputs_free(args, n);
+  hlo_literal_unref(value);
+  hlo_module_free(m);
+  hlo_ctx_free(ctx);
+  return NULL;
+}
+
+// The devices of the evaluation are threads of its own: they watch the flag of the one that asked.
+static void interrupts(void **state) {
+  (void)state;
+  hs_interrupt up = 1, down = 0;
+  watcher w[3] = {{.flag = &up}, {.flag = &down}, {.flag = NULL}};
+  pthread_t t[3];
+  for (int k = 0; k < 3; k++)
+    assert_int_equal(pthread_create(&t[k], NULL, evaluate_watched, &w[k]), 0);
+  for (int k = 0; k < 3; k++) pthread_join(t[k], NULL);
+  assert_int_equal(w[0].code, HS_E_INTERRUPTED);
+  assert_int_equal(w[1].code, HS_OK);
+  assert_int_equal(w[2].code, HS_OK);
+  assert_false(hs_interrupted());
+}
+
 int main(int argc, char **argv) {
   int status;
   if (worker_entry(argc, argv, &status)) return status;
-  const struct CMUnitTest tests[] = {cmocka_unit_test(two_sessions),
-                                     cmocka_unit_test(two_backends_in_process),
-                                     cmocka_unit_test(two_backends_in_workers)};
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(two_sessions), cmocka_unit_test(two_backends_in_process),
+      cmocka_unit_test(two_backends_in_workers), cmocka_unit_test(interrupts)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
