@@ -14,15 +14,7 @@
 static const backend *cpu;
 static backend_context *backends;
 
-static inline void explain(hs_status s) {
-  if (hs_ok(s)) return;
-  hs_buf b = {0};
-  hs_status_render(s, &b, false);
-  print_error("%s\n", hs_buf_cstr(&b));
-  hs_buf_free(&b);
-  hs_status_drop(s);
-  fail();
-}
+static inline void explain(hs_status s) { expect_good(s, "cpu"); }
 
 static inline backend_result run_on(const backend *b, const hlo_module *m, const backend_options *o,
                                     const backend_run_options *ro, backend_compiled *info) {

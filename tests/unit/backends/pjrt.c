@@ -21,16 +21,10 @@
 #include "core/text/text.h"
 #include "core/verify/verify.h"
 #include "profiler/gpu.h"
-#include "tests/harness/plugin.h"
-#include "tests/unit/modules.h"
+#include "tests/unit/backends/plugins.h"
 #include "tests/unit/skip.h"
 
 static backend_context *backends;
-
-static const char add_one[] =
-    "HloModule add_one\n"
-    "ENTRY e { p = f32[4] parameter(0) c = f32[] constant(1) b = f32[4] broadcast(c), "
-    "dimensions={} ROOT r = f32[4] add(p, b) }\n";
 
 static hs_status run_text(const char *plugin, const char *text, double deadline,
                           hlo_literal **out) {
@@ -77,15 +71,6 @@ static void refuses(const char *plugin, double deadline, hs_code code, const cha
   agrees(plugin_fake("ok"), add_one);  // the session goes on
 }
 
-static const char tuples[] =
-    "HloModule tuples, entry_computation_layout={((f32[2]{0}, (s32[], f32[3]{0})), "
-    "f32[2]{0})->((f32[2]{0}, s32[]), (f32[3]{0}))}\n"
-    "ENTRY e { p = (f32[2], (s32[], f32[3])) parameter(0) q = f32[2] parameter(1) a = f32[2] "
-    "get-tuple-element(p), index=0\n"
-    "  i = (s32[], f32[3]) get-tuple-element(p), index=1 n = s32[] get-tuple-element(i), index=0 f "
-    "= f32[3] get-tuple-element(i), index=1\n"
-    "  s = f32[2] add(a, q) t = (f32[2], s32[]) tuple(s, n) u = (f32[3]) tuple(f) ROOT r = "
-    "((f32[2], s32[]), (f32[3])) tuple(t, u) }\n";
 static const char donated[] =
     "HloModule donated, input_output_alias={ {}: (0, {}, may-alias) }\n"
     "ENTRY e { p = f32[4] parameter(0) q = f32[4] parameter(1) ROOT r = f32[4] add(p, q) }\n";
@@ -432,18 +417,13 @@ static void on_real_xla(void **st) {
   hs_free(path);
 }
 
-static int setup(void **st) {
-  (void)st;
-  ctx = hlo_ctx_new();
+static int setup(void **state) {
   backends = backend_context_new();
-  return plugin_folder_make() ? 0 : 1;
+  return open_plugins(state);
 }
-static int teardown(void **st) {
-  (void)st;
+static int teardown(void **state) {
   backend_context_free(backends);
-  hlo_ctx_free(ctx);
-  plugin_folder_remove();
-  return 0;
+  return close_plugins(state);
 }
 
 int main(int argc, char **argv) {

@@ -20,14 +20,8 @@
 #include "core/text/text.h"
 #include "core/verify/verify.h"
 #include "profiler/gpu.h"
-#include "tests/harness/plugin.h"
-#include "tests/unit/modules.h"
+#include "tests/unit/backends/plugins.h"
 #include "tests/unit/skip.h"
-
-static const char add_one[] =
-    "HloModule add_one\n"
-    "ENTRY e { p = f32[4] parameter(0) c = f32[] constant(1) b = f32[4] broadcast(c), "
-    "dimensions={} ROOT r = f32[4] add(p, b) }\n";
 
 static void kernels_of_a_gpu(void **st) {
   (void)st;
@@ -294,18 +288,6 @@ static void steps_from_a_log(void **st) {
   pjrt_steps_free(&s);
 }
 
-static int setup(void **st) {
-  (void)st;
-  ctx = hlo_ctx_new();
-  return plugin_folder_make() ? 0 : 1;
-}
-static int teardown(void **st) {
-  (void)st;
-  hlo_ctx_free(ctx);
-  plugin_folder_remove();
-  return 0;
-}
-
 int main(int argc, char **argv) {
   int status;
   if (worker_entry(argc, argv, &status)) return status;
@@ -315,5 +297,5 @@ int main(int argc, char **argv) {
       cmocka_unit_test(gpu_descriptions),
       cmocka_unit_test(steps_from_a_log),
   };
-  return cmocka_run_group_tests(tests, setup, teardown);
+  return cmocka_run_group_tests(tests, open_plugins, close_plugins);
 }

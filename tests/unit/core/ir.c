@@ -7,8 +7,13 @@
 #include <stdlib.h>
 #include <cmocka.h>
 
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include "core/ir/ir.h"
 #include "core/text/text.h"
+#include "tests/unit/fixture.h"
+#include "tests/unit/skip.h"
 
 static const char *const source =
     "HloModule m\n"
@@ -17,32 +22,7 @@ static const char *const source =
     "f32[4,8] multiply(s, s)\n"
     "  z = f32[] constant(0) ROOT r = f32[4] reduce(t, z), dimensions={1}, to_apply=add }\n";
 
-typedef struct fixture {
-  hlo_ctx *ctx;
-  hlo_module *m;
-} fixture;
-
-static int setup(void **state) {
-  fixture *f = hs_calloc(1, sizeof *f);
-  f->ctx = hlo_ctx_new();
-  hs_status s = hlo_parse(f->ctx, source, strlen(source), NULL, &f->m);
-  if (s.err) {
-    hs_buf b = {0};
-    hs_status_render(s, &b, false);
-    print_error("%s", hs_buf_cstr(&b));
-    return -1;
-  }
-  *state = f;
-  return 0;
-}
-
-static int teardown(void **state) {
-  fixture *f = *state;
-  hlo_module_free(f->m);
-  hlo_ctx_free(f->ctx);
-  hs_free(f);
-  return 0;
-}
+static int setup(void **state) { return fixture_open(state, source); }
 
 static char *text(const hlo_module *m) {
   hs_buf b = {0};
@@ -355,14 +335,8 @@ static void a_thousand_versions(void **state) {
   hlo_ctx_free(ctx);
 }
 
-// The worst version: every instruction of 100,000 was edited.
-static void undo_is_quick(void **state) {
-  (void)state;
-  hlo_ctx *ctx = hlo_ctx_new();
-  hlo_module *m = chain(ctx, 100000);
-  const hlo_shape *s = hlo_shape_array(ctx, HLO_F32, 1, (const i64[]){17});
-  hlo_for_each_instr(i, m->entry) hlo_set_shape(i, s);
-  hlo_delta *d = hlo_commit(m);
+// Undoes and redoes the version five times, then undoes it: the best of each takes at most `ns`.
+static void undone_within(const char *what, hlo_module *m, hlo_delta *d, u64 ns) {
   u64 undo = UINT64_MAX, redo = UINT64_MAX;
   for (u32 k = 0; k < 5; k++) {
     u64 start = hs_now_ns();
@@ -372,10 +346,21 @@ static void undo_is_quick(void **state) {
     undo = HS_MIN(undo, between - start);
     redo = HS_MIN(redo, hs_now_ns() - between);
   }
-  print_message("of 100000 edits: undo %.2f ms, redo %.2f ms\n", (double)undo * 1e-6,
+  print_message("of %s: undo %.2f ms, redo %.2f ms\n", what, (double)undo * 1e-6,
                 (double)redo * 1e-6);
-  assert_true(undo <= 10000000 && redo <= 10000000);
+  assert_true(undo <= ns && redo <= ns);
   hlo_delta_undo(m, d);
+}
+
+// The worst version: every instruction of 100,000 was edited.
+static void undo_is_quick(void **state) {
+  (void)state;
+  hlo_ctx *ctx = hlo_ctx_new();
+  hlo_module *m = chain(ctx, 100000);
+  const hlo_shape *s = hlo_shape_array(ctx, HLO_F32, 1, (const i64[]){17});
+  hlo_for_each_instr(i, m->entry) hlo_set_shape(i, s);
+  hlo_delta *d = hlo_commit(m);
+  undone_within("100000 edits", m, d, 10000000);
   hlo_delta_free(m, d);
   hlo_module_free(m);
   hlo_ctx_free(ctx);
@@ -399,19 +384,7 @@ static void undo_of_a_pass_is_quick(void **state) {
   hlo_put_in_order(m->entry);
   hs_free(old);
   hlo_delta *d = hlo_commit(m);
-  u64 undo = UINT64_MAX, redo = UINT64_MAX;
-  for (u32 k = 0; k < 5; k++) {
-    u64 start = hs_now_ns();
-    hlo_delta_undo(m, d);
-    u64 between = hs_now_ns();
-    hlo_delta_redo(m, d);
-    undo = HS_MIN(undo, between - start);
-    redo = HS_MIN(redo, hs_now_ns() - between);
-  }
-  print_message("of a pass over 100000 instructions: undo %.2f ms, redo %.2f ms\n",
-                (double)undo * 1e-6, (double)redo * 1e-6);
-  assert_true(undo <= 30000000 && redo <= 30000000);
-  hlo_delta_undo(m, d);
+  undone_within("a pass over 100000 instructions", m, d, 30000000);
   assert_true(hlo_text_hash(m) == text);
   check_links(m);
   hlo_delta_free(m, d);
@@ -566,25 +539,82 @@ static void effects_of_shared_calls(void **state) {
   }
 }
 
+// ---- overruns -----------------------------------------------------------------------------------
+#if HS_ARENA_GAP
+typedef void overrun(fixture *);
+
+static void into_the_next_instruction(fixture *f) {
+  volatile hlo_instr *behind = f->m->entry->first + 1;
+  behind->opcode = HLO_ADD;
+}
+static void into_the_next_operands(fixture *f) {
+  hlo_instr *i = f->m->entry->root;
+  volatile hlo_use *behind = i->operands + i->noperands;
+  behind->def = NULL;
+}
+static void behind_a_large_allocation(fixture *f) {
+  enum { N = 1 << 20 };
+  hs_arena_alloc(&f->m->arena, 1);
+  volatile char *p = hs_arena_alloc(&f->m->arena, N);
+  p[N] = 1;
+}
+
+// In a child process: AddressSanitizer ends it with a report on stderr.
+static void reported(fixture *f, overrun *write_behind) {
+  int fd[2];
+  assert_int_equal(pipe(fd), 0);
+  pid_t child = fork();
+  if (child == 0) {
+    dup2(fd[1], STDERR_FILENO);
+    write_behind(f);
+    _exit(0);
+  }
+  close(fd[1]);
+  hs_buf report = {0};
+  char part[4096];
+  for (ssize_t n; (n = read(fd[0], part, sizeof part)) > 0;) hs_buf_put(&report, part, (size_t)n);
+  close(fd[0]);
+  int status = 0;
+  assert_int_equal(waitpid(child, &status, 0), child);
+  assert_false(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+  assert_non_null(strstr(hs_buf_cstr(&report), "AddressSanitizer"));
+  hs_buf_free(&report);
+}
+#endif
+
+// Objects lie next to each other in an arena; under AddressSanitizer what lies between must not be
+// touched.
+static void overruns_are_reported(void **state) {
+#if HS_ARENA_GAP
+  reported(*state, into_the_next_instruction);
+  reported(*state, into_the_next_operands);
+  reported(*state, behind_a_large_allocation);
+#else
+  (void)state;
+  SKIP_TEST("no AddressSanitizer in this build");
+#endif
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(version_costs_what_was_edited),
       cmocka_unit_test(a_thousand_versions),
       cmocka_unit_test(undo_is_quick),
       cmocka_unit_test(undo_of_a_pass_is_quick),
-      cmocka_unit_test_setup_teardown(undo_restores_text_and_order, setup, teardown),
-      cmocka_unit_test_setup_teardown(rollback_to_mark, setup, teardown),
-      cmocka_unit_test_setup_teardown(fresh_fields, setup, teardown),
-      cmocka_unit_test_setup_teardown(lists_are_put_in_order, setup, teardown),
-      cmocka_unit_test_setup_teardown(edits_are_told, setup, teardown),
-      cmocka_unit_test_setup_teardown(branches_of_parameters, setup, teardown),
-      cmocka_unit_test_setup_teardown(clone_prints_the_same, setup, teardown),
-      cmocka_unit_test_setup_teardown(fingerprint_sees_structure_not_names, setup, teardown),
-      cmocka_unit_test_setup_teardown(provenance_unites, setup, teardown),
-      cmocka_unit_test_setup_teardown(counts_follow_the_edits, setup, teardown),
-      cmocka_unit_test_setup_teardown(numbers_by_id, setup, teardown),
-      cmocka_unit_test_setup_teardown(reordering_is_undone, setup, teardown),
-      cmocka_unit_test_setup_teardown(effects_of_shared_calls, setup, teardown),
+      cmocka_unit_test_setup_teardown(undo_restores_text_and_order, setup, fixture_close),
+      cmocka_unit_test_setup_teardown(rollback_to_mark, setup, fixture_close),
+      cmocka_unit_test_setup_teardown(fresh_fields, setup, fixture_close),
+      cmocka_unit_test_setup_teardown(lists_are_put_in_order, setup, fixture_close),
+      cmocka_unit_test_setup_teardown(edits_are_told, setup, fixture_close),
+      cmocka_unit_test_setup_teardown(branches_of_parameters, setup, fixture_close),
+      cmocka_unit_test_setup_teardown(clone_prints_the_same, setup, fixture_close),
+      cmocka_unit_test_setup_teardown(fingerprint_sees_structure_not_names, setup, fixture_close),
+      cmocka_unit_test_setup_teardown(provenance_unites, setup, fixture_close),
+      cmocka_unit_test_setup_teardown(counts_follow_the_edits, setup, fixture_close),
+      cmocka_unit_test_setup_teardown(numbers_by_id, setup, fixture_close),
+      cmocka_unit_test_setup_teardown(reordering_is_undone, setup, fixture_close),
+      cmocka_unit_test_setup_teardown(overruns_are_reported, setup, fixture_close),
+      cmocka_unit_test_setup_teardown(effects_of_shared_calls, setup, fixture_close),
   };
   return cmocka_run_group_tests_name("ir", tests, NULL, NULL);
 }

@@ -338,6 +338,17 @@ static void delimited_snapshots(void **state) {
   hlo_ctx_free(ctx);
 }
 
+// Reads the text form of a proto and prints the module that it holds.
+static hlo_module *from_proto_text(hlo_ctx *ctx, const char *text, hs_buf *printed) {
+  hlo_module *m = NULL;
+  hs_status s = hlo_proto_read_text(ctx, text, strlen(text), "test", &m);
+  if (s.err) print_error("%s\n", s.err->message);
+  assert_true(hs_ok(s));
+  hlo_print_options o = hlo_print_default();
+  hlo_print_module(printed, m, &o);
+  return m;
+}
+
 static void config_sets_the_counts(void **state) {
   (void)state;
   static const char text[] =
@@ -347,14 +358,9 @@ static void config_sets_the_counts(void **state) {
       "config { replica_count: 2 num_partitions: 4 seed: 77 debug_options { "
       "xla_cpu_multi_thread_eigen: true } }";
   hlo_ctx *ctx = hlo_ctx_new();
-  hlo_module *m;
-  u32 lost;
-  hs_status s = hlo_proto_read_text(ctx, text, strlen(text), "test", &m);
-  if (s.err) print_error("%s\n", s.err->message);
-  assert_true(hs_ok(s));
   hs_buf b = {0};
-  hlo_print_options o = hlo_print_default();
-  hlo_print_module(&b, m, &o);
+  u32 lost;
+  hlo_module *m = from_proto_text(ctx, text, &b);
   assert_non_null(strstr(hs_buf_cstr(&b), "replica_count=2, num_partitions=4"));
   b.n = 0;
   hlo_set_module_attr(m, (hlo_attr){.id = HLO_ATTR_NUM_PARTITIONS, .v.i = 8});
@@ -391,13 +397,8 @@ static void older_replica_groups(void **state) {
       "    collective_device_list { iota_replica_group_list { num_replica_groups: 2 "
       "num_devices_per_group: 4 iota_reshape_dims: [4,2] iota_transpose_perm: [1,0] } } } } }";
   hlo_ctx *ctx = hlo_ctx_new();
-  hlo_module *m;
-  hs_status s = hlo_proto_read_text(ctx, text, strlen(text), "test", &m);
-  if (s.err) print_error("%s\n", s.err->message);
-  assert_true(hs_ok(s));
   hs_buf b = {0};
-  hlo_print_options o = hlo_print_default();
-  hlo_print_module(&b, m, &o);
+  hlo_module *m = from_proto_text(ctx, text, &b);
   assert_non_null(strstr(hs_buf_cstr(&b), "replica_groups=[2,4]<=[4,2]T(1,0)"));
   hs_buf_free(&b);
   hlo_module_free(m);

@@ -7,6 +7,7 @@
 #include <cmocka.h>
 
 #include "core/text/text.h"
+#include "tests/unit/fixture.h"
 #include "core/verify/verify.h"
 
 #define ADD "add { a = f32[] parameter(0) b = f32[] parameter(1) ROOT r = f32[] add(a, b) }\n"
@@ -144,10 +145,6 @@ static void judges_small_modules(void **state) {
 }
 
 // ---- broken on purpose --------------------------------------------------------------------------
-typedef struct fixture {
-  hlo_ctx *ctx;
-  hlo_module *m;
-} fixture;
 static hlo_instr *find(const fixture *f, const char *name) {
   hlo_instr *i = hlo_find_instr(f->m, name);
   assert_non_null(i);
@@ -158,19 +155,7 @@ static int setup(void **state) {
       "HloModule m\n" ADD "leaf { a = f32[4] parameter(0) ROOT leaf_root = f32[4] sine(a) }\n"
       "ENTRY e { x = f32[4] parameter(0) y = f32[4] negate(x) z = f32[4] add(y, x) c = f32[4] "
       "call(z), to_apply=leaf ROOT out = f32[4] multiply(c, y) }\n";
-  fixture *f = hs_calloc(1, sizeof *f);
-  f->ctx = hlo_ctx_new();
-  hs_status s = hlo_parse(f->ctx, text, strlen(text), NULL, &f->m);
-  if (s.err) print_error("%s\n", s.err->message);
-  *state = f;
-  return s.err ? -1 : 0;
-}
-static int teardown(void **state) {
-  fixture *f = *state;
-  hlo_module_free(f->m);
-  hlo_ctx_free(f->ctx);
-  hs_free(f);
-  return 0;
+  return fixture_open(state, text);
 }
 static void refuses(fixture *f, const char *want) {
   hs_status s = hlo_verify(f->m, NULL);
@@ -251,7 +236,7 @@ static void reports_many_at_once(void **state) {
   hs_status_drop(s);
 }
 
-#define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define T(name) cmocka_unit_test_setup_teardown(name, setup, fixture_close)
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(judges_small_modules),
                                      T(finds_a_cycle),
