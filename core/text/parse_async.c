@@ -134,6 +134,16 @@ static bool check_chain(hlo_parser *P, const hlo_rhs *r, const hlo_instr *start,
   return true;
 }
 
+bool hlo_check_async_operand(hlo_parser *P, const hlo_rhs *r, u32 n, hlo_instr *const *ops) {
+  if (n == 0)
+    return hlo_lex_error(LX, HS_E_ARITY, r->op_at,
+                         "No operand found for AsyncUpdate and AsyncDone");
+  if (hlo_is(ops[0], HLO_ASYNC_DONE))
+    return hlo_lex_error(LX, HS_E_VERIFY, r->op_at,
+                         "AsyncUpdate and AsyncDone cannot have AsyncDone as operand.");
+  return true;
+}
+
 bool hlo_make_async(hlo_parser *P, hlo_rhs *r, const char *want, hlo_instr **out) {
   *out = NULL;
   if (r->sugar == 's') return make_start(P, r, want, out);
@@ -142,12 +152,7 @@ bool hlo_make_async(hlo_parser *P, hlo_rhs *r, const char *want, hlo_instr **out
   if (!r->shape)
     return hlo_lex_error(LX, HS_E_SHAPE, r->op_at, "cannot infer shape for opcode: %.*s",
                          (int)r->op_text.n, r->op_text.p);
-  if (n == 0)
-    return hlo_lex_error(LX, HS_E_ARITY, r->op_at,
-                         "No operand found for AsyncUpdate and AsyncDone");
-  if (hlo_is(ops[0], HLO_ASYNC_DONE))
-    return hlo_lex_error(LX, HS_E_VERIFY, r->op_at,
-                         "AsyncUpdate and AsyncDone cannot have AsyncDone as operand.");
+  if (!hlo_check_async_operand(P, r, n, ops)) return false;
   hlo_instr *start = hlo_async_origin(ops[0], NULL);
   hlo_computation *c = start ? hlo_attr_comp(start, HLO_ATTR_CALLS) : NULL;
   if (c && !check_chain(P, r, start, c->root)) return false;

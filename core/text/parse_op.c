@@ -124,12 +124,7 @@ static bool check_async(hlo_parser *P, const hlo_rhs *r, u32 n, hlo_instr **ops)
   if (r->op != HLO_ASYNC_DONE && r->shape && !start_shape_ok(r->shape))
     return hlo_lex_error(LX, HS_E_SHAPE, r->op_at, "%s", form);
   if (r->op == HLO_ASYNC_START) return true;
-  if (n == 0)
-    return hlo_lex_error(LX, HS_E_ARITY, r->op_at,
-                         "No operand found for AsyncUpdate and AsyncDone");
-  if (hlo_is(ops[0], HLO_ASYNC_DONE))
-    return hlo_lex_error(LX, HS_E_VERIFY, r->op_at,
-                         "AsyncUpdate and AsyncDone cannot have AsyncDone as operand.");
+  if (!hlo_check_async_operand(P, r, n, ops)) return false;
   const hlo_instr *chain = ops[0];
   while (hlo_is(chain, HLO_ASYNC_UPDATE) && chain->noperands) chain = hlo_operand(chain, 0);
   const hlo_attr *calls = attr_of(P, r, HLO_ATTR_CALLS);

@@ -43,3 +43,11 @@ const char *plugin_fake(const char *mode) {
   hs_free(from);
   return path;
 }
+
+const char plugin_fused_parts[] =
+    "HloModule parts, num_partitions=2\n"
+    "f { a = f32[4,6] parameter(0) b = f32[2,12] reshape(a) ROOT t = f32[12,2] transpose(b), "
+    "dimensions={1,0} }\n"
+    "ENTRY e { p = f32[4,6] parameter(0), sharding={devices=[2,1]<=[2]} g = f32[12,2] fusion(p), "
+    "kind=kLoop, calls=f\n"
+    "  ROOT r = f32[12,2] negate(g), sharding={devices=[1,2]<=[2]} }\n";

@@ -15,4 +15,7 @@ const char *plugin_fake(const char *mode);
 hs_buf plugin_read(const char *path);
 bool plugin_write(const char *path, const void *p, size_t n);
 
+// A partitioned program of two devices with a fusion; no layout is stated.
+extern const char plugin_fused_parts[];
+
 #endif

@@ -84,14 +84,6 @@ static const char column_major[] =
     "HloModule columns, entry_computation_layout={(f32[3,4]{0,1})->f32[4,3]{0,1}}\n"
     "ENTRY e { p = f32[3,4]{0,1} parameter(0) ROOT r = f32[4,3]{0,1} transpose(p), "
     "dimensions={1,0} }\n";
-// Fused already, to be cut in two; no layout is stated.
-static const char fused_parts[] =
-    "HloModule parts, num_partitions=2\n"
-    "f { a = f32[4,6] parameter(0) b = f32[2,12] reshape(a) ROOT t = f32[12,2] transpose(b), "
-    "dimensions={1,0} }\n"
-    "ENTRY e { p = f32[4,6] parameter(0), sharding={devices=[2,1]<=[2]} g = f32[12,2] fusion(p), "
-    "kind=kLoop, calls=f\n"
-    "  ROOT r = f32[12,2] negate(g), sharding={devices=[1,2]<=[2]} }\n";
 static const char *const programs[] = {add_one,   tuples, donated,     scheduled,
                                        no_values, tokens, column_major};
 
@@ -403,7 +395,7 @@ static void on_real_xla(void **st) {
     SKIP_TEST("no PJRT plug-in of XLA; make peers fetches them");
   }
   for (size_t k = 0; k < HS_COUNT(programs); k++) agrees(path, programs[k]);
-  agrees(path, fused_parts);
+  agrees(path, plugin_fused_parts);
   hlo_module *m = parse(cholesky);
   if (hlo_eval_supports(m->entry->root, NULL)) {
     const char *const calls[] = {cholesky, solve, two_solves, older_form};

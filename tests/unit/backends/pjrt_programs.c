@@ -23,14 +23,6 @@
 #include "tests/unit/backends/plugins.h"
 #include "tests/unit/skip.h"
 
-static const char fused_parts[] =
-    "HloModule parts, num_partitions=2\n"
-    "f { a = f32[4,6] parameter(0) b = f32[2,12] reshape(a) ROOT t = f32[12,2] transpose(b), "
-    "dimensions={1,0} }\n"
-    "ENTRY e { p = f32[4,6] parameter(0), sharding={devices=[2,1]<=[2]} g = f32[12,2] fusion(p), "
-    "kind=kLoop, calls=f\n"
-    "  ROOT r = f32[12,2] negate(g), sharding={devices=[1,2]<=[2]} }\n";
-
 static void compile_options(void **st) {
   (void)st;
   pjrt_ready r = {.replicas = 1, .partitions = 1};
@@ -100,7 +92,7 @@ static void flattened(void **st) {
 
 static void no_fusions_among_parts(void **st) {
   (void)st;
-  hlo_module *m = parse(fused_parts);
+  hlo_module *m = parse(plugin_fused_parts);
   pjrt_ready r;
   assert_true(hs_ok(pjrt_prepare(m, false, false, &r)));
   assert_ptr_equal(r.m->first, r.m->entry);
