@@ -183,6 +183,7 @@ void *hs_arena_more_(hs_arena *a, size_t n) {
     struct hs_arena_block *own = new_block(a->pool, n);
     own->next = b->next;
     b->next = own;
+    HS_POISON(own->data, own->cap);
     return own->data;
   }
   use_block(a, new_block(a->pool, HS_MAX(cap, n)));

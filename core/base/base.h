@@ -201,7 +201,14 @@ void hs_arena_pool_free(hs_arena_pool *);
 
 void *hs_arena_more_(hs_arena *a, size_t n);
 // Under AddressSanitizer a gap that nobody may touch follows each allocation, as malloc has it.
-#if defined(__SANITIZE_ADDRESS__)
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer)  // clang's name for it
+#define HS_ASAN 1
+#endif
+#elif defined(__SANITIZE_ADDRESS__)
+#define HS_ASAN 1
+#endif
+#ifdef HS_ASAN
 #include <sanitizer/asan_interface.h>
 #define HS_ARENA_GAP 16
 #define HS_POISON(p, n) ASAN_POISON_MEMORY_REGION((p), (n))
