@@ -1,6 +1,6 @@
 #!/bin/sh
-# docs/HACKING.md says where a made-up operation, pass, command, diagnostic and backend go. Here each is added to a copy of
-# the tree that way, the files touched are counted, and after one build all are used from the shell. New rows are made from
+# docs/HACKING.md says where a made-up operation, element type, pass, command, diagnostic and backend go. Here each is added
+# to a copy of the tree that way, the files touched are counted, and after one build all are used from the shell. New rows are made from
 # rows that are there, so that a new column of a table needs no change here.
 cd "$(dirname "$0")/../.." || exit 1
 root=$PWD
@@ -36,7 +36,6 @@ row() {
 begin
 after='^OP(TUPLE,' row core/types/ops.def '^OP(NEGATE,' -e 's/NEGATE,/TWICE, /' -e 's/"negate", /"twice",  /' -e 's/ unary,/ twice,/g' -e 's/ E, / 0, /'
 { echo "// twice.c — shape of twice(x): that of x."; grep '^#include "' core/infer/math.c; } >core/infer/twice.c
-grep -q 'RULE(tuple)' core/infer/infer.h && sed -i 's/RULE(tuple)/RULE(tuple) RULE(twice)/' core/infer/infer.h
 cat >>core/infer/twice.c <<'END'
 
 hs_status hlo_infer_twice(const infer_args *a, const hlo_shape **out) {
@@ -46,7 +45,8 @@ hs_status hlo_infer_twice(const infer_args *a, const hlo_shape **out) {
 END
 # The count of operations is asserted beside their table.
 n=$(sed -n 's/^_Static_assert(HLO_OPCODE_COUNT == \([0-9]*\),.*/\1/p' core/types/ops.c)
-[ -z "$n" ] || sed -i "s/HLO_OPCODE_COUNT == $n,/HLO_OPCODE_COUNT == $((n + 1)),/" core/types/ops.c
+[ -n "$n" ] || fail "no count of operations in core/types/ops.c"
+sed -i "s/HLO_OPCODE_COUNT == $n,/HLO_OPCODE_COUNT == $((n + 1)),/" core/types/ops.c
 cat >core/eval/twice.c <<'END'
 // twice.c — twice(x) is x + x.
 #include "core/eval/ops.h"
@@ -60,6 +60,11 @@ hs_status hlo_eval_twice(ev *e, const hlo_instr *i, hlo_literal **ops, hlo_liter
 }
 END
 count "an operation" 4
+
+# An element type: u3, three bits without a sign, with numbers of its own in the protos.
+begin
+row core/types/dtype.def '^DTYPE(U4,' -e 's/U4, /U3, /' -e 's/"u4", /"u3", /' -e 's/ 22, *4, UINT/ 90,   3, UINT/' -e 's/ 22, BYTES,    22,/ 90, BYTES,     0,/'
+count "an element type" 1
 
 # A pass: twice(x) becomes add(x, x).
 begin
@@ -121,12 +126,23 @@ ENTRY e {
   ROOT y = f32[3] twice(x)
 }
 END
+cat >build/u3.hlo <<'END'
+HloModule narrow
+ENTRY e {
+  x = u3[3] constant({1, 5, 7})
+  ROOT y = u3[3] add(x, x)
+}
+END
 printf 'HloModule p\nENTRY e {\n  ROOT x = f32[2] parameter(0)\n}\n' >build/p.hlo
 shell build/m.hlo -c 'verify; backend interp; run; cost; stats'; says '{2, 5, -8}'
 shell build/m.hlo -c 'pass twice-expander; print; run'; says 'add(%x, %x)'; says '{2, 5, -8}'
+# Sums wrap to three bits; text, proto and constant folding keep the values.
+shell build/u3.hlo -c 'verify; backend interp; run; save build/u3.pb'; says 'u3[3] {2, 2, 6}'
+shell build/u3.pb -c 'print; backend interp; run'; says 'constant({1, 5, 7})'; says 'u3[3] {2, 2, 6}'
+shell build/u3.pb -c 'pass constant_folding; print'; says 'constant({2, 2, 6})'
 shell -c 'help twice-expander'; says 'turns twice(x) into x + x'
 shell -c greet; says 'good day'
 shell -c 'help greet'; says 'greet'
 shell -c 'explain E0899'; says 'bad weather'
 shell build/p.hlo -c 'backend echo; check echo interp'; says 'agree'
-echo "extend: ok, in $root a new operation, pass, command, diagnostic and backend take their rows and one file or two"
+echo "extend: ok, in $root a new operation, element type, pass, command, diagnostic and backend take their rows and one file or two"
