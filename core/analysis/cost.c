@@ -18,6 +18,8 @@ typedef struct costing {
   hlo_cost *comp;  // per computation id
   u8 *state;       // 0 not known yet, 1 being computed, 2 known
   u32 ncomps, unknown;
+  hs_arena *arena;
+  double *nested;  // by instruction id: see nested_read; NULL until it is needed
 } costing;
 
 static hlo_cost cost_of(costing *, const hlo_instr *);
@@ -246,9 +248,20 @@ static double fft_flops(const hlo_instr *i) {
   return 2 * 4 * logs * elements(hlo_operand(i, 0)->shape);
 }
 
+static double parameter_read(costing *k, const hlo_instr *p, int depth);
+
+// parameter_read of a nested fusion's parameter, computed once: fusions that share callees have
+// exponentially many paths.
+static double nested_read(costing *k, const hlo_instr *p, int depth) {
+  if (!k->nested) k->nested = HS_NEW_ARRAY(k->arena, double, p->parent->module->next_instr_id + 1);
+  double *known = &k->nested[p->id];
+  if (*known == 0) *known = 1 + parameter_read(k, p, depth);
+  return *known - 1;
+}
+
 // What a fusion (or a nested one) reads of one of its parameters: slices read only themselves, an
 // in-place update reads nothing of its target, all other users share one read.
-static double parameter_read(const costing *k, const hlo_instr *p, int depth) {
+static double parameter_read(costing *k, const hlo_instr *p, int depth) {
   double sum = 0;
   bool shared = false;
   hlo_for_each_use(u, p) {
@@ -259,8 +272,7 @@ static double parameter_read(const costing *k, const hlo_instr *p, int depth) {
       continue;
     } else if (x->opcode == HLO_FUSION && depth < 32) {
       const hlo_computation *c = hlo_fusion_comp(x);
-      if (c && hlo_slot(u) < c->nparams)
-        sum += parameter_read(k, c->params[hlo_slot(u)], depth + 1);
+      if (c && hlo_slot(u) < c->nparams) sum += nested_read(k, c->params[hlo_slot(u)], depth + 1);
     } else if (x->opcode == HLO_SLICE || (x->opcode == HLO_DYNAMIC_SLICE && hlo_slot(u) == 0)) {
       sum += shape_bytes(x->shape);
     } else if (x->opcode == HLO_DYNAMIC_UPDATE_SLICE && hlo_slot(u) == 0) {
@@ -456,7 +468,7 @@ static hlo_cost cost_of(costing *k, const hlo_instr *i) {
 }
 
 static costing costing_of(const hlo_module *m, bool xla, hs_arena *a) {
-  costing k = {.xla = xla, .ncomps = m->next_comp_id};
+  costing k = {.xla = xla, .ncomps = m->next_comp_id, .arena = a};
   k.comp = HS_NEW_ARRAY(a, hlo_cost, k.ncomps + 1);
   k.state = HS_NEW_ARRAY(a, u8, k.ncomps + 1);
   return k;

@@ -15,13 +15,16 @@ typedef struct prog_step {
 struct ev_prog {
   bool failed;  // compiled before and found too complicated
   u32 nsteps, cap, nslots, slot_cap;
+  u32 ninlined;  // computations inlined so far, one that is called twice counting twice
   prog_step *steps;
   char **slots;     // parameters have NULL: their data are given to each run
   u32 *param_of;    // slot -> parameter + 1
   u32 results[64];  // slots of the results
 };
 
-enum { MAX_INLINE = 32, MAX_STEPS = 4096 };
+// Depth of nested calls; steps; computations inlined. The last bounds the work as well: calls that
+// share callees have exponentially many paths.
+enum { MAX_DEPTH = 32, MAX_STEPS = 4096, MAX_INLINED = 4096 };
 typedef struct binding {
   u32 n;
   const u32 *slot;
@@ -172,7 +175,7 @@ static bool compile_value(ev *e, ev_prog *p, const hlo_computation *c, const hlo
 
 static bool inline_computation(ev *e, ev_prog *p, const hlo_computation *c, u32 n,
                                const binding *args, u32 depth, binding *result) {
-  return depth <= MAX_INLINE && n == c->nparams &&
+  return depth <= MAX_DEPTH && p->ninlined++ < MAX_INLINED && n == c->nparams &&
          compile_value(e, p, c, c->root, n, args, depth, result);
 }
 

@@ -255,25 +255,46 @@ done:
 // In a schedule, a send (or recv) waits for its counterpart with the same source-target pairs:
 // another one of the same direction, or any other collective, before the counterpart means that the
 // devices wait for each other for ever.
+//
+// A computation called from several paths is traversed on each, as it may find another state. Two
+// facts keep that from growing exponentially: one that holds nothing of interest never changes the
+// state, and one that left the state empty when it started empty will do so again.
+enum { P2P_INERT = 1, P2P_BALANCED = 2, P2P_BALANCED_IN_GROUP = 4 };
 typedef struct p2p_state {
   HS_VEC(const hlo_instr *) pending;
+  u32 events;  // sends, receives and other collectives met so far
+  u8 *known;   // per computation id: P2P_* flags
   bool bad;
 } p2p_state;
+static void traverse_p2p(verifier *, const hlo_computation *, p2p_state *, bool group, u32 depth);
+
+static void traverse_p2p_once(verifier *v, const hlo_computation *c, p2p_state *s, bool group,
+                              u32 depth) {
+  if (!c || s->bad || depth > 64) return;
+  u8 balanced = group ? P2P_BALANCED_IN_GROUP : P2P_BALANCED, *known = &s->known[c->id];
+  bool empty = !s->pending.n;
+  if (*known & P2P_INERT || (empty && *known & balanced)) return;
+  u32 before = s->events;
+  traverse_p2p(v, c, s, group, depth);
+  if (s->events == before) *known |= P2P_INERT;
+  if (empty && !s->pending.n) *known |= balanced;
+}
+
 static void traverse_p2p(verifier *v, const hlo_computation *c, p2p_state *s, bool group,
                          u32 depth) {
   hs_str key = HS_STR("_xla_send_recv_source_target_pairs");
-  if (!c) return;
   hlo_for_each_instr(i, c) {
-    if (s->bad || depth > 64) return;
+    if (s->bad) return;
     if (i->opcode == HLO_WHILE) {
-      traverse_p2p(v, hlo_attr_comp(i, HLO_ATTR_CONDITION), s, group, depth + 1);
-      traverse_p2p(v, hlo_attr_comp(i, HLO_ATTR_BODY), s, group, depth + 1);
+      traverse_p2p_once(v, hlo_attr_comp(i, HLO_ATTR_CONDITION), s, group, depth + 1);
+      traverse_p2p_once(v, hlo_attr_comp(i, HLO_ATTR_BODY), s, group, depth + 1);
     } else if (i->opcode == HLO_CALL) {
-      traverse_p2p(v, hlo_attr_comp(i, HLO_ATTR_TO_APPLY), s, group, depth + 1);
+      traverse_p2p_once(v, hlo_attr_comp(i, HLO_ATTR_TO_APPLY), s, group, depth + 1);
     } else if (i->opcode == HLO_ASYNC_START) {
-      traverse_p2p(v, hlo_attr_comp(i, HLO_ATTR_CALLS), s, true, depth + 1);
+      traverse_p2p_once(v, hlo_attr_comp(i, HLO_ATTR_CALLS), s, true, depth + 1);
     } else if (i->opcode == HLO_SEND || i->opcode == HLO_RECV) {
       if (hlo_attr_int(i, HLO_ATTR_IS_HOST_TRANSFER, 0)) continue;
+      s->events++;
       if (!s->pending.n || (s->pending.v[0]->opcode == i->opcode && group)) {
         hs_vec_push(&s->pending, i);
         continue;
@@ -296,7 +317,9 @@ static void traverse_p2p(verifier *v, const hlo_computation *c, p2p_state *s, bo
         return;
       }
       s->pending.v[at] = s->pending.v[--s->pending.n];
-    } else if (hlo_op_has(i->opcode, HLO_F_COLLECTIVE) && s->pending.n) {
+    } else if (hlo_op_has(i->opcode, HLO_F_COLLECTIVE)) {
+      s->events++;
+      if (!s->pending.n) continue;
       verify_report(
           v, i,
           "Introducing the following instruction will cause a deadlock: %s, while %s is waiting",
@@ -307,9 +330,10 @@ static void traverse_p2p(verifier *v, const hlo_computation *c, p2p_state *s, bo
 }
 void verify_deadlocks(verifier *v, const hlo_computation *c) {
   if (c != v->m->entry) return;
-  p2p_state s = {0};
-  traverse_p2p(v, c, &s, false, 0);
+  p2p_state s = {.known = hs_calloc(v->m->next_comp_id + 1, sizeof *s.known)};
+  traverse_p2p_once(v, c, &s, false, 0);
   hs_vec_free(&s.pending);
+  hs_free(s.known);
 }
 
 // ---- shardings ----------------------------------------------------------------------------------
