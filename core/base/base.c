@@ -1,4 +1,5 @@
-// base.c — allocation, arenas, pools of arena blocks, text buffers, the clock. See base.h.
+// base.c — growable arrays, arenas, pools of arena blocks, text buffers, the clock. See base.h;
+// the heap below them is memory.c.
 //
 // An arena is a list of blocks that only grows. Block sizes double up to the larger of a huge page
 // and an eighth of what the arena has, so that a small module costs little and a large one takes
@@ -7,51 +8,23 @@
 // cost as much as reading the text that fills the block.
 #include "core/base/base.h"
 
+#include <malloc.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <time.h>
 
-_Thread_local const hs_interrupt *hs_interrupt_;
+_Thread_local hs_interrupt *hs_interrupt_;
+
+void hs_stop_raise(hs_stop why) {
+  sig_atomic_t none = HS_STOP_NONE;
+  if (hs_interrupt_)
+    __atomic_compare_exchange_n(hs_interrupt_, &none, (sig_atomic_t)why, false, __ATOMIC_RELAXED,
+                                __ATOMIC_RELAXED);
+}
 
 enum { HUGE_PAGE = 2 << 20 };
-
-// For sizes that the program itself chose: nothing sensible is left but to say so and stop.
-static void out_of_memory(size_t n) {
-  fprintf(stderr, "hlosh: out of memory (%zu bytes)\n", n);
-  _Exit(5);
-}
-
-void *hs_try_alloc(size_t n) { return malloc(n ? n : 1); }
-
-void *hs_alloc(size_t n) {
-  void *p = hs_try_alloc(n);
-  if (!p) out_of_memory(n);
-  return p;
-}
-
-void *hs_calloc(size_t n, size_t size) {
-  void *p = calloc(n ? n : 1, size ? size : 1);
-  if (!p) out_of_memory(n * size);
-  return p;
-}
-
-void *hs_realloc(void *p, size_t n) {
-  void *q = realloc(p, n ? n : 1);
-  if (!q) out_of_memory(n);
-  return q;
-}
-
-// Without huge pages, each read at random would cost a walk through the page tables too.
-void *hs_calloc_table(size_t n, size_t size) {
-  void *p = NULL;
-  if (n * size < 2 * HUGE_PAGE || posix_memalign(&p, HUGE_PAGE, n * size) != 0)
-    return hs_calloc(n, size);
-  (void)madvise(p, n * size, MADV_HUGEPAGE);
-  return memset(p, 0, n * size);
-}
-
-void hs_free(void *p) { free(p); }
 
 void *hs_grow_(void *p, size_t *cap, size_t elem) {
   size_t next = *cap ? *cap * 2 : 8;
@@ -122,14 +95,18 @@ static struct hs_arena_block *pool_take(hs_arena_pool *pool, size_t cap) {
 }
 
 static bool pool_keep(hs_arena_pool *pool, struct hs_arena_block *b) {
-  if (b->cap > POOL_BLOCK || b->cap > POOL_BYTES - pool->bytes) return false;
+  if (hs_memory_tight() || b->cap > POOL_BLOCK || b->cap > POOL_BYTES - pool->bytes) return false;
   b->next = pool->first;
   pool->first = b;
   pool->bytes += b->cap;
   return true;
 }
 
-static void unmap(struct hs_arena_block *b) { munmap(b, b->cap + sizeof *b); }
+static void unmap(struct hs_arena_block *b) {
+  size_t all = b->cap + sizeof *b;
+  hs_memory_give(all);
+  munmap(b, all);
+}
 
 void hs_arena_pool_free(hs_arena_pool *pool) {
   for (struct hs_arena_block *b = pool->first, *next; b; b = next) {
@@ -139,23 +116,29 @@ void hs_arena_pool_free(hs_arena_pool *pool) {
   *pool = (hs_arena_pool){0};
 }
 
-// pool: where to look first; NULL: nowhere
-static struct hs_arena_block *new_block(hs_arena_pool *pool, size_t cap) {
+// A block straight from the kernel; NULL when the limit or the kernel refuses.
+static struct hs_arena_block *map_block(size_t cap) {
+  size_t all = (cap + sizeof(struct hs_arena_block) + HUGE_PAGE - 1) & ~(size_t)(HUGE_PAGE - 1);
+  if (!hs_memory_take(all)) return NULL;
+  void *p = mmap(NULL, all, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (p == MAP_FAILED) return hs_memory_give(all), NULL;
+  (void)madvise(p, all, MADV_HUGEPAGE);
+  struct hs_arena_block *b = p;
+  b->cap = all - sizeof *b;
+  b->mapped = true;
+  return b;
+}
+
+// Of `cap` bytes, or of at least `need` when there is not so much. pool: where to look first; NULL:
+// nowhere.
+static struct hs_arena_block *new_block(hs_arena_pool *pool, size_t cap, size_t need) {
   struct hs_arena_block *b = NULL;
   if (cap >= HUGE_PAGE / 2) {
     if (pool && (b = pool_take(pool, cap))) return b;
-    size_t all = (cap + sizeof *b + HUGE_PAGE - 1) & ~(size_t)(HUGE_PAGE - 1);
-    void *p = mmap(NULL, all, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (p != MAP_FAILED) {
-      (void)madvise(p, all, MADV_HUGEPAGE);
-      b = p;
-      b->cap = all - sizeof *b;
-      b->mapped = true;
-      return b;
-    }
+    if ((b = map_block(cap))) return b;
+    cap = need;
   }
-  b = aligned_alloc(128, (sizeof *b + cap + 127) & ~(size_t)127);
-  if (!b) out_of_memory(cap);
+  b = hs_alloc_block_(sizeof *b + cap);
   b->cap = cap;
   b->mapped = false;
   return b;
@@ -171,7 +154,9 @@ static void use_block(hs_arena *a, struct hs_arena_block *b) {
 }
 
 void hs_arena_expect(hs_arena *a, size_t n) {
-  if ((size_t)(a->limit - a->at) < n) use_block(a, new_block(NULL, n));
+  struct hs_arena_block *b = NULL;
+  if ((size_t)(a->limit - a->at) >= n) return;
+  if (n < HUGE_PAGE / 2 || (b = map_block(n))) use_block(a, b ? b : new_block(NULL, n, n));
 }
 
 void *hs_arena_more_(hs_arena *a, size_t n) {
@@ -180,13 +165,13 @@ void *hs_arena_more_(hs_arena *a, size_t n) {
   size_t cap = b ? HS_MIN(b->cap * 2, most) : 4096;
   // a block made for one large object goes behind the newest, which keeps its free bytes in use
   if (b && n > cap / 2) {
-    struct hs_arena_block *own = new_block(a->pool, n);
+    struct hs_arena_block *own = new_block(a->pool, n, n);
     own->next = b->next;
     b->next = own;
     HS_POISON(own->data, own->cap);
     return own->data;
   }
-  use_block(a, new_block(a->pool, HS_MAX(cap, n)));
+  use_block(a, new_block(a->pool, HS_MAX(cap, n), n));
   a->at += n;
   return a->at - n;
 }
@@ -222,16 +207,25 @@ void hs_arena_free(hs_arena *a) {
 
 // ---- text buffer --------------------------------------------------------------------------------
 
-static void buf_reserve(hs_buf *b, size_t more) {
-  if (b->cap - b->n > more) return;
-  size_t cap = b->cap ? b->cap * 2 : 128;
-  while (cap - b->n <= more) cap *= 2;
-  b->p = hs_realloc(b->p, cap);
+// Room for `more` bytes and a NUL. Up to BUF_SMALL it is always there; a text that has grown beyond
+// may be refused: the text is cut here, nothing more is added, and the work is to stop.
+enum { BUF_SMALL = 64 << 10 };
+static bool buf_reserve(hs_buf *b, size_t more) {
+  if (b->cap - b->n > more) return true;
+  size_t cap = b->cap ? b->cap : 64, need;
+  if (__builtin_add_overflow(b->n, more, &need) || need > SIZE_MAX / 4) need = SIZE_MAX / 4;
+  do cap *= 2;
+  while (cap - b->n <= more && cap <= need);
+  char *p = cap <= BUF_SMALL ? hs_realloc(b->p, cap) : hs_try_realloc(b->p, cap);
+  if (!p && b->cap < BUF_SMALL) b->p = hs_realloc(b->p, BUF_SMALL), b->cap = BUF_SMALL;
+  if (!p) return hs_stop_raise(HS_STOP_MEMORY), b->cap - b->n > more;
+  b->p = p;
   b->cap = cap;
+  return true;
 }
 
 void hs_buf_put(hs_buf *b, const char *s, size_t n) {
-  buf_reserve(b, n);
+  if (HS_UNLIKELY(!buf_reserve(b, n))) return;
   if (n) memcpy(b->p + b->n, s, n);
   b->n += n;
 }
@@ -239,8 +233,7 @@ void hs_buf_put(hs_buf *b, const char *s, size_t n) {
 void hs_buf_puts(hs_buf *b, const char *s) { hs_buf_put(b, s, strlen(s)); }
 
 void hs_buf_putc(hs_buf *b, char c) {
-  buf_reserve(b, 1);
-  b->p[b->n++] = c;
+  if (HS_LIKELY(buf_reserve(b, 1))) b->p[b->n++] = c;
 }
 
 void hs_buf_i64(hs_buf *b, i64 v) {
@@ -260,8 +253,7 @@ void hs_buf_vprintf(hs_buf *b, const char *fmt, va_list ap) {
   int n = vsnprintf(small, sizeof small, fmt, ap);
   if (n >= 0 && (size_t)n < sizeof small) {
     hs_buf_put(b, small, (size_t)n);
-  } else if (n >= 0) {
-    buf_reserve(b, (size_t)n + 1);
+  } else if (n >= 0 && buf_reserve(b, (size_t)n + 1)) {
     vsnprintf(b->p + b->n, (size_t)n + 1, fmt, again);
     b->n += (size_t)n;
   }
@@ -281,7 +273,7 @@ void hs_buf_free(hs_buf *b) {
 }
 
 const char *hs_buf_cstr(hs_buf *b) {
-  buf_reserve(b, 1);
+  (void)buf_reserve(b, 0);
   b->p[b->n] = 0;
   return b->p;
 }

@@ -74,18 +74,24 @@ static inline i64 hs_mul_sat_i64(i64 a, i64 b) {
   return hs_mul_ok(a, b, &r) ? r : (a < 0) != (b < 0) ? INT64_MIN : INT64_MAX;
 }
 
-// Interrupts. A thread watches at most one flag; while the flag is not 0, long loops end with
-// E_INTERRUPTED (hs_poll, diag.h). The owner of the flag sets it, from a signal handler, say, and
-// clears it before the next piece of work; core only reads it. A thread begins without a flag, and
-// one that is started to help another takes over the starter's. NULL: nothing interrupts.
-typedef volatile sig_atomic_t hs_interrupt;
-extern _Thread_local const hs_interrupt *hs_interrupt_;
-static inline void hs_interrupt_watch(const hs_interrupt *flag) { hs_interrupt_ = flag; }
-static inline const hs_interrupt *hs_interrupt_watched(void) { return hs_interrupt_; }
-static inline bool hs_interrupted(void) {
-  const hs_interrupt *flag = hs_interrupt_;
-  return HS_UNLIKELY(flag && __atomic_load_n(flag, __ATOMIC_RELAXED));
+// Stops. A thread watches at most one flag, which says why work is to stop; 0: it goes on. While it
+// is set, long loops end with the status of that reason (hs_poll, diag.h). The owner of the flag
+// sets it, from a signal handler, say, or a timer's, and clears it before the next piece of work;
+// hs_stop_raise sets it from within the work. A thread begins without a flag, and one that is
+// started to help another takes over the starter's. NULL: nothing stops it.
+typedef enum hs_stop { HS_STOP_NONE, HS_STOP_INTERRUPT, HS_STOP_DEADLINE, HS_STOP_MEMORY } hs_stop;
+typedef volatile sig_atomic_t hs_interrupt;  // of hs_stop
+extern _Thread_local hs_interrupt *hs_interrupt_;
+static inline void hs_interrupt_watch(hs_interrupt *flag) { hs_interrupt_ = flag; }
+static inline hs_interrupt *hs_interrupt_watched(void) { return hs_interrupt_; }
+// The reason; HS_STOP_NONE while work goes on.
+static inline hs_stop hs_stop_reason(void) {
+  hs_interrupt *flag = hs_interrupt_;
+  return HS_UNLIKELY(flag) ? (hs_stop)__atomic_load_n(flag, __ATOMIC_RELAXED) : HS_STOP_NONE;
 }
+static inline bool hs_interrupted(void) { return HS_UNLIKELY(hs_stop_reason() != HS_STOP_NONE); }
+// Sets the flag that this thread watches, unless it is set already: the first reason counts.
+void hs_stop_raise(hs_stop why);
 
 // The hash that every table here uses: one value mixed into a running hash h. Not stable across
 // releases, printed only as a fingerprint.
@@ -168,18 +174,48 @@ void *hs_grow_(void *p, size_t *cap, size_t elem);
 void *hs_room_(void *p, size_t *cap, size_t n, size_t elem);
 void *hs_zeros_(void *p, size_t *cap, size_t n, size_t elem);
 
-// Memory in sizes that the program itself chose: never NULL (without memory the process says so and
-// ends). Sizes that come from a file or a user go through hs_try_alloc, which may return NULL, and
-// become E_NO_MEMORY. hs_free takes all of them, and NULL.
+// Memory whose size follows from what is in memory already: never NULL. When the system has none
+// left, the reserve serves the request and HS_STOP_MEMORY is raised, so that the work ends with
+// E_NO_MEMORY at its next poll; when the reserve is used up too, the process says so and ends.
+// Sizes that a file, a shape or a user chose go through hs_try_alloc, which may return NULL, and
+// become E_NO_MEMORY (hs_fail_memory); HS_CHECKED builds trap when hs_alloc is asked for more than
+// HS_CHOSEN bytes and more than twice what is held. hs_free takes all of them, and NULL.
 void *hs_alloc(size_t n);
 void *hs_calloc(size_t n, size_t size);  // zeros
 // As hs_calloc, in huge pages when large: for tables read at random. n * size must not overflow.
 void *hs_calloc_table(size_t n, size_t size);
 void *hs_realloc(void *p, size_t n);
 void *hs_try_alloc(size_t n);
+void *hs_try_calloc(size_t n, size_t size);
+void *hs_alloc_or_stop(size_t n);         // NULL, and HS_STOP_MEMORY is raised
+void *hs_try_realloc(void *p, size_t n);  // NULL: p stays as it was
 void hs_free(void *p);
+void *hs_alloc_block_(size_t n);
 char *hs_strdup(const char *s);
 char *hs_format(const char *fmt, ...) HS_PRINTF(1, 2);  // the caller frees the text
+#define HS_CHOSEN ((size_t)16 << 20)
+
+// The limit on all that is held by the functions above, by arenas and by what hs_memory_take
+// counts; 0: none. Above it hs_try_alloc returns NULL, and hs_alloc raises HS_STOP_MEMORY.
+void hs_memory_limit(size_t bytes);
+size_t hs_memory_used(void);
+bool hs_memory_tight(void);  // more than half of the limit is held
+// Before each piece of work: refills the reserve, which is at least so large, where it was drawn on
+// or what is held has grown, and allows a few megabytes beyond a limit that is exceeded already.
+void hs_memory_ready(size_t least);
+// Counts a mapping of n bytes; false, and it is not to be made, above the limit.
+bool hs_memory_take(size_t n);
+void hs_memory_give(size_t n);
+// The latest refusal, for messages. limit: 0 when the system refused.
+typedef struct hs_memory {
+  size_t asked, used, limit;
+} hs_memory;
+hs_memory hs_memory_refused(void);
+// What this process may have in all: of the machine's memory, its control group's limit (less what
+// other processes of ours need) and the limit of the address space, the least.
+size_t hs_memory_machine(void);
+// What the system has to give now, to this process or a child of it.
+size_t hs_memory_free(void);
 
 // Arena: allocation by moving a pointer, freed as a whole. Zero-initialised is valid and empty; the
 // free bytes are [at, limit) of the newest block. With a pool, large blocks come from it and go
@@ -241,7 +277,8 @@ size_t hs_arena_bytes(const hs_arena *a);                      // bytes of its b
 #define HS_NEW_ARRAY(arena, T, n) ((T *)hs_arena_zalloc((arena), sizeof(T) * (size_t)(n)))
 
 // Growable text buffer: what printers write into. Zero-initialised is valid and empty; p[0..n) is
-// the text, malloc'ed, without a NUL until hs_buf_cstr is asked for one.
+// the text, malloc'ed, without a NUL until hs_buf_cstr is asked for one. A large text that cannot
+// grow ends there and raises HS_STOP_MEMORY: who sends a text to where it stays polls first.
 typedef struct hs_buf {
   char *p;
   size_t n, cap;

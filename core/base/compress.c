@@ -1,7 +1,9 @@
 // compress.c — unpacking gzip, zstd and raw deflate data through zlib and zstd. See compress.h.
-// The size of what comes out is not known beforehand: the output doubles, up to a limit that keeps
-// a small file from filling the memory.
+// The size of what comes out is not known beforehand, and what a header says of it is not believed:
+// the output doubles as data come, up to a limit that keeps a small file from filling the memory.
 #include "core/base/compress.h"
+
+#include "core/base/file.h"
 
 #if HAVE_ZLIB
 #include <zlib.h>
@@ -19,37 +21,43 @@ static bool is_zstd(const u8 *p, size_t n) {
 
 bool hlo_is_compressed(const void *p, size_t n) { return is_gzip(p, n) || is_zstd(p, n); }
 
-// Makes room for more output; false past the limit.
-HS_UNUSED static bool make_room(char **buf, size_t *cap, size_t used, size_t limit) {
-  if (used < *cap) return true;
-  if (*cap >= limit) return false;
-  *cap = HS_MIN(*cap ? *cap * 2 : 1u << 20, limit);
-  *buf = hs_realloc(*buf, *cap);
-  return true;
+// What comes out. whole false: its beginning is enough, so that reaching the limit is no error.
+typedef struct output {
+  char *p;
+  size_t n, cap, limit;
+  bool whole;
+} output;
+
+enum { STEP = 1 << 24 };  // bytes between two polls for stops
+
+// Makes room for more output, at least a byte and at most STEP; *room 0: enough came out.
+HS_UNUSED static hs_status make_room(output *o, size_t *room) {
+  *room = 0;
+  HS_TRY(hs_poll());
+  if (o->n >= o->limit && !o->whole) return HS_GOOD;
+  if (o->n > o->limit) return hs_fail_load_limit("unpacking", o->limit);
+  if (o->n == o->cap) HS_TRY(hs_grow_bytes("unpacking", o->limit, &o->p, &o->cap));
+  *room = HS_MIN(o->cap - o->n, (size_t)STEP);
+  return HS_GOOD;
 }
 
 #if HAVE_ZLIB
-static hs_status gunzip(const u8 *p, size_t n, size_t limit, char **out, size_t *out_n) {
+static hs_status gunzip(const u8 *p, size_t n, output *o) {
   z_stream z = {0};
   if (inflateInit2(&z, 15 + 16) != Z_OK) return hs_fail(HS_E_NO_MEMORY, "zlib cannot start");
-  size_t cap = 0, at = 0;
+  size_t room;
   int rc = Z_OK;
-  hs_status s = HS_GOOD;
+  hs_status s;
   z.next_in = (Bytef *)(uintptr_t)p;
-  for (;;) {
+  while (hs_ok(s = make_room(o, &room)) && room) {
     if (z.avail_in == 0) {  // feed at most 1 GiB at a time: the counter is 32 bits
       size_t left = n - (size_t)(z.next_in - p);
       z.avail_in = (uInt)HS_MIN(left, 1u << 30);
     }
-    if (!make_room(out, &cap, at, limit)) {
-      s = hs_fail(HS_E_LIMIT, "the file unpacks to more than %zu bytes", limit);
-      break;
-    }
-    uInt room = (uInt)HS_MIN(cap - at, 1u << 30);
-    z.next_out = (Bytef *)*out + at;
-    z.avail_out = room;
+    z.next_out = (Bytef *)o->p + o->n;
+    z.avail_out = (uInt)room;
     rc = inflate(&z, Z_NO_FLUSH);
-    at += room - z.avail_out;
+    o->n += room - z.avail_out;
     if (rc == Z_STREAM_END) {
       size_t left = n - (size_t)(z.next_in - p);
       if (left < 3 || !is_gzip(z.next_in, left)) break;
@@ -60,11 +68,8 @@ static hs_status gunzip(const u8 *p, size_t n, size_t limit, char **out, size_t 
     }
   }
   inflateEnd(&z);
-  *out_n = at;
   return s;
 }
-
-enum { INFLATE_STEP = 1 << 24 };  // bytes between two polls for interrupts
 
 hs_status hlo_inflate(const void *p, size_t n, void *out, size_t out_n) {
   z_stream z = {0};
@@ -74,8 +79,7 @@ hs_status hlo_inflate(const void *p, size_t n, void *out, size_t out_n) {
   hs_status s = HS_GOOD;
   u8 beyond;  // takes a byte past the stated size, which is an error
   while (rc == Z_OK && hs_ok(s)) {
-    size_t in = HS_MIN(n - in_at, (size_t)INFLATE_STEP),
-           room = HS_MIN(out_n - at, (size_t)INFLATE_STEP);
+    size_t in = HS_MIN(n - in_at, (size_t)STEP), room = HS_MIN(out_n - at, (size_t)STEP);
     z.next_in = (Bytef *)(uintptr_t)p + in_at;
     z.avail_in = (uInt)in;
     z.next_out = room ? (Bytef *)out + at : &beyond;
@@ -120,55 +124,59 @@ hs_status hlo_crc32(const void *p, size_t n, u32 *out) {
 #endif
 
 #if HAVE_ZSTD
-static hs_status unzstd(const u8 *p, size_t n, size_t limit, char **out, size_t *out_n) {
+static hs_status unzstd(const u8 *p, size_t n, output *o) {
   ZSTD_DStream *d = ZSTD_createDStream();
   if (!d) return hs_fail(HS_E_NO_MEMORY, "zstd cannot start");
   ZSTD_inBuffer in = {p, n, 0};
-  size_t cap = 0, at = 0, rc = 1;
+  size_t rc = 1, room;
   hs_status s = HS_GOOD;
-  while (in.pos < in.size || rc != 0) {
-    if (!make_room(out, &cap, at, limit)) {
-      s = hs_fail(HS_E_LIMIT, "the file unpacks to more than %zu bytes", limit);
-      break;
-    }
-    ZSTD_outBuffer o = {*out, cap, at};
+  while ((in.pos < in.size || rc != 0) && hs_ok(s = make_room(o, &room)) && room) {
+    ZSTD_outBuffer out = {o->p + o->n, room, 0};
     size_t before = in.pos;
-    rc = ZSTD_decompressStream(d, &o, &in);
-    bool stuck = in.pos == before && o.pos == at;
-    at = o.pos;
-    if (ZSTD_isError(rc) || stuck) {
+    rc = ZSTD_decompressStream(d, &out, &in);
+    o->n += out.pos;
+    if (ZSTD_isError(rc) || (in.pos == before && !out.pos)) {
       s = hs_fail(HS_E_FORMAT, "damaged zstd data: %s",
                   ZSTD_isError(rc) ? ZSTD_getErrorName(rc) : "it ends early");
       break;
     }
   }
   ZSTD_freeDStream(d);
-  *out_n = at;
   return s;
 }
 #endif
 
-hs_status hlo_decompress(const void *p, size_t n, size_t limit, char **out, size_t *out_n) {
-  *out = NULL;
-  *out_n = 0;
-  hs_status s;
-  (void)limit;
+static hs_status unpack(const void *p, size_t n, output *o) {
   if (is_gzip(p, n)) {
 #if HAVE_ZLIB
-    s = gunzip(p, n, limit, out, out_n);
+    return gunzip(p, n, o);
 #else
-    s = hs_fail(HS_E_NOT_BUILT, "the file is compressed by gzip, and this build lacks zlib");
+    return hs_fail(HS_E_NOT_BUILT, "the file is compressed by gzip, and this build lacks zlib");
 #endif
-  } else {
+  }
 #if HAVE_ZSTD
-    s = unzstd(p, n, limit, out, out_n);
+  return unzstd(p, n, o);
 #else
-    s = hs_fail(HS_E_NOT_BUILT, "the file is compressed by zstd, and this build lacks libzstd");
+  return hs_fail(HS_E_NOT_BUILT, "the file is compressed by zstd, and this build lacks libzstd");
 #endif
-  }
-  if (!hs_ok(s)) {
-    hs_free(*out);
-    *out = NULL;
-  }
+}
+
+static hs_status decompress(const void *p, size_t n, output o, char **out, size_t *out_n) {
+  *out = NULL;
+  *out_n = 0;
+  hs_status s = unpack(p, n, &o);
+  if (hs_ok(s) && o.whole && o.n > o.limit) s = hs_fail_load_limit("unpacking", o.limit);
+  if (hs_ok(s)) {
+    *out = o.p;
+    *out_n = o.n;
+  } else hs_free(o.p);
   return s;
+}
+
+hs_status hlo_decompress(const void *p, size_t n, size_t limit, char **out, size_t *out_n) {
+  return decompress(p, n, (output){.limit = limit, .whole = true}, out, out_n);
+}
+
+hs_status hlo_decompress_head(const void *p, size_t n, size_t most, char **out, size_t *out_n) {
+  return decompress(p, n, (output){.limit = most}, out, out_n);
 }

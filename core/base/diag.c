@@ -1,11 +1,14 @@
 // diag.c — diagnostics: making and chaining them, rendering with a caret, "did you mean". See
 // diag.h. A diagnostic is one malloc'ed record with malloc'ed strings. The nearest name is found by
 // Damerau-Levenshtein distance in its restricted form (optimal string alignment: a transposed pair
-// is not edited again), case ignored.
+// is not edited again), case ignored. Messages quote what users and files hold, so all of a
+// diagnostic but its colours is rendered in visible form (visible.h).
 #include "core/base/diag.h"
 
 #include <ctype.h>
 #include <errno.h>
+
+#include "core/base/visible.h"
 
 static const struct {
   const char *text, *title, *explain;
@@ -29,6 +32,22 @@ hs_code hs_code_find(const char *text) {
   return HS_OK;
 }
 
+// What was asked for, what is held, what the limit is, and what to do; said here for all.
+static hs_status with_memory(hs_status s) {
+  hs_memory m = hs_memory_refused();
+  if (m.asked && m.limit)
+    return hs_with_note(s,
+                        "%zu bytes were asked for, %zu are in use, the limit is %zu; set "
+                        "memory_limit N allows N bytes (8G, 12Gi), close MODULE frees a module",
+                        m.asked, m.used, m.limit);
+  if (m.asked)
+    return hs_with_note(s,
+                        "the system refused %zu bytes, %zu are in use; close MODULE frees a "
+                        "module, other programs may end",
+                        m.asked, m.used);
+  return s;
+}
+
 static hs_status fail_v(hs_code code, const char *subject, const char *fmt, va_list ap) {
   hs_diag *d = hs_calloc(1, sizeof *d);
   hs_buf b = {0};
@@ -37,7 +56,7 @@ static hs_status fail_v(hs_code code, const char *subject, const char *fmt, va_l
   d->code = code;
   d->message = b.p;
   d->subject = subject ? hs_strdup(subject) : NULL;
-  return (hs_status){d};
+  return code == HS_E_NO_MEMORY ? with_memory((hs_status){d}) : (hs_status){d};
 }
 
 hs_status hs_fail(hs_code code, const char *fmt, ...) {
@@ -91,10 +110,15 @@ hs_status hs_with_place(hs_status s, const char *file, u32 line, u32 col, hs_str
   s.err->col = col;
   s.err->source_line = NULL;
   if (source_line.p) {
-    char *copy = hs_alloc(source_line.n + 1);
-    memcpy(copy, source_line.p, source_line.n);
-    copy[source_line.n] = 0;
+    // A line can have gigabytes; the caret needs what stands around it.
+    enum { AROUND = 512 };
+    size_t at = HS_MIN(col ? col - 1 : 0, source_line.n), from = at > AROUND ? at - AROUND : 0;
+    size_t n = HS_MIN(source_line.n - from, (size_t)2 * AROUND);
+    char *copy = hs_alloc(n + 1);
+    memcpy(copy, source_line.p + from, n);
+    copy[n] = 0;
     s.err->source_line = copy;
+    s.err->source_from = from;
   }
   return s;
 }
@@ -125,37 +149,58 @@ size_t hs_status_count(hs_status s) {
   return n;
 }
 
-// The source line, cut to a window around the column, with control bytes shown as '?', and the
-// caret under it.
+static bool within_char(const char *p) { return ((u8)*p & 0xC0) == 0x80; }
+
+// The source line, cut to a window around the column, and the caret under it.
 static void render_caret(const hs_diag *d, hs_buf *out, const char *on, const char *off) {
-  size_t n = strlen(d->source_line), at = d->col ? d->col - 1 : 0, from = 0;
+  const char *line = d->source_line;
+  size_t n = strlen(line), at = d->col ? d->col - 1 : 0, from = 0;
   const size_t window = 110;
-  if (at > n) at = n;
+  at = at > d->source_from ? HS_MIN(at - d->source_from, n) : 0;
   if (n > window && at > window / 2) from = at - window / 2;
+  while (from && within_char(line + from)) from--;
   size_t to = HS_MIN(n, from + window);
-  hs_buf_printf(out, "  %s", from ? "..." : "");
-  for (size_t k = from; k < to; k++) {
-    unsigned char c = (unsigned char)d->source_line[k];
-    hs_buf_putc(out, c == '\t' ? ' ' : c < 32 || c == 127 ? '?' : (char)c);
+  while (to < n && within_char(line + to)) to++;
+  hs_buf shown = {0};
+  size_t caret = 0;
+  for (size_t k = from, end; k < to; k = end) {
+    for (end = k + 1; end < to && within_char(line + end);) end++;
+    if (k <= at) caret = shown.n;
+    if (line[k] == '\t') hs_buf_putc(&shown, ' ');
+    else hs_buf_put_visible(&shown, line + k, end - k, HS_ONE_LINE);
   }
-  hs_buf_printf(out, "%s\n  ", to < n ? "..." : "");
-  size_t pad = at - from + (from ? 3 : 0);
-  for (size_t k = 0; k < pad; k++) hs_buf_putc(out, ' ');
+  if (at == to) caret = shown.n;
+  bool cut = from || d->source_from;
+  hs_buf_printf(out, "  %s", cut ? "..." : "");
+  hs_buf_put(out, shown.p, shown.n);
+  hs_buf_printf(out, "%s\n  %s", to < n ? "..." : "", cut ? "   " : "");
+  for (size_t k = 0; k < caret; k++)
+    if (!within_char(shown.p + k)) hs_buf_putc(out, ' ');
   hs_buf_printf(out, "%s^%s\n", on, off);
+  hs_buf_free(&shown);
+}
+
+static void render_place(const hs_diag *d, hs_buf *out, const char *on, const char *off) {
+  hs_buf_puts(out, on);
+  hs_buf_put_visible(out, d->file, strlen(d->file), HS_ONE_LINE);
+  if (d->line) hs_buf_printf(out, ":%u:%u", d->line, d->col);
+  hs_buf_printf(out, ":%s ", off);
 }
 
 void hs_status_render(hs_status s, hs_buf *out, bool color) {
   const char *red = color ? "\033[1;31m" : "", *bold = color ? "\033[1m" : "",
              *off = color ? "\033[0m" : "";
   for (const hs_diag *d = s.err; d; d = d->next) {
-    if (d->file && d->line)
-      hs_buf_printf(out, "%s%s:%u:%u:%s ", bold, d->file, d->line, d->col, off);
-    else if (d->file) hs_buf_printf(out, "%s%s:%s ", bold, d->file, off);
-    hs_buf_printf(out, "%serror[%s]:%s %s\n", red, hs_code_text(d->code), off, d->message);
+    if (d->file) render_place(d, out, bold, off);
+    hs_buf_printf(out, "%serror[%s]:%s ", red, hs_code_text(d->code), off);
+    hs_buf_put_visible(out, d->message, strlen(d->message), HS_LINES);
+    hs_buf_putc(out, '\n');
     if (d->source_line) render_caret(d, out, red, off);
     for (const char *p = d->note; p && *p;) {
       size_t n = strcspn(p, "\n");
-      hs_buf_printf(out, "  note: %.*s\n", (int)n, p);
+      hs_buf_puts(out, "  note: ");
+      hs_buf_put_visible(out, p, n, HS_LINES);
+      hs_buf_putc(out, '\n');
       p += n + (p[n] == '\n');
     }
   }
@@ -241,4 +286,12 @@ size_t hs_nearest_some(const char *word, const char *const *candidates, size_t n
     cost[at] = c;
   }
   return found;
+}
+
+hs_status hs_stopped(void) {
+  switch (hs_stop_reason()) {
+  case HS_STOP_DEADLINE: return hs_fail(HS_E_DEADLINE, "the deadline has passed");
+  case HS_STOP_MEMORY: return hs_fail(HS_E_NO_MEMORY, "out of memory");
+  default: return hs_fail(HS_E_INTERRUPTED, "interrupted");
+  }
 }

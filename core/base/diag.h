@@ -23,7 +23,8 @@ typedef struct hs_diag {
   char *message;         // one line, no trailing newline
   char *file;            // NULL when the error has no position
   u32 line, col;         // 1-based; 0 when unknown. col counts bytes
-  char *source_line;     // text of that line, for the caret; NULL when unknown
+  char *source_line;     // text of that line around the column; NULL when unknown
+  size_t source_from;    // bytes of the line before it
   char *note;            // further lines: the rule, "did you mean"; NULL when none
   char *subject;         // the opcode or pass that it is about, for programs; NULL when none
   struct hs_diag *next;  // further errors of the same file
@@ -61,7 +62,7 @@ void hs_status_drop(hs_status s);     // frees the diagnostics; nothing to do wh
 size_t hs_status_count(hs_status s);  // diagnostics; 0 when ok
 
 // Renders every diagnostic of the chain: "file:line:col: error[E0203]: message", source line,
-// caret, notes.
+// caret, notes. All but the colours is in visible form (visible.h), whatever it quotes.
 void hs_status_render(hs_status s, hs_buf *out, bool color);
 
 const char *hs_code_text(hs_code c);     // "E0203"
@@ -79,9 +80,9 @@ const char *hs_nearest(const char *word, const char *const *candidates, size_t n
 size_t hs_nearest_some(const char *word, const char *const *candidates, size_t n, const char **out,
                        size_t most);
 
-// Polled by every long loop: E_INTERRUPTED when this thread is interrupted (base.h), else ok.
-static inline hs_status hs_poll(void) {
-  return hs_interrupted() ? hs_fail(HS_E_INTERRUPTED, "interrupted") : HS_GOOD;
-}
+// E_INTERRUPTED, E_DEADLINE or E_NO_MEMORY, by the reason for which this thread is to stop.
+hs_status hs_stopped(void);
+// Polled by every long loop: hs_stopped() while this thread is to stop (base.h), else ok.
+static inline hs_status hs_poll(void) { return hs_interrupted() ? hs_stopped() : HS_GOOD; }
 
 #endif
