@@ -2,65 +2,13 @@
 // protocol buffers in binary or text form, gzip and zstd around them. Formats that people mistake
 // for HLO (StableHLO, MLIR bytecode, GraphDef, ...) are refused with a note on how to get HLO.
 //
-// Regular files are mapped, streams are read to their end; the text is parsed where it lies.
+// Regular files are mapped, streams are read to their end; the text is parsed where it lies. What
+// is read or unpacked is limited by the context (hlo_ctx_load_limit).
 #include "core/base/compress.h"
+#include "core/base/file.h"
 #include "core/proto/proto.h"
 #include "core/text/text.h"
-
-#include <fcntl.h>
-#include <errno.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
-typedef struct view {
-  char *p;
-  size_t n;
-  bool mapped;
-} view;
-
-static void drop(view *v) {
-  if (v->mapped) munmap(v->p, v->n);
-  else hs_free(v->p);
-  *v = (view){0};
-}
-
-static hs_status read_stream(int fd, const char *path, view *out) {
-  size_t cap = 0;
-  for (;;) {
-    if (out->n == cap) {
-      cap = cap ? cap * 2 : 1 << 16;
-      out->p = hs_realloc(out->p, cap);
-    }
-    ssize_t got = read(fd, out->p + out->n, cap - out->n);
-    if (got == 0) return HS_GOOD;
-    if (got < 0 && errno != EINTR) return hs_fail_errno(HS_E_IO, path);
-    if (got > 0) out->n += (size_t)got;
-    HS_TRY(hs_poll());
-  }
-}
-
-static hs_status view_file(const char *path, view *out) {
-  *out = (view){0};
-  if (strcmp(path, "-") == 0) return read_stream(0, "standard input", out);
-  int fd = open(path, O_RDONLY | O_CLOEXEC);
-  if (fd < 0) return hs_fail_errno(HS_E_IO, path);
-  struct stat st;
-  hs_status s = HS_GOOD;
-  if (fstat(fd, &st) != 0) {
-    s = hs_fail_errno(HS_E_IO, path);
-  } else if (S_ISDIR(st.st_mode)) {
-    s = hs_fail(HS_E_IO, "%s is a directory", path);
-  } else if (S_ISREG(st.st_mode) && st.st_size > 0) {
-    void *p = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE | MAP_POPULATE, fd, 0);
-    if (p == MAP_FAILED) s = hs_fail_errno(HS_E_IO, path);
-    else *out = (view){p, (size_t)st.st_size, true};
-  } else {
-    s = read_stream(fd, path, out);
-  }
-  close(fd);
-  return s;
-}
+#include "core/types/ctx.h"
 
 static bool contains(const char *p, size_t n, const char *word) {
   return memmem(p, n, word, strlen(word)) != NULL;
@@ -139,26 +87,55 @@ static hs_status load_bytes(hlo_ctx *ctx, const char *path, const char *p, size_
   return hlo_parse(ctx, p, n, o, out);
 }
 
-static hs_status view_unpacked(const char *path, view *v) {
-  HS_TRY(view_file(path, v));
-  if (!hlo_is_compressed(v->p, v->n)) return HS_GOOD;
+// A text that does not begin in its first megabyte is none: known before gigabytes are unpacked.
+static hs_status check_begins(const char *path, const char *p, size_t n) {
+  enum { BLANKS_MOST = 1 << 20 };
+  if (n < BLANKS_MOST) return HS_GOOD;
+  for (size_t k = 0; k < BLANKS_MOST; k++)
+    if (!strchr(" \t\r\n\f\v", p[k]) || !p[k]) return HS_GOOD;
+  return hs_with_note(hs_fail(HS_E_FORMAT, "%s is blank for its first megabyte", path),
+                      "HLO text begins with HloModule NAME");
+}
+
+static hs_status unpack(const char *path, size_t limit, hs_view *v) {
   char *p;
   size_t n;
-  hs_status s = hlo_decompress(v->p, v->n, (size_t)8 << 30, &p, &n);
-  drop(v);
-  if (hs_ok(s)) *v = (view){p, n, false};
+  hs_status s = hlo_decompress_head(v->p, v->n, (size_t)1 << 20, &p, &n);
+  if (hs_ok(s)) {
+    hs_status begins = check_begins(path, p, n);
+    hs_free(p);
+    HS_TRY(begins);
+    s = hlo_decompress(v->p, v->n, limit, &p, &n);
+  }
+  if (!hs_ok(s)) return hs_with_place(s, path, 0, 0, (hs_str){0});
+  hs_view_drop(v);
+  *v = (hs_view){p, n, false};
+  return HS_GOOD;
+}
+
+static hs_status view_unpacked(const hlo_ctx *ctx, const char *path, hs_view *v) {
+  size_t limit = hlo_ctx_load_limit(ctx);
+  HS_TRY(hs_view_file(path, limit, false, v));
+  hs_status s =
+      hlo_is_compressed(v->p, v->n) ? unpack(path, limit, v) : check_begins(path, v->p, v->n);
+  if (!hs_ok(s)) hs_view_drop(v);
   return s;
+}
+
+// What messages call it.
+static const char *name_of(const char *path) {
+  return strcmp(path, "-") == 0 ? "standard input" : path;
 }
 
 hs_status hlo_load_file(hlo_ctx *ctx, const char *path, const hlo_parse_options *o,
                         hlo_module **out) {
   *out = NULL;
-  view v;
+  hs_view v;
   hlo_parse_options opt = o ? *o : (hlo_parse_options){0};
   if (!opt.file) opt.file = path;
-  hs_status s = view_unpacked(path, &v);
-  if (hs_ok(s)) s = load_bytes(ctx, path, v.p, v.n, &opt, out);
-  drop(&v);
+  hs_status s = view_unpacked(ctx, path, &v);
+  if (hs_ok(s)) s = load_bytes(ctx, name_of(path), v.p, v.n, &opt, out);
+  hs_view_drop(&v);
   return s;
 }
 
@@ -183,7 +160,7 @@ static const char *skip_line(const char *p, const char *end) {
 }
 
 // The modules behind the separator at `from`.
-static hs_status load_rest(hlo_ctx *ctx, const view *v, size_t from, const hlo_parse_options *o,
+static hs_status load_rest(hlo_ctx *ctx, const hs_view *v, size_t from, const hlo_parse_options *o,
                            hlo_module_sink *sink, void *to) {
   const char *end = v->p + v->n;
   for (const char *p = v->p + from, *stop; p < end; p = stop) {
@@ -200,7 +177,7 @@ static hs_status load_rest(hlo_ctx *ctx, const view *v, size_t from, const hlo_p
   return HS_GOOD;
 }
 
-static hs_status load_all(hlo_ctx *ctx, const char *path, const view *v, hlo_parse_options *o,
+static hs_status load_all(hlo_ctx *ctx, const char *path, const hs_view *v, hlo_parse_options *o,
                           hlo_module_sink *sink, void *to) {
   const char *end = v->p + v->n, *first = skip_blanks(v->p, end);
   size_t stopped_at = v->n;
@@ -215,12 +192,12 @@ static hs_status load_all(hlo_ctx *ctx, const char *path, const view *v, hlo_par
 
 hs_status hlo_load_each(hlo_ctx *ctx, const char *path, const hlo_parse_options *o,
                         hlo_module_sink *sink, void *to) {
-  view v;
+  hs_view v;
   hlo_parse_options opt = o ? *o : (hlo_parse_options){0};
   if (!opt.file) opt.file = path;
-  hs_status s = view_unpacked(path, &v);
-  if (hs_ok(s)) s = load_all(ctx, path, &v, &opt, sink, to);
-  drop(&v);
+  hs_status s = view_unpacked(ctx, path, &v);
+  if (hs_ok(s)) s = load_all(ctx, name_of(path), &v, &opt, sink, to);
+  hs_view_drop(&v);
   return s;
 }
 
@@ -229,9 +206,9 @@ hs_status hlo_load_arguments(hlo_ctx *ctx, const char *path, u32 partition, hlo_
   *out = NULL;
   *count = 0;
   if (result) *result = NULL;
-  view v;
-  hs_status s = view_unpacked(path, &v);
+  hs_view v;
+  hs_status s = view_unpacked(ctx, path, &v);
   if (hs_ok(s)) s = hlo_proto_read_arguments(ctx, v.p, v.n, path, partition, out, count, result);
-  drop(&v);
+  hs_view_drop(&v);
   return s;
 }

@@ -309,10 +309,8 @@ static hlo_cost fusion_cost(costing *k, const hlo_instr *i) {
 
 static hlo_cost branches_cost(costing *k, const hlo_instr *i) {
   hlo_cost c = {0};
-  hlo_computation *v[64];
-  u32 n = HS_MIN(hlo_called(i, v, 64), 64u);
-  for (u32 b = 0; b < n; b++) {
-    hlo_cost one = comp_cost(k, v[b]);
+  for (u32 b = 0; b < hlo_ncalled(i); b++) {
+    hlo_cost one = comp_cost(k, hlo_called(i, b));
     if (b == 0) {
       c = one;
       continue;
@@ -498,20 +496,20 @@ hlo_xla_cost hlo_cost_xla(const hlo_module *m) {
 static bool runs_callee(const hlo_instr *i) { return hlo_op_has(i->opcode, HLO_F_CONTROL); }
 
 static void spread_times(const hlo_instr *i, double times, double *comp_times, bool *launched) {
-  hlo_computation *v[64];
-  u32 n = HS_MIN(hlo_called(i, v, 64), 64u);
-  for (u32 k = 0; k < n; k++) {
+  for (u32 k = 0; k < hlo_ncalled(i); k++) {
+    const hlo_computation *c = hlo_called(i, k);
     double t = times;
     if (i->opcode == HLO_WHILE) {
       i64 trips = hlo_trip_count(i);
-      t *= trips < 0 ? 1 : (double)trips + (v[k] == hlo_attr_comp(i, HLO_ATTR_CONDITION));
+      t *= trips < 0 ? 1 : (double)trips + (c == hlo_attr_comp(i, HLO_ATTR_CONDITION));
     }
-    comp_times[v[k]->id] += t;
-    if (runs_callee(i)) launched[v[k]->id] = true;
+    comp_times[c->id] += t;
+    if (runs_callee(i)) launched[c->id] = true;
   }
 }
 
 hs_status hlo_cost_module(const hlo_module *m, hlo_cost_table *out) {
+  HS_ASSERT(!hlo_known_invalid(m));
   *out = (hlo_cost_table){.n = m->next_instr_id};
   hs_arena a = {0};
   costing k = costing_of(m, false, &a);
@@ -526,7 +524,7 @@ hs_status hlo_cost_module(const hlo_module *m, hlo_cost_table *out) {
   launched[m->entry->id] = true;
   out->total = comp_cost(&k, m->entry);
   out->unknown = k.unknown;
-  for (u32 c = n; c-- > 0;) {
+  for (u32 c = n; c-- > 0 && !hs_interrupted();) {
     double t = comp_times[order[c]->id];
     hlo_for_each_instr(i, order[c]) {
       out->by_id[i->id] = cost_of(&k, i);
@@ -537,7 +535,9 @@ hs_status hlo_cost_module(const hlo_module *m, hlo_cost_table *out) {
     }
   }
   hs_arena_free(&a);
-  return HS_GOOD;
+  hs_status s = hs_poll();
+  if (!hs_ok(s)) hlo_cost_free(out);
+  return s;
 }
 
 void hlo_cost_free(hlo_cost_table *t) {

@@ -12,7 +12,7 @@ typedef struct row {
   u32 flags;
 } row;
 
-enum { MARKER = 1 };  // the flags of customcalls.def
+enum { MARKER = 1, DEVICES = 2, BODY = 4 };  // the flags of customcalls.def
 
 // ---- shapes -------------------------------------------------------------------------------------
 static const hlo_shape *result_array(const hlo_instr *i) {
@@ -57,8 +57,7 @@ static bool custom_shape_ranks(const hlo_instr *i) {
   return true;
 }
 static const hlo_computation *called(const hlo_instr *i) {
-  hlo_computation *c[2];
-  return hlo_called(i, c, 2) == 1 ? c[0] : NULL;
+  return hlo_ncalled(i) == 1 ? hlo_called(i, 0) : NULL;
 }
 static bool custom_shape_body(const hlo_instr *i) {
   const hlo_computation *c = called(i);
@@ -177,6 +176,17 @@ bool hlo_custom_is_marker(const hlo_instr *i) {
   if (i->opcode != HLO_CUSTOM_CALL) return false;
   hlo_custom_id id = hlo_custom_find(hlo_attr_str(i, HLO_ATTR_CUSTOM_CALL_TARGET));
   return id != HLO_CUSTOM_UNKNOWN && (rows[id].flags & MARKER) && rows[id].shape(i);
+}
+
+bool hlo_custom_is_of_devices(const hlo_instr *i) {
+  return i->opcode == HLO_CUSTOM_CALL &&
+         (rows[hlo_custom_find(hlo_attr_str(i, HLO_ATTR_CUSTOM_CALL_TARGET))].flags & DEVICES);
+}
+
+bool hlo_custom_is_body(const hlo_instr *i) {
+  if (i->opcode != HLO_CUSTOM_CALL) return false;
+  hlo_custom_id id = hlo_custom_find(hlo_attr_str(i, HLO_ATTR_CUSTOM_CALL_TARGET));
+  return (rows[id].flags & BODY) && rows[id].shape(i);
 }
 
 bool hlo_custom_cost(const hlo_instr *i, hlo_cost *out) {

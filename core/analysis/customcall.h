@@ -20,6 +20,10 @@ bool hlo_custom_shape_fits(hlo_custom_id, const hlo_instr *);
 // Whether `i` is a custom call whose results are its operands unchanged: one array or tuple per
 // operand, without a tuple around it when there is one operand. Layouts may differ.
 bool hlo_custom_is_marker(const hlo_instr *i);
+// Whether `i` is a custom call whose result depends on the device, or on other devices' operands.
+bool hlo_custom_is_of_devices(const hlo_instr *i);
+// Whether `i` is a custom call that means a call of the one computation that it names.
+bool hlo_custom_is_body(const hlo_instr *i);
 // False when nothing is known about the call.
 bool hlo_custom_cost(const hlo_instr *, hlo_cost *out);
 

@@ -10,7 +10,7 @@
 //
 // The naive figure is the baseline: one buffer per intermediate, freed after its last use, nothing
 // shared or in place.
-#include "core/analysis/cost.h"
+#include "core/analysis/live.h"
 
 #define NONE UINT32_MAX
 
@@ -105,6 +105,11 @@ static bool reads_elementwise(const hlo_instr *i, u32 operand) {
   return true;
 }
 
+bool hlo_may_overwrite(const hlo_instr *i, u32 leaf, u32 operand) {
+  return in_place_operand(i, leaf) == operand ||
+         (elementwise_like(i) && reads_elementwise(i, operand));
+}
+
 static bool dies_at(const plan *p, u32 b, u32 position) {
   return !p->buffers.v[b].external && p->buffers.v[b].last == position;
 }
@@ -155,10 +160,8 @@ static bool runs(const hlo_instr *i) { return hlo_op_has(i->opcode, HLO_F_CONTRO
 
 static i64 callee_peak(const plan *p, const hlo_instr *i) {
   if (!runs(i)) return 0;
-  hlo_computation *v[64];
-  u32 n = HS_MIN(hlo_called(i, v, 64), 64u);
   i64 most = 0;
-  for (u32 k = 0; k < n; k++) most = HS_MAX(most, p->comp_peak[v[k]->id]);
+  for (u32 k = 0; k < hlo_ncalled(i); k++) most = HS_MAX(most, p->comp_peak[hlo_called(i, k)->id]);
   return most;
 }
 
@@ -199,18 +202,18 @@ typedef struct schedule_peak {
   u32 peak_at;
 } schedule_peak;
 
+static hlo_instr **order_of(plan *p, const hlo_computation *c) {
+  if (p->orders && p->orders[c->id]) return p->orders[c->id];
+  if (!hlo_is_scheduled(p->m)) return hlo_post_order(c, &p->arena);
+  hlo_instr **order = HS_NEW_ARRAY(&p->arena, hlo_instr *, c->ninstrs + 1);
+  u32 t = 0;
+  hlo_for_each_instr(i, c) order[t++] = i;
+  return order;
+}
+
 static schedule_peak run_schedule(plan *p, const hlo_computation *c) {
   u32 n = c->ninstrs;
-  hlo_instr **order;
-  if (p->orders && p->orders[c->id]) {
-    order = p->orders[c->id];
-  } else if (hlo_is_scheduled(p->m)) {
-    order = HS_NEW_ARRAY(&p->arena, hlo_instr *, n + 1);
-    u32 t = 0;
-    hlo_for_each_instr(i, c) order[t++] = i;
-  } else {
-    order = hlo_post_order(c, &p->arena);
-  }
+  hlo_instr **order = order_of(p, c);
   assign(p, order, n);
   u32 nroot = hlo_shape_leaves(c->root->shape);
   // the caller's, or the output
@@ -296,7 +299,7 @@ static bool as_before(const plan *p, const plan *old, const callees *c, const hl
 
 // One computation in all plans, then the next: it is looked at while it is at hand.
 static void plan_callees(u32 n, plan *plans, const callees *c) {
-  for (u32 k = 0; k < c->n; k++) {
+  for (u32 k = 0; k < c->n && !hs_interrupted(); k++) {
     const hlo_computation *x = c->order[k];
     for (u32 p = 0; c->needed[x->id] && p < n; p++) {
       u32 o = 0;
@@ -305,6 +308,17 @@ static void plan_callees(u32 n, plan *plans, const callees *c) {
           o < p ? plans[o].comp_peak[x->id] : run_schedule(&plans[p], x).peak;
     }
   }
+}
+
+static void plan_free(plan *p) {
+  hs_vec_free(&p->first);
+  hs_vec_free(&p->last);
+  hs_vec_free(&p->leaves);
+  hs_vec_free(&p->buffers);
+  hs_vec_free(&p->head);
+  hs_vec_free(&p->next);
+  hs_vec_free(&p->begun);
+  hs_arena_free(&p->arena);
 }
 
 static hlo_memory memory_of(plan *p) {
@@ -323,6 +337,7 @@ static hlo_memory memory_of(plan *p) {
 
 hs_status hlo_memory_of_orders(const hlo_module *m, u32 n, hlo_instr **const *const *orders,
                                bool naive, hlo_memory *out) {
+  HS_ASSERT(!hlo_known_invalid(m));
   hs_arena mem = {0};
   plan *plans = HS_NEW_ARRAY(&mem, plan, n);
   callees c = find_callees(m, &mem);
@@ -334,22 +349,61 @@ hs_status hlo_memory_of_orders(const hlo_module *m, u32 n, hlo_instr **const *co
                       .position = position,
                       .comp_peak = HS_NEW_ARRAY(&mem, i64, m->next_comp_id + 1)};
   plan_callees(n, plans, &c);
-  for (u32 k = 0; k < n; k++) out[k] = memory_of(&plans[k]);
-  for (plan *p = plans; p < plans + n; p++) {
-    hs_vec_free(&p->first);
-    hs_vec_free(&p->last);
-    hs_vec_free(&p->leaves);
-    hs_vec_free(&p->buffers);
-    hs_vec_free(&p->head);
-    hs_vec_free(&p->next);
-    hs_vec_free(&p->begun);
-    hs_arena_free(&p->arena);
-  }
+  for (u32 k = 0; k < n && !hs_interrupted(); k++) out[k] = memory_of(&plans[k]);
+  for (plan *p = plans; p < plans + n; p++) plan_free(p);
   hs_arena_free(&mem);
-  return HS_GOOD;
+  return hs_poll();
 }
 
 hs_status hlo_memory_estimate(const hlo_module *m, bool naive, hlo_memory *out) {
   hlo_instr **const *none = NULL;
   return hlo_memory_of_orders(m, 1, &none, naive, out);
+}
+
+// ---- live ranges of the entry -------------------------------------------------------------------
+
+static void copy_live(plan *p, hs_arena *a, hlo_live *out) {
+  const hlo_computation *c = p->m->entry;
+  u32 n = c->ninstrs;
+  hlo_instr **order = order_of(p, c);
+  assign(p, order, n);
+  *out = (hlo_live){.n = n, .nbuffers = (u32)p->buffers.n};
+  out->order = hs_arena_dup(a, order, n * sizeof *order);
+  out->first_leaf = HS_NEW_ARRAY(a, u32, n + 1);
+  memcpy(out->first_leaf, p->first.v, n * sizeof *out->first_leaf);
+  out->first_leaf[n] = (u32)p->leaves.n;
+  out->leaf_buffer = HS_NEW_ARRAY(a, u32, p->leaves.n + 1);
+  if (p->leaves.n) memcpy(out->leaf_buffer, p->leaves.v, p->leaves.n * sizeof *p->leaves.v);
+  out->last_use = hs_arena_dup(a, p->last.v, n * sizeof *p->last.v);
+  out->inside = HS_NEW_ARRAY(a, i64, n + 1);
+  out->buffers = HS_NEW_ARRAY(a, hlo_live_buffer, p->buffers.n + 1);
+  for (u32 b = 0; b < out->nbuffers; b++)
+    out->buffers[b] = (hlo_live_buffer){
+        .bytes = p->buffers.v[b].bytes, .first = NONE, .last = p->buffers.v[b].last};
+  for (u32 t = 0; t < n; t++) {
+    const hlo_instr *i = order[t];
+    out->inside[t] = callee_peak(p, i);
+    for (u32 l = out->first_leaf[t]; l < out->first_leaf[t + 1]; l++) {
+      hlo_live_buffer *b = &out->buffers[out->leaf_buffer[l]];
+      b->first = HS_MIN(b->first, t);
+      b->parameter |= i->opcode == HLO_PARAMETER;
+      b->constant |= i->opcode == HLO_CONSTANT;
+      b->output |= i == c->root;
+    }
+  }
+}
+
+hs_status hlo_live_ranges(const hlo_module *m, bool naive, hs_arena *a, hlo_live *out) {
+  HS_ASSERT(!hlo_known_invalid(m));
+  hs_arena mem = {0};
+  callees c = find_callees(m, &mem);
+  plan p = {.m = m,
+            .naive = naive,
+            .position = HS_NEW_ARRAY(&mem, u32, m->next_instr_id),
+            .comp_peak = HS_NEW_ARRAY(&mem, i64, m->next_comp_id + 1)};
+  plan_callees(1, &p, &c);
+  copy_live(&p, a, out);
+  plan_free(&p);
+  hs_arena_free(&mem);
+  return hs_poll();
 }

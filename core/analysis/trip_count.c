@@ -47,6 +47,7 @@ static seen resolve(seen s) {
 // Whether the type holds the value.
 static bool holds(hlo_dtype t, i128 v) {
   int bits = hlo_dtype_bits(t);
+  if (bits <= 0) return false;  // a token or an opaque value holds none
   if (hlo_dtype_is_unsigned(t))
     return v >= 0 && v <= INT64_MAX && (bits >= 63 || v < ((i128)1 << bits));
   return v >= -((i128)1 << (bits - 1)) && v < ((i128)1 << (bits - 1));

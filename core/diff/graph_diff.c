@@ -50,12 +50,11 @@ static void find_callers(side *s, hs_arena *ar) {
   u8 *times = HS_NEW_ARRAY(ar, u8, s->m->next_comp_id + 1);
   hlo_for_each_comp(c, s->m)
     hlo_for_each_instr(i, c) {
-      hlo_computation *called[4];
-      u32 n = HS_MIN(hlo_called(i, called, 4), 4u);
+      u32 n = hlo_ncalled(i);
       bool through = n == 1 && (i->opcode == HLO_FUSION || i->opcode == HLO_CALL) &&
-                     i->noperands == called[0]->nparams;
+                     i->noperands == hlo_called(i, 0)->nparams;
       for (u32 k = 0; k < n; k++) {
-        u32 id = called[k]->id;
+        u32 id = hlo_called(i, k)->id;
         times[id] = (u8)(through && times[id] == 0 ? 1 : 2);
         s->caller[id] = times[id] == 1 ? i : NULL;
       }
@@ -99,10 +98,8 @@ static u64 instr_value(side *s, hlo_instr *i, u32 depth) {
   u64 h = hs_mix(i->opcode, i->shape->logical->hash);
   if (i->opcode == HLO_PARAMETER) return hs_mix(h, (u64)hlo_param_number(i)) | 1;
   for (u32 k = 0; k < i->noperands; k++) h = hs_mix(h, s->value[hlo_operand(i, k)->id]);
-  hlo_computation *called[8];
-  u32 n = HS_MIN(hlo_called(i, called, 8), 8u);
-  for (u32 k = 0; k < n; k++)
-    h = hs_mix(h, depth < MAX_NESTING ? comp_value(s, called[k], depth + 1) : 1);
+  for (u32 k = 0; k < hlo_ncalled(i); k++)
+    h = hs_mix(h, depth < MAX_NESTING ? comp_value(s, hlo_called(i, k), depth + 1) : 1);
   return hlo_attrs_hash(i->attrs, h, not_compared) | 1;
 }
 
@@ -113,7 +110,8 @@ static u64 comp_value(side *s, const hlo_computation *c, u32 depth) {
   s->started[c->id] = true;
   hs_arena tmp = {0};
   hlo_instr **order = hlo_post_order(c, &tmp);
-  for (u32 k = 0; k < c->ninstrs; k++) s->value[order[k]->id] = instr_value(s, order[k], depth);
+  for (u32 k = 0; k < c->ninstrs && !hs_interrupted(); k++)
+    s->value[order[k]->id] = instr_value(s, order[k], depth);
   hs_arena_free(&tmp);
   return s->value[c->root->id];
 }
@@ -133,11 +131,12 @@ static void prepare(side *s, const hlo_module *m, hs_arena *ar) {
   s->started = HS_NEW_ARRAY(ar, bool, m->next_comp_id + 1);
   find_callers(s, ar);
   comp_value(s, m->entry, 0);
-  hlo_for_each_comp(c, m) comp_value(s, c, 0);
+  hlo_for_each_comp(c, m)
+    if (!hs_interrupted()) comp_value(s, c, 0);
   s->sorted = HS_NEW_ARRAY(ar, keyed, hlo_instr_count(m) + 1);
   u32 ncomps;
   hlo_computation **comps = hlo_comp_post_order(m, ar, &ncomps);
-  for (u32 c = ncomps; c-- > 0;) {
+  for (u32 c = ncomps; c-- > 0 && !hs_interrupted();) {
     hs_arena tmp = {0};
     hlo_instr **order = hlo_post_order(comps[c], &tmp);
     for (u32 k = 0; k < comps[c]->ninstrs; k++, s->n++)
@@ -155,9 +154,8 @@ static void pair(matcher *t, hlo_instr *x, hlo_instr *y) {
   d->of_a[x->id] = y;
   d->of_b[y->id] = x;
   hs_vec_push(&t->pairs, x);
-  hlo_computation *cx[8], *cy[8];
-  u32 n = HS_MIN(hlo_called(x, cx, 8), 8u), m = HS_MIN(hlo_called(y, cy, 8), 8u);
-  for (u32 k = 0; n == m && k < n; k++) pair_computations(t, cx[k], cy[k]);
+  u32 n = hlo_ncalled(x), m = hlo_ncalled(y);
+  for (u32 k = 0; n == m && k < n; k++) pair_computations(t, hlo_called(x, k), hlo_called(y, k));
 }
 
 static void pair_computations(matcher *t, hlo_computation *x, hlo_computation *y) {
@@ -168,11 +166,25 @@ static void pair_computations(matcher *t, hlo_computation *x, hlo_computation *y
   for (u32 k = 0; k < HS_MIN(x->nparams, y->nparams); k++) pair(t, x->params[k], y->params[k]);
 }
 
+// The first instruction of b in sorted order from j on that has no counterpart; `next` skips runs
+// of those that have, and is shortened on the way.
+static u32 free_from(const matcher *t, u32 *next, u32 j) {
+  u32 end = j;
+  while (end < t->b.n && t->d->of_b[t->b.sorted[end].i->id])
+    end = next[end] > end ? next[end] : end + 1;
+  while (j < end) {
+    u32 after = next[j] > j ? next[j] : j + 1;
+    next[j] = end;
+    j = after;
+  }
+  return end;
+}
+
 // Counterparts by value: instructions of a in callers-first order take the first free one of b, in
 // the counterpart of their computation (`strict`) or anywhere.
-static void pair_by_value(matcher *t, keyed *order_a, bool strict) {
+static void pair_by_value(matcher *t, keyed *order_a, u32 *next, bool strict) {
   const keyed *b = t->b.sorted;
-  for (u32 k = 0; k < t->a.n; k++) {
+  for (u32 k = 0; k < t->a.n && !hs_interrupted(); k++) {
     hlo_instr *x = order_a[k].i;
     if (t->d->of_a[x->id]) continue;
     u32 lo = 0, hi = t->b.n;
@@ -181,10 +193,10 @@ static void pair_by_value(matcher *t, keyed *order_a, bool strict) {
       if (b[mid].key < order_a[k].key) lo = mid + 1;
       else hi = mid;
     }
-    for (u32 j = lo, seen = 0; j < t->b.n && b[j].key == order_a[k].key && seen < MAX_SCAN; j++) {
+    for (u32 j = free_from(t, next, lo), seen = 0;
+         j < t->b.n && b[j].key == order_a[k].key && seen < MAX_SCAN;
+         j = free_from(t, next, j + 1), seen++) {
       hlo_instr *y = b[j].i;
-      if (t->d->of_b[y->id]) continue;
-      seen++;
       if (strict ? t->d->comp_of_a[x->parent->id] != y->parent : x->opcode == HLO_PARAMETER)
         continue;
       pair(t, x, y);
@@ -195,7 +207,7 @@ static void pair_by_value(matcher *t, keyed *order_a, bool strict) {
 
 static void pair_neighbours(matcher *t) {
   hlo_graph_diff *d = t->d;
-  for (size_t at = 0; at < t->pairs.n; at++) {
+  for (size_t at = 0; at < t->pairs.n && !hs_interrupted(); at++) {
     hlo_instr *x = t->pairs.v[at], *y = d->of_a[x->id];
     for (u32 k = 0; k < HS_MIN(x->noperands, y->noperands); k++) {
       hlo_instr *p = hlo_graph_diff_operand_a(d, x, k), *q = hlo_graph_diff_operand_b(d, y, k);
@@ -220,6 +232,7 @@ static void pair_neighbours(matcher *t) {
 
 static void pair_by_name(matcher *t) {
   hlo_for_each_comp(c, t->a.m) {
+    if (hs_interrupted()) return;
     if (!t->d->comp_of_a[c->id]) {
       hlo_computation *o = hlo_find_comp(t->b.m, c->name);
       if (o) pair_computations(t, c, o);
@@ -265,6 +278,7 @@ static void count(matcher *t) {
   hlo_graph_diff *d = t->d;
   hlo_for_each_comp(c, d->b)
     hlo_for_each_instr(y, c) {
+      if (hs_interrupted()) return;
       hlo_instr *x = d->of_b[y->id];
       if (x) d->change[y->id] = change_of(t, x, y);
       if (hlo_graph_diff_is_forwarding(y)) continue;
@@ -292,8 +306,9 @@ void hlo_graph_diff_make(const hlo_module *a, const hlo_module *b, hs_arena *ar,
   d->caller_b = t.b.caller;
   qsort(t.b.sorted, t.b.n, sizeof *t.b.sorted, by_key);
   pair_computations(&t, a->entry, b->entry);
-  pair_by_value(&t, t.a.sorted, true);
-  pair_by_value(&t, t.a.sorted, false);
+  u32 *next = HS_NEW_ARRAY(ar, u32, t.b.n + 1);
+  pair_by_value(&t, t.a.sorted, next, true);
+  pair_by_value(&t, t.a.sorted, next, false);
   if (a->entry->root->opcode == b->entry->root->opcode) pair(&t, a->entry->root, b->entry->root);
   pair_neighbours(&t);
   pair_by_name(&t);

@@ -30,7 +30,8 @@ typedef struct hlo_graph_diff {
 
 // Matches by value first (what an instruction computes, seen through fusions and calls), then from
 // matched neighbours, then by name. Both modules must live in one context. About linear in the
-// modules' sizes.
+// modules' sizes. A thread that is to stop ends early with what is matched by then; the caller
+// polls.
 void hlo_graph_diff_make(const hlo_module *a, const hlo_module *b, hs_arena *, hlo_graph_diff *out);
 // Where operand k of an instruction of a (of b) comes from, forwarding instructions and fusions
 // looked through.

@@ -355,6 +355,24 @@ static bool permutes_slices(const hlo_instr *i) {
   return sizes && sizes->n > 0;
 }
 
+// Collectives that move values do so in the result's type, whatever precision an operand has.
+static hs_status settle_types(ev *e, const hlo_instr *i, u32 n, hlo_literal **ops) {
+  bool reduces = hlo_attr_comp(i, HLO_ATTR_TO_APPLY) != NULL;
+  for (u32 k = 0; k < n && !reduces && !permutes_slices(i); k++) {
+    const hlo_shape *tuple = i->shape;
+    if (hlo_shape_is_tuple(tuple) && k >= tuple->nelems) continue;  // a root
+    const hlo_shape *want = result_shape(i, k, n);
+    if (!hlo_shape_is_array(want) || !hlo_shape_is_array(ops[k]->shape) ||
+        !hlo_dtype_is_float(want->dtype) || !hlo_dtype_is_float(ops[k]->shape->dtype))
+      continue;
+    hlo_literal *l;
+    HS_TRY(in_type(e, ops[k], want->dtype, &l));
+    hlo_literal_unref(ops[k]);
+    ops[k] = l;
+  }
+  return HS_GOOD;
+}
+
 // The results of a collective, one per operand (or one in all for the exchanges).
 static hs_status run_collective(ev *e, const hlo_instr *i, hlo_literal **ops, u32 *nres,
                                 hlo_literal **r) {
@@ -362,6 +380,7 @@ static hs_status run_collective(ev *e, const hlo_instr *i, hlo_literal **ops, u3
   group g;
   ev_rendezvous *m;
   *nres = n;
+  HS_TRY(settle_types(e, i, n, ops));
   if (i->opcode == HLO_COLLECTIVE_PERMUTE || i->opcode == HLO_COLLECTIVE_PERMUTE_START)
     return permutes_slices(i) ? (*nres = 1, permute_slices(e, i, ops, &r[0]))
                               : permute(e, i, ops, n, r);

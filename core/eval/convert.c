@@ -102,6 +102,11 @@ static void store_f64(hlo_dtype t, const double *w, void *dst, i64 n) {
     return;
   }
   // two roundings, as XLA
+  case HLO_F16: {
+    u16 *p = dst;
+    for (i64 i = 0; i < n; i++) p[i] = hlo_f32_to_f16((float)w[i]);
+    return;
+  }
   case HLO_BF16: {
     u16 *p = dst;
     for (i64 i = 0; i < n; i++) p[i] = hlo_f32_to_bf16((float)w[i]);
@@ -137,7 +142,7 @@ static void float_to_int(const double *w, hlo_dtype t, void *dst, i64 n) {
 
 static void int_to_float(hlo_dtype from, const i64 *v, hlo_dtype t, void *dst, i64 n) {
   double w[N];
-  if (t == HLO_F64 || t == HLO_C128 || t == HLO_F16) {
+  if (t == HLO_F64 || t == HLO_C128) {
     for (i64 i = 0; i < n; i++) w[i] = from == HLO_U64 ? (double)(u64)v[i] : (double)v[i];
     store_f64(t, w, dst, n);
     return;
@@ -183,6 +188,20 @@ static void block(hlo_dtype from, const void *src, hlo_dtype to, void *dst, i64 
   if (narrow_from && narrow_to) {
     float f[N];
     hlo_floats_to_f32(from, src, f, n);
+    hlo_floats_from_f32(to, f, dst, n);
+    return;
+  }
+  // by way of f32, which keeps the bits of denormals
+  if (narrow_from && to == HLO_C64) {
+    float f[N], *p = dst;
+    hlo_floats_to_f32(from, src, f, n);
+    for (i64 i = 0; i < n; i++) p[2 * i] = f[i], p[2 * i + 1] = 0;
+    return;
+  }
+  if (from == HLO_C64 && narrow_to) {
+    const float *p = src;
+    float f[N];
+    for (i64 i = 0; i < n; i++) f[i] = p[2 * i];
     hlo_floats_from_f32(to, f, dst, n);
     return;
   }

@@ -6,6 +6,7 @@
 #include "core/analysis/customcall.h"
 #include "core/ir/config.h"
 #include "core/eval/library.h"
+#include "core/infer/infer.h"
 
 #include <stdlib.h>
 
@@ -38,9 +39,7 @@ hs_status ev_custom_zeros(ev *e, const hlo_instr *i, hlo_literal **ops, hlo_lite
 }
 
 hs_status ev_custom_body(ev *e, const hlo_instr *i, hlo_literal **ops, hlo_literal **out) {
-  hlo_computation *c = NULL;
-  hlo_called(i, &c, 1);
-  return ev_call(e, c, i->noperands, ops, out);
+  return ev_call(e, hlo_called(i, 0), i->noperands, ops, out);
 }
 
 // k is a dimension of the result; largest first unless the attribute of the text says otherwise.
@@ -148,9 +147,23 @@ hs_status ev_custom_rotate_right(ev *e, const hlo_instr *i, hlo_literal **ops, h
   return HS_GOOD;
 }
 
+// Nobody verified the attributes of a custom call: do they give its shape?
+static hs_status check_convolution(const hlo_instr *i) {
+  const hlo_shape *in[2], *want = NULL;
+  if (i->noperands != 2) return ev_unsupported(i, "with this number of operands");
+  for (u32 k = 0; k < 2; k++) in[k] = hlo_operand(i, k)->shape;
+  HS_TRY(
+      hlo_infer_shape(i->parent->module->ctx, HLO_CONVOLUTION, 2, in, i->attrs, i->shape, &want));
+  return want->rank == i->shape->rank &&
+                 memcmp(want->dims, i->shape->dims, want->rank * sizeof *want->dims) == 0
+             ? HS_GOOD
+             : ev_unsupported(i, "of another shape than its attributes give");
+}
+
 // A convolution whose input counts only where it is in use.
 hs_status ev_custom_dynamic_convolution(ev *e, const hlo_instr *i, hlo_literal **ops,
                                         hlo_literal **out) {
+  HS_TRY(check_convolution(i));
   for (u32 k = 0; k < i->noperands; k++) {
     hlo_literal *l = ops[k], *own;
     if (!l->dynamic_sizes) continue;
@@ -246,6 +259,12 @@ bool hlo_eval_supports(const hlo_instr *i, hs_buf *why) {
   case HLO_REAL:
   case HLO_IMAG:
   case HLO_REDUCE_PRECISION: return ew_compile(i, &k) ? true : no(why, "these element types");
+  case HLO_RNG_BIT_GENERATOR: {
+    const hlo_shape *s = hlo_shape_leaf(i->shape, hlo_shape_leaves(i->shape) - 1);
+    int bits = hlo_dtype_bits(s->dtype);
+    return bits == 8 || bits == 16 || bits == 32 || bits == 64 ? true
+                                                               : no(why, "this element type");
+  }
   case HLO_SELECT:
     return !hlo_shape_is_array(i->shape) || ew_compile(i, &k) ? true
                                                               : no(why, "these element types");

@@ -118,14 +118,16 @@ static void round_sums(const product *p, const double *re, const double *im, i64
   }
   if (p->round_to) {
     size_t w = hlo_dtype_storage(p->round_to);
-    char *t = hs_alloc((size_t)HS_MAX(n, 1) * w);
+    char *t = hs_alloc_or_stop((size_t)HS_MAX(n, 1) * w);
+    if (!t) return;
     ev_convert(HLO_F64, re, p->round_to, t, n);
     ev_convert(p->round_to, t, p->out, dst, n);
     hs_free(t);
     return;
   }
   if (is_int(p->out) && p->out != HLO_PRED) {  // exact sums, cut to the width
-    i64 *t = hs_alloc((size_t)HS_MAX(n, 1) * sizeof *t);
+    i64 *t = hs_alloc_or_stop((size_t)HS_MAX(n, 1) * sizeof *t);
+    if (!t) return;
     for (i64 i = 0; i < n; i++) t[i] = (i64)re[i];
     ev_convert(HLO_S64, t, p->out, dst, n);
     hs_free(t);
@@ -406,6 +408,34 @@ static hs_status padded_input(const wide *in, const hlo_shape *s, const hlo_dim_
   return HS_GOOD;
 }
 
+// Whether the labels name every dimension once.
+static bool label_all(u32 rank, i64 p, i64 q, u32 ns, const i64 *spatial) {
+  bool seen[HLO_MAX_RANK] = {false};
+  for (u32 k = 0; k < ns + 2; k++) {
+    i64 d = k == 0 ? p : k == 1 ? q : spatial[k - 2];
+    if (d < 0 || d >= rank || seen[d]) return false;
+    seen[d] = true;
+  }
+  return rank == ns + 2;
+}
+// Whether the result has the size that the operands give it: of gradients, of packed filters and of
+// custom calls, shape inference takes what the text says. dims: of the padded input.
+static bool conv_fits(const hlo_shape *a, const i64 *dims, const hlo_shape *b, const hlo_shape *o,
+                      const hlo_dim_labels *l, const hlo_window *w, i64 groups, i64 batches) {
+  i64 features = b->dims[l->rhs_output_feature];
+  bool ok = a->dims[l->lhs_batch] == o->dims[l->out_batch] * batches &&
+            features == o->dims[l->out_feature] && features % (groups * batches) == 0 &&
+            a->dims[l->lhs_feature] == b->dims[l->rhs_input_feature] * groups;
+  for (u32 k = 0; k < w->n; k++) {
+    const hlo_window_dim *v = &w->v[k];
+    i64 reach = v->size ? (v->size - 1) * HS_MAX(v->rhs_dilate, 1) + 1 : 0,
+        room = dims[l->lhs_spatial[k]] - reach;
+    ok &= v->size == b->dims[l->rhs_spatial[k]] && v->stride > 0 &&
+          o->dims[l->out_spatial[k]] == (room < 0 ? 0 : room / v->stride + 1);
+  }
+  return ok;
+}
+
 hs_status ev_convolve(ev *e, const hlo_instr *i, const ev_conv *c, hlo_literal *const *ops,
                       const hlo_shape *o, hlo_literal **out) {
   const hlo_dim_labels *l = c->labels;
@@ -419,6 +449,11 @@ hs_status ev_convolve(ev *e, const hlo_instr *i, const ev_conv *c, hlo_literal *
   if (l->lhs_batch < 0 || l->lhs_feature < 0 || l->rhs_input_feature < 0 ||
       l->rhs_output_feature < 0)
     return ev_unsupported(i, "without a batch or feature dimension");
+  u32 ns = l->nspatial;
+  if (!label_all(a->rank, l->lhs_batch, l->lhs_feature, ns, l->lhs_spatial) ||
+      !label_all(b->rank, l->rhs_input_feature, l->rhs_output_feature, ns, l->rhs_spatial) ||
+      !label_all(o->rank, l->out_batch, l->out_feature, ns, l->out_spatial))
+    return ev_unsupported(i, "with dimensions without a label");
   groups = HS_MAX(groups, 1), batches = HS_MAX(batches, 1);
   i64 as[HLO_MAX_RANK], bs[HLO_MAX_RANK], os[HLO_MAX_RANK], dims[HLO_MAX_RANK];
   HS_TRY(ev_new(e, o, out));
@@ -426,7 +461,10 @@ hs_status ev_convolve(ev *e, const hlo_instr *i, const ev_conv *c, hlo_literal *
   hs_status st = product_init(ops[0], ops[1], o->dtype, b->elements, &p);
   void *own = NULL, *tmp = NULL;
   if (hs_ok(st)) st = padded_input(&p.a, a, l, w, dims, &own);
+  if (hs_ok(st) && !conv_fits(a, dims, b, o, l, w, groups, batches))
+    st = ev_unsupported(i, "with a result of another size than the operands give");
   if (!hs_ok(st)) {
+    hs_free(own);
     product_free(&p);
     return st;
   }

@@ -244,7 +244,10 @@ ev_plan *ev_plan_of(ev *e, const hlo_computation *c) {
 }
 
 // ---- running ------------------------------------------------------------------------------------
+// The innermost positions are kept: nested calls can be hundreds.
 static hs_status with_position(hs_status st, const hlo_instr *i) {
+  enum { ENOUGH = 2000 };  // bytes
+  if (st.err->note && strlen(st.err->note) > ENOUGH) return st;
   return hs_with_note(st, "evaluating %s %s in %s", hlo_op_text(i->opcode), i->name,
                       i->parent->name);
 }
@@ -300,9 +303,22 @@ static hs_status coerce(ev *e, const hlo_shape *to, hlo_literal **l) {
 }
 
 // Operands of mixed precision: arithmetic and movement happen in the type of the result,
-// comparisons in the first operand's.
+// comparisons in the first operand's; a sort moves each operand in the type of its result.
 static hs_status unify(ev *e, const hlo_instr *i, hlo_literal **ops) {
   hlo_opcode op = i->opcode;
+  if (op == HLO_SORT || op == HLO_TOPK) {
+    u32 leaves = hlo_shape_leaves(i->shape);
+    const hlo_computation *c = hlo_attr_comp(i, HLO_ATTR_TO_APPLY);
+    for (u32 k = 0; k < i->noperands && k < leaves; k++) {
+      hlo_dtype want = hlo_shape_leaf(i->shape, k)->dtype;
+      for (u32 p = 2 * k; c && p < 2 * k + 2 && p < c->nparams; p++)
+        if (c->params[p]->shape->dtype != want)
+          return ev_unsupported(i, "by a comparison in another precision");
+      if (ops[k] && hlo_dtype_is_float(want) && hlo_dtype_is_float(ops[k]->shape->dtype))
+        HS_TRY(coerce(e, ev_typed(e, ops[k]->shape, want), &ops[k]));
+    }
+    return HS_GOOD;
+  }
   bool by_first = op == HLO_COMPARE || op == HLO_IS_FINITE;
   if (!by_first && (!(hlo_op_has(op, HLO_F_ELEMENTWISE) || hlo_op_has(op, HLO_F_MOVEMENT)) ||
                     op == HLO_CONVERT || op == HLO_BITCAST_CONVERT || op == HLO_BITCAST ||
@@ -466,12 +482,10 @@ hs_status hlo_eval_computation(const hlo_computation *c, u32 n, hlo_literal *con
   return ev_run_one(c, n, args, opt, NULL, 0, 0, out);
 }
 
-// What a run would come to: the needed instructions of the entry and of everything they call.
+// The needed instructions of a computation; marks what they call in `comes` (by computation id).
+// `position` is room for a number per instruction id.
 static hs_status check_computation(const hlo_computation *c, const hlo_eval_peer *peer,
-                                   bool *seen) {
-  if (!c || seen[c->id]) return HS_GOOD;
-  seen[c->id] = true;
-  u32 *position = hs_calloc(c->module->next_instr_id + 1, sizeof *position);
+                                   u32 *position, bool *comes) {
   bool *need = hs_calloc(c->ninstrs + 1, sizeof *need);
   hs_arena scratch = {0};
   hlo_instr **all = listing(c, position, &scratch);
@@ -483,23 +497,27 @@ static hs_status check_computation(const hlo_computation *c, const hlo_eval_peer
     bool theirs = i->opcode == HLO_CUSTOM_CALL && peer && peer->covers(peer->arg, i);
     if (!theirs && !hlo_eval_supports(i, &why)) st = ev_unsupported(i, hs_buf_cstr(&why));
     hs_buf_free(&why);
-    u32 n = hs_ok(st) ? hlo_called(i, NULL, 0) : 0;
-    hlo_computation **called = n ? hs_alloc(n * sizeof *called) : NULL;
-    if (n) hlo_called(i, called, n);
-    for (u32 k = 0; k < n && hs_ok(st); k++) st = check_computation(called[k], peer, seen);
-    hs_free(called);
+    for (u32 k = 0; k < hlo_ncalled(i); k++) comes[hlo_called(i, k)->id] = true;
   }
   hs_arena_free(&scratch);
   hs_free(need);
-  hs_free(position);
   return st;
 }
 
 hs_status hlo_eval_check(const hlo_module *m, const hlo_eval_options *opt) {
   if (!m->entry) return hs_fail(HS_E_RUN, "the module has no entry computation");
-  bool *seen = hs_calloc(m->next_comp_id + 1, sizeof *seen);
-  hs_status st = check_computation(m->entry, opt ? opt->peer : NULL, seen);
-  hs_free(seen);
+  hs_arena a = {0};
+  bool *comes = HS_NEW_ARRAY(&a, bool, m->next_comp_id + 1);
+  u32 *position = HS_NEW_ARRAY(&a, u32, m->next_instr_id + 1), n;
+  hlo_computation **order = hlo_comp_callees_first(m, &a, &n);
+  hs_status st = HS_GOOD;
+  comes[m->entry->id] = true;
+  for (u32 k = n; k-- > 0 && hs_ok(st);) {
+    if (comes[order[k]->id])
+      st = check_computation(order[k], opt ? opt->peer : NULL, position, comes);
+    if (hs_ok(st)) st = hs_poll();
+  }
+  hs_arena_free(&a);
   return st;
 }
 
@@ -513,8 +531,9 @@ hs_status hlo_eval_module(const hlo_module *m, u32 n, hlo_literal *const *args,
   return ev_run_devices(m, n, args, opt, out);
 }
 
-hs_status hlo_eval_instr(const hlo_instr *i, u32 n, hlo_literal *const *operands,
-                         const hlo_eval_options *opt, hlo_literal **out) {
+hs_status ev_run_instr(const hlo_instr *i, u32 n, hlo_literal *const *operands,
+                       const hlo_eval_options *opt, ev_world *world, u32 replica, u32 partition,
+                       hlo_literal **out) {
   *out = NULL;
   if (n != i->noperands)
     return hs_fail(HS_E_RUN, "%s takes %u operands, %u given", i->name, i->noperands, n);
@@ -522,6 +541,9 @@ hs_status hlo_eval_instr(const hlo_instr *i, u32 n, hlo_literal *const *operands
     if (!operands[k] || hlo_literal_has_elided(operands[k]))
       return hs_fail(HS_E_ELIDED, "operand %u of %s has no value", k, i->name);
   ev e = open_ev(i->parent->module->ctx, opt);
+  e.world = world;
+  e.replica = replica;
+  e.partition = partition;
   hlo_literal **ops = hs_calloc(n + 1, sizeof *ops);
   for (u32 k = 0; k < n; k++) ops[k] = hlo_literal_ref(operands[k]);
   u32 mode = enter_float_mode(e.opt.keep_denormals);
@@ -537,6 +559,11 @@ hs_status hlo_eval_instr(const hlo_instr *i, u32 n, hlo_literal *const *operands
     *out = NULL;
   }
   return st;
+}
+
+hs_status hlo_eval_instr(const hlo_instr *i, u32 n, hlo_literal *const *operands,
+                         const hlo_eval_options *opt, hlo_literal **out) {
+  return ev_run_instr(i, n, operands, opt, NULL, 0, 0, out);
 }
 
 // ---- leaves, tuples and calls -------------------------------------------------------------------
@@ -587,20 +614,13 @@ hs_status hlo_eval_call(ev *e, const hlo_instr *i, hlo_literal **ops, hlo_litera
 }
 
 hs_status hlo_eval_conditional(ev *e, const hlo_instr *i, hlo_literal **ops, hlo_literal **out) {
-  hlo_computation *branch[64], **b = branch;
-  u32 n = hlo_called(i, branch, 64);
-  if (n > 64) {
-    b = hs_alloc(n * sizeof *b);
-    n = hlo_called(i, b, n);
-  }
+  u32 n = hlo_ncalled(i);
   i64 k = n ? (i64)n - 1 : 0;
   if (ops[0]->shape->dtype == HLO_PRED) k = *(const u8 *)ops[0]->data ? 0 : 1;
   else {
     i64 v = hlo_literal_i64(ops[0], 0);
     if (v >= 0 && v < (i64)n) k = v;  // out of range: the last branch
   }
-  hs_status st = k < (i64)n && (u32)k + 1 < i->noperands ? ev_call(e, b[k], 1, &ops[k + 1], out)
-                                                         : ev_unsupported(i, "without branches");
-  if (b != branch) hs_free(b);
-  return st;
+  if (k >= (i64)n || (u32)k + 1 >= i->noperands) return ev_unsupported(i, "without branches");
+  return ev_call(e, hlo_called(i, (u32)k), 1, &ops[k + 1], out);
 }

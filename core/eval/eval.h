@@ -80,6 +80,17 @@ hs_status hlo_eval_computation(const hlo_computation *, u32 nargs, hlo_literal *
 // One instruction on given operand values: constant folding.
 hs_status hlo_eval_instr(const hlo_instr *, u32 n, hlo_literal *const *operands,
                          const hlo_eval_options *, hlo_literal **out);
+// The devices that a run of the module simulates: those that it says, or else as many as its
+// groups need; one when nothing in it tells devices apart. *transfers: it has sends or receives.
+// E_LIMIT.
+hs_status hlo_eval_devices(const hlo_module *, const hlo_eval_options *, u32 *replicas,
+                           u32 *partitions, bool *transfers);
+// One instruction on several devices at once, each with its own operands; device k is partition
+// k % partitions of replica k / partitions. Only those that are `here` come (NULL: all): a
+// collective that waits for another one is a deadlock, E_RUN. outs[k]: new references, NULL for the
+// absent and after an error.
+hs_status hlo_eval_together(const hlo_instr *, u32 replicas, u32 partitions, const bool *here,
+                            hlo_literal *const *const *ops, hlo_literal **outs);
 // Whether the evaluator covers the instruction; `why` (may be NULL) gets a short reason otherwise.
 bool hlo_eval_supports(const hlo_instr *, hs_buf *why);
 // E_UNSUPPORTED names the first instruction that a run of the module would need and the evaluator

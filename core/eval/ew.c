@@ -137,41 +137,66 @@ UNSIGNED_TYPES(X)
 // clang-format off
 BINARY(and_PRED, u8, u8, a & b) BINARY(or_PRED, u8, u8, a | b) BINARY(xor_PRED, u8, u8, a ^ b)
 UNARY(not_PRED, u8, u8, a ^ 1) UNARY(copy_PRED, u8, u8, a)
-// clang-format on
 
 // ---- floats -------------------------------------------------------------------------------------
+// The C library looks at the bits of its arguments, so it would see denormals that arithmetic takes
+// for zero. A multiplication by one settles it: it flushes where the mode says so. A remainder is
+// left as it is: it is exact.
+static const volatile float unit_float = 1;
+static const volatile double unit_double = 1;
+// clang-format on
+#define LIBM(name, T, expr)                                   \
+  static void name(void *out, const void *const *in, i64 n) { \
+    T *r = out, one = unit_##T;                               \
+    const T *pa = in[0];                                      \
+    LOOP for (i64 i = 0; i < n; i++) {                        \
+      T a = pa[i] * one;                                      \
+      r[i] = (T)(expr);                                       \
+    }                                                         \
+  }
+#define LIBM2(name, T, expr)                                  \
+  static void name(void *out, const void *const *in, i64 n) { \
+    T *r = out, one = unit_##T;                               \
+    const T *pa = in[0], *pb = in[1];                         \
+    LOOP for (i64 i = 0; i < n; i++) {                        \
+      T a = pa[i] * one, b = pb[i] * one;                     \
+      r[i] = (T)(expr);                                       \
+    }                                                         \
+  }
 // clang-format off
 #define FLOATS(K, T, f)                                                                            \
   BINARY(add_##K, T, T, a + b) BINARY(sub_##K, T, T, a - b) BINARY(mul_##K, T, T, a * b)           \
   BINARY(div_##K, T, T, a / b)                                                                     \
-  BINARY(rem_##K, T, T, fmod##f(a, b)) BINARY(pow_##K, T, T, pow##f(a, b))                         \
-  BINARY(atan2_##K, T, T, atan2##f(a, b))                                                          \
-  BINARY(max_##K, T, T, a > b || a != a ? a : b) BINARY(min_##K, T, T, a < b || a != a ? a : b)    \
+  BINARY(rem_##K, T, T, fmod##f(a, b)) LIBM2(pow_##K, T, pow##f(a, b))                             \
+  LIBM2(atan2_##K, T, atan2##f(a, b))                                                              \
+  BINARY(max_##K, T, T, b > a || b != b ? b : a) BINARY(min_##K, T, T, b < a || b != b ? b : a)    \
   UNARY(abs_##K, T, T, fabs##f(a)) UNARY(neg_##K, T, T, -a)                                        \
-  UNARY(sign_##K, T, T, a > 0 ? 1 : a < 0 ? -1 : a)                                                \
+  UNARY(sign_##K, T, T, a > 0 ? 1 : a < 0 ? -1 : a * 0)                                            \
   UNARY(floor_##K, T, T, floor##f(a)) UNARY(ceil_##K, T, T, ceil##f(a))                            \
   UNARY(rne_##K, T, T, nearbyint##f(a))                                                            \
-  UNARY(rafz_##K, T, T, round((double)a)) UNARY(exp_##K, T, T, exp##f(a))                       \
-  UNARY(expm1_##K, T, T, expm1##f(a))                                                              \
-  UNARY(log_##K, T, T, log##f(a)) UNARY(log1p_##K, T, T, log1p##f(a))                              \
-  UNARY(tanh_##K, T, T, tanh##f(a))                                                                \
-  UNARY(logistic_##K, T, T, 1 / (1 + exp##f(-a))) UNARY(sqrt_##K, T, T, sqrt##f(a))                \
+  UNARY(rafz_##K, T, T, round((double)a)) LIBM(exp_##K, T, exp##f(a))                       \
+  LIBM(expm1_##K, T, expm1##f(a))                                                              \
+  LIBM(log_##K, T, log##f(a)) LIBM(log1p_##K, T, log1p##f(a))                              \
+  LIBM(tanh_##K, T, tanh##f(a))                                                                \
+  LIBM(logistic_##K, T, 1 / (1 + exp##f(-a))) UNARY(sqrt_##K, T, T, sqrt##f(a))                \
   UNARY(rsqrt_##K, T, T, 1 / sqrt##f(a))                                                           \
-  UNARY(cbrt_##K, T, T, cbrt##f(a)) UNARY(sin_##K, T, T, sin##f(a))                                \
-  UNARY(cos_##K, T, T, cos##f(a))                                                                  \
-  UNARY(tan_##K, T, T, tan##f(a)) UNARY(erf_##K, T, T, erf##f(a))                                  \
-  UNARY(acos_##K, T, T, acos##f(a))                                                                \
-  UNARY(asin_##K, T, T, asin##f(a)) UNARY(acosh_##K, T, T, acosh##f(a))                            \
-  UNARY(asinh_##K, T, T, asinh##f(a))                                                              \
-  UNARY(atanh_##K, T, T, atanh##f(a)) UNARY(sinh_##K, T, T, sinh##f(a))                            \
-  UNARY(cosh_##K, T, T, cosh##f(a))                                                                \
+  LIBM(cbrt_##K, T, cbrt##f(a)) LIBM(sin_##K, T, sin##f(a))                                \
+  LIBM(cos_##K, T, cos##f(a))                                                                  \
+  LIBM(tan_##K, T, tan##f(a)) LIBM(erf_##K, T, erf##f(a))                                  \
+  LIBM(acos_##K, T, acos##f(a))                                                                \
+  LIBM(asin_##K, T, asin##f(a)) LIBM(acosh_##K, T, acosh##f(a))                            \
+  LIBM(asinh_##K, T, asinh##f(a))                                                              \
+  LIBM(atanh_##K, T, atanh##f(a)) LIBM(sinh_##K, T, sinh##f(a))                            \
+  LIBM(cosh_##K, T, cosh##f(a))                                                                \
   UNARY(finite_##K, u8, T, a - a == 0) UNARY(real_##K, T, T, a)                                    \
   UNARY(imag_##K, T, T, ((void)a, (T)0))
-    // clang-format on
-    FLOATS(F32, float, f)
+// clang-format on
+FLOATS(F32, float, f)
 FLOATS(F64, double, )
 
-// ---- complex: c64 is computed in double and rounded once ----------------------------------------
+// ---- complex: sums and products in the type itself, as XLA's emitter; the rest of c64 in double,
+// rounded once. Division recovers infinities as annex G of the C standard says, which is what XLA
+// does; exp, sin and cos are the textbook products, also where a factor is infinite. -------------
 static double _Complex zc(double re, double im) {
   union {
     double v[2];
@@ -183,10 +208,22 @@ static double _Complex zmul(double _Complex a, double _Complex b) {
   double x = creal(a), y = cimag(a), u = creal(b), v = cimag(b);
   return zc(x * u - y * v, x * v + y * u);
 }
+static double _Complex zexp(double _Complex a) {
+  double x = creal(a), y = cimag(a), e = exp(x);
+  return zc(e * cos(y), y == 0 ? 0 : e * sin(y));
+}
+static double _Complex zsin(double _Complex a) {
+  double x = creal(a), y = cimag(a);
+  return zc(sin(x) * cosh(y), cos(x) * sinh(y));
+}
+static double _Complex zcos(double _Complex a) {
+  double x = creal(a), y = cimag(a);
+  return zc(cos(x) * cosh(y), -(sin(x) * sinh(y)));
+}
 // exp(z) - 1 without cancellation near zero, and its inverse.
 static double _Complex zexpm1(double _Complex a) {
   double x = creal(a), y = cimag(a), s = sin(y / 2), e = expm1(x);
-  return zc(e * cos(y) - 2 * s * s, exp(x) * sin(y));
+  return zc(e * cos(y) - 2 * s * s, y == 0 ? y : exp(x) * sin(y));
 }
 static double _Complex zlog1p(double _Complex a) {
   double x = creal(a), y = cimag(a),
@@ -200,7 +237,7 @@ static double _Complex zsign(double _Complex a) {
 }
 static double _Complex zpow(double _Complex a, double _Complex b) {
   if (creal(a) == 0 && cimag(a) == 0) return creal(b) == 0 && cimag(b) == 0 ? zc(1, 0) : zc(0, 0);
-  return cpow(a, b);
+  return zexp(zmul(b, clog(a)));
 }
 // The angle of (b, a), continued to complex arguments: -i log((b + i a) / sqrt(b b + a a)), as XLA
 // expands it.
@@ -209,8 +246,8 @@ static double _Complex zatan2(double _Complex a, double _Complex b) {
                   z = clog(sum / csqrt(zmul(a, a) + zmul(b, b)));
   return zc(cimag(z), -creal(z));
 }
-static double _Complex zlogistic(double _Complex a) { return 1 / (1 + cexp(-a)); }
-static double _Complex zcbrt(double _Complex a) { return cpow(a, zc(1.0 / 3, 0)); }
+static double _Complex zlogistic(double _Complex a) { return 1 / (1 + zexp(-a)); }
+static double _Complex zcbrt(double _Complex a) { return zpow(a, zc(1.0 / 3, 0)); }
 
 // max * sqrt(1 + (min / max)^2) in the type itself, as XLA computes it.
 #define CABS(T, f)                                                                           \
@@ -241,6 +278,24 @@ CABS(double, )
       r[i] = (C){(F)creal(z), (F)cimag(z)};                                   \
     }                                                                         \
   }
+#define PARTS(name, C, real, imag)                            \
+  static void name(void *out, const void *const *in, i64 n) { \
+    C *r = out;                                               \
+    const C *pa = in[0], *pb = in[1];                         \
+    LOOP for (i64 i = 0; i < n; i++) {                        \
+      C a = pa[i], b = pb[i];                                 \
+      r[i] = (C){real, imag};                                 \
+    }                                                         \
+  }
+#define PARTS1(name, C, real, imag)                           \
+  static void name(void *out, const void *const *in, i64 n) { \
+    C *r = out;                                               \
+    const C *pa = in[0];                                      \
+    LOOP for (i64 i = 0; i < n; i++) {                        \
+      C a = pa[i];                                            \
+      r[i] = (C){real, imag};                                 \
+    }                                                         \
+  }
 #define ZREAL(name, C, R, expr)                               \
   static void name(void *out, const void *const *in, i64 n) { \
     R *r = out;                                               \
@@ -254,17 +309,19 @@ CABS(double, )
   }
 // clang-format off
 #define COMPLEXES(K, C, F)                                                                         \
-  ZBINARY(add_##K, C, F, a + b) ZBINARY(sub_##K, C, F, a - b) ZBINARY(mul_##K, C, F, zmul(a, b))   \
+  PARTS(add_##K, C, a.re + b.re, a.im + b.im) PARTS(sub_##K, C, a.re - b.re, a.im - b.im)          \
+  PARTS(mul_##K, C, a.re * b.re - a.im * b.im, a.re * b.im + a.im * b.re)                          \
   ZBINARY(div_##K, C, F, a / b)                                                                    \
   ZBINARY(pow_##K, C, F, zpow(a, b)) ZBINARY(atan2_##K, C, F, zatan2(a, b))                        \
-  ZUNARY(neg_##K, C, F, -a) ZUNARY(sign_##K, C, F, zsign(a)) ZUNARY(exp_##K, C, F, cexp(a))        \
+  PARTS1(neg_##K, C, -a.re, -a.im) ZUNARY(sign_##K, C, F, zsign(a))                                \
+  ZUNARY(exp_##K, C, F, zexp(a))                                                                   \
   ZUNARY(expm1_##K, C, F, zexpm1(a)) ZUNARY(log_##K, C, F, clog(a))                                \
   ZUNARY(log1p_##K, C, F, zlog1p(a))                                                               \
   ZUNARY(tanh_##K, C, F, ctanh(a)) ZUNARY(logistic_##K, C, F, zlogistic(a))                        \
   ZUNARY(sqrt_##K, C, F, csqrt(a))                                                                 \
   ZUNARY(rsqrt_##K, C, F, 1 / csqrt(a)) ZUNARY(cbrt_##K, C, F, zcbrt(a))                           \
-  ZUNARY(sin_##K, C, F, csin(a))                                                                   \
-  ZUNARY(cos_##K, C, F, ccos(a)) ZUNARY(tan_##K, C, F, ctan(a)) ZUNARY(acos_##K, C, F, cacos(a))   \
+  ZUNARY(sin_##K, C, F, zsin(a))                                                                   \
+  ZUNARY(cos_##K, C, F, zcos(a)) ZUNARY(tan_##K, C, F, ctan(a)) ZUNARY(acos_##K, C, F, cacos(a))   \
   ZUNARY(asin_##K, C, F, casin(a))                                                                 \
   ZUNARY(acosh_##K, C, F, cacosh(a)) ZUNARY(asinh_##K, C, F, casinh(a))                            \
   ZUNARY(atanh_##K, C, F, catanh(a))                                                               \
@@ -329,8 +386,8 @@ static void select_16(void *out, const void *const *in, i64 n) {
     T *r = out;                                                    \
     const T *lo = in[0], *x = in[1], *hi = in[2];                  \
     LOOP for (i64 i = 0; i < n; i++) {                             \
-      T a = x[i] < lo[i] || lo[i] != lo[i] ? lo[i] : x[i];         \
-      r[i] = a > hi[i] || hi[i] != hi[i] ? hi[i] : a;              \
+      T a = x[i] > lo[i] || x[i] != x[i] ? x[i] : lo[i];           \
+      r[i] = a < hi[i] || a != a ? a : hi[i];                      \
     }                                                              \
   }
 REAL_TYPES(X)

@@ -5,8 +5,8 @@
 // back; integers below a byte live in a byte each, sign-extended, and are cut to their width after
 // the kernel. Operations that look at single bits of those (shifts to the right, clz, popcnt,
 // mulhi) have loops of their own, as the sign extension would count. reduce-precision follows XLA's
-// EmitReducePrecisionIR (elemental_ir_emitter.cc): round to nearest even on the mantissa kept, then
-// clamp the exponent.
+// EmitReducePrecisionIR (elemental_ir_emitter.cc): on the bits of the type, round to nearest even
+// on the mantissa kept, then clamp the exponent; NaN stays NaN.
 #include "core/eval/ops.h"
 #include "core/eval/fast.h"
 
@@ -41,45 +41,51 @@ static void run_subbyte(const ew *k, void *out, const void *const *in, i64 n) {
   wrap_subbyte(k->out, out, n);
 }
 
-// Rounds to a format of fewer bits, keeping the storage type; overflow goes to infinity, below the
-// least normal to zero.
-static double reduce_precision(double v, int ebits, int mbits) {
-  u64 b;
-  memcpy(&b, &v, sizeof b);
-  u64 sign = b & 1ull << 63, mag = b & ~(1ull << 63);
-  if (mag >= 0x7ffull << 52) {
-    // no mantissa bit left to tell a NaN by
-    if (mag > 0x7ffull << 52 && mbits == 0) mag = 0x7ffull << 52;
-  } else {
-    int shift = 52 - mbits;
-    if (shift > 0) {
-      u64 half = 1ull << (shift - 1), odd = mag >> shift & 1;
-      mag = (mag + half - 1 + odd) & ~((1ull << shift) - 1);
-    }
-    int e = (int)(mag >> 52) - 1023, bias = (1 << (ebits - 1)) - 1;
-    if (e > bias) mag = 0x7ffull << 52;
-    else if (e < 1 - bias) mag = 0;
+// The bits of a format of eb exponent and mb mantissa bits, rounded to one of e and m: the mantissa
+// to nearest even; an exponent that only the wider range has goes to infinity or zero.
+static u64 reduce_bits(u64 b, int eb, int mb, int e, int m) {
+  u64 top = (((u64)1 << eb) - 1) << mb, sign = b & (u64)1 << (eb + mb), mag = b ^ sign;
+  if (mag > top) return b | (u64)1 << (mb - 1);  // NaN
+  if (m < mb) {
+    int cut = mb - m;
+    mag += ((u64)1 << (cut - 1)) - 1 + (mag >> cut & 1);
+    mag &= ~(((u64)1 << cut) - 1);
   }
-  b = sign | mag;
-  memcpy(&v, &b, sizeof v);
-  return v;
+  if (e < eb) {
+    u64 bias = ((u64)1 << (eb - 1)) - 1, reach = ((u64)1 << (e - 1)) - 1, ex = mag & top;
+    if (ex > (bias + reach) << mb) mag = top;
+    else if (ex <= (bias - reach) << mb) mag = 0;
+  }
+  return sign | mag;
 }
 
+// Formats narrower than f16 are taken for f16, where that has their range: XLA computes them there.
 static void run_reduce_precision(const ew *k, void *out, const void *const *in, i64 n) {
+  int e = k->ebits, m = k->mbits;
   if (k->out == HLO_F64) {
-    const double *a = in[0];
-    double *r = out;
-    for (i64 i = 0; i < n; i++) r[i] = reduce_precision(a[i], k->ebits, k->mbits);
+    const u64 *a = in[0];
+    u64 *r = out;
+    for (i64 i = 0; i < n; i++) r[i] = reduce_bits(a[i], 11, 52, e, m);
     return;
   }
   float buf[512];
   size_t s = hlo_dtype_storage(k->out);
-  int mbits = HS_MIN(k->mbits, 23), ebits = HS_MIN(k->ebits, 8);
+  const hlo_float_format *f = hlo_float_format_of(k->out);
+  bool half = f && f->top != HLO_TOP_E8M0;
   for (i64 i = 0; i < n; i += 512) {
-    i64 m = HS_MIN(512, n - i);
-    hlo_floats_to_f32(k->in[0], (const char *)in[0] + (size_t)i * s, buf, m);
-    for (i64 j = 0; j < m; j++) buf[j] = (float)reduce_precision((double)buf[j], ebits, mbits);
-    hlo_floats_from_f32(k->out, buf, (char *)out + (size_t)i * s, m);
+    i64 len = HS_MIN(512, n - i);
+    hlo_floats_to_f32(k->in[0], (const char *)in[0] + (size_t)i * s, buf, len);
+    for (i64 j = 0; j < len; j++) {
+      if (half) {
+        buf[j] = hlo_f16_to_f32((u16)reduce_bits(hlo_f32_to_f16(buf[j]), 5, 10, e, m));
+        continue;
+      }
+      u32 bits;
+      memcpy(&bits, &buf[j], sizeof bits);
+      bits = (u32)reduce_bits(bits, 8, 23, e, m);
+      memcpy(&buf[j], &bits, sizeof bits);
+    }
+    hlo_floats_from_f32(k->out, buf, (char *)out + (size_t)i * s, len);
   }
 }
 
@@ -127,6 +133,53 @@ void ew_run(const ew *k, void *out, const void *const *in, i64 n) {
 }
 
 // ---- whole arrays -------------------------------------------------------------------------------
+// Sizes in use of a result: along each dimension the operands' smallest, where one that has only
+// one element in use counts as spread along those of the other, as XLA's dynamic padder takes it.
+typedef struct used {
+  bool dynamic;
+  i32 size[HLO_MAX_RANK];
+} used;
+
+static used used_sizes(const hlo_instr *i, u32 nin, hlo_literal *const *ops) {
+  used u = {0};
+  for (u32 j = 0; j < nin; j++) {
+    if (!ops[j]->dynamic_sizes || ops[j]->shape->rank != i->shape->rank) continue;
+    for (u32 d = 0; d < i->shape->rank; d++) {
+      i32 n = ops[j]->dynamic_sizes[d], had = u.size[d];
+      bool spreads = nin == 2 && (n == 1 || had == 1);
+      u.size[d] = !u.dynamic ? n : spreads ? HS_MAX(n, had) : HS_MIN(n, had);
+    }
+    u.dynamic = true;
+  }
+  return u;
+}
+
+// The operand with its one element in use along some dimensions repeated along them.
+static hs_status spread_used(ev *e, const used *u, hlo_literal **op) {
+  const hlo_shape *s = (*op)->shape;
+  const i32 *has = (*op)->dynamic_sizes;
+  i64 from[HLO_MAX_RANK], to[HLO_MAX_RANK], n[HLO_MAX_RANK];
+  bool any = false;
+  hlo_row_major_strides(s->rank, s->dims, from);
+  hlo_row_major_strides(s->rank, s->dims, to);
+  for (u32 d = 0; has && d < s->rank; d++) {
+    bool here = has[d] == 1 && u->size[d] > 1;
+    any |= here;
+    n[d] = u->size[d];
+    if (here) from[d] = 0;
+  }
+  if (!any) return HS_GOOD;
+  hlo_literal *r;
+  HS_TRY(ev_new(e, s, &r));
+  size_t w = hlo_dtype_storage(s->dtype);
+  memset(r->data, 0, r->bytes);
+  ev_copy(w, s->rank, n, r->data, to, (*op)->data, from);
+  for (u32 d = 0; d < s->rank && r->dynamic_sizes; d++) r->dynamic_sizes[d] = u->size[d];
+  hlo_literal_unref(*op);
+  *op = r;
+  return HS_GOOD;
+}
+
 static hs_status run_array(ev *e, const hlo_instr *i, hlo_literal **ops, hlo_literal **out) {
   enum { CHUNK = 1 << 16 };
   ew k;
@@ -136,6 +189,9 @@ static hs_status run_array(ev *e, const hlo_instr *i, hlo_literal **ops, hlo_lit
   for (u32 j = 0; j < i->noperands; j++) types[j] = ops[j]->shape->dtype;
   if (!ew_compile_types(i->opcode, i, i->noperands, types, i->shape->dtype, &k))
     return ev_unsupported(i, "on these types");
+  used u = used_sizes(i, k.nin, ops);
+  for (u32 j = 0; j < k.nin && u.dynamic && ops[j]->shape->rank == i->shape->rank; j++)
+    HS_TRY(spread_used(e, &u, &ops[j]));
   i64 n = i->shape->elements;
   const char *in[3];
   size_t step[3];
@@ -150,18 +206,9 @@ static hs_status run_array(ev *e, const hlo_instr *i, hlo_literal **ops, hlo_lit
   for (u32 j = 0; j < k.nin && victim == k.nin; j++)
     if (step[j] == hlo_dtype_storage(k.out) && ev_writable(ops[j]) && k.mode != EW_CONVERT)
       victim = j;
-  // Elements in use in every operand are in use in the result.
-  bool dyn = false;
-  i32 sizes[HLO_MAX_RANK];
-  for (u32 j = 0; j < k.nin; j++) {
-    if (!ops[j]->dynamic_sizes || ops[j]->shape->rank != i->shape->rank) continue;
-    for (u32 d = 0; d < i->shape->rank; d++)
-      sizes[d] = dyn ? HS_MIN(sizes[d], ops[j]->dynamic_sizes[d]) : ops[j]->dynamic_sizes[d];
-    dyn = true;
-  }
   HS_TRY(victim < k.nin ? ev_reuse(e, &ops[victim], i->shape, out) : ev_new(e, i->shape, out));
-  if (dyn && (*out)->dynamic_sizes)
-    memcpy((*out)->dynamic_sizes, sizes, i->shape->rank * sizeof(i32));
+  if (u.dynamic && (*out)->dynamic_sizes)
+    memcpy((*out)->dynamic_sizes, u.size, i->shape->rank * sizeof(i32));
   char *spread[3] = {NULL, NULL, NULL};
   for (u32 j = 0; j < k.nin; j++)
     if (!step[j] && n) {

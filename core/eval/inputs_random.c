@@ -136,12 +136,9 @@ static void collect_use(const hlo_use *u, i64 element, wish *w) {
     collect_called(hlo_attr_comp(i, HLO_ATTR_BODY), 0, element, w);
     collect_called(hlo_attr_comp(i, HLO_ATTR_CONDITION), 0, element, w);
     break;
-  case HLO_CONDITIONAL: {
-    hlo_computation *branch[64];
-    u32 n = hlo_called(i, branch, 64);
-    if (k >= 1 && k - 1 < n && n <= 64) collect_called(branch[k - 1], 0, element, w);
+  case HLO_CONDITIONAL:
+    if (k >= 1 && k - 1 < hlo_ncalled(i)) collect_called(hlo_called(i, k - 1), 0, element, w);
     break;
-  }
   default: break;
   }
 }
@@ -219,7 +216,8 @@ static i64 unique_index(u64 stream, i64 i, i64 bound) {
 }
 
 static void fill_index(hlo_literal *l, u64 stream, const wish *w) {
-  i64 n = l->shape->elements, *v = hs_calloc((size_t)n + 1, sizeof *v);
+  i64 n = l->shape->elements, *v = hs_alloc_or_stop(((size_t)n + 1) * sizeof *v);
+  if (!v) return;
   for (i64 i = 0; i < n; i++)
     v[i] = w->unique ? unique_index(stream, i, w->bound)
                      : (i64)(input_hash(stream, (u64)i) % ((u64)w->bound + 1));

@@ -39,6 +39,9 @@ static char letter_arg(const call *c, const char *key, int k, char absent, char 
   i64 v = option(c, key, k, absent);
   return c->old ? (v ? if_set : if_not) : (char)v;
 }
+static bool one_of(i64 v, const char *letters) {
+  return v > 0 && v < 128 && strchr(letters, (int)v) != NULL;
+}
 static void *at(const call *c, void *base, i64 b, i64 elements) {
   return (char *)base + (size_t)(b * elements) * c->w;
 }
@@ -70,6 +73,7 @@ static bool carry(const call *c, u32 op, u32 result) {
 
 static hs_status potrf(const call *c) {
   char uplo = letter_arg(c, "uplo", 0, 'L', 'L', 'U');
+  if (!one_of(uplo, "LU")) return refuse(c, "with these options");
   if (c->rows != c->cols || !carry(c, 0, 0) || !has(c, 1, c->batches))
     return refuse(c, "with these shapes");
   int n = (int)c->rows;
@@ -84,6 +88,9 @@ static hs_status trsm(const call *c) {
        uplo_c = letter_arg(c, "uplo", 1, 'L', 'L', 'U'),
        diag_c = letter_arg(c, "diag", 3, 'N', 'U', 'N');
   i64 trans = option(c, "trans_x", 2, option(c, "trans", 2, 'N'));
+  if (!one_of(side_c, "LR") || !one_of(uplo_c, "LU") || !one_of(diag_c, "NU") ||
+      (!c->old && !one_of(trans, "NTC")))
+    return refuse(c, "with these options");
   if (c->nops < 2 || c->rows != c->cols || c->ops[1]->shape->rank < 2 || !carry(c, 1, 0))
     return refuse(c, "with these shapes");
   const hlo_shape *s = c->ops[1]->shape;

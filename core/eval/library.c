@@ -50,7 +50,8 @@ static double act_gelu_erf(double x, double a) {
 }
 static double act_gelu_tanh(double x, double a) {
   (void)a;
-  return 0.5 * x * (1 + tanh(0.7978845608028654 * (x + 0.044715 * x * x * x)));
+  // 1 + tanh(z) = 2 / (1 + exp(-2z)), which does not cancel
+  return x / (1 + exp(-2 * 0.7978845608028654 * (x + 0.044715 * x * x * x)));
 }
 static double act_linear(double x, double a) { return a * x; }
 
@@ -333,11 +334,12 @@ static hs_status conv_gradient(ev *e, const hlo_instr *i, hlo_literal **ops, boo
   for (u32 d = 0; d < n; d++)
     pd[d] = y->dims[l->out_spatial[d]], kd[d] = k->dims[l->rhs_spatial[d]];
   hlo_literal *r = NULL;
-  double *sum = hs_calloc((size_t)HS_MAX(to->elements, 1), sizeof *sum),
+  double *sum = hs_try_calloc((size_t)HS_MAX(to->elements, 1), sizeof *sum),
          *a = hs_try_alloc((size_t)HS_MAX(ops[0]->shape->elements, 1) * sizeof *a),
          *b = hs_try_alloc((size_t)HS_MAX(ops[1]->shape->elements, 1) * sizeof *b);
-  hs_status st =
-      a && b ? HS_GOOD : hs_fail(HS_E_NO_MEMORY, "no memory for the operands of a convolution");
+  hs_status st = sum && a && b
+                     ? HS_GOOD
+                     : hs_fail(HS_E_NO_MEMORY, "no memory for the operands of a convolution");
   if (hs_ok(st)) {
     ev_convert(ops[0]->shape->dtype, ops[0]->data, HLO_F64, a, ops[0]->shape->elements);
     ev_convert(ops[1]->shape->dtype, ops[1]->data, HLO_F64, b, ops[1]->shape->elements);
@@ -371,7 +373,7 @@ static hs_status conv_gradient(ev *e, const hlo_instr *i, hlo_literal **ops, boo
       st = hs_poll();
     } while (hs_ok(st) && ev_next(n, pd, pos));
   double scale = hlo_config_number(i, NULL, "conv_result_scale", 1);
-  for (i64 q = 0; q < to->elements && scale != 1; q++) sum[q] *= scale;
+  for (i64 q = 0; q < to->elements && scale != 1 && sum; q++) sum[q] *= scale;
   if (hs_ok(st)) st = store(e, to, sum, &r);
   hs_free(sum);
   hs_free(a);

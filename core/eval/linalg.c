@@ -119,8 +119,8 @@ static hs_status transform_dim(zz *a, u32 rank, const i64 *dims, u32 dim, bool i
   if (n < 1) return HS_GOOD;
   transform t;
   HS_TRY(transform_init(&t, n));
-  zz *line = hs_alloc((size_t)n * sizeof *line);
-  hs_status st = HS_GOOD;
+  zz *line = hs_try_calloc((size_t)n, sizeof *line);
+  hs_status st = line ? HS_GOOD : hs_fail(HS_E_NO_MEMORY, "no memory for a line of a transform");
   for (i64 o = 0; o < outer && hs_ok(st); o++) {
     for (i64 j = 0; j < inner; j++) {
       zz *p = a + o * n * inner + j;
@@ -411,12 +411,20 @@ static hs_status norm_out(ev *e, const hlo_instr *i, const norm *b, u32 n, doubl
   return ev_pack_results(i, n, r, out);
 }
 
+static hs_status norm_no_memory(norm *b, double *x, double *y) {
+  hs_free(x);
+  hs_free(y);
+  norm_free(b);
+  return hs_fail(HS_E_NO_MEMORY, "no memory for the features of a batch norm");
+}
+
 hs_status ev_norm_training(ev *e, const hlo_instr *i, u32 n, hlo_literal *const *ops, i64 feature,
                            double eps, bool inverse, hlo_literal **out) {
   norm b;
   HS_TRY(norm_init(i, n, ops, feature, eps, &b));
-  double *mean = hs_calloc((size_t)b.features + 1, sizeof *mean),
-         *var = hs_calloc((size_t)b.features + 1, sizeof *var);
+  double *mean = hs_try_calloc((size_t)b.features + 1, sizeof *mean),
+         *var = hs_try_calloc((size_t)b.features + 1, sizeof *var);
+  if (!mean || !var) return norm_no_memory(&b, mean, var);
   for (i64 k = 0; k < b.n; k++) mean[feature_of(&b, k)] += b.in[0][k];
   for (i64 f = 0; f < b.features; f++) mean[f] /= (double)b.per;
   for (i64 k = 0; k < b.n; k++) {
@@ -455,8 +463,9 @@ hs_status ev_norm_gradient(ev *e, const hlo_instr *i, u32 n, hlo_literal *const 
   // operand, scale, mean, variance, gradient of the output
   norm b;
   HS_TRY(norm_init(i, n, ops, feature, eps, &b));
-  double *scale = hs_calloc((size_t)b.features + 1, sizeof *scale),
-         *offset = hs_calloc((size_t)b.features + 1, sizeof *offset);
+  double *scale = hs_try_calloc((size_t)b.features + 1, sizeof *scale),
+         *offset = hs_try_calloc((size_t)b.features + 1, sizeof *offset);
+  if (!scale || !offset) return norm_no_memory(&b, scale, offset);
   const double *x = b.in[0], *mean = b.in[2], *g = b.in[4];
   double *var = b.in[3];
   for (i64 f = 0; f < b.features && inverse; f++) var[f] = 1 / (var[f] * var[f]) - b.eps;

@@ -1,6 +1,7 @@
 // loop.c — while loops, and the two kinds of them that need not be run iteration by iteration.
 //
-// An element of the state that the body passes on unchanged leaves the loop as it entered. A loop
+// An element of the state that the body passes on unchanged, or makes the constant that it is at
+// the start, leaves the loop as it entered. A loop
 // of which nothing else is read has no influence on the result, whether it ends or not (XLA removes
 // such loops too), so its readers read the initial state. And a loop that does nothing but count
 // has a closed form: the counter moves by a constant, wraps around in its own type, and stops at
@@ -31,11 +32,24 @@ static const hlo_instr *element_made(const hlo_computation *body, i64 k) {
   return r->opcode == HLO_TUPLE && k >= 0 && (u64)k < r->noperands ? hlo_operand(r, (u32)k) : NULL;
 }
 
+// The body makes the same constant of element k that the loop starts with.
+static bool stays_constant(const hlo_instr *loop, const hlo_instr *made, i64 k) {
+  const hlo_instr *init = through_copies(hlo_operand(loop, 0));
+  if (hlo_shape_is_tuple(init->shape))
+    init = init->opcode == HLO_TUPLE && (u64)k < init->noperands
+               ? through_copies(hlo_operand(init, (u32)k))
+               : NULL;
+  made = through_copies(made);
+  if (!init || init->opcode != HLO_CONSTANT || made->opcode != HLO_CONSTANT) return false;
+  const hlo_literal *a = hlo_constant_value(init), *b = hlo_constant_value(made);
+  return a && b && !a->elided && !b->elided && hlo_literal_equal(a, b);
+}
+
 static bool passes_through(const hlo_instr *loop, i64 k) {
   const hlo_computation *body = hlo_attr_comp(loop, HLO_ATTR_BODY);
   if (!body || k < 0) return false;
   const hlo_instr *made = element_made(body, k);
-  return made && element_read(made, body) == k;
+  return made && (element_read(made, body) == k || stays_constant(loop, made, k));
 }
 
 bool ev_loop_is_idle(const hlo_instr *loop) {
@@ -44,6 +58,14 @@ bool ev_loop_is_idle(const hlo_instr *loop) {
     if (u->user->opcode != HLO_GET_TUPLE_ELEMENT ||
         !passes_through(loop, hlo_attr_int(u->user, HLO_ATTR_INDEX, -1)))
       return false;
+  return !hlo_has_side_effect(loop);
+}
+
+// All of its state passes through: the result is the initial state, however often it runs.
+static bool changes_nothing(const hlo_instr *loop) {
+  u32 n = hlo_shape_is_tuple(loop->shape) ? loop->shape->nelems : 1;
+  for (u32 k = 0; k < n; k++)
+    if (!passes_through(loop, k)) return false;
   return !hlo_has_side_effect(loop);
 }
 
@@ -198,6 +220,7 @@ hs_status hlo_eval_while(ev *e, const hlo_instr *i, hlo_literal **ops, hlo_liter
   hlo_literal *state = ops[0];
   ops[0] = NULL;
   bool more = true;
+  if (changes_nothing(i)) return *out = state, HS_GOOD;
   hs_status st = count(e, i, &state, &more);
   if (hs_ok(st) && more) {
     *out = state;

@@ -182,10 +182,10 @@ hs_status hlo_eval_pad(ev *e, const hlo_instr *i, hlo_literal **ops, hlo_literal
   hlo_row_major_strides(to->rank, to->dims, ts);
   for (u32 d = 0; d < to->rank; d++) {
     i64 step = pad->v[d].interior + 1, low = pad->v[d].low;
-    // Elements first .. last of the operand land inside the result.
+    // Elements first .. last of the operand, of those in use, land inside the result.
+    i64 has = ops[0]->dynamic_sizes ? ops[0]->dynamic_sizes[d] : from->dims[d];
     i64 first = low < 0 ? (-low + step - 1) / step : 0;
-    i64 last =
-        to->dims[d] - 1 - low < 0 ? -1 : HS_MIN(from->dims[d] - 1, (to->dims[d] - 1 - low) / step);
+    i64 last = to->dims[d] - 1 - low < 0 ? -1 : HS_MIN(has - 1, (to->dims[d] - 1 - low) / step);
     n[d] = last - first + 1;
     if (n[d] <= 0) any = false;
     src += first * fs[d];
@@ -345,12 +345,19 @@ static void regroup(hlo_dtype from, const u8 *src, i64 n, hlo_dtype to, u8 *dst,
 static hs_status reinterpret(ev *e, const hlo_instr *i, hlo_literal **op, const hlo_shape *to,
                              hlo_literal **out) {
   hlo_dtype f = (*op)->shape->dtype, t = to->dtype;
+  // The verifier compares sizes only where layouts are final.
+  if ((*op)->shape->elements * hlo_dtype_bits(f) != to->elements * hlo_dtype_bits(t))
+    return ev_unsupported(i, "between arrays of different size");
+  if (t == HLO_PRED && f != HLO_PRED && hlo_dtype_bits(f) >= 8) {  // of any bits, but 0 or 1
+    HS_TRY(ev_new(e, to, out));
+    regroup(f, (*op)->data, (*op)->shape->elements, t, (*out)->data, to->elements);
+    for (i64 k = 0; k < to->elements; k++) ((u8 *)(*out)->data)[k] = ((u8 *)(*out)->data)[k] != 0;
+    return HS_GOOD;
+  }
   if (hlo_dtype_bits(f) == hlo_dtype_bits(t) && hlo_dtype_bits(f) >= 8) {
     *out = ev_retag(op, to);
     return HS_GOOD;
   }
-  if ((*op)->shape->elements * hlo_dtype_bits(f) != to->elements * hlo_dtype_bits(t))
-    return ev_unsupported(i, "between arrays of different size");
   HS_TRY(ev_new(e, to, out));
   regroup(f, (*op)->data, (*op)->shape->elements, t, (*out)->data, to->elements);
   return HS_GOOD;
@@ -368,6 +375,7 @@ hs_status hlo_eval_bitcast_convert(ev *e, const hlo_instr *i, hlo_literal **ops,
 hs_status hlo_eval_bitcast(ev *e, const hlo_instr *i, hlo_literal **ops, hlo_literal **out) {
   const hlo_shape *to = i->shape, *from = hlo_operand(i, 0)->shape;
   if (!hlo_shape_is_array(from) || !hlo_shape_is_array(to)) {
+    if (!hlo_shape_compatible(from, to)) return ev_unsupported(i, "between values of other forms");
     *out = ev_retag(&ops[0], to);
     return HS_GOOD;
   }
@@ -437,6 +445,10 @@ hs_status hlo_eval_gather(ev *e, const hlo_instr *i, hlo_literal **ops, hlo_lite
   hlo_row_major_strides(to->rank, to->dims, ts);
   HS_TRY(ev_new(e, to, out));
   if (!to->elements) return HS_GOOD;
+  if (!from->elements) {  // nothing to take from: zeros, as XLA
+    memset((*out)->data, 0, (*out)->bytes);
+    return HS_GOOD;
+  }
   // Window dimensions of the result, and the batch dimensions with the index dimension each one
   // walks.
   i32 *used = (*out)->dynamic_sizes;

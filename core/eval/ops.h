@@ -61,6 +61,10 @@ hs_status ev_check_args(const hlo_computation *, u32 n, hlo_literal *const *args
 hs_status ev_run_one(const hlo_computation *, u32 n, hlo_literal *const *args,
                      const hlo_eval_options *, ev_world *, u32 replica, u32 partition,
                      hlo_literal **out);
+// One device's part in one instruction, on given operands.
+hs_status ev_run_instr(const hlo_instr *, u32 n, hlo_literal *const *operands,
+                       const hlo_eval_options *, ev_world *, u32 replica, u32 partition,
+                       hlo_literal **out);
 ev_prog **ev_plan_prog(ev_plan *);  // where prog.c keeps its compiled form
 
 // ---- loop.c --------------------------------------------------------------------------------

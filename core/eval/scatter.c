@@ -230,7 +230,7 @@ static hs_status scatter_run(ev *e, const hlo_instr *i, u32 n, hlo_literal **ops
                                                   hlo_dtype_storage(it)),
             d = map.v[q];
         inside = v >= 0 && v <= to->dims[d] - m.window[d];
-        o += v * m.stride[d];
+        if (inside) o += v * m.stride[d];
       }
       // a window that sticks out is dropped as a whole
       if (!inside) continue;

@@ -69,6 +69,11 @@ hs_status ev_join(ev *e, const hlo_instr *i, u32 size, u32 position, u32 group, 
     return HS_GOOD;
   }
   pthread_mutex_lock(&w->lock);
+  // Others have given up and left: to complete their rendezvous now would leave it to nobody.
+  if (w->failed) {
+    pthread_mutex_unlock(&w->lock);
+    return deadlock(i);
+  }
   ev_rendezvous *m = open_rendezvous(w, i, group, size, nops);
   for (u32 k = 0; k < nops; k++) m->ops[position * nops + k] = hlo_literal_ref(ops[k]);
   bool full = ++m->come == m->size;
@@ -262,13 +267,14 @@ bool ev_mesh_axis(const hlo_mesh *m, const hlo_axis *a, i64 *size, i64 *stride) 
 typedef struct device {
   pthread_t thread;
   bool started;
-  const hlo_module *m;
+  const hlo_computation *comp;  // what it runs, or
+  const hlo_instr *instr;       // the one instruction
   u32 nargs;
   hlo_literal *const *args;
   hlo_eval_options opt;
   ev_world *w;
   u32 replica, partition;
-  const hs_interrupt *interrupt;  // of the thread that asked for the run
+  hs_interrupt *interrupt;  // of the thread that asked for the run
   hlo_literal *out;
   hs_status st;
 } device;
@@ -276,8 +282,10 @@ typedef struct device {
 static void *device_main(void *arg) {
   device *d = arg;
   hs_interrupt_watch(d->interrupt);
-  d->st =
-      ev_run_one(d->m->entry, d->nargs, d->args, &d->opt, d->w, d->replica, d->partition, &d->out);
+  d->st = d->instr ? ev_run_instr(d->instr, d->nargs, d->args, &d->opt, d->w, d->replica,
+                                  d->partition, &d->out)
+                   : ev_run_one(d->comp, d->nargs, d->args, &d->opt, d->w, d->replica, d->partition,
+                                &d->out);
   pthread_mutex_lock(&d->w->lock);
   d->w->finished++;
   if (!hs_ok(d->st)) d->w->failed = true;
@@ -400,8 +408,8 @@ static hs_status collect(device *d, u32 n) {
   return st;
 }
 
-hs_status ev_run_devices(const hlo_module *m, u32 nargs, hlo_literal *const *args,
-                         const hlo_eval_options *opt, hlo_literal **out) {
+hs_status hlo_eval_devices(const hlo_module *m, const hlo_eval_options *opt, u32 *replicas,
+                           u32 *partitions, bool *transfers) {
   i64 reps = opt && opt->nreplicas ? opt->nreplicas : module_int(m, HLO_ATTR_REPLICA_COUNT);
   i64 parts = opt && opt->npartitions ? opt->npartitions : module_int(m, HLO_ATTR_NUM_PARTITIONS);
   bool told = (opt && (opt->nreplicas || opt->npartitions)) ||
@@ -412,44 +420,78 @@ hs_status ev_run_devices(const hlo_module *m, u32 nargs, hlo_literal *const *arg
   if (parts < 1) parts = 1;
   if (reps > EV_MAX_DEVICES || parts > EV_MAX_DEVICES || reps * parts > EV_MAX_DEVICES)
     return hs_fail(HS_E_LIMIT, "more than %d devices", EV_MAX_DEVICES);
-  u32 n = (u32)(reps * parts);
-  bool apart, transfers = needs_world(m, &apart);
-  if (!apart) n = 1;
-  if (n == 1 && !transfers) return hlo_eval_computation(m->entry, nargs, args, opt, out);
-  HS_TRY(ev_check_args(m->entry, nargs, args));
-  ev_world w = {.n = n, .replicas = (u32)reps, .partitions = (u32)parts};
-  pthread_mutex_init(&w.lock, NULL);
-  pthread_cond_init(&w.changed, NULL);
-  device *d = hs_calloc(n, sizeof *d);
+  bool apart;
+  *transfers = needs_world(m, &apart);
+  *replicas = apart ? (u32)reps : 1;
+  *partitions = apart ? (u32)parts : 1;
+  return HS_GOOD;
+}
+
+// Every device on a thread of its own, those that are `here` (NULL: all); d[k].st and d[k].out say
+// what became of each.
+static void run_threads(ev_world *w, device *d, const bool *here) {
+  pthread_mutex_init(&w->lock, NULL);
+  pthread_cond_init(&w->changed, NULL);
   // Ctrl-C is the main thread's, whatever threads there are
   sigset_t only_int, before;
   sigemptyset(&only_int);
   sigaddset(&only_int, SIGINT);
   pthread_sigmask(SIG_BLOCK, &only_int, &before);
-  for (u32 k = 0; k < n; k++) {
-    d[k] = (device){.m = m,
-                    .nargs = nargs,
-                    .args = args,
-                    .w = &w,
-                    .replica = k / (u32)parts,
-                    .partition = k % (u32)parts,
-                    .interrupt = hs_interrupt_watched()};
-    if (opt) d[k].opt = *opt;
-    if (k) d[k].opt.observe = NULL;  // captures see the first device
-    d[k].started = pthread_create(&d[k].thread, NULL, device_main, &d[k]) == 0;
+  for (u32 k = 0; k < w->n; k++) {
+    bool comes = !here || here[k];
+    d[k].w = w;
+    d[k].replica = k / w->partitions;
+    d[k].partition = k % w->partitions;
+    d[k].interrupt = hs_interrupt_watched();
+    d[k].started = comes && pthread_create(&d[k].thread, NULL, device_main, &d[k]) == 0;
     if (d[k].started) continue;
-    pthread_mutex_lock(&w.lock);
-    w.finished++;
-    w.failed = true;
-    pthread_mutex_unlock(&w.lock);
-    d[k].st = hs_fail(HS_E_NO_MEMORY, "no thread for a simulated device");
+    pthread_mutex_lock(&w->lock);
+    w->finished++;
+    w->failed |= comes;
+    pthread_cond_broadcast(&w->changed);
+    pthread_mutex_unlock(&w->lock);
+    if (comes) d[k].st = hs_fail(HS_E_NO_MEMORY, "no thread for a simulated device");
   }
   pthread_sigmask(SIG_SETMASK, &before, NULL);
-  for (u32 k = 0; k < n; k++)
+  for (u32 k = 0; k < w->n; k++)
     if (d[k].started) pthread_join(d[k].thread, NULL);
+}
+
+hs_status ev_run_devices(const hlo_module *m, u32 nargs, hlo_literal *const *args,
+                         const hlo_eval_options *opt, hlo_literal **out) {
+  u32 reps, parts;
+  bool transfers;
+  HS_TRY(hlo_eval_devices(m, opt, &reps, &parts, &transfers));
+  u32 n = reps * parts;
+  if (n == 1 && !transfers) return hlo_eval_computation(m->entry, nargs, args, opt, out);
+  HS_TRY(ev_check_args(m->entry, nargs, args));
+  ev_world w = {.n = n, .replicas = reps, .partitions = parts};
+  device *d = hs_calloc(n, sizeof *d);
+  for (u32 k = 0; k < n; k++) {
+    d[k] = (device){.comp = m->entry, .nargs = nargs, .args = args};
+    if (opt) d[k].opt = *opt;
+    if (k) d[k].opt.observe = NULL;  // captures see the first device
+  }
+  run_threads(&w, d, NULL);
   hs_status st = collect(d, n);
   if (hs_ok(st)) *out = d[0].out, d[0].out = NULL;
   for (u32 k = 0; k < n; k++) hlo_literal_unref(d[k].out);
+  hs_free(d);
+  free_world(&w);
+  return st;
+}
+
+hs_status hlo_eval_together(const hlo_instr *i, u32 replicas, u32 partitions, const bool *here,
+                            hlo_literal *const *const *ops, hlo_literal **outs) {
+  ev_world w = {.n = replicas * partitions, .replicas = replicas, .partitions = partitions};
+  device *d = hs_calloc(w.n, sizeof *d);
+  for (u32 k = 0; k < w.n; k++) d[k] = (device){.instr = i, .nargs = i->noperands, .args = ops[k]};
+  run_threads(&w, d, here);
+  hs_status st = collect(d, w.n);
+  for (u32 k = 0; k < w.n; k++) {
+    outs[k] = hs_ok(st) ? d[k].out : NULL;
+    if (!hs_ok(st)) hlo_literal_unref(d[k].out);
+  }
   hs_free(d);
   free_world(&w);
   return st;

@@ -115,7 +115,10 @@ hlo_instr *hlo_build_scalar_i64(hlo_computation *c, hlo_dtype t, i64 v) {
   return hlo_add_constant(c, hlo_literal_scalar_i64(c->module->ctx, t, v), NULL);
 }
 hlo_instr *hlo_build_full(hlo_computation *c, const hlo_shape *shape, double v) {
-  hlo_instr *k = hlo_build_scalar_f64(c, shape->dtype, v);
+  // an integer is cut to the type's width, so that one is -1 in s1; a real number is clamped
+  bool cut = hlo_dtype_is_integer(shape->dtype) && v == (double)(i64)v;
+  hlo_instr *k = cut ? hlo_build_scalar_i64(c, shape->dtype, (i64)v)
+                     : hlo_build_scalar_f64(c, shape->dtype, v);
   return shape->rank ? hlo_add_broadcast(k, shape, 0, NULL) : k;
 }
 

@@ -143,10 +143,9 @@ hs_status hlo_infer_shape(hlo_ctx *ctx, hlo_opcode op, u32 n, const hlo_shape *c
   *out = NULL;
   if (op <= HLO_OP_INVALID || op >= HLO_OPCODE_COUNT)
     return hs_fail(HS_E_OPCODE, "there is no operation number %d", (int)op);
-  int arity = hlo_ops[op].arity;
-  if (arity != HLO_VARIADIC && n != (u32)arity)
-    return hs_fail(HS_E_ARITY, "%s expects %d operands, but has %u operands", hlo_op_text(op),
-                   arity, n);
+  if (!hlo_op_takes(op, n))
+    return hs_fail(HS_E_ARITY, "%s expects %s%u operands, but has %u operands", hlo_op_text(op),
+                   hlo_op_at_least(op), hlo_op_least(op), n);
   const hlo_shape *few[8], **in = n <= HS_COUNT(few) ? few : hs_alloc(n * sizeof *in);
   for (u32 i = 0; i < n; i++) in[i] = operands[i]->logical;
   infer_args a = {ctx, op, n, in, attrs, stated ? stated->logical : NULL};
@@ -188,7 +187,7 @@ hs_status hlo_infer_stated(const infer_args *a, const hlo_shape **out) {
 }
 hs_status hlo_infer_tuple(const infer_args *a, const hlo_shape **out) {
   *out = hlo_shape_tuple(a->ctx, a->n, a->in);
-  return HS_GOOD;
+  return hlo_shape_check_tuple(*out);
 }
 hs_status hlo_infer_gte(const infer_args *a, const hlo_shape **out) {
   const hlo_shape *t = a->in[0];

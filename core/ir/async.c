@@ -54,14 +54,12 @@ void hlo_set_thread_deep(hlo_computation *c, hs_str thread) {
       if (hlo_is(i, HLO_ASYNC_START) && thread.n)
         hlo_set_attr(i, (hlo_attr){.id = HLO_ATTR_ASYNC_EXECUTION_THREAD, .v.s = thread});
       else if (hlo_is(i, HLO_ASYNC_START)) hlo_remove_attr(i, HLO_ATTR_ASYNC_EXECUTION_THREAD);
-      u32 n = hlo_called(i, NULL, 0);
-      hlo_computation **callees = n ? hs_alloc(n * sizeof *callees) : NULL;
-      for (u32 k = 0; k < hlo_called(i, callees, n); k++) {
+      for (u32 k = 0; k < hlo_ncalled(i); k++) {
+        hlo_computation *callee = hlo_called(i, k);
         bool seen = false;
-        for (size_t j = 0; j < all.n && !seen; j++) seen = all.v[j] == callees[k];
-        if (!seen) hs_vec_push(&all, callees[k]);
+        for (size_t j = 0; j < all.n && !seen; j++) seen = all.v[j] == callee;
+        if (!seen) hs_vec_push(&all, callee);
       }
-      hs_free(callees);
     }
   }
   hs_vec_free(&all);

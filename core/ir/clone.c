@@ -115,5 +115,6 @@ hlo_module *hlo_module_clone(const hlo_module *m, const char *name) {
   hs_free(made);
   hs_free(map.to);
   r->journal->off = false;
+  hlo_mark_invalid(r, hlo_known_invalid(m));
   return r;
 }

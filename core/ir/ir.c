@@ -59,15 +59,21 @@ static u32 callees_of(const hlo_attr *a, hlo_computation *const **v) {
   }
 }
 
-u32 hlo_called(const hlo_instr *i, hlo_computation **out, u32 cap) {
+u32 hlo_ncalled(const hlo_instr *i) {
   u32 n = 0;
+  hlo_computation *const *v;
+  for (u32 k = 0; i->attrs && k < i->attrs->n; k++) n += callees_of(&i->attrs->v[k], &v);
+  return n;
+}
+
+hlo_computation *hlo_called(const hlo_instr *i, u32 at) {
   for (u32 k = 0; i->attrs && k < i->attrs->n; k++) {
     hlo_computation *const *v;
-    u32 of = callees_of(&i->attrs->v[k], &v);
-    for (u32 j = 0; j < of; j++, n++)
-      if (n < cap) out[n] = v[j];
+    u32 n = callees_of(&i->attrs->v[k], &v);
+    if (at < n) return v[at];
+    at -= n;
   }
-  return n;
+  return NULL;
 }
 
 bool hlo_calls(const hlo_instr *i, const hlo_computation *c) {
@@ -243,9 +249,7 @@ u64 hlo_fingerprint(const hlo_module *m) {
       for (u32 j = 0; i->ctrl_preds && j < i->ctrl_preds->n; j++)
         h = hs_mix(h, 7 + number[i->ctrl_preds->v[j]->id]);
       h = hlo_attrs_hash(i->attrs, h, skip_in_fingerprint);
-      hlo_computation *called[8];
-      u32 nc = HS_MIN(hlo_called(i, called, HS_COUNT(called)), (u32)HS_COUNT(called));
-      for (u32 j = 0; j < nc; j++) h = hs_mix(h, of_comp[called[j]->id]);
+      for (u32 j = 0; j < hlo_ncalled(i); j++) h = hs_mix(h, of_comp[hlo_called(i, j)->id]);
       if (hlo_is_root(i)) h = hs_mix(h, 99);
     }
     of_comp[comps[c]->id] = h;

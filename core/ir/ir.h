@@ -125,12 +125,24 @@ struct hlo_module {
   u64 serial;                               // no other module of this process has it
   u64 generation;                           // grows with every edit
   u64 call_generation;                      // grows with every edit of who calls what
+  u64 invalid_at;                           // 1 + the generation found invalid; 0: none
   struct hlo_journal *journal;              // uncommitted edits (journal.h)
   struct hlo_names *names;                  // instructions and computations by name (names.h)
   const struct hlo_proto_kept *proto_kept;  // NULL when it was not read from a proto
   hlo_copy_kept *copy_kept;                 // copies proto_kept; NULL when there is none
   const char *load_note;                    // what the reader had to leave out; NULL
 };
+
+// Whether the verifier has refused the module as it is now (hlo_mark_invalid). Passes, cost rules,
+// the evaluator and the code generators take HLO's rules for granted and assert in checked builds
+// that they are not given such a module; one that nobody has verified is the caller's promise.
+static inline bool hlo_known_invalid(const hlo_module *m) {
+  return m->invalid_at == m->generation + 1;
+}
+// Notes the verifier's answer for the module as it is now; the next edit ends it.
+static inline void hlo_mark_invalid(hlo_module *m, bool invalid) {
+  m->invalid_at = invalid ? m->generation + 1 : 0;
+}
 
 // ---- iterating ----------------------------------------------------------------------------------
 // The instructions of a computation in list order; the body must not remove the one it is at.
@@ -182,8 +194,10 @@ static inline i64 hlo_param_number(const hlo_instr *i) {
 // NULL when absent.
 const hlo_metadata *hlo_metadata_of(const hlo_instr *);
 
-// Every computation an instruction calls, in XLA's order; returns how many, fills at most `cap`.
-u32 hlo_called(const hlo_instr *, hlo_computation **out, u32 cap);
+// The computations an instruction calls, in XLA's order: how many, and the k-th (NULL only in a
+// module that is not verified).
+u32 hlo_ncalled(const hlo_instr *);
+hlo_computation *hlo_called(const hlo_instr *, u32 k);
 bool hlo_calls(const hlo_instr *, const hlo_computation *);
 // The computation of a fusion, call, map, reduce...: `calls` or `to_apply`; NULL when neither.
 hlo_computation *hlo_fusion_comp(const hlo_instr *);
@@ -251,6 +265,13 @@ u32 *hlo_count_callers(const hlo_module *, const hlo_call_list *, hs_arena *);
 hlo_computation **hlo_comp_post_order(const hlo_module *, hs_arena *, u32 *n);
 // The same with every computation after all that it calls.
 hlo_computation **hlo_comp_callees_first(const hlo_module *, hs_arena *, u32 *n);
+// E_LIMIT when the entry would have more than HLO_MAX_EXPANDED instructions if each instruction
+// that `copied` selects had its called computations to itself: 80 computations that call the one
+// before twice stand for 2^80. Who copies along paths of calls asks before; `who` begins the
+// message.
+#define HLO_MAX_EXPANDED (1 << 22)
+hs_status hlo_check_expansion(const hlo_module *, bool (*copied)(const hlo_instr *),
+                              const char *who);
 // Either order (strict: callees first), from a call list of the module as it is.
 hlo_computation **hlo_order_comps(const hlo_module *, const hlo_call_list *, bool strict,
                                   hs_arena *, u32 *n);

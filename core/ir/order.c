@@ -188,7 +188,6 @@ void hlo_put_in_order(hlo_computation *c) {
 // ---- computations -------------------------------------------------------------------------------
 
 hlo_call_list hlo_find_calls(const hlo_module *m, hs_arena *a) {
-  enum { FEW = 2 };
   HS_VEC(hlo_instr *) calls = {0};
   HS_VEC(hlo_callees) callees = {0};
   hlo_call_list l = {.first = HS_NEW_ARRAY(a, u32, m->next_comp_id + 1),
@@ -197,12 +196,9 @@ hlo_call_list hlo_find_calls(const hlo_module *m, hs_arena *a) {
     l.first[c->id] = (u32)calls.n;
     hlo_for_each_instr(i, c) {
       if (!hlo_op_has(i->opcode, HLO_F_CALLS)) continue;
-      hlo_computation **v = hs_arena_alloc(a, FEW * sizeof *v);
-      u32 called = hlo_called(i, v, FEW);
-      if (called > FEW) {
-        v = hs_arena_alloc(a, called * sizeof *v);
-        hlo_called(i, v, called);
-      }
+      u32 called = hlo_ncalled(i);
+      hlo_computation **v = hs_arena_alloc(a, (called + 1) * sizeof *v);
+      for (u32 k = 0; k < called; k++) v[k] = hlo_called(i, k);
       hs_vec_push(&calls, i);
       hs_vec_push(&callees, ((hlo_callees){called, v}));
     }
@@ -304,4 +300,36 @@ hlo_computation **hlo_comp_callees_first(const hlo_module *m, hs_arena *a, u32 *
 }
 hlo_computation **hlo_comp_post_order(const hlo_module *m, hs_arena *a, u32 *count) {
   return order_comps(m, false, a, count);
+}
+
+// ---- growth along paths of calls ----------------------------------------------------------------
+// Instructions of an instruction and all that it stands for; callees are counted already.
+static i64 expanded(const hlo_instr *i, const i64 *sizes, bool (*copied)(const hlo_instr *)) {
+  if (!hlo_op_has(i->opcode, HLO_F_CALLS) || !copied(i)) return 1;
+  i64 sum = 1;
+  for (u32 k = 0; k < hlo_ncalled(i); k++) {
+    const hlo_computation *c = hlo_called(i, k);
+    if (c) sum = hs_add_sat_i64(sum, sizes[c->id]);
+  }
+  return sum;
+}
+
+hs_status hlo_check_expansion(const hlo_module *m, bool (*copied)(const hlo_instr *),
+                              const char *who) {
+  hs_arena a = {0};
+  i64 *sizes = HS_NEW_ARRAY(&a, i64, m->next_comp_id + 1);
+  u32 n;
+  hlo_computation **order = hlo_comp_callees_first(m, &a, &n);
+  for (u32 k = 0; k < n; k++)
+    hlo_for_each_instr(i, order[k]) {
+      i64 *size = &sizes[order[k]->id];
+      *size = hs_add_sat_i64(*size, expanded(i, sizes, copied));
+    }
+  i64 total = sizes[m->entry->id];
+  hs_arena_free(&a);
+  if (total <= HLO_MAX_EXPANDED) return HS_GOOD;
+  u32 log = 63 - (u32)__builtin_clzll((u64)total);
+  return hs_with_note(hs_fail(HS_E_LIMIT, "%s would make %s2^%u instructions; the limit is %d", who,
+                              total == INT64_MAX ? "at least " : "about ", log, HLO_MAX_EXPANDED),
+                      "computations call others more than once, along many paths");
 }

@@ -39,7 +39,7 @@ static i64 fit(pb m, u32 message, u32 depth) {
   return m.bad ? score - 100 : score;
 }
 
-static u32 root_of(pb m) {
+u32 hlo_proto_root(pb m) {
   if (!pb_valid(m)) return 0;
   if (leads_to_opcode(m, PB_PATH(3, 2, 2))) return PB_HloModuleProto;
   if (leads_to_opcode(m, PB_PATH(1, 1, 3, 2, 2))) return PB_HloSnapshot;
@@ -66,7 +66,7 @@ static bool delimited(pb m, pb *message) {
 bool hlo_is_proto(const void *p, size_t n) {
   const u8 *s = p;
   pb m = {s, s + n, false}, inner;
-  return n > 8 && (root_of(m) || delimited(m, &inner));
+  return n > 8 && (hlo_proto_root(m) || delimited(m, &inner));
 }
 
 // Messages within messages must be whole too: half a submessage is a damaged file, not one with
@@ -98,7 +98,8 @@ static bool take_array(proto_reader *r, hlo_literal *l, pb *raw) {
   const u8 *from = raw->p;
   raw->p += need;
   if (bits >= 8) return proto_fill(l, (pb){from, from + need, false}), true;
-  u8 *wide = hs_alloc((size_t)s->elements + 1);
+  u8 *wide = hs_try_alloc((size_t)s->elements + 1);
+  if (!wide) return proto_error(r, "no memory for an argument"), false;
   u32 per = 8 / bits;
   for (i64 k = 0; k < s->elements; k++)
     wide[k] = (u8)((u32)from[(u64)k / per] >> ((u64)k % per * bits) & ((1u << bits) - 1));
@@ -145,7 +146,8 @@ static void put_arrays(hs_buf *b, const hlo_literal *l) {
   }
   u32 bits = s->dtype == HLO_PRED ? 1 : (u32)hlo_dtype_bits(s->dtype),
       per = bits < 8 ? 8 / bits : 1;
-  u8 *bytes = hs_alloc(l->bytes + 1);
+  u8 *bytes = hs_alloc_or_stop(l->bytes + 1);
+  if (!bytes) return;
   proto_layout_order(l, (char *)bytes);
   if (bits < 8) {
     for (i64 k = 0; k < s->elements; k++) {
@@ -303,7 +305,7 @@ static hs_status conform(proto_plain_form *f, const char *file, hs_buf *made) {
 hs_status proto_plain(hlo_ctx *ctx, const void *p, size_t n, const char *file, hs_buf *made,
                       proto_plain_form *out) {
   pb m = {p, (const u8 *)p + n, false}, message;
-  *out = (proto_plain_form){m, root_of(m), false, 0};
+  *out = (proto_plain_form){m, hlo_proto_root(m), false, 0};
   if (out->root) return conform(out, file, made);
   if (!delimited(m, &message))
     return hs_fail(HS_E_PROTO, "%s is no serialized HLO module", file ? file : "the data");
@@ -351,7 +353,7 @@ hs_status hlo_proto_output_sharding(const void *p, size_t n, hs_arena *arena,
                                     const hlo_sharding **out) {
   *out = NULL;
   pb m = {p, (const u8 *)p + n, false};
-  u32 root = root_of(m);
+  u32 root = hlo_proto_root(m);
   if (!root) return hs_fail(HS_E_PROTO, "the data is no serialized HLO module");
   if (root != PB_HloModuleProto) m = pb_sub(m, 1);
   if (root == PB_HloSnapshot) m = pb_sub(m, 1);

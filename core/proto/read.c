@@ -412,6 +412,7 @@ static void read_instr(builder *b, hlo_computation *c, pb m) {
   proto_reader *r = &b->r;
   hs_str name = proto_name(r, m, 1), text = pb_str(m, 2);
   i64 direction, id = local_id(pb_int(m, 35, 0));
+  if (pb_int(m, 35, 0) < 0) return proto_error(r, "an instruction's id is out of range");
   hlo_opcode op = opcode_of(text, &direction);
   if (op == HLO_OP_INVALID) {
     proto_error(r, "unknown opcode %.*s", (int)HS_MIN(text.n, 60u), text.n ? text.p : "");
@@ -428,9 +429,9 @@ static void read_instr(builder *b, hlo_computation *c, pb m) {
     }
     hs_vec_push(&b->ops, o);
   }
-  int arity = hlo_ops[op].arity;
-  if (arity != HLO_VARIADIC && (u32)arity != ids.n) {
-    proto_error(r, "%s expects %d operands, but has %u operands", hlo_op_text(op), arity, ids.n);
+  if (!hlo_op_takes(op, ids.n)) {
+    proto_error(r, "%s expects %s%u operands, but has %u operands", hlo_op_text(op),
+                hlo_op_at_least(op), hlo_op_least(op), ids.n);
     return;
   }
   if (r->failed) return;
@@ -528,7 +529,7 @@ static void read_comp(builder *b, pb m) {
     if (where.n != order.n)
       proto_error(&b->r, "the schedule of %s has %u instructions, the computation %zu", c->name,
                   order.n, where.n);
-    for (u32 k = 0; k < order.n && !b->r.failed; k++) {
+    for (u32 k = 0; k < order.n && !b->r.failed && !hs_interrupted(); k++) {
       const pb *i = id_find(&where, local_id(order.v[k]));
       if (i) read_instr(b, c, *i);
       else proto_error(&b->r, "the schedule of %s names an unknown instruction", c->name);
@@ -536,7 +537,7 @@ static void read_comp(builder *b, pb m) {
     hs_free(where.v);
   } else {
     b->read.n = 0;
-    for (pb_field f; !b->r.failed && pb_next(&m, &f);)
+    for (pb_field f; !b->r.failed && !hs_interrupted() && pb_next(&m, &f);)
       if (f.num == 2 && f.wire == 2) read_instr(b, c, f.sub);
     order_by_id(b);
   }

@@ -50,6 +50,8 @@ typedef struct proto_plain_form {
 } proto_plain_form;
 hs_status proto_plain(hlo_ctx *, const void *p, size_t n, const char *file, hs_buf *made,
                       proto_plain_form *out);
+// Which message the bytes are (PB_HloProto and so on), by where an opcode stands in them; 0: none.
+u32 hlo_proto_root(pb m);
 const hlo_aliases *proto_aliases(proto_reader *, pb m, u32 num, hlo_attr_kind);
 
 #endif

@@ -3,6 +3,7 @@
 // reading goes on; the caller checks for it at the end. No allocation is larger than the size of
 // the file justifies, whatever numbers it contains.
 #include "core/proto/read.h"
+#include "core/proto/write.h"
 
 #include <math.h>
 
@@ -89,7 +90,11 @@ static const hlo_shape *shape_at(proto_reader *r, pb m, u32 depth) {
       s = hlo_shape_buffer(r->ctx, elems.v[0]);
     else proto_error(r, "a buffer shape holds no array"), s = hlo_shape_token(r->ctx);
     hs_vec_free(&elems);
-    return s;
+    hs_status fits = hlo_shape_check_tuple(s);
+    if (hs_ok(fits)) return s;
+    proto_error(r, "%s", fits.err->message);
+    hs_status_drop(fits);
+    return hlo_shape_token(r->ctx);
   }
   if (t == HLO_TOKEN || t == HLO_OPAQUE)
     return t == HLO_TOKEN ? hlo_shape_token(r->ctx) : hlo_shape_opaque(r->ctx);
@@ -237,7 +242,7 @@ static hlo_literal *literal_at(proto_reader *r, pb m, const hlo_shape *shape) {
 
 hlo_literal *proto_literal(proto_reader *r, pb m) {
   const hlo_shape *s = hlo_shape_fill_layout(r->ctx, proto_shape(r, pb_sub(m, 1)));
-  return r->failed ? NULL : literal_at(r, m, s);
+  return r->failed ? NULL : literal_at(r, m, proto_unpacked(r->ctx, s));
 }
 
 // ---- metadata, frontend attributes --------------------------------------------------------------

@@ -10,6 +10,8 @@
 // back. E_ELIDED.
 hs_status proto_write_module(hs_buf *, const hlo_module *, u32 *lost);
 // false when a part is elided
+// The shape, of whose arrays no element is said to be narrower or wider than its type.
+const hlo_shape *proto_unpacked(hlo_ctx *, const hlo_shape *);
 bool proto_put_literal(hs_buf *, hlo_ctx *, u32 num, const hlo_literal *);
 // the elements in the order of the layout
 void proto_layout_order(const hlo_literal *, char *out);

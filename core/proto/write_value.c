@@ -66,7 +66,7 @@ void proto_layout_order(const hlo_literal *l, char *out) {
 }
 
 // A literal holds one element per byte, whatever the layout says of the array in memory.
-static const hlo_shape *without_packing(hlo_ctx *ctx, const hlo_shape *s) {
+const hlo_shape *proto_unpacked(hlo_ctx *ctx, const hlo_shape *s) {
   if (!s->layout || !s->layout->element_bits) return s;
   hlo_layout l = *s->layout;
   l.element_bits = 0;
@@ -75,14 +75,15 @@ static const hlo_shape *without_packing(hlo_ctx *ctx, const hlo_shape *s) {
 
 bool proto_put_literal(hs_buf *b, hlo_ctx *ctx, u32 num, const hlo_literal *l) {
   size_t mark = pb_begin(b);
-  const hlo_shape *s = without_packing(ctx, hlo_shape_fill_layout(ctx, l->shape));
+  const hlo_shape *s = proto_unpacked(ctx, hlo_shape_fill_layout(ctx, l->shape));
   bool whole = !l->elided;
   proto_put_shape(b, 1, s);
   for (u32 k = 0; k < l->nchildren; k++) whole &= proto_put_literal(b, ctx, 10, l->children[k]);
   const hlo_dtype_info *t = &hlo_dtypes[s->dtype];
   bool varints = t->coding == HLO_CODING_VARINT;
   if (!l->elided && hlo_shape_is_array(s) && l->bytes) {
-    char *bytes = hs_alloc(l->bytes);
+    char *bytes = hs_alloc_or_stop(l->bytes);
+    if (!bytes) return false;
     proto_layout_order(l, bytes);
     int bits = hlo_dtype_bits(s->dtype);
     // no sign extension
@@ -149,7 +150,7 @@ static void put_mesh(hs_buf *b, u32 num, const hlo_mesh *m) {
   for (u32 k = 0; k < m->naxes; k++) {
     size_t at = pb_begin(b);
     proto_put_str(b, 1, hs_str_of(m->names[k]));
-    pb_put_int(b, 2, m->sizes[k]);
+    pb_put_int_always(b, 2, m->sizes[k]);
     pb_end(b, 1, at);
   }
   if (m->maximal) pb_put_ints(b, 2, &m->device_id, 1);

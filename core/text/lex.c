@@ -30,12 +30,19 @@ void hlo_lex_init(hlo_lex *L, hs_arena *arena, const char *text, size_t n, const
 }
 
 // ---- errors -------------------------------------------------------------------------------------
+// The number of the line that holds a position, from 1; *start: where it begins.
+static u32 line_of(const hlo_lex *L, const char *at, const char **start) {
+  u32 line = 1;
+  *start = L->begin;
+  for (const char *q; (q = memchr(*start, '\n', (size_t)(at - *start))); *start = q + 1) line++;
+  return line;
+}
+
 static bool record(hlo_lex *L, hs_status s, const char *at) {
   if (!at) at = L->p;
   if (at > L->end) at = L->end;
-  u32 line = 1;
-  const char *start = L->begin;
-  for (const char *q; (q = memchr(start, '\n', (size_t)(at - start))); start = q + 1) line++;
+  const char *start;
+  u32 line = line_of(L, at, &start);
   const char *stop = memchr(start, '\n', (size_t)(L->end - start));
   if (!stop) stop = L->end;
   if (stop - start >
@@ -75,6 +82,12 @@ void hlo_lex_note(hlo_lex *L, const char *fmt, ...) {
   hs_status s = hs_with_note((hs_status){last}, "%s", hs_buf_cstr(&b));
   (void)s.err;
   hs_buf_free(&b);
+}
+
+void hlo_lex_note_at(hlo_lex *L, const char *at, const char *what) {
+  const char *start;
+  u32 line = line_of(L, at, &start);
+  hlo_lex_note(L, "%u:%u: %s", line, (u32)(at - start) + 1, what);
 }
 
 bool hlo_lex_status(hlo_lex *L, hs_status s, const char *at) {
@@ -172,7 +185,9 @@ bool hlo_name_slow_(hlo_lex *L, hs_str *out) {
     return hlo_lex_error(L, HS_E_SYNTAX, at, "expects name after '%%'");
   }
   *out = hlo_ident(L);
-  if (out->n == 0 || (hlo_at(L, 0) == '=' && at != L->end) || hlo_is_reserved(*out)) {
+  // in a signature the ':' behind it makes any word a name
+  bool reserved = out->n && hlo_at(L, 0) != ':' && hlo_is_reserved(*out);
+  if (out->n == 0 || (hlo_at(L, 0) == '=' && at != L->end) || reserved) {
     L->p = at;
     return hlo_lex_error(L, HS_E_SYNTAX, at, "expects name");
   }
@@ -279,7 +294,8 @@ bool hlo_double(hlo_lex *L, double *out) {
   }
   size_t used;
   *out = hlo_scan_double(L->p, L->end, &used);
-  if (!used) return hlo_lex_error(L, HS_E_SYNTAX, NULL, "expects decimal or int");
+  // a dot begins `...` only; behind a sign it begins a number
+  if (!used || c == '.') return hlo_lex_error(L, HS_E_SYNTAX, NULL, "expects decimal or int");
   L->p += used;
   return true;
 }

@@ -120,6 +120,8 @@ bool hlo_braced(hlo_lex *, hs_str *out);
 bool hlo_lex_error(hlo_lex *, hs_code, const char *at, const char *fmt, ...) HS_PRINTF(4, 5);
 // appended to the latest error
 void hlo_lex_note(hlo_lex *, const char *fmt, ...) HS_PRINTF(2, 3);
+// A note that points to another position of the text: "12:3: what".
+void hlo_lex_note_at(hlo_lex *, const char *at, const char *what);
 // Records a status that another part gave, at `at`; always false.
 bool hlo_lex_status(hlo_lex *, hs_status, const char *at);
 bool hlo_lex_too_deep_(hlo_lex *);

@@ -100,6 +100,7 @@ static bool read_instructions(hlo_parser *P) {
     hs_str name;
     bool is_root;
     hlo_instr *i = NULL;
+    if (hs_interrupted()) return hlo_lex_status(LX, hs_stopped(), start), LX->p = LX->end, false;
     bool ok = !LX->failed &&
               (LX->p < LX->end || hlo_lex_error(LX, HS_E_SYNTAX, NULL,
                                                 "expects '}' at the end of the instruction list"));
@@ -155,6 +156,14 @@ static bool check_result(hlo_parser *P, const hlo_shape *result, const char *at)
   return false;
 }
 
+static bool redefined(hlo_parser *P, const hlo_computation *before, hs_str name, const char *at) {
+  hlo_lex_error(LX, HS_E_REDEFINED, at, "computation already exists: %.*s", (int)name.n, name.p);
+  for (size_t k = 0; k < P->heads.n; k++)
+    if (P->heads.v[k].comp == before)
+      hlo_lex_note_at(LX, P->heads.v[k].at, "computation previously defined here");
+  return false;
+}
+
 static bool read_computation(hlo_parser *P) {
   bool entry = hlo_accept_word(LX, "ENTRY");
   const char *at = (hlo_skip(LX), LX->p);
@@ -164,12 +173,12 @@ static bool read_computation(hlo_parser *P) {
   const hlo_shape *result = NULL;
   if (hlo_peek(LX) == '(' && !read_signature(P, &result)) return false;
   bool poisoned;
-  if (hlo_lookup_comp(P, name, &poisoned))
-    return hlo_lex_error(LX, HS_E_REDEFINED, at, "computation already exists: %.*s", (int)name.n,
-                         name.p);
+  const hlo_computation *before = hlo_lookup_comp(P, name, &poisoned);
+  if (before) return redefined(P, before, name, at);
   char *s = hs_format("%.*s", (int)name.n, name.p);
   P->comp = hlo_add_computation(P->m, s);
   hs_free(s);
+  hs_vec_push(&P->heads, ((hlo_head){P->comp, at}));
   P->scope = ++P->next_scope;
   bool ok = read_instructions(P);
   LX->failed = false;
@@ -295,7 +304,8 @@ static void read_single(hlo_parser *P) {
   }
   if (!hlo_read_rhs(P, name, true, &i)) return;
   if (hlo_peek(LX) != 0) {
-    hlo_lex_error(LX, HS_E_SYNTAX, NULL, "Syntax error: Unexpected content after parsed value");
+    hlo_lex_error(LX, HS_E_SYNTAX, NULL, "Expected eof after a single instruction");
+    hlo_lex_note(LX, "a module begins with HloModule NAME");
     return;
   }
   hs_vec_push(&P->finished, P->comp);
@@ -317,6 +327,7 @@ static void parser_free(hlo_parser *P) {
   hs_vec_free(&P->wrapped);
   hs_vec_free(&P->finished);
   hs_vec_free(&P->framed);
+  hs_vec_free(&P->heads);
   hs_free(P->memo.v);
   hs_free(P->shape_memo.v);
 }
@@ -333,6 +344,7 @@ static hlo_parser parser_new(hlo_ctx *ctx, hs_arena *arena, const char *text, si
 
 static size_t count_lines(const char *p, size_t n) {
   size_t lines = 0;
+  if (n == 0) return 0;
   for (const char *end = p + n; (p = memchr(p, '\n', (size_t)(end - p))); p++) lines++;
   return lines;
 }

@@ -57,6 +57,12 @@ typedef struct hlo_wrapped {
   const char *at;
 } hlo_wrapped;
 
+// where the text of a computation begins
+typedef struct hlo_head {
+  const hlo_computation *comp;
+  const char *at;
+} hlo_head;
+
 typedef struct hlo_parser {
   hlo_lex lex;
   hlo_ctx *ctx;
@@ -77,6 +83,7 @@ typedef struct hlo_parser {
   HS_VEC(hlo_instr *) ctrl;
   HS_VEC(hlo_wrapped) wrapped;
   HS_VEC(hlo_computation *) finished;  // in the order in which they ended
+  HS_VEC(hlo_head) heads;              // of computations in text order
   bool nested;                         // computations began inside others
   HS_VEC(hlo_metadata *) framed;       // metadata with stack frame ids, in text order
 } hlo_parser;
@@ -179,6 +186,8 @@ bool hlo_async_opcode(hlo_rhs *r);
 bool hlo_make_async(hlo_parser *P, hlo_rhs *r, const char *want, hlo_instr **out);
 // The operand of an async-update or async-done: there is one, and it is no async-done.
 bool hlo_check_async_operand(hlo_parser *P, const hlo_rhs *r, u32 n, hlo_instr *const *ops);
+// ... and of the shape that a start or an update states.
+bool hlo_check_async_state(hlo_parser *P, const hlo_rhs *r);
 // what a link just read says of the operation behind it
 void hlo_settle_async(hlo_instr *);
 void hlo_check_wrapped(hlo_parser *P);

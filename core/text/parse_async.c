@@ -45,8 +45,12 @@ void hlo_settle_async(hlo_instr *i) {
   if (c && hlo_is(i, HLO_ASYNC_START)) hlo_set_thread_deep(c, thread);
   // the usual one is not written
   if (hs_str_eq(thread, HS_STR("main"))) hlo_remove_attr(i, HLO_ATTR_ASYNC_EXECUTION_THREAD);
-  for (u32 k = 0; c && c->root && i->attrs && k < i->attrs->n; k++)
-    if (is_shared(i->attrs->v[k].id)) hlo_set_attr(c->root, i->attrs->v[k]);
+  // down to the operation itself, where what runs is a chain again
+  while (c && c->root && i->attrs) {
+    for (u32 k = 0; k < i->attrs->n; k++)
+      if (is_shared(i->attrs->v[k].id)) hlo_set_attr(c->root, i->attrs->v[k]);
+    c = hlo_op_has(c->root->opcode, HLO_F_ASYNC_WRAPPER) ? hlo_async_wrapped(c->root) : NULL;
+  }
 }
 
 static const hlo_attr *attr_of(hlo_parser *P, const hlo_rhs *r, hlo_attr_id id) {
@@ -76,13 +80,18 @@ static void bind_parameters(hlo_instr *root, const hlo_shape *state) {
   if (root->noperands != c->nparams) hlo_set_operands(root, c->nparams, c->params);
 }
 
+bool hlo_check_async_state(hlo_parser *P, const hlo_rhs *r) {
+  if (r->shape && hlo_shape_is_tuple(r->shape) && r->shape->nelems >= 2 &&
+      hlo_shape_is_tuple(r->shape->elems[0]))
+    return true;
+  return hlo_lex_error(
+      LX, HS_E_SHAPE, r->op_at,
+      "AsyncStart and AsyncUpdate expect the shape to be in the form of ((operand0_shape, "
+      "operand1_shape, ...), output_shape, ...)");
+}
+
 static bool make_start(hlo_parser *P, hlo_rhs *r, const char *want, hlo_instr **out) {
-  if (!r->shape || !hlo_shape_is_tuple(r->shape) || r->shape->nelems < 2 ||
-      !hlo_shape_is_tuple(r->shape->elems[0]))
-    return hlo_lex_error(
-        LX, HS_E_SHAPE, r->op_at,
-        "AsyncStart and AsyncUpdate expect the shape to be in the form of ((operand0_shape, "
-        "operand1_shape, ...), output_shape, ...)");
+  if (!hlo_check_async_state(P, r)) return false;
   P->unmarked = P->nested = true;
   hlo_computation *c = hlo_add_computation(P->m, "async_wrapped");
   hlo_name_node_of_(c->name)->derived = true;  // nobody wrote it
@@ -138,6 +147,9 @@ bool hlo_check_async_operand(hlo_parser *P, const hlo_rhs *r, u32 n, hlo_instr *
   if (n == 0)
     return hlo_lex_error(LX, HS_E_ARITY, r->op_at,
                          "No operand found for AsyncUpdate and AsyncDone");
+  // updates bind more operands, a done none
+  if (n > 1 && (r->op == HLO_ASYNC_DONE || r->sugar == 'd'))
+    return hlo_lex_error(LX, HS_E_ARITY, r->op_at, "expects 1 operands, but has %u operands", n);
   if (hlo_is(ops[0], HLO_ASYNC_DONE))
     return hlo_lex_error(LX, HS_E_VERIFY, r->op_at,
                          "AsyncUpdate and AsyncDone cannot have AsyncDone as operand.");
@@ -153,13 +165,13 @@ bool hlo_make_async(hlo_parser *P, hlo_rhs *r, const char *want, hlo_instr **out
     return hlo_lex_error(LX, HS_E_SHAPE, r->op_at, "cannot infer shape for opcode: %.*s",
                          (int)r->op_text.n, r->op_text.p);
   if (!hlo_check_async_operand(P, r, n, ops)) return false;
+  if (r->sugar == 'u' && !hlo_check_async_state(P, r)) return false;
   hlo_instr *start = hlo_async_origin(ops[0], NULL);
   hlo_computation *c = start ? hlo_attr_comp(start, HLO_ATTR_CALLS) : NULL;
   if (c && !check_chain(P, r, start, c->root)) return false;
   bool mine = false;  // only computations that this reader made grow with the chain
   for (size_t k = 0; c && k < P->wrapped.n; k++) mine |= P->wrapped.v[k].root == c->root;
-  if (mine && r->sugar == 'u' && hlo_shape_is_tuple(r->shape) && r->shape->nelems >= 2 &&
-      hlo_shape_is_tuple(r->shape->elems[0])) {
+  if (mine && r->sugar == 'u') {
     bind_parameters(c->root, r->shape);
     bool output = !(hlo_shape_is_tuple(r->shape->elems[1]) && r->shape->elems[1]->nelems == 0);
     if (output && !callee_of(c->root) && c->root->shape != r->shape->elems[1])
@@ -180,14 +192,26 @@ bool hlo_make_async(hlo_parser *P, hlo_rhs *r, const char *want, hlo_instr **out
   return true;
 }
 
-// At the end of the text every chain must have bound what its operation takes.
+// At the end of the text every chain has bound what its operation takes: now the operation is
+// checked and completed as if it stood there in its own words, which is how it will be printed.
 void hlo_check_wrapped(hlo_parser *P) {
   for (size_t k = 0; k < P->wrapped.n; k++) {
-    const hlo_instr *i = P->wrapped.v[k].root;
-    int arity = hlo_ops[i->opcode].arity;
+    hlo_instr *i = P->wrapped.v[k].root;
     LX->failed = false;
-    if (arity != HLO_VARIADIC && i->noperands != (u32)arity)
-      hlo_lex_error(LX, HS_E_ARITY, P->wrapped.v[k].at, "expects %d operands, but has %u operands",
-                    arity, i->noperands);
+    hlo_rhs r = {.op = i->opcode,
+                 .shape = i->shape,
+                 .op_at = P->wrapped.v[k].at,
+                 .operands = P->operands.n,
+                 .attrs = P->attrs.n,
+                 .ctrl = P->ctrl.n};
+    for (u32 j = 0; j < i->noperands; j++) hs_vec_push(&P->operands, hlo_operand(i, j));
+    for (u32 j = 0; i->attrs && j < i->attrs->n; j++) hs_vec_push(&P->attrs, i->attrs->v[j]);
+    if (hlo_complete_rhs(P, &r)) {
+      u32 n = (u32)(P->attrs.n - r.attrs), had = i->attrs ? i->attrs->n : 0;
+      if (n != had) hlo_set_attrs(i, n, n ? P->attrs.v + r.attrs : NULL);
+      if (r.shape != i->shape) hlo_set_shape(i, r.shape);
+    }
+    P->operands.n = r.operands;
+    P->attrs.n = r.attrs;
   }
 }

@@ -162,8 +162,7 @@ static bool read_result_accuracy(hlo_parser *P, const hlo_result_accuracy **out)
     return hlo_expect(LX, '}', "at the end of the result accuracy");
   }
   if (!hlo_accept_word(LX, "tolerance") || !hlo_accept(LX, '=') || !hlo_accept(LX, '{'))
-    return hlo_lex_error(LX, HS_E_ATTR, at,
-                         "expects mode= or tolerance={...} in the result accuracy");
+    return hlo_lex_error(LX, HS_E_ATTR, at, "expects attribute name: mode= or tolerance={...}");
   r->has_tolerance = true;
   while (hlo_peek(LX) != '}') {
     hs_str key = hlo_ident(LX);

@@ -88,7 +88,7 @@ bool hlo_read_frames(hlo_parser *P) {
   while (ok && hlo_lex_ahead(LX) && hlo_is_ch(hlo_peek(LX), HLO_CH_DIGIT)) {
     i32 v[2] = {0};
     ok = read_fields(P, frame, v, 2);
-    hs_vec_push(&frames, ((struct hlo_stack_frame){v[0], v[1] - 1}));
+    hs_vec_push(&frames, ((struct hlo_stack_frame){v[0], v[1] == INT32_MIN ? v[1] : v[1] - 1}));
   }
   f->nlocations = (u32)locs.n;
   f->locations = hs_arena_dup(&P->m->arena, locs.v, locs.n * sizeof *locs.v);
@@ -176,12 +176,19 @@ static i32 frame_number(frame_tables *t, i32 id) {
     if (parent) break;
     hs_vec_push(&t->path, id);
   }
+  // A frame without a location is lost, with all that it is a parent of. Its own parents are not
+  // used by this id, hence not numbered.
+  for (size_t k = t->path.n; k-- > 0 && parent != LOST;) {
+    i32 location = t->old->frames[t->path.v[k] - 1].location;
+    if (location <= 0 || (u32)location > t->old->nlocations) parent = LOST, t->path.n = k + 1;
+  }
   while (t->path.n) {
     i32 at = hs_vec_pop(&t->path);
-    struct hlo_stack_frame f = {
-        parent == LOST ? 0 : location_number(t, t->old->frames[at - 1].location), parent};
-    parent = f.location ? number_of(t, FRAMES, &f, sizeof f, t->frames.n + 1) : LOST;
-    if (parent != LOST && (size_t)parent > t->frames.n) hs_vec_push(&t->frames, f);
+    if (parent != LOST) {
+      struct hlo_stack_frame f = {location_number(t, t->old->frames[at - 1].location), parent};
+      parent = number_of(t, FRAMES, &f, sizeof f, t->frames.n + 1);
+      if ((size_t)parent > t->frames.n) hs_vec_push(&t->frames, f);
+    }
     t->renamed[at] = parent;
   }
   return parent == LOST ? 0 : parent;

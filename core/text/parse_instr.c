@@ -17,12 +17,11 @@ static bool read_compact_gte(hlo_parser *P, hs_str name, hlo_instr **io) {
     if (!hlo_int(LX, &k)) return false;
     const hlo_shape *t = (*io)->shape;
     if (!hlo_shape_is_tuple(t))
-      return hlo_lex_error(LX, HS_E_SHAPE, at, "'#' takes an element of a tuple, but %s is none",
+      return hlo_lex_error(LX, HS_E_SHAPE, at, "GTE operand must be tuple, but %s is none",
                            (*io)->name);
     if (k < 0 || k >= t->nelems)
-      return hlo_lex_error(LX, HS_E_SHAPE, at,
-                           "tuple index %lld is out of bounds: %s has %u elements", (long long)k,
-                           (*io)->name, t->nelems);
+      return hlo_lex_error(LX, HS_E_SHAPE, at, "GTE index %lld out of bounds: %s has %u elements",
+                           (long long)k, (*io)->name, t->nelems);
     if (n + 24 < sizeof text)
       n += (size_t)snprintf(text + n, sizeof text - n, "_%lld", (long long)k);
     char key[540];

@@ -105,9 +105,8 @@ bool hlo_read_index(hlo_parser *P, hlo_ints *out) {
     return hlo_lex_error(LX, HS_E_SYNTAX, NULL, "Expects '{' at the start of ShapeIndex");
   while (hlo_peek(LX) != '}') {
     i64 v;
-    if (!hlo_is_ch(hlo_peek(LX), HLO_CH_DIGIT))
-      return hlo_lex_error(LX, HS_E_SYNTAX, NULL, "Expects '}' at the end of ShapeIndex");
     if (!hlo_int(LX, &v)) return false;
+    if (v < 0) return hlo_lex_error(LX, HS_E_LIMIT, NULL, "the index is past the largest number");
     hs_vec_push(&P->ints, v);
     if (!hlo_accept(LX, ',')) break;
   }

@@ -58,18 +58,17 @@ static bool read_nan(hlo_parser *P, hlo_dtype t, void *p) {
 
 // ---- scalars ------------------------------------------------------------------------------------
 static bool out_of_range(hlo_parser *P, const char *at, hlo_dtype t, hs_str number) {
-  char lo[64] = "", hi[64] = "";
   hs_buf upper = {0};
   for (const char *s = hlo_dtype_text(t); *s; s++)
     hs_buf_putc(&upper, *s >= 'a' && *s <= 'z' ? (char)(*s - 32) : *s);
   int bits = hlo_dtype_bits(t);
   hs_buf range = {0};
   if (hlo_dtype_is_signed(t))
-    hs_buf_printf(&range, "[%lld, %lld]", -(1ll << (bits - 1)), (1ll << (bits - 1)) - 1);
+    hs_buf_printf(&range, "[%lld, %lld]", -(long long)(((u64)1 << (bits - 1)) - 1) - 1,
+                  (long long)(((u64)1 << (bits - 1)) - 1));
   else if (hlo_dtype_is_unsigned(t))
     hs_buf_printf(&range, "[0, %llu]", bits == 64 ? ~0ull : (1ull << bits) - 1);
   else hs_buf_printf(&range, "the finite values of %s", hlo_dtype_text(t));
-  (void)lo, (void)hi;
   hlo_lex_error(LX, HS_E_LITERAL, at,
                 "value %.*s is out of range for literal's primitive type %s, namely %s.",
                 (int)HS_MIN(number.n, 60u), number.p, hs_buf_cstr(&upper), hs_buf_cstr(&range));
@@ -170,7 +169,10 @@ static bool read_scalar(hlo_parser *P, hlo_dtype t, char *p) {
     char c = hlo_peek(LX);
     i64 v;
     if (c != 't' && c != 'f') return read_integer(P, t, p);
+    const char *at = LX->p;
     if (!hlo_bool(LX, &v)) return false;
+    if (v && hlo_dtype_is_signed(t) && hlo_dtype_bits(t) == 1)
+      return out_of_range(P, at, t, HS_STR("1"));
     memcpy(p, &v, hlo_dtype_storage(t));
     return true;
   }
@@ -264,6 +266,10 @@ static bool read_elements(hlo_parser *P, const hlo_shape *s, hlo_literal **lit) 
 }
 
 static bool read_tuple(hlo_parser *P, const hlo_shape *s, hlo_literal **out) {
+  if (s->nelems && hlo_accept_text(LX, "{...}")) {  // as XLA prints it; its own parser refuses it
+    *out = hlo_literal_elided(s);
+    return true;
+  }
   if (!hlo_expect(LX, '(', "in front of a tuple literal")) return false;
   hlo_literal **kids = hs_calloc(s->nelems + 1, sizeof *kids);
   u32 n = 0;
@@ -317,8 +323,11 @@ bool hlo_read_literal(hlo_parser *P, const hlo_shape *s, hlo_literal **out) {
     bool dots = s->rank && LX->end - q >= 3 && memcmp(q, "...", 3) == 0;
     if (dots) {
       ok = hlo_expect(LX, '{', "in front of `...`");
+      u32 level = 1;
+      for (const char *b = LX->p; ok && b < q; b++) level += *b == '{';
       if (ok && hlo_peek(LX) == '{')
-        ok = hlo_lex_error(LX, HS_E_LITERAL, q, "expects `...` at nest level 1");
+        ok = hlo_lex_error(LX, HS_E_LITERAL, q,
+                           "expects `...` at nest level 1, but sees it at nest level %u", level);
       ok = ok && hlo_accept_text(LX, "...") && hlo_expect(LX, '}', "behind `...`");
       if (ok && s->elements) *out = hlo_literal_elided(s);
       else if (ok) ok = hlo_lex_status(LX, hlo_literal_new(s, out), at);

@@ -88,6 +88,11 @@ static void suggest(hlo_parser *P, hs_str name, const char *const *all, size_t n
 }
 
 static bool no_instr(hlo_parser *P, hs_str name) {
+  if (P->single && !P->inline_depth)
+    return hlo_lex_error(LX, HS_E_NAME, name.p,
+                         "Operand had no shape in HLO text: %.*s; a single instruction states the "
+                         "shapes of its operands",
+                         (int)HS_MIN(name.n, 200u), name.p);
   hlo_lex_error(LX, HS_E_NAME, name.p, "instruction does not exist: %.*s",
                 (int)HS_MIN(name.n, 200u), name.p);
   HS_VEC(const char *) all = {0};

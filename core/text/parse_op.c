@@ -77,19 +77,54 @@ static bool check_one_dimension(hlo_parser *P, const hlo_rhs *r) {
          hlo_lex_error(LX, HS_E_ATTR, r->op_at, "expects exactly one dimension in dimensions");
 }
 
+static bool is_unbounded(const hlo_shape *s) {
+  for (u32 k = 0; k < s->rank; k++)
+    if (s->dims[k] == HLO_UNBOUNDED) return true;
+  return false;
+}
+
 static bool check_reshape(hlo_parser *P, const hlo_rhs *r, hlo_instr **ops) {
   const hlo_shape *from = ops[0]->shape, *to = r->shape;
   if (!to || !hlo_shape_is_array(from) || !hlo_shape_is_array(to)) return true;
-  if (from->elements == to->elements) return true;
+  if (from->elements == to->elements || is_unbounded(from)) return true;
   return shapes_error(P, r, "expects the same number of elements in result shape", to, from);
 }
 
-static bool check_custom_call(hlo_parser *P, const hlo_rhs *r, u32 n) {
+static bool check_dynamic_reshape(hlo_parser *P, const hlo_rhs *r, u32 n, hlo_instr **ops) {
+  if (n == 0) return true;
+  if (r->shape && hlo_shape_is_array(r->shape) && n - 1 != r->shape->rank)
+    return hlo_lex_error(LX, HS_E_ARITY, r->op_at,
+                         "dynamic-reshape expects one dim size operand per result dimension; got "
+                         "%u for %u result dimensions",
+                         n - 1, r->shape->rank);
+  return check_reshape(P, r, ops);
+}
+
+// Each constraint must be its operand's shape, with a layout of its own.
+static bool check_constraints(hlo_parser *P, const hlo_rhs *r, const hlo_shapes *want,
+                              hlo_instr **ops) {
+  for (u32 k = 0; k < want->n; k++) {
+    if (hlo_shape_compatible(want->v[k], ops[k]->shape)) continue;
+    hs_buf a = {0}, b = {0};
+    hlo_shape_print(&a, want->v[k], true);
+    hlo_shape_print(&b, ops[k]->shape, true);
+    hlo_lex_error(LX, HS_E_LAYOUT, r->op_at,
+                  "Layout constraint %s for operand %u is not compatible with operand shape %s",
+                  hs_buf_cstr(&a), k, hs_buf_cstr(&b));
+    hs_buf_free(&a);
+    hs_buf_free(&b);
+    return false;
+  }
+  return true;
+}
+
+static bool check_custom_call(hlo_parser *P, const hlo_rhs *r, u32 n, hlo_instr **ops) {
   const hlo_attr *a = attr_of(P, r, HLO_ATTR_OPERAND_LAYOUT_CONSTRAINTS);
   const hlo_shapes *c = a ? a->v.p : NULL;
   if (c && c->n != n)
     return hlo_lex_error(LX, HS_E_ATTR, r->op_at,
                          "Expected %u operand layout constraints, %u given", n, c->n);
+  if (c && !check_constraints(P, r, c, ops)) return false;
   hlo_attr *apply = attr_of(P, r, HLO_ATTR_TO_APPLY);
   if (!apply) return true;
   if (attr_of(P, r, HLO_ATTR_CALLED_COMPUTATIONS))
@@ -113,16 +148,8 @@ static void complete_compare(hlo_parser *P, const hlo_rhs *r, hlo_instr **ops) {
   if (a->v.i == usual) forget(P, r, HLO_ATTR_COMPARE_TYPE);
 }
 
-static bool start_shape_ok(const hlo_shape *s) {
-  return hlo_shape_is_tuple(s) && s->nelems >= 2 && hlo_shape_is_tuple(s->elems[0]);
-}
-
 static bool check_async(hlo_parser *P, const hlo_rhs *r, u32 n, hlo_instr **ops) {
-  static const char form[] =
-      "AsyncStart and AsyncUpdate expect the shape to be in the form of ((operand0_shape, "
-      "operand1_shape, ...), output_shape, ...)";
-  if (r->op != HLO_ASYNC_DONE && r->shape && !start_shape_ok(r->shape))
-    return hlo_lex_error(LX, HS_E_SHAPE, r->op_at, "%s", form);
+  if (r->op != HLO_ASYNC_DONE && r->shape && !hlo_check_async_state(P, r)) return false;
   if (r->op == HLO_ASYNC_START) return true;
   if (!hlo_check_async_operand(P, r, n, ops)) return false;
   const hlo_instr *chain = ops[0];
@@ -131,7 +158,7 @@ static bool check_async(hlo_parser *P, const hlo_rhs *r, u32 n, hlo_instr **ops)
   if (calls && hlo_is(chain, HLO_ASYNC_START) &&
       hlo_attr_comp(chain, HLO_ATTR_CALLS) != calls->v.comp)
     return hlo_lex_error(LX, HS_E_ATTR, r->op_at,
-                         "Expect async wrapped computation to be %s, but got %s",
+                         "Expect async_wrapped_computation to be %s, but got %s",
                          hlo_attr_comp(chain, HLO_ATTR_CALLS)->name, calls->v.comp->name);
   const hlo_attr *thread = attr_of(P, r, HLO_ATTR_ASYNC_EXECUTION_THREAD);
   hs_str have = hlo_is(chain, HLO_ASYNC_START)
@@ -214,7 +241,7 @@ static bool check_op(hlo_parser *P, hlo_rhs *r) {
     return true;
   }
   case HLO_RESHAPE: return check_reshape(P, r, ops);
-  case HLO_DYNAMIC_RESHAPE: return n == 0 || check_reshape(P, r, ops);
+  case HLO_DYNAMIC_RESHAPE: return check_dynamic_reshape(P, r, n, ops);
   case HLO_REDUCE:
   case HLO_REDUCE_WINDOW:
     return (n >= 2 && n % 2 == 0) ||
@@ -247,7 +274,7 @@ static bool check_op(hlo_parser *P, hlo_rhs *r) {
                            "tuple shape has %u elements, but the tuple has %u operands",
                            r->shape->nelems, n);
     return true;
-  case HLO_CUSTOM_CALL: return check_custom_call(P, r, n);
+  case HLO_CUSTOM_CALL: return check_custom_call(P, r, n, ops);
   case HLO_COMPARE: return complete_compare(P, r, ops), true;
   case HLO_SEND_DONE:
   case HLO_RECV_DONE: return check_channel(P, r, ops) && settle_shape(P, r, n, ops);
@@ -285,12 +312,13 @@ static bool infer(hlo_parser *P, hlo_rhs *r) {
 
 bool hlo_complete_rhs(hlo_parser *P, hlo_rhs *r) {
   u32 n;
-  operands_of(P, r, &n);
-  if (r->sugar) return r->op != HLO_CUSTOM_CALL || r->sugar != 's' || check_custom_call(P, r, n);
-  int arity = hlo_ops[r->op].arity;
-  if (arity != HLO_VARIADIC && n != (u32)arity)
-    return hlo_lex_error(LX, HS_E_ARITY, r->op_at, "expects %d operands, but has %u operands",
-                         arity, n);
+  hlo_instr **ops = operands_of(P, r, &n);
+  if (r->sugar)
+    return r->op != HLO_CUSTOM_CALL || r->sugar != 's' || check_custom_call(P, r, n, ops);
+  // an update without operands is told that it has no start (check_async)
+  if (!hlo_op_takes(r->op, n) && r->op != HLO_ASYNC_UPDATE)
+    return hlo_lex_error(LX, HS_E_ARITY, r->op_at, "expects %s%u operands, but has %u operands",
+                         hlo_op_at_least(r->op), hlo_op_least(r->op), n);
   if (!check_op(P, r)) return false;
   if (r->shape) return true;
   if (!hlo_ops[r->op].inferable && r->op != HLO_SEND)

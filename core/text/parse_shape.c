@@ -214,7 +214,7 @@ static const hlo_shape *read_typed(hlo_parser *P) {
 }
 
 static const hlo_shape *read_tuple(hlo_parser *P) {
-  LX->p++;
+  const char *at = LX->p++;
   size_t mark = P->shapes.n;
   const hlo_shape *s = NULL;
   bool ok = true;
@@ -228,7 +228,7 @@ static const hlo_shape *read_tuple(hlo_parser *P) {
   }
   if (ok) s = hlo_shape_tuple(P->ctx, (u32)(P->shapes.n - mark), P->shapes.v + mark);
   P->shapes.n = mark;
-  return s;
+  return s && hlo_lex_status(LX, hlo_shape_check_tuple(s), at) ? s : NULL;
 }
 
 static const hlo_shape *read_buffer(hlo_parser *P) {

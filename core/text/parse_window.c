@@ -147,10 +147,14 @@ static bool read_labels(hlo_parser *P, hs_str s, char first, char second, const 
                            what, (int)s.n, s.p);
     *to = (i64)i;
   }
-  if (*at_first < 0 || *at_second < 0)
-    return hlo_lex_error(LX, HS_E_ATTR, s.p, "expects '%c' and '%c' in the %s dimension numbers",
-                         first, second, what);
   return true;
+}
+
+static bool need_letters(hlo_parser *P, hs_str s, i64 at_first, i64 at_second, char first,
+                         char second, const char *what) {
+  return (at_first >= 0 && at_second >= 0) ||
+         hlo_lex_error(LX, HS_E_ATTR, s.p, "expects '%c' and '%c' in the %s dimension numbers",
+                       first, second, what);
 }
 
 static hs_str label_span(hlo_parser *P) {
@@ -182,7 +186,11 @@ bool hlo_read_dim_labels(hlo_parser *P, const hlo_dim_labels **out) {
     return false;
   if (n[0] != n[1] || n[0] != n[2])
     return hlo_lex_error(LX, HS_E_ATTR, at,
-                         "expects the same number of spatial dimension numbers on all three sides");
+                         "lhs, rhs and output must have same number of spatial dimensions");
+  if (!need_letters(P, lhs, d->lhs_batch, d->lhs_feature, 'b', 'f', "lhs") ||
+      !need_letters(P, rhs, d->rhs_input_feature, d->rhs_output_feature, 'i', 'o', "rhs") ||
+      !need_letters(P, res, d->out_batch, d->out_feature, 'b', 'f', "output"))
+    return false;
   d->nspatial = n[0];
   d->lhs_spatial = hs_arena_dup(LX->arena, sp[0], n[0] * sizeof(i64));
   d->rhs_spatial = hs_arena_dup(LX->arena, sp[1], n[0] * sizeof(i64));

@@ -7,6 +7,8 @@
 #include "core/ir/async.h"
 #include "core/text/print.h"
 
+#include "core/base/visible.h"
+
 // ---- options ------------------------------------------------------------------------------------
 const struct hlo_vintage_row hlo_vintages[HLO_VINTAGE_COUNT] = {
 #define VINTAGE(id, name, root, idx, stable, summary) {name, root, idx, stable, summary},
@@ -284,10 +286,17 @@ static void put_attrs(hlo_printer *p, const hlo_instr *i) {
   put_common(p, i, HLO_ATTR_BACKEND_CONFIG, o->print_backend_config);
 }
 
-// Colours of the parts of a line; nothing when not asked for.
+// Colours of the parts of a line; nothing when not asked for. A text with colours is for a
+// terminal: what lies between two of them is in visible form.
 enum { COLOR_NONE = 0, COLOR_OPCODE = 1, COLOR_ATTRS = 2, COLOR_SHAPE = 36 };
+static void finish_visible(hlo_printer *p) {
+  if (p->o->color) hs_buf_make_visible(p->b, p->visible, HS_LINES);
+}
 static void paint(hlo_printer *p, int code) {
-  if (p->o->color) hs_buf_printf(p->b, "\x1b[%dm", code);
+  if (!p->o->color) return;
+  finish_visible(p);
+  hs_buf_printf(p->b, "\x1b[%dm", code);
+  p->visible = p->b->n;
 }
 
 static void pad_to(hlo_printer *p, size_t start, size_t width) {
@@ -331,7 +340,7 @@ static void measure_columns(hlo_printer *p, u32 n, hlo_instr *const *order) {
   hlo_printer q = *p;
   q.b = &b;
   p->name_column = p->shape_column = 0;
-  for (u32 k = 0; k < n; k++) {
+  for (u32 k = 0; k < n && !hs_interrupted(); k++) {
     if (folded_gte(p, order[k])) continue;
     b.n = 0;
     if (hlo_is_root(order[k])) hs_buf_puts(&b, "ROOT ");
@@ -360,16 +369,15 @@ static void put_body(hlo_printer *p, const hlo_computation *c) {
     u32 k = 0;
     hlo_for_each_instr(i, c) order[k++] = i;
   }
-  const u32 *outer = p->canonical;
+  u32 *outer = p->canonical;
   if (p->o->canonicalize_instruction_names) {
-    u32 *names = HS_NEW_ARRAY(&scratch, u32, c->module->next_instr_id);
-    for (u32 k = 0; k < n; k++) names[order[k]->id] = k + 1;
-    p->canonical = names;
+    if (!outer) p->canonical = HS_NEW_ARRAY(&scratch, u32, c->module->next_instr_id);
+    for (u32 k = 0; k < n; k++) p->canonical[order[k]->id] = k + 1;
   }
   hs_buf_puts(p->b, "{\n");
   if (p->o->aligned) measure_columns(p, n, order);
   size_t column = p->name_column;
-  for (u32 k = 0; k < n; k++) {
+  for (u32 k = 0; k < n && !hs_interrupted(); k++) {
     if (folded_gte(p, order[k])) continue;
     put_pad(p, p->indent + 1);
     bool root = hlo_is_root(order[k]);
@@ -462,25 +470,22 @@ static void put_frames(hs_buf *b, const hlo_stack_frames *f) {
         f->locations[k].end_line, f->locations[k].column, f->locations[k].end_column);
   hs_buf_puts(b, "\nStackFrames\n");
   for (u32 k = 0; k < f->nframes; k++)
-    hs_buf_printf(b, "%u {file_location_id=%d parent_frame_id=%d}\n", k + 1, f->frames[k].location,
-                  f->frames[k].parent + 1);
+    hs_buf_printf(b, "%u {file_location_id=%d parent_frame_id=%lld}\n", k + 1,
+                  f->frames[k].location, (long long)f->frames[k].parent + 1);
 }
 
 static hlo_printer printer(hs_buf *b, const hlo_print_options *o) {
-  return (hlo_printer){.b = b, .o = o};
+  return (hlo_printer){.b = b, .o = o, .visible = b->n};
 }
 
 static bool callees_precede(const hlo_module *m, u32 n, hlo_computation *const *order,
                             hs_arena *a) {
   u32 *at = HS_NEW_ARRAY(a, u32, m->next_comp_id + 1);
-  hlo_computation **called = HS_NEW_ARRAY(a, hlo_computation *, n + 1u);
   for (u32 k = 0; k < n; k++) at[order[k]->id] = k;
   for (u32 k = 0; k < n; k++)
-    hlo_for_each_instr(i, order[k]) {
-      u32 callees = HS_MIN(hlo_called(i, called, n), n);
-      for (u32 j = 0; j < callees; j++)
-        if (at[called[j]->id] > k) return false;
-    }
+    hlo_for_each_instr(i, order[k])
+      for (u32 j = 0; j < hlo_ncalled(i); j++)
+        if (at[hlo_called(i, j)->id] > k) return false;
   return true;
 }
 
@@ -511,6 +516,7 @@ void hlo_print_module(hs_buf *b, const hlo_module *m, const hlo_print_options *o
     put_computation(&p, order[k]);
     hs_buf_puts(b, "\n\n");
   }
+  finish_visible(&p);
   hs_arena_free(&scratch);
 }
 
@@ -519,6 +525,7 @@ void hlo_print_computation(hs_buf *b, const hlo_computation *c, const hlo_print_
   hlo_printer p = printer(b, o ? o : &def);
   put_computation(&p, c);
   hs_buf_putc(b, '\n');
+  finish_visible(&p);
 }
 
 void hlo_print_instr(hs_buf *b, const hlo_instr *i, const hlo_print_options *o) {

@@ -7,14 +7,16 @@
 #include "core/text/text.h"
 
 // State of one print call. Canonical names are numbers in printing order per computation, kept by
-// instruction id.
+// instruction id. Bodies printed in full make the text grow along paths of calls: a thread that is
+// to stop ends in the middle (the caller polls).
 typedef struct hlo_printer {
   hs_buf *b;
   const hlo_print_options *o;
   int indent;  // of inlined computations
   // by instruction id, 1-based; NULL when names are printed as they are
-  const u32 *canonical;
+  u32 *canonical;
   size_t name_column, shape_column;  // widths when aligned, else 0
+  size_t visible;                    // with colours: up to where the text is in visible form
 } hlo_printer;
 
 // as in C, bytes outside ASCII in octal

@@ -399,9 +399,9 @@ static void put_padding(hs_buf *b, const hlo_padding *p) {
 static void put_label_group(hs_buf *b, char c1, i64 at1, char c2, i64 at2, const i64 *spatial,
                             u32 n) {
   char text[HLO_MAX_RANK + 2];
-  i64 rank = HS_MAX(at1, at2) + 1;
-  for (u32 i = 0; i < n; i++) rank = HS_MAX(rank, spatial[i] + 1);
-  rank = HS_MIN(rank, HLO_MAX_RANK);
+  i64 last = HS_MAX(at1, at2);  // of a proto: any numbers
+  for (u32 i = 0; i < n; i++) last = HS_MAX(last, spatial[i]);
+  i64 rank = HS_MAX(HS_MIN(last, HLO_MAX_RANK - 1), -1) + 1;
   memset(text, '?', (size_t)rank);
   if (at1 >= 0 && at1 < rank) text[at1] = c1;
   if (at2 >= 0 && at2 < rank) text[at2] = c2;
@@ -577,6 +577,6 @@ void hlo_put_attr(hlo_printer *p, const hlo_instr *i, const hlo_attr *a) {
 void hlo_print_attr_value(hs_buf *b, const hlo_instr *i, const hlo_attr *a,
                           const hlo_print_options *o) {
   hlo_print_options def = hlo_print_default();
-  hlo_printer p = {.b = b, .o = o ? o : &def};
+  hlo_printer p = {.b = b, .o = o ? o : &def, .visible = b->n};
   hlo_put_attr(&p, i, a);
 }

@@ -11,7 +11,7 @@ static void put_nan(hs_buf *b, hlo_dtype t, const void *p, int payload_bits) {
   u64 bits = 0;
   memcpy(&bits, p, hlo_dtype_storage(t));
   bool neg = bits >> (hlo_dtype_bits(t) - 1) & 1;
-  hs_buf_puts(b, neg && payload_bits ? "-nan" : "nan");
+  hs_buf_puts(b, neg ? "-nan" : "nan");
   if (!payload_bits) return;
   u64 payload = bits & (((u64)1 << payload_bits) - 1);
   if (payload != (u64)1 << (payload_bits - 1))
@@ -79,7 +79,7 @@ static void put_dim(hs_buf *b, const hlo_literal *l, u32 level, i64 index, const
   hs_buf_putc(b, '{');
   bool labelled = rank > 3 && level > 0 && !inner;
   if (labelled) hs_buf_printf(b, " /*i%u=%lld*/", level - 1, (long long)index);
-  if (wide && (n > 0 || !labelled)) hs_buf_putc(b, ' ');
+  if (wide) hs_buf_putc(b, ' ');
   for (i64 k = 0; k < n; k++) {
     if (k) hs_buf_puts(b, ", ");
     if (inner) {

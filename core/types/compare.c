@@ -1,4 +1,5 @@
-// compare.c — XLA's Near rule, and what one wants to know when it says no. See compare.h.
+// compare.c — the rule by which results agree, and what one wants to know when it says no. See
+// compare.h.
 //
 // The rule and the figures of its report (counts over each bound, top relative errors, cumulative
 // error histograms, magnitudes of the actual values, suggested bounds) are those of XLA's
@@ -70,7 +71,7 @@ static void suggest(tally *t) {
   for (int k = 0; k < GRID && c->nfixes < HLO_COMPARE_FIXES; k++) {
     double need = 0;
     for (int j = k + 1; j <= GRID; j++) need = fmax(need, t->worst_abs[j]);
-    hlo_tolerance fix = {round_up(need), grid[k]};
+    hlo_tolerance fix = hlo_near(round_up(need), grid[k]);
     if (fix.abs >= last) continue;  // a tighter relative bound does as well
     last = fix.abs;
     c->fixes[c->nfixes++] = fix;
@@ -79,17 +80,33 @@ static void suggest(tally *t) {
 }
 
 // ---- one value ----------------------------------------------------------------------------------
-// True when the two agree; fills in the errors either way.
-static bool judge(double want, double got, hlo_tolerance tol, hlo_mismatch *d) {
-  d->want = want, d->got = got, d->abs = 0, d->rel = 0;
-  if (want == got || (want != want && got != got)) return true;
-  if (isinf(want) || isinf(got) || want != want || got != got) {
-    d->abs = d->rel = INFINITY;
-    return false;
+double hlo_unit_at(hlo_dtype t, double v) {
+  const hlo_float_format *f = &hlo_dtypes[t].format;
+  int e, least = 1 - f->bias;
+  (void)frexp(v, &e);
+  return ldexp(1, (v == 0 ? least : HS_MAX(e - 1, least)) - f->mbits);
+}
+
+// `want`: of a complex number the modulus.
+static bool within(hlo_dtype t, double abs, double rel, double want, hlo_tolerance tol) {
+  if (tol.ulps > 0 && abs <= tol.ulps * hlo_unit_at(t, want)) return true;
+  if (tol.sum) return abs <= tol.abs + tol.rel * fabs(want);
+  return abs <= tol.abs || rel <= tol.rel;
+}
+
+bool hlo_close(hlo_dtype t, double want, double got, hlo_tolerance tol, double *abs, double *rel) {
+  double a = 0, r = 0;
+  bool ok = want == got || (want != want && got != got);
+  if (!ok && (isinf(want) || isinf(got) || want != want || got != got)) {
+    a = r = INFINITY;
+  } else if (!ok) {
+    a = fabs(got - want);
+    r = want == 0 ? INFINITY : a / fabs(want);
+    ok = within(t, a, r, want, tol);
   }
-  d->abs = fabs(got - want);
-  d->rel = want == 0 ? INFINITY : d->abs / fabs(want);
-  return !(d->abs > tol.abs && d->rel > tol.rel);
+  if (abs) *abs = a;
+  if (rel) *rel = r;
+  return ok;
 }
 
 static void keep_top(hlo_comparison *c, const hlo_mismatch *d) {
@@ -165,10 +182,11 @@ static bool judge_complex(hlo_dtype part, const char *a, const char *b, hlo_tole
   size_t half = hlo_dtype_storage(part);
   hlo_mismatch of[2] = {*d, *d};
   bool same = true;
-  for (int k = 0; k < 2; k++) {
-    of[k].ulp = hlo_ulp_distance(part, a + (size_t)k * half, b + (size_t)k * half);
-    same &= judge(hlo_elem_to_f64(part, a + (size_t)k * half),
-                  hlo_elem_to_f64(part, b + (size_t)k * half), (hlo_tolerance){0, 0}, &of[k]);
+  for (size_t k = 0; k < 2; k++) {
+    hlo_mismatch *x = &of[k];
+    x->ulp = hlo_ulp_distance(part, a + k * half, b + k * half);
+    x->want = hlo_elem_to_f64(part, a + k * half), x->got = hlo_elem_to_f64(part, b + k * half);
+    same &= hlo_close(part, x->want, x->got, hlo_near(0, 0), &x->abs, &x->rel);
   }
   *d = of[of[1].abs > of[0].abs];
   d->ulp = HS_MAX(of[0].ulp, of[1].ulp);
@@ -176,7 +194,7 @@ static bool judge_complex(hlo_dtype part, const char *a, const char *b, hlo_tole
   double modulus = hypot(of[0].want, of[1].want);
   d->abs = hypot(of[0].abs, of[1].abs);
   d->rel = modulus == 0 ? INFINITY : d->abs / modulus;
-  return !(d->abs > tol.abs && d->rel > tol.rel);
+  return within(part, d->abs, d->rel, modulus, tol);
 }
 
 static bool judge_exact(hlo_dtype t, const char *a, const char *b, hlo_mismatch *d) {
@@ -203,7 +221,8 @@ static void compare_array(const hlo_literal *want, const hlo_literal *got, hlo_c
       ok = judge_complex(part, a, b, c->tol, &d);
     } else if (inexact) {
       d.ulp = hlo_ulp_distance(t, a, b);
-      ok = judge(hlo_elem_to_f64(t, a), hlo_elem_to_f64(t, b), c->tol, &d);
+      d.want = hlo_elem_to_f64(t, a), d.got = hlo_elem_to_f64(t, b);
+      ok = hlo_close(t, d.want, d.got, c->tol, &d.abs, &d.rel);
     } else {
       ok = judge_exact(t, a, b, &d);
     }
@@ -215,50 +234,142 @@ static void compare_array(const hlo_literal *want, const hlo_literal *got, hlo_c
   if (c->mismatches && inexact) suggest(&sum);
 }
 
+hlo_type_tolerance hlo_tolerance_of(hlo_dtype t) {
+  enum { HLO_REST = HLO_DTYPE_COUNT };
+  static const struct {
+    int type;
+    hlo_type_tolerance row;
+  } rows[] = {
+#define TOLERANCE(types, near_abs, near_rel, ulps, abs) \
+  {HLO_##types, {near_abs, near_rel, ulps, abs, 0}},
+#include "core/types/tolerance.def"
+#undef TOLERANCE
+  };
+  t = hlo_dtype_real_part(t);
+  size_t k = 0;
+  while (rows[k].type != HLO_REST && rows[k].type != (int)t) k++;
+  hlo_type_tolerance row = rows[k].row;
+  row.epsilon = hlo_dtype_epsilon(t);
+  row.near_rel = HS_MAX(row.near_rel, row.epsilon);
+  return row;
+}
+
 hlo_tolerance hlo_default_tolerance(hlo_dtype t) {
-  double unit = hlo_dtype_epsilon(hlo_dtype_real_part(t));
-  return (hlo_tolerance){1e-3, HS_MAX(1e-3, unit)};
+  hlo_type_tolerance row = hlo_tolerance_of(t);
+  return hlo_near(row.near_abs, row.near_rel);
 }
 
 hlo_tolerance hlo_tolerance_for(hlo_dtype t, hlo_tolerance asked) {
-  hlo_tolerance own = hlo_default_tolerance(t);
-  return (hlo_tolerance){asked.abs < 0 ? own.abs : asked.abs, asked.rel < 0 ? own.rel : asked.rel};
+  hlo_tolerance own = hlo_default_tolerance(t), r = asked;
+  if (asked.abs < 0) r.abs = own.abs;
+  if (asked.rel < 0) r.rel = own.rel;
+  return r;
 }
 
-static hs_status compare_at(const hlo_literal *want, const hlo_literal *got, hlo_tolerance tol,
-                            const char *path, hlo_comparisons *out) {
+// ---- vectors up to a factor ---------------------------------------------------------------------
+// The vector of `got` that starts at `at` becomes the multiple by a number of modulus 1 that is
+// nearest to that of `want`: their inner product's direction. A real vector is only ever negated.
+static void turn_vector(hlo_dtype t, const hlo_literal *want, hlo_literal *got, i64 at, i64 n,
+                        i64 stride) {
+  hlo_dtype part = hlo_dtype_real_part(t);
+  size_t half = hlo_dtype_storage(part), w = hlo_dtype_storage(t);
+  bool complex = part != t;
+  double re = 0, im = 0;
+  for (i64 k = 0; k < n; k++) {
+    const char *a = (const char *)want->data + (size_t)(at + k * stride) * w,
+               *b = (const char *)got->data + (size_t)(at + k * stride) * w;
+    double x = hlo_elem_to_f64(part, a), u = hlo_elem_to_f64(part, b),
+           y = complex ? hlo_elem_to_f64(part, a + half) : 0,
+           v = complex ? hlo_elem_to_f64(part, b + half) : 0;
+    re += x * u + y * v, im += y * u - x * v;  // want * conj(got)
+  }
+  double length = hypot(re, im);
+  if (!(length > 0) || !isfinite(length) || (im == 0 && re > 0)) return;
+  re /= length, im /= length;
+  for (i64 k = 0; k < n; k++) {
+    char *b = (char *)got->data + (size_t)(at + k * stride) * w;
+    double u = hlo_elem_to_f64(part, b), v = complex ? hlo_elem_to_f64(part, b + half) : 0;
+    hlo_elem_from_f64(part, b, u * re - v * im);
+    if (complex) hlo_elem_from_f64(part, b + half, u * im + v * re);
+  }
+}
+
+// The leaf with each of its vectors along dimension d turned; the caller's reference.
+static hlo_literal *turned(const hlo_literal *want, const hlo_literal *got, u32 d) {
+  const hlo_shape *s = got->shape;
+  hlo_literal *r = NULL;
+  hs_status st = hlo_literal_new(s, &r);
+  if (!hs_ok(st)) return hs_status_drop(st), hlo_literal_ref(got);
+  memcpy(r->data, got->data, got->bytes);
+  i64 strides[HLO_MAX_RANK];
+  hlo_row_major_strides(s->rank, s->dims, strides);
+  for (i64 k = 0; k < s->elements; k++)
+    if (k / strides[d] % s->dims[d] == 0) turn_vector(s->dtype, want, r, k, s->dims[d], strides[d]);
+  return r;
+}
+
+typedef struct walk {
+  hlo_tolerance tol;
+  const hlo_phases *phases;
+  u32 leaf;
+  hlo_comparisons *out;
+} walk;
+
+// Whether the leaf that is compared now has vectors up to a factor: in which dimension.
+static bool has_phases(const walk *w, const hlo_shape *s, u32 *along) {
+  if (!w->phases || w->leaf >= w->phases->n || w->phases->along[w->leaf] < 0) return false;
+  *along = (u32)w->phases->along[w->leaf];
+  return *along < s->rank && hlo_dtype_is_float(hlo_dtype_real_part(s->dtype));
+}
+
+static hs_status compare_at(walk *w, const hlo_literal *want, const hlo_literal *got,
+                            const char *path) {
   if (want->shape->dtype != got->shape->dtype ||
       (hlo_shape_is_array(want->shape) && !hlo_shape_compatible(want->shape, got->shape)))
     return hs_fail(HS_E_DIFFER, "%s: the shapes differ", path);
   if (want->elided || got->elided)
     return hs_fail(HS_E_ELIDED, "%s: a value printed as {...} cannot be compared", path);
   if (hlo_shape_is_array(want->shape)) {
+    u32 along;
     if (!same_sizes(want, got))
       return hs_fail(HS_E_DIFFER, "%s: the sizes of dynamic dimensions differ", path);
     hlo_comparison c = {.path = hs_strdup(path),
                         .shape = want->shape,
-                        .tol = hlo_tolerance_for(want->shape->dtype, tol)};
-    if (want->bytes == got->bytes && memcmp(want->data, got->data, want->bytes) == 0)
+                        .tol = hlo_tolerance_for(want->shape->dtype, w->tol)};
+    if (want->bytes == got->bytes && memcmp(want->data, got->data, want->bytes) == 0) {
       c.elements = want->shape->elements;
-    else compare_array(want, got, &c);
-    hs_vec_push(out, c);
+    } else if (has_phases(w, want->shape, &along)) {
+      hlo_literal *r = turned(want, got, along);
+      compare_array(want, r, &c);
+      hlo_literal_unref(r);
+    } else {
+      compare_array(want, got, &c);
+    }
+    w->leaf++;
+    hs_vec_push(w->out, c);
     return HS_GOOD;
   }
+  if (!hlo_shape_is_tuple(want->shape)) w->leaf++;
   if (want->nchildren != got->nchildren)
     return hs_fail(HS_E_DIFFER, "%s: tuples of different length", path);
   hs_status st = HS_GOOD;
   for (u32 k = 0; k < want->nchildren; k++) {
     char *p = hs_format("%s.%u", path, k);
-    st = hs_chain(st, compare_at(want->children[k], got->children[k], tol, p, out));
+    st = hs_chain(st, compare_at(w, want->children[k], got->children[k], p));
     hs_free(p);
   }
   return st;
 }
 
+hs_status hlo_compare_phases(const hlo_literal *expected, const hlo_literal *actual,
+                             hlo_tolerance tol, const hlo_phases *phases, hlo_comparisons *out) {
+  *out = (hlo_comparisons){0};
+  return compare_at(&(walk){tol, phases, 0, out}, expected, actual, "result");
+}
+
 hs_status hlo_compare_leaves(const hlo_literal *expected, const hlo_literal *actual,
                              hlo_tolerance tol, hlo_comparisons *out) {
-  *out = (hlo_comparisons){0};
-  return compare_at(expected, actual, tol, "result", out);
+  return hlo_compare_phases(expected, actual, tol, NULL, out);
 }
 
 void hlo_comparisons_free(hlo_comparisons *list) {
@@ -356,10 +467,15 @@ static hs_status as_status(const hlo_comparison *c) {
   return st;
 }
 
-hs_status hlo_compare(const hlo_literal *expected, const hlo_literal *actual, hlo_tolerance tol) {
+hs_status hlo_compare_up_to(const hlo_literal *expected, const hlo_literal *actual,
+                            hlo_tolerance tol, const hlo_phases *phases) {
   hlo_comparisons list;
-  hs_status st = hlo_compare_leaves(expected, actual, tol, &list);
+  hs_status st = hlo_compare_phases(expected, actual, tol, phases, &list);
   for (size_t k = 0; k < list.n; k++) st = hs_chain(st, as_status(&list.v[k]));
   hlo_comparisons_free(&list);
   return st;
+}
+
+hs_status hlo_compare(const hlo_literal *expected, const hlo_literal *actual, hlo_tolerance tol) {
+  return hlo_compare_up_to(expected, actual, tol, NULL);
 }

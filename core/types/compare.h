@@ -1,23 +1,43 @@
-// compare.h — do two results agree? XLA's Near rule for whole arrays with the figures to judge a
-// difference by, and the sums and samples of .expect files.
+// compare.h — do two results agree? One rule for everybody who asks: commands, recorded results,
+// random modules, the oracle, kernels. With the figures to judge a difference by, and the sums and
+// samples of .expect files.
 #ifndef HLO_COMPARE_H
 #define HLO_COMPARE_H
 
 #include "core/types/literal.h"
 
-// Bounds of the absolute error and of the error relative to the expected value. HLO_TYPES_OWN in
-// either stands for the default of the element type that is compared.
+// Bounds of an error. HLO_TYPES_OWN in `abs` or `rel` stands for the type's (tolerance.def).
 typedef struct hlo_tolerance {
-  double abs, rel;
+  double abs, rel;  // rel: of the expected value
+  double ulps;      // units in the last place of the expected value
+  // false: within one of the bounds is enough (XLA's Near rule); true: abs + rel is the bound, for
+  // those that were derived from how values are computed
+  bool sum;
 } hlo_tolerance;
 #define HLO_TYPES_OWN (-1.0)
+// The two bounds of XLA's Near rule.
+static inline hlo_tolerance hlo_near(double abs, double rel) {
+  return (hlo_tolerance){.abs = abs, .rel = rel};
+}
+// abs + rel * |expected|.
+static inline hlo_tolerance hlo_within(double abs, double rel) {
+  return (hlo_tolerance){.abs = abs, .rel = rel, .sum = true};
+}
 
-// What two ways of computing the same may differ by unless the user says otherwise: the 1e-3 of
-// XLA's run_hlo_module, or one unit in the last place where that is more (bf16: 2^-7). A complex
-// type has the tolerance of its parts.
+// The row of tolerance.def for a type, with one unit in the last place of 1.
+typedef struct hlo_type_tolerance {
+  double near_abs, near_rel, function_ulps, function_abs, epsilon;
+} hlo_type_tolerance;
+hlo_type_tolerance hlo_tolerance_of(hlo_dtype);
+// What two ways of computing the same may differ by unless the user says otherwise.
 hlo_tolerance hlo_default_tolerance(hlo_dtype);
 // The bounds for values of a type: those asked for, the type's where HLO_TYPES_OWN was.
 hlo_tolerance hlo_tolerance_for(hlo_dtype, hlo_tolerance asked);
+// The distance from v to the next number of a float type.
+double hlo_unit_at(hlo_dtype, double v);
+// THE rule, for one number of a float type: equal, both NaN, or finite and within the bounds. *abs
+// and *rel (may be NULL) get the errors, infinite where a bound has no meaning.
+bool hlo_close(hlo_dtype, double want, double got, hlo_tolerance, double *abs, double *rel);
 
 enum {
   HLO_COMPARE_TOP = 5,         // mismatches kept in detail
@@ -67,11 +87,21 @@ typedef struct hlo_comparison {
 } hlo_comparison;
 typedef HS_VEC(hlo_comparison) hlo_comparisons;
 
+// Vectors that are determined up to a factor of modulus 1: the eigenvectors and singular vectors of
+// a leaf. `along` is the dimension that a vector lies in, -1: the leaf has none.
+typedef struct hlo_phases {
+  u32 n;             // leaves
+  const i32 *along;  // per leaf, in order
+} hlo_phases;
+
 // Compares leaf by leaf. HS_GOOD whether or not values differ, then *out has one entry per array
 // (its mismatches say whether it agrees); E_DIFFER when the shapes or dynamic sizes already do,
 // E_ELIDED for a value printed as {...}.
 hs_status hlo_compare_leaves(const hlo_literal *expected, const hlo_literal *actual, hlo_tolerance,
                              hlo_comparisons *out);
+// The same, where vectors of `actual` (phases NULL: none) are first turned to those of `expected`.
+hs_status hlo_compare_phases(const hlo_literal *expected, const hlo_literal *actual, hlo_tolerance,
+                             const hlo_phases *, hlo_comparisons *out);
 // Frees what hlo_compare_leaves gave.
 void hlo_comparisons_free(hlo_comparisons *);
 // The report on a leaf that differs, in lines: counts, worst and first elements, suggested
@@ -85,6 +115,8 @@ u64 hlo_ulp_distance(hlo_dtype, const void *a, const void *b);
 
 // The rule as a status: E_DIFFER, one per leaf that differs, with its report as the note.
 hs_status hlo_compare(const hlo_literal *expected, const hlo_literal *actual, hlo_tolerance);
+hs_status hlo_compare_up_to(const hlo_literal *expected, const hlo_literal *actual, hlo_tolerance,
+                            const hlo_phases *);
 // The rule of NAME.expect files (expect.c). E_DIFFER says which output and sample.
 hs_status hlo_compare_expect(const hlo_literal *actual, const char *expect_text, size_t n);
 

@@ -2,6 +2,8 @@
 // Interned things are never freed before the context; equality is pointer equality.
 #include "core/types/ctx.h"
 
+#include "core/base/file.h"
+
 typedef struct {
   u64 hash;
   const char *s;
@@ -26,6 +28,7 @@ struct hlo_ctx {
   u32 next_serial;
   u64 dtypes;  // of arrays that were ever interned, a bit each
   bool empty;  // one of them had no elements
+  size_t load_limit;
 };
 
 hlo_ctx *hlo_ctx_new(void) { return hs_calloc(1, sizeof(hlo_ctx)); }
@@ -43,6 +46,11 @@ void hlo_ctx_free(hlo_ctx *c) {
 bool hlo_ctx_has_dtype(const hlo_ctx *c, hlo_dtype t) { return c->dtypes >> t & 1; }
 bool hlo_ctx_has_empty(const hlo_ctx *c) { return c->empty; }
 _Static_assert(HLO_DTYPE_COUNT <= 64, "a bit for every type");
+
+size_t hlo_ctx_load_limit(const hlo_ctx *c) {
+  return c->load_limit ? c->load_limit : hs_load_limit_default();
+}
+void hlo_ctx_set_load_limit(hlo_ctx *c, size_t bytes) { c->load_limit = bytes; }
 
 hs_arena *hlo_ctx_arena(hlo_ctx *c) { return &c->arena; }
 hs_arena_pool *hlo_ctx_pool(hlo_ctx *c) { return &c->pool; }
@@ -212,11 +220,18 @@ static const hlo_shape *intern_shape(hlo_ctx *c, const hlo_shape *key) {
   slot->hash = h;
   slot->p = s;
   c->shapes.n++;
-  s->dims = key->rank ? hs_arena_dup(&c->arena, key->dims, key->rank * sizeof(i64)) : NULL;
+  static const i64 none[1];  // never NULL: a copy of no dimensions has a source
+  s->dims = key->rank ? hs_arena_dup(&c->arena, key->dims, key->rank * sizeof(i64)) : none;
   if (key->dynamic) s->dynamic = hs_arena_dup(&c->arena, key->dynamic, key->rank);
   if (key->nelems) s->elems = hs_arena_dup(&c->arena, key->elems, key->nelems * sizeof *key->elems);
   s->serial = ++c->next_serial;
   s->elements = hlo_shape_is_array(s) ? 1 : 0;
+  s->leaves = hlo_shape_is_tuple(s) ? 0 : 1;
+  s->depth = 0;
+  for (u32 k = 0; k < s->nelems && hlo_shape_is_tuple(s); k++) {
+    s->leaves = hs_add_sat_i64(s->leaves, s->elems[k]->leaves);
+    s->depth = HS_MAX(s->depth, s->elems[k]->depth + 1);
+  }
   for (u32 k = 0; k < s->rank; k++) {
     i64 d = s->dims[k] == HLO_UNBOUNDED ? 1 : s->dims[k];
     s->elements = hs_mul_sat_i64(s->elements, d);

@@ -15,6 +15,11 @@ hs_arena *hlo_ctx_arena(hlo_ctx *);
 // What modules and scratch arenas of this context take large blocks from, and give them back to.
 hs_arena_pool *hlo_ctx_pool(hlo_ctx *);
 
+// How many bytes of one file may be loaded into memory, unpacked; 0 sets the default of
+// hs_load_limit_default.
+size_t hlo_ctx_load_limit(const hlo_ctx *);
+void hlo_ctx_set_load_limit(hlo_ctx *, size_t bytes);
+
 // Whether an array of this type, or one without elements, was ever seen: false says that no module
 // of the context has one.
 bool hlo_ctx_has_dtype(const hlo_ctx *, hlo_dtype);

@@ -97,10 +97,14 @@ static void check_sample(checker *c, i64 at, double want) {
   double got = value_at(c->leaf, at), e;
   i64 finite = c->s.count - c->s.nonfinite;
   double scale = fabs(want) + c->s.sumabs / (double)HS_MAX(finite, 1);
-  if (got == want || (got != got && want != want)) e = 0;
-  else e = isfinite(got) && isfinite(want) && scale > 0 ? fabs(got - want) / scale : INFINITY;
+  hlo_dtype part = hlo_dtype_real_part(c->leaf->shape->dtype);
+  // relative to the value and to the mean magnitude, together
+  hlo_tolerance tol = hlo_within(c->s.tol * (scale - fabs(want)), c->s.tol);
+  bool ok = hlo_dtype_is_float(part) ? hlo_close(part, want, got, tol, &e, NULL)
+                                     : (e = fabs(got - want)) <= c->s.tol * scale;
+  e = e == 0 ? 0 : scale > 0 ? e / scale : INFINITY;
   c->samples++;
-  if (!(e <= c->s.tol)) c->off++;
+  if (!ok) c->off++;
   if (e > c->worst || c->samples == 1)
     c->worst = e, c->worst_at = at, c->worst_want = want, c->worst_got = got;
 }

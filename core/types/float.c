@@ -153,6 +153,30 @@ u16 hlo_f32_to_f16(float v) {
   return (u16)(s | ((a - (112u << 23) + 0xfff + (a >> 13 & 1)) >> 13));
 }
 
+// A code of at most 8 bits as an f32. Everything that f32 holds in another way than double goes by
+// its bits: a NaN keeps its payload, so that bits survive a way through f32, and the least power of
+// two of E8M0 is an f32 denormal, which a conversion by the CPU would flush.
+static float decode_f32(const hlo_float_format *f, u32 code) {
+  if (f->top == HLO_TOP_E8M0 && code == 0) return f32_of(0x00400000);
+  u32 width = (u32)f->ebits + f->mbits, mag = code & ((1u << width) - 1);
+  if (f->top == HLO_TOP_IEEE && mag > max_code(f) + 1)
+    return f32_of((code >> width & 1) << 31 | 0x7f800000 |
+                  (mag & ((1u << f->mbits) - 1)) << (23 - f->mbits));
+  return (float)hlo_float_decode(f, code);
+}
+static u32 encode_f32(const hlo_float_format *f, float v) {
+  u32 b = bits_of_f32(v), mag = b & 0x7fffffff;
+  if (f->top == HLO_TOP_IEEE && mag > 0x7f800000) {
+    u32 payload = (b & 0x7fffff) >> (23 - f->mbits);
+    return payload
+               ? (b >> 31) << (f->ebits + f->mbits) | ((1u << f->ebits) - 1) << f->mbits | payload
+               : nan_code(f, b >> 31);
+  }
+  if (f->top == HLO_TOP_E8M0 && mag && mag < 0x00800000 && mag == b)
+    return hlo_float_encode(f, (double)mag * 0x1p-149);
+  return hlo_float_encode(f, (double)v);
+}
+
 void hlo_floats_to_f32(hlo_dtype t, const void *from, float *to, i64 n) {
   if (t == HLO_F32) {
     memcpy(to, from, (size_t)n * sizeof *to);
@@ -171,11 +195,11 @@ void hlo_floats_to_f32(hlo_dtype t, const void *from, float *to, i64 n) {
   const hlo_float_format *f = hlo_float_format_of(t);
   const u8 *p = from;
   if (n < 64) {
-    for (i64 i = 0; i < n; i++) to[i] = (float)hlo_float_decode(f, p[i]);
+    for (i64 i = 0; i < n; i++) to[i] = decode_f32(f, p[i]);
     return;
   }
   float table[256];
-  for (u32 i = 0; i < 256; i++) table[i] = (float)hlo_float_decode(f, i);
+  for (u32 i = 0; i < 256; i++) table[i] = decode_f32(f, i);
   for (i64 i = 0; i < n; i++) to[i] = table[p[i]];
 }
 
@@ -196,5 +220,5 @@ void hlo_floats_from_f32(hlo_dtype t, const float *from, void *to, i64 n) {
   }
   const hlo_float_format *f = hlo_float_format_of(t);
   u8 *p = to;
-  for (i64 i = 0; i < n; i++) p[i] = (u8)hlo_float_encode(f, (double)from[i]);
+  for (i64 i = 0; i < n; i++) p[i] = (u8)encode_f32(f, from[i]);
 }

@@ -290,8 +290,9 @@ void hlo_elem_from_f64(hlo_dtype t, void *p, double v) {
     memcpy(p, w, sizeof w);
     return;
   }
+  // by way of f32, as XLA does it: two roundings
   case HLO_F16: {
-    u16 w = (u16)hlo_float_encode(hlo_float_format_of(t), v);
+    u16 w = hlo_f32_to_f16((float)v);
     memcpy(p, &w, sizeof w);
     return;
   }

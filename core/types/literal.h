@@ -62,8 +62,8 @@ bool hlo_literal_is_splat(const hlo_literal *);
 // every element equals v exactly (-0 != 0 not told apart)
 bool hlo_literal_is_all_f64(const hlo_literal *, double v);
 
-// One element <-> the widest host type of its class. Rounds to nearest even; FN types saturate as
-// XLA's casts do.
+// One element <-> the widest host type of its class. Rounds to nearest even, f16 and bf16 by
+// way of f32 as XLA does; FN types saturate as XLA's casts do.
 double hlo_elem_to_f64(hlo_dtype, const void *p);
 void hlo_elem_from_f64(hlo_dtype, void *p, double v);
 i64 hlo_elem_to_i64(hlo_dtype, const void *p);

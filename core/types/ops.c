@@ -79,6 +79,9 @@ enum {
   F = HLO_F_FREE,
   D = HLO_F_FORWARDS,
   VAR = HLO_VARIADIC,
+  VAR1 = HLO_VARIADIC - 1,
+  VAR2 = HLO_VARIADIC - 2,
+  VAR3 = HLO_VARIADIC - 3,
 };
 
 const hlo_op_info hlo_ops[HLO_OPCODE_COUNT] = {

@@ -68,7 +68,7 @@ typedef enum hlo_color {
   HLO_COLOR_GREY
 } hlo_color;
 
-#define HLO_VARIADIC (-1)
+#define HLO_VARIADIC (-1)  // any number of operands; HLO_VARIADIC - n: at least n
 // One attribute that an operation takes.
 typedef struct hlo_op_attr {
   hlo_attr_id id;
@@ -78,7 +78,7 @@ typedef struct hlo_op_info {
   const char *text;
   u8 text_n;       // bytes of text
   bool inferable;  // the text may leave the result shape out
-  int arity;       // number of operands; HLO_VARIADIC when checked elsewhere
+  int arity;       // number of operands; HLO_VARIADIC or below: hlo_op_least
   u32 flags;       // HLO_F_*
   hlo_cost_class cost;
   hlo_color color;
@@ -91,6 +91,19 @@ extern const hlo_cost_info hlo_cost_classes[HLO_COST_CLASS_COUNT];
 static inline const char *hlo_op_text(hlo_opcode op) { return hlo_ops[op].text; }
 // Whether the operation has one of the flags HLO_F_*.
 static inline bool hlo_op_has(hlo_opcode op, u32 flag) { return (hlo_ops[op].flags & flag) != 0; }
+// The fewest operands that the operation takes, and whether it takes n of them: what every reader
+// checks, so that nobody finds an instruction without the operands that its opcode implies.
+static inline u32 hlo_op_least(hlo_opcode op) {
+  int arity = hlo_ops[op].arity;
+  return arity >= 0 ? (u32)arity : (u32)(HLO_VARIADIC - arity);
+}
+static inline bool hlo_op_takes(hlo_opcode op, u32 n) {
+  return hlo_ops[op].arity >= 0 ? n == (u32)hlo_ops[op].arity : n >= hlo_op_least(op);
+}
+// "2", "at least 1"
+static inline const char *hlo_op_at_least(hlo_opcode op) {
+  return hlo_ops[op].arity >= 0 ? "" : "at least ";
+}
 // The row of the operation's cost class.
 static inline const hlo_cost_info *hlo_op_cost(hlo_opcode op) {
   return &hlo_cost_classes[hlo_ops[op].cost];

@@ -43,13 +43,6 @@ i64 hlo_shape_bytes(const hlo_shape *s) {
   return total;
 }
 
-u32 hlo_shape_leaves(const hlo_shape *s) {
-  if (!hlo_shape_is_tuple(s)) return 1;
-  u32 n = 0;
-  for (u32 k = 0; k < s->nelems; k++) n += hlo_shape_leaves(s->elems[k]);
-  return n;
-}
-
 const hlo_shape *hlo_shape_leaf(const hlo_shape *s, u32 k) {
   while (hlo_shape_is_tuple(s)) {
     u32 j = 0;
@@ -75,6 +68,16 @@ hs_status hlo_shape_check_limits(hlo_dtype t, u32 rank, const i64 *dims) {
     if (dims[k] > 0 && !hs_mul_ok(n, dims[k], &n))
       return hs_fail(HS_E_LIMIT, "the array has more than 2^63 bytes");
   }
+  return HS_GOOD;
+}
+
+hs_status hlo_shape_check_tuple(const hlo_shape *s) {
+  if (s->leaves > HLO_MAX_LEAVES)
+    return hs_fail(HS_E_LIMIT, "a tuple of %s%lld leaves; the limit is %d",
+                   s->leaves == INT64_MAX ? "at least " : "", (long long)s->leaves, HLO_MAX_LEAVES);
+  if (s->depth > HLO_MAX_TUPLE_DEPTH)
+    return hs_fail(HS_E_LIMIT, "tuples are nested %u deep; the limit is %d", s->depth,
+                   HLO_MAX_TUPLE_DEPTH);
   return HS_GOOD;
 }
 

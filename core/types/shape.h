@@ -13,6 +13,8 @@
 
 #define HLO_UNBOUNDED INT64_MIN
 #define HLO_MAX_RANK 64  // stated limit; XLA's own is far lower in practice
+#define HLO_MAX_LEAVES (1 << 18)
+#define HLO_MAX_TUPLE_DEPTH 1000
 
 typedef struct hlo_ctx hlo_ctx;  // ctx.h: owner of interned strings and shapes
 
@@ -53,6 +55,8 @@ struct hlo_shape {
   // product of dims (bounds for dynamic ones, 1 for unbounded ones), at most INT64_MAX; 1 for
   // scalars, 0 for tuples
   i64 elements;
+  i64 leaves;  // arrays, tokens, ... in it, itself when no tuple; saturates
+  u32 depth;   // of nested tuples: 0 for a leaf
   u64 hash;
   u32 serial;  // 1,2,3... in order of interning: a dense id for side tables
 };
@@ -102,13 +106,19 @@ bool hlo_shape_is_row_major(const hlo_shape *s);
 // sum of their leaves, nothing for the table. INT64_MAX: that much or more. Sums of sizes are made
 // with hs_add_sat_i64, so that this stays true of them.
 i64 hlo_shape_bytes(const hlo_shape *s);
-// number of non-tuple leaves
-u32 hlo_shape_leaves(const hlo_shape *s);
+// number of non-tuple leaves, HLO_MAX_LEAVES at most in a shape that was checked
+static inline u32 hlo_shape_leaves(const hlo_shape *s) {
+  return s->leaves > UINT32_MAX ? UINT32_MAX : (u32)s->leaves;
+}
 // Leaf number k in order; NULL when there are not so many.
 const hlo_shape *hlo_shape_leaf(const hlo_shape *s, u32 k);
 // Checks rank and bytes against the limits before anything is allocated from them: E_LIMIT for more
 // than HLO_MAX_RANK dimensions or 2^63 bytes, E_SHAPE for a negative size.
 hs_status hlo_shape_check_limits(hlo_dtype, u32 rank, const i64 *dims);
+// The same for a tuple: shapes share their elements, so a few lines of text can nest 2^40 leaves.
+// E_LIMIT for more than HLO_MAX_LEAVES leaves or HLO_MAX_TUPLE_DEPTH levels. What readers and shape
+// inference let pass may be traversed leaf by leaf and recursively.
+hs_status hlo_shape_check_tuple(const hlo_shape *);
 
 // Text: "f32[2,3]{1,0}"; with_layout=false omits layouts.
 void hlo_shape_print(hs_buf *b, const hlo_shape *s, bool with_layout);

@@ -105,9 +105,9 @@ static void check_send_recv(verifier *v, const hlo_instr *i) {
     NEED(v, i, hlo_shape_is_tuple(s) && s->nelems == 2 && s->elems[1]->dtype == HLO_TOKEN,
          "Expected instruction to have shape (T, token[]), actual shape is %s", infer_text(s));
     if (hlo_operand(i, 0)->opcode == HLO_RECV)
-      NEED(v, i, infer_compatible(s->elems[0], x->elems[0], 0),
+      NEED(v, i, x->nelems && infer_compatible(s->elems[0], x->elems[0], 0),
            "Expected instruction to have shape equal to (%s, token[]), actual shape is %s",
-           infer_text(x->elems[0]), infer_text(s));
+           infer_text(x->nelems ? x->elems[0] : x), infer_text(s));
     break;
   case HLO_SEND:
     NEED(v, i, hlo_operand(i, 1)->shape->dtype == HLO_TOKEN,

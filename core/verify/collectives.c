@@ -188,6 +188,8 @@ static void check_shards(verifier *v, const hlo_instr *i, bool gather, i64 group
   }
 }
 void verify_collective(verifier *v, const hlo_instr *i) {
+  NEED(v, i, i->noperands > 0, "%s expects at least 1 operands, but has 0 operands",
+       hlo_op_text(i->opcode));
   i64 group = 1;
   u32 before = v->nerrors;
   if (hlo_op_takes_attr(i->opcode, HLO_ATTR_REPLICA_GROUPS)) check_groups(v, i, &group);

@@ -251,6 +251,7 @@ static void rule_bitcast(verifier *v, const hlo_instr *i) {
 }
 static void rule_rng(verifier *v, const hlo_instr *i) {
   hlo_dtype t = i->shape->dtype;
+  NEED(v, i, i->noperands == 2, "Expected two operands for Rng instruction, got %u", i->noperands);
   for (u32 k = 0; k < i->noperands; k++) {
     const hlo_shape *p = hlo_operand(i, k)->shape;
     NEED(v, i, hlo_shape_is_scalar(p), "The parameters of an rng must be scalars; got %s.",

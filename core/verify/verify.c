@@ -181,18 +181,14 @@ static void check_order(verifier *v, const hlo_computation *c) {
 }
 
 static void check_calls(verifier *v, const hlo_instr *i) {
-  hlo_computation *few[8], **all = few;
-  u32 n = hlo_called(i, few, HS_COUNT(few));
-  if (n > HS_COUNT(few)) all = hs_alloc(n * sizeof *all), hlo_called(i, all, n);
-  for (u32 k = 0; k < n; k++) {
-    hlo_computation *c = all[k];
+  for (u32 k = 0; k < hlo_ncalled(i); k++) {
+    const hlo_computation *c = hlo_called(i, k);
     if (!c || c->dead || c->module != v->m)
       verify_report(v, i, "calls a computation that is not in the module (%s)",
                     c ? c->name : "none");
     else if (c == v->m->entry) verify_report(v, i, "calls the entry computation %s", c->name);
     else if (!c->root) verify_report(v, i, "calls %s, which has no root", c->name);
   }
-  if (all != few) hs_free(all);
 }
 
 bool verify_callable(const hlo_module *m, const hlo_computation *c) {
@@ -202,13 +198,9 @@ bool verify_callable(const hlo_module *m, const hlo_computation *c) {
   return true;
 }
 static bool calls_ok(const verifier *v, const hlo_instr *i) {
-  hlo_computation *few[8], **all = few;
-  u32 n = hlo_called(i, few, HS_COUNT(few));
-  if (n > HS_COUNT(few)) all = hs_alloc(n * sizeof *all), hlo_called(i, all, n);
-  bool ok = true;
-  for (u32 k = 0; k < n && ok; k++) ok = verify_callable(v->m, all[k]);
-  if (all != few) hs_free(all);
-  return ok;
+  for (u32 k = 0; k < hlo_ncalled(i); k++)
+    if (!verify_callable(v->m, hlo_called(i, k))) return false;
+  return true;
 }
 
 static void check_computation(verifier *v, const hlo_computation *c) {
@@ -223,7 +215,7 @@ static void check_computation(verifier *v, const hlo_computation *c) {
   check_order(v, c);
   if (v->o.no_deadlocks && hlo_is_scheduled(v->m)) verify_deadlocks(v, c);
   hlo_for_each_instr(i, c) {
-    if (verify_full(v)) return;
+    if (verify_full(v) || hs_interrupted()) return;
     check_calls(v, i);
     if (calls_ok(v, i)) verify_instr(v, i);
   }
@@ -314,23 +306,20 @@ enum { CALL_NEW, CALL_OPEN, CALL_DONE };
 
 // Opens what an instruction calls; returns a computation that is still open (a cycle), or NULL.
 static const hlo_computation *open_called(call_stack *stack, u8 *state, const hlo_instr *i) {
-  hlo_computation *few[8], **all = few;
-  u32 n = hlo_called(i, few, HS_COUNT(few));
-  if (n > HS_COUNT(few)) all = hs_alloc(n * sizeof *all), hlo_called(i, all, n);
-  const hlo_computation *cycle = NULL;
-  for (u32 k = 0; k < n && !cycle; k++) {
-    if (state[all[k]->id] == CALL_OPEN) cycle = all[k];
+  for (u32 k = 0; k < hlo_ncalled(i); k++) {
+    const hlo_computation *c = hlo_called(i, k);
+    if (state[c->id] == CALL_OPEN) return c;
     // One at a time: the frame below comes back to this instruction until all of its callees are
     // done.
-    if (state[all[k]->id] == CALL_NEW) {
-      state[all[k]->id] = CALL_OPEN;
-      hs_vec_push(stack, ((call_frame){all[k], all[k]->first}));
+    if (state[c->id] == CALL_NEW) {
+      state[c->id] = CALL_OPEN;
+      hs_vec_push(stack, ((call_frame){c, c->first}));
       break;
     }
   }
-  if (all != few) hs_free(all);
-  return cycle;
+  return NULL;
 }
+
 static void check_recursion(verifier *v) {
   u8 *state = hs_calloc(v->m->next_comp_id + 1, 1);
   call_stack stack = {0};
@@ -412,6 +401,10 @@ static void begin(verifier *v, const hlo_module *m, const hlo_verify_options *o)
 static hs_status finish(verifier *v) {
   hs_free(v->pos);
   hs_free(v->fused);
+  if (hs_interrupted()) {
+    hs_status_drop(v->errors);
+    return hs_stopped();
+  }
   if (v->nerrors > VERIFY_MAX_ERRORS)
     v->errors =
         hs_with_note(v->errors, "%u more violations are not shown", v->nerrors - VERIFY_MAX_ERRORS);

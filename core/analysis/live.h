@@ -1,0 +1,32 @@
+// live.h — the live ranges that the estimate of memory stands on (liveness.c): which buffers the
+// entry computation of a module has, and at which positions of its schedule each is needed.
+#ifndef HLO_LIVE_H
+#define HLO_LIVE_H
+
+#include "core/analysis/cost.h"
+
+typedef struct hlo_live_buffer {
+  i64 bytes;
+  u32 first, last;  // positions, both included
+  // parameter, constant: memory that is there before; output: holds a leaf of the result
+  bool parameter, constant, output;
+} hlo_live_buffer;
+
+// Arrays live in the arena given. The value of order[t] has the leaves leaf_buffer[first_leaf[t]]
+// ... [first_leaf[t + 1] - 1]: numbers of buffers. inside[t]: what the computations that it calls
+// need on top while it runs. last_use[t]: the last position that reads the value itself.
+typedef struct hlo_live {
+  u32 n, nbuffers;
+  hlo_instr **order;
+  u32 *first_leaf, *leaf_buffer, *last_use;
+  i64 *inside;
+  hlo_live_buffer *buffers;
+} hlo_live;
+// naive: nothing is shared or in place. poll errors.
+hs_status hlo_live_ranges(const hlo_module *, bool naive, hs_arena *, hlo_live *out);
+
+// Whether leaf `leaf` of an instruction's result may be written into the memory of its operand
+// number `operand`, which it reads, when nothing else reads that later.
+bool hlo_may_overwrite(const hlo_instr *, u32 leaf, u32 operand);
+
+#endif
