@@ -66,8 +66,6 @@ typedef struct cp_pair {
 typedef HS_VEC(cp_pair) cp_pairs;
 
 // Positions of a shape: its leaves, the elements that are no tuples.
-u32 cp_leaves(const hlo_shape *);
-const hlo_shape *cp_leaf(const hlo_shape *, u32 k);
 u32 cp_leaf_at(const hlo_shape *, hlo_ints index);  // the first leaf under a tuple index; CP_NONE
 bool cp_copyable(const hlo_shape *);
 

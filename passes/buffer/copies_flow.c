@@ -10,24 +10,9 @@
 #include "core/ir/async.h"
 
 // ---- positions of shapes ------------------------------------------------------------------------
-u32 cp_leaves(const hlo_shape *s) {
-  if (!hlo_shape_is_tuple(s)) return 1;
-  u32 n = 0;
-  for (u32 k = 0; k < s->nelems; k++) n += cp_leaves(s->elems[k]);
-  return n;
-}
-const hlo_shape *cp_leaf(const hlo_shape *s, u32 k) {
-  if (!hlo_shape_is_tuple(s)) return s;
-  for (u32 j = 0; j < s->nelems; j++) {
-    u32 n = cp_leaves(s->elems[j]);
-    if (k < n) return cp_leaf(s->elems[j], k);
-    k -= n;
-  }
-  return NULL;
-}
 static u32 element_at(const hlo_shape *s, u32 k) {
   u32 n = 0;
-  for (u32 j = 0; j < k; j++) n += cp_leaves(s->elems[j]);
+  for (u32 j = 0; j < k; j++) n += hlo_shape_leaves(s->elems[j]);
   return n;
 }
 static const hlo_shape *under(const hlo_shape *s, hlo_ints index, u32 *at) {
@@ -58,7 +43,7 @@ static const hlo_instr *definition_of(const hlo_instr *x, u32 *leaf) {
   for (;;) {
     if (x->opcode == HLO_TUPLE) {
       u32 k = 0, n;
-      while (*leaf >= (n = cp_leaves(hlo_operand(x, k)->shape))) *leaf -= n, k++;
+      while (*leaf >= (n = hlo_shape_leaves(hlo_operand(x, k)->shape))) *leaf -= n, k++;
       x = hlo_operand(x, k);
     } else if (x->opcode == HLO_GET_TUPLE_ELEMENT) {
       *leaf += element_at(hlo_operand(x, 0)->shape, (u32)hlo_attr_int(x, HLO_ATTR_INDEX, 0));
@@ -87,7 +72,7 @@ static const hlo_instr *overwritten_by(const hlo_instr *i, u32 *leaf) {
 // parameter, directly or through a nested fusion.
 static void pairs_in_fusion(const hlo_instr *i, cp_pairs *out) {
   const hlo_computation *c = hlo_fusion_comp(i);
-  for (u32 k = 0, n = cp_leaves(i->shape); k < n; k++) {
+  for (u32 k = 0, n = hlo_shape_leaves(i->shape); k < n; k++) {
     u32 leaf = k;
     const hlo_instr *x = overwritten_by(definition_of(c->root, &leaf), &leaf);
     if (x && x->opcode == HLO_FUSION) {
@@ -106,7 +91,8 @@ static void pairs_of_attribute(const hlo_instr *i, cp_pairs *out) {
     u32 in, to, o = (u32)v->v[k].param;
     const hlo_shape *a = under(hlo_operand(i, o)->shape, v->v[k].param_index, &in),
                     *b = under(i->shape, v->v[k].out_index, &to);
-    if (a && b && cp_leaves(a) == cp_leaves(b)) pair(out, o, in, to, cp_leaves(a));
+    if (a && b && hlo_shape_leaves(a) == hlo_shape_leaves(b))
+      pair(out, o, in, to, hlo_shape_leaves(a));
   }
 }
 
@@ -120,11 +106,11 @@ void cp_in_place(const hlo_instr *i, cp_pairs *out) {
     for (u32 k = 0; k < i->noperands; k++) pair(out, k, 0, k, 1);
     break;
   case HLO_COLLECTIVE_PERMUTE:
-    if (i->noperands == 4) pair(out, 1, 0, 0, cp_leaves(hlo_operand(i, 1)->shape));
+    if (i->noperands == 4) pair(out, 1, 0, 0, hlo_shape_leaves(hlo_operand(i, 1)->shape));
     break;
   case HLO_COLLECTIVE_PERMUTE_START:
     if (i->noperands == 4)
-      pair(out, 1, 0, element_at(i->shape, 1), cp_leaves(hlo_operand(i, 1)->shape));
+      pair(out, 1, 0, element_at(i->shape, 1), hlo_shape_leaves(hlo_operand(i, 1)->shape));
     break;
   case HLO_CUSTOM_CALL: pairs_of_attribute(i, out); break;
   case HLO_FUSION:
@@ -132,7 +118,7 @@ void cp_in_place(const hlo_instr *i, cp_pairs *out) {
     pairs_in_fusion(i, out);
     break;
   case HLO_SET_DIMENSION_SIZE: pair(out, 0, 0, 0, 1); break;
-  case HLO_RAGGED_ALL_TO_ALL: pair(out, 1, 0, 0, cp_leaves(hlo_operand(i, 1)->shape)); break;
+  case HLO_RAGGED_ALL_TO_ALL: pair(out, 1, 0, 0, hlo_shape_leaves(hlo_operand(i, 1)->shape)); break;
   case HLO_ASYNC_START:
   case HLO_ASYNC_UPDATE: {
     // Operands become parameters of the wrapped computation, whose root decides.
@@ -142,7 +128,7 @@ void cp_in_place(const hlo_instr *i, cp_pairs *out) {
     if (!w || !hlo_shape_is_tuple(i->shape) || i->shape->nelems < 2) break;
     cp_pairs inner = {0};
     cp_in_place(w->root, &inner);
-    u32 outs = element_at(i->shape, 1), nouts = cp_leaves(i->shape->elems[1]);
+    u32 outs = element_at(i->shape, 1), nouts = hlo_shape_leaves(i->shape->elems[1]);
     for (u32 k = 0; k < inner.n; k++) {
       const hlo_instr *p = hlo_operand(w->root, inner.v[k].operand);
       if (p->opcode != HLO_PARAMETER) continue;
@@ -166,7 +152,8 @@ static bool elementwise(const hlo_instr *i) {
 enum { FUSED_MOST = 512 };
 bool cp_share(const cp_flow *f, const hlo_instr *user, u32 operand, u32 in_leaf, u32 out_leaf) {
   const hlo_instr *x = hlo_operand(user, operand);
-  const hlo_shape *from = cp_leaf(x->shape, in_leaf), *to = cp_leaf(user->shape, out_leaf);
+  const hlo_shape *from = hlo_shape_leaf(x->shape, in_leaf),
+                  *to = hlo_shape_leaf(user->shape, out_leaf);
   if (user->opcode == HLO_WHILE) return in_leaf == out_leaf;
   cp_pairs v = {0};
   if (user->id >= f->nids || f->writes[user->id]) cp_in_place(user, &v);
@@ -215,7 +202,7 @@ static u32 position(const cp_flow *f, const hlo_instr *i) { return f->base[i->id
 static void propagate_while(cp_flow *f, const hlo_instr *i) {
   hlo_computation *body = hlo_attr_comp(i, HLO_ATTR_BODY),
                   *cond = hlo_attr_comp(i, HLO_ATTR_CONDITION);
-  u32 n = cp_leaves(i->shape), out = position(f, i), in = position(f, hlo_operand(i, 0)),
+  u32 n = hlo_shape_leaves(i->shape), out = position(f, i), in = position(f, hlo_operand(i, 0)),
       p = position(f, body->params[0]), q = position(f, cond->params[0]);
   for (bool again = true; again;) {
     again = false;
@@ -233,11 +220,11 @@ static void propagate_while(cp_flow *f, const hlo_instr *i) {
 
 static void propagate_conditional(cp_flow *f, const hlo_instr *i) {
   hlo_computation **v;
-  u32 nb, out = position(f, i), n = cp_leaves(i->shape);
+  u32 nb, out = position(f, i), n = hlo_shape_leaves(i->shape);
   pass_called_all(i, f->a, &v, &nb);
   for (u32 b = 0; b < nb; b++) {
     hlo_instr *x = hlo_operand(i, 1 + b);
-    copy_values(f, position(f, v[b]->params[0]), position(f, x), cp_leaves(x->shape));
+    copy_values(f, position(f, v[b]->params[0]), position(f, x), hlo_shape_leaves(x->shape));
     propagate(f, v[b]);
     for (u32 k = 0; k < n; k++) {
       u32 value = f->at[position(f, v[b]->root) + k];
@@ -250,59 +237,60 @@ static void propagate_conditional(cp_flow *f, const hlo_instr *i) {
 static void bind(cp_flow *f, const hlo_computation *to, u32 first, const hlo_instr *i, u32 from) {
   for (u32 k = from; k < i->noperands && first + k - from < to->nparams; k++) {
     hlo_instr *x = hlo_operand(i, k), *p = to->params[first + k - from];
-    if (cp_leaves(p->shape) == cp_leaves(x->shape))
-      copy_values(f, position(f, p), position(f, x), cp_leaves(x->shape));
+    if (hlo_shape_leaves(p->shape) == hlo_shape_leaves(x->shape))
+      copy_values(f, position(f, p), position(f, x), hlo_shape_leaves(x->shape));
   }
 }
 
 static void propagate_async(cp_flow *f, const hlo_instr *i) {
-  u32 out = position(f, i), n = cp_leaves(i->shape);
+  u32 out = position(f, i), n = hlo_shape_leaves(i->shape);
   const hlo_computation *w = hlo_async_wrapped(i);
   define_values(f, out, n);
   if (i->opcode == HLO_ASYNC_DONE) {
     const hlo_instr *x = hlo_operand(i, 0);
-    if (x->shape->nelems >= 2 && cp_leaves(x->shape->elems[1]) == n)
+    if (x->shape->nelems >= 2 && hlo_shape_leaves(x->shape->elems[1]) == n)
       copy_values(f, out, position(f, x) + element_at(x->shape, 1), n);
     return;
   }
   if (!hlo_shape_is_tuple(i->shape) || i->shape->nelems < 2) return;
   const hlo_instr *x = i->opcode == HLO_ASYNC_UPDATE ? hlo_operand(i, 0) : NULL;
-  u32 known = x ? cp_leaves(x->shape->elems[0]) : 0, at = out + known,
-      outs = element_at(i->shape, 1), nouts = cp_leaves(i->shape->elems[1]);
+  u32 known = x ? hlo_shape_leaves(x->shape->elems[0]) : 0, at = out + known,
+      outs = element_at(i->shape, 1), nouts = hlo_shape_leaves(i->shape->elems[1]);
   if (x) copy_values(f, out, position(f, x), known);
   for (u32 k = x != NULL; k < i->noperands; k++) {
-    u32 more = cp_leaves(hlo_operand(i, k)->shape);
+    u32 more = hlo_shape_leaves(hlo_operand(i, k)->shape);
     if (at + more <= out + outs)
       copy_values(f, at, position(f, hlo_operand(i, k)), more), at += more;
   }
-  if (x && cp_leaves(x->shape->elems[1]) == nouts && i->noperands == 1) {
+  if (x && hlo_shape_leaves(x->shape->elems[1]) == nouts && i->noperands == 1) {
     copy_values(f, out + outs, position(f, x) + element_at(x->shape, 1), nouts);
   } else if (w && position(f, w->root) != CP_NONE) {
     f->caller[w->id] = (hlo_instr *)i;
     bind(f, w, x ? x->shape->elems[0]->nelems : 0, i, x != NULL);
     propagate(f, w);
-    if (cp_leaves(w->root->shape) == nouts) copy_values(f, out + outs, position(f, w->root), nouts);
+    if (hlo_shape_leaves(w->root->shape) == nouts)
+      copy_values(f, out + outs, position(f, w->root), nouts);
   }
 }
 
 // Forwards the values of an element of operand 0 to the positions to .. to + n.
 static void forward(cp_flow *f, const hlo_instr *i, u32 to, u32 element, u32 n) {
   const hlo_instr *x = hlo_operand(i, 0);
-  define_values(f, position(f, i), cp_leaves(i->shape));
+  define_values(f, position(f, i), hlo_shape_leaves(i->shape));
   u32 from = hlo_shape_is_tuple(x->shape) ? element_at(x->shape, element) : 0;
-  if (to + n <= cp_leaves(i->shape) && from + n <= cp_leaves(x->shape))
+  if (to + n <= hlo_shape_leaves(i->shape) && from + n <= hlo_shape_leaves(x->shape))
     copy_values(f, position(f, i) + to, position(f, x) + from, n);
 }
 
 static void propagate_instr(cp_flow *f, const hlo_instr *i) {
-  u32 at = position(f, i), n = cp_leaves(i->shape);
+  u32 at = position(f, i), n = hlo_shape_leaves(i->shape);
   switch (i->opcode) {
   case HLO_PARAMETER:
     if (i->parent == f->m->entry) define_values(f, at, n);
     break;
   case HLO_TUPLE:
     for (u32 k = 0; k < i->noperands; k++) {
-      u32 more = cp_leaves(hlo_operand(i, k)->shape);
+      u32 more = hlo_shape_leaves(hlo_operand(i, k)->shape);
       copy_values(f, at, position(f, hlo_operand(i, k)), more);
       at += more;
     }
@@ -332,7 +320,7 @@ static void propagate_instr(cp_flow *f, const hlo_instr *i) {
   case HLO_ASYNC_DONE: propagate_async(f, i); break;
   case HLO_SEND:
   case HLO_COLLECTIVE_PERMUTE_START:
-    forward(f, i, 0, 0, cp_leaves(hlo_operand(i, 0)->shape));
+    forward(f, i, 0, 0, hlo_shape_leaves(hlo_operand(i, 0)->shape));
     break;
   case HLO_RECV_DONE:
   case HLO_COPY_DONE: forward(f, i, 0, 0, 1); break;
@@ -390,7 +378,7 @@ static bool visit(cp_flow *f, hlo_computation *c, u32 depth, u32 *index) {
         }
       }
       f->base[i->id] = f->npositions;
-      f->npositions += cp_leaves(i->shape);
+      f->npositions += hlo_shape_leaves(i->shape);
       f->when[i->id] = (*index)++;
     }
   hs_vec_push(&f->comps, c);
@@ -407,7 +395,7 @@ static void join(cp_flow *f, u32 a, u32 b) {
 }
 
 static void join_instr(cp_flow *f, const hlo_instr *i) {
-  u32 at = position(f, i), n = cp_leaves(i->shape);
+  u32 at = position(f, i), n = hlo_shape_leaves(i->shape);
   if (i->opcode == HLO_WHILE) {
     const hlo_computation *body = hlo_attr_comp(i, HLO_ATTR_BODY),
                           *cond = hlo_attr_comp(i, HLO_ATTR_CONDITION);
@@ -427,7 +415,8 @@ static void join_instr(cp_flow *f, const hlo_instr *i) {
     cp_in_place(i, &v);
     f->writes[i->id] = v.n > 0;
     for (u32 k = 0; k < v.n; k++)
-      if (v.v[k].in_leaf < cp_leaves(hlo_operand(i, v.v[k].operand)->shape) && v.v[k].out_leaf < n)
+      if (v.v[k].in_leaf < hlo_shape_leaves(hlo_operand(i, v.v[k].operand)->shape) &&
+          v.v[k].out_leaf < n)
         join(f, position(f, hlo_operand(i, v.v[k].operand)) + v.v[k].in_leaf, at + v.v[k].out_leaf);
     hs_vec_free(&v);
   }
@@ -454,13 +443,13 @@ static void find_uses(cp_flow *f, const hlo_computation *c) {
     if (forwards && !hlo_is_root(i)) continue;
     for (u32 o = 0; o < i->noperands; o++) {
       const hlo_instr *x = hlo_operand(i, o);
-      u32 from = 0, n = cp_leaves(x->shape);
+      u32 from = 0, n = hlo_shape_leaves(x->shape);
       if (i->opcode == HLO_GET_TUPLE_ELEMENT)
         from = element_at(x->shape, (u32)hlo_attr_int(i, HLO_ATTR_INDEX, 0)),
-        n = from + cp_leaves(i->shape);
+        n = from + hlo_shape_leaves(i->shape);
       if ((i->opcode == HLO_ASYNC_UPDATE || i->opcode == HLO_ASYNC_DONE) && o == 0 &&
           hlo_shape_is_tuple(x->shape))
-        from = cp_leaves(x->shape->elems[0]);
+        from = hlo_shape_leaves(x->shape->elems[0]);
       for (u32 k = from; k < n; k++) {
         u32 value = f->at[position(f, x) + k];
         cp_use u = {i, o, k, f->first_use[value]};
@@ -469,7 +458,7 @@ static void find_uses(cp_flow *f, const hlo_computation *c) {
       }
     }
   }
-  for (u32 k = 0, n = cp_leaves(c->root->shape); k < n; k++) {
+  for (u32 k = 0, n = hlo_shape_leaves(c->root->shape); k < n; k++) {
     u32 value = f->at[position(f, c->root) + k];
     cp_root r = {c, f->first_root[value]};
     f->first_root[value] = (u32)f->roots.n;
@@ -517,7 +506,7 @@ void cp_find_uses(cp_flow *f) {
   for (u32 k = 0; k < n; k++) f->group[k] = k;
   for (u32 c = 0; c < f->comps.n; c++) {
     hlo_for_each_instr(i, f->comps.v[c]) {
-      for (u32 k = 0, leaves = cp_leaves(i->shape); k < leaves; k++)
+      for (u32 k = 0, leaves = hlo_shape_leaves(i->shape); k < leaves; k++)
         f->definer[position(f, i) + k] = i;
       join_instr(f, i);
     }
@@ -540,7 +529,7 @@ static bool phis_are_stable(const cp_flow *f) {
     hlo_for_each_instr(w, x) {
       if (w->opcode != HLO_WHILE) continue;
       const hlo_computation *body = hlo_attr_comp(w, HLO_ATTR_BODY);
-      for (u32 k = 0, n = cp_leaves(w->shape); k < n; k++)
+      for (u32 k = 0, n = hlo_shape_leaves(w->shape); k < n; k++)
         if (f->phi[position(f, w) + k] && !is_defined_in(f, body, position(f, body->root) + k))
           return false;
     }
@@ -549,7 +538,7 @@ static bool phis_are_stable(const cp_flow *f) {
       hlo_computation **v;
       u32 nb;
       pass_called_all(i, f->a, &v, &nb);
-      for (u32 k = 0, n = cp_leaves(i->shape); k < n; k++) {
+      for (u32 k = 0, n = hlo_shape_leaves(i->shape); k < n; k++) {
         bool defined = !f->phi[position(f, i) + k];
         for (u32 b = 0; b < nb && !defined; b++)
           defined = nb > 1 && is_defined_in(f, v[b], position(f, v[b]->root) + k);
@@ -567,7 +556,7 @@ static bool same_flow(cp_flow *f, cp_flow *g) {
   bool same = true;
   for (u32 c = 0; c < g->comps.n; c++)
     hlo_for_each_instr(i, g->comps.v[c])
-      for (u32 k = 0, n = cp_leaves(i->shape); k < n; k++) {
+      for (u32 k = 0, n = hlo_shape_leaves(i->shape); k < n; k++) {
         u32 x = position(f, i) + k, y = position(g, i) + k, gx = cp_group(f, f->at[x]),
             gy = cp_group(g, g->at[y]);
         u32 *ends[] = {&value[f->at[x]], &back[g->at[y]], &group[gx], &group_back[gy]},

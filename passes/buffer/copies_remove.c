@@ -516,7 +516,7 @@ bool cp_remove_copies(pass_ctx *c, cp_flow *f) {
       }
       changed = any = true;
       for (u32 j = 0, d = f->base[i->id], s = f->base[hlo_operand(i, 0)->id],
-               leaves = cp_leaves(i->shape);
+               leaves = hlo_shape_leaves(i->shape);
            j < leaves; j++)
         became[d + j] = f->at[s + j];
       strip_edges(&r, i);

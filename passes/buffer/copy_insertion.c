@@ -45,7 +45,7 @@ static hlo_instr *copy_of(inserter *t, hlo_instr *x) {
 // x with the leaves that `need` marks copied; `made` (may be NULL) receives the copies. Elements
 // are read by new get-tuple-elements.
 static hlo_instr *copied(inserter *t, hlo_instr *x, const bool *need, hlo_instr **made) {
-  if (!any(need, 0, cp_leaves(x->shape))) return x;
+  if (!any(need, 0, hlo_shape_leaves(x->shape))) return x;
   if (!hlo_shape_is_tuple(x->shape)) {
     if (!cp_copyable(x->shape)) return x;
     hlo_instr *k = copy_of(t, x);
@@ -55,7 +55,7 @@ static hlo_instr *copied(inserter *t, hlo_instr *x, const bool *need, hlo_instr 
   hlo_instr **e = HS_NEW_ARRAY(t->c->scratch, hlo_instr *, x->shape->nelems + 1);
   for (u32 k = 0, at = 0; k < x->shape->nelems; k++) {
     e[k] = copied(t, pass_element(x, k), need + at, made ? made + at : NULL);
-    at += cp_leaves(x->shape->elems[k]);
+    at += hlo_shape_leaves(x->shape->elems[k]);
   }
   return hlo_add_tuple(x->parent, x->shape->nelems, e);
 }
@@ -108,10 +108,11 @@ static bool is_transfer_done(hlo_opcode op) {
 }
 
 static bool *changing_leaves(inserter *t, const hlo_instr *i) {
-  u32 n = cp_leaves(i->shape), at = t->f.base[i->id];
+  u32 n = hlo_shape_leaves(i->shape), at = t->f.base[i->id];
   bool *need = HS_NEW_ARRAY(t->c->scratch, bool, n + 1);
   for (u32 k = 0; k < n; k++)
-    need[k] = t->f.phi[at + k] && t->f.at[at + k] == at + k && cp_copyable(cp_leaf(i->shape, k));
+    need[k] =
+        t->f.phi[at + k] && t->f.at[at + k] == at + k && cp_copyable(hlo_shape_leaf(i->shape, k));
   return need;
 }
 
@@ -119,9 +120,9 @@ static void copy_state(inserter *t, hlo_instr *w) {
   bool *need = changing_leaves(t, w);
   hlo_instr *in = hlo_operand(w, 0);
   hlo_computation *body = hlo_attr_comp(w, HLO_ATTR_BODY);
-  u32 n = cp_leaves(w->shape), at = 0;
+  u32 n = hlo_shape_leaves(w->shape), at = 0;
   for (u32 k = 0; in->opcode == HLO_TUPLE && k < in->noperands; k++) {
-    u32 more = cp_leaves(hlo_operand(in, k)->shape);
+    u32 more = hlo_shape_leaves(hlo_operand(in, k)->shape);
     if (has_async_state(hlo_operand(in, k)->opcode)) memset(need + at, 0, more);
     at += more;
   }
@@ -140,14 +141,14 @@ static void copy_branches(inserter *t, hlo_instr *i) {
   bool *need = changing_leaves(t, i);
   hlo_computation **v;
   u32 n;
-  if (!any(need, 0, cp_leaves(i->shape))) return;
+  if (!any(need, 0, hlo_shape_leaves(i->shape))) return;
   pass_called_all(i, t->c->scratch, &v, &n);
   t->text = "the branches must return it in one buffer";
   for (u32 k = 0; k < n; k++) copy_for_users(t, v[k]->root, need, NULL);
 }
 
 static bool *all_leaves(inserter *t, const hlo_shape *s) {
-  u32 n = cp_leaves(s);
+  u32 n = hlo_shape_leaves(s);
   bool *need = HS_NEW_ARRAY(t->c->scratch, bool, n + 1);
   memset(need, 1, n);
   return need;
@@ -202,7 +203,7 @@ static void copy_around_start(inserter *t, hlo_instr *start) {
   }
   order(t, end, start);
   if (!end->nuses) return;
-  u32 n = cp_leaves(end->shape);
+  u32 n = hlo_shape_leaves(end->shape);
   hlo_instr **made = HS_NEW_ARRAY(t->c->scratch, hlo_instr *, n + 1);
   copy_for_users(t, end, all_leaves(t, end->shape), made);
   for (u32 k = 0; k < n; k++)
@@ -261,15 +262,15 @@ static void copy_around_buffers(inserter *t, const hlo_instr *w) {
   cp_flow *f = &t->f;
   const hlo_computation *body = hlo_attr_comp(w, HLO_ATTR_BODY);
   t->text = "the buffer is overwritten by the next iteration";
-  for (u32 k = 0, n = cp_leaves(w->shape); k < n; k++) {
+  for (u32 k = 0, n = hlo_shape_leaves(w->shape); k < n; k++) {
     u32 in = f->base[body->params[0]->id] + k, out = f->at[f->base[body->root->id] + k];
-    if (!f->phi[in] || cp_leaf(w->shape, k)->dtype != HLO_BUFFER) continue;
+    if (!f->phi[in] || hlo_shape_leaf(w->shape, k)->dtype != HLO_BUFFER) continue;
     hlo_instr *end = NULL, *start = NULL;
     while (in != CP_NONE &&
-           !cp_copyable(cp_leaf(f->definer[in]->shape, in - f->base[f->definer[in]->id])))
+           !cp_copyable(hlo_shape_leaf(f->definer[in]->shape, in - f->base[f->definer[in]->id])))
       in = overwriting_value(f, in, &end);
     while (out != CP_NONE &&
-           !cp_copyable(cp_leaf(f->definer[out]->shape, out - f->base[f->definer[out]->id])))
+           !cp_copyable(hlo_shape_leaf(f->definer[out]->shape, out - f->base[f->definer[out]->id])))
       out = overwritten_value(f, out, &start);
     if (in == CP_NONE || out == CP_NONE || !end || !start || end->parent != body ||
         start->parent != body || depends_on(t, end, start) || !hlo_shape_is_array(end->shape))
@@ -285,13 +286,13 @@ static void copy_aliased(inserter *t) {
   const hlo_aliases *v = a ? a->v.p : NULL;
   hlo_computation *e = t->c->m->entry;
   if (!v || !v->n) return;
-  u32 nout = cp_leaves(e->root->shape);
+  u32 nout = hlo_shape_leaves(e->root->shape);
   bool *out = HS_NEW_ARRAY(t->c->scratch, bool, nout + 1);
   hlo_instr **last = HS_NEW_ARRAY(t->c->scratch, hlo_instr *, nout + 1),
             **first = HS_NEW_ARRAY(t->c->scratch, hlo_instr *, nout + 1);
   t->text = "argument and result share memory";
   for (u32 p = 0; p < e->nparams; p++) {
-    u32 n = cp_leaves(e->params[p]->shape);
+    u32 n = hlo_shape_leaves(e->params[p]->shape);
     bool *need = HS_NEW_ARRAY(t->c->scratch, bool, n + 1);
     hlo_instr **made = HS_NEW_ARRAY(t->c->scratch, hlo_instr *, n + 1);
     for (u32 k = 0; k < v->n; k++) {
@@ -316,8 +317,8 @@ static void copy_aliased(inserter *t) {
 static bool holds_buffers(const cp_flow *f) {
   for (u32 c = 0; c < f->comps.n; c++) {
     const hlo_instr *w = f->caller[f->comps.v[c]->id];
-    for (u32 k = 0, n = w && w->opcode == HLO_WHILE ? cp_leaves(w->shape) : 0; k < n; k++)
-      if (cp_leaf(w->shape, k)->dtype == HLO_BUFFER) return true;
+    for (u32 k = 0, n = w && w->opcode == HLO_WHILE ? hlo_shape_leaves(w->shape) : 0; k < n; k++)
+      if (hlo_shape_leaf(w->shape, k)->dtype == HLO_BUFFER) return true;
   }
   return false;
 }
@@ -358,17 +359,17 @@ typedef struct marks {
 static bool in_async_state(const hlo_instr *i, u32 leaf) {
   while (i->opcode == HLO_TUPLE) {
     u32 k = 0;
-    for (; leaf >= cp_leaves(hlo_operand(i, k)->shape); k++)
-      leaf -= cp_leaves(hlo_operand(i, k)->shape);
+    for (; leaf >= hlo_shape_leaves(hlo_operand(i, k)->shape); k++)
+      leaf -= hlo_shape_leaves(hlo_operand(i, k)->shape);
     i = hlo_operand(i, k);
   }
   return i->opcode == HLO_ASYNC_START || i->opcode == HLO_ASYNC_UPDATE;
 }
 
 static void mark(inserter *t, marks *k, hlo_instr *i, u32 leaf) {
-  if (!cp_copyable(cp_leaf(i->shape, leaf)) || in_async_state(i, leaf)) return;
+  if (!cp_copyable(hlo_shape_leaf(i->shape, leaf)) || in_async_state(i, leaf)) return;
   if (!k->need[i->id]) {
-    k->need[i->id] = HS_NEW_ARRAY(t->c->scratch, bool, cp_leaves(i->shape) + 1);
+    k->need[i->id] = HS_NEW_ARRAY(t->c->scratch, bool, hlo_shape_leaves(i->shape) + 1);
     hs_vec_push(&k->v, i);
   }
   k->need[i->id][leaf] = true;
@@ -411,7 +412,7 @@ static void copy_read_only_and_outputs(inserter *t) {
     // results that may not share the buffer of their operand
     for (u32 u = f->first_use[v]; u != CP_NONE; u = f->uses.v[u].next) {
       hlo_instr *user = f->uses.v[u].user;
-      for (u32 j = 0, n = cp_leaves(user->shape), at = f->base[user->id]; j < n; j++)
+      for (u32 j = 0, n = hlo_shape_leaves(user->shape), at = f->base[user->id]; j < n; j++)
         if (f->at[at + j] == at + j && at + j != v && cp_group(f, at + j) == cp_group(f, v) &&
             user->opcode != HLO_CONDITIONAL && user->opcode != HLO_CALL &&
             !hlo_op_has(user->opcode, HLO_F_ASYNC) &&
@@ -420,7 +421,7 @@ static void copy_read_only_and_outputs(inserter *t) {
     }
   }
   hlo_instr *root = f->m->entry->root;
-  u32 n = cp_leaves(root->shape), at = f->base[root->id],
+  u32 n = hlo_shape_leaves(root->shape), at = f->base[root->id],
       *seen = HS_NEW_ARRAY(t->c->scratch, u32, f->npositions + 1);
   for (u32 j = 0; j < n; j++) {
     u32 g = cp_group(f, f->at[at + j]);

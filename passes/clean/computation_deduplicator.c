@@ -66,10 +66,11 @@ static void find_threads(const hlo_module *m, hs_str *thread) {
     hlo_for_each_comp(c, m) {
       if (!thread[c->id].n) continue;
       hlo_for_each_instr(i, c) {
-        hlo_computation *v[8];
-        u32 n = hlo_op_has(i->opcode, HLO_F_CALLS) ? hlo_called(i, v, 8) : 0;
-        for (u32 k = 0; k < HS_MIN(n, 8u); k++)
-          if (!thread[v[k]->id].n) thread[v[k]->id] = thread[c->id], changed = true;
+        u32 n = hlo_op_has(i->opcode, HLO_F_CALLS) ? hlo_ncalled(i) : 0;
+        for (u32 k = 0; k < n; k++) {
+          u32 id = hlo_called(i, k)->id;
+          if (!thread[id].n) thread[id] = thread[c->id], changed = true;
+        }
       }
     }
   }

@@ -16,10 +16,13 @@
 #define MAX_ELEMENTS (45 * 1000 * 1000)
 #define MAX_WORK 2e7
 #define MAX_TRIPS 1000000
+#define MAX_CALLS 100
 
-// A constant, a compact form of one, or a tuple of these.
+// A constant, a compact form of one, or a tuple of these. These three go through tuples, which are
+// nested HLO_MAX_TUPLE_DEPTH deep at most; those of nothing, which leaves do not bound, are none.
 static bool constant_like(const hlo_instr *i) {
   if (i->opcode == HLO_TUPLE) {
+    if (i->shape->leaves == 0) return i->noperands == 0;
     for (u32 k = 0; k < i->noperands; k++)
       if (!constant_like(hlo_operand(i, k))) return false;
     return true;
@@ -42,26 +45,25 @@ static bool is_elided(const hlo_instr *i) {
   return false;
 }
 
-// aggressive: loops and results of any size. known: by computation id, 1: foldable, 2: not
-// foldable, 0: not decided.
+// aggressive: loops and results of any size. depth: by computation id, of the calls in it, itself
+// included; 0: it is not foldable, or deeper than MAX_CALLS, where the evaluator, which recurses,
+// is not let go. NULL until it is asked for the first time.
 typedef struct folding {
+  pass_ctx *c;
   bool late, scalars_only, aggressive;
-  u8 *known;
-  u32 nknown;
+  u8 *depth;
+  u32 ndepths;
 } folding;
 
 static bool computes_float(const hlo_instr *i) {
-  if (i->opcode == HLO_FUSION) {
-    hlo_for_each_instr(x, hlo_fusion_comp(i))
-      if (computes_float(x)) return true;
-    return false;
-  }
+  if (i->opcode == HLO_FUSION) return false;  // what is in it may
   bool reads = hlo_dtype_is_float(i->shape->dtype) || hlo_dtype_is_complex(i->shape->dtype);
   for (u32 k = 0; k < i->noperands; k++)
     reads |= hlo_dtype_is_float(hlo_operand(i, k)->shape->dtype) ||
              hlo_dtype_is_complex(hlo_operand(i, k)->shape->dtype);
   return reads && !hlo_op_has(i->opcode, HLO_F_MOVEMENT) && i->opcode != HLO_PARAMETER &&
-         i->opcode != HLO_CONSTANT && i->opcode != HLO_TUPLE;
+         i->opcode != HLO_CONSTANT && i->opcode != HLO_TUPLE && i->opcode != HLO_SELECT &&
+         i->opcode != HLO_BITCAST_CONVERT;
 }
 
 // Whether the result can be replaced by constants: an array, or a tuple of arrays that is used
@@ -76,26 +78,37 @@ static bool is_replaceable(const hlo_instr *i) {
   return true;
 }
 
+// Whether calls inside the computation are nested at most `most` deep.
+static bool is_shallow(const hlo_computation *x, u32 most) {
+  hlo_for_each_instr(i, x)
+    for (u32 k = 0; hlo_op_has(i->opcode, HLO_F_CALLS) && k < hlo_ncalled(i); k++)
+      if (!most || !is_shallow(hlo_called(i, k), most - 1)) return false;
+  return true;
+}
+
 static bool late_fusion(const hlo_instr *i, const folding *f) {
+  enum { NESTED_MOST = 4 };
   if (!f->late || i->opcode != HLO_FUSION || !i->noperands || hlo_is_controlled(i) ||
       hlo_has_side_effect(i) || !is_replaceable(i))
     return false;
   for (u32 k = 0; k < i->noperands; k++)
     if (hlo_operand(i, k)->opcode != HLO_CONSTANT) return false;
-  return true;
+  return is_shallow(hlo_fusion_comp(i), NESTED_MOST);
 }
 
 static bool allowed(const hlo_instr *i, const folding *f) {
-  if (f->late && computes_float(i)) return false;
+  if (f->late &&
+      (computes_float(i) || (i->opcode == HLO_FUSION &&
+                             pass_comp_any(hlo_fusion_comp(i), computes_float, f->c->scratch))))
+    return false;
   for (u32 k = 0; f->scalars_only && k < HS_MAX(i->shape->nelems, 1u); k++)
     if ((hlo_shape_is_tuple(i->shape) ? i->shape->elems[k] : i->shape)->rank) return false;
   return true;
 }
 
-static bool foldable_computation(const hlo_computation *x, const folding *f);
-
-// Whether the evaluator may compute this instruction, as the folded one or in its computations.
-static bool foldable(const hlo_instr *i, const folding *f) {
+// How deep the calls of an instruction are that the evaluator may compute, as the folded one or in
+// a computation; -1: it may not. The depth of what it calls is known.
+static i32 calls_deep(const hlo_instr *i, const folding *f) {
   switch (i->opcode) {
   case HLO_BROADCAST:
   case HLO_IOTA:
@@ -105,39 +118,55 @@ static bool foldable(const hlo_instr *i, const folding *f) {
   case HLO_RNG:
   case HLO_OPT_BARRIER:
   case HLO_ADD_DEPENDENCY:
-  case HLO_DOMAIN: return false;
+  case HLO_DOMAIN: return -1;
   case HLO_WHILE: {
     i64 trips = f->aggressive ? hlo_trip_count_pattern(i, NULL, NULL, NULL) : -1;
-    if (trips < 0 || trips > MAX_TRIPS) return false;
+    if (trips < 0 || trips > MAX_TRIPS) return -1;
     break;
   }
   default: break;
   }
   if (hlo_shape_is_dynamic(i->shape) || hlo_op_has(i->opcode, HLO_F_ASYNC | HLO_F_COLLECTIVE) ||
       hlo_is_controlled(i))
-    return false;
+    return -1;
   // a compact form of a large constant
-  if (i->opcode == HLO_PAD && hlo_operand(i, 0)->opcode == HLO_BROADCAST) return false;
-  if (!hlo_op_has(i->opcode, HLO_F_CALLS)) return !hlo_has_side_effect(i);
-  hlo_computation *few[8], **v = few;
-  u32 n = hlo_called(i, few, HS_COUNT(few));
-  if (n > HS_COUNT(few)) return false;
-  for (u32 k = 0; k < n; k++)
-    if (!foldable_computation(v[k], f)) return false;
-  return true;
+  if (i->opcode == HLO_PAD && hlo_operand(i, 0)->opcode == HLO_BROADCAST) return -1;
+  if (!hlo_op_has(i->opcode, HLO_F_CALLS)) return hlo_has_side_effect(i) ? -1 : 0;
+  i32 deep = 0;
+  for (u32 k = 0; k < hlo_ncalled(i); k++) {
+    u32 id = hlo_called(i, k)->id;
+    if (id >= f->ndepths || !f->depth[id]) return -1;
+    deep = HS_MAX(deep, f->depth[id]);
+  }
+  return deep;
 }
 
-static bool foldable_computation(const hlo_computation *x, const folding *f) {
-  if (x->id >= f->nknown) return false;
-  if (f->known[x->id]) return f->known[x->id] == 1;
-  bool ok = true;
-  hlo_for_each_instr(i, x)
-    if (ok) ok = foldable(i, f);
-  f->known[x->id] = ok ? 1 : 2;
-  return ok;
+static bool foldable(const hlo_instr *i, folding *f) {
+  if (!f->depth && hlo_op_has(i->opcode, HLO_F_CALLS)) {
+    u32 n;
+    hlo_computation **order = pass_comp_callees_first(f->c, &n);
+    f->ndepths = f->c->m->next_comp_id;
+    f->depth = HS_NEW_ARRAY(f->c->scratch, u8, f->ndepths + 1);
+    for (u32 k = 0; k < n; k++) {
+      i32 deep = 0;
+      hlo_for_each_instr(x, order[k]) {
+        i32 d = deep < 0 ? -1 : calls_deep(x, f);
+        deep = d < 0 ? -1 : HS_MAX(deep, d);
+      }
+      if (deep >= 0 && deep < MAX_CALLS) f->depth[order[k]->id] = (u8)(deep + 1);
+    }
+  }
+  return calls_deep(i, f) >= 0;
 }
 
-static bool candidate(const hlo_instr *i, const folding *f) {
+// Whether a constant can hold it.
+static bool holds_arrays(const hlo_shape *s) {
+  for (u32 k = 0; k < hlo_shape_leaves(s); k++)
+    if (!hlo_shape_is_array(hlo_shape_leaf(s, k))) return false;
+  return s->leaves > 0;
+}
+
+static bool candidate(const hlo_instr *i, folding *f) {
   if (i->opcode == HLO_CONSTANT || i->opcode == HLO_PARAMETER || i->opcode == HLO_TUPLE ||
       i->opcode == HLO_FUSION || !i->noperands)
     return false;
@@ -147,7 +176,7 @@ static bool candidate(const hlo_instr *i, const folding *f) {
     if (!constant_like(hlo_operand(i, k))) return false;
     any |= has_constant(hlo_operand(i, k));
   }
-  return any && (f->aggressive || is_replaceable(i)) && foldable(i, f);
+  return any && holds_arrays(i->shape) && foldable(i, f);
 }
 
 static bool small_enough(pass_ctx *c, const hlo_instr *i, const folding *f) {
@@ -244,6 +273,12 @@ static const hlo_instr *constant_argument(hlo_instr *const *calls, u32 n, u32 p)
   return k;
 }
 
+static bool all_constant(const hlo_instr *call) {
+  for (u32 k = 0; k < call->noperands; k++)
+    if (!constant_like(hlo_operand(call, k))) return false;
+  return true;
+}
+
 static void propagate_constant_arguments(pass_ctx *c) {
   hlo_module *m = c->m;
   if (!m->nops[HLO_CALL]) return;
@@ -258,13 +293,18 @@ static void propagate_constant_arguments(pass_ctx *c) {
         calls[f->id] = HS_NEW_ARRAY(c->scratch, hlo_instr *, counts[1 + f->id] + 1);
       calls[f->id][have[f->id]++] = i;
     }
-  hlo_for_each_comp(x, m) {
-    // a single call is left to call-inliner
-    if (x == m->entry || have[x->id] < 2 || have[x->id] != counts[1 + x->id]) continue;
+  u32 ncomps;
+  hlo_computation **comps = pass_comp_callees_first(c, &ncomps);
+  for (u32 at = ncomps; at-- > 0;) {  // callers first: what they pass on is constant by then
+    hlo_computation *x = comps[at];
+    if (x == m->entry || !have[x->id] || have[x->id] != counts[1 + x->id]) continue;
+    // one call of constants alone is folded as a whole, or not at all
+    if (have[x->id] == 1 && all_constant(calls[x->id][0])) continue;
     for (u32 p = 0; p < x->nparams; p++) {
-      const hlo_instr *k =
-          x->params[p]->nuses ? constant_argument(calls[x->id], have[x->id], p) : NULL;
-      if (!k || hlo_is_root(x->params[p])) continue;
+      const hlo_instr *k = x->params[p]->nuses || hlo_is_root(x->params[p])
+                               ? constant_argument(calls[x->id], have[x->id], p)
+                               : NULL;
+      if (!k) continue;
       if (!pass_may_rewrite(c)) return;
       pass_note_done(c, x->params[p], k, "every call passes this constant");
       hlo_replace_uses(x->params[p], hlo_clone_instr(x, k, NULL, 0, NULL));
@@ -290,7 +330,7 @@ static bool fold_size(pass_ctx *c, hlo_instr *i) {
   return true;
 }
 
-static hs_status visit(pass_ctx *c, const folding *f, hlo_instr *i) {
+static hs_status visit(pass_ctx *c, folding *f, hlo_instr *i) {
   if (i->dead) return HS_GOOD;
   if (static_size(i)) {
     fold_size(c, i);
@@ -309,7 +349,7 @@ static hs_status visit(pass_ctx *c, const folding *f, hlo_instr *i) {
 }
 
 // Visits the edited instructions, their users, and the users of each folded instruction.
-static hs_status visit_edited(pass_ctx *c, const folding *f, u32 n, hlo_instr *const *edited) {
+static hs_status visit_edited(pass_ctx *c, folding *f, u32 n, hlo_instr *const *edited) {
   HS_VEC(hlo_instr *) work = {0};
   for (u32 k = 0; k < n; k++) {
     if (hlo_is_fusion_comp(edited[k]->parent) || edited[k]->dead) continue;
@@ -331,9 +371,10 @@ static hs_status visit_edited(pass_ctx *c, const folding *f, u32 n, hlo_instr *c
 
 static hs_status run(pass_ctx *c) {
   enum { DEFAULT, AGGRESSIVE };
-  folding f = {!pass_option_bool(c, "fold_float_arithmetic"), pass_option_bool(c, "scalars_only"),
-               pass_option_choice(c, "level") == AGGRESSIVE,
-               HS_NEW_ARRAY(c->scratch, u8, c->m->next_comp_id + 1), c->m->next_comp_id};
+  folding f = {.c = c,
+               .late = !pass_option_bool(c, "fold_float_arithmetic"),
+               .scalars_only = pass_option_bool(c, "scalars_only"),
+               .aggressive = pass_option_choice(c, "level") == AGGRESSIVE};
   propagate_constant_arguments(c);
   u32 n;
   hlo_instr **v;

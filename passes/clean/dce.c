@@ -38,10 +38,8 @@ static bool removable_collective(const dce *d, const hlo_instr *i) {
 
 static bool removable_loop(const dce *d, const hlo_instr *w) {
   if (!d->collectives || w->opcode != HLO_WHILE) return false;
-  hlo_computation *called[2];
-  u32 n = hlo_called(w, called, 2);
-  for (u32 k = 0; k < n; k++)
-    hlo_for_each_instr(i, called[k])
+  for (u32 k = 0; k < hlo_ncalled(w); k++)
+    hlo_for_each_instr(i, hlo_called(w, k))
       if (hlo_has_side_effect(i) && !removable_collective(d, i)) return false;
   return true;
 }
@@ -123,7 +121,7 @@ static void trim_fusion_outputs(pass_ctx *c, hlo_instr *f) {
   hlo_set_root(body, root);
   hlo_remove_dead(old_root);
   if (nk > 1) {
-    hlo_set_shape(f, root->shape);
+    pass_set_tuple_shape(f, root->shape);
     hlo_for_each_use(u, f)
       hlo_set_attr_int(u->user, HLO_ATTR_INDEX, renumber[hlo_attr_int(u->user, HLO_ATTR_INDEX, 0)]);
     return;
@@ -131,7 +129,7 @@ static void trim_fusion_outputs(pass_ctx *c, hlo_instr *f) {
   hlo_instr **gtes = HS_NEW_ARRAY(c->scratch, hlo_instr *, f->nuses);
   u32 ng = 0;
   hlo_for_each_use(u, f) gtes[ng++] = u->user;
-  hlo_set_shape(f, root->shape);
+  pass_set_tuple_shape(f, root->shape);
   for (u32 k = 0; k < ng; k++) hlo_replace(gtes[k], f);
 }
 

@@ -6,6 +6,7 @@
 // predecessors, its frontend attributes about fusion, its sharding (the root), and its op_name as a
 // prefix.
 #include "passes/clean/clean.h"
+#include "passes/control/calls.h"
 
 typedef struct inliner {
   pass_ctx *c;
@@ -170,6 +171,17 @@ static void join_ctrl_preds(hs_arena *a, hlo_instr *i, const hlo_instr_list *fro
   hlo_set_ctrl_preds(i, n, v);
 }
 
+void pass_inherit_from_call(hlo_instr *first, const hlo_instr *call, const hlo_instr *root,
+                            hs_arena *a) {
+  const hlo_frontend *frontend = hlo_attr_ptr(call, HLO_ATTR_FRONTEND_ATTRIBUTES);
+  const hlo_metadata *md = hlo_metadata_of(call);
+  for (hlo_instr *i = first; i != call; i = i->next) {
+    if (frontend && frontend->n) join_frontend(i, call, i == root);
+    if (md && md->op_name.n) prefix_names(i, md->op_name, a);
+    pass_origin_leaves(i, call, "");
+  }
+}
+
 // Replaces a call by clones of its body; returns the first clone, NULL when there are none.
 static hlo_instr *inline_one(const inliner *t, hlo_instr *call, hlo_computation *body) {
   pass_ctx *c = t->c;
@@ -177,19 +189,15 @@ static hlo_instr *inline_one(const inliner *t, hlo_instr *call, hlo_computation 
   hlo_instr **args = HS_NEW_ARRAY(c->scratch, hlo_instr *, call->noperands + 1),
             *before = call->prev;
   for (u32 a = 0; a < call->noperands; a++) args[a] = hlo_operand(call, a);
-  const hlo_frontend *frontend = hlo_attr_ptr(call, HLO_ATTR_FRONTEND_ATTRIBUTES);
-  const hlo_metadata *md = hlo_metadata_of(call);
   const hlo_instr_list *preds = call->ctrl_preds;
   pass_note_done(c, call, NULL, "inlined %s (%u instructions)", body->name, body->ninstrs);
   hlo_instr *root = pass_inline_at(call, body, args, c->scratch),
             *first = before ? before->next : comp->first;
+  pass_inherit_from_call(first, call, root, c->scratch);
   for (hlo_instr *i = first; i != call; i = i->next) {
-    if (frontend && frontend->n) join_frontend(i, call, i == root);
-    if (md && md->op_name.n) prefix_names(i, md->op_name, c->scratch);
     if (i == root && hlo_attr_get(call, HLO_ATTR_SHARDING) && !hlo_attr_get(i, HLO_ATTR_SHARDING))
       hlo_set_attr(i, *hlo_attr_get(call, HLO_ATTR_SHARDING));
     if (preds && preds->n) join_ctrl_preds(c->scratch, i, preds);
-    pass_origin_leaves(i, call, "");
   }
   if (first == call) first = NULL;
   u32 nargs = call->noperands;
@@ -239,6 +247,8 @@ static bool inline_calls(inliner *t, hlo_computation *comp) {
   return true;
 }
 
+static bool is_call(const hlo_instr *i) { return i->opcode == HLO_CALL; }
+
 static hs_status run(pass_ctx *c) {
   hlo_module *m = c->m;
   u64 before = m->generation;
@@ -252,6 +262,8 @@ static hs_status run(pass_ctx *c) {
                .only = pass_option_text(c, "only"),
                .counts = pass_caller_counts(c),
                .async = HS_NEW_ARRAY(c->scratch, bool, m->next_comp_id + 1)};
+  // the other options only inline less
+  if (!t.single) HS_TRY(hlo_check_expansion(m, is_call, "call-inliner"));
   if (t.renumber) t.next_channel = next_channel(m);
   if (m->nops[HLO_ASYNC_START])
     hlo_for_each_comp(x, m)

@@ -8,7 +8,23 @@
 //   scalars (map, reduce, sort ...) both branches are computed, followed by select.
 // - conditional-canonicalizer (xla/service/conditional_canonicalizer.cc): operands and results of
 //   branches become tuples.
-#include "passes/run/rewrite.h"
+// Origins follow the elements of operands and results; what comes out of a branch has the
+// conditional's origin as a prefix, and none where both branches are computed.
+#include "passes/control/calls.h"
+
+static void set_origin(hlo_instr *i, const hlo_origin *o) {
+  if (o) hlo_set_attr_ptr(i, HLO_ATTR_ORIGIN, o);
+  else hlo_remove_attr(i, HLO_ATTR_ORIGIN);
+}
+
+// `to` has n elements, of which element k is element index[k] of what `from` is the origin of.
+static void choose_origin(hlo_instr *to, const hlo_attr *from, u32 n, const i64 *index) {
+  set_origin(to, pass_origin_of_elements(&to->parent->module->arena, from, n, index));
+}
+
+static hlo_instr *first_after(const hlo_instr *before, const hlo_instr *i) {
+  return before ? before->next : i->parent->first;
+}
 
 // Index of the branch that a constant predicate selects, or -1. Out of range: the last one.
 static i64 constant_branch(const hlo_instr *i, u32 nbranches) {
@@ -57,8 +73,10 @@ static bool all_cheap(const hlo_computation *c) {
   return true;
 }
 
+// These go through the nested tuples of a shape, HLO_MAX_TUPLE_DEPTH deep at most; not through
+// those of nothing, which leaves do not bound.
 static bool has_array(const hlo_shape *s) {
-  if (!hlo_shape_is_tuple(s)) return hlo_shape_is_array(s);
+  if (!hlo_shape_is_tuple(s) || s->leaves == 0) return hlo_shape_is_array(s);
   for (u32 k = 0; k < s->nelems; k++)
     if (has_array(s->elems[k])) return true;
   return false;
@@ -79,7 +97,7 @@ static bool has_channel(const hlo_instr *i) {
 }
 
 static hlo_instr *select_tree(hlo_instr *pred, hlo_instr *t, hlo_instr *f, hs_arena *a) {
-  if (t == f) return t;
+  if (t == f || t->shape->leaves == 0) return t;
   if (t->shape->dtype == HLO_TOKEN) {
     hlo_instr *both[] = {t, f};
     return hlo_add(pred->parent, HLO_AFTER_ALL, t->shape, 2, both, NULL);
@@ -101,6 +119,7 @@ static hlo_instr *select_tree(hlo_instr *pred, hlo_instr *t, hlo_instr *f, hs_ar
 
 static bool selectable(const hlo_shape *s) {
   if (!hlo_shape_is_tuple(s)) return hlo_shape_is_array(s) || s->dtype == HLO_TOKEN;
+  if (s->leaves == 0) return true;
   for (u32 k = 0; k < s->nelems; k++)
     if (!selectable(s->elems[k])) return false;
   return true;
@@ -111,9 +130,12 @@ static bool to_select(pass_ctx *c, hlo_instr *i, hlo_computation *const *branche
   if (hlo_operand(i, 0)->shape->dtype != HLO_PRED || !selectable(i->shape) || hlo_is_controlled(i))
     return false;
   if (!pass_may_rewrite(c)) return false;
-  hlo_instr *t_arg = hlo_operand(i, 1), *f_arg = hlo_operand(i, 2);
+  hlo_instr *t_arg = hlo_operand(i, 1), *f_arg = hlo_operand(i, 2), *before = i->prev;
   hlo_instr *t = pass_inline_at(i, branches[0], &t_arg, c->scratch),
-            *f = pass_inline_at(i, branches[1], &f_arg, c->scratch);
+            *f = pass_inline_at(i, branches[1], &f_arg, c->scratch),
+            *first = first_after(before, i);
+  pass_inherit_from_call(first, i, NULL, c->scratch);
+  for (hlo_instr *x = first; x != i; x = x->next) set_origin(x, NULL);
   hlo_replace(i, select_tree(hlo_operand(i, 0), t, f, c->scratch));
   return true;
 }
@@ -140,8 +162,12 @@ static void trim_results(pass_ctx *c, hlo_instr *i, u32 *counts) {
   hlo_computation **b;
   u32 nb;
   pass_called_all(i, c->scratch, &b, &nb);
-  i64 *number = HS_NEW_ARRAY(c->scratch, i64, n), at = 0;
-  for (u32 k = 0; k < n; k++) number[k] = used[k] ? at++ : -1;
+  i64 *number = HS_NEW_ARRAY(c->scratch, i64, n), *index = HS_NEW_ARRAY(c->scratch, i64, n + 1),
+      at = 0;
+  for (u32 k = 0; k < n; k++) {
+    number[k] = used[k] ? at++ : -1;
+    if (used[k]) index[number[k]] = k;
+  }
   hlo_instr *root = NULL;
   for (u32 k = 0; k < nb; k++) {
     b[k] = pass_own_called(i, k, counts, c->scratch);
@@ -149,10 +175,12 @@ static void trim_results(pass_ctx *c, hlo_instr *i, u32 *counts) {
     for (u32 j = 0; j < n; j++)
       if (used[j]) e[number[j]] = pass_element(old, j);
     root = hlo_add_tuple(b[k], live, e);
+    choose_origin(root, hlo_attr_get(old, HLO_ATTR_ORIGIN), live, index);
     hlo_set_root(b[k], root);
     hlo_remove_dead(old);
   }
-  hlo_set_shape(i, root->shape);
+  pass_set_tuple_shape(i, root->shape);
+  choose_origin(i, hlo_attr_get(i, HLO_ATTR_ORIGIN), live, index);
   hlo_for_each_use(u, i)
     hlo_set_attr_int(u->user, HLO_ATTR_INDEX, number[hlo_attr_int(u->user, HLO_ATTR_INDEX, 0)]);
 }
@@ -170,7 +198,8 @@ static void drop_result(pass_ctx *c, hlo_instr *i, u32 *counts) {
     b[k] = pass_own_called(i, k, counts, c->scratch);
     hlo_set_root(b[k], hlo_add_tuple(b[k], 0, NULL));
   }
-  hlo_set_shape(i, hlo_shape_tuple(c->m->ctx, 0, NULL));
+  pass_set_tuple_shape(i, hlo_shape_tuple(c->m->ctx, 0, NULL));
+  set_origin(i, NULL);
 }
 
 // Redirects users of a result element to an earlier one that is equal in every branch.
@@ -214,12 +243,15 @@ static void trim_operand(pass_ctx *c, hlo_instr *i, u32 which, u32 *counts) {
   pass_note_done(c, i, NULL, "branch %u reads %u of %u operand elements", which, live, n);
   p = pass_own_called(i, which, counts, c->scratch)->params[0];
   hlo_instr **e = HS_NEW_ARRAY(c->scratch, hlo_instr *, n + 1);
-  i64 *number = HS_NEW_ARRAY(c->scratch, i64, n + 1), at = 0;
+  i64 *number = HS_NEW_ARRAY(c->scratch, i64, n + 1), *index = HS_NEW_ARRAY(c->scratch, i64, n + 1),
+      at = 0;
   for (u32 k = 0; k < n; k++)
-    if (used[k]) e[at] = pass_element(arg, k), number[k] = at++;
+    if (used[k]) e[at] = pass_element(arg, k), index[at] = k, number[k] = at++;
   hlo_instr *t = hlo_add_tuple(i->parent, live, e);
+  choose_origin(t, hlo_attr_get(arg, HLO_ATTR_ORIGIN), live, index);
   hlo_set_operand(i, which + 1, t);
-  hlo_set_shape(p, t->shape);
+  pass_set_tuple_shape(p, t->shape);
+  choose_origin(p, hlo_attr_get(p, HLO_ATTR_ORIGIN), live, index);
   hlo_for_each_use(u, p)
     hlo_set_attr_int(u->user, HLO_ATTR_INDEX, number[hlo_attr_int(u->user, HLO_ATTR_INDEX, 0)]);
   hlo_remove_dead(arg);
@@ -253,8 +285,10 @@ static bool remove_conditional(pass_ctx *c, hlo_instr *i, hlo_computation *const
     if (taken >= 0) pass_note_done(c, i, NULL, "always takes branch %lld", (long long)taken);
     else pass_note_done(c, i, NULL, "its branches are equal");
     u32 k = taken >= 0 ? (u32)taken : 0;
-    hlo_instr *arg = hlo_operand(i, k + 1);
-    pass_inline_call(i, b[k], &arg, c->scratch);
+    hlo_instr *arg = hlo_operand(i, k + 1), *before = i->prev,
+              *root = pass_inline_at(i, b[k], &arg, c->scratch);
+    pass_inherit_from_call(first_after(before, i), i, root, c->scratch);
+    hlo_replace(i, root);
     return true;
   }
   if (n != 2 || !all_cheap(b[0]) || !all_cheap(b[1])) {
@@ -408,6 +442,23 @@ static void move_sharding(hlo_instr *tuple, hlo_instr *element) {
   hlo_remove_attr(tuple, HLO_ATTR_SHARDING);
 }
 
+// So does its origin; the tuple's is one of that element.
+static void move_origin(hlo_instr *tuple, hlo_instr *element) {
+  const hlo_attr *had = hlo_attr_get(tuple, HLO_ATTR_ORIGIN);
+  const hlo_origin *old = had ? had->v.p : NULL;
+  hs_arena *a = &tuple->parent->module->arena;
+  if (!old) return;
+  hlo_set_attr(element, *had);
+  if (old->synthetic || !old->root) return;
+  const hlo_origin_node **v = HS_NEW_ARRAY(a, const hlo_origin_node *, 1);
+  hlo_origin_node *root = HS_NEW(a, hlo_origin_node);
+  hlo_origin *now = HS_NEW(a, hlo_origin);
+  v[0] = old->root;
+  *root = (hlo_origin_node){.tuple = true, .nchildren = 1, .children = v};
+  *now = (hlo_origin){.root = root};
+  hlo_set_attr_ptr(tuple, HLO_ATTR_ORIGIN, now);
+}
+
 static void wrap_parameter(hlo_computation *b, const hlo_shape *tuple, hs_arena *a) {
   hlo_instr *p = b->params[0];
   hlo_use **uses = HS_NEW_ARRAY(a, hlo_use *, p->nuses + 1);
@@ -417,6 +468,7 @@ static void wrap_parameter(hlo_computation *b, const hlo_shape *tuple, hs_arena 
   hlo_set_shape(p, tuple);
   hlo_instr *g = hlo_add_gte(p, 0);
   move_sharding(p, g);
+  move_origin(p, g);
   for (u32 k = 0; k < n; k++) hlo_set_operand(uses[k]->user, hlo_slot(uses[k]), g);
   if (root) hlo_set_root(b, g);
 }
@@ -453,6 +505,7 @@ static void canonicalize(pass_ctx *c, hlo_instr *i, u32 *counts) {
   hlo_set_shape(i, hlo_shape_tuple(c->m->ctx, 1, &old));
   hlo_instr *g = hlo_add_gte(i, 0);
   move_sharding(i, g);
+  move_origin(i, g);
   for (u32 k = 0; k < nu; k++) hlo_set_operand(uses[k]->user, hlo_slot(uses[k]), g);
   if (hlo_is_root(i)) hlo_set_root(i->parent, g);
 }

@@ -80,10 +80,13 @@ static void follow_starts(hlo_module *m, hs_arena *a) {
     }
 }
 
+static bool has_own(const hlo_instr *i) { return !continues_async(i); }
+
 // An instruction that names a computation more than once gets a clone for each occurrence.
 hs_status pass_flatten_calls(pass_ctx *c, bool skip_calls, bool skip_non_async) {
   hlo_module *m = c->m;
   if (m->ncomputations < 2) return HS_GOOD;
+  if (!skip_calls && !skip_non_async) HS_TRY(hlo_check_expansion(m, has_own, "flatten-call-graph"));
   u32 n, nfirst, known = m->next_comp_id;
   hlo_computation **order = pass_comp_post_order(c, &n),
                   **callees_first = pass_comp_callees_first(c, &nfirst);

@@ -96,18 +96,11 @@ hlo_instr *pass_loop_initial(pass_loop *l, hs_arena *a) {
   return l->in = hlo_add_tuple(l->w->parent, l->n, elems);
 }
 
-// The sharding of a tuple has an entry per element, so it does not fit another state.
-static void set_state_shape(hlo_instr *i, const hlo_shape *s) {
-  if (i->shape->logical != s->logical && hlo_attr_get(i, HLO_ATTR_SHARDING))
-    hlo_remove_attr(i, HLO_ATTR_SHARDING);
-  hlo_set_shape(i, s);
-}
-
 void pass_loop_set_state(pass_loop *l, hlo_instr *in) {
   hlo_set_operand(l->w, 0, in);
-  set_state_shape(l->w, in->shape);
-  set_state_shape(l->body->params[0], in->shape);
-  set_state_shape(l->cond->params[0], in->shape);
+  pass_set_tuple_shape(l->w, in->shape);
+  pass_set_tuple_shape(l->body->params[0], in->shape);
+  pass_set_tuple_shape(l->cond->params[0], in->shape);
   l->in = in;
   l->n = in->shape->nelems;
 }

@@ -2,7 +2,8 @@
 // becomes that function on whole arrays, instruction by instruction.
 //
 // Parameters become the operands of the map, constants are broadcast, and every other instruction
-// is cloned with the map's dimensions. Declined when an instruction is not elementwise.
+// is cloned with the map's dimensions. What enters or leaves the function in another precision is
+// converted. Declined when an instruction is not elementwise.
 #include "passes/control/calls.h"
 
 const hlo_instr *pass_not_liftable(const hlo_computation *f) {
@@ -15,6 +16,10 @@ const hlo_instr *pass_not_liftable(const hlo_computation *f) {
   return NULL;
 }
 
+static hlo_instr *in_type(hlo_instr *v, hlo_dtype t) {
+  return v->shape->dtype == t ? v : hlo_build_convert(v, t);
+}
+
 static void lift_map(pass_ctx *c, hlo_instr *map, const hlo_computation *f) {
   hlo_instr **order = pass_post_order(c, f),
             **lifted = HS_NEW_ARRAY(c->scratch, hlo_instr *, f->ninstrs + 1);
@@ -23,7 +28,7 @@ static void lift_map(pass_ctx *c, hlo_instr *map, const hlo_computation *f) {
   for (u32 t = 0; t < n; t++) {
     hlo_instr *i = order[t];
     if (i->opcode == HLO_PARAMETER) {
-      lifted[t] = hlo_operand(map, (u32)hlo_param_number(i));
+      lifted[t] = in_type(hlo_operand(map, (u32)hlo_param_number(i)), i->shape->dtype);
     } else {
       hlo_instr *ops[3];
       for (u32 k = 0; k < i->noperands && k < 3; k++)
@@ -34,7 +39,7 @@ static void lift_map(pass_ctx *c, hlo_instr *map, const hlo_computation *f) {
         lifted[t] = hlo_add_broadcast(lifted[t], pass_shape_as(map, i->shape->dtype), 0, NULL);
     }
   }
-  hlo_replace(map, lifted[hlo_position_of(&position, f->root)]);
+  hlo_replace(map, in_type(lifted[hlo_position_of(&position, f->root)], map->shape->dtype));
 }
 
 static hs_status run(pass_ctx *c) {

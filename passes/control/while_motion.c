@@ -7,6 +7,7 @@
 // - while-loop-constant-sinking (xla/service/while_loop_constant_sinking.cc): an invariant element
 //   that starts as a constant, or as a broadcast of one, is replaced by that constant inside the
 //   loop, where other passes can use it.
+#include "passes/clean/clean.h"
 #include "passes/control/while_state.h"
 
 // inflation: maximal ratio of result to operand bytes; below 0: no limit
@@ -185,6 +186,7 @@ static hs_status hoist_loop(const motion *o, hlo_instr *w, u32 *counts) {
   pass_loop_widen(&l, take, values, in, c->scratch);
   for (u32 k = 0; k < take; k++) hlo_replace(found[k], in[k]);
   pass_loop_rename(&l, PASS_LOOP_BODY | PASS_LOOP_COND, "wide.", "");
+
   return HS_GOOD;
 }
 
@@ -193,6 +195,7 @@ static hs_status run_while_loop_invariant_code_motion(pass_ctx *c) {
               pass_option_bool(c, "hoist_other"),
               pass_option_float(c, "hoist_size_inflation_ratio")};
   u32 n, *counts = pass_caller_counts(c);
+  u64 generation = c->m->generation;
   hlo_computation **comps = pass_comp_post_order(c, &n);
   for (u32 k = 0; k < n; k++) {
     u32 nloops;
@@ -202,7 +205,9 @@ static hs_status run_while_loop_invariant_code_motion(pass_ctx *c) {
       HS_TRY(hs_poll());
     }
   }
-  return HS_GOOD;
+  if (generation == c->m->generation) return HS_GOOD;
+  HS_TRY(pass_remove_unused(c));
+  return pass_simplify_tuples(c, false);
 }
 
 static const pass_option_info while_loop_invariant_code_motion_options[] = {

@@ -2,10 +2,12 @@
 //
 // For each loop whose body and condition have no other caller, the first of these rewrites that
 // applies is done:
-//   1. state elements with equal initial values and equal updates are merged;
+//   1. state elements with equal initial values that are passed through, or updated by the same
+//      slices, are merged;
 //   2. nested tuples in the state are flattened;
 //   3. dead elements are removed; users of an invariant one get its initial value;
-//   4. elements that the body sets to their constant initial value are removed;
+//   4. elements that the body sets to their constant initial value are removed; then (not in XLA)
+//      elements with equal initial values that are set to one value are merged;
 //   5. (simplify_compare_instrs) comparisons that the counter's range decides are folded;
 //   6. invariant scalar constants are propagated into the loop, a loop with trip count 0 is
 //      replaced by its initial state, and one with trip count 1 by its body;
@@ -193,12 +195,14 @@ static bool same_update(const pass_loop *l, const hlo_instr *a, u32 j, const hlo
   return true;
 }
 
-// Whether elements j < k have equal initial values and equal updates.
-static bool always_equal(const pass_loop *l, u32 j, u32 k) {
+// Whether elements j < k have equal initial values and equal updates: both passed through or
+// written with the same slices, or (computed) both set to one value.
+static bool always_equal(const pass_loop *l, u32 j, u32 k, bool computed) {
   if (hlo_operand(l->in, j) != hlo_operand(l->in, k)) return false;
   const hlo_instr *a = hlo_operand(l->body->root, j), *b = hlo_operand(l->body->root, k);
-  return a == b || (pass_loop_invariant(l, j) && pass_loop_invariant(l, k)) ||
-         same_update(l, a, j, b, k);
+  return computed ? a == b
+                  : (pass_loop_invariant(l, j) && pass_loop_invariant(l, k)) ||
+                        same_update(l, a, j, b, k);
 }
 
 static void redirect_element(hlo_instr *tuple, const u32 *to) {
@@ -211,13 +215,13 @@ static void redirect_element(hlo_instr *tuple, const u32 *to) {
   }
 }
 
-static bool merge_repeated(pass_ctx *c, pass_loop *l) {
+static bool merge_repeated(pass_ctx *c, pass_loop *l, bool computed) {
   if (!l->in || !by_elements(l) || l->n > 512) return false;
   u32 *to = HS_NEW_ARRAY(c->scratch, u32, l->n + 1), found = 0;
   bool *keep = HS_NEW_ARRAY(c->scratch, bool, l->n + 1);
   for (u32 k = 0; k < l->n; k++) {
     u32 j = 0;
-    while (j < k && !(to[j] == j && always_equal(l, j, k))) j++;
+    while (j < k && !(to[j] == j && always_equal(l, j, k, computed))) j++;
     to[k] = j, keep[k] = j == k, found += j != k;
     if (j != k) pass_note_done(c, l->w, NULL, "state element %u always equals element %u", k, j);
   }
@@ -277,17 +281,19 @@ static bool drop_constant_elements(pass_ctx *c, pass_loop *l) {
   return true;
 }
 
-// Propagates invariant scalar constants into body and condition.
+// Propagates invariant scalar constants into body and condition. The body sets their elements to
+// them as well, so that the next run removes those (drop_constant_elements).
 static void propagate_constants(pass_ctx *c, pass_loop *l) {
   if (l->body->root->opcode != HLO_TUPLE) return;
   for (u32 k = 0; k < l->n; k++) {
     hlo_instr *constant = pass_loop_constant(l, k);
     if (!constant || constant->opcode != HLO_CONSTANT || constant->shape->rank ||
-        !pass_loop_invariant(l, k) || !pass_loop_reads(l, k))
+        !pass_loop_invariant(l, k))
       continue;
     if (!pass_may_rewrite(c)) return;
     pass_note_done(c, l->w, constant, "element %u is the constant %s", k, constant->name);
-    pass_loop_sink(l, k, constant);
+    read_constant(l->body, l->body->params[0], k, constant);
+    read_constant(l->cond, l->cond->params[0], k, constant);
   }
 }
 
@@ -328,8 +334,9 @@ static void simplify_loop(pass_ctx *c, hlo_instr *w, const while_options *o) {
   if (!pass_loop_of(c, w, &l)) return;
   if (o->bypass) bypass_invariants(c, &l, NULL);
   if (l.held) pass_note_declined(c, w, NULL, "it has control dependencies");
-  if (!l.held && (merge_repeated(c, &l) || pass_loop_flatten(c, &l) || drop_dead_elements(c, &l) ||
-                  drop_constant_elements(c, &l)))
+  if (!l.held &&
+      (merge_repeated(c, &l, false) || pass_loop_flatten(c, &l) || drop_dead_elements(c, &l) ||
+       drop_constant_elements(c, &l) || merge_repeated(c, &l, true)))
     return;
   if (o->compare && drop_comparison(c, &l)) return;
   if (pass_comp_any(l.body, is_transfer, c->scratch) ||

@@ -9,13 +9,6 @@
 #include "passes/control/while_state.h"
 
 // ---- nested tuples ------------------------------------------------------------------------------
-static u32 count_leaves(const hlo_shape *s) {
-  if (!hlo_shape_is_tuple(s)) return 1;
-  u32 n = 0;
-  for (u32 k = 0; k < s->nelems; k++) n += count_leaves(s->elems[k]);
-  return n;
-}
-
 // Appends the leaves of a value, each read by get-tuple-element, to out.
 static void push_leaves(hlo_instr *x, hlo_instr **out, u32 *n) {
   if (!hlo_shape_is_tuple(x->shape)) {
@@ -94,7 +87,7 @@ bool pass_loop_flatten(pass_ctx *c, pass_loop *l) {
   if (!any || !l->in || l->body->root->opcode != HLO_TUPLE || !pass_may_rewrite(c)) return false;
   const hlo_shape *was = l->w->shape, *body_was = l->body->params[0]->shape,
                   *cond_was = l->cond->params[0]->shape;
-  u32 leaves = count_leaves(was), at = 0;
+  u32 leaves = hlo_shape_leaves(was), at = 0;
   pass_note_done(c, l->w, NULL, "its state of nested tuples became one of %u elements", leaves);
   hlo_instr *in = flat_tuple(l->in, leaves, c->scratch), *old_root = l->body->root,
             *root = flat_tuple(old_root, leaves, c->scratch);

@@ -3,7 +3,7 @@
 // their index vectors.
 //
 // - gather_expander: each iteration reads one dynamic-slice of the operand and writes it to row i
-//   of the accumulated result, [N, slice without its dimensions of size 1]. A gather that takes the
+//   of the accumulated result, [N, slice without its collapsed dimensions]. A gather that takes the
 //   whole operand every time is a broadcast. mode=simple expands those and gathers of one slice,
 //   mode=all every gather.
 // - scatter_expander: each iteration reads a window of the operand, combines it with row i of the
@@ -171,6 +171,14 @@ static void with_layout_of(hlo_instr *r, const hlo_instr *old) {
   if (r->shape != old->shape) hlo_set_shape(r, old->shape);
 }
 
+// A loop counts in s32.
+static hs_status too_many(const hlo_instr *i, const char *what, const char *of) {
+  return hs_fail_subject(HS_E_PASS, i->name,
+                         "%s operations with more than %d %s indices are not supported. This error "
+                         "occurred for %%%s",
+                         what, INT32_MAX, of, i->name);
+}
+
 // ---- gather -------------------------------------------------------------------------------------
 static index_map gather_map(const hlo_instr *g) {
   return (index_map){hlo_operand(g, 1)->shape, hlo_attr_int(g, HLO_ATTR_INDEX_VECTOR_DIM, 0),
@@ -182,7 +190,7 @@ static index_map gather_map(const hlo_instr *g) {
 // Every slice is the whole operand.
 static bool takes_all(const hlo_instr *g) {
   hlo_ints size = hlo_attr_ints(g, HLO_ATTR_SLICE_SIZES);
-  return memcmp(size.v, hlo_operand(g, 0)->shape->dims, size.n * sizeof *size.v) == 0;
+  return !size.n || memcmp(size.v, hlo_operand(g, 0)->shape->dims, size.n * sizeof *size.v) == 0;
 }
 
 static void gather_to_broadcast(hlo_instr *g) {
@@ -246,6 +254,12 @@ static hs_status run_gather_expander(pass_ctx *c) {
     hlo_for_each_instr_safe(i, comp) {
       if (i->opcode != HLO_GATHER || hlo_shape_is_dynamic(i->shape) || i->shape->elements == 0)
         continue;
+      if (hlo_operand(i, 0)->shape->elements == 0) {
+        if (!pass_may_rewrite(c)) return HS_GOOD;
+        pass_note_done(c, i, NULL, "from an operand without elements: zeros");
+        hlo_replace(i, hlo_build_full(comp, i->shape, 0));
+        continue;
+      }
       i64 n = vector_count(hlo_operand(i, 1), hlo_attr_int(i, HLO_ATTR_INDEX_VECTOR_DIM, 0));
       bool all = takes_all(i);
       index_map m = gather_map(i);
@@ -253,7 +267,8 @@ static hs_status run_gather_expander(pass_ctx *c) {
         pass_note_declined(c, i, NULL, "%lld slices: kept whole", (long long)n);
         continue;
       }
-      if (n > INT32_MAX || !trips_fit(&m, m.indices->dtype, n)) {
+      if (n > INT32_MAX && !all) return too_many(i, "Gather", "gather");
+      if (!all && !trips_fit(&m, m.indices->dtype, n)) {
         pass_note_declined(c, i, NULL, "%lld slices are too many for a loop", (long long)n);
         continue;
       }
@@ -428,7 +443,8 @@ static hs_status run_scatter_expander(pass_ctx *c) {
         pass_note_declined(c, i, NULL, "its result does not depend on the order of the updates");
         continue;
       }
-      if (n > INT32_MAX || !trips_fit(&m, m.indices->dtype, n)) {
+      if (n > INT32_MAX) return too_many(i, "Scatter", "scatter");
+      if (!trips_fit(&m, m.indices->dtype, n)) {
         pass_note_declined(c, i, NULL, "%lld updates are too many for a loop", (long long)n);
         continue;
       }

@@ -6,24 +6,21 @@
 
 #include <stdio.h>
 
-static void visit(hlo_computation *c, bool *seen, hlo_computation **out, u32 *n) {
-  if (!c || seen[c->id]) return;
-  seen[c->id] = true;
-  hlo_for_each_instr(i, c) {
-    if (i->opcode != HLO_WHILE && i->opcode != HLO_CONDITIONAL && i->opcode != HLO_CALL) continue;
-    hlo_computation *v[64];
-    u32 k = hlo_called(i, v, 64);
-    for (u32 j = 0; j < HS_MIN(k, 64u); j++) visit(v[j], seen, out, n);
-  }
-  out[(*n)++] = c;
-}
-
 hlo_computation **pass_fusion_computations(hlo_module *m, hs_arena *a, u32 *n) {
-  bool *seen = HS_NEW_ARRAY(a, bool, m->next_comp_id + 1);
-  hlo_computation **out = HS_NEW_ARRAY(a, hlo_computation *, m->ncomputations + 1);
+  bool *runs = HS_NEW_ARRAY(a, bool, m->next_comp_id + 1);
+  u32 all;
+  hlo_computation **order = hlo_comp_callees_first(m, a, &all);
+  runs[m->entry->id] = true;
+  for (u32 k = all; k-- > 0;) {
+    if (!runs[order[k]->id]) continue;
+    hlo_for_each_instr(i, order[k])
+      for (u32 j = 0; hlo_op_has(i->opcode, HLO_F_CONTROL) && j < hlo_ncalled(i); j++)
+        runs[hlo_called(i, j)->id] = true;
+  }
   *n = 0;
-  visit(m->entry, seen, out, n);
-  return out;
+  for (u32 k = 0; k < all; k++)
+    if (runs[order[k]->id]) order[(*n)++] = order[k];
+  return order;
 }
 
 // "multiply_add_fusion": the last producer's and the root's opcode, as XLA names its fusions.

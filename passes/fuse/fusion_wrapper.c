@@ -2,8 +2,8 @@
 // xla/service/cpu/fusion_wrapper.cc): wraps every instruction that is a kernel in a fusion of
 // one instruction, so that the code generator handles fusions only.
 //
-// Not wrapped: library calls, control flow, copies of contiguous ranges (concatenate,
-// dynamic-update-slice) and instructions without cost.
+// Not wrapped: library calls, control flow, concatenations (copies of contiguous ranges) and
+// instructions without cost.
 #include "passes/run/rewrite.h"
 
 static bool tiles(hlo_dtype t) {
@@ -32,6 +32,7 @@ static bool wraps(const hlo_instr *i, bool newer, bool tiled) {
   case HLO_BITCAST_CONVERT:
   case HLO_BROADCAST:
   case HLO_DYNAMIC_SLICE:
+  case HLO_DYNAMIC_UPDATE_SLICE:
   case HLO_GATHER:
   case HLO_IOTA:
   case HLO_MAP:

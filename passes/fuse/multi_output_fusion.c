@@ -404,7 +404,8 @@ static hlo_instr *element(hlo_instr *f, i64 index) {
   return NULL;
 }
 
-// All merges of d's maker with kernels that read d, then among the kernels that read d.
+// All merges of d's maker with kernels that read d, then among the kernels that read d; ends early
+// when the work is to stop.
 static void around(merger *g, hlo_instr *d) {
   bool again = true;
   while (again && d) {
@@ -417,14 +418,14 @@ static void around(merger *g, hlo_instr *d) {
     }
     hlo_instr *f = NULL, *k = maker(d);
     i64 index = d->opcode == HLO_GET_TUPLE_ELEMENT ? hlo_attr_int(d, HLO_ATTR_INDEX, 0) : 0;
-    for (size_t x = 0; x < users.n && !again; x++) {
+    for (size_t x = 0; x < users.n && !again && !hs_interrupted(); x++) {
       if (k && space_of(k) == space_of(users.v[x]) && try_consumer(g, k, users.v[x], &f)) {
         // the producer's results come first in f; gone when nobody else reads it
         d = element(f, index);
         again = true;
         break;
       }
-      for (size_t y = x + 1; y < users.n && !again; y++)
+      for (size_t y = x + 1; y < users.n && !again && !hs_interrupted(); y++)
         if (space_of(users.v[x]) == space_of(users.v[y]))
           again = try_siblings(g, users.v[x], users.v[y], &f);
     }

@@ -1,5 +1,6 @@
 // broadcast_canonicalizer.c — broadcast_canonicalizer (xla/service/broadcast_canonicalizer.cc):
-// sorts the dimensions of a broadcast; a transpose of its result restores the original order.
+// sorts the dimensions of a broadcast; a transpose of its operand, which is the smaller of the two,
+// puts that in the order in which the dimensions then come.
 #include "passes/run/rewrite.h"
 
 static hs_status run(pass_ctx *c) {
@@ -13,21 +14,18 @@ static hs_status run(pass_ctx *c) {
       if (ascending || hlo_shape_is_dynamic(i->shape)) continue;
       if (!pass_may_rewrite(c)) return HS_GOOD;
       pass_note_done(c, i, NULL, "dimensions sorted");
-      i64 sorted[HLO_MAX_RANK], perm[HLO_MAX_RANK], dims[HLO_MAX_RANK];
+      // perm[k]: the operand's dimension that becomes the k-th of the result's that are its
+      i64 sorted[HLO_MAX_RANK], perm[HLO_MAX_RANK];
       for (u32 k = 0; k < d.n; k++) {
         u32 at = k;
-        while (at && sorted[at - 1] > d.v[k]) sorted[at] = sorted[at - 1], at--;
-        sorted[at] = d.v[k];
+        while (at && sorted[at - 1] > d.v[k])
+          sorted[at] = sorted[at - 1], perm[at] = perm[at - 1], at--;
+        sorted[at] = d.v[k], perm[at] = k;
       }
-      for (u32 k = 0; k < i->shape->rank; k++) perm[k] = k, dims[k] = i->shape->dims[k];
-      for (u32 k = 0; k < d.n; k++) {
-        dims[sorted[k]] = hlo_operand(i, 0)->shape->dims[k];
-        perm[d.v[k]] = sorted[k];
-      }
-      hlo_instr *b = hlo_build_broadcast(hlo_operand(i, 0), i->shape->rank, dims, sorted),
-                *t = hlo_build_transpose(b, perm);
-      if (t->shape != i->shape) hlo_set_shape(t, i->shape);
-      hlo_replace(i, t);
+      hlo_instr *t = hlo_build_transpose(hlo_operand(i, 0), perm),
+                *b = hlo_build_broadcast(t, i->shape->rank, i->shape->dims, sorted);
+      if (b->shape != i->shape) hlo_set_shape(b, i->shape);
+      hlo_replace(i, b);
     }
   }
   return HS_GOOD;

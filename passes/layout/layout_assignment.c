@@ -28,6 +28,21 @@ static const hlo_shape *filled(hlo_ctx *ctx, const hlo_shape *s, const hlo_shape
   return hlo_shape_tuple(ctx, s->nelems, e);
 }
 
+// s in the memory spaces of `from`.
+static const hlo_shape *in_space_of(hlo_ctx *ctx, const hlo_shape *s, const hlo_shape *from,
+                                    hs_arena *arena) {
+  if (!hlo_shape_is_tuple(s)) {
+    i64 space = from->layout ? from->layout->memory_space : 0;
+    if (!hlo_shape_is_array(s) || !s->layout || s->layout->memory_space == space) return s;
+    hlo_layout l = *s->layout;
+    l.memory_space = space;
+    return hlo_shape_with_layout(ctx, s, hlo_layout_intern(ctx, &l));
+  }
+  const hlo_shape **e = HS_NEW_ARRAY(arena, const hlo_shape *, s->nelems + 1);
+  for (u32 k = 0; k < s->nelems; k++) e[k] = in_space_of(ctx, s->elems[k], from->elems[k], arena);
+  return hlo_shape_tuple(ctx, s->nelems, e);
+}
+
 static bool any_layout(const hlo_shape *s) {
   for (u32 k = 0; k < hlo_shape_leaves(s); k++)
     if (hlo_shape_is_array(hlo_shape_leaf(s, k)) && hlo_shape_leaf(s, k)->layout) return true;
@@ -390,15 +405,20 @@ static void apply(la_solver *v, la_comp *c) {
     }
   }
   if (!(c->said & LA_RESULT)) return;
-  const hlo_shape *result = filled(v->ctx, c->result, c->c->root->shape, v->p->scratch);
-  if (result == c->c->root->shape) return;
+  const hlo_shape *own = c->c->root->shape,
+                  *result = filled(v->ctx, in_space_of(v->ctx, c->result, own, v->p->scratch), own,
+                                   v->p->scratch);
+  if (result == own) return;
   hlo_instr *root = laid_out(v, c->c->root, result, NULL);
   if (root != c->c->root) hlo_set_root(c->c, root);
 }
 
 // ---- preparation --------------------------------------------------------------------------------
+// Of a buffer, the array that became it is copied.
 static void copy_operand(pass_ctx *c, hlo_instr *i, u32 operand) {
   hlo_instr *x = hlo_operand(i, operand);
+  for (u32 before, leaf; x->shape->dtype == HLO_BUFFER && la_forwards(x, 0, &before, &leaf);)
+    i = x, operand = before, x = hlo_operand(i, operand);
   if (!hlo_shape_is_array(x->shape) || (x->opcode == HLO_COPY && x->nuses == 1)) return;
   pass_note_done(c, x, i, "copied: its buffer is forwarded or overwritten");
   hlo_instr *copy = hlo_add(x->parent, HLO_COPY, x->shape, 1, &x, NULL);
@@ -408,7 +428,8 @@ static void copy_operand(pass_ctx *c, hlo_instr *i, u32 operand) {
 }
 
 // Copies operands that a custom call with fixed layouts may overwrite, or a send forwards, unless
-// they are copies without other users: otherwise that layout would be forced on all other uses.
+// they are copies without other users: otherwise that layout would be forced on all other uses. So
+// does a call that overwrites a buffer in a layout of its own.
 static void copy_overwritten(pass_ctx *c, hlo_computation *comp) {
   hlo_for_each_instr_safe(i, comp) {
     const hlo_aliases *v =
@@ -442,11 +463,35 @@ static void entry_layouts(la_solver *v, la_comp *e) {
   }
   for (u32 k = 0; k < e->c->nparams; k++) {
     any |= any_layout(e->params[k]);
-    // Spaces and tiles that are asked for come along with the parameter's shape.
-    const hlo_shape *full = filled(v->ctx, e->params[k], e->c->params[k]->shape, v->p->scratch);
+    // Tiles that are asked for come along with the parameter's shape; memory spaces are placed
+    // later, by what moves values between them, and stay in the module's attribute.
+    const hlo_shape *own = e->c->params[k]->shape,
+                    *full = filled(v->ctx, in_space_of(v->ctx, e->params[k], own, v->p->scratch),
+                                   own, v->p->scratch);
     if (full != e->c->params[k]->shape) hlo_set_shape(e->c->params[k], full);
   }
   if (any) keep(e, LA_GIVEN);
+}
+
+// What the module's own entry layout leaves open becomes what was assigned.
+static void settle_entry(la_solver *v, const la_comp *e) {
+  hlo_module *m = v->p->m;
+  const hlo_attr *at = hlo_attrs_find(m->attrs, HLO_ATTR_ENTRY_COMPUTATION_LAYOUT);
+  const hlo_program_shape *given = at ? at->v.p : NULL;
+  if (!given || given->n != e->c->nparams) return;
+  const hlo_shape **params = HS_NEW_ARRAY(&m->arena, const hlo_shape *, given->n + 1);
+  bool open = false;
+  for (u32 k = 0; k < given->n; k++) {
+    params[k] = filled(v->ctx, given->params[k], e->c->params[k]->shape, v->p->scratch);
+    open |= params[k] != given->params[k];
+  }
+  hlo_program_shape *now = HS_NEW(&m->arena, hlo_program_shape);
+  *now = *given;
+  now->params = params;
+  now->result = filled(v->ctx, given->result, e->c->root->shape, v->p->scratch);
+  hlo_attr set = *at;
+  set.v.p = now;
+  if (open || now->result != given->result) hlo_set_module_attr(m, set);
 }
 
 static const hlo_layout *leaf_order(la_solver *v, const hlo_shape *s, hlo_ints index) {
@@ -551,6 +596,7 @@ static hs_status run(pass_ctx *c) {
   }
   for (u32 k = 0; k < n && hs_ok(s); k++)
     if (!hlo_is_fusion_comp(order[k])) apply(&v, &v.comps[order[k]->id]);
+  if (hs_ok(s)) settle_entry(&v, e);
   hs_vec_free(&v.channels);
   hs_vec_free(&v.added);
   hs_vec_free(&v.front);

@@ -51,9 +51,7 @@ static u32 leaf_at(const hlo_shape *s, hlo_ints index) {
   return index.n && hlo_shape_is_tuple(s) ? leaves_before(s, (u32)index.v[0]) : 0;
 }
 
-// Whether leaf `inner` of i forwards a leaf (*operand, *leaf), with a buffer type on at least one
-// side.
-static bool forwards(const hlo_instr *i, u32 inner, u32 *operand, u32 *leaf) {
+bool la_forwards(const hlo_instr *i, u32 inner, u32 *operand, u32 *leaf) {
   const hlo_aliases *v =
       i->opcode == HLO_CUSTOM_CALL ? hlo_attr_ptr(i, HLO_ATTR_OUTPUT_TO_OPERAND_ALIASING) : NULL;
   for (u32 k = 0; v && k < v->n; k++) {
@@ -74,7 +72,7 @@ static bool forwards(const hlo_instr *i, u32 inner, u32 *operand, u32 *leaf) {
 static bool forwarded(const hlo_instr *i, u32 operand, u32 inner, u32 *to) {
   u32 o, leaf;
   for (u32 r = 0; i->opcode == HLO_CUSTOM_CALL && r < hlo_shape_leaves(i->shape); r++)
-    if (forwards(i, r, &o, &leaf) && o == operand && leaf == inner) return *to = r, true;
+    if (la_forwards(i, r, &o, &leaf) && o == operand && leaf == inner) return *to = r, true;
   return false;
 }
 
@@ -98,7 +96,7 @@ u32 la_maker(const la_comp *c, hlo_instr *i, u32 inner) {
       i = hlo_operand(i, 0);
     } else if (is_barrier(i)) {
       i = hlo_operand(i, 0);
-    } else if (forwards(i, inner, &operand, &leaf)) {
+    } else if (la_forwards(i, inner, &operand, &leaf)) {
       i = hlo_operand(i, operand), inner = leaf;
     } else {
       return c->base[i->id - c->lo] + inner;
@@ -284,6 +282,23 @@ static const hlo_layout *moved(hlo_ctx *ctx, const hlo_instr *i, const hlo_layou
   return order_layout(ctx, p.n, minor);
 }
 
+// l as a bitcast-convert between ranks has it on its other side: the dimension that comes or goes
+// is the last one of the array of narrower elements, and minor there; NULL: none in particular.
+static const hlo_layout *converted(hlo_ctx *ctx, const hlo_instr *i, const hlo_layout *l,
+                                   bool to_operand) {
+  if (i->opcode != HLO_BITCAST_CONVERT || !l) return l;
+  const hlo_shape *to = to_operand ? hlo_operand(i, 0)->shape : i->shape;
+  i64 minor[HLO_MAX_RANK];
+  if (to->rank == l->rank) return l;
+  if (to->rank > l->rank) {
+    minor[0] = to->rank - 1;
+    memcpy(minor + 1, l->minor_to_major, l->rank * sizeof *minor);
+    return order_layout(ctx, to->rank, minor);
+  }
+  return l->minor_to_major[0] == to->rank ? order_layout(ctx, to->rank, l->minor_to_major + 1)
+                                          : NULL;
+}
+
 // The operand of a broadcast has the order that its dimensions have in the result.
 static const hlo_layout *spread_out(hlo_ctx *ctx, const hlo_instr *b, const hlo_layout *l) {
   hlo_ints d = hlo_attr_ints(b, HLO_ATTR_DIMENSIONS);
@@ -406,7 +421,8 @@ void la_set_instr(la_solver *s, hlo_instr *i, const hlo_shape *shape) {
                  s->round);
   if (!hlo_shape_is_array(shape) || i->opcode == HLO_WHILE || la_may_differ(i)) return;
   for (u32 k = 0; k < i->noperands; k++)
-    set_array_operand(s, i, k, la_order(s->ctx, shape), true, true, s->round);
+    set_array_operand(s, i, k, converted(s->ctx, i, la_order(s->ctx, shape), true), true, true,
+                      s->round);
 }
 
 void la_set_result(la_solver *s) { push(s, 2); }
@@ -469,7 +485,7 @@ static void to_operands(la_solver *s, const la_array *a) {
     if (!hlo_shape_is_array(o) || o->rank <= 1) continue;
     if (!la_may_differ(i)) {
       if (hlo_shape_is_array(hlo_shape_leaf(i->shape, a->inner)))
-        set_array_operand(s, i, k, a->layout, true, true, s->round);
+        set_array_operand(s, i, k, converted(s->ctx, i, a->layout, true), true, true, s->round);
     } else if (i->opcode == HLO_BROADCAST) {
       set_array_operand(s, i, k, spread_out(s->ctx, i, a->layout), true, false, s->round);
     } else if (hlo_shape_is_array(i->shape) && k == 0) {
@@ -501,8 +517,10 @@ static void to_siblings(la_solver *s, hlo_instr *i, const hlo_instr *x, const hl
       set_array_operand(s, i, k, l, true, true, priority);
   for (u32 k = 0; k < hlo_shape_leaves(i->shape); k++) {
     const hlo_shape *r = hlo_shape_leaf(i->shape, k);
-    if (hlo_shape_is_array(r) && r->rank > 1 && r->rank == x->shape->rank)
-      la_set_array(s, s->at->base[i->id - s->at->lo] + k, l, true, true, priority);
+    if (hlo_shape_is_array(r) && r->rank > 1 &&
+        (r->rank == x->shape->rank || i->opcode == HLO_BITCAST_CONVERT))
+      la_set_array(s, s->at->base[i->id - s->at->lo] + k, converted(s->ctx, i, l, false), true,
+                   true, priority);
   }
 }
 

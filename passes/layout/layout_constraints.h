@@ -74,6 +74,9 @@ const hlo_shape *la_content(const hlo_shape *leaf);
 const hlo_layout *la_order(hlo_ctx *, const hlo_shape *leaf);
 // in that order, with whatever else its layout said
 const hlo_shape *la_in_order(hlo_ctx *, const hlo_shape *, const hlo_layout *);
+// whether leaf `inner` of a custom call forwards a leaf (*operand, *leaf), with a buffer type on at
+// least one side
+bool la_forwards(const hlo_instr *, u32 inner, u32 *operand, u32 *leaf);
 // the array that leaf `inner` of the instruction is
 u32 la_maker(const la_comp *, hlo_instr *, u32 inner);
 // the operand's arrays are arrays of the result

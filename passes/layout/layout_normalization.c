@@ -88,12 +88,15 @@ static hlo_instr *elementwise(hlo_instr *i) {
 }
 
 // bitcast-convert that changes the rank adds or takes the last dimension, which must be the minor
-// one.
+// one; the others must have the same order on both sides.
 static hlo_instr *bitcast_convert(hlo_instr *i) {
   hlo_instr *x = hlo_operand(i, 0);
   if (x->shape->rank == i->shape->rank) return elementwise(i);
-  const hlo_shape *wide = x->shape->rank > i->shape->rank ? x->shape : i->shape;
+  const hlo_shape *wide = x->shape->rank > i->shape->rank ? x->shape : i->shape,
+                  *narrow = wide == x->shape ? i->shape : x->shape;
   if (wide->layout->minor_to_major[0] != (i64)wide->rank - 1) return NULL;
+  for (u32 k = 0; k < narrow->rank; k++)
+    if (narrow->layout->minor_to_major[k] != wide->layout->minor_to_major[k + 1]) return NULL;
   x = input(x, i);
   return again(i, 1, &x);
 }

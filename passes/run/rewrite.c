@@ -83,9 +83,9 @@ void pass_drop_control(hlo_instr *i) {
 }
 
 void pass_called_all(const hlo_instr *i, hs_arena *a, hlo_computation ***v, u32 *n) {
-  *n = hlo_op_has(i->opcode, HLO_F_CALLS) ? hlo_called(i, NULL, 0) : 0;
+  *n = hlo_op_has(i->opcode, HLO_F_CALLS) ? hlo_ncalled(i) : 0;
   *v = *n ? HS_NEW_ARRAY(a, hlo_computation *, *n) : NULL;
-  if (*n) hlo_called(i, *v, *n);
+  for (u32 k = 0; k < *n; k++) (*v)[k] = hlo_called(i, k);
 }
 
 const hs_str *pass_frontend(const hlo_instr *i, const char *key) {
@@ -151,7 +151,9 @@ hlo_computation *pass_own_called(hlo_instr *i, u32 which, u32 *counts, hs_arena 
   hlo_computation *c = v[which];
   if (c->id >= counts[0] || counts[1 + c->id] <= 1) return c;
   counts[1 + c->id]--;
-  hlo_computation *mine = hlo_clone_computation(c, c->name, NULL);
+  char *name = hs_format("%s.clone", c->name);
+  hlo_computation *mine = hlo_clone_computation(c, name, NULL);
+  hs_free(name);
   pass_set_called(i, which, mine);
   return mine;
 }
@@ -201,4 +203,10 @@ hlo_computation *pass_element_of(hlo_computation *f, u32 k) {
   hlo_set_root(g, pass_element(root, k));
   hlo_remove_dead(root);
   return g;
+}
+
+void pass_set_tuple_shape(hlo_instr *i, const hlo_shape *s) {
+  if (i->shape->logical != s->logical && hlo_attr_get(i, HLO_ATTR_SHARDING))
+    hlo_remove_attr(i, HLO_ATTR_SHARDING);
+  hlo_set_shape(i, s);
 }

@@ -72,6 +72,10 @@ bool pass_attrs_equal(const hlo_instr *, const hlo_instr *, bool layouts, hs_are
 bool pass_attrs_alike(const hlo_instr *, const hlo_instr *, bool layouts, hs_arena *);
 u64 pass_attrs_hash(const hlo_instr *, u64 seed, u64 *memo);
 
+// Gives an instruction another tuple shape. Its sharding has an entry per element of the old one,
+// so it goes.
+void pass_set_tuple_shape(hlo_instr *, const hlo_shape *);
+
 // ---- memory -------------------------------------------------------------------------------------
 // Whether the layout is an order of dimensions only: no tiles, splits, memory space.
 bool pass_plain_layout(const hlo_shape *);

@@ -53,15 +53,21 @@ static bool is_idle(const hlo_module *m, const pass_info *p) {
   return true;
 }
 
+// Stops and limits are no faults of the pass, and their messages stand alone.
+static bool says_why(hs_code c) {
+  return c == HS_E_INTERRUPTED || c == HS_E_DEADLINE || c == HS_E_NO_MEMORY || c == HS_E_LIMIT;
+}
+
 static hs_status failed(const pass_info *p, hlo_module *m, size_t mark, const char *what,
                         hs_status cause) {
   hlo_journal_rollback(m, mark);
-  if (cause.err && cause.err->code == HS_E_INTERRUPTED) return cause;
+  if (cause.err && says_why(cause.err->code)) return cause;
   return hs_chain(hs_fail_subject(HS_E_PASS, p->name, "pass %s %s", p->name, what), cause);
 }
 
 hs_status pass_run(hlo_module *m, const pass_info *p, const pass_options *options,
                    const pass_run_options *o, pass_result *out) {
+  HS_ASSERT(!hlo_known_invalid(m));
   *out = (pass_result){.pass = p->name};
   HS_TRY(pass_check_options(p, options));
   if (o->measure) HS_TRY(pass_measure(m, o, &out->before));

@@ -96,20 +96,15 @@ bool pass_comp_any(const hlo_computation *c, bool (*is)(const hlo_instr *), hs_a
 }
 
 // ---- hashes -------------------------------------------------------------------------------------
-#define MAX_HASHED_CALLEES 16u  // of one instruction; the number of callees is hashed in any case
-
-static u32 hashed_callees(const hlo_instr *i, hlo_computation **v) {
-  if (!hlo_op_has(i->opcode, HLO_F_CALLS)) return 0;
-  return HS_MIN(hlo_called(i, v, MAX_HASHED_CALLEES), MAX_HASHED_CALLEES);
+static u32 hashed_callees(const hlo_instr *i) {
+  return hlo_op_has(i->opcode, HLO_F_CALLS) ? hlo_ncalled(i) : 0;
 }
 
 u64 pass_attrs_hash(const hlo_instr *i, u64 seed, u64 *memo) {
   u64 h = hlo_attrs_hash(i->attrs, seed, skip_sharding);
-  if (!hlo_op_has(i->opcode, HLO_F_CALLS)) return h;
-  hlo_computation *v[MAX_HASHED_CALLEES];
-  u32 n = hashed_callees(i, v);
-  for (u32 k = 0; k < n; k++) h = hs_mix(h, pass_comp_hash(v[k], memo));
-  return hs_mix(h, hlo_called(i, NULL, 0));
+  u32 n = hashed_callees(i);
+  for (u32 k = 0; k < n; k++) h = hs_mix(h, pass_comp_hash(hlo_called(i, k), memo));
+  return n ? hs_mix(h, n) : h;
 }
 
 // The hash of a computation whose callees are in the memo.
@@ -135,10 +130,8 @@ typedef HS_VEC(hlo_computation *) comp_stack;
 
 static void push_unhashed_callees(const hlo_computation *c, const u64 *memo, comp_stack *stack) {
   hlo_for_each_instr(i, c) {
-    hlo_computation *v[MAX_HASHED_CALLEES];
-    u32 n = hashed_callees(i, v);
-    for (u32 k = 0; k < n; k++)
-      if (!memo[v[k]->id]) hs_vec_push(stack, v[k]);
+    for (u32 k = 0; k < hashed_callees(i); k++)
+      if (!memo[hlo_called(i, k)->id]) hs_vec_push(stack, hlo_called(i, k));
   }
 }
 

@@ -33,9 +33,7 @@ static const alg_rule rules[] = {
 
 // ---- matching -----------------------------------------------------------------------------------
 static const hlo_instr *through_broadcast(const hlo_instr *i) {
-  while (i->opcode == HLO_BROADCAST || ((i->opcode == HLO_RESHAPE || i->opcode == HLO_BITCAST) &&
-                                        hlo_operand(i, 0)->shape->dtype == i->shape->dtype))
-    i = hlo_operand(i, 0);
+  while (i->opcode == HLO_BROADCAST) i = hlo_operand(i, 0);
   return i;
 }
 
@@ -400,6 +398,8 @@ hlo_instr *pass_alg_literal(alg *a, hlo_literal *take) {
 }
 
 hlo_instr *pass_alg_scalar(alg *a, hlo_dtype t, double v) {
+  // an integer is cut to the type's width, so that one is -1 in s1; a real number is clamped
+  if (hlo_dtype_is_integer(t) && v == (double)(i64)v) return pass_alg_scalar_int(a, t, (i64)v);
   return pass_alg_literal(a, hlo_literal_scalar_f64(a->m->ctx, t, v));
 }
 hlo_instr *pass_alg_scalar_int(alg *a, hlo_dtype t, i64 v) {

@@ -161,6 +161,7 @@ ALG_RULE(sub_self) {
 
 // A - C = A + (-C)
 ALG_RULE(sub_constant) {
+  if (hlo_dtypes[i->shape->dtype].format.top == HLO_TOP_E8M0) return NULL;  // without a sign
   if (const_like(X) || !const_like(Y) || alg_is_pred(i)) return NULL;
   hlo_instr *c = Y, *inner = c->opcode == HLO_BROADCAST ? hlo_operand(c, 0) : c;
   hlo_instr *minus = pass_alg_un(a, HLO_NEGATE, inner);

@@ -33,7 +33,10 @@ static bool widening(hlo_dtype from, hlo_dtype to) {
   if (hlo_dtype_is_complex(to)) to = to == HLO_C64 ? HLO_F32 : HLO_F64;
   if (from == to) return true;
   int bf = hlo_dtype_bits(from), bt = hlo_dtype_bits(to);
-  if (from == HLO_PRED) return hlo_dtype_is_integer(to) || hlo_dtype_is_float(to);
+  // true is no value of s1, which has -1, and zero none of E8M0
+  if (from == HLO_PRED)
+    return (hlo_dtype_is_integer(to) && to != HLO_S1) ||
+           (hlo_dtype_is_float(to) && hlo_dtypes[to].format.top != HLO_TOP_E8M0);
   if (hlo_dtype_is_integer(from) && hlo_dtype_is_integer(to)) {
     if (hlo_dtype_is_signed(from)) return hlo_dtype_is_signed(to) && bt >= bf;
     return hlo_dtype_is_signed(to) ? bt > bf : bt >= bf;
@@ -73,6 +76,11 @@ ALG_RULE(convert_pair) {
   hlo_instr *src = hlo_operand(X, 0);
   hlo_dtype s = src->shape->dtype, mid = X->shape->dtype, to = i->shape->dtype;
   if (!widening(s, mid)) return NULL;
+  // from integers by way of floats to integers: the way stops at the ends of the range, where the
+  // direct conversion wraps around
+  bool whole = hlo_dtype_is_integer(s) || s == HLO_PRED;
+  if (whole && !hlo_dtype_is_integer(mid) && hlo_dtype_is_integer(to) && !widening(s, to))
+    return NULL;
   if (s == to) return src;
   // pred and integers to anything go through one step; a float cast to an integer type must not
   // change its rounding.
@@ -108,7 +116,6 @@ ALG_RULE(bitcast_convert_same) {
 ALG_RULE(bitcast_convert_pair) {
   if (X->opcode != HLO_BITCAST_CONVERT) return NULL;
   hlo_instr *src = hlo_operand(X, 0);
-  if (hlo_shape_compatible(src->shape, i->shape)) return src;
   return pass_alg_add(a, HLO_BITCAST_CONVERT, i->shape, 1, &src);
 }
 

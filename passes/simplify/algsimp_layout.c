@@ -60,6 +60,12 @@ ALG_RULE(bitcast_convert_noop) {
              : NULL;
 }
 
+// Whether elements lie side by side: those below a byte only where the layout packs them.
+static bool fills_its_place(const hlo_shape *s) {
+  int bits = s->dtype == HLO_PRED ? 8 : hlo_dtype_bits(s->dtype);
+  return s->layout->element_bits ? s->layout->element_bits == bits : bits % 8 == 0;
+}
+
 // bitcast-convert between widths, where the narrow elements of a wide one lie next to each other
 ALG_RULE(bitcast_convert_widths) {
   const hlo_shape *from = X->shape, *to = i->shape;
@@ -68,7 +74,7 @@ ALG_RULE(bitcast_convert_widths) {
   if (more->rank != less->rank + 1 || !more->layout || !less->layout || more->layout->ntiles ||
       less->layout->ntiles)
     return NULL;
-  if (more->layout->minor_to_major[0] != more->rank - 1) return NULL;
+  if (more->layout->minor_to_major[0] != more->rank - 1 || !fills_its_place(more)) return NULL;
   for (u32 k = 0; k < less->rank; k++)
     if (less->layout->minor_to_major[k] != more->layout->minor_to_major[k + 1]) return NULL;
   hlo_instr *o = X;

@@ -60,6 +60,20 @@ static bool powers_of_two(const hlo_literal *l) {
 
 // In a type of few digits the reciprocal must be exact: XLA takes a rounded one too, and what is
 // quantized after it, say, comes out as the neighbour in every fourth element.
+// Whether the inverses stand for the divisors: a normal number must have a normal inverse. That of
+// 3e38 is a denormal of f32, which counts as zero where it is used; that of a denormal is infinite.
+static bool all_keep(const hlo_literal *l, const hlo_literal *inv) {
+  hlo_dtype t = l->shape->dtype;
+  double least = ldexp(1, 1 - hlo_dtypes[t].format.bias);
+  if (!hlo_dtype_is_float(t)) return true;
+  for (i64 k = 0; k < l->shape->elements; k++) {
+    double c = fabs(hlo_literal_f64(l, k)), r = fabs(hlo_literal_f64(inv, k));
+    if (c == 0 || !isfinite(c)) continue;  // exact either way
+    if (c < least || r < least || !isfinite(r)) return false;
+  }
+  return true;
+}
+
 ALG_RULE(div_constant) {
   hlo_instr *c = Y->opcode == HLO_BROADCAST ? hlo_operand(Y, 0) : Y;
   hlo_dtype t = i->shape->dtype;
@@ -76,6 +90,7 @@ ALG_RULE(div_constant) {
     return NULL;
   }
   for (i64 k = 0; k < c->shape->elements; k++) invert(l, k, inv);
+  if (!all_keep(l, inv)) return hlo_literal_unref(inv), NULL;
   hlo_instr *r = pass_alg_literal(a, inv);
   if (c != Y) {
     hlo_ints d = alg_dims(Y);

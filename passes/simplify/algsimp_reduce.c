@@ -432,9 +432,11 @@ ALG_RULE(reduce_window_trivial) {
   bool padded = false;
   for (u32 k = 0; k < w->n; k++) {
     const hlo_window_dim *d = &w->v[k];
-    if (d->size != 1 || d->stride != 1 || d->pad_low < 0 || d->pad_high < 0) return NULL;
-    p[k] = (hlo_pad_dim){d->pad_low, d->pad_high, d->lhs_dilate - 1};
-    padded |= p[k].low || p[k].high || p[k].interior;
+    if (d->size != 1 || d->stride != 1 || d->lhs_dilate != 1 || d->rhs_dilate != 1 || d->reversal ||
+        d->pad_low < 0 || d->pad_high < 0)
+      return NULL;
+    p[k] = (hlo_pad_dim){d->pad_low, d->pad_high, 0};
+    padded |= p[k].low || p[k].high;
   }
   hlo_instr *r = pass_alg_bin(a, op, X, pass_alg_spread(a, Y, X->shape));
   return padded ? pass_alg_pad(a, r, Y, p) : r;
@@ -534,7 +536,7 @@ static hlo_literal *one_value(alg *a, const hlo_instr *x) {
   i64 k;
   hlo_dtype t = x->shape->dtype;
   if (c->opcode != HLO_CONSTANT || !(alg_is_float(x) || alg_is_int(x)) ||
-      !(alg_is_float(c) || alg_is_int(c)))
+      !(alg_is_float(c) || alg_is_int(c) || alg_is_pred(c)))
     return NULL;
   bool whole = pass_alg_splat_int(c, &k);
   if (!whole && !pass_alg_splat(c, &v)) return NULL;
@@ -544,7 +546,7 @@ static hlo_literal *one_value(alg *a, const hlo_instr *x) {
     if (x->opcode != HLO_CONVERT) continue;
     hlo_literal *on_way = whole ? hlo_literal_scalar_i64(a->m->ctx, x->shape->dtype, k)
                                 : hlo_literal_scalar_f64(a->m->ctx, x->shape->dtype, v);
-    bool exact = alg_is_int(x)
+    bool exact = alg_is_int(x) || alg_is_pred(x)
                      ? whole && hlo_literal_i64(on_way, 0) == k
                      : alg_is_float(x) && hlo_literal_f64(on_way, 0) == (whole ? (double)k : v);
     hlo_literal_unref(on_way);

@@ -81,7 +81,11 @@ ALG_RULE(slice_stride) {
     d[k] = (hlo_slice_dim){s[k].start, s[k].start + 1, 1};
     any = true;
   }
-  return any ? pass_alg_slice(a, X, d) : NULL;
+  if (!any) return NULL;
+  hlo_slices *now = HS_NEW(&a->m->arena, hlo_slices);
+  *now = (hlo_slices){i->shape->rank, hs_arena_dup(&a->m->arena, d, i->shape->rank * sizeof *d)};
+  hlo_set_attr_ptr(i, HLO_ATTR_SLICE, now);
+  return i;
 }
 
 // slice(pad(A, v)): all of it padding, or all of it A

@@ -13,11 +13,12 @@ ALG_RULE(gte_tuple) {
 ALG_RULE(slice_to_dynamic) {
   (void)a;
   if (!hs_str_eq(hlo_attr_str(i, HLO_ATTR_CUSTOM_CALL_TARGET), HS_STR("SliceToDynamic")) ||
-      X->opcode != HLO_GET_TUPLE_ELEMENT)
+      i->noperands == 0 || X->opcode != HLO_GET_TUPLE_ELEMENT)
     return NULL;
   hlo_instr *p = hlo_operand(X, 0);
   if (p->opcode != HLO_CUSTOM_CALL ||
-      !hs_str_eq(hlo_attr_str(p, HLO_ATTR_CUSTOM_CALL_TARGET), HS_STR("PadToStatic")))
+      !hs_str_eq(hlo_attr_str(p, HLO_ATTR_CUSTOM_CALL_TARGET), HS_STR("PadToStatic")) ||
+      p->noperands == 0)
     return NULL;
   for (u32 k = 0; k < i->noperands; k++) {
     hlo_instr *g = hlo_operand(i, k);
@@ -76,17 +77,16 @@ ALG_RULE(map_simple) {
 
 // conditional(convert(p), A, B) over two branches by number = conditional(p, B, A)
 ALG_RULE(conditional_convert) {
-  hlo_computation *branch[2];
   if (!a->conditionals || X->opcode != HLO_CONVERT || hlo_operand(X, 0)->shape->dtype != HLO_PRED ||
-      hlo_called(i, branch, 2) != 2)
+      hlo_ncalled(i) != 2)
     return NULL;
   hlo_instr *n =
       pass_alg_add(a, HLO_CONDITIONAL, i->shape, 3,
                    (hlo_instr *[]){hlo_operand(X, 0), hlo_operand(i, 2), hlo_operand(i, 1)});
   hlo_copy_attrs(n, i);
   hlo_remove_attr(n, HLO_ATTR_BRANCH_COMPUTATIONS);
-  hlo_set_attr_comp(n, HLO_ATTR_TRUE_COMPUTATION, branch[1]);
-  hlo_set_attr_comp(n, HLO_ATTR_FALSE_COMPUTATION, branch[0]);
+  hlo_set_attr_comp(n, HLO_ATTR_TRUE_COMPUTATION, hlo_called(i, 1));
+  hlo_set_attr_comp(n, HLO_ATTR_FALSE_COMPUTATION, hlo_called(i, 0));
   return n;
 }
 

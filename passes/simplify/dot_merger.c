@@ -180,14 +180,11 @@ static int by_class(const usage *a, const usage *b) {
   return 0;
 }
 
-// Within a class sizes that are multiples of higher powers of two come first, so that later parts
-// start at aligned places.
-static int by_class_and_alignment(const void *pa, const void *pb) {
+// Within a class in the order of the program, in which a group takes its members.
+static int by_class_and_order(const void *pa, const void *pb) {
   const usage *a = pa, *b = pb;
   int c = by_class(a, b);
   if (c) return c;
-  ORDER(b->own & -b->own, a->own & -a->own);
-  ORDER(b->own, a->own);
   ORDER(a->dot->id, b->dot->id);
   ORDER(a->shared, b->shared);
   return 0;
@@ -424,13 +421,18 @@ static void merge(pass_ctx *p, u32 n, const usage *const *w) {
   }
 }
 
-static int by_place(const void *a, const void *b) {
-  const usage *const *x = a, *const *y = b;
-  return (*x > *y) - (*x < *y);
+// Sizes that are multiples of higher powers of two come first, so that later parts start at
+// aligned places.
+static int by_alignment(const void *pa, const void *pb) {
+  const usage *a = *(const usage *const *)pa, *b = *(const usage *const *)pb;
+  ORDER(b->own & -b->own, a->own & -a->own);
+  ORDER(b->own, a->own);
+  ORDER(a->dot->id, b->dot->id);
+  return 0;
 }
 
 // One group out of a class: the dots that are small enough by themselves, and at most one that is
-// not. They are laid side by side in the order of the class.
+// not, each taken as it comes in the program; laid side by side by alignment.
 static bool merge_some(pass_ctx *p, size_t n, const usage *class, i64 limit, hs_arena *a) {
   group g = {.needed = HS_NEW_ARRAY(a, u8, p->m->next_instr_id),
              .seen = HS_NEW_ARRAY(a, u32, p->m->next_instr_id)};
@@ -441,7 +443,7 @@ static bool merge_some(pass_ctx *p, size_t n, const usage *class, i64 limit, hs_
     if (!class[k].dot->dead && weight(&class[k]) > limit) large = join(&g, &class[k]);
   bool merged = g.members.n > 1 && pass_may_rewrite(p);
   if (merged) {
-    qsort(g.members.v, g.members.n, sizeof *g.members.v, by_place);
+    qsort(g.members.v, g.members.n, sizeof *g.members.v, by_alignment);
     merge(p, (u32)g.members.n, g.members.v);
   }
   hs_vec_free(&g.members);
@@ -456,7 +458,7 @@ static hs_status merge_in(pass_ctx *p, hlo_computation *comp, i64 limit) {
     if (!usable(i)) continue;
     for (u32 side = 0; side < 2; side++) hs_vec_push(&all, find_source(i, side, &a));
   }
-  if (all.n) qsort(all.v, all.n, sizeof *all.v, by_class_and_alignment);
+  if (all.n) qsort(all.v, all.n, sizeof *all.v, by_class_and_order);
   hs_status st = HS_GOOD;
   for (size_t k = 0, end; k < all.n && hs_ok(st); k = end) {
     for (end = k + 1; end < all.n && by_class(&all.v[k], &all.v[end]) == 0;) end++;

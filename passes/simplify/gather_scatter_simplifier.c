@@ -21,7 +21,7 @@ static hlo_instr *flat_indices(hlo_instr *idx, i64 vector_dim, u32 *nbatch, i64 
   u32 n = 0;
   if (vector_dim == (i64)s->rank) {  // an implied dimension made explicit
     i64 dims[HLO_MAX_RANK + 1];
-    memcpy(dims, s->dims, s->rank * sizeof *dims);
+    if (s->rank) memcpy(dims, s->dims, s->rank * sizeof *dims);
     dims[s->rank] = 1;
     idx = hlo_build_reshape(idx, s->rank + 1, dims);
     s = idx->shape;
@@ -153,7 +153,7 @@ static hlo_instr *flat_update(hlo_instr *u, hlo_ints window, hlo_ints inserted, 
   for (u32 k = 0; k < n; k++) straight &= v[k] == (i64)k;
   if (!straight) u = hlo_build_transpose(u, v);
   u32 lead = n - window.n;
-  memcpy(dims + 1, u->shape->dims + lead, window.n * sizeof *dims);
+  if (window.n) memcpy(dims + 1, u->shape->dims + lead, window.n * sizeof *dims);
   if (lead != 1) u = hlo_build_reshape(u, 1 + window.n, dims);
   lead = 1;
   if (!inserted.n) return u;
@@ -174,12 +174,11 @@ static void simplify_scatter(pass_ctx *c, hlo_instr *s) {
     ops[k] = hlo_operand(s, k);
     ops[n + 1 + k] = flat_update(hlo_operand(s, n + 1 + k), window, inserted, rank);
   }
-  hlo_instr *now = hlo_clone_instr(s->parent, s, NULL, s->noperands, ops);
   for (u32 k = 0; k < rank; k++) v[k] = k + 1;
-  hlo_set_attr_ints(now, HLO_ATTR_UPDATE_WINDOW_DIMS, rank, v);
-  hlo_set_attr_ints(now, HLO_ATTR_INSERTED_WINDOW_DIMS, 0, v);
-  hlo_set_attr_int(now, HLO_ATTR_INDEX_VECTOR_DIM, 1);
-  hlo_replace(s, now);
+  hlo_set_operands(s, s->noperands, ops);
+  hlo_set_attr_ints(s, HLO_ATTR_UPDATE_WINDOW_DIMS, rank, v);
+  hlo_set_attr_ints(s, HLO_ATTR_INSERTED_WINDOW_DIMS, 0, v);
+  hlo_set_attr_int(s, HLO_ATTR_INDEX_VECTOR_DIM, 1);
 }
 
 // A scatter into scalars has nowhere to go wrong: one update is one combination.
