@@ -28,13 +28,20 @@ const backend *backend_with(u32 caps) {
   return NULL;
 }
 
+hs_status backend_too_nested(void) {
+  return hs_fail(HS_E_LIMIT, "computations are nested more than %d deep", BACKEND_MOST_NESTED);
+}
+
 // Checks a computation and those that it executes instruction by instruction (loop bodies,
 // branches, calls). Computations that belong to one instruction (a fusion's body, a comparator) are
 // checked by supports(). `visited` is indexed by computation id.
-static hs_status check_computation(const backend *b, const hlo_computation *c, u8 *visited) {
+static hs_status check_computation(const backend *b, const hlo_computation *c, u32 depth,
+                                   u8 *visited) {
   if (visited[c->id]) return HS_GOOD;
+  if (depth > BACKEND_MOST_NESTED) return backend_too_nested();
   visited[c->id] = 1;
   hlo_for_each_instr(i, c) {
+    HS_TRY(hs_poll());
     hs_buf why = {0};
     if (!b->supports(i, &why)) {
       hs_status s = hs_fail_subject(
@@ -47,14 +54,9 @@ static hs_status check_computation(const backend *b, const hlo_computation *c, u
       return s;
     }
     hs_buf_free(&why);
-    if (i->opcode != HLO_WHILE && i->opcode != HLO_CONDITIONAL && i->opcode != HLO_CALL) continue;
-    u32 n = hlo_called(i, NULL, 0);
-    hlo_computation **called = hs_alloc(sizeof *called * (n ? n : 1));
-    hlo_called(i, called, n);
-    hs_status s = HS_GOOD;
-    for (u32 k = 0; k < n && hs_ok(s); k++) s = check_computation(b, called[k], visited);
-    hs_free(called);
-    HS_TRY(s);
+    if (!hlo_op_has(i->opcode, HLO_F_CONTROL)) continue;
+    for (u32 k = 0; k < hlo_ncalled(i); k++)
+      HS_TRY(check_computation(b, hlo_called(i, k), depth + 1, visited));
   }
   return HS_GOOD;
 }
@@ -62,7 +64,7 @@ static hs_status check_computation(const backend *b, const hlo_computation *c, u
 hs_status backend_check_module(const backend *b, const hlo_module *m) {
   if (!m->entry) return hs_fail(HS_E_VERIFY, "the module has no entry computation");
   u8 *visited = hs_calloc(m->next_comp_id + 1, 1);
-  hs_status s = check_computation(b, m->entry, visited);
+  hs_status s = check_computation(b, m->entry, 0, visited);
   hs_free(visited);
   return s;
 }
@@ -71,7 +73,7 @@ void backend_result_free(backend_result *r) {
   if (!r) return;
   hlo_literal_unref(r->outputs);
   hs_free(r->timing.samples_ms);
-  hs_free(r->timing.kernel_ms);
+  prof_recording_free(r->timing.kernels);
   *r = (backend_result){0};
 }
 
@@ -86,4 +88,16 @@ hs_status backend_run_once(const backend *be, const hlo_module *m, const backend
   backend_result_free(&r);
   be->release(exe);
   return s;
+}
+
+const char *backend_confined(const backend *b, sandbox_mode mode) {
+  if (backend_has(b, BACKEND_EVALUATOR)) return NULL;
+  if (backend_has(b, BACKEND_PLUGIN)) return "not in a sandbox: drivers of plug-ins need devices";
+  if (mode == SANDBOX_OFF) return "not in a sandbox: set sandbox off";
+  const sandbox_support has = sandbox_probe();
+  if (SANDBOX_SANITIZED) return "not in a sandbox: a build with a sanitizer";
+  if (has.no_seccomp && has.no_landlock) return "not in a sandbox: the kernel has none";
+  if (has.no_seccomp) return "in a sandbox that refuses files, but no system calls";
+  if (has.no_landlock) return "in a sandbox that refuses system calls, but not to read files";
+  return "in the sandbox";
 }

@@ -6,6 +6,8 @@
 #include "backends/context.h"
 #include "core/analysis/cost.h"
 #include "core/eval/eval.h"
+#include "profiler/memory.h"
+#include "profiler/record.h"
 
 typedef struct backend_exe backend_exe;  // opaque, one per backend
 
@@ -14,6 +16,14 @@ typedef struct backend_flag {
   const char *name, *value;
 } backend_flag;
 
+// How the C library of the process that runs a program allocates: XLA:CPU takes fresh memory for
+// its results in every run.
+typedef enum backend_malloc {
+  BACKEND_MALLOC_BEST,     // both are measured, the faster is kept
+  BACKEND_MALLOC_DEFAULT,  // as it is installed
+  BACKEND_MALLOC_TUNED,    // large blocks stay with the process
+} backend_malloc;
+
 typedef struct backend_options {
   // whose processes compile and run; borrowed, outlives the program. NULL: the program gets a
   // context of its own, with processes that end when it is released
@@ -21,10 +31,11 @@ typedef struct backend_options {
   u32 threads;  // 0 = all cores
   // the baseline: every instruction is a kernel, and values share no buffers
   bool per_instruction;
-  bool allow_fallback;   // let the evaluator do what the backend cannot
-  double deadline_s;     // 0 = none
-  const char *dump_dir;  // write llvm/asm here; NULL
-  const char *plugin;    // pjrt: name or path of the plug-in; NULL: the first one found
+  double deadline_s;      // 0 = none
+  const char *dump_dir;   // write llvm/asm here; NULL
+  const char *plugin;     // pjrt: name or path of the plug-in; NULL: the first one found
+  const char *python;     // jax: path of the Python; NULL: the first one found that has jaxlib
+  backend_malloc malloc;  // jax
   u32 nflags;
   const backend_flag *flags;
   // pjrt: the plug-in generates code for the module as it is, without passes of its own
@@ -36,7 +47,10 @@ typedef struct backend_options {
   // pjrt: XLA_FLAGS for what cannot be set per compilation; programs with equal flags share a
   // process; NULL
   const char *process_flags;
-  bool one_device;  // interp: run as the only device, whatever the module says
+  // cpu: plan steps and buffers as for running, but make no code: the program can say its figures
+  // and its plan, and not run
+  bool plan_only;
+  bool one_device;  // interp, cpu: run as the only device, whatever the module says
 } backend_options;
 
 // One kernel (or library call, or loop) of a compiled module.
@@ -61,7 +75,7 @@ typedef struct backend_run_options {
   u32 warmup, min_runs, max_runs;  // steady-state measurement: 0,1,1 = just run
   double min_seconds, max_seconds;
   bool want_outputs;
-  bool want_kernel_times;  // per-kernel time in the steady state
+  bool want_kernel_times;  // a recording of single kernels, made in runs of their own
   // what infeed, outfeed and host transfers use (interp); NULL: nothing
   hlo_host *host;
 } backend_run_options;
@@ -76,8 +90,7 @@ typedef struct backend_timing {
   double dispatch_ms;
   // moving arguments and results to and from the device; 0 on the host
   double transfer_ms;
-  u32 nkernels;
-  double *kernel_ms;  // median per kernel, when asked for
+  prof_recording *kernels;  // when asked for, and measured; else NULL
 } backend_timing;
 
 typedef struct backend_result {
@@ -92,8 +105,13 @@ typedef enum backend_caps {
   // and can show each of them (watch, traps, captures).
   BACKEND_EVALUATOR = 1 << 0,
   // Modules are compiled by a plug-in that the user may choose (find.c in its folder); its probe
-  // reports the plug-in that is found without one.
+  // reports the plug-in that is found without one. It can leave out the plug-in's passes, and
+  // compile for a device that is not here.
   BACKEND_PLUGIN = 1 << 1,
+  // Modules are compiled by XLA, which says what it made (pjrt_compiled_result) and takes flags.
+  BACKEND_XLA = 1 << 2,
+  // XLA is that of a Python, which the user may choose.
+  BACKEND_PYTHON = 1 << 3,
 } backend_caps;
 
 typedef struct backend {
@@ -114,6 +132,8 @@ typedef struct backend {
                    backend_result *out);
   // Appends "llvm", "asm", "buffers" or "schedule" as text; E_USAGE for others. May be NULL.
   hs_status (*dump)(backend_exe *, const char *what, hs_buf *out);
+  // The program's buffers, each with its place; the caller's to free. May be NULL.
+  hs_status (*plan)(backend_exe *, prof_memory *out);
   void (*release)(backend_exe *);  // NULL is fine
 } backend;
 
@@ -124,6 +144,13 @@ const backend *backend_find(const char *name);  // NULL when unknown
 static inline bool backend_has(const backend *b, u32 caps) { return (b->caps & caps) == caps; }
 // The first row of the table that has all of them; NULL when none has.
 const backend *backend_with(u32 caps);
+// How programs run on it, in words: "in the sandbox", "not in a sandbox: ..."; NULL when they are
+// not machine code.
+const char *backend_confined(const backend *, sandbox_mode);
+// Computations that call each other (calls, loops, branches) may be nested this deep in what a
+// backend compiles: it walks them recursively.
+enum { BACKEND_MOST_NESTED = 2000 };
+hs_status backend_too_nested(void);  // E_LIMIT, naming that
 // E_UNSUPPORTED naming the first instruction of the module that the backend cannot do, or ok.
 hs_status backend_check_module(const backend *, const hlo_module *);
 

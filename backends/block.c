@@ -6,6 +6,7 @@
 #include "backends/block.h"
 
 #include <math.h>
+#include <sys/mman.h>
 
 size_t block_leaf_bytes(const hlo_shape *s) {
   if (!hlo_shape_is_array(s)) return 0;
@@ -57,7 +58,7 @@ hs_status block_pack(u32 n, const hlo_shape *const *params, u32 nargs, hlo_liter
   for (size_t k = 0; k < leaves && hs_ok(s) && leaf[k]; at += block_align(leaf[k++]->bytes))
     if (leaf[k]->bytes) memcpy((char *)out->p + at, leaf[k]->data, leaf[k]->bytes);
   hs_free(leaf);
-  return s;
+  return hs_ok(s) ? worker_shm_seal(out) : s;
 }
 
 hs_status block_new(size_t bytes, block **out) {
@@ -70,6 +71,17 @@ hs_status block_new(size_t bytes, block **out) {
   }
   *out = b;
   return s;
+}
+
+hs_status block_own(block *b) {
+  size_t n = b->shm.bytes;
+  void *p = mmap(NULL, n, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (p == MAP_FAILED) return hs_fail_errno(HS_E_NO_MEMORY, "a copy of the results");
+  (void)madvise(p, n, MADV_HUGEPAGE);
+  memcpy(p, b->shm.p, n);
+  worker_shm_free(&b->shm);
+  b->shm = (worker_shm){.fd = -1, .p = p, .bytes = n};
+  return HS_GOOD;
 }
 
 void block_drop(block *b) {
@@ -99,39 +111,97 @@ hlo_literal *block_literal(const hlo_shape *s, block *b, size_t *at) {
   return l;
 }
 
+void block_put_options(hs_buf *b, const backend_run_options *o) {
+  wire_put_u32(b, o->warmup);
+  wire_put_u32(b, o->min_runs);
+  wire_put_u32(b, o->max_runs);
+  wire_put_f64(b, o->min_seconds);
+  wire_put_f64(b, o->max_seconds);
+  wire_put_u32(b, o->want_kernel_times);
+}
+
+backend_run_options block_get_options(wire_reader *r) {
+  backend_run_options o = {0};
+  o.warmup = wire_get_u32(r);
+  o.min_runs = wire_get_u32(r);
+  o.max_runs = wire_get_u32(r);
+  o.min_seconds = wire_get_f64(r);
+  o.max_seconds = wire_get_f64(r);
+  o.want_kernel_times = wire_get_u32(r) != 0;
+  return o;
+}
+
 void block_put_timing(hs_buf *b, const backend_timing *t) {
   wire_put_f64(b, t->first_ms);
   wire_put_f64(b, t->transfer_ms);
   wire_put_f64(b, t->dispatch_ms);
   wire_put_u32(b, t->runs);
   if (t->runs) wire_put(b, t->samples_ms, t->runs * sizeof(double));
-  wire_put_u32(b, t->nkernels);
-  if (t->nkernels) wire_put(b, t->kernel_ms, t->nkernels * sizeof(double));
+  const prof_recording *k = t->kernels;
+  wire_put_u32(b, k ? k->nruns : 0);
+  if (!k) return;
+  wire_put_u32(b, k->nkernels);
+  wire_put_u32(b, k->nevents);
+  wire_put_f64(b, k->probe_ns);
+  wire_put_i64(b, (i64)k->dropped);
+  wire_put(b, k->run_ms, k->nruns * sizeof *k->run_ms);
+  wire_put(b, k->ms, (size_t)k->nruns * k->nkernels * sizeof *k->ms);
+  wire_put(b, k->calls, k->nkernels * sizeof *k->calls);
+  wire_put(b, k->events, k->nevents * sizeof *k->events);
+}
+
+// n elements of `size` bytes; NULL, and the reader bad, when the message is shorter.
+static void *get_array(wire_reader *r, size_t n, size_t size) {
+  if (r->bad || n > r->n / size) {
+    r->bad = true;
+    return NULL;
+  }
+  void *v = hs_calloc(n + 1, size);
+  wire_get(r, v, n * size);
+  return v;
 }
 
 static double *get_times(wire_reader *r, u32 *n) {
   *n = wire_get_u32(r);
-  if (r->bad || (size_t)*n * sizeof(double) > r->n) {
-    r->bad = true;
-    *n = 0;
-    return NULL;
-  }
-  double *v = hs_calloc(*n + 1, sizeof *v);
-  wire_get(r, v, *n * sizeof *v);
-  for (u32 k = 0; k < *n; k++) r->bad |= !isfinite(v[k]) || v[k] < 0;
+  double *v = get_array(r, *n, sizeof *v);
+  for (u32 k = 0; v && k < *n; k++) r->bad |= !isfinite(v[k]) || v[k] < 0;
+  if (!v) *n = 0;
   return v;
 }
 
+// NULL when the message has none.
+static prof_recording *get_recording(wire_reader *r, u32 nkernels) {
+  u32 nruns = wire_get_u32(r);
+  if (r->bad || !nruns) return NULL;
+  prof_recording *k = hs_calloc(1, sizeof *k);
+  k->nruns = nruns;
+  k->nkernels = wire_get_u32(r);
+  k->nevents = wire_get_u32(r);
+  k->probe_ns = wire_get_f64(r);
+  k->dropped = (u64)wire_get_i64(r);
+  k->run_ms = get_array(r, k->nruns, sizeof *k->run_ms);
+  k->ms = get_array(r, (size_t)k->nruns * k->nkernels, sizeof *k->ms);
+  k->calls = get_array(r, k->nkernels, sizeof *k->calls);
+  k->events = get_array(r, k->nevents, sizeof *k->events);
+  r->bad |= k->nkernels != nkernels;
+  if (!r->bad) r->bad = !prof_recording_is_sound(k);
+  return k;
+}
+
 hs_status block_get_timing(wire_reader *r, u32 nkernels, backend_timing *t) {
-  *t = (backend_timing){
-      .first_ms = wire_get_f64(r), .transfer_ms = wire_get_f64(r), .dispatch_ms = wire_get_f64(r)};
-  const double one[] = {t->first_ms, t->transfer_ms, t->dispatch_ms};
-  for (size_t k = 0; k < HS_COUNT(one); k++) r->bad |= !isfinite(one[k]);
+  // one statement each: a list of initializers has no order
+  *t = (backend_timing){0};
+  t->first_ms = wire_get_f64(r);
+  t->transfer_ms = wire_get_f64(r);
+  t->dispatch_ms = wire_get_f64(r);
+  r->bad |= !isfinite(t->first_ms) || t->first_ms < 0;
+  r->bad |= !isfinite(t->transfer_ms) || t->transfer_ms < 0;
+  r->bad |= !isfinite(t->dispatch_ms) || (t->dispatch_ms < 0 && t->dispatch_ms != -1);
   t->samples_ms = get_times(r, &t->runs);
-  t->kernel_ms = get_times(r, &t->nkernels);
-  if (!r->bad && t->runs && (!t->nkernels || t->nkernels == nkernels)) return HS_GOOD;
+  t->kernels = get_recording(r, nkernels);
+  if (!r->bad && t->runs) return HS_GOOD;
   hs_free(t->samples_ms);
-  hs_free(t->kernel_ms);
+  prof_recording_free(t->kernels);
   *t = (backend_timing){0};
   return hs_fail(HS_E_WORKER, "the worker's answer to a run request is damaged");
 }

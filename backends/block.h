@@ -35,8 +35,15 @@ typedef struct block {
 hs_status block_new(size_t bytes, block **out);  // *out: NULL after an error
 // A literal of that shape whose leaves begin at *at; advances *at past them.
 hlo_literal *block_literal(const hlo_shape *, block *, size_t *at);
+// Copies what is in it to memory of its own, where the worker that wrote it cannot change it any
+// more, between a check and a use of it, say. For the results of workers that are not trusted.
+hs_status block_own(block *);
 void block_drop(block *);  // NULL is fine
 
+// What of the run options a process has to know: three numbers, two times, one flag (host is not
+// sent).
+void block_put_options(hs_buf *, const backend_run_options *);
+backend_run_options block_get_options(wire_reader *);
 // The timing that a run's reply begins with: first, transfer, dispatch (ms), samples, kernels.
 void block_put_timing(hs_buf *, const backend_timing *);
 // Reads it; the arrays are the caller's to free (backend_result_free). A reply that is cut short,

@@ -1,10 +1,15 @@
 // context.c — a context: one worker for the cpu backend, and what pjrt adds to it (its hosts),
 // behind an opaque pointer with a function that frees it, so that nothing here depends on pjrt.
 #include "backends/context.h"
+#include "backends/ffi.h"
+
+#define ROOM ((u64)2 << 30)  // of memory, for compiler and libraries
 
 struct backend_context {
   worker *w;
   u64 last_id;
+  sandbox_mode sandbox;
+  bool warned;
   backend_hosts *hosts;
   void (*release_hosts)(backend_hosts *);
 };
@@ -12,7 +17,36 @@ struct backend_context {
 backend_context *backend_context_new(void) {
   backend_context *c = hs_calloc(1, sizeof *c);
   c->w = worker_new(NULL);
+  worker_confine(c->w, SANDBOX_AUTO, 0);
   return c;
+}
+
+void backend_context_confine(backend_context *c, sandbox_mode mode, double limit) {
+  u64 memory = limit > 0 && limit < 1e18 ? 2 * (u64)limit + ROOM : 0;
+  c->sandbox = mode;
+  worker_confine(c->w, mode, memory);
+  ffi_confine(mode, memory);
+}
+
+bool backend_context_warning(backend_context *c, hs_buf *b) {
+  size_t from = b->n;
+  if (worker_pid(c->w) && c->sandbox == SANDBOX_AUTO && !c->warned && !SANDBOX_SANITIZED) {
+    c->warned = true;
+    hs_buf lacks = {0};
+    if (sandbox_lacks(&lacks))
+      hs_buf_printf(b, "programs run without a full sandbox here: %s", hs_buf_cstr(&lacks));
+    hs_buf_free(&lacks);
+  }
+  hs_buf refused = {0};
+  bool compiled = worker_refused(c->w, &refused);
+  if (compiled) hs_buf_puts(&refused, ", ");
+  bool called = ffi_refused(&refused);
+  if (compiled && !called) refused.n -= 2;
+  if (compiled || called)
+    hs_buf_printf(b, "%sthe sandbox refused the program: %s", b->n > from ? "; " : "",
+                  hs_buf_cstr(&refused));
+  hs_buf_free(&refused);
+  return b->n > from;
 }
 
 void backend_context_free(backend_context *c) {

@@ -11,6 +11,14 @@ backend_context *backend_context_new(void);  // starts no process yet
 // Ends its processes. Programs compiled in it are released first. NULL is fine.
 void backend_context_free(backend_context *);
 
+// How the worker of the context, and that of loaded custom calls, are confined; auto and without a
+// limit until called. limit: bytes that the buffers of a run may take (0: no limit); a worker gets
+// twice that, for copies of arguments and constants, and room for compiler and libraries. The
+// processes of plug-ins are never confined. See worker_confine.
+void backend_context_confine(backend_context *, sandbox_mode, double limit);
+// Appends what the sandbox refused to programs since the last call, and, once per context, what it
+// cannot refuse on this kernel; false when there is nothing to say.
+bool backend_context_warning(backend_context *, hs_buf *);
 // The worker of the context; borrowed. Its first call starts it.
 worker *backend_context_worker(backend_context *);
 // A new number for a program, unique within the context; never 0.

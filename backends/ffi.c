@@ -3,7 +3,8 @@
 //
 // The list, and the worker that opens the libraries, belong to the process, because the evaluator
 // reaches them through ffi_peer, a constant. One lock guards both. Each request names its library,
-// so that a new worker opens it again after the old one has died.
+// so that a new worker opens it again after the old one has died. A confined worker may read the
+// libraries that were loaded and no others, so a new library means a new worker.
 #include <pthread.h>
 #include <stdlib.h>
 #include "backends/block.h"
@@ -18,18 +19,43 @@ static struct {
   pthread_mutex_t lock;
   HS_VEC(target) v;
   worker *w;  // NULL until a library is loaded
+  sandbox_mode sandbox;
+  u64 memory;
 } loaded = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+// Called with the lock held.
+static worker *the_worker(void) {
+  if (!loaded.w) {
+    loaded.w = worker_new(NULL);
+    worker_confine(loaded.w, loaded.sandbox, loaded.memory);
+  }
+  return loaded.w;
+}
+
+void ffi_confine(sandbox_mode mode, u64 memory) {
+  pthread_mutex_lock(&loaded.lock);
+  loaded.sandbox = mode;
+  loaded.memory = memory;
+  if (loaded.w) worker_confine(loaded.w, mode, memory);
+  pthread_mutex_unlock(&loaded.lock);
+}
+
+bool ffi_refused(hs_buf *b) {
+  pthread_mutex_lock(&loaded.lock);
+  bool any = loaded.w && worker_refused(loaded.w, b);
+  pthread_mutex_unlock(&loaded.lock);
+  return any;
+}
 
 // Called with the lock held.
 static hs_status ask(const char *step, u32 kind, const hs_buf *request, const int *fds, u32 nfds,
                      bool *yes) {
   void *reply = NULL;
   size_t n = 0;
-  if (!loaded.w) loaded.w = worker_new(NULL);
-  HS_TRY(worker_call(loaded.w, step, kind, request->p, request->n, fds, nfds, 0, &reply, &n));
+  HS_TRY(worker_call(the_worker(), step, kind, request->p, request->n, fds, nfds, 0, &reply, &n));
   wire_reader r = {.p = reply, .n = n};
   if (yes) *yes = wire_get_u32(&r) != 0;
-  free(reply);
+  hs_free(reply);
   return HS_GOOD;
 }
 
@@ -57,6 +83,7 @@ hs_status ffi_load(const char *path, u32 n, const char *const *names) {
   if (!library) return hs_fail_errno(HS_E_INPUT, path);
   bool yes = false;
   pthread_mutex_lock(&loaded.lock);
+  worker_may_read(the_worker(), library);
   hs_status st = probe(library, "", &yes);
   for (u32 k = 0; k < n && hs_ok(st); k++) {
     const char *eq = strchr(names[k], '='), *symbol = eq ? eq + 1 : names[k];
@@ -176,6 +203,7 @@ static hs_status call(void *arg, const hlo_instr *i, u32 n, hlo_literal *const *
     st = hs_with_note(ask("running a custom call", WORKER_REQ_FFI_CALL, &b, fds, 2, NULL),
                       "custom-call %s to %s of %s", i->name, symbol, t->library);
   }
+  if (hs_ok(st) && worker_confined(the_worker())) st = block_own(results);
   size_t at = 0;
   if (hs_ok(st)) *out = block_literal(i->shape, results, &at);
   block_drop(results);

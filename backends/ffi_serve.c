@@ -350,7 +350,10 @@ worker_handler ffi_serve_open, ffi_serve_call;  // rows of worker_requests.def
 // ---- requests -----------------------------------------------------------------------------------
 static hs_status open_library(hs_str path, void **out) {
   *out = dlopen(path.p, RTLD_NOW | RTLD_LOCAL);  // opened once, however often it is asked for
-  return *out ? HS_GOOD : hs_fail(HS_E_INPUT, "%s", dlerror());
+  if (*out) return HS_GOOD;
+  hs_status s = hs_fail(HS_E_INPUT, "%s", dlerror());
+  if (!sandbox_confined()) return s;
+  return hs_with_note(s, "in the sandbox it may read that file and the system's libraries");
 }
 
 static ffi_handler *find_handler(void *library, hs_str symbol) {
@@ -453,10 +456,12 @@ hs_status ffi_serve_call(const void *payload, size_t n, const int *fds, u32 nfds
     else if (attrs.bad)
       st = hs_fail(HS_E_UNSUPPORTED, "the attributes of the call cannot be read: %.200s", config.p);
     else {
-      worker_doing = "a custom call";
+      char *doing = hs_format("custom call %s of %s", symbol.p, path.p);
+      worker_doing = doing;
       ffi_error *e = handler(&frame);
       st = outcome(e, frame.future);
       worker_doing = NULL;
+      hs_free(doing);
     }
   }
   serve_unmap(&args);

@@ -18,6 +18,8 @@ double serve_cpu_ms(void);  // CPU time of the process, all threads
 // Peak resident bytes of the process since the last reset, as the kernel counts them; -1: unknown.
 // reset: starts anew.
 i64 serve_peak_rss(bool reset);
+// Opens the files it reads, for a process that will not be allowed to.
+void serve_peak_rss_keep_open(void);
 
 // Runs once and stores how long it took; what it does outside of its own clock does not count.
 typedef hs_status serve_once(void *arg, double *ms);

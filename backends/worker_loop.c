@@ -5,14 +5,22 @@
 // kernel kills the worker (PR_SET_PDEATHSIG). On a fatal signal the worker prints what it was doing
 // and dies of that same signal, so that the shell sees the real cause. SIGINT is ignored: the shell
 // decides what Ctrl-C means.
+//
+// The report is memory shared with the shell (worker_wire.h): the handlers of signals write there
+// what the worker was doing, with nothing but stores.
 #include <errno.h>
+#include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "backends/serve.h"
+#include "backends/wire.h"
 #include "backends/worker_wire.h"
 
 #define WORKER_REQUEST(id, handler) worker_handler handler;
@@ -25,7 +33,11 @@ static worker_handler *const handlers[] = {
 #undef WORKER_REQUEST
 };
 
+enum { EXIT_S = 3, SIGNAL_STACK = 64 << 10 };
+
 const char *volatile worker_doing;
+_Thread_local const char *volatile worker_doing_here;
+static worker_report *report;  // NULL before the request ENTER
 
 hs_status worker_serve_ping(const void *payload, size_t n, const int *fds, u32 nfds,
                             hs_buf *reply) {
@@ -50,20 +62,78 @@ hs_status worker_serve_sleep(const void *payload, size_t n, const int *fds, u32 
   return HS_GOOD;
 }
 
-static void on_fatal(int sig) {
-  const char *what = worker_doing;
-  if (what) {
-    static const char head[] = "in ";
-    (void)!write(2, head, sizeof head - 1);
-    (void)!write(2, what, strlen(what));
-    (void)!write(2, "\n", 1);
+// The first request to every worker: u32 whether to confine it, i64 bytes of memory, u32 number of
+// files to read, their paths; the report as descriptor. From here on nothing that the shell did not
+// name can be reached.
+hs_status worker_serve_enter(const void *payload, size_t n, const int *fds, u32 nfds,
+                             hs_buf *reply) {
+  (void)reply;
+  wire_reader r = {payload, n, false};
+  bool confine = wire_get_u32(&r);
+  sandbox_policy p = {0};
+  p.memory = (u64)wire_get_i64(&r);
+  p.nfiles = wire_get_u32(&r);
+  if (r.bad || nfds != 1 || p.nfiles > n / sizeof(i64))
+    return hs_fail(HS_E_INTERNAL, "bad request to enter the sandbox");
+  serve_map m = {0};
+  if (!report) HS_TRY(serve_map_fd(fds[0], true, &m));
+  if (m.n >= sizeof *report) report = (void *)m.p;
+  char **files = hs_calloc(p.nfiles + 1, sizeof *files);
+  for (u32 k = 0; k < p.nfiles; k++) {
+    hs_str path = wire_get_str(&r);
+    files[k] = hs_format("%.*s", (int)path.n, path.p);
   }
+  p.files = (const char *const *)files;
+  hs_status s = HS_GOOD;
+  if (confine) s = sandbox_enter(&p, report ? &report->refused : NULL);
+  for (u32 k = 0; k < p.nfiles; k++) hs_free(files[k]);
+  hs_free(files);
+  return s;
+}
+
+// ---- last words ---------------------------------------------------------------------------------
+// What comes first stays: a handler of LLVM's errors names them, and then ends by a signal.
+void worker_last_words(const char *what, const char *why) {
+  static atomic_flag taken = ATOMIC_FLAG_INIT;
+  if (!report || !what || atomic_flag_test_and_set(&taken)) return;
+  size_t at = 0;
+  const char *parts[] = {what, why ? ": " : "", why ? why : ""};
+  for (size_t k = 0; k < HS_COUNT(parts); k++)
+    for (const char *p = parts[k]; *p && at < sizeof report->doing - 1;) report->doing[at++] = *p++;
+  report->doing[at] = 0;
+  atomic_store(&report->told, 1);
+}
+
+static void tell(void) {
+  const char *here = worker_doing_here;
+  worker_last_words(here ? here : worker_doing, NULL);
+}
+
+static void on_asked(int sig) {  // its time is up
+  (void)sig;
+  tell();
+}
+
+static void on_fatal(int sig) {
+  tell();
   signal(sig, SIG_DFL);
   raise(sig);
 }
 
+void *worker_thread_begin(void) {
+  stack_t alt = {.ss_sp = hs_alloc(SIGNAL_STACK), .ss_size = SIGNAL_STACK};
+  sigaltstack(&alt, NULL);
+  return alt.ss_sp;
+}
+
+void worker_thread_end(void *stack) {
+  stack_t none = {.ss_flags = SS_DISABLE};
+  sigaltstack(&none, NULL);
+  hs_free(stack);
+}
+
 static void set_signals(void) {
-  static char stack[64 << 10];
+  static char stack[SIGNAL_STACK];
   stack_t alt = {.ss_sp = stack, .ss_size = sizeof stack};
   sigaltstack(&alt, NULL);
   static const int fatal[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT};
@@ -71,6 +141,8 @@ static void set_signals(void) {
     struct sigaction a = {.sa_handler = on_fatal, .sa_flags = SA_ONSTACK | SA_NODEFER};
     sigaction(fatal[k], &a, NULL);
   }
+  struct sigaction asked = {.sa_handler = on_asked, .sa_flags = SA_ONSTACK | SA_RESTART};
+  sigaction(SIGUSR1, &asked, NULL);
   signal(SIGINT, SIG_IGN);
   signal(SIGPIPE, SIG_IGN);
 }
@@ -138,7 +210,12 @@ static bool send_reply(int sock, hs_status s, const hs_buf *reply) {
 }
 
 int worker_main(int sock) {
+  static hs_interrupt stop;  // only a lack of memory sets it
+  enum { RESERVE = 64 << 20 };
   prctl(PR_SET_PDEATHSIG, SIGKILL);
+  sandbox_limit();
+  hs_interrupt_watch(&stop);
+  hs_memory_limit(hs_memory_machine());
   set_signals();
   setvbuf(stderr, NULL, _IOLBF, 0);
   for (;;) {
@@ -149,9 +226,12 @@ int worker_main(int sock) {
     char *body = f.magic == WORKER_MAGIC ? hs_try_alloc(f.bytes + 1) : NULL;
     if (!body || !read_all(sock, body, f.bytes)) return 1;
     hs_buf reply = {0};
+    stop = HS_STOP_NONE;
+    hs_memory_ready(RESERVE);
     hs_status s = f.kind < HS_COUNT(handlers)
                       ? handlers[f.kind](body, f.bytes, fds, nfds, &reply)
                       : hs_fail(HS_E_INTERNAL, "the worker knows no request %u", f.kind);
+    if (hs_ok(s)) s = hs_poll();
     bool sent = send_reply(sock, s, &reply);
     hs_status_drop(s);
     for (u32 k = 0; k < nfds; k++) close(fds[k]);
@@ -165,5 +245,8 @@ int worker_main(int sock) {
 bool worker_entry(int argc, char **argv, int *status) {
   if (argc != 3 || strcmp(argv[1], "--worker") != 0) return false;
   *status = worker_main(atoi(argv[2]));
+  // libraries that wait for their threads, at exit, may wait for ever
+  signal(SIGALRM, SIG_DFL);
+  (void)alarm(EXIT_S);
   return true;
 }

@@ -8,17 +8,14 @@
 // 2. A value that could not take its target's slot is moved there at the end of the block. Large
 //    loop state exchanges buffers with its new value instead (double buffering); then both slots
 //    stay reserved for the union of their live ranges.
-// 3. Slots of temporaries get offsets in one arena: largest first, each at the smallest gap that
-//    fits among the slots whose live ranges overlap (the greedy-by-size heap simulation that XLA's
-//    GlobalDecreasingSizeBestFitHeap also uses).
+// 3. Slots of temporaries get offsets in one arena by a heap simulation (core/analysis/heap.h).
 //
 // In the per-instruction baseline nothing is shared or computed in place: one buffer per value,
 // freed after its last use.
-#include <stdlib.h>
-
 #include "backends/cpu/cpu.h"
+#include "core/analysis/heap.h"
 
-enum { ALIGN = 64, SWAP_MIN = 1024 };
+enum { SWAP_MIN = 1024 };
 #define FOREVER INT32_MAX
 
 // ---- may a kernel work in place? ----------------------------------------------------------------
@@ -310,64 +307,6 @@ static void plan_block(cpu_program *p, cpu_block *b, u32 *loop) {
 
 // ---- offsets ------------------------------------------------------------------------------------
 
-typedef struct sized {
-  size_t bytes;
-  u32 slot;
-} sized;
-static int by_size(const void *a, const void *b) {
-  const sized *x = a, *y = b;
-  return x->bytes != y->bytes ? (x->bytes < y->bytes ? 1 : -1) : x->slot < y->slot ? -1 : 1;
-}
-
-typedef struct span {
-  size_t from, to;
-} span;
-static int by_offset(const void *a, const void *b) {
-  const span *x = a, *y = b;
-  return x->from != y->from ? (x->from < y->from ? -1 : 1) : 0;
-}
-
-static size_t align_up(size_t n) { return (n + ALIGN - 1) & ~(size_t)(ALIGN - 1); }
-
-// Smallest gap that fits among the placed slots alive at the same time.
-static size_t best_gap(const cpu_program *p, const sized *placed, u32 n, const cpu_slot *s,
-                       span *busy) {
-  u32 m = 0;
-  for (u32 k = 0; k < n; k++) {
-    const cpu_slot *o = &p->slots.v[placed[k].slot];
-    if (o->start <= s->end && s->start <= o->end)
-      busy[m++] = (span){o->offset, o->offset + align_up(o->bytes)};
-  }
-  qsort(busy, m, sizeof *busy, by_offset);
-  size_t at = 0, best = SIZE_MAX, best_size = SIZE_MAX, need = align_up(s->bytes);
-  for (u32 k = 0; k < m; k++) {
-    if (busy[k].from >= at + need && busy[k].from - at < best_size) {
-      best = at;
-      best_size = busy[k].from - at;
-    }
-    at = HS_MAX(at, busy[k].to);
-  }
-  return best != SIZE_MAX ? best : at;
-}
-
-// Largest sum of live temporaries over all steps: the peak of an allocator without fragmentation.
-static size_t live_peak(const cpu_program *p) {
-  i64 *delta = hs_calloc((size_t)p->npos + 2, sizeof *delta);
-  for (size_t k = 0; k < p->slots.n; k++) {
-    const cpu_slot *s = &p->slots.v[k];
-    if (s->kind != CPU_TEMP || s->output) continue;
-    delta[HS_MAX(s->start, 0)] += (i64)align_up(s->bytes);
-    delta[HS_MIN(s->end, p->npos) + 1] -= (i64)align_up(s->bytes);
-  }
-  i64 now = 0, peak = 0;
-  for (i32 k = 0; k <= p->npos; k++) {
-    now += delta[k];
-    peak = HS_MAX(peak, now);
-  }
-  hs_free(delta);
-  return (size_t)peak;
-}
-
 // Adds to the size of an area (or finds it as large as `used`); E_NO_MEMORY beyond what a process
 // can address. Both numbers are at most CPU_MAX_BYTES, so the sum does not overflow.
 static hs_status grow(size_t *area, size_t used, const char *what) {
@@ -378,27 +317,27 @@ static hs_status grow(size_t *area, size_t used, const char *what) {
   return HS_GOOD;
 }
 
+// Offsets of temporaries, and of results behind each other in their own area.
 static hs_status place_slots(cpu_program *p) {
   hs_status st = HS_GOOD;
-  sized *order = hs_alloc(sizeof *order * (p->slots.n + 1));
-  u32 n = 0, done = 0;
-  span *busy = hs_alloc(sizeof *busy * (p->slots.n + 1));
+  u32 n = 0, steps = (u32)p->npos + 1;
+  hlo_heap_buffer *heap = hs_alloc(sizeof *heap * (p->slots.n + 1));
   for (u32 k = 0; k < p->slots.n && hs_ok(st); k++) {
     cpu_slot *s = &p->slots.v[k];
-    if (s->kind != CPU_TEMP || s->bytes == 0) continue;
+    if (s->kind != CPU_TEMP) continue;
     if (s->output) {
       s->offset = p->out_bytes;
-      st = grow(&p->out_bytes, p->out_bytes + align_up(s->bytes), "results");
-    } else order[n++] = (sized){s->bytes, k};
+      st = grow(&p->out_bytes, p->out_bytes + hlo_heap_align(s->bytes), "results");
+    } else heap[n++] = (hlo_heap_buffer){s->bytes, 0, s->start, s->end};
   }
-  qsort(order, n, sizeof *order, by_size);
-  for (; done < n && hs_ok(st); done++) {
-    cpu_slot *s = &p->slots.v[order[done].slot];
-    s->offset = best_gap(p, order, done, s, busy);
-    st = grow(&p->temp_bytes, s->offset + align_up(s->bytes), "temporaries");
-  }
-  hs_free(busy);
-  hs_free(order);
+  size_t total = 0;
+  if (hs_ok(st) && !hlo_heap_place(n, heap, CPU_MAX_BYTES, &total)) st = hs_poll();
+  if (hs_ok(st)) st = grow(&p->temp_bytes, total, "temporaries");
+  p->temp_live_bytes = hlo_heap_live_peak(n, heap, steps, NULL);
+  for (u32 k = 0, at = 0; k < p->slots.n && hs_ok(st); k++)
+    if (p->slots.v[k].kind == CPU_TEMP && !p->slots.v[k].output)
+      p->slots.v[k].offset = heap[at++].offset;
+  hs_free(heap);
   return st;
 }
 
@@ -426,37 +365,8 @@ hs_status cpu_assign(cpu_program *p) {
   for (u32 k = 0; k < p->nargs; k++) {
     p->arg_offset[k] = p->arg_bytes;
     p->slots.v[p->values.v[p->arg_value[k]].slot].offset = p->arg_bytes;
-    HS_TRY(grow(&p->arg_bytes, p->arg_bytes + align_up(p->values.v[p->arg_value[k]].bytes),
+    HS_TRY(grow(&p->arg_bytes, p->arg_bytes + hlo_heap_align(p->values.v[p->arg_value[k]].bytes),
                 "arguments"));
   }
-  HS_TRY(place_slots(p));
-  p->temp_live_bytes = live_peak(p);
-  return HS_GOOD;
-}
-
-// ---- dumps --------------------------------------------------------------------------------------
-
-void cpu_dump_buffers(const cpu_program *p, hs_buf *b) {
-  hs_buf_printf(
-      b,
-      "arguments %zu bytes, results %zu (%zu of them in donated arguments), temporaries %zu (live "
-      "at once: %zu)\n",
-      p->arg_bytes, p->out_bytes + p->alias_bytes, p->alias_bytes, p->temp_bytes,
-      p->temp_live_bytes);
-  hs_buf_puts(b, "  slot  area          offset        bytes  steps        values\n");
-  for (u32 k = 0; k < p->slots.n; k++) {
-    const cpu_slot *s = &p->slots.v[k];
-    static const char *const area[] = {"temp", "argument", "constant"};
-    hs_buf_printf(b, "%6u  %-8s %12zu %12zu  %d-", k,
-                  s->output && s->kind == CPU_TEMP ? "result" : area[s->kind], s->offset, s->bytes,
-                  HS_MAX(s->start, 0));
-    if (s->end == FOREVER) hs_buf_puts(b, "end ");
-    else hs_buf_printf(b, "%d ", HS_MAX(s->end, 0));
-    for (u32 v = 0; v < p->values.n; v++)
-      if (p->values.v[v].slot == k) {
-        hs_buf_putc(b, ' ');
-        hlo_shape_print(b, p->values.v[v].shape, true);
-      }
-    hs_buf_putc(b, '\n');
-  }
+  return place_slots(p);
 }

@@ -38,28 +38,9 @@ static bool has_dynamic_or_opaque(const hlo_instr *i) {
   return hlo_shape_is_dynamic(i->shape);
 }
 
-static bool native(const hlo_instr *i, hs_buf *why) {
-  switch (i->opcode) {
-  case HLO_PARAMETER:
-  case HLO_CONSTANT:
-  case HLO_AFTER_ALL:
-  case HLO_WHILE:
-  case HLO_CALL: return true;
-  case HLO_CONDITIONAL: return true;
-  default: break;
-  }
-  if (cpu_instr_is_alias(i) || cpu_rt_find(i)) return true;
-#if HAVE_LLVM
-  return emit_supports(i, why);
-#else
-  (void)why;
-  return false;
-#endif
-}
-
 static bool cpu_supports(const hlo_instr *i, hs_buf *why) {
   hs_buf reason = {0};
-  if (!has_dynamic_or_opaque(i) && native(i, &reason)) {
+  if (!has_dynamic_or_opaque(i) && cpu_lowers(i, &reason)) {
     hs_buf_free(&reason);
     return true;
   }
@@ -76,8 +57,16 @@ static bool cpu_supports(const hlo_instr *i, hs_buf *why) {
 
 // ---- compile ------------------------------------------------------------------------------------
 
-// The bytes of every array constant, one after the other at 64-byte steps; the request names them
-// in that order.
+// The bytes of the leaves of every constant, one after the other at 64-byte steps; the request
+// names the constants in that order.
+static size_t constant_bytes(const hlo_literal *l, size_t at, char *to) {
+  for (u32 k = 0; k < l->nchildren; k++) at = constant_bytes(l->children[k], at, to);
+  if (!hlo_shape_is_array(l->shape)) return at;
+  at = block_align(at);
+  if (to && l->bytes) memcpy(to + at, l->data, l->bytes);
+  return at + l->bytes;
+}
+
 static hs_status pack_constants(const hlo_module *m, hs_buf *req, worker_shm *shm) {
   size_t total = 0;
   u32 n = 0;
@@ -87,28 +76,27 @@ static hs_status pack_constants(const hlo_module *m, hs_buf *req, worker_shm *sh
       const hlo_literal *l = hlo_constant_value(i);
       if (!l || hlo_literal_has_elided(l))
         return hs_fail(HS_E_ELIDED, "%%%s is an elided constant", i->name);
-      if (hlo_shape_is_array(i->shape)) total = block_align(total) + l->bytes, n++;
+      total = constant_bytes(l, total, NULL);
+      n++;
     }
   HS_TRY(worker_shm_new(total, shm));
   size_t at = 0;
   wire_put_u32(req, n);
   hlo_for_each_comp(c, m)
     hlo_for_each_instr(i, c) {
-      if (i->opcode != HLO_CONSTANT || !hlo_shape_is_array(i->shape)) continue;
-      const hlo_literal *l = hlo_constant_value(i);
+      if (i->opcode != HLO_CONSTANT) continue;
       wire_put_str(req, i->name);
-      at = block_align(at);
-      if (l->bytes) memcpy((char *)shm->p + at, l->data, l->bytes);
-      at += l->bytes;
+      at = constant_bytes(hlo_constant_value(i), at, shm->p);
     }
-  return HS_GOOD;
+  return worker_shm_seal(shm);
 }
 
 static hs_status make_request(backend_exe *e, const hlo_module *m, const backend_options *o) {
   wire_put_i64(&e->request, (i64)e->id);
   wire_put_u32(&e->request, o->threads);
   wire_put_u32(&e->request, o->per_instruction);
-  wire_put_u32(&e->request, o->allow_fallback);
+  wire_put_u32(&e->request, o->plan_only);
+  wire_put_u32(&e->request, o->one_device);
   hlo_print_options po = hlo_print_default();
   po.print_large_constants = false;
   po.print_metadata = false;
@@ -153,7 +141,9 @@ static hs_status read_compiled(backend_exe *e, wire_reader *r, const hlo_module 
     k[j].bytes = cost.bytes_read + cost.bytes_written;
   }
   c->kernels = k;
-  return r->bad || !isfinite(c->compile_ms) || !isfinite(c->compile_cpu_ms) ? damaged() : HS_GOOD;
+  r->bad |= !isfinite(c->compile_ms) || c->compile_ms < 0 || c->compile_peak_bytes < -1;
+  r->bad |= !isfinite(c->compile_cpu_ms) || c->compile_cpu_ms < 0;
+  return r->bad ? damaged() : HS_GOOD;
 }
 
 static hs_status send_compile(backend_exe *e, void **reply, size_t *n) {
@@ -178,11 +168,12 @@ static void cpu_release(backend_exe *e) {
 }
 
 static hs_status cpu_compile(const hlo_module *m, const backend_options *opt, backend_exe **out) {
+  HS_ASSERT(!hlo_known_invalid(m));
   static const backend_options defaults = {0};
   const backend_options *o = opt ? opt : &defaults;
   *out = NULL;
   HS_TRY(cpu_probe());
-  if (!o->allow_fallback) HS_TRY(backend_check_module(backend_find("cpu"), m));
+  HS_TRY(backend_check_module(backend_find("cpu"), m));
   backend_exe *e = hs_calloc(1, sizeof *e);
   e->own = o->context ? NULL : backend_context_new();
   e->context = o->context ? o->context : e->own;
@@ -253,6 +244,8 @@ static hs_status cpu_run(backend_exe *e, u32 nargs, hlo_literal *const *args,
   if (hs_ok(s)) {
     wire_reader r = {reply, n, false};
     s = block_get_timing(&r, e->info.nkernels, &out->timing);
+    if (hs_ok(s) && results && worker_confined(backend_context_worker(e->context)))
+      s = block_own(results);
     size_t at = 0;
     if (hs_ok(s) && results) out->outputs = block_literal(e->result, results, &at);
   }
@@ -261,18 +254,40 @@ static hs_status cpu_run(backend_exe *e, u32 nargs, hlo_literal *const *args,
   return s;
 }
 
-static hs_status cpu_dump(backend_exe *e, const char *what, hs_buf *out) {
+static hs_status ask_dump(backend_exe *e, const char *what, void **reply, size_t *n) {
   HS_TRY(ensure_compiled(e));
   hs_buf req = {0};
   wire_put_i64(&req, (i64)e->id);
   wire_put_str(&req, what);
+  hs_status s = worker_call(backend_context_worker(e->context), "dumping", WORKER_REQ_CPU_DUMP,
+                            req.p, req.n, NULL, 0, e->deadline_s, reply, n);
+  hs_buf_free(&req);
+  return s;
+}
+
+static hs_status cpu_plan(backend_exe *e, prof_memory *out) {
+  *out = (prof_memory){0};
   void *reply = NULL;
   size_t n = 0;
-  hs_status s = worker_call(backend_context_worker(e->context), "dumping", WORKER_REQ_CPU_DUMP,
-                            req.p, req.n, NULL, 0, e->deadline_s, &reply, &n);
+  hs_status s = ask_dump(e, "plan", &reply, &n);
+  if (hs_ok(s)) s = cpu_plan_get(reply, n, out);
+  hs_free(reply);
+  return s;
+}
+
+static hs_status cpu_dump(backend_exe *e, const char *what, hs_buf *out) {
+  if (!strcmp(what, "buffers")) {
+    prof_memory plan;
+    HS_TRY(cpu_plan(e, &plan));
+    prof_memory_print(&plan, out);
+    prof_memory_free(&plan);
+    return HS_GOOD;
+  }
+  void *reply = NULL;
+  size_t n = 0;
+  hs_status s = ask_dump(e, what, &reply, &n);
   if (hs_ok(s)) hs_buf_put(out, reply, n);
   hs_free(reply);
-  hs_buf_free(&req);
   return s;
 }
 
@@ -285,5 +300,6 @@ const backend backend_cpu = {
     .compiled = cpu_compiled,
     .run = cpu_run,
     .dump = cpu_dump,
+    .plan = cpu_plan,
     .release = cpu_release,
 };

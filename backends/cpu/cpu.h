@@ -8,9 +8,11 @@
 //   scalar.c   comparators and combiners of runtime kernels
 //   rt_*.c     kernels in C and library calls for what is not emitted; one row each in rt.def
 //   rt.c       their table, and relayouts around those that want row-major arrays
+//   called.c   what functions of core/eval do: libraries, and what happens between devices
 //   buffers.c  buffer assignment: in-place results, live ranges, heap simulation
 //   exec.c     runs steps; control flow without round trips
 //   program.c  lowering: HLO -> steps over values, placed and made ready to run
+//   plan.c     the buffers of a program as a plan of memory, for the shell
 //   serve.c    the request handlers, compiled programs by id, measuring
 //
 // In the shell: cpu.c sends text, constants and arguments and receives results. It asks rt.c and
@@ -28,6 +30,7 @@
 
 #include "backends/block.h"
 #include "backends/emit/emit.h"
+#include "profiler/memory.h"
 
 #define CPU_NONE 0xffffffffu
 // Most bytes that one array, or one area of a program (arguments, results, temporaries), may take:
@@ -43,6 +46,10 @@ void cpu_par_for(cpu_par_fn *fn, void *ctx, i64 chunks);
 void cpu_par_begin(u32 threads);
 void cpu_par_end(void);     // after a run: the pool sleeps
 u32 cpu_par_threads(void);  // as set by cpu_par_begin
+// Around calls of a library that brings its own threads (OpenMP's), and around what it prepares for
+// them: while the work is `away` the library has all of the threads and the pool sleeps; else it
+// has one.
+void cpu_par_hand_over(bool away);
 
 // ---- runtime kernels ----------------------------------------------------------------------------
 // A prepared runtime kernel. bufs: operand leaves, then result leaves (physical order by each
@@ -116,10 +123,26 @@ bool cpu_same_bytes(const hlo_shape *, const hlo_shape *);
 void cpu_relayout(void *dst, const i64 *dst_strides, const void *src, const i64 *src_strides,
                   u32 rank, const i64 *dims, size_t elem);
 
+// ---- called.c -----------------------------------------------------------------------------------
+typedef enum cpu_called {
+  CPU_CALLED_NOT,
+  CPU_CALLED_LIBRARY,    // the meaning of a custom call
+  CPU_CALLED_DEVICES,    // a collective, a device's number, the ends of manual regions
+  CPU_CALLED_EVALUATOR,  // what this backend has no code for: counted as a fallback
+} cpu_called;
+cpu_called cpu_called_of(const hlo_instr *);
+const char *cpu_called_text(cpu_called);
+// Runs it on all devices that are `here` (NULL: all): bufs[d] are device d's operand leaves, then
+// its result leaves, in the layouts of their shapes.
+hs_status cpu_called_run(const hlo_instr *, u32 replicas, u32 partitions, const bool *here,
+                         void *const *const *bufs);
+
 // ---- program ------------------------------------------------------------------------------------
 typedef enum cpu_value_kind { CPU_TEMP, CPU_ARG, CPU_CONST } cpu_value_kind;
 typedef struct cpu_value {
   cpu_value_kind kind;
+  const hlo_instr *instr;  // whose leaf `leaf` it is; of several, the first
+  u32 leaf;
   const hlo_shape *shape;
   size_t bytes;
   u32 slot;
@@ -135,6 +158,15 @@ typedef struct cpu_value {
   const void *data;  // CPU_CONST
 } cpu_value;
 
+// Where the times of kernels go during one run.
+typedef struct cpu_probes {
+  u64 *ns, *calls;  // by kernel
+  u64 start;        // of the run
+  prof_event *events;
+  u32 nevents;  // PROF_MOST_EVENTS at most; the rest is counted in `dropped`
+  u64 dropped;
+} cpu_probes;
+
 typedef struct cpu_move {
   u32 src, dst;
   bool swap, through_temp;
@@ -145,7 +177,7 @@ typedef HS_VEC(cpu_move) cpu_moves;
 typedef enum cpu_step_kind {
   CPU_STEP_EMIT,
   CPU_STEP_RT,
-  CPU_STEP_EVAL,
+  CPU_STEP_CALLED,
   CPU_STEP_WHILE,
   CPU_STEP_COND
 } cpu_step_kind;
@@ -164,6 +196,7 @@ struct cpu_step {
   void **bufs;                // nvals pointers, filled before it runs
   const emit_kernel *kernel;  // EMIT
   cpu_rt rt;                  // RT
+  cpu_called called;          // CALLED
   cpu_block *blocks;
   u32 nblocks;       // WHILE: condition, body; COND: branches
   u32 pred;          // WHILE: the condition's result; COND: the selector
@@ -190,7 +223,11 @@ typedef struct cpu_loop {
 typedef struct cpu_program {
   const hlo_module *m;
   hs_arena arena;
-  bool per_instruction, allow_fallback;
+  bool per_instruction;
+  // The devices that the program stands for: each runs the same steps on areas of its own, the
+  // areas of device d following those of d - 1. All have the same arguments; the results are the
+  // first one's.
+  u32 replicas, partitions, ndevices;
   HS_VEC(cpu_value) values;
   HS_VEC(cpu_slot) slots;
   HS_VEC(cpu_loop) loops;
@@ -212,30 +249,51 @@ typedef struct cpu_program {
   size_t temp_bytes, arg_bytes, out_bytes, alias_bytes, temp_live_bytes;
   // execution
   void *area[3];
-  size_t area_bytes[3];  // temporaries, arguments, results
-  void **addr;           // per slot
-  u64 *kernel_ns;        // per kernel while they are timed; NULL otherwise
+  size_t area_bytes[3];   // temporaries, arguments, results: of all devices
+  size_t area_stride[3];  // from one device's to the next one's
+  void **addr;            // per slot, of the device whose turn it is
+  void ***addr_of;        // of each device
+  bool *here;             // devices that run the block that is running; NULL: one device
+  cpu_probes *probes;     // while kernels are timed; NULL otherwise
 } cpu_program;
 
+typedef struct cpu_lower_options {
+  bool per_instruction;
+  bool plan_only;   // steps and buffers as ever, but no code and no areas: it cannot run
+  bool one_device;  // whatever the module says
+  u32 threads;      // of the code generator
+} cpu_lower_options;
 // Lowers, compiles, assigns buffers and allocates the areas: a program that is ready to run, freed
-// by cpu_program_free. The module must outlive it. threads: of the code generator. E_UNSUPPORTED,
-// E_LIMIT, E_NO_MEMORY, ...
-hs_status cpu_lower(const hlo_module *, bool per_instruction, bool allow_fallback, u32 threads,
-                    cpu_program **out);
+// by cpu_program_free. The module must outlive it. E_UNSUPPORTED, E_LIMIT, E_NO_MEMORY, ...
+hs_status cpu_lower(const hlo_module *, const cpu_lower_options *, cpu_program **out);
 // buffers.c: gives every value a slot and every slot an offset in its area. E_NO_MEMORY when an
 // area would be larger than CPU_MAX_BYTES.
 hs_status cpu_assign(cpu_program *);
 void cpu_program_free(cpu_program *);
-// Append the slots, or the steps, as text.
-void cpu_dump_buffers(const cpu_program *, hs_buf *);
+// plan.c: the buffers as a plan, the caller's to free; and plans in messages. The shell's side
+// takes nothing for granted: E_WORKER for a plan that is damaged.
+void cpu_plan_of(const cpu_program *, prof_memory *out);
+void cpu_plan_put(const prof_memory *, hs_buf *);
+hs_status cpu_plan_get(const void *payload, size_t n, prof_memory *out);
+// Appends the steps as text.
 void cpu_dump_schedule(const cpu_program *, hs_buf *);
 // Whether result leaf `out` of the instruction may be computed in the storage of operand leaf `in`.
 bool cpu_may_share(const cpu_step *, u32 in, u32 out);
+// The computation that is lowered in the instruction's place, its parameters being the operands: of
+// a call, of an asynchronous start that has all of its operands, of a custom call that stands for
+// one, of a fusion that is no kernel. NULL when there is none.
+const hlo_computation *cpu_inlined(const hlo_instr *);
+// Whether the program can be lowered with the instruction in it.
+bool cpu_lowers(const hlo_instr *, hs_buf *why);
 // Whether it only renames data: tuple, get-tuple-element, bitcast, a copy that keeps the layout,
 // ...
 bool cpu_instr_is_alias(const hlo_instr *);
 
 hs_status cpu_exec_prepare(cpu_program *);  // allocates the areas; E_NO_MEMORY
+// What an area of so many bytes takes: large ones are whole huge pages.
+size_t cpu_mapped_bytes(size_t bytes);
+// What timing one kernel adds to a run, measured on this machine; ns.
+double cpu_probe_ns(void);
 // One execution: arguments are in their area before it, results in theirs after it.
 hs_status cpu_exec_run(cpu_program *);
 

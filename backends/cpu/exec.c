@@ -1,5 +1,5 @@
 // exec.c — runs a program: its steps in order, with loops and branches, without allocating memory
-// (except where a step falls back to the evaluator).
+// (except where a step is called, see called.c).
 //
 // Three areas of memory live as long as the program: arguments, results, temporaries, each one
 // mapping with huge pages where the system has them. Pointers of a step are looked up once, except
@@ -10,26 +10,38 @@
 
 enum { AREA_TEMP, AREA_ARGS, AREA_OUT };
 
+enum { HUGE_PAGE = 2 << 20 };
+
+size_t cpu_mapped_bytes(size_t bytes) {
+  size_t n = HS_MAX(bytes, (size_t)1), huge = HUGE_PAGE;
+  return n > huge ? (n + huge - 1) & ~(huge - 1) : n;
+}
+
 static hs_status new_area(cpu_program *p, int k, size_t bytes) {
-  size_t n = HS_MAX(bytes, (size_t)1), huge = (size_t)2 << 20;
-  if (n > huge) n = (n + huge - 1) & ~(huge - 1);
+  size_t one = HS_MAX(block_align(bytes), (size_t)1);
+  if (one > CPU_MAX_BYTES / p->ndevices)
+    return hs_fail(HS_E_NO_MEMORY, "%zu bytes for each of %u devices", bytes, p->ndevices);
+  size_t n = cpu_mapped_bytes(one * p->ndevices);
+  p->area_stride[k] = one;
   void *q =
       mmap(NULL, n, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (q == MAP_FAILED) return hs_fail(HS_E_NO_MEMORY, "%zu bytes for the program's buffers", bytes);
-  if (n >= huge) madvise(q, n, MADV_HUGEPAGE);
+  if (n >= HUGE_PAGE) madvise(q, n, MADV_HUGEPAGE);
   p->area[k] = q;
   p->area_bytes[k] = n;
   return HS_GOOD;
 }
 
-static void *slot_address(const cpu_program *p, const cpu_slot *s) {
+static void *slot_address(const cpu_program *p, const cpu_slot *s, u32 device) {
   if (s->kind == CPU_CONST) return (void *)(uintptr_t)s->data;
   int area = s->kind == CPU_ARG ? AREA_ARGS : s->output ? AREA_OUT : AREA_TEMP;
-  return (char *)p->area[area] + s->offset;
+  return (char *)p->area[area] + device * p->area_stride[area] + s->offset;
 }
 
 static void reset_addresses(cpu_program *p) {
-  for (size_t k = 0; k < p->slots.n; k++) p->addr[k] = slot_address(p, &p->slots.v[k]);
+  for (u32 d = 0; d < p->ndevices; d++)
+    for (size_t k = 0; k < p->slots.n; k++) p->addr_of[d][k] = slot_address(p, &p->slots.v[k], d);
+  p->addr = p->addr_of[0];
 }
 
 static void *address(const cpu_program *p, u32 v) { return p->addr[p->values.v[v].slot]; }
@@ -50,7 +62,10 @@ hs_status cpu_exec_prepare(cpu_program *p) {
   HS_TRY(new_area(p, AREA_TEMP, p->temp_bytes));
   HS_TRY(new_area(p, AREA_ARGS, p->arg_bytes));
   HS_TRY(new_area(p, AREA_OUT, p->out_bytes));
-  p->addr = HS_NEW_ARRAY(&p->arena, void *, p->slots.n + 1);
+  p->addr_of = HS_NEW_ARRAY(&p->arena, void **, p->ndevices);
+  for (u32 d = 0; d < p->ndevices; d++)
+    p->addr_of[d] = HS_NEW_ARRAY(&p->arena, void *, p->slots.n + 1);
+  if (p->ndevices > 1) p->here = HS_NEW_ARRAY(&p->arena, bool, p->ndevices);
   reset_addresses(p);
   look_up_block(p, &p->entry);
   return HS_GOOD;
@@ -129,65 +144,18 @@ static void run_emitted(const cpu_program *p, const cpu_step *s) {
   }
 }
 
-static hlo_literal *operand_literal(const hlo_shape *s, void *const **bufs) {
-  if (hlo_shape_is_tuple(s)) {
-    hlo_literal **kids = hs_calloc(s->nelems + 1, sizeof *kids);
-    for (u32 k = 0; k < s->nelems; k++) kids[k] = operand_literal(s->elems[k], bufs);
-    hlo_literal *t = hlo_literal_tuple(s, s->nelems, kids);
-    hs_free(kids);
-    return t;
-  }
-  hlo_literal *l = NULL;
-  hs_status st = hlo_literal_new(s, &l);
-  if (!hs_ok(st)) {
-    hs_status_drop(st);
-    return NULL;
-  }
-  if (hlo_shape_is_array(s)) {
-    i64 from[HLO_MAX_RANK], to[HLO_MAX_RANK];
-    cpu_strides(s, from);
-    hlo_row_major_strides(s->rank, s->dims, to);
-    cpu_relayout(l->data, to, **bufs, from, s->rank, s->dims, hlo_dtype_storage(s->dtype));
-  }
-  ++*bufs;
-  return l;
-}
-
-static void store_literal(const hlo_literal *l, const hlo_shape *s, void *const **bufs) {
-  if (hlo_shape_is_tuple(s)) {
-    for (u32 k = 0; k < s->nelems; k++) store_literal(l->children[k], s->elems[k], bufs);
-    return;
-  }
-  if (hlo_shape_is_array(s)) {
-    i64 from[HLO_MAX_RANK], to[HLO_MAX_RANK];
-    cpu_strides(s, to);
-    hlo_row_major_strides(s->rank, s->dims, from);
-    cpu_relayout(**bufs, to, l->data, from, s->rank, s->dims, hlo_dtype_storage(s->dtype));
-  }
-  ++*bufs;
-}
-
-// An instruction that only the evaluator knows (counted in backend_compiled.fallbacks).
-static hs_status run_evaluated(const cpu_step *s) {
-  const hlo_instr *i = s->instr;
-  void *const *bufs = s->bufs;
-  hlo_literal **ops = hs_calloc(i->noperands + 1, sizeof *ops), *out = NULL;
-  for (u32 k = 0; k < i->noperands; k++) ops[k] = operand_literal(hlo_operand(i, k)->shape, &bufs);
-  hs_status st = hlo_eval_instr(i, i->noperands, ops, NULL, &out);
-  if (hs_ok(st)) store_literal(out, i->shape, &bufs);
-  hlo_literal_unref(out);
-  for (u32 k = 0; k < i->noperands; k++) hlo_literal_unref(ops[k]);
-  hs_free(ops);
-  return st;
-}
-
 static hs_status run_block(cpu_program *p, cpu_block *b);
 
-static hs_status run_while(cpu_program *p, cpu_step *s) {
+// vals of a loop: initial values, then those inside (CPU_NONE where unchanged), then results.
+static void enter_loop(cpu_program *p, cpu_step *s) {
   u32 n = s->nin;
   for (u32 k = 0; k < n; k++)
     if (s->vals[n + k] != CPU_NONE && s->bufs[k] != s->bufs[n + k])
       copy(s->bufs[n + k], s->bufs[k], p->values.v[s->vals[k]].bytes);
+}
+
+static hs_status run_while(cpu_program *p, cpu_step *s) {
+  enter_loop(p, s);
   for (;;) {
     HS_TRY(run_block(p, &s->blocks[0]));
     if (!*(const u8 *)address(p, s->pred)) return HS_GOOD;
@@ -196,52 +164,176 @@ static hs_status run_while(cpu_program *p, cpu_step *s) {
   }
 }
 
-static hs_status run_conditional(cpu_program *p, cpu_step *s) {
+static i64 branch_of(const cpu_step *s) {
   const void *sel = s->bufs[0];
-  i64 k;
-  if (hlo_operand(s->instr, 0)->shape->dtype == HLO_PRED) k = *(const u8 *)sel ? 0 : 1;
-  else {
-    i32 v;
-    memcpy(&v, sel, sizeof v);
-    k = v < 0 || v >= (i64)s->nblocks ? (i64)s->nblocks - 1 : v;
-  }
+  if (hlo_operand(s->instr, 0)->shape->dtype == HLO_PRED) return *(const u8 *)sel ? 0 : 1;
+  i32 v;
+  memcpy(&v, sel, sizeof v);
+  return v < 0 || v >= (i64)s->nblocks ? (i64)s->nblocks - 1 : v;
+}
+
+static hs_status run_conditional(cpu_program *p, cpu_step *s) {
+  i64 k = branch_of(s);
   HS_TRY(run_block(p, &s->blocks[k]));
   run_moves(p, &s->blocks[k].moves);
   return HS_GOOD;
 }
 
-static hs_status run_step(cpu_program *p, cpu_step *s) {
-  if (p->swaps) look_up(p, s);
-  worker_doing = s->instr->name;
-  switch (s->kind) {
-  case CPU_STEP_EMIT: run_emitted(p, s); return HS_GOOD;
-  case CPU_STEP_RT:
-    return s->rt.run(s->rt.state, s->bufs,
-                     s->scratch_slot == CPU_NONE ? NULL : p->addr[s->scratch_slot]);
-  case CPU_STEP_EVAL: return run_evaluated(s);
-  case CPU_STEP_WHILE: return run_while(p, s);
-  case CPU_STEP_COND: return run_conditional(p, s);
+static hs_status run_plain(cpu_program *p, cpu_step *s) {
+  if (s->kind == CPU_STEP_EMIT) {
+    run_emitted(p, s);
+    return HS_GOOD;
   }
+  if (s->kind == CPU_STEP_CALLED)
+    return cpu_called_run(s->instr, 1, 1, NULL, (void *const *const[]){s->bufs});
+  return s->rt.run(s->rt.state, s->bufs,
+                   s->scratch_slot == CPU_NONE ? NULL : p->addr[s->scratch_slot]);
+}
+
+// ---- several devices, in step -------------------------------------------------------------------
+//
+// A step is run for each device that is `here`, one after the other, before the next step. Where
+// devices decide differently, those that do not take a branch, or have left a loop, are away until
+// the others are through: a collective there that waits for them is a deadlock, as it is on real
+// devices.
+
+// The device's turn: its addresses, and those of the step's values.
+static void turn(cpu_program *p, u32 device, cpu_step *s) {
+  p->addr = p->addr_of[device];
+  look_up(p, s);
+}
+
+static hs_status called_by_all(cpu_program *p, cpu_step *s) {
+  size_t n = s->nvals + 1;
+  void **all = hs_alloc(n * p->ndevices * sizeof *all);
+  void *const **bufs = hs_alloc(p->ndevices * sizeof *bufs);
+  for (u32 d = 0; d < p->ndevices; d++) {
+    turn(p, d, s);
+    memcpy(all + d * n, s->bufs, s->nvals * sizeof *all);
+    bufs[d] = all + d * n;
+  }
+  hs_status st = cpu_called_run(s->instr, p->replicas, p->partitions, p->here, bufs);
+  hs_free(all);
+  hs_free(bufs);
+  return st;
+}
+
+static hs_status while_of_devices(cpu_program *p, cpu_step *s) {
+  bool *before = hs_alloc(p->ndevices);
+  memcpy(before, p->here, p->ndevices);
+  for (u32 d = 0; d < p->ndevices; d++)
+    if (p->here[d]) turn(p, d, s), enter_loop(p, s);
+  hs_status st = HS_GOOD;
+  for (bool any = true; any && hs_ok(st);) {
+    st = run_block(p, &s->blocks[0]);
+    any = false;
+    for (u32 d = 0; d < p->ndevices && hs_ok(st); d++) {
+      p->addr = p->addr_of[d];
+      p->here[d] = p->here[d] && *(const u8 *)address(p, s->pred);
+      any |= p->here[d];
+    }
+    if (any && hs_ok(st)) st = run_block(p, &s->blocks[1]);
+    for (u32 d = 0; any && d < p->ndevices && hs_ok(st); d++)
+      if (p->here[d]) p->addr = p->addr_of[d], run_moves(p, &s->blocks[1].moves);
+  }
+  memcpy(p->here, before, p->ndevices);
+  hs_free(before);
+  return st;
+}
+
+static hs_status conditional_of_devices(cpu_program *p, cpu_step *s) {
+  bool *before = hs_alloc(p->ndevices);
+  i64 *branch = hs_alloc(p->ndevices * sizeof *branch);
+  memcpy(before, p->here, p->ndevices);
+  for (u32 d = 0; d < p->ndevices; d++)
+    if (p->here[d]) turn(p, d, s), branch[d] = branch_of(s);
+  hs_status st = HS_GOOD;
+  for (u32 k = 0; k < s->nblocks && hs_ok(st); k++) {
+    bool any = false;
+    for (u32 d = 0; d < p->ndevices; d++) any |= p->here[d] = before[d] && branch[d] == (i64)k;
+    if (any) st = run_block(p, &s->blocks[k]);
+    for (u32 d = 0; any && d < p->ndevices && hs_ok(st); d++)
+      if (p->here[d]) p->addr = p->addr_of[d], run_moves(p, &s->blocks[k].moves);
+  }
+  memcpy(p->here, before, p->ndevices);
+  hs_free(before);
+  hs_free(branch);
+  return st;
+}
+
+static hs_status run_on_devices(cpu_program *p, cpu_step *s) {
+  if (s->kind == CPU_STEP_WHILE) return while_of_devices(p, s);
+  if (s->kind == CPU_STEP_COND) return conditional_of_devices(p, s);
+  if (s->kind == CPU_STEP_CALLED && s->called == CPU_CALLED_DEVICES) return called_by_all(p, s);
+  for (u32 d = 0; d < p->ndevices; d++)
+    if (p->here[d]) {
+      turn(p, d, s);
+      HS_TRY(run_plain(p, s));
+    }
   return HS_GOOD;
+}
+
+static hs_status run_step(cpu_program *p, cpu_step *s) {
+  worker_doing = s->instr->name;
+  if (p->here) return run_on_devices(p, s);
+  if (p->swaps) look_up(p, s);
+  if (s->kind == CPU_STEP_WHILE) return run_while(p, s);
+  if (s->kind == CPU_STEP_COND) return run_conditional(p, s);
+  return run_plain(p, s);
+}
+
+static void note_time(cpu_probes *x, u32 kernel, u64 begin, u64 end) {
+  x->ns[kernel] += end - begin;
+  x->calls[kernel]++;
+  if (x->nevents < PROF_MOST_EVENTS)
+    x->events[x->nevents++] =
+        (prof_event){.begin_ns = begin - x->start, .ns = end - begin, .kernel = kernel};
+  else x->dropped++;
 }
 
 static hs_status run_block(cpu_program *p, cpu_block *b) {
   for (size_t k = 0; k < b->steps.n; k++) {
     cpu_step *s = &b->steps.v[k];
-    if (HS_LIKELY(!p->kernel_ns || s->kernel_index == CPU_NONE)) {
+    if (HS_LIKELY(!p->probes || s->kernel_index == CPU_NONE)) {
       HS_TRY(run_step(p, s));
       continue;
     }
     u64 t0 = hs_now_ns();
     HS_TRY(run_step(p, s));
-    p->kernel_ns[s->kernel_index] += hs_now_ns() - t0;
+    note_time(p->probes, s->kernel_index, t0, hs_now_ns());
   }
   return HS_GOOD;
 }
 
+double cpu_probe_ns(void) {
+  enum { TIMES = 1000, TRIES = 9 };
+  u64 ns = 0, calls = 0, best = UINT64_MAX;
+  prof_event *events = hs_alloc(TIMES * sizeof *events);
+  for (u32 r = 0; r < TRIES; r++) {
+    u64 begin = hs_now_ns();
+    cpu_probes x = {.ns = &ns, .calls = &calls, .start = begin, .events = events};
+    for (u32 k = 0; k < TIMES; k++) {
+      u64 t0 = hs_now_ns();
+      note_time(&x, 0, t0, hs_now_ns());
+    }
+    best = HS_MIN(best, hs_now_ns() - begin);
+  }
+  hs_free(events);
+  return (double)best / TIMES;
+}
+
 hs_status cpu_exec_run(cpu_program *p) {
   if (p->swaps) reset_addresses(p);
+  for (u32 d = 0; p->here && d < p->ndevices; d++) {
+    p->here[d] = true;
+    if (d)  // all have the first one's arguments
+      memcpy((char *)p->area[AREA_ARGS] + d * p->area_stride[AREA_ARGS], p->area[AREA_ARGS],
+             p->arg_bytes);
+  }
   HS_TRY(run_block(p, &p->entry));
-  run_moves(p, &p->entry.moves);
+  for (u32 d = p->ndevices; d-- > 0;) {  // the first one's addresses stay
+    p->addr = p->addr_of[d];
+    run_moves(p, &p->entry.moves);
+  }
   return HS_GOOD;
 }

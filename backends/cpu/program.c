@@ -7,228 +7,25 @@
 // of steps, so that a run never leaves the worker.
 //
 // The kernel of a step: a runtime kernel (rt.def) where that table says so first, else the emitter,
-// else any runtime kernel, else the evaluator when fallbacks are allowed. Loop state that the body
-// returns unchanged is no state: its readers inside and after the loop read the initial value.
+// else any runtime kernel, else what is called (called.c). A fusion that is no kernel is lowered
+// like a call. An asynchronous operation is done at its start. Loop state that the body returns
+// unchanged is no state: its readers inside and after the loop read the initial value.
 #include <sys/mman.h>
 
-#include "backends/cpu/cpu.h"
+#include "backends/cpu/leaves.h"
 #include "core/analysis/customcall.h"
 
 enum { MAX_STEPS = 1 << 20, MAX_LOWERED = 1 << 22 };
 
-typedef struct use {
-  u32 value;
-  i32 pos;
-  u32 loop;
-} use;
-
-typedef struct lower {
-  cpu_program *p;
-  u32 **leaves;  // per instruction id: its leaf values
-  u32 loop;      // innermost loop, index + 1
-  u32 lowered;   // instructions, once for every call that reaches them
-  HS_VEC(use) uses;
-} lower;
-
-// ---- values -------------------------------------------------------------------------------------
-
-static u32 new_value(lower *l, cpu_value_kind kind, const hlo_shape *shape, i32 def) {
-  cpu_value v = {.kind = kind,
-                 .shape = shape,
-                 .bytes = block_leaf_bytes(shape),
-                 .slot = CPU_NONE,
-                 .loop = l->loop,
-                 .def = def,
-                 .last_use = def,
-                 .live_end = def,
-                 .target = CPU_NONE,
-                 .index = CPU_NONE};
-  hs_vec_push(&l->p->values, v);
-  return (u32)l->p->values.n - 1;
-}
-
-static void use_value(lower *l, u32 v, i32 pos) {
-  use u = {v, pos, l->loop};
-  hs_vec_push(&l->uses, u);
-}
-
-static i32 new_pos(lower *l) { return l->p->npos++; }
-
-// An aligned copy of a constant in the physical order its shape asks for.
-static const void *constant_data(lower *l, const hlo_shape *leaf, const hlo_literal *lit) {
-  size_t n = block_leaf_bytes(leaf);
-  char *raw = hs_arena_alloc(&l->p->arena, n + 128);
-  char *p = (char *)(((uintptr_t)raw + 63) & ~(uintptr_t)63);
-  if (hlo_shape_is_row_major(leaf)) {
-    memcpy(p, lit->data, n);
-  } else {
-    i64 from[HLO_MAX_RANK], to[HLO_MAX_RANK];
-    hlo_row_major_strides(leaf->rank, leaf->dims, from);
-    cpu_strides(leaf, to);
-    cpu_relayout(p, to, lit->data, from, leaf->rank, leaf->dims, hlo_dtype_storage(leaf->dtype));
-  }
-  return p;
-}
-
-static void constant_leaves(lower *l, const hlo_shape *shape, const hlo_literal *lit, u32 **out) {
-  if (hlo_shape_is_tuple(shape)) {
-    for (u32 k = 0; k < shape->nelems; k++)
-      constant_leaves(l, shape->elems[k], lit->children[k], out);
-    return;
-  }
-  u32 v = new_value(l, CPU_CONST, shape, -1);
-  if (l->p->values.v[v].bytes) l->p->values.v[v].data = constant_data(l, shape, lit);
-  *(*out)++ = v;
-}
-
-// ---- instructions that move no data -------------------------------------------------------------
-
-// Whether the result is a tuple of the operands: a tuple, or a marker over several values.
-static bool packs_operands(const hlo_instr *i) {
-  if (i->opcode != HLO_CUSTOM_CALL) return i->opcode == HLO_TUPLE;
-  return hlo_shape_is_tuple(i->shape) &&
-         !(i->noperands == 1 && hlo_shape_compatible(i->shape, hlo_operand(i, 0)->shape));
-}
-
-bool cpu_instr_is_alias(const hlo_instr *i) {
-  switch (i->opcode) {
-  case HLO_TUPLE:
-  case HLO_GET_TUPLE_ELEMENT:
-  case HLO_OPT_BARRIER:
-  case HLO_ADD_DEPENDENCY:
-  case HLO_DOMAIN: return true;
-  // same bytes by definition
-  case HLO_BITCAST: return i->shape->dtype == hlo_operand(i, 0)->shape->dtype;
-  case HLO_RESHAPE:
-  case HLO_COPY:
-    return hlo_shape_is_array(i->shape) && cpu_same_bytes(i->shape, hlo_operand(i, 0)->shape);
-  case HLO_CUSTOM_CALL: return hlo_custom_is_marker(i);
-  default: return false;
-  }
-}
-
-static u32 leaf_offset(const hlo_shape *tuple, i64 index) {
-  u32 n = 0;
-  for (i64 k = 0; k < index; k++) n += hlo_shape_leaves(tuple->elems[k]);
-  return n;
-}
-
-// ---- layouts of data that is only renamed -------------------------------------------------------
-//
-// The leaves of an instruction have the layouts of its own shape. Before layout assignment a module
-// may pass an array of one layout to a parameter, a tuple element or a result of another; XLA
-// inserts copies there, and so does this file.
-
-typedef struct relayout {
-  const hlo_shape *from, *to;
-} relayout;
-
-static hs_status run_relayout(void *state, void *const *bufs, void *scratch) {
-  (void)scratch;
-  const relayout *r = state;
-  i64 from[HLO_MAX_RANK], to[HLO_MAX_RANK];
-  cpu_strides(r->from, from);
-  cpu_strides(r->to, to);
-  cpu_relayout(bufs[1], to, bufs[0], from, r->to->rank, r->to->dims,
-               hlo_dtype_storage(r->to->dtype));
-  return HS_GOOD;
-}
-
-// Brings leaves laid out as those of `from` into the layouts of `to`, with copies in block b where
-// they differ.
-static void adapt_leaves(lower *l, const hlo_instr *i, cpu_block *b, u32 *vals,
-                         const hlo_shape *from, const hlo_shape *to) {
-  u32 n = from == to ? 0 : HS_MIN(hlo_shape_leaves(from), hlo_shape_leaves(to));
-  for (u32 k = 0; k < n; k++) {
-    const hlo_shape *x = hlo_shape_leaf(from, k), *y = hlo_shape_leaf(to, k);
-    if (!hlo_shape_is_array(x) || x->rank != y->rank || x->elements != y->elements ||
-        x->dtype != y->dtype || cpu_same_bytes(x, y))
-      continue;
-    relayout *r = hs_calloc(1, sizeof *r);
-    *r = (relayout){x, y};
-    cpu_step s = {.kind = CPU_STEP_RT,
-                  .instr = i,
-                  .pos = new_pos(l),
-                  .nin = 1,
-                  .nvals = 2,
-                  .pred = CPU_NONE,
-                  .scratch_slot = CPU_NONE,
-                  .kernel_index = CPU_NONE,
-                  .rt = {.kind = "relayout", .state = r, .run = run_relayout}};
-    s.vals = HS_NEW_ARRAY(&l->p->arena, u32, 2);
-    s.vals[0] = vals[k];
-    use_value(l, vals[k], s.pos);
-    vals[k] = s.vals[1] = new_value(l, CPU_TEMP, y, s.pos);
-    hs_vec_push(&b->steps, s);
-  }
-}
-
-static u32 *copy_leaves(lower *l, const u32 *vals, u32 n) {
-  u32 *c = HS_NEW_ARRAY(&l->p->arena, u32, n + 1);
-  memcpy(c, vals, n * sizeof *c);
-  return c;
-}
-
-// The leaves of a computation's result, in the layouts of `shape`.
-static u32 *root_leaves(lower *l, const hlo_instr *i, cpu_block *b, const hlo_computation *c,
-                        const hlo_shape *shape) {
-  u32 *r = copy_leaves(l, l->leaves[c->root->id], hlo_shape_leaves(c->root->shape));
-  adapt_leaves(l, i, b, r, c->root->shape, shape);
-  return r;
-}
-
-static void alias_leaves(lower *l, const hlo_instr *i, cpu_block *b, u32 *out, u32 n) {
-  if (packs_operands(i)) {
-    for (u32 k = 0, at = 0; k < i->noperands; k++) {
-      const hlo_instr *o = hlo_operand(i, k);
-      u32 m = hlo_shape_leaves(o->shape);
-      memcpy(out + at, l->leaves[o->id], m * sizeof *out);
-      adapt_leaves(l, i, b, out + at, o->shape, i->shape->elems[k]);
-      at += m;
-    }
-    return;
-  }
-  const hlo_instr *o = hlo_operand(i, 0);
-  bool element = i->opcode == HLO_GET_TUPLE_ELEMENT;
-  i64 index = element ? hlo_attr_int(i, HLO_ATTR_INDEX, 0) : 0;
-  memcpy(out, l->leaves[o->id] + (element ? leaf_offset(o->shape, index) : 0), n * sizeof *out);
-  if (i->opcode == HLO_BITCAST || i->opcode == HLO_RESHAPE || i->opcode == HLO_COPY) return;
-  adapt_leaves(l, i, b, out, element ? o->shape->elems[index] : o->shape, i->shape);
-}
-
-// Follows leaf `leaf` of `i` back through instructions that only rename data; true when it is leaf
-// *pleaf of the parameter of a loop body.
-static bool traces_to_parameter(const hlo_instr *i, u32 leaf, u32 *pleaf) {
-  for (;;) {
-    if (i->opcode == HLO_PARAMETER) {
-      *pleaf = leaf;
-      return true;
-    }
-    if (!cpu_instr_is_alias(i)) return false;
-    if (packs_operands(i)) {
-      u32 k = 0, m;
-      while (leaf >= (m = hlo_shape_leaves(hlo_operand(i, k)->shape))) {
-        leaf -= m;
-        k++;
-      }
-      i = hlo_operand(i, k);
-      continue;
-    }
-    if (i->opcode == HLO_GET_TUPLE_ELEMENT)
-      leaf += leaf_offset(hlo_operand(i, 0)->shape, hlo_attr_int(i, HLO_ATTR_INDEX, 0));
-    i = hlo_operand(i, 0);
-  }
-}
-
 // ---- steps --------------------------------------------------------------------------------------
 
-static hs_status lower_computation(lower *l, const hlo_computation *c, const u32 *args,
+static hs_status lower_computation(cpu_lowering *l, const hlo_computation *c, const u32 *args,
                                    cpu_block *b);
 
-static cpu_step *new_step(lower *l, cpu_block *b, const hlo_instr *i, cpu_step_kind kind) {
+static cpu_step *new_step(cpu_lowering *l, cpu_block *b, const hlo_instr *i, cpu_step_kind kind) {
   cpu_step s = {.kind = kind,
                 .instr = i,
-                .pos = new_pos(l),
+                .pos = cpu_new_pos(l),
                 .kernel_index = CPU_NONE,
                 .scratch_slot = CPU_NONE,
                 .pred = CPU_NONE};
@@ -236,7 +33,7 @@ static cpu_step *new_step(lower *l, cpu_block *b, const hlo_instr *i, cpu_step_k
   return &b->steps.v[b->steps.n - 1];
 }
 
-static u32 operand_leaves(lower *l, const hlo_instr *i, u32 first, u32 *out) {
+static u32 operand_leaves(cpu_lowering *l, const hlo_instr *i, u32 first, u32 *out) {
   u32 n = 0;
   for (u32 k = first; k < i->noperands; k++) {
     const hlo_instr *o = hlo_operand(i, k);
@@ -253,8 +50,60 @@ static hs_status unsupported(const hlo_instr *i) {
                       "instruction %%%s, backend cpu", i->name);
 }
 
+// ---- what can be lowered ------------------------------------------------------------------------
+static bool lowers(const hlo_instr *i, hs_buf *why, u32 depth);
+
+static bool all_lower(const hlo_computation *c, hs_buf *why, u32 depth) {
+  enum { MOST_NESTED = 64 };
+  if (depth > MOST_NESTED) return false;
+  hlo_for_each_instr(i, c)
+    if (!lowers(i, why, depth + 1)) return false;
+  return true;
+}
+
+// The start of an asynchronous operation whose update or done this is.
+static const hlo_instr *start_of(const hlo_instr *i) {
+  while ((i->opcode == HLO_ASYNC_DONE || i->opcode == HLO_ASYNC_UPDATE) && i->noperands == 1)
+    i = hlo_operand(i, 0);
+  return i;
+}
+
+static bool is_copy_half(const hlo_instr *i) {
+  return (i->opcode == HLO_COPY_START || i->opcode == HLO_COPY_DONE) &&
+         hlo_shape_is_tuple(i->opcode == HLO_COPY_START ? i->shape : hlo_operand(i, 0)->shape);
+}
+
+// Called computations are asked about by whoever walks the module, those of one instruction here.
+static bool lowers(const hlo_instr *i, hs_buf *why, u32 depth) {
+  switch (i->opcode) {
+  case HLO_CONSTANT:
+  case HLO_PARAMETER:
+  case HLO_AFTER_ALL:
+  case HLO_WHILE:
+  case HLO_CALL:
+  case HLO_CONDITIONAL: return true;
+  case HLO_ASYNC_START: return cpu_inlined(i) != NULL;
+  case HLO_ASYNC_UPDATE:
+  case HLO_ASYNC_DONE: {
+    const hlo_instr *start = start_of(i);
+    return start->opcode == HLO_ASYNC_START && cpu_inlined(start);
+  }
+  default: break;
+  }
+  if (cpu_instr_is_alias(i) || is_copy_half(i) || cpu_rt_find(i)) return true;
+#if HAVE_LLVM
+  if (emit_supports(i, why)) return true;
+#endif
+  const hlo_computation *c = cpu_inlined(i);
+  if (c ? !all_lower(c, why, depth) : cpu_called_of(i) == CPU_CALLED_NOT) return false;
+  if (why) why->n = 0;
+  return true;
+}
+
+bool cpu_lowers(const hlo_instr *i, hs_buf *why) { return lowers(i, why, 0); }
+
 // Chooses the kernel of a step without control flow.
-static hs_status choose_kernel(lower *l, const hlo_instr *i, cpu_step *s) {
+static hs_status choose_kernel(cpu_lowering *l, const hlo_instr *i, cpu_step *s) {
   const cpu_rt_kind *rt = cpu_rt_find(i);
   bool emits = false;
 #if HAVE_LLVM
@@ -274,35 +123,37 @@ static hs_status choose_kernel(lower *l, const hlo_instr *i, cpu_step *s) {
     return HS_GOOD;
   }
 #endif
-  if (!l->p->allow_fallback || !hlo_eval_supports(i, NULL)) return unsupported(i);
-  s->kind = CPU_STEP_EVAL;
-  l->p->fallbacks++;
+  s->called = cpu_called_of(i);
+  if (s->called == CPU_CALLED_NOT) return unsupported(i);
+  s->kind = CPU_STEP_CALLED;
+  l->p->fallbacks += s->called == CPU_CALLED_EVALUATOR;
   return HS_GOOD;
 }
 
-static hs_status lower_plain(lower *l, const hlo_instr *i, cpu_block *b, u32 *out, u32 nout) {
+static hs_status lower_plain(cpu_lowering *l, const hlo_instr *i, cpu_block *b, u32 *out,
+                             u32 nout) {
   cpu_step s = {.instr = i, .kernel_index = CPU_NONE, .scratch_slot = CPU_NONE, .pred = CPU_NONE};
   HS_TRY(choose_kernel(l, i, &s));
-  s.pos = new_pos(l);
+  s.pos = cpu_new_pos(l);
   s.nin = operand_leaves(l, i, 0, NULL);
   s.nvals = s.nin + nout;
   s.vals = HS_NEW_ARRAY(&l->p->arena, u32, s.nvals + 1);
   operand_leaves(l, i, 0, s.vals);
-  for (u32 k = 0; k < s.nin; k++) use_value(l, s.vals[k], s.pos);
+  for (u32 k = 0; k < s.nin; k++) cpu_use_value(l, s.vals[k], s.pos);
   for (u32 k = 0; k < nout; k++)
-    out[k] = s.vals[s.nin + k] = new_value(l, CPU_TEMP, hlo_shape_leaf(i->shape, k), s.pos);
+    out[k] = s.vals[s.nin + k] = cpu_new_value(l, CPU_TEMP, hlo_shape_leaf(i->shape, k), s.pos, k);
   hs_vec_push(&b->steps, s);
   return HS_GOOD;
 }
 
 // vals of a while: n initial values, n values inside (CPU_NONE where unchanged), n results.
-static hs_status lower_while(lower *l, const hlo_instr *i, cpu_block *b, u32 *out, u32 n) {
+static hs_status lower_while(cpu_lowering *l, const hlo_instr *i, cpu_block *b, u32 *out, u32 n) {
   cpu_program *p = l->p;
   const hlo_computation *cond = hlo_attr_comp(i, HLO_ATTR_CONDITION),
                         *body = hlo_attr_comp(i, HLO_ATTR_BODY);
   u32 *vals = HS_NEW_ARRAY(&p->arena, u32, 3 * n + 1);
   operand_leaves(l, i, 0, vals);
-  adapt_leaves(l, i, b, vals, hlo_operand(i, 0)->shape, i->shape);
+  cpu_adapt_leaves(l, i, b, vals, hlo_operand(i, 0)->shape, i->shape);
   size_t at = b->steps.n;
   cpu_step *s = new_step(l, b, i, CPU_STEP_WHILE);
   i32 start = s->pos;
@@ -317,27 +168,28 @@ static hs_status lower_while(lower *l, const hlo_instr *i, cpu_block *b, u32 *ou
   u32 me = (u32)p->loops.n, outer = l->loop;
   for (u32 k = 0; k < n; k++) {
     u32 from;
-    bool unchanged = traces_to_parameter(body->root, k, &from) && from == k;
-    if (!unchanged) use_value(l, vals[k], start);
+    bool unchanged = cpu_traces_to_parameter(body->root, k, &from) && from == k;
+    if (!unchanged) cpu_use_value(l, vals[k], start);
     l->loop = me;
-    inside[k] = unchanged ? vals[k] : new_value(l, CPU_TEMP, hlo_shape_leaf(i->shape, k), start);
+    inside[k] =
+        unchanged ? vals[k] : cpu_new_value(l, CPU_TEMP, hlo_shape_leaf(i->shape, k), start, k);
     l->loop = outer;
     vals[n + k] = unchanged ? CPU_NONE : inside[k];
   }
   l->loop = me;
-  u32 *args[] = {copy_leaves(l, inside, n), copy_leaves(l, inside, n)};
-  adapt_leaves(l, i, &blocks[0], args[0], i->shape, cond->params[0]->shape);
+  u32 *args[] = {cpu_copy_leaves(l, inside, n), cpu_copy_leaves(l, inside, n)};
+  cpu_adapt_leaves(l, i, &blocks[0], args[0], i->shape, cond->params[0]->shape);
   HS_TRY(lower_computation(l, cond, args[0], &blocks[0]));
   u32 pred = l->leaves[cond->root->id][0];
-  use_value(l, pred, new_pos(l));
-  adapt_leaves(l, i, &blocks[1], args[1], i->shape, body->params[0]->shape);
+  cpu_use_value(l, pred, cpu_new_pos(l));
+  cpu_adapt_leaves(l, i, &blocks[1], args[1], i->shape, body->params[0]->shape);
   HS_TRY(lower_computation(l, body, args[1], &blocks[1]));
-  const u32 *results = root_leaves(l, i, &blocks[1], body, i->shape);
-  i32 end = new_pos(l);
+  const u32 *results = cpu_root_leaves(l, i, &blocks[1], body, i->shape);
+  i32 end = cpu_new_pos(l);
   for (u32 k = 0; k < n; k++) {
     if (vals[n + k] == CPU_NONE) continue;
     u32 r = results[k];
-    use_value(l, r, end);
+    cpu_use_value(l, r, end);
     cpu_value *v = &p->values.v[r];
     if (v->kind == CPU_TEMP && v->target == CPU_NONE && v->loop == me && v->def != start)
       v->target = inside[k];
@@ -347,44 +199,43 @@ static hs_status lower_while(lower *l, const hlo_instr *i, cpu_block *b, u32 *ou
   p->loops.v[me - 1].end = end;
   l->loop = outer;
   for (u32 k = 0; k < n; k++)
-    out[k] = vals[2 * n + k] = vals[n + k] == CPU_NONE
-                                   ? vals[k]
-                                   : new_value(l, CPU_TEMP, hlo_shape_leaf(i->shape, k), end);
+    out[k] = vals[2 * n + k] =
+        vals[n + k] == CPU_NONE ? vals[k]
+                                : cpu_new_value(l, CPU_TEMP, hlo_shape_leaf(i->shape, k), end, k);
   b->steps.v[at].pred = pred;
   return HS_GOOD;
 }
 
 // vals of a conditional: the selector, then the results.
-static hs_status lower_conditional(lower *l, const hlo_instr *i, cpu_block *b, u32 *out, u32 n) {
+static hs_status lower_conditional(cpu_lowering *l, const hlo_instr *i, cpu_block *b, u32 *out,
+                                   u32 n) {
   cpu_program *p = l->p;
   size_t at = b->steps.n;
   cpu_step *s = new_step(l, b, i, CPU_STEP_COND);
   u32 nb = i->noperands - 1;
-  hlo_computation **comps = HS_NEW_ARRAY(&p->arena, hlo_computation *, nb + 1);
-  if (hlo_called(i, comps, nb) != nb)
-    return hs_fail(HS_E_VERIFY, "%%%s: %u branches for %u operands", i->name,
-                   hlo_called(i, comps, nb), nb);
+  if (hlo_ncalled(i) != nb)
+    return hs_fail(HS_E_VERIFY, "%%%s: %u branches for %u operands", i->name, hlo_ncalled(i), nb);
   s->nin = 1;
   s->nvals = 1 + n;
   u32 *vals = s->vals = HS_NEW_ARRAY(&p->arena, u32, n + 2);
   cpu_block *blocks = s->blocks = HS_NEW_ARRAY(&p->arena, cpu_block, nb + 1);
   s->nblocks = nb;
   s->pred = vals[0] = l->leaves[hlo_operand(i, 0)->id][0];
-  use_value(l, vals[0], s->pos);
+  cpu_use_value(l, vals[0], s->pos);
   for (u32 k = 0; k < n; k++) {
-    out[k] = vals[1 + k] = new_value(l, CPU_TEMP, hlo_shape_leaf(i->shape, k), s->pos);
+    out[k] = vals[1 + k] = cpu_new_value(l, CPU_TEMP, hlo_shape_leaf(i->shape, k), s->pos, k);
     p->values.v[out[k]].fresh = true;
   }
   for (u32 k = 0; k < nb; k++) {
     const hlo_instr *arg = hlo_operand(i, k + 1);
-    u32 *in = copy_leaves(l, l->leaves[arg->id], hlo_shape_leaves(arg->shape));
-    adapt_leaves(l, i, &blocks[k], in, arg->shape, comps[k]->params[0]->shape);
-    HS_TRY(lower_computation(l, comps[k], in, &blocks[k]));
-    const u32 *results = root_leaves(l, i, &blocks[k], comps[k], i->shape);
-    i32 end = new_pos(l);
+    u32 *in = cpu_copy_leaves(l, l->leaves[arg->id], hlo_shape_leaves(arg->shape));
+    cpu_adapt_leaves(l, i, &blocks[k], in, arg->shape, hlo_called(i, k)->params[0]->shape);
+    HS_TRY(lower_computation(l, hlo_called(i, k), in, &blocks[k]));
+    const u32 *results = cpu_root_leaves(l, i, &blocks[k], hlo_called(i, k), i->shape);
+    i32 end = cpu_new_pos(l);
     for (u32 j = 0; j < n; j++) {
       u32 r = results[j];
-      use_value(l, r, end);
+      cpu_use_value(l, r, end);
       cpu_value *v = &p->values.v[r];
       if (v->kind == CPU_TEMP && v->target == CPU_NONE && v->def > b->steps.v[at].pos)
         v->target = vals[1 + j];
@@ -395,7 +246,77 @@ static hs_status lower_conditional(lower *l, const hlo_instr *i, cpu_block *b, u
   return HS_GOOD;
 }
 
-static hs_status lower_instr(lower *l, const hlo_instr *i, const u32 *args, cpu_block *b) {
+const hlo_computation *cpu_inlined(const hlo_instr *i) {
+  const hlo_computation *c = NULL;
+  switch (i->opcode) {
+  case HLO_CALL: return hlo_attr_comp(i, HLO_ATTR_TO_APPLY);
+  case HLO_ASYNC_START:
+    c = hlo_attr_comp(i, HLO_ATTR_CALLS);
+    return c && c->nparams == i->noperands && hlo_shape_is_tuple(i->shape) &&
+                   i->shape->nelems >= 2 && hlo_shape_is_tuple(i->shape->elems[0]) &&
+                   hlo_shape_compatible(i->shape->elems[1], c->root->shape)
+               ? c
+               : NULL;
+  case HLO_CUSTOM_CALL: return hlo_custom_is_body(i) ? hlo_called(i, 0) : NULL;
+  case HLO_FUSION:
+#if HAVE_LLVM
+    if (emit_supports(i, NULL)) return NULL;
+#endif
+    return hlo_fusion_comp(i);
+  default: return NULL;
+  }
+}
+
+// The leaves of an asynchronous operation's contexts: nobody reads them.
+static void contexts(cpu_lowering *l, const hlo_shape *s, u32 from, u32 *out) {
+  for (u32 k = from, n = hlo_shape_leaves(s); k < n; k++)
+    out[k] = cpu_new_value(l, CPU_TEMP, hlo_shape_leaf(s, k), l->p->npos, k);
+}
+
+// An update, a done, or a half of a copy. What an asynchronous start makes is (operands, results,
+// contexts), what a copy's makes (copy, original, context).
+static void lower_half(cpu_lowering *l, const hlo_instr *i, cpu_block *b, u32 *out) {
+  const hlo_instr *op = hlo_operand(i, 0);
+  const u32 *from = l->leaves[op->id];
+  const hlo_shape *s = op->shape;
+  u32 n = hlo_shape_leaves(i->shape);
+  if (i->opcode == HLO_COPY_START) {
+    u32 m = hlo_shape_leaves(s);
+    for (u32 k = 0; k < 2; k++) {
+      memcpy(out + k * m, from, m * sizeof *out);
+      cpu_adapt_leaves(l, i, b, out + k * m, s, i->shape->elems[k]);
+    }
+    contexts(l, i->shape, 2 * m, out);
+    return;
+  }
+  u32 element = i->opcode == HLO_ASYNC_DONE, first = element ? cpu_leaf_offset(s, 1) : 0;
+  memcpy(out, from + first, n * sizeof *out);
+  if (i->opcode != HLO_ASYNC_UPDATE) s = s->elems[element];
+  cpu_adapt_leaves(l, i, b, out, s, i->shape);
+}
+
+static hs_status lower_inlined(cpu_lowering *l, const hlo_instr *i, const hlo_computation *c,
+                               cpu_block *b, u32 *out, u32 n) {
+  u32 nin = operand_leaves(l, i, 0, NULL);
+  u32 *in = HS_NEW_ARRAY(&l->p->arena, u32, nin + 1);
+  operand_leaves(l, i, 0, in);
+  const hlo_shape *result = i->shape;
+  if (i->opcode == HLO_ASYNC_START) {
+    memcpy(out, in, nin * sizeof *out);
+    result = i->shape->elems[1];
+    u32 made = hlo_shape_leaves(result);
+    contexts(l, i->shape, nin + made, out);
+    out += nin;
+    n = made;
+  }
+  for (u32 k = 0, at = 0; k < i->noperands; at += hlo_shape_leaves(hlo_operand(i, k)->shape), k++)
+    cpu_adapt_leaves(l, i, b, in + at, hlo_operand(i, k)->shape, c->params[k]->shape);
+  HS_TRY(lower_computation(l, c, in, b));
+  memcpy(out, cpu_root_leaves(l, i, b, c, result), n * sizeof *out);
+  return HS_GOOD;
+}
+
+static hs_status lower_instr(cpu_lowering *l, const hlo_instr *i, const u32 *args, cpu_block *b) {
   u32 n = hlo_shape_leaves(i->shape);
   i64 bytes = hlo_shape_bytes(i->shape);
   if (bytes > (i64)CPU_MAX_BYTES)
@@ -417,38 +338,40 @@ static hs_status lower_instr(lower *l, const hlo_instr *i, const u32 *args, cpu_
     const hlo_literal *lit = hlo_constant_value(i);
     if (!lit || hlo_literal_has_elided(lit))
       return hs_fail(HS_E_ELIDED, "%%%s is an elided constant", i->name);
-    constant_leaves(l, i->shape, lit, &out);
+    cpu_constant_leaves(l, i->shape, lit, &out);
     return HS_GOOD;
   }
   if (i->opcode == HLO_AFTER_ALL) {
-    out[0] = new_value(l, CPU_TEMP, i->shape, l->p->npos);
+    out[0] = cpu_new_value(l, CPU_TEMP, i->shape, l->p->npos, 0);
     return HS_GOOD;
   }
   if (cpu_instr_is_alias(i)) {
-    alias_leaves(l, i, b, out, n);
+    cpu_alias_leaves(l, i, b, out, n);
     return HS_GOOD;
   }
   if (i->opcode == HLO_WHILE) return lower_while(l, i, b, out, n);
   if (i->opcode == HLO_CONDITIONAL) return lower_conditional(l, i, b, out, n);
-  if (i->opcode == HLO_CALL) {
-    u32 *in = HS_NEW_ARRAY(&l->p->arena, u32, operand_leaves(l, i, 0, NULL) + 1);
-    operand_leaves(l, i, 0, in);
-    const hlo_computation *c = hlo_attr_comp(i, HLO_ATTR_TO_APPLY);
-    for (u32 k = 0, at = 0; k < i->noperands; at += hlo_shape_leaves(hlo_operand(i, k)->shape), k++)
-      adapt_leaves(l, i, b, in + at, hlo_operand(i, k)->shape, c->params[k]->shape);
-    HS_TRY(lower_computation(l, c, in, b));
-    memcpy(out, root_leaves(l, i, b, c, i->shape), n * sizeof *out);
+  if (is_copy_half(i) || i->opcode == HLO_ASYNC_UPDATE || i->opcode == HLO_ASYNC_DONE) {
+    lower_half(l, i, b, out);
     return HS_GOOD;
   }
+  const hlo_computation *c = cpu_inlined(i);
+  if (c) return lower_inlined(l, i, c, b, out, n);
   return lower_plain(l, i, b, out, n);
 }
 
-static hs_status lower_computation(lower *l, const hlo_computation *c, const u32 *args,
+static hs_status lower_computation(cpu_lowering *l, const hlo_computation *c, const u32 *args,
                                    cpu_block *b) {
+  const hlo_instr *outer = l->at;
+  if (l->depth > BACKEND_MOST_NESTED) return backend_too_nested();
+  l->depth++;
   hlo_for_each_instr(i, c) {
     if (i->nuses == 0 && !hlo_is_root(i) && hlo_is_removable(i)) continue;
+    l->at = i;
     HS_TRY(lower_instr(l, i, args, b));
   }
+  l->depth--;
+  l->at = outer;
   return HS_GOOD;
 }
 
@@ -461,10 +384,10 @@ static bool loop_contains(const cpu_program *p, u32 outer, u32 inner) {
 }
 
 // Live ranges: a use inside of a loop that the definition is outside of extends to the loop's end.
-static void extend_uses(lower *l) {
+static void extend_uses(cpu_lowering *l) {
   cpu_program *p = l->p;
   for (size_t k = 0; k < l->uses.n; k++) {
-    use u = l->uses.v[k];
+    cpu_use u = l->uses.v[k];
     cpu_value *v = &p->values.v[u.value];
     i32 e = u.pos;
     for (u32 loop = u.loop; loop && !loop_contains(p, loop, v->loop);
@@ -488,7 +411,7 @@ static void collect_kernels(cpu_program *p, cpu_block *b) {
 }
 
 // Arguments become values. apply_aliases sets which of them are donated, from the module's header.
-static void make_arguments(lower *l, const hlo_computation *c) {
+static void make_arguments(cpu_lowering *l, const hlo_computation *c) {
   cpu_program *p = l->p;
   for (u32 k = 0; k < c->nparams; k++) p->nargs += hlo_shape_leaves(c->params[k]->shape);
   p->arg_value = HS_NEW_ARRAY(&p->arena, u32, p->nargs + 1);
@@ -496,25 +419,27 @@ static void make_arguments(lower *l, const hlo_computation *c) {
   p->arg_donated = HS_NEW_ARRAY(&p->arena, bool, p->nargs + 1);
   p->arg_shape = HS_NEW_ARRAY(&p->arena, const hlo_shape *, p->nargs + 1);
   u32 at = 0;
-  for (u32 k = 0; k < c->nparams; k++)
+  for (u32 k = 0; k < c->nparams; k++) {
+    l->at = c->params[k];
     for (u32 j = 0, n = hlo_shape_leaves(c->params[k]->shape); j < n; j++, at++) {
       p->arg_shape[at] = hlo_shape_leaf(c->params[k]->shape, j);
-      p->arg_value[at] = new_value(l, CPU_ARG, p->arg_shape[at], -1);
+      p->arg_value[at] = cpu_new_value(l, CPU_ARG, p->arg_shape[at], -1, j);
       p->values.v[p->arg_value[at]].index = at;
     }
+  }
 }
 
 static u32 leaf_at(const hlo_shape *s, hlo_ints index) {
   u32 at = 0;
   for (u32 k = 0; k < index.n; k++) {
     if (!hlo_shape_is_tuple(s) || index.v[k] < 0 || index.v[k] >= s->nelems) return CPU_NONE;
-    at += leaf_offset(s, index.v[k]);
+    at += cpu_leaf_offset(s, index.v[k]);
     s = s->elems[index.v[k]];
   }
   return hlo_shape_is_tuple(s) ? CPU_NONE : at;
 }
 
-static void apply_aliases(lower *l, const hlo_module *m) {
+static void apply_aliases(cpu_lowering *l, const hlo_module *m) {
   cpu_program *p = l->p;
   const hlo_attr *a = hlo_attrs_find(m->attrs, HLO_ATTR_INPUT_OUTPUT_ALIAS);
   const hlo_aliases *al = a ? a->v.p : NULL;
@@ -533,22 +458,22 @@ static void apply_aliases(lower *l, const hlo_module *m) {
 }
 
 // Every result leaf gets a value that aliases nothing: no argument, no constant, no other result.
-static void make_results(lower *l, const hlo_module *m) {
+static void make_results(cpu_lowering *l, const hlo_module *m) {
   cpu_program *p = l->p;
-  const hlo_instr *root = m->entry->root;
+  const hlo_instr *root = l->at = m->entry->root;
   p->nouts = hlo_shape_leaves(root->shape);
   p->out_value = HS_NEW_ARRAY(&p->arena, u32, p->nouts + 1);
   p->out_shape = HS_NEW_ARRAY(&p->arena, const hlo_shape *, p->nouts + 1);
-  i32 end = new_pos(l);
+  i32 end = cpu_new_pos(l);
   u8 *taken = hs_calloc(p->values.n + 1, 1);
   u32 nvalues = (u32)p->values.n;
   for (u32 k = 0; k < p->nouts; k++) {
     u32 v = l->leaves[root->id][k];
     p->out_shape[k] = hlo_shape_leaf(root->shape, k);
-    use_value(l, v, end);
+    cpu_use_value(l, v, end);
     if (p->values.v[v].kind != CPU_TEMP || (v < nvalues && taken[v])) {
       cpu_move mv = {
-          .src = v, .dst = new_value(l, CPU_TEMP, p->out_shape[k], end), .temp = CPU_NONE};
+          .src = v, .dst = cpu_new_value(l, CPU_TEMP, p->out_shape[k], end, k), .temp = CPU_NONE};
       hs_vec_push(&p->entry.moves, mv);
       v = mv.dst;
     } else taken[v] = 1;
@@ -558,8 +483,12 @@ static void make_results(lower *l, const hlo_module *m) {
   apply_aliases(l, m);
 }
 
-static hs_status lower_module(lower *l, const hlo_module *m) {
+// Lowered once for each path of calls that leads to it.
+static bool runs_called(const hlo_instr *i) { return hlo_op_has(i->opcode, HLO_F_CONTROL); }
+
+static hs_status lower_module(cpu_lowering *l, const hlo_module *m) {
   cpu_program *p = l->p;
+  HS_TRY(hlo_check_expansion(m, runs_called, "compiling for the cpu"));
   make_arguments(l, m->entry);
   HS_TRY(lower_computation(l, m->entry, p->arg_value, &p->entry));
   make_results(l, m);
@@ -568,14 +497,19 @@ static hs_status lower_module(lower *l, const hlo_module *m) {
   return HS_GOOD;
 }
 
-hs_status cpu_lower(const hlo_module *m, bool per_instruction, bool allow_fallback, u32 threads,
-                    cpu_program **out) {
+hs_status cpu_lower(const hlo_module *m, const cpu_lower_options *o, cpu_program **out) {
+  static const hlo_eval_options alone = {.nreplicas = 1, .npartitions = 1};
+  u32 replicas, partitions;
+  bool transfers;
   *out = NULL;
+  HS_TRY(hlo_eval_devices(m, o->one_device ? &alone : NULL, &replicas, &partitions, &transfers));
   cpu_program *p = hs_calloc(1, sizeof *p);
   p->m = m;
-  p->per_instruction = per_instruction;
-  p->allow_fallback = allow_fallback;
-  lower l = {.p = p, .leaves = hs_calloc(m->next_instr_id + 1, sizeof *l.leaves)};
+  p->per_instruction = o->per_instruction;
+  p->replicas = replicas;
+  p->partitions = partitions;
+  p->ndevices = replicas * partitions;
+  cpu_lowering l = {.p = p, .leaves = hs_calloc(m->next_instr_id + 1, sizeof *l.leaves)};
   hs_status s = HS_GOOD;
 #if HAVE_LLVM
   s = emit_unit_new(NULL, &p->unit);
@@ -583,14 +517,12 @@ hs_status cpu_lower(const hlo_module *m, bool per_instruction, bool allow_fallba
   if (hs_ok(s)) s = lower_module(&l, m);
 #if HAVE_LLVM
   double ms;
-  if (hs_ok(s)) s = emit_finish(p->unit, threads, &ms);
-#else
-  (void)threads;
+  if (hs_ok(s) && !o->plan_only) s = emit_finish(p->unit, o->threads, &ms);
 #endif
   hs_vec_free(&l.uses);
   hs_free(l.leaves);
   if (hs_ok(s)) s = cpu_assign(p);
-  if (hs_ok(s)) s = cpu_exec_prepare(p);
+  if (hs_ok(s) && !o->plan_only) s = cpu_exec_prepare(p);
   if (!hs_ok(s)) {
     cpu_program_free(p);
     return s;
@@ -629,12 +561,13 @@ void cpu_program_free(cpu_program *p) {
 static void dump_block(const cpu_program *p, const cpu_block *b, hs_buf *out, int indent) {
   for (size_t k = 0; k < b->steps.n; k++) {
     const cpu_step *s = &b->steps.v[k];
-    static const char *const kinds[] = {"emitted", "runtime", "evaluator", "while", "conditional"};
+    static const char *const kinds[] = {"emitted", "runtime", "called", "while", "conditional"};
     hs_buf_printf(out, "%5d %*s%%%s: %s", s->pos, indent, "", s->instr->name, kinds[s->kind]);
     if (s->kind == CPU_STEP_EMIT)
       hs_buf_printf(out, " %s, %lld chunks", emit_kind_name(s->kernel->kind),
                     (long long)s->kernel->chunks);
     if (s->kind == CPU_STEP_RT) hs_buf_printf(out, " %s", s->rt.kind);
+    if (s->kind == CPU_STEP_CALLED) hs_buf_printf(out, " (%s)", cpu_called_text(s->called));
     hs_buf_puts(out, ";");
     for (u32 j = 0; j < s->nvals; j++)
       if (s->vals[j] != CPU_NONE)

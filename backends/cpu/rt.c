@@ -11,7 +11,29 @@ static const cpu_rt_kind kinds[] = {
 #undef RT
 };
 
+// Kernels that move or combine elements take all of them for the result's type. HLO lets a shape
+// state another precision than the operands have.
+static bool mixed_precision(const hlo_instr *i) {
+  bool moves = hlo_op_has(i->opcode, HLO_F_MOVEMENT) && i->opcode != HLO_BITCAST_CONVERT &&
+               i->opcode != HLO_BITCAST;
+  if (!moves && i->opcode != HLO_SORT && i->opcode != HLO_SELECT_AND_SCATTER &&
+      i->opcode != HLO_REDUCE && i->opcode != HLO_REDUCE_WINDOW && i->opcode != HLO_TOPK)
+    return false;
+  u32 leaves = hlo_shape_leaves(i->shape);
+  for (u32 k = 0; k < i->noperands; k++) {
+    const hlo_shape *o = hlo_operand(i, k)->shape, *r = hlo_shape_leaf(i->shape, k % leaves);
+    if (hlo_shape_is_array(o) && hlo_dtype_is_float(o->dtype) && hlo_dtype_is_float(r->dtype) &&
+        o->dtype != r->dtype)
+      return true;
+  }
+  const hlo_computation *c = hlo_attr_comp(i, HLO_ATTR_TO_APPLY);
+  for (u32 k = 0; c && i->opcode == HLO_SORT && k < c->nparams; k++)
+    if (c->params[k]->shape->dtype != hlo_operand(i, k / 2)->shape->dtype) return true;
+  return false;
+}
+
 const cpu_rt_kind *cpu_rt_find(const hlo_instr *i) {
+  if (mixed_precision(i)) return NULL;
   for (size_t k = 0; k < HS_COUNT(kinds); k++)
     if (kinds[k].opcode == i->opcode && kinds[k].supports(i)) return &kinds[k];
   return NULL;

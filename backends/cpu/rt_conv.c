@@ -12,8 +12,8 @@
 // reordered (they are small); images are reordered only when there is no kernel for their order.
 // batch_group_count of a forward convolution, negative padding, other types, and what oneDNN
 // has no kernel for run through a plain loop nest, vectorized over output features.
-#include <complex.h>
 
+#include "backends/cpu/cx.h"
 #include "backends/cpu/cpu.h"
 
 #if HAVE_DNNL
@@ -120,7 +120,7 @@ typedef struct plain_job {
   void *o;
 } plain_job;
 
-#define DEFINE_PLAIN(name, T)                                                                    \
+#define DEFINE_PLAIN(name, T, times)                                                             \
   static void name(void *ctx, i64 chunk, u32 thread) {                                           \
     (void)thread;                                                                                \
     const plain_job *j = ctx;                                                                    \
@@ -162,18 +162,20 @@ typedef struct plain_job {
             T v = x[k * c->lf];                                                                  \
             const T *ww = w + (t * c->IC + k) * c->OC + g * ocg;                                 \
             if (c->of == 1)                                                                      \
-              for (i64 f = 0; f < ocg; f++) y[f] += v * ww[f];                                   \
+              for (i64 f = 0; f < ocg; f++) y[f] += times(v, ww[f]);                             \
             else                                                                                 \
-              for (i64 f = 0; f < ocg; f++) y[f * c->of] += v * ww[f];                           \
+              for (i64 f = 0; f < ocg; f++) y[f * c->of] += times(v, ww[f]);                     \
           }                                                                                      \
         }                                                                                        \
       }                                                                                          \
     }                                                                                            \
   }
-DEFINE_PLAIN(plain_f32, float)
-DEFINE_PLAIN(plain_f64, double)
-DEFINE_PLAIN(plain_u64, u64)
-DEFINE_PLAIN(plain_c128, double complex)
+#define TIMES(a, b) ((a) * (b))
+DEFINE_PLAIN(plain_f32, float, TIMES)
+DEFINE_PLAIN(plain_f64, double, TIMES)
+DEFINE_PLAIN(plain_u64, u64, TIMES)
+DEFINE_PLAIN(plain_c128, double complex, cpu_times_c128)
+#undef TIMES
 
 typedef enum wide { W_F32, W_F64, W_U64, W_C128 } wide;
 static wide wide_type(const conv *c) {
@@ -521,7 +523,9 @@ static bool dnnl_setup(conv *c, i64 *scratch) {
 }
 
 static hs_status execute(dnnl_primitive_t p, const dnnl_exec_arg_t *args, int n) {
+  cpu_par_hand_over(true);
   dnnl_status_t st = dnnl_primitive_execute(p, cpu_dnnl_stream(), n, args);
+  cpu_par_hand_over(false);
   return st == dnnl_success
              ? HS_GOOD
              : hs_fail(HS_E_RUN, "oneDNN convolution failed with status %d", (int)st);
@@ -642,7 +646,10 @@ hs_status cpu_convolution_prepare(const hlo_instr *i, cpu_rt *out) {
     mode first = c->mode;
     for (int attempt = 0; attempt < 2; attempt++) {
       set_dnnl_scratch(c, &out->scratch_bytes);
-      if (dnnl_setup(c, &out->scratch_bytes)) {
+      cpu_par_hand_over(true);
+      bool made = dnnl_setup(c, &out->scratch_bytes);
+      cpu_par_hand_over(false);
+      if (made) {
         out->kind = names[c->mode];
         return HS_GOOD;
       }

@@ -4,14 +4,29 @@
 // type and collapse; otherwise in f32 through packed copies), and s8 times s8 to s32 where its sums
 // are exact. Its reference implementations are slower than our own loops and are refused. Below
 // 8192 multiplications, and for M = 1 or N = 1, a primitive costs more than the work.
+//
+// A product is split into pieces by its shape, and the pool runs them, each in one thread: oneDNN's
+// own threads would compete with the pool for the cores, and its barriers cost a time slice where a
+// core is busy with another process. The result does not depend on the number of threads.
 #include "backends/cpu/rt_dot.h"
 
 #if HAVE_DNNL
 #include <dnnl.h>
 
+// Part of the product: its own arrays, its own scratch memory and stream, so that several run at
+// the same time.
+typedef struct piece {
+  dnnl_primitive_t prim;  // shared by pieces of the same extents
+  bool owns;
+  dnnl_memory_t a, b, c, scratch;
+  dnnl_stream_t stream;
+  i64 at_a, at_b, at_c;  // bytes
+} piece;
+
+enum { MOST_PIECES = 16 };
 struct dot_dnnl {
-  dnnl_primitive_t prim;
-  dnnl_memory_t a, b, c;
+  u32 n;
+  piece v[MOST_PIECES];
 };
 
 // Are its sums of s8 products exact? Without VNNI it adds pairs of products in 16 bits, which
@@ -24,57 +39,127 @@ static bool exact_s8(const char *impl, i64 K) {
                           dnnl_cpu_isa_avx512_core_vnni);
 }
 
+static void free_piece(piece *p) {
+  dnnl_memory_t *m[] = {&p->a, &p->b, &p->c, &p->scratch};
+  for (size_t k = 0; k < HS_COUNT(m); k++)
+    if (*m[k]) dnnl_memory_destroy(*m[k]);
+  if (p->stream) dnnl_stream_destroy(p->stream);
+  if (p->prim && p->owns) dnnl_primitive_destroy(p->prim);
+}
+
 void cpu_dot_dnnl_free(dot_dnnl *p) {
-  if (!p) return;
-  if (p->prim) dnnl_primitive_destroy(p->prim);
-  if (p->a) dnnl_memory_destroy(p->a);
-  if (p->b) dnnl_memory_destroy(p->b);
-  if (p->c) dnnl_memory_destroy(p->c);
+  for (u32 k = 0; p && k < p->n; k++) free_piece(&p->v[k]);
   hs_free(p);
 }
 
-// Makes a primitive for operands and a result of these types with the strides of d->a, d->b, d->c;
-// NULL when oneDNN has none worth using.
-static dot_dnnl *new_primitive(const dot *d, dnnl_data_type_t ta, dnnl_data_type_t tb,
-                               dnnl_data_type_t tc) {
+// One product of the extents and with the strides of d; like: a piece of the same extents, or NULL.
+// False when oneDNN has no primitive worth using.
+static bool make_piece(const dot *d, dnnl_data_type_t ta, dnnl_data_type_t tb, dnnl_data_type_t tc,
+                       const piece *like, piece *p) {
   dnnl_engine_t eng = cpu_dnnl_engine();
-  if (!eng) return NULL;
   dnnl_memory_desc_t a, b, c;
   dnnl_dims_t da = {d->B, d->M, d->K}, db = {d->B, d->K, d->N}, dc = {d->B, d->M, d->N};
   dnnl_dims_t sa = {d->a.b, d->a.r, d->a.c}, sb = {d->b.b, d->b.r, d->b.c},
               sc = {d->c.b, d->c.r, d->c.c};
   int r = d->B == 1 ? 2 : 3, o = 3 - r;
-  if (dnnl_memory_desc_init_by_strides(&a, r, da + o, ta, sa + o) ||
-      dnnl_memory_desc_init_by_strides(&b, r, db + o, tb, sb + o) ||
-      dnnl_memory_desc_init_by_strides(&c, r, dc + o, tc, sc + o))
-    return NULL;
   dnnl_matmul_desc_t md;
+  dnnl_primitive_attr_t attr = NULL;
   dnnl_primitive_desc_t pd = NULL;
-  if (dnnl_matmul_desc_init(&md, &a, &b, NULL, &c)) return NULL;
-  if (dnnl_primitive_desc_create(&pd, &md, NULL, eng, NULL)) return NULL;
+  if (!eng || dnnl_memory_desc_init_by_strides(&a, r, da + o, ta, sa + o) ||
+      dnnl_memory_desc_init_by_strides(&b, r, db + o, tb, sb + o) ||
+      dnnl_memory_desc_init_by_strides(&c, r, dc + o, tc, sc + o) ||
+      dnnl_matmul_desc_init(&md, &a, &b, NULL, &c) || dnnl_primitive_attr_create(&attr))
+    return false;
+  dnnl_primitive_attr_set_scratchpad_mode(attr, dnnl_scratchpad_mode_user);
+  dnnl_status_t st = dnnl_primitive_desc_create(&pd, &md, attr, eng, NULL);
+  dnnl_primitive_attr_destroy(attr);
+  if (st) return false;
   const char *impl = NULL;
   dnnl_primitive_desc_query(pd, dnnl_query_impl_info_str, 0, &impl);
-  dot_dnnl *p = hs_calloc(1, sizeof *p);
-  bool ok = impl && !strstr(impl, "ref") && (ta != dnnl_s8 || exact_s8(impl, d->K)) &&
-            dnnl_primitive_create(&p->prim, pd) == dnnl_success &&
-            dnnl_memory_create(&p->a, &a, eng, DNNL_MEMORY_NONE) == dnnl_success &&
-            dnnl_memory_create(&p->b, &b, eng, DNNL_MEMORY_NONE) == dnnl_success &&
-            dnnl_memory_create(&p->c, &c, eng, DNNL_MEMORY_NONE) == dnnl_success;
+  bool ok = impl && !strstr(impl, "ref") && (ta != dnnl_s8 || exact_s8(impl, d->K));
+  p->owns = ok && !like && dnnl_primitive_create(&p->prim, pd) == dnnl_success;
+  if (like) p->prim = like->prim;
+  const dnnl_memory_desc_t *scratch = dnnl_primitive_desc_query_md(pd, dnnl_query_scratchpad_md, 0);
+  ok = ok && p->prim && dnnl_memory_create(&p->a, &a, eng, DNNL_MEMORY_NONE) == dnnl_success &&
+       dnnl_memory_create(&p->b, &b, eng, DNNL_MEMORY_NONE) == dnnl_success &&
+       dnnl_memory_create(&p->c, &c, eng, DNNL_MEMORY_NONE) == dnnl_success &&
+       dnnl_memory_create(&p->scratch, scratch, eng, DNNL_MEMORY_ALLOCATE) == dnnl_success &&
+       dnnl_stream_create(&p->stream, eng, dnnl_stream_default_flags) == dnnl_success;
   dnnl_primitive_desc_destroy(pd);
-  if (ok) return p;
+  return ok;
+}
+
+// What is split, by shapes alone: batches where there are several, else rows or columns, whichever
+// are more. A piece has PIECE_WORK multiplications at least.
+#define PIECE_WORK ((i64)1 << 20)
+static i64 *split(dot *part, u32 *n) {
+  i64 work = hs_mul_sat_i64(hs_mul_sat_i64(part->B, part->M), hs_mul_sat_i64(part->N, part->K));
+  i64 *along = part->B >= 4 ? &part->B : part->M >= part->N ? &part->M : &part->N;
+  i64 smallest = along == &part->B ? 1 : 16;  // rows or columns of a piece
+  i64 most = HS_MIN(work / PIECE_WORK, *along / smallest);
+  *n = (u32)HS_MAX(HS_MIN(most, (i64)MOST_PIECES), 1);
+  return along;
+}
+
+// Primitives for operands and a result of these types with the strides of d->a, d->b, d->c; NULL
+// when oneDNN has none worth using.
+static dot_dnnl *new_primitive(const dot *d, dnnl_data_type_t ta, dnnl_data_type_t tb,
+                               dnnl_data_type_t tc) {
+  dot part = *d;
+  u32 n;
+  i64 *along = split(&part, &n), extent = *along, made = 0;
+  dot_dnnl *p = hs_calloc(1, sizeof *p);
+  for (u32 k = 0; k < n; k++) {
+    i64 lo = extent * k / n;
+    piece *x = &p->v[p->n++],
+          *like = k && *along == extent * (k + 1) / n - lo ? &p->v[k - 1] : NULL;
+    *along = extent * (k + 1) / n - lo;
+    i64 sa = along == &part.B   ? d->a.b
+             : along == &part.M ? d->a.r
+                                : 0,
+        sb = along == &part.B   ? d->b.b
+             : along == &part.N ? d->b.c
+                                : 0,
+        sc = along == &part.B   ? d->c.b
+             : along == &part.M ? d->c.r
+                                : d->c.c;
+    x->at_a = lo * sa * (i64)dnnl_data_type_size(ta);
+    x->at_b = lo * sb * (i64)dnnl_data_type_size(tb);
+    x->at_c = lo * sc * (i64)dnnl_data_type_size(tc);
+    made += make_piece(&part, ta, tb, tc, like, x);
+  }
+  if (made == n) return p;
   cpu_dot_dnnl_free(p);
   return NULL;
 }
 
+typedef struct product {
+  const dot_dnnl *p;
+  const char *a, *b;
+  char *c;
+  _Atomic int status;  // of oneDNN; the first that is not 0
+} product;
+
+static void run_piece(void *ctx, i64 k, u32 thread) {
+  (void)thread;
+  product *x = ctx;
+  const piece *p = &x->p->v[k];
+  dnnl_memory_set_data_handle(p->a, (void *)(uintptr_t)(x->a + p->at_a));
+  dnnl_memory_set_data_handle(p->b, (void *)(uintptr_t)(x->b + p->at_b));
+  dnnl_memory_set_data_handle(p->c, x->c + p->at_c);
+  const dnnl_exec_arg_t args[] = {{DNNL_ARG_SRC, p->a},
+                                  {DNNL_ARG_WEIGHTS, p->b},
+                                  {DNNL_ARG_DST, p->c},
+                                  {DNNL_ARG_SCRATCHPAD, p->scratch}};
+  dnnl_status_t st = dnnl_primitive_execute(p->prim, p->stream, 4, args);
+  if (st) x->status = (int)st;
+}
+
 hs_status cpu_dot_dnnl_run(const dot *d, const void *a, const void *b, void *c) {
-  const dot_dnnl *p = d->dnnl;
-  dnnl_memory_set_data_handle(p->a, (void *)(uintptr_t)a);
-  dnnl_memory_set_data_handle(p->b, (void *)(uintptr_t)b);
-  dnnl_memory_set_data_handle(p->c, c);
-  dnnl_exec_arg_t args[] = {{DNNL_ARG_SRC, p->a}, {DNNL_ARG_WEIGHTS, p->b}, {DNNL_ARG_DST, p->c}};
-  dnnl_status_t st = dnnl_primitive_execute(p->prim, cpu_dnnl_stream(), 3, args);
-  return st == dnnl_success ? HS_GOOD
-                            : hs_fail(HS_E_RUN, "oneDNN matmul failed with status %d", (int)st);
+  product x = {.p = d->dnnl, .a = a, .b = b, .c = c};
+  cpu_par_for(run_piece, &x, x.p->n);
+  return x.status == 0 ? HS_GOOD
+                       : hs_fail(HS_E_RUN, "oneDNN matmul failed with status %d", x.status);
 }
 
 static bool dnnl_type(hlo_dtype t, dnnl_data_type_t *out) {

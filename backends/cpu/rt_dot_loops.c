@@ -4,7 +4,7 @@
 // The compiler vectorizes them (target_clones: one copy per instruction set, chosen when the worker
 // starts). Each chunk computes a block of the result and adds its products in an order that depends
 // on the shape only, so that 1 thread and N threads give the same bits.
-#include <complex.h>
+#include "backends/cpu/cx.h"
 
 #include "backends/cpu/rt_dot.h"
 
@@ -59,18 +59,18 @@ DEFINE_GEMM(gemm_f32, float)
 DEFINE_GEMM(gemm_f64, double)
 DEFINE_GEMM(gemm_u32, u32)
 DEFINE_GEMM(gemm_u64, u64)
-#define DEFINE_GEMM_PLAIN(name, T)                                               \
+#define DEFINE_GEMM_PLAIN(name, T, times)                                        \
   static void name(const T *a, const T *b, T *c, const dot *d, i64 m0, i64 m1) { \
     for (i64 m = m0; m < m1; m++)                                                \
       for (i64 n = 0; n < d->N; n++) {                                           \
         T s = 0;                                                                 \
         for (i64 k = 0; k < d->K; k++)                                           \
-          s += a[m * d->a.r + k * d->a.c] * b[k * d->b.r + n * d->b.c];          \
+          s += times(a[m * d->a.r + k * d->a.c], b[k * d->b.r + n * d->b.c]);    \
         c[m * d->c.r + n * d->c.c] = s;                                          \
       }                                                                          \
   }
-DEFINE_GEMM_PLAIN(gemm_c64, float complex)
-DEFINE_GEMM_PLAIN(gemm_c128, double complex)
+DEFINE_GEMM_PLAIN(gemm_c64, float complex, cpu_times_c64)
+DEFINE_GEMM_PLAIN(gemm_c128, double complex, cpu_times_c128)
 
 // Dot products of 16-bit values, contiguous along k, in tiles of 4 x 2: a multiply-add of pairs
 // (vpmaddwd) per 16 of them. A tile at the edge computes its last row or column again. The products

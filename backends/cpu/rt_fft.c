@@ -46,8 +46,9 @@ static bool plan_line(line_plan *p, i64 n, bool inverse) {
       rest = 1;
     }
   }
-  p->cosine = hs_alloc(sizeof(double) * (size_t)n);
-  p->sine = hs_alloc(sizeof(double) * (size_t)n);
+  p->cosine = hs_try_alloc(sizeof(double) * (size_t)n);
+  p->sine = hs_try_alloc(sizeof(double) * (size_t)n);
+  if (!p->cosine || !p->sine) return false;
   for (i64 k = 0; k < n; k++) {
     double a = 2 * M_PI * (double)k / (double)n;
     p->cosine[k] = cos(a);
@@ -128,6 +129,7 @@ DEFINE_PASSES(passes_f64, double)
 
 // A set of lines along one dim: how to read and write them.
 typedef struct pass_job {
+  bool failed;  // set by any thread that had no memory for its lines
   const fft *f;
   const line_plan *p;
   const char *src;
@@ -145,10 +147,11 @@ static i64 line_at(i64 line, i64 inner, i64 len) {
 #define DEFINE_CHUNK(name, T, passes)                                                              \
   static void name(void *ctx, i64 chunk, u32 thread) {                                             \
     (void)thread;                                                                                  \
-    const pass_job *j = ctx;                                                                       \
+    pass_job *j = ctx;                                                                             \
     i64 n = j->p->n, l0 = chunk * LANES, nl = HS_MIN(j->lines - l0, (i64)LANES), size = n * LANES; \
-    T *x = hs_alloc(sizeof(T) * 4 * (size_t)size), *xr = x, *xi = x + size, *yr = x + 2 * size,    \
-      *yi = x + 3 * size;                                                                          \
+    T *x = hs_try_alloc(sizeof(T) * 4 * (size_t)size);                                             \
+    if (!x) return __atomic_store_n(&j->failed, true, __ATOMIC_RELAXED);                           \
+    T *xr = x, *xi = x + size, *yr = x + 2 * size, *yi = x + 3 * size;                             \
     memset(x, 0, sizeof(T) * 2 * (size_t)size);                                                    \
     const T *src = (const T *)(const void *)j->src;                                                \
     T *dst = (T *)(void *)j->dst;                                                                  \
@@ -186,8 +189,8 @@ static i64 line_at(i64 line, i64 inner, i64 len) {
 DEFINE_CHUNK(chunk_f32, float, passes_f32)
 DEFINE_CHUNK(chunk_f64, double, passes_f64)
 
-static void transform(const fft *f, u32 k, const void *src, bool src_real, bool half,
-                      const i64 *src_dims, void *dst, bool dst_real, const i64 *dst_dims) {
+static hs_status transform(const fft *f, u32 k, const void *src, bool src_real, bool half,
+                           const i64 *src_dims, void *dst, bool dst_real, const i64 *dst_dims) {
   u32 d = f->rank - f->nd + k;
   pass_job j = {.f = f,
                 .p = &f->plan[k],
@@ -210,6 +213,8 @@ static void transform(const fft *f, u32 k, const void *src, bool src_real, bool 
     if (q != d) j.lines *= src_dims[q];
   if (j.lines && j.p->n)
     cpu_par_for(f->wide ? chunk_f64 : chunk_f32, &j, (j.lines + LANES - 1) / LANES);
+  return j.failed ? hs_fail(HS_E_NO_MEMORY, "no memory for lines of %lld", (long long)j.p->n)
+                  : HS_GOOD;
 }
 
 static hs_status run_fft(void *state, void *const *bufs, void *scratch) {
@@ -219,15 +224,15 @@ static hs_status run_fft(void *state, void *const *bufs, void *scratch) {
   if (f->type == HLO_FFT_TYPE_IRFFT) {
     const void *at = bufs[0];
     for (u32 k = 0; k < last; k++) {
-      transform(f, k, at, false, false, f->in, scratch, false, f->in);
+      HS_TRY(transform(f, k, at, false, false, f->in, scratch, false, f->in));
       at = scratch;
     }
-    transform(f, last, at, false, true, f->in, bufs[1], true, f->out);
-    return HS_GOOD;
+    return transform(f, last, at, false, true, f->in, bufs[1], true, f->out);
   }
-  transform(f, last, bufs[0], f->type == HLO_FFT_TYPE_RFFT, false, f->in, bufs[1], false, f->out);
+  HS_TRY(transform(f, last, bufs[0], f->type == HLO_FFT_TYPE_RFFT, false, f->in, bufs[1], false,
+                   f->out));
   for (u32 k = last; k-- > 0;)
-    transform(f, k, bufs[1], false, false, f->out, bufs[1], false, f->out);
+    HS_TRY(transform(f, k, bufs[1], false, false, f->out, bufs[1], false, f->out));
   return HS_GOOD;
 }
 
@@ -269,7 +274,11 @@ hs_status cpu_fft_prepare(const hlo_instr *i, cpu_rt *out) {
   bool inverse = f->type == HLO_FFT_TYPE_IFFT || f->type == HLO_FFT_TYPE_IRFFT;
   for (u32 k = 0; k < len.n; k++) {
     f->len[k] = len.v[k];
-    plan_line(&f->plan[k], len.v[k], inverse);
+    if (!plan_line(&f->plan[k], len.v[k], inverse)) {
+      free_fft(f);
+      return hs_fail(HS_E_NO_MEMORY, "no memory for a transform of length %lld",
+                     (long long)len.v[k]);
+    }
   }
   *out = (cpu_rt){.kind = "fft",
                   .state = f,

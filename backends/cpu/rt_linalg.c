@@ -219,16 +219,38 @@ static i64 config_int(const hlo_instr *i, const char *key) {
   return (i64)hlo_config_number(i, NULL, key, -1);
 }
 
+// A letter of LAPACK's, one of these; or absent, where that has a meaning.
+static bool is_letter(const hlo_instr *i, const char *key, const char *letters, bool absent) {
+  i64 v = config_int(i, key);
+  return v < 0 ? absent : v > 0 && v < 128 && strchr(letters, (int)v) != NULL;
+}
+static bool has_matrices(const hlo_shape *s) {
+  return hlo_shape_is_array(s) && s->rank >= 2 && matrix_type(s->dtype);
+}
+static bool is_square(const hlo_shape *s) { return s->dims[s->rank - 1] == s->dims[s->rank - 2]; }
+
+static bool trsm_supports(const hlo_instr *i) {
+  if (i->noperands != 2 || !is_letter(i, "uplo", "LU", false) ||
+      !is_letter(i, "side", "LR", false) || !is_letter(i, "diag", "NU", true) ||
+      !is_letter(i, "trans_x", "NTC", true))
+    return false;
+  const hlo_shape *s = i->shape, *a = hlo_operand(i, 0)->shape, *b = hlo_operand(i, 1)->shape;
+  if (!has_matrices(s) || !has_matrices(a) || !is_square(a) || b->logical != s->logical ||
+      a->dtype != s->dtype || batch_of(a) != batch_of(s))
+    return false;
+  return a->dims[a->rank - 1] == s->dims[s->rank - (config_int(i, "side") == 'L' ? 2 : 1)];
+}
+
 bool cpu_custom_call_supports(const hlo_instr *i) {
   switch (which_custom(i)) {
   case CUSTOM_TOPK: return cpu_topk_supports(i);
   case CUSTOM_POTRF:
     return i->noperands == 1 && hlo_shape_is_tuple(i->shape) && i->shape->nelems == 2 &&
-           matrix_type(hlo_operand(i, 0)->shape->dtype) && i->shape->elems[1]->dtype == HLO_S32 &&
-           config_int(i, "uplo") >= 0;
-  case CUSTOM_TRSM:
-    return i->noperands == 2 && hlo_shape_is_array(i->shape) && matrix_type(i->shape->dtype) &&
-           config_int(i, "uplo") >= 0 && config_int(i, "side") >= 0;
+           i->shape->elems[1]->dtype == HLO_S32 && has_matrices(hlo_operand(i, 0)->shape) &&
+           i->shape->elems[0]->logical == hlo_operand(i, 0)->shape->logical &&
+           i->shape->elems[1]->elements == batch_of(hlo_operand(i, 0)->shape) &&
+           is_square(hlo_operand(i, 0)->shape) && is_letter(i, "uplo", "LU", false);
+  case CUSTOM_TRSM: return trsm_supports(i);
   case CUSTOM_NONE: break;
   }
   return false;

@@ -62,17 +62,18 @@ static void copy_box(const box *b, u32 d, char *big, char *small, bool out) {
     return;
   }
   if (d + 1 == b->rank && b->run <= 16) {  // short runs: no call per element
-#define RUN(T)                                                                              \
-  for (i64 k = 0; k < b->dims[d]; k++) {                                                    \
-    if (out) *(T *)(void *)(small + k * b->small[d]) = *(T *)(void *)(big + k * b->big[d]); \
-    else *(T *)(void *)(big + k * b->big[d]) = *(T *)(void *)(small + k * b->small[d]);     \
-  }                                                                                         \
+    // At any alignment: what is moved may begin at any element of a narrower type.
+#define RUN(N)                                                                    \
+  for (i64 k = 0; k < b->dims[d]; k++) {                                          \
+    if (out) __builtin_memcpy(small + k * b->small[d], big + k * b->big[d], (N)); \
+    else __builtin_memcpy(big + k * b->big[d], small + k * b->small[d], (N));     \
+  }                                                                               \
   return;
     switch (b->run) {
-    case 1: RUN(u8)
-    case 2: RUN(u16)
-    case 4: RUN(u32)
-    case 8: RUN(u64)
+    case 1: RUN(1)
+    case 2: RUN(2)
+    case 4: RUN(4)
+    case 8: RUN(8)
     default: break;
     }
 #undef RUN
@@ -210,7 +211,8 @@ typedef struct gather {
 } gather;
 
 bool cpu_gather_supports(const hlo_instr *i) {
-  return hlo_shape_is_array(i->shape) && plain_index(hlo_operand(i, 1)->shape->dtype);
+  return hlo_shape_is_array(i->shape) && hlo_operand(i, 0)->shape->elements &&
+         plain_index(hlo_operand(i, 1)->shape->dtype);
 }
 
 typedef struct gather_job {
@@ -218,6 +220,7 @@ typedef struct gather_job {
   char *op;
   const char *idx;
   char *out;
+  bool failed;  // set by any thread that had no memory for a slice
 } gather_job;
 
 static void gather_one(const gather_job *j, i64 n, char *tmp) {
@@ -237,10 +240,11 @@ static void gather_one(const gather_job *j, i64 n, char *tmp) {
 
 static void gather_chunk(void *ctx, i64 k, u32 thread) {
   (void)thread;
-  const gather_job *j = ctx;
+  gather_job *j = ctx;
   char local[4096], *tmp = local;
   if (!j->g->direct && j->g->slice_bytes > (i64)sizeof local)
-    tmp = hs_alloc((size_t)j->g->slice_bytes);
+    tmp = hs_try_alloc((size_t)j->g->slice_bytes);
+  if (!tmp) return __atomic_store_n(&j->failed, true, __ATOMIC_RELAXED);
   for (i64 n = k * j->g->chunk, end = HS_MIN(n + j->g->chunk, j->g->slices); n < end; n++)
     gather_one(j, n, tmp);
   if (tmp != local) hs_free(tmp);
@@ -250,9 +254,11 @@ static hs_status run_gather(void *state, void *const *bufs, void *scratch) {
   (void)scratch;
   const gather *g = state;
   if (g->slice_bytes == 0 || g->slices == 0) return HS_GOOD;
-  gather_job j = {g, bufs[0], bufs[1], bufs[2]};
+  gather_job j = {g, bufs[0], bufs[1], bufs[2], false};
   cpu_par_for(gather_chunk, &j, (g->slices + g->chunk - 1) / g->chunk);
-  return HS_GOOD;
+  return j.failed ? hs_fail(HS_E_NO_MEMORY, "no memory for slices of %lld bytes",
+                            (long long)g->slice_bytes)
+                  : HS_GOOD;
 }
 
 hs_status cpu_gather_prepare(const hlo_instr *i, cpu_rt *out) {

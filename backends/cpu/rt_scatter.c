@@ -43,6 +43,14 @@ bool cpu_scatter_supports(const hlo_instr *i) {
   if (!c || n == 0 || n > MAXN || i->noperands != 2 * n + 1 ||
       !hlo_dtype_is_integer(hlo_operand(i, n)->shape->dtype))
     return false;
+  // operands, updates, results and the computation in the same precision
+  for (u32 k = 0; k < n; k++) {
+    const hlo_shape *r = hlo_shape_is_tuple(i->shape) ? i->shape->elems[k] : i->shape;
+    hlo_dtype from = hlo_operand(i, k)->shape->dtype;
+    if (r->dtype != from || hlo_operand(i, n + 1 + k)->shape->dtype != from ||
+        c->params[k]->shape->dtype != from || c->params[n + k]->shape->dtype != from)
+      return false;
+  }
   if (cpu_scalar_ok(c)) return true;
   hlo_dtype t = hlo_operand(i, 0)->shape->dtype;
   return n == 1 && cpu_combine_of(c) == CPU_COMB_SECOND && hlo_dtype_is_array(t);
@@ -338,7 +346,7 @@ static void one_window(const sas_job *j, const i64 *at, i64 src) {
     *(float *)(void *)to += *(const float *)(const void *)from;
     return;
   }
-  const void *in[2] = {from, to};
+  const void *in[2] = {to, from};  // what is there, then what comes, as in scatter
   void *out[1] = {to};
   cpu_scalar_run(s->scatter, in, out);
 }

@@ -202,17 +202,15 @@ static void merge_indices(const by_cmp *c, u32 *a, u32 *t, i64 n) {
 
 static int key_bits(hlo_dtype t) { return HS_MAX(hlo_dtype_bits(t), 8); }
 
-// The permutation that sorts a line, into perm.
-static void sort_line(const sorter *s, char *const *line, u32 *perm) {
+// The permutation that sorts a line, into perm; `space` holds 2 * len items.
+static void sort_line(const sorter *s, char *const *line, u32 *perm, void *space) {
   i64 n = s->len;
   size_t e = s->key >= 0 ? hlo_dtype_storage(s->type[s->key]) : 0, step = e * (size_t)s->inner;
   if (s->key < 0) {
     by_cmp c = {.s = s, .line = line};
     for (u32 k = 0; k < s->n; k++) c.step[k] = hlo_dtype_storage(s->type[k]) * (size_t)s->inner;
-    u32 *t = hs_alloc(sizeof *t * (size_t)n);
     for (i64 k = 0; k < n; k++) perm[k] = (u32)k;
-    merge_indices(&c, perm, t, n);
-    hs_free(t);
+    merge_indices(&c, perm, space, n);
     return;
   }
   hlo_dtype kt = s->type[s->key];
@@ -220,7 +218,7 @@ static void sort_line(const sorter *s, char *const *line, u32 *perm) {
   const char *p = line[s->key];
   u64 mask = s->descending ? (bits == 64 ? ~(u64)0 : ((u64)1 << bits) - 1) : 0;
   if (bits <= 32) {
-    u64 *a = hs_alloc(sizeof *a * 2 * (size_t)n);
+    u64 *a = space;
     if (kt == HLO_F32)
       for (i64 k = 0; k < n; k++) {
         u32 b;
@@ -236,21 +234,20 @@ static void sort_line(const sorter *s, char *const *line, u32 *perm) {
     if (n < RADIX_MIN) merge_packed(a, a + n, n);
     else radix_sort_packed(a, a + n, n, bits);
     for (i64 k = 0; k < n; k++) perm[k] = (u32)a[k];
-    hs_free(a);
     return;
   }
-  item *a = hs_alloc(sizeof *a * 2 * (size_t)n);
+  item *a = space;
   for (i64 k = 0; k < n; k++)
     a[k] = (item){cpu_order_key(kt, p + (size_t)k * step, s->canonical) ^ mask, (u32)k};
   radix_sort(a, a + n, n, bits);
   for (i64 k = 0; k < n; k++) perm[k] = a[k].index;
-  hs_free(a);
 }
 
 typedef struct sort_job {
   const sorter *s;
   void *const *bufs;
   i64 per;
+  bool failed;  // set by any thread that had no memory for a line
 } sort_job;
 
 // Writes the permuted line; through a copy, so that operand and result may be the same array.
@@ -278,15 +275,20 @@ static void permute_line(const sorter *s, u32 k, const char *from, char *to, con
 
 static void sort_chunk(void *ctx, i64 chunk, u32 thread) {
   (void)thread;
-  const sort_job *j = ctx;
+  sort_job *j = ctx;
   const sorter *s = j->s;
-  u32 *perm = hs_alloc(sizeof *perm * (size_t)s->len);
-  char *tmp = hs_alloc(16 * (size_t)s->len), *line[64];
+  u32 *perm = hs_try_alloc(sizeof *perm * (size_t)s->len);
+  char *tmp = hs_try_alloc(2 * sizeof(item) * (size_t)s->len), *line[64];
+  if (!perm || !tmp) {
+    __atomic_store_n(&j->failed, true, __ATOMIC_RELAXED);
+    hs_free(tmp), hs_free(perm);
+    return;
+  }
   for (i64 l = chunk * j->per, end = HS_MIN(l + j->per, s->lines); l < end; l++) {
     size_t at = (size_t)(l / s->inner * s->len * s->inner + l % s->inner);
     for (u32 k = 0; k < s->n; k++)
       line[k] = (char *)j->bufs[k] + at * hlo_dtype_storage(s->type[k]);
-    sort_line(s, line, perm);
+    sort_line(s, line, perm, tmp);
     for (u32 k = 0; k < s->n; k++)
       permute_line(s, k, line[k], (char *)j->bufs[s->n + k] + at * hlo_dtype_storage(s->type[k]),
                    perm, tmp);
@@ -299,9 +301,10 @@ static hs_status run_sort(void *state, void *const *bufs, void *scratch) {
   (void)scratch;
   const sorter *s = state;
   if (s->len == 0 || s->lines == 0) return HS_GOOD;
-  sort_job j = {s, bufs, HS_MAX((i64)1, 4096 / s->len)};
+  sort_job j = {s, bufs, HS_MAX((i64)1, 4096 / s->len), false};
   cpu_par_for(sort_chunk, &j, (s->lines + j.per - 1) / j.per);
-  return HS_GOOD;
+  return j.failed ? hs_fail(HS_E_NO_MEMORY, "no memory to sort lines of %lld", (long long)s->len)
+                  : HS_GOOD;
 }
 
 static void free_sort(void *state) {
@@ -354,20 +357,27 @@ typedef struct topk_job {
   const char *in;
   char *values;
   i32 *indices;
+  bool failed;  // set by any thread that had no memory for a row
 } topk_job;
 
 // Keeps the best k in order; a new element only moves in when it beats the last. Ties go to the
 // lower index because later elements must be strictly better.
 static void topk_row(void *ctx, i64 row, u32 thread) {
   (void)thread;
-  const topk_job *j = ctx;
+  topk_job *j = ctx;
   const topk *t = j->t;
   size_t e = hlo_dtype_storage(t->type);
   const char *in = j->in + (size_t)(row * t->n) * e;
-  item *best = hs_alloc(sizeof *best * (size_t)HS_MAX(t->k, (i64)1)), *all = NULL;
+  bool whole = t->k > 128;  // sort everything: descending keys, index order among equals
+  item *best = hs_try_alloc(sizeof *best * (size_t)HS_MAX(t->k, (i64)1));
+  item *all = whole ? hs_try_alloc(sizeof *all * 2 * (size_t)t->n) : NULL;
   i64 have = 0;
-  if (t->k > 128) {  // sort everything: descending keys, index order among equals
-    all = hs_alloc(sizeof *all * 2 * (size_t)t->n);
+  if (!best || (whole && !all)) {
+    __atomic_store_n(&j->failed, true, __ATOMIC_RELAXED);
+    hs_free(all), hs_free(best);
+    return;
+  }
+  if (whole) {
     for (i64 x = 0; x < t->n; x++) {
       u64 key = cpu_order_key(t->type, in + (size_t)x * e, false);
       all[x] = (item){t->largest ? ~key : key, (u32)x};
@@ -394,9 +404,10 @@ static void topk_row(void *ctx, i64 row, u32 thread) {
 static hs_status run_topk(void *state, void *const *bufs, void *scratch) {
   (void)scratch;
   const topk *t = state;
-  topk_job j = {t, bufs[0], bufs[1], bufs[2]};
+  topk_job j = {t, bufs[0], bufs[1], bufs[2], false};
   if (t->n && t->k) cpu_par_for(topk_row, &j, t->rows);
-  return HS_GOOD;
+  return j.failed ? hs_fail(HS_E_NO_MEMORY, "no memory for the best of %lld", (long long)t->n)
+                  : HS_GOOD;
 }
 
 hs_status cpu_topk_prepare(const hlo_instr *i, cpu_rt *out) {

@@ -31,12 +31,9 @@ struct cpu_scalar {
 
 static bool is_real(hlo_dtype t) { return hlo_dtype_is_float(t); }
 
-static double fmax_nan(double a, double b) {
-  return a != a ? a : b != b ? b : a > b ? a : a < b ? b : signbit(a) ? b : a;
-}
-static double fmin_nan(double a, double b) {
-  return a != a ? a : b != b ? b : a < b ? a : a > b ? b : signbit(a) ? a : b;
-}
+// Of equal ones, as the two zeros are, the first.
+static double fmax_nan(double a, double b) { return a != a ? a : b > a || b != b ? b : a; }
+static double fmin_nan(double a, double b) { return a != a ? a : b < a || b != b ? b : a; }
 
 // False when there is no such operation on real numbers.
 static bool real_op(hlo_opcode op, reg a, reg b, reg *out) {
@@ -100,14 +97,16 @@ bool cpu_scalar_ok(const hlo_computation *c) {
 
 static reg load(hlo_dtype t, const void *p) {
   reg r;
-  if (t == HLO_F32) r.f = (double)*(const float *)p;
+  float f;
+  if (t == HLO_F32) memcpy(&f, p, sizeof f), r.f = (double)f;  // at any alignment
   else if (is_real(t)) r.f = hlo_elem_to_f64(t, p);
   else r.i = hlo_elem_to_i64(t, p);
   return r;
 }
 
 static void store(hlo_dtype t, void *p, reg r) {
-  if (t == HLO_F32) *(float *)p = (float)r.f;
+  float f = t == HLO_F32 ? (float)r.f : 0;
+  if (t == HLO_F32) memcpy(p, &f, sizeof f);
   else if (is_real(t)) hlo_elem_from_f64(t, p, r.f);
   else hlo_elem_from_i64(t, p, r.i);
 }

@@ -17,6 +17,7 @@ typedef struct served {
   hlo_module *m;
   cpu_program *p;
   u32 threads;
+  double dispatch_ms;  // of one run; -1 until it was measured
 } served;
 
 static HS_VEC(served *) programs;
@@ -38,6 +39,17 @@ static void free_served(served *s) {
 
 // ---- compile ------------------------------------------------------------------------------------
 
+static bool load_leaves(hlo_literal *l, const serve_map *blob, size_t *at) {
+  for (u32 k = 0; k < l->nchildren; k++)
+    if (!load_leaves(l->children[k], blob, at)) return false;
+  if (!hlo_shape_is_array(l->shape)) return true;
+  *at = block_align(*at);
+  if (*at > blob->n || l->bytes > blob->n - *at) return false;
+  if (l->bytes) memcpy(l->data, blob->p + *at, l->bytes);
+  *at += l->bytes;
+  return true;
+}
+
 // Sets the bytes of every constant; the text may have elided or rounded them.
 static hs_status load_constants(hlo_module *m, wire_reader *r, const serve_map *blob) {
   size_t at = 0;
@@ -49,13 +61,12 @@ static hs_status load_constants(hlo_module *m, wire_reader *r, const serve_map *
     hs_free(z);
     if (!i || i->opcode != HLO_CONSTANT)
       return hs_fail(HS_E_INTERNAL, "the worker read no constant %.*s", (int)name.n, name.p);
-    size_t n = block_leaf_bytes(i->shape);
-    at = (at + 63) & ~(size_t)63;
-    if (at + n > blob->n) return hs_fail(HS_E_INTERNAL, "constants are missing");
     hlo_literal *l;
     HS_TRY(hlo_literal_new(i->shape, &l));
-    memcpy(l->data, blob->p + at, n);
-    at += n;
+    if (!load_leaves(l, blob, &at)) {
+      hlo_literal_unref(l);
+      return hs_fail(HS_E_INTERNAL, "constants are missing");
+    }
     hlo_set_attr(i, (hlo_attr){.id = HLO_ATTR_LITERAL, .v.literal = l});
     hlo_literal_unref(l);  // the module holds its own reference
   }
@@ -65,7 +76,9 @@ static hs_status load_constants(hlo_module *m, wire_reader *r, const serve_map *
 static hs_status build(served *s, wire_reader *r, const serve_map *blob, hs_buf *reply) {
   s->id = (u64)wire_get_i64(r);
   s->threads = wire_get_u32(r);
-  bool per_instruction = wire_get_u32(r), fallback = wire_get_u32(r);
+  cpu_lower_options o = {.per_instruction = wire_get_u32(r)};
+  o.plan_only = wire_get_u32(r);
+  o.one_device = wire_get_u32(r);
   hs_str text = wire_get_str(r);
   serve_peak_rss(true);
   double cpu0 = serve_cpu_ms();
@@ -78,14 +91,15 @@ static hs_status build(served *s, wire_reader *r, const serve_map *blob, hs_buf 
   HS_TRY(load_constants(s->m, r, blob));
   worker_doing = "generating code";
   cpu_par_begin(s->threads);
-  hs_status st = cpu_lower(s->m, per_instruction, fallback, cpu_par_threads(), &s->p);
+  o.threads = cpu_par_threads();
+  hs_status st = cpu_lower(s->m, &o, &s->p);
   cpu_par_end();
   HS_TRY(st);
   const cpu_program *p = s->p;
   wire_put_f64(reply, (double)(hs_now_ns() - t0) / 1e6);
   wire_put_f64(reply, serve_cpu_ms() - cpu0);
   wire_put_i64(reply, serve_peak_rss(false));
-  size_t temp = per_instruction ? p->temp_live_bytes : p->temp_bytes;
+  size_t temp = o.per_instruction ? p->temp_live_bytes : p->temp_bytes;
   const i64 sizes[] = {(i64)p->arg_bytes, (i64)(p->out_bytes + p->alias_bytes), (i64)p->alias_bytes,
                        (i64)temp};
   for (size_t k = 0; k < HS_COUNT(sizes); k++) wire_put_i64(reply, sizes[k]);
@@ -96,7 +110,7 @@ static hs_status build(served *s, wire_reader *r, const serve_map *blob, hs_buf 
     wire_put_str(reply, e->instr->name);
     wire_put_str(reply, e->kind == CPU_STEP_EMIT ? emit_kind_name(e->kernel->kind)
                         : e->kind == CPU_STEP_RT ? e->rt.kind
-                                                 : "evaluator");
+                                                 : cpu_called_text(e->called));
   }
   return HS_GOOD;
 }
@@ -108,6 +122,7 @@ hs_status cpu_serve_compile(const void *payload, size_t n, const int *fds, u32 n
   HS_TRY(serve_map_fd(fds[0], false, &blob));
   wire_reader r = {payload, n, false};
   served *s = hs_calloc(1, sizeof *s);
+  s->dispatch_ms = -1;
   hs_status st = build(s, &r, &blob, reply);
   serve_unmap(&blob);
   if (!hs_ok(st)) {
@@ -165,37 +180,46 @@ static hs_status timed_run(void *arg, double *ms) {
   const run_request *x = arg;
   place_donated(x);
   u64 t0 = hs_now_ns();
+  if (x->s->p->probes) x->s->p->probes->start = t0;
   hs_status st = cpu_exec_run(x->s->p);
   *ms = (double)(hs_now_ns() - t0) / 1e6;
   return st;
 }
 
-static int by_ns(const void *a, const void *b) {
-  u64 x = *(const u64 *)a, y = *(const u64 *)b;
-  return x < y ? -1 : x > y;
-}
-
-// Median over a few runs of what each kernel took (all its executions in one run).
-static hs_status kernel_times(run_request *x, hs_buf *out) {
-  enum { RUNS = 9 };
+// Runs with probes: for half of the time asked for, 3 at least. *out is the caller's.
+static hs_status record_kernels(run_request *x, double seconds, prof_recording **out) {
+  enum { LEAST = 3, MOST = 1000 };
   cpu_program *p = x->s->p;
-  size_t n = p->kernels.n;
-  u64 *ns = hs_calloc(n * RUNS + 1, sizeof *ns), one[RUNS];
+  u32 n = (u32)p->kernels.n;
+  prof_recording *r = hs_calloc(1, sizeof *r);
+  HS_VEC(double) run_ms = {0}, ms = {0};
+  u64 *ns = hs_alloc((n + 1) * sizeof *ns);
+  r->calls = hs_calloc(n + 1, sizeof *r->calls);
+  r->events = hs_alloc(PROF_MOST_EVENTS * sizeof *r->events);
+  r->nkernels = n;
+  r->probe_ns = cpu_probe_ns();
   hs_status st = HS_GOOD;
-  double ms;
-  u32 runs = 0;
-  u64 t0 = hs_now_ns();
-  for (; runs < RUNS && hs_ok(st) && (runs == 0 || hs_now_ns() - t0 < 2000000000u); runs++) {
-    p->kernel_ns = ns + runs * n;
-    st = timed_run(x, &ms);
-  }
-  p->kernel_ns = NULL;
-  for (size_t k = 0; k < n && hs_ok(st); k++) {
-    for (u32 r = 0; r < runs; r++) one[r] = ns[r * n + k];
-    qsort(one, runs, sizeof *one, by_ns);
-    wire_put_f64(out, (double)one[runs / 2] / 1e6);
+  u64 begin = hs_now_ns();
+  for (u32 k = 0; hs_ok(st) && k < MOST; k++) {
+    if (k >= LEAST && (double)(hs_now_ns() - begin) * 1e-9 > seconds) break;
+    memset(ns, 0, n * sizeof *ns);
+    memset(r->calls, 0, n * sizeof *r->calls);
+    cpu_probes probes = {.ns = ns, .calls = r->calls, .events = r->events};
+    double one;
+    p->probes = &probes;
+    st = timed_run(x, &one);
+    p->probes = NULL;
+    hs_vec_push(&run_ms, one);
+    for (u32 j = 0; j < n; j++) hs_vec_push(&ms, (double)ns[j] * 1e-6);
+    r->nruns++;
+    r->nevents = probes.nevents;
+    r->dropped = probes.dropped;
   }
   hs_free(ns);
+  r->run_ms = run_ms.v;
+  r->ms = ms.v;
+  if (!hs_ok(st)) prof_recording_free(r), r = NULL;
+  *out = r;
   return st;
 }
 
@@ -226,6 +250,7 @@ static hs_status run_program(run_request *x, const backend_run_options *o, const
   cpu_program *p = x->s->p;
   u64 t0 = hs_now_ns();
   for (u32 k = 0; k < p->nargs; k++) place_argument(p, k, x->args.p + x->from[k]);
+  if (o->max_runs > 1 && x->s->dispatch_ms < 0) x->s->dispatch_ms = dispatch_ms(p);
   double transfer = (double)(hs_now_ns() - t0) / 1e6, first;
   HS_TRY(timed_run(x, &first));
   t0 = hs_now_ns();
@@ -237,21 +262,21 @@ static hs_status run_program(run_request *x, const backend_run_options *o, const
     at += (n + 63) & ~(size_t)63;
   }
   transfer += (double)(hs_now_ns() - t0) / 1e6;
-  hs_buf samples = {0}, kernels = {0};
+  hs_buf samples = {0};
+  prof_recording *kernels = NULL;
   hs_status st = serve_measure(o, first, timed_run, x, &samples);
-  if (hs_ok(st) && o->want_kernel_times) st = kernel_times(x, &kernels);
+  if (hs_ok(st) && o->want_kernel_times) st = record_kernels(x, o->max_seconds / 2, &kernels);
   if (hs_ok(st)) {
     const backend_timing t = {.first_ms = first,
                               .transfer_ms = transfer,
-                              .dispatch_ms = dispatch_ms(p),
+                              .dispatch_ms = x->s->dispatch_ms,
                               .runs = (u32)(samples.n / sizeof(double)),
                               .samples_ms = (double *)(void *)samples.p,
-                              .nkernels = (u32)(kernels.n / sizeof(double)),
-                              .kernel_ms = (double *)(void *)kernels.p};
+                              .kernels = kernels};
     block_put_timing(reply, &t);
   }
   hs_buf_free(&samples);
-  hs_buf_free(&kernels);
+  prof_recording_free(kernels);
   return st;
 }
 
@@ -259,7 +284,8 @@ static hs_status run_program(run_request *x, const backend_run_options *o, const
 hs_status cpu_serve_run(const void *payload, size_t n, const int *fds, u32 nfds, hs_buf *reply) {
   wire_reader r = {payload, n, false};
   served *s = find((u64)wire_get_i64(&r));
-  if (!s || nfds < 1) return hs_fail(HS_E_INTERNAL, "the worker has no such program");
+  if (!s || nfds < 1 || !s->p->addr)
+    return hs_fail(HS_E_INTERNAL, "the worker has no such program, or only its plan");
   backend_run_options o;
   wire_get(&r, &o, sizeof o);
   run_request x = {.s = s};
@@ -293,8 +319,12 @@ hs_status cpu_serve_dump(const void *payload, size_t n, const int *fds, u32 nfds
   served *s = find((u64)wire_get_i64(&r));
   hs_str what = wire_get_str(&r);
   if (!s) return hs_fail(HS_E_INTERNAL, "the worker has no such program");
-  if (hs_str_eq(what, HS_STR("buffers"))) cpu_dump_buffers(s->p, reply);
-  else if (hs_str_eq(what, HS_STR("schedule"))) cpu_dump_schedule(s->p, reply);
+  if (hs_str_eq(what, HS_STR("plan"))) {
+    prof_memory plan;
+    cpu_plan_of(s->p, &plan);
+    cpu_plan_put(&plan, reply);
+    prof_memory_free(&plan);
+  } else if (hs_str_eq(what, HS_STR("schedule"))) cpu_dump_schedule(s->p, reply);
 #if HAVE_LLVM
   if (hs_str_eq(what, HS_STR("schedule")) || hs_str_eq(what, HS_STR("llvm")) ||
       hs_str_eq(what, HS_STR("asm"))) {

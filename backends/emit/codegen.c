@@ -224,6 +224,8 @@ static void begin_function(cg *c, const char *name) {
                           LLVMFunctionType(LLVMVoidTypeInContext(c->ctx), params, 3, false));
   fn_attr(c, "prefer-vector-width", c->vector_bytes == 64 ? "512" : "256");
   fn_attr(c, "min-legal-vector-width", c->vector_bytes == 64 ? "512" : "256");
+  // The threads flush denormals (backends/cpu/par.c): no folding may count on their being there.
+  fn_attr(c, "denormal-fp-math", "preserve-sign,preserve-sign");
   unsigned nounwind = LLVMGetEnumAttributeKindForName("nounwind", 8);
   LLVMAddAttributeAtIndex(c->fn, (LLVMAttributeIndex)LLVMAttributeFunctionIndex,
                           LLVMCreateEnumAttribute(c->ctx, nounwind, 0));

@@ -88,6 +88,7 @@ hs_status emit_add(emit_unit *u, const hlo_instr *i, const emit_kernel **out) {
   } else {
     own_constants(b->n);
     (void)snprintf(b->name, sizeof b->name, "k%zu", u->bodies.n);
+    b->of = hs_arena_strndup(&b->arena, i->name, strlen(i->name));
     hs_vec_push(&u->bodies, b);
   }
   if (k->chunks == 0) k->fn = no_work;

@@ -6,11 +6,15 @@
 // outside ORC: LLVMTargetMachineEmitToMemoryBuffer, then LLVMOrcLLJITAddObjectFile, which is the
 // same call in every LLVM version and needs no thread-safe contexts. The pass list is short because
 // the code generator writes clean code: hoisted, in SSA form, unrolled.
+//
+// LLVM ends the process where it cannot go on (a fatal error, an assertion, a crash). That is the
+// worker's process; before it ends, it says which kernels this thread was compiling.
 #include "backends/emit/unit.h"
 #include "backends/emit/codegen.h"
 
 #include <llvm-c/Analysis.h>
 #include <llvm-c/Error.h>
+#include <llvm-c/ErrorHandling.h>
 #include <llvm-c/LLJIT.h>
 #include <llvm-c/Orc.h>
 #include <llvm-c/Support.h>
@@ -18,6 +22,10 @@
 #include <llvm-c/TargetMachine.h>
 #include <llvm-c/Transforms/PassBuilder.h>
 #include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+
+#include "backends/worker.h"
 
 #define KERNELS_PER_MODULE 8
 #define PASSES "function(early-cse,instcombine<no-verify-fixpoint>,early-cse)"
@@ -29,7 +37,28 @@ struct emit_jit {
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static char *host_cpu, *host_features;
+
+// What this thread compiles: "compiling dot.3", or "compiling one of dot.3, add.4, ..." where LLVM
+// has several at a time.
+static _Thread_local char doing[400];
+static void set_doing(u32 n, emit_body *const *bodies) {
+  size_t at = 0;
+  for (u32 k = 0; k < n && at < sizeof doing; k++) {
+    const char *before = k ? ", " : n > 1 ? "compiling one of " : "compiling ";
+    at += (size_t)snprintf(doing + at, sizeof doing - at, "%s%s", before, bodies[k]->of);
+  }
+  worker_doing_here = n ? doing : NULL;
+}
+
+static void fatal_error(const char *reason) {
+  const char *here = worker_doing_here;
+  worker_last_words(here ? here : worker_doing, reason);
+  (void)fprintf(stderr, "LLVM: %s\n", reason);
+  (void)raise(SIGABRT);  // LLVM would exit, with all that is registered for that
+}
+
 static void init_llvm(void) {
+  LLVMInstallFatalErrorHandler(fatal_error);
   (void)LLVMInitializeNativeTarget();
   (void)LLVMInitializeNativeAsmPrinter();
   (void)LLVMInitializeNativeAsmParser();
@@ -77,13 +106,32 @@ typedef struct context {
   LLVMTargetMachineRef tm;
   LLVMTargetDataRef layout;
   char *layout_text, *triple;
+  char *complaint;  // the first error that LLVM reported; NULL: none
 } context;
+
+// LLVM's own handler would end the process at an error.
+static void on_diagnostic(LLVMDiagnosticInfoRef d, void *arg) {
+  context *c = arg;
+  if (LLVMGetDiagInfoSeverity(d) != LLVMDSError || c->complaint) return;
+  char *text = LLVMGetDiagInfoDescription(d);
+  c->complaint = hs_strdup(text);
+  LLVMDisposeMessage(text);
+}
+
+// The status, or else what LLVM complained of meanwhile.
+static hs_status complained(context *c, hs_status s) {
+  if (c->complaint && hs_ok(s)) s = hs_fail(HS_E_INTERNAL, "LLVM: %s", c->complaint);
+  hs_free(c->complaint);
+  c->complaint = NULL;
+  return s;
+}
 
 static hs_status context_open(context *c) {
   *c = (context){0};
   HS_TRY(target_machine(&c->tm));
   c->ctx = LLVMContextCreate();
   LLVMContextSetDiscardValueNames(c->ctx, true);
+  LLVMContextSetDiagnosticHandler(c->ctx, on_diagnostic, c);
   c->layout = LLVMCreateTargetDataLayout(c->tm);
   c->layout_text = LLVMCopyStringRepOfTargetData(c->layout);
   c->triple = LLVMGetTargetMachineTriple(c->tm);
@@ -96,6 +144,7 @@ static void context_close(context *c) {
   if (c->layout) LLVMDisposeTargetData(c->layout);
   if (c->tm) LLVMDisposeTargetMachine(c->tm);
   if (c->ctx) LLVMContextDispose(c->ctx);
+  hs_free(c->complaint);
 }
 
 // Builds and optimizes one module of n bodies; a body that cannot be generated fails the whole
@@ -106,8 +155,11 @@ static hs_status build_module(context *c, const emit_options *o, u32 n, emit_bod
   LLVMSetDataLayout(m, c->layout_text);
   LLVMSetTarget(m, c->triple);
   hs_status s = HS_GOOD;
-  for (u32 k = 0; k < n && hs_ok(s); k++)
+  for (u32 k = 0; k < n && hs_ok(s); k++) {
+    set_doing(1, &bodies[k]);
     s = cg_kernel(c->ctx, m, bodies[k]->n, bodies[k]->name, o->vector_bytes);
+  }
+  if (hs_ok(s)) set_doing(n, bodies);
   if (hs_ok(s) && o->verify) {
     char *msg = NULL;
     if (LLVMVerifyModule(m, LLVMReturnStatusAction, &msg))
@@ -119,6 +171,7 @@ static hs_status build_module(context *c, const emit_options *o, u32 n, emit_bod
     s = llvm_failed("passes", LLVMRunPasses(m, PASSES, c->tm, po));
     LLVMDisposePassBuilderOptions(po);
   }
+  s = complained(c, s);
   if (!hs_ok(s)) {
     LLVMDisposeModule(m);
     return s;
@@ -130,7 +183,13 @@ static hs_status build_module(context *c, const emit_options *o, u32 n, emit_bod
 static hs_status emit_object(context *c, LLVMModuleRef m, LLVMCodeGenFileType type,
                              LLVMMemoryBufferRef *out) {
   char *err = NULL;
-  if (!LLVMTargetMachineEmitToMemoryBuffer(c->tm, m, type, &err, out)) return HS_GOOD;
+  if (!LLVMTargetMachineEmitToMemoryBuffer(c->tm, m, type, &err, out)) {
+    hs_status bad = complained(c, HS_GOOD);
+    if (hs_ok(bad)) return bad;
+    LLVMDisposeMemoryBuffer(*out);
+    *out = NULL;
+    return bad;
+  }
   hs_status s = hs_fail(HS_E_INTERNAL, "LLVM: %s", err);
   LLVMDisposeMessage(err);
   return s;
@@ -144,7 +203,7 @@ typedef struct job {
   LLVMMemoryBufferRef *objects;
   hs_status *status;  // per module
   u32 next;           // atomic
-  const hs_interrupt *interrupt;
+  hs_interrupt *interrupt;
 } job;
 
 static void *work(void *arg) {
@@ -161,13 +220,23 @@ static void *work(void *arg) {
     }
     u32 from = k * j->per, to = HS_MIN(from + j->per, j->n);
     LLVMModuleRef m = NULL;
-    j->status[k] = build_module(&c, j->options, to - from, j->bodies + from, &m);
-    if (!m) continue;
-    j->status[k] = emit_object(&c, m, LLVMObjectFile, &j->objects[k]);
-    LLVMDisposeModule(m);
+    hs_status built = build_module(&c, j->options, to - from, j->bodies + from, &m);
+    if (m) {
+      built = emit_object(&c, m, LLVMObjectFile, &j->objects[k]);
+      LLVMDisposeModule(m);
+    }
+    j->status[k] = hs_ok(built) ? built : hs_with_note(built, "%s", doing);
   }
   hs_status_drop(s);
   context_close(&c);
+  worker_doing_here = NULL;
+  return NULL;
+}
+
+static void *work_apart(void *arg) {
+  void *stack = worker_thread_begin();
+  (void)work(arg);
+  worker_thread_end(stack);
   return NULL;
 }
 
@@ -183,7 +252,7 @@ hs_status emit_jit_compile(emit_jit *jit, u32 n, emit_body *const *bodies, u32 t
   pthread_t th[64];
   u32 started = 0;
   for (u32 k = 1; k < threads; k++)
-    if (pthread_create(&th[started], NULL, work, &j) == 0) started++;
+    if (pthread_create(&th[started], NULL, work_apart, &j) == 0) started++;
   (void)work(&j);
   for (u32 k = 0; k < started; k++) (void)pthread_join(th[k], NULL);
   hs_status s = HS_GOOD;

@@ -22,6 +22,8 @@ struct lower_memo {
 // A kernel holds at most MAX_NODES nodes: guards multiply the elements asked for (concatenations of
 // concatenations), and a kernel that large should be several.
 enum { MAX_DEPTH = 2500, MAX_NODES = 1 << 18 };
+#define TOO_DEEP "nested more than 2500 deep"
+_Static_assert(MAX_DEPTH == 2500, "the message names the limit");
 
 nest_val lower_refuse(lowering *l, const hlo_instr *i, const char *why) {
   if (hs_ok(l->err))
@@ -110,6 +112,12 @@ static nest_val lower_iota(lowering *l, const hlo_instr *i, const nest_expr *con
                     hlo_dtype_is_complex(t) ? nest_const_f64(l->n, r, 0) : NEST_NONE};
 }
 
+nest_val lower_in_type(nest *n, nest_val v, hlo_dtype from, hlo_dtype to) {
+  return from != to && hlo_dtype_is_float(from) && hlo_dtype_is_float(to)
+             ? nest_convert(n, v, from, to)
+             : v;
+}
+
 static nest_val lower_elementwise(lowering *l, lower_frame *f, const hlo_instr *i, u32 rank,
                                   const nest_expr *const *idx, u32 guard) {
   nest *n = l->n;
@@ -123,6 +131,15 @@ static nest_val lower_elementwise(lowering *l, lower_frame *f, const hlo_instr *
   }
   hlo_dtype t = i->shape->dtype, in = hlo_operand(i, i->opcode == HLO_SELECT ? 1 : 0)->shape->dtype;
   if (!lower_dtype_ok(t)) return lower_refuse(l, i, hlo_dtype_text(t));
+  // Operands of another precision: arithmetic happens in the type of the result, comparisons in the
+  // first operand's.
+  if (i->opcode != HLO_CONVERT && i->opcode != HLO_STOCHASTIC_CONVERT) {
+    if (i->opcode != HLO_COMPARE && i->opcode != HLO_IS_FINITE && hlo_dtype_is_float(in) &&
+        hlo_dtype_is_float(t))
+      in = t;
+    for (u32 k = 0; k < i->noperands; k++)
+      a[k] = lower_in_type(n, a[k], hlo_operand(i, k)->shape->dtype, in);
+  }
   if (i->opcode == HLO_CONVERT) return nest_convert(n, a[0], in, t);
   if (i->opcode == HLO_COMPARE) {
     i64 dir = hlo_attr_int(i, HLO_ATTR_DIRECTION, 0);
@@ -172,6 +189,11 @@ static nest_val lower_call(lowering *l, lower_frame *f, const hlo_instr *i, u32 
 static nest_val lower_map(lowering *l, lower_frame *f, const hlo_instr *i, u32 rank,
                           const nest_expr *const *idx, u32 guard) {
   nest_val *args = HS_NEW_ARRAY(l->n->a, nest_val, i->noperands + 1);
+  const hlo_computation *body = hlo_attr_comp(i, HLO_ATTR_TO_APPLY);
+  for (u32 k = 0; k < i->noperands; k++)
+    if (hlo_operand(i, k)->shape->dtype != body->params[k]->shape->dtype ||
+        body->root->shape->dtype != i->shape->dtype)
+      return lower_refuse(l, i, "of several precisions");
   for (u32 k = 0; k < i->noperands && !lower_failed(l); k++)
     args[k] = lower_value(l, f, hlo_operand(i, k), 0, rank, idx, guard);
   if (lower_failed(l)) return LOWER_NONE;
@@ -293,6 +315,14 @@ void lower_put(lowering *l, const lower_frame *f, const hlo_instr *i, u32 leaf, 
   l->cap *= 4;
 }
 
+// Hands on elements of its first operand, whose precision may be another.
+static bool moves_first(const hlo_instr *i) {
+  return hlo_op_has(i->opcode, HLO_F_MOVEMENT) && i->opcode != HLO_BITCAST &&
+         i->opcode != HLO_BITCAST_CONVERT && i->opcode != HLO_CONCATENATE && i->opcode != HLO_PAD &&
+         i->opcode != HLO_DYNAMIC_UPDATE_SLICE && hlo_shape_is_array(i->shape) &&
+         hlo_shape_is_array(hlo_operand(i, 0)->shape);
+}
+
 nest_val lower_value(lowering *l, lower_frame *f, const hlo_instr *i, u32 leaf, u32 rank,
                      const nest_expr *const *idx, u32 guard) {
   u64 h;
@@ -305,9 +335,11 @@ nest_val lower_value(lowering *l, lower_frame *f, const hlo_instr *i, u32 leaf, 
   }
   lower_memo *e = *find(l, f, i, leaf, rank, idx, guard, &h);
   if (e) return e->val;
-  if (++l->depth > MAX_DEPTH) return lower_refuse(l, i, "nested too deeply");
+  if (++l->depth > MAX_DEPTH) return lower_refuse(l, i, TOO_DEEP);
   if (l->n->nodes.n > MAX_NODES) return lower_refuse(l, i, "the kernel is too large");
   nest_val v = lower_uncached(l, f, i, leaf, rank, idx, guard);
+  if (moves_first(i) && !lower_failed(l))
+    v = lower_in_type(l->n, v, hlo_operand(i, 0)->shape->dtype, i->shape->dtype);
   l->depth--;
   if (!lower_failed(l)) lower_put(l, f, i, leaf, rank, idx, guard, v);
   return v;

@@ -61,6 +61,8 @@ void lower_put(lowering *, const lower_frame *, const hlo_instr *, u32 leaf, u32
                const nest_expr *const *idx, u32 guard, nest_val);
 // Ends the lowering with "unsupported: OPCODE: why".
 nest_val lower_refuse(lowering *, const hlo_instr *, const char *why);
+// The value of an operand in the precision of the result, where both are floats.
+nest_val lower_in_type(nest *, nest_val, hlo_dtype from, hlo_dtype to);
 // Can kernels compute in this type?
 bool lower_dtype_ok(hlo_dtype);
 

@@ -102,7 +102,8 @@ nest_val lower_concat(lowering *l, lower_frame *f, const hlo_instr *i, u32 rank,
             : guard == NEST_NONE ? own
                                  : nest_op2(l->n, HLO_AND, HLO_PRED, guard, own);
     sub[d] = nest_add(l->n, idx[d], nest_const(l->n, -begin));
-    nest_val w = lower_value(l, f, op, 0, rank, sub, g);
+    nest_val w = lower_in_type(l->n, lower_value(l, f, op, 0, rank, sub, g), op->shape->dtype,
+                               i->shape->dtype);
     v = v.re == NEST_NONE || own == NEST_NONE ? w : select_val(l, i->shape->dtype, own, w, v);
   }
   return v;
@@ -114,8 +115,10 @@ nest_val lower_pad(lowering *l, lower_frame *f, const hlo_instr *i, u32 rank,
   const hlo_instr *op = hlo_operand(i, 0);
   const nest_expr *sub[HLO_MAX_RANK];
   u32 own = NEST_NONE;
-  nest_val fill = lower_value(l, f, hlo_operand(i, 1), 0, 0, NULL, guard);
-  if (op->shape->elements == 0) return fill;
+  hlo_dtype t = i->shape->dtype, from = op->shape->dtype;
+  nest_val fill = lower_in_type(l->n, lower_value(l, f, hlo_operand(i, 1), 0, 0, NULL, guard),
+                                hlo_operand(i, 1)->shape->dtype, t);
+  if (op->shape->elements == 0 || lower_failed(l)) return fill;
   for (u32 k = 0; k < rank; k++) {
     const nest_expr *e = nest_add(l->n, idx[k], nest_const(l->n, -p->v[k].low));
     i64 step = p->v[k].interior + 1, n = op->shape->dims[k];
@@ -126,9 +129,13 @@ nest_val lower_pad(lowering *l, lower_frame *f, const hlo_instr *i, u32 rank,
     }
     sub[k] = n == 1 ? nest_const(l->n, 0) : e;
   }
-  if (own == NEST_NONE) return lower_value(l, f, op, 0, rank, sub, guard);
-  u32 g = guard == NEST_NONE ? own : nest_op2(l->n, HLO_AND, HLO_PRED, guard, own);
-  return select_val(l, i->shape->dtype, own, lower_value(l, f, op, 0, rank, sub, g), fill);
+  u32 g = own == NEST_NONE     ? guard
+          : guard == NEST_NONE ? own
+                               : nest_op2(l->n, HLO_AND, HLO_PRED, guard, own);
+  nest_val v = lower_value(l, f, op, 0, rank, sub, g);
+  if (lower_failed(l)) return LOWER_NONE;
+  v = lower_in_type(l->n, v, from, t);
+  return own == NEST_NONE ? v : select_val(l, t, own, v, fill);
 }
 
 // Start operands of dynamic-slice and dynamic-update-slice: scalars from operand `first` on, or one
@@ -156,6 +163,9 @@ nest_val lower_dynamic_update_slice(lowering *l, lower_frame *f, const hlo_instr
   const hlo_instr *op = hlo_operand(i, 0), *up = hlo_operand(i, 1);
   const nest_expr *sub[HLO_MAX_RANK];
   u32 own = NEST_NONE;
+  // it may be done in place
+  if (op->shape->dtype != i->shape->dtype || up->shape->dtype != i->shape->dtype)
+    return lower_refuse(l, i, "of several precisions");
   if (up->shape->elements == 0) return lower_value(l, f, op, 0, rank, idx, guard);
   for (u32 k = 0; k < rank; k++) {
     const nest_expr *s =
@@ -182,7 +192,9 @@ nest_val lower_gather(lowering *l, lower_frame *f, const hlo_instr *i, u32 rank,
            sizes = hlo_attr_ints(i, HLO_ATTR_SLICE_SIZES);
   i64 ivd = hlo_attr_int(i, HLO_ATTR_INDEX_VECTOR_DIM, 0);
   const nest_expr *si_idx[HLO_MAX_RANK], *sub[HLO_MAX_RANK];
-  if (op->shape->elements == 0) return lower_refuse(l, i, "empty operand");
+  if (op->shape->elements == 0)  // nothing to take from: zeros, as XLA
+    return nest_convert(l->n, (nest_val){nest_const_f64(l->n, HLO_F32, 0), NEST_NONE}, HLO_F32,
+                        op->shape->dtype);
   u32 b = 0;
   for (u32 k = 0; k < rank; k++) {
     if (hlo_ints_has(offset, k)) continue;

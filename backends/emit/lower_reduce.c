@@ -158,6 +158,30 @@ static void build_group(lowering *l, const hlo_instr *i, const hlo_computation *
   }
 }
 
+// Element k of the result, and the type it is added up in.
+static hlo_dtype result_type(const hlo_instr *i, u32 k) {
+  return hlo_shape_leaf(i->shape, k)->dtype;
+}
+// Whether the computation takes the operands' types.
+static bool reduces_as_is(const hlo_instr *i, u32 nv) {
+  const hlo_computation *c = hlo_attr_comp(i, HLO_ATTR_TO_APPLY);
+  for (u32 k = 0; k < nv; k++)
+    if (c->params[k]->shape->dtype != hlo_operand(i, k)->shape->dtype ||
+        c->params[nv + k]->shape->dtype != hlo_operand(i, k)->shape->dtype ||
+        hlo_shape_leaf(c->root->shape, k)->dtype != hlo_operand(i, k)->shape->dtype)
+      return false;
+  return true;
+}
+// Remembers the results, in the precision that the shape states.
+static void put_results(lowering *l, lower_frame *f, const hlo_instr *i, u32 rank,
+                        const nest_expr *const *idx, u32 guard, u32 nv, const hlo_dtype *types,
+                        nest_val *out) {
+  for (u32 k = 0; k < nv; k++) {
+    out[k] = lower_in_type(l->n, out[k], types[k], result_type(i, k));
+    lower_put(l, f, i, k, rank, idx, guard, out[k]);
+  }
+}
+
 nest_val lower_reduce(lowering *l, lower_frame *f, const hlo_instr *i, u32 leaf, u32 rank,
                       const nest_expr *const *idx, u32 guard) {
   nest *n = l->n;
@@ -173,9 +197,12 @@ nest_val lower_reduce(lowering *l, lower_frame *f, const hlo_instr *i, u32 leaf,
   for (u32 k = 0; k < nv && !lower_failed(l); k++) {
     types[k] = hlo_operand(i, k)->shape->dtype;
     init[k] = lower_value(l, f, hlo_operand(i, nv + k), 0, 0, NULL, NEST_NONE);
+    if (lower_failed(l)) return LOWER_NONE;
+    init[k] = lower_in_type(n, init[k], hlo_operand(i, nv + k)->shape->dtype, types[k]);
   }
   if (lower_failed(l)) return LOWER_NONE;
-  if (empty) return init[leaf];
+  if (!reduces_as_is(i, nv)) return lower_refuse(l, i, "of several precisions");
+  if (empty) return lower_in_type(n, init[leaf], types[leaf], result_type(i, leaf));
   // Share the loops of a sibling over the same dims, unless this one needs its result.
   for (size_t c = 0; c < l->reduces.n && merged == NEST_NONE; c++) {
     const lower_shared *w = &l->reduces.v[c];
@@ -240,7 +267,7 @@ nest_val lower_reduce(lowering *l, lower_frame *f, const hlo_instr *i, u32 leaf,
                       (u32)n->groups.n - 1};
     hs_vec_push(&l->reduces, w);
   }
-  for (u32 k = 0; k < nv; k++) lower_put(l, f, i, k, rank, idx, guard, out[k]);
+  put_results(l, f, i, rank, idx, guard, nv, types, out);
   return out[leaf];
 }
 
@@ -257,9 +284,12 @@ nest_val lower_reduce_window(lowering *l, lower_frame *f, const hlo_instr *i, u3
   for (u32 k = 0; k < nv && !lower_failed(l); k++) {
     types[k] = hlo_operand(i, k)->shape->dtype;
     init[k] = lower_value(l, f, hlo_operand(i, nv + k), 0, 0, NULL, NEST_NONE);
+    if (lower_failed(l)) return LOWER_NONE;
+    init[k] = lower_in_type(n, init[k], hlo_operand(i, nv + k)->shape->dtype, types[k]);
   }
   if (lower_failed(l)) return LOWER_NONE;
-  if (s->elements == 0) return init[leaf];
+  if (!reduces_as_is(i, nv)) return lower_refuse(l, i, "of several precisions");
+  if (s->elements == 0) return lower_in_type(n, init[leaf], types[leaf], result_type(i, leaf));
   for (u32 d = 0; d < s->rank; d++) {
     const hlo_window_dim *wd = &w->v[d];
     const nest_expr *e = nest_add(n, nest_mul(n, idx[d], wd->stride), nest_const(n, -wd->pad_low));
@@ -284,8 +314,16 @@ nest_val lower_reduce_window(lowering *l, lower_frame *f, const hlo_instr *i, u3
   build_group(l, i, hlo_attr_comp(i, HLO_ATTR_TO_APPLY), nloops, loops, NEST_NONE, own, nv, in,
               init, types, out);
   if (lower_failed(l)) return LOWER_NONE;
-  for (u32 k = 0; k < nv; k++) lower_put(l, f, i, k, rank, idx, guard, out[k]);
+  put_results(l, f, i, rank, idx, guard, nv, types, out);
   return out[leaf];
+}
+
+// What a dot adds up in. A result of integers is converted once, from the sum.
+static hlo_dtype dot_sums(hlo_dtype a, hlo_dtype b, hlo_dtype result) {
+  if (nest_is_narrow(result)) return HLO_F32;
+  if (!hlo_dtype_is_integer(result)) return result;
+  if (hlo_dtype_is_complex(a) || hlo_dtype_is_complex(b)) return HLO_C128;
+  return hlo_dtype_is_float(a) || hlo_dtype_is_float(b) ? HLO_F64 : result;
 }
 
 nest_val lower_dot(lowering *l, lower_frame *f, const hlo_instr *i, u32 rank,
@@ -315,7 +353,7 @@ nest_val lower_dot(lowering *l, lower_frame *f, const hlo_instr *i, u32 rank,
     if (!hlo_ints_has(lb, d) && !hlo_ints_has(lc, d)) ai[d] = idx[o++];
   for (u32 d = 0; d < b->shape->rank; d++)
     if (!hlo_ints_has(rb, d) && !hlo_ints_has(rc, d)) bi[d] = idx[o++];
-  hlo_dtype t = nest_is_narrow(i->shape->dtype) ? HLO_F32 : i->shape->dtype,
+  hlo_dtype t = dot_sums(a->shape->dtype, b->shape->dtype, i->shape->dtype),
             r = hlo_dtype_real_part(t);
   nest_val zero = {nest_const_f64(n, r, 0),
                    hlo_dtype_is_complex(t) ? nest_const_f64(n, r, 0) : NEST_NONE};

@@ -137,13 +137,23 @@ LLVMValueRef cg_convert(cg *c, hlo_dtype from, hlo_dtype to, LLVMValueRef x) {
   LLVMTypeRef rt = cg_like(x, cg_rep(c, to));
   bool ff = hlo_dtype_is_float(from), tf = hlo_dtype_is_float(to), sgn = hlo_dtype_is_signed(from);
   if (to == HLO_PRED) {
-    if (ff) return LLVMBuildFCmp(c->b, LLVMRealUNE, x, LLVMConstNull(LLVMTypeOf(x)), "");
+    // Not x != 0: LLVM decides that of a widened bf16 by its bits, denormals included. By the bits,
+    // then: at least the smallest normal number.
+    if (ff) {
+      bool d = from == HLO_F64;
+      LLVMTypeRef it = cg_like(x, d ? c->i64 : c->i32);
+      LLVMValueRef mag = LLVMBuildAnd(c->b, LLVMBuildBitCast(c->b, x, it, ""),
+                                      cg_int(it, d ? INT64_MAX : 0x7fffffff), "");
+      return LLVMBuildICmp(c->b, LLVMIntUGE, mag, cg_int(it, d ? (i64)1 << 52 : 1 << 23), "");
+    }
     return LLVMBuildICmp(c->b, LLVMIntNE, x, LLVMConstNull(LLVMTypeOf(x)), "");
   }
   if (ff && tf) {
     if (from == HLO_F64) {
       if (to == HLO_F32) return LLVMBuildFPTrunc(c->b, x, rt, "");
-      return cg_round(c, to, trunc_odd(c, x));
+      // XLA rounds to 16 bits by way of f32, to 8 at once
+      return cg_round(
+          c, to, is_tiny(to) ? trunc_odd(c, x) : LLVMBuildFPTrunc(c->b, x, cg_like(x, c->f32), ""));
     }
     if (to == HLO_F64) return LLVMBuildFPExt(c->b, x, rt, "");
     // f32, or a narrow format whose values are f32s already
@@ -153,9 +163,9 @@ LLVMValueRef cg_convert(cg *c, hlo_dtype from, hlo_dtype to, LLVMValueRef x) {
   if (tf) {
     if (to == HLO_F64 || to == HLO_F32)
       return sgn ? LLVMBuildSIToFP(c->b, x, rt, "") : LLVMBuildUIToFP(c->b, x, rt, "");
-    LLVMTypeRef dt = cg_like(x, hlo_dtype_bits(from) > 16 ? c->f64 : c->f32);
-    LLVMValueRef f = sgn ? LLVMBuildSIToFP(c->b, x, dt, "") : LLVMBuildUIToFP(c->b, x, dt, "");
-    return cg_round(c, to, hlo_dtype_bits(from) > 16 ? trunc_odd(c, f) : f);
+    LLVMTypeRef dt = cg_like(x, c->f32);
+    return cg_round(c, to,
+                    sgn ? LLVMBuildSIToFP(c->b, x, dt, "") : LLVMBuildUIToFP(c->b, x, dt, ""));
   }
   int wf = from == HLO_PRED ? 1 : hlo_dtype_bits(from), wt = hlo_dtype_bits(to);
   if (wf == wt) return x;
@@ -165,7 +175,8 @@ LLVMValueRef cg_convert(cg *c, hlo_dtype from, hlo_dtype to, LLVMValueRef x) {
 
 static LLVMValueRef reinterpret(cg *c, hlo_dtype from, hlo_dtype to, LLVMValueRef x) {
   LLVMValueRef m = cg_to_mem(c, from, x);
-  return cg_from_mem(c, to, LLVMBuildBitCast(c->b, m, cg_like(m, cg_mem(c, to)), ""));
+  m = LLVMBuildBitCast(c->b, m, cg_like(m, cg_mem(c, to)), "");
+  return cg_from_mem(c, to, wrap(c, to, m));
 }
 
 // ---- integers -----------------------------------------------------------------------------------
@@ -195,7 +206,14 @@ static LLVMValueRef shift(cg *c, hlo_opcode op, hlo_dtype dt, LLVMValueRef a, LL
   LLVMValueRef in = LLVMBuildICmp(c->b, LLVMIntULT, b, cg_int(t, width), "");
   LLVMValueRef k =
       LLVMBuildSelect(c->b, in, b, cg_int(t, op == HLO_SHIFT_RIGHT_ARITH ? width - 1 : 0), "");
-  if (op == HLO_SHIFT_RIGHT_ARITH) return LLVMBuildAShr(c->b, a, k, "");
+  // the top bit of the type is the sign, of unsigned types too
+  if (op == HLO_SHIFT_RIGHT_ARITH) {
+    if (width < LLVMGetIntTypeWidth(cg_scalar_of(t))) {
+      LLVMValueRef unused = cg_int(t, LLVMGetIntTypeWidth(cg_scalar_of(t)) - width);
+      a = LLVMBuildAShr(c->b, LLVMBuildShl(c->b, a, unused, ""), unused, "");
+    }
+    return LLVMBuildAShr(c->b, a, k, "");
+  }
   LLVMValueRef r = op == HLO_SHIFT_LEFT
                        ? LLVMBuildShl(c->b, a, k, "")
                        : LLVMBuildLShr(c->b, dt == HLO_PRED ? a : low_bits(c, dt, a), k, "");
@@ -228,14 +246,15 @@ static LLVMValueRef int_power(cg *c, LLVMValueRef x, LLVMValueRef y) {
   return LLVMBuildSelect(c->b, neg, n, r, "");
 }
 
-static LLVMValueRef int_mulhi(cg *c, bool sgn, LLVMValueRef a, LLVMValueRef b) {
+static LLVMValueRef int_mulhi(cg *c, hlo_dtype dt, bool sgn, LLVMValueRef a, LLVMValueRef b) {
   LLVMTypeRef t = LLVMTypeOf(a);
-  u32 width = LLVMGetIntTypeWidth(cg_scalar_of(t));
-  LLVMTypeRef wt = cg_like(a, LLVMIntTypeInContext(c->ctx, 2 * width));
+  LLVMTypeRef wt =
+      cg_like(a, LLVMIntTypeInContext(c->ctx, 2 * LLVMGetIntTypeWidth(cg_scalar_of(t))));
   LLVMValueRef x = sgn ? LLVMBuildSExt(c->b, a, wt, "") : LLVMBuildZExt(c->b, a, wt, "");
   LLVMValueRef y = sgn ? LLVMBuildSExt(c->b, b, wt, "") : LLVMBuildZExt(c->b, b, wt, "");
   return LLVMBuildTrunc(
-      c->b, LLVMBuildLShr(c->b, LLVMBuildMul(c->b, x, y, ""), cg_int(wt, width), ""), t, "");
+      c->b, LLVMBuildLShr(c->b, LLVMBuildMul(c->b, x, y, ""), cg_int(wt, hlo_dtype_bits(dt)), ""),
+      t, "");
 }
 
 LLVMValueRef cg_minmax(cg *c, hlo_dtype t, bool max, LLVMValueRef a, LLVMValueRef b) {
@@ -290,7 +309,7 @@ static LLVMValueRef int_op(cg *c, const nest_node *x, LLVMValueRef *a) {
     return pred ? LLVMBuildAnd(c->b, a[0], a[1], "") : int_divide(c, false, sgn, a[0], a[1]);
   case HLO_REMAINDER: return int_divide(c, true, sgn, a[0], a[1]);
   case HLO_POWER: return int_power(c, a[0], a[1]);
-  case HLO_MULHI: return int_mulhi(c, sgn, a[0], a[1]);
+  case HLO_MULHI: return int_mulhi(c, x->in, sgn, a[0], a[1]);
   case HLO_AND: return LLVMBuildAnd(c->b, a[0], a[1], "");
   case HLO_OR: return LLVMBuildOr(c->b, a[0], a[1], "");
   case HLO_XOR: return LLVMBuildXor(c->b, a[0], a[1], "");
@@ -327,19 +346,24 @@ static LLVMValueRef int_op(cg *c, const nest_node *x, LLVMValueRef *a) {
 // ---- floats -------------------------------------------------------------------------------------
 static LLVMValueRef reduce_precision(cg *c, const nest_node *x, LLVMValueRef v) {
   // Rounds the mantissa to nearest even, then sends exponents out of range to zero or infinity. NaN
-  // stays NaN.
-  bool d = x->in == HLO_F64;
-  int mb = d ? 52 : 23, eb = d ? 11 : 8;
+  // stays NaN. Formats narrower than f16 are taken for f16, where that has their range.
+  bool d = x->in == HLO_F64, half = x->in == HLO_F16 || (is_tiny(x->in) && x->in != HLO_F8E8M0FNU);
+  int mb = d ? 52 : half ? 10 : 23, eb = d ? 11 : half ? 5 : 8;
   i64 e = x->attr[0], m = x->attr[1];
-  LLVMTypeRef ft = LLVMTypeOf(v), it = cg_like(v, d ? c->i64 : c->i32);
+  LLVMTypeRef rep = LLVMTypeOf(v), ft = half ? cg_like(v, c->f16) : rep,
+              it = cg_like(v, d      ? c->i64
+                              : half ? c->i16
+                                     : c->i32);
+  LLVMValueRef wide = v;
+  if (half) v = LLVMBuildFPTrunc(c->b, v, ft, "");
   LLVMValueRef bits = LLVMBuildBitCast(c->b, v, it, ""), orig = bits;
   u64 sign = 1ull << (mb + eb);
   if (m < mb) {
     int cut = mb - (int)m;
-    u64 half = 1ull << (cut - 1);
     LLVMValueRef lsb =
         LLVMBuildAnd(c->b, LLVMBuildLShr(c->b, bits, cg_int(it, cut), ""), cg_int(it, 1), "");
-    bits = LLVMBuildAdd(c->b, bits, LLVMBuildAdd(c->b, lsb, cg_int(it, (i64)(half - 1)), ""), "");
+    bits = LLVMBuildAdd(
+        c->b, bits, LLVMBuildAdd(c->b, lsb, cg_int(it, (i64)((1ull << (cut - 1)) - 1)), ""), "");
     bits = LLVMBuildAnd(c->b, bits, cg_int(it, (i64) ~((1ull << cut) - 1)), "");
   }
   if (e < eb) {
@@ -355,10 +379,11 @@ static LLVMValueRef reduce_precision(cg *c, const nest_node *x, LLVMValueRef v) 
                            bits, "");
     bits = LLVMBuildSelect(c->b, under, s, bits, "");
   }
-  LLVMValueRef nan = LLVMBuildFCmp(c->b, LLVMRealUNO, v, v, "");
+  LLVMValueRef nan = LLVMBuildFCmp(c->b, LLVMRealUNO, wide, wide, "");
   bits = LLVMBuildSelect(
       c->b, nan, LLVMBuildOr(c->b, orig, cg_int(it, (i64)(1ull << (mb - 1))), ""), bits, "");
-  return LLVMBuildBitCast(c->b, bits, ft, "");
+  v = LLVMBuildBitCast(c->b, bits, ft, "");
+  return half ? LLVMBuildFPExt(c->b, v, rep, "") : v;
 }
 
 static LLVMValueRef float_op(cg *c, const nest_node *x, LLVMValueRef *a, bool *exact) {
@@ -395,7 +420,9 @@ static LLVMValueRef float_op(cg *c, const nest_node *x, LLVMValueRef *a, bool *e
     LLVMTypeRef ty = t;
     LLVMValueRef one =
         cg_intrinsic(c, "llvm.copysign", 1, &ty, 2, (LLVMValueRef[]){cg_fp(t, 1), a[0]});
-    return LLVMBuildSelect(c->b, LLVMBuildFCmp(c->b, LLVMRealUEQ, a[0], LLVMConstNull(t), ""), a[0],
+    // zeros, NaNs, and denormals where they count as zero
+    LLVMValueRef nil = LLVMBuildFMul(c->b, a[0], LLVMConstNull(t), "");
+    return LLVMBuildSelect(c->b, LLVMBuildFCmp(c->b, LLVMRealUEQ, a[0], LLVMConstNull(t), ""), nil,
                            one, "");
   }
   case HLO_IS_FINITE:

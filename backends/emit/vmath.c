@@ -55,35 +55,39 @@ static bool is_double(cg *c, val x) {
 }
 
 // ---- through libm -------------------------------------------------------------------------------
+// libm looks at the bits of denormals, which count as zero: the factor flushes them.
+static const volatile float unit_f32 = 1;
+static const volatile double unit_f64 = 1;
 #define HELPER1(name, expr)                                     \
   static void name##_f32(float *xs, const float *ys, i64 n) {   \
     (void)ys;                                                   \
     for (i64 i = 0; i < n; i++) {                               \
-      float x = xs[i];                                          \
+      float x = xs[i] * unit_f32;                               \
       xs[i] = (float)(expr);                                    \
     }                                                           \
   }                                                             \
   static void name##_f64(double *xs, const double *ys, i64 n) { \
     (void)ys;                                                   \
     for (i64 i = 0; i < n; i++) {                               \
-      double x = xs[i];                                         \
+      double x = xs[i] * unit_f64;                              \
       xs[i] = (expr);                                           \
     }                                                           \
   }
-#define HELPER2(name, fn)                                       \
-  static void name##_f32(float *xs, const float *ys, i64 n) {   \
-    for (i64 i = 0; i < n; i++) xs[i] = fn##f(xs[i], ys[i]);    \
-  }                                                             \
-  static void name##_f64(double *xs, const double *ys, i64 n) { \
-    for (i64 i = 0; i < n; i++) xs[i] = fn(xs[i], ys[i]);       \
+#define HELPER2(name, fn, unit32, unit64)                                          \
+  static void name##_f32(float *xs, const float *ys, i64 n) {                      \
+    for (i64 i = 0; i < n; i++) xs[i] = fn##f(xs[i] * (unit32), ys[i] * (unit32)); \
+  }                                                                                \
+  static void name##_f64(double *xs, const double *ys, i64 n) {                    \
+    for (i64 i = 0; i < n; i++) xs[i] = fn(xs[i] * (unit64), ys[i] * (unit64));    \
   }
 // clang-format off
 HELPER1(h_exp, exp(x)) HELPER1(h_log, log(x)) HELPER1(h_tanh, tanh(x)) HELPER1(h_erf, erf(x))
 HELPER1(h_sin, sin(x)) HELPER1(h_cos, cos(x)) HELPER1(h_tan, tan(x)) HELPER1(h_expm1, expm1(x))
 HELPER1(h_log1p, log1p(x)) HELPER1(h_cbrt, cbrt(x)) HELPER1(h_sinh, sinh(x))
 HELPER1(h_cosh, cosh(x)) HELPER1(h_asin, asin(x)) HELPER1(h_acos, acos(x))
-HELPER1(h_asinh, asinh(x)) HELPER1(h_acosh, acosh(x)) HELPER1(h_atanh, atanh(x)) HELPER2(h_pow, pow)
-HELPER2(h_atan2, atan2) HELPER2(h_fmod, fmod)
+HELPER1(h_asinh, asinh(x)) HELPER1(h_acosh, acosh(x)) HELPER1(h_atanh, atanh(x))
+HELPER2(h_pow, pow, unit_f32, unit_f64) HELPER2(h_atan2, atan2, unit_f32, unit_f64)
+HELPER2(h_fmod, fmod, 1, 1)
 // clang-format on
 
 static const struct {
@@ -269,13 +273,12 @@ static val tanh_(cg *c, val x) {
 
 static val erf_(cg *c, val x) {
   val t = at_least(c, at_most(c, x, 4), -4), z = mul(c, t, t);
-  val p = mul(c, t,
-              POLY(z, -2.72614225801306e-10, 2.77068142495902e-08, -2.10102402082508e-06,
-                   -5.69250639462346e-05, -7.34990630326855e-04, -2.95459980854025e-03,
-                   -1.60960333262415e-02));
+  val p = POLY(z, -2.72614225801306e-10, 2.77068142495902e-08, -2.10102402082508e-06,
+               -5.69250639462346e-05, -7.34990630326855e-04, -2.95459980854025e-03,
+               -1.60960333262415e-02);
   val q = POLY(z, -1.45660718464996e-05, -2.13374055278905e-04, -1.68282697438203e-03,
                -7.37332916720468e-03, -1.42647390514189e-02);
-  return dvd(c, p, q);
+  return mul(c, t, dvd(c, p, q));  // the factor t last: of a small one times p nothing may be left
 }
 
 // ---- trigonometry -------------------------------------------------------------------------------

@@ -48,6 +48,7 @@ static void interp_release(backend_exe *e) {
 
 static hs_status interp_compile(const hlo_module *m, const backend_options *opt,
                                 backend_exe **out) {
+  HS_ASSERT(!hlo_known_invalid(m));
   *out = NULL;
   const hlo_eval_options eval = {.peer = &ffi_peer};
   // instructions whose result is not used are not run and need not be supported
@@ -57,6 +58,9 @@ static hs_status interp_compile(const hlo_module *m, const backend_options *opt,
   e->m = hlo_module_clone(m, m->name);
   e->eval = eval;
   if (opt && opt->one_device) e->eval.nreplicas = e->eval.npartitions = 1;
+  hlo_cost_table cost = {0};
+  hs_status s = hlo_cost_module(m, &cost);
+  if (!hs_ok(s)) return hlo_module_free(e->m), hs_free(e), s;
   fill_memory(m, &e->info);
   e->kernels = hs_calloc(m->entry->ninstrs + 1, sizeof *e->kernels);
   u32 n = 0;
@@ -64,13 +68,14 @@ static hs_status interp_compile(const hlo_module *m, const backend_options *opt,
   hlo_for_each_instr(i, e->m->entry) {
     const hlo_instr *orig = hlo_find_instr(m, i->name);
     if (!orig || hlo_op_has(i->opcode, HLO_F_FREE)) continue;
-    hlo_cost c = hlo_cost_instr(orig);
+    hlo_cost c = cost.by_id[orig->id];
     e->kernels[n++] = (backend_kernel){.name = orig->name,
                                        .kind = "evaluator",
                                        .instr = orig->id,
                                        .flops = c.flops,
                                        .bytes = c.bytes_read + c.bytes_written};
   }
+  hlo_cost_free(&cost);
   e->info.kernels = e->kernels;
   e->info.nkernels = n;
   e->info.compile_ms = (double)(hs_now_ns() - t0) / 1e6;
@@ -86,7 +91,7 @@ static hs_status interp_run(backend_exe *e, u32 nargs, hlo_literal *const *args,
   *out = (backend_result){0};
   if (!opt) opt = &backend_once;
   u32 max = HS_MAX(opt->max_runs, 1u), min = HS_MIN(HS_MAX(opt->min_runs, 1u), max);
-  double *samples = hs_calloc(max, sizeof *samples);
+  HS_VEC(double) samples = {0};
   hs_status s = HS_GOOD;
   double total = 0;
   // With one run asked for, the first run is the measured one: slow modules are not run twice for a
@@ -103,13 +108,14 @@ static hs_status interp_run(backend_exe *e, u32 nargs, hlo_literal *const *args,
     if (opt->want_outputs && !out->outputs) out->outputs = r;
     else hlo_literal_unref(r);
     if (k >= skip) {
-      samples[n++] = ms;
+      hs_vec_push(&samples, ms);
+      n++;
       total += ms / 1e3;
     }
     if (n >= max || (n >= min && total >= opt->min_seconds)) break;
     if (n >= 1 && opt->max_seconds > 0 && total >= opt->max_seconds) break;
   }
-  out->timing.samples_ms = samples;
+  out->timing.samples_ms = samples.v;
   out->timing.runs = n;
   out->timing.dispatch_ms = -1;
   if (!hs_ok(s)) backend_result_free(out);

@@ -75,5 +75,6 @@ const backend backend_null = {
     .compiled = null_compiled,
     .run = null_run,
     .dump = NULL,
+    .plan = NULL,
     .release = null_release,
 };

@@ -1,11 +1,12 @@
 // host.c — the worker processes that hold plug-ins.
 //
 // A plug-in reads its environment once and holds one client, so workers are keyed by their
-// configuration: file, threads, devices, target. At most MAX_HOSTS run at the same time; the least
-// recently used is ended first. The plug-in's stderr goes to memory that the shell maps too, so
-// that a crash can be explained: XLA's checks print one line with the file, the line and the
-// condition before they abort.
+// configuration: file or child, threads, devices, target. At most MAX_HOSTS run at the same time;
+// the least recently used is ended first. The plug-in's stderr goes to memory that the shell maps
+// too, so that a crash can be explained: XLA's checks print one line with the file, the line and
+// the condition before they abort.
 #include "backends/pjrt/pjrt.h"
+#include "backends/worker_wire.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -66,6 +67,11 @@ static backend_hosts *hosts_of(backend_context *c) {
 // The key of a configuration. The content of a .json file is part of it, not its name alone.
 static hs_status key_of(const pjrt_config *c, char **key) {
   pjrt_entry e;
+  if (c->child) {
+    *key = hs_format("%u %u %d %s %s %s", c->threads, c->devices, c->trace, c->child->setting,
+                     c->flags ? c->flags : "", c->path);
+    return HS_GOOD;
+  }
   HS_TRY(pjrt_entry_read(c->path, &e));
   u64 options = e.options.n ? hs_hash_bytes(e.options.p, e.options.n, 2) : 0;
   *key = hs_format(
@@ -76,6 +82,37 @@ static hs_status key_of(const pjrt_config *c, char **key) {
   return HS_GOOD;
 }
 
+// The numbers that a child needs to know, as arguments.
+static const struct {
+  const char *key;
+  u32 value;
+} numbers[] = {{"fd", WORKER_FD},
+               {"magic", WORKER_MAGIC},
+               {"ping", WORKER_REQ_PING},
+               {"open", WORKER_REQ_PJRT_OPEN},
+               {"compile", WORKER_REQ_PJRT_COMPILE},
+               {"run", WORKER_REQ_PJRT_RUN},
+               {"release", WORKER_REQ_PJRT_RELEASE},
+               {"E_INTERNAL", HS_E_INTERNAL},
+               {"E_NO_MEMORY", HS_E_NO_MEMORY},
+               {"E_NOT_BUILT", HS_E_NOT_BUILT},
+               {"E_UNSUPPORTED", HS_E_UNSUPPORTED},
+               {"E_COMPILE", HS_E_COMPILE},
+               {"E_RUN", HS_E_RUN},
+               {"E_WORKER", HS_E_WORKER}};
+
+static worker *child_new(const pjrt_config *c) {
+  enum { BEFORE = 3 };  // path, -c, program
+  const char *argv[BEFORE + HS_COUNT(numbers) + 1] = {c->path, "-c", c->child->program};
+  char text[HS_COUNT(numbers)][40];
+  for (size_t k = 0; k < HS_COUNT(numbers); k++) {
+    snprintf(text[k], sizeof text[k], "%s=%u", numbers[k].key, numbers[k].value);
+    argv[BEFORE + k] = text[k];
+  }
+  return worker_new_of(&(worker_program){
+      .exe = c->path, .what = c->child->what, .argv = argv, .env = c->child->env});
+}
+
 static pjrt_host *host_new(const pjrt_config *c, char *key) {
   pjrt_host *h = hs_calloc(1, sizeof *h);
   h->key = key;
@@ -83,7 +120,7 @@ static pjrt_host *host_new(const pjrt_config *c, char *key) {
   h->config.path = hs_strdup(c->path);
   h->config.target = c->target ? hs_strdup(c->target) : NULL;
   h->config.flags = c->flags ? hs_strdup(c->flags) : NULL;
-  h->w = worker_new(NULL);
+  h->w = c->child ? child_new(c) : worker_new(NULL);
   h->log_fd = -1;
   return h;
 }
@@ -148,12 +185,15 @@ static hs_status explain(pjrt_host *h, hs_status s) {
   if (h->log_n && fatal_line(h->log, &why)) {
     char *message = hs_strdup(s.err->message);
     hs_status_drop(s);
-    s = hs_with_note(hs_fail(HS_E_WORKER, "the plug-in ended its process: %s", hs_buf_cstr(&why)),
+    s = hs_with_note(hs_fail(HS_E_WORKER, "%s ended its process: %s",
+                             h->config.child ? h->config.child->what : "the plug-in",
+                             hs_buf_cstr(&why)),
                      "%s", message);
     hs_free(message);
   } else if (h->log_n) {
     last_line(h->log, h->log_n, &why);
-    s = hs_with_note(s, "the plug-in's last line: %s", hs_buf_cstr(&why));
+    s = hs_with_note(s, "%s: %s", h->config.child ? "its last line" : "the plug-in's last line",
+                     hs_buf_cstr(&why));
   }
   hs_buf_free(&why);
   return s;
@@ -187,7 +227,15 @@ static hs_status open_plugin(pjrt_host *h) {
   char threads[16];
   snprintf(threads, sizeof threads, "%u", h->config.threads);
   const char *given = getenv("XLA_FLAGS");
-  char *flags = h->config.flags ? hs_format("%s %s", given ? given : "", h->config.flags) : NULL;
+  // a plug-in is told the number of devices when its client is made, jaxlib only by a flag
+  char *count = h->config.child && h->config.devices > 1
+                    ? hs_format("--xla_force_host_platform_device_count=%u", h->config.devices)
+                    : NULL;
+  char *flags = h->config.flags || count
+                    ? hs_format("%s %s %s", given ? given : "",
+                                h->config.flags ? h->config.flags : "", count ? count : "")
+                    : NULL;
+  hs_free(count);
   const struct {
     const char *name, *value;
     bool wanted;
@@ -195,11 +243,12 @@ static hs_status open_plugin(pjrt_host *h) {
       {"NPROC", threads, h->config.threads != 0},
       {"PJRT_NPROC", threads, h->config.threads != 0},
       {"TF_CPP_VMODULE", "hlo_pass_pipeline=2,cpu_compiler=1,gpu_compiler=1", h->config.trace},
+      {"TF_CPP_MIN_LOG_LEVEL", "0", h->config.trace && h->config.child},
       {"XLA_FLAGS", flags, flags != NULL}};
   u32 n_env = 0;
   for (size_t k = 0; k < HS_COUNT(env); k++) n_env += env[k].wanted;
-  pjrt_entry entry;
-  hs_status known = pjrt_entry_read(h->config.path, &entry);
+  pjrt_entry entry = {0};
+  hs_status known = h->config.child ? HS_GOOD : pjrt_entry_read(h->config.path, &entry);
   if (!hs_ok(known)) {
     hs_free(flags);
     return known;
@@ -226,8 +275,9 @@ static hs_status open_plugin(pjrt_host *h) {
   }
   void *reply = NULL;
   size_t n = 0;
-  hs_status s = pjrt_host_call(h, "loading a plug-in", WORKER_REQ_PJRT_OPEN, &q, &h->log_fd,
-                               h->log_fd >= 0, OPEN_S, &reply, &n);
+  const char *step = h->config.child ? "importing jaxlib" : "loading a plug-in";
+  hs_status s = pjrt_host_call(h, step, WORKER_REQ_PJRT_OPEN, &q, &h->log_fd, h->log_fd >= 0,
+                               OPEN_S, &reply, &n);
   hs_buf_free(&q);
   if (!hs_ok(s)) {
     worker_kill(h->w);  // a plug-in that is only partly open is of no use
@@ -243,6 +293,10 @@ static hs_status open_plugin(pjrt_host *h) {
   h->about.attributes = get_line(&r);
   h->about.extensions = get_line(&r);
   hs_free(reply);
+  if (r.bad) {
+    worker_kill(h->w);
+    return hs_fail(HS_E_WORKER, "the answer to %s is cut short", step);
+  }
   h->generation = worker_generation(h->w);
   return HS_GOOD;
 }
@@ -287,6 +341,22 @@ hs_status pjrt_host_get(backend_context *context, const pjrt_config *c, pjrt_hos
 
 worker *pjrt_host_worker(pjrt_host *h) { return h->w; }
 const pjrt_about *pjrt_host_about(const pjrt_host *h) { return &h->about; }
+
+hs_status pjrt_host_describe(backend_context *context, const pjrt_config *c,
+                             const pjrt_about **out) {
+  backend_hosts *hosts = hosts_of(context);
+  for (size_t k = 0; k < hosts->v.n; k++) {
+    const pjrt_host *h = hosts->v.v[k];
+    if (!h->generation || h->config.child != c->child || strcmp(h->config.path, c->path) != 0)
+      continue;
+    *out = &h->about;
+    return HS_GOOD;
+  }
+  pjrt_host *h;
+  HS_TRY(pjrt_host_get(context, c, &h));
+  *out = &h->about;
+  return HS_GOOD;
+}
 
 hs_status pjrt_describe(const char *path, pjrt_about *out) {
   const pjrt_config c = {.path = path};

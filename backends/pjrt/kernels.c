@@ -132,7 +132,10 @@ static void add_machine_code(pjrt_kernels *out, wire_reader *code) {
   for (u32 n = wire_get_u32(code); n && !code->bad; n--) {
     hs_str name = wire_get_bytes(code);
     i64 v[3];
-    for (u32 k = 0; k < 3; k++) v[k] = wire_get_i64(code);
+    for (u32 k = 0; k < 3; k++) {
+      v[k] = wire_get_i64(code);
+      code->bad |= v[k] < -1;  // -1: unknown
+    }
     for (size_t k = 0; k < out->n && !code->bad; k++) {
       pjrt_kernel *q = &out->v[k];
       if (!q->grid[0] || !hs_str_eq(name, hs_str_of(q->name))) continue;
@@ -168,14 +171,67 @@ void pjrt_read_kernels(const char *dir, wire_reader *code, hs_arena *a, pjrt_ker
   hs_vec_free(&r.ids);
 }
 
+// A folder that could not be read to its end is tried once more.
 void pjrt_remove_dumps(char *dir) {
-  DIR *d = dir ? opendir(dir) : NULL;
-  for (struct dirent *e; d && (e = readdir(d));) {
-    char *path = hs_format("%s/%s", dir, e->d_name);
-    if (strcmp(e->d_name, ".") && strcmp(e->d_name, "..")) unlink(path);
-    hs_free(path);
+  for (u32 tries = 0; dir && tries < 3 && rmdir(dir) != 0; tries++) {
+    DIR *d = opendir(dir);
+    for (struct dirent *e; d && (e = readdir(d));) {
+      char *path = hs_format("%s/%s", dir, e->d_name);
+      if (strcmp(e->d_name, ".") && strcmp(e->d_name, "..")) unlink(path);
+      hs_free(path);
+    }
+    if (d) closedir(d);
   }
-  if (d) closedir(d);
-  if (dir) rmdir(dir);
   hs_free(dir);
+}
+
+// ---- as the optimized module has them ----------------------------------------------------------
+static const char *kind_of(hs_arena *a, const hlo_instr *i) {
+  hs_str target = hlo_attr_str(i, HLO_ATTR_CUSTOM_CALL_TARGET);
+  i64 kind = hlo_attr_int(i, HLO_ATTR_KIND, -1);
+  char *t;
+  if (i->opcode == HLO_CUSTOM_CALL)
+    t = hs_format("%.*s", (int)HS_MIN(target.n, (size_t)60), target.p);
+  else if (i->opcode == HLO_FUSION && kind >= 0)
+    t = hs_format("fusion %s", hlo_enum_text(hlo_attr_kind_of(HLO_ATTR_KIND), kind));
+  else return hlo_op_text(i->opcode);
+  const char *copy = hs_arena_strndup(a, t, strlen(t));
+  hs_free(t);
+  return copy;
+}
+
+typedef HS_VEC(backend_kernel) kernel_list;
+
+// Instructions of the optimized module that are launched: those of the entry and of what it calls,
+// fusions whole.
+static void list_kernels(hs_arena *a, const hlo_module *m, const hlo_computation *c, kernel_list *v,
+                         u32 depth, u32 *left) {
+  hlo_for_each_instr(i, c) {
+    if (!*left) return;
+    --*left;
+    if (i->opcode == HLO_WHILE || i->opcode == HLO_CALL || i->opcode == HLO_CONDITIONAL) {
+      for (u32 k = 0; k < hlo_ncalled(i) && depth < 64; k++)
+        list_kernels(a, m, hlo_called(i, k), v, depth + 1, left);
+      continue;
+    }
+    if (hlo_op_has(i->opcode, HLO_F_FREE)) continue;
+    const hlo_instr *ours = hlo_find_instr(m, i->name);
+    hlo_cost cost = hlo_cost_instr(i);
+    hs_vec_push(v, ((backend_kernel){.name = i->name,
+                                     .kind = kind_of(a, i),
+                                     .instr = ours ? ours->id : UINT32_MAX,
+                                     .flops = cost.flops,
+                                     .bytes = cost.bytes_read + cost.bytes_written}));
+  }
+}
+
+const backend_kernel *pjrt_list_launched(const hlo_module *optimized, const hlo_module *m,
+                                         hs_arena *a, u32 *n) {
+  kernel_list v = {0};
+  u32 left = 1 << 20;  // nested calls repeat: the list is limited
+  list_kernels(a, m, optimized->entry, &v, 0, &left);
+  *n = (u32)v.n;
+  const backend_kernel *list = v.n ? hs_arena_dup(a, v.v, v.n * sizeof *v.v) : NULL;
+  hs_vec_free(&v);
+  return list;
 }

@@ -61,10 +61,20 @@ hs_status pjrt_entry_read(const char *path, pjrt_entry *out);
 void pjrt_entry_free(pjrt_entry *);
 
 // ---- host.c -------------------------------------------------------------------------------------
+// A process that answers for a plug-in in place of hlosh's worker: a Python (backends/jax) whose
+// path is the configuration's. It is started as PATH -c PROGRAM KEY=NUMBER..., the numbers being
+// those of the requests and of the errors.
+typedef struct pjrt_child {
+  const char *what;        // names it in messages: "the Python of jaxlib"
+  const char *program;     // text
+  const char *setting;     // one word that tells it from others with the same program: "tuned"
+  const char *const *env;  // NAME=VALUE, ends with NULL
+} pjrt_child;
 // What a worker is asked to hold; workers are shared by equal configurations.
 typedef struct pjrt_config {
   const char *path;
-  u32 threads, devices;  // 0: the plug-in's default
+  const pjrt_child *child;  // static; NULL: hlosh's worker, which loads the plug-in at `path`
+  u32 threads, devices;     // 0: the plug-in's default
   // text of a GpuTargetConfigProto: compile for it without a device; NULL: a client
   const char *target;
   bool trace;         // the plug-in logs its passes (TF_CPP_VMODULE)
@@ -93,6 +103,9 @@ const char *pjrt_host_log(pjrt_host *, size_t *n);
 // Opens the plug-in in a worker of its own, which is ended afterwards. *out is to be freed, also
 // after an error.
 hs_status pjrt_describe(const char *path, pjrt_about *out);
+// What a host of the context with that file and child reports about itself, whatever else it was
+// made for; when there is none, one like `c` is started. Borrowed until the context is freed.
+hs_status pjrt_host_describe(backend_context *, const pjrt_config *c, const pjrt_about **out);
 
 // ---- prepare.c ----------------------------------------------------------------------------------
 typedef struct pjrt_ready {
@@ -160,6 +173,10 @@ typedef HS_VEC(pjrt_kernel) pjrt_kernels;
 // Reads the folder that the plug-in dumped to (NULL: none), and the worker's list of machine code.
 // Strings live in the arena.
 void pjrt_read_kernels(const char *dir, wire_reader *code, hs_arena *, pjrt_kernels *out);
+// The instructions of the entry and of what it calls that are launched, fusions whole, named also
+// in the module `m` where it has them. *n of them, in the arena.
+const backend_kernel *pjrt_list_launched(const hlo_module *optimized, const hlo_module *m,
+                                         hs_arena *, u32 *n);
 void pjrt_remove_dumps(char *dir);  // removes the folder, frees its name; NULL is fine
 
 // ---- shard.c ------------------------------------------------------------------------------------
@@ -211,6 +228,20 @@ typedef struct pjrt_result {
   const char *dropped;
 } pjrt_result;
 const pjrt_result *pjrt_compiled_result(const backend_exe *);  // borrowed from the program
+// The functions of the backend, for a plug-in or child at that path. XLA:GPU accepts no fusions
+// from outside, XLA:CPU most of them: where its passes stop because of a layout inside of one, or
+// the way through StableHLO has no form for one, the module is sent once more without fusions.
+hs_status pjrt_compile_in(const hlo_module *, const backend_options *, const char *path,
+                          const pjrt_child *, backend_exe **out);
+const backend_compiled *pjrt_compiled(const backend_exe *);
+hs_status pjrt_run(backend_exe *, u32 nargs, hlo_literal *const *args, const backend_run_options *,
+                   backend_result *out);
+void pjrt_release(backend_exe *);
+// Gives a program another process, with other settings: the first run that measures finds which of
+// the two is faster, and the program stays there.
+void pjrt_set_rival(backend_exe *, const pjrt_child *);
+// The child that runs it; NULL: none, or not decided between it and its rival.
+const pjrt_child *pjrt_compiled_child(const backend_exe *);
 // pjrt_whole for a state of the program's module inside the plug-in, such as the optimized one. Its
 // parameters are the arrays among the program's arguments (tuples flat, tokens left out), its
 // result is those among the program's results.

@@ -202,8 +202,8 @@ static bool uses_shardy(const hlo_module *m) {
   return false;
 }
 
-// XLA:CPU's code generator without passes knows loop fusions only; a fusion's kind is a hint
-// without meaning for its value.
+// XLA:CPU's code generator knows loop fusions, not input fusions; a fusion's kind is a hint without
+// meaning for its value.
 static void plain_fusions(hlo_module *m) {
   hlo_for_each_comp(c, m)
     hlo_for_each_instr(i, c)
@@ -245,7 +245,10 @@ static void dissolve_fusions(pjrt_ready *r) {
 static void list_groups(hlo_instr *i, const hlo_replica_groups *g) {
   if (!g || g->form != HLO_GROUPS_IOTA || g->dims.n != 2) return;
   hlo_module *m = i->parent->module;
-  i64 n = g->dims.v[0], size = g->dims.v[1], *device = HS_NEW_ARRAY(&m->arena, i64, n * size + 1);
+  enum { MOST_DEVICES = 1 << 20 };
+  i64 n = g->dims.v[0], size = g->dims.v[1], all;
+  if (!hs_mul_ok(n, size, &all) || all < 0 || all > MOST_DEVICES || n > MOST_DEVICES) return;
+  i64 *device = HS_NEW_ARRAY(&m->arena, i64, all + 1);
   hlo_ints *list = HS_NEW_ARRAY(&m->arena, hlo_ints, n + 1);
   hlo_replica_groups *out = HS_NEW(&m->arena, hlo_replica_groups);
   if (!ev_iota_devices(g->reshape, g->perm, n * size, device)) return;
@@ -299,8 +302,8 @@ hs_status pjrt_prepare(const hlo_module *from, bool backend_only, bool dissolve,
   type_calls(m);
   fill_layouts(m);
   if (!backend_only && (dissolve || r->partitions > 1)) dissolve_fusions(r);
-  if (backend_only) plain_fusions(m);
-  else hlo_remove_module_attr(m, HLO_ATTR_IS_SCHEDULED);
+  plain_fusions(m);
+  if (!backend_only) hlo_remove_module_attr(m, HLO_ATTR_IS_SCHEDULED);
   const hlo_program_shape *stated = entry_layout(m);
   hlo_program_shape own = {.n = m->entry->nparams,
                            .result = stated ? stated->result : m->entry->root->shape};

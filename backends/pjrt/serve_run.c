@@ -224,8 +224,7 @@ static hs_status run_session(run *r, const backend_run_options *o, const serve_m
 hs_status pjrt_serve_run(const void *payload, size_t n, const int *fds, u32 nfds, hs_buf *reply) {
   wire_reader q = {payload, n, false};
   const pjs_program *g = pjs_find((u64)wire_get_i64(&q));
-  backend_run_options o;
-  wire_get(&q, &o, sizeof o);
+  const backend_run_options o = block_get_options(&q);
   if (!g || nfds < 1) return hs_fail(HS_E_INTERNAL, "the worker has no such program");
   if (!g->loaded)
     return hs_fail(HS_E_UNSUPPORTED, "the module was compiled for a device that is not here");
