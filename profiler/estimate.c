@@ -1,124 +1,320 @@
-// estimate.c — the estimator: the time of a module on a device, computed from shapes alone.
+// estimate.c: the estimate of a module: every kernel priced once, multiplied by how often it runs.
 //
-// Model (a roofline per kernel, Williams et al. 2009): a kernel takes launch + max(bytes /
-// bandwidth, flops / peak, transcendentals / rate); memory traffic and computation overlap, kernels
-// do not. A kernel whose operands and results fit the cache together is served at cache bandwidth.
-// Naive: every instruction is a kernel and every intermediate result goes through memory. Otherwise
-// a fusion is one kernel. The body of a loop counts once per iteration (core/analysis/cost.h), once
-// where the number of iterations is unknown; unknown custom calls count the bytes of their operands
-// and results.
-#include "profiler/prof.h"
-
+// Kernels are priced by price_cpu.c or price_accelerator.c (a roofline each, Williams et al. 2009).
+// This file adds what lies around them:
+//
+// Calls. Computations are visited callers first, so that each is looked at once however many paths
+// lead to it. A loop's body counts once per iteration (where nothing says how many there are,
+// PROF_GUESSED_TRIPS, and that is counted), a conditional's branches are equally likely. Naive:
+// every instruction is a kernel and every intermediate result goes through memory. Otherwise a
+// fusion is one kernel.
+//
+// Caches. An operand is found in the smallest cache that held everything touched since it was
+// written or read (LRU stack distance; Mattson et al. 1970), with the computation's own order, one
+// execution after another; it is never more than what is live at the module's peak, because memory
+// is used again. A result goes anywhere within that.
+//
+// Overlap. Kernels follow each other. Only a collective between its start and its done runs beside
+// them: the network is a second clock.
 #include <math.h>
 
-const prof_device prof_devices[] = {
-#define DEVICE(name, summary, f32, bf16, f64, trans, bw, cbw, cbytes, launch, mem) \
-  {name, summary, f32, bf16, f64, trans, bw, cbw, cbytes, launch, mem},
-#include "profiler/devices.def"
-#undef DEVICE
-};
-const u32 prof_device_count = HS_COUNT(prof_devices);
+#include "core/analysis/customcall.h"
+#include "profiler/calibration.h"
+#include "profiler/collective.h"
+#include "profiler/price.h"
 
-const prof_device *prof_device_find(const char *name) {
-  for (u32 k = 0; k < prof_device_count; k++)
-    if (!strcmp(prof_devices[k].name, name)) return &prof_devices[k];
-  return NULL;
+const char *prof_bound_text(prof_bound b) {
+  static const char *const texts[] = {"memory", "compute", "launch", "network"};
+  return texts[b];
 }
 
-static double peak_of(const prof_device *d, hlo_dtype t) {
-  t = hlo_dtype_real_part(t);
-  if (!hlo_dtype_is_float(t)) return d->flops_f32;
-  return hlo_dtype_bits(t) == 64   ? d->flops_f64
-         : hlo_dtype_bits(t) == 16 ? d->flops_bf16
-                                   : d->flops_f32;
+// ---- one kernel ---------------------------------------------------------------------------------
+enum { MOST_PLACES = 16 };
+
+static void price(const prof_work *w, const prof_device *d, u32 n, const prof_place *p,
+                  prof_kernel *out) {
+  if (d->family == PROF_CPU) prof_price_cpu(w, d, n, p, out);
+  else prof_price_accelerator(w, d, n, p, out);
 }
 
-static hlo_dtype first_dtype(const hlo_shape *s) {
-  const hlo_shape *leaf = hlo_shape_leaf(s, 0);
-  return leaf ? leaf->dtype : HLO_F32;
-}
-
-// Seconds of one execution of a kernel with this cost.
-static double kernel_seconds(const hlo_cost *c, hlo_dtype t, const prof_device *d) {
-  double bytes = c->bytes_read + c->bytes_written;
-  double bandwidth = bytes <= (double)d->cache_bytes ? d->cache_bandwidth : d->bandwidth;
-  double seconds = bytes / bandwidth;
-  seconds = HS_MAX(seconds, c->flops / peak_of(d, t));
-  seconds = HS_MAX(seconds, c->transcendentals / d->transcendentals);
-  return seconds + d->launch_s;
+void prof_estimate_kernel(const hlo_instr *i, const prof_device *d, prof_kernel *out) {
+  *out = (prof_kernel){0};
+  hlo_cost c = hlo_cost_instr(i);
+  prof_work w;
+  prof_count_work(i, &c, &w);
+  if (w.free) return;
+  const prof_place all[] = {{w.read, w.read + w.written, false},
+                            {w.written, w.read + w.written, true}};
+  price(&w, d, 2, all, out);
+  out->unknown = w.special == PROF_UNKNOWN;
+  if (w.special == PROF_COLLECTIVE) {
+    out->network_s = prof_collective_instr(i, prof_module_devices(i->parent->module), d);
+    out->seconds += out->network_s;
+  }
 }
 
 double prof_estimate_instr(const hlo_instr *i, const prof_device *d) {
-  if (hlo_op_has(i->opcode, HLO_F_FREE)) return 0;
-  hlo_cost c = hlo_cost_instr(i);
-  // Products run on operands of their own type (bf16 x bf16 -> f32 uses the bf16 units).
-  hlo_dtype t = i->noperands && (i->opcode == HLO_DOT || i->opcode == HLO_CONVOLUTION)
-                    ? first_dtype(hlo_operand(i, 0)->shape)
-                    : first_dtype(i->shape);
-  return kernel_seconds(&c, t, d);
+  prof_kernel k;
+  prof_estimate_kernel(i, d, &k);
+  return k.seconds;
 }
 
+// ---- a module -----------------------------------------------------------------------------------
 typedef struct estimator {
   const prof_device *d;
-  bool naive;
-  prof_estimate e;
+  prof_options o;
+  const hlo_cost *cost;  // by instruction id
+  prof_module *out;
   double launches;
-  u32 depth;
+  double *times;    // by computation id: executions of it in one of the module
+  double *traffic;  // by computation id: bytes of one execution; loops once
+  double *touched;  // by instruction id: the clock of bytes when it was last touched
+  u32 *source;      // by instruction id: the instruction whose memory its value is
+  double live;      // bytes that the module has live at its peak
+  double now, net;  // clocks of one execution of the computation at hand: kernels, network
+  double *arrives;  // by instruction id: when a started collective is done
 } estimator;
 
-static void add_computation(estimator *x, const hlo_computation *c, double times);
-
-static void add_instr(estimator *x, const hlo_instr *i, double times) {
-  if (hlo_op_has(i->opcode, HLO_F_FREE)) return;
+// Adds the executions of the computations whose instructions `i` runs as its own; false when it is
+// a kernel itself.
+static bool spread_times(estimator *x, const hlo_instr *i, double times) {
+  if (i->opcode == HLO_FUSION && !x->o.naive) return false;
   switch (i->opcode) {
+  case HLO_FUSION:
   case HLO_CALL:
   case HLO_ASYNC_START:
-    if (hlo_fusion_comp(i)) add_computation(x, hlo_fusion_comp(i), times);
-    return;
-  case HLO_FUSION:
-    if (!x->naive) break;
-    add_computation(x, hlo_fusion_comp(i), times);
-    return;
+    if (hlo_fusion_comp(i)) x->times[hlo_fusion_comp(i)->id] += times;
+    return true;
   case HLO_WHILE: {
     i64 trips = hlo_trip_count(i);
-    double n = trips >= 0 ? (double)trips : 1;
-    add_computation(x, hlo_attr_comp(i, HLO_ATTR_BODY), times * n);
-    add_computation(x, hlo_attr_comp(i, HLO_ATTR_CONDITION), times * (n + 1));
+    double n = trips >= 0 ? (double)trips : PROF_GUESSED_TRIPS;
+    if (trips < 0) x->out->total.unknown_loops++;
+    x->times[hlo_attr_comp(i, HLO_ATTR_BODY)->id] += times * n;
+    x->times[hlo_attr_comp(i, HLO_ATTR_CONDITION)->id] += times * (n + 1);
+    x->out->total.time_s += times * n * x->d->loop_s;
+    x->out->total.launch_s += times * n * x->d->loop_s;
+    return true;
+  }
+  case HLO_CONDITIONAL: {
+    u32 n = hlo_ncalled(i);
+    for (u32 k = 0; k < n; k++) x->times[hlo_called(i, k)->id] += times / n;
+    return true;
+  }
+  default: return false;
+  }
+}
+
+// The value whose memory `i` is, when it only renames one.
+static u32 source_of(const estimator *x, const hlo_instr *i, const prof_work *w) {
+  bool renames = i->noperands && (w ? w->free : hlo_op_has(i->opcode, HLO_F_FREE)) &&
+                 i->opcode != HLO_TUPLE && i->opcode != HLO_AFTER_ALL;
+  if (!renames) return i->id;
+  const hlo_instr *o = hlo_operand(i, 0);
+  if (i->opcode == HLO_GET_TUPLE_ELEMENT && o->opcode == HLO_TUPLE) {
+    i64 k = hlo_attr_int(i, HLO_ATTR_INDEX, 0);
+    if (k >= 0 && (u32)k < o->noperands) return x->source[hlo_operand(o, (u32)k)->id];
+  }
+  // elements of one tuple are different memory
+  return i->opcode == HLO_GET_TUPLE_ELEMENT ? i->id : x->source[o->id];
+}
+
+// An update of part of an array is done in place where nobody else needs the array; else all of it
+// is copied first.
+static void add_copy(const estimator *x, const hlo_instr *i, prof_work *w) {
+  double bytes = prof_updated_bytes(i);
+  if (bytes <= 0) return;
+  const hlo_instr *o = prof_updated_operand(i);
+  const hlo_instr *from = o;
+  // the parameter of a loop's body may be changed, one of the entry may not
+  while (from && hlo_op_has(from->opcode, HLO_F_FREE) && from->noperands &&
+         from->opcode != HLO_TUPLE)
+    from = hlo_operand(from, 0);
+  bool kept = !o || x->o.naive || (o->first_use && o->first_use->next) ||
+              from->opcode == HLO_CONSTANT ||
+              (from->opcode == HLO_PARAMETER && from->parent == from->parent->module->entry);
+  if (!kept) return;
+  w->read += bytes;
+  w->written += bytes;
+}
+
+// Places of the operands and the result, and the clock behind them.
+static u32 find_places(estimator *x, const hlo_instr *i, const prof_work *w, double all,
+                       double *clock, prof_place *p) {
+  double total = 0, own = w->read + w->written, reuse = HS_MIN(all, x->live);
+  u32 n = 0;
+  for (u32 k = 0; k < i->noperands; k++) total += (double)hlo_shape_bytes(hlo_operand(i, k)->shape);
+  for (u32 k = 0; k < i->noperands && total > 0; k++) {
+    const hlo_instr *o = hlo_operand(i, k);
+    double bytes = w->read * (double)hlo_shape_bytes(o->shape) / total;
+    double *at = &x->touched[x->source[o->id]];
+    double distance = *at < 0 ? all : *clock - *at + own;
+    if (k && *at == *clock + own) continue;  // the same array again: it is at hand
+    if (n < MOST_PLACES - 1)
+      p[n++] = (prof_place){bytes, HS_MIN(distance, HS_MAX(all, own)), false};
+    else p[n - 1].bytes += bytes;
+    *at = *clock + own;
+  }
+  p[n++] = (prof_place){w->written, HS_MAX(reuse, own), true};
+  *clock += own;
+  x->touched[i->id] = *clock;
+  return n;
+}
+
+// Both clocks: kernels one after another, a collective between start and done beside them.
+static void run_on_clocks(estimator *x, const hlo_instr *i, const prof_kernel *k, double *hidden) {
+  if (hlo_op_has(i->opcode, HLO_F_ASYNC) && k->network_s > 0) {
+    x->net = HS_MAX(x->net, x->now) + k->network_s;
+    x->arrives[i->id] = x->net;
+    x->now += k->launch_s;
+    *hidden += k->network_s;
     return;
   }
-  case HLO_CONDITIONAL: {  // branches are assumed to be equally likely
-    hlo_computation *branch[64];
-    u32 n = HS_MIN(hlo_called(i, branch, HS_COUNT(branch)), (u32)HS_COUNT(branch));
-    for (u32 k = 0; k < n; k++) add_computation(x, branch[k], times / n);
-    return;
-  }
-  default: break;
-  }
-  hlo_cost c = hlo_cost_instr(i);
-  x->e.time_s += times * prof_estimate_instr(i, x->d);
-  x->e.flops += times * c.flops;
-  x->e.bytes += times * (c.bytes_read + c.bytes_written);
+  if (k->network_s > 0) x->now = HS_MAX(x->now, x->net);
+  x->now += k->seconds;
+  if (k->network_s > 0) x->net = x->now;
+}
+
+static void wait_for(estimator *x, const hlo_instr *i, double *hidden) {
+  if (!hlo_op_has(i->opcode, HLO_F_ASYNC) || !i->noperands) return;
+  double at = x->arrives[hlo_operand(i, 0)->id];
+  x->arrives[i->id] = at;
+  if (at <= x->now) return;
+  *hidden -= at - x->now;
+  x->now = at;
+}
+
+static void add_total(estimator *x, const prof_kernel *k, double times) {
+  prof_estimate *e = &x->out->total;
+  e->memory_s += times * k->memory_s;
+  e->compute_s += times * k->compute_s;
+  e->launch_s += times * k->launch_s;
+  e->network_s += times * k->network_s;
+  e->flops += times * k->flops;
+  e->bytes += times * k->bytes;
+  e->unknown_calls += k->unknown;
   x->launches += times >= 1 ? floor(times) : 1;
 }
 
-static void add_computation(estimator *x, const hlo_computation *c, double times) {
-  if (++x->depth > 200) {  // deeper than calls of any real program
-    x->depth--;
+static void add_instr(estimator *x, const hlo_instr *i, double times, double all, double *clock,
+                      double *hidden) {
+  x->source[i->id] = i->id;
+  x->out->times[i->id] = times;
+  if (hlo_op_has(i->opcode, HLO_F_FREE)) {
+    x->source[i->id] = source_of(x, i, NULL);
+    wait_for(x, i, hidden);
     return;
   }
-  hlo_for_each_instr(i, c) add_instr(x, i, times);
-  x->depth--;
+  if (spread_times(x, i, times)) {
+    for (u32 k = 0; k < hlo_ncalled(i); k++) *clock += x->traffic[hlo_called(i, k)->id];
+    x->touched[i->id] = *clock;
+    return;
+  }
+  prof_work w;
+  prof_count_work(i, &x->cost[i->id], &w);
+  if (w.free) {
+    x->source[i->id] = source_of(x, i, &w);
+    return;
+  }
+  add_copy(x, i, &w);
+  prof_place p[MOST_PLACES];
+  u32 n = find_places(x, i, &w, all, clock, p);
+  prof_kernel *k = &x->out->kernels[i->id];
+  price(&w, x->d, n, p, k);
+  k->unknown = w.special == PROF_UNKNOWN;
+  if (w.special == PROF_COLLECTIVE) {
+    k->network_s = prof_collective_instr(i, x->out->total.devices, x->d);
+    k->seconds += k->network_s;
+    if (k->network_s > HS_MAX(k->memory_s, k->compute_s)) k->bound = PROF_NETWORK;
+  }
+  run_on_clocks(x, i, k, hidden);
+  add_total(x, k, times);
+}
+
+// One execution of a computation, times how often it runs.
+static void add_computation(estimator *x, const hlo_computation *c, double times) {
+  hs_arena a = {0};
+  hlo_instr **order = hlo_is_scheduled(c->module) ? NULL : hlo_post_order(c, &a);
+  double clock = 0, hidden = 0, all = HS_MIN(x->traffic[c->id], x->live);
+  x->now = x->net = 0;
+  u32 at = 0;
+  for (hlo_instr *i = order ? order[0] : c->first; i && !hs_interrupted();
+       i = order ? order[++at] : i->next)
+    add_instr(x, i, times, all, &clock, &hidden);
+  x->out->total.time_s += times * HS_MAX(x->now, x->net);
+  x->out->total.hidden_s += times * HS_MAX(hidden, 0);
+  hs_arena_free(&a);
+}
+
+// Bytes that one execution of a computation moves, its callees' once; callees are known.
+static double traffic_of(const estimator *x, const hlo_computation *c) {
+  double b = 0;
+  hlo_for_each_instr(i, c) {
+    bool kernel = i->opcode == HLO_FUSION && !x->o.naive;
+    if (hlo_op_has(i->opcode, HLO_F_CONTROL) || (i->opcode == HLO_FUSION && !kernel)) {
+      for (u32 k = 0; k < hlo_ncalled(i); k++) b += x->traffic[hlo_called(i, k)->id];
+    } else if (!hlo_op_has(i->opcode, HLO_F_FREE)) {
+      b += x->cost[i->id].bytes_read + x->cost[i->id].bytes_written;
+    }
+  }
+  return b;
+}
+
+static hs_status add_computations(estimator *x, const hlo_module *m) {
+  hs_arena a = {0};
+  hlo_cost_table cost;
+  HS_TRY(hlo_cost_module(m, &cost));
+  x->cost = cost.by_id;
+  x->times = HS_NEW_ARRAY(&a, double, m->next_comp_id + 1);
+  x->traffic = HS_NEW_ARRAY(&a, double, m->next_comp_id + 1);
+  x->touched = HS_NEW_ARRAY(&a, double, m->next_instr_id + 1);
+  x->arrives = HS_NEW_ARRAY(&a, double, m->next_instr_id + 1);
+  x->source = HS_NEW_ARRAY(&a, u32, m->next_instr_id + 1);
+  for (u32 k = 0; k < m->next_instr_id; k++) x->touched[k] = -1;
+  x->times[m->entry->id] = 1;
+  u32 n;
+  hlo_computation **order = hlo_comp_callees_first(m, &a, &n);
+  for (u32 k = 0; k < n && !hs_interrupted(); k++)
+    x->traffic[order[k]->id] = traffic_of(x, order[k]);
+  hs_status s = hs_poll();
+  for (u32 k = n; k-- > 0 && hs_ok(s);) {
+    double times = x->times[order[k]->id];
+    if (times > 0) add_computation(x, order[k], times);
+    s = hs_poll();
+  }
+  hlo_cost_free(&cost);
+  hs_arena_free(&a);
+  return s;
+}
+
+hs_status prof_estimate_kernels(const hlo_module *m, const prof_device *d, const prof_options *o,
+                                prof_module *out) {
+  *out = (prof_module){.n = m->next_instr_id};
+  hlo_memory memory;
+  HS_TRY(hlo_memory_estimate(m, o->naive, &memory));
+  out->total.peak_bytes = memory.peak_bytes;
+  out->total.devices = o->devices ? o->devices : prof_module_devices(m);
+  out->kernels = hs_calloc(out->n + 1u, sizeof *out->kernels);
+  out->times = hs_calloc(out->n + 1u, sizeof *out->times);
+  estimator x = {.d = d, .o = *o, .out = out, .live = (double)memory.peak_bytes};
+  hs_status s = add_computations(&x, m);
+  if (d->family == PROF_CPU) out->total.time_s += d->measured->run_s;
+  out->total.kernels = (u32)HS_MIN(x.launches, (double)UINT32_MAX);
+  if (!hs_ok(s)) prof_module_free(out);
+  return s;
+}
+
+void prof_module_free(prof_module *p) {
+  hs_free(p->kernels);
+  hs_free(p->times);
+  *p = (prof_module){0};
 }
 
 hs_status prof_estimate_module(const hlo_module *m, const prof_device *d, bool naive,
                                prof_estimate *out) {
-  estimator x = {.d = d, .naive = naive};
-  add_computation(&x, m->entry, 1);
-  hlo_memory memory;
-  HS_TRY(hlo_memory_estimate(m, naive, &memory));
-  x.e.peak_bytes = memory.peak_bytes;
-  x.e.kernels = (u32)HS_MIN(x.launches, (double)UINT32_MAX);
-  *out = x.e;
+  prof_module p;
+  HS_TRY(prof_estimate_kernels(m, d, &(prof_options){.naive = naive}, &p));
+  *out = p.total;
+  prof_module_free(&p);
   return HS_GOOD;
 }
 

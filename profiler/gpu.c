@@ -236,16 +236,40 @@ hs_status prof_gpu_device(const char *text, hs_arena *a, prof_device *out) {
   hs_str name = find(text, "device_description_str", NULL);
   if (!name.n) name = find(info, "name", NULL);
   const char *summary = name.n ? hs_arena_strndup(a, name.p, name.n) : "a GPU";
+  double tf32 = unit_rate(info, "matrix_unit_description", HLO_F32);
   *out = (prof_device){.name = summary,
                        .summary = summary,
+                       .family = PROF_GPU,
                        .flops_f32 = f32,
-                       .flops_bf16 = bf16 > 0 ? bf16 : f32,
                        .flops_f64 = f64 > 0 ? f64 : f32 / 2,
+                       .matrix_f32 = tf32,
+                       .matrix_f64 = unit_rate(info, "matrix_unit_description", HLO_F64),
+                       .flops_bf16 = bf16 > 0 ? bf16 : f32,
+                       .matrix_8 = unit_rate(info, "matrix_unit_description", HLO_S8),
                        .transcendentals = f32 / 4,
                        .bandwidth = number(info, "memory_bandwidth"),
                        .cache_bandwidth = 24 * cores * clock,
                        .cache_bytes = (i64)number(info, "l2_cache_size"),
                        .launch_s = 2.5e-6,
-                       .memory_bytes = (i64)number(info, "device_memory_size")};
+                       .loop_s = 8e-6,
+                       .memory_bytes = (i64)number(info, "device_memory_size"),
+                       .cores = (u32)cores,
+                       .tile_m = 16,
+                       .tile_n = 16,
+                       .tile_k = 16,
+                       .link = "NVLink",
+                       .link_s = 2.5e-6,
+                       .node = 8,
+                       .network_bandwidth = 50e9,
+                       .network_s = 5e-6};
+  const char *links = NULL;
+  find(info, "device_interconnect_info", &links);
+  double active = links ? number(links, "active_links") : 0;
+  if (active > 0) {
+    out->link_bandwidth = 25e9 * active;
+  } else {
+    out->link = "PCIe";
+    out->link_bandwidth = HS_MAX(number(info, "pcie_bandwidth"), 12e9);
+  }
   return HS_GOOD;
 }

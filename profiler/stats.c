@@ -1,8 +1,9 @@
-// stats.c — summaries of measured samples. Order statistics throughout: run times on shared
-// machines have long tails, so means and standard deviations mislead. Quantiles interpolate
-// linearly (type 7 of Hyndman and Fan, 1996); the interval of the median is the distribution-free
-// one from binomial ranks.
-#include "profiler/prof.h"
+// stats.c — summaries, bootstrap intervals, ratios and change points. See stats.h.
+//
+// Quantiles interpolate linearly (type 7 of Hyndman and Fan, 1996). Resampling uses a generator
+// that starts from the same state each time, so that a report can be computed again from its
+// samples.
+#include "profiler/stats.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -19,13 +20,22 @@ static double quantile(const double *sorted, u32 n, double q) {
   return k + 1 < n ? sorted[k] + part * (sorted[k + 1] - sorted[k]) : sorted[n - 1];
 }
 
+static double *sorted_copy(const double *samples, u32 n) {
+  double *v = hs_alloc(n * sizeof *v);
+  memcpy(v, samples, n * sizeof *v);
+  qsort(v, n, sizeof *v, ascending);
+  return v;
+}
+
 prof_stats prof_summarize(const double *samples, u32 n) {
   prof_stats s = {.n = n};
   if (!n) return s;
-  double *v = hs_alloc(n * sizeof *v), sum = 0;
-  memcpy(v, samples, n * sizeof *v);
-  qsort(v, n, sizeof *v, ascending);
-  for (u32 k = 0; k < n; k++) sum += v[k];
+  double *v = sorted_copy(samples, n), sum = 0;
+  double q1 = quantile(v, n, 0.25), q3 = quantile(v, n, 0.75), far = 3 * (q3 - q1);
+  for (u32 k = 0; k < n; k++) {
+    sum += v[k];
+    s.outliers += v[k] < q1 - far || v[k] > q3 + far;
+  }
   s.min = v[0];
   s.max = v[n - 1];
   s.p10 = quantile(v, n, 0.10);
@@ -40,4 +50,117 @@ prof_stats prof_summarize(const double *samples, u32 n) {
   s.interval = (v[b] - v[a]) / 2;
   hs_free(v);
   return s;
+}
+
+// ---- intervals ----------------------------------------------------------------------------------
+
+double prof_half_width(prof_interval i) {
+  return i.value > 0 ? (i.high - i.low) / 2 / i.value : HUGE_VAL;
+}
+
+// splitmix64 (Steele et al., 2014), scaled to 0..n-1.
+static u32 draw(u64 *state, u32 n) {
+  u64 z = (*state += 0x9E3779B97F4A7C15ull);
+  z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9ull;
+  z = (z ^ (z >> 27)) * 0x94D049BB133111EBull;
+  z ^= z >> 31;
+  return (u32)(((z >> 32) * n) >> 32);
+}
+
+prof_interval prof_median(const double *samples, u32 n) {
+  enum { RESAMPLES = 2000, FEW = 6, MOST = 2000 };
+  if (!n) return (prof_interval){0};
+  double *v = sorted_copy(samples, n);
+  prof_interval i = {quantile(v, n, 0.5), v[0], v[n - 1]};
+  // the resampled medians of many samples are as close together as the ranks say
+  if (n > MOST) {
+    double half = 0.98 * sqrt((double)n);
+    i.low = v[(u32)((double)n / 2 - half)];
+    i.high = v[(u32)((double)n / 2 + half)];
+  } else if (n >= FEW) {
+    double *medians = hs_alloc(RESAMPLES * sizeof *medians), *w = hs_alloc(n * sizeof *w);
+    u64 state = n;
+    for (u32 k = 0; k < RESAMPLES; k++) {
+      for (u32 q = 0; q < n; q++) w[q] = v[draw(&state, n)];
+      qsort(w, n, sizeof *w, ascending);
+      medians[k] = quantile(w, n, 0.5);
+    }
+    qsort(medians, RESAMPLES, sizeof *medians, ascending);
+    i.low = quantile(medians, RESAMPLES, 0.025);
+    i.high = quantile(medians, RESAMPLES, 0.975);
+    hs_free(medians);
+    hs_free(w);
+  }
+  hs_free(v);
+  return i;
+}
+
+const char *prof_verdict_text(prof_verdict v) {
+  static const char *const text[] = {"too noisy", "same", "faster", "slower"};
+  return text[v];
+}
+
+prof_verdict prof_judge(prof_interval ratio) {
+  if (!(prof_half_width(ratio) <= PROF_NOISE)) return PROF_TOO_NOISY;
+  return ratio.low > 1 ? PROF_FASTER : ratio.high < 1 ? PROF_SLOWER : PROF_SAME;
+}
+
+prof_interval prof_ratio(const double *a, const double *b, u32 n) {
+  double *r = hs_alloc(n * sizeof *r);
+  u32 m = 0;
+  for (u32 k = 0; k < n; k++)
+    if (b[k] > 0) r[m++] = a[k] / b[k];
+  prof_interval i = prof_median(r, m);
+  hs_free(r);
+  return i;
+}
+
+// ---- change of level ----------------------------------------------------------------------------
+
+typedef struct ranked {
+  double v;
+  u32 at;
+} ranked;
+
+static int by_value(const void *a, const void *b) {
+  double x = ((const ranked *)a)->v, y = ((const ranked *)b)->v;
+  return (x > y) - (x < y);
+}
+
+// Ranks from 1, ties shared, into rank[n].
+static void rank_samples(const double *samples, u32 n, double *rank) {
+  ranked *v = hs_alloc(n * sizeof *v);
+  for (u32 k = 0; k < n; k++) v[k] = (ranked){samples[k], k};
+  qsort(v, n, sizeof *v, by_value);
+  for (u32 k = 0, e; k < n; k = e) {
+    for (e = k; e < n && v[e].v <= v[k].v;) e++;
+    for (u32 q = k; q < e; q++) rank[v[q].at] = ((double)k + (double)e + 1) / 2;
+  }
+  hs_free(v);
+}
+
+// The first sample behind the most likely change of level; 0 when it is not significant.
+static u32 change_point(const double *samples, u32 n) {
+  double *rank = hs_alloc(n * sizeof *rank), sum = 0, most = 0;
+  rank_samples(samples, n, rank);
+  u32 at = 0;
+  for (u32 k = 0; k + 1 < n; k++) {
+    sum += rank[k];
+    double u = fabs(2 * sum - (double)(k + 1) * (n + 1));
+    if (u > most) most = u, at = k + 1;
+  }
+  hs_free(rank);
+  double m = n, p = 2 * exp(-6 * most * most / (m * m * m + m * m));
+  return p < 0.01 ? at : 0;
+}
+
+u32 prof_steady_from(const double *samples, u32 n) {
+  enum { FEWEST = 8 };  // fewer cannot be significant
+  u32 from = 0;
+  while (n - from >= FEWEST) {
+    u32 at = change_point(samples + from, n - from);
+    if (!at) break;
+    from += at;
+  }
+  return from;
 }

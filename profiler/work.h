@@ -1,0 +1,87 @@
+// work.h: what one execution of a kernel does, counted from shapes: bytes by operand, operations by
+// opcode and type, products, and accesses that are slower than a stream. Seconds come later
+// (price.c), so one count serves all devices.
+#ifndef PROF_WORK_H
+#define PROF_WORK_H
+
+#include "core/analysis/cost.h"
+
+// Types that take equally long.
+#define PROF_TYPES(X) \
+  X(F32, "f32") X(F64, "f64") X(F16, "bf16") X(I32, "s32") X(I64, "s64") X(F8, "f8e4m3fn")
+#define PROF_TYPE(id, text) PROF_##id,
+typedef enum prof_type { PROF_TYPES(PROF_TYPE) PROF_TYPE_COUNT } prof_type;
+#undef PROF_TYPE
+prof_type prof_type_of(hlo_dtype);  // complex types as their parts, small integers as s32
+
+// The form of a matrix product, or of a convolution seen as one: [batch] m x k times k x n.
+typedef struct prof_product {
+  double batch, m, n, k;
+  hlo_dtype type;    // of the operands
+  bool convolution;  // the left matrix is gathered from an image
+  bool grouped;      // with more than one group of features
+  bool dilated;      // the window has holes
+  bool strided;      // some operand has batch or contracted dimensions apart
+  bool by_rows;      // n = 1 or m = 1: the matrix's contracted dimension is its fastest
+  double operands;   // elements of both operands
+  double taps;       // positions of the window
+} prof_product;
+
+// What runs as a loop of its own and not as a stream over elements.
+typedef enum prof_special {
+  PROF_STREAM,  // nothing of the kind
+  PROF_PRODUCT,
+  PROF_SORT,
+  PROF_GATHER,
+  PROF_SCATTER,
+  PROF_FFT,
+  PROF_SOLVE,  // factorizations and triangular solves
+  PROF_WINDOW,
+  PROF_RANDOM,
+  PROF_TOPK,
+  PROF_COLLECTIVE,
+  PROF_UNKNOWN  // a custom call that nothing is known about
+} prof_special;
+
+typedef struct prof_count {
+  hlo_opcode op;
+  prof_type type;
+  double elements;
+} prof_count;
+enum { PROF_MOST_COUNTS = 48 };
+
+typedef struct prof_work {
+  prof_special special;
+  prof_product product;      // PRODUCT
+  double items, item_bytes;  // GATHER, SCATTER: indices and what each moves; SORT: elements and
+                             // bytes of all arrays per element
+  double line;               // SORT: elements in a line; FFT: length
+  bool comparator;           // SORT: not by the keys' bits
+  double digits;             // SORT by keys: passes over them
+  double slice;              // SCATTER: elements of an update
+  double table;              // GATHER, SCATTER: bytes of the array that is looked up or changed
+  u32 ncounts;  // operations by opcode and type; those beyond the room count as the last
+  prof_count counts[PROF_MOST_COUNTS];
+  double points;                       // elements that loops run over, the parallelism
+  double row;                          // elements in the innermost loop; 1: it runs one by one
+  double reduced_row, reduced_column;  // elements combined along the fastest dimension, or others
+  double whole;                        // elements combined to one value
+  double windowed, padded;             // elements combined in windows, without and with padding
+  double narrow;         // elements in loops whose innermost dimension is short and not flat
+  double widened;        // elements converted from 8-bit floating-point types
+  double strided;        // elements read or written against their order in memory
+  double indexed;        // elements found by an index inside a fused loop
+  double read, written;  // bytes
+  double flops, transcendentals;
+  bool free;  // nothing happens at run time: the result is the operand
+} prof_work;
+
+// Counts an instruction that runs as a kernel of its own; not one of control flow.
+void prof_count_work(const hlo_instr *, const hlo_cost *, prof_work *out);
+
+// A kernel that changes part of an array: bytes of all of it, which are copied first where the
+// array is still needed; 0: it is none. And the operand that the array is; NULL: not a whole one.
+double prof_updated_bytes(const hlo_instr *);
+const hlo_instr *prof_updated_operand(const hlo_instr *);
+
+#endif
