@@ -5,6 +5,7 @@
 // the full shape and the source location. Fusions may be drawn in place as clusters: operands lead
 // to the parameters inside, the fused root leads to the fusion's users. Nodes with operands or
 // users outside the view are dashed.
+#include "viz/svg.h"
 #include "viz/view.h"
 
 #include "core/text/text.h"
@@ -41,19 +42,7 @@ typedef struct dot_writer {
 } dot_writer;
 
 // ---- escaping -----------------------------------------------------------------------------------
-static void html(hs_buf *b, const char *s, size_t n, size_t max) {
-  hs_buf t = {0};
-  viz_clean(&t, s, n, max);
-  for (size_t k = 0; k < t.n; k++) switch (t.p[k]) {
-    case '&': hs_buf_puts(b, "&amp;"); break;
-    case '<': hs_buf_puts(b, "&lt;"); break;
-    case '>': hs_buf_puts(b, "&gt;"); break;
-    case '"': hs_buf_puts(b, "&quot;"); break;
-    default: hs_buf_putc(b, t.p[k]);
-    }
-  hs_buf_free(&t);
-}
-static void html_str(hs_buf *b, const char *s) { html(b, s, strlen(s), MAX_NAME); }
+static void html_str(hs_buf *b, const char *s) { viz_svg_text(b, s, strlen(s), MAX_NAME); }
 static void quoted(hs_buf *b, const char *s, size_t n, size_t max) {  // inside "..."
   hs_buf t = {0};
   viz_clean(&t, s, n, max);
@@ -97,7 +86,7 @@ static void label_operands(dot_writer *w, const hlo_instr *i) {
     viz_value_text(&w->t, c);
     hs_buf_puts(w->b, "<br/><i>");
     if (i->noperands > 1) hs_buf_printf(w->b, "operand %u = ", k);
-    html(w->b, hs_buf_cstr(&w->t), w->t.n, 80);
+    viz_svg_text(w->b, hs_buf_cstr(&w->t), w->t.n, 80);
     hs_buf_puts(w->b, "</i>");
   }
 }
@@ -113,7 +102,7 @@ static void label_opcode(dot_writer *w, const hlo_instr *i) {
     w->t.n = 0;
     viz_value_text(&w->t, bound);
     hs_buf_puts(w->b, " = <i>");
-    html(w->b, hs_buf_cstr(&w->t), w->t.n, 80);
+    viz_svg_text(w->b, hs_buf_cstr(&w->t), w->t.n, 80);
     hs_buf_puts(w->b, "</i>");
     return;
   }
@@ -133,7 +122,7 @@ static void label_opcode(dot_writer *w, const hlo_instr *i) {
   if (i->opcode == HLO_CUSTOM_CALL) {
     hs_str target = hlo_attr_str(i, HLO_ATTR_CUSTOM_CALL_TARGET);
     hs_buf_putc(w->b, ' ');
-    html(w->b, target.p, target.n, 64);
+    viz_svg_text(w->b, target.p, target.n, 64);
   }
   hlo_ints dims = hlo_attr_ints(i, HLO_ATTR_DIMENSIONS);
   if (dims.n && dims.n <= 8) {
@@ -149,24 +138,24 @@ static void label(dot_writer *w, const hlo_instr *i) {
   if (!hlo_attr_comp(i, HLO_ATTR_CALLS) || i->opcode != HLO_FUSION) viz_called_text(&w->t, i);
   if (w->t.n) {
     hs_buf_puts(w->b, "<br/>");
-    html(w->b, hs_buf_cstr(&w->t), w->t.n, 128);
+    viz_svg_text(w->b, hs_buf_cstr(&w->t), w->t.n, 128);
   }
   if (i->opcode == HLO_CONSTANT && hlo_shape_is_array(i->shape) && i->shape->elements <= 8) {
     w->t.n = 0;
     viz_value_text(&w->t, i);
     hs_buf_puts(w->b, "<br/>");
-    html(w->b, hs_buf_cstr(&w->t), w->t.n, 80);
+    viz_svg_text(w->b, hs_buf_cstr(&w->t), w->t.n, 80);
   }
   w->t.n = 0;
   hlo_shape_print(&w->t, i->shape,
                   w->o->show_layouts && i->shape->rank > 1 && !hlo_shape_is_row_major(i->shape));
   hs_buf_puts(w->b, "<br/>");
-  html(w->b, hs_buf_cstr(&w->t), w->t.n, MAX_LABEL_SHAPE);
+  viz_svg_text(w->b, hs_buf_cstr(&w->t), w->t.n, MAX_LABEL_SHAPE);
   label_operands(w, i);
   const hlo_metadata *md = hlo_metadata_of(i);
   if (w->o->show_metadata && md && md->op_name.n) {
     hs_buf_puts(w->b, "<br/><font point-size=\"9\">");
-    html(w->b, md->op_name.p, md->op_name.n, 128);
+    viz_svg_text(w->b, md->op_name.p, md->op_name.n, 128);
     hs_buf_puts(w->b, "</font>");
   }
 }
@@ -310,7 +299,7 @@ static void header(dot_writer *w, const hlo_module *m) {
   }
   if (w->v->note) {
     hs_buf_puts(w->b, "<br/><i>");
-    html(w->b, w->v->note, strlen(w->v->note), 300);
+    viz_svg_text(w->b, w->v->note, strlen(w->v->note), 300);
     hs_buf_puts(w->b, "</i>");
   }
   hs_buf_puts(

@@ -3,9 +3,7 @@
 // Graphviz may be missing, crash, or not terminate on some graphs; the shell must survive that. The
 // child reads the text from and writes the picture to anonymous memory files, so no pipe can fill
 // up and block; the parent waits with a deadline, polls for Ctrl-C, and kills the child's process
-// group on either. The picture reaches its path through a temporary file in the same folder and a
-// rename: a full disk or a kill leaves either the old file or the whole new one. Devices and pipes
-// given as the path are written directly.
+// group on either.
 #include "viz/viz.h"
 
 #include <errno.h>
@@ -18,6 +16,8 @@
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
+
+#include "core/base/file.h"
 
 static const char *format_of(const char *path) {
   static const char *const known[] = {"svg", "png", "pdf", "dot", "html",
@@ -40,46 +40,6 @@ bool viz_have_graphviz(void) {
     p += n + (p[n] == ':');
   }
   return false;
-}
-
-// ---- writing a file whole or not at all ---------------------------------------------------------
-static hs_status write_all(int fd, const char *p, size_t n, const char *path) {
-  while (n) {
-    ssize_t k = write(fd, p, n);
-    if (k < 0 && errno == EINTR) continue;
-    if (k < 0)
-      return hs_with_note(hs_fail_errno(HS_E_IO, path),
-                          "nothing was left behind; free some space, or write elsewhere");
-    p += k, n -= (size_t)k;
-  }
-  return HS_GOOD;
-}
-static hs_status write_file(const char *path, const char *p, size_t n) {
-  struct stat st;
-  if (stat(path, &st) == 0 && !S_ISREG(st.st_mode)) {
-    int fd = open(path, O_WRONLY | O_CLOEXEC);
-    if (fd < 0) return hs_fail_errno(HS_E_IO, path);
-    hs_status s = write_all(fd, p, n, path);
-    close(fd);
-    return s;
-  }
-  char *tmp = hs_format("%s.XXXXXX", path);
-  int fd = mkostemp(tmp, O_CLOEXEC);
-  if (fd < 0) {
-    hs_status s = hs_fail_errno(HS_E_IO, path);
-    hs_free(tmp);
-    return s;
-  }
-  mode_t mask = umask(0);
-  umask(mask);
-  hs_status s = write_all(fd, p, n, path);
-  if (hs_ok(s) && (fchmod(fd, 0666 & ~mask) != 0 || fsync(fd) != 0))
-    s = hs_fail_errno(HS_E_IO, path);
-  if (close(fd) != 0 && hs_ok(s)) s = hs_fail_errno(HS_E_IO, path);
-  if (hs_ok(s) && rename(tmp, path) != 0) s = hs_fail_errno(HS_E_IO, path);
-  if (!hs_ok(s)) unlink(tmp);
-  hs_free(tmp);
-  return s;
 }
 
 // ---- the child ----------------------------------------------------------------------------------
@@ -156,9 +116,10 @@ static hs_status run_dot(const char *dot, size_t n, const char *format, double d
                          hs_buf *picture) {
   int in = memfd_create("dot-in", MFD_CLOEXEC), out = memfd_create("dot-out", MFD_CLOEXEC),
       err = memfd_create("dot-err", MFD_CLOEXEC), report[2] = {-1, -1};
-  hs_status s = in < 0 || out < 0 || err < 0 || pipe2(report, O_CLOEXEC) != 0
-                    ? hs_fail_errno(HS_E_RENDER, "preparing to run dot")
-                    : write_all(in, dot, n, "the graph's text");
+  hs_status s =
+      in < 0 || out < 0 || err < 0 || pipe2(report, O_CLOEXEC) != 0 || !hs_write_all(in, dot, n)
+          ? hs_fail_errno(HS_E_RENDER, "preparing to run dot")
+          : HS_GOOD;
   pid_t pid = -1, self = getpid();
   if (hs_ok(s)) {
     lseek(in, 0, SEEK_SET);
@@ -227,12 +188,12 @@ hs_status viz_render(const char *dot, size_t n, const char *path, double deadlin
         HS_E_USAGE,
         "\"%s\" has no known extension: the name must end in .svg, .png, .pdf, .html or .dot",
         path);
-  if (strcmp(format, "dot") == 0) return write_file(path, dot, n);
+  if (strcmp(format, "dot") == 0) return hs_write_file(path, dot, n, false);
   hs_buf picture = {0};
   bool html = strcmp(format, "html") == 0;
   hs_status s = run_dot(dot, n, html ? "svg" : format, deadline_s > 0 ? deadline_s : 30, &picture);
   if (hs_ok(s) && html) wrap_html(&picture);
-  if (hs_ok(s)) s = write_file(path, picture.p, picture.n);
+  if (hs_ok(s)) s = hs_write_file(path, picture.p, picture.n, false);
   hs_buf_free(&picture);
   return s;
 }

@@ -8,6 +8,8 @@
 // out.
 #include "viz/view.h"
 
+#include "core/base/visible.h"
+
 #include "core/text/text.h"
 
 typedef struct queue_item {
@@ -243,16 +245,10 @@ void viz_clean(hs_buf *b, const char *s, size_t n, size_t max) {
       hs_buf_puts(b, "...");
       return;
     }
-    u8 c = (u8)s[k];
-    size_t len = c < 0x80                ? 1
-                 : c >= 0xC2 && c < 0xE0 ? 2
-                 : c >= 0xE0 && c < 0xF0 ? 3
-                 : c >= 0xF0 && c < 0xF5 ? 4
-                                         : 0;
-    bool ok = len && k + len <= n && (len > 1 || (c >= 0x20 && c != 0x7F));
-    for (size_t j = 1; ok && j < len; j++) ok = ((u8)s[k + j] & 0xC0) == 0x80;
-    if (ok) hs_buf_put(b, s + k, len);
-    else hs_buf_putc(b, c == '\n' || c == '\t' ? ' ' : '?');
-    k += ok ? len : 1;
+    u32 code;
+    size_t len = hs_utf8_char(s + k, n - k, &code);
+    if (len && hs_is_visible(s + k, len, HS_ONE_LINE)) hs_buf_put(b, s + k, len);
+    else hs_buf_putc(b, s[k] == '\n' || s[k] == '\t' ? ' ' : '?');
+    k += len ? len : 1;
   }
 }
