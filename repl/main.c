@@ -12,6 +12,7 @@
 
 #include "backends/ffi.h"
 #include "backends/worker.h"
+#include "core/base/visible.h"
 #include "repl/registry.h"
 #include "repl/shell/cli.h"
 #include "repl/shell/line.h"
@@ -25,8 +26,8 @@ static void on_sigint(int sig) {
   (void)sig;
   struct timespec now;
   clock_gettime(CLOCK_MONOTONIC, &now);
-  if (!hs_interrupted()) {
-    repl_interrupt = 1;
+  if (repl_interrupt != HS_STOP_INTERRUPT) {
+    repl_interrupt = HS_STOP_INTERRUPT;
     first_interrupt = now;
     return;
   }
@@ -48,6 +49,12 @@ static void block_sigint(int argc, char **argv, char **env) {
 __attribute__((section(".preinit_array"),
                used)) static void (*const before_libraries)(int, char **, char **) = block_sigint;
 
+// What the process may hold, and what it keeps back to end in good order.
+static void set_memory(void) {
+  hs_memory_limit(hs_memory_machine());
+  hs_memory_ready(REPL_RESERVE);
+}
+
 static void set_signals(void) {
   hs_interrupt_watch(&repl_interrupt);
   struct sigaction sa = {.sa_handler = on_sigint};
@@ -59,6 +66,7 @@ static void set_signals(void) {
   pthread_sigmask(SIG_UNBLOCK, &only_int, NULL);
   struct sigaction ignore = {.sa_handler = SIG_IGN};
   sigaction(SIGPIPE, &ignore, NULL);
+  sigaction(SIGXFSZ, &ignore, NULL);  // a file beyond the limit is an error of write(2)
 }
 
 // If a standard stream is closed, the next file opened would get its descriptor number. So
@@ -90,7 +98,7 @@ static int print_text(const hs_buf *b) {
 }
 
 static int bad_option(const char *what, const char *arg) {
-  fprintf(stderr, "hlosh: %s %s\n", what, arg);
+  repl_complain("hlosh: %s %s", what, arg);
   const char *known[32];
   u32 n = 0;
   for (u32 k = 0; k < repl_option_count && n < 24; k++) known[n++] = repl_options[k].name;
@@ -99,16 +107,17 @@ static int bad_option(const char *what, const char *arg) {
   char *eq = strchr(name, '=');
   if (eq) *eq = 0;
   const char *near = hs_nearest(name, known, n);
-  if (near) fprintf(stderr, "did you mean %s?\n", near);
+  if (near) repl_complain("did you mean %s?", near);
   hs_free(name);
-  fputs("usage: hlosh [FILE...] [-c 'CMD; CMD'] [-f SCRIPT] [--json] [--color=auto|always|never]; "
-        "hlosh --help lists all options\n",
-        stderr);
+  repl_complain(
+      "usage: hlosh [FILE...] [-c 'CMD; CMD'] [-f SCRIPT] [--json] [--color=auto|always|never]; "
+      "hlosh --help lists all options");
   return 2;
 }
 
 // hlosh --complete LINE: for the completion scripts of bash and zsh.
 static int complete_line(const char *line) {
+  set_memory();
   repl_session *s = repl_session_new(repl_commands, repl_command_count);
   hs_buf b = {0};
   repl_cli_complete(s, line, &b);
@@ -188,8 +197,8 @@ static int apply_options(repl_session *s, const options *o) {
   } else if (strcmp(when, "never") != 0)
     return bad_option("--color is auto, always or never, not", when);
   if (o->json && !repl_json_built()) {
-    fputs("hlosh: --json: this build lacks cJSON (apt-get install libcjson-dev, then make)\n",
-          stderr);
+    repl_complain(
+        "hlosh: --json: this build lacks cJSON (apt-get install libcjson-dev, then make)");
     return hs_code_exit(HS_E_NOT_BUILT);
   }
   s->json = o->json;
@@ -276,9 +285,13 @@ static void prompt_text(const repl_session *s, hs_buf *b, bool more) {
     hs_buf_puts(b, "hlosh> ");
     return;
   }
-  const char *name = s->current->m->name;
-  if (strlen(name) > 40) hs_buf_printf(b, "%.37s...@%u> ", name, s->current->at->number);
-  else hs_buf_printf(b, "%s@%u> ", name, s->current->at->number);
+  // No bytes of a name may be taken for commands to the terminal or, by readline, for its marks.
+  hs_buf name = {0};
+  hs_buf_put_visible(&name, s->current->m->name, strlen(s->current->m->name), HS_ONE_LINE);
+  hs_buf_printf(b, name.n > 40 ? "%.37s...@%u> " : "%s@%u> ", hs_buf_cstr(&name),
+                s->current->at->number);
+  hs_buf_make_visible(b, 0, HS_ONE_LINE);  // the cut may have split a character
+  hs_buf_free(&name);
 }
 
 static void run_terminal(repl_session *s) {
@@ -299,6 +312,7 @@ static void run_terminal(repl_session *s) {
       hs_buf_putc(&text, '\n');
       continue;
     }
+    repl_interrupt = HS_STOP_NONE;  // a Ctrl-C was for the line before
     repl_line_remember(hs_buf_cstr(&text));
     repl_run_line(s, hs_buf_cstr(&text), text.n);
     text.n = 0;
@@ -338,6 +352,16 @@ static void run_jobs(repl_session *s, const options *o, bool *scripted) {
   }
 }
 
+// Without the libraries' own end: where memory is short, OpenBLAS waits there for threads that
+// could not start. (AddressSanitizer looks for leaks in an ordinary end.)
+static int leave(int status) {
+#ifndef HS_ASAN
+  fflush(NULL);
+  _exit(status);
+#endif
+  return status;
+}
+
 int main(int argc, char **argv) {
   int status;
   guard_streams();
@@ -347,6 +371,7 @@ int main(int argc, char **argv) {
   int early = parse_options(argc, argv, &o);
   if (early >= 0) return early;
   set_signals();
+  set_memory();
   repl_session *s = repl_session_new(repl_commands, repl_command_count);
   status = apply_options(s, &o);
   if (!status) {
@@ -364,5 +389,5 @@ int main(int argc, char **argv) {
   hs_vec_free(&o.sets);
   repl_session_free(s);
   ffi_unload_all();
-  return status;
+  return leave(status);
 }

@@ -7,9 +7,11 @@
 #include <stdlib.h>
 #include <sys/stat.h>
 
+#include "core/analysis/agree.h"
 #include "core/text/text.h"
 #include "repl/cmd/cmd.h"
 #include "repl/debug/diverge.h"
+#include "repl/shell/gate.h"
 #include "repl/shell/plugin.h"
 
 typedef struct check {
@@ -28,7 +30,7 @@ typedef struct outcome {
 static hs_status judge(repl_cmd *c, const hlo_literal *want, const hlo_literal *got, const check *k,
                        bool quiet, outcome *o) {
   hlo_comparisons list;
-  HS_TRY(hlo_compare_leaves(want, got, k->tol, &list));
+  HS_TRY(hlo_agree_leaves(c->m->entry->root, want, got, k->tol, &list));
   repl_json *leaves = quiet ? NULL : repl_json_array(c->doc, "results");
   for (size_t q = 0; q < list.n; q++) {
     const hlo_comparison *x = &list.v[q];
@@ -68,7 +70,7 @@ static hs_status judge(repl_cmd *c, const hlo_literal *want, const hlo_literal *
     }
   }
   hlo_comparisons_free(&list);
-  return o->mismatches ? hlo_compare(want, got, k->tol) : HS_GOOD;
+  return o->mismatches ? hlo_agree(c->m->entry->root, want, got, k->tol) : HS_GOOD;
 }
 
 static hs_status value_on(repl_cmd *c, const backend *be, const repl_version *v,
@@ -117,6 +119,7 @@ static hs_status explain(repl_cmd *c, const check *k, const hlo_literal *want) {
 }
 
 static hs_status check_module(repl_cmd *c, const check *k, bool quiet, outcome *o) {
+  HS_TRY(repl_gate_version(c, c->mod, c->mod->at));
   HS_TRY(repl_inputs(c));
   hlo_literal *want = NULL, *got = NULL;
   hs_status s = value_on(c, k->be, NULL, &got);
@@ -227,7 +230,7 @@ static hs_status list_modules(const char *dir, names *out) {
   if (!d) return hs_fail_errno(HS_E_IO, dir);
   for (struct dirent *e; (e = readdir(d)) != NULL;) {
     char *path = hs_format("%s/%s", dir, e->d_name);
-    if (e->d_name[0] != '.' && is_module_file(path)) hs_vec_push(out, path);
+    if (e->d_name[0] != '.' && repl_is_file(path) && is_module_file(path)) hs_vec_push(out, path);
     else hs_free(path);
   }
   closedir(d);
@@ -303,7 +306,7 @@ static hs_status check_folder(repl_cmd *c, const check *k, const char *dir) {
 hs_status cmd_check(repl_cmd *c) {
   check k = {.be = c->s->be,
              .ref = backend_with(BACKEND_EVALUATOR),
-             .tol = {c->s->set.abs_error, c->s->set.rel_error},
+             .tol = {.abs = c->s->set.abs_error, .rel = c->s->set.rel_error},
              .detail = repl_flag(c, "--detail"),
              .search = !repl_flag(c, "--no-search")};
   const char *ref = repl_flag(c, "--reference"), *dir = NULL;

@@ -52,6 +52,10 @@ void cmd_say_next(repl_cmd *);
 // The version of the current module that a number or mark names; E_NO_HISTORY otherwise.
 hs_status cmd_arg_version(repl_cmd *, const char *text, repl_version **out);
 
+// ---- source.c -----------------------------------------------------------------------------------
+// "file:line" of an instruction in place of what is in the buffer; nothing when it has none.
+void cmd_put_place(const hlo_instr *, hs_buf *);
+
 // ---- xla_disable.c ------------------------------------------------------------------------------
 // `xla disable`, `xla enable`, `xla disabled`.
 hs_status cmd_xla_passes(repl_cmd *, const char *verb);

@@ -6,6 +6,7 @@
 // (--side-by-side), or by kernels (--kernels, diff_kernels.h). In the texts, instructions of the
 // left side have the names of their counterparts.
 #include "repl/cmd/cmd.h"
+#include "repl/shell/gate.h"
 #include "repl/debug/diff_kernels.h"
 #include "repl/debug/say_diff.h"
 
@@ -51,18 +52,25 @@ hs_status cmd_diff(repl_cmd *c) {
   side a = {c->mod, c->mod->at->parent, NULL, NULL}, b = {c->mod, c->mod->at, NULL, NULL};
   if (repl_arg(c, 0)) HS_TRY(side_arg(c, repl_arg(c, 0), &a));
   if (repl_arg(c, 1)) HS_TRY(side_arg(c, repl_arg(c, 1), &b));
+  if (repl_flag(c, "--kernels")) {
+    if (a.version) HS_TRY(repl_gate_version(c, a.mod, a.version));
+    HS_TRY(repl_gate_version(c, b.mod, b.version));
+  }
   if (!a.version)
     return hs_fail(HS_E_NO_HISTORY, "%s is as it was loaded: nothing to compare with", c->m->name);
   open_side(c, &a, a.mod != b.mod);
   open_side(c, &b, a.mod != b.mod);
   repl_diff_view v;
-  repl_diff_open(c, c->doc, a.m, b.m, &v);
-  repl_diff_say_head(&v, a.label, b.label);
-  if (repl_flag(c, "--kernels")) repl_diff_kernels(c, &v.d);
-  else if (repl_flag(c, "--text") || repl_flag(c, "--side-by-side"))
-    repl_diff_say_texts(&v, repl_flag(c, "--side-by-side") != NULL);
-  else if (!repl_flag(c, "--summary")) repl_diff_say_list(&v);
+  hs_status s = repl_diff_open(c, c->doc, a.m, b.m, &v);
+  if (hs_ok(s)) {
+    repl_diff_say_head(&v, a.label, b.label);
+    if (repl_flag(c, "--kernels")) repl_diff_kernels(c, &v.d);
+    else if (repl_flag(c, "--text") || repl_flag(c, "--side-by-side"))
+      repl_diff_say_texts(&v, repl_flag(c, "--side-by-side") != NULL);
+    else if (!repl_flag(c, "--summary")) repl_diff_say_list(&v);
+    s = hs_poll();
+  }
   hlo_module_free(a.m);
   hlo_module_free(b.m);
-  return HS_GOOD;
+  return s;
 }

@@ -39,7 +39,7 @@ static bool ask_again(repl_cmd *c, hs_status bad) {
          hs_ok(hs_poll());
 }
 
-// Repeats until the text is a valid module, the editor fails, or the user gives up.
+// Repeats until the text is a valid module, the editor fails, or the user wants no more.
 static hs_status edit_file(repl_cmd *c, const char *path, const hs_buf *before, bool *changed) {
   for (;;) {
     HS_TRY(run_editor(editor(c), path));
@@ -54,9 +54,18 @@ static hs_status edit_file(repl_cmd *c, const char *path, const hs_buf *before, 
       s = m->entry && m->entry->root
               ? hlo_verify(m, NULL)
               : hs_fail(HS_E_VERIFY, "edit: the text has no entry computation");
+    bool again = !hs_ok(s) && c->s->interactive && ask_again(c, s);
+    // As with load: what reads but is not valid is taken as unverified.
+    bool unverified = !hs_ok(s) && s.err->code == HS_E_VERIFY && m && m->entry && m->entry->root;
+    if (!again && unverified) {
+      repl_note(c->out, "warning[%s]: the edited module is not valid HLO: %s",
+                hs_code_text(s.err->code), s.err->message);
+      hs_status_drop(s);
+      s = HS_GOOD;
+    }
     if (hs_ok(s) && m) hlo_module_become(c->m, m);
     hlo_module_free(m);
-    if (hs_ok(s) || !c->s->interactive || !ask_again(c, s)) return s;
+    if (!again) return s;
     hs_status_drop(s);
   }
 }
@@ -70,7 +79,7 @@ hs_status cmd_edit(repl_cmd *c) {
   hlo_print_module(&text, c->m, &o);
   if (text.n && text.p[text.n - 1] != '\n') hs_buf_putc(&text, '\n');
   u32 had = hlo_instr_count(c->m);
-  hs_status s = repl_write_file(path, text.p, text.n, false);
+  hs_status s = hs_write_file(path, text.p, text.n, false);
   if (hs_ok(s)) s = edit_file(c, path, &text, &changed);
   if (hs_ok(s)) {
     repl_json_bool(c->doc, "changed", changed);
@@ -131,7 +140,7 @@ hs_status cmd_isolate(repl_cmd *c) {
       hs_buf text = {0};
       hlo_print_module(&text, part, &o);
       hs_buf_putc(&text, '\n');
-      s = repl_write_file(file, text.p, text.n, false);
+      s = hs_write_file(file, text.p, text.n, false);
       hs_buf_free(&text);
     }
   }

@@ -5,7 +5,9 @@
 #include <ctype.h>
 #include <stdlib.h>
 
+#include "profiler/units.h"
 #include "repl/cmd/cmd.h"
+#include "repl/shell/gate.h"
 #include "repl/shell/measure_scope.h"
 
 typedef struct pattern pattern;
@@ -135,13 +137,23 @@ static hs_status parse_query(repl_cmd *c, query *q) {
   return HS_GOOD;
 }
 
+// What the hits are in order of; an estimated time names the device.
+static void put_key(repl_cmd *c, const hit *h, const query *q) {
+  char text[32];
+  if (!q->order || h->text) return;
+  if (strcmp(q->order, "us") == 0)
+    repl_say(c->out, "  %s (estimated for %s)", prof_time_text(text, h->key * 1e-6),
+             c->s->target->name);
+  else repl_say(c->out, "  %s=%.15g", q->order, h->key);
+}
+
 static void say_hit(repl_cmd *c, repl_json *list, const hit *h, const query *q) {
   const hlo_instr *i = h->i;
   hs_buf shape = {0};
   hlo_shape_print(&shape, i->shape, false);
   if (!c->doc) {
     repl_say(c->out, "%s  %s  %s", i->name, hlo_op_text(i->opcode), hs_buf_cstr(&shape));
-    if (q->order && !h->text) repl_say(c->out, "  %s=%g", q->order, h->key);
+    put_key(c, h, q);
     repl_say(c->out, "%s%s\n", i->parent == c->m->entry ? "" : "  in ",
              i->parent == c->m->entry ? "" : i->parent->name);
   }
@@ -157,9 +169,11 @@ static void say_hit(repl_cmd *c, repl_json *list, const hit *h, const query *q) 
 hs_status cmd_find(repl_cmd *c) {
   query q;
   HS_TRY(parse_query(c, &q));
-  hlo_cost_table cost;
-  HS_TRY(hlo_cost_module(c->m, &cost));
-  repl_instr_scope is = {.scratch = c->scratch, .cost = &cost, .device = c->s->target};
+  bool verified = repl_is_verified(c->mod);
+  hlo_cost_table cost = {0};
+  if (verified) HS_TRY(hlo_cost_module(c->m, &cost));
+  repl_instr_scope is = {
+      .scratch = c->scratch, .cost = verified ? &cost : NULL, .device = c->s->target};
   repl_scope scope = repl_scope_of_instr(&is);
   HS_VEC(hit) hits = {0};
   hs_status s = HS_GOOD;
@@ -183,11 +197,14 @@ hs_status cmd_find(repl_cmd *c) {
     }
     if (!hs_ok(s)) break;
   }
+  // Of an unverified module nothing is costed, so nothing can be found by it.
+  if (hs_ok(s) && is.lacked_cost) s = repl_gate_version(c, c->mod, c->mod->at);
   if (hs_ok(s)) {
     if (q.order && hits.n) qsort(hits.v, hits.n, sizeof *hits.v, q.desc ? descending : ascending);
     repl_json *list = repl_json_array(c->doc, "instructions");
     for (size_t k = 0; k < hits.n && (i64)k < q.limit; k++) say_hit(c, list, &hits.v[k], &q);
     repl_json_int(c->doc, "matches", (i64)hits.n);
+    if (c->s->target) repl_json_str(c->doc, "device", c->s->target->name);
     if (!hits.n) repl_note(c->out, "nothing found");
     else if ((i64)hits.n > q.limit) repl_note(c->out, "%zu found", hits.n);
   }

@@ -70,9 +70,7 @@ static void say_wrapped(repl_cmd *c, const char *text) {
 static hs_status help_all(repl_cmd *c) {
   for (u32 f = 0; f < cmd_family_count; f++) {
     repl_json *list = repl_json_array(c->doc, cmd_families[f].name);
-    if (!c->doc)
-      repl_say(c->out, "%s%s%s\n", c->out->color ? "\033[1m" : "", cmd_families[f].title,
-               c->out->color ? "\033[0m" : "");
+    if (!c->doc) repl_say_in(c->out, "1", "%s\n", cmd_families[f].title);
     for (u32 k = 0; k < c->s->ncommands; k++) {
       const repl_command *cmd = &c->s->commands[k];
       if (strcmp(cmd->family, cmd_families[f].name) != 0 || (cmd->needs & REPL_HIDDEN)) continue;

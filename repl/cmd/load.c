@@ -2,7 +2,6 @@
 // the prompt.
 #include <dirent.h>
 #include <stdlib.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -12,6 +11,7 @@
 #include "repl/shell/settings.h"
 #include "repl/debug/dump_folder.h"
 #include "repl/shell/exec.h"
+#include "repl/shell/gate.h"
 
 static i64 parameter_bytes(const hlo_module *m) {
   i64 n = 0;
@@ -43,17 +43,20 @@ static void signature_text(hs_buf *b, const hlo_module *m) {
 }
 
 // The line that sums up a module when it is loaded.
-static hs_status announce(repl_cmd *c, const repl_module *mod) {
+// Nothing is costed that the verifier refuses.
+static hs_status announce(repl_cmd *c, repl_module *mod) {
   const hlo_module *m = mod->m;
-  hlo_cost_table cost;
-  HS_TRY(hlo_cost_module(m, &cost));
+  hlo_cost_table cost = {0};
+  HS_TRY(repl_warn_unverified(c, mod));
+  bool verified = repl_is_verified(mod);
+  if (verified) HS_TRY(hlo_cost_module(m, &cost));
   char bytes[32], flops[32];
   hs_buf sig = {0};
   signature_text(&sig, m);
   u32 n = hlo_instr_count(m);
   repl_say(c->out, "%s: %u instruction%s, parameters %s, %s, %s\n", m->name, n, n == 1 ? "" : "s",
-           repl_bytes(bytes, (double)parameter_bytes(m)), repl_flops(flops, cost.total.flops),
-           hs_buf_cstr(&sig));
+           repl_bytes(bytes, (double)parameter_bytes(m)),
+           verified ? repl_flops(flops, cost.total.flops) : "unverified", hs_buf_cstr(&sig));
   if (c->doc) {
     repl_json *j = repl_json_object(c->doc, "loaded");
     repl_json_str(j, "name", m->name);
@@ -62,9 +65,10 @@ static hs_status announce(repl_cmd *c, const repl_module *mod) {
     repl_json_int(j, "instructions", n);
     repl_json_int(j, "computations", m->ncomputations);
     repl_json_int(j, "parameter_bytes", parameter_bytes(m));
-    repl_json_num(j, "flops", cost.total.flops);
+    if (verified) repl_json_num(j, "flops", cost.total.flops);
     repl_json_str(j, "signature", hs_buf_cstr(&sig));
     repl_json_bool(j, "elided", mod->elided);
+    repl_json_bool(j, "verified", verified);
     c->out->text.n = 0;
   }
   hs_buf_free(&sig);
@@ -94,29 +98,14 @@ static hs_status accept(void *to, hlo_module *m) {
     return s;
   }
   if (m->load_note) repl_note(c->out, "%s: %s", path ? path : m->name, m->load_note);
-  return announce(c, repl_session_add(c->s, m, path));
+  repl_module *mod = repl_session_add(c->s, m, path);
+  mod->unchecked = repl_flag(c, "--unchecked") != NULL;
+  return announce(c, mod);
 }
 
-// Standard input goes through an anonymous file, so that every format works from a pipe.
 static hs_status load_stdin(repl_cmd *c) {
-  hs_buf text = {0};
-  hs_status s = repl_read_file("/dev/stdin", 0, &text);
-  int fd = hs_ok(s) ? memfd_create("stdin", MFD_CLOEXEC) : -1;
-  if (hs_ok(s) && fd < 0) s = hs_fail_errno(HS_E_IO, "standard input");
-  for (size_t at = 0; hs_ok(s) && at < text.n;) {
-    ssize_t k = write(fd, text.p + at, text.n - at);
-    if (k <= 0) s = hs_fail_errno(HS_E_IO, "standard input");
-    else at += (size_t)k;
-  }
-  if (hs_ok(s)) {
-    char *path = hs_format("/proc/self/fd/%d", fd);
-    s = hlo_load_each(c->s->ctx, path, &(hlo_parse_options){.file = "<stdin>"}, accept,
-                      &(taker){c, NULL});
-    hs_free(path);
-  }
-  if (fd >= 0) close(fd);
-  hs_buf_free(&text);
-  return s;
+  return hlo_load_each(c->s->ctx, "-", &(hlo_parse_options){.file = "<stdin>"}, accept,
+                       &(taker){c, NULL});
 }
 
 static bool known_suffix(const char *name) {
@@ -136,8 +125,11 @@ static hs_status list_folder(repl_cmd *c, const char *path) {
   if (!d) return hs_fail_errno(HS_E_IO, path);
   HS_VEC(char *) names = {0};
   for (struct dirent *e; (e = readdir(d)) != NULL;)
-    if (e->d_name[0] != '.' && known_suffix(e->d_name))
-      hs_vec_push(&names, hs_format("%s/%s", path, e->d_name));
+    if (e->d_name[0] != '.' && known_suffix(e->d_name)) {
+      char *name = hs_format("%s/%s", path, e->d_name);
+      if (repl_is_file(name)) hs_vec_push(&names, name);
+      else hs_free(name);
+    }
   closedir(d);
   if (names.n) qsort(names.v, names.n, sizeof names.v[0], by_text);
   repl_json *list = repl_json_array(c->doc, "files");
@@ -187,10 +179,11 @@ static hs_status add_step(repl_cmd *c, repl_module *mod, const dump_step *step) 
                    .pipeline = hlo_intern_str(c->s->ctx, step->pipeline ? step->pipeline : ""),
                    .changed = true,
                    .ms = -1};
-  hs_status s = pass_measure(mod->m, NULL, &r.before);
+  // A state that the verifier refuses is kept, but not measured.
+  hs_status s = HS_GOOD;
+  if (repl_is_verified(mod)) s = pass_measure(mod->m, NULL, &r.before);
   hlo_module_become(mod->m, m);
   hlo_module_free(m);
-  if (hs_ok(s)) s = pass_measure(mod->m, NULL, &r.after);
   if (!hs_ok(s)) {
     hlo_abort(mod->m);
     return s;
@@ -200,13 +193,15 @@ static hs_status add_step(repl_cmd *c, repl_module *mod, const dump_step *step) 
   hs_free(label);
   if (!v) return s;
   v->stepped = true;
+  s = repl_warn_unverified(c, mod);
+  if (hs_ok(s) && repl_is_verified(mod)) s = pass_measure(mod->m, NULL, &r.after);
   hs_vec_push(&v->log, r);
   return s;
 }
 
-// Reports a file that cannot be read and skips it; false: interrupted.
+// Reports a file that cannot be read and skips it; false: the work is to stop.
 static bool leave_out(repl_cmd *c, const dump_step *step, repl_json *list, hs_status *s, u32 *out) {
-  if ((*s).err->code == HS_E_INTERRUPTED) return false;
+  if (hs_interrupted()) return false;
   repl_print_status(c->out, *s);
   repl_json *j = repl_json_object(list, NULL);
   repl_json_str(j, "file", step->file);
@@ -324,8 +319,15 @@ static hs_status load_one(repl_cmd *c, const char *path) {
 hs_status cmd_load(repl_cmd *c) {
   const char *how = repl_flag(c, "--elided");
   if (how) HS_TRY(repl_set(c->s, "elided", how));
-  for (u32 k = 0; k < c->args.npos; k++) HS_TRY(load_one(c, c->args.pos[k]));
-  return HS_GOOD;
+  // All of the files or none: a module that was loaded before another one failed goes again.
+  size_t had = c->s->modules.n;
+  repl_module *current = c->s->current;
+  hs_status s = HS_GOOD;
+  for (u32 k = 0; k < c->args.npos && hs_ok(s); k++) s = load_one(c, c->args.pos[k]);
+  if (hs_ok(s) || c->s->modules.n == had) return s;
+  while (c->s->modules.n > had) repl_session_remove(c->s, c->s->modules.v[c->s->modules.n - 1]);
+  c->s->current = current;
+  return c->args.npos > 1 ? hs_with_note(s, "none of the files was loaded") : s;
 }
 
 hs_status cmd_paste(repl_cmd *c) {
@@ -435,11 +437,11 @@ static hs_status put_saved(repl_cmd *c, const char *path, const hlo_module *m, h
 
 hs_status cmd_save(repl_cmd *c) {
   hlo_module *m;
-  HS_TRY(repl_runnable(c, NULL, true, &m));
+  HS_TRY(repl_filled(c, NULL, true, &m));
   hs_buf b = {0};
   hs_status s = put_saved(c, repl_arg(c, 0), m, &b);
   hlo_module_free(m);
-  if (hs_ok(s)) s = repl_write_file(repl_arg(c, 0), b.p, b.n, false);
+  if (hs_ok(s)) s = hs_write_file(repl_arg(c, 0), b.p, b.n, false);
   if (hs_ok(s)) {
     repl_json_str(c->doc, "file", repl_arg(c, 0));
     repl_json_int(c->doc, "bytes", (i64)b.n);

@@ -5,6 +5,7 @@
 #include "core/analysis/cost.h"
 #include "core/verify/verify.h"
 #include "repl/cmd/cmd.h"
+#include "repl/shell/gate.h"
 #include "repl/shell/expr.h"
 #include "repl/shell/value.h"
 
@@ -48,6 +49,8 @@ static hs_status print_options(const repl_cmd *c, hlo_print_options *o) {
   return set_switches(o, repl_flag(c, "--without"), false);
 }
 
+static bool any(const hlo_instr *i) { return i != NULL; }
+
 hs_status cmd_print(repl_cmd *c) {
   hlo_instr *i = NULL;
   hlo_computation *comp = NULL;
@@ -63,6 +66,7 @@ hs_status cmd_print(repl_cmd *c) {
   }
   hlo_print_options o;
   HS_TRY(print_options(c, &o));
+  if (o.subcomputations == 1) HS_TRY(hlo_check_expansion(c->m, any, "bodies printed in full"));
   hs_buf b = {0};
   if (i) hlo_print_instr(&b, i, &o);
   else if (comp) hlo_print_computation(&b, comp, &o);
@@ -70,8 +74,8 @@ hs_status cmd_print(repl_cmd *c) {
   if (b.n && b.p[b.n - 1] != '\n') hs_buf_putc(&b, '\n');
   hs_status s = hs_poll();
   const char *file = repl_flag(c, "-o");
-  if (hs_ok(s) && file && strcmp(file, "-") != 0) s = repl_write_file(file, b.p, b.n, false);
-  else if (hs_ok(s)) hs_buf_put(&c->out->text, b.p, b.n);
+  if (hs_ok(s) && file && strcmp(file, "-") != 0) s = hs_write_file(file, b.p, b.n, false);
+  else if (hs_ok(s)) repl_say_painted(c->out, b.p, b.n);
   hs_buf_free(&b);
   return s;
 }
@@ -124,7 +128,8 @@ static void info_metadata(repl_cmd *c, const hlo_instr *i) {
 }
 
 static hs_status info_instr(repl_cmd *c, const hlo_instr *i) {
-  hlo_cost cost = hlo_cost_instr(i);
+  bool verified = repl_is_verified(c->mod);
+  hlo_cost cost = verified ? hlo_cost_instr(i) : (hlo_cost){0};
   char flops[32], bytes[32], size[32];
   repl_say(c->out, "instruction: %s\n", i->name);
   repl_say(c->out, "opcode: %s\n", hlo_op_text(i->opcode));
@@ -132,17 +137,20 @@ static hs_status info_instr(repl_cmd *c, const hlo_instr *i) {
            repl_bytes(size, (double)hlo_shape_bytes(i->shape)));
   repl_say(c->out, "computation: %s%s%s\n", i->parent->name,
            i->parent == c->m->entry ? " (entry)" : "", hlo_is_root(i) ? ", its root" : "");
-  repl_say(c->out, "cost: %s, %s moved (estimated)\n",
-           repl_flops(flops, cost.flops + cost.transcendentals),
-           repl_bytes(bytes, cost.bytes_read + cost.bytes_written));
+  if (verified)
+    repl_say(c->out, "cost: %s, %s moved (estimated)\n",
+             repl_flops(flops, cost.flops + cost.transcendentals),
+             repl_bytes(bytes, cost.bytes_read + cost.bytes_written));
   repl_json_str(c->doc, "instruction", i->name);
   repl_json_str(c->doc, "opcode", hlo_op_text(i->opcode));
   repl_json_str(c->doc, "shape", shape_text(c, i->shape));
   repl_json_str(c->doc, "computation", i->parent->name);
   repl_json_bool(c->doc, "root", hlo_is_root(i));
-  repl_json_num(c->doc, "flops", cost.flops);
-  repl_json_num(c->doc, "transcendentals", cost.transcendentals);
-  repl_json_num(c->doc, "bytes", cost.bytes_read + cost.bytes_written);
+  if (verified) {
+    repl_json_num(c->doc, "flops", cost.flops);
+    repl_json_num(c->doc, "transcendentals", cost.transcendentals);
+    repl_json_num(c->doc, "bytes", cost.bytes_read + cost.bytes_written);
+  }
   info_metadata(c, i);
   hlo_print_options o = hlo_print_default();
   if (!c->s->set.metadata) o.print_metadata = false;
@@ -157,7 +165,7 @@ static hs_status info_instr(repl_cmd *c, const hlo_instr *i) {
   }
   if (i->opcode == HLO_FUSION && hlo_fusion_comp(i))
     repl_say(c->out, "fused root: %s\n", hlo_fusion_comp(i)->root->name);
-  if (i->opcode == HLO_WHILE) {
+  if (i->opcode == HLO_WHILE && verified) {
     i64 trips = hlo_trip_count(i);
     if (trips >= 0) repl_say(c->out, "trips: %lld\n", (long long)trips);
     else repl_say(c->out, "trips: not known\n");
@@ -187,11 +195,11 @@ static hs_status info_comp(repl_cmd *c, const hlo_computation *comp) {
   }
   repl_say(c->out, "calls:\n");
   hlo_for_each_instr(i, comp) {
-    hlo_computation *list[64];
-    u32 n = hlo_called(i, list, HS_COUNT(list));
-    for (u32 k = 0; k < HS_MIN(n, (u32)HS_COUNT(list)); k++) {
-      repl_say(c->out, "  %s by %s\n", list[k]->name, i->name);
-      repl_json_str(called, NULL, list[k]->name);
+    for (u32 k = 0; k < hlo_ncalled(i); k++) {
+      const hlo_computation *callee = hlo_called(i, k);
+      if (!callee) continue;
+      repl_say(c->out, "  %s by %s\n", callee->name, i->name);
+      repl_json_str(called, NULL, callee->name);
     }
   }
   repl_say(c->out, "called by:\n");

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "profiler/units.h"
 #include "repl/cmd/cmd.h"
 #include "repl/debug/dump_folder.h"
 #include "repl/shell/expr.h"
@@ -26,7 +27,8 @@ static void peak_part(hs_buf *b, i64 before, i64 after) {
   char x[32], y[32];
   if (before == after) return;
   hs_buf_printf(b, "  peak %s -> %s", repl_bytes(x, (double)before), repl_bytes(y, (double)after));
-  if (strcmp(x, y) == 0) hs_buf_printf(b, " (%+lld B)", (long long)(after - before));
+  if (strcmp(x, y) == 0)
+    hs_buf_printf(b, " (%s)", prof_bytes_delta(x, (double)after - (double)before));
 }
 
 static void signed_bytes(hs_buf *b, double delta, const char *unit) {
@@ -52,9 +54,12 @@ void cmd_put_delta(hs_buf *b, const pass_totals *x, const pass_totals *y, bool b
     hs_buf_printf(b, "  est. %c%s", saved > 0 ? '-' : '+', repl_time(text, fabs(saved)));
 }
 
-static void delta_line(hs_buf *b, const pass_result *r, size_t width) {
+// device: that the times are estimated for
+static void delta_line(hs_buf *b, const pass_result *r, size_t width, const char *device) {
   hs_buf_printf(b, "%-*s", (int)width, r->pass);
   cmd_put_delta(b, &r->before, &r->after, false);
+  bool timed = r->before.seconds != r->after.seconds;
+  if (timed && device) hs_buf_printf(b, " on %s", device);
   if (r->ms >= 0) hs_buf_printf(b, "  %.1f ms", r->ms);
   hs_buf_putc(b, '\n');
 }
@@ -69,6 +74,10 @@ static void totals_json(repl_json *parent, const char *key, const pass_totals *t
   repl_json_int(j, "peak_bytes", t->peak_bytes);
   if (t->seconds > 0) repl_json_num(j, "estimated_time_ms", t->seconds * 1e3);
   else repl_json_null(j, "estimated_time_ms");
+}
+
+static const char *device_name(const repl_cmd *c) {
+  return c->s->target ? c->s->target->name : NULL;
 }
 
 // Columns that the names of the passes take.
@@ -87,7 +96,7 @@ void cmd_say_log(repl_cmd *c, const pass_log *log, size_t from, bool quiet) {
   hs_buf b = {0};
   for (size_t k = from; k < log->n; k++) {
     const pass_result *r = &log->v[k];
-    if (r->changed) delta_line(&b, r, width);
+    if (r->changed) delta_line(&b, r, width, device_name(c));
     else idle++, idle_ms += r->ms;
     repl_json *j = repl_json_object(list, NULL);
     repl_json_str(j, "name", r->pass);
@@ -120,7 +129,7 @@ static void say_total(repl_cmd *c, const pass_log *log) {
   if (changed) totals_json(j, "before", &sum.before), totals_json(j, "after", &sum.after);
   if (changed < 2 || c->doc) return;
   hs_buf b = {0};
-  delta_line(&b, &sum, name_width(log, 0));
+  delta_line(&b, &sum, name_width(log, 0), device_name(c));
   hs_buf_put(&c->out->text, b.p, b.n);
   hs_buf_free(&b);
 }
@@ -166,7 +175,7 @@ hs_status cmd_pass_failed(repl_cmd *c, hs_status s) {
                     n);
     } while (access(hs_buf_cstr(&path), F_OK) == 0 && ++n < 1000);
     hs_status_drop(saved);
-    saved = repl_write_file(hs_buf_cstr(&path), text.p, text.n, false);
+    saved = hs_write_file(hs_buf_cstr(&path), text.p, text.n, false);
     if (hs_ok(saved)) break;
   }
   if (hs_ok(saved))
@@ -227,7 +236,7 @@ static void write_dump(dump *d, const hlo_module *m, const char *what) {
   hs_buf text = {0};
   hlo_print_module(&text, m, &o);
   char *path = hs_format("%s/%s.%s.txt", d->dir, d->key, what);
-  d->failed = repl_write_file(path, text.p, text.n, false);
+  d->failed = hs_write_file(path, text.p, text.n, false);
   d->files++;
   hs_free(path);
   hs_buf_free(&text);
@@ -261,7 +270,9 @@ static void on_event(void *arg, const hlo_module *m, const pipeline_event *e) {
 
 // The files of two runs must not mix: `load` would read them as one run.
 static hs_status open_dump(repl_cmd *c, dump *d) {
-  char *key = hs_format("module_%04u.%s", c->mod->number, c->m->name);
+  char *name = repl_file_name(c->m->name);
+  char *key = hs_format("module_%04u.%s", c->mod->number, name);
+  hs_free(name);
   for (char *p = key; *p; p++)
     if (strchr("/\\[] ", *p)) *p = '_';  // as XLA has it
   d->key = hs_arena_strndup(c->scratch, key, strlen(key));

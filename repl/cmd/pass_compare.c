@@ -133,7 +133,7 @@ static hs_status compare_runs(repl_cmd *c, const xla_steps *x, const char *pass,
   if (!c->doc)
     repl_say(c->out, "%s: the same graph in %u of %u run%s of XLA's\n", name, same, told,
              told == 1 ? "" : "s");
-  repl_say_plugin_line(c);
+  repl_say_plugin_line(c, x->be, x->exe);
   return HS_GOOD;
 }
 

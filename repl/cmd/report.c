@@ -1,6 +1,6 @@
-// report.c: report DIR writes a bundle that replays; replay DIR runs one again and compares. A
-// bundle is written under a temporary name beside its destination and then renamed, so it appears
-// complete or not at all. Its files: bundle.h.
+// report.c: report DIR writes a bundle that replays (replay.c). A bundle is written under a
+// temporary name beside its destination and then renamed, so it appears complete or not at all. Its
+// files: bundle.h.
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
@@ -8,6 +8,7 @@
 
 #include "backends/ffi.h"
 #include "backends/pjrt/pjrt.h"
+#include "core/analysis/agree.h"
 #include "repl/cmd/cmd.h"
 #include "repl/debug/bundle.h"
 #include "repl/shell/exec.h"
@@ -16,7 +17,7 @@
 
 static hs_status write_in(const char *dir, const char *name, const hs_buf *b) {
   char *path = hs_format("%s/%s", dir, name);
-  hs_status s = repl_write_file(path, b->p ? b->p : "", b->n, false);
+  hs_status s = hs_write_file(path, b->p ? b->p : "", b->n, false);
   hs_free(path);
   return s;
 }
@@ -56,33 +57,7 @@ static void write_pass_log(const repl_module *mod, hs_buf *b) {
   }
 }
 
-typedef struct outcome {
-  hlo_literal *value;
-  hs_code code;
-  char *error;
-} outcome;
-
-static void outcome_free(outcome *o) {
-  hlo_literal_unref(o->value);
-  hs_free(o->error);
-}
-
-// Records an error as the outcome; an interrupt is passed on.
-static hs_status settle(outcome *o, hs_status s) {
-  if (hs_ok(s) || s.err->code == HS_E_INTERRUPTED) return s;
-  o->code = s.err->code;
-  o->error = hs_strdup(s.err->message);
-  hs_status_drop(s);
-  return HS_GOOD;
-}
-
-static hs_status run_on(const repl_session *s, const backend *be, const hlo_module *m, u32 n,
-                        hlo_literal *const *args, hlo_literal **out) {
-  const backend_options bo = repl_backend_options(s);
-  return backend_run_once(be, m, &bo, n, args, out);
-}
-
-static hs_status write_outcome(const char *dir, const char *sub, const outcome *o) {
+static hs_status write_outcome(const char *dir, const char *sub, const bundle_outcome *o) {
   char *path = hs_format("%s/%s", dir, sub);
   hs_status s = bundle_mkdir(path);
   hs_free(path);
@@ -90,7 +65,7 @@ static hs_status write_outcome(const char *dir, const char *sub, const outcome *
   return o->value ? write_values(dir, sub, "result", o->value) : HS_GOOD;
 }
 
-static void json_outcome(repl_json *parent, const char *key, const outcome *o) {
+static void json_outcome(repl_json *parent, const char *key, const bundle_outcome *o) {
   repl_json *j = repl_json_object(parent, key);
   repl_json_str(j, "status", o->value ? "ok" : "error");
   if (o->value) return;
@@ -98,20 +73,26 @@ static void json_outcome(repl_json *parent, const char *key, const outcome *o) {
   repl_json_str(j, "message", o->error);
 }
 
-// Which plug-in, for which device, and its flags: the passes left out are one of them.
-static void json_plugin(const repl_session *s, repl_json *j) {
+// Which plug-in, for which device, or which Python, and its flags: the passes left out are one of
+// them. A Python is named for the reader only: replay takes the one of its own session.
+static void json_xla(const repl_session *s, repl_json *j) {
   char *path = NULL;
-  hs_status_drop(pjrt_find(s->plugin, &path));
-  repl_json_str(j, "plugin", path);
-  repl_json_str(j, "plugin_target", s->plugin_target);
+  if (backend_has(s->be, BACKEND_PYTHON)) {
+    path = repl_xla_text(s, s->be, NULL);
+    repl_json_str(j, "jaxlib", path);
+  } else {
+    hs_status_drop(pjrt_find(s->plugin, &path));
+    repl_json_str(j, "plugin", path);
+    repl_json_str(j, "plugin_target", s->plugin_target);
+  }
   repl_json *flags = repl_json_object(j, "plugin_flags");
   for (size_t k = 0; k < s->flags.n; k++)
     repl_json_str(flags, s->flags.v[k].name, s->flags.v[k].value);
   hs_free(path);
 }
 
-static hs_status write_json(repl_cmd *c, const char *dir, const outcome *expected,
-                            const outcome *actual) {
+static hs_status write_json(repl_cmd *c, const char *dir, const bundle_outcome *expected,
+                            const bundle_outcome *actual) {
   repl_json *j = repl_json_root();
   repl_json_str(j, "schema", BUNDLE_SCHEMA);
   repl_json_str(j, "module", c->m->name);
@@ -128,7 +109,7 @@ static hs_status write_json(repl_cmd *c, const char *dir, const outcome *expecte
   repl_json_bool(j, "allow_fallback", c->s->set.allow_fallback);
   repl_json_num(j, "abs_error", c->s->set.abs_error);
   repl_json_num(j, "rel_error", c->s->set.rel_error);
-  if (backend_has(c->s->be, BACKEND_PLUGIN)) json_plugin(c->s, j);
+  if (backend_has(c->s->be, BACKEND_XLA)) json_xla(c->s, j);
   json_outcome(j, "expected", expected);
   json_outcome(j, "actual", actual);
   hs_buf b = {0};
@@ -178,22 +159,22 @@ static hs_status write_pages(repl_cmd *c, const char *dir, const char *verdict) 
 
 static hs_status fill_bundle(repl_cmd *c, const char *dir, const hlo_module *loaded,
                              const hlo_module *now, char **verdict) {
-  outcome expected = {0}, actual = {0};
+  bundle_outcome expected = {0}, actual = {0};
   hlo_eval_options eo = {.peer = &ffi_peer, .keep_denormals = c->s->set.keep_denormals};
-  hs_status s = settle(
+  hs_status s = bundle_settle(
       &expected, hlo_eval_module(loaded, c->mod->ninputs, c->mod->inputs, &eo, &expected.value));
   if (hs_ok(s))
-    s = settle(&actual,
-               run_on(c->s, c->s->be, now, c->mod->ninputs, c->mod->inputs, &actual.value));
+    s = bundle_settle(
+        &actual, bundle_run(c->s, c->s->be, now, c->mod->ninputs, c->mod->inputs, &actual.value));
   if (hs_ok(s)) {
-    hlo_tolerance tol = {c->s->set.abs_error, c->s->set.rel_error};
+    hlo_tolerance tol = hlo_near(c->s->set.abs_error, c->s->set.rel_error);
     if (!actual.value)
       *verdict = hs_format("The %s backend fails: %s", c->s->be->name, actual.error);
     else if (!expected.value)
       *verdict = hs_format("The %s backend runs it; the evaluator does not: %s", c->s->be->name,
                            expected.error);
     else {
-      hs_status d = hlo_compare(expected.value, actual.value, tol);
+      hs_status d = hlo_agree(c->m->entry->root, expected.value, actual.value, tol);
       *verdict = hs_ok(d) ? hs_format("The %s backend and the evaluator agree.", c->s->be->name)
                           : hs_format("The %s backend's result is wrong: %s", c->s->be->name,
                                       d.err->message);
@@ -215,8 +196,8 @@ static hs_status fill_bundle(repl_cmd *c, const char *dir, const hlo_module *loa
   if (hs_ok(s)) s = write_outcome(dir, "actual", &actual);
   if (hs_ok(s)) s = write_pages(c, dir, *verdict);
   if (hs_ok(s)) s = write_json(c, dir, &expected, &actual);
-  outcome_free(&expected);
-  outcome_free(&actual);
+  bundle_outcome_free(&expected);
+  bundle_outcome_free(&actual);
   return s;
 }
 
@@ -270,162 +251,5 @@ hs_status cmd_report(repl_cmd *c) {
   hs_free(verdict);
   hlo_module_free(loaded);
   hlo_module_free(now);
-  return s;
-}
-
-// ---- replay -------------------------------------------------------------------------------------
-static hs_status bad_bundle(const char *dir, const char *what) {
-  return hs_fail(HS_E_BUNDLE, "%s: %s", dir, what);
-}
-
-static hs_status read_inputs(const char *dir, const hlo_module *m, hlo_literal **v) {
-  for (u32 k = 0; k < m->entry->nparams; k++) {
-    char *prefix = hs_format("%s/inputs/arg%u", dir, k);
-    hs_status s = repl_npy_read_tree(prefix, m->entry->params[k]->shape, &v[k]);
-    hs_free(prefix);
-    HS_TRY(s);
-  }
-  return HS_GOOD;
-}
-
-// Compares an outcome with the recorded one and says so.
-static hs_status judge(repl_cmd *c, const char *dir, const repl_json *j, const hlo_module *m,
-                       const outcome *got) {
-  const repl_json *rec = repl_json_get(j, "actual");
-  const char *status = repl_json_get_str(rec, "status"), *code = repl_json_get_str(rec, "code");
-  if (!status) return bad_bundle(dir, "bundle.json names no outcome");
-  if (strcmp(status, "ok") != 0) {
-    bool same = !got->value && code && strcmp(code, hs_code_text(got->code)) == 0;
-    repl_json_bool(c->doc, "same", same);
-    if (same && !c->doc) repl_say(c->out, "same: it fails as recorded, %s: %s\n", code, got->error);
-    if (same) return HS_GOOD;
-    return hs_fail(HS_E_DIFFER, "different: the bundle records a failure (%s), now %s%s",
-                   code ? code : "?",
-                   got->value ? "it runs" : "it fails otherwise: ", got->value ? "" : got->error);
-  }
-  if (!got->value) {
-    repl_json_bool(c->doc, "same", false);
-    return hs_fail(HS_E_DIFFER, "different: the bundle records a result, now it fails: %s",
-                   got->error);
-  }
-  hlo_literal *want = NULL;
-  char *prefix = hs_format("%s/actual/result", dir);
-  hs_status s = repl_npy_read_tree(prefix, m->entry->root->shape, &want);
-  hs_free(prefix);
-  if (!hs_ok(s)) return hs_chain(bad_bundle(dir, "the recorded result cannot be read"), s);
-  bool bits = hlo_literal_equal(want, got->value);
-  hlo_tolerance tol = {repl_json_get_num(j, "abs_error", HLO_TYPES_OWN),
-                       repl_json_get_num(j, "rel_error", HLO_TYPES_OWN)};
-  s = bits ? HS_GOOD : hlo_compare(want, got->value, tol);
-  hlo_literal_unref(want);
-  repl_json_bool(c->doc, "same", hs_ok(s));
-  repl_json_bool(c->doc, "identical", bits);
-  if (hs_ok(s) && !c->doc)
-    repl_say(c->out, "same: %s\n",
-             bits ? "every bit is as recorded" : "within the tolerance of what was recorded");
-  return hs_ok(s)
-             ? s
-             : hs_chain(hs_fail(HS_E_DIFFER, "different: the result is not the recorded one"), s);
-}
-
-static hs_status replay_module(repl_cmd *c, const char *dir, const repl_json *j,
-                               const hlo_module *m) {
-  const char *name = repl_json_get_str(j, "backend");
-  const backend *be = name ? backend_find(name) : NULL;
-  if (!be) return bad_bundle(dir, "its backend is not in this build");
-  repl_session with = *c->s;
-  with.set.threads = (u32)repl_json_get_num(j, "threads", 0);
-  with.set.deadline = repl_json_get_num(j, "deadline", 0);
-  const repl_json *flags = repl_json_get(j, "plugin_flags");
-  const char *plugin = repl_json_get_str(j, "plugin"),
-             *target = repl_json_get_str(j, "plugin_target");
-  if (!with.plugin && plugin && access(plugin, R_OK) == 0) with.plugin = (char *)(uintptr_t)plugin;
-  HS_TRY(repl_backend_usable(&with, be));
-  if (plugin && !with.plugin)
-    repl_note(c->out, "%s is not installed: another plug-in is used", plugin);
-  u32 n = m->entry->nparams;
-  hlo_literal **args = hs_calloc(n ? n : 1, sizeof *args);
-  hs_status s = read_inputs(dir, m, args);
-  if (!hs_ok(s)) s = hs_chain(bad_bundle(dir, "an input cannot be read"), s);
-  outcome got = {0};
-  if (target) with.plugin_target = (char *)(uintptr_t)target;
-  memset(&with.flags, 0, sizeof with.flags);
-  for (u32 k = 0; k < repl_json_count(flags); k++) {
-    const repl_json *f = repl_json_at(flags, k);
-    hs_vec_push(&with.flags, ((backend_flag){repl_json_key(f), repl_json_text(f)}));
-  }
-  if (hs_ok(s)) s = settle(&got, run_on(&with, be, m, n, args, &got.value));
-  if (hs_ok(s)) s = judge(c, dir, j, m, &got);
-  if (hs_ok(s) && got.value) {
-    hlo_literal *want = NULL;
-    char *prefix = hs_format("%s/expected/result", dir);
-    hs_status e = repl_npy_read_tree(prefix, m->entry->root->shape, &want);
-    hs_free(prefix);
-    hlo_tolerance tol = {repl_json_get_num(j, "abs_error", HLO_TYPES_OWN),
-                         repl_json_get_num(j, "rel_error", HLO_TYPES_OWN)};
-    if (hs_ok(e)) {
-      e = hlo_compare(want, got.value, tol);
-      if (!c->doc)
-        repl_say(c->out, "%s\n",
-                 hs_ok(e) ? "it agrees with the expected result"
-                          : "it still differs from the expected result");
-      repl_json_bool(c->doc, "as_expected", hs_ok(e));
-    }
-    hs_status_drop(e);
-    hlo_literal_unref(want);
-  }
-  hs_vec_free(&with.flags);
-  outcome_free(&got);
-  for (u32 k = 0; k < n; k++) hlo_literal_unref(args[k]);
-  hs_free(args);
-  return s;
-}
-
-static hs_status replay_folder(repl_cmd *c, const char *dir) {
-  hs_buf text = {0};
-  char *path = hs_format("%s/bundle.json", dir);
-  hs_status s = repl_read_file(path, (size_t)16 << 20, &text);
-  hs_free(path);
-  if (!hs_ok(s)) {
-    hs_buf_free(&text);
-    return hs_chain(bad_bundle(dir, "no readable bundle.json"), s);
-  }
-  repl_json *j = repl_json_parse(text.p ? text.p : "", text.n);
-  hs_buf_free(&text);
-  const char *schema = repl_json_get_str(j, "schema");
-  if (!schema || strcmp(schema, BUNDLE_SCHEMA) != 0)
-    s = bad_bundle(dir, "bundle.json is not of the schema " BUNDLE_SCHEMA);
-  hlo_module *m = NULL;
-  path = hs_format("%s/module.hlo", dir);
-  if (hs_ok(s)) {
-    hlo_parse_options o = {.file = path};
-    s = hlo_load_file(c->s->ctx, path, &o, &m);
-    if (!hs_ok(s)) s = hs_chain(bad_bundle(dir, "module.hlo cannot be read"), s);
-    else if (!m->entry || !m->entry->root)
-      s = bad_bundle(dir, "module.hlo has no entry computation");
-  }
-  hs_free(path);
-  if (hs_ok(s)) s = replay_module(c, dir, j, m);
-  hlo_module_free(m);
-  repl_json_free(j);
-  return s;
-}
-
-hs_status cmd_replay(repl_cmd *c) {
-  const char *what = repl_arg(c, 0);
-  if (!repl_json_built()) return hs_fail(HS_E_NOT_BUILT, "replay: this build lacks cJSON");
-  if (!bundle_is_archive(what)) return replay_folder(c, what);
-  if (access(what, R_OK) != 0) return hs_fail_errno(HS_E_IO, what);
-  const char *base = getenv("TMPDIR");
-  char *tmp = hs_format("%s/hlosh-replay.XXXXXX", base && *base ? base : "/tmp");
-  hs_status s = mkdtemp(tmp) ? HS_GOOD : hs_fail_errno(HS_E_IO, tmp);
-  if (hs_ok(s)) {
-    const char *argv[] = {"tar", "-xf", what, "-C", tmp, NULL};
-    s = bundle_tar(argv);
-    if (!hs_ok(s)) s = hs_chain(bad_bundle(what, "the archive cannot be unpacked"), s);
-    if (hs_ok(s)) s = replay_folder(c, tmp);
-    bundle_remove(tmp);
-  }
-  hs_free(tmp);
   return s;
 }

@@ -1,4 +1,4 @@
-// run.c — backends, backend, customcall, support, compile, run, time, dump. `check` is in
+// run.c — backends, backend, customcall, compile, run, time, dump. `check` is in
 // check.c.
 #include "backends/ffi.h"
 #include "repl/cmd/cmd.h"
@@ -28,7 +28,7 @@ hs_status cmd_backends(repl_cmd *c) {
 
 static hs_status find_backend(repl_cmd *c, const char *name, const backend **out) {
   *out = backend_find(name);
-  if (*out && backend_has(*out, BACKEND_PLUGIN)) return HS_GOOD;  // a plug-in may be named with it
+  if (*out && backend_has(*out, BACKEND_XLA)) return HS_GOOD;  // a plug-in may be named with it
   if (*out) return (*out)->probe();
   const char *names[32];
   u32 n = HS_MIN(backend_count, (u32)HS_COUNT(names));
@@ -42,7 +42,7 @@ hs_status cmd_backend(repl_cmd *c) {
   if (repl_arg(c, 0)) {
     const backend *b;
     HS_TRY(find_backend(c, repl_arg(c, 0), &b));
-    if (repl_arg(c, 1) || backend_has(b, BACKEND_PLUGIN))
+    if (repl_arg(c, 1) || backend_has(b, BACKEND_XLA))
       HS_TRY(repl_choose_plugin(c, b, repl_arg(c, 1)));
     c->s->be = b;
   }
@@ -73,46 +73,6 @@ hs_status cmd_customcall(repl_cmd *c) {
   HS_TRY(ffi_load(repl_arg(c, 1), n, names));
   if (!c->doc) repl_say(c->out, "loaded %s\n", repl_arg(c, 1));
   repl_json_str(c->doc, "library", repl_arg(c, 1));
-  return HS_GOOD;
-}
-
-// ---- support ------------------------------------------------------------------------------------
-hs_status cmd_support(repl_cmd *c) {
-  const char *op = repl_flag(c, "--op");
-  hlo_opcode only = op ? hlo_op_find(hs_str_of(op)) : HLO_OP_INVALID;
-  if (op && !only) return repl_usage_error(c, "no opcode is called %s", op);
-  if (!c->m) return hs_fail(HS_E_NO_MODULE, "support: no module is loaded");
-  repl_json *list = repl_json_array(c->doc, "unsupported");
-  for (u32 k = 0; k < backend_count; k++) {
-    const backend *b = backend_table[k];
-    u32 can = 0, cannot = 0;
-    hs_buf lines = {0};
-    hlo_for_each_comp(comp, c->m)
-      hlo_for_each_instr(i, comp) {
-        if (only && i->opcode != only) continue;
-        hs_buf why = {0};
-        if (b->supports(i, &why)) {
-          can++;
-        } else {
-          cannot++;
-          if (repl_flag(c, "--all") || cannot <= 20)
-            hs_buf_printf(&lines, "    %s: %s\n", i->name,
-                          why.n ? hs_buf_cstr(&why) : hlo_op_text(i->opcode));
-          repl_json *j = repl_json_object(list, NULL);
-          repl_json_str(j, "backend", b->name);
-          repl_json_str(j, "instruction", i->name);
-          repl_json_str(j, "opcode", hlo_op_text(i->opcode));
-          repl_json_str(j, "reason", why.n ? hs_buf_cstr(&why) : "");
-        }
-        hs_buf_free(&why);
-      }
-    if (!c->doc)
-      repl_say(c->out, "%-8s %u instructions supported, %u not\n%s", b->name, can, cannot,
-               lines.n ? hs_buf_cstr(&lines) : "");
-    if (!c->doc && cannot > 20 && !repl_flag(c, "--all"))
-      repl_say(c->out, "    ... %u more; support --all shows them\n", cannot - 20);
-    hs_buf_free(&lines);
-  }
   return HS_GOOD;
 }
 
@@ -197,7 +157,7 @@ static hs_status close_host(repl_cmd *c, hlo_host *h) {
   hlo_host_write(h, &b);
   hlo_host_free(h);
   if (file) {
-    s = repl_write_file(file, b.p ? b.p : "", b.n, false);
+    s = hs_write_file(file, b.p ? b.p : "", b.n, false);
     if (hs_ok(s)) repl_note(c->out, "wrote %s", file);
   } else if (b.n && !c->doc) {
     repl_say(c->out, "outfeed:\n%s", hs_buf_cstr(&b));
@@ -232,7 +192,6 @@ hs_status cmd_run(repl_cmd *c) {
   const backend *be = w.trap ? backend_with(BACKEND_EVALUATOR) : c->s->be;
   if (be != c->s->be)
     repl_note(c->out, "the evaluator runs it: %s does not show every value", c->s->be->name);
-  HS_TRY(repl_memory_check(c, c->m, backend_has(be, BACKEND_EVALUATOR), 0));
   repl_exe *x;
   HS_TRY(repl_compiled(c, be, false, true, &x));
   hs_status s = open_host(c, &w.host);
@@ -289,9 +248,9 @@ hs_status cmd_time(repl_cmd *c) {
   if (!(seconds > 0 && seconds <= 86400))
     return repl_usage_error(c, "--seconds is more than 0 and at most 86400");
   HS_TRY(repl_inputs(c));
-  HS_TRY(repl_memory_check(c, c->m, backend_has(c->s->be, BACKEND_EVALUATOR), 0));
   repl_exe *x;
   HS_TRY(repl_compiled(c, c->s->be, false, false, &x));
+  HS_TRY(repl_refuse_fallback(c, x->be->compiled(x->exe)));
   bool fixed = repl_flag(c, "--runs") != NULL;
   backend_run_options o = {.warmup = 2,
                            .min_runs = (u32)runs,
@@ -313,8 +272,8 @@ hs_status cmd_time(repl_cmd *c) {
              repl_time(d, st.p10 * 1e-3), repl_time(e, st.p90 * 1e-3), st.n);
     repl_say(c->out, "compile %.1f ms, first run %s\n", k->compile_ms,
              repl_time(a, r.timing.first_ms * 1e-3));
-    if (backend_has(x->be, BACKEND_PLUGIN)) repl_say_plugin_line(c);
   }
+  if (backend_has(x->be, BACKEND_XLA)) repl_say_plugin_line(c, x->be, x->exe);
   repl_json_str(c->doc, "source", "measured");
   repl_json_str(c->doc, "backend", x->be->name);
   repl_json_num(c->doc, "time_ms", st.median);
@@ -346,7 +305,7 @@ hs_status cmd_dump(repl_cmd *c) {
   hs_buf b = {0};
   hs_status s = x->be->dump(x->exe, what, &b);
   if (hs_ok(s) && repl_flag(c, "-o"))
-    s = repl_write_file(repl_flag(c, "-o"), b.p ? b.p : "", b.n, false);
+    s = hs_write_file(repl_flag(c, "-o"), b.p ? b.p : "", b.n, false);
   else if (hs_ok(s)) hs_buf_put(&c->out->text, b.p ? b.p : "", b.n);
   hs_buf_free(&b);
   return s;

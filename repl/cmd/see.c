@@ -54,7 +54,7 @@ static hs_status draw(repl_cmd *c) {
   hs_buf b = {0};
   hs_status s = viz_terminal(c->m, &o, c->out->color, &b);
   if (hs_ok(s)) {
-    hs_buf_put(&c->out->text, b.p ? b.p : "", b.n);
+    repl_say_painted(c->out, b.p, b.n);
     if (b.n && b.p[b.n - 1] != '\n') hs_buf_putc(&c->out->text, '\n');
     repl_json_str(c->doc, "of", o.center ? o.center->name : o.comp->name);
   }
@@ -90,7 +90,9 @@ hs_status cmd_plot(repl_cmd *c) {
     HS_TRY(repl_arg_int(c, "--max-nodes", repl_flag(c, "--max-nodes"), 1, 100000, &n));
     o.max_nodes = (u32)n;
   }
-  char *made = file ? hs_strdup(file) : hs_format("%s.svg", o.center ? o.center->name : c->m->name);
+  char *name = repl_file_name(o.center ? o.center->name : c->m->name);
+  char *made = file ? hs_strdup(file) : hs_format("%s.svg", name);
+  hs_free(name);
   hs_buf dot_text = {0};
   char *note = NULL;
   hs_status s = viz_dot(c->m, &o, &dot_text, &note);

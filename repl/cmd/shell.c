@@ -174,12 +174,23 @@ hs_status cmd_doctor(repl_cmd *c) {
       "apt-get install graphviz");
   for (u32 k = 0; k < backend_count; k++) {
     hs_status s = backend_table[k]->probe();
-    snprintf(text, sizeof text, "%.100s", hs_ok(s) ? "usable" : s.err->message);
+    char *python = backend_has(backend_table[k], BACKEND_PYTHON) ? repl_python_text(c->s) : NULL;
+    snprintf(text, sizeof text, "%.120s", !hs_ok(s) ? s.err->message : python ? python : "usable");
+    hs_free(python);
     char name[32];
     snprintf(name, sizeof name, "backend %s", backend_table[k]->name);
     row(c, list, name, hs_ok(s), text, hs_ok(s) ? NULL : s.err->note);
     hs_status_drop(s);
   }
+  const sandbox_support box = sandbox_probe();
+  row(c, list, "seccomp", !box.no_seccomp,
+      box.no_seccomp ? box.no_seccomp : "programs make only the system calls they need", NULL);
+  snprintf(text, sizeof text, "ABI %d: programs read only the files they need", box.landlock);
+  row(c, list, "landlock", !box.no_landlock, box.no_landlock ? box.no_landlock : text,
+      box.no_landlock ? "Linux 5.13 or newer, with landlock in its list of security modules"
+                      : NULL);
+  row(c, list, "plug-ins", true, "a process with limits, not in the sandbox: drivers need devices",
+      NULL);
   snprintf(text, sizeof text, "%ld online", sysconf(_SC_NPROCESSORS_ONLN));
   row(c, list, "cpu cores", true, text, NULL);
   bool gpu = openable("/dev/nvidiactl");

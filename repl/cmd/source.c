@@ -2,8 +2,10 @@
 // allpaths, extract.
 #include <stdlib.h>
 
+#include "core/verify/verify.h"
 #include "repl/cmd/cmd.h"
 #include "repl/shell/expr.h"
+#include "repl/shell/gate.h"
 
 static hs_str file_of_frame(const hlo_stack_frames *f, i32 frame, i32 *line, hs_str *function) {
   *line = 0;
@@ -18,8 +20,7 @@ static hs_str file_of_frame(const hlo_stack_frames *f, i32 frame, i32 *line, hs_
   return l->file > 0 && (u32)l->file <= f->nfiles ? f->files[l->file - 1] : (hs_str){"", 0};
 }
 
-// "file:line" of an instruction; empty when it has none.
-static void place_of(const hlo_instr *i, hs_buf *b) {
+void cmd_put_place(const hlo_instr *i, hs_buf *b) {
   const hlo_metadata *md = hlo_metadata_of(i);
   b->n = 0;
   if (!md) return;
@@ -38,7 +39,7 @@ static void place_of(const hlo_instr *i, hs_buf *b) {
 
 static hs_status src_of_instr(repl_cmd *c, const hlo_instr *i) {
   hs_buf b = {0};
-  place_of(i, &b);
+  cmd_put_place(i, &b);
   if (b.n) {
     if (!c->doc) repl_say(c->out, "%s  %s\n", hs_buf_cstr(&b), i->name);
     repl_json_str(c->doc, "place", hs_buf_cstr(&b));
@@ -63,7 +64,7 @@ static hs_status src_summary(repl_cmd *c) {
   hs_buf b = {0};
   hlo_for_each_comp(k, c->m)
     hlo_for_each_instr(i, k) {
-      place_of(i, &b);
+      cmd_put_place(i, &b);
       place p = {b.n ? hs_arena_strndup(c->scratch, b.p, b.n) : NULL, 1};
       if (p.text) hs_vec_push(&v, p);
     }
@@ -104,7 +105,7 @@ hs_status cmd_src(repl_cmd *c) {
   u32 n = 0;
   hlo_for_each_comp(k, c->m)
     hlo_for_each_instr(i, k) {
-      place_of(i, &b);
+      cmd_put_place(i, &b);
       if (!b.n || !place_matches(hs_buf_cstr(&b), what)) continue;
       n++;
       if (!c->doc) repl_say(c->out, "%s  %s  in %s\n", i->name, hlo_op_text(i->opcode), k->name);
@@ -273,7 +274,7 @@ static u32 mark_cone(hlo_instr *root, i64 height, i64 *level) {
 
 // In a private copy of the module: cut the edges that leave the cone, make `root` the root, and
 // drop the rest.
-static hs_status cut_module(hlo_module *m, hlo_instr *root, i64 height) {
+static void cut_module(hlo_module *m, hlo_instr *root, i64 height) {
   hlo_computation *comp = root->parent;
   hs_arena a = {0};
   i64 *level = HS_NEW_ARRAY(&a, i64, m->next_instr_id);
@@ -310,7 +311,6 @@ static hs_status cut_module(hlo_module *m, hlo_instr *root, i64 height) {
     }
   }
   hs_arena_free(&a);
-  return hlo_verify(m, NULL);
 }
 
 hs_status cmd_extract(repl_cmd *c) {
@@ -322,8 +322,10 @@ hs_status cmd_extract(repl_cmd *c) {
   hlo_module *m = hlo_module_clone(c->m, name);
   hs_free(name);
   hlo_instr *root = hlo_find_instr(m, i->name);
-  hs_status s = root ? cut_module(m, root, height < 0 ? INT32_MAX : height)
-                     : hs_fail(HS_E_INTERNAL, "extract: the copy has no %s", i->name);
+  hs_status s = root ? HS_GOOD : hs_fail(HS_E_INTERNAL, "extract: the copy has no %s", i->name);
+  if (root) cut_module(m, root, height < 0 ? INT32_MAX : height);
+  // A part of an unverified module may be as bad as the whole.
+  if (hs_ok(s) && repl_is_verified(c->mod)) s = hlo_verify(m, NULL);
   if (!hs_ok(s)) {
     hlo_module_free(m);
     return s;
@@ -340,7 +342,7 @@ hs_status cmd_extract(repl_cmd *c) {
   hlo_parse_options po = {.file = "<extract>"};
   s = hlo_parse(c->s->ctx, text.p, text.n, &po, &again);
   const char *file = repl_flag(c, "-o");
-  if (hs_ok(s) && file) s = repl_write_file(file, text.p, text.n, false);
+  if (hs_ok(s) && file) s = hs_write_file(file, text.p, text.n, false);
   if (hs_ok(s) && file) repl_note(c->out, "wrote %s", file);
   hs_buf_free(&text);
   if (!hs_ok(s)) {

@@ -4,6 +4,7 @@
 #include <dirent.h>
 #include <stdlib.h>
 
+#include "core/verify/verify.h"
 #include "repl/cmd/cmd.h"
 #include "repl/shell/exec.h"
 #include "repl/shell/plugin.h"
@@ -42,21 +43,23 @@ static void count(sweep *s, const char *kind, const char *reason, const char *fi
 
 static hs_status compile_file(sweep *s, const char *path) {
   hlo_ctx *ctx = hlo_ctx_new();  // the session's would grow with every file
+  hlo_ctx_set_load_limit(ctx, hlo_ctx_load_limit(s->c->s->ctx));
   hlo_module *m = NULL;
   backend_exe *exe = NULL;
   hs_status st = hlo_load_file(ctx, path, NULL, &m);
+  if (hs_ok(st)) st = hlo_verify(m, NULL);
   const char *kind = "not read";
   if (!hs_ok(st)) s->unread++;
   else {
     backend_options o = repl_backend_options(s->c->s);
     if (!(o.deadline_s > 0)) o.deadline_s = 60;
-    st = backend_with(BACKEND_PLUGIN)->compile(m, &o, &exe);
+    st = repl_xla_backend(s->c->s)->compile(m, &o, &exe);
     if (hs_ok(st)) s->ok++;
     else if (st.err->code == HS_E_WORKER) s->died++, kind = "died";
     else if (st.err->code == HS_E_DEADLINE) s->late++, kind = "too slow";
     else if (st.err->code != HS_E_INTERRUPTED) s->refused++, kind = "refused";
   }
-  if (exe) backend_with(BACKEND_PLUGIN)->release(exe);
+  if (exe) repl_xla_backend(s->c->s)->release(exe);
   hlo_module_free(m);
   hlo_ctx_free(ctx);
   if (hs_ok(st) || st.err->code == HS_E_INTERRUPTED) return st;
@@ -97,7 +100,7 @@ static void say_table(sweep *s, size_t files) {
   repl_json_int(c->doc, "died", s->died);
   repl_json_int(c->doc, "too_slow", s->late);
   repl_json_int(c->doc, "not_read", s->unread);
-  repl_say_plugin_line(c);
+  repl_say_plugin_line(c, repl_xla_backend(c->s), NULL);
 }
 
 hs_status cmd_sweep(repl_cmd *c) {
@@ -109,8 +112,10 @@ hs_status cmd_sweep(repl_cmd *c) {
   HS_VEC(char *) names = {0};
   for (struct dirent *e; (e = readdir(d)) != NULL;) {
     const char *dot = strrchr(e->d_name, '.');
-    if (dot && (!strcmp(dot, ".hlo") || !strcmp(dot, ".txt") || !strcmp(dot, ".pb")))
-      hs_vec_push(&names, hs_format("%s/%s", dir, e->d_name));
+    if (!dot || (strcmp(dot, ".hlo") && strcmp(dot, ".txt") && strcmp(dot, ".pb"))) continue;
+    char *name = hs_format("%s/%s", dir, e->d_name);
+    if (repl_is_file(name)) hs_vec_push(&names, name);
+    else hs_free(name);
   }
   closedir(d);
   if (names.n) qsort(names.v, names.n, sizeof names.v[0], by_text);

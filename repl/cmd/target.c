@@ -11,16 +11,16 @@
 #include "repl/shell/target.h"
 
 static void device_row(repl_cmd *c, repl_json *list, const prof_device *d) {
-  char a[32], b[32], m[32];
+  char a[32], b[32], m[32], l[32];
   hs_buf text = {0};
   bool compiles =
       d == &c->s->target_own ? c->s->target_text != NULL : prof_gpu_text(d->name, &text);
   hs_buf_free(&text);
   if (!c->doc)
-    repl_say(c->out, "%c %-8s %-28s %12s/s f32  %9s/s  %9s  launch %.2g us%s\n",
+    repl_say(c->out, "%c %-8s %-28s %12s/s f32  %9s/s  %9s  launch %s%s\n",
              d == c->s->target ? '*' : ' ', d->name, d->summary, repl_flops(a, d->flops_f32),
-             repl_bytes(b, d->bandwidth), repl_bytes(m, (double)d->memory_bytes), d->launch_s * 1e6,
-             compiles ? "  xla" : "");
+             repl_bytes(b, d->bandwidth), repl_bytes(m, (double)d->memory_bytes),
+             repl_time(l, d->launch_s), compiles ? "  xla" : "");
   repl_json *j = repl_json_object(list, NULL);
   repl_json_str(j, "name", d->name);
   repl_json_str(j, "summary", d->summary);
@@ -28,6 +28,9 @@ static void device_row(repl_cmd *c, repl_json *list, const prof_device *d) {
   repl_json_num(j, "flops_bf16", d->flops_bf16);
   repl_json_num(j, "flops_f64", d->flops_f64);
   repl_json_num(j, "bandwidth", d->bandwidth);
+  repl_json_str(j, "link", d->link);
+  repl_json_num(j, "link_bandwidth", d->link_bandwidth);
+  repl_json_bool(j, "calibrated", prof_device_is_calibrated(d));
   repl_json_int(j, "memory_bytes", d->memory_bytes);
   repl_json_bool(j, "xla_compiles_for_it", compiles);
   repl_json_bool(j, "current", d == c->s->target);
@@ -35,7 +38,10 @@ static void device_row(repl_cmd *c, repl_json *list, const prof_device *d) {
 
 static void say_devices(repl_cmd *c) {
   repl_json *list = repl_json_array(c->doc, "devices");
-  for (u32 k = 0; k < prof_device_count; k++) device_row(c, list, &prof_devices[k]);
+  for (u32 k = 0; k < prof_device_count; k++) {
+    const prof_device *d = &prof_devices[k];
+    device_row(c, list, d->family == PROF_CPU ? repl_here(c->s) : d);
+  }
   if (c->s->target == &c->s->target_own) device_row(c, list, c->s->target);
   if (!c->doc)
     repl_say(

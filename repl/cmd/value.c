@@ -199,7 +199,7 @@ static hs_status draw(repl_cmd *c, const hlo_literal *l, const hlo_stats *s) {
     }
     repl_draw_heat(&b, l, s, 96, 32, unicode, c->out->color && !repl_flag(c, "--ascii"));
   }
-  if (b.n && !c->doc) hs_buf_put(&c->out->text, b.p, b.n);
+  if (b.n && !c->doc) repl_say_painted(c->out, b.p, b.n);
   hs_buf_free(&b);
   return HS_GOOD;
 }
@@ -285,12 +285,15 @@ static hs_status save_values(repl_cmd *c, const repl_values *v, const char *patt
   if (arrays_is_file_name(path)) {
     s = arrays_write(path, (u32)items.n, items.v);
   } else {
+    bool had = access(path, F_OK) == 0;
     s = repl_make_folder(path);
     for (size_t k = 0; k < items.n && hs_ok(s); k++) {
-      char *prefix = hs_format("%s/%s", path, items.v[k].name);
+      char *name = repl_file_name(items.v[k].name), *prefix = hs_format("%s/%s", path, name);
       s = repl_npy_write_tree(prefix, items.v[k].value);
+      hs_free(name);
       hs_free(prefix);
     }
+    if (!hs_ok(s) && !had) (void)rmdir(path);  // when nothing could be written to it
   }
   if (hs_ok(s))
     repl_note(c->out, "wrote %zu value%s to %s", items.n, items.n == 1 ? "" : "s", path);

@@ -122,7 +122,9 @@ static hs_status say_memory(repl_cmd *c, const repl_exe *x, const pjrt_result *r
               {"temp_bytes", "temporaries", m->temp, ours.temp_bytes, ""},
               {"peak_bytes", sum, x->be->compiled(x->exe)->peak_bytes, ours.peak_bytes, ""},
               {"told_peak_bytes", "peak, as reported", m->peak, -1,
-               m->peak < x->be->compiled(x->exe)->peak_bytes ? "leaves the temporaries out" : ""},
+               m->peak < 0                                     ? "not reported"
+               : m->peak < x->be->compiled(x->exe)->peak_bytes ? "leaves the temporaries out"
+                                                               : ""},
               {"code_bytes", "code", m->code, -1, m->code ? "" : "not reported"}};
   const hlo_attr *parts = hlo_attrs_find(c->m->attrs, HLO_ATTR_NUM_PARTITIONS);
   bool one_of_many = parts && parts->v.i > 1;
@@ -134,10 +136,12 @@ static hs_status say_memory(repl_cmd *c, const repl_exe *x, const pjrt_result *r
   for (size_t k = 0; k < HS_COUNT(rows); k++) {
     char a[32], b[32];
     if (!c->doc)
-      repl_say(c->out, "  %-16s %12s %20s  %s\n", rows[k].label, repl_bytes(a, (double)rows[k].xla),
+      repl_say(c->out, "  %-16s %12s %20s  %s\n", rows[k].label,
+               rows[k].xla < 0 ? "-" : repl_bytes(a, (double)rows[k].xla),
                rows[k].hlosh < 0 ? "" : repl_bytes(b, (double)rows[k].hlosh), rows[k].fault);
     repl_json *j = repl_json_object(c->doc, rows[k].key);
-    repl_json_int(j, "xla", rows[k].xla);
+    if (rows[k].xla < 0) repl_json_null(j, "xla");
+    else repl_json_int(j, "xla", rows[k].xla);
     if (rows[k].hlosh < 0) repl_json_null(j, "hlosh");
     else repl_json_int(j, "hlosh", rows[k].hlosh);
     if (*rows[k].fault) repl_json_str(j, "fault", rows[k].fault);

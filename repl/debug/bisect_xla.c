@@ -88,7 +88,7 @@ static hs_status compile(xla_search *h, const char *without, const char *flags, 
   o.flags = v;
   o.nflags = n;
   o.process_flags = flags;
-  hs_status s = backend_with(BACKEND_PLUGIN)->compile(h->m, &o, out);
+  hs_status s = repl_xla_backend(h->c->s)->compile(h->m, &o, out);
   hs_free(list);
   hs_free(v);
   return s;
@@ -97,7 +97,7 @@ static hs_status compile(xla_search *h, const char *without, const char *flags, 
 // t->before is what a measure is held against. *wrong: NULL when it is good.
 static hs_status judge_own(xla_search *h, backend_exe *exe, char **wrong) {
   bisect_trial *t = h->t;
-  const backend *be = backend_with(BACKEND_PLUGIN);
+  const backend *be = repl_xla_backend(h->c->s);
   *wrong = NULL;
   if (t->kind == BISECT_BIGGER) {
     const hlo_module *made = pjrt_compiled_result(exe)->optimized;
@@ -131,7 +131,7 @@ static hs_status try_own(xla_search *h, const char *without, const char *flags, 
   const hlo_module *made = exe ? pjrt_compiled_result(exe)->optimized : NULL;
   h->own_print = made ? hlo_fingerprint(made) : 0;
   if (hs_ok(s)) s = judge_own(h, exe, why);
-  if (exe) backend_with(BACKEND_PLUGIN)->release(exe);
+  if (exe) repl_xla_backend(h->c->s)->release(exe);
   *out = *why ? BAD : GOOD;
   if (hs_ok(s) || s.err->code == HS_E_INTERRUPTED) return s;
   *out = UNKNOWN;
@@ -476,7 +476,7 @@ static hs_status name_failure(xla_search *h, hs_status failed) {
                                   : "without it (xla disable %s) XLA also fails: %s",
                    pass, hs_ok(without) ? "" : without.err->message);
   hs_status_drop(without);
-  if (exe) backend_with(BACKEND_PLUGIN)->release(exe);
+  if (exe) repl_xla_backend(h->c->s)->release(exe);
   return s;
 }
 
@@ -556,7 +556,7 @@ hs_status bisect_xla(bisect_trial *t) {
     }
     xla_steps_free(&h.x);
   }
-  if (hs_ok(s)) repl_say_plugin_line(t->c);
+  if (hs_ok(s)) repl_say_plugin_line(t->c, repl_xla_backend(t->c->s), NULL);
   hs_vec_free(&h.args);
   hlo_literal_unref(t->want);
   hlo_module_free(h.m);

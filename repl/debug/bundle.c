@@ -6,10 +6,30 @@
 #include <ftw.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/utsname.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+void bundle_outcome_free(bundle_outcome *o) {
+  hlo_literal_unref(o->value);
+  hs_free(o->error);
+}
+
+hs_status bundle_settle(bundle_outcome *o, hs_status s) {
+  if (hs_ok(s) || s.err->code == HS_E_INTERRUPTED) return s;
+  o->code = s.err->code;
+  o->error = hs_strdup(s.err->message);
+  hs_status_drop(s);
+  return HS_GOOD;
+}
+
+hs_status bundle_run(const repl_session *s, const backend *be, const hlo_module *m, u32 n,
+                     hlo_literal *const *args, hlo_literal **out) {
+  const backend_options bo = repl_backend_options(s);
+  return backend_run_once(be, m, &bo, n, args, out);
+}
 
 hs_status bundle_mkdir(const char *path) {
   return mkdir(path, 0777) == 0 ? HS_GOOD : hs_fail_errno(HS_E_IO, path);
@@ -65,19 +85,24 @@ bool bundle_is_archive(const char *path) {
 
 hs_status bundle_tar(const char *const *argv) {
   fflush(NULL);
+  int said = memfd_create("tar", MFD_CLOEXEC);  // what it says, which is not for the terminal
   pid_t pid = fork();
-  if (pid < 0) return hs_fail_errno(HS_E_IO, "tar");
   if (pid == 0) {
     int null = open("/dev/null", O_RDWR);
-    if (null >= 0) dup2(null, 0), dup2(null, 1);
+    if (null >= 0) dup2(null, 0), dup2(null, 1), dup2(said >= 0 ? said : null, 2);
     execvp(argv[0], (char *const *)(uintptr_t)argv);
     _exit(127);
   }
-  int rc;
-  while (waitpid(pid, &rc, 0) < 0)
-    if (errno != EINTR) return hs_fail_errno(HS_E_IO, "tar");
+  int rc = 0;
+  char text[400] = "";
+  hs_status s = pid < 0 ? hs_fail_errno(HS_E_IO, "tar") : HS_GOOD;
+  while (hs_ok(s) && waitpid(pid, &rc, 0) < 0)
+    if (errno != EINTR) s = hs_fail_errno(HS_E_IO, "tar");
+  if (said >= 0 && pread(said, text, sizeof text - 1, 0) > 0) text[strcspn(text, "\n")] = 0;
+  if (said >= 0) close(said);
+  HS_TRY(s);
   if (WIFEXITED(rc) && WEXITSTATUS(rc) == 0) return HS_GOOD;
   if (WIFEXITED(rc) && WEXITSTATUS(rc) == 127)
     return hs_fail(HS_E_NOT_BUILT, "tar is not installed; give a folder instead of an archive");
-  return hs_fail(HS_E_IO, "tar failed");
+  return hs_fail(HS_E_IO, "tar failed%s%s", *text ? ": " : "", text);
 }

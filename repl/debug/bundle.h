@@ -14,6 +14,19 @@
 
 #define BUNDLE_SCHEMA "hlosh-bundle/1"
 
+// How a run ended: with a value, or with an error.
+typedef struct bundle_outcome {
+  hlo_literal *value;
+  hs_code code;
+  char *error;
+} bundle_outcome;
+void bundle_outcome_free(bundle_outcome *);
+// Records an error as the outcome; a stop is passed on.
+hs_status bundle_settle(bundle_outcome *, hs_status);
+// Compiles and runs a module with the session's settings; *out is the caller's.
+hs_status bundle_run(const repl_session *, const backend *, const hlo_module *, u32 n,
+                     hlo_literal *const *args, hlo_literal **out);
+
 // Creates a folder; E_IO when that fails.
 hs_status bundle_mkdir(const char *path);
 // Removes a folder with all that is in it.

@@ -108,7 +108,6 @@ hs_status cut_run(repl_cmd *c, const backend *be, const hlo_module *m, u32 n,
     return hlo_eval_module(m, n, args, &eo, out);
   }
   backend_options bo = repl_backend_options(c->s);
-  bo.allow_fallback = repl_allow_fallback(c);
   return backend_run_once(be, m, &bo, n, args, out);
 }
 

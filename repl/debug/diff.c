@@ -4,6 +4,7 @@
 // lines are mostly unique, so the gaps stay small.
 #include "repl/debug/diff.h"
 
+#include "core/base/visible.h"
 #include "repl/shell/out.h"
 
 #define MOST_D 1200
@@ -176,14 +177,21 @@ static const char *paint(bool color, char sign) {
 }
 static const char *unpaint(bool color, char sign) { return !color || sign == ' ' ? "" : "\033[0m"; }
 
+// With colours the text is for a terminal, without it is to be as it was.
+static void put_text(hs_buf *out, const char *p, size_t n, bool color) {
+  if (color) hs_buf_put_visible(out, p, n, HS_LINES);
+  else hs_buf_put(out, p, n);
+}
+
 static void put_hunk(hs_buf *out, const text *a, const text *b, const hunk *h, bool color) {
   hs_buf_printf(out, "%s@@ -%u,%u +%u,%u @@%s\n", paint(color, '@'), h->ie > h->i ? h->i + 1 : h->i,
                 h->ie - h->i, h->je > h->j ? h->j + 1 : h->j, h->je - h->j, unpaint(color, '@'));
   for (u32 x = h->i, y = h->j; x < h->ie || y < h->je;) {
     char sign = x < h->ie && a->changed[x] ? '-' : y < h->je && b->changed[y] ? '+' : ' ';
     const line *l = sign == '+' ? &b->v[y] : &a->v[x];
-    hs_buf_printf(out, "%s%c%.*s%s\n", paint(color, sign), sign, (int)l->n, l->p,
-                  unpaint(color, sign));
+    hs_buf_printf(out, "%s%c", paint(color, sign), sign);
+    put_text(out, l->p, l->n, color);
+    hs_buf_printf(out, "%s\n", unpaint(color, sign));
     x += sign != '+';
     y += sign != '-';
   }
@@ -192,8 +200,12 @@ static void put_hunk(hs_buf *out, const text *a, const text *b, const hunk *h, b
 // One cell: the line cut or padded to `width` columns.
 static void put_cell(hs_buf *out, const line *l, u32 width, char sign, bool color, bool pad) {
   hs_buf b = {0};
-  if (l) hs_buf_put(&b, l->p, HS_MIN(l->n, width));
-  if (l && l->n > width) b.p[b.n - 1] = '>';
+  if (l) put_text(&b, l->p, l->n, color);
+  if (b.n > width) {
+    b.n = width - 1;
+    while (b.n && ((u8)b.p[b.n] & 0xC0) == 0x80) b.n--;
+    hs_buf_putc(&b, '>');
+  }
   hs_buf_puts(out, paint(color, sign));
   if (pad) repl_pad(out, hs_buf_cstr(&b), (int)width);
   else hs_buf_puts(out, hs_buf_cstr(&b));

@@ -62,9 +62,8 @@ static void add_kernels(kernels *k, const hlo_computation *c, const prof_device 
   for (u32 n = 0; n < c->ninstrs; n++) {
     const hlo_instr *i = order[n];
     if (hlo_op_has(i->opcode, HLO_F_CONTROL)) {
-      hlo_computation *called[64];
-      u32 m = HS_MIN(hlo_called(i, called, 64), 64u);
-      for (u32 j = 0; j < m; j++) add_kernels(k, called[j], device, seen, a, depth + 1);
+      for (u32 j = 0; j < hlo_ncalled(i); j++)
+        add_kernels(k, hlo_called(i, j), device, seen, a, depth + 1);
       continue;
     }
     if (hlo_op_has(i->opcode, HLO_F_FREE) || !counts(i) ||

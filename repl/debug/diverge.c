@@ -10,6 +10,7 @@
 
 #include <stdlib.h>
 
+#include "core/analysis/agree.h"
 #include "core/types/stats.h"
 
 enum { CHUNK_INSTRS = 400, MAX_DEPTH = 16 };
@@ -106,9 +107,10 @@ static hs_status evaluate(search *h, const hlo_computation *comp, u32 n, hlo_lit
 }
 
 // ---- one chunk ----------------------------------------------------------------------------------
-static hs_status differs(search *h, const hlo_literal *want, const hlo_literal *got, bool *yes) {
+static hs_status differs(search *h, const hlo_instr *i, const hlo_literal *want,
+                         const hlo_literal *got, bool *yes) {
   hlo_comparisons list;
-  HS_TRY(hlo_compare_leaves(want, got, h->tol, &list));
+  HS_TRY(hlo_agree_leaves(i, want, got, h->tol, &list));
   *yes = false;
   for (size_t k = 0; k < list.n; k++) *yes |= list.v[k].mismatches > 0;
   hlo_comparisons_free(&list);
@@ -162,7 +164,7 @@ static hs_status try_chunk(search *h, u32 n, hlo_instr *const *chosen, hlo_liter
     for (u32 k = 0; k < n && hs_ok(s) && !h->found; k++) {
       const hlo_literal *w = want ? want->children[k] : value[chosen[k]->id];
       bool yes = false;
-      s = differs(h, w, got->children[k], &yes);
+      s = differs(h, chosen[k], w, got->children[k], &yes);
       if (hs_ok(s) && yes) set_culprit(h, chosen[k], value, w, got->children[k]);
     }
   hlo_literal_unref(got);
@@ -260,7 +262,6 @@ static hs_status body_differs(inside *in, const hlo_literal *want, bool *yes) {
     hlo_module *m;
     HS_TRY(cut_computation(h->m, in->comp, &m));
     backend_options bo = repl_backend_options(h->c->s);
-    bo.allow_fallback = repl_allow_fallback(h->c);
     hs_status s = h->test->compile(m, &bo, &in->exe);
     hlo_module_free(m);
     HS_TRY(s);
@@ -268,7 +269,7 @@ static hs_status body_differs(inside *in, const hlo_literal *want, bool *yes) {
   backend_run_options o = {.min_runs = 1, .max_runs = 1, .want_outputs = true};
   backend_result r = {0};
   hs_status s = h->test->run(in->exe, in->nargs, in->args, &o, &r);
-  if (hs_ok(s)) s = differs(h, want, r.outputs, yes);
+  if (hs_ok(s)) s = differs(h, in->caller, want, r.outputs, yes);
   backend_result_free(&r);
   return s;
 }
@@ -364,7 +365,7 @@ static hs_status whole_chunk(search *h, u32 n, hlo_instr *const *chosen,
   hs_status s = cut_run(h->c, h->test, m, h->c->mod->ninputs, h->c->mod->inputs, &got);
   for (u32 k = 0; k < n && hs_ok(s) && !h->found; k++) {
     bool yes = false;
-    s = differs(h, value[chosen[k]->id], got->children[k + 1], &yes);
+    s = differs(h, chosen[k], value[chosen[k]->id], got->children[k + 1], &yes);
     if (hs_ok(s) && yes)
       set_culprit(h, chosen[k], value, value[chosen[k]->id], got->children[k + 1]);
   }
@@ -420,7 +421,7 @@ static void write_report(search *h, bool whole) {
   if (d->failure) repl_json_str(j, "failure", d->failure);
   hlo_comparisons list = {0};
   const hlo_comparison *worst = NULL;
-  if (h->got) hs_status_drop(hlo_compare_leaves(h->want, h->got, h->tol, &list));
+  if (h->got) hs_status_drop(hlo_agree_leaves(h->instr, h->want, h->got, h->tol, &list));
   for (size_t k = 0; k < list.n && !worst; k++)
     if (list.v[k].mismatches) worst = &list.v[k];
   if (worst) {

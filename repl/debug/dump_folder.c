@@ -7,6 +7,8 @@
 // with "MICROSECONDS.".
 #include "repl/debug/dump_folder.h"
 
+#include "repl/formats/files.h"
+
 #include <ctype.h>
 #include <dirent.h>
 #include <stdlib.h>
@@ -102,8 +104,10 @@ static void add_file(dump_folder *d, const char *folder, const char *name) {
   if (!text && !strip(s, ".hlo.pb") && !strip(s, ".pb")) return;
   if (!split(s, &key, &step)) return;
   char *path = hs_format("%s/%s", folder, name);
+  bool is_file = repl_is_file(path);
   step.file = hs_arena_strndup(&d->arena, path, strlen(path));
   hs_free(path);
+  if (!is_file) return;
   if (step.pass) {
     char *label = hs_format("after_%s", step.pass);
     step.label = hs_arena_strndup(&d->arena, label, strlen(label));

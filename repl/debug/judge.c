@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "backends/ffi.h"
+#include "core/analysis/agree.h"
 #include "repl/debug/bisect.h"
 
 #define RETRIES 3  // a bad verdict must be given by more than half of this many runs
@@ -104,7 +105,7 @@ static hs_status ask_script(bisect_trial *t, char **wrong) {
   hlo_print_options o = hlo_print_full();
   hs_buf text = {0};
   hlo_print_module(&text, t->m, &o);
-  hs_status s = repl_write_file(path, text.p, text.n, false);
+  hs_status s = hs_write_file(path, text.p, text.n, false);
   hs_buf_free(&text);
   if (hs_ok(s)) s = run_script(t->script, path, wrong);
   unlink(path);
@@ -125,7 +126,8 @@ char *bisect_wrong_result(const bisect_trial *t, const hlo_literal *got) {
   if (t->kind == BISECT_NAN)
     return has_nan(got) && !has_nan(t->want) ? hs_strdup("the result has NaN") : NULL;
   if (t->kind != BISECT_MISMATCH) return NULL;
-  hs_status s = hlo_compare(t->want, got, t->tol);
+  const hlo_module *m = t->m ? t->m : t->c->m;  // a plug-in's passes leave none to judge
+  hs_status s = hlo_agree(m->entry->root, t->want, got, t->tol);
   char *wrong = hs_ok(s) ? NULL : hs_strdup(s.err->message);
   hs_status_drop(s);
   return wrong;

@@ -6,19 +6,14 @@
 #define MOST_NAMES 6  // of moved instructions on one line, unless --full
 
 // ---- the list -----------------------------------------------------------------------------------
-static const char *paint(const repl_diff_view *v, char sign) {
-  if (!v->c->out->color) return "";
-  return sign == '-'   ? "\033[31m"
-         : sign == '+' ? "\033[32m"
-         : sign == '~' ? "\033[33m"
-         : sign == '>' ? "\033[36m"
-                       : "\033[0m";
+static const char *color_of(char sign) {
+  return sign == '-' ? "31" : sign == '+' ? "32" : sign == '~' ? "33" : "36";
 }
 
 static void say_change(repl_diff_view *v, char sign, const char *kind, const hlo_instr *i,
                        const hlo_instr *was, const char *text) {
   if (!v->doc) {
-    repl_say(v->c->out, "  %s%c %s%s\n", paint(v, sign), sign, text, paint(v, 0));
+    repl_say_in(v->c->out, color_of(sign), "  %c %s\n", sign, text);
     return;
   }
   repl_json *j = repl_json_object(v->list, NULL);
@@ -106,11 +101,10 @@ static void list_moved(repl_diff_view *v, const hlo_computation *cb, u8 *told) {
       n++;
     }
     if (v->doc) continue;
-    repl_say(v->c->out, "  %s> %u moved from %s: %s", paint(v, '>'), n, x->parent->name,
-             hs_buf_cstr(&b));
     if (n > MOST_NAMES && !repl_flag(v->c, "--full"))
-      repl_say(v->c->out, " and %u more", n - MOST_NAMES);
-    repl_say(v->c->out, "%s\n", paint(v, 0));
+      hs_buf_printf(&b, " and %u more", n - MOST_NAMES);
+    repl_say_in(v->c->out, color_of('>'), "  > %u moved from %s: %s\n", n, x->parent->name,
+                hs_buf_cstr(&b));
   }
   hs_buf_free(&b);
 }
@@ -138,11 +132,11 @@ static void list_computation(repl_diff_view *v, const hlo_computation *ca,
                    : "");
   hs_arena tmp = {0};
   hlo_instr **order = ca ? hlo_post_order(ca, &tmp) : NULL;
-  for (u32 k = 0; ca && k < ca->ninstrs; k++)
+  for (u32 k = 0; ca && k < ca->ninstrs && !hs_interrupted(); k++)
     if (removed(v, order[k]))
       instr_text(v, &b, order[k]), say_change(v, '-', "removed", order[k], NULL, b.p);
   order = cb ? hlo_post_order(cb, &tmp) : NULL;
-  for (u32 k = 0; cb && k < cb->ninstrs; k++) {
+  for (u32 k = 0; cb && k < cb->ninstrs && !hs_interrupted(); k++) {
     const hlo_instr *y = order[k], *x = v->d.of_b[y->id];
     if (!touched(v, y)) continue;
     u8 bits = v->d.change[y->id];
@@ -158,9 +152,10 @@ static void list_computation(repl_diff_view *v, const hlo_computation *ca,
 void repl_diff_say_list(repl_diff_view *v) {
   v->list = repl_json_array(v->doc, "changes");
   u8 *told = HS_NEW_ARRAY(v->c->scratch, u8, v->d.b->next_instr_id + 1);
-  hlo_for_each_comp(cb, v->d.b) list_computation(v, v->d.comp_of_b[cb->id], cb, told);
+  hlo_for_each_comp(cb, v->d.b)
+    if (!hs_interrupted()) list_computation(v, v->d.comp_of_b[cb->id], cb, told);
   hlo_for_each_comp(ca, v->d.a)
-    if (!v->d.comp_of_a[ca->id]) list_computation(v, ca, NULL, told);
+    if (!v->d.comp_of_a[ca->id] && !hs_interrupted()) list_computation(v, ca, NULL, told);
 }
 
 // ---- the texts ----------------------------------------------------------------------------------
@@ -191,18 +186,19 @@ void repl_diff_say_texts(repl_diff_view *v, bool columns) {
   repl_json_int(v->doc, "lines_added", stat.added);
   repl_json_int(v->doc, "lines_removed", stat.removed);
   repl_json_strn(v->doc, "diff", hs_buf_cstr(&d), d.n);
-  if (!v->doc) hs_buf_put(&v->c->out->text, hs_buf_cstr(&d), d.n);
+  if (!v->doc) repl_say_painted(v->c->out, hs_buf_cstr(&d), d.n);
   hs_buf_free(&a);
   hs_buf_free(&b);
   hs_buf_free(&d);
 }
 
 // ---- all together -------------------------------------------------------------------------------
-void repl_diff_open(repl_cmd *c, repl_json *doc, const hlo_module *a, const hlo_module *b,
-                    repl_diff_view *v) {
+hs_status repl_diff_open(repl_cmd *c, repl_json *doc, const hlo_module *a, const hlo_module *b,
+                         repl_diff_view *v) {
   *v = (repl_diff_view){.c = c, .doc = doc, .o = hlo_print_short_parsable()};
   v->o.print_large_constants = v->o.print_backend_config = v->o.include_layout_in_shapes = false;
   hlo_graph_diff_make(a, b, c->scratch, &v->d);
+  return hs_poll();
 }
 
 void repl_diff_say_head(repl_diff_view *v, const char *from, const char *to) {
@@ -236,11 +232,14 @@ void repl_diff_say_head(repl_diff_view *v, const char *from, const char *to) {
   if (!doc) repl_say(v->c->out, "\n");
 }
 
-bool repl_say_graph_diff(repl_cmd *c, repl_json *doc, const char *from, const hlo_module *a,
+void repl_say_graph_diff(repl_cmd *c, repl_json *doc, const char *from, const hlo_module *a,
                          const char *to, const hlo_module *b, u32 most) {
   repl_diff_view v;
-  repl_diff_open(c, doc, a, b, &v);
+  hs_status s = repl_diff_open(c, doc, a, b, &v);
+  if (!hs_ok(s)) {
+    hs_status_drop(s);  // the command polls too
+    return;
+  }
   repl_diff_say_head(&v, from, to);
   if (v.d.moved + v.d.changed + v.d.removed + v.d.added <= most) repl_diff_say_list(&v);
-  return hlo_graph_diff_same(&v.d);
 }

@@ -18,9 +18,9 @@ typedef struct repl_diff_view {
 } repl_diff_view;
 
 // Matches `a` with `b`, both of one context; reports go to the command's output, or to `doc` in
-// JSON mode (NULL in text mode).
-void repl_diff_open(repl_cmd *, repl_json *doc, const hlo_module *a, const hlo_module *b,
-                    repl_diff_view *out);
+// JSON mode (NULL in text mode). Fails when the work is to stop.
+hs_status repl_diff_open(repl_cmd *, repl_json *doc, const hlo_module *a, const hlo_module *b,
+                         repl_diff_view *out);
 // One line: how many instructions are the same, moved, changed, removed, added; opcode counts.
 void repl_diff_say_head(repl_diff_view *, const char *from, const char *to);
 // The differing instructions by computation.
@@ -29,9 +29,9 @@ void repl_diff_say_list(repl_diff_view *);
 // counterpart bear its name.
 void repl_diff_say_texts(repl_diff_view *, bool columns);
 
-// Summary and list in one call, as `diff` shows them. True when the modules do not differ. most:
-// the list is left out when more instructions than that differ.
-bool repl_say_graph_diff(repl_cmd *, repl_json *doc, const char *from, const hlo_module *a,
+// Summary and list in one call, as `diff` shows them; nothing when the work is to stop. most: the
+// list is left out when more instructions than that differ.
+void repl_say_graph_diff(repl_cmd *, repl_json *doc, const char *from, const hlo_module *a,
                          const char *to, const hlo_module *b, u32 most);
 
 #endif

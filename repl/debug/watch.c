@@ -390,38 +390,3 @@ hs_status watch_run(repl_cmd *c, const hlo_module *m, const watch_options *o, re
   hs_free(w.times);
   return s;
 }
-
-// ---- memory -------------------------------------------------------------------------------------
-// Bytes of memory that the system has available; 0 when unknown.
-static double available_bytes(void) {
-  hs_buf b = {0};
-  double kb = 0;
-  hs_status s = repl_read_file("/proc/meminfo", 1 << 16, &b);
-  const char *p = hs_ok(s) && b.n ? strstr(hs_buf_cstr(&b), "MemAvailable:") : NULL;
-  if (p) kb = strtod(p + strlen("MemAvailable:"), NULL);
-  hs_status_drop(s);
-  hs_buf_free(&b);
-  return kb * 1024;
-}
-
-hs_status repl_memory_check(repl_cmd *c, const hlo_module *m, bool evaluator, i64 extra) {
-  hlo_memory mem;
-  hs_status s = hlo_memory_estimate(m, evaluator, &mem);
-  if (!hs_ok(s)) {
-    hs_status_drop(s);
-    return HS_GOOD;
-  }  // without an estimate there is nothing to check
-  double limit = c->s->set.memory_limit, need = (double)mem.peak_bytes + (double)extra;
-  bool own = limit > 0;
-  if (!own) limit = available_bytes();
-  if (!(limit > 0) || need <= limit) return HS_GOOD;
-  char a[32], b[32], d[32], e[32], f[32];
-  hs_status r =
-      hs_fail(HS_E_LIMIT, "%s: needs %s of memory at its peak, %s %s", c->command->name,
-              repl_bytes(a, need), own ? "the limit is" : "available are", repl_bytes(b, limit));
-  r = hs_with_note(r, "arguments %s, results %s, temporaries %s",
-                   repl_bytes(d, (double)mem.argument_bytes),
-                   repl_bytes(e, (double)mem.output_bytes),
-                   repl_bytes(f, (double)mem.temp_bytes + (double)extra));
-  return hs_with_note(r, "set memory_limit N allows N bytes (8G, 12Gi)");
-}

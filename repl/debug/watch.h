@@ -35,8 +35,4 @@ void repl_values_keep(repl_values *, const char *name, const hlo_literal *, cons
 // The value kept under a name, borrowed; NULL when there is none.
 const repl_kept *repl_values_find(const repl_values *, const char *name);
 
-// E_LIMIT when running the module needs more than `set memory_limit`, with the figures. extra:
-// bytes on top (captures).
-hs_status repl_memory_check(repl_cmd *, const hlo_module *, bool evaluator, i64 extra);
-
 #endif

@@ -122,7 +122,7 @@ hs_status xla_steps_make(repl_cmd *c, const hlo_module *m, const char *process_f
   o.nflags += (u32)HS_COUNT(dumps);
   o.trace = &log;
   o.process_flags = process_flags;
-  const backend *be = backend_with(BACKEND_PLUGIN);
+  const backend *be = x->be = repl_xla_backend(c->s);
   if (hs_ok(s)) s = be->compile(m, &o, &x->exe);
   if (x->exe) x->compile_ms = be->compiled(x->exe)->compile_ms;
   pjrt_read_steps(hs_buf_cstr(&log), &x->log);
@@ -165,7 +165,7 @@ hs_status xla_steps_unknown(const repl_cmd *c, const xla_steps *x, const char *n
 }
 
 void xla_steps_free(xla_steps *x) {
-  if (x->exe) backend_with(BACKEND_PLUGIN)->release(x->exe);
+  if (x->exe) x->be->release(x->exe);
   pjrt_steps_free(&x->log);
   dump_folder_free(&x->folder);
   hs_arena_free(&x->arena);

@@ -21,7 +21,8 @@ typedef struct xla_steps {
   dump_folder folder;
   const dump_module *dumps;  // the states, in order; NULL when none were written
   double compile_ms;
-  backend_exe *exe;  // NULL when the compilation failed
+  const backend *be;  // whose XLA it is
+  backend_exe *exe;   // NULL when the compilation failed
   hs_arena arena;
 } xla_steps;
 

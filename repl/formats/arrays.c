@@ -1,12 +1,7 @@
 // arrays.c — opening files of arrays, and from their bytes to literals. See arrays.h.
 #include "repl/formats/arrays.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "repl/formats/files.h"
 
@@ -18,6 +13,7 @@ struct arrays {
   char *path;
   array_map *map;
   array_entries entries;
+  size_t limit, room;  // bytes that may be unpacked, and how many of them are left
 };
 
 // ---- mappings -----------------------------------------------------------------------------------
@@ -28,8 +24,7 @@ array_map *array_map_ref(array_map *m) {
 
 void array_map_unref(array_map *m) {
   if (!m || __atomic_sub_fetch(&m->refs, 1, __ATOMIC_ACQ_REL) > 0) return;
-  if (m->mapped) munmap(m->p, m->n);
-  else hs_free(m->p);
+  hs_view_drop(&m->of);
   hs_free(m);
 }
 
@@ -38,57 +33,38 @@ static void unmap_literal(void *data, size_t bytes, void *arg) {
   array_map_unref(arg);
 }
 
-static hs_status map_file(const char *path, array_map **out) {
-  int fd = open(path, O_RDONLY | O_CLOEXEC);
-  if (fd < 0) return hs_fail_errno(HS_E_IO, path);
-  struct stat st;
-  hs_status s = HS_GOOD;
-  array_map *m = hs_calloc(1, sizeof *m);
-  m->refs = 1;
-  if (fstat(fd, &st) != 0) {
-    s = hs_fail_errno(HS_E_IO, path);
-  } else if (S_ISDIR(st.st_mode)) {
-    s = hs_fail(HS_E_IO, "%s is a directory", path);
-  } else if (S_ISREG(st.st_mode) && st.st_size > 0) {
-    void *p = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
-    if (p == MAP_FAILED) s = hs_fail_errno(HS_E_IO, path);
-    else *m = (array_map){1, p, (size_t)st.st_size, true};
-  } else if (!S_ISREG(st.st_mode)) {  // a pipe: read whole
-    hs_buf b = {0};
-    s = repl_read_file(path, (size_t)8 << 30, &b);
-    m->p = (u8 *)b.p, m->n = b.n;
-  }
-  close(fd);
-  if (!hs_ok(s)) {
-    array_map_unref(m);
-    m = NULL;
-  }
-  *out = m;
-  return s;
+// ---- files --------------------------------------------------------------------------------------
+hs_status arrays_open(const char *path, size_t limit, arrays **out) {
+  *out = NULL;
+  hs_view v;
+  HS_TRY(hs_view_file(path, limit, true, &v));
+  return arrays_of(v, path, limit, out);
 }
 
-// ---- files --------------------------------------------------------------------------------------
-hs_status arrays_open(const char *path, arrays **out) {
+hs_status arrays_of(hs_view take, const char *path, size_t limit, arrays **out) {
   *out = NULL;
-  array_map *m = NULL;
-  HS_TRY(map_file(path, &m));
+  array_map *m = hs_calloc(1, sizeof *m);
+  *m = (array_map){1, take};
   arrays *a = hs_calloc(1, sizeof *a);
   a->path = hs_strdup(path);
   a->map = m;
+  a->limit = a->room = limit;
   hs_status s = HS_GOOD;
+  const u8 *p = (const u8 *)m->of.p;
+  size_t n = m->of.n;
   u64 head = 0;
-  if (m->n >= 8) memcpy(&head, m->p, 8);
-  if (m->n >= 6 && memcmp(m->p, "\x93NUMPY", 6) == 0) {
+  if (n >= 8) memcpy(&head, p, 8);
+  if (n >= 6 && memcmp(p, "\x93NUMPY", 6) == 0) {
     array_entry e = {.name = hs_strdup(""), .ready = true};
-    s = npy_parse(path, m, m->p, m->n, &e.raw);
+    s = npy_parse(path, m, p, n, &e.raw);
     hs_vec_push(&a->entries, e);
-  } else if (m->n >= 4 && (memcmp(m->p, "PK\3\4", 4) == 0 || memcmp(m->p, "PK\5\6", 4) == 0)) {
+  } else if (n >= 4 && (memcmp(p, "PK\3\4", 4) == 0 || memcmp(p, "PK\5\6", 4) == 0)) {
     s = zip_list(path, m, &a->entries);
-  } else if (m->n >= 9 && m->p[8] == '{' && head >= 2) {
+  } else if (n >= 9 && p[8] == '{' && head >= 2) {
     s = safetensors_list(path, m, &a->entries);
   } else {
     s = hs_with_note(hs_fail(HS_E_FORMAT, "%s is no .npy, .npz or .safetensors file", path), "%s",
-                     m->n ? "its first bytes match none of them" : "it is empty");
+                     n ? "its first bytes match none of them" : "it is empty");
   }
   if (!hs_ok(s)) {
     arrays_close(a);
@@ -279,7 +255,9 @@ static hs_status to_literal(const char *what, const array_raw *r, const hlo_shap
 hs_status arrays_read(arrays *a, u32 k, const hlo_shape *want, array_options o, hlo_literal **out) {
   *out = NULL;
   array_entry *e = &a->entries.v[k];
+  if (!e->ready && e->method && e->size > a->room) return hs_fail_load_limit(a->path, a->limit);
   if (!e->ready) HS_TRY(zip_entry(a->path, a->map, e));
+  if (e->method) a->room -= HS_MIN(e->size, a->room), e->method = 0;
   char *what = *e->name ? hs_format("%s[%s]", a->path, e->name) : hs_strdup(a->path);
   hs_status s = hlo_shape_is_array(want)
                     ? to_literal(what, &e->raw, want, o, out)
@@ -339,7 +317,7 @@ hs_status arrays_write(const char *path, u32 n, const array_item *items) {
   else
     s = hs_with_note(hs_fail(HS_E_INPUT, "%s: a .npy file holds one array, not %zu", path, all.n),
                      "name it .npz or .safetensors");
-  if (hs_ok(s)) s = repl_write_file(path, b.p ? b.p : "", b.n, false);
+  if (hs_ok(s)) s = hs_write_file(path, b.p ? b.p : "", b.n, false);
   hs_buf_free(&b);
   for (size_t k = 0; k < all.n; k++) hs_free((void *)(uintptr_t)all.v[k].name);
   hs_vec_free(&all);

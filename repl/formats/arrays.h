@@ -8,6 +8,7 @@
 #ifndef REPL_ARRAYS_H
 #define REPL_ARRAYS_H
 
+#include "core/base/file.h"
 #include "core/types/literal.h"
 
 typedef struct arrays arrays;  // an open file
@@ -24,8 +25,12 @@ typedef struct array_options {
 } array_options;
 
 // Opens a file of one of the three formats; *out is the caller's (arrays_close). E_IO when it
-// cannot be read, E_FORMAT when it is none of the three.
-hs_status arrays_open(const char *path, arrays **out);
+// cannot be read, E_FORMAT when it is none of the three. limit: bytes of it that may come into
+// memory, read from a pipe or unpacked; what is mapped does not count. E_LIMIT when that is
+// exceeded, here or in arrays_read.
+hs_status arrays_open(const char *path, size_t limit, arrays **out);
+// The same for bytes that are in memory; takes them. path is for messages.
+hs_status arrays_of(hs_view take, const char *path, size_t limit, arrays **out);
 // Closes the file; NULL is allowed. Literals made from it stay valid.
 void arrays_close(arrays *);
 // How many arrays there are, and the name of array k (borrowed; "" in a .npy file).
@@ -51,9 +56,7 @@ bool arrays_is_file_name(const char *path);  // one of the three endings
 // A file in memory, shared by the open file and the literals over it.
 typedef struct array_map {
   int refs;
-  u8 *p;
-  size_t n;
-  bool mapped;
+  hs_view of;
 } array_map;
 // Take and release a reference; the last release unmaps or frees the bytes.
 array_map *array_map_ref(array_map *);
@@ -79,7 +82,7 @@ typedef struct array_entry {
   array_raw raw;
   bool ready;  // npz: known once it is asked for
   size_t offset, packed, size;
-  u32 method, crc;  // npz: method and checksum of the entry
+  u32 method, crc;  // npz: method (0: it is in place) and checksum of the entry
 } array_entry;
 typedef HS_VEC(array_entry) array_entries;
 

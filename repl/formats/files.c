@@ -1,8 +1,4 @@
-// files.c — whole files in and out: reading with a limit, writing that leaves either the old file
-// or the new one, temporary files, folders. See files.h.
-//
-// A file is replaced by writing a temporary one beside it and renaming that (rename(2) is atomic
-// within a file system). Devices and pipes are written in place.
+// files.c — reading whole files with a limit, names, temporary files, folders. See files.h.
 #include "repl/formats/files.h"
 
 #include <errno.h>
@@ -12,49 +8,24 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-bool repl_write_all(int fd, const char *p, size_t n) {
-  while (n) {
-    ssize_t k = write(fd, p, n);
-    if (k < 0 && errno == EINTR) continue;
-    if (k < 0) return false;
-    p += k;
-    n -= (size_t)k;
+char *repl_file_name(const char *name) {
+  enum { MOST = 180 };
+  hs_buf b = {0};
+  size_t n = strlen(name);
+  for (size_t k = 0; k < n && b.n < MOST; k++) {
+    u8 c = (u8)name[k];
+    bool fits = c > ' ' && c < 0x7F && !strchr("/\\:*?\"<>|'`$", c) && !(c == '.' && b.n == 0);
+    hs_buf_putc(&b, fits ? (char)c : '_');
   }
-  return true;
+  if (b.n != n || !n || memcmp(b.p, name, n) != 0)
+    hs_buf_printf(&b, "-%016llx", (unsigned long long)hs_hash_bytes(name, n, 0));
+  hs_buf_cstr(&b);
+  return b.p;
 }
 
-static hs_status append_file(const char *path, const char *p, size_t n) {
-  int fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
-  if (fd < 0) return hs_fail_errno(HS_E_IO, path);
-  bool ok = repl_write_all(fd, p, n);
-  if (close(fd) != 0) ok = false;
-  return ok ? HS_GOOD : hs_fail_errno(HS_E_IO, path);
-}
-
-hs_status repl_write_file(const char *path, const char *p, size_t n, bool append) {
+bool repl_is_file(const char *path) {
   struct stat st;
-  // Devices and pipes (/dev/stdout, /dev/null) are written in place: renaming over them would
-  // replace them.
-  bool special = stat(path, &st) == 0 && !S_ISREG(st.st_mode);
-  if (append || (special && !S_ISDIR(st.st_mode))) return append_file(path, p, n);
-  char *tmp = hs_format("%s.XXXXXX", path);
-  int fd = mkostemp(tmp, O_CLOEXEC);
-  if (fd < 0) {
-    hs_free(tmp);
-    return hs_fail_errno(HS_E_IO, path);
-  }
-  mode_t mask = umask(0);
-  umask(mask);
-  bool ok = repl_write_all(fd, p, n) && fchmod(fd, special                ? 0666 & ~mask
-                                                   : stat(path, &st) == 0 ? st.st_mode & 0777
-                                                                          : 0666 & ~mask) == 0;
-  int err = errno;
-  if (close(fd) != 0 && ok) ok = false, err = errno;
-  if (ok && rename(tmp, path) != 0) ok = false, err = errno;
-  if (!ok) unlink(tmp);
-  hs_free(tmp);
-  errno = err;
-  return ok ? HS_GOOD : hs_fail_errno(HS_E_IO, path);
+  return stat(path, &st) == 0 && S_ISREG(st.st_mode);
 }
 
 hs_status repl_temp_file(const char *stem, char **path) {
@@ -89,28 +60,19 @@ hs_status repl_make_folder(const char *path) {
 }
 
 hs_status repl_read_file(const char *path, size_t limit, hs_buf *out) {
-  int fd = open(path, O_RDONLY | O_CLOEXEC);
-  if (fd < 0) return hs_fail_errno(HS_E_IO, path);
+  int fd;
+  i64 size;
+  HS_TRY(hs_file_open(path, &fd, &size));
   char block[1 << 16];
+  size_t got = 1;
   hs_status s = HS_GOOD;
-  for (;;) {
-    ssize_t k = read(fd, block, sizeof block);
-    if (k < 0 && errno == EINTR) {
-      s = hs_poll();
-      if (!hs_ok(s)) break;
-      continue;
-    }
-    if (k < 0) {
-      s = hs_fail_errno(HS_E_IO, path);
-      break;
-    }
-    if (k == 0) break;
-    hs_buf_put(out, block, (size_t)k);
-    if (limit && out->n > limit) {
-      s = hs_fail(HS_E_LIMIT, "%s: larger than %zu bytes", path, limit);
-      break;
-    }
+  while (got && hs_ok(s)) {
+    s = hs_file_read(fd, path, block, sizeof block, &got);
+    if (!hs_ok(s)) break;
+    hs_buf_put(out, block, got);
+    if (limit && out->n > limit) s = hs_fail(HS_E_LIMIT, "%s: larger than %zu bytes", path, limit);
   }
   close(fd);
+  if (!hs_ok(s)) hs_buf_free(out);
   return s;
 }

@@ -6,18 +6,46 @@
 #if HAVE_CJSON
 #include <cjson/cJSON.h>
 
+#include "core/base/visible.h"
+
 #define NODE(j) ((cJSON *)(void *)(j))
 #define JSON(n) ((repl_json *)(void *)(n))
 
 bool repl_json_built(void) { return true; }
-repl_json *repl_json_root(void) { return JSON(cJSON_CreateObject()); }
+// The library's nodes and texts come from our heap: counted, and from the reserve when there is
+// nothing else, so that it never has to fail.
+static void use_our_heap(void) {
+  cJSON_InitHooks(&(cJSON_Hooks){.malloc_fn = hs_alloc, .free_fn = hs_free});
+}
+
+repl_json *repl_json_root(void) {
+  use_our_heap();
+  return JSON(cJSON_CreateObject());
+}
 void repl_json_free(repl_json *root) { cJSON_Delete(NODE(root)); }
 bool repl_json_empty(const repl_json *j) { return !j || !((const cJSON *)(const void *)j)->child; }
 
+// Valid UTF-8: what is not becomes U+FFFD, NUL too, which C strings cannot hold.
+static void put_clean(hs_buf *clean, const char *value, size_t n) {
+  for (size_t k = 0; k < n;) {
+    u32 code;
+    size_t len = value[k] ? hs_utf8_char(value + k, n - k, &code) : 0;
+    if (len) hs_buf_put(clean, value + k, len);
+    else hs_buf_puts(clean, "\xEF\xBF\xBD");
+    k += len ? len : 1;
+  }
+}
+
 static void attach(repl_json *parent, const char *key, cJSON *item) {
   if (!item) return;
-  if (key) cJSON_AddItemToObject(NODE(parent), key, item);
-  else cJSON_AddItemToArray(NODE(parent), item);
+  if (!key) {
+    cJSON_AddItemToArray(NODE(parent), item);
+    return;
+  }
+  hs_buf clean = {0};  // a key may be a name of the module
+  put_clean(&clean, key, strlen(key));
+  cJSON_AddItemToObject(NODE(parent), hs_buf_cstr(&clean), item);
+  hs_buf_free(&clean);
 }
 
 repl_json *repl_json_object(repl_json *parent, const char *key) {
@@ -34,18 +62,6 @@ repl_json *repl_json_array(repl_json *parent, const char *key) {
   return JSON(a);
 }
 
-// Length of the valid UTF-8 sequence at p, 0 when there is none. NUL does not occur in C strings.
-static size_t utf8_len(const u8 *p, size_t n) {
-  if (p[0] < 0x80) return 1;
-  size_t len = p[0] >= 0xF0 && p[0] < 0xF5 ? 4 : p[0] >= 0xE0 ? 3 : p[0] >= 0xC2 ? 2 : 0;
-  if (p[0] >= 0xF5 || len == 0 || len > n) return 0;
-  for (size_t k = 1; k < len; k++)
-    if ((p[k] & 0xC0) != 0x80) return 0;
-  if (len == 3 && ((p[0] == 0xE0 && p[1] < 0xA0) || (p[0] == 0xED && p[1] >= 0xA0))) return 0;
-  if (len == 4 && ((p[0] == 0xF0 && p[1] < 0x90) || (p[0] == 0xF4 && p[1] >= 0x90))) return 0;
-  return len;
-}
-
 void repl_json_strn(repl_json *parent, const char *key, const char *value, size_t n) {
   if (!parent) return;
   if (!value) {
@@ -53,12 +69,7 @@ void repl_json_strn(repl_json *parent, const char *key, const char *value, size_
     return;
   }
   hs_buf clean = {0};
-  for (size_t k = 0; k < n;) {
-    size_t len = value[k] ? utf8_len((const u8 *)value + k, n - k) : 0;
-    if (len) hs_buf_put(&clean, value + k, len);
-    else hs_buf_puts(&clean, "\xEF\xBF\xBD");
-    k += len ? len : 1;
-  }
+  put_clean(&clean, value, n);
   attach(parent, key, cJSON_CreateString(hs_buf_cstr(&clean)));
   hs_buf_free(&clean);
 }
@@ -92,13 +103,34 @@ void repl_json_null(repl_json *parent, const char *key) {
   if (parent) attach(parent, key, cJSON_CreateNull());
 }
 
+// DEL and hidden characters stand in strings only, where \u is the same text: the document can be
+// shown, and read, anywhere.
+static void put_hidden(hs_buf *out, u32 code) {
+  if (code > 0xFFFF)
+    hs_buf_printf(out, "\\u%04x\\u%04x", 0xD7C0 + (code >> 10), 0xDC00 + (code & 0x3FF));
+  else hs_buf_printf(out, "\\u%04x", code);
+}
+
 void repl_json_print(const repl_json *root, hs_buf *out) {
   char *text = cJSON_PrintUnformatted((const cJSON *)(const void *)root);
-  if (text) hs_buf_puts(out, text);
+  size_t n = text ? strlen(text) : 0, from = 0;
+  for (size_t k = 0; k < n;) {
+    u8 c = (u8)text[k];
+    u32 code = c;
+    size_t len = c < 0x80 ? 1 : hs_utf8_char(text + k, n - k, &code);
+    if (c == 0x7F || (c >= 0x80 && hs_hidden(code))) {
+      hs_buf_put(out, text + from, k - from);
+      put_hidden(out, code);
+      from = k + len;
+    }
+    k += HS_MAX(len, (size_t)1);
+  }
+  hs_buf_put(out, text ? text + from : "", n - from);
   cJSON_free(text);
 }
 
 repl_json *repl_json_parse(const char *text, size_t n) {
+  use_our_heap();
   return JSON(cJSON_ParseWithLength(text, n));
 }
 
@@ -125,6 +157,9 @@ const repl_json *repl_json_at(const repl_json *array, u32 k) {
   return array ? (const repl_json *)(void *)cJSON_GetArrayItem((const cJSON *)(const void *)array,
                                                                (int)k)
                : NULL;
+}
+const repl_json *repl_json_next(const repl_json *j) {
+  return j ? (const repl_json *)(void *)((const cJSON *)(const void *)j)->next : NULL;
 }
 const char *repl_json_key(const repl_json *j) {
   return j ? ((const cJSON *)(const void *)j)->string : NULL;
@@ -188,6 +223,10 @@ u32 repl_json_count(const repl_json *a) {
 }
 const repl_json *repl_json_at(const repl_json *a, u32 k) {
   (void)a, (void)k;
+  return NULL;
+}
+const repl_json *repl_json_next(const repl_json *j) {
+  (void)j;
   return NULL;
 }
 const char *repl_json_key(const repl_json *j) {

@@ -18,8 +18,8 @@ repl_json *repl_json_root(void);
 void repl_json_free(repl_json *root);
 // Whether an object or array has no children.
 bool repl_json_empty(const repl_json *);
-// Add a child, owned by the parent; a NULL parent gives NULL. In an array, key is NULL. Bytes that
-// are not UTF-8 become U+FFFD.
+// Add a child, owned by the parent; a NULL parent gives NULL. In an array, key is NULL. Bytes of
+// keys and values that are not UTF-8 become U+FFFD.
 repl_json *repl_json_object(repl_json *parent, const char *key);
 repl_json *repl_json_array(repl_json *parent, const char *key);
 void repl_json_str(repl_json *parent, const char *key, const char *value);  // NULL value: null
@@ -28,7 +28,8 @@ void repl_json_num(repl_json *parent, const char *key, double value);  // not fi
 void repl_json_int(repl_json *parent, const char *key, i64 value);     // exact
 void repl_json_bool(repl_json *parent, const char *key, bool value);
 void repl_json_null(repl_json *parent, const char *key);
-// Appends the document to *out: one line, no newline.
+// Appends the document to *out: one line, no newline, valid UTF-8, and of what visible.h calls
+// hidden nothing but as \u escapes.
 void repl_json_print(const repl_json *root, hs_buf *out);
 // Adds the diagnostics of a status: an array of {code, title, message, file, ...}.
 void repl_json_diags(repl_json *parent, const char *key, hs_status s);
@@ -43,6 +44,8 @@ const repl_json *repl_json_get(const repl_json *, const char *key);
 // The number of children, and child k.
 u32 repl_json_count(const repl_json *array);
 const repl_json *repl_json_at(const repl_json *array_or_object, u32 k);
+// The child after this one of the same parent; NULL after the last.
+const repl_json *repl_json_next(const repl_json *child);
 // The key of an object's member; NULL otherwise.
 const char *repl_json_key(const repl_json *member);
 // A whole number that is exact in JSON (below 2^53); false for anything else.

@@ -165,6 +165,7 @@ hs_status npy_parse(const char *what, array_map *map, const u8 *p, size_t n, arr
   if (p[6] < 1 || p[6] > 3)
     return hs_fail(HS_E_INPUT, "%s: version %u.%u of .npy is not known", what, p[6], p[7]);
   if (len > n - at) return hs_fail(HS_E_INPUT, "%s: the .npy header is cut off", what);
+  if (len > 1 << 20) return hs_fail(HS_E_LIMIT, "%s: a header of %zu bytes", what, len);
   char *head = hs_alloc(len + 1);
   memcpy(head, p + at, len);
   head[len] = 0;
@@ -180,19 +181,8 @@ hs_status npy_parse(const char *what, array_map *map, const u8 *p, size_t n, arr
 hs_status repl_npy_write(const char *path, const hlo_literal *v) {
   hs_buf b = {0};
   hs_status s = npy_put(&b, path, v);
-  if (hs_ok(s)) s = repl_write_file(path, b.p, b.n, false);
+  if (hs_ok(s)) s = hs_write_file(path, b.p, b.n, false);
   hs_buf_free(&b);
-  return s;
-}
-
-hs_status repl_npy_read(const char *path, const hlo_shape *want, hlo_literal **out) {
-  *out = NULL;
-  arrays *a;
-  HS_TRY(arrays_open(path, &a));
-  hs_status s = arrays_count(a) == 1 ? arrays_read(a, 0, want, (array_options){0}, out)
-                                     : hs_fail(HS_E_INPUT, "%s: holds %u arrays instead of one",
-                                               path, arrays_count(a));
-  arrays_close(a);
   return s;
 }
 
@@ -213,12 +203,27 @@ hs_status repl_npy_write_tree(const char *prefix, const hlo_literal *v) {
   return s;
 }
 
-hs_status repl_npy_read_tree(const char *prefix, const hlo_shape *want, hlo_literal **out) {
+static hs_status read_one(repl_folder *from, const char *name, const hlo_shape *want,
+                          hlo_literal **out) {
+  hs_view v;
+  arrays *a;
+  HS_TRY(repl_folder_read(from, name, &v));
+  HS_TRY(arrays_of(v, name, from->limit, &a));
+  hs_status s = arrays_count(a) == 1 ? arrays_read(a, 0, want, (array_options){0}, out)
+                                     : hs_fail(HS_E_INPUT, "%s: holds %u arrays instead of one",
+                                               name, arrays_count(a));
+  arrays_close(a);
+  return s;
+}
+
+hs_status repl_npy_read_tree(repl_folder *from, const char *prefix, const hlo_shape *want,
+                             hlo_literal **out) {
   *out = NULL;
+  HS_TRY(repl_folder_ask(from));  // shapes can have more leaves than anyone has files
   if (hlo_shape_is_array(want)) {
-    char *path = hs_format("%s.npy", prefix);
-    hs_status s = repl_npy_read(path, want, out);
-    hs_free(path);
+    char *name = hs_format("%s.npy", prefix);
+    hs_status s = read_one(from, name, want, out);
+    hs_free(name);
     return s;
   }
   if (!hlo_shape_is_tuple(want)) return hlo_literal_new(want, out);
@@ -226,7 +231,7 @@ hs_status repl_npy_read_tree(const char *prefix, const hlo_shape *want, hlo_lite
   hs_status s = HS_GOOD;
   for (u32 k = 0; k < want->nelems && hs_ok(s); k++) {
     char *child = hs_format("%s.%u", prefix, k);
-    s = repl_npy_read_tree(child, want->elems[k], &kids[k]);
+    s = repl_npy_read_tree(from, child, want->elems[k], &kids[k]);
     hs_free(child);
   }
   if (hs_ok(s)) *out = hlo_literal_tuple(want, want->nelems, kids);

@@ -7,14 +7,14 @@
 #define REPL_NPY_H
 
 #include "repl/formats/arrays.h"
+#include "repl/formats/folder.h"
 
 // Writes one array. E_IO when that fails.
 hs_status repl_npy_write(const char *path, const hlo_literal *array);
-// Reads an array that must have the given shape; *out is the caller's reference. E_INPUT when it
-// has another shape.
-hs_status repl_npy_read(const char *path, const hlo_shape *want, hlo_literal **out);
 // Tuples are several files: PREFIX.npy, or PREFIX.0.npy, PREFIX.1.npy, ... recursively.
 hs_status repl_npy_write_tree(const char *prefix, const hlo_literal *);
-hs_status repl_npy_read_tree(const char *prefix, const hlo_shape *want, hlo_literal **out);
+// *out is the caller's reference. E_INPUT when an array has not the shape wanted.
+hs_status repl_npy_read_tree(repl_folder *, const char *prefix, const hlo_shape *want,
+                             hlo_literal **out);
 
 #endif

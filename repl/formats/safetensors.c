@@ -8,6 +8,7 @@
 #include "repl/formats/json.h"
 
 #define HEADER_MOST ((u64)100 << 20)
+#define VALUES_MOST ((size_t)4000000)
 
 // The type of that name in the format; HLO_DT_INVALID when there is none.
 static hlo_dtype type_named(const char *name) {
@@ -73,27 +74,54 @@ static hs_status check_overlap(const char *path, const array_entries *all) {
   return s;
 }
 
+static int by_name(const void *a, const void *b) {
+  const array_entry *x = *(const array_entry *const *)a, *y = *(const array_entry *const *)b;
+  return strcmp(x->name, y->name);
+}
+
+static hs_status check_names(const char *path, const array_entries *all) {
+  const array_entry **sorted = hs_calloc(all->n + 1, sizeof *sorted);
+  for (size_t k = 0; k < all->n; k++) sorted[k] = &all->v[k];
+  if (all->n) qsort(sorted, all->n, sizeof *sorted, by_name);
+  hs_status s = HS_GOOD;
+  for (size_t k = 1; k < all->n && hs_ok(s); k++)
+    if (strcmp(sorted[k - 1]->name, sorted[k]->name) == 0)
+      s = hs_fail(HS_E_INPUT, "%s: two tensors are called %s", path, sorted[k]->name);
+  hs_free(sorted);
+  return s;
+}
+
+// A tree of JSON takes a hundred bytes for a value of two: what would become gigabytes is counted
+// first. A tensor is eight values or so.
+static bool too_many_values(const char *p, size_t n) {
+  size_t count = 0;
+  for (size_t k = 0; k < n; k++) count += p[k] == ',' || p[k] == '[' || p[k] == '{';
+  return count > VALUES_MOST;
+}
+
 hs_status safetensors_list(const char *path, array_map *m, array_entries *out) {
   u64 n;
-  memcpy(&n, m->p, 8);
+  memcpy(&n, m->of.p, 8);
   if (!repl_json_built())
     return hs_fail(HS_E_NOT_BUILT, "%s: reading .safetensors needs cJSON, which this build lacks",
                    path);
-  if (n > HEADER_MOST || n > m->n - 8)
+  if (n > HEADER_MOST || n > m->of.n - 8)
     return hs_fail(HS_E_INPUT, "%s: the .safetensors header of %llu bytes is %s", path,
                    (unsigned long long)n, n > HEADER_MOST ? "too long" : "cut off");
-  repl_json *j = repl_json_parse((const char *)m->p + 8, (size_t)n);
+  if (too_many_values(m->of.p + 8, (size_t)n))
+    return hs_fail(HS_E_LIMIT, "%s: more than %zu values in the .safetensors header", path,
+                   VALUES_MOST);
+  repl_json *j = repl_json_parse(m->of.p + 8, (size_t)n);
   if (!j) return hs_fail(HS_E_INPUT, "%s: the .safetensors header is not JSON", path);
   hs_status s = HS_GOOD;
-  u32 count = repl_json_count(j);
-  for (u32 k = 0; k < count && hs_ok(s); k++) {
-    const repl_json *t = repl_json_at(j, k);
+  for (const repl_json *t = repl_json_at(j, 0); t && hs_ok(s); t = repl_json_next(t)) {
     if (!repl_json_key(t) || strcmp(repl_json_key(t), "__metadata__") == 0) continue;
     array_entry e = {.name = hs_strdup(repl_json_key(t)), .ready = true};
-    s = read_tensor(path, t, m, m->p + 8 + n, m->n - 8 - (size_t)n, &e.raw);
+    s = read_tensor(path, t, m, (const u8 *)m->of.p + 8 + n, m->of.n - 8 - (size_t)n, &e.raw);
     hs_vec_push(out, e);
   }
   repl_json_free(j);
+  if (hs_ok(s)) s = check_names(path, out);
   return hs_ok(s) ? check_overlap(path, out) : s;
 }
 

@@ -23,6 +23,7 @@ enum { STORED = 0, DEFLATED = 8, ENCRYPTED = 1 };
 #define NAME_MOST ((size_t)0xFFFF)
 #define ENTRIES_MOST 0xFFFF
 
+static const u8 *bytes_of(const array_map *m) { return (const u8 *)m->of.p; }
 static u32 u16_at(const u8 *p) { return (u32)p[0] | (u32)p[1] << 8; }
 static u32 u32_at(const u8 *p) { return u16_at(p) | u16_at(p + 2) << 16; }
 static u64 u64_at(const u8 *p) { return (u64)u32_at(p) | (u64)u32_at(p + 4) << 32; }
@@ -36,23 +37,25 @@ typedef struct directory {
 } directory;
 
 static hs_status find_directory(const char *path, const array_map *m, directory *d) {
-  size_t least = m->n > END_SIZE + COMMENT_MAX ? m->n - END_SIZE - COMMENT_MAX : 0;
-  size_t at = m->n >= END_SIZE ? m->n - END_SIZE : 0;
-  if (m->n < END_SIZE) return damaged(path, "it is cut off");
-  while (memcmp(m->p + at, "PK\5\6", 4) != 0) {
+  size_t least = m->of.n > END_SIZE + COMMENT_MAX ? m->of.n - END_SIZE - COMMENT_MAX : 0;
+  size_t at = m->of.n >= END_SIZE ? m->of.n - END_SIZE : 0;
+  if (m->of.n < END_SIZE) return damaged(path, "it is cut off");
+  while (memcmp(bytes_of(m) + at, "PK\5\6", 4) != 0) {
     if (at == least) return damaged(path, "it has no directory (cut off?)");
     at--;
   }
-  const u8 *e = m->p + at;
+  const u8 *e = bytes_of(m) + at;
   *d = (directory){u32_at(e + 16), u32_at(e + 12), u16_at(e + 10)};
   if (at >= END64_LOCATOR && memcmp(e - END64_LOCATOR, "PK\6\7", 4) == 0) {
     u64 there = u64_at(e - END64_LOCATOR + 8);
-    if (there > m->n || m->n - there < END64_SIZE || memcmp(m->p + there, "PK\6\6", 4) != 0)
+    if (there > m->of.n || m->of.n - there < END64_SIZE ||
+        memcmp(bytes_of(m) + there, "PK\6\6", 4) != 0)
       return damaged(path, "the zip64 record is missing");
-    e = m->p + there;
+    e = bytes_of(m) + there;
     *d = (directory){u64_at(e + 48), u64_at(e + 40), u64_at(e + 32)};
   }
-  if (d->offset > m->n || d->size > m->n - d->offset || d->entries > d->size / CENTRAL_SIZE + 1)
+  if (d->offset > m->of.n || d->size > m->of.n - d->offset ||
+      d->entries > d->size / CENTRAL_SIZE + 1)
     return damaged(path, "the directory lies outside of the file");
   return HS_GOOD;
 }
@@ -78,7 +81,7 @@ static void read_zip64(const u8 *x, size_t n, u64 *size, u64 *packed, u64 *offse
 hs_status zip_list(const char *path, const array_map *m, array_entries *out) {
   directory d = {0};
   HS_TRY(find_directory(path, m, &d));
-  const u8 *p = m->p + d.offset, *end = p + d.size;
+  const u8 *p = bytes_of(m) + d.offset, *end = p + d.size;
   for (u64 k = 0; k < d.entries; k++) {
     if (end - p < CENTRAL_SIZE || memcmp(p, "PK\1\2", 4) != 0)
       return damaged(path, "a directory entry is cut off");
@@ -121,23 +124,23 @@ static hs_status unpack(const char *what, const u8 *at, const array_entry *e, ar
   hs_status s = hlo_inflate(at, e->packed, p, e->size);
   if (!hs_ok(s)) {
     hs_free(p);
-    if (s.err->code == HS_E_INTERRUPTED || s.err->code == HS_E_NOT_BUILT) return s;
+    if (s.err->code != HS_E_FORMAT) return s;
     hs_status r = hs_fail(HS_E_INPUT, "%s: %s", what, s.err->message);
     hs_status_drop(s);
     return r;
   }
   array_map *o = hs_calloc(1, sizeof *o);
-  *o = (array_map){1, p, e->size, false};
+  *o = (array_map){1, {(char *)p, e->size, false}};
   *owner = o;
   return HS_GOOD;
 }
 
 hs_status zip_entry(const char *path, array_map *m, array_entry *e) {
-  if (e->offset > m->n || m->n - e->offset < LOCAL_SIZE ||
-      memcmp(m->p + e->offset, "PK\3\4", 4) != 0)
+  if (e->offset > m->of.n || m->of.n - e->offset < LOCAL_SIZE ||
+      memcmp(bytes_of(m) + e->offset, "PK\3\4", 4) != 0)
     return damaged(path, "an entry is not where it should be");
-  const u8 *p = m->p + e->offset;
-  size_t skip = LOCAL_SIZE + u16_at(p + 26) + u16_at(p + 28), room = m->n - e->offset;
+  const u8 *p = bytes_of(m) + e->offset;
+  size_t skip = LOCAL_SIZE + u16_at(p + 26) + u16_at(p + 28), room = m->of.n - e->offset;
   if (skip > room || e->packed > room - skip) return damaged(path, "an entry is cut off");
   p += skip;
   char *what = hs_format("%s[%s]", path, e->name);
@@ -149,7 +152,7 @@ hs_status zip_entry(const char *path, array_map *m, array_entry *e) {
     s = hs_fail(HS_E_INPUT, "%s: the compression method %u is not known (stored and deflated are)",
                 what, e->method);
   if (hs_ok(s)) {
-    const u8 *data = owner == m ? p : owner->p;
+    const u8 *data = owner == m ? p : bytes_of(owner);
     s = check_crc(what, e, data, e->size);
     if (hs_ok(s)) s = npy_parse(what, owner, data, e->size, &e->raw);
   }

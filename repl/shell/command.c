@@ -9,6 +9,8 @@
 // rolled back when it fails or is interrupted.
 #include "repl/shell/command.h"
 
+#include "repl/shell/gate.h"
+
 #include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
@@ -16,6 +18,8 @@
 #include <sys/ioctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include "repl/shell/deadline.h"
 
 #define MAX_DEPTH 25      // of source and alias
 #define MAX_NOTES 100000  // kept per version by passes that changed nothing
@@ -88,10 +92,13 @@ hs_status repl_arg_instr(const repl_cmd *c, u32 k, hlo_instr **out) {
 // ---- output -------------------------------------------------------------------------------------
 static hs_status send_to_pipe(const char *command, const char *p, size_t n) {
   fflush(NULL);
+  errno = ENOMEM;  // popen does not set it then
   FILE *f = popen(command, "we");
   if (!f) return hs_fail_errno(HS_E_IO, command);
-  fwrite(p, 1, n, f);
-  int rc = pclose(f);
+  // a program that does not read all of it (head) is no error
+  bool ok = hs_write_all(fileno(f), p, n) || errno == EPIPE;
+  int err = errno, rc = pclose(f);
+  if (!ok) return errno = err, hs_fail_errno(HS_E_IO, command);
   if (rc == -1) return hs_fail_errno(HS_E_IO, command);
   if (WIFEXITED(rc) && (WEXITSTATUS(rc) == 127 || WEXITSTATUS(rc) == 126))
     return hs_fail(HS_E_USAGE, "the shell cannot run: %s", command);
@@ -109,9 +116,12 @@ static bool page(repl_cmd *c) {
     lines += c->out->text.p[k] == '\n';
   if (lines < ws.ws_row) return false;
   const char *pager = getenv("PAGER");
-  hs_status s = send_to_pipe(pager && *pager ? pager : "less -FRX", c->out->text.p, c->out->text.n);
+  hs_buf shown = {0};
+  repl_put_shown(c->out, &shown);
+  hs_status s = send_to_pipe(pager && *pager ? pager : "less -FRX", shown.p, shown.n);
   bool ok = hs_ok(s);
   hs_status_drop(s);
+  hs_buf_free(&shown);
   return ok;
 }
 
@@ -149,17 +159,18 @@ static hs_status deliver(repl_cmd *c, hs_status s) {
   repl_out *o = c->out;
   if (o->doc) finish_doc(c, s);
   hs_status d = HS_GOOD;
-  // A command that failed with nothing to say leaves the file alone.
-  if (!hs_ok(s) && !o->text.n) return d;
+  // A command that failed with nothing to say, or that was stopped, leaves the file alone.
+  bool stopped = hs_interrupted() && c->args.redirect != REPL_TO_STDOUT;
+  if (!hs_ok(s) && (!o->text.n || stopped)) return d;
   switch (c->args.redirect) {
   case REPL_TO_STDOUT:
-    if (o->text.n && !page(c)) repl_write_stdout(o, o->text.p, o->text.n);
+    if (o->text.n && !page(c)) repl_write_text(o);
     break;
   case REPL_TO_PIPE: d = send_to_pipe(c->args.target, o->text.p, o->text.n); break;
-  case REPL_TO_FILE: d = repl_write_file(c->args.target, o->text.p, o->text.n, false); break;
-  case REPL_TO_APPEND: d = repl_write_file(c->args.target, o->text.p, o->text.n, true); break;
+  case REPL_TO_FILE: d = hs_write_file(c->args.target, o->text.p, o->text.n, false); break;
+  case REPL_TO_APPEND: d = hs_write_file(c->args.target, o->text.p, o->text.n, true); break;
   }
-  o->text.n = 0;
+  o->text.n = o->painted.n = 0;
   return d;
 }
 
@@ -170,6 +181,9 @@ repl_version *repl_settle(repl_cmd *c, const char *label, size_t from) {
   for (size_t k = from; k < c->log->n; k++) hs_vec_push(&v->log, c->log->v[k]);
   v->notes = *c->notes;
   *c->notes = (pass_notes){0};
+  // The pass runner has verified what it edited of a module that was valid.
+  if (!(c->command->needs & REPL_ANY_MODULE) && c->s->set.verify && v->parent)
+    v->verdict = v->parent->verdict;
   return v;
 }
 
@@ -198,7 +212,7 @@ hs_status repl_needs_module(const repl_cmd *c, bool empty_ok) {
     return hs_with_note(
         hs_fail(HS_E_VERIFY, "%s: %s has no instructions yet", c->command->name, c->m->name),
         "param NAME SHAPE adds a parameter, NAME = op(...) an instruction");
-  return HS_GOOD;
+  return repl_gate(c);
 }
 
 static hs_status check_needs(const repl_cmd *c) {
@@ -222,7 +236,7 @@ static char *one_line(hs_arena *a, hs_str s) {
 
 static int run_command(repl_session *s, const repl_command *command, hs_str rest, hs_str whole) {
   hs_arena scratch = {0};
-  repl_out out = {.color = s->color, .color_err = s->color_err};
+  repl_out out = {.color = s->color && !s->json, .color_err = s->color_err};
   if (s->json) out.doc = repl_json_root();
   pass_log log = {0};
   pass_notes notes = {0};
@@ -238,17 +252,25 @@ static int run_command(repl_session *s, const repl_command *command, hs_str rest
   c.line = one_line(&scratch, whole);
   repl_out *outer = s->out;
   s->out = &out;
-  repl_interrupt = 0;
+  if (!outer) repl_interrupt = HS_STOP_NONE;
   hs_status st = repl_parse_args(&scratch, command->name, command->spec, rest, &c.args);
   if (!hs_ok(st)) c.args.redirect = REPL_TO_STDOUT;
   out.captured = c.args.redirect != REPL_TO_STDOUT;
   if (out.captured) out.color = false;
+  if (!outer) repl_deadline_start(s->set.deadline);
   if (hs_ok(st)) st = check_needs(&c);
   if (hs_ok(st)) {
     st = command->fn(&c);
+    // A text may have been cut without anybody seeing it.
+    if (hs_ok(st) && hs_stop_reason() == HS_STOP_MEMORY) st = hs_stopped();
     repl_progress_end(&out);
     settle(&c, hs_ok(st));
+    hs_buf warning = {0};
+    if (backend_context_warning(s->backends, &warning))
+      repl_note(&out, "warning: %s", hs_buf_cstr(&warning));
+    hs_buf_free(&warning);
   }
+  if (!outer) repl_deadline_stop();
   hs_status delivered = deliver(&c, st);
   int code = hs_ok(st) ? c.failed : hs_code_exit(st.err->code);
   if (!hs_ok(st)) repl_print_status(&out, st);
@@ -259,18 +281,22 @@ static int run_command(repl_session *s, const repl_command *command, hs_str rest
   if (out.broken) {
     // EPIPE is how `| head` ends: no message, but no further command is run.
     if (out.broken_errno != EPIPE)
-      fprintf(stderr, "hlosh: cannot write to standard output: %s\n", strerror(out.broken_errno));
+      repl_complain("hlosh: cannot write to standard output: %s", strerror(out.broken_errno));
     if (!code) code = hs_code_exit(HS_E_IO);
     s->quit = true;
   }
   hs_status_drop(st);
   hs_status_drop(delivered);
+  // Ctrl-C ends the whole line; a deadline and a lack of memory are errors of this command
+  if (repl_interrupt == HS_STOP_MEMORY || (!outer && repl_interrupt == HS_STOP_DEADLINE))
+    repl_interrupt = HS_STOP_NONE;
+  if (!outer) hs_memory_ready(REPL_RESERVE);
   s->out = outer;
   hs_vec_free(&log);
   for (size_t k = 0; k < notes.n; k++) hs_free(notes.v[k].text);
   hs_vec_free(&notes);
   repl_json_free(out.doc);
-  hs_buf_free(&out.text);
+  repl_out_free(&out);
   hs_arena_free(&scratch);
   if (code && !s->exit_code) s->exit_code = code;
   return code;
@@ -288,7 +314,7 @@ static int refuse(repl_session *s, hs_status st, const char *word) {
     repl_json_free(out.doc);
   }
   repl_print_status(&out, st);
-  hs_buf_free(&out.text);
+  repl_out_free(&out);
   hs_status_drop(st);
   if (!s->exit_code) s->exit_code = code;
   return code;

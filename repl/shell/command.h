@@ -23,6 +23,11 @@ enum {
   REPL_HIDDEN = 1 << 2,    // not listed by help (reached by other syntax)
   REPL_EMPTY_OK = 1 << 4,  // works on a module without instructions too
   REPL_PAGED = 1 << 3,     // long output goes through the pager on a terminal
+  // Works on a module that the verifier refuses too (gate.h). Without it a command is refused
+  // there, so that a new one is safe unless its row says that it only looks.
+  REPL_ANY_MODULE = 1 << 5,
+  // Its work on the module is done by the worker: allowed after load --unchecked.
+  REPL_IN_WORKER = 1 << 6,
 };
 
 // One invocation.
@@ -94,8 +99,9 @@ hs_status repl_usage_error(const repl_cmd *, const char *fmt, ...) HS_PRINTF(2, 
 // `from` on. NULL when nothing has changed. For commands that make several versions; the edits left
 // when a command ends are committed by the dispatcher.
 repl_version *repl_settle(repl_cmd *, const char *label, size_t from);
-// E_NO_MODULE without a current module, E_VERIFY when it has no instructions and empty_ok is false.
-// For commands that need a module only in some of their forms.
+// E_NO_MODULE without a current module, E_VERIFY when it has no instructions and empty_ok is false,
+// or when it is not valid and the command's row does not say REPL_ANY_MODULE. The dispatcher asks
+// for commands with REPL_NEEDS_MODULE; those that need a module only in some of their forms ask.
 hs_status repl_needs_module(const repl_cmd *, bool empty_ok);
 // The instruction or computation that argument k names; E_NO_OBJECT otherwise. Exactly one of the
 // two is set.

@@ -3,6 +3,7 @@
 //
 // Names are matched by prefix in one traversal of the module that ends at a limit; with 100,000
 // instructions that takes less than 30 ms.
+#include "core/base/visible.h"
 #include "repl/shell/command.h"
 #include "repl/shell/line.h"
 #include "repl/shell/settings.h"
@@ -304,6 +305,11 @@ const char **repl_complete(const repl_session *s, hs_arena *a, const char *line,
       add_files(&o);
     }
   }
+  // What cannot be shown is not offered: the terminal would get it as it is.
+  size_t kept = 0;
+  for (size_t k = 0; k < o.v.n; k++)
+    if (hs_is_visible(o.v.v[k], strlen(o.v.v[k]), HS_ONE_LINE)) o.v.v[kept++] = o.v.v[k];
+  o.v.n = kept;
   *n = (u32)o.v.n;
   const char **out = *n ? hs_arena_dup(a, o.v.v, o.v.n * sizeof *o.v.v) : NULL;
   hs_vec_free(&o.v);

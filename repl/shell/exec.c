@@ -1,5 +1,7 @@
 // exec.c: runnable copies of modules, their arguments, and compiled programs. See exec.h.
 #include "repl/shell/exec.h"
+#include "repl/shell/gate.h"
+#include "repl/shell/plugin.h"
 #include "repl/shell/target.h"
 
 #include <math.h>
@@ -24,12 +26,18 @@ static hs_status elided_policy(repl_cmd *c, bool insist, repl_elided *out) {
 }
 
 hs_status repl_runnable(repl_cmd *c, const repl_version *v, bool insist, hlo_module **out) {
+  HS_TRY(repl_gate_version(c, c->mod, v ? v : c->mod->at));
+  return repl_filled(c, v, insist, out);
+}
+
+hs_status repl_filled(repl_cmd *c, const repl_version *v, bool insist, hlo_module **out) {
   repl_elided how = REPL_ELIDED_ASK;
   if (c->mod->elided) HS_TRY(elided_policy(c, insist, &how));
+  HS_TRY(hs_poll());  // a copy of a large module takes a while, and commands make several
   hlo_module *m = repl_module_at(c->mod, v ? c->mod->versions.v[v->number] : c->mod->at);
   hlo_journal_disable(m);
-  hs_status s =
-      c->mod->elided ? hlo_fill_elided(m, how == REPL_ELIDED_ZEROS, c->s->set.seed) : HS_GOOD;
+  hs_status s = hs_poll();
+  if (hs_ok(s) && c->mod->elided) s = hlo_fill_elided(m, how == REPL_ELIDED_ZEROS, c->s->set.seed);
   if (!hs_ok(s)) {
     hlo_module_free(m);
     return s;
@@ -38,17 +46,46 @@ hs_status repl_runnable(repl_cmd *c, const repl_version *v, bool insist, hlo_mod
   return HS_GOOD;
 }
 
+// ---- memory ------------------------------------------------------------------------------------
+hs_status repl_memory_check(repl_cmd *c, const hlo_module *m, bool evaluator, i64 extra) {
+  if (hlo_known_invalid(m)) return HS_GOOD;  // what computes will refuse it, and says why
+  hlo_memory mem;
+  hs_status s = hlo_memory_estimate(m, evaluator, &mem);
+  if (!hs_ok(s)) {
+    hs_status_drop(s);
+    return HS_GOOD;
+  }  // without an estimate there is nothing to check
+  double held = extra < 0 ? -(double)extra : 0, more = extra > 0 ? (double)extra : 0;
+  double limit = c->s->set.memory_limit, need = (double)mem.peak_bytes + more;
+  bool own = limit > 0;
+  if (!own) limit = (double)hs_memory_free() + held;
+  if (!(limit > 0) || need <= limit) return HS_GOOD;
+  char a[32], b[32], d[32], e[32], f[32];
+  hs_status r =
+      hs_fail(HS_E_LIMIT, "%s: needs %s of memory at its peak, %s %s", c->command->name,
+              repl_bytes(a, need), own ? "the limit is" : "available are", repl_bytes(b, limit));
+  r = hs_with_note(
+      r, "arguments %s, results %s, temporaries %s", repl_bytes(d, (double)mem.argument_bytes),
+      repl_bytes(e, (double)mem.output_bytes), repl_bytes(f, (double)mem.temp_bytes + more));
+  return hs_with_note(r, "set memory_limit N allows N bytes (8G, 12Gi)");
+}
+
 // ---- compiled programs --------------------------------------------------------------------------
-bool repl_allow_fallback(const repl_cmd *c) {
-  return c->s->set.allow_fallback || repl_flag(c, "--allow-fallback");
+hs_status repl_refuse_fallback(const repl_cmd *c, const backend_compiled *b) {
+  if (!b->fallbacks || c->s->set.allow_fallback || repl_flag(c, "--allow-fallback")) return HS_GOOD;
+  return hs_with_note(hs_fail(HS_E_UNSUPPORTED, "%u instruction%s would be run by the evaluator",
+                              b->fallbacks, b->fallbacks == 1 ? "" : "s"),
+                      "`compile` shows them by the kind of their kernels; --allow-fallback "
+                      "measures the evaluator there");
 }
 
 backend_options repl_backend_options(const repl_session *s) {
   return (backend_options){.context = s->backends,
                            .threads = s->set.threads,
-                           .allow_fallback = s->set.allow_fallback,
                            .deadline_s = s->set.deadline,
                            .plugin = s->plugin,
+                           .python = s->python,
+                           .malloc = s->set.jax_malloc,
                            .target = s->plugin_target,
                            .nflags = (u32)s->flags.n,
                            .flags = s->flags.v};
@@ -64,8 +101,8 @@ static hs_status compiled(repl_cmd *c, const backend *be, backend_options *o, bo
                 : 0;
   if (x->exe && x->be == be && x->version == c->mod->at->number &&
       x->per_instruction == o->per_instruction && x->threads == c->s->set.threads &&
-      x->allow_fallback == o->allow_fallback && x->fill_key == key &&
-      x->backend_only == o->backend_only && x->plugin_epoch == c->s->plugin_epoch)
+      x->fill_key == key && x->backend_only == o->backend_only &&
+      x->plugin_epoch == c->s->plugin_epoch && x->malloc == o->malloc)
     return HS_GOOD;
   hlo_module *m;
   HS_TRY(repl_runnable(c, NULL, insist, &m));
@@ -82,10 +119,10 @@ static hs_status compiled(repl_cmd *c, const backend *be, backend_options *o, bo
                   .version = c->mod->at->number,
                   .per_instruction = o->per_instruction,
                   .backend_only = o->backend_only,
-                  .allow_fallback = o->allow_fallback,
                   .threads = o->threads,
                   .fill_key = key,
-                  .plugin_epoch = c->s->plugin_epoch};
+                  .plugin_epoch = c->s->plugin_epoch,
+                  .malloc = o->malloc};
   return HS_GOOD;
 }
 
@@ -97,7 +134,6 @@ hs_status repl_compiled(repl_cmd *c, const backend *be, bool per_instruction, bo
   if (codegen) be = backend_with(BACKEND_PLUGIN);
   backend_options o = repl_backend_options(c->s);
   o.per_instruction = per_instruction;
-  o.allow_fallback = repl_allow_fallback(c);
   o.backend_only = codegen != NULL;
   HS_TRY(compiled(c, be, &o, insist, &c->mod->exe));
   *out = &c->mod->exe;
@@ -122,7 +158,7 @@ hs_status repl_compiled_xla(repl_cmd *c, repl_exe **out) {
   backend_options o;
   char *plugin;
   HS_TRY(repl_xla_options(c->s, &o, &plugin));
-  hs_status s = compiled(c, backend_with(BACKEND_PLUGIN), &o, false, &c->mod->xla);
+  hs_status s = compiled(c, repl_xla_backend(c->s), &o, false, &c->mod->xla);
   hs_free(plugin);
   *out = &c->mod->xla;
   return s;

@@ -6,18 +6,22 @@
 #include "repl/shell/command.h"
 #include "repl/shell/inputs.h"
 
-// A private copy of version `v` (NULL: the current one), with elided constants filled; the caller's
-// to free (hlo_module_free). When neither --elided nor `set elided` says how to fill them: E_ELIDED
-// with `insist`, otherwise random values and a warning.
+// A private copy of version `v` (NULL: the current one), with elided constants filled; the
+// caller's to free (hlo_module_free). The gate's refusal when that version is not valid (gate.h).
+// When neither --elided nor `set elided` says how to fill them: E_ELIDED with `insist`, otherwise
+// random values and a warning.
 hs_status repl_runnable(repl_cmd *, const repl_version *v, bool insist, hlo_module **out);
+// The same for writing, of a version that need not be valid.
+hs_status repl_filled(repl_cmd *, const repl_version *v, bool insist, hlo_module **out);
 // The current version compiled by the given backend, once per version and settings. *out is
 // borrowed from the module and valid until it is compiled again.
 hs_status repl_compiled(repl_cmd *, const backend *, bool per_instruction, bool insist,
                         repl_exe **out);
 // The current version compiled by XLA, for the target when that is a GPU (target.h). Borrowed.
 hs_status repl_compiled_xla(repl_cmd *, repl_exe **out);
-// Whether --allow-fallback was given: instructions that the backend lacks run in the evaluator.
-bool repl_allow_fallback(const repl_cmd *);
+// For what measures: E_UNSUPPORTED when the evaluator runs instructions that the backend lacks code
+// for, unless --allow-fallback (or the setting) says that this is wanted.
+hs_status repl_refuse_fallback(const repl_cmd *, const backend_compiled *);
 // How the session wants modules compiled: threads, deadline in seconds, plug-in and its flags. The
 // strings are borrowed from the session.
 backend_options repl_backend_options(const repl_session *);
@@ -25,5 +29,10 @@ backend_options repl_backend_options(const repl_session *);
 // (min, max, mean, NaN count) when cut.
 void repl_say_literal(repl_out *, const char *name, const hlo_literal *, i64 limit);
 void repl_json_literal(repl_json *parent, const char *key, const hlo_literal *, i64 limit);
+
+// E_LIMIT when running the module needs more than `set memory_limit`, or without one more than the
+// system has to give, with the figures. extra: bytes on top (captures); below 0, what of it is held
+// already.
+hs_status repl_memory_check(repl_cmd *, const hlo_module *, bool evaluator, i64 extra);
 
 #endif

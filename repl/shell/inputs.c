@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "core/text/text.h"
+#include "core/types/ctx.h"
 #include "repl/shell/exec.h"
 #include "repl/formats/npy.h"
 
@@ -291,7 +292,7 @@ static hs_status one_from_file(gather *g, u32 k, const char *source) {
   array_options o;
   split_file(g, source, &file, &member, &o);
   arrays *a;
-  HS_TRY(arrays_open(file, &a));
+  HS_TRY(arrays_open(file, hlo_ctx_load_limit(g->c->s->ctx), &a));
   const hlo_instr *p = g->entry->params[k];
   inputs_options with = *g->o;
   with.array = o;
@@ -375,7 +376,7 @@ static hs_status source_file(gather *g, const char *source) {
   g->plain_files = false;
   if (n > 5 && strcmp(file + n - 5, ".args") == 0) return from_formula(g, file);
   arrays *a;
-  hs_status s = arrays_open(file, &a);
+  hs_status s = arrays_open(file, hlo_ctx_load_limit(g->c->s->ctx), &a);
   if (hs_ok(s)) {
     s = from_archive(g, file, a);
     arrays_close(a);
@@ -509,6 +510,11 @@ static hs_status default_inputs(repl_cmd *c) {
 
 hs_status repl_inputs(repl_cmd *c) {
   const char *seed = repl_flag(c, "--seed"), *source = repl_flag(c, "--inputs");
+  // Before the first argument is made: what the run as a whole needs.
+  i64 held = 0;
+  for (u32 k = 0; c->mod->inputs && k < c->mod->ninputs; k++)
+    held = hs_add_sat_i64(held, hlo_shape_bytes(c->mod->inputs[k]->shape));
+  HS_TRY(repl_memory_check(c, c->m, backend_has(c->s->be, BACKEND_EVALUATOR), -held));
   if (source) return repl_inputs_from(c, 1, &source, &(inputs_options){.seed = c->s->set.seed});
   if (seed) {
     i64 v;
@@ -531,12 +537,13 @@ hs_status repl_inputs_save(repl_cmd *c, const char *path) {
     hs_free(items);
     return s;
   }
-  HS_TRY(repl_make_folder(path));
-  for (u32 k = 0; k < n; k++) {
+  bool had = access(path, F_OK) == 0;
+  hs_status s = repl_make_folder(path);
+  for (u32 k = 0; k < n && hs_ok(s); k++) {
     char *prefix = hs_format("%s/arg%u", path, k);
-    hs_status s = repl_npy_write_tree(prefix, c->mod->inputs[k]);
+    s = repl_npy_write_tree(prefix, c->mod->inputs[k]);
     hs_free(prefix);
-    HS_TRY(s);
   }
-  return HS_GOOD;
+  if (!hs_ok(s) && !had) (void)rmdir(path);  // when nothing could be written to it
+  return s;
 }

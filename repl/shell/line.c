@@ -13,6 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "core/base/visible.h"
 #include "repl/shell/out.h"
 
 #if HAVE_READLINE
@@ -57,6 +58,12 @@ static char *find_history(void) {
   hs_free(dir);
   hs_free(base);
   return path;
+}
+
+// Not a line that begins with a blank, nor one whose pasted text would reach the terminal as it is
+// when the line is recalled.
+static bool to_remember(const char *line) {
+  return *line && *line != ' ' && hs_is_visible(line, strlen(line), HS_LINES);
 }
 
 #if HAVE_READLINE || HAVE_EDIT
@@ -107,7 +114,7 @@ void repl_line_open(repl_session *s) {
 }
 
 void repl_line_remember(const char *line) {
-  if (!*line || *line == ' ') return;
+  if (!to_remember(line)) return;
 #if HAVE_READLINE
   HIST_ENTRY *last = history_length ? history_get(history_base + history_length - 1) : NULL;
   if (last && strcmp(last->line, line) == 0) return;
@@ -175,10 +182,10 @@ void repl_line_open(repl_session *s) {
   editor.history = find_history();
 }
 void repl_line_remember(const char *line) {
-  if (!editor.history || !*line || *line == ' ') return;
+  if (!editor.history || !to_remember(line)) return;
   hs_buf b = {0};
   hs_buf_printf(&b, "%s\n", line);
-  hs_status_drop(repl_write_file(editor.history, b.p, b.n, true));
+  hs_status_drop(hs_write_file(editor.history, b.p, b.n, true));
   hs_buf_free(&b);
 }
 void repl_line_close(void) {

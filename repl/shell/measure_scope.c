@@ -32,7 +32,7 @@ static const char *fusion_kind(const hlo_instr *i) {
 }
 
 static bool instr_lookup(void *arg, const char *name, const char *call, repl_value *out) {
-  const repl_instr_scope *s = arg;
+  repl_instr_scope *s = arg;
   const hlo_instr *i = s->i;
   const hlo_metadata *md = hlo_metadata_of(i);
   if (call) return false;
@@ -46,6 +46,8 @@ static bool instr_lookup(void *arg, const char *name, const char *call, repl_val
   else if (IS("rank")) out->number = i->shape->rank;
   else if (IS("elements")) out->number = (double)i->shape->elements;
   else if (IS("bytes")) out->number = (double)hlo_shape_bytes(i->shape);
+  else if (!s->cost && (IS("flops") || IS("traffic") || IS("us") || IS("trips")))
+    s->lacked_cost = true;
   else if (IS("flops"))
     out->number = i->id < s->cost->n
                       ? s->cost->by_id[i->id].flops + s->cost->by_id[i->id].transcendentals
@@ -76,8 +78,9 @@ repl_scope repl_scope_of_instr(repl_instr_scope *s) {
 }
 
 static const char *const module_names[] = {
-    "instructions", "computations", "kernels",    "fusions", "flops", "bytes", "peak",   "temp",
-    "arguments",    "outputs",      "parameters", "version", "us",    "ops",   "exists", "valid"};
+    "instructions", "computations", "kernels", "fusions",     "flops",       "bytes", "peak",
+    "temp",         "arguments",    "outputs", "parameters",  "version",     "us",    "ops",
+    "exists",       "valid",        "speedup", "speedup_low", "speedup_high"};
 
 static double count_ops(const hlo_module *m, hlo_opcode op) {
   double n = 0;
@@ -87,7 +90,7 @@ static double count_ops(const hlo_module *m, hlo_opcode op) {
 }
 
 static bool module_lookup(void *arg, const char *name, const char *call, repl_value *out) {
-  const repl_module_scope *s = arg;
+  repl_module_scope *s = arg;
   *out = (repl_value){0};
   if (call) {
     if (IS("ops")) {
@@ -123,6 +126,10 @@ static bool module_lookup(void *arg, const char *name, const char *call, repl_va
     hs_status st = hlo_verify(s->m, NULL);
     out->number = hs_ok(st);
     hs_status_drop(st);
+  } else if (IS("speedup") || IS("speedup_low") || IS("speedup_high")) {
+    const prof_interval none = {0}, *r = s->measured ? s->measured : &none;
+    s->lacked_measurement |= !s->measured;
+    out->number = name[7] == 0 ? r->value : name[8] == 'l' ? r->low : r->high;
   } else return false;
 #undef IS
   return true;

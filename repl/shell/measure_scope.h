@@ -9,7 +9,8 @@
 typedef struct repl_instr_scope {
   const hlo_instr *i;
   hs_arena *scratch;
-  const hlo_cost_table *cost;
+  const hlo_cost_table *cost;  // NULL: the module may not be costed
+  bool lacked_cost;            // set when a name needed it all the same
   const prof_device *device;
 } repl_instr_scope;
 // The names that an expression about one instruction knows. Borrows the scope's fields; texts are
@@ -22,6 +23,8 @@ typedef struct repl_module_scope {
   u32 version;
   pass_totals totals;
   hlo_memory memory;
+  const prof_interval *measured;  // the speedup last measured; NULL: none
+  bool lacked_measurement;        // set when a name needed it all the same
 } repl_module_scope;
 // Measures the module: cost totals and memory, with `device` for times. Borrows the module.
 hs_status repl_module_scope_open(repl_module_scope *, const hlo_module *, const prof_device *,

@@ -2,7 +2,6 @@
 #include "repl/shell/out.h"
 
 #include <errno.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/ioctl.h>
@@ -11,11 +10,84 @@
 #include <utf8proc.h>
 #endif
 
+#include "core/base/visible.h"
+#include "profiler/units.h"
+
+// ---- text of a command --------------------------------------------------------------------------
 void repl_say(repl_out *o, const char *fmt, ...) {
   va_list ap;
   va_start(ap, fmt);
   hs_buf_vprintf(&o->text, fmt, ap);
   va_end(ap);
+}
+
+void repl_say_painted(repl_out *o, const char *p, size_t n) {
+  if (!n) return;
+  repl_span span = {o->text.n, o->text.n + n};
+  hs_buf_put(&o->text, p, n);
+  if (o->color) hs_vec_push(&o->painted, span);
+}
+
+void repl_say_in(repl_out *o, const char *sgr, const char *fmt, ...) {
+  hs_buf b = {0}, line = {0};
+  va_list ap;
+  va_start(ap, fmt);
+  hs_buf_vprintf(&b, fmt, ap);
+  va_end(ap);
+  size_t ends = b.n && b.p[b.n - 1] == '\n';  // outside of the colour
+  if (o->color) hs_buf_printf(&line, "\033[%sm", sgr);
+  if (o->color) hs_buf_put_visible(&line, b.p, b.n - ends, HS_LINES);
+  else hs_buf_put(&line, b.p, b.n - ends);
+  hs_buf_puts(&line, o->color ? "\033[0m" : "");
+  hs_buf_puts(&line, ends ? "\n" : "");
+  repl_say_painted(o, line.p, line.n);
+  hs_buf_free(&line);
+  hs_buf_free(&b);
+}
+
+void repl_put_shown(const repl_out *o, hs_buf *b) {
+  size_t at = 0, n = o->text.n;
+  for (size_t k = 0; k < o->painted.n && at < n; k++) {
+    size_t from = HS_MIN(o->painted.v[k].from, n), to = HS_MIN(o->painted.v[k].to, n);
+    hs_buf_put_visible(b, o->text.p + at, from - at, HS_LINES);
+    hs_buf_put_visible(b, o->text.p + from, to - from, HS_PAINTED);
+    at = to;
+  }
+  hs_buf_put_visible(b, o->text.p + at, n - at, HS_LINES);
+}
+
+static void write_stdout(repl_out *o, const char *p, size_t n) {
+  if (o->broken || !n || hs_write_all(STDOUT_FILENO, p, n)) return;
+  o->broken = true;
+  o->broken_errno = errno;
+}
+
+void repl_write_text(repl_out *o) {
+  if (o->text.n && (o->color || isatty(STDOUT_FILENO))) {
+    hs_buf shown = {0};
+    repl_put_shown(o, &shown);
+    write_stdout(o, shown.p, shown.n);
+    hs_buf_free(&shown);
+  } else {
+    write_stdout(o, o->text.p, o->text.n);
+  }
+  o->text.n = o->painted.n = 0;
+}
+
+void repl_flush(repl_out *o) {
+  if (!o->doc && !o->captured) repl_write_text(o);
+}
+
+void repl_out_free(repl_out *o) {
+  hs_buf_free(&o->text);
+  hs_vec_free(&o->painted);
+}
+
+// ---- standard error -----------------------------------------------------------------------------
+static void write_stderr(hs_buf *b, hs_visible_form form) {
+  if (!b->n || b->p[b->n - 1] != '\n') hs_buf_putc(b, '\n');
+  hs_buf_make_visible(b, 0, form);
+  fwrite(b->p, 1, b->n, stderr);
 }
 
 void repl_note(repl_out *o, const char *fmt, ...) {
@@ -26,33 +98,28 @@ void repl_note(repl_out *o, const char *fmt, ...) {
   va_start(ap, fmt);
   hs_buf_vprintf(&b, fmt, ap);
   va_end(ap);
-  hs_buf_putc(&b, '\n');
-  fwrite(b.p, 1, b.n, stderr);
+  write_stderr(&b, HS_LINES);
   hs_buf_free(&b);
 }
 
-void repl_write_stdout(repl_out *o, const char *p, size_t n) {
-  if (o->broken || !n) return;
-  if (!repl_write_all(STDOUT_FILENO, p, n)) {
-    o->broken = true;
-    o->broken_errno = errno;
-  }
-}
-
-void repl_flush(repl_out *o) {
-  if (o->doc || o->captured) return;
-  repl_write_stdout(o, o->text.p, o->text.n);
-  o->text.n = 0;
+void repl_complain(const char *fmt, ...) {
+  hs_buf b = {0};
+  va_list ap;
+  va_start(ap, fmt);
+  hs_buf_vprintf(&b, fmt, ap);
+  va_end(ap);
+  write_stderr(&b, HS_LINES);
+  hs_buf_free(&b);
 }
 
 void repl_print_status(repl_out *o, hs_status s) {
   hs_buf b = {0};
   hs_status_render(s, &b, o->color_err);
-  if (b.n && b.p[b.n - 1] != '\n') hs_buf_putc(&b, '\n');
-  fwrite(b.p, 1, b.n, stderr);
+  if (b.n) write_stderr(&b, o->color_err ? HS_PAINTED : HS_LINES);
   hs_buf_free(&b);
 }
 
+// ---- columns and units --------------------------------------------------------------------------
 static int columns_of(const char *text) {
 #if HAVE_UTF8PROC
   int w = 0;
@@ -96,41 +163,7 @@ void repl_pad(hs_buf *b, const char *text, int width) {
     for (int k = have; k < want; k++) hs_buf_putc(b, ' ');
 }
 
-static void scaled(char buf[32], double v, const char *const *units, double step, u32 nunits) {
-  double a = fabs(v);
-  u32 u = 0;
-  while (u + 1 < nunits && a >= step * 0.99995) a /= step, v /= step, u++;
-  int digits = u == 0 ? 0 : a < 9.995 ? 2 : a < 99.95 ? 1 : 0;
-  if (u == 0 && a != floor(a)) digits = 2;
-  snprintf(buf, 32, "%.*f%s", digits, v, units[u]);
-}
-
-const char *repl_bytes(char buf[32], double v) {
-  static const char *const units[] = {" B", " kB", " MB", " GB", " TB", " PB", " EB"};
-  // A sum of sizes is saturated at INT64_MAX: the true value may be larger.
-  if (v == 0x1p63) snprintf(buf, 32, ">= 9.22 EB");
-  else scaled(buf, v, units, 1000, HS_COUNT(units));
-  return buf;
-}
-
-const char *repl_count(char buf[32], double v) {
-  static const char *const units[] = {"", "k", "M", "G", "T", "P", "E"};
-  scaled(buf, v, units, 1000, HS_COUNT(units));
-  return buf;
-}
-
-const char *repl_flops(char buf[32], double v) {
-  static const char *const units[] = {" FLOP",  " kFLOP", " MFLOP", " GFLOP",
-                                      " TFLOP", " PFLOP", " EFLOP"};
-  scaled(buf, v, units, 1000, HS_COUNT(units));
-  return buf;
-}
-
-const char *repl_time(char buf[32], double s) {
-  double a = fabs(s);
-  if (a >= 1) snprintf(buf, 32, "%.3g s", s);
-  else if (a >= 1e-3) snprintf(buf, 32, "%.3g ms", s * 1e3);
-  else if (a >= 1e-6) snprintf(buf, 32, "%.3g us", s * 1e6);
-  else snprintf(buf, 32, "%.3g ns", s * 1e9);
-  return buf;
-}
+const char *repl_bytes(char buf[32], double v) { return prof_bytes_text(buf, v); }
+const char *repl_count(char buf[32], double v) { return prof_count_text(buf, v); }
+const char *repl_flops(char buf[32], double v) { return prof_flops_text(buf, v); }
+const char *repl_time(char buf[32], double s) { return prof_time_text(buf, s); }

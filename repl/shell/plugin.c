@@ -1,4 +1,4 @@
-// plugin.c — the session's PJRT plug-in. See plugin.h.
+// plugin.c — the session's real XLA. See plugin.h.
 //
 // Plug-ins do not report the date or commit of their XLA, so its API version and its StableHLO
 // version are printed wherever one is named.
@@ -6,7 +6,7 @@
 
 #include <stdlib.h>
 
-#include "backends/pjrt/pjrt.h"
+#include "backends/jax/jax.h"
 #include "profiler/gpu.h"
 #include "repl/shell/exec.h"
 #include "repl/shell/target.h"
@@ -41,6 +41,40 @@ static void say_plugin(repl_cmd *c, repl_json *list, const pjrt_plugin *p, const
   pjrt_about_free(&a);
 }
 
+static void json_about(repl_json *, const char *about);
+// What `backend jax` found.
+static void say_about(repl_cmd *c, const char *path, const char *about) {
+  hs_str jaxlib = jax_about(about, "jaxlib"), jax = jax_about(about, "jax"),
+         platform = jax_about(about, "platform"), n = jax_about(about, "devices"),
+         device = jax_about(about, "device");
+  if (!c->doc)
+    repl_say(c->out, "%s: jaxlib %.*s, jax %.*s, %.*s (%.*s of %.*s)\n", path, (int)jaxlib.n,
+             jaxlib.p, (int)jax.n, jax.p, (int)platform.n, platform.p, (int)n.n, n.p, (int)device.n,
+             device.p);
+  repl_json_str(c->doc, "path", path);
+  json_about(c->doc, about);
+}
+
+static void say_pythons(repl_cmd *c) {
+  jax_pythons v;
+  jax_find_all(&v);
+  repl_json *list = repl_json_array(c->doc, "pythons");
+  for (size_t k = 0; k < v.n; k++) {
+    const jax_python *p = &v.v[k];
+    bool now = c->s->python && strcmp(c->s->python, p->path) == 0;
+    if (!c->doc)
+      repl_say(c->out, "%c   python with jaxlib %s, from %s\n      %s\n", now ? '*' : ' ',
+               p->jaxlib ? p->jaxlib : "(not found)", p->from, p->path);
+    repl_json *j = repl_json_object(list, NULL);
+    repl_json_str(j, "path", p->path);
+    repl_json_str(j, "from", p->from);
+    if (p->jaxlib) repl_json_str(j, "jaxlib", p->jaxlib);
+    else repl_json_null(j, "jaxlib");
+    repl_json_bool(j, "current", now);
+  }
+  jax_pythons_free(&v);
+}
+
 void repl_say_plugins(repl_cmd *c) {
   pjrt_plugins v;
   pjrt_find_all(&v);
@@ -56,15 +90,49 @@ void repl_say_plugins(repl_cmd *c) {
   repl_json *list = repl_json_array(c->doc, "plugins");
   for (size_t k = 0; k < v.n; k++) say_plugin(c, list, &v.v[k], c->s->plugin);
   pjrt_plugins_free(&v);
+  say_pythons(c);
 }
 
 hs_status repl_backend_usable(const repl_session *s, const backend *b) {
-  return s->plugin && backend_has(b, BACKEND_PLUGIN) ? HS_GOOD : b->probe();
+  bool chosen = (s->plugin && backend_has(b, BACKEND_PLUGIN)) ||
+                (s->python && backend_has(b, BACKEND_PYTHON));
+  return chosen ? HS_GOOD : b->probe();
 }
 
-hs_status repl_choose_plugin(repl_cmd *c, const backend *b, const char *name) {
-  if (!backend_has(b, BACKEND_PLUGIN))
-    return repl_usage_error(c, "the backend %s takes no plug-in", b->name);
+const backend *repl_xla_backend(const repl_session *s) {
+  if (repl_xla_for_gpu(s)) return backend_with(BACKEND_PLUGIN);
+  if (s->be && backend_has(s->be, BACKEND_XLA)) return s->be;
+  return s->xla ? s->xla : backend_with(BACKEND_PLUGIN);
+}
+
+const backend *repl_xla_peer(const repl_session *s) {
+  if (s->xla) return s->xla;
+  const backend *jax = backend_with(BACKEND_PYTHON);
+  hs_status found = jax->probe();
+  bool there = hs_ok(found);
+  hs_status_drop(found);
+  return there ? jax : backend_with(BACKEND_PLUGIN);
+}
+
+static hs_status choose_python(repl_cmd *c, const char *name) {
+  char *path;
+  const char *about;
+  HS_TRY(jax_find(name ? name : c->s->python, &path));
+  hs_status s = jax_describe(c->s->backends, path, c->s->set.jax_malloc, c->s->set.threads, &about);
+  if (hs_ok(s)) {
+    say_about(c, path, about);
+    if (!c->s->python || strcmp(c->s->python, path) != 0) {
+      hs_free(c->s->python);
+      c->s->python = path;
+      path = NULL;
+      c->s->plugin_epoch++;
+    }
+  }
+  hs_free(path);
+  return s;
+}
+
+static hs_status choose_plugin(repl_cmd *c, const char *name) {
   char *path;
   HS_TRY(pjrt_find(name ? name : c->s->plugin, &path));
   pjrt_about a = {0};
@@ -102,6 +170,77 @@ hs_status repl_choose_plugin(repl_cmd *c, const backend *b, const char *name) {
   return s;
 }
 
+hs_status repl_choose_plugin(repl_cmd *c, const backend *b, const char *name) {
+  if (!backend_has(b, BACKEND_XLA))
+    return repl_usage_error(c, "the backend %s takes no plug-in", b->name);
+  if (backend_has(b, BACKEND_PYTHON) && repl_flag(c, "--for"))
+    return repl_usage_error(c, "--for is for plug-ins: jaxlib compiles for what is here");
+  HS_TRY(backend_has(b, BACKEND_PYTHON) ? choose_python(c, name) : choose_plugin(c, name));
+  c->s->xla = b;
+  return HS_GOOD;
+}
+
+// ---- what it says of itself ---------------------------------------------------------------------
+static char *python_text(const repl_session *s, const backend_exe *exe, const char **about) {
+  char *path = NULL;
+  *about = NULL;
+  hs_status st = jax_find(s->python, &path);
+  const pjrt_child *child = exe ? pjrt_compiled_child(exe) : NULL;
+  backend_malloc how = child == jax_child(BACKEND_MALLOC_TUNED) ? BACKEND_MALLOC_TUNED
+                       : child                                  ? BACKEND_MALLOC_DEFAULT
+                                                                : s->set.jax_malloc;
+  if (hs_ok(st)) st = jax_describe(s->backends, path, how, s->set.threads, about);
+  char *text = NULL;
+  if (hs_ok(st)) {
+    hs_str jaxlib = jax_about(*about, "jaxlib"), jax = jax_about(*about, "jax"),
+           platform = jax_about(*about, "platform");
+    text = hs_format("jaxlib %.*s, jax %.*s, %.*s%s%s, %s", (int)jaxlib.n, jaxlib.p, (int)jax.n,
+                     jax.p, (int)platform.n, platform.p, child ? ", " : "",
+                     child ? child->setting : "", path);
+  }
+  hs_status_drop(st);
+  hs_free(path);
+  return text ? text : hs_strdup("");
+}
+
+char *repl_python_text(const repl_session *s) {
+  jax_pythons v;
+  jax_find_all(&v);
+  const char *path = s->python ? s->python : v.n ? v.v[0].path : NULL, *version = NULL;
+  for (size_t k = 0; k < v.n; k++)
+    if (strcmp(v.v[k].path, path) == 0) version = v.v[k].jaxlib;
+  char *text =
+      path ? hs_format("jaxlib%s%s, %s", version ? " " : "", version ? version : "", path) : NULL;
+  jax_pythons_free(&v);
+  return text;
+}
+
+static void json_about(repl_json *j, const char *about) {
+  static const char *const keys[] = {"jaxlib", "jax",     "platform", "python",
+                                     "numpy",  "devices", "device"};
+  for (size_t k = 0; k < HS_COUNT(keys); k++) {
+    hs_str v = jax_about(about, keys[k]);
+    char *text = hs_format("%.*s", (int)v.n, v.p);
+    repl_json_str(j, keys[k], text);
+    hs_free(text);
+  }
+}
+
+static void say_python_line(repl_cmd *c, const backend_exe *exe) {
+  const char *about, *without = repl_disabled_passes(c->s);
+  char *text = python_text(c->s, exe, &about);
+  const pjrt_child *child = exe ? pjrt_compiled_child(exe) : NULL;
+  if (*text && !c->doc)
+    repl_say(c->out, "  xla: %s%s%s\n", text, *without ? ", without " : "", without);
+  if (*text) {
+    repl_json *j = repl_json_object(c->doc, "jax");
+    json_about(j, about);
+    if (child) repl_json_str(j, "setting", child->setting);
+    if (*without) repl_json_str(j, "disabled_passes", without);
+  }
+  hs_free(text);
+}
+
 static void say_line(repl_cmd *c, const char *plugin) {
   pjrt_about a = {0};
   char *path = NULL;
@@ -125,9 +264,23 @@ static void say_line(repl_cmd *c, const char *plugin) {
   hs_free(path);
 }
 
-void repl_say_plugin_line(repl_cmd *c) { say_line(c, c->s->plugin); }
+void repl_say_plugin_line(repl_cmd *c, const backend *be, const backend_exe *exe) {
+  if (backend_has(be, BACKEND_PYTHON)) say_python_line(c, exe);
+  else say_line(c, c->s->plugin);
+}
+
+char *repl_xla_text(const repl_session *s, const backend *be, const backend_exe *exe) {
+  const char *about;
+  if (backend_has(be, BACKEND_PYTHON)) return python_text(s, exe, &about);
+  return hs_strdup(s->plugin ? s->plugin : "");
+}
 
 void repl_say_xla_line(repl_cmd *c) {
+  const backend *be = repl_xla_backend(c->s);
+  if (backend_has(be, BACKEND_PYTHON)) {
+    say_python_line(c, c->mod->xla.be == be ? c->mod->xla.exe : NULL);
+    return;
+  }
   backend_options o;
   char *plugin = NULL;
   hs_status s = repl_xla_options(c->s, &o, &plugin);
@@ -157,7 +310,7 @@ static hs_status probe_flag(repl_cmd *c, const backend_flag *flag) {
   o.nflags = dumps && !folder ? 2 : 1;
   o.flags = flags;
   backend_exe *exe = NULL;
-  const backend *be = backend_with(BACKEND_PLUGIN);
+  const backend *be = repl_xla_backend(c->s);
   hs_status s = be->compile(m, &o, &exe);
   if (exe) be->release(exe);
   hlo_module_free(m);

@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include "core/base/visible.h"
 #include "repl/shell/out.h"
 
 #define PATIENCE ((u64)500000000)  // ns before the first line
@@ -18,10 +19,13 @@ void repl_progress_text(repl_out *o, const char *fmt, ...) {
   if (!repl_progress_due(o)) return;
   va_list ap;
   va_start(ap, fmt);
-  fputs("\r\033[K", stderr);
-  vfprintf(stderr, fmt, ap);
+  hs_buf b = {0};
+  hs_buf_vprintf(&b, fmt, ap);
   va_end(ap);
+  hs_buf_make_visible(&b, 0, HS_ONE_LINE);
+  fprintf(stderr, "\r\033[K%s", hs_buf_cstr(&b));
   fflush(stderr);
+  hs_buf_free(&b);
   o->progress.shown = hs_now_ns();
   o->progress.visible = true;
 }

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <strings.h>
 
+#include "repl/shell/target.h"
+
 hs_interrupt repl_interrupt;
 
 repl_session *repl_session_new(const repl_command *commands, u32 ncommands) {
@@ -29,7 +31,8 @@ repl_session *repl_session_new(const repl_command *commands, u32 ncommands) {
     hs_status_drop(usable);
   }
   if (!s->be) s->be = backend_with(BACKEND_EVALUATOR);
-  s->target = prof_device_count ? &prof_devices[0] : NULL;
+  repl_load_calibration(s);
+  s->target = &s->here;
   return s;
 }
 
@@ -96,8 +99,11 @@ void repl_session_free(repl_session *s) {
     hs_free((void *)(uintptr_t)s->flags.v[k].name), hs_free((void *)(uintptr_t)s->flags.v[k].value);
   hs_vec_free(&s->flags);
   hs_free(s->plugin);
+  hs_free(s->python);
   hs_free(s->plugin_target);
   hs_free(s->target_text);
+  hs_free(s->calibration);
+  hs_free(s->calibration_problem);
   hs_arena_free(&s->target_names);
   hs_vec_free(&s->pipelines);
   for (size_t k = 0; k < s->stops.n; k++) hs_free(s->stops.v[k].when);
@@ -174,11 +180,11 @@ repl_version *repl_commit(repl_module *mod, const char *label) {
 }
 
 repl_version *repl_base(const repl_module *mod) {
-  if (!mod->built) return mod->versions.v[0];
+  if (!mod->built && mod->versions.v[0]->verdict != REPL_INVALID) return mod->versions.v[0];
   repl_version *base = mod->at;
   for (repl_version *v = mod->at; v; v = v->parent)
     if (v->log.n && v->parent) base = v->parent;
-  return base;
+  return base->verdict == REPL_INVALID ? mod->at : base;
 }
 
 static u32 depth_of(const repl_version *v) {

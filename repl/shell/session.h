@@ -13,6 +13,8 @@
 
 typedef struct repl_command repl_command;  // command.h
 typedef struct repl_version repl_version;
+// What the verifier said of a version. Unknown until somebody asks (gate.h).
+typedef enum repl_verdict { REPL_UNKNOWN, REPL_VALID, REPL_INVALID } repl_verdict;
 struct repl_version {
   u32 number;
   repl_version *parent, *redo;  // redo: the child that `redo` goes to
@@ -26,6 +28,7 @@ struct repl_version {
   bool stepped;
   pass_log log;      // passes that ran to make it
   pass_notes notes;  // why they did what they did
+  repl_verdict verdict;
 };
 
 // The value that an instruction had in the last run: of several executions the latest.
@@ -43,11 +46,22 @@ typedef struct repl_exe {
   backend_exe *exe;
   hlo_module *m;
   u32 version;
-  bool per_instruction, allow_fallback, backend_only;
+  bool per_instruction, backend_only;
   u32 threads;
   u64 fill_key;      // how elided constants were filled
   u64 plugin_epoch;  // plug-in and flags as they were
+  backend_malloc malloc;
 } repl_exe;
+
+// What the last `speedup` of a module found; times in ms.
+typedef struct repl_measurement {
+  bool known, estimated;
+  char device[32], what[64];  // what: "baseline -> optimized"
+  double ms, opt_ms;
+  prof_interval ratio;  // ms / opt_ms
+  double extra_ms;      // what optimizing and compiling took longer, once; < 0: not known
+  i64 peak, opt_peak;
+} repl_measurement;
 
 typedef struct repl_module {
   u32 number;  // 1, 2, ... as `modules` shows
@@ -69,6 +83,8 @@ typedef struct repl_module {
   u32 xla_of, xla_of_version;  // what `xla module` made this of, by module number; 0: nothing
   bool imported;               // its versions were read from a dump: next and back move along them
   bool built;                  // made by `new`: version 0 is empty
+  repl_measurement measured;
+  bool unchecked;  // by load --unchecked: the worker may have it unverified
   // computation that NAME = op(...) adds to; NULL unless `new` made the module
   hlo_computation *building;
 } repl_module;
@@ -87,8 +103,11 @@ typedef struct repl_settings {
   u32 vintage;  // hlo_vintage of what print writes
   bool metadata, backend_config, show_fusions;
   bool pager;
-  double memory_limit;  // bytes that a run may need; 0: what the machine has
-  char capture[120];    // instructions whose values every run keeps; "": none
+  backend_malloc jax_malloc;
+  double memory_limit;  // bytes that the session or a run may use; 0: what the machine has
+  double load_limit;    // bytes of one file, unpacked; 0: hs_load_limit_default
+  sandbox_mode sandbox;
+  char capture[120];  // instructions whose values every run keeps; "": none
 } repl_settings;
 
 typedef struct repl_alias {
@@ -103,6 +122,9 @@ typedef struct repl_stop {
   bool watch;
   char *when;
 } repl_stop;
+
+// Bytes that a command may still use, to end in good order, when the system has no more (base.h).
+#define REPL_RESERVE ((size_t)64 << 20)
 
 // Set by the SIGINT handler (main.c), cleared before each line; the main thread watches it.
 extern hs_interrupt repl_interrupt;
@@ -119,12 +141,17 @@ typedef struct repl_session {
   const backend *be;
   // of the backend pjrt, by name or path; NULL: the first one found
   char *plugin;
+  char *python;        // of the backend jax, its path; NULL: the first one found
+  const backend *xla;  // that with real XLA chosen last; NULL: none yet
   // of the plug-in's compiler, set by `set xla.FLAG`; strings owned
   HS_VEC(backend_flag) flags;
   // description of the device that the plug-in compiles for without having it; NULL: its own
   char *plugin_target;
   u64 plugin_epoch;  // grows with every change of the two above
   const prof_device *target;
+  prof_device here;               // this machine: as calibrated, else as it is typical
+  prof_calibration *calibration;  // that `here` borrows; NULL: none
+  char *calibration_problem;      // why the file of this machine is not used; NULL
   prof_device target_own;
   hs_arena target_names;  // the target when it was read from a file
   // the target's description for XLA's compiler; NULL: it is no GPU
@@ -157,8 +184,8 @@ repl_module *repl_session_find(repl_session *, const char *number_or_name);
 // Ends a transaction: the uncommitted edits become a version labelled `label` (NULL when nothing
 // changed).
 repl_version *repl_commit(repl_module *, const char *label);
-// The version that "as loaded" refers to: version 0, or, for a module built at the prompt, the last
-// one before any pass ran.
+// The version that "as loaded" refers to: version 0, or, for a module built at the prompt, or one
+// that was loaded invalid, the last one before any pass ran; the current one if that is invalid.
 repl_version *repl_base(const repl_module *);
 // Moves the module to one of its versions: undoes edits up to the common ancestor, then redoes
 // edits down to it.

@@ -5,6 +5,7 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "core/types/ctx.h"
 #include "repl/shell/args.h"
 
 typedef enum setting_kind {
@@ -14,7 +15,9 @@ typedef enum setting_kind {
   SET_NUMBER,
   SET_TEXT,
   SET_ELIDED,
-  SET_VINTAGE
+  SET_VINTAGE,
+  SET_MALLOC,
+  SET_SANDBOX
 } setting_kind;
 typedef struct setting {
   const char *name;
@@ -31,14 +34,19 @@ static const char *const vintage_words[] = {
 #include "core/text/vintage.def"
 #undef VINTAGE
     NULL};
+static const char *const malloc_words[] = {"best", "default", "tuned", NULL};  // backend_malloc
+static const char *const sandbox_words[] = {"auto", "on", "off", NULL};        // sandbox_mode
 static const char *const *words_of(setting_kind k) {
-  return k == SET_ELIDED ? elided_words : k == SET_VINTAGE ? vintage_words : NULL;
+  return k == SET_ELIDED    ? elided_words
+         : k == SET_VINTAGE ? vintage_words
+         : k == SET_MALLOC  ? malloc_words
+         : k == SET_SANDBOX ? sandbox_words
+                            : NULL;
 }
 static const setting settings[] = {
     {"threads", SET_U32, AT(threads), 0, 4096, "threads of compiled code; 0: all cores"},
     {"seed", SET_U64, AT(seed), 0, 9e15, "of random inputs and of values for elided constants"},
-    {"deadline", SET_NUMBER, AT(deadline), 0, 1e9,
-     "seconds for one compile, run or picture; 0: none"},
+    {"deadline", SET_NUMBER, AT(deadline), 0, 1e9, "seconds for one command; 0: none"},
     {"abs_error", SET_NUMBER, AT(abs_error), -1, 1e300,
      "tolerance of check: a mismatch exceeds both; -1: the type's"},
     {"rel_error", SET_NUMBER, AT(rel_error), -1, 1e300,
@@ -48,15 +56,22 @@ static const setting settings[] = {
     {"verify", SET_BOOL, AT(verify), 0, 1, "verify what each pass touched"},
     {"denormals", SET_BOOL, AT(keep_denormals), 0, 1,
      "keep denormals in the evaluator (XLA:CPU flushes them)"},
-    {"fallback", SET_BOOL, AT(allow_fallback), 0, 1, "let the evaluator do what a backend cannot"},
+    {"fallback", SET_BOOL, AT(allow_fallback), 0, 1,
+     "measure also where the evaluator does what a backend has no code for"},
     {"keep_going", SET_BOOL, AT(keep_going), 0, 1, "a failing command does not end a script"},
     {"metadata", SET_BOOL, AT(metadata), 0, 1, "print and extract with metadata"},
     {"backend_config", SET_BOOL, AT(backend_config), 0, 1, "print and draw with backend configs"},
     {"fusions", SET_BOOL, AT(show_fusions), 0, 1, "draw the bodies of fusions"},
     {"memory_limit", SET_NUMBER, AT(memory_limit), 0, 1e18,
-     "bytes that a run may need (8G, 12Gi); 0: what the machine has"},
+     "bytes that the session or a run may use (8G, 12Gi); 0: what the machine has"},
+    {"load_limit", SET_NUMBER, AT(load_limit), 0, 1e18,
+     "bytes of a file, unpacked (8G, 12Gi); 0: a quarter of the memory, at most 4 GB"},
+    {"sandbox", SET_SANDBOX, AT(sandbox), 0, 0,
+     "programs may only compute: auto (as far as the kernel can), on (or not at all), off"},
     {"capture", SET_TEXT, AT(capture), 0, sizeof((repl_settings *)0)->capture,
      "instructions whose values every run keeps: a glob such as dot.*; off: none"},
+    {"jax.malloc", SET_MALLOC, AT(jax_malloc), 0, 0,
+     "how the process of backend jax allocates; best: what is faster on the program"},
     {"pager", SET_BOOL, AT(pager), 0, 1, "long output goes through $PAGER or less"},
 };
 const u32 repl_setting_count = HS_COUNT(settings);
@@ -72,6 +87,8 @@ const char *repl_setting_words(u32 k) {
   case SET_BOOL: return "on|off";
   case SET_ELIDED: return "ask|random|zeros";
   case SET_VINTAGE: return vintages + 1;
+  case SET_MALLOC: return "best|default|tuned";
+  case SET_SANDBOX: return "auto|on|off";
   case SET_U32:
   case SET_U64:
   case SET_NUMBER:
@@ -91,6 +108,8 @@ void repl_setting_text(const repl_session *s, u32 k, char out[40]) {
   case SET_TEXT: snprintf(out, 40, "%s", *p ? p : "off"); break;
   case SET_ELIDED:
   case SET_VINTAGE:
+  case SET_MALLOC:
+  case SET_SANDBOX:
     snprintf(out, 40, "%s", words_of(t->kind)[*(const u32 *)(const void *)p]);
     break;
   }
@@ -174,5 +193,9 @@ hs_status repl_setting_find(const char *name, u32 *out) {
 hs_status repl_set(repl_session *s, const char *name, const char *value) {
   u32 k;
   HS_TRY(repl_setting_find(name, &k));
-  return store(s, &settings[k], value);
+  HS_TRY(store(s, &settings[k], value));
+  hlo_ctx_set_load_limit(s->ctx, (size_t)s->set.load_limit);
+  backend_context_confine(s->backends, s->set.sandbox, s->set.memory_limit);
+  hs_memory_limit(s->set.memory_limit > 0 ? (size_t)s->set.memory_limit : hs_memory_machine());
+  return HS_GOOD;
 }

@@ -1,10 +1,46 @@
 // target.c — the session's target: finding a device, and compiling with XLA for it. See target.h.
 #include "repl/shell/target.h"
 
+#include <unistd.h>
+
+#include "profiler/calibration.h"
 #include "repl/shell/exec.h"
+
+void repl_load_calibration(repl_session *s) {
+  char key[192];
+  bool found = false;
+  prof_calibration *c = hs_calloc(1, sizeof *c);
+  prof_calibration_key(key, "cpu", HLOSH_VERSION, (u32)HS_MAX(sysconf(_SC_NPROCESSORS_ONLN), 1));
+  hs_status st = prof_calibration_load(key, c, &found);
+  hs_free(s->calibration_problem);
+  s->calibration_problem = NULL;
+  if (hs_ok(st) && found) {
+    hs_free(s->calibration);
+    s->calibration = c;
+    s->here = prof_device_calibrated(c);
+    return;
+  }
+  if (!hs_ok(st)) s->calibration_problem = hs_strdup(st.err->message);
+  hs_status_drop(st);
+  hs_free(c);
+  if (!s->calibration) s->here = *prof_device_find("cpu");
+}
+
+const prof_device *repl_here(repl_session *s) {
+  u32 most = s->here.measured->threads;
+  s->here.threads = s->set.threads ? HS_MIN(s->set.threads, most) : most;
+  return &s->here;
+}
+
+const char *repl_device_origin(const prof_device *d) {
+  return prof_device_is_calibrated(d) ? "calibrated"
+         : d->measured                ? "typical, not measured"
+                                      : "data sheet";
+}
 
 hs_status repl_find_device(const repl_cmd *c, const char *name, const prof_device **out) {
   *out = prof_device_find(name);
+  if (*out && (*out)->family == PROF_CPU) *out = repl_here(c->s);
   if (*out) return HS_GOOD;
   const char *names[64];
   u32 n = HS_MIN(prof_device_count, (u32)HS_COUNT(names));

@@ -6,8 +6,15 @@
 #include "backends/pjrt/pjrt.h"
 #include "repl/shell/command.h"
 
-// A device by its name in the table; E_USAGE with the nearest one.
+// A device by its name in the table, "cpu" as repl_here; E_USAGE with the nearest one.
 hs_status repl_find_device(const repl_cmd *, const char *name, const prof_device **out);
+// This machine, with the threads that are set.
+const prof_device *repl_here(repl_session *);
+// Takes the calibration of this machine from its file, when there is one: for `here`. A file that
+// does not fit is not taken, and calibration_problem says why.
+void repl_load_calibration(repl_session *);
+// "calibrated: KEY", "data sheet", "typical, not measured": where a device's figures come from.
+const char *repl_device_origin(const prof_device *);
 // How the xla commands compile: as the session's plug-in does, or, when the target is a GPU, for
 // that GPU with the first plug-in that can. *plugin: what `out` borrows, the caller's to free.
 hs_status repl_xla_options(repl_session *, backend_options *out, char **plugin);

@@ -1,0 +1,694 @@
+// calibrate.c: measures what this machine takes for elementary work, through the cpu backend: every
+// figure comes from a module that is generated here, compiled in the worker and timed there, as any
+// user's module is. See calibrate.h.
+//
+// A measurement is the least time of many short runs: what else runs on the machine only ever
+// adds, and a run shorter than a time slice is sometimes left alone. Where one run is longer than
+// that (SLICE_S), one thread is timed by the worker's processor clock, and rates of all threads
+// are those of one times what all gained at the largest size below. Operations are measured in
+// fused loops over arrays in the second-level cache, with the model's own rule turned round, so
+// that the loads, the stores and the call are not in them. Figures that contain others (a
+// transpose contains its bytes) have them taken off.
+#include "repl/measure/calibrate.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "core/eval/inputs.h"
+#include "core/text/text.h"
+#include "profiler/price.h"
+#include "repl/formats/files.h"
+#include "repl/shell/command.h"
+
+// Wall time of one measurement, and of those of arrays beyond the caches.
+#define SECONDS 0.03
+// Runs longer than this are interrupted on a busy machine.
+#define SLICE_S 1.5e-3
+// The least that a figure may be: differences of two times can be below.
+#define LEAST_S 2e-12
+
+typedef struct bench {
+  backend_context *context;
+  u32 threads;  // of the machine, as asked for
+  calibrate_progress *progress;
+  void *arg;
+  prof_calibration *c;
+  u32 step;
+} bench;
+
+// ---- one module ---------------------------------------------------------------------------------
+// Processor time of the worker, all threads.
+static double worker_s(const bench *b) {
+  clockid_t clock;
+  struct timespec t = {0};
+  pid_t pid = worker_pid(backend_context_worker(b->context));
+  if (pid > 0 && clock_getcpuclockid(pid, &clock) == 0) (void)clock_gettime(clock, &t);
+  return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+// The processor time of one run: what two runs take above one.
+static hs_status cpu_time(const bench *b, backend_exe *x, u32 nargs, hlo_literal *const *args,
+                          double *s) {
+  const backend *be = backend_find("cpu");
+  double took[2];
+  for (u32 k = 0; k < 2; k++) {
+    const backend_run_options ro = {.min_runs = 1 + 2 * k, .max_runs = 1 + 2 * k};
+    backend_result r = {0};
+    double before = worker_s(b);
+    HS_TRY(be->run(x, nargs, args, &ro, &r));
+    took[k] = worker_s(b) - before;
+    backend_result_free(&r);
+  }
+  *s = (took[1] - took[0]) / 2;
+  return HS_GOOD;
+}
+
+static hs_status time_text(const bench *b, const char *text, u32 threads, bool alone, double *out) {
+  const backend *be = backend_find("cpu");
+  hlo_ctx *ctx = hlo_ctx_new();
+  hlo_module *m = NULL;
+  hlo_literal **args = NULL;
+  u32 nargs = 0;
+  backend_exe *x = NULL;
+  backend_result r = {0};
+  const backend_options o = {.context = b->context, .threads = threads, .per_instruction = alone};
+  const backend_run_options ro = {
+      .min_runs = 10, .max_runs = 20000, .min_seconds = SECONDS, .max_seconds = SECONDS};
+  hs_status s = hlo_parse(ctx, text, strlen(text), NULL, &m);
+  if (hs_ok(s)) s = hlo_inputs_random(ctx, m, 1, &args, &nargs);
+  if (hs_ok(s)) s = be->compile(m, &o, &x);
+  if (hs_ok(s)) s = be->run(x, nargs, args, &ro, &r);
+  // longer, where a run is seldom left alone
+  if (hs_ok(s) && r.timing.samples_ms[0] > SLICE_S * 1e3) {
+    backend_run_options longer = ro;
+    longer.min_seconds = longer.max_seconds = 6 * SECONDS;
+    backend_result_free(&r);
+    r = (backend_result){0};
+    s = be->run(x, nargs, args, &longer, &r);
+  }
+  if (hs_ok(s)) {
+    *out = INFINITY;
+    for (u32 k = 0; k < r.timing.runs; k++) *out = fmin(*out, r.timing.samples_ms[k] * 1e-3);
+    double cpu = *out;
+    if (threads == 1 && *out > SLICE_S) s = cpu_time(b, x, nargs, args, &cpu);
+    if (cpu > 0) *out = fmin(*out, cpu);
+  }
+  if (hs_ok(s)) s = hs_poll();
+  backend_result_free(&r);
+  if (x) be->release(x);
+  hlo_inputs_free(args, nargs);
+  hlo_module_free(m);
+  hlo_ctx_free(ctx);
+  return s;
+}
+
+// The least time of a run of a module; frees its text.
+static hs_status time_of(const bench *b, u32 threads, char *text, double *s) {
+  *s = 0;
+  hs_status st = time_text(b, text, threads, false, s);
+  hs_free(text);
+  return st;
+}
+
+static double above(double s, double floor_s) { return HS_MAX(s - floor_s, LEAST_S); }
+
+static void say(bench *b, const char *what) {
+  enum { STEPS = 9 };
+  if (b->progress) b->progress(b->arg, what, (double)b->step / STEPS);
+  b->step++;
+}
+
+// ---- calls, loops, threads ----------------------------------------------------------------------
+static hs_status measure_calls(bench *b) {
+  enum { CHAIN = 64, TRIPS = 2000 };
+  prof_calibration *c = b->c;
+  say(b, "calls of kernels");
+  hs_buf text = {0};
+  hs_buf_puts(&text,
+              "HloModule calls\nENTRY e {\n  p = f32[8] parameter(0)\n  v0 = f32[8] add(p, p)\n");
+  for (u32 k = 1; k < CHAIN; k++)
+    hs_buf_printf(&text, "  %sv%u = f32[8] multiply(v%u, p)\n", k + 1 == CHAIN ? "ROOT " : "", k,
+                  k - 1);
+  hs_buf_puts(&text, "}\n");
+  double t;
+  hs_status s = time_text(b, hs_buf_cstr(&text), 1, true, &t);
+  hs_buf_free(&text);
+  HS_TRY(s);
+  c->kernel_s = HS_MAX(t / CHAIN, LEAST_S);
+  HS_TRY(time_of(b, 1,
+                 hs_format("HloModule run\nENTRY e {\n  p = f32[8] parameter(0)\n"
+                           "  ROOT r = f32[8] add(p, p)\n}\n"),
+                 &c->run_s));
+  c->run_s = above(c->run_s, c->kernel_s);
+  double loop;
+  HS_TRY(
+      time_of(b, 1,
+              hs_format("HloModule loop\nbody {\n  s = (s32[], f32[8]) parameter(0)\n"
+                        "  i = s32[] get-tuple-element(s), index=0\n"
+                        "  x = f32[8] get-tuple-element(s), index=1\n  one = s32[] constant(1)\n"
+                        "  j = s32[] add(i, one)\n  y = f32[8] add(x, x)\n"
+                        "  ROOT t = (s32[], f32[8]) tuple(j, y)\n}\n"
+                        "cond {\n  s = (s32[], f32[8]) parameter(0)\n"
+                        "  i = s32[] get-tuple-element(s), index=0\n"
+                        "  n = s32[] constant(%d)\n  ROOT c = pred[] compare(i, n), direction=LT\n"
+                        "}\nENTRY e {\n  p = f32[8] parameter(0)\n  z = s32[] constant(0)\n"
+                        "  t = (s32[], f32[8]) tuple(z, p)\n"
+                        "  w = (s32[], f32[8]) while(t), condition=cond, body=body\n"
+                        "  ROOT r = f32[8] get-tuple-element(w), index=1\n}\n",
+                        TRIPS),
+              &loop));
+  c->loop_s = above(loop / TRIPS, 3 * c->kernel_s);
+  // a loop that is just long enough to be cut
+  const char *cut = "HloModule cut\nENTRY e {\n  p = f32[%d] parameter(0)\n"
+                    "  ROOT r = f32[%d] exponential(p)\n}\n";
+  double one, all;
+  HS_TRY(time_of(b, 1, hs_format(cut, 65536, 65536), &one));
+  HS_TRY(time_of(b, b->threads, hs_format(cut, 65536, 65536), &all));
+  c->parallel_s = b->threads > 1 ? HS_MAX(all - one / b->threads, 0.2e-6) : LEAST_S;
+  return HS_GOOD;
+}
+
+// A curve of rates: work[k] by text(arg, k), with one thread and with all. base and extra[k]
+// (NULL: 0) are seconds that are not the work's.
+typedef char *curve_text(const void *arg, u32 k);
+static hs_status measure_curve(const bench *b, curve_text *text, const void *arg, u32 n,
+                               const double *work, double base, const double *extra,
+                               prof_curve *out) {
+  double gain = 1;
+  for (u32 all = 0; all < 2; all++) {
+    out[all] = (prof_curve){0};
+    for (u32 k = 0; k < n; k++) {
+      double one = all ? out[0].y[k] : 0, s;
+      if (all && work[k] / one > SLICE_S) {
+        prof_curve_add(&out[1], work[k], one * gain);
+        continue;
+      }
+      HS_TRY(time_of(b, all ? b->threads : 1, text(arg, k), &s));
+      // at most half of it: what is taken off was measured apart
+      double less = HS_MIN(extra ? extra[k] / (all ? b->threads : 1) : 0, s / 2);
+      double rate = work[k] / above(s, base + less);
+      prof_curve_add(&out[all], work[k], rate);
+      if (all) gain = HS_MAX(rate / one, 1);
+    }
+  }
+  return HS_GOOD;
+}
+
+// ---- memory -------------------------------------------------------------------------------------
+static char *stream_text(const void *arg, u32 k) {
+  u32 n = (u32)(((const double *)arg)[k] / 8);
+  return hs_format("HloModule stream\nENTRY e {\n  p = f32[%u] parameter(0)\n"
+                   "  ROOT r = f32[%u] negate(p)\n}\n",
+                   n, n);
+}
+
+static hs_status measure_stream(bench *b) {
+  enum { KB = 1024 };
+  static const double bytes[] = {32 * KB,   128 * KB,   256 * KB,   512 * KB,   1024 * KB,
+                                 4096 * KB, 12288 * KB, 24576 * KB, 49152 * KB, 131072 * KB};
+  say(b, "bandwidth by size");
+  return measure_curve(b, stream_text, bytes, HS_COUNT(bytes), bytes, b->c->kernel_s + b->c->run_s,
+                       NULL, b->c->stream);
+}
+
+// ---- operations ---------------------------------------------------------------------------------
+static const char *const type_texts[] = {
+#define TYPE(id, text) text,
+    PROF_TYPES(TYPE)
+#undef TYPE
+};
+enum { CHAIN_ELEMENTS = 16384 };
+
+// A fused chain of n operations. Binary ones take the second argument again; two of them in turn,
+// so that nothing can be combined.
+static char *chain(const char *op, const char *other, const char *type, u32 n, bool binary) {
+  hs_buf b = {0};
+  hs_buf_printf(&b, "HloModule chain\nf {\n  v0 = %s[%d] parameter(0)\n  q = %s[%d] parameter(1)\n",
+                type, CHAIN_ELEMENTS, type, CHAIN_ELEMENTS);
+  for (u32 k = 1; k <= n; k++)
+    hs_buf_printf(&b, "  %sv%u = %s[%d] %s(v%u%s)\n", k == n ? "ROOT " : "", k, type,
+                  CHAIN_ELEMENTS, k % 2 ? op : other, k - 1, binary ? ", q" : "");
+  hs_buf_printf(&b,
+                "}\nENTRY e {\n  p = %s[%d] parameter(0)\n  q = %s[%d] parameter(1)\n"
+                "  ROOT r = %s[%d] fusion(p, q), kind=kLoop, calls=f\n}\n",
+                type, CHAIN_ELEMENTS, type, CHAIN_ELEMENTS, type, CHAIN_ELEMENTS);
+  char *text = hs_strdup(hs_buf_cstr(&b));
+  hs_buf_free(&b);
+  return text;
+}
+
+// Seconds per element of an operation, from a loop of it alone, so that iterations overlap as they
+// do in most programs. The model's rule is turned round: of memory and computation, the smaller
+// one costs a part even so.
+static hs_status measure_op(bench *b, hlo_opcode op, prof_type t, double *s) {
+  static const double bytes[PROF_TYPE_COUNT] = {4, 8, 2, 4, 8, 1};
+  const prof_calibration *c = b->c;
+  double all;
+  const char *text = hlo_op_text(op);
+  bool binary = hlo_ops[op].arity == 2;
+  HS_TRY(time_of(b, 1, chain(text, text, type_texts[t], 1, binary), &all));
+  double moved = (binary ? 3 : 2) * bytes[t] * CHAIN_ELEMENTS,
+         memory = moved / prof_curve_at(&c->stream[0], moved);
+  all = above(all, c->kernel_s + c->run_s);
+  double own = all - PROF_EXPOSED * memory;
+  if (own < memory) own = (all - memory) / PROF_EXPOSED;
+  *s = HS_MAX(own / CHAIN_ELEMENTS, c->op_s[HLO_ADD][t]);
+  return HS_GOOD;
+}
+
+static bool is_plain(hlo_opcode op) { return hlo_ops[op].cost == HLO_COST_EW; }
+static bool is_slow(hlo_opcode op) {
+  hlo_cost_class c = hlo_ops[op].cost;
+  return c == HLO_COST_DIV || c == HLO_COST_REM || c == HLO_COST_ROOT || c == HLO_COST_EXP ||
+         c == HLO_COST_POLY || c == HLO_COST_TRANS || c == HLO_COST_POW;
+}
+
+static hs_status measure_type(bench *b, prof_type t) {
+  enum { LONG = 17 };
+  prof_calibration *c = b->c;
+  bool integer = t == PROF_I32 || t == PROF_I64;
+  double one, many;
+  const char *x = integer ? "xor" : "add", *y = integer ? "add" : "multiply", *type = type_texts[t];
+  HS_TRY(time_of(b, 1, chain(x, y, type, 1, true), &one));
+  HS_TRY(time_of(b, 1, chain(x, y, type, LONG, true), &many));
+  double plain = HS_MAX((many - one) / ((LONG - 1) * (double)CHAIN_ELEMENTS), LEAST_S);
+  for (u32 op = 0; op < HLO_OPCODE_COUNT; op++)
+    if (is_plain((hlo_opcode)op)) c->op_s[op][t] = plain;
+  if (integer) {
+    HS_TRY(measure_op(b, HLO_DIVIDE, t, &c->op_s[HLO_DIVIDE][t]));
+    c->op_s[HLO_REMAINDER][t] = c->op_s[HLO_DIVIDE][t];
+  }
+  for (u32 op = 0; op < HLO_OPCODE_COUNT && !integer && t != PROF_F16 && t != PROF_F8; op++)
+    if (is_slow((hlo_opcode)op)) HS_TRY(measure_op(b, (hlo_opcode)op, t, &c->op_s[op][t]));
+  return HS_GOOD;
+}
+
+static hs_status measure_ops(bench *b) {
+  prof_calibration *c = b->c;
+  memcpy(c->op_s, prof_generic.op_s, sizeof c->op_s);
+  say(b, "operations by type");
+  for (u32 t = 0; t < PROF_TYPE_COUNT; t++) HS_TRY(measure_type(b, (prof_type)t));
+  double half[2];
+  for (u32 up = 0; up < 2; up++)
+    HS_TRY(time_of(b, 1,
+                   hs_format("HloModule convert\nENTRY e {\n  p = %s[%d] parameter(0)\n"
+                             "  ROOT r = %s[%d] convert(p)\n}\n",
+                             up ? "f8e4m3fn" : "f32", CHAIN_ELEMENTS, up ? "f32" : "f8e4m3fn",
+                             CHAIN_ELEMENTS),
+                   &half[up]));
+  c->op_s[HLO_CONVERT][PROF_F8] = above(half[0], c->kernel_s + c->run_s) / CHAIN_ELEMENTS;
+  c->widen_s = above(half[1], c->kernel_s + c->run_s) / CHAIN_ELEMENTS;
+  // to an integer, with what that does to numbers out of range
+  double whole;
+  HS_TRY(time_of(b, 1,
+                 hs_format("HloModule convert\nENTRY e {\n  p = f32[%d] parameter(0)\n"
+                           "  ROOT r = s32[%d] convert(p)\n}\n",
+                           CHAIN_ELEMENTS, CHAIN_ELEMENTS),
+                 &whole));
+  c->op_s[HLO_CONVERT][PROF_I32] =
+      HS_MAX(above(whole, c->kernel_s + c->run_s) / CHAIN_ELEMENTS, c->op_s[HLO_CONVERT][PROF_I32]);
+  c->op_s[HLO_CONVERT][PROF_I64] = 2 * c->op_s[HLO_CONVERT][PROF_I32];
+  // short floating-point values are computed with as f32, and rounded
+  double rounding = HS_MAX(c->op_s[HLO_ADD][PROF_F16] - c->op_s[HLO_ADD][PROF_F32], 0);
+  double rounding8 = HS_MAX(c->op_s[HLO_ADD][PROF_F8] - c->op_s[HLO_ADD][PROF_F32], 0);
+  for (u32 op = 0; op < HLO_OPCODE_COUNT; op++) {
+    if (!is_slow((hlo_opcode)op)) continue;
+    c->op_s[op][PROF_F16] = c->op_s[op][PROF_F32] + rounding;
+    c->op_s[op][PROF_F8] = c->op_s[op][PROF_F32] + rounding8;
+  }
+  return HS_GOOD;
+}
+
+// ---- loops that are not streams -----------------------------------------------------------------
+// The bytes of a figure's kernel, at the rate of arrays of that size.
+static double bytes_time(const bench *b, double bytes) {
+  return bytes / prof_curve_at(&b->c->stream[0], bytes) + b->c->kernel_s + b->c->run_s;
+}
+
+#define ADD \
+  "a {\n  x = f32[] parameter(0)\n  y = f32[] parameter(1)\n  ROOT r = f32[] add(x, y)\n}\n"
+
+static char *whole_text(const void *arg, u32 k) {
+  u32 n = (u32)(((const double *)arg)[k] / 256);
+  return hs_format("HloModule whole\n" ADD
+                   "ENTRY e {\n  p = f32[%u,256] parameter(0)\n  z = f32[] constant(0)\n"
+                   "  ROOT r = f32[] reduce(p, z), dimensions={0,1}, to_apply=a\n}\n",
+                   n);
+}
+
+static hs_status measure_loops(bench *b) {
+  prof_calibration *c = b->c;
+  double s, n = 65536, base = c->kernel_s + c->run_s;
+  say(b, "reductions and transposes");
+  for (u32 d = 0; d < 2; d++) {
+    HS_TRY(time_of(b, 1,
+                   hs_format("HloModule reduce\n" ADD
+                             "ENTRY e {\n  p = f32[128,512] parameter(0)\n  z = f32[] constant(0)\n"
+                             "  ROOT r = f32[%u] reduce(p, z), dimensions={%u}, to_apply=a\n}\n",
+                             d ? 128 : 512, d),
+                   &s));
+    *(d ? &c->row_s : &c->column_s) = above(s, base) / n;
+  }
+  HS_TRY(time_of(b, 1,
+                 hs_format("HloModule transpose\nENTRY e {\n  p = f32[256,256] parameter(0)\n"
+                           "  ROOT r = f32[256,256] transpose(p), dimensions={1,0}\n}\n"),
+                 &s));
+  c->strided_s = HS_MAX(above(s, bytes_time(b, 8 * n) * 0.7) / n, LEAST_S);
+  static const double elements[] = {4096, 65536, 262144, 2097152};
+  HS_TRY(
+      measure_curve(b, whole_text, elements, HS_COUNT(elements), elements, base, NULL, c->whole));
+  // rows of three, of two arrays that each lack another dimension
+  HS_TRY(time_of(b, 1,
+                 hs_format("HloModule narrow\nf {\n  p = f32[128,3] parameter(0)\n"
+                           "  x = f32[128,128,3] broadcast(p), dimensions={0,2}\n"
+                           "  y = f32[128,128,3] broadcast(p), dimensions={1,2}\n"
+                           "  ROOT r = f32[128,128,3] subtract(x, y)\n}\n"
+                           "ENTRY e {\n  p = f32[128,3] parameter(0)\n"
+                           "  ROOT r = f32[128,128,3] fusion(p), kind=kLoop, calls=f\n}\n"),
+                 &s));
+  c->narrow_s = above(s, base) / (128 * 128 * 3);
+  HS_TRY(time_of(b, 1,
+                 hs_format("HloModule windows\n" ADD
+                           "ENTRY e {\n  p = f32[64,512] parameter(0)\n  z = f32[] constant(0)\n"
+                           "  ROOT r = f32[64,497] reduce-window(p, z), window={size=1x16}, "
+                           "to_apply=a\n}\n"),
+                 &s));
+  c->windowed_s = above(s, base) / (64 * 497 * 16);
+  HS_TRY(time_of(b, 1,
+                 hs_format("HloModule padding\n" ADD
+                           "ENTRY e {\n  p = f32[64,256] parameter(0)\n  z = f32[] constant(0)\n"
+                           "  ROOT r = f32[64,256] reduce-window(p, z), window={size=1x256 "
+                           "pad=0_0x255_0}, to_apply=a\n}\n"),
+                 &s));
+  c->padded_s = above(s, base) / (64 * 256 * 256);
+  return HS_GOOD;
+}
+
+static hs_status measure_indexed(bench *b) {
+  prof_calibration *c = b->c;
+  double s, n = 16384, base = c->kernel_s + c->run_s;
+  say(b, "gather, scatter, sort");
+  const char *gather = "  p = f32[%u,%u] parameter(0)\n  i = s32[16384,1] parameter(1)\n"
+                       "  %s = f32[16384,%u] gather(p, i), offset_dims={1}, "
+                       "collapsed_slice_dims={0}, start_index_map={0}, index_vector_dim=1, "
+                       "slice_sizes={1,%u}\n";
+  hs_status st;
+  char *inside = hs_format(gather, 16384u, 1u, "g", 1u, 1u);
+  st = time_of(b, 1,
+               hs_format("HloModule indexed\nf {\n%s  ROOT m = f32[16384,1] multiply(g, g)\n}\n"
+                         "ENTRY e {\n  p = f32[16384,1] parameter(0)\n"
+                         "  i = s32[16384,1] parameter(1)\n"
+                         "  ROOT r = f32[16384,1] fusion(p, i), kind=kLoop, calls=f\n}\n",
+                         inside),
+               &s);
+  hs_free(inside);
+  HS_TRY(st);
+  c->indexed_s = HS_MAX(above(s, base) / n, LEAST_S);
+  const char *scatter =
+      "HloModule scatter\n" ADD
+      "ENTRY e {\n  p = f32[%u,%u] parameter(0)\n  i = s32[16384,1] parameter(1)\n"
+      "  u = f32[16384,%u] parameter(2)\n"
+      "  ROOT r = f32[%u,%u] scatter(p, i, u), update_window_dims={1}, "
+      "inserted_window_dims={0}, scatter_dims_to_operand_dims={0}, "
+      "index_vector_dim=1, to_apply=a\n}\n";
+  // single elements, in arrays from the second-level cache to memory
+  static const u32 rows[] = {16384, 262144, 2097152, 16777216};
+  c->gathers[0] = c->scatters[0] = (prof_curve){0};
+  for (size_t k = 0; k < HS_COUNT(rows); k++) {
+    char *one = hs_format(gather, rows[k], 1u, "ROOT g", 1u, 1u);
+    st = time_of(b, 1, hs_format("HloModule gather\nENTRY e {\n%s}\n", one), &s);
+    hs_free(one);
+    HS_TRY(st);
+    prof_curve_add(&c->gathers[0], 4.0 * rows[k], n / above(s, base));
+  }
+  double narrow = 0, wide;
+  for (size_t k = 0; k + 1 < HS_COUNT(rows); k++) {
+    HS_TRY(time_of(b, 1, hs_format(scatter, rows[k], 1u, 1u, rows[k], 1u), &s));
+    // the operand is copied first
+    s = above(s, bytes_time(b, 2 * 4.0 * rows[k]));
+    prof_curve_add(&c->scatters[0], 4.0 * rows[k], n / s);
+    if (k == 0) narrow = s;
+  }
+  c->gathers[1] = c->gathers[0];
+  c->scatters[1] = c->scatters[0];
+  HS_TRY(time_of(b, 1, hs_format(scatter, rows[0], 16u, 16u, rows[0], 16u), &wide));
+  wide = above(wide, bytes_time(b, 2 * 4 * 16.0 * rows[0]));
+  c->scatter_element_s = HS_MAX((wide - narrow) / (n * 15), LEAST_S);
+  const char *sort = "HloModule sort\nc {\n  a = f32[] parameter(0)\n  b = f32[] parameter(1)\n"
+                     "  x = f32[] parameter(2)\n  y = f32[] parameter(3)\n%s}\n"
+                     "ENTRY e {\n  p = f32[%u] parameter(0)\n  q = f32[%u] parameter(1)\n"
+                     "  ROOT r = (f32[%u], f32[%u]) sort(p, q), dimensions={0}, to_apply=c\n}\n";
+  const char *key = "  ROOT l = pred[] compare(a, b), direction=LT\n",
+             *two = "  l = pred[] compare(a, b), direction=LT\n"
+                    "  e = pred[] compare(a, b), direction=EQ\n"
+                    "  m = pred[] compare(x, y), direction=LT\n  n = pred[] and(e, m)\n"
+                    "  ROOT o = pred[] or(l, n)\n";
+  static const u32 lines[] = {1024, 16384, 131072, 1048576};
+  c->keys[0] = (prof_curve){0};
+  for (size_t k = 0; k < HS_COUNT(lines); k++) {
+    u32 len = lines[k];
+    HS_TRY(time_of(b, 1, hs_format(sort, key, len, len, len, len), &s));
+    prof_curve_add(&c->keys[0], len, len * 3.0 / above(s, base));
+  }
+  c->keys[1] = c->keys[0];  // a line is sorted by one thread
+  HS_TRY(time_of(b, 1, hs_format(sort, two, 4096u, 4096u, 4096u, 4096u), &s));
+  c->comparator_s = HS_MAX(above(s, base) / (4096 * 12.0), LEAST_S);
+  HS_TRY(time_of(b, 1,
+                 hs_format("HloModule topk\nENTRY e {\n  p = f32[16,4096] parameter(0)\n"
+                           "  ROOT r = (f32[16,8], s32[16,8]) topk(p), k=8, largest=true\n}\n"),
+                 &s));
+  c->topk_s = HS_MAX(above(s, base) / 65536, LEAST_S);
+  return HS_GOOD;
+}
+
+static hs_status measure_others(bench *b) {
+  prof_calibration *c = b->c;
+  double s, base = c->kernel_s + c->run_s;
+  say(b, "transforms, solves, random numbers");
+  HS_TRY(time_of(b, 1,
+                 hs_format("HloModule fft\nENTRY e {\n  p = c64[64,256] parameter(0)\n"
+                           "  ROOT r = c64[64,256] fft(p), fft_type=FFT, fft_length={256}\n}\n"),
+                 &s));
+  c->fft_s = HS_MAX(above(s, base) / (64 * 256 * 8.0), LEAST_S);
+  HS_TRY(time_of(b, 1,
+                 hs_format("HloModule solve\nENTRY e {\n  p = f32[128,128] parameter(0)\n"
+                           "  q = f32[128,128] parameter(1)\n"
+                           "  ROOT r = f32[128,128] triangular-solve(p, q), left_side=true, "
+                           "lower=true, transpose_a=NO_TRANSPOSE\n}\n"),
+                 &s));
+  c->solve_s = HS_MAX(above(s, base) / (2 * 128 * 128 * 128.0), LEAST_S);
+  HS_TRY(time_of(
+      b, 1,
+      hs_format("HloModule window\ng {\n  x = f32[] parameter(0)\n  y = f32[] parameter(1)\n"
+                "  ROOT r = pred[] compare(x, y), direction=GE\n}\n" ADD
+                "ENTRY e {\n  p = f32[8,64,64,4] parameter(0)\n"
+                "  q = f32[8,32,32,4] parameter(1)\n  z = f32[] constant(0)\n"
+                "  ROOT r = f32[8,64,64,4] select-and-scatter(p, q, z), "
+                "window={size=1x2x2x1 stride=1x2x2x1}, select=g, scatter=a\n}\n"),
+      &s));
+  c->window_s = HS_MAX(above(s, base) / (8 * 32 * 32 * 4 * 4.0), LEAST_S);
+  HS_TRY(time_of(b, 1,
+                 hs_format("HloModule random\nENTRY e {\n  p = u64[2] parameter(0)\n"
+                           "  ROOT r = (u64[2], u32[65536]) rng-bit-generator(p), "
+                           "algorithm=rng_three_fry\n}\n"),
+                 &s));
+  c->random_s = HS_MAX(above(s, base) / 65536, LEAST_S);
+  return HS_GOOD;
+}
+
+// ---- products -----------------------------------------------------------------------------------
+static char *dot_text(const char *type, const char *result, u32 m, u32 n, u32 k) {
+  return hs_format("HloModule dot\nENTRY e {\n  p = %s[%u,%u] parameter(0)\n"
+                   "  q = %s[%u,%u] parameter(1)\n  ROOT r = %s[%u,%u] dot(p, q), "
+                   "lhs_contracting_dims={1}, rhs_contracting_dims={0}\n}\n",
+                   type, m, k, type, k, n, result, m, n);
+}
+
+typedef struct dot_form {
+  const char *type, *result;
+  const u32 *sizes;
+} dot_form;
+static char *cube_text(const void *arg, u32 k) {
+  const dot_form *f = arg;
+  return dot_text(f->type, f->result, f->sizes[k], f->sizes[k], f->sizes[k]);
+}
+
+// A matrix times a vector with rows of 512 and of 16: an operation of it, and a row.
+static hs_status measure_rows(bench *b, double base) {
+  static const u32 form[2][2] = {{512, 512}, {8192, 16}};
+  double s[2];
+  for (u32 k = 0; k < 2; k++)
+    HS_TRY(time_of(b, 1,
+                   hs_format("HloModule rows\nENTRY e {\n  p = f32[%u,%u] parameter(0)\n"
+                             "  q = f32[%u] parameter(1)\n  ROOT r = f32[%u] dot(p, q), "
+                             "lhs_contracting_dims={1}, rhs_contracting_dims={0}\n}\n",
+                             form[k][0], form[k][1], form[k][1], form[k][0]),
+                   &s[k]));
+  double flops = 2 * 512 * 512.0, more = 2 * 8192 * 16.0;
+  b->c->vector_row_s =
+      above(s[1] - base, (s[0] - base) * more / flops) / (8192 - 512 * more / flops);
+  b->c->vector_rows_s = above(s[0] - base, 512 * b->c->vector_row_s) / flops;
+  return HS_GOOD;
+}
+
+// What a product takes longer for putting its operands in order: 16-bit ones, and ones whose batch
+// dimensions are apart.
+static hs_status measure_packing(bench *b) {
+  double f32, bf16, last;
+  HS_TRY(time_of(b, 1, dot_text("f32", "f32", 4, 512, 512), &f32));
+  HS_TRY(time_of(b, 1, dot_text("bf16", "bf16", 4, 512, 512), &bf16));
+  b->c->pack_bf16_s = above(bf16, f32) / (516 * 512);
+  const char *text = "HloModule batch\nENTRY e {\n  p = f32[4,%u,%u,32] parameter(0)\n"
+                     "  q = f32[4,%u,%u,32] parameter(1)\n"
+                     "  ROOT r = f32[4,8,32,32] dot(p, q), lhs_batch_dims={0,%u}, "
+                     "rhs_batch_dims={0,%u}, lhs_contracting_dims={3}, rhs_contracting_dims={3}\n"
+                     "}\n";
+  HS_TRY(time_of(b, 1, hs_format(text, 8u, 32u, 8u, 32u, 1u, 1u), &f32));
+  HS_TRY(time_of(b, 1, hs_format(text, 32u, 8u, 32u, 8u, 2u, 2u), &last));
+  b->c->pack_s = above(last, f32) / (2 * 4 * 8 * 32 * 32);
+  return HS_GOOD;
+}
+
+static hs_status measure_products(bench *b) {
+  static const struct {
+    const char *type, *result;
+    size_t curve;
+    u32 largest;
+  } types[] = {{"f32", "f32", offsetof(prof_calibration, product_f32), 448},
+               {"f64", "f64", offsetof(prof_calibration, product_f64), 192},
+               {"bf16", "bf16", offsetof(prof_calibration, product_bf16), 256},
+               {"s8", "s32", offsetof(prof_calibration, product_s8), 448}};
+  static const u32 sizes[] = {8, 16, 32, 64, 128, 192, 256, 448};
+  prof_calibration *c = b->c;
+  double base = c->kernel_s + c->run_s, s;
+  say(b, "matrix products");
+  HS_TRY(time_of(b, 1, dot_text("f32", "f32", 2, 2, 2), &s));
+  c->product_s = HS_MAX(above(s, base), LEAST_S);
+  HS_TRY(time_of(b, 1, dot_text("f32", "f32", 1, 512, 512), &s));
+  c->vector_product_s = HS_MAX(above(s, base) / (2 * 512 * 512.0), LEAST_S);
+  HS_TRY(measure_rows(b, base));
+  HS_TRY(measure_packing(b));
+  for (size_t t = 0; t < HS_COUNT(types); t++) {
+    double flops[HS_COUNT(sizes)], extra[HS_COUNT(sizes)];
+    u32 n = 0;
+    for (; n < HS_COUNT(sizes) && sizes[n] <= types[t].largest; n++)
+      flops[n] = 2.0 * sizes[n] * sizes[n] * sizes[n];
+    dot_form form = {types[t].type, types[t].result, sizes};
+    bool packed = strcmp(types[t].type, "bf16") == 0;
+    for (u32 k = 0; k < n; k++) extra[k] = packed ? 2.0 * sizes[k] * sizes[k] * c->pack_bf16_s : 0;
+    HS_TRY(measure_curve(b, cube_text, &form, n, flops, base + c->product_s, extra,
+                         (prof_curve *)(void *)((char *)c + types[t].curve)));
+  }
+  static const u32 least[] = {2, 4, 8, 16, 32, 64};
+  for (size_t k = 0; k < HS_COUNT(least); k++) {
+    double flops = 2.0 * least[k] * 384 * 384;
+    HS_TRY(time_of(b, 1, dot_text("f32", "f32", least[k], 384, 384), &s));
+    double rate = flops / above(s, base + c->product_s);
+    prof_curve_add(&c->narrow[0], least[k],
+                   HS_MIN(rate / prof_curve_at(&c->product_f32[0], flops), 2));
+  }
+  c->narrow[1] = c->narrow[0];
+  return HS_GOOD;
+}
+
+// ---- convolutions -------------------------------------------------------------------------------
+// groups: of features; 1: one.
+static char *conv_text(const char *type, u32 size, u32 features, u32 groups, bool dilated) {
+  char more[48] = "";
+  if (groups > 1) snprintf(more, sizeof more, ", feature_group_count=%u", groups);
+  return hs_format("HloModule conv\nENTRY e {\n  p = %s[1,%u,%u,%u] parameter(0)\n"
+                   "  q = %s[3,3,%u,%u] parameter(1)\n"
+                   "  ROOT r = %s[1,%u,%u,%u] convolution(p, q), window={size=3x3 %s}, "
+                   "dim_labels=b01f_01io->b01f%s\n}\n",
+                   type, size, size, features, type, features / groups, features, type, size, size,
+                   features, dilated ? "pad=2_2x2_2 rhs_dilate=2x2" : "pad=1_1x1_1", more);
+}
+
+// The gradient of the weights of such a convolution, as JAX writes it.
+static char *weights_text(u32 size, u32 features) {
+  return hs_format("HloModule conv\nENTRY e {\n  p = f32[2,%u,%u,%u] parameter(0)\n"
+                   "  q = f32[2,%u,%u,%u] parameter(1)\n"
+                   "  ROOT r = f32[3,3,%u,%u] convolution(p, q), window={size=%ux%u pad=1_1x1_1}, "
+                   "dim_labels=f01b_i01o->01bf\n}\n",
+                   size, size, features, size, size, features, features, features, size, size);
+}
+
+enum { CONV_PLAIN, CONV_BF16, CONV_GROUPED, CONV_WEIGHTS, CONV_DILATED, CONV_GROUPS };
+static const u32 conv_sizes[][2] = {{8, 8}, {16, 16}, {32, 32}, {40, 48}};
+
+static char *conv_form_text(const void *arg, u32 k) {
+  u32 form = *(const u32 *)arg, size = conv_sizes[k][0], n = conv_sizes[k][1];
+  if (form == CONV_WEIGHTS) return weights_text(size, n);
+  u32 groups = form == CONV_GROUPED ? n : form == CONV_GROUPS ? n / 8 : 1;
+  return conv_text(form == CONV_BF16 ? "bf16" : "f32", size, n, groups, form == CONV_DILATED);
+}
+
+static hs_status measure_convolutions(bench *b) {
+  prof_calibration *c = b->c;
+  double base = c->kernel_s + c->run_s, s;
+  say(b, "convolutions");
+  HS_TRY(time_of(b, 1, conv_text("f32", 4, 2, 1, false), &s));
+  c->convolution_s = HS_MAX(above(s, base), LEAST_S);
+  base += c->convolution_s;
+  prof_curve *const curves[] = {c->convolution,         c->convolution_bf16,
+                                c->convolution_grouped, c->convolution_weights,
+                                c->convolution_dilated, c->convolution_groups};
+  for (u32 form = 0; form < HS_COUNT(curves); form++) {
+    double flops[HS_COUNT(conv_sizes)];
+    for (u32 k = 0; k < HS_COUNT(conv_sizes); k++) {
+      double size = conv_sizes[k][0], n = conv_sizes[k][1];
+      flops[k] = 18 * size * size * n * (form == CONV_GROUPED ? 1 : form == CONV_GROUPS ? 8 : n);
+      if (form == CONV_WEIGHTS) flops[k] *= 2;
+    }
+    HS_TRY(measure_curve(b, conv_form_text, &form, HS_COUNT(conv_sizes), flops, base, NULL,
+                         curves[form]));
+  }
+  return HS_GOOD;
+}
+
+// ---- all of it ----------------------------------------------------------------------------------
+hs_status calibrate_machine(backend_context *context, u32 threads, calibrate_progress *progress,
+                            void *arg, prof_calibration *out) {
+  u64 begin = hs_now_ns();
+  long cores = sysconf(_SC_NPROCESSORS_ONLN);
+  u32 n = threads ? threads : (u32)HS_MAX(cores, 1);
+  *out = (prof_calibration){.threads = n};
+  prof_calibration_key(out->key, "cpu", HLOSH_VERSION, n);
+  bench b = {.context = context, .threads = n, .progress = progress, .arg = arg, .c = out};
+  HS_TRY(measure_calls(&b));
+  HS_TRY(measure_stream(&b));
+  HS_TRY(measure_ops(&b));
+  HS_TRY(measure_loops(&b));
+  HS_TRY(measure_indexed(&b));
+  HS_TRY(measure_others(&b));
+  HS_TRY(measure_products(&b));
+  HS_TRY(measure_convolutions(&b));
+  out->seconds = (double)(hs_now_ns() - begin) * 1e-9;
+  return HS_GOOD;
+}
+
+static void make_folders(const char *path) {
+  char *s = hs_strdup(path);
+  for (char *p = s + 1; *p; p++)
+    if (*p == '/') {
+      *p = 0;
+      (void)mkdir(s, 0700);  // writing the file says what is wrong
+      *p = '/';
+    }
+  hs_free(s);
+}
+
+hs_status calibrate_save(const prof_calibration *c, char **path) {
+  *path = prof_calibration_path(c->key);
+  if (!*path)
+    return hs_fail(HS_E_IO, "no place for the calibration: neither XDG_CACHE_HOME nor HOME");
+  make_folders(*path);
+  hs_buf text = {0};
+  prof_calibration_print(c, &text);
+  hs_status s = hs_write_file(*path, text.p, text.n, false);
+  hs_buf_free(&text);
+  return s;
+}

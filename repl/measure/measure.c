@@ -1,0 +1,492 @@
+// measure.c — speedup, versus: what do the passes gain? `speedup` measures (or estimates) the
+// module as loaded with one kernel per instruction, as loaded and compiled as a whole, after passes
+// run by hand, and after the tuned pipeline, and prints one table of time and memory with the
+// saving. `versus` compares two versions.
+//
+// Invariants: a column is measured, estimated, or says why it failed; a ratio comes with its
+// interval and a verdict, and below the verdict "too noisy" no figure is printed that the
+// measurement does not support; a program whose results differ from the baseline's is reported as
+// such; an unknown figure is "-" in text and null in JSON, never 0.
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "core/analysis/agree.h"
+#include "profiler/units.h"
+#include "repl/measure/subject.h"
+#include "repl/shell/exec.h"
+#include "repl/shell/plugin.h"
+#include "repl/shell/target.h"
+
+// ---- the table ----------------------------------------------------------------------------------
+
+static double percent(double part, double whole) { return whole > 0 ? 100 * part / whole : 0; }
+
+static const char *ms_text(char buf[32], double ms) {
+  if (ms < 0) return "-";
+  return repl_time(buf, ms * 1e-3);
+}
+
+// "2.03x +-1.2 %"; "~2x, noisy" when the interval is too wide for a third digit.
+static const char *ratio_text(char buf[32], prof_interval r, bool estimated) {
+  if (!(r.value > 0)) snprintf(buf, 32, "-");
+  else if (estimated) prof_ratio_text(buf, r.value);
+  else if (prof_judge(r) == PROF_TOO_NOISY) snprintf(buf, 32, "~%.1gx, too noisy", r.value);
+  else {
+    char x[32];
+    snprintf(buf, 32, "%.16s +-%.1f %%", prof_ratio_text(x, r.value), 100 * prof_half_width(r));
+  }
+  return buf;
+}
+
+static const char *bytes_or_dash(char buf[32], i64 bytes) {
+  return bytes < 0 ? "-" : repl_bytes(buf, (double)bytes);
+}
+
+// A line of the table: title, one cell per subject.
+static void row(repl_cmd *c, const char *title, const char *const *cells, u32 n) {
+  hs_buf b = {0};
+  hs_buf_puts(&b, "  ");
+  repl_pad(&b, title, 20);
+  for (u32 k = 0; k < n; k++) repl_pad(&b, cells[k], -21);
+  repl_say(c->out, "%s\n", hs_buf_cstr(&b));
+  hs_buf_free(&b);
+}
+
+typedef struct cells {
+  char text[MAX_SUBJECTS][64];
+  const char *p[MAX_SUBJECTS];
+} cells;
+
+static void say_table(repl_cmd *c, const subject *x, u32 n) {
+  cells t = {0};
+  char a[32], b[32];
+#define ROW(title, ...)                                     \
+  do {                                                      \
+    for (u32 k = 0; k < n; k++) {                           \
+      if (hs_ok(x[k].failed)) {                             \
+        snprintf(t.text[k], sizeof t.text[k], __VA_ARGS__); \
+      } else {                                              \
+        snprintf(t.text[k], sizeof t.text[k], "failed");    \
+      }                                                     \
+      t.p[k] = t.text[k];                                   \
+    }                                                       \
+    row(c, title, t.p, n);                                  \
+  } while (0)
+  bool est = x[0].estimated;
+  for (u32 k = 0; k < n; k++) t.p[k] = x[k].label;
+  row(c, "", t.p, n);
+  ROW(est ? "time, estimated" : "time, median", "%s", ms_text(a, x[k].median.value));
+  if (!est) {
+    ROW("  95 % interval", "%s..%s", ms_text(a, x[k].median.low), ms_text(b, x[k].median.high));
+    ROW("  p10 .. p90", "%s..%s", ms_text(a, x[k].stats.p10), ms_text(b, x[k].stats.p90));
+    ROW("  runs", "%u", x[k].stats.n);
+  }
+  ROW("times as fast", "%s", ratio_text(a, x[k].ratio, est));
+  ROW(est ? "  of it launches" : "dispatch", "%s", ms_text(a, x[k].dispatch_ms));
+  if (!est) {
+    ROW("first run", "%s", ms_text(a, x[k].first_ms));
+    ROW("compile", "%s", ms_text(a, x[k].compile_ms));
+  }
+  ROW("kernels", "%u", x[k].kernels);
+  ROW("bytes moved (est)", "%s", repl_bytes(a, x[k].bytes_moved));
+  ROW("arguments", "%s", bytes_or_dash(a, x[k].argument_bytes));
+  ROW("outputs", "%s", bytes_or_dash(a, x[k].output_bytes));
+  ROW("  reusing arguments", "%s", bytes_or_dash(a, x[k].alias_bytes));
+  ROW("temporaries", "%s", bytes_or_dash(a, x[k].temp_bytes));
+  ROW("peak", "%s", bytes_or_dash(a, x[k].peak_bytes));
+#undef ROW
+}
+
+static void json_ms(repl_json *j, const char *key, double ms) {
+  if (ms < 0 || !isfinite(ms)) repl_json_null(j, key);
+  else repl_json_num(j, key, ms);
+}
+
+static void json_bytes(repl_json *j, const char *key, i64 v) {
+  if (v < 0) repl_json_null(j, key);
+  else repl_json_int(j, key, v);
+}
+
+// Against the first subject; null for that one itself and where it failed.
+static void json_ratio(repl_json *j, const subject *x) {
+  bool known = x->ratio.value > 0;
+  json_ms(j, "speedup", known ? x->ratio.value : -1);
+  json_ms(j, "speedup_low", known && !x->estimated ? x->ratio.low : -1);
+  json_ms(j, "speedup_high", known && !x->estimated ? x->ratio.high : -1);
+  if (known && !x->estimated) repl_json_str(j, "verdict", prof_verdict_text(prof_judge(x->ratio)));
+  else repl_json_null(j, "verdict");
+}
+
+static void json_subject(repl_cmd *c, repl_json *doc, const subject *x, const char *device) {
+  repl_json *j = repl_json_object(doc, x->key);
+  bool est = x->estimated;
+  repl_json_str(j, "source", est ? "estimated" : "measured");
+  repl_json_str(j, "version", x->version);
+  repl_json_str(j, "device", device);
+  if (est) repl_json_null(j, "threads");
+  else
+    repl_json_int(j, "threads",
+                  c->s->set.threads ? (i64)c->s->set.threads : sysconf(_SC_NPROCESSORS_ONLN));
+  if (!hs_ok(x->failed)) {
+    repl_json *e = repl_json_object(j, "error");
+    repl_json_str(e, "code", hs_code_text(x->failed.err->code));
+    repl_json_str(e, "message", x->failed.err->message);
+    return;
+  }
+  json_ms(j, "time_ms", x->median.value);
+  repl_json *interval = est ? NULL : repl_json_array(j, "interval_ms");
+  if (est) repl_json_null(j, "interval_ms");
+  repl_json_num(interval, NULL, x->median.low);
+  repl_json_num(interval, NULL, x->median.high);
+  json_ms(j, "time_p10_ms", est ? -1 : x->stats.p10);
+  json_ms(j, "time_p90_ms", est ? -1 : x->stats.p90);
+  json_ms(j, "time_p99_ms", est ? -1 : x->stats.p99);
+  json_ms(j, "time_max_ms", est ? -1 : x->stats.max);
+  if (est) repl_json_null(j, "runs");
+  else repl_json_int(j, "runs", x->stats.n);
+  if (est) repl_json_null(j, "outliers");
+  else repl_json_int(j, "outliers", x->stats.outliers);
+  json_ratio(j, x);
+  json_ms(j, "compile_ms", x->compile_ms);
+  json_ms(j, "compile_cpu_ms", x->compile_cpu_ms);
+  json_bytes(j, "compile_peak_bytes", x->compile_peak_bytes);
+  json_ms(j, "first_run_ms", x->first_ms);
+  json_ms(j, "dispatch_ms", x->dispatch_ms);
+  json_ms(j, "transfer_ms", x->transfer_ms);
+  repl_json_int(j, "kernels", x->kernels);
+  repl_json_num(j, "bytes_moved", x->bytes_moved);
+  json_bytes(j, "argument_bytes", x->argument_bytes);
+  json_bytes(j, "output_bytes", x->output_bytes);
+  json_bytes(j, "alias_bytes", x->alias_bytes);
+  json_bytes(j, "temp_bytes", x->temp_bytes);
+  json_bytes(j, "peak_bytes", x->peak_bytes);
+  repl_json_null(j, "joules");
+}
+
+// The verdict in words: "optimized is 2.03x as fast as baseline (between 2.01x and 2.06x)".
+static void say_verdict(repl_cmd *c, const subject *base, const subject *x) {
+  prof_interval r = x->ratio;
+  char lo[32], hi[32], now[32];
+  switch (prof_judge(r)) {
+  case PROF_TOO_NOISY:
+    repl_say(c->out, "    %s against %s: too noisy to say (between %s and %s as fast)\n", x->label,
+             base->label, prof_ratio_text(lo, r.low), prof_ratio_text(hi, r.high));
+    break;
+  case PROF_SAME:
+    repl_say(c->out, "    %s is as fast as %s (between %s and %s)\n", x->label, base->label,
+             prof_ratio_text(lo, r.low), prof_ratio_text(hi, r.high));
+    break;
+  default:
+    repl_say(c->out, "    %s is %s as fast as %s (between %s and %s)\n", x->label,
+             prof_ratio_text(now, r.value), base->label, prof_ratio_text(lo, r.low),
+             prof_ratio_text(hi, r.high));
+  }
+}
+
+// base, plain, opt: none failed. Memory is compared with the module compiled as a whole (plain):
+// the baseline keeps every value in a buffer of its own, and what sharing them saves is no
+// optimization.
+static void say_saving(repl_cmd *c, const subject *base, const subject *plain, const subject *opt) {
+  double t0 = base->median.value, t1 = opt->median.value;
+  double m0 = (double)plain->peak_bytes, m1 = (double)opt->peak_bytes;
+  char a[32], b[32], d[32];
+  repl_say(c->out, "\n  saved by optimizing (baseline -> optimized)\n");
+  if (!base->estimated) say_verdict(c, base, opt);
+  prof_verdict v = prof_judge(opt->ratio);
+  if (base->estimated || v == PROF_FASTER || v == PROF_SLOWER)
+    repl_say(c->out, "    time    %s -> %s: %s %s, %.1f %%\n", ms_text(a, t0), ms_text(b, t1),
+             ms_text(d, fabs(t0 - t1)), t1 > t0 ? "more" : "less", fabs(percent(t0 - t1, t0)));
+  repl_say(c->out, "    memory  %s -> %s: %s %s, %.1f %% (buffers shared on both sides)\n",
+           repl_bytes(a, m0), repl_bytes(b, m1), repl_bytes(d, fabs(m0 - m1)),
+           m1 > m0 ? "more" : "less", fabs(percent(m0 - m1, m0)));
+  if (opt->estimated) repl_json_null(c->doc, "verdict");
+  else repl_json_str(c->doc, "verdict", prof_verdict_text(v));
+  repl_json *j = repl_json_object(c->doc, "saving");
+  json_ratio(j, opt);
+  repl_json_num(j, "time_ms", t0 - t1);
+  repl_json_num(j, "time_percent", percent(t0 - t1, t0));
+  repl_json_num(j, "memory_bytes", m0 - m1);
+  repl_json_num(j, "memory_percent", percent(m0 - m1, m0));
+}
+
+// Remembered for `savings` and `assert`.
+static void keep_measurement(repl_cmd *c, const subject *base, const subject *plain,
+                             const subject *opt, const pass_log *log, const char *device) {
+  repl_measurement m = {.known = true,
+                        .estimated = opt->estimated,
+                        .ms = base->median.value,
+                        .opt_ms = opt->median.value,
+                        .ratio = opt->ratio,
+                        .extra_ms = -1,
+                        .peak = plain->peak_bytes,
+                        .opt_peak = opt->peak_bytes};
+  if (base->compile_ms >= 0 && opt->compile_ms >= 0) {
+    m.extra_ms = opt->compile_ms - base->compile_ms;
+    for (size_t k = 0; k < log->n; k++) m.extra_ms += log->v[k].ms;
+  }
+  snprintf(m.device, sizeof m.device, "%s", device);
+  snprintf(m.what, sizeof m.what, "%s -> %s", base->label, opt->label);
+  c->mod->measured = m;
+}
+
+static void json_noise(repl_json *j, const prof_noise *n) {
+  repl_json_int(j, "cores", n->cores);
+  json_ms(j, "busy_cores", n->busy);
+  json_ms(j, "steal", n->steal);
+  json_ms(j, "kernel_spread", n->spread);
+  json_ms(j, "ghz", n->ghz);
+  repl_json_bool(j, "loud", prof_noise_loud(n));
+}
+
+// How much the machine can be trusted, and for how long it was asked.
+static void say_noise(repl_cmd *c, const comparison *m) {
+  hs_buf b = {0};
+  prof_noise_text(&m->noise, &b);
+  char t[32];
+  repl_say(c->out, "\n  %u rounds in %s on a machine with %s\n", m->trial.rounds,
+           repl_time(t, m->trial.seconds), hs_buf_cstr(&b));
+  if (prof_noise_loud(&m->noise))
+    repl_say(c->out, "  the machine is not quiet: stop other work, or ask for more with --until\n");
+  if (!m->trial.reached)
+    repl_say(c->out,
+             "  the widest interval is +-%.1f %%, not what --until asks for: more --seconds "
+             "or a quieter machine\n",
+             100 * m->trial.width);
+  hs_buf_free(&b);
+  repl_json *j = repl_json_object(c->doc, "noise");
+  repl_json_int(j, "rounds", m->trial.rounds);
+  repl_json_num(j, "seconds", m->trial.seconds);
+  repl_json_num(j, "width", isfinite(m->trial.width) ? m->trial.width : -1);
+  repl_json_bool(j, "reached", m->trial.reached);
+  json_noise(j, &m->noise);
+}
+
+hs_status cmd_noise(repl_cmd *c) {
+  double seconds = 0.5;
+  if (repl_flag(c, "--seconds"))
+    HS_TRY(repl_arg_num(c, "--seconds", repl_flag(c, "--seconds"), &seconds));
+  if (!(seconds > 0 && seconds <= 60))
+    return repl_usage_error(c, "--seconds is above 0 and at most 60");
+  prof_noise n = prof_noise_measure(seconds);
+  hs_buf b = {0};
+  prof_noise_text(&n, &b);
+  repl_say(c->out, "%s\n%s\n", hs_buf_cstr(&b),
+           prof_noise_loud(&n) ? "not quiet: times measured now are not to be relied on"
+                               : "quiet enough to measure");
+  hs_buf_free(&b);
+  json_noise(c->doc, &n);
+  return HS_GOOD;
+}
+
+// Changes of the totals by each pass; passes that changed nothing are counted in one line.
+static void say_passes(repl_cmd *c, const pass_log *log) {
+  repl_json *list = repl_json_array(c->doc, "passes");
+  u32 idle = 0, shown = 0;
+  for (size_t k = 0; k < log->n; k++) {
+    const pass_result *r = &log->v[k];
+    repl_json *j = repl_json_object(list, NULL);
+    repl_json_str(j, "name", r->pass);
+    repl_json_num(j, "instructions",
+                  (double)r->after.instructions - (double)r->before.instructions);
+    repl_json_num(j, "flops", r->after.flops - r->before.flops);
+    repl_json_num(j, "bytes", r->after.bytes - r->before.bytes);
+    repl_json_num(j, "peak_bytes", (double)(r->after.peak_bytes - r->before.peak_bytes));
+    repl_json_num(j, "ms", r->ms);
+    if (!r->changed) {
+      idle++;
+      continue;
+    }
+    if (!shown++)
+      repl_say(c->out, "\n  change by each pass (estimated)\n    %-34s %12s %10s %10s %10s %10s\n",
+               "pass", "instructions", "kernels", "bytes", "peak", "ms");
+    char a[32], b[32], bytes[40], peak[40];
+    double db = r->after.bytes - r->before.bytes,
+           dp = (double)(r->after.peak_bytes - r->before.peak_bytes);
+    snprintf(bytes, sizeof bytes, "%s%s", db < 0 ? "-" : "+", repl_bytes(a, fabs(db)));
+    snprintf(peak, sizeof peak, "%s%s", dp < 0 ? "-" : "+", repl_bytes(b, fabs(dp)));
+    repl_say(c->out, "    %-34s %+12d %+10d %10s %10s %10.2f\n", r->pass,
+             (int)r->after.instructions - (int)r->before.instructions,
+             (int)r->after.kernels - (int)r->before.kernels, db == 0 ? "0" : bytes,
+             dp == 0 ? "0" : peak, r->ms);
+  }
+  if (idle) repl_say(c->out, "    (%u pass%s changed nothing)\n", idle, idle == 1 ? "" : "es");
+}
+
+// Results of the programs must agree with the baseline's: E_DIFFER names the first that does not.
+static hs_status say_agreement(repl_cmd *c, const subject *x, u32 n) {
+  hlo_tolerance tol = hlo_near(c->s->set.abs_error, c->s->set.rel_error);
+  for (u32 k = 1; k < n; k++) {
+    if (!x[0].result || !x[k].result) continue;
+    hs_status s = hlo_agree(c->m->entry->root, x[0].result, x[k].result, tol);
+    if (!hs_ok(s))
+      return hs_with_note(
+          s,
+          "the results of \"%s\" differ from the baseline's: its times are not comparable; "
+          "`check` and `bisect` find the cause",
+          x[k].label);
+  }
+  if (x[0].result) {
+    const hlo_shape *first = hlo_shape_leaf(x[0].result->shape, 0);
+    tol = hlo_tolerance_for(first ? first->dtype : HLO_F32, tol);
+    repl_say(c->out, "\n  results of all rows agree (abs %g, rel %g)\n", tol.abs, tol.rel);
+  }
+  repl_json_bool(c->doc, "results_agree", true);
+  return HS_GOOD;
+}
+
+// ---- speedup ------------------------------------------------------------------------------------
+
+static hs_status make_subjects(repl_cmd *c, const char *pipeline, subject *x, u32 *n,
+                               pass_log *log) {
+  const repl_version *loaded = repl_base(c->mod);
+  *n = 0;
+  x[(*n)++] = (subject){
+      .key = "baseline", .label = "baseline", .per_instruction = true, .version = hs_strdup("0")};
+  x[(*n)++] = (subject){.key = "unoptimized", .label = "unoptimized", .version = hs_strdup("0")};
+  if (c->mod->at->number != 0)
+    x[(*n)++] = (subject){
+        .key = "current", .label = "current", .version = hs_format("%u", c->mod->at->number)};
+  x[(*n)++] =
+      (subject){.key = "optimized", .label = "optimized", .version = hs_format("0+%s", pipeline)};
+  for (u32 k = 0; k < *n; k++)
+    HS_TRY(repl_runnable(c, strcmp(x[k].key, "current") ? loaded : c->mod->at, false, &x[k].m));
+  pass_run_options o = pass_run_default();
+  o.measure = true;
+  repl_note(c->out, "running the %s pipeline ...", pipeline);
+  const pass_pipeline *known = pipeline_find(c->s->passes, pipeline);
+  HS_TRY(pipeline_run(x[*n - 1].m, known ? known->text : pipeline, &o, log));
+  for (u32 k = 0; k < *n; k++) x[k].be = c->s->be;
+  return HS_GOOD;
+}
+
+// The backends with real XLA to compare with: none, one, or jaxlib and the plug-in.
+static hs_status find_peers(repl_cmd *c, const backend *peer[2]) {
+  const char *name = repl_flag(c, "--peer");
+  bool both = name && strcmp(name, "both") == 0;
+  peer[0] = c->s->xla;
+  peer[1] = both ? backend_with(BACKEND_PLUGIN) : NULL;
+  if (both) peer[0] = backend_with(BACKEND_PYTHON);
+  else if (name && strcmp(name, "none") == 0) peer[0] = NULL;
+  else if (name) {
+    peer[0] = strcmp(name, "auto") == 0 ? repl_xla_peer(c->s) : backend_find(name);
+    if (!peer[0] || !backend_has(peer[0], BACKEND_XLA))
+      return repl_usage_error(c, "--peer is auto, jax, pjrt, both or none, not \"%s\"", name);
+  }
+  for (u32 k = 0; name && k < 2 && peer[k]; k++) HS_TRY(repl_backend_usable(c->s, peer[k]));
+  return HS_GOOD;
+}
+
+// Real XLA has rows of its own: its passes and its code, and where it is a plug-in alone its code
+// for what our passes made, so that the gain by passes and the gain by code generation are
+// separate.
+static hs_status add_xla(repl_cmd *c, const hlo_module *optimized, const char *pipeline, subject *x,
+                         u32 *n) {
+  const backend *peer[2];
+  HS_TRY(find_peers(c, peer));
+  for (u32 k = 0; k < 2; k++) {
+    const backend *be = peer[k];
+    if (!be || be == c->s->be) continue;
+    x[(*n)++] = (subject){.key = k ? "xla_plugin" : "xla",
+                          .label = k ? "xla plug-in" : "xla",
+                          .version = hs_strdup("0"),
+                          .be = be,
+                          .optional = true};
+    HS_TRY(repl_runnable(c, repl_base(c->mod), false, &x[*n - 1].m));
+    if (k || !backend_has(be, BACKEND_PLUGIN)) continue;
+    x[*n] = (subject){.key = "xla_codegen",
+                      .label = "xla code, our passes",
+                      .version = hs_format("0+%s", pipeline),
+                      .be = be,
+                      .optional = true,
+                      .backend_only = true};
+    x[*n].m = hlo_module_clone(optimized, optimized->name);
+    hlo_journal_disable(x[*n].m);
+    ++*n;
+  }
+  return HS_GOOD;
+}
+
+hs_status cmd_speedup(repl_cmd *c) {
+  const char *pipeline = repl_flag(c, "--pipeline") ? repl_flag(c, "--pipeline") : "tuned";
+  const char *on = repl_flag(c, "--on");
+  const prof_device *device = NULL;
+  if (on) HS_TRY(repl_find_device(c, on, &device));
+  prof_trial_options o;
+  HS_TRY(comparison_options(c, 6, &o));
+  if (!device) HS_TRY(repl_inputs(c));
+  comparison m = {0};
+  pass_log log = {0};
+  hs_status s = make_subjects(c, pipeline, m.x, &m.n, &log);
+  u32 ours = m.n;
+  if (hs_ok(s) && !device) s = add_xla(c, m.x[ours - 1].m, pipeline, m.x, &m.n);
+  if (hs_ok(s)) s = device ? comparison_estimate(&m, device) : comparison_measure(c, &m, &o);
+  if (hs_ok(s)) {
+    const char *where = device ? device->name : c->s->be->name;
+    repl_say(c->out, "%s on %s%s%s%s\n", c->m->name, where, device ? " (estimated, " : "",
+             device ? repl_device_origin(device) : "", device ? ")" : "");
+    for (u32 k = 0; device && k < m.n; k++) {
+      char a[32], b[32];
+      if (m.x[k].peak_bytes > device->memory_bytes)
+        repl_say(c->out, "%s does not fit in %s: it needs %s\n", m.x[k].label,
+                 repl_bytes(a, (double)device->memory_bytes),
+                 repl_bytes(b, (double)m.x[k].peak_bytes));
+    }
+    say_table(c, m.x, m.n);
+    for (u32 k = 0; k < m.n; k++) {
+      char *xla = k < ours ? NULL : repl_xla_text(c->s, m.x[k].be, m.x[k].exe);
+      json_subject(c, c->doc, &m.x[k], xla ? xla : where);
+      hs_free(xla);
+    }
+    if (m.n > ours) repl_say_plugin_line(c, m.x[ours].be, m.x[ours].exe);
+    const subject *base = &m.x[0], *plain = &m.x[1], *opt = &m.x[ours - 1];
+    if (hs_ok(base->failed) && hs_ok(plain->failed) && hs_ok(opt->failed)) {
+      say_saving(c, base, plain, opt);
+      keep_measurement(c, base, plain, opt, &log, where);
+    }
+    if (!device) say_noise(c, &m);
+    say_passes(c, &log);
+    s = say_agreement(c, m.x, m.n);
+    if (hs_ok(s)) s = comparison_failures(&m);
+  }
+  comparison_free(&m);
+  hs_vec_free(&log);
+  return s;
+}
+
+// ---- versus -------------------------------------------------------------------------------------
+
+static hs_status take_version(repl_cmd *c, const char *name, subject *x) {
+  repl_version *v = repl_version_find(c->mod, name);
+  if (!v) return hs_fail(HS_E_NO_HISTORY, "no version \"%s\"; `history` lists them", name);
+  *x = (subject){.label = name, .version = hs_format("%u", v->number), .be = c->s->be};
+  return repl_runnable(c, v, false, &x->m);
+}
+
+hs_status cmd_versus(repl_cmd *c) {
+  prof_trial_options o;
+  HS_TRY(comparison_options(c, 3, &o));
+  HS_TRY(repl_inputs(c));
+  comparison m = {.n = 2};
+  hs_status s = take_version(c, repl_arg(c, 0), &m.x[0]);
+  if (hs_ok(s)) s = take_version(c, repl_arg(c, 1), &m.x[1]);
+  m.x[0].key = "a", m.x[1].key = "b";
+  if (hs_ok(s)) s = comparison_measure(c, &m, &o);
+  if (hs_ok(s)) {
+    say_table(c, m.x, 2);
+    for (u32 k = 0; k < 2; k++) json_subject(c, c->doc, &m.x[k], c->s->be->name);
+    if (m.x[1].ratio.value > 0) {
+      repl_say(c->out, "\n");
+      say_verdict(c, &m.x[0], &m.x[1]);
+      repl_json_num(c->doc, "ratio", m.x[1].ratio.value);
+      prof_verdict v = prof_judge(m.x[1].ratio);
+      repl_json_bool(c->doc, "distinguishable", v == PROF_FASTER || v == PROF_SLOWER);
+    }
+    say_noise(c, &m);
+    s = say_agreement(c, m.x, 2);
+    if (hs_ok(s)) s = comparison_failures(&m);
+  }
+  comparison_free(&m);
+  return s;
+}

@@ -1,0 +1,98 @@
+// profile.c: where the time of a run goes, kernel by kernel (kernels.h), beside the roof of the
+// device of `target` and its estimate. What the rows leave of a run is named: time between kernels;
+// and what the probes cost is said where it is more than 2 %.
+#include <math.h>
+#include <stdio.h>
+
+#include "repl/measure/kernels.h"
+
+static double percent(double part, double whole) { return whole > 0 ? 100 * part / whole : 0; }
+
+static void say_row(repl_cmd *c, const kernel_row *r, double whole) {
+  char t[32], lo[32], hi[32], e[32], span[72], calls[32];
+  snprintf(span, sizeof span, "%s..%s", repl_time(lo, r->t.p10 * 1e-3),
+           repl_time(hi, r->t.p90 * 1e-3));
+  repl_count(calls, r->calls);
+  double ms = r->t.median;
+  repl_say(c->out, "%-28.28s %-16.16s %6s %9s %20s %5.1f%% %8.2f %8.2f %5.1f%% %-8s %9s\n", r->key,
+           r->kind, calls, repl_time(t, ms * 1e-3), span, percent(ms, whole),
+           ms > 0 ? r->bytes / ms * 1e-6 : 0, ms > 0 ? r->flops / ms * 1e-6 : 0,
+           percent(r->roof_ms, ms), kernel_bound(r), repl_time(e, r->estimated_ms * 1e-3));
+}
+
+static void json_row(repl_json *list, const char *by, const kernel_row *r, double whole) {
+  repl_json *j = repl_json_object(list, NULL);
+  repl_json_str(j, strcmp(by, "kernel") == 0 ? "name" : by, r->key);
+  repl_json_str(j, "kind", r->kind);
+  repl_json_int(j, "kernels", r->kernels);
+  repl_json_num(j, "calls", r->calls);
+  repl_json_num(j, "measured_ms", r->t.median);
+  repl_json_num(j, "p10_ms", r->t.p10);
+  repl_json_num(j, "p90_ms", r->t.p90);
+  repl_json_num(j, "share", percent(r->t.median, whole) / 100);
+  repl_json_num(j, "bytes", r->bytes);
+  repl_json_num(j, "flops", r->flops);
+  repl_json_num(j, "roof_ms", r->roof_ms);
+  repl_json_str(j, "bound", kernel_bound(r));
+  repl_json_num(j, "estimated_ms", r->estimated_ms);
+}
+
+// What the rows come to, and where the rest of a run is.
+static void say_sum(repl_cmd *c, const kernel_run *p, const kernel_row *rows, u32 n) {
+  const prof_recording *rec = p->rec;
+  double kernels = 0, estimated = 0, error = 0;
+  for (u32 k = 0; k < n; k++) {
+    kernels += rows[k].t.median;
+    estimated += rows[k].estimated_ms;
+    error += fabs(rows[k].estimated_ms - rows[k].t.median);
+  }
+  prof_stats probed = prof_recorded_run(rec),
+             plain = prof_summarize(p->result.timing.samples_ms, p->result.timing.runs),
+             raw = prof_summarize(rec->run_ms, rec->nruns);
+  double between = fmax(probed.median - kernels, 0), overhead = raw.median / plain.median - 1;
+  char a[32], b[32], d[32], e[32];
+  repl_say(c->out, "a run takes %s: %s in %u kernels (%.1f %%), %s between them\n",
+           repl_time(a, probed.median * 1e-3), repl_time(b, kernels * 1e-3), rec->nkernels,
+           percent(kernels, probed.median), repl_time(d, between * 1e-3));
+  repl_say(c->out, "%u runs with probes of %s a kernel%s, %u without: %s\n", rec->nruns,
+           repl_time(a, rec->probe_ns * 1e-9), overhead > 0.02 ? ", which slow it down" : "",
+           p->result.timing.runs, repl_time(b, plain.median * 1e-3));
+  repl_say(c->out, "estimated for %s: %s, which is off by %.0f %% kernel by kernel\n",
+           c->s->target->name, repl_time(e, estimated * 1e-3), percent(error, kernels));
+  repl_json_num(c->doc, "measured_ms", kernels);
+  repl_json_num(c->doc, "between_ms", between);
+  repl_json_num(c->doc, "probed_run_ms", probed.median);
+  repl_json_num(c->doc, "run_ms", plain.median);
+  repl_json_num(c->doc, "probe_ns", rec->probe_ns);
+  repl_json_num(c->doc, "overhead", overhead);
+  repl_json_int(c->doc, "runs", rec->nruns);
+  repl_json_num(c->doc, "estimated_ms", estimated);
+  repl_json_str(c->doc, "device", c->s->target->name);
+}
+
+hs_status cmd_profile(repl_cmd *c) {
+  static const char *const groupings[] = {"kernel", "opcode", "scope", "source", "pass"};
+  double top = 20;
+  const char *by = repl_flag(c, "--by") ? repl_flag(c, "--by") : "kernel";
+  bool known = false;
+  for (size_t k = 0; k < HS_COUNT(groupings); k++) known |= strcmp(by, groupings[k]) == 0;
+  if (!known) return repl_usage_error(c, "--by is kernel, opcode, scope, source or pass");
+  if (repl_flag(c, "-n")) HS_TRY(repl_arg_num(c, "-n", repl_flag(c, "-n"), &top));
+  kernel_run p;
+  HS_TRY(kernels_record(c, &p));
+  u32 n, shown = (u32)HS_MIN(HS_MAX(top, 1), 1e9);
+  kernel_row *rows = kernels_rows(c, &p, by, &n);
+  double whole = prof_recorded_run(p.rec).median;
+  repl_say(c->out, "%-28s %-16s %6s %9s %20s %6s %8s %8s %6s %-8s %9s\n", by, "kind", "calls",
+           "time", "p10..p90", "share", "GB/s", "GFLOP/s", "roof", "bound by", "estimate");
+  repl_json *list = repl_json_array(c->doc, "kernels");
+  repl_json_str(c->doc, "by", by);
+  for (u32 k = 0; k < n; k++) {
+    if (k < shown) say_row(c, &rows[k], whole);
+    json_row(list, by, &rows[k], whole);
+  }
+  if (n > shown) repl_say(c->out, "(%u more; -n=%u shows all)\n", n - shown, n);
+  say_sum(c, &p, rows, n);
+  kernels_free(&p);
+  return HS_GOOD;
+}

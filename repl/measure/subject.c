@@ -1,0 +1,197 @@
+// subject.c — compiling and measuring what `speedup` and `versus` compare. See subject.h.
+//
+// Invariants: a subject is measured, estimated or failed; all measured ones run in the same rounds
+// (profiler/trial.h), so that drift of the machine affects them equally.
+#include "repl/measure/subject.h"
+
+#include <stdlib.h>
+
+#include "repl/shell/exec.h"
+
+static void subject_free(subject *x) {
+  if (x->exe) x->be->release(x->exe);
+  hlo_module_free(x->m);
+  hs_free(x->version);
+  prof_entry_free(&x->trial);
+  hs_status_drop(x->failed);
+  hlo_literal_unref(x->result);
+}
+
+void comparison_free(comparison *c) {
+  for (u32 k = 0; k < c->n; k++) subject_free(&c->x[k]);
+}
+
+static hs_status percentage(repl_cmd *c, const char *text, double *out) {
+  size_t n = strlen(text);
+  bool percent = n && text[n - 1] == '%';
+  char *number = hs_format("%.*s", (int)(n - percent), text);
+  hs_status s = repl_arg_num(c, "--until", number, out);
+  hs_free(number);
+  if (hs_ok(s) && percent) *out /= 100;
+  if (hs_ok(s) && !(*out > 0 && *out < 1))
+    return repl_usage_error(c, "--until is a part of the time, 2%% or 0.02, not \"%s\"", text);
+  return s;
+}
+
+hs_status comparison_options(repl_cmd *c, double seconds, prof_trial_options *out) {
+  *out = (prof_trial_options){.seconds = seconds, .seed = c->s->set.seed};
+  const char *text = repl_flag(c, "--seconds"), *until = repl_flag(c, "--until");
+  if (text) HS_TRY(repl_arg_num(c, "--seconds", text, &out->seconds));
+  if (until) HS_TRY(percentage(c, until, &out->until));
+  i64 rounds = 0;
+  if (repl_flag(c, "--runs"))
+    HS_TRY(repl_arg_int(c, "--runs", repl_flag(c, "--runs"), 1, 1000, &rounds));
+  out->rounds = (u32)rounds;
+  return HS_GOOD;
+}
+
+// ---- one subject --------------------------------------------------------------------------------
+static hs_status subject_compile(repl_cmd *c, subject *x) {
+  backend_options o = repl_backend_options(c->s);
+  o.per_instruction = x->per_instruction;
+  o.backend_only = x->backend_only;
+  HS_TRY(x->be->compile(x->m, &o, &x->exe));
+  const backend_compiled *b = x->be->compiled(x->exe);
+  HS_TRY(repl_refuse_fallback(c, b));
+  x->compile_ms = b->compile_ms;
+  x->compile_cpu_ms = b->compile_cpu_ms;
+  x->compile_peak_bytes = b->compile_peak_bytes ? b->compile_peak_bytes : -1;
+  x->kernels = b->nkernels;
+  for (u32 k = 0; k < b->nkernels; k++) x->bytes_moved += b->kernels[k].bytes;
+  x->argument_bytes = b->argument_bytes;
+  x->output_bytes = b->output_bytes;
+  x->alias_bytes = b->alias_bytes;
+  x->temp_bytes = b->temp_bytes;
+  x->peak_bytes = b->peak_bytes;
+  return HS_GOOD;
+}
+
+static hs_status first_run(repl_cmd *c, subject *x) {
+  backend_run_options o = {.warmup = 1, .min_runs = 1, .max_runs = 1, .want_outputs = true};
+  backend_result r = {0};
+  HS_TRY(x->be->run(x->exe, c->mod->ninputs, c->mod->inputs, &o, &r));
+  x->first_ms = r.timing.first_ms;
+  x->dispatch_ms = r.timing.dispatch_ms;
+  x->transfer_ms = r.timing.transfer_ms;
+  x->result = r.outputs ? hlo_literal_ref(r.outputs) : NULL;
+  backend_result_free(&r);
+  return HS_GOOD;
+}
+
+// ---- all of them --------------------------------------------------------------------------------
+static bool stopped(hs_status s) {
+  hs_code c = s.err->code;
+  return c == HS_E_INTERRUPTED || (c == HS_E_DEADLINE && hs_interrupted());
+}
+
+// Those that did not fail, in order.
+typedef struct contest {
+  repl_cmd *c;
+  subject *alive[MAX_SUBJECTS];
+  u32 n, failed;  // failed: the position of the one whose run failed
+} contest;
+
+static hs_status run_one(void *arg, u32 k, double seconds, prof_samples *out) {
+  contest *t = arg;
+  subject *x = t->alive[k];
+  backend_run_options o = {
+      .min_runs = 1, .max_runs = 1000000, .min_seconds = seconds, .max_seconds = seconds};
+  backend_result r = {0};
+  t->failed = k;
+  HS_TRY(x->be->run(x->exe, t->c->mod->ninputs, t->c->mod->inputs, &o, &r));
+  for (u32 q = 0; q < r.timing.runs; q++) hs_vec_push(out, r.timing.samples_ms[q]);
+  // measured warm, unlike that of the first run
+  x->dispatch_ms = r.timing.dispatch_ms;
+  backend_result_free(&r);
+  t->failed = MAX_SUBJECTS;
+  return HS_GOOD;
+}
+
+// A trial of those that are left; a subject whose run fails is taken out, and the rest start again.
+static hs_status contest_run(contest *t, const prof_trial_options *o, prof_trial *out) {
+  for (;;) {
+    prof_entry e[MAX_SUBJECTS] = {0};
+    t->failed = MAX_SUBJECTS;
+    hs_status s = prof_trial_run(e, t->n, run_one, t, o, out);
+    for (u32 k = 0; k < t->n; k++) {
+      if (hs_ok(s)) t->alive[k]->trial = e[k];
+      else prof_entry_free(&e[k]);
+    }
+    if (hs_ok(s) || stopped(s) || t->failed == MAX_SUBJECTS) return s;
+    t->alive[t->failed]->failed = s;
+    memmove(&t->alive[t->failed], &t->alive[t->failed + 1],
+            (t->n - t->failed - 1) * sizeof *t->alive);
+    if (!--t->n) return HS_GOOD;
+  }
+}
+
+static void take_figures(subject *x, const subject *first) {
+  x->stats = prof_summarize(x->trial.runs.v, (u32)x->trial.runs.n);
+  x->median = prof_median(x->trial.rounds.v, (u32)x->trial.rounds.n);
+  if (x != first && hs_ok(first->failed))
+    x->ratio = prof_ratio(first->trial.rounds.v, x->trial.rounds.v, (u32)x->trial.rounds.n);
+}
+
+hs_status comparison_measure(repl_cmd *c, comparison *m, const prof_trial_options *o) {
+  contest t = {.c = c};
+  // before anything of ours runs
+  m->noise = prof_noise_measure(HS_MIN(0.2, o->seconds / 10));
+  for (u32 k = 0; k < m->n; k++) {
+    subject *x = &m->x[k];
+    repl_note(c->out, "compiling %s ...", x->label);
+    hs_status s = subject_compile(c, x);
+    if (hs_ok(s)) s = first_run(c, x);
+    if (!hs_ok(s) && stopped(s)) return s;
+    if (hs_ok(s)) t.alive[t.n++] = x;
+    else x->failed = s;
+  }
+  if (t.n) {
+    repl_note(c->out, "measuring for %g s ...", o->seconds);
+    HS_TRY(contest_run(&t, o, &m->trial));
+  }
+  for (u32 k = 0; k < t.n; k++) take_figures(t.alive[k], &m->x[0]);
+  return HS_GOOD;
+}
+
+static hs_status estimate_one(subject *x, const prof_device *d) {
+  prof_estimate e;
+  hlo_memory mem;
+  HS_TRY(prof_estimate_module(x->m, d, x->per_instruction, &e));
+  HS_TRY(hlo_memory_estimate(x->m, x->per_instruction, &mem));
+  double ms = e.time_s * 1e3;
+  x->estimated = true;
+  x->stats = prof_summarize(&ms, 1);
+  x->median = (prof_interval){ms, ms, ms};
+  x->kernels = e.kernels;
+  x->bytes_moved = e.bytes;
+  x->dispatch_ms = e.launch_s * 1e3;
+  x->compile_ms = x->compile_cpu_ms = x->first_ms = x->transfer_ms = -1;
+  x->compile_peak_bytes = -1;
+  x->argument_bytes = mem.argument_bytes;
+  x->output_bytes = mem.output_bytes;
+  x->alias_bytes = mem.alias_bytes;
+  x->temp_bytes = mem.temp_bytes;
+  x->peak_bytes = mem.peak_bytes;
+  return HS_GOOD;
+}
+
+hs_status comparison_estimate(comparison *m, const prof_device *d) {
+  for (u32 k = 0; k < m->n; k++) HS_TRY(estimate_one(&m->x[k], d));
+  for (u32 k = 1; k < m->n; k++) {
+    double r = m->x[k].median.value > 0 ? m->x[0].median.value / m->x[k].median.value : 0;
+    m->x[k].ratio = (prof_interval){r, r, r};
+  }
+  return HS_GOOD;
+}
+
+hs_status comparison_failures(const comparison *m) {
+  hs_status all = HS_GOOD;
+  for (u32 k = 0; k < m->n; k++) {
+    const subject *x = &m->x[k];
+    if (hs_ok(x->failed) || x->optional) continue;
+    hs_status s = hs_fail(HS_E_RUN, "%s has no figures: %s", x->label, x->failed.err->message);
+    if (x->failed.err->note) s = hs_with_note(s, "%s", x->failed.err->note);
+    all = hs_ok(all) ? s : hs_chain(all, s);
+  }
+  return all;
+}

@@ -1,0 +1,56 @@
+// subject.h — the programs that `speedup` and `versus` compare: a row each in JSON, a column each
+// in the table.
+#ifndef REPL_CMD_SUBJECT_H
+#define REPL_CMD_SUBJECT_H
+
+#include "profiler/noise.h"
+#include "profiler/prof.h"
+#include "profiler/trial.h"
+#include "repl/cmd/cmd.h"
+
+enum { MAX_SUBJECTS = 8 };
+
+typedef struct subject {
+  const char *key, *label;  // JSON name and column title
+  hlo_module *m;            // owned
+  char *version;            // as users name it, malloc'ed
+  bool per_instruction, estimated;
+  const backend *be;  // that runs it
+  // optional: it may fail without the comparison failing; backend_only: the plug-in only generates
+  // code
+  bool optional, backend_only;
+  hs_status failed;  // why it has no figures; owned
+  backend_exe *exe;
+  prof_entry trial;
+  double first_ms, dispatch_ms, transfer_ms, compile_ms, compile_cpu_ms;
+  prof_stats stats;      // of all runs
+  prof_interval median;  // ms, of the rounds
+  prof_interval ratio;   // time of the first subject ÷ its own; value 0: not known
+  u32 kernels;
+  double bytes_moved;
+  // -1: not known
+  i64 compile_peak_bytes, argument_bytes, output_bytes, alias_bytes, temp_bytes, peak_bytes;
+  hlo_literal *result;
+} subject;
+
+// What is common to all subjects of a comparison.
+typedef struct comparison {
+  subject x[MAX_SUBJECTS];
+  u32 n;
+  prof_trial trial;
+  prof_noise noise;
+} comparison;
+void comparison_free(comparison *);
+
+// --seconds (wall time for all measuring together), --until (2% or 0.02), --runs (rounds at least).
+hs_status comparison_options(repl_cmd *, double seconds, prof_trial_options *out);
+// Compiles every subject, runs each once, measures them against each other, and fills in what was
+// measured. A subject that cannot be compiled or run is `failed`; the others go on. Fails when the
+// user stops it and when no subject is left.
+hs_status comparison_measure(repl_cmd *, comparison *, const prof_trial_options *);
+// Figures from the model of a device, and nothing is run.
+hs_status comparison_estimate(comparison *, const prof_device *);
+// E_RUN, naming the subjects that failed and were not optional.
+hs_status comparison_failures(const comparison *);
+
+#endif
