@@ -1,14 +1,23 @@
 # The second layer of tests/run, which reads this file with its functions: larger samples, other builds, and the recipes of
 # docs/HACKING.md. Everything here builds or takes minutes.
 try "passes keep the meaning (more)" 1800 "$B/tests/passcheck" --from 1000 --generated 1500 -j "$JOBS"
+try "Ctrl-C in every command (more)" 900 sh tests/interrupt 100000 400 deep wide many nested
 if [ -d "$shared/suite" ]; then
   try "passes keep the meaning (suite)" 1800 "$B/tests/passcheck" -j "$JOBS" "$shared/suite"
   try "pass_cases" 600 sh tests/at_least.sh pass_cases 611 tests/pass_cases "$shared/corpus/pass_tests" --pass core -j "$JOBS"
+  has LLVM && try "predicted memory (suite)" 1800 tests/memory "$shared/suite" -j "$JOBS"
+  try "resizes (suite)" 1800 tests/resizes "$shared/suite" --run --least 85 -j "$JOBS"
   try "transcripts" 900 sh tests/at_least.sh transcripts 618 tests/transcripts "$shared/corpus/pass_transcripts" -j "$JOBS"
 else
   skipped "pass_cases, transcripts" "no $shared folder"
 fi
+has LLVM && try "calibrate" 400 sh tests/repl/calibrate.sh
+if "$HLOSH" -c 'backend pjrt' >/dev/null 2>&1; then
+  try "edge values of every operation on real XLA" 1200 "$B/tests/sweep" --routes pjrt -j "$JOBS"
+else skipped "edge values of every operation on real XLA" "no PJRT plug-in of XLA; make peers fetches it"; fi
 has LLVM && try "random modules on cpu (more)" 900 sh tests/agree --backend cpu --from 1000 --count 3000 -j "$JOBS"
+for k in text proto; do try "changed modules: $k (more)" 900 "$B/tests/mutate" --kind $k --seed 4 --count 300000 -j "$JOBS" examples tests/hlo tests/fuzz/corpus; done
+try "changed modules: the whole way (more)" 900 "$B/tests/mutate" --kind chain --seed 4 --count 2000 --passes 10 -j "$JOBS" examples tests/hlo tests/fuzz/corpus
 try "damaged text (more)" 600 "$B/tests/fuzz_text" --step 17 --flips 400 --rounds 60 tests/fuzz/corpus/text/*.hlo examples/*.hlo
 try "damaged protos (more)" 600 "$B/tests/fuzz_text" --proto --step 17 --flips 400 --rounds 60 tests/fuzz/corpus/text/*.hlo examples/*.hlo
 # Other builds.
@@ -21,8 +30,10 @@ if [ -x build/asan/hlosh ]; then
   try "asan/passes keep the meaning" 900 build/asan/tests/passcheck --generated 100 -j "$JOBS" examples
   HLOSH_BUILD=$save_build HLOSH=$save_hlosh
 fi
-try "build under TSan" 2400 make -j"$JOBS" VARIANT=tsan B=build/tsan build/tsan/unit/backends/threads
-[ -x build/tsan/unit/backends/threads ] && try "tsan/threads" 900 env TSAN_OPTIONS=halt_on_error=0:exitcode=66 build/tsan/unit/backends/threads
+try "build under TSan" 2400 make -j"$JOBS" VARIANT=tsan B=build/tsan build/tsan/unit/backends/threads build/tsan/unit/backends/par
+for t in threads par; do
+  [ -x build/tsan/unit/backends/$t ] && try "tsan/$t" 900 env TSAN_OPTIONS=halt_on_error=0:exitcode=66 build/tsan/unit/backends/$t
+done
 if command -v clang >/dev/null 2>&1; then try "build with clang" 2400 make -j"$JOBS" CC=clang B=build/clang WERROR=1 all
 else skipped "build with clang" "no clang"; fi
 try "recipes of docs/HACKING.md" 2400 sh tests/extend/test.sh

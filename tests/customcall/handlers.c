@@ -3,6 +3,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 
 typedef struct {
   size_t size;
@@ -123,4 +124,14 @@ void *crash(frame *f);
 void *crash(frame *f) {
   (void)f;
   abort();
+}
+
+// Tries the network, and goes on without.
+void *sneak(frame *f);
+void *sneak(frame *f) {
+  const buffer *x = f->args.v[0];
+  buffer *y = f->rets.v[0];
+  memcpy(y->data, x->data, 2 * sizeof(float));
+  ((float *)y->data)[0] = socket(AF_INET, SOCK_STREAM, 0) >= 0;
+  return NULL;
 }

@@ -28,6 +28,13 @@ module '  x = f32[2] constant({1, 2})
 out=$(run "" "run; modules"); expect "SIGABRT"; expect "m"
 out=$("$HLOSH" "$t/m.hlo" -c "backend interp; run" 2>&1); expect 'custom-call to "crash"'
 out=$("$HLOSH" -c "customcall load $t/none.so" 2>&1); expect "none.so"
+# What the sandbox refuses is named, and the call goes on; without the sandbox it gets what it wants.
+module '  x = f32[2] constant({7, 2})
+  ROOT r = f32[2] custom-call(x), custom_call_target="sneak", api_version=API_VERSION_TYPED_FFI'
+out=$(run "" "set sandbox off; run"); expect "{1, 2}"
+if "$HLOSH" -c doctor | grep -q '^ok *seccomp'; then
+  out=$(run); expect "{0, 2}"; expect "warning: the sandbox refused the program: socket (the network) once"
+else echo "SKIP sandbox: $("$HLOSH" -c doctor | grep seccomp)"; fi
 # The same library given to a PJRT plug-in.
 fake=$(dirname "$HLOSH")/tests/libfake_pjrt.so
 module '  x = s32[5] parameter(0)

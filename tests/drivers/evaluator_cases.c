@@ -90,9 +90,9 @@ static hs_status run_case(hlo_ctx *ctx, const char *dir, const char *name, const
   if (hs_ok(st)) st = hlo_eval_module(m, n, args, NULL, &got);
   const char *end = NULL, *want = field(values, "result", &end), *cend = NULL,
              *compare = field(values, "compare", &cend);
-  hlo_tolerance tol = {0, 0};
+  hlo_tolerance tol = hlo_near(0, 0);
   if (compare && sscanf(compare, "Near ErrorSpec{%lf, %lf}", &tol.abs, &tol.rel) < 1)
-    tol = (hlo_tolerance){0, 0};
+    tol = hlo_near(0, 0);
   if (hs_ok(st))
     st = want ? check(ctx, want, end, got, tol) : hs_fail(HS_E_INPUT, "no result is given");
   for (u32 k = 0; k < n; k++) hlo_literal_unref(args[k]);

@@ -23,6 +23,7 @@
 // class must be one of the two; one that is neither, or both, or unknown is a FAIL by its name.
 #include "core/text/text.h"
 #include "core/base/compress.h"
+#include "core/types/compare.h"
 #include "core/eval/eval.h"
 #include "tests/harness/driver.h"
 
@@ -91,24 +92,15 @@ static bool unhex(const char *s, size_t n, void *out, size_t bytes) {
 }
 
 // ---- comparison ---------------------------------------------------------------------------------
-// Distance to the next value of the type, at v.
-static double unit_of(hlo_dtype t, double v) {
-  const hlo_float_format *f = &hlo_dtypes[t].format;
-  int e, least = 1 - f->bias;
-  frexp(v, &e);
-  return ldexp(1, HS_MAX(e - 1, least) - f->mbits);
-}
-
 static bool element_agrees(hlo_dtype t, const void *want, const void *got, const tolerance *tol,
                            double largest) {
   if (memcmp(want, got, hlo_dtype_storage(t)) == 0) return true;
   if (!hlo_dtype_is_float(t)) return false;
   double w = hlo_elem_to_f64(t, want), g = hlo_elem_to_f64(t, got);
-  if (w != w || g != g) return w != w && g != g;
-  if (tol->bits) return false;
-  if (w == g) return true;
-  if (isinf(w) || isinf(g)) return false;
-  return fabs(w - g) <= HS_MAX(tol->ulps * unit_of(t, w), HS_MAX(tol->abs, tol->rel * largest));
+  if (tol->bits) return w != w && g != g;
+  return hlo_close(t, w, g,
+                   (hlo_tolerance){.abs = HS_MAX(tol->abs, tol->rel * largest), .ulps = tol->ulps},
+                   NULL, NULL);
 }
 
 static hs_status compare(const hlo_literal *want, const hlo_literal *got, const tolerance *tol) {

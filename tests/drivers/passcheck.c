@@ -100,7 +100,7 @@ static bool still_fails(const subject *s, const hlo_module *small, const char *t
   hs_status st = meaning_value(&s->meaning.narrow, small, &x);
   if (hs_ok(st)) st = run_text(m, text);
   if (hs_ok(st)) st = meaning_value(&s->meaning.narrow, m, &y);
-  bool fails = hs_ok(st) && !hs_ok(hlo_compare(x, y, (hlo_tolerance){0, 0}));
+  bool fails = hs_ok(st) && !hs_ok(hlo_compare(x, y, hlo_near(0, 0)));
   hs_status_drop(st);
   hlo_literal_unref(x);
   hlo_literal_unref(y);

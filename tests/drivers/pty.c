@@ -1,108 +1,35 @@
 // pty.c — the shell at a terminal: prompt, Tab, history, Ctrl-C while typing and while a command
 // runs, Ctrl-D. Each check types at a pseudo-terminal and waits for what must appear.
-#include <errno.h>
-#include <fcntl.h>
-#include <ftw.h>
-#include <limits.h>
-#include <poll.h>
-#include <pty.h>
-#include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "core/base/base.h"
+#include "tests/harness/terminal.h"
 
 enum { SOON = 5000 };  // ms that anything at the prompt may take
 
-static int master = -1, failures;
-static pid_t child;
-static hs_buf seen;
-static char home[] = "/tmp/hlosh-pty.XXXXXX", hlosh[PATH_MAX];
+static tty at;
+static int failures;
 
-// Whether a pseudo-terminal can be made here; says why when it cannot.
-static bool terminal_to_be_had(void) {
-  int m = posix_openpt(O_RDWR | O_NOCTTY), s = -1;
-  const char *name = m >= 0 && grantpt(m) == 0 && unlockpt(m) == 0 ? ptsname(m) : NULL;
-  if (name) s = open(name, O_RDWR | O_NOCTTY);
-  if (s < 0) printf("no pseudo-terminal can be made here: %s\n", strerror(errno));
-  if (s >= 0) close(s);
-  if (m >= 0) close(m);
-  return s >= 0;
+static void start(void) {
+  const char *const argv[] = {"hlosh", NULL};
+  if (!tty_start(&at, NULL, argv)) failures++, perror("forkpty");
 }
 
-static bool start(void) {
-  struct winsize ws = {.ws_row = 40, .ws_col = 120};
-  child = forkpty(&master, NULL, NULL, &ws);
-  if (child == 0) {
-    setenv("TERM", "xterm", 1);
-    setenv("NO_COLOR", "1", 1);
-    setenv("PAGER", "cat", 1);
-    setenv("HOME", home, 1);
-    setenv("INPUTRC", "/dev/null", 1);
-    unsetenv("XDG_STATE_HOME");
-    unsetenv("XDG_CONFIG_HOME");
-    execl(hlosh, "hlosh", (char *)NULL);
-    _exit(126);
-  }
-  seen.n = 0;
-  return child > 0;
-}
-
-// Reads until `text` appears after position `from`; false after `ms`.
-static bool wait_for(const char *text, int ms) {
-  u64 begin = hs_now_ns();
-  for (;;) {
-    if (seen.n && strstr(hs_buf_cstr(&seen), text)) return true;
-    int left = ms - (int)((hs_now_ns() - begin) / 1000000);
-    struct pollfd p = {.fd = master, .events = POLLIN};
-    if (left <= 0 || poll(&p, 1, left) <= 0) return false;
-    char block[4096];
-    ssize_t n = read(master, block, sizeof block);
-    if (n <= 0) return false;
-    for (ssize_t k = 0; k < n; k++)
-      if (block[k]) hs_buf_putc(&seen, block[k]);
-  }
-}
-
-static void type(const char *text) {
-  seen.n = 0;
-  if (write(master, text, strlen(text)) < 0) perror("pty");
-}
+static void type(const char *text) { tty_type(&at, text); }
 
 static void expect(const char *what, const char *text, int ms) {
-  if (wait_for(text, ms)) return;
+  if (tty_wait(&at, text, ms)) return;
   failures++;
   printf("FAIL %s: \"%s\" did not appear; seen: \"%s\"\n", what, text,
-         seen.n ? hs_buf_cstr(&seen) : "");
+         at.seen.n ? hs_buf_cstr(&at.seen) : "");
 }
 
 static void expect_exit(const char *what, int code) {
-  for (int k = 0; k < 100; k++) {
-    int status;
-    (void)wait_for("\001never\001", 20);  // keeps the terminal drained
-    usleep(20000);
-    if (waitpid(child, &status, WNOHANG) == child) {
-      if (!WIFEXITED(status) || WEXITSTATUS(status) != code) {
-        failures++;
-        printf("FAIL %s: wait status %x, expected exit %d\n", what, (unsigned)status, code);
-      }
-      close(master);
-      return;
-    }
-  }
+  int status = tty_end(&at, SOON);
+  if (status >= 0 && WIFEXITED(status) && WEXITSTATUS(status) == code) return;
   failures++;
-  printf("FAIL %s: still running\n", what);
-  kill(child, SIGKILL);
-  waitpid(child, NULL, 0);
-  close(master);
-}
-
-static int remove_one(const char *path, const struct stat *st, int flag, struct FTW *f) {
-  (void)st, (void)flag, (void)f;
-  return remove(path);
+  printf("FAIL %s: wait status %x, expected exit %d\n", what, (unsigned)status, code);
 }
 
 static const char endless[] =
@@ -117,14 +44,8 @@ static const char endless[] =
 
 int main(int argc, char **argv) {
   (void)argc;
-  if (!terminal_to_be_had()) return 77;
-  char self[PATH_MAX];
-  const char *env = getenv("HLOSH");
-  if (!realpath(argv[0], self)) return 2;
-  *strrchr(self, '/') = 0;
-  char guess[PATH_MAX + 16];
-  snprintf(guess, sizeof guess, "%s/../hlosh", self);
-  if (!realpath(env && *env ? env : guess, hlosh) || !mkdtemp(home)) return 2;
+  int rc = tty_open(&at, argv[0]);
+  if (rc) return rc;
 
   start();
   expect("first prompt", "hlosh> ", SOON);
@@ -155,8 +76,8 @@ int main(int argc, char **argv) {
   type("modules\r");
   expect("the session is whole afterwards", "2 versions", SOON);
   expect("and prompts", "mlp@0> ", SOON);
-  char path[64], line[80];
-  snprintf(path, sizeof path, "%s/endless.hlo", home);
+  char path[96], line[112];
+  snprintf(path, sizeof path, "%s/endless.hlo", at.home);
   snprintf(line, sizeof line, "load %s\r", path);
   FILE *f = fopen(path, "w");
   if (f) fputs(endless, f), fclose(f);
@@ -185,8 +106,7 @@ int main(int argc, char **argv) {
 #else
   printf("SKIP Tab and history: no line editing library in this build\n");
 #endif
-  nftw(home, remove_one, 16, FTW_DEPTH | FTW_PHYS);
-  hs_buf_free(&seen);
+  tty_close(&at);
   printf("pty: %s\n", failures ? "failed" : "ok");
   return failures ? 1 : 0;
 }

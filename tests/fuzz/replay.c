@@ -59,6 +59,7 @@ static void run(const char *path) {
 }
 
 int main(int argc, char **argv) {
+  if (LLVMFuzzerInitialize) LLVMFuzzerInitialize(&argc, &argv);
   int out = dup(1), null = open("/dev/null", O_WRONLY | O_CLOEXEC);
   dup2(null, 1);  // what the target says is not looked at
   for (int k = 1; k < argc; k++) run(argv[k]);

@@ -20,6 +20,7 @@ typedef struct golden {
 
 typedef struct golden_bounds {
   double sum_abs, trans_max, product_max;
+  double complex_units;  // of complex products and quotients, in units of the last place
   bool lowacc, trans, divide, sums;
 } golden_bounds;
 // What the observer gathers while the module runs; value_max by instruction id, n of them.
@@ -36,8 +37,8 @@ hs_status golden_arg(hlo_ctx *ctx, const golden *g, const hlo_shape *s, i64 *pat
                      hlo_literal **out);
 // An observer for hlo_eval_options; arg is a golden_watch.
 hs_status golden_observe(void *arg, const hlo_observation *o);
-// Compares a result with the recorded one within the bounds.
-hs_status golden_compare(hlo_ctx *ctx, const golden *g, const hlo_literal *result,
+// Compares a result of the module with the recorded one within the bounds.
+hs_status golden_compare(const hlo_module *m, const golden *g, const hlo_literal *result,
                          const golden_bounds *b);
 
 #endif

@@ -10,6 +10,7 @@
 // wholly apart.
 #include "tests/harness/meaning.h"
 
+#include "core/analysis/agree.h"
 #include "core/analysis/cost.h"
 #include "tests/harness/driver.h"
 #include "tests/harness/widen.h"
@@ -22,7 +23,7 @@
 // computes in a narrower type, one unit in its last place, for a sum that moves by an ulp of f32
 // may round to the neighbour there, but never more than a quarter.
 static hlo_tolerance meaning_tolerance(const hlo_module *m) {
-  hlo_tolerance tol = {1e-4, 1e-3};
+  hlo_tolerance tol = hlo_near(1e-4, 1e-3);
   hlo_for_each_comp(c, m)
     hlo_for_each_instr(i, c)
       tol.rel = HS_MAX(tol.rel, HS_MIN(hlo_default_tolerance(i->shape->dtype).rel, 0.25));
@@ -57,7 +58,7 @@ static bool meaning_associative(const hlo_computation *f) {
       hlo_literal_unref(inner);
     }
     if (evaluated) {
-      hs_status s = hlo_compare(grouped[0], grouped[1], (hlo_tolerance){0.05, 0.2});
+      hs_status s = hlo_compare(grouped[0], grouped[1], hlo_near(0.05, 0.2));
       same = hs_ok(s);
       hs_status_drop(s);
     }
@@ -71,12 +72,14 @@ static bool meaning_associative(const hlo_computation *f) {
 
 // A sum of so many narrow floats that it stops growing halfway, rounded at every step, is decided
 // by how it is grouped: passes that write it another way cannot be held to it. An elementwise
-// operation on several precisions does not say in which of them it works.
+// operation, or one that moves values, on several precisions does not say in which of them it
+// works.
 static bool meaning_unsettled(const hlo_module *m) {
   hlo_for_each_comp(c, m)
     hlo_for_each_instr(i, c) {
-      for (u32 k = 0; k < i->noperands && hlo_op_has(i->opcode, HLO_F_ELEMENTWISE) &&
-                      i->opcode != HLO_CONVERT && hlo_dtype_is_float(i->shape->dtype);
+      for (u32 k = 0;
+           k < i->noperands && hlo_op_has(i->opcode, HLO_F_ELEMENTWISE | HLO_F_MOVEMENT) &&
+           i->opcode != HLO_CONVERT && hlo_dtype_is_float(i->shape->dtype);
            k++)
         if (hlo_dtype_is_float(hlo_operand(i, k)->shape->dtype) &&
             hlo_operand(i, k)->shape->dtype != i->shape->dtype)
@@ -194,14 +197,16 @@ static bool meaning_rounds_less(const char *passes) {
   return strstr(passes, "simplify-fp-conversions") != NULL;
 }
 
-meaning meaning_still(meaning_of *x, const hlo_module *m, const char *passes, hs_status *why) {
+meaning meaning_still_by(meaning_of *x, const hlo_module *m, const char *passes, meaning_run *run,
+                         void *arg, hs_status *why) {
   *why = HS_GOOD;
   hlo_literal *y = NULL;
   bool narrow = x->narrow.value && !(meaning_rounds_less(passes) && widen_has_narrow(x->narrow.m));
   if (narrow) {
-    hs_status s = meaning_value(&x->narrow, m, &y);
+    hs_status s = run(arg, &x->narrow, m, &y);
     if (meaning_not_covered(s)) return hs_status_drop(s), NOT_EVALUATED;
-    if (hs_ok(s)) s = hlo_compare(x->narrow.value, y, meaning_tolerance(x->narrow.m));
+    if (hs_ok(s))
+      s = hlo_agree(x->narrow.m->entry->root, x->narrow.value, y, meaning_tolerance(x->narrow.m));
     bool apart = !hs_ok(s) && (!y || s.err->code != HS_E_DIFFER ||
                                y->shape->logical != x->narrow.value->shape->logical ||
                                !meaning_within_reach(x->narrow.value, y));
@@ -214,12 +219,13 @@ meaning meaning_still(meaning_of *x, const hlo_module *m, const char *passes, hs
   hlo_module *wide = w ? widen_module(m) : NULL;
   if (!wide) return narrow ? MEANS_OTHER : NOT_EVALUATED;
   y = NULL;
-  hs_status s = meaning_value(w, wide, &y);
+  hs_status s = run(arg, w, wide, &y);
   bool evaluated = !meaning_not_covered(s);
   // A constant that a pass wrote is rounded to the narrow type still: all that counts where the
   // narrow values themselves do not.
   if (hs_ok(s))
-    s = hlo_compare(w->value, y, meaning_tolerance(x->narrow.value ? w->m : x->narrow.m));
+    s = hlo_agree(w->m->entry->root, w->value, y,
+                  meaning_tolerance(x->narrow.value ? w->m : x->narrow.m));
   hlo_literal_unref(y);
   hlo_module_free(wide);
   if (!hs_ok(s) && !narrow && evaluated) return *why = s, MEANS_OTHER;
@@ -227,6 +233,15 @@ meaning meaning_still(meaning_of *x, const hlo_module *m, const char *passes, hs
   hs_status_drop(*why);
   *why = HS_GOOD;
   return MEANS_SAME;
+}
+
+static hs_status meaning_evaluate(void *arg, const meaning_side *x, const hlo_module *m,
+                                  hlo_literal **out) {
+  (void)arg;
+  return meaning_value(x, m, out);
+}
+meaning meaning_still(meaning_of *x, const hlo_module *m, const char *passes, hs_status *why) {
+  return meaning_still_by(x, m, passes, meaning_evaluate, NULL, why);
 }
 
 meaning meaning_compare(const hlo_module *before, const hlo_module *after, const char *passes,

@@ -31,6 +31,11 @@ void meaning_open(meaning_of *x, const hlo_module *m, const char *inputs, double
 void meaning_close(meaning_of *x);
 // Does m, made of the module by these passes, mean the same? *why says where it does not.
 meaning meaning_still(meaning_of *x, const hlo_module *m, const char *passes, hs_status *why);
+// The same when m runs in another way than by the evaluator, with which it is compared.
+typedef hs_status meaning_run(void *arg, const meaning_side *x, const hlo_module *m,
+                              hlo_literal **out);
+meaning meaning_still_by(meaning_of *x, const hlo_module *m, const char *passes, meaning_run *run,
+                         void *arg, hs_status *why);
 // Evaluates m on the inputs of x, for a few seconds at most.
 hs_status meaning_value(const meaning_side *x, const hlo_module *m, hlo_literal **out);
 // Is this status a limit of the evaluator, not a fault of the module?

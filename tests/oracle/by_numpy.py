@@ -163,8 +163,8 @@ def sequences():
 
 
 # ---- library calls ---------------------------------------------------------------------------------------------------------
-def gelu(x):
-    return 0.5 * x * (1 + np.tanh(0.7978845608028654 * (x + 0.044715 * x**3)))
+def gelu(x):  # 1 + tanh(z) = 2 / (1 + exp(-2z)), without its cancellation
+    return x / (1 + np.exp(-2 * 0.7978845608028654 * (x + 0.044715 * x**3)))
 
 
 def libraries():

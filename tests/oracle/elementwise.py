@@ -153,12 +153,13 @@ def int_unary(t):
 
 
 # ---- floats -----------------------------------------------------------------------------------------------------------
+# Of +0 and -0 the first operand: what XLA's evaluator and its code for the CPU give.
 def fmax(a, b):
-    return np.where(np.isnan(a), a, np.where(np.isnan(b), b, np.where(a > b, a, b)))
+    return np.where(np.isnan(a), a, np.where(np.isnan(b), b, np.where(b > a, b, a)))
 
 
 def fmin(a, b):
-    return np.where(np.isnan(a), a, np.where(np.isnan(b), b, np.where(a < b, a, b)))
+    return np.where(np.isnan(a), a, np.where(np.isnan(b), b, np.where(b < a, b, a)))
 
 
 def round_away(a):

@@ -40,6 +40,17 @@ static inline hlo_module *parse(const char *text) {
   return m;
 }
 
+// Whether the module's text has a part; says what is missing when it has not.
+static inline bool says(const hlo_module *m, const char *part) {
+  hs_buf b = {0};
+  const hlo_print_options o = hlo_print_default();
+  hlo_print_module(&b, m, &o);
+  bool yes = strstr(hs_buf_cstr(&b), part) != NULL;
+  if (!yes) print_error("no %s in\n%s\n", part, hs_buf_cstr(&b));
+  hs_buf_free(&b);
+  return yes;
+}
+
 // Whether it changed the text.
 static inline bool run_verified(hlo_module *m, const char *pipeline) {
   pass_run_options o = pass_run_default();

@@ -4,11 +4,28 @@
 
 #include <regex.h>
 
-// The leaves of a JSON object ({"a":{"b":"1"}}) or of a text proto (a { b: 1 }) as lines "a.b=1",
-// in any order: two messages are equal when each line of one is in the other. False: the text is
-// neither.
+static bool xc_flatten_message(xc_env *v, const char **p, const char *path, hs_buf *out);
+
+// One value: a message, or a leaf.
+static bool xc_flatten_value(xc_env *v, const char **p, const char *name, hs_buf *out) {
+  if (**p == '{') return (*p)++, xc_flatten_message(v, p, name, out);
+  if (**p == '"') (*p)++;
+  const char *value = *p;
+  while (**p && !strchr("\",}] \n", **p)) (*p)++;
+  hs_buf_printf(out, "\n%s=%.*s\n", name, (int)(*p - value), value);
+  return true;
+}
+
+// The leaves of a JSON object ({"a":{"b":"1"},"c":[2,3]}) or of a text proto (a { b: 1 } c: 2 c: 3)
+// as lines "a#0.b#0=1", with the place of each value among those of its name: two messages are
+// equal when each line of one is in the other. False: the text is neither.
 static bool xc_flatten_message(xc_env *v, const char **p, const char *path, hs_buf *out) {
-  for (;;) {
+  enum { MOST_NAMES = 64 };
+  struct {
+    const char *at;
+    int n;
+  } seen[MOST_NAMES];
+  for (u32 nseen = 0;;) {
     while (**p && strchr(" \n\t,\"{", **p)) {
       if (**p == '{' && *path) break;
       (*p)++;
@@ -17,20 +34,25 @@ static bool xc_flatten_message(xc_env *v, const char **p, const char *path, hs_b
     if (!**p) return !*path;
     const char *key = *p;
     while (xc_is_word(**p)) (*p)++;
-    if (*p == key) return false;
-    char *name = hs_format("%s%s%.*s", path, *path ? "." : "", (int)(*p - key), key);
-    while (**p && strchr("\": \n", **p)) (*p)++;
-    bool ok = true;
-    if (**p == '{') {
-      (*p)++;
-      ok = xc_flatten_message(v, p, name, out);
-    } else {
-      const char *value = *p;
-      while (**p && !strchr("\",} \n", **p)) (*p)++;
-      hs_buf_printf(out, "\n%s=%.*s\n", name, (int)(*p - value), value);
-    }
-    hs_free(name);
+    if (*p == key || nseen == MOST_NAMES) return false;
+    int length = (int)(*p - key), place = 0;
+    seen[nseen].at = key, seen[nseen++].n = length;
+    for (u32 k = 0; k + 1 < nseen; k++)
+      place += seen[k].n == length && strncmp(seen[k].at, key, (size_t)length) == 0;
+    if (**p == '"') (*p)++;
+    while (**p && strchr(": \n", **p)) (*p)++;
+    bool list = **p == '[', ok = true;
+    if (list) (*p)++;
+    do {
+      while (list && **p && strchr(", \n", **p)) (*p)++;
+      if (list && **p == ']') break;
+      char *name = hs_format("%s%s%.*s#%d", path, *path ? "." : "", length, key, place++);
+      ok = **p && xc_flatten_value(v, p, name, out);
+      hs_free(name);
+      if (**p == '"') (*p)++;
+    } while (ok && list);
     if (!ok) return false;
+    if (list) (*p)++;
   }
 }
 

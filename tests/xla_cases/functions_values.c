@@ -164,7 +164,7 @@ FUNCTION(near) {  // Near(a, b, ErrorSpec{...}), Equal(a, b)
   xc_value a = xc_arg_value(v, e, 0), b = xc_arg_value(v, e, 1);
   if (a.kind != V_LITERAL || b.kind != V_LITERAL || e->n < 2) return xc_unknown();
   double abs = e->n > 2 && e->args[2]->n ? e->args[2]->args[0]->number : 0;
-  hs_status s = hlo_compare(a.p, b.p, (hlo_tolerance){abs, 0});
+  hs_status s = hlo_compare(a.p, b.p, hlo_near(abs, 0));
   bool ok = hs_ok(s);
   hs_status_drop(s);
   return xc_number(ok);

@@ -270,11 +270,10 @@ const char *xc_json(xc_env *v, const char *text, const char *key) {
 }
 
 xc_value xc_called_list(xc_env *v, const hlo_instr *i) {
-  hlo_computation *c[64];
-  u32 n = hlo_called(i, c, 64);
+  u32 n = hlo_ncalled(i);
   xc_value *l = HS_NEW_ARRAY(&v->a, xc_value, n + 1);
-  for (u32 k = 0; k < n && k < 64; k++) l[k] = xc_comp_value(c[k]);
-  return xc_list(HS_MIN(n, 64u), l);
+  for (u32 k = 0; k < n; k++) l[k] = xc_comp_value(hlo_called(i, k));
+  return xc_list(n, l);
 }
 
 xc_value xc_instructions(xc_env *v, const hlo_computation *c) {

@@ -41,7 +41,7 @@ static inline void agrees(const char *text) {
     backend_options o = {
         .context = backends, .threads = mode == 1, .per_instruction = mode == 2, .deadline_s = 120};
     backend_result got = run_on(cpu, m, &o, NULL, NULL);
-    explain(hlo_compare(want.outputs, got.outputs, (hlo_tolerance){1e-4, 1e-4}));
+    explain(hlo_compare(want.outputs, got.outputs, hlo_near(1e-4, 1e-4)));
     backend_result_free(&got);
   }
   backend_result_free(&want);

@@ -95,7 +95,7 @@ static void int_dots_agree(hlo_module *m, u32 threads) {
     backend_result got = {0}, want = {0};
     explain(cpu->run(ours, n, args, NULL, &got));
     explain(interp->run(theirs, n, args, NULL, &want));
-    explain(hlo_compare(want.outputs, got.outputs, (hlo_tolerance){0, 0}));
+    explain(hlo_compare(want.outputs, got.outputs, hlo_near(0, 0)));
     backend_result_free(&got);
     backend_result_free(&want);
   }

@@ -8,6 +8,7 @@
 
 #include <cmocka.h>
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/socket.h>
@@ -15,6 +16,7 @@
 #include <unistd.h>
 
 #include "backends/backend.h"
+#include "backends/block.h"
 #include "backends/worker_wire.h"
 #include "tests/unit/modules.h"
 
@@ -128,9 +130,18 @@ static void use(const backend *be, const backend_options *o, u32 rounds) {
     if (hs_ok(s)) {
       const backend_compiled *c = be->compiled(e);
       assert_true(c->peak_bytes >= 0 && r.timing.runs > 0);
-      assert_true(!r.timing.nkernels || r.timing.nkernels == c->nkernels);
+      assert_true(!r.timing.kernels || r.timing.kernels->nkernels == c->nkernels);
       for (u32 j = 0; j < r.timing.runs; j++) assert_true(r.timing.samples_ms[j] >= 0);
       if (be->dump) hs_status_drop(be->dump(e, "schedule", &dump));
+      prof_memory plan = {0};
+      if (be->plan) hs_status_drop(be->plan(e, &plan));
+      if (plan.nsteps) {  // what a damaged plan says is wrong, but within its own bounds
+        hs_buf text_of = {0};
+        prof_memory_print(&plan, &text_of);
+        assert_true(prof_memory_peak_step(&plan) < plan.nsteps);
+        hs_buf_free(&text_of);
+      }
+      prof_memory_free(&plan);
     }
     good += hs_ok(s);
     bad += !hs_ok(s);
@@ -157,6 +168,102 @@ static void cpu_survives(void **st) {
   backend_context_free(c);
 }
 
+// ---- what an answer may say ---------------------------------------------------------------------
+// Two kernels, the second of which ran twice in the last of two runs.
+typedef struct answer {
+  double samples[2], run_ms[2], ms[4];
+  u64 calls[2];
+  prof_event events[3];
+  prof_recording recording;
+  backend_timing t;
+} answer;
+
+static void make_answer(answer *a) {
+  *a = (answer){.samples = {0.5, 0.25},
+                .run_ms = {1, 1},
+                .ms = {0.1, 0.2, 0.1, 0.2},
+                .calls = {1, 2},
+                .events = {{10, 100, 0, 0}, {110, 50, 1, 0}, {200, 50, 1, 0}}};
+  a->recording = (prof_recording){.nkernels = 2,
+                                  .nruns = 2,
+                                  .run_ms = a->run_ms,
+                                  .ms = a->ms,
+                                  .calls = a->calls,
+                                  .nevents = 3,
+                                  .events = a->events,
+                                  .probe_ns = 20};
+  a->t = (backend_timing){.first_ms = 1,
+                          .runs = 2,
+                          .samples_ms = a->samples,
+                          .dispatch_ms = 2,
+                          .transfer_ms = 3,
+                          .kernels = &a->recording};
+}
+
+static bool believed(const answer *a, backend_timing *out) {
+  hs_buf b = {0};
+  block_put_timing(&b, &a->t);
+  wire_reader r = {b.p, b.n, false};
+  hs_status s = block_get_timing(&r, 2, out);
+  bool good = hs_ok(s);
+  hs_status_drop(s);
+  hs_buf_free(&b);
+  return good;
+}
+
+static bool sound(const answer *a) {
+  backend_result r = {0};
+  bool good = believed(a, &r.timing);
+  backend_result_free(&r);
+  return good;
+}
+
+static void timing_crosses_whole(void **st) {
+  (void)st;
+  answer a;
+  make_answer(&a);
+  backend_result r = {0};
+  assert_true(believed(&a, &r.timing));
+  const backend_timing *t = &r.timing;
+  assert_true(t->first_ms == 1 && t->dispatch_ms == 2 && t->transfer_ms == 3 && t->runs == 2);
+  assert_true(t->samples_ms[0] == 0.5 && t->samples_ms[1] == 0.25);
+  assert_memory_equal(t->kernels->events, a.events, sizeof a.events);
+  backend_result_free(&r);
+}
+
+#define REFUSED(change)      \
+  do {                       \
+    answer a;                \
+    make_answer(&a);         \
+    change;                  \
+    assert_false(sound(&a)); \
+  } while (0)
+
+static void impossible_timings_are_refused(void **st) {
+  (void)st;
+  REFUSED(a.t.first_ms = -1);
+  REFUSED(a.t.first_ms = NAN);
+  REFUSED(a.t.transfer_ms = -0.5);
+  REFUSED(a.t.transfer_ms = INFINITY);
+  REFUSED(a.t.dispatch_ms = -2);
+  REFUSED(a.samples[1] = -1);
+  REFUSED(a.samples[0] = NAN);
+  REFUSED(a.t.runs = 0);
+  REFUSED(a.run_ms[0] = -1);
+  REFUSED(a.ms[3] = NAN);
+  REFUSED(a.recording.probe_ns = -1);
+  REFUSED(a.recording.nkernels = 1);
+  REFUSED(a.events[0].kernel = 2);
+  REFUSED(a.events[1].begin_ns = 109);   // before the one before has ended
+  REFUSED(a.events[2].ns = UINT64_MAX);  // around the end of numbers
+  REFUSED(a.events[2].ns = 10000000);    // after the end of the run
+  REFUSED(a.events[0].kernel = 1);       // more of it than were counted
+  REFUSED(a.calls[1] = 3);               // one that is neither kept nor dropped
+  REFUSED(a.recording.dropped = 1);      // one that was not counted
+  REFUSED(a.calls[0] = UINT64_MAX);      // a sum around the end of numbers
+  REFUSED(a.recording.dropped = (u64)-3);
+}
+
 int main(int argc, char **argv) {
   int status;
   const char *seed = getenv("HLOSH_TEST_DAMAGE");
@@ -167,7 +274,11 @@ int main(int argc, char **argv) {
   }
   if (worker_entry(argc, argv, &status)) return status;
   ctx = hlo_ctx_new();
-  const struct CMUnitTest tests[] = {cmocka_unit_test(cpu_survives)};
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(cpu_survives),
+      cmocka_unit_test(timing_crosses_whole),
+      cmocka_unit_test(impossible_timings_are_refused),
+  };
   int bad = cmocka_run_group_tests(tests, NULL, NULL);
   hlo_ctx_free(ctx);
   return bad;

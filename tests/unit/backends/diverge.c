@@ -111,7 +111,7 @@ static void check_case(size_t k, u32 *runs) {
   assert_true(hs_ok(repl_inputs_seed(&c, 1, false)));
   divergence d;
   compiled = 0;
-  st = diverge_find(&c, m, &wrong, backend_find("interp"), (hlo_tolerance){1e-3, 1e-3}, &d);
+  st = diverge_find(&c, m, &wrong, backend_find("interp"), hlo_near(1e-3, 1e-3), &d);
   if (!hs_ok(st)) fail_msg("case %zu: %s", k, st.err->message);
   *runs = compiled;
   assert_true(d.found == (cases[k].name != NULL));

@@ -117,26 +117,10 @@ static inline void fill(hlo_literal *l, u64 *z, bool wide) {
   }
 }
 
-static inline double ulp_of(hlo_dtype t, double v) {
-  int bits = t == HLO_F64   ? 52
-             : t == HLO_F32 ? 23
-             : t == HLO_F16 ? 10
-                            : 7,
-      emin = t == HLO_F64   ? -1022
-             : t == HLO_F16 ? -14
-                            : -126,
-      e;
-  (void)frexp(v, &e);
-  return ldexp(1, HS_MAX(e - 1, emin) - bits);
-}
-
 static inline bool same(hlo_dtype t, const void *a, const void *b, double ulp, double scale) {
   if (!hlo_dtype_is_float(t)) return memcmp(a, b, hlo_dtype_storage(t)) == 0;
-  double x = hlo_elem_to_f64(t, a), y = hlo_elem_to_f64(t, b);
-  if (isnan(x) || isnan(y)) return isnan(x) && isnan(y);
-  if (x == y) return true;
-  if (isinf(x) || isinf(y)) return false;
-  return fabs(x - y) <= ulp * ulp_of(t, HS_MAX(fabs(y), scale)) ||
+  double x = hlo_elem_to_f64(t, a), y = hlo_elem_to_f64(t, b), one = hlo_unit_at(t, scale);
+  return hlo_close(t, y, x, (hlo_tolerance){.abs = ulp * one, .ulps = ulp}, NULL, NULL) ||
          (fabs(x) < 1.2e-38 && fabs(y) < 1.2e-38 && t != HLO_F16);
 }
 

@@ -49,7 +49,7 @@ static void agrees(const char *plugin, const char *text) {
   hs_status s = run_text(plugin, text, 120, &got);
   if (!hs_ok(s)) print_error("%s\n", s.err->message);
   assert_true(hs_ok(s));
-  s = hlo_compare(want, got, (hlo_tolerance){1e-5, 1e-5});
+  s = hlo_compare(want, got, hlo_near(1e-5, 1e-5));
   if (!hs_ok(s)) print_error("%s\n", s.err->message);
   assert_true(hs_ok(s));
   hlo_literal_unref(want);

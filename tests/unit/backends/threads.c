@@ -250,7 +250,7 @@ static void two_backends_in_workers(void **state) {
 
 // ---- interrupts ---------------------------------------------------------------------------------
 typedef struct watcher {
-  const hs_interrupt *flag;
+  hs_interrupt *flag;
   hs_code code;  // of the evaluation's end
 } watcher;
 

@@ -25,7 +25,7 @@ static hlo_comparison leaf(hlo_ctx *ctx, const char *shape, const char *want, co
                            double abs, double rel) {
   hlo_literal *a = value(ctx, shape, want), *b = value(ctx, shape, got);
   hlo_comparisons list;
-  assert_true(hs_ok(hlo_compare_leaves(a, b, (hlo_tolerance){abs, rel}, &list)));
+  assert_true(hs_ok(hlo_compare_leaves(a, b, hlo_near(abs, rel), &list)));
   assert_int_equal(list.n, 1);
   hlo_comparison c = list.v[0];
   assert_string_equal(c.path, "result");

@@ -209,6 +209,17 @@ static void inferred_and_nested(void **state) {
       o);
 }
 
+static void signed_nan_and_empty_rows(void **state) {
+  (void)state;
+  const char *text =
+      "HloModule t, entry_computation_layout={()->(f8e4m3b11fnuz[2]{0}, f32[2,0,4,3]{3,2,1,0})}\n\n"
+      "ENTRY %e () -> (f8e4m3b11fnuz[2], f32[2,0,4,3]) {\n"
+      "  %n = f8e4m3b11fnuz[2]{0} constant({-nan, 7})\n"
+      "  %z = f32[2,0,4,3]{3,2,1,0} constant({ { /*i0=0*/ }, { /*i0=1*/ } })\n"
+      "  ROOT %t = (f8e4m3b11fnuz[2]{0}, f32[2,0,4,3]{3,2,1,0}) tuple(%n, %z)\n}\n\n";
+  expect_print(text, text, hlo_print_default());
+}
+
 static void async_short_form(void **state) {
   (void)state;
   hlo_print_options o = hlo_print_default();
@@ -284,6 +295,29 @@ static void single_errors(void **state) {
       IN_ENTRY("a = f32[] parameter(0)\nROOT b = f32[] convert(a), metadata={op_name=\"x}"),
       {HS_E_TOKEN, 4, 46, "unterminated string"});
   EXPECT_ERRORS("HloModule m\n/* never closed", {HS_E_TOKEN, 2, 1, "unterminated comment"});
+  EXPECT_ERRORS("HloModule m, input_output_alias={ {0, a}: (0, {}) }\n",
+                {HS_E_SYNTAX, 1, 39, "expects integer"});
+  EXPECT_ERRORS("HloModule m\nc {\n  ROOT a = f32[] parameter(0)\n}\nc {\n  ROOT a = f32[] "
+                "parameter(0)\n}\nENTRY e {\n  ROOT a = f32[] parameter(0)\n}\n",
+                {HS_E_REDEFINED, 5, 1, "computation already exists: c"});
+  EXPECT_ERRORS(IN_ENTRY("p = (f32[], f32[]) parameter(0)\nROOT a = f32[] negate(p#2)"),
+                {HS_E_SHAPE, 4, 25, "GTE index 2 out of bounds: p has 2 elements"});
+  EXPECT_ERRORS(IN_ENTRY("p = f32[] parameter(0)\nROOT a = f32[] negate(p#0)"),
+                {HS_E_SHAPE, 4, 25, "GTE operand must be tuple"});
+  EXPECT_ERRORS(IN_ENTRY("p = f32[4,<=8] parameter(0)\nn = s32[] parameter(1)\nROOT r = "
+                         "f32[4,<=8] dynamic-reshape(p, n)"),
+                {HS_E_ARITY, 5, 21, "got 1 for 2 result dimensions"});
+  EXPECT_ERRORS(IN_ENTRY("p = f32[4,2]{1,0} parameter(0)\nROOT r = f32[] custom-call(p), "
+                         "custom_call_target=\"x\", operand_layout_constraints={f32[4,3]{1,0}}"),
+                {HS_E_LAYOUT, 4, 16, "operand 0 is not compatible with operand shape f32[4,2]"});
+  EXPECT_ERRORS("r = f32[] add(f32[] a, b)",
+                {HS_E_NAME, 1, 24, "Operand had no shape in HLO text: b"});
+  EXPECT_ERRORS("r = f32[] negate(f32[] a)\ns = f32[] negate(f32[] a)",
+                {HS_E_SYNTAX, 2, 1, "Expected eof"});
+  // groups of different lengths, before letters that are missing
+  EXPECT_ERRORS("c = f32[1,2,1] convolution(f32[1,2,1] a, f32[1,1,1] b), window={size=1}, "
+                "dim_labels=012_0123->210",
+                {HS_E_ATTR, 1, 85, "must have same number of spatial dimensions"});
   EXPECT_ERRORS("HloModule m\n", {HS_E_SYNTAX, 0, 0, "expects a computation"});
   const char nul[] = "HloModule m\0";
   expect_errors(nul, sizeof nul - 1, NULL, &(expected_error){HS_E_TOKEN, 1, 12, "NUL byte"}, 1);
@@ -562,6 +596,7 @@ int main(void) {
                                      cmocka_unit_test(sharding_forms),
                                      cmocka_unit_test(constants),
                                      cmocka_unit_test(inferred_and_nested),
+                                     cmocka_unit_test(signed_nan_and_empty_rows),
                                      cmocka_unit_test(async_short_form),
                                      cmocka_unit_test(names_made_unique),
                                      cmocka_unit_test(every_error_of_a_file),

@@ -9,23 +9,6 @@
 #include "passes/run/rewrite.h"
 #include "tests/unit/modules.h"
 
-static char *print(const hlo_module *m) {
-  hs_buf b = {0};
-  const hlo_print_options o = hlo_print_default();
-  hlo_print_module(&b, m, &o);
-  char *text = hs_strdup(hs_buf_cstr(&b));
-  hs_buf_free(&b);
-  return text;
-}
-
-static bool says(const hlo_module *m, const char *part) {
-  char *text = print(m);
-  bool yes = strstr(text, part) != NULL;
-  if (!yes) print_error("no %s in\n%s\n", part, text);
-  hs_free(text);
-  return yes;
-}
-
 // Arguments that nothing reads leave the program, its layout and its donors; one that an output is
 // written over stays.
 static void program_parameters(void **state) {
@@ -483,6 +466,25 @@ static void shared_call_graphs(void **state) {
   }
 }
 
+// A call that overwrites a buffer in a layout of its own does not force that layout on the argument
+// that became the buffer.
+static void buffers_overwritten(void **state) {
+  (void)state;
+  hlo_module *m = parse("ENTRY e {\n"
+                        "  x = s32[2,8]{1,0} parameter(0)\n"
+                        "  b = b(s32[2,8]) custom-call(x), custom_call_target=\"Pin\", "
+                        "output_to_operand_aliasing={{}: (0, {})}\n"
+                        "  c = b(s32[2,8]{0,1}) custom-call(b), custom_call_target=\"f\", "
+                        "output_to_operand_aliasing={{}: (0, {})}, "
+                        "operand_layout_constraints={b(s32[2,8]{0,1})}\n"
+                        "  ROOT v = s32[2,8]{1,0} custom-call(c), custom_call_target=\"Unpin\", "
+                        "output_to_operand_aliasing={{}: (0, {})}\n}\n");
+  run_verified(m, "layout-assignment{cpu=false}");
+  assert_true(says(m, "s32[2,8]{0,1} copy(%x)"));
+  assert_true(says(m, "custom-call(%copy), custom_call_target=\"Pin\""));
+  hlo_module_free(m);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(shared_call_graphs),    cmocka_unit_test(program_parameters),
@@ -493,6 +495,7 @@ int main(void) {
       cmocka_unit_test(counted_through_calls), cmocka_unit_test(not_counted),
       cmocka_unit_test(counted_by_trying),     cmocka_unit_test(places_on_the_host),
       cmocka_unit_test(loops_that_wait),       cmocka_unit_test(origins_of_what_moves),
-      cmocka_unit_test(waiting_inside),        cmocka_unit_test(shardings_of_states)};
+      cmocka_unit_test(waiting_inside),        cmocka_unit_test(shardings_of_states),
+      cmocka_unit_test(buffers_overwritten)};
   return cmocka_run_group_tests(tests, open_context, close_context);
 }

@@ -31,7 +31,8 @@ static const char text[] =
     "  call = f32[2,3]{1,0} custom-call(cp), custom_call_target=\"my.target\"\n"
     "  f = f32[2,3]{1,0} fusion(call), kind=kLoop, calls=inner\n"
     "  o = f32[2,3]{0,1} copy(f)\n"
-    "  w = f32[2,3]{1,0} add(m, m)\n"
+    "  w = f32[2,3]{1,0} add(m, m), backend_config={\"known_trip_count\":{\"n\":\"5\"}, "
+    "\"dynamic_variables\":[{\"tuple_index\":\"0\"},{\"tuple_index\":\"3\"}]}\n"
     "  ROOT t = (f32[2,3]{0,1}, f32[2,3]{1,0}) tuple(o, w)\n"
     "}\n";
 
@@ -130,6 +131,14 @@ static const row asserts[] = {
     {XC_YES, "EXPECT_THAT(inst(\"i\")->literal().data<int32_t>(), ElementsAreArray({1, 2, 3}))"},
     {XC_NO,
      "EXPECT_THAT(inst(\"i\")->literal().data<int32_t>(), UnorderedElementsAreArray({3, 3, 1}))"},
+    {XC_YES, "EXPECT_THAT(inst(\"w\")->backend_config<WhileLoopBackendConfig>(), EqualsProto("
+             "\"known_trip_count { n: 5 } dynamic_variables { tuple_index: 0 } "
+             "dynamic_variables { tuple_index: 3 }\"))"},
+    {XC_NO, "EXPECT_THAT(inst(\"w\")->backend_config<WhileLoopBackendConfig>(), EqualsProto("
+            "\"known_trip_count { n: 5 } dynamic_variables { tuple_index: 3 } "
+            "dynamic_variables { tuple_index: 0 }\"))"},
+    {XC_NO, "EXPECT_THAT(inst(\"w\")->backend_config<WhileLoopBackendConfig>(), EqualsProto("
+            "\"known_trip_count { n: 5 } dynamic_variables { tuple_index: 0 }\"))"},
     {XC_YES, "EXPECT_EQ(inst(\"i\")->literal(), LiteralUtil::CreateR1<int32_t>({1, 2, 3}))"},
     {XC_NO, "EXPECT_EQ(inst(\"i\")->literal(), LiteralUtil::CreateR1<int32_t>({1, 2, 4}))"},
     {XC_YES, "EXPECT_EQ(inst(\"i\")->literal().Get<int32_t>({1}), 2)"},

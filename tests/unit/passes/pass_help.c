@@ -63,7 +63,7 @@ static void same_value(const char *pass, const hlo_module *before, const hlo_mod
   expect_good(hlo_inputs_random(ctx, before, seed, &args, &n), pass);
   expect_good(hlo_eval_module(before, n, args, NULL, &x), pass);
   expect_good(hlo_eval_module(after, n, args, NULL, &y), pass);
-  expect_good(hlo_compare(x, y, (hlo_tolerance){1e-6, 1e-5}), pass);
+  expect_good(hlo_compare(x, y, hlo_near(1e-6, 1e-5)), pass);
   hlo_literal_unref(x);
   hlo_literal_unref(y);
   hlo_inputs_free(args, n);

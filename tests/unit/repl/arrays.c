@@ -14,6 +14,8 @@
 #include "repl/shell/out.h"
 #include "tests/unit/skip.h"
 
+#define LIMIT ((size_t)1 << 30)
+
 static hlo_ctx *ctx;
 
 static const hlo_shape *shape(const char *text) {
@@ -27,7 +29,7 @@ static hs_status read_from(const char *file, const char *name, const char *want,
   arrays *a;
   u32 k = 0;
   *out = NULL;
-  HS_TRY(arrays_open(file, &a));
+  HS_TRY(arrays_open(file, LIMIT, &a));
   hs_status s = name && !arrays_find(a, name, &k) ? hs_fail(HS_E_INPUT, "no array %s", name)
                                                   : arrays_read(a, k, shape(want), o, out);
   arrays_close(a);
@@ -125,7 +127,7 @@ static void safetensors_of_every_type(void **state) {
 static char scratch[] = "/tmp/hlosh-arrays.XXXXXX";
 
 static hs_code try_bytes(const char *p, size_t n, const char *name, const char *want) {
-  hs_status w = repl_write_file(scratch, p, n, false);
+  hs_status w = hs_write_file(scratch, p, n, false);
   assert_true(hs_ok(w));
   hlo_literal *l = NULL;
   hs_status s = read_from(scratch, name, want, plain, &l);
@@ -245,6 +247,8 @@ static void safetensors_that_lie(void **state) {
       "\"shape\":[1],\"data_offsets\":[4,8]}}",
       "{\"x\":{\"dtype\":\"F32\",\"shape\":2,\"data_offsets\":[0,8]}}",
       "{\"x\":[1,2,3]}",
+      "{\"x\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]},\"x\":{\"dtype\":\"F32\","
+      "\"shape\":[0],\"data_offsets\":[0,0]}}",
       "{\"x\":",
       "{}"};
   for (size_t k = 0; k < HS_COUNT(heads); k++) {
@@ -256,6 +260,55 @@ static void safetensors_that_lie(void **state) {
     hs_code code = try_bytes(b.p, b.n, "x", "f32[2]");
     if (code != HS_E_INPUT) fail_msg("%s: %s", heads[k], hs_code_text(code));
     hs_buf_free(&b);
+  }
+}
+
+// Headers that are valid but too much: nesting, and values by the million.
+static void safetensors_without_end(void **state) {
+  (void)state;
+  if (!repl_json_built()) SKIP_TEST("built without cJSON");
+  static const struct {
+    const char *part;
+    u32 times;
+    hs_code code;
+  } cases[] = {
+      {"[", 2000000, HS_E_INPUT}, {"{\"x\":", 100000, HS_E_INPUT}, {"0,", 4100000, HS_E_LIMIT}};
+  for (size_t k = 0; k < HS_COUNT(cases); k++) {
+    hs_buf b = {0};
+    hs_buf_put(&b, "\0\0\0\0\0\0\0\0{\"x\":[", 14);
+    for (u32 j = 0; j < cases[k].times; j++) hs_buf_puts(&b, cases[k].part);
+    u64 n = b.n - 8;
+    memcpy(b.p, &n, 8);
+    assert_int_equal(try_bytes(b.p, b.n, "x", "f32[2]"), cases[k].code);
+    hs_buf_free(&b);
+  }
+}
+
+// What is unpacked counts against the limit, all of an archive's arrays together; what lies in the
+// file as it is does not.
+static void limits_of_archives(void **state) {
+  (void)state;
+  static const struct {
+    const char *file;
+    size_t limit;
+    hs_code code;
+  } cases[] = {{"tests/data/deflated.npz", 16, HS_E_LIMIT},
+               {"tests/data/deflated.npz", 100000, HS_OK},
+               {"tests/data/stored.npz", 16, HS_OK},
+               {"tests/data/x.npy", 16, HS_OK},
+               {"/dev/zero", 100000, HS_E_LIMIT}};
+  for (size_t k = 0; k < HS_COUNT(cases); k++) {
+    arrays *a = NULL;
+    hs_status s = arrays_open(cases[k].file, cases[k].limit, &a);
+    for (u32 j = 0; hs_ok(s) && j < arrays_count(a); j++) {
+      hlo_literal *l = NULL;
+      s = arrays_read(a, j, shape("f32[1]"), plain, &l);  // its shape is another one
+      if (!hs_ok(s) && s.err->code == HS_E_INPUT) hs_status_drop(s), s = HS_GOOD;
+      hlo_literal_unref(l);
+    }
+    assert_int_equal(hs_ok(s) ? HS_OK : s.err->code, cases[k].code);
+    hs_status_drop(s);
+    arrays_close(a);
   }
 }
 
@@ -362,6 +415,8 @@ int main(void) {
                                      cmocka_unit_test(safetensors_that_lie),
                                      cmocka_unit_test(written_files_read_back),
                                      cmocka_unit_test(large_arrays_are_mapped),
+                                     cmocka_unit_test(safetensors_without_end),
+                                     cmocka_unit_test(limits_of_archives),
                                      cmocka_unit_test(archives_beyond_4_gib_are_refused)};
   return cmocka_run_group_tests(tests, open_all, close_all);
 }

@@ -120,7 +120,7 @@ static void full_disk_keeps_the_old_file(void **state) {
     signal(SIGXFSZ, SIG_IGN);
     setrlimit(RLIMIT_FSIZE, &(struct rlimit){1000, 1000});
     static char big[5000];
-    hs_status s = repl_write_file(path, big, sizeof big, false);
+    hs_status s = hs_write_file(path, big, sizeof big, false);
     _exit(hs_ok(s) ? 1 : s.err->code == HS_E_IO ? 0 : 2);
   }
   int st;
@@ -130,7 +130,7 @@ static void full_disk_keeps_the_old_file(void **state) {
   DIR *d = opendir(dir);  // and no half file stays behind
   for (struct dirent *e; (e = readdir(d));) assert_null(strstr(e->d_name, "kept.hlo."));
   closedir(d);
-  hs_status s = repl_write_file("/dev/full", good, sizeof good - 1, false);
+  hs_status s = hs_write_file("/dev/full", good, sizeof good - 1, false);
   assert_false(hs_ok(s));
   assert_int_equal(s.err->code, HS_E_IO);
   hs_status_drop(s);

@@ -82,7 +82,7 @@ static void expect(const char *doc, const char *part) {
 static hs_status failing_pass(pass_ctx *c) {
   hlo_for_each_instr_safe(i, c->m->entry)
     if (!i->nuses && !hlo_is_root(i) && i->opcode != HLO_PARAMETER) hlo_remove(i);
-  return pass_option_bool(c, "quiet") ? HS_GOOD : hs_fail(HS_E_LIMIT, "the planted fault");
+  return pass_option_bool(c, "quiet") ? HS_GOOD : hs_fail(HS_E_INTERNAL, "the planted fault");
 }
 
 // Turns the root into one of another shape than its users and the entry's layout know.
@@ -189,7 +189,7 @@ static hs_status wrong_pass(pass_ctx *c) {
   hlo_for_each_instr_safe(i, c->m->entry) {
     if (i->opcode != HLO_MULTIPLY || i->id >= old) continue;
     if (!pass_may_rewrite(c)) return HS_GOOD;
-    if (++n == 2 && fails) return hs_fail(HS_E_LIMIT, "the planted fault");
+    if (++n == 2 && fails) return hs_fail(HS_E_INTERNAL, "the planted fault");
     hlo_instr *turned[] = {hlo_operand(i, 1), hlo_operand(i, 0)};
     hlo_replace(
         i, hlo_add(c->m->entry, n == 2 ? HLO_ADD : HLO_MULTIPLY, i->shape, 2, turned, "turned"));

@@ -1,0 +1,12 @@
+// order.h — does a module sort by something that is no order? What such a sort gives is up to
+// whoever sorts: no two ways need agree.
+#ifndef TESTS_HARNESS_ORDER_H
+#define TESTS_HARNESS_ORDER_H
+
+#include "core/eval/eval.h"
+
+// Evaluates the module; true when a comparison of one of its sorts is no strict weak order on a
+// sample of the values that it sorts. False also when it cannot be evaluated.
+bool sorts_without_order(const hlo_module *, u32 nargs, hlo_literal *const *args);
+
+#endif

@@ -1,0 +1,333 @@
+// model.c: the pieces of the estimator: what a kernel does, what that takes on a device, what lies
+// around kernels, calibrations as text, and numbers for people.
+#include "core/text/text.h"
+#include "profiler/calibration.h"
+#include "profiler/collective.h"
+#include "profiler/price.h"
+#include "profiler/units.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <cmocka.h>
+
+typedef struct loaded {
+  hlo_ctx *ctx;
+  hlo_module *m;
+} loaded;
+
+static loaded load(const char *text) {
+  loaded x = {.ctx = hlo_ctx_new()};
+  assert_true(hs_ok(hlo_parse(x.ctx, text, strlen(text), NULL, &x.m)));
+  return x;
+}
+
+static void unload(loaded *x) {
+  hlo_module_free(x->m);
+  hlo_ctx_free(x->ctx);
+}
+
+static prof_work work_of(const loaded *x, const char *name) {
+  const hlo_instr *i = hlo_find_instr(x->m, name);
+  assert_non_null(i);
+  hlo_cost c = hlo_cost_instr(i);
+  prof_work w;
+  prof_count_work(i, &c, &w);
+  return w;
+}
+
+static double counted(const prof_work *w, hlo_opcode op) {
+  double n = 0;
+  for (u32 k = 0; k < w->ncounts; k++)
+    if (w->counts[k].op == op) n += w->counts[k].elements;
+  return n;
+}
+
+// ---- work ---------------------------------------------------------------------------------------
+#define ADD \
+  "a {\n  x = f32[] parameter(0)\n  y = f32[] parameter(1)\n  ROOT r = f32[] add(x, y)\n}\n"
+
+// The sum and the quotient of a softmax each evaluate the exponential.
+static void evaluations(void **st) {
+  (void)st;
+  loaded x = load("HloModule m\n" ADD
+                  "f {\n  p = f32[64,128] parameter(0)\n  e = f32[64,128] exponential(p)\n"
+                  "  z = f32[] constant(0)\n"
+                  "  s = f32[64] reduce(e, z), dimensions={1}, to_apply=a\n"
+                  "  b = f32[64,128] broadcast(s), dimensions={0}\n"
+                  "  ROOT q = f32[64,128] divide(e, b)\n}\n"
+                  "ENTRY main {\n  p = f32[64,128] parameter(0)\n"
+                  "  ROOT k = f32[64,128] fusion(p), kind=kLoop, calls=f\n}\n");
+  prof_work w = work_of(&x, "k");
+  assert_float_equal(counted(&w, HLO_EXP), 2 * 64 * 128, 0);
+  assert_float_equal(counted(&w, HLO_DIVIDE), 64 * 128, 0);
+  assert_float_equal(w.reduced_row, 64 * 128, 0);
+  assert_float_equal(w.reduced_column, 0, 0);
+  unload(&x);
+}
+
+// Two users at one index share an evaluation, two at different ones do not.
+static void sharing(void **st) {
+  (void)st;
+  loaded x = load("HloModule m\nf {\n  p = f32[1000] parameter(0)\n  t = f32[1000] tanh(p)\n"
+                  "  n = f32[1000] negate(t)\n  ROOT r = f32[1000] add(t, n)\n}\n"
+                  "g {\n  p = f32[1000] parameter(0)\n  t = f32[1000] tanh(p)\n"
+                  "  a = f32[500] slice(t), slice={[0:1000:2]}\n"
+                  "  b = f32[500] slice(t), slice={[1:1000:2]}\n"
+                  "  ROOT r = f32[500] add(a, b)\n}\n"
+                  "ENTRY main {\n  p = f32[1000] parameter(0)\n"
+                  "  k = f32[1000] fusion(p), kind=kLoop, calls=f\n"
+                  "  l = f32[500] fusion(p), kind=kLoop, calls=g\n"
+                  "  ROOT t = (f32[1000], f32[500]) tuple(k, l)\n}\n");
+  prof_work w = work_of(&x, "k"), v = work_of(&x, "l");
+  assert_float_equal(counted(&w, HLO_TANH), 1000, 0);
+  assert_float_equal(counted(&v, HLO_TANH), 1000, 0);  // 500 at even indices, 500 at odd ones
+  assert_float_equal(v.indexed, 1000, 0);
+  assert_float_equal(w.indexed, 0, 0);
+  assert_float_equal(w.row, 1000, 0);
+  unload(&x);
+}
+
+static void products(void **st) {
+  (void)st;
+  loaded x = load("HloModule m\nENTRY main {\n  p = f32[8,64,32] parameter(0)\n"
+                  "  q = f32[8,32,16] parameter(1)\n"
+                  "  ROOT r = f32[8,64,16] dot(p, q), lhs_batch_dims={0}, rhs_batch_dims={0}, "
+                  "lhs_contracting_dims={2}, rhs_contracting_dims={1}\n}\n");
+  prof_work w = work_of(&x, "r");
+  assert_int_equal(w.special, PROF_PRODUCT);
+  assert_float_equal(w.product.batch, 8, 0);
+  assert_float_equal(w.product.m, 64, 0);
+  assert_float_equal(w.product.n, 16, 0);
+  assert_float_equal(w.product.k, 32, 0);
+  assert_false(w.product.strided);
+  assert_float_equal(w.flops, 2.0 * 8 * 64 * 16 * 32, 0);
+  unload(&x);
+}
+
+// ---- prices -------------------------------------------------------------------------------------
+// Padding to the systolic array, and cores without a tile.
+static void utilization(void **st) {
+  (void)st;
+  const prof_device *tpu = prof_device_find("tpu_v5e"), *gpu = prof_device_find("h100");
+  prof_product big = {1, 8192, 8192, 8192, .type = HLO_BF16},
+               thin = {1, 8192, 8192, 16, .type = HLO_BF16},
+               odd = {1, 8192, 8192 + 1, 8192, .type = HLO_BF16},
+               tiny = {1, 16, 16, 4096, .type = HLO_BF16};
+  assert_true(prof_product_utilization(&big, tpu) > 0.8);
+  assert_float_equal(prof_product_utilization(&thin, tpu), 16.0 / 128, 0.05);
+  assert_true(prof_product_utilization(&odd, tpu) < prof_product_utilization(&big, tpu));
+  assert_true(prof_product_utilization(&big, gpu) > 0.8);
+  assert_true(prof_product_utilization(&tiny, gpu) < 0.05);
+  for (u32 k = 0; k < prof_device_count; k++) {
+    double u = prof_product_utilization(&big, &prof_devices[k]);
+    assert_true(u > 0 && u <= 1);
+    assert_true(prof_product_peak(&prof_devices[k], HLO_F32) > 0);
+    assert_true(prof_product_peak(&prof_devices[k], HLO_F64) > 0);
+    assert_true(prof_product_peak(&prof_devices[k], HLO_S8) > 0);
+  }
+}
+
+// No device is faster than its own roofs, and more work never takes less.
+static void roofs(void **st) {
+  (void)st;
+  for (u32 d = 0; d < prof_device_count; d++) {
+    double before = 0;
+    for (i64 n = 1 << 10; n <= (i64)1 << 30; n *= 4) {
+      char text[256];
+      snprintf(text, sizeof text,
+               "HloModule m\nENTRY main {\n  p = f32[%lld] parameter(0)\n"
+               "  ROOT r = f32[%lld] add(p, p)\n}\n",
+               (long long)n, (long long)n);
+      loaded x = load(text);
+      prof_kernel k;
+      prof_estimate_kernel(hlo_find_instr(x.m, "r"), &prof_devices[d], &k);
+      assert_true(k.seconds >= before);
+      assert_true(k.seconds >= k.launch_s && k.seconds >= k.memory_s && k.seconds >= k.compute_s);
+      if (n == (i64)1 << 30)
+        assert_true(12.0 * (double)n / k.seconds <= 1.5 * prof_devices[d].bandwidth);
+      before = k.seconds;
+      unload(&x);
+    }
+  }
+}
+
+// ---- around kernels -----------------------------------------------------------------------------
+static prof_estimate estimate(const char *text, const char *device) {
+  loaded x = load(text);
+  prof_module e;
+  assert_true(hs_ok(
+      prof_estimate_kernels(x.m, prof_device_find(device), &(prof_options){.naive = false}, &e)));
+  prof_estimate t = e.total;
+  prof_module_free(&e);
+  unload(&x);
+  return t;
+}
+
+static const char *counted_loop(bool known) {
+  return known ? "HloModule m\nb {\n  s = (s32[], f32[4096]) parameter(0)\n"
+                 "  i = s32[] get-tuple-element(s), index=0\n"
+                 "  x = f32[4096] get-tuple-element(s), index=1\n  one = s32[] constant(1)\n"
+                 "  j = s32[] add(i, one)\n  y = f32[4096] add(x, x)\n"
+                 "  ROOT t = (s32[], f32[4096]) tuple(j, y)\n}\n"
+                 "c {\n  s = (s32[], f32[4096]) parameter(0)\n"
+                 "  i = s32[] get-tuple-element(s), index=0\n  n = s32[] constant(100)\n"
+                 "  ROOT l = pred[] compare(i, n), direction=LT\n}\n"
+                 "ENTRY main {\n  p = f32[4096] parameter(0)\n  z = s32[] constant(0)\n"
+                 "  t = (s32[], f32[4096]) tuple(z, p)\n"
+                 "  ROOT w = (s32[], f32[4096]) while(t), condition=c, body=b\n}\n"
+               : "HloModule m\nb {\n  s = f32[4096] parameter(0)\n"
+                 "  ROOT y = f32[4096] add(s, s)\n}\n"
+                 "c {\n  s = f32[4096] parameter(0)\n  e = f32[1] slice(s), slice={[0:1]}\n"
+                 "  r = f32[] reshape(e)\n  n = f32[] constant(100)\n"
+                 "  ROOT l = pred[] compare(r, n), direction=LT\n}\n"
+                 "ENTRY main {\n  p = f32[4096] parameter(0)\n"
+                 "  ROOT w = f32[4096] while(p), condition=c, body=b\n}\n";
+}
+
+static void loops(void **st) {
+  (void)st;
+  prof_estimate known = estimate(counted_loop(true), "h100"),
+                unknown = estimate(counted_loop(false), "h100");
+  assert_int_equal(known.unknown_loops, 0);
+  assert_int_equal(known.kernels, 100 * 2 + 101);
+  assert_int_equal(unknown.unknown_loops, 1);
+  assert_float_equal(unknown.flops, PROF_GUESSED_TRIPS * (4096.0 + 1) + 1, 0);
+}
+
+// A collective that runs beside kernels costs what they do not hide.
+static void overlap(void **st) {
+  (void)st;
+  const char *form =
+      "HloModule m, replica_count=8\n" ADD "ENTRY main {\n  p = f32[67108864] parameter(0)\n"
+      "  q = f32[8192,8192] parameter(1)\n"
+      "%s  k = f32[8192,8192] dot(q, q), lhs_contracting_dims={1}, "
+      "rhs_contracting_dims={0}\n%s"
+      "  ROOT t = (f32[67108864], f32[8192,8192]) tuple(d, k)\n}\n";
+  char sync[1024], async[1024];
+  snprintf(sync, sizeof sync, form,
+           "  d = f32[67108864] all-reduce(p), replica_groups={}, to_apply=a\n", "");
+  snprintf(async, sizeof async, form,
+           "  s = f32[67108864] all-reduce-start(p), replica_groups={}, to_apply=a\n",
+           "  d = f32[67108864] all-reduce-done(s)\n");
+  prof_estimate one = estimate(sync, "h100"), two = estimate(async, "h100");
+  assert_int_equal(one.devices, 8);
+  assert_true(one.network_s > 0);
+  assert_float_equal(one.hidden_s, 0, 0);
+  assert_float_equal(one.network_s, two.network_s, 1e-12);
+  assert_true(two.hidden_s > 0 && two.hidden_s <= two.network_s * 1.0001);
+  assert_true(two.time_s < one.time_s);
+}
+
+static void collectives(void **st) {
+  (void)st;
+  const prof_device *d = prof_device_find("h100");
+  double bytes = 1e9, ring = 2 * 7.0 / 8 * bytes / d->link_bandwidth + 14 * d->link_s;
+  assert_float_equal(prof_collective_seconds(PROF_ALL_REDUCE, bytes, 8, d), ring, 1e-9F);
+  assert_float_equal(prof_collective_seconds(PROF_ALL_REDUCE, bytes, 1, d), 0, 0);
+  // few bytes among many devices: a tree
+  assert_float_equal(prof_collective_seconds(PROF_ALL_REDUCE, 4, 8, d), (float)(6 * d->link_s),
+                     1e-9F);
+  // beyond the node the network binds
+  assert_true(prof_collective_seconds(PROF_ALL_GATHER, bytes, 16, d) >
+              5 * prof_collective_seconds(PROF_ALL_GATHER, bytes, 8, d));
+}
+
+// Arrays of terabytes are priced and never made.
+static void terabytes(void **st) {
+  (void)st;
+  prof_estimate e = estimate("HloModule m\nENTRY main {\n  p = f32[1048576,1048576] parameter(0)\n"
+                             "  ROOT r = f32[1048576,1048576] add(p, p)\n}\n",
+                             "h200");
+  assert_true(e.peak_bytes > (i64)8e12 && e.time_s > 2);
+}
+
+// ---- calibrations -------------------------------------------------------------------------------
+static void calibration_text(void **st) {
+  (void)st;
+  prof_calibration c = prof_generic, back;
+  snprintf(c.key, sizeof c.key, "a machine");
+  c.kernel_s = 1.25e-7;
+  c.op_s[HLO_TANH][PROF_F64] = 3e-9;
+  hs_buf text = {0};
+  prof_calibration_print(&c, &text);
+  assert_true(hs_ok(prof_calibration_parse(hs_buf_cstr(&text), &back)));
+  assert_string_equal(back.key, "a machine");
+  assert_float_equal(back.kernel_s, 1.25e-7, 1e-16);
+  assert_float_equal(back.op_s[HLO_TANH][PROF_F64], 3e-9, 1e-18);
+  assert_float_equal(prof_curve_at(&back.stream[1], 1e6), prof_curve_at(&c.stream[1], 1e6), 1e3);
+  // whatever is cut off or damaged is refused as a whole
+  for (size_t n = 0; n + 1 < text.n; n += 37) {
+    char *cut = hs_format("%.*s", (int)n, hs_buf_cstr(&text));
+    hs_status s = prof_calibration_parse(cut, &back);
+    assert_false(hs_ok(s));
+    hs_status_drop(s);
+    hs_free(cut);
+  }
+  static const char *const bad[] = {"figure kernel_s -1\nend\n",
+                                    "figure kernel_s nan\nend\n",
+                                    "curve stream one 5:1 4:1\nend\n",
+                                    "op tanh f99 1\nend\n",
+                                    "nonsense\nend\n",
+                                    "threads 0\nend\n"};
+  for (size_t k = 0; k < HS_COUNT(bad); k++) {
+    hs_status s = prof_calibration_parse(bad[k], &back);
+    assert_false(hs_ok(s));
+    hs_status_drop(s);
+  }
+  hs_buf_free(&text);
+}
+
+static void curves(void **st) {
+  (void)st;
+  prof_curve c = {0};
+  assert_float_equal(prof_curve_at(&c, 1), 0, 0);
+  prof_curve_add(&c, 10, 1);
+  prof_curve_add(&c, 1000, 100);
+  assert_float_equal(prof_curve_at(&c, 1), 1, 0);
+  assert_float_equal(prof_curve_at(&c, 100), 10, 1e-9);
+  assert_float_equal(prof_curve_at(&c, 1e6), 100, 0);
+}
+
+// ---- numbers for people -------------------------------------------------------------------------
+static void units(void **st) {
+  (void)st;
+  char b[32];
+  assert_string_equal(prof_time_text(b, 0), "0 s");
+  assert_string_equal(prof_time_text(b, 1.5e-9), "1.5 ns");
+  assert_string_equal(prof_time_text(b, 0.0245), "24.5 ms");
+  assert_string_equal(prof_time_text(b, 0.9999), "1 s");
+  assert_string_equal(prof_time_text(b, 1.47e3), "24.5 min");
+  assert_string_equal(prof_time_text(b, -1.47e3), "-24.5 min");
+  assert_string_equal(prof_time_text(b, 2e4), "5.56 h");
+  assert_string_equal(prof_time_text(b, 1e7), "116 days");
+  assert_string_equal(prof_time_text(b, NAN), "-");
+  assert_string_equal(prof_bytes_text(b, 858e9), "858 GB");
+  assert_string_equal(prof_bytes_text(b, 999.6e3), "1.00 MB");
+  assert_string_equal(prof_bytes_text(b, 12), "12 B");
+  assert_string_equal(prof_bytes_text(b, 0x1p63), ">= 9.22 EB");
+  assert_string_equal(prof_bytes_delta(b, -1376256), "-1.38 MB");
+  assert_string_equal(prof_bytes_delta(b, 0), "0");
+  assert_string_equal(prof_ratio_text(b, 2400), "2400x");
+  assert_string_equal(prof_ratio_text(b, 1.034), "1.03x");
+  assert_string_equal(prof_ratio_text(b, 0.0123), "0.0123x");
+  assert_string_equal(prof_ratio_text(b, 2.4e7), "24.0Mx");
+  for (double v = 1e-12; v < 1e24; v *= 3.7) {
+    assert_null(strstr(prof_time_text(b, v), "e+"));
+    assert_null(strstr(prof_ratio_text(b, v), "e"));
+    assert_null(strstr(prof_bytes_text(b, v), "e"));
+  }
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(evaluations), cmocka_unit_test(sharing),
+      cmocka_unit_test(products),    cmocka_unit_test(utilization),
+      cmocka_unit_test(roofs),       cmocka_unit_test(loops),
+      cmocka_unit_test(overlap),     cmocka_unit_test(collectives),
+      cmocka_unit_test(terabytes),   cmocka_unit_test(calibration_text),
+      cmocka_unit_test(curves),      cmocka_unit_test(units),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

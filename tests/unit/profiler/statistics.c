@@ -1,0 +1,169 @@
+// statistics.c — the statistics of measured times: summaries, intervals that cover what they say,
+// ratios with verdicts, the end of a warm-up, and trials on simulated machines.
+#include "profiler/trial.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <cmocka.h>
+
+// Uniform in [0, 1).
+static double uniform(u64 *state) {
+  *state = *state * 6364136223846793005ull + 1442695040888963407ull;
+  return (double)(*state >> 11) * 0x1p-53;
+}
+
+// Normal, by the sum of twelve uniform numbers.
+static double normal(u64 *state) {
+  double sum = -6;
+  for (int k = 0; k < 12; k++) sum += uniform(state);
+  return sum;
+}
+
+static void summary(void **state) {
+  (void)state;
+  double v[] = {3, 1, 2, 5, 4, 100};
+  prof_stats s = prof_summarize(v, 6);
+  assert_int_equal(s.n, 6);
+  assert_float_equal(s.median, 3.5, 1e-12);
+  assert_float_equal(s.min, 1, 0);
+  assert_float_equal(s.max, 100, 0);
+  assert_int_equal(s.outliers, 1);
+  assert_int_equal(prof_summarize(v, 0).n, 0);
+}
+
+// The interval of the median contains the true median about 95 times of 100, for a distribution
+// with a long tail too.
+static void median_covers(void **state) {
+  (void)state;
+  enum { TRIALS = 400, N = 25 };
+  u64 seed = 7;
+  u32 hits = 0;
+  for (u32 t = 0; t < TRIALS; t++) {
+    double v[N];
+    for (u32 k = 0; k < N; k++) v[k] = 10 * exp(0.1 * normal(&seed));
+    prof_interval i = prof_median(v, N);
+    assert_true(i.low <= i.value && i.value <= i.high);
+    hits += i.low <= 10 && 10 <= i.high;
+  }
+  assert_in_range(hits, TRIALS * 91 / 100, TRIALS * 99 / 100);
+}
+
+static void ratio_takes_out_drift(void **state) {
+  (void)state;
+  enum { N = 20 };
+  double a[N], b[N];
+  u64 seed = 3;
+  for (u32 k = 0; k < N; k++) {
+    double drift = 1 + 0.5 * k / N;  // the machine slows down by half
+    a[k] = 20 * drift * (1 + 0.004 * normal(&seed));
+    b[k] = 10 * drift * (1 + 0.004 * normal(&seed));
+  }
+  prof_interval r = prof_ratio(a, b, N);
+  assert_true(r.low <= 2 && 2 <= r.high);
+  assert_true(prof_half_width(r) < 0.01);
+  assert_int_equal(prof_judge(r), PROF_FASTER);
+  assert_int_equal(prof_judge(prof_ratio(b, a, N)), PROF_SLOWER);
+}
+
+static void verdicts(void **state) {
+  (void)state;
+  assert_int_equal(prof_judge((prof_interval){1.01, 0.99, 1.03}), PROF_SAME);
+  assert_int_equal(prof_judge((prof_interval){1.5, 1.2, 1.8}), PROF_TOO_NOISY);
+  assert_int_equal(prof_judge((prof_interval){2, 1.95, 2.05}), PROF_FASTER);
+  assert_int_equal(prof_judge((prof_interval){0.5, 0.49, 0.51}), PROF_SLOWER);
+  assert_int_equal(prof_judge((prof_interval){0}), PROF_TOO_NOISY);
+  assert_string_equal(prof_verdict_text(PROF_TOO_NOISY), "too noisy");
+}
+
+static void warm_up_ends(void **state) {
+  (void)state;
+  u64 seed = 11;
+  double v[60];
+  for (u32 k = 0; k < 60; k++) v[k] = (k < 17 ? 30 : 20) * (1 + 0.01 * normal(&seed));
+  assert_int_equal(prof_steady_from(v, 60), 17);
+  assert_int_equal(prof_steady_from(v + 17, 43), 0);
+  for (u32 k = 0; k < 60; k++) v[k] = 5;  // a clock too coarse to see a difference
+  assert_int_equal(prof_steady_from(v, 60), 0);
+  assert_int_equal(prof_steady_from(v, 3), 0);
+}
+
+// ---- trials on a simulated machine --------------------------------------------------------------
+typedef struct machine {
+  double ms[3];  // of each program
+  double noise;
+  u64 seed;
+  u32 calls[3], last;
+  bool fails;
+} machine;
+
+static hs_status simulate(void *arg, u32 k, double seconds, prof_samples *out) {
+  machine *m = arg;
+  (void)seconds;
+  if (m->fails && ++m->last > 20) return hs_fail(HS_E_RUN, "worn out");
+  m->calls[k]++;
+  for (u32 q = 0; q < 5; q++)
+    hs_vec_push(out, m->ms[k] * exp(m->noise * normal(&m->seed)) * (1 + (m->calls[k] < 3)));
+  return HS_GOOD;
+}
+
+static void trial_on(machine *m, double until, prof_entry e[3], prof_trial *t) {
+  prof_trial_options o = {.seconds = 0.05, .until = until, .rounds = 20, .seed = 1};
+  hs_status s = prof_trial_run(e, 3, simulate, m, &o, t);
+  assert_true(hs_ok(s));
+  for (u32 k = 0; k < 3; k++) {
+    assert_int_equal(e[k].rounds.n, t->rounds);
+    assert_int_equal(e[k].runs.n, 5 * t->rounds);
+    assert_true(e[k].steady);
+  }
+}
+
+static void trial(void **state) {
+  (void)state;
+  prof_entry e[3] = {0};
+  prof_trial t;
+  trial_on(&(machine){.ms = {8, 4, 8}, .noise = 0.01, .seed = 5}, 0, e, &t);
+  assert_true(t.rounds >= 20 && t.reached);
+  prof_interval r = prof_ratio(e[0].rounds.v, e[1].rounds.v, t.rounds);
+  assert_true(r.low <= 2 && r.high >= 2);
+  assert_int_equal(prof_judge(r), PROF_FASTER);
+  assert_int_equal(prof_judge(prof_ratio(e[0].rounds.v, e[2].rounds.v, t.rounds)), PROF_SAME);
+  for (u32 k = 0; k < 3; k++) prof_entry_free(&e[k]);
+}
+
+static void trial_says_when_noisy(void **state) {
+  (void)state;
+  prof_entry e[3] = {0};
+  prof_trial t;
+  trial_on(&(machine){.ms = {8, 4, 8}, .noise = 1.5, .seed = 5}, 0.001, e, &t);
+  assert_false(t.reached);
+  assert_true(t.width > 0.001);
+  assert_int_equal(prof_judge(prof_ratio(e[0].rounds.v, e[1].rounds.v, t.rounds)), PROF_TOO_NOISY);
+  for (u32 k = 0; k < 3; k++) prof_entry_free(&e[k]);
+}
+
+static void trial_passes_errors_on(void **state) {
+  (void)state;
+  prof_entry e[3] = {0};
+  prof_trial t;
+  machine m = {.ms = {8, 4, 8}, .noise = 0.1, .seed = 5, .fails = true};
+  prof_trial_options o = {.seconds = 0.05, .rounds = 20};
+  hs_status s = prof_trial_run(e, 3, simulate, &m, &o, &t);
+  assert_int_equal(s.err->code, HS_E_RUN);
+  hs_status_drop(s);
+  for (u32 k = 0; k < 3; k++) prof_entry_free(&e[k]);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(summary),
+      cmocka_unit_test(median_covers),
+      cmocka_unit_test(ratio_takes_out_drift),
+      cmocka_unit_test(verdicts),
+      cmocka_unit_test(warm_up_ends),
+      cmocka_unit_test(trial),
+      cmocka_unit_test(trial_says_when_noisy),
+      cmocka_unit_test(trial_passes_errors_on),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
