@@ -4,6 +4,8 @@
 // The library runs in its callback form: this file owns the wait for a key, so that Ctrl-C during
 // editing drops the line without any work in the signal handler. SIGINT is blocked except while
 // waiting in ppoll, and in every other thread of the process (main.c), so it cannot be missed.
+// A key that ppoll saw may be gone when it is read, since the terminal drops what was typed when
+// Ctrl-C comes; so a read never waits (never_wait), and the wait begins anew.
 #include "repl/shell/line.h"
 
 #include <errno.h>
@@ -11,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
+#include <termios.h>
 #include <unistd.h>
 
 #include "core/base/visible.h"
@@ -32,7 +35,8 @@ static struct {
   char *history;                // path; NULL: none
 #if HAVE_READLINE || HAVE_EDIT
   char *got;  // the line that was entered, malloc'ed; NULL: end of input
-  bool done;
+  bool done, cancelled;
+  sigset_t waiting;  // the signal mask while a key is waited for
   hs_arena arena;  // of the candidates
   const char **words;
   u32 nwords, next;
@@ -75,6 +79,30 @@ static void on_line(char *line) {
   rl_callback_handler_remove();
 }
 
+// The library has the terminal in its own mode by now: a read that finds nothing returns at once.
+static void never_wait(void) {
+  struct termios t;
+  if (tcgetattr(STDIN_FILENO, &t) != 0 || (t.c_lflag & ICANON)) return;
+  t.c_cc[VMIN] = t.c_cc[VTIME] = 0;
+  (void)tcsetattr(STDIN_FILENO, TCSANOW, &t);
+}
+
+// The library's way to read a key. EOF: the end of input, or Ctrl-C (editor.cancelled).
+static int get_key(FILE *in) {
+  (void)in;
+  for (;;) {
+    struct pollfd pfd = {.fd = STDIN_FILENO, .events = POLLIN};
+    int rc = ppoll(&pfd, 1, NULL, &editor.waiting);
+    if ((editor.cancelled = hs_interrupted())) return EOF;
+    if (rc < 0 && errno != EINTR) return EOF;
+    unsigned char key;
+    ssize_t n = rc > 0 ? read(STDIN_FILENO, &key, 1) : 0;
+    if (n > 0) return key;
+    if (n < 0 && errno != EINTR) return EOF;
+    if (rc > 0 && ((pfd.revents & POLLHUP) || !isatty(STDIN_FILENO))) return EOF;
+  }
+}
+
 static char *next_completion(const char *text, int state) {
   (void)text;
   if (state == 0) editor.next = 0;
@@ -101,6 +129,7 @@ void repl_line_open(repl_session *s) {
   editor.session = s;
   rl_readline_name = "hlosh";
   rl_attempted_completion_function = complete;
+  rl_getc_function = get_key;
 #if HAVE_READLINE
   rl_catch_signals = 0;
   rl_catch_sigwinch = 1;
@@ -135,34 +164,34 @@ void repl_line_close(void) {
 }
 
 repl_line_end repl_line_read(const char *prompt, hs_buf *out) {
-  sigset_t only_int, before;
+  sigset_t only_int;
   sigemptyset(&only_int);
   sigaddset(&only_int, SIGINT);
-  sigprocmask(SIG_BLOCK, &only_int, &before);
-  editor.done = false;
+  sigprocmask(SIG_BLOCK, &only_int, &editor.waiting);
+  editor.done = editor.cancelled = false;
   editor.got = NULL;
   repl_interrupt = 0;
   rl_callback_handler_install(prompt, on_line);
-  bool cancelled = false;
+  never_wait();
   while (!editor.done) {
     struct pollfd pfd = {.fd = STDIN_FILENO, .events = POLLIN};
-    int rc = ppoll(&pfd, 1, NULL, &before);
-    if (hs_interrupted()) {
-      cancelled = true;
-      break;
-    }
+    int rc = ppoll(&pfd, 1, NULL, &editor.waiting);
+    if ((editor.cancelled = hs_interrupted())) break;
     if (rc > 0) rl_callback_read_char();
     else if (rc < 0 && errno != EINTR) break;
   }
   if (!editor.done) {
     // Before the library resets the terminal, which moves the cursor to the start of the line.
-    fputs(cancelled ? "^C\n" : "\n", stdout);
+    fputs(editor.cancelled ? "^C\n" : "\n", stdout);
     fflush(stdout);
     rl_callback_handler_remove();
   }
   repl_interrupt = 0;
-  sigprocmask(SIG_SETMASK, &before, NULL);
-  if (cancelled) return REPL_LINE_CANCELLED;
+  sigprocmask(SIG_SETMASK, &editor.waiting, NULL);
+  if (editor.cancelled) {
+    free(editor.got);
+    return REPL_LINE_CANCELLED;
+  }
   if (!editor.got) {
 #if !HAVE_READLINE  // readline has ended the line itself
     fputc('\n', stdout);

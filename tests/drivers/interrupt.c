@@ -72,7 +72,7 @@ static bool start(const char *file) {
   const char *const argv[] = {"hlosh", "--no-rc", file, NULL};
   int version;
   if (tty_start(&at, at.home, argv) && wait_prompt(LOAD_MS, &version)) return true;
-  int status = tty_end(&at, 0);
+  int status = tty_end(&at, NEVER_MS);
   if (status < 0 || !WIFEXITED(status) || WEXITSTATUS(status) != 3)
     fail(file, "load", "no prompt", 0, 0);
   else if (verbose) printf("%s: refused\n", file);
