@@ -7,7 +7,8 @@
 // several delays while it still runs. Afterwards the prompt must be back soon, name the version
 // that was current before or the one that the command had just made, and the session must answer.
 // "Soon" is 200 ms of the shell's own CPU time, or as much of the clock: a test machine may be
-// busy, so both must be exceeded for a failure; 5 s of the clock are one in any case.
+// busy, so both must be exceeded for a failure, three times in a row; 5 s of the clock are one in
+// any case.
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/wait.h>
@@ -21,6 +22,7 @@ enum { LOAD_MS = 60000, SLOW_MS = 200, NEVER_MS = 5000, DELAYS = 4 };
 static const int delays[DELAYS] = {1, 30, 150, 600};
 enum { ONLY_STEP_MS = 20, ONLY_MOST_MS = 5000 };
 static const char *only;
+enum { TRIES = 3 };  // a try that was slow is repeated
 
 static tty at;
 static int failures, tries, interrupted;
@@ -79,8 +81,9 @@ static bool start(const char *file) {
   return false;
 }
 
-// One command with one delay. False: the session has to be started anew.
-static bool try(const char *file, const char *line, int delay, bool *was_done) {
+// One command with one delay. False: the session has to be started anew. *slow: in, whether being
+// slow is a failure by now; out, whether it was.
+static bool try_once(const char *file, const char *line, int delay, bool *was_done, bool *slow) {
   int before = 0, after = 0;
   tty_type(&at, "\r");
   if (!wait_prompt(NEVER_MS, &before)) return fail(file, line, "deaf before", 0, 0), false;
@@ -99,12 +102,13 @@ static bool try(const char *file, const char *line, int delay, bool *was_done) {
     double clock = (double)(hs_now_ns() - begin) * 1e-6;
     cpu = cpu_ms(at.child) - cpu;
     double took = HS_MIN(clock, cpu);
-    if (took > worst) worst = took;
     if (verbose && clock > 50)
       printf("%s: %s after %d ms: %.0f ms, %.0f ms of CPU\n", file, line, delay, clock, cpu);
     if (!ok)
       fail(file, line, waitpid(at.child, NULL, WNOHANG) ? "the shell ended" : "deaf", clock, cpu);
-    else if (took > limit) fail(file, line, "slow", clock, cpu);
+    else if (took > limit && *slow) fail(file, line, "slow", clock, cpu);
+    else if (took > worst) worst = took;
+    *slow = took > limit;
   }
   if (ok && after > before) {  // the version it made goes
     char undo[40];
@@ -115,6 +119,14 @@ static bool try(const char *file, const char *line, int delay, bool *was_done) {
       return fail(file, line, "goto does not go back", 0, 0), false;
   }
   return ok;
+}
+
+static bool try(const char *file, const char *line, int delay, bool *was_done) {
+  for (int k = 1;; k++) {
+    bool last = k == TRIES, slow = last;
+    if (!try_once(file, line, delay, was_done, &slow)) return false;
+    if (!slow || last) return true;
+  }
 }
 
 static bool left_out(const char *name) {
