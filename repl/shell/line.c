@@ -173,7 +173,7 @@ repl_line_end repl_line_read(const char *prompt, hs_buf *out) {
   repl_interrupt = 0;
   rl_callback_handler_install(prompt, on_line);
   never_wait();
-  while (!editor.done) {
+  while (!editor.done && !editor.cancelled) {
     struct pollfd pfd = {.fd = STDIN_FILENO, .events = POLLIN};
     int rc = ppoll(&pfd, 1, NULL, &editor.waiting);
     if ((editor.cancelled = hs_interrupted())) break;
