@@ -56,6 +56,11 @@ hs_status cmd_arg_version(repl_cmd *, const char *text, repl_version **out);
 // "file:line" of an instruction in place of what is in the buffer; nothing when it has none.
 void cmd_put_place(const hlo_instr *, hs_buf *);
 
+// ---- report.c -----------------------------------------------------------------------------------
+// Writes the bundle of the current module to a folder or archive that does not exist yet (--force:
+// or is a bundle). *verdict says what it shows; the caller's to free, also after an error.
+hs_status cmd_write_report(repl_cmd *, const char *want, char **verdict);
+
 // ---- xla_disable.c ------------------------------------------------------------------------------
 // `xla disable`, `xla enable`, `xla disabled`.
 hs_status cmd_xla_passes(repl_cmd *, const char *verb);

@@ -221,35 +221,42 @@ static hs_status place(repl_cmd *c, const char *made, const char *want) {
   return rename(made, want) == 0 ? HS_GOOD : hs_fail_errno(HS_E_IO, want);
 }
 
-hs_status cmd_report(repl_cmd *c) {
-  const char *want = repl_arg(c, 0);
+hs_status cmd_write_report(repl_cmd *c, const char *want, char **verdict) {
+  *verdict = NULL;
   if (!repl_json_built()) return hs_fail(HS_E_NOT_BUILT, "report: this build lacks cJSON");
   if (access(want, F_OK) == 0 &&
       !(repl_flag(c, "--force") && (bundle_is(want) || bundle_is_archive(want))))
-    return hs_with_note(hs_fail(HS_E_USAGE, "report: %s exists", want),
+    return hs_with_note(hs_fail(HS_E_USAGE, "%s: %s exists", c->command->name, want),
                         bundle_is(want) ? "--force overwrites it"
                                         : "choose a folder that does not exist");
   HS_TRY(repl_inputs(c));
   hlo_module *loaded = NULL, *now = NULL;
   HS_TRY(repl_runnable(c, repl_base(c->mod), true, &loaded));
   hs_status s = repl_runnable(c, NULL, true, &now);
-  char *tmp = hs_format("%s.XXXXXX", want), *verdict = NULL;
+  char *tmp = hs_format("%s.XXXXXX", want);
   if (hs_ok(s) && !mkdtemp(tmp)) s = hs_fail_errno(HS_E_IO, want);
   if (hs_ok(s)) {
     (void)chmod(tmp, 0755);
-    s = fill_bundle(c, tmp, loaded, now, &verdict);
+    s = fill_bundle(c, tmp, loaded, now, verdict);
     if (hs_ok(s)) s = hs_poll();
     if (hs_ok(s)) s = place(c, tmp, want);
     if (!hs_ok(s)) bundle_remove(tmp);
   }
+  hs_free(tmp);
+  hlo_module_free(loaded);
+  hlo_module_free(now);
+  return s;
+}
+
+hs_status cmd_report(repl_cmd *c) {
+  const char *want = repl_arg(c, 0);
+  char *verdict;
+  hs_status s = cmd_write_report(c, want, &verdict);
   if (hs_ok(s)) {
     if (!c->doc) repl_say(c->out, "%s\nwrote %s; replay %s runs it again\n", verdict, want, want);
     repl_json_str(c->doc, "bundle", want);
     repl_json_str(c->doc, "verdict", verdict);
   }
-  hs_free(tmp);
   hs_free(verdict);
-  hlo_module_free(loaded);
-  hlo_module_free(now);
   return s;
 }

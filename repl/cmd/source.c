@@ -4,6 +4,7 @@
 
 #include "core/verify/verify.h"
 #include "repl/cmd/cmd.h"
+#include "repl/debug/cut.h"
 #include "repl/shell/expr.h"
 #include "repl/shell/gate.h"
 
@@ -298,18 +299,7 @@ static void cut_module(hlo_module *m, hlo_instr *root, i64 height) {
   }
   for (u32 k = comp->nparams; k-- > 0;)
     if (!comp->params[k]->nuses && comp->params[k] != root) hlo_remove_parameter(comp, k);
-  // Computations that nothing calls any more, callers before callees.
-  hlo_call_list calls = hlo_find_calls(m, &a);
-  u32 *callers = hlo_count_callers(m, &calls, &a), n;
-  hlo_computation **order = hlo_comp_callees_first(m, &a, &n);
-  for (u32 k = n; k-- > 0;) {
-    u32 id = order[k]->id;
-    if (callers[1 + id] || order[k] == m->entry) continue;
-    for (u32 t = calls.first[id]; t < calls.end[id]; t++)
-      for (u32 j = 0; j < calls.callees[t].n; j++)
-        if (calls.callees[t].v[j]) callers[1 + calls.callees[t].v[j]->id]--;
-    hlo_remove_computation(order[k]);
-  }
+  cut_drop_uncalled(m);
   hs_arena_free(&a);
 }
 

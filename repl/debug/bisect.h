@@ -26,7 +26,8 @@ typedef struct bisect_trial {
   hlo_literal *const *args;
   const backend *be;  // NULL: the evaluator
   bool backend_only;  // the plug-in's code generator alone
-  hlo_literal *want;  // MISMATCH, NAN: the original's result
+  hlo_literal *want;  // MISMATCH, NAN: the original's result; NAN: NULL when there is none
+  bool results_only;  // MISMATCH: a run that fails is no verdict, instead of a bad one
   hlo_tolerance tol;
   // executions per verdict, each of which must be good; 0: one, repeated when it is bad
   u32 tries;

@@ -7,8 +7,7 @@
 
 #include "core/verify/verify.h"
 
-// Attributes that speak of the old entry's results.
-static void drop_result_attrs(hlo_module *m) {
+void cut_drop_result_attrs(hlo_module *m) {
   static const hlo_attr_id ids[] = {HLO_ATTR_ENTRY_COMPUTATION_LAYOUT, HLO_ATTR_INPUT_OUTPUT_ALIAS,
                                     HLO_ATTR_BUFFER_DONOR};
   for (size_t k = 0; k < HS_COUNT(ids); k++) hlo_remove_module_attr(m, ids[k]);
@@ -19,33 +18,37 @@ void cut_add_results(hlo_module *m, u32 n, hlo_instr *const *more) {
   all[0] = m->entry->root;
   for (u32 k = 0; k < n; k++) all[k + 1] = more[k];
   hlo_set_root(m->entry, hlo_add_tuple(m->entry, n + 1, all));
-  drop_result_attrs(m);
+  cut_drop_result_attrs(m);
   hs_free(all);
 }
 
-// Computations that nothing calls go with a dce pass.
-static hs_status drop_uncalled(hlo_module *m) {
-  pass_run_options o = pass_run_default();
-  o.measure = false;
-  pass_log log = {0};
-  hs_status s = pipeline_run(m, "dce", &o, &log);
-  hs_vec_free(&log);
-  return s;
+void cut_drop_uncalled(hlo_module *m) {
+  hs_arena a = {0};
+  u32 n;
+  hlo_call_list calls = hlo_find_calls(m, &a);
+  u32 *callers = hlo_count_callers(m, &calls, &a);
+  hlo_computation **order = hlo_comp_callees_first(m, &a, &n);
+  for (u32 k = n; k-- > 0;) {
+    u32 id = order[k]->id;
+    if (callers[1 + id] || order[k] == m->entry) continue;
+    for (u32 t = calls.first[id]; t < calls.end[id]; t++)
+      for (u32 j = 0; j < calls.callees[t].n; j++)
+        if (calls.callees[t].v[j]) callers[1 + calls.callees[t].v[j]->id]--;
+    hlo_remove_computation(order[k]);
+  }
+  hs_arena_free(&a);
 }
 
-hs_status cut_computation(const hlo_module *from, const hlo_computation *comp, hlo_module **out) {
+hlo_module *cut_computation(const hlo_module *from, const hlo_computation *comp) {
   hlo_module *m = hlo_module_clone(from, comp->name);
   hlo_journal_disable(m);
   hlo_set_entry(m, hlo_find_comp(m, comp->name));
-  drop_result_attrs(m);
-  hs_status s = drop_uncalled(m);
-  if (hs_ok(s)) *out = m;
-  else hlo_module_free(m);
-  return s;
+  cut_drop_result_attrs(m);
+  cut_drop_uncalled(m);
+  return m;
 }
 
-// Drops what the root does not need.
-static hs_status clean(hlo_module *m) {
+void cut_clean(hlo_module *m) {
   hlo_computation *c = m->entry;
   for (bool again = true; again;) {  // the list need not be in operands-first order
     again = false;
@@ -56,7 +59,7 @@ static hs_status clean(hlo_module *m) {
   }
   for (u32 k = c->nparams; k-- > 0;)
     if (!c->params[k]->nuses && c->params[k] != c->root) hlo_remove_parameter(c, k);
-  return drop_uncalled(m);
+  cut_drop_uncalled(m);
 }
 
 hs_status cut_instructions(const hlo_module *from, u32 n, hlo_instr *const *chosen, bool bare,
@@ -82,13 +85,13 @@ hs_status cut_instructions(const hlo_module *from, u32 n, hlo_instr *const *chos
       hlo_set_operand(mine[k], j, param[d->id]);
     }
   if (comp != m->entry) hlo_set_entry(m, comp);
-  drop_result_attrs(m);
+  cut_drop_result_attrs(m);
   hlo_remove_module_attr(m, HLO_ATTR_IS_SCHEDULED);
   hlo_set_root(comp, bare && n == 1 ? mine[0] : hlo_add_tuple(comp, n, mine));
   hs_free(param);
   hs_free(mine);
-  hs_status s = clean(m);
-  if (hs_ok(s)) s = hlo_verify(m, NULL);
+  cut_clean(m);
+  hs_status s = hlo_verify(m, NULL);
   if (!hs_ok(s)) {
     hs_vec_free(&ops);
     hlo_module_free(m);

@@ -9,6 +9,13 @@
 // instructions of the entry.
 void cut_add_results(hlo_module *m, u32 n, hlo_instr *const *more);
 
+// Edits of a private copy. Removes the attributes that speak of the entry's arguments and results...
+void cut_drop_result_attrs(hlo_module *);
+// ...the computations that nothing calls...
+void cut_drop_uncalled(hlo_module *);
+// ...and with those the instructions and parameters of the entry that the root does not need.
+void cut_clean(hlo_module *);
+
 // A new module that computes the chosen instructions of one computation, each from parameters: one
 // per distinct operand (constants stay), in *operands by parameter number (hs_alloc'ed;
 // instructions of the given module). Its result is the tuple of the chosen ones, or the value
@@ -17,7 +24,7 @@ hs_status cut_instructions(const hlo_module *, u32 n, hlo_instr *const *chosen, 
                            hlo_module **out, u32 *noperands, const hlo_instr ***operands);
 
 // A new module, the caller's, whose entry is a computation of the given one.
-hs_status cut_computation(const hlo_module *, const hlo_computation *, hlo_module **out);
+hlo_module *cut_computation(const hlo_module *, const hlo_computation *);
 
 // Values of a compiled program's instructions: those of the entry from a copy that has them as
 // further results (what a backend fuses over may then be compiled otherwise), those of other

@@ -259,8 +259,7 @@ static void drop_args(inside *in) {
 static hs_status body_differs(inside *in, const hlo_literal *want, bool *yes) {
   search *h = in->h;
   if (!in->exe) {
-    hlo_module *m;
-    HS_TRY(cut_computation(h->m, in->comp, &m));
+    hlo_module *m = cut_computation(h->m, in->comp);
     backend_options bo = repl_backend_options(h->c->s);
     hs_status s = h->test->compile(m, &bo, &in->exe);
     hlo_module_free(m);

@@ -124,7 +124,7 @@ char *bisect_wrong_measure(const bisect_trial *t) {
 
 char *bisect_wrong_result(const bisect_trial *t, const hlo_literal *got) {
   if (t->kind == BISECT_NAN)
-    return has_nan(got) && !has_nan(t->want) ? hs_strdup("the result has NaN") : NULL;
+    return has_nan(got) && !(t->want && has_nan(t->want)) ? hs_strdup("the result has NaN") : NULL;
   if (t->kind != BISECT_MISMATCH) return NULL;
   const hlo_module *m = t->m ? t->m : t->c->m;  // a plug-in's passes leave none to judge
   hs_status s = hlo_agree(m->entry->root, t->want, got, t->tol);
@@ -156,7 +156,8 @@ static hs_status judge_once(bisect_trial *t, char **wrong) {
     *wrong = t->kind == BISECT_SLOWER ? bisect_wrong_measure(t) : bisect_wrong_result(t, got);
   hlo_literal_unref(got);
   if (hs_ok(s) || s.err->code == HS_E_INTERRUPTED) return s;
-  if (t->kind != BISECT_NAN && t->kind != BISECT_SLOWER) *wrong = hs_strdup(s.err->message);
+  if (t->kind != BISECT_NAN && t->kind != BISECT_SLOWER && !t->results_only)
+    *wrong = hs_strdup(s.err->message);
   hs_status_drop(s);
   return HS_GOOD;
 }

@@ -1,0 +1,64 @@
+// shrink.h: making a module smaller while a fault remains: what is tried (shrink_edits.c,
+// shrink.def) and the search (shrink.c).
+#ifndef REPL_SHRINK_H
+#define REPL_SHRINK_H
+
+#include "repl/debug/bisect.h"
+
+// A module with its arguments, one per parameter of the entry. Both belong to the case.
+typedef struct shrink_case {
+  hlo_module *m;
+  u32 nargs;
+  hlo_literal **args;
+} shrink_case;
+void shrink_case_free(shrink_case *);
+
+// One way to make a module smaller. Its units are numbered, in an order that depends on the module
+// alone; `apply` edits a private copy of the module for the units from..to-1 and says whether it
+// did anything. What it makes need not be valid: the search verifies. `alone`: one unit at a time;
+// `valid`: only for modules that verify.
+typedef struct shrink_edit {
+  const char *name, *doing;
+  bool alone, valid;
+  u32 (*units)(const hlo_module *);
+  bool (*apply)(hlo_module *, u32 from, u32 to);
+} shrink_edit;
+extern const shrink_edit shrink_edits[];
+extern const u32 shrink_edit_count;
+
+// Makes the root of the entry a tuple of what the first n instructions of its post order compute
+// and do not use among themselves: the program up to there.
+void shrink_to_prefix(hlo_module *, u32 n);
+// How many instructions that order has.
+u32 shrink_prefixes(const hlo_module *);
+
+// The search. The caller fills in the first part; `best` is the smallest case found so far, which
+// still has the fault, also after an error. `valid`: candidates that do not verify are dropped.
+typedef struct shrink_search {
+  bisect_trial t;            // its condition, backend, tolerance; m, args and want are the search's
+  const backend *reference;  // whose result is right; NULL: the evaluator
+  const char *pipeline;      // run on each candidate before it is judged; NULL: none
+  const repl_values *known;  // values by name: arguments for parameters that stand for them
+  bool valid;
+  u64 seed;
+  double seconds;  // the search ends then; 0: when nothing more goes
+  shrink_case best;
+  // ---- results
+  char *fault;      // what is wrong with the case given
+  u32 tried, kept;  // candidates judged; those that still had the fault
+  bool out_of_time;
+  // ---- the search's own
+  u64 begin, end;   // ns
+  double judged_s;  // how long the first verdict took
+  char *likeness;   // of the fault: verdicts with another one do not count
+} shrink_search;
+
+// Whether the case has the fault of the search (any fault, for the first one): *why says which
+// (the caller's to free), NULL when it has none or another one. Fails on Ctrl-C only.
+hs_status shrink_judge(shrink_search *, const shrink_case *, char **why);
+// Judges the case given (E_DIFFER when it has no fault) and makes it smaller. E_INTERRUPTED leaves
+// the best so far.
+hs_status shrink_run(shrink_search *);
+void shrink_end(shrink_search *);
+
+#endif
