@@ -37,7 +37,7 @@ static struct {
   char *got;  // the line that was entered, malloc'ed; NULL: end of input
   bool done, cancelled;
   sigset_t waiting;  // the signal mask while a key is waited for
-  hs_arena arena;  // of the candidates
+  hs_arena arena;    // of the candidates
   const char **words;
   u32 nwords, next;
 #endif
