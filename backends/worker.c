@@ -27,6 +27,7 @@
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "backends/wire.h"
@@ -167,6 +168,13 @@ i64 worker_resident(const worker *w) {
     if (sscanf(line, "RssAnon: %ld", &kb) == 1) break;
   if (f) fclose(f);
   return kb < 0 ? -1 : (i64)kb * 1024;
+}
+
+double worker_cpu_s(const worker *w) {
+  clockid_t clock;
+  struct timespec t = {0};
+  if (w->pid > 0 && clock_getcpuclockid(w->pid, &clock) == 0) (void)clock_gettime(clock, &t);
+  return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
 // Keeps the last TAIL bytes of what the worker writes to stderr.

@@ -65,6 +65,9 @@ pid_t worker_pid(const worker *);               // 0 when not running
 // Bytes of memory of its own (not shared, not of files) that the worker has touched and still
 // holds; -1 when it does not run or the system does not say.
 i64 worker_resident(const worker *);
+// Seconds of processor time that the worker has used since it was started, all threads; 0 when it
+// does not run. Readable while it works, so that two readings bound a run.
+double worker_cpu_s(const worker *);
 // Grows with every start: programs compiled in an older generation are gone.
 u64 worker_generation(const worker *);
 hs_status worker_start(worker *);  // starts it now, unless it runs

@@ -19,7 +19,6 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "backends/backend.h"
@@ -102,19 +101,11 @@ static void take_kernels(const backend_compiled *b, const prof_recording *r, mea
   }
 }
 
-// Processor time of the worker, all threads, in ms.
-static double worker_cpu_ms(const options *o) {
-  clockid_t clock;
-  struct timespec t = {0};
-  pid_t pid = worker_pid(backend_context_worker(o->context));
-  if (pid > 0 && clock_getcpuclockid(pid, &clock) == 0) (void)clock_gettime(clock, &t);
-  return (double)t.tv_sec * 1e3 + (double)t.tv_nsec * 1e-6;
-}
-
 // Of one run: what n + 1 runs take above one.
 static hs_status cpu_time(const backend *be, backend_exe *x, u32 nargs, hlo_literal *const *args,
                           double one_ms, const options *o, double *ms) {
   enum { TIMES = 3 };
+  const worker *w = backend_context_worker(o->context);
   u32 n = (u32)HS_MIN(HS_MAX(o->seconds * 1e3 / HS_MAX(one_ms, 1e-4), 1), 100000);
   *ms = INFINITY;
   for (u32 k = 0; k < TIMES; k++) {
@@ -123,9 +114,9 @@ static hs_status cpu_time(const backend *be, backend_exe *x, u32 nargs, hlo_lite
       u32 runs = many ? n + 1 : 1;
       const backend_run_options ro = {.min_runs = runs, .max_runs = runs};
       backend_result r = {0};
-      double before = worker_cpu_ms(o);
+      double before = worker_cpu_s(w);
       HS_TRY(be->run(x, nargs, args, &ro, &r));
-      took[many] = worker_cpu_ms(o) - before;
+      took[many] = 1e3 * (worker_cpu_s(w) - before);
       backend_result_free(&r);
     }
     *ms = fmin(*ms, fmax((took[1] - took[0]) / n, 1e-6));

@@ -21,7 +21,8 @@ u32 prof_module_devices(const hlo_module *m) {
   return (u32)HS_MIN(n, 1e6);
 }
 
-u32 prof_group_size(const hlo_instr *i, u32 devices) {
+// Devices that exchange with each other.
+static u32 group_size(const hlo_instr *i, u32 devices) {
   const hlo_replica_groups *g = hlo_attr_ptr(i, HLO_ATTR_REPLICA_GROUPS);
   if (!g) return devices;
   switch (g->form) {
@@ -31,7 +32,7 @@ u32 prof_group_size(const hlo_instr *i, u32 devices) {
   }
 }
 
-prof_collective prof_collective_of(const hlo_instr *i) {
+static prof_collective collective_of(const hlo_instr *i) {
   switch (i->opcode) {
   case HLO_ALL_REDUCE:
   case HLO_ALL_REDUCE_START: return PROF_ALL_REDUCE;
@@ -65,8 +66,8 @@ double prof_collective_seconds(prof_collective kind, double bytes, u32 p, const 
 }
 
 double prof_collective_instr(const hlo_instr *i, u32 devices, const prof_device *d) {
-  prof_collective kind = prof_collective_of(i);
-  u32 p = kind == PROF_PERMUTE ? devices : prof_group_size(i, devices);
+  prof_collective kind = collective_of(i);
+  u32 p = kind == PROF_PERMUTE ? devices : group_size(i, devices);
   double in = first_bytes(i);
   // an all-gather makes p times its operand
   return prof_collective_seconds(kind, kind == PROF_ALL_GATHER ? in * p : in, p, d);

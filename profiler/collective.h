@@ -12,13 +12,11 @@ typedef enum prof_collective {
   PROF_BROADCAST,
   PROF_PERMUTE
 } prof_collective;
-prof_collective prof_collective_of(const hlo_instr *);
 
 // bytes: of the whole array (an all-gather's result, a reduce-scatter's operand) among p devices.
 double prof_collective_seconds(prof_collective, double bytes, u32 p, const prof_device *);
 // Of an instruction in a module that runs on so many devices.
 double prof_collective_instr(const hlo_instr *, u32 devices, const prof_device *);
-u32 prof_group_size(const hlo_instr *, u32 devices);  // devices that exchange with each other
-u32 prof_module_devices(const hlo_module *);          // replicas times partitions; 1 at least
+u32 prof_module_devices(const hlo_module *);  // replicas times partitions; 1 at least
 
 #endif

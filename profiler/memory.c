@@ -240,15 +240,16 @@ void prof_memory_print(const prof_memory *p, hs_buf *out) {
   hs_buf_free(&range);
 }
 
-u32 prof_memory_columns(u32 n, u32 columns) { return HS_MAX(HS_MIN(n, columns), 1u); }
+// How many columns the chart of n steps has.
+static u32 columns_of(u32 n, u32 columns) { return HS_MAX(HS_MIN(n, columns), 1u); }
 
 u32 prof_memory_column_of(u32 n, u32 columns, u32 step) {
-  u32 wide = prof_memory_columns(n, columns);
+  u32 wide = columns_of(n, columns);
   return n ? (u32)((u64)step * wide / n) : 0;
 }
 
 void prof_memory_chart(const i64 *live, u32 n, u32 columns, u32 rows, bool ascii, hs_buf *out) {
-  u32 wide = prof_memory_columns(n, columns);
+  u32 wide = columns_of(n, columns);
   i64 *bar = hs_calloc(wide, sizeof *bar), top = 1;
   for (u32 t = 0; t < n; t++) {
     u32 x = prof_memory_column_of(n, columns, t);

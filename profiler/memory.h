@@ -71,8 +71,7 @@ void prof_memory_print(const prof_memory *, hs_buf *);
 // Appends a bar chart of `live` (n numbers, at most `columns` bars, each the largest of its steps),
 // `rows` lines high, in UTF-8 block characters, or '#' with ascii.
 void prof_memory_chart(const i64 *live, u32 n, u32 columns, u32 rows, bool ascii, hs_buf *);
-// How many columns the chart of n steps has, and the column of a step.
-u32 prof_memory_columns(u32 n, u32 columns);
+// The column of a step in the chart of n steps.
 u32 prof_memory_column_of(u32 n, u32 columns, u32 step);
 
 #endif

@@ -40,26 +40,18 @@ typedef struct bench {
 } bench;
 
 // ---- one module ---------------------------------------------------------------------------------
-// Processor time of the worker, all threads.
-static double worker_s(const bench *b) {
-  clockid_t clock;
-  struct timespec t = {0};
-  pid_t pid = worker_pid(backend_context_worker(b->context));
-  if (pid > 0 && clock_getcpuclockid(pid, &clock) == 0) (void)clock_gettime(clock, &t);
-  return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
-
 // The processor time of one run: what two runs take above one.
 static hs_status cpu_time(const bench *b, backend_exe *x, u32 nargs, hlo_literal *const *args,
                           double *s) {
   const backend *be = backend_find("cpu");
+  const worker *w = backend_context_worker(b->context);
   double took[2];
   for (u32 k = 0; k < 2; k++) {
     const backend_run_options ro = {.min_runs = 1 + 2 * k, .max_runs = 1 + 2 * k};
     backend_result r = {0};
-    double before = worker_s(b);
+    double before = worker_cpu_s(w);
     HS_TRY(be->run(x, nargs, args, &ro, &r));
-    took[k] = worker_s(b) - before;
+    took[k] = worker_cpu_s(w) - before;
     backend_result_free(&r);
   }
   *s = (took[1] - took[0]) / 2;
