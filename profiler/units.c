@@ -87,3 +87,5 @@ const char *prof_ratio_text(char buf[32], double r) {
   else put(buf, "0.00x");
   return buf;
 }
+
+double prof_percent(double part, double whole) { return whole > 0 ? 100 * part / whole : 0; }

@@ -21,8 +21,6 @@
 
 // ---- the table ----------------------------------------------------------------------------------
 
-static double percent(double part, double whole) { return whole > 0 ? 100 * part / whole : 0; }
-
 static const char *ms_text(char buf[32], double ms) {
   if (ms < 0) return "-";
   return repl_time(buf, ms * 1e-3);
@@ -197,18 +195,18 @@ static void say_saving(repl_cmd *c, const subject *base, const subject *plain, c
   prof_verdict v = prof_judge(opt->ratio);
   if (base->estimated || v == PROF_FASTER || v == PROF_SLOWER)
     repl_say(c->out, "    time    %s -> %s: %s %s, %.1f %%\n", ms_text(a, t0), ms_text(b, t1),
-             ms_text(d, fabs(t0 - t1)), t1 > t0 ? "more" : "less", fabs(percent(t0 - t1, t0)));
+             ms_text(d, fabs(t0 - t1)), t1 > t0 ? "more" : "less", fabs(prof_percent(t0 - t1, t0)));
   repl_say(c->out, "    memory  %s -> %s: %s %s, %.1f %% (buffers shared on both sides)\n",
            repl_bytes(a, m0), repl_bytes(b, m1), repl_bytes(d, fabs(m0 - m1)),
-           m1 > m0 ? "more" : "less", fabs(percent(m0 - m1, m0)));
+           m1 > m0 ? "more" : "less", fabs(prof_percent(m0 - m1, m0)));
   if (opt->estimated) repl_json_null(c->doc, "verdict");
   else repl_json_str(c->doc, "verdict", prof_verdict_text(v));
   repl_json *j = repl_json_object(c->doc, "saving");
   json_ratio(j, opt);
   repl_json_num(j, "time_ms", t0 - t1);
-  repl_json_num(j, "time_percent", percent(t0 - t1, t0));
+  repl_json_num(j, "time_percent", prof_percent(t0 - t1, t0));
   repl_json_num(j, "memory_bytes", m0 - m1);
-  repl_json_num(j, "memory_percent", percent(m0 - m1, m0));
+  repl_json_num(j, "memory_percent", prof_percent(m0 - m1, m0));
 }
 
 // Remembered for `savings` and `assert`.
@@ -300,16 +298,14 @@ static void say_passes(repl_cmd *c, const pass_log *log) {
     }
     if (!shown++)
       repl_say(c->out, "\n  change by each pass (estimated)\n    %-34s %12s %10s %10s %10s %10s\n",
-               "pass", "instructions", "kernels", "bytes", "peak", "ms");
-    char a[32], b[32], bytes[40], peak[40];
-    double db = r->after.bytes - r->before.bytes,
-           dp = (double)(r->after.peak_bytes - r->before.peak_bytes);
-    snprintf(bytes, sizeof bytes, "%s%s", db < 0 ? "-" : "+", repl_bytes(a, fabs(db)));
-    snprintf(peak, sizeof peak, "%s%s", dp < 0 ? "-" : "+", repl_bytes(b, fabs(dp)));
-    repl_say(c->out, "    %-34s %+12d %+10d %10s %10s %10.2f\n", r->pass,
+               "pass", "instructions", "kernels", "bytes", "peak", "time");
+    char bytes[32], peak[32], t[32];
+    repl_say(c->out, "    %-34s %+12d %+10d %10s %10s %10s\n", r->pass,
              (int)r->after.instructions - (int)r->before.instructions,
-             (int)r->after.kernels - (int)r->before.kernels, db == 0 ? "0" : bytes,
-             dp == 0 ? "0" : peak, r->ms);
+             (int)r->after.kernels - (int)r->before.kernels,
+             prof_bytes_delta(bytes, r->after.bytes - r->before.bytes),
+             prof_bytes_delta(peak, (double)(r->after.peak_bytes - r->before.peak_bytes)),
+             prof_time_text(t, r->ms * 1e-3));
   }
   if (idle) repl_say(c->out, "    (%u pass%s changed nothing)\n", idle, idle == 1 ? "" : "es");
 }

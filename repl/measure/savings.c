@@ -2,6 +2,7 @@
 // module, or from four numbers; `assert` over counts, estimates and that measurement.
 #include <math.h>
 
+#include "profiler/units.h"
 #include "repl/measure/subject.h"
 #include "repl/shell/measure_scope.h"
 
@@ -14,11 +15,14 @@ static hs_status calculate(repl_cmd *c) {
   prof_savings s;
   HS_TRY(prof_savings_from(v[0], v[1], v[2], v[3], &s));
   if (!c->doc) {
+    char a[32], b[32], d[32], x[32];
     repl_say(c->out, "           baseline   optimized       saved\n");
-    repl_say(c->out, "time     %10.6g  %10.6g  %10.6g  (%.4g%%, %.4gx)\n", s.time, s.opt_time,
-             s.time_saved, s.time_percent, s.speedup);
-    repl_say(c->out, "memory   %10.6g  %10.6g  %10.6g  (%.4g%%)\n", s.memory, s.opt_memory,
-             s.memory_saved, s.memory_percent);
+    repl_say(c->out, "time     %10s  %10s  %10s  (%.1f %%, %s)\n", prof_count_text(a, s.time),
+             prof_count_text(b, s.opt_time), prof_count_text(d, s.time_saved), s.time_percent,
+             prof_ratio_text(x, s.speedup));
+    repl_say(c->out, "memory   %10s  %10s  %10s  (%.1f %%, %s)\n", prof_count_text(a, s.memory),
+             prof_count_text(b, s.opt_memory), prof_count_text(d, s.memory_saved), s.memory_percent,
+             prof_ratio_text(x, s.memory_factor));
   }
   repl_json_num(c->doc, "time", s.time);
   repl_json_num(c->doc, "optimized_time", s.opt_time);
@@ -54,10 +58,10 @@ static void say_break_even(repl_cmd *c, const repl_measurement *m) {
 
 // In money of the unit that the price has.
 static void say_money(repl_cmd *c, const repl_measurement *m, double price, double runs) {
-  char a[32];
+  char a[32], b[32];
   double hours = (m->ms - m->opt_ms) * runs / 3.6e6;
-  repl_say(c->out, "  %s runs a day: %.4g hours a day %s", repl_count(a, runs), fabs(hours),
-           hours < 0 ? "more" : "less");
+  repl_say(c->out, "  %s runs a day: %s a day %s", repl_count(a, runs),
+           prof_time_text(b, fabs(hours) * 3600), hours < 0 ? "more" : "less");
   if (price > 0)
     repl_say(c->out, ", at %g an hour %.4g a day, %.4g a year", price, fabs(hours * price),
              fabs(hours * price * 365));
@@ -78,17 +82,17 @@ static hs_status from_measurement(repl_cmd *c) {
   HS_TRY(money(c, "--price", &price));
   HS_TRY(money(c, "--runs-per-day", &runs));
   if (price > 0 && !(runs > 0)) return repl_usage_error(c, "--price needs --runs-per-day");
-  char a[32], b[32];
+  char a[32], b[32], x[32], lo[32], hi[32];
   bool noisy = !m->estimated && prof_judge(m->ratio) == PROF_TOO_NOISY;
   repl_say(c->out, "%s on %s, %s, %s\n", c->m->name, m->device, m->what,
            m->estimated ? "estimated" : "measured");
   repl_say(c->out, "  time    %s -> %s", repl_time(a, m->ms * 1e-3),
            repl_time(b, m->opt_ms * 1e-3));
   if (noisy) repl_say(c->out, ", too noisy to say\n");
-  else if (m->estimated) repl_say(c->out, ", %.3gx\n", m->ratio.value);
+  else if (m->estimated) repl_say(c->out, ", %s\n", prof_ratio_text(x, m->ratio.value));
   else
-    repl_say(c->out, ", %.3gx (between %.3gx and %.3gx)\n", m->ratio.value, m->ratio.low,
-             m->ratio.high);
+    repl_say(c->out, ", %s (between %s and %s)\n", prof_ratio_text(x, m->ratio.value),
+             prof_ratio_text(lo, m->ratio.low), prof_ratio_text(hi, m->ratio.high));
   repl_say(c->out, "  memory  %s -> %s\n", repl_bytes(a, (double)m->peak),
            repl_bytes(b, (double)m->opt_peak));
   repl_json_str(c->doc, "source", m->estimated ? "estimated" : "measured");
