@@ -10,6 +10,7 @@
 #include "repl/cmd/cmd.h"
 #include "repl/shell/settings.h"
 #include "repl/debug/dump_folder.h"
+#include "repl/debug/recorded.h"
 #include "repl/shell/exec.h"
 #include "repl/shell/gate.h"
 
@@ -313,6 +314,8 @@ static hs_status load_one(repl_cmd *c, const char *path) {
   struct stat st;
   if (strcmp(path, "-") == 0) return load_stdin(c);
   if (stat(path, &st) == 0 && S_ISDIR(st.st_mode)) return load_folder(c, path);
+  if (recorded_is_profile(c, path))
+    return recorded_load(c, path, repl_flag(c, "--module"), accept, &(taker){c, path});
   return load_file(c, path);
 }
 

@@ -5,8 +5,8 @@
 #include <stdlib.h>
 
 #include "profiler/units.h"
-#include "repl/cmd/cmd.h"
 #include "repl/measure/calibrate.h"
+#include "repl/measure/kernels.h"
 #include "repl/shell/exec.h"
 #include "repl/shell/measure_scope.h"
 #include "repl/shell/target.h"
@@ -111,33 +111,20 @@ static int slowest(const void *a, const void *b) {
   return x->s != y->s ? (x->s < y->s ? 1 : -1) : x->i->id < y->i->id ? -1 : 1;
 }
 
-// Kernels of the module as the backend runs them, for the model's error beside each estimate.
+// Kernels of the module as the backend runs them, or as a profile has them, for the model's error
+// beside each estimate.
 static hs_status measure_kernels(repl_cmd *c, double *by_id, u32 n) {
-  for (u32 k = 0; k < n; k++) by_id[k] = -1;
-  HS_TRY(repl_inputs(c));
-  repl_exe *x;
-  HS_TRY(repl_compiled(c, c->s->be, false, false, &x));
-  const backend_run_options o = {.warmup = 1,
-                                 .min_runs = 3,
-                                 .max_runs = 10000,
-                                 .min_seconds = 0.5,
-                                 .max_seconds = 0.5,
-                                 .want_kernel_times = true};
-  backend_result r = {0};
-  hs_status s = x->be->run(x->exe, c->mod->ninputs, c->mod->inputs, &o, &r);
-  const prof_recording *rec = r.timing.kernels;
-  if (hs_ok(s) && !rec)
-    s = hs_fail(HS_E_UNSUPPORTED, "the backend %s does not measure single kernels", x->be->name);
-  const backend_compiled *b = x->be->compiled(x->exe);
-  for (u32 k = 0; hs_ok(s) && k < rec->nkernels; k++) {
-    const hlo_instr *i = hlo_find_instr(c->m, b->kernels[k].name);
-    if (i && i->id < n) by_id[i->id] = prof_recorded_kernel(rec, k).median * 1e-3;
+  kernel_run p;
+  HS_TRY(kernels_record(c, &p));
+  for (u32 k = 0; k < p.rec->nkernels; k++) {
+    const hlo_instr *i = hlo_find_instr(c->m, p.kernels[k].name);
+    if (i && i->id < n) by_id[i->id] = prof_recorded_kernel(p.rec, k).median * 1e-3;
   }
-  backend_result_free(&r);
-  return s;
+  kernels_free(&p);
+  return HS_GOOD;
 }
 
-static void kernel_row(repl_cmd *c, repl_json *list, const costly *v, const prof_module *e) {
+static void say_kernel(repl_cmd *c, repl_json *list, const costly *v, const prof_module *e) {
   const prof_kernel *k = &e->kernels[v->i->id];
   char t[32], b[32], f[32], m[32], x[32], tiles[16] = "", error[80] = "";
   double times = e->times[v->i->id];
@@ -189,7 +176,7 @@ static hs_status say_kernels(repl_cmd *c, const hlo_module *m, const prof_module
              "moved", "compute", "tiles", "opcode", "instruction");
   double own = 0, real = 0, off = 0;
   for (size_t k = 0; k < v.n; k++) {
-    if ((i64)k < rows) kernel_row(c, list, &v.v[k], e);
+    if ((i64)k < rows) say_kernel(c, list, &v.v[k], e);
     if (v.v[k].measured_s < 0) continue;
     own += v.v[k].s, real += v.v[k].measured_s, off += fabs(v.v[k].s - v.v[k].measured_s);
   }
@@ -213,7 +200,8 @@ hs_status cmd_estimate(repl_cmd *c) {
   if (repl_flag(c, "--mesh"))
     HS_TRY(repl_arg_int(c, "--mesh", repl_flag(c, "--mesh"), 1, 1 << 20, &mesh));
   bool beside = repl_flag(c, "--measured") != NULL;
-  if (beside && d != &c->s->here)
+  bool recorded = c->mod->recorded && c->mod->recorded->version == c->mod->at->number;
+  if (beside && d != &c->s->here && (!recorded || repl_flag(c, "--here")))
     return repl_usage_error(c, "--measured is of this machine, and the estimate is for %s",
                             d->name);
   if (beside && !rows) rows = 20;

@@ -8,19 +8,38 @@
 #include <stdlib.h>
 
 #include "repl/shell/exec.h"
+#include "repl/shell/target.h"
 
-void kernels_free(kernel_run *p) { backend_result_free(&p->result); }
+void kernels_free(kernel_run *p) {
+  backend_result_free(&p->result);
+  prof_module_free(&p->model);
+}
+
+static hs_status estimate(repl_cmd *c, bool naive, kernel_run *p) {
+  p->device = c->s->target == &c->s->here ? repl_here(c->s) : c->s->target;
+  return prof_estimate_kernels(c->m, p->device, &(prof_options){.naive = naive}, &p->model);
+}
+
+// Of the profile that was joined to this version; false: there is none.
+static bool take_recorded(const repl_cmd *c, kernel_run *p) {
+  const repl_recorded *r = c->mod->recorded;
+  if (!r || repl_flag(c, "--here") || r->version != c->mod->at->number) return false;
+  *p = (kernel_run){.where = r->device, .file = r->file, .kernels = r->kernels, .rec = r->rec};
+  return true;
+}
 
 hs_status kernels_record(repl_cmd *c, kernel_run *p) {
   double seconds = 1;
-  *p = (kernel_run){.be = c->s->be};
+  if (take_recorded(c, p)) return estimate(c, false, p);
+  bool alone = repl_flag(c, "--per-instruction") != NULL;
+  *p = (kernel_run){.where = c->s->be->name};
   if (repl_flag(c, "--seconds"))
     HS_TRY(repl_arg_num(c, "--seconds", repl_flag(c, "--seconds"), &seconds));
   HS_TRY(repl_inputs(c));
   repl_exe *x;
-  HS_TRY(repl_compiled(c, p->be, repl_flag(c, "--per-instruction") != NULL, false, &x));
-  p->program = x->be->compiled(x->exe);
-  HS_TRY(repl_refuse_fallback(c, p->program));
+  HS_TRY(repl_compiled(c, c->s->be, alone, false, &x));
+  const backend_compiled *program = x->be->compiled(x->exe);
+  HS_TRY(repl_refuse_fallback(c, program));
   const backend_run_options o = {.warmup = 1,
                                  .min_runs = 5,
                                  .max_runs = 10000,
@@ -28,10 +47,15 @@ hs_status kernels_record(repl_cmd *c, kernel_run *p) {
                                  .max_seconds = seconds / 2,
                                  .want_kernel_times = true};
   HS_TRY(x->be->run(x->exe, c->mod->ninputs, c->mod->inputs, &o, &p->result));
+  p->kernels = program->kernels;
   p->rec = p->result.timing.kernels;
-  if (p->rec && p->rec->nkernels) return HS_GOOD;
-  kernels_free(p);
-  return hs_fail(HS_E_UNSUPPORTED, "the backend %s does not measure single kernels", p->be->name);
+  p->plain = prof_summarize(p->result.timing.samples_ms, p->result.timing.runs);
+  hs_status s =
+      p->rec && p->rec->nkernels
+          ? estimate(c, alone, p)
+          : hs_fail(HS_E_UNSUPPORTED, "the backend %s does not measure single kernels", p->where);
+  if (!hs_ok(s)) kernels_free(p);
+  return s;
 }
 
 static int slower_first(const void *a, const void *b) {
@@ -73,19 +97,22 @@ static kernel_row *row_of(kernel_row *rows, u32 *n, const char *key, bool own) {
   return &rows[(*n)++];
 }
 
-static void add_kernel(kernel_row *r, const kernel_run *p, u32 k, const prof_device *d) {
+static void add_kernel(const repl_cmd *c, kernel_row *r, const kernel_run *p, u32 k) {
   const prof_recording *rec = p->rec;
-  const backend_kernel *q = &p->program->kernels[k];
+  const backend_kernel *q = &p->kernels[k];
+  const hlo_instr *i = hlo_find_instr(c->m, q->name);
+  const prof_kernel none = {0}, *e = i && i->id < p->model.n ? &p->model.kernels[i->id] : &none;
   double calls = (double)rec->calls[k], probes = calls * rec->probe_ns * 0.5e-6;
-  double bandwidth = q->bytes <= (double)d->cache_bytes ? d->cache_bandwidth : d->bandwidth;
-  double memory = 1e3 * q->bytes / bandwidth, compute = 1e3 * q->flops / d->flops_f32;
   r->kind = r->kernels++ ? "" : q->kind;
   r->calls += calls;
   r->bytes += calls * q->bytes;
   r->flops += calls * q->flops;
-  r->memory_ms += calls * memory;
-  r->roof_ms += calls * HS_MAX(memory, compute);
-  r->estimated_ms += calls * (HS_MAX(memory, compute) + 1e3 * d->launch_s);
+  r->estimated_ms += 1e3 * calls * e->seconds;
+  r->memory_ms += 1e3 * calls * e->memory_s;
+  r->compute_ms += 1e3 * calls * e->compute_s;
+  r->launch_ms += 1e3 * calls * e->launch_s;
+  r->network_ms += 1e3 * calls * e->network_s;
+  r->roof_ms += 1e3 * calls * HS_MAX(e->memory_s, e->compute_s);
   for (u32 t = 0; t < rec->nruns; t++)
     r->ms[t] += fmax(rec->ms[(size_t)t * rec->nkernels + k] - probes, 0);
 }
@@ -95,10 +122,9 @@ kernel_row *kernels_rows(repl_cmd *c, const kernel_run *p, const char *by, u32 *
   kernel_row *rows = HS_NEW_ARRAY(c->scratch, kernel_row, rec->nkernels);
   *n = 0;
   for (u32 k = 0; k < rec->nkernels; k++) {
-    kernel_row *r =
-        row_of(rows, n, key_of(c, by, &p->program->kernels[k]), strcmp(by, "kernel") == 0);
+    kernel_row *r = row_of(rows, n, key_of(c, by, &p->kernels[k]), strcmp(by, "kernel") == 0);
     if (!r->ms) r->ms = HS_NEW_ARRAY(c->scratch, double, rec->nruns);
-    add_kernel(r, p, k, c->s->target);
+    add_kernel(c, r, p, k);
   }
   for (u32 k = 0; k < *n; k++) rows[k].t = prof_summarize(rows[k].ms, rec->nruns);
   qsort(rows, *n, sizeof *rows, slower_first);
@@ -106,6 +132,12 @@ kernel_row *kernels_rows(repl_cmd *c, const kernel_run *p, const char *by, u32 *
 }
 
 const char *kernel_bound(const kernel_row *r) {
-  if (r->estimated_ms > 2 * r->roof_ms) return "launch";
-  return r->memory_ms >= r->roof_ms ? "memory" : "compute";
+  const double ms[] = {[PROF_MEMORY] = r->memory_ms,
+                       [PROF_COMPUTE] = r->compute_ms,
+                       [PROF_LAUNCH] = r->launch_ms,
+                       [PROF_NETWORK] = r->network_ms};
+  prof_bound longest = PROF_MEMORY;
+  for (u32 k = 1; k < HS_COUNT(ms); k++)
+    if (ms[k] > ms[longest]) longest = (prof_bound)k;
+  return prof_bound_text(longest);
 }

@@ -1,5 +1,6 @@
-// kernels.h: a program run with probes around its kernels, and what they measured as rows of a
-// table: `profile`, `trace`, `flame` and `roofline` show them.
+// kernels.h: the times of a program's kernels, and their sums as rows of a table: `profile`,
+// `trace`, `flame` and `roofline` show them. Beside each stands the estimator's figure for the
+// device of `target`.
 #ifndef REPL_MEASURE_KERNELS_H
 #define REPL_MEASURE_KERNELS_H
 
@@ -8,14 +9,19 @@
 #include "repl/cmd/cmd.h"
 
 typedef struct kernel_run {
-  const backend *be;
-  const backend_compiled *program;  // borrowed from the session's
+  const char *where;              // what ran it: the backend, or the device of a profile
+  const char *file;               // the profile that it is from; NULL: measured now
+  const backend_kernel *kernels;  // as many as the recording has; borrowed
+  const prof_recording *rec;      // in result, or borrowed from the module
+  prof_stats plain;               // runs without probes, ms; none of a profile
+  const prof_device *device;      // that `model` is of
+  prof_module model;              // of the current version
   backend_result result;
-  const prof_recording *rec;  // in result
 } kernel_run;
 
-// Compiles the current version and runs it, with and without probes, for --seconds (1) in all.
-// E_UNSUPPORTED when the backend does not measure single kernels.
+// What a loaded profile says of the current version (repl/debug/recorded.h), unless --here says
+// that this machine is meant; else compiles the version and runs it, with and without probes, for
+// --seconds (1) in all. E_UNSUPPORTED when the backend does not measure single kernels.
 hs_status kernels_record(repl_cmd *, kernel_run *);
 void kernels_free(kernel_run *);
 
@@ -26,9 +32,9 @@ typedef struct kernel_row {
   u32 kernels;
   double calls;  // executions in a run
   double bytes, flops;
-  // the least time that the target's bandwidth and peak allow (Williams et al., 2009), the part of
-  // it that the bandwidth asks for, and that with the launches
-  double roof_ms, memory_ms, estimated_ms;
+  // By the estimator: all of it, and its parts. roof: the longer of memory and computation of each
+  // kernel, which is the least time that the device allows (Williams et al., 2009).
+  double estimated_ms, memory_ms, compute_ms, launch_ms, network_ms, roof_ms;
   double *ms;    // by run
   prof_stats t;  // of ms
 } kernel_row;
@@ -36,7 +42,7 @@ typedef struct kernel_row {
 // by: kernel, opcode, scope, source or pass. Sorted by time, the longest first; lives in the
 // command's scratch memory.
 kernel_row *kernels_rows(repl_cmd *, const kernel_run *, const char *by, u32 *n);
-// What the device would be limited by: "memory", "compute", or "launch" where that is longer.
+// What the device would be limited by, the longest part: "memory", "compute", "launch", "network".
 const char *kernel_bound(const kernel_row *);
 
 #endif

@@ -1,12 +1,11 @@
-// profile.c: where the time of a run goes, kernel by kernel (kernels.h), beside the roof of the
-// device of `target` and its estimate. What the rows leave of a run is named: time between kernels;
-// and what the probes cost is said where it is more than 2 %.
+// profile.c: where the time of a run goes, kernel by kernel (kernels.h), beside its estimate for
+// the device of `target` and how near it comes to what that device allows. What the rows leave of a
+// run is named: time between kernels; and what the probes cost is said where it is more than 2 %.
 #include <math.h>
 #include <stdio.h>
 
+#include "profiler/units.h"
 #include "repl/measure/kernels.h"
-
-static double percent(double part, double whole) { return whole > 0 ? 100 * part / whole : 0; }
 
 static void say_row(repl_cmd *c, const kernel_row *r, double whole) {
   char t[32], lo[32], hi[32], e[32], span[72], calls[32];
@@ -15,9 +14,9 @@ static void say_row(repl_cmd *c, const kernel_row *r, double whole) {
   repl_count(calls, r->calls);
   double ms = r->t.median;
   repl_say(c->out, "%-28.28s %-16.16s %6s %9s %20s %5.1f%% %8.2f %8.2f %5.1f%% %-8s %9s\n", r->key,
-           r->kind, calls, repl_time(t, ms * 1e-3), span, percent(ms, whole),
+           r->kind, calls, repl_time(t, ms * 1e-3), span, prof_percent(ms, whole),
            ms > 0 ? r->bytes / ms * 1e-6 : 0, ms > 0 ? r->flops / ms * 1e-6 : 0,
-           percent(r->roof_ms, ms), kernel_bound(r), repl_time(e, r->estimated_ms * 1e-3));
+           prof_percent(r->roof_ms, ms), kernel_bound(r), repl_time(e, r->estimated_ms * 1e-3));
 }
 
 static void json_row(repl_json *list, const char *by, const kernel_row *r, double whole) {
@@ -29,7 +28,7 @@ static void json_row(repl_json *list, const char *by, const kernel_row *r, doubl
   repl_json_num(j, "measured_ms", r->t.median);
   repl_json_num(j, "p10_ms", r->t.p10);
   repl_json_num(j, "p90_ms", r->t.p90);
-  repl_json_num(j, "share", percent(r->t.median, whole) / 100);
+  repl_json_num(j, "share", prof_percent(r->t.median, whole) / 100);
   repl_json_num(j, "bytes", r->bytes);
   repl_json_num(j, "flops", r->flops);
   repl_json_num(j, "roof_ms", r->roof_ms);
@@ -46,28 +45,32 @@ static void say_sum(repl_cmd *c, const kernel_run *p, const kernel_row *rows, u3
     estimated += rows[k].estimated_ms;
     error += fabs(rows[k].estimated_ms - rows[k].t.median);
   }
-  prof_stats probed = prof_recorded_run(rec),
-             plain = prof_summarize(p->result.timing.samples_ms, p->result.timing.runs),
-             raw = prof_summarize(rec->run_ms, rec->nruns);
-  double between = fmax(probed.median - kernels, 0), overhead = raw.median / plain.median - 1;
+  prof_stats probed = prof_recorded_run(rec), raw = prof_summarize(rec->run_ms, rec->nruns);
+  double between = fmax(probed.median - kernels, 0), overhead = raw.median / p->plain.median - 1;
   char a[32], b[32], d[32], e[32];
   repl_say(c->out, "a run takes %s: %s in %u kernels (%.1f %%), %s between them\n",
            repl_time(a, probed.median * 1e-3), repl_time(b, kernels * 1e-3), rec->nkernels,
-           percent(kernels, probed.median), repl_time(d, between * 1e-3));
-  repl_say(c->out, "%u runs with probes of %s a kernel%s, %u without: %s\n", rec->nruns,
-           repl_time(a, rec->probe_ns * 1e-9), overhead > 0.02 ? ", which slow it down" : "",
-           p->result.timing.runs, repl_time(b, plain.median * 1e-3));
+           prof_percent(kernels, probed.median), repl_time(d, between * 1e-3));
+  if (p->file)
+    repl_say(c->out, "%u run%s on %s, as recorded in %s\n", rec->nruns, rec->nruns == 1 ? "" : "s",
+             p->where, p->file);
+  else
+    repl_say(c->out, "%u runs with probes of %s a kernel%s, %u without: %s\n", rec->nruns,
+             repl_time(a, rec->probe_ns * 1e-9), overhead > 0.02 ? ", which slow it down" : "",
+             p->plain.n, repl_time(b, p->plain.median * 1e-3));
   repl_say(c->out, "estimated for %s: %s, which is off by %.0f %% kernel by kernel\n",
-           c->s->target->name, repl_time(e, estimated * 1e-3), percent(error, kernels));
+           p->device->name, repl_time(e, estimated * 1e-3), prof_percent(error, kernels));
   repl_json_num(c->doc, "measured_ms", kernels);
   repl_json_num(c->doc, "between_ms", between);
   repl_json_num(c->doc, "probed_run_ms", probed.median);
-  repl_json_num(c->doc, "run_ms", plain.median);
-  repl_json_num(c->doc, "probe_ns", rec->probe_ns);
-  repl_json_num(c->doc, "overhead", overhead);
+  repl_json_str(c->doc, "where", p->where);
+  repl_json_str(c->doc, "recorded_in", p->file);
+  repl_json_num(c->doc, "run_ms", p->file ? NAN : p->plain.median);
+  repl_json_num(c->doc, "probe_ns", p->file ? NAN : rec->probe_ns);
+  repl_json_num(c->doc, "overhead", p->file ? NAN : overhead);
   repl_json_int(c->doc, "runs", rec->nruns);
   repl_json_num(c->doc, "estimated_ms", estimated);
-  repl_json_str(c->doc, "device", c->s->target->name);
+  repl_json_str(c->doc, "device", p->device->name);
 }
 
 hs_status cmd_profile(repl_cmd *c) {

@@ -1,5 +1,6 @@
 // roofline.c: how near the kernels of a program come to what the device of `target` allows: in the
 // terminal, and with -o as SVG.
+#include "profiler/units.h"
 #include "repl/formats/files.h"
 #include "repl/measure/kernels.h"
 #include "viz/svg.h"
@@ -22,11 +23,10 @@ static void say_point(repl_cmd *c, u32 k, const viz_roof_point *p, const kernel_
   if (r->flops > 0)
     repl_say(c->out, "%c  %-32.32s %9s %10.3g %10.4g %10.4g %7.1f%%  %s\n", mark, r->key,
              repl_time(t, ms * 1e-3), p->intensity, p->measured * 1e-9, p->estimated * 1e-9,
-             ms > 0 ? 100 * r->roof_ms / ms : 0, kernel_bound(r));
+             prof_percent(r->roof_ms, ms), kernel_bound(r));
   else
     repl_say(c->out, "   %-32.32s %9s %10s %10s %10s %7.1f%%  %s\n", r->key,
-             repl_time(t, ms * 1e-3), "0", "-", "-", ms > 0 ? 100 * r->roof_ms / ms : 0,
-             kernel_bound(r));
+             repl_time(t, ms * 1e-3), "0", "-", "-", prof_percent(r->roof_ms, ms), kernel_bound(r));
 }
 
 static void json_point(repl_json *list, const viz_roof_point *p, const kernel_row *r) {
@@ -66,13 +66,13 @@ hs_status cmd_roofline(repl_cmd *c) {
   if (repl_flag(c, "-n")) HS_TRY(repl_arg_num(c, "-n", repl_flag(c, "-n"), &top));
   kernel_run p;
   HS_TRY(kernels_record(c, &p));
-  const prof_device *d = c->s->target;
+  const prof_device *d = p.device;
   u32 n, shown = (u32)HS_MIN(HS_MAX(top, 1), 1e9);
   kernel_row *rows = kernels_rows(c, &p, "kernel", &n);
   double whole = prof_recorded_run(p.rec).median;
   viz_roof roofs[3];
   viz_roof_point *points = HS_NEW_ARRAY(c->scratch, viz_roof_point, n + 1);
-  char *title = hs_format("%s on %s, roofs of %s", c->m->name, p.be->name, d->name);
+  char *title = hs_format("%s on %s, roofs of %s", c->m->name, p.where, d->name);
   viz_roofline v = {
       .title = title, .roofs = roofs, .nroofs = roofs_of(d, roofs), .points = points, .npoints = n};
   repl_say(c->out, "%s\n", title);

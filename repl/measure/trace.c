@@ -1,16 +1,19 @@
-// trace.c: one run of a program as a picture: `trace` writes its kernels over time for Perfetto,
-// `flame` the medians of all runs as a flame graph over the scopes of the source program.
+// trace.c: one run of a program as a picture: `trace` writes its kernels over time for Perfetto or
+// XProf, `flame` the medians of all runs as a flame graph over the scopes of the source program.
 #include <stdlib.h>
 
+#include "core/proto/proto.h"
+#include "profiler/xplane.h"
 #include "repl/formats/files.h"
 #include "repl/measure/kernels.h"
+#include "repl/shell/exec.h"
 #include "viz/svg.h"
 
 // ---- trace --------------------------------------------------------------------------------------
 // Trace Event Format (chrome://tracing, Perfetto): complete events, times in microseconds.
 static void put_event(repl_json *list, const kernel_run *p, const hlo_module *m,
                       const prof_event *e) {
-  const backend_kernel *q = &p->program->kernels[e->kernel];
+  const backend_kernel *q = &p->kernels[e->kernel];
   const hlo_instr *i = hlo_find_instr(m, q->name);
   const hlo_metadata *md = i ? hlo_metadata_of(i) : NULL;
   repl_json *j = repl_json_object(list, NULL);
@@ -38,40 +41,84 @@ static void name_track(repl_json *list, const char *what, const char *name) {
   repl_json_str(repl_json_object(j, "args"), "name", name);
 }
 
-hs_status cmd_trace(repl_cmd *c) {
+static hs_status write_json(repl_cmd *c, const kernel_run *p) {
   if (!repl_json_built()) return hs_fail(HS_E_NOT_BUILT, "trace: this build lacks cJSON");
-  kernel_run p;
-  HS_TRY(kernels_record(c, &p));
   repl_json *root = repl_json_root();
   repl_json_str(root, "displayTimeUnit", "ns");
   repl_json *list = repl_json_array(root, "traceEvents");
   name_track(list, "process_name", c->m->name);
-  name_track(list, "thread_name", p.be->name);
-  for (u32 k = 0; k < p.rec->nevents; k++) put_event(list, &p, c->m, &p.rec->events[k]);
+  name_track(list, "thread_name", p->where);
+  for (u32 k = 0; k < p->rec->nevents; k++) put_event(list, p, c->m, &p->rec->events[k]);
   repl_json *other = repl_json_object(root, "otherData");
   repl_json_str(other, "module", c->m->name);
-  repl_json_str(other, "backend", p.be->name);
-  repl_json_num(other, "probe_ns", p.rec->probe_ns);
-  repl_json_num(other, "dropped_events", (double)p.rec->dropped);
+  repl_json_str(other, "backend", p->where);
+  repl_json_num(other, "probe_ns", p->rec->probe_ns);
+  repl_json_num(other, "dropped_events", (double)p->rec->dropped);
   hs_buf b = {0};
   repl_json_print(root, &b);
   hs_status s = hs_poll();
+  if (hs_ok(s)) s = hs_write_file(repl_arg(c, 0), b.p, b.n, false);
+  hs_buf_free(&b);
+  repl_json_free(root);
+  return s;
+}
+
+// The same for XProf, with the module (profiler/xplane.h).
+static hs_status write_xspace(repl_cmd *c, const kernel_run *p) {
+  u32 n = p->rec->nkernels;
+  const char **names = HS_NEW_ARRAY(c->scratch, const char *, n + 1),
+             **kinds = HS_NEW_ARRAY(c->scratch, const char *, n + 1);
+  double *flops = HS_NEW_ARRAY(c->scratch, double, n + 1),
+         *bytes = HS_NEW_ARRAY(c->scratch, double, n + 1);
+  for (u32 k = 0; k < n; k++) {
+    const backend_kernel *q = &p->kernels[k];
+    names[k] = q->name, kinds[k] = q->kind, flops[k] = q->flops, bytes[k] = q->bytes;
+  }
+  hlo_module *m;
+  hs_buf proto = {0}, b = {0};
+  HS_TRY(repl_filled(c, NULL, false, &m));
+  hs_status s = hlo_proto_write(&proto, m, true);
+  hlo_module_free(m);
+  const prof_xtrace x = {.module = c->m->name,
+                         .device = p->file ? p->where : "/host:CPU",
+                         .id = c->mod->at->number + 1u,
+                         .rec = p->rec,
+                         .kernels = names,
+                         .kinds = kinds,
+                         .flops = flops,
+                         .bytes = bytes,
+                         .proto = proto.p,
+                         .nproto = proto.n};
+  if (hs_ok(s)) prof_xspace_write(&x, &b);
+  if (hs_ok(s)) s = hs_poll();
+  if (hs_ok(s)) s = hs_write_file(repl_arg(c, 0), b.p, b.n, false);
+  hs_buf_free(&proto);
+  hs_buf_free(&b);
+  return s;
+}
+
+static bool ends_in(const char *text, const char *end) {
+  size_t n = strlen(text), e = strlen(end);
+  return n >= e && strcmp(text + n - e, end) == 0;
+}
+
+hs_status cmd_trace(repl_cmd *c) {
+  kernel_run p;
+  HS_TRY(kernels_record(c, &p));
   const char *file = repl_arg(c, 0);
-  if (hs_ok(s)) s = hs_write_file(file, b.p, b.n, false);
+  bool xspace = ends_in(file, ".pb");
+  hs_status s = xspace ? write_xspace(c, &p) : write_json(c, &p);
   if (hs_ok(s)) {
     if (!c->doc)
-      repl_say(c->out,
-               "wrote one run, %u executions of kernels, to %s: Perfetto (ui.perfetto.dev) "
-               "opens it\n",
-               p.rec->nevents, file);
+      repl_say(c->out, "wrote one run, %u executions of kernels, to %s: %s\n", p.rec->nevents, file,
+               xspace ? "XProf (xprof --logdir) opens it, and `load` reads it again"
+                      : "Perfetto (ui.perfetto.dev) opens it");
     repl_json_str(c->doc, "file", file);
     repl_json_int(c->doc, "events", p.rec->nevents);
     repl_json_num(c->doc, "dropped", (double)p.rec->dropped);
+    if (p.rec->dropped)
+      repl_note(c->out, "%.0f more executions of this run are not in it", (double)p.rec->dropped);
   }
-  if (hs_ok(s) && p.rec->dropped)
-    repl_note(c->out, "%.0f more executions of this run are not in it", (double)p.rec->dropped);
-  hs_buf_free(&b);
-  repl_json_free(root);
   kernels_free(&p);
   return s;
 }
@@ -128,7 +175,7 @@ hs_status cmd_flame(repl_cmd *c) {
   for (u32 k = 0; k < n; k++) leaves[k] = leaf_of(c, &rows[k]);
   qsort(leaves, n, sizeof *leaves, by_path);
   hs_buf b = {0};
-  char *title = hs_format("%s on %s, median of %u runs", c->m->name, p.be->name, p.rec->nruns);
+  char *title = hs_format("%s on %s, median of %u runs", c->m->name, p.where, p.rec->nruns);
   u32 narrow = viz_flame(leaves, n, title, "%.4g us", &b);
   const char *file = repl_arg(c, 0);
   hs_status s = hs_poll();

@@ -76,6 +76,13 @@ void repl_keep_values(repl_module *mod, repl_values *take) {
   *take = (repl_values){0};
 }
 
+void repl_recorded_free(repl_recorded *r) {
+  if (!r) return;
+  prof_recording_free(r->rec);
+  hs_arena_free(&r->arena);
+  hs_free(r);
+}
+
 static void module_free(repl_module *mod) {
   repl_drop_exe(&mod->exe);
   repl_drop_exe(&mod->xla);
@@ -85,6 +92,7 @@ static void module_free(repl_module *mod) {
   hs_vec_free(&mod->versions);
   pipeline_free(mod->stepping);
   hs_free(mod->path);
+  repl_recorded_free(mod->recorded);
   hlo_module_free(mod->m);
   hs_free(mod);
 }

@@ -63,6 +63,20 @@ typedef struct repl_measurement {
   i64 peak, opt_peak;
 } repl_measurement;
 
+// A profile of another process, maybe of another machine, joined to a module
+// (repl/debug/recorded.h).
+typedef struct repl_recorded {
+  hs_arena arena;  // of the texts and kernels
+  const char *file, *device;
+  u64 program;              // its id in the file; 0: not said
+  u32 version;              // of the module, that the kernels' names are of
+  backend_kernel *kernels;  // as many as the recording has
+  prof_recording *rec;      // owned
+  u32 left_out;             // runs that are not whole
+  double joined;            // part of the kernels' time that is of instructions of the module
+} repl_recorded;
+void repl_recorded_free(repl_recorded *);  // NULL is fine; frees the struct too
+
 typedef struct repl_module {
   u32 number;  // 1, 2, ... as `modules` shows
   hlo_module *m;
@@ -84,7 +98,8 @@ typedef struct repl_module {
   bool imported;               // its versions were read from a dump: next and back move along them
   bool built;                  // made by `new`: version 0 is empty
   repl_measurement measured;
-  bool unchecked;  // by load --unchecked: the worker may have it unverified
+  repl_recorded *recorded;  // NULL: none
+  bool unchecked;           // by load --unchecked: the worker may have it unverified
   // computation that NAME = op(...) adds to; NULL unless `new` made the module
   hlo_computation *building;
 } repl_module;
