@@ -90,18 +90,24 @@ const prof_calibration prof_generic = {
 };
 
 // ---- where it is kept ---------------------------------------------------------------------------
-void prof_calibration_key(char out[192], const char *backend, const char *version, u32 threads) {
-  char model[96] = "unknown processor", line[256];
+void prof_processor_name(char out[96]) {
+  char line[256];
+  snprintf(out, 96, "unknown processor");
   FILE *f = fopen("/proc/cpuinfo", "r");
   while (f && fgets(line, sizeof line, f)) {
     char *colon = strchr(line, ':');
     if (strncmp(line, "model name", 10) != 0 || !colon || !colon[1]) continue;
     colon += 2;
     colon[strcspn(colon, "\n")] = 0;
-    snprintf(model, sizeof model, "%.95s", colon);
+    snprintf(out, 96, "%.95s", colon);
     break;
   }
   if (f) fclose(f);
+}
+
+void prof_calibration_key(char out[192], const char *backend, const char *version, u32 threads) {
+  char model[96];
+  prof_processor_name(model);
   snprintf(out, 192, "%s, %u threads, backend %.32s, hlosh %.16s", model, threads, backend,
            version);
 }

@@ -83,6 +83,8 @@ struct prof_calibration {
 // What a two-core share of a server with AVX2 takes: used where nothing was measured.
 extern const prof_calibration prof_generic;
 
+// "AMD EPYC 7R13", as the system names the processor; "unknown processor".
+void prof_processor_name(char out[96]);
 // "AMD EPYC 7R13, 2 threads, backend cpu, hlosh 0.1": what a calibration belongs to.
 void prof_calibration_key(char out[192], const char *backend, const char *version, u32 threads);
 // The file of that key under XDG_CACHE_HOME (or ~/.cache); malloc'ed, NULL when there is no home.

@@ -67,8 +67,24 @@ static u32 draw(u64 *state, u32 n) {
   return (u32)(((z >> 32) * n) >> 32);
 }
 
+enum { RESAMPLES = 2000 };
+
+// Of n samples, drawn with replacement into w[n].
+static double resampled_median(const double *v, u32 n, double *w, u64 *state) {
+  for (u32 q = 0; q < n; q++) w[q] = v[draw(state, n)];
+  qsort(w, n, sizeof *w, ascending);
+  return quantile(w, n, 0.5);
+}
+
+// Sorts what was resampled and takes the middle 95 % of it.
+static void take_bounds(double *resampled, prof_interval *out) {
+  qsort(resampled, RESAMPLES, sizeof *resampled, ascending);
+  out->low = quantile(resampled, RESAMPLES, 0.025);
+  out->high = quantile(resampled, RESAMPLES, 0.975);
+}
+
 prof_interval prof_median(const double *samples, u32 n) {
-  enum { RESAMPLES = 2000, FEW = 6, MOST = 2000 };
+  enum { FEW = 6, MOST = 2000 };
   if (!n) return (prof_interval){0};
   double *v = sorted_copy(samples, n);
   prof_interval i = {quantile(v, n, 0.5), v[0], v[n - 1]};
@@ -80,18 +96,32 @@ prof_interval prof_median(const double *samples, u32 n) {
   } else if (n >= FEW) {
     double *medians = hs_alloc(RESAMPLES * sizeof *medians), *w = hs_alloc(n * sizeof *w);
     u64 state = n;
-    for (u32 k = 0; k < RESAMPLES; k++) {
-      for (u32 q = 0; q < n; q++) w[q] = v[draw(&state, n)];
-      qsort(w, n, sizeof *w, ascending);
-      medians[k] = quantile(w, n, 0.5);
-    }
-    qsort(medians, RESAMPLES, sizeof *medians, ascending);
-    i.low = quantile(medians, RESAMPLES, 0.025);
-    i.high = quantile(medians, RESAMPLES, 0.975);
+    for (u32 k = 0; k < RESAMPLES; k++) medians[k] = resampled_median(v, n, w, &state);
+    take_bounds(medians, &i);
     hs_free(medians);
     hs_free(w);
   }
   hs_free(v);
+  return i;
+}
+
+prof_interval prof_ratio_apart(const double *a, u32 na, const double *b, u32 nb) {
+  if (!na || !nb) return (prof_interval){0};
+  double *v = sorted_copy(a, na), *u = sorted_copy(b, nb),
+         *w = hs_alloc(HS_MAX(na, nb) * sizeof *w), *ratios = hs_alloc(RESAMPLES * sizeof *ratios),
+         under = quantile(u, nb, 0.5);
+  prof_interval i = {under > 0 ? quantile(v, na, 0.5) / under : 0, 0, 0};
+  u64 state = na;
+  for (u32 k = 0; k < RESAMPLES; k++) {
+    double over = resampled_median(v, na, w, &state);
+    under = resampled_median(u, nb, w, &state);
+    ratios[k] = under > 0 ? over / under : 0;
+  }
+  take_bounds(ratios, &i);
+  hs_free(v);
+  hs_free(u);
+  hs_free(w);
+  hs_free(ratios);
   return i;
 }
 

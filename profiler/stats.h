@@ -47,6 +47,11 @@ prof_verdict prof_judge(prof_interval ratio);
 // divided by the time of b in the same round. Pairing takes out what changed both.
 prof_interval prof_ratio(const double *a, const double *b, u32 n);
 
+// The same for two programs that were measured apart, so that no round has both: the median of a's
+// samples divided by the median of b's, each resampled by itself. What changed between the two
+// measurements counts as a difference of the programs.
+prof_interval prof_ratio_apart(const double *a, u32 na, const double *b, u32 nb);
+
 // Where the steady part of a sequence of times begins: behind its last significant change of level
 // (Pettitt's rank test, 1979, at 1 %, applied to the rest until it finds none). 0: no change; n is
 // never returned.

@@ -164,6 +164,10 @@ const repl_json *repl_json_next(const repl_json *j) {
 const char *repl_json_key(const repl_json *j) {
   return j ? ((const cJSON *)(const void *)j)->string : NULL;
 }
+double repl_json_number(const repl_json *j, double absent) {
+  const cJSON *item = (const cJSON *)(const void *)j;
+  return cJSON_IsNumber(item) ? item->valuedouble : absent;
+}
 const char *repl_json_text(const repl_json *j) {
   return j ? cJSON_GetStringValue((const cJSON *)(const void *)j) : NULL;
 }
@@ -232,6 +236,10 @@ const repl_json *repl_json_next(const repl_json *j) {
 const char *repl_json_key(const repl_json *j) {
   (void)j;
   return NULL;
+}
+double repl_json_number(const repl_json *j, double absent) {
+  (void)j;
+  return absent;
 }
 const char *repl_json_text(const repl_json *j) {
   (void)j;

@@ -50,6 +50,8 @@ const repl_json *repl_json_next(const repl_json *child);
 const char *repl_json_key(const repl_json *member);
 // A whole number that is exact in JSON (below 2^53); false for anything else.
 bool repl_json_whole(const repl_json *, i64 *out);
+// The value of a number; `absent` for any other value.
+double repl_json_number(const repl_json *, double absent);
 // The text of a string; NULL for any other value.
 const char *repl_json_text(const repl_json *);
 

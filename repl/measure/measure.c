@@ -14,7 +14,9 @@
 
 #include "core/analysis/agree.h"
 #include "profiler/units.h"
+#include "repl/measure/saved.h"
 #include "repl/measure/subject.h"
+#include "repl/measure/sizes.h"
 #include "repl/shell/exec.h"
 #include "repl/shell/plugin.h"
 #include "repl/shell/target.h"
@@ -30,8 +32,10 @@ static const char *ms_text(char buf[32], double ms) {
 static const char *ratio_text(char buf[32], prof_interval r, bool estimated) {
   if (!(r.value > 0)) snprintf(buf, 32, "-");
   else if (estimated) prof_ratio_text(buf, r.value);
-  else if (prof_judge(r) == PROF_TOO_NOISY) snprintf(buf, 32, "~%.1gx, too noisy", r.value);
-  else {
+  else if (prof_judge(r) == PROF_TOO_NOISY) {
+    double unit = pow(10, floor(log10(r.value)));  // one digit, without an exponent
+    snprintf(buf, 32, "~%.10gx, too noisy", round(r.value / unit) * unit);
+  } else {
     char x[32];
     snprintf(buf, 32, "%.16s +-%.1f %%", prof_ratio_text(x, r.value), 100 * prof_half_width(r));
   }
@@ -348,29 +352,9 @@ static hs_status make_subjects(repl_cmd *c, const char *pipeline, subject *x, u3
       (subject){.key = "optimized", .label = "optimized", .version = hs_format("0+%s", pipeline)};
   for (u32 k = 0; k < *n; k++)
     HS_TRY(repl_runnable(c, strcmp(x[k].key, "current") ? loaded : c->mod->at, false, &x[k].m));
-  pass_run_options o = pass_run_default();
-  o.measure = true;
   repl_note(c->out, "running the %s pipeline ...", pipeline);
-  const pass_pipeline *known = pipeline_find(c->s->passes, pipeline);
-  HS_TRY(pipeline_run(x[*n - 1].m, known ? known->text : pipeline, &o, log));
+  HS_TRY(comparison_optimize(c, x[*n - 1].m, pipeline, log));
   for (u32 k = 0; k < *n; k++) x[k].be = c->s->be;
-  return HS_GOOD;
-}
-
-// The backends with real XLA to compare with: none, one, or jaxlib and the plug-in.
-static hs_status find_peers(repl_cmd *c, const backend *peer[2]) {
-  const char *name = repl_flag(c, "--peer");
-  bool both = name && strcmp(name, "both") == 0;
-  peer[0] = c->s->xla;
-  peer[1] = both ? backend_with(BACKEND_PLUGIN) : NULL;
-  if (both) peer[0] = backend_with(BACKEND_PYTHON);
-  else if (name && strcmp(name, "none") == 0) peer[0] = NULL;
-  else if (name) {
-    peer[0] = strcmp(name, "auto") == 0 ? repl_xla_peer(c->s) : backend_find(name);
-    if (!peer[0] || !backend_has(peer[0], BACKEND_XLA))
-      return repl_usage_error(c, "--peer is auto, jax, pjrt, both or none, not \"%s\"", name);
-  }
-  for (u32 k = 0; name && k < 2 && peer[k]; k++) HS_TRY(repl_backend_usable(c->s, peer[k]));
   return HS_GOOD;
 }
 
@@ -380,7 +364,7 @@ static hs_status find_peers(repl_cmd *c, const backend *peer[2]) {
 static hs_status add_xla(repl_cmd *c, const hlo_module *optimized, const char *pipeline, subject *x,
                          u32 *n) {
   const backend *peer[2];
-  HS_TRY(find_peers(c, peer));
+  HS_TRY(comparison_peers(c, peer));
   for (u32 k = 0; k < 2; k++) {
     const backend *be = peer[k];
     if (!be || be == c->s->be) continue;
@@ -411,9 +395,19 @@ hs_status cmd_speedup(repl_cmd *c) {
   if (on) HS_TRY(repl_find_device(c, on, &device));
   prof_trial_options o;
   HS_TRY(comparison_options(c, 6, &o));
+  const char *save = repl_flag(c, "--save"), *against = repl_flag(c, "--against");
+  if (device && (save || against))
+    return repl_usage_error(c, "--save and --against are of measurements, --on=TARGET estimates");
+  if (repl_flag(c, "--sweep")) {
+    if (save || against)
+      return repl_usage_error(c, "--sweep is of several sizes, --save and --against of one");
+    return sweep_sizes(c, pipeline, device, &o);
+  }
   if (!device) HS_TRY(repl_inputs(c));
   comparison m = {0};
   pass_log log = {0};
+  saved *then = NULL;
+  if (against) HS_TRY(saved_read(against, &then));
   hs_status s = make_subjects(c, pipeline, m.x, &m.n, &log);
   u32 ours = m.n;
   if (hs_ok(s) && !device) s = add_xla(c, m.x[ours - 1].m, pipeline, m.x, &m.n);
@@ -443,10 +437,13 @@ hs_status cmd_speedup(repl_cmd *c) {
     }
     if (!device) say_noise(c, &m);
     say_passes(c, &log);
-    s = say_agreement(c, m.x, m.n);
+    if (then) saved_compare(c, then, &m, pipeline);
+    if (save) s = saved_write(c, save, &m, pipeline);
+    if (hs_ok(s)) s = say_agreement(c, m.x, m.n);
     if (hs_ok(s)) s = comparison_failures(&m);
   }
   comparison_free(&m);
+  saved_free(then);
   hs_vec_free(&log);
   return s;
 }

@@ -1,22 +1,14 @@
 // resize.c — `resize PARAM.DIM=N` and `fit SIZE PARAM.DIM`: another size for a dimension of a
 // parameter, and the largest one whose peak fits in a memory.
-#include "passes/buffer/resize.h"
+#include "repl/measure/resize.h"
 
 #include <ctype.h>
 #include <stdlib.h>
 
 #include "core/verify/verify.h"
 #include "profiler/memory.h"
-#include "repl/cmd/cmd.h"
 
-typedef struct target {
-  const hlo_instr *param;
-  u32 leaf, dim;
-  i64 from;
-} target;
-
-// "x.0", "params{1,0}.2", "3.0": a parameter by name or number, a path in its tuple, a dimension.
-static hs_status parse_target(repl_cmd *c, const char *text, size_t n, target *out) {
+hs_status resize_parse(repl_cmd *c, const char *text, size_t n, resize_target *out) {
   const hlo_computation *e = c->m->entry;
   char *name = hs_arena_strndup(c->scratch, text, n), *dot = strrchr(name, '.'), *end;
   if (!dot || !isdigit((unsigned char)dot[1]))
@@ -27,7 +19,7 @@ static hs_status parse_target(repl_cmd *c, const char *text, size_t n, target *o
   char *brace = strchr(name, '{');
   if (brace) *brace++ = 0;
   if (*name == '%') name++;
-  *out = (target){.dim = (u32)HS_MIN(dim, (i64)UINT32_MAX)};
+  *out = (resize_target){.dim = (u32)HS_MIN(dim, (i64)UINT32_MAX)};
   for (u32 k = 0; k < e->nparams && !out->param; k++)
     if (!strcmp(e->params[k]->name, name)) out->param = e->params[k];
   i64 k = strtol(name, &end, 10);
@@ -115,9 +107,8 @@ static void tell(repl_cmd *c, const resize_report *r) {
   }
 }
 
-// Resizes; when calls that share a computation ask for different sizes, each gets its own.
-static hs_status resize_calls(hlo_module *m, const target *t, i64 size, bool follow,
-                              resize_report *r) {
+hs_status resize_calls(hlo_module *m, const resize_target *t, i64 size, bool follow,
+                       resize_report *r) {
   size_t mark = hlo_journal_mark(m);
   i64 param = hlo_param_number(t->param);
   hs_status s = resize_module(m, param, t->leaf, t->dim, size, follow, r);
@@ -143,9 +134,9 @@ static hs_status resize_calls(hlo_module *m, const target *t, i64 size, bool fol
 hs_status cmd_resize(repl_cmd *c) {
   const char *text = c->args.npos ? repl_arg(c, 0) : "", *eq = strchr(text, '=');
   if (!eq) return repl_usage_error(c, "needs PARAM.DIM=N");
-  target t;
+  resize_target t;
   i64 size;
-  HS_TRY(parse_target(c, text, (size_t)(eq - text), &t));
+  HS_TRY(resize_parse(c, text, (size_t)(eq - text), &t));
   bool times = eq[1] == 'x';
   HS_TRY(repl_arg_int(c, "the size", eq + 1 + times, 1, (i64)1 << 40, &size));
   if (times && !hs_mul_ok(size, t.from, &size))
@@ -168,7 +159,7 @@ hs_status cmd_resize(repl_cmd *c) {
 // The peak of the model with that size; *fits false also for sizes that the module cannot take.
 typedef struct fitter {
   repl_cmd *c;
-  target t;
+  resize_target t;
   i64 memory;
   i64 peak;           // of the last that was tried and taken
   hs_status refused;  // why the last was not taken
@@ -263,7 +254,7 @@ hs_status cmd_fit(repl_cmd *c) {
   if (!(memory >= 1 && memory < 9e18))
     return repl_usage_error(c, "SIZE is a number of bytes, 80GB or 24GiB");
   f.memory = (i64)memory;
-  HS_TRY(parse_target(c, repl_arg(c, 1), strlen(repl_arg(c, 1)), &f.t));
+  HS_TRY(resize_parse(c, repl_arg(c, 1), strlen(repl_arg(c, 1)), &f.t));
   hs_status s = search(&f, &best, &peak, &step);
   repl_progress_end(c->out);
   hs_status_drop(f.refused);

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "repl/shell/exec.h"
+#include "repl/shell/plugin.h"
 
 static void subject_free(subject *x) {
   if (x->exe) x->be->release(x->exe);
@@ -45,6 +46,29 @@ hs_status comparison_options(repl_cmd *c, double seconds, prof_trial_options *ou
   return HS_GOOD;
 }
 
+hs_status comparison_optimize(repl_cmd *c, hlo_module *m, const char *pipeline, pass_log *log) {
+  pass_run_options o = pass_run_default();
+  o.measure = log != NULL;
+  const pass_pipeline *known = pipeline_find(c->s->passes, pipeline);
+  return pipeline_run(m, known ? known->text : pipeline, &o, log);
+}
+
+hs_status comparison_peers(repl_cmd *c, const backend *peer[2]) {
+  const char *name = repl_flag(c, "--peer");
+  bool both = name && strcmp(name, "both") == 0;
+  peer[0] = c->s->xla;
+  peer[1] = both ? backend_with(BACKEND_PLUGIN) : NULL;
+  if (both) peer[0] = backend_with(BACKEND_PYTHON);
+  else if (name && strcmp(name, "none") == 0) peer[0] = NULL;
+  else if (name) {
+    peer[0] = strcmp(name, "auto") == 0 ? repl_xla_peer(c->s) : backend_find(name);
+    if (!peer[0] || !backend_has(peer[0], BACKEND_XLA))
+      return repl_usage_error(c, "--peer is auto, jax, pjrt, both or none, not \"%s\"", name);
+  }
+  for (u32 k = 0; name && k < 2 && peer[k]; k++) HS_TRY(repl_backend_usable(c->s, peer[k]));
+  return HS_GOOD;
+}
+
 // ---- one subject --------------------------------------------------------------------------------
 static hs_status subject_compile(repl_cmd *c, subject *x) {
   backend_options o = repl_backend_options(c->s);
@@ -66,10 +90,10 @@ static hs_status subject_compile(repl_cmd *c, subject *x) {
   return HS_GOOD;
 }
 
-static hs_status first_run(repl_cmd *c, subject *x) {
+static hs_status first_run(subject *x, u32 nargs, hlo_literal *const *args) {
   backend_run_options o = {.warmup = 1, .min_runs = 1, .max_runs = 1, .want_outputs = true};
   backend_result r = {0};
-  HS_TRY(x->be->run(x->exe, c->mod->ninputs, c->mod->inputs, &o, &r));
+  HS_TRY(x->be->run(x->exe, nargs, args, &o, &r));
   x->first_ms = r.timing.first_ms;
   x->dispatch_ms = r.timing.dispatch_ms;
   x->transfer_ms = r.timing.transfer_ms;
@@ -86,7 +110,8 @@ static bool stopped(hs_status s) {
 
 // Those that did not fail, in order.
 typedef struct contest {
-  repl_cmd *c;
+  u32 nargs;
+  hlo_literal *const *args;
   subject *alive[MAX_SUBJECTS];
   u32 n, failed;  // failed: the position of the one whose run failed
 } contest;
@@ -98,7 +123,7 @@ static hs_status run_one(void *arg, u32 k, double seconds, prof_samples *out) {
       .min_runs = 1, .max_runs = 1000000, .min_seconds = seconds, .max_seconds = seconds};
   backend_result r = {0};
   t->failed = k;
-  HS_TRY(x->be->run(x->exe, t->c->mod->ninputs, t->c->mod->inputs, &o, &r));
+  HS_TRY(x->be->run(x->exe, t->nargs, t->args, &o, &r));
   for (u32 q = 0; q < r.timing.runs; q++) hs_vec_push(out, r.timing.samples_ms[q]);
   // measured warm, unlike that of the first run
   x->dispatch_ms = r.timing.dispatch_ms;
@@ -133,14 +158,15 @@ static void take_figures(subject *x, const subject *first) {
 }
 
 hs_status comparison_measure(repl_cmd *c, comparison *m, const prof_trial_options *o) {
-  contest t = {.c = c};
+  contest t = {.nargs = c->mod->ninputs, .args = c->mod->inputs};
+  if (m->args) t.nargs = m->nargs, t.args = m->args;
   // before anything of ours runs
   m->noise = prof_noise_measure(HS_MIN(0.2, o->seconds / 10));
   for (u32 k = 0; k < m->n; k++) {
     subject *x = &m->x[k];
     repl_note(c->out, "compiling %s ...", x->label);
     hs_status s = subject_compile(c, x);
-    if (hs_ok(s)) s = first_run(c, x);
+    if (hs_ok(s)) s = first_run(x, t.nargs, t.args);
     if (!hs_ok(s) && stopped(s)) return s;
     if (hs_ok(s)) t.alive[t.n++] = x;
     else x->failed = s;

@@ -37,6 +37,8 @@ typedef struct subject {
 typedef struct comparison {
   subject x[MAX_SUBJECTS];
   u32 n;
+  u32 nargs;  // arguments; args NULL: those of the current module
+  hlo_literal *const *args;
   prof_trial trial;
   prof_noise noise;
 } comparison;
@@ -44,6 +46,11 @@ void comparison_free(comparison *);
 
 // --seconds (wall time for all measuring together), --until (2% or 0.02), --runs (rounds at least).
 hs_status comparison_options(repl_cmd *, double seconds, prof_trial_options *out);
+// The backends with real XLA to compare with, as --peer says: none, one, or jaxlib and the plug-in.
+hs_status comparison_peers(repl_cmd *, const backend *peer[2]);
+// Runs a pipeline, by its name or its text, on a module that is nobody else's. log: what the passes
+// changed; NULL: it is not wanted.
+hs_status comparison_optimize(repl_cmd *, hlo_module *, const char *pipeline, pass_log *log);
 // Compiles every subject, runs each once, measures them against each other, and fills in what was
 // measured. A subject that cannot be compiled or run is `failed`; the others go on. Fails when the
 // user stops it and when no subject is left.

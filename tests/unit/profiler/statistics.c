@@ -154,6 +154,23 @@ static void trial_passes_errors_on(void **state) {
   for (u32 k = 0; k < 3; k++) prof_entry_free(&e[k]);
 }
 
+// Samples of two measurements of the same thing: the ratio's interval has 1 and its true value, and
+// a difference of a fifth is seen.
+static void measured_apart(void **state) {
+  (void)state;
+  double a[21], b[24];
+  for (u32 k = 0; k < 21; k++) a[k] = 10 + 0.02 * (double)((k * 7) % 21);
+  for (u32 k = 0; k < 24; k++) b[k] = 10 + 0.02 * (double)((k * 11) % 24);
+  prof_interval r = prof_ratio_apart(a, 21, b, 24);
+  assert_true(r.low <= 1 && r.high >= 1 && prof_half_width(r) < 0.02);
+  assert_int_equal(prof_judge(r), PROF_SAME);
+  for (u32 k = 0; k < 24; k++) b[k] *= 1.2;
+  r = prof_ratio_apart(a, 21, b, 24);
+  assert_true(r.high < 0.86 && r.low > 0.81 && r.low <= r.value && r.value <= r.high);
+  assert_int_equal(prof_judge(r), PROF_SLOWER);
+  assert_true(prof_ratio_apart(a, 0, b, 24).value <= 0);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(summary),
@@ -164,6 +181,7 @@ int main(void) {
       cmocka_unit_test(trial),
       cmocka_unit_test(trial_says_when_noisy),
       cmocka_unit_test(trial_passes_errors_on),
+      cmocka_unit_test(measured_apart),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
