@@ -62,6 +62,8 @@ typedef struct cpu_rt {
   i64 scratch_bytes;
   // bit k: result leaf k may share the storage of operand leaf k
   u32 inplace;
+  // in the state: a computation that is to be compiled with the program (scalar.h); NULL: none
+  struct cpu_lanes *compiled;
 } cpu_rt;
 typedef hs_status cpu_rt_prepare(const hlo_instr *, cpu_rt *out);
 typedef bool cpu_rt_supports(const hlo_instr *);

@@ -13,6 +13,7 @@
 #include <sys/mman.h>
 
 #include "backends/cpu/leaves.h"
+#include "backends/cpu/scalar.h"
 #include "core/analysis/customcall.h"
 
 enum { MAX_STEPS = 1 << 20, MAX_LOWERED = 1 << 22 };
@@ -113,6 +114,15 @@ static hs_status choose_kernel(cpu_lowering *l, const hlo_instr *i, cpu_step *s)
     s->kind = CPU_STEP_RT;
     HS_TRY(cpu_rt_make(i, &s->rt));
     s->scratch_bytes = (size_t)s->rt.scratch_bytes;
+#if HAVE_LLVM
+    cpu_lanes *inner = s->rt.compiled;
+    hs_status st = HS_GOOD;
+    if (inner && inner->instr) st = emit_add(l->p->unit, inner->instr, &inner->kernel);
+    if (!hs_ok(st)) {
+      cpu_rt_free(&s->rt);
+      return st;
+    }
+#endif
     return HS_GOOD;
   }
 #if HAVE_LLVM

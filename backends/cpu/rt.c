@@ -129,6 +129,7 @@ hs_status cpu_rt_make(const hlo_instr *i, cpu_rt *out) {
     return HS_GOOD;
   }
   *out = (cpu_rt){.kind = w->inner.kind,
+                  .compiled = w->inner.compiled,
                   .state = w,
                   .run = run_wrapped,
                   .release = free_wrapped,

@@ -26,6 +26,46 @@ typedef enum cpu_combine {
 // The kind of a combiner (a, b) -> op(a, b) on one scalar type; SECOND returns b.
 cpu_combine cpu_combine_of(const hlo_computation *);
 
+// A scalar computation on `lanes` elements side by side, compiled with the program that holds it.
+typedef struct cpu_lanes {
+  hlo_module *m;              // of its own, with one kernel in it
+  const hlo_instr *instr;     // to be given to the emitter
+  const emit_kernel *kernel;  // set by then
+} cpu_lanes;
+// Of a computation that takes n scalars of `types`, then n of the same, and gives n of the same.
+// False when the emitter cannot. The shapes' context must outlive it.
+bool cpu_lanes_make(const hlo_computation *, const hlo_dtype *types, i64 lanes, cpu_lanes *out);
+void cpu_lanes_free(cpu_lanes *);  // of zeros is fine
+// bufs: an array for each argument, then for each result; aligned to 64 bytes. A result may be in
+// the place of an argument of its type.
+void cpu_lanes_run(const cpu_lanes *, void *const *bufs);
+
+// ---- rt_monoid.c: associative operations on n arrays at once ------------------------------------
+enum { CPU_MONOID_MOST = 8 };
+typedef struct cpu_monoid {
+  u32 n;
+  hlo_dtype type[CPU_MONOID_MOST];
+  size_t size[CPU_MONOID_MOST];        // bytes of an element
+  const struct cpu_monoid_code *code;  // of one of the machine's types; NULL: compiled
+  cpu_lanes lanes;
+} cpu_monoid;
+// False when there are too many arrays, or an operation that neither C nor the emitter has. `types`
+// may be wider than the computation's where it is one of cpu_combine. Freed by cpu_monoid_free.
+bool cpu_monoid_make(const hlo_computation *, u32 n, const hlo_dtype *types, cpu_monoid *out);
+void cpu_monoid_free(cpu_monoid *);
+// In all of these, pointers are to arrays of n elements (c: one), one for each array of the monoid;
+// out may be the same as an operand.
+// out = a op b, element by element.
+void cpu_monoid_combine(const cpu_monoid *, void *const *out, void *const *a, void *const *b,
+                        i64 n);
+// out = c op a, or a op c with the same c for all; for sums and the like that is one.
+void cpu_monoid_offset(const cpu_monoid *, void *const *out, void *const *c, void *const *a,
+                       bool c_last, i64 n);
+// out[k] = in[0] op ... op in[k], or in[k] op ... op in[n - 1].
+void cpu_monoid_scan(const cpu_monoid *, void *const *out, void *const *in, i64 n, bool reverse);
+// Whether the value is known to change nothing.
+bool cpu_monoid_is_identity(const cpu_monoid *, void *const *value);
+
 // Order-preserving unsigned key of an element; floats in total order, or with -0 = +0 and every NaN
 // alike, last.
 // canonical: the second of these.
