@@ -277,28 +277,31 @@ static void move_lanes(char *side, char *line, i64 step, i64 n, size_t size, boo
 // Position t of the scan's order.
 static i64 place(i64 t, i64 n, bool reverse) { return reverse ? n - 1 - t : t; }
 
-static void scan_serially(const cpu_monoid *m, void *const *out, void *const *in, i64 n,
-                          bool reverse) {
+static void scan_serially(const cpu_monoid *m, void *const *out, void *const *in,
+                          void *const *start, i64 n, bool reverse) {
   void *o[CPU_MONOID_MOST], *x[CPU_MONOID_MOST], *acc[CPU_MONOID_MOST];
   for (i64 t = 0; t < n; t++) {
     for (u32 k = 0; k < m->n; k++) {
       o[k] = at(m, k, out[k], place(t, n, reverse));
       x[k] = at(m, k, in[k], place(t, n, reverse));
       if (t) acc[k] = at(m, k, out[k], place(t - 1, n, reverse));
-      else memmove(o[k], x[k], m->size[k]);
+      else if (!start) memmove(o[k], x[k], m->size[k]);
     }
     if (t) combine_lanes(m, o, reverse ? x : acc, reverse ? acc : x, 0, 1);
+    else if (start) combine_lanes(m, o, start, x, 0, 1);
   }
 }
 
-void cpu_monoid_scan(const cpu_monoid *m, void *const *out, void *const *in, i64 n, bool reverse) {
+void cpu_monoid_scan(const cpu_monoid *m, void *const *out, void *const *in, void *const *start,
+                     i64 n, bool reverse) {
   if (m->code) {
     m->code->scan(out[0], in[0], n, reverse);
+    if (start) m->code->offset(out[0], start[0], out[0], n);
     return;
   }
   i64 part = n / LANES;  // of each lane; the rest comes after the last one
   if (part < 4) {
-    scan_serially(m, out, in, n, reverse);
+    scan_serially(m, out, in, start, n, reverse);
     return;
   }
   lanes acc, next;
@@ -310,6 +313,7 @@ void cpu_monoid_scan(const cpu_monoid *m, void *const *out, void *const *in, i64
       move_lanes(t ? x[k] : a[k], at(m, k, in[k], first), step, LANES, m->size[k], true);
     }
     if (t) combine_lanes(m, a, reverse ? x : a, reverse ? a : x, 0, LANES);
+    else if (start) combine_lanes(m, a, start, a, 0, 1);
     for (u32 k = 0; k < m->n; k++)
       move_lanes(a[k], at(m, k, out[k], place(t, n, reverse)), reverse ? -part : part, LANES,
                  m->size[k], false);

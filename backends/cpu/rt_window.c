@@ -175,6 +175,7 @@ typedef struct pass_job {
   const windows *x;
   const pass *p;
   void *const *in, *const *out;
+  void *const *init;     // scan: what it starts with; NULL: nothing
   void *carry[MOST];     // scan in blocks: what precedes each block, [outer, blocks, inner]
   i64 col_parts, parts;  // tasks: outer * parts * col_parts
   i64 segment;           // sliding results that one task takes
@@ -206,20 +207,22 @@ static place place_of(const pass_job *j, i64 task) {
                  HS_MIN(j->p->cols, j->p->inner - c)};
 }
 
-// rows of `cols` elements; strides in elements. row k = row (k - 1) op row k, or from the back.
+// rows of `cols` elements; strides in elements. row k = row (k - 1) op row k, or from the back; the
+// first one with `start`, unless that is NULL.
 static void scan_rows(const windows *x, void *const *out, i64 ostride, void *const *in, i64 istride,
-                      i64 rows, i64 cols, bool reverse) {
+                      void *const *start, i64 rows, i64 cols, bool reverse) {
   void *o[MOST], *v[MOST], *before[MOST];
   if (cols == 1 && ostride == 1 && istride == 1) {
-    cpu_monoid_scan(&x->op, out, in, rows, reverse);
+    cpu_monoid_scan(&x->op, out, in, start, rows, reverse);
     return;
   }
   for (i64 t = 0; t < rows; t++) {
     i64 r = reverse ? rows - 1 - t : t;
     at(x, out, r * ostride, o);
     at(x, in, r * istride, v);
-    if (t == 0) copy(x, o, v, cols);
-    else cpu_monoid_combine(&x->op, o, reverse ? v : before, reverse ? before : v, cols);
+    if (t) cpu_monoid_combine(&x->op, o, reverse ? v : before, reverse ? before : v, cols);
+    else if (start) cpu_monoid_offset(&x->op, o, start, v, false, cols);
+    else copy(x, o, v, cols);
     memcpy(before, o, sizeof o);
   }
 }
@@ -245,7 +248,7 @@ static void scan_block(void *ctx, i64 task, u32 thread) {
   i64 rows, row = block_rows(p, l.part, &rows);
   at(j->x, j->in, (l.outer * p->n + scan_from(p) + row) * p->inner + l.col, in);
   at(j->x, j->out, (l.outer * p->m + scan_to(p) + row) * p->inner + l.col, out);
-  scan_rows(j->x, out, p->inner, in, p->inner, rows, l.cols, p->reverse);
+  scan_rows(j->x, out, p->inner, in, p->inner, l.part ? NULL : j->init, rows, l.cols, p->reverse);
   if (l.part + 1 == j->parts) {
     // results after the last element have the same windows as it
     i64 end = p->reverse ? 0 : rows - 1, step = p->reverse ? -1 : 1;
@@ -404,8 +407,8 @@ static bool slide_blocks(const strip *s) {
     at(x, s->in, r * s->istride, in);
     at(x, to_end, r * c, a);
     at(x, from_start, r * c, b);
-    if (n == w) scan_rows(x, a, c, in, s->istride, n, c, true);
-    scan_rows(x, b, c, in, s->istride, n, c, false);
+    if (n == w) scan_rows(x, a, c, in, s->istride, NULL, n, c, true);
+    scan_rows(x, b, c, in, s->istride, NULL, n, c, false);
   }
   bool flat = c == 1 && s->ostride == 1 && s->step == 1;
   for (i64 k = 0; k < s->results;) {
@@ -440,7 +443,7 @@ static bool run_from_end(const pass_job *j, const place *l, bool front) {
   if (!mem) return false;
   if (line) {
     at(x, in, front ? 0 : p->n - reach, v);
-    cpu_monoid_scan(&x->op, acc, v, reach, !front);
+    cpu_monoid_scan(&x->op, acc, v, NULL, reach, !front);
   }
   i64 folded = 0;
   for (i64 t = 0; t < hi - lo; t++) {
@@ -600,19 +603,20 @@ static hs_status run_windows(void *state, void *const *bufs, void *scratch) {
     convert(x, in[0], space + x->wide_in, true, x->elements_in);
     in[0] = space + x->wide_in, init[0] = &first_value, final[0] = space + x->wide_out;
   }
-  bool failed = false;
+  bool failed = false, begun = cpu_monoid_is_identity(&x->op, init);
   for (u32 q = 0; q < x->npasses; q++) {
     const pass *p = &x->pass[q];
     for (u32 k = 0; k < x->n; k++)
       out[k] = q + 1 == x->npasses ? final[k] : space + x->between[q % 2][k];
     pass_job j = {
         .x = x, .p = p, .in = in, .out = out, .col_parts = (p->inner + p->cols - 1) / p->cols};
+    if (p->scan && q + 1 == x->npasses && !begun) j.init = init, begun = true;
     if (p->scan) run_scan(&j);
     else run_slide(&j);
     failed = failed || j.failed;
     memcpy(in, out, sizeof in);
   }
-  if (!cpu_monoid_is_identity(&x->op, init)) {
+  if (!begun) {
     init_job j = {x, init, final};
     run_tasks(init_chunk, &j, (x->elements + TASK - 1) / TASK, x->elements);
   }
