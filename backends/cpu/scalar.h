@@ -61,8 +61,8 @@ void cpu_monoid_combine(const cpu_monoid *, void *const *out, void *const *a, vo
 // out = c op a, or a op c with the same c for all; for sums and the like that is one.
 void cpu_monoid_offset(const cpu_monoid *, void *const *out, void *const *c, void *const *a,
                        bool c_last, i64 n);
-// out[k] = start op in[0] op ... op in[k]; reverse: start op in[n - 1], with those before it, down to
-// in[k]. start NULL: without it.
+// out[k] = start op in[0] op ... op in[k]; reverse: start op in[n - 1], with those before it, down
+// to in[k]. start NULL: without it.
 void cpu_monoid_scan(const cpu_monoid *, void *const *out, void *const *in, void *const *start,
                      i64 n, bool reverse);
 // Whether the value is known to change nothing.
