@@ -46,6 +46,9 @@ void cpu_par_for(cpu_par_fn *fn, void *ctx, i64 chunks);
 void cpu_par_begin(u32 threads);
 void cpu_par_end(void);     // after a run: the pool sleeps
 u32 cpu_par_threads(void);  // as set by cpu_par_begin
+// Memory of the calling thread, aligned for vectors, which it keeps for the next caller: at least
+// so many bytes with any content. NULL when there is none. One user at a time.
+void *cpu_par_memory(size_t bytes);
 // Around calls of a library that brings its own threads (OpenMP's), and around what it prepares for
 // them: while the work is `away` the library has all of the threads and the pool sleeps; else it
 // has one.
@@ -104,6 +107,12 @@ static inline void cpu_batch_at(const cpu_batch *b, i64 k, i64 *index, i64 *oper
     *third += c * b->third[d];
   }
 }
+
+// ---- rt_floats.c --------------------------------------------------------------------------------
+// n elements of a floating-point type of 32 bits or less to f32, exactly, and back, rounded to
+// nearest even.
+void cpu_to_f32(float *to, const void *from, hlo_dtype, i64 n);
+void cpu_from_f32(void *to, hlo_dtype, const float *from, i64 n);
 
 #if HAVE_DNNL
 // dnnl_engine.c: the process's engine and stream; NULL when they cannot be made.

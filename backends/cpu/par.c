@@ -64,6 +64,10 @@ typedef struct pool {
 } pool;
 static pool the_pool = {.threads = 1};  // the worker's own state
 static _Thread_local bool in_chunk;
+static _Thread_local struct {
+  void *at;
+  size_t bytes;
+} memory;
 
 // XLA:CPU flushes denormals, operands and results; MXCSR is per thread.
 static void flush_denormals(void) {
@@ -74,6 +78,23 @@ static void flush_denormals(void) {
   __asm__ volatile("mrs %0, fpcr" : "=r"(fpcr));
   __asm__ volatile("msr fpcr, %0" ::"r"(fpcr | (1u << 24)));
 #endif
+}
+
+// ---- memory of a thread -------------------------------------------------------------------------
+static void free_memory(void) {
+  hs_free(memory.at);
+  memory.at = NULL;
+  memory.bytes = 0;
+}
+
+void *cpu_par_memory(size_t bytes) {
+  enum { PAGE = 4096 };
+  if (memory.bytes < bytes) {
+    free_memory();
+    memory.at = hs_try_alloc(bytes + PAGE);
+    if (memory.at) memory.bytes = bytes;
+  }
+  return memory.at ? (void *)(((uintptr_t)memory.at + PAGE - 1) & ~(uintptr_t)(PAGE - 1)) : NULL;
 }
 
 // ---- waiting ------------------------------------------------------------------------------------
@@ -157,6 +178,7 @@ static void *pool_thread(void *arg) {
     }
     wait = (patience){0};
   }
+  free_memory();
   return NULL;
 }
 

@@ -3,15 +3,13 @@
 // Every dot is first brought to the form C[b,m,n] = sum over k of A[b,m,k] B[b,k,n]: the batch,
 // free and contracted dims of each operand merge into one dim each when their strides nest, which
 // covers nearly everything that occurs without moving data. What does not merge is packed into
-// scratch. Then, by type and size:
-//   f32, bf16, f16   oneDNN matmul (f32 accumulation); bf16 and f16 matrices that it cannot read
-//                    are widened to f32 first
-//   M = 1 or N = 1   our own loops at memory speed: oneDNN is 2.5 to 4 times slower there
-//   small            our own loops: a primitive costs more to call than the work
-//   8 and 16 bits    our own loops that widen to 16 bits and add pairs of products in 32; s8 by
-//                    oneDNN where that is exact
-//   other types      our own loops over a compute type: f64, u32 (all narrow integers wrap alike),
-//                    u64, c64, c128
+// scratch; the batch may run over several dims that do not merge. Then, by type and size:
+//   few rows or columns   rows times the matrix at memory speed: oneDNN is 2.5 to 4 times slower
+//   f32, bf16             large: oneDNN matmul (f32 accumulation); else tiles of our own
+//   f64, complex, f16     tiles of our own, which widen as they pack
+//   8 bits                tiles with VNNI's exact sums; without it loops that widen to 16 bits and
+//                         add pairs of products in 32, or oneDNN where it is exact
+//   other integers        plain loops over u32 (all narrow integers wrap alike) or u64
 //
 // The choice depends on shapes, types and the machine's instruction set, never on the threads.
 #include "backends/cpu/rt_dot.h"
@@ -40,39 +38,39 @@ static dot_compute compute_type(hlo_dtype a, hlo_dtype b, hlo_dtype c) {
 
 // For operands whose sums are u32, hence integers: one byte holds values within [-128, 255].
 static bool fits_s16(hlo_dtype t) { return t == HLO_S16 || hlo_dtype_storage(t) == 1; }
+static bool fits_s8(hlo_dtype t) { return hlo_dtype_storage(t) == 1 && t != HLO_U8; }
 
 static dot_compute operand_type(hlo_dtype a, hlo_dtype b, dot_compute sums) {
-  return sums == DOT_U32 && fits_s16(a) && fits_s16(b) ? DOT_S16 : sums;
+  if (sums != DOT_U32 || !fits_s16(a) || !fits_s16(b)) return sums;
+  bool bytes = a != HLO_S16 && b != HLO_S16 && (fits_s8(a) || fits_s8(b));
+  return bytes && cpu_dot_micro(DOT_S8) ? DOT_S8 : DOT_S16;
 }
 
 static void free_dot(void *state) {
   dot *d = state;
   cpu_dot_dnnl_free(d->dnnl);
+  hs_free(d->tiles);
   hs_free(d);
 }
 
 static hs_status run_dot(void *state, void *const *bufs, void *scratch) {
   const dot *d = state;
   char *s = scratch;
-  const void *a = bufs[d->swapped], *b = bufs[!d->swapped];
-  void *c = bufs[2];
-  if (d->vector) {
-    cpu_dot_pack(s + d->at_a, bufs[d->swapped], d->ta, d->sum_type, d->ra, d->da, d->sa, false);
-    if (d->pack_c) c = s + d->at_c;
-    cpu_dot_vector(d, s + d->at_a, bufs[!d->swapped], c);
-    if (d->pack_c) cpu_dot_pack(c, bufs[2], d->tc, d->sum_type, d->rc, d->dc, d->sc, true);
-    return HS_GOOD;
-  }
+  void *a = bufs[d->swapped], *b = bufs[!d->swapped], *c = bufs[2];
+  if (d->K == 0) memset(c, 0, (size_t)(d->B * d->M * d->N) * hlo_dtype_storage(d->tc));
+  if (d->B * d->M * d->N * d->K == 0) return HS_GOOD;
   if (d->pack_a) {
-    cpu_dot_pack(s + d->at_a, bufs[0], d->ta, d->operand_type, d->ra, d->da, d->sa, false);
+    cpu_dot_pack(s + d->at_a, a, d->ta, d->operand_type, d->ra, d->da, d->sa, false);
     a = s + d->at_a;
   }
   if (d->pack_b) {
-    cpu_dot_pack(s + d->at_b, bufs[1], d->tb, d->operand_type, d->rb, d->db, d->sb, false);
+    cpu_dot_pack(s + d->at_b, b, d->tb, d->operand_type, d->rb, d->db, d->sb, false);
     b = s + d->at_b;
   }
   if (d->pack_c) c = s + d->at_c;
-  if (d->dnnl) HS_TRY(cpu_dot_dnnl_run(d, a, b, c));
+  if (d->rows) cpu_dot_rows(d, a, b, c, s + d->at_parts);
+  else if (d->tiles) HS_TRY(cpu_dot_tiles_run(d, a, b, c));
+  else if (d->dnnl) HS_TRY(cpu_dot_dnnl_run(d, a, b, c));
   else cpu_dot_gemm(d, a, b, c);
   if (d->pack_c) cpu_dot_pack(c, bufs[2], d->tc, d->sum_type, d->rc, d->dc, d->sc, true);
   return HS_GOOD;
@@ -103,14 +101,30 @@ typedef struct groups {
   u32 n[3];
 } groups;
 
-// Extents and strides of the three groups; false when some group does not nest: then the array has
+// Extents and strides of rows and columns; false when one of them does not nest: then the array has
 // to be packed.
-static bool side_of(const i64 *dims, const i64 *strides, groups g, dot_side *out, i64 *extents) {
-  bool ok = collapse(g.n[0], dims, strides, &extents[0], &out->b);
-  ok = collapse(g.n[1], dims + g.n[0], strides + g.n[0], &extents[1], &out->r) && ok;
-  return collapse(g.n[2], dims + g.n[0] + g.n[1], strides + g.n[0] + g.n[1], &extents[2],
-                  &out->c) &&
-         ok;
+static bool side_of(const i64 *dims, const i64 *strides, groups g, dot_side *out, i64 *rows,
+                    i64 *cols) {
+  u32 r = g.n[0], c = r + g.n[1];
+  bool ok = collapse(g.n[1], dims + r, strides + r, rows, &out->r);
+  return collapse(g.n[2], dims + c, strides + c, cols, &out->c) && ok;
+}
+
+// The batch dims, merged where they nest in all three arrays.
+static void arrange_batch(dot *d, u32 n) {
+  d->B = 1;
+  for (u32 k = 0; k < n; k++) {
+    i64 e = d->da[k];
+    d->B *= e;
+    if (e == 1) continue;
+    if (d->nbatch && d->step_a[d->nbatch - 1] == d->sa[k] * e &&
+        d->step_b[d->nbatch - 1] == d->sb[k] * e && d->step_c[d->nbatch - 1] == d->sc[k] * e)
+      d->batch[d->nbatch - 1] *= e;
+    else d->batch[d->nbatch++] = e;
+    d->step_a[d->nbatch - 1] = d->sa[k];
+    d->step_b[d->nbatch - 1] = d->sb[k];
+    d->step_c[d->nbatch - 1] = d->sc[k];
+  }
 }
 
 // Appends the listed dims of s, with their strides, at position n of both arrays; the new length.
@@ -134,8 +148,6 @@ static u32 put_free(const hlo_shape *s, const i64 *strides, hlo_ints batch, hlo_
   return n;
 }
 
-static dot_side transposed(dot_side s) { return (dot_side){.b = s.b, .r = s.c, .c = s.r}; }
-
 // Groups the dims of both operands and of the result, and collapses each group.
 static void arrange(dot *d, const hlo_instr *i) {
   // 16-bit dot products run along k: the right operand is packed with k fastest
@@ -145,77 +157,134 @@ static void arrange(dot *d, const hlo_instr *i) {
            ac = hlo_attr_ints(i, HLO_ATTR_LHS_CONTRACTING_DIMS);
   hlo_ints bb = hlo_attr_ints(i, HLO_ATTR_RHS_BATCH_DIMS),
            bc = hlo_attr_ints(i, HLO_ATTR_RHS_CONTRACTING_DIMS);
-  i64 st[HLO_MAX_RANK], e[3];
+  i64 st[HLO_MAX_RANK], k;
   cpu_strides(a, st);
   u32 n1 = put_dims(a, st, ab, d->da, d->sa, 0), n2 = put_free(a, st, ab, ac, d->da, d->sa, n1);
   d->ra = put_dims(a, st, ac, d->da, d->sa, n2);
   groups ga = {{n1, n2 - n1, d->ra - n2}};
-  d->pack_a = !side_of(d->da, d->sa, ga, &d->a, e);
-  d->B = e[0];
-  d->M = e[1];
-  d->K = e[2];
+  d->pack_a = !side_of(d->da, d->sa, ga, &d->a, &d->M, &d->K);
   cpu_strides(b, st);
   n1 = put_dims(b, st, bb, d->db, d->sb, 0);
   n2 = by_k ? put_free(b, st, bb, bc, d->db, d->sb, n1) : put_dims(b, st, bc, d->db, d->sb, n1);
   d->rb = by_k ? put_dims(b, st, bc, d->db, d->sb, n2) : put_free(b, st, bb, bc, d->db, d->sb, n2);
   groups gb = {{n1, n2 - n1, d->rb - n2}};
-  d->pack_b = !side_of(d->db, d->sb, gb, &d->b, e);
-  d->N = e[by_k ? 1 : 2];
-  if (by_k) d->b = transposed(d->b);
+  d->pack_b = !side_of(d->db, d->sb, gb, &d->b, by_k ? &d->N : &k, by_k ? &k : &d->N);
+  if (by_k) d->b = (dot_side){.r = d->b.c, .c = d->b.r};
   cpu_strides(c, st);
   d->rc = c->rank;
-  for (u32 k = 0; k < c->rank; k++) {
-    d->dc[k] = c->dims[k];
-    d->sc[k] = st[k];
+  for (u32 q = 0; q < c->rank; q++) {
+    d->dc[q] = c->dims[q];
+    d->sc[q] = st[q];
   }
   groups gc = {{ab.n, ga.n[1], gb.n[by_k ? 1 : 2]}};
-  d->pack_c = !side_of(d->dc, d->sc, gc, &d->c, e);
+  i64 m, n;
+  d->pack_c = !side_of(d->dc, d->sc, gc, &d->c, &m, &n);
+  arrange_batch(d, ab.n);
+  d->groups[0] = ga.n[0];
+  d->groups[1] = ga.n[1];
+  d->groups[2] = ga.n[2];
+  d->free_b = gb.n[by_k ? 1 : 2];
 }
 
-// Turns a product with M = 1 or N = 1 into vector times matrix with the vector first; false when it
-// is not one.
-static bool as_vector(dot *d) {
-  if ((d->M != 1 && d->N != 1) || d->B * d->M * d->N * d->K == 0) return false;
-  bool swap = d->M != 1;
-  if (swap ? d->pack_a : d->pack_b) return false;
-  hlo_dtype matrix = swap ? d->ta : d->tb;
-  if (d->sum_type == DOT_F32 ? matrix != HLO_F32 && matrix != HLO_BF16
-                             : d->sum_type != DOT_U32 || (matrix != HLO_S8 && matrix != HLO_U8))
-    return false;
-  if (swap) {
-    dot_side a = d->a;
-    d->b = (dot_side){.b = a.b, .r = a.c, .c = a.r};
-    d->c = (dot_side){.b = d->c.b, .r = d->c.c, .c = d->c.r};
-    d->tb = matrix;
-    d->ta = d->rhs_type;
-    memcpy(d->da, d->db, sizeof d->da);
-    memcpy(d->sa, d->sb, sizeof d->sa);
-    d->ra = d->rb;
-    d->N = d->M;
-    d->M = 1;
+// Exchanges two neighbouring runs of dims: n dims from `at`, and the m behind them.
+static void exchange(i64 *dims, i64 *strides, u32 at, u32 n, u32 m) {
+  i64 d[HLO_MAX_RANK], s[HLO_MAX_RANK];
+  for (u32 k = 0; k < n + m; k++) {
+    u32 from = at + (k < m ? n + k : k - m);
+    d[k] = dims[from];
+    s[k] = strides[from];
   }
-  d->vector = true;
-  d->swapped = swap;
-  d->pack_c |= !cpu_dot_stored_as(d->tc, d->sum_type);
-  if (d->pack_c) d->c = (dot_side){.b = d->N, .r = d->N, .c = 1};
-  return true;
+  memcpy(dims + at, d, (n + m) * sizeof *d);
+  memcpy(strides + at, s, (n + m) * sizeof *s);
 }
 
-// A result stored column by column is the row-major result of the transposed product: C' = B' A'.
-// Saves packing it.
-static void as_transposed(dot *d) {
-  if (d->c.c == 1 || d->c.r != 1 || d->pack_a || d->pack_b || d->pack_c) return;
-  // Nothing may need packing, which works in the order of the operands as written.
-  if (d->ta != HLO_F32 || d->tb != HLO_F32 || d->tc != HLO_F32) return;
-  if ((d->a.r != 1 && d->a.c != 1) || (d->b.r != 1 && d->b.c != 1)) return;
+#define EXCHANGE(T, x, y) \
+  do {                    \
+    T t_ = x;             \
+    x = y;                \
+    y = t_;               \
+  } while (0)
+
+// The same product transposed, C' = B' A': what was the right operand is now the left one.
+static void transpose(dot *d) {
+  const u32 nb = d->groups[0], m = d->groups[1], k = d->groups[2], n = d->free_b;
+  if (d->operand_type != DOT_S16) {  // there both operands have k last
+    exchange(d->da, d->sa, nb, m, k);
+    exchange(d->db, d->sb, nb, k, n);
+  }
+  exchange(d->dc, d->sc, nb, m, n);
+  for (u32 q = 0; q < HLO_MAX_RANK; q++) {
+    EXCHANGE(i64, d->da[q], d->db[q]);
+    EXCHANGE(i64, d->sa[q], d->sb[q]);
+    EXCHANGE(i64, d->step_a[q], d->step_b[q]);
+  }
+  d->groups[1] = n;
+  d->free_b = m;
   dot_side a = d->a;
-  d->a = transposed(d->b);
-  d->b = transposed(a);
-  d->c = transposed(d->c);
-  i64 m = d->M;
-  d->M = d->N;
-  d->N = m;
-  d->swapped = true;
+  d->a = (dot_side){.r = d->b.c, .c = d->b.r};
+  d->b = (dot_side){.r = a.c, .c = a.r};
+  d->c = (dot_side){.r = d->c.c, .c = d->c.r};
+  EXCHANGE(u32, d->ra, d->rb);
+  EXCHANGE(bool, d->pack_a, d->pack_b);
+  EXCHANGE(hlo_dtype, d->ta, d->tb);
+  EXCHANGE(i64, d->M, d->N);
+  d->swapped = !d->swapped;
+}
+
+// ---- choosing -----------------------------------------------------------------------------------
+
+// Few rows times a matrix that is read in place? Or few columns: then it is turned.
+static bool as_rows(dot *d) {
+  enum { MATRIX = 1 << 12 };  // elements: below it tiles are as fast
+  for (int turn = 0; turn < 2; turn++, transpose(d)) {
+    bool one = d->M == 1;
+    if (d->M > DOT_FEW_ROWS || d->pack_b || !cpu_dot_rows_supports(d->tb, d->sum_type)) continue;
+    if (!one && (d->N <= DOT_FEW_ROWS || d->N * d->K < MATRIX)) continue;
+    if (!one && d->b.c != 1 && d->b.r != 1) continue;
+    d->rows = true;
+    d->operand_type = d->sum_type;
+    d->pack_a = true;
+    d->pack_c |= !cpu_dot_stored_as(d->tc, d->sum_type);
+    return true;
+  }
+  return false;
+}
+
+// Whether oneDNN is the faster one where both could do it: for bf16, of which it has instructions,
+// and for f32 by a little where there are many products or very large ones.
+static bool is_for_dnnl(const dot *d) {
+  const i64 LARGE = 1 << 18, HUGE_F32 = 1 << 28;  // multiplications of one product
+  i64 one = hs_mul_sat_i64(d->M * d->N, d->K);
+  if (d->ta != d->tb || d->M < 16 || d->N < 16 || one < LARGE) return false;
+  return d->ta == HLO_BF16 || (d->ta == HLO_F32 && (d->B >= 16 || one >= HUGE_F32));
+}
+
+static void choose(dot *d, cpu_rt *out) {
+  if (d->B * d->M * d->N * d->K == 0) return;
+  if (as_rows(d)) {
+    out->kind = d->M == 1 ? "dot (vector)" : "dot (rows)";
+    return;
+  }
+  // columns that are neighbours in memory are written at once; and the 8-bit kernel wants the
+  // unsigned operand on the left
+  bool bytes = d->operand_type == DOT_S8;
+  if (bytes ? d->tb == HLO_U8 : d->c.c != 1 && d->c.r == 1 && !d->pack_c) transpose(d);
+  if (is_for_dnnl(d) && cpu_dot_dnnl_prepare(d)) {
+    out->kind = "dot (oneDNN)";
+    return;
+  }
+  if (cpu_dot_tiles_prepare(d)) {
+    out->kind = "dot (tiles)";
+    return;
+  }
+  if (cpu_dot_dnnl_prepare(d)) {
+    out->kind = "dot (oneDNN)";
+    return;
+  }
+  bool by_k = d->operand_type == DOT_S16;
+  d->pack_a |= !cpu_dot_stored_as(d->ta, d->operand_type) || (by_k && d->a.c != 1);
+  d->pack_b |= !cpu_dot_stored_as(d->tb, d->operand_type) || (by_k && d->b.r != 1);
+  d->pack_c |= !cpu_dot_stored_as(d->tc, d->sum_type);
 }
 
 static i64 align64(i64 n) { return (n + 63) & ~(i64)63; }
@@ -225,26 +294,12 @@ hs_status cpu_dot_prepare(const hlo_instr *i, cpu_rt *out) {
   d->ta = hlo_operand(i, 0)->shape->dtype;
   d->tb = hlo_operand(i, 1)->shape->dtype;
   d->tc = i->shape->dtype;
-  d->rhs_type = d->tb;
   d->sum_type = compute_type(d->ta, d->tb, d->tc);
   d->operand_type = operand_type(d->ta, d->tb, d->sum_type);
   arrange(d, i);
   *out = (cpu_rt){.kind = "dot", .state = d, .run = run_dot, .release = free_dot};
-  if (as_vector(d)) {
-    out->kind = "dot (vector)";
-    d->at_c = align64(d->B * d->K * 4);
-    out->scratch_bytes = d->at_c + (d->pack_c ? align64(d->B * d->N * 4) : 0);
-    return HS_GOOD;
-  }
-  as_transposed(d);
-  if (cpu_dot_dnnl_prepare(d)) out->kind = "dot (oneDNN)";
-  else {
-    bool by_k = d->operand_type == DOT_S16;
-    d->pack_a |= !cpu_dot_stored_as(d->ta, d->operand_type) || (by_k && d->a.c != 1);
-    d->pack_b |= !cpu_dot_stored_as(d->tb, d->operand_type) || (by_k && d->b.r != 1);
-    d->pack_c |= !cpu_dot_stored_as(d->tc, d->sum_type);
-    cpu_dot_pack_strides(d);
-  }
+  choose(d, out);
+  cpu_dot_pack_strides(d);
   i64 e = (i64)cpu_dot_compute_size(d->operand_type), at = 0;
   if (d->pack_a) {
     d->at_a = at;
@@ -257,6 +312,10 @@ hs_status cpu_dot_prepare(const hlo_instr *i, cpu_rt *out) {
   if (d->pack_c) {
     d->at_c = at;
     at += align64(d->B * d->M * d->N * (i64)cpu_dot_compute_size(d->sum_type));
+  }
+  if (d->rows) {
+    d->at_parts = at;
+    at += align64(cpu_dot_rows_prepare(d));
   }
   out->scratch_bytes = at;
   return HS_GOOD;

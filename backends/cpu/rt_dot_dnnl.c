@@ -21,11 +21,13 @@ typedef struct piece {
   dnnl_memory_t a, b, c, scratch;
   dnnl_stream_t stream;
   i64 at_a, at_b, at_c;  // bytes
+  i64 first, count;      // products of the batch, one after the other, where it has several dims
 } piece;
 
 enum { MOST_PIECES = 16 };
 struct dot_dnnl {
   u32 n;
+  i64 size_a, size_b, size_c;  // bytes of an element
   piece v[MOST_PIECES];
 };
 
@@ -59,8 +61,8 @@ static bool make_piece(const dot *d, dnnl_data_type_t ta, dnnl_data_type_t tb, d
   dnnl_engine_t eng = cpu_dnnl_engine();
   dnnl_memory_desc_t a, b, c;
   dnnl_dims_t da = {d->B, d->M, d->K}, db = {d->B, d->K, d->N}, dc = {d->B, d->M, d->N};
-  dnnl_dims_t sa = {d->a.b, d->a.r, d->a.c}, sb = {d->b.b, d->b.r, d->b.c},
-              sc = {d->c.b, d->c.r, d->c.c};
+  dnnl_dims_t sa = {d->step_a[0], d->a.r, d->a.c}, sb = {d->step_b[0], d->b.r, d->b.c},
+              sc = {d->step_c[0], d->c.r, d->c.c};
   int r = d->B == 1 ? 2 : 3, o = 3 - r;
   dnnl_matmul_desc_t md;
   dnnl_primitive_attr_t attr = NULL;
@@ -109,23 +111,33 @@ static dot_dnnl *new_primitive(const dot *d, dnnl_data_type_t ta, dnnl_data_type
   u32 n;
   i64 *along = split(&part, &n), extent = *along, made = 0;
   dot_dnnl *p = hs_calloc(1, sizeof *p);
+  p->size_a = (i64)dnnl_data_type_size(ta);
+  p->size_b = (i64)dnnl_data_type_size(tb);
+  p->size_c = (i64)dnnl_data_type_size(tc);
   for (u32 k = 0; k < n; k++) {
     i64 lo = extent * k / n;
     piece *x = &p->v[p->n++],
           *like = k && *along == extent * (k + 1) / n - lo ? &p->v[k - 1] : NULL;
     *along = extent * (k + 1) / n - lo;
-    i64 sa = along == &part.B   ? d->a.b
+    if (d->nbatch > 1) {  // then it is B that is split, see split()
+      like = k ? &p->v[0] : NULL;
+      x->first = lo;
+      x->count = *along;
+      part.B = 1;
+      lo = 0;
+    }
+    i64 sa = along == &part.B   ? d->step_a[0]
              : along == &part.M ? d->a.r
                                 : 0,
-        sb = along == &part.B   ? d->b.b
+        sb = along == &part.B   ? d->step_b[0]
              : along == &part.N ? d->b.c
                                 : 0,
-        sc = along == &part.B   ? d->c.b
+        sc = along == &part.B   ? d->step_c[0]
              : along == &part.M ? d->c.r
                                 : d->c.c;
-    x->at_a = lo * sa * (i64)dnnl_data_type_size(ta);
-    x->at_b = lo * sb * (i64)dnnl_data_type_size(tb);
-    x->at_c = lo * sc * (i64)dnnl_data_type_size(tc);
+    x->at_a = lo * sa * p->size_a;
+    x->at_b = lo * sb * p->size_b;
+    x->at_c = lo * sc * p->size_c;
     made += make_piece(&part, ta, tb, tc, like, x);
   }
   if (made == n) return p;
@@ -134,6 +146,7 @@ static dot_dnnl *new_primitive(const dot *d, dnnl_data_type_t ta, dnnl_data_type
 }
 
 typedef struct product {
+  const dot *d;
   const dot_dnnl *p;
   const char *a, *b;
   char *c;
@@ -144,19 +157,23 @@ static void run_piece(void *ctx, i64 k, u32 thread) {
   (void)thread;
   product *x = ctx;
   const piece *p = &x->p->v[k];
-  dnnl_memory_set_data_handle(p->a, (void *)(uintptr_t)(x->a + p->at_a));
-  dnnl_memory_set_data_handle(p->b, (void *)(uintptr_t)(x->b + p->at_b));
-  dnnl_memory_set_data_handle(p->c, x->c + p->at_c);
-  const dnnl_exec_arg_t args[] = {{DNNL_ARG_SRC, p->a},
-                                  {DNNL_ARG_WEIGHTS, p->b},
-                                  {DNNL_ARG_DST, p->c},
-                                  {DNNL_ARG_SCRATCHPAD, p->scratch}};
-  dnnl_status_t st = dnnl_primitive_execute(p->prim, p->stream, 4, args);
-  if (st) x->status = (int)st;
+  for (i64 i = 0; i < HS_MAX(p->count, (i64)1); i++) {
+    i64 a = 0, b = 0, c = 0;
+    if (p->count) cpu_dot_batch(x->d, p->first + i, &a, &b, &c);
+    dnnl_memory_set_data_handle(p->a, (void *)(uintptr_t)(x->a + p->at_a + a * x->p->size_a));
+    dnnl_memory_set_data_handle(p->b, (void *)(uintptr_t)(x->b + p->at_b + b * x->p->size_b));
+    dnnl_memory_set_data_handle(p->c, x->c + p->at_c + c * x->p->size_c);
+    const dnnl_exec_arg_t args[] = {{DNNL_ARG_SRC, p->a},
+                                    {DNNL_ARG_WEIGHTS, p->b},
+                                    {DNNL_ARG_DST, p->c},
+                                    {DNNL_ARG_SCRATCHPAD, p->scratch}};
+    dnnl_status_t st = dnnl_primitive_execute(p->prim, p->stream, 4, args);
+    if (st) x->status = (int)st;
+  }
 }
 
 hs_status cpu_dot_dnnl_run(const dot *d, const void *a, const void *b, void *c) {
-  product x = {.p = d->dnnl, .a = a, .b = b, .c = c};
+  product x = {.d = d, .p = d->dnnl, .a = a, .b = b, .c = c};
   cpu_par_for(run_piece, &x, x.p->n);
   return x.status == 0 ? HS_GOOD
                        : hs_fail(HS_E_RUN, "oneDNN matmul failed with status %d", x.status);

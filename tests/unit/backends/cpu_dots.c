@@ -1,11 +1,11 @@
-// cpu_integer_dots.c — dots of small integers at the ends of their ranges are exact, whichever
-// library or loop computes them.
+// cpu_dots.c — dots of every form and type: of floats as the evaluator has them, of small
+// integers exact at the ends of their ranges, whichever library or loop computes them.
 #include "tests/unit/backends/cpu.h"
 
-typedef struct int_types {
+typedef struct dot_types {
   const char *a, *b, *c;
-} int_types;
-// dims by letter: b batch, m and n free, k and l (of size 2) contracted
+} dot_types;
+// dims by letter: b and h batch, m and n free, k and l (of size 2) contracted
 typedef struct form {
   const char *a, *b, *c, *layout;
 } form;
@@ -36,8 +36,8 @@ static void put_places(hs_buf *out, const char *attribute, const char *which, co
 }
 
 // A module of one dot for every shape and form.
-static hlo_module *int_dots(const int_types *t, const i64 (*shapes)[3], size_t nshapes,
-                            const form *forms, size_t nforms) {
+static hlo_module *dots(const dot_types *t, const i64 (*shapes)[3], size_t nshapes,
+                        const form *forms, size_t nforms) {
   hs_buf text = {0}, types = {0}, names = {0};
   hs_buf_puts(&text, "HloModule t\nENTRY e {\n");
   for (size_t k = 0; k < nshapes * nforms; k++) {
@@ -50,9 +50,9 @@ static hlo_module *int_dots(const int_types *t, const i64 (*shapes)[3], size_t n
     hs_buf_printf(&text, " parameter(%zu)\nd%zu = ", 2 * k + 1, k);
     put_shape(&text, t->c, f->c, mnk);
     hs_buf_printf(&text, "%s dot(a%zu, b%zu)", f->layout, k, k);
-    put_places(&text, "lhs_batch_dims", "b", f->a);
+    put_places(&text, "lhs_batch_dims", "bh", f->a);
     put_places(&text, "lhs_contracting_dims", "kl", f->a);
-    put_places(&text, "rhs_batch_dims", "b", f->b);
+    put_places(&text, "rhs_batch_dims", "bh", f->b);
     put_places(&text, "rhs_contracting_dims", "kl", f->b);
     hs_buf_putc(&text, '\n');
     if (k) hs_buf_putc(&types, ',');
@@ -80,7 +80,7 @@ static void fill_ends(hlo_literal *l, int how) {
                                    : ends[how]);
 }
 
-static void int_dots_agree(hlo_module *m, u32 threads) {
+static void dots_agree(hlo_module *m, u32 threads) {
   static const int fills[][2] = {
       {LOWEST, LOWEST}, {LOWEST, HIGHEST}, {HIGHEST, LOWEST}, {HIGHEST, HIGHEST}, {MIXED, MIXED}};
   const backend *interp = backend_find("interp");
@@ -107,16 +107,23 @@ static void int_dots_agree(hlo_module *m, u32 threads) {
 
 static void extreme_integers(void **st) {
   (void)st;
-  static const int_types types[] = {
+  static const dot_types types[] = {
       {"s8", "s8", "s32"},   {"u8", "u8", "s32"},  {"s8", "u8", "s32"}, {"u8", "s8", "s32"},
       {"s16", "s16", "s32"}, {"s16", "u8", "s32"}, {"s4", "s8", "s32"}, {"s8", "s8", "s8"},
       {"u8", "u8", "u16"},   {"s32", "s8", "s32"}, {"s8", "s8", "s64"},
   };
   static const form forms[] = {
-      {"mk", "kn", "mn", ""},   {"km", "nk", "mn", ""},    {"mk", "nk", "mn", "{0,1}"},
-      {"km", "kn", "mn", ""},   {"bmk", "bkn", "bmn", ""}, {"mbk", "nkb", "bmn", "{0,1,2}"},
-      {"mkl", "lkn", "mn", ""}, {"k", "kn", "n", ""},      {"mk", "k", "m", ""},
+      {"mk", "kn", "mn", ""},
+      {"km", "nk", "mn", ""},
+      {"mk", "nk", "mn", "{0,1}"},
+      {"km", "kn", "mn", ""},
+      {"bmk", "bkn", "bmn", ""},
+      {"mbk", "nkb", "bmn", "{0,1,2}"},
+      {"mkl", "lkn", "mn", ""},
+      {"k", "kn", "n", ""},
+      {"mk", "k", "m", ""},
       {"k", "k", "", ""},
+      {"bmhk", "bnhk", "bhmn", "{3,1,2,0}"},
   };
   // Large enough for the library and for several threads, with sums beyond 2^24 and, of u8, beyond
   // 2^31; and empty ones.
@@ -128,14 +135,62 @@ static void extreme_integers(void **st) {
   for (size_t k = 0; k < HS_COUNT(small); k++)
     small[k][0] = sizes[k / 16], small[k][1] = sizes[k / 4 % 4], small[k][2] = sizes[k % 4];
   for (size_t t = 0; t < HS_COUNT(types); t++) {
-    int_dots_agree(int_dots(&types[t], small, HS_COUNT(small), forms, HS_COUNT(forms)), 1);
-    int_dots_agree(int_dots(&types[t], others, HS_COUNT(others), forms, HS_COUNT(forms)), 0);
+    dots_agree(dots(&types[t], small, HS_COUNT(small), forms, HS_COUNT(forms)), 1);
+    dots_agree(dots(&types[t], others, HS_COUNT(others), forms, HS_COUNT(forms)), 0);
   }
+}
+
+static void floats(void **st) {
+  (void)st;
+  static const dot_types types[] = {
+      {"f32", "f32", "f32"}, {"f64", "f64", "f64"},   {"bf16", "bf16", "f32"},
+      {"f16", "f16", "f32"}, {"bf16", "f32", "f32"},  {"f8e4m3fn", "f8e5m2", "f32"},
+      {"c64", "c64", "c64"}, {"c128", "c64", "c128"},
+  };
+  static const form forms[] = {
+      {"mk", "kn", "mn", ""},   {"km", "nk", "mn", ""},       {"mk", "nk", "mn", "{0,1}"},
+      {"km", "kn", "mn", ""},   {"bmk", "bkn", "bmn", ""},    {"mbk", "nkb", "bmn", "{0,1,2}"},
+      {"mkl", "lkn", "mn", ""}, {"k", "kn", "n", ""},         {"mk", "k", "m", ""},
+      {"k", "k", "", ""},       {"bmhk", "bnhk", "bhmn", ""}, {"bhmk", "bhkn", "bhmn", "{3,1,2,0}"},
+  };
+  // Around the kernels' rows and columns, a few rows of a larger matrix, more than one block along
+  // each dim, and a long sum of few elements.
+  static const i64 shapes[][3] = {{1, 1, 1},    {3, 40, 70},   {70, 5, 90},  {8, 600, 30},
+                                  {13, 37, 11}, {50, 20, 17},  {65, 33, 64}, {14, 90, 800},
+                                  {1, 70, 500}, {200, 17, 33}, {2, 2, 9000}, {7, 0, 3},
+                                  {4, 3, 0},    {97, 131, 20}};
+  const backend *interp = backend_find("interp");
+  for (size_t t = 0; t < HS_COUNT(types); t++) {
+    hlo_module *m = dots(&types[t], shapes, HS_COUNT(shapes), forms, HS_COUNT(forms));
+    backend_result want = run_on(interp, m, NULL, NULL, NULL);
+    for (u32 threads = 0; threads < 2; threads++) {
+      backend_result got = run_on(cpu, m, &(backend_options){.threads = threads}, NULL, NULL);
+      explain(hlo_compare(want.outputs, got.outputs, hlo_near(1e-4, 1e-4)));
+      backend_result_free(&got);
+    }
+    backend_result_free(&want);
+    hlo_module_free(m);
+  }
+}
+
+// Many products share the threads in another way than one does, and so does a product that is
+// larger than the blocks that are packed at once.
+static void many_and_large(void **st) {
+  (void)st;
+  agrees(
+      MODULE("ENTRY e { a = f32[40,20,30] parameter(0)\n b = f32[40,30,50] parameter(1)\n"
+             " d = f32[40,20,50] dot(a, b), lhs_batch_dims={0}, lhs_contracting_dims={2}, "
+             "rhs_batch_dims={0}, rhs_contracting_dims={1}\n"
+             " x = f32[1700,20] parameter(2)\n y = f32[20,4200] parameter(3)\n"
+             " z = f32[1700,4200] dot(x, y), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n"
+             " ROOT t = (f32[40,20,50], f32[1700,4200]) tuple(d, z) }"));
 }
 
 int main(int argc, char **argv) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(extreme_integers),
+      cmocka_unit_test(floats),
+      cmocka_unit_test(many_and_large),
   };
-  return run_cpu_tests(argc, argv, "cpu_integer_dots", tests, HS_COUNT(tests));
+  return run_cpu_tests(argc, argv, "cpu_dots", tests, HS_COUNT(tests));
 }

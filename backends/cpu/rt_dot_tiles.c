@@ -1,0 +1,529 @@
+// rt_dot_tiles.c — matrix times matrix by our own kernels (rt_dot_micro.c), in any order of the
+// operands and for any types that widen to the kernel's.
+//
+// Both operands are cut along k, and each block is packed into panels of as many rows, or columns,
+// as the kernel takes. Packing converts elements and reads through any strides, so that operands of
+// other types or orders are neither converted nor transposed as a whole. An operand that the kernel
+// can read where it lies, and would read too seldom for a copy to pay, is not packed. Then the result
+// is computed tile by tile. Packing and tiles of one large product are shared among the pool's
+// threads; of many products each thread computes whole ones. Where the result is not stored as the
+// kernel writes it, it is summed in memory of the thread and converted at the end.
+//
+// Complex products go through the real kernels: a row of A is read as 2 K real numbers, and each
+// element of B becomes the two by two matrix (re, im; -im, re). The 8-bit kernel wants unsigned
+// values on the left: 128 is added to signed ones and 128 times the column's sum taken back.
+//
+// Each element is summed in an order given by the shape: its blocks along k one after the other.
+#include "backends/cpu/rt_dot.h"
+
+enum {
+  K_BYTES = 1536,    // of a block along k, for one row
+  MOST_ROWS = 1536,  // of A in packed form; of B: columns
+  MOST_COLS = 4096,
+  TILE_PANELS = 4,  // of A in a tile
+  TILE_COLS = 128,
+  PACK = 16384,  // elements that a thread packs at a time, at least
+  ENOUGH = 16,   // products to give each thread whole ones
+};
+#define PRODUCT_WORK ((i64)1 << 18)  // multiplications of a chunk of products at least
+#define SERIAL_WORK ((i64)1 << 17)   // below it the caller's thread does it all
+
+struct dot_tiles {
+  const dot_micro *micro;
+  dot_compute kernel;  // the type of panels
+  bool complex;
+  bool direct_a, direct_b, direct_c;
+  bool offset;            // the left operand has 128 added
+  hlo_dtype ta, tb, tc;   // as they lie in memory, or in scratch
+  i64 M, N, K;            // as the kernel sees them: N and K are doubled where complex
+  i64 height, width;      // rows of a panel of A, columns of one of B
+  i64 rows, cols, depth;  // of a block of the whole product
+  i64 batches;            // of a chunk; 0: the threads share one product
+  size_t unit, at_b, at_edge, at_c, bytes;  // memory of the thread
+};
+
+// ---- packing ------------------------------------------------------------------------------------
+
+// One operand as packing sees it: `lanes` run along a row of a panel.
+typedef struct lanes {
+  hlo_dtype t;
+  dot_compute ct;  // what elements become; DOT_S8: they stay bytes
+  const char *at;  // the first element
+  i64 lane, k;     // strides, in elements
+} lanes;
+
+typedef u32 v8u32 __attribute__((vector_size(32), aligned(4), may_alias));
+typedef u64 v4u64 __attribute__((vector_size(32), aligned(8), may_alias));
+
+// to[k][lane] = from[lane][k] for 8 lanes; strides in bytes and, of `to`, in units.
+__attribute__((target_clones("default", "avx2"))) static void turn_8x32(u32 *to, i64 step,
+                                                                        const char *from, i64 lane,
+                                                                        i64 n) {
+  i64 k = 0;
+  for (; k + 8 <= n; k += 8) {
+    v8u32 r[8], s[8];
+    for (int i = 0; i < 8; i++) r[i] = *(const v8u32 *)(const void *)(from + i * lane + 4 * k);
+    for (int i = 0; i < 8; i += 2) {
+      s[i] = __builtin_shuffle(r[i], r[i + 1], (v8u32){0, 8, 1, 9, 4, 12, 5, 13});
+      s[i + 1] = __builtin_shuffle(r[i], r[i + 1], (v8u32){2, 10, 3, 11, 6, 14, 7, 15});
+    }
+    for (int i = 0; i < 8; i += 4) {
+      r[i] = __builtin_shuffle(s[i], s[i + 2], (v8u32){0, 1, 8, 9, 4, 5, 12, 13});
+      r[i + 1] = __builtin_shuffle(s[i], s[i + 2], (v8u32){2, 3, 10, 11, 6, 7, 14, 15});
+      r[i + 2] = __builtin_shuffle(s[i + 1], s[i + 3], (v8u32){0, 1, 8, 9, 4, 5, 12, 13});
+      r[i + 3] = __builtin_shuffle(s[i + 1], s[i + 3], (v8u32){2, 3, 10, 11, 6, 7, 14, 15});
+    }
+    for (int i = 0; i < 4; i++) {
+      s[i] = __builtin_shuffle(r[i], r[i + 4], (v8u32){0, 1, 2, 3, 8, 9, 10, 11});
+      s[i + 4] = __builtin_shuffle(r[i], r[i + 4], (v8u32){4, 5, 6, 7, 12, 13, 14, 15});
+    }
+    for (int i = 0; i < 8; i++) *(v8u32 *)(to + (k + i) * step) = s[i];
+  }
+  for (; k < n; k++)
+    for (int i = 0; i < 8; i++) memcpy(to + k * step + i, from + i * lane + 4 * k, 4);
+}
+
+__attribute__((target_clones("default", "avx2"))) static void turn_4x64(u64 *to, i64 step,
+                                                                        const char *from, i64 lane,
+                                                                        i64 n) {
+  i64 k = 0;
+  for (; k + 4 <= n; k += 4) {
+    v4u64 r[4], s[4];
+    for (int i = 0; i < 4; i++) r[i] = *(const v4u64 *)(const void *)(from + i * lane + 8 * k);
+    for (int i = 0; i < 4; i += 2) {
+      s[i] = __builtin_shuffle(r[i], r[i + 1], (v4u64){0, 4, 2, 6});
+      s[i + 1] = __builtin_shuffle(r[i], r[i + 1], (v4u64){1, 5, 3, 7});
+    }
+    for (int i = 0; i < 2; i++) {
+      *(v4u64 *)(to + (k + i) * step) = __builtin_shuffle(s[i], s[i + 2], (v4u64){0, 1, 4, 5});
+      *(v4u64 *)(to + (k + i + 2) * step) = __builtin_shuffle(s[i], s[i + 2], (v4u64){2, 3, 6, 7});
+    }
+  }
+  for (; k < n; k++)
+    for (int i = 0; i < 4; i++) memcpy(to + k * step + i, from + i * lane + 8 * k, 8);
+}
+
+// 4 lanes of 32 bits.
+typedef u32 v4u32 __attribute__((vector_size(16), aligned(4), may_alias));
+static void turn_4x32(u32 *to, i64 step, const char *from, i64 lane, i64 n) {
+  i64 k = 0;
+  for (; k + 4 <= n; k += 4) {
+    v4u32 r[4], s[4];
+    for (int i = 0; i < 4; i++) r[i] = *(const v4u32 *)(const void *)(from + i * lane + 4 * k);
+    for (int i = 0; i < 4; i += 2) {
+      s[i] = __builtin_shuffle(r[i], r[i + 1], (v4u32){0, 4, 1, 5});
+      s[i + 1] = __builtin_shuffle(r[i], r[i + 1], (v4u32){2, 6, 3, 7});
+    }
+    for (int i = 0; i < 2; i++) {
+      *(v4u32 *)(to + (k + 2 * i) * step) = __builtin_shuffle(s[i], s[i + 2], (v4u32){0, 1, 4, 5});
+      *(v4u32 *)(to + (k + 2 * i + 1) * step) =
+          __builtin_shuffle(s[i], s[i + 2], (v4u32){2, 3, 6, 7});
+    }
+  }
+  for (; k < n; k++)
+    for (int i = 0; i < 4; i++) memcpy(to + k * step + i, from + i * lane + 4 * k, 4);
+}
+
+// The same for any number of lanes and units of 4 or 8 bytes; lane: bytes.
+static void turn(char *to, i64 step, const char *from, i64 lane, i64 count, i64 n, size_t unit) {
+  i64 l = 0;
+  for (; unit == 4 && l + 8 <= count; l += 8)
+    turn_8x32((u32 *)(void *)to + l, step, from + l * lane, lane, n);
+  for (; unit == 4 && l + 4 <= count; l += 4)
+    turn_4x32((u32 *)(void *)to + l, step, from + l * lane, lane, n);
+  for (; unit == 8 && l + 4 <= count; l += 4)
+    turn_4x64((u64 *)(void *)to + l, step, from + l * lane, lane, n);
+  for (; l < count; l++)
+    for (i64 k = 0; k < n; k++)
+      memcpy(to + (size_t)(k * step + l) * unit, from + l * lane + k * (i64)unit, unit);
+}
+
+// Rows of whole panels as they are: bytes of a row, a multiple of 32, and rows apart.
+static void copy_rows(char *to, i64 bytes, const char *from, i64 stride, i64 n) {
+  for (i64 k = 0; k < n; k++, to += bytes, from += stride)
+    for (i64 q = 0; q < bytes; q += 32)
+      *(v8u32 *)(void *)(to + q) = *(const v8u32 *)(const void *)(from + q);
+}
+
+// Four rows of bytes as one row of units.
+__attribute__((target_clones("default", "avx2"))) static void weave(char *restrict to,
+                                                                    const char *restrict a,
+                                                                    const char *restrict b,
+                                                                    const char *restrict c,
+                                                                    const char *restrict d, i64 n) {
+  for (i64 l = 0; l < n; l++) {
+    to[4 * l] = a[l];
+    to[4 * l + 1] = b[l];
+    to[4 * l + 2] = c[l];
+    to[4 * l + 3] = d[l];
+  }
+}
+
+static void clear_lanes(char *to, i64 step, i64 from, i64 n, size_t unit) {
+  if (from < step)
+    for (i64 k = 0; k < n; k++)
+      memset(to + (size_t)(k * step + from) * unit, 0, (size_t)(step - from) * unit);
+}
+
+// Floating-point panels: to[k][lane], `step` lanes wide, of which `count` hold something.
+static void pack_floats(char *to, i64 step, const lanes *p, i64 count, i64 n) {
+  size_t unit = cpu_dot_compute_size(p->ct), e = hlo_dtype_storage(p->t);
+  bool same = cpu_dot_stored_as(p->t, p->ct);
+  clear_lanes(to, step, count, n, unit);
+  if (same && p->k == 1) {
+    turn(to, step, p->at, p->lane * (i64)e, count, n, unit);
+    return;
+  }
+  if (same && p->lane == 1 && count == step && (size_t)step * unit % 32 == 0) {
+    copy_rows(to, step * (i64)unit, p->at, p->k * (i64)e, n);
+    return;
+  }
+  if (p->lane == 1 || p->k != 1) {
+    for (i64 k = 0; k < n; k++)
+      cpu_dot_widen(to + (size_t)(k * step) * unit, p->ct, p->at + (size_t)(k * p->k) * e, p->t,
+                    p->lane, count);
+    return;
+  }
+  enum { SOME = 8 };
+  char some[SOME * K_BYTES];
+  for (i64 l = 0; l < count; l += SOME) {
+    i64 m = HS_MIN(count - l, (i64)SOME);
+    for (i64 i = 0; i < m; i++)
+      cpu_dot_widen(some + i * K_BYTES, p->ct, p->at + (size_t)((l + i) * p->lane) * e, p->t, p->k,
+                    n);
+    turn(to + (size_t)l * unit, step, some, K_BYTES, m, n, unit);
+  }
+}
+
+// Panels of bytes, four neighbours along k in one unit.
+static void pack_bytes(char *to, i64 step, const lanes *p, i64 count, i64 n) {
+  i64 whole = n / 4, units = (n + 3) / 4;
+  clear_lanes(to, step, count, units, 4);
+  if (p->k == 1) turn(to, step, p->at, p->lane, count, whole, 4);
+  else
+    for (i64 g = 0; g < whole; g++) {
+      const char *r = p->at + 4 * g * p->k;
+      char *w = to + g * step * 4;
+      if (p->lane == 1) weave(w, r, r + p->k, r + 2 * p->k, r + 3 * p->k, count);
+      else
+        for (i64 l = 0; l < count; l++)
+          for (int q = 0; q < 4; q++) w[4 * l + q] = r[l * p->lane + q * p->k];
+    }
+  if (whole == units) return;
+  for (i64 l = 0; l < count; l++)
+    for (i64 j = 0; j < 4; j++)
+      to[(whole * step + l) * 4 + j] =
+          4 * whole + j < n ? p->at[l * p->lane + (4 * whole + j) * p->k] : 0;
+}
+
+// (-128) times the sums over k of a panel of bytes, to the row behind it.
+__attribute__((target_clones("default", "avx2"))) static void put_corrections(char *panel, i64 step,
+                                                                              i64 units, bool any) {
+  i32 *restrict sum = (i32 *)(void *)(panel + units * step * 4);
+  memset(sum, 0, (size_t)step * 4);
+  if (!any) return;
+  for (i64 g = 0; g < units; g++) {
+    const u32 *b = (const u32 *)(const void *)panel + g * step;
+    for (i64 l = 0; l < step; l++)  // the signed bytes of a unit
+      sum[l] -= ((i32)b[l] >> 24) + ((i32)(b[l] << 8) >> 24) + ((i32)(b[l] << 16) >> 24) +
+                ((i32)(b[l] << 24) >> 24);
+  }
+  for (i64 l = 0; l < step; l++) sum[l] *= 128;
+}
+
+static void load_complex(const lanes *p, i64 l, i64 k, double *re, double *im) {
+  const char *at = p->at + (size_t)(l * p->lane + k * p->k) * hlo_dtype_storage(p->t);
+  if (p->t == HLO_C128) {
+    memcpy(re, at, 8);
+    memcpy(im, at + 8, 8);
+  } else {
+    float v[2];
+    memcpy(v, at, 8);
+    *re = (double)v[0];
+    *im = (double)v[1];
+  }
+}
+static void store_real(char *to, i64 at, size_t unit, double v) {
+  if (unit == 8) memcpy(to + at * 8, &v, 8);
+  else {
+    float f = (float)v;
+    memcpy(to + at * 4, &f, 4);
+  }
+}
+
+// count, n: of real numbers; right: of B, where an element becomes two by two of them.
+static void pack_complex(char *to, i64 step, const lanes *p, i64 count, i64 n, bool right) {
+  size_t unit = p->ct == DOT_F32 ? 4 : 8;
+  clear_lanes(to, step, count, n, unit);
+  for (i64 k = 0; k < n / 2; k++)
+    for (i64 l = 0; l < (right ? count / 2 : count); l++) {
+      double re, im;
+      load_complex(p, l, k, &re, &im);
+      if (right) {
+        store_real(to, 2 * k * step + 2 * l, unit, re);
+        store_real(to, 2 * k * step + 2 * l + 1, unit, im);
+        store_real(to, (2 * k + 1) * step + 2 * l, unit, -im);
+        store_real(to, (2 * k + 1) * step + 2 * l + 1, unit, re);
+      } else {
+        store_real(to, 2 * k * step + l, unit, re);
+        store_real(to, (2 * k + 1) * step + l, unit, im);
+      }
+    }
+}
+
+static void pack_panel(const dot_tiles *t, char *to, i64 step, const lanes *p, i64 count, i64 n,
+                       bool right) {
+  if (t->complex) pack_complex(to, step, p, count, n, right);
+  else if (t->kernel != DOT_S8) pack_floats(to, step, p, count, n);
+  else {
+    pack_bytes(to, step, p, count, n);
+    i64 units = (n + 3) / 4;
+    if (right) put_corrections(to, step, units, t->offset);
+    else if (t->offset)
+      for (u32 *u = (u32 *)(void *)to, *end = u + units * step; u < end; u++) *u ^= 0x80808080u;
+  }
+}
+
+// ---- one product --------------------------------------------------------------------------------
+
+// A block of one product.
+typedef struct work {
+  const dot *d;
+  const dot_tiles *t;
+  const char *a, *b;      // the block's first elements
+  i64 rows, cols, depth;  // of the block
+  bool first;             // along k
+  char *pa, *pb, *edge;   // panels
+  char *c;                // where kernels write: the result, or sums
+  i64 cr;                 // its rows apart, in units
+} work;
+
+static i64 units_of(const dot_tiles *t, i64 depth) {
+  return t->kernel == DOT_S8 ? (depth + 3) / 4 : depth;
+}
+// Rows of a panel of B, its corrections included.
+static i64 right_units(const dot_tiles *t, i64 depth) {
+  return units_of(t, depth) + (t->kernel == DOT_S8);
+}
+static i64 panels(i64 n, i64 of) { return (n + of - 1) / of; }
+static i64 group_of(i64 panel, i64 depth) { return HS_MAX((i64)1, PACK / (panel * depth)); }
+
+// One chunk: some panels of A, or of B; those of A first.
+static void pack_chunk(void *ctx, i64 chunk, u32 thread) {
+  (void)thread;
+  const work *w = ctx;
+  const dot_tiles *t = w->t;
+  i64 ga = group_of(t->height, w->depth), gb = group_of(t->width, w->depth),
+      na = t->direct_a ? 0 : panels(panels(w->rows, t->height), ga);
+  bool right = chunk >= na;
+  i64 of = right ? t->width : t->height, group = right ? gb : ga, n = right ? w->cols : w->rows,
+      units = right ? right_units(t, w->depth) : units_of(t, w->depth), two = t->complex ? 2 : 1;
+  const dot_side *s = right ? &w->d->b : &w->d->a;
+  hlo_dtype type = right ? t->tb : t->ta;
+  size_t e = hlo_dtype_storage(type);
+  for (i64 q = 0, p = (chunk - (right ? na : 0)) * group * of; q < group && p < n; q++, p += of) {
+    bool edge = right && t->direct_b;
+    if (edge && p + of <= n) continue;
+    lanes l = {type, t->kernel, w->b, s->c, s->r};
+    if (right) l.at += (size_t)(p / two * s->c) * e;
+    else l = (lanes){type, t->kernel, w->a + (size_t)(p * s->r) * e, s->r, s->c};
+    char *to = edge ? w->edge : (right ? w->pb : w->pa) + (size_t)(p * units) * t->unit;
+    pack_panel(t, to, of, &l, HS_MIN(of, n - p), w->depth, right);
+  }
+}
+
+// The chunks of one product: shared, or all here where a thread computes whole ones.
+static void share(const dot_tiles *t, cpu_par_fn *fn, void *ctx, i64 chunks) {
+  if (!t->batches) cpu_par_for(fn, ctx, chunks);
+  else
+    for (i64 k = 0; k < chunks; k++) fn(ctx, k, 0);
+}
+
+static void pack_blocks(work *w) {
+  const dot_tiles *t = w->t;
+  i64 na = t->direct_a ? 0 : panels(panels(w->rows, t->height), group_of(t->height, w->depth)),
+      nb = panels(panels(w->cols, t->width), group_of(t->width, w->depth));
+  if (t->direct_b && w->cols % t->width == 0) nb = 0;
+  if (t->direct_a && nb == 0) return;
+  share(t, pack_chunk, w, na + nb);
+}
+
+// A block of the result that is narrower than the kernel's vectors goes through memory of its own.
+static void narrow_block(const work *w, dot_micro_fn *fn, i64 n, const char *a, i64 ar, i64 ac,
+                         const char *b, i64 br, char *to, i64 rows, i64 cols, i64 padded) {
+  _Alignas(64) char some[DOT_MOST_ROWS * 2 * DOT_VECTOR_BYTES];
+  size_t e = w->t->unit;
+  for (i64 i = 0; i < rows && !w->first; i++)
+    memcpy(some + (size_t)(i * padded) * e, to + (size_t)(i * w->cr) * e, (size_t)cols * e);
+  fn(n, a, ar, ac, b, br, some, padded, !w->first);
+  for (i64 i = 0; i < rows; i++)
+    memcpy(to + (size_t)(i * w->cr) * e, some + (size_t)(i * padded) * e, (size_t)cols * e);
+}
+
+static void tile_chunk(void *ctx, i64 chunk, u32 thread) {
+  (void)thread;
+  const work *w = ctx;
+  const dot_tiles *t = w->t;
+  const dot_micro *u = t->micro;
+  const i64 n = units_of(t, w->depth), step = right_units(t, w->depth),
+            tm = TILE_PANELS * t->height, down = panels(w->rows, tm), m0 = chunk % down * tm,
+            m1 = HS_MIN(w->rows, m0 + tm), n0 = chunk / down * TILE_COLS,
+            n1 = HS_MIN(w->cols, n0 + TILE_COLS);
+  const size_t e = t->unit;
+  for (i64 m = m0; m < m1; m += t->height) {
+    i64 h = HS_MIN(t->height, m1 - m), ar = t->direct_a ? w->d->a.r : 1,
+        ac = t->direct_a ? w->d->a.c : t->height;
+    const char *a = t->direct_a ? w->a + (size_t)(m * ar) * e : w->pa + (size_t)(m * n) * e;
+    for (i64 j = n0; j < n1; j += t->width) {
+      i64 cols = HS_MIN(t->width, n1 - j), vecs = cols > u->lanes ? 2 : 1, br = t->width;
+      const char *b = w->pb + (size_t)(j * step) * e;
+      if (t->direct_b) {
+        b = cols == t->width ? w->b + (size_t)j * e : w->edge;
+        br = cols == t->width ? w->d->b.r : br;
+      }
+      char *to = w->c + (size_t)(m * w->cr + j) * e;
+      dot_micro_fn *fn = u->fn[vecs - 1][h - 1];
+      if (cols == vecs * u->lanes || !t->direct_c) fn(n, a, ar, ac, b, br, to, w->cr, !w->first);
+      else narrow_block(w, fn, n, a, ar, ac, b, br, to, h, cols, vecs * u->lanes);
+    }
+  }
+}
+
+typedef struct store {
+  const dot *d;
+  const char *sums;
+  char *c;
+  i64 rows, cols, cr;
+} store;
+static void store_chunk(void *ctx, i64 row, u32 thread) {
+  (void)thread;
+  const store *x = ctx;
+  const dot_tiles *t = x->d->tiles;
+  cpu_dot_narrow(x->c + (size_t)(row * x->d->c.r) * hlo_dtype_storage(t->tc), t->tc, x->d->c.c,
+                 x->sums + (size_t)(row * x->cr) * t->unit, x->d->sum_type,
+                 x->cols / (t->complex ? 2 : 1));
+}
+
+// The batch-th product, in the given memory.
+static void product(const dot *d, const char *a, const char *b, char *c, i64 batch, char *mine) {
+  const dot_tiles *t = d->tiles;
+  const size_t ea = hlo_dtype_storage(t->ta), eb = hlo_dtype_storage(t->tb),
+               ec = hlo_dtype_storage(t->tc);
+  const i64 two = t->complex ? 2 : 1;
+  i64 ba, bb, bc;
+  cpu_dot_batch(d, batch, &ba, &bb, &bc);
+  for (i64 m = 0; m < t->M; m += t->rows)
+    for (i64 n = 0; n < t->N; n += t->cols) {
+      work w = {.d = d,
+                .t = t,
+                .rows = HS_MIN(t->rows, t->M - m),
+                .cols = HS_MIN(t->cols, t->N - n),
+                .pa = mine,
+                .pb = mine + t->at_b,
+                .edge = mine + t->at_edge};
+      char *to = c + (size_t)(bc + m * d->c.r + n / two * d->c.c) * ec;
+      w.c = t->direct_c ? to : mine + t->at_c;
+      w.cr = t->direct_c ? d->c.r * two : panels(w.cols, t->width) * t->width;
+      for (i64 k = 0; k < t->K; k += t->depth) {
+        w.first = k == 0;
+        w.depth = HS_MIN(t->depth, t->K - k);
+        w.a = a + (size_t)(ba + m * d->a.r + k / two * d->a.c) * ea;
+        w.b = b + (size_t)(bb + n / two * d->b.c + k / two * d->b.r) * eb;
+        pack_blocks(&w);
+        share(t, tile_chunk, &w,
+              panels(w.rows, TILE_PANELS * t->height) * panels(w.cols, TILE_COLS));
+      }
+      store x = {d, w.c, to, w.rows, w.cols, w.cr};
+      if (!t->direct_c) share(t, store_chunk, &x, w.rows);
+    }
+}
+
+// ---- all of them --------------------------------------------------------------------------------
+
+typedef struct products {
+  const dot *d;
+  const char *a, *b;
+  char *c;
+  bool failed;  // some thread had no memory
+} products;
+
+static void products_chunk(void *ctx, i64 chunk, u32 thread) {
+  (void)thread;
+  products *x = ctx;
+  const dot_tiles *t = x->d->tiles;
+  char *mine = cpu_par_memory(t->bytes);
+  if (!mine) return __atomic_store_n(&x->failed, true, __ATOMIC_RELAXED);
+  for (i64 k = chunk * t->batches, end = HS_MIN(k + t->batches, x->d->B); k < end; k++)
+    product(x->d, x->a, x->b, x->c, k, mine);
+}
+
+hs_status cpu_dot_tiles_run(const dot *d, const void *a, const void *b, void *c) {
+  const dot_tiles *t = d->tiles;
+  products x = {.d = d, .a = a, .b = b, .c = c};
+  if (t->batches) cpu_par_for(products_chunk, &x, panels(d->B, t->batches));
+  else {
+    char *mine = cpu_par_memory(t->bytes);
+    x.failed = !mine;
+    for (i64 k = 0; k < d->B && mine; k++) product(d, a, b, c, k, mine);
+  }
+  return x.failed ? hs_fail(HS_E_NO_MEMORY, "no memory for tiles of %zu bytes", t->bytes) : HS_GOOD;
+}
+
+// ---- what is cut, and how -----------------------------------------------------------------------
+
+static i64 round_up(i64 n, i64 to) { return panels(n, to) * to; }
+
+// The kernel for the dot's types; false when there is none.
+static bool choose_kernel(const dot *d, dot_tiles *t) {
+  t->kernel = d->sum_type;
+  if (d->sum_type == DOT_C64 || d->sum_type == DOT_C128) {
+    t->complex = true;
+    t->kernel = d->sum_type == DOT_C64 ? DOT_F32 : DOT_F64;
+  }
+  if (d->operand_type == DOT_S8) {
+    t->kernel = DOT_S8;
+    t->offset = d->ta != HLO_U8;
+  }
+  t->micro = t->kernel == DOT_U32 || t->kernel == DOT_U64 ? NULL : cpu_dot_micro(t->kernel);
+  return t->micro != NULL;
+}
+
+static size_t align64(size_t n) { return (n + 63) & ~(size_t)63; }
+
+bool cpu_dot_tiles_prepare(dot *d) {
+  dot_tiles x = {0}, *t = &x;
+  if (!choose_kernel(d, t)) return false;
+  cpu_dot_pack_strides(d);
+  t->unit = t->kernel == DOT_F64 ? 8 : 4;
+  t->M = d->M;
+  t->N = d->N * (t->complex ? 2 : 1);
+  t->K = d->K * (t->complex ? 2 : 1);
+  t->height = panels(t->M, panels(t->M, t->micro->rows));
+  t->width = 2 * t->micro->lanes;
+  t->rows = HS_MIN(t->M, MOST_ROWS / t->height * t->height);
+  t->cols = HS_MIN(t->N, (i64)MOST_COLS);
+  t->depth = HS_MIN(t->K, (i64)(K_BYTES / (t->kernel == DOT_S8 ? 1 : t->unit)));
+  i64 one = hs_mul_sat_i64(t->M * t->N, t->K);
+  if (d->B >= ENOUGH || hs_mul_sat_i64(one, d->B) < SERIAL_WORK)
+    t->batches = HS_MAX((i64)1, PRODUCT_WORK / one);
+  t->ta = d->pack_a ? cpu_dot_dtype(d->operand_type) : d->ta;
+  t->tb = d->pack_b ? cpu_dot_dtype(d->operand_type) : d->tb;
+  t->tc = d->pack_c ? cpu_dot_dtype(d->sum_type) : d->tc;
+  bool plain = !t->complex && t->kernel != DOT_S8;
+  t->direct_a = plain && cpu_dot_stored_as(t->ta, t->kernel) && t->N <= 2 * t->width;
+  t->direct_b =
+      plain && cpu_dot_stored_as(t->tb, t->kernel) && d->b.c == 1 && t->M <= 4 * t->micro->rows;
+  t->direct_c = cpu_dot_stored_as(t->tc, d->sum_type) && (d->c.c == 1 || d->N == 1);
+  const i64 cols = round_up(t->cols, t->width), units = right_units(t, t->depth);
+  size_t at = t->direct_a ? 0 : align64((size_t)(round_up(t->rows, t->height) * units) * t->unit);
+  t->at_b = at;
+  if (!t->direct_b) at += align64((size_t)(cols * units) * t->unit);
+  t->at_edge = at;
+  if (t->direct_b) at += align64((size_t)(t->width * units) * t->unit);
+  t->at_c = at;
+  if (!t->direct_c) at += align64((size_t)(t->rows * cols) * t->unit);
+  t->bytes = at;
+  d->tiles = hs_alloc(sizeof x);
+  *d->tiles = x;
+  return true;
+}
