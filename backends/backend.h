@@ -51,6 +51,9 @@ typedef struct backend_options {
   // and its plan, and not run
   bool plan_only;
   bool one_device;  // interp, cpu: run as the only device, whatever the module says
+  // cpu: products are rounded before they are added; otherwise both may be one fused operation, as
+  // XLA:CPU compiles them
+  bool no_contract;
 } backend_options;
 
 // One kernel (or library call, or loop) of a compiled module.

@@ -270,9 +270,10 @@ typedef struct cpu_program {
 
 typedef struct cpu_lower_options {
   bool per_instruction;
-  bool plan_only;   // steps and buffers as ever, but no code and no areas: it cannot run
-  bool one_device;  // whatever the module says
-  u32 threads;      // of the code generator
+  bool plan_only;    // steps and buffers as ever, but no code and no areas: it cannot run
+  bool one_device;   // whatever the module says
+  bool no_contract;  // no fused multiply-add
+  u32 threads;       // of the code generator
 } cpu_lower_options;
 // Lowers, compiles, assigns buffers and allocates the areas: a program that is ready to run, freed
 // by cpu_program_free. The module must outlive it. E_UNSUPPORTED, E_LIMIT, E_NO_MEMORY, ...

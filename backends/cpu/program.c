@@ -522,7 +522,7 @@ hs_status cpu_lower(const hlo_module *m, const cpu_lower_options *o, cpu_program
   cpu_lowering l = {.p = p, .leaves = hs_calloc(m->next_instr_id + 1, sizeof *l.leaves)};
   hs_status s = HS_GOOD;
 #if HAVE_LLVM
-  s = emit_unit_new(NULL, &p->unit);
+  s = emit_unit_new(&(emit_options){.contract = !o->no_contract}, &p->unit);
 #endif
   if (hs_ok(s)) s = lower_module(&l, m);
 #if HAVE_LLVM

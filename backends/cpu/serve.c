@@ -79,6 +79,7 @@ static hs_status build(served *s, wire_reader *r, const serve_map *blob, hs_buf 
   cpu_lower_options o = {.per_instruction = wire_get_u32(r)};
   o.plan_only = wire_get_u32(r);
   o.one_device = wire_get_u32(r);
+  o.no_contract = wire_get_u32(r);
   hs_str text = wire_get_str(r);
   serve_peak_rss(true);
   double cpu0 = serve_cpu_ms();

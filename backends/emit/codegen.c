@@ -14,7 +14,13 @@
 
 // ---- stages -------------------------------------------------------------------------------------
 static hs_status emit_stores(cg *c) {
-  for (size_t k = 0; k < c->stage->stores.n; k++) HS_TRY(cg_emit_store(c, &c->stage->stores.v[k]));
+  bool rows = false;  // a result that holds rows is read before it is written
+  LLVMValueRef *p;
+  for (size_t k = 0; k < c->stage->stores.n; k++)
+    rows |= c->n->bufs.v[c->stage->stores.v[k].buf].holds_rows;
+  for (size_t k = 0; rows && k < c->stage->stores.n; k++) NODE(c, c->stage->stores.v[k].node, &p);
+  for (size_t k = 0; k < c->stage->stores.n; k++)
+    HS_TRY(cg_emit_store(c, &c->stage->stores.v[k], c->open));
   return HS_GOOD;
 }
 
@@ -246,6 +252,8 @@ static void begin_function(cg *c, const char *name) {
     const nest_buf *b = &c->n->bufs.v[k];
     if (b->arg == NEST_BUF_CONST)
       c->bufs[k] = LLVMConstIntToPtr(LLVMConstInt(c->i64, (u64)(uintptr_t)b->data, false), c->ptr);
+    else if (b->arg == NEST_BUF_ROW)
+      c->bufs[k] = cg_slot(c, LLVMArrayType2(cg_mem(c, b->dtype), (u64)b->elements));
     else if (b->arg == NEST_BUF_SCRATCH)
       c->bufs[k] = cg_gep(c, c->i8, c->scratch, cg_i64c(c, b->offset));
     else
@@ -283,9 +291,15 @@ static hs_status emit_stages(cg *c, size_t count, const nest_stage *stages) {
 }
 
 hs_status cg_kernel(LLVMContextRef ctx, LLVMModuleRef mod, nest *n, const char *name,
-                    u32 vector_bytes) {
+                    const emit_options *o) {
   cg *c = hs_calloc(1, sizeof *c);
-  *c = (cg){.ctx = ctx, .mod = mod, .n = n, .vector_bytes = vector_bytes, .W = 1, .U = 1};
+  *c = (cg){.ctx = ctx,
+            .mod = mod,
+            .n = n,
+            .vector_bytes = o->vector_bytes,
+            .contract = o->contract,
+            .W = 1,
+            .U = 1};
   c->b = LLVMCreateBuilderInContext(ctx);
   c->i1 = LLVMInt1TypeInContext(ctx);
   c->i8 = LLVMInt8TypeInContext(ctx);

@@ -3,6 +3,7 @@
 #ifndef EMIT_CODEGEN_H
 #define EMIT_CODEGEN_H
 
+#include "backends/emit/emit.h"
 #include "backends/emit/nest.h"
 #include <llvm-c/Core.h>
 
@@ -33,6 +34,7 @@ typedef struct cg {
   nest *n;
   const nest_stage *stage;
   u32 vector_bytes;
+  bool contract;  // sums and products of the module may become fused multiply-adds
   LLVMTypeRef i1, i8, i16, i32, i64, f16, f32, f64, ptr;
   // safe: 64 zero bytes for loads whose guard is false
   LLVMValueRef fn, args, chunk, scratch, safe;
@@ -141,7 +143,8 @@ hs_status cg_emit_node(cg *, u32 id, LLVMValueRef **out);
 hs_status cg_emit_load(cg *, const nest_node *x, u32 copies, bool vec, LLVMValueRef *out);
 hs_status cg_emit_index(cg *, const nest_node *x, u32 copies, bool vec, LLVMValueRef *out);
 hs_status cg_emit_guard(cg *, const nest_node *x, u32 copies, bool vec, LLVMValueRef *out);
-hs_status cg_emit_store(cg *, const nest_store *s);  // with the node that it stores
+// With the node that it stores; the code stands at that level.
+hs_status cg_emit_store(cg *, const nest_store *s, u32 level);
 
 // ---- codegen_reduce.c ---------------------------------------------------------------------------
 // Emits a reduction group, with all groups that share its loops, and remembers the values of their
@@ -152,6 +155,6 @@ hs_status cg_emit_group(cg *, u32 group);
 // Adds function `name` (an emit_entry over all stages' chunks) to the module, and NAME_finish when
 // the nest has a second phase. E_UNSUPPORTED names an operation that there is no code for; the
 // module is then to be thrown away.
-hs_status cg_kernel(LLVMContextRef, LLVMModuleRef, nest *, const char *name, u32 vector_bytes);
+hs_status cg_kernel(LLVMContextRef, LLVMModuleRef, nest *, const char *name, const emit_options *);
 
 #endif

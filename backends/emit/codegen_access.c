@@ -354,6 +354,10 @@ static LLVMValueRef strided_load(cg *c, LLVMValueRef p, u32 s, LLVMTypeRef mt, u
 }
 
 hs_status cg_emit_load(cg *c, const nest_node *x, u32 copies, bool vec, LLVMValueRef *out) {
+  if (x->written_by) {  // the loop that fills the buffer comes first
+    LLVMValueRef *done;
+    NODE(c, c->n->groups.v[x->written_by - 1].out[0], &done);
+  }
   if (vec && c->tile) {
     bool done;
     HS_TRY(tile_load(c, x, out, &done));
@@ -419,7 +423,7 @@ hs_status cg_emit_load(cg *c, const nest_node *x, u32 copies, bool vec, LLVMValu
   return HS_GOOD;
 }
 
-hs_status cg_emit_store(cg *c, const nest_store *s) {
+hs_status cg_emit_store(cg *c, const nest_store *s, u32 level) {
   const nest_buf *b = &c->n->bufs.v[s->buf];
   LLVMTypeRef mt = cg_mem(c, b->dtype);
   u32 align = (u32)hlo_dtype_storage(b->dtype), var, copies = c->lane ? c->U : 1;
@@ -428,7 +432,7 @@ hs_status cg_emit_store(cg *c, const nest_store *s) {
   NODE(c, s->node, &v);
   bool value_vec = c->lane && (c->n->nodes.v[s->node].deps & c->lane);
   bool addr_vec = c->lane && (nest_deps(c->n, s->e) & c->lane);
-  cg_at_level(c, c->open);
+  cg_at_level(c, level);
   if (!addr_vec) {
     HS_TRY(lane_pointer(c, s->buf, s->e, NEST_NONE, 0, mt, &p));
     LLVMSetAlignment(LLVMBuildStore(c->b, cg_to_mem(c, b->dtype, v[0]), p), align);

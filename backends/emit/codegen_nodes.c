@@ -58,6 +58,19 @@ static hs_status emit_op(cg *c, const nest_node *x, u32 copies, bool vec, LLVMVa
   return HS_GOOD;
 }
 
+// The value of its operand, once it is stored. A row buffer varies along the row as its index does,
+// so a value that does not is spread over the lanes here.
+static hs_status emit_keep(cg *c, const nest_node *x, u32 copies, LLVMValueRef *out) {
+  LLVMValueRef *p;
+  HS_TRY(cg_emit_store(c, &(nest_store){.buf = x->buf, .e = x->e, .node = x->args[0]}, c->level));
+  NODE(c, x->args[0], &p);
+  bool wide = c->lane && (c->n->nodes.v[x->args[0]].deps & c->lane);
+  for (u32 u = 0; u < copies; u++)
+    out[u] =
+        copies > 1 || (c->lane && (x->deps & c->lane)) ? cg_splat(c, p[wide ? u : 0], c->W) : p[0];
+  return HS_GOOD;
+}
+
 hs_status cg_emit_node(cg *c, u32 id, LLVMValueRef **out) {
   cg_memo *m = &c->memo[id];
   *out = m->v;
@@ -78,6 +91,7 @@ hs_status cg_emit_node(cg *c, u32 id, LLVMValueRef **out) {
     s = cg_emit_group(c, x->group);
     cg_at_level(c, home);
     return s;
+  case NEST_KEEP: s = emit_keep(c, x, copies, m->v); break;
   case NEST_ACC:
   case NEST_ELEM: s = hs_fail(HS_E_INTERNAL, "emit: placeholder outside its reducer"); break;
   }

@@ -41,6 +41,8 @@ bool emit_supports(const hlo_instr *, hs_buf *why);
 typedef struct emit_options {
   u32 vector_bytes;  // width of the vectors written; 0: the widest that pays on this machine
   bool verify;       // run LLVM's verifier over every module (tests)
+  // a product that only a sum needs is not rounded before it is added: fused multiply-add
+  bool contract;
 } emit_options;
 
 // An empty unit; options NULL: all zero. The caller frees it with emit_unit_free.

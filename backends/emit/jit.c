@@ -157,7 +157,7 @@ static hs_status build_module(context *c, const emit_options *o, u32 n, emit_bod
   hs_status s = HS_GOOD;
   for (u32 k = 0; k < n && hs_ok(s); k++) {
     set_doing(1, &bodies[k]);
-    s = cg_kernel(c->ctx, m, bodies[k]->n, bodies[k]->name, o->vector_bytes);
+    s = cg_kernel(c->ctx, m, bodies[k]->n, bodies[k]->name, o);
   }
   if (hs_ok(s)) set_doing(n, bodies);
   if (hs_ok(s) && o->verify) {

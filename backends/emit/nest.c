@@ -356,6 +356,7 @@ static void print_node(const nest *n, u32 id, hs_buf *b) {
     print_expr(n, x->e, b);
     hs_buf_puts(b, "]");
     if (x->guard != NEST_NONE) hs_buf_printf(b, " if v%u", x->guard);
+    if (x->written_by) hs_buf_printf(b, " as group %u keeps it", x->written_by - 1);
     break;
   case NEST_INDEX:
     hs_buf_puts(b, "index ");
@@ -373,6 +374,11 @@ static void print_node(const nest *n, u32 id, hs_buf *b) {
   case NEST_REDUCE: hs_buf_printf(b, "reduce group %u result %u", x->group, x->k); break;
   case NEST_ACC: hs_buf_printf(b, "acc %u.%u", x->group, x->k); break;
   case NEST_ELEM: hs_buf_printf(b, "elem %u.%u", x->group, x->k); break;
+  case NEST_KEEP:
+    hs_buf_printf(b, "keep v%u in b%u[", x->args[0], x->buf);
+    print_expr(n, x->e, b);
+    hs_buf_puts(b, "]");
+    break;
   }
   hs_buf_putc(b, '\n');
 }

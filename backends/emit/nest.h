@@ -27,7 +27,9 @@
 #define NEST_NONE UINT32_MAX
 #define NEST_MAX_LOOPS 60
 #define NEST_MAX_ACCS 32  // of all reductions that share their loops
-enum { NEST_BUF_CONST = -1, NEST_BUF_SCRATCH = -2 };
+// what a buffer is besides an argument: constant data, a part of the scratch block, stack memory of
+// the kernel's function that holds a row (rows.c)
+enum { NEST_BUF_CONST = -1, NEST_BUF_SCRATCH = -2, NEST_BUF_ROW = -3 };
 
 typedef struct nest_term {
   u32 var;
@@ -63,7 +65,8 @@ typedef enum nest_kind {
   NEST_OP,
   NEST_REDUCE,
   NEST_ACC,
-  NEST_ELEM
+  NEST_ELEM,
+  NEST_KEEP  // its operand, stored to buf[e] on the way (rows.c)
 } nest_kind;
 
 typedef struct nest_node {
@@ -80,10 +83,11 @@ typedef struct nest_node {
   u32 args[3];
   // CONST
   u8 bits[8];
-  // LOAD, INDEX, GUARD
+  // LOAD, INDEX, GUARD, KEEP
   const nest_expr *e;
   i64 lo, hi;
   u32 buf, guard;
+  u32 written_by;  // LOAD of what a group keeps: that group + 1; 0 otherwise
   // REDUCE, ACC, ELEM
   u32 group, k;
 } nest_node;
@@ -114,7 +118,8 @@ typedef struct nest_group {
 typedef struct nest_buf {
   hlo_dtype dtype;  // memory type; complex buffers are seen as pairs of their real type
   i64 elements;
-  int arg;  // index into bufs; NEST_BUF_CONST or NEST_BUF_SCRATCH
+  int arg;          // index into bufs, or one of NEST_BUF_*
+  bool holds_rows;  // a result whose rows hold something else until they are stored
   const void *data;
   i64 offset;  // bytes into the scratch block
 } nest_buf;
@@ -229,5 +234,10 @@ void nest_schedule(nest *, u32 vector_bytes);
 // reduces them and does what followed. False, with the nest as it was, when the stage is not of
 // that form.
 bool nest_split_reduction(nest *, u32 stage, i64 splits, i64 grain);
+
+// ---- row buffers (rows.c) -----------------------------------------------------------------------
+// Lets the reductions along rows of a scheduled stage, and the stage itself, share what they have
+// in common: the first to compute it keeps it in a row buffer.
+void nest_keep_rows(nest *, nest_stage *);
 
 #endif

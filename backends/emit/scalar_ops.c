@@ -386,12 +386,23 @@ static LLVMValueRef reduce_precision(cg *c, const nest_node *x, LLVMValueRef v) 
   return half ? LLVMBuildFPExt(c->b, v, rep, "") : v;
 }
 
+// Lets code generation join a sum and the product in it, where the module's options allow it, as
+// XLA:CPU does. The mathematical functions (vmath.c) are not touched: they rely on their rounding.
+static LLVMValueRef contracted(const cg *c, LLVMValueRef v) {
+#if HLOSH_LLVM_MAJOR >= 18
+  if (c->contract && LLVMIsAInstruction(v)) LLVMSetFastMathFlags(v, LLVMFastMathAllowContract);
+#else
+  (void)c;
+#endif
+  return v;
+}
+
 static LLVMValueRef float_op(cg *c, const nest_node *x, LLVMValueRef *a, bool *exact) {
   LLVMTypeRef t = LLVMTypeOf(a[0]);
   switch (x->op) {
-  case HLO_ADD: return LLVMBuildFAdd(c->b, a[0], a[1], "");
-  case HLO_SUBTRACT: return LLVMBuildFSub(c->b, a[0], a[1], "");
-  case HLO_MULTIPLY: return LLVMBuildFMul(c->b, a[0], a[1], "");
+  case HLO_ADD: return contracted(c, LLVMBuildFAdd(c->b, a[0], a[1], ""));
+  case HLO_SUBTRACT: return contracted(c, LLVMBuildFSub(c->b, a[0], a[1], ""));
+  case HLO_MULTIPLY: return contracted(c, LLVMBuildFMul(c->b, a[0], a[1], ""));
   case HLO_DIVIDE: return LLVMBuildFDiv(c->b, a[0], a[1], "");
   case HLO_SQRT: return cg_unary_intrinsic(c, "llvm.sqrt", a[0]);
   case HLO_REDUCE_PRECISION: return reduce_precision(c, x, a[0]);

@@ -412,7 +412,10 @@ void nest_schedule(nest *n, u32 vector_bytes) {
     survey s;
     schedule_stage(n, &n->stages.v[i], vector_bytes, &s);
     i64 splits = vector_bytes ? splits_wanted(n, &n->stages.v[i], &s) : 1;
-    if (splits < 2 || !nest_split_reduction(n, (u32)i, splits, 1)) continue;
+    if (splits < 2 || !nest_split_reduction(n, (u32)i, splits, 1)) {
+      nest_keep_rows(n, &n->stages.v[i]);
+      continue;
+    }
     nest_stage *st = &n->stages.v[i];
     schedule_stage(n, st, vector_bytes, &s);
     st->chunks = st->split[0] = extent(n, st->loops[0]);

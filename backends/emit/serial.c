@@ -75,6 +75,7 @@ void nest_serialize(const nest *n, hs_buf *b) {
     put_u(b, (u64)x->hi);
     put_u(b, x->buf);
     put_u(b, x->guard);
+    put_u(b, x->written_by);
     put_u(b, x->group);
     put_u(b, x->k);
     put_expr(b, &m, x->e);
@@ -99,6 +100,7 @@ void nest_serialize(const nest *n, hs_buf *b) {
   for (size_t i = 0; i < n->bufs.n; i++) {
     const nest_buf *f = &n->bufs.v[i];
     put_u(b, f->dtype), put_u(b, (u64)f->elements), put_u(b, (u64)f->arg), put_u(b, (u64)f->offset);
+    put_u(b, f->holds_rows);
     if (f->data)
       put_u(b, hs_hash_bytes(f->data, (size_t)f->elements * hlo_dtype_storage(f->dtype), 1)),
           put_u(b, hs_hash_bytes(f->data, (size_t)f->elements * hlo_dtype_storage(f->dtype), 2));

@@ -50,7 +50,7 @@ static bool nested(const nest *n, u32 id, u8 *visited) {
   if (id == NEST_NONE || visited[id]) return false;
   visited[id] = 1;
   const nest_node *x = &n->nodes.v[id];
-  if (x->kind == NEST_REDUCE) return true;
+  if (x->kind == NEST_REDUCE || x->written_by) return true;
   for (u32 k = 0; k < x->nargs; k++)
     if (nested(n, x->args[k], visited)) return true;
   return false;

@@ -2,12 +2,13 @@
 // of float or double.
 //
 // Range reduction by Cody and Waite with fused multiply-add, then a polynomial; coefficients are
-// those of Cephes (single) and fdlibm (double), rational ones for tanh and erf those of Eigen.
+// those of Cephes (single) and fdlibm (double), but for tanh and erf, which have their own.
 // Special values come out of the arithmetic or of selects, never of branches. What has no body
 // here, and the arguments of sine and cosine that are too large for the reduction, goes through an
-// out-of-line helper over the lanes that calls libm (`slow`). Measured over random and special
-// arguments by tests/unit/backends/emit_elementwise.c: below 4 ULP in f32.
+// out-of-line helper over the lanes that calls libm (`slow`). How far each may be off stands in
+// vmath.def; tests/unit/backends/emit_ulp.c measures it.
 #include "backends/emit/codegen.h"
+#include "backends/emit/unit.h"
 
 #include <math.h>
 
@@ -148,9 +149,55 @@ static val slow(cg *c, hlo_opcode op, val bad, val x, val y, val fast) {
 }
 
 // ---- exponential and logarithm ------------------------------------------------------------------
-// 2^n by its exponent bits, in two factors so that n may leave the range of one.
-static val scale2(cg *c, val y, val n) {
+// Whether vectors of this machine can be scaled by powers of two at once: AVX-512.
+static bool scales_at_once(cg *c, LLVMTypeRef t) {
+  if (c->vector_bytes != 64 || emit_vector_bytes() != 64 || !cg_is_vector(t)) return false;
+  u32 bits = LLVMGetVectorSize(t) * (cg_scalar_of(t) == c->f64 ? 64 : 32);
+  return bits >= 128 && (bits & (bits - 1)) == 0;
+}
+
+// Half of a vector's lanes, from lane `from` on; and two halves as one vector.
+static val half_of(cg *c, val v, u32 from) {
+  val m[64];
+  u32 n = LLVMGetVectorSize(LLVMTypeOf(v)) / 2;
+  for (u32 k = 0; k < n; k++) m[k] = LLVMConstInt(c->i32, from + k, false);
+  return LLVMBuildShuffleVector(B, v, LLVMGetPoison(LLVMTypeOf(v)), LLVMConstVector(m, n), "");
+}
+static val joined(cg *c, val lo, val hi) {
+  val m[64];
+  u32 n = 2 * LLVMGetVectorSize(LLVMTypeOf(lo));
+  for (u32 k = 0; k < n; k++) m[k] = LLVMConstInt(c->i32, k, false);
+  return LLVMBuildShuffleVector(B, lo, hi, LLVMConstVector(m, n), "");
+}
+
+static val scalef(cg *c, val y, val n) {
+  LLVMTypeRef t = LLVMTypeOf(y);
   bool d = is_double(c, y);
+  u32 lanes = LLVMGetVectorSize(t), bits = lanes * (d ? 64 : 32);
+  if (bits > 512)
+    return joined(c, scalef(c, half_of(c, y, 0), half_of(c, n, 0)),
+                  scalef(c, half_of(c, y, lanes / 2), half_of(c, n, lanes / 2)));
+  static const char *const names[2][3] = {
+      {"llvm.x86.avx512.mask.scalef.ps.128", "llvm.x86.avx512.mask.scalef.ps.256",
+       "llvm.x86.avx512.mask.scalef.ps.512"},
+      {"llvm.x86.avx512.mask.scalef.pd.128", "llvm.x86.avx512.mask.scalef.pd.256",
+       "llvm.x86.avx512.mask.scalef.pd.512"}};
+  val all = LLVMConstAllOnes(LLVMIntTypeInContext(c->ctx, HS_MAX(lanes, 8)));
+  val args[5] = {y, n, y, all, LLVMConstInt(c->i32, 4, false)};  // 4: rounding as set
+  return cg_intrinsic(c,
+                      names[d][bits == 128   ? 0
+                               : bits == 256 ? 1
+                                             : 2],
+                      0, NULL, bits == 512 ? 5 : 4, args);
+}
+
+// y * 2^n for a whole number n, which is not NaN unless y is. By the exponent bits it takes two
+// factors, because n may leave the range of one.
+static val scale2(cg *c, val y, val n) {
+  if (scales_at_once(c, LLVMTypeOf(y))) return scalef(c, y, n);
+  bool d = is_double(c, y);
+  val nan = fcmp(c, LLVMRealUNO, n, n);
+  n = sel(c, nan, k(n, 0), n);
   LLVMTypeRef it = cg_like(y, d ? c->i64 : c->i32);
   val i = LLVMBuildFPToSI(B, n, it, ""), h = LLVMBuildAShr(B, i, ki(it, 1), ""),
       g = LLVMBuildSub(B, i, h, "");
@@ -181,9 +228,7 @@ static val exp_(cg *c, val x) {
     p = POLY(r, 1.9875691500e-4, 1.3981999507e-3, 8.3334519073e-3, 4.1665795894e-2, 1.6666665459e-1,
              5.0000001201e-1);
   }
-  val y = add(c, fma3(c, mul(c, r, r), p, r), k(x, 1));
-  val nan = fcmp(c, LLVMRealUNO, x, x);
-  return sel(c, nan, x, scale2(c, y, sel(c, nan, k(x, 0), n)));
+  return scale2(c, add(c, fma3(c, mul(c, r, r), p, r), k(x, 1)), n);
 }
 
 // Splits positive normal x into m * 2^e with sqrt(1/2) <= m < sqrt(2).
@@ -256,29 +301,35 @@ static val log1p_(cg *c, val x) {
 
 static val logistic(cg *c, val x) { return dvd(c, k(x, 1), add(c, k(x, 1), exp_(c, neg(c, x)))); }
 
+// Odd in x: a polynomial near zero; 1 - 2 / (exp(2|x|) + 1) farther out, where nothing cancels.
 static val tanh_(cg *c, val x) {
-  if (is_double(c, x)) {  // t / (t + 2) with t = exp(2|x|) - 1
-    val a = at_most(c, fabs_(c, x), 20), t = expm1_(c, add(c, a, a));
-    return copysign_(c, dvd(c, t, add(c, t, k(x, 2))), x);
-  }
-  val t = at_least(c, at_most(c, x, 7.90531110763549805), -7.90531110763549805), z = mul(c, t, t);
-  val p = mul(c, t,
-              POLY(z, -2.76076847742355e-16, 2.00018790482477e-13, -8.60467152213735e-11,
-                   5.12229709037114e-08, 1.48572235717979e-05, 6.37261928875436e-04,
-                   4.89352455891786e-03));
-  val q = POLY(z, 1.19825839466702e-06, 1.18534705686654e-04, 2.26843463243900e-03,
-               4.89352518554385e-03);
-  return sel(c, fcmp(c, LLVMRealOLT, fabs_(c, x), k(x, 0.0004)), x, dvd(c, p, q));
+  bool d = is_double(c, x);
+  val a = at_most(c, fabs_(c, x), d ? 20 : 9.5), z = mul(c, x, x), p;
+  if (d)
+    p = POLY(z, -2.0289800612514075e-05, 8.465718640250347e-05, -0.00023435314845645768,
+             0.0005888400422537283, -0.001455642111220305, 0.0035921078811045905,
+             -0.00886323420601293, 0.02186948848524601, -0.05396825396724726, 0.13333333333332556,
+             -0.3333333333333333);
+  else
+    p = POLY(z, -0.0062039600061656545, 0.02102466241850689, -0.05384164147081092,
+             0.1333249287071327, -0.33333315113720774);
+  val near = fma3(c, mul(c, p, z), x, x),
+      far = sub(c, k(x, 1), dvd(c, k(x, 2), add(c, exp_(c, add(c, a, a)), k(x, 1))));
+  return sel(c, fcmp(c, LLVMRealOLT, a, k(x, 0.55)), near, copysign_(c, far, x));
 }
 
+// Single precision: a polynomial near zero; 1 - p(|x|)^8 farther out, where p is fitted to the
+// eighth root of erfc.
 static val erf_(cg *c, val x) {
-  val t = at_least(c, at_most(c, x, 4), -4), z = mul(c, t, t);
-  val p = POLY(z, -2.72614225801306e-10, 2.77068142495902e-08, -2.10102402082508e-06,
-               -5.69250639462346e-05, -7.34990630326855e-04, -2.95459980854025e-03,
-               -1.60960333262415e-02);
-  val q = POLY(z, -1.45660718464996e-05, -2.13374055278905e-04, -1.68282697438203e-03,
-               -7.37332916720468e-03, -1.42647390514189e-02);
-  return mul(c, t, dvd(c, p, q));  // the factor t last: of a small one times p nothing may be left
+  val a = at_most(c, fabs_(c, x), 4), z = mul(c, x, x);
+  val p =
+      POLY(z, -0.000590795651, 0.00497683138, -0.0267554354, 0.112815075, -0.37612465, 0.128379151);
+  val q = POLY(a, 0.000137571042, -0.00234363647, 0.0123999678, -0.0102328015, -0.0627847165,
+               -0.144217968, 1.0006218);
+  q = mul(c, q, q);
+  q = mul(c, q, q);
+  val far = fma3(c, neg(c, q), q, k(x, 1));
+  return sel(c, fcmp(c, LLVMRealOLT, a, k(x, 0.93)), fma3(c, p, x, x), copysign_(c, far, x));
 }
 
 // ---- trigonometry -------------------------------------------------------------------------------

@@ -86,6 +86,7 @@ backend_options repl_backend_options(const repl_session *s) {
                            .plugin = s->plugin,
                            .python = s->python,
                            .malloc = s->set.jax_malloc,
+                           .no_contract = !s->set.contract,
                            .target = s->plugin_target,
                            .nflags = (u32)s->flags.n,
                            .flags = s->flags.v};
@@ -102,7 +103,8 @@ static hs_status compiled(repl_cmd *c, const backend *be, backend_options *o, bo
   if (x->exe && x->be == be && x->version == c->mod->at->number &&
       x->per_instruction == o->per_instruction && x->threads == c->s->set.threads &&
       x->fill_key == key && x->backend_only == o->backend_only &&
-      x->plugin_epoch == c->s->plugin_epoch && x->malloc == o->malloc)
+      x->plugin_epoch == c->s->plugin_epoch && x->malloc == o->malloc &&
+      x->no_contract == o->no_contract)
     return HS_GOOD;
   hlo_module *m;
   HS_TRY(repl_runnable(c, NULL, insist, &m));
@@ -122,7 +124,8 @@ static hs_status compiled(repl_cmd *c, const backend *be, backend_options *o, bo
                   .threads = o->threads,
                   .fill_key = key,
                   .plugin_epoch = c->s->plugin_epoch,
-                  .malloc = o->malloc};
+                  .malloc = o->malloc,
+                  .no_contract = o->no_contract};
   return HS_GOOD;
 }
 

@@ -20,6 +20,7 @@ repl_session *repl_session_new(const repl_command *commands, u32 ncommands) {
                            .abs_error = HLO_TYPES_OWN,
                            .rel_error = HLO_TYPES_OWN,
                            .verify = true,
+                           .contract = true,
                            .metadata = true,
                            .backend_config = true,
                            .show_fusions = true,

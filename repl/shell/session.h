@@ -46,7 +46,7 @@ typedef struct repl_exe {
   backend_exe *exe;
   hlo_module *m;
   u32 version;
-  bool per_instruction, backend_only;
+  bool per_instruction, backend_only, no_contract;
   u32 threads;
   u64 fill_key;      // how elided constants were filled
   u64 plugin_epoch;  // plug-in and flags as they were
@@ -114,6 +114,7 @@ typedef struct repl_settings {
   bool verify;  // after every pass
   bool keep_denormals, allow_fallback;
   bool keep_going;
+  bool contract;  // fused multiply-add in the cpu backend
   repl_elided elided;
   u32 vintage;  // hlo_vintage of what print writes
   bool metadata, backend_config, show_fusions;

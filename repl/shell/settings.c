@@ -58,6 +58,8 @@ static const setting settings[] = {
      "keep denormals in the evaluator (XLA:CPU flushes them)"},
     {"fallback", SET_BOOL, AT(allow_fallback), 0, 1,
      "measure also where the evaluator does what a backend has no code for"},
+    {"contract", SET_BOOL, AT(contract), 0, 1,
+     "the cpu backend may fuse a product into the sum that it enters (XLA:CPU does)"},
     {"keep_going", SET_BOOL, AT(keep_going), 0, 1, "a failing command does not end a script"},
     {"metadata", SET_BOOL, AT(metadata), 0, 1, "print and extract with metadata"},
     {"backend_config", SET_BOOL, AT(backend_config), 0, 1, "print and draw with backend configs"},
