@@ -10,6 +10,7 @@
 //   rt.c       their table, and relayouts around those that want row-major arrays
 //   called.c   what functions of core/eval do: libraries, and what happens between devices
 //   buffers.c  buffer assignment: in-place results, live ranges, heap simulation
+//   region.c   which parts become one function
 //   exec.c     runs steps; control flow without round trips
 //   program.c  lowering: HLO -> steps over values, placed and made ready to run
 //   plan.c     the buffers of a program as a plan of memory, for the shell
@@ -193,6 +194,7 @@ typedef enum cpu_step_kind {
   CPU_STEP_COND
 } cpu_step_kind;
 typedef struct cpu_step cpu_step;
+typedef struct cpu_region cpu_region;
 // moves: run at the end, in parallel
 typedef struct cpu_block {
   HS_VEC(cpu_step) steps;
@@ -214,6 +216,7 @@ struct cpu_step {
   u32 kernel_index;  // row in the kernel table, CPU_NONE for control flow
   u32 scratch_slot;
   size_t scratch_bytes;
+  cpu_region *region;  // the function that does the same; NULL: there is none
 };
 
 typedef struct cpu_slot {
@@ -278,6 +281,9 @@ typedef struct cpu_lower_options {
 // Lowers, compiles, assigns buffers and allocates the areas: a program that is ready to run, freed
 // by cpu_program_free. The module must outlive it. E_UNSUPPORTED, E_LIMIT, E_NO_MEMORY, ...
 hs_status cpu_lower(const hlo_module *, const cpu_lower_options *, cpu_program **out);
+// Compiles what only runs inside of regions: afterwards every step can be run by itself. Does
+// nothing the second time.
+hs_status cpu_complete(cpu_program *, u32 threads);
 // buffers.c: gives every value a slot and every slot an offset in its area. E_NO_MEMORY when an
 // area would be larger than CPU_MAX_BYTES.
 hs_status cpu_assign(cpu_program *);
@@ -291,10 +297,6 @@ hs_status cpu_plan_get(const void *payload, size_t n, prof_memory *out);
 void cpu_dump_schedule(const cpu_program *, hs_buf *);
 // Whether result leaf `out` of the instruction may be computed in the storage of operand leaf `in`.
 bool cpu_may_share(const cpu_step *, u32 in, u32 out);
-// The computation that is lowered in the instruction's place, its parameters being the operands: of
-// a call, of an asynchronous start that has all of its operands, of a custom call that stands for
-// one, of a fusion that is no kernel. NULL when there is none.
-const hlo_computation *cpu_inlined(const hlo_instr *);
 // Whether the program can be lowered with the instruction in it.
 bool cpu_lowers(const hlo_instr *, hs_buf *why);
 // Whether it only renames data: tuple, get-tuple-element, bitcast, a copy that keeps the layout,

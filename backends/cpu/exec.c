@@ -6,7 +6,7 @@
 // in programs whose loops exchange buffers.
 #include <sys/mman.h>
 
-#include "backends/cpu/cpu.h"
+#include "backends/cpu/region.h"
 
 enum { AREA_TEMP, AREA_ARGS, AREA_OUT };
 
@@ -129,17 +129,17 @@ static void run_chunk(void *ctx, i64 k, u32 thread) {
   j->fn(j->bufs, k, j->scratch);
 }
 
-static void run_emitted(const cpu_program *p, const cpu_step *s) {
+static void run_emitted(const cpu_program *p, const cpu_step *s, void *const *bufs) {
   void *scratch = s->scratch_slot == CPU_NONE ? NULL : p->addr[s->scratch_slot];
   const emit_kernel *k = s->kernel;
-  if (k->chunks == 1) k->fn(s->bufs, 0, scratch);
+  if (k->chunks == 1) k->fn(bufs, 0, scratch);
   else {
-    chunk_job j = {k->fn, s->bufs, scratch};
+    chunk_job j = {k->fn, bufs, scratch};
     cpu_par_for(run_chunk, &j, k->chunks);
   }
-  if (k->finish_chunks == 1) k->finish(s->bufs, 0, scratch);
+  if (k->finish_chunks == 1) k->finish(bufs, 0, scratch);
   else if (k->finish_chunks) {
-    chunk_job j = {k->finish, s->bufs, scratch};
+    chunk_job j = {k->finish, bufs, scratch};
     cpu_par_for(run_chunk, &j, k->finish_chunks);
   }
 }
@@ -179,15 +179,34 @@ static hs_status run_conditional(cpu_program *p, cpu_step *s) {
   return HS_GOOD;
 }
 
-static hs_status run_plain(cpu_program *p, cpu_step *s) {
+static hs_status run_plain(cpu_program *p, const cpu_step *s, void *const *bufs) {
   if (s->kind == CPU_STEP_EMIT) {
-    run_emitted(p, s);
+    run_emitted(p, s, bufs);
     return HS_GOOD;
   }
   if (s->kind == CPU_STEP_CALLED)
-    return cpu_called_run(s->instr, 1, 1, NULL, (void *const *const[]){s->bufs});
-  return s->rt.run(s->rt.state, s->bufs,
+    return cpu_called_run(s->instr, 1, 1, NULL, (void *const *const[]){bufs});
+  return s->rt.run(s->rt.state, bufs,
                    s->scratch_slot == CPU_NONE ? NULL : p->addr[s->scratch_slot]);
+}
+
+// ---- regions ------------------------------------------------------------------------------------
+
+static i32 called_by_region(void *ctx, u32 number, void *const *bufs) {
+  cpu_region *x = ctx;
+  const cpu_region_call *call = &x->calls.v[number];
+  if (!call->step) {
+    copy(bufs[0], bufs[1], call->bytes);
+    return 0;
+  }
+  worker_doing = call->step->instr->name;
+  x->status = run_plain(x->p, call->step, bufs);
+  return !hs_ok(x->status);
+}
+
+static hs_status run_region(cpu_program *p, cpu_region *x) {
+  const emit_env env = {called_by_region, x, x->code.fns};
+  return x->code.fn(p->addr, &env) ? x->status : HS_GOOD;
 }
 
 // ---- several devices, in step -------------------------------------------------------------------
@@ -268,7 +287,7 @@ static hs_status run_on_devices(cpu_program *p, cpu_step *s) {
   for (u32 d = 0; d < p->ndevices; d++)
     if (p->here[d]) {
       turn(p, d, s);
-      HS_TRY(run_plain(p, s));
+      HS_TRY(run_plain(p, s, s->bufs));
     }
   return HS_GOOD;
 }
@@ -276,10 +295,11 @@ static hs_status run_on_devices(cpu_program *p, cpu_step *s) {
 static hs_status run_step(cpu_program *p, cpu_step *s) {
   worker_doing = s->instr->name;
   if (p->here) return run_on_devices(p, s);
+  if (s->region && !p->probes) return run_region(p, s->region);
   if (p->swaps) look_up(p, s);
   if (s->kind == CPU_STEP_WHILE) return run_while(p, s);
   if (s->kind == CPU_STEP_COND) return run_conditional(p, s);
-  return run_plain(p, s);
+  return run_plain(p, s, s->bufs);
 }
 
 static void note_time(cpu_probes *x, u32 kernel, u64 begin, u64 end) {

@@ -13,6 +13,7 @@
 #include <sys/mman.h>
 
 #include "backends/cpu/leaves.h"
+#include "backends/cpu/region.h"
 #include "backends/cpu/scalar.h"
 #include "core/analysis/customcall.h"
 
@@ -51,7 +52,47 @@ static hs_status unsupported(const hlo_instr *i) {
                       "instruction %%%s, backend cpu", i->name);
 }
 
+// ---- the emitter, where there is one ------------------------------------------------------------
+#if HAVE_LLVM
+static bool emits(const hlo_instr *i, hs_buf *why) { return emit_supports(i, why); }
+
+// The instruction's kernel; NULL when it cannot be one. Lowers it, so it is asked for only once.
+static hs_status add_kernel(cpu_lowering *l, const hlo_instr *i, const emit_kernel **out) {
+  hs_status s = emit_add(l->p->unit, i, out);
+  if (hs_ok(s) || s.err->code != HS_E_UNSUPPORTED) return s;
+  hs_status_drop(s);
+  return HS_GOOD;
+}
+#else
+static bool emits(const hlo_instr *i, hs_buf *why) { return (void)i, (void)why, false; }
+
+static hs_status add_kernel(cpu_lowering *l, const hlo_instr *i, const emit_kernel **out) {
+  (void)l, (void)i, *out = NULL;
+  return HS_GOOD;
+}
+#endif
+
 // ---- what can be lowered ------------------------------------------------------------------------
+// The computation that is lowered in the instruction's place, its parameters being the operands: of
+// a call, of an asynchronous start that has all of its operands, of a custom call that stands for
+// one, of a fusion, which has one only where it is no kernel. NULL when there is none.
+static const hlo_computation *inlined(const hlo_instr *i) {
+  const hlo_computation *c = NULL;
+  switch (i->opcode) {
+  case HLO_CALL: return hlo_attr_comp(i, HLO_ATTR_TO_APPLY);
+  case HLO_ASYNC_START:
+    c = hlo_attr_comp(i, HLO_ATTR_CALLS);
+    return c && c->nparams == i->noperands && hlo_shape_is_tuple(i->shape) &&
+                   i->shape->nelems >= 2 && hlo_shape_is_tuple(i->shape->elems[0]) &&
+                   hlo_shape_compatible(i->shape->elems[1], c->root->shape)
+               ? c
+               : NULL;
+  case HLO_CUSTOM_CALL: return hlo_custom_is_body(i) ? hlo_called(i, 0) : NULL;
+  case HLO_FUSION: return hlo_fusion_comp(i);
+  default: return NULL;
+  }
+}
+
 static bool lowers(const hlo_instr *i, hs_buf *why, u32 depth);
 
 static bool all_lower(const hlo_computation *c, hs_buf *why, u32 depth) {
@@ -83,19 +124,17 @@ static bool lowers(const hlo_instr *i, hs_buf *why, u32 depth) {
   case HLO_WHILE:
   case HLO_CALL:
   case HLO_CONDITIONAL: return true;
-  case HLO_ASYNC_START: return cpu_inlined(i) != NULL;
+  case HLO_ASYNC_START: return inlined(i) != NULL;
   case HLO_ASYNC_UPDATE:
   case HLO_ASYNC_DONE: {
     const hlo_instr *start = start_of(i);
-    return start->opcode == HLO_ASYNC_START && cpu_inlined(start);
+    return start->opcode == HLO_ASYNC_START && inlined(start);
   }
   default: break;
   }
   if (cpu_instr_is_alias(i) || is_copy_half(i) || cpu_rt_find(i)) return true;
-#if HAVE_LLVM
-  if (emit_supports(i, why)) return true;
-#endif
-  const hlo_computation *c = cpu_inlined(i);
+  if (emits(i, why)) return true;
+  const hlo_computation *c = inlined(i);
   if (c ? !all_lower(c, why, depth) : cpu_called_of(i) == CPU_CALLED_NOT) return false;
   if (why) why->n = 0;
   return true;
@@ -106,11 +145,13 @@ bool cpu_lowers(const hlo_instr *i, hs_buf *why) { return lowers(i, why, 0); }
 // Chooses the kernel of a step without control flow.
 static hs_status choose_kernel(cpu_lowering *l, const hlo_instr *i, cpu_step *s) {
   const cpu_rt_kind *rt = cpu_rt_find(i);
-  bool emits = false;
-#if HAVE_LLVM
-  emits = emit_supports(i, NULL);
-#endif
-  if (rt && (rt->first || !emits)) {
+  if (!rt || !rt->first) HS_TRY(add_kernel(l, i, &s->kernel));
+  if (s->kernel) {
+    s->kind = CPU_STEP_EMIT;
+    s->scratch_bytes = (size_t)s->kernel->scratch_bytes;
+    return HS_GOOD;
+  }
+  if (rt) {
     s->kind = CPU_STEP_RT;
     HS_TRY(cpu_rt_make(i, &s->rt));
     s->scratch_bytes = (size_t)s->rt.scratch_bytes;
@@ -125,14 +166,6 @@ static hs_status choose_kernel(cpu_lowering *l, const hlo_instr *i, cpu_step *s)
 #endif
     return HS_GOOD;
   }
-#if HAVE_LLVM
-  if (emits) {
-    s->kind = CPU_STEP_EMIT;
-    HS_TRY(emit_add(l->p->unit, i, &s->kernel));
-    s->scratch_bytes = (size_t)s->kernel->scratch_bytes;
-    return HS_GOOD;
-  }
-#endif
   s->called = cpu_called_of(i);
   if (s->called == CPU_CALLED_NOT) return unsupported(i);
   s->kind = CPU_STEP_CALLED;
@@ -140,10 +173,18 @@ static hs_status choose_kernel(cpu_lowering *l, const hlo_instr *i, cpu_step *s)
   return HS_GOOD;
 }
 
+static hs_status lower_inlined(cpu_lowering *l, const hlo_instr *i, const hlo_computation *c,
+                               cpu_block *b, u32 *out, u32 n);
+
 static hs_status lower_plain(cpu_lowering *l, const hlo_instr *i, cpu_block *b, u32 *out,
                              u32 nout) {
   cpu_step s = {.instr = i, .kernel_index = CPU_NONE, .scratch_slot = CPU_NONE, .pred = CPU_NONE};
-  HS_TRY(choose_kernel(l, i, &s));
+  if (i->opcode == HLO_FUSION) {
+    HS_TRY(add_kernel(l, i, &s.kernel));
+    if (!s.kernel) return lower_inlined(l, i, inlined(i), b, out, nout);
+    s.kind = CPU_STEP_EMIT;
+    s.scratch_bytes = (size_t)s.kernel->scratch_bytes;
+  } else HS_TRY(choose_kernel(l, i, &s));
   s.pos = cpu_new_pos(l);
   s.nin = operand_leaves(l, i, 0, NULL);
   s.nvals = s.nin + nout;
@@ -256,27 +297,6 @@ static hs_status lower_conditional(cpu_lowering *l, const hlo_instr *i, cpu_bloc
   return HS_GOOD;
 }
 
-const hlo_computation *cpu_inlined(const hlo_instr *i) {
-  const hlo_computation *c = NULL;
-  switch (i->opcode) {
-  case HLO_CALL: return hlo_attr_comp(i, HLO_ATTR_TO_APPLY);
-  case HLO_ASYNC_START:
-    c = hlo_attr_comp(i, HLO_ATTR_CALLS);
-    return c && c->nparams == i->noperands && hlo_shape_is_tuple(i->shape) &&
-                   i->shape->nelems >= 2 && hlo_shape_is_tuple(i->shape->elems[0]) &&
-                   hlo_shape_compatible(i->shape->elems[1], c->root->shape)
-               ? c
-               : NULL;
-  case HLO_CUSTOM_CALL: return hlo_custom_is_body(i) ? hlo_called(i, 0) : NULL;
-  case HLO_FUSION:
-#if HAVE_LLVM
-    if (emit_supports(i, NULL)) return NULL;
-#endif
-    return hlo_fusion_comp(i);
-  default: return NULL;
-  }
-}
-
 // The leaves of an asynchronous operation's contexts: nobody reads them.
 static void contexts(cpu_lowering *l, const hlo_shape *s, u32 from, u32 *out) {
   for (u32 k = from, n = hlo_shape_leaves(s); k < n; k++)
@@ -365,7 +385,7 @@ static hs_status lower_instr(cpu_lowering *l, const hlo_instr *i, const u32 *arg
     lower_half(l, i, b, out);
     return HS_GOOD;
   }
-  const hlo_computation *c = cpu_inlined(i);
+  const hlo_computation *c = i->opcode == HLO_FUSION ? NULL : inlined(i);
   if (c) return lower_inlined(l, i, c, b, out, n);
   return lower_plain(l, i, b, out, n);
 }
@@ -525,13 +545,15 @@ hs_status cpu_lower(const hlo_module *m, const cpu_lower_options *o, cpu_program
   s = emit_unit_new(&(emit_options){.contract = !o->no_contract}, &p->unit);
 #endif
   if (hs_ok(s)) s = lower_module(&l, m);
-#if HAVE_LLVM
-  double ms;
-  if (hs_ok(s) && !o->plan_only) s = emit_finish(p->unit, o->threads, &ms);
-#endif
   hs_vec_free(&l.uses);
   hs_free(l.leaves);
   if (hs_ok(s)) s = cpu_assign(p);
+#if HAVE_LLVM
+  if (hs_ok(s) && !o->plan_only) {
+    cpu_make_regions(p);
+    s = emit_finish(p->unit, false, o->threads, NULL);
+  }
+#endif
   if (hs_ok(s) && !o->plan_only) s = cpu_exec_prepare(p);
   if (!hs_ok(s)) {
     cpu_program_free(p);
@@ -541,10 +563,20 @@ hs_status cpu_lower(const hlo_module *m, const cpu_lower_options *o, cpu_program
   return HS_GOOD;
 }
 
+hs_status cpu_complete(cpu_program *p, u32 threads) {
+#if HAVE_LLVM
+  return emit_finish(p->unit, true, threads, NULL);
+#else
+  (void)p, (void)threads;
+  return HS_GOOD;
+#endif
+}
+
 static void free_block(cpu_block *b) {
   for (size_t k = 0; k < b->steps.n; k++) {
     for (u32 j = 0; j < b->steps.v[k].nblocks; j++) free_block(&b->steps.v[k].blocks[j]);
     cpu_rt_free(&b->steps.v[k].rt);
+    cpu_region_free(b->steps.v[k].region);
   }
   hs_vec_free(&b->steps);
   hs_vec_free(&b->moves);
@@ -578,7 +610,7 @@ static void dump_block(const cpu_program *p, const cpu_block *b, hs_buf *out, in
                     (long long)s->kernel->chunks);
     if (s->kind == CPU_STEP_RT) hs_buf_printf(out, " %s", s->rt.kind);
     if (s->kind == CPU_STEP_CALLED) hs_buf_printf(out, " (%s)", cpu_called_text(s->called));
-    hs_buf_puts(out, ";");
+    hs_buf_puts(out, s->region ? ", one function;" : ";");
     for (u32 j = 0; j < s->nvals; j++)
       if (s->vals[j] != CPU_NONE)
         hs_buf_printf(out, "%s%u", j == s->nin ? " -> " : " ", p->values.v[s->vals[j]].slot);

@@ -199,7 +199,8 @@ static hs_status record_kernels(run_request *x, double seconds, prof_recording *
   r->events = hs_alloc(PROF_MOST_EVENTS * sizeof *r->events);
   r->nkernels = n;
   r->probe_ns = cpu_probe_ns();
-  hs_status st = HS_GOOD;
+  // kernels that run inside of regions have had no function of their own so far
+  hs_status st = cpu_complete(p, cpu_par_threads());
   u64 begin = hs_now_ns();
   for (u32 k = 0; hs_ok(st) && k < MOST; k++) {
     if (k >= LEAST && (double)(hs_now_ns() - begin) * 1e-9 > seconds) break;

@@ -218,23 +218,27 @@ static hs_status emit_stage(cg *c, const nest_stage *st, LLVMValueRef chunk) {
   return HS_GOOD;
 }
 
-static void fn_attr(cg *c, const char *key, const char *value) {
-  LLVMAddAttributeAtIndex(c->fn, (LLVMAttributeIndex)LLVMAttributeFunctionIndex,
-                          LLVMCreateStringAttribute(c->ctx, key, (unsigned)strlen(key), value,
-                                                    (unsigned)strlen(value)));
+static void fn_attr(LLVMContextRef ctx, LLVMValueRef fn, const char *key, const char *value) {
+  LLVMAddAttributeAtIndex(
+      fn, (LLVMAttributeIndex)LLVMAttributeFunctionIndex,
+      LLVMCreateStringAttribute(ctx, key, (unsigned)strlen(key), value, (unsigned)strlen(value)));
+}
+
+void cg_function_attributes(LLVMContextRef ctx, LLVMValueRef fn, u32 vector_bytes) {
+  fn_attr(ctx, fn, "prefer-vector-width", vector_bytes == 64 ? "512" : "256");
+  fn_attr(ctx, fn, "min-legal-vector-width", vector_bytes == 64 ? "512" : "256");
+  // The threads flush denormals (backends/cpu/par.c): no folding may count on their being there.
+  fn_attr(ctx, fn, "denormal-fp-math", "preserve-sign,preserve-sign");
+  unsigned nounwind = LLVMGetEnumAttributeKindForName("nounwind", 8);
+  LLVMAddAttributeAtIndex(fn, (LLVMAttributeIndex)LLVMAttributeFunctionIndex,
+                          LLVMCreateEnumAttribute(ctx, nounwind, 0));
 }
 
 static void begin_function(cg *c, const char *name) {
   LLVMTypeRef params[3] = {c->ptr, c->i64, c->ptr};
   c->fn = LLVMAddFunction(c->mod, name,
                           LLVMFunctionType(LLVMVoidTypeInContext(c->ctx), params, 3, false));
-  fn_attr(c, "prefer-vector-width", c->vector_bytes == 64 ? "512" : "256");
-  fn_attr(c, "min-legal-vector-width", c->vector_bytes == 64 ? "512" : "256");
-  // The threads flush denormals (backends/cpu/par.c): no folding may count on their being there.
-  fn_attr(c, "denormal-fp-math", "preserve-sign,preserve-sign");
-  unsigned nounwind = LLVMGetEnumAttributeKindForName("nounwind", 8);
-  LLVMAddAttributeAtIndex(c->fn, (LLVMAttributeIndex)LLVMAttributeFunctionIndex,
-                          LLVMCreateEnumAttribute(c->ctx, nounwind, 0));
+  cg_function_attributes(c->ctx, c->fn, c->vector_bytes);
   c->args = LLVMGetParam(c->fn, 0);
   c->chunk = LLVMGetParam(c->fn, 1);
   c->scratch = LLVMGetParam(c->fn, 2);

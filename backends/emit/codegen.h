@@ -152,6 +152,8 @@ hs_status cg_emit_store(cg *, const nest_store *s, u32 level);
 hs_status cg_emit_group(cg *, u32 group);
 
 // ---- codegen.c ----------------------------------------------------------------------------------
+// What every function of generated code has in common: width of its vectors, flushed denormals.
+void cg_function_attributes(LLVMContextRef, LLVMValueRef fn, u32 vector_bytes);
 // Adds function `name` (an emit_entry over all stages' chunks) to the module, and NAME_finish when
 // the nest has a second phase. E_UNSUPPORTED names an operation that there is no code for; the
 // module is then to be thrown away.

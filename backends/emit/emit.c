@@ -4,6 +4,7 @@
 // the unit: nests are compared by their serialized bytes, after a hash. emit_finish hands the
 // distinct ones to the JIT. Constant arrays are copied, because the module may be freed before the
 // code.
+#include "backends/emit/codegen.h"
 #include "backends/emit/unit.h"
 
 #include <stdio.h>
@@ -12,9 +13,8 @@ struct emit_unit {
   hs_arena arena;
   emit_options options;
   HS_VEC(emit_kernel *) kernels;
-  HS_VEC(emit_body *) body_of;  // per kernel; NULL when there is nothing to do
   HS_VEC(emit_body *) bodies;
-  size_t compiled;  // bodies that have code
+  HS_VEC(emit_region *) regions;
   emit_jit *jit;
 };
 
@@ -38,6 +38,7 @@ static void body_free(emit_body *b) {
   nest_free(b->n);
   hs_arena_free(&b->arena);
   hs_buf_free(&b->key);
+  (void)pthread_mutex_destroy(&b->lock);
   hs_free(b);
 }
 
@@ -55,6 +56,7 @@ static void own_constants(nest *n) {
 
 hs_status emit_add(emit_unit *u, const hlo_instr *i, const emit_kernel **out) {
   emit_body *b = hs_calloc(1, sizeof *b);
+  (void)pthread_mutex_init(&b->lock, NULL);
   *out = NULL;
   hs_status s = nest_lower(&b->arena, i, &b->n);
   if (!hs_ok(s)) {
@@ -92,23 +94,72 @@ hs_status emit_add(emit_unit *u, const hlo_instr *i, const emit_kernel **out) {
     hs_vec_push(&u->bodies, b);
   }
   if (k->chunks == 0) k->fn = no_work;
+  else k->body = b, b->users++;
   hs_vec_push(&u->kernels, k);
-  hs_vec_push(&u->body_of, k->chunks == 0 ? NULL : b);
   *out = k;
   return HS_GOOD;
 }
 
-hs_status emit_finish(emit_unit *u, u32 threads, double *out_ms) {
+static void note_called(emit_region *r, const emit_ops *ops) {
+  for (size_t k = 0; k < ops->n; k++) {
+    const emit_op *o = &ops->v[k];
+    for (u32 j = 0; j < o->nblocks; j++) note_called(r, &o->blocks[j]);
+    if (o->kind != EMIT_OP_KERNEL) continue;
+    if (o->inlined) o->kernel->body->inlined++;
+    else hs_vec_push(&r->called, o->kernel);
+  }
+}
+
+void emit_add_region(emit_unit *u, emit_region *r) {
+  (void)snprintf(r->name, sizeof r->name, "r%zu", u->regions.n);
+  note_called(r, &r->ops);
+  r->fns = hs_calloc(r->called.n + 1, sizeof *r->fns);
+  hs_vec_push(&u->regions, r);
+}
+
+hs_status emit_body_code(emit_body *b, LLVMContextRef ctx, LLVMModuleRef mod,
+                         const emit_options *o) {
+  // a body may be inlined into several regions, and have a function of its own
+  (void)pthread_mutex_lock(&b->lock);
+  hs_status s = cg_kernel(ctx, mod, b->n, b->name, o);
+  (void)pthread_mutex_unlock(&b->lock);
+  return s;
+}
+
+// Whether somebody calls the body's own function.
+static bool has_callers(const emit_body *b) { return b->inlined < b->users; }
+
+// Gives kernels and regions the functions that their bodies have now.
+static void link_functions(emit_unit *u) {
+  for (size_t k = 0; k < u->kernels.n; k++) {
+    emit_kernel *e = u->kernels.v[k];
+    if (e->body) e->fn = e->body->fn, e->finish = e->body->finish;
+  }
+  for (size_t k = 0; k < u->regions.n; k++) {
+    emit_region *r = u->regions.v[k];
+    for (size_t j = 0; j < r->called.n; j++)
+      r->fns[j] = (emit_calls){r->called.v[j]->fn, r->called.v[j]->finish};
+  }
+}
+
+hs_status emit_finish(emit_unit *u, bool all, u32 threads, double *out_ms) {
   u64 t0 = hs_now_ns();
   if (!u->jit) HS_TRY(emit_jit_new(&u->options, &u->jit));
-  HS_TRY(emit_jit_compile(u->jit, (u32)(u->bodies.n - u->compiled), u->bodies.v + u->compiled,
-                          threads));
-  u->compiled = u->bodies.n;
-  for (size_t k = 0; k < u->kernels.n; k++)
-    if (u->body_of.v[k])
-      u->kernels.v[k]->fn = u->body_of.v[k]->fn, u->kernels.v[k]->finish = u->body_of.v[k]->finish;
+  emit_work w = {0};
+  emit_body **bodies = hs_alloc((u->bodies.n + 1) * sizeof *bodies);
+  emit_region **regions = hs_alloc((u->regions.n + 1) * sizeof *regions);
+  for (size_t k = 0; k < u->bodies.n; k++)
+    if (!u->bodies.v[k]->fn && (all || has_callers(u->bodies.v[k])))
+      bodies[w.nbodies++] = u->bodies.v[k];
+  for (size_t k = 0; k < u->regions.n; k++)
+    if (!u->regions.v[k]->fn) regions[w.nregions++] = u->regions.v[k];
+  w.bodies = bodies, w.regions = regions;
+  hs_status s = emit_jit_compile(u->jit, &w, threads);
+  hs_free(bodies);
+  hs_free(regions);
+  if (hs_ok(s)) link_functions(u);
   if (out_ms) *out_ms = (double)(hs_now_ns() - t0) * 1e-6;
-  return HS_GOOD;
+  return s;
 }
 
 hs_status emit_dump(emit_unit *u, const char *what, hs_buf *out) {
@@ -116,8 +167,7 @@ hs_status emit_dump(emit_unit *u, const char *what, hs_buf *out) {
     for (size_t k = 0; k < u->kernels.n; k++) {
       const emit_kernel *e = u->kernels.v[k];
       hs_buf_printf(out, "%s: %s, %lld chunks%s%s\n", e->instr->name, emit_kind_name(e->kind),
-                    (long long)e->chunks, u->body_of.v[k] ? ", " : "",
-                    u->body_of.v[k] ? u->body_of.v[k]->name : "");
+                    (long long)e->chunks, e->body ? ", " : "", e->body ? e->body->name : "");
     }
     for (size_t k = 0; k < u->bodies.n; k++) {
       hs_buf_printf(out, "\n%s:\n", u->bodies.v[k]->name);
@@ -125,8 +175,9 @@ hs_status emit_dump(emit_unit *u, const char *what, hs_buf *out) {
     }
     return HS_GOOD;
   }
+  const emit_work w = {(u32)u->bodies.n, (u32)u->regions.n, u->bodies.v, u->regions.v};
   if (!strcmp(what, "llvm") || !strcmp(what, "asm"))
-    return emit_jit_text(&u->options, (u32)u->bodies.n, u->bodies.v, what[0] == 'a', out);
+    return emit_jit_text(&u->options, &w, what[0] == 'a', out);
   return hs_fail(HS_E_USAGE, "no dump called '%s': llvm, asm or schedule", what);
 }
 
@@ -135,7 +186,7 @@ void emit_unit_free(emit_unit *u) {
   emit_jit_free(u->jit);
   for (size_t k = 0; k < u->bodies.n; k++) body_free(u->bodies.v[k]);
   hs_vec_free(&u->bodies);
-  hs_vec_free(&u->body_of);
+  hs_vec_free(&u->regions);
   hs_vec_free(&u->kernels);
   hs_arena_free(&u->arena);
   hs_free(u);

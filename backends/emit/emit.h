@@ -27,10 +27,11 @@ typedef struct emit_kernel {
   emit_kind kind;  // of its schedule
   // independent; 1 = serial; 0 = nothing to do (every output is empty)
   i64 chunks;
-  i64 finish_chunks;   // of the second phase; 0 = none
-  i64 scratch_bytes;   // per call
-  emit_entry *fn;      // set by emit_finish
-  emit_entry *finish;  // set by emit_finish when finish_chunks > 0
+  i64 finish_chunks;       // of the second phase; 0 = none
+  i64 scratch_bytes;       // per call
+  emit_entry *fn;          // set by emit_finish
+  emit_entry *finish;      // set by emit_finish when finish_chunks > 0
+  struct emit_body *body;  // the function it shares with equal kernels; NULL: nothing to do
 } emit_kernel;
 
 typedef struct emit_unit emit_unit;  // kernels compiled together
@@ -50,9 +51,9 @@ hs_status emit_unit_new(const emit_options *, emit_unit **out);
 // Adds a kernel; equal kernels (same structure and shapes) share one function. *out stays valid
 // until emit_unit_free.
 hs_status emit_add(emit_unit *, const hlo_instr *, const emit_kernel **out);
-// Compiles everything added, on `threads` threads; afterwards fn is set. Times are reported in
-// milliseconds.
-hs_status emit_finish(emit_unit *, u32 threads, double *out_ms);
+// Compiles what was added, on `threads` threads; afterwards fn is set. Kernels that regions inline
+// (emit/region.h) get a function of their own only if `all`. The time is reported in milliseconds.
+hs_status emit_finish(emit_unit *, bool all, u32 threads, double *out_ms);
 // "llvm", "asm", "schedule": text of what was made.
 hs_status emit_dump(emit_unit *, const char *what, hs_buf *out);
 void emit_unit_free(emit_unit *);  // with its code; NULL is fine

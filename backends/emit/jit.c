@@ -29,6 +29,10 @@
 
 #define KERNELS_PER_MODULE 8
 #define PASSES "function(early-cse,instcombine<no-verify-fixpoint>,early-cse)"
+// What inlining leaves: arrays of arguments, slots on the stack, chunk numbers that are known.
+#define REGION_PASSES                                                                          \
+  "always-inline,function(sroa,early-cse<memssa>,instcombine<no-verify-fixpoint>,simplifycfg," \
+  "loop-mssa(loop-rotate,licm),early-cse<memssa>,instcombine<no-verify-fixpoint>,simplifycfg)"
 
 struct emit_jit {
   LLVMOrcLLJITRef jit;
@@ -41,13 +45,20 @@ static char *host_cpu, *host_features;
 // What this thread compiles: "compiling dot.3", or "compiling one of dot.3, add.4, ..." where LLVM
 // has several at a time.
 static _Thread_local char doing[400];
-static void set_doing(u32 n, emit_body *const *bodies) {
+static void set_doing(u32 n, const char *const *names) {
   size_t at = 0;
   for (u32 k = 0; k < n && at < sizeof doing; k++) {
     const char *before = k ? ", " : n > 1 ? "compiling one of " : "compiling ";
-    at += (size_t)snprintf(doing + at, sizeof doing - at, "%s%s", before, bodies[k]->of);
+    at += (size_t)snprintf(doing + at, sizeof doing - at, "%s%s", before, names[k]);
   }
   worker_doing_here = n ? doing : NULL;
+}
+
+static void set_doing_bodies(u32 n, emit_body *const *bodies) {
+  const char *names[KERNELS_PER_MODULE];
+  n = HS_MIN(n, (u32)KERNELS_PER_MODULE);
+  for (u32 k = 0; k < n; k++) names[k] = bodies[k]->of;
+  set_doing(n, names);
 }
 
 static void fatal_error(const char *reason) {
@@ -147,19 +158,22 @@ static void context_close(context *c) {
   hs_free(c->complaint);
 }
 
-// Builds and optimizes one module of n bodies; a body that cannot be generated fails the whole
-// call.
+// Builds and optimizes one module of n bodies, or of one region; what cannot be generated fails the
+// whole call.
 static hs_status build_module(context *c, const emit_options *o, u32 n, emit_body *const *bodies,
-                              LLVMModuleRef *out) {
+                              const emit_region *region, LLVMModuleRef *out) {
   LLVMModuleRef m = LLVMModuleCreateWithNameInContext("hlosh", c->ctx);
   LLVMSetDataLayout(m, c->layout_text);
   LLVMSetTarget(m, c->triple);
   hs_status s = HS_GOOD;
   for (u32 k = 0; k < n && hs_ok(s); k++) {
-    set_doing(1, &bodies[k]);
-    s = cg_kernel(c->ctx, m, bodies[k]->n, bodies[k]->name, o);
+    set_doing(1, &bodies[k]->of);
+    s = emit_body_code(bodies[k], c->ctx, m, o);
   }
-  if (hs_ok(s)) set_doing(n, bodies);
+  if (region) {
+    set_doing(1, &region->of);
+    s = emit_region_code(region, c->ctx, m, o);
+  } else if (hs_ok(s)) set_doing_bodies(n, bodies);
   if (hs_ok(s) && o->verify) {
     char *msg = NULL;
     if (LLVMVerifyModule(m, LLVMReturnStatusAction, &msg))
@@ -168,7 +182,7 @@ static hs_status build_module(context *c, const emit_options *o, u32 n, emit_bod
   }
   if (hs_ok(s)) {
     LLVMPassBuilderOptionsRef po = LLVMCreatePassBuilderOptions();
-    s = llvm_failed("passes", LLVMRunPasses(m, PASSES, c->tm, po));
+    s = llvm_failed("passes", LLVMRunPasses(m, region ? REGION_PASSES : PASSES, c->tm, po));
     LLVMDisposePassBuilderOptions(po);
   }
   s = complained(c, s);
@@ -198,8 +212,9 @@ static hs_status emit_object(context *c, LLVMModuleRef m, LLVMCodeGenFileType ty
 // ---- threads ------------------------------------------------------------------------------------
 typedef struct job {
   const emit_options *options;
-  u32 nmodules, per, n;
-  emit_body *const *bodies;
+  const emit_work *w;
+  // regions first, each a module; then `per` bodies to a module
+  u32 nmodules, per;
   LLVMMemoryBufferRef *objects;
   hs_status *status;  // per module
   u32 next;           // atomic
@@ -218,9 +233,13 @@ static void *work(void *arg) {
       j->status[k] = hs_fail(HS_E_INTERNAL, "LLVM: no target machine");
       continue;
     }
-    u32 from = k * j->per, to = HS_MIN(from + j->per, j->n);
     LLVMModuleRef m = NULL;
-    hs_status built = build_module(&c, j->options, to - from, j->bodies + from, &m);
+    hs_status built;
+    if (k < j->w->nregions) built = build_module(&c, j->options, 0, NULL, j->w->regions[k], &m);
+    else {
+      u32 from = (k - j->w->nregions) * j->per, to = HS_MIN(from + j->per, j->w->nbodies);
+      built = build_module(&c, j->options, to - from, j->w->bodies + from, NULL, &m);
+    }
     if (m) {
       built = emit_object(&c, m, LLVMObjectFile, &j->objects[k]);
       LLVMDisposeModule(m);
@@ -240,12 +259,37 @@ static void *work_apart(void *arg) {
   return NULL;
 }
 
-hs_status emit_jit_compile(emit_jit *jit, u32 n, emit_body *const *bodies, u32 threads) {
-  if (n == 0) return HS_GOOD;
+static hs_status look_up(const emit_jit *jit, const char *name, LLVMOrcExecutorAddress *at) {
+  *at = 0;
+  return llvm_failed(name, LLVMOrcLLJITLookup(jit->jit, at, name));
+}
+
+static hs_status look_up_all(const emit_jit *jit, const emit_work *w) {
+  LLVMOrcExecutorAddress at;
+  for (u32 k = 0; k < w->nregions; k++) {
+    HS_TRY(look_up(jit, w->regions[k]->name, &at));
+    w->regions[k]->fn = (i32(*)(void **, const emit_env *))(uintptr_t)at;
+  }
+  for (u32 k = 0; k < w->nbodies; k++) {
+    emit_body *b = w->bodies[k];
+    HS_TRY(look_up(jit, b->name, &at));
+    b->fn = (emit_entry *)(uintptr_t)at;
+    if (b->n->finish.n == 0) continue;
+    char *second = hs_format("%s_finish", b->name);
+    hs_status s = look_up(jit, second, &at);
+    b->finish = (emit_entry *)(uintptr_t)at;
+    hs_free(second);
+    HS_TRY(s);
+  }
+  return HS_GOOD;
+}
+
+hs_status emit_jit_compile(emit_jit *jit, const emit_work *w, u32 threads) {
+  if (w->nbodies + w->nregions == 0) return HS_GOOD;
   threads = HS_MIN(HS_MAX(threads, 1), 64);
-  job j = {.options = &jit->options, .n = n, .bodies = bodies, .interrupt = hs_interrupt_watched()};
-  j.per = HS_MIN(KERNELS_PER_MODULE, (n + threads - 1) / threads);
-  j.nmodules = (n + j.per - 1) / j.per;
+  job j = {.options = &jit->options, .w = w, .interrupt = hs_interrupt_watched()};
+  j.per = HS_MAX(HS_MIN(KERNELS_PER_MODULE, (w->nbodies + threads - 1) / threads), 1);
+  j.nmodules = w->nregions + (w->nbodies + j.per - 1) / j.per;
   j.objects = hs_calloc(j.nmodules, sizeof *j.objects);
   j.status = hs_calloc(j.nmodules, sizeof *j.status);
   threads = HS_MIN(threads, j.nmodules);
@@ -268,41 +312,37 @@ hs_status emit_jit_compile(emit_jit *jit, u32 n, emit_body *const *bodies, u32 t
     if (hs_ok(s)) s = a;
     else hs_status_drop(a);
   }
-  for (u32 k = 0; k < n && hs_ok(s); k++) {
-    LLVMOrcExecutorAddress at = 0;
-    s = llvm_failed(bodies[k]->name, LLVMOrcLLJITLookup(jit->jit, &at, bodies[k]->name));
-    bodies[k]->fn = (emit_entry *)(uintptr_t)at;
-    if (!hs_ok(s) || bodies[k]->n->finish.n == 0) continue;
-    char *second = hs_format("%s_finish", bodies[k]->name);
-    s = llvm_failed(second, LLVMOrcLLJITLookup(jit->jit, &at, second));
-    bodies[k]->finish = (emit_entry *)(uintptr_t)at;
-    hs_free(second);
-  }
+  if (hs_ok(s)) s = look_up_all(jit, w);
   hs_free(j.objects);
   hs_free(j.status);
   return s;
 }
 
-hs_status emit_jit_text(const emit_options *o, u32 n, emit_body *const *bodies, bool assembly,
-                        hs_buf *out) {
-  context c;
-  (void)pthread_once(&once, init_llvm);
-  hs_status s = context_open(&c);
-  LLVMModuleRef m = NULL;
-  if (hs_ok(s)) s = build_module(&c, o, n, bodies, &m);
-  if (hs_ok(s) && assembly) {
-    LLVMMemoryBufferRef b = NULL;
-    s = emit_object(&c, m, LLVMAssemblyFile, &b);
-    if (hs_ok(s)) {
-      hs_buf_put(out, LLVMGetBufferStart(b), LLVMGetBufferSize(b));
-      LLVMDisposeMemoryBuffer(b);
-    }
-  } else if (hs_ok(s)) {
+static hs_status module_text(context *c, LLVMModuleRef m, bool assembly, hs_buf *out) {
+  if (!assembly) {
     char *text = LLVMPrintModuleToString(m);
     hs_buf_puts(out, text);
     LLVMDisposeMessage(text);
+    return HS_GOOD;
   }
-  if (m) LLVMDisposeModule(m);
+  LLVMMemoryBufferRef b = NULL;
+  HS_TRY(emit_object(c, m, LLVMAssemblyFile, &b));
+  hs_buf_put(out, LLVMGetBufferStart(b), LLVMGetBufferSize(b));
+  LLVMDisposeMemoryBuffer(b);
+  return HS_GOOD;
+}
+
+hs_status emit_jit_text(const emit_options *o, const emit_work *w, bool assembly, hs_buf *out) {
+  context c;
+  (void)pthread_once(&once, init_llvm);
+  hs_status s = context_open(&c);
+  for (u32 k = 0; k <= w->nregions && hs_ok(s); k++) {
+    const emit_region *r = k ? w->regions[k - 1] : NULL;
+    LLVMModuleRef m = NULL;
+    s = build_module(&c, o, r ? 0 : w->nbodies, w->bodies, r, &m);
+    if (hs_ok(s)) s = module_text(&c, m, assembly, out);
+    if (m) LLVMDisposeModule(m);
+  }
   context_close(&c);
   return s;
 }

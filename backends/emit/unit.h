@@ -4,6 +4,9 @@
 
 #include "backends/emit/emit.h"
 #include "backends/emit/nest.h"
+#include "backends/emit/region.h"
+#include <llvm-c/Types.h>
+#include <pthread.h>
 
 // serial.c: appends the nest as bytes; equal bytes mean equal functions.
 void nest_serialize(const nest *, hs_buf *);
@@ -18,19 +21,33 @@ typedef struct emit_body {
   hs_buf key;
   hs_status err;  // of its compilation
   emit_entry *fn, *finish;
+  u32 users, inlined;    // kernels that are this function; those of them that regions inline
+  pthread_mutex_t lock;  // of the nest, while code is generated from it
 } emit_body;
 
-// jit.c: what knows LLVM. Compiles bodies on threads and gives them their entry points.
+// region.c: adds the region's function to the module, with the kernels that it inlines.
+hs_status emit_region_code(const emit_region *, LLVMContextRef, LLVMModuleRef,
+                           const emit_options *);
+// emit.c: adds a body's function to the module.
+hs_status emit_body_code(emit_body *, LLVMContextRef, LLVMModuleRef, const emit_options *);
+
+// What is compiled together.
+typedef struct emit_work {
+  u32 nbodies, nregions;
+  emit_body *const *bodies;
+  emit_region *const *regions;
+} emit_work;
+
+// jit.c: what knows LLVM's passes and its linker. Compiles bodies and regions on threads and gives
+// them their entry points.
 typedef struct emit_jit emit_jit;
 hs_status emit_jit_new(const emit_options *, emit_jit **out);  // keeps a copy of the options
 void emit_jit_free(emit_jit *);  // with the code that it compiled; NULL is fine
 u32 emit_vector_bytes(void);     // of this machine's widest registers worth using
-// Compiles n bodies on `threads` threads and sets their entry points. E_UNSUPPORTED or E_INTERNAL
-// of the first body that fails.
-hs_status emit_jit_compile(emit_jit *, u32 n, emit_body *const *, u32 threads);
-// The text of the bodies as one module: LLVM IR, or assembly of this machine.
-hs_status emit_jit_text(const emit_options *, u32 n, emit_body *const *, bool assembly,
-                        hs_buf *out);
+// E_UNSUPPORTED or E_INTERNAL of the first that fails.
+hs_status emit_jit_compile(emit_jit *, const emit_work *, u32 threads);
+// Their text: LLVM IR, or assembly of this machine; the bodies as one module, each region as one.
+hs_status emit_jit_text(const emit_options *, const emit_work *, bool assembly, hs_buf *out);
 void emit_jit_warm_up(void);  // runs LLVM once over an empty function
 
 #endif

@@ -25,7 +25,7 @@ static void shared_nodes_are_visited_once(void **state) {
   hlo_module *m = parsed(hs_buf_cstr(&b));
   const emit_kernel *k = NULL;
   assert_true(hs_ok(emit_add(unit, m->entry->root, &k)));
-  assert_true(hs_ok(emit_finish(unit, 1, NULL)));
+  assert_true(hs_ok(emit_finish(unit, true, 1, NULL)));
   assert_true(hs_now_ns() - t0 < 5000000000u);
   hlo_module_free(m);
   hs_buf_free(&b);
@@ -99,7 +99,7 @@ static void strided_loads_stay_inside(void **state) {
           const emit_kernel *k = NULL;
           assert_true(hs_ok(emit_unit_new(&(emit_options){.vector_bytes = width}, &u)));
           assert_true(hs_ok(emit_add(u, m->entry->root, &k)));
-          assert_true(hs_ok(emit_finish(u, 1, NULL)));
+          assert_true(hs_ok(emit_finish(u, true, 1, NULL)));
           size_t bytes = (last + 1) * types[t].bytes;
           u8 *x = (u8 *)p + page - bytes, *r = aligned(NULL, n * types[t].bytes);
           for (size_t i = 0; i < bytes; i++) x[i] = (u8)(i * 37 + 11);
@@ -135,7 +135,7 @@ static void failing_kernels_leak_nothing(void **state) {
   for (size_t k = 0; k < b.n->nodes.n; k++)
     if (b.n->nodes.v[k].op == HLO_EXP) b.n->nodes.v[k].op = HLO_CHOLESKY;
   assert_true(hs_ok(emit_jit_new(&o, &jit)));
-  hs_status s = emit_jit_compile(jit, 1, bodies, 1);
+  hs_status s = emit_jit_compile(jit, &(emit_work){.nbodies = 1, .bodies = bodies}, 1);
   assert_false(hs_ok(s));
   assert_int_equal(s.err->code, HS_E_UNSUPPORTED);
   hs_status_drop(s);

@@ -197,7 +197,7 @@ static inline void check(const kcase *c) {
 
 static inline void run_cases(void) {
   double ms = 0;
-  hs_status s = emit_finish(unit, 2, &ms);
+  hs_status s = emit_finish(unit, true, 2, &ms);
   if (!hs_ok(s)) show(s, "emit_finish");
   assert_true(cases.n > 0 && cases.v[0].k->fn);
   for (size_t i = 0; i < cases.n; i++) check(&cases.v[i]);

@@ -1,0 +1,153 @@
+// cpu_regions.c — loops that become one function, against the evaluator: scalar and array state,
+// state that is read after the loop, exchanged, handed to library calls, written by branches; loops
+// in loops; and the same program with its kernels timed one by one.
+#include "tests/unit/backends/cpu.h"
+
+#define COUNT(state, n)                                                           \
+  "cond { s = " state " parameter(0)\n i = s32[] get-tuple-element(s), index=0\n" \
+  " n = s32[] constant(" #n ")\n ROOT c = pred[] compare(i, n), direction=LT }\n"
+#define STEP(state)                                                               \
+  "body { s = " state " parameter(0)\n i = s32[] get-tuple-element(s), index=0\n" \
+  " one = s32[] constant(1)\n j = s32[] add(i, one)\n"
+#define NEXT " condition=cond, body=body "
+
+static hs_buf schedule(const char *text) {
+  hlo_module *m = parse(text);
+  backend_exe *e = NULL;
+  hs_buf out = {0};
+  explain(cpu->compile(m, &(backend_options){.context = backends}, &e));
+  explain(cpu->dump(e, "schedule", &out));
+  cpu->release(e);
+  hlo_module_free(m);
+  return out;
+}
+
+// clang-format off
+#define LCG \
+  MODULE(COUNT("(s32[], u32[], f32[])", 1000) STEP( \
+      "(s32[], u32[], f32[])") " u = u32[] get-tuple-element(s), index=1\n" \
+      " f = f32[] get-tuple-element(s), index=2\n" \
+      " a = u32[] constant(1664525)\n b = u32[] constant(1013904223)\n" \
+      " v = u32[] multiply(u, a)\n w = u32[] add(v, b)\n" \
+      " x = f32[] convert(w)\n" \
+      " k = f32[] constant(2.3e-10)\n" \
+      " y = f32[] multiply(x, k)\n g = f32[] add(f, y)\n" \
+      " ROOT t = (s32[], u32[], f32[]) tuple(j, w, g) }\n" \
+      "ENTRY e { u = u32[] parameter(0)\n" \
+      " f = f32[] parameter(1)\n i = s32[] constant(0)\n" \
+      " t = (s32[], u32[], f32[]) tuple(i, u, f)\n" \
+      " w = (s32[], u32[], f32[]) while(t)," NEXT \
+      "\n g = f32[] get-tuple-element(w), index=2\n" \
+      " v = u32[] get-tuple-element(w)," \
+      " index=1\n h = f32[] add(g, g)\n" \
+      " ROOT r = (u32[], f32[], f32[]) tuple(v, g, h) }")
+
+static void scalar_state(void **st) {
+  (void)st;
+  agrees(LCG);
+  hs_buf s = schedule(LCG);
+  assert_non_null(strstr(hs_buf_cstr(&s), "while, one function"));
+  hs_buf_free(&s);
+}
+
+// What a library call reads and writes may be small enough for a register: its copy is in memory.
+static void library_calls(void **st) {
+  (void)st;
+  agrees(MODULE(LT COUNT("(s32[], f32[6], f32[700])", 5) STEP(
+      "(s32[], f32[6], f32[700])") " x = f32[6] get-tuple-element(s), index=1\n"
+      " y = f32[700] get-tuple-element(s), index=2\n"
+      " r = f32[6] reverse(x),"
+      " dimensions={0}\n o = f32[6] sort(r), dimensions={0}, to_apply=lt\n"
+      " p = f32[6] multiply(o, r)\n"
+      " q = f32[700] sort(y), dimensions={0}, to_apply=lt\n"
+      " b = f32[1] slice(p), slice={[2:3]}\n"
+      " c = f32[] reshape(b)\n"
+      " d = f32[700] broadcast(c), dimensions={}\n"
+      " z = f32[700] subtract(q, d)\n"
+      " ROOT t = (s32[], f32[6], f32[700]) tuple(j, p, z) }\n"
+      "ENTRY e { x = f32[6] parameter(0)\n"
+      " y = f32[700] parameter(1)\n"
+      " i = s32[] constant(0)\n t = (s32[], f32[6], f32[700]) tuple(i, x, y)\n"
+      " ROOT w = (s32[], f32[6], f32[700]) while(t)," NEXT "}"));
+}
+
+// Branches write the state, one of them with a loop of its own; the selector goes out of range.
+static void branches(void **st) {
+  (void)st;
+  agrees(MODULE(
+      "up { x = f32[4] parameter(0)\n ROOT y = f32[4] add(x, x) }\n"
+      "same { ROOT x = f32[4] parameter(0) }\n"
+      "ic { s = (s32[], f32[4]) parameter(0)\n i = s32[] get-tuple-element(s), index=0\n"
+      " n = s32[] constant(3)\n ROOT c = pred[] compare(i, n), direction=LT }\n"
+      "ib { s = (s32[], f32[4]) parameter(0)\n i = s32[] get-tuple-element(s), index=0\n"
+      " x = f32[4] get-tuple-element(s), index=1\n one = s32[] constant(1)\n"
+      " j = s32[] add(i, one)\n r = f32[4] reverse(x), dimensions={0}\n y = f32[4] negate(r)\n"
+      " ROOT t = (s32[], f32[4]) tuple(j, y) }\n"
+      "loop { x = f32[4] parameter(0)\n i = s32[] constant(0)\n"
+      " t = (s32[], f32[4]) tuple(i, x)\n"
+      " w = (s32[], f32[4]) while(t), condition=ic, body=ib\n"
+      " ROOT y = f32[4] get-tuple-element(w), index=1 }\n" COUNT("(s32[], f32[4])", 7)
+      STEP("(s32[], f32[4])")
+      " x = f32[4] get-tuple-element(s), index=1\n"
+      " two = s32[] constant(2)\n k = s32[] subtract(i, two)\n"
+      " y = f32[4] conditional(k, x, x, x), branch_computations={up, same, loop}\n"
+      " three = s32[] constant(3)\n p = pred[] compare(i, three), direction=GT\n"
+      " z = f32[4] conditional(p, y, x), true_computation=up, false_computation=loop\n"
+      " ROOT t = (s32[], f32[4]) tuple(j, z) }\n"
+      "ENTRY e { x = f32[4] parameter(0)\n i = s32[] constant(0)\n"
+      " t = (s32[], f32[4]) tuple(i, x)\n w = (s32[], f32[4]) while(t)," NEXT
+      "\n y = f32[4] get-tuple-element(w), index=1\n"
+      " c = f32[4] conditional(i, y, y), branch_computations={loop, up}\n"
+      " ROOT r = f32[4] subtract(c, x) }"));
+}
+
+#define PAIR "(s32[], f32[400], f32[400])"
+#define INNER \
+  "ic { s = " PAIR " parameter(0)\n i = s32[] get-tuple-element(s), index=0\n" \
+  " n = s32[] constant(3)\n ROOT c = pred[] compare(i, n), direction=LT }\n" \
+  "ib { s = " PAIR " parameter(0)\n i = s32[] get-tuple-element(s), index=0\n" \
+  " x = f32[400] get-tuple-element(s), index=1\n y = f32[400] get-tuple-element(s), index=2\n" \
+  " one = s32[] constant(1)\n j = s32[] add(i, one)\n r = f32[400] reverse(x)," \
+  " dimensions={0}\n z = f32[400] add(r, y)\n ROOT t = " PAIR " tuple(j, y, z) }\n"
+
+// Large state is exchanged in an inner loop, an odd number of times, and sorted in the outer one.
+static void exchanged_state(void **st) {
+  (void)st;
+  agrees(MODULE(LT INNER COUNT(PAIR, 3) STEP(
+      PAIR) " x = f32[400] get-tuple-element(s), index=1\n o = s32[] constant(0)\n"
+            " y = f32[400] get-tuple-element(s), index=2\n u = " PAIR " tuple(o, x, y)\n"
+            " w = " PAIR " while(u), condition=ic, body=ib\n"
+            " a = f32[400] get-tuple-element(w), index=1\n"
+            " b = f32[400] get-tuple-element(w), index=2\n"
+            " q = f32[400] sort(a), dimensions={0}, to_apply=lt\n"
+            " ROOT t = " PAIR " tuple(j, b, q) }\n"
+            "ENTRY e { x = f32[400] parameter(0)\n y = f32[400] parameter(1)\n"
+            " i = s32[] constant(0)\n t = " PAIR " tuple(i, x, y)\n w = " PAIR " while(t)," NEXT
+            "\n a = f32[400] get-tuple-element(w), index=1\n n = f32[400] negate(a)\n"
+            " ROOT r = (f32[400], f32[400]) tuple(n, a) }"));
+}
+
+// Kernels inside of a region are timed one by one by running them without it.
+static void timed_kernels(void **st) {
+  (void)st;
+  hlo_module *m = parse(LCG);
+  backend_run_options ro = {.min_runs = 3, .max_runs = 3, .want_kernel_times = true};
+  backend_result r = run_on(cpu, m, NULL, &ro, NULL);
+  const prof_recording *rec = r.timing.kernels;
+  assert_non_null(rec);
+  u64 calls = 0;
+  for (u32 k = 0; k < rec->nkernels; k++) calls += rec->calls[k];
+  assert_true(calls >= 2000);
+  backend_result_free(&r);
+  hlo_module_free(m);
+}
+// clang-format on
+
+int main(int argc, char **argv) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(scalar_state),  cmocka_unit_test(library_calls),
+      cmocka_unit_test(branches),      cmocka_unit_test(exchanged_state),
+      cmocka_unit_test(timed_kernels),
+  };
+  return run_cpu_tests(argc, argv, "cpu_regions", tests, HS_COUNT(tests));
+}
