@@ -249,8 +249,10 @@ static void begin_function(cg *c, const char *name) {
   for (size_t k = 0; k < c->n->nodes.n; k++)
     guards |= c->n->nodes.v[k].kind == NEST_LOAD && c->n->nodes.v[k].guard != NEST_NONE;
   if (guards) {
-    c->safe = LLVMBuildAlloca(c->b, c->i64, "");
-    LLVMBuildStore(c->b, cg_i64c(c, 0), c->safe);
+    LLVMTypeRef line = LLVMVectorType(c->i64, 8);
+    c->safe = LLVMBuildAlloca(c->b, line, "");
+    LLVMSetAlignment(c->safe, 64);
+    LLVMBuildStore(c->b, LLVMConstNull(line), c->safe);
   }
   for (size_t k = 0; k < c->n->bufs.n; k++) {
     const nest_buf *b = &c->n->bufs.v[k];

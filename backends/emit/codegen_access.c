@@ -395,13 +395,15 @@ hs_status cg_emit_load(cg *c, const nest_node *x, u32 copies, bool vec, LLVMValu
   if (affine) HS_TRY(lane_pointer(c, x->buf, x->e, var, coef, mt, &p));
   for (u32 u = 0; u < copies; u++) {
     LLVMValueRef mask = c->mask[u], v, q;
-    if (g) {
-      bool gv = LLVMGetTypeKind(LLVMTypeOf(g[0])) == LLVMVectorTypeKind;
-      mask = cg_and_mask(c, mask, gv ? g[u] : cg_splat(c, g[0], c->W));
-    }
+    bool all_or_none = g && !cg_is_vector(LLVMTypeOf(g[0]));
+    if (g && !(all_or_none && affine))
+      mask = cg_and_mask(c, mask, all_or_none ? cg_splat(c, g[0], c->W) : g[u]);
     if (affine) {
       i64 shift = coef == 1 ? (i64)(u * c->W) : -(i64)((u + 1) * c->W - 1);
       q = shift ? cg_gep(c, mt, p, cg_i64c(c, shift)) : p;
+      // A mask would do, but a processor takes microseconds over one that hides a page that is not
+      // there, as the pages before the first row are.
+      if (all_or_none) q = LLVMBuildSelect(c->b, g[0], q, c->safe, "");
       if (!mask) {
         v = LLVMBuildLoad2(c->b, vt, q, "");
         LLVMSetAlignment(v, align);

@@ -214,8 +214,25 @@ static void dumps(void **state) {
   hs_buf_free(&b);
 }
 
+// A row that is not there is read from elsewhere, not under a mask: see cg_emit_load.
+static void rows_are_not_masked(void **state) {
+  (void)state;
+  add_case("HloModule m\nf { x = f32[8,64] parameter(0)\n a = f32[7,64] slice(x),"
+           " slice={[1:8], [0:64]}\n b = f32[1,64] slice(x), slice={[0:1], [0:64]}\n"
+           " c = f32[8,64] concatenate(a, b), dimensions={0}\n ROOT r = f32[8,64] add(c, x) }\n"
+           "ENTRY e { x = f32[8,64] parameter(0)\n"
+           " ROOT r = f32[8,64] fusion(x), kind=kLoop, calls=f }\n",
+           0, false);
+  run_cases();
+  hs_buf b = {0};
+  assert_true(hs_ok(emit_dump(unit, "llvm", &b)));
+  assert_null(strstr(hs_buf_cstr(&b), "masked.load"));
+  hs_buf_free(&b);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
+      TEST(rows_are_not_masked),
       TEST(structure),
       TEST(equal_kernels_share_code),
       TEST(refuses_by_name),
