@@ -132,6 +132,10 @@ static void run_chunk(void *ctx, i64 k, u32 thread) {
 static void run_emitted(const cpu_program *p, const cpu_step *s, void *const *bufs) {
   void *scratch = s->scratch_slot == CPU_NONE ? NULL : p->addr[s->scratch_slot];
   const emit_kernel *k = s->kernel;
+  for (u32 j = 0; j < k->nupdates; j++) {
+    u32 in = k->updates[j].in, out = s->nin + k->updates[j].out;
+    if (bufs[in] != bufs[out]) copy(bufs[out], bufs[in], p->values.v[s->vals[out]].bytes);
+  }
   if (k->chunks == 1) k->fn(bufs, 0, scratch);
   else {
     chunk_job j = {k->fn, bufs, scratch};

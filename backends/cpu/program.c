@@ -142,10 +142,20 @@ static bool lowers(const hlo_instr *i, hs_buf *why, u32 depth) {
 
 bool cpu_lowers(const hlo_instr *i, hs_buf *why) { return lowers(i, why, 0); }
 
+// Whether a runtime kernel would move a few elements at every step of a loop: code inside of the
+// loop's function does it in less time than the call.
+static bool is_small_move(const cpu_lowering *l, const hlo_instr *i) {
+  enum { SMALL = 4 << 10 };
+  bool update = i->opcode == HLO_DYNAMIC_UPDATE_SLICE;
+  if (!l->loop || l->p->per_instruction || (i->opcode != HLO_DYNAMIC_SLICE && !update))
+    return false;
+  return hlo_shape_bytes(update ? hlo_operand(i, 1)->shape : i->shape) <= SMALL;
+}
+
 // Chooses the kernel of a step without control flow.
 static hs_status choose_kernel(cpu_lowering *l, const hlo_instr *i, cpu_step *s) {
   const cpu_rt_kind *rt = cpu_rt_find(i);
-  if (!rt || !rt->first) HS_TRY(add_kernel(l, i, &s->kernel));
+  if (!rt || !rt->first || is_small_move(l, i)) HS_TRY(add_kernel(l, i, &s->kernel));
   if (s->kernel) {
     s->kind = CPU_STEP_EMIT;
     s->scratch_bytes = (size_t)s->kernel->scratch_bytes;

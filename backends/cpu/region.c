@@ -85,6 +85,11 @@ static void add_plain(builder *b, emit_ops *out, cpu_step *s) {
   }
   emit_op o = {.nin = s->nin, .n = s->nvals, .slots = slots};
   if (s->kind == CPU_STEP_EMIT && s->kernel->chunks == 1 && s->kernel->finish_chunks <= 1) {
+    for (u32 k = 0; k < s->kernel->nupdates; k++) {
+      u32 to = s->nin + s->kernel->updates[k].out;
+      add_copy(b, out, slots[to], slots[s->kernel->updates[k].in],
+               b->p->values.v[s->vals[to]].bytes);
+    }
     o.kind = EMIT_OP_KERNEL;
     o.kernel = s->kernel;
     o.scratch = s->scratch_slot == CPU_NONE ? EMIT_NO_SLOT : s->scratch_slot;

@@ -76,6 +76,11 @@ hs_status emit_add(emit_unit *u, const hlo_instr *i, const emit_kernel **out) {
   for (size_t st = 0; st < b->n->stages.n; st++) k->chunks += b->n->stages.v[st].chunks;
   for (size_t st = 0; st < b->n->finish.n; st++) k->finish_chunks += b->n->finish.v[st].chunks;
   k->scratch_bytes = b->n->scratch_bytes;
+  emit_update *up = HS_NEW_ARRAY(&u->arena, emit_update, b->n->updates.n + 1);
+  for (size_t j = 0; j < b->n->updates.n; j++)
+    up[j] = (emit_update){b->n->updates.v[j].in, b->n->updates.v[j].out};
+  k->updates = up;
+  k->nupdates = (u32)b->n->updates.n;
   emit_body *same = NULL;
   for (size_t e = 0; e < u->bodies.n && !same; e++)
     if (u->bodies.v[e]->hash == b->hash && u->bodies.v[e]->key.n == b->key.n &&

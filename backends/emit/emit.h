@@ -22,13 +22,21 @@
 // NULL when scratch_bytes is 0.
 typedef void emit_entry(void *const *bufs, i64 chunk, void *scratch);
 
+// Before the kernel runs, the buffer of result leaf `out` holds the bytes of operand leaf `in`: both
+// are one buffer, or whoever runs it copies them.
+typedef struct emit_update {
+  u32 in, out;
+} emit_update;
+
 typedef struct emit_kernel {
   const hlo_instr *instr;
   emit_kind kind;  // of its schedule
   // independent; 1 = serial; 0 = nothing to do (every output is empty)
   i64 chunks;
-  i64 finish_chunks;       // of the second phase; 0 = none
-  i64 scratch_bytes;       // per call
+  i64 finish_chunks;  // of the second phase; 0 = none
+  i64 scratch_bytes;  // per call
+  u32 nupdates;
+  const emit_update *updates;
   emit_entry *fn;          // set by emit_finish
   emit_entry *finish;      // set by emit_finish when finish_chunks > 0
   struct emit_body *body;  // the function it shares with equal kernels; NULL: nothing to do

@@ -346,13 +346,11 @@ nest_val lower_value(lowering *l, lower_frame *f, const hlo_instr *i, u32 leaf, 
 }
 
 // ---- whole kernels ------------------------------------------------------------------------------
-static nest_stage *stage_for(lowering *l, const hlo_shape *s, const hlo_shape **shapes,
-                             const nest_expr ***indices) {
+// A stage over all elements of s.
+static nest_stage *stage_over(lowering *l, const hlo_shape *s, const nest_expr ***out) {
   nest *n = l->n;
-  for (size_t k = 0; k < n->stages.n; k++)
-    if (hlo_shape_same_dims(shapes[k], s) && shapes[k]->layout == s->layout) return &n->stages.v[k];
   nest_stage st = {0};
-  const nest_expr **idx = HS_NEW_ARRAY(l->a, const nest_expr *, s->rank + 1);
+  const nest_expr **idx = *out = HS_NEW_ARRAY(l->a, const nest_expr *, s->rank + 1);
   i64 dims[HLO_MAX_RANK];
   u32 order[HLO_MAX_RANK];
   lower_physical(s, dims, order);
@@ -362,10 +360,50 @@ static nest_stage *stage_for(lowering *l, const hlo_shape *s, const hlo_shape **
     if (!nest_new_loop(n, dims[k], &st.loops[st.nloops])) return NULL;
     idx[order[k]] = nest_of_var(n, st.loops[st.nloops++], 1);
   }
-  shapes[n->stages.n] = s;
-  indices[n->stages.n] = idx;
   hs_vec_push(&n->stages, st);
   return &n->stages.v[n->stages.n - 1];
+}
+
+static nest_stage *stage_for(lowering *l, const hlo_shape *s, const hlo_shape **shapes,
+                             const nest_expr ***indices) {
+  nest *n = l->n;
+  for (size_t k = 0; k < n->stages.n; k++)
+    if (shapes[k] && hlo_shape_same_dims(shapes[k], s) && shapes[k]->layout == s->layout)
+      return &n->stages.v[k];
+  shapes[n->stages.n] = s;
+  return stage_over(l, s, &indices[n->stages.n]);
+}
+
+static void add_stores(lowering *l, nest_stage *st, u32 buf, const nest_expr *e, nest_val v) {
+  if (v.im == NEST_NONE) {
+    hs_vec_push(&st->stores, ((nest_store){buf, e, v.re}));
+    return;
+  }
+  e = nest_mul(l->n, e, 2);
+  hs_vec_push(&st->stores, ((nest_store){buf, e, v.re}));
+  hs_vec_push(&st->stores, ((nest_store){buf, nest_add(l->n, e, nest_const(l->n, 1)), v.im}));
+}
+
+// A stage of its own for the part of result leaf `out` that the update replaces.
+static void lower_update(lowering *l, lower_frame *f, const hlo_instr *i, const hlo_shape *result,
+                         u32 in, u32 out) {
+  nest *n = l->n;
+  const hlo_instr *up = hlo_operand(i, 1);
+  const nest_expr **idx, *at[HLO_MAX_RANK];
+  size_t stage = n->stages.n;
+  const hlo_shape *part = up->shape;
+  if (!stage_over(l, part, &idx)) {
+    (void)lower_refuse(l, l->top, "too many loops");
+    return;
+  }
+  for (u32 k = 0; k < part->rank && !lower_failed(l); k++)
+    at[k] = nest_add(
+        n, idx[k], lower_dynamic_start(l, f, i, 2, k, result->dims[k] - part->dims[k], NEST_NONE));
+  nest_val v = lower_value(l, f, up, 0, part->rank, idx, NEST_NONE);
+  if (lower_failed(l)) return;
+  u32 buf = add_buf(l, result, (int)(l->leaf_base[l->top->noperands] + out), NULL);
+  add_stores(l, &n->stages.v[stage], buf, linear(n, result, true, at), v);
+  hs_vec_push(&n->updates, ((nest_update){in, out}));
 }
 
 static void lower_outputs(lowering *l, lower_frame *f, const hlo_instr *root) {
@@ -380,6 +418,13 @@ static void lower_outputs(lowering *l, lower_frame *f, const hlo_instr *root) {
       return;
     }
     if (s->elements == 0) continue;
+    u32 in;
+    const hlo_instr *update = lower_update_of(l, f, root, k, &in);
+    if (update) {
+      shapes[n->stages.n] = NULL;
+      lower_update(l, f, update, s, in, k);
+      continue;
+    }
     nest_stage *st = stage_for(l, s, shapes, indices);
     if (!st) {
       (void)lower_refuse(l, l->top, "too many loops");
@@ -389,15 +434,7 @@ static void lower_outputs(lowering *l, lower_frame *f, const hlo_instr *root) {
     nest_val v = lower_value(l, f, root, k, s->rank, indices[at], NEST_NONE);
     if (lower_failed(l)) return;
     u32 buf = add_buf(l, s, (int)(first + k), NULL);
-    const nest_expr *e = linear(n, s, true, indices[at]);
-    st = &n->stages.v[at];
-    if (v.im == NEST_NONE) {
-      hs_vec_push(&st->stores, ((nest_store){buf, e, v.re}));
-    } else {
-      e = nest_mul(n, e, 2);
-      hs_vec_push(&st->stores, ((nest_store){buf, e, v.re}));
-      hs_vec_push(&st->stores, ((nest_store){buf, nest_add(n, e, nest_const(n, 1)), v.im}));
-    }
+    add_stores(l, &n->stages.v[at], buf, linear(n, s, true, indices[at]), v);
   }
 }
 

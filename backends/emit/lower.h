@@ -81,12 +81,21 @@ nest_val lower_concat(lowering *, lower_frame *, const hlo_instr *, u32 rank,
                       const nest_expr *const *idx, u32 guard);
 nest_val lower_pad(lowering *, lower_frame *, const hlo_instr *, u32 rank,
                    const nest_expr *const *idx, u32 guard);
+// Where dimension k of a dynamic-slice (first: 1) or dynamic-update-slice (2) starts: 0 to max.
+const nest_expr *lower_dynamic_start(lowering *, lower_frame *, const hlo_instr *, u32 first, u32 k,
+                                     i64 max, u32 guard);
 nest_val lower_dynamic_slice(lowering *, lower_frame *, const hlo_instr *, u32 rank,
                              const nest_expr *const *idx, u32 guard);
 nest_val lower_dynamic_update_slice(lowering *, lower_frame *, const hlo_instr *, u32 rank,
                                     const nest_expr *const *idx, u32 guard);
 nest_val lower_gather(lowering *, lower_frame *, const hlo_instr *, u32 rank,
                       const nest_expr *const *idx, u32 guard);
+
+// ---- lower_update.c: results that are updated in place ------------------------------------------
+// The dynamic-update-slice that result leaf `leaf` of the kernel is, when only the part that it
+// The dynamic-update-slice that result leaf `leaf` of the kernel is, when only the part that it
+const hlo_instr *lower_update_of(const lowering *, const lower_frame *, const hlo_instr *root,
+                                 u32 leaf, u32 *in);
 
 // ---- lower_reduce.c: loops inside the element ---------------------------------------------------
 nest_val lower_reduce(lowering *, lower_frame *, const hlo_instr *, u32 leaf, u32 rank,

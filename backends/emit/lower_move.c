@@ -140,8 +140,8 @@ nest_val lower_pad(lowering *l, lower_frame *f, const hlo_instr *i, u32 rank,
 
 // Start operands of dynamic-slice and dynamic-update-slice: scalars from operand `first` on, or one
 // vector.
-static const nest_expr *dynamic_start(lowering *l, lower_frame *f, const hlo_instr *i, u32 first,
-                                      u32 k, i64 max, u32 guard) {
+const nest_expr *lower_dynamic_start(lowering *l, lower_frame *f, const hlo_instr *i, u32 first,
+                                     u32 k, i64 max, u32 guard) {
   const hlo_instr *op = hlo_operand(i, first);
   if (op->shape->rank == 1)
     return start_index(l, f, op, 1, (const nest_expr *[]){nest_const(l->n, k)}, max, guard);
@@ -153,8 +153,9 @@ nest_val lower_dynamic_slice(lowering *l, lower_frame *f, const hlo_instr *i, u3
   const hlo_instr *op = hlo_operand(i, 0);
   const nest_expr *sub[HLO_MAX_RANK];
   for (u32 k = 0; k < rank; k++)
-    sub[k] = nest_add(l->n, idx[k],
-                      dynamic_start(l, f, i, 1, k, op->shape->dims[k] - i->shape->dims[k], guard));
+    sub[k] =
+        nest_add(l->n, idx[k],
+                 lower_dynamic_start(l, f, i, 1, k, op->shape->dims[k] - i->shape->dims[k], guard));
   return lower_failed(l) ? LOWER_NONE : lower_value(l, f, op, 0, rank, sub, guard);
 }
 
@@ -169,7 +170,7 @@ nest_val lower_dynamic_update_slice(lowering *l, lower_frame *f, const hlo_instr
   if (up->shape->elements == 0) return lower_value(l, f, op, 0, rank, idx, guard);
   for (u32 k = 0; k < rank; k++) {
     const nest_expr *s =
-        dynamic_start(l, f, i, 2, k, op->shape->dims[k] - up->shape->dims[k], guard);
+        lower_dynamic_start(l, f, i, 2, k, op->shape->dims[k] - up->shape->dims[k], guard);
     if (lower_failed(l)) return LOWER_NONE;
     sub[k] = nest_add(l->n, idx[k], nest_mul(l->n, s, -1));
     own = nest_guard(l->n, sub[k], 0, up->shape->dims[k], own);

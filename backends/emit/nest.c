@@ -23,6 +23,7 @@ void nest_free(nest *n) {
   hs_vec_free(&n->bufs);
   hs_vec_free(&n->stages);
   hs_vec_free(&n->finish);
+  hs_vec_free(&n->updates);
   hs_free(n->table);
   n->table = NULL;
 }

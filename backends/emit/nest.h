@@ -147,6 +147,12 @@ typedef struct nest_stage {
   i64 chunks;
 } nest_stage;
 
+// A result that is an operand with a part of it replaced: its buffer holds the operand's bytes
+// before the kernel runs, and the kernel stores the part only.
+typedef struct nest_update {
+  u32 in, out;  // leaves of the operands, of the result
+} nest_update;
+
 typedef struct nest {
   hs_arena *a;
   HS_VEC(nest_var) vars;
@@ -155,6 +161,7 @@ typedef struct nest {
   HS_VEC(nest_buf) bufs;
   HS_VEC(nest_stage) stages;  // independent of each other; numbered through by chunks
   HS_VEC(nest_stage) finish;  // second phase, over the partial results in scratch
+  HS_VEC(nest_update) updates;
   i64 scratch_bytes;
   nest_expr **table;
   u32 table_cap, table_n;

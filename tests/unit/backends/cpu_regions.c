@@ -127,6 +127,45 @@ static void exchanged_state(void **st) {
             " ROOT r = (f32[400], f32[400]) tuple(n, a) }"));
 }
 
+// A fusion that replaces a part of its operand and stores nothing else: where the operand dies, in
+// its memory; where it is needed afterwards, or the part is read in another order, in a copy.
+static void updates(void **st) {
+  (void)st;
+  static const char *const reads[] = {
+      "a = f32[2,5] dynamic-slice(x, i, z), dynamic_slice_sizes={2,5}\n",
+      "b = f32[2,5] dynamic-slice(x, i, z), dynamic_slice_sizes={2,5}\n"
+      " a = f32[2,5] reverse(b), dimensions={1}\n",
+      "a = f32[2,5] dynamic-slice(x, z, z), dynamic_slice_sizes={2,5}\n",
+      "a = f32[2,5] slice(x), slice={[6:8], [1:6]}\n"};
+  for (size_t k = 0; k < HS_COUNT(reads); k++)
+    for (int twice = 0; twice < 2; twice++) {
+      char *text = hs_format(
+          "HloModule t\n"
+          "f { x = f32[8,7] parameter(0)\n i = s32[] parameter(1)\n z = s32[] constant(1)\n %s"
+          " c = f32[2,5] exponential(a)\n d = f32[2,5] add(c, a)\n"
+          " ROOT r = f32[8,7] dynamic-update-slice(x, d, i, z) }\n" COUNT("(s32[], f32[8,7])", 9)
+              STEP("(s32[], f32[8,7])") " x = f32[8,7] get-tuple-element(s), index=1\n"
+          " y = f32[8,7] fusion(x, i), kind=kLoop, calls=f\n w = f32[8,7] %s\n"
+          " ROOT t = (s32[], f32[8,7]) tuple(j, w) }\n"
+          "ENTRY e { x = f32[8,7] parameter(0)\n i = s32[] constant(-1)\n"
+          " t = (s32[], f32[8,7]) tuple(i, x)\n w = (s32[], f32[8,7]) while(t)," NEXT
+          "\n y = f32[8,7] get-tuple-element(w), index=1\n"
+          " ROOT r = f32[8,7] add(x, y) }",
+          reads[k], twice ? "minimum(x, y)" : "negate(y)");
+      agrees(text);
+      hs_free(text);
+    }
+  hs_buf s = schedule(MODULE(
+      "f { x = f32[80,7] parameter(0)\n i = s32[] parameter(1)\n z = s32[] constant(1)\n"
+      " a = f32[2,5] dynamic-slice(x, i, z), dynamic_slice_sizes={2,5}\n"
+      " d = f32[2,5] negate(a)\n ROOT r = f32[80,7] dynamic-update-slice(x, d, i, z) }\n"
+      "ENTRY e { x = f32[80,7] parameter(0)\n i = s32[] parameter(1)\n y = f32[80,7] negate(x)\n"
+      " ROOT r = f32[80,7] fusion(y, i), kind=kLoop, calls=f }"));
+  assert_null(strstr(hs_buf_cstr(&s), "< 80\n  for i1 < 7"));
+  assert_non_null(strstr(hs_buf_cstr(&s), "for i0 < 2"));
+  hs_buf_free(&s);
+}
+
 // Kernels inside of a region are timed one by one by running them without it.
 static void timed_kernels(void **st) {
   (void)st;
@@ -145,9 +184,9 @@ static void timed_kernels(void **st) {
 
 int main(int argc, char **argv) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(scalar_state),  cmocka_unit_test(library_calls),
-      cmocka_unit_test(branches),      cmocka_unit_test(exchanged_state),
-      cmocka_unit_test(timed_kernels),
+      cmocka_unit_test(scalar_state), cmocka_unit_test(library_calls),
+      cmocka_unit_test(branches),     cmocka_unit_test(exchanged_state),
+      cmocka_unit_test(updates),      cmocka_unit_test(timed_kernels),
   };
   return run_cpu_tests(argc, argv, "cpu_regions", tests, HS_COUNT(tests));
 }

@@ -232,11 +232,8 @@ static void rows_are_not_masked(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      TEST(rows_are_not_masked),
-      TEST(structure),
-      TEST(equal_kernels_share_code),
-      TEST(refuses_by_name),
-      TEST(dumps),
+      TEST(rows_are_not_masked), TEST(structure), TEST(equal_kernels_share_code),
+      TEST(refuses_by_name),     TEST(dumps),
   };
   return cmocka_run_group_tests_name("emit_structure", tests, NULL, NULL);
 }

@@ -158,6 +158,11 @@ static inline void check(const kcase *c) {
     const hlo_shape *ls = hlo_shape_leaf(i->shape, k);
     bufs[nb++] = aligned(NULL, (size_t)ls->elements * hlo_dtype_storage(ls->dtype));
   }
+  for (u32 k = 0; k < c->k->nupdates; k++) {
+    u32 to = c->k->updates[k].out;
+    memcpy(bufs[first + to], bufs[c->k->updates[k].in],
+           (size_t)hlo_shape_bytes(hlo_shape_leaf(i->shape, to)));
+  }
   for (i64 ch = c->k->chunks; ch-- > 0;) c->k->fn(bufs, ch, scratch);
   for (i64 ch = c->k->finish_chunks; ch-- > 0;) c->k->finish(bufs, ch, scratch);
   for (u32 k = 0; k < leaves; k++) {
