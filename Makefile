@@ -108,9 +108,10 @@ $(B)/%.o: %.c $(B)/config.mk
 	$(call say,CC,$<)
 	$(Q)$(CCACHE) $(call compile,$<)
 
-# The backend embeds its Python program, the gallery its modules.
+# The backend embeds its Python program, the gallery its modules, the explorer's page its program.
 $(B)/backends/jax/jax.o: backends/jax/child.py
 $(B)/repl/shell/gallery.o: $(wildcard examples/*.hlo)
+$(B)/viz/explore_write.o: $(wildcard viz/explorer*.js viz/explorer.css viz/explorer.html)
 
 -include $(FUZZERS:%=$(B)/tests/fuzz/%.d) $(LIB_OBJ:.o=.d) $(B)/repl/main.d $(DRIVERS:%=$(B)/tests/drivers/%.d) $(UNITS:%=$(B)/tests/unit/%.d) $(PLUGINS:%=$(B)/tests/lib%.d) $(TESTLIB_OBJ:.o=.d) $(BENCHES:%=$(B)/bench/%.d)
 

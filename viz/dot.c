@@ -5,6 +5,7 @@
 // the full shape and the source location. Fusions may be drawn in place as clusters: operands lead
 // to the parameters inside, the fused root leads to the fusion's users. Nodes with operands or
 // users outside the view are dashed.
+#include "viz/explore_model.h"
 #include "viz/svg.h"
 #include "viz/view.h"
 
@@ -25,6 +26,9 @@ static const paint paints[] = {
     [HLO_COLOR_RED] = {"#ffcdd2", "#cb9ca1", "black"},
     [HLO_COLOR_GREY] = {"#cfd8dc", "#9ea7aa", "black"},
 };
+void viz_paint_of(hlo_color color, const char *out[3]) {
+  out[0] = paints[color].fill, out[1] = paints[color].border, out[2] = paints[color].font;
+}
 static const paint paint_center = {"#b71c1c", "#7f0000", "white"},
                    paint_big_param = {"#ffb74d", "#c88719", "black"};
 static const char *const heat_ramp[] = {"#f5f5f5", "#f7d4cc", "#f8b2a3", "#f9a28f",

@@ -4,6 +4,7 @@
 // child reads the text from and writes the picture to anonymous memory files, so no pipe can fill
 // up and block; the parent waits with a deadline, polls for Ctrl-C, and kills the child's process
 // group on either.
+#include "viz/explore_model.h"
 #include "viz/viz.h"
 
 #include <errno.h>
@@ -112,8 +113,8 @@ static hs_status judge(int status, int exec_errno, int err) {
                       "a .dot file can still be written");
 }
 
-static hs_status run_dot(const char *dot, size_t n, const char *format, double deadline_s,
-                         hs_buf *picture) {
+hs_status viz_run_dot(const char *dot, size_t n, const char *format, double deadline_s,
+                      hs_buf *picture) {
   int in = memfd_create("dot-in", MFD_CLOEXEC), out = memfd_create("dot-out", MFD_CLOEXEC),
       err = memfd_create("dot-err", MFD_CLOEXEC), report[2] = {-1, -1};
   hs_status s =
@@ -191,7 +192,8 @@ hs_status viz_render(const char *dot, size_t n, const char *path, double deadlin
   if (strcmp(format, "dot") == 0) return hs_write_file(path, dot, n, false);
   hs_buf picture = {0};
   bool html = strcmp(format, "html") == 0;
-  hs_status s = run_dot(dot, n, html ? "svg" : format, deadline_s > 0 ? deadline_s : 30, &picture);
+  hs_status s =
+      viz_run_dot(dot, n, html ? "svg" : format, deadline_s > 0 ? deadline_s : 30, &picture);
   if (hs_ok(s) && html) wrap_html(&picture);
   if (hs_ok(s)) s = hs_write_file(path, picture.p, picture.n, false);
   hs_buf_free(&picture);

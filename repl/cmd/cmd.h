@@ -61,6 +61,12 @@ void cmd_put_place(const hlo_instr *, hs_buf *);
 // or is a bundle). *verdict says what it shows; the caller's to free, also after an error.
 hs_status cmd_write_report(repl_cmd *, const char *want, char **verdict);
 
+// ---- explore.c ----------------------------------------------------------------------------------
+// The explorer's page of the module and its history, opened at `focus` (NULL: at the entry).
+hs_status cmd_write_explorer(repl_cmd *, const hlo_instr *focus, const char *path);
+// The current version as JSON for Model Explorer.
+hs_status cmd_write_model_explorer(repl_cmd *, const char *path);
+
 // ---- xla_disable.c ------------------------------------------------------------------------------
 // `xla disable`, `xla enable`, `xla disabled`.
 hs_status cmd_xla_passes(repl_cmd *, const char *verb);

@@ -65,13 +65,18 @@ static hs_status draw(repl_cmd *c) {
 hs_status cmd_show(repl_cmd *c) { return draw(c); }
 hs_status cmd_neighbourhood(repl_cmd *c) { return draw(c); }
 
+static bool ends_in(const char *s, const char *end) {
+  size_t n = strlen(s), k = strlen(end);
+  return n >= k && strcmp(s + n - k, end) == 0;
+}
+
 hs_status cmd_plot(repl_cmd *c) {
   viz_options o;
   // A lone argument that is a file name is the picture's, as in `plot graph.svg`.
   const char *file = repl_flag(c, "-o"),
              *last = c->args.npos ? c->args.pos[c->args.npos - 1] : NULL;
   const char *dot = last ? strrchr(last, '.') : NULL;
-  static const char *const kinds[] = {".svg", ".png", ".pdf", ".dot", ".html"};
+  static const char *const kinds[] = {".svg", ".png", ".pdf", ".dot", ".html", ".json"};
   bool is_file = false;
   for (size_t k = 0; dot && k < HS_COUNT(kinds); k++) is_file |= strcmp(dot, kinds[k]) == 0;
   if (!file && is_file && !repl_find_instr(c->m, last)) {
@@ -93,6 +98,15 @@ hs_status cmd_plot(repl_cmd *c) {
   char *name = repl_file_name(o.center ? o.center->name : c->m->name);
   char *made = file ? hs_strdup(file) : hs_format("%s.svg", name);
   hs_free(name);
+  bool page = ends_in(made, ".html");
+  if (page || ends_in(made, ".json")) {
+    hs_status wrote =
+        page ? cmd_write_explorer(c, o.center, made) : cmd_write_model_explorer(c, made);
+    if (hs_ok(wrote) && !c->doc) repl_say(c->out, "wrote %s\n", made);
+    repl_json_str(c->doc, "file", made);
+    hs_free(made);
+    return wrote;
+  }
   hs_buf dot_text = {0};
   char *note = NULL;
   hs_status s = viz_dot(c->m, &o, &dot_text, &note);

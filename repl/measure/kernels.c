@@ -28,9 +28,22 @@ static bool take_recorded(const repl_cmd *c, kernel_run *p) {
   return true;
 }
 
+// What the explorer shows of the version that was recorded.
+static void keep_times(repl_cmd *c, const kernel_run *p) {
+  repl_kernel_times_free(&c->mod->kernel_times);
+  c->mod->kernel_times_version = c->mod->at->number;
+  for (u32 k = 0; k < p->rec->nkernels; k++) {
+    double ms = prof_recorded_kernel(p->rec, k).median;
+    hs_vec_push(&c->mod->kernel_times, ((repl_kernel_time){hs_strdup(p->kernels[k].name), ms}));
+  }
+}
+
 hs_status kernels_record(repl_cmd *c, kernel_run *p) {
   double seconds = 1;
-  if (take_recorded(c, p)) return estimate(c, false, p);
+  if (take_recorded(c, p)) {
+    keep_times(c, p);
+    return estimate(c, false, p);
+  }
   bool alone = repl_flag(c, "--per-instruction") != NULL;
   *p = (kernel_run){.where = c->s->be->name};
   if (repl_flag(c, "--seconds"))
@@ -54,7 +67,8 @@ hs_status kernels_record(repl_cmd *c, kernel_run *p) {
       p->rec && p->rec->nkernels
           ? estimate(c, alone, p)
           : hs_fail(HS_E_UNSUPPORTED, "the backend %s does not measure single kernels", p->where);
-  if (!hs_ok(s)) kernels_free(p);
+  if (hs_ok(s)) keep_times(c, p);
+  else kernels_free(p);
   return s;
 }
 

@@ -70,6 +70,11 @@ void repl_values_free(repl_values *v) {
   hs_vec_free(v);
 }
 
+void repl_kernel_times_free(repl_kernel_times *t) {
+  for (size_t k = 0; k < t->n; k++) hs_free(t->v[k].name);
+  hs_vec_free(t);
+}
+
 void repl_keep_values(repl_module *mod, repl_values *take) {
   repl_values_free(&mod->values);
   mod->values = *take;
@@ -88,6 +93,7 @@ static void module_free(repl_module *mod) {
   repl_drop_exe(&mod->exe);
   repl_drop_exe(&mod->xla);
   repl_values_free(&mod->values);
+  repl_kernel_times_free(&mod->kernel_times);
   repl_drop_inputs(mod);
   for (size_t k = 0; k < mod->versions.n; k++) version_free(mod, mod->versions.v[k]);
   hs_vec_free(&mod->versions);

@@ -77,6 +77,14 @@ typedef struct repl_recorded {
 } repl_recorded;
 void repl_recorded_free(repl_recorded *);  // NULL is fine; frees the struct too
 
+// What a kernel took in the last recording (`profile` and others that record), all its executions
+// in one run.
+typedef struct repl_kernel_time {
+  char *name;
+  double ms;
+} repl_kernel_time;
+typedef HS_VEC(repl_kernel_time) repl_kernel_times;
+
 typedef struct repl_module {
   u32 number;  // 1, 2, ... as `modules` shows
   hlo_module *m;
@@ -89,7 +97,9 @@ typedef struct repl_module {
   char *inputs_from;  // NULL until asked for
   repl_values values;
   u32 values_version;  // of the last run, and the version it was of
-  repl_exe exe, xla;   // xla: of the xla commands, which may be for another device
+  repl_kernel_times kernel_times;
+  u32 kernel_times_version;  // that was recorded
+  repl_exe exe, xla;         // xla: of the xla commands, which may be for another device
   // for next, until, continue: NULL until asked for; how many there were
   pipeline_program *stepping;
   pipeline_cursor cursor;
@@ -227,6 +237,7 @@ hlo_module *repl_module_at(repl_module *, repl_version *);
 void repl_drop_exe(repl_exe *);
 void repl_drop_inputs(repl_module *);
 void repl_values_free(repl_values *);
+void repl_kernel_times_free(repl_kernel_times *);
 // Replaces the values of the last run by those of a run of the current version; takes *take and
 // empties it.
 void repl_keep_values(repl_module *, repl_values *take);
