@@ -110,13 +110,40 @@ static void fill_lists(viz_explorer *x, const hlo_instr *i, viz_record *r) {
   hs_vec_free(&v);
 }
 
-static void fill_texts(viz_explorer *x, const hlo_instr *i, viz_record *r) {
+// "x = f32[8] add(a, b)": what most instructions' texts begin with.
+static void put_plain(hs_buf *b, const hlo_instr *i) {
+  hs_buf_printf(b, "%s = ", i->name);
+  hlo_shape_print(b, i->shape, true);
+  hs_buf_printf(b, " %s(", hlo_op_text(i->opcode));
+  for (u32 k = 0; k < i->noperands; k++) {
+    if (k) hs_buf_puts(b, ", ");
+    hs_buf_puts(b, hlo_operand(i, k)->name);
+  }
+  hs_buf_putc(b, ')');
+}
+
+// The text, without that beginning when it has it: the page makes it again, and the rest is often
+// the same.
+static u32 text_of(viz_explorer *x, const hlo_instr *i) {
   hlo_print_options o = hlo_print_default();
-  o.print_metadata = false;
-  o.print_percent = false;
-  hs_buf b = {0};
+  o.print_metadata = o.print_percent = false;
+  o.index_interval = 0;
+  hs_buf b = {0}, plain = {0};
   hlo_print_instr(&b, i, &o);
-  r->text = viz_explorer_string(x, hs_buf_cstr(&b), b.n, MAX_TEXT);
+  put_plain(&plain, i);
+  size_t skip = b.n >= plain.n && memcmp(b.p, plain.p, plain.n) == 0 &&
+                        (b.n == plain.n || b.p[plain.n] == ',')
+                    ? plain.n
+                    : 0;
+  u32 text = viz_explorer_string(x, b.p + skip, b.n - skip, MAX_TEXT);
+  hs_buf_free(&plain);
+  hs_buf_free(&b);
+  return text;
+}
+
+static void fill_texts(viz_explorer *x, const hlo_instr *i, viz_record *r) {
+  hs_buf b = {0};
+  r->text = text_of(x, i);
   b.n = 0;
   hlo_shape_print(&b, i->shape, !hlo_shape_is_row_major(i->shape));
   r->shape = viz_explorer_string(x, hs_buf_cstr(&b), b.n, MAX_SHAPE);

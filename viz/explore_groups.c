@@ -4,8 +4,8 @@
 // (jit(relu) in every layer), and all of them in one box would be a knot; so the instructions of a
 // scope are one group only where they are connected, level by level: what is connected under
 // a/b is so under a. An instruction without an op_name (a copy, a bitcast) takes the scope that its
-// users have in common. A group of few instructions is dissolved, and one that is its parent's only
-// content is named with it.
+// users have in common. A group of few instructions is dissolved, and so is one that holds nearly
+// all of its parent, or of which one group within holds nearly all.
 //
 // Where still more than MAX_CHILDREN would be shown at once, they are cut into parts of a
 // topological order, where the fewest values cross.
@@ -165,7 +165,8 @@ static scope *find_scopes(grouper *g, const path *paths, u32 *leaf, u32 *count) 
     }
   }
   viz_intern_free(&trie);
-  for (u32 p = 0; p < g->n; p++) v.v[leaf[p]].total += g->drawn[p];
+  for (u32 p = 0; p < g->n; p++)
+    v.v[leaf[p]].total += g->drawn[p] && g->order[p]->opcode != HLO_PARAMETER;
   for (u32 k = (u32)v.n; k-- > 1;) v.v[v.v[k].parent].total += v.v[k].total;
   *count = (u32)v.n;
   scope *out = hs_arena_dup(&g->a, v.v, v.n * sizeof *v.v);
@@ -186,12 +187,14 @@ static void make_scopes(grouper *g) {
   u32 *leaf = HS_NEW_ARRAY(&g->a, u32, g->n + 1), n;
   find_paths(g, paths);
   scope *v = find_scopes(g, paths, leaf, &n);
-  u8 *single = HS_NEW_ARRAY(&g->a, u8, n);  // has a child with all that it has
-  for (u32 k = 1; k < n; k++) single[v[k].parent] |= v[k].total == v[v[k].parent].total;
+  u8 *single = HS_NEW_ARRAY(&g->a, u8, n);  // has a child with nearly all that it has
+  for (u32 k = 1; k < n; k++)
+    single[v[k].parent] |= v[k].total + LEAST_GROUP > v[v[k].parent].total;
   for (u32 k = 1; k < n; k++) {
     scope *s = &v[k], *around = &v[v[s->parent].kept];
     s->kept = v[s->parent].kept;
-    if (s->total < LEAST_GROUP || around->total <= FLAT || single[k] || s->total == around->total)
+    if (s->total < LEAST_GROUP || around->total <= FLAT || single[k] ||
+        s->total + LEAST_GROUP > around->total)
       continue;
     path whole = paths[s->first];
     size_t from = prefix(whole, around->depth), to = prefix(whole, s->depth);

@@ -62,13 +62,17 @@ static void put_lists(hs_buf *b, const viz_intern *t) {
 // ---- records, column by column ------------------------------------------------------------------
 static i64 to_of(u32 to) { return to == UINT32_MAX ? -1 : (i64)to; }
 
+// Differences from one to the next, which are small: the page sums them up again.
 #define COLUMN(b, vec, name, value)                 \
   do {                                              \
+    i64 last_ = 0;                                  \
     hs_buf_printf(b, ",\n\"%s\":[", name);          \
     for (size_t k_ = 0; k_ < (vec).n; k_++) {       \
       const __typeof__(*(vec).v) *r = &(vec).v[k_]; \
+      i64 now_ = (i64)(value);                      \
       if (k_) hs_buf_putc(b, ',');                  \
-      hs_buf_i64(b, (i64)(value));                  \
+      hs_buf_i64(b, now_ - last_);                  \
+      last_ = now_;                                 \
     }                                               \
     hs_buf_putc(b, ']');                            \
   } while (0)
@@ -118,6 +122,15 @@ static void put_comps(hs_buf *b, const viz_explorer *x) {
   hs_buf_putc(b, '}');
 }
 
+static void put_steps_between(hs_buf *b, const u32 *v, size_t n) {
+  hs_buf_putc(b, '[');
+  for (size_t k = 0; k < n; k++) {
+    if (k) hs_buf_putc(b, ',');
+    hs_buf_i64(b, (i64)v[k] - (k ? (i64)v[k - 1] : 0));
+  }
+  hs_buf_putc(b, ']');
+}
+
 static void put_steps(hs_buf *b, const viz_explorer *x) {
   hs_buf_putc(b, '[');
   for (size_t k = 0; k < x->steps.n; k++) {
@@ -135,7 +148,7 @@ static void put_steps(hs_buf *b, const viz_explorer *x) {
                  {"pairs", s->pairs.v, s->pairs.n}, {"groups", s->groups.v, s->groups.n}};
     for (size_t j = 0; j < HS_COUNT(lists); j++) {
       hs_buf_printf(b, ",\"%s\":", lists[j].name);
-      put_u32s(b, lists[j].v, lists[j].n);
+      put_steps_between(b, lists[j].v, lists[j].n);
     }
     hs_buf_putc(b, '}');
   }

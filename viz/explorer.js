@@ -324,6 +324,7 @@ class App {
       b.setVersion(a.version.at), b.place = a.place.slice(), b.open = new Set(a.open);
       if (a.version.at > 0) a.setVersion(a.version.at - 1);
       this.compareBoth();
+      this.pane = b;
     } else {
       if (a.version.at < b.version.at) a.setVersion(b.version.at); else a.compare(a.version.at > 0 ? a.version.at - 1 : null);
       this.pane = a;

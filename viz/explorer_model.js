@@ -2,6 +2,11 @@
 // the k-th entry of each, and stands for one id over the versions [from, to). Texts are numbers of
 // strings, lists of ids numbers of lists. A group is a list of numbers (explore_model.h says which).
 const D = JSON.parse(document.getElementById('data').textContent);
+// Columns of ids and of numbers of texts, and lists of a version, are differences.
+function summed(v) { for (let k = 1; k < v.length; k++) v[k] += v[k - 1]; }
+for (const name of ['id', 'comp', 'from', 'to', 'name', 'op', 'shape', 'text', 'opname', 'place', 'operands', 'called', 'preds', 'sources']) summed(D.instrs[name]);
+for (const name of ['id', 'from', 'to', 'name', 'root', 'reducer']) summed(D.comps[name]);
+for (const v of D.versions) for (const name of ['added', 'changed', 'moved', 'removed', 'pairs', 'groups']) summed(v[name]);
 const S = D.strings, L = D.lists, I = D.instrs, C = D.comps;
 const GROUP = 0x80000000, IS_PART = 2, IS_PARAMETERS = 3;
 const METRICS = ['estimated', 'measured', 'flops', 'bytes', 'peak'].filter(m => I[m]);
@@ -47,6 +52,13 @@ class Version {
   has(id) { return id >= 0 && id < this.record.length && this.record[id] >= 0; }
   text(id, column) { return S[I[column][this.record[id]]]; }
   name(id) { return this.text(id, 'name'); }
+  // As `print` has it, without metadata and plain layouts.
+  line(id) {
+    const t = this.text(id, 'text');
+    if (t && t[0] !== ',') return t;
+    const operands = this.list(id, 'operands').map(o => this.has(o) ? this.name(o) : '?');
+    return `${this.name(id)} = ${this.text(id, 'shape')} ${this.op(id)}(${operands.join(', ')})${t}`;
+  }
   op(id) { return D.ops[I.op[this.record[id]]][0]; }
   color(id) { return D.palette[D.ops[I.op[this.record[id]]][1]]; }
   list(id, column) { return L[I[column][this.record[id]]]; }

@@ -128,7 +128,7 @@ function linesOf(version, n) {
     const users = version.usersOf(n.id).length, operands = version.operands(n.id).length;
     third = (operands > 16 ? operands + ' operands ' : '') + (users > 16 ? users + ' users' : '');
   }
-  return [(inside.length ? '▸ ' : '') + version.name(n.id), op + ' ' + version.text(n.id, 'shape'), n.h >= 46 || n.hub ? third : ''];
+  return [(inside.length ? '▸ ' : '') + version.name(n.id), op + ' ' + version.text(n.id, 'shape').replace(/\/\*index=\d+\*\//g, ''), n.h >= 46 || n.hub ? third : ''];
 }
 function isParameterAside(version, id) {
   const home = (version.homes(), version.home[id]);
@@ -142,7 +142,7 @@ function rangeOf(version, g) {
 // "0.5" of a constant whose text is short, else its name.
 function shortValue(version, id) {
   if (version.op(id) === 'broadcast') id = version.operands(id)[0] ?? id;
-  const m = / constant\(([^()]{1,24})\)/.exec(version.text(id, 'text'));
+  const m = / constant\(([^()]{1,24})\)/.exec(version.line(id));
   return version.op(id) === 'constant' && m ? m[1] : version.name(id);
 }
 

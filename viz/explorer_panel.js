@@ -32,7 +32,7 @@ function instrLine(app, pane, id) {
 
 // "dimensions={1}, to_apply=add" behind the operands of an instruction's text.
 function attributesOf(version, id) {
-  const text = version.text(id, 'text'), begin = text.indexOf(' ' + version.op(id) + '(');
+  const text = version.line(id), begin = text.indexOf(' ' + version.op(id) + '(');
   if (begin < 0) return [];
   let depth = 0, quoted = false, at = begin + version.op(id).length + 1;
   const out = [];
@@ -89,11 +89,15 @@ function showInstr(app, pane, id, panel) {
   row('op_name', v.text(id, 'opname'));
   row('source', v.text(id, 'place'));
   if (how) row('changed', el('span', {}, el('span', {className: 'tag', style: 'background:' + CHANGE[how]}), how));
-  for (const [k, x] of attributesOf(v, id)) row(k, x);
-  for (const c of v.list(id, 'called'))
-    row('calls', el('a', {on: () => app.goTo(pane, [...pane.place, {via: id, comp: c}])}, v.compName(c) + (v.reducer(c) ? ' (' + v.reducer(c) + ')' : '')));
+  const called = new Set(v.list(id, 'called')), enter = c => el('a', {on: () => app.goTo(pane, [...pane.place, {via: id, comp: c}])}, v.compName(c) + (v.reducer(c) ? ' (' + v.reducer(c) + ')' : ''));
+  for (const [k, x] of attributesOf(v, id)) {
+    const c = [...called].find(c => v.compName(c) === x);
+    row(k, c === undefined ? x : enter(c));
+    called.delete(c);
+  }
+  for (const c of called) row('calls', enter(c));
   const operands = v.list(id, 'operands').filter(o => v.has(o)), users = v.usersOf(id), preds = v.list(id, 'preds').filter(o => v.has(o));
-  panel.append(el('h2', {}, v.name(id)), el('pre', {}, v.text(id, 'text')), table, ...figuresOf(v, m => v.value(id, m)));
+  panel.append(el('h2', {}, v.name(id)), el('pre', {}, v.line(id)), table, ...figuresOf(v, m => v.value(id, m)));
   if (operands.length) panel.append(heading('operands'), listOf(operands.map(o => () => instrLine(app, pane, o)), 40, 'operands'));
   if (users.length) panel.append(heading('users'), listOf(users.map(o => () => instrLine(app, pane, o)), 40, 'users'));
   if (preds.length) panel.append(heading('after'), listOf(preds.map(o => () => instrLine(app, pane, o)), 40, 'instructions'));

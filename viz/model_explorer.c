@@ -93,7 +93,10 @@ hs_status viz_model_explorer(const hlo_module *m, hs_buf *out) {
   text(out, m->name);
   hs_buf_puts(out, ",\"graphs\":[\n");
   u32 n = 0;
-  if (m->entry) HS_TRY(put_graph(out, m->entry)), n++;
+  if (m->entry) {
+    HS_TRY(put_graph(out, m->entry));
+    n++;
+  }
   hlo_for_each_comp(c, m) {
     if (c == m->entry || viz_reducer_text(c)) continue;
     if (n++) hs_buf_puts(out, ",\n");

@@ -33,6 +33,8 @@ static const char *const lines[] = {
     "show",
     "find where bytes > 0 order by flops",
     "plot -o=/dev/null.dot",
+    "plot -o=graph.json",
+    "explore -o=page.html",
     "save /dev/null",
     "support",
     "estimate",

@@ -174,6 +174,7 @@ static void file(const char *path) {
       "find where flops > 1 order by bytes desc",
       "plot -o=/dev/null",
       "plot -o=/dev/null.svg",
+      "explore -o=/dev/null",
       "save /dev/null",
       "save /dev/null.pb",
       "estimate",
