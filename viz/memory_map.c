@@ -1,40 +1,16 @@
 // memory_map.c — the picture of a memory plan as SVG, written directly: its places are known, so
 // no layout program is needed. See memory_map.h.
-//
-// Invariant: whatever a label holds, the document is well-formed: five characters are written as
-// entities, and control characters and bytes that are not UTF-8 as '?'.
 #include "viz/memory_map.h"
+
+#include "viz/svg.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 enum { WIDE = 1000, MAP = 420, LIVE = 120, LEFT = 90, TOP = 30, GAP = 30 };
 
-// Length of the UTF-8 sequence at p, 0 when it is none that XML allows.
-static size_t utf8_length(const u8 *p) {
-  if (p[0] < 0x80) return p[0] >= 0x20 && p[0] != 0x7f ? 1 : 0;
-  size_t n = p[0] >= 0xf0 ? 4 : p[0] >= 0xe0 ? 3 : 2;
-  if (p[0] < 0xc2 || p[0] > 0xf4) return 0;
-  for (size_t k = 1; k < n; k++)
-    if ((p[k] & 0xc0) != 0x80) return 0;
-  if ((p[0] == 0xe0 && p[1] < 0xa0) || (p[0] == 0xed && p[1] > 0x9f)) return 0;
-  if ((p[0] == 0xf0 && p[1] < 0x90) || (p[0] == 0xf4 && p[1] > 0x8f)) return 0;
-  if (p[0] == 0xef && p[1] == 0xbf && p[2] >= 0xbe) return 0;  // U+FFFE, U+FFFF
-  return n;
-}
-
 static void put_text(const char *text, hs_buf *out) {
-  for (const u8 *p = (const u8 *)text; *p;) {
-    size_t n = utf8_length(p);
-    if (*p == '<') hs_buf_puts(out, "&lt;");
-    else if (*p == '>') hs_buf_puts(out, "&gt;");
-    else if (*p == '&') hs_buf_puts(out, "&amp;");
-    else if (*p == '"') hs_buf_puts(out, "&quot;");
-    else if (*p == '\'') hs_buf_puts(out, "&apos;");
-    else if (n) hs_buf_put(out, (const char *)p, n);
-    else hs_buf_putc(out, '?');
-    p += n ? n : 1;
-  }
+  viz_svg_text(out, text, strlen(text), VIZ_MEMORY_LABEL);
 }
 
 static double area(const viz_memory_box *b) {

@@ -21,7 +21,8 @@ typedef struct viz_memory_map {
 } viz_memory_map;
 // At most this many boxes are drawn, the largest (bytes times steps) of them.
 #define VIZ_MEMORY_BOXES 5000u
-// Appends a whole SVG document. Labels may hold any bytes.
+// Appends a whole SVG document. Labels may hold any bytes, of which so many are drawn.
+#define VIZ_MEMORY_LABEL 4096u
 void viz_memory_svg(const viz_memory_map *, hs_buf *out);
 
 #endif

@@ -135,7 +135,11 @@ static bool lowers(const hlo_instr *i, hs_buf *why, u32 depth) {
   if (cpu_instr_is_alias(i) || is_copy_half(i) || cpu_rt_find(i)) return true;
   if (emits(i, why)) return true;
   const hlo_computation *c = inlined(i);
-  if (c ? !all_lower(c, why, depth) : cpu_called_of(i) == CPU_CALLED_NOT) return false;
+  hs_buf inner = {0};  // what stops the body, if it is known, is the reason
+  bool fine = c ? all_lower(c, why ? &inner : NULL, depth) : cpu_called_of(i) != CPU_CALLED_NOT;
+  if (!fine && inner.n) why->n = 0, hs_buf_put(why, inner.p, inner.n);
+  hs_buf_free(&inner);
+  if (!fine) return false;
   if (why) why->n = 0;
   return true;
 }

@@ -102,7 +102,6 @@ LLVMValueRef cg_convert(cg *, hlo_dtype from, hlo_dtype to, LLVMValueRef);
 // The value of a NEST_OP node for these operands; NULL when the operation is not known for its
 // type.
 LLVMValueRef cg_op(cg *, const nest_node *, LLVMValueRef *args);
-LLVMValueRef cg_round(cg *, hlo_dtype, LLVMValueRef);  // to the precision of f16, bf16 or below
 // NaN when either operand is NaN.
 LLVMValueRef cg_minmax(cg *, hlo_dtype, bool max, LLVMValueRef a, LLVMValueRef b);
 

@@ -55,7 +55,8 @@ static LLVMValueRef low_bits(cg *c, hlo_dtype t, LLVMValueRef x) {  // without s
              : LLVMBuildAnd(c->b, x, cg_int(LLVMTypeOf(x), (1 << hlo_dtype_bits(t)) - 1), "");
 }
 
-LLVMValueRef cg_round(cg *c, hlo_dtype t, LLVMValueRef x) {
+// To the precision of f16, bf16 or below.
+static LLVMValueRef rounded(cg *c, hlo_dtype t, LLVMValueRef x) {
   if (is_tiny(t)) return cg_from_mem(c, t, cg_to_mem(c, t, x));
   LLVMTypeRef it = cg_like(x, c->i32);
   if (t == HLO_BF16)
@@ -152,20 +153,20 @@ LLVMValueRef cg_convert(cg *c, hlo_dtype from, hlo_dtype to, LLVMValueRef x) {
     if (from == HLO_F64) {
       if (to == HLO_F32) return LLVMBuildFPTrunc(c->b, x, rt, "");
       // XLA rounds to 16 bits by way of f32, to 8 at once
-      return cg_round(
+      return rounded(
           c, to, is_tiny(to) ? trunc_odd(c, x) : LLVMBuildFPTrunc(c->b, x, cg_like(x, c->f32), ""));
     }
     if (to == HLO_F64) return LLVMBuildFPExt(c->b, x, rt, "");
     // f32, or a narrow format whose values are f32s already
-    return cg_round(c, to, x);
+    return rounded(c, to, x);
   }
   if (ff) return to_int(c, x, rt, hlo_dtype_is_signed(to));
   if (tf) {
     if (to == HLO_F64 || to == HLO_F32)
       return sgn ? LLVMBuildSIToFP(c->b, x, rt, "") : LLVMBuildUIToFP(c->b, x, rt, "");
     LLVMTypeRef dt = cg_like(x, c->f32);
-    return cg_round(c, to,
-                    sgn ? LLVMBuildSIToFP(c->b, x, dt, "") : LLVMBuildUIToFP(c->b, x, dt, ""));
+    return rounded(c, to,
+                   sgn ? LLVMBuildSIToFP(c->b, x, dt, "") : LLVMBuildUIToFP(c->b, x, dt, ""));
   }
   int wf = from == HLO_PRED ? 1 : hlo_dtype_bits(from), wt = hlo_dtype_bits(to);
   if (wf == wt) return x;
@@ -467,5 +468,5 @@ LLVMValueRef cg_op(cg *c, const nest_node *x, LLVMValueRef *a) {
   bool exact = false;
   LLVMValueRef v = float_op(c, x, a, &exact);
   if (!v || exact) return v;
-  return cg_round(c, x->dtype, v);
+  return rounded(c, x->dtype, v);
 }

@@ -105,22 +105,7 @@ static void add_in(jax_pythons *v, const char *prefix, const char *from) {
   hs_free(path);
 }
 
-// In the folder of this program or the one above it, and in build/ of the current folder.
-static void add_peers(jax_pythons *v) {
-  char exe[4096];
-  ssize_t n = readlink("/proc/self/exe", exe, sizeof exe - 1);
-  for (int up = 0; n > 0 && up < 3; up++) {
-    while (n > 0 && exe[n - 1] != '/') n--;
-    if (n <= 0) break;
-    char *prefix = hs_format("%.*speers", (int)n, exe);
-    add_in(v, prefix, "build/peers");
-    hs_free(prefix);
-    n--;
-  }
-  char *here = realpath("build/peers", NULL);
-  add_in(v, here, "build/peers");
-  free(here);
-}
+static void add_peers(void *v, const char *prefix) { add_in(v, prefix, "build/peers"); }
 
 void jax_find_all(jax_pythons *v) {
   *v = (jax_pythons){0};
@@ -134,7 +119,7 @@ void jax_find_all(jax_pythons *v) {
   }
   add_in(v, getenv("VIRTUAL_ENV"), "VIRTUAL_ENV");
   add_in(v, getenv("CONDA_PREFIX"), "CONDA_PREFIX");
-  add_peers(v);
+  pjrt_each_peers(add_peers, v);
   for (const char *p = getenv("PATH"); p && *p;) {
     size_t n = strcspn(p, ":");
     char *path = hs_format("%.*s/python3", (int)n, p);

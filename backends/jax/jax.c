@@ -65,13 +65,6 @@ static hs_status jax_probe(void) {
   return HS_GOOD;
 }
 
-// Only XLA knows: compile reports what it refuses.
-static bool jax_supports(const hlo_instr *i, hs_buf *why) {
-  (void)i;
-  (void)why;
-  return true;
-}
-
 static hs_status refuse(const backend_options *o) {
   const char *what = o->backend_only ? "code generation without XLA's passes"
                      : o->target     ? "compiling for a device that is not here"
@@ -100,7 +93,7 @@ const backend backend_jax = {
     .summary = "real XLA: the jaxlib of a Python, in its own process",
     .caps = BACKEND_XLA | BACKEND_PYTHON,
     .probe = jax_probe,
-    .supports = jax_supports,
+    .supports = pjrt_supports,
     .compile = jax_compile,
     .compiled = pjrt_compiled,
     .run = pjrt_run,

@@ -90,21 +90,23 @@ static void add_users(pjrt_plugins *v) {
   hs_free(prefix);
 }
 
-// The folder of this program and the one above it, each with a folder "peers" in it; and
-// build/peers of the current folder.
-static void add_peers(pjrt_plugins *v) {
+void pjrt_each_peers(void (*add_one)(void *arg, const char *prefix), void *arg) {
   char exe[4096];
   ssize_t n = readlink("/proc/self/exe", exe, sizeof exe - 1);
   for (int up = 0; n > 0 && up < 3; up++) {
     while (n > 0 && exe[n - 1] != '/') n--;
     if (n <= 0) break;
     char *prefix = hs_format("%.*speers", (int)n, exe);
-    add_prefix(v, prefix, "build/peers");
+    add_one(arg, prefix);
     hs_free(prefix);
     n--;
   }
-  add_prefix(v, "build/peers", "build/peers");
+  char *here = realpath("build/peers", NULL);
+  if (here) add_one(arg, here);
+  free(here);
 }
+
+static void add_peers(void *v, const char *prefix) { add_prefix(v, prefix, "build/peers"); }
 
 static void add_pythons(pjrt_plugins *v) {
   const char *p = getenv("PATH");
@@ -125,7 +127,7 @@ static void add_pythons(pjrt_plugins *v) {
 void pjrt_find_all(pjrt_plugins *v) {
   *v = (pjrt_plugins){0};
   add_environment(v);
-  add_peers(v);
+  pjrt_each_peers(add_peers, v);
   add_users(v);
   add_pythons(v);
 }

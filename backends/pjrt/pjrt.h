@@ -40,6 +40,10 @@ typedef struct pjrt_plugin {
 typedef HS_VEC(pjrt_plugin) pjrt_plugins;
 // All plug-ins of this machine, in order of preference, each file once.
 void pjrt_find_all(pjrt_plugins *out);
+// Calls with the prefix of each place where the packages of `make peers` may be: "peers" in the
+// folder of this program and in the two above it, and build/peers of the current folder. What is
+// not there is not left out; the text is the callee's for the call only.
+void pjrt_each_peers(void (*add)(void *arg, const char *prefix), void *arg);
 void pjrt_plugins_free(pjrt_plugins *);  // its entries, not the struct
 // By path, or by name or a part of it that only one has; NULL or "": the first whose name contains
 // "cpu", else the first. *path is malloc'ed. E_NOT_BUILT or E_INPUT when there is none.
@@ -234,6 +238,8 @@ const pjrt_result *pjrt_compiled_result(const backend_exe *);  // borrowed from 
 hs_status pjrt_compile_in(const hlo_module *, const backend_options *, const char *path,
                           const pjrt_child *, backend_exe **out);
 const backend_compiled *pjrt_compiled(const backend_exe *);
+// True: only XLA's compiler knows, and compile reports what it refuses.
+bool pjrt_supports(const hlo_instr *, hs_buf *why);
 hs_status pjrt_run(backend_exe *, u32 nargs, hlo_literal *const *args, const backend_run_options *,
                    backend_result *out);
 void pjrt_release(backend_exe *);

@@ -16,11 +16,14 @@
 typedef struct costing {
   bool xla;        // XLA's reading
   hlo_cost *comp;  // per computation id
-  u8 *state;       // 0 not known yet, 1 being computed, 2 known
+  u8 *state;       // by computation id
   u32 ncomps, unknown;
   hs_arena *arena;
   double *nested;  // by instruction id: see nested_read; NULL until it is needed
 } costing;
+
+// A computation's cost is not known, its callees are being looked at, it is being computed, known.
+enum { UNKNOWN, OPENED, BEGUN, KNOWN };
 
 static hlo_cost cost_of(costing *, const hlo_instr *);
 
@@ -41,9 +44,9 @@ static hlo_cost plus_f32(hlo_cost a, hlo_cost b) {
 }
 
 static hlo_cost comp_cost(costing *k, const hlo_computation *c) {
-  if (!c || c->id >= k->ncomps || k->state[c->id] == 1) return (hlo_cost){0};
-  if (k->state[c->id] == 2) return k->comp[c->id];
-  k->state[c->id] = 1;
+  if (!c || c->id >= k->ncomps || k->state[c->id] == BEGUN) return (hlo_cost){0};
+  if (k->state[c->id] == KNOWN) return k->comp[c->id];
+  k->state[c->id] = BEGUN;
   hlo_cost sum = {0};
   hs_arena a = {0};
   hlo_instr **order = k->xla ? hlo_post_order(c, &a) : NULL;
@@ -52,7 +55,7 @@ static hlo_cost comp_cost(costing *k, const hlo_computation *c) {
   else
     hlo_for_each_instr(i, c) sum = plus(sum, cost_of(k, i), 1);
   hs_arena_free(&a);
-  k->state[c->id] = 2;
+  k->state[c->id] = KNOWN;
   return k->comp[c->id] = sum;
 }
 
@@ -472,11 +475,49 @@ static costing costing_of(const hlo_module *m, bool xla, hs_arena *a) {
   return k;
 }
 
+static const hlo_computation *unknown_callee(const costing *k, const hlo_instr *i) {
+  for (u32 n = 0; n < hlo_ncalled(i); n++)
+    if (k->state[hlo_called(i, n)->id] == UNKNOWN) return hlo_called(i, n);
+  return NULL;
+}
+
+// Costs what an instruction calls, callees first: comp_cost would recurse as deep as they nest.
+static void cost_callees(costing *k, const hlo_instr *i) {
+  typedef struct opened {
+    const hlo_computation *c;
+    const hlo_instr *at;  // what comes before calls nothing unknown
+  } opened;
+  HS_VEC(opened) stack = {0};
+  for (const hlo_computation *c; (c = unknown_callee(k, i));) {
+    hs_vec_push(&stack, ((opened){c, c->first}));
+    k->state[c->id] = OPENED;
+    while (stack.n) {
+      opened *top = &stack.v[stack.n - 1];
+      const hlo_computation *next = NULL;
+      while (top->at && !(next = unknown_callee(k, top->at))) top->at = top->at->next;
+      if (next) {
+        k->state[next->id] = OPENED;
+        hs_vec_push(&stack, ((opened){next, next->first}));
+        continue;
+      }
+      (void)comp_cost(k, top->c);
+      stack.n--;
+    }
+  }
+  hs_vec_free(&stack);
+}
+
 hlo_cost hlo_cost_instr(const hlo_instr *i) {
   hs_arena a = {0};
-  costing k = {0};
-  if (hlo_op_has(i->opcode, HLO_F_CALLS)) k = costing_of(i->parent->module, false, &a);
+  // Tables that are only touched where the instruction leads: most modules are larger than that.
+  u32 n = hlo_op_has(i->opcode, HLO_F_CALLS) ? i->parent->module->next_comp_id : 0;
+  costing k = {.ncomps = n, .arena = &a};
+  k.comp = n ? hs_calloc(n, sizeof *k.comp) : NULL;
+  k.state = n ? hs_calloc(n, sizeof *k.state) : NULL;
+  if (n) cost_callees(&k, i);
   hlo_cost c = cost_of(&k, i);
+  hs_free(k.comp);
+  hs_free(k.state);
   hs_arena_free(&a);
   return c;
 }

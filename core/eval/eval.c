@@ -365,13 +365,24 @@ static hs_status run_step(ev *e, const ev_step *s, hlo_literal **frame) {
   return HS_GOOD;
 }
 
+static void drop_args(u32 n, hlo_literal **args) {
+  for (u32 k = 0; k < n; k++) {
+    hlo_literal_unref(args[k]);
+    args[k] = NULL;
+  }
+}
+
 hs_status ev_call(ev *e, const hlo_computation *c, u32 n, hlo_literal **args, hlo_literal **out) {
   enum { SMALL = 24 };
   *out = NULL;
-  if (e->depth >= MAX_DEPTH)
+  if (e->depth >= MAX_DEPTH) {
+    drop_args(n, args);
     return hs_fail(HS_E_LIMIT, "computations are nested more than %d deep", MAX_DEPTH);
-  if (n != c->nparams)
+  }
+  if (n != c->nparams) {
+    drop_args(n, args);
     return hs_fail(HS_E_RUN, "%s takes %u arguments, not %u", c->name, c->nparams, n);
+  }
   ev_plan *p = ev_plan_of(e, c);
   hlo_literal *small[SMALL],
       **frame = p->nslots <= SMALL ? small : hs_alloc(p->nslots * sizeof *frame);
@@ -407,10 +418,7 @@ hs_status ev_call(ev *e, const hlo_computation *c, u32 n, hlo_literal **args, hl
   }
   for (u32 k = 0; k < p->nslots; k++) hlo_literal_unref(frame[k]);
   if (frame != small) hs_free(frame);
-  for (u32 k = 0; k < n; k++) {
-    hlo_literal_unref(args[k]);
-    args[k] = NULL;
-  }
+  drop_args(n, args);
   return st;
 }
 

@@ -227,9 +227,11 @@ static const hlo_shape *intern_shape(hlo_ctx *c, const hlo_shape *key) {
   s->serial = ++c->next_serial;
   s->elements = hlo_shape_is_array(s) ? 1 : 0;
   s->leaves = hlo_shape_is_tuple(s) ? 0 : 1;
+  s->ends = hlo_shape_is_tuple(s) && s->nelems ? 0 : 1;
   s->depth = 0;
   for (u32 k = 0; k < s->nelems && hlo_shape_is_tuple(s); k++) {
     s->leaves = hs_add_sat_i64(s->leaves, s->elems[k]->leaves);
+    s->ends = hs_add_sat_i64(s->ends, s->elems[k]->ends);
     s->depth = HS_MAX(s->depth, s->elems[k]->depth + 1);
   }
   for (u32 k = 0; k < s->rank; k++) {

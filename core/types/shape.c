@@ -72,9 +72,10 @@ hs_status hlo_shape_check_limits(hlo_dtype t, u32 rank, const i64 *dims) {
 }
 
 hs_status hlo_shape_check_tuple(const hlo_shape *s) {
-  if (s->leaves > HLO_MAX_LEAVES)
-    return hs_fail(HS_E_LIMIT, "a tuple of %s%lld leaves; the limit is %d",
-                   s->leaves == INT64_MAX ? "at least " : "", (long long)s->leaves, HLO_MAX_LEAVES);
+  if (s->ends > HLO_MAX_LEAVES)
+    return hs_fail(HS_E_LIMIT, "a tuple of %s%lld %s; the limit is %d",
+                   s->ends == INT64_MAX ? "at least " : "", (long long)s->ends,
+                   s->leaves == s->ends ? "leaves" : "leaves and empty tuples", HLO_MAX_LEAVES);
   if (s->depth > HLO_MAX_TUPLE_DEPTH)
     return hs_fail(HS_E_LIMIT, "tuples are nested %u deep; the limit is %d", s->depth,
                    HLO_MAX_TUPLE_DEPTH);

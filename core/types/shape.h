@@ -56,6 +56,7 @@ struct hlo_shape {
   // scalars, 0 for tuples
   i64 elements;
   i64 leaves;  // arrays, tokens, ... in it, itself when no tuple; saturates
+  i64 ends;    // leaves and empty tuples: what bounds a walk over all of it; saturates
   u32 depth;   // of nested tuples: 0 for a leaf
   u64 hash;
   u32 serial;  // 1,2,3... in order of interning: a dense id for side tables
@@ -116,8 +117,8 @@ const hlo_shape *hlo_shape_leaf(const hlo_shape *s, u32 k);
 // than HLO_MAX_RANK dimensions or 2^63 bytes, E_SHAPE for a negative size.
 hs_status hlo_shape_check_limits(hlo_dtype, u32 rank, const i64 *dims);
 // The same for a tuple: shapes share their elements, so a few lines of text can nest 2^40 leaves.
-// E_LIMIT for more than HLO_MAX_LEAVES leaves or HLO_MAX_TUPLE_DEPTH levels. What readers and shape
-// inference let pass may be traversed leaf by leaf and recursively.
+// E_LIMIT for more than HLO_MAX_LEAVES leaves and empty tuples, or HLO_MAX_TUPLE_DEPTH levels. What
+// readers and shape inference let pass may be traversed leaf by leaf and recursively.
 hs_status hlo_shape_check_tuple(const hlo_shape *);
 
 // Text: "f32[2,3]{1,0}"; with_layout=false omits layouts.

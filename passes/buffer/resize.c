@@ -22,7 +22,8 @@ static hs_status refused(const hlo_instr *i, const char *why) {
 
 // ---- nodes and the worklist ---------------------------------------------------------------------
 
-bool resize_touched(const resizer *r, const hlo_instr *i) {
+// A node of its own has changed.
+static bool touched(const resizer *r, const hlo_instr *i) {
   u32 leaves = hlo_shape_leaves(i->shape);
   for (u32 n = r->first[i->id][0]; n < r->first[i->id][leaves]; n++)
     if (changed(r, n)) return true;
@@ -159,8 +160,8 @@ const hlo_shape *resize_shape(resizer *r, const hlo_shape *s, const hlo_instr *i
 }
 
 static bool near_an_edit(const resizer *r, const hlo_instr *i) {
-  bool any = resize_touched(r, i);
-  for (u32 k = 0; k < i->noperands && !any; k++) any = resize_touched(r, hlo_operand(i, k));
+  bool any = touched(r, i);
+  for (u32 k = 0; k < i->noperands && !any; k++) any = touched(r, hlo_operand(i, k));
   return any;
 }
 
@@ -180,7 +181,7 @@ static hs_status has_rule(const hlo_instr *i) {
 }
 
 static hs_status edit_one(resizer *r, hlo_instr *i, resize_report *out) {
-  if (resize_touched(r, i)) {
+  if (touched(r, i)) {
     u32 leaf = 0;
     hlo_set_shape(i, resize_shape(r, i->shape, i, &leaf));
     HS_TRY(check_limits(i));

@@ -58,7 +58,6 @@ static inline i64 size_at(const resizer *r, u32 node) {
   return r->now.v[node] ? r->now.v[node] : r->old.v[node];
 }
 static inline bool changed(const resizer *r, u32 node) { return r->now.v[node] != 0; }
-bool resize_touched(const resizer *, const hlo_instr *);  // a node of its own has changed
 // The only ways to give a node a size. A second, other size for it is a conflict. resize_set: all
 // of it grows.
 void resize_set_part(resizer *, u32 node, i64 size, i64 low, i64 high);

@@ -222,20 +222,21 @@ static i64 next_channel(const hlo_module *m) {
   return last + 1;
 }
 
-// Inlines the calls of one computation and those among the clones. False: the rewrite limit is
-// reached.
-static bool inline_calls(inliner *t, hlo_computation *comp) {
+// Inlines the calls of one computation and those among the clones. *more is false when the rewrite
+// limit is reached. A chain of calls is inlined here as a whole, hence the poll.
+static hs_status inline_calls(inliner *t, hlo_computation *comp, bool *more) {
   bool any = false;
   for (hlo_instr *i = comp->first, *next; i; i = next) {
     next = i->next;
     if (i->opcode == HLO_CALL) {
+      HS_TRY(hs_poll());
       hlo_computation *body = hlo_attr_comp(i, HLO_ATTR_TO_APPLY);
       const char *why = refusal(t, i);
       if (why) {
         pass_note_declined(t->c, i, NULL, "%s", why);
         continue;
       }
-      if (!pass_may_rewrite(t->c)) return false;
+      if (!pass_may_rewrite(t->c)) return *more = false, HS_GOOD;
       hlo_instr *first = inline_one(t, i, body);
       if (first) next = first;
       any = true;
@@ -244,7 +245,7 @@ static bool inline_calls(inliner *t, hlo_computation *comp) {
     while (next && next->dead) next = next->next;
   }
   if (any && t->renumber) renumber_channels(t, comp);
-  return true;
+  return HS_GOOD;
 }
 
 static bool is_call(const hlo_instr *i) { return i->opcode == HLO_CALL; }
@@ -275,7 +276,9 @@ static hs_status run(pass_ctx *c) {
   for (u32 k = n; k-- > 0;) {
     hlo_computation *x = order[k];
     if (!needed[x->id] && x != m->entry && t.counts[1 + x->id]) continue;
-    if (!inline_calls(&t, x)) return HS_GOOD;
+    bool more = true;
+    HS_TRY(inline_calls(&t, x, &more));
+    if (!more) return HS_GOOD;
     hlo_for_each_instr(i, x) {
       if (!hlo_op_has(i->opcode, HLO_F_CALLS)) continue;
       hlo_computation **v;

@@ -275,7 +275,7 @@ static hs_status first_verdict(bisect_trial *t) {
 }
 
 hs_status cmd_bisect(repl_cmd *c) {
-  bisect_trial t = {.c = c, .tol = {.abs = c->s->set.abs_error, .rel = c->s->set.rel_error}};
+  bisect_trial t = {.c = c, .tol = hlo_near(c->s->set.abs_error, c->s->set.rel_error)};
   const char *name = repl_flag(c, "--backend"), *text;
   bool history;
   i64 tries = 0;

@@ -77,7 +77,7 @@ static hs_status value_on(repl_cmd *c, const backend *be, const repl_version *v,
                           hlo_literal **out) {
   hlo_module *m;
   HS_TRY(repl_runnable(c, v, true, &m));
-  hs_status s = repl_memory_check(c, m, backend_has(be, BACKEND_EVALUATOR), 0);
+  hs_status s = repl_memory_check(c, v ? m : c->m, backend_has(be, BACKEND_EVALUATOR), 0);
   if (hs_ok(s) && backend_has(be, BACKEND_EVALUATOR))
     s = watch_run(c, m, &(watch_options){.iteration = -1}, NULL, out);
   else if (hs_ok(s)) s = cut_run(c, be, m, c->mod->ninputs, c->mod->inputs, out);
@@ -306,7 +306,7 @@ static hs_status check_folder(repl_cmd *c, const check *k, const char *dir) {
 hs_status cmd_check(repl_cmd *c) {
   check k = {.be = c->s->be,
              .ref = backend_with(BACKEND_EVALUATOR),
-             .tol = {.abs = c->s->set.abs_error, .rel = c->s->set.rel_error},
+             .tol = hlo_near(c->s->set.abs_error, c->s->set.rel_error),
              .detail = repl_flag(c, "--detail"),
              .search = !repl_flag(c, "--no-search")};
   const char *ref = repl_flag(c, "--reference"), *dir = NULL;

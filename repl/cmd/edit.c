@@ -102,7 +102,7 @@ static hs_status operand_values(repl_cmd *c, const hlo_instr *i, repl_values *ke
   hs_buf names = {0};
   for (u32 k = 0; k < i->noperands; k++)
     hs_buf_printf(&names, "%s%s", k ? "," : "", hlo_operand(i, k)->name);
-  hs_status s = repl_memory_check(c, m, true, 0);
+  hs_status s = repl_memory_check(c, c->m, true, 0);
   hlo_literal *out = NULL;
   watch_options o = {.capture = names.n ? hs_buf_cstr(&names) : NULL, .iteration = -1};
   if (hs_ok(s)) s = watch_run(c, m, &o, kept, &out);

@@ -4,9 +4,6 @@
 
 #include "core/ir/ir.h"
 
-// Appends the text of a module whose entry has the operation on the type; false when there is no
-// sample of the operation.
-bool support_sample(hlo_opcode, hlo_dtype, hs_buf *out);
 // The module, verified; the caller's. An error when HLO has no such instruction.
 hs_status support_module(hlo_ctx *, hlo_opcode, hlo_dtype, hlo_module **out);
 

@@ -26,7 +26,9 @@ static void put_typed(hs_buf *b, const char *text, hlo_dtype t) {
   }
 }
 
-bool support_sample(hlo_opcode op, hlo_dtype t, hs_buf *out) {
+// Appends the text of a module whose entry has the operation on the type; false when there is no
+// sample of the operation.
+static bool sample(hlo_opcode op, hlo_dtype t, hs_buf *out) {
   hs_buf_puts(out, "HloModule sample\n");
   for (size_t k = 0; k < HS_COUNT(samples); k++)
     if (samples[k].op == op) {
@@ -46,9 +48,8 @@ bool support_sample(hlo_opcode op, hlo_dtype t, hs_buf *out) {
 hs_status support_module(hlo_ctx *ctx, hlo_opcode op, hlo_dtype t, hlo_module **out) {
   hs_buf text = {0};
   *out = NULL;
-  hs_status s = support_sample(op, t, &text)
-                    ? hlo_parse(ctx, hs_buf_cstr(&text), text.n, NULL, out)
-                    : hs_fail(HS_E_INTERNAL, "no sample of %s", hlo_op_text(op));
+  hs_status s = sample(op, t, &text) ? hlo_parse(ctx, hs_buf_cstr(&text), text.n, NULL, out)
+                                     : hs_fail(HS_E_INTERNAL, "no sample of %s", hlo_op_text(op));
   hs_buf_free(&text);
   if (hs_ok(s)) s = hlo_verify(*out, NULL);
   if (!hs_ok(s)) {
@@ -136,13 +137,31 @@ static hs_status support_table(repl_cmd *c, hlo_opcode only) {
 }
 
 // ---- a module -----------------------------------------------------------------------------------
-static void support_of_module(repl_cmd *c, const backend *b, hlo_opcode only, repl_json *list) {
+// The computations whose instructions run one by one, by id: those that calls, loops and branches
+// lead to. What belongs to one instruction, a fusion's body or a reducer, is that one's affair.
+static bool *run_stepwise(const hlo_module *m, hs_arena *a) {
+  u32 n;
+  bool *runs = HS_NEW_ARRAY(a, bool, m->next_comp_id + 1);
+  hlo_computation **order = hlo_comp_callees_first(m, a, &n);
+  runs[m->entry->id] = true;
+  for (u32 k = n; k-- > 0;)
+    if (runs[order[k]->id])
+      hlo_for_each_instr(i, order[k])
+        if (hlo_op_has(i->opcode, HLO_F_CONTROL))
+          for (u32 j = 0; j < hlo_ncalled(i); j++) runs[hlo_called(i, j)->id] = true;
+  return runs;
+}
+
+static hs_status support_of_module(repl_cmd *c, const backend *b, hlo_opcode only, const bool *runs,
+                                   repl_json *list) {
   enum { MOST = 20 };
   u32 can = 0, cannot = 0;
   hs_buf lines = {0};
+  hs_status stopped = HS_GOOD;
   hlo_for_each_comp(comp, c->m)
     hlo_for_each_instr(i, comp) {
-      if (only && i->opcode != only) continue;
+      if (!runs[comp->id] || (only && i->opcode != only)) continue;
+      if (!hs_ok(stopped) || !hs_ok(stopped = hs_poll())) break;
       hs_buf why = {0};
       if (b->supports(i, &why)) {
         can++;
@@ -159,12 +178,13 @@ static void support_of_module(repl_cmd *c, const backend *b, hlo_opcode only, re
       }
       hs_buf_free(&why);
     }
-  if (!c->doc)
+  if (!c->doc && hs_ok(stopped))
     repl_say(c->out, "%-8s %u instructions supported, %u not\n%s", b->name, can, cannot,
              lines.n ? hs_buf_cstr(&lines) : "");
-  if (!c->doc && cannot > MOST && !repl_flag(c, "--all"))
+  if (!c->doc && hs_ok(stopped) && cannot > MOST && !repl_flag(c, "--all"))
     repl_say(c->out, "    ... %u more; support --all shows them\n", cannot - MOST);
   hs_buf_free(&lines);
+  return stopped;
 }
 
 hs_status cmd_support(repl_cmd *c) {
@@ -174,6 +194,8 @@ hs_status cmd_support(repl_cmd *c) {
   if (!c->m || repl_flag(c, "--table")) return support_table(c, only);
   HS_TRY(repl_needs_module(c, false));
   repl_json *list = repl_json_array(c->doc, "unsupported");
-  for (u32 k = 0; k < backend_count; k++) support_of_module(c, backend_table[k], only, list);
+  const bool *runs = run_stepwise(c->m, c->scratch);
+  for (u32 k = 0; k < backend_count; k++)
+    HS_TRY(support_of_module(c, backend_table[k], only, runs, list));
   return HS_GOOD;
 }

@@ -36,7 +36,7 @@ static bool utf8_terminal(void) {
 static hs_status make_value(repl_cmd *c, const hlo_instr *i, repl_values *into) {
   hlo_module *m;
   HS_TRY(repl_runnable(c, NULL, true, &m));
-  hs_status s = repl_memory_check(c, m, true, 0);
+  hs_status s = repl_memory_check(c, c->m, true, 0);
   hlo_literal *out = NULL;
   watch_options o = {.capture = i->name, .iteration = -1};
   if (hs_ok(s)) s = watch_run(c, m, &o, into, &out);

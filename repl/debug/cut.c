@@ -25,16 +25,17 @@ void cut_add_results(hlo_module *m, u32 n, hlo_instr *const *more) {
 void cut_drop_uncalled(hlo_module *m) {
   hs_arena a = {0};
   u32 n;
-  hlo_call_list calls = hlo_find_calls(m, &a);
-  u32 *callers = hlo_count_callers(m, &calls, &a);
+  bool *called = HS_NEW_ARRAY(&a, bool, m->next_comp_id + 1);
   hlo_computation **order = hlo_comp_callees_first(m, &a, &n);
+  called[m->entry->id] = true;
   for (u32 k = n; k-- > 0;) {
-    u32 id = order[k]->id;
-    if (callers[1 + id] || order[k] == m->entry) continue;
-    for (u32 t = calls.first[id]; t < calls.end[id]; t++)
-      for (u32 j = 0; j < calls.callees[t].n; j++)
-        if (calls.callees[t].v[j]) callers[1 + calls.callees[t].v[j]->id]--;
-    hlo_remove_computation(order[k]);
+    if (!called[order[k]->id]) {
+      hlo_remove_computation(order[k]);
+      continue;
+    }
+    hlo_for_each_instr(i, order[k])
+      for (u32 j = 0; j < hlo_ncalled(i); j++)
+        if (hlo_called(i, j)) called[hlo_called(i, j)->id] = true;
   }
   hs_arena_free(&a);
 }

@@ -35,7 +35,9 @@ static bool other_plan_may_work(hs_status s) {
   return c == HS_E_UNSUPPORTED || c == HS_E_NOT_BUILT || c == HS_E_NO_MEMORY || c == HS_E_LIMIT;
 }
 
-hs_status memory_plan(repl_cmd *c, prof_memory *out, const char **by) {
+// The plan of the current version, the caller's to free: by the backend when it makes plans and no
+// GPU is the target, else (or with --model) by the model. *by: its name, or "model".
+static hs_status current_plan(repl_cmd *c, prof_memory *out, const char **by) {
   *by = c->s->be->name;
   *out = (prof_memory){0};
   if (c->s->be->plan && !c->s->target_text && !repl_flag(c, "--model")) {
@@ -206,7 +208,7 @@ hs_status cmd_memory(repl_cmd *c) {
   prof_memory plan;
   const char *by;
   HS_TRY(which(c, &what));
-  hs_status s = memory_plan(c, &plan, &by);
+  hs_status s = current_plan(c, &plan, &by);
   if (!hs_ok(s) && s.err->code == HS_E_LIMIT && what == ALL) {
     // the sums say what there is to say of a module that nothing can hold
     repl_note(c->out, "no plan: %s", s.err->message);

@@ -6,9 +6,6 @@
 #include "profiler/memory.h"
 #include "repl/cmd/cmd.h"
 
-// The plan of the current version, the caller's to free: by the backend when it makes plans and no
-// GPU is the target, else (or with --model) by the model. *by: its name, or "model".
-hs_status memory_plan(repl_cmd *, prof_memory *out, const char **by);
 // The backend's plan of any module, which must have no elided constants.
 hs_status memory_plan_of(repl_cmd *, const hlo_module *, prof_memory *out);
 

@@ -47,10 +47,21 @@ hs_status repl_filled(repl_cmd *c, const repl_version *v, bool insist, hlo_modul
 }
 
 // ---- memory ------------------------------------------------------------------------------------
+// The estimate; of the current version it is made once.
+static hs_status memory_of(const repl_cmd *c, const hlo_module *m, bool evaluator,
+                           hlo_memory *out) {
+  repl_version *v = c->mod && m == c->mod->m ? c->mod->at : NULL;
+  if (!v) return hlo_memory_estimate(m, evaluator, out);
+  if (!v->memory_known[evaluator]) HS_TRY(hlo_memory_estimate(m, evaluator, &v->memory[evaluator]));
+  v->memory_known[evaluator] = true;
+  *out = v->memory[evaluator];
+  return HS_GOOD;
+}
+
 hs_status repl_memory_check(repl_cmd *c, const hlo_module *m, bool evaluator, i64 extra) {
   if (hlo_known_invalid(m)) return HS_GOOD;  // what computes will refuse it, and says why
   hlo_memory mem;
-  hs_status s = hlo_memory_estimate(m, evaluator, &mem);
+  hs_status s = memory_of(c, m, evaluator, &mem);
   if (!hs_ok(s)) {
     hs_status_drop(s);
     return HS_GOOD;

@@ -8,6 +8,7 @@
 #define REPL_SESSION_H
 
 #include "backends/backend.h"
+#include "core/analysis/cost.h"
 #include "passes/passes.h"
 #include "profiler/prof.h"
 
@@ -29,6 +30,9 @@ struct repl_version {
   pass_log log;      // passes that ran to make it
   pass_notes notes;  // why they did what they did
   repl_verdict verdict;
+  // what a run needs, by the evaluator's ways [1] or not [0], once somebody asked (exec.h)
+  hlo_memory memory[2];
+  bool memory_known[2];
 };
 
 // The value that an instruction had in the last run: of several executions the latest.

@@ -198,6 +198,7 @@ hs_status repl_set(repl_session *s, const char *name, const char *value) {
   HS_TRY(store(s, &settings[k], value));
   hlo_ctx_set_load_limit(s->ctx, (size_t)s->set.load_limit);
   backend_context_confine(s->backends, s->set.sandbox, s->set.memory_limit);
-  hs_memory_limit(s->set.memory_limit > 0 ? (size_t)s->set.memory_limit : hs_memory_machine());
+  if (settings[k].at == AT(memory_limit))
+    hs_memory_limit(s->set.memory_limit > 0 ? (size_t)s->set.memory_limit : hs_memory_machine());
   return HS_GOOD;
 }

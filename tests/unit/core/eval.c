@@ -444,12 +444,43 @@ static void inputs_follow_the_formula(void **state) {
   hlo_ctx_free(ctx);
 }
 
+// A call that is refused, for its depth here, lets go of its arguments like one that fails inside:
+// the loop at the bottom calls its condition with a reference of its own.
+static void refused_calls_drop_their_arguments(void **state) {
+  (void)state;
+  enum { DEEP = 511 };
+  hlo_ctx *ctx = hlo_ctx_new();
+  hs_buf b = {0};
+  hs_buf_puts(&b, "HloModule m\nt { x = f32[4] parameter(0) ROOT r = pred[] constant(false) }\n"
+                  "b { p = f32[4] parameter(0) ROOT r = f32[4] negate(p) }\n"
+                  "g0 { p = f32[4] parameter(0) ROOT r = f32[4] while(p), condition=t, body=b }\n");
+  for (u32 k = 1; k < DEEP; k++)
+    hs_buf_printf(&b, "g%u { p = f32[4] parameter(0) ROOT r = f32[4] call(p), to_apply=g%u }\n", k,
+                  k - 1);
+  hs_buf_printf(&b, "ENTRY e { p = f32[4] parameter(0) ROOT r = f32[4] call(p), to_apply=g%u }",
+                DEEP - 1);
+  hlo_module *m = NULL;
+  hlo_literal **v = NULL, *got = NULL;
+  u32 n = 0;
+  assert_true(hs_ok(hlo_parse(ctx, hs_buf_cstr(&b), b.n, NULL, &m)));
+  assert_true(hs_ok(hlo_inputs_formula(ctx, m, NULL, 0, &v, &n)));
+  hs_status st = hlo_eval_module(m, n, v, NULL, &got);
+  assert_int_equal(st.err ? st.err->code : HS_OK, HS_E_LIMIT);
+  assert_int_equal(v[0]->refs, 1);
+  hs_status_drop(st);
+  hlo_inputs_free(v, n);
+  hlo_module_free(m);
+  hlo_ctx_free(ctx);
+  hs_buf_free(&b);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(every_case),
       cmocka_unit_test(devices_meet),
       cmocka_unit_test(refusals_are_statuses),
       cmocka_unit_test(any_list_order),
+      cmocka_unit_test(refused_calls_drop_their_arguments),
       cmocka_unit_test(inputs_follow_the_formula),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
