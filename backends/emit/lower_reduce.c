@@ -140,6 +140,11 @@ static void build_group(lowering *l, const hlo_instr *i, const hlo_computation *
       if (in[k].im != NEST_NONE) g.next[a++] = v.im;
     }
     if (lower_failed(l)) return;
+    // a group of its own would stand inside of the step that makes one value of two
+    if (n->groups.n != gid) {
+      (void)lower_refuse(l, i, "with a reduction in its computation");
+      return;
+    }
     g.free_order = g.monoid == HLO_ADD || chooses(reducer);
     // complex numbers: only sums are sums of the parts
     if (g.monoid != HLO_ADD) g.monoid = HLO_OP_INVALID;

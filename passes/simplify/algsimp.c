@@ -528,6 +528,11 @@ static const alg_rule *next_rule(const alg *a, const hlo_instr *i, const alg_rul
   return !sunk && sinks(i) ? &sink : NULL;
 }
 
+static bool differ_in_precision(const hlo_shape *x, const hlo_shape *y) {
+  return hlo_shape_is_array(x) && hlo_shape_is_array(y) && hlo_shape_same_dims(x, y) &&
+         hlo_dtype_is_float(x->dtype) && hlo_dtype_is_float(y->dtype);
+}
+
 // Tries the rules of i's opcode; *changed when one fired.
 static hs_status simplify_one(alg *a, hlo_instr *i, work *w, bool requeue, bool *changed) {
   *changed = a->stop = false;
@@ -549,7 +554,11 @@ static hs_status simplify_one(alg *a, hlo_instr *i, work *w, bool requeue, bool 
     }
     bool fresh = now->id >= first;
     if (!hlo_shape_compatible(now->shape, i->shape)) {
-      if (!fresh) continue;  // mixed precision: the operand has another element type
+      // mixed precision: an operand has another element type, and the rule keeps it
+      if (!fresh || differ_in_precision(now->shape, i->shape)) {
+        if (hlo_changed_since(a->m, mark)) hlo_journal_rollback(a->m, mark);
+        continue;
+      }
       return hs_fail_subject(HS_E_INTERNAL, r->name, "algsimp: rule %s changed the shape of %%%s",
                              r->name, i->name);
     }
