@@ -95,6 +95,7 @@ static hs_status emit_lane_loop(cg *c, u32 var, LLVMValueRef start, LLVMValueRef
   i64 n = keep.hi + 1, step = (i64)(c->stage->unroll * c->stage->lanes), cuts[16];
   u32 ncuts = lane_cuts(c, var, n, cuts);
   hs_status s = HS_GOOD;
+  c->aligned = ncuts == 2 && (whole || aligned);
   if (ncuts == 2) {
     bool tail = n % step != 0 || (!whole && !aligned);
     return vector_loop(c, bit, start, end, whole ? n >= step : false, tail, n < step);
@@ -117,6 +118,7 @@ static hs_status emit_lane_loop(cg *c, u32 var, LLVMValueRef start, LLVMValueRef
 // One tile of two loops; i_left, j_left: what is left of them in a partial tile, or NULL.
 static hs_status one_tile(cg *c, u64 ibit, u64 jbit, LLVMValueRef i_left, LLVMValueRef j_left) {
   c->tile = jbit;
+  c->aligned = !i_left;
   c->lane = ibit | jbit;
   c->W = c->U = c->stage->lanes;
   c->lane_left = i_left;
@@ -137,21 +139,32 @@ static hs_status one_tile(cg *c, u64 ibit, u64 jbit, LLVMValueRef i_left, LLVMVa
   return s;
 }
 
-static hs_status tile_rows(cg *c, u32 i, u32 j, LLVMValueRef i0, LLVMValueRef i1, bool i_tail,
-                           LLVMValueRef j_left) {
+// The tiles of W lanes of the last loop, along the tile loop: loads go along their cache lines, so
+// that the machine sees W streams, and stores fill whole lines wherever they go.
+static hs_status tile_row(cg *c, u32 i, u32 j, LLVMValueRef j0, LLVMValueRef j1, bool j_tail,
+                          LLVMValueRef i_left) {
   i64 W = (i64)c->stage->lanes;
-  HS_TRY(cg_open_loop(c, i, i0, i1, W, true, 0, NULL));
-  HS_TRY(one_tile(c, 1ull << i, 1ull << j, NULL, j_left));
+  HS_TRY(cg_open_loop(c, j, j0, j1, W, true, 0, NULL));
+  HS_TRY(one_tile(c, 1ull << i, 1ull << j, i_left, NULL));
   LLVMValueRef at = cg_close_loop(c, NULL);
-  if (!i_tail) return HS_GOOD;
-  HS_TRY(cg_open_loop(c, i, at, LLVMBuildAdd(c->b, i1, cg_i64c(c, W - 1), ""), W, true, 0, NULL));
-  HS_TRY(one_tile(c, 1ull << i, 1ull << j, LLVMBuildSub(c->b, i1, c->loop_val[i], ""), j_left));
+  if (!j_tail) return HS_GOOD;
+  HS_TRY(cg_open_loop(c, j, at, LLVMBuildAdd(c->b, j1, cg_i64c(c, W - 1), ""), W, true, 0, NULL));
+  HS_TRY(one_tile(c, 1ull << i, 1ull << j, i_left, LLVMBuildSub(c->b, j1, c->loop_val[j], "")));
   (void)cg_close_loop(c, NULL);
   return HS_GOOD;
 }
 
-// Blocks of 64 x 64, so that the cache lines of both sides stay in L1 until every element of them
-// has been used.
+// Opens a loop over blocks of `size` from..to; gives the bounds of the block.
+static hs_status open_blocks(cg *c, LLVMValueRef from, LLVMValueRef to, i64 size, LLVMValueRef *b,
+                             LLVMValueRef *e) {
+  HS_TRY(cg_open_loop(c, NEST_NONE, from, LLVMBuildAdd(c->b, to, cg_i64c(c, size - 1), ""), size,
+                      false, 0, NULL));
+  *b = c->loops[c->open].phi;
+  *e = cg_clip(c, false, LLVMBuildAdd(c->b, *b, cg_i64c(c, size), ""), to);
+  return HS_GOOD;
+}
+
+// Blocks of 64 x 64, so that the pages of both sides stay known to the machine until they are done.
 static hs_status emit_tiles(cg *c, LLVMValueRef i0, LLVMValueRef i1, LLVMValueRef j0,
                             LLVMValueRef j1) {
   const nest_stage *st = c->stage;
@@ -159,20 +172,15 @@ static hs_status emit_tiles(cg *c, LLVMValueRef i0, LLVMValueRef i1, LLVMValueRe
       j = c->n->vars.v[vj].loop;
   i64 W = (i64)st->lanes;
   bool i_tail = cg_extent(c, vi) % W != 0, j_tail = cg_extent(c, vj) % W != 0;
-  HS_TRY(cg_open_loop(c, NEST_NONE, i0, LLVMBuildAdd(c->b, i1, cg_i64c(c, TILE_BLOCK - 1), ""),
-                      TILE_BLOCK, false, 0, NULL));
-  LLVMValueRef ib = c->loops[c->open].phi,
-               ie = cg_clip(c, false, LLVMBuildAdd(c->b, ib, cg_i64c(c, TILE_BLOCK), ""), i1);
-  HS_TRY(cg_open_loop(c, NEST_NONE, j0, LLVMBuildAdd(c->b, j1, cg_i64c(c, TILE_BLOCK - 1), ""),
-                      TILE_BLOCK, false, 0, NULL));
-  LLVMValueRef jb = c->loops[c->open].phi,
-               je = cg_clip(c, false, LLVMBuildAdd(c->b, jb, cg_i64c(c, TILE_BLOCK), ""), j1);
-  HS_TRY(cg_open_loop(c, j, jb, je, W, true, 0, NULL));
-  HS_TRY(tile_rows(c, i, j, ib, ie, i_tail, NULL));
+  LLVMValueRef ib, ie, jb, je;
+  HS_TRY(open_blocks(c, i0, i1, TILE_BLOCK, &ib, &ie));
+  HS_TRY(open_blocks(c, j0, j1, 4 * TILE_BLOCK, &jb, &je));
+  HS_TRY(cg_open_loop(c, i, ib, ie, W, true, 0, NULL));
+  HS_TRY(tile_row(c, i, j, jb, je, j_tail, NULL));
   LLVMValueRef at = cg_close_loop(c, NULL);
-  if (j_tail) {
-    HS_TRY(cg_open_loop(c, j, at, LLVMBuildAdd(c->b, je, cg_i64c(c, W - 1), ""), W, true, 0, NULL));
-    HS_TRY(tile_rows(c, i, j, ib, ie, i_tail, LLVMBuildSub(c->b, je, c->loop_val[j], "")));
+  if (i_tail) {
+    HS_TRY(cg_open_loop(c, i, at, LLVMBuildAdd(c->b, ie, cg_i64c(c, W - 1), ""), W, true, 0, NULL));
+    HS_TRY(tile_row(c, i, j, jb, je, j_tail, LLVMBuildSub(c->b, ie, c->loop_val[i], "")));
     (void)cg_close_loop(c, NULL);
   }
   (void)cg_close_loop(c, NULL);
@@ -267,10 +275,16 @@ static void begin_function(cg *c, const char *name) {
   }
 }
 
+static void end_function(cg *c) {
+  if (c->streamed) (void)cg_intrinsic(c, "llvm.x86.sse.sfence", 0, NULL, 0, NULL);
+  c->streamed = false;
+  LLVMBuildRetVoid(c->b);
+}
+
 static hs_status emit_stages(cg *c, size_t count, const nest_stage *stages) {
   if (count == 1) {
     HS_TRY(emit_stage(c, &stages[0], c->chunk));
-    LLVMBuildRetVoid(c->b);
+    end_function(c);
     return HS_GOOD;
   }
   i64 base = 0;
@@ -286,7 +300,7 @@ static hs_status emit_stages(cg *c, size_t count, const nest_stage *stages) {
     c->ins[0] = here;
     cg_at_level(c, 0);
     HS_TRY(emit_stage(c, &stages[s], LLVMBuildSub(c->b, c->chunk, cg_i64c(c, base), "")));
-    LLVMBuildRetVoid(c->b);
+    end_function(c);
     cg_forget(c, 0, 0);
     c->ins[0] = next;
     base += chunks;

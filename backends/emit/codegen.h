@@ -50,6 +50,8 @@ typedef struct cg {
   u64 lane;                          // bit mask of the lane loop; 0: scalar code
   u32 W, U;                          // lanes of a vector, vectors per iteration
   LLVMValueRef mask[CG_MAX_UNROLL];  // tail masks, or NULL
+  bool aligned;                      // the lane loop starts at a multiple of its lanes
+  bool streamed;                     // there are stores past the caches: a fence is due
   u64 tile;  // bit mask of the tile loop, also in `lane`: vector u holds the lanes at its step u
   LLVMValueRef lane_left, tile_left;  // what is left of the two loops in a partial tile, or NULL
   cg_memo *memo;                      // per node

@@ -170,6 +170,13 @@ static bool lane_affine(const cg *c, const nest_expr *e, u32 *var, i64 *coef) {
   return true;
 }
 
+// Stores past the caches are weakly ordered: a fence ends the function. Only x86 has them here.
+#if defined(__x86_64__)
+#define STREAMING true
+#else
+#define STREAMING false
+#endif
+
 // ---- memory -------------------------------------------------------------------------------------
 static LLVMValueRef all_ones(cg *c) { return LLVMConstAllOnes(LLVMVectorType(c->i1, c->W)); }
 
@@ -425,6 +432,32 @@ hs_status cg_emit_load(cg *c, const nest_node *x, u32 copies, bool vec, LLVMValu
   return HS_GOOD;
 }
 
+// Whether the vectors of a store are whole parts of cache lines and should go past the caches. Every
+// buffer starts at a cache line; so must every vector.
+static bool streams(const cg *c, const nest_store *s, bool unit) {
+  const nest_buf *b = &c->n->bufs.v[s->buf];
+  u64 size = hlo_dtype_storage(b->dtype), vector = size * c->W;
+  if (!STREAMING || !c->stage->stream || !unit || !c->aligned || b->arg < 0 || b->holds_rows ||
+      (vector != 16 && vector != 32 && vector != 64) || vector * c->U < 64)
+    return false;
+  if ((u64)s->e->c * size % vector) return false;
+  for (u32 i = 0; i < s->e->n; i++) {
+    const nest_var *v = &c->n->vars.v[s->e->t[i].var];
+    bool own = v->kind == NEST_LOOP && (c->lane & ~c->tile & 1ull << v->loop);
+    if (!own && (u64)s->e->t[i].coef * size % vector) return false;
+  }
+  return true;
+}
+
+static void streaming_store(cg *c, LLVMValueRef v, LLVMValueRef p, u32 bytes) {
+  LLVMValueRef st = LLVMBuildStore(c->b, v, p);
+  LLVMMetadataRef one = LLVMValueAsMetadata(LLVMConstInt(c->i32, 1, false));
+  LLVMSetMetadata(st, LLVMGetMDKindIDInContext(c->ctx, "nontemporal", 11),
+                  LLVMMetadataAsValue(c->ctx, LLVMMDNodeInContext2(c->ctx, &one, 1)));
+  LLVMSetAlignment(st, bytes);
+  c->streamed = true;
+}
+
 hs_status cg_emit_store(cg *c, const nest_store *s, u32 level) {
   const nest_buf *b = &c->n->bufs.v[s->buf];
   LLVMTypeRef mt = cg_mem(c, b->dtype);
@@ -445,11 +478,13 @@ hs_status cg_emit_store(cg *c, const nest_store *s, u32 level) {
                       : lane_affine(c, s->e, &var, &coef) && coef == 1;
   if (unit && c->tile) HS_TRY(tile_pointer(c, s->buf, s->e, 1, step, mt, &p));
   else if (unit) HS_TRY(lane_pointer(c, s->buf, s->e, var, 1, mt, &p));
+  bool stream = streams(c, s, unit);
   for (u32 u = 0; u < copies; u++) {
     LLVMValueRef w = cg_to_mem(c, b->dtype, cg_splat(c, v[value_vec ? u : 0], c->W));
     if (unit) {
       q = u && step ? cg_gep(c, mt, p, cg_i64c(c, (i64)u * step)) : p;
       if (c->mask[u]) masked_store(c, false, w, q, align, c->mask[u]);
+      else if (stream) streaming_store(c, w, q, align * c->W);
       else LLVMSetAlignment(LLVMBuildStore(c->b, w, q), align);
     } else {
       HS_TRY(vector_expr(c, s->e, u, fits32(c, s->e) ? c->i32 : c->i64, &q));

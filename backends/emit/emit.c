@@ -65,7 +65,8 @@ hs_status emit_add(emit_unit *u, const hlo_instr *i, const emit_kernel **out) {
     return s;
   }
   nest_simplify(b->n);
-  nest_schedule(b->n, u->options.vector_bytes);
+  nest_schedule(b->n, &(nest_machine){.vector_bytes = u->options.vector_bytes,
+                                      .cache_bytes = emit_cache_bytes()});
   nest_serialize(b->n, &b->key);
   b->hash = hs_hash_bytes(b->key.p, b->key.n, 0);
   emit_kernel *k = HS_NEW(&u->arena, emit_kernel);

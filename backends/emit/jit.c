@@ -24,6 +24,9 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
 
 #include "backends/worker.h"
 
@@ -41,6 +44,7 @@ struct emit_jit {
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static char *host_cpu, *host_features;
+static i64 host_cache;
 
 // What this thread compiles: "compiling dot.3", or "compiling one of dot.3, add.4, ..." where LLVM
 // has several at a time.
@@ -68,6 +72,23 @@ static void fatal_error(const char *reason) {
   (void)raise(SIGABRT);  // LLVM would exit, with all that is registered for that
 }
 
+// The largest cache that CPUID describes: leaf 4 of Intel's manual, 8000001Dh of AMD's. (sysconf
+// adds up the caches of a whole machine.)
+static i64 last_cache(void) {
+  i64 most = 0;
+#if defined(__x86_64__)
+  static const unsigned leaves[] = {4, 0x8000001D};
+  for (size_t l = 0; l < HS_COUNT(leaves); l++)
+    for (unsigned k = 0; k < 8; k++) {
+      unsigned a = 0, b = 0, c = 0, d = 0;
+      if (!__get_cpuid_count(leaves[l], k, &a, &b, &c, &d) || (a & 31) == 0) break;
+      most = HS_MAX(most, ((i64)(b >> 22) + 1) * ((b >> 12 & 1023) + 1) * ((b & 4095) + 1) *
+                              ((i64)c + 1));
+    }
+#endif
+  return most;
+}
+
 static void init_llvm(void) {
   LLVMInstallFatalErrorHandler(fatal_error);
   (void)LLVMInitializeNativeTarget();
@@ -75,6 +96,7 @@ static void init_llvm(void) {
   (void)LLVMInitializeNativeAsmParser();
   host_cpu = LLVMGetHostCPUName();
   host_features = LLVMGetHostCPUFeatures();
+  host_cache = last_cache();
   const char *args[] = {"hlosh", "-disable-lsr"};
   LLVMParseCommandLineOptions(2, args, NULL);
 }
@@ -85,6 +107,11 @@ u32 emit_vector_bytes(void) {
       strstr(host_features, "+avx512dq"))
     return 64;
   return strstr(host_features, "+avx2") ? 32 : 16;
+}
+
+i64 emit_cache_bytes(void) {
+  (void)pthread_once(&once, init_llvm);
+  return host_cache;
 }
 
 static hs_status llvm_failed(const char *what, LLVMErrorRef e) {

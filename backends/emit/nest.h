@@ -142,6 +142,8 @@ typedef struct nest_stage {
   // position of the loop that runs in tiles against the last one; NEST_NONE
   u32 tile;
   u32 lanes, unroll;
+  // operands and results are more than the caches hold: stores past them, where whole lines are
+  bool stream;
   // chunk grid: blocks of each loop, and iterations in a block
   i64 split[NEST_MAX_LOOPS], block[NEST_MAX_LOOPS];
   i64 chunks;
@@ -231,9 +233,14 @@ bool nest_supports(const hlo_instr *, hs_buf *why);
 
 // ---- loop transformations and the choice of a schedule (schedule.c) -----------------------------
 void nest_simplify(nest *);  // split loops under quotients, drop and merge loops
+// What schedules depend on beside shapes.
+typedef struct nest_machine {
+  u32 vector_bytes;  // width of the vectors; 0: scalar code
+  i64 cache_bytes;   // of the last cache that a core has a part in; 0: not known
+} nest_machine;
 // Chooses lanes, unrolling, tiles and the chunk grid of every stage, and splits long reductions.
-// vector_bytes: width of the vectors; 0: scalar code.
-void nest_schedule(nest *, u32 vector_bytes);
+// The cache decides where stores go, and nothing that results depend on.
+void nest_schedule(nest *, const nest_machine *);
 
 // ---- long reductions (split.c) ------------------------------------------------------------------
 // Splits the reduction of a stage into at most `splits` partial ones, each over a multiple of

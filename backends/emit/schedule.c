@@ -363,7 +363,22 @@ static u32 tile_loop(const nest *n, const nest_stage *st, const u8 *visited) {
   return NEST_NONE;
 }
 
-static void schedule_stage(nest *n, nest_stage *st, u32 vector_bytes, survey *s) {
+// Whether what the stage reads and writes is more than the last cache holds.
+static bool exceeds_caches(const nest *n, const nest_stage *st, const u8 *visited, i64 cache) {
+  u8 *seen = hs_calloc(n->bufs.n + 1, 1);
+  for (size_t i = 0; i < n->nodes.n; i++)
+    if (visited[i] && n->nodes.v[i].kind == NEST_LOAD) seen[n->nodes.v[i].buf] = 1;
+  for (size_t k = 0; k < st->stores.n; k++) seen[st->stores.v[k].buf] = 1;
+  double bytes = 0;
+  for (size_t k = 0; k < n->bufs.n; k++)
+    if (seen[k])
+      bytes += (double)n->bufs.v[k].elements * (double)hlo_dtype_storage(n->bufs.v[k].dtype);
+  hs_free(seen);
+  return cache > 0 && bytes > (double)cache;
+}
+
+static void schedule_stage(nest *n, nest_stage *st, const nest_machine *m, survey *s) {
+  u32 vector_bytes = m->vector_bytes;
   *s = (survey){.n = n, .visited = hs_calloc(n->nodes.n + 1, 1), .widest = 1};
   bool inner = st->nloops > (st->is_split ? 1u : 0u);
   if (inner) s->last_var = st->loops[st->nloops - 1], s->last = 1ull << n->vars.v[s->last_var].loop;
@@ -373,6 +388,7 @@ static void schedule_stage(nest *n, nest_stage *st, u32 vector_bytes, survey *s)
   }
   st->tile = NEST_NONE;
   if (vector_bytes && !s->groups && s->ops <= 16) st->tile = tile_loop(n, st, s->visited);
+  st->stream = exceeds_caches(n, st, s->visited, m->cache_bytes);
   hs_free(s->visited);
   i64 last = inner ? extent(n, s->last_var) : 1;
   st->vector = vector_bytes > 0 && inner && last >= 4 && !s->row;
@@ -407,23 +423,23 @@ static i64 splits_wanted(const nest *n, const nest_stage *st, const survey *s) {
   return (i64)HS_MIN(ns / (2 * CHUNK_NS), column ? 64.0 : 64.0 / (double)st->chunks);
 }
 
-void nest_schedule(nest *n, u32 vector_bytes) {
+void nest_schedule(nest *n, const nest_machine *m) {
   for (size_t i = 0; i < n->stages.n; i++) {
     survey s;
-    schedule_stage(n, &n->stages.v[i], vector_bytes, &s);
-    i64 splits = vector_bytes ? splits_wanted(n, &n->stages.v[i], &s) : 1;
+    schedule_stage(n, &n->stages.v[i], m, &s);
+    i64 splits = m->vector_bytes ? splits_wanted(n, &n->stages.v[i], &s) : 1;
     if (splits < 2 || !nest_split_reduction(n, (u32)i, splits, 1)) {
       nest_keep_rows(n, &n->stages.v[i]);
       continue;
     }
     nest_stage *st = &n->stages.v[i];
-    schedule_stage(n, st, vector_bytes, &s);
+    schedule_stage(n, st, m, &s);
     st->chunks = st->split[0] = extent(n, st->loops[0]);
     st->block[0] = 1;
     for (u32 k = 1; k < st->nloops; k++) st->split[k] = 1, st->block[k] = extent(n, st->loops[k]);
   }
   for (size_t i = 0; i < n->finish.n; i++) {
     survey s;
-    schedule_stage(n, &n->finish.v[i], vector_bytes, &s);
+    schedule_stage(n, &n->finish.v[i], m, &s);
   }
 }

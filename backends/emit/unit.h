@@ -44,6 +44,8 @@ typedef struct emit_jit emit_jit;
 hs_status emit_jit_new(const emit_options *, emit_jit **out);  // keeps a copy of the options
 void emit_jit_free(emit_jit *);  // with the code that it compiled; NULL is fine
 u32 emit_vector_bytes(void);     // of this machine's widest registers worth using
+i64 emit_cache_bytes(void);      // of this machine's last cache; 0: not known
+// Compiles what is to be done on `threads` threads and sets the entry points.
 // E_UNSUPPORTED or E_INTERNAL of the first that fails.
 hs_status emit_jit_compile(emit_jit *, const emit_work *, u32 threads);
 // Their text: LLVM IR, or assembly of this machine; the bodies as one module, each region as one.

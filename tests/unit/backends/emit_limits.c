@@ -131,7 +131,7 @@ static void failing_kernels_leak_nothing(void **state) {
   emit_options o = {.vector_bytes = emit_vector_bytes()};
   assert_true(hs_ok(nest_lower(&b.arena, m->entry->root, &b.n)));
   nest_simplify(b.n);
-  nest_schedule(b.n, o.vector_bytes);
+  nest_schedule(b.n, &(nest_machine){.vector_bytes = o.vector_bytes});
   for (size_t k = 0; k < b.n->nodes.n; k++)
     if (b.n->nodes.v[k].op == HLO_EXP) b.n->nodes.v[k].op = HLO_CHOLESKY;
   assert_true(hs_ok(emit_jit_new(&o, &jit)));
