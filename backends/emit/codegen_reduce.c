@@ -365,8 +365,9 @@ static hs_status start_values(cg *c, const reduction *r, LLVMValueRef *acc) {
   u32 level = c->level;
   for (u32 m = 0, base = 0; m < r->n; base += r->g[m++]->nacc)
     for (u32 k = 0; k < r->g[m]->nacc; k++) {
-      LLVMValueRef *p = NULL,
-                   id = r->row || r->g[m]->seg != NEST_NONE ? identity(c, r->g[m], k) : NULL;
+      LLVMValueRef *p = NULL, id = (r->row || r->g[m]->seg != NEST_NONE) && !r->g[m]->resumes
+                                       ? identity(c, r->g[m], k)
+                                       : NULL;
       bool vec = r->column && (c->n->nodes.v[r->g[m]->init[k]].deps & c->lane);
       if (!id) NODE(c, r->g[m]->init[k], &p);
       cg_at_level(c, level);

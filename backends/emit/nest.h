@@ -111,6 +111,7 @@ typedef struct nest_group {
   // NEST_NONE: not split
   u32 seg;
   i64 seg_size;
+  bool resumes;     // init is what the steps before have come to: never to be left out
   u32 merged_into;  // index of the group whose loops it shares; itself otherwise
   u64 mask;         // own loops
 } nest_group;
@@ -243,11 +244,12 @@ typedef struct nest_machine {
 void nest_schedule(nest *, const nest_machine *);
 
 // ---- long reductions (split.c) ------------------------------------------------------------------
-// Splits the reduction of a stage into at most `splits` partial ones, each over a multiple of
-// `grain` iterations: the stage stores the partial results to scratch, a new finishing stage
-// reduces them and does what followed. False, with the nest as it was, when the stage is not of
-// that form.
-bool nest_split_reduction(nest *, u32 stage, i64 splits, i64 grain);
+// Splits the reduction of a stage into at most `splits` partial ones: the stage stores the partial
+// results to scratch, a new finishing stage reduces them and does what followed. rows > 0: each
+// partial result is made in passes of that many rows at most (iterations of the first reduced
+// loop), and goes through memory between them. 0, with the nest as it was, when the stage is not of
+// that form; else the passes of each partial result: as many steps of the stage's first loop.
+i64 nest_split_reduction(nest *, u32 stage, i64 splits, i64 rows);
 
 // ---- row buffers (rows.c) -----------------------------------------------------------------------
 // Lets the reductions along rows of a scheduled stage, and the stage itself, share what they have

@@ -314,6 +314,7 @@ static void visit(survey *s, u32 id, double times) {
 // ---- the schedule -------------------------------------------------------------------------------
 #define CHUNK_NS 20000.0
 #define MAX_CHUNKS 128
+#define ROWS_AT_ONCE 8  // streams that the machine's prefetchers follow
 
 static i64 extent(const nest *n, u32 var) { return n->vars.v[var].hi + 1; }
 
@@ -427,15 +428,17 @@ void nest_schedule(nest *n, const nest_machine *m) {
   for (size_t i = 0; i < n->stages.n; i++) {
     survey s;
     schedule_stage(n, &n->stages.v[i], m, &s);
-    i64 splits = m->vector_bytes ? splits_wanted(n, &n->stages.v[i], &s) : 1;
-    if (splits < 2 || !nest_split_reduction(n, (u32)i, splits, 1)) {
+    i64 splits = m->vector_bytes ? splits_wanted(n, &n->stages.v[i], &s) : 1, passes = 0;
+    if (splits >= 2)
+      passes = nest_split_reduction(n, (u32)i, splits, n->stages.v[i].vector ? ROWS_AT_ONCE : 0);
+    if (!passes) {
       nest_keep_rows(n, &n->stages.v[i]);
       continue;
     }
     nest_stage *st = &n->stages.v[i];
     schedule_stage(n, st, m, &s);
-    st->chunks = st->split[0] = extent(n, st->loops[0]);
-    st->block[0] = 1;
+    st->block[0] = passes;
+    st->chunks = st->split[0] = (extent(n, st->loops[0]) + passes - 1) / passes;
     for (u32 k = 1; k < st->nloops; k++) st->split[k] = 1, st->block[k] = extent(n, st->loops[k]);
   }
   for (size_t i = 0; i < n->finish.n; i++) {

@@ -93,7 +93,7 @@ void nest_serialize(const nest *n, hs_buf *b) {
     put_u(b, g->seg != NEST_NONE);
     put_u(b, (u64)g->seg_size);
     put_u(b, g->monoid);
-    put_u(b, g->free_order);
+    put_u(b, g->free_order), put_u(b, g->resumes);
     put_u(b, g->merged_into);
   }
   put_u(b, n->bufs.n);

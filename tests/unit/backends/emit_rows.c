@@ -142,7 +142,7 @@ static void products_fuse_into_sums_where_allowed(void **state) {
     const emit_kernel *k = NULL;
     assert_true(hs_ok(emit_unit_new(&(emit_options){.contract = contract}, &u)));
     assert_true(hs_ok(emit_add(u, m->entry->root, &k)));
-    assert_true(hs_ok(emit_finish(u, 1, NULL)));
+    assert_true(hs_ok(emit_finish(u, true, 1, NULL)));
     for (i64 c = 0; c < k->chunks; c++) k->fn(bufs, c, NULL);
     for (int i = 0; i < 32; i++) assert_true(r[i] == (contract ? 0x1p-24f : 0));
     emit_unit_free(u);

@@ -78,7 +78,7 @@ static bool measure(hlo_opcode op, const char *name, hlo_dtype t, double promise
   if (two) binary_case(name, f ? "f32" : "f64", f ? "f32" : "f64", shape, "", promised);
   else unary_case(name, f ? "f32" : "f64", f ? "f32" : "f64", shape, "", promised);
   double ms, worst = 0, at[2] = {0}, is = 0;
-  assert_true(hs_ok(emit_finish(unit, 1, &ms)));
+  assert_true(hs_ok(emit_finish(unit, true, 1, &ms)));
   const emit_kernel *k = cases.v[first].k;
   void *x = aligned(NULL, bytes), *y = aligned(NULL, bytes), *r = aligned(NULL, bytes);
   u64 z = (u64)op * 2 + f;
