@@ -208,7 +208,9 @@ hs_status cmd_shrink(repl_cmd *c) {
   shrink_search s = {.t = {.c = c}, .seed = c->s->set.seed};
   HS_TRY(read_options(c, &s));
   s.t.results_only = s.t.kind == BISECT_MISMATCH;
-  s.valid = s.t.kind != BISECT_INVALID || s.pipeline;
+  // A script may be about a module that the verifier refuses.
+  bool any = s.t.kind == BISECT_INVALID || (s.t.kind == BISECT_SCRIPT && !repl_is_verified(c->mod));
+  s.valid = s.pipeline || !any;
   if (s.valid) HS_TRY(repl_gate_version(c, c->mod, c->mod->at));
   HS_TRY(repl_filled(c, NULL, true, &s.best.m));
   u32 before = hlo_instr_count(s.best.m);
