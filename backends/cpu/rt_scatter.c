@@ -1,40 +1,232 @@
-// rt_scatter.c — scatter and select-and-scatter.
+// rt_scatter.c — scatter.
 //
-// Scatter: updates are applied in index order, so that results do not depend on the number of
-// threads. Chunks own disjoint parts of the operand: the update window is divided into column
-// ranges, and each chunk applies every update to its own columns; batching dims are divided as
-// well. Windows that are out of bounds are skipped as a whole, as HLO says.
-//
-// Select-and-scatter: for each source element the window of the operand is searched for the element
-// that `select` keeps (first one wins among equals), and the source is combined into that position.
-// Windows may overlap, so a chunk is one index of the leading dims that the window does not span.
+// What arrives at an element is applied in index order. The places of a block of updates are
+// computed first, then one loop per type and operation applies them, rows of a window at a time.
+// Threads never share an element: where no two windows overlap in part, each thread has the
+// elements of its own blocks of the operand and passes over all indices (owner computes); the
+// results do not depend on how many there are. Many updates of a few places, as in a histogram or
+// in segment sums, are combined into private copies instead, one per fixed chunk of the updates,
+// which are then combined in order. Windows that are out of bounds are skipped as a whole, as HLO
+// says.
+#include <complex.h>
+
 #include "backends/cpu/scalar.h"
 
-enum { MAXN = 16 };
+enum {
+  MAXN = 16,
+  BLOCK = 256,      // updates whose places are computed together
+  SERIAL = 8192,    // elements that are not worth a thread
+  PRIVATE = 65536,  // elements of a private copy, at most
+};
+
+// n updates of `width` neighbours each, at these offsets in elements.
+typedef void apply_fn(void *operand, const void *updates, const i64 *to, const i64 *from, i64 n,
+                      i64 width);
+
+// The same for neighbouring updates of one element each, those from `limit` on going nowhere.
+typedef void elements_fn(void *operand, const void *updates, const u32 *to, i64 n, u32 limit);
+typedef struct operation {
+  apply_fn *apply;
+  elements_fn *elements;
+} operation;
 
 typedef struct scatter {
   u32 n;  // arrays
   hlo_dtype type[MAXN], it;
-  size_t bytes[MAXN];
-  cpu_combine comb;
+  size_t size[MAXN], bytes[MAXN];  // of an element, of the array
+  operation op;                    // NULL: one of these two
+  cpu_lanes lanes;
   cpu_scalar *fn;
+  u64 identity;  // where private copies are possible
+  i64 copies;    // how many; 0: none
+  i64 elements;  // of the operand
   u32 nmap;
   i64 map_stride[HLO_MAX_RANK], map_limit[HLO_MAX_RANK];
   i64 index_step;
   cpu_batch batch;  // in elements
   u32 nwin;
   i64 wdims[HLO_MAX_RANK], wop[HLO_MAX_RANK], wupd[HLO_MAX_RANK];
-  // runs of `run` elements, contiguous or strided alike on both sides
-  i64 updates, window, runs, run, cols;
-  // leading batch dims whose elements never share a destination
-  u32 own;
+  // a window: runs of `width` neighbours; window = runs * width
+  i64 updates, window, runs, width;
+  bool plain;     // no batching, places in 32 bits: `places` does for blocks
+  bool disjoint;  // windows are the same or have nothing in common
+  int shift;      // offsets of one owner's blocks: 1 << shift elements
+  // leading batch dims whose updates never share a destination
   i64 owners;
 } scatter;
 
-static i64 index_at(const void *p, hlo_dtype t, i64 at) {
-  if (t == HLO_S32) return ((const i32 *)p)[at];
-  if (t == HLO_S64) return ((const i64 *)p)[at];
-  return hlo_elem_to_i64(t, (const char *)p + (size_t)at * hlo_dtype_storage(t));
+// ---- operations ---------------------------------------------------------------------------------
+
+typedef struct pair {
+  u64 v[2];
+} pair;
+
+static inline float from_bf16(u16 v) {
+  u32 b = (u32)v << 16;
+  float f;
+  memcpy(&f, &b, 4);
+  return f;
+}
+static inline u16 to_bf16(float f) {
+  u32 b;
+  memcpy(&b, &f, 4);
+  return (u16)((b & 0x7fffffff) > 0x7f800000 ? b >> 16 | 0x40 : (b + 0x7fff + (b >> 16 & 1)) >> 16);
+}
+
+#define PLUS(a, b) ((a) + (b))
+#define TIMES(a, b) ((a) * (b))
+#define LARGER(a, b) ((a) != (a) || (a) > (b) ? (a) : (b))
+#define SMALLER(a, b) ((a) != (a) || (a) < (b) ? (a) : (b))
+#define BOTH(a, b) ((a) & (b))
+#define EITHER(a, b) ((a) | (b))
+#define DIFFER(a, b) ((a) ^ (b))
+#define SECOND(a, b) (b)
+// in f32, rounded at each step
+#define PLUS_BF16(a, b) to_bf16(from_bf16(a) + from_bf16(b))
+#define TIMES_BF16(a, b) to_bf16(from_bf16(a) * from_bf16(b))
+#define LARGER_BF16(a, b) to_bf16(LARGER(from_bf16(a), from_bf16(b)))
+#define SMALLER_BF16(a, b) to_bf16(SMALLER(from_bf16(a), from_bf16(b)))
+#define PLUS_F16(a, b) hlo_f32_to_f16(hlo_f16_to_f32(a) + hlo_f16_to_f32(b))
+#define LARGER_F16(a, b) hlo_f32_to_f16(LARGER(hlo_f16_to_f32(a), hlo_f16_to_f32(b)))
+#define SMALLER_F16(a, b) hlo_f32_to_f16(SMALLER(hlo_f16_to_f32(a), hlo_f16_to_f32(b)))
+
+#define VECTORS __attribute__((target_clones("default", "avx2", "avx512f")))
+#define SCALARS
+#define F32_INF 0x7f800000
+#define F64_INF ((u64)0x7ff << 52)
+
+// NAME(copies by instruction set, element, expression), type, others of the same bits, operation,
+// and whether there is an identity, with its bits
+#define APPLIED(X)                                                                 \
+  X(f32_add, VECTORS, float, PLUS, F32, F32, ADD, true, 0)                         \
+  X(f32_mul, VECTORS, float, TIMES, F32, F32, MUL, true, 0x3f800000)               \
+  X(f32_max, VECTORS, float, LARGER, F32, F32, MAX, true, F32_INF | 0x80000000)    \
+  X(f32_min, VECTORS, float, SMALLER, F32, F32, MIN, true, F32_INF)                \
+  X(f64_add, VECTORS, double, PLUS, F64, F64, ADD, true, 0)                        \
+  X(f64_mul, VECTORS, double, TIMES, F64, F64, MUL, true, (u64)0x3ff << 52)        \
+  X(f64_max, VECTORS, double, LARGER, F64, F64, MAX, true, F64_INF | (u64)1 << 63) \
+  X(f64_min, VECTORS, double, SMALLER, F64, F64, MIN, true, F64_INF)               \
+  X(bf16_add, VECTORS, u16, PLUS_BF16, BF16, BF16, ADD, false, 0)                  \
+  X(bf16_mul, VECTORS, u16, TIMES_BF16, BF16, BF16, MUL, false, 0)                 \
+  X(bf16_max, VECTORS, u16, LARGER_BF16, BF16, BF16, MAX, true, 0xff80)            \
+  X(bf16_min, VECTORS, u16, SMALLER_BF16, BF16, BF16, MIN, true, 0x7f80)           \
+  X(f16_add, SCALARS, u16, PLUS_F16, F16, F16, ADD, false, 0)                      \
+  X(f16_max, SCALARS, u16, LARGER_F16, F16, F16, MAX, true, 0xfc00)                \
+  X(f16_min, SCALARS, u16, SMALLER_F16, F16, F16, MIN, true, 0x7c00)               \
+  X(c64_add, SCALARS, float complex, PLUS, C64, C64, ADD, true, 0)                 \
+  X(c128_add, SCALARS, double complex, PLUS, C128, C128, ADD, false, 0)            \
+  X(u8_add, SCALARS, u8, PLUS, U8, S8, ADD, true, 0)                               \
+  X(u8_and, SCALARS, u8, BOTH, U8, S8, AND, true, UINT8_MAX)                       \
+  X(u8_or, SCALARS, u8, EITHER, U8, S8, OR, true, 0)                               \
+  X(pred_and, SCALARS, u8, BOTH, PRED, PRED, AND, true, 1)                         \
+  X(pred_or, SCALARS, u8, EITHER, PRED, PRED, OR, true, 0)                         \
+  X(u16_add, SCALARS, u16, PLUS, U16, S16, ADD, true, 0)                           \
+  X(u32_add, VECTORS, u32, PLUS, U32, S32, ADD, true, 0)                           \
+  X(u32_mul, VECTORS, u32, TIMES, U32, S32, MUL, true, 1)                          \
+  X(u32_max, VECTORS, u32, LARGER, U32, U32, MAX, true, 0)                         \
+  X(u32_min, VECTORS, u32, SMALLER, U32, U32, MIN, true, UINT32_MAX)               \
+  X(s32_max, VECTORS, i32, LARGER, S32, S32, MAX, true, 0x80000000)                \
+  X(s32_min, VECTORS, i32, SMALLER, S32, S32, MIN, true, INT32_MAX)                \
+  X(u32_and, SCALARS, u32, BOTH, U32, S32, AND, true, UINT32_MAX)                  \
+  X(u32_or, SCALARS, u32, EITHER, U32, S32, OR, true, 0)                           \
+  X(u32_xor, SCALARS, u32, DIFFER, U32, S32, XOR, true, 0)                         \
+  X(u64_add, SCALARS, u64, PLUS, U64, S64, ADD, true, 0)                           \
+  X(u64_mul, SCALARS, u64, TIMES, U64, S64, MUL, true, 1)                          \
+  X(u64_max, SCALARS, u64, LARGER, U64, U64, MAX, true, 0)                         \
+  X(u64_min, SCALARS, u64, SMALLER, U64, U64, MIN, true, UINT64_MAX)               \
+  X(s64_max, SCALARS, i64, LARGER, S64, S64, MAX, true, (u64)1 << 63)              \
+  X(s64_min, SCALARS, i64, SMALLER, S64, S64, MIN, true, INT64_MAX)
+
+// Rows in pieces of constant length, which are vectors without more ado.
+enum { PIECE = 16 };
+#define APPLY(name, clones, T, ...)                                                                \
+  static inline                                                                                    \
+      __attribute__((always_inline)) void row_##name(T *restrict o, const T *restrict u, i64 n) {  \
+    i64 w = 0;                                                                                     \
+    for (; w + PIECE <= n; w += PIECE)                                                             \
+      for (i64 k = w; k < w + PIECE; k++) {                                                        \
+        T a = o[k], b = u[k];                                                                      \
+        o[k] = (T)__VA_ARGS__;                                                                     \
+      }                                                                                            \
+    for (; w < n; w++) {                                                                           \
+      T a = o[w], b = u[w];                                                                        \
+      o[w] = (T)__VA_ARGS__;                                                                       \
+    }                                                                                              \
+  }                                                                                                \
+  clones static void apply_##name(void *restrict operand, const void *restrict updates,            \
+                                  const i64 *to, const i64 *from, i64 n, i64 width) {              \
+    for (i64 k = 0; k < n && width == 1; k++) {                                                    \
+      T a = ((T *)operand)[to[k]], b = ((const T *)updates)[from[k]];                              \
+      ((T *)operand)[to[k]] = (T)__VA_ARGS__;                                                      \
+    }                                                                                              \
+    for (i64 k = 0; k < n && width > 1; k++)                                                       \
+      row_##name((T *)operand + to[k], (const T *)updates + from[k], width);                       \
+  }                                                                                                \
+  static void elements_##name(void *restrict operand, const void *restrict updates, const u32 *to, \
+                              i64 n, u32 limit) {                                                  \
+    T *restrict o = operand;                                                                       \
+    const T *restrict u = updates;                                                                 \
+    for (i64 k = 0; k < n; k++)                                                                    \
+      if (to[k] < limit) {                                                                         \
+        T a = o[to[k]], b = u[k];                                                                  \
+        o[to[k]] = (T)__VA_ARGS__;                                                                 \
+      }                                                                                            \
+  }
+
+#define X(name, clones, T, OP, type, also, op, has, bits) APPLY(name, clones, T, (OP(a, b)))
+APPLIED(X)
+#undef X
+
+// Without an operation: rows are copied.
+#define SET(T)                                                                             \
+  static void set_##T(void *restrict operand, const void *restrict updates, const i64 *to, \
+                      const i64 *from, i64 n, i64 width) {                                 \
+    T *restrict o = operand;                                                               \
+    const T *restrict u = updates;                                                         \
+    for (i64 k = 0; k < n && width == 1; k++) o[to[k]] = u[from[k]];                       \
+    for (i64 k = 0; k < n && width > 1; k++)                                               \
+      memcpy(o + to[k], u + from[k], (size_t)width * sizeof(T));                           \
+  }                                                                                        \
+  static void set_elements_##T(void *restrict operand, const void *restrict updates,       \
+                               const u32 *to, i64 n, u32 limit) {                          \
+    T *restrict o = operand;                                                               \
+    const T *restrict u = updates;                                                         \
+    for (i64 k = 0; k < n; k++)                                                            \
+      if (to[k] < limit) o[to[k]] = u[k];                                                  \
+  }
+SET(u8)
+SET(u16)
+SET(u32)
+SET(u64)
+SET(pair)
+
+static const struct applied {
+  hlo_dtype type, also;
+  cpu_combine op;
+  operation code;
+  bool has_identity;
+  u64 identity;
+} applied[] = {
+#define X(name, clones, T, OP, type, also, op, has, bits) \
+  {HLO_##type, HLO_##also, CPU_COMB_##op, {apply_##name, elements_##name}, has, bits},
+    APPLIED(X)
+#undef X
+};
+
+static operation setter(size_t size) {
+  switch (size) {
+  case 1: return (operation){set_u8, set_elements_u8};
+  case 2: return (operation){set_u16, set_elements_u16};
+  case 4: return (operation){set_u32, set_elements_u32};
+  case 8: return (operation){set_u64, set_elements_u64};
+  default: return (operation){set_pair, set_elements_pair};
+  }
+}
+
+static const struct applied *find_applied(hlo_dtype t, cpu_combine op) {
+  for (size_t k = 0; k < HS_COUNT(applied); k++)
+    if (applied[k].op == op && (applied[k].type == t || applied[k].also == t)) return &applied[k];
+  return NULL;
 }
 
 bool cpu_scatter_supports(const hlo_instr *i) {
@@ -44,118 +236,221 @@ bool cpu_scatter_supports(const hlo_instr *i) {
       !hlo_dtype_is_integer(hlo_operand(i, n)->shape->dtype))
     return false;
   // operands, updates, results and the computation in the same precision
+  hlo_dtype types[MAXN];
   for (u32 k = 0; k < n; k++) {
     const hlo_shape *r = hlo_shape_is_tuple(i->shape) ? i->shape->elems[k] : i->shape;
-    hlo_dtype from = hlo_operand(i, k)->shape->dtype;
+    hlo_dtype from = types[k] = hlo_operand(i, k)->shape->dtype;
     if (r->dtype != from || hlo_operand(i, n + 1 + k)->shape->dtype != from ||
-        c->params[k]->shape->dtype != from || c->params[n + k]->shape->dtype != from)
+        c->params[k]->shape->dtype != from || c->params[n + k]->shape->dtype != from ||
+        !hlo_dtype_is_array(from))
       return false;
   }
-  if (cpu_scalar_ok(c)) return true;
-  hlo_dtype t = hlo_operand(i, 0)->shape->dtype;
-  return n == 1 && cpu_combine_of(c) == CPU_COMB_SECOND && hlo_dtype_is_array(t);
+  cpu_combine op = cpu_combine_of(c);
+  if (cpu_scalar_ok(c) || (n == 1 && (op == CPU_COMB_SECOND || find_applied(types[0], op))))
+    return true;
+  cpu_lanes l;
+  bool compiles = cpu_lanes_make(c, types, 1, &l);
+  cpu_lanes_free(&l);
+  return compiles;
 }
 
-// Combines `n` updates into the operand, both with a stride.
-static void combine_run(const scatter *s, char *op, i64 os, const char *up, i64 us, i64 n) {
-  size_t e = hlo_dtype_storage(s->type[0]);
-#define LOOP(T, EXPR)                         \
-  {                                           \
-    T *o = (T *)(void *)op;                   \
-    const T *u = (const T *)(const void *)up; \
-    for (i64 k = 0; k < n; k++) {             \
-      T a = o[k * os], b = u[k * us];         \
-      o[k * os] = (T)(EXPR);                  \
-    }                                         \
-    return;                                   \
+// ---- places -------------------------------------------------------------------------------------
+
+// Components of index vectors `step` apart, times the operand's stride, added to the places. One
+// that is out of bounds leaves NOWHERE for good.
+#define NOWHERE UINT32_MAX
+#define ADD_INDEX(T, S)                                                        \
+  for (i64 k = 0; k < n; k++) {                                                \
+    T v = p[k * (S)];                                                          \
+    to[k] = v > limit || to[k] == NOWHERE ? NOWHERE : to[k] + (u32)v * stride; \
   }
-#define ALL(T)                                                                         \
-  switch (s->comb) {                                                                   \
-  case CPU_COMB_ADD: LOOP(T, a + b) case CPU_COMB_MUL : LOOP(T, a *b) default : break; \
+#define DEFINE_ADD_INDEX(T)                                                              \
+  VECTORS static void add_##T(const T *restrict p, i64 step, u32 stride, T limit, i64 n, \
+                              u32 *restrict to) {                                        \
+    if (step == 1) ADD_INDEX(T, 1)                                                       \
+    else if (step == 2) ADD_INDEX(T, 2)                                                  \
+    else ADD_INDEX(T, step)                                                              \
   }
-  if (s->comb == CPU_COMB_SECOND) {
-    if (os == 1 && us == 1) {
-      memcpy(op, up, (size_t)n * e);
-      return;
-    }
-    for (i64 k = 0; k < n; k++) memcpy(op + (size_t)(k * os) * e, up + (size_t)(k * us) * e, e);
+DEFINE_ADD_INDEX(u32)
+DEFINE_ADD_INDEX(u64)
+
+// Where updates u, u + 1, ... go: places in 32 bits.
+static void plain_places(const scatter *s, const void *indices, i64 u, i64 n, u32 *to) {
+  i64 step = s->batch.n ? s->batch.index[0] : 1;
+  memset(to, 0, (size_t)n * sizeof *to);
+  for (u32 c = 0; c < s->nmap; c++) {
+    i64 first = u * step + (i64)c * s->index_step;
+    u32 stride = (u32)s->map_stride[c];
+    if (hlo_dtype_storage(s->it) == 4)
+      add_u32((const u32 *)indices + first, step, stride, (u32)s->map_limit[c], n, to);
+    else add_u64((const u64 *)indices + first, step, stride, (u64)s->map_limit[c], n, to);
+  }
+}
+
+// Where updates u, u + 1, ... go, negative: nowhere; and where they are.
+static void places(const scatter *s, const void *indices, i64 u, i64 n, i64 *to, i64 *from) {
+  if (s->plain) {
+    u32 t[BLOCK];
+    i64 step = s->batch.n ? s->batch.third[0] : 1;
+    plain_places(s, indices, u, n, t);
+    for (i64 k = 0; k < n; k++) to[k] = t[k] == NOWHERE ? -1 : (i64)t[k], from[k] = (u + k) * step;
     return;
   }
-  switch (s->type[0]) {
-  case HLO_F32: ALL(float) break;
-  case HLO_F64: ALL(double) break;
-  case HLO_S32:
-  case HLO_U32: ALL(u32) break;
-  case HLO_S64:
-  case HLO_U64: ALL(u64) break;
-  default: break;
-  }
   for (i64 k = 0; k < n; k++) {
-    const void *in[2] = {op + (size_t)(k * os) * e, up + (size_t)(k * us) * e};
-    void *out[1] = {op + (size_t)(k * os) * e};
-    cpu_scalar_run(s->fn, in, out);
+    i64 ix;
+    cpu_batch_at(&s->batch, u + k, &ix, &to[k], &from[k]);
+    for (u32 c = 0; c < s->nmap; c++) {
+      const char *p = indices;
+      i64 v = hlo_elem_to_i64(s->it,
+                              p + (size_t)(ix + (i64)c * s->index_step) * hlo_dtype_storage(s->it));
+      to[k] = to[k] < 0 || v < 0 || v > s->map_limit[c] ? -1 : to[k] + v * s->map_stride[c];
+    }
   }
-#undef ALL
-#undef LOOP
 }
 
+// ---- applying -----------------------------------------------------------------------------------
+
+// A part of the work: of these updates, those whose place belongs to `owner` of `owners` (a power
+// of two), columns [c0, c1) of each run.
+typedef struct part {
+  i64 first, last, owner, owners, c0, c1;
+} part;
 typedef struct scatter_job {
   const scatter *s;
   void *const *bufs;
+  i64 parts, cols;
+  char *copies;
 } scatter_job;
 
-static void combine_many(const scatter *s, void *const *bufs, i64 op, i64 up) {
-  const void *in[2 * MAXN];
-  void *out[MAXN];
-  u64 tmp[MAXN][2];
+// One element of all arrays.
+static void apply_computed(const scatter *s, void *const *bufs, i64 to, i64 from) {
+  _Alignas(64) char tmp[3 * MAXN][64];
+  void *p[3 * MAXN];
+  for (u32 k = 0; k < 3 * s->n; k++) p[k] = tmp[k];
   for (u32 k = 0; k < s->n; k++) {
-    size_t e = hlo_dtype_storage(s->type[k]);
-    in[k] = (char *)bufs[2 * s->n + 1 + k] + (size_t)op * e;
-    in[s->n + k] = (char *)bufs[s->n + 1 + k] + (size_t)up * e;
-    out[k] = tmp[k];
+    memcpy(p[k], (char *)bufs[2 * s->n + 1 + k] + (size_t)to * s->size[k], s->size[k]);
+    memcpy(p[s->n + k], (char *)bufs[s->n + 1 + k] + (size_t)from * s->size[k], s->size[k]);
   }
-  cpu_scalar_run(s->fn, in, out);
+  if (s->lanes.instr) cpu_lanes_run(&s->lanes, p);
+  else cpu_scalar_run(s->fn, (const void *const *)p, p + 2 * s->n);
   for (u32 k = 0; k < s->n; k++)
-    memcpy((char *)bufs[2 * s->n + 1 + k] + (size_t)op * hlo_dtype_storage(s->type[k]), tmp[k],
-           hlo_dtype_storage(s->type[k]));
+    memcpy((char *)bufs[2 * s->n + 1 + k] + (size_t)to * s->size[k], p[2 * s->n + k], s->size[k]);
 }
 
-// One update, columns [c0, c1) of each run of its window.
-static void apply_update(const scatter *s, void *const *bufs, i64 n, i64 c0, i64 c1) {
-  i64 at, ix, up;
-  cpu_batch_at(&s->batch, n, &ix, &at, &up);
-  for (u32 k = 0; k < s->nmap; k++) {
-    i64 v = index_at(bufs[s->n], s->it, ix + (i64)k * s->index_step);
-    if (v < 0 || v > s->map_limit[k]) return;
-    at += v * s->map_stride[k];
+static void apply_runs(const scatter *s, void *const *bufs, const i64 *to, const i64 *from, i64 n,
+                       i64 width) {
+  if (s->op.apply) {
+    s->op.apply(bufs[2 * s->n + 1], bufs[s->n + 1], to, from, n, width);
+    return;
   }
-  u32 last = s->nwin ? s->nwin - 1 : 0;
-  i64 os = s->nwin ? s->wop[last] : 1, us = s->nwin ? s->wupd[last] : 1;
-  size_t e = hlo_dtype_storage(s->type[0]);
-  for (i64 r = 0; r < s->runs; r++) {
-    i64 o = at, u = up, q = r;
-    for (u32 d = last; d-- > 0;) {
+  for (i64 k = 0; k < n; k++)
+    for (i64 w = 0; w < width; w++) apply_computed(s, bufs, to[k] + w, from[k] + w);
+}
+
+// All runs of one window.
+static void apply_window(const scatter *s, void *const *bufs, i64 to, i64 from, i64 width) {
+  i64 ts[BLOCK], fs[BLOCK], inner = s->wdims[s->nwin - 1], os = s->wop[s->nwin - 1],
+                            us = s->wupd[s->nwin - 1];
+  for (i64 r = 0; r < s->runs;) {
+    i64 q = r / inner, o = to, u = from, x = r % inner, n = HS_MIN(inner - x, (i64)BLOCK);
+    for (u32 d = s->nwin - 1; d-- > 0;) {
       o += q % s->wdims[d] * s->wop[d];
       u += q % s->wdims[d] * s->wupd[d];
       q /= s->wdims[d];
     }
-    if (s->n == 1)
-      combine_run(s, (char *)bufs[3] + (size_t)(o + c0 * os) * e, os,
-                  (char *)bufs[2] + (size_t)(u + c0 * us) * e, us, c1 - c0);
-    else
-      for (i64 k = c0; k < c1; k++) combine_many(s, bufs, o + k * os, u + k * us);
+    for (i64 k = 0; k < n; k++) ts[k] = o + (x + k) * os, fs[k] = u + (x + k) * us;
+    apply_runs(s, bufs, ts, fs, n, width);
+    r += n;
   }
 }
 
-static void scatter_chunk(void *ctx, i64 chunk, u32 thread) {
+// Neighbouring single elements at places in 32 bits; an index that is its own place is not copied.
+static void apply_elements(const scatter *s, void *const *bufs, i64 first, i64 last) {
+  u32 to[BLOCK];
+  const char *updates = bufs[2];
+  if (s->nmap == 1 && s->map_stride[0] == 1 && s->batch.index[0] == 1 &&
+      hlo_dtype_storage(s->it) == 4) {
+    s->op.elements(bufs[3], updates + (size_t)first * s->size[0], (const u32 *)bufs[1] + first,
+                   last - first, (u32)(s->map_limit[0] + 1));
+    return;
+  }
+  for (i64 u = first; u < last; u += BLOCK) {
+    i64 n = HS_MIN(last - u, (i64)BLOCK);
+    plain_places(s, bufs[1], u, n, to);
+    s->op.elements(bufs[3], updates + (size_t)u * s->size[0], to, n, NOWHERE);
+  }
+}
+
+static void apply_part(const scatter *s, void *const *bufs, const part *p) {
+  i64 to[BLOCK], from[BLOCK];
+  if (s->plain && s->window == 1 && s->op.elements && p->owners == 1 && s->batch.n == 1 &&
+      s->batch.third[0] == 1) {
+    apply_elements(s, bufs, p->first, p->last);
+    return;
+  }
+  for (i64 u = p->first; u < p->last; u += BLOCK) {
+    i64 n = HS_MIN(p->last - u, (i64)BLOCK), kept = 0;
+    places(s, bufs[s->n], u, n, to, from);
+    for (i64 k = 0; k < n; k++) {
+      i64 t = to[k];
+      bool keep = t >= 0 && (t >> s->shift & (p->owners - 1)) == p->owner;
+      to[kept] = t + p->c0, from[kept] = from[k] + p->c0;
+      kept += keep;
+    }
+    if (s->runs == 1) apply_runs(s, bufs, to, from, kept, p->c1 - p->c0);
+    else
+      for (i64 k = 0; k < kept; k++) apply_window(s, bufs, to[k], from[k], p->c1 - p->c0);
+  }
+}
+
+static void owner_chunk(void *ctx, i64 chunk, u32 thread) {
+  (void)thread;
+  const scatter_job *j = ctx;
+  apply_part(j->s, j->bufs, &(part){0, j->s->updates, chunk, j->parts, 0, j->s->width});
+}
+
+static void column_chunk(void *ctx, i64 chunk, u32 thread) {
+  (void)thread;
+  const scatter_job *j = ctx;
+  i64 c = chunk * j->cols;
+  apply_part(j->s, j->bufs, &(part){0, j->s->updates, 0, 1, c, HS_MIN(c + j->cols, j->s->width)});
+}
+
+static void batch_chunk(void *ctx, i64 chunk, u32 thread) {
+  (void)thread;
+  const scatter_job *j = ctx;
+  i64 per = j->s->updates / j->s->owners;
+  apply_part(j->s, j->bufs, &(part){chunk * per, (chunk + 1) * per, 0, 1, 0, j->s->width});
+}
+
+// ---- private copies -----------------------------------------------------------------------------
+
+static void private_chunk(void *ctx, i64 chunk, u32 thread) {
   (void)thread;
   const scatter_job *j = ctx;
   const scatter *s = j->s;
-  i64 parts = (s->run + s->cols - 1) / s->cols, c0 = chunk % parts * s->cols,
-      per = s->updates / s->owners, first = chunk / parts * per;
-  for (i64 n = first; n < first + per; n++)
-    apply_update(s, j->bufs, n, c0, HS_MIN(s->run, c0 + s->cols));
+  char *mine = j->copies + (size_t)(chunk * s->elements) * s->size[0];
+  size_t all = (size_t)s->elements * s->size[0], done = s->size[0];
+  memcpy(mine, &s->identity, done);
+  for (; done < all; done *= 2) memcpy(mine + done, mine, HS_MIN(done, all - done));
+  void *bufs[] = {NULL, j->bufs[1], j->bufs[2], mine};
+  apply_part(s, bufs,
+             &(part){s->updates * chunk / s->copies, s->updates * (chunk + 1) / s->copies, 0, 1, 0,
+                     s->width});
 }
+
+static void merge_chunk(void *ctx, i64 chunk, u32 thread) {
+  (void)thread;
+  const scatter_job *j = ctx;
+  const scatter *s = j->s;
+  i64 at = chunk * j->cols, n = HS_MIN(j->cols, s->elements - at);
+  for (i64 c = 0; c < s->copies; c++) {
+    i64 from = c * s->elements + at;
+    s->op.apply(j->bufs[3], j->copies, &at, &from, 1, n);
+  }
+}
+
+// ---- the kernel ---------------------------------------------------------------------------------
 
 static void copy_array(void *to, const void *from, size_t n) {
   if (to == from || !n) return;
@@ -167,20 +462,32 @@ static void copy_array(void *to, const void *from, size_t n) {
 }
 
 static hs_status run_scatter(void *state, void *const *bufs, void *scratch) {
-  (void)scratch;
   const scatter *s = state;
   for (u32 k = 0; k < s->n; k++) copy_array(bufs[2 * s->n + 1 + k], bufs[k], s->bytes[k]);
   if (s->updates == 0 || s->window == 0) return HS_GOOD;
-  scatter_job j = {s, bufs};
-  i64 chunks = s->owners * ((s->run + s->cols - 1) / s->cols);
-  if (s->updates * s->window < 8192)
-    for (i64 k = 0; k < chunks; k++) scatter_chunk(&j, k, 0);
-  else cpu_par_for(scatter_chunk, &j, chunks);
+  scatter_job j = {.s = s, .bufs = bufs, .copies = scratch, .parts = 1, .cols = 4096};
+  if (s->copies) {
+    cpu_par_for(private_chunk, &j, s->copies);
+    cpu_par_for(merge_chunk, &j, (s->elements + j.cols - 1) / j.cols);
+    return HS_GOOD;
+  }
+  // The order at each element is that of the updates however they are divided. Single elements are
+  // in their places sooner than it is found out whose they are.
+  bool quick = s->window == 1 && s->op.elements;
+  i64 threads = s->updates * s->window < SERIAL || quick ? 1 : cpu_par_threads();
+  while (2 * j.parts <= HS_MIN(threads, (i64)16)) j.parts *= 2;
+  if (threads > 1 && (s->disjoint || s->updates == 1) && s->width >= 512 * j.parts) {
+    j.cols = (s->width / j.parts + 63) / 64 * 64;
+    cpu_par_for(column_chunk, &j, (s->width + j.cols - 1) / j.cols);
+  } else if (threads > 1 && s->disjoint) cpu_par_for(owner_chunk, &j, j.parts);
+  else if (threads > 1 && s->owners > 1) cpu_par_for(batch_chunk, &j, s->owners);
+  else apply_part(s, bufs, &(part){0, s->updates, 0, 1, 0, s->width});
   return HS_GOOD;
 }
 
 static void free_scatter(void *state) {
   scatter *s = state;
+  cpu_lanes_free(&s->lanes);
   cpu_scalar_free(s->fn);
   hs_free(s);
 }
@@ -202,6 +509,40 @@ static void add_window_dim(scatter *s, i64 dim, i64 op, i64 up) {
   s->nwin++;
 }
 
+// A batch dim inside of those before it; merged where all three arrays allow it.
+static void add_batch_dim(cpu_batch *b, i64 dim, i64 index, i64 operand, i64 third) {
+  if (dim == 1) return;
+  u32 k = b->n;
+  if (k && b->index[k - 1] == index * dim && b->operand[k - 1] == operand * dim &&
+      b->third[k - 1] == third * dim) {
+    b->dims[k - 1] *= dim;
+    k--;
+  } else b->dims[k] = dim;
+  b->index[k] = index, b->operand[k] = operand, b->third[k] = third;
+  b->n = k + 1;
+}
+
+// How the operation is computed, and whether on private copies.
+static void choose(scatter *s, const hlo_computation *c) {
+  cpu_combine op = s->n == 1 ? cpu_combine_of(c) : CPU_COMB_OTHER;
+  const struct applied *a = s->n == 1 ? find_applied(s->type[0], op) : NULL;
+  if (op == CPU_COMB_SECOND) s->op = setter(s->size[0]);
+  else if (a) s->op = a->code;
+  else if (!cpu_lanes_make(c, s->type, 1, &s->lanes)) s->fn = cpu_scalar_compile(c);
+  bool plain = s->batch.n <= 1 &&
+               (s->it == HLO_S32 || s->it == HLO_U32 || s->it == HLO_S64 || s->it == HLO_U64);
+  for (u32 k = 0; k < s->nmap; k++) plain = plain && s->map_limit[k] >= 0;
+  s->plain = plain && s->batch.operand[0] == 0 && s->elements < INT32_MAX;
+  s->shift = s->width > 1 ? 4 : 9;
+  while (s->shift > 4 && s->elements >> s->shift < 128) s->shift--;
+  i64 work = s->updates * s->window;
+  if (!a || !a->has_identity || s->elements > PRIVATE || work < 16 * s->elements ||
+      work < 4 * SERIAL)
+    return;
+  s->identity = a->identity;
+  s->copies = HS_MIN(work / HS_MAX(8 * s->elements, 2 * (i64)SERIAL), (i64)32);
+}
+
 hs_status cpu_scatter_prepare(const hlo_instr *i, cpu_rt *out) {
   scatter *s = hs_calloc(1, sizeof *s);
   s->n = i->noperands / 2;
@@ -214,213 +555,60 @@ hs_status cpu_scatter_prepare(const hlo_instr *i, cpu_rt *out) {
            ib = hlo_attr_ints(i, HLO_ATTR_SCATTER_INDICES_BATCHING_DIMS);
   i64 ivd = hlo_attr_int(i, HLO_ATTR_INDEX_VECTOR_DIM, 0), os[HLO_MAX_RANK], is[HLO_MAX_RANK],
       us[HLO_MAX_RANK], size[HLO_MAX_RANK];
-  const hlo_computation *c = hlo_attr_comp(i, HLO_ATTR_TO_APPLY);
   hlo_row_major_strides(op->rank, op->dims, os);
   hlo_row_major_strides(ix->rank, ix->dims, is);
   hlo_row_major_strides(up->rank, up->dims, us);
   for (u32 k = 0; k < s->n; k++) {
     s->type[k] = hlo_operand(i, k)->shape->dtype;
+    s->size[k] = hlo_dtype_storage(s->type[k]);
     s->bytes[k] = block_leaf_bytes(hlo_operand(i, k)->shape);
   }
   s->it = ix->dtype;
-  s->comb = s->n == 1 ? cpu_combine_of(c) : CPU_COMB_OTHER;
-  s->fn = cpu_scalar_compile(c);
+  s->elements = op->elements;
   s->updates = s->window = s->owners = 1;
+  s->disjoint = true;
   for (u32 d = 0, k = 0; d < op->rank; d++) {
     size[d] = 1;
     if (hlo_ints_has(ins, d) || hlo_ints_has(ob, d)) continue;
     size[d] = up->dims[uw.v[k]];
     add_window_dim(s, size[d], os[d], us[uw.v[k++]]);
   }
-  s->run = s->nwin ? s->wdims[s->nwin - 1] : 1;
-  s->runs = s->run ? s->window / s->run : 0;
-  s->cols = HS_MAX((i64)64, (s->run + 15) / 16);
+  s->width = 1;
+  if (s->nwin && s->wop[s->nwin - 1] == 1 && s->wupd[s->nwin - 1] == 1)
+    s->width = s->wdims[--s->nwin];
+  s->runs = s->width ? s->window / s->width : 0;
   s->nmap = map.n;
   s->index_step = ivd < ix->rank ? is[ivd] : 1;
   for (u32 k = 0; k < map.n; k++) {
     s->map_stride[k] = os[map.v[k]];
     s->map_limit[k] = op->dims[map.v[k]] - size[map.v[k]];
+    s->disjoint = s->disjoint && size[map.v[k]] == 1;
   }
   bool owning = true;
   for (u32 d = 0, id = 0; d < up->rank; d++) {
     if (hlo_ints_has(uw, d)) continue;
     if ((i64)id == ivd) id++;
-    u32 n = s->batch.n++;
-    s->batch.dims[n] = up->dims[d];
-    s->batch.third[n] = us[d];
-    s->batch.index[n] = is[id];
+    i64 along = 0;
     bool batching = false;
     for (u32 k = 0; k < ib.n; k++)
       if (ib.v[k] == id) {
-        s->batch.operand[n] = os[ob.v[k]];
+        along = os[ob.v[k]];
         batching = true;
       }
+    add_batch_dim(&s->batch, up->dims[d], is[id], along, us[d]);
     // leading batching dims own disjoint parts of the operand
     owning = owning && batching;
     if (owning) s->owners *= HS_MAX(up->dims[d], (i64)1);
     s->updates *= up->dims[d];
     id++;
   }
+  choose(s, hlo_attr_comp(i, HLO_ATTR_TO_APPLY));
   *out = (cpu_rt){.kind = "scatter",
                   .state = s,
                   .run = run_scatter,
                   .release = free_scatter,
-                  .inplace = (1u << s->n) - 1};
-  return HS_GOOD;
-}
-
-// ---- select-and-scatter -------------------------------------------------------------------------
-
-typedef struct sas {
-  hlo_dtype type;
-  u32 rank;
-  // operand and source
-  i64 od[HLO_MAX_RANK], sd[HLO_MAX_RANK], os[HLO_MAX_RANK], ss[HLO_MAX_RANK];
-  i64 size[HLO_MAX_RANK], stride[HLO_MAX_RANK], pad[HLO_MAX_RANK];
-  i64 dir;  // HLO_DIRECTION_GE / GT on floats for the fast path; -1
-  cpu_combine comb;
-  cpu_scalar *select, *scatter;
-  u32 lead;
-  i64 chunks;  // product of the leading dims that the window does not span
-} sas;
-
-bool cpu_select_and_scatter_supports(const hlo_instr *i) {
-  return hlo_shape_is_array(i->shape) && !hlo_dtype_is_complex(i->shape->dtype) &&
-         hlo_attr_ptr(i, HLO_ATTR_WINDOW) && cpu_scalar_ok(hlo_attr_comp(i, HLO_ATTR_SELECT)) &&
-         cpu_scalar_ok(hlo_attr_comp(i, HLO_ATTR_SCATTER));
-}
-
-static i64 select_direction(const hlo_computation *c) {
-  const hlo_instr *r = c->root;
-  if (r->opcode != HLO_COMPARE || hlo_operand(r, 0) != c->params[0] ||
-      hlo_operand(r, 1) != c->params[1])
-    return -1;
-  i64 d = hlo_attr_int(r, HLO_ATTR_DIRECTION, -1);
-  return d == HLO_DIRECTION_GE || d == HLO_DIRECTION_GT ? d : -1;
-}
-
-static bool keeps(const sas *s, const char *kept, const char *other) {
-  if (s->type == HLO_F32 && s->dir >= 0) {
-    float a = *(const float *)(const void *)kept, b = *(const float *)(const void *)other;
-    return s->dir == HLO_DIRECTION_GE ? a >= b : a > b;
-  }
-  u8 r = 0;
-  const void *in[2] = {kept, other};
-  void *out[1] = {&r};
-  cpu_scalar_run(s->select, in, out);
-  return r;
-}
-
-typedef struct sas_job {
-  const sas *s;
-  const char *op, *src;
-  char *out;
-} sas_job;
-
-static void one_window(const sas_job *j, const i64 *at, i64 src) {
-  const sas *s = j->s;
-  size_t e = hlo_dtype_storage(s->type);
-  i64 total = 1, best = -1;
-  for (u32 d = s->lead; d < s->rank; d++) total *= s->size[d];
-  i64 base = 0;
-  for (u32 d = 0; d < s->lead; d++) base += at[d] * s->os[d];
-  for (i64 w = 0; w < total; w++) {
-    i64 q = w, o = base;
-    bool inside = true;
-    for (u32 d = s->rank; d-- > s->lead;) {
-      i64 x = at[d] * s->stride[d] - s->pad[d] + q % s->size[d];
-      q /= s->size[d];
-      if (x < 0 || x >= s->od[d]) {
-        inside = false;
-        break;
-      }
-      o += x * s->os[d];
-    }
-    if (inside && (best < 0 || !keeps(s, j->op + (size_t)best * e, j->op + (size_t)o * e)))
-      best = o;
-  }
-  if (best < 0) return;
-  char *to = j->out + (size_t)best * e;
-  const char *from = j->src + (size_t)src * e;
-  if (s->type == HLO_F32 && s->comb == CPU_COMB_ADD) {
-    *(float *)(void *)to += *(const float *)(const void *)from;
-    return;
-  }
-  const void *in[2] = {to, from};  // what is there, then what comes, as in scatter
-  void *out[1] = {to};
-  cpu_scalar_run(s->scatter, in, out);
-}
-
-static void sas_chunk(void *ctx, i64 chunk, u32 thread) {
-  (void)thread;
-  const sas_job *j = ctx;
-  const sas *s = j->s;
-  i64 at[HLO_MAX_RANK], n = 1, base = 0;
-  for (u32 d = s->lead; d-- > 0;) {
-    at[d] = chunk % s->sd[d];
-    chunk /= s->sd[d];
-    base += at[d] * s->ss[d];
-  }
-  for (u32 d = s->lead; d < s->rank; d++) n *= s->sd[d];
-  for (i64 k = 0; k < n; k++) {
-    i64 q = k, src = base;
-    for (u32 d = s->rank; d-- > s->lead;) {
-      at[d] = q % s->sd[d];
-      q /= s->sd[d];
-      src += at[d] * s->ss[d];
-    }
-    one_window(j, at, src);
-  }
-}
-
-static hs_status run_sas(void *state, void *const *bufs, void *scratch) {
-  (void)scratch;
-  const sas *s = state;
-  size_t e = hlo_dtype_storage(s->type);
-  i64 n = 1;
-  for (u32 d = 0; d < s->rank; d++) n *= s->od[d];
-  if (n == 0) return HS_GOOD;
-  i64 zero[1] = {0}, one[1] = {1}, dim[1] = {n};
-  cpu_relayout(bufs[3], one, bufs[2], zero, 1, dim, e);
-  sas_job j = {s, bufs[0], bufs[1], bufs[3]};
-  cpu_par_for(sas_chunk, &j, s->chunks);
-  return HS_GOOD;
-}
-
-static void free_sas(void *state) {
-  sas *s = state;
-  cpu_scalar_free(s->select);
-  cpu_scalar_free(s->scatter);
-  hs_free(s);
-}
-
-hs_status cpu_select_and_scatter_prepare(const hlo_instr *i, cpu_rt *out) {
-  const hlo_shape *op = hlo_operand(i, 0)->shape, *src = hlo_operand(i, 1)->shape;
-  const hlo_window *w = hlo_attr_ptr(i, HLO_ATTR_WINDOW);
-  sas *s = hs_calloc(1, sizeof *s);
-  s->type = op->dtype;
-  s->rank = op->rank;
-  hlo_row_major_strides(op->rank, op->dims, s->os);
-  hlo_row_major_strides(src->rank, src->dims, s->ss);
-  s->chunks = 1;
-  bool leading = true;
-  for (u32 d = 0; d < op->rank; d++) {
-    s->od[d] = op->dims[d];
-    s->sd[d] = src->dims[d];
-    s->size[d] = w->v[d].size;
-    s->stride[d] = HS_MAX(w->v[d].stride, (i64)1);
-    s->pad[d] = w->v[d].pad_low;
-    leading = leading && s->size[d] == 1 && s->stride[d] == 1 && s->pad[d] == 0 &&
-              s->od[d] == s->sd[d] && s->chunks < 256;
-    if (leading) {
-      s->lead = d + 1;
-      s->chunks *= src->dims[d];
-    }
-  }
-  s->dir = select_direction(hlo_attr_comp(i, HLO_ATTR_SELECT));
-  s->comb = cpu_combine_of(hlo_attr_comp(i, HLO_ATTR_SCATTER));
-  s->select = cpu_scalar_compile(hlo_attr_comp(i, HLO_ATTR_SELECT));
-  s->scatter = cpu_scalar_compile(hlo_attr_comp(i, HLO_ATTR_SCATTER));
-  *out = (cpu_rt){.kind = "select-and-scatter", .state = s, .run = run_sas, .release = free_sas};
+                  .scratch_bytes = s->copies * s->elements * (i64)s->size[0],
+                  .inplace = (1u << s->n) - 1,
+                  .compiled = &s->lanes};
   return HS_GOOD;
 }

@@ -62,13 +62,8 @@ static i64 within(i64 v, i64 lo, i64 hi) { return v < lo ? lo : v > hi ? hi : v;
 
 // Whether the reducer is an operation that is associative, whatever the type.
 static bool associative(const hlo_computation *c) {
-  if (cpu_combine_of(c) != CPU_COMB_OTHER) return cpu_combine_of(c) != CPU_COMB_SECOND;
-  const hlo_instr *r = c->root;
-  if (c->nparams != 2 || r->noperands != 2 ||
-      (r->opcode != HLO_AND && r->opcode != HLO_OR && r->opcode != HLO_XOR))
-    return false;
-  const hlo_instr *a = hlo_operand(r, 0), *b = hlo_operand(r, 1);
-  return (a == c->params[0] && b == c->params[1]) || (a == c->params[1] && b == c->params[0]);
+  cpu_combine op = cpu_combine_of(c);
+  return op != CPU_COMB_OTHER && op != CPU_COMB_SECOND;
 }
 
 static pass pass_of(const hlo_window_dim *d, i64 outer, i64 n, i64 inner, i64 m) {

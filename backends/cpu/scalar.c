@@ -261,6 +261,9 @@ cpu_combine cpu_combine_of(const hlo_computation *c) {
   case HLO_MULTIPLY: return CPU_COMB_MUL;
   case HLO_MINIMUM: return CPU_COMB_MIN;
   case HLO_MAXIMUM: return CPU_COMB_MAX;
+  case HLO_AND: return CPU_COMB_AND;
+  case HLO_OR: return CPU_COMB_OR;
+  case HLO_XOR: return CPU_COMB_XOR;
   default: return CPU_COMB_OTHER;
   }
 }

@@ -21,6 +21,9 @@ typedef enum cpu_combine {
   CPU_COMB_MUL,
   CPU_COMB_MIN,
   CPU_COMB_MAX,
+  CPU_COMB_AND,
+  CPU_COMB_OR,
+  CPU_COMB_XOR,
   CPU_COMB_SECOND
 } cpu_combine;
 // The kind of a combiner (a, b) -> op(a, b) on one scalar type; SECOND returns b.
