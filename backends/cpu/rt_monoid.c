@@ -357,7 +357,7 @@ bool cpu_monoid_make(const hlo_computation *c, u32 n, const hlo_dtype *types, cp
   for (size_t k = 0; k < HS_COUNT(codes) && n == 1; k++)
     if (codes[k].op == op && (codes[k].type == types[0] || codes[k].also == types[0]))
       out->code = &codes[k];
-  return out->code || cpu_lanes_make(c, types, LANES, &out->lanes);
+  return out->code || cpu_lanes_make(c, LANES, &out->lanes);
 }
 
 void cpu_monoid_free(cpu_monoid *m) { cpu_lanes_free(&m->lanes); }

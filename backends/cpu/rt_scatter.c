@@ -249,7 +249,7 @@ bool cpu_scatter_supports(const hlo_instr *i) {
   if (cpu_scalar_ok(c) || (n == 1 && (op == CPU_COMB_SECOND || find_applied(types[0], op))))
     return true;
   cpu_lanes l;
-  bool compiles = cpu_lanes_make(c, types, 1, &l);
+  bool compiles = cpu_lanes_make(c, 1, &l);
   cpu_lanes_free(&l);
   return compiles;
 }
@@ -528,7 +528,7 @@ static void choose(scatter *s, const hlo_computation *c) {
   const struct applied *a = s->n == 1 ? find_applied(s->type[0], op) : NULL;
   if (op == CPU_COMB_SECOND) s->op = setter(s->size[0]);
   else if (a) s->op = a->code;
-  else if (!cpu_lanes_make(c, s->type, 1, &s->lanes)) s->fn = cpu_scalar_compile(c);
+  else if (!cpu_lanes_make(c, 1, &s->lanes)) s->fn = cpu_scalar_compile(c);
   bool plain = s->batch.n <= 1 &&
                (s->it == HLO_S32 || s->it == HLO_U32 || s->it == HLO_S64 || s->it == HLO_U64);
   for (u32 k = 0; k < s->nmap; k++) plain = plain && s->map_limit[k] >= 0;

@@ -1,23 +1,45 @@
-// rt_sort.c — sort and topk.
+// rt_sort.c — sort.
 //
-// The comparator is analysed when the program is prepared. When it compares the same function of
-// one operand's two elements (directly, or through JAX's float form: zeros made +0, NaNs made one
-// NaN, then total order), the elements become order-preserving unsigned keys, and sorting is a
-// stable least-significant-digit radix sort of (key, index), or a merge sort of short lines. Any
-// other comparator is interpreted (scalar.c) by a stable merge sort. Lines are sorted independently
-// and in parallel.
+// The comparator is analysed when the program is prepared. When it compares functions of the
+// operands' elements one after the other (directly, or through JAX's float form: zeros made +0,
+// NaNs made one NaN, then total order), the elements become order-preserving unsigned keys, and
+// sorting is a stable least-significant-digit radix sort of (key, index), from the last key to the
+// first. A single operand is sorted as keys alone, where no two different elements have the same
+// one. Any other comparator is compiled, or interpreted (scalar.c) without the emitter, and called
+// by a stable merge sort.
+//
+// Lines are sorted independently and in parallel; a few long lines one after the other, by all
+// threads together: each counts and moves a part of the line. How many there are makes no
+// difference, because there is only one stable order. Where no reader wants more than the first few
+// of each line, the others are left out (rt_topk.c).
 #include <stdlib.h>
 
 #include "backends/cpu/scalar.h"
+
+enum {
+  MOST_KEYS = 8,
+  LONG = 65536,  // elements of a line that all threads sort together
+  SHORT = 64,    // that are merged
+};
+
+// descending: the greatest first; canonical: floats with one zero and one NaN
+typedef struct sort_key {
+  u32 operand;
+  bool descending, canonical;
+} sort_key;
 
 typedef struct sorter {
   u32 n;  // operands
   hlo_dtype type[64];
   // extent and stride of the sorted dim; line l starts at l / inner * len * inner + l % inner
   i64 len, lines, inner;
-  i32 key;  // operand that the key comes from; -1: comparator
-  bool descending, canonical;
+  i64 wanted;  // elements of a line that somebody reads
+  u32 nkeys;   // 0: comparator
+  sort_key key[MOST_KEYS];
   cpu_scalar *cmp;
+  cpu_lanes lanes;
+  bool whole;     // a line at a time, by all threads
+  size_t record;  // bytes of what is sorted
 } sorter;
 
 // ---- comparator analysis ------------------------------------------------------------------------
@@ -49,22 +71,44 @@ static const hlo_instr *strip(const hlo_instr *i, bool *canonical) {
   return x;
 }
 
-static void analyse(const hlo_computation *c, sorter *s) {
-  s->key = -1;
-  const hlo_instr *r = c->root;
-  if (r->opcode != HLO_COMPARE) return;
-  i64 dir = hlo_attr_int(r, HLO_ATTR_DIRECTION, -1);
-  if (dir != HLO_DIRECTION_LT && dir != HLO_DIRECTION_GT) return;
+// A comparison of an operand's two elements: its key; `dir` is that of the comparison with the
+// first element on the left.
+static bool compared(const hlo_instr *r, sort_key *k, i64 *dir) {
+  if (r->opcode != HLO_COMPARE) return false;
   bool ca, cb;
   const hlo_instr *a = strip(hlo_operand(r, 0), &ca), *b = strip(hlo_operand(r, 1), &cb);
-  if (a->opcode != HLO_PARAMETER || b->opcode != HLO_PARAMETER || ca != cb) return;
+  if (a->opcode != HLO_PARAMETER || b->opcode != HLO_PARAMETER || ca != cb) return false;
   i64 pa = hlo_param_number(a), pb = hlo_param_number(b);
-  if (pa / 2 != pb / 2 || pa == pb || !cpu_has_order_key(a->shape->dtype)) return;
+  if (pa / 2 != pb / 2 || pa == pb || !cpu_has_order_key(a->shape->dtype)) return false;
   bool total =
       hlo_attr_int(r, HLO_ATTR_COMPARE_TYPE, HLO_COMPARE_TYPE_FLOAT) == HLO_COMPARE_TYPE_TOTALORDER;
-  s->key = (i32)(pa / 2);
-  s->descending = (dir == HLO_DIRECTION_GT) != (pa > pb);
-  s->canonical = ca || (hlo_dtype_is_float(a->shape->dtype) && !total);
+  *dir = hlo_attr_int(r, HLO_ATTR_DIRECTION, -1);
+  if (pa > pb && *dir == HLO_DIRECTION_LT) *dir = HLO_DIRECTION_GT;
+  else if (pa > pb && *dir == HLO_DIRECTION_GT) *dir = HLO_DIRECTION_LT;
+  *k = (sort_key){(u32)(pa / 2), *dir == HLO_DIRECTION_GT,
+                  ca || (hlo_dtype_is_float(a->shape->dtype) && !total)};
+  return true;
+}
+
+// a < b, or or(a0 < b0, and(a0 == b0, rest)).
+static void analyse(const hlo_computation *c, sorter *s) {
+  const hlo_instr *r = c->root;
+  sort_key k, same;
+  i64 dir;
+  u32 n = 0;
+  s->nkeys = 0;
+  for (; r->opcode == HLO_OR && n + 1 < MOST_KEYS; n++) {
+    const hlo_instr *less = hlo_operand(r, 0), *rest = hlo_operand(r, 1);
+    if (!compared(less, &k, &dir) || (dir != HLO_DIRECTION_LT && dir != HLO_DIRECTION_GT)) return;
+    if (rest->opcode != HLO_AND || !compared(hlo_operand(rest, 0), &same, &dir) ||
+        dir != HLO_DIRECTION_EQ || same.operand != k.operand || same.canonical != k.canonical)
+      return;
+    s->key[n] = k;
+    r = hlo_operand(rest, 1);
+  }
+  if (!compared(r, &k, &dir) || (dir != HLO_DIRECTION_LT && dir != HLO_DIRECTION_GT)) return;
+  s->key[n] = k;
+  s->nkeys = n + 1;
 }
 
 bool cpu_sort_supports(const hlo_instr *i) {
@@ -74,68 +118,100 @@ bool cpu_sort_supports(const hlo_instr *i) {
     if (hlo_operand(i, k)->shape->elements >= (i64)UINT32_MAX) return false;
   sorter s = {0};
   analyse(c, &s);
-  return s.key >= 0 || cpu_scalar_ok(c);
+  if (s.nkeys || cpu_scalar_ok(c)) return true;
+  cpu_lanes l;
+  bool compiles = cpu_lanes_make(c, 1, &l);
+  cpu_lanes_free(&l);
+  return compiles;
 }
 
-// ---- radix and merge ----------------------------------------------------------------------------
+// ---- radix sort ---------------------------------------------------------------------------------
 
-enum { RADIX_MIN = 512, DIGIT = 11, BINS = 1 << DIGIT };
 typedef struct item {
   u64 key;
   u32 index;
 } item;
 
-// a and t hold n items; the result is in a. Digits that are equal in all keys are skipped.
-static void radix_sort(item *a, item *t, i64 n, int bits) {
-  int digits = (bits + DIGIT - 1) / DIGIT;
-  u32 *count = hs_calloc((size_t)digits * BINS, sizeof *count);
-  for (i64 k = 0; k < n; k++)
-    for (int d = 0; d < digits; d++)
-      count[d * BINS + (int)(a[k].key >> (d * DIGIT) & (BINS - 1))]++;
-  item *from = a, *to = t;
-  for (int d = 0; d < digits; d++) {
-    u32 *c = count + d * BINS, sum = 0;
-    if (n && c[from[0].key >> (d * DIGIT) & (BINS - 1)] == (u32)n) continue;
-    for (int k = 0; k < BINS; k++) {
-      u32 x = c[k];
-      c[k] = sum;
+enum { BINS = 2048, MOST_PARTS = 64 };
+
+// One digit of a line: `parts` threads count their parts of it, then move them.
+typedef struct digit {
+  void *from, *to;
+  i64 n, parts;
+  int shift;
+  u32 mask;
+  u32 *count;  // [parts][BINS], then where each part's elements of each bin go
+} digit;
+
+// From counts to places, bin by bin, part after part. False: all elements are in one bin.
+static bool lay_out(digit *d) {
+  u32 sum = 0;
+  for (u32 b = 0; b <= d->mask; b++) {
+    u32 before = sum;
+    for (i64 p = 0; p < d->parts; p++) {
+      u32 *c = &d->count[p * BINS + b], x = *c;
+      *c = sum;
       sum += x;
     }
-    for (i64 k = 0; k < n; k++) to[c[from[k].key >> (d * DIGIT) & (BINS - 1)]++] = from[k];
-    item *x = from;
-    from = to;
-    to = x;
+    if (sum - before == d->n) return false;
   }
-  if (from != a) memcpy(a, from, (size_t)n * sizeof *a);
-  hs_free(count);
+  return true;
 }
 
-// The same for keys of at most 32 bits: key and index share one word, which halves the traffic.
-static void radix_sort_packed(u64 *a, u64 *t, i64 n, int bits) {
-  int digits = (bits + DIGIT - 1) / DIGIT;
-  u32 count[3][BINS];
-  memset(count, 0, sizeof count);
-  for (i64 k = 0; k < n; k++)
-    for (int d = 0; d < digits; d++) count[d][a[k] >> (32 + d * DIGIT) & (BINS - 1)]++;
-  u64 *from = a, *to = t;
-  for (int d = 0; d < digits; d++) {
-    u32 *c = count[d], sum = 0;
-    int shift = 32 + d * DIGIT;
-    if (n && c[from[0] >> shift & (BINS - 1)] == (u32)n) continue;
-    for (int k = 0; k < BINS; k++) {
-      u32 x = c[k];
-      c[k] = sum;
-      sum += x;
-    }
-    for (i64 k = 0; k < n; k++) to[c[from[k] >> shift & (BINS - 1)]++] = from[k];
-    u64 *x = from;
-    from = to;
-    to = x;
-  }
-  if (from != a) memcpy(a, from, (size_t)n * sizeof *a);
+static void swap_sides(digit *d) {
+  void *x = d->from;
+  d->from = d->to;
+  d->to = x;
 }
 
-static void insertion_packed(u64 *a, i64 n) {
+// Sorts n records by the bits [low, low + bits) of their keys, stably. a and t hold n records; the
+// result is in a. `count`: room for one part, or for each thread's; then all threads take part.
+#define DEFINE_RADIX(T, KEY)                                                               \
+  static void count_##T(void *ctx, i64 part, u32 thread) {                                 \
+    (void)thread;                                                                          \
+    const digit *d = ctx;                                                                  \
+    const T *x = d->from;                                                                  \
+    u32 *c = d->count + part * BINS;                                                       \
+    memset(c, 0, (d->mask + 1) * sizeof *c);                                               \
+    for (i64 k = d->n * part / d->parts, end = d->n * (part + 1) / d->parts; k < end; k++) \
+      c[(u32)(KEY(x[k]) >> d->shift) & d->mask]++;                                         \
+  }                                                                                        \
+  static void move_##T(void *ctx, i64 part, u32 thread) {                                  \
+    (void)thread;                                                                          \
+    const digit *d = ctx;                                                                  \
+    const T *x = d->from;                                                                  \
+    T *y = d->to;                                                                          \
+    u32 *c = d->count + part * BINS;                                                       \
+    for (i64 k = d->n * part / d->parts, end = d->n * (part + 1) / d->parts; k < end; k++) \
+      y[c[(u32)(KEY(x[k]) >> d->shift) & d->mask]++] = x[k];                               \
+  }                                                                                        \
+  static void radix_##T(T *a, T *t, i64 n, int low, int bits, u32 *count, i64 parts) {     \
+    int width = n < LONG / 2 ? 8 : 11;                                                     \
+    digit d = {.from = a,                                                                  \
+               .to = t,                                                                    \
+               .n = n,                                                                     \
+               .parts = parts,                                                             \
+               .count = count,                                                             \
+               .mask = ((u32)1 << width) - 1};                                             \
+    for (int done = 0; done < bits; done += width) {                                       \
+      d.shift = low + done;                                                                \
+      if (bits - done < width) d.mask = ((u32)1 << (bits - done)) - 1;                     \
+      if (parts == 1) count_##T(&d, 0, 0);                                                 \
+      else cpu_par_for(count_##T, &d, parts);                                              \
+      if (!lay_out(&d)) continue;                                                          \
+      if (parts == 1) move_##T(&d, 0, 0);                                                  \
+      else cpu_par_for(move_##T, &d, parts);                                               \
+      swap_sides(&d);                                                                      \
+    }                                                                                      \
+    if (d.from != a) memcpy(a, d.from, (size_t)n * sizeof *a);                             \
+  }
+#define ITSELF(x) (x)
+#define ITS_KEY(x) ((x).key)
+DEFINE_RADIX(u32, ITSELF)
+DEFINE_RADIX(u64, ITSELF)
+DEFINE_RADIX(item, ITS_KEY)
+
+static void insertion(u64 *a, i64 n) {
   for (i64 k = 1; k < n; k++) {
     u64 x = a[k];
     i64 j = k;
@@ -144,9 +220,14 @@ static void insertion_packed(u64 *a, i64 n) {
   }
 }
 
-static void merge_packed(u64 *a, u64 *t, i64 n) {
+void cpu_sort_u64(u64 *a, u64 *t, i64 n, int low, int bits) {
+  u32 count[BINS];
+  if (n > SHORT || low > 0) {
+    radix_u64(a, t, n, low, bits, count, 1);
+    return;
+  }
   enum { RUN = 16 };
-  for (i64 k = 0; k < n; k += RUN) insertion_packed(a + k, HS_MIN(n - k, (i64)RUN));
+  for (i64 k = 0; k < n; k += RUN) insertion(a + k, HS_MIN(n - k, (i64)RUN));
   for (i64 w = RUN; w < n; w *= 2) {
     for (i64 lo = 0; lo < n; lo += 2 * w) {
       i64 mid = HS_MIN(lo + w, n), hi = HS_MIN(lo + 2 * w, n), x = lo, y = mid, z = lo;
@@ -163,7 +244,67 @@ static void merge_packed(u64 *a, u64 *t, i64 n) {
   }
 }
 
-// Stable merge sort of indices under the comparator.
+// ---- keys ---------------------------------------------------------------------------------------
+
+static int key_bits(hlo_dtype t) { return HS_MAX(hlo_dtype_bits(t), 8); }
+static u64 flipped(const sorter *s, const sort_key *k) {
+  int bits = key_bits(s->type[k->operand]);
+  return k->descending ? (bits == 64 ? ~(u64)0 : ((u64)1 << bits) - 1) : 0;
+}
+
+// The keys of n elements, `step` bytes apart, of at most 32 bits each.
+void cpu_narrow_keys(hlo_dtype t, bool canonical, u32 flip, const char *p, size_t step, i64 n,
+                     u32 *out) {
+  if (t == HLO_F32 && step == 4) {
+    for (i64 k = 0; k < n; k++) {
+      u32 b;
+      memcpy(&b, p + 4 * k, 4);
+      u32 m = b & 0x7fffffffu, one = m == 0 ? 0 : m > 0x7f800000u ? 0x7f800001u : b;
+      b = canonical ? one : b;
+      out[k] = (b ^ ((u32)((i32)b >> 31) | 0x80000000u)) ^ flip;
+    }
+    return;
+  }
+  if ((t == HLO_S32 || t == HLO_U32) && step == 4) {
+    u32 x = flip ^ (t == HLO_S32 ? 0x80000000u : 0);
+    for (i64 k = 0; k < n; k++) {
+      u32 b;
+      memcpy(&b, p + 4 * k, 4);
+      out[k] = b ^ x;
+    }
+    return;
+  }
+  for (i64 k = 0; k < n; k++)
+    out[k] = (u32)cpu_order_key(t, p + (size_t)k * step, canonical) ^ flip;
+}
+
+// Whether two elements that differ may have the same key: then keys alone do not tell them apart.
+static bool ambiguous(hlo_dtype t, const char *p, i64 n) {
+  bool found = false;
+  if (t == HLO_F32)
+    for (i64 k = 0; k < n; k++) {
+      u32 b;
+      memcpy(&b, p + 4 * k, 4);
+      found |= b == 0x80000000u || (b & 0x7fffffffu) > 0x7f800000u;
+    }
+  return found;
+}
+
+// The element of a key.
+static u32 element_of(hlo_dtype t, u32 k) {
+  if (t == HLO_U32) return k;
+  if (t == HLO_S32) return k ^ 0x80000000u;
+  return k & 0x80000000u ? k ^ 0x80000000u : ~k;
+}
+
+static bool keys_alone(const sorter *s) {
+  hlo_dtype t = s->type[0];
+  return s->n == 1 && s->nkeys == 1 && s->inner == 1 &&
+         (t == HLO_F32 || t == HLO_S32 || t == HLO_U32);
+}
+
+// ---- any comparator -----------------------------------------------------------------------------
+
 // step: bytes between elements of a line
 typedef struct by_cmp {
   const sorter *s;
@@ -172,17 +313,21 @@ typedef struct by_cmp {
 } by_cmp;
 
 static bool less(const by_cmp *c, u32 x, u32 y) {
-  const void *p[128];
-  for (u32 k = 0; k < c->s->n; k++) {
-    p[2 * k] = c->line[k] + x * c->step[k];
-    p[2 * k + 1] = c->line[k] + y * c->step[k];
+  _Alignas(64) char tmp[129][64];
+  const sorter *s = c->s;
+  void *p[129];
+  for (u32 k = 0; k < s->n; k++) {
+    size_t e = hlo_dtype_storage(s->type[k]);
+    memcpy(p[2 * k] = tmp[2 * k], c->line[k] + x * c->step[k], e);
+    memcpy(p[2 * k + 1] = tmp[2 * k + 1], c->line[k] + y * c->step[k], e);
   }
-  u8 r = 0;
-  void *out[] = {&r};
-  cpu_scalar_run(c->s->cmp, p, out);
-  return r;
+  p[2 * s->n] = tmp[2 * s->n];
+  if (s->lanes.instr) cpu_lanes_run(&s->lanes, p);
+  else cpu_scalar_run(s->cmp, (const void *const *)p, p + 2 * s->n);
+  return tmp[2 * s->n][0];
 }
 
+// Stable merge sort of indices under the comparator.
 static void merge_indices(const by_cmp *c, u32 *a, u32 *t, i64 n) {
   for (i64 w = 1; w < n; w *= 2) {
     for (i64 lo = 0; lo < n; lo += 2 * w) {
@@ -198,50 +343,194 @@ static void merge_indices(const by_cmp *c, u32 *a, u32 *t, i64 n) {
   }
 }
 
-// ---- one line -----------------------------------------------------------------------------------
+// ---- lines --------------------------------------------------------------------------------------
 
-static int key_bits(hlo_dtype t) { return HS_MAX(hlo_dtype_bits(t), 8); }
+// A line being sorted, by one thread or by all: `parts`.
+typedef struct line {
+  const sorter *s;
+  char *in[64], *out[64];
+  u32 *perm;
+  char *space;  // two times len records
+  u32 *count;
+  i64 parts;
+  u32 at;    // the key or operand whose turn it is
+  bool odd;  // set by any thread that found an ambiguous element
+} line;
 
-// The permutation that sorts a line, into perm; `space` holds 2 * len items.
-static void sort_line(const sorter *s, char *const *line, u32 *perm, void *space) {
-  i64 n = s->len;
-  size_t e = s->key >= 0 ? hlo_dtype_storage(s->type[s->key]) : 0, step = e * (size_t)s->inner;
-  if (s->key < 0) {
-    by_cmp c = {.s = s, .line = line};
-    for (u32 k = 0; k < s->n; k++) c.step[k] = hlo_dtype_storage(s->type[k]) * (size_t)s->inner;
-    for (i64 k = 0; k < n; k++) perm[k] = (u32)k;
-    merge_indices(&c, perm, space, n);
-    return;
-  }
-  hlo_dtype kt = s->type[s->key];
-  int bits = key_bits(kt);
-  const char *p = line[s->key];
-  u64 mask = s->descending ? (bits == 64 ? ~(u64)0 : ((u64)1 << bits) - 1) : 0;
-  if (bits <= 32) {
-    u64 *a = space;
-    if (kt == HLO_F32)
-      for (i64 k = 0; k < n; k++) {
-        u32 b;
-        memcpy(&b, p + (size_t)k * step, 4);
-        if (s->canonical)
-          b = (b & 0x7fffffffu) == 0 ? 0 : (b & 0x7fffffffu) > 0x7f800000u ? 0x7f800001u : b;
-        b = b & 0x80000000u ? ~b : b | 0x80000000u;
-        a[k] = (u64)(b ^ (u32)mask) << 32 | (u64)k;
-      }
-    else
-      for (i64 k = 0; k < n; k++)
-        a[k] = (cpu_order_key(kt, p + (size_t)k * step, s->canonical) ^ mask) << 32 | (u64)k;
-    if (n < RADIX_MIN) merge_packed(a, a + n, n);
-    else radix_sort_packed(a, a + n, n, bits);
-    for (i64 k = 0; k < n; k++) perm[k] = (u32)a[k];
-    return;
-  }
-  item *a = space;
-  for (i64 k = 0; k < n; k++)
-    a[k] = (item){cpu_order_key(kt, p + (size_t)k * step, s->canonical) ^ mask, (u32)k};
-  radix_sort(a, a + n, n, bits);
-  for (i64 k = 0; k < n; k++) perm[k] = a[k].index;
+static void whole_line(cpu_par_fn *fn, line *l) {
+  if (l->parts == 1) fn(l, 0, 0);
+  else cpu_par_for(fn, l, l->parts);
 }
+
+static void part_of(const line *l, i64 part, i64 *lo, i64 *hi) {
+  *lo = l->s->len * part / l->parts;
+  *hi = l->s->len * (part + 1) / l->parts;
+}
+
+// Records of a part for key `at`, in the order of the permutation, if there is one already.
+static void make_records(void *ctx, i64 part, u32 thread) {
+  (void)thread;
+  line *l = ctx;
+  const sorter *s = l->s;
+  const sort_key *key = &s->key[l->at];
+  hlo_dtype t = s->type[key->operand];
+  bool first = l->at + 1 == s->nkeys;
+  size_t e = hlo_dtype_storage(t), step = e * (size_t)s->inner;
+  const char *p = l->in[key->operand];
+  u64 flip = flipped(s, key);
+  i64 lo, hi;
+  part_of(l, part, &lo, &hi);
+  if (s->record == 4) {
+    if (key->canonical && ambiguous(t, p + lo * 4, hi - lo))
+      __atomic_store_n(&l->odd, true, __ATOMIC_RELAXED);
+    cpu_narrow_keys(t, key->canonical, (u32)flip, p + lo * 4, 4, hi - lo, (u32 *)l->space + lo);
+    return;
+  }
+  for (i64 k = lo; k < hi;) {
+    u32 keys[256];
+    i64 n = HS_MIN(hi - k, (i64)256);
+    if (s->record == 8 && first) {
+      cpu_narrow_keys(t, key->canonical, (u32)flip, p + (size_t)k * step, step, n, keys);
+      u64 *a = (u64 *)(void *)l->space + k;
+      for (i64 j = 0; j < n; j++) a[j] = (u64)keys[j] << 32 | (u64)(k + j);
+    } else
+      for (i64 j = k; j < k + n; j++) {
+        u32 from = first ? (u32)j : l->perm[j];
+        u64 v = cpu_order_key(t, p + from * step, key->canonical) ^ flip;
+        if (s->record == 8) ((u64 *)(void *)l->space)[j] = v << 32 | from;
+        else ((item *)(void *)l->space)[j] = (item){v, from};
+      }
+    k += n;
+  }
+}
+
+static void take_order(void *ctx, i64 part, u32 thread) {
+  (void)thread;
+  line *l = ctx;
+  i64 lo, hi;
+  part_of(l, part, &lo, &hi);
+  for (i64 k = lo; k < hi; k++)
+    l->perm[k] =
+        l->s->record == 8 ? (u32)((u64 *)(void *)l->space)[k] : ((item *)(void *)l->space)[k].index;
+}
+
+static void write_elements(void *ctx, i64 part, u32 thread) {
+  (void)thread;
+  line *l = ctx;
+  i64 lo, hi;
+  part_of(l, part, &lo, &hi);
+  u32 flip = (u32)flipped(l->s, &l->s->key[0]), *out = (u32 *)(void *)l->out[0];
+  for (i64 k = lo; k < hi; k++)
+    out[k] = element_of(l->s->type[0], ((u32 *)(void *)l->space)[k] ^ flip);
+}
+
+// Elements of operand `at` in their new order, into the space; and from there into the result, so
+// that operand and result may be the same array.
+static void gather_elements(void *ctx, i64 part, u32 thread) {
+  (void)thread;
+  line *l = ctx;
+  const sorter *s = l->s;
+  size_t e = hlo_dtype_storage(s->type[l->at]), step = e * (size_t)s->inner;
+  const char *from = l->in[l->at];
+  i64 lo, hi;
+  part_of(l, part, &lo, &hi);
+  hi = HS_MIN(hi, s->wanted);
+#define GATHER(T)                                                                      \
+  for (i64 k = lo; k < hi; k++)                                                        \
+    ((T *)(void *)l->space)[k] = *(const T *)(const void *)(from + l->perm[k] * step); \
+  return
+  typedef struct {
+    u64 v[2];
+  } pair;
+  switch (e) {
+  case 1: GATHER(u8);
+  case 2: GATHER(u16);
+  case 4: GATHER(u32);
+  case 8: GATHER(u64);
+  default: GATHER(pair);
+  }
+#undef GATHER
+}
+
+static void put_elements(void *ctx, i64 part, u32 thread) {
+  (void)thread;
+  line *l = ctx;
+  const sorter *s = l->s;
+  size_t e = hlo_dtype_storage(s->type[l->at]), step = e * (size_t)s->inner;
+  i64 lo, hi;
+  part_of(l, part, &lo, &hi);
+  hi = HS_MIN(hi, s->wanted);
+  if (hi <= lo) return;
+  if (step == e)
+    memcpy(l->out[l->at] + (size_t)lo * e, l->space + (size_t)lo * e, (size_t)(hi - lo) * e);
+  else
+    for (i64 k = lo; k < hi; k++)
+      memcpy(l->out[l->at] + (size_t)k * step, l->space + (size_t)k * e, e);
+}
+
+// With few wanted: the least, in order.
+static bool few_wanted(const sorter *s) {
+  return s->nkeys == 1 && key_bits(s->type[s->key[0].operand]) <= 32 && s->wanted <= s->len / 8;
+}
+
+static void find_order(line *l) {
+  const sorter *s = l->s;
+  if (s->nkeys == 0) {
+    by_cmp c = {.s = s, .line = l->in};
+    for (u32 k = 0; k < s->n; k++) c.step[k] = hlo_dtype_storage(s->type[k]) * (size_t)s->inner;
+    for (i64 k = 0; k < s->len; k++) l->perm[k] = (u32)k;
+    merge_indices(&c, l->perm, (u32 *)(void *)l->space, s->len);
+    return;
+  }
+  if (few_wanted(s)) {
+    const sort_key *k = &s->key[0];
+    hlo_dtype t = s->type[k->operand];
+    u64 *best = (u64 *)(void *)l->space;
+    cpu_least(t, k->canonical, (u32)flipped(s, k), l->in[k->operand],
+              hlo_dtype_storage(t) * (size_t)s->inner, 0, s->len, s->wanted, best);
+    for (i64 j = 0; j < s->wanted; j++) l->perm[j] = (u32)best[j];
+    return;
+  }
+  for (u32 k = s->nkeys; k-- > 0;) {
+    l->at = k;
+    whole_line(make_records, l);
+    int bits = key_bits(s->type[s->key[k].operand]);
+    void *a = l->space, *t = l->space + (size_t)s->len * s->record;
+    if (s->record == 8 && s->len <= SHORT && k + 1 == s->nkeys) cpu_sort_u64(a, t, s->len, 0, 64);
+    else if (s->record == 8) radix_u64(a, t, s->len, 32, bits, l->count, l->parts);
+    else radix_item(a, t, s->len, 0, bits, l->count, l->parts);
+    whole_line(take_order, l);
+  }
+}
+
+// False: different elements may have the same keys.
+static bool sort_keys_alone(line *l) {
+  const sorter *s = l->s;
+  sorter narrow = *s;
+  narrow.record = 4;
+  l->s = &narrow;
+  l->odd = false, l->at = 0;
+  whole_line(make_records, l);
+  if (!l->odd) {
+    u32 *a = (u32 *)(void *)l->space;
+    radix_u32(a, a + s->len, s->len, 0, 32, l->count, l->parts);
+    whole_line(write_elements, l);
+  }
+  l->s = s;
+  return !l->odd;
+}
+
+static void sort_line(line *l) {
+  const sorter *s = l->s;
+  if (keys_alone(s) && !few_wanted(s) && sort_keys_alone(l)) return;
+  find_order(l);
+  for (l->at = 0; l->at < s->n; l->at++) {
+    whole_line(gather_elements, l);
+    whole_line(put_elements, l);
+  }
+}
+
+// ---- the kernel ---------------------------------------------------------------------------------
 
 typedef struct sort_job {
   const sorter *s;
@@ -250,58 +539,56 @@ typedef struct sort_job {
   bool failed;  // set by any thread that had no memory for a line
 } sort_job;
 
-// Writes the permuted line; through a copy, so that operand and result may be the same array.
-static void permute_line(const sorter *s, u32 k, const char *from, char *to, const u32 *perm,
-                         char *tmp) {
-  size_t e = hlo_dtype_storage(s->type[k]), step = e * (size_t)s->inner;
-#define PERMUTE(T)                                                                             \
-  {                                                                                            \
-    T *t = (T *)(void *)tmp;                                                                   \
-    for (i64 j = 0; j < s->len; j++) t[j] = *(const T *)(const void *)(from + perm[j] * step); \
-    for (i64 j = 0; j < s->len; j++) *(T *)(void *)(to + (size_t)j * step) = t[j];             \
+static void place_line(const sorter *s, void *const *bufs, i64 number, line *l) {
+  size_t at = (size_t)(number / s->inner * s->len * s->inner + number % s->inner);
+  l->s = s;
+  for (u32 k = 0; k < s->n; k++) {
+    l->in[k] = (char *)bufs[k] + at * hlo_dtype_storage(s->type[k]);
+    l->out[k] = (char *)bufs[s->n + k] + at * hlo_dtype_storage(s->type[k]);
   }
-  typedef struct {
-    u64 v[2];
-  } pair;
-  switch (e) {
-  case 1: PERMUTE(u8) break;
-  case 2: PERMUTE(u16) break;
-  case 4: PERMUTE(u32) break;
-  case 8: PERMUTE(u64) break;
-  default: PERMUTE(pair) break;
-  }
-#undef PERMUTE
+}
+
+static size_t line_bytes(const sorter *s) {
+  size_t most = s->record;  // what is gathered has room as well
+  for (u32 k = 0; k < s->n; k++) most = HS_MAX(most, hlo_dtype_storage(s->type[k]));
+  return (size_t)s->len * (s->record + most) + 4096;  // at least what cpu_least wants
 }
 
 static void sort_chunk(void *ctx, i64 chunk, u32 thread) {
   (void)thread;
   sort_job *j = ctx;
   const sorter *s = j->s;
-  u32 *perm = hs_try_alloc(sizeof *perm * (size_t)s->len);
-  char *tmp = hs_try_alloc(2 * sizeof(item) * (size_t)s->len), *line[64];
-  if (!perm || !tmp) {
-    __atomic_store_n(&j->failed, true, __ATOMIC_RELAXED);
-    hs_free(tmp), hs_free(perm);
-    return;
-  }
-  for (i64 l = chunk * j->per, end = HS_MIN(l + j->per, s->lines); l < end; l++) {
-    size_t at = (size_t)(l / s->inner * s->len * s->inner + l % s->inner);
-    for (u32 k = 0; k < s->n; k++)
-      line[k] = (char *)j->bufs[k] + at * hlo_dtype_storage(s->type[k]);
-    sort_line(s, line, perm, tmp);
-    for (u32 k = 0; k < s->n; k++)
-      permute_line(s, k, line[k], (char *)j->bufs[s->n + k] + at * hlo_dtype_storage(s->type[k]),
-                   perm, tmp);
-  }
-  hs_free(tmp);
-  hs_free(perm);
+  u32 count[BINS];
+  line l = {.perm = hs_try_alloc(sizeof *l.perm * (size_t)s->len),
+            .space = hs_try_alloc(line_bytes(s)),
+            .count = count,
+            .parts = 1};
+  if (!l.perm || !l.space) __atomic_store_n(&j->failed, true, __ATOMIC_RELAXED);
+  else
+    for (i64 n = chunk * j->per, end = HS_MIN(n + j->per, s->lines); n < end; n++) {
+      place_line(s, j->bufs, n, &l);
+      sort_line(&l);
+    }
+  hs_free(l.space);
+  hs_free(l.perm);
 }
 
 static hs_status run_sort(void *state, void *const *bufs, void *scratch) {
-  (void)scratch;
   const sorter *s = state;
-  if (s->len == 0 || s->lines == 0) return HS_GOOD;
+  if (s->len == 0 || s->lines == 0 || s->wanted == 0) return HS_GOOD;
   sort_job j = {s, bufs, HS_MAX((i64)1, 4096 / s->len), false};
+  if (s->whole) {
+    static const size_t counts = MOST_PARTS * BINS * sizeof(u32);
+    line l = {.count = scratch,
+              .perm = (u32 *)(void *)((char *)scratch + counts),
+              .space = (char *)scratch + counts + (((size_t)s->len * 4 + 63) & ~(size_t)63),
+              .parts = HS_MIN((i64)cpu_par_threads(), (i64)MOST_PARTS)};
+    for (i64 n = 0; n < s->lines; n++) {
+      place_line(s, bufs, n, &l);
+      sort_line(&l);
+    }
+    return HS_GOOD;
+  }
   cpu_par_for(sort_chunk, &j, (s->lines + j.per - 1) / j.per);
   return j.failed ? hs_fail(HS_E_NO_MEMORY, "no memory to sort lines of %lld", (long long)s->len)
                   : HS_GOOD;
@@ -310,7 +597,25 @@ static hs_status run_sort(void *state, void *const *bufs, void *scratch) {
 static void free_sort(void *state) {
   sorter *s = state;
   cpu_scalar_free(s->cmp);
+  cpu_lanes_free(&s->lanes);
   hs_free(s);
+}
+
+// How many elements of the lines along dim d, of any of its values, somebody reads: `most` unless
+// all readers are slices from the front.
+static i64 wanted_of(const hlo_instr *i, i64 d, i64 most, u32 depth) {
+  i64 n = 0;
+  if (depth > 4 || hlo_is_root(i)) return most;
+  hlo_for_each_use(u, i) {
+    const hlo_instr *r = u->user;
+    if (r->opcode == HLO_GET_TUPLE_ELEMENT) n = HS_MAX(n, wanted_of(r, d, most, depth + 1));
+    else if (r->opcode == HLO_FUSION)
+      n = HS_MAX(n, wanted_of(hlo_fusion_comp(r)->params[hlo_slot(u)], d, most, depth + 1));
+    else if (r->opcode == HLO_SLICE)
+      n = HS_MAX(n, ((const hlo_slices *)hlo_attr_ptr(r, HLO_ATTR_SLICE))->v[d].limit);
+    else return most;
+  }
+  return n;
 }
 
 hs_status cpu_sort_prepare(const hlo_instr *i, cpu_rt *out) {
@@ -326,99 +631,23 @@ hs_status cpu_sort_prepare(const hlo_instr *i, cpu_rt *out) {
   for (u32 k = (u32)d + 1; k < shape->rank; k++) s->inner *= shape->dims[k];
   s->lines = s->len ? shape->elements / s->len : 0;
   analyse(c, s);
-  if (s->key < 0) s->cmp = cpu_scalar_compile(c);
-  *out = (cpu_rt){.kind = s->key < 0           ? "sort (merge, comparator)"
-                          : s->len < RADIX_MIN ? "sort (merge, keys)"
-                                               : "sort (radix)",
+  s->record = 8;
+  for (u32 k = 0; k < s->nkeys; k++)
+    if (key_bits(s->type[s->key[k].operand]) > 32) s->record = sizeof(item);
+  if (s->nkeys == 0 && !cpu_lanes_make(c, 1, &s->lanes)) s->cmp = cpu_scalar_compile(c);
+  s->wanted = shape->rank ? HS_MIN(s->len, wanted_of(i, d, s->len, 0)) : s->len;
+  s->whole = s->nkeys && s->len >= LONG && s->lines < 8 && !few_wanted(s);
+  if (!few_wanted(s)) s->wanted = s->len;
+  i64 scratch = MOST_PARTS * BINS * 4 + ((s->len * 4 + 63) & ~(i64)63) + (i64)line_bytes(s);
+  *out = (cpu_rt){.kind = few_wanted(s)     ? "sort (selection)"
+                          : s->nkeys == 0   ? "sort (merge, comparator)"
+                          : s->len <= SHORT ? "sort (merge, keys)"
+                                            : "sort (radix)",
                   .state = s,
                   .run = run_sort,
                   .release = free_sort,
-                  .inplace = s->n < 32 ? (1u << s->n) - 1 : 0};
-  return HS_GOOD;
-}
-
-// ---- topk ---------------------------------------------------------------------------------------
-
-typedef struct topk {
-  hlo_dtype type;
-  i64 n, k, rows;
-  bool largest;
-} topk;
-
-static bool topk_shape_ok(const hlo_instr *i) {
-  return i->noperands == 1 && hlo_shape_is_tuple(i->shape) && i->shape->nelems == 2 &&
-         i->shape->elems[1]->dtype == HLO_S32 && hlo_operand(i, 0)->shape->rank > 0 &&
-         cpu_has_order_key(hlo_operand(i, 0)->shape->dtype);
-}
-bool cpu_topk_supports(const hlo_instr *i) { return topk_shape_ok(i); }
-
-typedef struct topk_job {
-  const topk *t;
-  const char *in;
-  char *values;
-  i32 *indices;
-  bool failed;  // set by any thread that had no memory for a row
-} topk_job;
-
-// Keeps the best k in order; a new element only moves in when it beats the last. Ties go to the
-// lower index because later elements must be strictly better.
-static void topk_row(void *ctx, i64 row, u32 thread) {
-  (void)thread;
-  topk_job *j = ctx;
-  const topk *t = j->t;
-  size_t e = hlo_dtype_storage(t->type);
-  const char *in = j->in + (size_t)(row * t->n) * e;
-  bool whole = t->k > 128;  // sort everything: descending keys, index order among equals
-  item *best = hs_try_alloc(sizeof *best * (size_t)HS_MAX(t->k, (i64)1));
-  item *all = whole ? hs_try_alloc(sizeof *all * 2 * (size_t)t->n) : NULL;
-  i64 have = 0;
-  if (!best || (whole && !all)) {
-    __atomic_store_n(&j->failed, true, __ATOMIC_RELAXED);
-    hs_free(all), hs_free(best);
-    return;
-  }
-  if (whole) {
-    for (i64 x = 0; x < t->n; x++) {
-      u64 key = cpu_order_key(t->type, in + (size_t)x * e, false);
-      all[x] = (item){t->largest ? ~key : key, (u32)x};
-    }
-    radix_sort(all, all + t->n, t->n, 64);
-    memcpy(best, all, sizeof *best * (size_t)t->k);
-    hs_free(all);
-  } else
-    for (i64 x = 0; x < t->n; x++) {
-      u64 key = cpu_order_key(t->type, in + (size_t)x * e, false);
-      if (!t->largest) key = ~key;
-      if (have == t->k && (have == 0 || key <= best[have - 1].key)) continue;
-      i64 p = have < t->k ? have++ : have - 1;
-      for (; p > 0 && best[p - 1].key < key; p--) best[p] = best[p - 1];
-      best[p] = (item){key, (u32)x};
-    }
-  for (i64 x = 0; x < t->k; x++) {
-    memcpy(j->values + (size_t)(row * t->k + x) * e, in + best[x].index * e, e);
-    j->indices[row * t->k + x] = (i32)best[x].index;
-  }
-  hs_free(best);
-}
-
-static hs_status run_topk(void *state, void *const *bufs, void *scratch) {
-  (void)scratch;
-  const topk *t = state;
-  topk_job j = {t, bufs[0], bufs[1], bufs[2], false};
-  if (t->n && t->k) cpu_par_for(topk_row, &j, t->rows);
-  return j.failed ? hs_fail(HS_E_NO_MEMORY, "no memory for the best of %lld", (long long)t->n)
-                  : HS_GOOD;
-}
-
-hs_status cpu_topk_prepare(const hlo_instr *i, cpu_rt *out) {
-  const hlo_shape *s = hlo_operand(i, 0)->shape, *v = i->shape->elems[0];
-  topk *t = hs_calloc(1, sizeof *t);
-  *t = (topk){.type = s->dtype,
-              .n = s->dims[s->rank - 1],
-              .k = v->dims[v->rank - 1],
-              .rows = 1,
-              .largest = hlo_attr_int(i, HLO_ATTR_LARGEST, 1)};
-  for (u32 k = 0; k + 1 < s->rank; k++) t->rows *= s->dims[k];
-  *out = (cpu_rt){.kind = "topk", .state = t, .run = run_topk};
+                  .scratch_bytes = s->whole ? scratch : 0,
+                  .inplace = s->n < 32 ? (1u << s->n) - 1 : 0,
+                  .compiled = &s->lanes};
   return HS_GOOD;
 }

@@ -315,37 +315,36 @@ u64 cpu_order_key(hlo_dtype t, const void *p, bool canonical) {
 #if HAVE_LLVM
 // The computation as a fusion over arrays: a map for each result, which share what they have in
 // common once they are lowered.
-bool cpu_lanes_make(const hlo_computation *c, const hlo_dtype *types, i64 lanes, cpu_lanes *out) {
+bool cpu_lanes_make(const hlo_computation *c, i64 lanes, cpu_lanes *out) {
   *out = (cpu_lanes){0};
-  u32 n = c->nparams / 2;
+  u32 nin = c->nparams, nout = hlo_shape_leaves(c->root->shape);
   bool several = hlo_shape_is_tuple(c->root->shape);
-  if (hlo_shape_leaves(c->root->shape) != n || (several && c->root->opcode != HLO_TUPLE))
-    return false;
-  for (u32 k = 0; k < 3 * n; k++) {
-    const hlo_shape *s =
-        k < 2 * n ? c->params[k]->shape : hlo_shape_leaf(c->root->shape, k - 2 * n);
-    if (!hlo_shape_is_scalar(s) || s->dtype != types[k % n]) return false;
-  }
+  if (several && c->root->opcode != HLO_TUPLE) return false;
+  for (u32 k = 0; k < nin + nout; k++)
+    if (!hlo_shape_is_scalar(k < nin ? c->params[k]->shape
+                                     : hlo_shape_leaf(c->root->shape, k - nin)))
+      return false;
   hlo_ctx *ctx = c->module->ctx;
   hlo_module *m = out->m = hlo_module_new(ctx, "lanes");
   hlo_computation *entry = hlo_add_computation(m, "entry"), *body = hlo_add_computation(m, "body");
   hlo_set_entry(m, entry);
-  hlo_instr **args = hs_calloc(5 * (size_t)n, sizeof *args), **outer = args + 2 * n,
-            **results = args + 4 * n;
-  for (u32 k = 0; k < 2 * n; k++) {
-    const hlo_shape *s = hlo_shape_array(ctx, types[k % n], 1, &lanes);
+  hlo_instr **args = hs_calloc(2 * (size_t)nin + nout, sizeof *args), **outer = args + nin,
+            **results = args + 2 * nin;
+  for (u32 k = 0; k < nin; k++) {
+    const hlo_shape *s = hlo_shape_array(ctx, c->params[k]->shape->dtype, 1, &lanes);
     args[k] = hlo_add_parameter(body, k, s, "x");
     outer[k] = hlo_add_parameter(entry, k, s, "x");
   }
-  for (u32 k = 0; k < n; k++) {
+  for (u32 k = 0; k < nout; k++) {
+    const hlo_shape *s = hlo_shape_array(ctx, hlo_shape_leaf(c->root->shape, k)->dtype, 1, &lanes);
     hlo_computation *one = hlo_clone_computation_into(m, c, "one");
     if (several) hlo_set_root(one, hlo_operand(one->root, k));
-    results[k] = hlo_add_call(body, HLO_MAP, args[k]->shape, HLO_ATTR_TO_APPLY, one, 2 * n, args);
+    results[k] = hlo_add_call(body, HLO_MAP, s, HLO_ATTR_TO_APPLY, one, nin, args);
     hlo_set_attr_ints(results[k], HLO_ATTR_DIMENSIONS, 1, (const i64[]){0});
   }
-  hlo_set_root(body, several ? hlo_add_tuple(body, n, results) : results[0]);
+  hlo_set_root(body, several ? hlo_add_tuple(body, nout, results) : results[0]);
   hlo_instr *f =
-      hlo_add_call(entry, HLO_FUSION, body->root->shape, HLO_ATTR_CALLS, body, 2 * n, outer);
+      hlo_add_call(entry, HLO_FUSION, body->root->shape, HLO_ATTR_CALLS, body, nin, outer);
   hlo_set_root(entry, f);
   hs_free(args);
   out->instr = f;
@@ -354,8 +353,8 @@ bool cpu_lanes_make(const hlo_computation *c, const hlo_dtype *types, i64 lanes,
   return false;
 }
 #else
-bool cpu_lanes_make(const hlo_computation *c, const hlo_dtype *types, i64 lanes, cpu_lanes *out) {
-  (void)c, (void)types, (void)lanes;
+bool cpu_lanes_make(const hlo_computation *c, i64 lanes, cpu_lanes *out) {
+  (void)c, (void)lanes;
   *out = (cpu_lanes){0};
   return false;
 }

@@ -35,9 +35,9 @@ typedef struct cpu_lanes {
   const hlo_instr *instr;     // to be given to the emitter
   const emit_kernel *kernel;  // set by then
 } cpu_lanes;
-// Of a computation that takes n scalars of `types`, then n of the same, and gives n of the same.
-// False when the emitter cannot. The shapes' context must outlive it.
-bool cpu_lanes_make(const hlo_computation *, const hlo_dtype *types, i64 lanes, cpu_lanes *out);
+// Of a computation from scalars to one or to a tuple of them. False when the emitter cannot. The
+// context of its shapes must outlive it.
+bool cpu_lanes_make(const hlo_computation *, i64 lanes, cpu_lanes *out);
 void cpu_lanes_free(cpu_lanes *);  // of zeros is fine
 // bufs: an array for each argument, then for each result; aligned to 64 bytes. A result may be in
 // the place of an argument of its type.
@@ -76,5 +76,19 @@ bool cpu_monoid_is_identity(const cpu_monoid *, void *const *value);
 // canonical: the second of these.
 u64 cpu_order_key(hlo_dtype, const void *p, bool canonical);
 bool cpu_has_order_key(hlo_dtype);  // whether cpu_order_key knows the type
+
+// ---- rt_sort.c ----------------------------------------------------------------------------------
+// cpu_order_key of n elements, `step` bytes apart, xor flip; types of at most 32 bits.
+void cpu_narrow_keys(hlo_dtype, bool canonical, u32 flip, const char *p, size_t step, i64 n,
+                     u32 *out);
+// Sorts by the bits [low, low + bits), stably; t has room for n as well.
+void cpu_sort_u64(u64 *a, u64 *t, i64 n, int low, int bits);
+
+// ---- rt_topk.c ----------------------------------------------------------------------------------
+// The k least keys of elements [lo, hi) of a line, as cpu_narrow_keys has them, in order: key << 32
+// | index. Returns how many there are. `best` has room for 2 * k + CPU_LEAST_ROOM.
+enum { CPU_LEAST_ROOM = 256 };
+i64 cpu_least(hlo_dtype, bool canonical, u32 flip, const char *line, size_t step, i64 lo, i64 hi,
+              i64 k, u64 *best);
 
 #endif

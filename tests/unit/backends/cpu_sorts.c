@@ -1,0 +1,154 @@
+// cpu_sorts.c — sort and topk on the cpu backend against the evaluator: keys of every type, several
+// keys, several operands, computed comparators, lines short and long and along any dimension,
+// stability, zeros and NaNs, and the first few of each line.
+#include "tests/unit/backends/cpu.h"
+
+#define FLOAT_LESS                                                                 \
+  "lt { a = f32[] parameter(0)\n b = f32[] parameter(1)\n z = f32[] constant(0)\n" \
+  " n = f32[] constant(nan)\n ae = pred[] compare(a, z), direction=EQ\n"           \
+  " az = f32[] select(ae, z, a)\n an = pred[] compare(a, a), direction=NE\n"       \
+  " ac = f32[] select(an, n, az)\n be = pred[] compare(b, z), direction=EQ\n"      \
+  " bz = f32[] select(be, z, b)\n bn = pred[] compare(b, b), direction=NE\n"       \
+  " bc = f32[] select(bn, n, bz)\n"                                                \
+  " ROOT c = pred[] compare(ac, bc), direction=LT, type=TOTALORDER }\n"
+
+// One operand of one type.
+static void one(const char *type, const char *shape, int dim, const char *direction) {
+  char text[2048];
+  snprintf(text, sizeof text,
+           "HloModule t\n"
+           "lt { a = %s[] parameter(0)\n b = %s[] parameter(1)\n"
+           " ROOT c = pred[] compare(a, b), direction=%s }\n"
+           "ENTRY e { x = %s%s parameter(0)\n"
+           " ROOT s = %s%s sort(x), dimensions={%d}, is_stable=true, to_apply=lt }",
+           type, type, direction, type, shape, type, shape, dim);
+  agrees(text);
+}
+
+static void types(void **st) {
+  (void)st;
+  static const char *const all[] = {"f32", "f64", "f16", "bf16", "s8",  "u8",  "s16",
+                                    "u16", "s32", "u32", "s64",  "u64", "pred"};
+  for (size_t t = 0; t < HS_COUNT(all); t++) {
+    one(all[t], "[30,70]", 1, "LT");
+    one(all[t], "[30,70]", 0, "GT");
+    one(all[t], "[3000]", 0, "GT");
+  }
+}
+
+static void long_lines(void **st) {
+  (void)st;
+  one("f32", "[200000]", 0, "LT");
+  one("s32", "[2,100000]", 1, "GT");
+  one("f64", "[100000]", 0, "LT");
+  one("f32", "[70000,3]", 0, "LT");
+  agrees(MODULE(FLOAT_LESS "ENTRY e { x = f32[150000] parameter(0)\n"
+                           " ROOT s = f32[150000] sort(x), dimensions={0}, to_apply=lt }"));
+}
+
+// Both zeros and NaNs, by bits: equal ones keep their order.
+static void zeros(void **st) {
+  (void)st;
+  static const char body[] =
+      FLOAT_LESS "ENTRY e { k = s32[%d] iota(), iota_dimension=0\n p = s32[] constant(5)\n"
+                 " q = s32[%d] broadcast(p), dimensions={}\n r = s32[%d] remainder(k, q)\n"
+                 " f = f32[%d] convert(r)\n two = f32[] constant(2)\n"
+                 " t = f32[%d] broadcast(two), dimensions={}\n d = f32[%d] subtract(f, t)\n"
+                 " z = f32[] constant(0)\n w = f32[%d] broadcast(z), dimensions={}\n"
+                 " m = f32[%d] multiply(d, w)\n n = f32[%d] sqrt(d)\n x = f32[%d] add(n, m)\n"
+                 " y = f32[%d] multiply(m, x)\n o = f32[%d] maximum(m, w)\n"
+                 " s = f32[%d] sort(m), dimensions={0}, is_stable=true, to_apply=lt\n"
+                 " u = f32[%d] sort(x), dimensions={0}, is_stable=true, to_apply=lt\n"
+                 " i = u32[%d] bitcast-convert(s)\n j = f32[%d] add(u, u)\n"
+                 " ROOT v = (u32[%d], f32[%d]) tuple(i, j) }";
+  for (int n = 60; n < 100000; n *= 37) {
+    char text[4096] = "HloModule t\n";
+    snprintf(text + strlen(text), sizeof text - strlen(text), body, n, n, n, n, n, n, n, n, n, n, n,
+             n, n, n, n, n, n, n);
+    agrees(text);
+  }
+}
+
+static void several(void **st) {
+  (void)st;
+  // keys s32, f32 and a payload; many equal first keys
+  static const char *const shapes[] = {"[2,500]", "[90000]", "[7]"};
+  for (size_t k = 0; k < HS_COUNT(shapes); k++) {
+    char text[4096];
+    const char *s = shapes[k];
+    snprintf(text, sizeof text,
+             "HloModule t\n"
+             "lt { a = s32[] parameter(0)\n b = s32[] parameter(1)\n c = f32[] parameter(2)\n"
+             " d = f32[] parameter(3)\n e = u8[] parameter(4)\n f = u8[] parameter(5)\n"
+             " l = pred[] compare(a, b), direction=GT\n q = pred[] compare(a, b), direction=EQ\n"
+             " m = pred[] compare(c, d), direction=LT\n n = pred[] and(q, m)\n"
+             " ROOT o = pred[] or(l, n) }\n"
+             "ENTRY e { x = s32%s parameter(0)\n y = f32%s parameter(1)\n z = u8%s parameter(2)\n"
+             " ROOT s = (s32%s, f32%s, u8%s) sort(x, y, z), dimensions={%d}, is_stable=true, "
+             "to_apply=lt }",
+             s, s, s, s, s, s, k == 0);
+    agrees(text);
+  }
+  // a comparator that is computed: by absolute value, and complex numbers by real part
+  agrees(MODULE("lt { a = f32[] parameter(0)\n b = f32[] parameter(1)\n x = f32[] abs(a)\n"
+                " y = f32[] abs(b)\n ROOT c = pred[] compare(x, y), direction=LT }\n"
+                "ENTRY e { x = f32[3,300] parameter(0)\n"
+                " ROOT s = f32[3,300] sort(x), dimensions={1}, is_stable=true, to_apply=lt }"));
+  agrees(MODULE("lt { a = c64[] parameter(0)\n b = c64[] parameter(1)\n x = f32[] real(a)\n"
+                " y = f32[] real(b)\n ROOT c = pred[] compare(x, y), direction=LT }\n"
+                "ENTRY e { x = c64[3,300] parameter(0)\n"
+                " ROOT s = c64[3,300] sort(x), dimensions={1}, is_stable=true, to_apply=lt }"));
+}
+
+static void top(const char *type, int rows, int n, int k, const char *largest) {
+  char text[1024];
+  snprintf(text, sizeof text,
+           "HloModule t\nENTRY e { x = %s[%d,%d] parameter(0)\n"
+           " ROOT t = (%s[%d,%d], s32[%d,%d]) topk(x), k=%d, largest=%s }",
+           type, rows, n, type, rows, k, rows, k, k, largest);
+  agrees(text);
+}
+
+static void topk(void **st) {
+  (void)st;
+  static const char *const all[] = {"f32", "f64", "bf16", "s8", "s32", "u64"};
+  for (size_t t = 0; t < HS_COUNT(all); t++) {
+    top(all[t], 3, 1000, 10, "true");
+    top(all[t], 3, 40, 30, "true");
+    top(all[t], 2, 3000, 1500, "false");
+  }
+  top("f32", 2, 200000, 100, "true");
+  top("f32", 1, 200000, 1, "false");
+  top("s32", 40, 5000, 600, "true");
+  top("f32", 2, 7, 7, "true");
+}
+
+// A sort that is read from the front only, whole or inside of a fusion.
+static void first_few(void **st) {
+  (void)st;
+  agrees(MODULE("lt { a = f32[] parameter(0)\n b = f32[] parameter(1)\n i = s32[] parameter(2)\n"
+                " j = s32[] parameter(3)\n ROOT c = pred[] compare(a, b), direction=GT }\n"
+                "ENTRY e { x = f32[20,3000] parameter(0)\n i = s32[20,3000] iota(), "
+                "iota_dimension=1\n s = (f32[20,3000], s32[20,3000]) sort(x, i), dimensions={1}, "
+                "is_stable=true, to_apply=lt\n"
+                " v = f32[20,3000] get-tuple-element(s), index=0\n"
+                " k = s32[20,3000] get-tuple-element(s), index=1\n"
+                " a = f32[20,16] slice(v), slice={[0:20], [0:16]}\n"
+                " b = s32[20,4] slice(k), slice={[0:20], [3:7]}\n"
+                " ROOT t = (f32[20,16], s32[20,4]) tuple(a, b) }"));
+  agrees(MODULE("lt { a = s32[] parameter(0)\n b = s32[] parameter(1)\n"
+                " ROOT c = pred[] compare(a, b), direction=LT }\n"
+                "ENTRY e { x = s32[3000,5] parameter(0)\n"
+                " s = s32[3000,5] sort(x), dimensions={0}, to_apply=lt\n"
+                " a = s32[7,5] slice(s), slice={[0:7], [0:5]}\n b = s32[7,5] negate(a)\n"
+                " c = s32[5] iota(), iota_dimension=0\n"
+                " ROOT t = (s32[7,5], s32[5]) tuple(b, c) }"));
+}
+
+int main(int argc, char **argv) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(types),   cmocka_unit_test(long_lines), cmocka_unit_test(zeros),
+      cmocka_unit_test(several), cmocka_unit_test(topk),       cmocka_unit_test(first_few),
+  };
+  return run_cpu_tests(argc, argv, "cpu_sorts", tests, HS_COUNT(tests));
+}
