@@ -432,8 +432,8 @@ hs_status cg_emit_load(cg *c, const nest_node *x, u32 copies, bool vec, LLVMValu
   return HS_GOOD;
 }
 
-// Whether the vectors of a store are whole parts of cache lines and should go past the caches. Every
-// buffer starts at a cache line; so must every vector.
+// Whether the vectors of a store are whole parts of cache lines and should go past the caches.
+// Every buffer starts at a cache line; so must every vector.
 static bool streams(const cg *c, const nest_store *s, bool unit) {
   const nest_buf *b = &c->n->bufs.v[s->buf];
   u64 size = hlo_dtype_storage(b->dtype), vector = size * c->W;

@@ -396,8 +396,8 @@ static val look_up(cg *c, const float *table, val index) {
 }
 
 // For each of 16 ranges of m from 0.7 to 1.4: the reciprocal of its middle, and minus the binary
-// logarithm of that in two parts, the first short enough that adding an exponent is exact. The range
-// around 1 has 1 and 0.
+// logarithm of that in two parts, the first short enough that adding an exponent is exact. The
+// range around 1 has 1 and 0.
 #define POW_FROM 0x3f330000
 static void pow_tables(float *inverse, float *high, float *low) {
   for (u32 k = 0; k < 16; k++) {
