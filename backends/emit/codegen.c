@@ -19,8 +19,10 @@ static hs_status emit_stores(cg *c) {
   for (size_t k = 0; k < c->stage->stores.n; k++)
     rows |= c->n->bufs.v[c->stage->stores.v[k].buf].holds_rows;
   for (size_t k = 0; rows && k < c->stage->stores.n; k++) NODE(c, c->stage->stores.v[k].node, &p);
-  for (size_t k = 0; k < c->stage->stores.n; k++)
-    HS_TRY(cg_emit_store(c, &c->stage->stores.v[k], c->open));
+  u32 ways = c->lane ? c->stage->ways : 0;
+  for (size_t k = 0; k < c->stage->stores.n; k += ways ? ways : 1)
+    HS_TRY(ways ? cg_emit_interleaved(c, &c->stage->stores.v[k], ways)
+                : cg_emit_store(c, &c->stage->stores.v[k], c->open));
   return HS_GOOD;
 }
 

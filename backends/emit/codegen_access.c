@@ -495,6 +495,55 @@ hs_status cg_emit_store(cg *c, const nest_store *s, u32 level) {
   return HS_GOOD;
 }
 
+// The elements of n vectors in turn, as n vectors; n is a power of two. Each round weaves two lists
+// that are woven already, of every second vector.
+static void weave(cg *c, u32 n, LLVMValueRef *v) {
+  LLVMValueRef odd[CG_MAX_UNROLL], even[CG_MAX_UNROLL], m[2][64];
+  if (n < 2) return;
+  for (u32 k = 0; k < n / 2; k++) even[k] = v[2 * k], odd[k] = v[2 * k + 1];
+  weave(c, n / 2, even);
+  weave(c, n / 2, odd);
+  for (u32 l = 0; l < c->W; l++)
+    for (u32 h = 0; h < 2; h++)
+      m[h][l] = LLVMConstInt(c->i32, h * c->W / 2 + l / 2 + (l % 2 ? c->W : 0), false);
+  for (u32 k = 0; k < n; k++)
+    v[k] =
+        LLVMBuildShuffleVector(c->b, even[k / 2], odd[k / 2], LLVMConstVector(m[k % 2], c->W), "");
+}
+
+hs_status cg_emit_interleaved(cg *c, const nest_store *s, u32 ways) {
+  hlo_dtype t = c->n->bufs.v[s->buf].dtype;
+  LLVMTypeRef mt = cg_mem(c, t);
+  LLVMValueRef *v, p, w[CG_MAX_UNROLL][CG_MAX_UNROLL], m[64];
+  u32 align = (u32)hlo_dtype_storage(t), var;
+  i64 coef;
+  if (!lane_affine(c, s->e, &var, &coef) || coef != (i64)ways)
+    return hs_fail(HS_E_INTERNAL, "emit: interleaved stores are not neighbours");
+  for (u32 r = 0; r < ways; r++) {
+    NODE(c, s[r].node, &v);
+    bool vec = (c->n->nodes.v[s[r].node].deps & c->lane) != 0;
+    cg_at_level(c, c->open);
+    for (u32 u = 0; u < c->U; u++) w[u][r] = cg_to_mem(c, t, cg_splat(c, v[vec ? u : 0], c->W));
+  }
+  cg_at_level(c, c->open);
+  HS_TRY(lane_pointer(c, s->buf, s->e, var, coef, mt, &p));
+  for (u32 u = 0; u < c->U; u++) {
+    weave(c, ways, w[u]);
+    for (u32 k = 0; k < ways; k++) {
+      LLVMValueRef q = cg_gep(c, mt, p, cg_i64c(c, (i64)(u * ways + k) * c->W));
+      if (!c->mask[u]) {
+        LLVMSetAlignment(LLVMBuildStore(c->b, w[u][k], q), align);
+        continue;
+      }
+      for (u32 l = 0; l < c->W; l++) m[l] = LLVMConstInt(c->i32, (k * c->W + l) / ways, false);
+      masked_store(c, false, w[u][k], q, align,
+                   LLVMBuildShuffleVector(c->b, c->mask[u], LLVMGetPoison(LLVMTypeOf(c->mask[u])),
+                                          LLVMConstVector(m, c->W), ""));
+    }
+  }
+  return HS_GOOD;
+}
+
 // ---- guards and indices -------------------------------------------------------------------------
 hs_status cg_emit_index(cg *c, const nest_node *x, u32 copies, bool vec, LLVMValueRef *out) {
   for (u32 u = 0; u < copies; u++) {

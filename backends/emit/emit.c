@@ -65,6 +65,7 @@ hs_status emit_add(emit_unit *u, const hlo_instr *i, const emit_kernel **out) {
     return s;
   }
   nest_simplify(b->n);
+  if (u->options.vector_bytes) nest_interleave(b->n);
   nest_schedule(b->n, &(nest_machine){.vector_bytes = u->options.vector_bytes,
                                       .cache_bytes = emit_cache_bytes()});
   nest_serialize(b->n, &b->key);

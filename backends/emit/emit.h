@@ -22,8 +22,8 @@
 // NULL when scratch_bytes is 0.
 typedef void emit_entry(void *const *bufs, i64 chunk, void *scratch);
 
-// Before the kernel runs, the buffer of result leaf `out` holds the bytes of operand leaf `in`: both
-// are one buffer, or whoever runs it copies them.
+// Before the kernel runs, the buffer of result leaf `out` holds the bytes of operand leaf `in`: it
+// is the same buffer, or whoever runs the kernel copies them.
 typedef struct emit_update {
   u32 in, out;
 } emit_update;

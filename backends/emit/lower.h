@@ -93,7 +93,7 @@ nest_val lower_gather(lowering *, lower_frame *, const hlo_instr *, u32 rank,
 
 // ---- lower_update.c: results that are updated in place ------------------------------------------
 // The dynamic-update-slice that result leaf `leaf` of the kernel is, when only the part that it
-// The dynamic-update-slice that result leaf `leaf` of the kernel is, when only the part that it
+// replaces has to be stored; NULL otherwise. *in: the leaf of the operands that it updates.
 const hlo_instr *lower_update_of(const lowering *, const lower_frame *, const hlo_instr *root,
                                  u32 leaf, u32 *in);
 

@@ -137,6 +137,8 @@ typedef struct nest_stage {
   HS_VEC(nest_store) stores;
   // loops[0] counts the splits of a reduction: one chunk each, never in lanes
   bool is_split;
+  // each `ways` stores are one store, whose elements along the last loop they take in turn; 0: no
+  u32 ways;
   // schedule (schedule.c)
   emit_kind kind;
   bool vector;  // the last loop runs in lanes
@@ -234,6 +236,9 @@ bool nest_supports(const hlo_instr *, hs_buf *why);
 
 // ---- loop transformations and the choice of a schedule (schedule.c) -----------------------------
 void nest_simplify(nest *);  // split loops under quotients, drop and merge loops
+// Loops whose elements alternate between sources (interleave.c): such a stage stores several values
+// per step.
+void nest_interleave(nest *);
 // What schedules depend on beside shapes.
 typedef struct nest_machine {
   u32 vector_bytes;  // width of the vectors; 0: scalar code

@@ -42,7 +42,7 @@ static void put_expr(hs_buf *b, numbering *m, const nest_expr *e) {
 }
 
 static void put_stage(hs_buf *b, numbering *m, const nest_stage *s) {
-  put_u(b, s->nloops), put_u(b, s->is_split);
+  put_u(b, s->nloops), put_u(b, s->is_split), put_u(b, s->ways);
   for (u32 k = 0; k < s->nloops; k++) put_var(b, m, s->loops[k]);
   put_u(b, s->vector), put_u(b, s->stream);
   put_u(b, s->tile);

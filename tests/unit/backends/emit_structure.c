@@ -230,10 +230,47 @@ static void rows_are_not_masked(void **state) {
   hs_buf_free(&b);
 }
 
+// Elements that alternate between two sources, and those between two of their own: even and odd
+// ones are vectors of their own, woven together when they are stored. n: elements of a source.
+static void interleaved(void **state) {
+  (void)state;
+  static const int sizes[] = {4, 8, 20, 64, 76, 1000};
+  for (size_t k = 0; k < HS_COUNT(sizes); k++)
+    for (int axis = 0; axis < 2; axis++) {
+      int n = sizes[k], m = 2 * n;
+      const char *in = axis ? "[3,%d]" : "[%d,5]", *low = axis ? "0_0x1_0_1" : "1_0_1x0_0",
+                 *high = axis ? "0_0x0_1_1" : "0_1_1x0_0";
+      char a[32], b[32], c[32];
+      snprintf(a, sizeof a, in, n / 2);
+      snprintf(b, sizeof b, in, n);
+      snprintf(c, sizeof c, in, m);
+      char *text = hs_format(
+          "HloModule m\nf { x = f32%s parameter(0)\n y = f32%s parameter(1)\n"
+          " w = f32%s parameter(2)\n z = f32[] constant(0)\n p = f32%s pad(x, z), padding=%s\n"
+          " q = f32%s pad(y, z), padding=%s\n u = f32%s add(p, q)\n"
+          " v = f32%s multiply(u, w)\n r = f32%s pad(v, z), padding=%s\n"
+          " s = f32%s pad(w, z), padding=%s\n ROOT t = f32%s add(r, s) }\n"
+          "ENTRY e { x = f32%s parameter(0)\n y = f32%s parameter(1)\n w = f32%s parameter(2)\n"
+          " ROOT t = f32%s fusion(x, y, w), kind=kLoop, calls=f }\n",
+          a, a, b, b, low, b, high, b, b, c, high, c, low, c, a, a, b, c);
+      add_case(text, 0, false);
+      hs_free(text);
+    }
+  run_cases();
+  hs_buf b = {0};
+  assert_true(hs_ok(emit_dump(unit, "llvm", &b)));
+  assert_null(strstr(hs_buf_cstr(&b), "masked.scatter"));
+  b.n = 0;
+  assert_true(hs_ok(emit_dump(unit, "schedule", &b)));
+  assert_non_null(strstr(hs_buf_cstr(&b), " + 3] = v"));
+  hs_buf_free(&b);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
-      TEST(rows_are_not_masked), TEST(structure), TEST(equal_kernels_share_code),
-      TEST(refuses_by_name),     TEST(dumps),
+      TEST(interleaved),     TEST(rows_are_not_masked),
+      TEST(structure),       TEST(equal_kernels_share_code),
+      TEST(refuses_by_name), TEST(dumps),
   };
   return cmocka_run_group_tests_name("emit_structure", tests, NULL, NULL);
 }
