@@ -146,7 +146,7 @@ hs_status cg_emit_index(cg *, const nest_node *x, u32 copies, bool vec, LLVMValu
 hs_status cg_emit_guard(cg *, const nest_node *x, u32 copies, bool vec, LLVMValueRef *out);
 // With the node that it stores; the code stands at that level.
 hs_status cg_emit_store(cg *, const nest_store *s, u32 level);
-// `ways` stores (a power of two) whose elements follow each other along the lane loop.
+// `ways` stores whose elements follow each other along the lane loop.
 hs_status cg_emit_interleaved(cg *, const nest_store *s, u32 ways);
 
 // ---- codegen_reduce.c ---------------------------------------------------------------------------

@@ -495,20 +495,41 @@ hs_status cg_emit_store(cg *c, const nest_store *s, u32 level) {
   return HS_GOOD;
 }
 
-// The elements of n vectors in turn, as n vectors; n is a power of two. Each round weaves two lists
-// that are woven already, of every second vector.
+// Shuffles two vectors: lane l is at[l], below W of a, from W on of b.
+static LLVMValueRef shuffled(cg *c, LLVMValueRef a, LLVMValueRef b, const u32 *at) {
+  LLVMValueRef m[64];
+  for (u32 l = 0; l < c->W; l++) m[l] = LLVMConstInt(c->i32, at[l], false);
+  return LLVMBuildShuffleVector(c->b, a, b, LLVMConstVector(m, c->W), "");
+}
+
+// The elements of n vectors in turn, as n vectors. Lists of even length are woven from two that are
+// woven already, of every second vector; in others each vector of the result collects its lanes.
 static void weave(cg *c, u32 n, LLVMValueRef *v) {
-  LLVMValueRef odd[CG_MAX_UNROLL], even[CG_MAX_UNROLL], m[2][64];
+  LLVMValueRef a[CG_MAX_UNROLL], b[CG_MAX_UNROLL];
+  u32 at[64], W = c->W;
   if (n < 2) return;
-  for (u32 k = 0; k < n / 2; k++) even[k] = v[2 * k], odd[k] = v[2 * k + 1];
-  weave(c, n / 2, even);
-  weave(c, n / 2, odd);
-  for (u32 l = 0; l < c->W; l++)
-    for (u32 h = 0; h < 2; h++)
-      m[h][l] = LLVMConstInt(c->i32, h * c->W / 2 + l / 2 + (l % 2 ? c->W : 0), false);
-  for (u32 k = 0; k < n; k++)
-    v[k] =
-        LLVMBuildShuffleVector(c->b, even[k / 2], odd[k / 2], LLVMConstVector(m[k % 2], c->W), "");
+  if (n % 2) {
+    memcpy(a, v, n * sizeof *a);
+    for (u32 k = 0; k < n; k++) {
+      LLVMValueRef all = a[0];
+      for (u32 j = 0; j < n; j++) {
+        for (u32 l = 0; l < W; l++) {
+          u32 from = (k * W + l) % n, lane = (k * W + l) / n;
+          at[l] = j == 0 ? lane : from == j ? W + lane : l;
+        }
+        all = shuffled(c, j ? all : a[0], j ? a[j] : a[0], at);
+      }
+      v[k] = all;
+    }
+    return;
+  }
+  for (u32 k = 0; k < n / 2; k++) a[k] = v[2 * k], b[k] = v[2 * k + 1];
+  weave(c, n / 2, a);
+  weave(c, n / 2, b);
+  for (u32 k = 0; k < n; k++) {
+    for (u32 l = 0; l < W; l++) at[l] = k % 2 * W / 2 + l / 2 + (l % 2 ? W : 0);
+    v[k] = shuffled(c, a[k / 2], b[k / 2], at);
+  }
 }
 
 hs_status cg_emit_interleaved(cg *c, const nest_store *s, u32 ways) {

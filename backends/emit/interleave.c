@@ -6,23 +6,29 @@
 // j with i = M * j + r, and the stage stores M values, one for each r: in each of them the guards
 // are known, only one side of every select remains, and loads have constant strides along j again.
 // Where i was the loop that runs in lanes, the M vectors are woven together before they are stored
-// (cg_emit_interleaved). M is a power of two.
+// (cg_emit_interleaved). A loop of two or three elements over several sources becomes straight code.
 #include "backends/emit/nest.h"
 
-enum { MOST_WAYS = 16, MOST_NODES = 6000 };
+// SHORT: loops of fewer elements do not run in lanes (schedule.c).
+enum { MOST_WAYS = 16, MOST_NODES = 6000, SHORT = 4 };
 
 // ---- how many ways ------------------------------------------------------------------------------
 
-// Whether the variable's value over a run of `ways` elements of the loop is affine with whole
-// coefficients: *ways grows to the least power of two for which it is. By 0: it does not depend on
-// the loop; *depth: what the quotients in it divide by.
 typedef struct period {
-  i64 ways, depth;
-  bool other;  // an atom that depends on the loop and has another divisor
+  i64 ways;    // the least number for which every atom is affine in j
+  bool other;  // an atom depends on the loop in another way, or would need too many
 } period;
 
-static void visit_expr(const nest *n, const nest_expr *e, u32 var, i64 depth, period *p);
+static i64 common_multiple(i64 a, i64 b) {
+  i64 x = a, y = b;
+  while (y) {
+    i64 r = x % y;
+    x = y, y = r;
+  }
+  return a / x * b;
+}
 
+// What the quotients in the variable divide the loop's variable by; 0: it does not depend on it.
 static i64 visit_var(const nest *n, u32 id, u32 var, period *p) {
   const nest_var *v = &n->vars.v[id];
   if (id == var) return 1;
@@ -34,14 +40,14 @@ static i64 visit_var(const nest *n, u32 id, u32 var, period *p) {
   if (!(nest_deps(n, v->e) >> n->vars.v[var].loop & 1)) return 0;
   i64 deepest = 1;
   for (u32 k = 0; k < v->e->n; k++) deepest = HS_MAX(deepest, visit_var(n, v->e->t[k].var, var, p));
-  if ((v->d & (v->d - 1)) || v->d > MOST_WAYS || deepest * v->d > MOST_WAYS) p->other = true;
-  else p->ways = HS_MAX(p->ways, deepest * v->d);
-  return deepest * v->d;
+  if (v->d > MOST_WAYS || deepest * v->d > MOST_WAYS) return p->other = true, 1;
+  p->ways = common_multiple(p->ways, deepest * v->d);
+  p->other |= p->ways > MOST_WAYS;
+  return p->other ? 1 : deepest * v->d;
 }
 
-static void visit_expr(const nest *n, const nest_expr *e, u32 var, i64 depth, period *p) {
-  (void)depth;
-  for (u32 k = 0; k < e->n; k++) (void)visit_var(n, e->t[k].var, var, p);
+static void visit_expr(const nest *n, const nest_expr *e, u32 var, period *p) {
+  for (u32 k = 0; k < e->n && !p->other; k++) (void)visit_var(n, e->t[k].var, var, p);
 }
 
 // Marks what the node needs; false when there is a reduction among it.
@@ -149,46 +155,37 @@ static u32 clone(cloner *c, u32 id) {
 
 // ---- stages -------------------------------------------------------------------------------------
 
-// How many values the loop alternates between; 1: none, or too much for this.
+// How many values the loop alternates between; 1: none, or too much for this. A short loop over
+// several sources, too short for vectors, has as many as elements.
 static i64 ways_of(const nest *n, const nest_stage *st, u32 var) {
   period p = {.ways = 1};
   u32 count = 0;
   u8 *seen = hs_calloc(n->nodes.n + 1, 1);
-  bool ok = true;
+  bool ok = true, guarded = false;
+  i64 extent = n->vars.v[var].hi + 1;
   for (size_t k = 0; k < st->stores.n && ok; k++) {
-    ok = reach(n, st->stores.v[k].node, seen, &count) &&
+    visit_expr(n, st->stores.v[k].e, var, &p);
+    ok = p.ways == 1 && reach(n, st->stores.v[k].node, seen, &count) &&
          reach_expr(n, st->stores.v[k].e, seen, &count);
-    visit_expr(n, st->stores.v[k].e, var, 1, &p);
-    ok = ok && p.ways == 1;
   }
-  bool guarded = false;
-  for (size_t k = 0; k < n->nodes.n && ok; k++) {
-    if (!seen[k] || !n->nodes.v[k].e) continue;
-    i64 before = p.ways;
-    visit_expr(n, n->nodes.v[k].e, var, 1, &p);
-    guarded |= n->nodes.v[k].kind == NEST_GUARD && p.ways > before;
-    for (u32 t = 0; t < n->nodes.v[k].e->n; t++)
-      guarded |=
-          n->nodes.v[k].kind == NEST_GUARD && n->vars.v[n->nodes.v[k].e->t[t].var].kind == NEST_MOD;
+  for (size_t k = 0; k < n->nodes.n && ok && !p.other; k++) {
+    const nest_node *x = &n->nodes.v[k];
+    if (!seen[k] || !x->e) continue;
+    visit_expr(n, x->e, var, &p);
+    guarded |= x->kind == NEST_GUARD && (x->deps >> n->vars.v[var].loop & 1);
   }
   hs_free(seen);
-  i64 extent = n->vars.v[var].hi + 1;
-  return ok && guarded && !p.other && extent % p.ways == 0 && extent > p.ways &&
-                 count * (u64)p.ways <= MOST_NODES
+  if (extent < SHORT && st->nloops == 1) p.ways = extent;
+  return ok && guarded && !p.other && extent % p.ways == 0 && count * (u64)p.ways <= MOST_NODES
              ? p.ways
              : 1;
 }
 
-static bool interleave_loop(nest *n, size_t stage, u32 at) {
-  u32 var = n->stages.v[stage].loops[at], j;
-  i64 ways = ways_of(n, &n->stages.v[stage], var), extent = n->vars.v[var].hi + 1;
-  if (ways < 2 || !nest_new_loop(n, extent / ways, &j)) return false;
-  nest_stage *st = &n->stages.v[stage];
+static void stores_of_each(nest *n, nest_stage *st, u32 var, i64 ways, const nest_expr *first) {
   HS_VEC(nest_store) stores = {0};
   for (size_t k = 0; k < st->stores.n; k++)
     for (i64 r = 0; r < ways; r++) {
-      cloner c = {.n = n, .var = var};
-      c.to = nest_add(n, nest_of_var(n, j, ways), nest_const(n, r));
+      cloner c = {.n = n, .var = var, .to = nest_add(n, first, nest_const(n, r))};
       size_t nodes = n->nodes.n;
       c.map = hs_alloc((nodes + 1) * sizeof *c.map);
       for (size_t i = 0; i < nodes; i++) c.map[i] = NEST_NONE;
@@ -199,8 +196,23 @@ static bool interleave_loop(nest *n, size_t stage, u32 at) {
     }
   hs_vec_free(&st->stores);
   st->stores.v = stores.v, st->stores.n = stores.n, st->stores.cap = stores.cap;
-  st->loops[at] = j;
-  if (at + 1 == st->nloops) st->ways = (u32)ways;
+}
+
+static bool interleave_loop(nest *n, size_t stage, u32 at) {
+  nest_stage *st = &n->stages.v[stage];
+  u32 var = st->loops[at], j;
+  i64 ways = ways_of(n, st, var), extent = n->vars.v[var].hi + 1;
+  if (ways < 2) return false;
+  if (ways == extent) {
+    stores_of_each(n, st, var, ways, nest_const(n, 0));
+    memmove(st->loops + at, st->loops + at + 1, (st->nloops - at - 1) * sizeof *st->loops);
+    st->nloops--;
+  } else {
+    if (!nest_new_loop(n, extent / ways, &j)) return false;
+    stores_of_each(n, st, var, ways, nest_of_var(n, j, ways));
+    st->loops[at] = j;
+    if (at + 1 == st->nloops) st->ways = (u32)ways;
+  }
   for (size_t k = 0; k < n->nodes.n; k++) n->nodes.v[k].deps = nest_node_deps(n, &n->nodes.v[k]);
   return true;
 }

@@ -256,6 +256,20 @@ static void interleaved(void **state) {
       add_case(text, 0, false);
       hs_free(text);
     }
+  static const int counts[] = {1, 5, 16, 37, 300};
+  for (size_t k = 0; k < HS_COUNT(counts); k++) {  // three columns of their own
+    int n = counts[k];
+    char *text = hs_format(
+        "HloModule m\nf { x = f32[%d,3] parameter(0)\n"
+        " a = f32[%d,1] slice(x), slice={[0:%d], [1:2]}\n b = f32[%d,1] slice(x),"
+        " slice={[0:%d], [2:3]}\n c = f32[%d,1] add(a, b)\n d = f32[%d,3] concatenate(b, c, a),"
+        " dimensions={1}\n ROOT r = f32[%d,3] add(d, x) }\n"
+        "ENTRY e { x = f32[%d,3] parameter(0)\n ROOT r = f32[%d,3] fusion(x), kind=kLoop, calls=f "
+        "}\n",
+        n, n, n, n, n, n, n, n, n, n);
+    add_case(text, 0, false);
+    hs_free(text);
+  }
   run_cases();
   hs_buf b = {0};
   assert_true(hs_ok(emit_dump(unit, "llvm", &b)));
