@@ -1,6 +1,6 @@
 // kernels.c — dots, convolutions and transforms of the cpu backend, each alone, beside the
-// library called directly: oneDNN with its own threads for dots of f32, bf16 and s8 and for convolutions in
-// the orders JAX writes.
+// library called directly: oneDNN with its own threads for dots of f32, bf16 and s8 and for
+// convolutions in the orders JAX writes.
 //
 // Both sides work on the same arrays in this process, with the same number of threads, in turns; a
 // line has the fastest run of each, ours in GF/s (products and sums of the plain algorithm), and

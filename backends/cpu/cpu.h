@@ -110,6 +110,9 @@ static inline void cpu_batch_at(const cpu_batch *b, i64 k, i64 *index, i64 *oper
 }
 
 // ---- rt_floats.c --------------------------------------------------------------------------------
+// The instruction sets that kernels are written for, and the widest that this machine has.
+typedef enum cpu_vector_set { CPU_BASE, CPU_AVX2, CPU_AVX512 } cpu_vector_set;
+cpu_vector_set cpu_vectors(void);
 // n elements of a floating-point type of 32 bits or less to f32, exactly, and back, rounded to
 // nearest even.
 void cpu_to_f32(float *to, const void *from, hlo_dtype, i64 n);

@@ -84,7 +84,7 @@ void cpu_dot_pack_strides(dot *);
 
 // ---- rt_dot_micro.c -----------------------------------------------------------------------------
 // C (or what is in it, when `add` is set) plus the sum over k of A[i][k] B[k][j]. A: element (i, k)
-// at a[i * ar + k * ac]; B: row k at b[k * br], whole vectors; C: row i at c[i * cr], whole vectors.
+// at a[i * ar + k * ac]; B: row k at b[k * br], whole vectors; C: row i at c[i * cr], the same.
 // All in units of the kernel: its compute type, or 32 bits for DOT_S8, where k counts groups of
 // four and a row of corrections to C follows the last row of B.
 typedef void dot_micro_fn(i64 K, const void *a, i64 ar, i64 ac, const void *b, i64 br, void *c,
@@ -95,9 +95,6 @@ typedef struct dot_micro {
   // by vectors (one or two) and rows of the block
   dot_micro_fn *fn[2][DOT_MOST_ROWS];
 } dot_micro;
-// The instruction sets that kernels are written for; this machine's.
-typedef enum dot_set { DOT_BASE, DOT_AVX2, DOT_AVX512 } dot_set;
-dot_set cpu_dot_set(void);
 // The kernels for this machine: f32, f64, and DOT_S8 where it has the instruction; else NULL.
 const dot_micro *cpu_dot_micro(dot_compute);
 

@@ -1,5 +1,5 @@
-// rt_dot_loops.c — loops for the dots that nothing faster computes: wide integers, and 16-bit ones
-// with 32-bit sums.
+// rt_dot_loops.c — loops for the dots that nothing faster computes: wide integers, and 16-bit
+// ones with 32-bit sums.
 //
 // The compiler vectorizes them (target_clones: one copy per instruction set, chosen when the worker
 // starts). Each chunk computes a block of the result and adds its products in an order that depends

@@ -111,24 +111,14 @@ UP_TO_12(ROWS, s8_vnni, VNNI, i32)
 static const dot_micro s8_vnni = {12, 16, {{UP_TO_12(ONE, s8_vnni)}, {UP_TO_12(TWO, s8_vnni)}}};
 #endif
 
-dot_set cpu_dot_set(void) {
-#if defined(__x86_64__)
-  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&
-      __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq"))
-    return DOT_AVX512;
-  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return DOT_AVX2;
-#endif
-  return DOT_BASE;
-}
-
 const dot_micro *cpu_dot_micro(dot_compute c) {
 #if defined(__x86_64__)
   static const dot_micro *const of[][2] = {
       {&f32_base, &f64_base}, {&f32_avx2, &f64_avx2}, {&f32_avx512, &f64_avx512}};
   if (c == DOT_S8)
-    return cpu_dot_set() == DOT_AVX512 && __builtin_cpu_supports("avx512vnni") ? &s8_vnni : NULL;
+    return cpu_vectors() == CPU_AVX512 && __builtin_cpu_supports("avx512vnni") ? &s8_vnni : NULL;
 #else
   static const dot_micro *const of[][2] = {{&f32_base, &f64_base}};
 #endif
-  return c == DOT_F32 || c == DOT_F64 ? of[cpu_dot_set()][c == DOT_F64] : NULL;
+  return c == DOT_F32 || c == DOT_F64 ? of[cpu_vectors()][c == DOT_F64] : NULL;
 }

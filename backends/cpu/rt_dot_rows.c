@@ -167,8 +167,8 @@ DEFINE_ALL(avx512, __attribute__((target("avx512f,avx512vl,avx512bw,avx512dq,fma
 
 static const kernels *of_machine(void) {
 #if defined(__x86_64__)
-  if (cpu_dot_set() == DOT_AVX512) return &avx512_kernels;
-  if (cpu_dot_set() == DOT_AVX2) return &avx2_kernels;
+  if (cpu_vectors() == CPU_AVX512) return &avx512_kernels;
+  if (cpu_vectors() == CPU_AVX2) return &avx2_kernels;
 #endif
   return &base_kernels;
 }

@@ -4,10 +4,10 @@
 // Both operands are cut along k, and each block is packed into panels of as many rows, or columns,
 // as the kernel takes. Packing converts elements and reads through any strides, so that operands of
 // other types or orders are neither converted nor transposed as a whole. An operand that the kernel
-// can read where it lies, and would read too seldom for a copy to pay, is not packed. Then the result
-// is computed tile by tile. Packing and tiles of one large product are shared among the pool's
-// threads; of many products each thread computes whole ones. Where the result is not stored as the
-// kernel writes it, it is summed in memory of the thread and converted at the end.
+// can read where it lies, and would read too seldom for a copy to pay, is not packed. Then the
+// result is computed tile by tile. Packing and tiles of one large product are shared among the
+// pool's threads; of many products each thread computes whole ones. Where the result is not stored
+// as the kernel writes it, it is summed in memory of the thread and converted at the end.
 //
 // Complex products go through the real kernels: a row of A is read as 2 K real numbers, and each
 // element of B becomes the two by two matrix (re, im; -im, re). The 8-bit kernel wants unsigned
@@ -64,18 +64,18 @@ __attribute__((target_clones("default", "avx2"))) static void turn_8x32(u32 *to,
     v8u32 r[8], s[8];
     for (int i = 0; i < 8; i++) r[i] = *(const v8u32 *)(const void *)(from + i * lane + 4 * k);
     for (int i = 0; i < 8; i += 2) {
-      s[i] = __builtin_shuffle(r[i], r[i + 1], (v8u32){0, 8, 1, 9, 4, 12, 5, 13});
-      s[i + 1] = __builtin_shuffle(r[i], r[i + 1], (v8u32){2, 10, 3, 11, 6, 14, 7, 15});
+      s[i] = __builtin_shufflevector(r[i], r[i + 1], 0, 8, 1, 9, 4, 12, 5, 13);
+      s[i + 1] = __builtin_shufflevector(r[i], r[i + 1], 2, 10, 3, 11, 6, 14, 7, 15);
     }
     for (int i = 0; i < 8; i += 4) {
-      r[i] = __builtin_shuffle(s[i], s[i + 2], (v8u32){0, 1, 8, 9, 4, 5, 12, 13});
-      r[i + 1] = __builtin_shuffle(s[i], s[i + 2], (v8u32){2, 3, 10, 11, 6, 7, 14, 15});
-      r[i + 2] = __builtin_shuffle(s[i + 1], s[i + 3], (v8u32){0, 1, 8, 9, 4, 5, 12, 13});
-      r[i + 3] = __builtin_shuffle(s[i + 1], s[i + 3], (v8u32){2, 3, 10, 11, 6, 7, 14, 15});
+      r[i] = __builtin_shufflevector(s[i], s[i + 2], 0, 1, 8, 9, 4, 5, 12, 13);
+      r[i + 1] = __builtin_shufflevector(s[i], s[i + 2], 2, 3, 10, 11, 6, 7, 14, 15);
+      r[i + 2] = __builtin_shufflevector(s[i + 1], s[i + 3], 0, 1, 8, 9, 4, 5, 12, 13);
+      r[i + 3] = __builtin_shufflevector(s[i + 1], s[i + 3], 2, 3, 10, 11, 6, 7, 14, 15);
     }
     for (int i = 0; i < 4; i++) {
-      s[i] = __builtin_shuffle(r[i], r[i + 4], (v8u32){0, 1, 2, 3, 8, 9, 10, 11});
-      s[i + 4] = __builtin_shuffle(r[i], r[i + 4], (v8u32){4, 5, 6, 7, 12, 13, 14, 15});
+      s[i] = __builtin_shufflevector(r[i], r[i + 4], 0, 1, 2, 3, 8, 9, 10, 11);
+      s[i + 4] = __builtin_shufflevector(r[i], r[i + 4], 4, 5, 6, 7, 12, 13, 14, 15);
     }
     for (int i = 0; i < 8; i++) *(v8u32 *)(to + (k + i) * step) = s[i];
   }
@@ -91,12 +91,12 @@ __attribute__((target_clones("default", "avx2"))) static void turn_4x64(u64 *to,
     v4u64 r[4], s[4];
     for (int i = 0; i < 4; i++) r[i] = *(const v4u64 *)(const void *)(from + i * lane + 8 * k);
     for (int i = 0; i < 4; i += 2) {
-      s[i] = __builtin_shuffle(r[i], r[i + 1], (v4u64){0, 4, 2, 6});
-      s[i + 1] = __builtin_shuffle(r[i], r[i + 1], (v4u64){1, 5, 3, 7});
+      s[i] = __builtin_shufflevector(r[i], r[i + 1], 0, 4, 2, 6);
+      s[i + 1] = __builtin_shufflevector(r[i], r[i + 1], 1, 5, 3, 7);
     }
     for (int i = 0; i < 2; i++) {
-      *(v4u64 *)(to + (k + i) * step) = __builtin_shuffle(s[i], s[i + 2], (v4u64){0, 1, 4, 5});
-      *(v4u64 *)(to + (k + i + 2) * step) = __builtin_shuffle(s[i], s[i + 2], (v4u64){2, 3, 6, 7});
+      *(v4u64 *)(to + (k + i) * step) = __builtin_shufflevector(s[i], s[i + 2], 0, 1, 4, 5);
+      *(v4u64 *)(to + (k + i + 2) * step) = __builtin_shufflevector(s[i], s[i + 2], 2, 3, 6, 7);
     }
   }
   for (; k < n; k++)
@@ -111,13 +111,12 @@ static void turn_4x32(u32 *to, i64 step, const char *from, i64 lane, i64 n) {
     v4u32 r[4], s[4];
     for (int i = 0; i < 4; i++) r[i] = *(const v4u32 *)(const void *)(from + i * lane + 4 * k);
     for (int i = 0; i < 4; i += 2) {
-      s[i] = __builtin_shuffle(r[i], r[i + 1], (v4u32){0, 4, 1, 5});
-      s[i + 1] = __builtin_shuffle(r[i], r[i + 1], (v4u32){2, 6, 3, 7});
+      s[i] = __builtin_shufflevector(r[i], r[i + 1], 0, 4, 1, 5);
+      s[i + 1] = __builtin_shufflevector(r[i], r[i + 1], 2, 6, 3, 7);
     }
     for (int i = 0; i < 2; i++) {
-      *(v4u32 *)(to + (k + 2 * i) * step) = __builtin_shuffle(s[i], s[i + 2], (v4u32){0, 1, 4, 5});
-      *(v4u32 *)(to + (k + 2 * i + 1) * step) =
-          __builtin_shuffle(s[i], s[i + 2], (v4u32){2, 3, 6, 7});
+      *(v4u32 *)(to + (k + 2 * i) * step) = __builtin_shufflevector(s[i], s[i + 2], 0, 1, 4, 5);
+      *(v4u32 *)(to + (k + 2 * i + 1) * step) = __builtin_shufflevector(s[i], s[i + 2], 2, 3, 6, 7);
     }
   }
   for (; k < n; k++)

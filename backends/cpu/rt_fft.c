@@ -1,249 +1,483 @@
-// rt_fft.c — fft: mixed-radix Stockham, many lines at once.
+// rt_fft.c — fft: plans, and who computes which lines.
 //
-// Up to LANES lines are loaded side by side into split real and imaginary arrays [position][lane];
-// every butterfly is then a straight loop over lanes that the compiler turns into vector code,
-// whatever dimension the lines run along. Passes are the decimation-in-frequency autosort form
-// (Stockham; see Van Loan, Computational Frameworks for the FFT, 1992): radix 4 by hand, any other
-// prime factor by its small DFT. Real transforms go through the complex one; several dims one after
-// the other.
+// A transform of several dims is one stage per dim. A stage takes its lines in one of three ways,
+// chosen by the shape:
+//
+//   lines   as many lines as a vector has lanes, side by side; all of a line's values stay in
+//           cache. For short lines, and for any dim but the last, where neighbours are adjacent.
+//   split   one long line as a matrix, first the transforms of its columns, then of its rows (the
+//           four-step form; Bailey, FFTs in External or Hierarchical Memory, 1990), so that a line
+//           alone fills vectors, caches and threads.
+//   chirp   a length with a large prime factor as a convolution with a chirp, through transforms of
+//           a length with small factors (Bluestein, 1970).
+//
+// Real lines of even length n go through complex ones of n / 2. The kernels are in rt_fft_lanes.h.
+// Why our own: FFTW is GPL, and pocketfft is C++ and leaves a single long line to one core.
 #include <math.h>
 
 #include "backends/cpu/cpu.h"
 
-enum { LANES = 16, MAX_FACTORS = 64 };
+enum { FFT_MOST_PRIME = 31, FFT_MOST_PASSES = 48, FFT_MOST_LANES = 16 };
 
-// tables of n entries
-typedef struct line_plan {
+// The passes of a length with small prime factors. table: for each pass, for odd radices their
+// roots of unity, then its twiddle factors; turns: e^(-2 pi i k / 2n), of a half of a real line.
+typedef struct fft_plan {
   i64 n;
-  u32 nf;
-  i64 f[MAX_FACTORS];
-  double *cosine, *sine;
-  bool inverse;
-} line_plan;
+  u32 npasses;
+  i64 radix[FFT_MOST_PASSES];
+  void *table, *turns;
+} fft_plan;
+
+// A length as n1 rows of n2. turns: the factors between the two, a vector of real and one of
+// imaginary parts for each row of each group of columns; NULL: it is not split.
+typedef struct fft_split {
+  fft_plan plan[2];
+  void *turns;
+} fft_split;
+
+typedef enum fft_kind {
+  FFT_COMPLEX,
+  FFT_FROM_HALF,  // real, of even length, to complex; plan.n is half of it
+  FFT_TO_HALF,
+  FFT_FROM_REAL,  // of odd length
+  FFT_TO_REAL
+} fft_kind;
+
+typedef enum fft_way { FFT_LINES, FFT_SPLIT, FFT_CHIRP } fft_way;
+
+typedef struct fft_stage {
+  fft_kind kind;
+  fft_way way;
+  bool inverse;   // of complex numbers
+  bool shared;    // the threads share one line after the other
+  double scale;   // of the result
+  fft_plan plan;  // n: complex numbers of a line; passes where `way` is lines
+  fft_split split;
+  // chirp: its transforms have m numbers; the chirp, n, and the transform of its inverse, m
+  i64 m;
+  void *chirp, *filter;
+  // lines begin at outer * len + inner; len and steps in numbers of the array
+  i64 lines, inner, src_len, dst_len;
+  i64 at_between, at_a, at_b, bytes;  // memory for a line
+} fft_stage;
+
+typedef struct fft_lanes {
+  bool near;  // lines are neighbours: only at[0] counts
+  i64 lanes, step;
+  i64 at[FFT_MOST_LANES];
+} fft_lanes;
+
+typedef struct fft_kernels {
+  i64 lanes;
+  void (*lines)(const fft_stage *, const void *src, void *dst, const fft_lanes *from,
+                const fft_lanes *to, void *memory);
+  void (*first)(const fft_split *, const void *src, void *between, i64 group, bool swap,
+                void *memory);
+  void (*second)(const fft_split *, const void *between, void *dst, i64 group, double scale,
+                 bool swap, void *memory);
+  void (*gather)(const fft_stage *, const void *src, i64 at, void *line);
+  void (*scatter)(const fft_stage *, const void *line, void *dst, i64 at);
+  void (*times)(void *to, const void *a, const void *b, i64 n);
+} fft_kernels;
+
+#define EVEN_2 0, 2
+#define ODD_2 1, 3
+#define LOW_2 0, 2
+#define HIGH_2 1, 3
+#define EVEN_4 0, 2, 4, 6
+#define ODD_4 1, 3, 5, 7
+#define LOW_4 0, 4, 1, 5
+#define HIGH_4 2, 6, 3, 7
+#define EVEN_8 0, 2, 4, 6, 8, 10, 12, 14
+#define ODD_8 1, 3, 5, 7, 9, 11, 13, 15
+#define LOW_8 0, 8, 1, 9, 2, 10, 3, 11
+#define HIGH_8 4, 12, 5, 13, 6, 14, 7, 15
+#define EVEN_16 0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30
+#define ODD_16 1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31
+#define LOW_16 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23
+#define HIGH_16 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31
+
+// Two vectors of 64-bit units: the blocks of d units that change places when a square is turned.
+#define FFT_EXCHANGE(a, b, X)                      \
+  do {                                             \
+    __typeof__(a) a_ = a, b_ = b;                  \
+    a = __builtin_shufflevector(a_, b_, X##_UP);   \
+    b = __builtin_shufflevector(a_, b_, X##_DOWN); \
+  } while (0)
+#define BY1_2_UP 0, 2
+#define BY1_2_DOWN 1, 3
+#define BY1_4_UP 0, 4, 2, 6
+#define BY1_4_DOWN 1, 5, 3, 7
+#define BY2_4_UP 0, 1, 4, 5
+#define BY2_4_DOWN 2, 3, 6, 7
+#define BY1_8_UP 0, 8, 2, 10, 4, 12, 6, 14
+#define BY1_8_DOWN 1, 9, 3, 11, 5, 13, 7, 15
+#define BY2_8_UP 0, 1, 8, 9, 4, 5, 12, 13
+#define BY2_8_DOWN 2, 3, 10, 11, 6, 7, 14, 15
+#define BY4_8_UP 0, 1, 2, 3, 8, 9, 10, 11
+#define BY4_8_DOWN 4, 5, 6, 7, 12, 13, 14, 15
+
+#define FFT_T float
+#define FFT_BYTES 16
+#define FFT_TARGET
+#define FFT_(name) name##_f32_base
+#define FFT_STAGES FFT_STAGE(1, BY1_2)
+#define FFT_EVEN EVEN_4
+#define FFT_ODD ODD_4
+#define FFT_LOW LOW_4
+#define FFT_HIGH HIGH_4
+#include "backends/cpu/rt_fft_lanes.h"
+#define FFT_T double
+#define FFT_BYTES 16
+#define FFT_TARGET
+#define FFT_(name) name##_f64_base
+#define FFT_STAGES
+#define FFT_EVEN EVEN_2
+#define FFT_ODD ODD_2
+#define FFT_LOW LOW_2
+#define FFT_HIGH HIGH_2
+#include "backends/cpu/rt_fft_lanes.h"
+#if defined(__x86_64__)
+#define FFT_T float
+#define FFT_BYTES 32
+#define FFT_TARGET __attribute__((target("avx2,fma")))
+#define FFT_(name) name##_f32_avx2
+#define FFT_STAGES FFT_STAGE(1, BY1_4) FFT_STAGE(2, BY2_4)
+#define FFT_EVEN EVEN_8
+#define FFT_ODD ODD_8
+#define FFT_LOW LOW_8
+#define FFT_HIGH HIGH_8
+#include "backends/cpu/rt_fft_lanes.h"
+#define FFT_T double
+#define FFT_BYTES 32
+#define FFT_TARGET __attribute__((target("avx2,fma")))
+#define FFT_(name) name##_f64_avx2
+#define FFT_STAGES FFT_STAGE(1, BY2_4)
+#define FFT_EVEN EVEN_4
+#define FFT_ODD ODD_4
+#define FFT_LOW LOW_4
+#define FFT_HIGH HIGH_4
+#include "backends/cpu/rt_fft_lanes.h"
+#define FFT_T float
+#define FFT_BYTES 64
+#define FFT_TARGET __attribute__((target("avx512f,avx512vl,avx512bw,avx512dq,fma")))
+#define FFT_(name) name##_f32_avx512
+#define FFT_STAGES FFT_STAGE(1, BY1_8) FFT_STAGE(2, BY2_8) FFT_STAGE(4, BY4_8)
+#define FFT_EVEN EVEN_16
+#define FFT_ODD ODD_16
+#define FFT_LOW LOW_16
+#define FFT_HIGH HIGH_16
+#include "backends/cpu/rt_fft_lanes.h"
+#define FFT_T double
+#define FFT_BYTES 64
+#define FFT_TARGET __attribute__((target("avx512f,avx512vl,avx512bw,avx512dq,fma")))
+#define FFT_(name) name##_f64_avx512
+#define FFT_STAGES FFT_STAGE(1, BY2_8) FFT_STAGE(2, BY4_8)
+#define FFT_EVEN EVEN_8
+#define FFT_ODD ODD_8
+#define FFT_LOW LOW_8
+#define FFT_HIGH HIGH_8
+#include "backends/cpu/rt_fft_lanes.h"
+#endif
+
+static const fft_kernels *kernels_of(bool wide) {
+#if defined(__x86_64__)
+  if (cpu_vectors() == CPU_AVX512) return wide ? &kernels_f64_avx512 : &kernels_f32_avx512;
+  if (cpu_vectors() == CPU_AVX2) return wide ? &kernels_f64_avx2 : &kernels_f32_avx2;
+#endif
+  return wide ? &kernels_f64_base : &kernels_f32_base;
+}
 
 typedef struct fft {
-  bool wide;  // c128 / f64
-  i64 type;   // HLO_FFT_TYPE_*
-  u32 rank, nd;
-  i64 in[HLO_MAX_RANK], out[HLO_MAX_RANK], len[3];
-  line_plan plan[3];
+  bool wide;  // f64 / c128
+  const fft_kernels *k;
+  u32 nstages;
+  fft_stage stage[3];
+  bool copies;  // inverse to real in several dims: the operand is copied to the scratch first
+  i64 at_line;  // scratch for shared lines
 } fft;
 
-static bool plan_line(line_plan *p, i64 n, bool inverse) {
-  *p = (line_plan){.n = n, .inverse = inverse};
-  i64 rest = n;
-  while (rest % 4 == 0) {
-    p->f[p->nf++] = 4;
-    rest /= 4;
+// ---- plans --------------------------------------------------------------------------------------
+
+static void put(void *table, bool wide, i64 at, double angle) {
+  if (wide) {
+    ((double *)table)[2 * at] = cos(angle);
+    ((double *)table)[2 * at + 1] = sin(angle);
+  } else {
+    ((float *)table)[2 * at] = (float)cos(angle);
+    ((float *)table)[2 * at + 1] = (float)sin(angle);
   }
-  for (i64 r = 2; rest > 1; r++) {
-    while (rest % r == 0) {
-      p->f[p->nf++] = r;
-      rest /= r;
-    }
-    if (r * r > rest && rest > 1) {
-      p->f[p->nf++] = rest;
-      rest = 1;
-    }
-  }
-  p->cosine = hs_try_alloc(sizeof(double) * (size_t)n);
-  p->sine = hs_try_alloc(sizeof(double) * (size_t)n);
-  if (!p->cosine || !p->sine) return false;
-  for (i64 k = 0; k < n; k++) {
-    double a = 2 * M_PI * (double)k / (double)n;
-    p->cosine[k] = cos(a);
-    p->sine[k] = inverse ? sin(a) : -sin(a);
+}
+
+// e^(-2 pi i k / n)
+static void put_turn(void *table, bool wide, i64 at, i64 k, i64 n) {
+  put(table, wide, at, -2 * M_PI * (double)k / (double)n);
+}
+
+static void *new_table(bool wide, i64 n) {
+  return hs_try_alloc((wide ? sizeof(double) : sizeof(float)) * 2 * (size_t)n);
+}
+
+// The passes of n; false when a prime factor is too large.
+static bool factor(i64 n, fft_plan *p) {
+  p->n = n;
+  p->npasses = 0;
+  for (i64 r = FFT_MOST_PRIME; r > 2; r -= 2)  // composites never divide what is left but as primes
+    if (r == 3 || r == 5 || r == 7 || (r % 3 && r % 5 && r % 7))
+      for (; n % r == 0; n /= r) p->radix[p->npasses++] = r;
+  for (; n % 8 == 0 && n != 16 && n != 32; n /= 8) p->radix[p->npasses++] = 8;
+  for (; n % 4 == 0; n /= 4) p->radix[p->npasses++] = 4;
+  for (; n % 2 == 0; n /= 2) p->radix[p->npasses++] = 2;
+  return n == 1;
+}
+
+static bool plan_passes(fft_plan *p, bool wide) {
+  i64 size = 0, at = 0, n = p->n;
+  for (u32 f = 0; f < p->npasses; f++) size += 2 * p->n + p->radix[f];
+  p->table = new_table(wide, HS_MAX(size, (i64)1));
+  if (!p->table) return false;
+  for (u32 f = 0; f < p->npasses; f++) {
+    i64 r = p->radix[f], m = n / r;
+    for (i64 j = 0; j < r && r % 2; j++)
+      put(p->table, wide, at++, 2 * M_PI * (double)j / (double)r);
+    for (i64 q = 0; q < m; q++)
+      for (i64 k = 1; k < r; k++) put_turn(p->table, wide, at++, q * k % n, n);
+    n = m;
   }
   return true;
 }
 
-// Passes over N * LANES numbers: at each, length n splits into r interleaved parts of m = n / r,
-// with stride s between elements of a part (see the head of the file).
-#define DEFINE_PASSES(name, T)                                                                     \
-  typedef T name##_vec                                                                             \
-      __attribute__((vector_size(sizeof(T) * LANES), aligned(sizeof(T)), may_alias));              \
-  __attribute__((target_clones("default", "avx2", "avx512f"))) static void name(                   \
-      const line_plan *p, T *xr, T *xi, T *yr, T *yi) {                                            \
-    i64 n = p->n, s = 1, N = p->n;                                                                 \
-    T *ar = xr, *ai = xi, *br = yr, *bi = yi, e = p->inverse ? -1 : 1;                             \
-    for (u32 f = 0; f < p->nf; f++) {                                                              \
-      i64 r = p->f[f], m = n / r, tw = N / n, in = s * m;                                          \
-      for (i64 q = 0; q < m; q++) {                                                                \
-        const name##_vec *vr = (const name##_vec *)(ar + s * q * LANES),                           \
-                         *vi = (const name##_vec *)(ai + s * q * LANES);                           \
-        name##_vec *or_ = (name##_vec *)(br + s * r * q * LANES),                                  \
-                   *oi = (name##_vec *)(bi + s * r * q * LANES);                                   \
-        if (r == 4) {                                                                              \
-          T c1 = (T)p->cosine[q * tw], s1 = (T)p->sine[q * tw], c2 = (T)p->cosine[2 * q % n * tw], \
-            s2 = (T)p->sine[2 * q % n * tw];                                                       \
-          T c3 = (T)p->cosine[3 * q % n * tw], s3 = (T)p->sine[3 * q % n * tw];                    \
-          for (i64 z = 0; z < s; z++) {                                                            \
-            name##_vec pr = vr[z] + vr[z + 2 * in], pi = vi[z] + vi[z + 2 * in],                   \
-                       mr = vr[z] - vr[z + 2 * in], mi = vi[z] - vi[z + 2 * in];                   \
-            name##_vec qr = vr[z + in] + vr[z + 3 * in], qi = vi[z + in] + vi[z + 3 * in];         \
-            name##_vec dr = (vr[z + in] - vr[z + 3 * in]) * e,                                     \
-                       di = (vi[z + in] - vi[z + 3 * in]) * e;                                     \
-            name##_vec r1 = mr + di, i1 = mi - dr, r2 = pr - qr, i2 = pi - qi, r3 = mr - di,       \
-                       i3 = mi + dr;                                                               \
-            or_[z] = pr + qr;                                                                      \
-            oi[z] = pi + qi;                                                                       \
-            or_[z + s] = r1 * c1 - i1 * s1;                                                        \
-            oi[z + s] = r1 * s1 + i1 * c1;                                                         \
-            or_[z + 2 * s] = r2 * c2 - i2 * s2;                                                    \
-            oi[z + 2 * s] = r2 * s2 + i2 * c2;                                                     \
-            or_[z + 3 * s] = r3 * c3 - i3 * s3;                                                    \
-            oi[z + 3 * s] = r3 * s3 + i3 * c3;                                                     \
-          }                                                                                        \
-          continue;                                                                                \
-        }                                                                                          \
-        for (i64 k = 0; k < r; k++) {                                                              \
-          T wr = (T)p->cosine[q * k % n * tw], wi = (T)p->sine[q * k % n * tw];                    \
-          for (i64 z = 0; z < s; z++) {                                                            \
-            name##_vec sr = vr[z], si = vi[z];                                                     \
-            for (i64 j = 1; j < r; j++) {                                                          \
-              T c = (T)p->cosine[j * k % r * (N / r)], d = (T)p->sine[j * k % r * (N / r)];        \
-              sr += vr[z + j * in] * c - vi[z + j * in] * d;                                       \
-              si += vr[z + j * in] * d + vi[z + j * in] * c;                                       \
-            }                                                                                      \
-            or_[z + k * s] = sr * wr - si * wi;                                                    \
-            oi[z + k * s] = sr * wi + si * wr;                                                     \
-          }                                                                                        \
-        }                                                                                          \
-      }                                                                                            \
-      T *t = ar;                                                                                   \
-      ar = br;                                                                                     \
-      br = t;                                                                                      \
-      t = ai;                                                                                      \
-      ai = bi;                                                                                     \
-      bi = t;                                                                                      \
-      n = m;                                                                                       \
-      s *= r;                                                                                      \
-    }                                                                                              \
-    if (ar != xr) {                                                                                \
-      memcpy(xr, ar, sizeof(T) * (size_t)(N * LANES));                                             \
-      memcpy(xi, ai, sizeof(T) * (size_t)(N * LANES));                                             \
-    }                                                                                              \
+// Splits n into two factors near its root, both whole vectors where that can be; false when it has
+// no good ones.
+static bool split_length(i64 n, i64 lanes, fft_split *s) {
+  i64 best = 0;
+  for (i64 a = 2; a * a <= n; a++) {
+    fft_plan p, q;
+    if (n % a || !factor(a, &p) || !factor(n / a, &q)) continue;
+    bool whole = a % lanes == 0 && n / a % lanes == 0;
+    if (best == 0 || whole || best % lanes || n / best % lanes) best = a;
   }
-DEFINE_PASSES(passes_f32, float)
-DEFINE_PASSES(passes_f64, double)
-
-// A set of lines along one dim: how to read and write them.
-typedef struct pass_job {
-  bool failed;  // set by any thread that had no memory for its lines
-  const fft *f;
-  const line_plan *p;
-  const char *src;
-  char *dst;
-  bool src_real, dst_real, half;  // half: the source holds n / 2 + 1 of a Hermitian line
-  // inner: stride of the dim, the same number of lines on both sides
-  i64 src_len, dst_len, src_inner, dst_inner, lines;
-  double scale;
-} pass_job;
-
-static i64 line_at(i64 line, i64 inner, i64 len) {
-  return line / inner * inner * len + line % inner;
+  if (best < lanes) return false;
+  factor(best, &s->plan[0]);
+  factor(n / best, &s->plan[1]);
+  return true;
 }
 
-#define DEFINE_CHUNK(name, T, passes)                                                              \
-  static void name(void *ctx, i64 chunk, u32 thread) {                                             \
-    (void)thread;                                                                                  \
-    pass_job *j = ctx;                                                                             \
-    i64 n = j->p->n, l0 = chunk * LANES, nl = HS_MIN(j->lines - l0, (i64)LANES), size = n * LANES; \
-    T *x = hs_try_alloc(sizeof(T) * 4 * (size_t)size);                                             \
-    if (!x) return __atomic_store_n(&j->failed, true, __ATOMIC_RELAXED);                           \
-    T *xr = x, *xi = x + size, *yr = x + 2 * size, *yi = x + 3 * size;                             \
-    memset(x, 0, sizeof(T) * 2 * (size_t)size);                                                    \
-    const T *src = (const T *)(const void *)j->src;                                                \
-    T *dst = (T *)(void *)j->dst;                                                                  \
-    for (i64 l = 0; l < nl; l++) {                                                                 \
-      i64 at = line_at(l0 + l, j->src_inner, j->src_len);                                          \
-      for (i64 k = 0; k < HS_MIN(n, j->src_len); k++) {                                            \
-        i64 e = at + k * j->src_inner;                                                             \
-        xr[k * LANES + l] = j->src_real ? src[e] : src[2 * e];                                     \
-        xi[k * LANES + l] = j->src_real ? 0 : src[2 * e + 1];                                      \
-      }                                                                                            \
-      if (j->half) {                                                                               \
-        xi[l] = 0;                                                                                 \
-        if (n % 2 == 0 && n / 2 < j->src_len) xi[n / 2 * LANES + l] = 0;                           \
-        for (i64 k = n / 2 + 1; k < n; k++) {                                                      \
-          xr[k * LANES + l] = xr[(n - k) * LANES + l];                                             \
-          xi[k * LANES + l] = -xi[(n - k) * LANES + l];                                            \
-        }                                                                                          \
-      }                                                                                            \
-    }                                                                                              \
-    passes(j->p, xr, xi, yr, yi);                                                                  \
-    T scale = (T)j->scale;                                                                         \
-    for (i64 l = 0; l < nl; l++) {                                                                 \
-      i64 at = line_at(l0 + l, j->dst_inner, j->dst_len);                                          \
-      for (i64 k = 0; k < j->dst_len; k++) {                                                       \
-        i64 e = at + k * j->dst_inner;                                                             \
-        if (j->dst_real) dst[e] = xr[k * LANES + l] * scale;                                       \
-        else {                                                                                     \
-          dst[2 * e] = xr[k * LANES + l] * scale;                                                  \
-          dst[2 * e + 1] = xi[k * LANES + l] * scale;                                              \
-        }                                                                                          \
-      }                                                                                            \
-    }                                                                                              \
-    hs_free(x);                                                                                    \
-  }
-DEFINE_CHUNK(chunk_f32, float, passes_f32)
-DEFINE_CHUNK(chunk_f64, double, passes_f64)
+static bool plan_split(fft_split *s, const fft *f) {
+  i64 n1 = s->plan[0].n, n2 = s->plan[1].n, w = f->k->lanes, groups = (n2 + w - 1) / w, n = n1 * n2;
+  s->turns = new_table(f->wide, groups * w * n1);
+  if (!s->turns || !plan_passes(&s->plan[0], f->wide) || !plan_passes(&s->plan[1], f->wide))
+    return false;
+  for (i64 g = 0; g < groups; g++)
+    for (i64 k = 0; k < n1; k++)
+      for (i64 l = 0; l < w; l++) {
+        double angle = -2 * M_PI * (double)((g * w + l) * k % n) / (double)n;
+        i64 at = (g * n1 + k) * 2 * w + l;
+        if (f->wide) {
+          ((double *)s->turns)[at] = cos(angle);
+          ((double *)s->turns)[at + w] = sin(angle);
+        } else {
+          ((float *)s->turns)[at] = (float)cos(angle);
+          ((float *)s->turns)[at + w] = (float)sin(angle);
+        }
+      }
+  return true;
+}
 
-static hs_status transform(const fft *f, u32 k, const void *src, bool src_real, bool half,
-                           const i64 *src_dims, void *dst, bool dst_real, const i64 *dst_dims) {
-  u32 d = f->rank - f->nd + k;
-  pass_job j = {.f = f,
-                .p = &f->plan[k],
-                .src = src,
-                .dst = dst,
-                .src_real = src_real,
-                .dst_real = dst_real,
-                .half = half,
-                .src_len = src_dims[d],
-                .dst_len = dst_dims[d],
-                .src_inner = 1,
-                .dst_inner = 1,
-                .lines = 1,
-                .scale = f->plan[k].inverse ? 1.0 / (double)f->len[k] : 1.0};
-  for (u32 q = d + 1; q < f->rank; q++) {
-    j.src_inner *= src_dims[q];
-    j.dst_inner *= dst_dims[q];
+// ---- one line -----------------------------------------------------------------------------------
+
+static size_t number(const fft *f) { return f->wide ? 16 : 8; }  // bytes, complex
+static size_t align64(size_t n) { return (n + 63) & ~(size_t)63; }
+
+// Of a group of `n` positions.
+static size_t lanes_memory(const fft *f, i64 n) {
+  return number(f) * 2 * (size_t)((n + 1) * f->k->lanes);
+}
+
+typedef struct long_line {
+  const fft *f;
+  const fft_split *s;
+  const void *src;
+  void *between, *dst;
+  bool swap, failed;
+  double scale;
+  char *memory;  // for the lanes; NULL: each thread has its own
+} long_line;
+
+static void *lanes_of(long_line *x) {
+  if (x->memory) return x->memory;
+  void *p = cpu_par_memory(lanes_memory(x->f, HS_MAX(x->s->plan[0].n, x->s->plan[1].n)));
+  if (!p) __atomic_store_n(&x->failed, true, __ATOMIC_RELAXED);
+  return p;
+}
+static void first_chunk(void *ctx, i64 group, u32 thread) {
+  (void)thread;
+  long_line *x = ctx;
+  void *m = lanes_of(x);
+  if (m) x->f->k->first(x->s, x->src, x->between, group, x->swap, m);
+}
+static void second_chunk(void *ctx, i64 group, u32 thread) {
+  (void)thread;
+  long_line *x = ctx;
+  void *m = lanes_of(x);
+  if (m) x->f->k->second(x->s, x->between, x->dst, group, x->scale, x->swap, m);
+}
+
+// Transforms one line of split length; memory as above. False when there was none.
+static bool transform_line(const fft *f, const fft_split *s, const void *src, void *between,
+                           void *dst, bool swap, double scale, char *memory) {
+  long_line x = {f, s, src, between, dst, swap, false, scale, memory};
+  i64 w = f->k->lanes, n1 = (s->plan[1].n + w - 1) / w, n2 = (s->plan[0].n + w - 1) / w;
+  if (memory) {
+    for (i64 g = 0; g < n1; g++) first_chunk(&x, g, 0);
+    for (i64 g = 0; g < n2; g++) second_chunk(&x, g, 0);
+  } else {
+    cpu_par_for(first_chunk, &x, n1);
+    cpu_par_for(second_chunk, &x, n2);
   }
-  for (u32 q = 0; q < f->rank; q++)
-    if (q != d) j.lines *= src_dims[q];
-  if (j.lines && j.p->n)
-    cpu_par_for(f->wide ? chunk_f64 : chunk_f32, &j, (j.lines + LANES - 1) / LANES);
-  return j.failed ? hs_fail(HS_E_NO_MEMORY, "no memory for lines of %lld", (long long)j.p->n)
+  return !x.failed;
+}
+
+// One line, in memory m for its numbers and, unless threads share it, for the lanes.
+static bool whole_line(const fft *f, const fft_stage *g, const void *src, void *dst, i64 line,
+                       char *m, char *lanes) {
+  i64 from = line / g->inner * g->inner * g->src_len + line % g->inner,
+      to = line / g->inner * g->inner * g->dst_len + line % g->inner;
+  char *a = m + g->at_a, *b = m + g->at_b, *between = m + g->at_between;
+  const size_t e = number(f);
+  if (g->way == FFT_SPLIT && g->inner == 1 && g->kind == FFT_COMPLEX)
+    return transform_line(f, &g->split, (const char *)src + (size_t)from * e, between,
+                          (char *)dst + (size_t)to * e, g->inverse, g->scale, lanes);
+  f->k->gather(g, src, from, a);
+  if (g->way == FFT_CHIRP) {
+    f->k->times(a, a, g->chirp, g->plan.n);
+    memset(a + (size_t)g->plan.n * e, 0, (size_t)(g->m - g->plan.n) * e);
+    if (!transform_line(f, &g->split, a, between, b, false, 1, lanes)) return false;
+    f->k->times(b, b, g->filter, g->m);
+    if (!transform_line(f, &g->split, b, between, a, true, 1, lanes)) return false;
+    f->k->times(a, a, g->chirp, g->plan.n);
+    b = a;
+  } else if (!transform_line(f, &g->split, a, between, b, false, 1, lanes)) return false;
+  f->k->scatter(g, b, dst, to);
+  return true;
+}
+
+// The chirp and the transform of the filter, in scratch of the heap.
+static bool plan_chirp(fft *f, fft_stage *g) {
+  const i64 n = g->plan.n, m = g->m;
+  const size_t e = number(f);
+  g->chirp = new_table(f->wide, n);
+  g->filter = new_table(f->wide, m);
+  char *line = hs_try_alloc(2 * e * (size_t)m),
+       *lanes = hs_try_alloc(64 + lanes_memory(f, HS_MAX(g->split.plan[0].n, g->split.plan[1].n)));
+  bool good = g->chirp && g->filter && line && lanes;
+  if (good) {
+    memset(line, 0, e * (size_t)m);
+    for (i64 k = 0; k < n; k++) {
+      i64 square = (i64)((unsigned __int128)k * (u64)k % (u64)(2 * n));
+      put(g->chirp, f->wide, k, -M_PI * (double)square / (double)n);
+      put(line, f->wide, k, M_PI * (double)square / (double)n);
+      if (k) put(line, f->wide, m - k, M_PI * (double)square / (double)n);
+    }
+    char *at = (char *)(((uintptr_t)lanes + 63) & ~(uintptr_t)63);
+    transform_line(f, &g->split, line, line + e * (size_t)m, g->filter, false, 1.0 / (double)m, at);
+  }
+  hs_free(line);
+  hs_free(lanes);
+  return good;
+}
+
+// ---- running ------------------------------------------------------------------------------------
+
+typedef struct stage_job {
+  const fft *f;
+  const fft_stage *g;
+  const void *src;
+  void *dst;
+  bool failed;  // a thread had no memory
+} stage_job;
+
+static void lines_chunk(void *ctx, i64 chunk, u32 thread) {
+  (void)thread;
+  stage_job *j = ctx;
+  const fft_stage *g = j->g;
+  i64 w = j->f->k->lanes, across = g->inner >= w ? (g->inner + w - 1) / w : 0;
+  void *memory = cpu_par_memory(lanes_memory(j->f, g->plan.n));
+  if (!memory) return __atomic_store_n(&j->failed, true, __ATOMIC_RELAXED);
+  fft_lanes from = {.near = across > 0, .step = g->inner}, to = from;
+  if (across) {
+    i64 outer = chunk / across * g->inner, in = chunk % across * w;
+    from.lanes = to.lanes = HS_MIN(w, g->inner - in);
+    from.at[0] = outer * g->src_len + in;
+    to.at[0] = outer * g->dst_len + in;
+  } else {
+    from.lanes = to.lanes = HS_MIN(w, g->lines - chunk * w);
+    for (i64 i = 0; i < from.lanes; i++) {
+      i64 line = chunk * w + i;
+      from.at[i] = line / g->inner * g->inner * g->src_len + line % g->inner;
+      to.at[i] = line / g->inner * g->inner * g->dst_len + line % g->inner;
+    }
+  }
+  j->f->k->lines(g, j->src, j->dst, &from, &to, memory);
+}
+
+static void line_chunk(void *ctx, i64 line, u32 thread) {
+  (void)thread;
+  stage_job *j = ctx;
+  size_t numbers = align64((size_t)j->g->bytes);
+  char *memory = cpu_par_memory(
+      numbers + lanes_memory(j->f, HS_MAX(j->g->split.plan[0].n, j->g->split.plan[1].n)));
+  if (!memory || !whole_line(j->f, j->g, j->src, j->dst, line, memory, memory + numbers))
+    __atomic_store_n(&j->failed, true, __ATOMIC_RELAXED);
+}
+
+static hs_status run_stage(const fft *f, const fft_stage *g, const void *src, void *dst,
+                           char *scratch) {
+  stage_job j = {f, g, src, dst, false};
+  i64 w = f->k->lanes;
+  if (g->way == FFT_LINES)
+    cpu_par_for(lines_chunk, &j,
+                g->inner >= w ? g->lines / g->inner * ((g->inner + w - 1) / w)
+                              : (g->lines + w - 1) / w);
+  else if (!g->shared) cpu_par_for(line_chunk, &j, g->lines);
+  else
+    for (i64 k = 0; k < g->lines && !j.failed; k++)
+      j.failed = !whole_line(f, g, src, dst, k, scratch + f->at_line, NULL);
+  return j.failed ? hs_fail(HS_E_NO_MEMORY, "no memory for lines of %lld", (long long)g->plan.n)
                   : HS_GOOD;
 }
 
 static hs_status run_fft(void *state, void *const *bufs, void *scratch) {
   const fft *f = state;
-  u32 last = f->nd - 1;
-  // other dims first, on a copy; then the last to real
-  if (f->type == HLO_FFT_TYPE_IRFFT) {
-    const void *at = bufs[0];
-    for (u32 k = 0; k < last; k++) {
-      HS_TRY(transform(f, k, at, false, false, f->in, scratch, false, f->in));
-      at = scratch;
-    }
-    return transform(f, last, at, false, true, f->in, bufs[1], true, f->out);
+  const void *at = bufs[0];
+  for (u32 k = 0; k < f->nstages; k++) {
+    void *to = f->copies && k + 1 < f->nstages ? scratch : bufs[1];
+    if (f->stage[k].lines) HS_TRY(run_stage(f, &f->stage[k], at, to, scratch));
+    at = to;
   }
-  HS_TRY(transform(f, last, bufs[0], f->type == HLO_FFT_TYPE_RFFT, false, f->in, bufs[1], false,
-                   f->out));
-  for (u32 k = last; k-- > 0;)
-    HS_TRY(transform(f, k, bufs[1], false, false, f->out, bufs[1], false, f->out));
   return HS_GOOD;
+}
+
+static void free_plan(fft_plan *p) {
+  hs_free(p->table);
+  hs_free(p->turns);
 }
 
 static void free_fft(void *state) {
   fft *f = state;
-  for (u32 k = 0; k < f->nd; k++) {
-    hs_free(f->plan[k].cosine);
-    hs_free(f->plan[k].sine);
+  for (u32 k = 0; k < f->nstages; k++) {
+    fft_stage *g = &f->stage[k];
+    free_plan(&g->plan);
+    free_plan(&g->split.plan[0]);
+    free_plan(&g->split.plan[1]);
+    hs_free(g->split.turns);
+    hs_free(g->chirp);
+    hs_free(g->filter);
   }
   hs_free(f);
 }
+
+// ---- preparing ----------------------------------------------------------------------------------
 
 bool cpu_fft_supports(const hlo_instr *i) {
   hlo_ints len = hlo_attr_ints(i, HLO_ATTR_FFT_LENGTH);
@@ -261,30 +495,93 @@ bool cpu_fft_supports(const hlo_instr *i) {
   return true;
 }
 
+// The smallest length of at least n that splits into powers of two, one perhaps times 3 or 5.
+static i64 chirp_length(i64 n, i64 lanes, fft_split *s) {
+  i64 best = INT64_MAX;
+  for (i64 odd = 1; odd <= 5; odd += 2) {
+    i64 m = odd * lanes * lanes;
+    while (m < n) m *= 2;
+    best = HS_MIN(best, m);
+  }
+  split_length(best, lanes, s);
+  return best;
+}
+
+// How the stage's lines are taken, and its plans; false when there is no memory for them.
+static bool plan_stage(fft *f, fft_stage *g) {
+  enum { CACHE = 512 << 10, FEW_LINES = 8, SHARED = 1 << 14 };
+  const i64 w = f->k->lanes, n = g->plan.n;
+  const size_t e = number(f);
+  if (g->kind == FFT_FROM_HALF || g->kind == FFT_TO_HALF) {
+    g->plan.turns = new_table(f->wide, n + 1);
+    if (!g->plan.turns) return false;
+    for (i64 k = 0; k <= n; k++) put_turn(g->plan.turns, f->wide, k, k, 2 * n);
+  }
+  bool smooth = factor(n, &g->plan),
+       side_by_side = g->inner >= w || (g->lines >= w / 2 && lanes_memory(f, n) <= CACHE);
+  if (smooth && (side_by_side || !split_length(n, w, &g->split)))
+    return plan_passes(&g->plan, f->wide);
+  g->way = smooth ? FFT_SPLIT : FFT_CHIRP;
+  g->m = smooth ? n : chirp_length(2 * n - 1, w, &g->split);
+  g->shared = g->lines < FEW_LINES && g->m >= SHARED;
+  i64 line = (i64)align64((size_t)g->m * e);
+  bool direct = smooth && g->kind == FFT_COMPLEX && g->inner == 1;
+  g->at_a = direct ? 0 : line;
+  g->at_b = direct ? 0 : 2 * line;
+  g->bytes = direct ? line : 3 * line;
+  return plan_split(&g->split, f) && (smooth || plan_chirp(f, g));
+}
+
 hs_status cpu_fft_prepare(const hlo_instr *i, cpu_rt *out) {
   hlo_ints len = hlo_attr_ints(i, HLO_ATTR_FFT_LENGTH);
   const hlo_shape *s = hlo_operand(i, 0)->shape, *o = i->shape;
+  i64 type = hlo_attr_int(i, HLO_ATTR_FFT_TYPE, 0);
+  bool forward = type == HLO_FFT_TYPE_FFT || type == HLO_FFT_TYPE_RFFT,
+       inverse_real = type == HLO_FFT_TYPE_IRFFT;
   fft *f = hs_calloc(1, sizeof *f);
-  f->type = hlo_attr_int(i, HLO_ATTR_FFT_TYPE, 0);
   f->wide = s->dtype == HLO_C128 || s->dtype == HLO_F64;
-  f->rank = s->rank;
-  f->nd = len.n;
-  memcpy(f->in, s->dims, s->rank * sizeof *f->in);
-  memcpy(f->out, o->dims, s->rank * sizeof *f->out);
-  bool inverse = f->type == HLO_FFT_TYPE_IFFT || f->type == HLO_FFT_TYPE_IRFFT;
-  for (u32 k = 0; k < len.n; k++) {
-    f->len[k] = len.v[k];
-    if (!plan_line(&f->plan[k], len.v[k], inverse)) {
-      free_fft(f);
-      return hs_fail(HS_E_NO_MEMORY, "no memory for a transform of length %lld",
-                     (long long)len.v[k]);
-    }
+  f->k = kernels_of(f->wide);
+  f->nstages = len.n;
+  f->copies = inverse_real && len.n > 1;
+  i64 shared = 0;
+  bool good = true;
+  for (u32 k = 0; k < len.n && good; k++) {
+    // the last dim first, but for an inverse to real, where it comes last
+    u32 dim = inverse_real ? k : len.n - 1 - k, d = s->rank - len.n + dim;
+    bool last = dim == len.n - 1;
+    fft_stage *g = &f->stage[k];
+    i64 n = len.v[dim];
+    g->kind = last && type == HLO_FFT_TYPE_RFFT ? n % 2 ? FFT_FROM_REAL : FFT_FROM_HALF
+              : last && inverse_real            ? n % 2 ? FFT_TO_REAL : FFT_TO_HALF
+                                                : FFT_COMPLEX;
+    bool half = g->kind == FFT_FROM_HALF || g->kind == FFT_TO_HALF;
+    g->plan.n = half ? n / 2 : n;
+    g->inverse = !forward && g->kind == FFT_COMPLEX;
+    g->scale = forward ? 1 : 1.0 / (double)g->plan.n;
+    g->inner = g->lines = 1;
+    for (u32 q = d + 1; q < s->rank; q++) g->inner *= forward ? o->dims[q] : s->dims[q];
+    for (u32 q = 0; q < s->rank; q++)
+      if (q != d) g->lines *= forward && !last ? o->dims[q] : s->dims[q];
+    // in complex numbers, real ones where the line is of odd length
+    g->src_len = g->kind == FFT_FROM_HALF                           ? n / 2
+                 : g->kind == FFT_TO_HALF || g->kind == FFT_TO_REAL ? n / 2 + 1
+                                                                    : n;
+    g->dst_len = g->kind == FFT_TO_HALF                                 ? n / 2
+                 : g->kind == FFT_FROM_HALF || g->kind == FFT_FROM_REAL ? n / 2 + 1
+                                                                        : n;
+    good = plan_stage(f, g);
+    if (g->shared) shared = HS_MAX(shared, g->bytes);
   }
+  if (!good) {
+    free_fft(f);
+    return hs_fail(HS_E_NO_MEMORY, "no memory for the tables of a transform of %lld numbers",
+                   (long long)o->elements);
+  }
+  f->at_line = f->copies ? (i64)align64((size_t)block_leaf_bytes(s)) : 0;
   *out = (cpu_rt){.kind = "fft",
                   .state = f,
                   .run = run_fft,
                   .release = free_fft,
-                  .scratch_bytes =
-                      f->type == HLO_FFT_TYPE_IRFFT && f->nd > 1 ? (i64)block_leaf_bytes(s) : 0};
+                  .scratch_bytes = f->at_line + shared};
   return HS_GOOD;
 }

@@ -1,13 +1,25 @@
-// rt_floats.c — whole runs of narrow floats to f32 and back.
+// rt_floats.c — the machine's vector instructions, and whole runs of narrow floats to f32 and
+// back.
 //
-// bf16 is the upper half of an f32, so that both ways are a few integer operations that the compiler
-// turns into vector code; f16 has instructions of its own. The rest goes through core/types/float.c.
+// bf16 is the upper half of an f32, so that both ways are a few integer operations that the
+// compiler turns into vector code; f16 has instructions of its own. The rest goes through
+// core/types/float.c.
 #include "backends/cpu/cpu.h"
 #include "core/types/float.h"
 
 #if defined(__x86_64__)
 #include <immintrin.h>
 #endif
+
+cpu_vector_set cpu_vectors(void) {
+#if defined(__x86_64__)
+  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&
+      __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq"))
+    return CPU_AVX512;
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return CPU_AVX2;
+#endif
+  return CPU_BASE;
+}
 
 #define CLONES __attribute__((target_clones("default", "avx2", "avx512f")))
 

@@ -210,6 +210,50 @@ static void ffts(void **st) {
              "fft_length={6,15} }"));
 }
 
+// Every way of taking lines: side by side, as a matrix, as a chirp, shared by the threads; and the
+// four kinds of real lines, in one dim and more.
+static void long_ffts(void **st) {
+  (void)st;
+  static const struct {
+    const char *in, *out, *type, *lengths;
+  } cases[] = {
+      {"c64[40,1]", "c64[40,1]", "FFT", "1"},
+      {"c64[17,8]", "c64[17,8]", "IFFT", "8"},
+      {"c64[5,60]", "c64[5,60]", "FFT", "60"},
+      {"c64[20,77]", "c64[20,77]", "FFT", "77"},
+      {"c64[33,37]", "c64[33,37]", "IFFT", "37"},
+      {"c64[2,1009]", "c64[2,1009]", "FFT", "1009"},
+      {"c64[3,1024]", "c64[3,1024]", "IFFT", "1024"},
+      {"c64[16384]", "c64[16384]", "FFT", "16384"},
+      {"c64[15000]", "c64[15000]", "FFT", "15000"},
+      {"c64[3,21,50]", "c64[3,21,50]", "FFT", "21,50"},
+      {"c64[5,6,7]", "c64[5,6,7]", "IFFT", "5,6,7"},
+      {"c128[9,96]", "c128[9,96]", "FFT", "96"},
+      {"c128[2,4096]", "c128[2,4096]", "IFFT", "4096"},
+      {"f32[20,64]", "c64[20,33]", "RFFT", "64"},
+      {"f32[20,45]", "c64[20,23]", "RFFT", "45"},
+      {"f32[3,2]", "c64[3,2]", "RFFT", "2"},
+      {"f32[2,8192]", "c64[2,4097]", "RFFT", "8192"},
+      {"f32[2,1111]", "c64[2,556]", "RFFT", "1111"},
+      {"f64[18,30]", "c128[18,16]", "RFFT", "30"},
+      {"c64[20,33]", "f32[20,64]", "IRFFT", "64"},
+      {"c64[20,23]", "f32[20,45]", "IRFFT", "45"},
+      {"c64[2,4097]", "f32[2,8192]", "IRFFT", "8192"},
+      {"c64[3,562]", "f32[3,1123]", "IRFFT", "1123"},
+      {"c128[3,38]", "f64[3,74]", "IRFFT", "74"},
+      {"c64[2,40,17]", "f32[2,40,32]", "IRFFT", "40,32"},
+  };
+  for (size_t k = 0; k < HS_COUNT(cases); k++) {
+    hs_buf text = {0};
+    hs_buf_printf(&text,
+                  "HloModule t\nENTRY e { x = %s parameter(0)\n"
+                  " ROOT f = %s fft(x), fft_type=%s, fft_length={%s} }",
+                  cases[k].in, cases[k].out, cases[k].type, cases[k].lengths);
+    agrees(hs_buf_cstr(&text));
+    hs_buf_free(&text);
+  }
+}
+
 static void random_bits(void **st) {
   (void)st;
   agrees(MODULE(
@@ -230,7 +274,7 @@ int main(int argc, char **argv) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(dots),  cmocka_unit_test(narrow_dots), cmocka_unit_test(convolutions),
       cmocka_unit_test(sorts), cmocka_unit_test(moves),       cmocka_unit_test(linear_algebra),
-      cmocka_unit_test(ffts),  cmocka_unit_test(random_bits),
+      cmocka_unit_test(ffts),  cmocka_unit_test(long_ffts),   cmocka_unit_test(random_bits),
   };
   return run_cpu_tests(argc, argv, "cpu_operations", tests, HS_COUNT(tests));
 }
