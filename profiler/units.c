@@ -88,4 +88,12 @@ const char *prof_ratio_text(char buf[32], double r) {
   return buf;
 }
 
+const char *prof_about_ratio(char buf[32], double r) {
+  if (!isfinite(r) || !(r > 0)) return put(buf, "-");
+  double unit = pow(10, floor(log10(r)));
+  if (r >= 1e6 || r < 1e-6) return put(buf, r >= 1 ? "over 1000000x" : "~0x");
+  snprintf(buf, 32, "~%.*fx", (int)fmax(-log10(unit), 0), round(r / unit) * unit);
+  return buf;
+}
+
 double prof_percent(double part, double whole) { return whole > 0 ? 100 * part / whole : 0; }

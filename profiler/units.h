@@ -12,6 +12,8 @@ const char *prof_bytes_delta(char buf[32], double bytes);  // "+18.2 kB", "-1.38
 const char *prof_flops_text(char buf[32], double flops);   // "1.25 GFLOP"
 const char *prof_count_text(char buf[32], double n);       // 1234567: "1.23M"
 const char *prof_ratio_text(char buf[32], double ratio);   // "1.03x", "24.1x", "2410x", "0.0123x"
+// With one digit that counts, for what is not known better: "~5x", "~200x", "~0.3x".
+const char *prof_about_ratio(char buf[32], double ratio);
 // A part of a whole in percent; 0 of nothing.
 double prof_percent(double part, double whole);
 

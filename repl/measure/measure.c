@@ -33,8 +33,8 @@ static const char *ratio_text(char buf[32], prof_interval r, bool estimated) {
   if (!(r.value > 0)) snprintf(buf, 32, "-");
   else if (estimated) prof_ratio_text(buf, r.value);
   else if (prof_judge(r) == PROF_TOO_NOISY) {
-    double unit = pow(10, floor(log10(r.value)));  // one digit, without an exponent
-    snprintf(buf, 32, "~%.10gx, too noisy", round(r.value / unit) * unit);
+    char x[32];
+    snprintf(buf, 32, "%.16s, too noisy", prof_about_ratio(x, r.value));
   } else {
     char x[32];
     snprintf(buf, 32, "%.16s +-%.1f %%", prof_ratio_text(x, r.value), 100 * prof_half_width(r));

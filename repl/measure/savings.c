@@ -1,8 +1,10 @@
 // savings.c: what was saved, and whether it is enough: `savings` from the last `speedup` of the
-// module, or from four numbers; `assert` over counts, estimates and that measurement.
+// module, pass by pass (causes.c), or from four numbers; `assert` over counts, estimates and that
+// measurement.
 #include <math.h>
 
 #include "profiler/units.h"
+#include "repl/measure/causes.h"
 #include "repl/measure/subject.h"
 #include "repl/shell/measure_scope.h"
 
@@ -107,7 +109,13 @@ static hs_status from_measurement(repl_cmd *c) {
   return HS_GOOD;
 }
 
-hs_status cmd_savings(repl_cmd *c) { return repl_arg(c, 0) ? calculate(c) : from_measurement(c); }
+hs_status cmd_savings(repl_cmd *c) {
+  const char *by = repl_flag(c, "--by");
+  if (!by) return repl_arg(c, 0) ? calculate(c) : from_measurement(c);
+  if (strcmp(by, "pass") != 0 || repl_arg(c, 0))
+    return repl_usage_error(c, "--by is pass, and goes without numbers");
+  return causes_by_pass(c);
+}
 
 // ---- assert -------------------------------------------------------------------------------------
 hs_status cmd_assert(repl_cmd *c) {

@@ -148,7 +148,8 @@ static void say_size(sweep *x, u32 k, const comparison *m, repl_json *j) {
   repl_say(x->c->out, "%10lld %12s %12s", (long long)x->sizes[k], t[0], t[1]);
   if (x->nrows > 2) repl_say(x->c->out, " %12s", t[2]);
   if (x->device) repl_say(x->c->out, " %10s", prof_ratio_text(ratio, opt->ratio.value));
-  else if (v == PROF_TOO_NOISY) repl_say(x->c->out, " %10s", "too noisy");
+  else if (v == PROF_TOO_NOISY)
+    repl_say(x->c->out, " %10s, too noisy", prof_about_ratio(ratio, opt->ratio.value));
   else
     repl_say(x->c->out, " %10s +-%.1f %%", prof_ratio_text(ratio, opt->ratio.value),
              100 * prof_half_width(opt->ratio));

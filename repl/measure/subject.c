@@ -164,6 +164,7 @@ hs_status comparison_measure(repl_cmd *c, comparison *m, const prof_trial_option
   m->noise = prof_noise_measure(HS_MIN(0.2, o->seconds / 10));
   for (u32 k = 0; k < m->n; k++) {
     subject *x = &m->x[k];
+    if (!hs_ok(x->failed)) continue;  // before it came here
     repl_note(c->out, "compiling %s ...", x->label);
     hs_status s = subject_compile(c, x);
     if (hs_ok(s)) s = first_run(x, t.nargs, t.args);

@@ -8,7 +8,7 @@
 #include "profiler/trial.h"
 #include "repl/cmd/cmd.h"
 
-enum { MAX_SUBJECTS = 8 };
+enum { MAX_SUBJECTS = 24 };
 
 typedef struct subject {
   const char *key, *label;  // JSON name and column title

@@ -313,6 +313,10 @@ static void units(void **st) {
   assert_string_equal(prof_ratio_text(b, 1.034), "1.03x");
   assert_string_equal(prof_ratio_text(b, 0.0123), "0.0123x");
   assert_string_equal(prof_ratio_text(b, 2.4e7), "24.0Mx");
+  assert_string_equal(prof_about_ratio(b, 4.7), "~5x");
+  assert_string_equal(prof_about_ratio(b, 0.271), "~0.3x");
+  assert_string_equal(prof_about_ratio(b, 187), "~200x");
+  assert_string_equal(prof_about_ratio(b, 0), "-");
   for (double v = 1e-12; v < 1e24; v *= 3.7) {
     assert_null(strstr(prof_time_text(b, v), "e+"));
     assert_null(strstr(prof_ratio_text(b, v), "e"));
