@@ -7,9 +7,10 @@ if [ -d "$shared/suite" ]; then
   try "pass_cases" 600 sh tests/at_least.sh pass_cases 611 tests/pass_cases "$shared/corpus/pass_tests" --pass core -j "$JOBS"
   has LLVM && try "predicted memory (suite)" 1800 tests/memory "$shared/suite" -j "$JOBS"
   try "resizes (suite)" 1800 tests/resizes "$shared/suite" --run --least 85 -j "$JOBS"
+  try "what XLA takes verifies" 600 sh tests/gate "$shared/corpus"
   try "transcripts" 900 sh tests/at_least.sh transcripts 618 tests/transcripts "$shared/corpus/pass_transcripts" -j "$JOBS"
 else
-  skipped "pass_cases, transcripts" "no $shared folder"
+  skipped "pass_cases, transcripts, what XLA takes" "no $shared folder"
 fi
 has LLVM && try "calibrate" 400 sh tests/repl/calibrate.sh
 if "$HLOSH" -c 'backend pjrt' >/dev/null 2>&1; then
