@@ -46,7 +46,12 @@ typedef struct dot_writer {
 } dot_writer;
 
 // ---- escaping -----------------------------------------------------------------------------------
-static void html_str(hs_buf *b, const char *s) { viz_svg_text(b, s, strlen(s), MAX_NAME); }
+static void html_str(hs_buf *b, const char *s) {
+  hs_buf t = {0};
+  viz_name_text(&t, s, VIZ_NAME_COLUMNS);
+  viz_svg_text(b, hs_buf_cstr(&t), t.n, 4 * VIZ_NAME_COLUMNS);
+  hs_buf_free(&t);
+}
 static void quoted(hs_buf *b, const char *s, size_t n, size_t max) {  // inside "..."
   hs_buf t = {0};
   viz_clean(&t, s, n, max);
@@ -252,6 +257,7 @@ static void cluster(dot_writer *w, const hlo_instr *f) {
   hs_buf_printf(
       w->b,
       "subgraph cluster_%u {\nstyle=\"rounded,filled,bold\"; fillcolor=\"%s\"; color=\"%s\";\n"
+      "labeljust=l; margin=14;\n"
       "label=<Fused expression for <b>",
       f->id, center ? "#ffcdd2" : "#f5f5f5", center ? "#b71c1c" : "#c2c2c2");
   html_str(w->b, f->name);
@@ -291,9 +297,10 @@ static void edges_into(dot_writer *w, const hlo_instr *i) {
 // ---- the graph ----------------------------------------------------------------------------------
 static void header(dot_writer *w, const hlo_module *m) {
   hs_buf_puts(w->b,
-              "digraph G {\nrankdir=TB; compound=true; labelloc=t; tooltip=\" \";\nlabel=<<b>");
+              "digraph G {\nrankdir=TB; compound=true; labelloc=t; labeljust=l; tooltip=\" \";\n"
+              "fontname=\"Helvetica\"; label=<<b>");
   html_str(w->b, m->name);
-  hs_buf_puts(w->b, "</b><br/>Computation ");
+  hs_buf_puts(w->b, "</b><br align=\"left\"/>Computation ");
   html_str(w->b, w->v->comp->name);
   if (w->v->comp == m->entry) hs_buf_puts(w->b, " (entry)");
   if (w->o->center) {
@@ -302,10 +309,16 @@ static void header(dot_writer *w, const hlo_module *m) {
     hs_buf_puts(w->b, "</b>");
   }
   if (w->v->note) {
-    hs_buf_puts(w->b, "<br/><i>");
-    viz_svg_text(w->b, w->v->note, strlen(w->v->note), 300);
-    hs_buf_puts(w->b, "</i>");
+    for (const char *p = w->v->note; *p;) {  // a line for each part: they are long
+      const char *end = strstr(p, "; ");
+      size_t n = end ? (size_t)(end - p) : strlen(p);
+      hs_buf_puts(w->b, "<br align=\"left\"/><i>");
+      viz_svg_text(w->b, p, n, 300);
+      hs_buf_puts(w->b, "</i>");
+      p += end ? n + 2 : n;
+    }
   }
+  hs_buf_puts(w->b, "<br align=\"left\"/>");
   hs_buf_puts(
       w->b,
       ">;\nnode [fontname=\"Helvetica\", fontsize=11, margin=\"0.1,0.05\", height=0.3];\nedge "

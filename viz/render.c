@@ -20,9 +20,8 @@
 
 #include "core/base/file.h"
 
-static const char *format_of(const char *path) {
-  static const char *const known[] = {"svg", "png", "pdf", "dot", "html",
-                                      "ps",  "eps", "jpg", "gif"};
+const char *viz_format_of(const char *path) {
+  static const char *const known[] = {"svg", "png", "pdf", "dot", "ps", "eps", "jpg", "gif"};
   const char *dot = strrchr(path, '.');
   for (size_t k = 0; dot && k < HS_COUNT(known); k++)
     if (strcmp(dot + 1, known[k]) == 0) return known[k];
@@ -145,56 +144,19 @@ hs_status viz_run_dot(const char *dot, size_t n, const char *format, double dead
   return s;
 }
 
-// A page that needs nothing else: the SVG inside, dragged with the mouse, zoomed with the wheel.
-static void wrap_html(hs_buf *svg) {
-  static const char head[] =
-      "<!DOCTYPE html>\n<html><head><meta "
-      "charset=\"utf-8\"><title>hlosh</title>\n"
-      "<style>html,body{margin:0;height:100%;overflow:hidden;font-family:sans-serif}"
-      "svg{width:100%;height:100%;cursor:grab}.edge:hover "
-      "path{stroke:#1976d2;stroke-width:3}</style></head>\n<body>\n";
-  static const char tail[] =
-      "\n<script>\nconst s=document.querySelector('svg'),b=s.viewBox.baseVal;let "
-      "v=[b.x,b.y,b.width,b.height],d=null;\n"
-      "const show=()=>s.setAttribute('viewBox',v.join(' "
-      "'));s.removeAttribute('width');s.removeAttribute('height');\n"
-      "const scale=()=>Math.max(v[2]/s.clientWidth,v[3]/s.clientHeight);\n"
-      "s.addEventListener('wheel',e=>{e.preventDefault();const "
-      "k=e.deltaY<0?0.8:1.25,r=s.getBoundingClientRect(),"
-      "x=v[0]+(e.clientX-r.left)/r.width*v[2],y=v[1]+(e.clientY-r.top)/r.height*v[3];"
-      "v=[x-(x-v[0])*k,y-(y-v[1])*k,v[2]*k,v[3]*k];show()},{passive:false});\n"
-      "s.addEventListener('mousedown',e=>{d=[e.clientX,e.clientY]});"
-      "window.addEventListener('mouseup',()=>{d=null});\n"
-      "window.addEventListener('mousemove',e=>{if(!d)return;const "
-      "k=scale();v[0]-=(e.clientX-d[0])*k;v[1]-=(e.clientY-d[1])*k;d=[e.clientX,e.clientY];show()})"
-      ";\n"
-      "</script>\n</body></html>\n";
-  hs_buf page = {0};
-  // after the XML prologue and the doctype
-  const char *start = strstr(hs_buf_cstr(svg), "<svg");
-  hs_buf_puts(&page, head);
-  if (start) hs_buf_put(&page, start, svg->n - (size_t)(start - svg->p));
-  hs_buf_puts(&page, tail);
-  hs_buf_free(svg);
-  *svg = page;
-}
-
 hs_status viz_render(const char *dot, size_t n, const char *path, double deadline_s) {
-  const char *format = format_of(path);
+  const char *format = viz_format_of(path);
   struct stat st;
   // a device or a pipe
   if (!format && stat(path, &st) == 0 && !S_ISREG(st.st_mode)) format = "dot";
   if (!format)
     return hs_fail(
         HS_E_USAGE,
-        "\"%s\" has no known extension: the name must end in .svg, .png, .pdf, .html or .dot",
+        "\"%s\" has no known extension: it must end in .svg, .png, .pdf, .html, .json or .dot",
         path);
   if (strcmp(format, "dot") == 0) return hs_write_file(path, dot, n, false);
   hs_buf picture = {0};
-  bool html = strcmp(format, "html") == 0;
-  hs_status s =
-      viz_run_dot(dot, n, html ? "svg" : format, deadline_s > 0 ? deadline_s : 30, &picture);
-  if (hs_ok(s) && html) wrap_html(&picture);
+  hs_status s = viz_run_dot(dot, n, format, deadline_s > 0 ? deadline_s : 30, &picture);
   if (hs_ok(s)) s = hs_write_file(path, picture.p, picture.n, false);
   hs_buf_free(&picture);
   return s;

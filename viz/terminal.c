@@ -46,7 +46,9 @@ static void paint_text(tree *t, const char *code, const char *s, size_t max) {
 }
 static void describe(tree *t, const hlo_instr *i) {
   hs_buf s = {0};
-  paint_text(t, "\033[1m", i->name, 80);
+  viz_name_text(&s, i->name, 60);
+  paint_text(t, "\033[1m", hs_buf_cstr(&s), 200);
+  s.n = 0;
   hlo_shape_print(&s, i->shape, t->o->show_layouts && !hlo_shape_is_row_major(i->shape));
   hs_buf_puts(t->b, "  ");
   paint_text(t, "\033[2m", hs_buf_cstr(&s), 72);

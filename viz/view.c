@@ -49,11 +49,13 @@ static bool mark_around(viz_view *v, const viz_options *o, const hlo_instr *cent
     const hlo_instr *i = at.i;
     if (at.depth >= radius || (i != center && is_boundary(o, i))) continue;
     bool up = i == center || i->opcode != HLO_TUPLE;
+    u32 nops = !up ? 0 : o->max_fan ? HS_MIN(i->noperands, o->max_fan) : i->noperands;
+    complete &= !up || nops == i->noperands;
     bool down = i->opcode != HLO_CONSTANT && !has_many_users(i);
     hlo_use *use = i->first_use;
-    for (u32 k = 0; (up && k < i->noperands) || (down && use); k++) {
+    for (u32 k = 0; k < nops || (down && use); k++) {
       const hlo_instr *j;
-      if (up && k < i->noperands) j = hlo_operand(i, k);
+      if (k < nops) j = hlo_operand(i, k);
       else j = use->user, use = use->next;
       if (v->mark[j->id] != VIEW_ABSENT) continue;
       if (marked >= limit && j->opcode != HLO_CONSTANT) {
@@ -101,7 +103,7 @@ static void choose_whole(viz_view *v, const viz_options *o, u32 limit) {
       note(v, "fusion bodies are not drawn: with them the graph has %u nodes (limit %u)",
            drawn_count(v->comp, true), limit);
   }
-  if (all <= limit) {
+  if (all <= limit && !o->max_fan) {
     hlo_for_each_instr(i, v->comp) v->mark[i->id] = VIEW_SHOWN;
     v->whole = true;
     return;
@@ -236,6 +238,20 @@ void viz_called_text(hs_buf *b, const hlo_instr *i) {
       computation_text(b, kind == HLO_AK_COMP ? a->v.comp : a->v.comps.v[j]);
     }
   }
+}
+
+void viz_name_text(hs_buf *b, const char *name, u32 columns) {
+  hs_buf t = {0};
+  viz_clean(&t, name, strlen(name), 4096);
+  u32 n = 0;
+  for (size_t k = 0; k < t.n; k++) n += ((u8)t.p[k] & 0xC0) != 0x80;
+  u32 head = n > columns ? columns / 2 : n, tail = n > columns ? columns - head - 1 : 0, at = 0;
+  for (size_t k = 0; k < t.n; k++) {
+    at += ((u8)t.p[k] & 0xC0) != 0x80;
+    if (at == head + 1 && n > columns && ((u8)t.p[k] & 0xC0) != 0x80) hs_buf_puts(b, "…");
+    if (at <= head || at > n - tail) hs_buf_putc(b, t.p[k]);
+  }
+  hs_buf_free(&t);
 }
 
 void viz_clean(hs_buf *b, const char *s, size_t n, size_t max) {

@@ -38,6 +38,9 @@ bool viz_is_cut(const viz_view *, const hlo_instr *);
 void viz_value_text(hs_buf *, const hlo_instr *inlined);
 // "to_apply add", "body region_1.2"; empty when none
 void viz_called_text(hs_buf *, const hlo_instr *);
+// A name in at most that many columns: a longer one is cut in the middle, where names differ least.
+enum { VIZ_NAME_COLUMNS = 44 };
+void viz_name_text(hs_buf *, const char *name, u32 columns);
 // Text with bytes that are not printable UTF-8 replaced, cut to `max` bytes.
 void viz_clean(hs_buf *, const char *s, size_t n, size_t max);
 

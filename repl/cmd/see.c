@@ -70,55 +70,129 @@ static bool ends_in(const char *s, const char *end) {
   return n >= k && strcmp(s + n - k, end) == 0;
 }
 
-hs_status cmd_plot(repl_cmd *c) {
+// ---- plot ---------------------------------------------------------------------------------------
+enum { MAX_WIDTH = 3000 };  // pixels
+
+// What is drawn: a view of the module, or two versions of it.
+typedef struct plot {
   viz_options o;
-  // A lone argument that is a file name is the picture's, as in `plot graph.svg`.
-  const char *file = repl_flag(c, "-o"),
-             *last = c->args.npos ? c->args.pos[c->args.npos - 1] : NULL;
-  const char *dot = last ? strrchr(last, '.') : NULL;
+  repl_version *from, *to;  // NULL: the view
+  hlo_graph_diff d;
+  char *labels[2];
+} plot;
+
+static hs_status make_view(void *arg, const viz_limits *l, hs_buf *dot, char **note) {
+  const plot *p = arg;
+  viz_options o = p->o;
+  if (l->max_nodes) o.max_nodes = l->max_nodes;
+  o.max_fan = l->fan;
+  o.show_fusions &= !l->fan;
+  return viz_dot((o.center ? o.center->parent : o.comp)->module, &o, dot, note);
+}
+static hs_status make_diff(void *arg, const viz_limits *l, hs_buf *dot, char **note) {
+  const plot *p = arg;
+  u32 most = l->max_nodes ? l->max_nodes : p->o.max_nodes;
+  return viz_diff_dot(&p->d, p->labels[0], p->labels[1], most, dot, note);
+}
+
+// `plot 0 1`: two versions, unless the first names something in the module.
+static void versions_of(repl_cmd *c, plot *p) {
+  if (c->args.npos != 2 || repl_find_instr(c->m, repl_arg(c, 0)) ||
+      repl_find_comp(c->m, repl_arg(c, 0)))
+    return;
+  repl_version *a = repl_version_find(c->mod, repl_arg(c, 0)),
+               *b = repl_version_find(c->mod, repl_arg(c, 1));
+  if (!a || !b) return;
+  p->from = a, p->to = b;
+  c->args.npos = 0;
+}
+
+// A lone argument that is a file name is the picture's, as in `plot graph.svg`.
+static const char *file_argument(repl_cmd *c) {
   static const char *const kinds[] = {".svg", ".png", ".pdf", ".dot", ".html", ".json"};
-  bool is_file = false;
-  for (size_t k = 0; dot && k < HS_COUNT(kinds); k++) is_file |= strcmp(dot, kinds[k]) == 0;
-  if (!file && is_file && !repl_find_instr(c->m, last)) {
-    file = last;
-    c->args.npos--;
-  }
-  HS_TRY(view_of(c, &o));
+  const char *file = repl_flag(c, "-o"), *last = c->args.npos ? c->args.pos[c->args.npos - 1] : "";
+  for (size_t k = 0; !file && k < HS_COUNT(kinds); k++)
+    if (ends_in(last, kinds[k]) && !repl_find_instr(c->m, last)) {
+      c->args.npos--;
+      return last;
+    }
+  return file;
+}
+
+static hs_status read_plot(repl_cmd *c, plot *p) {
+  versions_of(c, p);
+  HS_TRY(view_of(c, &p->o));
   const char *comp = repl_flag(c, "--computation");
   if (comp) {
-    o.comp = repl_find_comp(c->m, comp);
-    o.center = NULL;
-    if (!o.comp) return repl_no_object(c->m, comp);
+    p->o.comp = repl_find_comp(c->m, comp);
+    p->o.center = NULL;
+    if (!p->o.comp) return repl_no_object(c->m, comp);
   }
   if (repl_flag(c, "--max-nodes")) {
     i64 n;
     HS_TRY(repl_arg_int(c, "--max-nodes", repl_flag(c, "--max-nodes"), 1, 100000, &n));
-    o.max_nodes = (u32)n;
+    p->o.max_nodes = (u32)n;
   }
-  char *name = repl_file_name(o.center ? o.center->name : c->m->name);
+  return HS_GOOD;
+}
+
+// The picture in a file of that format; DOT has no width.
+static hs_status draw_file(repl_cmd *c, plot *p, const char *path, char **note) {
+  viz_maker *make = p->from ? make_diff : make_view;
+  const char *format = viz_format_of(path);
+  double deadline = c->s->set.deadline > 0 ? c->s->set.deadline : 20;
+  bool wide = repl_flag(c, "--wide") || repl_flag(c, "--max-nodes");
+  const viz_picture_options o = {format, 0, wide ? 0 : MAX_WIDTH, deadline};
+  hs_buf b = {0};
+  hs_status s;
+  if (format && strcmp(format, "dot") != 0) {
+    s = viz_picture(make, p, &o, &b, note);
+    if (hs_ok(s)) s = hs_write_file(path, b.p, b.n, false);
+  } else {
+    s = make(p, &(viz_limits){0}, &b, note);
+    if (hs_ok(s)) s = viz_render(b.p, b.n, path, deadline);
+  }
+  hs_buf_free(&b);
+  return s;
+}
+
+static hs_status draw_versions(repl_cmd *c, plot *p, const char *path, char **note) {
+  hlo_module *a = repl_module_at(c->mod, p->from), *b = repl_module_at(c->mod, p->to);
+  p->labels[0] = hs_format("@%u", p->from->number);
+  p->labels[1] = hs_format("@%u", p->to->number);
+  hlo_graph_diff_make(a, b, c->scratch, &p->d);
+  hs_status s = hs_poll();
+  if (hs_ok(s)) s = draw_file(c, p, path, note);
+  if (hs_ok(s)) {
+    repl_json_int(c->doc, "added", p->d.added);
+    repl_json_int(c->doc, "removed", p->d.removed);
+    repl_json_int(c->doc, "changed", p->d.changed);
+    repl_json_int(c->doc, "moved", p->d.moved);
+  }
+  for (u32 k = 0; k < 2; k++) hs_free(p->labels[k]);
+  hlo_module_free(a);
+  hlo_module_free(b);
+  return s;
+}
+
+hs_status cmd_plot(repl_cmd *c) {
+  plot p = {0};
+  const char *file = file_argument(c);
+  HS_TRY(read_plot(c, &p));
+  char *name = repl_file_name(p.o.center ? p.o.center->name : c->m->name), *note = NULL;
   char *made = file ? hs_strdup(file) : hs_format("%s.svg", name);
   hs_free(name);
-  bool page = ends_in(made, ".html");
-  if (page || ends_in(made, ".json")) {
-    hs_status wrote =
-        page ? cmd_write_explorer(c, o.center, made) : cmd_write_model_explorer(c, made);
-    if (hs_ok(wrote) && !c->doc) repl_say(c->out, "wrote %s\n", made);
-    repl_json_str(c->doc, "file", made);
-    hs_free(made);
-    return wrote;
-  }
-  hs_buf dot_text = {0};
-  char *note = NULL;
-  hs_status s = viz_dot(c->m, &o, &dot_text, &note);
-  if (hs_ok(s))
-    s = viz_render(dot_text.p, dot_text.n, made, c->s->set.deadline > 0 ? c->s->set.deadline : 20);
+  hs_status s;
+  if (ends_in(made, ".html")) s = cmd_write_explorer(c, p.o.center, made);
+  else if (ends_in(made, ".json")) s = cmd_write_model_explorer(c, made);
+  else if (p.from) s = draw_versions(c, &p, made, &note);
+  else s = draw_file(c, &p, made, &note);
   if (hs_ok(s)) {
     if (!c->doc) repl_say(c->out, "wrote %s\n", made);
     repl_json_str(c->doc, "file", made);
     if (note) repl_note(c->out, "%s", note);
   }
   hs_free(note);
-  hs_buf_free(&dot_text);
   hs_free(made);
   return s;
 }

@@ -198,6 +198,110 @@ static void draws_in_the_terminal(void **state) {
   hs_buf_free(&b);
 }
 
+static void cuts_names_in_the_middle(void **state) {
+  fixture *f = *state;
+  hlo_module_free(f->m);
+  f->m = hlo_module_new(f->ctx, "m");
+  hlo_computation *c = hlo_add_computation(f->m, "e");
+  hlo_set_root(c,
+               hlo_add_parameter(c, 0, hlo_shape_scalar(f->ctx, HLO_F32),
+                                 "the_beginning_of_a_name_xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"
+                                 "xxxxxxxxxxxxxxxxxxxx_and_its_end"));
+  hlo_set_entry(f->m, c);
+  hs_buf b = {0};
+  dot_of(f, &(viz_options){0}, &b, NULL);
+  contains(&b, "the_beginning_of_a_nam…xxxxxxxxx_and_its_end", true);
+  b.n = 0;
+  hs_status s = viz_terminal(f->m, &(viz_options){0}, false, &b);
+  assert_true(hs_ok(s));
+  contains(&b, "…", true);
+  hs_buf_free(&b);
+}
+
+static const char *const before =
+                             "HloModule m\nENTRY e { x = f32[8] parameter(0) a = f32[8] negate(x) "
+                             "gone = f32[8] abs(a) b = f32[8] add(gone, a) ROOT r = f32[8] "
+                             "multiply(b, x) }\n",
+                         *const after =
+                             "HloModule m\nENTRY e { x = f32[8] parameter(0) a = f32[8] negate(x) "
+                             "came = f32[8] tanh(a) b = f32[8] add(came, a) ROOT r = f32[8] "
+                             "multiply(b, x) }\n";
+
+static void draws_what_changed(void **state) {
+  fixture *f = *state;
+  hlo_module *other;
+  hlo_module_free(f->m);
+  hs_status s = load(f, before);
+  if (hs_ok(s)) s = hlo_parse(f->ctx, after, strlen(after), NULL, &other);
+  assert_true(hs_ok(s));
+  hs_arena a = {0};
+  hlo_graph_diff d;
+  hlo_graph_diff_make(f->m, other, &a, &d);
+  hs_buf b = {0};
+  char *note;
+  s = viz_diff_dot(&d, "@0", "@1", 0, &b, &note);
+  assert_true(hs_ok(s));
+  hs_buf_cstr(&b);
+  assert_null(note);
+  contains(&b, "<b>came</b>", true);
+  contains(&b, "<b>gone</b>", true);
+  contains(&b, "<b>a</b>", true);  // beside it
+  contains(&b, "@0 to @1", true);
+  const char *gone = strstr(b.p, "<b>gone</b>"), *came = strstr(b.p, "<b>came</b>");
+  assert_true(strstr(gone, "#ffcdd2") && strstr(gone, "#ffcdd2") < strchr(gone, '\n'));
+  assert_true(strstr(came, "#c8e6c9") && strstr(came, "#c8e6c9") < strchr(came, '\n'));
+  b.n = 0;
+  s = viz_diff_dot(&d, "@0", "@1", 1, &b, &note);
+  assert_true(hs_ok(s));
+  assert_non_null(strstr(note, "more differences"));
+  hs_free(note);
+  hs_buf_free(&b);
+  hs_arena_free(&a);
+  hlo_module_free(other);
+}
+
+// ---- width --------------------------------------------------------------------------------------
+static hs_status draw_view(void *arg, const viz_limits *l, hs_buf *dot, char **note) {
+  const fixture *f = arg;
+  viz_options o = {.max_nodes = l->max_nodes, .max_fan = l->fan};
+  return viz_dot(f->m, &o, dot, note);
+}
+static u32 width(const hs_buf *png) {
+  const u8 *p = (const u8 *)png->p + 16;
+  return (u32)p[0] << 24 | (u32)p[1] << 16 | (u32)p[2] << 8 | p[3];
+}
+static void pictures_are_narrow(void **state) {
+  if (!viz_have_graphviz()) SKIP_TEST("built without Graphviz");
+  fixture *f = *state;
+  hlo_module_free(f->m);
+  f->m = hlo_module_new(f->ctx, "wide");
+  hlo_computation *c = hlo_add_computation(f->m, "e");
+  hlo_instr *x[120];
+  for (u32 k = 0; k < HS_COUNT(x); k++)
+    x[k] = hlo_add_parameter(c, k, hlo_shape_array(f->ctx, HLO_F32, 2, (i64[]){128, 128}), "p");
+  hlo_set_root(c, hlo_add_tuple(c, HS_COUNT(x), x));
+  hlo_set_entry(f->m, c);
+  hs_buf b = {0};
+  char *note;
+  viz_picture_options o = {.format = "png", .max_width = 3000, .deadline_s = 20};
+  hs_status s = viz_picture(draw_view, f, &o, &b, &note);
+  assert_true(hs_ok(s));
+  assert_true(width(&b) <= 3000);
+  assert_non_null(strstr(note, "--wide"));
+  hs_free(note);
+  o.max_width = 0;
+  s = viz_picture(draw_view, f, &o, &b, &note);
+  assert_true(hs_ok(s));
+  assert_null(note);
+  assert_true(width(&b) > 9000);
+  o.format = "svg", o.max_width = 1000;
+  s = viz_picture(draw_view, f, &o, &b, &note);
+  assert_true(hs_ok(s));
+  assert_true(strtod(strstr(hs_buf_cstr(&b), "<svg width=\"") + 12, NULL) * 96 / 72 <= 1000);
+  hs_free(note);
+  hs_buf_free(&b);
+}
+
 // ---- rendering ----------------------------------------------------------------------------------
 static char *in_dir(const fixture *f, const char *name) { return hs_format("%s/%s", f->dir, name); }
 static void fake_dot(const fixture *f, const char *script) {
@@ -225,7 +329,7 @@ static const char *const tiny = "digraph G { a -> b }\n";
 static void renders(void **state) {
   fixture *f = *state;
   if (!viz_have_graphviz()) SKIP_TEST("built without Graphviz");
-  static const char *const names[] = {"p.svg", "p.png", "p.html", "p.dot"};
+  static const char *const names[] = {"p.svg", "p.png", "p.dot"};
   for (size_t k = 0; k < HS_COUNT(names); k++) {
     char *p = in_dir(f, names[k]);
     hs_status s = viz_render(tiny, strlen(tiny), p, 20);
@@ -308,7 +412,8 @@ static void reports_a_full_disk(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       T(draws_the_entry),          T(keeps_to_the_neighbourhood), T(limits_large_graphs),
-      T(escapes_hostile_names),    T(draws_in_the_terminal),      T(renders),
+      T(escapes_hostile_names),    T(cuts_names_in_the_middle),   T(draws_what_changed),
+      T(pictures_are_narrow),      T(draws_in_the_terminal),      T(renders),
       T(reports_missing_graphviz), T(stops_a_hanging_graphviz),   T(stops_on_interrupt),
       T(reports_failing_graphviz), T(reports_a_full_disk)};
   return cmocka_run_group_tests(tests, NULL, NULL);
