@@ -11,7 +11,7 @@
 // Lines are sorted independently and in parallel; a few long lines one after the other, by all
 // threads together: each counts and moves a part of the line. How many there are makes no
 // difference, because there is only one stable order. Where no reader wants more than the first few
-// of each line, the others are left out (rt_topk.c).
+// of each line, the others are left out (rt_order.c).
 #include <stdlib.h>
 
 #include "backends/cpu/scalar.h"
@@ -125,157 +125,12 @@ bool cpu_sort_supports(const hlo_instr *i) {
   return compiles;
 }
 
-// ---- radix sort ---------------------------------------------------------------------------------
-
-typedef struct item {
-  u64 key;
-  u32 index;
-} item;
-
-enum { BINS = 2048, MOST_PARTS = 64 };
-
-// One digit of a line: `parts` threads count their parts of it, then move them.
-typedef struct digit {
-  void *from, *to;
-  i64 n, parts;
-  int shift;
-  u32 mask;
-  u32 *count;  // [parts][BINS], then where each part's elements of each bin go
-} digit;
-
-// From counts to places, bin by bin, part after part. False: all elements are in one bin.
-static bool lay_out(digit *d) {
-  u32 sum = 0;
-  for (u32 b = 0; b <= d->mask; b++) {
-    u32 before = sum;
-    for (i64 p = 0; p < d->parts; p++) {
-      u32 *c = &d->count[p * BINS + b], x = *c;
-      *c = sum;
-      sum += x;
-    }
-    if (sum - before == d->n) return false;
-  }
-  return true;
-}
-
-static void swap_sides(digit *d) {
-  void *x = d->from;
-  d->from = d->to;
-  d->to = x;
-}
-
-// Sorts n records by the bits [low, low + bits) of their keys, stably. a and t hold n records; the
-// result is in a. `count`: room for one part, or for each thread's; then all threads take part.
-#define DEFINE_RADIX(T, KEY)                                                               \
-  static void count_##T(void *ctx, i64 part, u32 thread) {                                 \
-    (void)thread;                                                                          \
-    const digit *d = ctx;                                                                  \
-    const T *x = d->from;                                                                  \
-    u32 *c = d->count + part * BINS;                                                       \
-    memset(c, 0, (d->mask + 1) * sizeof *c);                                               \
-    for (i64 k = d->n * part / d->parts, end = d->n * (part + 1) / d->parts; k < end; k++) \
-      c[(u32)(KEY(x[k]) >> d->shift) & d->mask]++;                                         \
-  }                                                                                        \
-  static void move_##T(void *ctx, i64 part, u32 thread) {                                  \
-    (void)thread;                                                                          \
-    const digit *d = ctx;                                                                  \
-    const T *x = d->from;                                                                  \
-    T *y = d->to;                                                                          \
-    u32 *c = d->count + part * BINS;                                                       \
-    for (i64 k = d->n * part / d->parts, end = d->n * (part + 1) / d->parts; k < end; k++) \
-      y[c[(u32)(KEY(x[k]) >> d->shift) & d->mask]++] = x[k];                               \
-  }                                                                                        \
-  static void radix_##T(T *a, T *t, i64 n, int low, int bits, u32 *count, i64 parts) {     \
-    int width = n < LONG / 2 ? 8 : 11;                                                     \
-    digit d = {.from = a,                                                                  \
-               .to = t,                                                                    \
-               .n = n,                                                                     \
-               .parts = parts,                                                             \
-               .count = count,                                                             \
-               .mask = ((u32)1 << width) - 1};                                             \
-    for (int done = 0; done < bits; done += width) {                                       \
-      d.shift = low + done;                                                                \
-      if (bits - done < width) d.mask = ((u32)1 << (bits - done)) - 1;                     \
-      if (parts == 1) count_##T(&d, 0, 0);                                                 \
-      else cpu_par_for(count_##T, &d, parts);                                              \
-      if (!lay_out(&d)) continue;                                                          \
-      if (parts == 1) move_##T(&d, 0, 0);                                                  \
-      else cpu_par_for(move_##T, &d, parts);                                               \
-      swap_sides(&d);                                                                      \
-    }                                                                                      \
-    if (d.from != a) memcpy(a, d.from, (size_t)n * sizeof *a);                             \
-  }
-#define ITSELF(x) (x)
-#define ITS_KEY(x) ((x).key)
-DEFINE_RADIX(u32, ITSELF)
-DEFINE_RADIX(u64, ITSELF)
-DEFINE_RADIX(item, ITS_KEY)
-
-static void insertion(u64 *a, i64 n) {
-  for (i64 k = 1; k < n; k++) {
-    u64 x = a[k];
-    i64 j = k;
-    for (; j > 0 && a[j - 1] > x; j--) a[j] = a[j - 1];
-    a[j] = x;
-  }
-}
-
-void cpu_sort_u64(u64 *a, u64 *t, i64 n, int low, int bits) {
-  u32 count[BINS];
-  if (n > SHORT || low > 0) {
-    radix_u64(a, t, n, low, bits, count, 1);
-    return;
-  }
-  enum { RUN = 16 };
-  for (i64 k = 0; k < n; k += RUN) insertion(a + k, HS_MIN(n - k, (i64)RUN));
-  for (i64 w = RUN; w < n; w *= 2) {
-    for (i64 lo = 0; lo < n; lo += 2 * w) {
-      i64 mid = HS_MIN(lo + w, n), hi = HS_MIN(lo + 2 * w, n), x = lo, y = mid, z = lo;
-      while (x < mid && y < hi) {
-        bool r = a[y] < a[x];
-        t[z++] = r ? a[y] : a[x];
-        y += r;
-        x += !r;
-      }
-      while (x < mid) t[z++] = a[x++];
-      while (y < hi) t[z++] = a[y++];
-    }
-    memcpy(a, t, (size_t)n * sizeof *a);
-  }
-}
-
 // ---- keys ---------------------------------------------------------------------------------------
 
 static int key_bits(hlo_dtype t) { return HS_MAX(hlo_dtype_bits(t), 8); }
 static u64 flipped(const sorter *s, const sort_key *k) {
   int bits = key_bits(s->type[k->operand]);
   return k->descending ? (bits == 64 ? ~(u64)0 : ((u64)1 << bits) - 1) : 0;
-}
-
-// The keys of n elements, `step` bytes apart, of at most 32 bits each.
-void cpu_narrow_keys(hlo_dtype t, bool canonical, u32 flip, const char *p, size_t step, i64 n,
-                     u32 *out) {
-  if (t == HLO_F32 && step == 4) {
-    for (i64 k = 0; k < n; k++) {
-      u32 b;
-      memcpy(&b, p + 4 * k, 4);
-      u32 m = b & 0x7fffffffu, one = m == 0 ? 0 : m > 0x7f800000u ? 0x7f800001u : b;
-      b = canonical ? one : b;
-      out[k] = (b ^ ((u32)((i32)b >> 31) | 0x80000000u)) ^ flip;
-    }
-    return;
-  }
-  if ((t == HLO_S32 || t == HLO_U32) && step == 4) {
-    u32 x = flip ^ (t == HLO_S32 ? 0x80000000u : 0);
-    for (i64 k = 0; k < n; k++) {
-      u32 b;
-      memcpy(&b, p + 4 * k, 4);
-      out[k] = b ^ x;
-    }
-    return;
-  }
-  for (i64 k = 0; k < n; k++)
-    out[k] = (u32)cpu_order_key(t, p + (size_t)k * step, canonical) ^ flip;
 }
 
 // Whether two elements that differ may have the same key: then keys alone do not tell them apart.
@@ -398,7 +253,7 @@ static void make_records(void *ctx, i64 part, u32 thread) {
         u32 from = first ? (u32)j : l->perm[j];
         u64 v = cpu_order_key(t, p + from * step, key->canonical) ^ flip;
         if (s->record == 8) ((u64 *)(void *)l->space)[j] = v << 32 | from;
-        else ((item *)(void *)l->space)[j] = (item){v, from};
+        else ((cpu_item *)(void *)l->space)[j] = (cpu_item){v, from};
       }
     k += n;
   }
@@ -410,8 +265,8 @@ static void take_order(void *ctx, i64 part, u32 thread) {
   i64 lo, hi;
   part_of(l, part, &lo, &hi);
   for (i64 k = lo; k < hi; k++)
-    l->perm[k] =
-        l->s->record == 8 ? (u32)((u64 *)(void *)l->space)[k] : ((item *)(void *)l->space)[k].index;
+    l->perm[k] = l->s->record == 8 ? (u32)((u64 *)(void *)l->space)[k]
+                                   : ((cpu_item *)(void *)l->space)[k].index;
 }
 
 static void write_elements(void *ctx, i64 part, u32 thread) {
@@ -424,20 +279,23 @@ static void write_elements(void *ctx, i64 part, u32 thread) {
     out[k] = element_of(l->s->type[0], ((u32 *)(void *)l->space)[k] ^ flip);
 }
 
-// Elements of operand `at` in their new order, into the space; and from there into the result, so
-// that operand and result may be the same array.
+// Elements of operand `at` in their new order: into the result, or where that is the same array or
+// not of neighbours into the space, and from there into the result.
+static bool directly(const line *l) { return l->s->inner == 1 && l->in[l->at] != l->out[l->at]; }
+
 static void gather_elements(void *ctx, i64 part, u32 thread) {
   (void)thread;
   line *l = ctx;
   const sorter *s = l->s;
   size_t e = hlo_dtype_storage(s->type[l->at]), step = e * (size_t)s->inner;
   const char *from = l->in[l->at];
+  char *to = directly(l) ? l->out[l->at] : l->space;
   i64 lo, hi;
   part_of(l, part, &lo, &hi);
   hi = HS_MIN(hi, s->wanted);
-#define GATHER(T)                                                                      \
-  for (i64 k = lo; k < hi; k++)                                                        \
-    ((T *)(void *)l->space)[k] = *(const T *)(const void *)(from + l->perm[k] * step); \
+#define GATHER(T)                                                                \
+  for (i64 k = lo; k < hi; k++)                                                  \
+    ((T *)(void *)to)[k] = *(const T *)(const void *)(from + l->perm[k] * step); \
   return
   typedef struct {
     u64 v[2];
@@ -497,8 +355,8 @@ static void find_order(line *l) {
     int bits = key_bits(s->type[s->key[k].operand]);
     void *a = l->space, *t = l->space + (size_t)s->len * s->record;
     if (s->record == 8 && s->len <= SHORT && k + 1 == s->nkeys) cpu_sort_u64(a, t, s->len, 0, 64);
-    else if (s->record == 8) radix_u64(a, t, s->len, 32, bits, l->count, l->parts);
-    else radix_item(a, t, s->len, 0, bits, l->count, l->parts);
+    else if (s->record == 8) cpu_radix_u64(a, t, s->len, 32, bits, l->count, l->parts);
+    else cpu_radix_item(a, t, s->len, 0, bits, l->count, l->parts);
     whole_line(take_order, l);
   }
 }
@@ -513,7 +371,7 @@ static bool sort_keys_alone(line *l) {
   whole_line(make_records, l);
   if (!l->odd) {
     u32 *a = (u32 *)(void *)l->space;
-    radix_u32(a, a + s->len, s->len, 0, 32, l->count, l->parts);
+    cpu_radix_u32(a, a + s->len, s->len, 0, 32, l->count, l->parts);
     whole_line(write_elements, l);
   }
   l->s = s;
@@ -526,7 +384,7 @@ static void sort_line(line *l) {
   find_order(l);
   for (l->at = 0; l->at < s->n; l->at++) {
     whole_line(gather_elements, l);
-    whole_line(put_elements, l);
+    if (!directly(l)) whole_line(put_elements, l);
   }
 }
 
@@ -558,7 +416,7 @@ static void sort_chunk(void *ctx, i64 chunk, u32 thread) {
   (void)thread;
   sort_job *j = ctx;
   const sorter *s = j->s;
-  u32 count[BINS];
+  u32 count[CPU_RADIX_BINS];
   line l = {.perm = hs_try_alloc(sizeof *l.perm * (size_t)s->len),
             .space = hs_try_alloc(line_bytes(s)),
             .count = count,
@@ -578,11 +436,11 @@ static hs_status run_sort(void *state, void *const *bufs, void *scratch) {
   if (s->len == 0 || s->lines == 0 || s->wanted == 0) return HS_GOOD;
   sort_job j = {s, bufs, HS_MAX((i64)1, 4096 / s->len), false};
   if (s->whole) {
-    static const size_t counts = MOST_PARTS * BINS * sizeof(u32);
+    static const size_t counts = CPU_RADIX_PARTS * CPU_RADIX_BINS * sizeof(u32);
     line l = {.count = scratch,
               .perm = (u32 *)(void *)((char *)scratch + counts),
               .space = (char *)scratch + counts + (((size_t)s->len * 4 + 63) & ~(size_t)63),
-              .parts = HS_MIN((i64)cpu_par_threads(), (i64)MOST_PARTS)};
+              .parts = HS_MIN((i64)cpu_par_threads(), (i64)CPU_RADIX_PARTS)};
     for (i64 n = 0; n < s->lines; n++) {
       place_line(s, bufs, n, &l);
       sort_line(&l);
@@ -633,12 +491,13 @@ hs_status cpu_sort_prepare(const hlo_instr *i, cpu_rt *out) {
   analyse(c, s);
   s->record = 8;
   for (u32 k = 0; k < s->nkeys; k++)
-    if (key_bits(s->type[s->key[k].operand]) > 32) s->record = sizeof(item);
+    if (key_bits(s->type[s->key[k].operand]) > 32) s->record = sizeof(cpu_item);
   if (s->nkeys == 0 && !cpu_lanes_make(c, 1, &s->lanes)) s->cmp = cpu_scalar_compile(c);
   s->wanted = shape->rank ? HS_MIN(s->len, wanted_of(i, d, s->len, 0)) : s->len;
   s->whole = s->nkeys && s->len >= LONG && s->lines < 8 && !few_wanted(s);
   if (!few_wanted(s)) s->wanted = s->len;
-  i64 scratch = MOST_PARTS * BINS * 4 + ((s->len * 4 + 63) & ~(i64)63) + (i64)line_bytes(s);
+  i64 scratch =
+      CPU_RADIX_PARTS * CPU_RADIX_BINS * 4 + ((s->len * 4 + 63) & ~(i64)63) + (i64)line_bytes(s);
   *out = (cpu_rt){.kind = few_wanted(s)     ? "sort (selection)"
                           : s->nkeys == 0   ? "sort (merge, comparator)"
                           : s->len <= SHORT ? "sort (merge, keys)"

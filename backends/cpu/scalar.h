@@ -77,14 +77,22 @@ bool cpu_monoid_is_identity(const cpu_monoid *, void *const *value);
 u64 cpu_order_key(hlo_dtype, const void *p, bool canonical);
 bool cpu_has_order_key(hlo_dtype);  // whether cpu_order_key knows the type
 
-// ---- rt_sort.c ----------------------------------------------------------------------------------
+// ---- rt_order.c ---------------------------------------------------------------------------------
 // cpu_order_key of n elements, `step` bytes apart, xor flip; types of at most 32 bits.
 void cpu_narrow_keys(hlo_dtype, bool canonical, u32 flip, const char *p, size_t step, i64 n,
                      u32 *out);
-// Sorts by the bits [low, low + bits), stably; t has room for n as well.
+typedef struct cpu_item {
+  u64 key;
+  u32 index;
+} cpu_item;
+enum { CPU_RADIX_BINS = 2048, CPU_RADIX_PARTS = 64 };
+// Sort n records by bits [low, low + bits), of items those of their keys, stably, on `parts`
+// threads (at most CPU_RADIX_PARTS). t has room for n as well; count for CPU_RADIX_BINS a thread.
+void cpu_radix_u32(u32 *a, u32 *t, i64 n, int low, int bits, u32 *count, i64 parts);
+void cpu_radix_u64(u64 *a, u64 *t, i64 n, int low, int bits, u32 *count, i64 parts);
+void cpu_radix_item(cpu_item *a, cpu_item *t, i64 n, int low, int bits, u32 *count, i64 parts);
+// The same of numbers on one thread.
 void cpu_sort_u64(u64 *a, u64 *t, i64 n, int low, int bits);
-
-// ---- rt_topk.c ----------------------------------------------------------------------------------
 // The k least keys of elements [lo, hi) of a line, as cpu_narrow_keys has them, in order: key << 32
 // | index. Returns how many there are. `best` has room for 2 * k + CPU_LEAST_ROOM.
 enum { CPU_LEAST_ROOM = 256 };
