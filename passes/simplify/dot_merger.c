@@ -18,8 +18,8 @@
 
 #include <stdlib.h>
 
-// factors above 1 of an element count below 2^63; visited instructions
-enum { MAX_ATOMS = 64, PATH_LIMIT = 20000 };
+// factors above 1 of an element count below 2^63; visited instructions; moves in a row
+enum { MAX_ATOMS = 64, PATH_LIMIT = 20000, MOVES_LIMIT = 64 };
 
 typedef enum kind { BATCH, CONTRACTING, FREE } kind;
 static const hlo_attr_id batch_dims[2] = {HLO_ATTR_LHS_BATCH_DIMS, HLO_ATTR_RHS_BATCH_DIMS};
@@ -374,6 +374,44 @@ static void set_dims(hlo_instr *dot, hlo_attr_id id, u32 n, const i64 *dims, u32
     hlo_set_attr_ints(dot, id, n, dims ? dims : counted);
 }
 
+// The earlier value that u only gives back: reshapes that follow each other, or transposes, and
+// lead to its shape again; NULL when there is none.
+static hlo_instr *given_back(const hlo_instr *u) {
+  hlo_opcode op = u->opcode;
+  if (op != HLO_RESHAPE && op != HLO_TRANSPOSE) return NULL;
+  i64 perm[HLO_MAX_RANK];
+  hlo_instr *found = NULL;
+  for (u32 d = 0; d < u->shape->rank; d++) perm[d] = d;
+  u32 steps = 0;
+  for (const hlo_instr *i = u; i->opcode == op && steps < MOVES_LIMIT; steps++) {
+    bool same = true;
+    hlo_ints by = hlo_attr_ints(i, HLO_ATTR_DIMENSIONS);
+    for (u32 d = 0; op == HLO_TRANSPOSE && d < u->shape->rank; d++)
+      perm[d] = by.v[perm[d]], same &= perm[d] == d;
+    hlo_instr *x = hlo_operand(i, 0);
+    if (same && x->shape == u->shape) found = x;
+    i = x;
+  }
+  return found;
+}
+
+// Moves behind a dot that undo each other stood for the shape of its result, and go with it.
+static void drop_moves_behind(hlo_instr *r) {
+  HS_VEC(hlo_instr *) found = {0};
+  hs_vec_push(&found, r);
+  for (size_t k = 0; k < found.n; k++)
+    hlo_for_each_use(u, found.v[k])
+      if (u->user->opcode == HLO_RESHAPE || u->user->opcode == HLO_TRANSPOSE)
+        hs_vec_push(&found, u->user);
+  for (size_t k = 1; k < found.n; k++) {
+    hlo_instr *u = found.v[k];
+    bool kept = u->dead || hlo_is_controlled(u) || (!u->nuses && !hlo_is_root(u));
+    hlo_instr *x = kept ? NULL : given_back(u);
+    if (x) hlo_replace(u, x);
+  }
+  hs_vec_free(&found);
+}
+
 static void merge(pass_ctx *p, u32 n, const usage *const *w) {
   hlo_instr *first = w[0]->dot, *source = source_of(w[0]),
             *x = hlo_operand(first, 1 - w[0]->shared);
@@ -418,6 +456,7 @@ static void merge(pass_ctx *p, u32 n, const usage *const *w) {
     pass_note_done(p, r, w[k]->dot, "a part of the product of %u dots with one operand in common",
                    n);
     hlo_replace(w[k]->dot, r);
+    drop_moves_behind(r);
   }
 }
 

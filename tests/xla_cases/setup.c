@@ -243,6 +243,17 @@ static const char *by_suite(const char *pass, const char *test, const char *opti
   return NULL;
 }
 
+// A setter that is called again counts for nothing: whether the rest of the list, still with its
+// separators, sets the same option.
+static bool set_again(const char *option, const char *rest) {
+  size_t n = strcspn(option, "=");
+  for (const char *p = rest; p && option[n]; p = strchr(p, ';'), p += p != NULL) {
+    p += strspn(p, " ");
+    if (strncmp(p, option, n + 1) == 0) return true;
+  }
+  return false;
+}
+
 // The text of one pass for the pipeline language, from XLA's options and the name of the test,
 // "Suite.Case"; false, with the option in `why`, when one is unknown.
 bool xc_pass_text(hs_buf *out, const hlo_module *m, const char *pass, const char *classname,
@@ -253,7 +264,7 @@ bool xc_pass_text(hs_buf *out, const hlo_module *m, const char *pass, const char
   for (char *o = copy, *next; o; o = next) {
     next = xc_split(o, ";");
     o = trim(o);
-    if (!*o) continue;
+    if (!*o || set_again(o, next)) continue;
     if (strcmp(o, "fixpoint") == 0) {
       fix = true;
       continue;
