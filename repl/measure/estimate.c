@@ -213,9 +213,9 @@ hs_status cmd_estimate(repl_cmd *c) {
   hlo_memory plain;  // of the module as loaded, with buffers shared as in the current one
   if (hs_ok(s)) s = hlo_memory_estimate(loaded, false, &plain);
   hlo_module_free(loaded);
-  HS_TRY(s);
   const prof_estimate before = naive.total;
   prof_module_free(&naive);
+  HS_TRY(s);
   o.naive = false;
   HS_TRY(prof_estimate_kernels(c->m, d, &o, &cur));
   const prof_estimate now = cur.total;
