@@ -2,8 +2,10 @@
 // interactive_graphviz: X [WIDTH] [/ BOUNDARY...].
 #include <ctype.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "repl/cmd/cmd.h"
+#include "viz/graphics.h"
 #include "viz/viz.h"
 
 static hs_status boundary_of(repl_cmd *c, u32 from, viz_options *o) {
@@ -48,9 +50,64 @@ static hs_status view_of(repl_cmd *c, viz_options *o) {
   return boundary_of(c, at, o);
 }
 
+// What is drawn: a view of the module, or two versions of it.
+typedef struct plot {
+  viz_options o;
+  repl_version *from, *to;  // NULL: the view
+  hlo_graph_diff d;
+  char *labels[2];
+} plot;
+
+static hs_status make_view(void *arg, const viz_limits *l, hs_buf *dot, char **note) {
+  const plot *p = arg;
+  viz_options o = p->o;
+  if (l->max_nodes) o.max_nodes = l->max_nodes;
+  o.max_fan = l->fan;
+  o.show_fusions &= !l->fan;
+  return viz_dot((o.center ? o.center->parent : o.comp)->module, &o, dot, note);
+}
+// What --picture asks for, or what the terminal can: it is asked once, and only where it is to have
+// colours too.
+static hs_status graphics_of(repl_cmd *c, viz_graphics *g) {
+  const char *how = repl_flag(c, "--picture");
+  *g = VIZ_NO_GRAPHICS;
+  if (how && strcmp(how, "kitty") == 0) *g = VIZ_KITTY;
+  else if (how && strcmp(how, "sixel") == 0) *g = VIZ_SIXEL;
+  else if (how && strcmp(how, "auto") != 0 && strcmp(how, "text") != 0)
+    return repl_usage_error(c, "--picture is auto, text, kitty or sixel");
+  if (c->doc || (how && strcmp(how, "auto") != 0)) return HS_GOOD;
+  if (!c->out->color || c->out->captured || !c->s->interactive) return HS_GOOD;
+  if (!c->s->graphics) c->s->graphics = 1 + viz_graphics_of(STDIN_FILENO, STDOUT_FILENO);
+  *g = (viz_graphics)(c->s->graphics - 1);
+  return HS_GOOD;
+}
+
+static hs_status draw_picture(repl_cmd *c, viz_graphics g, const viz_options *o) {
+  plot p = {.o = *o};
+  u32 wide = viz_graphics_width(STDOUT_FILENO);
+  const viz_picture_options q = {"png", 0, wide ? wide : 1000, 10};
+  hs_buf png = {0}, b = {0};
+  char *note = NULL;
+  hs_status s = viz_picture(make_view, &p, &q, &png, &note);
+  if (hs_ok(s)) s = viz_graphics_put(g, png.p, png.n, &b);
+  if (hs_ok(s)) repl_send_picture(c->out, b.p, b.n);
+  if (hs_ok(s) && note) repl_note(c->out, "%s", note);
+  hs_free(note);
+  hs_buf_free(&png);
+  hs_buf_free(&b);
+  return s;
+}
+
 static hs_status draw(repl_cmd *c) {
   viz_options o;
+  viz_graphics g;
   HS_TRY(view_of(c, &o));
+  HS_TRY(graphics_of(c, &g));
+  if (g != VIZ_NO_GRAPHICS) {
+    hs_status drawn = draw_picture(c, g, &o);
+    if (hs_ok(drawn) || repl_flag(c, "--picture") || hs_interrupted()) return drawn;
+    hs_status_drop(drawn);  // without Graphviz there is still the text
+  }
   hs_buf b = {0};
   hs_status s = viz_terminal(c->m, &o, c->out->color, &b);
   if (hs_ok(s)) {
@@ -73,22 +130,6 @@ static bool ends_in(const char *s, const char *end) {
 // ---- plot ---------------------------------------------------------------------------------------
 enum { MAX_WIDTH = 3000 };  // pixels
 
-// What is drawn: a view of the module, or two versions of it.
-typedef struct plot {
-  viz_options o;
-  repl_version *from, *to;  // NULL: the view
-  hlo_graph_diff d;
-  char *labels[2];
-} plot;
-
-static hs_status make_view(void *arg, const viz_limits *l, hs_buf *dot, char **note) {
-  const plot *p = arg;
-  viz_options o = p->o;
-  if (l->max_nodes) o.max_nodes = l->max_nodes;
-  o.max_fan = l->fan;
-  o.show_fusions &= !l->fan;
-  return viz_dot((o.center ? o.center->parent : o.comp)->module, &o, dot, note);
-}
 static hs_status make_diff(void *arg, const viz_limits *l, hs_buf *dot, char **note) {
   const plot *p = arg;
   u32 most = l->max_nodes ? l->max_nodes : p->o.max_nodes;

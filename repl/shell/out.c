@@ -78,6 +78,15 @@ void repl_flush(repl_out *o) {
   if (!o->doc && !o->captured) repl_write_text(o);
 }
 
+void repl_send_picture(repl_out *o, const char *p, size_t n) {
+  if (o->captured) {
+    hs_buf_put(&o->text, p, n);
+    return;
+  }
+  repl_flush(o);
+  write_stdout(o, p, n);
+}
+
 void repl_out_free(repl_out *o) {
   hs_buf_free(&o->text);
   hs_vec_free(&o->painted);

@@ -41,6 +41,9 @@ void repl_say(repl_out *, const char *fmt, ...) HS_PRINTF(2, 3);  // result text
 void repl_say_in(repl_out *, const char *sgr, const char *fmt, ...) HS_PRINTF(3, 4);
 // Text whose maker has put colours in, if out->color, and everything else in visible form.
 void repl_say_painted(repl_out *, const char *p, size_t n);
+// Bytes that are to reach a terminal as they are: a picture that the shell itself has made, after
+// what was said before. Nothing of them may be quoted from elsewhere.
+void repl_send_picture(repl_out *, const char *p, size_t n);
 void repl_note(repl_out *, const char *fmt, ...) HS_PRINTF(2, 3);  // one line on stderr
 // Writes what has been said so far, when that is allowed (text mode, not captured). For
 // long-running commands.

@@ -192,6 +192,7 @@ typedef struct repl_session {
   HS_VEC(repl_stop) stops;
   u32 next_stop;  // breakpoints and watches
   bool json, color, color_err, interactive;
+  u32 graphics;          // 1 + viz_graphics of the terminal; 0: not asked yet
   struct repl_out *out;  // of the running command
   bool quit;
   int exit_code;  // of the first failed command

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "tests/harness/terminal.h"
+#include "viz/viz.h"
 
 enum { SOON = 5000 };  // ms that anything at the prompt may take
 
@@ -122,6 +123,25 @@ int main(int argc, char **argv) {
 #else
   printf("SKIP Tab and history: no line editing library in this build\n");
 #endif
+  // A terminal that says it can show pictures gets one, and is asked once; another one gets text.
+  for (int can = 0; can < 2; can++) {
+    const char *const colored[] = {"hlosh", "--no-rc", "--color=always", NULL};
+    if (!tty_start(&at, NULL, colored)) failures++, perror("forkpty");
+    expect("a session in colours", "hlosh", SOON);
+    type("example mlp\r");
+    expect("a module", "mlp@0", SOON);
+    type("show dot.2 1\r");
+    expect("the terminal is asked", "\x1b[c", SOON);
+    type(can ? "\x1b[?62;4;22c" : "\x1b[?62;22c");
+    if (can && viz_have_graphviz()) expect("a picture", "\x1bP0;1q", SOON);
+    else expect("the text", "dot.2", SOON);
+    expect("and prompts", "mlp@0", SOON);
+    type("show dot.2 1 --picture=text\r");
+    expect("text on demand", "┌─", SOON);
+    expect("and a prompt", "mlp@0", SOON);
+    type("\x04");
+    expect_exit("Ctrl-D", 0);
+  }
   tty_close(&at);
   printf("pty: %s\n", failures ? "failed" : "ok");
   return failures ? 1 : 0;
