@@ -1,9 +1,15 @@
-// noise.c — the machine's noise. See noise.h. Sources: /proc/stat for time by kind, in ticks of
-// 10 ms, which is why short measurements know nothing of it; cpufreq of core 0 in /sys.
+// noise.c: the machine's noise, and what children use of it. See noise.h. Sources: /proc/stat for
+// time by kind, in ticks of 10 ms, which is why short measurements know nothing of it; cpufreq of
+// core 0 in /sys; /proc/self/task/*/children, their processor clocks and /proc/PID/stat; powercap
+// for energy.
 #include "profiler/noise.h"
 
+#include <dirent.h>
+#include <math.h>
 #include <stdio.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
+#include <time.h>
 #include <unistd.h>
 
 // Seconds since boot, summed over the cores: at work, and stolen by the hypervisor.
@@ -85,4 +91,76 @@ void prof_noise_text(const prof_noise *x, hs_buf *b) {
   if (x->busy >= 0) hs_buf_printf(b, ", %.1f busy with other work", x->busy);
   if (x->steal >= 0) hs_buf_printf(b, ", %.1f %% stolen", 100 * x->steal);
   hs_buf_printf(b, ", a fixed kernel varies by %.1f %%", 100 * x->spread);
+}
+
+// ---- what was used ------------------------------------------------------------------------------
+static void add_child(prof_usage *u, long pid) {
+  char path[64], line[1024];
+  clockid_t clock;
+  struct timespec t;
+  if (clock_getcpuclockid((pid_t)pid, &clock) == 0 && clock_gettime(clock, &t) == 0)
+    u->cpu_s += (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+  (void)snprintf(path, sizeof path, "/proc/%ld/stat", pid);
+  FILE *f = fopen(path, "re");
+  if (!f) return;
+  unsigned long long faults;
+  // behind the program's name: state, five numbers, flags, minor faults
+  const char *end = fgets(line, sizeof line, f) ? strrchr(line, ')') : NULL;
+  if (end && sscanf(end + 1, " %*c %*d %*d %*d %*d %*d %*u %llu", &faults) == 1)
+    u->faults += (double)faults;
+  (void)fclose(f);
+}
+
+double prof_energy_in(const char *folder) {
+  double sum = -1, uj;
+  for (u32 k = 0; k < 16; k++) {
+    char *path = hs_format("%s/intel-rapl:%u/energy_uj", folder, k);
+    FILE *f = fopen(path, "re");
+    bool known = f && fscanf(f, "%lf", &uj) == 1;
+    if (f) (void)fclose(f);
+    hs_free(path);
+    if (!known) break;
+    sum = fmax(sum, 0) + uj * 1e-6;
+  }
+  return sum;
+}
+
+prof_usage prof_usage_now(void) {
+  prof_usage u = {.joules = prof_energy_in("/sys/class/powercap")};
+  DIR *d = opendir("/proc/self/task");
+  if (!d) return u;
+  for (struct dirent *e; (e = readdir(d)) != NULL;) {
+    if (e->d_name[0] == '.') continue;
+    char *path = hs_format("/proc/self/task/%s/children", e->d_name);
+    FILE *f = fopen(path, "re");
+    long pid;
+    while (f && fscanf(f, "%ld", &pid) == 1) add_child(&u, pid);
+    if (f) (void)fclose(f);
+    hs_free(path);
+  }
+  (void)closedir(d);
+  return u;
+}
+
+prof_usage prof_usage_between(const prof_usage *a, const prof_usage *b) {
+  bool known = a->joules >= 0 && b->joules >= 0;
+  return (prof_usage){.cpu_s = fmax(b->cpu_s - a->cpu_s, 0),
+                      .faults = fmax(b->faults - a->faults, 0),
+                      .joules = known && b->joules >= a->joules ? b->joules - a->joules : -1};
+}
+
+double prof_fault_s(void) {
+  enum { PAGES = 256, PAGE = 4096, TRIES = 5 };
+  double least = INFINITY;
+  for (u32 k = 0; k < TRIES; k++) {
+    u8 *p = mmap(NULL, (size_t)PAGES * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
+                 -1, 0);
+    if (p == MAP_FAILED) break;
+    (void)madvise(p, (size_t)PAGES * PAGE, MADV_NOHUGEPAGE);
+    u64 from = hs_now_ns();
+    for (u32 q = 0; q < PAGES; q++) ((volatile u8 *)p)[(size_t)q * PAGE] = 1;
+    least = fmin(least, (double)(hs_now_ns() - from) * 1e-9 / PAGES);
+    (void)munmap(p, (size_t)PAGES * PAGE);
+  }
+  return isfinite(least) ? least : 0;
 }

@@ -1,5 +1,6 @@
-// noise.h — how quiet the machine is while something is measured: what others use of the
-// processors, what the hypervisor takes, and how much a fixed piece of work varies.
+// noise.h — the machine while something is measured: what others use of the processors, what the
+// hypervisor takes, how much a fixed piece of work varies; and what our own child processes, in
+// which programs run, use of it: processor time, fresh pages, energy.
 #ifndef PROF_NOISE_H
 #define PROF_NOISE_H
 
@@ -21,5 +22,22 @@ prof_noise prof_noise_measure(double seconds);
 bool prof_noise_loud(const prof_noise *);
 // "2 cores, 0.1 busy with other work, 0.0 % stolen, a fixed kernel varies by 1.2 %"; appended.
 void prof_noise_text(const prof_noise *, hs_buf *);
+
+// What the child processes of this one have used since they were started; differences of two
+// readings are of what ran between them.
+typedef struct prof_usage {
+  double cpu_s;   // all threads
+  double faults;  // pages that the kernel had to give or map anew, without the disk
+  double joules;  // of the processor packages, whoever used them; < 0: not readable
+} prof_usage;
+prof_usage prof_usage_now(void);
+// later - earlier, none below 0; joules < 0 where either is not known, or a counter has gone round.
+prof_usage prof_usage_between(const prof_usage *earlier, const prof_usage *later);
+// The sum of the packages' counters, Intel's and AMD's RAPL as the kernel's powercap has them in
+// `folder`, in joules; < 0: there are none that this user may read.
+double prof_energy_in(const char *folder);
+// Seconds that the kernel takes to give a process a fresh page of 4 KiB and clear it, the least of
+// several tries.
+double prof_fault_s(void);
 
 #endif

@@ -46,6 +46,24 @@ static const char *bytes_or_dash(char buf[32], i64 bytes) {
   return bytes < 0 ? "-" : repl_bytes(buf, (double)bytes);
 }
 
+// "384, about 96 us": results in fresh memory are paid for page by page.
+static const char *faults_text(char buf[32], const subject *x) {
+  char n[32], t[32];
+  double faults = subject_used(&x->faults);
+  if (faults < 0) return "-";
+  if (faults < 0.5) return "0";
+  snprintf(buf, 32, "%.10s, ~%.12s", repl_count(n, round(faults)),
+           repl_time(t, faults * x->fault_s));
+  return buf;
+}
+
+static const char *joules_text(char buf[32], const subject *x) {
+  double j = subject_used(&x->joules);
+  if (j < 0) return "-";
+  snprintf(buf, 32, j < 0.9995 ? "%.3g mJ" : "%.4g J", j < 0.9995 ? 1e3 * j : j);
+  return buf;
+}
+
 // A line of the table: title, one cell per subject.
 static void row(repl_cmd *c, const char *title, const char *const *cells, u32 n) {
   hs_buf b = {0};
@@ -88,6 +106,9 @@ static void say_table(repl_cmd *c, const subject *x, u32 n) {
   ROW("times as fast", "%s", ratio_text(a, x[k].ratio, est));
   ROW(est ? "  of it launches" : "dispatch", "%s", ms_text(a, x[k].dispatch_ms));
   if (!est) {
+    ROW("processor time", "%s", ms_text(a, 1e3 * subject_used(&x[k].cpu_s)));
+    ROW("page faults", "%s", faults_text(a, &x[k]));
+    if (x[0].joules.n) ROW("energy", "%s", joules_text(a, &x[k]));
     ROW("first run", "%s", ms_text(a, x[k].first_ms));
     ROW("compile", "%s", ms_text(a, x[k].compile_ms));
   }
@@ -164,7 +185,11 @@ static void json_subject(repl_cmd *c, repl_json *doc, const subject *x, const ch
   json_bytes(j, "alias_bytes", x->alias_bytes);
   json_bytes(j, "temp_bytes", x->temp_bytes);
   json_bytes(j, "peak_bytes", x->peak_bytes);
-  repl_json_null(j, "joules");
+  double faults = subject_used(&x->faults);
+  json_ms(j, "cpu_ms", x->cpu_s.n ? 1e3 * subject_used(&x->cpu_s) : -1);
+  json_ms(j, "page_faults", faults);
+  json_ms(j, "page_fault_ms", faults < 0 ? -1 : 1e3 * faults * x->fault_s);
+  json_ms(j, "joules", subject_used(&x->joules));
 }
 
 // The verdict in words: "optimized is 2.03x as fast as baseline (between 2.01x and 2.06x)".

@@ -14,6 +14,9 @@ static void subject_free(subject *x) {
   hlo_module_free(x->m);
   hs_free(x->version);
   prof_entry_free(&x->trial);
+  hs_vec_free(&x->cpu_s);
+  hs_vec_free(&x->faults);
+  hs_vec_free(&x->joules);
   hs_status_drop(x->failed);
   hlo_literal_unref(x->result);
 }
@@ -116,6 +119,17 @@ typedef struct contest {
   u32 n, failed;  // failed: the position of the one whose run failed
 } contest;
 
+// Where a request takes much longer than its runs (arguments that go to another process, Python),
+// what the process used says little about a run.
+static void take_usage(subject *x, prof_usage u, double wall_ms, const backend_timing *t) {
+  double ms = 0, n = HS_MAX(t->runs, 1u);
+  for (u32 k = 0; k < t->runs; k++) ms += t->samples_ms[k];
+  if (wall_ms > 1.5 * ms) return;
+  hs_vec_push(&x->cpu_s, u.cpu_s / n);
+  hs_vec_push(&x->faults, u.faults / n);
+  if (u.joules >= 0) hs_vec_push(&x->joules, u.joules / n);
+}
+
 static hs_status run_one(void *arg, u32 k, double seconds, prof_samples *out) {
   contest *t = arg;
   subject *x = t->alive[k];
@@ -123,7 +137,12 @@ static hs_status run_one(void *arg, u32 k, double seconds, prof_samples *out) {
       .min_runs = 1, .max_runs = 1000000, .min_seconds = seconds, .max_seconds = seconds};
   backend_result r = {0};
   t->failed = k;
+  prof_usage before = prof_usage_now();
+  u64 from = hs_now_ns();
   HS_TRY(x->be->run(x->exe, t->nargs, t->args, &o, &r));
+  double wall_ms = (double)(hs_now_ns() - from) * 1e-6;
+  prof_usage after = prof_usage_now();
+  take_usage(x, prof_usage_between(&before, &after), wall_ms, &r.timing);
   for (u32 q = 0; q < r.timing.runs; q++) hs_vec_push(out, r.timing.samples_ms[q]);
   // measured warm, unlike that of the first run
   x->dispatch_ms = r.timing.dispatch_ms;
@@ -150,7 +169,12 @@ static hs_status contest_run(contest *t, const prof_trial_options *o, prof_trial
   }
 }
 
-static void take_figures(subject *x, const subject *first) {
+double subject_used(const prof_samples *v) {
+  return v->n ? prof_summarize(v->v, (u32)v->n).median : -1;
+}
+
+static void take_figures(subject *x, const subject *first, double fault_s) {
+  x->fault_s = fault_s;
   x->stats = prof_summarize(x->trial.runs.v, (u32)x->trial.runs.n);
   x->median = prof_median(x->trial.rounds.v, (u32)x->trial.rounds.n);
   if (x != first && hs_ok(first->failed))
@@ -176,7 +200,8 @@ hs_status comparison_measure(repl_cmd *c, comparison *m, const prof_trial_option
     repl_note(c->out, "measuring for %g s ...", o->seconds);
     HS_TRY(contest_run(&t, o, &m->trial));
   }
-  for (u32 k = 0; k < t.n; k++) take_figures(t.alive[k], &m->x[0]);
+  double fault_s = prof_fault_s();
+  for (u32 k = 0; k < t.n; k++) take_figures(t.alive[k], &m->x[0], fault_s);
   return HS_GOOD;
 }
 

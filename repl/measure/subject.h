@@ -23,15 +23,21 @@ typedef struct subject {
   backend_exe *exe;
   prof_entry trial;
   double first_ms, dispatch_ms, transfer_ms, compile_ms, compile_cpu_ms;
-  prof_stats stats;      // of all runs
-  prof_interval median;  // ms, of the rounds
-  prof_interval ratio;   // time of the first subject ÷ its own; value 0: not known
+  prof_samples cpu_s, faults, joules;  // of a run, one value per request to run
+  double fault_s;                      // what a fault costs on this machine
+  prof_stats stats;                    // of all runs
+  prof_interval median;                // ms, of the rounds
+  prof_interval ratio;                 // time of the first subject ÷ its own; value 0: not known
   u32 kernels;
   double bytes_moved;
   // -1: not known
   i64 compile_peak_bytes, argument_bytes, output_bytes, alias_bytes, temp_bytes, peak_bytes;
   hlo_literal *result;
 } subject;
+
+// Of a run: the median of cpu_s, faults or joules; -1: not known. What the runs of the warm-up used
+// is among the samples, and few of them.
+double subject_used(const prof_samples *);
 
 // What is common to all subjects of a comparison.
 typedef struct comparison {

@@ -4,8 +4,16 @@
 
 #include <math.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
 #include <cmocka.h>
+
+#include "profiler/noise.h"
 
 // Uniform in [0, 1).
 static double uniform(u64 *state) {
@@ -171,6 +179,55 @@ static void measured_apart(void **state) {
   assert_true(prof_ratio_apart(a, 0, b, 24).value <= 0);
 }
 
+// A child that works and touches memory: its processor time and its pages are seen. Counters of
+// energy are added up.
+static void what_children_use(void **state) {
+  (void)state;
+  enum { PAGES = 2000 };
+  int go[2], done[2];
+  char c = 0;
+  assert_int_equal(pipe(go) | pipe(done), 0);
+  pid_t pid = fork();
+  if (!pid) {
+    if (read(go[0], &c, 1) == 1) {
+      char *p = malloc((size_t)PAGES * 4096);
+      u64 end = hs_now_ns() + 50000000;
+      for (u32 k = 0; p && k < PAGES; k++) ((volatile char *)p)[(size_t)k * 4096] = 1;
+      while (hs_now_ns() < end) {}
+      if (write(done[1], &c, 1) == 1) pause();
+    }
+    _exit(0);
+  }
+  prof_usage before = prof_usage_now();
+  assert_int_equal(write(go[1], &c, 1), 1);
+  assert_int_equal(read(done[0], &c, 1), 1);
+  prof_usage after = prof_usage_now(), used = prof_usage_between(&before, &after);
+  kill(pid, SIGKILL);
+  assert_int_equal(waitpid(pid, NULL, 0), pid);
+  assert_true(used.cpu_s > 0.001 && used.cpu_s < 60);
+  assert_true(used.faults > 100);
+  double fault_s = prof_fault_s();
+  assert_true(fault_s > 1e-9 && fault_s < 1e-3);
+  char dir[] = "/tmp/hlosh-rapl-XXXXXX";
+  assert_non_null(mkdtemp(dir));
+  assert_true(prof_energy_in(dir) < 0);
+  for (u32 k = 0; k < 2; k++) {
+    char *package = hs_format("%s/intel-rapl:%u", dir, k),
+         *file = hs_format("%s/energy_uj", package);
+    assert_int_equal(mkdir(package, 0700), 0);
+    FILE *f = fopen(file, "w");
+    assert_non_null(f);
+    fprintf(f, "%u\n", 1500000 * (k + 1));
+    fclose(f);
+    hs_free(package);
+    hs_free(file);
+  }
+  assert_float_equal(prof_energy_in(dir), 4.5, 1e-9);
+  char *sweep = hs_format("rm -r '%s'", dir);
+  assert_int_equal(system(sweep), 0);
+  hs_free(sweep);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(summary),
@@ -182,6 +239,7 @@ int main(void) {
       cmocka_unit_test(trial_says_when_noisy),
       cmocka_unit_test(trial_passes_errors_on),
       cmocka_unit_test(measured_apart),
+      cmocka_unit_test(what_children_use),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
