@@ -137,15 +137,15 @@ static hs_status make_diff(void *arg, const viz_limits *l, hs_buf *dot, char **n
 }
 
 // `plot 0 1`: two versions, unless the first names something in the module.
-static void versions_of(repl_cmd *c, plot *p) {
-  if (c->args.npos != 2 || repl_find_instr(c->m, repl_arg(c, 0)) ||
-      repl_find_comp(c->m, repl_arg(c, 0)))
-    return;
-  repl_version *a = repl_version_find(c->mod, repl_arg(c, 0)),
-               *b = repl_version_find(c->mod, repl_arg(c, 1));
-  if (!a || !b) return;
-  p->from = a, p->to = b;
+static hs_status versions_of(repl_cmd *c, plot *p) {
+  if (c->args.npos != 2 || strcmp(repl_arg(c, 1), "/") == 0 ||
+      repl_find_instr(c->m, repl_arg(c, 0)) || repl_find_comp(c->m, repl_arg(c, 0)) ||
+      !repl_version_find(c->mod, repl_arg(c, 0)))
+    return HS_GOOD;
+  HS_TRY(cmd_arg_version(c, repl_arg(c, 0), &p->from));
+  HS_TRY(cmd_arg_version(c, repl_arg(c, 1), &p->to));
   c->args.npos = 0;
+  return HS_GOOD;
 }
 
 // A lone argument that is a file name is the picture's, as in `plot graph.svg`.
@@ -161,7 +161,7 @@ static const char *file_argument(repl_cmd *c) {
 }
 
 static hs_status read_plot(repl_cmd *c, plot *p) {
-  versions_of(c, p);
+  HS_TRY(versions_of(c, p));
   HS_TRY(view_of(c, &p->o));
   const char *comp = repl_flag(c, "--computation");
   if (comp) {
