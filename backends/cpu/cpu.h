@@ -109,7 +109,7 @@ static inline void cpu_batch_at(const cpu_batch *b, i64 k, i64 *index, i64 *oper
   }
 }
 
-// ---- rt_floats.c --------------------------------------------------------------------------------
+// ---- rt_dot_pack.c ------------------------------------------------------------------------------
 // The instruction sets that kernels are written for, and the widest that this machine has.
 typedef enum cpu_vector_set { CPU_BASE, CPU_AVX2, CPU_AVX512 } cpu_vector_set;
 cpu_vector_set cpu_vectors(void);
@@ -119,7 +119,7 @@ void cpu_to_f32(float *to, const void *from, hlo_dtype, i64 n);
 void cpu_from_f32(void *to, hlo_dtype, const float *from, i64 n);
 
 #if HAVE_DNNL
-// dnnl_engine.c: the process's engine and stream; NULL when they cannot be made.
+// rt_dot_dnnl.c: the process's engine and stream; NULL when they cannot be made.
 struct dnnl_engine *cpu_dnnl_engine(void);
 struct dnnl_stream *cpu_dnnl_stream(void);
 #endif

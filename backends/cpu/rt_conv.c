@@ -13,38 +13,9 @@
 // batch_group_count of a forward convolution, negative padding, other types, and what oneDNN
 // has no kernel for run through a plain loop nest, vectorized over output features.
 
+#include "backends/cpu/rt_conv.h"
+
 #include "backends/cpu/cx.h"
-#include "backends/cpu/cpu.h"
-
-#if HAVE_DNNL
-#include <dnnl.h>
-#endif
-
-enum { MAX_SPATIAL = 6, LIB_SPATIAL = 3 };
-
-typedef enum mode { FORWARD, BACK_DATA, BACK_WEIGHTS, PLAIN } mode;
-
-typedef struct conv {
-  u32 ns;  // spatial dims
-  // batch of the output, input features per group, output features, groups
-  i64 N, IC, OC, G, BG;
-  i64 in[MAX_SPATIAL], k[MAX_SPATIAL], out[MAX_SPATIAL];
-  i64 stride[MAX_SPATIAL], pad[MAX_SPATIAL], ld[MAX_SPATIAL], rd[MAX_SPATIAL];
-  bool rev[MAX_SPATIAL];
-  // strides in elements
-  i64 lb, lf, ls[MAX_SPATIAL], ri, ro, rs[MAX_SPATIAL], ob, of, os[MAX_SPATIAL];
-  i64 lhs_batch;
-  hlo_dtype tl, tr, to;
-  i64 nl, nr, no;  // elements
-  mode mode;
-  bool flip;                                     // the filter has to be mirrored
-  i64 at_l, at_r, at_o, at_f, at_w, at_s, at_d;  // scratch offsets; -1: not used
-#if HAVE_DNNL
-  dnnl_primitive_t prim, re[3];  // re: reorders between user and own
-  // src, weights, dst as the program has them / as the primitive wants them
-  dnnl_memory_t user[3], own[3];
-#endif
-} conv;
 
 static bool is_narrow(hlo_dtype t) { return hlo_dtype_is_float(t) && t != HLO_F64; }
 
@@ -52,7 +23,7 @@ bool cpu_convolution_supports(const hlo_instr *i) {
   if (i->noperands != 2) return false;
   const hlo_dim_labels *d = hlo_attr_ptr(i, HLO_ATTR_DIM_LABELS);
   const hlo_window *w = hlo_attr_ptr(i, HLO_ATTR_WINDOW);
-  if (!d || d->nspatial > MAX_SPATIAL || (w && w->n != d->nspatial) || (!w && d->nspatial) ||
+  if (!d || d->nspatial > CONV_MOST_SPATIAL || (w && w->n != d->nspatial) || (!w && d->nspatial) ||
       hlo_attr_get(i, HLO_ATTR_SPARSITY_CONFIG))
     return false;
   if (hlo_operand(i, 0)->shape->rank != d->nspatial + 2 ||
@@ -107,7 +78,7 @@ static void describe(conv *c, const hlo_instr *i) {
     c->rd[k] = HS_MAX(x->rhs_dilate, (i64)1);
     c->rev[k] = x->reversal;
   }
-  c->at_l = c->at_r = c->at_o = c->at_f = c->at_w = c->at_s = c->at_d = -1;
+  c->at_l = c->at_r = c->at_o = c->at_w = -1;
 }
 
 // ---- plain loops --------------------------------------------------------------------------------
@@ -130,7 +101,7 @@ typedef struct plain_job {
     i64 rows = c->ns ? c->out[0] : 1, n = chunk / rows, row = chunk % rows, inner = 1, taps = 1; \
     for (u32 s = 1; s < c->ns; s++) inner *= c->out[s];                                          \
     for (u32 s = 0; s < c->ns; s++) taps *= c->k[s];                                             \
-    i64 ocg = c->OC / (c->G * c->BG), at[MAX_SPATIAL] = {0};                                     \
+    i64 ocg = c->OC / (c->G * c->BG), at[CONV_MOST_SPATIAL] = {0};                               \
     for (i64 p = 0; p < inner; p++) {                                                            \
       i64 r = p, obase = n * c->ob;                                                              \
       for (u32 s = c->ns; s-- > 1;) {                                                            \
@@ -237,15 +208,28 @@ enum { FLAT = 16384 };
 static void flat_chunk(void *ctx, i64 c, u32 thread) {
   (void)thread;
   const flat_job *j = ctx;
-  size_t e = hlo_dtype_storage(j->t);
-  for (i64 k = c * FLAT, end = HS_MIN(k + FLAT, j->n); k < end; k++) {
-    if (j->back) narrow_one(j->w, j->wide, k, j->t, j->array + (size_t)k * e);
-    else widen_one(j->w, j->wide, k, j->t, j->array + (size_t)k * e);
+  i64 k = c * FLAT, end = HS_MIN(k + FLAT, j->n);
+  char *at = j->array + (size_t)k * hlo_dtype_storage(j->t);
+  if (j->w == W_F32) {
+    if (j->back) cpu_from_f32(at, j->t, (const float *)j->wide + k, end - k);
+    else cpu_to_f32((float *)j->wide + k, at, j->t, end - k);
+    return;
+  }
+  for (; k < end; k++, at += hlo_dtype_storage(j->t)) {
+    if (j->back) narrow_one(j->w, j->wide, k, j->t, at);
+    else widen_one(j->w, j->wide, k, j->t, at);
   }
 }
 static void flat(wide w, void *wide_array, void *array, hlo_dtype t, i64 n, bool back) {
   flat_job j = {w, wide_array, array, t, n, back};
   cpu_par_for(flat_chunk, &j, (n + FLAT - 1) / FLAT);
+}
+
+void cpu_conv_widen(float *to, const void *from, hlo_dtype t, i64 n) {
+  flat(W_F32, to, (void *)(uintptr_t)from, t, n, false);
+}
+void cpu_conv_narrow(void *to, const float *from, hlo_dtype t, i64 n) {
+  flat(W_F32, (void *)(uintptr_t)from, to, t, n, true);
 }
 
 // Filter to [spatial][input feature][output feature], mirrored where the window says so.
@@ -283,316 +267,22 @@ static hs_status run_plain(const conv *c, void *const *bufs, char *scratch) {
   return HS_GOOD;
 }
 
-// ---- oneDNN -------------------------------------------------------------------------------------
+// ---- choosing -----------------------------------------------------------------------------------
 
 static i64 align64(i64 n) { return (n + 63) & ~(i64)63; }
 
-#if HAVE_DNNL
-// Filter in the order of its own array, mirrored along every spatial dim that needs it.
-static void mirror(const conv *c, float *to, const float *from) {
-  i64 dims[MAX_SPATIAL + 2], ss[MAX_SPATIAL + 2], ds[MAX_SPATIAL + 2], base = 0;
-  for (u32 s = 0; s < c->ns; s++) {
-    bool m = (c->mode == BACK_DATA) != c->rev[s];
-    dims[s] = c->k[s];
-    ds[s] = c->rs[s];
-    ss[s] = m ? -c->rs[s] : c->rs[s];
-    if (m) base += (c->k[s] - 1) * c->rs[s];
-  }
-  dims[c->ns] = c->IC;
-  ds[c->ns] = ss[c->ns] = c->ri;
-  dims[c->ns + 1] = c->OC;
-  ds[c->ns + 1] = ss[c->ns + 1] = c->ro;
-  cpu_relayout(to, ds, from + base, ss, c->ns + 2, dims, sizeof(float));
-}
-
-static bool is_reference(const_dnnl_primitive_desc_t pd) {
-  const char *s = NULL;
-  dnnl_primitive_desc_query(pd, dnnl_query_impl_info_str, 0, &s);
-  return !s || strstr(s, "ref");
-}
-
-typedef struct descs {
-  dnnl_memory_desc_t m[3];
-  dnnl_dims_t stride, dilate, pl, pr;
-} descs;
-
-static dnnl_status_t make_pd(const conv *c, const descs *d, const dnnl_memory_desc_t m[3],
-                             dnnl_primitive_desc_t *pd) {
-  dnnl_convolution_desc_t cd, fd;
-  dnnl_primitive_desc_t hint = NULL;
-  dnnl_status_t st;
-  dnnl_engine_t e = cpu_dnnl_engine();
-  if (c->mode == FORWARD) {
-    st = dnnl_dilated_convolution_forward_desc_init(&cd, dnnl_forward_inference,
-                                                    dnnl_convolution_direct, &m[0], &m[1], NULL,
-                                                    &m[2], d->stride, d->dilate, d->pl, d->pr);
-    return st ? st : dnnl_primitive_desc_create(pd, &cd, NULL, e, NULL);
-  }
-  st = dnnl_dilated_convolution_forward_desc_init(&fd, dnnl_forward_training,
-                                                  dnnl_convolution_direct, &m[0], &m[1], NULL,
-                                                  &m[2], d->stride, d->dilate, d->pl, d->pr);
-  if (!st) st = dnnl_primitive_desc_create(&hint, &fd, NULL, e, NULL);
-  if (st) return st;
-  if (c->mode == BACK_DATA)
-    st = dnnl_dilated_convolution_backward_data_desc_init(
-        &cd, dnnl_convolution_direct, &m[0], &m[1], &m[2], d->stride, d->dilate, d->pl, d->pr);
-  else
-    st = dnnl_dilated_convolution_backward_weights_desc_init(&cd, dnnl_convolution_direct, &m[0],
-                                                             &m[1], NULL, &m[2], d->stride,
-                                                             d->dilate, d->pl, d->pr);
-  if (!st) st = dnnl_primitive_desc_create(pd, &cd, NULL, e, hint);
-  dnnl_primitive_desc_destroy(hint);
-  return st;
-}
-
-// Descriptors of oneDNN's convolution: src, weights and dst in its sense (for the backward forms,
-// src is the image).
-static bool fill_descs(const conv *c, descs *d) {
-  u32 ns = HS_MAX(c->ns, 1u);
-  if (ns > LIB_SPATIAL || c->no == 0 || c->nl == 0 || c->nr == 0) return false;
-  i64 g = c->G * c->BG, sp[3] = {1, 1, 1}, ss[3] = {1, 1, 1}, kp[3] = {1, 1, 1}, ks[3] = {1, 1, 1},
-      dp[3] = {1, 1, 1}, ds[3] = {1, 1, 1};
-  memset(d, 0, sizeof *d);
-  d->stride[0] = 1;
-  for (u32 k = 0; k < c->ns; k++) {
-    i64 lib_stride, dil, pad;
-    if (c->mode == FORWARD) {
-      sp[k] = c->in[k];
-      ss[k] = c->ls[k];
-      kp[k] = c->k[k];
-      ks[k] = c->rs[k];
-      dp[k] = c->out[k];
-      ds[k] = c->os[k];
-      lib_stride = c->stride[k];
-      dil = c->rd[k];
-      pad = c->pad[k];
-    } else if (c->mode == BACK_DATA) {
-      sp[k] = c->out[k];
-      ss[k] = c->os[k];
-      kp[k] = c->k[k];
-      ks[k] = c->rs[k];
-      dp[k] = c->in[k];
-      ds[k] = c->ls[k];
-      lib_stride = c->ld[k];
-      dil = c->rd[k];
-      pad = (c->k[k] - 1) * c->rd[k] - c->pad[k];
-    } else {
-      sp[k] = c->in[k];
-      ss[k] = c->ls[k];
-      kp[k] = c->out[k];
-      ks[k] = c->os[k];
-      dp[k] = c->k[k];
-      ds[k] = c->rs[k];
-      lib_stride = c->rd[k];
-      dil = c->stride[k];
-      pad = c->pad[k];
-    }
-    // The padding behind follows from the sizes, up to a remainder below the stride.
-    i64 high = (dp[k] - 1) * lib_stride + (kp[k] - 1) * dil + 1 - sp[k] - pad;
-    if (high < 0 && high + lib_stride > 0) high = 0;
-    if (pad < 0 || high < 0) return false;
-    d->stride[k] = lib_stride;
-    d->dilate[k] = dil - 1;
-    d->pl[k] = pad;
-    d->pr[k] = high;
-  }
-  dnnl_dims_t a = {0}, as = {0}, w = {0}, ws = {0}, o = {0}, os = {0};
-  i64 wo, wi, wos, wis, wgs;  // per group: output and input features of the library's filter
-  if (c->mode == FORWARD) {
-    a[0] = c->N;
-    a[1] = c->IC * c->G;
-    as[0] = c->lb;
-    as[1] = c->lf;
-    o[0] = c->N;
-    o[1] = c->OC;
-    os[0] = c->ob;
-    os[1] = c->of;
-    wo = c->OC / g;
-    wi = c->IC;
-    wos = c->ro;
-    wis = c->ri;
-    wgs = wo * c->ro;
-  } else if (c->mode == BACK_DATA) {
-    a[0] = c->N;
-    a[1] = c->OC;
-    as[0] = c->ob;
-    as[1] = c->of;
-    o[0] = c->N;
-    o[1] = c->IC * c->G;
-    os[0] = c->lb;
-    os[1] = c->lf;
-    wo = c->IC;
-    wi = c->OC / g;
-    wos = c->ri;
-    wis = c->ro;
-    wgs = wi * c->ro;
-  } else {  // lhs: image with its batch as features; rhs: gradients; out: the filter
-    a[0] = c->IC;
-    a[1] = c->lhs_batch;
-    as[0] = c->lf;
-    as[1] = c->lb;
-    o[0] = c->IC;
-    o[1] = c->OC;
-    os[0] = c->ri;
-    os[1] = c->ro;
-    wo = c->OC / g;
-    wi = c->N;
-    wos = c->of;
-    wis = c->ob;
-    wgs = wo * c->of;
-  }
-  u32 off = 0;
-  if (g > 1) {
-    w[0] = g;
-    ws[0] = wgs;
-    off = 1;
-  }
-  w[off] = wo;
-  ws[off] = wos;
-  w[off + 1] = wi;
-  ws[off + 1] = wis;
-  for (u32 k = 0; k < ns; k++) {
-    a[2 + k] = sp[k];
-    as[2 + k] = ss[k];
-    o[2 + k] = dp[k];
-    os[2 + k] = ds[k];
-    w[off + 2 + k] = kp[k];
-    ws[off + 2 + k] = ks[k];
-  }
-  return !dnnl_memory_desc_init_by_strides(&d->m[0], (int)ns + 2, a, dnnl_f32, as) &&
-         !dnnl_memory_desc_init_by_strides(&d->m[1], (int)(ns + 2 + off), w, dnnl_f32, ws) &&
-         !dnnl_memory_desc_init_by_strides(&d->m[2], (int)ns + 2, o, dnnl_f32, os);
-}
-
-static dnnl_memory_desc_t any_order(const dnnl_memory_desc_t *m) {
-  dnnl_memory_desc_t a;
-  return dnnl_memory_desc_init_by_tag(&a, m->ndims, m->dims, m->data_type, dnnl_format_tag_any) ? *m
-                                                                                                : a;
-}
-
-static bool reorder(const dnnl_memory_desc_t *from, const dnnl_memory_desc_t *to,
-                    dnnl_primitive_t *out) {
-  dnnl_primitive_desc_t pd;
-  if (dnnl_reorder_primitive_desc_create(&pd, from, cpu_dnnl_engine(), to, cpu_dnnl_engine(), NULL))
-    return false;
-  dnnl_status_t st = dnnl_primitive_create(out, pd);
-  dnnl_primitive_desc_destroy(pd);
-  return st == dnnl_success;
-}
-
-// Which of src, weights, dst oneDNN computes.
-static int result_index(const conv *c) {
-  return c->mode == FORWARD ? 2 : c->mode == BACK_DATA ? 0 : 1;
-}
-
-// First with the images in their own order, then in any order that oneDNN prefers.
-static bool dnnl_setup(conv *c, i64 *scratch) {
-  descs d;
-  if (!cpu_dnnl_engine() || !fill_descs(c, &d)) return false;
-  dnnl_primitive_desc_t pd = NULL;
-  dnnl_memory_desc_t m[3] = {d.m[0], any_order(&d.m[1]), d.m[2]};
-  if (make_pd(c, &d, m, &pd) || is_reference(pd)) {
-    if (pd) dnnl_primitive_desc_destroy(pd);
-    pd = NULL;
-    m[0] = any_order(&d.m[0]);
-    m[2] = any_order(&d.m[2]);
-    if (make_pd(c, &d, m, &pd)) return false;
-    if (is_reference(pd)) {
-      dnnl_primitive_desc_destroy(pd);
-      return false;
-    }
-  }
-  static const dnnl_query_t query[3][3] = {
-      {dnnl_query_src_md, dnnl_query_weights_md, dnnl_query_dst_md},
-      {dnnl_query_diff_src_md, dnnl_query_weights_md, dnnl_query_diff_dst_md},
-      {dnnl_query_src_md, dnnl_query_diff_weights_md, dnnl_query_diff_dst_md}};
-  bool ok = dnnl_primitive_create(&c->prim, pd) == dnnl_success;
-  i64 *at[3] = {&c->at_s, &c->at_f, &c->at_d};
-  for (int k = 0; k < 3 && ok; k++) {
-    const dnnl_memory_desc_t *want = dnnl_primitive_desc_query_md(pd, query[c->mode][k], 0);
-    ok = want && !dnnl_memory_create(&c->user[k], &d.m[k], cpu_dnnl_engine(), DNNL_MEMORY_NONE);
-    if (!ok || dnnl_memory_desc_equal(want, &d.m[k])) continue;
-    ok = !dnnl_memory_create(&c->own[k], want, cpu_dnnl_engine(), DNNL_MEMORY_NONE);
-    *at[k] = *scratch;
-    *scratch += align64((i64)dnnl_memory_desc_get_size(want));
-    ok = ok && (k == result_index(c) ? reorder(want, &d.m[k], &c->re[k])
-                                     : reorder(&d.m[k], want, &c->re[k]));
-  }
-  dnnl_primitive_desc_destroy(pd);
-  return ok;
-}
-
-static hs_status execute(dnnl_primitive_t p, const dnnl_exec_arg_t *args, int n) {
-  cpu_par_hand_over(true);
-  dnnl_status_t st = dnnl_primitive_execute(p, cpu_dnnl_stream(), n, args);
-  cpu_par_hand_over(false);
-  return st == dnnl_success
-             ? HS_GOOD
-             : hs_fail(HS_E_RUN, "oneDNN convolution failed with status %d", (int)st);
-}
-
-static hs_status convert(dnnl_primitive_t p, dnnl_memory_t from, dnnl_memory_t to) {
-  dnnl_exec_arg_t a[] = {{DNNL_ARG_FROM, from}, {DNNL_ARG_TO, to}};
-  return execute(p, a, 2);
-}
-
-static hs_status run_dnnl(const conv *c, void *const *bufs, char *scratch) {
-  void *p[3] = {bufs[0], bufs[1], bufs[2]};
-  const i64 at[3] = {c->at_l, c->at_r, c->at_o}, n[3] = {c->nl, c->nr, c->no};
-  const hlo_dtype t[3] = {c->tl, c->tr, c->to};
-  for (int k = 0; k < 3; k++) {
-    if (at[k] < 0) continue;
-    p[k] = scratch + at[k];
-    if (k < 2) flat(W_F32, p[k], bufs[k], t[k], n[k], false);
-  }
-  if (c->at_w >= 0) {
-    mirror(c, (float *)(void *)(scratch + c->at_w), p[1]);
-    p[1] = scratch + c->at_w;
-  }
-  // Which of lhs, rhs and result is oneDNN's src, weights and dst.
-  static const int role[3][3] = {{0, 1, 2}, {2, 1, 0}, {0, 2, 1}};
-  static const int arg[3][3] = {{DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST},
-                                {DNNL_ARG_DIFF_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DIFF_DST},
-                                {DNNL_ARG_SRC, DNNL_ARG_DIFF_WEIGHTS, DNNL_ARG_DIFF_DST}};
-  const i64 own_at[3] = {c->at_s, c->at_f, c->at_d};
-  dnnl_exec_arg_t args[3];
-  int result = result_index(c);
-  for (int k = 0; k < 3; k++) {
-    dnnl_memory_set_data_handle(c->user[k], p[role[c->mode][k]]);
-    if (c->own[k]) dnnl_memory_set_data_handle(c->own[k], scratch + own_at[k]);
-    args[k] = (dnnl_exec_arg_t){arg[c->mode][k], c->own[k] ? c->own[k] : c->user[k]};
-  }
-  for (int k = 0; k < 3; k++)
-    if (c->re[k] && k != result) HS_TRY(convert(c->re[k], c->user[k], c->own[k]));
-  HS_TRY(execute(c->prim, args, 3));
-  if (c->re[result]) HS_TRY(convert(c->re[result], c->own[result], c->user[result]));
-  if (c->at_o >= 0) flat(W_F32, p[2], bufs[2], c->to, c->no, true);
-  return HS_GOOD;
-}
-#endif
-
 static void free_conv(void *state) {
   conv *c = state;
-#if HAVE_DNNL
-  if (c->prim) dnnl_primitive_destroy(c->prim);
-  for (int k = 0; k < 3; k++) {
-    if (c->re[k]) dnnl_primitive_destroy(c->re[k]);
-    if (c->user[k]) dnnl_memory_destroy(c->user[k]);
-    if (c->own[k]) dnnl_memory_destroy(c->own[k]);
-  }
-#endif
+  cpu_conv_dnnl_free(c->dnnl);
   hs_free(c);
 }
 
 static hs_status run_conv(void *state, void *const *bufs, void *scratch) {
   const conv *c = state;
-#if HAVE_DNNL
-  if (c->prim) return run_dnnl(c, bufs, scratch);
-#endif
-  return run_plain(c, bufs, scratch);
+  return c->dnnl ? cpu_conv_dnnl_run(c, bufs, scratch) : run_plain(c, bufs, scratch);
 }
 
-static mode pick_mode(const conv *c) {
+static conv_mode pick_mode(const conv *c) {
   i64 window = 1, out = 1;
   bool dilated = false, strided = false, reversed = false;
   for (u32 k = 0; k < c->ns; k++) {
@@ -602,69 +292,30 @@ static mode pick_mode(const conv *c) {
     strided |= c->stride[k] > 1;
     reversed |= c->rev[k];
   }
-  if (dilated) return !strided && c->BG == 1 ? BACK_DATA : PLAIN;
-  if (window > out && window >= 16 && !reversed && c->G == 1) return BACK_WEIGHTS;
-  return c->BG == 1 ? FORWARD : PLAIN;
+  if (dilated) return !strided && c->BG == 1 ? CONV_BACK_DATA : CONV_PLAIN;
+  if (window > out && window >= 16 && !reversed && c->G == 1) return CONV_BACK_WEIGHTS;
+  return c->BG == 1 ? CONV_FORWARD : CONV_PLAIN;
 }
-
-#if HAVE_DNNL
-static void set_dnnl_scratch(conv *c, i64 *at) {
-  c->at_l = c->at_r = c->at_o = c->at_f = c->at_w = c->at_s = c->at_d = -1;
-  *at = 0;
-  if (c->tl != HLO_F32) {
-    c->at_l = *at;
-    *at += align64(c->nl * 4);
-  }
-  if (c->tr != HLO_F32) {
-    c->at_r = *at;
-    *at += align64(c->nr * 4);
-  }
-  if (c->to != HLO_F32) {
-    c->at_o = *at;
-    *at += align64(c->no * 4);
-  }
-  bool flip = false;
-  for (u32 k = 0; k < c->ns; k++) flip |= c->k[k] > 1 && (c->mode == BACK_DATA) != c->rev[k];
-  if (flip) {
-    c->at_w = *at;
-    *at += align64(c->nr * 4);
-  }
-}
-#endif
 
 hs_status cpu_convolution_prepare(const hlo_instr *i, cpu_rt *out) {
+  static const char *const names[] = {"convolution (oneDNN forward)",
+                                      "convolution (oneDNN backward data)",
+                                      "convolution (oneDNN backward weights)"};
   conv *c = hs_calloc(1, sizeof *c);
   describe(c, i);
   c->mode = pick_mode(c);
   wide w = wide_type(c);
   *out = (cpu_rt){.kind = "convolution", .state = c, .run = run_conv, .release = free_conv};
-#if HAVE_DNNL
-  static const char *const names[] = {"convolution (oneDNN forward)",
-                                      "convolution (oneDNN backward data)",
-                                      "convolution (oneDNN backward weights)"};
-  if (c->mode != PLAIN && w == W_F32) {
-    mode first = c->mode;
-    for (int attempt = 0; attempt < 2; attempt++) {
-      set_dnnl_scratch(c, &out->scratch_bytes);
-      cpu_par_hand_over(true);
-      bool made = dnnl_setup(c, &out->scratch_bytes);
-      cpu_par_hand_over(false);
-      if (made) {
-        out->kind = names[c->mode];
-        return HS_GOOD;
-      }
-      conv keep = *c;
-      free_conv(c);
-      c = hs_calloc(1, sizeof *c);
-      describe(c, i);
-      out->state = c;
-      if (first != BACK_WEIGHTS || keep.BG > 1) break;
-      c->mode = FORWARD;  // an unusual filter gradient: still a forward convolution
-    }
-    c->mode = PLAIN;
+  bool made = c->mode != CONV_PLAIN && w == W_F32 && cpu_conv_dnnl_prepare(c, &out->scratch_bytes);
+  if (!made && c->mode == CONV_BACK_WEIGHTS && c->BG == 1) {
+    c->mode = CONV_FORWARD;  // an unusual filter gradient: still a forward convolution
+    made = w == W_F32 && cpu_conv_dnnl_prepare(c, &out->scratch_bytes);
   }
-#endif
-  c->mode = PLAIN;
+  if (made) {
+    out->kind = names[c->mode];
+    return HS_GOOD;
+  }
+  c->mode = CONV_PLAIN;
   i64 at = 0, taps = 1;
   for (u32 k = 0; k < c->ns; k++) taps *= c->k[k];
   if (c->tl != wide_dtype[w]) {

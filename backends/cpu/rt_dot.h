@@ -4,11 +4,10 @@
 //   rt_dot_micro.c  kernels for a block of the result that stays in registers
 //   rt_dot_tiles.c  matrix times matrix by those kernels
 //   rt_dot_rows.c   a few rows times a matrix, at memory speed
-//   rt_dot_loops.c  plain loops for what has no such kernel
 //   rt_dot_dnnl.c   oneDNN's matmul
-//   rt_dot.c        collapses a dot, chooses among them, runs it
+//   rt_dot.c        collapses a dot, chooses among them and plain loops, runs it
 //
-// The first two know none of the others, the next four only those, and rt_dot.c calls them all.
+// The first two know none of the others, the next three only those, and rt_dot.c calls them all.
 //
 // The collapsed form is C[b,m,n] = sum over k of A[b,m,k] B[b,k,n], where b may run over several
 // dims. All strides are in elements, all scratch offsets in bytes.
@@ -113,11 +112,6 @@ i64 cpu_dot_rows_prepare(dot *);
 // x: the rows of A, dense in sum_type; b: the matrix as it lies in memory; c: in sum_type, with the
 // strides of C; parts: the scratch.
 void cpu_dot_rows(const dot *, const void *x, const void *b, void *c, void *parts);
-
-// ---- rt_dot_loops.c -----------------------------------------------------------------------------
-// a, b: operands of the compute type operand_type, with the strides of d->a and d->b; c: the result
-// in sum_type. Runs on all threads when it is large.
-void cpu_dot_gemm(const dot *, const void *a, const void *b, void *c);
 
 // ---- rt_dot_dnnl.c ------------------------------------------------------------------------------
 // Prepares oneDNN for the dot when it has a fast and exact primitive for it: fills d->dnnl and what

@@ -13,6 +13,21 @@
 #if HAVE_DNNL
 #include <dnnl.h>
 
+// The engine and the stream of oneDNN, shared by all primitives of the worker: made on first use,
+// they live until the process ends. Requests are handled by one thread, so nothing is locked.
+static dnnl_engine_t engine;
+static dnnl_stream_t stream;
+
+dnnl_engine_t cpu_dnnl_engine(void) {
+  if (!engine && dnnl_engine_create(&engine, dnnl_cpu, 0) != dnnl_success) engine = NULL;
+  if (engine && !stream &&
+      dnnl_stream_create(&stream, engine, dnnl_stream_default_flags) != dnnl_success)
+    engine = NULL;
+  return engine;
+}
+
+dnnl_stream_t cpu_dnnl_stream(void) { return stream; }
+
 // Part of the product: its own arrays, its own scratch memory and stream, so that several run at
 // the same time.
 typedef struct piece {

@@ -110,6 +110,41 @@ static void convolutions(void **st) {
                 "dim_labels=b01f_01io->b01f }"));
 }
 
+// Large enough to be cut into pieces: along the batch, along the features of the result, each with
+// a rest that is smaller; the three directions, mirrored filters, images in other orders.
+static void cut_convolutions(void **st) {
+  (void)st;
+  static const struct {
+    const char *x, *w, *out, *rest;
+  } cases[] = {
+      {"f32[9,12,12,16]", "f32[3,3,16,32]", "f32[9,12,12,32]",
+       "window={size=3x3 pad=1_1x1_1}, dim_labels=b01f_01io->b01f"},
+      {"f32[2,6,6,96]", "f32[3,3,96,112]", "f32[2,6,6,112]",
+       "window={size=3x3 pad=1_1x1_1 rhs_reversal=1x1}, dim_labels=b01f_01io->b01f"},
+      {"f32[9,16,20,20]", "f32[24,16,3,3]", "f32[9,24,20,20]",
+       "window={size=3x3 pad=1_1x1_1}, dim_labels=bf01_oi01->bf01"},
+      {"f32[9,8,8,32]", "f32[3,3,16,32]", "f32[9,16,16,16]",
+       "window={size=3x3 pad=1_2x1_2 lhs_dilate=2x2 rhs_reversal=1x1}, dim_labels=b01f_01oi->b01f"},
+      {"f32[2,8,8,64]", "f32[3,3,64,96]", "f32[2,16,16,96]",
+       "window={size=3x3 pad=1_2x1_2 lhs_dilate=2x2}, dim_labels=b01f_01io->b01f"},
+      {"f32[5,16,16,24]", "f32[5,16,16,72]", "f32[3,3,24,72]",
+       "window={size=16x16 pad=1_1x1_1}, dim_labels=f01b_i01o->01bf"},
+      {"f32[10,9,9,64]", "f32[3,3,1,64]", "f32[10,9,9,64]",
+       "window={size=3x3 pad=1_1x1_1}, dim_labels=b01f_01io->b01f, feature_group_count=64"},
+      {"f32[16,200,24]", "f32[5,24,40]", "f32[16,196,40]",
+       "window={size=5}, dim_labels=b0f_0io->b0f"},
+  };
+  for (size_t k = 0; k < HS_COUNT(cases); k++) {
+    hs_buf text = {0};
+    hs_buf_printf(&text,
+                  "HloModule t\nENTRY e { x = %s parameter(0)\n w = %s parameter(1)\n"
+                  " ROOT c = %s convolution(x, w), %s }",
+                  cases[k].x, cases[k].w, cases[k].out, cases[k].rest);
+    agrees(hs_buf_cstr(&text));
+    hs_buf_free(&text);
+  }
+}
+
 static void sorts(void **st) {
   (void)st;
   agrees(MODULE(LT
@@ -272,9 +307,11 @@ static void random_bits(void **st) {
 
 int main(int argc, char **argv) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(dots),  cmocka_unit_test(narrow_dots), cmocka_unit_test(convolutions),
-      cmocka_unit_test(sorts), cmocka_unit_test(moves),       cmocka_unit_test(linear_algebra),
-      cmocka_unit_test(ffts),  cmocka_unit_test(long_ffts),   cmocka_unit_test(random_bits),
+      cmocka_unit_test(dots),           cmocka_unit_test(narrow_dots),
+      cmocka_unit_test(convolutions),   cmocka_unit_test(cut_convolutions),
+      cmocka_unit_test(sorts),          cmocka_unit_test(moves),
+      cmocka_unit_test(linear_algebra), cmocka_unit_test(ffts),
+      cmocka_unit_test(long_ffts),      cmocka_unit_test(random_bits),
   };
   return run_cpu_tests(argc, argv, "cpu_operations", tests, HS_COUNT(tests));
 }

@@ -1,0 +1,44 @@
+// rt_conv.h — a convolution by strides, shared by the files of its kernel:
+//
+//   rt_conv_dnnl.c  oneDNN's primitives, cut into pieces for the pool
+//   rt_conv.c       describes a convolution, chooses, and has plain loops for the rest
+#ifndef CPU_RT_CONV_H
+#define CPU_RT_CONV_H
+
+#include "backends/cpu/cpu.h"
+
+enum { CONV_MOST_SPATIAL = 6 };
+
+typedef enum conv_mode { CONV_FORWARD, CONV_BACK_DATA, CONV_BACK_WEIGHTS, CONV_PLAIN } conv_mode;
+
+typedef struct conv_dnnl conv_dnnl;  // prepared primitives, see rt_conv_dnnl.c
+
+typedef struct conv {
+  u32 ns;  // spatial dims
+  // batch of the output, input features per group, output features, groups
+  i64 N, IC, OC, G, BG;
+  i64 in[CONV_MOST_SPATIAL], k[CONV_MOST_SPATIAL], out[CONV_MOST_SPATIAL];
+  i64 stride[CONV_MOST_SPATIAL], pad[CONV_MOST_SPATIAL], ld[CONV_MOST_SPATIAL],
+      rd[CONV_MOST_SPATIAL];
+  bool rev[CONV_MOST_SPATIAL];
+  // strides in elements
+  i64 lb, lf, ls[CONV_MOST_SPATIAL], ri, ro, rs[CONV_MOST_SPATIAL], ob, of, os[CONV_MOST_SPATIAL];
+  i64 lhs_batch;
+  hlo_dtype tl, tr, to;
+  i64 nl, nr, no;  // elements
+  conv_mode mode;
+  i64 at_l, at_r, at_o, at_w;  // scratch offsets: operands and result widened, the filter; -1: none
+  conv_dnnl *dnnl;             // NULL: plain loops compute it
+} conv;
+
+// Narrow floats to f32 and back in the order they lie in; on all threads.
+void cpu_conv_widen(float *to, const void *from, hlo_dtype, i64 n);
+void cpu_conv_narrow(void *to, const float *from, hlo_dtype, i64 n);
+
+// Prepares oneDNN for a convolution of floats of at most 32 bits in c->mode: fills c->dnnl and the
+// scratch offsets. False, with c as it was, when it has no fast primitive or is not built in.
+bool cpu_conv_dnnl_prepare(conv *c, i64 *scratch_bytes);
+hs_status cpu_conv_dnnl_run(const conv *, void *const *bufs, char *scratch);
+void cpu_conv_dnnl_free(conv_dnnl *);  // NULL is fine
+
+#endif

@@ -1,0 +1,473 @@
+// rt_conv_dnnl.c — convolution by oneDNN: forward, backward data and backward weights.
+//
+// Filters are reordered to what oneDNN prefers (they are small, or each piece does its part),
+// images only when it has no kernel for their order. It works in f32, and in bf16 where the machine
+// has that; narrower floats are widened in memory order, which keeps strides.
+//
+// As in rt_dot_dnnl.c a convolution is split into pieces by its shape, along the batch, or along
+// the features of the result where the filter is the larger array or the result. The pool runs
+// them, each in one thread: the result does not depend on the number of threads, and no barrier of
+// OpenMP's waits for a core that another process has. What cannot be split and is large is left to
+// oneDNN's own threads.
+#include "backends/cpu/rt_conv.h"
+
+#if HAVE_DNNL
+#include <dnnl.h>
+
+enum { LIB_SPATIAL = 3, MOST_PIECES = 16 };
+#define PIECE_WORK ((i64)1 << 20)   // multiplications of a piece at least
+#define OPENMP_WORK ((i64)1 << 24)  // of what is left to OpenMP's threads
+
+// Src, weights, dst in oneDNN's sense, as the program has them and as the primitive wants them.
+typedef struct piece {
+  dnnl_primitive_t prim, re[3];  // re: reorders between the two; shared by pieces of one extent
+  bool owns;
+  dnnl_memory_t user[3], own[3], scratch;
+  dnnl_stream_t stream;
+  i64 at[3];      // of the piece in lhs, rhs and result; bytes
+  i64 own_at[3];  // scratch
+} piece;
+
+struct conv_dnnl {
+  u32 n;
+  bool openmp;
+  bool one_filter;  // pieces of one extent have the same: it is reordered once
+  size_t element;   // bytes
+  piece v[MOST_PIECES];
+};
+
+static i64 align64(i64 n) { return (n + 63) & ~(i64)63; }
+
+static void free_piece(piece *p) {
+  for (int k = 0; k < 3; k++) {
+    if (p->re[k] && p->owns) dnnl_primitive_destroy(p->re[k]);
+    if (p->user[k]) dnnl_memory_destroy(p->user[k]);
+    if (p->own[k]) dnnl_memory_destroy(p->own[k]);
+  }
+  if (p->scratch) dnnl_memory_destroy(p->scratch);
+  if (p->stream) dnnl_stream_destroy(p->stream);
+  if (p->prim && p->owns) dnnl_primitive_destroy(p->prim);
+}
+
+void cpu_conv_dnnl_free(conv_dnnl *d) {
+  for (u32 k = 0; d && k < d->n; k++) free_piece(&d->v[k]);
+  hs_free(d);
+}
+
+// Filter in the order of its own array, mirrored along every spatial dim that needs it.
+static void mirror(const conv *c, void *to, const void *from, size_t e) {
+  i64 dims[CONV_MOST_SPATIAL + 2], ss[CONV_MOST_SPATIAL + 2], ds[CONV_MOST_SPATIAL + 2], base = 0;
+  for (u32 s = 0; s < c->ns; s++) {
+    bool m = (c->mode == CONV_BACK_DATA) != c->rev[s];
+    dims[s] = c->k[s];
+    ds[s] = c->rs[s];
+    ss[s] = m ? -c->rs[s] : c->rs[s];
+    if (m) base += (c->k[s] - 1) * c->rs[s];
+  }
+  dims[c->ns] = c->IC;
+  ds[c->ns] = ss[c->ns] = c->ri;
+  dims[c->ns + 1] = c->OC;
+  ds[c->ns + 1] = ss[c->ns + 1] = c->ro;
+  cpu_relayout(to, ds, (const char *)from + (size_t)base * e, ss, c->ns + 2, dims, e);
+}
+
+static bool needs_mirror(const conv *c) {
+  for (u32 k = 0; k < c->ns; k++)
+    if (c->k[k] > 1 && (c->mode == CONV_BACK_DATA) != c->rev[k]) return true;
+  return false;
+}
+
+static bool is_reference(const_dnnl_primitive_desc_t pd) {
+  const char *s = NULL;
+  dnnl_primitive_desc_query(pd, dnnl_query_impl_info_str, 0, &s);
+  return !s || strstr(s, "ref");
+}
+
+typedef struct descs {
+  dnnl_memory_desc_t m[3];
+  dnnl_dims_t stride, dilate, pl, pr;
+} descs;
+
+static dnnl_status_t make_pd(const conv *c, const descs *d, const dnnl_memory_desc_t m[3],
+                             dnnl_primitive_attr_t attr, dnnl_primitive_desc_t *pd) {
+  dnnl_convolution_desc_t cd, fd;
+  dnnl_primitive_desc_t hint = NULL;
+  dnnl_status_t st;
+  dnnl_engine_t e = cpu_dnnl_engine();
+  if (c->mode == CONV_FORWARD) {
+    st = dnnl_dilated_convolution_forward_desc_init(&cd, dnnl_forward_inference,
+                                                    dnnl_convolution_direct, &m[0], &m[1], NULL,
+                                                    &m[2], d->stride, d->dilate, d->pl, d->pr);
+    return st ? st : dnnl_primitive_desc_create(pd, &cd, attr, e, NULL);
+  }
+  st = dnnl_dilated_convolution_forward_desc_init(&fd, dnnl_forward_training,
+                                                  dnnl_convolution_direct, &m[0], &m[1], NULL,
+                                                  &m[2], d->stride, d->dilate, d->pl, d->pr);
+  if (!st) st = dnnl_primitive_desc_create(&hint, &fd, NULL, e, NULL);
+  if (st) return st;
+  if (c->mode == CONV_BACK_DATA)
+    st = dnnl_dilated_convolution_backward_data_desc_init(
+        &cd, dnnl_convolution_direct, &m[0], &m[1], &m[2], d->stride, d->dilate, d->pl, d->pr);
+  else
+    st = dnnl_dilated_convolution_backward_weights_desc_init(&cd, dnnl_convolution_direct, &m[0],
+                                                             &m[1], NULL, &m[2], d->stride,
+                                                             d->dilate, d->pl, d->pr);
+  if (!st) st = dnnl_primitive_desc_create(pd, &cd, attr, e, hint);
+  dnnl_primitive_desc_destroy(hint);
+  return st;
+}
+
+// Descriptors of oneDNN's convolution: src, weights and dst in its sense (for the backward forms,
+// src is the image).
+static bool fill_descs(const conv *c, dnnl_data_type_t t, descs *d) {
+  u32 ns = HS_MAX(c->ns, 1u);
+  if (ns > LIB_SPATIAL || c->no == 0 || c->nl == 0 || c->nr == 0) return false;
+  i64 g = c->G * c->BG, sp[3] = {1, 1, 1}, ss[3] = {1, 1, 1}, kp[3] = {1, 1, 1}, ks[3] = {1, 1, 1},
+      dp[3] = {1, 1, 1}, ds[3] = {1, 1, 1};
+  memset(d, 0, sizeof *d);
+  d->stride[0] = 1;
+  for (u32 k = 0; k < c->ns; k++) {
+    i64 lib_stride, dil, pad;
+    if (c->mode == CONV_FORWARD) {
+      sp[k] = c->in[k];
+      ss[k] = c->ls[k];
+      kp[k] = c->k[k];
+      ks[k] = c->rs[k];
+      dp[k] = c->out[k];
+      ds[k] = c->os[k];
+      lib_stride = c->stride[k];
+      dil = c->rd[k];
+      pad = c->pad[k];
+    } else if (c->mode == CONV_BACK_DATA) {
+      sp[k] = c->out[k];
+      ss[k] = c->os[k];
+      kp[k] = c->k[k];
+      ks[k] = c->rs[k];
+      dp[k] = c->in[k];
+      ds[k] = c->ls[k];
+      lib_stride = c->ld[k];
+      dil = c->rd[k];
+      pad = (c->k[k] - 1) * c->rd[k] - c->pad[k];
+    } else {
+      sp[k] = c->in[k];
+      ss[k] = c->ls[k];
+      kp[k] = c->out[k];
+      ks[k] = c->os[k];
+      dp[k] = c->k[k];
+      ds[k] = c->rs[k];
+      lib_stride = c->rd[k];
+      dil = c->stride[k];
+      pad = c->pad[k];
+    }
+    // The padding behind follows from the sizes, up to a remainder below the stride.
+    i64 high = (dp[k] - 1) * lib_stride + (kp[k] - 1) * dil + 1 - sp[k] - pad;
+    if (high < 0 && high + lib_stride > 0) high = 0;
+    if (pad < 0 || high < 0) return false;
+    d->stride[k] = lib_stride;
+    d->dilate[k] = dil - 1;
+    d->pl[k] = pad;
+    d->pr[k] = high;
+  }
+  dnnl_dims_t a = {0}, as = {0}, w = {0}, ws = {0}, o = {0}, os = {0};
+  i64 wo, wi, wos, wis, wgs;  // per group: output and input features of the library's filter
+  if (c->mode == CONV_FORWARD) {
+    a[0] = c->N;
+    a[1] = c->IC * c->G;
+    as[0] = c->lb;
+    as[1] = c->lf;
+    o[0] = c->N;
+    o[1] = c->OC;
+    os[0] = c->ob;
+    os[1] = c->of;
+    wo = c->OC / g;
+    wi = c->IC;
+    wos = c->ro;
+    wis = c->ri;
+    wgs = wo * c->ro;
+  } else if (c->mode == CONV_BACK_DATA) {
+    a[0] = c->N;
+    a[1] = c->OC;
+    as[0] = c->ob;
+    as[1] = c->of;
+    o[0] = c->N;
+    o[1] = c->IC * c->G;
+    os[0] = c->lb;
+    os[1] = c->lf;
+    wo = c->IC;
+    wi = c->OC / g;
+    wos = c->ri;
+    wis = c->ro;
+    wgs = wi * c->ro;
+  } else {  // lhs: image with its batch as features; rhs: gradients; out: the filter
+    a[0] = c->IC;
+    a[1] = c->lhs_batch;
+    as[0] = c->lf;
+    as[1] = c->lb;
+    o[0] = c->IC;
+    o[1] = c->OC;
+    os[0] = c->ri;
+    os[1] = c->ro;
+    wo = c->OC / g;
+    wi = c->N;
+    wos = c->of;
+    wis = c->ob;
+    wgs = wo * c->of;
+  }
+  u32 off = 0;
+  if (g > 1) {
+    w[0] = g;
+    ws[0] = wgs;
+    off = 1;
+  }
+  w[off] = wo;
+  ws[off] = wos;
+  w[off + 1] = wi;
+  ws[off + 1] = wis;
+  for (u32 k = 0; k < ns; k++) {
+    a[2 + k] = sp[k];
+    as[2 + k] = ss[k];
+    o[2 + k] = dp[k];
+    os[2 + k] = ds[k];
+    w[off + 2 + k] = kp[k];
+    ws[off + 2 + k] = ks[k];
+  }
+  return !dnnl_memory_desc_init_by_strides(&d->m[0], (int)ns + 2, a, t, as) &&
+         !dnnl_memory_desc_init_by_strides(&d->m[1], (int)(ns + 2 + off), w, t, ws) &&
+         !dnnl_memory_desc_init_by_strides(&d->m[2], (int)ns + 2, o, t, os);
+}
+
+static dnnl_memory_desc_t any_order(const dnnl_memory_desc_t *m) {
+  dnnl_memory_desc_t a;
+  return dnnl_memory_desc_init_by_tag(&a, m->ndims, m->dims, m->data_type, dnnl_format_tag_any) ? *m
+                                                                                                : a;
+}
+
+static bool reorder(const dnnl_memory_desc_t *from, const dnnl_memory_desc_t *to,
+                    dnnl_primitive_t *out) {
+  dnnl_primitive_desc_t pd;
+  if (dnnl_reorder_primitive_desc_create(&pd, from, cpu_dnnl_engine(), to, cpu_dnnl_engine(), NULL))
+    return false;
+  dnnl_status_t st = dnnl_primitive_create(out, pd);
+  dnnl_primitive_desc_destroy(pd);
+  return st == dnnl_success;
+}
+
+// Which of src, weights, dst oneDNN computes.
+static int result_index(const conv *c) {
+  return c->mode == CONV_FORWARD ? 2 : c->mode == CONV_BACK_DATA ? 0 : 1;
+}
+
+// First with the images in their own order, then in any order that oneDNN prefers.
+static bool find_primitive(const conv *c, const descs *d, dnnl_primitive_desc_t *pd) {
+  dnnl_primitive_attr_t attr = NULL;
+  if (dnnl_primitive_attr_create(&attr)) return false;
+  dnnl_primitive_attr_set_scratchpad_mode(attr, dnnl_scratchpad_mode_user);
+  bool found = false;
+  for (int any = 0; any < 2 && !found; any++) {
+    const dnnl_memory_desc_t m[3] = {any ? any_order(&d->m[0]) : d->m[0], any_order(&d->m[1]),
+                                     any ? any_order(&d->m[2]) : d->m[2]};
+    *pd = NULL;
+    found = make_pd(c, d, m, attr, pd) == dnnl_success && !is_reference(*pd);
+    if (!found && *pd) dnnl_primitive_desc_destroy(*pd);
+  }
+  dnnl_primitive_attr_destroy(attr);
+  return found;
+}
+
+// like: a piece of the same extents whose primitives to use, or NULL.
+static bool make_piece(const conv *c, dnnl_data_type_t t, const piece *like, bool own_filter,
+                       piece *p, i64 *scratch) {
+  static const dnnl_query_t query[3][3] = {
+      {dnnl_query_src_md, dnnl_query_weights_md, dnnl_query_dst_md},
+      {dnnl_query_diff_src_md, dnnl_query_weights_md, dnnl_query_diff_dst_md},
+      {dnnl_query_src_md, dnnl_query_diff_weights_md, dnnl_query_diff_dst_md}};
+  descs d;
+  dnnl_engine_t e = cpu_dnnl_engine();
+  dnnl_primitive_desc_t pd;
+  if (!e || !fill_descs(c, t, &d) || !find_primitive(c, &d, &pd)) return false;
+  bool ok = true;
+  p->owns = !like;
+  if (like) p->prim = like->prim;
+  else ok = dnnl_primitive_create(&p->prim, pd) == dnnl_success;
+  for (int k = 0; k < 3 && ok; k++) {
+    const dnnl_memory_desc_t *want = dnnl_primitive_desc_query_md(pd, query[c->mode][k], 0);
+    ok = want && !dnnl_memory_create(&p->user[k], &d.m[k], e, DNNL_MEMORY_NONE);
+    if (!ok || dnnl_memory_desc_equal(want, &d.m[k])) continue;
+    ok = !dnnl_memory_create(&p->own[k], want, e, DNNL_MEMORY_NONE);
+    p->own_at[k] = like && k == 1 && !own_filter ? like->own_at[k] : *scratch;
+    if (p->own_at[k] == *scratch) *scratch += align64((i64)dnnl_memory_desc_get_size(want));
+    if (like) p->re[k] = like->re[k];
+    else
+      ok = ok && (k == result_index(c) ? reorder(want, &d.m[k], &p->re[k])
+                                       : reorder(&d.m[k], want, &p->re[k]));
+  }
+  const dnnl_memory_desc_t *pad = dnnl_primitive_desc_query_md(pd, dnnl_query_scratchpad_md, 0);
+  ok = ok && dnnl_memory_create(&p->scratch, pad, e, DNNL_MEMORY_ALLOCATE) == dnnl_success &&
+       dnnl_stream_create(&p->stream, e, dnnl_stream_default_flags) == dnnl_success;
+  dnnl_primitive_desc_destroy(pd);
+  return ok;
+}
+
+static i64 work_of(const conv *c) {
+  i64 taps = 1;
+  for (u32 k = 0; k < c->ns; k++) taps *= c->k[k];
+  return hs_mul_sat_i64(hs_mul_sat_i64(c->no, c->IC), taps);
+}
+
+// How many pieces, and whether along the features of the result.
+static u32 split(const conv *c, bool *by_features) {
+  enum { FEATURES = 32 };  // of a piece
+  i64 most = HS_MIN(work_of(c) / PIECE_WORK, (i64)MOST_PIECES),
+      features = c->G * c->BG == 1 ? HS_MIN(most, c->OC / FEATURES) : 1,
+      batch = c->mode == CONV_BACK_WEIGHTS ? 1 : HS_MIN(most, c->N);
+  *by_features =
+      c->mode == CONV_BACK_WEIGHTS || batch < 4 ? features > batch : c->nr > c->nl && features >= 4;
+  return (u32)HS_MAX(*by_features ? features : batch, (i64)1);
+}
+
+static conv_dnnl *make_pieces(const conv *c, dnnl_data_type_t t, i64 *scratch) {
+  bool by_features;
+  conv part = *c;
+  conv_dnnl *d = hs_calloc(1, sizeof *d);
+  u32 n = split(c, &by_features), made = 0;
+  d->openmp = n == 1 && work_of(c) >= OPENMP_WORK;
+  d->one_filter = !by_features;
+  d->element = dnnl_data_type_size(t);
+  i64 extent = by_features ? c->OC : c->N, grain = by_features && c->OC % 16 == 0 ? 16 : 1,
+      e = (i64)d->element;
+  if (d->openmp) cpu_par_hand_over(true);
+  for (u32 k = 0; k < n && made == k; k++) {
+    i64 lo = extent / grain * k / n * grain, hi = extent / grain * (k + 1) / n * grain;
+    piece *p = &d->v[d->n++], *like = NULL;
+    if (k + 1 == n) hi = extent;
+    for (u32 j = 0; j < k && !like; j++) {
+      i64 jlo = extent / grain * j / n * grain, jhi = extent / grain * (j + 1) / n * grain;
+      if (jhi - jlo == hi - lo && d->v[j].owns) like = &d->v[j];
+    }
+    if (by_features) part.OC = hi - lo;
+    else part.N = hi - lo;
+    p->at[0] = by_features ? 0 : lo * c->lb * e;
+    p->at[1] = by_features ? lo * c->ro * e : 0;
+    p->at[2] = lo * (by_features ? c->of : c->ob) * e;
+    made += make_piece(&part, t, like, by_features, p, scratch);
+  }
+  if (d->openmp) cpu_par_hand_over(false);
+  if (made == n) return d;
+  cpu_conv_dnnl_free(d);
+  return NULL;
+}
+
+bool cpu_conv_dnnl_prepare(conv *c, i64 *scratch_bytes) {
+  bool bf16 = c->tl == HLO_BF16 && c->tr == HLO_BF16 && c->to == HLO_BF16;
+  for (int narrow = bf16; narrow >= 0; narrow--) {
+    hlo_dtype t = narrow ? HLO_BF16 : HLO_F32;
+    i64 at = 0, e = (i64)hlo_dtype_storage(t);
+    conv x = *c;
+    i64 *offsets[] = {&x.at_l, &x.at_r, &x.at_o, &x.at_w}, n[] = {x.nl, x.nr, x.no, x.nr};
+    bool used[] = {x.tl != t, x.tr != t, x.to != t, needs_mirror(c)};
+    for (int k = 0; k < 4; k++) {
+      *offsets[k] = used[k] ? at : -1;
+      if (used[k]) at += align64(n[k] * e);
+    }
+    x.dnnl = make_pieces(&x, narrow ? dnnl_bf16 : dnnl_f32, &at);
+    if (!x.dnnl) continue;
+    *c = x;
+    *scratch_bytes = at;
+    return true;
+  }
+  return false;
+}
+
+// ---- running ------------------------------------------------------------------------------------
+
+typedef struct job {
+  const conv *c;
+  char *p[3];  // lhs, rhs, result
+  char *scratch;
+  _Atomic int status;  // of oneDNN; the first that is not 0
+} job;
+
+static dnnl_status_t execute(const piece *p, dnnl_primitive_t prim, const dnnl_exec_arg_t *args,
+                             int n) {
+  return dnnl_primitive_execute(prim, p->stream, n, args);
+}
+
+static dnnl_status_t convert(const piece *p, int k, bool back) {
+  const dnnl_exec_arg_t a[] = {{DNNL_ARG_FROM, back ? p->own[k] : p->user[k]},
+                               {DNNL_ARG_TO, back ? p->user[k] : p->own[k]}};
+  return execute(p, p->re[k], a, 2);
+}
+
+// Which of lhs, rhs and result is oneDNN's src, weights and dst.
+static const int role[3][3] = {{0, 1, 2}, {2, 1, 0}, {0, 2, 1}};
+
+static void set_memories(const job *j, const piece *p) {
+  for (int k = 0; k < 3; k++) {
+    int r = role[j->c->mode][k];
+    dnnl_memory_set_data_handle(p->user[k], j->p[r] + p->at[r]);
+    if (p->own[k]) dnnl_memory_set_data_handle(p->own[k], j->scratch + p->own_at[k]);
+  }
+}
+
+static void run_piece(void *ctx, i64 index, u32 thread) {
+  (void)thread;
+  static const int arg[3][3] = {{DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST},
+                                {DNNL_ARG_DIFF_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DIFF_DST},
+                                {DNNL_ARG_SRC, DNNL_ARG_DIFF_WEIGHTS, DNNL_ARG_DIFF_DST}};
+  job *j = ctx;
+  const conv *c = j->c;
+  const piece *p = &c->dnnl->v[index];
+  const int result = result_index(c);
+  dnnl_exec_arg_t args[4] = {[3] = {DNNL_ARG_SCRATCHPAD, p->scratch}};
+  dnnl_status_t st = dnnl_success;
+  set_memories(j, p);
+  for (int k = 0; k < 3; k++) {
+    args[k] = (dnnl_exec_arg_t){arg[c->mode][k], p->own[k] ? p->own[k] : p->user[k]};
+    bool done = k == result || (k == 1 && c->dnnl->one_filter);
+    if (p->re[k] && !done && !st) st = convert(p, k, false);
+  }
+  if (!st) st = execute(p, p->prim, args, 4);
+  if (!st && p->re[result]) st = convert(p, result, true);
+  if (st) j->status = (int)st;
+}
+
+hs_status cpu_conv_dnnl_run(const conv *c, void *const *bufs, char *scratch) {
+  const conv_dnnl *d = c->dnnl;
+  const i64 at[3] = {c->at_l, c->at_r, c->at_o}, n[3] = {c->nl, c->nr, c->no};
+  const hlo_dtype t[3] = {c->tl, c->tr, c->to};
+  job j = {.c = c, .scratch = scratch};
+  for (int k = 0; k < 3; k++) {
+    j.p[k] = at[k] < 0 ? bufs[k] : scratch + at[k];
+    if (at[k] >= 0 && k < 2) cpu_conv_widen((float *)(void *)j.p[k], bufs[k], t[k], n[k]);
+  }
+  if (c->at_w >= 0) {
+    mirror(c, scratch + c->at_w, j.p[1], d->element);
+    j.p[1] = scratch + c->at_w;
+  }
+  if (d->openmp) cpu_par_hand_over(true);
+  for (u32 k = 0; k < d->n && d->one_filter && result_index(c) != 1; k++) {
+    const piece *p = &d->v[k];
+    if (!p->owns || !p->re[1]) continue;
+    set_memories(&j, p);
+    dnnl_status_t st = convert(p, 1, false);
+    if (st) j.status = (int)st;
+  }
+  if (d->openmp) run_piece(&j, 0, 0);
+  else cpu_par_for(run_piece, &j, d->n);
+  if (d->openmp) cpu_par_hand_over(false);
+  if (c->at_o >= 0) cpu_conv_narrow(bufs[2], (const float *)(const void *)j.p[2], t[2], n[2]);
+  return j.status == 0 ? HS_GOOD
+                       : hs_fail(HS_E_RUN, "oneDNN convolution failed with status %d", j.status);
+}
+#else
+
+bool cpu_conv_dnnl_prepare(conv *c, i64 *scratch_bytes) {
+  (void)c, (void)scratch_bytes;
+  return false;
+}
+hs_status cpu_conv_dnnl_run(const conv *c, void *const *bufs, char *scratch) {
+  (void)c, (void)bufs, (void)scratch;
+  return hs_fail(HS_E_NOT_BUILT, "built without oneDNN");
+}
+void cpu_conv_dnnl_free(conv_dnnl *d) { (void)d; }
+#endif
