@@ -146,20 +146,31 @@ static bool lowers(const hlo_instr *i, hs_buf *why, u32 depth) {
 
 bool cpu_lowers(const hlo_instr *i, hs_buf *why) { return lowers(i, why, 0); }
 
-// Whether a runtime kernel would move a few elements at every step of a loop: code inside of the
-// loop's function does it in less time than the call.
-static bool is_small_move(const cpu_lowering *l, const hlo_instr *i) {
-  enum { SMALL = 4 << 10 };
-  bool update = i->opcode == HLO_DYNAMIC_UPDATE_SLICE;
-  if (!l->loop || l->p->per_instruction || (i->opcode != HLO_DYNAMIC_SLICE && !update))
-    return false;
-  return hlo_shape_bytes(update ? hlo_operand(i, 1)->shape : i->shape) <= SMALL;
+// Multiplications and additions of a dot.
+static i64 steps_of_dot(const hlo_instr *i) {
+  hlo_ints k = hlo_attr_ints(i, HLO_ATTR_LHS_CONTRACTING_DIMS);
+  i64 n = i->shape->elements;
+  for (u32 j = 0; j < k.n; j++) n *= hlo_operand(i, 0)->shape->dims[k.v[j]];
+  return n;
+}
+
+// Whether it does little at every step of a loop: code inside of the loop's function takes less time
+// for that than a runtime kernel, which is made for large arrays, and its call.
+static bool is_small_in_loop(const cpu_lowering *l, const hlo_instr *i) {
+  enum { MOST_MOVED = 4 << 10, MOST_STEPS = 1 << 17 };
+  if (!l->loop || l->p->per_instruction) return false;
+  switch (i->opcode) {
+  case HLO_DOT: return steps_of_dot(i) <= MOST_STEPS;
+  case HLO_DYNAMIC_SLICE: return hlo_shape_bytes(i->shape) <= MOST_MOVED;
+  case HLO_DYNAMIC_UPDATE_SLICE: return hlo_shape_bytes(hlo_operand(i, 1)->shape) <= MOST_MOVED;
+  default: return false;
+  }
 }
 
 // Chooses the kernel of a step without control flow.
 static hs_status choose_kernel(cpu_lowering *l, const hlo_instr *i, cpu_step *s) {
   const cpu_rt_kind *rt = cpu_rt_find(i);
-  if (!rt || !rt->first || is_small_move(l, i)) HS_TRY(add_kernel(l, i, &s->kernel));
+  if (!rt || !rt->first || is_small_in_loop(l, i)) HS_TRY(add_kernel(l, i, &s->kernel));
   if (s->kernel) {
     s->kind = CPU_STEP_EMIT;
     s->scratch_bytes = (size_t)s->kernel->scratch_bytes;

@@ -6,7 +6,7 @@
 // j with i = M * j + r, and the stage stores M values, one for each r: in each of them the guards
 // are known, only one side of every select remains, and loads have constant strides along j again.
 // Where i was the loop that runs in lanes, the M vectors are woven together before they are stored
-// (cg_emit_interleaved). A loop of two or three elements over several sources becomes straight code.
+// (cg_emit_interleaved). A loop of two or three elements over several sources is straight code.
 #include "backends/emit/nest.h"
 
 // SHORT: loops of fewer elements do not run in lanes (schedule.c).

@@ -166,6 +166,37 @@ static void updates(void **st) {
   hs_buf_free(&s);
 }
 
+// Small dots, slices and updates at every step of a loop are written into it.
+static void small_steps(void **st) {
+  (void)st;
+  static const char *const types[] = {"f32", "bf16", "s32", "f64"};
+  for (size_t k = 0; k < HS_COUNT(types); k++) {
+    const char *t = types[k];
+    char *text = hs_format(
+        "HloModule t\n" COUNT("(s32[], T[5], T[9,5])", 9) STEP("(s32[], T[5], T[9,5])")
+        " x = T[5] get-tuple-element(s), index=1\n y = T[9,5] get-tuple-element(s), index=2\n"
+        " z = s32[] constant(0)\n a = T[1,5] dynamic-slice(y, i, z), dynamic_slice_sizes={1,5}\n"
+        " b = T[5] reshape(a)\n c = T[5,5] dot(b, x), lhs_contracting_dims={}, "
+        "rhs_contracting_dims={}\n d = T[5] dot(c, x), lhs_contracting_dims={1}, "
+        "rhs_contracting_dims={0}\n m = T[5] constant({1,0,-1,1,0})\n e = T[5] minimum(d, m)\n"
+        " f = T[1,5] reshape(e)\n g = T[9,5] dynamic-update-slice(y, f, i, z)\n"
+        " ROOT t = (s32[], T[5], T[9,5]) tuple(j, b, g) }\n"
+        "ENTRY e { x = T[5] parameter(0)\n y = T[9,5] parameter(1)\n i = s32[] constant(0)\n"
+        " t = (s32[], T[5], T[9,5]) tuple(i, x, y)\n"
+        " ROOT w = (s32[], T[5], T[9,5]) while(t)," NEXT "}");
+    hs_buf typed = {0};
+    for (const char *p = text; *p; p++)
+      if (p[0] == 'T' && p[1] == '[') hs_buf_puts(&typed, t);
+      else hs_buf_putc(&typed, *p);
+    agrees(hs_buf_cstr(&typed));
+    hs_buf s = schedule(hs_buf_cstr(&typed));
+    assert_null(strstr(hs_buf_cstr(&s), ": runtime"));
+    hs_buf_free(&s);
+    hs_buf_free(&typed);
+    hs_free(text);
+  }
+}
+
 // Kernels inside of a region are timed one by one by running them without it.
 static void timed_kernels(void **st) {
   (void)st;
@@ -184,9 +215,10 @@ static void timed_kernels(void **st) {
 
 int main(int argc, char **argv) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(scalar_state), cmocka_unit_test(library_calls),
-      cmocka_unit_test(branches),     cmocka_unit_test(exchanged_state),
-      cmocka_unit_test(updates),      cmocka_unit_test(timed_kernels),
+      cmocka_unit_test(scalar_state),  cmocka_unit_test(library_calls),
+      cmocka_unit_test(branches),      cmocka_unit_test(exchanged_state),
+      cmocka_unit_test(updates),       cmocka_unit_test(small_steps),
+      cmocka_unit_test(timed_kernels),
   };
   return run_cpu_tests(argc, argv, "cpu_regions", tests, HS_COUNT(tests));
 }
