@@ -34,9 +34,12 @@ static hs_status vector_loop(cg *c, u32 bit, LLVMValueRef start, LLVMValueRef en
   c->W = c->stage->lanes;
   if (!only_tail) {
     c->U = c->stage->unroll;
+    c->stride = c->aligned ? (i64)(c->U * c->W) : 0;
     HS_TRY(cg_open_loop(c, bit, start, end, (i64)(c->U * c->W), !full, 0, NULL));
     HS_TRY(emit_stores(c));
     at = cg_close_loop(c, NULL);
+    if (c->stride) cg_forget(c, CG_MAX_LEVELS, 1ull << bit);  // other lanes follow
+    c->stride = 0;
   }
   if (tail) {
     c->U = 1;

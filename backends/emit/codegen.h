@@ -51,6 +51,8 @@ typedef struct cg {
   u32 W, U;                          // lanes of a vector, vectors per iteration
   LLVMValueRef mask[CG_MAX_UNROLL];  // tail masks, or NULL
   bool aligned;                      // the lane loop starts at a multiple of its lanes
+  // the lane loop starts at a multiple of this and advances by it; 0: neither is known
+  i64 stride;
   bool streamed;                     // there are stores past the caches: a fence is due
   u64 tile;  // bit mask of the tile loop, also in `lane`: vector u holds the lanes at its step u
   LLVMValueRef lane_left, tile_left;  // what is left of the two loops in a partial tile, or NULL
@@ -142,6 +144,9 @@ hs_status cg_emit_node(cg *, u32 id, LLVMValueRef **out);
 // ---- codegen_access.c ---------------------------------------------------------------------------
 // Values of LOAD, INDEX and GUARD nodes into out[0..copies); vec: they are vectors.
 hs_status cg_emit_load(cg *, const nest_node *x, u32 copies, bool vec, LLVMValueRef *out);
+// Whether a load reads the same elements in every iteration of the lane loop: at a remainder by a
+// divisor of what the loop advances by.
+bool cg_is_periodic(const cg *c, const nest_node *x);
 hs_status cg_emit_index(cg *, const nest_node *x, u32 copies, bool vec, LLVMValueRef *out);
 hs_status cg_emit_guard(cg *, const nest_node *x, u32 copies, bool vec, LLVMValueRef *out);
 // With the node that it stores; the code stands at that level.

@@ -114,6 +114,21 @@ static bool fits32(const cg *c, const nest_expr *e) {
   return true;
 }
 
+// A remainder that repeats from iteration to iteration of the lane loop: its divisor divides what
+// the loop advances by.
+static bool repeats(const cg *c, const nest_var *v) {
+  return v->kind == NEST_MOD && c->stride && c->stride % v->d == 0 && v->e->n == 1 &&
+         v->e->t[0].coef == 1 && v->e->c >= 0 && c->n->vars.v[v->e->t[0].var].kind == NEST_LOOP;
+}
+
+bool cg_is_periodic(const cg *c, const nest_node *x) {
+  if (!c->stride || x->kind != NEST_LOAD || x->guard != NEST_NONE) return false;
+  for (u32 i = 0; i < x->e->n; i++)
+    if ((var_deps(c, x->e->t[i].var) & c->lane) && !repeats(c, &c->n->vars.v[x->e->t[i].var]))
+      return false;
+  return true;
+}
+
 // The expression in every lane of vector u, as a vector of `it` (i32 or i64).
 static hs_status vector_expr(cg *c, const nest_expr *e, u32 u, LLVMTypeRef it, LLVMValueRef *out) {
   LLVMTypeRef vt = LLVMVectorType(it, c->W);
@@ -140,6 +155,11 @@ static hs_status vector_expr(cg *c, const nest_expr *e, u32 u, LLVMTypeRef it, L
     } else if (v.kind == NEST_VALUE) {
       NODE(c, v.node, &p);
       x = clamped(c, &v, c->n->nodes.v[v.node].dtype, p[u], it);
+    } else if (repeats(c, &v)) {
+      LLVMValueRef lanes[64];
+      for (u32 k = 0; k < c->W; k++)
+        lanes[k] = LLVMConstInt(it, (u64)((i64)(u * c->W + k) + v.e->c) % (u64)v.d, false);
+      x = LLVMConstVector(lanes, c->W);
     } else {
       HS_TRY(vector_expr(c, v.e, u, it, &x));
       x = v.kind == NEST_DIV ? LLVMBuildUDiv(c->b, x, cg_int(vt, v.d), "")

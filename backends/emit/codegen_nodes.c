@@ -80,6 +80,7 @@ hs_status cg_emit_node(cg *c, u32 id, LLVMValueRef **out) {
   bool vec = c->lane && (x->deps & c->lane);
   u32 copies = vec ? c->U : 1;
   hs_status s = HS_GOOD;
+  if (vec && cg_is_periodic(c, x)) level = cg_level_of(c, x->deps & ~c->lane);
   cg_at_level(c, level);
   switch (x->kind) {
   case NEST_CONST: m->v[0] = cg_const(c, x->dtype, x->bits); break;

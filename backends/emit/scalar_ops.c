@@ -8,6 +8,8 @@
 #include "backends/emit/codegen.h"
 #include "core/types/float.h"
 
+#include <math.h>
+
 // ---- 16-bit floats ------------------------------------------------------------------------------
 // float -> the 32 bits whose upper half is the rounded value
 static LLVMValueRef bf16_bits(cg *c, LLVMValueRef x) {
@@ -118,9 +120,27 @@ static LLVMValueRef trunc_odd(cg *c, LLVMValueRef x) {
   return LLVMBuildBitCast(c->b, odd, ft, "");
 }
 
+// Float to integer toward zero; out of range the nearest end, of NaN zero. Clamped as floats first:
+// LLVM takes its own saturating conversion to small integers apart, lane by lane.
 static LLVMValueRef to_int(cg *c, LLVMValueRef x, LLVMTypeRef it, bool sgn) {
-  LLVMTypeRef types[2] = {it, LLVMTypeOf(x)};
-  return cg_intrinsic(c, sgn ? "llvm.fptosi.sat" : "llvm.fptoui.sat", 2, types, 1, &x);
+  LLVMTypeRef t = LLVMTypeOf(x);
+  bool d = cg_scalar_of(t) == c->f64;
+  int bits = (int)LLVMGetIntTypeWidth(cg_scalar_of(it)), top = sgn ? bits - 1 : bits,
+      precise = d ? 53 : 24;
+  double end = ldexp(1, top), low = sgn ? -end : 0,
+         high = top <= precise ? end - 1 : end - ldexp(1, top - precise);
+  LLVMValueRef v = LLVMBuildSelect(c->b, LLVMBuildFCmp(c->b, LLVMRealORD, x, x, ""), x,
+                                   LLVMConstNull(t), "");
+  v = LLVMBuildSelect(c->b, LLVMBuildFCmp(c->b, LLVMRealOLT, v, cg_fp(t, low), ""), cg_fp(t, low),
+                      v, "");
+  v = LLVMBuildSelect(c->b, LLVMBuildFCmp(c->b, LLVMRealOGT, v, cg_fp(t, high), ""),
+                      cg_fp(t, high), v, "");
+  LLVMTypeRef wide = bits < 32 ? cg_like(x, c->i32) : it;
+  v = sgn || bits < 32 ? LLVMBuildFPToSI(c->b, v, wide, "") : LLVMBuildFPToUI(c->b, v, wide, "");
+  if (bits < 32) return LLVMBuildTrunc(c->b, v, it, "");
+  if (top <= precise) return v;
+  LLVMValueRef most = sgn ? cg_int(it, (i64)((1ull << (bits - 1)) - 1)) : LLVMConstAllOnes(it);
+  return LLVMBuildSelect(c->b, LLVMBuildFCmp(c->b, LLVMRealOGE, x, cg_fp(t, end), ""), most, v, "");
 }
 
 LLVMValueRef cg_convert(cg *c, hlo_dtype from, hlo_dtype to, LLVMValueRef x) {

@@ -378,6 +378,26 @@ static bool exceeds_caches(const nest *n, const nest_stage *st, const u8 *visite
   return cache > 0 && bytes > (double)cache;
 }
 
+// The vectors after which what is read at remainders of the last loop repeats (the channels of an
+// image, last in memory): with as many per iteration they are read once. 1: there is nothing such,
+// or too much of it.
+static u32 period(const nest *n, const nest_stage *st, const u8 *visited, u32 var) {
+  u32 k = 1;
+  for (size_t i = 0; i < n->nodes.n; i++) {
+    const nest_node *x = &n->nodes.v[i];
+    if (!visited[i] || x->kind != NEST_LOAD) continue;
+    for (u32 t = 0; t < x->e->n; t++) {
+      const nest_var *v = &n->vars.v[x->e->t[t].var];
+      if (v->kind != NEST_MOD || v->e->n != 1 || v->e->t[0].var != var || v->d > 8) continue;
+      u32 each = 1;
+      while ((i64)(st->lanes * each) % v->d) each++;
+      if (k % each && each % k) return 1;
+      k = HS_MAX(k, each);
+    }
+  }
+  return k;
+}
+
 static void schedule_stage(nest *n, nest_stage *st, const nest_machine *m, survey *s) {
   u32 vector_bytes = m->vector_bytes;
   *s = (survey){.n = n, .visited = hs_calloc(n->nodes.n + 1, 1), .widest = 1};
@@ -390,13 +410,16 @@ static void schedule_stage(nest *n, nest_stage *st, const nest_machine *m, surve
   st->tile = NEST_NONE;
   if (vector_bytes && !s->groups && s->ops <= 16) st->tile = tile_loop(n, st, s->visited);
   st->stream = exceeds_caches(n, st, s->visited, m->cache_bytes);
-  hs_free(s->visited);
   i64 last = inner ? extent(n, s->last_var) : 1;
   st->vector = vector_bytes > 0 && inner && last >= 4 && !s->row;
   st->lanes = HS_MIN(64, HS_MAX(vector_bytes / HS_MAX(s->widest, 1), 2));
   while (st->lanes > 4 && last * 2 <= st->lanes) st->lanes /= 2;
   st->unroll = s->groups ? 4 : s->ops <= 8 ? 4 : s->ops <= 24 ? 2 : 1;
   while (st->unroll > 1 && last < (i64)(st->unroll * st->lanes)) st->unroll /= 2;
+  u32 repeat = st->vector && !s->groups ? period(n, st, s->visited, s->last_var) : 1;
+  if (repeat > 1 && last >= 4 * (i64)(repeat * st->lanes))
+    st->unroll = st->unroll >= 2 * repeat ? 2 * repeat : repeat;
+  hs_free(s->visited);
   st->kind = s->groups    ? (s->hoisted              ? EMIT_ROW_WISE
                              : s->row || !st->vector ? EMIT_ROW_REDUCE
                                                      : EMIT_COLUMN_REDUCE)

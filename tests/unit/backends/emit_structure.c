@@ -157,6 +157,22 @@ static const struct {
         "ENTRY e {\n x = f32[6,4,5] parameter(0)\n"
         " y = f32[120] parameter(1)\n ROOT r = f32[6,20] fusion(x, y), kind=kLoop, calls=f\n"
         "}"},
+    {0, "f { x = f32[40,31,3] parameter(0)\n b = f32[3] parameter(1)\n"
+        " s = f32[40,31,3] broadcast(b), dimensions={2}\n ROOT r = f32[40,31,3] subtract(x, s) }\n"
+        "ENTRY e {\n x = f32[40,31,3] parameter(0)\n b = f32[3] parameter(1)\n"
+        " ROOT r = f32[40,31,3] fusion(x, b), kind=kLoop, calls=f\n}"},
+    {0, "f { x = f32[33,20,5] parameter(0)\n b = f32[5] parameter(1)\n"
+        " s = f32[33,20,5] broadcast(b), dimensions={2}\n ROOT r = f32[33,20,5] subtract(x, s) }\n"
+        "ENTRY e {\n x = f32[33,20,5] parameter(0)\n b = f32[5] parameter(1)\n"
+        " ROOT r = f32[33,20,5] fusion(x, b), kind=kLoop, calls=f\n}"},
+    {0, "f { x = f32[50,11,7] parameter(0)\n b = f32[7] parameter(1)\n"
+        " s = f32[50,11,7] broadcast(b), dimensions={2}\n ROOT r = f32[50,11,7] subtract(x, s) }\n"
+        "ENTRY e {\n x = f32[50,11,7] parameter(0)\n b = f32[7] parameter(1)\n"
+        " ROOT r = f32[50,11,7] fusion(x, b), kind=kLoop, calls=f\n}"},
+    {0, "f { x = f32[21,30,6] parameter(0)\n b = f32[6] parameter(1)\n"
+        " s = f32[21,30,6] broadcast(b), dimensions={2}\n ROOT r = f32[21,30,6] subtract(x, s) }\n"
+        "ENTRY e {\n x = f32[21,30,6] parameter(0)\n b = f32[6] parameter(1)\n"
+        " ROOT r = f32[21,30,6] fusion(x, b), kind=kLoop, calls=f\n}"},
     {0, "f { i = s32[] parameter(0)\n x = f32[20,8] parameter(1)\n z = s32[] constant(0)\n"
         " d = f32[1,8] dynamic-slice(x, i, z), dynamic_slice_sizes={1,8}\n"
         " r0 = f32[8] reshape(d)\n"
