@@ -53,7 +53,7 @@ typedef struct cg {
   bool aligned;                      // the lane loop starts at a multiple of its lanes
   // the lane loop starts at a multiple of this and advances by it; 0: neither is known
   i64 stride;
-  bool streamed;                     // there are stores past the caches: a fence is due
+  bool streamed;  // there are stores past the caches: a fence is due
   u64 tile;  // bit mask of the tile loop, also in `lane`: vector u holds the lanes at its step u
   LLVMValueRef lane_left, tile_left;  // what is left of the two loops in a partial tile, or NULL
   cg_memo *memo;                      // per node
@@ -151,6 +151,8 @@ hs_status cg_emit_index(cg *, const nest_node *x, u32 copies, bool vec, LLVMValu
 hs_status cg_emit_guard(cg *, const nest_node *x, u32 copies, bool vec, LLVMValueRef *out);
 // With the node that it stores; the code stands at that level.
 hs_status cg_emit_store(cg *, const nest_store *s, u32 level);
+// Whether a store and the next one go to alternate elements, as the parts of complex numbers do.
+bool cg_alternates(cg *, const nest_store *s);
 // `ways` stores whose elements follow each other along the lane loop.
 hs_status cg_emit_interleaved(cg *, const nest_store *s, u32 ways);
 

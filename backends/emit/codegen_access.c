@@ -380,6 +380,57 @@ static LLVMValueRef strided_load(cg *c, LLVMValueRef p, u32 s, LLVMTypeRef mt, u
   return all;
 }
 
+// The constant part of a quotient by which a load goes along the lanes, i / d for a divisor d of what
+// the lane loop advances by: every element is read d times in a row. Its variable, or NEST_NONE.
+static u32 repeated_elements(const cg *c, const nest_expr *e) {
+  u32 found = NEST_NONE;
+  for (u32 i = 0; i < e->n; i++) {
+    const nest_var *v = &c->n->vars.v[e->t[i].var];
+    if (!(var_deps(c, e->t[i].var) & c->lane)) continue;
+    if (found != NEST_NONE || v->kind != NEST_DIV || e->t[i].coef != 1 || !c->stride ||
+        c->stride % v->d || v->e->n != 1 || v->e->t[0].coef != 1 || v->e->c < 0 ||
+        c->n->vars.v[v->e->t[0].var].kind != NEST_LOOP)
+      return NEST_NONE;
+    found = e->t[i].var;
+  }
+  return found;
+}
+
+// Whether every lane of a mask is a constant; NULL is a mask of all lanes.
+static bool known_mask(const cg *c, LLVMValueRef mask, bool *lanes) {
+  for (u32 k = 0; k < c->W; k++) {
+    LLVMValueRef v = mask ? LLVMGetAggregateElement(mask, k) : NULL;
+    if (mask && (!v || !LLVMIsAConstantInt(v))) return false;
+    lanes[k] = !mask || LLVMConstIntGetZExtValue(v) != 0;
+  }
+  return true;
+}
+
+// Such a load: the elements once, in one vector, then a shuffle. Elements that no lane wants are not
+// read. p: the element of lane 0 of the first vector.
+static LLVMValueRef repeated_load(cg *c, LLVMValueRef p, u32 u, i64 d, i64 shift,
+                                  const bool *wanted, LLVMTypeRef mt, u32 align) {
+  LLVMValueRef m[64], q;
+  bool read[64] = {0}, all = true;
+  i64 first = ((i64)(u * c->W) + shift) / d - shift / d;
+  u32 n = 1, last = 0;
+  for (u32 k = 0; k < c->W; k++) {
+    i64 at = ((i64)(u * c->W + k) + shift) / d - shift / d - first;
+    m[k] = LLVMConstInt(c->i32, (u64)at, false);
+    if (wanted[k]) read[at] = true;
+    last = (u32)at;
+  }
+  while (n <= last) n *= 2;
+  for (u32 k = 0; k < n; k++) all &= read[k];
+  LLVMTypeRef vt = LLVMVectorType(mt, n);
+  q = first ? cg_gep(c, mt, p, cg_i64c(c, first)) : p;
+  LLVMValueRef v, mask[64];
+  for (u32 k = 0; k < n; k++) mask[k] = LLVMConstInt(c->i1, read[k], false);
+  if (all) LLVMSetAlignment(v = LLVMBuildLoad2(c->b, vt, q, ""), align);
+  else v = masked_load(c, false, q, vt, align, LLVMConstVector(mask, n));
+  return LLVMBuildShuffleVector(c->b, v, LLVMGetPoison(vt), LLVMConstVector(m, c->W), "");
+}
+
 hs_status cg_emit_load(cg *c, const nest_node *x, u32 copies, bool vec, LLVMValueRef *out) {
   if (x->written_by) {  // the loop that fills the buffer comes first
     LLVMValueRef *done;
@@ -420,6 +471,13 @@ hs_status cg_emit_load(cg *c, const nest_node *x, u32 copies, bool vec, LLVMValu
     strided = lane_affine(c, x->e, &var, &coef) && coef >= 2 && coef <= 4;
   if (strided) HS_TRY(lane_pointer(c, x->buf, x->e, var, coef, mt, &p));
   if (affine) HS_TRY(lane_pointer(c, x->buf, x->e, var, coef, mt, &p));
+  u32 again = affine || strided || c->tile ? NEST_NONE : repeated_elements(c, x->e);
+  bool wanted[64];
+  if (again != NEST_NONE) {
+    LLVMValueRef base;
+    HS_TRY(scalar_expr(c, x->e, NEST_NONE, &base));
+    p = cg_gep(c, mt, c->bufs[x->buf], base);
+  }
   for (u32 u = 0; u < copies; u++) {
     LLVMValueRef mask = c->mask[u], v, q;
     bool all_or_none = g && !cg_is_vector(LLVMTypeOf(g[0]));
@@ -441,6 +499,9 @@ hs_status cg_emit_load(cg *c, const nest_node *x, u32 copies, bool vec, LLVMValu
     } else if (strided) {
       v = strided_load(c, u ? cg_gep(c, mt, p, cg_i64c(c, (i64)(u * c->W) * coef)) : p, (u32)coef,
                        mt, align);
+    } else if (again != NEST_NONE && known_mask(c, mask, wanted)) {
+      const nest_var *w = &c->n->vars.v[again];
+      v = repeated_load(c, p, u, w->d, w->e->c % w->d, wanted, mt, align);
     } else {
       LLVMTypeRef it = fits32(c, x->e) ? c->i32 : c->i64;
       HS_TRY(vector_expr(c, x->e, u, it, &q));
@@ -550,6 +611,15 @@ static void weave(cg *c, u32 n, LLVMValueRef *v) {
     for (u32 l = 0; l < W; l++) at[l] = k % 2 * W / 2 + l / 2 + (l % 2 ? W : 0);
     v[k] = shuffled(c, a[k / 2], b[k / 2], at);
   }
+}
+
+bool cg_alternates(cg *c, const nest_store *s) {
+  const nest_store *t = s + 1;
+  u32 var;
+  i64 coef;
+  return c->lane && !c->tile && c->W <= 32 && s->buf == t->buf &&
+         lane_affine(c, s->e, &var, &coef) && coef == 2 &&
+         nest_add(c->n, s->e, nest_const(c->n, 1)) == t->e;
 }
 
 hs_status cg_emit_interleaved(cg *c, const nest_store *s, u32 ways) {

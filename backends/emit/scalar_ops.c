@@ -129,12 +129,12 @@ static LLVMValueRef to_int(cg *c, LLVMValueRef x, LLVMTypeRef it, bool sgn) {
       precise = d ? 53 : 24;
   double end = ldexp(1, top), low = sgn ? -end : 0,
          high = top <= precise ? end - 1 : end - ldexp(1, top - precise);
-  LLVMValueRef v = LLVMBuildSelect(c->b, LLVMBuildFCmp(c->b, LLVMRealORD, x, x, ""), x,
-                                   LLVMConstNull(t), "");
+  LLVMValueRef v =
+      LLVMBuildSelect(c->b, LLVMBuildFCmp(c->b, LLVMRealORD, x, x, ""), x, LLVMConstNull(t), "");
   v = LLVMBuildSelect(c->b, LLVMBuildFCmp(c->b, LLVMRealOLT, v, cg_fp(t, low), ""), cg_fp(t, low),
                       v, "");
-  v = LLVMBuildSelect(c->b, LLVMBuildFCmp(c->b, LLVMRealOGT, v, cg_fp(t, high), ""),
-                      cg_fp(t, high), v, "");
+  v = LLVMBuildSelect(c->b, LLVMBuildFCmp(c->b, LLVMRealOGT, v, cg_fp(t, high), ""), cg_fp(t, high),
+                      v, "");
   LLVMTypeRef wide = bits < 32 ? cg_like(x, c->i32) : it;
   v = sgn || bits < 32 ? LLVMBuildFPToSI(c->b, v, wide, "") : LLVMBuildFPToUI(c->b, v, wide, "");
   if (bits < 32) return LLVMBuildTrunc(c->b, v, it, "");

@@ -388,7 +388,9 @@ static u32 period(const nest *n, const nest_stage *st, const u8 *visited, u32 va
     if (!visited[i] || x->kind != NEST_LOAD) continue;
     for (u32 t = 0; t < x->e->n; t++) {
       const nest_var *v = &n->vars.v[x->e->t[t].var];
-      if (v->kind != NEST_MOD || v->e->n != 1 || v->e->t[0].var != var || v->d > 8) continue;
+      if ((v->kind != NEST_MOD && v->kind != NEST_DIV) || v->e->n != 1 || v->e->t[0].var != var ||
+          v->d > 8)
+        continue;
       u32 each = 1;
       while ((i64)(st->lanes * each) % v->d) each++;
       if (k % each && each % k) return 1;
