@@ -380,8 +380,8 @@ static LLVMValueRef strided_load(cg *c, LLVMValueRef p, u32 s, LLVMTypeRef mt, u
   return all;
 }
 
-// The constant part of a quotient by which a load goes along the lanes, i / d for a divisor d of what
-// the lane loop advances by: every element is read d times in a row. Its variable, or NEST_NONE.
+// The quotient by which a load goes along the lanes, i / d for a divisor d of what the lane loop
+// advances by: every element is read d times in a row. Its variable, or NEST_NONE.
 static u32 repeated_elements(const cg *c, const nest_expr *e) {
   u32 found = NEST_NONE;
   for (u32 i = 0; i < e->n; i++) {
@@ -406,8 +406,8 @@ static bool known_mask(const cg *c, LLVMValueRef mask, bool *lanes) {
   return true;
 }
 
-// Such a load: the elements once, in one vector, then a shuffle. Elements that no lane wants are not
-// read. p: the element of lane 0 of the first vector.
+// Such a load: the elements once, in one vector, then a shuffle. Elements that no lane wants are
+// not read. p: the element of lane 0 of the first vector.
 static LLVMValueRef repeated_load(cg *c, LLVMValueRef p, u32 u, i64 d, i64 shift,
                                   const bool *wanted, LLVMTypeRef mt, u32 align) {
   LLVMValueRef m[64], q;
