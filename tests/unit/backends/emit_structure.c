@@ -175,15 +175,17 @@ static const struct {
         " ROOT r = f32[21,30,6] fusion(x, b), kind=kLoop, calls=f\n}"},
     {0, "ENTRY e {\n x0 = f32[33,17,1] parameter(0)\n x1 = f32[33,17,1] parameter(1)\n"
         " ROOT r = f32[33,17,2] concatenate(x0, x1), dimensions={2}\n}"},
-    {0,
-     "ENTRY e {\n x0 = f32[33,17,1] parameter(0)\n x1 = f32[33,17,1] parameter(1)\n x2 = f32[33,17,1] parameter(2)\n"
-     " ROOT r = f32[33,17,3] concatenate(x0, x1, x2), dimensions={2}\n}"},
-    {0,
-     "ENTRY e {\n x0 = f32[33,17,1] parameter(0)\n x1 = f32[33,17,1] parameter(1)\n x2 = f32[33,17,1] parameter(2)\n x3 = f32[33,17,1] parameter(3)\n"
-     " ROOT r = f32[33,17,4] concatenate(x0, x1, x2, x3), dimensions={2}\n}"},
-    {0,
-     "ENTRY e {\n x0 = f32[33,17,1] parameter(0)\n x1 = f32[33,17,1] parameter(1)\n x2 = f32[33,17,1] parameter(2)\n x3 = f32[33,17,1] parameter(3)\n x4 = f32[33,17,1] parameter(4)\n x5 = f32[33,17,1] parameter(5)\n x6 = f32[33,17,1] parameter(6)\n"
-     " ROOT r = f32[33,17,7] concatenate(x0, x1, x2, x3, x4, x5, x6), dimensions={2}\n}"},
+    {0, "ENTRY e {\n x0 = f32[33,17,1] parameter(0)\n x1 = f32[33,17,1] parameter(1)\n"
+        " x2 = f32[33,17,1] parameter(2)\n"
+        " ROOT r = f32[33,17,3] concatenate(x0, x1, x2), dimensions={2}\n}"},
+    {0, "ENTRY e {\n x0 = f32[33,17,1] parameter(0)\n x1 = f32[33,17,1] parameter(1)\n"
+        " x2 = f32[33,17,1] parameter(2)\n x3 = f32[33,17,1] parameter(3)\n"
+        " ROOT r = f32[33,17,4] concatenate(x0, x1, x2, x3), dimensions={2}\n}"},
+    {0, "ENTRY e {\n x0 = f32[33,17,1] parameter(0)\n x1 = f32[33,17,1] parameter(1)\n"
+        " x2 = f32[33,17,1] parameter(2)\n x3 = f32[33,17,1] parameter(3)\n"
+        " x4 = f32[33,17,1] parameter(4)\n x5 = f32[33,17,1] parameter(5)\n"
+        " x6 = f32[33,17,1] parameter(6)\n"
+        " ROOT r = f32[33,17,7] concatenate(x0, x1, x2, x3, x4, x5, x6), dimensions={2}\n}"},
     {0, "ENTRY e {\n x = f32[40,31] parameter(0)\n ROOT r = f32[40,31,2] broadcast(x), "
         "dimensions={0,1}\n}"},
     {0, "ENTRY e {\n x = f32[40,31] parameter(0)\n ROOT r = f32[40,31,3] broadcast(x), "
