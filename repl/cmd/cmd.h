@@ -67,8 +67,4 @@ hs_status cmd_write_explorer(repl_cmd *, const hlo_instr *focus, const char *pat
 // The current version as JSON for Model Explorer.
 hs_status cmd_write_model_explorer(repl_cmd *, const char *path);
 
-// ---- xla_disable.c ------------------------------------------------------------------------------
-// `xla disable`, `xla enable`, `xla disabled`.
-hs_status cmd_xla_passes(repl_cmd *, const char *verb);
-
 #endif

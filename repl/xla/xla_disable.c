@@ -7,7 +7,7 @@
 // by the plug-in uses it, and bundles record it.
 #include <stdio.h>
 
-#include "repl/cmd/cmd.h"
+#include "repl/xla/xla.h"
 #include "repl/shell/exec.h"
 #include "repl/shell/plugin.h"
 #include "repl/debug/xla_steps.h"
@@ -103,7 +103,7 @@ static hs_status enable(const names *given, names *v) {
   return HS_GOOD;
 }
 
-hs_status cmd_xla_passes(repl_cmd *c, const char *verb) {
+hs_status xla_choose_passes(repl_cmd *c, const char *verb) {
   names v = {0}, given = {0};
   split(c, repl_disabled_passes(c->s), &v);
   for (u32 k = 1; k < c->args.npos; k++) split(c, c->args.pos[k], &given);

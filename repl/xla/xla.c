@@ -11,7 +11,7 @@
 #include <stdio.h>
 
 #include "backends/pjrt/pjrt.h"
-#include "repl/cmd/cmd.h"
+#include "repl/xla/xla.h"
 #include "repl/shell/exec.h"
 #include "repl/shell/plugin.h"
 #include "repl/shell/target.h"
@@ -307,7 +307,7 @@ hs_status cmd_xla(repl_cmd *c) {
   if (!is_word)
     return repl_usage_error(
         c, "module, cost, memory, kernels, ptx, disable, enable or disabled, not \"%s\"", what);
-  if (strstr(what, "able")) return cmd_xla_passes(c, what);
+  if (strstr(what, "able")) return xla_choose_passes(c, what);
   if (c->args.npos > 1u + ptx)
     return repl_usage_error(c, ptx ? "xla ptx takes one kernel" : "xla %s takes no names", what);
   if (ptx && !repl_xla_for_gpu(c->s))
