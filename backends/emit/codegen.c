@@ -19,12 +19,12 @@ static hs_status emit_stores(cg *c) {
   for (size_t k = 0; k < c->stage->stores.n; k++)
     rows |= c->n->bufs.v[c->stage->stores.v[k].buf].holds_rows;
   for (size_t k = 0; rows && k < c->stage->stores.n; k++) NODE(c, c->stage->stores.v[k].node, &p);
+  u32 ways = c->stage->ways ? c->stage->ways : 2;
   for (size_t k = 0; k < c->stage->stores.n;) {
     const nest_store *st = &c->stage->stores.v[k];
-    u32 ways = c->lane ? c->stage->ways : 0;
-    if (!ways && k + 1 < c->stage->stores.n && cg_alternates(c, st)) ways = 2;
-    HS_TRY(ways ? cg_emit_interleaved(c, st, ways) : cg_emit_store(c, st, c->open));
-    k += ways ? ways : 1;
+    bool woven = k + ways <= c->stage->stores.n && cg_are_neighbours(c, st, ways);
+    HS_TRY(woven ? cg_emit_interleaved(c, st, ways) : cg_emit_store(c, st, c->open));
+    k += woven ? ways : 1;
   }
   return HS_GOOD;
 }

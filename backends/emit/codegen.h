@@ -151,9 +151,9 @@ hs_status cg_emit_index(cg *, const nest_node *x, u32 copies, bool vec, LLVMValu
 hs_status cg_emit_guard(cg *, const nest_node *x, u32 copies, bool vec, LLVMValueRef *out);
 // With the node that it stores; the code stands at that level.
 hs_status cg_emit_store(cg *, const nest_store *s, u32 level);
-// Whether a store and the next one go to alternate elements, as the parts of complex numbers do.
-bool cg_alternates(cg *, const nest_store *s);
-// `ways` stores whose elements follow each other along the lane loop.
+// Whether the elements of `ways` stores follow each other along the lane loop, as those of woven
+// stages (interleave.c) and the parts of complex numbers do; and the stores, then.
+bool cg_are_neighbours(cg *, const nest_store *s, u32 ways);
 hs_status cg_emit_interleaved(cg *, const nest_store *s, u32 ways);
 
 // ---- codegen_reduce.c ---------------------------------------------------------------------------
