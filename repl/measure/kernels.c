@@ -7,15 +7,18 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "repl/measure/isolated.h"
 #include "repl/shell/exec.h"
 #include "repl/shell/target.h"
 
 void kernels_free(kernel_run *p) {
   backend_result_free(&p->result);
   prof_module_free(&p->model);
+  prof_recording_free(p->own);
+  *p = (kernel_run){0};
 }
 
-static hs_status estimate(repl_cmd *c, bool naive, kernel_run *p) {
+hs_status kernels_estimate(repl_cmd *c, bool naive, kernel_run *p) {
   p->device = c->s->target == &c->s->here ? repl_here(c->s) : c->s->target;
   return prof_estimate_kernels(c->m, p->device, &(prof_options){.naive = naive}, &p->model);
 }
@@ -38,14 +41,13 @@ static void keep_times(repl_cmd *c, const kernel_run *p) {
   }
 }
 
-hs_status kernels_record(repl_cmd *c, kernel_run *p) {
+static hs_status record(repl_cmd *c, kernel_run *p) {
   double seconds = 1;
-  if (take_recorded(c, p)) {
-    keep_times(c, p);
-    return estimate(c, false, p);
-  }
+  if (take_recorded(c, p)) return kernels_estimate(c, false, p);
   bool alone = repl_flag(c, "--per-instruction") != NULL;
   *p = (kernel_run){.where = c->s->be->name};
+  if (repl_flag(c, "--isolated") || backend_has(c->s->be, BACKEND_XLA))
+    return isolated_record(c, p);
   if (repl_flag(c, "--seconds"))
     HS_TRY(repl_arg_num(c, "--seconds", repl_flag(c, "--seconds"), &seconds));
   HS_TRY(repl_inputs(c));
@@ -65,11 +67,16 @@ hs_status kernels_record(repl_cmd *c, kernel_run *p) {
   p->plain = prof_summarize(p->result.timing.samples_ms, p->result.timing.runs);
   hs_status s =
       p->rec && p->rec->nkernels
-          ? estimate(c, alone, p)
+          ? kernels_estimate(c, alone, p)
           : hs_fail(HS_E_UNSUPPORTED, "the backend %s does not measure single kernels", p->where);
-  if (hs_ok(s)) keep_times(c, p);
-  else kernels_free(p);
+  if (!hs_ok(s)) kernels_free(p);
   return s;
+}
+
+hs_status kernels_record(repl_cmd *c, kernel_run *p) {
+  HS_TRY(record(c, p));
+  keep_times(c, p);
+  return HS_GOOD;
 }
 
 static int slower_first(const void *a, const void *b) {

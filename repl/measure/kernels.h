@@ -17,13 +17,23 @@ typedef struct kernel_run {
   const prof_device *device;      // that `model` is of
   prof_module model;              // of the current version
   backend_result result;
+  // Measured kernel by kernel (isolated.h): the time of a call that was taken off each, how many
+  // kernels differ, how many could not be measured.
+  bool isolated;
+  double call_ms;
+  u32 distinct, left_out;
+  prof_recording *own;  // rec, when it is not in result or the module
 } kernel_run;
 
 // What a loaded profile says of the current version (repl/debug/recorded.h), unless --here says
 // that this machine is meant; else compiles the version and runs it, with and without probes, for
-// --seconds (1) in all. E_UNSUPPORTED when the backend does not measure single kernels.
+// --seconds (1) in all. With --isolated, and on backends with real XLA, which does not say how long
+// its kernels take, each kernel is measured alone. E_UNSUPPORTED when the backend does not measure
+// single kernels.
 hs_status kernels_record(repl_cmd *, kernel_run *);
 void kernels_free(kernel_run *);
+// Fills in the model of the current version for the target. naive: one kernel per instruction.
+hs_status kernels_estimate(repl_cmd *, bool naive, kernel_run *);
 
 // A kernel or a group of kernels. Times are of all executions in one run, in ms; bytes and
 // operations are counted from shapes and summed over the executions.

@@ -1,6 +1,7 @@
 // profile.c: where the time of a run goes, kernel by kernel (kernels.h), beside its estimate for
 // the device of `target` and how near it comes to what that device allows. What the rows leave of a
 // run is named: time between kernels; and what the probes cost is said where it is more than 2 %.
+// Times of isolated kernels (isolated.c) are no parts of a run, and are marked.
 #include <math.h>
 #include <stdio.h>
 
@@ -36,6 +37,20 @@ static void json_row(repl_json *list, const char *by, const kernel_row *r, doubl
   repl_json_num(j, "estimated_ms", r->estimated_ms);
 }
 
+// Kernels that were measured alone are no parts of a run: their sum stands beside one.
+static void say_isolated(repl_cmd *c, const kernel_run *p, double kernels) {
+  char a[32], b[32], d[32];
+  repl_say(c->out,
+           "isolated: %u kernels, %u of them different, each compiled and run alone on %s, less %s "
+           "for the call: %s together; a run of the whole takes %s\n",
+           p->rec->nkernels, p->distinct, p->where, repl_time(a, p->call_ms * 1e-3),
+           repl_time(b, kernels * 1e-3),
+           p->plain.n ? repl_time(d, p->plain.median * 1e-3) : "(not run)");
+  if (p->left_out)
+    repl_say(c->out, "%u kernel%s could not be measured\n", p->left_out,
+             p->left_out == 1 ? "" : "s");
+}
+
 // What the rows come to, and where the rest of a run is.
 static void say_sum(repl_cmd *c, const kernel_run *p, const kernel_row *rows, u32 n) {
   const prof_recording *rec = p->rec;
@@ -48,26 +63,33 @@ static void say_sum(repl_cmd *c, const kernel_run *p, const kernel_row *rows, u3
   prof_stats probed = prof_recorded_run(rec), raw = prof_summarize(rec->run_ms, rec->nruns);
   double between = fmax(probed.median - kernels, 0), overhead = raw.median / p->plain.median - 1;
   char a[32], b[32], d[32], e[32];
-  repl_say(c->out, "a run takes %s: %s in %u kernels (%.1f %%), %s between them\n",
-           repl_time(a, probed.median * 1e-3), repl_time(b, kernels * 1e-3), rec->nkernels,
-           prof_percent(kernels, probed.median), repl_time(d, between * 1e-3));
+  if (p->isolated) say_isolated(c, p, kernels);
+  else
+    repl_say(c->out, "a run takes %s: %s in %u kernels (%.1f %%), %s between them\n",
+             repl_time(a, probed.median * 1e-3), repl_time(b, kernels * 1e-3), rec->nkernels,
+             prof_percent(kernels, probed.median), repl_time(d, between * 1e-3));
   if (p->file)
     repl_say(c->out, "%u run%s on %s, as recorded in %s\n", rec->nruns, rec->nruns == 1 ? "" : "s",
              p->where, p->file);
-  else
+  else if (!p->isolated)
     repl_say(c->out, "%u runs with probes of %s a kernel%s, %u without: %s\n", rec->nruns,
              repl_time(a, rec->probe_ns * 1e-9), overhead > 0.02 ? ", which slow it down" : "",
              p->plain.n, repl_time(b, p->plain.median * 1e-3));
   repl_say(c->out, "estimated for %s: %s, which is off by %.0f %% kernel by kernel\n",
            p->device->name, repl_time(e, estimated * 1e-3), prof_percent(error, kernels));
   repl_json_num(c->doc, "measured_ms", kernels);
-  repl_json_num(c->doc, "between_ms", between);
-  repl_json_num(c->doc, "probed_run_ms", probed.median);
+  bool probes = !p->file && !p->isolated;
+  repl_json_num(c->doc, "between_ms", p->isolated ? NAN : between);
+  repl_json_num(c->doc, "probed_run_ms", p->isolated ? NAN : probed.median);
   repl_json_str(c->doc, "where", p->where);
   repl_json_str(c->doc, "recorded_in", p->file);
-  repl_json_num(c->doc, "run_ms", p->file ? NAN : p->plain.median);
-  repl_json_num(c->doc, "probe_ns", p->file ? NAN : rec->probe_ns);
-  repl_json_num(c->doc, "overhead", p->file ? NAN : overhead);
+  repl_json_bool(c->doc, "isolated", p->isolated);
+  repl_json_num(c->doc, "call_ms", p->isolated ? p->call_ms : NAN);
+  if (p->isolated) repl_json_int(c->doc, "left_out", p->left_out);
+  else repl_json_null(c->doc, "left_out");
+  repl_json_num(c->doc, "run_ms", p->plain.n ? p->plain.median : NAN);
+  repl_json_num(c->doc, "probe_ns", probes ? rec->probe_ns : NAN);
+  repl_json_num(c->doc, "overhead", probes ? overhead : NAN);
   repl_json_int(c->doc, "runs", rec->nruns);
   repl_json_num(c->doc, "estimated_ms", estimated);
   repl_json_str(c->doc, "device", p->device->name);

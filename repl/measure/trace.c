@@ -106,6 +106,12 @@ hs_status cmd_trace(repl_cmd *c) {
   kernel_run p;
   HS_TRY(kernels_record(c, &p));
   const char *file = repl_arg(c, 0);
+  if (p.isolated) {
+    kernels_free(&p);
+    return hs_with_note(
+        hs_fail(HS_E_UNSUPPORTED, "kernels that were measured one by one are no run of a program"),
+        "the backend cpu records runs; jax.profiler does for jaxlib, and `load` reads that");
+  }
   bool xspace = ends_in(file, ".pb");
   hs_status s = xspace ? write_xspace(c, &p) : write_json(c, &p);
   if (hs_ok(s)) {
