@@ -5,6 +5,8 @@
 #include <unistd.h>
 
 #include "repl/cmd/cmd.h"
+#include "repl/shell/gate.h"
+#include "repl/shell/target.h"
 #include "viz/graphics.h"
 #include "viz/viz.h"
 
@@ -56,6 +58,7 @@ typedef struct plot {
   repl_version *from, *to;  // NULL: the view
   hlo_graph_diff d;
   char *labels[2];
+  char *shares;  // whose times the colours are; NULL: none
 } plot;
 
 static hs_status make_view(void *arg, const viz_limits *l, hs_buf *dot, char **note) {
@@ -122,6 +125,33 @@ static hs_status draw(repl_cmd *c) {
 hs_status cmd_show(repl_cmd *c) { return draw(c); }
 hs_status cmd_neighbourhood(repl_cmd *c) { return draw(c); }
 
+// The part that each instruction has of the kernels' time: of the loaded profile of this version,
+// or of an estimate for the target. In the command's scratch memory; *from says which.
+static hs_status time_shares(repl_cmd *c, const double **out, char **from) {
+  double *ms = HS_NEW_ARRAY(c->scratch, double, c->m->next_instr_id + 1u), all = 0;
+  const repl_recorded *r = c->mod->recorded;
+  if (r && r->version == c->mod->at->number) {
+    for (u32 k = 0; k < r->rec->nkernels; k++) {
+      const hlo_instr *i = hlo_find_instr(c->m, r->kernels[k].name);
+      double t = prof_recorded_kernel(r->rec, k).median;
+      if (i) ms[i->id] += t;
+      all += t;
+    }
+    *from = hs_format("time of %s, as recorded in %s", r->device, r->file);
+  } else {
+    const prof_device *d = c->s->target == &c->s->here ? repl_here(c->s) : c->s->target;
+    prof_module e;
+    HS_TRY(repl_gate_version(c, c->mod, c->mod->at));
+    HS_TRY(prof_estimate_kernels(c->m, d, &(prof_options){0}, &e));
+    for (u32 k = 0; k < e.n; k++) all += ms[k] = e.kernels[k].seconds * e.times[k];
+    prof_module_free(&e);
+    *from = hs_format("time estimated for %s", d->name);
+  }
+  for (u32 k = 0; k < c->m->next_instr_id && all > 0; k++) ms[k] /= all;
+  *out = ms;
+  return HS_GOOD;
+}
+
 static bool ends_in(const char *s, const char *end) {
   size_t n = strlen(s), k = strlen(end);
   return n >= k && strcmp(s + n - k, end) == 0;
@@ -174,7 +204,9 @@ static hs_status read_plot(repl_cmd *c, plot *p) {
     HS_TRY(repl_arg_int(c, "--max-nodes", repl_flag(c, "--max-nodes"), 1, 100000, &n));
     p->o.max_nodes = (u32)n;
   }
-  return HS_GOOD;
+  const char *by = repl_flag(c, "--by");
+  if (by && strcmp(by, "time") != 0) return repl_usage_error(c, "--by is time, not \"%s\"", by);
+  return by ? time_shares(c, &p->o.heat, &p->shares) : HS_GOOD;
 }
 
 // The picture in a file of that format; DOT has no width.
@@ -229,11 +261,14 @@ hs_status cmd_plot(repl_cmd *c) {
   else if (p.from) s = draw_versions(c, &p, made, &note);
   else s = draw_file(c, &p, made, &note);
   if (hs_ok(s)) {
-    if (!c->doc) repl_say(c->out, "wrote %s\n", made);
+    if (!c->doc)
+      repl_say(c->out, "wrote %s%s%s\n", made, p.shares ? ": " : "", p.shares ? p.shares : "");
     repl_json_str(c->doc, "file", made);
+    if (p.shares) repl_json_str(c->doc, "shares", p.shares);
     if (note) repl_note(c->out, "%s", note);
   }
   hs_free(note);
   hs_free(made);
+  hs_free(p.shares);
   return s;
 }
