@@ -22,7 +22,7 @@
 // What limits the comparison is the rounding of reassociated sums: 1e-3 in f32; where a module
 // computes in a narrower type, one unit in its last place, for a sum that moves by an ulp of f32
 // may round to the neighbour there, but never more than a quarter.
-static hlo_tolerance meaning_tolerance(const hlo_module *m) {
+hlo_tolerance meaning_tolerance(const hlo_module *m) {
   hlo_tolerance tol = hlo_near(1e-4, 1e-3);
   hlo_for_each_comp(c, m)
     hlo_for_each_instr(i, c)

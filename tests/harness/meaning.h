@@ -38,6 +38,8 @@ meaning meaning_still_by(meaning_of *x, const hlo_module *m, const char *passes,
                          void *arg, hs_status *why);
 // Evaluates m on the inputs of x, for a few seconds at most.
 hs_status meaning_value(const meaning_side *x, const hlo_module *m, hlo_literal **out);
+// The bounds within which two values of the module count as the same meaning.
+hlo_tolerance meaning_tolerance(const hlo_module *m);
 // Is this status a limit of the evaluator, not a fault of the module?
 bool meaning_not_covered(hs_status s);
 // All of it for two modules: a difference is reported on `out`.
