@@ -18,7 +18,7 @@ viz_explorer *viz_explorer_new(const char *title, const char *device, viz_progre
   viz_explorer *x = hs_calloc(1, sizeof *x);
   x->progress = progress;
   x->arg = arg;
-  viz_explorer_string(x, "", 0, 1);  // string 0
+  viz_explorer_string(x, "", 0, 0);  // string 0
   viz_intern_put(&x->lists, "", 0);  // list 0
   x->title = 1 + viz_explorer_string(x, title, strlen(title), MAX_NAME);
   if (device) x->device = 1 + viz_explorer_string(x, device, strlen(device), MAX_NAME);
@@ -43,6 +43,7 @@ void viz_explorer_free(viz_explorer *x) {
 }
 
 u32 viz_explorer_string(viz_explorer *x, const char *s, size_t n, size_t max) {
+  if (!n) return viz_intern_put(&x->strings, "", 0);
   if (n <= max && hs_is_visible(s, n, HS_ONE_LINE)) return viz_intern_put(&x->strings, s, n);
   hs_buf b = {0};
   size_t cut = HS_MIN(n, max);

@@ -81,6 +81,15 @@ class Pane {
       this.view = {k: kk, x: (w - kk * this.scene.w) / 2, y: m};
     }
   }
+  // A box that has grown beyond the window is brought into it, smaller where that still can be read.
+  comfort(n) {
+    const v = this.view, [w, h] = this.size(), m = 40, left = n.ax * v.k + v.x, top = n.ay * v.k + v.y;
+    if (left >= 0 && top >= m && left + n.w * v.k <= w && top + n.h * v.k <= h) return;
+    const fit = Math.min((w - 2 * m) / n.w, (h - 2 * m) / n.h);
+    v.k = Math.min(v.k, Math.max(fit, 0.12));
+    v.x = w / 2 - v.k * (n.ax + n.w / 2);
+    v.y = n.h * v.k <= h - 2 * m ? h / 2 - v.k * (n.ay + n.h / 2) : m - v.k * n.ay;
+  }
   look() {
     const app = this.app, near = new Map(), sel = this.selected;
     if (sel && sel.id !== undefined && this.version.has(sel.id)) {
@@ -241,6 +250,7 @@ class App {
     pane.rebuild(false);
     const now = pane.byKey.get(n.key);  // what was clicked stays where it was
     if (now) v.x = px - (now.ax + now.w / 2) * v.k, v.y = py - now.ay * v.k;
+    if (now && now.inner) pane.comfort(now);
     this.select(pane, now || null);
     this.moved(pane);
     pane.draw();

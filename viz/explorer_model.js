@@ -252,6 +252,6 @@ function scaled(v, unit, step, prefixes) {
 function figure(metric, v) {
   if (metric === 'flops') return scaled(v, 'FLOP', 1000, ['', 'k', 'M', 'G', 'T', 'P']);
   if (metric === 'bytes' || metric === 'peak') return scaled(v, 'B', 1000, ['', 'k', 'M', 'G', 'T', 'P']);
-  return v >= 1 ? v.toPrecision(3) + ' s' : v >= 1e-3 ? (v * 1e3).toPrecision(3) + ' ms'
+  return v >= 1 ? (v >= 100 ? v.toFixed(0) : v.toPrecision(3)) + ' s' : v >= 1e-3 ? (v * 1e3).toPrecision(3) + ' ms'
        : v >= 1e-6 ? (v * 1e6).toPrecision(3) + ' µs' : (v * 1e9).toPrecision(3) + ' ns';
 }

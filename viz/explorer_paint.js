@@ -128,7 +128,7 @@ function linesOf(version, n) {
     const users = version.usersOf(n.id).length, operands = version.operands(n.id).length;
     third = (operands > 16 ? operands + ' operands ' : '') + (users > 16 ? users + ' users' : '');
   }
-  return [(inside.length ? '▸ ' : '') + version.name(n.id), op + ' ' + version.text(n.id, 'shape').replace(/\/\*index=\d+\*\//g, ''), n.h >= 46 || n.hub ? third : ''];
+  return [(inside.length ? '▸ ' : '') + version.name(n.id), op + ' ' + version.text(n.id, 'shape').replace(/\/\*index=\d+\*\/| \.\.\. \(\d+ bytes more\)/g, ''), n.h >= 46 || n.hub ? third : ''];
 }
 function isParameterAside(version, id) {
   const home = (version.homes(), version.home[id]);
@@ -157,8 +157,9 @@ function drawNode(p, version, n, look, scale) {
     const back = n.depth % 2 ? t.box2 : t.box;
     p.rect(x, y, w, h, back, border, Math.max(thick, 1), 6);
     if (scale * 12 >= 4) {
-      const [name, second] = linesOf(version, n);
-      p.text(cutMiddle('▾ ' + name.replace(/^▸ /, '') + '   ' + second, w - 20, 12, true), x + 10, y + 17, 12, t.text, true);
+      const [name, second] = linesOf(version, n), title = '▾ ' + name.replace(/^▸ /, ''), used = textWidth(title, 12, true) + 14;
+      p.text(cutMiddle(title, w - 20, 12, true), x + 10, y + 17, 12, t.text, true);
+      if (w - 20 - used > 60) p.text(cutMiddle(second, w - 20 - used, 11, false), x + 10 + used, y + 17, 11, t.dim, false);
     }
     return;
   }

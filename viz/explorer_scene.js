@@ -59,16 +59,23 @@ function sceneOf(version, g, key, open, depth, up) {
       if (n.inner) n.x = x, n.y = y, n.w = w, n.h = h;
       else n.x = x + (w - n.w) / 2, n.y = y + (h - n.h) / 2;
     }
+  // A closed box lies in the middle of its stretched place: ends of edges, with the handles next to
+  // them, stay where they were on it.
+  const hold = (p, end, handle, n, k, x, y) => {
+    if (n.inner) return;
+    const dx = n.x + x - boxes[4 * k] - p[end], dy = n.y + y - boxes[4 * k + 1] - p[end + 1];
+    p[end] += dx, p[end + 1] += dy, p[handle] += dx, p[handle + 1] += dy;
+  };
   const edges = [];
   for (let e = 0, at = 0; e < pairs.length; e += 3) {
-    const n = points[at], p = new Array(2 * n);
+    const n = points[at], p = new Array(2 * n), from = at + 1, last = at + 2 * n - 1;
     for (let k = 0; k < n; k++)
-      p[2 * k] = fx(points[at + 1 + 2 * k]), p[2 * k + 1] = fy(points[at + 2 + 2 * k]);
+      p[2 * k] = fx(points[from + 2 * k]), p[2 * k + 1] = fy(points[from + 2 * k + 1]);
     at += 1 + 2 * n;
     const a = nodes[pairs[e]], b = nodes[pairs[e + 1]];
-    if (wide.length) {  // ends on the boxes, which lie in the middle of their stretched places
-      const down = p[2 * n - 1] >= p[1];
-      p[1] = down ? a.y + a.h : a.y, p[2 * n - 1] = down ? b.y : b.y + b.h;
+    if (wide.length) {
+      hold(p, 0, 2, a, pairs[e], points[from], points[from + 1]);
+      hold(p, 2 * n - 2, 2 * n - 4, b, pairs[e + 1], points[last], points[last + 1]);
     }
     edges.push({p, a, b, control: pairs[e + 2] === 1});
   }

@@ -25,7 +25,7 @@ u32 viz_intern_put(viz_intern *t, const void *p, size_t n) {
   hs_vec_push(&t->at, t->bytes.n);
   hs_vec_push(&t->len, (u32)n);
   hs_buf_put(&t->bytes, p, n);
-  hs_buf_put(&t->bytes, "\0\0\0\0\0\0\0", (8 - n % 8) % 8);
+  hs_buf_put(&t->bytes, "\0\0\0\0\0\0\0", 8 - n % 8);  // never nothing: an empty one has a place
   return k;
 }
 

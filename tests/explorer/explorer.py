@@ -94,6 +94,8 @@ def behaviour(b, hlosh, folder, shots):
     check("nothing overlaps", b.eval("""(() => { const walk = s => s.nodes.every((a, k) => s.nodes.every((b, j) => j >= k ||
         a.x + a.w <= b.x + .1 || b.x + b.w <= a.x + .1 || a.y + a.h <= b.y + .1 || b.y + b.h <= a.y + .1)
         && (!a.inner || a.inner.parts.every(p => walk(p.scene)))); return walk(app.pane.scene) })()"""))
+    check("edges touch their boxes", b.eval("""(() => { const on = (x, y, n) => x >= n.ax - 6 && x <= n.ax + n.w + 6 && y >= n.ay - 6 && y <= n.ay + n.h + 6;
+        return app.pane.flat.items.every(i => !i.edge || (on(i.p[0], i.p[1], i.edge.a) && on(i.p[i.p.length - 2], i.p[i.p.length - 1], i.edge.b))) })()"""))
     shot(b, shots, "opened")
     b.eval("app.toggle(app.pane, app.pane.flat.nodes.find(n => n.id !== undefined && app.pane.version.name(n.id) === 'loop'))")
     check("a loop opens to its two computations", b.eval("app.pane.flat.items.filter(i => i.title).map(i => i.title).sort()") == ["body", "cond"])
