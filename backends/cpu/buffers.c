@@ -238,7 +238,9 @@ static bool may_swap(const cpu_program *p, const cpu_block *b, const cpu_move *m
   const cpu_value *src = &p->values.v[m->src];
   const cpu_slot *from = &p->slots.v[src->slot], *to = &p->slots.v[slot_of(p, m->dst)];
   return src->kind == CPU_TEMP && src->loop == loop && src->bytes >= SWAP_MIN &&
-         from->kind == CPU_TEMP && to->kind == CPU_TEMP && !from->output && !to->output &&
+         from->kind == CPU_TEMP && to->kind == CPU_TEMP &&
+         // a result is read where it lies after the run, be it among the temporaries
+         (from->bytes == to->bytes || (!from->output && !to->output)) &&
          !is_destination(p, b, src->slot, NULL) && readers_of(p, b, src->slot) == 1;
 }
 
@@ -331,7 +333,7 @@ static hs_status place_slots(cpu_program *p) {
     if (s->output) {
       s->offset = p->out_bytes;
       st = grow(&p->out_bytes, p->out_bytes + hlo_heap_align(s->bytes), "results");
-    } else heap[n++] = (hlo_heap_buffer){s->bytes, 0, s->start, s->end};
+    } else heap[n++] = (hlo_heap_buffer){s->bytes, 0, s->start, HS_MIN(s->end, p->npos)};
   }
   size_t total = 0;
   if (hs_ok(st) && !hlo_heap_place(n, heap, CPU_MAX_BYTES, &total)) st = hs_poll();

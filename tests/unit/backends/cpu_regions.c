@@ -127,6 +127,23 @@ static void exchanged_state(void **st) {
             " ROOT r = (f32[400], f32[400]) tuple(n, a) }"));
 }
 
+// State that is the module's result is exchanged too, an odd number of times: the result is where
+// the last step left it.
+static void exchanged_results(void **st) {
+  (void)st;
+  const char *text = MODULE(
+      COUNT("(s32[], f32[40,10])", 3) STEP("(s32[], f32[40,10])")
+      " x = f32[40,10] get-tuple-element(s), index=1\n r = f32[40,10] reverse(x), dimensions={0}\n"
+      " y = f32[40,10] add(x, r)\n ROOT t = (s32[], f32[40,10]) tuple(j, y) }\n"
+      "ENTRY e { x = f32[40,10] parameter(0)\n i = s32[] constant(0)\n"
+      " t = (s32[], f32[40,10]) tuple(i, x)\n w = (s32[], f32[40,10]) while(t)," NEXT "\n"
+      " ROOT y = f32[40,10] get-tuple-element(w), index=1 }");
+  agrees(text);
+  hs_buf s = schedule(text);
+  assert_non_null(strstr(hs_buf_cstr(&s), "exchange"));
+  hs_buf_free(&s);
+}
+
 // A fusion that replaces a part of its operand and stores nothing else: where the operand dies, in
 // its memory; where it is needed afterwards, or the part is read in another order, in a copy.
 static void updates(void **st) {
@@ -215,10 +232,10 @@ static void timed_kernels(void **st) {
 
 int main(int argc, char **argv) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(scalar_state),  cmocka_unit_test(library_calls),
-      cmocka_unit_test(branches),      cmocka_unit_test(exchanged_state),
-      cmocka_unit_test(updates),       cmocka_unit_test(small_steps),
-      cmocka_unit_test(timed_kernels),
+      cmocka_unit_test(scalar_state),      cmocka_unit_test(library_calls),
+      cmocka_unit_test(branches),          cmocka_unit_test(exchanged_state),
+      cmocka_unit_test(exchanged_results), cmocka_unit_test(updates),
+      cmocka_unit_test(small_steps),       cmocka_unit_test(timed_kernels),
   };
   return run_cpu_tests(argc, argv, "cpu_regions", tests, HS_COUNT(tests));
 }
