@@ -121,7 +121,7 @@ static hs_status emit_lane_loop(cg *c, u32 var, LLVMValueRef start, LLVMValueRef
   return s;
 }
 
-#define TILE_BLOCK 64
+#define TILE_BLOCK 512
 
 // One tile of two loops; i_left, j_left: what is left of them in a partial tile, or NULL.
 static hs_status one_tile(cg *c, u64 ibit, u64 jbit, LLVMValueRef i_left, LLVMValueRef j_left) {
@@ -172,7 +172,8 @@ static hs_status open_blocks(cg *c, LLVMValueRef from, LLVMValueRef to, i64 size
   return HS_GOOD;
 }
 
-// Blocks of 64 x 64, so that the pages of both sides stay known to the machine until they are done.
+// Blocks of two rows of tiles, 512 elements long: as many streams as the machine follows for the
+// loads, and pages of the result that it still knows when their turn comes again.
 static hs_status emit_tiles(cg *c, LLVMValueRef i0, LLVMValueRef i1, LLVMValueRef j0,
                             LLVMValueRef j1) {
   const nest_stage *st = c->stage;
@@ -181,8 +182,8 @@ static hs_status emit_tiles(cg *c, LLVMValueRef i0, LLVMValueRef i1, LLVMValueRe
   i64 W = (i64)st->lanes;
   bool i_tail = cg_extent(c, vi) % W != 0, j_tail = cg_extent(c, vj) % W != 0;
   LLVMValueRef ib, ie, jb, je;
-  HS_TRY(open_blocks(c, i0, i1, TILE_BLOCK, &ib, &ie));
-  HS_TRY(open_blocks(c, j0, j1, 4 * TILE_BLOCK, &jb, &je));
+  HS_TRY(open_blocks(c, i0, i1, 2 * W, &ib, &ie));
+  HS_TRY(open_blocks(c, j0, j1, TILE_BLOCK, &jb, &je));
   HS_TRY(cg_open_loop(c, i, ib, ie, W, true, 0, NULL));
   HS_TRY(tile_row(c, i, j, jb, je, j_tail, NULL));
   LLVMValueRef at = cg_close_loop(c, NULL);

@@ -331,7 +331,8 @@ static void chunk_grid(const nest *n, nest_stage *st, const survey *s) {
   for (u32 k = 0; k < st->nloops; k++) {
     i64 e = extent(n, st->loops[k]), blocks = k < limit ? HS_MIN(HS_MAX(want, 1), e) : 1;
     i64 step = st->vector && k + 1 == st->nloops ? (i64)(st->lanes * st->unroll) : 1;
-    if (st->tile != NEST_NONE) step = k == st->tile || k + 1 == st->nloops ? 64 : 1;
+    if (st->tile != NEST_NONE)  // longer along the lines that are loaded (codegen.c)
+      step = k == st->tile ? 512 : k + 1 == st->nloops ? 64 : 1;
     i64 block = (e + blocks - 1) / blocks;
     block = (block + step - 1) / step * step;
     st->block[k] = block;
