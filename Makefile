@@ -44,14 +44,14 @@ LDFLAGS += $(if $(filter asan fuzz,$(VARIANT)),-fsanitize=address$(,)undefined) 
 
 -include $(B)/config.mk
 # Runtime kernels lean on the vectorizer and on fused multiply-add.
-CFLAGS_backends_cpu_ += $(if $(filter release,$(VARIANT)),-O3 -ffp-contract=fast)
+CFLAGS_backends_cpu_rt_ += $(if $(filter release,$(VARIANT)),-O3 -ffp-contract=fast)
 $(B)/config.mk: scripts/probe.sh Makefile
 	@mkdir -p $(B)
 	@EDITLINE=$(EDITLINE) CC="$(CC)" sh scripts/probe.sh $@
 
 SRC_core     := $(wildcard core/*.c core/*/*.c)
 SRC_passes   := $(wildcard passes/*.c passes/*/*.c)
-SRC_backends := $(filter-out backends/emit/%,$(wildcard backends/*.c backends/*/*.c)) $(if $(filter 1,$(HAVE_LLVM)),$(wildcard backends/emit/*.c))
+SRC_backends := $(filter-out backends/emit/%,$(wildcard backends/*.c backends/*/*.c backends/*/*/*.c)) $(if $(filter 1,$(HAVE_LLVM)),$(wildcard backends/emit/*.c))
 SRC_profiler := $(wildcard profiler/*.c)
 SRC_viz      := $(wildcard viz/*.c)
 SRC_repl     := $(filter-out repl/main.c,$(wildcard repl/*.c repl/*/*.c))

@@ -71,6 +71,6 @@ else have CUDA 0; have CUPTI 0; row CUDA "not found" "gpu backend off (optional)
 dot=$(command -v dot) && row dot "$dot" "draws graphs" || row dot missing "no pictures; fix: apt-get install graphviz"
 
 { echo "CONFIG_CFLAGS := $flags"; echo "LIBS := $libs $( [ "$have_OPENMP" = 1 ] && echo -fopenmp) -lm -ldl"; } >>"$out.new"
-[ "$have_OPENMP" = 1 ] && echo "CFLAGS_backends_cpu_ := -fopenmp" >>"$out.new"
+[ "$have_OPENMP" = 1 ] && echo "CFLAGS_backends_cpu_rt_ := -fopenmp" >>"$out.new"
 cmp -s "$txt.new" "$txt" || cat "$txt.new"
 mv "$txt.new" "$txt"; mv "$out.new" "$out"

@@ -3,11 +3,7 @@
 // In the worker, lowest first; each calls only those above it in this list, and the handlers of
 // serve.c call them all:
 //
-//   par.c      the parallel loop over chunks
-//   layout.c   strides, and copies from one order of elements to another
-//   scalar.c   comparators and combiners of runtime kernels
-//   rt_*.c     kernels in C and library calls for what is not emitted; one row each in rt.def
-//   rt.c       their table, and relayouts around those that want row-major arrays
+//   rt         kernels in C and library calls for what is not emitted (rt/rt.h)
 //   called.c   what functions of core/eval do: libraries, and what happens between devices
 //   buffers.c  buffer assignment: in-place results, live ranges, heap simulation
 //   region.c   which parts become one function
@@ -16,7 +12,7 @@
 //   plan.c     the buffers of a program as a plan of memory, for the shell
 //   serve.c    the request handlers, compiled programs by id, measuring
 //
-// In the shell: cpu.c sends text, constants and arguments and receives results. It asks rt.c and
+// In the shell: cpu.c sends text, constants and arguments and receives results. It asks rt/rt.c and
 // program.c what can be compiled, and calls no foreign code.
 //
 // Recursion follows the nesting of computations: lower_computation in program.c, run_block in
@@ -29,114 +25,11 @@
 #ifndef CPU_CPU_H
 #define CPU_CPU_H
 
-#include "backends/block.h"
+#include "backends/cpu/rt/rt.h"
 #include "backends/emit/emit.h"
 #include "profiler/memory.h"
 
 #define CPU_NONE 0xffffffffu
-// Most bytes that one array, or one area of a program (arguments, results, temporaries), may take:
-// what a process can address. Larger programs are refused by name; below it no sum overflows.
-#define CPU_MAX_BYTES ((size_t)1 << 47)
-
-// ---- par.c --------------------------------------------------------------------------------------
-// Calls fn(ctx, chunk, thread) for every chunk, each once, on the threads set; returns when all are
-// done. The number of chunks must come from shapes, never from the number of threads.
-typedef void cpu_par_fn(void *ctx, i64 chunk, u32 thread);
-void cpu_par_for(cpu_par_fn *fn, void *ctx, i64 chunks);
-// Before a run: sets the number of threads (0 = all); each of them flushes denormals.
-void cpu_par_begin(u32 threads);
-void cpu_par_end(void);     // after a run: the pool sleeps
-u32 cpu_par_threads(void);  // as set by cpu_par_begin
-// Memory of the calling thread, aligned for vectors, which it keeps for the next caller: at least
-// so many bytes with any content. NULL when there is none. One user at a time.
-void *cpu_par_memory(size_t bytes);
-// Around calls of a library that brings its own threads (OpenMP's), and around what it prepares for
-// them: while the work is `away` the library has all of the threads and the pool sleeps; else it
-// has one.
-void cpu_par_hand_over(bool away);
-
-// ---- runtime kernels ----------------------------------------------------------------------------
-// A prepared runtime kernel. bufs: operand leaves, then result leaves (physical order by each
-// shape's layout).
-typedef struct cpu_rt {
-  const char *kind;  // for the kernel table: "dot (oneDNN)", "sort (radix)"
-  void *state;
-  hs_status (*run)(void *state, void *const *bufs, void *scratch);
-  void (*release)(void *state);  // NULL: hs_free
-  i64 scratch_bytes;
-  // bit k: result leaf k may share the storage of operand leaf k
-  u32 inplace;
-  // in the state: a computation that is to be compiled with the program (scalar.h); NULL: none
-  struct cpu_lanes *compiled;
-} cpu_rt;
-typedef hs_status cpu_rt_prepare(const hlo_instr *, cpu_rt *out);
-typedef bool cpu_rt_supports(const hlo_instr *);
-// any_layout: reads strides itself; otherwise cpu_rt_make puts relayouts around it. first:
-// preferred to the emitter.
-typedef struct cpu_rt_kind {
-  hlo_opcode opcode;
-  cpu_rt_supports *supports;
-  cpu_rt_prepare *prepare;
-  bool any_layout, first;
-} cpu_rt_kind;
-const cpu_rt_kind *cpu_rt_find(const hlo_instr *);  // NULL: there is no runtime kernel for it
-// A prepared kernel, freed by cpu_rt_free, with relayouts around it where it needs row-major
-// arrays. E_UNSUPPORTED when there is none.
-hs_status cpu_rt_make(const hlo_instr *, cpu_rt *out);
-void cpu_rt_free(cpu_rt *);
-#define RT(OPCODE, name, any_layout, first) \
-  cpu_rt_supports cpu_##name##_supports;    \
-  cpu_rt_prepare cpu_##name##_prepare;
-#include "backends/cpu/rt.def"
-#undef RT
-
-// The batch dims of gather and scatter, outermost first: along each, the steps in the array of
-// indices, in the operand, and in the third array (a gather's result, a scatter's updates).
-typedef struct cpu_batch {
-  u32 n;
-  i64 dims[HLO_MAX_RANK], index[HLO_MAX_RANK], operand[HLO_MAX_RANK], third[HLO_MAX_RANK];
-} cpu_batch;
-
-// Offsets of the k-th batch element, in the units of the steps.
-static inline void cpu_batch_at(const cpu_batch *b, i64 k, i64 *index, i64 *operand, i64 *third) {
-  *index = *operand = *third = 0;
-  for (u32 d = b->n; d-- > 0;) {
-    i64 c = k % b->dims[d];
-    k /= b->dims[d];
-    *index += c * b->index[d];
-    *operand += c * b->operand[d];
-    *third += c * b->third[d];
-  }
-}
-
-// ---- rt_dot_pack.c ------------------------------------------------------------------------------
-// The instruction sets that kernels are written for, and the widest that this machine has.
-typedef enum cpu_vector_set { CPU_BASE, CPU_AVX2, CPU_AVX512 } cpu_vector_set;
-cpu_vector_set cpu_vectors(void);
-// n elements of a floating-point type of 32 bits or less to f32, exactly, and back, rounded to
-// nearest even.
-void cpu_to_f32(float *to, const void *from, hlo_dtype, i64 n);
-void cpu_from_f32(void *to, hlo_dtype, const float *from, i64 n);
-
-#if HAVE_DNNL
-// rt_dot_dnnl.c: the process's engine and stream; NULL when they cannot be made.
-struct dnnl_engine *cpu_dnnl_engine(void);
-struct dnnl_stream *cpu_dnnl_stream(void);
-#endif
-
-// ---- layout.c -----------------------------------------------------------------------------------
-// strides[d]: elements between neighbours along logical dimension d; room for leaf->rank of them.
-void cpu_strides(const hlo_shape *leaf, i64 *strides);
-// Whether two arrays have the same dims and the same strides along those longer than 1.
-bool cpu_same_order(const hlo_shape *, const hlo_shape *);
-// Whether the value of one is that of the other byte for byte, where both hold the same elements in
-// logical row-major order (as across a reshape or a copy).
-bool cpu_same_bytes(const hlo_shape *, const hlo_shape *);
-// Copies one array to another element order: both described by strides (in elements) over the same
-// `rank` dims; elem: bytes of an element (1, 2, 4, 8 or 16). The arrays do not overlap. Runs on all
-// threads when it is large.
-void cpu_relayout(void *dst, const i64 *dst_strides, const void *src, const i64 *src_strides,
-                  u32 rank, const i64 *dims, size_t elem);
 
 // ---- called.c -----------------------------------------------------------------------------------
 typedef enum cpu_called {

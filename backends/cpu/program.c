@@ -14,7 +14,7 @@
 
 #include "backends/cpu/leaves.h"
 #include "backends/cpu/region.h"
-#include "backends/cpu/scalar.h"
+#include "backends/cpu/rt/scalar.h"
 #include "core/analysis/customcall.h"
 
 enum { MAX_STEPS = 1 << 20, MAX_LOWERED = 1 << 22 };

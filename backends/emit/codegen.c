@@ -244,7 +244,7 @@ static void fn_attr(LLVMContextRef ctx, LLVMValueRef fn, const char *key, const 
 void cg_function_attributes(LLVMContextRef ctx, LLVMValueRef fn, u32 vector_bytes) {
   fn_attr(ctx, fn, "prefer-vector-width", vector_bytes == 64 ? "512" : "256");
   fn_attr(ctx, fn, "min-legal-vector-width", vector_bytes == 64 ? "512" : "256");
-  // The threads flush denormals (backends/cpu/par.c): no folding may count on their being there.
+  // The threads flush denormals (backends/cpu/rt/par.c): no folding may count on their being there.
   fn_attr(ctx, fn, "denormal-fp-math", "preserve-sign,preserve-sign");
   unsigned nounwind = LLVMGetEnumAttributeKindForName("nounwind", 8);
   LLVMAddAttributeAtIndex(fn, (LLVMAttributeIndex)LLVMAttributeFunctionIndex,

@@ -2,12 +2,12 @@
 //
 // A wrapped kernel copies operands of other layouts to row-major arrays in its scratch, runs the
 // kernel, and copies results back. Tables of leaves are made once, when the program is prepared.
-#include "backends/cpu/cpu.h"
+#include "backends/cpu/rt/rt.h"
 
 static const cpu_rt_kind kinds[] = {
 #define RT(OPCODE, name, any_layout, first) \
   {HLO_##OPCODE, cpu_##name##_supports, cpu_##name##_prepare, any_layout, first},
-#include "backends/cpu/rt.def"
+#include "backends/cpu/rt/rt.def"
 #undef RT
 };
 

@@ -1,5 +1,5 @@
-// rt_fft_lanes.h — the kernels of fft for one element type and one instruction set; included by
-// rt_fft.c once for each, with these defined (and compiled to nothing without them):
+// fft_lanes.h — the kernels of fft for one element type and one instruction set; included by
+// fft.c once for each, with these defined (and compiled to nothing without them):
 //
 //   FFT_T       float or double             FFT_BYTES   of a vector
 //   FFT_TARGET  the target attribute        FFT_(name)  the name with a suffix

@@ -4,7 +4,7 @@
 // Values are kept as double or i64; every result is rounded to its own
 // type, so that f32 arithmetic in double is exact where one rounding follows another (add,
 // subtract, multiply, divide, square root).
-#include "backends/cpu/scalar.h"
+#include "backends/cpu/rt/scalar.h"
 
 #include <math.h>
 

@@ -1,4 +1,4 @@
-// rt_conv.c — convolution. HLO has one operation for three that libraries tell apart; the window
+// conv.c — convolution. HLO has one operation for three that libraries tell apart; the window
 // says which one it is:
 //
 //   base (lhs) dilation                        -> backward data of a strided convolution
@@ -13,9 +13,9 @@
 // batch_group_count of a forward convolution, negative padding, other types, and what oneDNN
 // has no kernel for run through a plain loop nest, vectorized over output features.
 
-#include "backends/cpu/rt_conv.h"
+#include "backends/cpu/rt/conv.h"
 
-#include "backends/cpu/cx.h"
+#include "backends/cpu/rt/cx.h"
 
 static bool is_narrow(hlo_dtype t) { return hlo_dtype_is_float(t) && t != HLO_F64; }
 

@@ -1,4 +1,4 @@
-// rt_scatter.c — scatter.
+// scatter.c — scatter.
 //
 // What arrives at an element is applied in index order. The places of a block of updates are
 // computed first, then one loop per type and operation applies them, rows of a window at a time.
@@ -10,7 +10,7 @@
 // says.
 #include <complex.h>
 
-#include "backends/cpu/scalar.h"
+#include "backends/cpu/rt/scalar.h"
 
 enum {
   MAXN = 16,

@@ -1,9 +1,9 @@
-// rt_rng.c — rng-bit-generator: Threefry-2x32 and Philox-4x32 (Salmon et al., SC 2011) in XLA's
+// rng.c — rng-bit-generator: Threefry-2x32 and Philox-4x32 (Salmon et al., SC 2011) in XLA's
 // element order, bit for bit.
 //
 // Every block of bits is a function of the key and its counter, so blocks are computed in parallel
 // and in vectors: the inner loops below run over independent counters.
-#include "backends/cpu/cpu.h"
+#include "backends/cpu/rt/rt.h"
 
 enum { BLOCK = 4096 };  // counters per chunk
 

@@ -1,4 +1,4 @@
-// rt_dot.c — dot: collapsed to a batched matrix product, then oneDNN or our own loops.
+// dot.c — dot: collapsed to a batched matrix product, then oneDNN or our own loops.
 //
 // Every dot is first brought to the form C[b,m,n] = sum over k of A[b,m,k] B[b,k,n]: the batch,
 // free and contracted dims of each operand merge into one dim each when their strides nest, which
@@ -12,7 +12,7 @@
 //   other integers        plain loops over u32 (all narrow integers wrap alike) or u64
 //
 // The choice depends on shapes, types and the machine's instruction set, never on the threads.
-#include "backends/cpu/rt_dot.h"
+#include "backends/cpu/rt/dot.h"
 
 static bool is_small_float(hlo_dtype t) { return hlo_dtype_is_float(t) && t != HLO_F64; }
 

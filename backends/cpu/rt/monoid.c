@@ -1,4 +1,4 @@
-// rt_monoid.c — associative operations on arrays, as scans, windows and scatters need them:
+// monoid.c — associative operations on arrays, as scans, windows and scatters need them:
 // element by element, with one operand in all places, and running along an array.
 //
 // Sums, products, maxima and minima of the machine's types are loops over vectors of 64 bytes here;
@@ -9,7 +9,7 @@
 //
 // Any other computation is compiled over LANES elements (cpu_lanes). It runs along an array as in
 // that many parts side by side, whose totals are then combined.
-#include "backends/cpu/scalar.h"
+#include "backends/cpu/rt/scalar.h"
 
 enum { LANES = 64 };
 

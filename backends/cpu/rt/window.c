@@ -1,4 +1,4 @@
-// rt_window.c — reduce-window in time linear in the input: running and sliding windows.
+// window.c — reduce-window in time linear in the input: running and sliding windows.
 //
 // A window of several dimensions is folded along one dimension after the other, each a pass over an
 // array seen as [outer, n, inner]. Of the results along a dimension, those whose window begins at
@@ -18,7 +18,7 @@
 //
 // An operation that is not known to be associative is only taken for one where XLA does it too: in
 // scans over more than a few elements.
-#include "backends/cpu/scalar.h"
+#include "backends/cpu/rt/scalar.h"
 
 enum {
   MOST = CPU_MONOID_MOST,

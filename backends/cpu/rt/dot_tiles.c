@@ -1,4 +1,4 @@
-// rt_dot_tiles.c — matrix times matrix by our own kernels (rt_dot_micro.c), in any order of the
+// dot_tiles.c — matrix times matrix by our own kernels (dot_micro.c), in any order of the
 // operands and for any types that widen to the kernel's.
 //
 // Both operands are cut along k, and each block is packed into panels of as many rows, or columns,
@@ -14,7 +14,7 @@
 // values on the left: 128 is added to signed ones and 128 times the column's sum taken back.
 //
 // Each element is summed in an order given by the shape: its blocks along k one after the other.
-#include "backends/cpu/rt_dot.h"
+#include "backends/cpu/rt/dot.h"
 
 enum {
   K_BYTES = 1536,    // of a block along k, for one row

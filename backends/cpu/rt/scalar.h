@@ -3,7 +3,7 @@
 #ifndef CPU_SCALAR_H
 #define CPU_SCALAR_H
 
-#include "backends/cpu/cpu.h"
+#include "backends/cpu/rt/rt.h"
 
 typedef struct cpu_scalar cpu_scalar;
 // Whether the computation works on scalars only, with operations and types that are known here.
@@ -43,7 +43,7 @@ void cpu_lanes_free(cpu_lanes *);  // of zeros is fine
 // the place of an argument of its type.
 void cpu_lanes_run(const cpu_lanes *, void *const *bufs);
 
-// ---- rt_monoid.c: associative operations on n arrays at once ------------------------------------
+// ---- monoid.c: associative operations on n arrays at once ------------------------------------
 enum { CPU_MONOID_MOST = 8 };
 typedef struct cpu_monoid {
   u32 n;
@@ -77,7 +77,7 @@ bool cpu_monoid_is_identity(const cpu_monoid *, void *const *value);
 u64 cpu_order_key(hlo_dtype, const void *p, bool canonical);
 bool cpu_has_order_key(hlo_dtype);  // whether cpu_order_key knows the type
 
-// ---- rt_order.c ---------------------------------------------------------------------------------
+// ---- order.c ---------------------------------------------------------------------------------
 // cpu_order_key of n elements, `step` bytes apart, xor flip; types of at most 32 bits.
 void cpu_narrow_keys(hlo_dtype, bool canonical, u32 flip, const char *p, size_t step, i64 n,
                      u32 *out);

@@ -1,10 +1,10 @@
-// rt_move.c — dynamic-slice, dynamic-update-slice and gather: copies of boxes whose position
+// move.c — dynamic-slice, dynamic-update-slice and gather: copies of boxes whose position
 // is known at run time only.
 //
 // All three copy boxes between an array and another at an offset that comes from index operands,
 // clamped so that the box stays inside. Contiguous inner dims are merged into one run, so that most
 // of them are a few memcpy calls.
-#include "backends/cpu/cpu.h"
+#include "backends/cpu/rt/rt.h"
 
 // ---- index values -------------------------------------------------------------------------------
 

@@ -4,7 +4,7 @@
 // The copy drops dims of extent 1, merges dims that are contiguous on both sides, and does the two
 // innermost in blocks, so that a transpose uses whole cache lines of both sides; large ones run in
 // parallel over the outermost dim.
-#include "backends/cpu/cpu.h"
+#include "backends/cpu/rt/rt.h"
 
 // ---- strides ------------------------------------------------------------------------------------
 

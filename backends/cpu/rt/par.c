@@ -26,7 +26,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "backends/cpu/cpu.h"
+#include "backends/cpu/rt/rt.h"
 
 #if HAVE_OPENMP
 #include <omp.h>

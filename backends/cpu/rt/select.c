@@ -1,9 +1,9 @@
-// rt_select.c — select-and-scatter.
+// select.c — select-and-scatter.
 //
 // For each source element the window of the operand is searched for the element that `select` keeps
 // (first one wins among equals), and the source is combined into that position. Windows may
 // overlap, so a chunk is one index of the leading dims that the window does not span.
-#include "backends/cpu/scalar.h"
+#include "backends/cpu/rt/scalar.h"
 
 typedef struct sas {
   hlo_dtype type;

@@ -1,10 +1,10 @@
-// rt_dot_pack.c — the compute types of dot, and packing: strided elements of any type to a dense
+// dot_pack.c — the compute types of dot, and packing: strided elements of any type to a dense
 // array of a compute type, and back.
 //
 // Rows are independent and go through cpu_par_for in groups. The group size comes from the shape
 // only, and every element is converted on its own, so that the result does not depend on the number
 // of threads.
-#include "backends/cpu/rt_dot.h"
+#include "backends/cpu/rt/dot.h"
 #include "core/types/float.h"
 
 #if defined(__x86_64__)

@@ -1,4 +1,4 @@
-// rt_dot_dnnl.c — dot by oneDNN's matmul: which dots it gets, and how.
+// dot_dnnl.c — dot by oneDNN's matmul: which dots it gets, and how.
 //
 // It gets matrix products of f32 and of bf16 (in place where both operands and the result have that
 // type and collapse; otherwise in f32 through packed copies), and s8 times s8 to s32 where its sums
@@ -8,7 +8,7 @@
 // A product is split into pieces by its shape, and the pool runs them, each in one thread: oneDNN's
 // own threads would compete with the pool for the cores, and its barriers cost a time slice where a
 // core is busy with another process. The result does not depend on the number of threads.
-#include "backends/cpu/rt_dot.h"
+#include "backends/cpu/rt/dot.h"
 
 #if HAVE_DNNL
 #include <dnnl.h>

@@ -1,20 +1,20 @@
-// rt_dot.h — a dot product in its collapsed form, shared by the files of the dot kernel:
+// dot.h — a dot product in its collapsed form, shared by the files of the dot kernel:
 //
-//   rt_dot_pack.c   compute types, packing of strided operands to dense ones and back
-//   rt_dot_micro.c  kernels for a block of the result that stays in registers
-//   rt_dot_tiles.c  matrix times matrix by those kernels
-//   rt_dot_rows.c   a few rows times a matrix, at memory speed
-//   rt_dot_dnnl.c   oneDNN's matmul
-//   rt_dot.c        collapses a dot, chooses among them and plain loops, runs it
+//   dot_pack.c   compute types, packing of strided operands to dense ones and back
+//   dot_micro.c  kernels for a block of the result that stays in registers
+//   dot_tiles.c  matrix times matrix by those kernels
+//   dot_rows.c   a few rows times a matrix, at memory speed
+//   dot_dnnl.c   oneDNN's matmul
+//   dot.c        collapses a dot, chooses among them and plain loops, runs it
 //
-// The first two know none of the others, the next three only those, and rt_dot.c calls them all.
+// The first two know none of the others, the next three only those, and dot.c calls them all.
 //
 // The collapsed form is C[b,m,n] = sum over k of A[b,m,k] B[b,k,n], where b may run over several
 // dims. All strides are in elements, all scratch offsets in bytes.
 #ifndef CPU_RT_DOT_H
 #define CPU_RT_DOT_H
 
-#include "backends/cpu/cpu.h"
+#include "backends/cpu/rt/rt.h"
 
 // Strides of one operand, or of the result: row and column.
 typedef struct dot_side {
@@ -34,8 +34,8 @@ typedef enum dot_compute {
   DOT_S8
 } dot_compute;
 
-typedef struct dot_dnnl dot_dnnl;    // prepared oneDNN primitives, see rt_dot_dnnl.c
-typedef struct dot_tiles dot_tiles;  // how a product is cut, see rt_dot_tiles.c
+typedef struct dot_dnnl dot_dnnl;    // prepared oneDNN primitives, see dot_dnnl.c
+typedef struct dot_tiles dot_tiles;  // how a product is cut, see dot_tiles.c
 
 typedef struct dot {
   i64 B, M, N, K;
@@ -63,7 +63,7 @@ typedef struct dot {
   dot_dnnl *dnnl;
 } dot;
 
-// ---- rt_dot_pack.c ------------------------------------------------------------------------------
+// ---- dot_pack.c ------------------------------------------------------------------------------
 size_t cpu_dot_compute_size(dot_compute);  // bytes of an element
 hlo_dtype cpu_dot_dtype(dot_compute);      // the element type that has its representation
 // Whether values of the type in memory are already what loops over the compute type read.
@@ -81,7 +81,7 @@ void cpu_dot_pack(void *dense, void *array, hlo_dtype t, dot_compute, u32 rank, 
 // Sets the strides of those operands, and of the result, that go through scratch.
 void cpu_dot_pack_strides(dot *);
 
-// ---- rt_dot_micro.c -----------------------------------------------------------------------------
+// ---- dot_micro.c -----------------------------------------------------------------------------
 // C (or what is in it, when `add` is set) plus the sum over k of A[i][k] B[k][j]. A: element (i, k)
 // at a[i * ar + k * ac]; B: row k at b[k * br], whole vectors; C: row i at c[i * cr], the same.
 // All in units of the kernel: its compute type, or 32 bits for DOT_S8, where k counts groups of
@@ -97,13 +97,13 @@ typedef struct dot_micro {
 // The kernels for this machine: f32, f64, and DOT_S8 where it has the instruction; else NULL.
 const dot_micro *cpu_dot_micro(dot_compute);
 
-// ---- rt_dot_tiles.c -----------------------------------------------------------------------------
+// ---- dot_tiles.c -----------------------------------------------------------------------------
 // Cuts the product, which is not empty, into tiles: fills d->tiles, a plain allocation. False when
 // there is no kernel for its types. Operands that are set to be packed are read packed.
 bool cpu_dot_tiles_prepare(dot *);
 hs_status cpu_dot_tiles_run(const dot *, const void *a, const void *b, void *c);
 
-// ---- rt_dot_rows.c ------------------------------------------------------------------------------
+// ---- dot_rows.c ------------------------------------------------------------------------------
 enum { DOT_FEW_ROWS = 8 };
 // Whether there is a kernel for rows of the sum type times a matrix of type t.
 bool cpu_dot_rows_supports(hlo_dtype t, dot_compute sums);
@@ -113,7 +113,7 @@ i64 cpu_dot_rows_prepare(dot *);
 // strides of C; parts: the scratch.
 void cpu_dot_rows(const dot *, const void *x, const void *b, void *c, void *parts);
 
-// ---- rt_dot_dnnl.c ------------------------------------------------------------------------------
+// ---- dot_dnnl.c ------------------------------------------------------------------------------
 // Prepares oneDNN for the dot when it has a fast and exact primitive for it: fills d->dnnl and what
 // has to be packed. False, with d as it was but for what is packed, when it has none (or is not
 // built in).

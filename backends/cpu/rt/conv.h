@@ -1,17 +1,17 @@
-// rt_conv.h — a convolution by strides, shared by the files of its kernel:
+// conv.h — a convolution by strides, shared by the files of its kernel:
 //
-//   rt_conv_dnnl.c  oneDNN's primitives, cut into pieces for the pool
-//   rt_conv.c       describes a convolution, chooses, and has plain loops for the rest
+//   conv_dnnl.c  oneDNN's primitives, cut into pieces for the pool
+//   conv.c       describes a convolution, chooses, and has plain loops for the rest
 #ifndef CPU_RT_CONV_H
 #define CPU_RT_CONV_H
 
-#include "backends/cpu/cpu.h"
+#include "backends/cpu/rt/rt.h"
 
 enum { CONV_MOST_SPATIAL = 6 };
 
 typedef enum conv_mode { CONV_FORWARD, CONV_BACK_DATA, CONV_BACK_WEIGHTS, CONV_PLAIN } conv_mode;
 
-typedef struct conv_dnnl conv_dnnl;  // prepared primitives, see rt_conv_dnnl.c
+typedef struct conv_dnnl conv_dnnl;  // prepared primitives, see conv_dnnl.c
 
 typedef struct conv {
   u32 ns;  // spatial dims

@@ -1,4 +1,4 @@
-// rt_dot_micro.c — the innermost kernels of our own matrix product: a block of C that stays in
+// dot_micro.c — the innermost kernels of our own matrix product: a block of C that stays in
 // registers while k runs.
 //
 // A block has up to `rows` rows and one or two vectors of columns. For each k one vector or two of
@@ -11,7 +11,7 @@
 // packed. The 8-bit kernel (AVX-512 VNNI) takes four neighbours along k as one 32-bit unit of
 // unsigned values on the left and signed ones on the right, and adds a row of corrections that
 // stands behind the panel of B.
-#include "backends/cpu/rt_dot.h"
+#include "backends/cpu/rt/dot.h"
 
 enum { AHEAD = 12 };  // rows of B
 #define UNROLLED _Pragma("GCC unroll 16")

@@ -1,4 +1,4 @@
-// rt_linalg.c — cholesky, triangular-solve, and the custom calls of JAX (LAPACK, TopK) with the
+// linalg.c — cholesky, triangular-solve, and the custom calls of JAX (LAPACK, TopK) with the
 // same meaning.
 //
 // Matrices are small and batched: one matrix per chunk, plain loops over rows that the compiler
@@ -7,7 +7,7 @@
 #include <complex.h>
 #include <math.h>
 
-#include "backends/cpu/cpu.h"
+#include "backends/cpu/rt/rt.h"
 #include "core/ir/config.h"
 #include "core/analysis/customcall.h"
 

@@ -1,4 +1,4 @@
-// rt_fft.c — fft: plans, and who computes which lines.
+// fft.c — fft: plans, and who computes which lines.
 //
 // A transform of several dims is one stage per dim. A stage takes its lines in one of three ways,
 // chosen by the shape:
@@ -11,11 +11,11 @@
 //   chirp   a length with a large prime factor as a convolution with a chirp, through transforms of
 //           a length with small factors (Bluestein, 1970).
 //
-// Real lines of even length n go through complex ones of n / 2. The kernels are in rt_fft_lanes.h.
+// Real lines of even length n go through complex ones of n / 2. The kernels are in fft_lanes.h.
 // Why our own: FFTW is GPL, and pocketfft is C++ and leaves a single long line to one core.
 #include <math.h>
 
-#include "backends/cpu/cpu.h"
+#include "backends/cpu/rt/rt.h"
 
 enum { FFT_MOST_PRIME = 31, FFT_MOST_PASSES = 48, FFT_MOST_LANES = 16 };
 
@@ -126,7 +126,7 @@ typedef struct fft_kernels {
 #define FFT_ODD ODD_4
 #define FFT_LOW LOW_4
 #define FFT_HIGH HIGH_4
-#include "backends/cpu/rt_fft_lanes.h"
+#include "backends/cpu/rt/fft_lanes.h"
 #define FFT_T double
 #define FFT_BYTES 16
 #define FFT_TARGET
@@ -136,7 +136,7 @@ typedef struct fft_kernels {
 #define FFT_ODD ODD_2
 #define FFT_LOW LOW_2
 #define FFT_HIGH HIGH_2
-#include "backends/cpu/rt_fft_lanes.h"
+#include "backends/cpu/rt/fft_lanes.h"
 #if defined(__x86_64__)
 #define FFT_T float
 #define FFT_BYTES 32
@@ -147,7 +147,7 @@ typedef struct fft_kernels {
 #define FFT_ODD ODD_8
 #define FFT_LOW LOW_8
 #define FFT_HIGH HIGH_8
-#include "backends/cpu/rt_fft_lanes.h"
+#include "backends/cpu/rt/fft_lanes.h"
 #define FFT_T double
 #define FFT_BYTES 32
 #define FFT_TARGET __attribute__((target("avx2,fma")))
@@ -157,7 +157,7 @@ typedef struct fft_kernels {
 #define FFT_ODD ODD_4
 #define FFT_LOW LOW_4
 #define FFT_HIGH HIGH_4
-#include "backends/cpu/rt_fft_lanes.h"
+#include "backends/cpu/rt/fft_lanes.h"
 #define FFT_T float
 #define FFT_BYTES 64
 #define FFT_TARGET __attribute__((target("avx512f,avx512vl,avx512bw,avx512dq,fma")))
@@ -167,7 +167,7 @@ typedef struct fft_kernels {
 #define FFT_ODD ODD_16
 #define FFT_LOW LOW_16
 #define FFT_HIGH HIGH_16
-#include "backends/cpu/rt_fft_lanes.h"
+#include "backends/cpu/rt/fft_lanes.h"
 #define FFT_T double
 #define FFT_BYTES 64
 #define FFT_TARGET __attribute__((target("avx512f,avx512vl,avx512bw,avx512dq,fma")))
@@ -177,7 +177,7 @@ typedef struct fft_kernels {
 #define FFT_ODD ODD_8
 #define FFT_LOW LOW_8
 #define FFT_HIGH HIGH_8
-#include "backends/cpu/rt_fft_lanes.h"
+#include "backends/cpu/rt/fft_lanes.h"
 #endif
 
 static const fft_kernels *kernels_of(bool wide) {

@@ -1,4 +1,4 @@
-// rt_order.c — order: keys, radix sort, and the least or greatest few of a line (topk, and sorts of
+// order.c — order: keys, radix sort, and the least or greatest few of a line (topk, and sorts of
 // which only the beginning is read).
 //
 // Selection: keys that are among the best so far are collected, with their indices, until there are
@@ -6,7 +6,7 @@
 // ones have to beat. In a line in no particular order few do. A long line is divided into fixed
 // parts, whose best are then chosen among. When more than an eighth of a line is wanted it is sorted
 // whole. Among equal keys the lower index is first, as in XLA.
-#include "backends/cpu/scalar.h"
+#include "backends/cpu/rt/scalar.h"
 
 enum {
   BINS = CPU_RADIX_BINS,

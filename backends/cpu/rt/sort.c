@@ -1,4 +1,4 @@
-// rt_sort.c — sort.
+// sort.c — sort.
 //
 // The comparator is analysed when the program is prepared. When it compares functions of the
 // operands' elements one after the other (directly, or through JAX's float form: zeros made +0,
@@ -11,10 +11,10 @@
 // Lines are sorted independently and in parallel; a few long lines one after the other, by all
 // threads together: each counts and moves a part of the line. How many there are makes no
 // difference, because there is only one stable order. Where no reader wants more than the first few
-// of each line, the others are left out (rt_order.c).
+// of each line, the others are left out (order.c).
 #include <stdlib.h>
 
-#include "backends/cpu/scalar.h"
+#include "backends/cpu/rt/scalar.h"
 
 enum {
   MOST_KEYS = 8,

@@ -1,4 +1,4 @@
-// rt_dot_rows.c — a few rows times a matrix: the matrix is read once, in place, in its own type,
+// dot_rows.c — a few rows times a matrix: the matrix is read once, in place, in its own type,
 // at the speed of memory, and the rows wait in cache.
 //
 // Where columns are neighbours in memory, some rows of the matrix stream by and a block of columns
@@ -6,7 +6,7 @@
 // chunk computes a block of columns. A product with too few columns for all threads is also split
 // along k, by its shape; the sums of the parts are then added in order. Vectors are written out as
 // GCC's vector types and compiled once per instruction set.
-#include "backends/cpu/rt_dot.h"
+#include "backends/cpu/rt/dot.h"
 
 enum {
   MOST_SUMS = 4096,        // of a chunk: they stay in the first cache

@@ -1,15 +1,15 @@
-// rt_conv_dnnl.c — convolution by oneDNN: forward, backward data and backward weights.
+// conv_dnnl.c — convolution by oneDNN: forward, backward data and backward weights.
 //
 // Filters are reordered to what oneDNN prefers (they are small, or each piece does its part),
 // images only when it has no kernel for their order. It works in f32, and in bf16 where the machine
 // has that; narrower floats are widened in memory order, which keeps strides.
 //
-// As in rt_dot_dnnl.c a convolution is split into pieces by its shape, along the batch, or along
+// As in dot_dnnl.c a convolution is split into pieces by its shape, along the batch, or along
 // the features of the result where the filter is the larger array or the result. The pool runs
 // them, each in one thread: the result does not depend on the number of threads, and no barrier of
 // OpenMP's waits for a core that another process has. What cannot be split and is large is left to
 // oneDNN's own threads.
-#include "backends/cpu/rt_conv.h"
+#include "backends/cpu/rt/conv.h"
 
 #if HAVE_DNNL
 #include <dnnl.h>
