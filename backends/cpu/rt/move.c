@@ -238,9 +238,69 @@ static void gather_one(const gather_job *j, i64 n, char *tmp) {
   copy_box(&g->into, 0, j->out + to, tmp, false);
 }
 
+// Where slices n, n + 1, ... are in the operand and in the result, in bytes. Along the innermost
+// batch dim all of it advances by steps.
+enum { GATHER_BLOCK = 256 };
+#define ADD_INDEX(T)                                                  \
+  for (i64 k = 0; k < run; k++) {                                     \
+    i64 v = (i64)((const T *)(const void *)j->idx)[first + k * step]; \
+    at[k] += (v < 0 ? 0 : v > limit ? limit : v) * stride;            \
+  }
+static void gather_places(const gather_job *j, i64 n, i64 count, i64 *at, i64 *to) {
+  const gather *g = j->g;
+  const cpu_batch *b = &g->batch;
+  for (i64 run; count > 0; n += run, count -= run, at += run, to += run) {
+    i64 ix, op, res, d = (i64)b->n - 1, step = d < 0 ? 0 : b->index[d];
+    cpu_batch_at(b, n, &ix, &op, &res);
+    run = d < 0 ? 1 : HS_MIN(count, b->dims[d] - n % b->dims[d]);
+    for (i64 k = 0; k < run; k++) {
+      at[k] = d < 0 ? op : op + k * b->operand[d];
+      to[k] = d < 0 ? res : res + k * b->third[d];
+    }
+    for (u32 c = 0; c < g->nmap; c++) {
+      i64 first = ix + (i64)c * g->index_step, limit = g->map_limit[c], stride = g->map_stride[c];
+      if (g->it == HLO_S32) ADD_INDEX(i32)
+      else if (g->it == HLO_U32) ADD_INDEX(u32)
+      else if (g->it == HLO_S64) ADD_INDEX(i64)
+      else
+        for (i64 k = 0; k < run; k++)
+          at[k] += clamp(read_index(j->idx, g->it, first + k * step), 0, limit) * stride;
+    }
+  }
+}
+
+// Slices whose elements are neighbours on both sides: rows.
+#define ROWS(N)                                                                         \
+  for (i64 k = 0; k < count; k++) __builtin_memcpy(j->out + to[k], j->op + at[k], (N)); \
+  break
+static void gather_rows(const gather_job *j, i64 n, i64 end) {
+  i64 at[GATHER_BLOCK], to[GATHER_BLOCK];
+  for (; n < end; n += GATHER_BLOCK) {
+    i64 count = HS_MIN(end - n, (i64)GATHER_BLOCK), bytes = j->g->b.run;
+    gather_places(j, n, count, at, to);
+    switch (bytes) {
+    case 1: ROWS(1);
+    case 2: ROWS(2);
+    case 4: ROWS(4);
+    case 8: ROWS(8);
+    case 12: ROWS(12);
+    case 16: ROWS(16);
+    case 32: ROWS(32);
+    case 64: ROWS(64);
+    default: ROWS((size_t)bytes);
+    }
+  }
+}
+#undef ROWS
+#undef ADD_INDEX
+
 static void gather_chunk(void *ctx, i64 k, u32 thread) {
   (void)thread;
   gather_job *j = ctx;
+  if (j->g->direct && j->g->b.rank == 0) {
+    gather_rows(j, k * j->g->chunk, HS_MIN((k + 1) * j->g->chunk, j->g->slices));
+    return;
+  }
   char local[4096], *tmp = local;
   if (!j->g->direct && j->g->slice_bytes > (i64)sizeof local)
     tmp = hs_try_alloc((size_t)j->g->slice_bytes);
@@ -320,12 +380,10 @@ hs_status cpu_gather_prepare(const hlo_instr *i, cpu_rt *out) {
   for (u32 r = 0, id = 0; r < res->rank; r++) {
     if (hlo_ints_has(offset, r)) continue;
     if ((i64)id == ivd) id++;
-    u32 n = g->batch.n++;
-    g->batch.dims[n] = res->dims[r];
-    g->batch.third[n] = rs[r] * e;
-    g->batch.index[n] = is[id];
+    i64 along = 0;
     for (u32 k = 0; k < ib.n; k++)
-      if (ib.v[k] == id) g->batch.operand[n] = os[ob.v[k]] * e;
+      if (ib.v[k] == id) along = os[ob.v[k]] * e;
+    cpu_batch_add(&g->batch, res->dims[r], is[id], along, rs[r] * e);
     g->slices *= res->dims[r];
     id++;
   }

@@ -17,29 +17,36 @@ enum {
 
 // ---- keys ---------------------------------------------------------------------------------------
 
+#define VECTORS __attribute__((target_clones("default", "avx2", "avx512f")))
+VECTORS static void f32_keys(bool canonical, u32 flip, const char *p, i64 n, u32 *restrict out) {
+  for (i64 k = 0; k < n; k++) {
+    u32 b;
+    memcpy(&b, p + 4 * k, 4);
+    u32 m = b & 0x7fffffffu, one = m == 0 ? 0 : m > 0x7f800000u ? 0x7f800001u : b;
+    b = canonical ? one : b;
+    out[k] = (b ^ ((u32)((i32)b >> 31) | 0x80000000u)) ^ flip;
+  }
+}
+
 void cpu_narrow_keys(hlo_dtype t, bool canonical, u32 flip, const char *p, size_t step, i64 n,
                      u32 *out) {
-  if (t == HLO_F32 && step == 4) {
-    for (i64 k = 0; k < n; k++) {
-      u32 b;
-      memcpy(&b, p + 4 * k, 4);
-      u32 m = b & 0x7fffffffu, one = m == 0 ? 0 : m > 0x7f800000u ? 0x7f800001u : b;
-      b = canonical ? one : b;
-      out[k] = (b ^ ((u32)((i32)b >> 31) | 0x80000000u)) ^ flip;
-    }
-    return;
-  }
-  if ((t == HLO_S32 || t == HLO_U32) && step == 4) {
-    u32 x = flip ^ (t == HLO_S32 ? 0x80000000u : 0);
+  u32 x = flip ^ (t == HLO_S32 ? 0x80000000u : 0);
+  if (t == HLO_F32 && step == 4) f32_keys(canonical, flip, p, n, out);
+  else if ((t == HLO_S32 || t == HLO_U32) && step == 4)
     for (i64 k = 0; k < n; k++) {
       u32 b;
       memcpy(&b, p + 4 * k, 4);
       out[k] = b ^ x;
     }
-    return;
-  }
-  for (i64 k = 0; k < n; k++)
-    out[k] = (u32)cpu_order_key(t, p + (size_t)k * step, canonical) ^ flip;
+  else
+    for (i64 k = 0; k < n; k++)
+      out[k] = (u32)cpu_order_key(t, p + (size_t)k * step, canonical) ^ flip;
+}
+
+VECTORS static u32 least_of(const u32 *keys, i64 n) {
+  u32 least = UINT32_MAX;
+  for (i64 k = 0; k < n; k++) least = HS_MIN(least, keys[k]);
+  return least;
 }
 
 // ---- radix sort ---------------------------------------------------------------------------------
@@ -224,8 +231,8 @@ void cpu_sort_u64(u64 *a, u64 *t, i64 n, int low, int bits) {
 // ---- selection ----------------------------------------------------------------------------------
 
 // Of n different numbers, puts the one that is the k-th of the sorted ones there, lesser ones
-// before it (Hoare 1961). The pivot's place is scattered, so that no order that anybody is likely to
-// sort is a bad one.
+// before it (Hoare 1961). The pivot's place is scattered, so that no order that anybody is likely
+// to sort is a bad one.
 static void least_first(u64 *a, i64 n, i64 k) {
   i64 lo = 0, hi = n - 1;
   u64 seed = 0x9E3779B97F4A7C15u;
@@ -255,15 +262,14 @@ static u64 greatest(const u64 *a, i64 n) {
 
 i64 cpu_least(hlo_dtype t, bool canonical, u32 flip, const char *line, size_t step, i64 lo, i64 hi,
               i64 k, u64 *best) {
-  enum { BLOCK = 64 };
+  enum { BLOCK = 128 };
   i64 n = 0, room = 2 * k + CPU_LEAST_ROOM;
   u64 bound = ~(u64)0;  // what the next ones have to be less than
   for (i64 at = lo; at < hi; at += BLOCK) {
-    u32 keys[BLOCK], limit = (u32)(bound >> 32), hits = 0;
+    u32 keys[BLOCK];
     i64 m = HS_MIN(hi - at, (i64)BLOCK);
     cpu_narrow_keys(t, canonical, flip, line + (size_t)at * step, step, m, keys);
-    for (i64 j = 0; j < m; j++) hits += keys[j] <= limit;
-    if (!hits) continue;
+    if (least_of(keys, m) > (u32)(bound >> 32)) continue;
     for (i64 j = 0; j < m; j++) {
       best[n] = (u64)keys[j] << 32 | (u64)(at + j);
       n += best[n] < bound;

@@ -87,6 +87,18 @@ static inline void cpu_batch_at(const cpu_batch *b, i64 k, i64 *index, i64 *oper
   }
 }
 
+// One dim more, inside of those before it; merged where all three arrays allow it.
+static inline void cpu_batch_add(cpu_batch *b, i64 dim, i64 index, i64 operand, i64 third) {
+  if (dim == 1) return;
+  u32 k = b->n;
+  if (k && b->index[k - 1] == index * dim && b->operand[k - 1] == operand * dim &&
+      b->third[k - 1] == third * dim)
+    b->dims[--k] *= dim;
+  else b->dims[k] = dim;
+  b->index[k] = index, b->operand[k] = operand, b->third[k] = third;
+  b->n = k + 1;
+}
+
 // ---- dot_pack.c ------------------------------------------------------------------------------
 // The instruction sets that kernels are written for, and the widest that this machine has.
 typedef enum cpu_vector_set { CPU_BASE, CPU_AVX2, CPU_AVX512 } cpu_vector_set;

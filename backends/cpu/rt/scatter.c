@@ -509,19 +509,6 @@ static void add_window_dim(scatter *s, i64 dim, i64 op, i64 up) {
   s->nwin++;
 }
 
-// A batch dim inside of those before it; merged where all three arrays allow it.
-static void add_batch_dim(cpu_batch *b, i64 dim, i64 index, i64 operand, i64 third) {
-  if (dim == 1) return;
-  u32 k = b->n;
-  if (k && b->index[k - 1] == index * dim && b->operand[k - 1] == operand * dim &&
-      b->third[k - 1] == third * dim) {
-    b->dims[k - 1] *= dim;
-    k--;
-  } else b->dims[k] = dim;
-  b->index[k] = index, b->operand[k] = operand, b->third[k] = third;
-  b->n = k + 1;
-}
-
 // How the operation is computed, and whether on private copies.
 static void choose(scatter *s, const hlo_computation *c) {
   cpu_combine op = s->n == 1 ? cpu_combine_of(c) : CPU_COMB_OTHER;
@@ -595,7 +582,7 @@ hs_status cpu_scatter_prepare(const hlo_instr *i, cpu_rt *out) {
         along = os[ob.v[k]];
         batching = true;
       }
-    add_batch_dim(&s->batch, up->dims[d], is[id], along, us[d]);
+    cpu_batch_add(&s->batch, up->dims[d], is[id], along, us[d]);
     // leading batching dims own disjoint parts of the operand
     owning = owning && batching;
     if (owning) s->owners *= HS_MAX(up->dims[d], (i64)1);

@@ -1,4 +1,4 @@
-// cpu_scatter.c — scatter on the cpu backend against the evaluator: every operation and type that
+// cpu_scatter.c — scatter and gather on the cpu backend against the evaluator: every operation and type that
 // has a loop of its own, those that are compiled, single elements and rows, few and many places,
 // duplicates, indices out of bounds, windows that overlap, batches, several arrays.
 #include "tests/unit/backends/cpu.h"
@@ -131,12 +131,40 @@ static void windows(void **st) {
                     "scatter_dims_to_operand_dims={0}, index_vector_dim=1, to_apply=f }"));
 }
 
+// Rows of several lengths, at indices in bounds and not; two components; batches; a slice that is
+// no row.
+static void gathers(void **st) {
+  (void)st;
+  static const int widths[] = {1, 2, 3, 4, 8, 16, 23};
+  static const char *const types[] = {"f32", "u8", "c128"};
+  for (size_t w = 0; w < HS_COUNT(widths); w++)
+    for (size_t t = 0; t < HS_COUNT(types); t++) {
+      char text[1024];
+      snprintf(text, sizeof text,
+               "HloModule t\nENTRY e { x = %s[50,%d] parameter(0)\n"
+               " k = s32[700,1] iota(), iota_dimension=0\n o = s32[] constant(300)\n"
+               " p = s32[700,1] broadcast(o), dimensions={}\n i = s32[700,1] subtract(k, p)\n"
+               " ROOT g = %s[700,%d] gather(x, i), offset_dims={1}, collapsed_slice_dims={0}, "
+               "start_index_map={0}, index_vector_dim=1, slice_sizes={1,%d} }",
+               types[t], widths[w], types[t], widths[w], widths[w]);
+      agrees(text);
+    }
+  agrees(MODULE("ENTRY e { x = f32[30,40,3] parameter(0)\n i = s64[20,50,2] parameter(1)\n"
+                " ROOT g = f32[20,50,3] gather(x, i), offset_dims={2}, collapsed_slice_dims={0,1}, "
+                "start_index_map={0,1}, index_vector_dim=2, slice_sizes={1,1,3} }"));
+  agrees(MODULE("ENTRY e { x = f32[30,40] parameter(0)\n i = u64[30,50,1] parameter(1)\n"
+                " ROOT g = f32[30,50] gather(x, i), offset_dims={}, collapsed_slice_dims={1}, "
+                "start_index_map={1}, operand_batching_dims={0}, "
+                "start_indices_batching_dims={0}, index_vector_dim=2, slice_sizes={1,1} }"));
+  agrees(MODULE("ENTRY e { x = f32[30,40] parameter(0)\n i = u32[90] parameter(1)\n"
+                " ROOT g = f32[30,90] gather(x, i), offset_dims={0}, collapsed_slice_dims={1}, "
+                "start_index_map={1}, index_vector_dim=1, slice_sizes={30,1} }"));
+}
+
 int main(int argc, char **argv) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(operations),
-      cmocka_unit_test(set),
-      cmocka_unit_test(many),
-      cmocka_unit_test(windows),
+      cmocka_unit_test(operations), cmocka_unit_test(set),     cmocka_unit_test(many),
+      cmocka_unit_test(windows),    cmocka_unit_test(gathers),
   };
   return run_cpu_tests(argc, argv, "cpu_scatter", tests, HS_COUNT(tests));
 }

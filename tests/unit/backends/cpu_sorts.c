@@ -1,6 +1,6 @@
-// cpu_sorts.c — sort and topk on the cpu backend against the evaluator: keys of every type, several
-// keys, several operands, computed comparators, lines short and long and along any dimension,
-// stability, zeros and NaNs, and the first few of each line.
+// cpu_sorts.c — sort and topk on the cpu backend against the evaluator: keys of every type,
+// several keys, several operands, computed comparators, lines short and long and along any
+// dimension, stability, zeros and NaNs, and the first few of each line.
 #include "tests/unit/backends/cpu.h"
 
 #define FLOAT_LESS                                                                 \
