@@ -4,8 +4,8 @@
 // Selection: keys that are among the best so far are collected, with their indices, until there are
 // twice as many as wanted; then the best of them are kept, and the worst of those is what the next
 // ones have to beat. In a line in no particular order few do. A long line is divided into fixed
-// parts, whose best are then chosen among. When more than an eighth of a line is wanted it is sorted
-// whole. Among equal keys the lower index is first, as in XLA.
+// parts, whose best are then chosen among. When more than an eighth of a line is wanted it is
+// sorted whole. Among equal keys the lower index is first, as in XLA.
 #include "backends/cpu/rt/scalar.h"
 
 enum {

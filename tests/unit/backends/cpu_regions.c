@@ -133,8 +133,8 @@ static void exchanged_results(void **st) {
   (void)st;
   const char *text = MODULE(
       COUNT("(s32[], f32[40,10])", 3) STEP("(s32[], f32[40,10])")
-      " x = f32[40,10] get-tuple-element(s), index=1\n r = f32[40,10] reverse(x), dimensions={0}\n"
-      " y = f32[40,10] add(x, r)\n ROOT t = (s32[], f32[40,10]) tuple(j, y) }\n"
+      " x = f32[40,10] get-tuple-element(s), index=1\n y = f32[40,10] reverse(x), dimensions={0}\n"
+      " ROOT t = (s32[], f32[40,10]) tuple(j, y) }\n"
       "ENTRY e { x = f32[40,10] parameter(0)\n i = s32[] constant(0)\n"
       " t = (s32[], f32[40,10]) tuple(i, x)\n w = (s32[], f32[40,10]) while(t)," NEXT "\n"
       " ROOT y = f32[40,10] get-tuple-element(w), index=1 }");
