@@ -103,18 +103,14 @@ static const nest_expr *clone_expr(cloner *c, const nest_expr *e) {
   return out;
 }
 
-// 1: always true, 0: never, -1: it depends.
+// 1: always true, 0: never, -1: it depends. A conjunction of what is known has been replaced.
 static int known(const nest *n, u32 id) {
   const nest_node *x = &n->nodes.v[id];
-  if (x->kind == NEST_GUARD) {
-    i64 lo, hi;
-    nest_range(n, x->e, &lo, &hi);
-    return lo >= x->lo && hi < x->hi ? 1 : hi < x->lo || lo >= x->hi ? 0 : -1;
-  }
   if (x->kind == NEST_CONST && x->dtype == HLO_PRED) return x->bits[0] != 0;
-  if (x->kind != NEST_OP || x->op != HLO_AND || x->in != HLO_PRED) return -1;
-  int a = known(n, x->args[0]), b = known(n, x->args[1]);
-  return a == 0 || b == 0 ? 0 : a == 1 && b == 1 ? 1 : -1;
+  if (x->kind != NEST_GUARD) return -1;
+  i64 lo, hi;
+  nest_range(n, x->e, &lo, &hi);
+  return lo >= x->lo && hi < x->hi ? 1 : hi < x->lo || lo >= x->hi ? 0 : -1;
 }
 
 static u32 clone_uncached(cloner *c, u32 id) {
@@ -132,8 +128,10 @@ static u32 clone_uncached(cloner *c, u32 id) {
     x.args[k] = a;
   }
   if (x.kind == NEST_OP && x.op == HLO_AND && x.in == HLO_PRED)
-    for (u32 k = 0; k < 2; k++)
-      if (known(n, x.args[k]) == 1) return x.args[1 - k];
+    for (u32 k = 0; k < 2; k++) {
+      int yes = known(n, x.args[k]);
+      if (yes >= 0) return x.args[yes ? 1 - k : k];
+    }
   if (x.e) {
     const nest_expr *e = clone_expr(c, x.e);
     same &= e == x.e;

@@ -31,9 +31,11 @@ static bool is_replaced_part(const hlo_instr *slice, const hlo_instr *update) {
 }
 
 // Whether every use of i leads elementwise to the new part, so that each element is read before it
-// is stored, and by nobody else.
-static bool only_for(const hlo_instr *i, const hlo_instr *update, u32 depth) {
+// is stored, and by nobody else. seen: by instruction.
+static bool only_for(const hlo_instr *i, const hlo_instr *update, u8 *seen, u32 depth) {
+  if (seen[i->id]) return true;
   if (depth > 64) return false;
+  seen[i->id] = 1;
   hlo_for_each_use(u, i) {
     const hlo_instr *x = u->user;
     if (x == update) {
@@ -42,9 +44,25 @@ static bool only_for(const hlo_instr *i, const hlo_instr *update, u32 depth) {
     }
     bool same_index = hlo_op_has(x->opcode, HLO_F_ELEMENTWISE) &&
                       hlo_shape_same_dims(x->shape, hlo_operand(update, 1)->shape);
-    if (!same_index || hlo_is_root(x) || !only_for(x, update, depth + 1)) return false;
+    if (!same_index || hlo_is_root(x) || !only_for(x, update, seen, depth + 1)) return false;
   }
   return true;
+}
+
+// Whether the update is all that the kernel does with the operand, but for reading that part.
+static bool updates_alone(const hlo_instr *i, const hlo_instr *op) {
+  if (op->opcode != HLO_PARAMETER || i->nuses > 1) return false;
+  for (u32 j = 1; j < i->noperands; j++)
+    if (hlo_operand(i, j) == op) return false;
+  if (op->nuses == 1) return true;
+  u8 *seen = hs_calloc(i->parent->module->next_instr_id + 1, 1);
+  bool ok = true;
+  hlo_for_each_use(u, op)
+    if (u->user != i)
+      ok = ok && is_replaced_part(u->user, i) && !hlo_is_root(u->user) &&
+           only_for(u->user, i, seen, 0);
+  hs_free(seen);
+  return ok;
 }
 
 const hlo_instr *lower_update_of(const lowering *l, const lower_frame *f, const hlo_instr *root,
@@ -56,15 +74,9 @@ const hlo_instr *lower_update_of(const lowering *l, const lower_frame *f, const 
       up->shape->elements == 0)
     return NULL;
   u32 k = 0;
-  if (!f->lone) {  // one result, and an operand that nothing else in the kernel reads
-    if (op->opcode != HLO_PARAMETER || i->nuses > 1) return NULL;
+  if (!f->lone) {
+    if (!updates_alone(i, op)) return NULL;
     k = (u32)hlo_param_number(op);
-    hlo_for_each_use(u, op)
-      if (u->user != i &&
-          !(is_replaced_part(u->user, i) && !hlo_is_root(u->user) && only_for(u->user, i, 0)))
-        return NULL;
-    for (u32 j = 1; j < i->noperands; j++)
-      if (hlo_operand(i, j) == op) return NULL;
   }
   const hlo_shape *from = hlo_operand(f->caller, k)->shape,
                   *to = hlo_shape_leaf(l->top->shape, leaf);
