@@ -40,6 +40,19 @@ static void put_i32s(hs_buf *b, const i32 *v, size_t n) {
   }
   hs_buf_putc(b, ']');
 }
+// Of each edge how many points, the first, and the steps to the others.
+static void put_points(hs_buf *b, const i32 *v, u32 n) {
+  hs_buf_putc(b, '[');
+  for (u32 k = 0; k < n; k += 1 + 2 * (u32)v[k]) {
+    if (k) hs_buf_putc(b, ',');
+    hs_buf_i64(b, v[k]);
+    for (u32 j = 1; j <= 2 * (u32)v[k]; j++) {
+      hs_buf_putc(b, ',');
+      hs_buf_i64(b, v[k + j] - (j > 2 ? v[k + j - 2] : 0));
+    }
+  }
+  hs_buf_putc(b, ']');
+}
 static void key(hs_buf *b, const char *name) { hs_buf_printf(b, ",\n\"%s\":", name); }
 
 static void put_strings(hs_buf *b, const viz_intern *t) {
@@ -102,7 +115,7 @@ static void put_records(hs_buf *b, const viz_explorer *x) {
     for (size_t j = 0; j < x->records.n; j++) {
       double v = x->records.v[j].metric[k];
       if (j) hs_buf_putc(b, ',');
-      if (v > 0 && v < 1e300) hs_buf_printf(b, "%.4g", v);
+      if (v > 0 && v < 1e300) hs_buf_printf(b, "%.3g", v);
       else hs_buf_putc(b, '0');
     }
     hs_buf_putc(b, ']');
@@ -206,7 +219,7 @@ static hs_status put_data(hs_buf *b, const viz_explorer *x, const viz_layout *la
     hs_buf_putc(b, ',');
     put_u32s(b, spec + 2 + 2 * spec[0], 3 * (size_t)spec[1 + 2 * spec[0]]);
     hs_buf_putc(b, ',');
-    put_i32s(b, l->edges, l->nwords);
+    put_points(b, l->edges, l->nwords);
     hs_buf_putc(b, ']');
     if (k % 256 == 0) HS_TRY(hs_poll());
   }

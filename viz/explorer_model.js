@@ -7,6 +7,9 @@ function summed(v) { for (let k = 1; k < v.length; k++) v[k] += v[k - 1]; }
 for (const name of ['id', 'comp', 'from', 'to', 'name', 'op', 'shape', 'text', 'opname', 'place', 'operands', 'called', 'preds', 'sources']) summed(D.instrs[name]);
 for (const name of ['id', 'from', 'to', 'name', 'root', 'reducer']) summed(D.comps[name]);
 for (const v of D.versions) for (const name of ['added', 'changed', 'moved', 'removed', 'pairs', 'groups']) summed(v[name]);
+for (const l of D.layouts)  // points of edges too
+  for (let v = l[4], at = 0; at < v.length; at += 1 + 2 * v[at])
+    for (let k = 3; k <= 2 * v[at]; k++) v[at + k] += v[at + k - 2];
 const S = D.strings, L = D.lists, I = D.instrs, C = D.comps;
 const GROUP = 0x80000000, IS_PART = 2, IS_PARAMETERS = 3;
 const METRICS = ['estimated', 'measured', 'flops', 'bytes', 'peak'].filter(m => I[m]);

@@ -141,6 +141,18 @@ def behaviour(b, hlosh, folder, shots):
     check("nothing thrown, nothing fetched", not b.complaints(), b.complaints() or "")
 
 
+def measured(b, hlosh, folder):
+    page = os.path.join(folder, "measured.html")
+    r = subprocess.run([hlosh, "--no-rc", "-c", "example mlp; pass fusion; profile --seconds=0.1; explore -o " + page], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=100)
+    if r.returncode:
+        print("SKIP measured times: " + r.stdout.decode(errors="replace").strip().split("\n")[-1])
+        return
+    b.load(page)
+    check("measured times of the version that was profiled", b.eval("[METRICS.includes('measured'), D.versions.map(v => v.measured).join()]") == [True, "false,true"])
+    b.eval("app.setMode('measured')"), frames(b)
+    check("and a legend with their unit", b.eval("app.pane.legend.textContent").startswith("measured time 0") and b.eval("app.pane.legend.textContent").rstrip("addechangmov ").endswith("s"), b.eval("app.pane.legend.textContent"))
+
+
 def strangers(b, hlosh, folder):
     page = os.path.join(folder, "hostile.html")
     bad = "</script><img src=x onerror=hacked=1>"
@@ -161,7 +173,7 @@ def strangers(b, hlosh, folder):
 def bar(b, hlosh, module, folder, shots, scale):
     plain, steps = os.path.join(folder, "plain.html"), os.path.join(folder, "steps.html")
     name = os.path.basename(module)[:24]
-    for page, commands in ((plain, []), (steps, ["continue"])):
+    for page, commands in ((plain, []), (steps, ["continue", "next 60 --pipeline=cpu"])):
         run(hlosh, module, page, commands)
         size = os.path.getsize(page)
         check("%s: %.1f MB, at most 25" % (name, size / 1e6), size <= 25e6)
@@ -213,6 +225,7 @@ def main():
                 bar(b, a.hlosh, a.module, folder, a.shots, a.scale)
             else:
                 behaviour(b, a.hlosh, folder, a.shots)
+                measured(b, a.hlosh, folder)
                 strangers(b, a.hlosh, folder)
         finally:
             b.close()

@@ -4,6 +4,7 @@
 #include "core/text/text.h"
 #include "core/verify/verify.h"
 #include "tests/harness/mutate.h"
+#include "viz/explore_model.h"
 #include "viz/viz.h"
 
 // Quotes are closed, braces outside of them balance, and there are no control characters.
@@ -18,6 +19,29 @@ static bool well_formed(const hs_buf *b) {
     else if (!quoted) depth += c == '{' ? 1 : c == '}' ? -1 : 0;
   }
   return depth == 0 && !quoted;
+}
+
+// Groups of the explorer hold what is drawn once each; JSON has nothing that HTML knows.
+static hs_status explorer(const hlo_module *m) {
+  viz_explorer *x = viz_explorer_new(m->name, NULL, NULL, NULL);
+  hs_status s = viz_explorer_add(x, m, &(viz_version){.label = "load", .current = true});
+  u32 *held = hs_calloc(m->next_instr_id + 1, sizeof *held);
+  for (u32 g = 0; hs_ok(s) && g < viz_intern_count(&x->groups); g++) {
+    const u32 *v = viz_intern_get(&x->groups, g);
+    for (u32 k = 0; k < v[4]; k++)
+      if (!(v[5 + k] & VIZ_GROUP_BIT)) held[v[5 + k]]++;
+  }
+  hlo_for_each_comp(c, m)
+    hlo_for_each_instr(i, c)
+      FUZZ_CHECK(!hs_ok(s) || held[i->id] == !viz_is_folded(i), "%s is in %u groups\n", i->name,
+                 held[i->id]);
+  hs_free(held);
+  viz_explorer_free(x);
+  hs_buf b = {0};
+  if (hs_ok(s)) s = viz_model_explorer(m, &b);
+  FUZZ_CHECK(!strpbrk(hs_buf_cstr(&b), "<>&"), "%s\n", hs_buf_cstr(&b));
+  hs_buf_free(&b);
+  return s;
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n) {
@@ -40,6 +64,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n) {
     if (hs_ok(s) && o.center) s = viz_terminal(m, &o, k & 2, &b);
     hs_buf_free(&b);
   }
+  if (hs_ok(s)) s = explorer(m);
   hs_status_drop(s);
   hlo_module_free(m);
   hlo_ctx_free(ctx);
