@@ -1,6 +1,6 @@
-// cpu_scatter.c — scatter and gather on the cpu backend against the evaluator: every operation and
-// type that has a loop of its own, those that are compiled, single elements and rows, few and many
-// places, duplicates, indices out of bounds, windows that overlap, batches, several arrays.
+// cpu_scatter.c — scatter and gather on the cpu backend against the evaluator: every operation
+// and type that has a loop of its own, those that are compiled, single elements and rows, few and
+// many places, duplicates, indices out of bounds, windows that overlap, batches, several arrays.
 #include "tests/unit/backends/cpu.h"
 
 // Updates [n, ...rest] at s32 indices that the sum of two hashes makes: many are equal, and some
