@@ -365,6 +365,24 @@ static bool as_rows(dot *d) {
   return false;
 }
 
+// Whether a group of dims has the one whose elements are neighbours in memory.
+static bool has_unit(const i64 *dims, const i64 *strides, u32 from, u32 n) {
+  for (u32 k = from; k < from + n; k++)
+    if (dims[k] > 1 && strides[k] == 1) return true;
+  return false;
+}
+
+// Operands that are packed keep what lies next to each other next to each other: A goes by columns,
+// B by rows, where that is how they are read in runs.
+static void orient(dot *d) {
+  const u32 nb = d->groups[0], m = d->groups[1], k = d->groups[2], n = d->free_b;
+  if (d->operand_type == DOT_S16) return;  // k has to be last
+  d->turned_a = d->pack_a && has_unit(d->da, d->sa, nb, m);
+  d->turned_b = d->pack_b && has_unit(d->db, d->sb, nb, k);
+  if (d->turned_a) exchange(d->da, d->sa, nb, m, k);
+  if (d->turned_b) exchange(d->db, d->sb, nb, k, n);
+}
+
 // Whether oneDNN is the faster one where both could do it: for bf16, of which it has instructions,
 // and for f32 by a little where there are many products or very large ones.
 static bool is_for_dnnl(const dot *d) {
@@ -384,6 +402,7 @@ static void choose(dot *d, cpu_rt *out) {
   // unsigned operand on the left
   bool bytes = d->operand_type == DOT_S8;
   if (bytes ? d->tb == HLO_U8 : d->c.c != 1 && d->c.r == 1 && !d->pack_c) transpose(d);
+  orient(d);
   if (is_for_dnnl(d) && cpu_dot_dnnl_prepare(d)) {
     out->kind = "dot (oneDNN)";
     return;

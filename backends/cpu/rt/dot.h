@@ -53,6 +53,7 @@ typedef struct dot {
       sc[HLO_MAX_RANK];
   u32 groups[3], free_b;        // how many dims are batch, rows and k of A; columns of B
   bool pack_a, pack_b, pack_c;  // through scratch, in their compute type
+  bool turned_a, turned_b;      // packed with rows, or k, last
   i64 at_a, at_b, at_c;         // scratch offsets
   // the operands are exchanged: M was the larger of the two, or the result is stored by columns
   bool swapped;

@@ -32,12 +32,12 @@ static void dense_steps(const dot *d, i64 inner, i64 *step) {
 
 void cpu_dot_pack_strides(dot *d) {
   if (d->pack_a) {
-    d->a = (dot_side){.r = d->K, .c = 1};
+    d->a = d->turned_a ? (dot_side){.r = 1, .c = d->M} : (dot_side){.r = d->K, .c = 1};
     dense_steps(d, d->M * d->K, d->step_a);
   }
   if (d->pack_b) {
-    d->b =
-        d->operand_type == DOT_S16 ? (dot_side){.r = 1, .c = d->K} : (dot_side){.r = d->N, .c = 1};
+    bool k_last = d->turned_b || d->operand_type == DOT_S16;
+    d->b = k_last ? (dot_side){.r = 1, .c = d->K} : (dot_side){.r = d->N, .c = 1};
     dense_steps(d, d->K * d->N, d->step_b);
   }
   if (d->pack_c) {
@@ -272,6 +272,13 @@ void cpu_dot_pack(void *dense, void *array, hlo_dtype t, dot_compute ct, u32 ran
   if (rank == 0) {
     if (store) cpu_dot_narrow(array, t, 1, dense, ct, 1);
     else cpu_dot_widen(dense, ct, array, t, 1, 1);
+    return;
+  }
+  if (cpu_dot_stored_as(t, ct)) {
+    i64 plain[HLO_MAX_RANK];
+    hlo_row_major_strides(rank, dims, plain);
+    if (store) cpu_relayout(array, strides, dense, plain, rank, dims, hlo_dtype_storage(t));
+    else cpu_relayout(dense, plain, array, strides, rank, dims, hlo_dtype_storage(t));
     return;
   }
   i64 rows = 1;

@@ -148,10 +148,14 @@ static void floats(void **st) {
       {"c64", "c64", "c64"}, {"c128", "c64", "c128"},
   };
   static const form forms[] = {
-      {"mk", "kn", "mn", ""},   {"km", "nk", "mn", ""},       {"mk", "nk", "mn", "{0,1}"},
-      {"km", "kn", "mn", ""},   {"bmk", "bkn", "bmn", ""},    {"mbk", "nkb", "bmn", "{0,1,2}"},
-      {"mkl", "lkn", "mn", ""}, {"k", "kn", "n", ""},         {"mk", "k", "m", ""},
-      {"k", "k", "", ""},       {"bmhk", "bnhk", "bhmn", ""}, {"bhmk", "bhkn", "bhmn", "{3,1,2,0}"},
+      {"mk", "kn", "mn", ""},         {"km", "nk", "mn", ""},
+      {"mk", "nk", "mn", "{0,1}"},    {"km", "kn", "mn", ""},
+      {"bmk", "bkn", "bmn", ""},      {"mbk", "nkb", "bmn", "{0,1,2}"},
+      {"mkl", "lkn", "mn", ""},       {"k", "kn", "n", ""},
+      {"mk", "k", "m", ""},           {"k", "k", "", ""},
+      {"bmhk", "bnhk", "bhmn", ""},   {"bhmk", "bhkn", "bhmn", "{3,1,2,0}"},
+      {"blhkm", "hbkln", "bhmn", ""}, {"klm", "nkl", "mn", ""},
+      {"lmk", "knl", "mn", "{0,1}"},
   };
   // Around the kernels' rows and columns, a few rows of a larger matrix, more than one block along
   // each dim, and a long sum of few elements.
