@@ -285,13 +285,17 @@ static const hlo_instr *through_copies(const hlo_instr *i) {
 }
 
 hlo_opcode ev_reducer(const hlo_computation *c) {
-  if (c->nparams != 2) return HLO_OP_INVALID;
-  const hlo_instr *r = through_copies(c->root);
-  if (r->opcode == HLO_CALL && r->noperands == 2) {
-    const hlo_instr *a = through_copies(hlo_operand(r, 0)), *b = through_copies(hlo_operand(r, 1));
+  const hlo_instr *r;
+  // what only calls another computation with its parameters in order is that one
+  for (u32 depth = 0;; depth++) {
+    if (c->nparams != 2) return HLO_OP_INVALID;
+    r = through_copies(c->root);
+    if (r->opcode != HLO_CALL || r->noperands != 2) break;
     const hlo_computation *callee = hlo_fusion_comp(r);
-    return a == c->params[0] && b == c->params[1] && callee && callee != c ? ev_reducer(callee)
-                                                                           : HLO_OP_INVALID;
+    if (through_copies(hlo_operand(r, 0)) != c->params[0] ||
+        through_copies(hlo_operand(r, 1)) != c->params[1] || !callee || depth > MAX_DEPTH)
+      return HLO_OP_INVALID;
+    c = callee;
   }
   if (r->noperands != 2) return HLO_OP_INVALID;
   const hlo_instr *a = through_copies(hlo_operand(r, 0)), *b = through_copies(hlo_operand(r, 1));

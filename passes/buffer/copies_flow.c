@@ -56,11 +56,15 @@ static const hlo_instr *definition_of(const hlo_instr *x, u32 *leaf) {
   }
 }
 
+// Fusions nested deeper than this are not looked through: they write nothing in place.
+enum { FUSIONS_DEEP = 64 };
+static void in_place(const hlo_instr *, u32 depth, cp_pairs *out);
+
 // The definition of the operand that i overwrites with its result `leaf`; NULL: none.
-static const hlo_instr *overwritten_by(const hlo_instr *i, u32 *leaf) {
+static const hlo_instr *overwritten_by(const hlo_instr *i, u32 depth, u32 *leaf) {
   const hlo_instr *x = NULL;
   cp_pairs v = {0};
-  cp_in_place(i, &v);
+  in_place(i, depth, &v);
   for (u32 k = 0; k < v.n && !x; k++)
     if (v.v[k].out_leaf == *leaf)
       *leaf = v.v[k].in_leaf, x = definition_of(hlo_operand(i, v.v[k].operand), leaf);
@@ -70,13 +74,13 @@ static const hlo_instr *overwritten_by(const hlo_instr *i, u32 *leaf) {
 
 // A fusion writes an operand in place if the definition of a result in its body overwrites that
 // parameter, directly or through a nested fusion.
-static void pairs_in_fusion(const hlo_instr *i, cp_pairs *out) {
+static void pairs_in_fusion(const hlo_instr *i, u32 depth, cp_pairs *out) {
   const hlo_computation *c = hlo_fusion_comp(i);
   for (u32 k = 0, n = hlo_shape_leaves(i->shape); k < n; k++) {
     u32 leaf = k;
-    const hlo_instr *x = overwritten_by(definition_of(c->root, &leaf), &leaf);
+    const hlo_instr *x = overwritten_by(definition_of(c->root, &leaf), depth + 1, &leaf);
     if (x && x->opcode == HLO_FUSION) {
-      const hlo_instr *inner = overwritten_by(x, &leaf);
+      const hlo_instr *inner = overwritten_by(x, depth + 1, &leaf);
       x = inner ? inner : x;
     }
     if (x && x->opcode == HLO_PARAMETER) pair(out, (u32)hlo_param_number(x), leaf, k, 1);
@@ -96,7 +100,7 @@ static void pairs_of_attribute(const hlo_instr *i, cp_pairs *out) {
   }
 }
 
-void cp_in_place(const hlo_instr *i, cp_pairs *out) {
+static void in_place(const hlo_instr *i, u32 depth, cp_pairs *out) {
   switch (i->opcode) {
   case HLO_DYNAMIC_UPDATE_SLICE: pair(out, 0, 0, 0, 1); break;
   case HLO_SCATTER:
@@ -115,7 +119,7 @@ void cp_in_place(const hlo_instr *i, cp_pairs *out) {
   case HLO_CUSTOM_CALL: pairs_of_attribute(i, out); break;
   case HLO_FUSION:
     pairs_of_attribute(i, out);
-    pairs_in_fusion(i, out);
+    if (depth < FUSIONS_DEEP) pairs_in_fusion(i, depth, out);
     break;
   case HLO_SET_DIMENSION_SIZE: pair(out, 0, 0, 0, 1); break;
   case HLO_RAGGED_ALL_TO_ALL: pair(out, 1, 0, 0, hlo_shape_leaves(hlo_operand(i, 1)->shape)); break;
@@ -127,7 +131,7 @@ void cp_in_place(const hlo_instr *i, cp_pairs *out) {
         known = here ? hlo_operand(i, 0)->shape->elems[0]->nelems : 0;
     if (!w || !hlo_shape_is_tuple(i->shape) || i->shape->nelems < 2) break;
     cp_pairs inner = {0};
-    cp_in_place(w->root, &inner);
+    in_place(w->root, depth, &inner);
     u32 outs = element_at(i->shape, 1), nouts = hlo_shape_leaves(i->shape->elems[1]);
     for (u32 k = 0; k < inner.n; k++) {
       const hlo_instr *p = hlo_operand(w->root, inner.v[k].operand);
@@ -143,6 +147,8 @@ void cp_in_place(const hlo_instr *i, cp_pairs *out) {
   default: break;
   }
 }
+
+void cp_in_place(const hlo_instr *i, cp_pairs *out) { in_place(i, 0, out); }
 
 static bool elementwise(const hlo_instr *i) {
   return hlo_op_has(i->opcode, HLO_F_ELEMENTWISE) || i->opcode == HLO_COPY ||

@@ -64,7 +64,7 @@ static void simplify_gather(hlo_instr *g) {
   hlo_instr *idx =
       flat_indices(hlo_operand(g, 1), hlo_attr_int(g, HLO_ATTR_INDEX_VECTOR_DIM, 0), &nb, batch);
   i64 dims[HLO_MAX_RANK + 1] = {idx->shape->dims[0]};
-  memcpy(dims + 1, sizes.v, rank * sizeof *dims);
+  if (rank) memcpy(dims + 1, sizes.v, rank * sizeof *dims);
   const hlo_shape *s = hlo_shape_fill_layout(
       g->parent->module->ctx,
       hlo_shape_array(g->parent->module->ctx, g->shape->dtype, rank + 1, dims));
@@ -137,7 +137,7 @@ static bool scatter_is_simple(const hlo_instr *s) {
 }
 
 static hlo_instr *reshaped(hlo_instr *x, u32 rank, const i64 *dims) {
-  return x->shape->rank == rank && memcmp(x->shape->dims, dims, rank * sizeof *dims) == 0
+  return x->shape->rank == rank && (!rank || memcmp(x->shape->dims, dims, rank * sizeof *dims) == 0)
              ? x
              : hlo_build_reshape(x, rank, dims);
 }
