@@ -1,5 +1,5 @@
-// rt.h — runtime kernels of the cpu backend: kernels in C and library calls for what is not emitted,
-// and what they stand on. Lowest first; each calls only those above it in this list:
+// rt.h — runtime kernels of the cpu backend: kernels in C and library calls for what is not
+// emitted, and what they stand on. Lowest first; each calls only those above it in this list:
 //
 //   par.c      the parallel loop over chunks
 //   layout.c   strides, and copies from one order of elements to another
