@@ -101,9 +101,8 @@ F16C static i64 f32_to_f16(u16 *to, const float *from, i64 n) {
   return k;
 }
 
-static bool has_f16c(void) {
-  return __builtin_cpu_supports("avx") && __builtin_cpu_supports("f16c");
-}
+// Every machine with AVX2 has them.
+static bool has_f16c(void) { return cpu_vectors() != CPU_BASE; }
 #endif
 
 void cpu_to_f32(float *to, const void *from, hlo_dtype t, i64 n) {

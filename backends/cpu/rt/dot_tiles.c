@@ -52,8 +52,8 @@ typedef struct lanes {
   i64 lane, k;     // strides, in elements
 } lanes;
 
-typedef u32 v8u32 __attribute__((vector_size(32), aligned(4), may_alias));
-typedef u64 v4u64 __attribute__((vector_size(32), aligned(8), may_alias));
+typedef u32 v8u32 __attribute__((vector_size(32), aligned(1), may_alias));
+typedef u64 v4u64 __attribute__((vector_size(32), aligned(1), may_alias));
 
 // to[k][lane] = from[lane][k] for 8 lanes; strides in bytes and, of `to`, in units.
 __attribute__((target_clones("default", "avx2"))) static void turn_8x32(u32 *to, i64 step,
@@ -104,7 +104,7 @@ __attribute__((target_clones("default", "avx2"))) static void turn_4x64(u64 *to,
 }
 
 // 4 lanes of 32 bits.
-typedef u32 v4u32 __attribute__((vector_size(16), aligned(4), may_alias));
+typedef u32 v4u32 __attribute__((vector_size(16), aligned(1), may_alias));
 static void turn_4x32(u32 *to, i64 step, const char *from, i64 lane, i64 n) {
   i64 k = 0;
   for (; k + 4 <= n; k += 4) {
