@@ -1,11 +1,12 @@
 // load.c — files to modules. The format is told by content, never by the file's name: HLO text,
-// protocol buffers in binary or text form, gzip and zstd around them. Formats that people mistake
-// for HLO (StableHLO, MLIR bytecode, GraphDef, ...) are refused with a note on how to get HLO.
+// StableHLO text, protocol buffers in binary or text form, gzip and zstd around them. Formats that
+// people mistake for HLO (MLIR bytecode, GraphDef, ...) are refused with a note on how to get HLO.
 //
 // Regular files are mapped, streams are read to their end; the text is parsed where it lies. What
 // is read or unpacked is limited by the context (hlo_ctx_load_limit).
 #include "core/base/compress.h"
 #include "core/base/file.h"
+#include "core/mlir/mlir.h"
 #include "core/proto/proto.h"
 #include "core/text/text.h"
 #include "core/types/ctx.h"
@@ -76,6 +77,7 @@ static bool is_binary(const char *p, size_t n) {
 
 static hs_status load_bytes(hlo_ctx *ctx, const char *path, const char *p, size_t n,
                             const hlo_parse_options *o, hlo_module **out) {
+  if (hlo_is_mlir(p, n)) return hlo_mlir_read(ctx, p, n, o, out);
   HS_TRY(check_foreign(path, p, n));
   if (hlo_is_proto(p, n)) return hlo_proto_read(ctx, p, n, path, out);
   if (hlo_is_proto_text(p, n)) return hlo_proto_read_text(ctx, p, n, path, out);
@@ -171,7 +173,9 @@ static hs_status load_rest(hlo_ctx *ctx, const hs_view *v, size_t from, const hl
     part.from = (size_t)(p - v->p);
     part.stopped_at = NULL;
     hlo_module *m;
-    HS_TRY(hlo_parse(ctx, v->p, (size_t)(stop - v->p), &part, &m));
+    HS_TRY(hlo_is_mlir(p, (size_t)(stop - p))
+               ? hlo_mlir_read(ctx, v->p, (size_t)(stop - v->p), &part, &m)
+               : hlo_parse(ctx, v->p, (size_t)(stop - v->p), &part, &m));
     HS_TRY(sink(to, m));
   }
   return HS_GOOD;

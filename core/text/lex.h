@@ -1,4 +1,5 @@
-// lex.h — a cursor over text, and functions that read one value at it. Private to core/text.
+// lex.h — a cursor over text, and functions that read one value at it. Private to core/text and
+// core/mlir.
 //
 // There are no token objects: each function skips blanks and comments, then reads exactly one thing
 // at the cursor, or records an error and returns false; a reader is a chain of `a && b && c`.

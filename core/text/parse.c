@@ -444,6 +444,14 @@ hs_status hlo_parse_literal(hlo_ctx *ctx, const hlo_shape *shape, const char *te
   return s;
 }
 
+hs_status hlo_parse_attr(hlo_module *m, const char *text, size_t n, hlo_attr *out) {
+  hlo_parser parser = parser_new(m->ctx, &m->arena, text, n, 0, NULL), *P = &parser;
+  LX->stack_base = __builtin_frame_address(0);
+  P->m = m;
+  if (hlo_lex_check_nul(LX)) (void)hlo_read_attr(P, out);
+  return finish_part(P);
+}
+
 hs_status hlo_parse_instr_into(hlo_computation *c, const char *text, size_t n, hlo_instr **out) {
   *out = NULL;
   hlo_parser parser = parser_new(c->module->ctx, &c->module->arena, text, n, 0, NULL), *P = &parser;

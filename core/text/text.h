@@ -40,6 +40,8 @@ hs_status hlo_load_arguments(hlo_ctx *, const char *path, u32 partition, hlo_lit
 hs_status hlo_parse_shape(hlo_ctx *, const char *text, size_t n, const hlo_shape **out);
 hs_status hlo_parse_literal(hlo_ctx *, const hlo_shape *, const char *text, size_t n,
                             hlo_literal **out);
+// The value behind "NAME=" of the attribute out->id alone, into the module's arena.
+hs_status hlo_parse_attr(hlo_module *, const char *text, size_t n, hlo_attr *out);
 // Adds one instruction line ("y = f32[4] add(a, b)") to a computation; operands are named by its
 // instructions, and a shape that is left out is inferred. ROOT makes it the root. On failure the
 // module is as before and *out NULL.

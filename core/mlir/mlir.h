@@ -1,0 +1,23 @@
+// mlir.h — StableHLO text in: what jax.jit(f).lower(...).as_text() prints, and what other
+// frameworks export, becomes a module of HLO.
+//
+// The text is read into a tree of operations (tree.h) by one grammar for every dialect, and the
+// tree is converted by the table ops.def. What an operation becomes is what XLA's own conversion
+// makes of it (xla/hlo/translate/mhlo_to_hlo), the simplifications that go with it included
+// (fold.c).
+#ifndef HLO_MLIR_H
+#define HLO_MLIR_H
+
+#include "core/text/text.h"
+
+// Whether n bytes begin like a module, a function or an attribute alias of MLIR's text, comments
+// aside.
+bool hlo_is_mlir(const char *text, size_t n);
+// Reads a module of dialects func, stablehlo and chlo and converts it to HLO: function @main is
+// the entry, or else the first public one, or the first. `text` is not kept. Options are those of
+// hlo_parse. E_SYNTAX, E_NAME, E_OPCODE, E_ATTR, E_SHAPE, E_LITERAL with the place; E_NO_HLO for
+// what HLO has no form for (quantized types, say). On failure *out is NULL.
+hs_status hlo_mlir_read(hlo_ctx *, const char *text, size_t n, const hlo_parse_options *,
+                        hlo_module **out);
+
+#endif

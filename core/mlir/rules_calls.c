@@ -1,0 +1,365 @@
+// rules_calls.c — operations that call computations: functions, loops, branches, reducers,
+// comparators; collectives and custom calls; and convolution, which shares windows with them.
+#include "core/mlir/rules.h"
+
+static bool operands(mlir_reader *R, const mlir_op *op, hlo_instr ***out) {
+  *out = HS_NEW_ARRAY(&R->arena, hlo_instr *, op->nops);
+  for (u32 k = 0; k < op->nops; k++)
+    if (!((*out)[k] = mlir_operand(R, op, k))) return false;
+  if (!hlo_op_takes(op->row->opcode, op->nops))
+    return mlir_fail(R, HS_E_ARITY, "%.*s has %u operands", (int)HS_MIN(op->name.n, 60u),
+                     op->name.p, op->nops);
+  return true;
+}
+
+static bool want_regions(mlir_reader *R, const mlir_op *op, u32 n) {
+  return op->nregions == n || mlir_fail(R, HS_E_ARITY, "%.*s has %u regions, not %u",
+                                        (int)HS_MIN(op->name.n, 60u), op->name.p, op->nregions, n);
+}
+
+static bool push_comp(mlir_reader *R, mlir_op *op, u32 k, hlo_attr_id id, mlir_hlo_attrs *out) {
+  hlo_computation *c = mlir_build_region(R, op->regions[k], NULL, MLIR_PLAIN);
+  if (c) hs_vec_push(out, ((hlo_attr){id, {.comp = c}}));
+  return c != NULL;
+}
+
+static bool finish(mlir_reader *R, mlir_op *op, bool ok, hlo_instr *const *in,
+                   mlir_hlo_attrs *attrs) {
+  hlo_instr *i = NULL;
+  if (ok && mlir_row_attrs(R, op, attrs))
+    i = mlir_emit(R, op->row->opcode, mlir_result_shape(R, op), op->nops, in, (u32)attrs->n,
+                  attrs->v);
+  hs_vec_free(attrs);
+  return i && mlir_bind_results(R, op, i);
+}
+
+bool mlir_rule_with_region(mlir_reader *R, mlir_op *op) {
+  hlo_instr **in;
+  mlir_hlo_attrs attrs = {0};
+  if (!want_regions(R, op, 1) || !operands(R, op, &in)) return false;
+  return finish(R, op, push_comp(R, op, 0, HLO_ATTR_TO_APPLY, &attrs), in, &attrs);
+}
+
+bool mlir_rule_sort(mlir_reader *R, mlir_op *op) {
+  hlo_instr **in;
+  mlir_hlo_attrs attrs = {0};
+  i64 dim = -1, stable = 0;
+  if (!want_regions(R, op, 1) || !operands(R, op, &in) || !mlir_get_int(R, op, "dimension", &dim) ||
+      !mlir_get_int(R, op, "is_stable", &stable))
+    return false;
+  if (dim < 0) dim += in[0]->shape->rank;
+  hs_vec_push(&attrs, mlir_ints_attr(R, HLO_ATTR_DIMENSIONS, 1, &dim));
+  if (stable) hs_vec_push(&attrs, ((hlo_attr){HLO_ATTR_IS_STABLE, {.i = 1}}));
+  return finish(R, op, push_comp(R, op, 0, HLO_ATTR_TO_APPLY, &attrs), in, &attrs);
+}
+
+// ---- windows ------------------------------------------------------------------------------------
+// One entry of a list per dimension, or its default.
+static i64 entry(hlo_ints v, u32 k, i64 absent) { return k < v.n ? v.v[k] : absent; }
+
+static bool push_window(mlir_reader *R, u32 n, const i64 *sizes, const hlo_ints lists[5],
+                        mlir_hlo_attrs *out) {
+  hlo_window_dim *v = HS_NEW_ARRAY(&R->m->arena, hlo_window_dim, HS_MAX(n, 1u));
+  for (u32 k = 0; k < 5; k++)
+    if (lists[k].n && lists[k].n != n * (k == 1 ? 2 : 1))
+      return mlir_fail(R, HS_E_ATTR, "a window's lists want an entry for each of %u dimensions", n);
+  for (u32 k = 0; k < n; k++)
+    v[k] = (hlo_window_dim){.size = sizes[k],
+                            .stride = entry(lists[0], k, 1),
+                            .pad_low = entry(lists[1], 2 * k, 0),
+                            .pad_high = entry(lists[1], 2 * k + 1, 0),
+                            .lhs_dilate = entry(lists[2], k, 1),
+                            .rhs_dilate = entry(lists[3], k, 1),
+                            .reversal = entry(lists[4], k, 0) != 0};
+  if (!n) return true;
+  hlo_window *w = HS_NEW(&R->m->arena, hlo_window);
+  *w = (hlo_window){n, v};
+  hs_vec_push(out, ((hlo_attr){HLO_ATTR_WINDOW, {.p = w}}));
+  return true;
+}
+
+static bool window_of(mlir_reader *R, mlir_op *op, mlir_hlo_attrs *out) {
+  hlo_ints size = {0, NULL}, lists[5] = {{0, NULL}, {0, NULL}, {0, NULL}, {0, NULL}, {0, NULL}};
+  if (!mlir_get_ints(R, op, "window_dimensions", &size) ||
+      !mlir_get_ints(R, op, "window_strides", &lists[0]) ||
+      !mlir_get_ints(R, op, "padding", &lists[1]) ||
+      !mlir_get_ints(R, op, "base_dilations", &lists[2]) ||
+      !mlir_get_ints(R, op, "window_dilations", &lists[3]))
+    return false;
+  // dense<0> : tensor<4x2xi64> has all of its elements; one number stands for all
+  return push_window(R, size.n, size.v, lists, out);
+}
+
+bool mlir_rule_reduce_window(mlir_reader *R, mlir_op *op) {
+  hlo_instr **in;
+  mlir_hlo_attrs attrs = {0};
+  if (!want_regions(R, op, 1) || !operands(R, op, &in)) return false;
+  bool ok = window_of(R, op, &attrs) && push_comp(R, op, 0, HLO_ATTR_TO_APPLY, &attrs);
+  return finish(R, op, ok, in, &attrs);
+}
+
+bool mlir_rule_select_and_scatter(mlir_reader *R, mlir_op *op) {
+  hlo_instr **in;
+  mlir_hlo_attrs attrs = {0};
+  if (!want_regions(R, op, 2) || !operands(R, op, &in)) return false;
+  bool ok = window_of(R, op, &attrs) && push_comp(R, op, 0, HLO_ATTR_SELECT, &attrs) &&
+            push_comp(R, op, 1, HLO_ATTR_SCATTER, &attrs);
+  return finish(R, op, ok, in, &attrs);
+}
+
+// [b, 0, 1, f]x[0, 1, i, o]->[b, 0, 1, f], also inside #stablehlo.conv<..>, as HLO writes it:
+// b01f_01io->b01f.
+static bool dim_labels(mlir_reader *R, mlir_op *op, hlo_attr *out) {
+  mlir_span s;
+  hs_buf b = {0};
+  if (!mlir_get(R, &op->attrs, "dim_numbers|dimension_numbers", &s))
+    return mlir_fail(R, HS_E_ATTR, "convolution without dim_numbers");
+  const char *p = memchr(s.p, '[', s.n), *end = s.p + s.n;
+  if (!p || memmem(s.p, s.n, "raw", 3))
+    return mlir_fail(R, HS_E_NO_HLO, "dimension numbers in raw form are not converted");
+  for (bool inside = false; p < end; p++) {
+    if (*p == '[') inside = true;
+    else if (*p == ']') inside = false;
+    else if (inside && *p != ',' && *p != ' ') hs_buf_putc(&b, *p);
+    else if (!inside && *p == 'x') hs_buf_putc(&b, '_');
+    else if (!inside && *p == '-') hs_buf_puts(&b, "->");
+  }
+  *out = (hlo_attr){HLO_ATTR_DIM_LABELS, {0}};
+  bool ok = hlo_lex_status(RX, hlo_parse_attr(R->m, b.p ? b.p : "", b.n, out), s.p);
+  hs_buf_free(&b);
+  return ok;
+}
+
+bool mlir_rule_convolution(mlir_reader *R, mlir_op *op) {
+  static const char *const pretty[] = {"stride", "pad", "lhs_dilate", "rhs_dilate", "reverse"};
+  static const char *const generic[] = {"window_strides", "padding", "lhs_dilation", "rhs_dilation",
+                                        "window_reversal"};
+  hlo_instr **in;
+  mlir_hlo_attrs attrs = {0};
+  hlo_ints lists[5] = {{0, NULL}, {0, NULL}, {0, NULL}, {0, NULL}, {0, NULL}};
+  hlo_attr labels;
+  mlir_span s;
+  mlir_attrs dict = {0};
+  if (!operands(R, op, &in) || !dim_labels(R, op, &labels)) return false;
+  if (op->nops != 2) return mlir_fail(R, HS_E_ARITY, "convolution has two operands");
+  if (mlir_get(R, &op->attrs, "window", &s) && !mlir_dict_of(R, s, &dict)) return false;
+  for (u32 k = 0; k < 5; k++) {
+    if (!mlir_get_ints(R, op, generic[k], &lists[k])) return false;
+    if (mlir_get(R, &dict, pretty[k], &s) && !mlir_ints_of(R, s, &lists[k], NULL)) return false;
+  }
+  const hlo_dim_labels *d = labels.v.p;
+  i64 sizes[HLO_MAX_RANK];
+  const hlo_shape *kernel = in[1]->shape;
+  if (d->nspatial > HLO_MAX_RANK) return mlir_fail(R, HS_E_LIMIT, "too many dimensions");
+  for (u32 k = 0; k < d->nspatial; k++) {
+    if (d->rhs_spatial[k] >= kernel->rank)
+      return mlir_fail(R, HS_E_SHAPE, "the kernel has too few dimensions");
+    sizes[k] = kernel->dims[d->rhs_spatial[k]];
+  }
+  hs_vec_push(&attrs, labels);
+  return finish(R, op, push_window(R, d->nspatial, sizes, lists, &attrs), in, &attrs);
+}
+
+// ---- functions and control flow -----------------------------------------------------------------
+bool mlir_rule_call(mlir_reader *R, mlir_op *op) {
+  hlo_instr **in;
+  hs_str name = {0};
+  if (!operands(R, op, &in) || !mlir_get_string(R, &op->attrs, "callee", &name)) return false;
+  mlir_func *f = mlir_names_find(&R->func_names, name, NULL);
+  if (!f)
+    return mlir_fail(R, HS_E_NAME, "there is no function '@%.*s'", (int)HS_MIN(name.n, 80u),
+                     name.p);
+  if (f->op->regions[0]->nargs != op->nops || f->nresults != op->nres)
+    return mlir_fail(R, HS_E_ARITY, "'@%.*s' takes %u values and gives %u",
+                     (int)HS_MIN(name.n, 80u), name.p, f->op->regions[0]->nargs, f->nresults);
+  hlo_computation *c = mlir_build_func(R, f);
+  hlo_attr a = {HLO_ATTR_TO_APPLY, {.comp = c}};
+  return c && mlir_bind_results(R, op, mlir_emit(R, HLO_CALL, NULL, op->nops, in, 1, &a));
+}
+
+// One value, or a tuple of any other number.
+static hlo_instr *packed(mlir_reader *R, const mlir_values *v) {
+  hlo_instr **in = HS_NEW_ARRAY(&R->arena, hlo_instr *, HS_MAX(v->n, 1u));
+  for (size_t k = 0; k < v->n; k++)
+    if (!(in[k] = mlir_value_instr(R, v->v[k]))) return NULL;
+  return v->n == 1 ? in[0] : mlir_tuple(R, (u32)v->n, in);
+}
+
+bool mlir_rule_while(mlir_reader *R, mlir_op *op) {
+  mlir_values captured = {0}, state = {0};
+  hlo_attr a[2] = {{HLO_ATTR_CONDITION, {0}}, {HLO_ATTR_BODY, {0}}};
+  hlo_instr *in = NULL, *i = NULL;
+  if (!want_regions(R, op, 2)) return false;
+  R->serial++;
+  bool ok = op->nops == op->nres ||
+            mlir_fail(R, HS_E_ARITY, "while has %u values and %u results", op->nops, op->nres);
+  ok = ok && mlir_captured(R, op->regions[0], &captured) &&
+       mlir_captured(R, op->regions[1], &captured);
+  ok = ok && (a[1].v.comp = mlir_build_region(R, op->regions[1], &captured, MLIR_LOOP_BODY)) &&
+       (a[0].v.comp = mlir_build_region(R, op->regions[0], &captured, MLIR_TUPLED));
+  for (u32 k = 0; k < op->nops && ok; k++)
+    if (!op->res[k].same) hs_vec_push(&state, op->ops[k]);
+  for (size_t k = 0; k < captured.n; k++) hs_vec_push(&state, captured.v[k]);
+  if (ok) in = packed(R, &state);
+  if (in) i = mlir_emit(R, HLO_WHILE, NULL, 1, &in, 2, a);
+  ok = i != NULL;
+  for (u32 k = 0, at = 0; ok && k < op->nres; k++) {
+    if (op->res[k].same) continue;
+    hlo_instr *e = state.n == 1 ? i : mlir_gte(R, i, at++);
+    if ((ok = e != NULL)) mlir_bind(R, &op->res[k], e);
+  }
+  hs_vec_free(&captured);
+  hs_vec_free(&state);
+  return ok;
+}
+
+// if: true and false computation; case: branches. Each has its captured values as operand.
+bool mlir_rule_conditional(mlir_reader *R, mlir_op *op) {
+  u32 n = op->nregions;
+  hlo_instr **in = HS_NEW_ARRAY(&R->arena, hlo_instr *, n + 1), *i = NULL;
+  hlo_computation **comps = HS_NEW_ARRAY(&R->m->arena, hlo_computation *, HS_MAX(n, 1u));
+  if (op->nops != 1 || !n)
+    return mlir_fail(R, HS_E_ARITY, "a conditional has one operand, and branches");
+  bool pred = op->ops[0]->shape && op->ops[0]->shape->dtype == HLO_PRED;
+  if (pred && n != 2) return mlir_fail(R, HS_E_ARITY, "if has two regions");
+  bool ok = (in[0] = mlir_operand(R, op, 0)) != NULL;
+  for (u32 k = 0; ok && k < n; k++) {
+    mlir_values captured = {0};
+    R->serial++;
+    ok = mlir_captured(R, op->regions[k], &captured) &&
+         (comps[k] = mlir_build_region(R, op->regions[k], &captured, MLIR_TUPLED)) &&
+         (in[k + 1] = packed(R, &captured));
+    hs_vec_free(&captured);
+  }
+  if (ok && pred) {
+    const hlo_attr a[2] = {{HLO_ATTR_TRUE_COMPUTATION, {.comp = comps[0]}},
+                           {HLO_ATTR_FALSE_COMPUTATION, {.comp = comps[1]}}};
+    i = mlir_emit(R, HLO_CONDITIONAL, NULL, n + 1, in, 2, a);
+  } else if (ok) {
+    const hlo_attr a = {HLO_ATTR_BRANCH_COMPUTATIONS, {0}};
+    hlo_attr b = a;
+    *(hlo_comps *)&b.v = (hlo_comps){n, comps};
+    i = mlir_emit(R, HLO_CONDITIONAL, NULL, n + 1, in, 1, &b);
+  }
+  return i && mlir_bind_results(R, op, i);
+}
+
+// ---- collectives --------------------------------------------------------------------------------
+static bool groups_of(mlir_reader *R, mlir_op *op, mlir_hlo_attrs *out) {
+  hlo_ints v = {0, NULL}, dims = {0, NULL};
+  mlir_span s;
+  if (!mlir_get(R, &op->attrs, "replica_groups", &s)) return true;
+  if (!mlir_ints_of(R, s, &v, &dims)) return false;
+  i64 rows = dims.n == 2 ? dims.v[0] : 0, columns = dims.n == 2 ? dims.v[1] : 0;
+  hlo_replica_groups *g = HS_NEW(&R->m->arena, hlo_replica_groups);
+  hlo_ints *lists = HS_NEW_ARRAY(&R->m->arena, hlo_ints, HS_MAX(rows, 1));
+  for (i64 k = 0; k < rows; k++) {
+    u32 n = 0;
+    while (n < columns && v.v[k * columns + n] >= 0) n++;  // filled up with -1
+    lists[k] = (hlo_ints){n, v.v + k * columns};
+  }
+  g->form = HLO_GROUPS_LIST;
+  g->groups = (hlo_int_lists){(u32)rows, lists};
+  hs_vec_push(out, ((hlo_attr){HLO_ATTR_REPLICA_GROUPS, {.p = g}}));
+  return true;
+}
+
+static bool channel_of(mlir_reader *R, mlir_op *op, mlir_hlo_attrs *out) {
+  i64 id = 0, global = 0;
+  if (!mlir_get_int(R, op, "channel_handle.handle|channel_id", &id) ||
+      !mlir_get_int(R, op, "use_global_device_ids", &global))
+    return false;
+  if (id > 0) hs_vec_push(out, ((hlo_attr){HLO_ATTR_CHANNEL_ID, {.i = id}}));
+  if (global) hs_vec_push(out, ((hlo_attr){HLO_ATTR_USE_GLOBAL_DEVICE_IDS, {.i = 1}}));
+  return true;
+}
+
+bool mlir_rule_collective(mlir_reader *R, mlir_op *op) {
+  hlo_instr **in;
+  mlir_hlo_attrs attrs = {0};
+  mlir_span s;
+  if (!operands(R, op, &in)) return false;
+  bool ok = channel_of(R, op, &attrs) && groups_of(R, op, &attrs);
+  if (ok && mlir_get(R, &op->attrs, "source_target_pairs", &s)) {
+    hlo_ints v = {0, NULL};
+    ok = mlir_ints_of(R, s, &v, NULL);
+    v.n /= 2;
+    hs_vec_push(&attrs, ((hlo_attr){HLO_ATTR_SOURCE_TARGET_PAIRS, {.ints = v}}));
+  }
+  if (ok && op->nregions) ok = push_comp(R, op, 0, HLO_ATTR_TO_APPLY, &attrs);
+  return finish(R, op, ok, in, &attrs);
+}
+
+// Split and concatenated along one dimension, HLO's form with a dimension does both at once; along
+// two there is no such form.
+bool mlir_rule_all_to_all(mlir_reader *R, mlir_op *op) {
+  i64 split = 0, concat = 0;
+  hlo_instr **in;
+  mlir_hlo_attrs attrs = {0};
+  if (!operands(R, op, &in) || !mlir_get_int(R, op, "split_dimension", &split) ||
+      !mlir_get_int(R, op, "concat_dimension", &concat))
+    return false;
+  if (split != concat || op->nops != 1)
+    return mlir_fail(R, HS_E_NO_HLO,
+                     "all_to_all with two dimensions or several operands is not converted");
+  bool ok = channel_of(R, op, &attrs) && groups_of(R, op, &attrs);
+  hs_vec_push(&attrs, mlir_ints_attr(R, HLO_ATTR_DIMENSIONS, 1, &split));
+  return finish(R, op, ok, in, &attrs);
+}
+
+// ---- custom calls -------------------------------------------------------------------------------
+static hs_str kept(mlir_reader *R, hs_str s) {
+  return (hs_str){hs_arena_strndup(&R->m->arena, s.p, s.n), s.n};
+}
+
+static bool layouts_of(mlir_reader *R, const mlir_op *op, hlo_instr *const *in,
+                       mlir_hlo_attrs *out) {
+  mlir_span s, *v;
+  u32 n;
+  if (!mlir_get(R, &op->attrs, "operand_layouts", &s)) return true;
+  if (!mlir_array_of(R, s, &n, &v)) return false;
+  if (n != op->nops) return mlir_fail(R, HS_E_ATTR, "%u operands and %u layouts", op->nops, n);
+  const hlo_shape **shapes = HS_NEW_ARRAY(&R->m->arena, const hlo_shape *, HS_MAX(n, 1u));
+  for (u32 k = 0; k < n; k++) {
+    hlo_ints order = {0, NULL};
+    if (!mlir_ints_of(R, v[k], &order, NULL)) return false;
+    const hlo_shape *shape = in[k]->shape->logical;
+    if (hlo_shape_is_array(shape) && order.n == shape->rank) {
+      hlo_layout l = {.rank = order.n, .minor_to_major = order.v, .tail_alignment = 1};
+      shape = hlo_shape_with_layout(R->ctx, shape, hlo_layout_intern(R->ctx, &l));
+    }
+    shapes[k] = shape;
+  }
+  hlo_shapes *p = HS_NEW(&R->m->arena, hlo_shapes);
+  *p = (hlo_shapes){n, shapes};
+  hs_vec_push(out, ((hlo_attr){HLO_ATTR_OPERAND_LAYOUT_CONSTRAINTS, {.p = p}}));
+  return true;
+}
+
+bool mlir_rule_custom_call(mlir_reader *R, mlir_op *op) {
+  hlo_instr **in;
+  mlir_hlo_attrs attrs = {0};
+  hs_str target = {0}, config = {0};
+  i64 effect = 0, api = 1;
+  mlir_span s;
+  if (!operands(R, op, &in) ||
+      !mlir_get_string(R, &op->attrs, "callee|call_target_name", &target) ||
+      !mlir_get_int(R, op, "has_side_effect", &effect) || !mlir_get_int(R, op, "api_version", &api))
+    return false;
+  hs_vec_push(&attrs, ((hlo_attr){HLO_ATTR_CUSTOM_CALL_TARGET, {.s = kept(R, target)}}));
+  if (effect) hs_vec_push(&attrs, ((hlo_attr){HLO_ATTR_CUSTOM_CALL_HAS_SIDE_EFFECT, {.i = 1}}));
+  if (api > 1 && api < HLO_API_VERSION_COUNT)
+    hs_vec_push(&attrs, ((hlo_attr){HLO_ATTR_API_VERSION, {.i = api}}));
+  bool ok = layouts_of(R, op, in, &attrs);
+  if (ok && mlir_get(R, &op->attrs, "backend_config|mhlo.backend_config", &s) && s.n) {
+    bool dict = *s.p == '{';
+    ok = dict || mlir_string_of(R, s, &config);
+    if (dict) config = s;
+    if (config.n) {
+      hlo_backend_config *b = HS_NEW(&R->m->arena, hlo_backend_config);
+      *b = (hlo_backend_config){kept(R, config), dict};
+      hs_vec_push(&attrs, ((hlo_attr){HLO_ATTR_BACKEND_CONFIG, {.p = b}}));
+    }
+  }
+  return finish(R, op, ok, in, &attrs);
+}
