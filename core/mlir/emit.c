@@ -157,7 +157,7 @@ hlo_instr *mlir_emit(mlir_reader *R, hlo_opcode op, const hlo_shape *stated, u32
 
 hlo_instr *mlir_gte(mlir_reader *R, hlo_instr *tuple, u32 k) {
   hlo_attr a = {HLO_ATTR_INDEX, {.i = k}};
-  return mlir_emit(R, HLO_GET_TUPLE_ELEMENT, tuple->shape->elems[k]->logical, 1, &tuple, 1, &a);
+  return mlir_emit(R, HLO_GET_TUPLE_ELEMENT, tuple->shape->elems[k], 1, &tuple, 1, &a);
 }
 
 hlo_instr *mlir_tuple(mlir_reader *R, u32 n, hlo_instr *const *v) {

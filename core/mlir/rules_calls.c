@@ -312,28 +312,78 @@ static hs_str kept(mlir_reader *R, hs_str s) {
   return (hs_str){hs_arena_strndup(&R->m->arena, s.p, s.n), s.n};
 }
 
-static bool layouts_of(mlir_reader *R, const mlir_op *op, hlo_instr *const *in,
-                       mlir_hlo_attrs *out) {
+// A list of layouts, one for each of the shapes; the arrays among them get theirs.
+static bool with_layouts(mlir_reader *R, const mlir_op *op, const char *name, u32 n,
+                         const hlo_shape **shapes, bool *given) {
   mlir_span s, *v;
-  u32 n;
-  if (!mlir_get(R, &op->attrs, "operand_layouts", &s)) return true;
-  if (!mlir_array_of(R, s, &n, &v)) return false;
-  if (n != op->nops) return mlir_fail(R, HS_E_ATTR, "%u operands and %u layouts", op->nops, n);
-  const hlo_shape **shapes = HS_NEW_ARRAY(&R->m->arena, const hlo_shape *, HS_MAX(n, 1u));
+  u32 count;
+  *given = mlir_get(R, &op->attrs, name, &s);
+  if (!*given) return true;
+  if (!mlir_array_of(R, s, &count, &v)) return false;
+  if (n != count) return mlir_fail(R, HS_E_ATTR, "%u values and %u of %s", n, count, name);
   for (u32 k = 0; k < n; k++) {
     hlo_ints order = {0, NULL};
+    u64 seen = 0;
     if (!mlir_ints_of(R, v[k], &order, NULL)) return false;
-    const hlo_shape *shape = in[k]->shape->logical;
-    if (hlo_shape_is_array(shape) && order.n == shape->rank) {
-      hlo_layout l = {.rank = order.n, .minor_to_major = order.v, .tail_alignment = 1};
-      shape = hlo_shape_with_layout(R->ctx, shape, hlo_layout_intern(R->ctx, &l));
-    }
-    shapes[k] = shape;
+    if (!hlo_shape_is_array(shapes[k])) continue;
+    for (u32 j = 0; j < order.n; j++)
+      if (order.v[j] >= 0 && order.v[j] < HLO_MAX_RANK) seen |= (u64)1 << order.v[j];
+    if (order.n != shapes[k]->rank || __builtin_popcountll(seen) != (int)order.n ||
+        (order.n < HLO_MAX_RANK && seen >> order.n))
+      return hlo_lex_error(RX, HS_E_LAYOUT, v[k].p, "no order of the dimensions of value %u", k);
+    hlo_layout l = {.rank = order.n, .minor_to_major = order.v, .tail_alignment = 1};
+    shapes[k] = hlo_shape_with_layout(R->ctx, shapes[k], hlo_layout_intern(R->ctx, &l));
   }
-  hlo_shapes *p = HS_NEW(&R->m->arena, hlo_shapes);
-  *p = (hlo_shapes){n, shapes};
-  hs_vec_push(out, ((hlo_attr){HLO_ATTR_OPERAND_LAYOUT_CONSTRAINTS, {.p = p}}));
   return true;
+}
+
+static bool layouts_of(mlir_reader *R, const mlir_op *op, hlo_instr *const *in, mlir_hlo_attrs *out,
+                       const hlo_shape **result) {
+  bool given;
+  const hlo_shape **v = HS_NEW_ARRAY(&R->m->arena, const hlo_shape *, op->nops + op->nres + 1);
+  for (u32 k = 0; k < op->nops; k++) v[k] = in[k]->shape->logical;
+  for (u32 k = 0; k < op->nres; k++) v[op->nops + k] = op->res[k].shape->logical;
+  if (!with_layouts(R, op, "operand_layouts", op->nops, v, &given)) return false;
+  if (given) {
+    hlo_shapes *p = HS_NEW(&R->m->arena, hlo_shapes);
+    *p = (hlo_shapes){op->nops, v};
+    hs_vec_push(out, ((hlo_attr){HLO_ATTR_OPERAND_LAYOUT_CONSTRAINTS, {.p = p}}));
+  }
+  const hlo_shape **r = v + op->nops;
+  if (op->nres && !with_layouts(R, op, "result_layouts", op->nres, r, &given)) return false;
+  *result = op->nres == 1 ? r[0] : hlo_shape_tuple(R->ctx, op->nres, r);
+  return true;
+}
+
+// [#stablehlo.output_operand_alias<output_tuple_indices = [0], operand_index = 0, ...>]
+static bool aliases_of(mlir_reader *R, const mlir_op *op, mlir_hlo_attrs *out) {
+  mlir_span s, *v;
+  u32 n;
+  if (!mlir_get(R, &op->attrs, "output_operand_aliases", &s)) return true;
+  if (!mlir_array_of(R, s, &n, &v)) return false;
+  hlo_alias_entry *e = HS_NEW_ARRAY(&R->m->arena, hlo_alias_entry, HS_MAX(n, 1u));
+  for (u32 k = 0; k < n; k++) {
+    mlir_attr a = {HS_STR("alias"), v[k]};
+    const mlir_attrs one = {1, &a};
+    if ((mlir_get(R, &one, "alias.output_tuple_indices", &s) &&
+         !mlir_ints_of(R, s, &e[k].out_index, NULL)) ||
+        (mlir_get(R, &one, "alias.operand_index", &s) && !mlir_int_of(R, s, &e[k].param)) ||
+        (mlir_get(R, &one, "alias.operand_tuple_indices", &s) &&
+         !mlir_ints_of(R, s, &e[k].param_index, NULL)))
+      return false;
+  }
+  hlo_aliases *p = HS_NEW(&R->m->arena, hlo_aliases);
+  *p = (hlo_aliases){n, e};
+  if (n) hs_vec_push(out, ((hlo_attr){HLO_ATTR_OUTPUT_TO_OPERAND_ALIASING, {.p = p}}));
+  return true;
+}
+
+static bool no_called(mlir_reader *R, const mlir_op *op) {
+  mlir_span s, *v;
+  u32 n = 0;
+  if (mlir_get(R, &op->attrs, "called_computations", &s) && !mlir_array_of(R, s, &n, &v))
+    return false;
+  return !n || mlir_fail(R, HS_E_NO_HLO, "a custom call that calls functions is not converted");
 }
 
 bool mlir_rule_custom_call(mlir_reader *R, mlir_op *op) {
@@ -346,12 +396,16 @@ bool mlir_rule_custom_call(mlir_reader *R, mlir_op *op) {
       !mlir_get_string(R, &op->attrs, "callee|call_target_name", &target) ||
       !mlir_get_int(R, op, "has_side_effect", &effect) || !mlir_get_int(R, op, "api_version", &api))
     return false;
+  // a dictionary in mhlo's name is what a typed FFI call gets
+  bool typed = mlir_get(R, &op->attrs, "mhlo.backend_config", &s) && s.n && *s.p == '{';
+  if (typed) api = HLO_API_VERSION_TYPED_FFI;
   hs_vec_push(&attrs, ((hlo_attr){HLO_ATTR_CUSTOM_CALL_TARGET, {.s = kept(R, target)}}));
   if (effect) hs_vec_push(&attrs, ((hlo_attr){HLO_ATTR_CUSTOM_CALL_HAS_SIDE_EFFECT, {.i = 1}}));
   if (api > 1 && api < HLO_API_VERSION_COUNT)
     hs_vec_push(&attrs, ((hlo_attr){HLO_ATTR_API_VERSION, {.i = api}}));
-  bool ok = layouts_of(R, op, in, &attrs);
-  if (ok && mlir_get(R, &op->attrs, "backend_config|mhlo.backend_config", &s) && s.n) {
+  const hlo_shape *result = NULL;
+  bool ok = layouts_of(R, op, in, &attrs, &result) && aliases_of(R, op, &attrs);
+  if (ok && (typed || mlir_get(R, &op->attrs, "backend_config", &s)) && s.n) {
     bool dict = *s.p == '{';
     ok = dict || mlir_string_of(R, s, &config);
     if (dict) config = s;
@@ -361,5 +415,9 @@ bool mlir_rule_custom_call(mlir_reader *R, mlir_op *op) {
       hs_vec_push(&attrs, ((hlo_attr){HLO_ATTR_BACKEND_CONFIG, {.p = b}}));
     }
   }
-  return finish(R, op, ok, in, &attrs);
+  ok = ok && no_called(R, op);
+  hlo_instr *i =
+      ok ? mlir_emit(R, HLO_CUSTOM_CALL, result, op->nops, in, (u32)attrs.n, attrs.v) : NULL;
+  hs_vec_free(&attrs);
+  return i && mlir_bind_results(R, op, i);
 }

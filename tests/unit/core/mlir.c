@@ -115,6 +115,18 @@ static void test_errors(void **state) {
           HS_E_SYNTAX, 3);
 }
 
+// A custom call's layouts are part of its meaning.
+static void test_custom_call(void **state) {
+  (void)state;
+  becomes("func.func @main(%a: tensor<2x3xf32>) -> tensor<2x3xf32> {\n %0 = stablehlo.custom_call "
+          "@f(%a) {mhlo.backend_config = {k = 1 : i64}, operand_layouts = [dense<[0, 1]> : "
+          "tensor<2xindex>], result_layouts = [dense<[0, 1]> : tensor<2xindex>]} : "
+          "(tensor<2x3xf32>) -> tensor<2x3xf32>\n return %0 : tensor<2x3xf32> }",
+          "Arg_0 = f32[2,3]{1,0} parameter(0)\ncustom-call = f32[2,3]{0,1} custom-call(Arg_0), "
+          "custom_call_target=\"f\", operand_layout_constraints={f32[2,3]{0,1}}, "
+          "api_version=API_VERSION_TYPED_FFI, backend_config={k = 1 : i64}\n");
+}
+
 static void test_empty_arguments(void **state) {
   (void)state;
   becomes("func.func @main() -> tensor<f32> {\n %0 = stablehlo.constant dense<0x7F800000> : "
@@ -126,7 +138,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_broadcasts),      cmocka_unit_test(test_while),
       cmocka_unit_test(test_unused),          cmocka_unit_test(test_errors),
-      cmocka_unit_test(test_empty_arguments),
+      cmocka_unit_test(test_empty_arguments), cmocka_unit_test(test_custom_call),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
