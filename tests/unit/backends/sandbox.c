@@ -250,7 +250,7 @@ static void deadline_names_the_kernel(void **st) {
   u32 n = 0;
   expect_good(hlo_inputs_formula(ctx, m, NULL, 0, &args, &n), "arguments");
   backend_exe *e = NULL;
-  const backend_options o = {.deadline_s = 1, .threads = 1};
+  const backend_options o = {.deadline_s = 3, .threads = 1};
   expect_good(cpu->compile(m, &o, &e), "compile");
   backend_result r = {0};
   s = cpu->run(e, n, args, NULL, &r);

@@ -72,8 +72,8 @@ static void loading_errors(void **state) {
       {"gz-cut", "\x1F\x8B\x08\0\0\0\0\0\0\3\xCB\x48\xC9\x57\x28", 15, HS_E_FORMAT},
       {"zst-cut", "\x28\xB5\x2F\xFD\x04\x58\x11", 7, HS_E_FORMAT},
       {"png", "\x89PNG\r\n\x1A\n", 8, HS_E_FORMAT},
-      {"mlir", "module @jit_f {\n  func.func public @main(%arg0: tensor<2xf32>) {\n", 66,
-       HS_E_FORMAT},
+      {"mlir", "module @jit_f {\n  func.func public @main(%arg0: tensor<2xf32>) {\n", 65,
+       HS_E_SYNTAX},
       {"bytecode", "ML\xEFR\x0D", 5, HS_E_FORMAT},
       {"pb-cut",
        "\x0A\x01m\x1A\x7F\x0A\x01"
