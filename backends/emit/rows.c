@@ -353,6 +353,7 @@ static void sweep(row_search *s, row_order *o) {
   nest *n = s->n;
   u8 *live = hs_calloc(n->nodes.n + 1, 1);
   o->seen = live;
+  o->count = 0;
   memset(o->group_seen, 0, n->groups.n);
   for (size_t k = 0; k < s->st->stores.n; k++) order_groups(o, s->st->stores.v[k].node);
   for (u32 b = 0; b < s->nbodies; b++)

@@ -97,7 +97,7 @@ static const hlo_shape *shape_for(mlir_reader *R, hlo_opcode op, const hlo_shape
   for (u32 k = 0; k < n; k++) in[k] = ops[k]->shape;
   hlo_attrs *set = hs_arena_zalloc(&R->arena, sizeof *set + nattrs * sizeof *attrs);
   set->n = nattrs;
-  memcpy(set->v, attrs, nattrs * sizeof *attrs);
+  if (nattrs) memcpy(set->v, attrs, nattrs * sizeof *attrs);
   hs_status s = hlo_infer_shape(R->ctx, op, n, in, nattrs ? set : NULL, stated, &shape);
   if (!hs_ok(s)) hlo_lex_status(RX, s, R->op ? R->op->at : NULL);
   else if (stated && stated->logical != shape->logical && !hlo_shape_is_dynamic(stated) &&

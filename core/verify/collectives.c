@@ -173,6 +173,28 @@ static void check_inplace_permute(verifier *v, const hlo_instr *i) {
        "Unmatching output buffers and output offset.");
 }
 
+// What a start makes is its operand and the result that the done hands out: of several operands
+// tuples of them, in place the two buffers (XLA's InferCollectivePermuteStartShape).
+static void check_permute_start(verifier *v, const hlo_instr *i) {
+  const hlo_int_lists *slices = hlo_attr_ptr(i, HLO_ATTR_PERMUTE_SLICE_SIZES);
+  bool inplace = slices && slices->n;
+  NEED(v, i, hlo_shape_is_tuple(i->shape) && i->shape->nelems >= 2,
+       "a collective-permute-start makes a tuple of two elements or more, not %s",
+       infer_text(i->shape));
+  for (u32 k = 0; k < 2; k++) {
+    const hlo_shape *part = i->shape->elems[k];
+    bool same = hlo_shape_is_tuple(part) && part->nelems == i->noperands;
+    if (inplace) same = hlo_shape_compatible(part, hlo_operand(i, k)->shape);
+    else if (i->noperands == 1) same = hlo_shape_compatible(part, hlo_operand(i, 0)->shape);
+    for (u32 j = 0; same && !inplace && i->noperands > 1 && j < i->noperands; j++)
+      same = hlo_shape_compatible(part->elems[j], hlo_operand(i, j)->shape);
+    NEED(v, i, same,
+         "element %u of a collective-permute-start's result is %s, which is not what "
+         "it permutes",
+         k, infer_text(part));
+  }
+}
+
 // ---- shapes that depend on the groups -----------------------------------------------------------
 static void check_shards(verifier *v, const hlo_instr *i, bool gather, i64 group) {
   i64 dim =
@@ -214,6 +236,8 @@ void verify_collective(verifier *v, const hlo_instr *i) {
   case HLO_COLLECTIVE_PERMUTE_START:
     check_pairs(v, i);
     if (v->nerrors == before) check_inplace_permute(v, i);
+    if (v->nerrors == before && i->opcode == HLO_COLLECTIVE_PERMUTE_START)
+      check_permute_start(v, i);
     break;
   default: break;
   }

@@ -106,8 +106,9 @@ static const dot_micro f32_avx512 = {12,
     acc = t_;                                                     \
   } while (0)
 #define CORRECTED(sum, b, V, at) (sum) += *(const V *)((b) + (at))
-DEFINE_BLOCK(s8_vnni, VNNI, i32, 64, 12, SUM_OF_FOUR, CORRECTED)
-UP_TO_12(ROWS, s8_vnni, VNNI, i32)
+// Sums wrap around: unsigned elements.
+DEFINE_BLOCK(s8_vnni, VNNI, u32, 64, 12, SUM_OF_FOUR, CORRECTED)
+UP_TO_12(ROWS, s8_vnni, VNNI, u32)
 static const dot_micro s8_vnni = {12, 16, {{UP_TO_12(ONE, s8_vnni)}, {UP_TO_12(TWO, s8_vnni)}}};
 #endif
 

@@ -218,14 +218,14 @@ static void pack_bytes(char *to, i64 step, const lanes *p, i64 count, i64 n) {
 // (-128) times the sums over k of a panel of bytes, to the row behind it.
 __attribute__((target_clones("default", "avx2"))) static void put_corrections(char *panel, i64 step,
                                                                               i64 units, bool any) {
-  i32 *restrict sum = (i32 *)(void *)(panel + units * step * 4);
+  u32 *restrict sum = (u32 *)(void *)(panel + units * step * 4);  // which may wrap around
   memset(sum, 0, (size_t)step * 4);
   if (!any) return;
   for (i64 g = 0; g < units; g++) {
     const u32 *b = (const u32 *)(const void *)panel + g * step;
     for (i64 l = 0; l < step; l++)  // the signed bytes of a unit
-      sum[l] -= ((i32)b[l] >> 24) + ((i32)(b[l] << 8) >> 24) + ((i32)(b[l] << 16) >> 24) +
-                ((i32)(b[l] << 24) >> 24);
+      sum[l] -= (u32)(((i32)b[l] >> 24) + ((i32)(b[l] << 8) >> 24) + ((i32)(b[l] << 16) >> 24) +
+                      ((i32)(b[l] << 24) >> 24));
   }
   for (i64 l = 0; l < step; l++) sum[l] *= 128;
 }
