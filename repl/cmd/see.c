@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "repl/cmd/cmd.h"
+#include "repl/formats/files.h"
 #include "repl/shell/gate.h"
 #include "repl/shell/target.h"
 #include "viz/graphics.h"
@@ -152,11 +153,6 @@ static hs_status time_shares(repl_cmd *c, const double **out, char **from) {
   return HS_GOOD;
 }
 
-static bool ends_in(const char *s, const char *end) {
-  size_t n = strlen(s), k = strlen(end);
-  return n >= k && strcmp(s + n - k, end) == 0;
-}
-
 // ---- plot ---------------------------------------------------------------------------------------
 enum { MAX_WIDTH = 3000 };  // pixels
 
@@ -183,7 +179,7 @@ static const char *file_argument(repl_cmd *c) {
   static const char *const kinds[] = {".svg", ".png", ".pdf", ".dot", ".html", ".json"};
   const char *file = repl_flag(c, "-o"), *last = c->args.npos ? c->args.pos[c->args.npos - 1] : "";
   for (size_t k = 0; !file && k < HS_COUNT(kinds); k++)
-    if (ends_in(last, kinds[k]) && !repl_find_instr(c->m, last)) {
+    if (repl_ends_in(last, kinds[k]) && !repl_find_instr(c->m, last)) {
       c->args.npos--;
       return last;
     }
@@ -256,8 +252,8 @@ hs_status cmd_plot(repl_cmd *c) {
   char *made = file ? hs_strdup(file) : hs_format("%s.svg", name);
   hs_free(name);
   hs_status s;
-  if (ends_in(made, ".html")) s = cmd_write_explorer(c, p.o.center, made);
-  else if (ends_in(made, ".json")) s = cmd_write_model_explorer(c, made);
+  if (repl_ends_in(made, ".html")) s = cmd_write_explorer(c, p.o.center, made);
+  else if (repl_ends_in(made, ".json")) s = cmd_write_model_explorer(c, made);
   else if (p.from) s = draw_versions(c, &p, made, &note);
   else s = draw_file(c, &p, made, &note);
   if (hs_ok(s)) {

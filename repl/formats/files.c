@@ -23,6 +23,11 @@ char *repl_file_name(const char *name) {
   return b.p;
 }
 
+bool repl_ends_in(const char *name, const char *end) {
+  size_t n = strlen(name), e = strlen(end);
+  return n >= e && strcmp(name + n - e, end) == 0;
+}
+
 bool repl_is_file(const char *path) {
   struct stat st;
   return stat(path, &st) == 0 && S_ISREG(st.st_mode);

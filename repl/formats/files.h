@@ -9,6 +9,8 @@
 // A file name made of a name from a module: it does not lead out of the folder, begin with a dot,
 // or hold what cannot be shown. Names that differ give files that differ. The caller's to free.
 char *repl_file_name(const char *name);
+// Whether a file name has that ending, such as ".svg"; it may be nothing else.
+bool repl_ends_in(const char *name, const char *end);
 // Whether a path leads to a regular file, through links or not: what is found in a folder, and was
 // not named by the user, is looked at only then.
 bool repl_is_file(const char *path);

@@ -97,11 +97,6 @@ static hs_status write_xspace(repl_cmd *c, const kernel_run *p) {
   return s;
 }
 
-static bool ends_in(const char *text, const char *end) {
-  size_t n = strlen(text), e = strlen(end);
-  return n >= e && strcmp(text + n - e, end) == 0;
-}
-
 hs_status cmd_trace(repl_cmd *c) {
   kernel_run p;
   HS_TRY(kernels_record(c, &p));
@@ -112,7 +107,7 @@ hs_status cmd_trace(repl_cmd *c) {
         hs_fail(HS_E_UNSUPPORTED, "kernels that were measured one by one are no run of a program"),
         "the backend cpu records runs; jax.profiler does for jaxlib, and `load` reads that");
   }
-  bool xspace = ends_in(file, ".pb");
+  bool xspace = repl_ends_in(file, ".pb");
   hs_status s = xspace ? write_xspace(c, &p) : write_json(c, &p);
   if (hs_ok(s)) {
     if (!c->doc)
