@@ -56,7 +56,7 @@ hs_status block_pack(u32 n, const hlo_shape *const *params, u32 nargs, hlo_liter
   hs_status s = block_leaves(n, params, nargs, args, leaf);
   if (hs_ok(s)) s = worker_shm_new(total, out);
   for (size_t k = 0; k < leaves && hs_ok(s) && leaf[k]; at += block_align(leaf[k++]->bytes))
-    if (leaf[k]->bytes) memcpy((char *)out->p + at, leaf[k]->data, leaf[k]->bytes);
+    s = hs_copy((char *)out->p + at, leaf[k]->data, leaf[k]->bytes);
   hs_free(leaf);
   return hs_ok(s) ? worker_shm_seal(out) : s;
 }
@@ -78,10 +78,10 @@ hs_status block_own(block *b) {
   void *p = mmap(NULL, n, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (p == MAP_FAILED) return hs_fail_errno(HS_E_NO_MEMORY, "a copy of the results");
   (void)madvise(p, n, MADV_HUGEPAGE);
-  memcpy(p, b->shm.p, n);
+  hs_status s = hs_copy(p, b->shm.p, n);
   worker_shm_free(&b->shm);
   b->shm = (worker_shm){.fd = -1, .p = p, .bytes = n};
-  return HS_GOOD;
+  return s;
 }
 
 void block_drop(block *b) {

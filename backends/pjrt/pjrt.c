@@ -525,7 +525,7 @@ static hs_status pack(const backend_exe *e, const hlo_literal *const *leaf, work
     const pjrt_tiles *t = &e->arg[k];
     size_t n = block_leaf_bytes(t->part);
     if (pjrt_tiles_whole(t)) {
-      if (n) memcpy((char *)shm->p + at, leaf[k]->data, n);
+      HS_TRY(hs_copy((char *)shm->p + at, leaf[k]->data, n));
       for (u32 d = 0; d < e->ndevices; d++) offset[(size_t)d * e->nargs + k] = (i64)at;
       at += block_align(n);
     } else

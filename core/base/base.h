@@ -90,6 +90,9 @@ static inline hs_stop hs_stop_reason(void) {
   return HS_UNLIKELY(flag) ? (hs_stop)__atomic_load_n(flag, __ATOMIC_RELAXED) : HS_STOP_NONE;
 }
 static inline bool hs_interrupted(void) { return HS_UNLIKELY(hs_stop_reason() != HS_STOP_NONE); }
+// Whether a loop without a status that has come to element `at` is to stop: asked now and then, so
+// that cheap steps stay cheap. Its caller polls afterwards.
+static inline bool hs_stops(i64 at) { return (at & 0xffff) == 0 && hs_interrupted(); }
 // Sets the flag that this thread watches, unless it is set already: the first reason counts.
 void hs_stop_raise(hs_stop why);
 

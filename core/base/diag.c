@@ -295,3 +295,12 @@ hs_status hs_stopped(void) {
   default: return hs_fail(HS_E_INTERRUPTED, "interrupted");
   }
 }
+
+hs_status hs_copy(void *to, const void *from, size_t n) {
+  enum { PIECE = 4 << 20 };
+  for (size_t at = 0; at < n; at += PIECE) {
+    HS_TRY(hs_poll());
+    memcpy((char *)to + at, (const char *)from + at, HS_MIN(n - at, PIECE));
+  }
+  return HS_GOOD;
+}

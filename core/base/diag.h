@@ -84,5 +84,7 @@ size_t hs_nearest_some(const char *word, const char *const *candidates, size_t n
 hs_status hs_stopped(void);
 // Polled by every long loop: hs_stopped() while this thread is to stop (base.h), else ok.
 static inline hs_status hs_poll(void) { return hs_interrupted() ? hs_stopped() : HS_GOOD; }
+// memcpy for values of any size, which polls on the way: a gigabyte of fresh pages takes a second.
+hs_status hs_copy(void *to, const void *from, size_t n);
 
 #endif

@@ -29,7 +29,7 @@ void input_fill(hlo_literal *l, u64 k, const input_spec *s) {
   char *p = l->data;
   bool complex = hlo_dtype_is_complex(t), floating = hlo_dtype_is_float(t);
   bool real = floating || complex;
-  for (i64 i = 0; i < n; i++, p += w) switch (s->kind) {
+  for (i64 i = 0; i < n && !hs_stops(i); i++, p += w) switch (s->kind) {
     case IN_VALUE: hlo_elem_from_f64(t, p, s->lo); break;
     case IN_NORMAL: {
       // Box and Muller
@@ -63,20 +63,22 @@ void input_fill(hlo_literal *l, u64 k, const input_spec *s) {
     }
 }
 
-// Tuples are filled leaf by leaf; every leaf is an argument number of its own.
+// Tuples are filled leaf by leaf; every leaf is an argument number of its own. After an error, *out
+// is NULL or what there is of it, the caller's to free.
 static hs_status make(const hlo_shape *s, u64 *leaf, const input_spec *given, hlo_literal **out) {
   HS_TRY(hlo_literal_new(s, out));
   hlo_literal *l = *out;
   if (hlo_shape_is_array(s)) {
     input_spec d = default_spec(s->dtype);
     input_fill(l, (*leaf)++, given ? given : &d);
-    return HS_GOOD;
+    return hs_poll();
   }
   for (u32 k = 0; k < l->nchildren; k++) {
-    hlo_literal *child;
-    HS_TRY(make(s->elems[k], leaf, NULL, &child));
+    hlo_literal *child = NULL;
+    hs_status st = make(s->elems[k], leaf, NULL, &child);
     hlo_literal_unref(l->children[k]);
     l->children[k] = child;
+    HS_TRY(st);
   }
   return HS_GOOD;
 }
@@ -140,7 +142,7 @@ static hs_status by_words(const hlo_shape *s, const char *text, u64 *stream, hlo
   if (hlo_shape_is_array(s)) {
     input_spec spec;
     st = parse_words(text, s, &spec);
-    if (hs_ok(st)) input_fill(l, (*stream)++, &spec);
+    if (hs_ok(st)) input_fill(l, (*stream)++, &spec), st = hs_poll();
   }
   for (u32 k = 0; k < l->nchildren && hs_ok(st); k++) {
     hlo_literal *child = NULL;

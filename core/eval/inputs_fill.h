@@ -34,6 +34,7 @@ typedef struct input_spec {
   double lo, hi;
   i64 ilo, ihi;
 } input_spec;
+// Whoever fills polls afterwards (hs_poll): it ends early when the work is to stop.
 void input_fill(hlo_literal *array, u64 stream, const input_spec *);
 
 #endif

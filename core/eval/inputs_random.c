@@ -168,7 +168,7 @@ static wish wish_of(const hlo_module *m, const hlo_instr *v, i64 element) {
 // ---- filling ------------------------------------------------------------------------------------
 static void shuffle(hlo_literal *l, u64 stream) {
   size_t b = hlo_dtype_storage(l->shape->dtype);
-  for (i64 i = l->shape->elements - 1; i > 0; i--) {
+  for (i64 i = l->shape->elements - 1; i > 0 && !hs_stops(i); i--) {
     i64 j = (i64)(input_hash(stream, (u64)i) % (u64)(i + 1));
     char tmp[16], *p = l->data;
     memcpy(tmp, p + (size_t)i * b, b);
@@ -182,7 +182,7 @@ static void fill_identity(hlo_literal *l, hlo_opcode reducer) {
   hlo_dtype t = l->shape->dtype;
   bool real = hlo_dtype_is_float(t), high = reducer == HLO_MINIMUM;
   int bits = hlo_dtype_bits(t);
-  for (i64 i = 0; i < l->shape->elements; i++) {
+  for (i64 i = 0; i < l->shape->elements && !hs_stops(i); i++) {
     if (reducer == HLO_MULTIPLY) hlo_literal_set_i64(l, i, 1);
     else if (reducer == HLO_AND) hlo_literal_set_i64(l, i, t == HLO_PRED ? 1 : -1);
     else if (reducer != HLO_MAXIMUM && reducer != HLO_MINIMUM) hlo_literal_set_i64(l, i, 0);
@@ -218,11 +218,12 @@ static i64 unique_index(u64 stream, i64 i, i64 bound) {
 static void fill_index(hlo_literal *l, u64 stream, const wish *w) {
   i64 n = l->shape->elements, *v = hs_alloc_or_stop(((size_t)n + 1) * sizeof *v);
   if (!v) return;
-  for (i64 i = 0; i < n; i++)
+  for (i64 i = 0; i < n && !hs_stops(i); i++)
     v[i] = w->unique ? unique_index(stream, i, w->bound)
                      : (i64)(input_hash(stream, (u64)i) % ((u64)w->bound + 1));
+  if (hs_interrupted()) n = 0;  // they are not all there
   if (w->sorted && n) qsort(v, (size_t)n, sizeof *v, compare_i64);
-  for (i64 i = 0; i < n; i++) hlo_literal_set_i64(l, i, v[i]);
+  for (i64 i = 0; i < n && !hs_stops(i); i++) hlo_literal_set_i64(l, i, v[i]);
   hs_free(v);
 }
 
@@ -237,7 +238,7 @@ static void fill_large(hlo_literal *l, u64 stream) {
                                                        : 6;
   size_t w = hlo_dtype_storage(part);
   i64 n = l->shape->elements * (complex ? 2 : 1);
-  for (i64 i = 0; i < n; i++) {
+  for (i64 i = 0; i < n && !hs_stops(i); i++) {
     u64 h = input_hash(stream, (u64)i);
     double sign = h & 1 ? -1 : 1,
            v = sign * exp2((input_unit(stream ^ 0x5bd1e995, (u64)i) * 2 - 1) * range);
@@ -255,7 +256,7 @@ static void fill_random(hlo_literal *l, u64 stream, const wish *w, bool large) {
   if (w->identity) {
     fill_identity(l, w->reducer);
   } else if (w->distinct && t != HLO_PRED) {  // a shuffled iota
-    for (i64 i = 0; i < l->shape->elements; i++) hlo_literal_set_i64(l, i, i);
+    for (i64 i = 0; i < l->shape->elements && !hs_stops(i); i++) hlo_literal_set_i64(l, i, i);
     shuffle(l, stream);
   } else if (!real && t != HLO_PRED && w->index) {
     fill_index(l, stream, w);
@@ -288,12 +289,15 @@ hs_status hlo_inputs_random_with(const hlo_module *m, const hlo_random_options *
   hlo_literal **args = hs_calloc(c->nparams + 1, sizeof *args);
   for (u32 k = 0; k < c->nparams; k++) {
     hs_status st = hlo_literal_new(c->params[k]->shape, &args[k]);
+    if (hs_ok(st)) {
+      fill_leaves(m, args[k], c->params[k], -1, input_mix(o->seed * 0x9E3779B97F4A7C15ull + k + 1),
+                  o->large_range);
+      st = hs_poll();
+    }
     if (!hs_ok(st)) {
-      hlo_inputs_free(args, k);
+      hlo_inputs_free(args, c->nparams);
       return st;
     }
-    fill_leaves(m, args[k], c->params[k], -1, input_mix(o->seed * 0x9E3779B97F4A7C15ull + k + 1),
-                o->large_range);
   }
   *out = args;
   *count = c->nparams;
@@ -322,6 +326,7 @@ hs_status hlo_fill_elided(hlo_module *m, bool zeros, u64 seed) {
       // the journal keeps a reference of its own
       hlo_set_attr(i, (hlo_attr){.id = HLO_ATTR_LITERAL, .v.literal = l});
       hlo_literal_unref(l);
+      HS_TRY(hs_poll());
     }
   return HS_GOOD;
 }

@@ -44,12 +44,12 @@ hs_status hlo_literal_new(const hlo_shape *s, hlo_literal **out) {
         return hs_fail(HS_E_LIMIT, "an array of this shape has no size in memory");
       }
     l->bytes = (size_t)bytes;
-    l->data = hs_try_alloc(l->bytes ? l->bytes : 1);
+    // pages of the system's are zero as they come, and are not touched before they are filled
+    l->data = hs_try_calloc(l->bytes, 1);
     if (!l->data) {
       hs_free(l);
       return hs_fail(HS_E_NO_MEMORY, "no memory for %lld bytes", (long long)bytes);
     }
-    memset(l->data, 0, l->bytes);
     init_dynamic(l);
   }
   *out = l;

@@ -17,7 +17,7 @@ hlo_stats hlo_literal_stats(const hlo_literal *l) {
   i64 n = values_of(l), finite = 0;
   double sum = 0, square = 0;
   s.values = n;
-  for (i64 k = 0; k < n; k++) {
+  for (i64 k = 0; k < n && !hs_stops(k); k++) {
     double v = value_at(l, k);
     s.negative += v < 0;
     s.zero += v == 0;
@@ -39,7 +39,7 @@ hlo_stats hlo_literal_stats(const hlo_literal *l) {
     return s;
   }
   s.mean = sum / (double)finite;
-  for (i64 k = 0; k < n; k++) {
+  for (i64 k = 0; k < n && !hs_stops(k); k++) {
     double v = value_at(l, k);
     if (isfinite(v)) square += (v - s.mean) * (v - s.mean);
   }
@@ -50,7 +50,7 @@ hlo_stats hlo_literal_stats(const hlo_literal *l) {
 void hlo_literal_histogram(const hlo_literal *l, const hlo_stats *s, u32 bins, i64 *counts) {
   memset(counts, 0, bins * sizeof *counts);
   double width = s->max - s->min;
-  for (i64 k = 0, n = values_of(l); k < n; k++) {
+  for (i64 k = 0, n = values_of(l); k < n && !hs_stops(k); k++) {
     double v = value_at(l, k);
     if (!isfinite(v)) continue;
     double at = width > 0 ? (v - s->min) / width * bins : 0;
@@ -97,13 +97,14 @@ u32 hlo_literal_specials(const hlo_literal *l) {
   case HLO_F16: return specials_f16(l->data, n);
   default: break;
   }
-  for (i64 k = 0; hlo_dtype_is_float(part) && k < n; k++) r |= special_of(value_at(l, k));
+  for (i64 k = 0; hlo_dtype_is_float(part) && k < n && !hs_stops(k); k++)
+    r |= special_of(value_at(l, k));
   return r;
 }
 
 i64 hlo_literal_find_special(const hlo_literal *l, u32 kind) {
   bool complex = hlo_dtype_is_complex(l->shape->dtype);
-  for (i64 k = 0, n = values_of(l); k < n; k++)
+  for (i64 k = 0, n = values_of(l); k < n && !hs_stops(k); k++)
     if (special_of(value_at(l, k)) & kind) return complex ? k / 2 : k;
   return -1;
 }
@@ -111,7 +112,7 @@ i64 hlo_literal_find_special(const hlo_literal *l, u32 kind) {
 i64 hlo_literal_count_special(const hlo_literal *l, u32 kind) {
   bool complex = hlo_dtype_is_complex(l->shape->dtype);
   i64 found = 0;
-  for (i64 k = 0; k < l->shape->elements; k++)
+  for (i64 k = 0; k < l->shape->elements && !hs_stops(k); k++)
     found += ((special_of(value_at(l, complex ? 2 * k : k)) |
                (complex ? special_of(value_at(l, 2 * k + 1)) : 0)) &
               kind) != 0;

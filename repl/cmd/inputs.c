@@ -51,6 +51,7 @@ hs_status cmd_inputs(repl_cmd *c) {
   for (u32 k = 0; k < c->mod->ninputs; k++) {
     if (!c->doc) repl_say_literal(c->out, c->m->entry->params[k]->name, c->mod->inputs[k], 4);
     repl_json_literal(list, NULL, c->mod->inputs[k], 4);
+    HS_TRY(hs_poll());
   }
   return HS_GOOD;
 }

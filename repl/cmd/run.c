@@ -221,7 +221,8 @@ hs_status cmd_run(repl_cmd *c) {
       if (!c->doc && w.capture)
         repl_say(c->out, "%zu value%s captured; values lists them\n", captured,
                  captured == 1 ? "" : "s");
-      if (repl_flag(c, "-o")) s = save_outputs(c, r.outputs, repl_flag(c, "-o"));
+      s = hs_poll();
+      if (hs_ok(s) && repl_flag(c, "-o")) s = save_outputs(c, r.outputs, repl_flag(c, "-o"));
     } else if (h != first_hash) {
       s = hs_fail(HS_E_DIFFER, "run %lld of %lld differs in its bits from the first one",
                   (long long)k + 1, (long long)n);

@@ -125,7 +125,7 @@ static void print_rows(repl_out *out, const hlo_literal *l) {
       per = s->rank > 1 ? s->dims[s->rank - 2] : 1;
   hs_buf b = {0};
   int width = 1;
-  for (i64 k = 0; k < s->elements; k++) {
+  for (i64 k = 0; k < s->elements && !hs_stops(k); k++) {
     b.n = 0;
     print_number(&b, l, k);
     width = HS_MAX(width, (int)b.n);
@@ -224,6 +224,7 @@ static hs_status show(repl_cmd *c, const char *title, const hlo_literal *l, cons
              *place ? ")" : "");
   hs_buf_free(&shape);
   hlo_stats s = hlo_literal_stats(l);
+  HS_TRY(hs_poll());
   if (!figures) {
     repl_json_literal(c->doc, "value", l, limit);
     if (!c->doc && l->shape->elements <= limit) print_rows(c->out, l);
@@ -338,6 +339,7 @@ hs_status cmd_values(repl_cmd *c) {
     if (!c->doc) repl_say(c->out, "%s\n", hs_buf_cstr(&line));
     hs_buf_free(&line);
     hs_buf_free(&shape);
+    HS_TRY(hs_poll());
   }
   return save ? save_values(c, v, patterns, save) : HS_GOOD;
 }

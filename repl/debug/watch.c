@@ -155,7 +155,7 @@ static u32 special_at(const hlo_literal *l, i64 k) {
 static i64 made_element(const watch *w, const hlo_observation *o, u32 kind) {
   const hlo_instr *i = o->instr;
   if (!hlo_op_has(i->opcode, HLO_F_ELEMENTWISE) || !hlo_shape_is_array(i->shape)) return -1;
-  for (i64 k = 0; k < o->value->shape->elements; k++) {
+  for (i64 k = 0; k < o->value->shape->elements && !hs_stops(k); k++) {
     if (!(special_at(o->value, k) & kind)) continue;
     bool inherited = false;
     for (u32 j = 0; j < i->noperands && !inherited; j++) {

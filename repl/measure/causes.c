@@ -247,7 +247,7 @@ static hs_status say_causes(causes *x) {
 }
 
 hs_status causes_by_pass(repl_cmd *c) {
-  if (!c->mod) return repl_usage_error(c, "--by=pass is of a module");
+  HS_TRY(repl_needs_module(c, false));  // savings itself needs none
   causes x = {.c = c};
   x.pipeline = repl_flag(c, "--pipeline") ? repl_flag(c, "--pipeline") : "tuned";
   prof_trial_options o;

@@ -182,7 +182,7 @@ hs_status repl_compiled_xla(repl_cmd *c, repl_exe **out) {
 static void say_summary(repl_out *o, const hlo_literal *v) {
   double lo = INFINITY, hi = -INFINITY, sum = 0;
   i64 nans = 0, infs = 0, n = v->shape->elements;
-  for (i64 k = 0; k < n; k++) {
+  for (i64 k = 0; k < n && !hs_stops(k); k++) {
     double x = hlo_literal_f64(v, k);
     if (isnan(x)) {
       nans++;
@@ -193,6 +193,7 @@ static void say_summary(repl_out *o, const hlo_literal *v) {
     hi = fmax(hi, x);
     sum += x;
   }
+  if (hs_interrupted()) return;
   repl_say(o, "  %lld elements, min %g, max %g, mean %g", (long long)n, lo, hi,
            n > nans ? sum / (double)(n - nans) : 0);
   if (nans) repl_say(o, ", %lld NaN", (long long)nans);

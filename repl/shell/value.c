@@ -108,7 +108,7 @@ hs_status repl_slice(hlo_ctx *ctx, const hlo_literal *a, const char *index, hlo_
   HS_TRY(hlo_literal_new(hlo_shape_array(ctx, s->dtype, rank, dims), out));
   hlo_row_major_strides(s->rank, s->dims, strides);
   size_t w = hlo_dtype_storage(s->dtype);
-  for (i64 k = 0; k < (*out)->shape->elements; k++) {
+  for (i64 k = 0; k < (*out)->shape->elements && !hs_stops(k); k++) {
     i64 from = 0;
     for (u32 d = 0; d < s->rank; d++) from += (r[d].start + at[d] * r[d].step) * strides[d];
     memcpy((char *)(*out)->data + (size_t)k * w, (const char *)a->data + (size_t)from * w, w);

@@ -8,6 +8,7 @@
 
 #include "core/types/ctx.h"
 #include "core/eval/inputs.h"
+#include "core/types/compare.h"
 #include "core/proto/proto.h"
 #include "core/proto/wire.h"
 #include "core/text/text.h"
@@ -218,8 +219,51 @@ static void snapshots_carry_arguments(void **state) {
   hlo_ctx_free(ctx);
 }
 
+// Values of any size are made, copied, compared and summed up in a time that Ctrl-C bounds: once the
+// flag is up, each of these ends at its next look at it, and says so.
+static void large_values_hear_interrupts(void **state) {
+  (void)state;
+  hlo_ctx *ctx = hlo_ctx_new();
+  static const char large[] =
+      "HloModule large\n"
+      "ENTRY e { x = f32[1000000] parameter(0) i = s32[1000000] parameter(1)\n"
+      "  ROOT t = (f32[1000000], s32[1000000]) tuple(x, i) }\n";
+  hlo_module *m;
+  hlo_literal **v;
+  u32 n;
+  assert_true(hs_ok(hlo_parse(ctx, large, strlen(large), NULL, &m)));
+  assert_true(hs_ok(hlo_inputs_random(ctx, m, 1, &v, &n)));
+  hlo_literal *other, *words;
+  assert_true(hs_ok(hlo_input_by_words(v[0]->shape, "random", 7, &other)));
+  char *to = hs_try_calloc(v[0]->bytes, 1);
+  hs_interrupt flag = HS_STOP_INTERRUPT;
+  hs_interrupt_watch(&flag);
+  hlo_literal **none;
+  u32 count;
+  hs_status all[] = {hlo_inputs_random(ctx, m, 1, &none, &count),
+                     hlo_inputs_formula(ctx, m, "", 0, &none, &count),
+                     hlo_input_by_words(v[0]->shape, "iota", 7, &words),
+                     hs_copy(to, v[0]->data, v[0]->bytes),
+                     hlo_compare(v[0], other, hlo_default_tolerance(HLO_F32))};
+  hs_interrupt_watch(NULL);
+  for (size_t k = 0; k < HS_COUNT(all); k++) {
+    assert_false(hs_ok(all[k]));
+    if (all[k].err->code != HS_E_INTERRUPTED) fail_msg("%zu: %s", k, all[k].err->message);
+    hs_status_drop(all[k]);
+  }
+  assert_true(to[v[0]->bytes - 1] == 0);
+  assert_true(hs_ok(hs_copy(to, v[0]->data, v[0]->bytes)));
+  assert_memory_equal(to, v[0]->data, v[0]->bytes);
+  hs_free(to);
+  hlo_literal_unref(other);
+  hlo_inputs_free(v, n);
+  hlo_module_free(m);
+  hlo_ctx_free(ctx);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
+      cmocka_unit_test(large_values_hear_interrupts),
       cmocka_unit_test(uses_are_minded), cmocka_unit_test(seeds_decide_and_ranges_are_used),
       cmocka_unit_test(values_by_words), cmocka_unit_test(snapshots_carry_arguments)};
   return cmocka_run_group_tests(tests, NULL, NULL);
