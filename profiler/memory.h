@@ -43,14 +43,16 @@ typedef struct prof_memory_step {
 
 // Freed by prof_memory_free; all zero is an empty one. temp_bytes is the size of the area of
 // temporaries; live_bytes, what of it is live at once at most: the difference is fragmentation.
-// mapped_bytes: what a process that runs it holds, whole pages (0: not known).
+// mapped_bytes: what a process that runs it holds, whole pages (0: not known); resident_bytes: how
+// much of that has memory behind it now (of a plan without areas: 0; not known: -1).
 typedef struct prof_memory {
   hs_arena arena;
   u32 nsteps, nbuffers, nvalues;
   prof_memory_step *steps;
   prof_buffer *buffers;
   prof_buffer_value *values;
-  i64 argument_bytes, output_bytes, alias_bytes, temp_bytes, live_bytes, mapped_bytes;
+  i64 argument_bytes, output_bytes, alias_bytes, temp_bytes, live_bytes, mapped_bytes,
+      resident_bytes;
 } prof_memory;
 void prof_memory_free(prof_memory *);
 // arguments + outputs - alias + temporaries.

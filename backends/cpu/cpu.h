@@ -202,6 +202,8 @@ bool cpu_instr_is_alias(const hlo_instr *);
 hs_status cpu_exec_prepare(cpu_program *);  // allocates the areas; E_NO_MEMORY
 // What an area of so many bytes takes: large ones are whole huge pages.
 size_t cpu_mapped_bytes(size_t bytes);
+// How much of its areas the kernel holds memory for; -1: not known.
+i64 cpu_resident_bytes(const cpu_program *);
 // What timing one kernel adds to a run, measured on this machine; ns.
 double cpu_probe_ns(void);
 // One execution: arguments are in their area before it, results in theirs after it.

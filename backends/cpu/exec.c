@@ -5,6 +5,7 @@
 // mapping with huge pages where the system has them. Pointers of a step are looked up once, except
 // in programs whose loops exchange buffers.
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include "backends/cpu/region.h"
 
@@ -30,6 +31,19 @@ static hs_status new_area(cpu_program *p, int k, size_t bytes) {
   p->area[k] = q;
   p->area_bytes[k] = n;
   return HS_GOOD;
+}
+
+i64 cpu_resident_bytes(const cpu_program *p) {
+  enum { AT_ONCE = 4096 };
+  unsigned char there[AT_ONCE];  // of a page each
+  size_t page = (size_t)sysconf(_SC_PAGESIZE), pages = 0;
+  for (int k = 0; k < 3; k++)
+    for (size_t at = 0; at < p->area_bytes[k]; at += AT_ONCE * page) {
+      size_t n = HS_MIN(p->area_bytes[k] - at, AT_ONCE * page);
+      if (mincore((char *)p->area[k] + at, n, there) != 0) return -1;
+      for (size_t j = 0; j < (n + page - 1) / page; j++) pages += there[j] & 1;
+    }
+  return (i64)(pages * page);
 }
 
 static void *slot_address(const cpu_program *p, const cpu_slot *s, u32 device) {

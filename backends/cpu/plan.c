@@ -64,7 +64,8 @@ void cpu_plan_of(const cpu_program *p, prof_memory *out) {
                        .live_bytes = (i64)p->temp_live_bytes,
                        .mapped_bytes =
                            (i64)(cpu_mapped_bytes(p->arg_bytes) + cpu_mapped_bytes(p->out_bytes) +
-                                 cpu_mapped_bytes(p->temp_bytes))};
+                                 cpu_mapped_bytes(p->temp_bytes)),
+                       .resident_bytes = cpu_resident_bytes(p)};
   out->steps = HS_NEW_ARRAY(&out->arena, prof_memory_step, out->nsteps + 1);
   out->buffers = HS_NEW_ARRAY(&out->arena, prof_buffer, out->nbuffers + 1);
   const char **scratch = HS_NEW_ARRAY(&out->arena, const char *, out->nbuffers + 1);
@@ -90,8 +91,8 @@ void cpu_plan_of(const cpu_program *p, prof_memory *out) {
 // ---- messages -----------------------------------------------------------------------------------
 
 void cpu_plan_put(const prof_memory *p, hs_buf *b) {
-  const i64 sizes[] = {p->argument_bytes, p->output_bytes, p->alias_bytes,
-                       p->temp_bytes,     p->live_bytes,   p->mapped_bytes};
+  const i64 sizes[] = {p->argument_bytes, p->output_bytes, p->alias_bytes,   p->temp_bytes,
+                       p->live_bytes,     p->mapped_bytes, p->resident_bytes};
   wire_put(b, sizes, sizeof sizes);
   wire_put_u32(b, p->nsteps);
   wire_put_u32(b, p->nbuffers);
@@ -147,11 +148,12 @@ static void get_buffers(wire_reader *r, prof_memory *p) {
 hs_status cpu_plan_get(const void *payload, size_t n, prof_memory *p) {
   *p = (prof_memory){0};
   wire_reader r = {payload, n, false};
-  i64 *const sizes[] = {&p->argument_bytes, &p->output_bytes, &p->alias_bytes,
-                        &p->temp_bytes,     &p->live_bytes,   &p->mapped_bytes};
+  i64 *const sizes[] = {&p->argument_bytes, &p->output_bytes, &p->alias_bytes,   &p->temp_bytes,
+                        &p->live_bytes,     &p->mapped_bytes, &p->resident_bytes};
   for (size_t k = 0; k < HS_COUNT(sizes); k++) {
     *sizes[k] = wire_get_i64(&r);
-    r.bad |= !within(*sizes[k], 4 * CPU_MAX_BYTES);
+    r.bad |= *sizes[k] < -1 || *sizes[k] > 4 * (i64)CPU_MAX_BYTES ||
+             (*sizes[k] < 0 && sizes[k] != &p->resident_bytes);
   }
   p->nsteps = wire_get_u32(&r);
   p->nbuffers = wire_get_u32(&r);

@@ -108,6 +108,8 @@ static hs_status measure(repl_cmd *c, const prof_memory *plan) {
   s = be->run(exe, c->mod->ninputs, c->mod->inputs, &once, &r);
   i64 after = worker_resident(backend_context_worker(c->s->backends));
   backend_result_free(&r);
+  prof_memory used = {0};
+  if (hs_ok(s)) s = be->plan(exe, &used);
   if (hs_ok(s)) {
     const backend_compiled *k = be->compiled(exe);
     hlo_memory x = {.argument_bytes = k->argument_bytes,
@@ -117,17 +119,22 @@ static hs_status measure(repl_cmd *c, const prof_memory *plan) {
                     .peak_bytes = k->peak_bytes};
     repl_json *j = memory_row(c, "measured", "measured", "measured", &x);
     i64 predicted = prof_memory_peak(plan), grown = after - before;
-    bool known = before >= 0 && after >= 0;
+    bool known = before >= 0 && after >= 0 && used.resident_bytes >= 0;
     repl_json_bool(j, "as_predicted", k->peak_bytes == predicted);
+    if (known) repl_json_int(j, "resident_bytes", used.resident_bytes);
+    else repl_json_null(j, "resident_bytes");
     if (known) repl_json_int(j, "resident_growth_bytes", grown);
     else repl_json_null(j, "resident_growth_bytes");
-    char a[2][32];
+    char a[3][32];
     if (!c->doc && known)
       repl_say(c->out,
-               "the worker grew by %s of resident memory in the first run; predicted, in whole "
-               "pages: %s\n",
-               repl_bytes(a[0], (double)grown), repl_bytes(a[1], (double)plan->mapped_bytes));
+               "after the first run the program's areas hold %s of memory; predicted, in whole "
+               "pages: %s\nthe worker grew by %s in it: these, and what threads and libraries "
+               "keep\n",
+               repl_bytes(a[0], (double)used.resident_bytes),
+               repl_bytes(a[1], (double)plan->mapped_bytes), repl_bytes(a[2], (double)grown));
   }
+  prof_memory_free(&used);
   be->release(exe);
   return s;
 }

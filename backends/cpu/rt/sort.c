@@ -205,7 +205,7 @@ typedef struct line {
   const sorter *s;
   char *in[64], *out[64];
   u32 *perm;
-  char *space;  // two times len records
+  char *space;  // two times len records; of keys alone len, see sort_keys_alone
   u32 *count;
   i64 parts;
   u32 at;    // the key or operand whose turn it is
@@ -361,7 +361,8 @@ static void find_order(line *l) {
   }
 }
 
-// False: different elements may have the same keys.
+// False: different elements may have the same keys. The result's storage is the second array, also
+// where it is the operand's: all that is read of that is in the records by then.
 static bool sort_keys_alone(line *l) {
   const sorter *s = l->s;
   sorter narrow = *s;
@@ -370,22 +371,42 @@ static bool sort_keys_alone(line *l) {
   l->odd = false, l->at = 0;
   whole_line(make_records, l);
   if (!l->odd) {
-    u32 *a = (u32 *)(void *)l->space;
-    cpu_radix_u32(a, a + s->len, s->len, 0, 32, l->count, l->parts);
+    u32 *a = (u32 *)(void *)l->space, *t = (u32 *)(void *)l->out[0];
+    cpu_radix_u32(a, t, s->len, 0, 32, l->count, l->parts);
     whole_line(write_elements, l);
   }
   l->s = s;
   return !l->odd;
 }
 
-static void sort_line(line *l) {
+static size_t line_bytes(const sorter *s) {
+  size_t most = s->record;  // what is gathered has room as well
+  for (u32 k = 0; k < s->n; k++) most = HS_MAX(most, hlo_dtype_storage(s->type[k]));
+  return (size_t)s->len * (s->record + most) + 4096;  // at least what cpu_least wants
+}
+
+// A line of ambiguous elements (NaNs of two kinds, zeros of both signs) has less memory than it
+// needs: what it needs is allocated for it, because such lines are rare. False: there is none.
+static bool sort_line(line *l) {
   const sorter *s = l->s;
-  if (keys_alone(s) && !few_wanted(s) && sort_keys_alone(l)) return;
+  u32 *perm = l->perm;
+  char *space = l->space, *own = NULL;
+  if (keys_alone(s) && !few_wanted(s)) {
+    if (sort_keys_alone(l)) return true;
+    size_t order = ((size_t)s->len * sizeof *l->perm + 63) & ~(size_t)63;
+    own = hs_try_alloc(order + line_bytes(s));
+    if (!own) return false;
+    l->perm = (u32 *)(void *)own;
+    l->space = own + order;
+  }
   find_order(l);
   for (l->at = 0; l->at < s->n; l->at++) {
     whole_line(gather_elements, l);
     if (!directly(l)) whole_line(put_elements, l);
   }
+  hs_free(own);
+  l->perm = perm, l->space = space;
+  return true;
 }
 
 // ---- the kernel ---------------------------------------------------------------------------------
@@ -406,10 +427,14 @@ static void place_line(const sorter *s, void *const *bufs, i64 number, line *l) 
   }
 }
 
-static size_t line_bytes(const sorter *s) {
-  size_t most = s->record;  // what is gathered has room as well
-  for (u32 k = 0; k < s->n; k++) most = HS_MAX(most, hlo_dtype_storage(s->type[k]));
-  return (size_t)s->len * (s->record + most) + 4096;  // at least what cpu_least wants
+// Bytes for the permutation of a line, and behind it for its records: keys alone need no order, and
+// their second array is the result.
+static size_t perm_bytes(const sorter *s) {
+  return keys_alone(s) && !few_wanted(s) ? 0 : ((size_t)s->len * sizeof(u32) + 63) & ~(size_t)63;
+}
+
+static size_t space_bytes(const sorter *s) {
+  return perm_bytes(s) ? line_bytes(s) : (size_t)s->len * sizeof(u32);
 }
 
 static void sort_chunk(void *ctx, i64 chunk, u32 thread) {
@@ -417,18 +442,18 @@ static void sort_chunk(void *ctx, i64 chunk, u32 thread) {
   sort_job *j = ctx;
   const sorter *s = j->s;
   u32 count[CPU_RADIX_BINS];
-  line l = {.perm = hs_try_alloc(sizeof *l.perm * (size_t)s->len),
-            .space = hs_try_alloc(line_bytes(s)),
+  char *memory = hs_try_alloc(perm_bytes(s) + space_bytes(s));
+  bool ok = memory != NULL;
+  line l = {.perm = (u32 *)(void *)memory,
+            .space = memory ? memory + perm_bytes(s) : NULL,
             .count = count,
             .parts = 1};
-  if (!l.perm || !l.space) __atomic_store_n(&j->failed, true, __ATOMIC_RELAXED);
-  else
-    for (i64 n = chunk * j->per, end = HS_MIN(n + j->per, s->lines); n < end; n++) {
-      place_line(s, j->bufs, n, &l);
-      sort_line(&l);
-    }
-  hs_free(l.space);
-  hs_free(l.perm);
+  for (i64 n = chunk * j->per, end = HS_MIN(n + j->per, s->lines); n < end && ok; n++) {
+    place_line(s, j->bufs, n, &l);
+    ok = sort_line(&l);
+  }
+  if (!ok) __atomic_store_n(&j->failed, true, __ATOMIC_RELAXED);
+  hs_free(memory);
 }
 
 static hs_status run_sort(void *state, void *const *bufs, void *scratch) {
@@ -439,15 +464,13 @@ static hs_status run_sort(void *state, void *const *bufs, void *scratch) {
     static const size_t counts = CPU_RADIX_PARTS * CPU_RADIX_BINS * sizeof(u32);
     line l = {.count = scratch,
               .perm = (u32 *)(void *)((char *)scratch + counts),
-              .space = (char *)scratch + counts + (((size_t)s->len * 4 + 63) & ~(size_t)63),
+              .space = (char *)scratch + counts + perm_bytes(s),
               .parts = HS_MIN((i64)cpu_par_threads(), (i64)CPU_RADIX_PARTS)};
-    for (i64 n = 0; n < s->lines; n++) {
+    for (i64 n = 0; n < s->lines && !j.failed; n++) {
       place_line(s, bufs, n, &l);
-      sort_line(&l);
+      j.failed = !sort_line(&l);
     }
-    return HS_GOOD;
-  }
-  cpu_par_for(sort_chunk, &j, (s->lines + j.per - 1) / j.per);
+  } else cpu_par_for(sort_chunk, &j, (s->lines + j.per - 1) / j.per);
   return j.failed ? hs_fail(HS_E_NO_MEMORY, "no memory to sort lines of %lld", (long long)s->len)
                   : HS_GOOD;
 }
@@ -496,8 +519,7 @@ hs_status cpu_sort_prepare(const hlo_instr *i, cpu_rt *out) {
   s->wanted = shape->rank ? HS_MIN(s->len, wanted_of(i, d, s->len, 0)) : s->len;
   s->whole = s->nkeys && s->len >= LONG && s->lines < 8 && !few_wanted(s);
   if (!few_wanted(s)) s->wanted = s->len;
-  i64 scratch =
-      CPU_RADIX_PARTS * CPU_RADIX_BINS * 4 + ((s->len * 4 + 63) & ~(i64)63) + (i64)line_bytes(s);
+  i64 scratch = CPU_RADIX_PARTS * CPU_RADIX_BINS * 4 + (i64)(perm_bytes(s) + space_bytes(s));
   *out = (cpu_rt){.kind = few_wanted(s)     ? "sort (selection)"
                           : s->nkeys == 0   ? "sort (merge, comparator)"
                           : s->len <= SHORT ? "sort (merge, keys)"
