@@ -113,31 +113,34 @@ static hs_status run_relayout(void *state, void *const *bufs, void *scratch) {
   return HS_GOOD;
 }
 
+void cpu_adapt_leaf(cpu_lowering *l, const hlo_instr *i, cpu_block *b, u32 *vals, u32 k,
+                    const hlo_shape *from, const hlo_shape *to) {
+  const hlo_shape *x = hlo_shape_leaf(from, k), *y = hlo_shape_leaf(to, k);
+  if (!hlo_shape_is_array(x) || x->rank != y->rank || x->elements != y->elements ||
+      x->dtype != y->dtype || cpu_same_bytes(x, y))
+    return;
+  relayout *r = hs_calloc(1, sizeof *r);
+  *r = (relayout){x, y};
+  cpu_step s = {.kind = CPU_STEP_RT,
+                .instr = i,
+                .pos = cpu_new_pos(l),
+                .nin = 1,
+                .nvals = 2,
+                .pred = CPU_NONE,
+                .scratch_slot = CPU_NONE,
+                .kernel_index = CPU_NONE,
+                .rt = {.kind = "relayout", .state = r, .run = run_relayout}};
+  s.vals = HS_NEW_ARRAY(&l->p->arena, u32, 2);
+  s.vals[0] = vals[k];
+  cpu_use_value(l, vals[k], s.pos);
+  vals[k] = s.vals[1] = cpu_new_value(l, CPU_TEMP, y, s.pos, k);
+  hs_vec_push(&b->steps, s);
+}
+
 void cpu_adapt_leaves(cpu_lowering *l, const hlo_instr *i, cpu_block *b, u32 *vals,
                       const hlo_shape *from, const hlo_shape *to) {
   u32 n = from == to ? 0 : HS_MIN(hlo_shape_leaves(from), hlo_shape_leaves(to));
-  for (u32 k = 0; k < n; k++) {
-    const hlo_shape *x = hlo_shape_leaf(from, k), *y = hlo_shape_leaf(to, k);
-    if (!hlo_shape_is_array(x) || x->rank != y->rank || x->elements != y->elements ||
-        x->dtype != y->dtype || cpu_same_bytes(x, y))
-      continue;
-    relayout *r = hs_calloc(1, sizeof *r);
-    *r = (relayout){x, y};
-    cpu_step s = {.kind = CPU_STEP_RT,
-                  .instr = i,
-                  .pos = cpu_new_pos(l),
-                  .nin = 1,
-                  .nvals = 2,
-                  .pred = CPU_NONE,
-                  .scratch_slot = CPU_NONE,
-                  .kernel_index = CPU_NONE,
-                  .rt = {.kind = "relayout", .state = r, .run = run_relayout}};
-    s.vals = HS_NEW_ARRAY(&l->p->arena, u32, 2);
-    s.vals[0] = vals[k];
-    cpu_use_value(l, vals[k], s.pos);
-    vals[k] = s.vals[1] = cpu_new_value(l, CPU_TEMP, y, s.pos, k);
-    hs_vec_push(&b->steps, s);
-  }
+  for (u32 k = 0; k < n; k++) cpu_adapt_leaf(l, i, b, vals, k, from, to);
 }
 
 u32 *cpu_copy_leaves(cpu_lowering *l, const u32 *vals, u32 n) {

@@ -35,6 +35,9 @@ u32 cpu_leaf_offset(const hlo_shape *tuple, i64 index);
 // they differ.
 void cpu_adapt_leaves(cpu_lowering *, const hlo_instr *, cpu_block *b, u32 *vals,
                       const hlo_shape *from, const hlo_shape *to);
+// The same of leaf k alone: vals[k].
+void cpu_adapt_leaf(cpu_lowering *, const hlo_instr *, cpu_block *b, u32 *vals, u32 k,
+                    const hlo_shape *from, const hlo_shape *to);
 u32 *cpu_copy_leaves(cpu_lowering *, const u32 *vals, u32 n);  // in the program's arena
 // The leaves of a computation's result, in the layouts of `shape`.
 u32 *cpu_root_leaves(cpu_lowering *, const hlo_instr *, cpu_block *b, const hlo_computation *,

@@ -222,14 +222,18 @@ static hs_status lower_plain(cpu_lowering *l, const hlo_instr *i, cpu_block *b, 
   return HS_GOOD;
 }
 
-// vals of a while: n initial values, n values inside (CPU_NONE where unchanged), n results.
+// vals of a while: n initial values, n values inside (CPU_NONE where unchanged), n results. All have
+// the layouts of the body's parameter: where the loop's own differ, copies are made once before and
+// after it, not in every iteration.
 static hs_status lower_while(cpu_lowering *l, const hlo_instr *i, cpu_block *b, u32 *out, u32 n) {
   cpu_program *p = l->p;
   const hlo_computation *cond = hlo_attr_comp(i, HLO_ATTR_CONDITION),
                         *body = hlo_attr_comp(i, HLO_ATTR_BODY);
+  const hlo_shape *before = hlo_operand(i, 0)->shape, *state = body->params[0]->shape;
   u32 *vals = HS_NEW_ARRAY(&p->arena, u32, 3 * n + 1);
   operand_leaves(l, i, 0, vals);
-  cpu_adapt_leaves(l, i, b, vals, hlo_operand(i, 0)->shape, i->shape);
+  const u32 *given = cpu_copy_leaves(l, vals, n);
+  cpu_adapt_leaves(l, i, b, vals, before, state);
   size_t at = b->steps.n;
   cpu_step *s = new_step(l, b, i, CPU_STEP_WHILE);
   i32 start = s->pos;
@@ -248,19 +252,18 @@ static hs_status lower_while(cpu_lowering *l, const hlo_instr *i, cpu_block *b, 
     if (!unchanged) cpu_use_value(l, vals[k], start);
     l->loop = me;
     inside[k] =
-        unchanged ? vals[k] : cpu_new_value(l, CPU_TEMP, hlo_shape_leaf(i->shape, k), start, k);
+        unchanged ? vals[k] : cpu_new_value(l, CPU_TEMP, hlo_shape_leaf(state, k), start, k);
     l->loop = outer;
     vals[n + k] = unchanged ? CPU_NONE : inside[k];
   }
   l->loop = me;
   u32 *args[] = {cpu_copy_leaves(l, inside, n), cpu_copy_leaves(l, inside, n)};
-  cpu_adapt_leaves(l, i, &blocks[0], args[0], i->shape, cond->params[0]->shape);
+  cpu_adapt_leaves(l, i, &blocks[0], args[0], state, cond->params[0]->shape);
   HS_TRY(lower_computation(l, cond, args[0], &blocks[0]));
   u32 pred = l->leaves[cond->root->id][0];
   cpu_use_value(l, pred, cpu_new_pos(l));
-  cpu_adapt_leaves(l, i, &blocks[1], args[1], i->shape, body->params[0]->shape);
   HS_TRY(lower_computation(l, body, args[1], &blocks[1]));
-  const u32 *results = cpu_root_leaves(l, i, &blocks[1], body, i->shape);
+  const u32 *results = cpu_root_leaves(l, i, &blocks[1], body, state);
   i32 end = cpu_new_pos(l);
   for (u32 k = 0; k < n; k++) {
     if (vals[n + k] == CPU_NONE) continue;
@@ -274,11 +277,15 @@ static hs_status lower_while(cpu_lowering *l, const hlo_instr *i, cpu_block *b, 
   }
   p->loops.v[me - 1].end = end;
   l->loop = outer;
-  for (u32 k = 0; k < n; k++)
-    out[k] = vals[2 * n + k] =
-        vals[n + k] == CPU_NONE ? vals[k]
-                                : cpu_new_value(l, CPU_TEMP, hlo_shape_leaf(i->shape, k), end, k);
   b->steps.v[at].pred = pred;
+  for (u32 k = 0; k < n; k++) {
+    bool unchanged = vals[n + k] == CPU_NONE;
+    vals[2 * n + k] =
+        unchanged ? vals[k] : cpu_new_value(l, CPU_TEMP, hlo_shape_leaf(state, k), end, k);
+    out[k] = unchanged ? given[k] : vals[2 * n + k];
+  }
+  for (u32 k = 0; k < n; k++)
+    cpu_adapt_leaf(l, i, b, out, k, vals[n + k] == CPU_NONE ? before : state, i->shape);
   return HS_GOOD;
 }
 

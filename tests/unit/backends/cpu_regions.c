@@ -228,6 +228,33 @@ static void timed_kernels(void **st) {
   backend_result_free(&r);
   hlo_module_free(m);
 }
+// The loop has its state, some of it unchanged, in other orders than its body: both are brought into
+// the body's once, outside of the loop.
+static void other_layouts(void **st) {
+  (void)st;
+#define IN_BODY "(s32[], f32[30,20]{1,0}, f32[40,30,20]{2,1,0})"
+#define OF_LOOP "(s32[], f32[30,20]{0,1}, f32[40,30,20]{0,2,1})"
+  static const char text[] = MODULE(
+      COUNT(IN_BODY, 9) STEP(IN_BODY)
+      " a = f32[30,20]{1,0} get-tuple-element(s), index=1\n"
+      " b = f32[40,30,20]{2,1,0} get-tuple-element(s), index=2\n z = s32[] constant(0)\n"
+      " d = f32[1,30,20]{2,1,0} dynamic-slice(b, i, z, z), dynamic_slice_sizes={1,30,20}\n"
+      " r = f32[30,20]{1,0} reshape(d)\n c = f32[30,20]{1,0} add(a, r)\n"
+      " ROOT t = " IN_BODY " tuple(j, c, b) }\n"
+      "ENTRY e { x = f32[30,20]{0,1} parameter(0)\n y = f32[40,30,20]{0,2,1} parameter(1)\n"
+      " i = s32[] constant(0)\n t = " OF_LOOP " tuple(i, x, y)\n"
+      " ROOT w = " OF_LOOP " while(t)," NEXT "}");
+  agrees(text);
+  hs_buf out = schedule(text);
+  u32 n = 0;
+  for (const char *p = hs_buf_cstr(&out); (p = strstr(p, "relayout")); p++, n++) {
+    const char *line = p;
+    while (line > hs_buf_cstr(&out) && line[-1] != '\n') line--;
+    assert_true(line[6] == '%');  // not indented, as what is inside of the loop is
+  }
+  assert_int_equal(n, 3);
+  hs_buf_free(&out);
+}
 // clang-format on
 
 int main(int argc, char **argv) {
@@ -236,6 +263,7 @@ int main(int argc, char **argv) {
       cmocka_unit_test(branches),          cmocka_unit_test(exchanged_state),
       cmocka_unit_test(exchanged_results), cmocka_unit_test(updates),
       cmocka_unit_test(small_steps),       cmocka_unit_test(timed_kernels),
+      cmocka_unit_test(other_layouts),
   };
   return run_cpu_tests(argc, argv, "cpu_regions", tests, HS_COUNT(tests));
 }
