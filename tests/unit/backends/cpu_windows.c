@@ -136,10 +136,54 @@ static void chosen(void **st) {
   hlo_module_free(m);
 }
 
+// Gradients of poolings: channels last, in the middle and few; windows that overlap, leave gaps and
+// hang over; every order; values that are equal; batches of one.
+static void select_and_scatter(void **st) {
+  (void)st;
+  static const struct {
+    const char *type, *operand, *source, *direction, *window;
+  } all[] = {
+      {"f32", "2,12,12,24", "2,6,6,24", "GE", "1x2x2x1 stride=1x2x2x1"},
+      {"f32", "1,13,13,72", "1,6,6,72", "GE", "1x3x3x1 stride=1x2x2x1"},
+      {"f32", "1,9,9,130", "1,9,9,130", "GT", "1x3x3x1 stride=1x1x1x1 pad=0_0x1_1x1_1x0_0"},
+      {"f32", "2,3,12,20", "2,3,6,10", "GE", "1x1x2x2 stride=1x1x2x2"},
+      {"f32", "2,3,13,141", "2,3,7,71", "LE", "1x1x3x3 stride=1x1x2x2 pad=0_0x0_0x1_1x1_1"},
+      {"f32", "2,9,9,3", "2,3,3,3", "LT", "1x2x2x1 stride=1x3x3x1"},
+      {"f64", "2,8,8,16", "2,7,7,16", "GE", "1x2x2x1 stride=1x1x1x1"},
+      {"f64", "3,40", "3,38", "GE", "1x5 stride=1x1 pad=0_0x1_1"},
+      {"f32", "50", "10", "GE", "5 stride=5 pad=0_0"},
+      {"s32", "2,8,8,16", "2,4,4,16", "GE", "1x2x2x1 stride=1x2x2x1"},
+      {"bf16", "2,8,8,16", "2,4,4,16", "GE", "1x2x2x1 stride=1x2x2x1"},
+  };
+  for (size_t k = 0; k < HS_COUNT(all); k++) {
+    char text[1536];
+    const char *t = all[k].type;
+    // rounded, so that there are equal values
+    snprintf(text, sizeof text,
+             "HloModule t\nsel { a = %s[] parameter(0)\n b = %s[] parameter(1)\n"
+             " ROOT c = pred[] compare(a, b), direction=%s }\n"
+             "add { a = %s[] parameter(0)\n b = %s[] parameter(1)\n ROOT c = %s[] add(a, b) }\n"
+             "ENTRY e { x = f32[%s] parameter(0)\n s = %s[%s] parameter(1)\n"
+             " four = f32[] constant(4)\n f = f32[%s] broadcast(four), dimensions={}\n"
+             " m = f32[%s] multiply(x, f)\n n = s32[%s] convert(m)\n o = %s[%s] convert(n)\n"
+             " z = %s[] constant(2)\n ROOT r = %s[%s] select-and-scatter(o, s, z),"
+             " window={size=%s}, select=sel, scatter=add }",
+             t, t, all[k].direction, t, t, t, all[k].operand, t, all[k].source, all[k].operand,
+             all[k].operand, all[k].operand, t, all[k].operand, t, t, all[k].operand,
+             all[k].window);
+    agrees(text);
+  }
+}
+
 int main(int argc, char **argv) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(scans), cmocka_unit_test(long_scans), cmocka_unit_test(sliding),
-      cmocka_unit_test(types), cmocka_unit_test(compiled),   cmocka_unit_test(chosen),
+      cmocka_unit_test(select_and_scatter),
+      cmocka_unit_test(scans),
+      cmocka_unit_test(long_scans),
+      cmocka_unit_test(sliding),
+      cmocka_unit_test(types),
+      cmocka_unit_test(compiled),
+      cmocka_unit_test(chosen),
   };
   return run_cpu_tests(argc, argv, "cpu_windows", tests, HS_COUNT(tests));
 }
