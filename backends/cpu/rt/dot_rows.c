@@ -28,6 +28,26 @@ static inline float from_bf16(u16 v) {
   return f;
 }
 
+// The sum of so many lanes: halves of halves, in registers.
+#define SHUFFLE(v, ...) __builtin_shufflevector(v, v, __VA_ARGS__)
+#define FOLD_2(v) ((v)[0] + (v)[1])
+#define FOLD_4(v)                                           \
+  ({                                                        \
+    __auto_type two_ = SHUFFLE(v, 0, 1) + SHUFFLE(v, 2, 3); \
+    FOLD_2(two_);                                           \
+  })
+#define FOLD_8(v)                                                        \
+  ({                                                                     \
+    __auto_type four_ = SHUFFLE(v, 0, 1, 2, 3) + SHUFFLE(v, 4, 5, 6, 7); \
+    FOLD_4(four_);                                                       \
+  })
+#define FOLD_16(v)                                                                     \
+  ({                                                                                   \
+    __auto_type eight_ =                                                               \
+        SHUFFLE(v, 0, 1, 2, 3, 4, 5, 6, 7) + SHUFFLE(v, 8, 9, 10, 11, 12, 13, 14, 15); \
+    FOLD_8(eight_);                                                                    \
+  })
+
 typedef struct rows_job {
   const dot *d;
   const char *x, *b;
@@ -43,7 +63,7 @@ typedef struct span {
 
 // R: rows of the kernel, of which M are stored; the others repeat the last. U: rows of the matrix
 // at a time. C: columns at a time where k is contiguous.
-#define DEFINE_ROWS(name, TARGET, BYTES, S, T, LOADV, LOAD)                                       \
+#define DEFINE_ROWS(name, TARGET, BYTES, FOLD, S, T, LOADV, LOAD)                                 \
   typedef S name##_v __attribute__((vector_size(BYTES), aligned(sizeof(S)), may_alias));          \
   typedef u32 name##_u __attribute__((vector_size(BYTES), aligned(4), may_alias));                \
   typedef T name##_t                                                                              \
@@ -124,13 +144,8 @@ typedef struct span {
         for (int q = 0; q < C; q++)                                                               \
           for (int r = 0; r < R; r++) sum[r][q] += row[r][k] * LOAD(col[q][k * rs]);              \
       for (int q = 0; q < C && j + q < s->n1; q++)                                                \
-        for (int r = 0; r < R && r < s->M; r++) {                                                 \
-          S t[W];                                                                                 \
-          for (int l = 0; l < W; l++) t[l] = acc[r][q][l];                                        \
-          for (int w = W / 2; w; w /= 2)                                                          \
-            for (int l = 0; l < w; l++) t[l] += t[l + w];                                         \
-          c[r * s->cr + (j + q) * s->cc] = sum[r][q] + t[0];                                      \
-        }                                                                                         \
+        for (int r = 0; r < R && r < s->M; r++)                                                   \
+          c[r * s->cr + (j + q) * s->cc] = sum[r][q] + FOLD(acc[r][q]);                           \
     }                                                                                             \
   }                                                                                               \
   ROWS_FOR(name, TARGET, S, T, 1, 4, 4)                                                           \
@@ -147,22 +162,23 @@ typedef struct span {
   TARGET static void name##_##R(const S *x, const T *b, S *c, const span *s) { \
     name##_body(x, b, c, s, R, U, C);                                          \
   }
-#define DEFINE_ALL(set, TARGET, BYTES)                                  \
-  DEFINE_ROWS(f32_##set, TARGET, BYTES, float, float, SAME_V, SAME)     \
-  DEFINE_ROWS(f64_##set, TARGET, BYTES, double, double, SAME_V, SAME)   \
-  DEFINE_ROWS(bf16_##set, TARGET, BYTES, float, u16, BF16_V, from_bf16) \
-  DEFINE_ROWS(s8_##set, TARGET, BYTES, u32, i8, WIDE_V, from_s8)        \
-  DEFINE_ROWS(u8_##set, TARGET, BYTES, u32, u8, WIDE_V, from_u8)        \
+#define DEFINE_ALL(set, TARGET, BYTES, FOLD4, FOLD8)                           \
+  DEFINE_ROWS(f32_##set, TARGET, BYTES, FOLD4, float, float, SAME_V, SAME)     \
+  DEFINE_ROWS(f64_##set, TARGET, BYTES, FOLD8, double, double, SAME_V, SAME)   \
+  DEFINE_ROWS(bf16_##set, TARGET, BYTES, FOLD4, float, u16, BF16_V, from_bf16) \
+  DEFINE_ROWS(s8_##set, TARGET, BYTES, FOLD4, u32, i8, WIDE_V, from_s8)        \
+  DEFINE_ROWS(u8_##set, TARGET, BYTES, FOLD4, u32, u8, WIDE_V, from_u8)        \
   static const kernels set##_kernels = {f32_##set, f64_##set, bf16_##set, s8_##set, u8_##set};
 
 typedef void rows_fn(const void *x, const void *b, void *c, const span *);
 typedef struct kernels {
   rows_fn *f32, *f64, *bf16, *s8, *u8;
 } kernels;
-DEFINE_ALL(base, , 16)
+DEFINE_ALL(base, , 16, FOLD_4, FOLD_2)
 #if defined(__x86_64__)
-DEFINE_ALL(avx2, __attribute__((target("avx2,fma"))), 32)
-DEFINE_ALL(avx512, __attribute__((target("avx512f,avx512vl,avx512bw,avx512dq,fma"))), 64)
+DEFINE_ALL(avx2, __attribute__((target("avx2,fma"))), 32, FOLD_8, FOLD_4)
+DEFINE_ALL(avx512, __attribute__((target("avx512f,avx512vl,avx512bw,avx512dq,fma"))), 64, FOLD_16,
+           FOLD_8)
 #endif
 
 static const kernels *of_machine(void) {
