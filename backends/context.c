@@ -1,4 +1,4 @@
-// context.c — a context: one worker for the cpu backend, and what pjrt adds to it (its hosts),
+// context.c — a context: a worker for the cpu backend, one for devices, and what pjrt adds to it (its hosts),
 // behind an opaque pointer with a function that frees it, so that nothing here depends on pjrt.
 #include "backends/context.h"
 #include "backends/ffi.h"
@@ -6,7 +6,7 @@
 #define ROOM ((u64)2 << 30)  // of memory, for compiler and libraries
 
 struct backend_context {
-  worker *w;
+  worker *w, *device;  // device: NULL until it is asked for
   u64 last_id;
   sandbox_mode sandbox;
   bool warned;
@@ -53,10 +53,17 @@ void backend_context_free(backend_context *c) {
   if (!c) return;
   if (c->hosts) c->release_hosts(c->hosts);
   worker_free(c->w);
+  worker_free(c->device);
   hs_free(c);
 }
 
 worker *backend_context_worker(backend_context *c) { return c->w; }
+
+worker *backend_context_device_worker(backend_context *c) {
+  if (!c->device) c->device = worker_new(NULL);
+  return c->device;
+}
+
 u64 backend_context_next_id(backend_context *c) { return ++c->last_id; }
 
 backend_hosts **backend_context_hosts(backend_context *c, void (*release)(backend_hosts *)) {

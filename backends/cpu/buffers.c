@@ -205,7 +205,7 @@ static void assign_block(assign *a, cpu_block *b) {
     }
     for (u32 j = s->nin; j < s->nvals; j++) place(a, s->vals[j], s, j - s->nin);
     for (u32 j = 0; j < s->nblocks; j++) assign_block(a, &s->blocks[j]);
-    if (s->scratch_bytes) {
+    if (s->scratch_bytes && (s->device || !a->p->away)) {
       cpu_slot sc = {.bytes = s->scratch_bytes,
                      .start = s->pos,
                      .end = s->pos,
@@ -322,6 +322,10 @@ static hs_status grow(size_t *area, size_t used, const char *what) {
   return HS_GOOD;
 }
 
+static size_t aligned(const cpu_program *p, size_t n) {
+  return (n + p->align - 1) & ~(p->align - 1);
+}
+
 // Offsets of temporaries, and of results behind each other in their own area.
 static hs_status place_slots(cpu_program *p) {
   hs_status st = HS_GOOD;
@@ -332,8 +336,9 @@ static hs_status place_slots(cpu_program *p) {
     if (s->kind != CPU_TEMP) continue;
     if (s->output) {
       s->offset = p->out_bytes;
-      st = grow(&p->out_bytes, p->out_bytes + hlo_heap_align(s->bytes), "results");
-    } else heap[n++] = (hlo_heap_buffer){s->bytes, 0, s->start, HS_MIN(s->end, p->npos)};
+      st = grow(&p->out_bytes, p->out_bytes + aligned(p, s->bytes), "results");
+    } else
+      heap[n++] = (hlo_heap_buffer){aligned(p, s->bytes), 0, s->start, HS_MIN(s->end, p->npos)};
   }
   size_t total = 0;
   if (hs_ok(st) && !hlo_heap_place(n, heap, CPU_MAX_BYTES, &total)) st = hs_poll();
@@ -370,7 +375,7 @@ hs_status cpu_assign(cpu_program *p) {
   for (u32 k = 0; k < p->nargs; k++) {
     p->arg_offset[k] = p->arg_bytes;
     p->slots.v[p->values.v[p->arg_value[k]].slot].offset = p->arg_bytes;
-    HS_TRY(grow(&p->arg_bytes, p->arg_bytes + hlo_heap_align(p->values.v[p->arg_value[k]].bytes),
+    HS_TRY(grow(&p->arg_bytes, p->arg_bytes + aligned(p, p->values.v[p->arg_value[k]].bytes),
                 "arguments"));
   }
   return place_slots(p);

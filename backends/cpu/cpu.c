@@ -3,12 +3,16 @@
 //
 // No foreign code runs here. A compiled program keeps its compile request: when the worker has died
 // the program is compiled again in a new one before its next run, without a message.
-#include "backends/cpu/cpu.h"
+//
+// Other backends whose programs live in a worker are clients too (client.h): they differ in the
+// requests that they send.
+#include "backends/cpu/client.h"
 #include "core/text/text.h"
 
 #include <math.h>
 
 struct backend_exe {
+  const cpu_client *client;
   backend_context *context, *own;  // own: NULL, or the same, to be freed with the program
   u64 id, generation;              // of the worker that has it
   hs_arena arena;
@@ -48,7 +52,7 @@ static bool has_dynamic_or_opaque(const hlo_instr *i) {
   return hlo_shape_is_dynamic(i->shape);
 }
 
-static bool cpu_supports(const hlo_instr *i, hs_buf *why) {
+bool cpu_client_supports(const hlo_instr *i, hs_buf *why) {
   hs_buf reason = {0};
   if (!has_dynamic_or_opaque(i) && cpu_lowers(i, &reason)) {
     hs_buf_free(&reason);
@@ -157,20 +161,31 @@ static hs_status read_compiled(backend_exe *e, wire_reader *r, const hlo_module 
   return r->bad ? damaged() : HS_GOOD;
 }
 
+static worker *worker_of(const backend_exe *e) {
+  return e->client->device ? backend_context_device_worker(e->context)
+                           : backend_context_worker(e->context);
+}
+
+// A device that has failed answers nothing any more to the process that made it fail.
+static hs_status ended_by(const backend_exe *e, hs_status s) {
+  if (!hs_ok(s) && e->client->ends && e->client->ends(s)) worker_kill(worker_of(e));
+  return s;
+}
+
 static hs_status send_compile(backend_exe *e, void **reply, size_t *n) {
-  worker *w = backend_context_worker(e->context);
-  HS_TRY(worker_call(w, "compiling", WORKER_REQ_CPU_COMPILE, e->request.p, e->request.n,
-                     &e->constants.fd, 1, e->deadline_s, reply, n));
+  worker *w = worker_of(e);
+  HS_TRY(ended_by(e, worker_call(w, "compiling", e->client->compile, e->request.p, e->request.n,
+                                 &e->constants.fd, 1, e->deadline_s, reply, n)));
   e->generation = worker_generation(w);
   return HS_GOOD;
 }
 
-static void cpu_release(backend_exe *e) {
+void cpu_client_release(backend_exe *e) {
   if (!e) return;
-  worker *w = backend_context_worker(e->context);
+  worker *w = worker_of(e);
   if (e->generation && worker_pid(w) && worker_generation(w) == e->generation)
-    hs_status_drop(worker_call(w, "releasing", WORKER_REQ_CPU_RELEASE, &e->id, sizeof e->id, NULL,
-                               0, 10, NULL, NULL));
+    hs_status_drop(worker_call(w, "releasing", e->client->release, &e->id, sizeof e->id, NULL, 0,
+                               10, NULL, NULL));
   worker_shm_free(&e->constants);
   hs_buf_free(&e->request);
   hs_arena_free(&e->arena);
@@ -178,14 +193,15 @@ static void cpu_release(backend_exe *e) {
   hs_free(e);
 }
 
-static hs_status cpu_compile(const hlo_module *m, const backend_options *opt, backend_exe **out) {
+hs_status cpu_client_compile(const cpu_client *client, const hlo_module *m,
+                             const backend_options *opt, backend_exe **out) {
   HS_ASSERT(!hlo_known_invalid(m));
   static const backend_options defaults = {0};
   const backend_options *o = opt ? opt : &defaults;
   *out = NULL;
-  HS_TRY(cpu_probe());
-  HS_TRY(backend_check_module(backend_find("cpu"), m));
+  HS_TRY(backend_check_module(backend_find(client->name), m));
   backend_exe *e = hs_calloc(1, sizeof *e);
+  e->client = client;
   e->own = o->context ? NULL : backend_context_new();
   e->context = o->context ? o->context : e->own;
   e->id = backend_context_next_id(e->context);
@@ -195,38 +211,39 @@ static hs_status cpu_compile(const hlo_module *m, const backend_options *opt, ba
   e->arg_shape = HS_NEW_ARRAY(&e->arena, const hlo_shape *, e->nargs + 1);
   for (u32 k = 0; k < e->nargs; k++) e->arg_shape[k] = m->entry->params[k]->shape;
   e->result = m->entry->root->shape;
-  hs_status s = worker_start(backend_context_worker(e->context));
+  hs_status s = worker_start(worker_of(e));
   u64 t0 = hs_now_ns();
+  if (hs_ok(s) && client->describe) s = client->describe(o, &e->request);
   if (hs_ok(s)) s = make_request(e, m, o);
   void *reply = NULL;
   size_t n = 0;
   if (hs_ok(s)) s = send_compile(e, &reply, &n);
   if (!hs_ok(s)) {
-    cpu_release(e);
+    cpu_client_release(e);
     return s;
   }
   wire_reader r = {reply, n, false};
   s = read_compiled(e, &r, m, (double)(hs_now_ns() - t0) / 1e6);
   hs_free(reply);
   if (hs_ok(s)) *out = e;
-  else cpu_release(e);
+  else cpu_client_release(e);
   return s;
 }
 
-static const backend_compiled *cpu_compiled(const backend_exe *e) { return &e->info; }
+const backend_compiled *cpu_client_compiled(const backend_exe *e) { return &e->info; }
 
 // ---- run ----------------------------------------------------------------------------------------
 
 // Compiles again when the worker that had the program is gone.
 static hs_status ensure_compiled(backend_exe *e) {
-  worker *w = backend_context_worker(e->context);
+  worker *w = worker_of(e);
   HS_TRY(worker_start(w));
   if (worker_generation(w) == e->generation) return HS_GOOD;
   HS_TRY(send_compile(e, NULL, NULL));
   return HS_GOOD;
 }
 
-static hs_status cpu_run(backend_exe *e, u32 nargs, hlo_literal *const *args,
+hs_status cpu_client_run(backend_exe *e, u32 nargs, hlo_literal *const *args,
                          const backend_run_options *opt, backend_result *out) {
   const backend_run_options *o = opt ? opt : &backend_once;
   *out = (backend_result){0};
@@ -248,15 +265,14 @@ static hs_status cpu_run(backend_exe *e, u32 nargs, hlo_literal *const *args,
   int fds[2] = {in.fd, results ? results->shm.fd : -1};
   void *reply = NULL;
   size_t n = 0;
-  s = worker_call(backend_context_worker(e->context), "running", WORKER_REQ_CPU_RUN, req.p, req.n,
-                  fds, results ? 2 : 1, e->deadline_s, &reply, &n);
+  s = ended_by(e, worker_call(worker_of(e), "running", e->client->run, req.p, req.n, fds,
+                              results ? 2 : 1, e->deadline_s, &reply, &n));
   hs_buf_free(&req);
   worker_shm_free(&in);
   if (hs_ok(s)) {
     wire_reader r = {reply, n, false};
     s = block_get_timing(&r, e->info.nkernels, &out->timing);
-    if (hs_ok(s) && results && worker_confined(backend_context_worker(e->context)))
-      s = block_own(results);
+    if (hs_ok(s) && results && worker_confined(worker_of(e))) s = block_own(results);
     size_t at = 0;
     if (hs_ok(s) && results) out->outputs = block_literal(e->result, results, &at);
   }
@@ -270,13 +286,13 @@ static hs_status ask_dump(backend_exe *e, const char *what, void **reply, size_t
   hs_buf req = {0};
   wire_put_i64(&req, (i64)e->id);
   wire_put_str(&req, what);
-  hs_status s = worker_call(backend_context_worker(e->context), "dumping", WORKER_REQ_CPU_DUMP,
-                            req.p, req.n, NULL, 0, e->deadline_s, reply, n);
+  hs_status s = worker_call(worker_of(e), "dumping", e->client->dump, req.p, req.n, NULL, 0,
+                            e->deadline_s, reply, n);
   hs_buf_free(&req);
   return s;
 }
 
-static hs_status cpu_plan(backend_exe *e, prof_memory *out) {
+hs_status cpu_client_plan(backend_exe *e, prof_memory *out) {
   *out = (prof_memory){0};
   void *reply = NULL;
   size_t n = 0;
@@ -286,10 +302,10 @@ static hs_status cpu_plan(backend_exe *e, prof_memory *out) {
   return s;
 }
 
-static hs_status cpu_dump(backend_exe *e, const char *what, hs_buf *out) {
+hs_status cpu_client_dump(backend_exe *e, const char *what, hs_buf *out) {
   if (!strcmp(what, "buffers")) {
     prof_memory plan;
-    HS_TRY(cpu_plan(e, &plan));
+    HS_TRY(cpu_client_plan(e, &plan));
     prof_memory_print(&plan, out);
     prof_memory_free(&plan);
     return HS_GOOD;
@@ -302,15 +318,31 @@ static hs_status cpu_dump(backend_exe *e, const char *what, hs_buf *out) {
   return s;
 }
 
+// ---- the cpu ------------------------------------------------------------------------------------
+
+static const cpu_client client = {
+    .name = "cpu",
+    .compile = WORKER_REQ_CPU_COMPILE,
+    .run = WORKER_REQ_CPU_RUN,
+    .dump = WORKER_REQ_CPU_DUMP,
+    .release = WORKER_REQ_CPU_RELEASE,
+};
+
+static hs_status cpu_compile(const hlo_module *m, const backend_options *o, backend_exe **out) {
+  *out = NULL;
+  HS_TRY(cpu_probe());
+  return cpu_client_compile(&client, m, o, out);
+}
+
 const backend backend_cpu = {
     .name = "cpu",
     .summary = "LLVM code generation, oneDNN and LAPACK, in a worker process",
     .probe = cpu_probe,
-    .supports = cpu_supports,
+    .supports = cpu_client_supports,
     .compile = cpu_compile,
-    .compiled = cpu_compiled,
-    .run = cpu_run,
-    .dump = cpu_dump,
-    .plan = cpu_plan,
-    .release = cpu_release,
+    .compiled = cpu_client_compiled,
+    .run = cpu_client_run,
+    .dump = cpu_client_dump,
+    .plan = cpu_client_plan,
+    .release = cpu_client_release,
 };

@@ -104,6 +104,7 @@ struct cpu_step {
   u32 *vals;
   void **bufs;                // nvals pointers, filled before it runs
   const emit_kernel *kernel;  // EMIT
+  const void *device;         // EMIT: the kernel of a maker; NULL: this backend's own code
   cpu_rt rt;                  // RT
   cpu_called called;          // CALLED
   cpu_block *blocks;
@@ -153,6 +154,10 @@ typedef struct cpu_program {
   const hlo_shape **out_shape;
   HS_VEC(cpu_step *) kernels;  // kernel table
   u32 fallbacks;
+  // values lie in the memory of another device, at multiples of `align` bytes; what it has no
+  // kernel for runs here, on copies. No regions, areas or addresses are made
+  bool away;
+  size_t align;
   // some loop exchanges buffers: pointers are looked up at every step
   bool swaps;
   emit_unit *unit;
@@ -167,12 +172,22 @@ typedef struct cpu_program {
   cpu_probes *probes;     // while kernels are timed; NULL otherwise
 } cpu_program;
 
+// Who makes the kernels of a program that another device runs.
+typedef struct cpu_maker {
+  void *ctx;
+  // Sets s->kernel and s->device; leaves the kernel NULL where it makes none: then the step gets
+  // what this backend has, and counts as a fallback.
+  hs_status (*add)(void *ctx, const hlo_instr *, cpu_step *s);
+  size_t align;  // of every buffer: a power of two, at least that of the heap
+} cpu_maker;
+
 typedef struct cpu_lower_options {
   bool per_instruction;
-  bool plan_only;    // steps and buffers as ever, but no code and no areas: it cannot run
-  bool one_device;   // whatever the module says
-  bool no_contract;  // no fused multiply-add
-  u32 threads;       // of the code generator
+  bool plan_only;          // steps and buffers as ever, but no code and no areas: it cannot run
+  bool one_device;         // whatever the module says
+  bool no_contract;        // no fused multiply-add
+  u32 threads;             // of the code generator
+  const cpu_maker *maker;  // NULL: this backend's own code
 } cpu_lower_options;
 // Lowers, compiles, assigns buffers and allocates the areas: a program that is ready to run, freed
 // by cpu_program_free. The module must outlive it. E_UNSUPPORTED, E_LIMIT, E_NO_MEMORY, ...
@@ -206,6 +221,9 @@ size_t cpu_mapped_bytes(size_t bytes);
 i64 cpu_resident_bytes(const cpu_program *);
 // What timing one kernel adds to a run, measured on this machine; ns.
 double cpu_probe_ns(void);
+// Runs one step without control flow on buffers of the host: operand leaves, then result leaves.
+// Where the kernel updates an operand in another place, that is copied first.
+hs_status cpu_step_run(const cpu_program *, const cpu_step *, void *const *bufs, void *scratch);
 // One execution: arguments are in their area before it, results in theirs after it.
 hs_status cpu_exec_run(cpu_program *);
 

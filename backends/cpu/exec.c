@@ -143,8 +143,7 @@ static void run_chunk(void *ctx, i64 k, u32 thread) {
   j->fn(j->bufs, k, j->scratch);
 }
 
-static void run_emitted(const cpu_program *p, const cpu_step *s, void *const *bufs) {
-  void *scratch = s->scratch_slot == CPU_NONE ? NULL : p->addr[s->scratch_slot];
+static void run_emitted(const cpu_program *p, const cpu_step *s, void *const *bufs, void *scratch) {
   const emit_kernel *k = s->kernel;
   for (u32 j = 0; j < k->nupdates; j++) {
     u32 in = k->updates[j].in, out = s->nin + k->updates[j].out;
@@ -197,15 +196,18 @@ static hs_status run_conditional(cpu_program *p, cpu_step *s) {
   return HS_GOOD;
 }
 
-static hs_status run_plain(cpu_program *p, const cpu_step *s, void *const *bufs) {
+hs_status cpu_step_run(const cpu_program *p, const cpu_step *s, void *const *bufs, void *scratch) {
   if (s->kind == CPU_STEP_EMIT) {
-    run_emitted(p, s, bufs);
+    run_emitted(p, s, bufs, scratch);
     return HS_GOOD;
   }
   if (s->kind == CPU_STEP_CALLED)
     return cpu_called_run(s->instr, 1, 1, NULL, (void *const *const[]){bufs});
-  return s->rt.run(s->rt.state, bufs,
-                   s->scratch_slot == CPU_NONE ? NULL : p->addr[s->scratch_slot]);
+  return s->rt.run(s->rt.state, bufs, scratch);
+}
+
+static hs_status run_plain(const cpu_program *p, const cpu_step *s, void *const *bufs) {
+  return cpu_step_run(p, s, bufs, s->scratch_slot == CPU_NONE ? NULL : p->addr[s->scratch_slot]);
 }
 
 // ---- regions ------------------------------------------------------------------------------------

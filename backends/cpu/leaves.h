@@ -14,11 +14,12 @@ typedef struct cpu_use {
 
 typedef struct cpu_lowering {
   cpu_program *p;
-  u32 **leaves;         // per instruction id: its leaf values
-  u32 loop;             // innermost loop, index + 1
-  const hlo_instr *at;  // the instruction being lowered
-  u32 depth;            // of the computation being lowered, from the entry
-  u32 lowered;          // instructions, once for every call that reaches them
+  const cpu_maker *maker;  // NULL: the program runs here
+  u32 **leaves;            // per instruction id: its leaf values
+  u32 loop;                // innermost loop, index + 1
+  const hlo_instr *at;     // the instruction being lowered
+  u32 depth;               // of the computation being lowered, from the entry
+  u32 lowered;             // instructions, once for every call that reaches them
   HS_VEC(cpu_use) uses;
 } cpu_lowering;
 

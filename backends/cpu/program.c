@@ -16,6 +16,7 @@
 #include "backends/cpu/region.h"
 #include "backends/cpu/rt/scalar.h"
 #include "core/analysis/customcall.h"
+#include "core/analysis/heap.h"
 
 enum { MAX_STEPS = 1 << 20, MAX_LOWERED = 1 << 22 };
 
@@ -167,8 +168,20 @@ static bool is_small_in_loop(const cpu_lowering *l, const hlo_instr *i) {
   }
 }
 
+// The kernel of the program's maker, where there is one and it makes one.
+static hs_status add_made(cpu_lowering *l, const hlo_instr *i, cpu_step *s) {
+  if (!l->maker) return HS_GOOD;
+  HS_TRY(l->maker->add(l->maker->ctx, i, s));
+  if (!s->kernel) return HS_GOOD;
+  s->kind = CPU_STEP_EMIT;
+  s->scratch_bytes = (size_t)s->kernel->scratch_bytes;
+  return HS_GOOD;
+}
+
 // Chooses the kernel of a step without control flow.
 static hs_status choose_kernel(cpu_lowering *l, const hlo_instr *i, cpu_step *s) {
+  HS_TRY(add_made(l, i, s));
+  if (s->kernel) return HS_GOOD;
   const cpu_rt_kind *rt = cpu_rt_find(i);
   if (!rt || !rt->first || is_small_in_loop(l, i)) HS_TRY(add_kernel(l, i, &s->kernel));
   if (s->kernel) {
@@ -205,7 +218,7 @@ static hs_status lower_plain(cpu_lowering *l, const hlo_instr *i, cpu_block *b, 
                              u32 nout) {
   cpu_step s = {.instr = i, .kernel_index = CPU_NONE, .scratch_slot = CPU_NONE, .pred = CPU_NONE};
   if (i->opcode == HLO_FUSION) {
-    HS_TRY(add_kernel(l, i, &s.kernel));
+    HS_TRY(l->maker ? add_made(l, i, &s) : add_kernel(l, i, &s.kernel));
     if (!s.kernel) return lower_inlined(l, i, inlined(i), b, out, nout);
     s.kind = CPU_STEP_EMIT;
     s.scratch_bytes = (size_t)s.kernel->scratch_bytes;
@@ -556,6 +569,8 @@ static hs_status lower_module(cpu_lowering *l, const hlo_module *m) {
   make_results(l, m);
   extend_uses(l);
   collect_kernels(p, &p->entry);
+  if (p->away) p->fallbacks = 0;
+  for (size_t k = 0; p->away && k < p->kernels.n; k++) p->fallbacks += !p->kernels.v[k]->device;
   return HS_GOOD;
 }
 
@@ -571,7 +586,10 @@ hs_status cpu_lower(const hlo_module *m, const cpu_lower_options *o, cpu_program
   p->replicas = replicas;
   p->partitions = partitions;
   p->ndevices = replicas * partitions;
-  cpu_lowering l = {.p = p, .leaves = hs_calloc(m->next_instr_id + 1, sizeof *l.leaves)};
+  p->away = o->maker != NULL;
+  p->align = o->maker ? o->maker->align : HLO_HEAP_ALIGN;
+  cpu_lowering l = {
+      .p = p, .maker = o->maker, .leaves = hs_calloc(m->next_instr_id + 1, sizeof *l.leaves)};
   hs_status s = HS_GOOD;
 #if HAVE_LLVM
   s = emit_unit_new(&(emit_options){.contract = !o->no_contract}, &p->unit);
@@ -582,11 +600,11 @@ hs_status cpu_lower(const hlo_module *m, const cpu_lower_options *o, cpu_program
   if (hs_ok(s)) s = cpu_assign(p);
 #if HAVE_LLVM
   if (hs_ok(s) && !o->plan_only) {
-    cpu_make_regions(p);
+    if (!p->away) cpu_make_regions(p);
     s = emit_finish(p->unit, false, o->threads, NULL);
   }
 #endif
-  if (hs_ok(s) && !o->plan_only) s = cpu_exec_prepare(p);
+  if (hs_ok(s) && !o->plan_only && !p->away) s = cpu_exec_prepare(p);
   if (!hs_ok(s)) {
     cpu_program_free(p);
     return s;
@@ -642,6 +660,7 @@ static void dump_block(const cpu_program *p, const cpu_block *b, hs_buf *out, in
                     (long long)s->kernel->chunks);
     if (s->kind == CPU_STEP_RT) hs_buf_printf(out, " %s", s->rt.kind);
     if (s->kind == CPU_STEP_CALLED) hs_buf_printf(out, " (%s)", cpu_called_text(s->called));
+    if (p->away && s->kernel_index != CPU_NONE && !s->device) hs_buf_puts(out, ", on the host");
     hs_buf_puts(out, s->region ? ", one function;" : ";");
     for (u32 j = 0; j < s->nvals; j++)
       if (s->vals[j] != CPU_NONE)

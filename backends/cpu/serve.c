@@ -7,8 +7,7 @@
 // the program's own huge-page memory before the clock starts.
 #include <stdlib.h>
 
-#include "backends/cpu/cpu.h"
-#include "backends/serve.h"
+#include "backends/cpu/serve.h"
 #include "core/text/text.h"
 
 typedef struct served {
@@ -73,46 +72,61 @@ static hs_status load_constants(hlo_module *m, wire_reader *r, const serve_map *
   return r->bad ? hs_fail(HS_E_INTERNAL, "bad compile request") : HS_GOOD;
 }
 
-static hs_status build(served *s, wire_reader *r, const serve_map *blob, hs_buf *reply) {
-  s->id = (u64)wire_get_i64(r);
-  s->threads = wire_get_u32(r);
-  cpu_lower_options o = {.per_instruction = wire_get_u32(r)};
-  o.plan_only = wire_get_u32(r);
-  o.one_device = wire_get_u32(r);
-  o.no_contract = wire_get_u32(r);
+hs_status cpu_request_read(wire_reader *r, const serve_map *constants, cpu_request *out) {
+  *out = (cpu_request){.id = (u64)wire_get_i64(r)};
+  out->threads = wire_get_u32(r);
+  cpu_lower_options *o = &out->options;
+  o->per_instruction = wire_get_u32(r);
+  o->plan_only = wire_get_u32(r);
+  o->one_device = wire_get_u32(r);
+  o->no_contract = wire_get_u32(r);
   hs_str text = wire_get_str(r);
   serve_peak_rss(true);
-  double cpu0 = serve_cpu_ms();
-  u64 t0 = hs_now_ns();
-  s->ctx = hlo_ctx_new();
+  out->cpu0 = serve_cpu_ms();
+  out->t0 = hs_now_ns();
+  out->ctx = hlo_ctx_new();
   worker_doing = "reading the module";
   hlo_parse_options po = {.file = "<worker>"};
-  HS_TRY(hlo_parse(s->ctx, text.p, text.n, &po, &s->m));
-  hlo_journal_disable(s->m);
-  HS_TRY(load_constants(s->m, r, blob));
-  worker_doing = "generating code";
-  cpu_par_begin(s->threads);
-  o.threads = cpu_par_threads();
-  hs_status st = cpu_lower(s->m, &o, &s->p);
-  cpu_par_end();
-  HS_TRY(st);
-  const cpu_program *p = s->p;
-  wire_put_f64(reply, (double)(hs_now_ns() - t0) / 1e6);
-  wire_put_f64(reply, serve_cpu_ms() - cpu0);
+  HS_TRY(hlo_parse(out->ctx, text.p, text.n, &po, &out->m));
+  hlo_journal_disable(out->m);
+  return load_constants(out->m, r, constants);
+}
+
+const char *cpu_step_kind_text(const cpu_step *s) {
+  return s->kind == CPU_STEP_EMIT ? emit_kind_name(s->kernel->kind)
+         : s->kind == CPU_STEP_RT ? s->rt.kind
+                                  : cpu_called_text(s->called);
+}
+
+void cpu_request_answer(const cpu_request *q, const cpu_program *p,
+                        const char *(*kind)(const cpu_step *), hs_buf *reply) {
+  wire_put_f64(reply, (double)(hs_now_ns() - q->t0) / 1e6);
+  wire_put_f64(reply, serve_cpu_ms() - q->cpu0);
   wire_put_i64(reply, serve_peak_rss(false));
-  size_t temp = o.per_instruction ? p->temp_live_bytes : p->temp_bytes;
+  size_t temp = p->per_instruction ? p->temp_live_bytes : p->temp_bytes;
   const i64 sizes[] = {(i64)p->arg_bytes, (i64)(p->out_bytes + p->alias_bytes), (i64)p->alias_bytes,
                        (i64)temp};
   for (size_t k = 0; k < HS_COUNT(sizes); k++) wire_put_i64(reply, sizes[k]);
   wire_put_u32(reply, p->fallbacks);
   wire_put_u32(reply, (u32)p->kernels.n);
   for (size_t k = 0; k < p->kernels.n; k++) {
-    const cpu_step *e = p->kernels.v[k];
-    wire_put_str(reply, e->instr->name);
-    wire_put_str(reply, e->kind == CPU_STEP_EMIT ? emit_kind_name(e->kernel->kind)
-                        : e->kind == CPU_STEP_RT ? e->rt.kind
-                                                 : cpu_called_text(e->called));
+    wire_put_str(reply, p->kernels.v[k]->instr->name);
+    wire_put_str(reply, kind ? kind(p->kernels.v[k]) : cpu_step_kind_text(p->kernels.v[k]));
   }
+}
+
+static hs_status build(served *s, wire_reader *r, const serve_map *blob, hs_buf *reply) {
+  cpu_request q;
+  hs_status st = cpu_request_read(r, blob, &q);
+  s->id = q.id, s->threads = q.threads, s->ctx = q.ctx, s->m = q.m;
+  HS_TRY(st);
+  worker_doing = "generating code";
+  cpu_par_begin(s->threads);
+  q.options.threads = cpu_par_threads();
+  st = cpu_lower(s->m, &q.options, &s->p);
+  cpu_par_end();
+  HS_TRY(st);
+  cpu_request_answer(&q, s->p, NULL, reply);
   return HS_GOOD;
 }
 
@@ -136,10 +150,7 @@ hs_status cpu_serve_compile(const void *payload, size_t n, const int *fds, u32 n
 
 // ---- run ----------------------------------------------------------------------------------------
 
-// One argument leaf from the shared block (row-major) to its area (physical order).
-static void place_argument(const cpu_program *p, u32 k, const char *from) {
-  const hlo_shape *s = p->arg_shape[k];
-  char *to = (char *)p->area[1] + p->arg_offset[k];
+void cpu_leaf_in(const hlo_shape *s, void *to, const void *from) {
   if (!hlo_shape_is_array(s)) return;
   if (hlo_shape_is_row_major(s)) {
     memcpy(to, from, block_leaf_bytes(s));
@@ -151,9 +162,7 @@ static void place_argument(const cpu_program *p, u32 k, const char *from) {
   cpu_relayout(to, b, from, a, s->rank, s->dims, hlo_dtype_storage(s->dtype));
 }
 
-static void fetch_result(const cpu_program *p, u32 k, char *to) {
-  const hlo_shape *s = p->out_shape[k];
-  const void *from = p->addr[p->values.v[p->out_value[k]].slot];
+void cpu_leaf_out(const hlo_shape *s, void *to, const void *from) {
   if (!hlo_shape_is_array(s)) return;
   if (hlo_shape_is_row_major(s)) {
     memcpy(to, from, block_leaf_bytes(s));
@@ -163,6 +172,19 @@ static void fetch_result(const cpu_program *p, u32 k, char *to) {
   cpu_strides(s, a);
   hlo_row_major_strides(s->rank, s->dims, b);
   cpu_relayout(to, b, from, a, s->rank, s->dims, hlo_dtype_storage(s->dtype));
+}
+
+void cpu_leaf_offsets(u32 n, const hlo_shape *const *leaf, size_t *at) {
+  at[0] = 0;
+  for (u32 k = 0; k < n; k++) at[k + 1] = at[k] + block_align(block_leaf_bytes(leaf[k]));
+}
+
+static void place_argument(const cpu_program *p, u32 k, const char *from) {
+  cpu_leaf_in(p->arg_shape[k], (char *)p->area[1] + p->arg_offset[k], from);
+}
+
+static void fetch_result(const cpu_program *p, u32 k, char *to) {
+  cpu_leaf_out(p->out_shape[k], to, p->addr[p->values.v[p->out_value[k]].slot]);
 }
 
 typedef struct run_request {
@@ -295,12 +317,9 @@ hs_status cpu_serve_run(const void *payload, size_t n, const int *fds, u32 nfds,
   serve_map out = {0};
   hs_status st = nfds > 1 ? serve_map_fd(fds[1], true, &out) : HS_GOOD;
   x.from = hs_calloc(s->p->nargs + 1, sizeof *x.from);
-  size_t at = 0;
-  for (u32 k = 0; k < s->p->nargs; k++) {
-    x.from[k] = at;
-    at += (block_leaf_bytes(s->p->arg_shape[k]) + 63) & ~(size_t)63;
-  }
-  if (hs_ok(st) && at > x.args.n) st = hs_fail(HS_E_INTERNAL, "argument block too small");
+  cpu_leaf_offsets(s->p->nargs, s->p->arg_shape, x.from);
+  if (hs_ok(st) && x.from[s->p->nargs] > x.args.n)
+    st = hs_fail(HS_E_INTERNAL, "argument block too small");
   if (hs_ok(st)) {
     cpu_par_begin(s->threads);
     st = run_program(&x, &o, &out, reply);
